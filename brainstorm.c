@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 05011c28f90b7da3d6965f2c358e2f39bc46c04c2daf2bafb90c574f0a5d42d9
+ * sha256 of the parts: 25127a42ad5d4a10a218248a5783403e8bf5c3bf790c2a3a6c8e45f6bb4463ad
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -9444,7 +9444,7 @@ typedef struct bs_node_plan {
     bool half;              /* a device: weights are prepared in f16 */
     uint8_t fusion;         /* 0, or the kernel that does this node and those it follows (plan/fuse.c) */
     int32_t ahead_of;       /* a look-ahead: the router that will decide by such scores; else 0 */
-    int32_t pieces;         /* > 0: a row is so many tasks, bs_call.piece says which (BS_OP_ACROSS) */
+    int32_t work_items;         /* > 0: a row is so many work items, bs_call.work_item says which (BS_OP_CROSS_ROW) */
     int32_t fused_in[2];    /* the operands it then has */
     int32_t unit;           /* whose slot holds its prepared weights; 0: resident */
     int32_t twin;           /* the last node before it that has the same weights; 0: none */
@@ -9468,10 +9468,10 @@ typedef struct bs_call {
     const void *prepared; /* the node's prepared weights */
     void *scratch;
     char *fault; /* [BS_FAULT_BYTES] for what is wrong with the data of this run, or NULL */
-    /* BS_OP_ACROSS only */
+    /* BS_OP_CROSS_ROW only */
     /* of the segment domain: where outputs begin; operands of that domain are whole, from row 0 */
     int32_t row;
-    int32_t piece;          /* 0 .. plan->pieces - 1 */
+    int32_t work_item;          /* 0 .. plan->work_items - 1 */
     int32_t n_segments;
     const int32_t *offsets; /* [n_segments + 1] the first row of each segment; checked */
     /* BS_OP_DECIDED only: one row a call */
@@ -9546,7 +9546,7 @@ typedef enum bs_op_flags {
     BS_OP_DECIDED = 512,    /* asks what its router decided, row by row */
     BS_OP_NAMED = 256,      /* its name is taken once: inputs, states and outputs; routers */
     /* rows of a segment influence each other: never in a tile, operands whole; its rule checks their domains */
-    BS_OP_ACROSS = 128
+    BS_OP_CROSS_ROW = 128
 } bs_op_flags;
 
 /* A field of a descriptor, in order: for the model file and inspect, and so that integers are within low .. high (both
@@ -10230,7 +10230,7 @@ static bool operands_known(bs_graph *g, const bs_op *op, const int32_t *in, int3
 /* Ops combine rows of one domain; a captured operand may be a root value. */
 static bool operands_agree(bs_graph *g, bs_infer *infer)
 {
-    if (infer->op->flags & (BS_OP_STRUCTURAL | BS_OP_ACROSS))
+    if (infer->op->flags & (BS_OP_STRUCTURAL | BS_OP_CROSS_ROW))
         return true;
     for (int32_t i = 1; i < infer->n_in; i++) {
         const int32_t d = infer->in[i]->domain, first = infer->in[0]->domain;
@@ -14756,7 +14756,7 @@ static void resize_reference(const resize_job *job, int32_t row)
  * through a small buffer, by the same kernel, so that a pixel's bits do not depend on the rectangle. */
 
 /* f32: strides choose between this and the reference, which rounds otherwise; a value's strides are fixed in a plan. */
-#define BS_RESIZE_PIECE 64 /* input columns of a buffered piece */
+#define BS_RESIZE_BLOCK 64 /* input columns of a buffered block */
 
 static bool resize_is_fast(const resize_job *job)
 {
@@ -14794,10 +14794,10 @@ static void resize_double(const resize_plane *p, int32_t y, int32_t x, int32_t h
 }
 
 /* Input row y, columns x .. x + w (at most BS_RESIZE_PIECE): what of their groups lies in the rectangle. */
-static void resize_piece(const resize_plane *p, int32_t y, int32_t x, int32_t w)
+static void resize_block(const resize_plane *p, int32_t y, int32_t x, int32_t w)
 {
     const bs_operand *out = &p->job->call->out[0];
-    float buffer[2][2 * BS_RESIZE_PIECE];
+    float buffer[2][2 * BS_RESIZE_BLOCK];
     const int32_t from = bs_max_i32(2 * x, out->rect.x0), to = bs_min_i32(2 * (x + w), out->rect.x1);
     resize_double(p, y, x, 1, w, buffer, (ptrdiff_t)sizeof buffer[0] / p->bytes);
     for (int32_t oy = bs_max_i32(2 * y, out->rect.y0); oy < bs_min_i32(2 * y + 2, out->rect.y1); oy++)
@@ -14805,13 +14805,13 @@ static void resize_piece(const resize_plane *p, int32_t y, int32_t x, int32_t w)
                (const char *)buffer[oy - 2 * y] + (from - 2 * x) * p->bytes, (size_t)((to - from) * p->bytes));
 }
 
-static void resize_pieces(const resize_plane *p, int32_t y0, int32_t y1, int32_t x0, int32_t x1)
+static void resize_blocks(const resize_plane *p, int32_t y0, int32_t y1, int32_t x0, int32_t x1)
 {
     for (int32_t y = y0; y < y1; y++)
-        for (int32_t x = x0; x < x1; x += BS_RESIZE_PIECE)
-            resize_piece(p, y, x, bs_min_i32(BS_RESIZE_PIECE, x1 - x));
+        for (int32_t x = x0; x < x1; x += BS_RESIZE_BLOCK)
+            resize_block(p, y, x, bs_min_i32(BS_RESIZE_BLOCK, x1 - x));
 }
-#undef BS_RESIZE_PIECE
+#undef BS_RESIZE_BLOCK
 
 static void resize_plane_fast(const resize_plane *p)
 {
@@ -14825,10 +14825,10 @@ static void resize_plane_fast(const resize_plane *p)
     if (y1 > y0 && x1 > x0)
         resize_double(p, y0, x0, y1 - y0, x1 - x0, p->out + (2 * y0 * out->stride[1] + 2 * x0) * p->bytes,
                       out->stride[1]);
-    resize_pieces(p, all.y0, y0, all.x0, all.x1);
-    resize_pieces(p, y1, all.y1, all.x0, all.x1);
-    resize_pieces(p, y0, y1, all.x0, x0);
-    resize_pieces(p, y0, y1, x1, all.x1);
+    resize_blocks(p, all.y0, y0, all.x0, all.x1);
+    resize_blocks(p, y1, all.y1, all.x0, all.x1);
+    resize_blocks(p, y0, y1, all.x0, x0);
+    resize_blocks(p, y0, y1, x1, all.x1);
 }
 
 static void resize_fast(const resize_job *job, int32_t row)
@@ -15374,7 +15374,7 @@ static inline BS_BOTH bool bs_budget_asks(bs_budget *b)
 
 static inline BS_BOTH uint64_t bs_budget_price(const bs_budget *b) { return bs_budget_weight((b->low + b->high) / 2); }
 
-static inline BS_BOTH void bs_budget_told(bs_budget *b, uint64_t losses)
+static inline BS_BOTH void bs_budget_step(bs_budget *b, uint64_t losses)
 {
     const int32_t middle = (b->low + b->high) / 2;
     if (losses <= b->allowed)
@@ -16397,7 +16397,7 @@ static bs_status segment_spread_run(const bs_call *call)
 const bs_op bs_op_segment_spread = {.name = "segment_spread",
                                     .min_in = 2,
                                     .max_in = 2,
-                                    .flags = BS_OP_ACROSS,
+                                    .flags = BS_OP_CROSS_ROW,
                                     .roles = {BS_ROLE_DATA, BS_ROLE_LIKE}, .params_bytes = sizeof(bs_name_params),
                                     .infer = segment_spread_infer,
                                     .run = segment_spread_run};
@@ -16425,7 +16425,7 @@ static void segment_reduce_plan(const bs_graph *graph, const bs_node *node, bs_c
 {
     (void)choice, (void)max_h, (void)max_w;
     const int64_t segments = bs_dim_max(graph, graph->values[node->first_out].dims[0]);
-    plan->pieces = (int32_t)bs_min_i64(segments, SEGMENT_TASKS);
+    plan->work_items = (int32_t)bs_min_i64(segments, SEGMENT_TASKS);
 }
 
 static double segment_reduce_flops(const bs_graph *graph, const bs_node *node)
@@ -16512,7 +16512,7 @@ static void segment_reduce_one(const bs_call *call, int32_t segment)
 
 static bs_status segment_reduce_run(const bs_call *call)
 {
-    for (int32_t s = call->piece; s < call->n_segments; s += call->plan->pieces)
+    for (int32_t s = call->work_item; s < call->n_segments; s += call->plan->work_items)
         segment_reduce_one(call, s);
     return BS_OK;
 }
@@ -16522,7 +16522,7 @@ static const bs_field segment_reduce_fields[] = {BS_INT_OF("mode", BS_SEGMENT_LA
 const bs_op bs_op_segment_reduce = {.name = "segment_reduce",
                                     .min_in = 1,
                                     .max_in = 1,
-                                    .flags = BS_OP_ACROSS,
+                                    .flags = BS_OP_CROSS_ROW,
                                     BS_PARAMS(bs_segment_reduce_desc, segment_reduce_fields),
                                     .infer = segment_reduce_infer,
                                     .flops = segment_reduce_flops,
@@ -16619,7 +16619,7 @@ static void attention_plan(const bs_graph *graph, const bs_node *node, bs_conv_c
                            int32_t max_w, bs_node_plan *plan)
 {
     (void)choice, (void)max_h, (void)max_w;
-    plan->pieces = bs_or_default(((const bs_attention_desc *)node->params)->heads, 1);
+    plan->work_items = bs_or_default(((const bs_attention_desc *)node->params)->heads, 1);
     plan->scratch_bytes = bs_bytes_array(attention_most(graph, node), sizeof(float));
 }
 
@@ -16636,9 +16636,10 @@ typedef struct attention_job {
 
 static attention_job attention_job_of(const bs_call *call)
 {
-    const int32_t heads = call->plan->pieces, d = call->in[ATTENTION_Q].dim[0];
+    const int32_t heads = call->plan->work_items, d = call->in[ATTENTION_Q].dim[0];
     const bool cached = call->n_in > ATTENTION_PAST_K;
-    attention_job job = {.call = call, .n = d / heads, .element = call->piece * (d / heads), .scores = call->scratch};
+    attention_job job = {
+        .call = call, .n = d / heads, .element = call->work_item * (d / heads), .scores = call->scratch};
     job.segment = bs_segment_of(call->offsets, call->n_segments, call->row);
     job.first_row = call->offsets[job.segment];
     const bs_operand *past = &call->in[ATTENTION_PAST];
@@ -16692,8 +16693,9 @@ static float attention_scores(const attention_job *job)
     const bs_operand *in = &job->call->in[ATTENTION_Q];
     const float *q = bs_f32_at(in, job->call->row * in->row_stride + job->element * in->stride[0]);
     const float scale = 1.0f / sqrtf((float)job->n);
-    const float slope = desc->alibi ? exp2f(-8.0f * (float)(job->call->piece + 1) / (float)job->call->plan->pieces)
-                                    : 0.0f;
+    const float slope = desc->alibi
+                            ? exp2f(-8.0f * (float)(job->call->work_item + 1) / (float)job->call->plan->work_items)
+                            : 0.0f;
     float top = 0.0f;
     for (int32_t j = job->low; j <= job->position; j++) {
         ptrdiff_t step;
@@ -16740,7 +16742,7 @@ static const bs_field attention_fields[] = {BS_INT("heads"), BS_INT_OF("alibi", 
 const bs_op bs_op_attention = {.name = "attention",
                                .min_in = 3,
                                .max_in = 6,
-                               .flags = BS_OP_ACROSS,
+                               .flags = BS_OP_CROSS_ROW,
                                .roles = {[5] = BS_ROLE_CACHE_LENGTH},
                                BS_PARAMS(bs_attention_desc, attention_fields),
                                .infer = attention_infer,
@@ -17306,20 +17308,20 @@ bs_weights bs_weights_from_table(const bs_tensor_table *table)
 
 /* #include "ops/table.h" */
 
-typedef enum bs_place {
-    BS_PLACE_NONE,      /* not needed by any output: never computed */
-    BS_PLACE_INPUT,     /* the caller's buffer of input `source` */
-    BS_PLACE_OUTPUT,    /* the caller's buffer of output `source` */
-    BS_PLACE_STATE,     /* the state made by node `source` */
-    BS_PLACE_TRANSIENT, /* rows in the transient arena */
-    BS_PLACE_SCRATCH,   /* rows of the tile in a thread's scratch */
-    BS_PLACE_WEIGHT,    /* a constant: prepared memory of its node */
-    BS_PLACE_VIEW,      /* patches, rows, scatter: rows of operand `source`, found through the decision */
-    BS_PLACE_FRAME      /* a gather that goes straight to its place in the assembled root value `source` */
-} bs_place;
+typedef enum bs_storage {
+    BS_STORAGE_NONE,      /* not needed by any output: never computed */
+    BS_STORAGE_INPUT,     /* the caller's buffer of input `source` */
+    BS_STORAGE_OUTPUT,    /* the caller's buffer of output `source` */
+    BS_STORAGE_STATE,     /* the state made by node `source` */
+    BS_STORAGE_TRANSIENT, /* rows in the transient arena */
+    BS_STORAGE_SCRATCH,   /* rows of the tile in a thread's scratch */
+    BS_STORAGE_WEIGHT,    /* a constant: prepared memory of its node */
+    BS_STORAGE_VIEW,      /* patches, rows, scatter: rows of operand `source`, found through the decision */
+    BS_STORAGE_FRAME      /* a gather that goes straight to its place in the assembled root value `source` */
+} bs_storage;
 
 typedef struct bs_value_plan {
-    uint32_t place;       /* bs_place, in four bytes whatever the compiler */
+    uint32_t storage;     /* bs_storage, in four bytes whatever the compiler */
     int32_t source;
     int32_t margin;       /* storage around a cell's core, in samples, rank 3 only */
     int32_t slab;         /* transient: values of one slab share its bytes (the paths of a router, packed) */
@@ -17369,7 +17371,7 @@ typedef struct bs_instr {
     int32_t region;           /* RUN: whose parts it runs */
     int32_t part;             /* that it belongs to; BS_TOP: none, it stands at top level */
     int32_t time; /* BS_TIME_END or later: when all else is done */
-    int32_t stage; /* top level: whose units it needs; -1 none */
+    int32_t phase; /* top level: whose units it needs; -1 none */
 } bs_instr;
 
 #define BS_TOP (-1)
@@ -17381,7 +17383,7 @@ typedef struct bs_part {
     int32_t router, path; /* 0, -1 when the part is not one path of a router */
     int32_t first, count; /* instructions */
     int32_t unit;         /* whose weights it needs; 0 none */
-    int32_t place;        /* in region_parts */
+    int32_t index;        /* in region_parts */
     bs_bytes scratch_bytes;
     double flops; /* a row, for the order in which tiles start */
 } bs_part;
@@ -17437,7 +17439,7 @@ struct bs_plan {
     int32_t max_instrs;
     bs_bytes own_bytes;       /* of the arena that it lies in, beside a session's: the tables too, but of an image */
     int32_t most_parts;       /* of a region */
-    int32_t most_stage_units; /* of a stage */
+    int32_t most_phase_units; /* of a phase */
     int32_t last_route;       /* at top level: the last instruction that decides; -1 none */
     bs_bytes transient_bytes, scratch_bytes /* a thread */, weight_bytes, staging_bytes;
     bs_bytes kernel_scratch_bytes, kernel_scratch_offset;
@@ -17452,16 +17454,16 @@ struct bs_plan {
     bs_domain_plan *domains;  /* [domains] */
     bs_router_plan *routers;  /* [routers] */
     /* streaming; n_units = 1 and nothing else when everything is resident */
-    int32_t n_units, n_stages, n_stage_units;
+    int32_t n_units, n_phases, n_phase_units;
     bs_plan_unit *units;      /* [n_units], [0] unused */
-    bs_trace_stage *stages;   /* [n_stages] */
-    int32_t *stage_units;     /* [n_stage_units], of stages, from 0 as the stream counts */
+    bs_trace_phase *phases;   /* [n_phases] */
+    int32_t *phase_units;     /* [n_phase_units], of phases, from 0 as the stream counts */
     bs_bytes slot_bytes, all_unit_bytes, largest_unit_bytes;
     bs_bytes chunk_bytes, lane_bytes; /* of one lane's staging */
     int32_t lanes;
 };
 
-/* The stages, in order (plan_*.c). Each returns false after recording an error. */
+/* The passes, in order. Each returns false after recording an error. */
 /* what is needed; forced routes; orders of domains; margins */
 BS_INTERNAL bool bs_plan_live(bs_plan *plan, void *workspace, bs_error *error);
 BS_INTERNAL void bs_plan_fuse(bs_plan *plan, void *workspace);   /* chains that one kernel does */
@@ -17470,11 +17472,11 @@ BS_INTERNAL void bs_plan_lower(bs_plan *plan, void *workspace);  /* places and i
 BS_INTERNAL bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error); /* offsets in transient and scratch */
 /* A device: a top-level domain whose tiles are larger than its shared memory, or 0. Paths whose weights come and go run
  * in tiles all the same, which then lie in the device's memory. */
-BS_INTERNAL int32_t bs_plan_too_large(const bs_plan *plan);
+BS_INTERNAL int32_t bs_plan_domain_beyond_shared(const bs_plan *plan);
 /* Whether a node's rows, in or out, are too wide to share a tile with others (mixed domains). */
 BS_INTERNAL bool bs_plan_is_wide(const bs_plan *plan, int32_t node);
 /* Smaller tiles for such a domain, if that leaves most of it in tiles; else it runs layer by layer. */
-BS_INTERNAL void bs_plan_make_fit(bs_plan *plan, int32_t top);
+BS_INTERNAL void bs_plan_untile(bs_plan *plan, int32_t top);
 /* Instructions there can be: of a gather one for each of its operands, else two at most; what works in tiles has one,
  * and so leaves room for that of its region. */
 static inline int32_t bs_plan_most_instrs(const bs_graph *g) { return 2 * g->n_nodes + g->n_operands; }
@@ -17493,28 +17495,28 @@ BS_INTERNAL bs_bytes bs_plan_memory_workspace(const bs_graph *graph);
 #if !defined(BS_NO_STREAM)
 void bs_plan_units(bs_plan *plan, void *workspace);  /* which weights come and go together */
 /* steps that need units; sizes of slots and staging */
-bool bs_plan_stages(bs_plan *plan, void *workspace, bs_error *error);
+bool bs_plan_phases(bs_plan *plan, void *workspace, bs_error *error);
 bs_bytes bs_plan_units_workspace(const bs_graph *graph);
-bs_bytes bs_plan_stages_workspace(const bs_graph *graph);
+bs_bytes bs_plan_phases_workspace(const bs_graph *graph);
 /* From what units take: slots, lanes, staging (plan/streamed.c). Returns the largest unit. */
 int32_t bs_plan_size_slots(bs_plan *plan);
 /* Whether a needed node has weights that come and go. */
 bool bs_plan_node_streams(const bs_plan *plan, int32_t node);
 static inline bool bs_plan_streams(const bs_plan *plan) { return plan->n_units > 1; }
-static inline bool bs_instr_streams(const bs_instr *i) { return i->stage >= 0; } /* a part of a stage */
+static inline bool bs_instr_streams(const bs_instr *i) { return i->phase >= 0; } /* a part of a phase */
 #else /* all weights are resident */
 static inline void bs_plan_units(bs_plan *plan, void *workspace)
 {
     (void)workspace;
     plan->n_units = 1;
 }
-static inline bool bs_plan_stages(bs_plan *plan, void *workspace, bs_error *error)
+static inline bool bs_plan_phases(bs_plan *plan, void *workspace, bs_error *error)
 {
     (void)plan, (void)workspace, (void)error;
     return true;
 }
 static inline bs_bytes bs_plan_units_workspace(const bs_graph *graph) { return (void)graph, bs_bytes_of(0); }
-static inline bs_bytes bs_plan_stages_workspace(const bs_graph *graph) { return (void)graph, bs_bytes_of(0); }
+static inline bs_bytes bs_plan_phases_workspace(const bs_graph *graph) { return (void)graph, bs_bytes_of(0); }
 static inline int32_t bs_plan_size_slots(bs_plan *plan) { return plan->all_unit_bytes = bs_bytes_of(0), 0; }
 static inline bool bs_plan_node_streams(const bs_plan *plan, int32_t node) { return (void)plan, (void)node, false; }
 static inline bool bs_plan_streams(const bs_plan *plan) { return (void)plan, false; }
@@ -17548,7 +17550,7 @@ static inline bs_dtype bs_plan_stored(const bs_plan *plan, int32_t value)
 /* Whether a value has rows of its own. */
 static inline bool bs_plan_is_stored(const bs_plan *plan, int32_t value)
 {
-    return plan->values[value].place == BS_PLACE_TRANSIENT || plan->values[value].place == BS_PLACE_SCRATCH;
+    return plan->values[value].storage == BS_STORAGE_TRANSIENT || plan->values[value].storage == BS_STORAGE_SCRATCH;
 }
 /* The ROWS or PATCHES domain that `domain` is or descends from; 0 for the root. */
 int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain);
@@ -17590,8 +17592,8 @@ static inline bool bs_plan_looks_ahead(const bs_node *node)
 BS_INTERNAL bool bs_plan_look_ahead_fits(const bs_plan *plan, int32_t node, int32_t router, bs_error *error);
 
 /* Margin that operand `index` needs, by the margins of what the node makes. */
-BS_INTERNAL int32_t bs_plan_margin_asked(const bs_plan *plan, const bs_node *node, int32_t index);
-/* Of a value with rows of its own: bytes of a row, and rows; by its margin and its place. */
+BS_INTERNAL int32_t bs_plan_margin_needed(const bs_plan *plan, const bs_node *node, int32_t index);
+/* Of a value with rows of its own: bytes of a row, and rows; by its margin and its storage class. */
 BS_INTERNAL bs_bytes bs_plan_row_bytes(const bs_plan *plan, int32_t value);
 BS_INTERNAL int64_t bs_plan_storage_rows(const bs_plan *plan, int32_t value);
 
@@ -17601,7 +17603,7 @@ BS_INTERNAL int32_t bs_plan_tensors(const bs_graph *graph, const bs_node *node, 
 BS_INTERNAL bool bs_plan_needs_weights(const bs_plan *plan, int32_t node);
 /* Bytes of a node's weights as its op declares them. */
 BS_INTERNAL bs_bytes bs_plan_canonical_bytes(const bs_graph *graph, const bs_node *node);
-/* The node's algorithm, bytes and pieces, by its margins. */
+/* The node's algorithm, bytes and work items, by its margins. */
 BS_INTERNAL void bs_plan_size_node(const bs_plan *plan, int32_t node, bs_node_plan *np);
 /* Whether two nodes that have the same weights can read one copy. */
 BS_INTERNAL bool bs_plan_laid_out_alike(const bs_plan *plan, int32_t a, int32_t b);
@@ -17662,8 +17664,8 @@ typedef struct bs_device_step {
     int32_t router;   /* of routes, gathers and what asks about a decision */
     int32_t n_in, n_out;
     int32_t operands; /* the first: inputs, then outputs */
-    int32_t batch;    /* rows of a piece of work */
-    int32_t parts;    /* pieces of work that each batch is cut into */
+    int32_t batch;    /* rows of a work item */
+    int32_t parts;    /* work items that each batch is cut into */
     int32_t unit;     /* whose slot holds its weights; 0: resident */
     uint64_t prepared; /* bytes from the beginning of the resident weights or of the unit */
     union {
@@ -17710,8 +17712,8 @@ typedef struct bs_device_layout {
     int32_t tiles;           /* that have a context (and scratch outside shared memory) */
     uint64_t status;         /* within decisions: i32 status, i32 node */
     uint64_t results_bytes;  /* what the host is told after a run: the decisions' first so many bytes */
-    uint64_t session, session_bytes, tables_pinned, slots_pinned, stages, stage_bytes /* a lane */,
-        places /* u64 a unit */, learned, asked, results, inputs_pinned, loading, pinned_bytes;
+    uint64_t session, session_bytes, tables_pinned, slots_pinned, rooms, room_bytes /* a lane */,
+        places /* u64 a unit */, fetched, asked, results, inputs_pinned, loading, pinned_bytes;
     /* within tables */
     uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, given_at, units_at, segments_at, tables_bytes;
     uint64_t inputs_bytes;
@@ -17773,8 +17775,8 @@ typedef struct bs_device_api {
     void *(*load)(bs_device_session *session, bs_error *error);
     bs_status (*loaded)(bs_device_session *session, uint64_t offset, uint64_t bytes, bs_error *error);
     bs_status (*zero)(bs_device_session *session, uint8_t *memory, uint64_t bytes);
-    /* bs_lowering, of runs to come */
-    bs_status (*lower)(bs_device_session *session, int32_t lowering, bs_error *error);
+    /* bs_launch_mode, of runs to come */
+    bs_status (*set_launch_mode)(bs_device_session *session, int32_t launch_mode, bs_error *error);
     /* A run: begin (what has changed in the client's tables, inputs), instructions, end (outputs). All of it is only
      * queued. */
     bs_status (*begin)(bs_device_session *session, bs_error *error);
@@ -17983,16 +17985,16 @@ void bs_plan_sum(bs_plan *p)
     sum_nodes(p);
     p->transient_bytes = p->kernel_scratch_offset = bs_bytes_of(0);
     for (int32_t v = 1; v < p->graph->n_values; v++)
-        if (p->values[v].place == BS_PLACE_TRANSIENT)
+        if (p->values[v].storage == BS_STORAGE_TRANSIENT)
             p->transient_bytes = bs_bytes_max(p->transient_bytes, bs_plan_end(&p->values[v]));
     for (int32_t k = 0; k < p->n_parts; k++)
         p->kernel_scratch_offset = bs_bytes_max(p->kernel_scratch_offset, bs_bytes_align(p->parts[k].scratch_bytes));
     p->scratch_bytes = bs_bytes_add(p->kernel_scratch_offset, bs_bytes_align(p->kernel_scratch_bytes));
-    p->most_parts = p->most_stage_units = 0;
+    p->most_parts = p->most_phase_units = 0;
     for (int32_t r = 0; r < p->n_regions; r++)
         p->most_parts = bs_max_i32(p->most_parts, p->regions[r].count);
-    for (int32_t s = 0; s < p->n_stages; s++)
-        p->most_stage_units = bs_max_i32(p->most_stage_units, p->stages[s].n_units);
+    for (int32_t s = 0; s < p->n_phases; s++)
+        p->most_phase_units = bs_max_i32(p->most_phase_units, p->phases[s].n_units);
     p->last_route = -1;
     for (int32_t k = 0; k < p->n_top; k++)
         p->last_route = p->instrs[k].kind == BS_INSTR_ROUTE ? k : p->last_route;
@@ -18136,7 +18138,7 @@ static int32_t margin_of_outputs(const bs_plan *plan, const bs_node *node)
 }
 
 /* Outside a patch domain an output has nothing around it to compute: only the op's own window counts. */
-int32_t bs_plan_margin_asked(const bs_plan *plan, const bs_node *node, int32_t index)
+int32_t bs_plan_margin_needed(const bs_plan *plan, const bs_node *node, int32_t index)
 {
     const bs_graph *g = plan->graph;
     const bs_op *op = bs_op_get(node->op);
@@ -18165,14 +18167,14 @@ int64_t bs_plan_storage_rows(const bs_plan *p, int32_t value)
 {
     const bs_domain *d = &p->graph->domains[p->graph->values[value].domain];
     const int32_t domain = p->graph->values[value].domain;
-    if (p->values[value].place == BS_PLACE_SCRATCH)
+    if (p->values[value].storage == BS_STORAGE_SCRATCH)
         return p->domains[domain].tile_rows;
     if (d->kind != BS_DOMAIN_PATH)
         return p->domains[domain].max_rows;
     return p->domains[domain].max_rows * p->graph->routers[d->router].max_paths_per_cell;
 }
 
-int32_t bs_plan_too_large(const bs_plan *p)
+int32_t bs_plan_domain_beyond_shared(const bs_plan *p)
 {
     for (int32_t k = 0; bs_plan_on_device(p) && k < p->n_parts; k++) {
         const int32_t top = bs_plan_top_domain(p->graph, p->parts[k].domain);
@@ -18218,7 +18220,7 @@ void bs_plan_size_node(const bs_plan *p, int32_t n, bs_node_plan *np)
     }
     np->tier = p->tier;
     np->half = p->desc.half;
-    np->algorithm = np->pieces = 0;
+    np->algorithm = np->work_items = 0;
     np->scratch_bytes = bs_bytes_of(0);
     np->prepared_bytes = bs_plan_canonical_bytes(g, node);
     /* beyond that it is refused whatever kernels want */
@@ -18264,7 +18266,7 @@ static const desc_range desc_ranges[] = {
     RANGE(chunk_bytes, 1 << 30),
     RANGE(half, 1),
     RANGE(in_place, 1),
-    RANGE(lowering, BS_LOWER_COUNT - 1),
+    RANGE(launch_mode, BS_LAUNCH_COUNT - 1),
     {"shared_bytes", offsetof(bs_plan_desc, shared_bytes), BS_DEVICE_WORKSPACE, 1 << 20},
 };
 #undef RANGE
@@ -18279,10 +18281,10 @@ bool bs_plan_desc_sound(const bs_plan_desc *d, bs_error *error)
             return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_plan_desc.%s is %d, expected %s%d .. %d", r->field, n,
                              r->low ? "0 or " : "", r->low, r->high);
     }
-    if (d->tier != BS_TIER_CUDA && (d->half != 0 || d->shared_bytes != 0 || d->lowering != 0 || d->in_place != 0))
+    if (d->tier != BS_TIER_CUDA && (d->half != 0 || d->shared_bytes != 0 || d->launch_mode != 0 || d->in_place != 0))
         return bs_refuse(
             error, BS_ERROR_ARGUMENT,
-            "bs_plan_desc.half, in_place, lowering and shared_bytes are for plans of a GPU (BS_TIER_CUDA)");
+            "bs_plan_desc.half, in_place, launch_mode and shared_bytes are for plans of a GPU (BS_TIER_CUDA)");
 #if defined(BS_NO_STREAM)
     if (d->slot_bytes > 0)
         return bs_refuse(error, BS_ERROR_UNSUPPORTED, /* unreachable: where it streams */
@@ -18398,7 +18400,7 @@ bool bs_plan_bytes_fit(const bs_plan *plan, bs_error *error)
 
 /* ==== begin src/plan/streamed.c =============================================================== */
 /* plan/streamed.c - a plan whose weights come and go, once it is made: which nodes stream, sizes of staging, units and
- * stages for whoever asks. Relies on plan/plan.h. Must never decide anything. */
+ * phases for whoever asks. Relies on plan/plan.h. Must never decide anything. */
 /* #include "plan/plan.h" */
 
 /* #include "ops/structure.h" */
@@ -18427,12 +18429,12 @@ int32_t bs_plan_size_slots(bs_plan *p)
     if (!bs_plan_streams(p))
         return 0;
     p->slot_bytes = bs_bytes_min(bs_bytes_align_down(bs_bytes_of(p->desc.slot_bytes), BS_ALIGNMENT), p->all_unit_bytes);
-    bs_bytes piece = p->chunk_bytes = bs_bytes_array(bs_or_default(p->desc.chunk_bytes, 262144), 1);
+    bs_bytes chunk = p->chunk_bytes = bs_bytes_array(bs_or_default(p->desc.chunk_bytes, 262144), 1);
     for (int32_t n = 1; n < p->graph->n_nodes; n++)
         if (p->nodes[n].unit)
-            piece = bs_bytes_max(piece, bs_plan_canonical_bytes(p->graph, &p->graph->nodes[n]));
+            chunk = bs_bytes_max(chunk, bs_plan_canonical_bytes(p->graph, &p->graph->nodes[n]));
     p->lanes = bs_or_default(p->desc.lanes, 2);
-    p->lane_bytes = bs_bytes_align_to(bs_bytes_add(piece, bs_bytes_of(4 * BS_PAGE_BYTES)), BS_PAGE_BYTES);
+    p->lane_bytes = bs_bytes_align_to(bs_bytes_add(chunk, bs_bytes_of(4 * BS_PAGE_BYTES)), BS_PAGE_BYTES);
     return largest;
 }
 
@@ -18445,7 +18447,7 @@ void bs_plan_stream_get(const bs_plan *plan, bs_stream_plan *stream)
     memset(stream, 0, sizeof *stream);
     if (!plan)
         return;
-    const bs_stream_plan s = {plan->n_units - 1, plan->n_stages, bs_bytes_figure(plan->slot_bytes),
+    const bs_stream_plan s = {plan->n_units - 1, plan->n_phases, bs_bytes_figure(plan->slot_bytes),
                               bs_bytes_figure(plan->largest_unit_bytes), bs_bytes_figure(plan->all_unit_bytes)};
     *stream = s;
 }
@@ -18464,22 +18466,22 @@ bs_status bs_plan_unit_get(const bs_plan *plan, int32_t unit, bs_stream_unit_fac
     return BS_OK;
 }
 
-bs_status bs_plan_stage_get(const bs_plan *plan, int32_t stage, bs_stream_stage_facts *facts, int32_t *units)
+bs_status bs_plan_phase_get(const bs_plan *plan, int32_t phase, bs_stream_phase_facts *facts, int32_t *units)
 {
-    if (!plan || !facts || stage < 0 || stage >= plan->n_stages)
+    if (!plan || !facts || phase < 0 || phase >= plan->n_phases)
         return BS_ERROR_ARGUMENT;
-    const bs_trace_stage *s = &plan->stages[stage];
+    const bs_trace_phase *s = &plan->phases[phase];
     facts->router = s->router;
     facts->n_units = s->n_units;
     if (units)
-        memcpy(units, plan->stage_units + s->first_unit, (size_t)s->n_units * sizeof *units);
+        memcpy(units, plan->phase_units + s->first_unit, (size_t)s->n_units * sizeof *units);
     return BS_OK;
 }
 #endif
 /* ==== end src/plan/streamed.c ================================================================= */
 
 /* ==== begin src/plan/live.c =================================================================== */
-/* plan/live.c - the first stage of planning: what is needed at all, which routes are decided ahead, in which order
+/* plan/live.c - the first pass of planning: what is needed at all, which routes are decided ahead, in which order
  * each domain runs, and how much margin each value carries.
  * Relies on plan/plan.h. Must never assign memory. */
 /* #include "plan/plan.h" */
@@ -18712,7 +18714,7 @@ static void spread_margins(bs_plan *plan)
             if (in[i] == 0 || g->values[in[i]].rank != 3)
                 continue;
             bs_value_plan *v = &plan->values[in[i]];
-            v->margin = bs_min_i32(bs_max_i32(v->margin, bs_plan_margin_asked(plan, node, i)), BS_MAX_MARGIN + 1);
+            v->margin = bs_min_i32(bs_max_i32(v->margin, bs_plan_margin_needed(plan, node, i)), BS_MAX_MARGIN + 1);
         }
     }
 }
@@ -18902,7 +18904,7 @@ void bs_plan_find_owner(bs_plan *p, int32_t n)
 /* ==== end src/plan/share.c ==================================================================== */
 
 /* ==== begin src/plan/units.c ================================================================== */
-/* plan/units.c - streaming: which weights come and go together (units), and which steps of the plan need them (stages).
+/* plan/units.c - streaming: which weights come and go together (units), and which steps of the plan need them (phases).
  *
  * A unit is what one path of a router needs, or one block that every run goes through. Weights outside blocks stay
  * resident, and so do tables of routers and constants, which are read in other ways than by a kernel.
@@ -18979,9 +18981,9 @@ void bs_plan_units(bs_plan *p, void *workspace)
     }
 }
 
-/* -------------------------------------------------------------------------------------------------- stages */
+/* -------------------------------------------------------------------------------------------------- phases */
 
-/* What a stage is known by: the router that decides, or minus the unit that every run needs; 0: none needed. */
+/* What a phase is known by: the router that decides, or minus the unit that every run needs; 0: none needed. */
 static int32_t unit_key(const bs_plan *p, int32_t unit)
 {
     const int32_t domain = unit ? p->units[unit].domain : 0;
@@ -18989,11 +18991,11 @@ static int32_t unit_key(const bs_plan *p, int32_t unit)
 }
 
 /* Instructions of a region, and of a part in it, lie together. */
-typedef struct stage_pass {
+typedef struct phase_pass {
     bs_plan *plan;
     int32_t *region_first; /* [regions] the first instruction of each */
-    int32_t *stage_of;     /* [units] the last stage that was found to need it, counted from 1 */
-} stage_pass;
+    int32_t *phase_of;     /* [units] the last phase that was found to need it, counted from 1 */
+} phase_pass;
 
 static int32_t next_part(const bs_plan *p, int32_t instr)
 {
@@ -19005,7 +19007,7 @@ static bool is_in_region(const bs_plan *p, int32_t instr, int32_t region)
     return instr < p->n_instrs && p->parts[p->instrs[instr].part].region == region;
 }
 
-static int32_t region_key(const stage_pass *s, int32_t region)
+static int32_t region_key(const phase_pass *s, int32_t region)
 {
     const bs_plan *p = s->plan;
     for (int32_t i = s->region_first[region]; is_in_region(p, i, region); i = next_part(p, i))
@@ -19014,7 +19016,7 @@ static int32_t region_key(const stage_pass *s, int32_t region)
     return 0;
 }
 
-static int32_t instr_key(const stage_pass *s, const bs_instr *i)
+static int32_t instr_key(const phase_pass *s, const bs_instr *i)
 {
     if (i->kind == BS_INSTR_CALL)
         return unit_key(s->plan, s->plan->nodes[i->node].unit);
@@ -19022,54 +19024,54 @@ static int32_t instr_key(const stage_pass *s, const bs_instr *i)
 }
 
 /* There is room: an instruction needs one unit, and so does a part (layout_streaming). */
-static void stage_add(stage_pass *s, bs_trace_stage *stage, int32_t unit)
+static void phase_add(phase_pass *s, bs_trace_phase *phase, int32_t unit)
 {
     bs_plan *p = s->plan;
-    if (unit == 0 || s->stage_of[unit] == p->n_stages)
+    if (unit == 0 || s->phase_of[unit] == p->n_phases)
         return;
-    s->stage_of[unit] = p->n_stages;
-    p->stage_units[p->n_stage_units++] = unit - 1;
-    stage->n_units++;
+    s->phase_of[unit] = p->n_phases;
+    p->phase_units[p->n_phase_units++] = unit - 1;
+    phase->n_units++;
 }
 
-static void stage_add_instr(stage_pass *s, bs_trace_stage *stage, const bs_instr *i)
+static void phase_add_instr(phase_pass *s, bs_trace_phase *phase, const bs_instr *i)
 {
     const bs_plan *p = s->plan;
     if (i->kind == BS_INSTR_CALL)
-        stage_add(s, stage, p->nodes[i->node].unit);
+        phase_add(s, phase, p->nodes[i->node].unit);
     for (int32_t k = i->kind == BS_INSTR_RUN ? s->region_first[i->region] : p->n_instrs; is_in_region(p, k, i->region);
          k = next_part(p, k))
-        stage_add(s, stage, p->parts[p->instrs[k].part].unit);
+        phase_add(s, phase, p->parts[p->instrs[k].part].unit);
 }
 
-static void find_regions(stage_pass *s)
+static void find_regions(phase_pass *s)
 {
     const bs_plan *p = s->plan;
     for (int32_t k = p->n_instrs - 1; k >= p->n_top; k--)
         s->region_first[p->parts[p->instrs[k].part].region] = k;
 }
 
-/* Neighbouring instructions that need the same make one stage; a region is one by itself. */
-static void find_stages(stage_pass *s)
+/* Neighbouring instructions that need the same make one phase; a region is one by itself. */
+static void find_phases(phase_pass *s)
 {
     bs_plan *p = s->plan;
-    bs_trace_stage *open = NULL;
+    bs_trace_phase *open = NULL;
     int32_t open_key = 0;
     for (int32_t k = 0; k < p->n_top; k++) {
         bs_instr *i = &p->instrs[k];
         const int32_t key = instr_key(s, i);
-        i->stage = -1;
+        i->phase = -1;
         if (key == 0)
             continue;
         if (!open || key != open_key || i->kind == BS_INSTR_RUN) {
-            open = &p->stages[p->n_stages++];
+            open = &p->phases[p->n_phases++];
             open->router = key > 0 ? key : 0;
-            open->first_unit = p->n_stage_units;
+            open->first_unit = p->n_phase_units;
             open->n_units = 0;
             open_key = key;
         }
-        i->stage = p->n_stages - 1;
-        stage_add_instr(s, open, i);
+        i->phase = p->n_phases - 1;
+        phase_add_instr(s, open, i);
         if (i->kind == BS_INSTR_RUN)
             open = NULL;
     }
@@ -19083,7 +19085,7 @@ static void part_units(bs_plan *p)
                 p->parts[k].unit = p->nodes[p->instrs[i].node].unit;
 }
 
-bs_bytes bs_plan_stages_workspace(const bs_graph *graph)
+bs_bytes bs_plan_phases_workspace(const bs_graph *graph)
 {
     return bs_bytes_align(
         bs_bytes_array((int64_t)graph->n_nodes + graph->n_domains + graph->n_blocks + 1, sizeof(int32_t)));
@@ -19096,20 +19098,20 @@ static const char *unit_text(const bs_plan *p, int32_t unit, char *text, size_t 
     return text;
 }
 
-bool bs_plan_stages(bs_plan *p, void *workspace, bs_error *error)
+bool bs_plan_phases(bs_plan *p, void *workspace, bs_error *error)
 {
-    stage_pass s = {p, workspace, NULL};
+    phase_pass s = {p, workspace, NULL};
     char what[BS_MAX_NAME + 8];
     if (!bs_plan_streams(p))
         return true;
     /* a region has a node at least, a unit is of a domain or a block */
-    s.stage_of = s.region_first + p->graph->n_nodes;
+    s.phase_of = s.region_first + p->graph->n_nodes;
     memset(workspace, 0,
            ((size_t)p->graph->n_nodes + (size_t)p->graph->n_domains + (size_t)p->graph->n_blocks + 1) *
                sizeof(int32_t));
     part_units(p);
     find_regions(&s);
-    find_stages(&s);
+    find_phases(&s);
     const int32_t largest = bs_plan_size_slots(p);
     if (bs_bytes_less(p->slot_bytes, p->largest_unit_bytes)) {
         bs_fail_room(error, "slots", p->desc.slot_bytes, p->largest_unit_bytes,
@@ -19179,7 +19181,7 @@ void bs_plan_fuse(bs_plan *plan, void *workspace)
 /* ==== end src/plan/fuse.c ===================================================================== */
 
 /* ==== begin src/plan/lower.h ================================================================== */
-/* plan/lower.h - what the files of the lowering stage share: plan/regions.c, plan/places.c, plan/lower.c.
+/* plan/lower.h - what the files of the lowering pass share: plan/regions.c, plan/places.c, plan/lower.c.
  * Relies on plan/plan.h. Must never be included by anything else. */
 #ifndef BS_PLAN_LOWER_H
 #define BS_PLAN_LOWER_H
@@ -19201,10 +19203,10 @@ typedef struct bs_lower_index {
 typedef struct bs_lower_pass {
     bs_plan *plan;
     const bs_graph *g;
-    bool mixed;           /* some domain is: nodes have phases */
+    bool mixed;           /* some domain is: nodes have levels */
     int32_t max_regions;
     int32_t *part_of;     /* [nodes] the part that a node runs in, or BS_TOP */
-    int32_t *phase;       /* [nodes] how often what it depends on goes from tiles to top level or back */
+    int32_t *level;       /* [nodes] how often what it depends on goes from tiles to top level or back */
     int32_t *list;        /* [nodes or values] what is still to be visited */
     int32_t *seen;        /* [nodes] the search that came by last */
     int32_t *neighbour;   /* [nodes] another node of its region, or 0 */
@@ -19216,16 +19218,16 @@ typedef struct bs_lower_pass {
     /* [domains] the one in which the routers above it decide tile by tile; BS_TOP: none; or NO_REGION */
     int32_t *tile_region;
     int32_t *region_time; /* [regions] */
-    int32_t *region_phase; /* of its nodes, the last */
+    int32_t *region_level; /* of its nodes, the last */
     int32_t *region_part; /* its first part */
     int32_t *region_node; /* one of its nodes; from there on by neighbour */
     int32_t *region_seen; /* the search that came by last */
-    int32_t *region_asked; /* the joined value for which it was asked about */
+    int32_t *region_checked; /* the joined value for which it was asked about */
     int32_t *decided;     /* [routers] time of its decision */
     int32_t *path_ready;  /* [routers] time from which rows of its paths exist */
     bs_lower_index parts; /* by region and domain */
-    bs_lower_index phases; /* mixed: the first region by top-level domain, phase and router */
-    bs_lower_index units; /* mixed: a region without router by top-level domain, phase and unit */
+    bs_lower_index levels; /* mixed: the first region by top-level domain, level and router */
+    bs_lower_index units; /* mixed: a region without router by top-level domain, level and unit */
     int32_t searches;
 } bs_lower_pass;
 
@@ -19329,15 +19331,15 @@ static int32_t region_unit(const bs_lower_pass *l, int32_t region)
     return l->plan->parts[l->region_part[region]].unit;
 }
 
-static bool region_is_of_phase(const bs_lower_pass *l, int32_t region, int32_t top, int32_t phase, int32_t router)
+static bool region_is_of_phase(const bs_lower_pass *l, int32_t region, int32_t top, int32_t level, int32_t router)
 {
-    return l->plan->regions[region].domain == top && l->region_phase[region] == phase &&
+    return l->plan->regions[region].domain == top && l->region_level[region] == level &&
            region_router(l, region) == router;
 }
 
-static bool region_is_of_unit(const bs_lower_pass *l, int32_t region, int32_t top, int32_t phase, int32_t unit)
+static bool region_is_of_unit(const bs_lower_pass *l, int32_t region, int32_t top, int32_t level, int32_t unit)
 {
-    return l->plan->regions[region].domain == top && l->region_phase[region] == phase && region_unit(l, region) == unit;
+    return l->plan->regions[region].domain == top && l->region_level[region] == level && region_unit(l, region) == unit;
 }
 
 /* ------------------------------------------------------------------------------------------------ regions */
@@ -19382,7 +19384,7 @@ static bool region_takes(const bs_lower_pass *l, int32_t region, int32_t domain,
 static int32_t region_open(bs_lower_pass *l, int32_t top)
 {
     l->plan->regions[l->plan->n_regions].domain = top; /* there is room: a node begins one at most */
-    l->region_phase[l->plan->n_regions] = 0;
+    l->region_level[l->plan->n_regions] = 0;
     l->region_part[l->plan->n_regions] = -1;
     l->open[top] = l->plan->n_regions;
     return l->plan->n_regions++;
@@ -19392,7 +19394,7 @@ static bool runs_in_tiles(const bs_lower_pass *l, const bs_node *node)
 {
     const bs_graph *g = l->g;
     const int32_t top = bs_plan_top_domain(g, node->domain);
-    if (bs_op_get(node->op)->flags & BS_OP_ACROSS)
+    if (bs_op_get(node->op)->flags & BS_OP_CROSS_ROW)
         return false;
     if (node->n_out == 0) /* a decision; what ends a run has no router */
         return l->plan->routers[node->router].in_tile;
@@ -19421,61 +19423,61 @@ static void close_read_regions(bs_lower_pass *l, const bs_node *node, int32_t pa
 }
 
 /* In a mixed domain wide nodes stand between those in tiles, path by path, and a region of one path would be over
- * before the next path began. So regions are known by their phase there. What enters a region of a phase cannot depend
- * on what left it, when nodes are lowered phase by phase. */
+ * before the next path began. So regions are known by their level there. What enters a region of a level cannot depend
+ * on what left it, when nodes are lowered level by level. */
 static int32_t phase_after(const bs_lower_pass *l, int32_t from, int32_t top, int32_t domain)
 {
     const int32_t region = bs_lower_region_of(l, from);
     if (region == BS_TOP)
-        return l->phase[from] + (top != 0);
+        return l->level[from] + (top != 0);
     const bool stays = l->plan->domains[top].mixed || l->open[top] == region;
     if (top != 0 && stays && l->plan->regions[region].domain == top && region_takes(l, region, domain, 0))
-        return l->phase[from];
-    return l->region_phase[region] + 1;
+        return l->level[from];
+    return l->region_level[region] + 1;
 }
 
 /* top: the domain in whose tiles it is to run, with its part's domain; 0: at top level. */
 static int32_t phase_of(const bs_lower_pass *l, int32_t n, int32_t top, int32_t domain)
 {
     const bs_node *node = &l->g->nodes[n];
-    int32_t n_in, phase = 0;
+    int32_t n_in, level = 0;
     const int32_t *in = bs_plan_in(l->plan, n, &n_in);
     for (int32_t i = 0; i < n_in; i++)
         if (in[i])
-            phase = bs_max_i32(phase, phase_after(l, l->g->values[in[i]].node, top, domain));
+            level = bs_max_i32(level, phase_after(l, l->g->values[in[i]].node, top, domain));
     for (int32_t d = node->domain; l->g->domains[d].kind == BS_DOMAIN_PATH; d = l->g->domains[d].parent)
-        phase = bs_max_i32(phase, phase_after(l, l->g->routers[l->g->domains[d].router].node, top, domain));
+        level = bs_max_i32(level, phase_after(l, l->g->routers[l->g->domains[d].router].node, top, domain));
     return node->router && l->g->routers[node->router].node != n
-               ? bs_max_i32(phase, phase_after(l, l->g->routers[node->router].node, top, domain))
-               : phase;
+               ? bs_max_i32(level, phase_after(l, l->g->routers[node->router].node, top, domain))
+               : level;
 }
 
-/* The earliest region of that phase that takes the node. Paths have one a router; other rows one a unit, beside which
+/* The earliest region of that level that takes the node. Paths have one a router; other rows one a unit, beside which
  * at most the first has none. */
-static int32_t region_of_phase(bs_lower_pass *l, int32_t top, int32_t domain, int32_t unit, int32_t phase)
+static int32_t region_of_phase(bs_lower_pass *l, int32_t top, int32_t domain, int32_t unit, int32_t level)
 {
     const int32_t router = l->g->domains[domain].kind == BS_DOMAIN_PATH ? l->g->domains[domain].router : 0;
-    const int32_t first = *index_slot(l, &l->phases, region_is_of_phase, top, phase, router);
+    const int32_t first = *index_slot(l, &l->levels, region_is_of_phase, top, level, router);
     if (first && region_takes(l, first - 1, domain, unit))
         return first - 1;
-    const int32_t of_unit = router ? 0 : *index_slot(l, &l->units, region_is_of_unit, top, phase, unit);
+    const int32_t of_unit = router ? 0 : *index_slot(l, &l->units, region_is_of_unit, top, level, unit);
     if (of_unit)
         return of_unit - 1;
     const int32_t region = region_open(l, top);
-    l->region_phase[region] = phase;
+    l->region_level[region] = level;
     return region;
 }
 
 /* Once it has a node: its first part tells what it is found by, and a unit may have come with this one. */
 static void region_enter(bs_lower_pass *l, int32_t region)
 {
-    const int32_t top = l->plan->regions[region].domain, phase = l->region_phase[region];
-    int32_t *slot = index_slot(l, &l->phases, region_is_of_phase, top, phase, region_router(l, region));
+    const int32_t top = l->plan->regions[region].domain, level = l->region_level[region];
+    int32_t *slot = index_slot(l, &l->levels, region_is_of_phase, top, level, region_router(l, region));
     if (*slot == 0)
         *slot = region + 1;
     if (region_router(l, region))
         return;
-    slot = index_slot(l, &l->units, region_is_of_unit, top, phase, region_unit(l, region));
+    slot = index_slot(l, &l->units, region_is_of_unit, top, level, region_unit(l, region));
     if (*slot == 0)
         *slot = region + 1;
 }
@@ -19486,18 +19488,18 @@ static void assign_part(bs_lower_pass *l, int32_t n)
     l->part_of[n] = BS_TOP;
     if (!runs_in_tiles(l, node)) {
         close_read_regions(l, node, BS_TOP);
-        l->phase[n] = l->mixed ? phase_of(l, n, 0, 0) : 0;
+        l->level[n] = l->mixed ? phase_of(l, n, 0, 0) : 0;
         return;
     }
     const int32_t top = bs_plan_top_domain(l->g, node->domain);
     const int32_t domain = part_domain(l->g, node->domain);
-    l->phase[n] = l->mixed ? phase_of(l, n, top, domain) : 0;
+    l->level[n] = l->mixed ? phase_of(l, n, top, domain) : 0;
     if (l->plan->domains[top].mixed)
-        l->open[top] = region_of_phase(l, top, domain, l->plan->nodes[n].unit, l->phase[n]);
+        l->open[top] = region_of_phase(l, top, domain, l->plan->nodes[n].unit, l->level[n]);
     if (l->open[top] == BS_TOP || !region_takes(l, l->open[top], domain, l->plan->nodes[n].unit))
         region_open(l, top);
     l->part_of[n] = part_find(l, l->open[top], domain);
-    l->region_phase[l->open[top]] = bs_max_i32(l->region_phase[l->open[top]], l->phase[n]);
+    l->region_level[l->open[top]] = bs_max_i32(l->region_level[l->open[top]], l->level[n]);
     if (l->plan->nodes[n].unit)
         l->plan->parts[l->part_of[n]].unit = l->plan->nodes[n].unit;
     if (l->plan->domains[top].mixed)
@@ -19532,7 +19534,7 @@ static void find_tile_regions(bs_lower_pass *l)
 
 /* What is decided tile by tile is known in its own region only: whether node n needs a decision in another one, which
  * may be at the root. */
-static bool is_torn(const bs_lower_pass *l, int32_t n)
+static bool lacks_decision(const bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
     const int32_t region = bs_lower_region_of(l, n), above = l->tile_region[node->domain];
@@ -19541,22 +19543,22 @@ static bool is_torn(const bs_lower_pass *l, int32_t n)
            (above != BS_TOP && above != region);
 }
 
-static int32_t torn_domain(const bs_lower_pass *l, int32_t n)
+static int32_t domain_to_untile(const bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
     /* a price is of the root */
     return bs_plan_top_domain(l->g, node->router ? l->g->routers[node->router].domain : node->domain);
 }
 
-/* Domains do not change each other's regions, unless these are found by their phases. Then it is one at a time. */
-static bool mend_torn(bs_lower_pass *l)
+/* Domains do not change each other's regions, unless these are found by their levels. Then it is one at a time. */
+static bool untile_domains(bs_lower_pass *l)
 {
     bool torn = false;
     find_tile_regions(l);
     for (int32_t n = 1; n < l->g->n_nodes && !(torn && l->mixed); n++) {
-        if (!l->plan->node_live[n] || !is_torn(l, n))
+        if (!l->plan->node_live[n] || !lacks_decision(l, n))
             continue;
-        l->plan->domains[torn_domain(l, n)].order = BS_ORDER_BREADTH;
+        l->plan->domains[domain_to_untile(l, n)].order = BS_ORDER_BREADTH;
         torn = true;
     }
     if (torn)
@@ -19586,7 +19588,7 @@ bool bs_lower_regions(bs_lower_pass *l)
 {
     l->plan->n_regions = l->plan->n_parts = 0;
     clear_index(&l->parts);
-    clear_index(&l->phases);
+    clear_index(&l->levels);
     clear_index(&l->units);
     for (int32_t d = 0; d < l->g->n_domains; d++)
         l->open[d] = BS_TOP;
@@ -19596,7 +19598,7 @@ bool bs_lower_regions(bs_lower_pass *l)
             assign_part(l, n);
     }
     list_nodes(l);
-    return !mend_torn(l);
+    return !untile_domains(l);
 }
 
 #endif
@@ -19647,7 +19649,7 @@ static void place_computed(bs_lower_pass *l, int32_t value)
     bs_value_plan *v = &l->plan->values[value];
     const int32_t part = l->part_of[l->g->values[value].node];
     const bool inside = part != BS_TOP && is_read_within(l, value, part);
-    v->place = inside ? BS_PLACE_SCRATCH : BS_PLACE_TRANSIENT;
+    v->storage = inside ? BS_STORAGE_SCRATCH : BS_STORAGE_TRANSIENT;
     v->scope = inside ? part : BS_TOP;
 }
 
@@ -19665,7 +19667,7 @@ static void place_gather(bs_lower_pass *l, int32_t value)
     const bs_node *node = &l->g->nodes[l->g->values[value].node];
     const int32_t frame = frame_of(l, value);
     if (frame && !bs_plan_is_packed(l->g, node) && !l->plan->routers[node->router].in_tile) {
-        l->plan->values[value].place = BS_PLACE_FRAME;
+        l->plan->values[value].storage = BS_STORAGE_FRAME;
         l->plan->values[value].source = frame;
         return;
     }
@@ -19676,17 +19678,17 @@ static void place_view(bs_lower_pass *l, int32_t value)
 {
     const bs_node *node = &l->g->nodes[l->g->values[value].node];
     if (is_read_in_place(l, value)) {
-        l->plan->values[value].place = BS_PLACE_VIEW;
+        l->plan->values[value].storage = BS_STORAGE_VIEW;
         l->plan->values[value].source = bs_node_in(l->g, node)[0];
     } else {
         place_computed(l, value);
     }
 }
 
-static void place_source(bs_lower_pass *l, int32_t value, bs_place place)
+static void place_source(bs_lower_pass *l, int32_t value, bs_storage storage)
 {
     l->plan->values[value].source = l->g->values[value].node;
-    l->plan->values[value].place = is_read_in_place(l, value) ? place : BS_PLACE_TRANSIENT;
+    l->plan->values[value].storage = is_read_in_place(l, value) ? storage : BS_STORAGE_TRANSIENT;
 }
 
 /* Whether no output and no state takes it over when a run ends. */
@@ -19704,7 +19706,7 @@ static bool is_never_copied(const bs_lower_pass *l, int32_t value)
 static void place_state(bs_lower_pass *l, int32_t value)
 {
     const bool in_place = is_never_copied(l, value) || is_never_read_as(l, value, BS_ROLE_STATE);
-    place_source(l, value, in_place ? BS_PLACE_STATE : BS_PLACE_TRANSIENT);
+    place_source(l, value, in_place ? BS_STORAGE_STATE : BS_STORAGE_TRANSIENT);
 }
 
 /* ------------------------------------------------------------------------------------- states, in place */
@@ -19761,13 +19763,13 @@ static bool is_early(bs_lower_pass *l, state_use *use, const bs_lower_reader *r)
     const int32_t region = bs_lower_region_of(l, r->node);
     if (bs_node_operand(node, BS_ROLE_STATE) >= 0)
         return bs_node_role(node, r->index) == BS_ROLE_STATE;
-    if (bs_node_is_view(node) && l->plan->values[node->first_out].place == BS_PLACE_VIEW) {
+    if (bs_node_is_view(node) && l->plan->values[node->first_out].storage == BS_STORAGE_VIEW) {
         /* its readers are asked; and what only tells the cells (`like`) is not read */
         l->list[use->n_views++] = node->first_out;
         return true;
     }
     if (bs_node_gathers(node) && r->index == l->g->routers[node->router].desc->paths &&
-        l->plan->values[node->first_out].place == BS_PLACE_FRAME &&
+        l->plan->values[node->first_out].storage == BS_STORAGE_FRAME &&
         l->plan->values[node->first_out].source == use->frame)
         return true; /* its own residual: what no path stores stays */
     return l->seen[r->node] == use->needed && (region == BS_TOP || region != use->storing);
@@ -19777,7 +19779,7 @@ static bool is_early(bs_lower_pass *l, state_use *use, const bs_lower_reader *r)
 static bool readers_are_early(bs_lower_pass *l, state_use *use, int32_t node)
 {
     use->storing = bs_lower_region_of(l, node);
-    if (use->storing != BS_TOP && l->region_asked[use->storing] == use->frame)
+    if (use->storing != BS_TOP && l->region_checked[use->storing] == use->frame)
         return true;
     use->needed = find_needs(l, node);
     use->n_views = 0;
@@ -19789,7 +19791,7 @@ static bool readers_are_early(bs_lower_pass *l, state_use *use, int32_t node)
                 return false;
     }
     if (use->storing != BS_TOP)
-        l->region_asked[use->storing] = use->frame;
+        l->region_checked[use->storing] = use->frame;
     return true;
 }
 
@@ -19801,7 +19803,7 @@ static bool stores_are_late(bs_lower_pass *l, state_use *use)
     const bs_node *maker = &l->g->nodes[l->g->values[cells].node];
     const int32_t *in = bs_node_in(l->g, maker);
     bool late = true, stored = false;
-    if (l->plan->values[cells].place != BS_PLACE_FRAME)
+    if (l->plan->values[cells].storage != BS_STORAGE_FRAME)
         return readers_are_early(l, use, l->g->values[cells].node);
     for (int32_t i = 0; late && i < l->g->routers[maker->router].desc->paths; i++) {
         if (in[i] == 0 || !bs_plan_reads(l->plan, maker, i))
@@ -19827,23 +19829,23 @@ static void place_joined(bs_lower_pass *l, int32_t value)
         endings = endings && bs_node_ends_run(node);
         outputs = outputs && bs_node_is_output(node);
     }
-    if (use.state && endings && l->plan->values[use.state].place == BS_PLACE_STATE && stores_are_late(l, &use)) {
-        v->place = BS_PLACE_STATE;
+    if (use.state && endings && l->plan->values[use.state].storage == BS_STORAGE_STATE && stores_are_late(l, &use)) {
+        v->storage = BS_STORAGE_STATE;
         v->source = l->g->values[use.state].node;
         return;
     }
-    v->place = outputs ? BS_PLACE_OUTPUT : BS_PLACE_TRANSIENT;
+    v->storage = outputs ? BS_STORAGE_OUTPUT : BS_STORAGE_TRANSIENT;
 }
 
 static void place_value(bs_lower_pass *l, int32_t value)
 {
     const bs_node *node = &l->g->nodes[l->g->values[value].node];
     if (bs_node_is_input(node))
-        place_source(l, value, BS_PLACE_INPUT);
+        place_source(l, value, BS_STORAGE_INPUT);
     else if (bs_node_is_state(node))
         place_state(l, value);
     else if (bs_node_work(node) == BS_WORK_GIVEN)
-        place_source(l, value, BS_PLACE_WEIGHT);
+        place_source(l, value, BS_STORAGE_WEIGHT);
     else if (bs_node_is_view(node))
         place_view(l, value);
     else if (bs_node_gathers(node))
@@ -19856,7 +19858,7 @@ static void narrow_values(bs_lower_pass *l)
 {
     for (int32_t v = 1; v < l->g->n_values; v++) {
         bs_value_plan *p = &l->plan->values[v];
-        const bool own = p->place == BS_PLACE_TRANSIENT || p->place == BS_PLACE_SCRATCH;
+        const bool own = p->storage == BS_STORAGE_TRANSIENT || p->storage == BS_STORAGE_SCRATCH;
         p->narrow = l->plan->desc.half && own && l->g->values[v].dtype == BS_F32 &&
                     is_never_read_as(l, v, BS_ROLE_DECIDING);
     }
@@ -19881,7 +19883,7 @@ void bs_lower_places(bs_lower_pass *l)
 /* ==== end src/plan/places.c =================================================================== */
 
 /* ==== begin src/plan/lower.c ================================================================== */
-/* plan/lower.c - the second stage of planning: from nodes to instructions.
+/* plan/lower.c - the second pass of planning: from nodes to instructions.
  *
  * Nodes are visited once, in order. Breadth-first nodes become top-level instructions; the paths of a router are
  * concurrent, so their instructions carry equal times and are put in lockstep. Nodes of a region (plan/regions.c)
@@ -19901,7 +19903,7 @@ static bs_instr *emit(bs_lower_pass *l, bs_instr_kind kind, int32_t part, int32_
     i->kind = (uint8_t)kind;
     i->node = node;
     i->part = part;
-    i->stage = -1;
+    i->phase = -1;
     i->domain = l->g->nodes[node].domain;
     return i;
 }
@@ -19928,10 +19930,10 @@ static int32_t value_ready(const bs_lower_pass *l, int32_t value, int32_t region
 {
     if (value == 0)
         return 0;
-    const bs_place place = l->plan->values[value].place;
+    const bs_storage storage = l->plan->values[value].storage;
     const int32_t made_in = bs_lower_region_of(l, l->g->values[value].node);
     /* a view is stored by others */
-    const int32_t ready = made_in == BS_TOP || place == BS_PLACE_VIEW ? l->ready[value] : 0;
+    const int32_t ready = made_in == BS_TOP || storage == BS_STORAGE_VIEW ? l->ready[value] : 0;
     return made_in == BS_TOP || made_in == region ? ready : bs_max_i32(ready, l->region_time[made_in]);
 }
 
@@ -19983,7 +19985,7 @@ static void emit_store(bs_lower_pass *l, int32_t n, int32_t value, int32_t targe
     const bs_row_map map = l->g->values[target].domain == 0 ? BS_MAP_CELL : BS_MAP_PARENT;
     bs_instr *i = emit_move(l, map, BS_COMBINE_COPY, l->part_of[v->node], n, value, target);
     i->domain = v->domain;
-    const int32_t from = l->plan->values[value].place == BS_PLACE_VIEW ? l->plan->values[value].source : value;
+    const int32_t from = l->plan->values[value].storage == BS_STORAGE_VIEW ? l->plan->values[value].source : value;
     const int32_t region = region_of(l->plan, i);
     schedule(l, i,
              bs_max_i32(domain_ready(l, v->domain),
@@ -19994,18 +19996,18 @@ static void emit_store(bs_lower_pass *l, int32_t n, int32_t value, int32_t targe
 /* Where the rows of a gather go: its own storage, or the frame it is assembled in. */
 static int32_t gather_target(const bs_lower_pass *l, int32_t value)
 {
-    return l->plan->values[value].place == BS_PLACE_FRAME ? l->plan->values[value].source : value;
+    return l->plan->values[value].storage == BS_STORAGE_FRAME ? l->plan->values[value].source : value;
 }
 
 /* In place, what no path writes simply stays. */
 static bool residual_is_in_place(const bs_lower_pass *l, int32_t gather, int32_t residual)
 {
     const bs_value_plan *g = &l->plan->values[gather];
-    if (g->place != BS_PLACE_FRAME || residual == 0 || l->plan->values[residual].place != BS_PLACE_VIEW)
+    if (g->storage != BS_STORAGE_FRAME || residual == 0 || l->plan->values[residual].storage != BS_STORAGE_VIEW)
         return false;
     const bs_value_plan *frame = &l->plan->values[g->source];
     const bs_value_plan *old = &l->plan->values[l->plan->values[residual].source];
-    return frame->place == BS_PLACE_STATE && old->place == BS_PLACE_STATE && frame->source == old->source;
+    return frame->storage == BS_STORAGE_STATE && old->storage == BS_STORAGE_STATE && frame->source == old->source;
 }
 
 /* Rows that the stores of the paths do not give: of sums and selections all of them, else those of no path. */
@@ -20076,7 +20078,7 @@ static void emit_ending(bs_lower_pass *l, int32_t n)
     const int32_t *in = bs_node_in(l->g, node), value = in[bs_node_operand(node, BS_ROLE_DATA)];
     const int32_t state = bs_node_operand(node, BS_ROLE_STATE);
     const bs_value_plan *v = &l->plan->values[value];
-    if (v->place == (state < 0 ? BS_PLACE_OUTPUT : BS_PLACE_STATE) &&
+    if (v->storage == (state < 0 ? BS_STORAGE_OUTPUT : BS_STORAGE_STATE) &&
         v->source == (state < 0 ? n : l->g->values[in[state]].node))
         return;
     const int32_t domain = l->g->values[value].domain; /* the root, or segments whose rows are appended */
@@ -20090,7 +20092,7 @@ static void emit_joined(bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
     const int32_t value = node->first_out, from = bs_node_in(l->g, node)[0];
-    if (l->plan->values[from].place == BS_PLACE_FRAME)
+    if (l->plan->values[from].storage == BS_STORAGE_FRAME)
         l->ready[value] = bs_max_i32(l->ready[value], l->ready[from]);
     else
         emit_store(l, n, from, value);
@@ -20119,8 +20121,8 @@ static void emit_found(bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
     const int32_t value = node->first_out, region = bs_lower_region_of(l, n), ready = operands_ready(l, node, region);
-    const bs_place place = l->plan->values[value].place;
-    if (place == BS_PLACE_TRANSIENT || place == BS_PLACE_SCRATCH) {
+    const bs_storage storage = l->plan->values[value].storage;
+    if (storage == BS_STORAGE_TRANSIENT || storage == BS_STORAGE_SCRATCH) {
         bs_instr *i = emit_move(l, BS_MAP_VIEW, BS_COMBINE_COPY, l->part_of[n], n, value, value);
         schedule(l, i, ready);
         outputs_ready(l, node, time_of(l, i));
@@ -20228,21 +20230,21 @@ static void part_costs(bs_plan *p)
     }
 }
 
-/* In order; with mixed domains phase by phase, so that a region's time is known before anything outside reads it. */
+/* In order; with mixed domains level by level, so that a region's time is known before anything outside reads it. */
 static void emit_nodes(bs_lower_pass *l)
 {
     const int32_t nodes = l->g->n_nodes;
-    int32_t *next = l->seen; /* [phases] where the next node of each goes: an operand has a lower one, or the same */
+    int32_t *next = l->seen; /* [levels] where the next node of each goes: an operand has a lower one, or the same */
     memset(next, 0, (size_t)nodes * sizeof *next);
     for (int32_t n = 1; n < nodes; n++)
-        next[l->phase[n]]++;
-    for (int32_t phase = 0, sum = 0; phase < nodes; phase++) {
-        const int32_t count = next[phase];
-        next[phase] = sum;
+        next[l->level[n]]++;
+    for (int32_t level = 0, sum = 0; level < nodes; level++) {
+        const int32_t count = next[level];
+        next[level] = sum;
         sum += count;
     }
     for (int32_t n = 1; n < nodes; n++)
-        l->list[next[l->phase[n]]++] = n;
+        l->list[next[l->level[n]]++] = n;
     for (int32_t i = 0; i < nodes - 1; i++)
         if (l->plan->node_live[l->list[i]])
             emit_node(l, l->list[i]);
@@ -20267,7 +20269,7 @@ static void carve_lower(bs_carver *c, bs_lower_pass *l, const bs_graph *g)
     l->max_regions = bs_plan_most_parts(g);
     const uint64_t regions = (uint64_t)l->max_regions;
     l->part_of = bs_carve(c, nodes, word);
-    l->phase = bs_carve(c, nodes, word);
+    l->level = bs_carve(c, nodes, word);
     l->list = bs_carve(c, nodes > values ? nodes : values, word);
     l->seen = bs_carve(c, nodes, word);
     l->neighbour = bs_carve(c, nodes, word);
@@ -20278,15 +20280,15 @@ static void carve_lower(bs_carver *c, bs_lower_pass *l, const bs_graph *g)
     l->open = bs_carve(c, domains, word);
     l->tile_region = bs_carve(c, domains, word);
     l->region_time = bs_carve(c, regions, word);
-    l->region_phase = bs_carve(c, regions, word);
+    l->region_level = bs_carve(c, regions, word);
     l->region_part = bs_carve(c, regions, word);
     l->region_node = bs_carve(c, regions, word);
     l->region_seen = bs_carve(c, regions, word);
-    l->region_asked = bs_carve(c, regions, word);
+    l->region_checked = bs_carve(c, regions, word);
     l->decided = bs_carve(c, routers, word);
     l->path_ready = bs_carve(c, routers, word);
     index_room(c, &l->parts, bs_plan_most_parts(g));
-    index_room(c, &l->phases, l->max_regions);
+    index_room(c, &l->levels, l->max_regions);
     index_room(c, &l->units, 2 * l->max_regions); /* known without a unit first, then with one */
 }
 
@@ -20811,7 +20813,7 @@ bs_bytes bs_place_lives(bs_life *lives, int32_t count, void *workspace)
 /* ==== end src/plan/lifetimes.c ================================================================ */
 
 /* ==== begin src/plan/memory.c ================================================================= */
-/* plan/memory.c - the third stage of planning: lifetimes to offsets.
+/* plan/memory.c - the third pass of planning: lifetimes to offsets.
  *
  * Time is that of the instructions; what shares a time is concurrent (paths of a router run side by side), and a value
  * is alive from the first to the last time that touches it, both included. Values of different paths that have the same
@@ -20837,7 +20839,7 @@ typedef struct memory_pass {
 
 static int32_t storage_of(const bs_plan *p, int32_t value)
 {
-    while (value > 0 && p->values[value].place == BS_PLACE_VIEW)
+    while (value > 0 && p->values[value].storage == BS_STORAGE_VIEW)
         value = p->values[value].source;
     return value;
 }
@@ -20846,8 +20848,8 @@ static void touch(bs_plan *p, int32_t value, int32_t scope, int32_t time)
 {
     value = storage_of(p, value);
     bs_value_plan *v = &p->values[value];
-    const bool here = value > 0 && ((v->place == BS_PLACE_TRANSIENT && scope < 0) ||
-                                    (v->place == BS_PLACE_SCRATCH && v->scope == scope));
+    const bool here = value > 0 && ((v->storage == BS_STORAGE_TRANSIENT && scope < 0) ||
+                                    (v->storage == BS_STORAGE_SCRATCH && v->scope == scope));
     if (!here)
         return;
     v->first = v->first < 0 ? time : bs_min_i32(v->first, time);
@@ -20893,7 +20895,7 @@ static void find_lifetimes(memory_pass *m)
 static int32_t slab_router(const bs_plan *p, int32_t value)
 {
     const bs_domain *d = &p->graph->domains[p->graph->values[value].domain];
-    return p->values[value].place == BS_PLACE_TRANSIENT && d->kind == BS_DOMAIN_PATH ? d->router : 0;
+    return p->values[value].storage == BS_STORAGE_TRANSIENT && d->kind == BS_DOMAIN_PATH ? d->router : 0;
 }
 
 /* Values that have the same place among the stored ones of their path share a slab: it is known by the first of
@@ -20933,8 +20935,8 @@ static void find_members(memory_pass *m)
     for (int32_t pass = 0; pass < 2; pass++) {
         for (int32_t v = 1; v < p->graph->n_values; v++) {
             const bs_value_plan *plan = &p->values[v];
-            const int32_t scope = plan->place == BS_PLACE_TRANSIENT ? 0
-                                  : plan->place == BS_PLACE_SCRATCH ? plan->scope + 1
+            const int32_t scope = plan->storage == BS_STORAGE_TRANSIENT ? 0
+                                  : plan->storage == BS_STORAGE_SCRATCH ? plan->scope + 1
                                                                     : -1;
             if (scope < 0)
                 continue;
@@ -21008,9 +21010,9 @@ bool bs_plan_is_wide(const bs_plan *p, int32_t n)
     return wide;
 }
 
-#define MOSTLY 4 /* one in so many may be wide */
+#define WIDE_SHARE 4 /* one in so many may be wide */
 
-void bs_plan_make_fit(bs_plan *p, int32_t top)
+void bs_plan_untile(bs_plan *p, int32_t top)
 {
     int32_t nodes = 0, wide = 0;
     for (int32_t n = 1; n < p->graph->n_nodes; n++) {
@@ -21020,7 +21022,7 @@ void bs_plan_make_fit(bs_plan *p, int32_t top)
         nodes++;
         wide += bs_plan_is_wide(p, n);
     }
-    if (!p->domains[top].mixed && wide > 0 && wide * MOSTLY <= nodes)
+    if (!p->domains[top].mixed && wide > 0 && wide * WIDE_SHARE <= nodes)
         p->domains[top].mixed = true;
     else
         p->domains[top].order = BS_ORDER_BREADTH;
@@ -21057,8 +21059,8 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
     find_lifetimes(&m);
     assign_slabs(&m);
     for (int32_t v = 1; v < values; v++) {
-        const bs_place place = plan->values[v].place;
-        if (place != BS_PLACE_TRANSIENT && place != BS_PLACE_SCRATCH)
+        const bs_storage storage = plan->values[v].storage;
+        if (storage != BS_STORAGE_TRANSIENT && storage != BS_STORAGE_SCRATCH)
             continue;
         plan->values[v].row_bytes = bs_plan_row_bytes(plan, v);
         plan->values[v].rows = bs_plan_storage_rows(plan, v);
@@ -21076,7 +21078,7 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
 /* ==== end src/plan/memory.c =================================================================== */
 
 /* ==== begin src/plan/plan.c =================================================================== */
-/* plan/plan.c - making a plan: checks, the stages in order, sizes and the printable report.
+/* plan/plan.c - making a plan: checks, the passes in order, sizes and the printable report.
  * Relies on plan/plan.h. Must never touch weights or run anything: a workstation plans for a board. */
 /* #include "plan/plan.h" */
 /* #include "plan/device.h" */
@@ -21090,7 +21092,7 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
 static bs_bytes workspace_bytes(const bs_graph *g)
 {
     const bs_bytes passes[] = {bs_plan_live_workspace(g),  bs_plan_fuse_workspace(g),  bs_plan_share_workspace(g),
-                               bs_plan_units_workspace(g), bs_plan_lower_workspace(g), bs_plan_stages_workspace(g),
+                               bs_plan_units_workspace(g), bs_plan_lower_workspace(g), bs_plan_phases_workspace(g),
                                bs_plan_memory_workspace(g)};
     bs_bytes most = bs_bytes_of(0);
     for (size_t i = 0; i < sizeof passes / sizeof *passes; i++)
@@ -21108,7 +21110,7 @@ static bool may_tile(const bs_graph *g, const bs_plan_desc *desc)
     return order == BS_ORDER_DEPTH || (order == BS_ORDER_AUTO && (images || (desc && desc->slot_bytes > 0)));
 }
 
-/* One walk counts and hands out. A unit is the nodes of a path or of a block; a stage is an instruction or several. */
+/* One walk counts and hands out. A unit is the nodes of a path or of a block; a phase is an instruction or several. */
 static void carve_plan(bs_carver *c, bs_plan *p, const bs_graph *g, const bs_plan_desc *desc)
 {
     const bool streams = desc && desc->slot_bytes > 0;
@@ -21124,8 +21126,8 @@ static void carve_plan(bs_carver *c, bs_plan *p, const bs_graph *g, const bs_pla
     p->regions = bs_carve(c, parts, sizeof(bs_region));
     p->instrs = bs_carve(c, (uint64_t)p->max_instrs, sizeof(bs_instr));
     p->units = bs_carve(c, streams ? (uint64_t)g->n_blocks + (uint64_t)g->n_domains + 1 : 0, sizeof(bs_plan_unit));
-    p->stages = bs_carve(c, streams ? nodes : 0, sizeof(bs_trace_stage));
-    p->stage_units = bs_carve(c, streams ? 2 * nodes + parts : 0, sizeof(int32_t));
+    p->phases = bs_carve(c, streams ? nodes : 0, sizeof(bs_trace_phase));
+    p->phase_units = bs_carve(c, streams ? 2 * nodes + parts : 0, sizeof(int32_t));
 }
 
 static bs_bytes plan_bytes(const bs_graph *g, const bs_plan_desc *desc)
@@ -21180,7 +21182,7 @@ static void order_parts(bs_plan *p, int32_t *buffer)
     for (int32_t k = 0; k < p->n_parts; k++) {
         bs_part *part = &p->parts[p->region_parts[k]];
         bs_region *region = &p->regions[part->region];
-        part->place = k;
+        part->index = k;
         region->first = region->count == 0 ? k : region->first;
         region->count++;
     }
@@ -21205,7 +21207,7 @@ static void find_instrs(bs_plan *p)
 /* What depends on the orders of the domains. */
 static bool plan_once(bs_plan *p, void *workspace, bs_error *error)
 {
-    p->n_instrs = p->n_stages = p->n_stage_units = 0;
+    p->n_instrs = p->n_phases = p->n_phase_units = 0;
     p->weight_bytes = bs_bytes_of(0);
     for (int32_t u = 1; u < p->n_units; u++)
         p->units[u].prepared_bytes = bs_bytes_of(0);
@@ -21218,10 +21220,10 @@ static bool plan_once(bs_plan *p, void *workspace, bs_error *error)
         bs_plan_size_node(p, n, &p->nodes[n]);
         place_weights(p, n);
     }
-    return bs_plan_stages(p, workspace, error) && bs_plan_memory(p, workspace, error);
+    return bs_plan_phases(p, workspace, error) && bs_plan_memory(p, workspace, error);
 }
 
-/* All stages, in order. A device's tiles that are too large for its shared memory run layer by layer after all. */
+/* All passes, in order. A device's tiles that are too large for its shared memory run layer by layer after all. */
 static bool plan_make(bs_plan *p, void *workspace, bs_error *error)
 {
     if (!bs_plan_live(p, workspace, error))
@@ -21231,10 +21233,10 @@ static bool plan_make(bs_plan *p, void *workspace, bs_error *error)
         return false;
     bs_plan_units(p, workspace);
     while (plan_once(p, workspace, error)) {
-        const int32_t top = bs_plan_too_large(p);
+        const int32_t top = bs_plan_domain_beyond_shared(p);
         if (!top)
             return true;
-        bs_plan_make_fit(p, top);
+        bs_plan_untile(p, top);
     }
     return false;
 }
@@ -21318,8 +21320,8 @@ BS_INTERNAL bs_image_head bs_image_head_of(const bs_graph *graph, size_t bytes);
     X(region_parts, int32_t, p->n_parts)                             \
     X(regions, bs_region, p->n_regions)                              \
     X(units, bs_plan_unit, bs_plan_streams(p) ? p->n_units : 0)      \
-    X(stages, bs_trace_stage, p->n_stages)                           \
-    X(stage_units, int32_t, p->n_stage_units)
+    X(phases, bs_trace_phase, p->n_phases)                           \
+    X(phase_units, int32_t, p->n_phase_units)
 
 typedef enum bs_image_table {
     BS_IMAGE_plan, /* the plan's own numbers, as if it were the only row of a table: each in eight bytes */
@@ -21381,9 +21383,9 @@ BS_INTERNAL bool bs_image_instrs_sound(const bs_plan *plan, bs_error *error);
 /* Sets what rows add up to: it is what the image says. */
 BS_INTERNAL bool bs_image_sums_sound(bs_plan *plan, bs_error *error);
 #if !defined(BS_NO_STREAM)
-BS_INTERNAL bool bs_image_stages_sound(const bs_plan *plan, bs_error *error);
+BS_INTERNAL bool bs_image_phases_sound(const bs_plan *plan, bs_error *error);
 #else
-static inline bool bs_image_stages_sound(const bs_plan *plan, bs_error *error) { return (void)plan, (void)error, true; }
+static inline bool bs_image_phases_sound(const bs_plan *plan, bs_error *error) { return (void)plan, (void)error, true; }
 #endif
 /* Whether the rows of `domain` are rows of a tile of `above`. */
 BS_INTERNAL bool bs_image_is_within(const bs_graph *graph, int32_t domain, int32_t above);
@@ -21455,7 +21457,7 @@ uint32_t bs_image_graph(const bs_graph *g)
     X(TIER, BS_TIER_SCALAR, BS_TIER_CUDA)                                     \
     X(MARGIN, 0, BS_MAX_MARGIN)                                               \
     X(ORDER, BS_ORDER_BREADTH, BS_ORDER_DEPTH)                                \
-    X(PLACE, BS_PLACE_NONE, BS_PLACE_FRAME)                                   \
+    X(STORAGE, BS_STORAGE_NONE, BS_STORAGE_FRAME)                                   \
     X(KIND, BS_INSTR_CALL, BS_INSTR_RUN)                                      \
     X(FUSION, 0, bs_fusion_count())                                           \
     X(NODE, 0, g->n_nodes - 1)                                                \
@@ -21470,8 +21472,8 @@ uint32_t bs_image_graph(const bs_graph *g)
     X(PARTS, 0, bs_plan_most_parts(g))                                        \
     X(REGIONS, p->n_parts > 0, p->n_parts)                                    \
     X(UNITS, 1, IMAGE_UNITS)                                                  \
-    X(STAGES, 0, p->n_units > 1 ? g->n_nodes : 0)                             \
-    X(STAGE_UNITS, 0, p->n_stages > 0 ? 2 * (int64_t)g->n_nodes + p->n_parts : 0) \
+    X(PHASES, 0, p->n_units > 1 ? g->n_nodes : 0)                             \
+    X(PHASE_UNITS, 0, p->n_phases > 0 ? 2 * (int64_t)g->n_nodes + p->n_parts : 0) \
     X(TOP_INSTR, -1, p->n_top - 1)                                            \
     X(INSTR, -1, p->n_instrs - 1)                                             \
     X(SOME_INSTRS, 0, p->n_instrs)                                            \
@@ -21481,8 +21483,8 @@ uint32_t bs_image_graph(const bs_graph *g)
     X(REGION, 0, bs_max_i32(p->n_regions, 1) - 1)                             \
     X(UNIT, 0, p->n_units - 1)                                                \
     X(STREAMED, 0, p->n_units - 2) /* as the stream counts */                 \
-    X(STAGE, -1, p->n_stages - 1)                                             \
-    X(SOME_UNITS, 0, p->n_stage_units)
+    X(PHASE, -1, p->n_phases - 1)                                             \
+    X(SOME_UNITS, 0, p->n_phase_units)
 
 #if defined(BS_NO_STREAM)
 #define IMAGE_UNITS 1
@@ -21519,8 +21521,8 @@ static void bounds_make(const bs_plan *p, image_bounds *b)
     X(plan, n_parts, PARTS)              \
     X(plan, n_regions, REGIONS)          \
     X(plan, n_units, UNITS)              \
-    X(plan, n_stages, STAGES)            \
-    X(plan, n_stage_units, STAGE_UNITS)  \
+    X(plan, n_phases, PHASES)            \
+    X(plan, n_phase_units, PHASE_UNITS)  \
     X(plan, transient_bytes, BYTES)      \
     X(plan, scratch_bytes, BYTES)        \
     X(plan, weight_bytes, BYTES)         \
@@ -21534,7 +21536,7 @@ static void bounds_make(const bs_plan *p, image_bounds *b)
     X(plan, desc.chunk_bytes, INT)       \
     X(plan, desc.half, INT)              \
     X(plan, desc.in_place, INT)          \
-    X(plan, desc.lowering, INT)          \
+    X(plan, desc.launch_mode, INT)          \
     X(plan, desc.shared_bytes, INT)
 
 /* X: a field of a row. Y: rows that are numbers themselves. ANY: what is looked at as a whole (plan/image_values.c,
@@ -21543,7 +21545,7 @@ static void bounds_make(const bs_plan *p, image_bounds *b)
     IMAGE_NUMBERS(X)                              \
     Y(node_live, FLAG)                      \
     Y(region_parts, PART)                \
-    Y(stage_units, STREAMED)             \
+    Y(phase_units, STREAMED)             \
     X(nodes, tier, ANY)             \
     X(nodes, algorithm, ANY)        \
     X(nodes, half, FLAG)            \
@@ -21556,8 +21558,8 @@ static void bounds_make(const bs_plan *p, image_bounds *b)
     X(nodes, prepared_bytes, BYTES) \
     X(nodes, prepared_offset, BYTES) \
     X(nodes, scratch_bytes, BYTES)  \
-    X(nodes, pieces, COUNT)         \
-    X(values, place, PLACE)        \
+    X(nodes, work_items, COUNT)         \
+    X(values, storage, STORAGE)        \
     X(values, source, SOURCE)      \
     X(values, margin, MARGIN)      \
     X(values, scope, PART_OR_TOP)  \
@@ -21590,7 +21592,7 @@ static void bounds_make(const bs_plan *p, image_bounds *b)
     X(instrs, region, REGION)           \
     X(instrs, part, PART_OR_TOP)        \
     X(instrs, time, ANY)                \
-    X(instrs, stage, STAGE)             \
+    X(instrs, phase, PHASE)             \
     X(parts, region, REGION)             \
     X(parts, domain, DOMAIN)             \
     X(parts, router, ANY)                \
@@ -21598,7 +21600,7 @@ static void bounds_make(const bs_plan *p, image_bounds *b)
     X(parts, first, SOME_INSTRS)         \
     X(parts, count, SOME_INSTRS)         \
     X(parts, unit, UNIT)                 \
-    X(parts, place, PART)                \
+    X(parts, index, PART)                \
     X(parts, scratch_bytes, BYTES)       \
     X(parts, flops, ANY)                 \
     X(regions, domain, DOMAIN)         \
@@ -21609,9 +21611,9 @@ static void bounds_make(const bs_plan *p, image_bounds *b)
     X(units, domain, DOMAIN)        \
     X(units, node, NODE)            \
     X(units, prepared_bytes, BYTES) \
-    X(stages, router, ROUTER)     \
-    X(stages, first_unit, SOME_UNITS) \
-    X(stages, n_units, SOME_UNITS)
+    X(phases, router, ROUTER)     \
+    X(phases, first_unit, SOME_UNITS) \
+    X(phases, n_units, SOME_UNITS)
 
 #define IMAGE_ROW(table, row, rows) typedef row image_##table;
 BS_IMAGE_EACH_TABLE(IMAGE_ROW)
@@ -21768,7 +21770,7 @@ bool bs_image_each(const bs_plan *p, int32_t table, int32_t first, bs_image_wron
  *   domains, routers: live; node_live     what is not bound or decided        all that is needed is
  *   routers: in_tile, rows, forced        decisions without memory            what follows from orders
  *   nodes: tier, algorithm, half,         kernels beyond their memory         what the op's rule says
- *     pieces, prepared_bytes,
+ *     work_items, prepared_bytes,
  *     scratch_bytes
  *   nodes: fusion, fused_in               a kernel on other operands          the chain is there
  *   nodes: owner, unit, prepared_offset   weights beyond their memory         a copy laid out alike, within
@@ -21875,11 +21877,11 @@ static bool finds(const bs_plan *p, int32_t n, int32_t index, int32_t value)
     const bs_graph *g = p->graph;
     const bs_node *node = &g->nodes[n];
     const bs_value_plan *v = &p->values[value];
-    if (v->place == BS_PLACE_FRAME)
+    if (v->storage == BS_STORAGE_FRAME)
         return g->values[v->source].node == n;
-    if (v->place == BS_PLACE_OUTPUT)
+    if (v->storage == BS_STORAGE_OUTPUT)
         return bs_node_is_output(node);
-    if (v->place == BS_PLACE_STATE && bs_node_joins_cells(&g->nodes[g->values[value].node]))
+    if (v->storage == BS_STORAGE_STATE && bs_node_joins_cells(&g->nodes[g->values[value].node]))
         return bs_node_ends_run(node);
     return bs_plan_is_stored(p, value) || bs_plan_reads_in_place(p, n, index, value);
 }
@@ -21904,7 +21906,7 @@ static const char *readers_wrong(const bs_plan *p, int32_t n)
             return bs_image_refused("its cache goes by what is not checked");
     }
     for (int32_t i = 0; i < node->n_in; i++)
-        if (own[i] && g->values[own[i]].rank == 3 && p->values[own[i]].margin < bs_plan_margin_asked(p, node, i))
+        if (own[i] && g->values[own[i]].rank == 3 && p->values[own[i]].margin < bs_plan_margin_needed(p, node, i))
             return bs_image_refused("its window reaches beyond the margin of what it reads");
     return NULL;
 }
@@ -21942,7 +21944,7 @@ static bool ends_in_place(const bs_plan *p, int32_t value)
     if (source >= g->n_nodes || !p->node_live[source])
         return false;
     const bs_node *node = &g->nodes[source];
-    const bool output = p->values[value].place == BS_PLACE_OUTPUT;
+    const bool output = p->values[value].storage == BS_STORAGE_OUTPUT;
     const int32_t end = output ? source : node->writer;
     return (output ? bs_node_is_output(node) : bs_node_is_state(node)) && end > 0 && p->node_live[end] &&
            p->values[value].margin == 0 && g->values[value].domain == 0 &&
@@ -21965,16 +21967,16 @@ static bool lies_well(const bs_plan *p, int32_t value)
     const int32_t n = p->graph->values[value].node, source = p->values[value].source;
     const bs_node *node = &p->graph->nodes[n];
     const bool given = bs_node_work(node) == BS_WORK_GIVEN && source == n;
-    switch ((bs_place)p->values[value].place) {
-    case BS_PLACE_INPUT: return given && bs_node_is_input(node);
-    case BS_PLACE_WEIGHT: return given && bs_op_get(node->op)->bound == 0;
-    case BS_PLACE_STATE: return bs_node_is_state(node) ? given : bs_node_joins_cells(node) && ends_in_place(p, value);
-    case BS_PLACE_OUTPUT: return bs_node_joins_cells(node) && ends_in_place(p, value);
-    case BS_PLACE_VIEW: return bs_node_is_view(node) && source == bs_node_in(p->graph, node)[0];
-    case BS_PLACE_FRAME: return frames(p, value);
-    case BS_PLACE_NONE:
-    case BS_PLACE_TRANSIENT:
-    case BS_PLACE_SCRATCH: break;
+    switch ((bs_storage)p->values[value].storage) {
+    case BS_STORAGE_INPUT: return given && bs_node_is_input(node);
+    case BS_STORAGE_WEIGHT: return given && bs_op_get(node->op)->bound == 0;
+    case BS_STORAGE_STATE: return bs_node_is_state(node) ? given : bs_node_joins_cells(node) && ends_in_place(p, value);
+    case BS_STORAGE_OUTPUT: return bs_node_joins_cells(node) && ends_in_place(p, value);
+    case BS_STORAGE_VIEW: return bs_node_is_view(node) && source == bs_node_in(p->graph, node)[0];
+    case BS_STORAGE_FRAME: return frames(p, value);
+    case BS_STORAGE_NONE:
+    case BS_STORAGE_TRANSIENT:
+    case BS_STORAGE_SCRATCH: break;
     }
     return true;
 }
@@ -21992,8 +21994,9 @@ static const char *storage_wrong(const bs_plan *p, int32_t value)
 {
     const bs_value_plan *v = &p->values[value];
     const int32_t domain = p->graph->values[value].domain;
-    const bs_part *part = v->place == BS_PLACE_SCRATCH && v->scope != BS_TOP ? &p->parts[v->scope] : NULL;
-    if (v->place == BS_PLACE_SCRATCH && (!part || domain == 0 || !bs_image_is_within(p->graph, domain, part->domain)))
+    const bs_part *part = v->storage == BS_STORAGE_SCRATCH && v->scope != BS_TOP ? &p->parts[v->scope] : NULL;
+    if (v->storage == BS_STORAGE_SCRATCH &&
+        (!part || domain == 0 || !bs_image_is_within(p->graph, domain, part->domain)))
         return bs_image_refused("it lies in the scratch of a part that does not have its rows");
     return v->rows < bs_plan_storage_rows(p, value) || bs_bytes_less(v->row_bytes, bs_plan_row_bytes(p, value)) ||
                    !bs_bytes_aligned_to(v->row_bytes, BS_ALIGNMENT) || !bs_bytes_aligned_to(v->offset, BS_ALIGNMENT) ||
@@ -22007,7 +22010,7 @@ static const char *value_wrong(const bs_plan *p, int32_t value)
     const bs_value_plan *v = &p->values[value];
     const bs_value_info *info = &p->graph->values[value];
     const bool stored = bs_plan_is_stored(p, value);
-    if (p->node_live[info->node] != (v->place != BS_PLACE_NONE) || !lies_well(p, value))
+    if (p->node_live[info->node] != (v->storage != BS_STORAGE_NONE) || !lies_well(p, value))
         return bs_image_refused("it lies where what its node makes cannot lie");
     if (v->narrow && !(p->desc.half && stored && info->dtype == BS_F32))
         return bs_image_refused("it is kept in f16, and may not be");
@@ -22048,7 +22051,7 @@ bool bs_image_sums_sound(bs_plan *p, bs_error *error)
  *     value, target, domain            kernels that there are not
  *   routers: instr, and the order    rows of decisions that are not made       decided once, before, where it is seen
  *   values an instruction touches    a tile's rows seen by others              scratch of the part that it is in
- *   instrs: stage; parts: unit       weights used that are not there           in a part those of its unit
+ *   instrs: phase; parts: unit       weights used that are not there           in a part those of its unit
  *   instrs: time; parts: flops       nothing: reports and times                -
  *
  * What comes too early reads what was there before: bytes of its own arena.
@@ -22065,8 +22068,8 @@ static const char *part_wrong(const bs_plan *p, int32_t k)
     const bs_region *region = &p->regions[part->region];
     const bs_domain *d = &p->graph->domains[part->domain];
     const bool path = d->kind == BS_DOMAIN_PATH;
-    if (p->region_parts[part->place] != k || part->place < region->first ||
-        part->place - region->first >= region->count)
+    if (p->region_parts[part->index] != k || part->index < region->first ||
+        part->index - region->first >= region->count)
         return bs_image_refused("it is not where its region has its parts");
     if (part->domain == 0 || (path && d->outermost != part->domain) || region->domain != d->top ||
         part->router != (path ? d->router : 0) || part->path != (path ? d->path : -1))
@@ -22153,11 +22156,11 @@ static bool touches(const image_at *a, int32_t value)
     const bs_value_plan *values = a->p->values;
     if (value == 0 || !sees(a, a->g->values[value].domain))
         return false;
-    while (values[value].place == BS_PLACE_VIEW)
+    while (values[value].storage == BS_STORAGE_VIEW)
         value = values[value].source;
     const bs_value_plan *v = &values[value];
-    return v->place == BS_PLACE_SCRATCH ? v->scope == a->i->part
-                                        : v->place != BS_PLACE_NONE && v->place != BS_PLACE_FRAME;
+    return v->storage == BS_STORAGE_SCRATCH ? v->scope == a->i->part
+                                        : v->storage != BS_STORAGE_NONE && v->storage != BS_STORAGE_FRAME;
 }
 
 static bool touches_operands(const image_at *a)
@@ -22178,7 +22181,7 @@ static bool make_call(const image_at *a)
 {
     const bs_node *node = a->node;
     bool sound = bs_node_work(node) == BS_WORK_CALL && (node->n_out > 0 || (!a->tile && bs_plan_streams(a->p))) &&
-                 !(a->tile && bs_op_get(node->op)->flags & BS_OP_ACROSS) &&
+                 !(a->tile && bs_op_get(node->op)->flags & BS_OP_CROSS_ROW) &&
                  (node->router == 0 || is_decided(a, node->router)) && touches_operands(a);
     for (int32_t k = 0; k < node->n_out && sound; k++)
         sound = bs_plan_is_stored(a->p, node->first_out + k) && touches(a, node->first_out + k);
@@ -22228,7 +22231,7 @@ static bool make_gathered(const image_at *a, bs_instr *made)
     const bs_graph *g = a->g;
     const bs_node *node = a->node;
     const bs_value_plan *v = &a->p->values[node->first_out];
-    const int32_t *in = bs_node_in(g, node), target = v->place == BS_PLACE_FRAME ? v->source : node->first_out;
+    const int32_t *in = bs_node_in(g, node), target = v->storage == BS_STORAGE_FRAME ? v->source : node->first_out;
     const int32_t paths = g->routers[node->router].desc->paths, value = a->i->value;
     const int32_t residual = bs_plan_reads(a->p, node, paths) ? in[paths] : 0;
     if (bs_plan_is_packed(g, node)) {
@@ -22252,7 +22255,7 @@ static bool make_joined(const image_at *a, bs_instr *made)
     const bs_value_info *from = &a->g->values[value];
     if (a->i->combine == BS_COMBINE_COPY) {
         make_store(a->g, made, value, target);
-        return a->p->values[value].place != BS_PLACE_FRAME;
+        return a->p->values[value].storage != BS_STORAGE_FRAME;
     }
     make_move(made, BS_MAP_BEYOND, BS_COMBINE_ZERO, 0, target);
     return !a->tile && a->g->values[target].rank > from->rank &&
@@ -22304,7 +22307,7 @@ static const char *instr_wrong(const bs_plan *p, int32_t k)
     const image_at a = {p, p->graph, i, &p->graph->nodes[i->node], k, part ? part->domain : 0};
     if (part ? k < part->first || k - part->first >= part->count || p->regions[part->region].instr < 0 : k >= p->n_top)
         return bs_image_refused("it does not stand where its part is");
-    if (part && (i->stage >= 0 || (i->kind == BS_INSTR_CALL && p->nodes[i->node].unit != 0 &&
+    if (part && (i->phase >= 0 || (i->kind == BS_INSTR_CALL && p->nodes[i->node].unit != 0 &&
                                    p->nodes[i->node].unit != part->unit)))
         return bs_image_refused("its part does not have its weights");
     if (i->kind != BS_INSTR_RUN && !p->node_live[i->node])
@@ -22317,23 +22320,23 @@ bool bs_image_instrs_sound(const bs_plan *p, bs_error *error)
     return bs_image_each(p, BS_IMAGE_parts, 0, part_wrong, error) &&
            bs_image_each(p, BS_IMAGE_regions, 0, region_wrong, error) &&
            bs_image_each(p, BS_IMAGE_instrs, 0, instr_wrong, error) &&
-           (!bs_plan_too_large(p) ||
+           (!bs_plan_domain_beyond_shared(p) ||
             bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: its tiles are larger than shared memory"));
 }
 /* ==== end src/plan/image_instrs.c ============================================================= */
 
-/* ==== begin src/plan/image_stages.c =========================================================== */
-/* plan/image_stages.c - what an image says of weights that come and go.
+/* ==== begin src/plan/image_phases.c =========================================================== */
+/* plan/image_phases.c - what an image says of weights that come and go.
  *
  *   field                             what a lie could do                     what is asked for
  *   units: prepared_bytes             weights beyond slots                    the largest fits (all_unit_bytes is the
  *                                                                               sum: plan/image_values.c)
  *   units: node                       a unit that nothing loads, waited for   the first node that loads it
- *   units: block, domain;             margins beyond their table              an outermost path of the stage's router
- *     stages: router
- *   stages, stage_units               lists beyond their tables               behind each other; all that its
+ *   units: block, domain;             margins beyond their table              an outermost path of the phase's router
+ *     phases: router
+ *   phases, phase_units               lists beyond their tables               behind each other; all that its
  *                                                                               instructions need
- *   instrs: stage; parts: unit        weights used that are not there         of all that need a unit, in order
+ *   instrs: phase; parts: unit        weights used that are not there         of all that need a unit, in order
  *
  * Relies on plan/image.h, and on values and instructions having been looked at. Must never write. */
 /* #include "plan/image.h" */
@@ -22353,14 +22356,14 @@ static const char *unit_wrong(const bs_plan *p, int32_t u)
                : bs_image_refused("its first node does not load it");
 }
 
-/* ------------------------------------------------------------------------------------------------- stages */
+/* ------------------------------------------------------------------------------------------------- phases */
 
-/* The list of the stage whose instructions are gone through. */
-typedef struct stage_list {
+/* The list of the phase whose instructions are gone through. */
+typedef struct phase_list {
     const bs_plan *p;
-    int32_t stage, first, end; /* -1: none yet; in stage_units */
+    int32_t phase, first, end; /* -1: none yet; in phase_units */
     int32_t last;              /* where the unit before was found: the next one is behind it, as paths take turns */
-} stage_list;
+} phase_list;
 
 /* Unit `k` of those whose weights an instruction at top level needs, 0: what is resident; -1: there are no more. */
 static int32_t unit_of(const bs_plan *p, const bs_instr *i, int32_t k)
@@ -22371,59 +22374,59 @@ static int32_t unit_of(const bs_plan *p, const bs_instr *i, int32_t k)
     return i->kind == BS_INSTR_RUN && k < region->count ? p->parts[p->region_parts[region->first + k]].unit : -1;
 }
 
-/* Whether the stage lists a unit, and waits for its router. */
-static bool lists(stage_list *l, int32_t unit)
+/* Whether the phase lists a unit, and waits for its router. */
+static bool lists(phase_list *l, int32_t unit)
 {
     const bs_plan *p = l->p;
     const int32_t domain = p->units[unit].domain;
     bool found = false;
     for (int32_t k = l->first; k < l->end && !found; k++) {
         l->last = l->last + 1 < l->end ? l->last + 1 : l->first;
-        found = p->stage_units[l->last] == unit - 1;
+        found = p->phase_units[l->last] == unit - 1;
     }
-    return found && p->stages[l->stage].router == (domain ? p->graph->domains[domain].router : 0);
+    return found && p->phases[l->phase].router == (domain ? p->graph->domains[domain].router : 0);
 }
 
-/* The next stage begins behind the one before. */
-static bool begins(stage_list *l, int32_t stage)
+/* The next phase begins behind the one before. */
+static bool begins(phase_list *l, int32_t phase)
 {
-    const bs_trace_stage *s = &l->p->stages[stage];
-    if (stage != l->stage + 1 || s->first_unit != l->end || s->n_units > l->p->n_stage_units - l->end)
+    const bs_trace_phase *s = &l->p->phases[phase];
+    if (phase != l->phase + 1 || s->first_unit != l->end || s->n_units > l->p->n_phase_units - l->end)
         return false;
-    l->stage = stage;
+    l->phase = phase;
     l->first = l->last = l->end;
     l->end += s->n_units;
     return true;
 }
 
-/* Whether the stage of an instruction lists what it needs, and one that needs nothing has none. */
-static bool has_stage(stage_list *l, const bs_instr *i)
+/* Whether the phase of an instruction lists what it needs, and one that needs nothing has none. */
+static bool has_phase(phase_list *l, const bs_instr *i)
 {
-    bool needs = false, sound = i->stage < 0 || i->stage == l->stage || begins(l, i->stage);
+    bool needs = false, sound = i->phase < 0 || i->phase == l->phase || begins(l, i->phase);
     for (int32_t k = 0, unit = 0; sound && (unit = unit_of(l->p, i, k)) >= 0; k++) {
         needs = needs || unit > 0;
-        sound = unit == 0 || (i->stage >= 0 && lists(l, unit));
+        sound = unit == 0 || (i->phase >= 0 && lists(l, unit));
     }
-    return sound && needs == (i->stage >= 0);
+    return sound && needs == (i->phase >= 0);
 }
 
-bool bs_image_stages_sound(const bs_plan *p, bs_error *error)
+bool bs_image_phases_sound(const bs_plan *p, bs_error *error)
 {
-    stage_list l = {p, -1, 0, 0, 0};
+    phase_list l = {p, -1, 0, 0, 0};
     if (!bs_image_each(p, BS_IMAGE_units, 1, unit_wrong, error))
         return false;
     if (bs_bytes_less(p->slot_bytes, p->largest_unit_bytes))
         return bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: its slots are smaller than its largest unit");
     for (int32_t k = 0; k < p->n_top; k++)
-        if (!has_stage(&l, &p->instrs[k]))
+        if (!has_phase(&l, &p->instrs[k]))
             return bs_refuse(error, BS_ERROR_FORMAT,
-                             "bs_plan_open: instrs[%d]: its stage does not list the weights that it needs", k);
-    return (l.stage == p->n_stages - 1 && l.end == p->n_stage_units) ||
-           bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: it has stages without instructions");
+                             "bs_plan_open: instrs[%d]: its phase does not list the weights that it needs", k);
+    return (l.phase == p->n_phases - 1 && l.end == p->n_phase_units) ||
+           bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: it has phases without instructions");
 }
 
 #endif
-/* ==== end src/plan/image_stages.c ============================================================= */
+/* ==== end src/plan/image_phases.c ============================================================= */
 
 /* ==== begin src/plan/image_save.c ============================================================= */
 /* plan/image_save.c - a plan as bytes: for whoever has a planner.
@@ -22583,7 +22586,7 @@ static bool open_image(bs_plan *p, const uint8_t *image, const bs_image_head *he
         return false;
     bs_plan_begin(p);
     return bs_image_rows_sound(p, error) && bs_image_values_sound(p, error) && bs_image_instrs_sound(p, error) &&
-           bs_image_sums_sound(p, error) && bs_image_stages_sound(p, error) && bs_plan_bytes_fit(p, error);
+           bs_image_sums_sound(p, error) && bs_image_phases_sound(p, error) && bs_plan_bytes_fit(p, error);
 }
 
 size_t bs_plan_open_bytes(void) { return sizeof(bs_plan) + 2 * BS_ALIGNMENT; }
@@ -22641,20 +22644,20 @@ typedef struct bs_profile_unit {
     uint64_t read_bytes, slot_bytes;
 } bs_profile_unit;
 
-typedef struct bs_profile_stage {
+typedef struct bs_profile_phase {
     int32_t router; /* from 1; 0: always all */
     int32_t n_units;
     const int32_t *units; /* [n_units] */
-} bs_profile_stage;
+} bs_profile_phase;
 
 /* What events will refer to. Each function fills one record, index from 0 (of routers: number - 1); what it points to
  * must live until bs_profile_header returns. A count of 0 needs no function. */
 typedef struct bs_profile_header_desc {
     const void *user;
-    int32_t n_routers, n_units, n_stages;
+    int32_t n_routers, n_units, n_phases;
     void (*router)(const void *user, int32_t index, bs_profile_router *router);
     void (*unit)(const void *user, int32_t index, bs_profile_unit *unit);
-    void (*stage)(const void *user, int32_t index, bs_profile_stage *stage);
+    void (*phase)(const void *user, int32_t index, bs_profile_phase *phase);
     uint64_t slot_bytes, chunk_bytes;
     int32_t policy, speculation;
 } bs_profile_header_desc;
@@ -22682,7 +22685,7 @@ BS_INTERNAL void bs_profile_add(bs_profile *profile, const bs_event *event);
 typedef struct bs_profile_file {
     uint32_t magic, version;
     uint32_t header_bytes, event_bytes; /* of this record and of an event: what comes beyond those known is skipped */
-    uint32_t routers, units, stages, stage_units;
+    uint32_t routers, units, phases, phase_units;
     uint64_t slot_bytes, chunk_bytes;
     int32_t policy, speculation;
     uint64_t rest; /* 0 */
@@ -22699,14 +22702,14 @@ typedef struct bs_profile_file_unit {
     uint64_t read_bytes, slot_bytes;
 } bs_profile_file_unit;
 
-typedef struct bs_profile_file_stage {
+typedef struct bs_profile_file_phase {
     int32_t router, n_units;
-} bs_profile_file_stage;
+} bs_profile_file_phase;
 
 _Static_assert(sizeof(bs_profile_file) == 64, "the file's header");
 _Static_assert(sizeof(bs_profile_file_router) == 72, "a router of the file");
 _Static_assert(sizeof(bs_profile_file_unit) == 88, "a unit of the file");
-_Static_assert(sizeof(bs_profile_file_stage) == 8, "a stage of the file");
+_Static_assert(sizeof(bs_profile_file_phase) == 8, "a phase of the file");
 _Static_assert(sizeof(bs_event) == 40 && offsetof(bs_event, value) == 16 && offsetof(bs_event, subject) == 24 &&
                    offsetof(bs_event, kind) == 32 && offsetof(bs_event, thread) == 34 && offsetof(bs_event, rest) == 36,
                "an event of the file");
@@ -22722,9 +22725,9 @@ typedef struct bs_profile_tables {
     const bs_profile_file_router *routers;
     const bs_trace_unit *units;
     const bs_profile_place *places; /* of the units */
-    const bs_trace_stage *stages;
-    const int32_t *stage_units;
-    int32_t n_units, n_stage_units;
+    const bs_trace_phase *phases;
+    const int32_t *phase_units;
+    int32_t n_units, n_phase_units;
 } bs_profile_tables;
 #if !defined(BS_NO_PROFILE) && !defined(BS_NO_REPLAY)
 BS_INTERNAL const bs_profile_tables *bs_profile_tables_of(const bs_profile_reader *reader);
@@ -22972,32 +22975,32 @@ static void header_units(bs_profile *p, const bs_profile_header_desc *d)
     }
 }
 
-/* Stages, then the numbers of their units, filled up to 8 bytes so that events are aligned. */
-static void header_stages(bs_profile *p, const bs_profile_header_desc *d, uint32_t stage_units)
+/* Phases, then the numbers of their units, filled up to 8 bytes so that events are aligned. */
+static void header_phases(bs_profile *p, const bs_profile_header_desc *d, uint32_t phase_units)
 {
     const int32_t zero = 0;
-    bs_profile_stage stage = {0, 0, NULL};
-    for (int32_t i = 0; i < d->n_stages; i++) {
-        d->stage(d->user, i, &stage);
-        const bs_profile_file_stage record = {stage.router, stage.n_units};
+    bs_profile_phase phase = {0, 0, NULL};
+    for (int32_t i = 0; i < d->n_phases; i++) {
+        d->phase(d->user, i, &phase);
+        const bs_profile_file_phase record = {phase.router, phase.n_units};
         block_put(p, &record, sizeof record);
     }
-    for (int32_t i = 0; i < d->n_stages; i++) {
-        d->stage(d->user, i, &stage);
-        for (int32_t k = 0; k < stage.n_units; k++)
-            block_put(p, &stage.units[k], sizeof stage.units[k]);
+    for (int32_t i = 0; i < d->n_phases; i++) {
+        d->phase(d->user, i, &phase);
+        for (int32_t k = 0; k < phase.n_units; k++)
+            block_put(p, &phase.units[k], sizeof phase.units[k]);
     }
-    if (stage_units % 2)
+    if (phase_units % 2)
         block_put(p, &zero, sizeof zero);
 }
 
-static uint32_t count_stage_units(const bs_profile_header_desc *d)
+static uint32_t count_phase_units(const bs_profile_header_desc *d)
 {
     uint32_t n = 0;
-    for (int32_t i = 0; i < d->n_stages; i++) {
-        bs_profile_stage stage = {0, 0, NULL};
-        d->stage(d->user, i, &stage);
-        n += (uint32_t)stage.n_units;
+    for (int32_t i = 0; i < d->n_phases; i++) {
+        bs_profile_phase phase = {0, 0, NULL};
+        d->phase(d->user, i, &phase);
+        n += (uint32_t)phase.n_units;
     }
     return n;
 }
@@ -23022,8 +23025,8 @@ bs_status bs_profile_header(bs_profile *profile, const bs_profile_header_desc *d
                                   .event_bytes = sizeof(bs_event),
                                   .routers = (uint32_t)desc->n_routers,
                                   .units = (uint32_t)desc->n_units,
-                                  .stages = (uint32_t)desc->n_stages,
-                                  .stage_units = count_stage_units(desc),
+                                  .phases = (uint32_t)desc->n_phases,
+                                  .phase_units = count_phase_units(desc),
                                   .slot_bytes = desc->slot_bytes,
                                   .chunk_bytes = desc->chunk_bytes,
                                   .policy = desc->policy,
@@ -23031,7 +23034,7 @@ bs_status bs_profile_header(bs_profile *profile, const bs_profile_header_desc *d
     block_put(profile, &file, sizeof file);
     header_routers(profile, desc);
     header_units(profile, desc);
-    header_stages(profile, desc, file.stage_units);
+    header_phases(profile, desc, file.phase_units);
     block_flush(profile);
     profile_open_ring(profile);
     return BS_OK;
@@ -23154,8 +23157,8 @@ bs_status bs_profile_close(bs_profile *profile, uint64_t *dropped)
 enum {
     PROFILE_MAX_ROUTERS = 1 << 16,
     PROFILE_MAX_UNITS = 1 << 20,
-    PROFILE_MAX_STAGES = 1 << 20,
-    PROFILE_MAX_STAGE_UNITS = 1 << 22,
+    PROFILE_MAX_PHASES = 1 << 20,
+    PROFILE_MAX_PHASE_UNITS = 1 << 22,
     PROFILE_MAX_HEADER_BYTES = 4096,
     PROFILE_MAX_EVENT_BYTES = 256,
     PROFILE_WINDOW_BYTES = 4096
@@ -23190,12 +23193,12 @@ static bool check_header(const bs_profile_file *h, bs_error *error)
     if (h->event_bytes < sizeof(bs_event) || h->event_bytes > PROFILE_MAX_EVENT_BYTES || h->event_bytes % 8)
         return bs_refuse(error, BS_ERROR_FORMAT, "profile: events of %u bytes, expected %d .. %d by eights",
                          h->event_bytes, (int)sizeof(bs_event), PROFILE_MAX_EVENT_BYTES);
-    if (h->routers > PROFILE_MAX_ROUTERS || h->units > PROFILE_MAX_UNITS || h->stages > PROFILE_MAX_STAGES ||
-        h->stage_units > PROFILE_MAX_STAGE_UNITS)
+    if (h->routers > PROFILE_MAX_ROUTERS || h->units > PROFILE_MAX_UNITS || h->phases > PROFILE_MAX_PHASES ||
+        h->phase_units > PROFILE_MAX_PHASE_UNITS)
         return bs_refuse(error, BS_ERROR_LIMIT,
-                         "profile: %u routers, %u units, %u stages of %u units, at most %d, %d, %d, %d", h->routers,
-                         h->units, h->stages, h->stage_units, PROFILE_MAX_ROUTERS, PROFILE_MAX_UNITS,
-                         PROFILE_MAX_STAGES, PROFILE_MAX_STAGE_UNITS);
+                         "profile: %u routers, %u units, %u phases of %u units, at most %d, %d, %d, %d", h->routers,
+                         h->units, h->phases, h->phase_units, PROFILE_MAX_ROUTERS, PROFILE_MAX_UNITS,
+                         PROFILE_MAX_PHASES, PROFILE_MAX_PHASE_UNITS);
     if (h->policy < 0 || h->policy >= BS_POLICY_COUNT || h->speculation < 0 || h->speculation > BS_SPECULATE_OFF)
         return bs_refuse(error, BS_ERROR_FORMAT, "profile: policy %d, speculation %d, expected 0 .. %d and 0 .. %d",
                          h->policy, h->speculation, BS_POLICY_COUNT - 1, BS_SPECULATE_OFF);
@@ -23208,8 +23211,8 @@ static bs_bytes end_of_tables(const bs_profile_file *h)
     bs_bytes end = bs_bytes_of(h->header_bytes);
     end = bs_bytes_add(end, bs_bytes_array(h->routers, sizeof(bs_profile_file_router)));
     end = bs_bytes_add(end, bs_bytes_array(h->units, sizeof(bs_profile_file_unit)));
-    end = bs_bytes_add(end, bs_bytes_array(h->stages, sizeof(bs_profile_file_stage)));
-    return bs_bytes_add(end, bs_bytes_align_to(bs_bytes_array(h->stage_units, sizeof(int32_t)), 2 * sizeof(int32_t)));
+    end = bs_bytes_add(end, bs_bytes_array(h->phases, sizeof(bs_profile_file_phase)));
+    return bs_bytes_add(end, bs_bytes_align_to(bs_bytes_array(h->phase_units, sizeof(int32_t)), 2 * sizeof(int32_t)));
 }
 
 static bool read_header(bs_profile_reader *r, bs_profile_file *h, bs_error *error)
@@ -23226,7 +23229,7 @@ static bool read_header(bs_profile_reader *r, bs_profile_file *h, bs_error *erro
                          bs_bytes_figure(r->events_at), bs_bytes_figure(r->source.size));
     const uint64_t bytes = bs_bytes_figure(bs_bytes_sub(r->source.size, r->events_at));
     r->event_bytes = h->event_bytes;
-    r->facts = (bs_profile_facts){(int32_t)h->routers, (int32_t)h->units, (int32_t)h->stages, bytes / h->event_bytes,
+    r->facts = (bs_profile_facts){(int32_t)h->routers, (int32_t)h->units, (int32_t)h->phases, bytes / h->event_bytes,
                                   bytes % h->event_bytes, h->slot_bytes, h->chunk_bytes, h->policy, h->speculation};
     return true;
 }
@@ -23289,34 +23292,34 @@ static bool read_units(bs_profile_reader *r, bs_cursor *c, bs_trace_unit *units,
     return true;
 }
 
-static bool read_stages(bs_profile_reader *r, bs_cursor *c, bs_trace_stage *stages, bs_error *error)
+static bool read_phases(bs_profile_reader *r, bs_cursor *c, bs_trace_phase *phases, bs_error *error)
 {
     int32_t first = 0;
-    for (int32_t i = 0; i < r->facts.stages; i++) {
-        bs_profile_file_stage s;
+    for (int32_t i = 0; i < r->facts.phases; i++) {
+        bs_profile_file_phase s;
         if (!bs_cursor_take(c, &s, bs_bytes_of(sizeof s)))
-            return bs_refuse(error, c->status, "profile: stage %d cannot be read", i);
-        if (!bs_in_range(s.router, 0, r->facts.routers + 1) || !bs_is_part(first, s.n_units, r->tables.n_stage_units))
+            return bs_refuse(error, c->status, "profile: phase %d cannot be read", i);
+        if (!bs_in_range(s.router, 0, r->facts.routers + 1) || !bs_is_part(first, s.n_units, r->tables.n_phase_units))
             return bs_refuse(error, BS_ERROR_FORMAT,
-                             "profile: stage %d has router %d of %d and %d units, of which %d are left", i, s.router,
-                             r->facts.routers, s.n_units, (r->tables.n_stage_units - first));
-        stages[i] = (bs_trace_stage){s.router, first, s.n_units};
+                             "profile: phase %d has router %d of %d and %d units, of which %d are left", i, s.router,
+                             r->facts.routers, s.n_units, (r->tables.n_phase_units - first));
+        phases[i] = (bs_trace_phase){s.router, first, s.n_units};
         first += s.n_units;
     }
-    if (first != r->tables.n_stage_units)
-        return bs_refuse(error, BS_ERROR_FORMAT, "profile: stages have %d units, %d are listed", first,
-                         r->tables.n_stage_units);
+    if (first != r->tables.n_phase_units)
+        return bs_refuse(error, BS_ERROR_FORMAT, "profile: phases have %d units, %d are listed", first,
+                         r->tables.n_phase_units);
     return true;
 }
 
-static bool read_stage_units(bs_profile_reader *r, bs_cursor *c, int32_t *units, bs_error *error)
+static bool read_phase_units(bs_profile_reader *r, bs_cursor *c, int32_t *units, bs_error *error)
 {
-    for (int32_t i = 0; i < r->tables.n_stage_units; i++) {
+    for (int32_t i = 0; i < r->tables.n_phase_units; i++) {
         units[i] = bs_cursor_i32(c);
         if (c->status != BS_OK)
-            return bs_refuse(error, c->status, "profile: the units of stages cannot be read");
+            return bs_refuse(error, c->status, "profile: the units of phases cannot be read");
         if (!bs_in_range(units[i], 0, r->facts.units))
-            return bs_refuse(error, BS_ERROR_FORMAT, "profile: a stage needs unit %d, there are %d", units[i],
+            return bs_refuse(error, BS_ERROR_FORMAT, "profile: a phase needs unit %d, there are %d", units[i],
                              r->facts.units);
     }
     return true;
@@ -23329,17 +23332,17 @@ static bool read_tables(bs_profile_reader *r, const bs_profile_file *h, bs_arena
     bs_trace_unit *units = routers ? bs_take_table(arena, h->units, sizeof *units, "a profile's units", error) : NULL;
     bs_profile_place *places = units ? bs_take_table(arena, h->units, sizeof *places, "a profile's units", error)
                                      : NULL;
-    bs_trace_stage *stages = places ? bs_take_table(arena, h->stages, sizeof *stages, "a profile's stages", error)
+    bs_trace_phase *phases = places ? bs_take_table(arena, h->phases, sizeof *phases, "a profile's phases", error)
                                     : NULL;
-    int32_t *stage_units = stages ? bs_take_table(arena, h->stage_units, sizeof(int32_t), "a profile's stages", error)
+    int32_t *phase_units = phases ? bs_take_table(arena, h->phase_units, sizeof(int32_t), "a profile's phases", error)
                                   : NULL;
-    if (!stage_units)
+    if (!phase_units)
         return false;
     r->tables = (bs_profile_tables){
-        routers, units, places, stages, stage_units, (int32_t)h->units, (int32_t)h->stage_units};
+        routers, units, places, phases, phase_units, (int32_t)h->units, (int32_t)h->phase_units};
     bs_cursor_init(&c, &r->source, bs_bytes_of(h->header_bytes), r->events_at);
     return read_routers(r, &c, routers, error) && read_units(r, &c, units, places, error) &&
-           read_stages(r, &c, stages, error) && read_stage_units(r, &c, stage_units, error);
+           read_phases(r, &c, phases, error) && read_phase_units(r, &c, phase_units, error);
 }
 
 bs_profile_reader *bs_profile_open(bs_arena *arena, const bs_reader *reader, bs_error *error)
@@ -23400,16 +23403,16 @@ bs_status bs_profile_unit_get(const bs_profile_reader *profile, int32_t unit, bs
     return BS_OK;
 }
 
-bs_status bs_profile_stage_get(const bs_profile_reader *profile, int32_t stage, bs_stream_stage_facts *facts,
+bs_status bs_profile_phase_get(const bs_profile_reader *profile, int32_t phase, bs_stream_phase_facts *facts,
                                int32_t *units)
 {
-    if (!profile || !facts || !bs_in_range(stage, 0, profile->facts.stages))
+    if (!profile || !facts || !bs_in_range(phase, 0, profile->facts.phases))
         return BS_ERROR_ARGUMENT;
-    const bs_trace_stage *s = &profile->tables.stages[stage];
+    const bs_trace_phase *s = &profile->tables.phases[phase];
     facts->router = s->router;
     facts->n_units = s->n_units;
     for (int32_t i = 0; units && i < s->n_units; i++)
-        units[i] = profile->tables.stage_units[s->first_unit + i];
+        units[i] = profile->tables.phase_units[s->first_unit + i];
     return BS_OK;
 }
 
@@ -23418,16 +23421,16 @@ bs_status bs_profile_stage_get(const bs_profile_reader *profile, int32_t stage, 
 static bool event_is_good(const bs_profile_reader *r, const bs_event *e)
 {
     const bs_profile_facts *f = &r->facts;
-    const bool of_unit = bs_in_range(e->subject, 0, f->units), of_stage = bs_in_range(e->index, 0, f->stages);
+    const bool of_unit = bs_in_range(e->subject, 0, f->units), of_phase = bs_in_range(e->index, 0, f->phases);
     switch (e->kind) {
     case BS_EVENT_DECISION:
         return bs_in_range(e->subject, 1, f->routers + 1) &&
                bs_in_range(e->index, 0, r->tables.routers[e->subject - 1].paths);
-    case BS_EVENT_STAGE:
-        return bs_in_range(e->subject, 0, f->stages);
+    case BS_EVENT_PHASE:
+        return bs_in_range(e->subject, 0, f->phases);
     case BS_EVENT_USE:
-    case BS_EVENT_STALL: return of_unit && of_stage;
-    case BS_EVENT_GUESS: return (of_unit || e->subject == -1) && of_stage;
+    case BS_EVENT_STALL: return of_unit && of_phase;
+    case BS_EVENT_GUESS: return (of_unit || e->subject == -1) && of_phase;
     case BS_EVENT_READ:
     case BS_EVENT_PREPARE: return of_unit && e->index >= 0 && e->thread >= 0 && e->value <= PROFILE_MAX_UNIT_BYTES;
     case BS_EVENT_LOADED:
@@ -23492,9 +23495,9 @@ void bs_profile_rewind(bs_profile_reader *profile)
 /* profile/trace.c - from a profile's events to what its runs asked of storage.
  * Relies on profile/profile.h. Must never count otherwise than it fills: both passes are the same code.
  *
- * The thread that runs emits, for each stage, its uses, stalls and look-aheads, and the stage itself when it is left; a
- * run when it is over. So what has come since the last stage is of this one, and what a run says of its beginning is
- * added to its first visit afterwards. Events that were lost leave uses without their stage: those are left out. */
+ * The thread that runs emits, for each phase, its uses, stalls and look-aheads, and the phase itself when it is left; a
+ * run when it is over. So what has come since the last phase is of this one, and what a run says of its beginning is
+ * added to its first visit afterwards. Events that were lost leave uses without their phase: those are left out. */
 /* #include "profile/profile.h" */
 
 #if !defined(BS_NO_PROFILE) && !defined(BS_NO_REPLAY)
@@ -23509,7 +23512,7 @@ typedef struct trace_busy {
     uint64_t total_ns, bytes;
 } trace_busy;
 
-/* A unit's use since the last stage: breadth first, a unit is used by one instruction after the other. */
+/* A unit's use since the last phase: breadth first, a unit is used by one instruction after the other. */
 typedef struct trace_seen {
     uint64_t stretch; /* of events in which that was, from 1 */
     int32_t use, rest;
@@ -23517,7 +23520,7 @@ typedef struct trace_seen {
 
 typedef struct trace_maker {
     int32_t n_visits, n_uses, n_guesses;
-    int32_t most_uses, most_guesses; /* at any time: those of a stage that is never left included */
+    int32_t most_uses, most_guesses; /* at any time: those of a phase that is never left included */
     int32_t room_visits, room_uses, room_guesses; /* the file may change between the passes */
     bs_trace_visit *visits;          /* NULL: the first pass, which counts */
     bs_trace_use *uses;
@@ -23525,14 +23528,14 @@ typedef struct trace_maker {
 
     trace_seen *seen; /* [units] */
     uint64_t stretch;
-    int32_t first_use, first_guess; /* since the last stage */
-    int32_t use_stage;              /* of those uses */
+    int32_t first_use, first_guess; /* since the last phase */
+    int32_t use_phase;              /* of those uses */
     uint64_t used_ns, stalled_ns;
     bool has_end;      /* something in this run has ended, at: */
     uint64_t end_ns;
     int32_t run_visit; /* the first visit of this run, -1 */
     /* when it began; end of the last; after the last of the run before */
-    uint64_t run_visit_ns, last_stage_ns, tail_ns;
+    uint64_t run_visit_ns, last_phase_ns, tail_ns;
 
     trace_busy reads;
     uint64_t prepare_ns, prepare_bytes, lost;
@@ -23579,17 +23582,17 @@ static void forget_uses(trace_maker *m)
     m->stalled_ns = 0;
 }
 
-/* Uses and stalls of another stage than those before: that one's end was lost. */
-static void enter_stage(trace_maker *m, int32_t stage)
+/* Uses and stalls of another phase than those before: that one's end was lost. */
+static void enter_phase(trace_maker *m, int32_t phase)
 {
-    if (m->use_stage != stage)
+    if (m->use_phase != phase)
         forget_uses(m);
-    m->use_stage = stage;
+    m->use_phase = phase;
 }
 
 static bool trace_add_use(trace_maker *m, const bs_event *e)
 {
-    enter_stage(m, e->index);
+    enter_phase(m, e->index);
     const uint64_t ns = e->end_ns - e->start_ns;
     trace_seen *seen = &m->seen[e->subject];
     m->used_ns = bs_add_u64(m->used_ns, ns);
@@ -23622,7 +23625,7 @@ static bool trace_add_visit(trace_maker *m, const bs_event *e)
 {
     if (m->n_visits == m->room_visits)
         return false;
-    enter_stage(m, e->subject);
+    enter_phase(m, e->subject);
     const uint64_t inside = bs_since(e->end_ns - e->start_ns, bs_add_u64(m->used_ns, m->stalled_ns));
     uint64_t before = m->has_end ? bs_since(e->start_ns, m->end_ns) : 0;
     before = bs_add_u64(bs_add_u64(before, inside), m->run_visit < 0 ? m->tail_ns : 0);
@@ -23638,9 +23641,9 @@ static bool trace_add_visit(trace_maker *m, const bs_event *e)
     m->first_use = m->n_uses;
     m->first_guess = m->n_guesses;
     forget_uses(m);
-    m->use_stage = -1;
+    m->use_phase = -1;
     m->has_end = true;
-    m->end_ns = m->last_stage_ns = e->end_ns;
+    m->end_ns = m->last_phase_ns = e->end_ns;
     return true;
 }
 
@@ -23652,7 +23655,7 @@ static void trace_add_run(trace_maker *m, const bs_event *e)
             uint64_t *before = &m->visits[m->run_visit].before_ns;
             *before = bs_add_u64(*before, m->run_visit_ns - e->start_ns);
         }
-        m->tail_ns = bs_since(e->end_ns, m->last_stage_ns);
+        m->tail_ns = bs_since(e->end_ns, m->last_phase_ns);
     }
     m->run_visit = -1;
     m->has_end = e->start_ns == e->end_ns;
@@ -23663,11 +23666,11 @@ static bool trace_add_event(trace_maker *m, const bs_event *e)
 {
     switch (e->kind) {
     case BS_EVENT_RUN: trace_add_run(m, e); break;
-    case BS_EVENT_STAGE: return trace_add_visit(m, e);
+    case BS_EVENT_PHASE: return trace_add_visit(m, e);
     case BS_EVENT_USE: return trace_add_use(m, e);
     case BS_EVENT_GUESS: return trace_add_guess(m, e);
     case BS_EVENT_STALL:
-        enter_stage(m, e->index);
+        enter_phase(m, e->index);
         m->stalled_ns = bs_add_u64(m->stalled_ns, e->end_ns - e->start_ns);
         break;
     case BS_EVENT_READ: busy_add(&m->reads, e->start_ns, e->end_ns, e->value); break;
@@ -23686,7 +23689,7 @@ static bool trace_pass(trace_maker *m, bs_profile_reader *profile, bs_error *err
 {
     bs_event event;
     bs_error wrong;
-    m->use_stage = -1;
+    m->use_phase = -1;
     m->run_visit = -1;
     m->stretch = 1;
     memset(m->seen, 0, (size_t)bs_profile_tables_of(profile)->n_units * sizeof *m->seen);
@@ -23696,7 +23699,7 @@ static bool trace_pass(trace_maker *m, bs_profile_reader *profile, bs_error *err
             return bs_refuse(error, BS_ERROR_LIMIT,
                              "profile: more events than a trace can hold, or than there were just now");
     if (wrong.status == BS_OK) {
-        forget_uses(m); /* of a stage that was never left */
+        forget_uses(m); /* of a phase that was never left */
         m->n_guesses = m->first_guess;
         return true;
     }
@@ -23723,14 +23726,14 @@ static void trace_finish(bs_trace *t, trace_maker *m, const bs_profile_reader *p
     const bs_profile_tables *tables = bs_profile_tables_of(profile);
     bs_profile_facts_get(profile, &facts);
     *t = (bs_trace){.n_units = facts.units,
-                    .n_stages = facts.stages,
-                    .n_stage_units = tables->n_stage_units,
+                    .n_phases = facts.phases,
+                    .n_phase_units = tables->n_phase_units,
                     .n_visits = m->n_visits,
                     .n_uses = m->n_uses,
                     .n_guesses = m->n_guesses,
                     .units = tables->units,
-                    .stages = tables->stages,
-                    .stage_units = tables->stage_units,
+                    .phases = tables->phases,
+                    .phase_units = tables->phase_units,
                     .visits = m->visits,
                     .uses = m->uses,
                     .guesses = m->guesses,
@@ -23789,13 +23792,13 @@ typedef struct bs_stream_unit {
     int32_t n_chunks; /* at least 1; each is read and prepared by itself */
 } bs_stream_unit;
 
-typedef bs_trace_stage bs_stream_stage; /* first_unit, n_units: in `uses` */
+typedef bs_trace_phase bs_stream_phase; /* first_unit, n_units: in `uses` */
 
 typedef struct bs_stream_facts {
-    int32_t n_units, n_stages, n_uses;
+    int32_t n_units, n_phases, n_uses;
     const bs_stream_unit *units;
-    const bs_stream_stage *stages; /* in the order in which a run visits them */
-    const int32_t *uses;           /* units of the stages, one after the other */
+    const bs_stream_phase *phases; /* in the order in which a run visits them */
+    const int32_t *uses;           /* units of the phases, one after the other */
     bs_bytes slot_bytes;
     bs_stream_desc desc;
     bool serial; /* one chunk of a unit at a time, in order */
@@ -23833,9 +23836,9 @@ typedef struct bs_slot {
 
 #define BS_STRENGTHS 8
 
-typedef struct bs_stage_state {
+typedef struct bs_phase_state {
     bool told;             /* look-ahead said what to expect of the next visit */
-    /* the routed stage visited before this one, whose choices say what to expect here; -1: not asked */
+    /* the routed phase visited before this one, whose choices say what to expect here; -1: not asked */
     int32_t before;
     uint64_t visits;
     double set_size;       /* units a visit needs, on average */
@@ -23848,7 +23851,7 @@ typedef struct bs_stage_state {
     bs_bytes table;
     double margin;         /* of choices that look-ahead made, on average */
     bs_prediction predictions[BS_PREDICTOR_COUNT];
-} bs_stage_state;
+} bs_phase_state;
 
 /* Told of BS_EVENT_EVICT and BS_EVENT_DROP. */
 typedef void (*bs_stream_watch)(void *watcher, bs_event_kind kind, int32_t unit, bool for_guess);
@@ -23858,20 +23861,20 @@ typedef struct bs_stream {
     bs_stream_watch watch; /* NULL: nobody */
     void *watcher;
     bs_slot *slots;         /* [units] */
-    bs_stage_state *stages; /* [stages] */
-    double *rate;           /* [uses] how often its stage needs it */
+    bs_phase_state *phases; /* [phases] */
+    double *rate;           /* [uses] how often its phase needs it */
     double *recent;         /* [uses] the same, of the last few visits */
-    double *interval;       /* [uses] visits of its stage from one need to the next, on average; 0 unknown */
+    double *interval;       /* [uses] visits of its phase from one need to the next, on average; 0 unknown */
     double *deviation;      /* [uses] of that, absolute */
-    uint64_t *needed_at;    /* [uses] the visit of its stage that needed it last, from 1; 0 none */
+    uint64_t *needed_at;    /* [uses] the visit of its phase that needed it last, from 1; 0 none */
     uint8_t *chosen;        /* [uses] by the last visit */
     uint8_t *expected;      /* [uses] by look-ahead, of the next visit: 1 + strength; 0 not */
-    double *score;          /* [most units of a stage] scratch: how likely each is */
-    int32_t *ranked;        /* [most units of a stage] scratch: a heap of those that may be chosen, by score */
+    double *score;          /* [most units of a phase] scratch: how likely each is */
+    int32_t *ranked;        /* [most units of a phase] scratch: a heap of those that may be chosen, by score */
     int32_t n_ranked;
-    double *follows;        /* [most units of a stage] how likely `following` needs each by what was chosen before it */
-    int32_t following;      /* the routed stage after that of the visit, when its table is asked; -1 none */
-    /* [units] stages until the next visit that may need it, 1 = the next one; 0: no stage does */
+    double *follows;        /* [most units of a phase] how likely `following` needs each by what was chosen before it */
+    int32_t following;      /* the routed phase after that of the visit, when its table is asked; -1 none */
+    /* [units] phases until the next visit that may need it, 1 = the next one; 0: no phase does */
     int32_t *distance;
     int32_t *next_use;      /* [units] index in `uses` of that visit */
     int32_t *needed;        /* [units] of the visit in progress, in order */
@@ -23882,7 +23885,7 @@ typedef struct bs_stream {
     const int64_t *future;  /* replay: [units] the visit that will in fact need it next, for BS_POLICY_BELADY */
     int32_t n_needed;
     int32_t served;         /* so many of them, from the first on, are there, or failed */
-    int32_t stage;          /* of the visit in progress or the last one; -1 none yet */
+    int32_t phase;          /* of the visit in progress or the last one; -1 none yet */
     uint64_t visits, takes;
     uint64_t visit_ns, stalled_ns; /* when the visit began; stalls since */
     uint64_t stall_ns; /* since when it stands still */
@@ -23905,13 +23908,13 @@ BS_INTERNAL void bs_stream_init(bs_stream *stream, const bs_stream_facts *facts,
 
 /* ------------------------------------------------------------------------------------------------ the run side */
 
-/* A stage is reached, and these units are needed, in this order. */
-BS_INTERNAL void bs_stream_visit(bs_stream *stream, int32_t stage, const int32_t *units, int32_t count, uint64_t now);
-/* Look-ahead: the next visit of `stage` will need this unit (-1: none of them); strength: 0 .. 7, how clear the
+/* A phase is reached, and these units are needed, in this order. */
+BS_INTERNAL void bs_stream_visit(bs_stream *stream, int32_t phase, const int32_t *units, int32_t count, uint64_t now);
+/* Look-ahead: the next visit of `phase` will need this unit (-1: none of them); strength: 0 .. 7, how clear the
  * choice was. The first call for a visit forgets older ones. */
-BS_INTERNAL void bs_stream_expect(bs_stream *stream, int32_t stage, int32_t unit, int32_t strength);
+BS_INTERNAL void bs_stream_expect(bs_stream *stream, int32_t phase, int32_t unit, int32_t strength);
 /* The strength of a choice whose score is that far above the best that was not chosen, beside what is usual here. */
-BS_INTERNAL int32_t bs_stream_strength(bs_stream *stream, int32_t stage, double margin);
+BS_INTERNAL int32_t bs_stream_strength(bs_stream *stream, int32_t phase, double margin);
 /* Pins a unit that is ready and tells where it is. False: not yet (or *failed tells why never); a unit that the visit
  * did not ask for is asked for. */
 BS_INTERNAL bool bs_stream_take(bs_stream *stream, int32_t unit, bs_bytes *offset, bs_status *failed);
@@ -23962,20 +23965,20 @@ BS_INTERNAL uint64_t bs_stream_stalled(const bs_stream *stream, uint64_t now);
 BS_INTERNAL bool bs_stream_guess(bs_stream *stream, uint64_t now, bs_stream_chunk *chunk);
 
 /* stream/predict.c */
-/* How likely the next visit of `stage` needs use `use` (an index in facts.uses). */
-BS_INTERNAL double bs_predict_use(const bs_stream *stream, int32_t stage, int32_t use);
-/* How many visits of `stage` will probably pass before one needs it: 0 = the next one does. */
-BS_INTERNAL double bs_predict_visits(const bs_stream *stream, int32_t stage, int32_t use);
+/* How likely the next visit of `phase` needs use `use` (an index in facts.uses). */
+BS_INTERNAL double bs_predict_use(const bs_stream *stream, int32_t phase, int32_t use);
+/* How many visits of `phase` will probably pass before one needs it: 0 = the next one does. */
+BS_INTERNAL double bs_predict_visits(const bs_stream *stream, int32_t phase, int32_t use);
 /* Compares what was expected of this visit with what it needs, and learns from it. */
-BS_INTERNAL void bs_predict_visit(bs_stream *stream, int32_t stage, const int32_t *units, int32_t count);
-/* From the stage of the visit: how far each unit's next use is, and what its choices say of the next router's. */
+BS_INTERNAL void bs_predict_visit(bs_stream *stream, int32_t phase, const int32_t *units, int32_t count);
+/* From the phase of the visit: how far each unit's next use is, and what its choices say of the next router's. */
 BS_INTERNAL void bs_predict_distances(bs_stream *stream);
 /* Choosing by score: those of `ranked` are put in order, then taken one after the other, the highest score first and of
- * equal ones the first; -1: no more. They are counted from their stage's first use. */
+ * equal ones the first; -1: no more. They are counted from their phase's first use. */
 BS_INTERNAL void bs_rank_begin(bs_stream *stream);
 BS_INTERNAL int32_t bs_rank_next(bs_stream *stream);
-/* Gives routed stages their tables of transitions, unless stages is NULL; returns the bytes of all. */
-BS_INTERNAL bs_bytes bs_predict_tables(const bs_stream_facts *facts, bs_stage_state *stages);
+/* Gives routed phases their tables of transitions, unless phases is NULL; returns the bytes of all. */
+BS_INTERNAL bs_bytes bs_predict_tables(const bs_stream_facts *facts, bs_phase_state *phases);
 
 static inline void bs_prediction_add(bs_prediction *sum, const bs_prediction *p)
 {
@@ -24023,13 +24026,13 @@ static inline double bs_stream_load_ns(const bs_stream *s, int32_t unit)
 /* The larger, the longer it stays. */
 typedef double (*slot_keep)(const bs_stream *s, int32_t unit);
 
-/* Minus the stages until it is needed again, as expected; what is in no stage's list goes first. */
+/* Minus the phases until it is needed again, as expected; what is in no phase's list goes first. */
 static double keep_reuse(const bs_stream *s, int32_t unit)
 {
-    const int32_t ahead = s->distance[unit], stages = s->facts.n_stages;
+    const int32_t ahead = s->distance[unit], phases = s->facts.n_phases;
     if (ahead == 0)
         return -(double)INFINITY;
-    return -(ahead + stages * bs_predict_visits(s, (s->stage + ahead) % stages, s->next_use[unit]));
+    return -(ahead + phases * bs_predict_visits(s, (s->phase + ahead) % phases, s->next_use[unit]));
 }
 
 static double keep_lru(const bs_stream *s, int32_t unit) { return (double)s->slots[unit].last_use; }
@@ -24237,7 +24240,7 @@ void bs_slots_begin(bs_stream *s, int32_t unit, bs_bytes offset, bool guessed, u
 /* ==== begin src/stream/predict.c ============================================================== */
 /* stream/predict.c - which units the next visits will need.
  *
- * Four predictors, best first: *known* (a stage without a router needs the same in every run), *look-ahead* (the next
+ * Four predictors, best first: *known* (a phase without a router needs the same in every run), *look-ahead* (the next
  * router run on what is known now, handed in by the graph), *transition* (what followed the choices of the router
  * before),
  * *frequency*. Each is asked at every visit, so that its precision and recall are known whether or not anything was
@@ -24262,27 +24265,27 @@ const char *bs_predictor_name(bs_predictor predictor)
 
 /* Counters of a table: one for each pair of units, and totals. Where there are more than PREDICT_MOST_PAIRS there is
  * none: tables grow with the product of two routers' paths, and pairs of that many paths are hardly seen often enough
- * to learn from. Such a stage goes by the other predictors, as if this one was worth nothing. */
+ * to learn from. Such a phase goes by the other predictors, as if this one was worth nothing. */
 static int64_t table_counts(int32_t own, int32_t other)
 {
     const int64_t pairs = (int64_t)other * own;
     return pairs <= PREDICT_MOST_PAIRS ? pairs + other : 0;
 }
 
-/* Gives routed stages their tables; returns the bytes of all. stages may be NULL: only counted. */
-bs_bytes bs_predict_tables(const bs_stream_facts *facts, bs_stage_state *stages)
+/* Gives routed phases their tables; returns the bytes of all. phases may be NULL: only counted. */
+bs_bytes bs_predict_tables(const bs_stream_facts *facts, bs_phase_state *phases)
 {
     bs_bytes used = bs_bytes_of(0);
     int32_t before = -1;
-    for (int32_t j = 0; j < facts->n_stages; j++)
-        if (facts->stages[j].router)
+    for (int32_t j = 0; j < facts->n_phases; j++)
+        if (facts->phases[j].router)
             before = j;
-    for (int32_t j = 0; j < facts->n_stages; j++) {
-        const bool routed = facts->stages[j].router != 0;
-        const int64_t counts = routed ? table_counts(facts->stages[j].n_units, facts->stages[before].n_units) : 0;
-        if (stages) {
-            stages[j].before = counts > 0 ? before : -1;
-            stages[j].table = used;
+    for (int32_t j = 0; j < facts->n_phases; j++) {
+        const bool routed = facts->phases[j].router != 0;
+        const int64_t counts = routed ? table_counts(facts->phases[j].n_units, facts->phases[before].n_units) : 0;
+        if (phases) {
+            phases[j].before = counts > 0 ? before : -1;
+            phases[j].table = used;
         }
         used = bs_bytes_add(used, bs_bytes_array(counts, sizeof(uint16_t)));
         before = routed ? j : before;
@@ -24290,24 +24293,24 @@ bs_bytes bs_predict_tables(const bs_stream_facts *facts, bs_stage_state *stages)
     return used;
 }
 
-/* [own units] that followed one unit of the stage before; behind the last of these rows, the totals: [units of
+/* [own units] that followed one unit of the phase before; behind the last of these rows, the totals: [units of
  * before]. */
-static uint16_t *table_row(const bs_stream *s, int32_t stage, int32_t from)
+static uint16_t *table_row(const bs_stream *s, int32_t phase, int32_t from)
 {
-    const bs_bytes row = bs_bytes_array(s->facts.stages[stage].n_units, sizeof(uint16_t));
-    return (uint16_t *)(void *)bs_bytes_row((uint8_t *)s->transitions, s->stages[stage].table, from, row);
+    const bs_bytes row = bs_bytes_array(s->facts.phases[phase].n_units, sizeof(uint16_t));
+    return (uint16_t *)(void *)bs_bytes_row((uint8_t *)s->transitions, s->phases[phase].table, from, row);
 }
 
-static uint16_t *table_total(const bs_stream *s, int32_t stage, int32_t from)
+static uint16_t *table_total(const bs_stream *s, int32_t phase, int32_t from)
 {
-    return table_row(s, stage, s->facts.stages[s->stages[stage].before].n_units) + from;
+    return table_row(s, phase, s->facts.phases[s->phases[phase].before].n_units) + from;
 }
 
-/* The mean, over what the router before chose, of how often each unit followed. It holds until a routed stage is
+/* The mean, over what the router before chose, of how often each unit followed. It holds until a routed phase is
  * visited, so it is made once a visit and read from then on. */
-static void follow_choices(bs_stream *s, int32_t stage)
+static void follow_choices(bs_stream *s, int32_t phase)
 {
-    const bs_stream_stage *own = &s->facts.stages[stage], *before = &s->facts.stages[s->stages[stage].before];
+    const bs_stream_phase *own = &s->facts.phases[phase], *before = &s->facts.phases[s->phases[phase].before];
     const double *rate = s->rate + own->first_unit;
     int32_t chosen = 0;
     for (int32_t k = 0; k < own->n_units; k++)
@@ -24315,39 +24318,39 @@ static void follow_choices(bs_stream *s, int32_t stage)
     for (int32_t a = 0; a < before->n_units; a++) {
         if (!s->chosen[before->first_unit + a])
             continue;
-        const uint16_t *row = table_row(s, stage, a);
-        const double total = *table_total(s, stage, a) + PREDICT_SMOOTHING;
+        const uint16_t *row = table_row(s, phase, a);
+        const double total = *table_total(s, phase, a) + PREDICT_SMOOTHING;
         for (int32_t k = 0; k < own->n_units; k++)
             s->follows[k] += (row[k] + PREDICT_SMOOTHING * rate[k]) / total;
         chosen++;
     }
     for (int32_t k = 0; k < own->n_units; k++)
         s->follows[k] = chosen ? s->follows[k] / chosen : rate[k];
-    s->following = stage;
+    s->following = phase;
 }
 
-/* Nothing routed lies between the visit in progress and the next routed stage's: what that will need is foretold. */
+/* Nothing routed lies between the visit in progress and the next routed phase's: what that will need is foretold. */
 static void follow_visit(bs_stream *s)
 {
-    for (int32_t d = 1; d <= s->facts.n_stages; d++) {
-        const int32_t stage = (s->stage + d) % s->facts.n_stages;
-        if (!s->facts.stages[stage].router)
+    for (int32_t d = 1; d <= s->facts.n_phases; d++) {
+        const int32_t phase = (s->phase + d) % s->facts.n_phases;
+        if (!s->facts.phases[phase].router)
             continue;
-        if (s->stages[stage].before < 0)
+        if (s->phases[phase].before < 0)
             s->following = -1;
-        else if (s->following != stage)
-            follow_choices(s, stage);
+        else if (s->following != phase)
+            follow_choices(s, phase);
         return;
     }
 }
 
-static void count_transitions(bs_stream *s, int32_t stage)
+static void count_transitions(bs_stream *s, int32_t phase)
 {
-    const bs_stream_stage *own = &s->facts.stages[stage], *before = &s->facts.stages[s->stages[stage].before];
+    const bs_stream_phase *own = &s->facts.phases[phase], *before = &s->facts.phases[s->phases[phase].before];
     for (int32_t a = 0; a < before->n_units; a++) {
         if (!s->chosen[before->first_unit + a])
             continue;
-        uint16_t *row = table_row(s, stage, a), *total = table_total(s, stage, a);
+        uint16_t *row = table_row(s, phase, a), *total = table_total(s, phase, a);
         if (*total == PREDICT_MAX_COUNT) {
             *total /= 2;
             for (int32_t k = 0; k < own->n_units; k++)
@@ -24369,35 +24372,35 @@ static double regularity(const bs_stream *s, int32_t use)
     return r > 0 ? r : 0;
 }
 
-/* Visits of its stage that will pass before its interval is over. */
-static double interval_left(const bs_stream *s, int32_t stage, int32_t use)
+/* Visits of its phase that will pass before its interval is over. */
+static double interval_left(const bs_stream *s, int32_t phase, int32_t use)
 {
-    const double left = (double)s->needed_at[use] + s->interval[use] - (double)(s->stages[stage].visits + 1);
+    const double left = (double)s->needed_at[use] + s->interval[use] - (double)(s->phases[phase].visits + 1);
     return left > 0 ? left : 0;
 }
 
-/* By whichever memory served this stage better so far. */
-static double rate_of(const bs_stream *s, int32_t stage, int32_t use)
+/* By whichever memory served this phase better so far. */
+static double rate_of(const bs_stream *s, int32_t phase, int32_t use)
 {
-    const bs_stage_state *state = &s->stages[stage];
+    const bs_phase_state *state = &s->phases[phase];
     return state->error_recent < 0.95 * state->error_rate ? s->recent[use] : s->rate[use];
 }
 
 /* By itself: how often it is needed, or when it is due. */
-static double frequency_probability(const bs_stream *s, int32_t stage, int32_t use)
+static double frequency_probability(const bs_stream *s, int32_t phase, int32_t use)
 {
-    const double regular = regularity(s, use), due = interval_left(s, stage, use) < 0.5 ? 1 : 0;
-    return regular * due + (1 - regular) * rate_of(s, stage, use);
+    const double regular = regularity(s, use), due = interval_left(s, phase, use) < 0.5 ? 1 : 0;
+    return regular * due + (1 - regular) * rate_of(s, phase, use);
 }
 
-double bs_predict_visits(const bs_stream *s, int32_t stage, int32_t use)
+double bs_predict_visits(const bs_stream *s, int32_t phase, int32_t use)
 {
-    const double p = bs_predict_use(s, stage, use), regular = regularity(s, use);
-    const double usual = rate_of(s, stage, use), rate = usual > 0.01 ? usual : 0.01;
-    if (s->facts.stages[stage].router == 0)
+    const double p = bs_predict_use(s, phase, use), regular = regularity(s, use);
+    const double usual = rate_of(s, phase, use), rate = usual > 0.01 ? usual : 0.01;
+    if (s->facts.phases[phase].router == 0)
         return 0;
-    return s->stages[stage].told ? (1 - p) / rate
-                                 : regular * interval_left(s, stage, use) + (1 - regular) * (1 - p) / rate;
+    return s->phases[phase].told ? (1 - p) / rate
+                                 : regular * interval_left(s, phase, use) + (1 - regular) * (1 - p) / rate;
 }
 
 /* Not brought by a guess: what stays is what is needed often, so that guesses of it come true more often. */
@@ -24407,25 +24410,25 @@ static bool was_resident(const bs_stream *s, int32_t use)
     return slot->state == BS_SLOT_READY && !slot->guessed;
 }
 
-double bs_predict_use(const bs_stream *s, int32_t stage, int32_t use)
+double bs_predict_use(const bs_stream *s, int32_t phase, int32_t use)
 {
-    const bs_stage_state *state = &s->stages[stage];
-    if (s->facts.stages[stage].router == 0)
+    const bs_phase_state *state = &s->phases[phase];
+    if (s->facts.phases[phase].router == 0)
         return 1;
     if (state->told)
         return s->expected[use] ? state->ahead_in[s->expected[use] - 1][was_resident(s, use)] : state->ahead_out;
-    if (s->following == stage && state->error_transition < state->error_frequency)
-        return s->follows[use - s->facts.stages[stage].first_unit];
-    return frequency_probability(s, stage, use);
+    if (s->following == phase && state->error_transition < state->error_frequency)
+        return s->follows[use - s->facts.phases[phase].first_unit];
+    return frequency_probability(s, phase, use);
 }
 
 void bs_predict_distances(bs_stream *s)
 {
     for (int32_t u = 0; u < s->facts.n_units; u++)
         s->distance[u] = 0;
-    for (int32_t d = 1; d <= s->facts.n_stages; d++) {
-        const bs_stream_stage *stage = &s->facts.stages[(s->stage + d) % s->facts.n_stages];
-        for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++) {
+    for (int32_t d = 1; d <= s->facts.n_phases; d++) {
+        const bs_stream_phase *phase = &s->facts.phases[(s->phase + d) % s->facts.n_phases];
+        for (int32_t k = phase->first_unit; k < phase->first_unit + phase->n_units; k++) {
             const int32_t u = s->facts.uses[k];
             if (s->distance[u] != 0)
                 continue;
@@ -24486,17 +24489,17 @@ static void average_from(double *value, double sample, uint64_t samples)
     *value += (sample - *value) * (first > PREDICT_STEP ? first : PREDICT_STEP);
 }
 
-static bool is_asked(const bs_stream *s, int32_t use) { return s->slots[s->facts.uses[use]].asked; }
+static bool was_needed(const bs_stream *s, int32_t use) { return s->slots[s->facts.uses[use]].asked; }
 
 /* The `expected` likeliest by score. */
-static void rate_ranking(bs_stream *s, const bs_stream_stage *stage, bs_prediction *p, int32_t count, int32_t expected)
+static void rate_ranking(bs_stream *s, const bs_stream_phase *phase, bs_prediction *p, int32_t count, int32_t expected)
 {
-    for (s->n_ranked = 0; s->n_ranked < stage->n_units; s->n_ranked++)
+    for (s->n_ranked = 0; s->n_ranked < phase->n_units; s->n_ranked++)
         s->ranked[s->n_ranked] = s->n_ranked;
     bs_rank_begin(s);
     for (int32_t n = 0; n < expected; n++) {
         p->expected++;
-        p->right += is_asked(s, stage->first_unit + bs_rank_next(s));
+        p->right += was_needed(s, phase->first_unit + bs_rank_next(s));
     }
     p->needed += (uint64_t)count;
 }
@@ -24504,31 +24507,31 @@ static void rate_ranking(bs_stream *s, const bs_stream_stage *stage, bs_predicti
 /* Scores one of the two statistical predictors; returns its squared error a unit. */
 static double rate_statistics(bs_stream *s, int32_t j, bs_predictor which, int32_t count)
 {
-    const bs_stream_stage *stage = &s->facts.stages[j];
+    const bs_stream_phase *phase = &s->facts.phases[j];
     double error = 0;
     if (which == BS_PREDICT_TRANSITION && s->following != j)
         follow_choices(s, j);
-    for (int32_t k = 0; k < stage->n_units; k++) {
+    for (int32_t k = 0; k < phase->n_units; k++) {
         const double p = which == BS_PREDICT_TRANSITION ? s->follows[k]
-                                                        : frequency_probability(s, j, stage->first_unit + k);
-        const double miss = p - (double)is_asked(s, stage->first_unit + k);
+                                                        : frequency_probability(s, j, phase->first_unit + k);
+        const double miss = p - (double)was_needed(s, phase->first_unit + k);
         s->score[k] = p;
         error += miss * miss;
     }
-    const double size = s->stages[j].set_size;
-    const int32_t expected = bs_clamp_i32((int32_t)(size + 0.5), 1, stage->n_units);
-    rate_ranking(s, stage, &s->stages[j].predictions[which], count, expected);
-    return error / stage->n_units;
+    const double size = s->phases[j].set_size;
+    const int32_t expected = bs_clamp_i32((int32_t)(size + 0.5), 1, phase->n_units);
+    rate_ranking(s, phase, &s->phases[j].predictions[which], count, expected);
+    return error / phase->n_units;
 }
 
 static void rate_look_ahead(bs_stream *s, int32_t j, int32_t count)
 {
-    const bs_stream_stage *stage = &s->facts.stages[j];
-    bs_stage_state *state = &s->stages[j];
+    const bs_stream_phase *phase = &s->facts.phases[j];
+    bs_phase_state *state = &s->phases[j];
     bs_prediction *p = &state->predictions[BS_PREDICT_LOOK_AHEAD];
     int32_t inside = 0, right = 0;
-    for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++) {
-        const bool came = is_asked(s, k);
+    for (int32_t k = phase->first_unit; k < phase->first_unit + phase->n_units; k++) {
+        const bool came = was_needed(s, k);
         inside += s->expected[k] != 0;
         right += s->expected[k] && came;
         if (s->expected[k])
@@ -24537,8 +24540,8 @@ static void rate_look_ahead(bs_stream *s, int32_t j, int32_t count)
     p->expected += (uint64_t)inside;
     p->right += (uint64_t)right;
     p->needed += (uint64_t)count;
-    if (inside < stage->n_units)
-        average(&state->ahead_out, (double)(count - right) / (stage->n_units - inside));
+    if (inside < phase->n_units)
+        average(&state->ahead_out, (double)(count - right) / (phase->n_units - inside));
 }
 
 static void learn_interval(bs_stream *s, int32_t k, uint64_t visit)
@@ -24558,45 +24561,45 @@ static void learn_interval(bs_stream *s, int32_t k, uint64_t visit)
 
 static void learn(bs_stream *s, int32_t j, int32_t count)
 {
-    const bs_stream_stage *stage = &s->facts.stages[j];
-    for (int32_t k = 0; k < stage->n_units; k++)
-        s->score[k] = is_asked(s, stage->first_unit + k);
-    if (s->stages[j].before >= 0 && s->stages[s->stages[j].before].visits > 0)
+    const bs_stream_phase *phase = &s->facts.phases[j];
+    for (int32_t k = 0; k < phase->n_units; k++)
+        s->score[k] = was_needed(s, phase->first_unit + k);
+    if (s->phases[j].before >= 0 && s->phases[s->phases[j].before].visits > 0)
         count_transitions(s, j);
-    for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++) {
-        const double now = s->score[k - stage->first_unit];
-        average(&s->stages[j].error_rate, (now - s->rate[k]) * (now - s->rate[k]));
-        average(&s->stages[j].error_recent, (now - s->recent[k]) * (now - s->recent[k]));
+    for (int32_t k = phase->first_unit; k < phase->first_unit + phase->n_units; k++) {
+        const double now = s->score[k - phase->first_unit];
+        average(&s->phases[j].error_rate, (now - s->rate[k]) * (now - s->rate[k]));
+        average(&s->phases[j].error_recent, (now - s->recent[k]) * (now - s->recent[k]));
         average(&s->rate[k], now);
         s->recent[k] += (now - s->recent[k]) / 6;
         if (now > 0)
-            learn_interval(s, k, s->stages[j].visits + 1);
+            learn_interval(s, k, s->phases[j].visits + 1);
         s->chosen[k] = now > 0;
         s->expected[k] = 0;
     }
     s->following = -1; /* what it was made of has changed */
-    if (s->stages[j].visits == 0)
-        s->stages[j].set_size = count;
-    average(&s->stages[j].set_size, count);
+    if (s->phases[j].visits == 0)
+        s->phases[j].set_size = count;
+    average(&s->phases[j].set_size, count);
 }
 
-void bs_predict_visit(bs_stream *s, int32_t stage, const int32_t *units, int32_t count)
+void bs_predict_visit(bs_stream *s, int32_t phase, const int32_t *units, int32_t count)
 {
-    bs_stage_state *state = &s->stages[stage];
-    if (s->facts.stages[stage].router == 0) {
+    bs_phase_state *state = &s->phases[phase];
+    if (s->facts.phases[phase].router == 0) {
         bs_prediction *known = &state->predictions[BS_PREDICT_KNOWN];
-        known->expected += (uint64_t)s->facts.stages[stage].n_units;
+        known->expected += (uint64_t)s->facts.phases[phase].n_units;
         known->right += (uint64_t)count;
         known->needed += (uint64_t)count;
     } else {
         for (int32_t i = 0; i < count; i++)
             s->slots[units[i]].asked = true;
         if (state->told)
-            rate_look_ahead(s, stage, count);
+            rate_look_ahead(s, phase, count);
         if (state->before >= 0)
-            average(&state->error_transition, rate_statistics(s, stage, BS_PREDICT_TRANSITION, count));
-        average(&state->error_frequency, rate_statistics(s, stage, BS_PREDICT_FREQUENCY, count));
-        learn(s, stage, count);
+            average(&state->error_transition, rate_statistics(s, phase, BS_PREDICT_TRANSITION, count));
+        average(&state->error_frequency, rate_statistics(s, phase, BS_PREDICT_FREQUENCY, count));
+        learn(s, phase, count);
         for (int32_t i = 0; i < count; i++)
             s->slots[units[i]].asked = false;
     }
@@ -24635,15 +24638,15 @@ static double waiting_for_lanes(const bs_stream *s)
     return ns;
 }
 
-/* Time from now until the visit `ahead` stages away; a stage never seen counts as long enough. */
+/* Time from now until the visit `ahead` phases away; a phase never seen counts as long enough. */
 static double time_until(const bs_stream *s, int32_t ahead, uint64_t now)
 {
     double ns = 0;
     for (int32_t d = 0; d < ahead; d++) {
-        const double stage = s->stages[(s->stage + d) % s->facts.n_stages].compute_ns;
-        if (stage < 0)
+        const double phase = s->phases[(s->phase + d) % s->facts.n_phases].compute_ns;
+        if (phase < 0)
             return (double)INFINITY;
-        ns += stage;
+        ns += phase;
     }
     ns += waiting_for_lanes(s);
     const double gone = (double)bs_since(now, s->visit_ns) - (double)bs_stream_stalled(s, now);
@@ -24659,7 +24662,7 @@ static double damage(const bs_stream *s, bs_bytes offset, bs_bytes bytes, int32_
     double ns = 0;
     for (int32_t u = bs_slots_overlap(s, offset, bytes, -1); u >= 0; u = bs_slots_overlap(s, offset, bytes, u)) {
         const int32_t far = s->distance[u];
-        const double needed = far == 0 ? 0 : bs_predict_use(s, (s->stage + far) % s->facts.n_stages, s->next_use[u]);
+        const double needed = far == 0 ? 0 : bs_predict_use(s, (s->phase + far) % s->facts.n_phases, s->next_use[u]);
         const bool spent = s->slots[u].guessed; /* its load would be for nothing */
         if (far <= ahead && needed >= p)
             return (double)INFINITY; /* it is needed sooner, and no less likely */
@@ -24691,11 +24694,11 @@ static bool find_place(bs_stream *s, bs_bytes bytes, guess_place *place)
     return place->found;
 }
 
-/* When guesses for a stage are weighed: none of it changes while one after the other is tried. */
+/* When guesses for a phase are weighed: none of it changes while one after the other is tried. */
 typedef struct guess_time {
     uint64_t now;
     int32_t ahead;
-    double next, until; /* time until the next visit, and until that of the stage */
+    double next, until; /* time until the next visit, and until that of the phase */
 } guess_time;
 
 /* Whether there is anything of the unit to read for a visit that far ahead. */
@@ -24716,7 +24719,7 @@ static guess_result try_guess(bs_stream *s, int32_t unit, double p, const guess_
     const double read = bs_stream_load_ns(s, unit);
     /* also when it is right, but for later */
     const double in_the_way = delay(s, unit, t->next) * (t->ahead == 1 ? 1 - p : 1);
-    /* how long stages take: what may be wrong waits for that */
+    /* how long phases take: what may be wrong waits for that */
     const bool known = p > STREAM_LIKELY || !isinf(t->until);
     const double hidden = !known ? 0 : read < t->until ? read : t->until;
     const double worth = p * hidden - in_the_way;
@@ -24732,15 +24735,15 @@ static guess_result try_guess(bs_stream *s, int32_t unit, double p, const guess_
     return bs_stream_issue(s, unit, chunk) ? GUESS_ISSUED : GUESS_NOT_WORTH;
 }
 
-/* Puts what may be guessed of a stage in order. False: nothing. */
-static bool rank_guesses(bs_stream *s, int32_t stage, int32_t ahead)
+/* Puts what may be guessed of a phase in order. False: nothing. */
+static bool rank_guesses(bs_stream *s, int32_t phase, int32_t ahead)
 {
-    const bs_stream_stage *facts = &s->facts.stages[stage];
+    const bs_stream_phase *facts = &s->facts.phases[phase];
     s->n_ranked = 0;
     for (int32_t k = 0; k < facts->n_units; k++) {
         if (!may_be_guessed(s, s->facts.uses[facts->first_unit + k], ahead))
             continue;
-        s->score[k] = bs_predict_use(s, stage, facts->first_unit + k);
+        s->score[k] = bs_predict_use(s, phase, facts->first_unit + k);
         s->ranked[s->n_ranked++] = k;
     }
     bs_rank_begin(s);
@@ -24753,19 +24756,19 @@ static bool rank_guesses(bs_stream *s, int32_t stage, int32_t ahead)
 static bool is_pressed(const bs_stream *s, double next)
 {
     double reading = 0, until = next;
-    for (int32_t ahead = 1; ahead <= s->facts.n_stages; ahead++) {
-        const int32_t stage = (s->stage + ahead) % s->facts.n_stages;
-        const bs_stream_stage *facts = &s->facts.stages[stage];
+    for (int32_t ahead = 1; ahead <= s->facts.n_phases; ahead++) {
+        const int32_t phase = (s->phase + ahead) % s->facts.n_phases;
+        const bs_stream_phase *facts = &s->facts.phases[phase];
         for (int32_t k = facts->first_unit; k < facts->first_unit + facts->n_units; k++) {
             const int32_t unit = s->facts.uses[k];
             const double p = s->slots[unit].state != BS_SLOT_READY && s->distance[unit] == ahead
-                                 ? bs_predict_use(s, stage, k)
+                                 ? bs_predict_use(s, phase, k)
                                  : 0;
             reading += p > STREAM_LIKELY ? bs_stream_read_ns(s, unit) : 0;
         }
         if (reading > 0 && next + STREAM_SLACK * reading >= until)
             return true;
-        until += s->stages[stage].compute_ns < 0 ? 0 : s->stages[stage].compute_ns;
+        until += s->phases[phase].compute_ns < 0 ? 0 : s->phases[phase].compute_ns;
     }
     return false;
 }
@@ -24775,10 +24778,10 @@ bool bs_stream_guess(bs_stream *s, uint64_t now, bs_stream_chunk *chunk)
     guess_time time = {now, 0, time_until(s, 1, now), 0};
     const bool pressed = is_pressed(s, time.next);
     guess_place place = {{0}, {0}, false};
-    for (int32_t ahead = 1; ahead <= s->facts.n_stages; ahead++) {
-        const int32_t stage = (s->stage + ahead) % s->facts.n_stages;
-        const bs_stream_stage *facts = &s->facts.stages[stage];
-        if (!rank_guesses(s, stage, ahead))
+    for (int32_t ahead = 1; ahead <= s->facts.n_phases; ahead++) {
+        const int32_t phase = (s->phase + ahead) % s->facts.n_phases;
+        const bs_stream_phase *facts = &s->facts.phases[phase];
+        if (!rank_guesses(s, phase, ahead))
             continue;
         time.ahead = ahead;
         time.until = time_until(s, ahead, now);
@@ -24816,19 +24819,19 @@ bool bs_stream_guess(bs_stream *s, uint64_t now, bs_stream_chunk *chunk)
 
 /* ------------------------------------------------------------------------------------------------ making one */
 
-static int32_t most_of_a_stage(const bs_stream_facts *f)
+static int32_t most_of_a_phase(const bs_stream_facts *f)
 {
     int32_t most = 0;
-    for (int32_t j = 0; j < f->n_stages; j++)
-        most = bs_max_i32(most, f->stages[j].n_units);
+    for (int32_t j = 0; j < f->n_phases; j++)
+        most = bs_max_i32(most, f->phases[j].n_units);
     return most;
 }
 
 static void carve_stream(bs_carver *c, const bs_stream_facts *f, bs_stream *s)
 {
-    const int32_t units = f->n_units, uses = f->n_uses, most = most_of_a_stage(f);
+    const int32_t units = f->n_units, uses = f->n_uses, most = most_of_a_phase(f);
     BS_CARVE(c, s->slots, units);
-    BS_CARVE(c, s->stages, f->n_stages);
+    BS_CARVE(c, s->phases, f->n_phases);
     BS_CARVE(c, s->rate, uses);
     BS_CARVE(c, s->recent, uses);
     BS_CARVE(c, s->interval, uses);
@@ -24862,21 +24865,21 @@ void bs_stream_init(bs_stream *s, const bs_stream_facts *facts, void *memory)
     memset(s, 0, sizeof *s);
     s->facts = *facts;
     carve_stream(&c, facts, s);
-    bs_predict_tables(facts, s->stages);
-    for (int32_t j = 0; j < facts->n_stages; j++) {
-        bs_stage_state *stage = &s->stages[j];
-        stage->compute_ns = -1;
+    bs_predict_tables(facts, s->phases);
+    for (int32_t j = 0; j < facts->n_phases; j++) {
+        bs_phase_state *phase = &s->phases[j];
+        phase->compute_ns = -1;
         for (int32_t r = 0; r < 2 * BS_STRENGTHS; r++)
-            stage->ahead_in[r / 2][r % 2] = 0.5;
-        stage->ahead_out = 0.1;
-        stage->error_transition = stage->error_frequency = stage->error_rate = stage->error_recent = 0.25;
-        for (int32_t k = facts->stages[j].first_unit; k < facts->stages[j].first_unit + facts->stages[j].n_units; k++)
-            s->rate[k] = s->recent[k] = facts->stages[j].router ? 0.25 : 1;
+            phase->ahead_in[r / 2][r % 2] = 0.5;
+        phase->ahead_out = 0.1;
+        phase->error_transition = phase->error_frequency = phase->error_rate = phase->error_recent = 0.25;
+        for (int32_t k = facts->phases[j].first_unit; k < facts->phases[j].first_unit + facts->phases[j].n_units; k++)
+            s->rate[k] = s->recent[k] = facts->phases[j].router ? 0.25 : 1;
     }
     for (int32_t u = 0; u < facts->n_units; u++)
         s->slots[u].evicted_for = -1;
     s->miss_rate = 1; /* until it is known that visits do not wait, guesses stand in their way */
-    s->stage = -1;
+    s->phase = -1;
     s->following = -1;
     s->window_end = STREAM_WINDOW;
     s->pause_visits = STREAM_WINDOW;
@@ -24903,14 +24906,14 @@ static void close_window(bs_stream *s)
 
 /* ----------------------------------------------------------------------------------------------------- visits */
 
-static void end_stage_time(bs_stream *s, uint64_t now)
+static void end_phase_time(bs_stream *s, uint64_t now)
 {
-    if (s->stage < 0)
+    if (s->phase < 0)
         return;
-    bs_stage_state *stage = &s->stages[s->stage];
+    bs_phase_state *phase = &s->phases[s->phase];
     const double ns = (double)bs_since(now, s->visit_ns) - (double)s->stalled_ns;
     const double compute = ns > 0 ? ns : 0;
-    stage->compute_ns = stage->compute_ns < 0 ? compute : stage->compute_ns + (compute - stage->compute_ns) / 8;
+    phase->compute_ns = phase->compute_ns < 0 ? compute : phase->compute_ns + (compute - phase->compute_ns) / 8;
 }
 
 /* Reading time that a guess has spared the visit so far. */
@@ -24951,20 +24954,20 @@ static void demand(bs_stream *s, int32_t unit, uint64_t now)
 /* Loads that were begun for this visit, which does not need them. */
 static void drop_passed(bs_stream *s)
 {
-    const bs_stream_stage *stage = &s->facts.stages[s->stage];
-    for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++) {
+    const bs_stream_phase *phase = &s->facts.phases[s->phase];
+    for (int32_t k = phase->first_unit; k < phase->first_unit + phase->n_units; k++) {
         const int32_t unit = s->facts.uses[k];
         if (s->slots[unit].state == BS_SLOT_LOADING && !s->slots[unit].needed)
             bs_slots_give_up(s, unit, -1);
     }
 }
 
-void bs_stream_visit(bs_stream *s, int32_t stage, const int32_t *units, int32_t count, uint64_t now)
+void bs_stream_visit(bs_stream *s, int32_t phase, const int32_t *units, int32_t count, uint64_t now)
 {
     bs_stream_leave(s);
-    end_stage_time(s, now);
-    bs_predict_visit(s, stage, units, count);
-    s->stage = stage;
+    end_phase_time(s, now);
+    bs_predict_visit(s, phase, units, count);
+    s->phase = phase;
     s->visits++;
     s->visit_ns = now;
     s->stalled_ns = 0;
@@ -24980,22 +24983,22 @@ void bs_stream_visit(bs_stream *s, int32_t stage, const int32_t *units, int32_t 
     s->miss_rate += ((missing > 0) - s->miss_rate) / 32;
 }
 
-void bs_stream_expect(bs_stream *s, int32_t stage, int32_t unit, int32_t strength)
+void bs_stream_expect(bs_stream *s, int32_t phase, int32_t unit, int32_t strength)
 {
-    const bs_stream_stage *facts = &s->facts.stages[stage];
-    if (!s->stages[stage].told)
+    const bs_stream_phase *facts = &s->facts.phases[phase];
+    if (!s->phases[phase].told)
         for (int32_t k = facts->first_unit; k < facts->first_unit + facts->n_units; k++)
             s->expected[k] = 0;
-    s->stages[stage].told = true;
+    s->phases[phase].told = true;
     for (int32_t k = facts->first_unit; k < facts->first_unit + facts->n_units; k++)
         if (s->facts.uses[k] == unit)
             s->expected[k] = (uint8_t)bs_max_i32(s->expected[k], 1 + bs_clamp_i32(strength, 0, BS_STRENGTHS - 1));
 }
 
-int32_t bs_stream_strength(bs_stream *s, int32_t stage, double margin)
+int32_t bs_stream_strength(bs_stream *s, int32_t phase, double margin)
 {
     static const double limits[BS_STRENGTHS - 1] = {0.125, 0.25, 0.5, 1, 1.5, 2, 3};
-    double *usual = &s->stages[stage].margin;
+    double *usual = &s->phases[phase].margin;
     int32_t strength = 0;
     if (!(margin >= 0) || isinf(margin))
         return 0;
@@ -25215,7 +25218,7 @@ bool bs_stream_done(bs_stream *s, bs_stream_chunk *chunk, bs_status status, uint
 #if !defined(BS_NO_STREAM) && !defined(BS_NO_REPLAY)
 
 #define REPLAY_MAX_LANES 8
-#define REPLAY_MOST 65536 /* units, stages */
+#define REPLAY_MOST 65536 /* units, phases */
 
 typedef struct replay_lane {
     bool busy;
@@ -25347,13 +25350,13 @@ static void replay_visit(replay *r, const bs_trace_visit *v, bool *done)
     compute(r, v->before_ns);
     for (int32_t i = 0; i < v->n_guesses; i++) {
         const bs_trace_guess *guess = &r->trace->guesses[v->first_guess + i];
-        bs_stream_expect(&r->stream, guess->stage, guess->unit, guess->strength);
+        bs_stream_expect(&r->stream, guess->phase, guess->unit, guess->strength);
     }
     for (int32_t i = 0; i < v->n_uses; i++) {
         r->wanted[i] = r->trace->uses[v->first_use + i].unit;
         done[i] = false;
     }
-    bs_stream_visit(&r->stream, v->stage, r->wanted, v->n_uses, r->now);
+    bs_stream_visit(&r->stream, v->phase, r->wanted, v->n_uses, r->now);
     for (int32_t k = 0; k < v->n_uses; k++) {
         const int32_t i = take_ready(r, v, done);
         const bs_trace_use *use = &r->trace->uses[v->first_use + i];
@@ -25501,22 +25504,22 @@ static void oracle(replay *r, bs_replay_result *result)
 
 /* --------------------------------------------------------------------------------------------------- the whole */
 
-/* NULL, or the table that refers to what the trace does not have, or another stage has, and the entry. */
+/* NULL, or the table that refers to what the trace does not have, or another phase has, and the entry. */
 static const char *trace_fault(const bs_trace *t, int32_t *at)
 {
-    int32_t end = 0; /* of the stage before: what is learned lies by entry of stage_units */
-    for (*at = 0; *at < t->n_stages; ++*at) {
-        const bs_trace_stage *s = &t->stages[*at];
-        if (s->first_unit < end || s->n_units < 1 || s->n_units > t->n_stage_units - s->first_unit || s->router < 0)
-            return "stages";
+    int32_t end = 0; /* of the phase before: what is learned lies by entry of phase_units */
+    for (*at = 0; *at < t->n_phases; ++*at) {
+        const bs_trace_phase *s = &t->phases[*at];
+        if (s->first_unit < end || s->n_units < 1 || s->n_units > t->n_phase_units - s->first_unit || s->router < 0)
+            return "phases";
         end = s->first_unit + s->n_units;
     }
-    for (*at = 0; *at < t->n_stage_units; ++*at)
-        if (!bs_in_range(t->stage_units[*at], 0, t->n_units))
-            return "stage_units";
+    for (*at = 0; *at < t->n_phase_units; ++*at)
+        if (!bs_in_range(t->phase_units[*at], 0, t->n_units))
+            return "phase_units";
     for (*at = 0; *at < t->n_visits; ++*at) {
         const bs_trace_visit *v = &t->visits[*at];
-        if (!bs_in_range(v->stage, 0, t->n_stages) || v->n_uses > t->n_units ||
+        if (!bs_in_range(v->phase, 0, t->n_phases) || v->n_uses > t->n_units ||
             !bs_is_part(v->first_use, v->n_uses, t->n_uses) || !bs_is_part(v->first_guess, v->n_guesses, t->n_guesses))
             return "visits";
     }
@@ -25525,7 +25528,7 @@ static const char *trace_fault(const bs_trace *t, int32_t *at)
             return "uses";
     for (*at = 0; *at < t->n_guesses; ++*at) {
         const bs_trace_guess *g = &t->guesses[*at];
-        if (!bs_in_range(g->stage, 0, t->n_stages) || !bs_in_range(g->unit, -1, t->n_units) || g->strength < 0)
+        if (!bs_in_range(g->phase, 0, t->n_phases) || !bs_in_range(g->unit, -1, t->n_units) || g->strength < 0)
             return "guesses";
     }
     return NULL;
@@ -25534,9 +25537,9 @@ static const char *trace_fault(const bs_trace *t, int32_t *at)
 static bool trace_is_sound(const bs_trace *t, bs_error *error)
 {
     int32_t at = 0;
-    if (!bs_in_range(t->n_units, 1, REPLAY_MOST + 1) || !bs_in_range(t->n_stages, 1, REPLAY_MOST + 1))
-        return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_replay: the trace has %d units, %d stages, expected 1 .. %d",
-                         t->n_units, t->n_stages, REPLAY_MOST);
+    if (!bs_in_range(t->n_units, 1, REPLAY_MOST + 1) || !bs_in_range(t->n_phases, 1, REPLAY_MOST + 1))
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_replay: the trace has %d units, %d phases, expected 1 .. %d",
+                         t->n_units, t->n_phases, REPLAY_MOST);
     const char *table = trace_fault(t, &at);
     return !table ||
            bs_refuse(error, BS_ERROR_ARGUMENT,
@@ -25575,8 +25578,8 @@ static bs_status replay_check(const bs_trace *t, const bs_replay_desc *d, bs_err
 /* What the stream's memory depends on. */
 static bs_stream_facts replay_facts(const bs_trace *t)
 {
-    const bs_stream_facts facts = {t->n_units,     t->n_stages, t->n_stage_units, NULL, t->stages,
-                                   t->stage_units, {0},         {0, 0, 0},        false};
+    const bs_stream_facts facts = {t->n_units,     t->n_phases, t->n_phase_units, NULL, t->phases,
+                                   t->phase_units, {0},         {0, 0, 0},        false};
     return facts;
 }
 
@@ -25651,9 +25654,9 @@ static replay *replay_make(const bs_trace *trace, const bs_replay_desc *desc, bs
 
 static void sum_predictions(const replay *r, bs_prediction *sums)
 {
-    for (int32_t j = 0; j < r->trace->n_stages; j++)
+    for (int32_t j = 0; j < r->trace->n_phases; j++)
         for (int32_t p = 0; p < BS_PREDICTOR_COUNT; p++)
-            bs_prediction_add(&sums[p], &r->stream.stages[j].predictions[p]);
+            bs_prediction_add(&sums[p], &r->stream.phases[j].predictions[p]);
 }
 
 bs_status bs_replay(const bs_trace *trace, const bs_replay_desc *desc, bs_arena *workspace, bs_replay_result *result,
@@ -25716,15 +25719,15 @@ typedef struct bs_store_node {
 } bs_store_node;
 
 /* One read: weights of some nodes, or the head of a record. A chunk of the stream. */
-typedef struct bs_store_piece {
+typedef struct bs_store_chunk {
     bs_bytes begin, end; /* in storage */
     int32_t block;
     int32_t first_node, n_nodes; /* in store->nodes */
     bool head, tail;     /* the record begins, ends here */
-} bs_store_piece;
+} bs_store_chunk;
 
 typedef struct bs_store_unit {
-    int32_t first_node, n_nodes, first_piece, n_pieces;
+    int32_t first_node, n_nodes, first_chunk, n_chunks;
     uint32_t crc; /* of what was read of its record so far, when records are checked */
 } bs_store_unit;
 
@@ -25732,7 +25735,7 @@ typedef struct bs_store_lane {
     struct bs_store *store;
     int32_t index;
     uint8_t *staging;
-    uint8_t *stage; /* a device: where weights are prepared, on their way to a slot */
+    uint8_t *room; /* a device: where weights are prepared, on their way to a slot */
     _Alignas(16) uint8_t handle[BS_THREAD_BYTES];
 } bs_store_lane;
 
@@ -25746,7 +25749,7 @@ typedef struct bs_store {
     bs_store_unit *units;    /* [units] */
     bs_store_node *nodes;
     bs_store_tensor *tensors;
-    bs_store_piece *pieces;
+    bs_store_chunk *chunks;
     int32_t *wanted;         /* [units] of the visit that begins, from 0 */
     uint8_t *slots;          /* on the device, when there is one */
     bs_device *device;
@@ -25770,8 +25773,8 @@ typedef struct bs_store_desc {
     uint8_t *resident;
     bs_device *device; /* NULL: slots are here */
     bs_device_session *on_device;
-    uint8_t *stages;      /* NULL: weights are prepared in their slots */
-    bs_bytes stage_bytes; /* a lane */
+    uint8_t *rooms;      /* NULL: weights are prepared in their slots */
+    bs_bytes room_bytes; /* a lane */
 } bs_store_desc;
 #if defined(BS_NO_STREAM) /* every weight is resident: of a store there is base[0] */
 static inline bs_bytes bs_store_bytes(const bs_plan *plan)
@@ -25788,22 +25791,22 @@ static inline bool bs_store_open(bs_store *store, const bs_store_desc *desc, bs_
 static inline void bs_store_close(bs_store *store) { (void)store; }
 static inline void bs_store_leave(bs_store *store) { (void)store; }
 /* What a run asks of weights that come and go: none do (bs_instr_streams). */
-static inline void bs_store_visit(bs_store *store, int32_t stage, const int32_t *units, int32_t count)
+static inline void bs_store_visit(bs_store *store, int32_t phase, const int32_t *units, int32_t count)
 {
-    (void)store, (void)stage, (void)units, (void)count;
+    (void)store, (void)phase, (void)units, (void)count;
 }
-static inline void bs_store_expect(bs_store *store, int32_t stage, int32_t unit, double margin)
+static inline void bs_store_expect(bs_store *store, int32_t phase, int32_t unit, double margin)
 {
-    (void)store, (void)stage, (void)unit, (void)margin;
+    (void)store, (void)phase, (void)unit, (void)margin;
 }
 static inline bool bs_store_try(bs_store *store, int32_t unit, bs_status *status)
 {
     return (void)store, (void)unit, (void)status, true;
 }
-static inline bs_status bs_store_wait(bs_store *store, int32_t stage, const int32_t *units, int32_t count,
+static inline bs_status bs_store_wait(bs_store *store, int32_t phase, const int32_t *units, int32_t count,
                                       int32_t *taken)
 {
-    return (void)store, (void)stage, (void)units, (void)count, (void)taken, BS_OK;
+    return (void)store, (void)phase, (void)units, (void)count, (void)taken, BS_OK;
 }
 static inline int32_t bs_store_missing(bs_store *store) { return (void)store, 0; }
 static inline void bs_store_release(bs_store *store, int32_t unit) { (void)store, (void)unit; }
@@ -25819,20 +25822,20 @@ BS_INTERNAL bool bs_store_open(bs_store *store, const bs_store_desc *desc, bs_er
 BS_INTERNAL void bs_store_close(bs_store *store);
 
 /* The run's side. Units count from 1, as in the plan. */
-BS_INTERNAL void bs_store_visit(bs_store *store, int32_t stage, const int32_t *units, int32_t count);
+BS_INTERNAL void bs_store_visit(bs_store *store, int32_t phase, const int32_t *units, int32_t count);
 BS_INTERNAL void bs_store_leave(bs_store *store);
-BS_INTERNAL void bs_store_expect(bs_store *store, int32_t stage, int32_t unit, double margin); /* unit 0: nothing */
+BS_INTERNAL void bs_store_expect(bs_store *store, int32_t phase, int32_t unit, double margin); /* unit 0: nothing */
 /* Pins the unit if it is there and sets base[unit]. False: not yet; or never, then *status tells why. */
 BS_INTERNAL bool bs_store_try(bs_store *store, int32_t unit, bs_status *status);
 /* Waits until one of these is there (pinned: `*taken`) or one will never be (`*taken` then tells which, 0: cannot be
  * told). */
-BS_INTERNAL bs_status bs_store_wait(bs_store *store, int32_t stage, const int32_t *units, int32_t count, int32_t *taken);
+BS_INTERNAL bs_status bs_store_wait(bs_store *store, int32_t phase, const int32_t *units, int32_t count, int32_t *taken);
 /* Units of the visit that are still to come. */
 BS_INTERNAL int32_t bs_store_missing(bs_store *store);
 BS_INTERNAL void bs_store_release(bs_store *store, int32_t unit);
 BS_INTERNAL bs_use bs_store_outcome(const bs_store *store, int32_t unit);
 BS_INTERNAL void bs_store_stats(bs_store *store, bs_stream_stats *stats);
-BS_INTERNAL void bs_store_prediction(bs_store *store, int32_t stage, bs_predictor predictor, bs_prediction *sum); /* adds */
+BS_INTERNAL void bs_store_prediction(bs_store *store, int32_t phase, bs_predictor predictor, bs_prediction *sum); /* adds */
 
 #endif
 
@@ -25853,24 +25856,24 @@ static inline bool bs_store_loads(const bs_plan *plan, int32_t node)
     return plan->nodes[node].unit != 0 && plan->nodes[node].owner == node;
 }
 
-/* stream/store_plan.c: finds the weights of every unit and cuts them into pieces. */
+/* stream/store_plan.c: finds the weights of every unit and cuts them into chunks. */
 BS_INTERNAL bool bs_store_plan(bs_store *store, bs_error *error);
 
-/* stream/store_load.c: by a lane, without the gate. *raw: the piece's bytes, in staging. */
-BS_INTERNAL bs_status bs_store_fetch(const bs_store *store, const bs_store_lane *lane, const bs_store_piece *piece,
+/* stream/store_load.c: by a lane, without the gate. *raw: the chunk's bytes, in staging. */
+BS_INTERNAL bs_status bs_store_fetch(const bs_store *store, const bs_store_lane *lane, const bs_store_chunk *chunk,
                          const uint8_t **raw);
-BS_INTERNAL bs_status bs_store_check(bs_store *store, int32_t unit, const bs_store_piece *piece, const uint8_t *raw);
-BS_INTERNAL bs_status bs_store_prepare(const bs_store *store, const bs_store_lane *lane, const bs_store_piece *piece,
+BS_INTERNAL bs_status bs_store_check(bs_store *store, int32_t unit, const bs_store_chunk *chunk, const uint8_t *raw);
+BS_INTERNAL bs_status bs_store_prepare(const bs_store *store, const bs_store_lane *lane, const bs_store_chunk *chunk,
                            const uint8_t *raw, uint8_t *slot);
 
 #endif
 /* ==== end src/stream/store_load.h ============================================================= */
 
 /* ==== begin src/stream/store_plan.c =========================================================== */
-/* stream/store_plan.c - what is read for each unit: its weights found in storage and cut into pieces.
+/* stream/store_plan.c - what is read for each unit: its weights found in storage and cut into chunks.
  *
- * A piece is what one chunk reads: the weights of neighbouring nodes of one record, as many as a chunk and a lane's
- * staging hold, so that each can be prepared by itself. The first piece of a record begins with its head.
+ * A chunk is what one read brings: the weights of neighbouring nodes of one record, as many as the chunk size and a
+ * lane's staging hold, so that each can be prepared by itself. The first chunk of a record begins with its head.
  * Relies on stream/store.h. Must never trust where a source says that weights are. */
 /* #include "stream/store_load.h" */
 
@@ -25881,8 +25884,8 @@ BS_INTERNAL bs_status bs_store_prepare(const bs_store *store, const bs_store_lan
 typedef struct store_planner {
     bs_store *s;
     bs_error *error;
-    int32_t n_tensors, n_pieces;
-    bs_bytes chunk; /* bytes of the pieces of this unit */
+    int32_t n_tensors, n_chunks;
+    bs_bytes chunk_bytes; /* bytes of the chunks of this unit */
 } store_planner;
 
 static bs_bytes tensor_end(const bs_store_tensor *tensor) { return bs_bytes_add(tensor->offset, tensor->bytes); }
@@ -25991,15 +25994,15 @@ static bool has_staging(const store_planner *p, const bs_store_node *nodes, int3
     return !bs_bytes_less(p->s->plan->lane_bytes, staging_of(p->s, nodes, count, begin, end));
 }
 
-static bs_store_piece *piece_add(store_planner *p, int32_t block, bs_bytes begin, bs_bytes end, int32_t first_node)
+static bs_store_chunk *chunk_add(store_planner *p, int32_t block, bs_bytes begin, bs_bytes end, int32_t first_node)
 {
-    bs_store_piece *piece = &p->s->pieces[p->n_pieces++];
-    memset(piece, 0, sizeof *piece);
-    piece->block = block;
-    piece->begin = begin;
-    piece->end = end;
-    piece->first_node = first_node;
-    return piece;
+    bs_store_chunk *chunk = &p->s->chunks[p->n_chunks++];
+    memset(chunk, 0, sizeof *chunk);
+    chunk->block = block;
+    chunk->begin = begin;
+    chunk->end = end;
+    chunk->first_node = first_node;
+    return chunk;
 }
 
 /* Whether the way from `begin` to the node is better not read. Gaps between weights are, where staging has room: a
@@ -26007,18 +26010,18 @@ static bs_store_piece *piece_add(store_planner *p, int32_t block, bs_bytes begin
 static bool is_far(const store_planner *p, int32_t index, bs_bytes begin)
 {
     const bs_store_node *node = &p->s->nodes[index];
-    return bs_bytes_less(p->chunk, bs_bytes_sub(node->end, begin)) &&
+    return bs_bytes_less(p->chunk_bytes, bs_bytes_sub(node->end, begin)) &&
            (bs_bytes_less(bs_bytes_of(BS_PAGE_BYTES), bs_bytes_sub(node->begin, begin)) ||
             !has_staging(p, node, 1, begin, node->end));
 }
 
-/* The next node goes into the piece that is open, or begins one; the first of a record takes the head along. */
+/* The next node goes into the chunk that is open, or begins one; the first of a record takes the head along. */
 static bool add_node(store_planner *p, bs_store_unit *unit, const bs_store_node *node, int32_t index)
 {
     bs_store *s = p->s;
     const int32_t block = node->block;
     bs_record record = {0, 0, 0, 0};
-    bs_store_piece *open = p->n_pieces > unit->first_piece ? &s->pieces[p->n_pieces - 1] : NULL;
+    bs_store_chunk *open = p->n_chunks > unit->first_chunk ? &s->chunks[p->n_chunks - 1] : NULL;
     const bool found = s->weights.record(s->weights.user, block, &record) == BS_OK;
     const bs_bytes record_begin = bs_bytes_of(record.offset), head = bs_bytes_of(record.head_bytes);
     const bs_bytes record_end = bs_bytes_add(record_begin, bs_bytes_of(record.bytes));
@@ -26028,7 +26031,7 @@ static bool add_node(store_planner *p, bs_store_unit *unit, const bs_store_node 
         return weights_refused(p, BS_ERROR_FORMAT, node->node, where);
     }
     if (open && open->block == block && !bs_bytes_less(node->begin, open->end) &&
-        !bs_bytes_less(p->chunk, bs_bytes_sub(node->end, open->begin)) &&
+        !bs_bytes_less(p->chunk_bytes, bs_bytes_sub(node->end, open->begin)) &&
         has_staging(p, s->nodes + open->first_node, index + 1 - open->first_node, open->begin, node->end)) {
         open->end = node->end;
         open->n_nodes++;
@@ -26036,16 +26039,16 @@ static bool add_node(store_planner *p, bs_store_unit *unit, const bs_store_node 
         const bool first = !open || open->block != block;
         bs_bytes begin = first ? record_begin : bs_bytes_min(open->end, node->begin);
         if (first && is_far(p, index, begin) && bs_bytes_any(head)) { /* too far: the head by itself */
-            piece_add(p, block, begin, bs_bytes_add(begin, head), index)->head = true;
+            chunk_add(p, block, begin, bs_bytes_add(begin, head), index)->head = true;
             begin = node->begin;
         } else if (is_far(p, index, begin)) {
             begin = node->begin;
         }
-        bs_store_piece *piece = piece_add(p, block, begin, node->end, index);
-        piece->head = bs_bytes_same(begin, record_begin) && bs_bytes_any(head);
-        piece->n_nodes = 1;
+        bs_store_chunk *chunk = chunk_add(p, block, begin, node->end, index);
+        chunk->head = bs_bytes_same(begin, record_begin) && bs_bytes_any(head);
+        chunk->n_nodes = 1;
     }
-    bs_store_piece *last = &s->pieces[p->n_pieces - 1];
+    bs_store_chunk *last = &s->chunks[p->n_chunks - 1];
     last->tail = bs_bytes_same(last->end, record_end);
     if (!has_staging(p, s->nodes + last->first_node, last->n_nodes, last->begin, last->end))
         return weights_refused(p, BS_ERROR_UNSUPPORTED, node->node, "lie too far apart to be streamed");
@@ -26057,17 +26060,17 @@ static bool check_cover(store_planner *p, const bs_store_unit *unit)
 {
     const bs_store *s = p->s;
     bs_bytes at = bs_bytes_of(0);
-    for (int32_t i = unit->first_piece; i < unit->first_piece + unit->n_pieces; i++) {
-        const bs_store_piece *piece = &s->pieces[i];
-        const bool last = i + 1 == unit->first_piece + unit->n_pieces || s->pieces[i + 1].block != piece->block;
-        const bool whole = piece->head || bs_bytes_same(piece->begin, at);
-        if (!whole || piece->tail != last)
+    for (int32_t i = unit->first_chunk; i < unit->first_chunk + unit->n_chunks; i++) {
+        const bs_store_chunk *chunk = &s->chunks[i];
+        const bool last = i + 1 == unit->first_chunk + unit->n_chunks || s->chunks[i + 1].block != chunk->block;
+        const bool whole = chunk->head || bs_bytes_same(chunk->begin, at);
+        if (!whole || chunk->tail != last)
             return bs_refuse(
                 p->error, BS_ERROR_UNSUPPORTED,
                 "check_records: the record of block %d cannot be checked as it is read, this plan leaves out "
                 "some of its weights",
-                piece->block);
-        at = piece->end;
+                chunk->block);
+        at = chunk->end;
     }
     return true;
 }
@@ -26116,16 +26119,16 @@ static bool plan_unit(store_planner *p, int32_t u)
     bs_bytes bytes = bs_bytes_of(0);
     if (!find_unit(p, u, &bytes))
         return false;
-    p->chunk = bs_stream_chunk_limit(bytes, s->plan->chunk_bytes, s->plan->lanes);
-    unit->first_piece = p->n_pieces;
+    p->chunk_bytes = bs_stream_chunk_limit(bytes, s->plan->chunk_bytes, s->plan->lanes);
+    unit->first_chunk = p->n_chunks;
     for (int32_t k = unit->first_node; k < unit->first_node + unit->n_nodes; k++)
         if (!add_node(p, unit, &s->nodes[k], k))
             return false;
-    unit->n_pieces = p->n_pieces - unit->first_piece;
+    unit->n_chunks = p->n_chunks - unit->first_chunk;
     facts->slot_bytes = bs_bytes_align(s->plan->units[u + 1].prepared_bytes);
-    facts->n_chunks = unit->n_pieces;
-    for (int32_t i = unit->first_piece; i < p->n_pieces; i++)
-        facts->read_bytes = bs_bytes_add(facts->read_bytes, bs_bytes_sub(s->pieces[i].end, s->pieces[i].begin));
+    facts->n_chunks = unit->n_chunks;
+    for (int32_t i = unit->first_chunk; i < p->n_chunks; i++)
+        facts->read_bytes = bs_bytes_add(facts->read_bytes, bs_bytes_sub(s->chunks[i].end, s->chunks[i].begin));
     return !s->check_records || check_cover(p, unit);
 }
 
@@ -26142,56 +26145,56 @@ bool bs_store_plan(bs_store *s, bs_error *error)
 /* ==== end src/stream/store_plan.c ============================================================= */
 
 /* ==== begin src/stream/store_load.c =========================================================== */
-/* stream/store_load.c - one piece: read into staging, checked, prepared into its slot.
+/* stream/store_load.c - one chunk: read into staging, checked, prepared into its slot.
  *
- * A piece is read to the far end of the lane's staging; weights of two bytes are widened into the near end, in the
+ * A chunk is read to the far end of the lane's staging; weights of two bytes are widened into the near end, in the
  * order in which they lie in storage, which never catches up with what is still to be read (stream/store_plan.c counts
  * for it). Relies on stream/store_load.h. Must never touch what the gate guards. */
 /* #include "stream/store_load.h" */
 
 #if !defined(BS_NO_STREAM)
 
-bs_status bs_store_fetch(const bs_store *s, const bs_store_lane *lane, const bs_store_piece *piece, const uint8_t **raw)
+bs_status bs_store_fetch(const bs_store *s, const bs_store_lane *lane, const bs_store_chunk *chunk, const uint8_t **raw)
 {
     const uint64_t alignment = s->weights.fetch_alignment, front = alignment > BS_ALIGNMENT ? alignment : BS_ALIGNMENT;
-    const bs_bytes begin = bs_bytes_align_down(piece->begin, front),
-                   bytes = bs_bytes_sub(bs_bytes_align_to(piece->end, alignment), begin);
+    const bs_bytes begin = bs_bytes_align_down(chunk->begin, front),
+                   bytes = bs_bytes_sub(bs_bytes_align_to(chunk->end, alignment), begin);
     const bs_bytes before = bs_bytes_sub(s->plan->lane_bytes, bs_bytes_align_to(bytes, BS_PAGE_BYTES));
     size_t size;
     if (!bs_bytes_known(before) || !bs_bytes_fit(bytes, bs_bytes_figure(s->plan->lane_bytes), &size))
         return BS_ERROR_LIMIT; /* unreachable: staging_of (stream/store_plan.c) */
     uint8_t *buffer = bs_bytes_at(lane->staging, before);
-    *raw = bs_bytes_at(buffer, bs_bytes_sub(piece->begin, begin));
+    *raw = bs_bytes_at(buffer, bs_bytes_sub(chunk->begin, begin));
     return s->weights.fetch(s->weights.user, bs_bytes_figure(begin), buffer, size);
 }
 
 /* The record is the one that was asked for; and, when records are checked, what was read of it so far. */
-bs_status bs_store_check(bs_store *s, int32_t unit, const bs_store_piece *piece, const uint8_t *raw)
+bs_status bs_store_check(bs_store *s, int32_t unit, const bs_store_chunk *chunk, const uint8_t *raw)
 {
     bs_record record;
     bs_bytes head = bs_bytes_of(0);
-    if (piece->head && s->weights.verify) {
-        const bs_status status = s->weights.verify(s->weights.user, piece->block, raw);
+    if (chunk->head && s->weights.verify) {
+        const bs_status status = s->weights.verify(s->weights.user, chunk->block, raw);
         if (status != BS_OK)
             return status;
     }
     if (!s->check_records)
         return BS_OK;
-    if (s->weights.record(s->weights.user, piece->block, &record) != BS_OK)
+    if (s->weights.record(s->weights.user, chunk->block, &record) != BS_OK)
         return BS_ERROR_FORMAT;
-    if (bs_bytes_same(piece->begin, bs_bytes_of(record.offset))) {
+    if (bs_bytes_same(chunk->begin, bs_bytes_of(record.offset))) {
         s->units[unit].crc = 0;
         head = bs_bytes_of(record.head_bytes);
     }
     size_t size = 0;
-    if (!bs_bytes_fit(bs_bytes_sub(bs_bytes_sub(piece->end, piece->begin), head), SIZE_MAX, &size))
-        return BS_ERROR_FORMAT; /* the head is longer than the piece */
+    if (!bs_bytes_fit(bs_bytes_sub(bs_bytes_sub(chunk->end, chunk->begin), head), SIZE_MAX, &size))
+        return BS_ERROR_FORMAT; /* the head is longer than the chunk */
     s->units[unit].crc = bs_crc32(s->units[unit].crc, bs_bytes_read_at(raw, head), size);
-    return piece->tail && s->units[unit].crc != record.crc32 ? BS_ERROR_FORMAT : BS_OK;
+    return chunk->tail && s->units[unit].crc != record.crc32 ? BS_ERROR_FORMAT : BS_OK;
 }
 
 /* Tensors of a node as its op wants them: in place where they can be, else copied or widened to *near. */
-static void tensors_of(const bs_store *s, const bs_store_node *node, const bs_store_piece *piece, const uint8_t *raw,
+static void tensors_of(const bs_store *s, const bs_store_node *node, const bs_store_chunk *chunk, const uint8_t *raw,
                        uint8_t **near, const void **tensors)
 {
     bs_weight_spec specs[BS_MAX_WEIGHTS];
@@ -26200,7 +26203,7 @@ static void tensors_of(const bs_store *s, const bs_store_node *node, const bs_st
     for (int32_t i = 0; i < node->n_tensors; i++) {
         const bs_store_tensor *tensor = &s->tensors[node->first_tensor + i];
         const bs_weight_spec *spec = &specs[tensor->spec];
-        const uint8_t *from = bs_bytes_read_at(raw, bs_bytes_sub(tensor->offset, piece->begin));
+        const uint8_t *from = bs_bytes_read_at(raw, bs_bytes_sub(tensor->offset, chunk->begin));
         tensors[tensor->spec] = from;
         if (!tensor->copied)
             continue;
@@ -26213,20 +26216,20 @@ static void tensors_of(const bs_store *s, const bs_store_node *node, const bs_st
     }
 }
 
-bs_status bs_store_prepare(const bs_store *s, const bs_store_lane *lane, const bs_store_piece *piece,
+bs_status bs_store_prepare(const bs_store *s, const bs_store_lane *lane, const bs_store_chunk *chunk,
                            const uint8_t *raw, uint8_t *slot)
 {
     uint8_t *near = lane->staging;
     bs_status status = BS_OK;
-    for (int32_t k = piece->first_node; k < piece->first_node + piece->n_nodes && status == BS_OK; k++) {
+    for (int32_t k = chunk->first_node; k < chunk->first_node + chunk->n_nodes && status == BS_OK; k++) {
         const void *tensors[BS_MAX_WEIGHTS];
         const bs_node_plan *plan = &s->plan->nodes[s->nodes[k].node];
         uint8_t *const place = bs_bytes_at(slot, plan->prepared_offset);
-        tensors_of(s, &s->nodes[k], piece, raw, &near, tensors);
+        tensors_of(s, &s->nodes[k], chunk, raw, &near, tensors);
         bs_weight_prepare(s->plan->graph, &s->plan->graph->nodes[s->nodes[k].node], plan, tensors,
-                          lane->stage ? lane->stage : place);
-        if (lane->stage)
-            status = s->device->api->copy(s->on_device, lane->index, place, lane->stage,
+                          lane->room ? lane->room : place);
+        if (lane->room)
+            status = s->device->api->copy(s->on_device, lane->index, place, lane->room,
                                           bs_bytes_figure(plan->prepared_bytes));
     }
     return status;
@@ -26249,12 +26252,12 @@ bs_status bs_store_prepare(const bs_store *s, const bs_store_lane *lane, const b
 
 static bs_stream_facts store_facts(const bs_plan *plan)
 {
-    const bs_stream_facts facts = {plan->n_units - 1, plan->n_stages,   plan->n_stage_units, NULL, plan->stages,
-                                   plan->stage_units, plan->slot_bytes, {0, 0, 0},           false};
+    const bs_stream_facts facts = {plan->n_units - 1, plan->n_phases,   plan->n_phase_units, NULL, plan->phases,
+                                   plan->phase_units, plan->slot_bytes, {0, 0, 0},           false};
     return facts;
 }
 
-/* Every node may begin a piece, and every record of one that is too far from its head. Returns the stream's memory. */
+/* Every node may begin a chunk, and every record of one that is too far from its head. Returns the stream's memory. */
 static void *carve_store(bs_carver *c, const bs_plan *plan, bs_store *s)
 {
     const bs_stream_facts facts = store_facts(plan);
@@ -26271,7 +26274,7 @@ static void *carve_store(bs_carver *c, const bs_plan *plan, bs_store *s)
     BS_CARVE(c, s->units, units);
     BS_CARVE(c, s->nodes, nodes);
     BS_CARVE(c, s->tensors, tensors);
-    BS_CARVE(c, s->pieces, 2 * nodes);
+    BS_CARVE(c, s->chunks, 2 * nodes);
     BS_CARVE(c, s->wanted, units);
     BS_CARVE(c, s->base, units + 1);
     return bs_carve_bytes(c, bs_stream_bytes(&facts));
@@ -26310,32 +26313,32 @@ static void watch(void *user, bs_event_kind kind, int32_t unit, bool for_guess)
 }
 
 /* Called locked, returns locked: the gate is open while bytes come and are prepared. */
-static void load_chunk(bs_store *s, bs_store_lane *lane, bs_stream_chunk *chunk)
+static void load_chunk(bs_store *s, bs_store_lane *lane, bs_stream_chunk *wanted)
 {
-    const bs_store_piece *piece = &s->pieces[s->units[chunk->unit].first_piece + chunk->index];
+    const bs_store_chunk *chunk = &s->chunks[s->units[wanted->unit].first_chunk + wanted->index];
     bs_gate_unlock(&s->gate);
     const uint64_t start = store_now(s);
     const uint8_t *raw = NULL;
-    bs_status status = bs_store_fetch(s, lane, piece, &raw);
+    bs_status status = bs_store_fetch(s, lane, chunk, &raw);
     const uint64_t arrived = store_now(s);
     bs_gate_lock(&s->gate);
-    const uint64_t bytes = bs_bytes_figure(bs_bytes_sub(piece->end, piece->begin));
-    bs_stream_arrived(&s->stream, chunk, status == BS_OK ? bytes : 0, arrived - start, arrived);
+    const uint64_t bytes = bs_bytes_figure(bs_bytes_sub(chunk->end, chunk->begin));
+    bs_stream_arrived(&s->stream, wanted, status == BS_OK ? bytes : 0, arrived - start, arrived);
     bs_gate_tell(&s->gate);
     if (status == BS_OK)
-        status = bs_store_check(s, chunk->unit, piece, raw);
+        status = bs_store_check(s, wanted->unit, chunk, raw);
     if (status == BS_OK)
-        status = bs_store_prepare(s, lane, piece, raw, bs_bytes_at(s->slots, chunk->offset));
+        status = bs_store_prepare(s, lane, chunk, raw, bs_bytes_at(s->slots, wanted->offset));
     const uint64_t done = store_now(s);
-    record(s, BS_EVENT_READ, start, arrived, chunk->unit, chunk->index, bytes, lane->index);
-    record(s, BS_EVENT_PREPARE, arrived, done, chunk->unit, chunk->index, bytes, lane->index);
+    record(s, BS_EVENT_READ, start, arrived, wanted->unit, wanted->index, bytes, lane->index);
+    record(s, BS_EVENT_PREPARE, arrived, done, wanted->unit, wanted->index, bytes, lane->index);
     bs_gate_lock(&s->gate);
-    const bs_slot *slot = &s->stream.slots[chunk->unit];
+    const bs_slot *slot = &s->stream.slots[wanted->unit];
     const bool guessed = slot->guessed;
     const uint64_t began = slot->load_start;
-    if (bs_stream_done(&s->stream, chunk, status, bytes, done - arrived, done))
-        record(s, BS_EVENT_LOADED, began, done, chunk->unit, guessed, bs_bytes_figure(s->facts[chunk->unit].read_bytes),
-               lane->index);
+    if (bs_stream_done(&s->stream, wanted, status, bytes, done - arrived, done))
+        record(s, BS_EVENT_LOADED, began, done, wanted->unit, guessed,
+               bs_bytes_figure(s->facts[wanted->unit].read_bytes), lane->index);
     bs_gate_wake(&s->gate);
 }
 
@@ -26413,7 +26416,7 @@ bool bs_store_open(bs_store *s, const bs_store_desc *d, bs_error *error)
             s->lanes[i].store = s;
             s->lanes[i].index = i;
             s->lanes[i].staging = bs_bytes_row(d->staging, bs_bytes_of(0), i, d->plan->lane_bytes);
-            s->lanes[i].stage = d->stages ? bs_bytes_row(d->stages, bs_bytes_of(0), i, d->stage_bytes) : NULL;
+            s->lanes[i].room = d->rooms ? bs_bytes_row(d->rooms, bs_bytes_of(0), i, d->room_bytes) : NULL;
         }
     }
     s->base[0] = d->resident;
@@ -26433,12 +26436,12 @@ void bs_store_close(bs_store *s)
 
 /* ------------------------------------------------------------------------------------------------- the run */
 
-void bs_store_visit(bs_store *s, int32_t stage, const int32_t *units, int32_t count)
+void bs_store_visit(bs_store *s, int32_t phase, const int32_t *units, int32_t count)
 {
     bs_gate_lock(&s->gate);
     for (int32_t i = 0; i < count; i++)
         s->wanted[i] = units[i] - 1;
-    bs_stream_visit(&s->stream, stage, s->wanted, count, store_now(s));
+    bs_stream_visit(&s->stream, phase, s->wanted, count, store_now(s));
     bs_gate_tell(&s->gate);
 }
 
@@ -26451,14 +26454,14 @@ void bs_store_leave(bs_store *s)
     bs_gate_tell(&s->gate);
 }
 
-void bs_store_expect(bs_store *s, int32_t stage, int32_t unit, double margin)
+void bs_store_expect(bs_store *s, int32_t phase, int32_t unit, double margin)
 {
     bs_gate_lock(&s->gate);
-    const int32_t strength = unit ? bs_stream_strength(&s->stream, stage, margin) : 0;
-    bs_stream_expect(&s->stream, stage, unit - 1, strength);
+    const int32_t strength = unit ? bs_stream_strength(&s->stream, phase, margin) : 0;
+    bs_stream_expect(&s->stream, phase, unit - 1, strength);
     bs_gate_tell(&s->gate);
     const uint64_t now = s->profile ? store_now(s) : 0;
-    record(s, BS_EVENT_GUESS, now, now, unit - 1, stage, (uint64_t)strength, 0);
+    record(s, BS_EVENT_GUESS, now, now, unit - 1, phase, (uint64_t)strength, 0);
 }
 
 /* Called locked. */
@@ -26493,7 +26496,7 @@ static bs_status wait_locked(bs_store *s)
     return BS_OK;
 }
 
-bs_status bs_store_wait(bs_store *s, int32_t stage, const int32_t *units, int32_t count, int32_t *taken)
+bs_status bs_store_wait(bs_store *s, int32_t phase, const int32_t *units, int32_t count, int32_t *taken)
 {
     const uint64_t start = store_now(s);
     bs_status status = BS_OK;
@@ -26518,7 +26521,7 @@ bs_status bs_store_wait(bs_store *s, int32_t stage, const int32_t *units, int32_
         bs_stream_resume(&s->stream, end);
     bs_gate_unlock(&s->gate);
     if (waited)
-        record(s, BS_EVENT_STALL, start, end, units[0] - 1, stage, 0, 0);
+        record(s, BS_EVENT_STALL, start, end, units[0] - 1, phase, 0, 0);
     return status;
 }
 
@@ -26553,10 +26556,10 @@ void bs_store_stats(bs_store *s, bs_stream_stats *stats)
     bs_gate_unlock(&s->gate);
 }
 
-void bs_store_prediction(bs_store *s, int32_t stage, bs_predictor predictor, bs_prediction *sum)
+void bs_store_prediction(bs_store *s, int32_t phase, bs_predictor predictor, bs_prediction *sum)
 {
     bs_gate_lock(&s->gate);
-    bs_prediction_add(sum, &s->stream.stages[stage].predictions[predictor]);
+    bs_prediction_add(sum, &s->stream.phases[phase].predictions[predictor]);
     bs_gate_unlock(&s->gate);
 }
 #endif
@@ -26590,7 +26593,7 @@ typedef struct bs_exec_work {
     int32_t *parts, *first_tile; /* [parts of a region], [parts of a region + 1] */
     int32_t *units;   /* [parts of a region] of a wave */
     uint64_t *spent;  /* [parts of a region] */
-    int32_t *needed;  /* [units of a stage] */
+    int32_t *needed;  /* [units of a phase] */
     uint64_t *visited; /* [units] the visit that a unit was last listed for */
     int32_t *counts;  /* [paths of a router] */
     float *margins;   /* [paths of a router] */
@@ -26735,7 +26738,7 @@ BS_INTERNAL void bs_exec_ended(bs_session *session, uint64_t start);
 /* #include "run/session.h" */
 /* #include "ops/structure.h" */
 
-#define PAST_MOST ((int32_t)1 << 30) /* with the rows of a run, positions stay below 2^31 */
+#define MAX_CACHE_LENGTH ((int32_t)1 << 30) /* with the rows of a run, positions stay below 2^31 */
 
 /* -------------------------------------------------------------------------------------------------- room */
 
@@ -26788,9 +26791,9 @@ static bool begin_past(bs_session *s, int32_t node, bs_error *error)
     const int64_t segments = s->dims[s->graph->values[s->graph->nodes[node].first_out].dims[0]];
     for (int64_t g = 0; g < segments; g++) {
         s->past[node][g] = bound_i32(s, node, g);
-        if (s->past[node][g] < 0 || s->past[node][g] > PAST_MOST)
+        if (s->past[node][g] < 0 || s->past[node][g] > MAX_CACHE_LENGTH)
             return bs_refuse(error, BS_ERROR_DATA, "input \"%s\": segment %lld has %d tokens already, expected 0 .. %d",
-                             bs_node_name(&s->graph->nodes[node]), (long long)g, s->past[node][g], PAST_MOST);
+                             bs_node_name(&s->graph->nodes[node]), (long long)g, s->past[node][g], MAX_CACHE_LENGTH);
     }
     return true;
 }
@@ -26821,7 +26824,7 @@ void bs_segment_call(const bs_context *c, int32_t row, bs_call *call)
     const bs_session *s = c->session;
     const int32_t domain = segment_domain(s->graph, call->node);
     call->row = row;
-    call->piece = 0;
+    call->work_item = 0;
     call->n_segments = (int32_t)s->dims[bs_segment_dim(s->graph, domain)];
     call->offsets = s->offsets[domain];
 }
@@ -26907,7 +26910,7 @@ uint64_t bs_device_past_place(const bs_plan *plan, int32_t node) { return bs_byt
 /* ---------------------------------------------------------------------------------------------- decisions */
 
 typedef struct decision_sizes {
-    bs_bytes told, global, tile; /* what the host is told lies first */
+    bs_bytes fetched, global, tile; /* what the host is told lies first */
 } decision_sizes;
 
 /* Offsets in tables that a device reads are plain numbers: all of them lie below a total that an arena had room for. */
@@ -26921,16 +26924,16 @@ static uint64_t take(bs_bytes *used, int64_t count, size_t each)
     return take_bytes(used, bs_bytes_array(count, each));
 }
 
-static void place_told(const bs_plan *p, int32_t router, decision_sizes *used, bs_device_decision *d)
+static void place_fetched(const bs_plan *p, int32_t router, decision_sizes *used, bs_device_decision *d)
 {
     const int32_t top = bs_plan_top_domain(p->graph, p->graph->routers[router].domain);
-    d->dropped = take(&used->told, 1, sizeof(int64_t));
-    d->sums = take(&used->told, d->paths, sizeof(int32_t));
+    d->dropped = take(&used->fetched, 1, sizeof(int64_t));
+    d->sums = take(&used->fetched, d->paths, sizeof(int32_t));
     d->top_rows = (int32_t)p->domains[top].max_rows;
-    d->top = take(&used->told, d->top_rows, sizeof(int16_t));
+    d->top = take(&used->fetched, d->top_rows, sizeof(int16_t));
 }
 
-static void place_rest(decision_sizes *used, bs_device_decision *d)
+static void place_choices(decision_sizes *used, bs_device_decision *d)
 {
     bs_bytes *at = d->in_tile ? &used->tile : &used->global;
     const int64_t choices = (int64_t)d->rows * d->per_row;
@@ -26947,7 +26950,7 @@ static void place_rest(decision_sizes *used, bs_device_decision *d)
 /* Places the decisions of all routers: [routers], or NULL where only the sizes are asked for. */
 static void place_decisions(const bs_plan *p, decision_sizes *used, bs_device_decision *all)
 {
-    used->told = bs_bytes_of(BS_ALIGNMENT); /* the status */
+    used->fetched = bs_bytes_of(BS_ALIGNMENT); /* the status */
     used->global = used->tile = bs_bytes_of(0);
     bs_device_decision here;
     memset(&here, 0, sizeof here);
@@ -26965,11 +26968,11 @@ static void place_decisions(const bs_plan *p, decision_sizes *used, bs_device_de
                 d->domain = info->domain;
             }
             if (d->live && pass == 0)
-                place_told(p, r, used, d);
+                place_fetched(p, r, used, d);
             else if (d->live)
-                place_rest(used, d);
+                place_choices(used, d);
         }
-        used->global = pass == 0 ? used->told : used->global;
+        used->global = pass == 0 ? used->fetched : used->global;
     }
 }
 
@@ -27086,7 +27089,7 @@ void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
     layout_tables(plan, l);
     place_decisions(plan, &decisions, NULL);
     l->context_bytes = bs_bytes_figure(decisions.tile);
-    l->results_bytes = bs_bytes_figure(decisions.told);
+    l->results_bytes = bs_bytes_figure(decisions.fetched);
     for (int32_t k = 0; k < plan->n_parts; k++)
         if (bs_bytes_less(plan->shared_bytes, plan->parts[k].scratch_bytes))
             scratch = bs_bytes_max(scratch, plan->parts[k].scratch_bytes);
@@ -27110,15 +27113,15 @@ void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
     l->session = take_bytes(&at, session_bytes(plan, l));
     l->tables_pinned = take_bytes(&at, bs_bytes_of(l->tables_bytes));
     l->asked = take_bytes(&at, asked_bytes(plan));
-    l->results = take_bytes(&at, decisions.told);
+    l->results = take_bytes(&at, decisions.fetched);
     l->inputs_pinned = take_bytes(&at, inputs);
     l->loading = take_bytes(&at, largest_prepared(plan, false));
     l->slots_pinned = take_bytes(&at, plan->desc.in_place ? plan->slot_bytes : bs_bytes_of(0));
-    const bs_bytes stage = plan->desc.in_place ? bs_bytes_of(0) : bs_bytes_align(largest_prepared(plan, true));
-    l->stage_bytes = bs_bytes_figure(stage);
-    l->stages = take_bytes(&at, bs_bytes_times(stage, plan->lanes));
+    const bs_bytes room = plan->desc.in_place ? bs_bytes_of(0) : bs_bytes_align(largest_prepared(plan, true));
+    l->room_bytes = bs_bytes_figure(room);
+    l->rooms = take_bytes(&at, bs_bytes_times(room, plan->lanes));
     l->places = take(&at, bs_max_i32(plan->n_units, 1), sizeof(uint64_t));
-    l->learned = take(&at, (int64_t)plan->graph->max_paths + 2, sizeof(int32_t));
+    l->fetched = take(&at, (int64_t)plan->graph->max_paths + 2, sizeof(int32_t));
     l->pinned_bytes = bs_bytes_figure(at);
 }
 /* ==== end src/run/device_layout.c ============================================================= */
@@ -27255,7 +27258,7 @@ static uint8_t *storage_row(const bs_context *c, int32_t value, int32_t row)
 {
     const bs_value_plan *p = &c->session->plan->values[value];
     const int32_t domain = c->session->graph->values[value].domain;
-    if (p->place == BS_PLACE_SCRATCH)
+    if (p->storage == BS_STORAGE_SCRATCH)
         return bs_bytes_row(c->scratch, p->offset, row, p->row_bytes);
     return bs_bytes_row(c->session->transient, p->offset, c->domains[domain].first + row, p->row_bytes);
 }
@@ -27266,9 +27269,9 @@ void bs_operand_root(const bs_context *c, int32_t value, bs_operand *o)
     const bs_value_plan *p = &c->session->plan->values[value];
     const bs_session *s = c->session;
     bs_operand_extent(c, value, 0, o);
-    if (p->place == BS_PLACE_INPUT || p->place == BS_PLACE_OUTPUT || p->place == BS_PLACE_STATE) {
+    if (p->storage == BS_STORAGE_INPUT || p->storage == BS_STORAGE_OUTPUT || p->storage == BS_STORAGE_STATE) {
         bs_operand_bound(c, p->source, o);
-    } else if (p->place == BS_PLACE_WEIGHT) {
+    } else if (p->storage == BS_STORAGE_WEIGHT) {
         o->data = bs_bytes_at(s->weights, s->plan->nodes[p->source].prepared_offset);
         o->row_stride = 0;
         bs_operand_dense(c, &s->graph->values[value], o);
@@ -27287,7 +27290,7 @@ void bs_operand_make(const bs_context *c, int32_t value, int32_t row, bs_operand
         bs_operand_root(c, value, o);
         return;
     }
-    while (s->plan->values[value].place == BS_PLACE_VIEW) {
+    while (s->plan->values[value].storage == BS_STORAGE_VIEW) {
         if (s->graph->nodes[s->graph->values[value].node].router == 0) {
             bs_operand root;
             bs_operand_root(c, s->plan->values[value].source, &root);
@@ -27794,7 +27797,7 @@ bs_route_fault bs_route_budget(const bs_routing *r)
     }
     bs_budget_begin(&b, r->knob, &sums);
     while (bs_budget_asks(&b))
-        bs_budget_told(&b, all_losses(r, &b));
+        bs_budget_step(&b, all_losses(r, &b));
     for (int32_t row = 0; row < r->d->rows; row++) {
         const bs_scores x = bs_scores_at(r, row);
         const bs_choices to = bs_choices_of(r->d, row);
@@ -28040,7 +28043,7 @@ bs_status bs_route_decide(bs_context *c, int32_t router)
 /* ==== end src/run/route.c ===================================================================== */
 
 /* ==== begin src/run/exec.h ==================================================================== */
-/* run/exec.h - what the files of the interpreter share: run/exec.c (lists of instructions, stages, the run),
+/* run/exec.h - what the files of the interpreter share: run/exec.c (lists of instructions, phases, the run),
  * run/call.c and run/regions.c.
  * Relies on run/session.h. Must never be included by anything else. */
 #ifndef BS_EXEC_H
@@ -28056,9 +28059,9 @@ BS_INTERNAL void bs_exec_tile(bs_context *c, int32_t first, int32_t count, int32
 BS_INTERNAL void bs_exec_need(bs_session *s, int32_t unit, int32_t *count);
 /* A device: it is told where a unit's weights are; and it is waited for: what it read may go. */
 BS_INTERNAL void bs_exec_place(bs_session *s, int32_t unit, int32_t node);
-BS_INTERNAL void bs_exec_settle(bs_session *s, int32_t node);
+BS_INTERNAL void bs_exec_finish_reads(bs_session *s, int32_t node);
 /* A streamed unit was computed with. */
-BS_INTERNAL void bs_exec_used(bs_session *s, int32_t stage, int32_t unit, uint64_t start, uint64_t end);
+BS_INTERNAL void bs_exec_used(bs_session *s, int32_t phase, int32_t unit, uint64_t start, uint64_t end);
 
 /* run/call.c */
 /* The kernel of a call on rows [row, row + rows); band: of an image or an op that cuts itself, -1 all of it. */
@@ -28100,7 +28103,7 @@ static void call_prepare(const bs_context *c, const bs_node *node, int32_t row, 
     call->scratch = bs_bytes_at(c->scratch, s->plan->kernel_scratch_offset);
     call->margins = s->work.margins;
     call->order = s->work.order;
-    const bool across = bs_op_get(node->op)->flags & BS_OP_ACROSS;
+    const bool across = bs_op_get(node->op)->flags & BS_OP_CROSS_ROW;
     for (int32_t i = 0; i < n_in; i++)
         bs_operand_make(c, in[i], across || s->graph->values[in[i]].domain == 0 ? 0 : row, &call->in[i]);
     if (across)
@@ -28148,8 +28151,8 @@ void bs_exec_call(const bs_context *c, const bs_instr *i, int32_t row, int32_t r
     call.fault = fault;
     if (band <= 0)
         zero_margins(c, &call);
-    if (call.plan->pieces > 0) {
-        call.piece = band;
+    if (call.plan->work_items > 0) {
+        call.work_item = band;
     } else if (band >= 0) {
         bs_rect *r = &call.out[0].rect;
         const int32_t y0 = r->y0 + band * BAND_ROWS; /* NOLINT(clang-analyzer-*): call_prepare() sets it */
@@ -28172,7 +28175,7 @@ int32_t bs_exec_batch(const bs_session *s, const bs_instr *i)
         return 1;
     for (int32_t k = 0; k < n_in; k++) {
         const bs_value_info *v = &s->graph->values[in[k]];
-        const bool scattered = s->plan->values[in[k]].place == BS_PLACE_VIEW &&
+        const bool scattered = s->plan->values[in[k]].storage == BS_STORAGE_VIEW &&
                                s->graph->domains[v->domain].kind == BS_DOMAIN_PATH;
         if (v->rank == 3 || scattered)
             return 1;
@@ -28184,8 +28187,8 @@ int32_t bs_exec_bands(const bs_session *s, const bs_instr *i)
 {
     const bs_node *node = &s->graph->nodes[i->node];
     int64_t h, w;
-    if (i->kind == BS_INSTR_CALL && s->plan->nodes[i->node].pieces > 0)
-        return s->plan->nodes[i->node].pieces;
+    if (i->kind == BS_INSTR_CALL && s->plan->nodes[i->node].work_items > 0)
+        return s->plan->nodes[i->node].work_items;
     if (i->kind != BS_INSTR_CALL || node->n_out != 1 || !(bs_op_get(node->op)->flags & BS_OP_SPATIAL) ||
         s->graph->values[node->first_out].rank != 3)
         return 0;
@@ -28263,7 +28266,7 @@ static void run_parts_there(bs_session *s, const int32_t *parts, int32_t count)
         if (!bs_exec_failed(s)) /* else it would look for weights anywhere */
             bs_exec_fail(s, s->device->api->part(s->on_device, parts[k], NULL), node);
     }
-    bs_exec_settle(s, node);
+    bs_exec_finish_reads(s, node);
 }
 
 /* Runs the tiles of these parts in one parallel step. */
@@ -28309,7 +28312,7 @@ static uint64_t path_time(const bs_session *s, const bs_part *part)
 }
 
 /* Parts that ran side by side share the time they took as the threads' time tells. */
-static void record_uses(bs_session *s, int32_t stage, const int32_t *parts, int32_t count, const uint64_t *spent,
+static void record_uses(bs_session *s, int32_t phase, const int32_t *parts, int32_t count, const uint64_t *spent,
                         uint64_t start, uint64_t end)
 {
     uint64_t total = 0, at = start;
@@ -28320,7 +28323,7 @@ static void record_uses(bs_session *s, int32_t stage, const int32_t *parts, int3
         const double share = total ? (double)(path_time(s, part) - spent[k]) / (double)total : 1.0 / count;
         const uint64_t until = k + 1 == count ? end : at + (uint64_t)((double)(end - start) * share);
         if (part->unit)
-            bs_exec_used(s, stage, part->unit, at, until);
+            bs_exec_used(s, phase, part->unit, at, until);
         at = until;
     }
 }
@@ -28342,7 +28345,7 @@ static void release_parts(bs_session *s, const int32_t *parts, int32_t count)
 
 /* Pins what is there of the parts left, at least one: they are moved to the front. Returns how many, 0 after a failure.
  * While others are on their way no more than there are threads: what is done with makes room for them. */
-static int32_t take_parts(bs_session *s, int32_t stage, int32_t *parts, int32_t count)
+static int32_t take_parts(bs_session *s, int32_t phase, int32_t *parts, int32_t count)
 {
     int32_t *const units = s->work.units, ready = 0, waited = 0, tried = 0;
     const int32_t most = bs_store_missing(&s->store) > 0 ? s->plan->threads : count;
@@ -28353,7 +28356,7 @@ static int32_t take_parts(bs_session *s, int32_t stage, int32_t *parts, int32_t 
             move_to(parts, k, ready++);
     }
     if (status == BS_OK && ready == 0) {
-        status = bs_store_wait(&s->store, stage, units, count, &waited);
+        status = bs_store_wait(&s->store, phase, units, count, &waited);
         tried = waited;
         for (int32_t k = 0; k < count && status == BS_OK && ready == 0; k++)
             if (s->plan->parts[parts[k]].unit == waited)
@@ -28367,16 +28370,16 @@ static int32_t take_parts(bs_session *s, int32_t stage, int32_t *parts, int32_t 
 }
 
 /* Whatever is there runs, while the rest is on its way. Results do not depend on which comes first. */
-static void run_waves(bs_session *s, int32_t stage, int32_t *parts, int32_t count)
+static void run_waves(bs_session *s, int32_t phase, int32_t *parts, int32_t count)
 {
     uint64_t *const spent = s->work.spent;
     for (int32_t first = 0; first < count && !bs_exec_failed(s);) {
-        const int32_t ready = take_parts(s, stage, parts + first, count - first);
+        const int32_t ready = take_parts(s, phase, parts + first, count - first);
         for (int32_t k = 0; k < ready; k++)
             spent[k] = path_time(s, &s->plan->parts[parts[first + k]]);
         const uint64_t start = bs_session_now(s);
         run_parts(s, parts + first, ready);
-        record_uses(s, stage, parts + first, ready, spent, start, bs_session_now(s));
+        record_uses(s, phase, parts + first, ready, spent, start, bs_session_now(s));
         release_parts(s, parts + first, ready);
         first += ready;
     }
@@ -28386,7 +28389,7 @@ void bs_exec_region(bs_session *s, const bs_instr *i)
 {
     const int32_t count = parts_to_run(s, i->region);
     if (bs_instr_streams(i))
-        run_waves(s, i->stage, s->work.parts, count);
+        run_waves(s, i->phase, s->work.parts, count);
     else
         run_parts(s, s->work.parts, count);
 }
@@ -28527,7 +28530,7 @@ static void route_here(bs_context *c, const bs_instr *i)
     record_decision(c, router);
 }
 
-/* ------------------------------------------------------------------------------------------------- stages */
+/* ------------------------------------------------------------------------------------------------- phases */
 
 void bs_exec_need(bs_session *s, int32_t unit, int32_t *count)
 {
@@ -28538,40 +28541,40 @@ void bs_exec_need(bs_session *s, int32_t unit, int32_t *count)
     w->needed[(*count)++] = unit;
 }
 
-/* Tells the store what the instructions of this stage need, from instruction `at` on. */
-static int32_t stage_enter(bs_session *s, int32_t at)
+/* Tells the store what the instructions of this phase need, from instruction `at` on. */
+static int32_t phase_enter(bs_session *s, int32_t at)
 {
     int32_t count = 0;
-    const int32_t stage = s->plan->instrs[at].stage;
+    const int32_t phase = s->plan->instrs[at].phase;
     s->work.visit++;
     for (int32_t k = at; k < s->plan->n_top; k++) {
         const bs_instr *i = &s->plan->instrs[k];
-        if (i->stage >= 0 && i->stage != stage)
+        if (i->phase >= 0 && i->phase != phase)
             break;
-        if (i->stage < 0)
+        if (i->phase < 0)
             continue;
         if (i->kind == BS_INSTR_RUN)
             bs_exec_region_units(s, i->region, &count);
         else if (s->root.domains[i->domain].count > 0)
             bs_exec_need(s, s->plan->nodes[i->node].unit, &count);
     }
-    bs_store_visit(&s->store, stage, s->work.needed, count);
+    bs_store_visit(&s->store, phase, s->work.needed, count);
     return count;
 }
 
-/* Whether no later instruction belongs to the stage of instruction `at`. */
-static bool stage_ends(const bs_plan *p, int32_t at)
+/* Whether no later instruction belongs to the phase of instruction `at`. */
+static bool phase_ends(const bs_plan *p, int32_t at)
 {
     for (int32_t k = at + 1; k < p->n_top; k++)
-        if (p->instrs[k].stage >= 0)
-            return p->instrs[k].stage != p->instrs[at].stage;
+        if (p->instrs[k].phase >= 0)
+            return p->instrs[k].phase != p->instrs[at].phase;
     return true;
 }
 
-void bs_exec_used(bs_session *s, int32_t stage, int32_t unit, uint64_t start, uint64_t end)
+void bs_exec_used(bs_session *s, int32_t phase, int32_t unit, uint64_t start, uint64_t end)
 {
     if (s->profile)
-        record_event(s, BS_EVENT_USE, start, end, unit - 1, stage, (uint64_t)bs_store_outcome(&s->store, unit));
+        record_event(s, BS_EVENT_USE, start, end, unit - 1, phase, (uint64_t)bs_store_outcome(&s->store, unit));
 }
 
 void bs_exec_place(bs_session *s, int32_t unit, int32_t node)
@@ -28580,7 +28583,7 @@ void bs_exec_place(bs_session *s, int32_t unit, int32_t node)
         bs_exec_fail(s, s->device->api->place(s->on_device, unit, s->store.base[unit], NULL), node);
 }
 
-void bs_exec_settle(bs_session *s, int32_t node)
+void bs_exec_finish_reads(bs_session *s, int32_t node)
 {
     if (s->device)
         bs_exec_fail(s, s->device->api->settle(s->on_device, NULL), node);
@@ -28593,7 +28596,7 @@ static void run_streamed(bs_session *s, const bs_instr *i)
     int32_t taken = 0;
     if (s->root.domains[i->domain].count == 0)
         return;
-    const bs_status status = bs_store_wait(&s->store, i->stage, &unit, 1, &taken);
+    const bs_status status = bs_store_wait(&s->store, i->phase, &unit, 1, &taken);
     bs_exec_fail(s, status, i->node);
     if (status != BS_OK)
         return;
@@ -28601,8 +28604,8 @@ static void run_streamed(bs_session *s, const bs_instr *i)
     bs_exec_place(s, unit, i->node);
     if (!bs_exec_failed(s)) /* else a device would look for weights anywhere */
         run_parallel(s, i);
-    bs_exec_settle(s, i->node);
-    bs_exec_used(s, i->stage, unit, start, bs_session_now(s));
+    bs_exec_finish_reads(s, i->node);
+    bs_exec_used(s, i->phase, unit, start, bs_session_now(s));
     bs_store_release(&s->store, unit);
 }
 
@@ -28641,18 +28644,18 @@ static void run_look_ahead(bs_session *s, const bs_instr *i)
     const int32_t router = s->plan->nodes[i->node].ahead_of;
     if (!guess_margins(s, i, router, margins))
         return;
-    for (int32_t j = 0; j < s->plan->n_stages; j++) {
-        const bs_trace_stage *stage = &s->plan->stages[j];
+    for (int32_t j = 0; j < s->plan->n_phases; j++) {
+        const bs_trace_phase *phase = &s->plan->phases[j];
         bool any = false;
-        for (int32_t k = stage->first_unit; stage->router == router && k < stage->first_unit + stage->n_units; k++) {
-            const int32_t unit = s->plan->stage_units[k] + 1;
+        for (int32_t k = phase->first_unit; phase->router == router && k < phase->first_unit + phase->n_units; k++) {
+            const int32_t unit = s->plan->phase_units[k] + 1;
             const float margin = margins[s->graph->domains[s->plan->units[unit].domain].path];
             if (margin < 0)
                 continue;
             bs_store_expect(&s->store, j, unit, (double)margin);
             any = true;
         }
-        if (stage->router == router && !any)
+        if (phase->router == router && !any)
             bs_store_expect(&s->store, j, 0, 0);
     }
 }
@@ -28740,21 +28743,21 @@ static bool counts_as_routing(const bs_plan *p, int32_t at)
 void bs_execute(bs_session *s)
 {
     const uint64_t start = bs_session_now(s);
-    int32_t stage = -1, needed = 0;
+    int32_t phase = -1, needed = 0;
     uint64_t entered = 0;
     s->stats.routing_ns = 0;
     for (int32_t k = 0; k < s->plan->n_top && !bs_exec_failed(s); k++) {
         const bs_instr *i = &s->plan->instrs[k];
         const uint64_t since = bs_session_now(s);
-        if (bs_instr_streams(i) && i->stage != stage) {
-            stage = i->stage;
+        if (bs_instr_streams(i) && i->phase != phase) {
+            phase = i->phase;
             entered = since;
-            needed = stage_enter(s, k);
+            needed = phase_enter(s, k);
         }
         run_at_top(s, i);
-        if (bs_instr_streams(i) && stage_ends(s->plan, k)) {
-            record_event(s, BS_EVENT_STAGE, entered, bs_session_now(s), stage, 0, (uint64_t)needed);
-            stage = -1;
+        if (bs_instr_streams(i) && phase_ends(s->plan, k)) {
+            record_event(s, BS_EVENT_PHASE, entered, bs_session_now(s), phase, 0, (uint64_t)needed);
+            phase = -1;
         }
         if (counts_as_routing(s->plan, k))
             s->stats.routing_ns += bs_session_now(s) - since;
@@ -28860,7 +28863,7 @@ static void carve_work(bs_carver *c, const bs_plan *p, bs_exec_work *w)
     BS_CARVE(c, w->order, streams ? paths : 0);
     BS_CARVE(c, w->units, streams ? parts : 0);
     BS_CARVE(c, w->spent, streams ? parts : 0);
-    BS_CARVE(c, w->needed, p->most_stage_units);
+    BS_CARVE(c, w->needed, p->most_phase_units);
     BS_CARVE(c, w->visited, streams ? p->n_units : 0);
     BS_CARVE(c, w->counts, streams ? paths : 0);
     BS_CARVE(c, w->margins, streams ? paths : 0);
@@ -28917,7 +28920,7 @@ static void carve_session(bs_carver *c, const bs_plan *p, session_parts *s, bs_c
     }
 }
 
-static void take_parts_over(bs_session *s, const session_parts *parts)
+static void adopt_parts(bs_session *s, const session_parts *parts)
 {
     s->dims = parts->dims;
     s->dropped = parts->dropped;
@@ -28978,7 +28981,7 @@ bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_si
     s->graph = plan->graph;
     session_parts parts;
     carve_session(&c, plan, &parts, &s->root);
-    take_parts_over(s, &parts);
+    adopt_parts(s, &parts);
     s->weights = here && own_weights ? bs_carve_bytes(&c, plan->weight_bytes) : NULL;
     s->transient = sizes->transient ? bs_take_table(&memory->transient, sizes->transient, 1, "activations", error)
                                     : NULL;
@@ -29129,12 +29132,12 @@ static void profile_unit(const void *user, int32_t index, bs_profile_unit *unit)
     unit->slot_bytes = bs_bytes_figure(s->store.facts[index].slot_bytes);
 }
 
-static void profile_stage(const void *user, int32_t index, bs_profile_stage *stage)
+static void profile_phase(const void *user, int32_t index, bs_profile_phase *phase)
 {
     const bs_session *s = user;
-    stage->router = s->plan->stages[index].router;
-    stage->n_units = s->plan->stages[index].n_units;
-    stage->units = s->plan->stage_units + s->plan->stages[index].first_unit;
+    phase->router = s->plan->phases[index].router;
+    phase->n_units = s->plan->phases[index].n_units;
+    phase->units = s->plan->phase_units + s->plan->phases[index].first_unit;
 }
 
 static bool describe_to_profile(bs_session *s, const bs_stream_desc *stream, bs_error *error)
@@ -29142,10 +29145,10 @@ static bool describe_to_profile(bs_session *s, const bs_stream_desc *stream, bs_
     const bs_profile_header_desc header = {s,
                                            s->graph->n_routers - 1,
                                            s->plan->n_units - 1,
-                                           s->plan->n_stages,
+                                           s->plan->n_phases,
                                            profile_router,
                                            profile_unit,
-                                           profile_stage,
+                                           profile_phase,
                                            bs_bytes_figure(s->plan->slot_bytes),
                                            bs_bytes_figure(s->plan->chunk_bytes),
                                            stream->policy,
@@ -29190,8 +29193,8 @@ static bool session_start(bs_session *s, const bs_session_desc *desc, uint8_t *s
                                  s->weights,
                                  s->device,
                                  s->on_device,
-                                 s->device && !s->plan->desc.in_place ? s->device_pinned + layout.stages : NULL,
-                                 bs_bytes_of(layout.stage_bytes)};
+                                 s->device && !s->plan->desc.in_place ? s->device_pinned + layout.rooms : NULL,
+                                 bs_bytes_of(layout.room_bytes)};
     if (bs_workers_start(&s->pool, s->platform, s->plan->threads, error) != BS_OK)
         return false;
     if (bs_store_open(&s->store, &store, error) && describe_to_profile(s, &desc->stream, error))
@@ -29411,7 +29414,7 @@ bs_status bs_set_route(bs_session *session, const char *router, bs_route_functio
 /* #include "ops/structure.h" */
 
 /* The input that gave this symbol its extent. */
-static const char *who_said(const bs_session *s, bs_dim_id symbol)
+static const char *symbol_input(const bs_session *s, bs_dim_id symbol)
 {
     for (int32_t n = 1;; n++) {
         const bool input = s->plan->node_live[n] && bs_node_is_input(&s->graph->nodes[n]);
@@ -29433,7 +29436,7 @@ static bool take_symbols(bs_session *s, int32_t n, bs_error *error)
         if (*now != 0 && *now != s->bound[n].dim[i] && s->plan->node_live[n])
             return bs_refuse(error, BS_ERROR_SHAPE, "input \"%s\": dimension %d is %lld, by \"%s\" it is %lld",
                              bs_node_name(&s->graph->nodes[n]), i, (long long)s->bound[n].dim[i],
-                             who_said(s, v->dims[i]), (long long)*now);
+                             symbol_input(s, v->dims[i]), (long long)*now);
         *now = *now ? *now : s->bound[n].dim[i];
     }
     return true;
@@ -29489,7 +29492,7 @@ static bool check_extents(const bs_session *s, int32_t n, bs_error *error)
 static bool output_is_optional(const bs_session *s, int32_t n)
 {
     const int32_t value = bs_node_in(s->graph, &s->graph->nodes[n])[0];
-    return s->plan->values[value].place == BS_PLACE_STATE;
+    return s->plan->values[value].storage == BS_STORAGE_STATE;
 }
 
 static bool check_bound(bs_session *s, bs_error *error)
@@ -29569,7 +29572,7 @@ bool bs_session_owns_state(const bs_session *s, int32_t n)
     return s->state[n] && s->bound[n].data == s->state[n];
 }
 
-/* A state in one piece, wherever it lies. */
+/* A state without gaps, wherever it lies. */
 static void zero_state(bs_session *s, uint8_t *memory, bs_bytes bytes)
 {
     if (!s->device)
@@ -29578,24 +29581,24 @@ static void zero_state(bs_session *s, uint8_t *memory, bs_bytes bytes)
         s->broken = true;
 }
 
-/* A caller's buffer, piece by piece as far as its elements lie side by side: what is between them is not the session's,
+/* A caller's buffer, run by run, as far as its elements lie side by side: what is between them is not the session's,
  * and on a GPU the host may not reach it. */
 static void zero_bound(bs_session *s, const bs_buffer *b)
 {
     const int64_t bytes = (int64_t)bs_dtype_bytes(b->dtype);
-    int64_t piece = 1, pieces = 1;
+    int64_t run = 1, runs = 1;
     int32_t outer = b->rank;
-    for (; outer > 0 && (b->dim[outer - 1] == 1 || b->stride[outer - 1] == piece); outer--)
-        piece *= b->dim[outer - 1];
+    for (; outer > 0 && (b->dim[outer - 1] == 1 || b->stride[outer - 1] == run); outer--)
+        run *= b->dim[outer - 1];
     for (int32_t i = 0; i < outer; i++)
-        pieces *= b->dim[i];
-    for (int64_t k = 0; k < pieces; k++) {
+        runs *= b->dim[i];
+    for (int64_t k = 0; k < runs; k++) {
         int64_t rest = k, at = 0;
         for (int32_t i = outer - 1; i >= 0; i--) {
             at += rest % b->dim[i] * b->stride[i];
             rest /= b->dim[i];
         }
-        zero_state(s, (uint8_t *)b->data + at * bytes, bs_bytes_array(piece, (size_t)bytes));
+        zero_state(s, (uint8_t *)b->data + at * bytes, bs_bytes_array(run, (size_t)bytes));
     }
 }
 
@@ -29818,16 +29821,16 @@ void bs_session_stream_stats(bs_session *session, bs_stream_stats *stats)
         bs_store_stats(&session->store, stats);
 }
 
-bs_status bs_session_prediction_get(bs_session *session, int32_t stage, bs_predictor predictor,
+bs_status bs_session_prediction_get(bs_session *session, int32_t phase, bs_predictor predictor,
                                     bs_prediction *prediction)
 {
     if (!prediction)
         return BS_ERROR_ARGUMENT;
     memset(prediction, 0, sizeof *prediction);
-    if (!session || !session->store.plan || stage < -1 || stage >= session->plan->n_stages || (int32_t)predictor < 0 ||
+    if (!session || !session->store.plan || phase < -1 || phase >= session->plan->n_phases || (int32_t)predictor < 0 ||
         predictor >= BS_PREDICTOR_COUNT)
         return BS_ERROR_ARGUMENT;
-    for (int32_t j = stage < 0 ? 0 : stage; j < (stage < 0 ? session->plan->n_stages : stage + 1); j++)
+    for (int32_t j = phase < 0 ? 0 : phase; j < (phase < 0 ? session->plan->n_phases : phase + 1); j++)
         bs_store_prediction(&session->store, j, predictor, prediction);
     return BS_OK;
 }
@@ -29904,8 +29907,8 @@ static void say_region(report *r, const bs_plan *p, int32_t region)
 static void say_memory(report *r, const bs_plan *p, const bs_sizes *sizes)
 {
     if (bs_plan_on_device(p)) {
-        say(r, "launched by %s%s\n", p->desc.lowering ? "" : "stream, then graph",
-            p->desc.lowering ? bs_lowering_name((bs_lowering)p->desc.lowering) : "");
+        say(r, "launched by %s%s\n", p->desc.launch_mode ? "" : "stream, then graph",
+            p->desc.launch_mode ? bs_launch_mode_name((bs_launch_mode)p->desc.launch_mode) : "");
         say(r, "device       %llu\npinned       %llu\n", (unsigned long long)sizes->device,
             (unsigned long long)sizes->pinned);
         say(r,
@@ -29936,9 +29939,9 @@ size_t bs_plan_report(const bs_plan *plan, char *text, size_t bytes)
         (unsigned long long)sizes.staging, (unsigned long long)sizes.slots);
     say_memory(&r, plan, &sizes);
     if (bs_plan_streams(plan))
-        say(&r, "streamed: %d units of %llu bytes in all, the largest %llu; %d stages, %d lanes of %llu bytes\n",
+        say(&r, "streamed: %d units of %llu bytes in all, the largest %llu; %d phases, %d lanes of %llu bytes\n",
             plan->n_units - 1, bs_bytes_figure(plan->all_unit_bytes), bs_bytes_figure(plan->largest_unit_bytes),
-            plan->n_stages, plan->lanes, bs_bytes_figure(plan->lane_bytes));
+            plan->n_phases, plan->lanes, bs_bytes_figure(plan->lane_bytes));
     for (int32_t i = 0; i < plan->n_top; i++) {
         say_instr(&r, plan, &plan->instrs[i], "  ");
         if (plan->instrs[i].kind == BS_INSTR_RUN)
@@ -29951,17 +29954,17 @@ size_t bs_plan_report(const bs_plan *plan, char *text, size_t bytes)
 #endif
 /* ==== end src/run/report.c ==================================================================== */
 
-/* ==== begin src/run/session_lower.c =========================================================== */
-/* run/session_lower.c - which lowering of a device's launches is the fastest: all are timed in turn.
- * Relies on run/session.h. Must never change a result: lowerings differ in how kernels are launched only. */
+/* ==== begin src/run/launch_mode.c ============================================================= */
+/* run/launch_mode.c - which launch mode of a device's launches is the fastest: all are timed in turn.
+ * Relies on run/session.h. Must never change a result: launch modes differ in how kernels are launched only. */
 /* #include "run/session.h" */
 
 #define MOST_RUNS 64
 
-const char *bs_lowering_name(bs_lowering lowering)
+const char *bs_launch_mode_name(bs_launch_mode launch_mode)
 {
     static const char *const names[] = {"auto", "stream", "graph", "conditional", "host"};
-    return (int32_t)lowering >= 0 && lowering < BS_LOWER_COUNT ? names[lowering] : "unknown";
+    return (int32_t)launch_mode >= 0 && launch_mode < BS_LAUNCH_COUNT ? names[launch_mode] : "unknown";
 }
 
 static bs_status timed_run(bs_session *s, uint64_t *ns, bs_error *error)
@@ -29985,43 +29988,43 @@ static uint64_t median(uint64_t *ns, int32_t count)
 }
 
 /* A run to warm up (a graph is captured in it), then `runs` that count. */
-static bs_status time_lowering(bs_session *s, int32_t lowering, int32_t runs, uint64_t *result, bs_error *error)
+static bs_status time_launch_mode(bs_session *s, int32_t launch_mode, int32_t runs, uint64_t *result, bs_error *error)
 {
     uint64_t ns[MOST_RUNS], warm;
     bs_status status = timed_run(s, &warm, error);
     for (int32_t k = 0; k < runs && status == BS_OK; k++)
         status = timed_run(s, &ns[k], error);
     if (status == BS_OK)
-        result[lowering] = median(ns, runs);
+        result[launch_mode] = median(ns, runs);
     return status;
 }
 
-bs_status bs_cuda_choose(bs_session *session, int32_t runs, bs_lowering *best, uint64_t *ns, bs_error *error)
+bs_status bs_cuda_choose(bs_session *session, int32_t runs, bs_launch_mode *best, uint64_t *ns, bs_error *error)
 {
-    uint64_t times[BS_LOWER_COUNT] = {0};
+    uint64_t times[BS_LAUNCH_COUNT] = {0};
     bs_status status = BS_OK;
-    int32_t fastest = BS_LOWER_AUTO;
+    int32_t fastest = BS_LAUNCH_AUTO;
     if (!session || !session->device || bs_plan_streams(session->plan))
         return bs_fail(error, BS_ERROR_UNSUPPORTED,
                        "bs_cuda_choose: the session must be on a GPU, with its weights resident");
     const bs_device_api *api = session->device->api;
     runs = bs_clamp_i32(runs, 1, MOST_RUNS);
-    for (int32_t l = BS_LOWER_STREAM; l < BS_LOWER_COUNT && status == BS_OK; l++) {
-        if (api->lower(session->on_device, l, NULL) != BS_OK)
+    for (int32_t l = BS_LAUNCH_STREAM; l < BS_LAUNCH_COUNT && status == BS_OK; l++) {
+        if (api->set_launch_mode(session->on_device, l, NULL) != BS_OK)
             continue;
-        status = time_lowering(session, l, runs, times, error);
-        if (status == BS_OK && (fastest == BS_LOWER_AUTO || times[l] < times[fastest]))
+        status = time_launch_mode(session, l, runs, times, error);
+        if (status == BS_OK && (fastest == BS_LAUNCH_AUTO || times[l] < times[fastest]))
             fastest = l;
     }
     bs_reset_state(session);
     if (best)
-        *best = (bs_lowering)fastest;
+        *best = (bs_launch_mode)fastest;
     if (ns)
         memcpy(ns, times, sizeof times);
-    const bs_status kept = api->lower(session->on_device, fastest, status == BS_OK ? error : NULL);
+    const bs_status kept = api->set_launch_mode(session->on_device, fastest, status == BS_OK ? error : NULL);
     return status == BS_OK ? kept : status;
 }
-/* ==== end src/run/session_lower.c ============================================================= */
+/* ==== end src/run/launch_mode.c =============================================================== */
 
 /* ==== begin src/model/gguf.h ================================================================== */
 /* model/gguf.h - GGUF version 3, read only, from any source of bytes.
@@ -30337,17 +30340,17 @@ static bool gguf_tensor(gguf_pass *p, bs_gguf_tensor *tensor, bs_bytes *running)
 static bool gguf_padding(gguf_pass *p, bs_bytes at)
 {
     const bs_bytes end = bs_bytes_min(bs_bytes_align_to(at, p->gguf->alignment), p->gguf->source.size);
-    uint8_t piece[2048];
+    uint8_t buffer[2048];
     for (bs_bytes bytes; bs_bytes_less(at, end); at = bs_bytes_add(at, bytes)) {
-        bytes = bs_bytes_min(bs_bytes_sub(end, at), bs_bytes_of(sizeof piece));
-        const bs_status status = bs_source_read(&p->gguf->source, at, piece, bytes);
+        bytes = bs_bytes_min(bs_bytes_sub(end, at), bs_bytes_of(sizeof buffer));
+        const bs_status status = bs_source_read(&p->gguf->source, at, buffer, bytes);
         if (status != BS_OK)
             return bs_refuse(p->error, status, "reading the padding at byte %llu failed", bs_bytes_figure(at));
         const size_t length = (size_t)bs_bytes_figure(bytes);
-        if (piece[0] == 0 && memcmp(piece, piece + 1, length - 1) == 0)
+        if (buffer[0] == 0 && memcmp(buffer, buffer + 1, length - 1) == 0)
             continue; /* all are like the first */
         for (size_t i = 0; i < length; i++)
-            if (piece[i] != 0)
+            if (buffer[i] != 0)
                 return bs_refuse(p->error, BS_ERROR_FORMAT, "padding is not zero at byte %llu",
                                  bs_bytes_figure(bs_bytes_add(at, bs_bytes_of(i))));
     }
@@ -31162,13 +31165,13 @@ static bool check_head(const bs_model *model, int32_t index, bs_error *error)
 
 static bool check_crc(const bs_model *model, const bs_model_block *block, bs_error *error)
 {
-    uint8_t piece[512];
+    uint8_t buffer[512];
     uint32_t crc = 0;
     for (bs_bytes at = bs_bytes_of(bs_model_head_bytes(model)); bs_bytes_less(at, block->bytes);) {
-        const bs_bytes bytes = bs_bytes_min(bs_bytes_sub(block->bytes, at), bs_bytes_of(sizeof piece));
-        if (!check_read(model, block, at, piece, bytes, error))
+        const bs_bytes bytes = bs_bytes_min(bs_bytes_sub(block->bytes, at), bs_bytes_of(sizeof buffer));
+        if (!check_read(model, block, at, buffer, bytes, error))
             return false;
-        crc = bs_crc32(crc, piece, (size_t)bs_bytes_figure(bytes));
+        crc = bs_crc32(crc, buffer, (size_t)bs_bytes_figure(bytes));
         at = bs_bytes_add(at, bytes);
     }
     return crc == block->crc32 ||
@@ -31178,13 +31181,13 @@ static bool check_crc(const bs_model *model, const bs_model_block *block, bs_err
 /* Zeros from `at` to `end` of the record. */
 static bool check_gap(const bs_model *model, const bs_model_block *block, bs_bytes at, bs_bytes end, bs_error *error)
 {
-    uint8_t piece[BS_MODEL_HEAD_BYTES]; /* as long as gaps can be in files that writers make */
+    uint8_t buffer[BS_MODEL_HEAD_BYTES]; /* as long as gaps can be in files that writers make */
     while (bs_bytes_less(at, end)) {
-        const bs_bytes bytes = bs_bytes_min(bs_bytes_sub(end, at), bs_bytes_of(sizeof piece)),
+        const bs_bytes bytes = bs_bytes_min(bs_bytes_sub(end, at), bs_bytes_of(sizeof buffer)),
                        to = bs_bytes_add(at, bytes);
-        if (!check_read(model, block, at, piece, bytes, error))
+        if (!check_read(model, block, at, buffer, bytes, error))
             return false;
-        if (!bytes_are_zero(piece, (size_t)bs_bytes_figure(bytes)))
+        if (!bytes_are_zero(buffer, (size_t)bs_bytes_figure(bytes)))
             return bs_refuse(error, BS_ERROR_FORMAT,
                              "it is not zero between its weights, at bytes %llu up to %llu of the record",
                              bs_bytes_figure(at), bs_bytes_figure(to));

@@ -131,8 +131,8 @@
  *                   forces 16, patch_size 8192, chunk_bytes 2^30
  *     a model file  what its bytes can hold: entries 2^24 of each kind (keys, weights); weight names 95 bytes,
  *                   tensor names 63, keys 127; alignment 65536, scale 64
- *     a profile     routers 65536, units and stages 2^20, units of all stages 2^22, a unit's bytes 2^40; a replay units
- *                   and stages 65536
+ *     a profile     routers 65536, units and phases 2^20, units of all phases 2^22, a unit's bytes 2^40; a replay units
+ *                   and phases 65536
  */
 #ifndef BRAINSTORM_H
 #define BRAINSTORM_H
@@ -722,15 +722,15 @@ typedef struct bs_force {
 #define BS_MAX_FORCES 16
 
 /* CUDA: how the kernels of a run are launched. The results are the same bytes. */
-typedef enum bs_lowering {
-    BS_LOWER_AUTO,        /* GRAPH from the second run of the same extents and buffers on, where it can be */
-    BS_LOWER_STREAM,      /* one by one; branches without cells cost an empty launch */
-    BS_LOWER_GRAPH,       /* captured as a CUDA graph when extents or buffers change */
-    BS_LOWER_CONDITIONAL, /* the same, and the graph leaves out what no cell takes (CUDA 12.4) */
-    BS_LOWER_HOST,        /* one by one, and the host asks before a branch whether any cell takes it: it waits */
-    BS_LOWER_COUNT
-} bs_lowering;
-const char *bs_lowering_name(bs_lowering lowering);
+typedef enum bs_launch_mode {
+    BS_LAUNCH_AUTO,        /* GRAPH from the second run of the same extents and buffers on, where it can be */
+    BS_LAUNCH_STREAM,      /* one by one; branches without cells cost an empty launch */
+    BS_LAUNCH_GRAPH,       /* captured as a CUDA graph when extents or buffers change */
+    BS_LAUNCH_CONDITIONAL, /* the same, and the graph leaves out what no cell takes (CUDA 12.4) */
+    BS_LAUNCH_HOST,        /* one by one, and the host asks before a branch whether any cell takes it: it waits */
+    BS_LAUNCH_COUNT
+} bs_launch_mode;
+const char *bs_launch_mode_name(bs_launch_mode launch_mode);
 
 typedef struct bs_plan_desc {
     int32_t threads;    /* [1] .. 64 */
@@ -752,7 +752,7 @@ typedef struct bs_plan_desc {
     int32_t in_place;     /* 1: slots and copies of the caller's buffers stay in pinned memory, which the GPU reads
                              where it is: nothing is held twice on boards that share their memory
                              (bs_cuda_facts.integrated) */
-    int32_t lowering;     /* bs_lowering: how a run's kernels reach the GPU; bs_cuda_choose finds the fastest */
+    int32_t launch_mode;     /* bs_launch_mode: how a run's kernels reach the GPU; bs_cuda_choose finds the fastest */
     /* [98304] shared memory that a block of threads may have: bs_cuda_facts tells what there is */
     int32_t shared_bytes;
 } bs_plan_desc;
@@ -863,7 +863,7 @@ bs_weights bs_weights_from_table(const bs_tensor_table *table);
  *   unit    what is loaded at once: the weights of one path of a router (a block with the blocks inside it), or of a
  *           block that every run goes through. Weights outside blocks, or of several units, tables of routers and
  *           constants stay resident.
- *   stage   a step of the plan that needs units: of those paths that a router chose, or always the same
+ *   phase   a step of the plan that needs units: of those paths that a router chose, or always the same
  *   chunk   one read, at most chunk_bytes or the weights of one layer. Demand waits for at most one.
  *   lane    a reader thread. It reads and prepares (packs, transforms) what it read.
  *
@@ -887,7 +887,7 @@ bs_weights bs_weights_from_table(const bs_tensor_table *table);
 
 /* What goes when room is needed. One list: name, text. */
 #define BS_POLICY_LIST(X)                                                        \
-    X(BS_POLICY_REUSE, "reuse")   /* what will be needed again last, as far as stages and frequencies tell */ \
+    X(BS_POLICY_REUSE, "reuse")   /* what will be needed again last, as far as phases and frequencies tell */ \
     X(BS_POLICY_LRU, "lru")       /* what was used least recently: useless once a run's cycle exceeds the slots */ \
     X(BS_POLICY_LFU, "lfu")       /* what is used least often, older uses counting less */ \
     X(BS_POLICY_BELADY, "belady") /* what will in fact be needed again last: replay only */
@@ -912,7 +912,7 @@ typedef struct bs_stream_desc {
 
 /* What a plan streams. */
 typedef struct bs_stream_plan {
-    int32_t units, stages;
+    int32_t units, phases;
     uint64_t slot_bytes; /* of the slots arena; 0: nothing is streamed */
     uint64_t least_bytes; /* the largest unit: below it planning fails */
     uint64_t all_bytes;   /* of all units, prepared */
@@ -924,10 +924,10 @@ typedef struct bs_stream_unit_facts {
     uint64_t slot_bytes;    /* prepared */
 } bs_stream_unit_facts;
 
-typedef struct bs_stream_stage_facts {
+typedef struct bs_stream_phase_facts {
     int32_t router;  /* that decides, from 1; 0: always all */
     int32_t n_units; /* that it may need */
-} bs_stream_stage_facts;
+} bs_stream_phase_facts;
 
 /* Counted since the session began. Every use of a unit is a hit (it was there), late (on its way) or a miss. */
 typedef struct bs_stream_stats {
@@ -947,10 +947,10 @@ typedef struct bs_stream_stats {
     bool direct;                    /* reads go past the page cache */
 } bs_stream_stats;
 
-/* How good guesses are: at each visit of a routed stage every predictor is asked which units it expects, as many as are
+/* How good guesses are: at each visit of a routed phase every predictor is asked which units it expects, as many as are
  * needed on average, whether or not anything is read for it. */
 typedef enum bs_predictor {
-    BS_PREDICT_KNOWN,      /* stages that need the same in every run */
+    BS_PREDICT_KNOWN,      /* phases that need the same in every run */
     BS_PREDICT_LOOK_AHEAD, /* bs_look_ahead */
     BS_PREDICT_TRANSITION, /* what followed the choices of the router before */
     BS_PREDICT_FREQUENCY,  /* what is chosen often */
@@ -966,7 +966,7 @@ const char *bs_predictor_name(bs_predictor predictor);
 void bs_plan_stream_get(const bs_plan *plan, bs_stream_plan *stream);
 bs_status bs_plan_unit_get(const bs_plan *plan, int32_t unit, bs_stream_unit_facts *facts); /* from 0 */
 /* units: room for `n_units` numbers (may be NULL). */
-bs_status bs_plan_stage_get(const bs_plan *plan, int32_t stage, bs_stream_stage_facts *facts, int32_t *units);
+bs_status bs_plan_phase_get(const bs_plan *plan, int32_t phase, bs_stream_phase_facts *facts, int32_t *units);
 #endif
 
 /* ----------------------------------------------------------------------------------------------- session */
@@ -1044,8 +1044,8 @@ void bs_session_stats(const bs_session *session, bs_run_stats *stats);
 #ifndef BS_NO_STREAM
 /* Zero for a session that does not stream. Between runs; reader threads may go on reading for guesses meanwhile. */
 void bs_session_stream_stats(bs_session *session, bs_stream_stats *stats);
-/* stage: from 0; -1: all. */
-bs_status bs_session_prediction_get(bs_session *session, int32_t stage, bs_predictor predictor,
+/* phase: from 0; -1: all. */
+bs_status bs_session_prediction_get(bs_session *session, int32_t phase, bs_predictor predictor,
                                     bs_prediction *prediction);
 #endif
 
@@ -1115,10 +1115,10 @@ typedef struct bs_cuda_facts {
 /* Needs no bs_cuda_open. BS_ERROR_UNSUPPORTED and a message that says why when there is none. */
 bs_status bs_cuda_facts_get(int32_t index, bs_cuda_facts *facts, bs_error *error);
 
-/* Times every lowering on what is bound, `runs` runs of each in turn, and keeps the fastest for this session; *best is
- * what bs_plan_desc.lowering should say next time. ns: [BS_LOWER_COUNT] the median of a run, 0 where it cannot be; may
- * be NULL. States are reset. On a CPU: BS_ERROR_UNSUPPORTED. */
-bs_status bs_cuda_choose(bs_session *session, int32_t runs, bs_lowering *best, uint64_t *ns, bs_error *error);
+/* Times every launch mode on what is bound, `runs` runs of each in turn, and keeps the fastest for this session; *best
+ * is what bs_plan_desc.launch_mode should say next time. ns: [BS_LAUNCH_COUNT] the median of a run, 0 where it cannot
+ * be; may be NULL. States are reset. On a CPU: BS_ERROR_UNSUPPORTED. */
+bs_status bs_cuda_choose(bs_session *session, int32_t runs, bs_launch_mode *best, uint64_t *ns, bs_error *error);
 
 /* ------------------------------------------------------------------------------------------- model files
  * GGUF version 3 with the graph in its metadata and one packed tensor a block (docs/format.md). The file is
@@ -1237,15 +1237,15 @@ size_t bs_op_describe(int32_t index, char *text, size_t bytes);
 /* ------------------------------------------------------------------------------------------- profiles
  * What happens in a run, as events in a ring that the caller supplies; a thread streams them to wherever the caller
  * writes. A full ring drops events and counts them; it never makes a run wait.
- * The file (docs/profile.md) is little-endian: a header that names units, routers and stages, then events. */
+ * The file (docs/profile.md) is little-endian: a header that names units, routers and phases, then events. */
 typedef enum bs_event_kind {
     BS_EVENT_NONE,
     BS_EVENT_RUN,      /* a run, when it is over: subject = its number */
     BS_EVENT_DECISION, /* subject = router, index = path, value = cells; one for each path with cells */
-    BS_EVENT_STAGE,    /* a stage was reached: subject = stage, value = units needed; end = when it was left */
-    BS_EVENT_USE,      /* subject = unit, index = stage, value = bs_use; start, end: computed */
-    BS_EVENT_STALL,    /* subject = unit waited for first, index = stage */
-    BS_EVENT_GUESS,    /* look-ahead expects: subject = unit, index = stage, value = strength, 0 .. 7 */
+    BS_EVENT_PHASE,    /* a phase was reached: subject = phase, value = units needed; end = when it was left */
+    BS_EVENT_USE,      /* subject = unit, index = phase, value = bs_use; start, end: computed */
+    BS_EVENT_STALL,    /* subject = unit waited for first, index = phase */
+    BS_EVENT_GUESS,    /* look-ahead expects: subject = unit, index = phase, value = strength, 0 .. 7 */
     BS_EVENT_READ,     /* a chunk: subject = unit, index = chunk, value = bytes; thread = lane */
     BS_EVENT_PREPARE,  /* the same chunk: packed into its slot */
     BS_EVENT_LOADED,   /* subject = unit, index = 1: begun by a guess; start = when its load began */
@@ -1289,7 +1289,7 @@ bs_status bs_profile_close(bs_profile *profile, uint64_t *dropped);
  * are not known are passed over, and a last event that was cut off is left out. */
 typedef struct bs_profile_reader bs_profile_reader;
 typedef struct bs_profile_facts {
-    int32_t routers, units, stages;
+    int32_t routers, units, phases;
     uint64_t events;     /* in the file, of any kind */
     uint64_t torn_bytes; /* of an event cut off at the end */
     uint64_t slot_bytes, chunk_bytes;
@@ -1299,7 +1299,7 @@ typedef struct bs_profile_router_facts {
     char name[BS_MAX_NAME];
     int32_t paths;
 } bs_profile_router_facts;
-/* Its tables lie in `arena`: some 100 bytes a unit and a router, 16 a stage, and 5000. reader: copied; used by
+/* Its tables lie in `arena`: some 100 bytes a unit and a router, 16 a phase, and 5000. reader: copied; used by
  * bs_profile_next until the end. NULL on failure, and the arena is as it was. There is nothing to close. */
 bs_profile_reader *bs_profile_open(bs_arena *arena, const bs_reader *reader, bs_error *error);
 void bs_profile_facts_get(const bs_profile_reader *profile, bs_profile_facts *facts);
@@ -1308,7 +1308,7 @@ bs_status bs_profile_router_get(const bs_profile_reader *profile, int32_t router
 /* From 0. read_bytes (may be NULL): of storage. units: room for `n_units` numbers (may be NULL). */
 bs_status bs_profile_unit_get(const bs_profile_reader *profile, int32_t unit, bs_stream_unit_facts *facts,
                               uint64_t *read_bytes);
-bs_status bs_profile_stage_get(const bs_profile_reader *profile, int32_t stage, bs_stream_stage_facts *facts,
+bs_status bs_profile_phase_get(const bs_profile_reader *profile, int32_t phase, bs_stream_phase_facts *facts,
                                int32_t *units);
 /* The next event, its subject and index in range and its end not before its start. False at the end (status of `error`:
  * BS_OK), or when the event is malformed or cannot be read. */
@@ -1321,12 +1321,12 @@ typedef struct bs_trace_unit {
     char name[BS_MAX_NAME];
     uint64_t read_bytes, slot_bytes;
 } bs_trace_unit;
-typedef struct bs_trace_stage {
+typedef struct bs_trace_phase {
     int32_t router; /* from 1; 0: every visit needs all of its units */
-    int32_t first_unit, n_units; /* in stage_units, behind those of the stage before */
-} bs_trace_stage;
+    int32_t first_unit, n_units; /* in phase_units, behind those of the phase before */
+} bs_trace_phase;
 typedef struct bs_trace_visit {
-    int32_t stage;
+    int32_t phase;
     int32_t first_use, n_uses;
     int32_t first_guess, n_guesses; /* look-aheads made before this visit, since the one before */
     uint64_t before_ns;             /* computed since the visit before, without its uses */
@@ -1337,14 +1337,14 @@ typedef struct bs_trace_use {
     uint64_t compute_ns;
 } bs_trace_use;
 typedef struct bs_trace_guess {
-    int32_t stage, unit; /* unit -1: nothing is expected of this stage */
+    int32_t phase, unit; /* unit -1: nothing is expected of this phase */
     int32_t strength;    /* 0 .. 7: how far the choice was from being another one, beside what is usual */
 } bs_trace_guess;
 typedef struct bs_trace {
-    int32_t n_units, n_stages, n_stage_units, n_visits, n_uses, n_guesses;
+    int32_t n_units, n_phases, n_phase_units, n_visits, n_uses, n_guesses;
     const bs_trace_unit *units;
-    const bs_trace_stage *stages;
-    const int32_t *stage_units;
+    const bs_trace_phase *phases;
+    const int32_t *phase_units;
     const bs_trace_visit *visits;
     const bs_trace_use *uses;
     const bs_trace_guess *guesses;

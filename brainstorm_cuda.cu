@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 4f4bf9d78ad1c43725a243247de1da89d2b07f2afe7834498f38242ba613adf7
+ * sha256 of the parts: 9406fd2722eb049f941f13de4f561b769889789a27356a8877852b971e484037
  */
 #include "brainstorm.h"
 
@@ -750,7 +750,7 @@ typedef struct bs_node_plan {
     bool half;              /* a device: weights are prepared in f16 */
     uint8_t fusion;         /* 0, or the kernel that does this node and those it follows (plan/fuse.c) */
     int32_t ahead_of;       /* a look-ahead: the router that will decide by such scores; else 0 */
-    int32_t pieces;         /* > 0: a row is so many tasks, bs_call.piece says which (BS_OP_ACROSS) */
+    int32_t work_items;         /* > 0: a row is so many work items, bs_call.work_item says which (BS_OP_CROSS_ROW) */
     int32_t fused_in[2];    /* the operands it then has */
     int32_t unit;           /* whose slot holds its prepared weights; 0: resident */
     int32_t twin;           /* the last node before it that has the same weights; 0: none */
@@ -774,10 +774,10 @@ typedef struct bs_call {
     const void *prepared; /* the node's prepared weights */
     void *scratch;
     char *fault; /* [BS_FAULT_BYTES] for what is wrong with the data of this run, or NULL */
-    /* BS_OP_ACROSS only */
+    /* BS_OP_CROSS_ROW only */
     /* of the segment domain: where outputs begin; operands of that domain are whole, from row 0 */
     int32_t row;
-    int32_t piece;          /* 0 .. plan->pieces - 1 */
+    int32_t work_item;          /* 0 .. plan->work_items - 1 */
     int32_t n_segments;
     const int32_t *offsets; /* [n_segments + 1] the first row of each segment; checked */
     /* BS_OP_DECIDED only: one row a call */
@@ -852,7 +852,7 @@ typedef enum bs_op_flags {
     BS_OP_DECIDED = 512,    /* asks what its router decided, row by row */
     BS_OP_NAMED = 256,      /* its name is taken once: inputs, states and outputs; routers */
     /* rows of a segment influence each other: never in a tile, operands whole; its rule checks their domains */
-    BS_OP_ACROSS = 128
+    BS_OP_CROSS_ROW = 128
 } bs_op_flags;
 
 /* A field of a descriptor, in order: for the model file and inspect, and so that integers are within low .. high (both
@@ -1075,20 +1075,20 @@ static inline bs_dim_id bs_segment_dim(const bs_graph *graph, int32_t domain)
 
 /* #include "ops/table.h" */
 
-typedef enum bs_place {
-    BS_PLACE_NONE,      /* not needed by any output: never computed */
-    BS_PLACE_INPUT,     /* the caller's buffer of input `source` */
-    BS_PLACE_OUTPUT,    /* the caller's buffer of output `source` */
-    BS_PLACE_STATE,     /* the state made by node `source` */
-    BS_PLACE_TRANSIENT, /* rows in the transient arena */
-    BS_PLACE_SCRATCH,   /* rows of the tile in a thread's scratch */
-    BS_PLACE_WEIGHT,    /* a constant: prepared memory of its node */
-    BS_PLACE_VIEW,      /* patches, rows, scatter: rows of operand `source`, found through the decision */
-    BS_PLACE_FRAME      /* a gather that goes straight to its place in the assembled root value `source` */
-} bs_place;
+typedef enum bs_storage {
+    BS_STORAGE_NONE,      /* not needed by any output: never computed */
+    BS_STORAGE_INPUT,     /* the caller's buffer of input `source` */
+    BS_STORAGE_OUTPUT,    /* the caller's buffer of output `source` */
+    BS_STORAGE_STATE,     /* the state made by node `source` */
+    BS_STORAGE_TRANSIENT, /* rows in the transient arena */
+    BS_STORAGE_SCRATCH,   /* rows of the tile in a thread's scratch */
+    BS_STORAGE_WEIGHT,    /* a constant: prepared memory of its node */
+    BS_STORAGE_VIEW,      /* patches, rows, scatter: rows of operand `source`, found through the decision */
+    BS_STORAGE_FRAME      /* a gather that goes straight to its place in the assembled root value `source` */
+} bs_storage;
 
 typedef struct bs_value_plan {
-    uint32_t place;       /* bs_place, in four bytes whatever the compiler */
+    uint32_t storage;     /* bs_storage, in four bytes whatever the compiler */
     int32_t source;
     int32_t margin;       /* storage around a cell's core, in samples, rank 3 only */
     int32_t slab;         /* transient: values of one slab share its bytes (the paths of a router, packed) */
@@ -1138,7 +1138,7 @@ typedef struct bs_instr {
     int32_t region;           /* RUN: whose parts it runs */
     int32_t part;             /* that it belongs to; BS_TOP: none, it stands at top level */
     int32_t time; /* BS_TIME_END or later: when all else is done */
-    int32_t stage; /* top level: whose units it needs; -1 none */
+    int32_t phase; /* top level: whose units it needs; -1 none */
 } bs_instr;
 
 #define BS_TOP (-1)
@@ -1150,7 +1150,7 @@ typedef struct bs_part {
     int32_t router, path; /* 0, -1 when the part is not one path of a router */
     int32_t first, count; /* instructions */
     int32_t unit;         /* whose weights it needs; 0 none */
-    int32_t place;        /* in region_parts */
+    int32_t index;        /* in region_parts */
     bs_bytes scratch_bytes;
     double flops; /* a row, for the order in which tiles start */
 } bs_part;
@@ -1206,7 +1206,7 @@ struct bs_plan {
     int32_t max_instrs;
     bs_bytes own_bytes;       /* of the arena that it lies in, beside a session's: the tables too, but of an image */
     int32_t most_parts;       /* of a region */
-    int32_t most_stage_units; /* of a stage */
+    int32_t most_phase_units; /* of a phase */
     int32_t last_route;       /* at top level: the last instruction that decides; -1 none */
     bs_bytes transient_bytes, scratch_bytes /* a thread */, weight_bytes, staging_bytes;
     bs_bytes kernel_scratch_bytes, kernel_scratch_offset;
@@ -1221,16 +1221,16 @@ struct bs_plan {
     bs_domain_plan *domains;  /* [domains] */
     bs_router_plan *routers;  /* [routers] */
     /* streaming; n_units = 1 and nothing else when everything is resident */
-    int32_t n_units, n_stages, n_stage_units;
+    int32_t n_units, n_phases, n_phase_units;
     bs_plan_unit *units;      /* [n_units], [0] unused */
-    bs_trace_stage *stages;   /* [n_stages] */
-    int32_t *stage_units;     /* [n_stage_units], of stages, from 0 as the stream counts */
+    bs_trace_phase *phases;   /* [n_phases] */
+    int32_t *phase_units;     /* [n_phase_units], of phases, from 0 as the stream counts */
     bs_bytes slot_bytes, all_unit_bytes, largest_unit_bytes;
     bs_bytes chunk_bytes, lane_bytes; /* of one lane's staging */
     int32_t lanes;
 };
 
-/* The stages, in order (plan_*.c). Each returns false after recording an error. */
+/* The passes, in order. Each returns false after recording an error. */
 /* what is needed; forced routes; orders of domains; margins */
 bool bs_plan_live(bs_plan *plan, void *workspace, bs_error *error);
 void bs_plan_fuse(bs_plan *plan, void *workspace);   /* chains that one kernel does */
@@ -1239,11 +1239,11 @@ void bs_plan_lower(bs_plan *plan, void *workspace);  /* places and instructions 
 bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error); /* offsets in transient and scratch */
 /* A device: a top-level domain whose tiles are larger than its shared memory, or 0. Paths whose weights come and go run
  * in tiles all the same, which then lie in the device's memory. */
-int32_t bs_plan_too_large(const bs_plan *plan);
+int32_t bs_plan_domain_beyond_shared(const bs_plan *plan);
 /* Whether a node's rows, in or out, are too wide to share a tile with others (mixed domains). */
 bool bs_plan_is_wide(const bs_plan *plan, int32_t node);
 /* Smaller tiles for such a domain, if that leaves most of it in tiles; else it runs layer by layer. */
-void bs_plan_make_fit(bs_plan *plan, int32_t top);
+void bs_plan_untile(bs_plan *plan, int32_t top);
 /* Instructions there can be: of a gather one for each of its operands, else two at most; what works in tiles has one,
  * and so leaves room for that of its region. */
 static inline int32_t bs_plan_most_instrs(const bs_graph *g) { return 2 * g->n_nodes + g->n_operands; }
@@ -1262,28 +1262,28 @@ bs_bytes bs_plan_memory_workspace(const bs_graph *graph);
 #if !defined(BS_NO_STREAM)
 void bs_plan_units(bs_plan *plan, void *workspace);  /* which weights come and go together */
 /* steps that need units; sizes of slots and staging */
-bool bs_plan_stages(bs_plan *plan, void *workspace, bs_error *error);
+bool bs_plan_phases(bs_plan *plan, void *workspace, bs_error *error);
 bs_bytes bs_plan_units_workspace(const bs_graph *graph);
-bs_bytes bs_plan_stages_workspace(const bs_graph *graph);
+bs_bytes bs_plan_phases_workspace(const bs_graph *graph);
 /* From what units take: slots, lanes, staging (plan/streamed.c). Returns the largest unit. */
 int32_t bs_plan_size_slots(bs_plan *plan);
 /* Whether a needed node has weights that come and go. */
 bool bs_plan_node_streams(const bs_plan *plan, int32_t node);
 static inline bool bs_plan_streams(const bs_plan *plan) { return plan->n_units > 1; }
-static inline bool bs_instr_streams(const bs_instr *i) { return i->stage >= 0; } /* a part of a stage */
+static inline bool bs_instr_streams(const bs_instr *i) { return i->phase >= 0; } /* a part of a phase */
 #else /* all weights are resident */
 static inline void bs_plan_units(bs_plan *plan, void *workspace)
 {
     (void)workspace;
     plan->n_units = 1;
 }
-static inline bool bs_plan_stages(bs_plan *plan, void *workspace, bs_error *error)
+static inline bool bs_plan_phases(bs_plan *plan, void *workspace, bs_error *error)
 {
     (void)plan, (void)workspace, (void)error;
     return true;
 }
 static inline bs_bytes bs_plan_units_workspace(const bs_graph *graph) { return (void)graph, bs_bytes_of(0); }
-static inline bs_bytes bs_plan_stages_workspace(const bs_graph *graph) { return (void)graph, bs_bytes_of(0); }
+static inline bs_bytes bs_plan_phases_workspace(const bs_graph *graph) { return (void)graph, bs_bytes_of(0); }
 static inline int32_t bs_plan_size_slots(bs_plan *plan) { return plan->all_unit_bytes = bs_bytes_of(0), 0; }
 static inline bool bs_plan_node_streams(const bs_plan *plan, int32_t node) { return (void)plan, (void)node, false; }
 static inline bool bs_plan_streams(const bs_plan *plan) { return (void)plan, false; }
@@ -1317,7 +1317,7 @@ static inline bs_dtype bs_plan_stored(const bs_plan *plan, int32_t value)
 /* Whether a value has rows of its own. */
 static inline bool bs_plan_is_stored(const bs_plan *plan, int32_t value)
 {
-    return plan->values[value].place == BS_PLACE_TRANSIENT || plan->values[value].place == BS_PLACE_SCRATCH;
+    return plan->values[value].storage == BS_STORAGE_TRANSIENT || plan->values[value].storage == BS_STORAGE_SCRATCH;
 }
 /* The ROWS or PATCHES domain that `domain` is or descends from; 0 for the root. */
 int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain);
@@ -1359,8 +1359,8 @@ static inline bool bs_plan_looks_ahead(const bs_node *node)
 bool bs_plan_look_ahead_fits(const bs_plan *plan, int32_t node, int32_t router, bs_error *error);
 
 /* Margin that operand `index` needs, by the margins of what the node makes. */
-int32_t bs_plan_margin_asked(const bs_plan *plan, const bs_node *node, int32_t index);
-/* Of a value with rows of its own: bytes of a row, and rows; by its margin and its place. */
+int32_t bs_plan_margin_needed(const bs_plan *plan, const bs_node *node, int32_t index);
+/* Of a value with rows of its own: bytes of a row, and rows; by its margin and its storage class. */
 bs_bytes bs_plan_row_bytes(const bs_plan *plan, int32_t value);
 int64_t bs_plan_storage_rows(const bs_plan *plan, int32_t value);
 
@@ -1370,7 +1370,7 @@ int32_t bs_plan_tensors(const bs_graph *graph, const bs_node *node, bs_weight_sp
 bool bs_plan_needs_weights(const bs_plan *plan, int32_t node);
 /* Bytes of a node's weights as its op declares them. */
 bs_bytes bs_plan_canonical_bytes(const bs_graph *graph, const bs_node *node);
-/* The node's algorithm, bytes and pieces, by its margins. */
+/* The node's algorithm, bytes and work items, by its margins. */
 void bs_plan_size_node(const bs_plan *plan, int32_t node, bs_node_plan *np);
 /* Whether two nodes that have the same weights can read one copy. */
 bool bs_plan_laid_out_alike(const bs_plan *plan, int32_t a, int32_t b);
@@ -1419,8 +1419,8 @@ typedef struct bs_device_step {
     int32_t router;   /* of routes, gathers and what asks about a decision */
     int32_t n_in, n_out;
     int32_t operands; /* the first: inputs, then outputs */
-    int32_t batch;    /* rows of a piece of work */
-    int32_t parts;    /* pieces of work that each batch is cut into */
+    int32_t batch;    /* rows of a work item */
+    int32_t parts;    /* work items that each batch is cut into */
     int32_t unit;     /* whose slot holds its weights; 0: resident */
     uint64_t prepared; /* bytes from the beginning of the resident weights or of the unit */
     union {
@@ -1467,8 +1467,8 @@ typedef struct bs_device_layout {
     int32_t tiles;           /* that have a context (and scratch outside shared memory) */
     uint64_t status;         /* within decisions: i32 status, i32 node */
     uint64_t results_bytes;  /* what the host is told after a run: the decisions' first so many bytes */
-    uint64_t session, session_bytes, tables_pinned, slots_pinned, stages, stage_bytes /* a lane */,
-        places /* u64 a unit */, learned, asked, results, inputs_pinned, loading, pinned_bytes;
+    uint64_t session, session_bytes, tables_pinned, slots_pinned, rooms, room_bytes /* a lane */,
+        places /* u64 a unit */, fetched, asked, results, inputs_pinned, loading, pinned_bytes;
     /* within tables */
     uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, given_at, units_at, segments_at, tables_bytes;
     uint64_t inputs_bytes;
@@ -1530,8 +1530,8 @@ typedef struct bs_device_api {
     void *(*load)(bs_device_session *session, bs_error *error);
     bs_status (*loaded)(bs_device_session *session, uint64_t offset, uint64_t bytes, bs_error *error);
     bs_status (*zero)(bs_device_session *session, uint8_t *memory, uint64_t bytes);
-    /* bs_lowering, of runs to come */
-    bs_status (*lower)(bs_device_session *session, int32_t lowering, bs_error *error);
+    /* bs_launch_mode, of runs to come */
+    bs_status (*set_launch_mode)(bs_device_session *session, int32_t launch_mode, bs_error *error);
     /* A run: begin (what has changed in the client's tables, inputs), instructions, end (outputs). All of it is only
      * queued. */
     bs_status (*begin)(bs_device_session *session, bs_error *error);
@@ -1800,7 +1800,7 @@ struct bs_cu_tile {
     int32_t domain, first, rows;
 };
 
-/* A piece of a step's work: rows row .. end - 1, and of their elements piece `part` of `parts`. */
+/* A work item of a step's work: rows row .. end - 1, and of their elements share `part` of `parts`. */
 struct bs_cu_work {
     int32_t row, end, part, parts;
 };
@@ -2062,9 +2062,9 @@ __device__ __forceinline__ void bs_cu_zero_margin_of(const bs_cu_tile &t, const 
 /* ==== end src/cuda/program.cuh ================================================================ */
 /* ==== begin src/cuda/kernels.cuh ============================================================== */
 /* kernels.cuh - the list of kernels: one line each.
- * A kernel NAME is a function bs_cu_NAME_run(tile, step, work), called by all threads of a block, that does one piece
- * of a step's work; it is launched over all rows of all branches at once (bs_cu_group), or as one of the steps of a
- * tile (bs_cu_region). Relies on the op files. */
+ * A kernel NAME is a function bs_cu_NAME_run(tile, step, work), called by all threads of a block, that does one work
+ * item of a step's work; it is launched over all rows of all branches at once (bs_cu_group), or as one of the steps of
+ * a tile (bs_cu_region). Relies on the op files. */
 #ifndef BS_CUDA_KERNELS
 #define BS_CUDA_KERNELS
 
@@ -2103,11 +2103,11 @@ enum {
 
 #endif
 /* ==== end src/cuda/kernels.cuh ================================================================ */
-/* ==== begin src/cuda/lower.cuh ================================================================ */
-/* lower.cuh - the host's side of an op on a device: what its file says of a node, once its operands are resolved.
+/* ==== begin src/cuda/describe.cuh ============================================================= */
+/* describe.cuh - the host's side of an op on a device: what its file says of a node, once its operands are resolved.
  * Relies on portable.cuh. Must never touch the device. */
-#ifndef BS_CUDA_LOWER
-#define BS_CUDA_LOWER
+#ifndef BS_CUDA_DESCRIBE
+#define BS_CUDA_DESCRIBE
 
 /* #include "cuda/portable.cuh" */
 
@@ -2160,17 +2160,17 @@ static inline int64_t bs_cu_elements(const bs_device_operand *o)
     return o->rank == 3 ? bs_cu_pixels(o) * o->dim[0] : bs_cu_product(o->dim, o->rank);
 }
 
-/* How many pieces of `each` elements make `count`: at least one. */
-static inline int32_t bs_cu_pieces(int64_t count, int64_t each)
+/* How many work items of `each` elements make `count`: at least one. */
+static inline int32_t bs_cu_work_items(int64_t count, int64_t each)
 {
-    const int64_t pieces = bs_ceil_div(count, each);
-    return (int32_t)(pieces < 1 ? 1 : pieces > 65536 ? 65536 : pieces);
+    const int64_t items = bs_ceil_div(count, each);
+    return (int32_t)(items < 1 ? 1 : items > 65536 ? 65536 : items);
 }
 
 #endif
-/* ==== end src/cuda/lower.cuh ================================================================== */
+/* ==== end src/cuda/describe.cuh =============================================================== */
 /* ==== begin src/cuda/ops.cuh ================================================================== */
-/* ops.cuh - which function describes the step of an op, by its number. (Of a move: lower_step.cuh.)
+/* ops.cuh - which function describes the step of an op, by its number. (Of a move: step.cuh.)
  * Adding an op: its file, an include here, its kernels in kernels.cuh. Relies on ops/list.h and the op files. */
 #ifndef BS_CUDA_OPS
 #define BS_CUDA_OPS
@@ -2243,7 +2243,7 @@ static inline int32_t bs_cu_pieces(int64_t count, int64_t each)
 /* ==== begin src/cuda/op_linear.cuh ============================================================ */
 /* op_linear.cuh - x W^T + b on the last dimension, with the activation that follows.
  *
- * Experts are steps of one launch, and how many rows each has only the device knows: a piece of work is up to 64 lines
+ * Experts are steps of one launch, and how many rows each has only the device knows: a work item is up to 64 lines
  * by 64 (or 16) columns, and its block takes the shape that suits the lines it finds. Up to 8 lines the weights are
  * read once, 256 bytes of a line at a time, three stages deep, and are all the cost; beyond that a tile of 32 or 64
  * lines shares them. All shapes add up in one order (gemm.cuh).
@@ -2252,7 +2252,7 @@ static inline int32_t bs_cu_pieces(int64_t count, int64_t each)
 #define BS_CUDA_OP_LINEAR
 
 /* ==== begin src/cuda/linear_job.cuh =========================================================== */
-/* linear_job.cuh - what all shapes of a linear have in common: the lines that a piece of work is about, and bringing
+/* linear_job.cuh - what all shapes of a linear have in common: the lines that a work item is about, and bringing
  * them and their weights to shared memory.
  * Weights are lines [out][k], padded with zeros to 16 bytes, f32 or f16. Lines are fetched by address, so rows of a
  * scatter need no copy. Relies on gemm.cuh, program.cuh and ops/linear.c. Must never read beyond a line. */
@@ -2268,7 +2268,7 @@ static inline int32_t bs_cu_pieces(int64_t count, int64_t each)
 #ifndef BS_CUDA_GEMM
 #define BS_CUDA_GEMM
 
-/* #include "cuda/lower.cuh" */
+/* #include "cuda/describe.cuh" */
 /* ==== begin src/cuda/tensor.cuh =============================================================== */
 /* tensor.cuh - words of the tensor cores, and copies to shared memory that do not wait.
  *
@@ -2871,7 +2871,7 @@ enum {
     BS_CU_LINEAR_NO_BIAS,
     BS_CU_LINEAR_ACT,
     BS_CU_LINEAR_PARAM,
-    BS_CU_LINEAR_WIDE /* columns of a piece */
+    BS_CU_LINEAR_WIDE /* columns of a work item */
 };
 
 struct bs_cu_linear_line {
@@ -2890,7 +2890,7 @@ struct bs_cu_linear_job {
     /* of x: 0 by element; 1 as it is stored; 2 without waiting, which the shared memory of a tile does not allow */
     int32_t copy;
     /* of the work: its first row, tiles of its lines, columns of a tile, tiles */
-    int32_t row, down, wide, parts, pieces;
+    int32_t row, down, wide, parts, items;
     bs_cu_linear_line at[BS_CU_GEMM_SIDE]; /* of the tile */
 };
 
@@ -2921,7 +2921,7 @@ __device__ inline void bs_cu_linear_begin(const bs_cu_tile &t, const bs_device_s
     j.wide = s->p[BS_CU_LINEAR_WIDE].i;
     j.lines_here = (w.end - w.row) * j.lines;
     j.down = (j.lines_here + BS_CU_GEMM_SIDE - 1) / BS_CU_GEMM_SIDE;
-    j.pieces = j.down * ((j.out + j.wide - 1) / j.wide);
+    j.items = j.down * ((j.out + j.wide - 1) / j.wide);
     j.x_step = j.k == 1 ? 1 : j.x->stride[j.x->rank - 1];
     j.copy = j.x_step != 1 || bs_cu_bytes(j.x->dtype) != BYTES ? 0 : j.x->place == BS_AT_TILE ? 1 : 2;
 }
@@ -3060,8 +3060,8 @@ static int64_t bs_cu_linear_rows_of(const bs_cu_node *n, int32_t domain)
     return bs_domain_is_patches(&domains[domain]) ? domains[domain].max_rows : n->dims[domains[domain].rows];
 }
 
-/* Pieces have few columns where there would be too few pieces to keep a GPU busy with reading. A branch has batches of
- * 64 lines, for it may have far less than it can; others what there is. */
+/* Work items have few columns where there would be too few work items to keep a GPU busy with reading. A branch has
+ * batches of 64 lines, for it may have far less than it can; others what there is. */
 static void bs_cu_linear_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const bs_domain *d = &n->graph->domains[s->domain];
@@ -3076,7 +3076,7 @@ static void bs_cu_linear_describe(const bs_cu_node *n, bs_device_step *s)
     s->batch = batch < 1 ? 1 : (int32_t)batch;
     const bool few = all <= 2 * (int64_t)BS_CU_FEW_LINES && branches * wide < 256;
     s->p[BS_CU_LINEAR_WIDE].i = few ? (int32_t)BS_CU_FEW_COLUMNS : (int32_t)BS_CU_GEMM_SIDE;
-    s->parts = bs_cu_pieces(
+    s->parts = bs_cu_work_items(
         bs_ceil_div(s->batch * lines, BS_CU_GEMM_SIDE) * bs_ceil_div(out, s->p[BS_CU_LINEAR_WIDE].i), 1);
 }
 
@@ -3268,8 +3268,8 @@ __device__ inline void bs_cu_linear_any(const bs_cu_tile &t, const bs_device_ste
         for (int32_t r = w.row; r < w.end; r++)
             bs_cu_zero_margin(w, bs_cu_open(t, j.y, r));
     /* lines fastest: neighbours read the same weights */
-    for (int32_t piece = w.part; piece < j.pieces; piece += j.parts) {
-        const int32_t line = piece % j.down * BS_CU_GEMM_SIDE, first = piece / j.down * j.wide,
+    for (int32_t item = w.part; item < j.items; item += j.parts) {
+        const int32_t line = item % j.down * BS_CU_GEMM_SIDE, first = item / j.down * j.wide,
                       end = min(first + j.wide, j.out);
         const int32_t count = min(BS_CU_GEMM_SIDE, j.lines_here - line);
         if (count <= BS_CU_FEW_LINES)
@@ -3403,18 +3403,18 @@ static bool bs_cu_linear_cublas(cublasHandle_t handle, cudaStream_t stream, cons
 #define BS_CUDA_MOVE_NEST
 
 /* ==== begin src/cuda/move_team.cuh ============================================================ */
-/* move_team.cuh - how moves are dealt out: pieces of a row's bytes, or rows of few bytes to *teams*. A team works on
- * one row: the whole block, or so few threads as the row's bytes keep busy.
- * Relies on lower.cuh. Must never decide anything. */
+/* move_team.cuh - how moves are dealt out: work items of a row's bytes, or rows of few bytes to *teams*. A team works
+ * on one row: the whole block, or so few threads as the row's bytes keep busy.
+ * Relies on describe.cuh. Must never decide anything. */
 #ifndef BS_CUDA_MOVE_TEAM
 #define BS_CUDA_MOVE_TEAM
 
-/* #include "cuda/lower.cuh" */
+/* #include "cuda/describe.cuh" */
 
 enum {
-    BS_CU_MOVE_BYTES = 16384, /* of a piece of work: four words of 16 bytes a thread, all in flight; */
+    BS_CU_MOVE_BYTES = 16384, /* of a work item: four words of 16 bytes a thread, all in flight; */
     BS_CU_MOVE_MOST = 65536,  /* of much, where finding a row is to cost little beside moving it; */
-    BS_CU_MOVE_MANY = 2048,   /* as long as there are so many pieces */
+    BS_CU_MOVE_MANY = 2048,   /* as long as there are so many work items */
     BS_CU_MOVE_ROW = 8192,    /* rows below that are moved by several teams of a block */
     BS_CU_MOVE_TEAM = 15      /* p: threads of a team, 0 the block */
 };
@@ -3424,7 +3424,7 @@ static void bs_cu_move_cut(const bs_device_operand *o, int64_t elements, bs_devi
 {
     const int64_t bytes = elements * (int64_t)bs_dtype_bytes((bs_dtype)o->dtype);
     if (bytes >= BS_CU_MOVE_ROW || o->place == BS_AT_ROOT) {
-        s->parts = bs_cu_pieces(bytes,
+        s->parts = bs_cu_work_items(bytes,
                                 bs_max_i64(BS_CU_MOVE_BYTES, bs_min_i64(bytes / BS_CU_MOVE_MANY, BS_CU_MOVE_MOST)));
         return;
     }
@@ -3608,14 +3608,14 @@ __device__ __forceinline__ int32_t bs_cu_word(const uint8_t *data, const int32_t
     return (int32_t)(all & (0 - all));
 }
 
-/* The words of this piece of a row: an even share of `total`. */
+/* The words of this work item of a row: an even share of `total`. */
 __device__ __forceinline__ void bs_cu_share(uint32_t total, const bs_cu_work &w, uint32_t *first, uint32_t *last)
 {
     *first = (uint32_t)((uint64_t)total * (uint32_t)w.part / (uint32_t)w.parts);
     *last = (uint32_t)((uint64_t)total * (uint32_t)(w.part + 1) / (uint32_t)w.parts);
 }
 
-/* The words of this piece, when the first loop goes in words of `each` elements; what is left of its lines is not
+/* The words of this work item, when the first loop goes in words of `each` elements; what is left of its lines is not
  * counted. */
 __device__ __forceinline__ void bs_cu_nest_share(const bs_cu_nest &c, int32_t each, const bs_cu_work &w,
                                                  uint32_t *first, uint32_t *last)
@@ -3896,7 +3896,7 @@ __device__ inline void bs_cu_append_run(const bs_cu_tile &t, const bs_device_ste
 /* ==== begin src/cuda/op_attention.cuh ========================================================= */
 /* op_attention.cuh - causal attention of the rows of a segment, behind a cache of earlier ones.
  *
- * A piece of work is one row and one head. Positions go in blocks of 32, counted from position 0 whatever the window; a
+ * A work item is one row and one head. Positions go in blocks of 32, counted from position 0 whatever the window; a
  * warp makes a block's largest score, sum and weighted values, and blocks are merged from the oldest on. What is added
  * to what depends on positions alone, not on warps or on whether a key is in the ring or in this run: a prompt in one
  * run and token by token give the same bits.
@@ -3915,19 +3915,19 @@ __device__ inline void bs_cu_append_run(const bs_cu_tile &t, const bs_device_ste
 /* #include "cuda/move_nest.cuh" */
 /* #include "cuda/segment.cuh" */
 
-enum { BS_CU_SEGMENT_EACH = 1024 }; /* elements of a piece of work */
+enum { BS_CU_SEGMENT_EACH = 1024 }; /* elements of a work item */
 enum { BS_CU_SEGMENT_MODE };        /* what segment_reduce is told in p: the descriptor's word */
 
 /* Rows are of the segment domain. */
 static void bs_cu_segment_spread_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    s->parts = bs_cu_pieces(bs_cu_elements(&n->out[0]), BS_CU_SEGMENT_EACH);
+    s->parts = bs_cu_work_items(bs_cu_elements(&n->out[0]), BS_CU_SEGMENT_EACH);
 }
 
 /* One row: all segments. */
 static void bs_cu_segment_reduce_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    s->parts = bs_cu_pieces(bs_cu_elements(&n->out[0]), 256);
+    s->parts = bs_cu_work_items(bs_cu_elements(&n->out[0]), 256);
 }
 
 /* Element number i of a cell of `rank` dimensions `dim`: its offset by these strides. Of images channels are
@@ -4244,24 +4244,24 @@ __device__ inline void bs_cu_attention_run(const bs_cu_tile &t, const bs_device_
  * move_nest.cuh), and how rows and elements are dealt out to the threads of a block.
  *
  * Axes are merged where all operands allow it, so that an image with margins is lines of pixels and channels, and a
- * dense tensor one line. Four elements of a line go at a time where they lie side by side; a thread gets from one piece
- * to its next by carrying digits, without a division.
- * Relies on program.cuh and lower.cuh. Must never know what an element means. */
+ * dense tensor one line. Four elements of a line go at a time where they lie side by side; a thread gets from one work
+ * item to its next by carrying digits, without a division.
+ * Relies on program.cuh and describe.cuh. Must never know what an element means. */
 #ifndef BS_CUDA_WALK
 #define BS_CUDA_WALK
 
-/* #include "cuda/lower.cuh" */
+/* #include "cuda/describe.cuh" */
 /* #include "cuda/program.cuh" */
 
-#define BS_CU_EACH 4096 /* elements of a piece of work */
+#define BS_CU_EACH 4096 /* elements of a work item */
 
-/* Pieces of the work of an op that fills out[0] element by element: parts of an image, several rows of what is
+/* Work items of an op that fills out[0] element by element: parts of an image, several rows of what is
  * small. */
 static inline void bs_cu_cut(const bs_cu_node *n, bs_device_step *s)
 {
     const int64_t elements = bs_cu_elements(&n->out[0]);
     if (n->out[0].rank == 3 || elements > BS_CU_EACH)
-        s->parts = bs_cu_pieces(elements, BS_CU_EACH);
+        s->parts = bs_cu_work_items(elements, BS_CU_EACH);
     else
         s->batch = (int32_t)(BS_CU_EACH / (elements < 64 ? 64 : elements));
 }
@@ -4615,7 +4615,7 @@ __device__ inline void bs_cu_mul_run(const bs_cu_tile &t, const bs_device_step *
 
 /* ==== begin src/cuda/conv_job.cuh ============================================================= */
 /* conv_job.cuh - what all convolutions have in common: what they are told in p, the cut into tiles of pixels, the job
- * of a row, and the pieces that it is dealt out in.
+ * of a row, and the work items that it is dealt out in.
  * Relies on walk.cuh and tensor.cuh. Must never clip: storage is zero outside an operand's rect, as for the CPU. */
 #ifndef BS_CUDA_CONV_JOB
 #define BS_CUDA_CONV_JOB
@@ -4640,7 +4640,7 @@ enum {
     BS_CU_CONV_ACT,
     BS_CU_CONV_PARAM,
     BS_CU_CONV_BIAS,   /* bytes from the weights */
-    BS_CU_CONV_TILE_H, /* outputs of a piece of work */
+    BS_CU_CONV_TILE_H, /* outputs of a work item */
     BS_CU_CONV_TILE_W,
     BS_CU_CONV_CHUNK,  /* input channels that are in shared memory at once */
     BS_CU_CONV_PIXEL,  /* elements from pixel to pixel there; 0: windows are read where they are */
@@ -4779,26 +4779,26 @@ __device__ __forceinline__ void bs_cu_conv_rows(const bs_cu_tile &t, const bs_de
     });
 }
 
-/* -------------------------------------------------------------------------------------------- pieces of a job */
+/* -------------------------------------------------------------------------------------------- work items of a job */
 
 /* A tile of pixels, x as many blocks of 8 outputs of a group as there are threads for. */
-struct bs_cu_conv_piece {
+struct bs_cu_conv_item {
     int32_t y, x, h, w; /* outputs */
     int32_t window_h, window_w;
     int32_t group, pass;
 };
 
-__device__ __forceinline__ bs_cu_conv_piece bs_cu_conv_piece_of(const bs_cu_conv &c, int32_t piece, int32_t passes)
+__device__ __forceinline__ bs_cu_conv_item bs_cu_conv_item_of(const bs_cu_conv &c, int32_t item, int32_t passes)
 {
     const int32_t tile_h = bs_cu_conv_p(c, BS_CU_CONV_TILE_H), tile_w = bs_cu_conv_p(c, BS_CU_CONV_TILE_W),
                   across = (c.w + tile_w - 1) / tile_w;
-    bs_cu_conv_piece p;
-    p.pass = piece % passes;
-    piece /= passes;
-    p.group = piece % c.groups;
-    piece /= c.groups;
-    p.y = piece / across * tile_h;
-    p.x = piece % across * tile_w;
+    bs_cu_conv_item p;
+    p.pass = item % passes;
+    item /= passes;
+    p.group = item % c.groups;
+    item /= c.groups;
+    p.y = item / across * tile_h;
+    p.x = item % across * tile_w;
     p.h = min(tile_h, c.h - p.y);
     p.w = min(tile_w, c.w - p.x);
     p.window_h = (p.h - 1) * c.stride + (c.kernel_h - 1) * c.dilation + 1;
@@ -4812,7 +4812,7 @@ __device__ __forceinline__ int32_t bs_cu_conv_tiles_of(const bs_cu_conv &c)
     return (c.w + tile_w - 1) / tile_w * ((c.h + tile_h - 1) / tile_h) * c.groups;
 }
 
-__device__ __forceinline__ const uint8_t *bs_cu_conv_source(const bs_cu_conv &c, const bs_cu_conv_piece &p)
+__device__ __forceinline__ const uint8_t *bs_cu_conv_source(const bs_cu_conv &c, const bs_cu_conv_item &p)
 {
     const int64_t at = (int64_t)(p.y * c.stride) * c.in_row + (int64_t)(p.x * c.stride) * c.in_pixel;
     return c.in + (at + (int64_t)p.group * c.in_c) * bs_cu_bytes(c.in_dtype);
@@ -5011,14 +5011,14 @@ static bool bs_cu_conv_describe_direct(bs_device_step *s, int32_t in_c, int32_t 
     if (!bs_cu_conv_cut(s, h, w, 4 * (share > 64 ? share : 64), room))
         return false;
     const int32_t sides = BS_CU_THREADS / bs_cu_conv_quads(s);
-    s->parts = bs_cu_pieces(bs_cu_conv_tiles(s, h, w) * s->p[BS_CU_CONV_GROUPS].i * bs_ceil_div(blocks, sides), 1);
+    s->parts = bs_cu_work_items(bs_cu_conv_tiles(s, h, w) * s->p[BS_CU_CONV_GROUPS].i * bs_ceil_div(blocks, sides), 1);
     return true;
 }
 
 /* ------------------------------------------------------------------------------------------------------- sums */
 
-/* The window of a piece, `channels` channels of it, to shared memory, as f32. */
-__device__ __forceinline__ void bs_cu_conv_stage(const bs_cu_conv &c, const bs_cu_conv_piece &p, const uint8_t *from,
+/* The window of a work item, `channels` channels of it, to shared memory, as f32. */
+__device__ __forceinline__ void bs_cu_conv_stage(const bs_cu_conv &c, const bs_cu_conv_item &p, const uint8_t *from,
                                                  int32_t channels, float *to)
 {
     const int32_t threads = bs_cu_threads(), bytes = bs_cu_bytes(c.in_dtype),
@@ -5093,11 +5093,11 @@ __device__ __forceinline__ void bs_cu_conv_sum(const bs_cu_conv &c, const float 
         }
 }
 
-/* ----------------------------------------------------------------------------------------------------- pieces */
+/* ----------------------------------------------------------------------------------------------------- work items */
 
 /* From the sums of a thread's 4 pixels to their places: pixels `lane`, lane + each ... of the tile, 8 outputs from
  * `first`. */
-__device__ __forceinline__ void bs_cu_conv_finish_tile(const bs_cu_conv &c, const bs_cu_conv_piece &p, int32_t first,
+__device__ __forceinline__ void bs_cu_conv_finish_tile(const bs_cu_conv &c, const bs_cu_conv_item &p, int32_t first,
                                                        int32_t lane, int32_t each, float (&sum)[4][8])
 {
     const bs_cu_conv_end e = bs_cu_conv_end_of(c);
@@ -5128,8 +5128,8 @@ __device__ __forceinline__ void bs_cu_conv_finish_tile(const bs_cu_conv &c, cons
     }
 }
 
-/* Does every parts-th piece from `part` on, of all pieces; returns how many there are. In the order: tile, group,
- * pass. */
+/* Does every parts-th work item from `part` on, of all work items; returns how many there are. In the order: tile,
+ * group, pass. */
 __device__ __forceinline__ int32_t bs_cu_conv_direct(const bs_cu_tile &t, const bs_cu_conv &c, int32_t part,
                                                      int32_t parts)
 {
@@ -5139,11 +5139,11 @@ __device__ __forceinline__ int32_t bs_cu_conv_direct(const bs_cu_tile &t, const 
     const int32_t quads = bs_cu_conv_quads(c.step);
     const int32_t side = bs_cu_thread() / quads, lane = bs_cu_thread() % quads;
     const int32_t sides = bs_cu_threads() / quads, passes = (blocks + sides - 1) / sides,
-                  pieces = bs_cu_conv_tiles_of(c) * passes;
+                  items = bs_cu_conv_tiles_of(c) * passes;
     const int32_t chunk = bs_cu_conv_p(c, BS_CU_CONV_CHUNK), apart = bs_cu_conv_p(c, BS_CU_CONV_PIXEL);
     int32_t staged = -1;
-    for (int32_t piece = part; piece < pieces; piece += parts) {
-        const bs_cu_conv_piece p = bs_cu_conv_piece_of(c, piece, passes);
+    for (int32_t item = part; item < items; item += parts) {
+        const bs_cu_conv_item p = bs_cu_conv_item_of(c, item, passes);
         const int32_t block = p.pass * sides + side, first = block * 8, n = p.h * p.w, each = (n + 3) / 4;
         const bool active = side < sides && block < blocks && lane < each;
         const int32_t wide = c.out_c - first > 4 ? 8 : 4;
@@ -5158,11 +5158,11 @@ __device__ __forceinline__ int32_t bs_cu_conv_direct(const bs_cu_tile &t, const 
         }
         for (int32_t i = 0; i < c.in_c && taps > 0; i += chunk) {
             const int32_t channels = min(chunk, c.in_c - i);
-            if (channels < c.in_c || staged != piece / passes) {
+            if (channels < c.in_c || staged != item / passes) {
                 __syncthreads();
                 bs_cu_conv_stage(c, p, bs_cu_conv_source(c, p) + i * bs_cu_bytes(c.in_dtype), channels, window);
                 __syncthreads();
-                staged = piece / passes;
+                staged = item / passes;
             }
             const int32_t column = c.dilation * apart, row = p.window_w * column;
             if (active && wide == 8)
@@ -5173,7 +5173,7 @@ __device__ __forceinline__ int32_t bs_cu_conv_direct(const bs_cu_tile &t, const 
         if (active)
             bs_cu_conv_finish_tile(c, p, first, lane, each, sum);
     }
-    return pieces;
+    return items;
 }
 
 __device__ inline void bs_cu_conv2d_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
@@ -5281,7 +5281,7 @@ static bool bs_cu_conv_describe_tensor(const bs_cu_node *n, bs_device_step *s, i
                                               : h < 16 ? h
                                                        : 16);
     }
-    s->parts = bs_cu_pieces(bs_cu_conv_tiles(s, h, w) * s->p[BS_CU_CONV_GROUPS].i, 1);
+    s->parts = bs_cu_work_items(bs_cu_conv_tiles(s, h, w) * s->p[BS_CU_CONV_GROUPS].i, 1);
     return half || s->p[BS_CU_CONV_PIXEL].i > 0;
 }
 
@@ -5304,8 +5304,8 @@ __device__ __forceinline__ int32_t bs_cu_conv_spread(int32_t bytes)
     return words % 4 == 2 ? 2 : words % 8 == 4 ? 1 : 0;
 }
 
-/* The window of a piece to shared memory, as f16. */
-__device__ __forceinline__ void bs_cu_conv_stage_half(const bs_cu_conv &c, const bs_cu_conv_piece &p,
+/* The window of a work item to shared memory, as f16. */
+__device__ __forceinline__ void bs_cu_conv_stage_half(const bs_cu_conv &c, const bs_cu_conv_item &p,
                                                       const uint8_t *from, bool far, __half *to)
 {
     const int32_t threads = bs_cu_threads(), bytes = bs_cu_bytes(c.in_dtype),
@@ -5353,7 +5353,7 @@ struct bs_cu_conv_pair {
 };
 
 __device__ __forceinline__ bs_cu_conv_pair bs_cu_conv_pair_of(const bs_cu_conv &c, const bs_cu_conv_end &e,
-                                                              const bs_cu_conv_piece &p, int32_t o)
+                                                              const bs_cu_conv_item &p, int32_t o)
 {
     bs_cu_conv_pair pair = {p.group * c.out_c + o, c.out_c - o, {0.0f, 0.0f}, {e.slope, e.slope}};
     for (int32_t i = 0; i < 2; i++)
@@ -5367,7 +5367,7 @@ __device__ __forceinline__ bs_cu_conv_pair bs_cu_conv_pair_of(const bs_cu_conv &
 /* To the pixel that `at` says: row << 16 | column of the tile; -1: nowhere. */
 template <bool RARE>
 __device__ __forceinline__ void bs_cu_conv_put_pair(const bs_cu_conv &c, const bs_cu_conv_end &e,
-                                                    const bs_cu_conv_piece &p, const bs_cu_conv_pair &pair, int32_t at,
+                                                    const bs_cu_conv_item &p, const bs_cu_conv_pair &pair, int32_t at,
                                                     float d0, float d1)
 {
     if (at < 0 || pair.valid <= 0)
@@ -5389,7 +5389,7 @@ __device__ __forceinline__ void bs_cu_conv_put_pair(const bs_cu_conv &c, const b
  * memory. */
 template <int MT, int NT, bool NEAR>
 __device__ __forceinline__ void bs_cu_conv_product(const bs_cu_conv &c, const bs_cu_conv_window &v,
-                                                   const bs_cu_conv_piece &p, int32_t base, int32_t first)
+                                                   const bs_cu_conv_item &p, int32_t base, int32_t first)
 {
     const int32_t lane = bs_cu_lane(), g = lane >> 2, quad = lane & 3, n = p.h * p.w,
                   blocks = (c.out_c + 7) / 8;
@@ -5462,7 +5462,7 @@ __device__ __forceinline__ void bs_cu_conv_product(const bs_cu_conv &c, const bs
 /* All products of a tile, dealt out to the warps; `together`: blocks of outputs of each. */
 template <int MT, bool NEAR>
 __device__ __forceinline__ void bs_cu_conv_products(const bs_cu_conv &c, const bs_cu_conv_window &v,
-                                                    const bs_cu_conv_piece &p, int32_t together)
+                                                    const bs_cu_conv_item &p, int32_t together)
 {
     const int32_t down = (p.h * p.w + 16 * MT - 1) / (16 * MT), blocks = (c.out_c + 7) / 8,
                   across = (blocks + together - 1) / together;
@@ -5482,7 +5482,7 @@ __device__ __forceinline__ void bs_cu_conv_products(const bs_cu_conv &c, const b
 /* ------------------------------------------------------------------------------------------------ dealing out */
 
 /* Outputs that a warp does together: all, where windows are read but once; fewer where warps would be idle. */
-__device__ __forceinline__ int32_t bs_cu_conv_together(const bs_cu_conv &c, const bs_cu_conv_piece &p)
+__device__ __forceinline__ int32_t bs_cu_conv_together(const bs_cu_conv &c, const bs_cu_conv_item &p)
 {
     const int32_t blocks = (c.out_c + 7) / 8, warps = bs_cu_warps(), groups = (p.h * p.w + 31) / 32;
     const int32_t least = max((blocks + 3) / 4, min(blocks, warps / groups));
@@ -5493,7 +5493,7 @@ __device__ __forceinline__ int32_t bs_cu_conv_together(const bs_cu_conv &c, cons
  * multiprocessor to itself the registers for 64 are there. */
 template <bool TILE>
 __device__ __forceinline__ void bs_cu_conv_deal(const bs_cu_conv &c, const bs_cu_conv_window &v,
-                                                const bs_cu_conv_piece &p, bool near)
+                                                const bs_cu_conv_item &p, bool near)
 {
     const int32_t n = p.h * p.w, warps = bs_cu_warps(), together = bs_cu_conv_together(c, p);
     if (TILE) {
@@ -5515,7 +5515,7 @@ __device__ __forceinline__ void bs_cu_conv_deal(const bs_cu_conv &c, const bs_cu
 template <bool TILE>
 __device__ __forceinline__ void bs_cu_conv_tensor(const bs_cu_tile &t, const bs_cu_conv &c, int32_t part, int32_t parts)
 {
-    const int32_t pieces = bs_cu_conv_tiles_of(c), apart = TILE ? 0 : bs_cu_conv_p(c, BS_CU_CONV_PIXEL);
+    const int32_t items = bs_cu_conv_tiles_of(c), apart = TILE ? 0 : bs_cu_conv_p(c, BS_CU_CONV_PIXEL);
     int32_t *table = reinterpret_cast<int32_t *>(t.workspace + BS_CU_CONV_JOB);
     BS_CU_ASSUME_SHARED(table);
     bs_cu_conv_window v;
@@ -5523,11 +5523,11 @@ __device__ __forceinline__ void bs_cu_conv_tensor(const bs_cu_tile &t, const bs_
     v.table = table;
     __half *room = reinterpret_cast<__half *>(table + 4 * v.steps);
     int32_t columns = 0; /* of the window that the table is for */
-    for (int32_t piece = part; piece < pieces; piece += parts) {
-        const bs_cu_conv_piece p = bs_cu_conv_piece_of(c, piece, 1);
+    for (int32_t item = part; item < items; item += parts) {
+        const bs_cu_conv_item p = bs_cu_conv_item_of(c, item, 1);
         const int32_t row = apart > 0 ? p.window_w * apart : c.in_row, pixel = apart > 0 ? apart : c.in_pixel;
         const uint8_t *from = bs_cu_conv_source(c, p);
-        __syncthreads(); /* the last piece is done with the workspace */
+        __syncthreads(); /* the last work item is done with the workspace */
         if (columns != p.window_w)
             bs_cu_conv_table(c, row, pixel, 4 * v.steps, table);
         if (apart > 0)
@@ -5581,12 +5581,12 @@ static void bs_cu_conv2d_describe(const bs_cu_node *n, bs_device_step *s)
         s->kernel = n->in[0].dtype == BS_F16 && n->in[0].place == BS_AT_TILE ? BS_CU_conv2d_tile : BS_CU_conv2d_tensor;
     } else if (algorithm == BS_CONV_DIRECT && depthwise) {
         s->kernel = BS_CU_conv2d_depthwise;
-        s->parts = bs_cu_pieces(h * w * ((groups + 3) / 4), 2 * BS_CU_THREADS);
+        s->parts = bs_cu_work_items(h * w * ((groups + 3) / 4), 2 * BS_CU_THREADS);
     } else if (algorithm == BS_CONV_DIRECT && bs_cu_conv_describe_direct(s, in_c, out_c, h, w)) {
         } else {
         s->kernel = BS_CU_conv2d_plain;
         s->p[BS_CU_CONV_LAYOUT].i = algorithm == BS_CONV_TENSOR ? 1 : algorithm == BS_CONV_DIRECT ? 2 : 0;
-        s->parts = bs_cu_pieces(h * w * d->out, 4 * BS_CU_THREADS);
+        s->parts = bs_cu_work_items(h * w * d->out, 4 * BS_CU_THREADS);
     }
 }
 
@@ -5777,9 +5777,9 @@ static void bs_cu_deconv2d_describe(const bs_cu_node *n, bs_device_step *s)
     s->p[BS_CU_CONV_KERNEL_H].i = s->p[BS_CU_CONV_KERNEL_W].i = bs_deconv2d_taps(kernel, stride, 0);
     s->p[BS_CU_CONV_STRIDE].i = s->p[BS_CU_CONV_DILATION].i = s->p[BS_CU_CONV_GROUPS].i = 1;
     if (reference || !bs_cu_conv_describe_direct(s, in_c, d->out, bs_ceil_div(h, stride), bs_ceil_div(w, stride)))
-        s->parts = bs_cu_pieces(h * w * d->out, 4 * BS_CU_THREADS);
+        s->parts = bs_cu_work_items(h * w * d->out, 4 * BS_CU_THREADS);
     else
-        s->parts = bs_cu_pieces((int64_t)s->parts * stride * stride, 1);
+        s->parts = bs_cu_work_items((int64_t)s->parts * stride * stride, 1);
     s->p[BS_CU_CONV_KERNEL_H].i = s->p[BS_CU_CONV_KERNEL_W].i = kernel;
     s->p[BS_CU_CONV_UP].i = stride;
     s->p[BS_CU_CONV_PAD_H].i = s->p[BS_CU_CONV_PAD_W].i = d->pad;
@@ -5851,7 +5851,7 @@ __device__ inline void bs_cu_deconv2d_run(const bs_cu_tile &t, const bs_device_s
 {
     const int32_t up = s->p[BS_CU_CONV_UP].i;
     for (int32_t r = w.row; r < w.end; r++) {
-        int32_t part = w.part; /* pieces of all phases are dealt out in one row */
+        int32_t part = w.part; /* work items of all phases are dealt out in one row */
         /* looked up again each time: registers are dearer */
         for (int32_t phase = 0; phase < (s->p[BS_CU_CONV_LAYOUT].i == 0 ? 1 : up * up); phase++) {
             const bs_cu_view x = bs_cu_open_in(t, s, 0, r), y = bs_cu_open_out(t, s, 0, r);
@@ -6143,11 +6143,11 @@ __device__ inline void bs_cu_patch_features_run(const bs_cu_tile &t, const bs_de
 /* #include "cuda/kernels.cuh" */
 /* #include "cuda/move_rows.cuh" */
 
-enum { BS_CU_SUM_PIECE = 2048 }; /* elements of a piece of a sum: two words a thread */
+enum { BS_CU_SUM_EACH = 2048 }; /* elements of a work item of a sum: two words a thread */
 
 /* --------------------------------------------------------------------------------------------------- describe */
 
-/* What the kernels of this file are told in p. *_GIVEN: where it is said which paths give a value (lower_step.cuh). */
+/* What the kernels of this file are told in p. *_GIVEN: where it is said which paths give a value (step.cuh). */
 enum { BS_CU_FILL_GIVEN };
 enum {
     BS_CU_GATHER_COMBINE,
@@ -6166,7 +6166,7 @@ static void bs_cu_paths_describe(const bs_cu_node *n, bs_device_step *s)
     const int64_t elements = bs_cu_elements(&n->out[0]);
     s->p[BS_CU_GATHER_COMBINE].i = n->instr->combine;
     s->p[BS_CU_GATHER_RESIDUAL].i = n->instr->value != 0;
-    s->parts = bs_cu_pieces(elements, BS_CU_SUM_PIECE);
+    s->parts = bs_cu_work_items(elements, BS_CU_SUM_EACH);
     if (elements <= 512 && router->max_paths_per_cell <= 16) { /* a warp a row; its sources fit the workspace */
         s->p[BS_CU_MOVE_TEAM].i = 32;
         s->batch = 8;
@@ -6458,12 +6458,12 @@ static void bs_cu_pool2d_describe(const bs_cu_node *n, bs_device_step *s)
     s->p[BS_CU_POOL_STRIDE].i = bs_or_default(s->p[BS_CU_POOL_STRIDE].i, s->p[BS_CU_POOL_KERNEL].i);
     s->kernel = s->p[BS_CU_POOL_GLOBAL].i ? BS_CU_pool2d_global : BS_CU_pool2d;
     if (!s->p[BS_CU_POOL_GLOBAL].i) {
-        s->parts = bs_cu_pieces(bs_cu_elements(&n->out[0]), BS_CU_EACH / 2);
+        s->parts = bs_cu_work_items(bs_cu_elements(&n->out[0]), BS_CU_EACH / 2);
         return;
     }
     /* a cell is one block's work; of a large frame 8 channels are: a sector of memory */
     s->p[BS_CU_POOL_CHANNELS].i = bs_cu_pixels(&n->in[0]) > 1 << 14 ? 8 : 64;
-    s->parts = bs_cu_pieces(channels, s->p[BS_CU_POOL_CHANNELS].i);
+    s->parts = bs_cu_work_items(channels, s->p[BS_CU_POOL_CHANNELS].i);
 }
 
 /* ------------------------------------------------------------------------------------------------- windows */
@@ -6629,7 +6629,7 @@ static void bs_cu_lines_describe(const bs_cu_node *n, bs_device_step *s, int32_t
     s->p[BS_CU_LINES].i = (int32_t)bs_min_i64(lines, INT32_MAX);
     const int64_t each = bs_max_i64(s->p[BS_CU_LANES].i == 32 ? 16 : 256, 2 * BS_CU_EACH / length);
     if (in->rank == 3 || lines > each)
-        s->parts = bs_cu_pieces(lines, each);
+        s->parts = bs_cu_work_items(lines, each);
     else
         s->batch = (int32_t)(each / (lines < 1 ? 1 : lines));
 }
@@ -6962,7 +6962,7 @@ __device__ inline void bs_cu_topk_run(const bs_cu_tile &t, const bs_device_step 
 #define BS_CUDA_OP_LOOK_AHEAD
 
 /* #include "cuda/kernels.cuh" */
-/* #include "cuda/lower.cuh" */
+/* #include "cuda/describe.cuh" */
 /* ==== begin src/cuda/route_scores.cuh ========================================================= */
 /* route_scores.cuh - scores of a row where they lie, or staged: brought to shared memory.
  * Relies on route_job.cuh. Must never round an i32 score. */
@@ -6972,12 +6972,12 @@ __device__ inline void bs_cu_topk_run(const bs_cu_tile &t, const bs_device_step 
 /* ==== begin src/cuda/route_job.cuh ============================================================ */
 /* route_job.cuh - what a block needs to make a decision: what a step of a router is told in p, tables of paths in
  * shared memory or among the decision's own, choices, sums over the threads.
- * Relies on program.cuh and lower.cuh. Must never write beyond a decision's rows. */
+ * Relies on program.cuh and describe.cuh. Must never write beyond a decision's rows. */
 #ifndef BS_CUDA_ROUTE_JOB
 #define BS_CUDA_ROUTE_JOB
 
 /* #include "cuda/kernels.cuh" */
-/* #include "cuda/lower.cuh" */
+/* #include "cuda/describe.cuh" */
 /* #include "cuda/program.cuh" */
 
 extern "C" {
@@ -7412,7 +7412,7 @@ static inline BS_BOTH bool bs_budget_asks(bs_budget *b)
 
 static inline BS_BOTH uint64_t bs_budget_price(const bs_budget *b) { return bs_budget_weight((b->low + b->high) / 2); }
 
-static inline BS_BOTH void bs_budget_told(bs_budget *b, uint64_t losses)
+static inline BS_BOTH void bs_budget_step(bs_budget *b, uint64_t losses)
 {
     const int32_t middle = (b->low + b->high) / 2;
     if (losses <= b->allowed)
@@ -7609,7 +7609,7 @@ enum { BS_CU_MATMUL_TRANSPOSE, BS_CU_MATMUL_SCALE };
 static void bs_cu_matmul_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const bs_device_operand *o = &n->out[0];
-    s->parts = bs_cu_pieces(bs_cu_product(o->dim, o->rank - 2) * bs_ceil_div(o->dim[o->rank - 2], BS_CU_GEMM_SIDE) *
+    s->parts = bs_cu_work_items(bs_cu_product(o->dim, o->rank - 2) * bs_ceil_div(o->dim[o->rank - 2], BS_CU_GEMM_SIDE) *
                                 bs_ceil_div(o->dim[o->rank - 1], BS_CU_GEMM_SIDE),
                             1);
 }
@@ -7719,8 +7719,8 @@ __device__ inline void bs_cu_matmul_run(const bs_cu_tile &t, const bs_device_ste
     const int32_t most = bs_cu_gemm_lines<4, 4>();
     for (int32_t r = w.row; r < w.end; r++) {
         bs_cu_zero_margin_of(t, w, j.out, r);
-        for (int64_t piece = w.part; piece < matrices * down * across; piece += w.parts) {
-            const int32_t matrix = (int32_t)(piece / (down * across)), tile = (int32_t)(piece % (down * across));
+        for (int64_t item = w.part; item < matrices * down * across; item += w.parts) {
+            const int32_t matrix = (int32_t)(item / (down * across)), tile = (int32_t)(item % (down * across));
             const int32_t line = tile % down * BS_CU_GEMM_SIDE, first = tile / down * BS_CU_GEMM_SIDE,
                           end = min(line + BS_CU_GEMM_SIDE, j.a.lines);
             const uint8_t *a = bs_cu_matmul_at(t, j.a.o, r, matrix), *b = bs_cu_matmul_at(t, j.b.o, r, matrix);
@@ -7876,7 +7876,7 @@ static void bs_cu_resize_describe(const bs_cu_node *n, bs_device_step *s)
     s->p[BS_CU_RESIZE_TAPS].i = bs_resize_taps(kind);
     s->p[BS_CU_RESIZE_INTEGERS].i = integers;
     s->kernel = doubles ? BS_CU_resize_double : BS_CU_resize;
-    s->parts = bs_cu_pieces(bs_cu_elements(&n->out[0]), BS_CU_EACH);
+    s->parts = bs_cu_work_items(bs_cu_elements(&n->out[0]), BS_CU_EACH);
 }
 
 /* --------------------------------------------------------------------------------------------------- taps */
@@ -8124,7 +8124,7 @@ __device__ inline bool bs_cu_decide_budget(const bs_cu_router &r)
     sums.range = bs_cu_sum_threads(r.shared->sums, sums.range);
     bs_budget_begin(&b, r.knob, &sums);
     while (bs_budget_asks(&b))
-        bs_budget_told(&b, bs_cu_all_losses(r, b));
+        bs_budget_step(&b, bs_cu_all_losses(r, b));
     for (int32_t row = bs_cu_thread(); row < r.rows; row += bs_cu_threads()) {
         const bs_scores x = bs_cu_losses_of(r, row);
         const bs_choices to = bs_cu_choices(r, row);
@@ -8607,12 +8607,12 @@ __device__ inline void bs_cu_route_pack_run(const bs_cu_tile &t, const bs_device
 /* ==== end src/cuda/op_route.cuh =============================================================== */
 /* ==== begin src/cuda/op_route_score.cuh ======================================================= */
 /* op_route_score.cuh - what a model asks about a decision: the score of what was chosen, the price of a budget.
- * Relies on program.cuh and lower.cuh. Must never touch a decision. */
+ * Relies on program.cuh and describe.cuh. Must never touch a decision. */
 #ifndef BS_CUDA_OP_ROUTE_SCORE
 #define BS_CUDA_OP_ROUTE_SCORE
 
 /* #include "cuda/kernels.cuh" */
-/* #include "cuda/lower.cuh" */
+/* #include "cuda/describe.cuh" */
 /* #include "cuda/program.cuh" */
 
 /* What the kernels of this file are told in p. */
@@ -8973,12 +8973,12 @@ static const bs_cu_description bs_cu_ops[] = {
 #endif
 /* ==== end src/cuda/ops.cuh ==================================================================== */
 
-/* ==== begin src/cuda/lower_operand.cuh ======================================================== */
-/* lower_operand.cuh - where the operands of an instruction are on the device, for the extents and buffers of a run.
+/* ==== begin src/cuda/step_operand.cuh ========================================================= */
+/* step_operand.cuh - where the operands of an instruction are on the device, for the extents and buffers of a run.
  * The host's side of run/operands.c: everything but the decision is resolved here. Relies on plan/device.h. Must never
  * touch what it points to. */
-#ifndef BS_CUDA_LOWER_OPERAND
-#define BS_CUDA_LOWER_OPERAND
+#ifndef BS_CUDA_STEP_OPERAND
+#define BS_CUDA_STEP_OPERAND
 
 /* #include "cuda/portable.cuh" */
 
@@ -8990,7 +8990,7 @@ struct bs_cu_bound {
 };
 
 /* What tables are written from. */
-struct bs_cu_lowering {
+struct bs_cu_tables {
     const bs_device_client *client;
     const bs_graph *graph;
     const bs_plan *plan;
@@ -9007,14 +9007,14 @@ struct bs_cu_lowering {
     int32_t too_many; /* the node of a step that writes more elements of a row than 31 bits count; 0: none */
 };
 
-static int32_t bs_cu_narrow(bs_cu_lowering *l, int64_t n)
+static int32_t bs_cu_narrow(bs_cu_tables *l, int64_t n)
 {
     l->overflow = l->overflow || n > INT32_MAX || n < INT32_MIN;
     return (int32_t)n;
 }
 
 /* Extents of a row, wherever it is. */
-static void bs_cu_extent(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
+static void bs_cu_extent(bs_cu_tables *l, int32_t value, bs_device_operand *o)
 {
     const bs_value_info *v = &l->graph->values[value];
     int64_t h, w;
@@ -9038,7 +9038,7 @@ static void bs_cu_extent(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
     o->across = (int32_t)bs_ceil_div(l->client->dims[l->graph->domains[patches].width], size);
 }
 
-static void bs_cu_dense(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
+static void bs_cu_dense(bs_cu_tables *l, int32_t value, bs_device_operand *o)
 {
     const bs_value_info *v = &l->graph->values[value];
     int64_t stride = 1;
@@ -9049,7 +9049,7 @@ static void bs_cu_dense(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
 }
 
 /* Rows of the plan's own: images channels last with margins, all else dense; strides from the maxima. */
-static void bs_cu_stored(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
+static void bs_cu_stored(bs_cu_tables *l, int32_t value, bs_device_operand *o)
 {
     const bs_value_info *v = &l->graph->values[value];
     const bs_value_plan *p = &l->plan->values[value];
@@ -9058,8 +9058,8 @@ static void bs_cu_stored(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
     o->dtype = (uint8_t)dtype;
     o->stored = v->domain;
     o->row_bytes = (int64_t)bs_bytes_figure(p->row_bytes);
-    o->place = (uint8_t)(p->place == BS_PLACE_SCRATCH ? BS_AT_TILE : BS_AT_ROWS);
-    o->base = bs_bytes_figure(p->offset) + (p->place == BS_PLACE_SCRATCH ? 0 : l->memory + l->layout->transient);
+    o->place = (uint8_t)(p->storage == BS_STORAGE_SCRATCH ? BS_AT_TILE : BS_AT_ROWS);
+    o->base = bs_bytes_figure(p->offset) + (p->storage == BS_STORAGE_SCRATCH ? 0 : l->memory + l->layout->transient);
     if (v->rank != 3) {
         bs_cu_dense(l, value, o);
         return;
@@ -9072,7 +9072,7 @@ static void bs_cu_stored(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
     o->base += (uint64_t)(p->margin * (line + channels)) * bs_dtype_bytes(dtype);
 }
 
-static void bs_cu_at_bound(bs_cu_lowering *l, int32_t node, bs_device_operand *o)
+static void bs_cu_at_bound(bs_cu_tables *l, int32_t node, bs_device_operand *o)
 {
     const bs_cu_bound *b = &l->bound[node];
     o->place = BS_AT_ROOT;
@@ -9086,13 +9086,13 @@ static void bs_cu_at_bound(bs_cu_lowering *l, int32_t node, bs_device_operand *o
 }
 
 /* A root value, wherever it is. */
-static void bs_cu_root(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
+static void bs_cu_root(bs_cu_tables *l, int32_t value, bs_device_operand *o)
 {
     const bs_value_plan *p = &l->plan->values[value];
     bs_cu_extent(l, value, o);
-    if (p->place == BS_PLACE_INPUT || p->place == BS_PLACE_OUTPUT || p->place == BS_PLACE_STATE) {
+    if (p->storage == BS_STORAGE_INPUT || p->storage == BS_STORAGE_OUTPUT || p->storage == BS_STORAGE_STATE) {
         bs_cu_at_bound(l, p->source, o);
-    } else if (p->place == BS_PLACE_WEIGHT) {
+    } else if (p->storage == BS_STORAGE_WEIGHT) {
         bs_cu_dense(l, value, o);
         o->base = l->weights + bs_bytes_figure(l->plan->nodes[p->source].prepared_offset);
     } else {
@@ -9114,7 +9114,7 @@ static void bs_cu_seen(const bs_device_operand *root, bool image, bs_device_oper
 }
 
 /* The operand that `value` is a view of, seen with the view's extents (which o has). */
-static void bs_cu_view_of(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
+static void bs_cu_view_of(bs_cu_tables *l, int32_t value, bs_device_operand *o)
 {
     for (;;) {
         const bs_node *node = &l->graph->nodes[l->graph->values[value].node];
@@ -9126,7 +9126,7 @@ static void bs_cu_view_of(bs_cu_lowering *l, int32_t value, bs_device_operand *o
             return;
         }
         value = from;
-        if (l->plan->values[value].place != BS_PLACE_VIEW) {
+        if (l->plan->values[value].storage != BS_STORAGE_VIEW) {
             bs_cu_stored(l, value, o);
             return;
         }
@@ -9134,21 +9134,21 @@ static void bs_cu_view_of(bs_cu_lowering *l, int32_t value, bs_device_operand *o
 }
 
 /* A value as its readers and its maker find it. */
-static void bs_cu_operand(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
+static void bs_cu_operand(bs_cu_tables *l, int32_t value, bs_device_operand *o)
 {
     if (l->graph->values[value].domain == 0) {
         bs_cu_root(l, value, o);
         return;
     }
     bs_cu_extent(l, value, o);
-    if (l->plan->values[value].place == BS_PLACE_VIEW)
+    if (l->plan->values[value].storage == BS_STORAGE_VIEW)
         bs_cu_view_of(l, value, o);
     else
         bs_cu_stored(l, value, o);
 }
 
 /* What a load copies from: the value itself has rows of its own. */
-static void bs_cu_source(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
+static void bs_cu_source(bs_cu_tables *l, int32_t value, bs_device_operand *o)
 {
     const int32_t node = l->graph->values[value].node;
     const bs_node *n = &l->graph->nodes[node];
@@ -9165,7 +9165,7 @@ static void bs_cu_source(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
 }
 
 /* Where an instruction stores rows of `value` (of `domain`) in `target`. */
-static void bs_cu_target(bs_cu_lowering *l, int32_t value, int32_t target, int32_t domain, bs_device_operand *o)
+static void bs_cu_target(bs_cu_tables *l, int32_t value, int32_t target, int32_t domain, bs_device_operand *o)
 {
     bs_device_operand root;
     if (l->graph->values[target].domain != 0) { /* a gather with rows of its own: the row of the parent */
@@ -9181,7 +9181,7 @@ static void bs_cu_target(bs_cu_lowering *l, int32_t value, int32_t target, int32
 }
 
 /* Of an output or a state: where its own copy is, or 0 when nobody asks for it. */
-static void bs_cu_ending(bs_cu_lowering *l, const bs_instr *i, bs_device_operand *o)
+static void bs_cu_ending(bs_cu_tables *l, const bs_instr *i, bs_device_operand *o)
 {
     const bs_node *node = &l->graph->nodes[i->node];
     const int32_t state = bs_node_operand(node, BS_ROLE_STATE);
@@ -9191,7 +9191,7 @@ static void bs_cu_ending(bs_cu_lowering *l, const bs_instr *i, bs_device_operand
 }
 
 /* The cache that rows are appended to: its strides of segment and position come beside those of a cell. */
-static void bs_cu_ring(bs_cu_lowering *l, const bs_instr *i, bs_device_operand *o)
+static void bs_cu_ring(bs_cu_tables *l, const bs_instr *i, bs_device_operand *o)
 {
     const bs_node *node = &l->graph->nodes[i->node];
     const int32_t state = l->graph->values[bs_node_in(l->graph, node)[bs_node_operand(node, BS_ROLE_STATE)]].node;
@@ -9209,17 +9209,17 @@ static void bs_cu_ring(bs_cu_lowering *l, const bs_instr *i, bs_device_operand *
 }
 
 #endif
-/* ==== end src/cuda/lower_operand.cuh ========================================================== */
-/* ==== begin src/cuda/lower_step.cuh =========================================================== */
-/* lower_step.cuh - from the plan's instructions to steps, and from steps to launches.
+/* ==== end src/cuda/step_operand.cuh =========================================================== */
+/* ==== begin src/cuda/step.cuh ================================================================= */
+/* step.cuh - from the plan's instructions to steps, and from steps to launches.
  *
  * Instructions of one time are independent of each other (the paths of a router run in lockstep): those that the same
  * kernel does become one launch, however many branches there are. A region is one launch too.
- * Relies on lower_operand.cuh and the describe functions of the op files. Must never touch the device. */
-#ifndef BS_CUDA_LOWER_STEP
-#define BS_CUDA_LOWER_STEP
+ * Relies on step_operand.cuh and the describe functions of the op files. Must never touch the device. */
+#ifndef BS_CUDA_STEP
+#define BS_CUDA_STEP
 
-/* #include "cuda/lower_operand.cuh" */
+/* #include "cuda/step_operand.cuh" */
 /* #include "cuda/ops.cuh" */
 
 /* A launch: `count` steps from `first` by one kernel; or `count` parts of a region (kernel BS_CU_none). */
@@ -9237,7 +9237,7 @@ struct bs_cu_launches {
 
 /* -------------------------------------------------------------------------------------------------- steps */
 
-static bs_device_operand *bs_cu_add_operand(bs_cu_lowering *l)
+static bs_device_operand *bs_cu_add_operand(bs_cu_tables *l)
 {
     bs_device_operand *o = &l->operands[l->n_operands < l->layout->n_operands ? l->n_operands : 0];
     l->overflow = l->overflow || l->n_operands >= l->layout->n_operands;
@@ -9246,7 +9246,7 @@ static bs_device_operand *bs_cu_add_operand(bs_cu_lowering *l)
     return o;
 }
 
-static void bs_cu_add_in(bs_cu_lowering *l, bs_device_step *s, int32_t value)
+static void bs_cu_add_in(bs_cu_tables *l, bs_device_step *s, int32_t value)
 {
     bs_device_operand *o = bs_cu_add_operand(l);
     if (value)
@@ -9262,7 +9262,7 @@ static void bs_cu_copy_fields(const bs_node *node, bs_device_step *s)
         memcpy(&s->p[i], static_cast<const char *>(node->params) + sizeof(char *) + 4 * i, 4);
 }
 
-static void bs_cu_step_call(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
+static void bs_cu_step_call(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
 {
     const bs_node *node = &l->graph->nodes[i->node];
     int32_t n_in;
@@ -9275,7 +9275,7 @@ static void bs_cu_step_call(bs_cu_lowering *l, const bs_instr *i, bs_device_step
 }
 
 /* Writes which paths of a gather give a value; returns where. */
-static int32_t bs_cu_add_given(bs_cu_lowering *l, const bs_instr *i)
+static int32_t bs_cu_add_given(bs_cu_tables *l, const bs_instr *i)
 {
     const bs_node *gather = &l->graph->nodes[i->node];
     /* there is room */
@@ -9289,7 +9289,7 @@ static int32_t bs_cu_add_given(bs_cu_lowering *l, const bs_instr *i)
 }
 
 /* Rows to their place: to a row of the parent, a cell of a root tensor, or what is bound. */
-static void bs_cu_step_store(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
+static void bs_cu_step_store(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
 {
     bs_cu_add_in(l, s, i->value);
     bs_device_operand *out = bs_cu_add_operand(l);
@@ -9300,7 +9300,7 @@ static void bs_cu_step_store(bs_cu_lowering *l, const bs_instr *i, bs_device_ste
         bs_cu_ending(l, i, out);
 }
 
-static void bs_cu_step_append(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
+static void bs_cu_step_append(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
 {
     const bs_node *node = &l->graph->nodes[i->node];
     bs_cu_add_in(l, s, i->value);
@@ -9309,7 +9309,7 @@ static void bs_cu_step_append(bs_cu_lowering *l, const bs_instr *i, bs_device_st
     s->n_out = 1;
 }
 
-static void bs_cu_step_residual(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
+static void bs_cu_step_residual(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
 {
     if (i->value)
         bs_cu_add_in(l, s, i->value);
@@ -9318,13 +9318,13 @@ static void bs_cu_step_residual(bs_cu_lowering *l, const bs_instr *i, bs_device_
     s->p[BS_CU_FILL_GIVEN].i = bs_cu_add_given(l, i);
 }
 
-static void bs_cu_step_beyond(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
+static void bs_cu_step_beyond(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
 {
     bs_cu_root(l, i->target, bs_cu_add_operand(l));
     s->n_out = 1;
 }
 
-static void bs_cu_step_paths(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
+static void bs_cu_step_paths(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
 {
     const bs_node *node = &l->graph->nodes[i->node];
     const int32_t paths = l->graph->routers[node->router].desc->paths, *in = bs_node_in(l->graph, node);
@@ -9336,7 +9336,7 @@ static void bs_cu_step_paths(bs_cu_lowering *l, const bs_instr *i, bs_device_ste
     s->p[BS_CU_GATHER_GIVEN].i = bs_cu_add_given(l, i);
 }
 
-static void bs_cu_step_load(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
+static void bs_cu_step_load(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
 {
     bs_cu_source(l, i->value, bs_cu_add_operand(l));
     bs_cu_operand(l, i->target, bs_cu_add_operand(l));
@@ -9345,7 +9345,7 @@ static void bs_cu_step_load(bs_cu_lowering *l, const bs_instr *i, bs_device_step
 
 /* Moves, by their row map: which operands they have, and what makes the step of it. A residual's is another. */
 struct bs_cu_move {
-    void (*operands)(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s);
+    void (*operands)(bs_cu_tables *l, const bs_instr *i, bs_device_step *s);
     bs_cu_description description;
 };
 
@@ -9362,7 +9362,7 @@ static const bs_cu_move *bs_cu_move_of(const bs_instr *i)
     return i->combine == BS_COMBINE_RESIDUAL ? &fill : moves[i->map];
 }
 
-static void bs_cu_step_route(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
+static void bs_cu_step_route(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
 {
     const bs_router_info *r = &l->graph->routers[l->graph->nodes[i->node].router];
     if (l->plan->routers[s->router].forced)
@@ -9395,7 +9395,7 @@ static bs_cu_node bs_cu_node_of(const bs_device_client *c, const bs_device_step 
 }
 
 /* Writes the step of an instruction. */
-static void bs_cu_step(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
+static void bs_cu_step(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
 {
     const bs_node *node = &l->graph->nodes[i->node];
     memset(s, 0, sizeof *s);
@@ -9434,7 +9434,7 @@ static void bs_cu_step(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
 /* ----------------------------------------------------------------------------------------------- launches */
 
 /* Rows that a domain can have in this run. */
-static int64_t bs_cu_most_rows(const bs_cu_lowering *l, int32_t domain)
+static int64_t bs_cu_most_rows(const bs_cu_tables *l, int32_t domain)
 {
     int64_t per_row = 1;
     for (; l->graph->domains[domain].kind == BS_DOMAIN_PATH; domain = l->graph->domains[domain].parent)
@@ -9442,8 +9442,8 @@ static int64_t bs_cu_most_rows(const bs_cu_lowering *l, int32_t domain)
     return per_row * l->client->domains[domain].count;
 }
 
-/* Pieces of work of steps that run together, at most: paths of one router share its rows. */
-static int64_t bs_cu_most_pieces(const bs_cu_lowering *l, int32_t first, int32_t count)
+/* Work items of steps that run together, at most: paths of one router share its rows. */
+static int64_t bs_cu_most_work_items(const bs_cu_tables *l, int32_t first, int32_t count)
 {
     const bs_graph *g = l->graph;
     int64_t apart = 0, together = 0, rows = 0;
@@ -9464,7 +9464,7 @@ static int64_t bs_cu_most_pieces(const bs_cu_lowering *l, int32_t first, int32_t
     return one && together < apart ? together : apart;
 }
 
-static void bs_cu_add_launch(bs_cu_lowering *l, bs_cu_launches *to, int32_t kernel, int32_t first, int32_t count,
+static void bs_cu_add_launch(bs_cu_tables *l, bs_cu_launches *to, int32_t kernel, int32_t first, int32_t count,
                              int64_t blocks)
 {
     bs_cu_launch *launch = &to->list[to->count < to->room ? to->count : 0];
@@ -9480,22 +9480,22 @@ static void bs_cu_add_launch(bs_cu_lowering *l, bs_cu_launches *to, int32_t kern
 
 /* A decision takes one launch, or two where there are many rows; the caller's function is asked in between. Of no rows
  * too: it says so. */
-static void bs_cu_launch_route(bs_cu_lowering *l, bs_cu_launches *to, int32_t step)
+static void bs_cu_launch_route(bs_cu_tables *l, bs_cu_launches *to, int32_t step)
 {
     bs_device_step *s = &l->steps[step];
     const bs_route_desc *d = l->graph->routers[s->router].desc;
     const bool asks = d->protocol == BS_ROUTE_CALLBACK && !l->plan->routers[s->router].forced,
                rows = s->kernel == BS_CU_route_rows;
-    const int64_t pieces = bs_max_i64(bs_cu_most_pieces(l, step, 1), 1);
+    const int64_t items = bs_max_i64(bs_cu_most_work_items(l, step, 1), 1);
     if (rows)
-        bs_cu_add_launch(l, to, BS_CU_route_rows, step, 1, pieces);
-    bs_cu_add_launch(l, to, rows || asks ? BS_CU_route_pack : BS_CU_route, step, 1, rows ? pieces : 1);
+        bs_cu_add_launch(l, to, BS_CU_route_rows, step, 1, items);
+    bs_cu_add_launch(l, to, rows || asks ? BS_CU_route_pack : BS_CU_route, step, 1, rows ? items : 1);
     if (asks)
         to->list[to->count <= to->room ? to->count - 1 : 0].callback = s->router;
 }
 
 /* The steps [first, end) of one time: those of one kernel together. */
-static void bs_cu_launch_steps(bs_cu_lowering *l, bs_cu_launches *to, int32_t first, int32_t end)
+static void bs_cu_launch_steps(bs_cu_tables *l, bs_cu_launches *to, int32_t first, int32_t end)
 {
     for (int32_t k = first + 1; k < end; k++) { /* by kernel, stable */
         const bs_device_step s = l->steps[k];
@@ -9515,14 +9515,14 @@ static void bs_cu_launch_steps(bs_cu_lowering *l, bs_cu_launches *to, int32_t fi
             while (k + count < end && l->steps[k + count].kernel == kernel)
                 count++;
             if (kernel != BS_CU_none)
-                bs_cu_add_launch(l, to, kernel, k, count, bs_cu_most_pieces(l, k, count));
+                bs_cu_add_launch(l, to, kernel, k, count, bs_cu_most_work_items(l, k, count));
         }
         k += count;
     }
 }
 
 /* The parts of a region, in the plan's order: the most expensive first. */
-static void bs_cu_launch_region(bs_cu_lowering *l, bs_cu_launches *to, const bs_region *region, bs_device_part *parts)
+static void bs_cu_launch_region(bs_cu_tables *l, bs_cu_launches *to, const bs_region *region, bs_device_part *parts)
 {
     const bs_plan *p = l->plan;
     int64_t tiles = 0;
@@ -9542,7 +9542,7 @@ static void bs_cu_launch_region(bs_cu_lowering *l, bs_cu_launches *to, const bs_
 }
 
 /* All tables of a run. */
-static bs_status bs_cu_lower(bs_cu_lowering *l, bs_cu_launches *to, bs_device_part *parts, bs_error *error)
+static bs_status bs_cu_write_tables(bs_cu_tables *l, bs_cu_launches *to, bs_device_part *parts, bs_error *error)
 {
     const bs_plan *p = l->plan;
     const bool together = !bs_plan_streams(p); /* the host goes from instruction to instruction, else */
@@ -9573,47 +9573,47 @@ static bs_status bs_cu_lower(bs_cu_lowering *l, bs_cu_launches *to, bs_device_pa
 }
 
 #endif
-/* ==== end src/cuda/lower_step.cuh ============================================================= */
+/* ==== end src/cuda/step.cuh =================================================================== */
 /* ==== begin src/cuda/launch.cuh =============================================================== */
 /* launch.cuh - how steps run: one launch over the rows of all branches, or the steps of a part, tile by tile.
  *
- * A block of threads takes the pieces of work that have its number; how many there are, the decisions tell, on the
+ * A block of threads takes the work items that have its number; how many there are, the decisions tell, on the
  * device. Grids are sized for the most there can be, and blocks beyond that return: a launch is the same whatever was
  * decided. Relies on ops.cuh. Must never let a count on the device decide anything on the host. */
 #ifndef BS_CUDA_LAUNCH
 #define BS_CUDA_LAUNCH
 
-/* #include "cuda/lower_step.cuh" */
+/* #include "cuda/step.cuh" */
 
-/* The step that piece number `piece` of `count` steps from `first` belongs to, and its rows. Every warp finds it for
+/* The step that work item number `item` of `count` steps from `first` belongs to, and its rows. Every warp finds it for
  * itself. */
 __device__ inline const bs_device_step *bs_cu_find_step(const bs_cu_tile &t, int32_t first, int32_t count,
-                                                        int32_t piece, bs_cu_work *w)
+                                                        int32_t item, bs_cu_work *w)
 {
     const int32_t lane = bs_cu_lane();
     for (int32_t base = 0; base < count; base += 32) {
-        int32_t pieces = 0, until;
+        int32_t items = 0, until;
         if (base + lane < count) {
             const bs_device_step *s = t.program->steps + first + base + lane;
-            pieces = (bs_cu_count(t, s->domain) + s->batch - 1) / s->batch * s->parts;
+            items = (bs_cu_count(t, s->domain) + s->batch - 1) / s->batch * s->parts;
         }
-        until = pieces;
+        until = items;
         for (int32_t d = 1; d < 32; d *= 2) {
             const int32_t before = __shfl_up_sync(0xffffffffu, until, (unsigned)d);
             until += lane >= d ? before : 0;
         }
-        const unsigned beyond = __ballot_sync(0xffffffffu, until > piece);
+        const unsigned beyond = __ballot_sync(0xffffffffu, until > item);
         if (beyond) {
             const int32_t k = __ffs((int)beyond) - 1;
             const bs_device_step *s = t.program->steps + first + base + k;
-            piece -= __shfl_sync(0xffffffffu, until - pieces, k);
-            w->row = piece / s->parts * s->batch;
+            item -= __shfl_sync(0xffffffffu, until - items, k);
+            w->row = item / s->parts * s->batch;
             w->end = min(w->row + s->batch, bs_cu_count(t, s->domain));
-            w->part = piece % s->parts;
+            w->part = item % s->parts;
             w->parts = s->parts;
             return s;
         }
-        piece -= __shfl_sync(0xffffffffu, until, 31);
+        item -= __shfl_sync(0xffffffffu, until, 31);
     }
     return NULL;
 }
@@ -9699,21 +9699,21 @@ __device__ inline void bs_cu_tile_step(const bs_cu_tile &t, const bs_device_step
     }
 }
 
-/* The part that tile number `piece` belongs to: sets the tile's rows. */
+/* The part that tile number `item` belongs to: sets the tile's rows. */
 __device__ inline const bs_device_part *bs_cu_find_part(const bs_cu_program &program, int32_t first, int32_t count,
-                                                        int32_t piece, bs_cu_tile *t)
+                                                        int32_t item, bs_cu_tile *t)
 {
     for (int32_t k = first; k < first + count; k++) {
         const bs_device_part *part = program.parts + k;
         t->domain = -1;
         const int32_t rows = bs_cu_count(*t, part->domain), tiles = (rows + part->tile_rows - 1) / part->tile_rows;
-        if (piece < tiles) {
+        if (item < tiles) {
             t->domain = part->domain;
-            t->first = piece * part->tile_rows;
+            t->first = item * part->tile_rows;
             t->rows = min(part->tile_rows, rows - t->first);
             return part;
         }
-        piece -= tiles;
+        item -= tiles;
     }
     return NULL;
 }
@@ -9725,8 +9725,8 @@ __global__ void __launch_bounds__(256, 1)
     bs_cu_tile t = bs_cu_everything(&program, shared);
     t.scratch = program.scratch_bytes ? program.scratch + blockIdx.x * program.scratch_bytes : shared + BS_CU_WORKSPACE;
     t.context = program.contexts + blockIdx.x * program.context_bytes;
-    for (int32_t piece = (int32_t)blockIdx.x;; piece += (int32_t)gridDim.x) {
-        const bs_device_part *part = bs_cu_failed(program) ? NULL : bs_cu_find_part(program, first, count, piece, &t);
+    for (int32_t item = (int32_t)blockIdx.x;; item += (int32_t)gridDim.x) {
+        const bs_device_part *part = bs_cu_failed(program) ? NULL : bs_cu_find_part(program, first, count, item, &t);
         if (!part)
             return;
         for (int32_t k = 0; k < part->count; k++)
@@ -9939,12 +9939,12 @@ extern "C" void bs_cuda_close(bs_device *device)
 #define BS_CUDA_SESSION
 
 /* ==== begin src/cuda/graph.cuh ================================================================ */
-/* graph.cuh - how the launches of a run reach the device: its *lowering*.
+/* graph.cuh - how the launches of a run reach the device: its *launch mode*.
  *
  *   STREAM       launch by launch. Branches without rows are launched too, and their blocks return.
  *   GRAPH        the same, captured once as a CUDA graph: one launch a run
- *   CONDITIONAL  captured, with an IF node around each stretch of launches that only paths take (CUDA 12.4)
- *   HOST         launch by launch; before such a stretch the host asks whether anybody takes it, and waits
+ *   CONDITIONAL  captured, with an IF node around each branch: launches that only paths take (CUDA 12.4)
+ *   HOST         launch by launch; before a branch the host asks whether it has rows, and waits
  *
  * All read the same counts in the device's memory, so results are the same bytes.
  *
@@ -9962,7 +9962,7 @@ extern "C" void bs_cuda_close(bs_device *device)
 
 /* ==== begin src/cuda/tables.cuh =============================================================== */
 /* tables.cuh - the tables of a run, written in pinned memory when extents or buffers change, and copied.
- * Relies on bind.cuh and lower_step.cuh. Must never write what a copy may still read. */
+ * Relies on bind.cuh and step.cuh. Must never write what a copy may still read. */
 #ifndef BS_CUDA_TABLES
 #define BS_CUDA_TABLES
 
@@ -9978,7 +9978,7 @@ extern "C" void bs_cuda_close(bs_device *device)
  * Nothing that one session queues, captures, records or waits for is another's: sessions of a device run side by side,
  * each on its caller's thread. Two whose caller names one stream follow each other there, launch by launch.
  * It all lies in the session's pinned bytes; prepared weights go to the device through there too.
- * Relies on device.cuh and lower_step.cuh. Must never allocate. */
+ * Relies on device.cuh and step.cuh. Must never allocate. */
 #ifndef BS_CUDA_STATE
 #define BS_CUDA_STATE
 
@@ -10006,7 +10006,7 @@ struct bs_device_session {
 #endif
     int32_t n_lanes;
     bool has_event, lowered, in_flight, any_staged, has_segments;
-    int32_t lowering; /* bs_lowering */
+    int32_t launch_mode; /* bs_launch_mode */
     bool capturing, replays, no_graph;
     cudaGraph_t graph;
     cudaGraphExec_t exec;
@@ -10174,7 +10174,7 @@ static bs_status bs_cu_state_open(bs_device *device, const bs_device_client *cli
     s->memory = memory;
     s->pinned = pinned;
     s->threads = BS_CU_THREADS;
-    s->lowering = client->plan->desc.lowering;
+    s->launch_mode = client->plan->desc.launch_mode;
     bs_cu_session_program(s);
     void *there = NULL;
     bs_status status = bs_cu_check(cudaSetDevice(s->device->index), "choosing the device", error);
@@ -10457,7 +10457,7 @@ static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
     s->lowered = s->any_staged = false;
     for (int32_t n = 1; n < c->graph->n_nodes; n++)
         bs_cu_locate(s, n);
-    bs_cu_lowering l;
+    bs_cu_tables l;
     memset(&l, 0, sizeof l);
     l.client = c;
     l.graph = c->graph;
@@ -10472,7 +10472,7 @@ static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
     l.steps = bs_cu_table<bs_device_step>(s, s->layout.steps_at);
     l.operands = bs_cu_table<bs_device_operand>(s, s->layout.operands_at);
     l.given = bs_cu_table<uint32_t>(s, s->layout.given_at);
-    bs_status status = bs_cu_lower(&l, &s->launches, bs_cu_table<bs_device_part>(s, s->layout.parts_at), error);
+    bs_status status = bs_cu_write_tables(&l, &s->launches, bs_cu_table<bs_device_part>(s, s->layout.parts_at), error);
     if (status != BS_OK)
         return status;
     bs_cu_write_domains(s);
@@ -10516,15 +10516,15 @@ static bs_status bs_cu_launched(bs_error *error)
 static bs_status bs_cu_rows(bs_device_session *s, int32_t domain, int32_t *first, int32_t *rows, bs_error *error)
 {
     const bs_domain *d = &s->client->graph->domains[domain];
-    int32_t *told = reinterpret_cast<int32_t *>(s->pinned + s->layout.learned);
+    int32_t *fetched = reinterpret_cast<int32_t *>(s->pinned + s->layout.fetched);
     *rows = s->client->domains[domain].count;
     *first = 0;
     if (d->kind != BS_DOMAIN_PATH)
         return BS_OK;
     const bs_status status = bs_cu_fetch(
-        s, told, s->program.decisions + bs_cu_decision_at(s, d->router)->offsets + 4 * (size_t)d->path, 8, error);
-    *first = told[0];
-    *rows = told[1] - told[0];
+        s, fetched, s->program.decisions + bs_cu_decision_at(s, d->router)->offsets + 4 * (size_t)d->path, 8, error);
+    *first = fetched[0];
+    *rows = fetched[1] - fetched[0];
     return status;
 }
 
@@ -10544,7 +10544,7 @@ static bs_status bs_cu_check_knob(bs_device_session *s, const bs_route_desc *des
                                   bs_error *error)
 {
     float knob;
-    uint8_t *here = s->pinned + s->layout.learned;
+    uint8_t *here = s->pinned + s->layout.fetched;
     const bs_status status = bs_cu_fetch(s, here, bs_cu_at<const void>(operand->base),
                                          sizeof knob, error);
     if (status != BS_OK)
@@ -10650,14 +10650,14 @@ static bs_status bs_cu_run_launch(bs_device_session *s, const bs_cu_launch *l, b
 
 #define BS_CU_CONDITIONAL (CUDART_VERSION >= 12040)
 
-/* Whether any step of a stretch has rows: 1 in *any, and for the node that decides by it. */
+/* Whether any step of a branch has rows: 1 in *any, and for the node that decides by it. */
 #if BS_CU_CONDITIONAL
 typedef cudaGraphConditionalHandle bs_cu_handle;
 #else
 typedef unsigned long long bs_cu_handle;
 #endif
 
-__global__ void bs_cu_anybody(BS_CU_ARGUMENT bs_cu_program program, int32_t first, int32_t count, int32_t *any,
+__global__ void bs_cu_any_rows(BS_CU_ARGUMENT bs_cu_program program, int32_t first, int32_t count, int32_t *any,
                               bs_cu_handle handle, bool decides)
 {
     const bs_cu_tile t = bs_cu_everything(&program, NULL);
@@ -10677,7 +10677,7 @@ __global__ void bs_cu_anybody(BS_CU_ARGUMENT bs_cu_program program, int32_t firs
 }
 
 /* How many launches from number `at` on are of steps on paths only, none of them a decision. */
-static int32_t bs_cu_stretch(const bs_device_session *s, int32_t at, int32_t end)
+static int32_t bs_cu_branch_length(const bs_device_session *s, int32_t at, int32_t end)
 {
     const bs_device_step *steps = bs_cu_table<bs_device_step>(s, s->layout.steps_at);
     int32_t count = 0;
@@ -10693,14 +10693,14 @@ static int32_t bs_cu_stretch(const bs_device_session *s, int32_t at, int32_t end
     return count;
 }
 
-/* Asks, on the device, whether any step of a stretch has rows. decides: for the node of `handle`. */
+/* Asks, on the device, whether any step of a branch has rows. decides: for the node of `handle`. */
 static bs_status bs_cu_ask_anybody(bs_device_session *s, int32_t at, int32_t count, bs_cu_handle handle, bool decides,
                                    bs_error *error)
 {
     int32_t steps = 0;
     for (int32_t k = at; k < at + count; k++)
         steps += s->launches.list[k].count;
-    BS_LAUNCH(bs_cu_anybody, 1, 64, 0, s->stream, s->program, s->launches.list[at].first, steps, s->program.status + 2,
+    BS_LAUNCH(bs_cu_any_rows, 1, 64, 0, s->stream, s->program, s->launches.list[at].first, steps, s->program.status + 2,
               handle, decides);
     return bs_cu_launched(error);
 }
@@ -10733,7 +10733,7 @@ static void bs_cu_drop_graph(bs_device_session *s)
 static bs_status bs_cu_capture_open(bs_device_session *s, bs_error *error)
 {
 #if BS_CU_CONDITIONAL
-    if (s->lowering == BS_LOWER_CONDITIONAL)
+    if (s->launch_mode == BS_LAUNCH_CONDITIONAL)
         return bs_cu_check(cudaStreamBeginCaptureToGraph(s->private_stream, s->graph, s->last ? &s->last : NULL, NULL,
                                                          s->last ? 1 : 0, cudaStreamCaptureModeThreadLocal),
                            "capturing", error);
@@ -10746,7 +10746,7 @@ static bs_status bs_cu_capture_close(bs_device_session *s, bs_error *error)
     cudaGraph_t captured = NULL;
     bs_status status = BS_OK;
 #if BS_CU_CONDITIONAL
-    if (s->lowering == BS_LOWER_CONDITIONAL) {
+    if (s->launch_mode == BS_LAUNCH_CONDITIONAL) {
         cudaStreamCaptureStatus active;
         const cudaGraphNode_t *nodes = NULL;
         size_t count = 0;
@@ -10763,7 +10763,7 @@ static bs_status bs_cu_capture_close(bs_device_session *s, bs_error *error)
 #endif
     const bs_status ended = bs_cu_check(cudaStreamEndCapture(s->private_stream, &captured), "capturing",
                                         status == BS_OK ? error : NULL);
-    if (s->lowering != BS_LOWER_CONDITIONAL)
+    if (s->launch_mode != BS_LAUNCH_CONDITIONAL)
         s->graph = captured;
     return status == BS_OK ? ended : status;
 }
@@ -10834,27 +10834,28 @@ static bs_status bs_cu_run_if(bs_device_session *s, int32_t at, int32_t count, b
 #endif
 
 /* The host waits for the answer. */
-static bs_status bs_cu_run_asked(bs_device_session *s, int32_t at, int32_t count, bs_error *error)
+static bs_status bs_cu_run_branch(bs_device_session *s, int32_t at, int32_t count, bs_error *error)
 {
-    int32_t *told = reinterpret_cast<int32_t *>(s->pinned + s->layout.learned);
+    int32_t *fetched = reinterpret_cast<int32_t *>(s->pinned + s->layout.fetched);
     bs_status status = bs_cu_ask_anybody(s, at, count, 0, false, error);
     if (status == BS_OK)
-        status = bs_cu_fetch(s, told, s->program.status + 2, sizeof *told, error);
-    return status == BS_OK && told[0] ? bs_cu_run_launches(s, at, at + count, error) : status;
+        status = bs_cu_fetch(s, fetched, s->program.status + 2, sizeof *fetched, error);
+    return status == BS_OK && fetched[0] ? bs_cu_run_launches(s, at, at + count, error) : status;
 }
 
-/* Launches [first, end) as the lowering says. */
+/* Launches [first, end) as the launch mode says. */
 static bs_status bs_cu_run_lowered(bs_device_session *s, int32_t first, int32_t end, bs_error *error)
 {
-    const bool asks = s->lowering == BS_LOWER_HOST, decides = s->lowering == BS_LOWER_CONDITIONAL && s->capturing;
+    const bool asks = s->launch_mode == BS_LAUNCH_HOST,
+               decides = s->launch_mode == BS_LAUNCH_CONDITIONAL && s->capturing;
     bs_status status = BS_OK;
     for (int32_t k = first; k < end && status == BS_OK;) {
-        const int32_t stretch = asks || decides ? bs_cu_stretch(s, k, end) : 0;
-        if (stretch == 0)
+        const int32_t branch = asks || decides ? bs_cu_branch_length(s, k, end) : 0;
+        if (branch == 0)
             status = bs_cu_run_launch(s, &s->launches.list[k], error);
         else
-            status = asks ? bs_cu_run_asked(s, k, stretch, error) : bs_cu_run_if(s, k, stretch, error);
-        k += stretch > 0 ? stretch : 1;
+            status = asks ? bs_cu_run_branch(s, k, branch, error) : bs_cu_run_if(s, k, branch, error);
+        k += branch > 0 ? branch : 1;
     }
     return status;
 }
@@ -10862,8 +10863,8 @@ static bs_status bs_cu_run_lowered(bs_device_session *s, int32_t first, int32_t 
 /* Whether this run is worth a graph: nothing asks the host in between, and it is like the last one. */
 static bool bs_cu_wants_graph(const bs_device_session *s, bool same)
 {
-    const bool wanted = s->lowering == BS_LOWER_GRAPH || s->lowering == BS_LOWER_CONDITIONAL ||
-                        (s->lowering == BS_LOWER_AUTO && same);
+    const bool wanted = s->launch_mode == BS_LAUNCH_GRAPH || s->launch_mode == BS_LAUNCH_CONDITIONAL ||
+                        (s->launch_mode == BS_LAUNCH_AUTO && same);
     if (!wanted || s->no_graph || bs_plan_streams(s->client->plan))
         return false;
     for (int32_t k = 0; k < s->launches.count; k++)
@@ -10876,7 +10877,7 @@ static bs_status bs_cu_graph_begin(bs_device_session *s, bs_error *error)
 {
     bs_status status = BS_OK;
 #if BS_CU_CONDITIONAL
-    if (s->lowering == BS_LOWER_CONDITIONAL)
+    if (s->launch_mode == BS_LAUNCH_CONDITIONAL)
         status = bs_cu_check(cudaGraphCreate(&s->graph, 0), "making a graph", error);
 #endif
     s->last = NULL;
@@ -10938,7 +10939,7 @@ static bs_status bs_cu_session_part(bs_device_session *s, int32_t part, bs_error
     const bs_part *p = &s->client->plan->parts[part];
     const int64_t tiles = bs_ceil_div(s->client->domains[p->domain].count,
                                       s->client->plan->domains[p->domain].tile_rows);
-    const bs_cu_launch l = {BS_CU_none, p->place, 1, 0, 0, (int32_t)tiles};
+    const bs_cu_launch l = {BS_CU_none, p->index, 1, 0, 0, (int32_t)tiles};
     return bs_cu_run_launch(s, &l, error);
 }
 
@@ -10957,28 +10958,28 @@ static bs_status bs_cu_session_learn(bs_device_session *s, int32_t router, int32
                                      bs_error *error)
 {
     const bs_device_decision *d = bs_cu_decision_at(s, router);
-    int32_t *told = reinterpret_cast<int32_t *>(s->pinned + s->layout.learned);
-    bs_status status = bs_cu_copy(s, told, s->program.status, 2 * sizeof *told, cudaMemcpyDeviceToHost,
+    int32_t *fetched = reinterpret_cast<int32_t *>(s->pinned + s->layout.fetched);
+    bs_status status = bs_cu_copy(s, fetched, s->program.status, 2 * sizeof *fetched, cudaMemcpyDeviceToHost,
                                   "copying the status from the device", error);
     if (status == BS_OK)
-        status = bs_cu_copy(s, told + 2, s->program.decisions + d->counts, (uint64_t)d->paths * sizeof *told,
+        status = bs_cu_copy(s, fetched + 2, s->program.decisions + d->counts, (uint64_t)d->paths * sizeof *fetched,
                             cudaMemcpyDeviceToHost, "copying a decision from the device", error);
     if (status == BS_OK)
         status = bs_cu_session_settle(s, error);
     if (status != BS_OK)
         return status;
-    memcpy(counts, told + 2, (size_t)d->paths * sizeof *counts);
-    *node = told[0] ? told[1] : *node;
-    return (bs_status)told[0];
+    memcpy(counts, fetched + 2, (size_t)d->paths * sizeof *counts);
+    *node = fetched[0] ? fetched[1] : *node;
+    return (bs_status)fetched[0];
 }
 
 static bs_status bs_cu_session_guess(bs_device_session *s, int32_t router, float *margins, bs_error *error)
 {
     const size_t bytes = (size_t)s->client->graph->routers[router].desc->paths * sizeof *margins;
-    float *told = reinterpret_cast<float *>(s->pinned + s->layout.learned);
-    const bs_status status = bs_cu_fetch(s, told, s->program.guesses, bytes, error);
+    float *fetched = reinterpret_cast<float *>(s->pinned + s->layout.fetched);
+    const bs_status status = bs_cu_fetch(s, fetched, s->program.guesses, bytes, error);
     if (status == BS_OK)
-        memcpy(margins, told, bytes);
+        memcpy(margins, fetched, bytes);
     return status;
 }
 
@@ -11083,14 +11084,14 @@ static bs_status bs_cu_session_end(bs_device_session *s, bs_error *error)
     return status == BS_OK ? marked : status;
 }
 
-static bs_status bs_cu_session_lower(bs_device_session *s, int32_t lowering, bs_error *error)
+static bs_status bs_cu_session_launch_mode(bs_device_session *s, int32_t launch_mode, bs_error *error)
 {
     const bs_status status = bs_cu_settle(s, error);
-    if (lowering == BS_LOWER_CONDITIONAL && !s->device->conditional)
+    if (launch_mode == BS_LAUNCH_CONDITIONAL && !s->device->conditional)
         return bs_fail(error, BS_ERROR_UNSUPPORTED,
                        "CUDA graphs cannot decide here: toolkit and driver of CUDA 12.4 are needed");
     bs_cu_drop_graph(s);
-    s->lowering = lowering;
+    s->launch_mode = launch_mode;
     s->no_graph = false;
     return status;
 }
@@ -11128,7 +11129,7 @@ static bs_status bs_cu_session_wait(bs_device_session *s, int32_t *node, bs_erro
     return (bs_status)said[0];
 }
 
-/* Of the device or of the caller: one piece. */
+/* Of the device or of the caller: one allocation. */
 static bs_status bs_cu_session_zero(bs_device_session *s, uint8_t *memory, uint64_t bytes)
 {
     void *there = bs_cu_there(memory);
@@ -11151,10 +11152,11 @@ static void bs_cu_session_close(bs_device_session *s)
     bs_cu_state_close(s);
 }
 
-const bs_device_api bs_cu_api = {bs_cu_state_open,    bs_cu_session_close, bs_cu_session_load,   bs_cu_session_loaded,
-                                 bs_cu_session_zero,  bs_cu_session_lower, bs_cu_session_begin,  bs_cu_session_run,
-                                 bs_cu_session_end,   bs_cu_session_wait,  bs_cu_session_part,   bs_cu_session_place,
-                                 bs_cu_session_learn, bs_cu_session_guess, bs_cu_session_settle, bs_cu_session_copy};
+const bs_device_api bs_cu_api = {
+    bs_cu_state_open,    bs_cu_session_close,       bs_cu_session_load,   bs_cu_session_loaded,
+    bs_cu_session_zero,  bs_cu_session_launch_mode, bs_cu_session_begin,  bs_cu_session_run,
+    bs_cu_session_end,   bs_cu_session_wait,        bs_cu_session_part,   bs_cu_session_place,
+    bs_cu_session_learn, bs_cu_session_guess,       bs_cu_session_settle, bs_cu_session_copy};
 
 #endif
 /* ==== end src/cuda/session.cuh ================================================================ */

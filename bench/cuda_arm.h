@@ -21,7 +21,7 @@ typedef struct cuda_part {
     void *inputs[CUDA_NET_INPUTS], *output;
 } cuda_part;
 
-/* desc: tier (CUDA or not), half, order, lowering ...; forces and tile come from the net, shared memory from `facts`
+/* desc: tier (CUDA or not), half, order, launch mode ...; forces and tile come from the net, shared memory from `facts`
  * where the tier is CUDA. stream: for all that run on the GPU. False: *error says why; cuda_part_close in any case. */
 bool cuda_part_open(cuda_part *part, const cuda_net *net, const bs_plan_desc *desc, bench_where where, void *stream,
                     bs_error *error);

@@ -20,7 +20,7 @@ typedef enum cuda_form {
     FORM_SERIAL = 8,   /* experts one after the other, f32 and half */
     /* buffers in pinned and in ordinary memory: in place and copied, where the GPU shares the CPU's memory */
     FORM_BUFFERS = 16,
-    FORM_CHOOSE = 32   /* every lowering */
+    FORM_CHOOSE = 32   /* every launch mode */
 } cuda_form;
 
 typedef struct cuda_case {

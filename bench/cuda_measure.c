@@ -139,21 +139,21 @@ static void json_arm(const cuda_line *line, int32_t i, const timing *t, const li
     follows = true;
 }
 
-/* Every lowering of the arm, by the library's own choice; the results must stay what they are. */
+/* Every launch mode of the arm, by the library's own choice; the results must stay what they are. */
 static bool choose(cuda_line *line, int32_t i, timing *t, const cuda_options *o)
 {
-    uint64_t ns[BS_LOWER_COUNT];
-    bs_lowering best;
+    uint64_t ns[BS_LAUNCH_COUNT];
+    bs_launch_mode best;
     if (bs_cuda_choose(line->arms[i].parts[0].session, o->timed ? CHOOSE_RUNS : 1, &best, ns, &line->errors[i]) !=
         BS_OK) {
         printf("  %-28s %s\n", line->arms[i].name, line->errors[i].message);
         return false;
     }
     if (o->timed) {
-        printf("  %-28s", "  lowerings, ms a run:");
-        for (int32_t k = 0; k < BS_LOWER_COUNT; k++)
+        printf("  %-28s", "  launch modes, ms a run:");
+        for (int32_t k = 0; k < BS_LAUNCH_COUNT; k++)
             if (ns[k])
-                printf(" %s%s %.4f", bs_lowering_name((bs_lowering)k), k == (int32_t)best ? "*" : "",
+                printf(" %s%s %.4f", bs_launch_mode_name((bs_launch_mode)k), k == (int32_t)best ? "*" : "",
                        1e-6 * (double)ns[k]);
         printf("\n");
     }

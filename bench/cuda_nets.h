@@ -68,10 +68,10 @@ typedef struct cuda_copy_desc {
 } cuda_copy_desc;
 bool cuda_net_copy(cuda_net *net, const cuda_copy_desc *desc);
 
-/* Stages of `layers` 3x3 convolutions, an exit before each but the first: a cell leaves where its score says so. Scores
- * are an input, so that the depth is chosen: cells leave after `depth` stages. */
+/* Phases of `layers` 3x3 convolutions, an exit before each but the first: a cell leaves where its score says so. Scores
+ * are an input, so that the depth is chosen: cells leave after `depth` phases. */
 typedef struct cuda_exits_desc {
-    int32_t cells, channels, side, stages, layers, depth;
+    int32_t cells, channels, side, phases, layers, depth;
 } cuda_exits_desc;
 bool cuda_net_exits(cuda_net *net, const cuda_exits_desc *desc);
 

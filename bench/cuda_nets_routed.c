@@ -209,32 +209,32 @@ bool cuda_net_copy(cuda_net *net, const cuda_copy_desc *d)
 
 /* ---------------------------------------------------------------------------------------------------------- exits */
 
-static bs_value stage_of(cuda_net *net, bs_value x, int32_t stage, const cuda_exits_desc *d)
+static bs_value phase_of(cuda_net *net, bs_value x, int32_t phase, const cuda_exits_desc *d)
 {
     char name[48];
     for (int32_t l = 0; l < d->layers; l++) {
-        snprintf(name, sizeof name, "stage%d.%d", (int)stage, (int)l);
+        snprintf(name, sizeof name, "phase%d.%d", (int)phase, (int)l);
         x = cuda_net_conv(net, x, name, d->channels, d->channels, BS_RELU, 1.4f);
     }
     return x;
 }
 
-/* What a cell becomes from `stage` on: it leaves, or goes through the stage and on. scores: of its own cells. */
-static bs_value exits_from(cuda_net *net, bs_value x, bs_value scores, int32_t stage, const cuda_exits_desc *d)
+/* What a cell becomes from `phase` on: it leaves, or goes through the phase and on. scores: of its own cells. */
+static bs_value exits_from(cuda_net *net, bs_value x, bs_value scores, int32_t phase, const cuda_exits_desc *d)
 {
     char name[2][32];
-    if (stage == d->stages)
+    if (phase == d->phases)
         return x;
-    snprintf(name[0], sizeof name[0], "exit%d", (int)stage);
-    snprintf(name[1], sizeof name[1], "stage%d", (int)stage);
-    const bs_value score = bs_slice(net->graph, scores, &(bs_slice_desc){.start = stage - 1, .length = 1});
+    snprintf(name[0], sizeof name[0], "exit%d", (int)phase);
+    snprintf(name[1], sizeof name[1], "phase%d", (int)phase);
+    const bs_value score = bs_slice(net->graph, scores, &(bs_slice_desc){.start = phase - 1, .length = 1});
     const bs_router route = bs_route(
         net->graph, score, (bs_value){0},
         &(bs_route_desc){.name = name[0], .protocol = BS_ROUTE_BINARY, .paths = 2, .threshold = 0.5f});
     bs_value out[2] = {bs_scatter(net->graph, route, 0, x), {0}};
     bs_block_begin(net->graph, name[1]);
-    const bs_value y = stage_of(net, bs_scatter(net->graph, route, 1, x), stage, d);
-    out[1] = exits_from(net, y, bs_scatter(net->graph, route, 1, scores), stage + 1, d);
+    const bs_value y = phase_of(net, bs_scatter(net->graph, route, 1, x), phase, d);
+    out[1] = exits_from(net, y, bs_scatter(net->graph, route, 1, scores), phase + 1, d);
     bs_block_end(net->graph);
     return bs_gather(net->graph, route, out, (bs_value){0}, NULL);
 }
@@ -242,24 +242,24 @@ static bs_value exits_from(cuda_net *net, bs_value x, bs_value scores, int32_t s
 bool cuda_net_exits(cuda_net *net, const cuda_exits_desc *d)
 {
     char name[40];
-    snprintf(name, sizeof name, "exits %d of %d", (int)d->depth, (int)d->stages);
-    if (!cuda_net_begin(net, name, d->stages * (d->layers + 12) + 64))
+    snprintf(name, sizeof name, "exits %d of %d", (int)d->depth, (int)d->phases);
+    if (!cuda_net_begin(net, name, d->phases * (d->layers + 12) + 64))
         return false;
     const bs_value x = bs_rows(net->graph,
                                bs_input(net->graph, "x", BS_F32, BS_SHAPE4(d->cells, d->channels, d->side, d->side)),
                                (bs_value){0});
     const bs_value scores = bs_rows(net->graph,
-                                    bs_input(net->graph, "scores", BS_F32, BS_SHAPE2(d->cells, d->stages - 1)), x);
-    const bs_value y = exits_from(net, stage_of(net, x, 0, d), scores, 1, d);
+                                    bs_input(net->graph, "scores", BS_F32, BS_SHAPE2(d->cells, d->phases - 1)), x);
+    const bs_value y = exits_from(net, phase_of(net, x, 0, d), scores, 1, d);
     bs_output(net->graph, "y", bs_collect(net->graph, y));
     cuda_net_input(net, "x", cuda_net_buffer(BS_F32, 4, d->cells, d->channels, d->side, d->side));
-    float *to = cuda_net_input(net, "scores", cuda_net_buffer(BS_F32, 2, d->cells, d->stages - 1, 0, 0));
-    for (int32_t i = 0; to && i < d->cells * (d->stages - 1); i++)
-        to[i] = i % (d->stages - 1) + 1 >= d->depth ? 1.0f : 0.0f;
+    float *to = cuda_net_input(net, "scores", cuda_net_buffer(BS_F32, 2, d->cells, d->phases - 1, 0, 0));
+    for (int32_t i = 0; to && i < d->cells * (d->phases - 1); i++)
+        to[i] = i % (d->phases - 1) + 1 >= d->depth ? 1.0f : 0.0f;
     cuda_net_output(net, "y", cuda_net_buffer(BS_F32, 4, d->cells, d->channels, d->side, d->side));
     net->flops = 18.0 * d->cells * d->depth * d->layers * d->channels * d->channels * d->side * d->side;
     if (!cuda_net_ready(net))
         return false;
-    net->weight_bytes = net->weight_bytes / d->stages * d->depth;
+    net->weight_bytes = net->weight_bytes / d->phases * d->depth;
     return true;
 }

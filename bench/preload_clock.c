@@ -52,7 +52,7 @@ static void take_speculative(preload_clock *c, const bs_replay_result *r, double
     }
 }
 
-/* The same trace with every look-ahead right: what the next visit of its stage will in fact need. */
+/* The same trace with every look-ahead right: what the next visit of its phase will in fact need. */
 static bool replay_told(const bs_trace *trace, const bs_replay_desc *desc, bs_replay_result *out, bs_error *error)
 {
     bs_trace told = *trace;
@@ -69,13 +69,13 @@ static bool replay_told(const bs_trace *trace, const bs_replay_desc *desc, bs_re
         visits[k].n_guesses = 0;
         if (trace->visits[k].n_guesses == 0)
             continue;
-        const int32_t stage = trace->guesses[trace->visits[k].first_guess].stage;
+        const int32_t phase = trace->guesses[trace->visits[k].first_guess].phase;
         int32_t next = k;
-        while (next < trace->n_visits && trace->visits[next].stage != stage)
+        while (next < trace->n_visits && trace->visits[next].phase != phase)
             next++;
         for (int32_t i = 0; next < trace->n_visits && i < trace->visits[next].n_uses && (size_t)told.n_guesses < most;
              i++)
-            guesses[told.n_guesses++] = (bs_trace_guess){stage, trace->uses[trace->visits[next].first_use + i].unit, 0};
+            guesses[told.n_guesses++] = (bs_trace_guess){phase, trace->uses[trace->visits[next].first_use + i].unit, 0};
         visits[k].n_guesses = told.n_guesses - visits[k].first_guess;
     }
     ok = ok && replay(&told, desc, out, error);
@@ -156,8 +156,8 @@ bool preload_replay_profile(const uint8_t *profile, size_t bytes, const preload_
 
 typedef struct maker {
     bs_trace_unit units[UNITS];
-    bs_trace_stage stages[CHAIN];
-    int32_t stage_units[UNITS];
+    bs_trace_phase phases[CHAIN];
+    int32_t phase_units[UNITS];
     bs_trace_visit visits[RUNS * CHAIN];
     bs_trace_use uses[RUNS * CHAIN];
     bs_trace_guess guesses[RUNS * CHAIN];
@@ -165,30 +165,30 @@ typedef struct maker {
     uint32_t drawn;
 } maker;
 
-static void make_stages(maker *m, int32_t stages, int32_t units, bool routed)
+static void make_phases(maker *m, int32_t phases, int32_t units, bool routed)
 {
     m->drawn = 0;
-    for (int32_t u = 0; u < stages * units; u++) {
+    for (int32_t u = 0; u < phases * units; u++) {
         m->units[u] = (bs_trace_unit){"", UNIT_BYTES, UNIT_BYTES};
         snprintf(m->units[u].name, sizeof m->units[u].name, "u%d", (int)u);
-        m->stage_units[u] = u;
+        m->phase_units[u] = u;
     }
-    for (int32_t j = 0; j < stages; j++)
-        m->stages[j] = (bs_trace_stage){routed ? j + 1 : 0, j * units, units};
-    m->trace = (bs_trace){.n_units = stages * units,
-                          .n_stages = stages,
-                          .n_stage_units = stages * units,
+    for (int32_t j = 0; j < phases; j++)
+        m->phases[j] = (bs_trace_phase){routed ? j + 1 : 0, j * units, units};
+    m->trace = (bs_trace){.n_units = phases * units,
+                          .n_phases = phases,
+                          .n_phase_units = phases * units,
                           .units = m->units,
-                          .stages = m->stages,
-                          .stage_units = m->stage_units,
+                          .phases = m->phases,
+                          .phase_units = m->phase_units,
                           .visits = m->visits,
                           .uses = m->uses,
                           .guesses = m->guesses};
 }
 
-static void make_visit(maker *m, int32_t stage, uint64_t before_ns)
+static void make_visit(maker *m, int32_t phase, uint64_t before_ns)
 {
-    m->visits[m->trace.n_visits++] = (bs_trace_visit){stage, m->trace.n_uses, 0, m->trace.n_guesses, 0, before_ns};
+    m->visits[m->trace.n_visits++] = (bs_trace_visit){phase, m->trace.n_uses, 0, m->trace.n_guesses, 0, before_ns};
 }
 
 static void make_use(maker *m, int32_t unit, uint64_t compute_ns)
@@ -200,13 +200,13 @@ static void make_use(maker *m, int32_t unit, uint64_t compute_ns)
 static double draw(maker *m) { return (double)preload_random(m->drawn++) / 4294967296.0; }
 
 /* Zipf's law: rank r with probability in proportion to 1 / r. */
-static int32_t draw_zipf(maker *m, int32_t stage)
+static int32_t draw_zipf(maker *m, int32_t phase)
 {
     double left = draw(m) * 3.3807289932289932; /* sum of 1 / r up to EXPERTS */
     int32_t rank = 0;
     while (rank < EXPERTS - 1 && left > 1.0 / (rank + 1))
         left -= 1.0 / ++rank;
-    return (rank * 5 + stage * 3) % EXPERTS;
+    return (rank * 5 + phase * 3) % EXPERTS;
 }
 
 typedef enum made_kind {
@@ -220,10 +220,10 @@ typedef enum made_kind {
     MADE_KINDS
 } made_kind;
 
-static int32_t draw_expert(maker *m, made_kind kind, int32_t stage, int32_t before)
+static int32_t draw_expert(maker *m, made_kind kind, int32_t phase, int32_t before)
 {
     if (kind == MADE_ZIPF)
-        return draw_zipf(m, stage);
+        return draw_zipf(m, phase);
     if (kind == MADE_MARKOV && draw(m) < 0.8)
         return (before * 7 + 3) % EXPERTS;
     return (int32_t)(draw(m) * EXPERTS);
@@ -234,16 +234,16 @@ static void make_guesses(maker *m, double right_share)
 {
     for (int32_t k = 1; k < m->trace.n_visits; k++) {
         bs_trace_visit *v = &m->visits[k];
-        const int32_t stage = v->stage;
-        if (stage == 0)
+        const int32_t phase = v->phase;
+        if (phase == 0)
             continue;
         v[0].first_guess = m->trace.n_guesses;
         v[-1].n_guesses = TOP; /* known before the visit in front of it begins */
         v[-1].first_guess = m->trace.n_guesses;
         for (int32_t i = 0; i < TOP; i++) {
             const int32_t right = m->uses[v->first_use + i].unit,
-                          other = stage * EXPERTS + (right + 1 + (int32_t)(draw(m) * (EXPERTS - 1))) % EXPERTS;
-            m->guesses[m->trace.n_guesses++] = (bs_trace_guess){stage, draw(m) < right_share ? right : other, 0};
+                          other = phase * EXPERTS + (right + 1 + (int32_t)(draw(m) * (EXPERTS - 1))) % EXPERTS;
+            m->guesses[m->trace.n_guesses++] = (bs_trace_guess){phase, draw(m) < right_share ? right : other, 0};
         }
     }
 }
@@ -251,16 +251,16 @@ static void make_guesses(maker *m, double right_share)
 static void make_routed(maker *m, made_kind kind)
 {
     int32_t chosen[TOP] = {0, 1};
-    make_stages(m, LAYERS, EXPERTS, true);
+    make_phases(m, LAYERS, EXPERTS, true);
     for (int32_t k = 0; k < RUNS * LAYERS; k++) {
-        const int32_t stage = k % LAYERS;
-        make_visit(m, stage, COMPUTE_NS / 4);
+        const int32_t phase = k % LAYERS;
+        make_visit(m, phase, COMPUTE_NS / 4);
         for (int32_t i = 0; i < TOP; i++) {
-            int32_t expert = draw_expert(m, kind, stage, chosen[i]);
+            int32_t expert = draw_expert(m, kind, phase, chosen[i]);
             while (i > 0 && expert == chosen[0])
-                expert = draw_expert(m, kind == MADE_MARKOV ? MADE_UNIFORM : kind, stage, chosen[i]);
+                expert = draw_expert(m, kind == MADE_MARKOV ? MADE_UNIFORM : kind, phase, chosen[i]);
             chosen[i] = expert;
-            make_use(m, stage * EXPERTS + expert, COMPUTE_NS);
+            make_use(m, phase * EXPERTS + expert, COMPUTE_NS);
         }
     }
     if (kind == MADE_UNIFORM_TOLD || kind == MADE_UNIFORM_WRONG)
@@ -269,7 +269,7 @@ static void make_routed(maker *m, made_kind kind)
 
 static void make_cyclic(maker *m)
 {
-    make_stages(m, 1, EXPERTS + 1, true);
+    make_phases(m, 1, EXPERTS + 1, true);
     for (int32_t k = 0; k < RUNS * LAYERS; k++) {
         make_visit(m, 0, COMPUTE_NS / 4);
         make_use(m, k % (EXPERTS + 1), COMPUTE_NS);
@@ -279,7 +279,7 @@ static void make_cyclic(maker *m)
 static void make_static(maker *m, const preload_speed *speed)
 {
     const double read_ns = UNIT_BYTES * 1e9 / (double)speed->bytes_per_second + 4.0 * (double)speed->latency_ns;
-    make_stages(m, CHAIN, 1, false);
+    make_phases(m, CHAIN, 1, false);
     for (int32_t k = 0; k < RUNS * CHAIN; k++) {
         make_visit(m, k % CHAIN, 0);
         make_use(m, k % CHAIN, (uint64_t)read_ns);

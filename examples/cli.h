@@ -40,7 +40,7 @@ const char *cli_size(uint64_t bytes);
 /* Room for one more item of `size` bytes behind `count`; false when memory is out. */
 bool cli_grow(void **items, size_t *room, size_t count, size_t size);
 
-/* What the plan streams: units, stages, sizes. Returns the exit status. */
+/* What the plan streams: units, phases, sizes. Returns the exit status. */
 int cli_stream(const bs_plan *plan);
 
 /* The image of a plan, to a file of its own. It is opened before anything is printed: what is refused prints nothing.

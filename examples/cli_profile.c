@@ -22,7 +22,7 @@ static const char profile_usage[] =
 static const char trace_usage[] =
     "usage: brainstorm trace PROFILE OUT.json\n"
     "\n"
-    "Writes a profile as a Chrome trace, to be opened in ui.perfetto.dev or chrome://tracing: runs, stages, uses and\n"
+    "Writes a profile as a Chrome trace, to be opened in ui.perfetto.dev or chrome://tracing: runs, phases, uses and\n"
     "stalls on one track, reads and packing on one for each lane, arrows from what was guessed to its use.\n";
 
 static uint64_t all_uses(const profile_facts *f) { return f->uses[0] + f->uses[1] + f->uses[2]; }
@@ -82,14 +82,14 @@ static void print_pairs(const profile_facts *f)
     }
 }
 
-static void print_stages(const profile_facts *f)
+static void print_phases(const profile_facts *f)
 {
     printf("\nunits needed at once\n");
-    for (int32_t i = 0; i < f->file.stages; i++) {
+    for (int32_t i = 0; i < f->file.phases; i++) {
         const facts_spread *s = &f->units_a_visit[i];
-        const int32_t router = f->trace.stages[i].router;
-        printf("  stage %-3d %-24.24s of %3d units: mean %6.2f, 95 %% within %g, most %g, %" PRIu64 " visits\n", (int)i,
-               router ? f->routers[router - 1].facts.name : "(always)", (int)f->trace.stages[i].n_units, s->mean,
+        const int32_t router = f->trace.phases[i].router;
+        printf("  phase %-3d %-24.24s of %3d units: mean %6.2f, 95 %% within %g, most %g, %" PRIu64 " visits\n", (int)i,
+               router ? f->routers[router - 1].facts.name : "(always)", (int)f->trace.phases[i].n_units, s->mean,
                s->p95, s->most, s->count);
     }
     printf("  a run: %.2f distinct units (95 %% within %g); its cycle is %s (95 %% within %s) of %s\n",
@@ -162,7 +162,7 @@ static void print_profile(const profile_facts *f, const char *path)
     if (f->file.units == 0)
         return;
     print_streaming(f);
-    print_stages(f);
+    print_phases(f);
     print_budgets(f);
 }
 
@@ -223,7 +223,7 @@ static void json_profile(const profile_facts *f)
         json_router(&f->routers[i]);
     }
     printf("],\n  \"units_a_visit\": [");
-    for (int32_t i = 0; i < f->file.stages; i++) {
+    for (int32_t i = 0; i < f->file.phases; i++) {
         printf(i ? ",\n    " : "\n    ");
         json_spread(&f->units_a_visit[i]);
     }

@@ -1,4 +1,4 @@
-/* cli_stream.c: what `brainstorm plan --slots` tells of streaming: units, stages, sizes.
+/* cli_stream.c: what `brainstorm plan --slots` tells of streaming: units, phases, sizes.
  * Owns: the tables. Relies on: cli.h. Must never: need weights. */
 #include "cli.h"
 
@@ -17,21 +17,21 @@ static void print_units(const bs_plan *plan, const bs_stream_plan *stream)
     }
 }
 
-static bool print_stages(const bs_plan *plan, const bs_stream_plan *stream)
+static bool print_phases(const bs_plan *plan, const bs_stream_plan *stream)
 {
-    bs_stream_stage_facts stage;
+    bs_stream_phase_facts phase;
     int32_t *units = malloc((size_t)(stream->units + 1) * sizeof *units);
     if (!units)
         return false;
     printf("\nstages (in the order of a run)\n");
-    for (int32_t s = 0; s < stream->stages && bs_plan_stage_get(plan, s, &stage, NULL) == BS_OK; s++) {
-        if (stage.router)
-            printf("%4d  what router %d chose of units", (int)s, (int)stage.router);
+    for (int32_t s = 0; s < stream->phases && bs_plan_phase_get(plan, s, &phase, NULL) == BS_OK; s++) {
+        if (phase.router)
+            printf("%4d  what router %d chose of units", (int)s, (int)phase.router);
         else
             printf("%4d  always units", (int)s);
-        if (stage.n_units <= stream->units)
-            bs_plan_stage_get(plan, s, &stage, units);
-        for (int32_t k = 0; stage.n_units <= stream->units && k < stage.n_units; k++)
+        if (phase.n_units <= stream->units)
+            bs_plan_phase_get(plan, s, &phase, units);
+        for (int32_t k = 0; phase.n_units <= stream->units && k < phase.n_units; k++)
             printf(" %d", (int)units[k]);
         printf("\n");
     }
@@ -51,7 +51,7 @@ int cli_stream(const bs_plan *plan)
            (unsigned long long)stream.slot_bytes, 100.0 * (double)stream.slot_bytes / (double)stream.all_bytes,
            (unsigned long long)stream.all_bytes, (unsigned long long)stream.least_bytes);
     print_units(plan, &stream);
-    if (print_stages(plan, &stream))
+    if (print_phases(plan, &stream))
         return EXIT_SUCCESS;
-    return cli_fail(&(bs_error){.message = "no memory to list stages"});
+    return cli_fail(&(bs_error){.message = "no memory to list phases"});
 }

@@ -13,10 +13,10 @@ enum { DEVICE_ARENA_BYTES = 512 }; /* bs_cuda_open takes some 200 */
 device_taken device_options_value(device_options *o, const char *name, const char *value, char *message, size_t bytes)
 {
     static const char *const names[] = {"cpu", "cuda", NULL};
-    static const char *const lowerings[] = {"auto", "stream", "graph", "conditional", "host", NULL};
-    if (strcmp(name, "--lowering") == 0) {
-        o->lowering = word_name(value, lowerings);
-        if (o->lowering >= 0)
+    static const char *const launch_modes[] = {"auto", "stream", "graph", "conditional", "host", NULL};
+    if (strcmp(name, "--launch") == 0) {
+        o->launch_mode = word_name(value, launch_modes);
+        if (o->launch_mode >= 0)
             return DEVICE_TAKEN;
         snprintf(message, bytes, "%s %.60s: expected auto, stream, graph, conditional or host", name, value);
         return DEVICE_WRONG;
@@ -48,8 +48,8 @@ const char *device_options_wrong(const device_options *o)
 {
     if (o->half && !o->cuda)
         return "--half is for --device cuda";
-    if ((o->copy || o->lowering) && !o->cuda)
-        return o->copy ? "--copy is for --device cuda" : "--lowering is for --device cuda";
+    if ((o->copy || o->launch_mode) && !o->cuda)
+        return o->copy ? "--copy is for --device cuda" : "--launch is for --device cuda";
     return o->fallback && !o->cuda ? "--fallback is for --device cuda" : NULL;
 }
 
@@ -115,7 +115,7 @@ bool device_find(device_tools *gpu, const device_options *o, bs_error *error)
     gpu->used = device_facts(0, &gpu->facts, error);
     gpu->half = gpu->used && o->half;
     gpu->in_place = gpu->used && gpu->facts.integrated && !o->copy;
-    gpu->lowering = gpu->used ? o->lowering : BS_LOWER_AUTO;
+    gpu->launch_mode = gpu->used ? o->launch_mode : BS_LAUNCH_AUTO;
     if (gpu->used || !o->fallback)
         return gpu->used;
     snprintf(gpu->fallback, sizeof gpu->fallback, "%s; the CPU computes", error->message);
@@ -134,7 +134,7 @@ void device_plan(const device_tools *gpu, bs_plan_desc *desc)
     desc->tier = BS_TIER_CUDA;
     desc->half = gpu->half;
     desc->in_place = gpu->in_place;
-    desc->lowering = gpu->lowering;
+    desc->launch_mode = gpu->launch_mode;
     desc->shared_bytes = gpu->facts.shared_bytes;
 }
 

@@ -26,13 +26,13 @@
 #define DEVICE_OPTIONS_USAGE                                                                              \
     "  --device D        cpu | cuda: who computes; cuda: the first GPU [cpu]\n"                           \
     "  --half            cuda: keep weights and intermediate results in f16\n"                            \
-    "  --lowering L      cuda: auto | stream | graph | conditional | host: how kernels are launched [auto]\n" \
+    "  --launch L      cuda: auto | stream | graph | conditional | host: how kernels are launched [auto]\n" \
     "  --copy            cuda: copy to memory of its own even where the GPU shares the CPU's\n"           \
     "  --fallback        cuda: where there is no GPU, say so and let the CPU compute\n"
 
 typedef struct device_options {
     bool cuda, half, fallback, copy;
-    int32_t lowering; /* bs_lowering */
+    int32_t launch_mode; /* bs_launch_mode */
 } device_options;
 
 typedef enum device_taken { DEVICE_OTHER, DEVICE_TAKEN, DEVICE_WRONG } device_taken;
@@ -49,7 +49,7 @@ const char *device_options_wrong(const device_options *o);
 typedef struct device_tools {
     bool used;           /* a GPU computes */
     bool half, in_place;
-    int32_t lowering;
+    int32_t launch_mode;
     bs_cuda_facts facts; /* of it */
     bs_arena memory;     /* of the device */
     bs_device *device;   /* for bs_session_desc; NULL before device_open, and for a CPU */

@@ -11,7 +11,7 @@
 /* What a profile says may be anything: sums end at the largest number. */
 static void add_to(uint64_t *sum, uint64_t n) { *sum = n > UINT64_MAX - *sum ? UINT64_MAX : *sum + n; }
 
-/* A number of each run, or of each visit of a stage. */
+/* A number of each run, or of each visit of a phase. */
 typedef struct sample {
     int32_t of;
     double value;
@@ -141,7 +141,7 @@ static void count_event(reading *r, const bs_event *e)
     switch (e->kind) {
     case BS_EVENT_RUN: end_run(r, e); break;
     case BS_EVENT_DECISION: count_decision(&f->routers[e->subject - 1], e, r->run); break;
-    case BS_EVENT_STAGE:
+    case BS_EVENT_PHASE:
         add_sample(r, &r->visits, e->subject, r->visit_units);
         r->visit_units = 0;
         r->visit++;
@@ -204,9 +204,9 @@ static void find_pairs(facts_router *a, const facts_router *b, uint64_t runs)
 
 /* ----------------------------------------------------------------------------------------------- look-ahead */
 
-/* Guesses wait by stage, as linked lists, until that stage is visited. */
+/* Guesses wait by phase, as linked lists, until that phase is visited. */
 typedef struct waiting {
-    int32_t *head; /* [stages] the latest guess; -1 */
+    int32_t *head; /* [phases] the latest guess; -1 */
     int32_t *next; /* [guesses] */
     int32_t *mark; /* [units] 1 + visit that used it */
 } waiting;
@@ -215,7 +215,7 @@ static void judge_guesses(profile_facts *f, waiting *w, int32_t index)
 {
     const bs_trace_visit *v = &f->trace.visits[index];
     bs_prediction *p = &f->look_ahead;
-    if (w->head[v->stage] < 0)
+    if (w->head[v->phase] < 0)
         return; /* nobody guessed */
     uint64_t needed = 0;
     for (int32_t i = v->first_use; i < v->first_use + v->n_uses; i++) {
@@ -223,7 +223,7 @@ static void judge_guesses(profile_facts *f, waiting *w, int32_t index)
         w->mark[f->trace.uses[i].unit] = index + 1;
     }
     p->needed += needed;
-    for (int32_t g = w->head[v->stage]; g >= 0; g = w->next[g]) {
+    for (int32_t g = w->head[v->phase]; g >= 0; g = w->next[g]) {
         const int32_t unit = f->trace.guesses[g].unit;
         if (unit < 0)
             continue; /* nothing was expected */
@@ -232,19 +232,19 @@ static void judge_guesses(profile_facts *f, waiting *w, int32_t index)
         if (w->mark[unit] == index + 1)
             w->mark[unit] = 0; /* once */
     }
-    w->head[v->stage] = -1;
+    w->head[v->phase] = -1;
 }
 
 static void count_guesses(profile_facts *f, waiting *w)
 {
     const bs_trace *t = &f->trace;
-    for (int32_t i = 0; i < t->n_stages; i++)
+    for (int32_t i = 0; i < t->n_phases; i++)
         w->head[i] = -1;
     for (int32_t i = 0; i < t->n_visits; i++) {
         const bs_trace_visit *v = &t->visits[i];
         for (int32_t g = v->first_guess; g < v->first_guess + v->n_guesses; g++) {
-            w->next[g] = w->head[t->guesses[g].stage];
-            w->head[t->guesses[g].stage] = g;
+            w->next[g] = w->head[t->guesses[g].phase];
+            w->head[t->guesses[g].phase] = g;
         }
         judge_guesses(f, w, i);
     }
@@ -253,7 +253,7 @@ static void count_guesses(profile_facts *f, waiting *w)
 static bool look_ahead(profile_facts *f)
 {
     const bs_trace *t = &f->trace;
-    waiting w = {malloc((size_t)(t->n_stages + 1) * sizeof *w.head),
+    waiting w = {malloc((size_t)(t->n_phases + 1) * sizeof *w.head),
                  malloc(((size_t)t->n_guesses + 1) * sizeof *w.next), calloc((size_t)t->n_units + 1, sizeof *w.mark)};
     const bool good = w.head && w.next && w.mark;
     if (good)
@@ -339,7 +339,7 @@ static bool make_joints(profile_facts *f)
 static bool make_routers(profile_facts *f, const bs_profile_reader *profile)
 {
     f->routers = calloc((size_t)f->file.routers + 1, sizeof *f->routers);
-    f->units_a_visit = calloc((size_t)f->file.stages + 1, sizeof *f->units_a_visit);
+    f->units_a_visit = calloc((size_t)f->file.phases + 1, sizeof *f->units_a_visit);
     if (!f->routers || !f->units_a_visit)
         return false;
     int64_t paths = 0;

@@ -48,7 +48,7 @@ typedef struct profile_facts {
     uint64_t loads, guessed_loads, evictions, dropped_loads, lost;
     facts_router *routers;
     facts_spread units_a_run, bytes_a_run;
-    facts_spread *units_a_visit; /* [stages] */
+    facts_spread *units_a_visit; /* [phases] */
     bs_prediction look_ahead;
     facts_budget budgets[FACTS_BUDGETS];
     int32_t knee;       /* of budgets; -1 none */

@@ -195,7 +195,7 @@ static void json_counts(FILE *file, const stream_facts *facts)
         const char *key;
         uint64_t value;
     } counts[] = {{"units", (uint64_t)p->units},
-                  {"stages", (uint64_t)p->stages},
+                  {"phases", (uint64_t)p->phases},
                   {"slot_bytes", p->slot_bytes},
                   {"least_bytes", p->least_bytes},
                   {"all_bytes", p->all_bytes},

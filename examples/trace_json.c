@@ -1,7 +1,7 @@
 /* trace_json.c: see trace_json.h.
  *
  * Slices of a track must nest, whatever the profile says. On the track of runs, uses and stalls come first, then the
- * stage around them, then the run around those, each stretched over what it holds and begun no earlier than the last
+ * phase around them, then the run around those, each stretched over what it holds and begun no earlier than the last
  * one ended. What overlaps its neighbour (paths computed at the same time) goes to a track beside. */
 #include "trace_json.h"
 
@@ -18,7 +18,7 @@ enum {
     HEADER_BYTES = 64,
     ROUTER_BYTES = 72,
     UNIT_BYTES = 88,
-    STAGE_BYTES = 8,
+    PHASE_BYTES = 8,
     EVENT_BYTES = sizeof(bs_event),
     MAX_RECORD_BYTES = 256,
     MAX_SKIP_BYTES = 4096,
@@ -36,14 +36,14 @@ typedef enum part {
     PART_HEADER_REST,
     PART_ROUTERS,
     PART_UNITS,
-    PART_STAGES,
-    PART_STAGE_UNITS,
+    PART_PHASES,
+    PART_PHASE_UNITS,
     PART_EVENTS
 } part;
 
 typedef struct named {
     char name[BS_MAX_NAME + 1];
-    int32_t router;                          /* of stages */
+    int32_t router;                          /* of phases */
     uint64_t read_ns;                        /* of units: when their last read began, on: */
     int32_t read_track;
     bool read, guessed;                      /* a read was shown; it was loaded because of a guess */
@@ -62,11 +62,11 @@ struct trace_json {
     size_t have;
     uint64_t skip; /* bytes to pass over */
     uint32_t event_bytes;
-    uint64_t stage_unit_bytes, header_rest;
-    named_table routers, units, stages;
+    uint64_t phase_unit_bytes, header_rest;
+    named_table routers, units, phases;
 
-    /* The track of runs: where it has come to, and the first start of what the next stage and the next run hold. */
-    uint64_t cursor, stage_floor, run_floor, stage_first, run_first;
+    /* The track of runs: where it has come to, and the first start of what the next phase and the next run hold. */
+    uint64_t cursor, phase_floor, run_floor, phase_first, run_first;
     uint64_t beside[BESIDE], lanes[LANES]; /* where those have come to */
     bool beside_named[BESIDE], lane_named[LANES];
     uint64_t uses[3], bytes_read, flows;
@@ -127,7 +127,7 @@ static int32_t place_leaf(trace_json *t, uint64_t *start, uint64_t *stop)
 {
     if (*start >= t->cursor) {
         t->cursor = *stop;
-        t->stage_first = smaller(t->stage_first, *start);
+        t->phase_first = smaller(t->phase_first, *start);
         t->run_first = smaller(t->run_first, *start);
         return 1;
     }
@@ -142,12 +142,12 @@ static int32_t place_leaf(trace_json *t, uint64_t *start, uint64_t *stop)
     return FIRST_BESIDE + i;
 }
 
-static void place_stage(trace_json *t, uint64_t *start, uint64_t *stop)
+static void place_phase(trace_json *t, uint64_t *start, uint64_t *stop)
 {
-    *start = larger(smaller(*start, t->stage_first), t->stage_floor);
+    *start = larger(smaller(*start, t->phase_first), t->phase_floor);
     *stop = larger(*stop, larger(*start, t->cursor));
-    t->cursor = t->stage_floor = *stop;
-    t->stage_first = none;
+    t->cursor = t->phase_floor = *stop;
+    t->phase_first = none;
     t->run_first = smaller(t->run_first, *start);
 }
 
@@ -155,8 +155,8 @@ static void place_run(trace_json *t, uint64_t *start, uint64_t *stop)
 {
     *start = larger(smaller(*start, t->run_first), t->run_floor);
     *stop = larger(*stop, larger(*start, t->cursor));
-    t->cursor = t->stage_floor = t->run_floor = *stop;
-    t->stage_first = t->run_first = none;
+    t->cursor = t->phase_floor = t->run_floor = *stop;
+    t->phase_first = t->run_first = none;
 }
 
 static int32_t lane_track(trace_json *t, int32_t lane)
@@ -204,7 +204,7 @@ static void show_use(trace_json *t, const bs_event *e, named *unit)
     const int32_t track = place_leaf(t, &start, &stop);
     const char *outcome = e->value <= BS_USE_MISS ? outcomes[e->value] : "?";
     slice(t, track, unit->name, "use", start, stop);
-    fprintf(t->file, ",\"args\":{\"unit\":%d,\"stage\":%d,\"outcome\":\"%s\"}", (int)e->subject, (int)e->index,
+    fprintf(t->file, ",\"args\":{\"unit\":%d,\"phase\":%d,\"outcome\":\"%s\"}", (int)e->subject, (int)e->index,
             outcome);
     end(t);
     if (e->value > BS_USE_MISS)
@@ -225,16 +225,16 @@ static void show_stall(trace_json *t, const bs_event *e, const named *unit)
     end(t);
 }
 
-static void show_stage(trace_json *t, const bs_event *e, const named *stage)
+static void show_phase(trace_json *t, const bs_event *e, const named *phase)
 {
     uint64_t start = e->start_ns, stop = e->end_ns;
     char name[BS_MAX_NAME + 32];
-    const int32_t router = stage->router;
-    snprintf(name, sizeof name, "stage %d", (int)e->subject);
+    const int32_t router = phase->router;
+    snprintf(name, sizeof name, "phase %d", (int)e->subject);
     if (router > 0 && (uint32_t)router <= t->routers.count)
-        snprintf(name, sizeof name, "stage %d of %s", (int)e->subject, t->routers.items[router - 1].name);
-    place_stage(t, &start, &stop);
-    slice(t, 1, name, "stage", start, stop);
+        snprintf(name, sizeof name, "phase %d of %s", (int)e->subject, t->routers.items[router - 1].name);
+    place_phase(t, &start, &stop);
+    slice(t, 1, name, "phase", start, stop);
     fprintf(t->file, ",\"args\":{\"units\":%" PRIu64 "}", e->value);
     end(t);
     counters(t, stop);
@@ -303,9 +303,9 @@ static void show(trace_json *t, bs_event *e)
         show_run(t, e);
     else if (e->kind == BS_EVENT_DROPPED)
         show_moment(t, e, 1, "events lost", "");
-    else if (e->kind == BS_EVENT_STAGE && e->subject >= 0 && (uint32_t)e->subject < t->stages.count)
-        show_stage(t, e, &t->stages.items[e->subject]);
-    else if (e->kind != BS_EVENT_STAGE && e->kind != BS_EVENT_DECISION && e->subject >= 0 &&
+    else if (e->kind == BS_EVENT_PHASE && e->subject >= 0 && (uint32_t)e->subject < t->phases.count)
+        show_phase(t, e, &t->phases.items[e->subject]);
+    else if (e->kind != BS_EVENT_PHASE && e->kind != BS_EVENT_DECISION && e->subject >= 0 &&
              (uint32_t)e->subject < t->units.count)
         show_of_unit(t, e, &t->units.items[e->subject]);
 }
@@ -337,14 +337,14 @@ static uint32_t u32_at(const uint8_t *record, size_t at)
 static bool take_header(trace_json *t)
 {
     const uint8_t *r = t->record;
-    const uint32_t header = u32_at(r, 8), stage_units = u32_at(r, 28);
+    const uint32_t header = u32_at(r, 8), phase_units = u32_at(r, 28);
     if (memcmp(r, "BSPF", 4) != 0 || u32_at(r, 4) != 1 || header < HEADER_BYTES || header > MAX_SKIP_BYTES)
         return false;
     t->event_bytes = u32_at(r, 12);
     t->routers.expected = u32_at(r, 16);
     t->units.expected = u32_at(r, 20);
-    t->stages.expected = u32_at(r, 24);
-    t->stage_unit_bytes = 4 * ((uint64_t)stage_units + stage_units % 2);
+    t->phases.expected = u32_at(r, 24);
+    t->phase_unit_bytes = 4 * ((uint64_t)phase_units + phase_units % 2);
     t->header_rest = header - HEADER_BYTES;
     return t->event_bytes >= EVENT_BYTES && t->event_bytes <= MAX_RECORD_BYTES;
 }
@@ -356,10 +356,10 @@ static bool take_named(trace_json *t, named_table *table)
     return table_add(table, &item);
 }
 
-static bool take_stage(trace_json *t)
+static bool take_phase(trace_json *t)
 {
     const named item = {.router = (int32_t)u32_at(t->record, 0)};
-    return table_add(&t->stages, &item);
+    return table_add(&t->phases, &item);
 }
 
 static bool take_record(trace_json *t)
@@ -369,7 +369,7 @@ static bool take_record(trace_json *t)
     case PART_HEADER: return take_header(t);
     case PART_ROUTERS: return take_named(t, &t->routers);
     case PART_UNITS: return take_named(t, &t->units);
-    case PART_STAGES: return take_stage(t);
+    case PART_PHASES: return take_phase(t);
     case PART_EVENTS:
         memcpy(&event, t->record, sizeof event);
         show(t, &event);
@@ -382,15 +382,15 @@ static bool take_record(trace_json *t)
 static size_t record_bytes(trace_json *t)
 {
     for (;;) {
-        const named_table *of = t->part == PART_ROUTERS ? &t->routers : t->part == PART_UNITS ? &t->units : &t->stages;
+        const named_table *of = t->part == PART_ROUTERS ? &t->routers : t->part == PART_UNITS ? &t->units : &t->phases;
         if (t->part == PART_HEADER)
             return HEADER_BYTES;
         if (t->part == PART_EVENTS)
             return t->event_bytes;
-        if ((t->part == PART_ROUTERS || t->part == PART_UNITS || t->part == PART_STAGES) && of->count < of->expected)
-            return t->part == PART_ROUTERS ? ROUTER_BYTES : t->part == PART_UNITS ? UNIT_BYTES : STAGE_BYTES;
+        if ((t->part == PART_ROUTERS || t->part == PART_UNITS || t->part == PART_PHASES) && of->count < of->expected)
+            return t->part == PART_ROUTERS ? ROUTER_BYTES : t->part == PART_UNITS ? UNIT_BYTES : PHASE_BYTES;
         t->part = (part)(t->part + 1);
-        t->skip = t->part == PART_HEADER_REST ? t->header_rest : t->part == PART_STAGE_UNITS ? t->stage_unit_bytes : 0;
+        t->skip = t->part == PART_HEADER_REST ? t->header_rest : t->part == PART_PHASE_UNITS ? t->phase_unit_bytes : 0;
         if (t->skip > 0)
             return 0;
     }
@@ -444,7 +444,7 @@ trace_json *trace_json_start(FILE *file)
     if (!t)
         return NULL;
     t->file = file;
-    t->stage_first = t->run_first = none;
+    t->phase_first = t->run_first = none;
     return t;
 }
 
@@ -462,7 +462,7 @@ static bool end_file(trace_json *t)
     const bool closed = files_close(t->file);
     free(t->routers.items);
     free(t->units.items);
-    free(t->stages.items);
+    free(t->phases.items);
     free(t);
     return closed;
 }

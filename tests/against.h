@@ -102,8 +102,8 @@ static inline void rig_unshare(rig *r)
     p->transient_bytes = bs_bytes_of(0);
     for (int32_t v = 1; v < p->graph->n_values; v++) {
         bs_value_plan *value = &p->values[v];
-        bs_bytes *const used = value->place == BS_PLACE_TRANSIENT ? &p->transient_bytes : &scratch;
-        if (value->place != BS_PLACE_TRANSIENT && value->place != BS_PLACE_SCRATCH)
+        bs_bytes *const used = value->storage == BS_STORAGE_TRANSIENT ? &p->transient_bytes : &scratch;
+        if (value->storage != BS_STORAGE_TRANSIENT && value->storage != BS_STORAGE_SCRATCH)
             continue;
         value->offset = *used;
         *used = bs_bytes_add(*used, bs_bytes_align(bs_bytes_times(value->row_bytes, value->rows)));

@@ -74,7 +74,7 @@ static inline const double *naive_view(naive *n, const bs_node *node, int32_t ro
 /* Cells whose operands are the same tensors have the same result: no need to work it out again. */
 static inline bool naive_same_operands(const naive *n, const bs_node *node, int32_t a, int32_t b)
 {
-    if (bs_op_get(node->op)->flags & BS_OP_ACROSS)
+    if (bs_op_get(node->op)->flags & BS_OP_CROSS_ROW)
         return false;
     for (int32_t i = 0; i < node->n_in; i++) {
         const int32_t in = bs_node_in(n->g, node)[i];

@@ -27,6 +27,6 @@ static const bs_plan *plan_of(const bs_graph *g, const bs_plan_desc *desc)
 }
 
 static inline int32_t made_by(const bs_graph *g, bs_value value) { return g->values[value.id].node; }
-static inline bs_place place_of(const bs_plan *p, bs_value value) { return p->values[value.id].place; }
+static inline bs_storage place_of(const bs_plan *p, bs_value value) { return p->values[value.id].storage; }
 
 #endif

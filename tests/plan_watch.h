@@ -23,11 +23,11 @@ typedef struct watch {
 static inline void see(watch *w, int32_t value, int32_t time, bool writes)
 {
     while (value > 0 &&
-           (w->plan->values[value].place == BS_PLACE_VIEW || w->plan->values[value].place == BS_PLACE_FRAME))
+           (w->plan->values[value].storage == BS_STORAGE_VIEW || w->plan->values[value].storage == BS_STORAGE_FRAME))
         value = w->plan->values[value].source;
     const bs_value_plan *v = &w->plan->values[value];
     const bool here =
-        w->scope < 0 ? v->place == BS_PLACE_TRANSIENT : v->place == BS_PLACE_SCRATCH && v->scope == w->scope;
+        w->scope < 0 ? v->storage == BS_STORAGE_TRANSIENT : v->storage == BS_STORAGE_SCRATCH && v->scope == w->scope;
     if (value == 0 || !here)
         return;
     span_of *s = &w->spans[value];

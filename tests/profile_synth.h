@@ -56,7 +56,7 @@ static inline void synth_free(synth_bytes *b)
 
 /* --- the network: a unit for every run, then two routers of four units each ------------------------------ */
 
-enum { SYNTH_UNITS = 9, SYNTH_STAGES = 3, SYNTH_PATHS = 4, SYNTH_SLOTS = 5, SYNTH_CHUNK = 10000 };
+enum { SYNTH_UNITS = 9, SYNTH_PHASES = 3, SYNTH_PATHS = 4, SYNTH_SLOTS = 5, SYNTH_CHUNK = 10000 };
 
 static inline uint64_t synth_unit_bytes(int32_t unit) { return 20000 + 5000 * (uint64_t)(unit % 3); }
 
@@ -78,23 +78,23 @@ static inline void synth_unit(const void *user, int32_t i, bs_profile_unit *unit
     unit->slot_bytes = synth_unit_bytes(i) + 64;
 }
 
-static inline void synth_stage(const void *user, int32_t i, bs_profile_stage *stage)
+static inline void synth_phase(const void *user, int32_t i, bs_profile_phase *phase)
 {
     static const int32_t units[SYNTH_UNITS] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
     (void)user;
-    stage->router = i;
-    stage->n_units = i == 0 ? 1 : SYNTH_PATHS;
-    stage->units = i == 0 ? units : units + 1 + (i - 1) * SYNTH_PATHS;
+    phase->router = i;
+    phase->n_units = i == 0 ? 1 : SYNTH_PATHS;
+    phase->units = i == 0 ? units : units + 1 + (i - 1) * SYNTH_PATHS;
 }
 
 static inline bs_profile_header_desc synth_header(void)
 {
     return (bs_profile_header_desc){.n_routers = 2,
                                     .n_units = SYNTH_UNITS,
-                                    .n_stages = SYNTH_STAGES,
+                                    .n_phases = SYNTH_PHASES,
                                     .router = synth_router,
                                     .unit = synth_unit,
-                                    .stage = synth_stage,
+                                    .phase = synth_phase,
                                     .slot_bytes = 5 * 30000,
                                     .chunk_bytes = SYNTH_CHUNK,
                                     .policy = BS_POLICY_LRU};
@@ -159,27 +159,27 @@ static inline uint64_t synth_load(synth_net *s, int32_t unit, int16_t lane, int 
     return t;
 }
 
-static inline void synth_visit(synth_net *s, int32_t stage, int32_t unit, int32_t guess)
+static inline void synth_visit(synth_net *s, int32_t phase, int32_t unit, int32_t guess)
 {
     const uint64_t began = s->now;
     const int resident = synth_touch(s, unit);
     bs_use use = resident ? BS_USE_HIT : BS_USE_MISS;
     if (!resident) {
         const uint64_t there = synth_load(s, unit, 0, 0, s->now);
-        synth_add(s, BS_EVENT_STALL, unit, stage, 0, s->now, there);
+        synth_add(s, BS_EVENT_STALL, unit, phase, 0, s->now, there);
         s->now = there;
     }
     (use == BS_USE_HIT ? &s->hits : &s->misses)[0]++;
     if (guess >= 0) {
-        synth_add(s, BS_EVENT_GUESS, guess, stage + 1, 0, s->now, s->now);
+        synth_add(s, BS_EVENT_GUESS, guess, phase + 1, 0, s->now, s->now);
         s->guessed = guess;
         if (!synth_touch(s, guess))
             synth_load(s, guess, 1, 1, s->now);
         s->guessed = -1;
     }
-    synth_add(s, BS_EVENT_USE, unit, stage, use, s->now, s->now + 50000);
+    synth_add(s, BS_EVENT_USE, unit, phase, use, s->now, s->now + 50000);
     s->now += 50000;
-    synth_add(s, BS_EVENT_STAGE, stage, 0, 1, began, s->now);
+    synth_add(s, BS_EVENT_PHASE, phase, 0, 1, began, s->now);
 }
 
 static inline void synth_run(synth_net *s, int32_t run)

@@ -10,11 +10,11 @@
 #include <math.h>
 #include <stdbool.h>
 
-enum { MOST_UNITS = 64, MOST_STAGES = 32, MOST_VISITS = 60000, UNIT_BYTES = 1 << 16 };
+enum { MOST_UNITS = 64, MOST_PHASES = 32, MOST_VISITS = 60000, UNIT_BYTES = 1 << 16 };
 
 static bs_trace_unit units[MOST_UNITS];
-static bs_trace_stage stages[MOST_STAGES];
-static int32_t stage_units[MOST_STAGES * MOST_UNITS];
+static bs_trace_phase phases[MOST_PHASES];
+static int32_t phase_units[MOST_PHASES * MOST_UNITS];
 static bs_trace_visit visits[MOST_VISITS];
 static bs_trace_use uses[2 * MOST_VISITS];
 static bs_trace_guess guesses[2 * MOST_VISITS];
@@ -31,31 +31,31 @@ static inline void trace_begin(int32_t n_units)
     }
     trace.n_units = n_units;
     trace.units = units;
-    trace.stages = stages;
-    trace.stage_units = stage_units;
+    trace.phases = phases;
+    trace.phase_units = phase_units;
     trace.visits = visits;
     trace.uses = uses;
     trace.guesses = guesses;
 }
 
-static inline void add_stage(int32_t router, int32_t first, int32_t count)
+static inline void add_phase(int32_t router, int32_t first, int32_t count)
 {
-    stages[trace.n_stages++] = (bs_trace_stage){router, trace.n_stage_units, count};
+    phases[trace.n_phases++] = (bs_trace_phase){router, trace.n_phase_units, count};
     for (int32_t u = first; u < first + count; u++)
-        stage_units[trace.n_stage_units++] = u;
+        phase_units[trace.n_phase_units++] = u;
 }
 
-static inline void add_guess(int32_t stage, int32_t unit)
+static inline void add_guess(int32_t phase, int32_t unit)
 {
-    guesses[trace.n_guesses++] = (bs_trace_guess){stage, unit, 0};
+    guesses[trace.n_guesses++] = (bs_trace_guess){phase, unit, 0};
 }
 
 /* Guesses added since the visit before belong to this one. */
-static inline void add_visit(int32_t stage, uint64_t before_ns)
+static inline void add_visit(int32_t phase, uint64_t before_ns)
 {
     const bs_trace_visit *last = trace.n_visits ? &visits[trace.n_visits - 1] : NULL;
     const int32_t guessed = last ? last->first_guess + last->n_guesses : 0;
-    visits[trace.n_visits++] = (bs_trace_visit){stage, trace.n_uses, 0, guessed, trace.n_guesses - guessed, before_ns};
+    visits[trace.n_visits++] = (bs_trace_visit){phase, trace.n_uses, 0, guessed, trace.n_guesses - guessed, before_ns};
 }
 
 static inline void add_use(int32_t unit, uint64_t compute_ns)
@@ -69,34 +69,34 @@ static inline void add_use(int32_t unit, uint64_t compute_ns)
 static inline void uniform_trace(int32_t n_units, int32_t n_visits, uint64_t compute_ns)
 {
     trace_begin(n_units);
-    add_stage(1, 0, n_units);
+    add_phase(1, 0, n_units);
     for (int32_t k = 0; k < n_visits; k++) {
         add_visit(0, 0);
         add_use(check_below(n_units), compute_ns);
     }
 }
 
-/* A network of known and routed stages, units of any sizes, several of them needed at once. */
+/* A network of known and routed phases, units of any sizes, several of them needed at once. */
 static inline void random_trace(int32_t runs, bool several)
 {
-    const int32_t n_stages = 1 + check_below(6);
+    const int32_t n_phases = 1 + check_below(6);
     int32_t n_units = 0;
     trace_begin(MOST_UNITS);
-    for (int32_t j = 0; j < n_stages; j++) {
+    for (int32_t j = 0; j < n_phases; j++) {
         const int32_t count = 1 + check_below(6);
-        add_stage(!several || check_below(2) ? j + 1 : 0, n_units, count);
+        add_phase(!several || check_below(2) ? j + 1 : 0, n_units, count);
         n_units += count;
     }
     trace.n_units = n_units;
     for (int32_t u = 0; u < n_units; u++)
         units[u].read_bytes = units[u].slot_bytes = (uint64_t)(UNIT_BYTES / 4 + check_below(UNIT_BYTES));
-    for (int32_t k = 0; k < runs * n_stages; k++) {
-        const int32_t j = k % n_stages, next = (k + 1) % n_stages;
-        if (stages[next].router && check_below(2))
-            add_guess(next, check_below(4) ? stages[next].first_unit + check_below(stages[next].n_units) : -1);
+    for (int32_t k = 0; k < runs * n_phases; k++) {
+        const int32_t j = k % n_phases, next = (k + 1) % n_phases;
+        if (phases[next].router && check_below(2))
+            add_guess(next, check_below(4) ? phases[next].first_unit + check_below(phases[next].n_units) : -1);
         add_visit(j, (uint64_t)check_below(200000));
-        for (int32_t u = stages[j].first_unit; u < stages[j].first_unit + stages[j].n_units; u++)
-            if ((stages[j].router == 0 || check_below(3) == 0) && (several || visits[trace.n_visits - 1].n_uses == 0))
+        for (int32_t u = phases[j].first_unit; u < phases[j].first_unit + phases[j].n_units; u++)
+            if ((phases[j].router == 0 || check_below(3) == 0) && (several || visits[trace.n_visits - 1].n_uses == 0))
                 add_use(u, (uint64_t)check_below(200000));
     }
 }

@@ -22,14 +22,14 @@ static bs_session *session;
 static struct {
     char log[LOG]; /* one letter a call */
     int32_t calls, fail_at; /* 0: none fails */
-    bool refuses; /* the lowering CONDITIONAL */
+    bool refuses; /* the launch mode CONDITIONAL */
     int32_t bad_node; /* wait, learn: the run failed there */
     int32_t counts[2];
     float margins[2];
     const bs_device_client *client;
     int32_t open;
-    int32_t lowering;
-    bool undo; /* the lowering that is kept at the end cannot be had */
+    int32_t launch_mode;
+    bool undo; /* the launch mode that is kept at the end cannot be had */
 } script;
 
 static inline bs_status call(char letter, bs_error *e)
@@ -74,13 +74,13 @@ static inline bs_status device_zero(bs_device_session *s, uint8_t *at, uint64_t 
     return call('z', NULL);
 }
 
-static inline bs_status device_lower(bs_device_session *s, int32_t lowering, bs_error *e)
+static inline bs_status device_lower(bs_device_session *s, int32_t launch_mode, bs_error *e)
 {
     (void)s;
-    script.lowering = lowering;
-    if (script.undo && e) /* nobody is told of a lowering that is only tried */
-        return bs_fail(e, BS_ERROR_PLATFORM, "scripted: this lowering is gone");
-    return script.refuses && lowering == BS_LOWER_CONDITIONAL ? BS_ERROR_UNSUPPORTED : call('w', e);
+    script.launch_mode = launch_mode;
+    if (script.undo && e) /* nobody is told of a launch mode that is only tried */
+        return bs_fail(e, BS_ERROR_PLATFORM, "scripted: this launch mode is gone");
+    return script.refuses && launch_mode == BS_LAUNCH_CONDITIONAL ? BS_ERROR_UNSUPPORTED : call('w', e);
 }
 
 static inline bs_status device_begin(bs_device_session *s, bs_error *e) { (void)s; return call('b', e); }

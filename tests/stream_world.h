@@ -1,4 +1,4 @@
-/* stream_world.h - a world around the state machine of streams: units, stages, a scripted clock and reader, memory that
+/* stream_world.h - a world around the state machine of streams: units, phases, a scripted clock and reader, memory that
  * is modelled by marks, one for each 64 bytes; and what must hold after every step of it.
  * Owns the world and its own account of it. Relies on check.h, stream/stream.h. Must never: believe the stream's
  * fields, which are looked at only to compare. */
@@ -8,7 +8,7 @@
 #include "check.h"
 #include "stream/stream.h"
 
-enum { MOST_UNITS = 8, MOST_STAGES = 6, MOST_LANES = 4, MOST_CHUNKS = 6, MOST_MARKS = 256 };
+enum { MOST_UNITS = 8, MOST_PHASES = 6, MOST_LANES = 4, MOST_CHUNKS = 6, MOST_MARKS = 256 };
 
 /* -------------------------------------------------------------------------------------------------- the world */
 
@@ -35,13 +35,13 @@ typedef struct known {
 typedef struct world {
     bs_stream_facts facts;
     bs_stream_unit units[MOST_UNITS];
-    bs_stream_stage stages[MOST_STAGES];
-    int32_t uses[MOST_STAGES * MOST_UNITS];
+    bs_stream_phase phases[MOST_PHASES];
+    int32_t uses[MOST_PHASES * MOST_UNITS];
     bs_stream stream;
     known known[MOST_UNITS];
     mark marks[MOST_MARKS];
     lane lanes[MOST_LANES];
-    int32_t n_lanes, stage, error_percent;
+    int32_t n_lanes, phase, error_percent;
     uint64_t now, visits, asked, bytes;
     int64_t future[MOST_UNITS];
     int32_t failing; /* the unit whose chunk comes back with an error right now; -1 */

@@ -277,7 +277,8 @@ static void test_making(void)
 static void test_large(void)
 {
     bs_graph *g = large_graph();
-    if (!check(made(g, &(bs_plan_desc){.lowering = BS_LOWER_STREAM}, 65536), "a session with cuBLAS %s", error.message))
+    if (!check(made(g, &(bs_plan_desc){.launch_mode = BS_LAUNCH_STREAM}, 65536), "a session with cuBLAS %s",
+               error.message))
         return;
     bind("in", large, 2, LARGE, LARGE);
     bind("out", product, 2, LARGE, LARGE);

@@ -78,7 +78,7 @@ static void test_append(int32_t window, int32_t cell, const rig_how *how)
     check(rig_agree(&r, how), "%s, half %d", name, how->half);
 }
 
-/* Whole tensors from here to there: of any type, any extents, more than one piece. */
+/* Whole tensors from here to there: of any type, any extents, more than one work item. */
 static void test_copies(bs_dtype dtype, int64_t a, int64_t b, int64_t c)
 {
     static cuda_rig r;

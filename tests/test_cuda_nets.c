@@ -64,7 +64,8 @@ static seen agrees(const cuda_net *net, const bs_plan_desc *how, const void *ref
     bs_error error = {0};
     seen is = {0};
     char text[64];
-    snprintf(text, sizeof text, "order %d, half %d, lowering %d", (int)how->order, (int)how->half, (int)how->lowering);
+    snprintf(text, sizeof text, "order %d, half %d, launch mode %d", (int)how->order, (int)how->half,
+             (int)how->launch_mode);
     if (check(cuda_arm_open(&arm, net, how, BENCH_GPU, NULL, &error), "%s, %s: %s", net->name, text, error.message)) {
         arm_agrees(&arm, reference, text, &error);
         is = (seen){kernels_of(&arm, &error), arm.parts[0].plan->n_regions, arm.parts[0].plan->n_parts};
@@ -80,8 +81,8 @@ static void agrees_always(const cuda_net *net)
     for (int32_t order = BS_ORDER_AUTO; order <= BS_ORDER_DEPTH; order++)
         for (int32_t half = 0; half < 2; half++)
             agrees(net, &(bs_plan_desc){.tier = BS_TIER_CUDA, .order = order, .half = half}, reference);
-    for (int32_t lowering = BS_LOWER_STREAM; lowering < BS_LOWER_COUNT; lowering++)
-        agrees(net, &(bs_plan_desc){.tier = BS_TIER_CUDA, .lowering = lowering}, reference);
+    for (int32_t launch_mode = BS_LAUNCH_STREAM; launch_mode < BS_LAUNCH_COUNT; launch_mode++)
+        agrees(net, &(bs_plan_desc){.tier = BS_TIER_CUDA, .launch_mode = launch_mode}, reference);
     free(reference);
 }
 
@@ -109,7 +110,7 @@ static void test_livesr_launches(void)
         if (!check(cuda_net_livesr(&net, &d), "%s", net.error.message))
             return;
         void *reference = reference_of(&net);
-        bs_plan_desc how = {.tier = BS_TIER_CUDA, .half = 1, .lowering = BS_LOWER_STREAM};
+        bs_plan_desc how = {.tier = BS_TIER_CUDA, .half = 1, .launch_mode = BS_LAUNCH_STREAM};
         deep[i & 1][i >> 1] = agrees(&net, &how, reference);
         how.order = BS_ORDER_BREADTH;
         flat[i & 1][i >> 1] = agrees(&net, &how, reference);
@@ -209,7 +210,7 @@ static void test_experts_launches(void)
         if (!check(cuda_net_moe(&net, &d), "%s", net.error.message))
             return;
         void *reference = reference_of(&net);
-        kernels[i] = agrees(&net, &(bs_plan_desc){.tier = BS_TIER_CUDA, .lowering = BS_LOWER_STREAM}, reference)
+        kernels[i] = agrees(&net, &(bs_plan_desc){.tier = BS_TIER_CUDA, .launch_mode = BS_LAUNCH_STREAM}, reference)
                          .kernels;
         free(reference);
         cuda_net_close(&net);

@@ -368,7 +368,7 @@ static void test_not_a_number(void)
     }
 }
 
-/* More than a block has threads, lines longer than a warp, many pieces of work. */
+/* More than a block has threads, lines longer than a warp, many work items. */
 static void test_large(void)
 {
     const op_case plain = {"large", NULL, 0, 5e-3};

@@ -1,6 +1,6 @@
 /* test_cuda_random.c - graphs grown at random (random_graph.h), run on the device against their definition (naive.h):
- * any order, patch size, forced routes, lowering, extents that change, strided buffers, states, streamed weights. All
- * numbers are small and whole, so that f32 must agree to the bit.
+ * any order, patch size, forced routes, launch mode, extents that change, strided buffers, states, streamed weights.
+ * All numbers are small and whole, so that f32 must agree to the bit.
  * test_cuda_random [seed [graphs]] */
 #define _POSIX_C_SOURCE 200809L /* nanosleep, in flat_source.h */
 #include "random_graph.h"
@@ -13,7 +13,7 @@ static against a;
 static flat_source source;
 
 typedef struct coverage {
-    int32_t graphs, plans, regions, mixed, in_tile, breadth, streamed, uses, lowered[BS_LOWER_COUNT];
+    int32_t graphs, plans, regions, mixed, in_tile, breadth, streamed, uses, lowered[BS_LAUNCH_COUNT];
 } coverage;
 
 static bs_graph *new_graph(void)
@@ -28,7 +28,7 @@ static bs_plan_desc random_desc(const bs_graph *g, int32_t turn)
 {
     bs_plan_desc d = {.tier = BS_TIER_CUDA};
     d.order = turn % 3;
-    d.lowering = check_below(BS_LOWER_COUNT);
+    d.launch_mode = check_below(BS_LAUNCH_COUNT);
     d.in_place = rg_flip(30);
     d.patch_size = rg_flip(30) ? 4 * (1 + check_below(4)) : 0;
     d.shared_bytes = rg_flip(50) ? BS_DEVICE_WORKSPACE + 256 * check_below(40) : 0;
@@ -108,7 +108,7 @@ static void count_plan(coverage *c, const bs_plan *p)
     c->breadth += p->n_regions == 0;
     for (int32_t d = 1; d < p->graph->n_domains; d++)
         c->mixed += p->domains[d].mixed && p->domains[d].order == BS_ORDER_DEPTH;
-    c->lowered[p->desc.lowering]++;
+    c->lowered[p->desc.launch_mode]++;
     for (int32_t r = 1; r < p->graph->n_routers; r++)
         c->in_tile += p->routers[r].live && p->routers[r].in_tile;
 }
@@ -126,8 +126,8 @@ static bool try_graph(const bs_graph *g, coverage *c)
         count_plan(c, r.plan);
         if (run_on_device(&r, g, &d, &with, c))
             continue;
-        printf("  order %d, lowering %s, patches of %d, %d forced, %d shared bytes\n", d.order,
-               bs_lowering_name((bs_lowering)d.lowering), d.patch_size, d.n_forces, d.shared_bytes);
+        printf("  order %d, launch mode %s, patches of %d, %d forced, %d shared bytes\n", d.order,
+               bs_launch_mode_name((bs_launch_mode)d.launch_mode), d.patch_size, d.n_forces, d.shared_bytes);
         return false;
     }
     return true;
@@ -184,7 +184,7 @@ static void test_random_graphs(uint64_t seed, int32_t count, const char *rows)
     check(wrong == 0, "%d random graphs with %s give on the device what their definition gives", c.graphs, rows);
     printf(
         "  plans %d: with regions %d, without %d, mixed %d, decisions in tiles %d, streamed %d with %d uses; "
-        "lowerings %d %d %d %d %d\n",
+        "launch modes %d %d %d %d %d\n",
         c.plans, c.regions, c.breadth, c.mixed, c.in_tile, c.streamed, c.uses, c.lowered[0], c.lowered[1], c.lowered[2],
         c.lowered[3], c.lowered[4]);
     check(c.regions && c.breadth && c.streamed && c.uses, "they reach both orders, and streaming");

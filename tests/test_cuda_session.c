@@ -20,16 +20,16 @@ static void test_agrees(void)
     }
 }
 
-/* All lowerings, either order, sizes up and down: the same bytes each time. */
+/* All launch modes, either order, sizes up and down: the same bytes each time. */
 static void test_same_bytes(int32_t order)
 {
     static float first[3][NET_SIZE * NET_SIZE];
     static const int64_t heights[3] = {13, NET_SIZE, 9}, widths[3] = {27, NET_SIZE, 31};
     int32_t wrong = 0, runs = 0;
-    for (int32_t lowering = 0; lowering < BS_LOWER_COUNT; lowering++) {
-        const bs_plan_desc d = {.tier = BS_TIER_CUDA, .lowering = lowering, .order = order};
+    for (int32_t launch_mode = 0; launch_mode < BS_LAUNCH_COUNT; launch_mode++) {
+        const bs_plan_desc d = {.tier = BS_TIER_CUDA, .launch_mode = launch_mode, .order = order};
         if (!net_make(&n, 5, &d, 0)) {
-            check(false, "lowering %s: %s", bs_lowering_name((bs_lowering)lowering), n.error.message);
+            check(false, "launch mode %s: %s", bs_launch_mode_name((bs_launch_mode)launch_mode), n.error.message);
             return;
         }
         for (int32_t run = 0; run < 12; run++, runs++) {
@@ -38,13 +38,13 @@ static void test_same_bytes(int32_t order)
             memset(net_out, 0x55, sizeof net_out);
             const bool ran = net_bind(&n, net_in, net_out, net_before, heights[kind], widths[kind]) == BS_OK &&
                              bs_run(n.session, &n.error) == BS_OK;
-            if (lowering == 0 && run < 9 && run % 3 == 0)
+            if (launch_mode == 0 && run < 9 && run % 3 == 0)
                 memcpy(first[kind], net_out, sizeof net_out);
             wrong += !ran || memcmp(first[kind], net_out, sizeof net_out) != 0;
         }
         net_close(&n);
     }
-    check(wrong == 0, "order %d: %d runs with every lowering and changing extents: the same bytes", order, runs);
+    check(wrong == 0, "order %d: %d runs with every launch mode and changing extents: the same bytes", order, runs);
 }
 
 /* Runs of other inputs and extents, submitted one behind the other from ordinary memory: the last one is as if it were
@@ -147,16 +147,16 @@ static void test_told(int32_t order)
 
 static void test_choose(void)
 {
-    uint64_t ns[BS_LOWER_COUNT];
-    bs_lowering best = BS_LOWER_COUNT;
+    uint64_t ns[BS_LAUNCH_COUNT];
+    bs_launch_mode best = BS_LAUNCH_COUNT;
     if (!check(net_make(&n, 4, &on_cuda, 0), "a net: %s", n.error.message))
         return;
     net_input(net_in, 5);
     const bs_status status = bs_cuda_choose(n.session, 3, &best, ns, &n.error);
-    check(status == BS_OK && best > BS_LOWER_AUTO && best < BS_LOWER_COUNT && ns[best] > 0,
-          "the fastest lowering is found: %s", bs_lowering_name(best));
-    for (int32_t l = BS_LOWER_STREAM; l < BS_LOWER_COUNT; l++)
-        check(ns[l] == 0 || ns[l] >= ns[best], "%s is not faster", bs_lowering_name((bs_lowering)l));
+    check(status == BS_OK && best > BS_LAUNCH_AUTO && best < BS_LAUNCH_COUNT && ns[best] > 0,
+          "the fastest launch mode is found: %s", bs_launch_mode_name(best));
+    for (int32_t l = BS_LAUNCH_STREAM; l < BS_LAUNCH_COUNT; l++)
+        check(ns[l] == 0 || ns[l] >= ns[best], "%s is not faster", bs_launch_mode_name((bs_launch_mode)l));
     check(bs_run(n.session, &n.error) == BS_OK, "and the session runs on: %s", n.error.message);
     net_close(&n);
 }
@@ -360,10 +360,10 @@ static void test_in_place(void)
 
 /* A large layer on rows that no router made is cuBLAS's when its workspace is given, and allocates nothing, captured or
  * not. */
-static void test_cublas(int32_t lowering)
+static void test_cublas(int32_t launch_mode)
 {
     static float in[300 * 128], out[2][300 * 160];
-    const bs_plan_desc d = {.tier = BS_TIER_CUDA, .lowering = lowering};
+    const bs_plan_desc d = {.tier = BS_TIER_CUDA, .launch_mode = launch_mode};
     for (int32_t k = 0; k < 2; k++) {
         memset(&n, 0, sizeof n);
         bs_graph *g = rig_begin(&n.rig, "large layer");
@@ -399,7 +399,7 @@ static void test_cublas(int32_t lowering)
 #ifdef BS_CUDA_CPU
         cuda_cpu_counts_get(&counts);
         check(counts.hidden_allocations == 0 && counts.device_allocations == 0, "%s: %lld products without a workspace",
-              bs_lowering_name((bs_lowering)lowering), (long long)counts.hidden_allocations);
+              bs_launch_mode_name((bs_launch_mode)launch_mode), (long long)counts.hidden_allocations);
         check(cuda_cpu_trouble() == NULL, "%s", cuda_cpu_trouble() ? cuda_cpu_trouble() : "");
 #endif
         net_close(&n);
@@ -415,7 +415,7 @@ static void test_launches(void)
 {
     int64_t launches[2];
     for (int32_t k = 0; k < 2; k++) {
-        const bs_plan_desc d = {.tier = BS_TIER_CUDA, .order = BS_ORDER_BREADTH, .lowering = BS_LOWER_STREAM};
+        const bs_plan_desc d = {.tier = BS_TIER_CUDA, .order = BS_ORDER_BREADTH, .launch_mode = BS_LAUNCH_STREAM};
         struct cuda_cpu_counts c;
         if (!check(net_make(&n, k ? 64 : 2, &d, 0), "%d branches: %s", k ? 64 : 2, n.error.message))
             return;
@@ -448,7 +448,7 @@ int main(void)
     test_tile_sizes();
     test_mixed();
     test_in_place();
-    for (int32_t l = 0; l < BS_LOWER_COUNT; l++)
+    for (int32_t l = 0; l < BS_LAUNCH_COUNT; l++)
         test_cublas(l);
 #ifdef BS_CUDA_CPU
     test_launches();

@@ -27,9 +27,9 @@ static void test_refusals(void)
     net_open(&n, 0, 0);
     check(net_start(&n), "with exactly the planned bytes it starts: %s", n.error.message);
     net_close(&n);
-    const bs_plan_desc half = {.half = 1}, lowering = {.tier = BS_TIER_CUDA, .lowering = 99};
+    const bs_plan_desc half = {.half = 1}, launch_mode = {.tier = BS_TIER_CUDA, .launch_mode = 99};
     check(!net_plan(&n, net_graph(&n, 2), &half), "f16 storage on a CPU: %s", n.error.message);
-    check(!net_plan(&n, net_graph(&n, 2), &lowering), "%s", n.error.message);
+    check(!net_plan(&n, net_graph(&n, 2), &launch_mode), "%s", n.error.message);
     check(bs_cuda_open(NULL, NULL, &n.error) == NULL && n.error.status == BS_ERROR_ARGUMENT, "%s", n.error.message);
     bs_cuda_facts facts;
     check(bs_cuda_facts_get(77, &facts, &n.error) == BS_ERROR_ARGUMENT, "%s", n.error.message);
@@ -62,7 +62,7 @@ static void test_bad_data(void)
 /* What failed is not followed: an output in place stays as it was. */
 static void test_not_followed(int32_t order)
 {
-    const bs_plan_desc d = {.tier = BS_TIER_CUDA, .order = order, .lowering = BS_LOWER_STREAM};
+    const bs_plan_desc d = {.tier = BS_TIER_CUDA, .order = order, .launch_mode = BS_LAUNCH_STREAM};
     if (!check(net_make(&n, 3, &d, (int64_t)sizeof net_in + 1024), "a net: %s", n.error.message))
         return;
     float *out = bs_arena_take(&n.device->pinned, sizeof net_in);
@@ -105,10 +105,10 @@ static bool whole_life(float *out, const bs_plan_desc *d)
 }
 
 /* Each call fails once; or from then on. An error, nothing left behind, and right bytes if there was none. */
-static void test_failing_calls(int32_t lowering)
+static void test_failing_calls(int32_t launch_mode)
 {
     static float good[NET_SIZE * NET_SIZE], out[NET_SIZE * NET_SIZE];
-    const bs_plan_desc d = {.tier = BS_TIER_CUDA, .lowering = lowering};
+    const bs_plan_desc d = {.tier = BS_TIER_CUDA, .launch_mode = launch_mode};
     struct cuda_cpu_counts c;
     net_input(net_in, 4);
     cuda_cpu_counts_reset();
@@ -130,7 +130,7 @@ static void test_failing_calls(int32_t lowering)
             left += c.live_allocations != 0 || c.live_streams != 0 || c.live_events != 0 || c.live_graphs != 0;
         }
     check(silent == 0, "%s: %lld calls fail, once and from then on: %d errors, %d runs unharmed, none of them wrong",
-          bs_lowering_name((bs_lowering)lowering), (long long)calls, told, survived);
+          bs_launch_mode_name((bs_launch_mode)launch_mode), (long long)calls, told, survived);
     check(left == 0, "and nothing is left behind");
     check(told > calls / 2, "most calls matter");
     check(whole_life(out, &d) && memcmp(out, good, sizeof good) == 0, "afterwards all is well: %s", n.error.message);
@@ -217,7 +217,7 @@ int main(void)
     test_allocations();
     test_orders();
     test_run_again();
-    for (int32_t l = 0; l < BS_LOWER_COUNT; l++)
+    for (int32_t l = 0; l < BS_LAUNCH_COUNT; l++)
         test_failing_calls(l);
 #endif
     return check_end();

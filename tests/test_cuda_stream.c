@@ -114,9 +114,9 @@ static int32_t expected_waits(const rig *r)
         if (in->kind == BS_INSTR_ROUTE)
             waits++;
         else if (in->kind == BS_INSTR_RUN)
-            waits += in->stage < 0 || parts > 0;
+            waits += in->phase < 0 || parts > 0;
         else
-            waits += in->stage >= 0 && rows_of(r, in->domain) > 0;
+            waits += in->phase >= 0 && rows_of(r, in->domain) > 0;
     }
     return waits;
 }

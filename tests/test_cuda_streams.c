@@ -87,10 +87,10 @@ static void *camera_thread(void *user)
 
 /* Sessions of one device on threads of their own, all the while recording graphs or launching: each gives what it gives
  * alone, on streams of their own and on one that all of them name. */
-static void test_threads(int32_t lowering, bool one_stream)
+static void test_threads(int32_t launch_mode, bool one_stream)
 {
     static net all[THREADS];
-    const bs_plan_desc d = {.tier = BS_TIER_CUDA, .lowering = lowering};
+    const bs_plan_desc d = {.tier = BS_TIER_CUDA, .launch_mode = launch_mode};
     void *stream = one_stream ? new_stream() : NULL, *const streams[THREADS] = {stream, stream};
     pthread_t threads[THREADS];
     int32_t wrong = 0;
@@ -117,12 +117,13 @@ static void test_threads(int32_t lowering, bool one_stream)
         wrong += cameras[i].wrong;
     }
     check(wrong == 0, "%s, two sessions on two threads, %s: %d runs, %d wrong: %s%s",
-          bs_lowering_name((bs_lowering)lowering), one_stream ? "both on the caller's stream" : "a stream each",
-          THREADS * TURNS, wrong, all[0].error.message, all[1].error.message);
+          bs_launch_mode_name((bs_launch_mode)launch_mode),
+          one_stream ? "both on the caller's stream" : "a stream each", THREADS * TURNS, wrong, all[0].error.message,
+          all[1].error.message);
 #ifdef BS_CUDA_CPU
     cuda_cpu_delay(0, 3);
     cuda_cpu_counts_get(&c);
-    const bool graphs = lowering == BS_LOWER_GRAPH || lowering == BS_LOWER_CONDITIONAL;
+    const bool graphs = launch_mode == BS_LAUNCH_GRAPH || launch_mode == BS_LAUNCH_CONDITIONAL;
     check(!graphs || c.graph_launches == THREADS * TURNS,
           "every run is a graph, none was spoilt while it was recorded: %lld", (long long)c.graph_launches);
 #endif
@@ -169,11 +170,11 @@ static void test_beside(void)
 
 /* On the caller's stream a run is like a kernel: it reads what was queued before it has written, and what is queued
  * behind it finds its outputs in the GPU's memory, without bs_wait. */
-static void test_callers_stream(int32_t lowering)
+static void test_callers_stream(int32_t launch_mode)
 {
     enum { FRAMES = 4 };
     static float wanted[FRAMES][NET_SIZE * NET_SIZE];
-    const bs_plan_desc d = {.tier = BS_TIER_CUDA, .lowering = lowering};
+    const bs_plan_desc d = {.tier = BS_TIER_CUDA, .launch_mode = launch_mode};
     const size_t bytes = sizeof net_in;
     int32_t wrong = 0;
     if (!check(net_make(&n, 3, &on_cuda, 0), "a net: %s", n.error.message))
@@ -212,8 +213,8 @@ static void test_callers_stream(int32_t lowering)
     cuda_cpu_delay(0, 5);
 #endif
     check(ok && wrong == 0 && bs_wait(n.session, &n.error) == BS_OK,
-          "%s: %d frames go in and out on the caller's stream, %d wrong: %s", bs_lowering_name((bs_lowering)lowering),
-          FRAMES, wrong, n.error.message);
+          "%s: %d frames go in and out on the caller's stream, %d wrong: %s",
+          bs_launch_mode_name((bs_launch_mode)launch_mode), FRAMES, wrong, n.error.message);
     void *stream = n.stream;
     net_close(&n);
     cudaStreamDestroy(stream);
@@ -390,7 +391,7 @@ int main(void)
         test_strides((place)where);
         test_state((place)where);
     }
-    for (int32_t l = 0; l < BS_LOWER_COUNT; l++) {
+    for (int32_t l = 0; l < BS_LAUNCH_COUNT; l++) {
         test_threads(l, false);
         test_threads(l, true);
         test_callers_stream(l);

@@ -1,6 +1,6 @@
 /* test_cuda_sweep.c - the model of the sweeps on a device: every call of CUDA fails, once and from then on, with every
- * lowering, with weights that stay and weights that are streamed; and every size of the device's two arenas that is too
- * small.
+ * launch mode, with weights that stay and weights that are streamed; and every size of the device's two arenas that is
+ * too small.
  *
  * Owns: the device's side of the sweeps: test_sweep_*.c have the rest. Counting and failing calls needs the emulation.
  * By default a part of the cases: SWEEP_STRIDE=1 (make sweep) takes all.
@@ -51,7 +51,7 @@ static int32_t bad(const char *what, int64_t call)
 
 /* ---------------------------------------------------------------------------------------------------------- a life */
 
-static sweep_how how_of(const setup *s, int32_t lowering)
+static sweep_how how_of(const setup *s, int32_t launch_mode)
 {
     static bs_platform threads;
     sweep_how how = {.bytes = file.f.bytes, .n_bytes = file.f.n, .platform = &alone, .least = SWEEP_ARENAS};
@@ -62,7 +62,7 @@ static sweep_how how_of(const setup *s, int32_t lowering)
     if (s->streamed)
         how.plan = streamed_plan;
     how.plan.tier = BS_TIER_CUDA;
-    how.plan.lowering = lowering;
+    how.plan.launch_mode = launch_mode;
     how.plan.in_place = s->in_place;
     how.stream.check_records = s->streamed;
     how.plan.n_forces = !s->asked;
@@ -127,7 +127,7 @@ static bool whole(const sweep_how *how)
 /* What the device gives, and that it is what the CPU gives but for rounding. */
 static bool learn(const setup *s)
 {
-    const sweep_how how = how_of(s, BS_LOWER_STREAM);
+    const sweep_how how = how_of(s, BS_LAUNCH_STREAM);
     bool ok = plan(&how) && open_device(0, 0) && make_session(&how);
     for (int32_t turn = 0; ok && turn < SWEEP_RUNS; turn++) {
         ok = sweep_run(&life, turn);
@@ -142,10 +142,10 @@ static bool learn(const setup *s)
 static void test_same(void)
 {
     for (int32_t s = 0; s < SETUPS; s++)
-        for (int32_t lowering = 0; lowering < BS_LOWER_COUNT; lowering++) {
-            const sweep_how how = how_of(&setups[s], lowering);
+        for (int32_t launch_mode = 0; launch_mode < BS_LAUNCH_COUNT; launch_mode++) {
+            const sweep_how how = how_of(&setups[s], launch_mode);
             check(whole(&how), "%s, launched by %s: the same bytes (%s%s)", setups[s].name,
-                  bs_lowering_name((bs_lowering)lowering), life.step == AT_END ? "" : life.error.message,
+                  bs_launch_mode_name((bs_launch_mode)launch_mode), life.step == AT_END ? "" : life.error.message,
                   life.step == AT_END ? "as they are" : "");
         }
 }
@@ -177,7 +177,7 @@ static int32_t refuse(const sweep_how *how, bool pinned, uint64_t enough, uint64
  * so. */
 static void test_bytes(const setup *s, bool pinned)
 {
-    const sweep_how how = how_of(s, BS_LOWER_STREAM);
+    const sweep_how how = how_of(s, BS_LAUNCH_STREAM);
     int32_t wrong = 0;
     size_t cases = 0;
     why[0] = 0;
@@ -297,9 +297,9 @@ static int32_t failing_life(const sweep_how *how, int64_t n, bool on, int32_t *e
     return wrong + (sweep_fences_hold(&life) ? 0 : bad("wrote beyond an arena", n));
 }
 
-static void test_calls(const setup *s, int32_t lowering, size_t *cases)
+static void test_calls(const setup *s, int32_t launch_mode, size_t *cases)
 {
-    const sweep_how how = how_of(s, lowering);
+    const sweep_how how = how_of(s, launch_mode);
     struct cuda_cpu_counts c;
     int32_t wrong = 0, lives = 0, errors = 0;
     why[0] = 0;
@@ -318,7 +318,7 @@ static void test_calls(const setup *s, int32_t lowering, size_t *cases)
         sound && wrong == 0 && c.calls > 20,
         "%s, launched by %s: %lld calls, in %d lives one fails, or all from then on: %d errors, %d wrong, %.1f ms "
         "each%s",
-        s->name, bs_lowering_name((bs_lowering)lowering), (long long)c.calls, lives, errors, wrong,
+        s->name, bs_launch_mode_name((bs_launch_mode)launch_mode), (long long)c.calls, lives, errors, wrong,
         lives ? ms / lives : 0, why);
     check(whole(&how) && cuda_cpu_trouble() == NULL, "afterwards all is well%s%s", cuda_cpu_trouble() ? ": " : "",
           cuda_cpu_trouble() ? cuda_cpu_trouble() : "");
@@ -341,12 +341,12 @@ int main(int argc, char **argv)
             test_bytes(&setups[s], pinned != 0);
 #ifdef BS_CUDA_CPU
     size_t cases = 0;
-    test_calls(&setups[ASKED], BS_LOWER_STREAM, &cases);
-    for (int32_t lowering = 0; lowering < BS_LOWER_COUNT; lowering++)
-        test_calls(&setups[STAY], lowering, &cases);
-    /* the host goes through a streamed plan: no lowering makes a difference */
-    test_calls(&setups[STREAMED], BS_LOWER_AUTO, &cases);
-    test_calls(&setups[IN_PLACE], BS_LOWER_AUTO, &cases);
+    test_calls(&setups[ASKED], BS_LAUNCH_STREAM, &cases);
+    for (int32_t launch_mode = 0; launch_mode < BS_LAUNCH_COUNT; launch_mode++)
+        test_calls(&setups[STAY], launch_mode, &cases);
+    /* the host goes through a streamed plan: no launch mode makes a difference */
+    test_calls(&setups[STREAMED], BS_LAUNCH_AUTO, &cases);
+    test_calls(&setups[IN_PLACE], BS_LAUNCH_AUTO, &cases);
 #endif
     return check_end();
 }

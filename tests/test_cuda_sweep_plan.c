@@ -19,16 +19,16 @@
 #include "cuda_cpu/control.h"
 #endif
 
-/* Orders, lowerings, halves, small tiles, weights that come and go: of rows, frames and segments. */
+/* Orders, launch modes, halves, small tiles, weights that come and go: of rows, frames and segments. */
 static const struct subject {
     uint64_t seed;
     bool segments, streams;
     bs_plan_desc desc;
 } subjects[] = {
-    {21, false, false, {.order = BS_ORDER_DEPTH, .lowering = BS_LOWER_STREAM}},
+    {21, false, false, {.order = BS_ORDER_DEPTH, .launch_mode = BS_LAUNCH_STREAM}},
     {22, false, false, {.order = BS_ORDER_DEPTH, .half = 1, .in_place = 1}},
-    {23, false, false, {.order = BS_ORDER_BREADTH, .half = 1, .lowering = BS_LOWER_CONDITIONAL}},
-    {24, true, false, {.order = BS_ORDER_DEPTH, .lowering = BS_LOWER_HOST}},
+    {23, false, false, {.order = BS_ORDER_BREADTH, .half = 1, .launch_mode = BS_LAUNCH_CONDITIONAL}},
+    {24, true, false, {.order = BS_ORDER_DEPTH, .launch_mode = BS_LAUNCH_HOST}},
     {25, true, true, {.order = BS_ORDER_BREADTH, .lanes = 1, .half = 1}},
     {26, false, true, {.order = BS_ORDER_DEPTH, .lanes = 1, .in_place = 1}},
     {27, false, false, {.order = BS_ORDER_DEPTH, .patch_size = 4, .shared_bytes = BS_DEVICE_WORKSPACE + 1024}},
@@ -264,7 +264,7 @@ static void tell_of_values(tally *t)
 {
     for (int32_t v = 1; v < graph->n_values; v++) {
         bs_value_plan *value = &plan->values[v];
-        if (value->place == BS_PLACE_NONE)
+        if (value->storage == BS_STORAGE_NONE)
             continue;
         value->offset = bs_bytes_of(0);
         tell(t, "offset", v);
@@ -278,8 +278,8 @@ static void tell_of_values(tally *t)
         value->row_bytes =
             value->narrow ? bs_bytes_of(bs_bytes_figure(value->row_bytes) / 2) : bs_bytes_times(value->row_bytes, 2);
         tell(t, "half and its bytes", v);
-        for (uint32_t place = 0; place <= BS_PLACE_FRAME; place++) {
-            value->place = place;
+        for (uint32_t place = 0; place <= BS_STORAGE_FRAME; place++) {
+            value->storage = place;
             tell(t, "place", v);
         }
     }
@@ -320,9 +320,9 @@ static void tell_of_times(tally *t)
 static void tell_of_device(tally *t)
 {
     static const int32_t shared[] = {0, 1, 4096, BS_DEVICE_WORKSPACE, BS_DEVICE_WORKSPACE + 64, 1 << 20, INT32_MAX};
-    for (int32_t lowering = -1; lowering <= BS_LOWER_COUNT; lowering++) {
-        plan->desc.lowering = lowering;
-        tell(t, "lowering", lowering);
+    for (int32_t launch_mode = -1; launch_mode <= BS_LAUNCH_COUNT; launch_mode++) {
+        plan->desc.launch_mode = launch_mode;
+        tell(t, "launch mode", launch_mode);
     }
     for (size_t i = 0; i < sizeof shared / sizeof *shared; i++) {
         plan->desc.shared_bytes = shared[i];

@@ -209,11 +209,11 @@ check "... it takes less memory than f32" [ "$bytes" -lt "$(number device_bytes)
 
 make_clip 3 144 80
 computes "$plain" --quality 70 --device cuda
-for lowering in stream graph conditional host; do
+for launch_mode in stream graph conditional host; do
     same() {
-        computes "$out" --quality 70 --device cuda --lowering $lowering && cmp "$plain" "$out"
+        computes "$out" --quality 70 --device cuda --launch $launch_mode && cmp "$plain" "$out"
     }
-    check "--lowering $lowering: the same bytes" same
+    check "--launch $launch_mode: the same bytes" same
 done
 shared() { # 1: as on a board whose GPU shares the CPU's memory
     CUDA_CPU_INTEGRATED=1 computes "$out" --quality 70 --device cuda && cmp "$plain" "$out" &&
@@ -257,8 +257,8 @@ silent() {
 check "... where there is a GPU it changes nothing" silent
 check "--device must be known" refuses 2 "expected cpu or cuda" --device gpu
 check "--half is for a GPU" refuses 2 "--half is for --device cuda" --half
-check "--lowering is for a GPU" refuses 2 "--lowering is for --device cuda" --lowering graph
-check "--lowering must be known" refuses 2 "expected auto, stream" --device cuda --lowering fast
+check "--launch is for a GPU" refuses 2 "--launch is for --device cuda" --launch graph
+check "--launch must be known" refuses 2 "expected auto, stream" --device cuda --launch fast
 check "--fallback is for a GPU" refuses 2 "--fallback is for --device cuda" --device cpu --fallback
 check "another model's file is the model's error" refuses 1 "^video_sr: tests/checks.sh: " --device cuda \
     --model tests/checks.sh

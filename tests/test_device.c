@@ -147,12 +147,13 @@ static void test_room(void)
     }
 }
 
-/* ---------------------------------------------------------------------------------------------- lowerings, profiles */
+/* ---------------------------------------------------------------------------------------------- launch modes,
+ * profiles */
 
 static void test_choosing(void)
 {
-    bs_lowering best = BS_LOWER_AUTO;
-    uint64_t ns[BS_LOWER_COUNT];
+    bs_launch_mode best = BS_LAUNCH_AUTO;
+    uint64_t ns[BS_LAUNCH_COUNT];
     begin(&streamed[0], NULL, 0);
     check(bs_cuda_choose(session, 2, &best, ns, &error) == BS_ERROR_UNSUPPORTED, "%s", error.message);
     end();
@@ -160,15 +161,15 @@ static void test_choosing(void)
     bs_run(session, &error);
     forget_log();
     const bs_status chosen = bs_cuda_choose(session, 2, &best, ns, &error);
-    check(chosen == BS_OK && best > BS_LOWER_AUTO && best < BS_LOWER_COUNT && script.lowering == (int32_t)best,
-          "the fastest lowering is kept: %s", bs_lowering_name(best));
+    check(chosen == BS_OK && best > BS_LAUNCH_AUTO && best < BS_LAUNCH_COUNT && script.launch_mode == (int32_t)best,
+          "the fastest launch mode is kept: %s", bs_launch_mode_name(best));
     check(strcmp(script.log, "wbreWbreWbreWwbreWbreWbreWwbreWbreWbreWwbreWbreWbreWzw") == 0,
           "after a run to warm up and two that count, of each: %s", script.log);
     script.refuses = true;
     check(bs_cuda_choose(session, -5, NULL, NULL, &error) == BS_OK,
           "runs are at least one, and what cannot be is passed over");
-    check(bs_cuda_choose(session, 1, &best, ns, &error) == BS_OK && ns[BS_LOWER_CONDITIONAL] == 0 &&
-              best != BS_LOWER_CONDITIONAL,
+    check(bs_cuda_choose(session, 1, &best, ns, &error) == BS_OK && ns[BS_LAUNCH_CONDITIONAL] == 0 &&
+              best != BS_LAUNCH_CONDITIONAL,
           "with a time of 0");
     script.fail_at = script.calls + 3; /* in the first run */
     check(bs_cuda_choose(session, 1, NULL, NULL, &error) == BS_ERROR_PLATFORM && says_so(),
@@ -180,10 +181,10 @@ static void test_choosing(void)
     check(bs_cuda_choose(session, 1, NULL, NULL, &error) == BS_ERROR_PLATFORM && strstr(error.message, "gone"),
           "what was chosen cannot be had: %s", error.message);
     end();
-    check(strcmp(bs_lowering_name(BS_LOWER_HOST), "host") == 0 &&
-              strcmp(bs_lowering_name((bs_lowering)-1), "unknown") == 0 &&
-              strcmp(bs_lowering_name(BS_LOWER_COUNT), "unknown") == 0,
-          "lowerings have names");
+    check(strcmp(bs_launch_mode_name(BS_LAUNCH_HOST), "host") == 0 &&
+              strcmp(bs_launch_mode_name((bs_launch_mode)-1), "unknown") == 0 &&
+              strcmp(bs_launch_mode_name(BS_LAUNCH_COUNT), "unknown") == 0,
+          "launch modes have names");
 }
 
 static int32_t decisions;

@@ -245,10 +245,10 @@ static void test_figures(void)
               strstr(error.message, "4294967360 are free"),
           "slots of more than 4 GB that are too small: %s", error.message);
     static const bs_trace_unit unit = {.read_bytes = FOUR_GB, .slot_bytes = 2 * FOUR_GB};
-    static const bs_trace_stage stage = {0, 0, 1};
+    static const bs_trace_phase phase = {0, 0, 1};
     static const int32_t zero = 0;
     const bs_trace trace = {
-        .units = &unit, .n_units = 1, .stages = &stage, .n_stages = 1, .stage_units = &zero, .n_stage_units = 1};
+        .units = &unit, .n_units = 1, .phases = &phase, .n_phases = 1, .phase_units = &zero, .n_phase_units = 1};
     bs_replay_result result;
     bs_arena arena;
     bs_arena_init(&arena, "workspace", plan_memory, sizeof plan_memory);

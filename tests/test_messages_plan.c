@@ -65,14 +65,14 @@ static void rows_of_fields(void)
                "bs_plan_desc.half is 2, expected 0 .. 1");
     plan_fails(g, &(bs_plan_desc){.tier = BS_TIER_CUDA, .in_place = -1}, BS_ERROR_ARGUMENT,
                "bs_plan_desc.in_place is -1, expected 0 .. 1");
-    plan_fails(g, &(bs_plan_desc){.tier = BS_TIER_CUDA, .lowering = BS_LOWER_COUNT}, BS_ERROR_ARGUMENT,
-               "bs_plan_desc.lowering is 5, expected 0 .. 4");
+    plan_fails(g, &(bs_plan_desc){.tier = BS_TIER_CUDA, .launch_mode = BS_LAUNCH_COUNT}, BS_ERROR_ARGUMENT,
+               "bs_plan_desc.launch_mode is 5, expected 0 .. 4");
     plan_fails(g, &(bs_plan_desc){.tier = BS_TIER_CUDA, .shared_bytes = 100}, BS_ERROR_ARGUMENT,
                "bs_plan_desc.shared_bytes is 100, expected 0 or 24576 .. 1048576");
-    static const bs_plan_desc for_a_gpu[] = {{.half = 1}, {.in_place = 1}, {.lowering = 1}, {.shared_bytes = 98304}};
+    static const bs_plan_desc for_a_gpu[] = {{.half = 1}, {.in_place = 1}, {.launch_mode = 1}, {.shared_bytes = 98304}};
     for (int32_t i = 0; i < 4; i++)
         plan_fails(g, &for_a_gpu[i], BS_ERROR_ARGUMENT,
-                   "bs_plan_desc.half, in_place, lowering and shared_bytes are for plans of a GPU (BS_TIER_CUDA)");
+                   "bs_plan_desc.half, in_place, launch_mode and shared_bytes are for plans of a GPU (BS_TIER_CUDA)");
 }
 
 static void rows_of_forces(void)

@@ -1,5 +1,5 @@
 /* Promises: a profile that cannot be written or read, and a replay that cannot be made, say in one line what is wrong,
- * at which router, unit, stage or event, and what was expected; and this table knows every message of these files.
+ * at which router, unit, phase or event, and what was expected; and this table knows every message of these files.
  *
  * Relies on: messages.h, profile_synth.h for a sound profile to spoil. */
 #include "messages.h"
@@ -8,9 +8,9 @@
 enum {
     ROUTERS = 64,
     UNITS = ROUTERS + 2 * 72,
-    STAGES = UNITS + 9 * 88,
-    STAGE_UNITS = STAGES + 3 * 8,
-    EVENTS = STAGE_UNITS + 40
+    PHASES = UNITS + 9 * 88,
+    PHASE_UNITS = PHASES + 3 * 8,
+    EVENTS = PHASE_UNITS + 40
 };
 
 static BS_ALIGNED uint8_t memory[1 << 18], ring[1 << 14];
@@ -117,7 +117,7 @@ static void test_spoilt(void)
         {8, 60, 4, BS_ERROR_FORMAT, "profile: a header of 60 bytes, expected 64 .. 4096 by eights"},
         {12, 260, 4, BS_ERROR_FORMAT, "profile: events of 260 bytes, expected 40 .. 256 by eights"},
         {16, 65537, 4, BS_ERROR_LIMIT,
-         "profile: 65537 routers, 9 units, 3 stages of 9 units, at most 65536, 1048576, 1048576, 4194304"},
+         "profile: 65537 routers, 9 units, 3 phases of 9 units, at most 65536, 1048576, 1048576, 4194304"},
         {20, 1 << 20, 4, BS_ERROR_FORMAT, "profile: its tables take 92274960 bytes, the file has 2544"},
         {48, 4, 4, BS_ERROR_FORMAT, "profile: policy 4, speculation 0, expected 0 .. 3 and 0 .. 1"},
         {ROUTERS + 64, 32768, 4, BS_ERROR_FORMAT,
@@ -128,10 +128,10 @@ static void test_spoilt(void)
          "profile: unit 1 is path 4 of router 1, which there is not, or its name is not plain ASCII"},
         {UNITS + 72, (uint64_t)1 << 41, 8, BS_ERROR_LIMIT,
          "profile: unit 0 of 2199023255552 bytes, in a slot 20064, at most 1099511627776"},
-        {STAGES + 8, 5, 4, BS_ERROR_FORMAT, "profile: stage 1 has router 5 of 2 and 4 units, of which 8 are left"},
-        {STAGES + 12, 9, 4, BS_ERROR_FORMAT, "profile: stage 1 has router 1 of 2 and 9 units, of which 8 are left"},
-        {STAGES + 20, 3, 4, BS_ERROR_FORMAT, "profile: stages have 8 units, 9 are listed"},
-        {STAGE_UNITS + 4, 9, 4, BS_ERROR_FORMAT, "profile: a stage needs unit 9, there are 9"},
+        {PHASES + 8, 5, 4, BS_ERROR_FORMAT, "profile: phase 1 has router 5 of 2 and 4 units, of which 8 are left"},
+        {PHASES + 12, 9, 4, BS_ERROR_FORMAT, "profile: phase 1 has router 1 of 2 and 9 units, of which 8 are left"},
+        {PHASES + 20, 3, 4, BS_ERROR_FORMAT, "profile: phases have 8 units, 9 are listed"},
+        {PHASE_UNITS + 4, 9, 4, BS_ERROR_FORMAT, "profile: a phase needs unit 9, there are 9"},
         {EVENTS + 24, 9, 4, BS_ERROR_FORMAT, "profile: event 0 (kind 7): subject 9, index 0 or value out of range"},
     };
     file = synth_profile(1, NULL);
@@ -144,15 +144,15 @@ static void test_spoilt(void)
     synth_free(&file);
 }
 
-/* Tables are read through a window, and with more stages these reach the next one. */
-static void any_stage(const void *user, int32_t i, bs_profile_stage *stage)
+/* Tables are read through a window, and with more phases these reach the next one. */
+static void any_phase(const void *user, int32_t i, bs_profile_phase *phase)
 {
-    *stage = (bs_profile_stage){0, 0, NULL};
-    if (i < SYNTH_STAGES)
-        synth_stage(user, i, stage);
+    *phase = (bs_profile_phase){0, 0, NULL};
+    if (i < SYNTH_PHASES)
+        synth_phase(user, i, phase);
 }
 
-static synth_bytes with_stages(int32_t n_stages)
+static synth_bytes with_phases(int32_t n_phases)
 {
     bs_platform alone = *bs_platform_default();
     bs_profile_header_desc header = synth_header();
@@ -160,8 +160,8 @@ static synth_bytes with_stages(int32_t n_stages)
     synth_bytes b = {0};
     bs_arena arena = arena_of(sizeof memory);
     alone.thread_start = NULL;
-    header.n_stages = n_stages;
-    header.stage = any_stage;
+    header.n_phases = n_phases;
+    header.phase = any_phase;
     const bs_profile_desc desc = {&alone, synth_write, &b, ring, sizeof ring};
     bs_profile *profile = bs_profile_create(&arena, &desc, &error);
     bs_profile_header(profile, &header);
@@ -170,15 +170,15 @@ static synth_bytes with_stages(int32_t n_stages)
     return b;
 }
 
-/* Every read fails once. What is being read then depends on how windows lie, so on how many stages there are. */
+/* Every read fails once. What is being read then depends on how windows lie, so on how many phases there are. */
 static void test_reads(void)
 {
-    enum { MOST_STAGES = 40 };
+    enum { MOST_PHASES = 40 };
     static const char *const formats[] = {"profile: its header cannot be read from %d bytes",
                                           "profile: router %d cannot be read",
                                           "profile: unit %d cannot be read",
-                                          "profile: stage %d cannot be read",
-                                          "profile: the units of stages cannot be read",
+                                          "profile: phase %d cannot be read",
+                                          "profile: the units of phases cannot be read",
                                           "profile: event %d cannot be read"};
     int32_t seen[sizeof formats / sizeof *formats] = {0};
     char text[96];
@@ -191,8 +191,8 @@ static void test_reads(void)
     bs_profile_open(&arena, NULL, &error);
     message_is(&error, BS_ERROR_ARGUMENT, "bs_profile_open: the arena, the reader or its read is NULL");
     reading = read_some;
-    for (int32_t stages = SYNTH_STAGES; stages < MOST_STAGES; stages++) {
-        file = with_stages(stages);
+    for (int32_t phases = SYNTH_PHASES; phases < MOST_PHASES; phases++) {
+        file = with_phases(phases);
         bool loaded = false;
         for (fail_at = 1; !loaded; fail_at++) {
             const bs_reader reader = {.user = &file, .read = read_some, .size = file.n};
@@ -222,7 +222,7 @@ static void test_reads(void)
 static void test_room(void)
 {
     static const char *const what[] = {"reading a profile", "a profile's routers", "a profile's units",
-                                       "a profile's stages", "a trace"};
+                                       "a profile's phases", "a trace"};
     bool seen[5] = {false};
     file = synth_profile(1, NULL);
     for (size_t room = 0; room < sizeof memory; room += 64) {
@@ -249,7 +249,7 @@ static int64_t read_changing(void *user, uint64_t offset, void *buffer, size_t b
     const synth_bytes *b = user;
     reads += offset == EVENTS;
     for (size_t at = EVENTS; reads == 2 && at < b->n; at += sizeof(bs_event)) {
-        const bs_event visit = synth_event(BS_EVENT_STAGE, 0, 0, 0, 1, 2);
+        const bs_event visit = synth_event(BS_EVENT_PHASE, 0, 0, 0, 1, 2);
         memcpy(b->data + at, &visit, sizeof visit);
     }
     return synth_read(user, offset, buffer, bytes);
@@ -269,20 +269,20 @@ static void test_changing(void)
 /* ---------------------------------------------------------------------------------------------------- replays */
 
 static bs_trace_unit units[2] = {{"a", 1000, 1024}, {"b", 1000, 2048}};
-static bs_trace_stage stages[1] = {{0, 0, 2}};
-static int32_t stage_units[2] = {0, 1};
+static bs_trace_phase phases[1] = {{0, 0, 2}};
+static int32_t phase_units[2] = {0, 1};
 static bs_trace_visit visits[1] = {{0, 0, 2, 0, 1, 0}};
 static bs_trace_use uses[2] = {{0, -1, 10}, {1, -1, 10}};
 static bs_trace_guess guesses[1] = {{0, 1, 3}};
 static const bs_trace trace = {.n_units = 2,
-                               .n_stages = 1,
-                               .n_stage_units = 2,
+                               .n_phases = 1,
+                               .n_phase_units = 2,
                                .n_visits = 1,
                                .n_uses = 2,
                                .n_guesses = 1,
                                .units = units,
-                               .stages = stages,
-                               .stage_units = stage_units,
+                               .phases = phases,
+                               .phase_units = phase_units,
                                .visits = visits,
                                .uses = uses,
                                .guesses = guesses};
@@ -316,13 +316,13 @@ static void test_replays(void)
     not_replayed(NULL, &sound, BS_ERROR_ARGUMENT, "bs_replay: the trace or the desc is NULL");
     not_replayed(&trace, NULL, BS_ERROR_ARGUMENT, "bs_replay: the trace or the desc is NULL");
     empty.n_units = 0;
-    not_replayed(&empty, &sound, BS_ERROR_ARGUMENT, "bs_replay: the trace has 0 units, 1 stages, expected 1 .. 65536");
-    refers(&stages[0].n_units, 3, "bs_replay: stages[0] of the trace refers to what it does not have, or another has");
-    refers(&stage_units[1], 2,
-           "bs_replay: stage_units[1] of the trace refers to what it does not have, or another has");
-    refers(&visits[0].stage, 1, "bs_replay: visits[0] of the trace refers to what it does not have, or another has");
+    not_replayed(&empty, &sound, BS_ERROR_ARGUMENT, "bs_replay: the trace has 0 units, 1 phases, expected 1 .. 65536");
+    refers(&phases[0].n_units, 3, "bs_replay: phases[0] of the trace refers to what it does not have, or another has");
+    refers(&phase_units[1], 2,
+           "bs_replay: phase_units[1] of the trace refers to what it does not have, or another has");
+    refers(&visits[0].phase, 1, "bs_replay: visits[0] of the trace refers to what it does not have, or another has");
     refers(&uses[1].unit, -1, "bs_replay: uses[1] of the trace refers to what it does not have, or another has");
-    refers(&guesses[0].stage, -1, "bs_replay: guesses[0] of the trace refers to what it does not have, or another has");
+    refers(&guesses[0].phase, -1, "bs_replay: guesses[0] of the trace refers to what it does not have, or another has");
     d.lanes = 9;
     d.prepare_ns_per_byte = 0.5;
     not_replayed(

@@ -310,7 +310,7 @@ static void test_calls(void)
 
 int main(void)
 {
-    static const char *const files[] = {"src/run/session_make.c", "src/run/session_lower.c", "src/stream/store.c",
+    static const char *const files[] = {"src/run/session_make.c", "src/run/launch_mode.c", "src/stream/store.c",
                                         "src/stream/store_plan.c", "src/base/workers.c"};
     test_resident();
     test_places();

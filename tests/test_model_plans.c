@@ -81,7 +81,7 @@ static bool case_of(subject *s, kind of, int32_t number)
 #ifdef BS_TEST_ON_DEVICE
     s->desc.tier = BS_TIER_CUDA;
     s->desc.half = number % 2, number /= 2;
-    s->desc.lowering = number % BS_LOWER_COUNT, number /= BS_LOWER_COUNT;
+    s->desc.launch_mode = number % BS_LAUNCH_COUNT, number /= BS_LAUNCH_COUNT;
     s->desc.in_place = number % 2, number /= 2;
     describe(s, of, (variant)(number % variants));
 #else

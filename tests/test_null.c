@@ -66,7 +66,7 @@ static void rows_of_names(void)
     ROW(bs_tier_name, *bs_tier_name((bs_tier)-1) != '\0');
     ROW(bs_tier_best, bs_tier_available(bs_tier_best()));
     ROW(bs_tier_available, !bs_tier_available((bs_tier)-1));
-    ROW(bs_lowering_name, *bs_lowering_name((bs_lowering)-1) != '\0');
+    ROW(bs_launch_mode_name, *bs_launch_mode_name((bs_launch_mode)-1) != '\0');
     ROW(bs_policy_name, *bs_policy_name((bs_policy)-1) != '\0');
     ROW(bs_predictor_name, *bs_predictor_name((bs_predictor)-1) != '\0');
     ROW(bs_platform_default, bs_platform_default() != NULL);
@@ -195,7 +195,7 @@ static void rows_of_plan(void)
     bs_sizes sizes = {1, 1, 1, 1, 1, 1, 1};
     bs_stream_plan stream = {1, 1, 1, 1, 1};
     bs_stream_unit_facts unit;
-    bs_stream_stage_facts stage;
+    bs_stream_phase_facts phase;
     char text[8] = "before";
     ROW(bs_plan_bytes, bs_plan_bytes(NULL, NULL) == 0 && bs_plan_bytes(r.plan->graph, NULL) > 0);
     ROW(bs_plan_create, bs_plan_create(NULL, NULL, NULL, NULL) == NULL &&
@@ -224,9 +224,9 @@ static void rows_of_plan(void)
     ROW(bs_plan_unit_get, bs_plan_unit_get(plan, 0, NULL) == BS_ERROR_ARGUMENT &&
                               bs_plan_unit_get(NULL, 0, &unit) == BS_ERROR_ARGUMENT &&
                               bs_plan_unit_get(plan, 0, &unit) == BS_OK);
-    ROW(bs_plan_stage_get, bs_plan_stage_get(plan, 0, NULL, NULL) == BS_ERROR_ARGUMENT &&
-                               bs_plan_stage_get(NULL, 0, &stage, NULL) == BS_ERROR_ARGUMENT &&
-                               bs_plan_stage_get(plan, 0, &stage, NULL) == BS_OK);
+    ROW(bs_plan_phase_get, bs_plan_phase_get(plan, 0, NULL, NULL) == BS_ERROR_ARGUMENT &&
+                               bs_plan_phase_get(NULL, 0, &phase, NULL) == BS_ERROR_ARGUMENT &&
+                               bs_plan_phase_get(plan, 0, &phase, NULL) == BS_OK);
 }
 
 static void rows_of_session(void)
@@ -236,7 +236,7 @@ static void rows_of_session(void)
     bs_run_stats stats = {1, 1, 1};
     bs_stream_stats stream = {.hits = 1};
     bs_prediction prediction = {1, 1, 1};
-    bs_lowering best;
+    bs_launch_mode best;
     bs_session *s = r.session;
     const bs_weights no_weights = bs_weights_from_table(NULL);
     ROW(bs_weights_from_table, ZEROS(no_weights));
@@ -343,7 +343,7 @@ static void rows_of_profiles(void)
     bs_profile_facts facts = {.units = 1};
     bs_profile_router_facts router;
     bs_stream_unit_facts unit;
-    bs_stream_stage_facts stage;
+    bs_stream_phase_facts phase;
     bs_event event;
     bs_arena_init(&arena, "reader", reader_memory, sizeof reader_memory);
     static uint8_t ring[1 << 14];
@@ -367,9 +367,9 @@ static void rows_of_profiles(void)
     ROW(bs_profile_unit_get, bs_profile_unit_get(NULL, 0, &unit, NULL) == BS_ERROR_ARGUMENT &&
                                  bs_profile_unit_get(p, 0, NULL, NULL) == BS_ERROR_ARGUMENT &&
                                  bs_profile_unit_get(p, 0, &unit, NULL) == BS_OK);
-    ROW(bs_profile_stage_get, bs_profile_stage_get(NULL, 0, &stage, NULL) == BS_ERROR_ARGUMENT &&
-                                  bs_profile_stage_get(p, 0, NULL, NULL) == BS_ERROR_ARGUMENT &&
-                                  bs_profile_stage_get(p, 0, &stage, NULL) == BS_OK);
+    ROW(bs_profile_phase_get, bs_profile_phase_get(NULL, 0, &phase, NULL) == BS_ERROR_ARGUMENT &&
+                                  bs_profile_phase_get(p, 0, NULL, NULL) == BS_ERROR_ARGUMENT &&
+                                  bs_profile_phase_get(p, 0, &phase, NULL) == BS_OK);
     ROW(bs_profile_next, !bs_profile_next(NULL, &event, &error) && error.status == BS_ERROR_ARGUMENT &&
                              !bs_profile_next(p, NULL, NULL) && !bs_profile_next(p, &event, NULL) &&
                              !bs_profile_next(p, &event, &error) && error.status == BS_OK);

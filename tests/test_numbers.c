@@ -263,7 +263,7 @@ static void test_plan_descs(void)
                                     offsetof(bs_plan_desc, patch_size),    offsetof(bs_plan_desc, n_forces),
                                     offsetof(bs_plan_desc, lanes),         offsetof(bs_plan_desc, chunk_bytes),
                                     offsetof(bs_plan_desc, half),          offsetof(bs_plan_desc, in_place),
-                                    offsetof(bs_plan_desc, lowering),      offsetof(bs_plan_desc, shared_bytes),
+                                    offsetof(bs_plan_desc, launch_mode),      offsetof(bs_plan_desc, shared_bytes),
                                     offsetof(bs_plan_desc, forces[0].path)};
     enum { FIELDS = sizeof fields / sizeof *fields };
     static const uint64_t slots[] = {0, 1, 63, 64, 1 << 20, UINT64_MAX - 1, UINT64_MAX};

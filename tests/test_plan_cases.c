@@ -129,7 +129,7 @@ static void test_states(void)
     for (int32_t residual = 0; residual < 4; residual++) {
         const states s = states_new(residual);
         const bs_plan *p = plan_of(s.g, NULL);
-        check(p && place_of(p, s.stored) == BS_PLACE_STATE && fills_of(p) == (residual != 0),
+        check(p && place_of(p, s.stored) == BS_STORAGE_STATE && fills_of(p) == (residual != 0),
               "written in place, cells without a path %s", kept[residual]);
     }
     states copied = states_new(2);
@@ -143,7 +143,7 @@ static void test_states(void)
     states s = states_new(2);
     bs_state_write(s.g, s.two, s.one);
     p = plan_of(s.g, NULL);
-    check(p && place_of(p, s.one) == BS_PLACE_TRANSIENT && place_of(p, s.stored) != BS_PLACE_STATE,
+    check(p && place_of(p, s.one) == BS_STORAGE_TRANSIENT && place_of(p, s.stored) != BS_STORAGE_STATE,
           "a state that is copied to another as it was is not written in place");
 
     bs_graph *g = new_graph();
@@ -151,7 +151,7 @@ static void test_states(void)
     bs_state_write(g, b, a);
     bs_output(g, "sum", bs_add(g, a, b));
     p = plan_of(g, NULL);
-    check(p && place_of(p, a) == BS_PLACE_STATE && p->n_top == 3,
+    check(p && place_of(p, a) == BS_STORAGE_STATE && p->n_top == 3,
           "a state that nobody writes is copied from where it is");
 }
 
@@ -174,7 +174,7 @@ static void test_knob_of_state(void)
                   bs_collect(g, bs_gather(g, next, (bs_value[]){bs_scatter(g, next, 0, score), none}, none,
                                           &(bs_gather_desc){.mode = BS_GATHER_SELECT})));
         const bs_plan *p = plan_of(g, &(bs_plan_desc){.order = BS_ORDER_DEPTH});
-        check(p && (place_of(p, stored) == BS_PLACE_STATE) == !knob, "rows of a router are%s",
+        check(p && (place_of(p, stored) == BS_STORAGE_STATE) == !knob, "rows of a router are%s",
               knob ? " not written to a state in place when another router reads them"
                    : " written to a state in place");
     }
@@ -226,7 +226,7 @@ static void test_nested_gathers(void)
         bs_state_write(g, state, stored);
         bs_output(g, "y", stored);
         const bs_plan *p = plan_of(g, NULL);
-        check(p && place_of(p, stored) == BS_PLACE_STATE, "a state in place, with %s",
+        check(p && place_of(p, stored) == BS_STORAGE_STATE, "a state in place, with %s",
               nested ? "a router in its path" : "one router");
     }
 }

@@ -80,7 +80,7 @@ static void test_tiles_of_devices(void)
 {
     bs_plan_desc d = on_device;
     const bs_plan *p = plan_of(layers(6, 0, 0), &d);
-    check(p && p->n_regions == 1 && bs_plan_too_large(p) == 0, "layers that fit run in one region of tiles");
+    check(p && p->n_regions == 1 && bs_plan_domain_beyond_shared(p) == 0, "layers that fit run in one region of tiles");
     p = plan_of(layers(2, 2, 0), &d);
     check(p && p->n_regions == 0, "where most layers are wide, all run layer by layer");
     for (int32_t routed = 0; routed < 2; routed++)
@@ -227,7 +227,7 @@ static void test_large_tiles(void)
                   l.scratch_bytes == bs_bytes_figure(p->kernel_scratch_offset),
               "the largest of the paths' tiles lies in the device's memory, 128 at a time");
         check(sizes.device == l.device_bytes && sizes.pinned == l.pinned_bytes &&
-                  (l.stage_bytes == 0) == (d.in_place == 1),
+                  (l.room_bytes == 0) == (d.in_place == 1),
               "and slots in %s memory", d.in_place ? "pinned" : "the device's");
     }
     bs_device_layout l;
@@ -245,10 +245,10 @@ static void test_views(void)
     const bs_value inside = bs_scatter(g, r, 0, x), out[4] = {bs_softmax(g, inside), none, none, none};
     bs_output(g, "y", bs_collect(g, bs_gather(g, r, out, none, NULL)));
     const bs_plan *p = plan_of(g, &(bs_plan_desc){.order = BS_ORDER_BREADTH});
-    check(p && place_of(p, x) == BS_PLACE_VIEW && place_of(p, inside) == BS_PLACE_TRANSIENT,
+    check(p && place_of(p, x) == BS_STORAGE_VIEW && place_of(p, inside) == BS_STORAGE_TRANSIENT,
           "a CPU copies the rows of a path");
     p = plan_of(g, &(bs_plan_desc){.tier = BS_TIER_CUDA, .order = BS_ORDER_BREADTH});
-    check(p && place_of(p, x) == BS_PLACE_TRANSIENT && place_of(p, inside) == BS_PLACE_VIEW,
+    check(p && place_of(p, x) == BS_STORAGE_TRANSIENT && place_of(p, inside) == BS_STORAGE_VIEW,
           "a device copies what a callback is told");
 }
 

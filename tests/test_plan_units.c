@@ -1,5 +1,5 @@
 /* Promises: what the planner decides of weights that come and go: what a look-ahead needs, which weights make a unit
- * and which steps a stage. Plans only: that results are right, test_store.c tells. */
+ * and which steps a phase. Plans only: that results are right, test_store.c tells. */
 #include "plan_rig.h"
 #include "run/session.h"
 
@@ -93,7 +93,7 @@ static void test_units(void)
     const bs_plan *p = plan_of(g, &(bs_plan_desc){.slot_bytes = UINT64_MAX});
     bs_stream_plan all;
     bs_stream_unit_facts facts;
-    bs_stream_stage_facts stage;
+    bs_stream_phase_facts phase;
     bs_plan_stream_get(p, &all);
     int32_t loaded = 0;
     for (int32_t n = 1; n < g->n_nodes; n++)
@@ -106,22 +106,22 @@ static void test_units(void)
     check(unit_named(p, "inner", &facts) < 0, "a block inside a path is no unit");
     check(bs_plan_unit_get(p, -1, &facts) == BS_ERROR_ARGUMENT && bs_plan_unit_get(p, 4, &facts) == BS_ERROR_ARGUMENT,
           "no other units");
-    int32_t units[8], routed = 0, always = 0, stages = 0;
-    while (bs_plan_stage_get(p, stages, &stage, units) == BS_OK) {
-        routed += stage.router == r.id && stage.n_units == 2;
-        always += stage.router == 0 && stage.n_units == 1 && bs_plan_unit_get(p, units[0], &facts) == BS_OK &&
+    int32_t units[8], routed = 0, always = 0, phases = 0;
+    while (bs_plan_phase_get(p, phases, &phase, units) == BS_OK) {
+        routed += phase.router == r.id && phase.n_units == 2;
+        always += phase.router == 0 && phase.n_units == 1 && bs_plan_unit_get(p, units[0], &facts) == BS_OK &&
                   facts.router == 0;
-        stages++;
+        phases++;
     }
-    check(stages == all.stages && routed == 1 && always == stages - 1, "%d stages, of which one is the router's",
-          stages);
-    check(bs_plan_stage_get(p, 0, &stage, NULL) == BS_OK && bs_plan_stage_get(p, -1, &stage, NULL) == BS_ERROR_ARGUMENT,
+    check(phases == all.phases && routed == 1 && always == phases - 1, "%d phases, of which one is the router's",
+          phases);
+    check(bs_plan_phase_get(p, 0, &phase, NULL) == BS_OK && bs_plan_phase_get(p, -1, &phase, NULL) == BS_ERROR_ARGUMENT,
           "units are told to whom wants them");
 }
 
-/* A block whose weights a top-level step needs first, then tiles: two stages of one unit; and blocks in tiles, one
+/* A block whose weights a top-level step needs first, then tiles: two phases of one unit; and blocks in tiles, one
  * after another. */
-static void test_stages(void)
+static void test_phases(void)
 {
     bs_graph *g = new_graph();
     const bs_value line = bs_input(g, "line", BS_F32, BS_SHAPE1(8));
@@ -137,20 +137,20 @@ static void test_stages(void)
     bs_block_end(g);
     bs_output(g, "y", bs_assemble(g, x));
     const bs_plan *p = plan_of(g, &(bs_plan_desc){.slot_bytes = UINT64_MAX});
-    bs_stream_stage_facts stage;
-    int32_t units[4], seen[2] = {0, 0}, stages = 0;
-    while (bs_plan_stage_get(p, stages, &stage, units) == BS_OK && stage.n_units == 1) {
+    bs_stream_phase_facts phase;
+    int32_t units[4], seen[2] = {0, 0}, phases = 0;
+    while (bs_plan_phase_get(p, phases, &phase, units) == BS_OK && phase.n_units == 1) {
         seen[units[0] & 1]++;
-        stages++;
+        phases++;
     }
-    check(stages == 3 && seen[0] == 2 && seen[1] == 1 && p->n_regions == 2,
-          "a step of all rows and then tiles are two stages of one unit, the next block another region");
+    check(phases == 3 && seen[0] == 2 && seen[1] == 1 && p->n_regions == 2,
+          "a step of all rows and then tiles are two phases of one unit, the next block another region");
 }
 
 int main(void)
 {
     test_look_ahead();
     test_units();
-    test_stages();
+    test_phases();
     return check_end();
 }

@@ -40,9 +40,9 @@ static void count_plan(coverage *c, const bs_plan *p)
         }
     for (int32_t v = 1; v < g->n_values; v++) {
         const bool made = bs_node_is(&g->nodes[g->values[v].node], &bs_op_assemble);
-        c->in_place += made && p->values[v].place == BS_PLACE_STATE;
-        c->frames += p->values[v].place == BS_PLACE_FRAME;
-        c->slabs += p->values[v].place == BS_PLACE_TRANSIENT && p->values[v].slab != v;
+        c->in_place += made && p->values[v].storage == BS_STORAGE_STATE;
+        c->frames += p->values[v].storage == BS_STORAGE_FRAME;
+        c->slabs += p->values[v].storage == BS_STORAGE_TRANSIENT && p->values[v].slab != v;
     }
     for (int32_t i = 0; i < p->n_instrs; i++) {
         const bs_instr *instr = &p->instrs[i];
@@ -209,7 +209,7 @@ static void test_random_graphs(uint64_t seed, int32_t count, const char *rows)
     printf("  streamed plans %d, with %d uses of units\n", c.streamed, c.uses);
     check(c.streamed && c.uses && c.regions && c.in_tile && c.torn && c.in_place && c.frames && c.loads && c.packed &&
               c.fills && c.slabs && c.forced && c.sizes,
-          "random graphs reach every kind of lowering");
+          "random graphs reach every kind of launch mode");
 }
 
 int main(int argc, char **argv)

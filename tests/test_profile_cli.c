@@ -365,8 +365,8 @@ static void test_trace(const synth_bytes *b)
     snprintf(line, sizeof line, "trace %s/synth.bsp %s/synth.json", folder, folder);
     check(brainstorm(line) == 0, "trace converts a profile");
     if (checked_trace("synth.json") >= 0) {
-        check(says("run 40") && says("stage 120") && says("use 120") && says("depth of run 3"),
-              "runs hold stages, and stages uses and stalls");
+        check(says("run 40") && says("phase 120") && says("use 120") && says("depth of run 3"),
+              "runs hold phases, and phases uses and stalls");
         check(says("depth of lane 0 1") && says("depth of lane 1 1") && !strstr(output, "flows 0\n"),
               "lanes have their tracks, and arrows lead from guesses to uses");
     }
@@ -416,7 +416,7 @@ static void test_trace_refusals(void)
     b.data[0] = 'X';
     check(!trace_in_pieces(&b, "flip.json", 100), "nor is one of another magic");
     b.data[0] = 'B';
-    b.data[24] = 0xff; /* stages that are not there: the sink waits for them */
+    b.data[24] = 0xff; /* phases that are not there: the sink waits for them */
     check(trace_in_pieces(&b, "flip.json", 100), "counts that promise too much take no more than the bytes");
     check(trace_json_open("/nowhere/at.all") == NULL && trace_json_close(NULL), "a file that cannot be made is none");
     synth_free(&b);

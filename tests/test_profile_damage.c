@@ -15,7 +15,7 @@ static int survives(const uint8_t *data, size_t n, bs_status *status)
         const int64_t most = (int64_t)(n / sizeof(bs_event));
         good = t.n_visits <= most && t.n_uses <= most && t.n_guesses <= most && t.n_units <= (int64_t)n;
         for (int32_t i = 0; i < t.n_visits; i++)
-            good &= t.visits[i].stage < t.n_stages && t.visits[i].first_use + t.visits[i].n_uses <= t.n_uses &&
+            good &= t.visits[i].phase < t.n_phases && t.visits[i].first_use + t.visits[i].n_uses <= t.n_uses &&
                     t.visits[i].first_guess + t.visits[i].n_guesses <= t.n_guesses;
         for (int32_t i = 0; i < t.n_uses; i++)
             good &= t.uses[i].unit >= 0 && t.uses[i].unit < t.n_units;
@@ -67,9 +67,9 @@ static void test_bit_flips(void)
 enum {
     ROUTERS = 64,
     UNITS = 64 + 2 * 72,
-    STAGES = UNITS + 9 * 88,
-    STAGE_UNITS = STAGES + 3 * 8,
-    EVENTS = STAGE_UNITS + 40
+    PHASES = UNITS + 9 * 88,
+    PHASE_UNITS = PHASES + 3 * 8,
+    EVENTS = PHASE_UNITS + 40
 };
 static const struct {
     const char *what;
@@ -87,8 +87,8 @@ static const struct {
     {"events of 2^31 bytes", 12, 0x80000000, 4, BS_ERROR_FORMAT, "events of"},
     {"2^32-1 routers", 16, 0xffffffff, 4, BS_ERROR_LIMIT, "at most 65536"},
     {"2^32-1 units", 20, 0xffffffff, 4, BS_ERROR_LIMIT, "at most 65536"},
-    {"2^32-1 stages", 24, 0xffffffff, 4, BS_ERROR_LIMIT, "at most 65536"},
-    {"2^32-1 units of stages", 28, 0xffffffff, 4, BS_ERROR_LIMIT, "at most 65536"},
+    {"2^32-1 phases", 24, 0xffffffff, 4, BS_ERROR_LIMIT, "at most 65536"},
+    {"2^32-1 units of phases", 28, 0xffffffff, 4, BS_ERROR_LIMIT, "at most 65536"},
     {"2^20 units", 20, 1 << 20, 4, BS_ERROR_FORMAT, "tables take"},
     {"a policy that is not known", 48, 99, 4, BS_ERROR_FORMAT, "policy"},
     {"a negative policy", 48, 0xffffffff, 4, BS_ERROR_FORMAT, "policy"},
@@ -99,12 +99,12 @@ static const struct {
     {"a unit of path 4", UNITS + 88 + 68, 4, 4, BS_ERROR_FORMAT, "unit 1"},
     {"a unit of path 0 of no router", UNITS + 68, 0, 4, BS_ERROR_FORMAT, "unit 0"},
     {"a unit of 2^63 bytes", UNITS + 80, (uint64_t)1 << 63, 8, BS_ERROR_LIMIT, "unit 0"},
-    {"a stage of router -1", STAGES, 0xffffffff, 4, BS_ERROR_FORMAT, "stage 0"},
-    {"a stage of -1 units", STAGES + 4, 0xffffffff, 4, BS_ERROR_FORMAT, "stage 0"},
-    {"a stage of 2^31-1 units", STAGES + 12, 0x7fffffff, 4, BS_ERROR_FORMAT, "stage 1"},
-    {"stages of fewer units than are listed", STAGES + 20, 3, 4, BS_ERROR_FORMAT, "stages have 8"},
-    {"a stage that needs unit 9", STAGE_UNITS, 9, 4, BS_ERROR_FORMAT, "unit 9, there are 9"},
-    {"a stage that needs unit -1", STAGE_UNITS + 32, 0xffffffff, 4, BS_ERROR_FORMAT, "unit -1"},
+    {"a phase of router -1", PHASES, 0xffffffff, 4, BS_ERROR_FORMAT, "phase 0"},
+    {"a phase of -1 units", PHASES + 4, 0xffffffff, 4, BS_ERROR_FORMAT, "phase 0"},
+    {"a phase of 2^31-1 units", PHASES + 12, 0x7fffffff, 4, BS_ERROR_FORMAT, "phase 1"},
+    {"phases of fewer units than are listed", PHASES + 20, 3, 4, BS_ERROR_FORMAT, "phases have 8"},
+    {"a phase that needs unit 9", PHASE_UNITS, 9, 4, BS_ERROR_FORMAT, "unit 9, there are 9"},
+    {"a phase that needs unit -1", PHASE_UNITS + 32, 0xffffffff, 4, BS_ERROR_FORMAT, "unit -1"},
 };
 
 static void test_damages(void)
@@ -132,7 +132,7 @@ static void test_event_damages(void)
     static const struct { bs_event_kind kind; int32_t subject, index;
     } events[] = {
         {BS_EVENT_DECISION, 0, 0},  {BS_EVENT_DECISION, 3, 0},      {BS_EVENT_DECISION, 1, 4},
-        {BS_EVENT_DECISION, 1, -1}, {BS_EVENT_STAGE, 3, 0},         {BS_EVENT_STAGE, -1, 0},
+        {BS_EVENT_DECISION, 1, -1}, {BS_EVENT_PHASE, 3, 0},         {BS_EVENT_PHASE, -1, 0},
         {BS_EVENT_USE, 9, 0},       {BS_EVENT_USE, -1, 0},          {BS_EVENT_USE, 0, 3},
         {BS_EVENT_USE, 0, -1},      {BS_EVENT_STALL, 9, 0},         {BS_EVENT_STALL, 0, 3},
         {BS_EVENT_GUESS, -2, 0},    {BS_EVENT_GUESS, 9, 0},         {BS_EVENT_GUESS, 0, 3},
@@ -192,7 +192,7 @@ static void test_later_versions(void)
 typedef struct odd_reader {
     synth_bytes *bytes;
     int reads, fail_at; /* this read fails, by giving less; 0: none */
-    int swap_at;        /* from this read on, events are all uses of stage 0 and its ends; 0: never */
+    int swap_at;        /* from this read on, events are all uses of phase 0 and its ends; 0: never */
     bool keep_ends;     /* as many ends as there were, and everything else is a use */
     size_t events_at;
 } odd_reader;
@@ -207,8 +207,8 @@ static int64_t odd_read(void *user, uint64_t offset, void *buffer, size_t bytes)
     for (size_t at = 0; o->swap_at && o->reads >= o->swap_at && offset >= o->events_at && at + 40 <= bytes; at += 40) {
         bs_event e;
         memcpy(&e, (uint8_t *)buffer + at, sizeof e);
-        const bool end = o->keep_ends ? e.kind == BS_EVENT_STAGE : at / 40 % 3 == 0;
-        e = synth_event(end ? BS_EVENT_STAGE : BS_EVENT_USE,
+        const bool end = o->keep_ends ? e.kind == BS_EVENT_PHASE : at / 40 % 3 == 0;
+        e = synth_event(end ? BS_EVENT_PHASE : BS_EVENT_USE,
                         o->keep_ends && !end ? (int32_t)(at / 40 % SYNTH_UNITS) : 0, 0, 0, 1, 2);
         memcpy((uint8_t *)buffer + at, &e, sizeof e);
     }

@@ -36,14 +36,14 @@ static void test_asking(void)
     bs_arena arena;
     bs_error error;
     bs_stream_unit_facts unit;
-    bs_stream_stage_facts stage;
+    bs_stream_phase_facts phase;
     bs_trace trace;
     synth_bytes b = synth_profile(1, NULL);
     bs_reader reader = synth_reader(&b);
     bs_profile_reader *r = open_bytes(&b, &arena, &error);
-    check(r && bs_profile_unit_get(r, 1, &unit, NULL) == BS_OK && bs_profile_stage_get(r, 1, &stage, NULL) == BS_OK &&
-              stage.n_units == SYNTH_PATHS && bs_profile_stage_get(r, -1, &stage, NULL) == BS_ERROR_ARGUMENT &&
-              bs_profile_stage_get(r, SYNTH_STAGES, &stage, NULL) == BS_ERROR_ARGUMENT &&
+    check(r && bs_profile_unit_get(r, 1, &unit, NULL) == BS_OK && bs_profile_phase_get(r, 1, &phase, NULL) == BS_OK &&
+              phase.n_units == SYNTH_PATHS && bs_profile_phase_get(r, -1, &phase, NULL) == BS_ERROR_ARGUMENT &&
+              bs_profile_phase_get(r, SYNTH_PHASES, &phase, NULL) == BS_ERROR_ARGUMENT &&
               bs_profile_unit_get(r, -1, &unit, NULL) == BS_ERROR_ARGUMENT,
           "facts of what there is, without what is not asked for");
     reader.read = NULL;
@@ -60,7 +60,7 @@ static void test_round_trip(void)
     bs_profile_facts facts;
     bs_profile_router_facts router;
     bs_stream_unit_facts unit;
-    bs_stream_stage_facts stage;
+    bs_stream_phase_facts phase;
     int32_t units[SYNTH_PATHS];
     uint64_t read_bytes;
     synth_bytes b = synth_profile(3, NULL);
@@ -68,7 +68,7 @@ static void test_round_trip(void)
     if (!check(r != NULL, "a profile opens %s", error.message))
         return;
     bs_profile_facts_get(r, &facts);
-    check(facts.routers == 2 && facts.units == SYNTH_UNITS && facts.stages == SYNTH_STAGES &&
+    check(facts.routers == 2 && facts.units == SYNTH_UNITS && facts.phases == SYNTH_PHASES &&
               facts.slot_bytes == 150000 && facts.chunk_bytes == SYNTH_CHUNK && facts.policy == BS_POLICY_LRU &&
               facts.torn_bytes == 0 && facts.events > 30,
           "its facts are those that were given");
@@ -78,12 +78,12 @@ static void test_round_trip(void)
     check(bs_profile_unit_get(r, 6, &unit, &read_bytes) == BS_OK && unit.router == 2 && unit.path == 1 &&
               read_bytes == 20000 && unit.slot_bytes == 20064 && strcmp(unit.name, "b1") == 0,
           "units come back");
-    check(bs_profile_stage_get(r, 2, &stage, units) == BS_OK && stage.router == 2 && stage.n_units == 4 &&
+    check(bs_profile_phase_get(r, 2, &phase, units) == BS_OK && phase.router == 2 && phase.n_units == 4 &&
               units[0] == 5 && units[3] == 8,
-          "stages come back");
+          "phases come back");
     check(bs_profile_router_get(r, 0, &router) != BS_OK && bs_profile_router_get(r, 3, &router) != BS_OK &&
               bs_profile_unit_get(r, 9, &unit, NULL) != BS_OK && bs_profile_unit_get(r, -1, &unit, NULL) != BS_OK &&
-              bs_profile_stage_get(r, 3, &stage, NULL) != BS_OK,
+              bs_profile_phase_get(r, 3, &phase, NULL) != BS_OK,
           "numbers that are not there are refused");
     bs_event first, e;
     uint64_t n = 1;
@@ -102,7 +102,7 @@ static synth_bytes figures_profile(void)
     bs_event e[] = {
         synth_event(BS_EVENT_STALL, 0, 0, 0, 1010, 1040),
         synth_event(BS_EVENT_USE, 0, 0, BS_USE_MISS, 1045, 1095),
-        synth_event(BS_EVENT_STAGE, 0, 0, 1, 1010, 1100), /* 90, of them 30 stalled and 50 computed */
+        synth_event(BS_EVENT_PHASE, 0, 0, 1, 1010, 1100), /* 90, of them 30 stalled and 50 computed */
         synth_event(BS_EVENT_READ, 5, 0, 1000, 1000, 2000), /* two lanes, at the same time for 500 */
         synth_event(BS_EVENT_READ, 6, 0, 1000, 1500, 2500),
         synth_event(BS_EVENT_PREPARE, 5, 0, 1000, 2000, 2250),
@@ -111,15 +111,15 @@ static synth_bytes figures_profile(void)
         synth_event(BS_EVENT_USE, 2, 1, BS_USE_HIT, 1120, 1140),
         synth_event(BS_EVENT_USE, 3, 1, BS_USE_LATE, 1140, 1160),
         synth_event(BS_EVENT_USE, 2, 1, BS_USE_HIT, 1160, 1170), /* again */
-        synth_event(BS_EVENT_STAGE, 1, 0, 2, 1115, 1170), /* 15 after, 5 inside */
+        synth_event(BS_EVENT_PHASE, 1, 0, 2, 1115, 1170), /* 15 after, 5 inside */
         synth_event(BS_EVENT_RUN, 0, 0, 0, 1000, 1200),   /* 10 before, 30 after */
         synth_event(BS_EVENT_USE, 0, 0, BS_USE_HIT, 5000, 5007),
-        synth_event(BS_EVENT_STAGE, 0, 0, 1, 4990, 4980), /* time went backwards: no length */
+        synth_event(BS_EVENT_PHASE, 0, 0, 1, 4990, 4980), /* time went backwards: no length */
         synth_event(BS_EVENT_RUN, 1, 0, 0, 4900, 5010),
         synth_event(BS_EVENT_DROPPED, -1, 0, 12, 5010, 5010),
-        synth_event(BS_EVENT_USE, 4, 1, BS_USE_HIT, 5100, 5200), /* its stage was lost */
+        synth_event(BS_EVENT_USE, 4, 1, BS_USE_HIT, 5100, 5200), /* its phase was lost */
         synth_event(BS_EVENT_USE, 8, 2, 77, 5200, 5210),         /* an outcome of a later version */
-        synth_event(BS_EVENT_STAGE, 2, 0, 1, 5200, 5215),
+        synth_event(BS_EVENT_PHASE, 2, 0, 1, 5200, 5215),
         synth_event(BS_EVENT_USE, 7, 2, BS_USE_HIT, 5300, 5400), /* never left */
         synth_event(BS_EVENT_GUESS, 7, 2, 0, 5300, 5300),
     };
@@ -134,20 +134,20 @@ static void test_trace_figures(void)
     if (!check(load(&b, &t, &error) == BS_OK, "a trace is made of a profile %s", error.message))
         return;
     check(t.n_visits == 4 && t.n_uses == 5 && t.n_guesses == 2,
-          "stages are visits, their uses and guesses come along: %d, %d, %d", t.n_visits, t.n_uses, t.n_guesses);
+          "phases are visits, their uses and guesses come along: %d, %d, %d", t.n_visits, t.n_uses, t.n_guesses);
     check(t.visits[0].before_ns == 10 + 10,
           "before the first visit: since the run began, and what is neither use nor stall: %d",
           (int)t.visits[0].before_ns);
     check(t.visits[1].before_ns == 15 + 5, "before the next: since the one before: %d", (int)t.visits[1].before_ns);
     check(t.visits[2].before_ns == 30 + 90, "a run's rest counts for the next run: %d", (int)t.visits[2].before_ns);
-    check(t.visits[3].before_ns == 20 + 5, "a run that never ended counts from its first stage: %d",
+    check(t.visits[3].before_ns == 20 + 5, "a run that never ended counts from its first phase: %d",
           (int)t.visits[3].before_ns);
     check(t.visits[1].n_uses == 2 && t.visits[1].first_use == 1 && t.uses[1].unit == 2 && t.uses[2].unit == 3 &&
               t.uses[1].compute_ns == 30 && t.uses[2].compute_ns == 20 && t.uses[2].outcome == BS_USE_LATE,
-          "uses are those of the stage, in order, and one a unit");
+          "uses are those of the phase, in order, and one a unit");
     check(t.visits[3].n_uses == 1 && t.uses[4].unit == 8 && t.uses[4].outcome == -1,
-          "uses without their stage are left out");
-    check(t.visits[1].n_guesses == 2 && t.guesses[0].stage == 2 && t.guesses[0].unit == 6 &&
+          "uses without their phase are left out");
+    check(t.visits[1].n_guesses == 2 && t.guesses[0].phase == 2 && t.guesses[0].unit == 6 &&
               t.guesses[0].strength == 3 && t.guesses[1].unit == -1 && t.guesses[1].strength == 7 &&
               t.visits[0].n_guesses == 0 && t.visits[2].n_guesses == 0,
           "look-aheads belong to the visit they were made in");

@@ -235,7 +235,7 @@ int main(int argc, char **argv)
     const bs_reader reader = synth_reader(&bytes);
     bs_arena_init(&arena, "tables", tables, sizeof tables);
     const bs_status status = bs_trace_load(&arena, &reader, &trace, &error);
-    check(status == BS_OK && trace.n_visits == RUNS * LAYERS, "every stage of every run is a visit: %d %s",
+    check(status == BS_OK && trace.n_visits == RUNS * LAYERS, "every phase of every run is a visit: %d %s",
           (int)trace.n_visits, error.message);
     for (int32_t i = 0; status == BS_OK && i < trace.n_uses; i++)
         outcomes[trace.uses[i].outcome]++;

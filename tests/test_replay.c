@@ -29,7 +29,7 @@ static void mixed_trace(int32_t n_units, int32_t n_visits)
     const int32_t kind = check_below(3);
     int32_t unit = 0;
     trace_begin(n_units);
-    add_stage(1, 0, n_units);
+    add_phase(1, 0, n_units);
     for (int32_t k = 0; k < n_visits; k++) {
         const int32_t a = check_below(n_units), b = check_below(n_units);
         if (kind == 0)
@@ -96,7 +96,7 @@ static void cycle_trace(int32_t n_units, int32_t runs, uint64_t compute_ns)
 {
     trace_begin(n_units);
     for (int32_t u = 0; u < n_units; u++)
-        add_stage(0, u, 1);
+        add_phase(0, u, 1);
     for (int32_t k = 0; k < runs * n_units; k++) {
         add_visit(k % n_units, 0);
         add_use(k % n_units, compute_ns);

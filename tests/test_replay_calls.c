@@ -25,16 +25,16 @@ static void test_wrong_traces(void)
         switch (i) {
         case 0: t.n_units = 0; break;
         case 1: t.n_units = 65537; break;
-        case 2: t.n_stages = 0; break;
-        case 3: t.n_stages = -1; break;
-        case 4: stages[0].first_unit = -1; break;
-        case 5: stages[0].n_units = 5; break;
-        case 6: stages[0].n_units = 0; break;
-        case 7: stages[0].router = -1; break;
-        case 8: stage_units[2] = 4; break;
-        case 9: stage_units[2] = -1; break;
-        case 10: visits[5].stage = 1; break;
-        case 11: visits[5].stage = -1; break;
+        case 2: t.n_phases = 0; break;
+        case 3: t.n_phases = -1; break;
+        case 4: phases[0].first_unit = -1; break;
+        case 5: phases[0].n_units = 5; break;
+        case 6: phases[0].n_units = 0; break;
+        case 7: phases[0].router = -1; break;
+        case 8: phase_units[2] = 4; break;
+        case 9: phase_units[2] = -1; break;
+        case 10: visits[5].phase = 1; break;
+        case 11: visits[5].phase = -1; break;
         case 12: visits[5].first_use = -1; break;
         case 13: visits[5].n_uses = 5; break;
         case 14: visits[9].n_uses = 2; break;
@@ -43,7 +43,7 @@ static void test_wrong_traces(void)
         case 17: visits[3].n_guesses = -1; break;
         case 18: uses[0].unit = 4; break;
         case 19: uses[0].unit = -1; break;
-        case 20: guesses[0].stage = 1; break;
+        case 20: guesses[0].phase = 1; break;
         default: guesses[0].unit = -2; break;
         }
         bad += !sound || !refused(&t, &d, BS_ERROR_ARGUMENT) || bs_replay_bytes(&t) != 0;
@@ -51,9 +51,9 @@ static void test_wrong_traces(void)
     check(bad == 0, "traces that refer to what they do not have are refused (%d are not)", bad);
     uniform_trace(4, 10, 100);
     bs_trace shared = trace;
-    shared.n_stages = 2;
-    stages[1] = (bs_trace_stage){1, stages[0].n_units - 1, 1};
-    check(refused(&shared, &d, BS_ERROR_ARGUMENT) && bs_replay_bytes(&shared) == 0, "two stages of one entry: %s",
+    shared.n_phases = 2;
+    phases[1] = (bs_trace_phase){1, phases[0].n_units - 1, 1};
+    check(refused(&shared, &d, BS_ERROR_ARGUMENT) && bs_replay_bytes(&shared) == 0, "two phases of one entry: %s",
           error.message);
     check(refused(NULL, &d, BS_ERROR_ARGUMENT) && bs_replay_bytes(NULL) == 0, "so is none: %s", error.message);
 }
@@ -64,17 +64,17 @@ static void test_many_paths(void)
     enum { PATHS = 65536, COUNT = 8 };
     static bs_trace_unit many[PATHS];
     static int32_t all[2 * PATHS];
-    const bs_trace_stage two[2] = {{1, 0, PATHS}, {2, PATHS, PATHS}};
+    const bs_trace_phase two[2] = {{1, 0, PATHS}, {2, PATHS, PATHS}};
     bs_trace_visit each[COUNT];
     bs_trace_use last[COUNT];
     const bs_trace t = {.n_units = PATHS,
-                        .n_stages = 2,
-                        .n_stage_units = 2 * PATHS,
+                        .n_phases = 2,
+                        .n_phase_units = 2 * PATHS,
                         .n_visits = COUNT,
                         .n_uses = COUNT,
                         .units = many,
-                        .stages = two,
-                        .stage_units = all,
+                        .phases = two,
+                        .phase_units = all,
                         .visits = each,
                         .uses = last};
     const bs_replay_desc d = {.slot_bytes = 1 << 20, .bytes_per_second = 1000000000};
@@ -85,7 +85,7 @@ static void test_many_paths(void)
         all[u] = all[PATHS + u] = u;
     }
     for (int32_t k = 0; k < COUNT; k++) {
-        each[k] = (bs_trace_visit){.stage = k % 2, .first_use = k, .n_uses = 1};
+        each[k] = (bs_trace_visit){.phase = k % 2, .first_use = k, .n_uses = 1};
         last[k] = (bs_trace_use){PATHS - 1 - k, -1, 1};
     }
     const size_t bytes = bs_replay_bytes(&t);

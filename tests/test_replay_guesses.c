@@ -3,19 +3,19 @@
 #include "replay_traces.h"
 
 /* Routers in a row, each with units of its own; `good` of 100 look-aheads are right. -1: there are none. */
-static void routed_trace(int32_t n_stages, int32_t paths, int32_t runs, uint64_t compute_ns, int32_t good,
+static void routed_trace(int32_t n_phases, int32_t paths, int32_t runs, uint64_t compute_ns, int32_t good,
                          int32_t better_from)
 {
-    trace_begin(n_stages * paths);
-    for (int32_t j = 0; j < n_stages; j++)
-        add_stage(j + 1, j * paths, paths);
+    trace_begin(n_phases * paths);
+    for (int32_t j = 0; j < n_phases; j++)
+        add_phase(j + 1, j * paths, paths);
     int32_t next = check_below(paths);
-    for (int32_t k = 0; k < runs * n_stages; k++) {
-        const int32_t j = k % n_stages, now = next, percent = k >= better_from ? 100 : good;
+    for (int32_t k = 0; k < runs * n_phases; k++) {
+        const int32_t j = k % n_phases, now = next, percent = k >= better_from ? 100 : good;
         next = check_below(paths);
         if (percent >= 0)
-            add_guess((k + 1) % n_stages,
-                      (k + 1) % n_stages * paths + (check_below(100) < percent ? next : check_below(paths)));
+            add_guess((k + 1) % n_phases,
+                      (k + 1) % n_phases * paths + (check_below(100) < percent ? next : check_below(paths)));
         add_visit(j, 0);
         add_use(j * paths + now, compute_ns);
     }
@@ -113,7 +113,7 @@ static void test_transitions(void)
     const int32_t runs = 400;
     trace_begin(12);
     for (int32_t j = 0; j < 3; j++)
-        add_stage(j + 1, 4 * j, 4);
+        add_phase(j + 1, 4 * j, 4);
     for (int32_t k = 0; k < runs; k++)
         for (int32_t j = 0, choice = check_below(4); j < 3; j++, choice = after[choice]) {
             add_visit(j, 0);
@@ -133,7 +133,7 @@ static void test_often(void)
 {
     enum { UNITS = 32, RUNS = 4000 };
     trace_begin(UNITS);
-    add_stage(1, 0, UNITS);
+    add_phase(1, 0, UNITS);
     for (int32_t k = 0; k < RUNS; k++) {
         add_visit(0, 0);
         add_use(check_below(6) ? check_below(UNITS) : 5, 1000000);
@@ -154,7 +154,7 @@ static void test_sooner(void)
     for (int32_t i = 0; i < 12; i++) {
         trace_begin(3);
         for (int32_t u = 0; u < 3; u++) {
-            add_stage(0, u, 1);
+            add_phase(0, u, 1);
             units[u].read_bytes = units[u].slot_bytes = (uint64_t)UNIT_BYTES / (u == 2 ? 1 : 4);
         }
         for (int32_t k = 0; k < 300; k++) {

@@ -10,7 +10,7 @@ static void test_states(void)
             continue;
         const bs_graph *g = r.plan->graph;
         const int32_t result = bs_node_in(g, &g->nodes[g->n_nodes - 1])[0];
-        check(r.plan->values[result].place == BS_PLACE_STATE, "the result is made in the state itself, order %d",
+        check(r.plan->values[result].storage == BS_STORAGE_STATE, "the result is made in the state itself, order %d",
               order);
         bool ok = !bs_state_valid(r.session);
         for (int32_t i = 0; i < 4; i++)

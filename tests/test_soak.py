@@ -78,9 +78,9 @@ class Profile:
 
     def read(self, file):
         header = self.take(file, 64)
-        magic, _, header_bytes, event_bytes, routers, units, stages, stage_units = struct.unpack_from("<4s7I", header)
+        magic, _, header_bytes, event_bytes, routers, units, phases, phase_units = struct.unpack_from("<4s7I", header)
         assert magic == b"BSPF" and header_bytes == 64 and event_bytes == 40, "header"
-        self.take(file, 72 * routers + 88 * units + 8 * stages + 4 * (stage_units + stage_units % 2))
+        self.take(file, 72 * routers + 88 * units + 8 * phases + 4 * (phase_units + phase_units % 2))
         last = -1
         while data := self.take(file, 40 * 64):
             self.begun.set()

@@ -85,7 +85,7 @@ static void test_net(state_net kind, const char *name, bool breadth, bool depth)
         int32_t next = 0;
         for (int32_t n = 1; n < g->n_nodes; n++)
             next = bs_node_joins_cells(&g->nodes[n]) && next == 0 ? g->nodes[n].first_out : next;
-        const bool in_place = r.plan->values[next].place == BS_PLACE_STATE;
+        const bool in_place = r.plan->values[next].storage == BS_STORAGE_STATE;
         check(in_place == (order == BS_ORDER_BREADTH ? breadth : depth), "%s: order %d, %s", name, order,
               in_place ? "made in the state" : "copied at the end");
         bool ok = true;

@@ -160,7 +160,7 @@ static float in[4][8], scores[4][2], ahead[4][2], out[4][8], wanted[2][4][8];
 static float odd_ahead[2]; /* of every cell, when look-ahead is not what the router sees */
 static bool is_odd;
 
-/* The first stage is three layers of one unit: that is asked for once a run. */
+/* The first phase is three layers of one unit: that is asked for once a run. */
 static bool asked_once(bs_session *s)
 {
     bs_prediction known;
@@ -350,8 +350,8 @@ static bs_status open_store(const bs_plan *plan, const bs_platform *platform, bs
                                 .staging = arenas[1],
                                 .resident = arenas[2],
                                 .device = device,
-                                .stages = device ? arenas[3] : NULL,
-                                .stage_bytes = bs_bytes_of(device ? sizeof arenas[3] / 4 : 0)};
+                                .rooms = device ? arenas[3] : NULL,
+                                .room_bytes = bs_bytes_of(device ? sizeof arenas[3] / 4 : 0)};
     if (bs_bytes_figure(bs_store_bytes(plan)) > sizeof store_memory ||
         bs_bytes_figure(plan->slot_bytes) > sizeof arenas[0] ||
         bs_bytes_figure(bs_bytes_times(plan->lane_bytes, plan->lanes)) > sizeof arenas[1])

@@ -21,9 +21,9 @@ static void ask(int32_t unit)
     w.asked++;
 }
 
-static void visit(int32_t stage)
+static void visit(int32_t phase)
 {
-    const bs_stream_stage *facts = &w.stages[stage];
+    const bs_stream_phase *facts = &w.phases[phase];
     const bool all = facts->router == 0 && check_below(10) > 0, none = check_below(20) == 0;
     int32_t units[MOST_UNITS], count = 0;
     for (int32_t u = 0; u < w.facts.n_units; u++)
@@ -40,10 +40,10 @@ static void visit(int32_t stage)
     }
     memcpy(w.order, units, sizeof units);
     w.n_order = count;
-    w.stage = stage;
+    w.phase = phase;
     w.visits++;
     w.in_visit = true;
-    bs_stream_visit(&w.stream, stage, units, count, w.now);
+    bs_stream_visit(&w.stream, phase, units, count, w.now);
     for (int32_t i = 0; i < facts->n_units; i++) {
         const int32_t u = w.uses[facts->first_unit + i];
         if (w.stream.slots[u].state == BS_SLOT_LOADING && !w.known[u].needed)
@@ -178,19 +178,19 @@ static void end_visit(void)
 
 static void expect(void)
 {
-    const int32_t stage = check_below(w.facts.n_stages);
-    const bs_stream_stage *facts = &w.stages[stage];
+    const int32_t phase = check_below(w.facts.n_phases);
+    const bs_stream_phase *facts = &w.phases[phase];
     if (facts->router)
-        bs_stream_expect(&w.stream, stage,
+        bs_stream_expect(&w.stream, phase,
                          check_below(5) ? w.uses[facts->first_unit + check_below(facts->n_units)] : -1, check_below(8));
 }
 
-static void next_stage(void)
+static void next_phase(void)
 {
     if (w.in_visit)
         end_visit();
     w.now += (uint64_t)check_below(3000);
-    visit(check_below(25) ? (w.stage + 1) % w.facts.n_stages : check_below(w.facts.n_stages));
+    visit(check_below(25) ? (w.phase + 1) % w.facts.n_phases : check_below(w.facts.n_phases));
 }
 
 static void step(void)
@@ -210,7 +210,7 @@ static void step(void)
     } else if (what < 86) {
         expect();
     } else if (what < 96) {
-        next_stage();
+        next_phase();
     } else if (what < 98) { /* the run fails half way */
         release_all();
         leave();
@@ -220,19 +220,19 @@ static void step(void)
 
 /* ----------------------------------------------------------------------------------------------------- worlds */
 
-static void random_stages(void)
+static void random_phases(void)
 {
     int32_t used = 0;
-    w.facts.n_stages = 1 + check_below(check_below(4) ? MOST_STAGES : 1);
-    for (int32_t j = 0; j < w.facts.n_stages; j++) {
-        bs_stream_stage *stage = &w.stages[j];
-        *stage = (bs_stream_stage){check_below(2) ? j + 1 : 0, used, 0};
+    w.facts.n_phases = 1 + check_below(check_below(4) ? MOST_PHASES : 1);
+    for (int32_t j = 0; j < w.facts.n_phases; j++) {
+        bs_stream_phase *phase = &w.phases[j];
+        *phase = (bs_stream_phase){check_below(2) ? j + 1 : 0, used, 0};
         for (int32_t u = 0; u < w.facts.n_units; u++)
-            if (check_below(100) < (stage->router ? 60 : 25))
+            if (check_below(100) < (phase->router ? 60 : 25))
                 w.uses[used++] = u;
-        if (used == stage->first_unit)
+        if (used == phase->first_unit)
             w.uses[used++] = check_below(w.facts.n_units);
-        stage->n_units = used - stage->first_unit;
+        phase->n_units = used - phase->first_unit;
     }
     w.facts.n_uses = used;
 }
@@ -250,9 +250,9 @@ static void random_world(void)
         largest = figure(w.units[u].slot_bytes) > largest ? figure(w.units[u].slot_bytes) : largest;
         all += figure(w.units[u].slot_bytes);
     }
-    random_stages();
+    random_phases();
     w.facts.units = w.units;
-    w.facts.stages = w.stages;
+    w.facts.phases = w.phases;
     w.facts.uses = w.uses;
     w.facts.slot_bytes = bs_bytes_of(
         check_below(4) == 0
@@ -264,7 +264,7 @@ static void random_world(void)
     w.in_order = check_below(3) == 0;
     w.n_lanes = 1 + check_below(MOST_LANES);
     w.error_percent = check_below(2) ? 0 : check_below(30);
-    w.stage = w.facts.n_stages - 1;
+    w.phase = w.facts.n_phases - 1;
     w.failing = -1;
     for (int32_t u = 0; u < MOST_UNITS; u++)
         w.future[u] = check_below(1000);
@@ -294,9 +294,9 @@ static void test_random(uint64_t seed, int32_t worlds)
             steps++;
         }
         w.error_percent = 0; /* the storage is well again */
-        for (int32_t k = 0; k < 3 * w.facts.n_stages && !w.why; k++) {
+        for (int32_t k = 0; k < 3 * w.facts.n_phases && !w.why; k++) {
             release_all();
-            next_stage();
+            next_phase();
         }
         if (w.in_visit && !w.why)
             end_visit();

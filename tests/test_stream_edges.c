@@ -7,17 +7,17 @@
 
 #include <math.h>
 
-enum { UNITS = 4, STAGES = 2 };
+enum { UNITS = 4, PHASES = 2 };
 
 static const bs_stream_unit units[UNITS] = {{{64}, {1000}, 1}, {{64}, {1000}, 1}, {{64}, {1000}, 1}, {{64}, {1000}, 1}};
-static const bs_stream_stage stages[STAGES] = {{1, 0, 2}, {2, 2, 2}};
+static const bs_stream_phase phases[PHASES] = {{1, 0, 2}, {2, 2, 2}};
 static const int32_t uses[UNITS] = {0, 1, 2, 3};
 static _Alignas(64) uint8_t memory[1 << 16];
 static bs_stream s;
 
 static void begin(uint64_t slot_bytes)
 {
-    const bs_stream_facts facts = {UNITS,     STAGES, UNITS, units, stages, uses, bs_bytes_of(slot_bytes),
+    const bs_stream_facts facts = {UNITS,     PHASES, UNITS, units, phases, uses, bs_bytes_of(slot_bytes),
                                    {0, 0, 0}, false};
     if (bs_bytes_figure(bs_stream_bytes(&facts)) > sizeof memory)
         exit(2);
@@ -45,11 +45,11 @@ static void test_margins(void)
     static const double wrong[] = {NAN, -1, INFINITY, -INFINITY};
     int32_t zero = 0;
     begin(256);
-    check(bs_stream_strength(&s, 0, 1) == BS_STRENGTHS - 1 && s.stages[0].margin > 0.999,
+    check(bs_stream_strength(&s, 0, 1) == BS_STRENGTHS - 1 && s.phases[0].margin > 0.999,
           "the first margin is as clear as can be, and what is usual then");
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         zero += bs_stream_strength(&s, 0, wrong[i]) == 0;
-    check(zero == 4 && s.stages[0].margin > 0.999 && s.stages[0].margin < 1.001,
+    check(zero == 4 && s.phases[0].margin > 0.999 && s.phases[0].margin < 1.001,
           "margins that are negative or no numbers say nothing, and teach nothing");
     check(bs_stream_strength(&s, 0, 0) == 0 && bs_stream_strength(&s, 0, 1) == 4 &&
               bs_stream_strength(&s, 0, 1e300) == BS_STRENGTHS - 1,
@@ -133,7 +133,7 @@ static void test_transitions(void)
     uint16_t most = 0;
     begin(256);
     check(bs_bytes_figure(bs_predict_tables(&s.facts, NULL)) == COUNTERS * sizeof most,
-          "two stages of two units: a counter for each pair, and totals");
+          "two phases of two units: a counter for each pair, and totals");
     for (int32_t i = 0; i < VISITS; i++) {
         const int32_t way = i % 3 == 0;
         bs_stream_visit(&s, 0, &first[way], 1, 0);
@@ -141,7 +141,7 @@ static void test_transitions(void)
         for (size_t k = 0; k < COUNTERS; k++)
             most = s.transitions[k] > most ? s.transitions[k] : most;
     }
-    const bs_prediction *p = &s.stages[1].predictions[BS_PREDICT_TRANSITION];
+    const bs_prediction *p = &s.phases[1].predictions[BS_PREDICT_TRANSITION];
     check(most == 4096, "no counter exceeds 4096 (%d)", most);
     check(p->needed == VISITS && p->right > p->needed - 30, "what always follows is foretold all the way: %d of %d",
           (int)p->right, (int)p->needed);
@@ -151,7 +151,7 @@ static void test_transitions(void)
 static void test_one_router(void)
 {
     enum { VISITS = 400 };
-    const bs_stream_facts facts = {UNITS, 1, 2, units, stages, uses, bs_bytes_of(256), {0, 0, 0}, false};
+    const bs_stream_facts facts = {UNITS, 1, 2, units, phases, uses, bs_bytes_of(256), {0, 0, 0}, false};
     int32_t asked = 0;
     bs_stream_init(&s, &facts, memory);
     for (int32_t i = 0; i < VISITS; i++) {
@@ -159,7 +159,7 @@ static void test_one_router(void)
         bs_stream_visit(&s, 0, &unit, 1, 0);
         asked += s.slots[0].asked + s.slots[1].asked;
     }
-    const bs_prediction *p = &s.stages[0].predictions[BS_PREDICT_TRANSITION];
+    const bs_prediction *p = &s.phases[0].predictions[BS_PREDICT_TRANSITION];
     check(p->needed == VISITS && p->right > VISITS - 30, "the other one always follows: %d of %d foretold",
           (int)p->right, VISITS);
     check(asked == 0, "what a visit asked for is not asked for after it");
@@ -169,7 +169,7 @@ static void test_one_router(void)
 static void test_ranks(void)
 {
     enum { PATHS = 37, TIMES = 200 };
-    static const bs_stream_stage one = {1, 0, PATHS};
+    static const bs_stream_phase one = {1, 0, PATHS};
     static int32_t all[PATHS];
     static bs_stream_unit many[PATHS];
     const bs_stream_facts facts = {PATHS, 1, PATHS, many, &one, all, bs_bytes_of(64), {0, 0, 0}, false};
@@ -200,10 +200,10 @@ static void test_ranks(void)
     check(wrong == 0, "the likeliest come first, of equal ones the first: %d do not", wrong);
 }
 
-/* Two units that no stage lists are used while the visit of the two others goes on: there is room for three. */
+/* Two units that no phase lists are used while the visit of the two others goes on: there is room for three. */
 static void test_strays(void)
 {
-    static const bs_stream_stage one = {0, 0, 2};
+    static const bs_stream_phase one = {0, 0, 2};
     static const int32_t listed[2] = {2, 3};
     const bs_stream_facts facts = {UNITS, 1, 2, units, &one, listed, bs_bytes_of(192), {0, 0, 0}, false};
     const int32_t order[4] = {2, 3, 0, 1};
@@ -216,15 +216,15 @@ static void test_strays(void)
     }
     check(s.slots[1].state == BS_SLOT_READY && s.slots[0].state == BS_SLOT_ABSENT &&
               s.slots[2].state == BS_SLOT_READY && s.slots[3].state == BS_SLOT_READY,
-          "what is in no stage's list goes first");
+          "what is in no phase's list goes first");
 }
 
-/* Stages of as many routers, all of the same units: nothing but their sizes is looked at. */
-static bs_bytes bytes_of_paths(int32_t paths, bs_stream_stage *many, int32_t count)
+/* Phases of as many routers, all of the same units: nothing but their sizes is looked at. */
+static bs_bytes bytes_of_paths(int32_t paths, bs_stream_phase *many, int32_t count)
 {
     const bs_stream_facts facts = {paths, count, paths, NULL, many, NULL, bs_bytes_of(64), {0, 0, 0}, false};
     for (int32_t j = 0; j < count; j++)
-        many[j] = (bs_stream_stage){j + 1, 0, paths};
+        many[j] = (bs_stream_phase){j + 1, 0, paths};
     return bs_stream_bytes(&facts);
 }
 
@@ -232,7 +232,7 @@ static bs_bytes bytes_of_paths(int32_t paths, bs_stream_stage *many, int32_t cou
 static void test_tables(void)
 {
     enum { COUNT = 5000, LARGEST = 1024, MOST_PATHS = 32767 };
-    static bs_stream_stage many[COUNT];
+    static bs_stream_phase many[COUNT];
     const uint64_t table = (uint64_t)LARGEST * (LARGEST + 1) * 2;
     const uint64_t one = bs_bytes_figure(bytes_of_paths(LARGEST, many, 1)),
                    all = bs_bytes_figure(bytes_of_paths(LARGEST, many, COUNT));

@@ -211,15 +211,15 @@ static void tell_of_nodes(tally *t)
         plan->node_live[n] = false;
         plan->nodes[n].unit = 0;
         for (int32_t i = 0; i < node->n_out; i++)
-            plan->values[node->first_out + i].place = BS_PLACE_NONE;
+            plan->values[node->first_out + i].storage = BS_STORAGE_NONE;
         tell(t);
         bs_value_plan *v = &plan->values[node->first_out];
-        const uint32_t place = bs_node_is_view(node)    ? BS_PLACE_VIEW
-                               : bs_node_is_input(node) ? BS_PLACE_INPUT
-                               : bs_node_is_state(node) ? BS_PLACE_STATE
-                                                        : BS_PLACE_WEIGHT;
+        const uint32_t place = bs_node_is_view(node)    ? BS_STORAGE_VIEW
+                               : bs_node_is_input(node) ? BS_STORAGE_INPUT
+                               : bs_node_is_state(node) ? BS_STORAGE_STATE
+                                                        : BS_STORAGE_WEIGHT;
         v->source = bs_node_is_view(node) ? bs_node_in(graph, node)[0] : n;
-        v->place = place;
+        v->storage = place;
         tell(t);
     }
 }
@@ -257,9 +257,9 @@ static void empty_part(int32_t part)
 {
     for (int32_t k = 1; k < graph->n_values; k++) {
         bs_value_plan *v = &plan->values[k];
-        if (v->place != BS_PLACE_SCRATCH || v->scope != part)
+        if (v->storage != BS_STORAGE_SCRATCH || v->scope != part)
             continue;
-        v->place = BS_PLACE_TRANSIENT;
+        v->storage = BS_STORAGE_TRANSIENT;
         v->offset = bs_bytes_of(0);
         v->rows = bs_plan_storage_rows(plan, k);
         plan->transient_bytes = bs_bytes_max(plan->transient_bytes, bs_bytes_times(v->row_bytes, v->rows));
@@ -440,7 +440,7 @@ int main(int argc, char **argv)
     if (takes(&share, SUBJECTS + 2))
         test_guesses();
     static const char *const files[] = {"src/plan/image_values.c", "src/plan/image_instrs.c",
-                                        "src/plan/image_stages.c", "src/plan/image_tables.c"};
+                                        "src/plan/image_phases.c", "src/plan/image_tables.c"};
     for (size_t i = 0; share.parts == 1 && i < sizeof files / sizeof *files; i++)
         messages_of(files[i]); /* a share does not tell all lies */
     return check_end();

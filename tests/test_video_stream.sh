@@ -186,7 +186,7 @@ tells() {
         grep -q "^ *[01]  large  *$least bytes   path 3 of router 1" "$work/told" &&
         grep -q "^ *0  what router 1 chose of units 0 1" "$work/told"
 }
-check "... tells units, stages and sizes" tells
+check "... tells units, phases and sizes" tells
 few() {
     ! reads plan "$MODEL" --slots 1 && grep -q "slots.*$least bytes" "$work/message"
 }

@@ -1,5 +1,5 @@
 /* conv_job.cuh - what all convolutions have in common: what they are told in p, the cut into tiles of pixels, the job
- * of a row, and the pieces that it is dealt out in.
+ * of a row, and the work items that it is dealt out in.
  * Relies on walk.cuh and tensor.cuh. Must never clip: storage is zero outside an operand's rect, as for the CPU. */
 #ifndef BS_CUDA_CONV_JOB
 #define BS_CUDA_CONV_JOB
@@ -24,7 +24,7 @@ enum {
     BS_CU_CONV_ACT,
     BS_CU_CONV_PARAM,
     BS_CU_CONV_BIAS,   /* bytes from the weights */
-    BS_CU_CONV_TILE_H, /* outputs of a piece of work */
+    BS_CU_CONV_TILE_H, /* outputs of a work item */
     BS_CU_CONV_TILE_W,
     BS_CU_CONV_CHUNK,  /* input channels that are in shared memory at once */
     BS_CU_CONV_PIXEL,  /* elements from pixel to pixel there; 0: windows are read where they are */
@@ -163,26 +163,26 @@ __device__ __forceinline__ void bs_cu_conv_rows(const bs_cu_tile &t, const bs_de
     });
 }
 
-/* -------------------------------------------------------------------------------------------- pieces of a job */
+/* -------------------------------------------------------------------------------------------- work items of a job */
 
 /* A tile of pixels, x as many blocks of 8 outputs of a group as there are threads for. */
-struct bs_cu_conv_piece {
+struct bs_cu_conv_item {
     int32_t y, x, h, w; /* outputs */
     int32_t window_h, window_w;
     int32_t group, pass;
 };
 
-__device__ __forceinline__ bs_cu_conv_piece bs_cu_conv_piece_of(const bs_cu_conv &c, int32_t piece, int32_t passes)
+__device__ __forceinline__ bs_cu_conv_item bs_cu_conv_item_of(const bs_cu_conv &c, int32_t item, int32_t passes)
 {
     const int32_t tile_h = bs_cu_conv_p(c, BS_CU_CONV_TILE_H), tile_w = bs_cu_conv_p(c, BS_CU_CONV_TILE_W),
                   across = (c.w + tile_w - 1) / tile_w;
-    bs_cu_conv_piece p;
-    p.pass = piece % passes;
-    piece /= passes;
-    p.group = piece % c.groups;
-    piece /= c.groups;
-    p.y = piece / across * tile_h;
-    p.x = piece % across * tile_w;
+    bs_cu_conv_item p;
+    p.pass = item % passes;
+    item /= passes;
+    p.group = item % c.groups;
+    item /= c.groups;
+    p.y = item / across * tile_h;
+    p.x = item % across * tile_w;
     p.h = min(tile_h, c.h - p.y);
     p.w = min(tile_w, c.w - p.x);
     p.window_h = (p.h - 1) * c.stride + (c.kernel_h - 1) * c.dilation + 1;
@@ -196,7 +196,7 @@ __device__ __forceinline__ int32_t bs_cu_conv_tiles_of(const bs_cu_conv &c)
     return (c.w + tile_w - 1) / tile_w * ((c.h + tile_h - 1) / tile_h) * c.groups;
 }
 
-__device__ __forceinline__ const uint8_t *bs_cu_conv_source(const bs_cu_conv &c, const bs_cu_conv_piece &p)
+__device__ __forceinline__ const uint8_t *bs_cu_conv_source(const bs_cu_conv &c, const bs_cu_conv_item &p)
 {
     const int64_t at = (int64_t)(p.y * c.stride) * c.in_row + (int64_t)(p.x * c.stride) * c.in_pixel;
     return c.in + (at + (int64_t)p.group * c.in_c) * bs_cu_bytes(c.in_dtype);

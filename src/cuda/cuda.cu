@@ -3,11 +3,11 @@
 
 #include "cuda/program.cuh"
 #include "cuda/kernels.cuh"
-#include "cuda/lower.cuh"
+#include "cuda/describe.cuh"
 #include "cuda/ops.cuh"
 
-#include "cuda/lower_operand.cuh"
-#include "cuda/lower_step.cuh"
+#include "cuda/step_operand.cuh"
+#include "cuda/step.cuh"
 #include "cuda/launch.cuh"
 
 #include "cuda/device.cuh"

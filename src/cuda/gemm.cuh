@@ -6,7 +6,7 @@
 #ifndef BS_CUDA_GEMM
 #define BS_CUDA_GEMM
 
-#include "cuda/lower.cuh"
+#include "cuda/describe.cuh"
 #include "cuda/tensor.cuh"
 
 enum {

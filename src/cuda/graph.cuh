@@ -1,9 +1,9 @@
-/* graph.cuh - how the launches of a run reach the device: its *lowering*.
+/* graph.cuh - how the launches of a run reach the device: its *launch mode*.
  *
  *   STREAM       launch by launch. Branches without rows are launched too, and their blocks return.
  *   GRAPH        the same, captured once as a CUDA graph: one launch a run
- *   CONDITIONAL  captured, with an IF node around each stretch of launches that only paths take (CUDA 12.4)
- *   HOST         launch by launch; before such a stretch the host asks whether anybody takes it, and waits
+ *   CONDITIONAL  captured, with an IF node around each branch: launches that only paths take (CUDA 12.4)
+ *   HOST         launch by launch; before a branch the host asks whether it has rows, and waits
  *
  * All read the same counts in the device's memory, so results are the same bytes.
  *
@@ -17,14 +17,14 @@
 
 #define BS_CU_CONDITIONAL (CUDART_VERSION >= 12040)
 
-/* Whether any step of a stretch has rows: 1 in *any, and for the node that decides by it. */
+/* Whether any step of a branch has rows: 1 in *any, and for the node that decides by it. */
 #if BS_CU_CONDITIONAL
 typedef cudaGraphConditionalHandle bs_cu_handle;
 #else
 typedef unsigned long long bs_cu_handle;
 #endif
 
-__global__ void bs_cu_anybody(BS_CU_ARGUMENT bs_cu_program program, int32_t first, int32_t count, int32_t *any,
+__global__ void bs_cu_any_rows(BS_CU_ARGUMENT bs_cu_program program, int32_t first, int32_t count, int32_t *any,
                               bs_cu_handle handle, bool decides)
 {
     const bs_cu_tile t = bs_cu_everything(&program, NULL);
@@ -44,7 +44,7 @@ __global__ void bs_cu_anybody(BS_CU_ARGUMENT bs_cu_program program, int32_t firs
 }
 
 /* How many launches from number `at` on are of steps on paths only, none of them a decision. */
-static int32_t bs_cu_stretch(const bs_device_session *s, int32_t at, int32_t end)
+static int32_t bs_cu_branch_length(const bs_device_session *s, int32_t at, int32_t end)
 {
     const bs_device_step *steps = bs_cu_table<bs_device_step>(s, s->layout.steps_at);
     int32_t count = 0;
@@ -60,14 +60,14 @@ static int32_t bs_cu_stretch(const bs_device_session *s, int32_t at, int32_t end
     return count;
 }
 
-/* Asks, on the device, whether any step of a stretch has rows. decides: for the node of `handle`. */
+/* Asks, on the device, whether any step of a branch has rows. decides: for the node of `handle`. */
 static bs_status bs_cu_ask_anybody(bs_device_session *s, int32_t at, int32_t count, bs_cu_handle handle, bool decides,
                                    bs_error *error)
 {
     int32_t steps = 0;
     for (int32_t k = at; k < at + count; k++)
         steps += s->launches.list[k].count;
-    BS_LAUNCH(bs_cu_anybody, 1, 64, 0, s->stream, s->program, s->launches.list[at].first, steps, s->program.status + 2,
+    BS_LAUNCH(bs_cu_any_rows, 1, 64, 0, s->stream, s->program, s->launches.list[at].first, steps, s->program.status + 2,
               handle, decides);
     return bs_cu_launched(error);
 }
@@ -100,7 +100,7 @@ static void bs_cu_drop_graph(bs_device_session *s)
 static bs_status bs_cu_capture_open(bs_device_session *s, bs_error *error)
 {
 #if BS_CU_CONDITIONAL
-    if (s->lowering == BS_LOWER_CONDITIONAL)
+    if (s->launch_mode == BS_LAUNCH_CONDITIONAL)
         return bs_cu_check(cudaStreamBeginCaptureToGraph(s->private_stream, s->graph, s->last ? &s->last : NULL, NULL,
                                                          s->last ? 1 : 0, cudaStreamCaptureModeThreadLocal),
                            "capturing", error);
@@ -113,7 +113,7 @@ static bs_status bs_cu_capture_close(bs_device_session *s, bs_error *error)
     cudaGraph_t captured = NULL;
     bs_status status = BS_OK;
 #if BS_CU_CONDITIONAL
-    if (s->lowering == BS_LOWER_CONDITIONAL) {
+    if (s->launch_mode == BS_LAUNCH_CONDITIONAL) {
         cudaStreamCaptureStatus active;
         const cudaGraphNode_t *nodes = NULL;
         size_t count = 0;
@@ -130,7 +130,7 @@ static bs_status bs_cu_capture_close(bs_device_session *s, bs_error *error)
 #endif
     const bs_status ended = bs_cu_check(cudaStreamEndCapture(s->private_stream, &captured), "capturing",
                                         status == BS_OK ? error : NULL);
-    if (s->lowering != BS_LOWER_CONDITIONAL)
+    if (s->launch_mode != BS_LAUNCH_CONDITIONAL)
         s->graph = captured;
     return status == BS_OK ? ended : status;
 }
@@ -201,27 +201,28 @@ static bs_status bs_cu_run_if(bs_device_session *s, int32_t at, int32_t count, b
 #endif
 
 /* The host waits for the answer. */
-static bs_status bs_cu_run_asked(bs_device_session *s, int32_t at, int32_t count, bs_error *error)
+static bs_status bs_cu_run_branch(bs_device_session *s, int32_t at, int32_t count, bs_error *error)
 {
-    int32_t *told = reinterpret_cast<int32_t *>(s->pinned + s->layout.learned);
+    int32_t *fetched = reinterpret_cast<int32_t *>(s->pinned + s->layout.fetched);
     bs_status status = bs_cu_ask_anybody(s, at, count, 0, false, error);
     if (status == BS_OK)
-        status = bs_cu_fetch(s, told, s->program.status + 2, sizeof *told, error);
-    return status == BS_OK && told[0] ? bs_cu_run_launches(s, at, at + count, error) : status;
+        status = bs_cu_fetch(s, fetched, s->program.status + 2, sizeof *fetched, error);
+    return status == BS_OK && fetched[0] ? bs_cu_run_launches(s, at, at + count, error) : status;
 }
 
-/* Launches [first, end) as the lowering says. */
+/* Launches [first, end) as the launch mode says. */
 static bs_status bs_cu_run_lowered(bs_device_session *s, int32_t first, int32_t end, bs_error *error)
 {
-    const bool asks = s->lowering == BS_LOWER_HOST, decides = s->lowering == BS_LOWER_CONDITIONAL && s->capturing;
+    const bool asks = s->launch_mode == BS_LAUNCH_HOST,
+               decides = s->launch_mode == BS_LAUNCH_CONDITIONAL && s->capturing;
     bs_status status = BS_OK;
     for (int32_t k = first; k < end && status == BS_OK;) {
-        const int32_t stretch = asks || decides ? bs_cu_stretch(s, k, end) : 0;
-        if (stretch == 0)
+        const int32_t branch = asks || decides ? bs_cu_branch_length(s, k, end) : 0;
+        if (branch == 0)
             status = bs_cu_run_launch(s, &s->launches.list[k], error);
         else
-            status = asks ? bs_cu_run_asked(s, k, stretch, error) : bs_cu_run_if(s, k, stretch, error);
-        k += stretch > 0 ? stretch : 1;
+            status = asks ? bs_cu_run_branch(s, k, branch, error) : bs_cu_run_if(s, k, branch, error);
+        k += branch > 0 ? branch : 1;
     }
     return status;
 }
@@ -229,8 +230,8 @@ static bs_status bs_cu_run_lowered(bs_device_session *s, int32_t first, int32_t 
 /* Whether this run is worth a graph: nothing asks the host in between, and it is like the last one. */
 static bool bs_cu_wants_graph(const bs_device_session *s, bool same)
 {
-    const bool wanted = s->lowering == BS_LOWER_GRAPH || s->lowering == BS_LOWER_CONDITIONAL ||
-                        (s->lowering == BS_LOWER_AUTO && same);
+    const bool wanted = s->launch_mode == BS_LAUNCH_GRAPH || s->launch_mode == BS_LAUNCH_CONDITIONAL ||
+                        (s->launch_mode == BS_LAUNCH_AUTO && same);
     if (!wanted || s->no_graph || bs_plan_streams(s->client->plan))
         return false;
     for (int32_t k = 0; k < s->launches.count; k++)
@@ -243,7 +244,7 @@ static bs_status bs_cu_graph_begin(bs_device_session *s, bs_error *error)
 {
     bs_status status = BS_OK;
 #if BS_CU_CONDITIONAL
-    if (s->lowering == BS_LOWER_CONDITIONAL)
+    if (s->launch_mode == BS_LAUNCH_CONDITIONAL)
         status = bs_cu_check(cudaGraphCreate(&s->graph, 0), "making a graph", error);
 #endif
     s->last = NULL;

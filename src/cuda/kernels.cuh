@@ -1,7 +1,7 @@
 /* kernels.cuh - the list of kernels: one line each.
- * A kernel NAME is a function bs_cu_NAME_run(tile, step, work), called by all threads of a block, that does one piece
- * of a step's work; it is launched over all rows of all branches at once (bs_cu_group), or as one of the steps of a
- * tile (bs_cu_region). Relies on the op files. */
+ * A kernel NAME is a function bs_cu_NAME_run(tile, step, work), called by all threads of a block, that does one work
+ * item of a step's work; it is launched over all rows of all branches at once (bs_cu_group), or as one of the steps of
+ * a tile (bs_cu_region). Relies on the op files. */
 #ifndef BS_CUDA_KERNELS
 #define BS_CUDA_KERNELS
 

@@ -1,42 +1,42 @@
 /* launch.cuh - how steps run: one launch over the rows of all branches, or the steps of a part, tile by tile.
  *
- * A block of threads takes the pieces of work that have its number; how many there are, the decisions tell, on the
+ * A block of threads takes the work items that have its number; how many there are, the decisions tell, on the
  * device. Grids are sized for the most there can be, and blocks beyond that return: a launch is the same whatever was
  * decided. Relies on ops.cuh. Must never let a count on the device decide anything on the host. */
 #ifndef BS_CUDA_LAUNCH
 #define BS_CUDA_LAUNCH
 
-#include "cuda/lower_step.cuh"
+#include "cuda/step.cuh"
 
-/* The step that piece number `piece` of `count` steps from `first` belongs to, and its rows. Every warp finds it for
+/* The step that work item number `item` of `count` steps from `first` belongs to, and its rows. Every warp finds it for
  * itself. */
 __device__ inline const bs_device_step *bs_cu_find_step(const bs_cu_tile &t, int32_t first, int32_t count,
-                                                        int32_t piece, bs_cu_work *w)
+                                                        int32_t item, bs_cu_work *w)
 {
     const int32_t lane = bs_cu_lane();
     for (int32_t base = 0; base < count; base += 32) {
-        int32_t pieces = 0, until;
+        int32_t items = 0, until;
         if (base + lane < count) {
             const bs_device_step *s = t.program->steps + first + base + lane;
-            pieces = (bs_cu_count(t, s->domain) + s->batch - 1) / s->batch * s->parts;
+            items = (bs_cu_count(t, s->domain) + s->batch - 1) / s->batch * s->parts;
         }
-        until = pieces;
+        until = items;
         for (int32_t d = 1; d < 32; d *= 2) {
             const int32_t before = __shfl_up_sync(0xffffffffu, until, (unsigned)d);
             until += lane >= d ? before : 0;
         }
-        const unsigned beyond = __ballot_sync(0xffffffffu, until > piece);
+        const unsigned beyond = __ballot_sync(0xffffffffu, until > item);
         if (beyond) {
             const int32_t k = __ffs((int)beyond) - 1;
             const bs_device_step *s = t.program->steps + first + base + k;
-            piece -= __shfl_sync(0xffffffffu, until - pieces, k);
-            w->row = piece / s->parts * s->batch;
+            item -= __shfl_sync(0xffffffffu, until - items, k);
+            w->row = item / s->parts * s->batch;
             w->end = min(w->row + s->batch, bs_cu_count(t, s->domain));
-            w->part = piece % s->parts;
+            w->part = item % s->parts;
             w->parts = s->parts;
             return s;
         }
-        piece -= __shfl_sync(0xffffffffu, until, 31);
+        item -= __shfl_sync(0xffffffffu, until, 31);
     }
     return NULL;
 }
@@ -122,21 +122,21 @@ __device__ inline void bs_cu_tile_step(const bs_cu_tile &t, const bs_device_step
     }
 }
 
-/* The part that tile number `piece` belongs to: sets the tile's rows. */
+/* The part that tile number `item` belongs to: sets the tile's rows. */
 __device__ inline const bs_device_part *bs_cu_find_part(const bs_cu_program &program, int32_t first, int32_t count,
-                                                        int32_t piece, bs_cu_tile *t)
+                                                        int32_t item, bs_cu_tile *t)
 {
     for (int32_t k = first; k < first + count; k++) {
         const bs_device_part *part = program.parts + k;
         t->domain = -1;
         const int32_t rows = bs_cu_count(*t, part->domain), tiles = (rows + part->tile_rows - 1) / part->tile_rows;
-        if (piece < tiles) {
+        if (item < tiles) {
             t->domain = part->domain;
-            t->first = piece * part->tile_rows;
+            t->first = item * part->tile_rows;
             t->rows = min(part->tile_rows, rows - t->first);
             return part;
         }
-        piece -= tiles;
+        item -= tiles;
     }
     return NULL;
 }
@@ -148,8 +148,8 @@ __global__ void __launch_bounds__(256, 1)
     bs_cu_tile t = bs_cu_everything(&program, shared);
     t.scratch = program.scratch_bytes ? program.scratch + blockIdx.x * program.scratch_bytes : shared + BS_CU_WORKSPACE;
     t.context = program.contexts + blockIdx.x * program.context_bytes;
-    for (int32_t piece = (int32_t)blockIdx.x;; piece += (int32_t)gridDim.x) {
-        const bs_device_part *part = bs_cu_failed(program) ? NULL : bs_cu_find_part(program, first, count, piece, &t);
+    for (int32_t item = (int32_t)blockIdx.x;; item += (int32_t)gridDim.x) {
+        const bs_device_part *part = bs_cu_failed(program) ? NULL : bs_cu_find_part(program, first, count, item, &t);
         if (!part)
             return;
         for (int32_t k = 0; k < part->count; k++)

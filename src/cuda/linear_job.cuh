@@ -1,4 +1,4 @@
-/* linear_job.cuh - what all shapes of a linear have in common: the lines that a piece of work is about, and bringing
+/* linear_job.cuh - what all shapes of a linear have in common: the lines that a work item is about, and bringing
  * them and their weights to shared memory.
  * Weights are lines [out][k], padded with zeros to 16 bytes, f32 or f16. Lines are fetched by address, so rows of a
  * scatter need no copy. Relies on gemm.cuh, program.cuh and ops/linear.c. Must never read beyond a line. */
@@ -19,7 +19,7 @@ enum {
     BS_CU_LINEAR_NO_BIAS,
     BS_CU_LINEAR_ACT,
     BS_CU_LINEAR_PARAM,
-    BS_CU_LINEAR_WIDE /* columns of a piece */
+    BS_CU_LINEAR_WIDE /* columns of a work item */
 };
 
 struct bs_cu_linear_line {
@@ -38,7 +38,7 @@ struct bs_cu_linear_job {
     /* of x: 0 by element; 1 as it is stored; 2 without waiting, which the shared memory of a tile does not allow */
     int32_t copy;
     /* of the work: its first row, tiles of its lines, columns of a tile, tiles */
-    int32_t row, down, wide, parts, pieces;
+    int32_t row, down, wide, parts, items;
     bs_cu_linear_line at[BS_CU_GEMM_SIDE]; /* of the tile */
 };
 
@@ -69,7 +69,7 @@ __device__ inline void bs_cu_linear_begin(const bs_cu_tile &t, const bs_device_s
     j.wide = s->p[BS_CU_LINEAR_WIDE].i;
     j.lines_here = (w.end - w.row) * j.lines;
     j.down = (j.lines_here + BS_CU_GEMM_SIDE - 1) / BS_CU_GEMM_SIDE;
-    j.pieces = j.down * ((j.out + j.wide - 1) / j.wide);
+    j.items = j.down * ((j.out + j.wide - 1) / j.wide);
     j.x_step = j.k == 1 ? 1 : j.x->stride[j.x->rank - 1];
     j.copy = j.x_step != 1 || bs_cu_bytes(j.x->dtype) != BYTES ? 0 : j.x->place == BS_AT_TILE ? 1 : 2;
 }

@@ -160,14 +160,14 @@ __device__ __forceinline__ int32_t bs_cu_word(const uint8_t *data, const int32_t
     return (int32_t)(all & (0 - all));
 }
 
-/* The words of this piece of a row: an even share of `total`. */
+/* The words of this work item of a row: an even share of `total`. */
 __device__ __forceinline__ void bs_cu_share(uint32_t total, const bs_cu_work &w, uint32_t *first, uint32_t *last)
 {
     *first = (uint32_t)((uint64_t)total * (uint32_t)w.part / (uint32_t)w.parts);
     *last = (uint32_t)((uint64_t)total * (uint32_t)(w.part + 1) / (uint32_t)w.parts);
 }
 
-/* The words of this piece, when the first loop goes in words of `each` elements; what is left of its lines is not
+/* The words of this work item, when the first loop goes in words of `each` elements; what is left of its lines is not
  * counted. */
 __device__ __forceinline__ void bs_cu_nest_share(const bs_cu_nest &c, int32_t each, const bs_cu_work &w,
                                                  uint32_t *first, uint32_t *last)

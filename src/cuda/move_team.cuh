@@ -1,15 +1,15 @@
-/* move_team.cuh - how moves are dealt out: pieces of a row's bytes, or rows of few bytes to *teams*. A team works on
- * one row: the whole block, or so few threads as the row's bytes keep busy.
- * Relies on lower.cuh. Must never decide anything. */
+/* move_team.cuh - how moves are dealt out: work items of a row's bytes, or rows of few bytes to *teams*. A team works
+ * on one row: the whole block, or so few threads as the row's bytes keep busy.
+ * Relies on describe.cuh. Must never decide anything. */
 #ifndef BS_CUDA_MOVE_TEAM
 #define BS_CUDA_MOVE_TEAM
 
-#include "cuda/lower.cuh"
+#include "cuda/describe.cuh"
 
 enum {
-    BS_CU_MOVE_BYTES = 16384, /* of a piece of work: four words of 16 bytes a thread, all in flight; */
+    BS_CU_MOVE_BYTES = 16384, /* of a work item: four words of 16 bytes a thread, all in flight; */
     BS_CU_MOVE_MOST = 65536,  /* of much, where finding a row is to cost little beside moving it; */
-    BS_CU_MOVE_MANY = 2048,   /* as long as there are so many pieces */
+    BS_CU_MOVE_MANY = 2048,   /* as long as there are so many work items */
     BS_CU_MOVE_ROW = 8192,    /* rows below that are moved by several teams of a block */
     BS_CU_MOVE_TEAM = 15      /* p: threads of a team, 0 the block */
 };
@@ -19,7 +19,7 @@ static void bs_cu_move_cut(const bs_device_operand *o, int64_t elements, bs_devi
 {
     const int64_t bytes = elements * (int64_t)bs_dtype_bytes((bs_dtype)o->dtype);
     if (bytes >= BS_CU_MOVE_ROW || o->place == BS_AT_ROOT) {
-        s->parts = bs_cu_pieces(bytes,
+        s->parts = bs_cu_work_items(bytes,
                                 bs_max_i64(BS_CU_MOVE_BYTES, bs_min_i64(bytes / BS_CU_MOVE_MANY, BS_CU_MOVE_MOST)));
         return;
     }

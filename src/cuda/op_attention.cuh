@@ -1,6 +1,6 @@
 /* op_attention.cuh - causal attention of the rows of a segment, behind a cache of earlier ones.
  *
- * A piece of work is one row and one head. Positions go in blocks of 32, counted from position 0 whatever the window; a
+ * A work item is one row and one head. Positions go in blocks of 32, counted from position 0 whatever the window; a
  * warp makes a block's largest score, sum and weighted values, and blocks are merged from the oldest on. What is added
  * to what depends on positions alone, not on warps or on whether a key is in the ring or in this run: a prompt in one
  * run and token by token give the same bits.

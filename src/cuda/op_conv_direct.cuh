@@ -37,14 +37,14 @@ static bool bs_cu_conv_describe_direct(bs_device_step *s, int32_t in_c, int32_t 
     if (!bs_cu_conv_cut(s, h, w, 4 * (share > 64 ? share : 64), room))
         return false;
     const int32_t sides = BS_CU_THREADS / bs_cu_conv_quads(s);
-    s->parts = bs_cu_pieces(bs_cu_conv_tiles(s, h, w) * s->p[BS_CU_CONV_GROUPS].i * bs_ceil_div(blocks, sides), 1);
+    s->parts = bs_cu_work_items(bs_cu_conv_tiles(s, h, w) * s->p[BS_CU_CONV_GROUPS].i * bs_ceil_div(blocks, sides), 1);
     return true;
 }
 
 /* ------------------------------------------------------------------------------------------------------- sums */
 
-/* The window of a piece, `channels` channels of it, to shared memory, as f32. */
-__device__ __forceinline__ void bs_cu_conv_stage(const bs_cu_conv &c, const bs_cu_conv_piece &p, const uint8_t *from,
+/* The window of a work item, `channels` channels of it, to shared memory, as f32. */
+__device__ __forceinline__ void bs_cu_conv_stage(const bs_cu_conv &c, const bs_cu_conv_item &p, const uint8_t *from,
                                                  int32_t channels, float *to)
 {
     const int32_t threads = bs_cu_threads(), bytes = bs_cu_bytes(c.in_dtype),
@@ -119,11 +119,11 @@ __device__ __forceinline__ void bs_cu_conv_sum(const bs_cu_conv &c, const float 
         }
 }
 
-/* ----------------------------------------------------------------------------------------------------- pieces */
+/* ----------------------------------------------------------------------------------------------------- work items */
 
 /* From the sums of a thread's 4 pixels to their places: pixels `lane`, lane + each ... of the tile, 8 outputs from
  * `first`. */
-__device__ __forceinline__ void bs_cu_conv_finish_tile(const bs_cu_conv &c, const bs_cu_conv_piece &p, int32_t first,
+__device__ __forceinline__ void bs_cu_conv_finish_tile(const bs_cu_conv &c, const bs_cu_conv_item &p, int32_t first,
                                                        int32_t lane, int32_t each, float (&sum)[4][8])
 {
     const bs_cu_conv_end e = bs_cu_conv_end_of(c);
@@ -154,8 +154,8 @@ __device__ __forceinline__ void bs_cu_conv_finish_tile(const bs_cu_conv &c, cons
     }
 }
 
-/* Does every parts-th piece from `part` on, of all pieces; returns how many there are. In the order: tile, group,
- * pass. */
+/* Does every parts-th work item from `part` on, of all work items; returns how many there are. In the order: tile,
+ * group, pass. */
 __device__ __forceinline__ int32_t bs_cu_conv_direct(const bs_cu_tile &t, const bs_cu_conv &c, int32_t part,
                                                      int32_t parts)
 {
@@ -165,11 +165,11 @@ __device__ __forceinline__ int32_t bs_cu_conv_direct(const bs_cu_tile &t, const 
     const int32_t quads = bs_cu_conv_quads(c.step);
     const int32_t side = bs_cu_thread() / quads, lane = bs_cu_thread() % quads;
     const int32_t sides = bs_cu_threads() / quads, passes = (blocks + sides - 1) / sides,
-                  pieces = bs_cu_conv_tiles_of(c) * passes;
+                  items = bs_cu_conv_tiles_of(c) * passes;
     const int32_t chunk = bs_cu_conv_p(c, BS_CU_CONV_CHUNK), apart = bs_cu_conv_p(c, BS_CU_CONV_PIXEL);
     int32_t staged = -1;
-    for (int32_t piece = part; piece < pieces; piece += parts) {
-        const bs_cu_conv_piece p = bs_cu_conv_piece_of(c, piece, passes);
+    for (int32_t item = part; item < items; item += parts) {
+        const bs_cu_conv_item p = bs_cu_conv_item_of(c, item, passes);
         const int32_t block = p.pass * sides + side, first = block * 8, n = p.h * p.w, each = (n + 3) / 4;
         const bool active = side < sides && block < blocks && lane < each;
         const int32_t wide = c.out_c - first > 4 ? 8 : 4;
@@ -184,11 +184,11 @@ __device__ __forceinline__ int32_t bs_cu_conv_direct(const bs_cu_tile &t, const 
         }
         for (int32_t i = 0; i < c.in_c && taps > 0; i += chunk) {
             const int32_t channels = min(chunk, c.in_c - i);
-            if (channels < c.in_c || staged != piece / passes) {
+            if (channels < c.in_c || staged != item / passes) {
                 __syncthreads();
                 bs_cu_conv_stage(c, p, bs_cu_conv_source(c, p) + i * bs_cu_bytes(c.in_dtype), channels, window);
                 __syncthreads();
-                staged = piece / passes;
+                staged = item / passes;
             }
             const int32_t column = c.dilation * apart, row = p.window_w * column;
             if (active && wide == 8)
@@ -199,7 +199,7 @@ __device__ __forceinline__ int32_t bs_cu_conv_direct(const bs_cu_tile &t, const 
         if (active)
             bs_cu_conv_finish_tile(c, p, first, lane, each, sum);
     }
-    return pieces;
+    return items;
 }
 
 __device__ inline void bs_cu_conv2d_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)

@@ -40,7 +40,7 @@ static bool bs_cu_conv_describe_tensor(const bs_cu_node *n, bs_device_step *s, i
                                               : h < 16 ? h
                                                        : 16);
     }
-    s->parts = bs_cu_pieces(bs_cu_conv_tiles(s, h, w) * s->p[BS_CU_CONV_GROUPS].i, 1);
+    s->parts = bs_cu_work_items(bs_cu_conv_tiles(s, h, w) * s->p[BS_CU_CONV_GROUPS].i, 1);
     return half || s->p[BS_CU_CONV_PIXEL].i > 0;
 }
 
@@ -63,8 +63,8 @@ __device__ __forceinline__ int32_t bs_cu_conv_spread(int32_t bytes)
     return words % 4 == 2 ? 2 : words % 8 == 4 ? 1 : 0;
 }
 
-/* The window of a piece to shared memory, as f16. */
-__device__ __forceinline__ void bs_cu_conv_stage_half(const bs_cu_conv &c, const bs_cu_conv_piece &p,
+/* The window of a work item to shared memory, as f16. */
+__device__ __forceinline__ void bs_cu_conv_stage_half(const bs_cu_conv &c, const bs_cu_conv_item &p,
                                                       const uint8_t *from, bool far, __half *to)
 {
     const int32_t threads = bs_cu_threads(), bytes = bs_cu_bytes(c.in_dtype),
@@ -112,7 +112,7 @@ struct bs_cu_conv_pair {
 };
 
 __device__ __forceinline__ bs_cu_conv_pair bs_cu_conv_pair_of(const bs_cu_conv &c, const bs_cu_conv_end &e,
-                                                              const bs_cu_conv_piece &p, int32_t o)
+                                                              const bs_cu_conv_item &p, int32_t o)
 {
     bs_cu_conv_pair pair = {p.group * c.out_c + o, c.out_c - o, {0.0f, 0.0f}, {e.slope, e.slope}};
     for (int32_t i = 0; i < 2; i++)
@@ -126,7 +126,7 @@ __device__ __forceinline__ bs_cu_conv_pair bs_cu_conv_pair_of(const bs_cu_conv &
 /* To the pixel that `at` says: row << 16 | column of the tile; -1: nowhere. */
 template <bool RARE>
 __device__ __forceinline__ void bs_cu_conv_put_pair(const bs_cu_conv &c, const bs_cu_conv_end &e,
-                                                    const bs_cu_conv_piece &p, const bs_cu_conv_pair &pair, int32_t at,
+                                                    const bs_cu_conv_item &p, const bs_cu_conv_pair &pair, int32_t at,
                                                     float d0, float d1)
 {
     if (at < 0 || pair.valid <= 0)
@@ -148,7 +148,7 @@ __device__ __forceinline__ void bs_cu_conv_put_pair(const bs_cu_conv &c, const b
  * memory. */
 template <int MT, int NT, bool NEAR>
 __device__ __forceinline__ void bs_cu_conv_product(const bs_cu_conv &c, const bs_cu_conv_window &v,
-                                                   const bs_cu_conv_piece &p, int32_t base, int32_t first)
+                                                   const bs_cu_conv_item &p, int32_t base, int32_t first)
 {
     const int32_t lane = bs_cu_lane(), g = lane >> 2, quad = lane & 3, n = p.h * p.w,
                   blocks = (c.out_c + 7) / 8;
@@ -221,7 +221,7 @@ __device__ __forceinline__ void bs_cu_conv_product(const bs_cu_conv &c, const bs
 /* All products of a tile, dealt out to the warps; `together`: blocks of outputs of each. */
 template <int MT, bool NEAR>
 __device__ __forceinline__ void bs_cu_conv_products(const bs_cu_conv &c, const bs_cu_conv_window &v,
-                                                    const bs_cu_conv_piece &p, int32_t together)
+                                                    const bs_cu_conv_item &p, int32_t together)
 {
     const int32_t down = (p.h * p.w + 16 * MT - 1) / (16 * MT), blocks = (c.out_c + 7) / 8,
                   across = (blocks + together - 1) / together;
@@ -241,7 +241,7 @@ __device__ __forceinline__ void bs_cu_conv_products(const bs_cu_conv &c, const b
 /* ------------------------------------------------------------------------------------------------ dealing out */
 
 /* Outputs that a warp does together: all, where windows are read but once; fewer where warps would be idle. */
-__device__ __forceinline__ int32_t bs_cu_conv_together(const bs_cu_conv &c, const bs_cu_conv_piece &p)
+__device__ __forceinline__ int32_t bs_cu_conv_together(const bs_cu_conv &c, const bs_cu_conv_item &p)
 {
     const int32_t blocks = (c.out_c + 7) / 8, warps = bs_cu_warps(), groups = (p.h * p.w + 31) / 32;
     const int32_t least = max((blocks + 3) / 4, min(blocks, warps / groups));
@@ -252,7 +252,7 @@ __device__ __forceinline__ int32_t bs_cu_conv_together(const bs_cu_conv &c, cons
  * multiprocessor to itself the registers for 64 are there. */
 template <bool TILE>
 __device__ __forceinline__ void bs_cu_conv_deal(const bs_cu_conv &c, const bs_cu_conv_window &v,
-                                                const bs_cu_conv_piece &p, bool near)
+                                                const bs_cu_conv_item &p, bool near)
 {
     const int32_t n = p.h * p.w, warps = bs_cu_warps(), together = bs_cu_conv_together(c, p);
     if (TILE) {
@@ -274,7 +274,7 @@ __device__ __forceinline__ void bs_cu_conv_deal(const bs_cu_conv &c, const bs_cu
 template <bool TILE>
 __device__ __forceinline__ void bs_cu_conv_tensor(const bs_cu_tile &t, const bs_cu_conv &c, int32_t part, int32_t parts)
 {
-    const int32_t pieces = bs_cu_conv_tiles_of(c), apart = TILE ? 0 : bs_cu_conv_p(c, BS_CU_CONV_PIXEL);
+    const int32_t items = bs_cu_conv_tiles_of(c), apart = TILE ? 0 : bs_cu_conv_p(c, BS_CU_CONV_PIXEL);
     int32_t *table = reinterpret_cast<int32_t *>(t.workspace + BS_CU_CONV_JOB);
     BS_CU_ASSUME_SHARED(table);
     bs_cu_conv_window v;
@@ -282,11 +282,11 @@ __device__ __forceinline__ void bs_cu_conv_tensor(const bs_cu_tile &t, const bs_
     v.table = table;
     __half *room = reinterpret_cast<__half *>(table + 4 * v.steps);
     int32_t columns = 0; /* of the window that the table is for */
-    for (int32_t piece = part; piece < pieces; piece += parts) {
-        const bs_cu_conv_piece p = bs_cu_conv_piece_of(c, piece, 1);
+    for (int32_t item = part; item < items; item += parts) {
+        const bs_cu_conv_item p = bs_cu_conv_item_of(c, item, 1);
         const int32_t row = apart > 0 ? p.window_w * apart : c.in_row, pixel = apart > 0 ? apart : c.in_pixel;
         const uint8_t *from = bs_cu_conv_source(c, p);
-        __syncthreads(); /* the last piece is done with the workspace */
+        __syncthreads(); /* the last work item is done with the workspace */
         if (columns != p.window_w)
             bs_cu_conv_table(c, row, pixel, 4 * v.steps, table);
         if (apart > 0)

@@ -35,9 +35,9 @@ static void bs_cu_deconv2d_describe(const bs_cu_node *n, bs_device_step *s)
     s->p[BS_CU_CONV_KERNEL_H].i = s->p[BS_CU_CONV_KERNEL_W].i = bs_deconv2d_taps(kernel, stride, 0);
     s->p[BS_CU_CONV_STRIDE].i = s->p[BS_CU_CONV_DILATION].i = s->p[BS_CU_CONV_GROUPS].i = 1;
     if (reference || !bs_cu_conv_describe_direct(s, in_c, d->out, bs_ceil_div(h, stride), bs_ceil_div(w, stride)))
-        s->parts = bs_cu_pieces(h * w * d->out, 4 * BS_CU_THREADS);
+        s->parts = bs_cu_work_items(h * w * d->out, 4 * BS_CU_THREADS);
     else
-        s->parts = bs_cu_pieces((int64_t)s->parts * stride * stride, 1);
+        s->parts = bs_cu_work_items((int64_t)s->parts * stride * stride, 1);
     s->p[BS_CU_CONV_KERNEL_H].i = s->p[BS_CU_CONV_KERNEL_W].i = kernel;
     s->p[BS_CU_CONV_UP].i = stride;
     s->p[BS_CU_CONV_PAD_H].i = s->p[BS_CU_CONV_PAD_W].i = d->pad;
@@ -109,7 +109,7 @@ __device__ inline void bs_cu_deconv2d_run(const bs_cu_tile &t, const bs_device_s
 {
     const int32_t up = s->p[BS_CU_CONV_UP].i;
     for (int32_t r = w.row; r < w.end; r++) {
-        int32_t part = w.part; /* pieces of all phases are dealt out in one row */
+        int32_t part = w.part; /* work items of all phases are dealt out in one row */
         /* looked up again each time: registers are dearer */
         for (int32_t phase = 0; phase < (s->p[BS_CU_CONV_LAYOUT].i == 0 ? 1 : up * up); phase++) {
             const bs_cu_view x = bs_cu_open_in(t, s, 0, r), y = bs_cu_open_out(t, s, 0, r);

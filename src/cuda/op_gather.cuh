@@ -11,11 +11,11 @@
 #include "cuda/kernels.cuh"
 #include "cuda/move_rows.cuh"
 
-enum { BS_CU_SUM_PIECE = 2048 }; /* elements of a piece of a sum: two words a thread */
+enum { BS_CU_SUM_EACH = 2048 }; /* elements of a work item of a sum: two words a thread */
 
 /* --------------------------------------------------------------------------------------------------- describe */
 
-/* What the kernels of this file are told in p. *_GIVEN: where it is said which paths give a value (lower_step.cuh). */
+/* What the kernels of this file are told in p. *_GIVEN: where it is said which paths give a value (step.cuh). */
 enum { BS_CU_FILL_GIVEN };
 enum {
     BS_CU_GATHER_COMBINE,
@@ -34,7 +34,7 @@ static void bs_cu_paths_describe(const bs_cu_node *n, bs_device_step *s)
     const int64_t elements = bs_cu_elements(&n->out[0]);
     s->p[BS_CU_GATHER_COMBINE].i = n->instr->combine;
     s->p[BS_CU_GATHER_RESIDUAL].i = n->instr->value != 0;
-    s->parts = bs_cu_pieces(elements, BS_CU_SUM_PIECE);
+    s->parts = bs_cu_work_items(elements, BS_CU_SUM_EACH);
     if (elements <= 512 && router->max_paths_per_cell <= 16) { /* a warp a row; its sources fit the workspace */
         s->p[BS_CU_MOVE_TEAM].i = 32;
         s->batch = 8;

@@ -24,12 +24,12 @@ static void bs_cu_pool2d_describe(const bs_cu_node *n, bs_device_step *s)
     s->p[BS_CU_POOL_STRIDE].i = bs_or_default(s->p[BS_CU_POOL_STRIDE].i, s->p[BS_CU_POOL_KERNEL].i);
     s->kernel = s->p[BS_CU_POOL_GLOBAL].i ? BS_CU_pool2d_global : BS_CU_pool2d;
     if (!s->p[BS_CU_POOL_GLOBAL].i) {
-        s->parts = bs_cu_pieces(bs_cu_elements(&n->out[0]), BS_CU_EACH / 2);
+        s->parts = bs_cu_work_items(bs_cu_elements(&n->out[0]), BS_CU_EACH / 2);
         return;
     }
     /* a cell is one block's work; of a large frame 8 channels are: a sector of memory */
     s->p[BS_CU_POOL_CHANNELS].i = bs_cu_pixels(&n->in[0]) > 1 << 14 ? 8 : 64;
-    s->parts = bs_cu_pieces(channels, s->p[BS_CU_POOL_CHANNELS].i);
+    s->parts = bs_cu_work_items(channels, s->p[BS_CU_POOL_CHANNELS].i);
 }
 
 /* ------------------------------------------------------------------------------------------------- windows */

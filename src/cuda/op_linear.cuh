@@ -1,6 +1,6 @@
 /* op_linear.cuh - x W^T + b on the last dimension, with the activation that follows.
  *
- * Experts are steps of one launch, and how many rows each has only the device knows: a piece of work is up to 64 lines
+ * Experts are steps of one launch, and how many rows each has only the device knows: a work item is up to 64 lines
  * by 64 (or 16) columns, and its block takes the shape that suits the lines it finds. Up to 8 lines the weights are
  * read once, 256 bytes of a line at a time, three stages deep, and are all the cost; beyond that a tile of 32 or 64
  * lines shares them. All shapes add up in one order (gemm.cuh).
@@ -34,8 +34,8 @@ static int64_t bs_cu_linear_rows_of(const bs_cu_node *n, int32_t domain)
     return bs_domain_is_patches(&domains[domain]) ? domains[domain].max_rows : n->dims[domains[domain].rows];
 }
 
-/* Pieces have few columns where there would be too few pieces to keep a GPU busy with reading. A branch has batches of
- * 64 lines, for it may have far less than it can; others what there is. */
+/* Work items have few columns where there would be too few work items to keep a GPU busy with reading. A branch has
+ * batches of 64 lines, for it may have far less than it can; others what there is. */
 static void bs_cu_linear_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const bs_domain *d = &n->graph->domains[s->domain];
@@ -50,7 +50,7 @@ static void bs_cu_linear_describe(const bs_cu_node *n, bs_device_step *s)
     s->batch = batch < 1 ? 1 : (int32_t)batch;
     const bool few = all <= 2 * (int64_t)BS_CU_FEW_LINES && branches * wide < 256;
     s->p[BS_CU_LINEAR_WIDE].i = few ? (int32_t)BS_CU_FEW_COLUMNS : (int32_t)BS_CU_GEMM_SIDE;
-    s->parts = bs_cu_pieces(
+    s->parts = bs_cu_work_items(
         bs_ceil_div(s->batch * lines, BS_CU_GEMM_SIDE) * bs_ceil_div(out, s->p[BS_CU_LINEAR_WIDE].i), 1);
 }
 
@@ -242,8 +242,8 @@ __device__ inline void bs_cu_linear_any(const bs_cu_tile &t, const bs_device_ste
         for (int32_t r = w.row; r < w.end; r++)
             bs_cu_zero_margin(w, bs_cu_open(t, j.y, r));
     /* lines fastest: neighbours read the same weights */
-    for (int32_t piece = w.part; piece < j.pieces; piece += j.parts) {
-        const int32_t line = piece % j.down * BS_CU_GEMM_SIDE, first = piece / j.down * j.wide,
+    for (int32_t item = w.part; item < j.items; item += j.parts) {
+        const int32_t line = item % j.down * BS_CU_GEMM_SIDE, first = item / j.down * j.wide,
                       end = min(first + j.wide, j.out);
         const int32_t count = min(BS_CU_GEMM_SIDE, j.lines_here - line);
         if (count <= BS_CU_FEW_LINES)

@@ -25,7 +25,7 @@ static void bs_cu_lines_describe(const bs_cu_node *n, bs_device_step *s, int32_t
     s->p[BS_CU_LINES].i = (int32_t)bs_min_i64(lines, INT32_MAX);
     const int64_t each = bs_max_i64(s->p[BS_CU_LANES].i == 32 ? 16 : 256, 2 * BS_CU_EACH / length);
     if (in->rank == 3 || lines > each)
-        s->parts = bs_cu_pieces(lines, each);
+        s->parts = bs_cu_work_items(lines, each);
     else
         s->batch = (int32_t)(each / (lines < 1 ? 1 : lines));
 }

@@ -5,7 +5,7 @@
 #define BS_CUDA_OP_LOOK_AHEAD
 
 #include "cuda/kernels.cuh"
-#include "cuda/lower.cuh"
+#include "cuda/describe.cuh"
 #include "cuda/route_scores.cuh"
 
 enum { BS_CU_LOOK_TAKEN, BS_CU_LOOK_PATHS }; /* p: paths a cell at most, paths */

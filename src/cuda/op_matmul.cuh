@@ -17,7 +17,7 @@ enum { BS_CU_MATMUL_TRANSPOSE, BS_CU_MATMUL_SCALE };
 static void bs_cu_matmul_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const bs_device_operand *o = &n->out[0];
-    s->parts = bs_cu_pieces(bs_cu_product(o->dim, o->rank - 2) * bs_ceil_div(o->dim[o->rank - 2], BS_CU_GEMM_SIDE) *
+    s->parts = bs_cu_work_items(bs_cu_product(o->dim, o->rank - 2) * bs_ceil_div(o->dim[o->rank - 2], BS_CU_GEMM_SIDE) *
                                 bs_ceil_div(o->dim[o->rank - 1], BS_CU_GEMM_SIDE),
                             1);
 }
@@ -127,8 +127,8 @@ __device__ inline void bs_cu_matmul_run(const bs_cu_tile &t, const bs_device_ste
     const int32_t most = bs_cu_gemm_lines<4, 4>();
     for (int32_t r = w.row; r < w.end; r++) {
         bs_cu_zero_margin_of(t, w, j.out, r);
-        for (int64_t piece = w.part; piece < matrices * down * across; piece += w.parts) {
-            const int32_t matrix = (int32_t)(piece / (down * across)), tile = (int32_t)(piece % (down * across));
+        for (int64_t item = w.part; item < matrices * down * across; item += w.parts) {
+            const int32_t matrix = (int32_t)(item / (down * across)), tile = (int32_t)(item % (down * across));
             const int32_t line = tile % down * BS_CU_GEMM_SIDE, first = tile / down * BS_CU_GEMM_SIDE,
                           end = min(line + BS_CU_GEMM_SIDE, j.a.lines);
             const uint8_t *a = bs_cu_matmul_at(t, j.a.o, r, matrix), *b = bs_cu_matmul_at(t, j.b.o, r, matrix);

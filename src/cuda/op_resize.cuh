@@ -36,7 +36,7 @@ static void bs_cu_resize_describe(const bs_cu_node *n, bs_device_step *s)
     s->p[BS_CU_RESIZE_TAPS].i = bs_resize_taps(kind);
     s->p[BS_CU_RESIZE_INTEGERS].i = integers;
     s->kernel = doubles ? BS_CU_resize_double : BS_CU_resize;
-    s->parts = bs_cu_pieces(bs_cu_elements(&n->out[0]), BS_CU_EACH);
+    s->parts = bs_cu_work_items(bs_cu_elements(&n->out[0]), BS_CU_EACH);
 }
 
 /* --------------------------------------------------------------------------------------------------- taps */

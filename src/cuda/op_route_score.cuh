@@ -1,10 +1,10 @@
 /* op_route_score.cuh - what a model asks about a decision: the score of what was chosen, the price of a budget.
- * Relies on program.cuh and lower.cuh. Must never touch a decision. */
+ * Relies on program.cuh and describe.cuh. Must never touch a decision. */
 #ifndef BS_CUDA_OP_ROUTE_SCORE
 #define BS_CUDA_OP_ROUTE_SCORE
 
 #include "cuda/kernels.cuh"
-#include "cuda/lower.cuh"
+#include "cuda/describe.cuh"
 #include "cuda/program.cuh"
 
 /* What the kernels of this file are told in p. */

@@ -8,19 +8,19 @@
 #include "cuda/move_nest.cuh"
 #include "cuda/segment.cuh"
 
-enum { BS_CU_SEGMENT_EACH = 1024 }; /* elements of a piece of work */
+enum { BS_CU_SEGMENT_EACH = 1024 }; /* elements of a work item */
 enum { BS_CU_SEGMENT_MODE };        /* what segment_reduce is told in p: the descriptor's word */
 
 /* Rows are of the segment domain. */
 static void bs_cu_segment_spread_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    s->parts = bs_cu_pieces(bs_cu_elements(&n->out[0]), BS_CU_SEGMENT_EACH);
+    s->parts = bs_cu_work_items(bs_cu_elements(&n->out[0]), BS_CU_SEGMENT_EACH);
 }
 
 /* One row: all segments. */
 static void bs_cu_segment_reduce_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    s->parts = bs_cu_pieces(bs_cu_elements(&n->out[0]), 256);
+    s->parts = bs_cu_work_items(bs_cu_elements(&n->out[0]), 256);
 }
 
 /* Element number i of a cell of `rank` dimensions `dim`: its offset by these strides. Of images channels are

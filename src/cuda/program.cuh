@@ -39,7 +39,7 @@ struct bs_cu_tile {
     int32_t domain, first, rows;
 };
 
-/* A piece of a step's work: rows row .. end - 1, and of their elements piece `part` of `parts`. */
+/* A work item of a step's work: rows row .. end - 1, and of their elements share `part` of `parts`. */
 struct bs_cu_work {
     int32_t row, end, part, parts;
 };

@@ -58,7 +58,7 @@ __device__ inline bool bs_cu_decide_budget(const bs_cu_router &r)
     sums.range = bs_cu_sum_threads(r.shared->sums, sums.range);
     bs_budget_begin(&b, r.knob, &sums);
     while (bs_budget_asks(&b))
-        bs_budget_told(&b, bs_cu_all_losses(r, b));
+        bs_budget_step(&b, bs_cu_all_losses(r, b));
     for (int32_t row = bs_cu_thread(); row < r.rows; row += bs_cu_threads()) {
         const bs_scores x = bs_cu_losses_of(r, row);
         const bs_choices to = bs_cu_choices(r, row);

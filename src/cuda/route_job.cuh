@@ -1,11 +1,11 @@
 /* route_job.cuh - what a block needs to make a decision: what a step of a router is told in p, tables of paths in
  * shared memory or among the decision's own, choices, sums over the threads.
- * Relies on program.cuh and lower.cuh. Must never write beyond a decision's rows. */
+ * Relies on program.cuh and describe.cuh. Must never write beyond a decision's rows. */
 #ifndef BS_CUDA_ROUTE_JOB
 #define BS_CUDA_ROUTE_JOB
 
 #include "cuda/kernels.cuh"
-#include "cuda/lower.cuh"
+#include "cuda/describe.cuh"
 #include "cuda/program.cuh"
 
 extern "C" {

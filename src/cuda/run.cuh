@@ -18,15 +18,15 @@ static bs_status bs_cu_launched(bs_error *error)
 static bs_status bs_cu_rows(bs_device_session *s, int32_t domain, int32_t *first, int32_t *rows, bs_error *error)
 {
     const bs_domain *d = &s->client->graph->domains[domain];
-    int32_t *told = reinterpret_cast<int32_t *>(s->pinned + s->layout.learned);
+    int32_t *fetched = reinterpret_cast<int32_t *>(s->pinned + s->layout.fetched);
     *rows = s->client->domains[domain].count;
     *first = 0;
     if (d->kind != BS_DOMAIN_PATH)
         return BS_OK;
     const bs_status status = bs_cu_fetch(
-        s, told, s->program.decisions + bs_cu_decision_at(s, d->router)->offsets + 4 * (size_t)d->path, 8, error);
-    *first = told[0];
-    *rows = told[1] - told[0];
+        s, fetched, s->program.decisions + bs_cu_decision_at(s, d->router)->offsets + 4 * (size_t)d->path, 8, error);
+    *first = fetched[0];
+    *rows = fetched[1] - fetched[0];
     return status;
 }
 
@@ -46,7 +46,7 @@ static bs_status bs_cu_check_knob(bs_device_session *s, const bs_route_desc *des
                                   bs_error *error)
 {
     float knob;
-    uint8_t *here = s->pinned + s->layout.learned;
+    uint8_t *here = s->pinned + s->layout.fetched;
     const bs_status status = bs_cu_fetch(s, here, bs_cu_at<const void>(operand->base),
                                          sizeof knob, error);
     if (status != BS_OK)

@@ -93,14 +93,14 @@ static bs_status bs_cu_session_end(bs_device_session *s, bs_error *error)
     return status == BS_OK ? marked : status;
 }
 
-static bs_status bs_cu_session_lower(bs_device_session *s, int32_t lowering, bs_error *error)
+static bs_status bs_cu_session_launch_mode(bs_device_session *s, int32_t launch_mode, bs_error *error)
 {
     const bs_status status = bs_cu_settle(s, error);
-    if (lowering == BS_LOWER_CONDITIONAL && !s->device->conditional)
+    if (launch_mode == BS_LAUNCH_CONDITIONAL && !s->device->conditional)
         return bs_fail(error, BS_ERROR_UNSUPPORTED,
                        "CUDA graphs cannot decide here: toolkit and driver of CUDA 12.4 are needed");
     bs_cu_drop_graph(s);
-    s->lowering = lowering;
+    s->launch_mode = launch_mode;
     s->no_graph = false;
     return status;
 }
@@ -138,7 +138,7 @@ static bs_status bs_cu_session_wait(bs_device_session *s, int32_t *node, bs_erro
     return (bs_status)said[0];
 }
 
-/* Of the device or of the caller: one piece. */
+/* Of the device or of the caller: one allocation. */
 static bs_status bs_cu_session_zero(bs_device_session *s, uint8_t *memory, uint64_t bytes)
 {
     void *there = bs_cu_there(memory);
@@ -161,9 +161,10 @@ static void bs_cu_session_close(bs_device_session *s)
     bs_cu_state_close(s);
 }
 
-const bs_device_api bs_cu_api = {bs_cu_state_open,    bs_cu_session_close, bs_cu_session_load,   bs_cu_session_loaded,
-                                 bs_cu_session_zero,  bs_cu_session_lower, bs_cu_session_begin,  bs_cu_session_run,
-                                 bs_cu_session_end,   bs_cu_session_wait,  bs_cu_session_part,   bs_cu_session_place,
-                                 bs_cu_session_learn, bs_cu_session_guess, bs_cu_session_settle, bs_cu_session_copy};
+const bs_device_api bs_cu_api = {
+    bs_cu_state_open,    bs_cu_session_close,       bs_cu_session_load,   bs_cu_session_loaded,
+    bs_cu_session_zero,  bs_cu_session_launch_mode, bs_cu_session_begin,  bs_cu_session_run,
+    bs_cu_session_end,   bs_cu_session_wait,        bs_cu_session_part,   bs_cu_session_place,
+    bs_cu_session_learn, bs_cu_session_guess,       bs_cu_session_settle, bs_cu_session_copy};
 
 #endif

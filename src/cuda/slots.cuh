@@ -13,7 +13,7 @@ static bs_status bs_cu_session_part(bs_device_session *s, int32_t part, bs_error
     const bs_part *p = &s->client->plan->parts[part];
     const int64_t tiles = bs_ceil_div(s->client->domains[p->domain].count,
                                       s->client->plan->domains[p->domain].tile_rows);
-    const bs_cu_launch l = {BS_CU_none, p->place, 1, 0, 0, (int32_t)tiles};
+    const bs_cu_launch l = {BS_CU_none, p->index, 1, 0, 0, (int32_t)tiles};
     return bs_cu_run_launch(s, &l, error);
 }
 
@@ -32,28 +32,28 @@ static bs_status bs_cu_session_learn(bs_device_session *s, int32_t router, int32
                                      bs_error *error)
 {
     const bs_device_decision *d = bs_cu_decision_at(s, router);
-    int32_t *told = reinterpret_cast<int32_t *>(s->pinned + s->layout.learned);
-    bs_status status = bs_cu_copy(s, told, s->program.status, 2 * sizeof *told, cudaMemcpyDeviceToHost,
+    int32_t *fetched = reinterpret_cast<int32_t *>(s->pinned + s->layout.fetched);
+    bs_status status = bs_cu_copy(s, fetched, s->program.status, 2 * sizeof *fetched, cudaMemcpyDeviceToHost,
                                   "copying the status from the device", error);
     if (status == BS_OK)
-        status = bs_cu_copy(s, told + 2, s->program.decisions + d->counts, (uint64_t)d->paths * sizeof *told,
+        status = bs_cu_copy(s, fetched + 2, s->program.decisions + d->counts, (uint64_t)d->paths * sizeof *fetched,
                             cudaMemcpyDeviceToHost, "copying a decision from the device", error);
     if (status == BS_OK)
         status = bs_cu_session_settle(s, error);
     if (status != BS_OK)
         return status;
-    memcpy(counts, told + 2, (size_t)d->paths * sizeof *counts);
-    *node = told[0] ? told[1] : *node;
-    return (bs_status)told[0];
+    memcpy(counts, fetched + 2, (size_t)d->paths * sizeof *counts);
+    *node = fetched[0] ? fetched[1] : *node;
+    return (bs_status)fetched[0];
 }
 
 static bs_status bs_cu_session_guess(bs_device_session *s, int32_t router, float *margins, bs_error *error)
 {
     const size_t bytes = (size_t)s->client->graph->routers[router].desc->paths * sizeof *margins;
-    float *told = reinterpret_cast<float *>(s->pinned + s->layout.learned);
-    const bs_status status = bs_cu_fetch(s, told, s->program.guesses, bytes, error);
+    float *fetched = reinterpret_cast<float *>(s->pinned + s->layout.fetched);
+    const bs_status status = bs_cu_fetch(s, fetched, s->program.guesses, bytes, error);
     if (status == BS_OK)
-        memcpy(margins, told, bytes);
+        memcpy(margins, fetched, bytes);
     return status;
 }
 

@@ -3,7 +3,7 @@
  * Nothing that one session queues, captures, records or waits for is another's: sessions of a device run side by side,
  * each on its caller's thread. Two whose caller names one stream follow each other there, launch by launch.
  * It all lies in the session's pinned bytes; prepared weights go to the device through there too.
- * Relies on device.cuh and lower_step.cuh. Must never allocate. */
+ * Relies on device.cuh and step.cuh. Must never allocate. */
 #ifndef BS_CUDA_STATE
 #define BS_CUDA_STATE
 
@@ -31,7 +31,7 @@ struct bs_device_session {
 #endif
     int32_t n_lanes;
     bool has_event, lowered, in_flight, any_staged, has_segments;
-    int32_t lowering; /* bs_lowering */
+    int32_t launch_mode; /* bs_launch_mode */
     bool capturing, replays, no_graph;
     cudaGraph_t graph;
     cudaGraphExec_t exec;
@@ -199,7 +199,7 @@ static bs_status bs_cu_state_open(bs_device *device, const bs_device_client *cli
     s->memory = memory;
     s->pinned = pinned;
     s->threads = BS_CU_THREADS;
-    s->lowering = client->plan->desc.lowering;
+    s->launch_mode = client->plan->desc.launch_mode;
     bs_cu_session_program(s);
     void *there = NULL;
     bs_status status = bs_cu_check(cudaSetDevice(s->device->index), "choosing the device", error);

@@ -1,5 +1,5 @@
 /* tables.cuh - the tables of a run, written in pinned memory when extents or buffers change, and copied.
- * Relies on bind.cuh and lower_step.cuh. Must never write what a copy may still read. */
+ * Relies on bind.cuh and step.cuh. Must never write what a copy may still read. */
 #ifndef BS_CUDA_TABLES
 #define BS_CUDA_TABLES
 
@@ -88,7 +88,7 @@ static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
     s->lowered = s->any_staged = false;
     for (int32_t n = 1; n < c->graph->n_nodes; n++)
         bs_cu_locate(s, n);
-    bs_cu_lowering l;
+    bs_cu_tables l;
     memset(&l, 0, sizeof l);
     l.client = c;
     l.graph = c->graph;
@@ -103,7 +103,7 @@ static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
     l.steps = bs_cu_table<bs_device_step>(s, s->layout.steps_at);
     l.operands = bs_cu_table<bs_device_operand>(s, s->layout.operands_at);
     l.given = bs_cu_table<uint32_t>(s, s->layout.given_at);
-    bs_status status = bs_cu_lower(&l, &s->launches, bs_cu_table<bs_device_part>(s, s->layout.parts_at), error);
+    bs_status status = bs_cu_write_tables(&l, &s->launches, bs_cu_table<bs_device_part>(s, s->layout.parts_at), error);
     if (status != BS_OK)
         return status;
     bs_cu_write_domains(s);

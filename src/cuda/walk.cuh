@@ -2,24 +2,24 @@
  * move_nest.cuh), and how rows and elements are dealt out to the threads of a block.
  *
  * Axes are merged where all operands allow it, so that an image with margins is lines of pixels and channels, and a
- * dense tensor one line. Four elements of a line go at a time where they lie side by side; a thread gets from one piece
- * to its next by carrying digits, without a division.
- * Relies on program.cuh and lower.cuh. Must never know what an element means. */
+ * dense tensor one line. Four elements of a line go at a time where they lie side by side; a thread gets from one work
+ * item to its next by carrying digits, without a division.
+ * Relies on program.cuh and describe.cuh. Must never know what an element means. */
 #ifndef BS_CUDA_WALK
 #define BS_CUDA_WALK
 
-#include "cuda/lower.cuh"
+#include "cuda/describe.cuh"
 #include "cuda/program.cuh"
 
-#define BS_CU_EACH 4096 /* elements of a piece of work */
+#define BS_CU_EACH 4096 /* elements of a work item */
 
-/* Pieces of the work of an op that fills out[0] element by element: parts of an image, several rows of what is
+/* Work items of an op that fills out[0] element by element: parts of an image, several rows of what is
  * small. */
 static inline void bs_cu_cut(const bs_cu_node *n, bs_device_step *s)
 {
     const int64_t elements = bs_cu_elements(&n->out[0]);
     if (n->out[0].rank == 3 || elements > BS_CU_EACH)
-        s->parts = bs_cu_pieces(elements, BS_CU_EACH);
+        s->parts = bs_cu_work_items(elements, BS_CU_EACH);
     else
         s->batch = (int32_t)(BS_CU_EACH / (elements < 64 ? 64 : elements));
 }

@@ -284,7 +284,7 @@ static bool operands_known(bs_graph *g, const bs_op *op, const int32_t *in, int3
 /* Ops combine rows of one domain; a captured operand may be a root value. */
 static bool operands_agree(bs_graph *g, bs_infer *infer)
 {
-    if (infer->op->flags & (BS_OP_STRUCTURAL | BS_OP_ACROSS))
+    if (infer->op->flags & (BS_OP_STRUCTURAL | BS_OP_CROSS_ROW))
         return true;
     for (int32_t i = 1; i < infer->n_in; i++) {
         const int32_t d = infer->in[i]->domain, first = infer->in[0]->domain;

@@ -43,7 +43,7 @@ typedef struct bs_node_plan {
     bool half;              /* a device: weights are prepared in f16 */
     uint8_t fusion;         /* 0, or the kernel that does this node and those it follows (plan/fuse.c) */
     int32_t ahead_of;       /* a look-ahead: the router that will decide by such scores; else 0 */
-    int32_t pieces;         /* > 0: a row is so many tasks, bs_call.piece says which (BS_OP_ACROSS) */
+    int32_t work_items;         /* > 0: a row is so many work items, bs_call.work_item says which (BS_OP_CROSS_ROW) */
     int32_t fused_in[2];    /* the operands it then has */
     int32_t unit;           /* whose slot holds its prepared weights; 0: resident */
     int32_t twin;           /* the last node before it that has the same weights; 0: none */
@@ -67,10 +67,10 @@ typedef struct bs_call {
     const void *prepared; /* the node's prepared weights */
     void *scratch;
     char *fault; /* [BS_FAULT_BYTES] for what is wrong with the data of this run, or NULL */
-    /* BS_OP_ACROSS only */
+    /* BS_OP_CROSS_ROW only */
     /* of the segment domain: where outputs begin; operands of that domain are whole, from row 0 */
     int32_t row;
-    int32_t piece;          /* 0 .. plan->pieces - 1 */
+    int32_t work_item;          /* 0 .. plan->work_items - 1 */
     int32_t n_segments;
     const int32_t *offsets; /* [n_segments + 1] the first row of each segment; checked */
     /* BS_OP_DECIDED only: one row a call */
@@ -145,7 +145,7 @@ typedef enum bs_op_flags {
     BS_OP_DECIDED = 512,    /* asks what its router decided, row by row */
     BS_OP_NAMED = 256,      /* its name is taken once: inputs, states and outputs; routers */
     /* rows of a segment influence each other: never in a tile, operands whole; its rule checks their domains */
-    BS_OP_ACROSS = 128
+    BS_OP_CROSS_ROW = 128
 } bs_op_flags;
 
 /* A field of a descriptor, in order: for the model file and inspect, and so that integers are within low .. high (both

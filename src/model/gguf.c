@@ -226,17 +226,17 @@ static bool gguf_tensor(gguf_pass *p, bs_gguf_tensor *tensor, bs_bytes *running)
 static bool gguf_padding(gguf_pass *p, bs_bytes at)
 {
     const bs_bytes end = bs_bytes_min(bs_bytes_align_to(at, p->gguf->alignment), p->gguf->source.size);
-    uint8_t piece[2048];
+    uint8_t buffer[2048];
     for (bs_bytes bytes; bs_bytes_less(at, end); at = bs_bytes_add(at, bytes)) {
-        bytes = bs_bytes_min(bs_bytes_sub(end, at), bs_bytes_of(sizeof piece));
-        const bs_status status = bs_source_read(&p->gguf->source, at, piece, bytes);
+        bytes = bs_bytes_min(bs_bytes_sub(end, at), bs_bytes_of(sizeof buffer));
+        const bs_status status = bs_source_read(&p->gguf->source, at, buffer, bytes);
         if (status != BS_OK)
             return bs_refuse(p->error, status, "reading the padding at byte %llu failed", bs_bytes_figure(at));
         const size_t length = (size_t)bs_bytes_figure(bytes);
-        if (piece[0] == 0 && memcmp(piece, piece + 1, length - 1) == 0)
+        if (buffer[0] == 0 && memcmp(buffer, buffer + 1, length - 1) == 0)
             continue; /* all are like the first */
         for (size_t i = 0; i < length; i++)
-            if (piece[i] != 0)
+            if (buffer[i] != 0)
                 return bs_refuse(p->error, BS_ERROR_FORMAT, "padding is not zero at byte %llu",
                                  bs_bytes_figure(bs_bytes_add(at, bs_bytes_of(i))));
     }

@@ -174,13 +174,13 @@ static bool check_head(const bs_model *model, int32_t index, bs_error *error)
 
 static bool check_crc(const bs_model *model, const bs_model_block *block, bs_error *error)
 {
-    uint8_t piece[512];
+    uint8_t buffer[512];
     uint32_t crc = 0;
     for (bs_bytes at = bs_bytes_of(bs_model_head_bytes(model)); bs_bytes_less(at, block->bytes);) {
-        const bs_bytes bytes = bs_bytes_min(bs_bytes_sub(block->bytes, at), bs_bytes_of(sizeof piece));
-        if (!check_read(model, block, at, piece, bytes, error))
+        const bs_bytes bytes = bs_bytes_min(bs_bytes_sub(block->bytes, at), bs_bytes_of(sizeof buffer));
+        if (!check_read(model, block, at, buffer, bytes, error))
             return false;
-        crc = bs_crc32(crc, piece, (size_t)bs_bytes_figure(bytes));
+        crc = bs_crc32(crc, buffer, (size_t)bs_bytes_figure(bytes));
         at = bs_bytes_add(at, bytes);
     }
     return crc == block->crc32 ||
@@ -190,13 +190,13 @@ static bool check_crc(const bs_model *model, const bs_model_block *block, bs_err
 /* Zeros from `at` to `end` of the record. */
 static bool check_gap(const bs_model *model, const bs_model_block *block, bs_bytes at, bs_bytes end, bs_error *error)
 {
-    uint8_t piece[BS_MODEL_HEAD_BYTES]; /* as long as gaps can be in files that writers make */
+    uint8_t buffer[BS_MODEL_HEAD_BYTES]; /* as long as gaps can be in files that writers make */
     while (bs_bytes_less(at, end)) {
-        const bs_bytes bytes = bs_bytes_min(bs_bytes_sub(end, at), bs_bytes_of(sizeof piece)),
+        const bs_bytes bytes = bs_bytes_min(bs_bytes_sub(end, at), bs_bytes_of(sizeof buffer)),
                        to = bs_bytes_add(at, bytes);
-        if (!check_read(model, block, at, piece, bytes, error))
+        if (!check_read(model, block, at, buffer, bytes, error))
             return false;
-        if (!bytes_are_zero(piece, (size_t)bs_bytes_figure(bytes)))
+        if (!bytes_are_zero(buffer, (size_t)bs_bytes_figure(bytes)))
             return bs_refuse(error, BS_ERROR_FORMAT,
                              "it is not zero between its weights, at bytes %llu up to %llu of the record",
                              bs_bytes_figure(at), bs_bytes_figure(to));

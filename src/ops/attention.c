@@ -81,7 +81,7 @@ static void attention_plan(const bs_graph *graph, const bs_node *node, bs_conv_c
                            int32_t max_w, bs_node_plan *plan)
 {
     (void)choice, (void)max_h, (void)max_w;
-    plan->pieces = bs_or_default(((const bs_attention_desc *)node->params)->heads, 1);
+    plan->work_items = bs_or_default(((const bs_attention_desc *)node->params)->heads, 1);
     plan->scratch_bytes = bs_bytes_array(attention_most(graph, node), sizeof(float));
 }
 
@@ -98,9 +98,10 @@ typedef struct attention_job {
 
 static attention_job attention_job_of(const bs_call *call)
 {
-    const int32_t heads = call->plan->pieces, d = call->in[ATTENTION_Q].dim[0];
+    const int32_t heads = call->plan->work_items, d = call->in[ATTENTION_Q].dim[0];
     const bool cached = call->n_in > ATTENTION_PAST_K;
-    attention_job job = {.call = call, .n = d / heads, .element = call->piece * (d / heads), .scores = call->scratch};
+    attention_job job = {
+        .call = call, .n = d / heads, .element = call->work_item * (d / heads), .scores = call->scratch};
     job.segment = bs_segment_of(call->offsets, call->n_segments, call->row);
     job.first_row = call->offsets[job.segment];
     const bs_operand *past = &call->in[ATTENTION_PAST];
@@ -154,8 +155,9 @@ static float attention_scores(const attention_job *job)
     const bs_operand *in = &job->call->in[ATTENTION_Q];
     const float *q = bs_f32_at(in, job->call->row * in->row_stride + job->element * in->stride[0]);
     const float scale = 1.0f / sqrtf((float)job->n);
-    const float slope = desc->alibi ? exp2f(-8.0f * (float)(job->call->piece + 1) / (float)job->call->plan->pieces)
-                                    : 0.0f;
+    const float slope = desc->alibi
+                            ? exp2f(-8.0f * (float)(job->call->work_item + 1) / (float)job->call->plan->work_items)
+                            : 0.0f;
     float top = 0.0f;
     for (int32_t j = job->low; j <= job->position; j++) {
         ptrdiff_t step;
@@ -202,7 +204,7 @@ static const bs_field attention_fields[] = {BS_INT("heads"), BS_INT_OF("alibi", 
 const bs_op bs_op_attention = {.name = "attention",
                                .min_in = 3,
                                .max_in = 6,
-                               .flags = BS_OP_ACROSS,
+                               .flags = BS_OP_CROSS_ROW,
                                .roles = {[5] = BS_ROLE_CACHE_LENGTH},
                                BS_PARAMS(bs_attention_desc, attention_fields),
                                .infer = attention_infer,

@@ -112,7 +112,7 @@ static inline BS_BOTH bool bs_budget_asks(bs_budget *b)
 
 static inline BS_BOTH uint64_t bs_budget_price(const bs_budget *b) { return bs_budget_weight((b->low + b->high) / 2); }
 
-static inline BS_BOTH void bs_budget_told(bs_budget *b, uint64_t losses)
+static inline BS_BOTH void bs_budget_step(bs_budget *b, uint64_t losses)
 {
     const int32_t middle = (b->low + b->high) / 2;
     if (losses <= b->allowed)

@@ -168,7 +168,7 @@ static void resize_reference(const resize_job *job, int32_t row)
  * through a small buffer, by the same kernel, so that a pixel's bits do not depend on the rectangle. */
 
 /* f32: strides choose between this and the reference, which rounds otherwise; a value's strides are fixed in a plan. */
-#define BS_RESIZE_PIECE 64 /* input columns of a buffered piece */
+#define BS_RESIZE_BLOCK 64 /* input columns of a buffered block */
 
 static bool resize_is_fast(const resize_job *job)
 {
@@ -206,10 +206,10 @@ static void resize_double(const resize_plane *p, int32_t y, int32_t x, int32_t h
 }
 
 /* Input row y, columns x .. x + w (at most BS_RESIZE_PIECE): what of their groups lies in the rectangle. */
-static void resize_piece(const resize_plane *p, int32_t y, int32_t x, int32_t w)
+static void resize_block(const resize_plane *p, int32_t y, int32_t x, int32_t w)
 {
     const bs_operand *out = &p->job->call->out[0];
-    float buffer[2][2 * BS_RESIZE_PIECE];
+    float buffer[2][2 * BS_RESIZE_BLOCK];
     const int32_t from = bs_max_i32(2 * x, out->rect.x0), to = bs_min_i32(2 * (x + w), out->rect.x1);
     resize_double(p, y, x, 1, w, buffer, (ptrdiff_t)sizeof buffer[0] / p->bytes);
     for (int32_t oy = bs_max_i32(2 * y, out->rect.y0); oy < bs_min_i32(2 * y + 2, out->rect.y1); oy++)
@@ -217,13 +217,13 @@ static void resize_piece(const resize_plane *p, int32_t y, int32_t x, int32_t w)
                (const char *)buffer[oy - 2 * y] + (from - 2 * x) * p->bytes, (size_t)((to - from) * p->bytes));
 }
 
-static void resize_pieces(const resize_plane *p, int32_t y0, int32_t y1, int32_t x0, int32_t x1)
+static void resize_blocks(const resize_plane *p, int32_t y0, int32_t y1, int32_t x0, int32_t x1)
 {
     for (int32_t y = y0; y < y1; y++)
-        for (int32_t x = x0; x < x1; x += BS_RESIZE_PIECE)
-            resize_piece(p, y, x, bs_min_i32(BS_RESIZE_PIECE, x1 - x));
+        for (int32_t x = x0; x < x1; x += BS_RESIZE_BLOCK)
+            resize_block(p, y, x, bs_min_i32(BS_RESIZE_BLOCK, x1 - x));
 }
-#undef BS_RESIZE_PIECE
+#undef BS_RESIZE_BLOCK
 
 static void resize_plane_fast(const resize_plane *p)
 {
@@ -237,10 +237,10 @@ static void resize_plane_fast(const resize_plane *p)
     if (y1 > y0 && x1 > x0)
         resize_double(p, y0, x0, y1 - y0, x1 - x0, p->out + (2 * y0 * out->stride[1] + 2 * x0) * p->bytes,
                       out->stride[1]);
-    resize_pieces(p, all.y0, y0, all.x0, all.x1);
-    resize_pieces(p, y1, all.y1, all.x0, all.x1);
-    resize_pieces(p, y0, y1, all.x0, x0);
-    resize_pieces(p, y0, y1, x1, all.x1);
+    resize_blocks(p, all.y0, y0, all.x0, all.x1);
+    resize_blocks(p, y1, all.y1, all.x0, all.x1);
+    resize_blocks(p, y0, y1, all.x0, x0);
+    resize_blocks(p, y0, y1, x1, all.x1);
 }
 
 static void resize_fast(const resize_job *job, int32_t row)

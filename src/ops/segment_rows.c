@@ -51,7 +51,7 @@ static bs_status segment_spread_run(const bs_call *call)
 const bs_op bs_op_segment_spread = {.name = "segment_spread",
                                     .min_in = 2,
                                     .max_in = 2,
-                                    .flags = BS_OP_ACROSS,
+                                    .flags = BS_OP_CROSS_ROW,
                                     .roles = {BS_ROLE_DATA, BS_ROLE_LIKE}, .params_bytes = sizeof(bs_name_params),
                                     .infer = segment_spread_infer,
                                     .run = segment_spread_run};
@@ -79,7 +79,7 @@ static void segment_reduce_plan(const bs_graph *graph, const bs_node *node, bs_c
 {
     (void)choice, (void)max_h, (void)max_w;
     const int64_t segments = bs_dim_max(graph, graph->values[node->first_out].dims[0]);
-    plan->pieces = (int32_t)bs_min_i64(segments, SEGMENT_TASKS);
+    plan->work_items = (int32_t)bs_min_i64(segments, SEGMENT_TASKS);
 }
 
 static double segment_reduce_flops(const bs_graph *graph, const bs_node *node)
@@ -166,7 +166,7 @@ static void segment_reduce_one(const bs_call *call, int32_t segment)
 
 static bs_status segment_reduce_run(const bs_call *call)
 {
-    for (int32_t s = call->piece; s < call->n_segments; s += call->plan->pieces)
+    for (int32_t s = call->work_item; s < call->n_segments; s += call->plan->work_items)
         segment_reduce_one(call, s);
     return BS_OK;
 }
@@ -176,7 +176,7 @@ static const bs_field segment_reduce_fields[] = {BS_INT_OF("mode", BS_SEGMENT_LA
 const bs_op bs_op_segment_reduce = {.name = "segment_reduce",
                                     .min_in = 1,
                                     .max_in = 1,
-                                    .flags = BS_OP_ACROSS,
+                                    .flags = BS_OP_CROSS_ROW,
                                     BS_PARAMS(bs_segment_reduce_desc, segment_reduce_fields),
                                     .infer = segment_reduce_infer,
                                     .flops = segment_reduce_flops,

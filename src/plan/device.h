@@ -45,8 +45,8 @@ typedef struct bs_device_step {
     int32_t router;   /* of routes, gathers and what asks about a decision */
     int32_t n_in, n_out;
     int32_t operands; /* the first: inputs, then outputs */
-    int32_t batch;    /* rows of a piece of work */
-    int32_t parts;    /* pieces of work that each batch is cut into */
+    int32_t batch;    /* rows of a work item */
+    int32_t parts;    /* work items that each batch is cut into */
     int32_t unit;     /* whose slot holds its weights; 0: resident */
     uint64_t prepared; /* bytes from the beginning of the resident weights or of the unit */
     union {
@@ -93,8 +93,8 @@ typedef struct bs_device_layout {
     int32_t tiles;           /* that have a context (and scratch outside shared memory) */
     uint64_t status;         /* within decisions: i32 status, i32 node */
     uint64_t results_bytes;  /* what the host is told after a run: the decisions' first so many bytes */
-    uint64_t session, session_bytes, tables_pinned, slots_pinned, stages, stage_bytes /* a lane */,
-        places /* u64 a unit */, learned, asked, results, inputs_pinned, loading, pinned_bytes;
+    uint64_t session, session_bytes, tables_pinned, slots_pinned, rooms, room_bytes /* a lane */,
+        places /* u64 a unit */, fetched, asked, results, inputs_pinned, loading, pinned_bytes;
     /* within tables */
     uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, given_at, units_at, segments_at, tables_bytes;
     uint64_t inputs_bytes;
@@ -156,8 +156,8 @@ typedef struct bs_device_api {
     void *(*load)(bs_device_session *session, bs_error *error);
     bs_status (*loaded)(bs_device_session *session, uint64_t offset, uint64_t bytes, bs_error *error);
     bs_status (*zero)(bs_device_session *session, uint8_t *memory, uint64_t bytes);
-    /* bs_lowering, of runs to come */
-    bs_status (*lower)(bs_device_session *session, int32_t lowering, bs_error *error);
+    /* bs_launch_mode, of runs to come */
+    bs_status (*set_launch_mode)(bs_device_session *session, int32_t launch_mode, bs_error *error);
     /* A run: begin (what has changed in the client's tables, inputs), instructions, end (outputs). All of it is only
      * queued. */
     bs_status (*begin)(bs_device_session *session, bs_error *error);

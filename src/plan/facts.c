@@ -33,16 +33,16 @@ void bs_plan_sum(bs_plan *p)
     sum_nodes(p);
     p->transient_bytes = p->kernel_scratch_offset = bs_bytes_of(0);
     for (int32_t v = 1; v < p->graph->n_values; v++)
-        if (p->values[v].place == BS_PLACE_TRANSIENT)
+        if (p->values[v].storage == BS_STORAGE_TRANSIENT)
             p->transient_bytes = bs_bytes_max(p->transient_bytes, bs_plan_end(&p->values[v]));
     for (int32_t k = 0; k < p->n_parts; k++)
         p->kernel_scratch_offset = bs_bytes_max(p->kernel_scratch_offset, bs_bytes_align(p->parts[k].scratch_bytes));
     p->scratch_bytes = bs_bytes_add(p->kernel_scratch_offset, bs_bytes_align(p->kernel_scratch_bytes));
-    p->most_parts = p->most_stage_units = 0;
+    p->most_parts = p->most_phase_units = 0;
     for (int32_t r = 0; r < p->n_regions; r++)
         p->most_parts = bs_max_i32(p->most_parts, p->regions[r].count);
-    for (int32_t s = 0; s < p->n_stages; s++)
-        p->most_stage_units = bs_max_i32(p->most_stage_units, p->stages[s].n_units);
+    for (int32_t s = 0; s < p->n_phases; s++)
+        p->most_phase_units = bs_max_i32(p->most_phase_units, p->phases[s].n_units);
     p->last_route = -1;
     for (int32_t k = 0; k < p->n_top; k++)
         p->last_route = p->instrs[k].kind == BS_INSTR_ROUTE ? k : p->last_route;
@@ -186,7 +186,7 @@ static int32_t margin_of_outputs(const bs_plan *plan, const bs_node *node)
 }
 
 /* Outside a patch domain an output has nothing around it to compute: only the op's own window counts. */
-int32_t bs_plan_margin_asked(const bs_plan *plan, const bs_node *node, int32_t index)
+int32_t bs_plan_margin_needed(const bs_plan *plan, const bs_node *node, int32_t index)
 {
     const bs_graph *g = plan->graph;
     const bs_op *op = bs_op_get(node->op);
@@ -215,14 +215,14 @@ int64_t bs_plan_storage_rows(const bs_plan *p, int32_t value)
 {
     const bs_domain *d = &p->graph->domains[p->graph->values[value].domain];
     const int32_t domain = p->graph->values[value].domain;
-    if (p->values[value].place == BS_PLACE_SCRATCH)
+    if (p->values[value].storage == BS_STORAGE_SCRATCH)
         return p->domains[domain].tile_rows;
     if (d->kind != BS_DOMAIN_PATH)
         return p->domains[domain].max_rows;
     return p->domains[domain].max_rows * p->graph->routers[d->router].max_paths_per_cell;
 }
 
-int32_t bs_plan_too_large(const bs_plan *p)
+int32_t bs_plan_domain_beyond_shared(const bs_plan *p)
 {
     for (int32_t k = 0; bs_plan_on_device(p) && k < p->n_parts; k++) {
         const int32_t top = bs_plan_top_domain(p->graph, p->parts[k].domain);
@@ -268,7 +268,7 @@ void bs_plan_size_node(const bs_plan *p, int32_t n, bs_node_plan *np)
     }
     np->tier = p->tier;
     np->half = p->desc.half;
-    np->algorithm = np->pieces = 0;
+    np->algorithm = np->work_items = 0;
     np->scratch_bytes = bs_bytes_of(0);
     np->prepared_bytes = bs_plan_canonical_bytes(g, node);
     /* beyond that it is refused whatever kernels want */

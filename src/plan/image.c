@@ -102,7 +102,7 @@ static bool open_image(bs_plan *p, const uint8_t *image, const bs_image_head *he
         return false;
     bs_plan_begin(p);
     return bs_image_rows_sound(p, error) && bs_image_values_sound(p, error) && bs_image_instrs_sound(p, error) &&
-           bs_image_sums_sound(p, error) && bs_image_stages_sound(p, error) && bs_plan_bytes_fit(p, error);
+           bs_image_sums_sound(p, error) && bs_image_phases_sound(p, error) && bs_plan_bytes_fit(p, error);
 }
 
 size_t bs_plan_open_bytes(void) { return sizeof(bs_plan) + 2 * BS_ALIGNMENT; }

@@ -40,8 +40,8 @@ bs_image_head bs_image_head_of(const bs_graph *graph, size_t bytes);
     X(region_parts, int32_t, p->n_parts)                             \
     X(regions, bs_region, p->n_regions)                              \
     X(units, bs_plan_unit, bs_plan_streams(p) ? p->n_units : 0)      \
-    X(stages, bs_trace_stage, p->n_stages)                           \
-    X(stage_units, int32_t, p->n_stage_units)
+    X(phases, bs_trace_phase, p->n_phases)                           \
+    X(phase_units, int32_t, p->n_phase_units)
 
 typedef enum bs_image_table {
     BS_IMAGE_plan, /* the plan's own numbers, as if it were the only row of a table: each in eight bytes */
@@ -103,9 +103,9 @@ bool bs_image_instrs_sound(const bs_plan *plan, bs_error *error);
 /* Sets what rows add up to: it is what the image says. */
 bool bs_image_sums_sound(bs_plan *plan, bs_error *error);
 #if !defined(BS_NO_STREAM)
-bool bs_image_stages_sound(const bs_plan *plan, bs_error *error);
+bool bs_image_phases_sound(const bs_plan *plan, bs_error *error);
 #else
-static inline bool bs_image_stages_sound(const bs_plan *plan, bs_error *error) { return (void)plan, (void)error, true; }
+static inline bool bs_image_phases_sound(const bs_plan *plan, bs_error *error) { return (void)plan, (void)error, true; }
 #endif
 /* Whether the rows of `domain` are rows of a tile of `above`. */
 bool bs_image_is_within(const bs_graph *graph, int32_t domain, int32_t above);

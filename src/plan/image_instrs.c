@@ -11,7 +11,7 @@
  *     value, target, domain            kernels that there are not
  *   routers: instr, and the order    rows of decisions that are not made       decided once, before, where it is seen
  *   values an instruction touches    a tile's rows seen by others              scratch of the part that it is in
- *   instrs: stage; parts: unit       weights used that are not there           in a part those of its unit
+ *   instrs: phase; parts: unit       weights used that are not there           in a part those of its unit
  *   instrs: time; parts: flops       nothing: reports and times                -
  *
  * What comes too early reads what was there before: bytes of its own arena.
@@ -28,8 +28,8 @@ static const char *part_wrong(const bs_plan *p, int32_t k)
     const bs_region *region = &p->regions[part->region];
     const bs_domain *d = &p->graph->domains[part->domain];
     const bool path = d->kind == BS_DOMAIN_PATH;
-    if (p->region_parts[part->place] != k || part->place < region->first ||
-        part->place - region->first >= region->count)
+    if (p->region_parts[part->index] != k || part->index < region->first ||
+        part->index - region->first >= region->count)
         return bs_image_refused("it is not where its region has its parts");
     if (part->domain == 0 || (path && d->outermost != part->domain) || region->domain != d->top ||
         part->router != (path ? d->router : 0) || part->path != (path ? d->path : -1))
@@ -116,11 +116,11 @@ static bool touches(const image_at *a, int32_t value)
     const bs_value_plan *values = a->p->values;
     if (value == 0 || !sees(a, a->g->values[value].domain))
         return false;
-    while (values[value].place == BS_PLACE_VIEW)
+    while (values[value].storage == BS_STORAGE_VIEW)
         value = values[value].source;
     const bs_value_plan *v = &values[value];
-    return v->place == BS_PLACE_SCRATCH ? v->scope == a->i->part
-                                        : v->place != BS_PLACE_NONE && v->place != BS_PLACE_FRAME;
+    return v->storage == BS_STORAGE_SCRATCH ? v->scope == a->i->part
+                                        : v->storage != BS_STORAGE_NONE && v->storage != BS_STORAGE_FRAME;
 }
 
 static bool touches_operands(const image_at *a)
@@ -141,7 +141,7 @@ static bool make_call(const image_at *a)
 {
     const bs_node *node = a->node;
     bool sound = bs_node_work(node) == BS_WORK_CALL && (node->n_out > 0 || (!a->tile && bs_plan_streams(a->p))) &&
-                 !(a->tile && bs_op_get(node->op)->flags & BS_OP_ACROSS) &&
+                 !(a->tile && bs_op_get(node->op)->flags & BS_OP_CROSS_ROW) &&
                  (node->router == 0 || is_decided(a, node->router)) && touches_operands(a);
     for (int32_t k = 0; k < node->n_out && sound; k++)
         sound = bs_plan_is_stored(a->p, node->first_out + k) && touches(a, node->first_out + k);
@@ -191,7 +191,7 @@ static bool make_gathered(const image_at *a, bs_instr *made)
     const bs_graph *g = a->g;
     const bs_node *node = a->node;
     const bs_value_plan *v = &a->p->values[node->first_out];
-    const int32_t *in = bs_node_in(g, node), target = v->place == BS_PLACE_FRAME ? v->source : node->first_out;
+    const int32_t *in = bs_node_in(g, node), target = v->storage == BS_STORAGE_FRAME ? v->source : node->first_out;
     const int32_t paths = g->routers[node->router].desc->paths, value = a->i->value;
     const int32_t residual = bs_plan_reads(a->p, node, paths) ? in[paths] : 0;
     if (bs_plan_is_packed(g, node)) {
@@ -215,7 +215,7 @@ static bool make_joined(const image_at *a, bs_instr *made)
     const bs_value_info *from = &a->g->values[value];
     if (a->i->combine == BS_COMBINE_COPY) {
         make_store(a->g, made, value, target);
-        return a->p->values[value].place != BS_PLACE_FRAME;
+        return a->p->values[value].storage != BS_STORAGE_FRAME;
     }
     make_move(made, BS_MAP_BEYOND, BS_COMBINE_ZERO, 0, target);
     return !a->tile && a->g->values[target].rank > from->rank &&
@@ -267,7 +267,7 @@ static const char *instr_wrong(const bs_plan *p, int32_t k)
     const image_at a = {p, p->graph, i, &p->graph->nodes[i->node], k, part ? part->domain : 0};
     if (part ? k < part->first || k - part->first >= part->count || p->regions[part->region].instr < 0 : k >= p->n_top)
         return bs_image_refused("it does not stand where its part is");
-    if (part && (i->stage >= 0 || (i->kind == BS_INSTR_CALL && p->nodes[i->node].unit != 0 &&
+    if (part && (i->phase >= 0 || (i->kind == BS_INSTR_CALL && p->nodes[i->node].unit != 0 &&
                                    p->nodes[i->node].unit != part->unit)))
         return bs_image_refused("its part does not have its weights");
     if (i->kind != BS_INSTR_RUN && !p->node_live[i->node])
@@ -280,6 +280,6 @@ bool bs_image_instrs_sound(const bs_plan *p, bs_error *error)
     return bs_image_each(p, BS_IMAGE_parts, 0, part_wrong, error) &&
            bs_image_each(p, BS_IMAGE_regions, 0, region_wrong, error) &&
            bs_image_each(p, BS_IMAGE_instrs, 0, instr_wrong, error) &&
-           (!bs_plan_too_large(p) ||
+           (!bs_plan_domain_beyond_shared(p) ||
             bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: its tiles are larger than shared memory"));
 }

@@ -17,7 +17,7 @@
     X(TIER, BS_TIER_SCALAR, BS_TIER_CUDA)                                     \
     X(MARGIN, 0, BS_MAX_MARGIN)                                               \
     X(ORDER, BS_ORDER_BREADTH, BS_ORDER_DEPTH)                                \
-    X(PLACE, BS_PLACE_NONE, BS_PLACE_FRAME)                                   \
+    X(STORAGE, BS_STORAGE_NONE, BS_STORAGE_FRAME)                                   \
     X(KIND, BS_INSTR_CALL, BS_INSTR_RUN)                                      \
     X(FUSION, 0, bs_fusion_count())                                           \
     X(NODE, 0, g->n_nodes - 1)                                                \
@@ -32,8 +32,8 @@
     X(PARTS, 0, bs_plan_most_parts(g))                                        \
     X(REGIONS, p->n_parts > 0, p->n_parts)                                    \
     X(UNITS, 1, IMAGE_UNITS)                                                  \
-    X(STAGES, 0, p->n_units > 1 ? g->n_nodes : 0)                             \
-    X(STAGE_UNITS, 0, p->n_stages > 0 ? 2 * (int64_t)g->n_nodes + p->n_parts : 0) \
+    X(PHASES, 0, p->n_units > 1 ? g->n_nodes : 0)                             \
+    X(PHASE_UNITS, 0, p->n_phases > 0 ? 2 * (int64_t)g->n_nodes + p->n_parts : 0) \
     X(TOP_INSTR, -1, p->n_top - 1)                                            \
     X(INSTR, -1, p->n_instrs - 1)                                             \
     X(SOME_INSTRS, 0, p->n_instrs)                                            \
@@ -43,8 +43,8 @@
     X(REGION, 0, bs_max_i32(p->n_regions, 1) - 1)                             \
     X(UNIT, 0, p->n_units - 1)                                                \
     X(STREAMED, 0, p->n_units - 2) /* as the stream counts */                 \
-    X(STAGE, -1, p->n_stages - 1)                                             \
-    X(SOME_UNITS, 0, p->n_stage_units)
+    X(PHASE, -1, p->n_phases - 1)                                             \
+    X(SOME_UNITS, 0, p->n_phase_units)
 
 #if defined(BS_NO_STREAM)
 #define IMAGE_UNITS 1
@@ -81,8 +81,8 @@ static void bounds_make(const bs_plan *p, image_bounds *b)
     X(plan, n_parts, PARTS)              \
     X(plan, n_regions, REGIONS)          \
     X(plan, n_units, UNITS)              \
-    X(plan, n_stages, STAGES)            \
-    X(plan, n_stage_units, STAGE_UNITS)  \
+    X(plan, n_phases, PHASES)            \
+    X(plan, n_phase_units, PHASE_UNITS)  \
     X(plan, transient_bytes, BYTES)      \
     X(plan, scratch_bytes, BYTES)        \
     X(plan, weight_bytes, BYTES)         \
@@ -96,7 +96,7 @@ static void bounds_make(const bs_plan *p, image_bounds *b)
     X(plan, desc.chunk_bytes, INT)       \
     X(plan, desc.half, INT)              \
     X(plan, desc.in_place, INT)          \
-    X(plan, desc.lowering, INT)          \
+    X(plan, desc.launch_mode, INT)          \
     X(plan, desc.shared_bytes, INT)
 
 /* X: a field of a row. Y: rows that are numbers themselves. ANY: what is looked at as a whole (plan/image_values.c,
@@ -105,7 +105,7 @@ static void bounds_make(const bs_plan *p, image_bounds *b)
     IMAGE_NUMBERS(X)                              \
     Y(node_live, FLAG)                      \
     Y(region_parts, PART)                \
-    Y(stage_units, STREAMED)             \
+    Y(phase_units, STREAMED)             \
     X(nodes, tier, ANY)             \
     X(nodes, algorithm, ANY)        \
     X(nodes, half, FLAG)            \
@@ -118,8 +118,8 @@ static void bounds_make(const bs_plan *p, image_bounds *b)
     X(nodes, prepared_bytes, BYTES) \
     X(nodes, prepared_offset, BYTES) \
     X(nodes, scratch_bytes, BYTES)  \
-    X(nodes, pieces, COUNT)         \
-    X(values, place, PLACE)        \
+    X(nodes, work_items, COUNT)         \
+    X(values, storage, STORAGE)        \
     X(values, source, SOURCE)      \
     X(values, margin, MARGIN)      \
     X(values, scope, PART_OR_TOP)  \
@@ -152,7 +152,7 @@ static void bounds_make(const bs_plan *p, image_bounds *b)
     X(instrs, region, REGION)           \
     X(instrs, part, PART_OR_TOP)        \
     X(instrs, time, ANY)                \
-    X(instrs, stage, STAGE)             \
+    X(instrs, phase, PHASE)             \
     X(parts, region, REGION)             \
     X(parts, domain, DOMAIN)             \
     X(parts, router, ANY)                \
@@ -160,7 +160,7 @@ static void bounds_make(const bs_plan *p, image_bounds *b)
     X(parts, first, SOME_INSTRS)         \
     X(parts, count, SOME_INSTRS)         \
     X(parts, unit, UNIT)                 \
-    X(parts, place, PART)                \
+    X(parts, index, PART)                \
     X(parts, scratch_bytes, BYTES)       \
     X(parts, flops, ANY)                 \
     X(regions, domain, DOMAIN)         \
@@ -171,9 +171,9 @@ static void bounds_make(const bs_plan *p, image_bounds *b)
     X(units, domain, DOMAIN)        \
     X(units, node, NODE)            \
     X(units, prepared_bytes, BYTES) \
-    X(stages, router, ROUTER)     \
-    X(stages, first_unit, SOME_UNITS) \
-    X(stages, n_units, SOME_UNITS)
+    X(phases, router, ROUTER)     \
+    X(phases, first_unit, SOME_UNITS) \
+    X(phases, n_units, SOME_UNITS)
 
 #define IMAGE_ROW(table, row, rows) typedef row image_##table;
 BS_IMAGE_EACH_TABLE(IMAGE_ROW)

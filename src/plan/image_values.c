@@ -7,7 +7,7 @@
  *   domains, routers: live; node_live     what is not bound or decided        all that is needed is
  *   routers: in_tile, rows, forced        decisions without memory            what follows from orders
  *   nodes: tier, algorithm, half,         kernels beyond their memory         what the op's rule says
- *     pieces, prepared_bytes,
+ *     work_items, prepared_bytes,
  *     scratch_bytes
  *   nodes: fusion, fused_in               a kernel on other operands          the chain is there
  *   nodes: owner, unit, prepared_offset   weights beyond their memory         a copy laid out alike, within
@@ -114,11 +114,11 @@ static bool finds(const bs_plan *p, int32_t n, int32_t index, int32_t value)
     const bs_graph *g = p->graph;
     const bs_node *node = &g->nodes[n];
     const bs_value_plan *v = &p->values[value];
-    if (v->place == BS_PLACE_FRAME)
+    if (v->storage == BS_STORAGE_FRAME)
         return g->values[v->source].node == n;
-    if (v->place == BS_PLACE_OUTPUT)
+    if (v->storage == BS_STORAGE_OUTPUT)
         return bs_node_is_output(node);
-    if (v->place == BS_PLACE_STATE && bs_node_joins_cells(&g->nodes[g->values[value].node]))
+    if (v->storage == BS_STORAGE_STATE && bs_node_joins_cells(&g->nodes[g->values[value].node]))
         return bs_node_ends_run(node);
     return bs_plan_is_stored(p, value) || bs_plan_reads_in_place(p, n, index, value);
 }
@@ -143,7 +143,7 @@ static const char *readers_wrong(const bs_plan *p, int32_t n)
             return bs_image_refused("its cache goes by what is not checked");
     }
     for (int32_t i = 0; i < node->n_in; i++)
-        if (own[i] && g->values[own[i]].rank == 3 && p->values[own[i]].margin < bs_plan_margin_asked(p, node, i))
+        if (own[i] && g->values[own[i]].rank == 3 && p->values[own[i]].margin < bs_plan_margin_needed(p, node, i))
             return bs_image_refused("its window reaches beyond the margin of what it reads");
     return NULL;
 }
@@ -181,7 +181,7 @@ static bool ends_in_place(const bs_plan *p, int32_t value)
     if (source >= g->n_nodes || !p->node_live[source])
         return false;
     const bs_node *node = &g->nodes[source];
-    const bool output = p->values[value].place == BS_PLACE_OUTPUT;
+    const bool output = p->values[value].storage == BS_STORAGE_OUTPUT;
     const int32_t end = output ? source : node->writer;
     return (output ? bs_node_is_output(node) : bs_node_is_state(node)) && end > 0 && p->node_live[end] &&
            p->values[value].margin == 0 && g->values[value].domain == 0 &&
@@ -204,16 +204,16 @@ static bool lies_well(const bs_plan *p, int32_t value)
     const int32_t n = p->graph->values[value].node, source = p->values[value].source;
     const bs_node *node = &p->graph->nodes[n];
     const bool given = bs_node_work(node) == BS_WORK_GIVEN && source == n;
-    switch ((bs_place)p->values[value].place) {
-    case BS_PLACE_INPUT: return given && bs_node_is_input(node);
-    case BS_PLACE_WEIGHT: return given && bs_op_get(node->op)->bound == 0;
-    case BS_PLACE_STATE: return bs_node_is_state(node) ? given : bs_node_joins_cells(node) && ends_in_place(p, value);
-    case BS_PLACE_OUTPUT: return bs_node_joins_cells(node) && ends_in_place(p, value);
-    case BS_PLACE_VIEW: return bs_node_is_view(node) && source == bs_node_in(p->graph, node)[0];
-    case BS_PLACE_FRAME: return frames(p, value);
-    case BS_PLACE_NONE:
-    case BS_PLACE_TRANSIENT:
-    case BS_PLACE_SCRATCH: break;
+    switch ((bs_storage)p->values[value].storage) {
+    case BS_STORAGE_INPUT: return given && bs_node_is_input(node);
+    case BS_STORAGE_WEIGHT: return given && bs_op_get(node->op)->bound == 0;
+    case BS_STORAGE_STATE: return bs_node_is_state(node) ? given : bs_node_joins_cells(node) && ends_in_place(p, value);
+    case BS_STORAGE_OUTPUT: return bs_node_joins_cells(node) && ends_in_place(p, value);
+    case BS_STORAGE_VIEW: return bs_node_is_view(node) && source == bs_node_in(p->graph, node)[0];
+    case BS_STORAGE_FRAME: return frames(p, value);
+    case BS_STORAGE_NONE:
+    case BS_STORAGE_TRANSIENT:
+    case BS_STORAGE_SCRATCH: break;
     }
     return true;
 }
@@ -231,8 +231,9 @@ static const char *storage_wrong(const bs_plan *p, int32_t value)
 {
     const bs_value_plan *v = &p->values[value];
     const int32_t domain = p->graph->values[value].domain;
-    const bs_part *part = v->place == BS_PLACE_SCRATCH && v->scope != BS_TOP ? &p->parts[v->scope] : NULL;
-    if (v->place == BS_PLACE_SCRATCH && (!part || domain == 0 || !bs_image_is_within(p->graph, domain, part->domain)))
+    const bs_part *part = v->storage == BS_STORAGE_SCRATCH && v->scope != BS_TOP ? &p->parts[v->scope] : NULL;
+    if (v->storage == BS_STORAGE_SCRATCH &&
+        (!part || domain == 0 || !bs_image_is_within(p->graph, domain, part->domain)))
         return bs_image_refused("it lies in the scratch of a part that does not have its rows");
     return v->rows < bs_plan_storage_rows(p, value) || bs_bytes_less(v->row_bytes, bs_plan_row_bytes(p, value)) ||
                    !bs_bytes_aligned_to(v->row_bytes, BS_ALIGNMENT) || !bs_bytes_aligned_to(v->offset, BS_ALIGNMENT) ||
@@ -246,7 +247,7 @@ static const char *value_wrong(const bs_plan *p, int32_t value)
     const bs_value_plan *v = &p->values[value];
     const bs_value_info *info = &p->graph->values[value];
     const bool stored = bs_plan_is_stored(p, value);
-    if (p->node_live[info->node] != (v->place != BS_PLACE_NONE) || !lies_well(p, value))
+    if (p->node_live[info->node] != (v->storage != BS_STORAGE_NONE) || !lies_well(p, value))
         return bs_image_refused("it lies where what its node makes cannot lie");
     if (v->narrow && !(p->desc.half && stored && info->dtype == BS_F32))
         return bs_image_refused("it is kept in f16, and may not be");

@@ -24,7 +24,7 @@ static const desc_range desc_ranges[] = {
     RANGE(chunk_bytes, 1 << 30),
     RANGE(half, 1),
     RANGE(in_place, 1),
-    RANGE(lowering, BS_LOWER_COUNT - 1),
+    RANGE(launch_mode, BS_LAUNCH_COUNT - 1),
     {"shared_bytes", offsetof(bs_plan_desc, shared_bytes), BS_DEVICE_WORKSPACE, 1 << 20},
 };
 #undef RANGE
@@ -39,10 +39,10 @@ bool bs_plan_desc_sound(const bs_plan_desc *d, bs_error *error)
             return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_plan_desc.%s is %d, expected %s%d .. %d", r->field, n,
                              r->low ? "0 or " : "", r->low, r->high);
     }
-    if (d->tier != BS_TIER_CUDA && (d->half != 0 || d->shared_bytes != 0 || d->lowering != 0 || d->in_place != 0))
+    if (d->tier != BS_TIER_CUDA && (d->half != 0 || d->shared_bytes != 0 || d->launch_mode != 0 || d->in_place != 0))
         return bs_refuse(
             error, BS_ERROR_ARGUMENT,
-            "bs_plan_desc.half, in_place, lowering and shared_bytes are for plans of a GPU (BS_TIER_CUDA)");
+            "bs_plan_desc.half, in_place, launch_mode and shared_bytes are for plans of a GPU (BS_TIER_CUDA)");
 #if defined(BS_NO_STREAM)
     if (d->slot_bytes > 0)
         return bs_refuse(error, BS_ERROR_UNSUPPORTED, /* unreachable: where it streams */

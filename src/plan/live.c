@@ -1,4 +1,4 @@
-/* plan/live.c - the first stage of planning: what is needed at all, which routes are decided ahead, in which order
+/* plan/live.c - the first pass of planning: what is needed at all, which routes are decided ahead, in which order
  * each domain runs, and how much margin each value carries.
  * Relies on plan/plan.h. Must never assign memory. */
 #include "plan/plan.h"
@@ -231,7 +231,7 @@ static void spread_margins(bs_plan *plan)
             if (in[i] == 0 || g->values[in[i]].rank != 3)
                 continue;
             bs_value_plan *v = &plan->values[in[i]];
-            v->margin = bs_min_i32(bs_max_i32(v->margin, bs_plan_margin_asked(plan, node, i)), BS_MAX_MARGIN + 1);
+            v->margin = bs_min_i32(bs_max_i32(v->margin, bs_plan_margin_needed(plan, node, i)), BS_MAX_MARGIN + 1);
         }
     }
 }

@@ -1,4 +1,4 @@
-/* plan/lower.c - the second stage of planning: from nodes to instructions.
+/* plan/lower.c - the second pass of planning: from nodes to instructions.
  *
  * Nodes are visited once, in order. Breadth-first nodes become top-level instructions; the paths of a router are
  * concurrent, so their instructions carry equal times and are put in lockstep. Nodes of a region (plan/regions.c)
@@ -18,7 +18,7 @@ static bs_instr *emit(bs_lower_pass *l, bs_instr_kind kind, int32_t part, int32_
     i->kind = (uint8_t)kind;
     i->node = node;
     i->part = part;
-    i->stage = -1;
+    i->phase = -1;
     i->domain = l->g->nodes[node].domain;
     return i;
 }
@@ -45,10 +45,10 @@ static int32_t value_ready(const bs_lower_pass *l, int32_t value, int32_t region
 {
     if (value == 0)
         return 0;
-    const bs_place place = l->plan->values[value].place;
+    const bs_storage storage = l->plan->values[value].storage;
     const int32_t made_in = bs_lower_region_of(l, l->g->values[value].node);
     /* a view is stored by others */
-    const int32_t ready = made_in == BS_TOP || place == BS_PLACE_VIEW ? l->ready[value] : 0;
+    const int32_t ready = made_in == BS_TOP || storage == BS_STORAGE_VIEW ? l->ready[value] : 0;
     return made_in == BS_TOP || made_in == region ? ready : bs_max_i32(ready, l->region_time[made_in]);
 }
 
@@ -100,7 +100,7 @@ static void emit_store(bs_lower_pass *l, int32_t n, int32_t value, int32_t targe
     const bs_row_map map = l->g->values[target].domain == 0 ? BS_MAP_CELL : BS_MAP_PARENT;
     bs_instr *i = emit_move(l, map, BS_COMBINE_COPY, l->part_of[v->node], n, value, target);
     i->domain = v->domain;
-    const int32_t from = l->plan->values[value].place == BS_PLACE_VIEW ? l->plan->values[value].source : value;
+    const int32_t from = l->plan->values[value].storage == BS_STORAGE_VIEW ? l->plan->values[value].source : value;
     const int32_t region = region_of(l->plan, i);
     schedule(l, i,
              bs_max_i32(domain_ready(l, v->domain),
@@ -111,18 +111,18 @@ static void emit_store(bs_lower_pass *l, int32_t n, int32_t value, int32_t targe
 /* Where the rows of a gather go: its own storage, or the frame it is assembled in. */
 static int32_t gather_target(const bs_lower_pass *l, int32_t value)
 {
-    return l->plan->values[value].place == BS_PLACE_FRAME ? l->plan->values[value].source : value;
+    return l->plan->values[value].storage == BS_STORAGE_FRAME ? l->plan->values[value].source : value;
 }
 
 /* In place, what no path writes simply stays. */
 static bool residual_is_in_place(const bs_lower_pass *l, int32_t gather, int32_t residual)
 {
     const bs_value_plan *g = &l->plan->values[gather];
-    if (g->place != BS_PLACE_FRAME || residual == 0 || l->plan->values[residual].place != BS_PLACE_VIEW)
+    if (g->storage != BS_STORAGE_FRAME || residual == 0 || l->plan->values[residual].storage != BS_STORAGE_VIEW)
         return false;
     const bs_value_plan *frame = &l->plan->values[g->source];
     const bs_value_plan *old = &l->plan->values[l->plan->values[residual].source];
-    return frame->place == BS_PLACE_STATE && old->place == BS_PLACE_STATE && frame->source == old->source;
+    return frame->storage == BS_STORAGE_STATE && old->storage == BS_STORAGE_STATE && frame->source == old->source;
 }
 
 /* Rows that the stores of the paths do not give: of sums and selections all of them, else those of no path. */
@@ -193,7 +193,7 @@ static void emit_ending(bs_lower_pass *l, int32_t n)
     const int32_t *in = bs_node_in(l->g, node), value = in[bs_node_operand(node, BS_ROLE_DATA)];
     const int32_t state = bs_node_operand(node, BS_ROLE_STATE);
     const bs_value_plan *v = &l->plan->values[value];
-    if (v->place == (state < 0 ? BS_PLACE_OUTPUT : BS_PLACE_STATE) &&
+    if (v->storage == (state < 0 ? BS_STORAGE_OUTPUT : BS_STORAGE_STATE) &&
         v->source == (state < 0 ? n : l->g->values[in[state]].node))
         return;
     const int32_t domain = l->g->values[value].domain; /* the root, or segments whose rows are appended */
@@ -207,7 +207,7 @@ static void emit_joined(bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
     const int32_t value = node->first_out, from = bs_node_in(l->g, node)[0];
-    if (l->plan->values[from].place == BS_PLACE_FRAME)
+    if (l->plan->values[from].storage == BS_STORAGE_FRAME)
         l->ready[value] = bs_max_i32(l->ready[value], l->ready[from]);
     else
         emit_store(l, n, from, value);
@@ -236,8 +236,8 @@ static void emit_found(bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
     const int32_t value = node->first_out, region = bs_lower_region_of(l, n), ready = operands_ready(l, node, region);
-    const bs_place place = l->plan->values[value].place;
-    if (place == BS_PLACE_TRANSIENT || place == BS_PLACE_SCRATCH) {
+    const bs_storage storage = l->plan->values[value].storage;
+    if (storage == BS_STORAGE_TRANSIENT || storage == BS_STORAGE_SCRATCH) {
         bs_instr *i = emit_move(l, BS_MAP_VIEW, BS_COMBINE_COPY, l->part_of[n], n, value, value);
         schedule(l, i, ready);
         outputs_ready(l, node, time_of(l, i));
@@ -345,21 +345,21 @@ static void part_costs(bs_plan *p)
     }
 }
 
-/* In order; with mixed domains phase by phase, so that a region's time is known before anything outside reads it. */
+/* In order; with mixed domains level by level, so that a region's time is known before anything outside reads it. */
 static void emit_nodes(bs_lower_pass *l)
 {
     const int32_t nodes = l->g->n_nodes;
-    int32_t *next = l->seen; /* [phases] where the next node of each goes: an operand has a lower one, or the same */
+    int32_t *next = l->seen; /* [levels] where the next node of each goes: an operand has a lower one, or the same */
     memset(next, 0, (size_t)nodes * sizeof *next);
     for (int32_t n = 1; n < nodes; n++)
-        next[l->phase[n]]++;
-    for (int32_t phase = 0, sum = 0; phase < nodes; phase++) {
-        const int32_t count = next[phase];
-        next[phase] = sum;
+        next[l->level[n]]++;
+    for (int32_t level = 0, sum = 0; level < nodes; level++) {
+        const int32_t count = next[level];
+        next[level] = sum;
         sum += count;
     }
     for (int32_t n = 1; n < nodes; n++)
-        l->list[next[l->phase[n]]++] = n;
+        l->list[next[l->level[n]]++] = n;
     for (int32_t i = 0; i < nodes - 1; i++)
         if (l->plan->node_live[l->list[i]])
             emit_node(l, l->list[i]);
@@ -384,7 +384,7 @@ static void carve_lower(bs_carver *c, bs_lower_pass *l, const bs_graph *g)
     l->max_regions = bs_plan_most_parts(g);
     const uint64_t regions = (uint64_t)l->max_regions;
     l->part_of = bs_carve(c, nodes, word);
-    l->phase = bs_carve(c, nodes, word);
+    l->level = bs_carve(c, nodes, word);
     l->list = bs_carve(c, nodes > values ? nodes : values, word);
     l->seen = bs_carve(c, nodes, word);
     l->neighbour = bs_carve(c, nodes, word);
@@ -395,15 +395,15 @@ static void carve_lower(bs_carver *c, bs_lower_pass *l, const bs_graph *g)
     l->open = bs_carve(c, domains, word);
     l->tile_region = bs_carve(c, domains, word);
     l->region_time = bs_carve(c, regions, word);
-    l->region_phase = bs_carve(c, regions, word);
+    l->region_level = bs_carve(c, regions, word);
     l->region_part = bs_carve(c, regions, word);
     l->region_node = bs_carve(c, regions, word);
     l->region_seen = bs_carve(c, regions, word);
-    l->region_asked = bs_carve(c, regions, word);
+    l->region_checked = bs_carve(c, regions, word);
     l->decided = bs_carve(c, routers, word);
     l->path_ready = bs_carve(c, routers, word);
     index_room(c, &l->parts, bs_plan_most_parts(g));
-    index_room(c, &l->phases, l->max_regions);
+    index_room(c, &l->levels, l->max_regions);
     index_room(c, &l->units, 2 * l->max_regions); /* known without a unit first, then with one */
 }
 

@@ -1,4 +1,4 @@
-/* plan/lower.h - what the files of the lowering stage share: plan/regions.c, plan/places.c, plan/lower.c.
+/* plan/lower.h - what the files of the lowering pass share: plan/regions.c, plan/places.c, plan/lower.c.
  * Relies on plan/plan.h. Must never be included by anything else. */
 #ifndef BS_PLAN_LOWER_H
 #define BS_PLAN_LOWER_H
@@ -20,10 +20,10 @@ typedef struct bs_lower_index {
 typedef struct bs_lower_pass {
     bs_plan *plan;
     const bs_graph *g;
-    bool mixed;           /* some domain is: nodes have phases */
+    bool mixed;           /* some domain is: nodes have levels */
     int32_t max_regions;
     int32_t *part_of;     /* [nodes] the part that a node runs in, or BS_TOP */
-    int32_t *phase;       /* [nodes] how often what it depends on goes from tiles to top level or back */
+    int32_t *level;       /* [nodes] how often what it depends on goes from tiles to top level or back */
     int32_t *list;        /* [nodes or values] what is still to be visited */
     int32_t *seen;        /* [nodes] the search that came by last */
     int32_t *neighbour;   /* [nodes] another node of its region, or 0 */
@@ -35,16 +35,16 @@ typedef struct bs_lower_pass {
     /* [domains] the one in which the routers above it decide tile by tile; BS_TOP: none; or NO_REGION */
     int32_t *tile_region;
     int32_t *region_time; /* [regions] */
-    int32_t *region_phase; /* of its nodes, the last */
+    int32_t *region_level; /* of its nodes, the last */
     int32_t *region_part; /* its first part */
     int32_t *region_node; /* one of its nodes; from there on by neighbour */
     int32_t *region_seen; /* the search that came by last */
-    int32_t *region_asked; /* the joined value for which it was asked about */
+    int32_t *region_checked; /* the joined value for which it was asked about */
     int32_t *decided;     /* [routers] time of its decision */
     int32_t *path_ready;  /* [routers] time from which rows of its paths exist */
     bs_lower_index parts; /* by region and domain */
-    bs_lower_index phases; /* mixed: the first region by top-level domain, phase and router */
-    bs_lower_index units; /* mixed: a region without router by top-level domain, phase and unit */
+    bs_lower_index levels; /* mixed: the first region by top-level domain, level and router */
+    bs_lower_index units; /* mixed: a region without router by top-level domain, level and unit */
     int32_t searches;
 } bs_lower_pass;
 

@@ -1,4 +1,4 @@
-/* plan/memory.c - the third stage of planning: lifetimes to offsets.
+/* plan/memory.c - the third pass of planning: lifetimes to offsets.
  *
  * Time is that of the instructions; what shares a time is concurrent (paths of a router run side by side), and a value
  * is alive from the first to the last time that touches it, both included. Values of different paths that have the same
@@ -24,7 +24,7 @@ typedef struct memory_pass {
 
 static int32_t storage_of(const bs_plan *p, int32_t value)
 {
-    while (value > 0 && p->values[value].place == BS_PLACE_VIEW)
+    while (value > 0 && p->values[value].storage == BS_STORAGE_VIEW)
         value = p->values[value].source;
     return value;
 }
@@ -33,8 +33,8 @@ static void touch(bs_plan *p, int32_t value, int32_t scope, int32_t time)
 {
     value = storage_of(p, value);
     bs_value_plan *v = &p->values[value];
-    const bool here = value > 0 && ((v->place == BS_PLACE_TRANSIENT && scope < 0) ||
-                                    (v->place == BS_PLACE_SCRATCH && v->scope == scope));
+    const bool here = value > 0 && ((v->storage == BS_STORAGE_TRANSIENT && scope < 0) ||
+                                    (v->storage == BS_STORAGE_SCRATCH && v->scope == scope));
     if (!here)
         return;
     v->first = v->first < 0 ? time : bs_min_i32(v->first, time);
@@ -80,7 +80,7 @@ static void find_lifetimes(memory_pass *m)
 static int32_t slab_router(const bs_plan *p, int32_t value)
 {
     const bs_domain *d = &p->graph->domains[p->graph->values[value].domain];
-    return p->values[value].place == BS_PLACE_TRANSIENT && d->kind == BS_DOMAIN_PATH ? d->router : 0;
+    return p->values[value].storage == BS_STORAGE_TRANSIENT && d->kind == BS_DOMAIN_PATH ? d->router : 0;
 }
 
 /* Values that have the same place among the stored ones of their path share a slab: it is known by the first of
@@ -120,8 +120,8 @@ static void find_members(memory_pass *m)
     for (int32_t pass = 0; pass < 2; pass++) {
         for (int32_t v = 1; v < p->graph->n_values; v++) {
             const bs_value_plan *plan = &p->values[v];
-            const int32_t scope = plan->place == BS_PLACE_TRANSIENT ? 0
-                                  : plan->place == BS_PLACE_SCRATCH ? plan->scope + 1
+            const int32_t scope = plan->storage == BS_STORAGE_TRANSIENT ? 0
+                                  : plan->storage == BS_STORAGE_SCRATCH ? plan->scope + 1
                                                                     : -1;
             if (scope < 0)
                 continue;
@@ -195,9 +195,9 @@ bool bs_plan_is_wide(const bs_plan *p, int32_t n)
     return wide;
 }
 
-#define MOSTLY 4 /* one in so many may be wide */
+#define WIDE_SHARE 4 /* one in so many may be wide */
 
-void bs_plan_make_fit(bs_plan *p, int32_t top)
+void bs_plan_untile(bs_plan *p, int32_t top)
 {
     int32_t nodes = 0, wide = 0;
     for (int32_t n = 1; n < p->graph->n_nodes; n++) {
@@ -207,7 +207,7 @@ void bs_plan_make_fit(bs_plan *p, int32_t top)
         nodes++;
         wide += bs_plan_is_wide(p, n);
     }
-    if (!p->domains[top].mixed && wide > 0 && wide * MOSTLY <= nodes)
+    if (!p->domains[top].mixed && wide > 0 && wide * WIDE_SHARE <= nodes)
         p->domains[top].mixed = true;
     else
         p->domains[top].order = BS_ORDER_BREADTH;
@@ -244,8 +244,8 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
     find_lifetimes(&m);
     assign_slabs(&m);
     for (int32_t v = 1; v < values; v++) {
-        const bs_place place = plan->values[v].place;
-        if (place != BS_PLACE_TRANSIENT && place != BS_PLACE_SCRATCH)
+        const bs_storage storage = plan->values[v].storage;
+        if (storage != BS_STORAGE_TRANSIENT && storage != BS_STORAGE_SCRATCH)
             continue;
         plan->values[v].row_bytes = bs_plan_row_bytes(plan, v);
         plan->values[v].rows = bs_plan_storage_rows(plan, v);

@@ -42,7 +42,7 @@ static void place_computed(bs_lower_pass *l, int32_t value)
     bs_value_plan *v = &l->plan->values[value];
     const int32_t part = l->part_of[l->g->values[value].node];
     const bool inside = part != BS_TOP && is_read_within(l, value, part);
-    v->place = inside ? BS_PLACE_SCRATCH : BS_PLACE_TRANSIENT;
+    v->storage = inside ? BS_STORAGE_SCRATCH : BS_STORAGE_TRANSIENT;
     v->scope = inside ? part : BS_TOP;
 }
 
@@ -60,7 +60,7 @@ static void place_gather(bs_lower_pass *l, int32_t value)
     const bs_node *node = &l->g->nodes[l->g->values[value].node];
     const int32_t frame = frame_of(l, value);
     if (frame && !bs_plan_is_packed(l->g, node) && !l->plan->routers[node->router].in_tile) {
-        l->plan->values[value].place = BS_PLACE_FRAME;
+        l->plan->values[value].storage = BS_STORAGE_FRAME;
         l->plan->values[value].source = frame;
         return;
     }
@@ -71,17 +71,17 @@ static void place_view(bs_lower_pass *l, int32_t value)
 {
     const bs_node *node = &l->g->nodes[l->g->values[value].node];
     if (is_read_in_place(l, value)) {
-        l->plan->values[value].place = BS_PLACE_VIEW;
+        l->plan->values[value].storage = BS_STORAGE_VIEW;
         l->plan->values[value].source = bs_node_in(l->g, node)[0];
     } else {
         place_computed(l, value);
     }
 }
 
-static void place_source(bs_lower_pass *l, int32_t value, bs_place place)
+static void place_source(bs_lower_pass *l, int32_t value, bs_storage storage)
 {
     l->plan->values[value].source = l->g->values[value].node;
-    l->plan->values[value].place = is_read_in_place(l, value) ? place : BS_PLACE_TRANSIENT;
+    l->plan->values[value].storage = is_read_in_place(l, value) ? storage : BS_STORAGE_TRANSIENT;
 }
 
 /* Whether no output and no state takes it over when a run ends. */
@@ -99,7 +99,7 @@ static bool is_never_copied(const bs_lower_pass *l, int32_t value)
 static void place_state(bs_lower_pass *l, int32_t value)
 {
     const bool in_place = is_never_copied(l, value) || is_never_read_as(l, value, BS_ROLE_STATE);
-    place_source(l, value, in_place ? BS_PLACE_STATE : BS_PLACE_TRANSIENT);
+    place_source(l, value, in_place ? BS_STORAGE_STATE : BS_STORAGE_TRANSIENT);
 }
 
 /* ------------------------------------------------------------------------------------- states, in place */
@@ -156,13 +156,13 @@ static bool is_early(bs_lower_pass *l, state_use *use, const bs_lower_reader *r)
     const int32_t region = bs_lower_region_of(l, r->node);
     if (bs_node_operand(node, BS_ROLE_STATE) >= 0)
         return bs_node_role(node, r->index) == BS_ROLE_STATE;
-    if (bs_node_is_view(node) && l->plan->values[node->first_out].place == BS_PLACE_VIEW) {
+    if (bs_node_is_view(node) && l->plan->values[node->first_out].storage == BS_STORAGE_VIEW) {
         /* its readers are asked; and what only tells the cells (`like`) is not read */
         l->list[use->n_views++] = node->first_out;
         return true;
     }
     if (bs_node_gathers(node) && r->index == l->g->routers[node->router].desc->paths &&
-        l->plan->values[node->first_out].place == BS_PLACE_FRAME &&
+        l->plan->values[node->first_out].storage == BS_STORAGE_FRAME &&
         l->plan->values[node->first_out].source == use->frame)
         return true; /* its own residual: what no path stores stays */
     return l->seen[r->node] == use->needed && (region == BS_TOP || region != use->storing);
@@ -172,7 +172,7 @@ static bool is_early(bs_lower_pass *l, state_use *use, const bs_lower_reader *r)
 static bool readers_are_early(bs_lower_pass *l, state_use *use, int32_t node)
 {
     use->storing = bs_lower_region_of(l, node);
-    if (use->storing != BS_TOP && l->region_asked[use->storing] == use->frame)
+    if (use->storing != BS_TOP && l->region_checked[use->storing] == use->frame)
         return true;
     use->needed = find_needs(l, node);
     use->n_views = 0;
@@ -184,7 +184,7 @@ static bool readers_are_early(bs_lower_pass *l, state_use *use, int32_t node)
                 return false;
     }
     if (use->storing != BS_TOP)
-        l->region_asked[use->storing] = use->frame;
+        l->region_checked[use->storing] = use->frame;
     return true;
 }
 
@@ -196,7 +196,7 @@ static bool stores_are_late(bs_lower_pass *l, state_use *use)
     const bs_node *maker = &l->g->nodes[l->g->values[cells].node];
     const int32_t *in = bs_node_in(l->g, maker);
     bool late = true, stored = false;
-    if (l->plan->values[cells].place != BS_PLACE_FRAME)
+    if (l->plan->values[cells].storage != BS_STORAGE_FRAME)
         return readers_are_early(l, use, l->g->values[cells].node);
     for (int32_t i = 0; late && i < l->g->routers[maker->router].desc->paths; i++) {
         if (in[i] == 0 || !bs_plan_reads(l->plan, maker, i))
@@ -222,23 +222,23 @@ static void place_joined(bs_lower_pass *l, int32_t value)
         endings = endings && bs_node_ends_run(node);
         outputs = outputs && bs_node_is_output(node);
     }
-    if (use.state && endings && l->plan->values[use.state].place == BS_PLACE_STATE && stores_are_late(l, &use)) {
-        v->place = BS_PLACE_STATE;
+    if (use.state && endings && l->plan->values[use.state].storage == BS_STORAGE_STATE && stores_are_late(l, &use)) {
+        v->storage = BS_STORAGE_STATE;
         v->source = l->g->values[use.state].node;
         return;
     }
-    v->place = outputs ? BS_PLACE_OUTPUT : BS_PLACE_TRANSIENT;
+    v->storage = outputs ? BS_STORAGE_OUTPUT : BS_STORAGE_TRANSIENT;
 }
 
 static void place_value(bs_lower_pass *l, int32_t value)
 {
     const bs_node *node = &l->g->nodes[l->g->values[value].node];
     if (bs_node_is_input(node))
-        place_source(l, value, BS_PLACE_INPUT);
+        place_source(l, value, BS_STORAGE_INPUT);
     else if (bs_node_is_state(node))
         place_state(l, value);
     else if (bs_node_work(node) == BS_WORK_GIVEN)
-        place_source(l, value, BS_PLACE_WEIGHT);
+        place_source(l, value, BS_STORAGE_WEIGHT);
     else if (bs_node_is_view(node))
         place_view(l, value);
     else if (bs_node_gathers(node))
@@ -251,7 +251,7 @@ static void narrow_values(bs_lower_pass *l)
 {
     for (int32_t v = 1; v < l->g->n_values; v++) {
         bs_value_plan *p = &l->plan->values[v];
-        const bool own = p->place == BS_PLACE_TRANSIENT || p->place == BS_PLACE_SCRATCH;
+        const bool own = p->storage == BS_STORAGE_TRANSIENT || p->storage == BS_STORAGE_SCRATCH;
         p->narrow = l->plan->desc.half && own && l->g->values[v].dtype == BS_F32 &&
                     is_never_read_as(l, v, BS_ROLE_DECIDING);
     }

@@ -1,4 +1,4 @@
-/* plan/plan.c - making a plan: checks, the stages in order, sizes and the printable report.
+/* plan/plan.c - making a plan: checks, the passes in order, sizes and the printable report.
  * Relies on plan/plan.h. Must never touch weights or run anything: a workstation plans for a board. */
 #include "plan/plan.h"
 #include "plan/device.h"
@@ -12,7 +12,7 @@
 static bs_bytes workspace_bytes(const bs_graph *g)
 {
     const bs_bytes passes[] = {bs_plan_live_workspace(g),  bs_plan_fuse_workspace(g),  bs_plan_share_workspace(g),
-                               bs_plan_units_workspace(g), bs_plan_lower_workspace(g), bs_plan_stages_workspace(g),
+                               bs_plan_units_workspace(g), bs_plan_lower_workspace(g), bs_plan_phases_workspace(g),
                                bs_plan_memory_workspace(g)};
     bs_bytes most = bs_bytes_of(0);
     for (size_t i = 0; i < sizeof passes / sizeof *passes; i++)
@@ -30,7 +30,7 @@ static bool may_tile(const bs_graph *g, const bs_plan_desc *desc)
     return order == BS_ORDER_DEPTH || (order == BS_ORDER_AUTO && (images || (desc && desc->slot_bytes > 0)));
 }
 
-/* One walk counts and hands out. A unit is the nodes of a path or of a block; a stage is an instruction or several. */
+/* One walk counts and hands out. A unit is the nodes of a path or of a block; a phase is an instruction or several. */
 static void carve_plan(bs_carver *c, bs_plan *p, const bs_graph *g, const bs_plan_desc *desc)
 {
     const bool streams = desc && desc->slot_bytes > 0;
@@ -46,8 +46,8 @@ static void carve_plan(bs_carver *c, bs_plan *p, const bs_graph *g, const bs_pla
     p->regions = bs_carve(c, parts, sizeof(bs_region));
     p->instrs = bs_carve(c, (uint64_t)p->max_instrs, sizeof(bs_instr));
     p->units = bs_carve(c, streams ? (uint64_t)g->n_blocks + (uint64_t)g->n_domains + 1 : 0, sizeof(bs_plan_unit));
-    p->stages = bs_carve(c, streams ? nodes : 0, sizeof(bs_trace_stage));
-    p->stage_units = bs_carve(c, streams ? 2 * nodes + parts : 0, sizeof(int32_t));
+    p->phases = bs_carve(c, streams ? nodes : 0, sizeof(bs_trace_phase));
+    p->phase_units = bs_carve(c, streams ? 2 * nodes + parts : 0, sizeof(int32_t));
 }
 
 static bs_bytes plan_bytes(const bs_graph *g, const bs_plan_desc *desc)
@@ -102,7 +102,7 @@ static void order_parts(bs_plan *p, int32_t *buffer)
     for (int32_t k = 0; k < p->n_parts; k++) {
         bs_part *part = &p->parts[p->region_parts[k]];
         bs_region *region = &p->regions[part->region];
-        part->place = k;
+        part->index = k;
         region->first = region->count == 0 ? k : region->first;
         region->count++;
     }
@@ -127,7 +127,7 @@ static void find_instrs(bs_plan *p)
 /* What depends on the orders of the domains. */
 static bool plan_once(bs_plan *p, void *workspace, bs_error *error)
 {
-    p->n_instrs = p->n_stages = p->n_stage_units = 0;
+    p->n_instrs = p->n_phases = p->n_phase_units = 0;
     p->weight_bytes = bs_bytes_of(0);
     for (int32_t u = 1; u < p->n_units; u++)
         p->units[u].prepared_bytes = bs_bytes_of(0);
@@ -140,10 +140,10 @@ static bool plan_once(bs_plan *p, void *workspace, bs_error *error)
         bs_plan_size_node(p, n, &p->nodes[n]);
         place_weights(p, n);
     }
-    return bs_plan_stages(p, workspace, error) && bs_plan_memory(p, workspace, error);
+    return bs_plan_phases(p, workspace, error) && bs_plan_memory(p, workspace, error);
 }
 
-/* All stages, in order. A device's tiles that are too large for its shared memory run layer by layer after all. */
+/* All passes, in order. A device's tiles that are too large for its shared memory run layer by layer after all. */
 static bool plan_make(bs_plan *p, void *workspace, bs_error *error)
 {
     if (!bs_plan_live(p, workspace, error))
@@ -153,10 +153,10 @@ static bool plan_make(bs_plan *p, void *workspace, bs_error *error)
         return false;
     bs_plan_units(p, workspace);
     while (plan_once(p, workspace, error)) {
-        const int32_t top = bs_plan_too_large(p);
+        const int32_t top = bs_plan_domain_beyond_shared(p);
         if (!top)
             return true;
-        bs_plan_make_fit(p, top);
+        bs_plan_untile(p, top);
     }
     return false;
 }

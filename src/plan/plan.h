@@ -6,20 +6,20 @@
 
 #include "ops/table.h"
 
-typedef enum bs_place {
-    BS_PLACE_NONE,      /* not needed by any output: never computed */
-    BS_PLACE_INPUT,     /* the caller's buffer of input `source` */
-    BS_PLACE_OUTPUT,    /* the caller's buffer of output `source` */
-    BS_PLACE_STATE,     /* the state made by node `source` */
-    BS_PLACE_TRANSIENT, /* rows in the transient arena */
-    BS_PLACE_SCRATCH,   /* rows of the tile in a thread's scratch */
-    BS_PLACE_WEIGHT,    /* a constant: prepared memory of its node */
-    BS_PLACE_VIEW,      /* patches, rows, scatter: rows of operand `source`, found through the decision */
-    BS_PLACE_FRAME      /* a gather that goes straight to its place in the assembled root value `source` */
-} bs_place;
+typedef enum bs_storage {
+    BS_STORAGE_NONE,      /* not needed by any output: never computed */
+    BS_STORAGE_INPUT,     /* the caller's buffer of input `source` */
+    BS_STORAGE_OUTPUT,    /* the caller's buffer of output `source` */
+    BS_STORAGE_STATE,     /* the state made by node `source` */
+    BS_STORAGE_TRANSIENT, /* rows in the transient arena */
+    BS_STORAGE_SCRATCH,   /* rows of the tile in a thread's scratch */
+    BS_STORAGE_WEIGHT,    /* a constant: prepared memory of its node */
+    BS_STORAGE_VIEW,      /* patches, rows, scatter: rows of operand `source`, found through the decision */
+    BS_STORAGE_FRAME      /* a gather that goes straight to its place in the assembled root value `source` */
+} bs_storage;
 
 typedef struct bs_value_plan {
-    uint32_t place;       /* bs_place, in four bytes whatever the compiler */
+    uint32_t storage;     /* bs_storage, in four bytes whatever the compiler */
     int32_t source;
     int32_t margin;       /* storage around a cell's core, in samples, rank 3 only */
     int32_t slab;         /* transient: values of one slab share its bytes (the paths of a router, packed) */
@@ -69,7 +69,7 @@ typedef struct bs_instr {
     int32_t region;           /* RUN: whose parts it runs */
     int32_t part;             /* that it belongs to; BS_TOP: none, it stands at top level */
     int32_t time; /* BS_TIME_END or later: when all else is done */
-    int32_t stage; /* top level: whose units it needs; -1 none */
+    int32_t phase; /* top level: whose units it needs; -1 none */
 } bs_instr;
 
 #define BS_TOP (-1)
@@ -81,7 +81,7 @@ typedef struct bs_part {
     int32_t router, path; /* 0, -1 when the part is not one path of a router */
     int32_t first, count; /* instructions */
     int32_t unit;         /* whose weights it needs; 0 none */
-    int32_t place;        /* in region_parts */
+    int32_t index;        /* in region_parts */
     bs_bytes scratch_bytes;
     double flops; /* a row, for the order in which tiles start */
 } bs_part;
@@ -137,7 +137,7 @@ struct bs_plan {
     int32_t max_instrs;
     bs_bytes own_bytes;       /* of the arena that it lies in, beside a session's: the tables too, but of an image */
     int32_t most_parts;       /* of a region */
-    int32_t most_stage_units; /* of a stage */
+    int32_t most_phase_units; /* of a phase */
     int32_t last_route;       /* at top level: the last instruction that decides; -1 none */
     bs_bytes transient_bytes, scratch_bytes /* a thread */, weight_bytes, staging_bytes;
     bs_bytes kernel_scratch_bytes, kernel_scratch_offset;
@@ -152,16 +152,16 @@ struct bs_plan {
     bs_domain_plan *domains;  /* [domains] */
     bs_router_plan *routers;  /* [routers] */
     /* streaming; n_units = 1 and nothing else when everything is resident */
-    int32_t n_units, n_stages, n_stage_units;
+    int32_t n_units, n_phases, n_phase_units;
     bs_plan_unit *units;      /* [n_units], [0] unused */
-    bs_trace_stage *stages;   /* [n_stages] */
-    int32_t *stage_units;     /* [n_stage_units], of stages, from 0 as the stream counts */
+    bs_trace_phase *phases;   /* [n_phases] */
+    int32_t *phase_units;     /* [n_phase_units], of phases, from 0 as the stream counts */
     bs_bytes slot_bytes, all_unit_bytes, largest_unit_bytes;
     bs_bytes chunk_bytes, lane_bytes; /* of one lane's staging */
     int32_t lanes;
 };
 
-/* The stages, in order (plan_*.c). Each returns false after recording an error. */
+/* The passes, in order. Each returns false after recording an error. */
 /* what is needed; forced routes; orders of domains; margins */
 bool bs_plan_live(bs_plan *plan, void *workspace, bs_error *error);
 void bs_plan_fuse(bs_plan *plan, void *workspace);   /* chains that one kernel does */
@@ -170,11 +170,11 @@ void bs_plan_lower(bs_plan *plan, void *workspace);  /* places and instructions 
 bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error); /* offsets in transient and scratch */
 /* A device: a top-level domain whose tiles are larger than its shared memory, or 0. Paths whose weights come and go run
  * in tiles all the same, which then lie in the device's memory. */
-int32_t bs_plan_too_large(const bs_plan *plan);
+int32_t bs_plan_domain_beyond_shared(const bs_plan *plan);
 /* Whether a node's rows, in or out, are too wide to share a tile with others (mixed domains). */
 bool bs_plan_is_wide(const bs_plan *plan, int32_t node);
 /* Smaller tiles for such a domain, if that leaves most of it in tiles; else it runs layer by layer. */
-void bs_plan_make_fit(bs_plan *plan, int32_t top);
+void bs_plan_untile(bs_plan *plan, int32_t top);
 /* Instructions there can be: of a gather one for each of its operands, else two at most; what works in tiles has one,
  * and so leaves room for that of its region. */
 static inline int32_t bs_plan_most_instrs(const bs_graph *g) { return 2 * g->n_nodes + g->n_operands; }
@@ -193,28 +193,28 @@ bs_bytes bs_plan_memory_workspace(const bs_graph *graph);
 #if !defined(BS_NO_STREAM)
 void bs_plan_units(bs_plan *plan, void *workspace);  /* which weights come and go together */
 /* steps that need units; sizes of slots and staging */
-bool bs_plan_stages(bs_plan *plan, void *workspace, bs_error *error);
+bool bs_plan_phases(bs_plan *plan, void *workspace, bs_error *error);
 bs_bytes bs_plan_units_workspace(const bs_graph *graph);
-bs_bytes bs_plan_stages_workspace(const bs_graph *graph);
+bs_bytes bs_plan_phases_workspace(const bs_graph *graph);
 /* From what units take: slots, lanes, staging (plan/streamed.c). Returns the largest unit. */
 int32_t bs_plan_size_slots(bs_plan *plan);
 /* Whether a needed node has weights that come and go. */
 bool bs_plan_node_streams(const bs_plan *plan, int32_t node);
 static inline bool bs_plan_streams(const bs_plan *plan) { return plan->n_units > 1; }
-static inline bool bs_instr_streams(const bs_instr *i) { return i->stage >= 0; } /* a part of a stage */
+static inline bool bs_instr_streams(const bs_instr *i) { return i->phase >= 0; } /* a part of a phase */
 #else /* all weights are resident */
 static inline void bs_plan_units(bs_plan *plan, void *workspace)
 {
     (void)workspace;
     plan->n_units = 1;
 }
-static inline bool bs_plan_stages(bs_plan *plan, void *workspace, bs_error *error)
+static inline bool bs_plan_phases(bs_plan *plan, void *workspace, bs_error *error)
 {
     (void)plan, (void)workspace, (void)error;
     return true;
 }
 static inline bs_bytes bs_plan_units_workspace(const bs_graph *graph) { return (void)graph, bs_bytes_of(0); }
-static inline bs_bytes bs_plan_stages_workspace(const bs_graph *graph) { return (void)graph, bs_bytes_of(0); }
+static inline bs_bytes bs_plan_phases_workspace(const bs_graph *graph) { return (void)graph, bs_bytes_of(0); }
 static inline int32_t bs_plan_size_slots(bs_plan *plan) { return plan->all_unit_bytes = bs_bytes_of(0), 0; }
 static inline bool bs_plan_node_streams(const bs_plan *plan, int32_t node) { return (void)plan, (void)node, false; }
 static inline bool bs_plan_streams(const bs_plan *plan) { return (void)plan, false; }
@@ -248,7 +248,7 @@ static inline bs_dtype bs_plan_stored(const bs_plan *plan, int32_t value)
 /* Whether a value has rows of its own. */
 static inline bool bs_plan_is_stored(const bs_plan *plan, int32_t value)
 {
-    return plan->values[value].place == BS_PLACE_TRANSIENT || plan->values[value].place == BS_PLACE_SCRATCH;
+    return plan->values[value].storage == BS_STORAGE_TRANSIENT || plan->values[value].storage == BS_STORAGE_SCRATCH;
 }
 /* The ROWS or PATCHES domain that `domain` is or descends from; 0 for the root. */
 int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain);
@@ -290,8 +290,8 @@ static inline bool bs_plan_looks_ahead(const bs_node *node)
 bool bs_plan_look_ahead_fits(const bs_plan *plan, int32_t node, int32_t router, bs_error *error);
 
 /* Margin that operand `index` needs, by the margins of what the node makes. */
-int32_t bs_plan_margin_asked(const bs_plan *plan, const bs_node *node, int32_t index);
-/* Of a value with rows of its own: bytes of a row, and rows; by its margin and its place. */
+int32_t bs_plan_margin_needed(const bs_plan *plan, const bs_node *node, int32_t index);
+/* Of a value with rows of its own: bytes of a row, and rows; by its margin and its storage class. */
 bs_bytes bs_plan_row_bytes(const bs_plan *plan, int32_t value);
 int64_t bs_plan_storage_rows(const bs_plan *plan, int32_t value);
 
@@ -301,7 +301,7 @@ int32_t bs_plan_tensors(const bs_graph *graph, const bs_node *node, bs_weight_sp
 bool bs_plan_needs_weights(const bs_plan *plan, int32_t node);
 /* Bytes of a node's weights as its op declares them. */
 bs_bytes bs_plan_canonical_bytes(const bs_graph *graph, const bs_node *node);
-/* The node's algorithm, bytes and pieces, by its margins. */
+/* The node's algorithm, bytes and work items, by its margins. */
 void bs_plan_size_node(const bs_plan *plan, int32_t node, bs_node_plan *np);
 /* Whether two nodes that have the same weights can read one copy. */
 bool bs_plan_laid_out_alike(const bs_plan *plan, int32_t a, int32_t b);

@@ -78,15 +78,15 @@ static int32_t region_unit(const bs_lower_pass *l, int32_t region)
     return l->plan->parts[l->region_part[region]].unit;
 }
 
-static bool region_is_of_phase(const bs_lower_pass *l, int32_t region, int32_t top, int32_t phase, int32_t router)
+static bool region_is_of_phase(const bs_lower_pass *l, int32_t region, int32_t top, int32_t level, int32_t router)
 {
-    return l->plan->regions[region].domain == top && l->region_phase[region] == phase &&
+    return l->plan->regions[region].domain == top && l->region_level[region] == level &&
            region_router(l, region) == router;
 }
 
-static bool region_is_of_unit(const bs_lower_pass *l, int32_t region, int32_t top, int32_t phase, int32_t unit)
+static bool region_is_of_unit(const bs_lower_pass *l, int32_t region, int32_t top, int32_t level, int32_t unit)
 {
-    return l->plan->regions[region].domain == top && l->region_phase[region] == phase && region_unit(l, region) == unit;
+    return l->plan->regions[region].domain == top && l->region_level[region] == level && region_unit(l, region) == unit;
 }
 
 /* ------------------------------------------------------------------------------------------------ regions */
@@ -131,7 +131,7 @@ static bool region_takes(const bs_lower_pass *l, int32_t region, int32_t domain,
 static int32_t region_open(bs_lower_pass *l, int32_t top)
 {
     l->plan->regions[l->plan->n_regions].domain = top; /* there is room: a node begins one at most */
-    l->region_phase[l->plan->n_regions] = 0;
+    l->region_level[l->plan->n_regions] = 0;
     l->region_part[l->plan->n_regions] = -1;
     l->open[top] = l->plan->n_regions;
     return l->plan->n_regions++;
@@ -141,7 +141,7 @@ static bool runs_in_tiles(const bs_lower_pass *l, const bs_node *node)
 {
     const bs_graph *g = l->g;
     const int32_t top = bs_plan_top_domain(g, node->domain);
-    if (bs_op_get(node->op)->flags & BS_OP_ACROSS)
+    if (bs_op_get(node->op)->flags & BS_OP_CROSS_ROW)
         return false;
     if (node->n_out == 0) /* a decision; what ends a run has no router */
         return l->plan->routers[node->router].in_tile;
@@ -170,61 +170,61 @@ static void close_read_regions(bs_lower_pass *l, const bs_node *node, int32_t pa
 }
 
 /* In a mixed domain wide nodes stand between those in tiles, path by path, and a region of one path would be over
- * before the next path began. So regions are known by their phase there. What enters a region of a phase cannot depend
- * on what left it, when nodes are lowered phase by phase. */
+ * before the next path began. So regions are known by their level there. What enters a region of a level cannot depend
+ * on what left it, when nodes are lowered level by level. */
 static int32_t phase_after(const bs_lower_pass *l, int32_t from, int32_t top, int32_t domain)
 {
     const int32_t region = bs_lower_region_of(l, from);
     if (region == BS_TOP)
-        return l->phase[from] + (top != 0);
+        return l->level[from] + (top != 0);
     const bool stays = l->plan->domains[top].mixed || l->open[top] == region;
     if (top != 0 && stays && l->plan->regions[region].domain == top && region_takes(l, region, domain, 0))
-        return l->phase[from];
-    return l->region_phase[region] + 1;
+        return l->level[from];
+    return l->region_level[region] + 1;
 }
 
 /* top: the domain in whose tiles it is to run, with its part's domain; 0: at top level. */
 static int32_t phase_of(const bs_lower_pass *l, int32_t n, int32_t top, int32_t domain)
 {
     const bs_node *node = &l->g->nodes[n];
-    int32_t n_in, phase = 0;
+    int32_t n_in, level = 0;
     const int32_t *in = bs_plan_in(l->plan, n, &n_in);
     for (int32_t i = 0; i < n_in; i++)
         if (in[i])
-            phase = bs_max_i32(phase, phase_after(l, l->g->values[in[i]].node, top, domain));
+            level = bs_max_i32(level, phase_after(l, l->g->values[in[i]].node, top, domain));
     for (int32_t d = node->domain; l->g->domains[d].kind == BS_DOMAIN_PATH; d = l->g->domains[d].parent)
-        phase = bs_max_i32(phase, phase_after(l, l->g->routers[l->g->domains[d].router].node, top, domain));
+        level = bs_max_i32(level, phase_after(l, l->g->routers[l->g->domains[d].router].node, top, domain));
     return node->router && l->g->routers[node->router].node != n
-               ? bs_max_i32(phase, phase_after(l, l->g->routers[node->router].node, top, domain))
-               : phase;
+               ? bs_max_i32(level, phase_after(l, l->g->routers[node->router].node, top, domain))
+               : level;
 }
 
-/* The earliest region of that phase that takes the node. Paths have one a router; other rows one a unit, beside which
+/* The earliest region of that level that takes the node. Paths have one a router; other rows one a unit, beside which
  * at most the first has none. */
-static int32_t region_of_phase(bs_lower_pass *l, int32_t top, int32_t domain, int32_t unit, int32_t phase)
+static int32_t region_of_phase(bs_lower_pass *l, int32_t top, int32_t domain, int32_t unit, int32_t level)
 {
     const int32_t router = l->g->domains[domain].kind == BS_DOMAIN_PATH ? l->g->domains[domain].router : 0;
-    const int32_t first = *index_slot(l, &l->phases, region_is_of_phase, top, phase, router);
+    const int32_t first = *index_slot(l, &l->levels, region_is_of_phase, top, level, router);
     if (first && region_takes(l, first - 1, domain, unit))
         return first - 1;
-    const int32_t of_unit = router ? 0 : *index_slot(l, &l->units, region_is_of_unit, top, phase, unit);
+    const int32_t of_unit = router ? 0 : *index_slot(l, &l->units, region_is_of_unit, top, level, unit);
     if (of_unit)
         return of_unit - 1;
     const int32_t region = region_open(l, top);
-    l->region_phase[region] = phase;
+    l->region_level[region] = level;
     return region;
 }
 
 /* Once it has a node: its first part tells what it is found by, and a unit may have come with this one. */
 static void region_enter(bs_lower_pass *l, int32_t region)
 {
-    const int32_t top = l->plan->regions[region].domain, phase = l->region_phase[region];
-    int32_t *slot = index_slot(l, &l->phases, region_is_of_phase, top, phase, region_router(l, region));
+    const int32_t top = l->plan->regions[region].domain, level = l->region_level[region];
+    int32_t *slot = index_slot(l, &l->levels, region_is_of_phase, top, level, region_router(l, region));
     if (*slot == 0)
         *slot = region + 1;
     if (region_router(l, region))
         return;
-    slot = index_slot(l, &l->units, region_is_of_unit, top, phase, region_unit(l, region));
+    slot = index_slot(l, &l->units, region_is_of_unit, top, level, region_unit(l, region));
     if (*slot == 0)
         *slot = region + 1;
 }
@@ -235,18 +235,18 @@ static void assign_part(bs_lower_pass *l, int32_t n)
     l->part_of[n] = BS_TOP;
     if (!runs_in_tiles(l, node)) {
         close_read_regions(l, node, BS_TOP);
-        l->phase[n] = l->mixed ? phase_of(l, n, 0, 0) : 0;
+        l->level[n] = l->mixed ? phase_of(l, n, 0, 0) : 0;
         return;
     }
     const int32_t top = bs_plan_top_domain(l->g, node->domain);
     const int32_t domain = part_domain(l->g, node->domain);
-    l->phase[n] = l->mixed ? phase_of(l, n, top, domain) : 0;
+    l->level[n] = l->mixed ? phase_of(l, n, top, domain) : 0;
     if (l->plan->domains[top].mixed)
-        l->open[top] = region_of_phase(l, top, domain, l->plan->nodes[n].unit, l->phase[n]);
+        l->open[top] = region_of_phase(l, top, domain, l->plan->nodes[n].unit, l->level[n]);
     if (l->open[top] == BS_TOP || !region_takes(l, l->open[top], domain, l->plan->nodes[n].unit))
         region_open(l, top);
     l->part_of[n] = part_find(l, l->open[top], domain);
-    l->region_phase[l->open[top]] = bs_max_i32(l->region_phase[l->open[top]], l->phase[n]);
+    l->region_level[l->open[top]] = bs_max_i32(l->region_level[l->open[top]], l->level[n]);
     if (l->plan->nodes[n].unit)
         l->plan->parts[l->part_of[n]].unit = l->plan->nodes[n].unit;
     if (l->plan->domains[top].mixed)
@@ -281,7 +281,7 @@ static void find_tile_regions(bs_lower_pass *l)
 
 /* What is decided tile by tile is known in its own region only: whether node n needs a decision in another one, which
  * may be at the root. */
-static bool is_torn(const bs_lower_pass *l, int32_t n)
+static bool lacks_decision(const bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
     const int32_t region = bs_lower_region_of(l, n), above = l->tile_region[node->domain];
@@ -290,22 +290,22 @@ static bool is_torn(const bs_lower_pass *l, int32_t n)
            (above != BS_TOP && above != region);
 }
 
-static int32_t torn_domain(const bs_lower_pass *l, int32_t n)
+static int32_t domain_to_untile(const bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
     /* a price is of the root */
     return bs_plan_top_domain(l->g, node->router ? l->g->routers[node->router].domain : node->domain);
 }
 
-/* Domains do not change each other's regions, unless these are found by their phases. Then it is one at a time. */
-static bool mend_torn(bs_lower_pass *l)
+/* Domains do not change each other's regions, unless these are found by their levels. Then it is one at a time. */
+static bool untile_domains(bs_lower_pass *l)
 {
     bool torn = false;
     find_tile_regions(l);
     for (int32_t n = 1; n < l->g->n_nodes && !(torn && l->mixed); n++) {
-        if (!l->plan->node_live[n] || !is_torn(l, n))
+        if (!l->plan->node_live[n] || !lacks_decision(l, n))
             continue;
-        l->plan->domains[torn_domain(l, n)].order = BS_ORDER_BREADTH;
+        l->plan->domains[domain_to_untile(l, n)].order = BS_ORDER_BREADTH;
         torn = true;
     }
     if (torn)
@@ -335,7 +335,7 @@ bool bs_lower_regions(bs_lower_pass *l)
 {
     l->plan->n_regions = l->plan->n_parts = 0;
     clear_index(&l->parts);
-    clear_index(&l->phases);
+    clear_index(&l->levels);
     clear_index(&l->units);
     for (int32_t d = 0; d < l->g->n_domains; d++)
         l->open[d] = BS_TOP;
@@ -345,7 +345,7 @@ bool bs_lower_regions(bs_lower_pass *l)
             assign_part(l, n);
     }
     list_nodes(l);
-    return !mend_torn(l);
+    return !untile_domains(l);
 }
 
 #endif

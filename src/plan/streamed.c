@@ -1,5 +1,5 @@
 /* plan/streamed.c - a plan whose weights come and go, once it is made: which nodes stream, sizes of staging, units and
- * stages for whoever asks. Relies on plan/plan.h. Must never decide anything. */
+ * phases for whoever asks. Relies on plan/plan.h. Must never decide anything. */
 #include "plan/plan.h"
 
 #include "ops/structure.h"
@@ -28,12 +28,12 @@ int32_t bs_plan_size_slots(bs_plan *p)
     if (!bs_plan_streams(p))
         return 0;
     p->slot_bytes = bs_bytes_min(bs_bytes_align_down(bs_bytes_of(p->desc.slot_bytes), BS_ALIGNMENT), p->all_unit_bytes);
-    bs_bytes piece = p->chunk_bytes = bs_bytes_array(bs_or_default(p->desc.chunk_bytes, 262144), 1);
+    bs_bytes chunk = p->chunk_bytes = bs_bytes_array(bs_or_default(p->desc.chunk_bytes, 262144), 1);
     for (int32_t n = 1; n < p->graph->n_nodes; n++)
         if (p->nodes[n].unit)
-            piece = bs_bytes_max(piece, bs_plan_canonical_bytes(p->graph, &p->graph->nodes[n]));
+            chunk = bs_bytes_max(chunk, bs_plan_canonical_bytes(p->graph, &p->graph->nodes[n]));
     p->lanes = bs_or_default(p->desc.lanes, 2);
-    p->lane_bytes = bs_bytes_align_to(bs_bytes_add(piece, bs_bytes_of(4 * BS_PAGE_BYTES)), BS_PAGE_BYTES);
+    p->lane_bytes = bs_bytes_align_to(bs_bytes_add(chunk, bs_bytes_of(4 * BS_PAGE_BYTES)), BS_PAGE_BYTES);
     return largest;
 }
 
@@ -46,7 +46,7 @@ void bs_plan_stream_get(const bs_plan *plan, bs_stream_plan *stream)
     memset(stream, 0, sizeof *stream);
     if (!plan)
         return;
-    const bs_stream_plan s = {plan->n_units - 1, plan->n_stages, bs_bytes_figure(plan->slot_bytes),
+    const bs_stream_plan s = {plan->n_units - 1, plan->n_phases, bs_bytes_figure(plan->slot_bytes),
                               bs_bytes_figure(plan->largest_unit_bytes), bs_bytes_figure(plan->all_unit_bytes)};
     *stream = s;
 }
@@ -65,15 +65,15 @@ bs_status bs_plan_unit_get(const bs_plan *plan, int32_t unit, bs_stream_unit_fac
     return BS_OK;
 }
 
-bs_status bs_plan_stage_get(const bs_plan *plan, int32_t stage, bs_stream_stage_facts *facts, int32_t *units)
+bs_status bs_plan_phase_get(const bs_plan *plan, int32_t phase, bs_stream_phase_facts *facts, int32_t *units)
 {
-    if (!plan || !facts || stage < 0 || stage >= plan->n_stages)
+    if (!plan || !facts || phase < 0 || phase >= plan->n_phases)
         return BS_ERROR_ARGUMENT;
-    const bs_trace_stage *s = &plan->stages[stage];
+    const bs_trace_phase *s = &plan->phases[phase];
     facts->router = s->router;
     facts->n_units = s->n_units;
     if (units)
-        memcpy(units, plan->stage_units + s->first_unit, (size_t)s->n_units * sizeof *units);
+        memcpy(units, plan->phase_units + s->first_unit, (size_t)s->n_units * sizeof *units);
     return BS_OK;
 }
 #endif

@@ -1,4 +1,4 @@
-/* plan/units.c - streaming: which weights come and go together (units), and which steps of the plan need them (stages).
+/* plan/units.c - streaming: which weights come and go together (units), and which steps of the plan need them (phases).
  *
  * A unit is what one path of a router needs, or one block that every run goes through. Weights outside blocks stay
  * resident, and so do tables of routers and constants, which are read in other ways than by a kernel.
@@ -75,9 +75,9 @@ void bs_plan_units(bs_plan *p, void *workspace)
     }
 }
 
-/* -------------------------------------------------------------------------------------------------- stages */
+/* -------------------------------------------------------------------------------------------------- phases */
 
-/* What a stage is known by: the router that decides, or minus the unit that every run needs; 0: none needed. */
+/* What a phase is known by: the router that decides, or minus the unit that every run needs; 0: none needed. */
 static int32_t unit_key(const bs_plan *p, int32_t unit)
 {
     const int32_t domain = unit ? p->units[unit].domain : 0;
@@ -85,11 +85,11 @@ static int32_t unit_key(const bs_plan *p, int32_t unit)
 }
 
 /* Instructions of a region, and of a part in it, lie together. */
-typedef struct stage_pass {
+typedef struct phase_pass {
     bs_plan *plan;
     int32_t *region_first; /* [regions] the first instruction of each */
-    int32_t *stage_of;     /* [units] the last stage that was found to need it, counted from 1 */
-} stage_pass;
+    int32_t *phase_of;     /* [units] the last phase that was found to need it, counted from 1 */
+} phase_pass;
 
 static int32_t next_part(const bs_plan *p, int32_t instr)
 {
@@ -101,7 +101,7 @@ static bool is_in_region(const bs_plan *p, int32_t instr, int32_t region)
     return instr < p->n_instrs && p->parts[p->instrs[instr].part].region == region;
 }
 
-static int32_t region_key(const stage_pass *s, int32_t region)
+static int32_t region_key(const phase_pass *s, int32_t region)
 {
     const bs_plan *p = s->plan;
     for (int32_t i = s->region_first[region]; is_in_region(p, i, region); i = next_part(p, i))
@@ -110,7 +110,7 @@ static int32_t region_key(const stage_pass *s, int32_t region)
     return 0;
 }
 
-static int32_t instr_key(const stage_pass *s, const bs_instr *i)
+static int32_t instr_key(const phase_pass *s, const bs_instr *i)
 {
     if (i->kind == BS_INSTR_CALL)
         return unit_key(s->plan, s->plan->nodes[i->node].unit);
@@ -118,54 +118,54 @@ static int32_t instr_key(const stage_pass *s, const bs_instr *i)
 }
 
 /* There is room: an instruction needs one unit, and so does a part (layout_streaming). */
-static void stage_add(stage_pass *s, bs_trace_stage *stage, int32_t unit)
+static void phase_add(phase_pass *s, bs_trace_phase *phase, int32_t unit)
 {
     bs_plan *p = s->plan;
-    if (unit == 0 || s->stage_of[unit] == p->n_stages)
+    if (unit == 0 || s->phase_of[unit] == p->n_phases)
         return;
-    s->stage_of[unit] = p->n_stages;
-    p->stage_units[p->n_stage_units++] = unit - 1;
-    stage->n_units++;
+    s->phase_of[unit] = p->n_phases;
+    p->phase_units[p->n_phase_units++] = unit - 1;
+    phase->n_units++;
 }
 
-static void stage_add_instr(stage_pass *s, bs_trace_stage *stage, const bs_instr *i)
+static void phase_add_instr(phase_pass *s, bs_trace_phase *phase, const bs_instr *i)
 {
     const bs_plan *p = s->plan;
     if (i->kind == BS_INSTR_CALL)
-        stage_add(s, stage, p->nodes[i->node].unit);
+        phase_add(s, phase, p->nodes[i->node].unit);
     for (int32_t k = i->kind == BS_INSTR_RUN ? s->region_first[i->region] : p->n_instrs; is_in_region(p, k, i->region);
          k = next_part(p, k))
-        stage_add(s, stage, p->parts[p->instrs[k].part].unit);
+        phase_add(s, phase, p->parts[p->instrs[k].part].unit);
 }
 
-static void find_regions(stage_pass *s)
+static void find_regions(phase_pass *s)
 {
     const bs_plan *p = s->plan;
     for (int32_t k = p->n_instrs - 1; k >= p->n_top; k--)
         s->region_first[p->parts[p->instrs[k].part].region] = k;
 }
 
-/* Neighbouring instructions that need the same make one stage; a region is one by itself. */
-static void find_stages(stage_pass *s)
+/* Neighbouring instructions that need the same make one phase; a region is one by itself. */
+static void find_phases(phase_pass *s)
 {
     bs_plan *p = s->plan;
-    bs_trace_stage *open = NULL;
+    bs_trace_phase *open = NULL;
     int32_t open_key = 0;
     for (int32_t k = 0; k < p->n_top; k++) {
         bs_instr *i = &p->instrs[k];
         const int32_t key = instr_key(s, i);
-        i->stage = -1;
+        i->phase = -1;
         if (key == 0)
             continue;
         if (!open || key != open_key || i->kind == BS_INSTR_RUN) {
-            open = &p->stages[p->n_stages++];
+            open = &p->phases[p->n_phases++];
             open->router = key > 0 ? key : 0;
-            open->first_unit = p->n_stage_units;
+            open->first_unit = p->n_phase_units;
             open->n_units = 0;
             open_key = key;
         }
-        i->stage = p->n_stages - 1;
-        stage_add_instr(s, open, i);
+        i->phase = p->n_phases - 1;
+        phase_add_instr(s, open, i);
         if (i->kind == BS_INSTR_RUN)
             open = NULL;
     }
@@ -179,7 +179,7 @@ static void part_units(bs_plan *p)
                 p->parts[k].unit = p->nodes[p->instrs[i].node].unit;
 }
 
-bs_bytes bs_plan_stages_workspace(const bs_graph *graph)
+bs_bytes bs_plan_phases_workspace(const bs_graph *graph)
 {
     return bs_bytes_align(
         bs_bytes_array((int64_t)graph->n_nodes + graph->n_domains + graph->n_blocks + 1, sizeof(int32_t)));
@@ -192,20 +192,20 @@ static const char *unit_text(const bs_plan *p, int32_t unit, char *text, size_t 
     return text;
 }
 
-bool bs_plan_stages(bs_plan *p, void *workspace, bs_error *error)
+bool bs_plan_phases(bs_plan *p, void *workspace, bs_error *error)
 {
-    stage_pass s = {p, workspace, NULL};
+    phase_pass s = {p, workspace, NULL};
     char what[BS_MAX_NAME + 8];
     if (!bs_plan_streams(p))
         return true;
     /* a region has a node at least, a unit is of a domain or a block */
-    s.stage_of = s.region_first + p->graph->n_nodes;
+    s.phase_of = s.region_first + p->graph->n_nodes;
     memset(workspace, 0,
            ((size_t)p->graph->n_nodes + (size_t)p->graph->n_domains + (size_t)p->graph->n_blocks + 1) *
                sizeof(int32_t));
     part_units(p);
     find_regions(&s);
-    find_stages(&s);
+    find_phases(&s);
     const int32_t largest = bs_plan_size_slots(p);
     if (bs_bytes_less(p->slot_bytes, p->largest_unit_bytes)) {
         bs_fail_room(error, "slots", p->desc.slot_bytes, p->largest_unit_bytes,

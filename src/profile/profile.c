@@ -236,32 +236,32 @@ static void header_units(bs_profile *p, const bs_profile_header_desc *d)
     }
 }
 
-/* Stages, then the numbers of their units, filled up to 8 bytes so that events are aligned. */
-static void header_stages(bs_profile *p, const bs_profile_header_desc *d, uint32_t stage_units)
+/* Phases, then the numbers of their units, filled up to 8 bytes so that events are aligned. */
+static void header_phases(bs_profile *p, const bs_profile_header_desc *d, uint32_t phase_units)
 {
     const int32_t zero = 0;
-    bs_profile_stage stage = {0, 0, NULL};
-    for (int32_t i = 0; i < d->n_stages; i++) {
-        d->stage(d->user, i, &stage);
-        const bs_profile_file_stage record = {stage.router, stage.n_units};
+    bs_profile_phase phase = {0, 0, NULL};
+    for (int32_t i = 0; i < d->n_phases; i++) {
+        d->phase(d->user, i, &phase);
+        const bs_profile_file_phase record = {phase.router, phase.n_units};
         block_put(p, &record, sizeof record);
     }
-    for (int32_t i = 0; i < d->n_stages; i++) {
-        d->stage(d->user, i, &stage);
-        for (int32_t k = 0; k < stage.n_units; k++)
-            block_put(p, &stage.units[k], sizeof stage.units[k]);
+    for (int32_t i = 0; i < d->n_phases; i++) {
+        d->phase(d->user, i, &phase);
+        for (int32_t k = 0; k < phase.n_units; k++)
+            block_put(p, &phase.units[k], sizeof phase.units[k]);
     }
-    if (stage_units % 2)
+    if (phase_units % 2)
         block_put(p, &zero, sizeof zero);
 }
 
-static uint32_t count_stage_units(const bs_profile_header_desc *d)
+static uint32_t count_phase_units(const bs_profile_header_desc *d)
 {
     uint32_t n = 0;
-    for (int32_t i = 0; i < d->n_stages; i++) {
-        bs_profile_stage stage = {0, 0, NULL};
-        d->stage(d->user, i, &stage);
-        n += (uint32_t)stage.n_units;
+    for (int32_t i = 0; i < d->n_phases; i++) {
+        bs_profile_phase phase = {0, 0, NULL};
+        d->phase(d->user, i, &phase);
+        n += (uint32_t)phase.n_units;
     }
     return n;
 }
@@ -286,8 +286,8 @@ bs_status bs_profile_header(bs_profile *profile, const bs_profile_header_desc *d
                                   .event_bytes = sizeof(bs_event),
                                   .routers = (uint32_t)desc->n_routers,
                                   .units = (uint32_t)desc->n_units,
-                                  .stages = (uint32_t)desc->n_stages,
-                                  .stage_units = count_stage_units(desc),
+                                  .phases = (uint32_t)desc->n_phases,
+                                  .phase_units = count_phase_units(desc),
                                   .slot_bytes = desc->slot_bytes,
                                   .chunk_bytes = desc->chunk_bytes,
                                   .policy = desc->policy,
@@ -295,7 +295,7 @@ bs_status bs_profile_header(bs_profile *profile, const bs_profile_header_desc *d
     block_put(profile, &file, sizeof file);
     header_routers(profile, desc);
     header_units(profile, desc);
-    header_stages(profile, desc, file.stage_units);
+    header_phases(profile, desc, file.phase_units);
     block_flush(profile);
     profile_open_ring(profile);
     return BS_OK;

@@ -19,20 +19,20 @@ typedef struct bs_profile_unit {
     uint64_t read_bytes, slot_bytes;
 } bs_profile_unit;
 
-typedef struct bs_profile_stage {
+typedef struct bs_profile_phase {
     int32_t router; /* from 1; 0: always all */
     int32_t n_units;
     const int32_t *units; /* [n_units] */
-} bs_profile_stage;
+} bs_profile_phase;
 
 /* What events will refer to. Each function fills one record, index from 0 (of routers: number - 1); what it points to
  * must live until bs_profile_header returns. A count of 0 needs no function. */
 typedef struct bs_profile_header_desc {
     const void *user;
-    int32_t n_routers, n_units, n_stages;
+    int32_t n_routers, n_units, n_phases;
     void (*router)(const void *user, int32_t index, bs_profile_router *router);
     void (*unit)(const void *user, int32_t index, bs_profile_unit *unit);
-    void (*stage)(const void *user, int32_t index, bs_profile_stage *stage);
+    void (*phase)(const void *user, int32_t index, bs_profile_phase *phase);
     uint64_t slot_bytes, chunk_bytes;
     int32_t policy, speculation;
 } bs_profile_header_desc;
@@ -60,7 +60,7 @@ void bs_profile_add(bs_profile *profile, const bs_event *event);
 typedef struct bs_profile_file {
     uint32_t magic, version;
     uint32_t header_bytes, event_bytes; /* of this record and of an event: what comes beyond those known is skipped */
-    uint32_t routers, units, stages, stage_units;
+    uint32_t routers, units, phases, phase_units;
     uint64_t slot_bytes, chunk_bytes;
     int32_t policy, speculation;
     uint64_t rest; /* 0 */
@@ -77,14 +77,14 @@ typedef struct bs_profile_file_unit {
     uint64_t read_bytes, slot_bytes;
 } bs_profile_file_unit;
 
-typedef struct bs_profile_file_stage {
+typedef struct bs_profile_file_phase {
     int32_t router, n_units;
-} bs_profile_file_stage;
+} bs_profile_file_phase;
 
 _Static_assert(sizeof(bs_profile_file) == 64, "the file's header");
 _Static_assert(sizeof(bs_profile_file_router) == 72, "a router of the file");
 _Static_assert(sizeof(bs_profile_file_unit) == 88, "a unit of the file");
-_Static_assert(sizeof(bs_profile_file_stage) == 8, "a stage of the file");
+_Static_assert(sizeof(bs_profile_file_phase) == 8, "a phase of the file");
 _Static_assert(sizeof(bs_event) == 40 && offsetof(bs_event, value) == 16 && offsetof(bs_event, subject) == 24 &&
                    offsetof(bs_event, kind) == 32 && offsetof(bs_event, thread) == 34 && offsetof(bs_event, rest) == 36,
                "an event of the file");
@@ -100,9 +100,9 @@ typedef struct bs_profile_tables {
     const bs_profile_file_router *routers;
     const bs_trace_unit *units;
     const bs_profile_place *places; /* of the units */
-    const bs_trace_stage *stages;
-    const int32_t *stage_units;
-    int32_t n_units, n_stage_units;
+    const bs_trace_phase *phases;
+    const int32_t *phase_units;
+    int32_t n_units, n_phase_units;
 } bs_profile_tables;
 #if !defined(BS_NO_PROFILE) && !defined(BS_NO_REPLAY)
 const bs_profile_tables *bs_profile_tables_of(const bs_profile_reader *reader);

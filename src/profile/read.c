@@ -10,8 +10,8 @@
 enum {
     PROFILE_MAX_ROUTERS = 1 << 16,
     PROFILE_MAX_UNITS = 1 << 20,
-    PROFILE_MAX_STAGES = 1 << 20,
-    PROFILE_MAX_STAGE_UNITS = 1 << 22,
+    PROFILE_MAX_PHASES = 1 << 20,
+    PROFILE_MAX_PHASE_UNITS = 1 << 22,
     PROFILE_MAX_HEADER_BYTES = 4096,
     PROFILE_MAX_EVENT_BYTES = 256,
     PROFILE_WINDOW_BYTES = 4096
@@ -46,12 +46,12 @@ static bool check_header(const bs_profile_file *h, bs_error *error)
     if (h->event_bytes < sizeof(bs_event) || h->event_bytes > PROFILE_MAX_EVENT_BYTES || h->event_bytes % 8)
         return bs_refuse(error, BS_ERROR_FORMAT, "profile: events of %u bytes, expected %d .. %d by eights",
                          h->event_bytes, (int)sizeof(bs_event), PROFILE_MAX_EVENT_BYTES);
-    if (h->routers > PROFILE_MAX_ROUTERS || h->units > PROFILE_MAX_UNITS || h->stages > PROFILE_MAX_STAGES ||
-        h->stage_units > PROFILE_MAX_STAGE_UNITS)
+    if (h->routers > PROFILE_MAX_ROUTERS || h->units > PROFILE_MAX_UNITS || h->phases > PROFILE_MAX_PHASES ||
+        h->phase_units > PROFILE_MAX_PHASE_UNITS)
         return bs_refuse(error, BS_ERROR_LIMIT,
-                         "profile: %u routers, %u units, %u stages of %u units, at most %d, %d, %d, %d", h->routers,
-                         h->units, h->stages, h->stage_units, PROFILE_MAX_ROUTERS, PROFILE_MAX_UNITS,
-                         PROFILE_MAX_STAGES, PROFILE_MAX_STAGE_UNITS);
+                         "profile: %u routers, %u units, %u phases of %u units, at most %d, %d, %d, %d", h->routers,
+                         h->units, h->phases, h->phase_units, PROFILE_MAX_ROUTERS, PROFILE_MAX_UNITS,
+                         PROFILE_MAX_PHASES, PROFILE_MAX_PHASE_UNITS);
     if (h->policy < 0 || h->policy >= BS_POLICY_COUNT || h->speculation < 0 || h->speculation > BS_SPECULATE_OFF)
         return bs_refuse(error, BS_ERROR_FORMAT, "profile: policy %d, speculation %d, expected 0 .. %d and 0 .. %d",
                          h->policy, h->speculation, BS_POLICY_COUNT - 1, BS_SPECULATE_OFF);
@@ -64,8 +64,8 @@ static bs_bytes end_of_tables(const bs_profile_file *h)
     bs_bytes end = bs_bytes_of(h->header_bytes);
     end = bs_bytes_add(end, bs_bytes_array(h->routers, sizeof(bs_profile_file_router)));
     end = bs_bytes_add(end, bs_bytes_array(h->units, sizeof(bs_profile_file_unit)));
-    end = bs_bytes_add(end, bs_bytes_array(h->stages, sizeof(bs_profile_file_stage)));
-    return bs_bytes_add(end, bs_bytes_align_to(bs_bytes_array(h->stage_units, sizeof(int32_t)), 2 * sizeof(int32_t)));
+    end = bs_bytes_add(end, bs_bytes_array(h->phases, sizeof(bs_profile_file_phase)));
+    return bs_bytes_add(end, bs_bytes_align_to(bs_bytes_array(h->phase_units, sizeof(int32_t)), 2 * sizeof(int32_t)));
 }
 
 static bool read_header(bs_profile_reader *r, bs_profile_file *h, bs_error *error)
@@ -82,7 +82,7 @@ static bool read_header(bs_profile_reader *r, bs_profile_file *h, bs_error *erro
                          bs_bytes_figure(r->events_at), bs_bytes_figure(r->source.size));
     const uint64_t bytes = bs_bytes_figure(bs_bytes_sub(r->source.size, r->events_at));
     r->event_bytes = h->event_bytes;
-    r->facts = (bs_profile_facts){(int32_t)h->routers, (int32_t)h->units, (int32_t)h->stages, bytes / h->event_bytes,
+    r->facts = (bs_profile_facts){(int32_t)h->routers, (int32_t)h->units, (int32_t)h->phases, bytes / h->event_bytes,
                                   bytes % h->event_bytes, h->slot_bytes, h->chunk_bytes, h->policy, h->speculation};
     return true;
 }
@@ -145,34 +145,34 @@ static bool read_units(bs_profile_reader *r, bs_cursor *c, bs_trace_unit *units,
     return true;
 }
 
-static bool read_stages(bs_profile_reader *r, bs_cursor *c, bs_trace_stage *stages, bs_error *error)
+static bool read_phases(bs_profile_reader *r, bs_cursor *c, bs_trace_phase *phases, bs_error *error)
 {
     int32_t first = 0;
-    for (int32_t i = 0; i < r->facts.stages; i++) {
-        bs_profile_file_stage s;
+    for (int32_t i = 0; i < r->facts.phases; i++) {
+        bs_profile_file_phase s;
         if (!bs_cursor_take(c, &s, bs_bytes_of(sizeof s)))
-            return bs_refuse(error, c->status, "profile: stage %d cannot be read", i);
-        if (!bs_in_range(s.router, 0, r->facts.routers + 1) || !bs_is_part(first, s.n_units, r->tables.n_stage_units))
+            return bs_refuse(error, c->status, "profile: phase %d cannot be read", i);
+        if (!bs_in_range(s.router, 0, r->facts.routers + 1) || !bs_is_part(first, s.n_units, r->tables.n_phase_units))
             return bs_refuse(error, BS_ERROR_FORMAT,
-                             "profile: stage %d has router %d of %d and %d units, of which %d are left", i, s.router,
-                             r->facts.routers, s.n_units, (r->tables.n_stage_units - first));
-        stages[i] = (bs_trace_stage){s.router, first, s.n_units};
+                             "profile: phase %d has router %d of %d and %d units, of which %d are left", i, s.router,
+                             r->facts.routers, s.n_units, (r->tables.n_phase_units - first));
+        phases[i] = (bs_trace_phase){s.router, first, s.n_units};
         first += s.n_units;
     }
-    if (first != r->tables.n_stage_units)
-        return bs_refuse(error, BS_ERROR_FORMAT, "profile: stages have %d units, %d are listed", first,
-                         r->tables.n_stage_units);
+    if (first != r->tables.n_phase_units)
+        return bs_refuse(error, BS_ERROR_FORMAT, "profile: phases have %d units, %d are listed", first,
+                         r->tables.n_phase_units);
     return true;
 }
 
-static bool read_stage_units(bs_profile_reader *r, bs_cursor *c, int32_t *units, bs_error *error)
+static bool read_phase_units(bs_profile_reader *r, bs_cursor *c, int32_t *units, bs_error *error)
 {
-    for (int32_t i = 0; i < r->tables.n_stage_units; i++) {
+    for (int32_t i = 0; i < r->tables.n_phase_units; i++) {
         units[i] = bs_cursor_i32(c);
         if (c->status != BS_OK)
-            return bs_refuse(error, c->status, "profile: the units of stages cannot be read");
+            return bs_refuse(error, c->status, "profile: the units of phases cannot be read");
         if (!bs_in_range(units[i], 0, r->facts.units))
-            return bs_refuse(error, BS_ERROR_FORMAT, "profile: a stage needs unit %d, there are %d", units[i],
+            return bs_refuse(error, BS_ERROR_FORMAT, "profile: a phase needs unit %d, there are %d", units[i],
                              r->facts.units);
     }
     return true;
@@ -185,17 +185,17 @@ static bool read_tables(bs_profile_reader *r, const bs_profile_file *h, bs_arena
     bs_trace_unit *units = routers ? bs_take_table(arena, h->units, sizeof *units, "a profile's units", error) : NULL;
     bs_profile_place *places = units ? bs_take_table(arena, h->units, sizeof *places, "a profile's units", error)
                                      : NULL;
-    bs_trace_stage *stages = places ? bs_take_table(arena, h->stages, sizeof *stages, "a profile's stages", error)
+    bs_trace_phase *phases = places ? bs_take_table(arena, h->phases, sizeof *phases, "a profile's phases", error)
                                     : NULL;
-    int32_t *stage_units = stages ? bs_take_table(arena, h->stage_units, sizeof(int32_t), "a profile's stages", error)
+    int32_t *phase_units = phases ? bs_take_table(arena, h->phase_units, sizeof(int32_t), "a profile's phases", error)
                                   : NULL;
-    if (!stage_units)
+    if (!phase_units)
         return false;
     r->tables = (bs_profile_tables){
-        routers, units, places, stages, stage_units, (int32_t)h->units, (int32_t)h->stage_units};
+        routers, units, places, phases, phase_units, (int32_t)h->units, (int32_t)h->phase_units};
     bs_cursor_init(&c, &r->source, bs_bytes_of(h->header_bytes), r->events_at);
     return read_routers(r, &c, routers, error) && read_units(r, &c, units, places, error) &&
-           read_stages(r, &c, stages, error) && read_stage_units(r, &c, stage_units, error);
+           read_phases(r, &c, phases, error) && read_phase_units(r, &c, phase_units, error);
 }
 
 bs_profile_reader *bs_profile_open(bs_arena *arena, const bs_reader *reader, bs_error *error)
@@ -256,16 +256,16 @@ bs_status bs_profile_unit_get(const bs_profile_reader *profile, int32_t unit, bs
     return BS_OK;
 }
 
-bs_status bs_profile_stage_get(const bs_profile_reader *profile, int32_t stage, bs_stream_stage_facts *facts,
+bs_status bs_profile_phase_get(const bs_profile_reader *profile, int32_t phase, bs_stream_phase_facts *facts,
                                int32_t *units)
 {
-    if (!profile || !facts || !bs_in_range(stage, 0, profile->facts.stages))
+    if (!profile || !facts || !bs_in_range(phase, 0, profile->facts.phases))
         return BS_ERROR_ARGUMENT;
-    const bs_trace_stage *s = &profile->tables.stages[stage];
+    const bs_trace_phase *s = &profile->tables.phases[phase];
     facts->router = s->router;
     facts->n_units = s->n_units;
     for (int32_t i = 0; units && i < s->n_units; i++)
-        units[i] = profile->tables.stage_units[s->first_unit + i];
+        units[i] = profile->tables.phase_units[s->first_unit + i];
     return BS_OK;
 }
 
@@ -274,16 +274,16 @@ bs_status bs_profile_stage_get(const bs_profile_reader *profile, int32_t stage, 
 static bool event_is_good(const bs_profile_reader *r, const bs_event *e)
 {
     const bs_profile_facts *f = &r->facts;
-    const bool of_unit = bs_in_range(e->subject, 0, f->units), of_stage = bs_in_range(e->index, 0, f->stages);
+    const bool of_unit = bs_in_range(e->subject, 0, f->units), of_phase = bs_in_range(e->index, 0, f->phases);
     switch (e->kind) {
     case BS_EVENT_DECISION:
         return bs_in_range(e->subject, 1, f->routers + 1) &&
                bs_in_range(e->index, 0, r->tables.routers[e->subject - 1].paths);
-    case BS_EVENT_STAGE:
-        return bs_in_range(e->subject, 0, f->stages);
+    case BS_EVENT_PHASE:
+        return bs_in_range(e->subject, 0, f->phases);
     case BS_EVENT_USE:
-    case BS_EVENT_STALL: return of_unit && of_stage;
-    case BS_EVENT_GUESS: return (of_unit || e->subject == -1) && of_stage;
+    case BS_EVENT_STALL: return of_unit && of_phase;
+    case BS_EVENT_GUESS: return (of_unit || e->subject == -1) && of_phase;
     case BS_EVENT_READ:
     case BS_EVENT_PREPARE: return of_unit && e->index >= 0 && e->thread >= 0 && e->value <= PROFILE_MAX_UNIT_BYTES;
     case BS_EVENT_LOADED:

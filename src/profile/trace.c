@@ -1,9 +1,9 @@
 /* profile/trace.c - from a profile's events to what its runs asked of storage.
  * Relies on profile/profile.h. Must never count otherwise than it fills: both passes are the same code.
  *
- * The thread that runs emits, for each stage, its uses, stalls and look-aheads, and the stage itself when it is left; a
- * run when it is over. So what has come since the last stage is of this one, and what a run says of its beginning is
- * added to its first visit afterwards. Events that were lost leave uses without their stage: those are left out. */
+ * The thread that runs emits, for each phase, its uses, stalls and look-aheads, and the phase itself when it is left; a
+ * run when it is over. So what has come since the last phase is of this one, and what a run says of its beginning is
+ * added to its first visit afterwards. Events that were lost leave uses without their phase: those are left out. */
 #include "profile/profile.h"
 
 #if !defined(BS_NO_PROFILE) && !defined(BS_NO_REPLAY)
@@ -18,7 +18,7 @@ typedef struct trace_busy {
     uint64_t total_ns, bytes;
 } trace_busy;
 
-/* A unit's use since the last stage: breadth first, a unit is used by one instruction after the other. */
+/* A unit's use since the last phase: breadth first, a unit is used by one instruction after the other. */
 typedef struct trace_seen {
     uint64_t stretch; /* of events in which that was, from 1 */
     int32_t use, rest;
@@ -26,7 +26,7 @@ typedef struct trace_seen {
 
 typedef struct trace_maker {
     int32_t n_visits, n_uses, n_guesses;
-    int32_t most_uses, most_guesses; /* at any time: those of a stage that is never left included */
+    int32_t most_uses, most_guesses; /* at any time: those of a phase that is never left included */
     int32_t room_visits, room_uses, room_guesses; /* the file may change between the passes */
     bs_trace_visit *visits;          /* NULL: the first pass, which counts */
     bs_trace_use *uses;
@@ -34,14 +34,14 @@ typedef struct trace_maker {
 
     trace_seen *seen; /* [units] */
     uint64_t stretch;
-    int32_t first_use, first_guess; /* since the last stage */
-    int32_t use_stage;              /* of those uses */
+    int32_t first_use, first_guess; /* since the last phase */
+    int32_t use_phase;              /* of those uses */
     uint64_t used_ns, stalled_ns;
     bool has_end;      /* something in this run has ended, at: */
     uint64_t end_ns;
     int32_t run_visit; /* the first visit of this run, -1 */
     /* when it began; end of the last; after the last of the run before */
-    uint64_t run_visit_ns, last_stage_ns, tail_ns;
+    uint64_t run_visit_ns, last_phase_ns, tail_ns;
 
     trace_busy reads;
     uint64_t prepare_ns, prepare_bytes, lost;
@@ -88,17 +88,17 @@ static void forget_uses(trace_maker *m)
     m->stalled_ns = 0;
 }
 
-/* Uses and stalls of another stage than those before: that one's end was lost. */
-static void enter_stage(trace_maker *m, int32_t stage)
+/* Uses and stalls of another phase than those before: that one's end was lost. */
+static void enter_phase(trace_maker *m, int32_t phase)
 {
-    if (m->use_stage != stage)
+    if (m->use_phase != phase)
         forget_uses(m);
-    m->use_stage = stage;
+    m->use_phase = phase;
 }
 
 static bool trace_add_use(trace_maker *m, const bs_event *e)
 {
-    enter_stage(m, e->index);
+    enter_phase(m, e->index);
     const uint64_t ns = e->end_ns - e->start_ns;
     trace_seen *seen = &m->seen[e->subject];
     m->used_ns = bs_add_u64(m->used_ns, ns);
@@ -131,7 +131,7 @@ static bool trace_add_visit(trace_maker *m, const bs_event *e)
 {
     if (m->n_visits == m->room_visits)
         return false;
-    enter_stage(m, e->subject);
+    enter_phase(m, e->subject);
     const uint64_t inside = bs_since(e->end_ns - e->start_ns, bs_add_u64(m->used_ns, m->stalled_ns));
     uint64_t before = m->has_end ? bs_since(e->start_ns, m->end_ns) : 0;
     before = bs_add_u64(bs_add_u64(before, inside), m->run_visit < 0 ? m->tail_ns : 0);
@@ -147,9 +147,9 @@ static bool trace_add_visit(trace_maker *m, const bs_event *e)
     m->first_use = m->n_uses;
     m->first_guess = m->n_guesses;
     forget_uses(m);
-    m->use_stage = -1;
+    m->use_phase = -1;
     m->has_end = true;
-    m->end_ns = m->last_stage_ns = e->end_ns;
+    m->end_ns = m->last_phase_ns = e->end_ns;
     return true;
 }
 
@@ -161,7 +161,7 @@ static void trace_add_run(trace_maker *m, const bs_event *e)
             uint64_t *before = &m->visits[m->run_visit].before_ns;
             *before = bs_add_u64(*before, m->run_visit_ns - e->start_ns);
         }
-        m->tail_ns = bs_since(e->end_ns, m->last_stage_ns);
+        m->tail_ns = bs_since(e->end_ns, m->last_phase_ns);
     }
     m->run_visit = -1;
     m->has_end = e->start_ns == e->end_ns;
@@ -172,11 +172,11 @@ static bool trace_add_event(trace_maker *m, const bs_event *e)
 {
     switch (e->kind) {
     case BS_EVENT_RUN: trace_add_run(m, e); break;
-    case BS_EVENT_STAGE: return trace_add_visit(m, e);
+    case BS_EVENT_PHASE: return trace_add_visit(m, e);
     case BS_EVENT_USE: return trace_add_use(m, e);
     case BS_EVENT_GUESS: return trace_add_guess(m, e);
     case BS_EVENT_STALL:
-        enter_stage(m, e->index);
+        enter_phase(m, e->index);
         m->stalled_ns = bs_add_u64(m->stalled_ns, e->end_ns - e->start_ns);
         break;
     case BS_EVENT_READ: busy_add(&m->reads, e->start_ns, e->end_ns, e->value); break;
@@ -195,7 +195,7 @@ static bool trace_pass(trace_maker *m, bs_profile_reader *profile, bs_error *err
 {
     bs_event event;
     bs_error wrong;
-    m->use_stage = -1;
+    m->use_phase = -1;
     m->run_visit = -1;
     m->stretch = 1;
     memset(m->seen, 0, (size_t)bs_profile_tables_of(profile)->n_units * sizeof *m->seen);
@@ -205,7 +205,7 @@ static bool trace_pass(trace_maker *m, bs_profile_reader *profile, bs_error *err
             return bs_refuse(error, BS_ERROR_LIMIT,
                              "profile: more events than a trace can hold, or than there were just now");
     if (wrong.status == BS_OK) {
-        forget_uses(m); /* of a stage that was never left */
+        forget_uses(m); /* of a phase that was never left */
         m->n_guesses = m->first_guess;
         return true;
     }
@@ -232,14 +232,14 @@ static void trace_finish(bs_trace *t, trace_maker *m, const bs_profile_reader *p
     const bs_profile_tables *tables = bs_profile_tables_of(profile);
     bs_profile_facts_get(profile, &facts);
     *t = (bs_trace){.n_units = facts.units,
-                    .n_stages = facts.stages,
-                    .n_stage_units = tables->n_stage_units,
+                    .n_phases = facts.phases,
+                    .n_phase_units = tables->n_phase_units,
                     .n_visits = m->n_visits,
                     .n_uses = m->n_uses,
                     .n_guesses = m->n_guesses,
                     .units = tables->units,
-                    .stages = tables->stages,
-                    .stage_units = tables->stage_units,
+                    .phases = tables->phases,
+                    .phase_units = tables->phase_units,
                     .visits = m->visits,
                     .uses = m->uses,
                     .guesses = m->guesses,

@@ -38,7 +38,7 @@ bs_route_fault bs_route_budget(const bs_routing *r)
     }
     bs_budget_begin(&b, r->knob, &sums);
     while (bs_budget_asks(&b))
-        bs_budget_told(&b, all_losses(r, &b));
+        bs_budget_step(&b, all_losses(r, &b));
     for (int32_t row = 0; row < r->d->rows; row++) {
         const bs_scores x = bs_scores_at(r, row);
         const bs_choices to = bs_choices_of(r->d, row);

@@ -21,7 +21,7 @@ static void call_prepare(const bs_context *c, const bs_node *node, int32_t row, 
     call->scratch = bs_bytes_at(c->scratch, s->plan->kernel_scratch_offset);
     call->margins = s->work.margins;
     call->order = s->work.order;
-    const bool across = bs_op_get(node->op)->flags & BS_OP_ACROSS;
+    const bool across = bs_op_get(node->op)->flags & BS_OP_CROSS_ROW;
     for (int32_t i = 0; i < n_in; i++)
         bs_operand_make(c, in[i], across || s->graph->values[in[i]].domain == 0 ? 0 : row, &call->in[i]);
     if (across)
@@ -69,8 +69,8 @@ void bs_exec_call(const bs_context *c, const bs_instr *i, int32_t row, int32_t r
     call.fault = fault;
     if (band <= 0)
         zero_margins(c, &call);
-    if (call.plan->pieces > 0) {
-        call.piece = band;
+    if (call.plan->work_items > 0) {
+        call.work_item = band;
     } else if (band >= 0) {
         bs_rect *r = &call.out[0].rect;
         const int32_t y0 = r->y0 + band * BAND_ROWS; /* NOLINT(clang-analyzer-*): call_prepare() sets it */
@@ -93,7 +93,7 @@ int32_t bs_exec_batch(const bs_session *s, const bs_instr *i)
         return 1;
     for (int32_t k = 0; k < n_in; k++) {
         const bs_value_info *v = &s->graph->values[in[k]];
-        const bool scattered = s->plan->values[in[k]].place == BS_PLACE_VIEW &&
+        const bool scattered = s->plan->values[in[k]].storage == BS_STORAGE_VIEW &&
                                s->graph->domains[v->domain].kind == BS_DOMAIN_PATH;
         if (v->rank == 3 || scattered)
             return 1;
@@ -105,8 +105,8 @@ int32_t bs_exec_bands(const bs_session *s, const bs_instr *i)
 {
     const bs_node *node = &s->graph->nodes[i->node];
     int64_t h, w;
-    if (i->kind == BS_INSTR_CALL && s->plan->nodes[i->node].pieces > 0)
-        return s->plan->nodes[i->node].pieces;
+    if (i->kind == BS_INSTR_CALL && s->plan->nodes[i->node].work_items > 0)
+        return s->plan->nodes[i->node].work_items;
     if (i->kind != BS_INSTR_CALL || node->n_out != 1 || !(bs_op_get(node->op)->flags & BS_OP_SPATIAL) ||
         s->graph->values[node->first_out].rank != 3)
         return 0;

@@ -57,7 +57,7 @@ uint64_t bs_device_past_place(const bs_plan *plan, int32_t node) { return bs_byt
 /* ---------------------------------------------------------------------------------------------- decisions */
 
 typedef struct decision_sizes {
-    bs_bytes told, global, tile; /* what the host is told lies first */
+    bs_bytes fetched, global, tile; /* what the host is told lies first */
 } decision_sizes;
 
 /* Offsets in tables that a device reads are plain numbers: all of them lie below a total that an arena had room for. */
@@ -71,16 +71,16 @@ static uint64_t take(bs_bytes *used, int64_t count, size_t each)
     return take_bytes(used, bs_bytes_array(count, each));
 }
 
-static void place_told(const bs_plan *p, int32_t router, decision_sizes *used, bs_device_decision *d)
+static void place_fetched(const bs_plan *p, int32_t router, decision_sizes *used, bs_device_decision *d)
 {
     const int32_t top = bs_plan_top_domain(p->graph, p->graph->routers[router].domain);
-    d->dropped = take(&used->told, 1, sizeof(int64_t));
-    d->sums = take(&used->told, d->paths, sizeof(int32_t));
+    d->dropped = take(&used->fetched, 1, sizeof(int64_t));
+    d->sums = take(&used->fetched, d->paths, sizeof(int32_t));
     d->top_rows = (int32_t)p->domains[top].max_rows;
-    d->top = take(&used->told, d->top_rows, sizeof(int16_t));
+    d->top = take(&used->fetched, d->top_rows, sizeof(int16_t));
 }
 
-static void place_rest(decision_sizes *used, bs_device_decision *d)
+static void place_choices(decision_sizes *used, bs_device_decision *d)
 {
     bs_bytes *at = d->in_tile ? &used->tile : &used->global;
     const int64_t choices = (int64_t)d->rows * d->per_row;
@@ -97,7 +97,7 @@ static void place_rest(decision_sizes *used, bs_device_decision *d)
 /* Places the decisions of all routers: [routers], or NULL where only the sizes are asked for. */
 static void place_decisions(const bs_plan *p, decision_sizes *used, bs_device_decision *all)
 {
-    used->told = bs_bytes_of(BS_ALIGNMENT); /* the status */
+    used->fetched = bs_bytes_of(BS_ALIGNMENT); /* the status */
     used->global = used->tile = bs_bytes_of(0);
     bs_device_decision here;
     memset(&here, 0, sizeof here);
@@ -115,11 +115,11 @@ static void place_decisions(const bs_plan *p, decision_sizes *used, bs_device_de
                 d->domain = info->domain;
             }
             if (d->live && pass == 0)
-                place_told(p, r, used, d);
+                place_fetched(p, r, used, d);
             else if (d->live)
-                place_rest(used, d);
+                place_choices(used, d);
         }
-        used->global = pass == 0 ? used->told : used->global;
+        used->global = pass == 0 ? used->fetched : used->global;
     }
 }
 
@@ -236,7 +236,7 @@ void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
     layout_tables(plan, l);
     place_decisions(plan, &decisions, NULL);
     l->context_bytes = bs_bytes_figure(decisions.tile);
-    l->results_bytes = bs_bytes_figure(decisions.told);
+    l->results_bytes = bs_bytes_figure(decisions.fetched);
     for (int32_t k = 0; k < plan->n_parts; k++)
         if (bs_bytes_less(plan->shared_bytes, plan->parts[k].scratch_bytes))
             scratch = bs_bytes_max(scratch, plan->parts[k].scratch_bytes);
@@ -260,14 +260,14 @@ void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
     l->session = take_bytes(&at, session_bytes(plan, l));
     l->tables_pinned = take_bytes(&at, bs_bytes_of(l->tables_bytes));
     l->asked = take_bytes(&at, asked_bytes(plan));
-    l->results = take_bytes(&at, decisions.told);
+    l->results = take_bytes(&at, decisions.fetched);
     l->inputs_pinned = take_bytes(&at, inputs);
     l->loading = take_bytes(&at, largest_prepared(plan, false));
     l->slots_pinned = take_bytes(&at, plan->desc.in_place ? plan->slot_bytes : bs_bytes_of(0));
-    const bs_bytes stage = plan->desc.in_place ? bs_bytes_of(0) : bs_bytes_align(largest_prepared(plan, true));
-    l->stage_bytes = bs_bytes_figure(stage);
-    l->stages = take_bytes(&at, bs_bytes_times(stage, plan->lanes));
+    const bs_bytes room = plan->desc.in_place ? bs_bytes_of(0) : bs_bytes_align(largest_prepared(plan, true));
+    l->room_bytes = bs_bytes_figure(room);
+    l->rooms = take_bytes(&at, bs_bytes_times(room, plan->lanes));
     l->places = take(&at, bs_max_i32(plan->n_units, 1), sizeof(uint64_t));
-    l->learned = take(&at, (int64_t)plan->graph->max_paths + 2, sizeof(int32_t));
+    l->fetched = take(&at, (int64_t)plan->graph->max_paths + 2, sizeof(int32_t));
     l->pinned_bytes = bs_bytes_figure(at);
 }

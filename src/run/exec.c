@@ -125,7 +125,7 @@ static void route_here(bs_context *c, const bs_instr *i)
     record_decision(c, router);
 }
 
-/* ------------------------------------------------------------------------------------------------- stages */
+/* ------------------------------------------------------------------------------------------------- phases */
 
 void bs_exec_need(bs_session *s, int32_t unit, int32_t *count)
 {
@@ -136,40 +136,40 @@ void bs_exec_need(bs_session *s, int32_t unit, int32_t *count)
     w->needed[(*count)++] = unit;
 }
 
-/* Tells the store what the instructions of this stage need, from instruction `at` on. */
-static int32_t stage_enter(bs_session *s, int32_t at)
+/* Tells the store what the instructions of this phase need, from instruction `at` on. */
+static int32_t phase_enter(bs_session *s, int32_t at)
 {
     int32_t count = 0;
-    const int32_t stage = s->plan->instrs[at].stage;
+    const int32_t phase = s->plan->instrs[at].phase;
     s->work.visit++;
     for (int32_t k = at; k < s->plan->n_top; k++) {
         const bs_instr *i = &s->plan->instrs[k];
-        if (i->stage >= 0 && i->stage != stage)
+        if (i->phase >= 0 && i->phase != phase)
             break;
-        if (i->stage < 0)
+        if (i->phase < 0)
             continue;
         if (i->kind == BS_INSTR_RUN)
             bs_exec_region_units(s, i->region, &count);
         else if (s->root.domains[i->domain].count > 0)
             bs_exec_need(s, s->plan->nodes[i->node].unit, &count);
     }
-    bs_store_visit(&s->store, stage, s->work.needed, count);
+    bs_store_visit(&s->store, phase, s->work.needed, count);
     return count;
 }
 
-/* Whether no later instruction belongs to the stage of instruction `at`. */
-static bool stage_ends(const bs_plan *p, int32_t at)
+/* Whether no later instruction belongs to the phase of instruction `at`. */
+static bool phase_ends(const bs_plan *p, int32_t at)
 {
     for (int32_t k = at + 1; k < p->n_top; k++)
-        if (p->instrs[k].stage >= 0)
-            return p->instrs[k].stage != p->instrs[at].stage;
+        if (p->instrs[k].phase >= 0)
+            return p->instrs[k].phase != p->instrs[at].phase;
     return true;
 }
 
-void bs_exec_used(bs_session *s, int32_t stage, int32_t unit, uint64_t start, uint64_t end)
+void bs_exec_used(bs_session *s, int32_t phase, int32_t unit, uint64_t start, uint64_t end)
 {
     if (s->profile)
-        record_event(s, BS_EVENT_USE, start, end, unit - 1, stage, (uint64_t)bs_store_outcome(&s->store, unit));
+        record_event(s, BS_EVENT_USE, start, end, unit - 1, phase, (uint64_t)bs_store_outcome(&s->store, unit));
 }
 
 void bs_exec_place(bs_session *s, int32_t unit, int32_t node)
@@ -178,7 +178,7 @@ void bs_exec_place(bs_session *s, int32_t unit, int32_t node)
         bs_exec_fail(s, s->device->api->place(s->on_device, unit, s->store.base[unit], NULL), node);
 }
 
-void bs_exec_settle(bs_session *s, int32_t node)
+void bs_exec_finish_reads(bs_session *s, int32_t node)
 {
     if (s->device)
         bs_exec_fail(s, s->device->api->settle(s->on_device, NULL), node);
@@ -191,7 +191,7 @@ static void run_streamed(bs_session *s, const bs_instr *i)
     int32_t taken = 0;
     if (s->root.domains[i->domain].count == 0)
         return;
-    const bs_status status = bs_store_wait(&s->store, i->stage, &unit, 1, &taken);
+    const bs_status status = bs_store_wait(&s->store, i->phase, &unit, 1, &taken);
     bs_exec_fail(s, status, i->node);
     if (status != BS_OK)
         return;
@@ -199,8 +199,8 @@ static void run_streamed(bs_session *s, const bs_instr *i)
     bs_exec_place(s, unit, i->node);
     if (!bs_exec_failed(s)) /* else a device would look for weights anywhere */
         run_parallel(s, i);
-    bs_exec_settle(s, i->node);
-    bs_exec_used(s, i->stage, unit, start, bs_session_now(s));
+    bs_exec_finish_reads(s, i->node);
+    bs_exec_used(s, i->phase, unit, start, bs_session_now(s));
     bs_store_release(&s->store, unit);
 }
 
@@ -239,18 +239,18 @@ static void run_look_ahead(bs_session *s, const bs_instr *i)
     const int32_t router = s->plan->nodes[i->node].ahead_of;
     if (!guess_margins(s, i, router, margins))
         return;
-    for (int32_t j = 0; j < s->plan->n_stages; j++) {
-        const bs_trace_stage *stage = &s->plan->stages[j];
+    for (int32_t j = 0; j < s->plan->n_phases; j++) {
+        const bs_trace_phase *phase = &s->plan->phases[j];
         bool any = false;
-        for (int32_t k = stage->first_unit; stage->router == router && k < stage->first_unit + stage->n_units; k++) {
-            const int32_t unit = s->plan->stage_units[k] + 1;
+        for (int32_t k = phase->first_unit; phase->router == router && k < phase->first_unit + phase->n_units; k++) {
+            const int32_t unit = s->plan->phase_units[k] + 1;
             const float margin = margins[s->graph->domains[s->plan->units[unit].domain].path];
             if (margin < 0)
                 continue;
             bs_store_expect(&s->store, j, unit, (double)margin);
             any = true;
         }
-        if (stage->router == router && !any)
+        if (phase->router == router && !any)
             bs_store_expect(&s->store, j, 0, 0);
     }
 }
@@ -338,21 +338,21 @@ static bool counts_as_routing(const bs_plan *p, int32_t at)
 void bs_execute(bs_session *s)
 {
     const uint64_t start = bs_session_now(s);
-    int32_t stage = -1, needed = 0;
+    int32_t phase = -1, needed = 0;
     uint64_t entered = 0;
     s->stats.routing_ns = 0;
     for (int32_t k = 0; k < s->plan->n_top && !bs_exec_failed(s); k++) {
         const bs_instr *i = &s->plan->instrs[k];
         const uint64_t since = bs_session_now(s);
-        if (bs_instr_streams(i) && i->stage != stage) {
-            stage = i->stage;
+        if (bs_instr_streams(i) && i->phase != phase) {
+            phase = i->phase;
             entered = since;
-            needed = stage_enter(s, k);
+            needed = phase_enter(s, k);
         }
         run_at_top(s, i);
-        if (bs_instr_streams(i) && stage_ends(s->plan, k)) {
-            record_event(s, BS_EVENT_STAGE, entered, bs_session_now(s), stage, 0, (uint64_t)needed);
-            stage = -1;
+        if (bs_instr_streams(i) && phase_ends(s->plan, k)) {
+            record_event(s, BS_EVENT_PHASE, entered, bs_session_now(s), phase, 0, (uint64_t)needed);
+            phase = -1;
         }
         if (counts_as_routing(s->plan, k))
             s->stats.routing_ns += bs_session_now(s) - since;

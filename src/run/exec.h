@@ -1,4 +1,4 @@
-/* run/exec.h - what the files of the interpreter share: run/exec.c (lists of instructions, stages, the run),
+/* run/exec.h - what the files of the interpreter share: run/exec.c (lists of instructions, phases, the run),
  * run/call.c and run/regions.c.
  * Relies on run/session.h. Must never be included by anything else. */
 #ifndef BS_EXEC_H
@@ -14,9 +14,9 @@ void bs_exec_tile(bs_context *c, int32_t first, int32_t count, int32_t domain);
 void bs_exec_need(bs_session *s, int32_t unit, int32_t *count);
 /* A device: it is told where a unit's weights are; and it is waited for: what it read may go. */
 void bs_exec_place(bs_session *s, int32_t unit, int32_t node);
-void bs_exec_settle(bs_session *s, int32_t node);
+void bs_exec_finish_reads(bs_session *s, int32_t node);
 /* A streamed unit was computed with. */
-void bs_exec_used(bs_session *s, int32_t stage, int32_t unit, uint64_t start, uint64_t end);
+void bs_exec_used(bs_session *s, int32_t phase, int32_t unit, uint64_t start, uint64_t end);
 
 /* run/call.c */
 /* The kernel of a call on rows [row, row + rows); band: of an image or an op that cuts itself, -1 all of it. */

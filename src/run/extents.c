@@ -5,7 +5,7 @@
 #include "ops/structure.h"
 
 /* The input that gave this symbol its extent. */
-static const char *who_said(const bs_session *s, bs_dim_id symbol)
+static const char *symbol_input(const bs_session *s, bs_dim_id symbol)
 {
     for (int32_t n = 1;; n++) {
         const bool input = s->plan->node_live[n] && bs_node_is_input(&s->graph->nodes[n]);
@@ -27,7 +27,7 @@ static bool take_symbols(bs_session *s, int32_t n, bs_error *error)
         if (*now != 0 && *now != s->bound[n].dim[i] && s->plan->node_live[n])
             return bs_refuse(error, BS_ERROR_SHAPE, "input \"%s\": dimension %d is %lld, by \"%s\" it is %lld",
                              bs_node_name(&s->graph->nodes[n]), i, (long long)s->bound[n].dim[i],
-                             who_said(s, v->dims[i]), (long long)*now);
+                             symbol_input(s, v->dims[i]), (long long)*now);
         *now = *now ? *now : s->bound[n].dim[i];
     }
     return true;
@@ -83,7 +83,7 @@ static bool check_extents(const bs_session *s, int32_t n, bs_error *error)
 static bool output_is_optional(const bs_session *s, int32_t n)
 {
     const int32_t value = bs_node_in(s->graph, &s->graph->nodes[n])[0];
-    return s->plan->values[value].place == BS_PLACE_STATE;
+    return s->plan->values[value].storage == BS_STORAGE_STATE;
 }
 
 static bool check_bound(bs_session *s, bs_error *error)

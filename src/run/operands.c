@@ -107,7 +107,7 @@ static uint8_t *storage_row(const bs_context *c, int32_t value, int32_t row)
 {
     const bs_value_plan *p = &c->session->plan->values[value];
     const int32_t domain = c->session->graph->values[value].domain;
-    if (p->place == BS_PLACE_SCRATCH)
+    if (p->storage == BS_STORAGE_SCRATCH)
         return bs_bytes_row(c->scratch, p->offset, row, p->row_bytes);
     return bs_bytes_row(c->session->transient, p->offset, c->domains[domain].first + row, p->row_bytes);
 }
@@ -118,9 +118,9 @@ void bs_operand_root(const bs_context *c, int32_t value, bs_operand *o)
     const bs_value_plan *p = &c->session->plan->values[value];
     const bs_session *s = c->session;
     bs_operand_extent(c, value, 0, o);
-    if (p->place == BS_PLACE_INPUT || p->place == BS_PLACE_OUTPUT || p->place == BS_PLACE_STATE) {
+    if (p->storage == BS_STORAGE_INPUT || p->storage == BS_STORAGE_OUTPUT || p->storage == BS_STORAGE_STATE) {
         bs_operand_bound(c, p->source, o);
-    } else if (p->place == BS_PLACE_WEIGHT) {
+    } else if (p->storage == BS_STORAGE_WEIGHT) {
         o->data = bs_bytes_at(s->weights, s->plan->nodes[p->source].prepared_offset);
         o->row_stride = 0;
         bs_operand_dense(c, &s->graph->values[value], o);
@@ -139,7 +139,7 @@ void bs_operand_make(const bs_context *c, int32_t value, int32_t row, bs_operand
         bs_operand_root(c, value, o);
         return;
     }
-    while (s->plan->values[value].place == BS_PLACE_VIEW) {
+    while (s->plan->values[value].storage == BS_STORAGE_VIEW) {
         if (s->graph->nodes[s->graph->values[value].node].router == 0) {
             bs_operand root;
             bs_operand_root(c, s->plan->values[value].source, &root);

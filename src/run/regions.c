@@ -66,7 +66,7 @@ static void run_parts_there(bs_session *s, const int32_t *parts, int32_t count)
         if (!bs_exec_failed(s)) /* else it would look for weights anywhere */
             bs_exec_fail(s, s->device->api->part(s->on_device, parts[k], NULL), node);
     }
-    bs_exec_settle(s, node);
+    bs_exec_finish_reads(s, node);
 }
 
 /* Runs the tiles of these parts in one parallel step. */
@@ -112,7 +112,7 @@ static uint64_t path_time(const bs_session *s, const bs_part *part)
 }
 
 /* Parts that ran side by side share the time they took as the threads' time tells. */
-static void record_uses(bs_session *s, int32_t stage, const int32_t *parts, int32_t count, const uint64_t *spent,
+static void record_uses(bs_session *s, int32_t phase, const int32_t *parts, int32_t count, const uint64_t *spent,
                         uint64_t start, uint64_t end)
 {
     uint64_t total = 0, at = start;
@@ -123,7 +123,7 @@ static void record_uses(bs_session *s, int32_t stage, const int32_t *parts, int3
         const double share = total ? (double)(path_time(s, part) - spent[k]) / (double)total : 1.0 / count;
         const uint64_t until = k + 1 == count ? end : at + (uint64_t)((double)(end - start) * share);
         if (part->unit)
-            bs_exec_used(s, stage, part->unit, at, until);
+            bs_exec_used(s, phase, part->unit, at, until);
         at = until;
     }
 }
@@ -145,7 +145,7 @@ static void release_parts(bs_session *s, const int32_t *parts, int32_t count)
 
 /* Pins what is there of the parts left, at least one: they are moved to the front. Returns how many, 0 after a failure.
  * While others are on their way no more than there are threads: what is done with makes room for them. */
-static int32_t take_parts(bs_session *s, int32_t stage, int32_t *parts, int32_t count)
+static int32_t take_parts(bs_session *s, int32_t phase, int32_t *parts, int32_t count)
 {
     int32_t *const units = s->work.units, ready = 0, waited = 0, tried = 0;
     const int32_t most = bs_store_missing(&s->store) > 0 ? s->plan->threads : count;
@@ -156,7 +156,7 @@ static int32_t take_parts(bs_session *s, int32_t stage, int32_t *parts, int32_t 
             move_to(parts, k, ready++);
     }
     if (status == BS_OK && ready == 0) {
-        status = bs_store_wait(&s->store, stage, units, count, &waited);
+        status = bs_store_wait(&s->store, phase, units, count, &waited);
         tried = waited;
         for (int32_t k = 0; k < count && status == BS_OK && ready == 0; k++)
             if (s->plan->parts[parts[k]].unit == waited)
@@ -170,16 +170,16 @@ static int32_t take_parts(bs_session *s, int32_t stage, int32_t *parts, int32_t 
 }
 
 /* Whatever is there runs, while the rest is on its way. Results do not depend on which comes first. */
-static void run_waves(bs_session *s, int32_t stage, int32_t *parts, int32_t count)
+static void run_waves(bs_session *s, int32_t phase, int32_t *parts, int32_t count)
 {
     uint64_t *const spent = s->work.spent;
     for (int32_t first = 0; first < count && !bs_exec_failed(s);) {
-        const int32_t ready = take_parts(s, stage, parts + first, count - first);
+        const int32_t ready = take_parts(s, phase, parts + first, count - first);
         for (int32_t k = 0; k < ready; k++)
             spent[k] = path_time(s, &s->plan->parts[parts[first + k]]);
         const uint64_t start = bs_session_now(s);
         run_parts(s, parts + first, ready);
-        record_uses(s, stage, parts + first, ready, spent, start, bs_session_now(s));
+        record_uses(s, phase, parts + first, ready, spent, start, bs_session_now(s));
         release_parts(s, parts + first, ready);
         first += ready;
     }
@@ -189,7 +189,7 @@ void bs_exec_region(bs_session *s, const bs_instr *i)
 {
     const int32_t count = parts_to_run(s, i->region);
     if (bs_instr_streams(i))
-        run_waves(s, i->stage, s->work.parts, count);
+        run_waves(s, i->phase, s->work.parts, count);
     else
         run_parts(s, s->work.parts, count);
 }

@@ -67,8 +67,8 @@ static void say_region(report *r, const bs_plan *p, int32_t region)
 static void say_memory(report *r, const bs_plan *p, const bs_sizes *sizes)
 {
     if (bs_plan_on_device(p)) {
-        say(r, "launched by %s%s\n", p->desc.lowering ? "" : "stream, then graph",
-            p->desc.lowering ? bs_lowering_name((bs_lowering)p->desc.lowering) : "");
+        say(r, "launched by %s%s\n", p->desc.launch_mode ? "" : "stream, then graph",
+            p->desc.launch_mode ? bs_launch_mode_name((bs_launch_mode)p->desc.launch_mode) : "");
         say(r, "device       %llu\npinned       %llu\n", (unsigned long long)sizes->device,
             (unsigned long long)sizes->pinned);
         say(r,
@@ -99,9 +99,9 @@ size_t bs_plan_report(const bs_plan *plan, char *text, size_t bytes)
         (unsigned long long)sizes.staging, (unsigned long long)sizes.slots);
     say_memory(&r, plan, &sizes);
     if (bs_plan_streams(plan))
-        say(&r, "streamed: %d units of %llu bytes in all, the largest %llu; %d stages, %d lanes of %llu bytes\n",
+        say(&r, "streamed: %d units of %llu bytes in all, the largest %llu; %d phases, %d lanes of %llu bytes\n",
             plan->n_units - 1, bs_bytes_figure(plan->all_unit_bytes), bs_bytes_figure(plan->largest_unit_bytes),
-            plan->n_stages, plan->lanes, bs_bytes_figure(plan->lane_bytes));
+            plan->n_phases, plan->lanes, bs_bytes_figure(plan->lane_bytes));
     for (int32_t i = 0; i < plan->n_top; i++) {
         say_instr(&r, plan, &plan->instrs[i], "  ");
         if (plan->instrs[i].kind == BS_INSTR_RUN)

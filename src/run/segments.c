@@ -4,7 +4,7 @@
 #include "run/session.h"
 #include "ops/structure.h"
 
-#define PAST_MOST ((int32_t)1 << 30) /* with the rows of a run, positions stay below 2^31 */
+#define MAX_CACHE_LENGTH ((int32_t)1 << 30) /* with the rows of a run, positions stay below 2^31 */
 
 /* -------------------------------------------------------------------------------------------------- room */
 
@@ -57,9 +57,9 @@ static bool begin_past(bs_session *s, int32_t node, bs_error *error)
     const int64_t segments = s->dims[s->graph->values[s->graph->nodes[node].first_out].dims[0]];
     for (int64_t g = 0; g < segments; g++) {
         s->past[node][g] = bound_i32(s, node, g);
-        if (s->past[node][g] < 0 || s->past[node][g] > PAST_MOST)
+        if (s->past[node][g] < 0 || s->past[node][g] > MAX_CACHE_LENGTH)
             return bs_refuse(error, BS_ERROR_DATA, "input \"%s\": segment %lld has %d tokens already, expected 0 .. %d",
-                             bs_node_name(&s->graph->nodes[node]), (long long)g, s->past[node][g], PAST_MOST);
+                             bs_node_name(&s->graph->nodes[node]), (long long)g, s->past[node][g], MAX_CACHE_LENGTH);
     }
     return true;
 }
@@ -90,7 +90,7 @@ void bs_segment_call(const bs_context *c, int32_t row, bs_call *call)
     const bs_session *s = c->session;
     const int32_t domain = segment_domain(s->graph, call->node);
     call->row = row;
-    call->piece = 0;
+    call->work_item = 0;
     call->n_segments = (int32_t)s->dims[bs_segment_dim(s->graph, domain)];
     call->offsets = s->offsets[domain];
 }

@@ -11,7 +11,7 @@ bool bs_session_owns_state(const bs_session *s, int32_t n)
     return s->state[n] && s->bound[n].data == s->state[n];
 }
 
-/* A state in one piece, wherever it lies. */
+/* A state without gaps, wherever it lies. */
 static void zero_state(bs_session *s, uint8_t *memory, bs_bytes bytes)
 {
     if (!s->device)
@@ -20,24 +20,24 @@ static void zero_state(bs_session *s, uint8_t *memory, bs_bytes bytes)
         s->broken = true;
 }
 
-/* A caller's buffer, piece by piece as far as its elements lie side by side: what is between them is not the session's,
+/* A caller's buffer, run by run, as far as its elements lie side by side: what is between them is not the session's,
  * and on a GPU the host may not reach it. */
 static void zero_bound(bs_session *s, const bs_buffer *b)
 {
     const int64_t bytes = (int64_t)bs_dtype_bytes(b->dtype);
-    int64_t piece = 1, pieces = 1;
+    int64_t run = 1, runs = 1;
     int32_t outer = b->rank;
-    for (; outer > 0 && (b->dim[outer - 1] == 1 || b->stride[outer - 1] == piece); outer--)
-        piece *= b->dim[outer - 1];
+    for (; outer > 0 && (b->dim[outer - 1] == 1 || b->stride[outer - 1] == run); outer--)
+        run *= b->dim[outer - 1];
     for (int32_t i = 0; i < outer; i++)
-        pieces *= b->dim[i];
-    for (int64_t k = 0; k < pieces; k++) {
+        runs *= b->dim[i];
+    for (int64_t k = 0; k < runs; k++) {
         int64_t rest = k, at = 0;
         for (int32_t i = outer - 1; i >= 0; i--) {
             at += rest % b->dim[i] * b->stride[i];
             rest /= b->dim[i];
         }
-        zero_state(s, (uint8_t *)b->data + at * bytes, bs_bytes_array(piece, (size_t)bytes));
+        zero_state(s, (uint8_t *)b->data + at * bytes, bs_bytes_array(run, (size_t)bytes));
     }
 }
 
@@ -260,16 +260,16 @@ void bs_session_stream_stats(bs_session *session, bs_stream_stats *stats)
         bs_store_stats(&session->store, stats);
 }
 
-bs_status bs_session_prediction_get(bs_session *session, int32_t stage, bs_predictor predictor,
+bs_status bs_session_prediction_get(bs_session *session, int32_t phase, bs_predictor predictor,
                                     bs_prediction *prediction)
 {
     if (!prediction)
         return BS_ERROR_ARGUMENT;
     memset(prediction, 0, sizeof *prediction);
-    if (!session || !session->store.plan || stage < -1 || stage >= session->plan->n_stages || (int32_t)predictor < 0 ||
+    if (!session || !session->store.plan || phase < -1 || phase >= session->plan->n_phases || (int32_t)predictor < 0 ||
         predictor >= BS_PREDICTOR_COUNT)
         return BS_ERROR_ARGUMENT;
-    for (int32_t j = stage < 0 ? 0 : stage; j < (stage < 0 ? session->plan->n_stages : stage + 1); j++)
+    for (int32_t j = phase < 0 ? 0 : phase; j < (phase < 0 ? session->plan->n_phases : phase + 1); j++)
         bs_store_prediction(&session->store, j, predictor, prediction);
     return BS_OK;
 }

@@ -25,7 +25,7 @@ typedef struct bs_exec_work {
     int32_t *parts, *first_tile; /* [parts of a region], [parts of a region + 1] */
     int32_t *units;   /* [parts of a region] of a wave */
     uint64_t *spent;  /* [parts of a region] */
-    int32_t *needed;  /* [units of a stage] */
+    int32_t *needed;  /* [units of a phase] */
     uint64_t *visited; /* [units] the visit that a unit was last listed for */
     int32_t *counts;  /* [paths of a router] */
     float *margins;   /* [paths of a router] */

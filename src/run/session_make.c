@@ -129,12 +129,12 @@ static void profile_unit(const void *user, int32_t index, bs_profile_unit *unit)
     unit->slot_bytes = bs_bytes_figure(s->store.facts[index].slot_bytes);
 }
 
-static void profile_stage(const void *user, int32_t index, bs_profile_stage *stage)
+static void profile_phase(const void *user, int32_t index, bs_profile_phase *phase)
 {
     const bs_session *s = user;
-    stage->router = s->plan->stages[index].router;
-    stage->n_units = s->plan->stages[index].n_units;
-    stage->units = s->plan->stage_units + s->plan->stages[index].first_unit;
+    phase->router = s->plan->phases[index].router;
+    phase->n_units = s->plan->phases[index].n_units;
+    phase->units = s->plan->phase_units + s->plan->phases[index].first_unit;
 }
 
 static bool describe_to_profile(bs_session *s, const bs_stream_desc *stream, bs_error *error)
@@ -142,10 +142,10 @@ static bool describe_to_profile(bs_session *s, const bs_stream_desc *stream, bs_
     const bs_profile_header_desc header = {s,
                                            s->graph->n_routers - 1,
                                            s->plan->n_units - 1,
-                                           s->plan->n_stages,
+                                           s->plan->n_phases,
                                            profile_router,
                                            profile_unit,
-                                           profile_stage,
+                                           profile_phase,
                                            bs_bytes_figure(s->plan->slot_bytes),
                                            bs_bytes_figure(s->plan->chunk_bytes),
                                            stream->policy,
@@ -190,8 +190,8 @@ static bool session_start(bs_session *s, const bs_session_desc *desc, uint8_t *s
                                  s->weights,
                                  s->device,
                                  s->on_device,
-                                 s->device && !s->plan->desc.in_place ? s->device_pinned + layout.stages : NULL,
-                                 bs_bytes_of(layout.stage_bytes)};
+                                 s->device && !s->plan->desc.in_place ? s->device_pinned + layout.rooms : NULL,
+                                 bs_bytes_of(layout.room_bytes)};
     if (bs_workers_start(&s->pool, s->platform, s->plan->threads, error) != BS_OK)
         return false;
     if (bs_store_open(&s->store, &store, error) && describe_to_profile(s, &desc->stream, error))

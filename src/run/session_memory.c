@@ -67,7 +67,7 @@ static void carve_work(bs_carver *c, const bs_plan *p, bs_exec_work *w)
     BS_CARVE(c, w->order, streams ? paths : 0);
     BS_CARVE(c, w->units, streams ? parts : 0);
     BS_CARVE(c, w->spent, streams ? parts : 0);
-    BS_CARVE(c, w->needed, p->most_stage_units);
+    BS_CARVE(c, w->needed, p->most_phase_units);
     BS_CARVE(c, w->visited, streams ? p->n_units : 0);
     BS_CARVE(c, w->counts, streams ? paths : 0);
     BS_CARVE(c, w->margins, streams ? paths : 0);
@@ -124,7 +124,7 @@ static void carve_session(bs_carver *c, const bs_plan *p, session_parts *s, bs_c
     }
 }
 
-static void take_parts_over(bs_session *s, const session_parts *parts)
+static void adopt_parts(bs_session *s, const session_parts *parts)
 {
     s->dims = parts->dims;
     s->dropped = parts->dropped;
@@ -185,7 +185,7 @@ bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_si
     s->graph = plan->graph;
     session_parts parts;
     carve_session(&c, plan, &parts, &s->root);
-    take_parts_over(s, &parts);
+    adopt_parts(s, &parts);
     s->weights = here && own_weights ? bs_carve_bytes(&c, plan->weight_bytes) : NULL;
     s->transient = sizes->transient ? bs_take_table(&memory->transient, sizes->transient, 1, "activations", error)
                                     : NULL;

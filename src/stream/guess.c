@@ -26,15 +26,15 @@ static double waiting_for_lanes(const bs_stream *s)
     return ns;
 }
 
-/* Time from now until the visit `ahead` stages away; a stage never seen counts as long enough. */
+/* Time from now until the visit `ahead` phases away; a phase never seen counts as long enough. */
 static double time_until(const bs_stream *s, int32_t ahead, uint64_t now)
 {
     double ns = 0;
     for (int32_t d = 0; d < ahead; d++) {
-        const double stage = s->stages[(s->stage + d) % s->facts.n_stages].compute_ns;
-        if (stage < 0)
+        const double phase = s->phases[(s->phase + d) % s->facts.n_phases].compute_ns;
+        if (phase < 0)
             return (double)INFINITY;
-        ns += stage;
+        ns += phase;
     }
     ns += waiting_for_lanes(s);
     const double gone = (double)bs_since(now, s->visit_ns) - (double)bs_stream_stalled(s, now);
@@ -50,7 +50,7 @@ static double damage(const bs_stream *s, bs_bytes offset, bs_bytes bytes, int32_
     double ns = 0;
     for (int32_t u = bs_slots_overlap(s, offset, bytes, -1); u >= 0; u = bs_slots_overlap(s, offset, bytes, u)) {
         const int32_t far = s->distance[u];
-        const double needed = far == 0 ? 0 : bs_predict_use(s, (s->stage + far) % s->facts.n_stages, s->next_use[u]);
+        const double needed = far == 0 ? 0 : bs_predict_use(s, (s->phase + far) % s->facts.n_phases, s->next_use[u]);
         const bool spent = s->slots[u].guessed; /* its load would be for nothing */
         if (far <= ahead && needed >= p)
             return (double)INFINITY; /* it is needed sooner, and no less likely */
@@ -82,11 +82,11 @@ static bool find_place(bs_stream *s, bs_bytes bytes, guess_place *place)
     return place->found;
 }
 
-/* When guesses for a stage are weighed: none of it changes while one after the other is tried. */
+/* When guesses for a phase are weighed: none of it changes while one after the other is tried. */
 typedef struct guess_time {
     uint64_t now;
     int32_t ahead;
-    double next, until; /* time until the next visit, and until that of the stage */
+    double next, until; /* time until the next visit, and until that of the phase */
 } guess_time;
 
 /* Whether there is anything of the unit to read for a visit that far ahead. */
@@ -107,7 +107,7 @@ static guess_result try_guess(bs_stream *s, int32_t unit, double p, const guess_
     const double read = bs_stream_load_ns(s, unit);
     /* also when it is right, but for later */
     const double in_the_way = delay(s, unit, t->next) * (t->ahead == 1 ? 1 - p : 1);
-    /* how long stages take: what may be wrong waits for that */
+    /* how long phases take: what may be wrong waits for that */
     const bool known = p > STREAM_LIKELY || !isinf(t->until);
     const double hidden = !known ? 0 : read < t->until ? read : t->until;
     const double worth = p * hidden - in_the_way;
@@ -123,15 +123,15 @@ static guess_result try_guess(bs_stream *s, int32_t unit, double p, const guess_
     return bs_stream_issue(s, unit, chunk) ? GUESS_ISSUED : GUESS_NOT_WORTH;
 }
 
-/* Puts what may be guessed of a stage in order. False: nothing. */
-static bool rank_guesses(bs_stream *s, int32_t stage, int32_t ahead)
+/* Puts what may be guessed of a phase in order. False: nothing. */
+static bool rank_guesses(bs_stream *s, int32_t phase, int32_t ahead)
 {
-    const bs_stream_stage *facts = &s->facts.stages[stage];
+    const bs_stream_phase *facts = &s->facts.phases[phase];
     s->n_ranked = 0;
     for (int32_t k = 0; k < facts->n_units; k++) {
         if (!may_be_guessed(s, s->facts.uses[facts->first_unit + k], ahead))
             continue;
-        s->score[k] = bs_predict_use(s, stage, facts->first_unit + k);
+        s->score[k] = bs_predict_use(s, phase, facts->first_unit + k);
         s->ranked[s->n_ranked++] = k;
     }
     bs_rank_begin(s);
@@ -144,19 +144,19 @@ static bool rank_guesses(bs_stream *s, int32_t stage, int32_t ahead)
 static bool is_pressed(const bs_stream *s, double next)
 {
     double reading = 0, until = next;
-    for (int32_t ahead = 1; ahead <= s->facts.n_stages; ahead++) {
-        const int32_t stage = (s->stage + ahead) % s->facts.n_stages;
-        const bs_stream_stage *facts = &s->facts.stages[stage];
+    for (int32_t ahead = 1; ahead <= s->facts.n_phases; ahead++) {
+        const int32_t phase = (s->phase + ahead) % s->facts.n_phases;
+        const bs_stream_phase *facts = &s->facts.phases[phase];
         for (int32_t k = facts->first_unit; k < facts->first_unit + facts->n_units; k++) {
             const int32_t unit = s->facts.uses[k];
             const double p = s->slots[unit].state != BS_SLOT_READY && s->distance[unit] == ahead
-                                 ? bs_predict_use(s, stage, k)
+                                 ? bs_predict_use(s, phase, k)
                                  : 0;
             reading += p > STREAM_LIKELY ? bs_stream_read_ns(s, unit) : 0;
         }
         if (reading > 0 && next + STREAM_SLACK * reading >= until)
             return true;
-        until += s->stages[stage].compute_ns < 0 ? 0 : s->stages[stage].compute_ns;
+        until += s->phases[phase].compute_ns < 0 ? 0 : s->phases[phase].compute_ns;
     }
     return false;
 }
@@ -166,10 +166,10 @@ bool bs_stream_guess(bs_stream *s, uint64_t now, bs_stream_chunk *chunk)
     guess_time time = {now, 0, time_until(s, 1, now), 0};
     const bool pressed = is_pressed(s, time.next);
     guess_place place = {{0}, {0}, false};
-    for (int32_t ahead = 1; ahead <= s->facts.n_stages; ahead++) {
-        const int32_t stage = (s->stage + ahead) % s->facts.n_stages;
-        const bs_stream_stage *facts = &s->facts.stages[stage];
-        if (!rank_guesses(s, stage, ahead))
+    for (int32_t ahead = 1; ahead <= s->facts.n_phases; ahead++) {
+        const int32_t phase = (s->phase + ahead) % s->facts.n_phases;
+        const bs_stream_phase *facts = &s->facts.phases[phase];
+        if (!rank_guesses(s, phase, ahead))
             continue;
         time.ahead = ahead;
         time.until = time_until(s, ahead, now);

@@ -1,6 +1,6 @@
 /* stream/predict.c - which units the next visits will need.
  *
- * Four predictors, best first: *known* (a stage without a router needs the same in every run), *look-ahead* (the next
+ * Four predictors, best first: *known* (a phase without a router needs the same in every run), *look-ahead* (the next
  * router run on what is known now, handed in by the graph), *transition* (what followed the choices of the router
  * before),
  * *frequency*. Each is asked at every visit, so that its precision and recall are known whether or not anything was
@@ -25,27 +25,27 @@ const char *bs_predictor_name(bs_predictor predictor)
 
 /* Counters of a table: one for each pair of units, and totals. Where there are more than PREDICT_MOST_PAIRS there is
  * none: tables grow with the product of two routers' paths, and pairs of that many paths are hardly seen often enough
- * to learn from. Such a stage goes by the other predictors, as if this one was worth nothing. */
+ * to learn from. Such a phase goes by the other predictors, as if this one was worth nothing. */
 static int64_t table_counts(int32_t own, int32_t other)
 {
     const int64_t pairs = (int64_t)other * own;
     return pairs <= PREDICT_MOST_PAIRS ? pairs + other : 0;
 }
 
-/* Gives routed stages their tables; returns the bytes of all. stages may be NULL: only counted. */
-bs_bytes bs_predict_tables(const bs_stream_facts *facts, bs_stage_state *stages)
+/* Gives routed phases their tables; returns the bytes of all. phases may be NULL: only counted. */
+bs_bytes bs_predict_tables(const bs_stream_facts *facts, bs_phase_state *phases)
 {
     bs_bytes used = bs_bytes_of(0);
     int32_t before = -1;
-    for (int32_t j = 0; j < facts->n_stages; j++)
-        if (facts->stages[j].router)
+    for (int32_t j = 0; j < facts->n_phases; j++)
+        if (facts->phases[j].router)
             before = j;
-    for (int32_t j = 0; j < facts->n_stages; j++) {
-        const bool routed = facts->stages[j].router != 0;
-        const int64_t counts = routed ? table_counts(facts->stages[j].n_units, facts->stages[before].n_units) : 0;
-        if (stages) {
-            stages[j].before = counts > 0 ? before : -1;
-            stages[j].table = used;
+    for (int32_t j = 0; j < facts->n_phases; j++) {
+        const bool routed = facts->phases[j].router != 0;
+        const int64_t counts = routed ? table_counts(facts->phases[j].n_units, facts->phases[before].n_units) : 0;
+        if (phases) {
+            phases[j].before = counts > 0 ? before : -1;
+            phases[j].table = used;
         }
         used = bs_bytes_add(used, bs_bytes_array(counts, sizeof(uint16_t)));
         before = routed ? j : before;
@@ -53,24 +53,24 @@ bs_bytes bs_predict_tables(const bs_stream_facts *facts, bs_stage_state *stages)
     return used;
 }
 
-/* [own units] that followed one unit of the stage before; behind the last of these rows, the totals: [units of
+/* [own units] that followed one unit of the phase before; behind the last of these rows, the totals: [units of
  * before]. */
-static uint16_t *table_row(const bs_stream *s, int32_t stage, int32_t from)
+static uint16_t *table_row(const bs_stream *s, int32_t phase, int32_t from)
 {
-    const bs_bytes row = bs_bytes_array(s->facts.stages[stage].n_units, sizeof(uint16_t));
-    return (uint16_t *)(void *)bs_bytes_row((uint8_t *)s->transitions, s->stages[stage].table, from, row);
+    const bs_bytes row = bs_bytes_array(s->facts.phases[phase].n_units, sizeof(uint16_t));
+    return (uint16_t *)(void *)bs_bytes_row((uint8_t *)s->transitions, s->phases[phase].table, from, row);
 }
 
-static uint16_t *table_total(const bs_stream *s, int32_t stage, int32_t from)
+static uint16_t *table_total(const bs_stream *s, int32_t phase, int32_t from)
 {
-    return table_row(s, stage, s->facts.stages[s->stages[stage].before].n_units) + from;
+    return table_row(s, phase, s->facts.phases[s->phases[phase].before].n_units) + from;
 }
 
-/* The mean, over what the router before chose, of how often each unit followed. It holds until a routed stage is
+/* The mean, over what the router before chose, of how often each unit followed. It holds until a routed phase is
  * visited, so it is made once a visit and read from then on. */
-static void follow_choices(bs_stream *s, int32_t stage)
+static void follow_choices(bs_stream *s, int32_t phase)
 {
-    const bs_stream_stage *own = &s->facts.stages[stage], *before = &s->facts.stages[s->stages[stage].before];
+    const bs_stream_phase *own = &s->facts.phases[phase], *before = &s->facts.phases[s->phases[phase].before];
     const double *rate = s->rate + own->first_unit;
     int32_t chosen = 0;
     for (int32_t k = 0; k < own->n_units; k++)
@@ -78,39 +78,39 @@ static void follow_choices(bs_stream *s, int32_t stage)
     for (int32_t a = 0; a < before->n_units; a++) {
         if (!s->chosen[before->first_unit + a])
             continue;
-        const uint16_t *row = table_row(s, stage, a);
-        const double total = *table_total(s, stage, a) + PREDICT_SMOOTHING;
+        const uint16_t *row = table_row(s, phase, a);
+        const double total = *table_total(s, phase, a) + PREDICT_SMOOTHING;
         for (int32_t k = 0; k < own->n_units; k++)
             s->follows[k] += (row[k] + PREDICT_SMOOTHING * rate[k]) / total;
         chosen++;
     }
     for (int32_t k = 0; k < own->n_units; k++)
         s->follows[k] = chosen ? s->follows[k] / chosen : rate[k];
-    s->following = stage;
+    s->following = phase;
 }
 
-/* Nothing routed lies between the visit in progress and the next routed stage's: what that will need is foretold. */
+/* Nothing routed lies between the visit in progress and the next routed phase's: what that will need is foretold. */
 static void follow_visit(bs_stream *s)
 {
-    for (int32_t d = 1; d <= s->facts.n_stages; d++) {
-        const int32_t stage = (s->stage + d) % s->facts.n_stages;
-        if (!s->facts.stages[stage].router)
+    for (int32_t d = 1; d <= s->facts.n_phases; d++) {
+        const int32_t phase = (s->phase + d) % s->facts.n_phases;
+        if (!s->facts.phases[phase].router)
             continue;
-        if (s->stages[stage].before < 0)
+        if (s->phases[phase].before < 0)
             s->following = -1;
-        else if (s->following != stage)
-            follow_choices(s, stage);
+        else if (s->following != phase)
+            follow_choices(s, phase);
         return;
     }
 }
 
-static void count_transitions(bs_stream *s, int32_t stage)
+static void count_transitions(bs_stream *s, int32_t phase)
 {
-    const bs_stream_stage *own = &s->facts.stages[stage], *before = &s->facts.stages[s->stages[stage].before];
+    const bs_stream_phase *own = &s->facts.phases[phase], *before = &s->facts.phases[s->phases[phase].before];
     for (int32_t a = 0; a < before->n_units; a++) {
         if (!s->chosen[before->first_unit + a])
             continue;
-        uint16_t *row = table_row(s, stage, a), *total = table_total(s, stage, a);
+        uint16_t *row = table_row(s, phase, a), *total = table_total(s, phase, a);
         if (*total == PREDICT_MAX_COUNT) {
             *total /= 2;
             for (int32_t k = 0; k < own->n_units; k++)
@@ -132,35 +132,35 @@ static double regularity(const bs_stream *s, int32_t use)
     return r > 0 ? r : 0;
 }
 
-/* Visits of its stage that will pass before its interval is over. */
-static double interval_left(const bs_stream *s, int32_t stage, int32_t use)
+/* Visits of its phase that will pass before its interval is over. */
+static double interval_left(const bs_stream *s, int32_t phase, int32_t use)
 {
-    const double left = (double)s->needed_at[use] + s->interval[use] - (double)(s->stages[stage].visits + 1);
+    const double left = (double)s->needed_at[use] + s->interval[use] - (double)(s->phases[phase].visits + 1);
     return left > 0 ? left : 0;
 }
 
-/* By whichever memory served this stage better so far. */
-static double rate_of(const bs_stream *s, int32_t stage, int32_t use)
+/* By whichever memory served this phase better so far. */
+static double rate_of(const bs_stream *s, int32_t phase, int32_t use)
 {
-    const bs_stage_state *state = &s->stages[stage];
+    const bs_phase_state *state = &s->phases[phase];
     return state->error_recent < 0.95 * state->error_rate ? s->recent[use] : s->rate[use];
 }
 
 /* By itself: how often it is needed, or when it is due. */
-static double frequency_probability(const bs_stream *s, int32_t stage, int32_t use)
+static double frequency_probability(const bs_stream *s, int32_t phase, int32_t use)
 {
-    const double regular = regularity(s, use), due = interval_left(s, stage, use) < 0.5 ? 1 : 0;
-    return regular * due + (1 - regular) * rate_of(s, stage, use);
+    const double regular = regularity(s, use), due = interval_left(s, phase, use) < 0.5 ? 1 : 0;
+    return regular * due + (1 - regular) * rate_of(s, phase, use);
 }
 
-double bs_predict_visits(const bs_stream *s, int32_t stage, int32_t use)
+double bs_predict_visits(const bs_stream *s, int32_t phase, int32_t use)
 {
-    const double p = bs_predict_use(s, stage, use), regular = regularity(s, use);
-    const double usual = rate_of(s, stage, use), rate = usual > 0.01 ? usual : 0.01;
-    if (s->facts.stages[stage].router == 0)
+    const double p = bs_predict_use(s, phase, use), regular = regularity(s, use);
+    const double usual = rate_of(s, phase, use), rate = usual > 0.01 ? usual : 0.01;
+    if (s->facts.phases[phase].router == 0)
         return 0;
-    return s->stages[stage].told ? (1 - p) / rate
-                                 : regular * interval_left(s, stage, use) + (1 - regular) * (1 - p) / rate;
+    return s->phases[phase].told ? (1 - p) / rate
+                                 : regular * interval_left(s, phase, use) + (1 - regular) * (1 - p) / rate;
 }
 
 /* Not brought by a guess: what stays is what is needed often, so that guesses of it come true more often. */
@@ -170,25 +170,25 @@ static bool was_resident(const bs_stream *s, int32_t use)
     return slot->state == BS_SLOT_READY && !slot->guessed;
 }
 
-double bs_predict_use(const bs_stream *s, int32_t stage, int32_t use)
+double bs_predict_use(const bs_stream *s, int32_t phase, int32_t use)
 {
-    const bs_stage_state *state = &s->stages[stage];
-    if (s->facts.stages[stage].router == 0)
+    const bs_phase_state *state = &s->phases[phase];
+    if (s->facts.phases[phase].router == 0)
         return 1;
     if (state->told)
         return s->expected[use] ? state->ahead_in[s->expected[use] - 1][was_resident(s, use)] : state->ahead_out;
-    if (s->following == stage && state->error_transition < state->error_frequency)
-        return s->follows[use - s->facts.stages[stage].first_unit];
-    return frequency_probability(s, stage, use);
+    if (s->following == phase && state->error_transition < state->error_frequency)
+        return s->follows[use - s->facts.phases[phase].first_unit];
+    return frequency_probability(s, phase, use);
 }
 
 void bs_predict_distances(bs_stream *s)
 {
     for (int32_t u = 0; u < s->facts.n_units; u++)
         s->distance[u] = 0;
-    for (int32_t d = 1; d <= s->facts.n_stages; d++) {
-        const bs_stream_stage *stage = &s->facts.stages[(s->stage + d) % s->facts.n_stages];
-        for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++) {
+    for (int32_t d = 1; d <= s->facts.n_phases; d++) {
+        const bs_stream_phase *phase = &s->facts.phases[(s->phase + d) % s->facts.n_phases];
+        for (int32_t k = phase->first_unit; k < phase->first_unit + phase->n_units; k++) {
             const int32_t u = s->facts.uses[k];
             if (s->distance[u] != 0)
                 continue;
@@ -249,17 +249,17 @@ static void average_from(double *value, double sample, uint64_t samples)
     *value += (sample - *value) * (first > PREDICT_STEP ? first : PREDICT_STEP);
 }
 
-static bool is_asked(const bs_stream *s, int32_t use) { return s->slots[s->facts.uses[use]].asked; }
+static bool was_needed(const bs_stream *s, int32_t use) { return s->slots[s->facts.uses[use]].asked; }
 
 /* The `expected` likeliest by score. */
-static void rate_ranking(bs_stream *s, const bs_stream_stage *stage, bs_prediction *p, int32_t count, int32_t expected)
+static void rate_ranking(bs_stream *s, const bs_stream_phase *phase, bs_prediction *p, int32_t count, int32_t expected)
 {
-    for (s->n_ranked = 0; s->n_ranked < stage->n_units; s->n_ranked++)
+    for (s->n_ranked = 0; s->n_ranked < phase->n_units; s->n_ranked++)
         s->ranked[s->n_ranked] = s->n_ranked;
     bs_rank_begin(s);
     for (int32_t n = 0; n < expected; n++) {
         p->expected++;
-        p->right += is_asked(s, stage->first_unit + bs_rank_next(s));
+        p->right += was_needed(s, phase->first_unit + bs_rank_next(s));
     }
     p->needed += (uint64_t)count;
 }
@@ -267,31 +267,31 @@ static void rate_ranking(bs_stream *s, const bs_stream_stage *stage, bs_predicti
 /* Scores one of the two statistical predictors; returns its squared error a unit. */
 static double rate_statistics(bs_stream *s, int32_t j, bs_predictor which, int32_t count)
 {
-    const bs_stream_stage *stage = &s->facts.stages[j];
+    const bs_stream_phase *phase = &s->facts.phases[j];
     double error = 0;
     if (which == BS_PREDICT_TRANSITION && s->following != j)
         follow_choices(s, j);
-    for (int32_t k = 0; k < stage->n_units; k++) {
+    for (int32_t k = 0; k < phase->n_units; k++) {
         const double p = which == BS_PREDICT_TRANSITION ? s->follows[k]
-                                                        : frequency_probability(s, j, stage->first_unit + k);
-        const double miss = p - (double)is_asked(s, stage->first_unit + k);
+                                                        : frequency_probability(s, j, phase->first_unit + k);
+        const double miss = p - (double)was_needed(s, phase->first_unit + k);
         s->score[k] = p;
         error += miss * miss;
     }
-    const double size = s->stages[j].set_size;
-    const int32_t expected = bs_clamp_i32((int32_t)(size + 0.5), 1, stage->n_units);
-    rate_ranking(s, stage, &s->stages[j].predictions[which], count, expected);
-    return error / stage->n_units;
+    const double size = s->phases[j].set_size;
+    const int32_t expected = bs_clamp_i32((int32_t)(size + 0.5), 1, phase->n_units);
+    rate_ranking(s, phase, &s->phases[j].predictions[which], count, expected);
+    return error / phase->n_units;
 }
 
 static void rate_look_ahead(bs_stream *s, int32_t j, int32_t count)
 {
-    const bs_stream_stage *stage = &s->facts.stages[j];
-    bs_stage_state *state = &s->stages[j];
+    const bs_stream_phase *phase = &s->facts.phases[j];
+    bs_phase_state *state = &s->phases[j];
     bs_prediction *p = &state->predictions[BS_PREDICT_LOOK_AHEAD];
     int32_t inside = 0, right = 0;
-    for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++) {
-        const bool came = is_asked(s, k);
+    for (int32_t k = phase->first_unit; k < phase->first_unit + phase->n_units; k++) {
+        const bool came = was_needed(s, k);
         inside += s->expected[k] != 0;
         right += s->expected[k] && came;
         if (s->expected[k])
@@ -300,8 +300,8 @@ static void rate_look_ahead(bs_stream *s, int32_t j, int32_t count)
     p->expected += (uint64_t)inside;
     p->right += (uint64_t)right;
     p->needed += (uint64_t)count;
-    if (inside < stage->n_units)
-        average(&state->ahead_out, (double)(count - right) / (stage->n_units - inside));
+    if (inside < phase->n_units)
+        average(&state->ahead_out, (double)(count - right) / (phase->n_units - inside));
 }
 
 static void learn_interval(bs_stream *s, int32_t k, uint64_t visit)
@@ -321,45 +321,45 @@ static void learn_interval(bs_stream *s, int32_t k, uint64_t visit)
 
 static void learn(bs_stream *s, int32_t j, int32_t count)
 {
-    const bs_stream_stage *stage = &s->facts.stages[j];
-    for (int32_t k = 0; k < stage->n_units; k++)
-        s->score[k] = is_asked(s, stage->first_unit + k);
-    if (s->stages[j].before >= 0 && s->stages[s->stages[j].before].visits > 0)
+    const bs_stream_phase *phase = &s->facts.phases[j];
+    for (int32_t k = 0; k < phase->n_units; k++)
+        s->score[k] = was_needed(s, phase->first_unit + k);
+    if (s->phases[j].before >= 0 && s->phases[s->phases[j].before].visits > 0)
         count_transitions(s, j);
-    for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++) {
-        const double now = s->score[k - stage->first_unit];
-        average(&s->stages[j].error_rate, (now - s->rate[k]) * (now - s->rate[k]));
-        average(&s->stages[j].error_recent, (now - s->recent[k]) * (now - s->recent[k]));
+    for (int32_t k = phase->first_unit; k < phase->first_unit + phase->n_units; k++) {
+        const double now = s->score[k - phase->first_unit];
+        average(&s->phases[j].error_rate, (now - s->rate[k]) * (now - s->rate[k]));
+        average(&s->phases[j].error_recent, (now - s->recent[k]) * (now - s->recent[k]));
         average(&s->rate[k], now);
         s->recent[k] += (now - s->recent[k]) / 6;
         if (now > 0)
-            learn_interval(s, k, s->stages[j].visits + 1);
+            learn_interval(s, k, s->phases[j].visits + 1);
         s->chosen[k] = now > 0;
         s->expected[k] = 0;
     }
     s->following = -1; /* what it was made of has changed */
-    if (s->stages[j].visits == 0)
-        s->stages[j].set_size = count;
-    average(&s->stages[j].set_size, count);
+    if (s->phases[j].visits == 0)
+        s->phases[j].set_size = count;
+    average(&s->phases[j].set_size, count);
 }
 
-void bs_predict_visit(bs_stream *s, int32_t stage, const int32_t *units, int32_t count)
+void bs_predict_visit(bs_stream *s, int32_t phase, const int32_t *units, int32_t count)
 {
-    bs_stage_state *state = &s->stages[stage];
-    if (s->facts.stages[stage].router == 0) {
+    bs_phase_state *state = &s->phases[phase];
+    if (s->facts.phases[phase].router == 0) {
         bs_prediction *known = &state->predictions[BS_PREDICT_KNOWN];
-        known->expected += (uint64_t)s->facts.stages[stage].n_units;
+        known->expected += (uint64_t)s->facts.phases[phase].n_units;
         known->right += (uint64_t)count;
         known->needed += (uint64_t)count;
     } else {
         for (int32_t i = 0; i < count; i++)
             s->slots[units[i]].asked = true;
         if (state->told)
-            rate_look_ahead(s, stage, count);
+            rate_look_ahead(s, phase, count);
         if (state->before >= 0)
-            average(&state->error_transition, rate_statistics(s, stage, BS_PREDICT_TRANSITION, count));
-        average(&state->error_frequency, rate_statistics(s, stage, BS_PREDICT_FREQUENCY, count));
-        learn(s, stage, count);
+            average(&state->error_transition, rate_statistics(s, phase, BS_PREDICT_TRANSITION, count));
+        average(&state->error_frequency, rate_statistics(s, phase, BS_PREDICT_FREQUENCY, count));
+        learn(s, phase, count);
         for (int32_t i = 0; i < count; i++)
             s->slots[units[i]].asked = false;
     }

@@ -8,7 +8,7 @@
 #if !defined(BS_NO_STREAM) && !defined(BS_NO_REPLAY)
 
 #define REPLAY_MAX_LANES 8
-#define REPLAY_MOST 65536 /* units, stages */
+#define REPLAY_MOST 65536 /* units, phases */
 
 typedef struct replay_lane {
     bool busy;
@@ -140,13 +140,13 @@ static void replay_visit(replay *r, const bs_trace_visit *v, bool *done)
     compute(r, v->before_ns);
     for (int32_t i = 0; i < v->n_guesses; i++) {
         const bs_trace_guess *guess = &r->trace->guesses[v->first_guess + i];
-        bs_stream_expect(&r->stream, guess->stage, guess->unit, guess->strength);
+        bs_stream_expect(&r->stream, guess->phase, guess->unit, guess->strength);
     }
     for (int32_t i = 0; i < v->n_uses; i++) {
         r->wanted[i] = r->trace->uses[v->first_use + i].unit;
         done[i] = false;
     }
-    bs_stream_visit(&r->stream, v->stage, r->wanted, v->n_uses, r->now);
+    bs_stream_visit(&r->stream, v->phase, r->wanted, v->n_uses, r->now);
     for (int32_t k = 0; k < v->n_uses; k++) {
         const int32_t i = take_ready(r, v, done);
         const bs_trace_use *use = &r->trace->uses[v->first_use + i];
@@ -294,22 +294,22 @@ static void oracle(replay *r, bs_replay_result *result)
 
 /* --------------------------------------------------------------------------------------------------- the whole */
 
-/* NULL, or the table that refers to what the trace does not have, or another stage has, and the entry. */
+/* NULL, or the table that refers to what the trace does not have, or another phase has, and the entry. */
 static const char *trace_fault(const bs_trace *t, int32_t *at)
 {
-    int32_t end = 0; /* of the stage before: what is learned lies by entry of stage_units */
-    for (*at = 0; *at < t->n_stages; ++*at) {
-        const bs_trace_stage *s = &t->stages[*at];
-        if (s->first_unit < end || s->n_units < 1 || s->n_units > t->n_stage_units - s->first_unit || s->router < 0)
-            return "stages";
+    int32_t end = 0; /* of the phase before: what is learned lies by entry of phase_units */
+    for (*at = 0; *at < t->n_phases; ++*at) {
+        const bs_trace_phase *s = &t->phases[*at];
+        if (s->first_unit < end || s->n_units < 1 || s->n_units > t->n_phase_units - s->first_unit || s->router < 0)
+            return "phases";
         end = s->first_unit + s->n_units;
     }
-    for (*at = 0; *at < t->n_stage_units; ++*at)
-        if (!bs_in_range(t->stage_units[*at], 0, t->n_units))
-            return "stage_units";
+    for (*at = 0; *at < t->n_phase_units; ++*at)
+        if (!bs_in_range(t->phase_units[*at], 0, t->n_units))
+            return "phase_units";
     for (*at = 0; *at < t->n_visits; ++*at) {
         const bs_trace_visit *v = &t->visits[*at];
-        if (!bs_in_range(v->stage, 0, t->n_stages) || v->n_uses > t->n_units ||
+        if (!bs_in_range(v->phase, 0, t->n_phases) || v->n_uses > t->n_units ||
             !bs_is_part(v->first_use, v->n_uses, t->n_uses) || !bs_is_part(v->first_guess, v->n_guesses, t->n_guesses))
             return "visits";
     }
@@ -318,7 +318,7 @@ static const char *trace_fault(const bs_trace *t, int32_t *at)
             return "uses";
     for (*at = 0; *at < t->n_guesses; ++*at) {
         const bs_trace_guess *g = &t->guesses[*at];
-        if (!bs_in_range(g->stage, 0, t->n_stages) || !bs_in_range(g->unit, -1, t->n_units) || g->strength < 0)
+        if (!bs_in_range(g->phase, 0, t->n_phases) || !bs_in_range(g->unit, -1, t->n_units) || g->strength < 0)
             return "guesses";
     }
     return NULL;
@@ -327,9 +327,9 @@ static const char *trace_fault(const bs_trace *t, int32_t *at)
 static bool trace_is_sound(const bs_trace *t, bs_error *error)
 {
     int32_t at = 0;
-    if (!bs_in_range(t->n_units, 1, REPLAY_MOST + 1) || !bs_in_range(t->n_stages, 1, REPLAY_MOST + 1))
-        return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_replay: the trace has %d units, %d stages, expected 1 .. %d",
-                         t->n_units, t->n_stages, REPLAY_MOST);
+    if (!bs_in_range(t->n_units, 1, REPLAY_MOST + 1) || !bs_in_range(t->n_phases, 1, REPLAY_MOST + 1))
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_replay: the trace has %d units, %d phases, expected 1 .. %d",
+                         t->n_units, t->n_phases, REPLAY_MOST);
     const char *table = trace_fault(t, &at);
     return !table ||
            bs_refuse(error, BS_ERROR_ARGUMENT,
@@ -368,8 +368,8 @@ static bs_status replay_check(const bs_trace *t, const bs_replay_desc *d, bs_err
 /* What the stream's memory depends on. */
 static bs_stream_facts replay_facts(const bs_trace *t)
 {
-    const bs_stream_facts facts = {t->n_units,     t->n_stages, t->n_stage_units, NULL, t->stages,
-                                   t->stage_units, {0},         {0, 0, 0},        false};
+    const bs_stream_facts facts = {t->n_units,     t->n_phases, t->n_phase_units, NULL, t->phases,
+                                   t->phase_units, {0},         {0, 0, 0},        false};
     return facts;
 }
 
@@ -444,9 +444,9 @@ static replay *replay_make(const bs_trace *trace, const bs_replay_desc *desc, bs
 
 static void sum_predictions(const replay *r, bs_prediction *sums)
 {
-    for (int32_t j = 0; j < r->trace->n_stages; j++)
+    for (int32_t j = 0; j < r->trace->n_phases; j++)
         for (int32_t p = 0; p < BS_PREDICTOR_COUNT; p++)
-            bs_prediction_add(&sums[p], &r->stream.stages[j].predictions[p]);
+            bs_prediction_add(&sums[p], &r->stream.phases[j].predictions[p]);
 }
 
 bs_status bs_replay(const bs_trace *trace, const bs_replay_desc *desc, bs_arena *workspace, bs_replay_result *result,

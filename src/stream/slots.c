@@ -13,13 +13,13 @@
 /* The larger, the longer it stays. */
 typedef double (*slot_keep)(const bs_stream *s, int32_t unit);
 
-/* Minus the stages until it is needed again, as expected; what is in no stage's list goes first. */
+/* Minus the phases until it is needed again, as expected; what is in no phase's list goes first. */
 static double keep_reuse(const bs_stream *s, int32_t unit)
 {
-    const int32_t ahead = s->distance[unit], stages = s->facts.n_stages;
+    const int32_t ahead = s->distance[unit], phases = s->facts.n_phases;
     if (ahead == 0)
         return -(double)INFINITY;
-    return -(ahead + stages * bs_predict_visits(s, (s->stage + ahead) % stages, s->next_use[unit]));
+    return -(ahead + phases * bs_predict_visits(s, (s->phase + ahead) % phases, s->next_use[unit]));
 }
 
 static double keep_lru(const bs_stream *s, int32_t unit) { return (double)s->slots[unit].last_use; }

@@ -12,12 +12,12 @@
 
 static bs_stream_facts store_facts(const bs_plan *plan)
 {
-    const bs_stream_facts facts = {plan->n_units - 1, plan->n_stages,   plan->n_stage_units, NULL, plan->stages,
-                                   plan->stage_units, plan->slot_bytes, {0, 0, 0},           false};
+    const bs_stream_facts facts = {plan->n_units - 1, plan->n_phases,   plan->n_phase_units, NULL, plan->phases,
+                                   plan->phase_units, plan->slot_bytes, {0, 0, 0},           false};
     return facts;
 }
 
-/* Every node may begin a piece, and every record of one that is too far from its head. Returns the stream's memory. */
+/* Every node may begin a chunk, and every record of one that is too far from its head. Returns the stream's memory. */
 static void *carve_store(bs_carver *c, const bs_plan *plan, bs_store *s)
 {
     const bs_stream_facts facts = store_facts(plan);
@@ -34,7 +34,7 @@ static void *carve_store(bs_carver *c, const bs_plan *plan, bs_store *s)
     BS_CARVE(c, s->units, units);
     BS_CARVE(c, s->nodes, nodes);
     BS_CARVE(c, s->tensors, tensors);
-    BS_CARVE(c, s->pieces, 2 * nodes);
+    BS_CARVE(c, s->chunks, 2 * nodes);
     BS_CARVE(c, s->wanted, units);
     BS_CARVE(c, s->base, units + 1);
     return bs_carve_bytes(c, bs_stream_bytes(&facts));
@@ -73,32 +73,32 @@ static void watch(void *user, bs_event_kind kind, int32_t unit, bool for_guess)
 }
 
 /* Called locked, returns locked: the gate is open while bytes come and are prepared. */
-static void load_chunk(bs_store *s, bs_store_lane *lane, bs_stream_chunk *chunk)
+static void load_chunk(bs_store *s, bs_store_lane *lane, bs_stream_chunk *wanted)
 {
-    const bs_store_piece *piece = &s->pieces[s->units[chunk->unit].first_piece + chunk->index];
+    const bs_store_chunk *chunk = &s->chunks[s->units[wanted->unit].first_chunk + wanted->index];
     bs_gate_unlock(&s->gate);
     const uint64_t start = store_now(s);
     const uint8_t *raw = NULL;
-    bs_status status = bs_store_fetch(s, lane, piece, &raw);
+    bs_status status = bs_store_fetch(s, lane, chunk, &raw);
     const uint64_t arrived = store_now(s);
     bs_gate_lock(&s->gate);
-    const uint64_t bytes = bs_bytes_figure(bs_bytes_sub(piece->end, piece->begin));
-    bs_stream_arrived(&s->stream, chunk, status == BS_OK ? bytes : 0, arrived - start, arrived);
+    const uint64_t bytes = bs_bytes_figure(bs_bytes_sub(chunk->end, chunk->begin));
+    bs_stream_arrived(&s->stream, wanted, status == BS_OK ? bytes : 0, arrived - start, arrived);
     bs_gate_tell(&s->gate);
     if (status == BS_OK)
-        status = bs_store_check(s, chunk->unit, piece, raw);
+        status = bs_store_check(s, wanted->unit, chunk, raw);
     if (status == BS_OK)
-        status = bs_store_prepare(s, lane, piece, raw, bs_bytes_at(s->slots, chunk->offset));
+        status = bs_store_prepare(s, lane, chunk, raw, bs_bytes_at(s->slots, wanted->offset));
     const uint64_t done = store_now(s);
-    record(s, BS_EVENT_READ, start, arrived, chunk->unit, chunk->index, bytes, lane->index);
-    record(s, BS_EVENT_PREPARE, arrived, done, chunk->unit, chunk->index, bytes, lane->index);
+    record(s, BS_EVENT_READ, start, arrived, wanted->unit, wanted->index, bytes, lane->index);
+    record(s, BS_EVENT_PREPARE, arrived, done, wanted->unit, wanted->index, bytes, lane->index);
     bs_gate_lock(&s->gate);
-    const bs_slot *slot = &s->stream.slots[chunk->unit];
+    const bs_slot *slot = &s->stream.slots[wanted->unit];
     const bool guessed = slot->guessed;
     const uint64_t began = slot->load_start;
-    if (bs_stream_done(&s->stream, chunk, status, bytes, done - arrived, done))
-        record(s, BS_EVENT_LOADED, began, done, chunk->unit, guessed, bs_bytes_figure(s->facts[chunk->unit].read_bytes),
-               lane->index);
+    if (bs_stream_done(&s->stream, wanted, status, bytes, done - arrived, done))
+        record(s, BS_EVENT_LOADED, began, done, wanted->unit, guessed,
+               bs_bytes_figure(s->facts[wanted->unit].read_bytes), lane->index);
     bs_gate_wake(&s->gate);
 }
 
@@ -176,7 +176,7 @@ bool bs_store_open(bs_store *s, const bs_store_desc *d, bs_error *error)
             s->lanes[i].store = s;
             s->lanes[i].index = i;
             s->lanes[i].staging = bs_bytes_row(d->staging, bs_bytes_of(0), i, d->plan->lane_bytes);
-            s->lanes[i].stage = d->stages ? bs_bytes_row(d->stages, bs_bytes_of(0), i, d->stage_bytes) : NULL;
+            s->lanes[i].room = d->rooms ? bs_bytes_row(d->rooms, bs_bytes_of(0), i, d->room_bytes) : NULL;
         }
     }
     s->base[0] = d->resident;
@@ -196,12 +196,12 @@ void bs_store_close(bs_store *s)
 
 /* ------------------------------------------------------------------------------------------------- the run */
 
-void bs_store_visit(bs_store *s, int32_t stage, const int32_t *units, int32_t count)
+void bs_store_visit(bs_store *s, int32_t phase, const int32_t *units, int32_t count)
 {
     bs_gate_lock(&s->gate);
     for (int32_t i = 0; i < count; i++)
         s->wanted[i] = units[i] - 1;
-    bs_stream_visit(&s->stream, stage, s->wanted, count, store_now(s));
+    bs_stream_visit(&s->stream, phase, s->wanted, count, store_now(s));
     bs_gate_tell(&s->gate);
 }
 
@@ -214,14 +214,14 @@ void bs_store_leave(bs_store *s)
     bs_gate_tell(&s->gate);
 }
 
-void bs_store_expect(bs_store *s, int32_t stage, int32_t unit, double margin)
+void bs_store_expect(bs_store *s, int32_t phase, int32_t unit, double margin)
 {
     bs_gate_lock(&s->gate);
-    const int32_t strength = unit ? bs_stream_strength(&s->stream, stage, margin) : 0;
-    bs_stream_expect(&s->stream, stage, unit - 1, strength);
+    const int32_t strength = unit ? bs_stream_strength(&s->stream, phase, margin) : 0;
+    bs_stream_expect(&s->stream, phase, unit - 1, strength);
     bs_gate_tell(&s->gate);
     const uint64_t now = s->profile ? store_now(s) : 0;
-    record(s, BS_EVENT_GUESS, now, now, unit - 1, stage, (uint64_t)strength, 0);
+    record(s, BS_EVENT_GUESS, now, now, unit - 1, phase, (uint64_t)strength, 0);
 }
 
 /* Called locked. */
@@ -256,7 +256,7 @@ static bs_status wait_locked(bs_store *s)
     return BS_OK;
 }
 
-bs_status bs_store_wait(bs_store *s, int32_t stage, const int32_t *units, int32_t count, int32_t *taken)
+bs_status bs_store_wait(bs_store *s, int32_t phase, const int32_t *units, int32_t count, int32_t *taken)
 {
     const uint64_t start = store_now(s);
     bs_status status = BS_OK;
@@ -281,7 +281,7 @@ bs_status bs_store_wait(bs_store *s, int32_t stage, const int32_t *units, int32_
         bs_stream_resume(&s->stream, end);
     bs_gate_unlock(&s->gate);
     if (waited)
-        record(s, BS_EVENT_STALL, start, end, units[0] - 1, stage, 0, 0);
+        record(s, BS_EVENT_STALL, start, end, units[0] - 1, phase, 0, 0);
     return status;
 }
 
@@ -316,10 +316,10 @@ void bs_store_stats(bs_store *s, bs_stream_stats *stats)
     bs_gate_unlock(&s->gate);
 }
 
-void bs_store_prediction(bs_store *s, int32_t stage, bs_predictor predictor, bs_prediction *sum)
+void bs_store_prediction(bs_store *s, int32_t phase, bs_predictor predictor, bs_prediction *sum)
 {
     bs_gate_lock(&s->gate);
-    bs_prediction_add(sum, &s->stream.stages[stage].predictions[predictor]);
+    bs_prediction_add(sum, &s->stream.phases[phase].predictions[predictor]);
     bs_gate_unlock(&s->gate);
 }
 #endif

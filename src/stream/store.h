@@ -28,15 +28,15 @@ typedef struct bs_store_node {
 } bs_store_node;
 
 /* One read: weights of some nodes, or the head of a record. A chunk of the stream. */
-typedef struct bs_store_piece {
+typedef struct bs_store_chunk {
     bs_bytes begin, end; /* in storage */
     int32_t block;
     int32_t first_node, n_nodes; /* in store->nodes */
     bool head, tail;     /* the record begins, ends here */
-} bs_store_piece;
+} bs_store_chunk;
 
 typedef struct bs_store_unit {
-    int32_t first_node, n_nodes, first_piece, n_pieces;
+    int32_t first_node, n_nodes, first_chunk, n_chunks;
     uint32_t crc; /* of what was read of its record so far, when records are checked */
 } bs_store_unit;
 
@@ -44,7 +44,7 @@ typedef struct bs_store_lane {
     struct bs_store *store;
     int32_t index;
     uint8_t *staging;
-    uint8_t *stage; /* a device: where weights are prepared, on their way to a slot */
+    uint8_t *room; /* a device: where weights are prepared, on their way to a slot */
     _Alignas(16) uint8_t handle[BS_THREAD_BYTES];
 } bs_store_lane;
 
@@ -58,7 +58,7 @@ typedef struct bs_store {
     bs_store_unit *units;    /* [units] */
     bs_store_node *nodes;
     bs_store_tensor *tensors;
-    bs_store_piece *pieces;
+    bs_store_chunk *chunks;
     int32_t *wanted;         /* [units] of the visit that begins, from 0 */
     uint8_t *slots;          /* on the device, when there is one */
     bs_device *device;
@@ -82,8 +82,8 @@ typedef struct bs_store_desc {
     uint8_t *resident;
     bs_device *device; /* NULL: slots are here */
     bs_device_session *on_device;
-    uint8_t *stages;      /* NULL: weights are prepared in their slots */
-    bs_bytes stage_bytes; /* a lane */
+    uint8_t *rooms;      /* NULL: weights are prepared in their slots */
+    bs_bytes room_bytes; /* a lane */
 } bs_store_desc;
 #if defined(BS_NO_STREAM) /* every weight is resident: of a store there is base[0] */
 static inline bs_bytes bs_store_bytes(const bs_plan *plan)
@@ -100,22 +100,22 @@ static inline bool bs_store_open(bs_store *store, const bs_store_desc *desc, bs_
 static inline void bs_store_close(bs_store *store) { (void)store; }
 static inline void bs_store_leave(bs_store *store) { (void)store; }
 /* What a run asks of weights that come and go: none do (bs_instr_streams). */
-static inline void bs_store_visit(bs_store *store, int32_t stage, const int32_t *units, int32_t count)
+static inline void bs_store_visit(bs_store *store, int32_t phase, const int32_t *units, int32_t count)
 {
-    (void)store, (void)stage, (void)units, (void)count;
+    (void)store, (void)phase, (void)units, (void)count;
 }
-static inline void bs_store_expect(bs_store *store, int32_t stage, int32_t unit, double margin)
+static inline void bs_store_expect(bs_store *store, int32_t phase, int32_t unit, double margin)
 {
-    (void)store, (void)stage, (void)unit, (void)margin;
+    (void)store, (void)phase, (void)unit, (void)margin;
 }
 static inline bool bs_store_try(bs_store *store, int32_t unit, bs_status *status)
 {
     return (void)store, (void)unit, (void)status, true;
 }
-static inline bs_status bs_store_wait(bs_store *store, int32_t stage, const int32_t *units, int32_t count,
+static inline bs_status bs_store_wait(bs_store *store, int32_t phase, const int32_t *units, int32_t count,
                                       int32_t *taken)
 {
-    return (void)store, (void)stage, (void)units, (void)count, (void)taken, BS_OK;
+    return (void)store, (void)phase, (void)units, (void)count, (void)taken, BS_OK;
 }
 static inline int32_t bs_store_missing(bs_store *store) { return (void)store, 0; }
 static inline void bs_store_release(bs_store *store, int32_t unit) { (void)store, (void)unit; }
@@ -131,20 +131,20 @@ bool bs_store_open(bs_store *store, const bs_store_desc *desc, bs_error *error);
 void bs_store_close(bs_store *store);
 
 /* The run's side. Units count from 1, as in the plan. */
-void bs_store_visit(bs_store *store, int32_t stage, const int32_t *units, int32_t count);
+void bs_store_visit(bs_store *store, int32_t phase, const int32_t *units, int32_t count);
 void bs_store_leave(bs_store *store);
-void bs_store_expect(bs_store *store, int32_t stage, int32_t unit, double margin); /* unit 0: nothing */
+void bs_store_expect(bs_store *store, int32_t phase, int32_t unit, double margin); /* unit 0: nothing */
 /* Pins the unit if it is there and sets base[unit]. False: not yet; or never, then *status tells why. */
 bool bs_store_try(bs_store *store, int32_t unit, bs_status *status);
 /* Waits until one of these is there (pinned: `*taken`) or one will never be (`*taken` then tells which, 0: cannot be
  * told). */
-bs_status bs_store_wait(bs_store *store, int32_t stage, const int32_t *units, int32_t count, int32_t *taken);
+bs_status bs_store_wait(bs_store *store, int32_t phase, const int32_t *units, int32_t count, int32_t *taken);
 /* Units of the visit that are still to come. */
 int32_t bs_store_missing(bs_store *store);
 void bs_store_release(bs_store *store, int32_t unit);
 bs_use bs_store_outcome(const bs_store *store, int32_t unit);
 void bs_store_stats(bs_store *store, bs_stream_stats *stats);
-void bs_store_prediction(bs_store *store, int32_t stage, bs_predictor predictor, bs_prediction *sum); /* adds */
+void bs_store_prediction(bs_store *store, int32_t phase, bs_predictor predictor, bs_prediction *sum); /* adds */
 
 #endif
 

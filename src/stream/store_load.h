@@ -11,14 +11,14 @@ static inline bool bs_store_loads(const bs_plan *plan, int32_t node)
     return plan->nodes[node].unit != 0 && plan->nodes[node].owner == node;
 }
 
-/* stream/store_plan.c: finds the weights of every unit and cuts them into pieces. */
+/* stream/store_plan.c: finds the weights of every unit and cuts them into chunks. */
 bool bs_store_plan(bs_store *store, bs_error *error);
 
-/* stream/store_load.c: by a lane, without the gate. *raw: the piece's bytes, in staging. */
-bs_status bs_store_fetch(const bs_store *store, const bs_store_lane *lane, const bs_store_piece *piece,
+/* stream/store_load.c: by a lane, without the gate. *raw: the chunk's bytes, in staging. */
+bs_status bs_store_fetch(const bs_store *store, const bs_store_lane *lane, const bs_store_chunk *chunk,
                          const uint8_t **raw);
-bs_status bs_store_check(bs_store *store, int32_t unit, const bs_store_piece *piece, const uint8_t *raw);
-bs_status bs_store_prepare(const bs_store *store, const bs_store_lane *lane, const bs_store_piece *piece,
+bs_status bs_store_check(bs_store *store, int32_t unit, const bs_store_chunk *chunk, const uint8_t *raw);
+bs_status bs_store_prepare(const bs_store *store, const bs_store_lane *lane, const bs_store_chunk *chunk,
                            const uint8_t *raw, uint8_t *slot);
 
 #endif

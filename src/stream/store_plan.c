@@ -1,7 +1,7 @@
-/* stream/store_plan.c - what is read for each unit: its weights found in storage and cut into pieces.
+/* stream/store_plan.c - what is read for each unit: its weights found in storage and cut into chunks.
  *
- * A piece is what one chunk reads: the weights of neighbouring nodes of one record, as many as a chunk and a lane's
- * staging hold, so that each can be prepared by itself. The first piece of a record begins with its head.
+ * A chunk is what one read brings: the weights of neighbouring nodes of one record, as many as the chunk size and a
+ * lane's staging hold, so that each can be prepared by itself. The first chunk of a record begins with its head.
  * Relies on stream/store.h. Must never trust where a source says that weights are. */
 #include "stream/store_load.h"
 
@@ -12,8 +12,8 @@
 typedef struct store_planner {
     bs_store *s;
     bs_error *error;
-    int32_t n_tensors, n_pieces;
-    bs_bytes chunk; /* bytes of the pieces of this unit */
+    int32_t n_tensors, n_chunks;
+    bs_bytes chunk_bytes; /* bytes of the chunks of this unit */
 } store_planner;
 
 static bs_bytes tensor_end(const bs_store_tensor *tensor) { return bs_bytes_add(tensor->offset, tensor->bytes); }
@@ -122,15 +122,15 @@ static bool has_staging(const store_planner *p, const bs_store_node *nodes, int3
     return !bs_bytes_less(p->s->plan->lane_bytes, staging_of(p->s, nodes, count, begin, end));
 }
 
-static bs_store_piece *piece_add(store_planner *p, int32_t block, bs_bytes begin, bs_bytes end, int32_t first_node)
+static bs_store_chunk *chunk_add(store_planner *p, int32_t block, bs_bytes begin, bs_bytes end, int32_t first_node)
 {
-    bs_store_piece *piece = &p->s->pieces[p->n_pieces++];
-    memset(piece, 0, sizeof *piece);
-    piece->block = block;
-    piece->begin = begin;
-    piece->end = end;
-    piece->first_node = first_node;
-    return piece;
+    bs_store_chunk *chunk = &p->s->chunks[p->n_chunks++];
+    memset(chunk, 0, sizeof *chunk);
+    chunk->block = block;
+    chunk->begin = begin;
+    chunk->end = end;
+    chunk->first_node = first_node;
+    return chunk;
 }
 
 /* Whether the way from `begin` to the node is better not read. Gaps between weights are, where staging has room: a
@@ -138,18 +138,18 @@ static bs_store_piece *piece_add(store_planner *p, int32_t block, bs_bytes begin
 static bool is_far(const store_planner *p, int32_t index, bs_bytes begin)
 {
     const bs_store_node *node = &p->s->nodes[index];
-    return bs_bytes_less(p->chunk, bs_bytes_sub(node->end, begin)) &&
+    return bs_bytes_less(p->chunk_bytes, bs_bytes_sub(node->end, begin)) &&
            (bs_bytes_less(bs_bytes_of(BS_PAGE_BYTES), bs_bytes_sub(node->begin, begin)) ||
             !has_staging(p, node, 1, begin, node->end));
 }
 
-/* The next node goes into the piece that is open, or begins one; the first of a record takes the head along. */
+/* The next node goes into the chunk that is open, or begins one; the first of a record takes the head along. */
 static bool add_node(store_planner *p, bs_store_unit *unit, const bs_store_node *node, int32_t index)
 {
     bs_store *s = p->s;
     const int32_t block = node->block;
     bs_record record = {0, 0, 0, 0};
-    bs_store_piece *open = p->n_pieces > unit->first_piece ? &s->pieces[p->n_pieces - 1] : NULL;
+    bs_store_chunk *open = p->n_chunks > unit->first_chunk ? &s->chunks[p->n_chunks - 1] : NULL;
     const bool found = s->weights.record(s->weights.user, block, &record) == BS_OK;
     const bs_bytes record_begin = bs_bytes_of(record.offset), head = bs_bytes_of(record.head_bytes);
     const bs_bytes record_end = bs_bytes_add(record_begin, bs_bytes_of(record.bytes));
@@ -159,7 +159,7 @@ static bool add_node(store_planner *p, bs_store_unit *unit, const bs_store_node 
         return weights_refused(p, BS_ERROR_FORMAT, node->node, where);
     }
     if (open && open->block == block && !bs_bytes_less(node->begin, open->end) &&
-        !bs_bytes_less(p->chunk, bs_bytes_sub(node->end, open->begin)) &&
+        !bs_bytes_less(p->chunk_bytes, bs_bytes_sub(node->end, open->begin)) &&
         has_staging(p, s->nodes + open->first_node, index + 1 - open->first_node, open->begin, node->end)) {
         open->end = node->end;
         open->n_nodes++;
@@ -167,16 +167,16 @@ static bool add_node(store_planner *p, bs_store_unit *unit, const bs_store_node 
         const bool first = !open || open->block != block;
         bs_bytes begin = first ? record_begin : bs_bytes_min(open->end, node->begin);
         if (first && is_far(p, index, begin) && bs_bytes_any(head)) { /* too far: the head by itself */
-            piece_add(p, block, begin, bs_bytes_add(begin, head), index)->head = true;
+            chunk_add(p, block, begin, bs_bytes_add(begin, head), index)->head = true;
             begin = node->begin;
         } else if (is_far(p, index, begin)) {
             begin = node->begin;
         }
-        bs_store_piece *piece = piece_add(p, block, begin, node->end, index);
-        piece->head = bs_bytes_same(begin, record_begin) && bs_bytes_any(head);
-        piece->n_nodes = 1;
+        bs_store_chunk *chunk = chunk_add(p, block, begin, node->end, index);
+        chunk->head = bs_bytes_same(begin, record_begin) && bs_bytes_any(head);
+        chunk->n_nodes = 1;
     }
-    bs_store_piece *last = &s->pieces[p->n_pieces - 1];
+    bs_store_chunk *last = &s->chunks[p->n_chunks - 1];
     last->tail = bs_bytes_same(last->end, record_end);
     if (!has_staging(p, s->nodes + last->first_node, last->n_nodes, last->begin, last->end))
         return weights_refused(p, BS_ERROR_UNSUPPORTED, node->node, "lie too far apart to be streamed");
@@ -188,17 +188,17 @@ static bool check_cover(store_planner *p, const bs_store_unit *unit)
 {
     const bs_store *s = p->s;
     bs_bytes at = bs_bytes_of(0);
-    for (int32_t i = unit->first_piece; i < unit->first_piece + unit->n_pieces; i++) {
-        const bs_store_piece *piece = &s->pieces[i];
-        const bool last = i + 1 == unit->first_piece + unit->n_pieces || s->pieces[i + 1].block != piece->block;
-        const bool whole = piece->head || bs_bytes_same(piece->begin, at);
-        if (!whole || piece->tail != last)
+    for (int32_t i = unit->first_chunk; i < unit->first_chunk + unit->n_chunks; i++) {
+        const bs_store_chunk *chunk = &s->chunks[i];
+        const bool last = i + 1 == unit->first_chunk + unit->n_chunks || s->chunks[i + 1].block != chunk->block;
+        const bool whole = chunk->head || bs_bytes_same(chunk->begin, at);
+        if (!whole || chunk->tail != last)
             return bs_refuse(
                 p->error, BS_ERROR_UNSUPPORTED,
                 "check_records: the record of block %d cannot be checked as it is read, this plan leaves out "
                 "some of its weights",
-                piece->block);
-        at = piece->end;
+                chunk->block);
+        at = chunk->end;
     }
     return true;
 }
@@ -247,16 +247,16 @@ static bool plan_unit(store_planner *p, int32_t u)
     bs_bytes bytes = bs_bytes_of(0);
     if (!find_unit(p, u, &bytes))
         return false;
-    p->chunk = bs_stream_chunk_limit(bytes, s->plan->chunk_bytes, s->plan->lanes);
-    unit->first_piece = p->n_pieces;
+    p->chunk_bytes = bs_stream_chunk_limit(bytes, s->plan->chunk_bytes, s->plan->lanes);
+    unit->first_chunk = p->n_chunks;
     for (int32_t k = unit->first_node; k < unit->first_node + unit->n_nodes; k++)
         if (!add_node(p, unit, &s->nodes[k], k))
             return false;
-    unit->n_pieces = p->n_pieces - unit->first_piece;
+    unit->n_chunks = p->n_chunks - unit->first_chunk;
     facts->slot_bytes = bs_bytes_align(s->plan->units[u + 1].prepared_bytes);
-    facts->n_chunks = unit->n_pieces;
-    for (int32_t i = unit->first_piece; i < p->n_pieces; i++)
-        facts->read_bytes = bs_bytes_add(facts->read_bytes, bs_bytes_sub(s->pieces[i].end, s->pieces[i].begin));
+    facts->n_chunks = unit->n_chunks;
+    for (int32_t i = unit->first_chunk; i < p->n_chunks; i++)
+        facts->read_bytes = bs_bytes_add(facts->read_bytes, bs_bytes_sub(s->chunks[i].end, s->chunks[i].begin));
     return !s->check_records || check_cover(p, unit);
 }
 

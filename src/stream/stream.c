@@ -16,19 +16,19 @@
 
 /* ------------------------------------------------------------------------------------------------ making one */
 
-static int32_t most_of_a_stage(const bs_stream_facts *f)
+static int32_t most_of_a_phase(const bs_stream_facts *f)
 {
     int32_t most = 0;
-    for (int32_t j = 0; j < f->n_stages; j++)
-        most = bs_max_i32(most, f->stages[j].n_units);
+    for (int32_t j = 0; j < f->n_phases; j++)
+        most = bs_max_i32(most, f->phases[j].n_units);
     return most;
 }
 
 static void carve_stream(bs_carver *c, const bs_stream_facts *f, bs_stream *s)
 {
-    const int32_t units = f->n_units, uses = f->n_uses, most = most_of_a_stage(f);
+    const int32_t units = f->n_units, uses = f->n_uses, most = most_of_a_phase(f);
     BS_CARVE(c, s->slots, units);
-    BS_CARVE(c, s->stages, f->n_stages);
+    BS_CARVE(c, s->phases, f->n_phases);
     BS_CARVE(c, s->rate, uses);
     BS_CARVE(c, s->recent, uses);
     BS_CARVE(c, s->interval, uses);
@@ -62,21 +62,21 @@ void bs_stream_init(bs_stream *s, const bs_stream_facts *facts, void *memory)
     memset(s, 0, sizeof *s);
     s->facts = *facts;
     carve_stream(&c, facts, s);
-    bs_predict_tables(facts, s->stages);
-    for (int32_t j = 0; j < facts->n_stages; j++) {
-        bs_stage_state *stage = &s->stages[j];
-        stage->compute_ns = -1;
+    bs_predict_tables(facts, s->phases);
+    for (int32_t j = 0; j < facts->n_phases; j++) {
+        bs_phase_state *phase = &s->phases[j];
+        phase->compute_ns = -1;
         for (int32_t r = 0; r < 2 * BS_STRENGTHS; r++)
-            stage->ahead_in[r / 2][r % 2] = 0.5;
-        stage->ahead_out = 0.1;
-        stage->error_transition = stage->error_frequency = stage->error_rate = stage->error_recent = 0.25;
-        for (int32_t k = facts->stages[j].first_unit; k < facts->stages[j].first_unit + facts->stages[j].n_units; k++)
-            s->rate[k] = s->recent[k] = facts->stages[j].router ? 0.25 : 1;
+            phase->ahead_in[r / 2][r % 2] = 0.5;
+        phase->ahead_out = 0.1;
+        phase->error_transition = phase->error_frequency = phase->error_rate = phase->error_recent = 0.25;
+        for (int32_t k = facts->phases[j].first_unit; k < facts->phases[j].first_unit + facts->phases[j].n_units; k++)
+            s->rate[k] = s->recent[k] = facts->phases[j].router ? 0.25 : 1;
     }
     for (int32_t u = 0; u < facts->n_units; u++)
         s->slots[u].evicted_for = -1;
     s->miss_rate = 1; /* until it is known that visits do not wait, guesses stand in their way */
-    s->stage = -1;
+    s->phase = -1;
     s->following = -1;
     s->window_end = STREAM_WINDOW;
     s->pause_visits = STREAM_WINDOW;
@@ -103,14 +103,14 @@ static void close_window(bs_stream *s)
 
 /* ----------------------------------------------------------------------------------------------------- visits */
 
-static void end_stage_time(bs_stream *s, uint64_t now)
+static void end_phase_time(bs_stream *s, uint64_t now)
 {
-    if (s->stage < 0)
+    if (s->phase < 0)
         return;
-    bs_stage_state *stage = &s->stages[s->stage];
+    bs_phase_state *phase = &s->phases[s->phase];
     const double ns = (double)bs_since(now, s->visit_ns) - (double)s->stalled_ns;
     const double compute = ns > 0 ? ns : 0;
-    stage->compute_ns = stage->compute_ns < 0 ? compute : stage->compute_ns + (compute - stage->compute_ns) / 8;
+    phase->compute_ns = phase->compute_ns < 0 ? compute : phase->compute_ns + (compute - phase->compute_ns) / 8;
 }
 
 /* Reading time that a guess has spared the visit so far. */
@@ -151,20 +151,20 @@ static void demand(bs_stream *s, int32_t unit, uint64_t now)
 /* Loads that were begun for this visit, which does not need them. */
 static void drop_passed(bs_stream *s)
 {
-    const bs_stream_stage *stage = &s->facts.stages[s->stage];
-    for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++) {
+    const bs_stream_phase *phase = &s->facts.phases[s->phase];
+    for (int32_t k = phase->first_unit; k < phase->first_unit + phase->n_units; k++) {
         const int32_t unit = s->facts.uses[k];
         if (s->slots[unit].state == BS_SLOT_LOADING && !s->slots[unit].needed)
             bs_slots_give_up(s, unit, -1);
     }
 }
 
-void bs_stream_visit(bs_stream *s, int32_t stage, const int32_t *units, int32_t count, uint64_t now)
+void bs_stream_visit(bs_stream *s, int32_t phase, const int32_t *units, int32_t count, uint64_t now)
 {
     bs_stream_leave(s);
-    end_stage_time(s, now);
-    bs_predict_visit(s, stage, units, count);
-    s->stage = stage;
+    end_phase_time(s, now);
+    bs_predict_visit(s, phase, units, count);
+    s->phase = phase;
     s->visits++;
     s->visit_ns = now;
     s->stalled_ns = 0;
@@ -180,22 +180,22 @@ void bs_stream_visit(bs_stream *s, int32_t stage, const int32_t *units, int32_t 
     s->miss_rate += ((missing > 0) - s->miss_rate) / 32;
 }
 
-void bs_stream_expect(bs_stream *s, int32_t stage, int32_t unit, int32_t strength)
+void bs_stream_expect(bs_stream *s, int32_t phase, int32_t unit, int32_t strength)
 {
-    const bs_stream_stage *facts = &s->facts.stages[stage];
-    if (!s->stages[stage].told)
+    const bs_stream_phase *facts = &s->facts.phases[phase];
+    if (!s->phases[phase].told)
         for (int32_t k = facts->first_unit; k < facts->first_unit + facts->n_units; k++)
             s->expected[k] = 0;
-    s->stages[stage].told = true;
+    s->phases[phase].told = true;
     for (int32_t k = facts->first_unit; k < facts->first_unit + facts->n_units; k++)
         if (s->facts.uses[k] == unit)
             s->expected[k] = (uint8_t)bs_max_i32(s->expected[k], 1 + bs_clamp_i32(strength, 0, BS_STRENGTHS - 1));
 }
 
-int32_t bs_stream_strength(bs_stream *s, int32_t stage, double margin)
+int32_t bs_stream_strength(bs_stream *s, int32_t phase, double margin)
 {
     static const double limits[BS_STRENGTHS - 1] = {0.125, 0.25, 0.5, 1, 1.5, 2, 3};
-    double *usual = &s->stages[stage].margin;
+    double *usual = &s->phases[phase].margin;
     int32_t strength = 0;
     if (!(margin >= 0) || isinf(margin))
         return 0;

@@ -18,13 +18,13 @@ typedef struct bs_stream_unit {
     int32_t n_chunks; /* at least 1; each is read and prepared by itself */
 } bs_stream_unit;
 
-typedef bs_trace_stage bs_stream_stage; /* first_unit, n_units: in `uses` */
+typedef bs_trace_phase bs_stream_phase; /* first_unit, n_units: in `uses` */
 
 typedef struct bs_stream_facts {
-    int32_t n_units, n_stages, n_uses;
+    int32_t n_units, n_phases, n_uses;
     const bs_stream_unit *units;
-    const bs_stream_stage *stages; /* in the order in which a run visits them */
-    const int32_t *uses;           /* units of the stages, one after the other */
+    const bs_stream_phase *phases; /* in the order in which a run visits them */
+    const int32_t *uses;           /* units of the phases, one after the other */
     bs_bytes slot_bytes;
     bs_stream_desc desc;
     bool serial; /* one chunk of a unit at a time, in order */
@@ -62,9 +62,9 @@ typedef struct bs_slot {
 
 #define BS_STRENGTHS 8
 
-typedef struct bs_stage_state {
+typedef struct bs_phase_state {
     bool told;             /* look-ahead said what to expect of the next visit */
-    /* the routed stage visited before this one, whose choices say what to expect here; -1: not asked */
+    /* the routed phase visited before this one, whose choices say what to expect here; -1: not asked */
     int32_t before;
     uint64_t visits;
     double set_size;       /* units a visit needs, on average */
@@ -77,7 +77,7 @@ typedef struct bs_stage_state {
     bs_bytes table;
     double margin;         /* of choices that look-ahead made, on average */
     bs_prediction predictions[BS_PREDICTOR_COUNT];
-} bs_stage_state;
+} bs_phase_state;
 
 /* Told of BS_EVENT_EVICT and BS_EVENT_DROP. */
 typedef void (*bs_stream_watch)(void *watcher, bs_event_kind kind, int32_t unit, bool for_guess);
@@ -87,20 +87,20 @@ typedef struct bs_stream {
     bs_stream_watch watch; /* NULL: nobody */
     void *watcher;
     bs_slot *slots;         /* [units] */
-    bs_stage_state *stages; /* [stages] */
-    double *rate;           /* [uses] how often its stage needs it */
+    bs_phase_state *phases; /* [phases] */
+    double *rate;           /* [uses] how often its phase needs it */
     double *recent;         /* [uses] the same, of the last few visits */
-    double *interval;       /* [uses] visits of its stage from one need to the next, on average; 0 unknown */
+    double *interval;       /* [uses] visits of its phase from one need to the next, on average; 0 unknown */
     double *deviation;      /* [uses] of that, absolute */
-    uint64_t *needed_at;    /* [uses] the visit of its stage that needed it last, from 1; 0 none */
+    uint64_t *needed_at;    /* [uses] the visit of its phase that needed it last, from 1; 0 none */
     uint8_t *chosen;        /* [uses] by the last visit */
     uint8_t *expected;      /* [uses] by look-ahead, of the next visit: 1 + strength; 0 not */
-    double *score;          /* [most units of a stage] scratch: how likely each is */
-    int32_t *ranked;        /* [most units of a stage] scratch: a heap of those that may be chosen, by score */
+    double *score;          /* [most units of a phase] scratch: how likely each is */
+    int32_t *ranked;        /* [most units of a phase] scratch: a heap of those that may be chosen, by score */
     int32_t n_ranked;
-    double *follows;        /* [most units of a stage] how likely `following` needs each by what was chosen before it */
-    int32_t following;      /* the routed stage after that of the visit, when its table is asked; -1 none */
-    /* [units] stages until the next visit that may need it, 1 = the next one; 0: no stage does */
+    double *follows;        /* [most units of a phase] how likely `following` needs each by what was chosen before it */
+    int32_t following;      /* the routed phase after that of the visit, when its table is asked; -1 none */
+    /* [units] phases until the next visit that may need it, 1 = the next one; 0: no phase does */
     int32_t *distance;
     int32_t *next_use;      /* [units] index in `uses` of that visit */
     int32_t *needed;        /* [units] of the visit in progress, in order */
@@ -111,7 +111,7 @@ typedef struct bs_stream {
     const int64_t *future;  /* replay: [units] the visit that will in fact need it next, for BS_POLICY_BELADY */
     int32_t n_needed;
     int32_t served;         /* so many of them, from the first on, are there, or failed */
-    int32_t stage;          /* of the visit in progress or the last one; -1 none yet */
+    int32_t phase;          /* of the visit in progress or the last one; -1 none yet */
     uint64_t visits, takes;
     uint64_t visit_ns, stalled_ns; /* when the visit began; stalls since */
     uint64_t stall_ns; /* since when it stands still */
@@ -134,13 +134,13 @@ void bs_stream_init(bs_stream *stream, const bs_stream_facts *facts, void *memor
 
 /* ------------------------------------------------------------------------------------------------ the run side */
 
-/* A stage is reached, and these units are needed, in this order. */
-void bs_stream_visit(bs_stream *stream, int32_t stage, const int32_t *units, int32_t count, uint64_t now);
-/* Look-ahead: the next visit of `stage` will need this unit (-1: none of them); strength: 0 .. 7, how clear the
+/* A phase is reached, and these units are needed, in this order. */
+void bs_stream_visit(bs_stream *stream, int32_t phase, const int32_t *units, int32_t count, uint64_t now);
+/* Look-ahead: the next visit of `phase` will need this unit (-1: none of them); strength: 0 .. 7, how clear the
  * choice was. The first call for a visit forgets older ones. */
-void bs_stream_expect(bs_stream *stream, int32_t stage, int32_t unit, int32_t strength);
+void bs_stream_expect(bs_stream *stream, int32_t phase, int32_t unit, int32_t strength);
 /* The strength of a choice whose score is that far above the best that was not chosen, beside what is usual here. */
-int32_t bs_stream_strength(bs_stream *stream, int32_t stage, double margin);
+int32_t bs_stream_strength(bs_stream *stream, int32_t phase, double margin);
 /* Pins a unit that is ready and tells where it is. False: not yet (or *failed tells why never); a unit that the visit
  * did not ask for is asked for. */
 bool bs_stream_take(bs_stream *stream, int32_t unit, bs_bytes *offset, bs_status *failed);
@@ -191,20 +191,20 @@ uint64_t bs_stream_stalled(const bs_stream *stream, uint64_t now);
 bool bs_stream_guess(bs_stream *stream, uint64_t now, bs_stream_chunk *chunk);
 
 /* stream/predict.c */
-/* How likely the next visit of `stage` needs use `use` (an index in facts.uses). */
-double bs_predict_use(const bs_stream *stream, int32_t stage, int32_t use);
-/* How many visits of `stage` will probably pass before one needs it: 0 = the next one does. */
-double bs_predict_visits(const bs_stream *stream, int32_t stage, int32_t use);
+/* How likely the next visit of `phase` needs use `use` (an index in facts.uses). */
+double bs_predict_use(const bs_stream *stream, int32_t phase, int32_t use);
+/* How many visits of `phase` will probably pass before one needs it: 0 = the next one does. */
+double bs_predict_visits(const bs_stream *stream, int32_t phase, int32_t use);
 /* Compares what was expected of this visit with what it needs, and learns from it. */
-void bs_predict_visit(bs_stream *stream, int32_t stage, const int32_t *units, int32_t count);
-/* From the stage of the visit: how far each unit's next use is, and what its choices say of the next router's. */
+void bs_predict_visit(bs_stream *stream, int32_t phase, const int32_t *units, int32_t count);
+/* From the phase of the visit: how far each unit's next use is, and what its choices say of the next router's. */
 void bs_predict_distances(bs_stream *stream);
 /* Choosing by score: those of `ranked` are put in order, then taken one after the other, the highest score first and of
- * equal ones the first; -1: no more. They are counted from their stage's first use. */
+ * equal ones the first; -1: no more. They are counted from their phase's first use. */
 void bs_rank_begin(bs_stream *stream);
 int32_t bs_rank_next(bs_stream *stream);
-/* Gives routed stages their tables of transitions, unless stages is NULL; returns the bytes of all. */
-bs_bytes bs_predict_tables(const bs_stream_facts *facts, bs_stage_state *stages);
+/* Gives routed phases their tables of transitions, unless phases is NULL; returns the bytes of all. */
+bs_bytes bs_predict_tables(const bs_stream_facts *facts, bs_phase_state *phases);
 
 static inline void bs_prediction_add(bs_prediction *sum, const bs_prediction *p)
 {

@@ -217,8 +217,8 @@ static void values_lie_within(const bs_plan *p)
 {
     for (int32_t v = 1; v < g->n_values; v++) {
         const bs_value_plan *value = &p->values[v];
-        const bool shared = value->place == BS_PLACE_TRANSIENT;
-        if (!shared && value->place != BS_PLACE_SCRATCH)
+        const bool shared = value->storage == BS_STORAGE_TRANSIENT;
+        if (!shared && value->storage != BS_STORAGE_SCRATCH)
             continue;
         const double end = bytes_of(value->offset) + bytes_of(value->row_bytes) * (double)value->rows;
         const double room = bytes_of(shared ? p->transient_bytes : p->kernel_scratch_offset);

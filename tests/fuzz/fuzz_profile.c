@@ -38,7 +38,7 @@ static void ask(const bs_profile_reader *p)
     bs_profile_facts facts;
     bs_profile_router_facts router;
     bs_stream_unit_facts unit;
-    bs_stream_stage_facts stage;
+    bs_stream_phase_facts phase;
     uint64_t bytes;
     bs_profile_facts_get(p, &facts);
     for (int32_t i = 1; i <= facts.routers; i++)
@@ -49,12 +49,12 @@ static void ask(const bs_profile_reader *p)
         FUZZ_PROMISE(bs_profile_unit_get(p, i, &unit, &bytes) == BS_OK && unit.router >= 0 &&
                          unit.router <= facts.routers && memchr(unit.name, 0, BS_MAX_NAME),
                      "unit %d", i);
-    for (int32_t i = 0; i < facts.stages; i++) {
-        FUZZ_PROMISE(bs_profile_stage_get(p, i, &stage, NULL) == BS_OK, "stage %d", i);
-        if (stage.n_units <= 1 << 16)
-            bs_profile_stage_get(p, i, &stage, list);
-        for (int32_t k = 0; k < stage.n_units && k < 1 << 16; k++)
-            FUZZ_PROMISE(list[k] >= 0 && list[k] < facts.units, "stage %d needs unit %d", i, list[k]);
+    for (int32_t i = 0; i < facts.phases; i++) {
+        FUZZ_PROMISE(bs_profile_phase_get(p, i, &phase, NULL) == BS_OK, "phase %d", i);
+        if (phase.n_units <= 1 << 16)
+            bs_profile_phase_get(p, i, &phase, list);
+        for (int32_t k = 0; k < phase.n_units && k < 1 << 16; k++)
+            FUZZ_PROMISE(list[k] >= 0 && list[k] < facts.units, "phase %d needs unit %d", i, list[k]);
     }
 }
 
@@ -69,7 +69,7 @@ static void read_events(bs_profile_reader *p)
         FUZZ_PROMISE(e.end_ns >= e.start_ns && e.kind > BS_EVENT_NONE && e.kind < BS_EVENT_COUNT && ++n <= facts.events,
                      "event %llu", (unsigned long long)n);
         FUZZ_PROMISE(e.kind != BS_EVENT_USE ||
-                         (e.subject >= 0 && e.subject < facts.units && e.index >= 0 && e.index < facts.stages),
+                         (e.subject >= 0 && e.subject < facts.units && e.index >= 0 && e.index < facts.phases),
                      "use");
     }
     FUZZ_PROMISE(error.status == BS_OK || error.message[0], "a bad event without a message");
@@ -147,7 +147,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 #ifdef FUZZ_ENGINE
 /* Where each part of a profile begins, as far as its header can be believed. */
 typedef struct parts {
-    size_t routers, units, stages, stage_units, events, end, event_bytes;
+    size_t routers, units, phases, phase_units, events, end, event_bytes;
 } parts;
 
 static bool find_parts(const uint8_t *data, size_t n, parts *p)
@@ -156,14 +156,14 @@ static bool find_parts(const uint8_t *data, size_t n, parts *p)
     if (n < sizeof h)
         return false;
     memcpy(&h, data, sizeof h);
-    if (h.header_bytes > n || h.routers > n || h.units > n || h.stages > n || h.stage_units > n || h.event_bytes < 40 ||
+    if (h.header_bytes > n || h.routers > n || h.units > n || h.phases > n || h.phase_units > n || h.event_bytes < 40 ||
         h.event_bytes > 256)
         return false;
     p->routers = h.header_bytes;
     p->units = p->routers + h.routers * sizeof(bs_profile_file_router);
-    p->stages = p->units + h.units * sizeof(bs_profile_file_unit);
-    p->stage_units = p->stages + h.stages * sizeof(bs_profile_file_stage);
-    p->events = p->stage_units + 4 * (size_t)(h.stage_units + h.stage_units % 2);
+    p->phases = p->units + h.units * sizeof(bs_profile_file_unit);
+    p->phase_units = p->phases + h.phases * sizeof(bs_profile_file_phase);
+    p->events = p->phase_units + 4 * (size_t)(h.phase_units + h.phase_units % 2);
     p->event_bytes = h.event_bytes;
     p->end = n;
     return p->events <= n;

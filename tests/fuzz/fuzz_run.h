@@ -124,7 +124,7 @@ static inline void fuzz_ask_plan(const bs_plan *plan)
 {
     bs_stream_plan stream;
     bs_stream_unit_facts unit;
-    bs_stream_stage_facts stage;
+    bs_stream_phase_facts phase;
     const size_t room = 700;
     char *text = malloc(room);
     const size_t length = bs_plan_report(plan, text, room);
@@ -133,12 +133,12 @@ static inline void fuzz_ask_plan(const bs_plan *plan)
     bs_plan_stream_get(plan, &stream);
     for (int32_t u = 0; u < stream.units; u++)
         FUZZ_PROMISE(bs_plan_unit_get(plan, u, &unit) == BS_OK, "unit %d", u);
-    for (int32_t s = 0; s < stream.stages; s++) {
-        FUZZ_PROMISE(bs_plan_stage_get(plan, s, &stage, NULL) == BS_OK, "stage %d", s);
-        int32_t *units = malloc(sizeof *units * (size_t)(stage.n_units + 1));
-        FUZZ_PROMISE(bs_plan_stage_get(plan, s, &stage, units) == BS_OK, "stage %d", s);
-        for (int32_t i = 0; i < stage.n_units; i++)
-            FUZZ_PROMISE(units[i] >= 0 && units[i] < stream.units, "stage %d names unit %d", s, units[i]);
+    for (int32_t s = 0; s < stream.phases; s++) {
+        FUZZ_PROMISE(bs_plan_phase_get(plan, s, &phase, NULL) == BS_OK, "phase %d", s);
+        int32_t *units = malloc(sizeof *units * (size_t)(phase.n_units + 1));
+        FUZZ_PROMISE(bs_plan_phase_get(plan, s, &phase, units) == BS_OK, "phase %d", s);
+        for (int32_t i = 0; i < phase.n_units; i++)
+            FUZZ_PROMISE(units[i] >= 0 && units[i] < stream.units, "phase %d names unit %d", s, units[i]);
         free(units);
     }
 }

@@ -11,14 +11,14 @@
 
 enum { FUZZ_REPLAY_MOST = 4 << 20, FUZZ_WORK_MOST = 25000 };
 
-/* What a replay costs: at every chunk that uses would read, all units of all stages may be weighed as guesses. */
+/* What a replay costs: at every chunk that uses would read, all units of all phases may be weighed as guesses. */
 static inline double fuzz_replay_work(const bs_trace *t, const bs_replay_desc *d)
 {
     const double chunk = d->chunk_bytes > 0 ? d->chunk_bytes : 262144;
     double events = t->n_visits + t->n_guesses;
     for (int32_t i = 0; i < t->n_uses; i++)
         events += 1 + fmin((double)t->units[t->uses[i].unit].read_bytes / chunk, 1 << 20);
-    return events * (8.0 + t->n_units + t->n_stage_units);
+    return events * (8.0 + t->n_units + t->n_phase_units);
 }
 
 /* The least slots it can have, and those that hold everything. */
@@ -34,24 +34,24 @@ static inline uint64_t fuzz_trace_bytes(const bs_trace *t, uint64_t *all)
     return least;
 }
 
-/* Uses visit by visit, no unit twice in a stage or a visit, and visits need units of their stage: what a session
+/* Uses visit by visit, no unit twice in a phase or a visit, and visits need units of their phase: what a session
  * records. A profile may say otherwise; then statistics are of nothing. */
 static inline bool fuzz_trace_is_plain(const bs_trace *t)
 {
-    for (int32_t j = 0; j < t->n_stages; j++)
-        for (int32_t a = 0; a < t->stages[j].n_units; a++)
+    for (int32_t j = 0; j < t->n_phases; j++)
+        for (int32_t a = 0; a < t->phases[j].n_units; a++)
             for (int32_t b = 0; b < a; b++)
-                if (t->stage_units[t->stages[j].first_unit + a] == t->stage_units[t->stages[j].first_unit + b])
+                if (t->phase_units[t->phases[j].first_unit + a] == t->phase_units[t->phases[j].first_unit + b])
                     return false;
     for (int32_t k = 0; k < t->n_visits; k++) {
         const bs_trace_visit *v = &t->visits[k];
-        const bs_trace_stage *s = &t->stages[v->stage];
+        const bs_trace_phase *s = &t->phases[v->phase];
         if (v->first_use != (k ? v[-1].first_use + v[-1].n_uses : 0))
             return false;
         for (int32_t i = v->first_use; i < v->first_use + v->n_uses; i++) {
             bool found = false;
             for (int32_t u = s->first_unit; u < s->first_unit + s->n_units; u++)
-                found = found || t->stage_units[u] == t->uses[i].unit;
+                found = found || t->phase_units[u] == t->uses[i].unit;
             for (int32_t b = v->first_use; b < i; b++)
                 found = found && t->uses[b].unit != t->uses[i].unit;
             if (!found)

@@ -354,13 +354,13 @@ static void check_replay(void)
     bs_error error = {BS_OK, NULL, 0, 0, ""};
     bs_replay_result result;
     const bs_trace_unit units[2] = {{"a", 100, 100}, {"b", 100, 100}};
-    const bs_trace_stage stages[2] = {{0, 0, 1}, {0, 1, 1}};
-    const int32_t stage_units[2] = {0, 1};
+    const bs_trace_phase phases[2] = {{0, 0, 1}, {0, 1, 1}};
+    const int32_t phase_units[2] = {0, 1};
     const bs_trace_visit visits[2] = {{0, 0, 1, 0, 0, 10}, {1, 1, 1, 0, 0, 10}};
     const bs_trace_use uses[2] = {{0, -1, 1000}, {1, -1, 1000}};
     memset(&trace, 0, sizeof trace);
-    trace.n_units = trace.n_stages = trace.n_stage_units = trace.n_visits = trace.n_uses = 2;
-    trace.units = units, trace.stages = stages, trace.stage_units = stage_units;
+    trace.n_units = trace.n_phases = trace.n_phase_units = trace.n_visits = trace.n_uses = 2;
+    trace.units = units, trace.phases = phases, trace.phase_units = phase_units;
     trace.visits = visits, trace.uses = uses;
     bs_arena_init(&arena, "workspace", memory, sizeof memory);
     const bs_replay_desc desc = {.slot_bytes = 4096, .bytes_per_second = 1000000000};

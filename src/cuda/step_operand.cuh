@@ -1,8 +1,8 @@
-/* lower_operand.cuh - where the operands of an instruction are on the device, for the extents and buffers of a run.
+/* step_operand.cuh - where the operands of an instruction are on the device, for the extents and buffers of a run.
  * The host's side of run/operands.c: everything but the decision is resolved here. Relies on plan/device.h. Must never
  * touch what it points to. */
-#ifndef BS_CUDA_LOWER_OPERAND
-#define BS_CUDA_LOWER_OPERAND
+#ifndef BS_CUDA_STEP_OPERAND
+#define BS_CUDA_STEP_OPERAND
 
 #include "cuda/portable.cuh"
 
@@ -14,7 +14,7 @@ struct bs_cu_bound {
 };
 
 /* What tables are written from. */
-struct bs_cu_lowering {
+struct bs_cu_tables {
     const bs_device_client *client;
     const bs_graph *graph;
     const bs_plan *plan;
@@ -31,14 +31,14 @@ struct bs_cu_lowering {
     int32_t too_many; /* the node of a step that writes more elements of a row than 31 bits count; 0: none */
 };
 
-static int32_t bs_cu_narrow(bs_cu_lowering *l, int64_t n)
+static int32_t bs_cu_narrow(bs_cu_tables *l, int64_t n)
 {
     l->overflow = l->overflow || n > INT32_MAX || n < INT32_MIN;
     return (int32_t)n;
 }
 
 /* Extents of a row, wherever it is. */
-static void bs_cu_extent(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
+static void bs_cu_extent(bs_cu_tables *l, int32_t value, bs_device_operand *o)
 {
     const bs_value_info *v = &l->graph->values[value];
     int64_t h, w;
@@ -62,7 +62,7 @@ static void bs_cu_extent(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
     o->across = (int32_t)bs_ceil_div(l->client->dims[l->graph->domains[patches].width], size);
 }
 
-static void bs_cu_dense(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
+static void bs_cu_dense(bs_cu_tables *l, int32_t value, bs_device_operand *o)
 {
     const bs_value_info *v = &l->graph->values[value];
     int64_t stride = 1;
@@ -73,7 +73,7 @@ static void bs_cu_dense(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
 }
 
 /* Rows of the plan's own: images channels last with margins, all else dense; strides from the maxima. */
-static void bs_cu_stored(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
+static void bs_cu_stored(bs_cu_tables *l, int32_t value, bs_device_operand *o)
 {
     const bs_value_info *v = &l->graph->values[value];
     const bs_value_plan *p = &l->plan->values[value];
@@ -82,8 +82,8 @@ static void bs_cu_stored(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
     o->dtype = (uint8_t)dtype;
     o->stored = v->domain;
     o->row_bytes = (int64_t)bs_bytes_figure(p->row_bytes);
-    o->place = (uint8_t)(p->place == BS_PLACE_SCRATCH ? BS_AT_TILE : BS_AT_ROWS);
-    o->base = bs_bytes_figure(p->offset) + (p->place == BS_PLACE_SCRATCH ? 0 : l->memory + l->layout->transient);
+    o->place = (uint8_t)(p->storage == BS_STORAGE_SCRATCH ? BS_AT_TILE : BS_AT_ROWS);
+    o->base = bs_bytes_figure(p->offset) + (p->storage == BS_STORAGE_SCRATCH ? 0 : l->memory + l->layout->transient);
     if (v->rank != 3) {
         bs_cu_dense(l, value, o);
         return;
@@ -96,7 +96,7 @@ static void bs_cu_stored(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
     o->base += (uint64_t)(p->margin * (line + channels)) * bs_dtype_bytes(dtype);
 }
 
-static void bs_cu_at_bound(bs_cu_lowering *l, int32_t node, bs_device_operand *o)
+static void bs_cu_at_bound(bs_cu_tables *l, int32_t node, bs_device_operand *o)
 {
     const bs_cu_bound *b = &l->bound[node];
     o->place = BS_AT_ROOT;
@@ -110,13 +110,13 @@ static void bs_cu_at_bound(bs_cu_lowering *l, int32_t node, bs_device_operand *o
 }
 
 /* A root value, wherever it is. */
-static void bs_cu_root(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
+static void bs_cu_root(bs_cu_tables *l, int32_t value, bs_device_operand *o)
 {
     const bs_value_plan *p = &l->plan->values[value];
     bs_cu_extent(l, value, o);
-    if (p->place == BS_PLACE_INPUT || p->place == BS_PLACE_OUTPUT || p->place == BS_PLACE_STATE) {
+    if (p->storage == BS_STORAGE_INPUT || p->storage == BS_STORAGE_OUTPUT || p->storage == BS_STORAGE_STATE) {
         bs_cu_at_bound(l, p->source, o);
-    } else if (p->place == BS_PLACE_WEIGHT) {
+    } else if (p->storage == BS_STORAGE_WEIGHT) {
         bs_cu_dense(l, value, o);
         o->base = l->weights + bs_bytes_figure(l->plan->nodes[p->source].prepared_offset);
     } else {
@@ -138,7 +138,7 @@ static void bs_cu_seen(const bs_device_operand *root, bool image, bs_device_oper
 }
 
 /* The operand that `value` is a view of, seen with the view's extents (which o has). */
-static void bs_cu_view_of(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
+static void bs_cu_view_of(bs_cu_tables *l, int32_t value, bs_device_operand *o)
 {
     for (;;) {
         const bs_node *node = &l->graph->nodes[l->graph->values[value].node];
@@ -150,7 +150,7 @@ static void bs_cu_view_of(bs_cu_lowering *l, int32_t value, bs_device_operand *o
             return;
         }
         value = from;
-        if (l->plan->values[value].place != BS_PLACE_VIEW) {
+        if (l->plan->values[value].storage != BS_STORAGE_VIEW) {
             bs_cu_stored(l, value, o);
             return;
         }
@@ -158,21 +158,21 @@ static void bs_cu_view_of(bs_cu_lowering *l, int32_t value, bs_device_operand *o
 }
 
 /* A value as its readers and its maker find it. */
-static void bs_cu_operand(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
+static void bs_cu_operand(bs_cu_tables *l, int32_t value, bs_device_operand *o)
 {
     if (l->graph->values[value].domain == 0) {
         bs_cu_root(l, value, o);
         return;
     }
     bs_cu_extent(l, value, o);
-    if (l->plan->values[value].place == BS_PLACE_VIEW)
+    if (l->plan->values[value].storage == BS_STORAGE_VIEW)
         bs_cu_view_of(l, value, o);
     else
         bs_cu_stored(l, value, o);
 }
 
 /* What a load copies from: the value itself has rows of its own. */
-static void bs_cu_source(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
+static void bs_cu_source(bs_cu_tables *l, int32_t value, bs_device_operand *o)
 {
     const int32_t node = l->graph->values[value].node;
     const bs_node *n = &l->graph->nodes[node];
@@ -189,7 +189,7 @@ static void bs_cu_source(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
 }
 
 /* Where an instruction stores rows of `value` (of `domain`) in `target`. */
-static void bs_cu_target(bs_cu_lowering *l, int32_t value, int32_t target, int32_t domain, bs_device_operand *o)
+static void bs_cu_target(bs_cu_tables *l, int32_t value, int32_t target, int32_t domain, bs_device_operand *o)
 {
     bs_device_operand root;
     if (l->graph->values[target].domain != 0) { /* a gather with rows of its own: the row of the parent */
@@ -205,7 +205,7 @@ static void bs_cu_target(bs_cu_lowering *l, int32_t value, int32_t target, int32
 }
 
 /* Of an output or a state: where its own copy is, or 0 when nobody asks for it. */
-static void bs_cu_ending(bs_cu_lowering *l, const bs_instr *i, bs_device_operand *o)
+static void bs_cu_ending(bs_cu_tables *l, const bs_instr *i, bs_device_operand *o)
 {
     const bs_node *node = &l->graph->nodes[i->node];
     const int32_t state = bs_node_operand(node, BS_ROLE_STATE);
@@ -215,7 +215,7 @@ static void bs_cu_ending(bs_cu_lowering *l, const bs_instr *i, bs_device_operand
 }
 
 /* The cache that rows are appended to: its strides of segment and position come beside those of a cell. */
-static void bs_cu_ring(bs_cu_lowering *l, const bs_instr *i, bs_device_operand *o)
+static void bs_cu_ring(bs_cu_tables *l, const bs_instr *i, bs_device_operand *o)
 {
     const bs_node *node = &l->graph->nodes[i->node];
     const int32_t state = l->graph->values[bs_node_in(l->graph, node)[bs_node_operand(node, BS_ROLE_STATE)]].node;

@@ -1,7 +1,7 @@
-/* lower.cuh - the host's side of an op on a device: what its file says of a node, once its operands are resolved.
+/* describe.cuh - the host's side of an op on a device: what its file says of a node, once its operands are resolved.
  * Relies on portable.cuh. Must never touch the device. */
-#ifndef BS_CUDA_LOWER
-#define BS_CUDA_LOWER
+#ifndef BS_CUDA_DESCRIBE
+#define BS_CUDA_DESCRIBE
 
 #include "cuda/portable.cuh"
 
@@ -54,11 +54,11 @@ static inline int64_t bs_cu_elements(const bs_device_operand *o)
     return o->rank == 3 ? bs_cu_pixels(o) * o->dim[0] : bs_cu_product(o->dim, o->rank);
 }
 
-/* How many pieces of `each` elements make `count`: at least one. */
-static inline int32_t bs_cu_pieces(int64_t count, int64_t each)
+/* How many work items of `each` elements make `count`: at least one. */
+static inline int32_t bs_cu_work_items(int64_t count, int64_t each)
 {
-    const int64_t pieces = bs_ceil_div(count, each);
-    return (int32_t)(pieces < 1 ? 1 : pieces > 65536 ? 65536 : pieces);
+    const int64_t items = bs_ceil_div(count, each);
+    return (int32_t)(items < 1 ? 1 : items > 65536 ? 65536 : items);
 }
 
 #endif

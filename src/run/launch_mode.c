@@ -1,13 +1,13 @@
-/* run/session_lower.c - which lowering of a device's launches is the fastest: all are timed in turn.
- * Relies on run/session.h. Must never change a result: lowerings differ in how kernels are launched only. */
+/* run/launch_mode.c - which launch mode of a device's launches is the fastest: all are timed in turn.
+ * Relies on run/session.h. Must never change a result: launch modes differ in how kernels are launched only. */
 #include "run/session.h"
 
 #define MOST_RUNS 64
 
-const char *bs_lowering_name(bs_lowering lowering)
+const char *bs_launch_mode_name(bs_launch_mode launch_mode)
 {
     static const char *const names[] = {"auto", "stream", "graph", "conditional", "host"};
-    return (int32_t)lowering >= 0 && lowering < BS_LOWER_COUNT ? names[lowering] : "unknown";
+    return (int32_t)launch_mode >= 0 && launch_mode < BS_LAUNCH_COUNT ? names[launch_mode] : "unknown";
 }
 
 static bs_status timed_run(bs_session *s, uint64_t *ns, bs_error *error)
@@ -31,39 +31,39 @@ static uint64_t median(uint64_t *ns, int32_t count)
 }
 
 /* A run to warm up (a graph is captured in it), then `runs` that count. */
-static bs_status time_lowering(bs_session *s, int32_t lowering, int32_t runs, uint64_t *result, bs_error *error)
+static bs_status time_launch_mode(bs_session *s, int32_t launch_mode, int32_t runs, uint64_t *result, bs_error *error)
 {
     uint64_t ns[MOST_RUNS], warm;
     bs_status status = timed_run(s, &warm, error);
     for (int32_t k = 0; k < runs && status == BS_OK; k++)
         status = timed_run(s, &ns[k], error);
     if (status == BS_OK)
-        result[lowering] = median(ns, runs);
+        result[launch_mode] = median(ns, runs);
     return status;
 }
 
-bs_status bs_cuda_choose(bs_session *session, int32_t runs, bs_lowering *best, uint64_t *ns, bs_error *error)
+bs_status bs_cuda_choose(bs_session *session, int32_t runs, bs_launch_mode *best, uint64_t *ns, bs_error *error)
 {
-    uint64_t times[BS_LOWER_COUNT] = {0};
+    uint64_t times[BS_LAUNCH_COUNT] = {0};
     bs_status status = BS_OK;
-    int32_t fastest = BS_LOWER_AUTO;
+    int32_t fastest = BS_LAUNCH_AUTO;
     if (!session || !session->device || bs_plan_streams(session->plan))
         return bs_fail(error, BS_ERROR_UNSUPPORTED,
                        "bs_cuda_choose: the session must be on a GPU, with its weights resident");
     const bs_device_api *api = session->device->api;
     runs = bs_clamp_i32(runs, 1, MOST_RUNS);
-    for (int32_t l = BS_LOWER_STREAM; l < BS_LOWER_COUNT && status == BS_OK; l++) {
-        if (api->lower(session->on_device, l, NULL) != BS_OK)
+    for (int32_t l = BS_LAUNCH_STREAM; l < BS_LAUNCH_COUNT && status == BS_OK; l++) {
+        if (api->set_launch_mode(session->on_device, l, NULL) != BS_OK)
             continue;
-        status = time_lowering(session, l, runs, times, error);
-        if (status == BS_OK && (fastest == BS_LOWER_AUTO || times[l] < times[fastest]))
+        status = time_launch_mode(session, l, runs, times, error);
+        if (status == BS_OK && (fastest == BS_LAUNCH_AUTO || times[l] < times[fastest]))
             fastest = l;
     }
     bs_reset_state(session);
     if (best)
-        *best = (bs_lowering)fastest;
+        *best = (bs_launch_mode)fastest;
     if (ns)
         memcpy(ns, times, sizeof times);
-    const bs_status kept = api->lower(session->on_device, fastest, status == BS_OK ? error : NULL);
+    const bs_status kept = api->set_launch_mode(session->on_device, fastest, status == BS_OK ? error : NULL);
     return status == BS_OK ? kept : status;
 }

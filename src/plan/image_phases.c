@@ -1,14 +1,14 @@
-/* plan/image_stages.c - what an image says of weights that come and go.
+/* plan/image_phases.c - what an image says of weights that come and go.
  *
  *   field                             what a lie could do                     what is asked for
  *   units: prepared_bytes             weights beyond slots                    the largest fits (all_unit_bytes is the
  *                                                                               sum: plan/image_values.c)
  *   units: node                       a unit that nothing loads, waited for   the first node that loads it
- *   units: block, domain;             margins beyond their table              an outermost path of the stage's router
- *     stages: router
- *   stages, stage_units               lists beyond their tables               behind each other; all that its
+ *   units: block, domain;             margins beyond their table              an outermost path of the phase's router
+ *     phases: router
+ *   phases, phase_units               lists beyond their tables               behind each other; all that its
  *                                                                               instructions need
- *   instrs: stage; parts: unit        weights used that are not there         of all that need a unit, in order
+ *   instrs: phase; parts: unit        weights used that are not there         of all that need a unit, in order
  *
  * Relies on plan/image.h, and on values and instructions having been looked at. Must never write. */
 #include "plan/image.h"
@@ -28,14 +28,14 @@ static const char *unit_wrong(const bs_plan *p, int32_t u)
                : bs_image_refused("its first node does not load it");
 }
 
-/* ------------------------------------------------------------------------------------------------- stages */
+/* ------------------------------------------------------------------------------------------------- phases */
 
-/* The list of the stage whose instructions are gone through. */
-typedef struct stage_list {
+/* The list of the phase whose instructions are gone through. */
+typedef struct phase_list {
     const bs_plan *p;
-    int32_t stage, first, end; /* -1: none yet; in stage_units */
+    int32_t phase, first, end; /* -1: none yet; in phase_units */
     int32_t last;              /* where the unit before was found: the next one is behind it, as paths take turns */
-} stage_list;
+} phase_list;
 
 /* Unit `k` of those whose weights an instruction at top level needs, 0: what is resident; -1: there are no more. */
 static int32_t unit_of(const bs_plan *p, const bs_instr *i, int32_t k)
@@ -46,55 +46,55 @@ static int32_t unit_of(const bs_plan *p, const bs_instr *i, int32_t k)
     return i->kind == BS_INSTR_RUN && k < region->count ? p->parts[p->region_parts[region->first + k]].unit : -1;
 }
 
-/* Whether the stage lists a unit, and waits for its router. */
-static bool lists(stage_list *l, int32_t unit)
+/* Whether the phase lists a unit, and waits for its router. */
+static bool lists(phase_list *l, int32_t unit)
 {
     const bs_plan *p = l->p;
     const int32_t domain = p->units[unit].domain;
     bool found = false;
     for (int32_t k = l->first; k < l->end && !found; k++) {
         l->last = l->last + 1 < l->end ? l->last + 1 : l->first;
-        found = p->stage_units[l->last] == unit - 1;
+        found = p->phase_units[l->last] == unit - 1;
     }
-    return found && p->stages[l->stage].router == (domain ? p->graph->domains[domain].router : 0);
+    return found && p->phases[l->phase].router == (domain ? p->graph->domains[domain].router : 0);
 }
 
-/* The next stage begins behind the one before. */
-static bool begins(stage_list *l, int32_t stage)
+/* The next phase begins behind the one before. */
+static bool begins(phase_list *l, int32_t phase)
 {
-    const bs_trace_stage *s = &l->p->stages[stage];
-    if (stage != l->stage + 1 || s->first_unit != l->end || s->n_units > l->p->n_stage_units - l->end)
+    const bs_trace_phase *s = &l->p->phases[phase];
+    if (phase != l->phase + 1 || s->first_unit != l->end || s->n_units > l->p->n_phase_units - l->end)
         return false;
-    l->stage = stage;
+    l->phase = phase;
     l->first = l->last = l->end;
     l->end += s->n_units;
     return true;
 }
 
-/* Whether the stage of an instruction lists what it needs, and one that needs nothing has none. */
-static bool has_stage(stage_list *l, const bs_instr *i)
+/* Whether the phase of an instruction lists what it needs, and one that needs nothing has none. */
+static bool has_phase(phase_list *l, const bs_instr *i)
 {
-    bool needs = false, sound = i->stage < 0 || i->stage == l->stage || begins(l, i->stage);
+    bool needs = false, sound = i->phase < 0 || i->phase == l->phase || begins(l, i->phase);
     for (int32_t k = 0, unit = 0; sound && (unit = unit_of(l->p, i, k)) >= 0; k++) {
         needs = needs || unit > 0;
-        sound = unit == 0 || (i->stage >= 0 && lists(l, unit));
+        sound = unit == 0 || (i->phase >= 0 && lists(l, unit));
     }
-    return sound && needs == (i->stage >= 0);
+    return sound && needs == (i->phase >= 0);
 }
 
-bool bs_image_stages_sound(const bs_plan *p, bs_error *error)
+bool bs_image_phases_sound(const bs_plan *p, bs_error *error)
 {
-    stage_list l = {p, -1, 0, 0, 0};
+    phase_list l = {p, -1, 0, 0, 0};
     if (!bs_image_each(p, BS_IMAGE_units, 1, unit_wrong, error))
         return false;
     if (bs_bytes_less(p->slot_bytes, p->largest_unit_bytes))
         return bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: its slots are smaller than its largest unit");
     for (int32_t k = 0; k < p->n_top; k++)
-        if (!has_stage(&l, &p->instrs[k]))
+        if (!has_phase(&l, &p->instrs[k]))
             return bs_refuse(error, BS_ERROR_FORMAT,
-                             "bs_plan_open: instrs[%d]: its stage does not list the weights that it needs", k);
-    return (l.stage == p->n_stages - 1 && l.end == p->n_stage_units) ||
-           bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: it has stages without instructions");
+                             "bs_plan_open: instrs[%d]: its phase does not list the weights that it needs", k);
+    return (l.phase == p->n_phases - 1 && l.end == p->n_phase_units) ||
+           bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: it has phases without instructions");
 }
 
 #endif

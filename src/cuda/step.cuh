@@ -1,12 +1,12 @@
-/* lower_step.cuh - from the plan's instructions to steps, and from steps to launches.
+/* step.cuh - from the plan's instructions to steps, and from steps to launches.
  *
  * Instructions of one time are independent of each other (the paths of a router run in lockstep): those that the same
  * kernel does become one launch, however many branches there are. A region is one launch too.
- * Relies on lower_operand.cuh and the describe functions of the op files. Must never touch the device. */
-#ifndef BS_CUDA_LOWER_STEP
-#define BS_CUDA_LOWER_STEP
+ * Relies on step_operand.cuh and the describe functions of the op files. Must never touch the device. */
+#ifndef BS_CUDA_STEP
+#define BS_CUDA_STEP
 
-#include "cuda/lower_operand.cuh"
+#include "cuda/step_operand.cuh"
 #include "cuda/ops.cuh"
 
 /* A launch: `count` steps from `first` by one kernel; or `count` parts of a region (kernel BS_CU_none). */
@@ -24,7 +24,7 @@ struct bs_cu_launches {
 
 /* -------------------------------------------------------------------------------------------------- steps */
 
-static bs_device_operand *bs_cu_add_operand(bs_cu_lowering *l)
+static bs_device_operand *bs_cu_add_operand(bs_cu_tables *l)
 {
     bs_device_operand *o = &l->operands[l->n_operands < l->layout->n_operands ? l->n_operands : 0];
     l->overflow = l->overflow || l->n_operands >= l->layout->n_operands;
@@ -33,7 +33,7 @@ static bs_device_operand *bs_cu_add_operand(bs_cu_lowering *l)
     return o;
 }
 
-static void bs_cu_add_in(bs_cu_lowering *l, bs_device_step *s, int32_t value)
+static void bs_cu_add_in(bs_cu_tables *l, bs_device_step *s, int32_t value)
 {
     bs_device_operand *o = bs_cu_add_operand(l);
     if (value)
@@ -49,7 +49,7 @@ static void bs_cu_copy_fields(const bs_node *node, bs_device_step *s)
         memcpy(&s->p[i], static_cast<const char *>(node->params) + sizeof(char *) + 4 * i, 4);
 }
 
-static void bs_cu_step_call(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
+static void bs_cu_step_call(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
 {
     const bs_node *node = &l->graph->nodes[i->node];
     int32_t n_in;
@@ -62,7 +62,7 @@ static void bs_cu_step_call(bs_cu_lowering *l, const bs_instr *i, bs_device_step
 }
 
 /* Writes which paths of a gather give a value; returns where. */
-static int32_t bs_cu_add_given(bs_cu_lowering *l, const bs_instr *i)
+static int32_t bs_cu_add_given(bs_cu_tables *l, const bs_instr *i)
 {
     const bs_node *gather = &l->graph->nodes[i->node];
     /* there is room */
@@ -76,7 +76,7 @@ static int32_t bs_cu_add_given(bs_cu_lowering *l, const bs_instr *i)
 }
 
 /* Rows to their place: to a row of the parent, a cell of a root tensor, or what is bound. */
-static void bs_cu_step_store(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
+static void bs_cu_step_store(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
 {
     bs_cu_add_in(l, s, i->value);
     bs_device_operand *out = bs_cu_add_operand(l);
@@ -87,7 +87,7 @@ static void bs_cu_step_store(bs_cu_lowering *l, const bs_instr *i, bs_device_ste
         bs_cu_ending(l, i, out);
 }
 
-static void bs_cu_step_append(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
+static void bs_cu_step_append(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
 {
     const bs_node *node = &l->graph->nodes[i->node];
     bs_cu_add_in(l, s, i->value);
@@ -96,7 +96,7 @@ static void bs_cu_step_append(bs_cu_lowering *l, const bs_instr *i, bs_device_st
     s->n_out = 1;
 }
 
-static void bs_cu_step_residual(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
+static void bs_cu_step_residual(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
 {
     if (i->value)
         bs_cu_add_in(l, s, i->value);
@@ -105,13 +105,13 @@ static void bs_cu_step_residual(bs_cu_lowering *l, const bs_instr *i, bs_device_
     s->p[BS_CU_FILL_GIVEN].i = bs_cu_add_given(l, i);
 }
 
-static void bs_cu_step_beyond(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
+static void bs_cu_step_beyond(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
 {
     bs_cu_root(l, i->target, bs_cu_add_operand(l));
     s->n_out = 1;
 }
 
-static void bs_cu_step_paths(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
+static void bs_cu_step_paths(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
 {
     const bs_node *node = &l->graph->nodes[i->node];
     const int32_t paths = l->graph->routers[node->router].desc->paths, *in = bs_node_in(l->graph, node);
@@ -123,7 +123,7 @@ static void bs_cu_step_paths(bs_cu_lowering *l, const bs_instr *i, bs_device_ste
     s->p[BS_CU_GATHER_GIVEN].i = bs_cu_add_given(l, i);
 }
 
-static void bs_cu_step_load(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
+static void bs_cu_step_load(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
 {
     bs_cu_source(l, i->value, bs_cu_add_operand(l));
     bs_cu_operand(l, i->target, bs_cu_add_operand(l));
@@ -132,7 +132,7 @@ static void bs_cu_step_load(bs_cu_lowering *l, const bs_instr *i, bs_device_step
 
 /* Moves, by their row map: which operands they have, and what makes the step of it. A residual's is another. */
 struct bs_cu_move {
-    void (*operands)(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s);
+    void (*operands)(bs_cu_tables *l, const bs_instr *i, bs_device_step *s);
     bs_cu_description description;
 };
 
@@ -149,7 +149,7 @@ static const bs_cu_move *bs_cu_move_of(const bs_instr *i)
     return i->combine == BS_COMBINE_RESIDUAL ? &fill : moves[i->map];
 }
 
-static void bs_cu_step_route(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
+static void bs_cu_step_route(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
 {
     const bs_router_info *r = &l->graph->routers[l->graph->nodes[i->node].router];
     if (l->plan->routers[s->router].forced)
@@ -182,7 +182,7 @@ static bs_cu_node bs_cu_node_of(const bs_device_client *c, const bs_device_step 
 }
 
 /* Writes the step of an instruction. */
-static void bs_cu_step(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
+static void bs_cu_step(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
 {
     const bs_node *node = &l->graph->nodes[i->node];
     memset(s, 0, sizeof *s);
@@ -221,7 +221,7 @@ static void bs_cu_step(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
 /* ----------------------------------------------------------------------------------------------- launches */
 
 /* Rows that a domain can have in this run. */
-static int64_t bs_cu_most_rows(const bs_cu_lowering *l, int32_t domain)
+static int64_t bs_cu_most_rows(const bs_cu_tables *l, int32_t domain)
 {
     int64_t per_row = 1;
     for (; l->graph->domains[domain].kind == BS_DOMAIN_PATH; domain = l->graph->domains[domain].parent)
@@ -229,8 +229,8 @@ static int64_t bs_cu_most_rows(const bs_cu_lowering *l, int32_t domain)
     return per_row * l->client->domains[domain].count;
 }
 
-/* Pieces of work of steps that run together, at most: paths of one router share its rows. */
-static int64_t bs_cu_most_pieces(const bs_cu_lowering *l, int32_t first, int32_t count)
+/* Work items of steps that run together, at most: paths of one router share its rows. */
+static int64_t bs_cu_most_work_items(const bs_cu_tables *l, int32_t first, int32_t count)
 {
     const bs_graph *g = l->graph;
     int64_t apart = 0, together = 0, rows = 0;
@@ -251,7 +251,7 @@ static int64_t bs_cu_most_pieces(const bs_cu_lowering *l, int32_t first, int32_t
     return one && together < apart ? together : apart;
 }
 
-static void bs_cu_add_launch(bs_cu_lowering *l, bs_cu_launches *to, int32_t kernel, int32_t first, int32_t count,
+static void bs_cu_add_launch(bs_cu_tables *l, bs_cu_launches *to, int32_t kernel, int32_t first, int32_t count,
                              int64_t blocks)
 {
     bs_cu_launch *launch = &to->list[to->count < to->room ? to->count : 0];
@@ -267,22 +267,22 @@ static void bs_cu_add_launch(bs_cu_lowering *l, bs_cu_launches *to, int32_t kern
 
 /* A decision takes one launch, or two where there are many rows; the caller's function is asked in between. Of no rows
  * too: it says so. */
-static void bs_cu_launch_route(bs_cu_lowering *l, bs_cu_launches *to, int32_t step)
+static void bs_cu_launch_route(bs_cu_tables *l, bs_cu_launches *to, int32_t step)
 {
     bs_device_step *s = &l->steps[step];
     const bs_route_desc *d = l->graph->routers[s->router].desc;
     const bool asks = d->protocol == BS_ROUTE_CALLBACK && !l->plan->routers[s->router].forced,
                rows = s->kernel == BS_CU_route_rows;
-    const int64_t pieces = bs_max_i64(bs_cu_most_pieces(l, step, 1), 1);
+    const int64_t items = bs_max_i64(bs_cu_most_work_items(l, step, 1), 1);
     if (rows)
-        bs_cu_add_launch(l, to, BS_CU_route_rows, step, 1, pieces);
-    bs_cu_add_launch(l, to, rows || asks ? BS_CU_route_pack : BS_CU_route, step, 1, rows ? pieces : 1);
+        bs_cu_add_launch(l, to, BS_CU_route_rows, step, 1, items);
+    bs_cu_add_launch(l, to, rows || asks ? BS_CU_route_pack : BS_CU_route, step, 1, rows ? items : 1);
     if (asks)
         to->list[to->count <= to->room ? to->count - 1 : 0].callback = s->router;
 }
 
 /* The steps [first, end) of one time: those of one kernel together. */
-static void bs_cu_launch_steps(bs_cu_lowering *l, bs_cu_launches *to, int32_t first, int32_t end)
+static void bs_cu_launch_steps(bs_cu_tables *l, bs_cu_launches *to, int32_t first, int32_t end)
 {
     for (int32_t k = first + 1; k < end; k++) { /* by kernel, stable */
         const bs_device_step s = l->steps[k];
@@ -302,14 +302,14 @@ static void bs_cu_launch_steps(bs_cu_lowering *l, bs_cu_launches *to, int32_t fi
             while (k + count < end && l->steps[k + count].kernel == kernel)
                 count++;
             if (kernel != BS_CU_none)
-                bs_cu_add_launch(l, to, kernel, k, count, bs_cu_most_pieces(l, k, count));
+                bs_cu_add_launch(l, to, kernel, k, count, bs_cu_most_work_items(l, k, count));
         }
         k += count;
     }
 }
 
 /* The parts of a region, in the plan's order: the most expensive first. */
-static void bs_cu_launch_region(bs_cu_lowering *l, bs_cu_launches *to, const bs_region *region, bs_device_part *parts)
+static void bs_cu_launch_region(bs_cu_tables *l, bs_cu_launches *to, const bs_region *region, bs_device_part *parts)
 {
     const bs_plan *p = l->plan;
     int64_t tiles = 0;
@@ -329,7 +329,7 @@ static void bs_cu_launch_region(bs_cu_lowering *l, bs_cu_launches *to, const bs_
 }
 
 /* All tables of a run. */
-static bs_status bs_cu_lower(bs_cu_lowering *l, bs_cu_launches *to, bs_device_part *parts, bs_error *error)
+static bs_status bs_cu_write_tables(bs_cu_tables *l, bs_cu_launches *to, bs_device_part *parts, bs_error *error)
 {
     const bs_plan *p = l->plan;
     const bool together = !bs_plan_streams(p); /* the host goes from instruction to instruction, else */
