@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 25127a42ad5d4a10a218248a5783403e8bf5c3bf790c2a3a6c8e45f6bb4463ad
+ * sha256 of the parts: e1d9373ffb546d19e8d30d136235acd6aa73dde9d0bd28a9f4f6c23dfca85f1a
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -347,6 +347,15 @@ void *bs_take_table(bs_arena *arena, uint64_t count, size_t each, const char *wh
  * (base/sort.c) */
 typedef bool (*bs_before)(const void *user, int32_t a, int32_t b);
 BS_INTERNAL void bs_sort(int32_t *ids, int32_t *buffer, int32_t count, bs_before before, const void *user);
+/* Makes counts of what lies one behind the other the places where each begins. */
+static inline void bs_starts_of(int32_t *counts, int32_t n)
+{
+    for (int32_t i = 0, sum = 0; i < n; i++) {
+        const int32_t count = counts[i];
+        counts[i] = sum;
+        sum += count;
+    }
+}
 
 /* Storage conversions (base/dtype.c). Round to nearest even. */
 BS_INTERNAL float bs_f16_to_f32(uint16_t h);
@@ -9983,14 +9992,14 @@ static bool room_is_sound(const bs_graph_desc *n)
 /* One walk counts and hands out. */
 static void carve_graph(bs_carver *c, bs_graph *g, const bs_graph_desc *n)
 {
-    g->nodes = bs_carve(c, (uint64_t)n->max_nodes + 1, sizeof(bs_node));
-    g->values = bs_carve(c, (uint64_t)n->max_values + 1, sizeof(bs_value_info));
-    g->operands = bs_carve(c, (uint64_t)n->max_operands, sizeof(int32_t));
-    g->domains = bs_carve(c, (uint64_t)n->max_domains + 1, sizeof(bs_domain));
-    g->dims = bs_carve(c, (uint64_t)n->max_dims, sizeof(bs_dim_info));
-    g->blocks = bs_carve(c, (uint64_t)n->max_blocks + 1, sizeof(bs_block));
-    g->routers = bs_carve(c, (uint64_t)n->max_routers + 1, sizeof(bs_router_info));
-    g->text = bs_carve(c, (uint64_t)n->max_text_bytes, 1);
+    BS_CARVE(c, g->nodes, (uint64_t)n->max_nodes + 1);
+    BS_CARVE(c, g->values, (uint64_t)n->max_values + 1);
+    BS_CARVE(c, g->operands, n->max_operands);
+    BS_CARVE(c, g->domains, (uint64_t)n->max_domains + 1);
+    BS_CARVE(c, g->dims, n->max_dims);
+    BS_CARVE(c, g->blocks, (uint64_t)n->max_blocks + 1);
+    BS_CARVE(c, g->routers, (uint64_t)n->max_routers + 1);
+    BS_CARVE(c, g->text, n->max_text_bytes);
 }
 
 /* What a graph of such room takes; none of it when the description is not sound. */
@@ -19284,11 +19293,7 @@ void bs_lower_find_readers(bs_lower_pass *l)
     int32_t *first = l->first_reader;
     memset(first, 0, (size_t)(l->g->n_values + 1) * sizeof *first);
     each_operand(l, false);
-    for (int32_t v = 0, sum = 0; v <= l->g->n_values; v++) {
-        const int32_t count = first[v];
-        first[v] = sum;
-        sum += count;
-    }
+    bs_starts_of(first, l->g->n_values + 1);
     each_operand(l, true); /* every beginning is now where the next one was */
     memmove(first + 1, first, (size_t)l->g->n_values * sizeof *first);
     first[0] = 0;
@@ -20238,11 +20243,7 @@ static void emit_nodes(bs_lower_pass *l)
     memset(next, 0, (size_t)nodes * sizeof *next);
     for (int32_t n = 1; n < nodes; n++)
         next[l->level[n]]++;
-    for (int32_t level = 0, sum = 0; level < nodes; level++) {
-        const int32_t count = next[level];
-        next[level] = sum;
-        sum += count;
-    }
+    bs_starts_of(next, nodes);
     for (int32_t n = 1; n < nodes; n++)
         l->list[next[l->level[n]]++] = n;
     for (int32_t i = 0; i < nodes - 1; i++)
@@ -20258,35 +20259,32 @@ static void index_room(bs_carver *c, bs_lower_index *index, int32_t most)
     while (slots < 2 * (uint32_t)most)
         slots *= 2;
     index->mask = slots - 1;
-    index->slots = bs_carve(c, slots, sizeof *index->slots);
+    BS_CARVE(c, index->slots, slots);
 }
 
 /* One walk counts and hands out. The lists of nodes serve the sort of instructions when all else is done. */
 static void carve_lower(bs_carver *c, bs_lower_pass *l, const bs_graph *g)
 {
-    const uint64_t nodes = (uint64_t)g->n_nodes, values = (uint64_t)g->n_values, domains = (uint64_t)g->n_domains;
-    const uint64_t routers = (uint64_t)g->n_routers, word = sizeof(int32_t);
-    l->max_regions = bs_plan_most_parts(g);
-    const uint64_t regions = (uint64_t)l->max_regions;
-    l->part_of = bs_carve(c, nodes, word);
-    l->level = bs_carve(c, nodes, word);
-    l->list = bs_carve(c, nodes > values ? nodes : values, word);
-    l->seen = bs_carve(c, nodes, word);
-    l->neighbour = bs_carve(c, nodes, word);
-    l->ready = bs_carve(c, values, word);
-    l->first_reader = bs_carve(c, values + 1, word);
-    l->readers = bs_carve(c, (uint64_t)g->n_operands, sizeof *l->readers);
-    l->clock = bs_carve(c, domains, word);
-    l->open = bs_carve(c, domains, word);
-    l->tile_region = bs_carve(c, domains, word);
-    l->region_time = bs_carve(c, regions, word);
-    l->region_level = bs_carve(c, regions, word);
-    l->region_part = bs_carve(c, regions, word);
-    l->region_node = bs_carve(c, regions, word);
-    l->region_seen = bs_carve(c, regions, word);
-    l->region_checked = bs_carve(c, regions, word);
-    l->decided = bs_carve(c, routers, word);
-    l->path_ready = bs_carve(c, routers, word);
+    const int32_t nodes = g->n_nodes, values = g->n_values, regions = l->max_regions = bs_plan_most_parts(g);
+    BS_CARVE(c, l->part_of, nodes);
+    BS_CARVE(c, l->level, nodes);
+    BS_CARVE(c, l->list, bs_max_i32(nodes, values));
+    BS_CARVE(c, l->seen, nodes);
+    BS_CARVE(c, l->neighbour, nodes);
+    BS_CARVE(c, l->ready, values);
+    BS_CARVE(c, l->first_reader, (uint64_t)values + 1);
+    BS_CARVE(c, l->readers, g->n_operands);
+    BS_CARVE(c, l->clock, g->n_domains);
+    BS_CARVE(c, l->open, g->n_domains);
+    BS_CARVE(c, l->tile_region, g->n_domains);
+    BS_CARVE(c, l->region_time, regions);
+    BS_CARVE(c, l->region_level, regions);
+    BS_CARVE(c, l->region_part, regions);
+    BS_CARVE(c, l->region_node, regions);
+    BS_CARVE(c, l->region_seen, regions);
+    BS_CARVE(c, l->region_checked, regions);
+    BS_CARVE(c, l->decided, g->n_routers);
+    BS_CARVE(c, l->path_ready, g->n_routers);
     index_room(c, &l->parts, bs_plan_most_parts(g));
     index_room(c, &l->levels, l->max_regions);
     index_room(c, &l->units, 2 * l->max_regions); /* known without a unit first, then with one */
@@ -20744,25 +20742,25 @@ static bs_bytes place_best(place_pass *p)
 
 static void carve_place(bs_carver *c, place_pass *p, int32_t count)
 {
-    const uint64_t n = (uint64_t)count, swept = count > EXACT_ALIVE ? n + 1 : 0, word = sizeof(int32_t);
+    const uint64_t n = (uint64_t)count, swept = count > EXACT_ALIVE ? n + 1 : 0;
     p->count = count;
     p->leaves = 1;
     while (p->leaves < count)
         p->leaves *= 2;
-    p->by_start = bs_carve(c, n, word);
-    p->rank = bs_carve(c, n, word);
-    p->by_size = bs_carve(c, n, word);
-    p->met = bs_carve(c, n, word);
-    p->ends = bs_carve(c, 2 * (uint64_t)p->leaves, word);
-    p->by_birth = bs_carve(c, swept, word);
-    p->by_death = bs_carve(c, swept, word);
-    p->size_rank = bs_carve(c, swept, word);
-    p->birth_rank = bs_carve(c, swept, word);
-    p->above = bs_carve(c, swept, word);
-    p->below = bs_carve(c, swept, word);
-    p->left = bs_carve(c, swept, word);
-    p->right = bs_carve(c, swept, word);
-    p->level = bs_carve(c, swept ? 2 * (uint64_t)p->leaves : 0, sizeof *p->level);
+    BS_CARVE(c, p->by_start, n);
+    BS_CARVE(c, p->rank, n);
+    BS_CARVE(c, p->by_size, n);
+    BS_CARVE(c, p->met, n);
+    BS_CARVE(c, p->ends, 2 * (uint64_t)p->leaves);
+    BS_CARVE(c, p->by_birth, swept);
+    BS_CARVE(c, p->by_death, swept);
+    BS_CARVE(c, p->size_rank, swept);
+    BS_CARVE(c, p->birth_rank, swept);
+    BS_CARVE(c, p->above, swept);
+    BS_CARVE(c, p->below, swept);
+    BS_CARVE(c, p->left, swept);
+    BS_CARVE(c, p->right, swept);
+    BS_CARVE(c, p->level, swept ? 2 * (uint64_t)p->leaves : 0);
 }
 
 bs_bytes bs_place_workspace(int32_t count)
@@ -20944,11 +20942,8 @@ static void find_members(memory_pass *m)
                 m->members[m->scope_end[scope]] = v;
             m->scope_end[scope]++;
         }
-        for (int32_t s = 0, sum = 0; pass == 0 && s <= p->n_parts; s++) {
-            const int32_t count = m->scope_end[s];
-            m->scope_end[s] = sum;
-            sum += count;
-        }
+        if (pass == 0)
+            bs_starts_of(m->scope_end, p->n_parts + 1);
     }
 }
 
@@ -21032,13 +21027,13 @@ void bs_plan_untile(bs_plan *p, int32_t top)
 /* One walk counts and hands out. */
 static void carve_memory(bs_carver *c, memory_pass *m, const bs_graph *g)
 {
-    const uint64_t values = (uint64_t)g->n_values, word = sizeof(int32_t);
+    const uint64_t values = (uint64_t)g->n_values;
     const uint64_t slabs = (uint64_t)g->n_domains + (uint64_t)g->n_routers + 1;
-    m->lives = bs_carve(c, values, sizeof *m->lives);
-    m->life_of = bs_carve(c, values, word);
-    m->members = bs_carve(c, values + (uint64_t)g->n_routers, word);
-    m->scope_end = bs_carve(c, (uint64_t)bs_plan_most_parts(g) + 2, word);
-    m->counts = bs_carve(c, slabs > (uint64_t)g->n_nodes ? slabs : (uint64_t)g->n_nodes, word);
+    BS_CARVE(c, m->lives, values);
+    BS_CARVE(c, m->life_of, values);
+    BS_CARVE(c, m->members, values + (uint64_t)g->n_routers);
+    BS_CARVE(c, m->scope_end, (uint64_t)bs_plan_most_parts(g) + 2);
+    BS_CARVE(c, m->counts, slabs > (uint64_t)g->n_nodes ? slabs : (uint64_t)g->n_nodes);
     m->place = bs_carve_bytes(c, bs_place_workspace(g->n_values));
 }
 
@@ -21116,18 +21111,18 @@ static void carve_plan(bs_carver *c, bs_plan *p, const bs_graph *g, const bs_pla
     const bool streams = desc && desc->slot_bytes > 0;
     const uint64_t nodes = (uint64_t)g->n_nodes, parts = may_tile(g, desc) ? (uint64_t)bs_plan_most_parts(g) : 0;
     p->max_instrs = bs_plan_most_instrs(g);
-    p->node_live = bs_carve(c, nodes, sizeof(bool));
-    p->nodes = bs_carve(c, nodes, sizeof(bs_node_plan));
-    p->values = bs_carve(c, (uint64_t)g->n_values, sizeof(bs_value_plan));
-    p->domains = bs_carve(c, (uint64_t)g->n_domains, sizeof(bs_domain_plan));
-    p->routers = bs_carve(c, (uint64_t)g->n_routers, sizeof(bs_router_plan));
-    p->parts = bs_carve(c, parts, sizeof(bs_part));
-    p->region_parts = bs_carve(c, parts, sizeof(int32_t));
-    p->regions = bs_carve(c, parts, sizeof(bs_region));
-    p->instrs = bs_carve(c, (uint64_t)p->max_instrs, sizeof(bs_instr));
-    p->units = bs_carve(c, streams ? (uint64_t)g->n_blocks + (uint64_t)g->n_domains + 1 : 0, sizeof(bs_plan_unit));
-    p->phases = bs_carve(c, streams ? nodes : 0, sizeof(bs_trace_phase));
-    p->phase_units = bs_carve(c, streams ? 2 * nodes + parts : 0, sizeof(int32_t));
+    BS_CARVE(c, p->node_live, nodes);
+    BS_CARVE(c, p->nodes, nodes);
+    BS_CARVE(c, p->values, g->n_values);
+    BS_CARVE(c, p->domains, g->n_domains);
+    BS_CARVE(c, p->routers, g->n_routers);
+    BS_CARVE(c, p->parts, parts);
+    BS_CARVE(c, p->region_parts, parts);
+    BS_CARVE(c, p->regions, parts);
+    BS_CARVE(c, p->instrs, p->max_instrs);
+    BS_CARVE(c, p->units, streams ? (uint64_t)g->n_blocks + (uint64_t)g->n_domains + 1 : 0);
+    BS_CARVE(c, p->phases, streams ? nodes : 0);
+    BS_CARVE(c, p->phase_units, streams ? 2 * nodes + parts : 0);
 }
 
 static bs_bytes plan_bytes(const bs_graph *g, const bs_plan_desc *desc)
@@ -21998,10 +21993,11 @@ static const char *storage_wrong(const bs_plan *p, int32_t value)
     if (v->storage == BS_STORAGE_SCRATCH &&
         (!part || domain == 0 || !bs_image_is_within(p->graph, domain, part->domain)))
         return bs_image_refused("it lies in the scratch of a part that does not have its rows");
+    if (part && bs_bytes_less(part->scratch_bytes, bs_plan_end(v)))
+        return bs_image_refused("its rows reach beyond the scratch of their part");
     return v->rows < bs_plan_storage_rows(p, value) || bs_bytes_less(v->row_bytes, bs_plan_row_bytes(p, value)) ||
-                   !bs_bytes_aligned_to(v->row_bytes, BS_ALIGNMENT) || !bs_bytes_aligned_to(v->offset, BS_ALIGNMENT) ||
-                   (part && bs_bytes_less(part->scratch_bytes, bs_plan_end(v)))
-               ? bs_image_refused("its rows are too small, or reach beyond their arena")
+                   !bs_bytes_aligned_to(v->row_bytes, BS_ALIGNMENT) || !bs_bytes_aligned_to(v->offset, BS_ALIGNMENT)
+               ? bs_image_refused("its rows are too small, or lie askew")
                : NULL;
 }
 
@@ -22074,10 +22070,12 @@ static const char *part_wrong(const bs_plan *p, int32_t k)
     if (part->domain == 0 || (path && d->outermost != part->domain) || region->domain != d->top ||
         part->router != (path ? d->router : 0) || part->path != (path ? d->path : -1))
         return bs_image_refused("it has rows that its region has not");
-    bool own = part->first <= p->n_instrs - part->count && (part->count == 0 || part->first >= p->n_top);
-    for (int32_t i = part->first; own && i < part->first + part->count; i++)
-        own = p->instrs[i].part == k;
-    return own ? NULL : bs_image_refused("its instructions are not there, or another part's");
+    if (part->first > p->n_instrs - part->count || (part->count > 0 && part->first < p->n_top))
+        return bs_image_refused("its instructions are not there");
+    for (int32_t i = part->first; i < part->first + part->count; i++)
+        if (p->instrs[i].part != k)
+            return bs_image_refused("its instructions are another part's");
+    return NULL;
 }
 
 enum { PATHS_AT_ONCE = 1 << 11 };

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 9406fd2722eb049f941f13de4f561b769889789a27356a8877852b971e484037
+ * sha256 of the parts: 7db6320adcca33926e2b22ca3994e6f80fed4fe5b8f2bd99f062be8f5a8ffe4e
  */
 #include "brainstorm.h"
 
@@ -448,6 +448,15 @@ void *bs_take_table(bs_arena *arena, uint64_t count, size_t each, const char *wh
  * (base/sort.c) */
 typedef bool (*bs_before)(const void *user, int32_t a, int32_t b);
 void bs_sort(int32_t *ids, int32_t *buffer, int32_t count, bs_before before, const void *user);
+/* Makes counts of what lies one behind the other the places where each begins. */
+static inline void bs_starts_of(int32_t *counts, int32_t n)
+{
+    for (int32_t i = 0, sum = 0; i < n; i++) {
+        const int32_t count = counts[i];
+        counts[i] = sum;
+        sum += count;
+    }
+}
 
 /* Storage conversions (base/dtype.c). Round to nearest even. */
 float bs_f16_to_f32(uint16_t h);

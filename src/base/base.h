@@ -84,6 +84,15 @@ void *bs_take_table(bs_arena *arena, uint64_t count, size_t each, const char *wh
  * (base/sort.c) */
 typedef bool (*bs_before)(const void *user, int32_t a, int32_t b);
 void bs_sort(int32_t *ids, int32_t *buffer, int32_t count, bs_before before, const void *user);
+/* Makes counts of what lies one behind the other the places where each begins. */
+static inline void bs_starts_of(int32_t *counts, int32_t n)
+{
+    for (int32_t i = 0, sum = 0; i < n; i++) {
+        const int32_t count = counts[i];
+        counts[i] = sum;
+        sum += count;
+    }
+}
 
 /* Storage conversions (base/dtype.c). Round to nearest even. */
 float bs_f16_to_f32(uint16_t h);

@@ -37,14 +37,14 @@ static bool room_is_sound(const bs_graph_desc *n)
 /* One walk counts and hands out. */
 static void carve_graph(bs_carver *c, bs_graph *g, const bs_graph_desc *n)
 {
-    g->nodes = bs_carve(c, (uint64_t)n->max_nodes + 1, sizeof(bs_node));
-    g->values = bs_carve(c, (uint64_t)n->max_values + 1, sizeof(bs_value_info));
-    g->operands = bs_carve(c, (uint64_t)n->max_operands, sizeof(int32_t));
-    g->domains = bs_carve(c, (uint64_t)n->max_domains + 1, sizeof(bs_domain));
-    g->dims = bs_carve(c, (uint64_t)n->max_dims, sizeof(bs_dim_info));
-    g->blocks = bs_carve(c, (uint64_t)n->max_blocks + 1, sizeof(bs_block));
-    g->routers = bs_carve(c, (uint64_t)n->max_routers + 1, sizeof(bs_router_info));
-    g->text = bs_carve(c, (uint64_t)n->max_text_bytes, 1);
+    BS_CARVE(c, g->nodes, (uint64_t)n->max_nodes + 1);
+    BS_CARVE(c, g->values, (uint64_t)n->max_values + 1);
+    BS_CARVE(c, g->operands, n->max_operands);
+    BS_CARVE(c, g->domains, (uint64_t)n->max_domains + 1);
+    BS_CARVE(c, g->dims, n->max_dims);
+    BS_CARVE(c, g->blocks, (uint64_t)n->max_blocks + 1);
+    BS_CARVE(c, g->routers, (uint64_t)n->max_routers + 1);
+    BS_CARVE(c, g->text, n->max_text_bytes);
 }
 
 /* What a graph of such room takes; none of it when the description is not sound. */

@@ -34,10 +34,12 @@ static const char *part_wrong(const bs_plan *p, int32_t k)
     if (part->domain == 0 || (path && d->outermost != part->domain) || region->domain != d->top ||
         part->router != (path ? d->router : 0) || part->path != (path ? d->path : -1))
         return bs_image_refused("it has rows that its region has not");
-    bool own = part->first <= p->n_instrs - part->count && (part->count == 0 || part->first >= p->n_top);
-    for (int32_t i = part->first; own && i < part->first + part->count; i++)
-        own = p->instrs[i].part == k;
-    return own ? NULL : bs_image_refused("its instructions are not there, or another part's");
+    if (part->first > p->n_instrs - part->count || (part->count > 0 && part->first < p->n_top))
+        return bs_image_refused("its instructions are not there");
+    for (int32_t i = part->first; i < part->first + part->count; i++)
+        if (p->instrs[i].part != k)
+            return bs_image_refused("its instructions are another part's");
+    return NULL;
 }
 
 enum { PATHS_AT_ONCE = 1 << 11 };

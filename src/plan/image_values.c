@@ -235,10 +235,11 @@ static const char *storage_wrong(const bs_plan *p, int32_t value)
     if (v->storage == BS_STORAGE_SCRATCH &&
         (!part || domain == 0 || !bs_image_is_within(p->graph, domain, part->domain)))
         return bs_image_refused("it lies in the scratch of a part that does not have its rows");
+    if (part && bs_bytes_less(part->scratch_bytes, bs_plan_end(v)))
+        return bs_image_refused("its rows reach beyond the scratch of their part");
     return v->rows < bs_plan_storage_rows(p, value) || bs_bytes_less(v->row_bytes, bs_plan_row_bytes(p, value)) ||
-                   !bs_bytes_aligned_to(v->row_bytes, BS_ALIGNMENT) || !bs_bytes_aligned_to(v->offset, BS_ALIGNMENT) ||
-                   (part && bs_bytes_less(part->scratch_bytes, bs_plan_end(v)))
-               ? bs_image_refused("its rows are too small, or reach beyond their arena")
+                   !bs_bytes_aligned_to(v->row_bytes, BS_ALIGNMENT) || !bs_bytes_aligned_to(v->offset, BS_ALIGNMENT)
+               ? bs_image_refused("its rows are too small, or lie askew")
                : NULL;
 }
 

@@ -408,25 +408,25 @@ static bs_bytes place_best(place_pass *p)
 
 static void carve_place(bs_carver *c, place_pass *p, int32_t count)
 {
-    const uint64_t n = (uint64_t)count, swept = count > EXACT_ALIVE ? n + 1 : 0, word = sizeof(int32_t);
+    const uint64_t n = (uint64_t)count, swept = count > EXACT_ALIVE ? n + 1 : 0;
     p->count = count;
     p->leaves = 1;
     while (p->leaves < count)
         p->leaves *= 2;
-    p->by_start = bs_carve(c, n, word);
-    p->rank = bs_carve(c, n, word);
-    p->by_size = bs_carve(c, n, word);
-    p->met = bs_carve(c, n, word);
-    p->ends = bs_carve(c, 2 * (uint64_t)p->leaves, word);
-    p->by_birth = bs_carve(c, swept, word);
-    p->by_death = bs_carve(c, swept, word);
-    p->size_rank = bs_carve(c, swept, word);
-    p->birth_rank = bs_carve(c, swept, word);
-    p->above = bs_carve(c, swept, word);
-    p->below = bs_carve(c, swept, word);
-    p->left = bs_carve(c, swept, word);
-    p->right = bs_carve(c, swept, word);
-    p->level = bs_carve(c, swept ? 2 * (uint64_t)p->leaves : 0, sizeof *p->level);
+    BS_CARVE(c, p->by_start, n);
+    BS_CARVE(c, p->rank, n);
+    BS_CARVE(c, p->by_size, n);
+    BS_CARVE(c, p->met, n);
+    BS_CARVE(c, p->ends, 2 * (uint64_t)p->leaves);
+    BS_CARVE(c, p->by_birth, swept);
+    BS_CARVE(c, p->by_death, swept);
+    BS_CARVE(c, p->size_rank, swept);
+    BS_CARVE(c, p->birth_rank, swept);
+    BS_CARVE(c, p->above, swept);
+    BS_CARVE(c, p->below, swept);
+    BS_CARVE(c, p->left, swept);
+    BS_CARVE(c, p->right, swept);
+    BS_CARVE(c, p->level, swept ? 2 * (uint64_t)p->leaves : 0);
 }
 
 bs_bytes bs_place_workspace(int32_t count)

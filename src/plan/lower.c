@@ -353,11 +353,7 @@ static void emit_nodes(bs_lower_pass *l)
     memset(next, 0, (size_t)nodes * sizeof *next);
     for (int32_t n = 1; n < nodes; n++)
         next[l->level[n]]++;
-    for (int32_t level = 0, sum = 0; level < nodes; level++) {
-        const int32_t count = next[level];
-        next[level] = sum;
-        sum += count;
-    }
+    bs_starts_of(next, nodes);
     for (int32_t n = 1; n < nodes; n++)
         l->list[next[l->level[n]]++] = n;
     for (int32_t i = 0; i < nodes - 1; i++)
@@ -373,35 +369,32 @@ static void index_room(bs_carver *c, bs_lower_index *index, int32_t most)
     while (slots < 2 * (uint32_t)most)
         slots *= 2;
     index->mask = slots - 1;
-    index->slots = bs_carve(c, slots, sizeof *index->slots);
+    BS_CARVE(c, index->slots, slots);
 }
 
 /* One walk counts and hands out. The lists of nodes serve the sort of instructions when all else is done. */
 static void carve_lower(bs_carver *c, bs_lower_pass *l, const bs_graph *g)
 {
-    const uint64_t nodes = (uint64_t)g->n_nodes, values = (uint64_t)g->n_values, domains = (uint64_t)g->n_domains;
-    const uint64_t routers = (uint64_t)g->n_routers, word = sizeof(int32_t);
-    l->max_regions = bs_plan_most_parts(g);
-    const uint64_t regions = (uint64_t)l->max_regions;
-    l->part_of = bs_carve(c, nodes, word);
-    l->level = bs_carve(c, nodes, word);
-    l->list = bs_carve(c, nodes > values ? nodes : values, word);
-    l->seen = bs_carve(c, nodes, word);
-    l->neighbour = bs_carve(c, nodes, word);
-    l->ready = bs_carve(c, values, word);
-    l->first_reader = bs_carve(c, values + 1, word);
-    l->readers = bs_carve(c, (uint64_t)g->n_operands, sizeof *l->readers);
-    l->clock = bs_carve(c, domains, word);
-    l->open = bs_carve(c, domains, word);
-    l->tile_region = bs_carve(c, domains, word);
-    l->region_time = bs_carve(c, regions, word);
-    l->region_level = bs_carve(c, regions, word);
-    l->region_part = bs_carve(c, regions, word);
-    l->region_node = bs_carve(c, regions, word);
-    l->region_seen = bs_carve(c, regions, word);
-    l->region_checked = bs_carve(c, regions, word);
-    l->decided = bs_carve(c, routers, word);
-    l->path_ready = bs_carve(c, routers, word);
+    const int32_t nodes = g->n_nodes, values = g->n_values, regions = l->max_regions = bs_plan_most_parts(g);
+    BS_CARVE(c, l->part_of, nodes);
+    BS_CARVE(c, l->level, nodes);
+    BS_CARVE(c, l->list, bs_max_i32(nodes, values));
+    BS_CARVE(c, l->seen, nodes);
+    BS_CARVE(c, l->neighbour, nodes);
+    BS_CARVE(c, l->ready, values);
+    BS_CARVE(c, l->first_reader, (uint64_t)values + 1);
+    BS_CARVE(c, l->readers, g->n_operands);
+    BS_CARVE(c, l->clock, g->n_domains);
+    BS_CARVE(c, l->open, g->n_domains);
+    BS_CARVE(c, l->tile_region, g->n_domains);
+    BS_CARVE(c, l->region_time, regions);
+    BS_CARVE(c, l->region_level, regions);
+    BS_CARVE(c, l->region_part, regions);
+    BS_CARVE(c, l->region_node, regions);
+    BS_CARVE(c, l->region_seen, regions);
+    BS_CARVE(c, l->region_checked, regions);
+    BS_CARVE(c, l->decided, g->n_routers);
+    BS_CARVE(c, l->path_ready, g->n_routers);
     index_room(c, &l->parts, bs_plan_most_parts(g));
     index_room(c, &l->levels, l->max_regions);
     index_room(c, &l->units, 2 * l->max_regions); /* known without a unit first, then with one */

@@ -129,11 +129,8 @@ static void find_members(memory_pass *m)
                 m->members[m->scope_end[scope]] = v;
             m->scope_end[scope]++;
         }
-        for (int32_t s = 0, sum = 0; pass == 0 && s <= p->n_parts; s++) {
-            const int32_t count = m->scope_end[s];
-            m->scope_end[s] = sum;
-            sum += count;
-        }
+        if (pass == 0)
+            bs_starts_of(m->scope_end, p->n_parts + 1);
     }
 }
 
@@ -217,13 +214,13 @@ void bs_plan_untile(bs_plan *p, int32_t top)
 /* One walk counts and hands out. */
 static void carve_memory(bs_carver *c, memory_pass *m, const bs_graph *g)
 {
-    const uint64_t values = (uint64_t)g->n_values, word = sizeof(int32_t);
+    const uint64_t values = (uint64_t)g->n_values;
     const uint64_t slabs = (uint64_t)g->n_domains + (uint64_t)g->n_routers + 1;
-    m->lives = bs_carve(c, values, sizeof *m->lives);
-    m->life_of = bs_carve(c, values, word);
-    m->members = bs_carve(c, values + (uint64_t)g->n_routers, word);
-    m->scope_end = bs_carve(c, (uint64_t)bs_plan_most_parts(g) + 2, word);
-    m->counts = bs_carve(c, slabs > (uint64_t)g->n_nodes ? slabs : (uint64_t)g->n_nodes, word);
+    BS_CARVE(c, m->lives, values);
+    BS_CARVE(c, m->life_of, values);
+    BS_CARVE(c, m->members, values + (uint64_t)g->n_routers);
+    BS_CARVE(c, m->scope_end, (uint64_t)bs_plan_most_parts(g) + 2);
+    BS_CARVE(c, m->counts, slabs > (uint64_t)g->n_nodes ? slabs : (uint64_t)g->n_nodes);
     m->place = bs_carve_bytes(c, bs_place_workspace(g->n_values));
 }
 

@@ -36,18 +36,18 @@ static void carve_plan(bs_carver *c, bs_plan *p, const bs_graph *g, const bs_pla
     const bool streams = desc && desc->slot_bytes > 0;
     const uint64_t nodes = (uint64_t)g->n_nodes, parts = may_tile(g, desc) ? (uint64_t)bs_plan_most_parts(g) : 0;
     p->max_instrs = bs_plan_most_instrs(g);
-    p->node_live = bs_carve(c, nodes, sizeof(bool));
-    p->nodes = bs_carve(c, nodes, sizeof(bs_node_plan));
-    p->values = bs_carve(c, (uint64_t)g->n_values, sizeof(bs_value_plan));
-    p->domains = bs_carve(c, (uint64_t)g->n_domains, sizeof(bs_domain_plan));
-    p->routers = bs_carve(c, (uint64_t)g->n_routers, sizeof(bs_router_plan));
-    p->parts = bs_carve(c, parts, sizeof(bs_part));
-    p->region_parts = bs_carve(c, parts, sizeof(int32_t));
-    p->regions = bs_carve(c, parts, sizeof(bs_region));
-    p->instrs = bs_carve(c, (uint64_t)p->max_instrs, sizeof(bs_instr));
-    p->units = bs_carve(c, streams ? (uint64_t)g->n_blocks + (uint64_t)g->n_domains + 1 : 0, sizeof(bs_plan_unit));
-    p->phases = bs_carve(c, streams ? nodes : 0, sizeof(bs_trace_phase));
-    p->phase_units = bs_carve(c, streams ? 2 * nodes + parts : 0, sizeof(int32_t));
+    BS_CARVE(c, p->node_live, nodes);
+    BS_CARVE(c, p->nodes, nodes);
+    BS_CARVE(c, p->values, g->n_values);
+    BS_CARVE(c, p->domains, g->n_domains);
+    BS_CARVE(c, p->routers, g->n_routers);
+    BS_CARVE(c, p->parts, parts);
+    BS_CARVE(c, p->region_parts, parts);
+    BS_CARVE(c, p->regions, parts);
+    BS_CARVE(c, p->instrs, p->max_instrs);
+    BS_CARVE(c, p->units, streams ? (uint64_t)g->n_blocks + (uint64_t)g->n_domains + 1 : 0);
+    BS_CARVE(c, p->phases, streams ? nodes : 0);
+    BS_CARVE(c, p->phase_units, streams ? 2 * nodes + parts : 0);
 }
 
 static bs_bytes plan_bytes(const bs_graph *g, const bs_plan_desc *desc)

@@ -31,11 +31,7 @@ void bs_lower_find_readers(bs_lower_pass *l)
     int32_t *first = l->first_reader;
     memset(first, 0, (size_t)(l->g->n_values + 1) * sizeof *first);
     each_operand(l, false);
-    for (int32_t v = 0, sum = 0; v <= l->g->n_values; v++) {
-        const int32_t count = first[v];
-        first[v] = sum;
-        sum += count;
-    }
+    bs_starts_of(first, l->g->n_values + 1);
     each_operand(l, true); /* every beginning is now where the next one was */
     memmove(first + 1, first, (size_t)l->g->n_values * sizeof *first);
     first[0] = 0;
