@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: e1d9373ffb546d19e8d30d136235acd6aa73dde9d0bd28a9f4f6c23dfca85f1a
+ * sha256 of the parts: d5582489a22c41975071c71c71e40234d70b611db329df27485877b351648e59
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -9568,7 +9568,7 @@ typedef struct bs_field {
 typedef struct bs_op {
     const char *name;
     const bs_field *fields;
-    int32_t min_in, max_in;
+    int32_t min_in, max_in; /* operands; max_in 0: as many as min_in */
     uint16_t params_bytes; /* sizeof the descriptor: name pointer, then 4-byte fields */
     uint8_t n_fields;
     uint8_t work;                      /* bs_op_work */
@@ -9597,6 +9597,8 @@ typedef struct bs_op {
     /* The kernel: plan->tier decides; BS_TIER_SCALAR is the plain reference. BS_ERROR_DATA for bad run-time data. */
     bs_status (*run)(const bs_call *call);
 } bs_op;
+
+static inline int32_t bs_op_max_in(const bs_op *op) { return bs_or_default(op->max_in, op->min_in); }
 
 /* Adds a node of this op, whose place in the op table is `number`, with operands `in`; copies `params`
  * (op->params_bytes); runs the op's shape rule. Returns the node, or NULL on failure (recorded). The only way nodes
@@ -10222,8 +10224,8 @@ int32_t bs_graph_named(const bs_graph *graph, const char *name, bool router)
 
 static bool operands_known(bs_graph *g, const bs_op *op, const int32_t *in, int32_t n_in)
 {
-    if (n_in < op->min_in || n_in > op->max_in)
-        return bs_graph_fail(g, BS_ERROR_GRAPH, "%d operands, expected %d .. %d", n_in, op->min_in, op->max_in);
+    if (n_in < op->min_in || n_in > bs_op_max_in(op))
+        return bs_graph_fail(g, BS_ERROR_GRAPH, "%d operands, expected %d .. %d", n_in, op->min_in, bs_op_max_in(op));
     if (g->n_operands + n_in > g->max_operands || g->n_nodes > g->max_nodes)
         return bs_graph_fail(g, BS_ERROR_LIMIT,
                              "the graph is full: %d nodes, %d operands (bs_graph_desc.max_nodes, max_operands)",
@@ -11750,7 +11752,6 @@ static bs_status slice_run(const bs_call *call)
 
 const bs_op bs_op_slice = {.name = "slice",
                            .min_in = 1,
-                           .max_in = 1,
                            .flags = BS_OP_SPATIAL,
                            BS_PARAMS(bs_slice_desc, slice_fields),
                            .infer = slice_infer,
@@ -11820,7 +11821,6 @@ static bs_status constant_run(const bs_call *call)
 
 const bs_op bs_op_constant = {.name = "constant",
                               .min_in = 0,
-                              .max_in = 0,
                               .flags = BS_OP_SPATIAL,
                               .work = BS_WORK_GIVEN,
                               BS_PARAMS(bs_constant_desc, constant_fields),
@@ -12120,7 +12120,6 @@ static bs_status conv2d_run(const bs_call *call)
 
 const bs_op bs_op_conv2d = {.name = "conv2d",
                             .min_in = 1,
-                            .max_in = 1,
                             .flags = BS_OP_SPATIAL | BS_OP_CHANNELS_LAST,
                             BS_PARAMS(bs_conv2d_desc, conv2d_fields),
                             .upgrade = conv2d_upgrade,
@@ -12273,7 +12272,6 @@ static bs_status convert_run(const bs_call *call)
 
 const bs_op bs_op_convert = {.name = "convert",
                              .min_in = 1,
-                             .max_in = 1,
                              .flags = BS_OP_SPATIAL,
                              BS_PARAMS(bs_convert_desc, convert_fields),
                              .infer = convert_infer,
@@ -12566,7 +12564,6 @@ static bs_status deconv2d_run(const bs_call *call)
 
 const bs_op bs_op_deconv2d = {.name = "deconv2d",
                               .min_in = 1,
-                              .max_in = 1,
                               .flags = BS_OP_SPATIAL | BS_OP_CHANNELS_LAST,
                               BS_PARAMS(bs_deconv2d_desc, deconv2d_fields),
                               .upgrade = deconv2d_upgrade,
@@ -12664,7 +12661,6 @@ static bs_status activation_run(const bs_call *call) { return unary_run(call, ac
 
 const bs_op bs_op_activation = {.name = "activation",
                                 .min_in = 1,
-                                .max_in = 1,
                                 .flags = BS_OP_SPATIAL,
                                 BS_PARAMS(bs_activation_desc, activation_fields),
                                 .infer = activation_infer,
@@ -12710,7 +12706,6 @@ static bs_status clip_run(const bs_call *call) { return unary_run(call, clip_inn
 
 const bs_op bs_op_clip = {.name = "clip",
                           .min_in = 1,
-                          .max_in = 1,
                           .flags = BS_OP_SPATIAL,
                           BS_PARAMS(bs_clip_desc, clip_fields),
                           .infer = clip_infer,
@@ -12740,7 +12735,6 @@ static bs_status affine_run(const bs_call *call) { return unary_run(call, affine
 
 const bs_op bs_op_affine = {.name = "affine",
                             .min_in = 1,
-                            .max_in = 1,
                             .flags = BS_OP_SPATIAL,
                             BS_PARAMS(bs_affine_desc, affine_fields),
                             .infer = unary_infer,
@@ -12797,7 +12791,6 @@ static bs_status prelu_run(const bs_call *call)
 
 const bs_op bs_op_prelu = {.name = "prelu",
                            .min_in = 1,
-                           .max_in = 1,
                            .flags = BS_OP_SPATIAL,
                            .params_bytes = sizeof(bs_prelu_desc),
                            .infer = channel_infer,
@@ -12870,7 +12863,6 @@ static bs_status batch_norm_run(const bs_call *call)
 
 const bs_op bs_op_batch_norm = {.name = "batch_norm",
                                 .min_in = 1,
-                                .max_in = 1,
                                 .flags = BS_OP_SPATIAL,
                                 BS_PARAMS(bs_norm_desc, batch_norm_fields),
                                 .infer = channel_infer,
@@ -12936,7 +12928,6 @@ static bs_status gather_rows_run(const bs_call *call)
 
 const bs_op bs_op_gather_rows = {.name = "gather_rows",
                                  .min_in = 2,
-                                 .max_in = 2,
                                  .flags = BS_OP_CAPTURE,
                                  .infer = gather_rows_infer,
                                  .run = gather_rows_run};
@@ -13168,7 +13159,6 @@ static bs_status linear_run(const bs_call *call)
 
 const bs_op bs_op_linear = {.name = "linear",
                             .min_in = 1,
-                            .max_in = 1,
                             BS_PARAMS(bs_linear_desc, linear_fields),
                             .infer = linear_infer,
                             .flops = linear_flops,
@@ -13311,7 +13301,7 @@ static bs_status softmax_run(const bs_call *call)
 }
 
 const bs_op bs_op_softmax = {
-    .name = "softmax", .min_in = 1, .max_in = 1, .infer = lines_last_f32, .flops = softmax_flops, .run = softmax_run};
+    .name = "softmax", .min_in = 1, .infer = lines_last_f32, .flops = softmax_flops, .run = softmax_run};
 
 bs_value bs_softmax(bs_graph *graph, bs_value x) { return bs_op_build(graph, &bs_op_softmax, &x.id, 1, NULL); }
 
@@ -13361,7 +13351,6 @@ static bs_status layer_norm_run(const bs_call *call)
 
 const bs_op bs_op_layer_norm = {.name = "layer_norm",
                                 .min_in = 1,
-                                .max_in = 1,
                                 BS_PARAMS(bs_norm_desc, layer_norm_fields),
                                 .infer = layer_norm_infer,
                                 .flops = softmax_flops,
@@ -13430,7 +13419,6 @@ static bs_status reduce_run(const bs_call *call)
 
 const bs_op bs_op_reduce = {.name = "reduce",
                             .min_in = 1,
-                            .max_in = 1,
                             .flags = BS_OP_SPATIAL,
                             BS_PARAMS(bs_reduce_desc, reduce_fields),
                             .infer = reduce_infer,
@@ -13491,7 +13479,7 @@ static bs_status argmax_run(const bs_call *call)
 }
 
 const bs_op bs_op_argmax = {
-    .name = "argmax", .min_in = 1, .max_in = 1, .infer = argmax_infer, .flops = reduce_flops, .run = argmax_run};
+    .name = "argmax", .min_in = 1, .infer = argmax_infer, .flops = reduce_flops, .run = argmax_run};
 
 bs_value bs_argmax(bs_graph *graph, bs_value x) { return bs_op_build(graph, &bs_op_argmax, &x.id, 1, NULL); }
 
@@ -13556,7 +13544,6 @@ static bs_status topk_run(const bs_call *call)
 
 const bs_op bs_op_topk = {.name = "topk",
                           .min_in = 1,
-                          .max_in = 1,
                           BS_PARAMS(bs_topk_desc, topk_fields),
                           .infer = topk_infer,
                           .flops = reduce_flops,
@@ -13685,7 +13672,6 @@ static bs_status matmul_run(const bs_call *call)
 
 const bs_op bs_op_matmul = {.name = "matmul",
                             .min_in = 2,
-                            .max_in = 2,
                             .flags = BS_OP_CAPTURE,
                             BS_PARAMS(bs_matmul_desc, matmul_fields),
                             .infer = matmul_infer,
@@ -13779,7 +13765,6 @@ static bs_status pad_run(const bs_call *call)
 
 const bs_op bs_op_pad = {.name = "pad",
                          .min_in = 1,
-                         .max_in = 1,
                          .flags = BS_OP_SPATIAL,
                          BS_PARAMS(bs_pad_desc, pad_fields),
                          .infer = pad_infer,
@@ -14100,7 +14085,6 @@ static bs_status pixel_unshuffle_run(const bs_call *call)
 
 const bs_op bs_op_pixel_shuffle = {.name = "pixel_shuffle",
                                    .min_in = 1,
-                                   .max_in = 1,
                                    .flags = BS_OP_SPATIAL | BS_OP_CLAMPS,
                                    BS_PARAMS(bs_pixel_shuffle_desc, pixel_shuffle_fields),
                                    .infer = pixel_shuffle_infer,
@@ -14109,7 +14093,6 @@ const bs_op bs_op_pixel_shuffle = {.name = "pixel_shuffle",
 
 const bs_op bs_op_pixel_unshuffle = {.name = "pixel_unshuffle",
                                      .min_in = 1,
-                                     .max_in = 1,
                                      .flags = BS_OP_SPATIAL | BS_OP_CLAMPS,
                                      BS_PARAMS(bs_pixel_shuffle_desc, pixel_shuffle_fields),
                                      .infer = pixel_unshuffle_infer,
@@ -14309,7 +14292,6 @@ static bs_status pool2d_run(const bs_call *call)
 
 const bs_op bs_op_pool2d = {.name = "pool2d",
                             .min_in = 1,
-                            .max_in = 1,
                             .flags = BS_OP_SPATIAL | BS_OP_CLAMPS,
                             BS_PARAMS(bs_pool2d_desc, pool2d_fields),
                             .upgrade = pool2d_upgrade,
@@ -14500,7 +14482,6 @@ static bs_status reshape_run(const bs_call *call)
 
 const bs_op bs_op_reshape = {.name = "reshape",
                              .min_in = 1,
-                             .max_in = 1,
                              BS_PARAMS(bs_reshape_desc, reshape_fields),
                              .infer = reshape_infer,
                              .run = reshape_run};
@@ -14582,7 +14563,6 @@ static bs_status transpose_run(const bs_call *call)
 
 const bs_op bs_op_transpose = {.name = "transpose",
                                .min_in = 1,
-                               .max_in = 1,
                                BS_PARAMS(bs_transpose_desc, transpose_fields),
                                .infer = transpose_infer,
                                .run = transpose_run};
@@ -14869,7 +14849,6 @@ static bs_status resize_run(const bs_call *call)
 
 const bs_op bs_op_resize = {.name = "resize",
                             .min_in = 1,
-                            .max_in = 1,
                             .flags = BS_OP_SPATIAL | BS_OP_CLAMPS,
                             BS_PARAMS(bs_resize_desc, resize_fields),
                             .infer = resize_infer,
@@ -15530,7 +15509,6 @@ static bool output_infer(bs_infer *infer)
 
 const bs_op bs_op_output = {.name = "output",
                             .min_in = 1,
-                            .max_in = 1,
                             .flags = BS_OP_STRUCTURAL | BS_OP_NAMED,
                             .work = BS_WORK_MOVE,
                             .bound = BS_BOUND_WRITTEN,
@@ -15588,7 +15566,6 @@ static bool state_write_infer(bs_infer *infer)
 
 const bs_op bs_op_state_write = {.name = "state_write",
                                  .min_in = 2,
-                                 .max_in = 2,
                                  .flags = BS_OP_STRUCTURAL,
                                  .work = BS_WORK_MOVE,
                                  .roles = {BS_ROLE_STATE},
@@ -15683,7 +15660,7 @@ static bool assemble_infer(bs_infer *infer)
     return true;
 }
 
-const bs_op bs_op_assemble = {.name = "assemble", .min_in = 1, .max_in = 1, .flags = BS_OP_STRUCTURAL,
+const bs_op bs_op_assemble = {.name = "assemble", .min_in = 1, .flags = BS_OP_STRUCTURAL,
                               .work = BS_WORK_MOVE, .params_bytes = sizeof(bs_name_params), .infer = assemble_infer};
 
 bs_value bs_assemble(bs_graph *graph, bs_value cells)
@@ -15766,7 +15743,7 @@ static bool collect_infer(bs_infer *infer)
     return bs_infer_stacked(infer, patches ? bs_dim_const(g, d->max_rows) : d->rows);
 }
 
-const bs_op bs_op_collect = {.name = "collect", .min_in = 1, .max_in = 1, .flags = BS_OP_STRUCTURAL,
+const bs_op bs_op_collect = {.name = "collect", .min_in = 1, .flags = BS_OP_STRUCTURAL,
                              .work = BS_WORK_MOVE, .params_bytes = sizeof(bs_name_params), .infer = collect_infer};
 
 bs_value bs_collect(bs_graph *graph, bs_value cells)
@@ -15988,7 +15965,6 @@ static bool scatter_infer(bs_infer *infer)
 static const bs_field router_fields[] = {BS_INT("router"), BS_INT("path")};
 const bs_op bs_op_scatter = {.name = "scatter",
                              .min_in = 1,
-                             .max_in = 1,
                              .flags = BS_OP_STRUCTURAL,
                              .work = BS_WORK_VIEW,
                              BS_PARAMS(bs_router_params, router_fields),
@@ -16073,7 +16049,6 @@ const bs_op bs_op_route_price = {.name = "route_price",
                                  .run = price_run};
 const bs_op bs_op_route_score = {.name = "route_score",
                                  .min_in = 1,
-                                 .max_in = 1,
                                  .flags = BS_OP_STRUCTURAL | BS_OP_DECIDED,
                                  BS_PARAMS(bs_router_params, router_fields),
                                  .infer = score_infer,
@@ -16237,7 +16212,6 @@ static bs_status look_ahead_run(const bs_call *call)
 
 const bs_op bs_op_look_ahead = {.name = "look_ahead",
                                 .min_in = 1,
-                                .max_in = 1,
                                 .flags = BS_OP_STRUCTURAL,
                                 .roles = {BS_ROLE_DECIDING}, .params_bytes = sizeof(bs_name_params),
                                 .infer = look_ahead_infer,
@@ -16297,7 +16271,6 @@ static bool segments_infer(bs_infer *infer)
 
 const bs_op bs_op_segments = {.name = "segments",
                               .min_in = 2,
-                              .max_in = 2,
                               .flags = BS_OP_STRUCTURAL,
                               .work = BS_WORK_VIEW,
                               .roles = {BS_ROLE_DATA, BS_ROLE_LIKE},
@@ -16338,7 +16311,6 @@ static bool state_append_infer(bs_infer *infer)
 
 const bs_op bs_op_state_append = {.name = "state_append",
                                   .min_in = 3,
-                                  .max_in = 3,
                                   .flags = BS_OP_STRUCTURAL,
                                   .work = BS_WORK_MOVE,
                                   .roles = {BS_ROLE_STATE, BS_ROLE_DATA, BS_ROLE_CACHE_LENGTH},
@@ -16405,7 +16377,6 @@ static bs_status segment_spread_run(const bs_call *call)
 /* The second operand tells the domain and is not read (bs_plan_in). */
 const bs_op bs_op_segment_spread = {.name = "segment_spread",
                                     .min_in = 2,
-                                    .max_in = 2,
                                     .flags = BS_OP_CROSS_ROW,
                                     .roles = {BS_ROLE_DATA, BS_ROLE_LIKE}, .params_bytes = sizeof(bs_name_params),
                                     .infer = segment_spread_infer,
@@ -16530,7 +16501,6 @@ static const bs_field segment_reduce_fields[] = {BS_INT_OF("mode", BS_SEGMENT_LA
 
 const bs_op bs_op_segment_reduce = {.name = "segment_reduce",
                                     .min_in = 1,
-                                    .max_in = 1,
                                     .flags = BS_OP_CROSS_ROW,
                                     BS_PARAMS(bs_segment_reduce_desc, segment_reduce_fields),
                                     .infer = segment_reduce_infer,
@@ -17010,7 +16980,7 @@ size_t bs_op_describe(int32_t index, char *text, size_t bytes)
         text[0] = 0;
     if (!op)
         return 0;
-    describe_put(&t, "%s %d %d", op->name, op->min_in, op->max_in);
+    describe_put(&t, "%s %d %d", op->name, op->min_in, bs_op_max_in(op));
     for (int32_t i = 0; i < op->n_fields; i++)
         describe_put(&t, " %s%s", op->fields[i].name, op->fields[i].kind == 'f' ? "~" : "");
     return t.used;

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 7db6320adcca33926e2b22ca3994e6f80fed4fe5b8f2bd99f062be8f5a8ffe4e
+ * sha256 of the parts: 1092302cafd6427bde52f02fc1e44e71396f3e533aa7d5e2bd59da1f1feabd66
  */
 #include "brainstorm.h"
 
@@ -874,7 +874,7 @@ typedef struct bs_field {
 typedef struct bs_op {
     const char *name;
     const bs_field *fields;
-    int32_t min_in, max_in;
+    int32_t min_in, max_in; /* operands; max_in 0: as many as min_in */
     uint16_t params_bytes; /* sizeof the descriptor: name pointer, then 4-byte fields */
     uint8_t n_fields;
     uint8_t work;                      /* bs_op_work */
@@ -903,6 +903,8 @@ typedef struct bs_op {
     /* The kernel: plan->tier decides; BS_TIER_SCALAR is the plain reference. BS_ERROR_DATA for bad run-time data. */
     bs_status (*run)(const bs_call *call);
 } bs_op;
+
+static inline int32_t bs_op_max_in(const bs_op *op) { return bs_or_default(op->max_in, op->min_in); }
 
 /* Adds a node of this op, whose place in the op table is `number`, with operands `in`; copies `params`
  * (op->params_bytes); runs the op's shape rule. Returns the node, or NULL on failure (recorded). The only way nodes

@@ -267,8 +267,8 @@ int32_t bs_graph_named(const bs_graph *graph, const char *name, bool router)
 
 static bool operands_known(bs_graph *g, const bs_op *op, const int32_t *in, int32_t n_in)
 {
-    if (n_in < op->min_in || n_in > op->max_in)
-        return bs_graph_fail(g, BS_ERROR_GRAPH, "%d operands, expected %d .. %d", n_in, op->min_in, op->max_in);
+    if (n_in < op->min_in || n_in > bs_op_max_in(op))
+        return bs_graph_fail(g, BS_ERROR_GRAPH, "%d operands, expected %d .. %d", n_in, op->min_in, bs_op_max_in(op));
     if (g->n_operands + n_in > g->max_operands || g->n_nodes > g->max_nodes)
         return bs_graph_fail(g, BS_ERROR_LIMIT,
                              "the graph is full: %d nodes, %d operands (bs_graph_desc.max_nodes, max_operands)",

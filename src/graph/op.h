@@ -158,7 +158,7 @@ typedef struct bs_field {
 typedef struct bs_op {
     const char *name;
     const bs_field *fields;
-    int32_t min_in, max_in;
+    int32_t min_in, max_in; /* operands; max_in 0: as many as min_in */
     uint16_t params_bytes; /* sizeof the descriptor: name pointer, then 4-byte fields */
     uint8_t n_fields;
     uint8_t work;                      /* bs_op_work */
@@ -187,6 +187,8 @@ typedef struct bs_op {
     /* The kernel: plan->tier decides; BS_TIER_SCALAR is the plain reference. BS_ERROR_DATA for bad run-time data. */
     bs_status (*run)(const bs_call *call);
 } bs_op;
+
+static inline int32_t bs_op_max_in(const bs_op *op) { return bs_or_default(op->max_in, op->min_in); }
 
 /* Adds a node of this op, whose place in the op table is `number`, with operands `in`; copies `params`
  * (op->params_bytes); runs the op's shape rule. Returns the node, or NULL on failure (recorded). The only way nodes

@@ -142,7 +142,6 @@ static bs_status slice_run(const bs_call *call)
 
 const bs_op bs_op_slice = {.name = "slice",
                            .min_in = 1,
-                           .max_in = 1,
                            .flags = BS_OP_SPATIAL,
                            BS_PARAMS(bs_slice_desc, slice_fields),
                            .infer = slice_infer,

@@ -55,7 +55,6 @@ static bs_status constant_run(const bs_call *call)
 
 const bs_op bs_op_constant = {.name = "constant",
                               .min_in = 0,
-                              .max_in = 0,
                               .flags = BS_OP_SPATIAL,
                               .work = BS_WORK_GIVEN,
                               BS_PARAMS(bs_constant_desc, constant_fields),

@@ -280,7 +280,6 @@ static bs_status conv2d_run(const bs_call *call)
 
 const bs_op bs_op_conv2d = {.name = "conv2d",
                             .min_in = 1,
-                            .max_in = 1,
                             .flags = BS_OP_SPATIAL | BS_OP_CHANNELS_LAST,
                             BS_PARAMS(bs_conv2d_desc, conv2d_fields),
                             .upgrade = conv2d_upgrade,

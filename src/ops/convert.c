@@ -131,7 +131,6 @@ static bs_status convert_run(const bs_call *call)
 
 const bs_op bs_op_convert = {.name = "convert",
                              .min_in = 1,
-                             .max_in = 1,
                              .flags = BS_OP_SPATIAL,
                              BS_PARAMS(bs_convert_desc, convert_fields),
                              .infer = convert_infer,

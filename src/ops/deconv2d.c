@@ -278,7 +278,6 @@ static bs_status deconv2d_run(const bs_call *call)
 
 const bs_op bs_op_deconv2d = {.name = "deconv2d",
                               .min_in = 1,
-                              .max_in = 1,
                               .flags = BS_OP_SPATIAL | BS_OP_CHANNELS_LAST,
                               BS_PARAMS(bs_deconv2d_desc, deconv2d_fields),
                               .upgrade = deconv2d_upgrade,

@@ -156,7 +156,7 @@ size_t bs_op_describe(int32_t index, char *text, size_t bytes)
         text[0] = 0;
     if (!op)
         return 0;
-    describe_put(&t, "%s %d %d", op->name, op->min_in, op->max_in);
+    describe_put(&t, "%s %d %d", op->name, op->min_in, bs_op_max_in(op));
     for (int32_t i = 0; i < op->n_fields; i++)
         describe_put(&t, " %s%s", op->fields[i].name, op->fields[i].kind == 'f' ? "~" : "");
     return t.used;

@@ -76,7 +76,6 @@ static bs_status activation_run(const bs_call *call) { return unary_run(call, ac
 
 const bs_op bs_op_activation = {.name = "activation",
                                 .min_in = 1,
-                                .max_in = 1,
                                 .flags = BS_OP_SPATIAL,
                                 BS_PARAMS(bs_activation_desc, activation_fields),
                                 .infer = activation_infer,
@@ -122,7 +121,6 @@ static bs_status clip_run(const bs_call *call) { return unary_run(call, clip_inn
 
 const bs_op bs_op_clip = {.name = "clip",
                           .min_in = 1,
-                          .max_in = 1,
                           .flags = BS_OP_SPATIAL,
                           BS_PARAMS(bs_clip_desc, clip_fields),
                           .infer = clip_infer,
@@ -152,7 +150,6 @@ static bs_status affine_run(const bs_call *call) { return unary_run(call, affine
 
 const bs_op bs_op_affine = {.name = "affine",
                             .min_in = 1,
-                            .max_in = 1,
                             .flags = BS_OP_SPATIAL,
                             BS_PARAMS(bs_affine_desc, affine_fields),
                             .infer = unary_infer,
@@ -209,7 +206,6 @@ static bs_status prelu_run(const bs_call *call)
 
 const bs_op bs_op_prelu = {.name = "prelu",
                            .min_in = 1,
-                           .max_in = 1,
                            .flags = BS_OP_SPATIAL,
                            .params_bytes = sizeof(bs_prelu_desc),
                            .infer = channel_infer,
@@ -282,7 +278,6 @@ static bs_status batch_norm_run(const bs_call *call)
 
 const bs_op bs_op_batch_norm = {.name = "batch_norm",
                                 .min_in = 1,
-                                .max_in = 1,
                                 .flags = BS_OP_SPATIAL,
                                 BS_PARAMS(bs_norm_desc, batch_norm_fields),
                                 .infer = channel_infer,

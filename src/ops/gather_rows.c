@@ -47,7 +47,6 @@ static bs_status gather_rows_run(const bs_call *call)
 
 const bs_op bs_op_gather_rows = {.name = "gather_rows",
                                  .min_in = 2,
-                                 .max_in = 2,
                                  .flags = BS_OP_CAPTURE,
                                  .infer = gather_rows_infer,
                                  .run = gather_rows_run};

@@ -217,7 +217,6 @@ static bs_status linear_run(const bs_call *call)
 
 const bs_op bs_op_linear = {.name = "linear",
                             .min_in = 1,
-                            .max_in = 1,
                             BS_PARAMS(bs_linear_desc, linear_fields),
                             .infer = linear_infer,
                             .flops = linear_flops,

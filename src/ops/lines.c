@@ -125,7 +125,7 @@ static bs_status softmax_run(const bs_call *call)
 }
 
 const bs_op bs_op_softmax = {
-    .name = "softmax", .min_in = 1, .max_in = 1, .infer = lines_last_f32, .flops = softmax_flops, .run = softmax_run};
+    .name = "softmax", .min_in = 1, .infer = lines_last_f32, .flops = softmax_flops, .run = softmax_run};
 
 bs_value bs_softmax(bs_graph *graph, bs_value x) { return bs_op_build(graph, &bs_op_softmax, &x.id, 1, NULL); }
 
@@ -175,7 +175,6 @@ static bs_status layer_norm_run(const bs_call *call)
 
 const bs_op bs_op_layer_norm = {.name = "layer_norm",
                                 .min_in = 1,
-                                .max_in = 1,
                                 BS_PARAMS(bs_norm_desc, layer_norm_fields),
                                 .infer = layer_norm_infer,
                                 .flops = softmax_flops,
@@ -244,7 +243,6 @@ static bs_status reduce_run(const bs_call *call)
 
 const bs_op bs_op_reduce = {.name = "reduce",
                             .min_in = 1,
-                            .max_in = 1,
                             .flags = BS_OP_SPATIAL,
                             BS_PARAMS(bs_reduce_desc, reduce_fields),
                             .infer = reduce_infer,
@@ -305,7 +303,7 @@ static bs_status argmax_run(const bs_call *call)
 }
 
 const bs_op bs_op_argmax = {
-    .name = "argmax", .min_in = 1, .max_in = 1, .infer = argmax_infer, .flops = reduce_flops, .run = argmax_run};
+    .name = "argmax", .min_in = 1, .infer = argmax_infer, .flops = reduce_flops, .run = argmax_run};
 
 bs_value bs_argmax(bs_graph *graph, bs_value x) { return bs_op_build(graph, &bs_op_argmax, &x.id, 1, NULL); }
 
@@ -370,7 +368,6 @@ static bs_status topk_run(const bs_call *call)
 
 const bs_op bs_op_topk = {.name = "topk",
                           .min_in = 1,
-                          .max_in = 1,
                           BS_PARAMS(bs_topk_desc, topk_fields),
                           .infer = topk_infer,
                           .flops = reduce_flops,

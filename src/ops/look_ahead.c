@@ -38,7 +38,6 @@ static bs_status look_ahead_run(const bs_call *call)
 
 const bs_op bs_op_look_ahead = {.name = "look_ahead",
                                 .min_in = 1,
-                                .max_in = 1,
                                 .flags = BS_OP_STRUCTURAL,
                                 .roles = {BS_ROLE_DECIDING}, .params_bytes = sizeof(bs_name_params),
                                 .infer = look_ahead_infer,

@@ -109,7 +109,6 @@ static bs_status matmul_run(const bs_call *call)
 
 const bs_op bs_op_matmul = {.name = "matmul",
                             .min_in = 2,
-                            .max_in = 2,
                             .flags = BS_OP_CAPTURE,
                             BS_PARAMS(bs_matmul_desc, matmul_fields),
                             .infer = matmul_infer,

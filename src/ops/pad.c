@@ -77,7 +77,6 @@ static bs_status pad_run(const bs_call *call)
 
 const bs_op bs_op_pad = {.name = "pad",
                          .min_in = 1,
-                         .max_in = 1,
                          .flags = BS_OP_SPATIAL,
                          BS_PARAMS(bs_pad_desc, pad_fields),
                          .infer = pad_infer,

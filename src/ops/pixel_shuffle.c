@@ -124,7 +124,6 @@ static bs_status pixel_unshuffle_run(const bs_call *call)
 
 const bs_op bs_op_pixel_shuffle = {.name = "pixel_shuffle",
                                    .min_in = 1,
-                                   .max_in = 1,
                                    .flags = BS_OP_SPATIAL | BS_OP_CLAMPS,
                                    BS_PARAMS(bs_pixel_shuffle_desc, pixel_shuffle_fields),
                                    .infer = pixel_shuffle_infer,
@@ -133,7 +132,6 @@ const bs_op bs_op_pixel_shuffle = {.name = "pixel_shuffle",
 
 const bs_op bs_op_pixel_unshuffle = {.name = "pixel_unshuffle",
                                      .min_in = 1,
-                                     .max_in = 1,
                                      .flags = BS_OP_SPATIAL | BS_OP_CLAMPS,
                                      BS_PARAMS(bs_pixel_shuffle_desc, pixel_shuffle_fields),
                                      .infer = pixel_unshuffle_infer,

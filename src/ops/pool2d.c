@@ -177,7 +177,6 @@ static bs_status pool2d_run(const bs_call *call)
 
 const bs_op bs_op_pool2d = {.name = "pool2d",
                             .min_in = 1,
-                            .max_in = 1,
                             .flags = BS_OP_SPATIAL | BS_OP_CLAMPS,
                             BS_PARAMS(bs_pool2d_desc, pool2d_fields),
                             .upgrade = pool2d_upgrade,

@@ -173,7 +173,6 @@ static bs_status reshape_run(const bs_call *call)
 
 const bs_op bs_op_reshape = {.name = "reshape",
                              .min_in = 1,
-                             .max_in = 1,
                              BS_PARAMS(bs_reshape_desc, reshape_fields),
                              .infer = reshape_infer,
                              .run = reshape_run};
@@ -255,7 +254,6 @@ static bs_status transpose_run(const bs_call *call)
 
 const bs_op bs_op_transpose = {.name = "transpose",
                                .min_in = 1,
-                               .max_in = 1,
                                BS_PARAMS(bs_transpose_desc, transpose_fields),
                                .infer = transpose_infer,
                                .run = transpose_run};

@@ -272,7 +272,6 @@ static bs_status resize_run(const bs_call *call)
 
 const bs_op bs_op_resize = {.name = "resize",
                             .min_in = 1,
-                            .max_in = 1,
                             .flags = BS_OP_SPATIAL | BS_OP_CLAMPS,
                             BS_PARAMS(bs_resize_desc, resize_fields),
                             .infer = resize_infer,

@@ -210,7 +210,6 @@ static bool scatter_infer(bs_infer *infer)
 static const bs_field router_fields[] = {BS_INT("router"), BS_INT("path")};
 const bs_op bs_op_scatter = {.name = "scatter",
                              .min_in = 1,
-                             .max_in = 1,
                              .flags = BS_OP_STRUCTURAL,
                              .work = BS_WORK_VIEW,
                              BS_PARAMS(bs_router_params, router_fields),
@@ -295,7 +294,6 @@ const bs_op bs_op_route_price = {.name = "route_price",
                                  .run = price_run};
 const bs_op bs_op_route_score = {.name = "route_score",
                                  .min_in = 1,
-                                 .max_in = 1,
                                  .flags = BS_OP_STRUCTURAL | BS_OP_DECIDED,
                                  BS_PARAMS(bs_router_params, router_fields),
                                  .infer = score_infer,

@@ -50,7 +50,6 @@ static bs_status segment_spread_run(const bs_call *call)
 /* The second operand tells the domain and is not read (bs_plan_in). */
 const bs_op bs_op_segment_spread = {.name = "segment_spread",
                                     .min_in = 2,
-                                    .max_in = 2,
                                     .flags = BS_OP_CROSS_ROW,
                                     .roles = {BS_ROLE_DATA, BS_ROLE_LIKE}, .params_bytes = sizeof(bs_name_params),
                                     .infer = segment_spread_infer,
@@ -175,7 +174,6 @@ static const bs_field segment_reduce_fields[] = {BS_INT_OF("mode", BS_SEGMENT_LA
 
 const bs_op bs_op_segment_reduce = {.name = "segment_reduce",
                                     .min_in = 1,
-                                    .max_in = 1,
                                     .flags = BS_OP_CROSS_ROW,
                                     BS_PARAMS(bs_segment_reduce_desc, segment_reduce_fields),
                                     .infer = segment_reduce_infer,

@@ -44,7 +44,6 @@ static bool segments_infer(bs_infer *infer)
 
 const bs_op bs_op_segments = {.name = "segments",
                               .min_in = 2,
-                              .max_in = 2,
                               .flags = BS_OP_STRUCTURAL,
                               .work = BS_WORK_VIEW,
                               .roles = {BS_ROLE_DATA, BS_ROLE_LIKE},
@@ -85,7 +84,6 @@ static bool state_append_infer(bs_infer *infer)
 
 const bs_op bs_op_state_append = {.name = "state_append",
                                   .min_in = 3,
-                                  .max_in = 3,
                                   .flags = BS_OP_STRUCTURAL,
                                   .work = BS_WORK_MOVE,
                                   .roles = {BS_ROLE_STATE, BS_ROLE_DATA, BS_ROLE_CACHE_LENGTH},

@@ -129,7 +129,6 @@ static bool output_infer(bs_infer *infer)
 
 const bs_op bs_op_output = {.name = "output",
                             .min_in = 1,
-                            .max_in = 1,
                             .flags = BS_OP_STRUCTURAL | BS_OP_NAMED,
                             .work = BS_WORK_MOVE,
                             .bound = BS_BOUND_WRITTEN,
@@ -187,7 +186,6 @@ static bool state_write_infer(bs_infer *infer)
 
 const bs_op bs_op_state_write = {.name = "state_write",
                                  .min_in = 2,
-                                 .max_in = 2,
                                  .flags = BS_OP_STRUCTURAL,
                                  .work = BS_WORK_MOVE,
                                  .roles = {BS_ROLE_STATE},
@@ -282,7 +280,7 @@ static bool assemble_infer(bs_infer *infer)
     return true;
 }
 
-const bs_op bs_op_assemble = {.name = "assemble", .min_in = 1, .max_in = 1, .flags = BS_OP_STRUCTURAL,
+const bs_op bs_op_assemble = {.name = "assemble", .min_in = 1, .flags = BS_OP_STRUCTURAL,
                               .work = BS_WORK_MOVE, .params_bytes = sizeof(bs_name_params), .infer = assemble_infer};
 
 bs_value bs_assemble(bs_graph *graph, bs_value cells)
@@ -365,7 +363,7 @@ static bool collect_infer(bs_infer *infer)
     return bs_infer_stacked(infer, patches ? bs_dim_const(g, d->max_rows) : d->rows);
 }
 
-const bs_op bs_op_collect = {.name = "collect", .min_in = 1, .max_in = 1, .flags = BS_OP_STRUCTURAL,
+const bs_op bs_op_collect = {.name = "collect", .min_in = 1, .flags = BS_OP_STRUCTURAL,
                              .work = BS_WORK_MOVE, .params_bytes = sizeof(bs_name_params), .infer = collect_infer};
 
 bs_value bs_collect(bs_graph *graph, bs_value cells)

@@ -66,7 +66,7 @@ static inline void gm_insert_node(gm_file *f, int32_t index)
     gm_node *node = &f->nodes[index];
     const bs_op *op = bs_op_get((int32_t)fuzz_pick(&f->dice, (size_t)bs_op_count()));
     const int32_t block = index + 1 < f->n_nodes ? f->nodes[index + 1].block : 0,
-                  most = op->max_in < 8 ? op->max_in : 8;
+                  most = bs_min_i32(bs_op_max_in(op), 8);
     memset(node, 0, sizeof *node);
     node->block = block;
     node->op = gm_keep_text(f, op->name);
