@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: d5582489a22c41975071c71c71e40234d70b611db329df27485877b351648e59
+ * sha256 of the parts: 4acfcc30cca94a2ffaf750fac9f9ea519dc09ec70fb824be10a4d078b3b8c13c
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -9351,7 +9351,11 @@ BS_INTERNAL const char *bs_graph_text(bs_graph *graph, const char *text);
 BS_INTERNAL int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain); /* finds an equal one or adds it; -1 */
 /* The node of this name whose op takes names once: a router, or (false) an input, a state or an output. 0: there is
  * none. */
-BS_INTERNAL int32_t bs_graph_named(const bs_graph *graph, const char *name, bool router);
+int32_t bs_graph_named(const bs_graph *graph, const char *name, bool router);
+static inline int32_t bs_graph_router_named(const bs_graph *graph, const char *name) /* 0: there is none */
+{
+    return name ? graph->nodes[bs_graph_named(graph, name, true)].router : 0;
+}
 
 /* Where the operands of the next node will be, for those who have no table of their own to gather them in: `count` of
  * them may be written there and passed on. NULL: there is no room, and adding the node will say so. */
@@ -17011,29 +17015,24 @@ static void port_fill(const bs_graph *g, int32_t value, bool output, bs_port_fac
 
 bs_status bs_graph_port_get(const bs_graph *graph, const char *name, bs_port_facts *facts)
 {
-    for (int32_t n = 1; graph && name && facts && n < graph->n_nodes; n++) {
-        const bs_node *node = &graph->nodes[n];
-        const bool output = bs_node_is_output(node);
-        if ((!output && !bs_node_is_input(node)) || strcmp(bs_node_name(node), name) != 0)
-            continue;
-        port_fill(graph, bs_bound_value(graph, node), output, facts);
-        return BS_OK;
-    }
-    return BS_ERROR_ARGUMENT;
+    const int32_t found = graph && name && facts ? bs_graph_named(graph, name, false) : 0;
+    if (found == 0 || bs_node_is_state(&graph->nodes[found]))
+        return BS_ERROR_ARGUMENT;
+    const bs_node *node = &graph->nodes[found];
+    port_fill(graph, bs_bound_value(graph, node), bs_node_is_output(node), facts);
+    return BS_OK;
 }
 
 bs_status bs_graph_router_get(const bs_graph *graph, const char *name, bs_router_facts *facts)
 {
-    for (int32_t r = 1; graph && name && facts && r < graph->n_routers; r++) {
-        const bs_router_info *router = &graph->routers[r];
-        if (strcmp(router->desc->name, name) != 0)
-            continue;
-        const int32_t patches = graph->domains[router->domain].patches;
-        facts->paths = router->desc->paths;
-        facts->patch_size = patches >= 0 ? graph->domains[patches].size : 0;
-        return BS_OK;
-    }
-    return BS_ERROR_ARGUMENT;
+    const int32_t found = graph && facts ? bs_graph_router_named(graph, name) : 0;
+    if (found == 0)
+        return BS_ERROR_ARGUMENT;
+    const bs_router_info *router = &graph->routers[found];
+    const int32_t patches = graph->domains[router->domain].patches;
+    facts->paths = router->desc->paths;
+    facts->patch_size = patches >= 0 ? graph->domains[patches].size : 0;
+    return BS_OK;
 }
 /* ==== end src/ops/ports.c ===================================================================== */
 
@@ -18475,10 +18474,7 @@ static bool force_routes(bs_plan *plan, bs_error *error)
     const bs_graph *g = plan->graph;
     for (int32_t f = 0; f < plan->desc.n_forces; f++) {
         const bs_force *force = &plan->desc.forces[f];
-        int32_t found = 0;
-        for (int32_t r = 1; r < g->n_routers; r++)
-            if (force->router && strcmp(g->routers[r].desc->name, force->router) == 0)
-                found = r;
+        const int32_t found = bs_graph_router_named(g, force->router);
         if (!found || force->path < 0 || force->path >= g->routers[found].desc->paths)
             return bs_refuse(error, BS_ERROR_ARGUMENT, "cannot force path %d of router \"%s\": there is no such %s",
                              force->path, force->router ? force->router : "", found ? "path" : "router");
@@ -18551,44 +18547,17 @@ static void mark_operands(live_pass *l, const bs_node *node)
         mark_router(l, node->router);
 }
 
-static bool name_is_before(const void *user, int32_t a, int32_t b)
+/* Finds what each look-ahead is about: bs_node_plan.ahead_of. */
+static bool find_look_aheads(bs_plan *p, bs_error *error)
 {
-    const bs_graph *g = user;
-    return strcmp(g->routers[a].desc->name, g->routers[b].desc->name) < 0;
-}
-
-/* The router of that name among those sorted by name, or 0. */
-static int32_t router_named(const bs_graph *g, const int32_t *sorted, const char *name)
-{
-    int32_t low = 0, high = g->n_routers - 1;
-    while (low < high) {
-        const int32_t middle = low + (high - low) / 2;
-        if (strcmp(g->routers[sorted[middle]].desc->name, name) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < g->n_routers - 1 && strcmp(g->routers[sorted[low]].desc->name, name) == 0 ? sorted[low] : 0;
-}
-
-/* Finds what each look-ahead is about: bs_node_plan.ahead_of. The list of waiting nodes is still free. */
-static bool find_look_aheads(live_pass *l, bs_error *error)
-{
-    const bs_graph *g = l->plan->graph;
-    int32_t *sorted = l->waiting, *buffer = l->waiting + g->n_nodes; /* a router is a node */
-    bool are_sorted = false;
+    const bs_graph *g = p->graph;
     for (int32_t n = 1; n < g->n_nodes; n++) {
         if (!bs_plan_looks_ahead(&g->nodes[n]))
             continue;
-        for (int32_t r = 1; !are_sorted && r < g->n_routers; r++)
-            sorted[r - 1] = r;
-        if (!are_sorted)
-            bs_sort(sorted, buffer, g->n_routers - 1, name_is_before, g);
-        are_sorted = true;
-        const int32_t router = router_named(g, sorted, bs_node_name(&g->nodes[n]));
-        if (!bs_plan_look_ahead_fits(l->plan, n, router, error))
+        const int32_t router = bs_graph_router_named(g, bs_node_name(&g->nodes[n]));
+        if (!bs_plan_look_ahead_fits(p, n, router, error))
             return false;
-        l->plan->nodes[n].ahead_of = router;
+        p->nodes[n].ahead_of = router;
     }
     return true;
 }
@@ -18700,7 +18669,7 @@ static void spread_margins(bs_plan *plan)
 
 bs_bytes bs_plan_live_workspace(const bs_graph *graph)
 {
-    return bs_bytes_align(bs_bytes_array(3 * (int64_t)graph->n_nodes + graph->n_routers, sizeof(int32_t)));
+    return bs_bytes_align(bs_bytes_array(2 * (int64_t)graph->n_nodes + graph->n_routers, sizeof(int32_t)));
 }
 
 static void find_pasts(bs_plan *plan)
@@ -18718,9 +18687,9 @@ bool bs_plan_live(bs_plan *plan, void *workspace, bs_error *error)
 {
     const int32_t nodes = plan->graph->n_nodes;
     live_pass l = {plan, workspace, 0, NULL, NULL};
-    l.follower = l.waiting + 2 * nodes; /* what is sorted takes twice the room */
+    l.follower = l.waiting + nodes;
     l.look_ahead = l.follower + nodes;
-    if (!force_routes(plan, error) || !find_look_aheads(&l, error))
+    if (!force_routes(plan, error) || !find_look_aheads(plan, error))
         return false;
     find_followers(&l);
     find_live(&l);
@@ -29258,16 +29227,6 @@ void bs_session_close(bs_session *session)
 
 /* #include "ops/structure.h" */
 
-static int32_t find_named(const bs_session *s, const char *name)
-{
-    for (int32_t n = 1; n < s->graph->n_nodes; n++) {
-        const bs_node *node = &s->graph->nodes[n];
-        if (bs_op_get(node->op)->bound && strcmp(bs_node_name(node), name) == 0)
-            return n;
-    }
-    return 0;
-}
-
 /* Elements of a buffer are apart when every stride, by size, is larger than all that the smaller ones reach. That
  * refuses a few layouts whose elements interleave without meeting, which nobody has. */
 static bool strides_fit(const bs_buffer *b, bool written, bs_error *error)
@@ -29324,7 +29283,7 @@ static bool session_bind(bs_session *session, const char *name, const bs_buffer 
 {
     if (!session || !name || !buffer || !buffer->data)
         return bs_refuse(error, BS_ERROR_ARGUMENT, "the session, the name, the buffer or its data is NULL");
-    const int32_t n = find_named(session, name);
+    const int32_t n = bs_graph_named(session->graph, name, false);
     if (!n)
         return bs_refuse(error, BS_ERROR_ARGUMENT, "there is no input, output or state of that name");
     const bs_value_info *v = bs_bound_info(session, n);
@@ -29363,14 +29322,13 @@ bs_status bs_bind(bs_session *session, const char *name, const bs_buffer *buffer
 
 bs_status bs_set_route(bs_session *session, const char *router, bs_route_function function, void *user, bs_error *error)
 {
-    for (int32_t r = 1; session && router && r < session->graph->n_routers; r++)
-        if (strcmp(session->graph->routers[r].desc->name, router) == 0) {
-            session->callbacks[r].function = function;
-            session->callbacks[r].user = user;
-            return BS_OK;
-        }
-    return bs_fail(error, BS_ERROR_ARGUMENT, "bs_set_route \"%s\": the session is NULL or has no router of that name",
-                   router ? router : "");
+    const int32_t found = session ? bs_graph_router_named(session->graph, router) : 0;
+    if (found == 0)
+        return bs_fail(error, BS_ERROR_ARGUMENT,
+                       "bs_set_route \"%s\": the session is NULL or has no router of that name", router ? router : "");
+    session->callbacks[found].function = function;
+    session->callbacks[found].user = user;
+    return BS_OK;
 }
 /* ==== end src/run/bind.c ====================================================================== */
 
@@ -29755,19 +29713,17 @@ bool bs_state_valid(const bs_session *session)
 
 bs_status bs_decision_get(const bs_session *session, const char *router, bs_decision *decision)
 {
-    for (int32_t r = 1; session && router && decision && r < session->graph->n_routers; r++) {
-        if (strcmp(session->graph->routers[r].desc->name, router) != 0)
-            continue;
-        const int32_t top = bs_plan_top_domain(session->graph, session->graph->routers[r].domain);
-        decision->paths = session->graph->routers[r].desc->paths;
-        decision->counts = session->counts + session->graph->routers[r].first_path;
-        decision->ns = session->path_ns + session->graph->routers[r].first_path;
-        decision->cells = session->root.domains[top].count;
-        decision->chosen = session->chosen[r];
-        decision->dropped = session->dropped[r];
-        return BS_OK;
-    }
-    return BS_ERROR_ARGUMENT;
+    const int32_t r = session && decision ? bs_graph_router_named(session->graph, router) : 0;
+    if (r == 0)
+        return BS_ERROR_ARGUMENT;
+    const bs_router_info *info = &session->graph->routers[r];
+    decision->paths = info->desc->paths;
+    decision->counts = session->counts + info->first_path;
+    decision->ns = session->path_ns + info->first_path;
+    decision->cells = session->root.domains[bs_plan_top_domain(session->graph, info->domain)].count;
+    decision->chosen = session->chosen[r];
+    decision->dropped = session->dropped[r];
+    return BS_OK;
 }
 
 void bs_session_stats(const bs_session *session, bs_run_stats *stats)

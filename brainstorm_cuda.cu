@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 1092302cafd6427bde52f02fc1e44e71396f3e533aa7d5e2bd59da1f1feabd66
+ * sha256 of the parts: c686d9823a7cb4f63eb234b2893c44f92664cc447618d32215031f28ae66ebd4
  */
 #include "brainstorm.h"
 
@@ -669,6 +669,10 @@ int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain); /* finds an e
 /* The node of this name whose op takes names once: a router, or (false) an input, a state or an output. 0: there is
  * none. */
 int32_t bs_graph_named(const bs_graph *graph, const char *name, bool router);
+static inline int32_t bs_graph_router_named(const bs_graph *graph, const char *name) /* 0: there is none */
+{
+    return name ? graph->nodes[bs_graph_named(graph, name, true)].router : 0;
+}
 
 /* Where the operands of the next node will be, for those who have no table of their own to gather them in: `count` of
  * them may be written there and passed on. NULL: there is no room, and adding the node will say so. */

@@ -172,6 +172,10 @@ int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain); /* finds an e
 /* The node of this name whose op takes names once: a router, or (false) an input, a state or an output. 0: there is
  * none. */
 int32_t bs_graph_named(const bs_graph *graph, const char *name, bool router);
+static inline int32_t bs_graph_router_named(const bs_graph *graph, const char *name) /* 0: there is none */
+{
+    return name ? graph->nodes[bs_graph_named(graph, name, true)].router : 0;
+}
 
 /* Where the operands of the next node will be, for those who have no table of their own to gather them in: `count` of
  * them may be written there and passed on. NULL: there is no room, and adding the node will say so. */

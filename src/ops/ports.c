@@ -20,27 +20,22 @@ static void port_fill(const bs_graph *g, int32_t value, bool output, bs_port_fac
 
 bs_status bs_graph_port_get(const bs_graph *graph, const char *name, bs_port_facts *facts)
 {
-    for (int32_t n = 1; graph && name && facts && n < graph->n_nodes; n++) {
-        const bs_node *node = &graph->nodes[n];
-        const bool output = bs_node_is_output(node);
-        if ((!output && !bs_node_is_input(node)) || strcmp(bs_node_name(node), name) != 0)
-            continue;
-        port_fill(graph, bs_bound_value(graph, node), output, facts);
-        return BS_OK;
-    }
-    return BS_ERROR_ARGUMENT;
+    const int32_t found = graph && name && facts ? bs_graph_named(graph, name, false) : 0;
+    if (found == 0 || bs_node_is_state(&graph->nodes[found]))
+        return BS_ERROR_ARGUMENT;
+    const bs_node *node = &graph->nodes[found];
+    port_fill(graph, bs_bound_value(graph, node), bs_node_is_output(node), facts);
+    return BS_OK;
 }
 
 bs_status bs_graph_router_get(const bs_graph *graph, const char *name, bs_router_facts *facts)
 {
-    for (int32_t r = 1; graph && name && facts && r < graph->n_routers; r++) {
-        const bs_router_info *router = &graph->routers[r];
-        if (strcmp(router->desc->name, name) != 0)
-            continue;
-        const int32_t patches = graph->domains[router->domain].patches;
-        facts->paths = router->desc->paths;
-        facts->patch_size = patches >= 0 ? graph->domains[patches].size : 0;
-        return BS_OK;
-    }
-    return BS_ERROR_ARGUMENT;
+    const int32_t found = graph && facts ? bs_graph_router_named(graph, name) : 0;
+    if (found == 0)
+        return BS_ERROR_ARGUMENT;
+    const bs_router_info *router = &graph->routers[found];
+    const int32_t patches = graph->domains[router->domain].patches;
+    facts->paths = router->desc->paths;
+    facts->patch_size = patches >= 0 ? graph->domains[patches].size : 0;
+    return BS_OK;
 }

@@ -13,10 +13,7 @@ static bool force_routes(bs_plan *plan, bs_error *error)
     const bs_graph *g = plan->graph;
     for (int32_t f = 0; f < plan->desc.n_forces; f++) {
         const bs_force *force = &plan->desc.forces[f];
-        int32_t found = 0;
-        for (int32_t r = 1; r < g->n_routers; r++)
-            if (force->router && strcmp(g->routers[r].desc->name, force->router) == 0)
-                found = r;
+        const int32_t found = bs_graph_router_named(g, force->router);
         if (!found || force->path < 0 || force->path >= g->routers[found].desc->paths)
             return bs_refuse(error, BS_ERROR_ARGUMENT, "cannot force path %d of router \"%s\": there is no such %s",
                              force->path, force->router ? force->router : "", found ? "path" : "router");
@@ -89,44 +86,17 @@ static void mark_operands(live_pass *l, const bs_node *node)
         mark_router(l, node->router);
 }
 
-static bool name_is_before(const void *user, int32_t a, int32_t b)
+/* Finds what each look-ahead is about: bs_node_plan.ahead_of. */
+static bool find_look_aheads(bs_plan *p, bs_error *error)
 {
-    const bs_graph *g = user;
-    return strcmp(g->routers[a].desc->name, g->routers[b].desc->name) < 0;
-}
-
-/* The router of that name among those sorted by name, or 0. */
-static int32_t router_named(const bs_graph *g, const int32_t *sorted, const char *name)
-{
-    int32_t low = 0, high = g->n_routers - 1;
-    while (low < high) {
-        const int32_t middle = low + (high - low) / 2;
-        if (strcmp(g->routers[sorted[middle]].desc->name, name) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < g->n_routers - 1 && strcmp(g->routers[sorted[low]].desc->name, name) == 0 ? sorted[low] : 0;
-}
-
-/* Finds what each look-ahead is about: bs_node_plan.ahead_of. The list of waiting nodes is still free. */
-static bool find_look_aheads(live_pass *l, bs_error *error)
-{
-    const bs_graph *g = l->plan->graph;
-    int32_t *sorted = l->waiting, *buffer = l->waiting + g->n_nodes; /* a router is a node */
-    bool are_sorted = false;
+    const bs_graph *g = p->graph;
     for (int32_t n = 1; n < g->n_nodes; n++) {
         if (!bs_plan_looks_ahead(&g->nodes[n]))
             continue;
-        for (int32_t r = 1; !are_sorted && r < g->n_routers; r++)
-            sorted[r - 1] = r;
-        if (!are_sorted)
-            bs_sort(sorted, buffer, g->n_routers - 1, name_is_before, g);
-        are_sorted = true;
-        const int32_t router = router_named(g, sorted, bs_node_name(&g->nodes[n]));
-        if (!bs_plan_look_ahead_fits(l->plan, n, router, error))
+        const int32_t router = bs_graph_router_named(g, bs_node_name(&g->nodes[n]));
+        if (!bs_plan_look_ahead_fits(p, n, router, error))
             return false;
-        l->plan->nodes[n].ahead_of = router;
+        p->nodes[n].ahead_of = router;
     }
     return true;
 }
@@ -238,7 +208,7 @@ static void spread_margins(bs_plan *plan)
 
 bs_bytes bs_plan_live_workspace(const bs_graph *graph)
 {
-    return bs_bytes_align(bs_bytes_array(3 * (int64_t)graph->n_nodes + graph->n_routers, sizeof(int32_t)));
+    return bs_bytes_align(bs_bytes_array(2 * (int64_t)graph->n_nodes + graph->n_routers, sizeof(int32_t)));
 }
 
 static void find_pasts(bs_plan *plan)
@@ -256,9 +226,9 @@ bool bs_plan_live(bs_plan *plan, void *workspace, bs_error *error)
 {
     const int32_t nodes = plan->graph->n_nodes;
     live_pass l = {plan, workspace, 0, NULL, NULL};
-    l.follower = l.waiting + 2 * nodes; /* what is sorted takes twice the room */
+    l.follower = l.waiting + nodes;
     l.look_ahead = l.follower + nodes;
-    if (!force_routes(plan, error) || !find_look_aheads(&l, error))
+    if (!force_routes(plan, error) || !find_look_aheads(plan, error))
         return false;
     find_followers(&l);
     find_live(&l);

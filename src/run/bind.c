@@ -5,16 +5,6 @@
 
 #include "ops/structure.h"
 
-static int32_t find_named(const bs_session *s, const char *name)
-{
-    for (int32_t n = 1; n < s->graph->n_nodes; n++) {
-        const bs_node *node = &s->graph->nodes[n];
-        if (bs_op_get(node->op)->bound && strcmp(bs_node_name(node), name) == 0)
-            return n;
-    }
-    return 0;
-}
-
 /* Elements of a buffer are apart when every stride, by size, is larger than all that the smaller ones reach. That
  * refuses a few layouts whose elements interleave without meeting, which nobody has. */
 static bool strides_fit(const bs_buffer *b, bool written, bs_error *error)
@@ -71,7 +61,7 @@ static bool session_bind(bs_session *session, const char *name, const bs_buffer 
 {
     if (!session || !name || !buffer || !buffer->data)
         return bs_refuse(error, BS_ERROR_ARGUMENT, "the session, the name, the buffer or its data is NULL");
-    const int32_t n = find_named(session, name);
+    const int32_t n = bs_graph_named(session->graph, name, false);
     if (!n)
         return bs_refuse(error, BS_ERROR_ARGUMENT, "there is no input, output or state of that name");
     const bs_value_info *v = bs_bound_info(session, n);
@@ -110,12 +100,11 @@ bs_status bs_bind(bs_session *session, const char *name, const bs_buffer *buffer
 
 bs_status bs_set_route(bs_session *session, const char *router, bs_route_function function, void *user, bs_error *error)
 {
-    for (int32_t r = 1; session && router && r < session->graph->n_routers; r++)
-        if (strcmp(session->graph->routers[r].desc->name, router) == 0) {
-            session->callbacks[r].function = function;
-            session->callbacks[r].user = user;
-            return BS_OK;
-        }
-    return bs_fail(error, BS_ERROR_ARGUMENT, "bs_set_route \"%s\": the session is NULL or has no router of that name",
-                   router ? router : "");
+    const int32_t found = session ? bs_graph_router_named(session->graph, router) : 0;
+    if (found == 0)
+        return bs_fail(error, BS_ERROR_ARGUMENT,
+                       "bs_set_route \"%s\": the session is NULL or has no router of that name", router ? router : "");
+    session->callbacks[found].function = function;
+    session->callbacks[found].user = user;
+    return BS_OK;
 }

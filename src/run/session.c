@@ -226,19 +226,17 @@ bool bs_state_valid(const bs_session *session)
 
 bs_status bs_decision_get(const bs_session *session, const char *router, bs_decision *decision)
 {
-    for (int32_t r = 1; session && router && decision && r < session->graph->n_routers; r++) {
-        if (strcmp(session->graph->routers[r].desc->name, router) != 0)
-            continue;
-        const int32_t top = bs_plan_top_domain(session->graph, session->graph->routers[r].domain);
-        decision->paths = session->graph->routers[r].desc->paths;
-        decision->counts = session->counts + session->graph->routers[r].first_path;
-        decision->ns = session->path_ns + session->graph->routers[r].first_path;
-        decision->cells = session->root.domains[top].count;
-        decision->chosen = session->chosen[r];
-        decision->dropped = session->dropped[r];
-        return BS_OK;
-    }
-    return BS_ERROR_ARGUMENT;
+    const int32_t r = session && decision ? bs_graph_router_named(session->graph, router) : 0;
+    if (r == 0)
+        return BS_ERROR_ARGUMENT;
+    const bs_router_info *info = &session->graph->routers[r];
+    decision->paths = info->desc->paths;
+    decision->counts = session->counts + info->first_path;
+    decision->ns = session->path_ns + info->first_path;
+    decision->cells = session->root.domains[bs_plan_top_domain(session->graph, info->domain)].count;
+    decision->chosen = session->chosen[r];
+    decision->dropped = session->dropped[r];
+    return BS_OK;
 }
 
 void bs_session_stats(const bs_session *session, bs_run_stats *stats)
