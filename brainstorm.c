@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 4acfcc30cca94a2ffaf750fac9f9ea519dc09ec70fb824be10a4d078b3b8c13c
+ * sha256 of the parts: 53249caed0c157bcd610bf03b76924bf60bf610dc70d22336d99d1a386d0823a
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -209,7 +209,7 @@ static inline uint8_t *bs_bytes_row(uint8_t *memory, bs_bytes offset, int32_t ro
 /* ==== end src/base/bytes.h ==================================================================== */
 
 /* ==== begin src/base/messages.h =============================================================== */
-/* base/messages.h - how a failure is told. Owns what BS_NO_MESSAGES leaves out: texts.
+/* base/messages.h - how a failure is reported. Owns what BS_NO_MESSAGES leaves out: texts.
  * Relies on base/bytes.h. Must never let a status depend on whether there are texts.
  *
  * Without messages a call of what is declared here becomes that of a function that takes no text. The compiler still
@@ -231,7 +231,7 @@ static inline uint8_t *bs_bytes_row(uint8_t *memory, bs_bytes offset, int32_t ro
 bs_status bs_fail(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
 /* The same, returning false. */
 bool bs_refuse(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
-/* What was kept of a failure here, for a caller who may not ask: its status; of BS_OK nothing is told. */
+/* What was kept of a failure here, for a caller who may not ask: its status; of BS_OK nothing is reported. */
 BS_INTERNAL bs_status bs_tell(const bs_error *here, bs_error *error);
 /* Whether a number that a caller's function returned is in BS_STATUS_LIST. */
 BS_INTERNAL bool bs_status_is_known(int32_t number);
@@ -323,7 +323,7 @@ static inline size_t bs_to_aligned(const void *memory, size_t alignment)
     return past ? alignment - past : 0;
 }
 
-/* Hands out pieces of memory one after the other, aligned; with base NULL it only counts them. */
+/* Hands out blocks of memory one after the other, aligned; with base NULL it only counts them. */
 typedef struct bs_carver {
     uint8_t *base;
     bs_bytes used;
@@ -374,7 +374,7 @@ BS_INTERNAL uint16_t bs_f32_to_bf16(float f);
 /* One element as f32, whatever its type. */
 BS_INTERNAL float bs_load_f32(const void *data, bs_dtype dtype, int64_t index);
 
-/* CRC-32 as in zip (base/crc32.c). Starts with 0; over pieces, each call takes what the one before gave. */
+/* CRC-32 as in zip (base/crc32.c). Starts with 0; in several calls, each takes what the one before gave. */
 BS_INTERNAL uint32_t bs_crc32(uint32_t crc, const void *data, size_t bytes);
 
 #endif
@@ -10551,7 +10551,7 @@ BS_INTERNAL bs_bytes bs_weight_elements(const bs_weight_spec *spec);
 
 /* #include "ops/table.h" */
 
-/* What an op is told: its descriptor, and the fields of it, integers of low .. high or of any number. */
+/* The parameters of an op: its descriptor, and the fields of it, integers of low .. high or of any number. */
 #define BS_FLOAT(field) {field, 'f', 0, 0}
 #define BS_INT(field) {field, 'i', 0, 0}
 #define BS_INT_OF(field, low, high) {field, 'i', low, high}
@@ -14944,7 +14944,7 @@ static inline bs_dim_id bs_segment_dim(const bs_graph *graph, int32_t domain)
 /* #include "base/base.h" */
 /* #include "graph/rows.h" */
 
-/* What a router was told: words of four bytes, which a step on a device begins with. */
+/* The parameters of a router: words of four bytes, which a step on a device begins with. */
 typedef struct bs_rule {
     int32_t protocol, paths, width; /* width: scores a row */
     int32_t capacity;               /* CAPACITY: rows a path. TABLE: keys. BUDGET: variants */
@@ -15352,7 +15352,7 @@ static inline BS_BOTH void bs_budget_begin(bs_budget *b, float knob, const bs_bu
     b->alone = -1;
 }
 
-/* Whether the losses at bs_budget_price() must be told. The loss falls as the price rises. Where the floor allows more
+/* Whether the losses at bs_budget_price() are needed. The loss falls as the price rises. Where the floor allows more
  * it is then looked for below: what the budget alone chose stays within reach, so a floor never costs anything. */
 static inline BS_BOTH bool bs_budget_asks(bs_budget *b)
 {
@@ -16310,7 +16310,7 @@ static bool state_append_infer(bs_infer *infer)
     if (!bs_infer_state(infer))
         return false;
     const int32_t domain = bs_infer_segments(infer, 1);
-    return domain && append_fits(infer, domain) && bs_infer_segment_input(infer, 2, domain, "past");
+    return domain && append_fits(infer, domain) && bs_infer_segment_input(infer, 2, domain, "cache_lengths");
 }
 
 const bs_op bs_op_state_append = {.name = "state_append",
@@ -16321,9 +16321,9 @@ const bs_op bs_op_state_append = {.name = "state_append",
                                   .params_bytes = sizeof(bs_name_params),
                                   .infer = state_append_infer};
 
-void bs_state_append(bs_graph *graph, bs_value state, bs_value value, bs_value past)
+void bs_state_append(bs_graph *graph, bs_value state, bs_value value, bs_value cache_lengths)
 {
-    const int32_t in[3] = {state.id, value.id, past.id};
+    const int32_t in[3] = {state.id, value.id, cache_lengths.id};
     bs_op_build_node(graph, &bs_op_state_append, in, 3, NULL);
 }
 /* ==== end src/ops/segments.c ================================================================== */
@@ -16522,12 +16522,12 @@ bs_value bs_segment_reduce(bs_graph *graph, bs_value x, const bs_segment_reduce_
 /* ops/attention.c - causal attention of the rows of a segment, behind a cache of earlier ones.
  * A task is one row and one head. Keys are visited from the oldest position to the row's own, wherever they lie, so
  * that a sequence in one run or token by token gives the same bits.
- * Relies on ops/structure.h. Must never trust a position: offsets and past come checked (run/segments.c), and the ring
- * is addressed modulo its window. One code for every tier. */
+ * Relies on ops/structure.h. Must never trust a position: offsets and cache lengths come checked (run/segments.c), and
+ * the ring is addressed modulo its window. One code for every tier. */
 /* #include "ops/common.h" */
 /* #include "ops/structure.h" */
 
-enum { ATTENTION_Q, ATTENTION_K, ATTENTION_V, ATTENTION_PAST_K, ATTENTION_PAST_V, ATTENTION_PAST };
+enum { ATTENTION_Q, ATTENTION_K, ATTENTION_V, ATTENTION_CACHE_K, ATTENTION_CACHE_V, ATTENTION_CACHE_LENGTHS };
 
 /* ------------------------------------------------------------------------------------------------------- shape */
 
@@ -16550,19 +16550,19 @@ static bool attention_cells_agree(bs_infer *infer, int32_t domain)
 static bool attention_cache_fits(bs_infer *infer, int32_t domain)
 {
     int32_t window;
-    for (int32_t i = ATTENTION_PAST_K; i <= ATTENTION_PAST_V; i++) {
+    for (int32_t i = ATTENTION_CACHE_K; i <= ATTENTION_CACHE_V; i++) {
         const bs_value_info *cache = infer->in[i];
         if (!bs_infer_dtype(infer, i, BS_F32) || !bs_infer_root(infer, i))
             return false;
         if (cache->rank != 3 || cache->dims[0] != bs_segment_dim(infer->graph, domain) ||
-            cache->dims[1] != infer->in[ATTENTION_PAST_K]->dims[1] || cache->dims[2] != infer->in[0]->dims[0])
+            cache->dims[1] != infer->in[ATTENTION_CACHE_K]->dims[1] || cache->dims[2] != infer->in[0]->dims[0])
             return bs_infer_fail(
                 infer, BS_ERROR_SHAPE,
                 "operand %d is %s, expected [segments, window, d] with the window of operand 3 and the d of operand 0",
                 i, bs_say_value(infer, cache));
     }
-    return bs_infer_const(infer, ATTENTION_PAST_K, 1, "the window", &window) &&
-           bs_infer_segment_input(infer, ATTENTION_PAST, domain, "past");
+    return bs_infer_const(infer, ATTENTION_CACHE_K, 1, "the window", &window) &&
+           bs_infer_segment_input(infer, ATTENTION_CACHE_LENGTHS, domain, "cache_lengths");
 }
 
 static bool attention_infer(bs_infer *infer)
@@ -16579,7 +16579,8 @@ static bool attention_infer(bs_infer *infer)
         return bs_infer_fail(infer, BS_ERROR_LIMIT, "%d heads of up to %lld rows are more than 2^30 tasks", heads,
                              (long long)infer->graph->domains[domain].max_rows);
     if (infer->n_in != 3 && infer->n_in != 6)
-        return bs_infer_fail(infer, BS_ERROR_GRAPH, "%d operands: past_k, past_v and past are given all three or none",
+        return bs_infer_fail(infer, BS_ERROR_GRAPH,
+                             "%d operands: cache_k, cache_v and cache_lengths are given all three or none",
                              infer->n_in);
     return infer->n_in == 3 || attention_cache_fits(infer, domain);
 }
@@ -16588,8 +16589,8 @@ static bool attention_infer(bs_infer *infer)
 static int64_t attention_most(const bs_graph *graph, const bs_node *node)
 {
     const int32_t *in = bs_node_in(graph, node);
-    if (node->n_in > ATTENTION_PAST_K)
-        return bs_dim_max(graph, graph->values[in[ATTENTION_PAST_K]].dims[1]);
+    if (node->n_in > ATTENTION_CACHE_K)
+        return bs_dim_max(graph, graph->values[in[ATTENTION_CACHE_K]].dims[1]);
     return graph->domains[node->domain].max_rows;
 }
 
@@ -16612,7 +16613,7 @@ static void attention_plan(const bs_graph *graph, const bs_node *node, bs_conv_c
 typedef struct attention_job {
     const bs_call *call;
     int32_t segment, first_row;         /* of the segment, in this run */
-    int32_t past, low, position;        /* of the row; it attends to low .. position */
+    int32_t cache_length, low, position; /* of the row; it attends to low .. position */
     int32_t window, element, n;         /* elements of the head: element .. element + n */
     float *scores;                      /* [position - low + 1] */
 } attention_job;
@@ -16620,15 +16621,15 @@ typedef struct attention_job {
 static attention_job attention_job_of(const bs_call *call)
 {
     const int32_t heads = call->plan->work_items, d = call->in[ATTENTION_Q].dim[0];
-    const bool cached = call->n_in > ATTENTION_PAST_K;
+    const bool cached = call->n_in > ATTENTION_CACHE_K;
     attention_job job = {
         .call = call, .n = d / heads, .element = call->work_item * (d / heads), .scores = call->scratch};
     job.segment = bs_segment_of(call->offsets, call->n_segments, call->row);
     job.first_row = call->offsets[job.segment];
-    const bs_operand *past = &call->in[ATTENTION_PAST];
-    job.past = cached ? ((const int32_t *)past->data)[job.segment * past->stride[0]] : 0;
-    job.position = job.past + (call->row - job.first_row);
-    job.window = cached ? call->in[ATTENTION_PAST_K].dim[1] : job.position + 1;
+    const bs_operand *cache_lengths = &call->in[ATTENTION_CACHE_LENGTHS];
+    job.cache_length = cached ? ((const int32_t *)cache_lengths->data)[job.segment * cache_lengths->stride[0]] : 0;
+    job.position = job.cache_length + (call->row - job.first_row);
+    job.window = cached ? call->in[ATTENTION_CACHE_K].dim[1] : job.position + 1;
     job.low = bs_max_i32(0, job.position - job.window + 1);
     return job;
 }
@@ -16636,10 +16637,10 @@ static attention_job attention_job_of(const bs_call *call)
 /* Key (or value: one operand further) of position j: of this run, or from the ring. */
 static const float *attention_at(const attention_job *job, int32_t kind, int32_t j, ptrdiff_t *step)
 {
-    const bs_operand *fresh = &job->call->in[kind], *ring = &job->call->in[kind + ATTENTION_PAST_K - ATTENTION_K];
-    if (j >= job->past) {
+    const bs_operand *fresh = &job->call->in[kind], *ring = &job->call->in[kind + ATTENTION_CACHE_K - ATTENTION_K];
+    if (j >= job->cache_length) {
         *step = fresh->stride[0];
-        return bs_f32_at(fresh, (job->first_row + (j - job->past)) * fresh->row_stride + job->element * *step);
+        return bs_f32_at(fresh, (job->first_row + (j - job->cache_length)) * fresh->row_stride + job->element * *step);
     }
     *step = ring->stride[2];
     return bs_f32_at(ring, job->segment * ring->stride[0] + j % job->window * ring->stride[1] + job->element * *step);
@@ -16733,11 +16734,11 @@ const bs_op bs_op_attention = {.name = "attention",
                                .plan = attention_plan,
                                .run = attention_run};
 
-bs_value bs_attention(bs_graph *graph, bs_value q, bs_value k, bs_value v, bs_value past_k, bs_value past_v,
-                      bs_value past, const bs_attention_desc *desc)
+bs_value bs_attention(bs_graph *graph, bs_value q, bs_value k, bs_value v, bs_value cache_k, bs_value cache_v,
+                      bs_value cache_lengths, const bs_attention_desc *desc)
 {
-    const int32_t in[6] = {q.id, k.id, v.id, past_k.id, past_v.id, past.id};
-    const bool cached = past_k.id || past_v.id || past.id;
+    const int32_t in[6] = {q.id, k.id, v.id, cache_k.id, cache_v.id, cache_lengths.id};
+    const bool cached = cache_k.id || cache_v.id || cache_lengths.id;
     return bs_op_build(graph, &bs_op_attention, in, cached ? 6 : 3, desc);
 }
 /* ==== end src/ops/attention.c ================================================================= */
@@ -17306,7 +17307,7 @@ typedef struct bs_value_plan {
     int32_t first, last;  /* time of definition and of last use, in its list (transient: global; scratch: the part's) */
     int32_t scope;        /* -1 global, else index of the part whose scratch it lives in */
     bool narrow;          /* f32 that a device keeps in f16 */
-    bool is_past;         /* something reads it as the number of tokens that caches hold */
+    bool is_cache_length; /* something reads it as the number of tokens that caches hold */
     bs_bytes offset;
     bs_bytes row_bytes;
     int64_t rows;         /* that the storage holds */
@@ -17689,7 +17690,7 @@ typedef struct bs_device_layout {
     uint64_t scratch_bytes;  /* of one tile's rows, when they do not fit in shared memory; else 0 */
     int32_t tiles;           /* that have a context (and scratch outside shared memory) */
     uint64_t status;         /* within decisions: i32 status, i32 node */
-    uint64_t results_bytes;  /* what the host is told after a run: the decisions' first so many bytes */
+    uint64_t results_bytes;  /* what the host reads after a run: the decisions' first so many bytes */
     uint64_t session, session_bytes, tables_pinned, slots_pinned, rooms, room_bytes /* a lane */,
         places /* u64 a unit */, fetched, asked, results, inputs_pinned, loading, pinned_bytes;
     /* within tables */
@@ -17715,9 +17716,9 @@ int32_t bs_device_given_words(const bs_plan *plan, const bs_instr *instr);
  * device's. UINT64_MAX: n needs none. And from layout->states, of a state's own memory. */
 uint64_t bs_device_input_place(const bs_plan *plan, int32_t node);
 BS_INTERNAL bs_bytes bs_device_state_place(const bs_plan *plan, int32_t node);
-/* From layout->segments_at: i32 [segments + 1] of a domain, i32 [segments] of a `past`. */
+/* From layout->segments_at: i32 [segments + 1] of a domain, i32 [segments] of cache lengths. */
 uint64_t bs_device_offsets_place(const bs_plan *plan, int32_t domain);
-uint64_t bs_device_past_place(const bs_plan *plan, int32_t node);
+uint64_t bs_device_cache_lengths_place(const bs_plan *plan, int32_t node);
 
 /* ------------------------------------------------------------------------------------------------ backend */
 
@@ -17731,7 +17732,7 @@ typedef struct bs_device_client {
     uint8_t *const *state;        /* [nodes] the device's memory of states, as the session knows it */
     const bs_rows_state *domains; /* [domains] counts of those that no router makes */
     int32_t *const *offsets;      /* [domains] of segments, checked; NULL for others */
-    int32_t *const *past;         /* [nodes], checked */
+    int32_t *const *cache_lengths; /* [nodes], checked */
     uint8_t *weights;             /* prepared, resident: address on the device */
     const bs_route_callback *callbacks; /* [routers] */
     /* filled by wait */
@@ -18679,7 +18680,7 @@ static void find_pasts(bs_plan *plan)
         const bs_node *node = &g->nodes[n];
         const int32_t length = bs_node_operand(node, BS_ROLE_CACHE_LENGTH);
         if (plan->node_live[n] && length >= 0)
-            plan->values[bs_node_in(g, node)[length]].is_past = true;
+            plan->values[bs_node_in(g, node)[length]].is_cache_length = true;
     }
 }
 
@@ -19275,7 +19276,7 @@ static int32_t region_unit(const bs_lower_pass *l, int32_t region)
     return l->plan->parts[l->region_part[region]].unit;
 }
 
-static bool region_is_of_phase(const bs_lower_pass *l, int32_t region, int32_t top, int32_t level, int32_t router)
+static bool region_is_of_level(const bs_lower_pass *l, int32_t region, int32_t top, int32_t level, int32_t router)
 {
     return l->plan->regions[region].domain == top && l->region_level[region] == level &&
            region_router(l, region) == router;
@@ -19366,10 +19367,11 @@ static void close_read_regions(bs_lower_pass *l, const bs_node *node, int32_t pa
     }
 }
 
-/* In a mixed domain wide nodes stand between those in tiles, path by path, and a region of one path would be over
- * before the next path began. So regions are known by their level there. What enters a region of a level cannot depend
- * on what left it, when nodes are lowered level by level. */
-static int32_t phase_after(const bs_lower_pass *l, int32_t from, int32_t top, int32_t domain)
+/* In a mixed domain some nodes, the wide ones, run at top level between nodes that run in tiles. Were a region closed
+ * by the next wide node, the paths of a router, which are built one after the other, would never share one. So a region
+ * is found by its level there: how often the values that it reads went from tiles to top level or back. Levels are
+ * lowered in order, so nothing that a region reads can depend on what the same region makes. */
+static int32_t level_after(const bs_lower_pass *l, int32_t from, int32_t top, int32_t domain)
 {
     const int32_t region = bs_lower_region_of(l, from);
     if (region == BS_TOP)
@@ -19381,27 +19383,27 @@ static int32_t phase_after(const bs_lower_pass *l, int32_t from, int32_t top, in
 }
 
 /* top: the domain in whose tiles it is to run, with its part's domain; 0: at top level. */
-static int32_t phase_of(const bs_lower_pass *l, int32_t n, int32_t top, int32_t domain)
+static int32_t node_level(const bs_lower_pass *l, int32_t n, int32_t top, int32_t domain)
 {
     const bs_node *node = &l->g->nodes[n];
     int32_t n_in, level = 0;
     const int32_t *in = bs_plan_in(l->plan, n, &n_in);
     for (int32_t i = 0; i < n_in; i++)
         if (in[i])
-            level = bs_max_i32(level, phase_after(l, l->g->values[in[i]].node, top, domain));
+            level = bs_max_i32(level, level_after(l, l->g->values[in[i]].node, top, domain));
     for (int32_t d = node->domain; l->g->domains[d].kind == BS_DOMAIN_PATH; d = l->g->domains[d].parent)
-        level = bs_max_i32(level, phase_after(l, l->g->routers[l->g->domains[d].router].node, top, domain));
+        level = bs_max_i32(level, level_after(l, l->g->routers[l->g->domains[d].router].node, top, domain));
     return node->router && l->g->routers[node->router].node != n
-               ? bs_max_i32(level, phase_after(l, l->g->routers[node->router].node, top, domain))
+               ? bs_max_i32(level, level_after(l, l->g->routers[node->router].node, top, domain))
                : level;
 }
 
 /* The earliest region of that level that takes the node. Paths have one a router; other rows one a unit, beside which
  * at most the first has none. */
-static int32_t region_of_phase(bs_lower_pass *l, int32_t top, int32_t domain, int32_t unit, int32_t level)
+static int32_t region_of_level(bs_lower_pass *l, int32_t top, int32_t domain, int32_t unit, int32_t level)
 {
     const int32_t router = l->g->domains[domain].kind == BS_DOMAIN_PATH ? l->g->domains[domain].router : 0;
-    const int32_t first = *index_slot(l, &l->levels, region_is_of_phase, top, level, router);
+    const int32_t first = *index_slot(l, &l->levels, region_is_of_level, top, level, router);
     if (first && region_takes(l, first - 1, domain, unit))
         return first - 1;
     const int32_t of_unit = router ? 0 : *index_slot(l, &l->units, region_is_of_unit, top, level, unit);
@@ -19416,7 +19418,7 @@ static int32_t region_of_phase(bs_lower_pass *l, int32_t top, int32_t domain, in
 static void region_enter(bs_lower_pass *l, int32_t region)
 {
     const int32_t top = l->plan->regions[region].domain, level = l->region_level[region];
-    int32_t *slot = index_slot(l, &l->levels, region_is_of_phase, top, level, region_router(l, region));
+    int32_t *slot = index_slot(l, &l->levels, region_is_of_level, top, level, region_router(l, region));
     if (*slot == 0)
         *slot = region + 1;
     if (region_router(l, region))
@@ -19432,14 +19434,14 @@ static void assign_part(bs_lower_pass *l, int32_t n)
     l->part_of[n] = BS_TOP;
     if (!runs_in_tiles(l, node)) {
         close_read_regions(l, node, BS_TOP);
-        l->level[n] = l->mixed ? phase_of(l, n, 0, 0) : 0;
+        l->level[n] = l->mixed ? node_level(l, n, 0, 0) : 0;
         return;
     }
     const int32_t top = bs_plan_top_domain(l->g, node->domain);
     const int32_t domain = part_domain(l->g, node->domain);
-    l->level[n] = l->mixed ? phase_of(l, n, top, domain) : 0;
+    l->level[n] = l->mixed ? node_level(l, n, top, domain) : 0;
     if (l->plan->domains[top].mixed)
-        l->open[top] = region_of_phase(l, top, domain, l->plan->nodes[n].unit, l->level[n]);
+        l->open[top] = region_of_level(l, top, domain, l->plan->nodes[n].unit, l->level[n]);
     if (l->open[top] == BS_TOP || !region_takes(l, l->open[top], domain, l->plan->nodes[n].unit))
         region_open(l, top);
     l->part_of[n] = part_find(l, l->open[top], domain);
@@ -20073,7 +20075,7 @@ static void emit_found(bs_lower_pass *l, int32_t n)
         return;
     }
     outputs_ready(l, node, ready);
-    if (region != BS_TOP) /* its stores come late, when others have been told the region's time */
+    if (region != BS_TOP) /* its stores come late, when others have used the region's time */
         l->region_time[region] = bs_max_i32(l->region_time[region], ready + 1);
 }
 
@@ -21498,7 +21500,7 @@ static void bounds_make(const bs_plan *p, image_bounds *b)
     X(values, margin, MARGIN)      \
     X(values, scope, PART_OR_TOP)  \
     X(values, narrow, FLAG)        \
-    X(values, is_past, FLAG)       \
+    X(values, is_cache_length, FLAG)       \
     X(values, offset, BYTES)       \
     X(values, row_bytes, BYTES)    \
     X(values, rows, ROWS)          \
@@ -21713,7 +21715,7 @@ bool bs_image_each(const bs_plan *p, int32_t table, int32_t first, bs_image_wron
  *   values: margin                        windows beyond rows                 what readers ask for, or more
  *   values: offset, row_bytes, rows       rows beyond arenas                  large enough, and within
  *   values: narrow                        rows half as wide                   a plan for half, no decisions
- *   values: is_past                       cache lengths nobody looked at      all that caches go by, inputs
+ *   values: is_cache_length               cache lengths nobody looked at      all that caches go by, inputs
  *   transient_bytes, scratch_bytes,       arenas without room                 what rows add up to
  *     weight_bytes, all_unit_bytes
  *
@@ -21836,7 +21838,7 @@ static const char *readers_wrong(const bs_plan *p, int32_t n)
             return bs_image_refused("it needs rows of its own of what it reads");
         if (bs_node_role(node, i) == BS_ROLE_DECIDING && p->values[in[i]].narrow)
             return bs_image_refused("it decides by what is kept in f16");
-        if (bs_node_role(node, i) == BS_ROLE_CACHE_LENGTH && !p->values[in[i]].is_past)
+        if (bs_node_role(node, i) == BS_ROLE_CACHE_LENGTH && !p->values[in[i]].is_cache_length)
             return bs_image_refused("its cache goes by what is not checked");
     }
     for (int32_t i = 0; i < node->n_in; i++)
@@ -21949,7 +21951,8 @@ static const char *value_wrong(const bs_plan *p, int32_t value)
         return bs_image_refused("it lies where what its node makes cannot lie");
     if (v->narrow && !(p->desc.half && stored && info->dtype == BS_F32))
         return bs_image_refused("it is kept in f16, and may not be");
-    if (v->is_past && !(bs_node_is_input(&p->graph->nodes[info->node]) && info->dtype == BS_I32 && info->rank == 1))
+    if (v->is_cache_length &&
+        !(bs_node_is_input(&p->graph->nodes[info->node]) && info->dtype == BS_I32 && info->rank == 1))
         return bs_image_refused("it cannot say where caches stand");
     return stored ? storage_wrong(p, value) : NULL;
 }
@@ -22713,7 +22716,7 @@ struct bs_profile {
 
     _Alignas(BS_ALIGNMENT) atomic_uint head;
     _Alignas(BS_ALIGNMENT) atomic_uint tail;
-    atomic_uint dropped; /* since the last event that told of it */
+    atomic_uint dropped; /* since the last event that counts them */
     atomic_bool asleep;  /* the writer waits, or is about to */
     atomic_bool draining;
     atomic_bool open;    /* the header is written */
@@ -22814,7 +22817,7 @@ static void profile_tell_dropped(bs_profile *p)
     block_put_event(p, &event);
 }
 
-/* One lap at most, so that what was dropped is told even while producers keep the ring full. */
+/* One lap at most, so that what was dropped is recorded even while producers keep the ring full. */
 static void profile_drain(bs_profile *p)
 {
     bs_event event;
@@ -23584,7 +23587,7 @@ static bool trace_add_visit(trace_maker *m, const bs_event *e)
     return true;
 }
 
-/* A run that is over says when it began. One that is told of when it begins (start = end) sets the clock instead. */
+/* A run that is over says when it began. One that is recorded when it begins (start = end) sets the clock instead. */
 static void trace_add_run(trace_maker *m, const bs_event *e)
 {
     if (m->run_visit >= 0 && m->run_visit_ns >= e->start_ns) {
@@ -23774,7 +23777,7 @@ typedef struct bs_slot {
 #define BS_STRENGTHS 8
 
 typedef struct bs_phase_state {
-    bool told;             /* look-ahead said what to expect of the next visit */
+    bool predicted;        /* look-ahead said what to expect of the next visit */
     /* the routed phase visited before this one, whose choices say what to expect here; -1: not asked */
     int32_t before;
     uint64_t visits;
@@ -24336,7 +24339,7 @@ double bs_predict_visits(const bs_stream *s, int32_t phase, int32_t use)
     const double usual = rate_of(s, phase, use), rate = usual > 0.01 ? usual : 0.01;
     if (s->facts.phases[phase].router == 0)
         return 0;
-    return s->phases[phase].told ? (1 - p) / rate
+    return s->phases[phase].predicted ? (1 - p) / rate
                                  : regular * interval_left(s, phase, use) + (1 - regular) * (1 - p) / rate;
 }
 
@@ -24352,7 +24355,7 @@ double bs_predict_use(const bs_stream *s, int32_t phase, int32_t use)
     const bs_phase_state *state = &s->phases[phase];
     if (s->facts.phases[phase].router == 0)
         return 1;
-    if (state->told)
+    if (state->predicted)
         return s->expected[use] ? state->ahead_in[s->expected[use] - 1][was_resident(s, use)] : state->ahead_out;
     if (s->following == phase && state->error_transition < state->error_frequency)
         return s->follows[use - s->facts.phases[phase].first_unit];
@@ -24531,7 +24534,7 @@ void bs_predict_visit(bs_stream *s, int32_t phase, const int32_t *units, int32_t
     } else {
         for (int32_t i = 0; i < count; i++)
             s->slots[units[i]].asked = true;
-        if (state->told)
+        if (state->predicted)
             rate_look_ahead(s, phase, count);
         if (state->before >= 0)
             average(&state->error_transition, rate_statistics(s, phase, BS_PREDICT_TRANSITION, count));
@@ -24540,7 +24543,7 @@ void bs_predict_visit(bs_stream *s, int32_t phase, const int32_t *units, int32_t
         for (int32_t i = 0; i < count; i++)
             s->slots[units[i]].asked = false;
     }
-    state->told = false;
+    state->predicted = false;
     state->visits++;
 }
 #endif
@@ -24923,10 +24926,10 @@ void bs_stream_visit(bs_stream *s, int32_t phase, const int32_t *units, int32_t 
 void bs_stream_expect(bs_stream *s, int32_t phase, int32_t unit, int32_t strength)
 {
     const bs_stream_phase *facts = &s->facts.phases[phase];
-    if (!s->phases[phase].told)
+    if (!s->phases[phase].predicted)
         for (int32_t k = facts->first_unit; k < facts->first_unit + facts->n_units; k++)
             s->expected[k] = 0;
-    s->phases[phase].told = true;
+    s->phases[phase].predicted = true;
     for (int32_t k = facts->first_unit; k < facts->first_unit + facts->n_units; k++)
         if (s->facts.uses[k] == unit)
             s->expected[k] = (uint8_t)bs_max_i32(s->expected[k], 1 + bs_clamp_i32(strength, 0, BS_STRENGTHS - 1));
@@ -25762,10 +25765,9 @@ BS_INTERNAL void bs_store_close(bs_store *store);
 BS_INTERNAL void bs_store_visit(bs_store *store, int32_t phase, const int32_t *units, int32_t count);
 BS_INTERNAL void bs_store_leave(bs_store *store);
 BS_INTERNAL void bs_store_expect(bs_store *store, int32_t phase, int32_t unit, double margin); /* unit 0: nothing */
-/* Pins the unit if it is there and sets base[unit]. False: not yet; or never, then *status tells why. */
+/* Pins the unit if it is there and sets base[unit]. False: not yet; or never, then *status says why. */
 BS_INTERNAL bool bs_store_try(bs_store *store, int32_t unit, bs_status *status);
-/* Waits until one of these is there (pinned: `*taken`) or one will never be (`*taken` then tells which, 0: cannot be
- * told). */
+/* Waits until one of these is there (pinned: `*taken`) or one will never be (`*taken` then says which; 0: unknown). */
 BS_INTERNAL bs_status bs_store_wait(bs_store *store, int32_t phase, const int32_t *units, int32_t count, int32_t *taken);
 /* Units of the visit that are still to come. */
 BS_INTERNAL int32_t bs_store_missing(bs_store *store);
@@ -26559,7 +26561,7 @@ struct bs_session {
     bs_bytes *state_bytes;
     int32_t **offsets; /* [domains] of segments: the first row of each in this run, and their end; NULL for others */
     /* [nodes] of inputs that say where caches stand: a checked copy of this run's; NULL for others */
-    int32_t **past;
+    int32_t **cache_lengths;
     bs_context *contexts; /* [threads]; contexts of tiles */
     bs_context root;
     bs_route_callback *callbacks; /* [routers] */
@@ -26649,14 +26651,14 @@ BS_INTERNAL int32_t bs_top_row(const bs_context *c, int32_t domain, int32_t row)
 
 /* run/segments.c: what inputs say of segments, checked and kept for the run */
 BS_INTERNAL int64_t bs_segment_room(const bs_plan *plan, int32_t domain); /* numbers of `offsets`; 0: nothing works on its rows */
-BS_INTERNAL int64_t bs_past_room(const bs_plan *plan, int32_t node);      /* numbers of `past`; 0: not such an input */
+BS_INTERNAL int64_t bs_cache_lengths_room(const bs_plan *plan, int32_t node); /* how many; 0: not such an input */
 BS_INTERNAL bool bs_segments_begin(bs_session *session, bs_error *error);
 BS_INTERNAL void bs_segment_call(const bs_context *c, int32_t row, bs_call *call);
 /* Strides and place of row `row` of what is appended, in the cache; data NULL: it is older than the window. */
 BS_INTERNAL void bs_segment_append(const bs_context *c, const bs_instr *i, int32_t row, bs_operand *operand);
 
 /* run/route.c */
-/* What it cannot decide by is told in c->fault; "": another status than BS_OK says it all. */
+/* What it cannot decide by is in c->fault; "": another status than BS_OK says it all. */
 BS_INTERNAL bs_status bs_route_decide(bs_context *c, int32_t router);
 BS_INTERNAL void bs_decision_forced(bs_decision_data *d, int32_t rows, int32_t path);
 
@@ -26670,8 +26672,8 @@ BS_INTERNAL void bs_exec_ended(bs_session *session, uint64_t start);
 
 /* ==== begin src/run/segments.c ================================================================ */
 /* run/segments.c - segments in a run: what the inputs say of them, checked before anything runs, and where appended
- * rows go. Owns the offsets of segments and the copies of `past`: a buffer that changes during a run steers nothing.
- * Relies on run/session.h. Must never let a number that was not checked reach an address. */
+ * rows go. Owns the offsets of segments and the copies of `cache_lengths`: a buffer that changes during a run steers
+ * nothing. Relies on run/session.h. Must never let a number that was not checked reach an address. */
 /* #include "run/session.h" */
 /* #include "ops/structure.h" */
 
@@ -26686,10 +26688,10 @@ int64_t bs_segment_room(const bs_plan *plan, int32_t domain)
     return bs_dim_max(plan->graph, bs_segment_dim(plan->graph, domain)) + 1;
 }
 
-int64_t bs_past_room(const bs_plan *plan, int32_t node)
+int64_t bs_cache_lengths_room(const bs_plan *plan, int32_t node)
 {
     const int32_t value = plan->graph->nodes[node].first_out;
-    if (!plan->node_live[node] || !bs_node_is_input(&plan->graph->nodes[node]) || !plan->values[value].is_past)
+    if (!plan->node_live[node] || !bs_node_is_input(&plan->graph->nodes[node]) || !plan->values[value].is_cache_length)
         return 0;
     return bs_dim_max(plan->graph, plan->graph->values[value].dims[0]);
 }
@@ -26723,14 +26725,15 @@ static bool begin_offsets(bs_session *s, int32_t domain, bs_error *error)
     return true;
 }
 
-static bool begin_past(bs_session *s, int32_t node, bs_error *error)
+static bool begin_cache_lengths(bs_session *s, int32_t node, bs_error *error)
 {
     const int64_t segments = s->dims[s->graph->values[s->graph->nodes[node].first_out].dims[0]];
     for (int64_t g = 0; g < segments; g++) {
-        s->past[node][g] = bound_i32(s, node, g);
-        if (s->past[node][g] < 0 || s->past[node][g] > MAX_CACHE_LENGTH)
+        s->cache_lengths[node][g] = bound_i32(s, node, g);
+        if (s->cache_lengths[node][g] < 0 || s->cache_lengths[node][g] > MAX_CACHE_LENGTH)
             return bs_refuse(error, BS_ERROR_DATA, "input \"%s\": segment %lld has %d tokens already, expected 0 .. %d",
-                             bs_node_name(&s->graph->nodes[node]), (long long)g, s->past[node][g], MAX_CACHE_LENGTH);
+                             bs_node_name(&s->graph->nodes[node]), (long long)g, s->cache_lengths[node][g],
+                             MAX_CACHE_LENGTH);
     }
     return true;
 }
@@ -26741,7 +26744,7 @@ bool bs_segments_begin(bs_session *session, bs_error *error)
         if (session->offsets[d] && !begin_offsets(session, d, error))
             return false;
     for (int32_t n = 1; n < session->graph->n_nodes; n++)
-        if (session->past[n] && !begin_past(session, n, error))
+        if (session->cache_lengths[n] && !begin_cache_lengths(session, n, error))
             return false;
     return true;
 }
@@ -26776,7 +26779,7 @@ void bs_segment_append(const bs_context *c, const bs_instr *i, int32_t row, bs_o
     const bs_buffer *state = &s->bound[g->values[in[bs_node_operand(node, BS_ROLE_STATE)]].node];
     const int32_t segment = bs_segment_of(offsets, (int32_t)s->dims[bs_segment_dim(g, i->domain)], row);
     const int32_t window = (int32_t)state->dim[1],
-                  position = s->past[g->values[length].node][segment] + (row - offsets[segment]);
+                  position = s->cache_lengths[g->values[length].node][segment] + (row - offsets[segment]);
     operand->data = NULL;
     if (offsets[segment + 1] - row > window)
         return;
@@ -26830,11 +26833,11 @@ static bs_bytes offsets_place(const bs_plan *plan, int32_t domain)
     return at;
 }
 
-static bs_bytes past_place(const bs_plan *plan, int32_t node)
+static bs_bytes cache_lengths_place(const bs_plan *plan, int32_t node)
 {
     bs_bytes at = offsets_place(plan, plan->graph->n_domains);
     for (int32_t n = 1; n < node; n++)
-        bs_bytes_place(&at, bs_past_room(plan, n), sizeof(int32_t));
+        bs_bytes_place(&at, bs_cache_lengths_room(plan, n), sizeof(int32_t));
     return at;
 }
 
@@ -26842,12 +26845,15 @@ uint64_t bs_device_offsets_place(const bs_plan *plan, int32_t domain)
 {
     return bs_bytes_figure(offsets_place(plan, domain));
 }
-uint64_t bs_device_past_place(const bs_plan *plan, int32_t node) { return bs_bytes_figure(past_place(plan, node)); }
+uint64_t bs_device_cache_lengths_place(const bs_plan *plan, int32_t node)
+{
+    return bs_bytes_figure(cache_lengths_place(plan, node));
+}
 
 /* ---------------------------------------------------------------------------------------------- decisions */
 
 typedef struct decision_sizes {
-    bs_bytes fetched, global, tile; /* what the host is told lies first */
+    bs_bytes fetched, global, tile; /* what the host fetches lies first */
 } decision_sizes;
 
 /* Offsets in tables that a device reads are plain numbers: all of them lie below a total that an arena had room for. */
@@ -26961,7 +26967,7 @@ static void layout_tables(const bs_plan *p, bs_device_layout *l)
         l->n_given += bs_device_given_words(p, &p->instrs[i]);
     l->given_at = take(&at, l->n_given, sizeof(uint32_t));
     l->units_at = take(&at, bs_max_i32(p->n_units, 1), sizeof(uint64_t));
-    l->segments_at = take_bytes(&at, past_place(p, p->graph->n_nodes));
+    l->segments_at = take_bytes(&at, cache_lengths_place(p, p->graph->n_nodes));
     l->tables_bytes = bs_bytes_figure(at);
 }
 
@@ -26988,7 +26994,7 @@ uint64_t bs_device_scores_bytes(const bs_plan *plan, int32_t router)
     return bs_bytes_figure(scores_bytes(plan, router));
 }
 
-/* The most that any callback is told and answers. */
+/* The most that any callback reads and answers. */
 static bs_bytes asked_bytes(const bs_plan *p)
 {
     bs_bytes most = bs_bytes_of(0);
@@ -27168,8 +27174,8 @@ void bs_operand_bound(const bs_context *c, int32_t node, bs_operand *o)
     o->row_stride = 0;
     for (int32_t i = 0; i < b->rank; i++)
         o->stride[i] = (ptrdiff_t)b->stride[i];
-    if (c->session->past[node]) { /* the copy that was checked */
-        o->data = c->session->past[node];
+    if (c->session->cache_lengths[node]) { /* the copy that was checked */
+        o->data = c->session->cache_lengths[node];
         o->stride[0] = 1;
     }
 }
@@ -27994,7 +28000,7 @@ BS_INTERNAL bool bs_exec_fail(bs_session *s, bs_status status, int32_t node);
 BS_INTERNAL void bs_exec_tile(bs_context *c, int32_t first, int32_t count, int32_t domain);
 /* A unit that the visit in progress needs: listed once, in s->work.needed. */
 BS_INTERNAL void bs_exec_need(bs_session *s, int32_t unit, int32_t *count);
-/* A device: it is told where a unit's weights are; and it is waited for: what it read may go. */
+/* On a device: tells it where a unit's weights are; waits until it has read them, so that they may be evicted. */
 BS_INTERNAL void bs_exec_place(bs_session *s, int32_t unit, int32_t node);
 BS_INTERNAL void bs_exec_finish_reads(bs_session *s, int32_t node);
 /* A streamed unit was computed with. */
@@ -28546,7 +28552,7 @@ static void run_streamed(bs_session *s, const bs_instr *i)
     bs_store_release(&s->store, unit);
 }
 
-/* A decision that a device makes: the host is told how many rows went where. */
+/* A decision that a device makes: the host fetches how many rows went where. */
 static void route_on_device(bs_session *s, const bs_instr *i)
 {
     const int32_t router = s->graph->nodes[i->node].router;
@@ -28785,7 +28791,7 @@ typedef struct session_parts {
     uint64_t *path_ns;
     bs_route_callback *callbacks;
     int16_t **chosen;
-    int32_t *counts, *route_counts, **offsets, **past;
+    int32_t *counts, *route_counts, **offsets, **cache_lengths;
     bs_exec_work work;
     bs_context *contexts;
 } session_parts;
@@ -28840,11 +28846,11 @@ static void carve_session(bs_carver *c, const bs_plan *p, session_parts *s, bs_c
         if (s->offsets)
             s->offsets[d] = bs_segment_room(p, d) ? offsets : NULL;
     }
-    BS_CARVE(c, s->past, nodes);
+    BS_CARVE(c, s->cache_lengths, nodes);
     for (int32_t n = 1; n < g->n_nodes; n++) {
-        int32_t *past = bs_carve(c, (uint64_t)bs_past_room(p, n), sizeof(int32_t));
-        if (s->past)
-            s->past[n] = bs_past_room(p, n) ? past : NULL;
+        int32_t *cache_lengths = bs_carve(c, (uint64_t)bs_cache_lengths_room(p, n), sizeof(int32_t));
+        if (s->cache_lengths)
+            s->cache_lengths[n] = bs_cache_lengths_room(p, n) ? cache_lengths : NULL;
     }
     s->store = bs_carve_bytes(c, bs_store_bytes(p));
     for (int32_t n = 1; n < g->n_nodes; n++) {
@@ -28872,7 +28878,7 @@ static void adopt_parts(bs_session *s, const session_parts *parts)
     s->route_counts = parts->route_counts;
     s->work = parts->work;
     s->offsets = parts->offsets;
-    s->past = parts->past;
+    s->cache_lengths = parts->cache_lengths;
     s->contexts = parts->contexts;
 }
 
@@ -29041,7 +29047,7 @@ static bool device_start(bs_session *s, bs_device *device, void *stream, bs_erro
             s->state[n] = bs_bytes_at(s->device_memory,
                                       bs_bytes_add(bs_bytes_of(layout.states), bs_device_state_place(s->plan, n)));
     const bs_device_client client = {s->graph,     s->plan,         s->platform, s->dims,    s->bound,
-                                     s->state,     s->root.domains, s->offsets,  s->past,    s->weights,
+                                     s->state,     s->root.domains, s->offsets,  s->cache_lengths, s->weights,
                                      s->callbacks, s->chosen,       s->counts,   s->dropped, stream};
     s->client = client;
     if (device->api->open(device, &s->client, s->device_memory, s->device_pinned, &s->on_device, error) != BS_OK)
@@ -29050,7 +29056,7 @@ static bool device_start(bs_session *s, bs_device *device, void *stream, bs_erro
     return true;
 }
 
-/* What a profile is told before anything happens. */
+/* What a profile records before anything happens. */
 static void profile_router(const void *user, int32_t index, bs_profile_router *router)
 {
     const bs_session *s = user;
@@ -29546,8 +29552,8 @@ void bs_reset_state(bs_session *session)
 
 /* ----------------------------------------------------------------------------------------------------- run */
 
-/* An own state is as large as this run's extents ask, densely; a change of size starts it anew. Once all else is
- * sound. */
+/* A state in the session's own memory takes the extents of this run, without gaps; where they changed, its content is
+ * zero again. Called when nothing can refuse the run any more, so that a refused run leaves states as they were. */
 static void shape_own_state(bs_session *s, int32_t n, const bs_value_info *v)
 {
     bs_buffer *b = &s->bound[n];
@@ -31798,8 +31804,8 @@ static size_t model_with_slack(bs_bytes bytes, const char *where, bs_error *erro
     return 0;
 }
 
-/* The arena is too small: it is told all that opening takes, not the next piece of it. Where the header cannot be read,
- * what was said stays. */
+/* The arena is too small: the message says all that opening takes, not the next part of it. Where the header cannot be
+ * read, what was said stays. */
 static void model_ask(const bs_source *source, const char *where, const bs_arena *arena, bs_error *error)
 {
     const bs_bytes bytes = model_need(source, where, NULL);

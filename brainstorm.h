@@ -78,7 +78,7 @@
  *   cell      the unit at which the network decides: a patch of a frame, a row, a sample
  *   domain    the set of cells that a value's rows stand for. Ops combine values of one domain, or take
  *             a value of the root domain (one row) as a captured operand. Checked when the graph is built.
- *   block     a straight-line piece of the graph with its own group of weights: an expert, a subnet, an arm
+ *   block     a straight-line part of the graph with its own group of weights: an expert, a subnet, an arm
  *   router    turns scores into a decision: which cells go to which blocks, with which gate
  *   decision  counts per path, offsets, cell ids, gates and the inverse map; several tensors may follow one
  *   scatter / gather   move rows by a decision
@@ -97,7 +97,7 @@
  *   malloc(bs_graph_bytes(...)) will do, and so does a sum of them; to each figure of bs_plan_sizes add BS_ALIGNMENT
  *   where its memory is not aligned to that (malloc aligns to 16).
  *   Without streaming slots are empty, and staging is free again once the session is made. With it the caller chooses
- *   the slots, from the largest unit up, and staging (a piece for each reader) stays taken as long as the session.
+ *   the slots, from the largest unit up, and staging (a share for each reader) stays taken as long as the session.
  *
  * ERRORS   Values, never aborts, prints or exits. Graph building is sticky: after the first failure every
  *   builder call does nothing and returns a value with id 0; bs_graph_check tells which call failed and why.
@@ -590,27 +590,27 @@ typedef struct bs_segment_reduce_desc { const char *name; int32_t mode; } bs_seg
 bs_value bs_segment_reduce(bs_graph *graph, bs_value x, const bs_segment_reduce_desc *desc);
 
 /* Causal attention of many heads inside each segment, behind what a cache holds of it. q, k, v: f32 [d] cells of one
- * segment domain; head h has elements h d/heads .. of each. past_k, past_v: root values f32 [s, window, d], states as a
- * rule; past: a root input i32 [s], the tokens that each sequence has already: 0 .. 2^30, else BS_ERROR_DATA as above.
- * Row i of a segment stands at position p = past + i; position j < past lies in row j mod window of the cache; a row
- * attends to the last `window` positions j <= p, its own among them:
+ * segment domain; head h has elements h d/heads .. of each. cache_k, cache_v: root values f32 [s, window, d], states as
+ * a rule; cache_lengths: a root input i32 [s], the tokens that the cache of each sequence has seen: 0 .. 2^30, else
+ * BS_ERROR_DATA as above. Row i of a segment stands at position p = cache length + i; position j < cache length lies in
+ * row j mod window of the cache; a row attends to the last `window` positions j <= p, its own among them:
  *     sum_j softmax_j(q k_j / sqrt(d/heads) - slope_h (p - j)) v_j       (Vaswani et al. 2017)
  * alibi 1: slope_h = 2^(-8 (h+1) / heads) (Press et al. 2022), else 0. All in f32, positions in rising order: a
  * sequence in one run or token by token gives the same attention. The cache is not written: that is bs_state_append, at
- * the end. past_k, past_v and past all id 0: no cache, a row attends to all before it in its segment. desc may be
- * NULL. */
+ * the end. cache_k, cache_v and cache_lengths all id 0: no cache, a row attends to all before it in its segment. desc
+ * may be NULL. */
 typedef struct bs_attention_desc {
     const char *name;
     int32_t heads; /* [1] must divide d */
     int32_t alibi;
 } bs_attention_desc;
-bs_value bs_attention(bs_graph *graph, bs_value q, bs_value k, bs_value v, bs_value past_k, bs_value past_v,
-                      bs_value past, const bs_attention_desc *desc);
+bs_value bs_attention(bs_graph *graph, bs_value q, bs_value k, bs_value v, bs_value cache_k, bs_value cache_v,
+                      bs_value cache_lengths, const bs_attention_desc *desc);
 /* At the end of a run, as bs_state_write: writes the cells of a segment domain behind what the cache, a state [s,
- * window, ...cell], holds: row i of segment g to [g, (past[g] + i) mod window]. Only the last `window` rows of a
- * segment are written. past: as for bs_attention. Make s a constant (sequences without rows have length 0): a state
- * whose extents change starts anew. */
-void bs_state_append(bs_graph *graph, bs_value state, bs_value value, bs_value past);
+ * window, ...cell], holds: row i of segment g to [g, (cache_lengths[g] + i) mod window]. Only the last `window` rows of
+ * a segment are written. cache_lengths: as for bs_attention. Make s a constant (sequences without rows have length 0):
+ * a state whose extents change starts anew. */
+void bs_state_append(bs_graph *graph, bs_value state, bs_value value, bs_value cache_lengths);
 
 /* A frame [C,H,W] -> cells of size x size pixels. What an op needs beyond its cell (the halo) is provided inside
  * the frame, and ops pad at the frame's edge, so the assembled result equals the untiled network.
@@ -744,11 +744,11 @@ typedef struct bs_plan_desc {
     /* Streaming: 0 = the weights of every block are resident. Else those of blocks come and go in a slots arena of this
      * many bytes (less when all blocks take less); bs_plan_stream_get tells the least that works. */
     uint64_t slot_bytes;
-    int32_t lanes;       /* [2] reader threads, 1 .. 8; each has its own piece of the staging arena */
+    int32_t lanes;       /* [2] reader threads, 1 .. 8; each has its own share of the staging arena */
     int32_t chunk_bytes; /* [262144] of one read; a layer with more weights is read at once */
     /* BS_TIER_CUDA only */
     int32_t half;         /* 1: weights and activations are kept in f16; sums are f32 all the same, those of more than
-                             447 paths of a row in pieces of as many, each rounded to f16 */
+                             447 paths of a row in groups of as many, each rounded to f16 */
     int32_t in_place;     /* 1: slots and copies of the caller's buffers stay in pinned memory, which the GPU reads
                              where it is: nothing is held twice on boards that share their memory
                              (bs_cuda_facts.integrated) */
@@ -820,7 +820,7 @@ typedef struct bs_weight_info {
     uint64_t handle; /* the source's own */
 } bs_weight_info;
 
-/* Where the weights of a block lie in what a source reads from: one piece. bytes 0: the block has none. */
+/* Where the weights of a block lie in what a source reads from: one range. bytes 0: the block has none. */
 typedef struct bs_record {
     uint64_t offset, bytes; /* the head included; in files, offset is a multiple of 4096 */
     uint32_t head_bytes;    /* that bs_weights.verify looks at; 0: none */
@@ -1070,7 +1070,7 @@ bs_status bs_session_prediction_get(bs_session *session, int32_t phase, bs_predi
  *
  * Bound buffers may lie in ordinary memory (they are copied: inputs by bs_submit, outputs by bs_wait), in pinned memory
  * or in the GPU's (used in place). Strides are honoured wherever a buffer lies; what lies between its elements is left
- * alone. The host itself reads `lengths` of segments and `past`: those are in ordinary or pinned memory.
+ * alone. The host itself reads `lengths` of segments and `cache_lengths`: those are in ordinary or pinned memory.
  *
  * Streams   Every session queues on a stream of its own unless bs_session_desc.cuda_stream names one of the caller's,
  *   which then outlives the session. On the caller's stream a run is like a kernel: it reads what was queued before

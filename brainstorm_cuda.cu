@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: c686d9823a7cb4f63eb234b2893c44f92664cc447618d32215031f28ae66ebd4
+ * sha256 of the parts: fc669bf4031140ea1d77071c3e95b49ebf68131a83da64271c438f6f87073c49
  */
 #include "brainstorm.h"
 
@@ -309,7 +309,7 @@ static inline uint8_t *bs_bytes_row(uint8_t *memory, bs_bytes offset, int32_t ro
 #endif
 /* ==== end src/base/exact_math.h =============================================================== */
 /* ==== begin src/base/messages.h =============================================================== */
-/* base/messages.h - how a failure is told. Owns what BS_NO_MESSAGES leaves out: texts.
+/* base/messages.h - how a failure is reported. Owns what BS_NO_MESSAGES leaves out: texts.
  * Relies on base/bytes.h. Must never let a status depend on whether there are texts.
  *
  * Without messages a call of what is declared here becomes that of a function that takes no text. The compiler still
@@ -331,7 +331,7 @@ static inline uint8_t *bs_bytes_row(uint8_t *memory, bs_bytes offset, int32_t ro
 bs_status bs_fail(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
 /* The same, returning false. */
 bool bs_refuse(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
-/* What was kept of a failure here, for a caller who may not ask: its status; of BS_OK nothing is told. */
+/* What was kept of a failure here, for a caller who may not ask: its status; of BS_OK nothing is reported. */
 bs_status bs_tell(const bs_error *here, bs_error *error);
 /* Whether a number that a caller's function returned is in BS_STATUS_LIST. */
 bool bs_status_is_known(int32_t number);
@@ -424,7 +424,7 @@ static inline size_t bs_to_aligned(const void *memory, size_t alignment)
     return past ? alignment - past : 0;
 }
 
-/* Hands out pieces of memory one after the other, aligned; with base NULL it only counts them. */
+/* Hands out blocks of memory one after the other, aligned; with base NULL it only counts them. */
 typedef struct bs_carver {
     uint8_t *base;
     bs_bytes used;
@@ -475,7 +475,7 @@ uint16_t bs_f32_to_bf16(float f);
 /* One element as f32, whatever its type. */
 float bs_load_f32(const void *data, bs_dtype dtype, int64_t index);
 
-/* CRC-32 as in zip (base/crc32.c). Starts with 0; over pieces, each call takes what the one before gave. */
+/* CRC-32 as in zip (base/crc32.c). Starts with 0; in several calls, each takes what the one before gave. */
 uint32_t bs_crc32(uint32_t crc, const void *data, size_t bytes);
 
 #endif
@@ -1110,7 +1110,7 @@ typedef struct bs_value_plan {
     int32_t first, last;  /* time of definition and of last use, in its list (transient: global; scratch: the part's) */
     int32_t scope;        /* -1 global, else index of the part whose scratch it lives in */
     bool narrow;          /* f32 that a device keeps in f16 */
-    bool is_past;         /* something reads it as the number of tokens that caches hold */
+    bool is_cache_length; /* something reads it as the number of tokens that caches hold */
     bs_bytes offset;
     bs_bytes row_bytes;
     int64_t rows;         /* that the storage holds */
@@ -1481,7 +1481,7 @@ typedef struct bs_device_layout {
     uint64_t scratch_bytes;  /* of one tile's rows, when they do not fit in shared memory; else 0 */
     int32_t tiles;           /* that have a context (and scratch outside shared memory) */
     uint64_t status;         /* within decisions: i32 status, i32 node */
-    uint64_t results_bytes;  /* what the host is told after a run: the decisions' first so many bytes */
+    uint64_t results_bytes;  /* what the host reads after a run: the decisions' first so many bytes */
     uint64_t session, session_bytes, tables_pinned, slots_pinned, rooms, room_bytes /* a lane */,
         places /* u64 a unit */, fetched, asked, results, inputs_pinned, loading, pinned_bytes;
     /* within tables */
@@ -1507,9 +1507,9 @@ int32_t bs_device_given_words(const bs_plan *plan, const bs_instr *instr);
  * device's. UINT64_MAX: n needs none. And from layout->states, of a state's own memory. */
 uint64_t bs_device_input_place(const bs_plan *plan, int32_t node);
 bs_bytes bs_device_state_place(const bs_plan *plan, int32_t node);
-/* From layout->segments_at: i32 [segments + 1] of a domain, i32 [segments] of a `past`. */
+/* From layout->segments_at: i32 [segments + 1] of a domain, i32 [segments] of cache lengths. */
 uint64_t bs_device_offsets_place(const bs_plan *plan, int32_t domain);
-uint64_t bs_device_past_place(const bs_plan *plan, int32_t node);
+uint64_t bs_device_cache_lengths_place(const bs_plan *plan, int32_t node);
 
 /* ------------------------------------------------------------------------------------------------ backend */
 
@@ -1523,7 +1523,7 @@ typedef struct bs_device_client {
     uint8_t *const *state;        /* [nodes] the device's memory of states, as the session knows it */
     const bs_rows_state *domains; /* [domains] counts of those that no router makes */
     int32_t *const *offsets;      /* [domains] of segments, checked; NULL for others */
-    int32_t *const *past;         /* [nodes], checked */
+    int32_t *const *cache_lengths; /* [nodes], checked */
     uint8_t *weights;             /* prepared, resident: address on the device */
     const bs_route_callback *callbacks; /* [routers] */
     /* filled by wait */
@@ -1843,7 +1843,7 @@ struct bs_cu_view : bs_cu_rect {
 };
 
 /* Whether something has failed in this run: what it decided is not to be followed. Other blocks may be failing just
- * now, so all threads of a block are told the same. */
+ * now, so all threads of a block get the same answer. */
 __device__ __forceinline__ bool bs_cu_failed(const bs_cu_program &program)
 {
     return __syncthreads_or(BS_CU_PEEK(&program.status[0]) != 0) != 0;
@@ -2673,7 +2673,7 @@ void bs_conv_run(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, 
 
 /* #include "ops/table.h" */
 
-/* What an op is told: its descriptor, and the fields of it, integers of low .. high or of any number. */
+/* The parameters of an op: its descriptor, and the fields of it, integers of low .. high or of any number. */
 #define BS_FLOAT(field) {field, 'f', 0, 0}
 #define BS_INT(field) {field, 'i', 0, 0}
 #define BS_INT_OF(field, low, high) {field, 'i', low, high}
@@ -2880,7 +2880,7 @@ static inline BS_BOTH int64_t bs_linear_line_bytes(int32_t inputs, int32_t each)
 /* ==== end src/ops/forms.h ===================================================================== */
 }
 
-/* What the kernels of a linear are told in p: the descriptor's words, then ours. */
+/* Parameters of the kernels of a linear, in p: the descriptor's words, then ours. */
 enum {
     BS_CU_LINEAR_OUT,
     BS_CU_LINEAR_NO_BIAS,
@@ -3876,11 +3876,11 @@ static void bs_cu_append_describe(const bs_cu_node *n, bs_device_step *s)
 /* Where a row goes in the ring of its segment; NULL: nowhere, a later row of this run would overwrite it. */
 __device__ inline uint8_t *bs_cu_ring_place(const bs_cu_tile &t, const bs_device_step *s, int32_t row)
 {
-    const bs_device_operand *past = bs_cu_in(t, s, 1), *ring = bs_cu_out(t, s, 0);
+    const bs_device_operand *cache_lengths = bs_cu_in(t, s, 1), *ring = bs_cu_out(t, s, 0);
     const bs_device_domain &domain = t.program->domains[bs_cu_in(t, s, 0)->domain];
     const int32_t *offsets = bs_cu_at<const int32_t>(domain.offsets);
     const int32_t segment = bs_segment_of(offsets, domain.lengths, row);
-    const int32_t position = bs_cu_at<const int32_t>(past->base)[segment] +
+    const int32_t position = bs_cu_at<const int32_t>(cache_lengths->base)[segment] +
                              (row - offsets[segment]);
     if (offsets[segment + 1] - row > ring->max_h || position < 0)
         return NULL;
@@ -3915,7 +3915,7 @@ __device__ inline void bs_cu_append_run(const bs_cu_tile &t, const bs_device_ste
  * warp makes a block's largest score, sum and weighted values, and blocks are merged from the oldest on. What is added
  * to what depends on positions alone, not on warps or on whether a key is in the ring or in this run: a prompt in one
  * run and token by token give the same bits.
- * Relies on op_segment.cuh; offsets and past come checked. Must never let rows of a run share anything. */
+ * Relies on op_segment.cuh; offsets and cache lengths come checked. Must never let rows of a run share anything. */
 #ifndef BS_CUDA_OP_ATTENTION
 #define BS_CUDA_OP_ATTENTION
 
@@ -3931,7 +3931,7 @@ __device__ inline void bs_cu_append_run(const bs_cu_tile &t, const bs_device_ste
 /* #include "cuda/segment.cuh" */
 
 enum { BS_CU_SEGMENT_EACH = 1024 }; /* elements of a work item */
-enum { BS_CU_SEGMENT_MODE };        /* what segment_reduce is told in p: the descriptor's word */
+enum { BS_CU_SEGMENT_MODE };        /* parameters of segment_reduce, in p: the descriptor's word */
 
 /* Rows are of the segment domain. */
 static void bs_cu_segment_spread_describe(const bs_cu_node *n, bs_device_step *s)
@@ -4025,7 +4025,7 @@ enum {
     BS_CU_ATTEND_PARTIAL = BS_CU_ATTEND_ELEMENTS + 4 /* floats of a warp: values, largest score, sum */
 };
 
-/* What it is told in p: the descriptor's words. */
+/* Its parameters, in p: the descriptor's words. */
 enum { BS_CU_ATTEND_HEADS, BS_CU_ATTEND_ALIBI };
 
 static void bs_cu_attention_describe(const bs_cu_node *n, bs_device_step *s)
@@ -4052,7 +4052,7 @@ struct bs_cu_attend_job {
     bs_cu_attend_side k, v;
     const uint8_t *q;
     uint8_t *out;
-    int32_t q_type, q_step, out_type, out_step, n, past, low, position, window;
+    int32_t q_type, q_step, out_type, out_step, n, cache_length, low, position, window;
     float scale, slope;
 };
 
@@ -4090,8 +4090,8 @@ __device__ inline bs_cu_attend_job bs_cu_attend_job_of(const bs_cu_tile &t, cons
     j.out = bs_cu_row(t, o, row) + (int64_t)head * j.n * o->stride[0] * bs_cu_bytes(o->dtype);
     j.out_type = o->dtype;
     j.out_step = o->stride[0];
-    j.past = window ? reinterpret_cast<const int32_t *>(bs_cu_row(t, bs_cu_in(t, s, 5), 0))[segment] : 0;
-    j.position = j.past + (row - first_row);
+    j.cache_length = window ? reinterpret_cast<const int32_t *>(bs_cu_row(t, bs_cu_in(t, s, 5), 0))[segment] : 0;
+    j.position = j.cache_length + (row - first_row);
     j.window = window ? window->dim[1] : j.position + 1;
     j.low = max(0, j.position - j.window + 1);
     j.k = bs_cu_attend_side_of(t, bs_cu_in(t, s, 1), window, first_row, segment, head * j.n);
@@ -4105,14 +4105,14 @@ __device__ __forceinline__ const bs_cu_attend_rows &bs_cu_attend_rows_at(const b
                                                                          const bs_cu_attend_side &side,
                                                                          int32_t position)
 {
-    return position >= j.past ? side.fresh : side.ring;
+    return position >= j.cache_length ? side.fresh : side.ring;
 }
 
 __device__ __forceinline__ const uint8_t *bs_cu_attend_at(const bs_cu_attend_job &j, const bs_cu_attend_side &side,
                                                           int32_t position)
 {
     const bs_cu_attend_rows &rows = bs_cu_attend_rows_at(j, side, position);
-    return rows.data + (position >= j.past ? position - j.past : position % j.window) * rows.bytes;
+    return rows.data + (position >= j.cache_length ? position - j.cache_length : position % j.window) * rows.bytes;
 }
 
 __device__ __forceinline__ bool bs_cu_attend_quads(const uint8_t *data, int32_t dtype, int32_t step)
@@ -4528,8 +4528,8 @@ __device__ __forceinline__ void bs_cu_scan_rows(const bs_cu_tile &t, const bs_de
 #endif
 /* ==== end src/cuda/walk.cuh =================================================================== */
 
-/* What the ops of this file are told in p: bits of the dimensions along which operand 1 stays where it is. As the graph
- * has them: a clipped cell may be 1 high too. */
+/* Parameters of the ops of this file, in p: bits of the dimensions along which operand 1 stays where it is. As the
+ * graph has them: a clipped cell may be 1 high too. */
 enum { BS_CU_BINARY_BROADCAST };
 
 static void bs_cu_add_describe(const bs_cu_node *n, bs_device_step *s)
@@ -4629,7 +4629,7 @@ __device__ inline void bs_cu_mul_run(const bs_cu_tile &t, const bs_device_step *
 #define BS_CUDA_CONV_STORE
 
 /* ==== begin src/cuda/conv_job.cuh ============================================================= */
-/* conv_job.cuh - what all convolutions have in common: what they are told in p, the cut into tiles of pixels, the job
+/* conv_job.cuh - what all convolutions have in common: their parameters in p, the cut into tiles of pixels, the job
  * of a row, and the work items that it is dealt out in.
  * Relies on walk.cuh and tensor.cuh. Must never clip: storage is zero outside an operand's rect, as for the CPU. */
 #ifndef BS_CUDA_CONV_JOB
@@ -4643,7 +4643,7 @@ extern "C" {
 /* #include "ops/forms.h" */
 }
 
-/* What the kernels of this file are told in p. */
+/* Parameters of the kernels of this file, in p. */
 enum {
     BS_CU_CONV_KERNEL_H,
     BS_CU_CONV_KERNEL_W,
@@ -5620,7 +5620,7 @@ extern "C" {
 /* #include "ops/forms.h" */
 }
 
-/* What the kernels of this file are told in p. */
+/* Parameters of the kernels of this file, in p. */
 enum {
     BS_CU_CONVERT_TO,
     BS_CU_CONVERT_SCALE, /* f */
@@ -5896,7 +5896,7 @@ __device__ inline void bs_cu_deconv2d_run(const bs_cu_tile &t, const bs_device_s
 /* #include "cuda/kernels.cuh" */
 /* #include "cuda/walk.cuh" */
 
-/* What the ops of this file are told in p: their descriptors' words. */
+/* Parameters of the ops of this file, in p: their descriptors' words. */
 enum { BS_CU_ACTIVATION_ACT, BS_CU_ACTIVATION_PARAM };
 enum { BS_CU_CLIP_LOW, BS_CU_CLIP_HIGH };
 enum { BS_CU_AFFINE_SCALE, BS_CU_AFFINE_OFFSET };
@@ -6073,7 +6073,7 @@ static inline BS_BOTH int32_t bs_feature_bucket(uint64_t sum, uint64_t area, int
 /* ==== end src/ops/features.h ================================================================== */
 }
 
-/* What it is told in p. */
+/* Its parameters, in p. */
 enum {
     BS_CU_FEATURES_BUCKETS,
     BS_CU_FEATURES_SHIFT, /* the descriptor's code_bits; then by how many codes are shifted down */
@@ -6162,7 +6162,7 @@ enum { BS_CU_SUM_EACH = 2048 }; /* elements of a work item of a sum: two words a
 
 /* --------------------------------------------------------------------------------------------------- describe */
 
-/* What the kernels of this file are told in p. *_GIVEN: where it is said which paths give a value (step.cuh). */
+/* Parameters of the kernels of this file, in p. *_GIVEN: where it is said which paths give a value (step.cuh). */
 enum { BS_CU_FILL_GIVEN };
 enum {
     BS_CU_GATHER_COMBINE,
@@ -6455,7 +6455,7 @@ __device__ inline void bs_cu_paths_run(const bs_cu_tile &t, const bs_device_step
 /* #include "cuda/kernels.cuh" */
 /* #include "cuda/walk.cuh" */
 
-/* What pooling is told in p: the descriptor's words, then ours. */
+/* Parameters of pooling, in p: the descriptor's words, then ours. */
 enum {
     BS_CU_POOL_KIND,
     BS_CU_POOL_KERNEL,
@@ -6627,7 +6627,7 @@ __device__ inline void bs_cu_pool2d_global_run(const bs_cu_tile &t, const bs_dev
 /* #include "cuda/kernels.cuh" */
 /* #include "cuda/walk.cuh" */
 
-/* What all ops of this file are told in p, behind words of their own. */
+/* Parameters of all ops of this file, in p, behind words of their own. */
 enum {
     BS_CU_AXIS = 8, /* the dimension that lines run along */
     BS_CU_LANES,    /* threads a line: 1 or 32 */
@@ -6985,7 +6985,7 @@ __device__ inline void bs_cu_topk_run(const bs_cu_tile &t, const bs_device_step 
 #define BS_CUDA_ROUTE_SCORES
 
 /* ==== begin src/cuda/route_job.cuh ============================================================ */
-/* route_job.cuh - what a block needs to make a decision: what a step of a router is told in p, tables of paths in
+/* route_job.cuh - what a block needs to make a decision: the parameters of a router's step, tables of paths in
  * shared memory or among the decision's own, choices, sums over the threads.
  * Relies on program.cuh and describe.cuh. Must never write beyond a decision's rows. */
 #ifndef BS_CUDA_ROUTE_JOB
@@ -7014,7 +7014,7 @@ extern "C" {
 /* #include "base/base.h" */
 /* #include "graph/rows.h" */
 
-/* What a router was told: words of four bytes, which a step on a device begins with. */
+/* The parameters of a router: words of four bytes, which a step on a device begins with. */
 typedef struct bs_rule {
     int32_t protocol, paths, width; /* width: scores a row */
     int32_t capacity;               /* CAPACITY: rows a path. TABLE: keys. BUDGET: variants */
@@ -7413,7 +7413,7 @@ static inline BS_BOTH void bs_budget_begin(bs_budget *b, float knob, const bs_bu
     b->alone = -1;
 }
 
-/* Whether the losses at bs_budget_price() must be told. The loss falls as the price rises. Where the floor allows more
+/* Whether the losses at bs_budget_price() are needed. The loss falls as the price rises. Where the floor allows more
  * it is then looked for below: what the budget alone chose stays within reach, so a floor never costs anything. */
 static inline BS_BOTH bool bs_budget_asks(bs_budget *b)
 {
@@ -7447,7 +7447,7 @@ enum {
     BS_CU_ROUTE_PATHS = 1024 /* of more, tables do not lie in shared memory, and one block does it all */
 };
 
-/* What a step of a router is told in p: a bs_rule, then, by number, what only a device asks. */
+/* Parameters of a step of a router, in p: a bs_rule, then, by number, what only a device asks. */
 enum {
     BS_CU_P_KNOB = sizeof(bs_rule) / 4,
     BS_CU_P_FORCED,   /* path + 1 */
@@ -7459,7 +7459,7 @@ enum {
     BS_CU_P_COUNT
 };
 
-static_assert(BS_CU_P_COUNT <= BS_DEVICE_PARAMS && sizeof(bs_rule) % 4 == 0, "p holds what a router is told");
+static_assert(BS_CU_P_COUNT <= BS_DEVICE_PARAMS && sizeof(bs_rule) % 4 == 0, "p holds the parameters of a router");
 
 __device__ __forceinline__ const bs_rule *bs_cu_rule(const bs_device_step *s)
 {
@@ -7618,7 +7618,7 @@ __device__ inline void bs_cu_look_ahead_run(const bs_cu_tile &t, const bs_device
 
 enum { BS_CU_MATMUL_STAGE_BYTES = 2 * BS_CU_GEMM_SIDE * BS_CU_GEMM_PITCH };
 
-/* What it is told in p: the descriptor's words. */
+/* Its parameters, in p: the descriptor's words. */
 enum { BS_CU_MATMUL_TRANSPOSE, BS_CU_MATMUL_SCALE };
 
 static void bs_cu_matmul_describe(const bs_cu_node *n, bs_device_step *s)
@@ -7867,7 +7867,7 @@ static inline BS_BOTH int32_t bs_resize_taps(int32_t kind)
 /* ==== end src/ops/resize.h ==================================================================== */
 }
 
-/* What the kernels of this file are told in p: the descriptor's words, then ours. */
+/* Parameters of the kernels of this file, in p: the descriptor's words, then ours. */
 enum {
     BS_CU_RESIZE_KIND,
     BS_CU_RESIZE_FACTOR,
@@ -8161,7 +8161,7 @@ __device__ inline bool bs_cu_decide_budget(const bs_cu_router &r)
 
 /* ==== begin src/cuda/route_pack.cuh =========================================================== */
 /* route_pack.cuh - from choices to a decision that can be followed: how many rows each path got, which ones, where each
- * went; and what the host is told of it.
+ * went; and what the host reads of it.
  * What a path gets is packed in the order of the rows: ranks come from ballots and prefixes, never from the order in
  * which threads arrive. Relies on route_job.cuh. Must never change a choice. */
 #ifndef BS_CUDA_ROUTE_PACK
@@ -8320,7 +8320,7 @@ __device__ inline void bs_cu_pack(const bs_cu_router &r)
 
 /* ----------------------------------------------------------------------------------------------------- record */
 
-/* What the host is told: the first path of rows first .. last - 1, by their place among all cells. */
+/* What the host reads: the first path of rows first .. last - 1, by their place among all cells. */
 __device__ inline void bs_cu_record_rows(const bs_cu_router &r, int32_t first, int32_t last)
 {
     int16_t *top = reinterpret_cast<int16_t *>(r.t->program->decisions + r.t->program->decision[r.s->router].top);
@@ -8630,7 +8630,7 @@ __device__ inline void bs_cu_route_pack_run(const bs_cu_tile &t, const bs_device
 /* #include "cuda/describe.cuh" */
 /* #include "cuda/program.cuh" */
 
-/* What the kernels of this file are told in p. */
+/* Parameters of the kernels of this file, in p. */
 enum { BS_CU_SCORE_WIDTH, BS_CU_SCORE_BUDGET }; /* scores a row; whether a budget was kept */
 enum { BS_CU_PRICE_FORCED };
 
@@ -8733,7 +8733,7 @@ __device__ __forceinline__ void bs_cu_keep(bs_cu_view *v, int32_t d, int32_t n)
     v->x1 = v->rank == 3 && d == 2 ? n : v->x1;
 }
 
-/* What concat and slice are told in p: the descriptor's words. */
+/* Parameters of concat and slice, in p: the descriptor's words. */
 enum { BS_CU_SLICE_AXIS, BS_CU_SLICE_START };
 
 static void bs_cu_slice_describe(const bs_cu_node *n, bs_device_step *s)
@@ -8868,7 +8868,7 @@ __device__ inline void bs_cu_reshape_run(const bs_cu_tile &t, const bs_device_st
 
 /* ----------------------------------------------------------------------------------------------------- pad */
 
-/* What pad is told in p: the descriptor's words. */
+/* Parameters of pad, in p: the descriptor's words. */
 enum {
     BS_CU_PAD_TOP,
     BS_CU_PAD_BOTTOM,
@@ -8901,7 +8901,7 @@ __device__ inline void bs_cu_pad_run(const bs_cu_tile &t, const bs_device_step *
 
 /* ------------------------------------------------------------------------------------------- pixel shuffle */
 
-enum { BS_CU_SHUFFLE_FACTOR }; /* what both are told in p */
+enum { BS_CU_SHUFFLE_FACTOR }; /* parameters of both, in p */
 
 static constexpr bs_cu_describe bs_cu_pixel_shuffle_describe = bs_cu_cut, bs_cu_pixel_unshuffle_describe = bs_cu_cut;
 
@@ -9094,8 +9094,8 @@ static void bs_cu_at_bound(bs_cu_tables *l, int32_t node, bs_device_operand *o)
     o->base = b->address;
     for (int32_t i = 0; i < o->rank; i++)
         o->stride[i] = bs_cu_narrow(l, b->stride[i]);
-    if (l->client->past[node]) { /* the copy that was checked */
-        o->base = l->memory + l->layout->tables + l->layout->segments_at + bs_device_past_place(l->plan, node);
+    if (l->client->cache_lengths[node]) { /* the copy that was checked */
+        o->base = l->memory + l->layout->tables + l->layout->segments_at + bs_device_cache_lengths_place(l->plan, node);
         o->stride[0] = 1;
     }
 }
@@ -10447,8 +10447,8 @@ static void bs_cu_write_segments(bs_device_session *s)
             memcpy(to + bs_device_offsets_place(c->plan, d), c->offsets[d],
                    4 * (size_t)(c->dims[bs_segment_dim(c->graph, d)] + 1));
     for (int32_t n = 1; n < c->graph->n_nodes; n++)
-        if (c->past[n])
-            memcpy(to + bs_device_past_place(c->plan, n), c->past[n],
+        if (c->cache_lengths[n])
+            memcpy(to + bs_device_cache_lengths_place(c->plan, n), c->cache_lengths[n],
                    4 * (size_t)c->dims[c->graph->values[c->graph->nodes[n].first_out].dims[0]]);
 }
 
@@ -10554,7 +10554,7 @@ static bs_status bs_cu_route_status(const bs_route_desc *desc, const bs_route_fa
     return status;
 }
 
-/* The caller's function is not told the knob; but one that is NaN is an error, whoever decides. */
+/* The caller's function does not get the knob; but one that is NaN is an error, whoever decides. */
 static bs_status bs_cu_check_knob(bs_device_session *s, const bs_route_desc *desc, const bs_device_operand *operand,
                                   bs_error *error)
 {
@@ -10958,7 +10958,8 @@ static bs_status bs_cu_session_part(bs_device_session *s, int32_t part, bs_error
     return bs_cu_run_launch(s, &l, error);
 }
 
-/* What used the unit before is over: its number may be written. Not in the tables, which may be on their way. */
+/* Kernels find a unit's weights by an address in the device's memory. No kernel that is queued still reads this unit's
+ * old address, so it is written over; from a cell of its own, because a copy of the tables may still be under way. */
 static bs_status bs_cu_session_place(bs_device_session *s, int32_t unit, const uint8_t *weights, bs_error *error)
 {
     uint64_t *place = reinterpret_cast<uint64_t *>(s->pinned + s->layout.places) + unit;

@@ -243,7 +243,7 @@ static double run_one(trial *t, arm *a, int32_t run)
 /* What is read for the next run is read before another arm's turn. */
 static void settle(const trial *t, arm *a)
 {
-    const double chunk = t->speed->bytes_per_second ? (double)t->net->piece_bytes / (double)t->speed->bytes_per_second
+    const double chunk = t->speed->bytes_per_second ? (double)t->net->chunk_bytes / (double)t->speed->bytes_per_second
                                                     : 0.002;
     const double wait = 1.5 * chunk + 0.001;
     const struct timespec pause = {(time_t)wait, (long)((wait - floor(wait)) * 1e9)};
@@ -350,23 +350,23 @@ static void collect(trial *t, preload_result *result)
 
 /* ------------------------------------------------------------------------------------------- before the arms */
 
-/* Bytes a second that reads of net->piece_bytes bring, one after the other. */
-static uint64_t reading_speed(const bs_weights *weights, uint64_t bytes, size_t piece)
+/* Bytes a second that reads of net->chunk_bytes bring, one after the other. */
+static uint64_t reading_speed(const bs_weights *weights, uint64_t bytes, size_t chunk)
 {
-    uint8_t *memory = malloc(piece + 4096);
+    uint8_t *memory = malloc(chunk + 4096);
     uint8_t *buffer = memory ? memory + (4096 - (uintptr_t)memory % 4096) : NULL;
     uint64_t read = 0;
     const double since = bench_seconds();
-    for (uint64_t at = 0; buffer && at + piece <= bytes; at += piece)
-        if (weights->fetch(weights->user, at, buffer, piece) == BS_OK)
-            read += piece;
+    for (uint64_t at = 0; buffer && at + chunk <= bytes; at += chunk)
+        if (weights->fetch(weights->user, at, buffer, chunk) == BS_OK)
+            read += chunk;
     free(memory);
     return 1 + (uint64_t)((double)read / (bench_seconds() - since));
 }
 
 uint64_t preload_disk_speed(const preload_net *net)
 {
-    const size_t piece = (size_t)((net->piece_bytes + 4095) & ~(uint64_t)4095);
+    const size_t chunk = (size_t)((net->chunk_bytes + 4095) & ~(uint64_t)4095);
     const uint64_t most = 64u << 20;
     flat_source source = {0};
     bs_weights weights;
@@ -375,11 +375,11 @@ uint64_t preload_disk_speed(const preload_net *net)
     if (net->model) {
         bs_model_facts_get(net->model, &facts);
         weights = bs_model_weights(net->model);
-        return reading_speed(&weights, facts.file_bytes < most ? facts.file_bytes : most, piece);
+        return reading_speed(&weights, facts.file_bytes < most ? facts.file_bytes : most, chunk);
     }
     if (flat_open(&source, &net->file, bs_platform_default())) {
         weights = flat_weights(&source);
-        speed = reading_speed(&weights, net->file.bytes < most ? net->file.bytes : most, piece);
+        speed = reading_speed(&weights, net->file.bytes < most ? net->file.bytes : most, chunk);
     }
     flat_close(&source);
     return speed;
@@ -389,7 +389,7 @@ uint64_t preload_disk_speed(const preload_net *net)
 static bool tune(trial *t, uint64_t bytes_per_second)
 {
     preload_net *net = t->net;
-    const double chunks = (double)net->unit_bytes / (double)net->piece_bytes;
+    const double chunks = (double)net->unit_bytes / (double)net->chunk_bytes;
     const double wanted = (double)net->unit_bytes / (double)bytes_per_second +
                           chunks * 1e-9 * (double)t->speed->latency_ns;
     for (int32_t round = 0; round < 3; round++) {
@@ -418,7 +418,7 @@ static bool measure(trial *t, double slot_percent, const preload_options *option
     const arm *recorded = &t->arms[ARM_DEMAND];
     if (!arm_finish(&t->arms[ARM_DEMAND]))
         fprintf(stderr, "preload: %s: the profile is not whole\n", t->net->name);
-    return preload_replay_profile(recorded->profile.data, recorded->profile.bytes, t->speed, t->net->piece_bytes,
+    return preload_replay_profile(recorded->profile.data, recorded->profile.bytes, t->speed, t->net->chunk_bytes,
                                   result);
 }
 

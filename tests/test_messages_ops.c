@@ -264,7 +264,7 @@ static void rows_of_cached_attention(void)
 {
     WRONG(BS_ERROR_GRAPH, "attention \"a\": operand 4 is value 0, which does not exist",
           ATTEND(f->cache, none, f->past, .heads = 2));
-    WRONG(BS_ERROR_GRAPH, "attention: 4 operands: past_k, past_v and past are given all three or none",
+    WRONG(BS_ERROR_GRAPH, "attention: 4 operands: cache_k, cache_v and cache_lengths are given all three or none",
           bs_op_build_numbered(g, bs_op_index("attention"),
                                (int32_t[]){f->words.id, f->words.id, f->words.id, f->cache.id}, 4, NULL));
     WRONG(BS_ERROR_SHAPE,
@@ -296,7 +296,7 @@ static void rows_of_cached_attention(void)
         "d "
         "of operand 0",
         ATTEND(bs_state(g, "t", BS_F32, BS_SHAPE3(5, 6, 5)), f->cache, f->past, .heads = 2));
-    WRONG(BS_ERROR_GRAPH, "attention \"a\": operand 5 (past) is made by convert, expected an input",
+    WRONG(BS_ERROR_GRAPH, "attention \"a\": operand 5 (cache_lengths) is made by convert, expected an input",
           ATTEND(f->cache, f->cache, bs_convert(g, f->past, &(bs_convert_desc){.dtype = BS_I32}), .heads = 2));
     WRONG(BS_ERROR_GRAPH, "attention \"a\": operand 3 is value 0, which does not exist",
           ATTEND(none, f->cache, none, .heads = 2));

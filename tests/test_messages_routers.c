@@ -245,7 +245,7 @@ static void rows_of_segments(void)
           "state_append: operand 1 is of rows [N<=40], expected segments (bs_segments; gather what a router scattered "
           "first)",
           bs_state_append(g, f->cache, f->tokens, f->past));
-    WRONG(BS_ERROR_SHAPE, "state_append: operand 2 (past) is [4], expected one for each of 5 segments",
+    WRONG(BS_ERROR_SHAPE, "state_append: operand 2 (cache_lengths) is [4], expected one for each of 5 segments",
           bs_state_append(g, f->cache, f->words, f->numbers));
     WRONG(
         BS_ERROR_SHAPE,

@@ -364,7 +364,7 @@ static void test_caches(void)
     test_image();
     tally t = {.every = 1};
     for (int32_t v = 1; v < graph->n_values; v++) {
-        plan->values[v].is_past = false;
+        plan->values[v].is_cache_length = false;
         tell(&t);
     }
     check(t.silent == 0 && t.refused == 1, "nobody says how far the cache is: refused");

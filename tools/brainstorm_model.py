@@ -245,19 +245,19 @@ class Graph:
     def segment_reduce(self, x, mode="last", name=""):
         return self.node("segment_reduce", [x], name, mode=number_of(SEGMENTS, mode, "segment mode"))
 
-    def attention(self, q, k, v, past_k=None, past_v=None, past=None, heads=0, alibi=0, name=""):
-        """past_k, past_v: the cache [s, window, d]; past: an input i32 [s]. All three, or none: no cache."""
-        cache = [past_k, past_v, past]
+    def attention(self, q, k, v, cache_k=None, cache_v=None, cache_lengths=None, heads=0, alibi=0, name=""):
+        """cache_k, cache_v: the cache [s, window, d]; cache_lengths: an input i32 [s]. All three, or none: no cache."""
+        cache = [cache_k, cache_v, cache_lengths]
         if any(v is None for v in cache) != all(v is None for v in cache):
-            raise ValueError("attention: past_k, past_v and past are given all three or none")
-        if past is not None:
-            self._made_by("input", past, "past")
+            raise ValueError("attention: cache_k, cache_v and cache_lengths are given all three or none")
+        if cache_lengths is not None:
+            self._made_by("input", cache_lengths, "cache_lengths")
         return self.node("attention", [q, k, v] + [v for v in cache if v is not None], name, heads=heads, alibi=alibi)
 
-    def state_append(self, state, value, past):
+    def state_append(self, state, value, cache_lengths):
         self._write(state)
-        self._made_by("input", past, "past")
-        self.node("state_append", [state, value, past])
+        self._made_by("input", cache_lengths, "cache_lengths")
+        self.node("state_append", [state, value, cache_lengths])
 
     def route(self, score, name, protocol, paths, knob=None, k=0, threshold=0.0, fallback=0, capacity=0, normalise=0,
               floor=0, cost=None, table=None, path=None):

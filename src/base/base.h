@@ -60,7 +60,7 @@ static inline size_t bs_to_aligned(const void *memory, size_t alignment)
     return past ? alignment - past : 0;
 }
 
-/* Hands out pieces of memory one after the other, aligned; with base NULL it only counts them. */
+/* Hands out blocks of memory one after the other, aligned; with base NULL it only counts them. */
 typedef struct bs_carver {
     uint8_t *base;
     bs_bytes used;
@@ -111,7 +111,7 @@ uint16_t bs_f32_to_bf16(float f);
 /* One element as f32, whatever its type. */
 float bs_load_f32(const void *data, bs_dtype dtype, int64_t index);
 
-/* CRC-32 as in zip (base/crc32.c). Starts with 0; over pieces, each call takes what the one before gave. */
+/* CRC-32 as in zip (base/crc32.c). Starts with 0; in several calls, each takes what the one before gave. */
 uint32_t bs_crc32(uint32_t crc, const void *data, size_t bytes);
 
 #endif

@@ -1,4 +1,4 @@
-/* base/messages.h - how a failure is told. Owns what BS_NO_MESSAGES leaves out: texts.
+/* base/messages.h - how a failure is reported. Owns what BS_NO_MESSAGES leaves out: texts.
  * Relies on base/bytes.h. Must never let a status depend on whether there are texts.
  *
  * Without messages a call of what is declared here becomes that of a function that takes no text. The compiler still
@@ -20,7 +20,7 @@
 bs_status bs_fail(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
 /* The same, returning false. */
 bool bs_refuse(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
-/* What was kept of a failure here, for a caller who may not ask: its status; of BS_OK nothing is told. */
+/* What was kept of a failure here, for a caller who may not ask: its status; of BS_OK nothing is reported. */
 bs_status bs_tell(const bs_error *here, bs_error *error);
 /* Whether a number that a caller's function returned is in BS_STATUS_LIST. */
 bool bs_status_is_known(int32_t number);

@@ -1,4 +1,4 @@
-/* conv_job.cuh - what all convolutions have in common: what they are told in p, the cut into tiles of pixels, the job
+/* conv_job.cuh - what all convolutions have in common: their parameters in p, the cut into tiles of pixels, the job
  * of a row, and the work items that it is dealt out in.
  * Relies on walk.cuh and tensor.cuh. Must never clip: storage is zero outside an operand's rect, as for the CPU. */
 #ifndef BS_CUDA_CONV_JOB
@@ -12,7 +12,7 @@ extern "C" {
 #include "ops/forms.h"
 }
 
-/* What the kernels of this file are told in p. */
+/* Parameters of the kernels of this file, in p. */
 enum {
     BS_CU_CONV_KERNEL_H,
     BS_CU_CONV_KERNEL_W,

@@ -13,7 +13,7 @@ extern "C" {
 #include "ops/forms.h"
 }
 
-/* What the kernels of a linear are told in p: the descriptor's words, then ours. */
+/* Parameters of the kernels of a linear, in p: the descriptor's words, then ours. */
 enum {
     BS_CU_LINEAR_OUT,
     BS_CU_LINEAR_NO_BIAS,

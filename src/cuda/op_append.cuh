@@ -16,11 +16,11 @@ static void bs_cu_append_describe(const bs_cu_node *n, bs_device_step *s)
 /* Where a row goes in the ring of its segment; NULL: nowhere, a later row of this run would overwrite it. */
 __device__ inline uint8_t *bs_cu_ring_place(const bs_cu_tile &t, const bs_device_step *s, int32_t row)
 {
-    const bs_device_operand *past = bs_cu_in(t, s, 1), *ring = bs_cu_out(t, s, 0);
+    const bs_device_operand *cache_lengths = bs_cu_in(t, s, 1), *ring = bs_cu_out(t, s, 0);
     const bs_device_domain &domain = t.program->domains[bs_cu_in(t, s, 0)->domain];
     const int32_t *offsets = bs_cu_at<const int32_t>(domain.offsets);
     const int32_t segment = bs_segment_of(offsets, domain.lengths, row);
-    const int32_t position = bs_cu_at<const int32_t>(past->base)[segment] +
+    const int32_t position = bs_cu_at<const int32_t>(cache_lengths->base)[segment] +
                              (row - offsets[segment]);
     if (offsets[segment + 1] - row > ring->max_h || position < 0)
         return NULL;

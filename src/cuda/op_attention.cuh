@@ -4,7 +4,7 @@
  * warp makes a block's largest score, sum and weighted values, and blocks are merged from the oldest on. What is added
  * to what depends on positions alone, not on warps or on whether a key is in the ring or in this run: a prompt in one
  * run and token by token give the same bits.
- * Relies on op_segment.cuh; offsets and past come checked. Must never let rows of a run share anything. */
+ * Relies on op_segment.cuh; offsets and cache lengths come checked. Must never let rows of a run share anything. */
 #ifndef BS_CUDA_OP_ATTENTION
 #define BS_CUDA_OP_ATTENTION
 
@@ -17,7 +17,7 @@ enum {
     BS_CU_ATTEND_PARTIAL = BS_CU_ATTEND_ELEMENTS + 4 /* floats of a warp: values, largest score, sum */
 };
 
-/* What it is told in p: the descriptor's words. */
+/* Its parameters, in p: the descriptor's words. */
 enum { BS_CU_ATTEND_HEADS, BS_CU_ATTEND_ALIBI };
 
 static void bs_cu_attention_describe(const bs_cu_node *n, bs_device_step *s)
@@ -44,7 +44,7 @@ struct bs_cu_attend_job {
     bs_cu_attend_side k, v;
     const uint8_t *q;
     uint8_t *out;
-    int32_t q_type, q_step, out_type, out_step, n, past, low, position, window;
+    int32_t q_type, q_step, out_type, out_step, n, cache_length, low, position, window;
     float scale, slope;
 };
 
@@ -82,8 +82,8 @@ __device__ inline bs_cu_attend_job bs_cu_attend_job_of(const bs_cu_tile &t, cons
     j.out = bs_cu_row(t, o, row) + (int64_t)head * j.n * o->stride[0] * bs_cu_bytes(o->dtype);
     j.out_type = o->dtype;
     j.out_step = o->stride[0];
-    j.past = window ? reinterpret_cast<const int32_t *>(bs_cu_row(t, bs_cu_in(t, s, 5), 0))[segment] : 0;
-    j.position = j.past + (row - first_row);
+    j.cache_length = window ? reinterpret_cast<const int32_t *>(bs_cu_row(t, bs_cu_in(t, s, 5), 0))[segment] : 0;
+    j.position = j.cache_length + (row - first_row);
     j.window = window ? window->dim[1] : j.position + 1;
     j.low = max(0, j.position - j.window + 1);
     j.k = bs_cu_attend_side_of(t, bs_cu_in(t, s, 1), window, first_row, segment, head * j.n);
@@ -97,14 +97,14 @@ __device__ __forceinline__ const bs_cu_attend_rows &bs_cu_attend_rows_at(const b
                                                                          const bs_cu_attend_side &side,
                                                                          int32_t position)
 {
-    return position >= j.past ? side.fresh : side.ring;
+    return position >= j.cache_length ? side.fresh : side.ring;
 }
 
 __device__ __forceinline__ const uint8_t *bs_cu_attend_at(const bs_cu_attend_job &j, const bs_cu_attend_side &side,
                                                           int32_t position)
 {
     const bs_cu_attend_rows &rows = bs_cu_attend_rows_at(j, side, position);
-    return rows.data + (position >= j.past ? position - j.past : position % j.window) * rows.bytes;
+    return rows.data + (position >= j.cache_length ? position - j.cache_length : position % j.window) * rows.bytes;
 }
 
 __device__ __forceinline__ bool bs_cu_attend_quads(const uint8_t *data, int32_t dtype, int32_t step)

@@ -6,8 +6,8 @@
 #include "cuda/kernels.cuh"
 #include "cuda/walk.cuh"
 
-/* What the ops of this file are told in p: bits of the dimensions along which operand 1 stays where it is. As the graph
- * has them: a clipped cell may be 1 high too. */
+/* Parameters of the ops of this file, in p: bits of the dimensions along which operand 1 stays where it is. As the
+ * graph has them: a clipped cell may be 1 high too. */
 enum { BS_CU_BINARY_BROADCAST };
 
 static void bs_cu_add_describe(const bs_cu_node *n, bs_device_step *s)

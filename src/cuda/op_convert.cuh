@@ -10,7 +10,7 @@ extern "C" {
 #include "ops/forms.h"
 }
 
-/* What the kernels of this file are told in p. */
+/* Parameters of the kernels of this file, in p. */
 enum {
     BS_CU_CONVERT_TO,
     BS_CU_CONVERT_SCALE, /* f */

@@ -6,7 +6,7 @@
 #include "cuda/kernels.cuh"
 #include "cuda/walk.cuh"
 
-/* What the ops of this file are told in p: their descriptors' words. */
+/* Parameters of the ops of this file, in p: their descriptors' words. */
 enum { BS_CU_ACTIVATION_ACT, BS_CU_ACTIVATION_PARAM };
 enum { BS_CU_CLIP_LOW, BS_CU_CLIP_HIGH };
 enum { BS_CU_AFFINE_SCALE, BS_CU_AFFINE_OFFSET };

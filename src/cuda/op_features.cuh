@@ -11,7 +11,7 @@ extern "C" {
 #include "ops/features.h"
 }
 
-/* What it is told in p. */
+/* Its parameters, in p. */
 enum {
     BS_CU_FEATURES_BUCKETS,
     BS_CU_FEATURES_SHIFT, /* the descriptor's code_bits; then by how many codes are shifted down */

@@ -15,7 +15,7 @@ enum { BS_CU_SUM_EACH = 2048 }; /* elements of a work item of a sum: two words a
 
 /* --------------------------------------------------------------------------------------------------- describe */
 
-/* What the kernels of this file are told in p. *_GIVEN: where it is said which paths give a value (step.cuh). */
+/* Parameters of the kernels of this file, in p. *_GIVEN: where it is said which paths give a value (step.cuh). */
 enum { BS_CU_FILL_GIVEN };
 enum {
     BS_CU_GATHER_COMBINE,

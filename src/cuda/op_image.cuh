@@ -6,7 +6,7 @@
 #include "cuda/kernels.cuh"
 #include "cuda/walk.cuh"
 
-/* What pooling is told in p: the descriptor's words, then ours. */
+/* Parameters of pooling, in p: the descriptor's words, then ours. */
 enum {
     BS_CU_POOL_KIND,
     BS_CU_POOL_KERNEL,

@@ -8,7 +8,7 @@
 #include "cuda/kernels.cuh"
 #include "cuda/walk.cuh"
 
-/* What all ops of this file are told in p, behind words of their own. */
+/* Parameters of all ops of this file, in p, behind words of their own. */
 enum {
     BS_CU_AXIS = 8, /* the dimension that lines run along */
     BS_CU_LANES,    /* threads a line: 1 or 32 */

@@ -11,7 +11,7 @@
 
 enum { BS_CU_MATMUL_STAGE_BYTES = 2 * BS_CU_GEMM_SIDE * BS_CU_GEMM_PITCH };
 
-/* What it is told in p: the descriptor's words. */
+/* Its parameters, in p: the descriptor's words. */
 enum { BS_CU_MATMUL_TRANSPOSE, BS_CU_MATMUL_SCALE };
 
 static void bs_cu_matmul_describe(const bs_cu_node *n, bs_device_step *s)

@@ -12,7 +12,7 @@ extern "C" {
 #include "ops/resize.h"
 }
 
-/* What the kernels of this file are told in p: the descriptor's words, then ours. */
+/* Parameters of the kernels of this file, in p: the descriptor's words, then ours. */
 enum {
     BS_CU_RESIZE_KIND,
     BS_CU_RESIZE_FACTOR,

@@ -7,7 +7,7 @@
 #include "cuda/describe.cuh"
 #include "cuda/program.cuh"
 
-/* What the kernels of this file are told in p. */
+/* Parameters of the kernels of this file, in p. */
 enum { BS_CU_SCORE_WIDTH, BS_CU_SCORE_BUDGET }; /* scores a row; whether a budget was kept */
 enum { BS_CU_PRICE_FORCED };
 

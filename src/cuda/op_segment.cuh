@@ -9,7 +9,7 @@
 #include "cuda/segment.cuh"
 
 enum { BS_CU_SEGMENT_EACH = 1024 }; /* elements of a work item */
-enum { BS_CU_SEGMENT_MODE };        /* what segment_reduce is told in p: the descriptor's word */
+enum { BS_CU_SEGMENT_MODE };        /* parameters of segment_reduce, in p: the descriptor's word */
 
 /* Rows are of the segment domain. */
 static void bs_cu_segment_spread_describe(const bs_cu_node *n, bs_device_step *s)

@@ -46,7 +46,7 @@ __device__ __forceinline__ void bs_cu_keep(bs_cu_view *v, int32_t d, int32_t n)
     v->x1 = v->rank == 3 && d == 2 ? n : v->x1;
 }
 
-/* What concat and slice are told in p: the descriptor's words. */
+/* Parameters of concat and slice, in p: the descriptor's words. */
 enum { BS_CU_SLICE_AXIS, BS_CU_SLICE_START };
 
 static void bs_cu_slice_describe(const bs_cu_node *n, bs_device_step *s)
@@ -181,7 +181,7 @@ __device__ inline void bs_cu_reshape_run(const bs_cu_tile &t, const bs_device_st
 
 /* ----------------------------------------------------------------------------------------------------- pad */
 
-/* What pad is told in p: the descriptor's words. */
+/* Parameters of pad, in p: the descriptor's words. */
 enum {
     BS_CU_PAD_TOP,
     BS_CU_PAD_BOTTOM,
@@ -214,7 +214,7 @@ __device__ inline void bs_cu_pad_run(const bs_cu_tile &t, const bs_device_step *
 
 /* ------------------------------------------------------------------------------------------- pixel shuffle */
 
-enum { BS_CU_SHUFFLE_FACTOR }; /* what both are told in p */
+enum { BS_CU_SHUFFLE_FACTOR }; /* parameters of both, in p */
 
 static constexpr bs_cu_describe bs_cu_pixel_shuffle_describe = bs_cu_cut, bs_cu_pixel_unshuffle_describe = bs_cu_cut;
 

@@ -67,7 +67,7 @@ struct bs_cu_view : bs_cu_rect {
 };
 
 /* Whether something has failed in this run: what it decided is not to be followed. Other blocks may be failing just
- * now, so all threads of a block are told the same. */
+ * now, so all threads of a block get the same answer. */
 __device__ __forceinline__ bool bs_cu_failed(const bs_cu_program &program)
 {
     return __syncthreads_or(BS_CU_PEEK(&program.status[0]) != 0) != 0;

@@ -1,4 +1,4 @@
-/* route_job.cuh - what a block needs to make a decision: what a step of a router is told in p, tables of paths in
+/* route_job.cuh - what a block needs to make a decision: the parameters of a router's step, tables of paths in
  * shared memory or among the decision's own, choices, sums over the threads.
  * Relies on program.cuh and describe.cuh. Must never write beyond a decision's rows. */
 #ifndef BS_CUDA_ROUTE_JOB
@@ -16,7 +16,7 @@ enum {
     BS_CU_ROUTE_PATHS = 1024 /* of more, tables do not lie in shared memory, and one block does it all */
 };
 
-/* What a step of a router is told in p: a bs_rule, then, by number, what only a device asks. */
+/* Parameters of a step of a router, in p: a bs_rule, then, by number, what only a device asks. */
 enum {
     BS_CU_P_KNOB = sizeof(bs_rule) / 4,
     BS_CU_P_FORCED,   /* path + 1 */
@@ -28,7 +28,7 @@ enum {
     BS_CU_P_COUNT
 };
 
-static_assert(BS_CU_P_COUNT <= BS_DEVICE_PARAMS && sizeof(bs_rule) % 4 == 0, "p holds what a router is told");
+static_assert(BS_CU_P_COUNT <= BS_DEVICE_PARAMS && sizeof(bs_rule) % 4 == 0, "p holds the parameters of a router");
 
 __device__ __forceinline__ const bs_rule *bs_cu_rule(const bs_device_step *s)
 {

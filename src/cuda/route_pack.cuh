@@ -1,5 +1,5 @@
 /* route_pack.cuh - from choices to a decision that can be followed: how many rows each path got, which ones, where each
- * went; and what the host is told of it.
+ * went; and what the host reads of it.
  * What a path gets is packed in the order of the rows: ranks come from ballots and prefixes, never from the order in
  * which threads arrive. Relies on route_job.cuh. Must never change a choice. */
 #ifndef BS_CUDA_ROUTE_PACK
@@ -158,7 +158,7 @@ __device__ inline void bs_cu_pack(const bs_cu_router &r)
 
 /* ----------------------------------------------------------------------------------------------------- record */
 
-/* What the host is told: the first path of rows first .. last - 1, by their place among all cells. */
+/* What the host reads: the first path of rows first .. last - 1, by their place among all cells. */
 __device__ inline void bs_cu_record_rows(const bs_cu_router &r, int32_t first, int32_t last)
 {
     int16_t *top = reinterpret_cast<int16_t *>(r.t->program->decisions + r.t->program->decision[r.s->router].top);

@@ -41,7 +41,7 @@ static bs_status bs_cu_route_status(const bs_route_desc *desc, const bs_route_fa
     return status;
 }
 
-/* The caller's function is not told the knob; but one that is NaN is an error, whoever decides. */
+/* The caller's function does not get the knob; but one that is NaN is an error, whoever decides. */
 static bs_status bs_cu_check_knob(bs_device_session *s, const bs_route_desc *desc, const bs_device_operand *operand,
                                   bs_error *error)
 {

@@ -17,7 +17,8 @@ static bs_status bs_cu_session_part(bs_device_session *s, int32_t part, bs_error
     return bs_cu_run_launch(s, &l, error);
 }
 
-/* What used the unit before is over: its number may be written. Not in the tables, which may be on their way. */
+/* Kernels find a unit's weights by an address in the device's memory. No kernel that is queued still reads this unit's
+ * old address, so it is written over; from a cell of its own, because a copy of the tables may still be under way. */
 static bs_status bs_cu_session_place(bs_device_session *s, int32_t unit, const uint8_t *weights, bs_error *error)
 {
     uint64_t *place = reinterpret_cast<uint64_t *>(s->pinned + s->layout.places) + unit;

@@ -63,8 +63,8 @@ static void bs_cu_write_segments(bs_device_session *s)
             memcpy(to + bs_device_offsets_place(c->plan, d), c->offsets[d],
                    4 * (size_t)(c->dims[bs_segment_dim(c->graph, d)] + 1));
     for (int32_t n = 1; n < c->graph->n_nodes; n++)
-        if (c->past[n])
-            memcpy(to + bs_device_past_place(c->plan, n), c->past[n],
+        if (c->cache_lengths[n])
+            memcpy(to + bs_device_cache_lengths_place(c->plan, n), c->cache_lengths[n],
                    4 * (size_t)c->dims[c->graph->values[c->graph->nodes[n].first_out].dims[0]]);
 }
 

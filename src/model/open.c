@@ -40,8 +40,8 @@ static size_t model_with_slack(bs_bytes bytes, const char *where, bs_error *erro
     return 0;
 }
 
-/* The arena is too small: it is told all that opening takes, not the next piece of it. Where the header cannot be read,
- * what was said stays. */
+/* The arena is too small: the message says all that opening takes, not the next part of it. Where the header cannot be
+ * read, what was said stays. */
 static void model_ask(const bs_source *source, const char *where, const bs_arena *arena, bs_error *error)
 {
     const bs_bytes bytes = model_need(source, where, NULL);

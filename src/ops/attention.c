@@ -1,12 +1,12 @@
 /* ops/attention.c - causal attention of the rows of a segment, behind a cache of earlier ones.
  * A task is one row and one head. Keys are visited from the oldest position to the row's own, wherever they lie, so
  * that a sequence in one run or token by token gives the same bits.
- * Relies on ops/structure.h. Must never trust a position: offsets and past come checked (run/segments.c), and the ring
- * is addressed modulo its window. One code for every tier. */
+ * Relies on ops/structure.h. Must never trust a position: offsets and cache lengths come checked (run/segments.c), and
+ * the ring is addressed modulo its window. One code for every tier. */
 #include "ops/common.h"
 #include "ops/structure.h"
 
-enum { ATTENTION_Q, ATTENTION_K, ATTENTION_V, ATTENTION_PAST_K, ATTENTION_PAST_V, ATTENTION_PAST };
+enum { ATTENTION_Q, ATTENTION_K, ATTENTION_V, ATTENTION_CACHE_K, ATTENTION_CACHE_V, ATTENTION_CACHE_LENGTHS };
 
 /* ------------------------------------------------------------------------------------------------------- shape */
 
@@ -29,19 +29,19 @@ static bool attention_cells_agree(bs_infer *infer, int32_t domain)
 static bool attention_cache_fits(bs_infer *infer, int32_t domain)
 {
     int32_t window;
-    for (int32_t i = ATTENTION_PAST_K; i <= ATTENTION_PAST_V; i++) {
+    for (int32_t i = ATTENTION_CACHE_K; i <= ATTENTION_CACHE_V; i++) {
         const bs_value_info *cache = infer->in[i];
         if (!bs_infer_dtype(infer, i, BS_F32) || !bs_infer_root(infer, i))
             return false;
         if (cache->rank != 3 || cache->dims[0] != bs_segment_dim(infer->graph, domain) ||
-            cache->dims[1] != infer->in[ATTENTION_PAST_K]->dims[1] || cache->dims[2] != infer->in[0]->dims[0])
+            cache->dims[1] != infer->in[ATTENTION_CACHE_K]->dims[1] || cache->dims[2] != infer->in[0]->dims[0])
             return bs_infer_fail(
                 infer, BS_ERROR_SHAPE,
                 "operand %d is %s, expected [segments, window, d] with the window of operand 3 and the d of operand 0",
                 i, bs_say_value(infer, cache));
     }
-    return bs_infer_const(infer, ATTENTION_PAST_K, 1, "the window", &window) &&
-           bs_infer_segment_input(infer, ATTENTION_PAST, domain, "past");
+    return bs_infer_const(infer, ATTENTION_CACHE_K, 1, "the window", &window) &&
+           bs_infer_segment_input(infer, ATTENTION_CACHE_LENGTHS, domain, "cache_lengths");
 }
 
 static bool attention_infer(bs_infer *infer)
@@ -58,7 +58,8 @@ static bool attention_infer(bs_infer *infer)
         return bs_infer_fail(infer, BS_ERROR_LIMIT, "%d heads of up to %lld rows are more than 2^30 tasks", heads,
                              (long long)infer->graph->domains[domain].max_rows);
     if (infer->n_in != 3 && infer->n_in != 6)
-        return bs_infer_fail(infer, BS_ERROR_GRAPH, "%d operands: past_k, past_v and past are given all three or none",
+        return bs_infer_fail(infer, BS_ERROR_GRAPH,
+                             "%d operands: cache_k, cache_v and cache_lengths are given all three or none",
                              infer->n_in);
     return infer->n_in == 3 || attention_cache_fits(infer, domain);
 }
@@ -67,8 +68,8 @@ static bool attention_infer(bs_infer *infer)
 static int64_t attention_most(const bs_graph *graph, const bs_node *node)
 {
     const int32_t *in = bs_node_in(graph, node);
-    if (node->n_in > ATTENTION_PAST_K)
-        return bs_dim_max(graph, graph->values[in[ATTENTION_PAST_K]].dims[1]);
+    if (node->n_in > ATTENTION_CACHE_K)
+        return bs_dim_max(graph, graph->values[in[ATTENTION_CACHE_K]].dims[1]);
     return graph->domains[node->domain].max_rows;
 }
 
@@ -91,7 +92,7 @@ static void attention_plan(const bs_graph *graph, const bs_node *node, bs_conv_c
 typedef struct attention_job {
     const bs_call *call;
     int32_t segment, first_row;         /* of the segment, in this run */
-    int32_t past, low, position;        /* of the row; it attends to low .. position */
+    int32_t cache_length, low, position; /* of the row; it attends to low .. position */
     int32_t window, element, n;         /* elements of the head: element .. element + n */
     float *scores;                      /* [position - low + 1] */
 } attention_job;
@@ -99,15 +100,15 @@ typedef struct attention_job {
 static attention_job attention_job_of(const bs_call *call)
 {
     const int32_t heads = call->plan->work_items, d = call->in[ATTENTION_Q].dim[0];
-    const bool cached = call->n_in > ATTENTION_PAST_K;
+    const bool cached = call->n_in > ATTENTION_CACHE_K;
     attention_job job = {
         .call = call, .n = d / heads, .element = call->work_item * (d / heads), .scores = call->scratch};
     job.segment = bs_segment_of(call->offsets, call->n_segments, call->row);
     job.first_row = call->offsets[job.segment];
-    const bs_operand *past = &call->in[ATTENTION_PAST];
-    job.past = cached ? ((const int32_t *)past->data)[job.segment * past->stride[0]] : 0;
-    job.position = job.past + (call->row - job.first_row);
-    job.window = cached ? call->in[ATTENTION_PAST_K].dim[1] : job.position + 1;
+    const bs_operand *cache_lengths = &call->in[ATTENTION_CACHE_LENGTHS];
+    job.cache_length = cached ? ((const int32_t *)cache_lengths->data)[job.segment * cache_lengths->stride[0]] : 0;
+    job.position = job.cache_length + (call->row - job.first_row);
+    job.window = cached ? call->in[ATTENTION_CACHE_K].dim[1] : job.position + 1;
     job.low = bs_max_i32(0, job.position - job.window + 1);
     return job;
 }
@@ -115,10 +116,10 @@ static attention_job attention_job_of(const bs_call *call)
 /* Key (or value: one operand further) of position j: of this run, or from the ring. */
 static const float *attention_at(const attention_job *job, int32_t kind, int32_t j, ptrdiff_t *step)
 {
-    const bs_operand *fresh = &job->call->in[kind], *ring = &job->call->in[kind + ATTENTION_PAST_K - ATTENTION_K];
-    if (j >= job->past) {
+    const bs_operand *fresh = &job->call->in[kind], *ring = &job->call->in[kind + ATTENTION_CACHE_K - ATTENTION_K];
+    if (j >= job->cache_length) {
         *step = fresh->stride[0];
-        return bs_f32_at(fresh, (job->first_row + (j - job->past)) * fresh->row_stride + job->element * *step);
+        return bs_f32_at(fresh, (job->first_row + (j - job->cache_length)) * fresh->row_stride + job->element * *step);
     }
     *step = ring->stride[2];
     return bs_f32_at(ring, job->segment * ring->stride[0] + j % job->window * ring->stride[1] + job->element * *step);
@@ -212,10 +213,10 @@ const bs_op bs_op_attention = {.name = "attention",
                                .plan = attention_plan,
                                .run = attention_run};
 
-bs_value bs_attention(bs_graph *graph, bs_value q, bs_value k, bs_value v, bs_value past_k, bs_value past_v,
-                      bs_value past, const bs_attention_desc *desc)
+bs_value bs_attention(bs_graph *graph, bs_value q, bs_value k, bs_value v, bs_value cache_k, bs_value cache_v,
+                      bs_value cache_lengths, const bs_attention_desc *desc)
 {
-    const int32_t in[6] = {q.id, k.id, v.id, past_k.id, past_v.id, past.id};
-    const bool cached = past_k.id || past_v.id || past.id;
+    const int32_t in[6] = {q.id, k.id, v.id, cache_k.id, cache_v.id, cache_lengths.id};
+    const bool cached = cache_k.id || cache_v.id || cache_lengths.id;
     return bs_op_build(graph, &bs_op_attention, in, cached ? 6 : 3, desc);
 }

@@ -5,7 +5,7 @@
 
 #include "ops/table.h"
 
-/* What an op is told: its descriptor, and the fields of it, integers of low .. high or of any number. */
+/* The parameters of an op: its descriptor, and the fields of it, integers of low .. high or of any number. */
 #define BS_FLOAT(field) {field, 'f', 0, 0}
 #define BS_INT(field) {field, 'i', 0, 0}
 #define BS_INT_OF(field, low, high) {field, 'i', low, high}

@@ -8,7 +8,7 @@
 #include "base/base.h"
 #include "graph/rows.h"
 
-/* What a router was told: words of four bytes, which a step on a device begins with. */
+/* The parameters of a router: words of four bytes, which a step on a device begins with. */
 typedef struct bs_rule {
     int32_t protocol, paths, width; /* width: scores a row */
     int32_t capacity;               /* CAPACITY: rows a path. TABLE: keys. BUDGET: variants */

@@ -98,7 +98,7 @@ static inline BS_BOTH void bs_budget_begin(bs_budget *b, float knob, const bs_bu
     b->alone = -1;
 }
 
-/* Whether the losses at bs_budget_price() must be told. The loss falls as the price rises. Where the floor allows more
+/* Whether the losses at bs_budget_price() are needed. The loss falls as the price rises. Where the floor allows more
  * it is then looked for below: what the budget alone chose stays within reach, so a floor never costs anything. */
 static inline BS_BOTH bool bs_budget_asks(bs_budget *b)
 {

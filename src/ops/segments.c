@@ -79,7 +79,7 @@ static bool state_append_infer(bs_infer *infer)
     if (!bs_infer_state(infer))
         return false;
     const int32_t domain = bs_infer_segments(infer, 1);
-    return domain && append_fits(infer, domain) && bs_infer_segment_input(infer, 2, domain, "past");
+    return domain && append_fits(infer, domain) && bs_infer_segment_input(infer, 2, domain, "cache_lengths");
 }
 
 const bs_op bs_op_state_append = {.name = "state_append",
@@ -90,8 +90,8 @@ const bs_op bs_op_state_append = {.name = "state_append",
                                   .params_bytes = sizeof(bs_name_params),
                                   .infer = state_append_infer};
 
-void bs_state_append(bs_graph *graph, bs_value state, bs_value value, bs_value past)
+void bs_state_append(bs_graph *graph, bs_value state, bs_value value, bs_value cache_lengths)
 {
-    const int32_t in[3] = {state.id, value.id, past.id};
+    const int32_t in[3] = {state.id, value.id, cache_lengths.id};
     bs_op_build_node(graph, &bs_op_state_append, in, 3, NULL);
 }

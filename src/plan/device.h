@@ -92,7 +92,7 @@ typedef struct bs_device_layout {
     uint64_t scratch_bytes;  /* of one tile's rows, when they do not fit in shared memory; else 0 */
     int32_t tiles;           /* that have a context (and scratch outside shared memory) */
     uint64_t status;         /* within decisions: i32 status, i32 node */
-    uint64_t results_bytes;  /* what the host is told after a run: the decisions' first so many bytes */
+    uint64_t results_bytes;  /* what the host reads after a run: the decisions' first so many bytes */
     uint64_t session, session_bytes, tables_pinned, slots_pinned, rooms, room_bytes /* a lane */,
         places /* u64 a unit */, fetched, asked, results, inputs_pinned, loading, pinned_bytes;
     /* within tables */
@@ -118,9 +118,9 @@ int32_t bs_device_given_words(const bs_plan *plan, const bs_instr *instr);
  * device's. UINT64_MAX: n needs none. And from layout->states, of a state's own memory. */
 uint64_t bs_device_input_place(const bs_plan *plan, int32_t node);
 bs_bytes bs_device_state_place(const bs_plan *plan, int32_t node);
-/* From layout->segments_at: i32 [segments + 1] of a domain, i32 [segments] of a `past`. */
+/* From layout->segments_at: i32 [segments + 1] of a domain, i32 [segments] of cache lengths. */
 uint64_t bs_device_offsets_place(const bs_plan *plan, int32_t domain);
-uint64_t bs_device_past_place(const bs_plan *plan, int32_t node);
+uint64_t bs_device_cache_lengths_place(const bs_plan *plan, int32_t node);
 
 /* ------------------------------------------------------------------------------------------------ backend */
 
@@ -134,7 +134,7 @@ typedef struct bs_device_client {
     uint8_t *const *state;        /* [nodes] the device's memory of states, as the session knows it */
     const bs_rows_state *domains; /* [domains] counts of those that no router makes */
     int32_t *const *offsets;      /* [domains] of segments, checked; NULL for others */
-    int32_t *const *past;         /* [nodes], checked */
+    int32_t *const *cache_lengths; /* [nodes], checked */
     uint8_t *weights;             /* prepared, resident: address on the device */
     const bs_route_callback *callbacks; /* [routers] */
     /* filled by wait */

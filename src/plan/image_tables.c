@@ -124,7 +124,7 @@ static void bounds_make(const bs_plan *p, image_bounds *b)
     X(values, margin, MARGIN)      \
     X(values, scope, PART_OR_TOP)  \
     X(values, narrow, FLAG)        \
-    X(values, is_past, FLAG)       \
+    X(values, is_cache_length, FLAG)       \
     X(values, offset, BYTES)       \
     X(values, row_bytes, BYTES)    \
     X(values, rows, ROWS)          \

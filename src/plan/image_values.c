@@ -16,7 +16,7 @@
  *   values: margin                        windows beyond rows                 what readers ask for, or more
  *   values: offset, row_bytes, rows       rows beyond arenas                  large enough, and within
  *   values: narrow                        rows half as wide                   a plan for half, no decisions
- *   values: is_past                       cache lengths nobody looked at      all that caches go by, inputs
+ *   values: is_cache_length               cache lengths nobody looked at      all that caches go by, inputs
  *   transient_bytes, scratch_bytes,       arenas without room                 what rows add up to
  *     weight_bytes, all_unit_bytes
  *
@@ -139,7 +139,7 @@ static const char *readers_wrong(const bs_plan *p, int32_t n)
             return bs_image_refused("it needs rows of its own of what it reads");
         if (bs_node_role(node, i) == BS_ROLE_DECIDING && p->values[in[i]].narrow)
             return bs_image_refused("it decides by what is kept in f16");
-        if (bs_node_role(node, i) == BS_ROLE_CACHE_LENGTH && !p->values[in[i]].is_past)
+        if (bs_node_role(node, i) == BS_ROLE_CACHE_LENGTH && !p->values[in[i]].is_cache_length)
             return bs_image_refused("its cache goes by what is not checked");
     }
     for (int32_t i = 0; i < node->n_in; i++)
@@ -252,7 +252,8 @@ static const char *value_wrong(const bs_plan *p, int32_t value)
         return bs_image_refused("it lies where what its node makes cannot lie");
     if (v->narrow && !(p->desc.half && stored && info->dtype == BS_F32))
         return bs_image_refused("it is kept in f16, and may not be");
-    if (v->is_past && !(bs_node_is_input(&p->graph->nodes[info->node]) && info->dtype == BS_I32 && info->rank == 1))
+    if (v->is_cache_length &&
+        !(bs_node_is_input(&p->graph->nodes[info->node]) && info->dtype == BS_I32 && info->rank == 1))
         return bs_image_refused("it cannot say where caches stand");
     return stored ? storage_wrong(p, value) : NULL;
 }

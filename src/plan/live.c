@@ -218,7 +218,7 @@ static void find_pasts(bs_plan *plan)
         const bs_node *node = &g->nodes[n];
         const int32_t length = bs_node_operand(node, BS_ROLE_CACHE_LENGTH);
         if (plan->node_live[n] && length >= 0)
-            plan->values[bs_node_in(g, node)[length]].is_past = true;
+            plan->values[bs_node_in(g, node)[length]].is_cache_length = true;
     }
 }
 

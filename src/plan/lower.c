@@ -244,7 +244,7 @@ static void emit_found(bs_lower_pass *l, int32_t n)
         return;
     }
     outputs_ready(l, node, ready);
-    if (region != BS_TOP) /* its stores come late, when others have been told the region's time */
+    if (region != BS_TOP) /* its stores come late, when others have used the region's time */
         l->region_time[region] = bs_max_i32(l->region_time[region], ready + 1);
 }
 

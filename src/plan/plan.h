@@ -26,7 +26,7 @@ typedef struct bs_value_plan {
     int32_t first, last;  /* time of definition and of last use, in its list (transient: global; scratch: the part's) */
     int32_t scope;        /* -1 global, else index of the part whose scratch it lives in */
     bool narrow;          /* f32 that a device keeps in f16 */
-    bool is_past;         /* something reads it as the number of tokens that caches hold */
+    bool is_cache_length; /* something reads it as the number of tokens that caches hold */
     bs_bytes offset;
     bs_bytes row_bytes;
     int64_t rows;         /* that the storage holds */

@@ -74,7 +74,7 @@ static int32_t region_unit(const bs_lower_pass *l, int32_t region)
     return l->plan->parts[l->region_part[region]].unit;
 }
 
-static bool region_is_of_phase(const bs_lower_pass *l, int32_t region, int32_t top, int32_t level, int32_t router)
+static bool region_is_of_level(const bs_lower_pass *l, int32_t region, int32_t top, int32_t level, int32_t router)
 {
     return l->plan->regions[region].domain == top && l->region_level[region] == level &&
            region_router(l, region) == router;
@@ -165,10 +165,11 @@ static void close_read_regions(bs_lower_pass *l, const bs_node *node, int32_t pa
     }
 }
 
-/* In a mixed domain wide nodes stand between those in tiles, path by path, and a region of one path would be over
- * before the next path began. So regions are known by their level there. What enters a region of a level cannot depend
- * on what left it, when nodes are lowered level by level. */
-static int32_t phase_after(const bs_lower_pass *l, int32_t from, int32_t top, int32_t domain)
+/* In a mixed domain some nodes, the wide ones, run at top level between nodes that run in tiles. Were a region closed
+ * by the next wide node, the paths of a router, which are built one after the other, would never share one. So a region
+ * is found by its level there: how often the values that it reads went from tiles to top level or back. Levels are
+ * lowered in order, so nothing that a region reads can depend on what the same region makes. */
+static int32_t level_after(const bs_lower_pass *l, int32_t from, int32_t top, int32_t domain)
 {
     const int32_t region = bs_lower_region_of(l, from);
     if (region == BS_TOP)
@@ -180,27 +181,27 @@ static int32_t phase_after(const bs_lower_pass *l, int32_t from, int32_t top, in
 }
 
 /* top: the domain in whose tiles it is to run, with its part's domain; 0: at top level. */
-static int32_t phase_of(const bs_lower_pass *l, int32_t n, int32_t top, int32_t domain)
+static int32_t node_level(const bs_lower_pass *l, int32_t n, int32_t top, int32_t domain)
 {
     const bs_node *node = &l->g->nodes[n];
     int32_t n_in, level = 0;
     const int32_t *in = bs_plan_in(l->plan, n, &n_in);
     for (int32_t i = 0; i < n_in; i++)
         if (in[i])
-            level = bs_max_i32(level, phase_after(l, l->g->values[in[i]].node, top, domain));
+            level = bs_max_i32(level, level_after(l, l->g->values[in[i]].node, top, domain));
     for (int32_t d = node->domain; l->g->domains[d].kind == BS_DOMAIN_PATH; d = l->g->domains[d].parent)
-        level = bs_max_i32(level, phase_after(l, l->g->routers[l->g->domains[d].router].node, top, domain));
+        level = bs_max_i32(level, level_after(l, l->g->routers[l->g->domains[d].router].node, top, domain));
     return node->router && l->g->routers[node->router].node != n
-               ? bs_max_i32(level, phase_after(l, l->g->routers[node->router].node, top, domain))
+               ? bs_max_i32(level, level_after(l, l->g->routers[node->router].node, top, domain))
                : level;
 }
 
 /* The earliest region of that level that takes the node. Paths have one a router; other rows one a unit, beside which
  * at most the first has none. */
-static int32_t region_of_phase(bs_lower_pass *l, int32_t top, int32_t domain, int32_t unit, int32_t level)
+static int32_t region_of_level(bs_lower_pass *l, int32_t top, int32_t domain, int32_t unit, int32_t level)
 {
     const int32_t router = l->g->domains[domain].kind == BS_DOMAIN_PATH ? l->g->domains[domain].router : 0;
-    const int32_t first = *index_slot(l, &l->levels, region_is_of_phase, top, level, router);
+    const int32_t first = *index_slot(l, &l->levels, region_is_of_level, top, level, router);
     if (first && region_takes(l, first - 1, domain, unit))
         return first - 1;
     const int32_t of_unit = router ? 0 : *index_slot(l, &l->units, region_is_of_unit, top, level, unit);
@@ -215,7 +216,7 @@ static int32_t region_of_phase(bs_lower_pass *l, int32_t top, int32_t domain, in
 static void region_enter(bs_lower_pass *l, int32_t region)
 {
     const int32_t top = l->plan->regions[region].domain, level = l->region_level[region];
-    int32_t *slot = index_slot(l, &l->levels, region_is_of_phase, top, level, region_router(l, region));
+    int32_t *slot = index_slot(l, &l->levels, region_is_of_level, top, level, region_router(l, region));
     if (*slot == 0)
         *slot = region + 1;
     if (region_router(l, region))
@@ -231,14 +232,14 @@ static void assign_part(bs_lower_pass *l, int32_t n)
     l->part_of[n] = BS_TOP;
     if (!runs_in_tiles(l, node)) {
         close_read_regions(l, node, BS_TOP);
-        l->level[n] = l->mixed ? phase_of(l, n, 0, 0) : 0;
+        l->level[n] = l->mixed ? node_level(l, n, 0, 0) : 0;
         return;
     }
     const int32_t top = bs_plan_top_domain(l->g, node->domain);
     const int32_t domain = part_domain(l->g, node->domain);
-    l->level[n] = l->mixed ? phase_of(l, n, top, domain) : 0;
+    l->level[n] = l->mixed ? node_level(l, n, top, domain) : 0;
     if (l->plan->domains[top].mixed)
-        l->open[top] = region_of_phase(l, top, domain, l->plan->nodes[n].unit, l->level[n]);
+        l->open[top] = region_of_level(l, top, domain, l->plan->nodes[n].unit, l->level[n]);
     if (l->open[top] == BS_TOP || !region_takes(l, l->open[top], domain, l->plan->nodes[n].unit))
         region_open(l, top);
     l->part_of[n] = part_find(l, l->open[top], domain);

@@ -37,7 +37,7 @@ struct bs_profile {
 
     _Alignas(BS_ALIGNMENT) atomic_uint head;
     _Alignas(BS_ALIGNMENT) atomic_uint tail;
-    atomic_uint dropped; /* since the last event that told of it */
+    atomic_uint dropped; /* since the last event that counts them */
     atomic_bool asleep;  /* the writer waits, or is about to */
     atomic_bool draining;
     atomic_bool open;    /* the header is written */
@@ -138,7 +138,7 @@ static void profile_tell_dropped(bs_profile *p)
     block_put_event(p, &event);
 }
 
-/* One lap at most, so that what was dropped is told even while producers keep the ring full. */
+/* One lap at most, so that what was dropped is recorded even while producers keep the ring full. */
 static void profile_drain(bs_profile *p)
 {
     bs_event event;

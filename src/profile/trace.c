@@ -153,7 +153,7 @@ static bool trace_add_visit(trace_maker *m, const bs_event *e)
     return true;
 }
 
-/* A run that is over says when it began. One that is told of when it begins (start = end) sets the clock instead. */
+/* A run that is over says when it began. One that is recorded when it begins (start = end) sets the clock instead. */
 static void trace_add_run(trace_maker *m, const bs_event *e)
 {
     if (m->run_visit >= 0 && m->run_visit_ns >= e->start_ns) {

@@ -40,11 +40,11 @@ static bs_bytes offsets_place(const bs_plan *plan, int32_t domain)
     return at;
 }
 
-static bs_bytes past_place(const bs_plan *plan, int32_t node)
+static bs_bytes cache_lengths_place(const bs_plan *plan, int32_t node)
 {
     bs_bytes at = offsets_place(plan, plan->graph->n_domains);
     for (int32_t n = 1; n < node; n++)
-        bs_bytes_place(&at, bs_past_room(plan, n), sizeof(int32_t));
+        bs_bytes_place(&at, bs_cache_lengths_room(plan, n), sizeof(int32_t));
     return at;
 }
 
@@ -52,12 +52,15 @@ uint64_t bs_device_offsets_place(const bs_plan *plan, int32_t domain)
 {
     return bs_bytes_figure(offsets_place(plan, domain));
 }
-uint64_t bs_device_past_place(const bs_plan *plan, int32_t node) { return bs_bytes_figure(past_place(plan, node)); }
+uint64_t bs_device_cache_lengths_place(const bs_plan *plan, int32_t node)
+{
+    return bs_bytes_figure(cache_lengths_place(plan, node));
+}
 
 /* ---------------------------------------------------------------------------------------------- decisions */
 
 typedef struct decision_sizes {
-    bs_bytes fetched, global, tile; /* what the host is told lies first */
+    bs_bytes fetched, global, tile; /* what the host fetches lies first */
 } decision_sizes;
 
 /* Offsets in tables that a device reads are plain numbers: all of them lie below a total that an arena had room for. */
@@ -171,7 +174,7 @@ static void layout_tables(const bs_plan *p, bs_device_layout *l)
         l->n_given += bs_device_given_words(p, &p->instrs[i]);
     l->given_at = take(&at, l->n_given, sizeof(uint32_t));
     l->units_at = take(&at, bs_max_i32(p->n_units, 1), sizeof(uint64_t));
-    l->segments_at = take_bytes(&at, past_place(p, p->graph->n_nodes));
+    l->segments_at = take_bytes(&at, cache_lengths_place(p, p->graph->n_nodes));
     l->tables_bytes = bs_bytes_figure(at);
 }
 
@@ -198,7 +201,7 @@ uint64_t bs_device_scores_bytes(const bs_plan *plan, int32_t router)
     return bs_bytes_figure(scores_bytes(plan, router));
 }
 
-/* The most that any callback is told and answers. */
+/* The most that any callback reads and answers. */
 static bs_bytes asked_bytes(const bs_plan *p)
 {
     bs_bytes most = bs_bytes_of(0);

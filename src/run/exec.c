@@ -204,7 +204,7 @@ static void run_streamed(bs_session *s, const bs_instr *i)
     bs_store_release(&s->store, unit);
 }
 
-/* A decision that a device makes: the host is told how many rows went where. */
+/* A decision that a device makes: the host fetches how many rows went where. */
 static void route_on_device(bs_session *s, const bs_instr *i)
 {
     const int32_t router = s->graph->nodes[i->node].router;

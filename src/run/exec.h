@@ -12,7 +12,7 @@ bool bs_exec_fail(bs_session *s, bs_status status, int32_t node);
 void bs_exec_tile(bs_context *c, int32_t first, int32_t count, int32_t domain);
 /* A unit that the visit in progress needs: listed once, in s->work.needed. */
 void bs_exec_need(bs_session *s, int32_t unit, int32_t *count);
-/* A device: it is told where a unit's weights are; and it is waited for: what it read may go. */
+/* On a device: tells it where a unit's weights are; waits until it has read them, so that they may be evicted. */
 void bs_exec_place(bs_session *s, int32_t unit, int32_t node);
 void bs_exec_finish_reads(bs_session *s, int32_t node);
 /* A streamed unit was computed with. */

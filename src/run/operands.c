@@ -80,8 +80,8 @@ void bs_operand_bound(const bs_context *c, int32_t node, bs_operand *o)
     o->row_stride = 0;
     for (int32_t i = 0; i < b->rank; i++)
         o->stride[i] = (ptrdiff_t)b->stride[i];
-    if (c->session->past[node]) { /* the copy that was checked */
-        o->data = c->session->past[node];
+    if (c->session->cache_lengths[node]) { /* the copy that was checked */
+        o->data = c->session->cache_lengths[node];
         o->stride[0] = 1;
     }
 }

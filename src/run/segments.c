@@ -1,6 +1,6 @@
 /* run/segments.c - segments in a run: what the inputs say of them, checked before anything runs, and where appended
- * rows go. Owns the offsets of segments and the copies of `past`: a buffer that changes during a run steers nothing.
- * Relies on run/session.h. Must never let a number that was not checked reach an address. */
+ * rows go. Owns the offsets of segments and the copies of `cache_lengths`: a buffer that changes during a run steers
+ * nothing. Relies on run/session.h. Must never let a number that was not checked reach an address. */
 #include "run/session.h"
 #include "ops/structure.h"
 
@@ -15,10 +15,10 @@ int64_t bs_segment_room(const bs_plan *plan, int32_t domain)
     return bs_dim_max(plan->graph, bs_segment_dim(plan->graph, domain)) + 1;
 }
 
-int64_t bs_past_room(const bs_plan *plan, int32_t node)
+int64_t bs_cache_lengths_room(const bs_plan *plan, int32_t node)
 {
     const int32_t value = plan->graph->nodes[node].first_out;
-    if (!plan->node_live[node] || !bs_node_is_input(&plan->graph->nodes[node]) || !plan->values[value].is_past)
+    if (!plan->node_live[node] || !bs_node_is_input(&plan->graph->nodes[node]) || !plan->values[value].is_cache_length)
         return 0;
     return bs_dim_max(plan->graph, plan->graph->values[value].dims[0]);
 }
@@ -52,14 +52,15 @@ static bool begin_offsets(bs_session *s, int32_t domain, bs_error *error)
     return true;
 }
 
-static bool begin_past(bs_session *s, int32_t node, bs_error *error)
+static bool begin_cache_lengths(bs_session *s, int32_t node, bs_error *error)
 {
     const int64_t segments = s->dims[s->graph->values[s->graph->nodes[node].first_out].dims[0]];
     for (int64_t g = 0; g < segments; g++) {
-        s->past[node][g] = bound_i32(s, node, g);
-        if (s->past[node][g] < 0 || s->past[node][g] > MAX_CACHE_LENGTH)
+        s->cache_lengths[node][g] = bound_i32(s, node, g);
+        if (s->cache_lengths[node][g] < 0 || s->cache_lengths[node][g] > MAX_CACHE_LENGTH)
             return bs_refuse(error, BS_ERROR_DATA, "input \"%s\": segment %lld has %d tokens already, expected 0 .. %d",
-                             bs_node_name(&s->graph->nodes[node]), (long long)g, s->past[node][g], MAX_CACHE_LENGTH);
+                             bs_node_name(&s->graph->nodes[node]), (long long)g, s->cache_lengths[node][g],
+                             MAX_CACHE_LENGTH);
     }
     return true;
 }
@@ -70,7 +71,7 @@ bool bs_segments_begin(bs_session *session, bs_error *error)
         if (session->offsets[d] && !begin_offsets(session, d, error))
             return false;
     for (int32_t n = 1; n < session->graph->n_nodes; n++)
-        if (session->past[n] && !begin_past(session, n, error))
+        if (session->cache_lengths[n] && !begin_cache_lengths(session, n, error))
             return false;
     return true;
 }
@@ -105,7 +106,7 @@ void bs_segment_append(const bs_context *c, const bs_instr *i, int32_t row, bs_o
     const bs_buffer *state = &s->bound[g->values[in[bs_node_operand(node, BS_ROLE_STATE)]].node];
     const int32_t segment = bs_segment_of(offsets, (int32_t)s->dims[bs_segment_dim(g, i->domain)], row);
     const int32_t window = (int32_t)state->dim[1],
-                  position = s->past[g->values[length].node][segment] + (row - offsets[segment]);
+                  position = s->cache_lengths[g->values[length].node][segment] + (row - offsets[segment]);
     operand->data = NULL;
     if (offsets[segment + 1] - row > window)
         return;

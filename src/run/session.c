@@ -59,8 +59,8 @@ void bs_reset_state(bs_session *session)
 
 /* ----------------------------------------------------------------------------------------------------- run */
 
-/* An own state is as large as this run's extents ask, densely; a change of size starts it anew. Once all else is
- * sound. */
+/* A state in the session's own memory takes the extents of this run, without gaps; where they changed, its content is
+ * zero again. Called when nothing can refuse the run any more, so that a refused run leaves states as they were. */
 static void shape_own_state(bs_session *s, int32_t n, const bs_value_info *v)
 {
     bs_buffer *b = &s->bound[n];

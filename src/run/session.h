@@ -54,7 +54,7 @@ struct bs_session {
     bs_bytes *state_bytes;
     int32_t **offsets; /* [domains] of segments: the first row of each in this run, and their end; NULL for others */
     /* [nodes] of inputs that say where caches stand: a checked copy of this run's; NULL for others */
-    int32_t **past;
+    int32_t **cache_lengths;
     bs_context *contexts; /* [threads]; contexts of tiles */
     bs_context root;
     bs_route_callback *callbacks; /* [routers] */
@@ -144,14 +144,14 @@ int32_t bs_top_row(const bs_context *c, int32_t domain, int32_t row);
 
 /* run/segments.c: what inputs say of segments, checked and kept for the run */
 int64_t bs_segment_room(const bs_plan *plan, int32_t domain); /* numbers of `offsets`; 0: nothing works on its rows */
-int64_t bs_past_room(const bs_plan *plan, int32_t node);      /* numbers of `past`; 0: not such an input */
+int64_t bs_cache_lengths_room(const bs_plan *plan, int32_t node); /* how many; 0: not such an input */
 bool bs_segments_begin(bs_session *session, bs_error *error);
 void bs_segment_call(const bs_context *c, int32_t row, bs_call *call);
 /* Strides and place of row `row` of what is appended, in the cache; data NULL: it is older than the window. */
 void bs_segment_append(const bs_context *c, const bs_instr *i, int32_t row, bs_operand *operand);
 
 /* run/route.c */
-/* What it cannot decide by is told in c->fault; "": another status than BS_OK says it all. */
+/* What it cannot decide by is in c->fault; "": another status than BS_OK says it all. */
 bs_status bs_route_decide(bs_context *c, int32_t router);
 void bs_decision_forced(bs_decision_data *d, int32_t rows, int32_t path);
 

@@ -101,7 +101,7 @@ static bool device_start(bs_session *s, bs_device *device, void *stream, bs_erro
             s->state[n] = bs_bytes_at(s->device_memory,
                                       bs_bytes_add(bs_bytes_of(layout.states), bs_device_state_place(s->plan, n)));
     const bs_device_client client = {s->graph,     s->plan,         s->platform, s->dims,    s->bound,
-                                     s->state,     s->root.domains, s->offsets,  s->past,    s->weights,
+                                     s->state,     s->root.domains, s->offsets,  s->cache_lengths, s->weights,
                                      s->callbacks, s->chosen,       s->counts,   s->dropped, stream};
     s->client = client;
     if (device->api->open(device, &s->client, s->device_memory, s->device_pinned, &s->on_device, error) != BS_OK)
@@ -110,7 +110,7 @@ static bool device_start(bs_session *s, bs_device *device, void *stream, bs_erro
     return true;
 }
 
-/* What a profile is told before anything happens. */
+/* What a profile records before anything happens. */
 static void profile_router(const void *user, int32_t index, bs_profile_router *router)
 {
     const bs_session *s = user;

@@ -52,7 +52,7 @@ typedef struct session_parts {
     uint64_t *path_ns;
     bs_route_callback *callbacks;
     int16_t **chosen;
-    int32_t *counts, *route_counts, **offsets, **past;
+    int32_t *counts, *route_counts, **offsets, **cache_lengths;
     bs_exec_work work;
     bs_context *contexts;
 } session_parts;
@@ -107,11 +107,11 @@ static void carve_session(bs_carver *c, const bs_plan *p, session_parts *s, bs_c
         if (s->offsets)
             s->offsets[d] = bs_segment_room(p, d) ? offsets : NULL;
     }
-    BS_CARVE(c, s->past, nodes);
+    BS_CARVE(c, s->cache_lengths, nodes);
     for (int32_t n = 1; n < g->n_nodes; n++) {
-        int32_t *past = bs_carve(c, (uint64_t)bs_past_room(p, n), sizeof(int32_t));
-        if (s->past)
-            s->past[n] = bs_past_room(p, n) ? past : NULL;
+        int32_t *cache_lengths = bs_carve(c, (uint64_t)bs_cache_lengths_room(p, n), sizeof(int32_t));
+        if (s->cache_lengths)
+            s->cache_lengths[n] = bs_cache_lengths_room(p, n) ? cache_lengths : NULL;
     }
     s->store = bs_carve_bytes(c, bs_store_bytes(p));
     for (int32_t n = 1; n < g->n_nodes; n++) {
@@ -139,7 +139,7 @@ static void adopt_parts(bs_session *s, const session_parts *parts)
     s->route_counts = parts->route_counts;
     s->work = parts->work;
     s->offsets = parts->offsets;
-    s->past = parts->past;
+    s->cache_lengths = parts->cache_lengths;
     s->contexts = parts->contexts;
 }
 

@@ -159,7 +159,7 @@ double bs_predict_visits(const bs_stream *s, int32_t phase, int32_t use)
     const double usual = rate_of(s, phase, use), rate = usual > 0.01 ? usual : 0.01;
     if (s->facts.phases[phase].router == 0)
         return 0;
-    return s->phases[phase].told ? (1 - p) / rate
+    return s->phases[phase].predicted ? (1 - p) / rate
                                  : regular * interval_left(s, phase, use) + (1 - regular) * (1 - p) / rate;
 }
 
@@ -175,7 +175,7 @@ double bs_predict_use(const bs_stream *s, int32_t phase, int32_t use)
     const bs_phase_state *state = &s->phases[phase];
     if (s->facts.phases[phase].router == 0)
         return 1;
-    if (state->told)
+    if (state->predicted)
         return s->expected[use] ? state->ahead_in[s->expected[use] - 1][was_resident(s, use)] : state->ahead_out;
     if (s->following == phase && state->error_transition < state->error_frequency)
         return s->follows[use - s->facts.phases[phase].first_unit];
@@ -354,7 +354,7 @@ void bs_predict_visit(bs_stream *s, int32_t phase, const int32_t *units, int32_t
     } else {
         for (int32_t i = 0; i < count; i++)
             s->slots[units[i]].asked = true;
-        if (state->told)
+        if (state->predicted)
             rate_look_ahead(s, phase, count);
         if (state->before >= 0)
             average(&state->error_transition, rate_statistics(s, phase, BS_PREDICT_TRANSITION, count));
@@ -363,7 +363,7 @@ void bs_predict_visit(bs_stream *s, int32_t phase, const int32_t *units, int32_t
         for (int32_t i = 0; i < count; i++)
             s->slots[units[i]].asked = false;
     }
-    state->told = false;
+    state->predicted = false;
     state->visits++;
 }
 #endif

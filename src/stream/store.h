@@ -134,10 +134,9 @@ void bs_store_close(bs_store *store);
 void bs_store_visit(bs_store *store, int32_t phase, const int32_t *units, int32_t count);
 void bs_store_leave(bs_store *store);
 void bs_store_expect(bs_store *store, int32_t phase, int32_t unit, double margin); /* unit 0: nothing */
-/* Pins the unit if it is there and sets base[unit]. False: not yet; or never, then *status tells why. */
+/* Pins the unit if it is there and sets base[unit]. False: not yet; or never, then *status says why. */
 bool bs_store_try(bs_store *store, int32_t unit, bs_status *status);
-/* Waits until one of these is there (pinned: `*taken`) or one will never be (`*taken` then tells which, 0: cannot be
- * told). */
+/* Waits until one of these is there (pinned: `*taken`) or one will never be (`*taken` then says which; 0: unknown). */
 bs_status bs_store_wait(bs_store *store, int32_t phase, const int32_t *units, int32_t count, int32_t *taken);
 /* Units of the visit that are still to come. */
 int32_t bs_store_missing(bs_store *store);

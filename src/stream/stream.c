@@ -183,10 +183,10 @@ void bs_stream_visit(bs_stream *s, int32_t phase, const int32_t *units, int32_t 
 void bs_stream_expect(bs_stream *s, int32_t phase, int32_t unit, int32_t strength)
 {
     const bs_stream_phase *facts = &s->facts.phases[phase];
-    if (!s->phases[phase].told)
+    if (!s->phases[phase].predicted)
         for (int32_t k = facts->first_unit; k < facts->first_unit + facts->n_units; k++)
             s->expected[k] = 0;
-    s->phases[phase].told = true;
+    s->phases[phase].predicted = true;
     for (int32_t k = facts->first_unit; k < facts->first_unit + facts->n_units; k++)
         if (s->facts.uses[k] == unit)
             s->expected[k] = (uint8_t)bs_max_i32(s->expected[k], 1 + bs_clamp_i32(strength, 0, BS_STRENGTHS - 1));

@@ -63,7 +63,7 @@ typedef struct bs_slot {
 #define BS_STRENGTHS 8
 
 typedef struct bs_phase_state {
-    bool told;             /* look-ahead said what to expect of the next visit */
+    bool predicted;        /* look-ahead said what to expect of the next visit */
     /* the routed phase visited before this one, whose choices say what to expect here; -1: not asked */
     int32_t before;
     uint64_t visits;
