@@ -34,7 +34,7 @@ typedef struct preload_net {
     /* static order only: rows, so that computing takes as long as reading */
     bool tuned;
     int32_t rows, most_rows;
-    uint64_t unit_bytes, piece_bytes; /* of storage: of the typical unit, of one read of it */
+    uint64_t unit_bytes, chunk_bytes; /* of storage: of the typical unit, of one read of it */
     int32_t n_units;
     int32_t right_percent; /* of look-aheads */
 } preload_net;
@@ -98,13 +98,13 @@ bool preload_moe(preload_net *net, int32_t sequences);
 /* Measures all arms at this speed with slots of so many per cent of all units' bytes. */
 bool preload_measure(preload_net *net, const preload_speed *speed, double slot_percent, const preload_options *options,
                      preload_result *result);
-/* Bytes a second of the real disk at reads of net->piece_bytes, as streaming reads them. */
+/* Bytes a second of the real disk at reads of net->chunk_bytes, as streaming reads them. */
 uint64_t preload_disk_speed(const preload_net *net);
 
 /* --------------------------------------------------------------------------------------------- preload_clock.c */
 
 /* A profile's bytes, recorded on demand, replayed. */
-bool preload_replay_profile(const uint8_t *profile, size_t bytes, const preload_speed *speed, uint64_t piece_bytes,
+bool preload_replay_profile(const uint8_t *profile, size_t bytes, const preload_speed *speed, uint64_t chunk_bytes,
                             preload_result *result);
 /* All made-up traces at this speed; called for each. */
 bool preload_synthetic(const preload_speed *speed, void (*report)(void *user, const preload_result *result),

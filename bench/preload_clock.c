@@ -124,7 +124,7 @@ static int64_t read_profile(void *user, uint64_t offset, void *buffer, size_t by
     return (int64_t)got;
 }
 
-bool preload_replay_profile(const uint8_t *profile, size_t bytes, const preload_speed *speed, uint64_t piece_bytes,
+bool preload_replay_profile(const uint8_t *profile, size_t bytes, const preload_speed *speed, uint64_t chunk_bytes,
                             preload_result *result)
 {
     profile_bytes source = {profile, bytes};
@@ -143,7 +143,7 @@ bool preload_replay_profile(const uint8_t *profile, size_t bytes, const preload_
             .bytes_per_second = speed->bytes_per_second ? speed->bytes_per_second : (uint64_t)measured,
             .latency_ns = speed->bytes_per_second ? speed->latency_ns : 0,
             .prepare_ns_per_byte = trace.prepare_ns_per_byte,
-            .chunk_bytes = (int32_t)(piece_bytes > trace.chunk_bytes ? piece_bytes : trace.chunk_bytes),
+            .chunk_bytes = (int32_t)(chunk_bytes > trace.chunk_bytes ? chunk_bytes : trace.chunk_bytes),
             .stream = {.policy = trace.policy}};
         result->bytes_per_second = desc.bytes_per_second;
         ok = replay_all(&trace, &desc, result->stats_runs, &result->clock, &error);

@@ -71,7 +71,7 @@ static void expert_bytes(preload_net *net)
     for (int32_t b = 1; b < facts.blocks; b++)
         if (bs_model_block_get(net->model, b, &block) == BS_OK && block.bytes > net->unit_bytes)
             net->unit_bytes = block.bytes;
-    net->piece_bytes = net->unit_bytes / MOE_EXPERT_LAYERS;
+    net->chunk_bytes = net->unit_bytes / MOE_EXPERT_LAYERS;
     net->n_units = facts.blocks - 1;
 }
 

@@ -156,8 +156,8 @@ bool preload_routed(preload_net *net, int32_t width, int32_t rows, int32_t right
         return false;
     net->rows = rows;
     net->right_percent = right_percent;
-    net->piece_bytes = (uint64_t)width * (uint64_t)(width + 1) * 4;
-    net->unit_bytes = LAYERS * net->piece_bytes;
+    net->chunk_bytes = (uint64_t)width * (uint64_t)(width + 1) * 4;
+    net->unit_bytes = LAYERS * net->chunk_bytes;
     net->n_units = 2 * PATHS;
     net->step = step_routed;
     bs_value x = bs_rows(net->graph, bs_input(net->graph, "x", BS_F32, BS_SHAPE2(rows, width)), (bs_value){0});
@@ -218,7 +218,7 @@ bool preload_livesr(preload_net *net)
         return false;
     net->rows = CELLS;
     net->n_units = SUBNETS;
-    net->piece_bytes = 262144;
+    net->chunk_bytes = 262144;
     net->step = step_livesr;
     const bs_value x = bs_rows(net->graph, bs_input(net->graph, "patches", BS_F32, BS_SHAPE4(CELLS, 3, SIDE, SIDE)),
                                (bs_value){0});
@@ -257,8 +257,8 @@ bool preload_chain(preload_net *net)
     net->rows = 256;
     net->most_rows = CHAIN_ROWS;
     net->n_units = CHAIN_BLOCKS;
-    net->piece_bytes = (uint64_t)CHAIN_WIDTH * (CHAIN_WIDTH + 1) * 4;
-    net->unit_bytes = CHAIN_LAYERS * net->piece_bytes;
+    net->chunk_bytes = (uint64_t)CHAIN_WIDTH * (CHAIN_WIDTH + 1) * 4;
+    net->unit_bytes = CHAIN_LAYERS * net->chunk_bytes;
     net->step = step_nothing;
     const bs_dim rows = bs_symbol(net->graph, "rows", CHAIN_ROWS);
     bs_value x = bs_input(net->graph, "x", BS_F32, BS_SHAPE2(rows, CHAIN_WIDTH));
