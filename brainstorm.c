@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 53249caed0c157bcd610bf03b76924bf60bf610dc70d22336d99d1a386d0823a
+ * sha256 of the parts: e13a08e554a62b61db1e01ead1a845752a43cee7ce45ea4b249cbd651c57689a
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -17349,8 +17349,8 @@ typedef struct bs_instr {
     int32_t domain;           /* whose rows it works on */
     int32_t region;           /* RUN: whose parts it runs */
     int32_t part;             /* that it belongs to; BS_TOP: none, it stands at top level */
-    int32_t time; /* BS_TIME_END or later: when all else is done */
-    int32_t phase; /* top level: whose units it needs; -1 none */
+    int32_t time;             /* BS_TIME_END or later: when all else is done */
+    int32_t phase;            /* top level: whose units it needs; -1 none */
 } bs_instr;
 
 #define BS_TOP (-1)

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: fc669bf4031140ea1d77071c3e95b49ebf68131a83da64271c438f6f87073c49
+ * sha256 of the parts: bf47cb54b67ce77043602578d3be2a4e83f7ab4706b46a30f91d949770563131
  */
 #include "brainstorm.h"
 
@@ -1152,8 +1152,8 @@ typedef struct bs_instr {
     int32_t domain;           /* whose rows it works on */
     int32_t region;           /* RUN: whose parts it runs */
     int32_t part;             /* that it belongs to; BS_TOP: none, it stands at top level */
-    int32_t time; /* BS_TIME_END or later: when all else is done */
-    int32_t phase; /* top level: whose units it needs; -1 none */
+    int32_t time;             /* BS_TIME_END or later: when all else is done */
+    int32_t phase;            /* top level: whose units it needs; -1 none */
 } bs_instr;
 
 #define BS_TOP (-1)

@@ -68,8 +68,8 @@ typedef struct bs_instr {
     int32_t domain;           /* whose rows it works on */
     int32_t region;           /* RUN: whose parts it runs */
     int32_t part;             /* that it belongs to; BS_TOP: none, it stands at top level */
-    int32_t time; /* BS_TIME_END or later: when all else is done */
-    int32_t phase; /* top level: whose units it needs; -1 none */
+    int32_t time;             /* BS_TIME_END or later: when all else is done */
+    int32_t phase;            /* top level: whose units it needs; -1 none */
 } bs_instr;
 
 #define BS_TOP (-1)
