@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: e13a08e554a62b61db1e01ead1a845752a43cee7ce45ea4b249cbd651c57689a
+ * sha256 of the parts: c4271f91fdfe4ebabbd552ea314a65594c37a5e7bab8c253ecf3af6859a81dc0
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -25262,8 +25262,7 @@ static void compute(replay *r, uint64_t ns)
 
 /* -------------------------------------------------------------------------------------------------- visiting */
 
-/* A use of this visit that is not done and whose unit is there; waits for one. With nothing pinned nor in flight, what
- * is asked for finds room and a lane: an event follows. */
+/* A use of this visit that is not done and whose unit is there; waits for one. -1: nothing will ever come. */
 static int32_t take_ready(replay *r, const bs_trace_visit *v, const bool *done)
 {
     for (;;) {
@@ -25281,11 +25280,13 @@ static int32_t take_ready(replay *r, const bs_trace_visit *v, const bool *done)
             bs_stream_stall(&r->stream, r->now);
         fill_lanes(r);
         replay_lane *lane = next_event(r, &when);
+        if (!lane) /* unreachable: with nothing pinned nor in flight, what is needed finds room and a lane */
+            return -1;
         pass_event(r, lane, when);
     }
 }
 
-static void replay_visit(replay *r, const bs_trace_visit *v, bool *done)
+static bool replay_visit(replay *r, const bs_trace_visit *v, bool *done)
 {
     compute(r, v->before_ns);
     for (int32_t i = 0; i < v->n_guesses; i++) {
@@ -25299,12 +25300,14 @@ static void replay_visit(replay *r, const bs_trace_visit *v, bool *done)
     bs_stream_visit(&r->stream, v->phase, r->wanted, v->n_uses, r->now);
     for (int32_t k = 0; k < v->n_uses; k++) {
         const int32_t i = take_ready(r, v, done);
+        if (i < 0) return false; /* unreachable: see take_ready */
         const bs_trace_use *use = &r->trace->uses[v->first_use + i];
         r->future[use->unit] = r->next_position[v->first_use + i];
         done[i] = true;
         compute(r, use->compute_ns);
         bs_stream_release(&r->stream, use->unit);
     }
+    return true;
 }
 
 /* ---------------------------------------------------------------------------------------------------- oracle */
@@ -25615,15 +25618,16 @@ bs_status bs_replay(const bs_trace *trace, const bs_replay_desc *desc, bs_arena 
     oracle(r, result);
     first_positions(r);
     r->stream.future = r->future;
-    for (int32_t k = 0; k < trace->n_visits; k++)
-        replay_visit(r, &trace->visits[k], r->resident);
+    bool read = true;
+    for (int32_t k = 0; k < trace->n_visits && read; k++)
+        read = replay_visit(r, &trace->visits[k], r->resident);
     result->stats = r->stream.stats;
     result->stats.guessing = !r->stream.paused && desc->stream.speculation != BS_SPECULATE_OFF;
     sum_predictions(r, result->predictions);
     result->time_ns = r->now;
     result->compute_ns = r->computed;
     workspace->used = mark;
-    return BS_OK;
+    return read ? BS_OK : BS_ERROR_LIMIT; /* unreachable: see take_ready */
 }
 #endif
 /* ==== end src/stream/replay.c ================================================================= */
@@ -25964,11 +25968,10 @@ static bool add_node(store_planner *p, bs_store_unit *unit, const bs_store_node 
     const bool found = s->weights.record(s->weights.user, block, &record) == BS_OK;
     const bs_bytes record_begin = bs_bytes_of(record.offset), head = bs_bytes_of(record.head_bytes);
     const bs_bytes record_end = bs_bytes_add(record_begin, bs_bytes_of(record.bytes));
-    if (!found || bs_bytes_less(node->begin, record_begin) || bs_bytes_less(record_end, node->end)) {
-        char where[48];
-        snprintf(where, sizeof where, "do not lie in the record of block %d", block);
-        return weights_refused(p, BS_ERROR_FORMAT, node->node, where);
-    }
+    if (!found || bs_bytes_less(node->begin, record_begin) || bs_bytes_less(record_end, node->end))
+        return bs_refuse(p->error, BS_ERROR_FORMAT, "%s \"%s\": its weights do not lie in the record of block %d",
+                         bs_op_get(s->plan->graph->nodes[node->node].op)->name,
+                         bs_node_name(&s->plan->graph->nodes[node->node]), block);
     if (open && open->block == block && !bs_bytes_less(node->begin, open->end) &&
         !bs_bytes_less(p->chunk_bytes, bs_bytes_sub(node->end, open->begin)) &&
         has_staging(p, s->nodes + open->first_node, index + 1 - open->first_node, open->begin, node->end)) {
@@ -27293,8 +27296,7 @@ static bool is_channels_last(const bs_operand *o) { return o->stride[0] == 1 && 
 static bs_operand image_part(const bs_operand *o, bs_rect r, bool lines)
 {
     const int32_t width = bs_max_i32(r.x1 - r.x0, 0);
-    bs_operand part;
-    part.dtype = o->dtype;
+    bs_operand part = *o;
     part.rank = lines ? 2 : 3;
     part.data = (uint8_t *)o->data + (r.y0 * o->stride[1] + r.x0 * o->stride[2]) * (ptrdiff_t)bs_dtype_bytes(o->dtype);
     part.dim[0] = bs_max_i32(r.y1 - r.y0, 0);

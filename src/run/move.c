@@ -43,8 +43,7 @@ static bool is_channels_last(const bs_operand *o) { return o->stride[0] == 1 && 
 static bs_operand image_part(const bs_operand *o, bs_rect r, bool lines)
 {
     const int32_t width = bs_max_i32(r.x1 - r.x0, 0);
-    bs_operand part;
-    part.dtype = o->dtype;
+    bs_operand part = *o;
     part.rank = lines ? 2 : 3;
     part.data = (uint8_t *)o->data + (r.y0 * o->stride[1] + r.x0 * o->stride[2]) * (ptrdiff_t)bs_dtype_bytes(o->dtype);
     part.dim[0] = bs_max_i32(r.y1 - r.y0, 0);

@@ -112,8 +112,7 @@ static void compute(replay *r, uint64_t ns)
 
 /* -------------------------------------------------------------------------------------------------- visiting */
 
-/* A use of this visit that is not done and whose unit is there; waits for one. With nothing pinned nor in flight, what
- * is asked for finds room and a lane: an event follows. */
+/* A use of this visit that is not done and whose unit is there; waits for one. -1: nothing will ever come. */
 static int32_t take_ready(replay *r, const bs_trace_visit *v, const bool *done)
 {
     for (;;) {
@@ -131,11 +130,13 @@ static int32_t take_ready(replay *r, const bs_trace_visit *v, const bool *done)
             bs_stream_stall(&r->stream, r->now);
         fill_lanes(r);
         replay_lane *lane = next_event(r, &when);
+        if (!lane) /* unreachable: with nothing pinned nor in flight, what is needed finds room and a lane */
+            return -1;
         pass_event(r, lane, when);
     }
 }
 
-static void replay_visit(replay *r, const bs_trace_visit *v, bool *done)
+static bool replay_visit(replay *r, const bs_trace_visit *v, bool *done)
 {
     compute(r, v->before_ns);
     for (int32_t i = 0; i < v->n_guesses; i++) {
@@ -149,12 +150,14 @@ static void replay_visit(replay *r, const bs_trace_visit *v, bool *done)
     bs_stream_visit(&r->stream, v->phase, r->wanted, v->n_uses, r->now);
     for (int32_t k = 0; k < v->n_uses; k++) {
         const int32_t i = take_ready(r, v, done);
+        if (i < 0) return false; /* unreachable: see take_ready */
         const bs_trace_use *use = &r->trace->uses[v->first_use + i];
         r->future[use->unit] = r->next_position[v->first_use + i];
         done[i] = true;
         compute(r, use->compute_ns);
         bs_stream_release(&r->stream, use->unit);
     }
+    return true;
 }
 
 /* ---------------------------------------------------------------------------------------------------- oracle */
@@ -465,14 +468,15 @@ bs_status bs_replay(const bs_trace *trace, const bs_replay_desc *desc, bs_arena 
     oracle(r, result);
     first_positions(r);
     r->stream.future = r->future;
-    for (int32_t k = 0; k < trace->n_visits; k++)
-        replay_visit(r, &trace->visits[k], r->resident);
+    bool read = true;
+    for (int32_t k = 0; k < trace->n_visits && read; k++)
+        read = replay_visit(r, &trace->visits[k], r->resident);
     result->stats = r->stream.stats;
     result->stats.guessing = !r->stream.paused && desc->stream.speculation != BS_SPECULATE_OFF;
     sum_predictions(r, result->predictions);
     result->time_ns = r->now;
     result->compute_ns = r->computed;
     workspace->used = mark;
-    return BS_OK;
+    return read ? BS_OK : BS_ERROR_LIMIT; /* unreachable: see take_ready */
 }
 #endif

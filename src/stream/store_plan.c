@@ -153,11 +153,10 @@ static bool add_node(store_planner *p, bs_store_unit *unit, const bs_store_node 
     const bool found = s->weights.record(s->weights.user, block, &record) == BS_OK;
     const bs_bytes record_begin = bs_bytes_of(record.offset), head = bs_bytes_of(record.head_bytes);
     const bs_bytes record_end = bs_bytes_add(record_begin, bs_bytes_of(record.bytes));
-    if (!found || bs_bytes_less(node->begin, record_begin) || bs_bytes_less(record_end, node->end)) {
-        char where[48];
-        snprintf(where, sizeof where, "do not lie in the record of block %d", block);
-        return weights_refused(p, BS_ERROR_FORMAT, node->node, where);
-    }
+    if (!found || bs_bytes_less(node->begin, record_begin) || bs_bytes_less(record_end, node->end))
+        return bs_refuse(p->error, BS_ERROR_FORMAT, "%s \"%s\": its weights do not lie in the record of block %d",
+                         bs_op_get(s->plan->graph->nodes[node->node].op)->name,
+                         bs_node_name(&s->plan->graph->nodes[node->node]), block);
     if (open && open->block == block && !bs_bytes_less(node->begin, open->end) &&
         !bs_bytes_less(p->chunk_bytes, bs_bytes_sub(node->end, open->begin)) &&
         has_staging(p, s->nodes + open->first_node, index + 1 - open->first_node, open->begin, node->end)) {
