@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: c4271f91fdfe4ebabbd552ea314a65594c37a5e7bab8c253ecf3af6859a81dc0
+ * sha256 of the parts: 2d82d257bca0f12e6c86abf435640c5103bfe48c55145440aa4d1a9f8ac41c4c
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -17765,11 +17765,12 @@ typedef struct bs_device_api {
     /* When the last run is over: fills what the client wants to know. *node: of the step that failed in the run. */
     bs_status (*wait)(bs_device_session *session, int32_t *node, bs_error *error);
     /* For weights that come and go. part: the tiles of one part of a region. place: where a unit's weights are from now
-     * on. learn: waits for a decision, for its counts [paths]; *node as above. settle: waits for all that is queued.
-     * copy: called by readers, of `from` in pinned memory; returns when it is there. */
+     * on. fetch_counts: waits for a decision, for its counts [paths]; *node as above. settle: waits for all that is
+     * queued. copy: called by readers, of `from` in pinned memory; returns when it is there. */
     bs_status (*part)(bs_device_session *session, int32_t part, bs_error *error);
     bs_status (*place)(bs_device_session *session, int32_t unit, const uint8_t *weights, bs_error *error);
-    bs_status (*learn)(bs_device_session *session, int32_t router, int32_t *counts, int32_t *node, bs_error *error);
+    bs_status (*fetch_counts)(bs_device_session *session, int32_t router, int32_t *counts, int32_t *node,
+                              bs_error *error);
     /* guess: waits for what the last look_ahead said: margins [paths] as bs_call.margins. */
     bs_status (*guess)(bs_device_session *session, int32_t router, float *margins, bs_error *error);
     bs_status (*settle)(bs_device_session *session, bs_error *error);
@@ -23760,7 +23761,7 @@ typedef struct bs_slot {
     int32_t pins, issued, done, in_flight;
     bool needed;  /* by the visit in progress, and not yet taken */
     bool listed;  /* in its list of needs, taken or not */
-    bool asked;   /* scratch of predictors: the visit that they learn from needs it */
+    bool in_visit; /* scratch of predictors: needed by the visit that they are updated by */
     bool guessed; /* a guess began this load, and nothing used it yet */
     bool guess_used;       /* the last guess of this unit was right */
     bool spoiled;          /* a chunk of this load failed */
@@ -24429,7 +24430,7 @@ static void average_from(double *value, double sample, uint64_t samples)
     *value += (sample - *value) * (first > PREDICT_STEP ? first : PREDICT_STEP);
 }
 
-static bool was_needed(const bs_stream *s, int32_t use) { return s->slots[s->facts.uses[use]].asked; }
+static bool was_needed(const bs_stream *s, int32_t use) { return s->slots[s->facts.uses[use]].in_visit; }
 
 /* The `expected` likeliest by score. */
 static void rate_ranking(bs_stream *s, const bs_stream_phase *phase, bs_prediction *p, int32_t count, int32_t expected)
@@ -24484,7 +24485,7 @@ static void rate_look_ahead(bs_stream *s, int32_t j, int32_t count)
         average(&state->ahead_out, (double)(count - right) / (phase->n_units - inside));
 }
 
-static void learn_interval(bs_stream *s, int32_t k, uint64_t visit)
+static void update_interval(bs_stream *s, int32_t k, uint64_t visit)
 {
     const double gap = (double)(visit - s->needed_at[k]);
     if (s->needed_at[k] == 0) {
@@ -24499,7 +24500,7 @@ static void learn_interval(bs_stream *s, int32_t k, uint64_t visit)
     s->needed_at[k] = visit;
 }
 
-static void learn(bs_stream *s, int32_t j, int32_t count)
+static void update_tables(bs_stream *s, int32_t j, int32_t count)
 {
     const bs_stream_phase *phase = &s->facts.phases[j];
     for (int32_t k = 0; k < phase->n_units; k++)
@@ -24513,7 +24514,7 @@ static void learn(bs_stream *s, int32_t j, int32_t count)
         average(&s->rate[k], now);
         s->recent[k] += (now - s->recent[k]) / 6;
         if (now > 0)
-            learn_interval(s, k, s->phases[j].visits + 1);
+            update_interval(s, k, s->phases[j].visits + 1);
         s->chosen[k] = now > 0;
         s->expected[k] = 0;
     }
@@ -24533,15 +24534,15 @@ void bs_predict_visit(bs_stream *s, int32_t phase, const int32_t *units, int32_t
         known->needed += (uint64_t)count;
     } else {
         for (int32_t i = 0; i < count; i++)
-            s->slots[units[i]].asked = true;
+            s->slots[units[i]].in_visit = true;
         if (state->predicted)
             rate_look_ahead(s, phase, count);
         if (state->before >= 0)
             average(&state->error_transition, rate_statistics(s, phase, BS_PREDICT_TRANSITION, count));
         average(&state->error_frequency, rate_statistics(s, phase, BS_PREDICT_FREQUENCY, count));
-        learn(s, phase, count);
+        update_tables(s, phase, count);
         for (int32_t i = 0; i < count; i++)
-            s->slots[units[i]].asked = false;
+            s->slots[units[i]].in_visit = false;
     }
     state->predicted = false;
     state->visits++;
@@ -28560,7 +28561,7 @@ static void route_on_device(bs_session *s, const bs_instr *i)
     const int32_t router = s->graph->nodes[i->node].router;
     int32_t *const counts = s->work.counts, node = i->node;
     run_parallel(s, i);
-    const bs_status status = s->device->api->learn(s->on_device, router, counts, &node, NULL);
+    const bs_status status = s->device->api->fetch_counts(s->on_device, router, counts, &node, NULL);
     bs_exec_fail(s, status, node);
     if (status == BS_OK)
         tell_decision(s, router, counts);
@@ -29624,7 +29625,7 @@ static void run_over(bs_session *s, bs_status status)
 }
 
 /* node: the one that failed. */
-static bs_status run_told(const bs_session *s, bs_status status, int32_t node, bs_error *error)
+static bs_status run_failed_at(const bs_session *s, bs_status status, int32_t node, bs_error *error)
 {
     if (status == BS_OK)
         return BS_OK;
@@ -29637,7 +29638,7 @@ static bs_status run_here(bs_session *s, bs_error *error)
 {
     bs_execute(s);
     bs_store_leave(&s->store);
-    return run_told(s, (bs_status)atomic_load(&s->status), atomic_load(&s->failed_node), error);
+    return run_failed_at(s, (bs_status)atomic_load(&s->status), atomic_load(&s->failed_node), error);
 }
 
 /* Queues a run. Where weights come and go the host takes part in it, step by step. */
@@ -29695,7 +29696,8 @@ static bs_status session_wait(bs_session *session, bs_error *error)
     const bs_status status = session->device->api->wait(session->on_device, &node, error);
     bs_exec_ended(session, session->started_ns);
     run_over(session, status);
-    return node == 0 ? status : run_told(session, status, node, error); /* 0: the device itself, whose message stands */
+    /* node 0: the device itself, whose message stands */
+    return node == 0 ? status : run_failed_at(session, status, node, error);
 }
 
 bs_status bs_wait(bs_session *session, bs_error *error)

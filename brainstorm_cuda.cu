@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: bf47cb54b67ce77043602578d3be2a4e83f7ab4706b46a30f91d949770563131
+ * sha256 of the parts: d764d1098a17a80752b0d73130af442e3c25b5b693eb56ec61366d37a2343b4c
  */
 #include "brainstorm.h"
 
@@ -76,12 +76,12 @@ template <typename T> __device__ __forceinline__ T bs_cu_lanes_sum(T v, int32_t 
 }
 
 /* The sum over all threads, for each to know. sums: of each warp, in shared memory. */
-__device__ inline uint64_t bs_cu_sum_threads(uint64_t *sums, uint64_t mine)
+__device__ inline uint64_t bs_cu_sum_threads(uint64_t *sums, uint64_t own)
 {
-    mine = bs_cu_lanes_sum(mine);
+    own = bs_cu_lanes_sum(own);
     __syncthreads();
     if (bs_cu_lane() == 0)
-        sums[bs_cu_warp()] = mine;
+        sums[bs_cu_warp()] = own;
     __syncthreads();
     uint64_t sum = 0;
     for (int32_t k = 0; k < bs_cu_warps(); k++)
@@ -1556,11 +1556,12 @@ typedef struct bs_device_api {
     /* When the last run is over: fills what the client wants to know. *node: of the step that failed in the run. */
     bs_status (*wait)(bs_device_session *session, int32_t *node, bs_error *error);
     /* For weights that come and go. part: the tiles of one part of a region. place: where a unit's weights are from now
-     * on. learn: waits for a decision, for its counts [paths]; *node as above. settle: waits for all that is queued.
-     * copy: called by readers, of `from` in pinned memory; returns when it is there. */
+     * on. fetch_counts: waits for a decision, for its counts [paths]; *node as above. settle: waits for all that is
+     * queued. copy: called by readers, of `from` in pinned memory; returns when it is there. */
     bs_status (*part)(bs_device_session *session, int32_t part, bs_error *error);
     bs_status (*place)(bs_device_session *session, int32_t unit, const uint8_t *weights, bs_error *error);
-    bs_status (*learn)(bs_device_session *session, int32_t router, int32_t *counts, int32_t *node, bs_error *error);
+    bs_status (*fetch_counts)(bs_device_session *session, int32_t router, int32_t *counts, int32_t *node,
+                              bs_error *error);
     /* guess: waits for what the last look_ahead said: margins [paths] as bs_call.margins. */
     bs_status (*guess)(bs_device_session *session, int32_t router, float *margins, bs_error *error);
     bs_status (*settle)(bs_device_session *session, bs_error *error);
@@ -2354,10 +2355,10 @@ __device__ __forceinline__ void bs_cu_ldmatrix_x4(uint32_t r[4], const void *sha
                  : "memory");
 #else
     const int lane = bs_cu_lane();
-    const unsigned long long mine = (unsigned long long)reinterpret_cast<uintptr_t>(shared_row);
+    const unsigned long long own = (unsigned long long)reinterpret_cast<uintptr_t>(shared_row);
 #pragma unroll
     for (int i = 0; i < 4; i++) {
-        const unsigned long long at = __shfl_sync(0xffffffffu, mine, 8 * i + (lane >> 2));
+        const unsigned long long at = __shfl_sync(0xffffffffu, own, 8 * i + (lane >> 2));
         r[i] = bs_cu_at<const uint32_t>(at)[lane & 3];
     }
 #endif
@@ -4156,10 +4157,10 @@ __device__ inline void bs_cu_attend_block(const bs_cu_attend_job &j, int32_t fir
 {
     const int32_t lane = bs_cu_lane(), position = first + lane, begin = max(j.low - first, 0),
                   end = min(j.position - first, 31);
-    const bool mine = lane >= begin && lane <= end;
+    const bool attends = lane >= begin && lane <= end;
     float score = -INFINITY, weight = 0.0f, value[BS_CU_ATTEND_LANES] = {0.0f, 0.0f, 0.0f, 0.0f};
     unsigned long long at = 0;
-    if (mine) {
+    if (attends) {
         const bs_cu_attend_rows &k = bs_cu_attend_rows_at(j, j.k, position);
         score = bs_cu_attend_dot(j, bs_cu_attend_at(j, j.k, position), k.type, k.step);
         score = fmaf(score, j.scale, -j.slope * (float)(j.position - position));
@@ -4168,7 +4169,7 @@ __device__ inline void bs_cu_attend_block(const bs_cu_attend_job &j, int32_t fir
     float top = score;
     for (int32_t d = 16; d > 0; d /= 2)
         top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, d));
-    if (mine)
+    if (attends)
         weight = expf(score - top);
     const float sum = bs_cu_lanes_sum(weight);
 #pragma unroll 2
@@ -6276,16 +6277,16 @@ __device__ inline int32_t bs_cu_sources(const bs_cu_tile &t, const bs_device_ste
     const int64_t at = (int64_t)bs_cu_decided_row(t, s, row) * d.per_row;
     int32_t count = 0;
     for (int32_t k = team.rank; k < d.per_row || k == team.rank; k += team.size) { /* once at least: all count */
-        const int32_t mine = k < d.per_row && bs_cu_gives(t, s, d, at + k) ? d.chosen[at + k] : -1;
+        const int32_t path = k < d.per_row && bs_cu_gives(t, s, d, at + k) ? d.chosen[at + k] : -1;
         int32_t before = 0;
         count = 0;
         for (int32_t i = 0; i < d.per_row; i++) {
             const bool gives = bs_cu_gives(t, s, d, at + i);
             count += gives;
-            before += gives && d.chosen[at + i] < mine;
+            before += gives && d.chosen[at + i] < path;
         }
-        if (mine >= 0 && before >= from && before - from < BS_CU_SUM_SOURCES)
-            bs_cu_addend_open(t, bs_cu_in(t, s, mine), d.inverse[at + k] - d.offsets[mine],
+        if (path >= 0 && before >= from && before - from < BS_CU_SUM_SOURCES)
+            bs_cu_addend_open(t, bs_cu_in(t, s, path), d.inverse[at + k] - d.offsets[path],
                               s->p[BS_CU_GATHER_COMBINE].i == BS_COMBINE_SUM ? 1.0f : d.gates[at + k],
                               &sources[before - from]);
     }
@@ -6427,18 +6428,18 @@ __device__ inline void bs_cu_paths_run(const bs_cu_tile &t, const bs_device_step
     bs_cu_addend *sources = reinterpret_cast<bs_cu_addend *>(t.workspace) + team.index * min(most, BS_CU_SUM_SOURCES);
     for (int32_t first = w.row; first < w.end; first += team.count) { /* all teams go round as often */
         const int32_t r = first + team.index;
-        const bool mine = r < w.end;
+        const bool inside = r < w.end;
         for (int32_t from = 0; sums && from < most; from += BS_CU_SUM_SOURCES) {
-            const int32_t count = mine ? bs_cu_sources(t, s, r, team, from, sources) - from : 0;
+            const int32_t count = inside ? bs_cu_sources(t, s, r, team, from, sources) - from : 0;
             __syncthreads();
-            if (mine && (count > 0 || from == 0))
+            if (inside && (count > 0 || from == 0))
                 bs_cu_sum_row(bs_cu_open_target(t, out, r), sources, min(count, BS_CU_SUM_SOURCES), from > 0, team, w);
             if (from + BS_CU_SUM_SOURCES < most)
                 __syncthreads();
         }
-        if (mine && !sums)
+        if (inside && !sums)
             bs_cu_select_row(t, s, r, team, w);
-        if (mine)
+        if (inside)
             bs_cu_zero_around(t, out, r, team, w);
         __syncthreads();
     }
@@ -10676,10 +10677,10 @@ __global__ void bs_cu_any_rows(BS_CU_ARGUMENT bs_cu_program program, int32_t fir
                               bs_cu_handle handle, bool decides)
 {
     const bs_cu_tile t = bs_cu_everything(&program, NULL);
-    bool mine = false;
+    bool any_rows = false;
     for (int32_t k = bs_cu_thread(); k < count; k += bs_cu_threads())
-        mine = mine || bs_cu_count(t, program.steps[first + k].domain) > 0;
-    const bool some = __syncthreads_or(mine) != 0 && program.status[0] == 0;
+        any_rows = any_rows || bs_cu_count(t, program.steps[first + k].domain) > 0;
+    const bool some = __syncthreads_or(any_rows) != 0 && program.status[0] == 0;
     if (threadIdx.x != 0)
         return;
     *any = some;
@@ -10970,7 +10971,7 @@ static bs_status bs_cu_session_place(bs_device_session *s, int32_t unit, const u
 }
 
 /* The status of the run so far, then the counts. */
-static bs_status bs_cu_session_learn(bs_device_session *s, int32_t router, int32_t *counts, int32_t *node,
+static bs_status bs_cu_session_fetch_counts(bs_device_session *s, int32_t router, int32_t *counts, int32_t *node,
                                      bs_error *error)
 {
     const bs_device_decision *d = bs_cu_decision_at(s, router);
@@ -11172,7 +11173,7 @@ const bs_device_api bs_cu_api = {
     bs_cu_state_open,    bs_cu_session_close,       bs_cu_session_load,   bs_cu_session_loaded,
     bs_cu_session_zero,  bs_cu_session_launch_mode, bs_cu_session_begin,  bs_cu_session_run,
     bs_cu_session_end,   bs_cu_session_wait,        bs_cu_session_part,   bs_cu_session_place,
-    bs_cu_session_learn, bs_cu_session_guess,       bs_cu_session_settle, bs_cu_session_copy};
+    bs_cu_session_fetch_counts, bs_cu_session_guess,       bs_cu_session_settle, bs_cu_session_copy};
 
 #endif
 /* ==== end src/cuda/session.cuh ================================================================ */

@@ -157,7 +157,7 @@ static void test_one_router(void)
     for (int32_t i = 0; i < VISITS; i++) {
         const int32_t unit = i % 2;
         bs_stream_visit(&s, 0, &unit, 1, 0);
-        asked += s.slots[0].asked + s.slots[1].asked;
+        asked += s.slots[0].in_visit + s.slots[1].in_visit;
     }
     const bs_prediction *p = &s.phases[0].predictions[BS_PREDICT_TRANSITION];
     check(p->needed == VISITS && p->right > VISITS - 30, "the other one always follows: %d of %d foretold",

@@ -28,10 +28,10 @@ __global__ void bs_cu_any_rows(BS_CU_ARGUMENT bs_cu_program program, int32_t fir
                               bs_cu_handle handle, bool decides)
 {
     const bs_cu_tile t = bs_cu_everything(&program, NULL);
-    bool mine = false;
+    bool any_rows = false;
     for (int32_t k = bs_cu_thread(); k < count; k += bs_cu_threads())
-        mine = mine || bs_cu_count(t, program.steps[first + k].domain) > 0;
-    const bool some = __syncthreads_or(mine) != 0 && program.status[0] == 0;
+        any_rows = any_rows || bs_cu_count(t, program.steps[first + k].domain) > 0;
+    const bool some = __syncthreads_or(any_rows) != 0 && program.status[0] == 0;
     if (threadIdx.x != 0)
         return;
     *any = some;

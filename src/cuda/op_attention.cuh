@@ -148,10 +148,10 @@ __device__ inline void bs_cu_attend_block(const bs_cu_attend_job &j, int32_t fir
 {
     const int32_t lane = bs_cu_lane(), position = first + lane, begin = max(j.low - first, 0),
                   end = min(j.position - first, 31);
-    const bool mine = lane >= begin && lane <= end;
+    const bool attends = lane >= begin && lane <= end;
     float score = -INFINITY, weight = 0.0f, value[BS_CU_ATTEND_LANES] = {0.0f, 0.0f, 0.0f, 0.0f};
     unsigned long long at = 0;
-    if (mine) {
+    if (attends) {
         const bs_cu_attend_rows &k = bs_cu_attend_rows_at(j, j.k, position);
         score = bs_cu_attend_dot(j, bs_cu_attend_at(j, j.k, position), k.type, k.step);
         score = fmaf(score, j.scale, -j.slope * (float)(j.position - position));
@@ -160,7 +160,7 @@ __device__ inline void bs_cu_attend_block(const bs_cu_attend_job &j, int32_t fir
     float top = score;
     for (int32_t d = 16; d > 0; d /= 2)
         top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, d));
-    if (mine)
+    if (attends)
         weight = expf(score - top);
     const float sum = bs_cu_lanes_sum(weight);
 #pragma unroll 2

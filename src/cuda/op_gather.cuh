@@ -129,16 +129,16 @@ __device__ inline int32_t bs_cu_sources(const bs_cu_tile &t, const bs_device_ste
     const int64_t at = (int64_t)bs_cu_decided_row(t, s, row) * d.per_row;
     int32_t count = 0;
     for (int32_t k = team.rank; k < d.per_row || k == team.rank; k += team.size) { /* once at least: all count */
-        const int32_t mine = k < d.per_row && bs_cu_gives(t, s, d, at + k) ? d.chosen[at + k] : -1;
+        const int32_t path = k < d.per_row && bs_cu_gives(t, s, d, at + k) ? d.chosen[at + k] : -1;
         int32_t before = 0;
         count = 0;
         for (int32_t i = 0; i < d.per_row; i++) {
             const bool gives = bs_cu_gives(t, s, d, at + i);
             count += gives;
-            before += gives && d.chosen[at + i] < mine;
+            before += gives && d.chosen[at + i] < path;
         }
-        if (mine >= 0 && before >= from && before - from < BS_CU_SUM_SOURCES)
-            bs_cu_addend_open(t, bs_cu_in(t, s, mine), d.inverse[at + k] - d.offsets[mine],
+        if (path >= 0 && before >= from && before - from < BS_CU_SUM_SOURCES)
+            bs_cu_addend_open(t, bs_cu_in(t, s, path), d.inverse[at + k] - d.offsets[path],
                               s->p[BS_CU_GATHER_COMBINE].i == BS_COMBINE_SUM ? 1.0f : d.gates[at + k],
                               &sources[before - from]);
     }
@@ -280,18 +280,18 @@ __device__ inline void bs_cu_paths_run(const bs_cu_tile &t, const bs_device_step
     bs_cu_addend *sources = reinterpret_cast<bs_cu_addend *>(t.workspace) + team.index * min(most, BS_CU_SUM_SOURCES);
     for (int32_t first = w.row; first < w.end; first += team.count) { /* all teams go round as often */
         const int32_t r = first + team.index;
-        const bool mine = r < w.end;
+        const bool inside = r < w.end;
         for (int32_t from = 0; sums && from < most; from += BS_CU_SUM_SOURCES) {
-            const int32_t count = mine ? bs_cu_sources(t, s, r, team, from, sources) - from : 0;
+            const int32_t count = inside ? bs_cu_sources(t, s, r, team, from, sources) - from : 0;
             __syncthreads();
-            if (mine && (count > 0 || from == 0))
+            if (inside && (count > 0 || from == 0))
                 bs_cu_sum_row(bs_cu_open_target(t, out, r), sources, min(count, BS_CU_SUM_SOURCES), from > 0, team, w);
             if (from + BS_CU_SUM_SOURCES < most)
                 __syncthreads();
         }
-        if (mine && !sums)
+        if (inside && !sums)
             bs_cu_select_row(t, s, r, team, w);
-        if (mine)
+        if (inside)
             bs_cu_zero_around(t, out, r, team, w);
         __syncthreads();
     }

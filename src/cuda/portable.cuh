@@ -55,12 +55,12 @@ template <typename T> __device__ __forceinline__ T bs_cu_lanes_sum(T v, int32_t 
 }
 
 /* The sum over all threads, for each to know. sums: of each warp, in shared memory. */
-__device__ inline uint64_t bs_cu_sum_threads(uint64_t *sums, uint64_t mine)
+__device__ inline uint64_t bs_cu_sum_threads(uint64_t *sums, uint64_t own)
 {
-    mine = bs_cu_lanes_sum(mine);
+    own = bs_cu_lanes_sum(own);
     __syncthreads();
     if (bs_cu_lane() == 0)
-        sums[bs_cu_warp()] = mine;
+        sums[bs_cu_warp()] = own;
     __syncthreads();
     uint64_t sum = 0;
     for (int32_t k = 0; k < bs_cu_warps(); k++)

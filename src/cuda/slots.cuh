@@ -29,7 +29,7 @@ static bs_status bs_cu_session_place(bs_device_session *s, int32_t unit, const u
 }
 
 /* The status of the run so far, then the counts. */
-static bs_status bs_cu_session_learn(bs_device_session *s, int32_t router, int32_t *counts, int32_t *node,
+static bs_status bs_cu_session_fetch_counts(bs_device_session *s, int32_t router, int32_t *counts, int32_t *node,
                                      bs_error *error)
 {
     const bs_device_decision *d = bs_cu_decision_at(s, router);

@@ -67,10 +67,10 @@ __device__ __forceinline__ void bs_cu_ldmatrix_x4(uint32_t r[4], const void *sha
                  : "memory");
 #else
     const int lane = bs_cu_lane();
-    const unsigned long long mine = (unsigned long long)reinterpret_cast<uintptr_t>(shared_row);
+    const unsigned long long own = (unsigned long long)reinterpret_cast<uintptr_t>(shared_row);
 #pragma unroll
     for (int i = 0; i < 4; i++) {
-        const unsigned long long at = __shfl_sync(0xffffffffu, mine, 8 * i + (lane >> 2));
+        const unsigned long long at = __shfl_sync(0xffffffffu, own, 8 * i + (lane >> 2));
         r[i] = bs_cu_at<const uint32_t>(at)[lane & 3];
     }
 #endif

@@ -167,11 +167,12 @@ typedef struct bs_device_api {
     /* When the last run is over: fills what the client wants to know. *node: of the step that failed in the run. */
     bs_status (*wait)(bs_device_session *session, int32_t *node, bs_error *error);
     /* For weights that come and go. part: the tiles of one part of a region. place: where a unit's weights are from now
-     * on. learn: waits for a decision, for its counts [paths]; *node as above. settle: waits for all that is queued.
-     * copy: called by readers, of `from` in pinned memory; returns when it is there. */
+     * on. fetch_counts: waits for a decision, for its counts [paths]; *node as above. settle: waits for all that is
+     * queued. copy: called by readers, of `from` in pinned memory; returns when it is there. */
     bs_status (*part)(bs_device_session *session, int32_t part, bs_error *error);
     bs_status (*place)(bs_device_session *session, int32_t unit, const uint8_t *weights, bs_error *error);
-    bs_status (*learn)(bs_device_session *session, int32_t router, int32_t *counts, int32_t *node, bs_error *error);
+    bs_status (*fetch_counts)(bs_device_session *session, int32_t router, int32_t *counts, int32_t *node,
+                              bs_error *error);
     /* guess: waits for what the last look_ahead said: margins [paths] as bs_call.margins. */
     bs_status (*guess)(bs_device_session *session, int32_t router, float *margins, bs_error *error);
     bs_status (*settle)(bs_device_session *session, bs_error *error);

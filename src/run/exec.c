@@ -210,7 +210,7 @@ static void route_on_device(bs_session *s, const bs_instr *i)
     const int32_t router = s->graph->nodes[i->node].router;
     int32_t *const counts = s->work.counts, node = i->node;
     run_parallel(s, i);
-    const bs_status status = s->device->api->learn(s->on_device, router, counts, &node, NULL);
+    const bs_status status = s->device->api->fetch_counts(s->on_device, router, counts, &node, NULL);
     bs_exec_fail(s, status, node);
     if (status == BS_OK)
         tell_decision(s, router, counts);

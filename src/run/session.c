@@ -129,7 +129,7 @@ static void run_over(bs_session *s, bs_status status)
 }
 
 /* node: the one that failed. */
-static bs_status run_told(const bs_session *s, bs_status status, int32_t node, bs_error *error)
+static bs_status run_failed_at(const bs_session *s, bs_status status, int32_t node, bs_error *error)
 {
     if (status == BS_OK)
         return BS_OK;
@@ -142,7 +142,7 @@ static bs_status run_here(bs_session *s, bs_error *error)
 {
     bs_execute(s);
     bs_store_leave(&s->store);
-    return run_told(s, (bs_status)atomic_load(&s->status), atomic_load(&s->failed_node), error);
+    return run_failed_at(s, (bs_status)atomic_load(&s->status), atomic_load(&s->failed_node), error);
 }
 
 /* Queues a run. Where weights come and go the host takes part in it, step by step. */
@@ -200,7 +200,8 @@ static bs_status session_wait(bs_session *session, bs_error *error)
     const bs_status status = session->device->api->wait(session->on_device, &node, error);
     bs_exec_ended(session, session->started_ns);
     run_over(session, status);
-    return node == 0 ? status : run_told(session, status, node, error); /* 0: the device itself, whose message stands */
+    /* node 0: the device itself, whose message stands */
+    return node == 0 ? status : run_failed_at(session, status, node, error);
 }
 
 bs_status bs_wait(bs_session *session, bs_error *error)

@@ -249,7 +249,7 @@ static void average_from(double *value, double sample, uint64_t samples)
     *value += (sample - *value) * (first > PREDICT_STEP ? first : PREDICT_STEP);
 }
 
-static bool was_needed(const bs_stream *s, int32_t use) { return s->slots[s->facts.uses[use]].asked; }
+static bool was_needed(const bs_stream *s, int32_t use) { return s->slots[s->facts.uses[use]].in_visit; }
 
 /* The `expected` likeliest by score. */
 static void rate_ranking(bs_stream *s, const bs_stream_phase *phase, bs_prediction *p, int32_t count, int32_t expected)
@@ -304,7 +304,7 @@ static void rate_look_ahead(bs_stream *s, int32_t j, int32_t count)
         average(&state->ahead_out, (double)(count - right) / (phase->n_units - inside));
 }
 
-static void learn_interval(bs_stream *s, int32_t k, uint64_t visit)
+static void update_interval(bs_stream *s, int32_t k, uint64_t visit)
 {
     const double gap = (double)(visit - s->needed_at[k]);
     if (s->needed_at[k] == 0) {
@@ -319,7 +319,7 @@ static void learn_interval(bs_stream *s, int32_t k, uint64_t visit)
     s->needed_at[k] = visit;
 }
 
-static void learn(bs_stream *s, int32_t j, int32_t count)
+static void update_tables(bs_stream *s, int32_t j, int32_t count)
 {
     const bs_stream_phase *phase = &s->facts.phases[j];
     for (int32_t k = 0; k < phase->n_units; k++)
@@ -333,7 +333,7 @@ static void learn(bs_stream *s, int32_t j, int32_t count)
         average(&s->rate[k], now);
         s->recent[k] += (now - s->recent[k]) / 6;
         if (now > 0)
-            learn_interval(s, k, s->phases[j].visits + 1);
+            update_interval(s, k, s->phases[j].visits + 1);
         s->chosen[k] = now > 0;
         s->expected[k] = 0;
     }
@@ -353,15 +353,15 @@ void bs_predict_visit(bs_stream *s, int32_t phase, const int32_t *units, int32_t
         known->needed += (uint64_t)count;
     } else {
         for (int32_t i = 0; i < count; i++)
-            s->slots[units[i]].asked = true;
+            s->slots[units[i]].in_visit = true;
         if (state->predicted)
             rate_look_ahead(s, phase, count);
         if (state->before >= 0)
             average(&state->error_transition, rate_statistics(s, phase, BS_PREDICT_TRANSITION, count));
         average(&state->error_frequency, rate_statistics(s, phase, BS_PREDICT_FREQUENCY, count));
-        learn(s, phase, count);
+        update_tables(s, phase, count);
         for (int32_t i = 0; i < count; i++)
-            s->slots[units[i]].asked = false;
+            s->slots[units[i]].in_visit = false;
     }
     state->predicted = false;
     state->visits++;

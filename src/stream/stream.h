@@ -46,7 +46,7 @@ typedef struct bs_slot {
     int32_t pins, issued, done, in_flight;
     bool needed;  /* by the visit in progress, and not yet taken */
     bool listed;  /* in its list of needs, taken or not */
-    bool asked;   /* scratch of predictors: the visit that they learn from needs it */
+    bool in_visit; /* scratch of predictors: needed by the visit that they are updated by */
     bool guessed; /* a guess began this load, and nothing used it yet */
     bool guess_used;       /* the last guess of this unit was right */
     bool spoiled;          /* a chunk of this load failed */
