@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 2d82d257bca0f12e6c86abf435640c5103bfe48c55145440aa4d1a9f8ac41c4c
+ * sha256 of the parts: bc1015ad11f14beddaabd5d7b2d5dc11f8143346651075959e0a6ed2b2dc3f47
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -10256,7 +10256,7 @@ static bool operands_agree(bs_graph *g, bs_infer *infer)
     return true;
 }
 
-bool(bs_infer_field)(bs_infer *infer, const char *field, int64_t n, int64_t low, int64_t high)
+bool (bs_infer_field)(bs_infer *infer, const char *field, int64_t n, int64_t low, int64_t high)
 {
     if (n >= low && n <= high)
         return true;
@@ -18379,8 +18379,9 @@ bool bs_plan_bytes_fit(const bs_plan *plan, bs_error *error)
 /* ==== end src/plan/limits.c =================================================================== */
 
 /* ==== begin src/plan/streamed.c =============================================================== */
-/* plan/streamed.c - a plan whose weights come and go, once it is made: which nodes stream, sizes of staging, units and
- * phases for whoever asks. Relies on plan/plan.h. Must never decide anything. */
+/* plan/streamed.c - a plan whose weights come and go, once it is made: which nodes stream, bytes of slots and staging,
+ * units and phases for whoever asks; by these rules an image is looked at, too. Relies on plan/plan.h. Must never place
+ * anything. */
 /* #include "plan/plan.h" */
 
 /* #include "ops/structure.h" */
@@ -18394,8 +18395,8 @@ bool bs_plan_node_streams(const bs_plan *p, int32_t n)
            bs_plan_needs_weights(p, n);
 }
 
-/* Slots hold the largest unit at least. A lane's staging holds a chunk, or the weights of the largest layer; and what
- * alignment to pages adds at both ends. */
+/* Slots have the bytes of the description, or less where all units take less. A lane's staging holds a chunk, or the
+ * weights of the largest layer; and what alignment to pages adds at both ends. Returns the largest unit. */
 int32_t bs_plan_size_slots(bs_plan *p)
 {
     int32_t largest = 0;
@@ -18403,8 +18404,10 @@ int32_t bs_plan_size_slots(bs_plan *p)
     for (int32_t u = 1; u < p->n_units; u++) {
         const bs_bytes bytes = p->units[u].prepared_bytes;
         p->all_unit_bytes = bs_bytes_add(p->all_unit_bytes, bytes);
-        largest = bs_bytes_less(p->largest_unit_bytes, bytes) ? u : largest;
-        p->largest_unit_bytes = p->units[largest].prepared_bytes;
+        if (bs_bytes_less(p->largest_unit_bytes, bytes)) {
+            p->largest_unit_bytes = bytes;
+            largest = u;
+        }
     }
     if (!bs_plan_streams(p))
         return 0;

@@ -56,7 +56,7 @@ typedef struct files {
 } files;
 
 /* Descriptors 0 to 2 that are closed are taken, so that no file is opened in their place; whoever uses them gets an
- * error. Pipes and terminals there that do not block are made to; sockets cannot be: y4m_io.h waits for them, and what
+ * error. Pipes and terminals there that do not block are made to; sockets cannot be: y4m_io.c waits for them, and what
  * prints ends with an error when one is full. A file too large becomes an error of write, not a signal. */
 void files_begin(files *f);
 

@@ -295,7 +295,7 @@ static bool operands_agree(bs_graph *g, bs_infer *infer)
     return true;
 }
 
-bool(bs_infer_field)(bs_infer *infer, const char *field, int64_t n, int64_t low, int64_t high)
+bool (bs_infer_field)(bs_infer *infer, const char *field, int64_t n, int64_t low, int64_t high)
 {
     if (n >= low && n <= high)
         return true;

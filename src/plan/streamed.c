@@ -1,5 +1,6 @@
-/* plan/streamed.c - a plan whose weights come and go, once it is made: which nodes stream, sizes of staging, units and
- * phases for whoever asks. Relies on plan/plan.h. Must never decide anything. */
+/* plan/streamed.c - a plan whose weights come and go, once it is made: which nodes stream, bytes of slots and staging,
+ * units and phases for whoever asks; by these rules an image is looked at, too. Relies on plan/plan.h. Must never place
+ * anything. */
 #include "plan/plan.h"
 
 #include "ops/structure.h"
@@ -13,8 +14,8 @@ bool bs_plan_node_streams(const bs_plan *p, int32_t n)
            bs_plan_needs_weights(p, n);
 }
 
-/* Slots hold the largest unit at least. A lane's staging holds a chunk, or the weights of the largest layer; and what
- * alignment to pages adds at both ends. */
+/* Slots have the bytes of the description, or less where all units take less. A lane's staging holds a chunk, or the
+ * weights of the largest layer; and what alignment to pages adds at both ends. Returns the largest unit. */
 int32_t bs_plan_size_slots(bs_plan *p)
 {
     int32_t largest = 0;
@@ -22,8 +23,10 @@ int32_t bs_plan_size_slots(bs_plan *p)
     for (int32_t u = 1; u < p->n_units; u++) {
         const bs_bytes bytes = p->units[u].prepared_bytes;
         p->all_unit_bytes = bs_bytes_add(p->all_unit_bytes, bytes);
-        largest = bs_bytes_less(p->largest_unit_bytes, bytes) ? u : largest;
-        p->largest_unit_bytes = p->units[largest].prepared_bytes;
+        if (bs_bytes_less(p->largest_unit_bytes, bytes)) {
+            p->largest_unit_bytes = bytes;
+            largest = u;
+        }
     }
     if (!bs_plan_streams(p))
         return 0;
