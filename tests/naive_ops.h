@@ -305,6 +305,9 @@ static inline void naive_op(naive *n, const bs_node *node, int32_t row, const do
         memcpy(out[0], in[0] + naive_segment(n, node->domain, row, &first) * each, (size_t)each * sizeof(double));
     } else if (strcmp(op, "segment_reduce") == 0)
         naive_segment_reduce(n, node, out[0]);
+    else if (strcmp(op, "constant") == 0)
+        for (int64_t i = 0; i < naive_elements(n, node->first_out); i++)
+            out[0][i] = naive_weight(n, bs_node_name(node), "", i);
     else if (strcmp(op, "attention") == 0)
         naive_attention(n, node, row, out[0]);
     else {

@@ -23,8 +23,7 @@ static inline void rg_fold(random_graph *rg, int32_t domain)
     bs_value left[NAIVE_VALUES];
     int32_t n = 0;
     for (int32_t v = 1; v < rg->g->n_values; v++)
-        if (rg->g->values[v].domain == domain && rg->g->values[v].dtype == BS_F32 && rg->g->values[v].rank > 0 &&
-            !rg_is_read(rg, v))
+        if (rg->g->values[v].domain == domain && rg->g->values[v].dtype == BS_F32 && !rg_is_read(rg, v))
             left[n++] = (bs_value){v};
     for (int32_t i = 0; i < n; i++)
         for (int32_t k = i + 1; k < n; k++) {
@@ -153,7 +152,13 @@ static inline void rg_begin(random_graph *rg, bs_graph *g, net_table *weights)
     rg->rows = !rg->frames || rg_flip(30) || rg_segments;
     rg->whole = rg_flip(60);
     rg->knob = rg_input(rg, "knob", BS_F32, BS_SHAPE1(1), 1);
-    rg->captured = rg_input(rg, "captured", BS_F32, BS_SHAPE1(4), 8);
+    if (rg_flip(50)) {
+        const int64_t dim[1] = {4};
+        net_add_whole(weights, "captured", 1, dim);
+        rg->captured = rg_made(rg, bs_constant(g, "captured", BS_F32, BS_SHAPE1(4)), 2);
+    } else {
+        rg->captured = rg_input(rg, "captured", BS_F32, BS_SHAPE1(4), 8);
+    }
     if (rg->rows) {
         const bs_dim n = bs_symbol(g, "N", 40);
         const bs_value tokens = rg_input(rg, "tokens", BS_F32, BS_SHAPE2(n, 4), 8);

@@ -66,6 +66,12 @@ static inline bool rg_is_image(const random_graph *rg, const bs_value_info *v)
     return v->rank == 3 && v->dtype == BS_F32 && rg_extent(rg, v, 0) <= 4;
 }
 
+/* Of what routers send: a line, or a single number. */
+static inline bool rg_is_any_line(const random_graph *rg, const bs_value_info *v)
+{
+    return v->rank == 0 ? v->dtype == BS_F32 : rg_is_line(rg, v);
+}
+
 static inline bool rg_is_any_image(const random_graph *rg, const bs_value_info *v)
 {
     return v->rank == 3 && rg_extent(rg, v, 0) <= 4;
@@ -75,7 +81,7 @@ static inline bool rg_is_top_cells(const random_graph *rg, const bs_value_info *
 {
     const bs_domain *d = &rg->g->domains[v->domain];
     const bool stacks = v->rank < 3 || bs_domain_is_patches(d);
-    return d->kind == BS_DOMAIN_ROWS && stacks && v->rank > 0;
+    return d->kind == BS_DOMAIN_ROWS && stacks;
 }
 
 static inline bool rg_is_frame(const random_graph *rg, const bs_value_info *v)
@@ -85,7 +91,7 @@ static inline bool rg_is_frame(const random_graph *rg, const bs_value_info *v)
 
 static inline bool rg_is_table(const random_graph *rg, const bs_value_info *v)
 {
-    return v->domain == 0 && v->rank == 2 && v->dtype == BS_F32 && rg_extent(rg, v, 1) <= 8;
+    return v->domain == 0 && v->dtype == BS_F32 && (v->rank == 1 || (v->rank == 2 && rg_extent(rg, v, 1) <= 8));
 }
 
 static inline bool rg_is_cell(const random_graph *rg, const bs_value_info *v)

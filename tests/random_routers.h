@@ -126,7 +126,7 @@ static inline void rg_scatter(random_graph *rg)
     if (rg->g->n_routers == 1)
         return;
     const int32_t r = 1 + check_below(rg->g->n_routers - 1), domain = rg->g->routers[r].domain;
-    const bs_value x = rg_pick(rg, domain, rg_flip(50) ? rg_is_any_image : rg_is_line);
+    const bs_value x = rg_pick(rg, domain, rg_flip(50) ? rg_is_any_image : rg_is_any_line);
     if (x.id)
         rg_made(rg, bs_scatter(rg->g, (bs_router){r}, check_below(rg->g->routers[r].desc->paths), x), rg->bound[x.id]);
 }
@@ -144,7 +144,7 @@ static inline void rg_gather(random_graph *rg, int32_t r)
 {
     const bs_router_info *router = &rg->g->routers[r];
     const int32_t first = check_below(router->desc->paths), from = rg_path_domain(rg, r, first);
-    const bs_value model = from < 0 ? (bs_value){0} : rg_pick(rg, from, rg_flip(50) ? rg_is_any_image : rg_is_line);
+    const bs_value model = from < 0 ? (bs_value){0} : rg_pick(rg, from, rg_flip(50) ? rg_is_any_image : rg_is_any_line);
     bs_value values[TEST_PATHS] = {{0}};
     double bound = 0;
     if (model.id == 0)

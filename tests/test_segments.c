@@ -88,6 +88,69 @@ static void test_oracle(void)
           "reductions, spreading and attention as the oracle has them, empty segments too (%.1e)", worst);
 }
 
+/* ------------------------------------------------------------------------------------------ a number per row */
+
+/* Rows of rank 0 through every way that rows go: routed, gathered, collected, reduced; a constant of rank 0 as well. */
+static bs_graph *number_net(void)
+{
+    static const int32_t modes[3] = {BS_GATHER_ADD, BS_GATHER_WEIGHTED, BS_GATHER_PLACE};
+    static const char *const names[3] = {"sum", "weighted", "place"};
+    bs_graph *g = new_graph();
+    const bs_dim n = bs_symbol(g, "N", MOST);
+    const bs_value lengths = bs_input(g, "lengths", BS_I32, BS_SHAPE1(SEQS));
+    const bs_value scores = bs_segments(g, bs_input(g, "scores", BS_F32, BS_SHAPE2(n, 3)), lengths);
+    const bs_value number = bs_segments(g, bs_input(g, "number", BS_F32, BS_SHAPE1(n)), lengths);
+    for (int32_t i = 0; i < 3; i++) {
+        const bool one = modes[i] == BS_GATHER_PLACE;
+        const bs_route_desc desc = {.name = names[i], .protocol = BS_ROUTE_TOPK, .paths = 3, .k = one ? 1 : 2};
+        const bs_router route = bs_route(g, scores, (bs_value){0}, &desc);
+        bs_value out[3] = {{0}};
+        for (int32_t p = 0; p < 2; p++) { /* path 2 gives nothing */
+            out[p] = bs_scatter(g, route, p, number);
+            out[p] = p == 0 ? out[p] : bs_mul(g, out[p], out[p]);
+        }
+        const bs_value y = bs_gather(g, route, out, one ? number : (bs_value){0}, &(bs_gather_desc){.mode = modes[i]});
+        bs_output(g, names[i], bs_collect(g, y));
+    }
+    bs_output(g, "largest", bs_segment_reduce(g, number, &(bs_segment_reduce_desc){.mode = BS_SEGMENT_MAX}));
+    bs_output(g, "constant", bs_constant(g, "constant", BS_F32, (bs_shape){0}));
+    return g;
+}
+
+static void test_numbers(void)
+{
+    static against a;
+    static net_table constant;
+    const int64_t none[1] = {0};
+    net_add(&constant, "constant", 0, none, 1);
+    int32_t runs = 0;
+    double worst = 0;
+    for (int32_t w = 0; w < WAYS; w++) {
+        const bs_graph *g = number_net();
+        bs_buffer in[AG_SOURCES], out[AG_SOURCES];
+        const int64_t extent[3] = {29, 1, 1};
+        if (!start(g, &ways[w], &constant.table))
+            break;
+        memset(&a, 0, sizeof a);
+        against_inputs(&a, g, &constant.table, &ways[w], extent);
+        a.strided = w % 2;
+        oracle = a.oracle;
+        if (naive_run(&oracle) != BS_OK)
+            break;
+        a.oracle = oracle;
+        if (!against_bind(&a, r.session, in, out) || bs_run(r.session, &r.error) != BS_OK) {
+            printf("  %s %s\n", a.error.message, r.error.message);
+            break;
+        }
+        const double error = oracle_error(g, out);
+        worst = !(error <= worst) ? error : worst;
+        runs++;
+        bs_session_close(r.session);
+    }
+    check(runs == WAYS && worst == 0, "rows that are one number each, as the oracle has them (%d runs, %.1e)", runs,
+          worst);
+}
+
 /* ----------------------------------------------------------------------------------------------------- a decoder */
 
 static net_table weights;
@@ -411,6 +474,7 @@ int main(int argc, char **argv)
 {
     check_seed(argc > 1 ? strtoull(argv[1], NULL, 10) : 1);
     test_oracle();
+    test_numbers();
     test_decoder();
     test_unused();
     test_images();

@@ -60,11 +60,11 @@ static size_t bs_cu_bound_bytes(const bs_buffer *b)
     return bytes;
 }
 
-/* Between a strided buffer and a dense one, by rows of the last dimension. */
+/* Between a strided buffer and a dense one, by rows of the last dimension: a single number is a row of one. */
 static void bs_cu_pack(const bs_buffer *b, uint8_t *dense, bool out)
 {
     const size_t bytes = bs_dtype_bytes(b->dtype);
-    const int64_t last = b->dim[b->rank - 1], step = b->stride[b->rank - 1];
+    const int64_t last = b->rank > 0 ? b->dim[b->rank - 1] : 1, step = b->rank > 0 ? b->stride[b->rank - 1] : 1;
     int64_t lines = 1;
     for (int32_t i = 0; i + 1 < b->rank; i++)
         lines *= b->dim[i];

@@ -55,10 +55,22 @@ static bs_operand image_part(const bs_operand *o, bs_rect r, bool lines)
     return part;
 }
 
+/* A tensor as its rows; a single number (rank 0) is a row of one element. */
+static bs_operand tensor_part(const bs_operand *o)
+{
+    bs_operand part = *o;
+    if (part.rank == 0) {
+        part.rank = 1;
+        part.dim[0] = 1;
+        part.stride[0] = 1;
+    }
+    return part;
+}
+
 /* Zeroes the rectangle of an image, or all of another tensor, whatever its strides. */
 static void zero_row(const bs_operand *o)
 {
-    const bs_operand all = o->rank == 3 ? image_part(o, o->rect, is_channels_last(o)) : *o;
+    const bs_operand all = o->rank == 3 ? image_part(o, o->rect, is_channels_last(o)) : tensor_part(o);
     const size_t bytes = bs_dtype_bytes(o->dtype);
     const int32_t last = all.rank - 1;
     const ptrdiff_t step = all.stride[last] * (ptrdiff_t)bytes;
@@ -128,26 +140,24 @@ static bs_rect rect_common(bs_rect a, bs_rect b)
 
 /* Two tensors that have the same rows: of images what both have. */
 typedef struct move_pair {
-    const bs_operand *to, *from;
-    bs_operand parts[2];
+    bs_operand to, from;
     int64_t rows;
     int32_t last; /* dimension */
 } move_pair;
 
 static void pair_up(move_pair *pair, const bs_operand *to, const bs_operand *from)
 {
-    pair->to = to;
-    pair->from = from;
     if (to->rank == 3) {
         const bs_rect r = rect_common(to->rect, from->rect);
         const bool lines = is_channels_last(to) && is_channels_last(from);
-        pair->parts[0] = image_part(to, r, lines);
-        pair->parts[1] = image_part(from, r, lines);
-        pair->to = &pair->parts[0];
-        pair->from = &pair->parts[1];
+        pair->to = image_part(to, r, lines);
+        pair->from = image_part(from, r, lines);
+    } else {
+        pair->to = tensor_part(to);
+        pair->from = tensor_part(from);
     }
-    pair->rows = tensor_rows(pair->to);
-    pair->last = pair->to->rank - 1;
+    pair->rows = tensor_rows(&pair->to);
+    pair->last = pair->to.rank - 1;
 }
 
 static void move_row(const bs_operand *to, const bs_operand *from)
@@ -155,8 +165,8 @@ static void move_row(const bs_operand *to, const bs_operand *from)
     move_pair p;
     pair_up(&p, to, from);
     for (int64_t k = 0; k < p.rows; k++)
-        copy_row(tensor_row(p.to, k), p.to->stride[p.last], tensor_row(p.from, k), p.from->stride[p.last],
-                 p.to->dim[p.last], bs_dtype_bytes(to->dtype));
+        copy_row(tensor_row(&p.to, k), p.to.stride[p.last], tensor_row(&p.from, k), p.from.stride[p.last],
+                 p.to.dim[p.last], bs_dtype_bytes(to->dtype));
 }
 
 /* What `value` is a view of, seen as an operand: used to load it into storage of its own. */
@@ -248,11 +258,11 @@ static void accumulate(const bs_operand *to, const bs_operand *from, float gate)
 {
     move_pair p;
     pair_up(&p, to, from);
-    const ptrdiff_t step = p.to->stride[p.last], from_step = p.from->stride[p.last];
+    const ptrdiff_t step = p.to.stride[p.last], from_step = p.from.stride[p.last];
     for (int64_t k = 0; k < p.rows; k++) {
-        float *sum = (float *)(void *)tensor_row(p.to, k);
-        const float *row = (const float *)(const void *)tensor_row(p.from, k);
-        for (int32_t x = 0; x < p.to->dim[p.last]; x++)
+        float *sum = (float *)(void *)tensor_row(&p.to, k);
+        const float *row = (const float *)(const void *)tensor_row(&p.from, k);
+        for (int32_t x = 0; x < p.to.dim[p.last]; x++)
             sum[x * step] += gate * row[x * from_step];
     }
 }
