@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 2280cbeccdb05f8818235b63b77839e176e0fa7d5b00e662b69fc3de767cb612
+ * sha256 of the parts: a984a3122669b5f5280e18bdc693d9d4b20e5300031cfb7a698fb29d62c58e7e
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -22117,6 +22117,18 @@ static bool touches_operands(const image_at *a)
     return all;
 }
 
+/* Where a router decides stands in the image, for who looks for it: it must be what decides. */
+static const char *decision_wrong(const bs_plan *p, int32_t r)
+{
+    const bs_router_plan *router = &p->routers[r];
+    if (router->instr < 0)
+        return NULL;
+    const bs_instr *i = &p->instrs[router->instr];
+    return i->kind == BS_INSTR_ROUTE && p->graph->nodes[i->node].router == r
+               ? NULL
+               : bs_image_refused("what is to decide it does not");
+}
+
 /* ------------------------------------------------------------------------------------------------- each kind
  * What the planner makes of a node: the fields of `made` beside those of where it stands. False: nothing, there and
  * then. */
@@ -22263,6 +22275,7 @@ bool bs_image_instrs_sound(const bs_plan *p, bs_error *error)
 {
     return bs_image_each(p, BS_IMAGE_parts, 0, part_wrong, error) &&
            bs_image_each(p, BS_IMAGE_regions, 0, region_wrong, error) &&
+           bs_image_each(p, BS_IMAGE_routers, 0, decision_wrong, error) &&
            bs_image_each(p, BS_IMAGE_instrs, 0, instr_wrong, error) &&
            (!bs_plan_domain_beyond_shared(p) ||
             bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: its tiles are larger than shared memory"));

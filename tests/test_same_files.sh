@@ -56,7 +56,7 @@ ops||json stdout
 frames|model|stdout
 preload|text told|json stdout
 '
-cp README.md "$work/given/told"
+cp "$0" "$work/given/told" # any text
 mkdir -p "$work/there/models"
 ln -s "$dir/text" "$work/there/models/moe_text.gguf"
 ln -s "$dir/told" "$work/there/README.md"

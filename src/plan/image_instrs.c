@@ -135,6 +135,18 @@ static bool touches_operands(const image_at *a)
     return all;
 }
 
+/* Where a router decides stands in the image, for who looks for it: it must be what decides. */
+static const char *decision_wrong(const bs_plan *p, int32_t r)
+{
+    const bs_router_plan *router = &p->routers[r];
+    if (router->instr < 0)
+        return NULL;
+    const bs_instr *i = &p->instrs[router->instr];
+    return i->kind == BS_INSTR_ROUTE && p->graph->nodes[i->node].router == r
+               ? NULL
+               : bs_image_refused("what is to decide it does not");
+}
+
 /* ------------------------------------------------------------------------------------------------- each kind
  * What the planner makes of a node: the fields of `made` beside those of where it stands. False: nothing, there and
  * then. */
@@ -281,6 +293,7 @@ bool bs_image_instrs_sound(const bs_plan *p, bs_error *error)
 {
     return bs_image_each(p, BS_IMAGE_parts, 0, part_wrong, error) &&
            bs_image_each(p, BS_IMAGE_regions, 0, region_wrong, error) &&
+           bs_image_each(p, BS_IMAGE_routers, 1, decision_wrong, error) &&
            bs_image_each(p, BS_IMAGE_instrs, 0, instr_wrong, error) &&
            (!bs_plan_domain_beyond_shared(p) ||
             bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: its tiles are larger than shared memory"));
