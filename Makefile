@@ -201,6 +201,7 @@ LIBRARY_OBJECTS := $(UNITS:%=$(PLAIN)/obj/unit_%.o) $(call objects,$(NO_UNIT) $(
 
 .PHONY: all demo test test-all test-longer test-foreign test-build coverage test-asan test-ubsan test-tsan \
         test-unsigned test-32 test-aarch64 test-modules mutants-cuda consumers bench bench-planning bench-preload \
+        bench-products \
         amalgamate check size sweep soak mutants lint install clean help FORCE
 
 all: $(LIBRARY) $(PROGRAM_FILES)
@@ -230,6 +231,7 @@ help:
 	@echo 'make bare         the example on a board without an operating system, under qemu'
 	@echo 'make bench        benchmarks (CUDA=1: of the GPU; CUDA=emulated: that its results are right)'
 	@echo 'make bench-preload  weights streamed from storage (ARGS="--quick")'
+	@echo 'make bench-products  products, convolutions and what stands between them, beside PyTorch and ONNX Runtime'
 	@echo 'make bench-planning  instructions that planning takes, of networks of 1k to 64k nodes, and a run beside its' \
 	  'kernels: minutes, by valgrind'
 	@echo 'make amalgamate   generate brainstorm.c and brainstorm_cuda.cu from src/'
@@ -429,7 +431,7 @@ mutants-cuda:
 	  sh tests/mutants.sh tests/cuda_mutants.txt $(NAMES)
 
 # With the CUDA backend the GPU's benchmark alone; the emulation checks its results.
-BENCH_RUN := $(if $(CUDA),%/cuda,$(filter-out %/preload %/large_run,$(BENCH_FILES)))
+BENCH_RUN := $(if $(CUDA),%/cuda,$(filter-out %/preload %/large_run %/products,$(BENCH_FILES)))
 bench: $(BENCH_FILES) $(PROGRAM_FILES)
 	@for program in $(filter $(BENCH_RUN),$(BENCH_FILES)); do \
 	  echo "== $$program"; $(RUN) $$program $(if $(CUDA),$(ARGS)) || exit 1; \
@@ -438,6 +440,10 @@ bench: $(BENCH_FILES) $(PROGRAM_FILES)
 # Some minutes by itself. Its scratch files lie in $TMPDIR, else in build/.
 bench-preload: $(BUILD)/bench/preload
 	@$(RUN) $< $(ARGS)
+
+# Beside peers, which bench/peers/requirements.txt names: PYTHON has to have them. Minutes; ARGS="gemm --tier avx2".
+bench-products: $(BUILD)/bench/products
+	@BUILD='$(BUILD)' $(PYTHON) bench/peers/products.py $(ARGS)
 
 # Minutes, under valgrind: whether planning takes time in proportion to a network, and a run in proportion to its
 # layers.

@@ -1,0 +1,84 @@
+"""A case of product_cases.py as an ONNX graph, run by ONNX Runtime on one thread, inputs and outputs bound."""
+
+import time
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+from onnx import TensorProto, helper, numpy_helper
+
+SPELT = {"relu": "Relu", "gelu": "Gelu", "sigmoid": "Sigmoid", "tanh": "Tanh"}
+
+
+def nodes_of(case, x, y):
+    """The nodes from x to y; constants are named as our weights."""
+    a, act = case.arguments, case.activation()
+    last = y if act is None or case.kind == "activation" else y + "_before"
+    nodes = []
+    if case.kind == "linear":
+        nodes.append(helper.make_node("Gemm", [x, "op.weight", "op.bias"], [last], transB=1))
+    elif case.kind == "matmul":
+        nodes.append(helper.make_node("MatMul", [x, "op.weight"], [last]))
+    elif case.kind == "softmax":
+        nodes.append(helper.make_node("Softmax", [x], [last], axis=-1))
+    elif case.kind == "layer_norm":
+        nodes.append(helper.make_node("LayerNormalization", [x, "op.weight", "op.bias"], [last], axis=-1))
+    elif case.kind == "heads":
+        nodes += [helper.make_node("Reshape", [x, "split"], [y + "_split"]),
+                  helper.make_node("Transpose", [y + "_split"], [last], perm=[1, 0, 2])]
+    elif case.kind == "conv":
+        nodes.append(helper.make_node("Conv", [x, "op.weight", "op.bias"], [last], pads=[a[3] // 2] * 4,
+                                      strides=[a[4]] * 2, group=a[5]))
+    else:
+        last = x
+    if act == "silu":
+        nodes += [helper.make_node("Sigmoid", [last], [y + "_gate"]), helper.make_node("Mul", [last, y + "_gate"], [y])]
+    elif act:
+        nodes.append(helper.make_node(SPELT[act], [last], [y]))
+    return nodes
+
+
+def write(case, weights, path):
+    constants = dict(weights)
+    if case.kind == "matmul" and case.arguments[4]:
+        constants["op.weight"] = np.ascontiguousarray(np.swapaxes(weights["op.weight"], 1, 2))
+    if case.kind == "heads":
+        rows, width, heads = case.arguments
+        constants["split"] = np.array([rows, heads, width // heads], np.int64)
+    batch = (1,) if case.kind == "conv" else ()
+    nodes, ins, outs = [], [], []
+    for i in range(case.count):
+        nodes += nodes_of(case, f"x{i}", f"y{i}")
+        ins.append(helper.make_tensor_value_info(f"x{i}", TensorProto.FLOAT, batch + tuple(case.input_shape)))
+        outs.append(helper.make_tensor_value_info(f"y{i}", TensorProto.FLOAT, batch + tuple(case.result_shape)))
+    graph = helper.make_graph(nodes, "case", ins, outs, [numpy_helper.from_array(np.ascontiguousarray(w), k)
+                                                         for k, w in constants.items()])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9), path)
+
+
+class OnnxCase:
+    name = "onnxruntime"
+
+    def __init__(self, case, inputs, weights, path):
+        write(case, weights, path)
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
+        options.log_severity_level = 3
+        self.session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        self.binding = self.session.io_binding()
+        batch = (1,) if case.kind == "conv" else ()
+        self.results = [np.empty(batch + tuple(case.result_shape), np.float32) for _ in inputs]
+        self.inputs = [np.ascontiguousarray(x.reshape(batch + x.shape)) for x in inputs]
+        for i, (x, y) in enumerate(zip(self.inputs, self.results)):
+            self.binding.bind_input(f"x{i}", "cpu", 0, np.float32, x.shape, x.ctypes.data)
+            self.binding.bind_output(f"y{i}", "cpu", 0, np.float32, y.shape, y.ctypes.data)
+
+    def run(self, times):
+        since = time.process_time()
+        for _ in range(times):
+            self.session.run_with_iobinding(self.binding)
+        return time.process_time() - since
+
+    def result(self, index):
+        return self.results[index].reshape(self.results[index].shape[-3:])
