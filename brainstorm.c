@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: a984a3122669b5f5280e18bdc693d9d4b20e5300031cfb7a698fb29d62c58e7e
+ * sha256 of the parts: d5eee703f58a4e1da54d1de478abd0578b97b091f6d97ac2883ec5adca4ee596
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -22275,7 +22275,7 @@ bool bs_image_instrs_sound(const bs_plan *p, bs_error *error)
 {
     return bs_image_each(p, BS_IMAGE_parts, 0, part_wrong, error) &&
            bs_image_each(p, BS_IMAGE_regions, 0, region_wrong, error) &&
-           bs_image_each(p, BS_IMAGE_routers, 0, decision_wrong, error) &&
+           bs_image_each(p, BS_IMAGE_routers, 1, decision_wrong, error) &&
            bs_image_each(p, BS_IMAGE_instrs, 0, instr_wrong, error) &&
            (!bs_plan_domain_beyond_shared(p) ||
             bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: its tiles are larger than shared memory"));

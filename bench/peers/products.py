@@ -90,7 +90,7 @@ def main():
     ours = product_server.Products()
     tier = ours.tier() if args.tier == "auto" else args.tier
     rows = []
-    print(f"tier {tier}, 1 thread, {args.turns} turns; load {os.getloadavg()[0]:.1f}; a peer's column: its time over ours")
+    print(f"tier {tier}, 1 thread, {args.turns} turns; load {os.getloadavg()[0]:.1f}; a peer's column: its time / ours")
     print(f"{'':38} {'us':>10} {'GFLOP/s':>8} {'share':>6} " + " ".join(f"{p:>11}" for p in args.peers)
           + "  error   theirs   (without products: ns an element)")
     for case in product_cases.cases(args.only):
