@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: d5eee703f58a4e1da54d1de478abd0578b97b091f6d97ac2883ec5adca4ee596
+ * sha256 of the parts: 014f412d587e64e5ec65ae0232f5db84076bd9dba746a4c89b922c2e977ad62f
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -292,6 +292,10 @@ static inline uint64_t bs_add_u64(uint64_t a, uint64_t b)
 {
     return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
+
+/* Elements from one value to another. The rows of a plan from a file may lie over each other: then nothing sensible is
+ * copied, but nothing undefined happens either. */
+static inline void bs_copy(void *to, const void *from, size_t bytes) { memmove(to, from, bytes); }
 
 static inline BS_BOTH int32_t bs_min_i32(int32_t a, int32_t b) { return a < b ? a : b; }
 static inline BS_BOTH int32_t bs_max_i32(int32_t a, int32_t b) { return a > b ? a : b; }
@@ -11107,7 +11111,7 @@ static void span_copy_line(const void *context, int64_t n, char *const *at, cons
     char *to = at[0];
     const char *from = at[1];
     if (step[0] == (ptrdiff_t)bytes && step[1] == (ptrdiff_t)bytes) {
-        memcpy(to, from, bytes * (size_t)n);
+        bs_copy(to, from, bytes * (size_t)n);
         return;
     }
     if (bytes == 4)
@@ -13732,7 +13736,7 @@ static void pad_pixel(const bs_operand *out, char *to, const char *from, ptrdiff
 {
     const ptrdiff_t to_step = out->stride[0] * (ptrdiff_t)bytes;
     for (int32_t c = 0; c < out->dim[0]; c++)
-        memcpy(to + c * to_step, from + c * from_step, bytes);
+        bs_copy(to + c * to_step, from + c * from_step, bytes);
 }
 
 static void pad_row(const bs_call *call, int32_t row, const uint8_t *border)
@@ -14464,11 +14468,11 @@ static void reshape_row(const bs_operand *in, const bs_operand *out, int32_t row
     const char *from = bs_operand_at(in, row * in->row_stride);
     reshape_place source = {{0}, 0}, target = {{0}, 0};
     if (dense_row(in) && dense_row(out)) {
-        memcpy(to, from, bytes * (size_t)elements);
+        bs_copy(to, from, bytes * (size_t)elements);
         return;
     }
     for (int64_t i = 0; i < elements; i++) {
-        memcpy(to + target.offset * (ptrdiff_t)bytes, from + source.offset * (ptrdiff_t)bytes, bytes);
+        bs_copy(to + target.offset * (ptrdiff_t)bytes, from + source.offset * (ptrdiff_t)bytes, bytes);
         place_next(&source, in);
         place_next(&target, out);
     }
@@ -27298,11 +27302,11 @@ static void copy_row(uint8_t *to, ptrdiff_t to_step, const uint8_t *from, ptrdif
                      size_t bytes)
 {
     if (to_step == 1 && from_step == 1) {
-        memcpy(to, from, (size_t)count * bytes);
+        bs_copy(to, from, (size_t)count * bytes);
         return;
     }
     for (int32_t x = 0; x < count; x++)
-        memcpy(to + (ptrdiff_t)x * to_step * (ptrdiff_t)bytes, from + (ptrdiff_t)x * from_step * (ptrdiff_t)bytes,
+        bs_copy(to + (ptrdiff_t)x * to_step * (ptrdiff_t)bytes, from + (ptrdiff_t)x * from_step * (ptrdiff_t)bytes,
                bytes);
 }
 

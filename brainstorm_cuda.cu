@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 1e3112535e7149b8a22509961ed948af786af0aab2ee0b41f9c33f549295208e
+ * sha256 of the parts: 82257d7bac8612c629c0ddb6d7a0e8787a4594cee8843f52d33825b88afcdb18
  */
 #include "brainstorm.h"
 
@@ -393,6 +393,10 @@ static inline uint64_t bs_add_u64(uint64_t a, uint64_t b)
 {
     return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
+
+/* Elements from one value to another. The rows of a plan from a file may lie over each other: then nothing sensible is
+ * copied, but nothing undefined happens either. */
+static inline void bs_copy(void *to, const void *from, size_t bytes) { memmove(to, from, bytes); }
 
 static inline BS_BOTH int32_t bs_min_i32(int32_t a, int32_t b) { return a < b ? a : b; }
 static inline BS_BOTH int32_t bs_max_i32(int32_t a, int32_t b) { return a > b ? a : b; }

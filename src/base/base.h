@@ -30,6 +30,10 @@ static inline uint64_t bs_add_u64(uint64_t a, uint64_t b)
     return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
 
+/* Elements from one value to another. The rows of a plan from a file may lie over each other: then nothing sensible is
+ * copied, but nothing undefined happens either. */
+static inline void bs_copy(void *to, const void *from, size_t bytes) { memmove(to, from, bytes); }
+
 static inline BS_BOTH int32_t bs_min_i32(int32_t a, int32_t b) { return a < b ? a : b; }
 static inline BS_BOTH int32_t bs_max_i32(int32_t a, int32_t b) { return a > b ? a : b; }
 static inline BS_BOTH int64_t bs_min_i64(int64_t a, int64_t b) { return a < b ? a : b; }

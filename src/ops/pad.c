@@ -40,7 +40,7 @@ static void pad_pixel(const bs_operand *out, char *to, const char *from, ptrdiff
 {
     const ptrdiff_t to_step = out->stride[0] * (ptrdiff_t)bytes;
     for (int32_t c = 0; c < out->dim[0]; c++)
-        memcpy(to + c * to_step, from + c * from_step, bytes);
+        bs_copy(to + c * to_step, from + c * from_step, bytes);
 }
 
 static void pad_row(const bs_call *call, int32_t row, const uint8_t *border)

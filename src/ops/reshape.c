@@ -151,11 +151,11 @@ static void reshape_row(const bs_operand *in, const bs_operand *out, int32_t row
     const char *from = bs_operand_at(in, row * in->row_stride);
     reshape_place source = {{0}, 0}, target = {{0}, 0};
     if (dense_row(in) && dense_row(out)) {
-        memcpy(to, from, bytes * (size_t)elements);
+        bs_copy(to, from, bytes * (size_t)elements);
         return;
     }
     for (int64_t i = 0; i < elements; i++) {
-        memcpy(to + target.offset * (ptrdiff_t)bytes, from + source.offset * (ptrdiff_t)bytes, bytes);
+        bs_copy(to + target.offset * (ptrdiff_t)bytes, from + source.offset * (ptrdiff_t)bytes, bytes);
         place_next(&source, in);
         place_next(&target, out);
     }

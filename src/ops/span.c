@@ -160,7 +160,7 @@ static void span_copy_line(const void *context, int64_t n, char *const *at, cons
     char *to = at[0];
     const char *from = at[1];
     if (step[0] == (ptrdiff_t)bytes && step[1] == (ptrdiff_t)bytes) {
-        memcpy(to, from, bytes * (size_t)n);
+        bs_copy(to, from, bytes * (size_t)n);
         return;
     }
     if (bytes == 4)

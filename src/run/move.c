@@ -28,11 +28,11 @@ static void copy_row(uint8_t *to, ptrdiff_t to_step, const uint8_t *from, ptrdif
                      size_t bytes)
 {
     if (to_step == 1 && from_step == 1) {
-        memcpy(to, from, (size_t)count * bytes);
+        bs_copy(to, from, (size_t)count * bytes);
         return;
     }
     for (int32_t x = 0; x < count; x++)
-        memcpy(to + (ptrdiff_t)x * to_step * (ptrdiff_t)bytes, from + (ptrdiff_t)x * from_step * (ptrdiff_t)bytes,
+        bs_copy(to + (ptrdiff_t)x * to_step * (ptrdiff_t)bytes, from + (ptrdiff_t)x * from_step * (ptrdiff_t)bytes,
                bytes);
 }
 
