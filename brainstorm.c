@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 014f412d587e64e5ec65ae0232f5db84076bd9dba746a4c89b922c2e977ad62f
+ * sha256 of the parts: c8d789f77056d7d5bdda959d487e6dfc4d5a969f6051a3dbf828e564169052ec
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -1726,11 +1726,17 @@ BS_INTERNAL void bs_conv_run(const bs_conv_geometry *geometry, bs_conv_algorithm
  * because the packed layout follows from it. */
 typedef enum bs_conv_family {
     BS_FAMILY_OUTER,    /* lanes are output channels; inputs are broadcast */
+    BS_FAMILY_GEMM,     /* a 1x1 kernel of one group: lanes are output channels, in panels */
     BS_FAMILY_DOT,      /* lanes are input channels; four outputs a pass, reduced at the end */
     BS_FAMILY_DEPTHWISE /* lanes are channels, one group each */
 } bs_conv_family;
 
 enum {
+    BS_MOST_LANES = 16,
+    BS_GEMM_VECTORS = 3, /* of a panel */
+    BS_GEMM_DEPTH = 192, /* products that are summed from zero: a part of the arithmetic */
+    BS_GEMM_MOST_ROWS = 8,
+    BS_GEMM_ABREAST = 4, /* panels that one row takes at once */
     BS_DOT_OUTPUTS = 4, /* outputs of one pass of the dot kernel */
     BS_TENSOR_STEPS = 256, /* at most, of 16 products */
     BS_WINOGRAD_OUT = 4,
@@ -1759,6 +1765,24 @@ typedef struct bs_conv_tile {
 
 typedef void bs_conv_tile_kernel(const bs_conv_tile *tile);
 
+/* Some rows by a block of a panel: out = clamp(add + in x weights). Steps between rows, in floats. */
+typedef struct bs_gemm_tile {
+    const float *in;
+    ptrdiff_t in_step;
+    const float *weights;
+    ptrdiff_t panel; /* to the next one, where several are taken */
+    int32_t depth;   /* products */
+    const float *add; /* the bias (step 0), or the sums so far */
+    ptrdiff_t add_step;
+    float *out;
+    ptrdiff_t out_step;
+    int32_t columns; /* valid ones: the kernel's vectors cover them, only the last may be partial */
+    float low, high;
+    const char *next, *next_end; /* what will be read soon: is fetched meanwhile */
+} bs_gemm_tile;
+
+typedef void bs_gemm_kernel(const bs_gemm_tile *tile);
+
 /* One Winograd tile being transformed. `points` is the element of point 0; the others follow at `point_step`. */
 typedef void bs_conv_winograd_in(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel, int32_t channels,
                                  float *points, ptrdiff_t point_step);
@@ -1769,6 +1793,10 @@ typedef struct bs_conv_kernels {
     int32_t lanes;
     int32_t outer_pixels[3]; /* [vectors]: the most pixels a tile may have */
     bs_conv_tile_kernel *const *outer[3]; /* [vectors][pixels]; [0] is unused */
+    int32_t gemm_rows; /* at most */
+    bs_gemm_kernel *const *gemm[BS_GEMM_VECTORS + 1]; /* [vectors][rows] */
+    bs_gemm_kernel *gemm_abreast; /* one row, BS_GEMM_ABREAST whole panels; or NULL */
+    void (*finish)(const bs_conv_tile *tile, const float *sums, ptrdiff_t pixel, int32_t pixels);
     int32_t dot_pixels;
     bs_conv_tile_kernel *const *dot; /* [pixels], or NULL: then OUTER is used */
     int32_t depthwise_pixels;
@@ -1783,6 +1811,10 @@ typedef struct bs_conv_kernels {
         .lanes = BS_LANES,                                                               \
         .outer_pixels = { 0, BS_OUTER_PIXELS_1, BS_OUTER_PIXELS_2 },                     \
         .outer = { NULL, BS_TIER_FN(bs_conv_outer_1), BS_TIER_FN(bs_conv_outer_2) },     \
+        .gemm_rows = BS_GEMM_ROWS,                                                       \
+        .gemm = { NULL, BS_TIER_FN(bs_gemm_1), BS_TIER_FN(bs_gemm_2), BS_TIER_FN(bs_gemm_3) }, \
+        .gemm_abreast = BS_GEMM_WIDE_KERNEL,                                             \
+        .finish = BS_TIER_FN(bs_conv_finish),                                            \
         .dot_pixels = pixels_of_dot,                                                     \
         .dot = kernels_of_dot,                                                           \
         .depthwise_pixels = BS_DEPTHWISE_PIXELS,                                         \
@@ -1796,6 +1828,9 @@ BS_INTERNAL const bs_conv_kernels *bs_conv_kernels_scalar(void);
 BS_INTERNAL const bs_conv_kernels *bs_conv_kernels_avx2(void);
 BS_INTERNAL const bs_conv_kernels *bs_conv_kernels_avx512(void);
 BS_INTERNAL const bs_conv_kernels *bs_conv_kernels_neon(void);
+
+/* gemm.c */
+BS_INTERNAL void bs_conv_run_gemm(const bs_conv_geometry *geometry, const bs_conv_kernels *kernels, const bs_conv_task *task);
 
 /* conv_pack.c: layout, known without running the tier's instructions. Lanes of each tier are fixed. */
 BS_INTERNAL int32_t bs_conv_lanes(bs_tier tier);
@@ -2154,6 +2189,7 @@ BS_INTERNAL uint64_t bs_squared_change(bs_tier tier, const bs_codes *a, const bs
  * Layouts, `lanes` wide, padding lanes zero:
  *   OUTER      [group][block][kernel_h][kernel_w][in / group][vectors of the block][lanes]
  *              blocks of two vectors of output channels, the last of one where that is enough
+ *   GEMM       [panel][in][vectors of the panel][lanes]: three vectors, of the last panel as many as are needed
  *   DOT        [group][block of 4 outputs][kernel_h][kernel_w][vectors of in / group][4][lanes]
  *   DEPTHWISE  [vectors of channels][kernel_h][kernel_w][lanes]
  *   WINOGRAD4  [36 points] of OUTER with a 1x1 kernel
@@ -2183,15 +2219,17 @@ bs_conv_family bs_conv_family_of(const bs_conv_geometry *g, bs_tier tier)
 {
     if (g->groups == g->in_channels && g->groups == g->out_channels)
         return BS_FAMILY_DEPTHWISE;
+    const bool rows = g->kernel_h == 1 && g->kernel_w == 1 && g->groups == 1;
+    const bs_conv_family many = rows ? BS_FAMILY_GEMM : BS_FAMILY_OUTER;
     if (tier != BS_TIER_AVX2 && tier != BS_TIER_AVX512)
-        return BS_FAMILY_OUTER;
+        return many;
     /* Compare the shares of lanes that do useful work; reducing costs the dot kernel about a fifth. */
     const int64_t lanes = bs_conv_lanes(tier);
     const int64_t in = g->in_channels / g->groups, out = g->out_channels / g->groups;
     const int64_t dot_padded = bs_conv_round_up((int32_t)out, BS_DOT_OUTPUTS) *
                                (int64_t)bs_conv_round_up((int32_t)in, (int32_t)lanes);
     const int64_t outer_padded = bs_conv_round_up((int32_t)out, (int32_t)lanes) * in;
-    return dot_padded * 5 <= outer_padded * 4 ? BS_FAMILY_DOT : BS_FAMILY_OUTER;
+    return dot_padded * 5 <= outer_padded * 4 ? BS_FAMILY_DOT : many;
 }
 
 static bool bs_conv_valid(const bs_conv_geometry *g)
@@ -2254,13 +2292,13 @@ size_t bs_conv_prepared_floats(const bs_conv_geometry *g, bs_conv_algorithm algo
     return (size_t)floats;
 }
 
-/* One group of OUTER. `taps` = kernel_h * kernel_w; weights are [out][in][taps]. Returns the end. Weights are read in
- * order, each channel's to its lane: streamed weights are packed while a network waits. */
+/* One group of OUTER, or of GEMM. `taps` = kernel_h * kernel_w; weights are [out][in][taps]. Returns the end.
+ * Weights are read in order, each channel's to its lane: streamed weights are packed while a network waits. */
 static float *bs_conv_pack_outer(bs_tier tier, const float *weights, int32_t out, int32_t in, int32_t taps,
-                                 int32_t lanes, float *to)
+                                 int32_t lanes, int32_t vectors, float *to)
 {
     for (int32_t first = 0; first < out;) {
-        const int32_t width = out - first > lanes ? 2 * lanes : lanes,
+        const int32_t width = bs_conv_min(vectors * lanes, bs_conv_round_up(out - first, lanes)),
                       valid = out - first < width ? out - first : width;
         const size_t floats = (size_t)taps * (size_t)in * (size_t)width;
         const float *from = weights + (ptrdiff_t)first * in * taps;
@@ -2319,6 +2357,7 @@ void bs_conv_prepare(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_
     const int32_t lanes = bs_conv_lanes(tier), taps = g->kernel_h * g->kernel_w;
     const int32_t in = g->in_channels / g->groups, out = g->out_channels / g->groups;
     const bs_conv_family family = bs_conv_family_of(g, tier);
+    const int32_t vectors = family == BS_FAMILY_GEMM ? BS_GEMM_VECTORS : 2;
     if (algorithm == BS_CONV_WINOGRAD4) {
         bs_conv_winograd_pack(oihw, out, in, lanes, prepared);
         return;
@@ -2335,7 +2374,7 @@ void bs_conv_prepare(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_
     }
     for (int32_t group = 0; group < g->groups; group++, oihw += (size_t)out * (size_t)in * (size_t)taps)
         prepared = family == BS_FAMILY_DOT ? bs_conv_pack_dot(oihw, out, in, taps, lanes, prepared)
-                                           : bs_conv_pack_outer(tier, oihw, out, in, taps, lanes, prepared);
+                                           : bs_conv_pack_outer(tier, oihw, out, in, taps, lanes, vectors, prepared);
 }
 /* ==== end src/kernels/conv_pack.c ============================================================= */
 
@@ -2385,6 +2424,7 @@ void bs_conv_prepare(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_
 #define BS_V_STORE_PART(p, v, part) bs_store_part_scalar(p, v, part)
 
 #define BS_OPAQUE(pointer) (void)(pointer)
+#define BS_HOLD(a) (void)(a)
 
 /* Where another tier computes and few bytes are asked for (-Os), one pixel at a time: it is only compared with. */
 #if defined(__OPTIMIZE_SIZE__) && (BS_HAVE_X86_TIERS || BS_HAVE_NEON_TIER)
@@ -2392,6 +2432,8 @@ void bs_conv_prepare(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_
 #define BS_OUTER_PIXELS_2 1
 #define BS_OUTER_UPTO_1(M) M(1, 1)
 #define BS_OUTER_UPTO_2(M) M(1, 2)
+#define BS_GEMM_ROWS 1
+#define BS_GEMM_UPTO(M, V) M(1, V)
 #define BS_DEPTHWISE_PIXELS 1
 #define BS_DEPTHWISE_UPTO(M) M(1, 0)
 #else
@@ -2399,6 +2441,8 @@ void bs_conv_prepare(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_
 #define BS_OUTER_PIXELS_2 4
 #define BS_OUTER_UPTO_1(M) BS_UPTO_5(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_4(M, 2)
+#define BS_GEMM_ROWS 2
+#define BS_GEMM_UPTO(M, V) M(1, V) M(2, V)
 #define BS_DEPTHWISE_PIXELS 4
 #define BS_DEPTHWISE_UPTO(M) BS_UPTO_4(M, 0)
 #endif
@@ -2565,13 +2609,12 @@ static inline bs_v4_scalar bs_odd_pairs_scalar(bs_v4_scalar a, bs_v4_scalar b)
 #endif
 /* --- end of template kernels/repeat.h --- */
 
-/* --- template kernels/conv_epilogue_plain.inc --- */
-/* conv_epilogue_plain.inc: conv_epilogue.inc as loops over memory, for a tier that should be small, not fast.
+/* --- template kernels/conv_finish.inc --- */
+/* conv_finish.inc: what becomes of sums that lie in memory: residual, activation, residual, store.
  *
- * Owns:      the same macros, and one function in which every tile of the tier ends.
- * Relies on: a simd_*.h and repeat.h before it; `tile`, `task` and `part` in the kernel that uses it.
- * Must never: touch lanes beyond the tile's channels, or do other arithmetic than conv_epilogue.inc: unrolled into
- *            every kernel, that is three quarters of their code.
+ * Owns:      one function for each tier.
+ * Relies on: a simd_*.h before it.
+ * Must never: touch lanes beyond the tile's channels, or do other arithmetic than conv_epilogue.inc.
  */
 #include <math.h> /* INFINITY */
 
@@ -2583,14 +2626,9 @@ static BS_OUTLINE BS_TARGET BS_V BS_TIER_FN(bs_conv_of_channels)(const bs_conv_t
     return from && valid > 0 ? BS_V_LOAD_PART(from + tile->channel + first, BS_V_PART_OF(valid)) : BS_V_ZERO();
 }
 
-#define BS_BIAS_1 b0 = BS_TIER_FN(bs_conv_of_channels)(tile, task->bias, 0);
-#define BS_BIAS_2 BS_BIAS_1 b1 = BS_TIER_FN(bs_conv_of_channels)(tile, task->bias, BS_LANES);
-#define BS_INIT_1(p) BS_V a##p##_0 = b0;
-#define BS_INIT_2(p) BS_V a##p##_0 = b0, a##p##_1 = b1;
-
-/* One vector of all pixels: residual, activation, residual, store. Sums of a pixel are `vectors` apart. */
-static BS_TARGET void BS_TIER_FN(bs_conv_finish_vector)(const bs_conv_tile *tile, const BS_V *sums, int32_t pixels,
-                                                        int32_t vectors, int32_t first)
+/* One vector of all pixels. */
+static BS_TARGET void BS_TIER_FN(bs_conv_finish_vector)(const bs_conv_tile *tile, const float *sums, ptrdiff_t pixel,
+                                                        int32_t pixels, int32_t first)
 {
     const bs_conv_task *task = tile->task;
     const BS_V_PART part = BS_V_PART_OF(bs_conv_min(tile->channels - first, BS_LANES));
@@ -2601,8 +2639,8 @@ static BS_TARGET void BS_TIER_FN(bs_conv_finish_vector)(const bs_conv_tile *tile
     BS_V slope = BS_V_SET1(task->slope);
     if (task->activation == BS_CONV_PRELU)
         slope = BS_TIER_FN(bs_conv_of_channels)(tile, task->slopes, first);
-    for (int32_t p = 0; p < pixels; p++, sums += vectors) {
-        BS_V v = *sums, residual = zero;
+    for (int32_t p = 0; p < pixels; p++) {
+        BS_V v = BS_V_LOAD_PART(sums + p * pixel + first, part), residual = zero;
         if (tile->residual)
             residual = BS_V_LOAD_PART(tile->residual + p * tile->residual_pixel + first, part);
         if (tile->residual && task->residual_before_activation)
@@ -2619,20 +2657,224 @@ static BS_TARGET void BS_TIER_FN(bs_conv_finish_vector)(const bs_conv_tile *tile
     }
 }
 
-static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *tile, const BS_V *sums, int32_t pixels,
-                                                            int32_t vectors)
+/* Sums of a pixel lie side by side, those of the next `pixel` floats on; they may be the tile's own place. */
+static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *tile, const float *sums,
+                                                            ptrdiff_t pixel, int32_t pixels)
 {
-    for (int32_t i = 0; i < vectors; i++)
-        BS_TIER_FN(bs_conv_finish_vector)(tile, sums + i, pixels, vectors, i * BS_LANES);
+    for (int32_t first = 0; first < tile->channels; first += BS_LANES)
+        BS_TIER_FN(bs_conv_finish_vector)(tile, sums, pixel, pixels, first);
 }
+/* --- end of template kernels/conv_finish.inc --- */
+/* --- template kernels/conv_epilogue_plain.inc --- */
+/* conv_epilogue_plain.inc: conv_epilogue.inc as loops over memory, for a tier that should be small, not fast.
+ *
+ * Owns:      the same macros, and one function in which every tile of the tier ends.
+ * Relies on: a simd_*.h and repeat.h before it; `tile`, `task` and `part` in the kernel that uses it.
+ * Must never: touch lanes beyond the tile's channels, or do other arithmetic than conv_epilogue.inc: unrolled into
+ *            every kernel, that is three quarters of their code.
+ */
+#define BS_BIAS_1 b0 = BS_TIER_FN(bs_conv_of_channels)(tile, task->bias, 0);
+#define BS_BIAS_2 BS_BIAS_1 b1 = BS_TIER_FN(bs_conv_of_channels)(tile, task->bias, BS_LANES);
+#define BS_INIT_1(p) BS_V a##p##_0 = b0;
+#define BS_INIT_2(p) BS_V a##p##_0 = b0, a##p##_1 = b1;
 
 #define BS_SUM_1(p) a##p##_0,
 #define BS_SUM_2(p) a##p##_0, a##p##_1,
 #define BS_EPILOGUE(P, B)                                \
         const BS_V sums[] = { BS_EACH_##P(BS_SUM_##B) }; \
         (void)part;                                      \
-        BS_TIER_FN(bs_conv_finish)(tile, sums, P, B);
+        BS_TIER_FN(bs_conv_finish)(tile, (const float *)(const void *)sums, B * BS_LANES, P);
 /* --- end of template kernels/conv_epilogue_plain.inc --- */
+/* --- template kernels/gemm.inc --- */
+/* gemm.inc: products of rows by a matrix in panels, lanes are columns.
+ *
+ * Owns:      for each count of rows and vectors a kernel that keeps rows x vectors sums in registers; for one row
+ *            another that takes BS_GEMM_ABREAST panels at once, so that enough sums and reads are under way.
+ * Relies on: a simd_*.h and repeat.h before it.
+ * Must never: let the arithmetic of an element depend on the count of rows or panels: every variant multiplies and adds
+ *            one after the other, from zero, over the products of its block, and then adds what was there before.
+ */
+
+/* Row p stands at one of two bases plus 0, 1, 2 or 3 steps; u is the product of four at hand. */
+#define BS_GEMM_X_0 xa[u]
+#define BS_GEMM_X_1 xa[step + u]
+#define BS_GEMM_X_2 xa[2 * step + u]
+#define BS_GEMM_X_3 xa[step3 + u]
+#define BS_GEMM_X_4 xb[u]
+#define BS_GEMM_X_5 xb[step + u]
+#define BS_GEMM_X_6 xb[2 * step + u]
+#define BS_GEMM_X_7 xb[step3 + u]
+
+#define BS_GEMM_ZERO_1(p) BS_V s##p##_0 = zero;
+#define BS_GEMM_ZERO_2(p) BS_GEMM_ZERO_1(p) BS_V s##p##_1 = zero;
+#define BS_GEMM_ZERO_3(p) BS_GEMM_ZERO_2(p) BS_V s##p##_2 = zero;
+
+#define BS_GEMM_W_1(from)        \
+    BS_V w0 = BS_V_LOAD(from);   \
+    BS_HOLD(w0);
+#define BS_GEMM_W_2(from)                     \
+    BS_GEMM_W_1(from)                         \
+    BS_V w1 = BS_V_LOAD((from) + BS_LANES);   \
+    BS_HOLD(w1);
+#define BS_GEMM_W_3(from)                         \
+    BS_GEMM_W_2(from)                             \
+    BS_V w2 = BS_V_LOAD((from) + 2 * BS_LANES);   \
+    BS_HOLD(w2);
+
+#define BS_GEMM_ADD_1(p, x) s##p##_0 = BS_V_FMA(x, w0, s##p##_0);
+#define BS_GEMM_ADD_2(p, x) BS_GEMM_ADD_1(p, x) s##p##_1 = BS_V_FMA(x, w1, s##p##_1);
+#define BS_GEMM_ADD_3(p, x) BS_GEMM_ADD_2(p, x) s##p##_2 = BS_V_FMA(x, w2, s##p##_2);
+
+#define BS_GEMM_MAC(p, V)                         \
+    {                                             \
+        const BS_V x = BS_V_SET1(BS_GEMM_X_##p);  \
+        BS_GEMM_ADD_##V(p, x)                     \
+    }
+#define BS_GEMM_MAC_1(p) BS_GEMM_MAC(p, 1)
+#define BS_GEMM_MAC_2(p) BS_GEMM_MAC(p, 2)
+#define BS_GEMM_MAC_3(p) BS_GEMM_MAC(p, 3)
+
+#define BS_GEMM_STEP(P, V, number)                    \
+    {                                                 \
+        enum { u = number };                          \
+        BS_GEMM_W_##V(w + (number) * (V) * BS_LANES)  \
+        BS_EACH_##P(BS_GEMM_MAC_##V)                  \
+    }
+
+#ifdef BS_V_QUAD
+/* Four products of a row come in one load and are multiplied by lane. */
+#define BS_GEMM_QUAD_LOAD(p) const BS_V_QUAD q##p = BS_V_QUAD_LOAD(&BS_GEMM_X_##p);
+#define BS_GEMM_QUAD_1(p, lane) s##p##_0 = BS_V_QUAD_FMA(s##p##_0, w0, q##p, lane);
+#define BS_GEMM_QUAD_2(p, lane) BS_GEMM_QUAD_1(p, lane) s##p##_1 = BS_V_QUAD_FMA(s##p##_1, w1, q##p, lane);
+#define BS_GEMM_QUAD_3(p, lane) BS_GEMM_QUAD_2(p, lane) s##p##_2 = BS_V_QUAD_FMA(s##p##_2, w2, q##p, lane);
+#define BS_GEMM_QUAD_1_0(p) BS_GEMM_QUAD_1(p, 0)
+#define BS_GEMM_QUAD_1_1(p) BS_GEMM_QUAD_1(p, 1)
+#define BS_GEMM_QUAD_1_2(p) BS_GEMM_QUAD_1(p, 2)
+#define BS_GEMM_QUAD_1_3(p) BS_GEMM_QUAD_1(p, 3)
+#define BS_GEMM_QUAD_2_0(p) BS_GEMM_QUAD_2(p, 0)
+#define BS_GEMM_QUAD_2_1(p) BS_GEMM_QUAD_2(p, 1)
+#define BS_GEMM_QUAD_2_2(p) BS_GEMM_QUAD_2(p, 2)
+#define BS_GEMM_QUAD_2_3(p) BS_GEMM_QUAD_2(p, 3)
+#define BS_GEMM_QUAD_3_0(p) BS_GEMM_QUAD_3(p, 0)
+#define BS_GEMM_QUAD_3_1(p) BS_GEMM_QUAD_3(p, 1)
+#define BS_GEMM_QUAD_3_2(p) BS_GEMM_QUAD_3(p, 2)
+#define BS_GEMM_QUAD_3_3(p) BS_GEMM_QUAD_3(p, 3)
+#define BS_GEMM_LANE(P, V, lane)                    \
+    {                                               \
+        BS_GEMM_W_##V(w + (lane) * (V) * BS_LANES)  \
+        BS_EACH_##P(BS_GEMM_QUAD_##V##_##lane)      \
+    }
+#define BS_GEMM_FOUR(P, V)                \
+    {                                     \
+        enum { u = 0 };                   \
+        BS_EACH_##P(BS_GEMM_QUAD_LOAD)    \
+        BS_GEMM_LANE(P, V, 0)             \
+        BS_GEMM_LANE(P, V, 1)             \
+        BS_GEMM_LANE(P, V, 2)             \
+        BS_GEMM_LANE(P, V, 3)             \
+    }
+#else
+#define BS_GEMM_FOUR(P, V) \
+    BS_GEMM_STEP(P, V, 0)  \
+    BS_GEMM_STEP(P, V, 1)  \
+    BS_GEMM_STEP(P, V, 2)  \
+    BS_GEMM_STEP(P, V, 3)
+#endif
+
+/* What is added, and where the result goes; of the last vector only `part` is valid. */
+#define BS_GEMM_PUT(sum, at)                                            \
+    {                                                                   \
+        const BS_V all = BS_V_ADD(sum, BS_V_LOAD(add + (at)));          \
+        const BS_V above = BS_V_MAX(low, all);                          \
+        const BS_V result = BS_V_MIN(high, above);                      \
+        BS_V_STORE(out + (at), result);                                 \
+    }
+#define BS_GEMM_PUT_PART(sum, at)                                       \
+    {                                                                   \
+        const BS_V all = BS_V_ADD(sum, BS_V_LOAD_PART(add + (at), part)); \
+        const BS_V above = BS_V_MAX(low, all);                          \
+        const BS_V result = BS_V_MIN(high, above);                      \
+        BS_V_STORE_PART(out + (at), result, part);                      \
+    }
+#define BS_GEMM_ROW(p) out = tile->out + (p) * tile->out_step, add = tile->add + (p) * tile->add_step;
+#define BS_GEMM_END_1(p) BS_GEMM_ROW(p) BS_GEMM_PUT_PART(s##p##_0, 0)
+#define BS_GEMM_END_2(p) BS_GEMM_ROW(p) BS_GEMM_PUT(s##p##_0, 0) BS_GEMM_PUT_PART(s##p##_1, BS_LANES)
+#define BS_GEMM_END_3(p)                                             \
+    BS_GEMM_ROW(p) BS_GEMM_PUT(s##p##_0, 0) BS_GEMM_PUT(s##p##_1, BS_LANES) \
+    BS_GEMM_PUT_PART(s##p##_2, 2 * BS_LANES)
+
+#define BS_GEMM_DEFINE(P, V)                                                                   \
+    static BS_TARGET void BS_TIER_FN(bs_gemm_##V##_##P)(const bs_gemm_tile *tile)              \
+    {                                                                                          \
+        const BS_V zero = BS_V_ZERO();                                                         \
+        const ptrdiff_t step = tile->in_step, step3 = 3 * step;                                \
+        const float *w = tile->weights, *xa = tile->in, *xb = xa + (P > 4 ? 4 : 0) * step;     \
+        const char *next = tile->next, *const next_end = tile->next_end;                       \
+        BS_EACH_##P(BS_GEMM_ZERO_##V)                                                          \
+        int32_t left = tile->depth;                                                            \
+        for (; left >= 4; left -= 4) {                                                         \
+            if (next < next_end) {                                                             \
+                __builtin_prefetch(next);                                                      \
+                __builtin_prefetch(next + 64);                                                 \
+                next += 128;                                                                   \
+            }                                                                                  \
+            BS_OPAQUE(xa);                                                                     \
+            BS_OPAQUE(xb);                                                                     \
+            BS_GEMM_FOUR(P, V)                                                                 \
+            xa += 4, xb += 4, w += 4 * V * BS_LANES;                                           \
+        }                                                                                      \
+        for (; left > 0; left--) {                                                             \
+            BS_GEMM_STEP(P, V, 0)                                                              \
+            xa++, xb++, w += V * BS_LANES;                                                     \
+        }                                                                                      \
+        (void)step3;                                                                           \
+        const BS_V_PART part = BS_V_PART_OF(tile->columns - (V - 1) * BS_LANES);               \
+        const BS_V low = BS_V_SET1(tile->low), high = BS_V_SET1(tile->high);                   \
+        float *out;                                                                            \
+        const float *add;                                                                      \
+        BS_EACH_##P(BS_GEMM_END_##V)                                                           \
+    }
+
+BS_GEMM_UPTO(BS_GEMM_DEFINE, 1)
+BS_GEMM_UPTO(BS_GEMM_DEFINE, 2)
+BS_GEMM_UPTO(BS_GEMM_DEFINE, 3)
+
+#define BS_GEMM_NAME(P, V) [P] = BS_TIER_FN(bs_gemm_##V##_##P),
+static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_1)[] = { NULL, BS_GEMM_UPTO(BS_GEMM_NAME, 1) };
+static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_2)[] = { NULL, BS_GEMM_UPTO(BS_GEMM_NAME, 2) };
+static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_3)[] = { NULL, BS_GEMM_UPTO(BS_GEMM_NAME, 3) };
+
+#ifdef BS_GEMM_WIDE
+/* One row by whole panels, side by side. */
+#define BS_GEMM_ABREAST_MAC(p)                                    \
+    {                                                             \
+        BS_GEMM_W_3(w + (p) * panel)                              \
+        BS_GEMM_ADD_3(p, x)                                       \
+    }
+#define BS_GEMM_ABREAST_END(p)                                       \
+    BS_GEMM_PUT(s##p##_0, (3 * (p)) * BS_LANES)                      \
+    BS_GEMM_PUT(s##p##_1, (3 * (p) + 1) * BS_LANES)                  \
+    BS_GEMM_PUT(s##p##_2, (3 * (p) + 2) * BS_LANES)
+
+static BS_TARGET void BS_TIER_FN(bs_gemm_abreast)(const bs_gemm_tile *tile)
+{
+    const BS_V zero = BS_V_ZERO();
+    const float *w = tile->weights, *in = tile->in, *add = tile->add;
+    const ptrdiff_t panel = tile->panel;
+    float *out = tile->out;
+    BS_EACH_4(BS_GEMM_ZERO_3)
+    for (int32_t k = 0; k < tile->depth; k++, w += 3 * BS_LANES) {
+        const BS_V x = BS_V_SET1(in[k]);
+        BS_EACH_4(BS_GEMM_ABREAST_MAC)
+    }
+    const BS_V low = BS_V_SET1(tile->low), high = BS_V_SET1(tile->high);
+    BS_EACH_4(BS_GEMM_ABREAST_END)
+}
+#define BS_GEMM_WIDE_KERNEL BS_TIER_FN(bs_gemm_abreast)
+#else
+#define BS_GEMM_WIDE_KERNEL NULL
+#endif
+/* --- end of template kernels/gemm.inc --- */
 /* --- template kernels/conv_outer.inc --- */
 /* conv_outer.inc: direct convolution, lanes are output channels.
  *
@@ -2857,14 +3099,14 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
         }
         bs_conv_tile row = *tile;
         row.channel = c;
-        row.channels = tile->channels - c;
+        row.channels = bs_conv_min(tile->channels - c, BS_LANES);
         row.out += c;
         for (int32_t y = 0; y < rows; y++, row.out += out_row) {
             row.residual = tile->residual ? tile->residual + y * residual_row + c : NULL;
             BS_TIER_FN(bs_conv_winograd_out_line)(half + y * BS_WINOGRAD_IN, line, 1);
             for (int32_t x = 0; x < BS_WINOGRAD_OUT; x++)
                 line[x] = BS_V_FMA(line[x], BS_V_SET1(bs_conv_winograd_scale[y + x]), bias);
-            BS_TIER_FN(bs_conv_finish)(&row, line, columns, 1);
+            BS_TIER_FN(bs_conv_finish)(&row, (const float *)(const void *)line, BS_LANES, columns);
         }
     }
 }
@@ -2924,6 +3166,61 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_EACH_13
 #undef BS_EACH_14
 #undef BS_EPILOGUE
+#undef BS_GEMM_ABREAST_END
+#undef BS_GEMM_ABREAST_MAC
+#undef BS_GEMM_ADD_1
+#undef BS_GEMM_ADD_2
+#undef BS_GEMM_ADD_3
+#undef BS_GEMM_DEFINE
+#undef BS_GEMM_END_1
+#undef BS_GEMM_END_2
+#undef BS_GEMM_END_3
+#undef BS_GEMM_FOUR
+#undef BS_GEMM_LANE
+#undef BS_GEMM_MAC
+#undef BS_GEMM_MAC_1
+#undef BS_GEMM_MAC_2
+#undef BS_GEMM_MAC_3
+#undef BS_GEMM_NAME
+#undef BS_GEMM_PUT
+#undef BS_GEMM_PUT_PART
+#undef BS_GEMM_QUAD_1
+#undef BS_GEMM_QUAD_1_0
+#undef BS_GEMM_QUAD_1_1
+#undef BS_GEMM_QUAD_1_2
+#undef BS_GEMM_QUAD_1_3
+#undef BS_GEMM_QUAD_2
+#undef BS_GEMM_QUAD_2_0
+#undef BS_GEMM_QUAD_2_1
+#undef BS_GEMM_QUAD_2_2
+#undef BS_GEMM_QUAD_2_3
+#undef BS_GEMM_QUAD_3
+#undef BS_GEMM_QUAD_3_0
+#undef BS_GEMM_QUAD_3_1
+#undef BS_GEMM_QUAD_3_2
+#undef BS_GEMM_QUAD_3_3
+#undef BS_GEMM_QUAD_LOAD
+#undef BS_GEMM_ROW
+#undef BS_GEMM_ROWS
+#undef BS_GEMM_STEP
+#undef BS_GEMM_UPTO
+#undef BS_GEMM_WIDE
+#undef BS_GEMM_WIDE_KERNEL
+#undef BS_GEMM_W_1
+#undef BS_GEMM_W_2
+#undef BS_GEMM_W_3
+#undef BS_GEMM_X_0
+#undef BS_GEMM_X_1
+#undef BS_GEMM_X_2
+#undef BS_GEMM_X_3
+#undef BS_GEMM_X_4
+#undef BS_GEMM_X_5
+#undef BS_GEMM_X_6
+#undef BS_GEMM_X_7
+#undef BS_GEMM_ZERO_1
+#undef BS_GEMM_ZERO_2
+#undef BS_GEMM_ZERO_3
+#undef BS_HOLD
 #undef BS_HOLD4
 #undef BS_INIT_1
 #undef BS_INIT_2
@@ -2946,11 +3243,11 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
 #undef BS_QUAD_1
-#undef BS_QUAD_2
 #undef BS_QUAD_1_0
 #undef BS_QUAD_1_1
 #undef BS_QUAD_1_2
 #undef BS_QUAD_1_3
+#undef BS_QUAD_2
 #undef BS_QUAD_2_0
 #undef BS_QUAD_2_1
 #undef BS_QUAD_2_2
@@ -3086,9 +3383,14 @@ const bs_conv_kernels *bs_conv_kernels_scalar(void)
 #define BS_OUTER_PIXELS_2 6
 #define BS_OUTER_UPTO_1(M) BS_UPTO_12(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_6(M, 2)
+/* 12 sums, 3 vectors of weights and an input of 16 registers. */
+#define BS_GEMM_ROWS 4
+#define BS_GEMM_UPTO(M, V) BS_UPTO_4(M, V)
+#define BS_GEMM_WIDE
 #define BS_DEPTHWISE_PIXELS 8
 #define BS_DEPTHWISE_UPTO(M) BS_UPTO_8(M, 0)
 /* Keeps four weights in registers: left alone, GCC reads each from memory once for every pixel. */
+#define BS_HOLD(a) __asm__("" : "+x"(a))
 #define BS_HOLD4(a, b, c, d) __asm__("" : "+x"(a), "+x"(b), "+x"(c), "+x"(d))
 #define BS_DOT_PIXELS 2
 #define BS_DOT_UPTO(M) M(1, 0) M(2, 0)
@@ -3249,14 +3551,12 @@ static inline BS_TARGET __m256 bs_odd_pairs_avx2(__m256 a, __m256 b)
 #endif
 /* --- end of template kernels/repeat.h --- */
 
-#if defined(__OPTIMIZE_SIZE__)
-/* --- template kernels/conv_epilogue_plain.inc --- */
-/* conv_epilogue_plain.inc: conv_epilogue.inc as loops over memory, for a tier that should be small, not fast.
+/* --- template kernels/conv_finish.inc --- */
+/* conv_finish.inc: what becomes of sums that lie in memory: residual, activation, residual, store.
  *
- * Owns:      the same macros, and one function in which every tile of the tier ends.
- * Relies on: a simd_*.h and repeat.h before it; `tile`, `task` and `part` in the kernel that uses it.
- * Must never: touch lanes beyond the tile's channels, or do other arithmetic than conv_epilogue.inc: unrolled into
- *            every kernel, that is three quarters of their code.
+ * Owns:      one function for each tier.
+ * Relies on: a simd_*.h before it.
+ * Must never: touch lanes beyond the tile's channels, or do other arithmetic than conv_epilogue.inc.
  */
 #include <math.h> /* INFINITY */
 
@@ -3268,14 +3568,9 @@ static BS_OUTLINE BS_TARGET BS_V BS_TIER_FN(bs_conv_of_channels)(const bs_conv_t
     return from && valid > 0 ? BS_V_LOAD_PART(from + tile->channel + first, BS_V_PART_OF(valid)) : BS_V_ZERO();
 }
 
-#define BS_BIAS_1 b0 = BS_TIER_FN(bs_conv_of_channels)(tile, task->bias, 0);
-#define BS_BIAS_2 BS_BIAS_1 b1 = BS_TIER_FN(bs_conv_of_channels)(tile, task->bias, BS_LANES);
-#define BS_INIT_1(p) BS_V a##p##_0 = b0;
-#define BS_INIT_2(p) BS_V a##p##_0 = b0, a##p##_1 = b1;
-
-/* One vector of all pixels: residual, activation, residual, store. Sums of a pixel are `vectors` apart. */
-static BS_TARGET void BS_TIER_FN(bs_conv_finish_vector)(const bs_conv_tile *tile, const BS_V *sums, int32_t pixels,
-                                                        int32_t vectors, int32_t first)
+/* One vector of all pixels. */
+static BS_TARGET void BS_TIER_FN(bs_conv_finish_vector)(const bs_conv_tile *tile, const float *sums, ptrdiff_t pixel,
+                                                        int32_t pixels, int32_t first)
 {
     const bs_conv_task *task = tile->task;
     const BS_V_PART part = BS_V_PART_OF(bs_conv_min(tile->channels - first, BS_LANES));
@@ -3286,8 +3581,8 @@ static BS_TARGET void BS_TIER_FN(bs_conv_finish_vector)(const bs_conv_tile *tile
     BS_V slope = BS_V_SET1(task->slope);
     if (task->activation == BS_CONV_PRELU)
         slope = BS_TIER_FN(bs_conv_of_channels)(tile, task->slopes, first);
-    for (int32_t p = 0; p < pixels; p++, sums += vectors) {
-        BS_V v = *sums, residual = zero;
+    for (int32_t p = 0; p < pixels; p++) {
+        BS_V v = BS_V_LOAD_PART(sums + p * pixel + first, part), residual = zero;
         if (tile->residual)
             residual = BS_V_LOAD_PART(tile->residual + p * tile->residual_pixel + first, part);
         if (tile->residual && task->residual_before_activation)
@@ -3304,19 +3599,224 @@ static BS_TARGET void BS_TIER_FN(bs_conv_finish_vector)(const bs_conv_tile *tile
     }
 }
 
-static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *tile, const BS_V *sums, int32_t pixels,
-                                                            int32_t vectors)
+/* Sums of a pixel lie side by side, those of the next `pixel` floats on; they may be the tile's own place. */
+static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *tile, const float *sums,
+                                                            ptrdiff_t pixel, int32_t pixels)
 {
-    for (int32_t i = 0; i < vectors; i++)
-        BS_TIER_FN(bs_conv_finish_vector)(tile, sums + i, pixels, vectors, i * BS_LANES);
+    for (int32_t first = 0; first < tile->channels; first += BS_LANES)
+        BS_TIER_FN(bs_conv_finish_vector)(tile, sums, pixel, pixels, first);
 }
+/* --- end of template kernels/conv_finish.inc --- */
+/* --- template kernels/gemm.inc --- */
+/* gemm.inc: products of rows by a matrix in panels, lanes are columns.
+ *
+ * Owns:      for each count of rows and vectors a kernel that keeps rows x vectors sums in registers; for one row
+ *            another that takes BS_GEMM_ABREAST panels at once, so that enough sums and reads are under way.
+ * Relies on: a simd_*.h and repeat.h before it.
+ * Must never: let the arithmetic of an element depend on the count of rows or panels: every variant multiplies and adds
+ *            one after the other, from zero, over the products of its block, and then adds what was there before.
+ */
+
+/* Row p stands at one of two bases plus 0, 1, 2 or 3 steps; u is the product of four at hand. */
+#define BS_GEMM_X_0 xa[u]
+#define BS_GEMM_X_1 xa[step + u]
+#define BS_GEMM_X_2 xa[2 * step + u]
+#define BS_GEMM_X_3 xa[step3 + u]
+#define BS_GEMM_X_4 xb[u]
+#define BS_GEMM_X_5 xb[step + u]
+#define BS_GEMM_X_6 xb[2 * step + u]
+#define BS_GEMM_X_7 xb[step3 + u]
+
+#define BS_GEMM_ZERO_1(p) BS_V s##p##_0 = zero;
+#define BS_GEMM_ZERO_2(p) BS_GEMM_ZERO_1(p) BS_V s##p##_1 = zero;
+#define BS_GEMM_ZERO_3(p) BS_GEMM_ZERO_2(p) BS_V s##p##_2 = zero;
+
+#define BS_GEMM_W_1(from)        \
+    BS_V w0 = BS_V_LOAD(from);   \
+    BS_HOLD(w0);
+#define BS_GEMM_W_2(from)                     \
+    BS_GEMM_W_1(from)                         \
+    BS_V w1 = BS_V_LOAD((from) + BS_LANES);   \
+    BS_HOLD(w1);
+#define BS_GEMM_W_3(from)                         \
+    BS_GEMM_W_2(from)                             \
+    BS_V w2 = BS_V_LOAD((from) + 2 * BS_LANES);   \
+    BS_HOLD(w2);
+
+#define BS_GEMM_ADD_1(p, x) s##p##_0 = BS_V_FMA(x, w0, s##p##_0);
+#define BS_GEMM_ADD_2(p, x) BS_GEMM_ADD_1(p, x) s##p##_1 = BS_V_FMA(x, w1, s##p##_1);
+#define BS_GEMM_ADD_3(p, x) BS_GEMM_ADD_2(p, x) s##p##_2 = BS_V_FMA(x, w2, s##p##_2);
+
+#define BS_GEMM_MAC(p, V)                         \
+    {                                             \
+        const BS_V x = BS_V_SET1(BS_GEMM_X_##p);  \
+        BS_GEMM_ADD_##V(p, x)                     \
+    }
+#define BS_GEMM_MAC_1(p) BS_GEMM_MAC(p, 1)
+#define BS_GEMM_MAC_2(p) BS_GEMM_MAC(p, 2)
+#define BS_GEMM_MAC_3(p) BS_GEMM_MAC(p, 3)
+
+#define BS_GEMM_STEP(P, V, number)                    \
+    {                                                 \
+        enum { u = number };                          \
+        BS_GEMM_W_##V(w + (number) * (V) * BS_LANES)  \
+        BS_EACH_##P(BS_GEMM_MAC_##V)                  \
+    }
+
+#ifdef BS_V_QUAD
+/* Four products of a row come in one load and are multiplied by lane. */
+#define BS_GEMM_QUAD_LOAD(p) const BS_V_QUAD q##p = BS_V_QUAD_LOAD(&BS_GEMM_X_##p);
+#define BS_GEMM_QUAD_1(p, lane) s##p##_0 = BS_V_QUAD_FMA(s##p##_0, w0, q##p, lane);
+#define BS_GEMM_QUAD_2(p, lane) BS_GEMM_QUAD_1(p, lane) s##p##_1 = BS_V_QUAD_FMA(s##p##_1, w1, q##p, lane);
+#define BS_GEMM_QUAD_3(p, lane) BS_GEMM_QUAD_2(p, lane) s##p##_2 = BS_V_QUAD_FMA(s##p##_2, w2, q##p, lane);
+#define BS_GEMM_QUAD_1_0(p) BS_GEMM_QUAD_1(p, 0)
+#define BS_GEMM_QUAD_1_1(p) BS_GEMM_QUAD_1(p, 1)
+#define BS_GEMM_QUAD_1_2(p) BS_GEMM_QUAD_1(p, 2)
+#define BS_GEMM_QUAD_1_3(p) BS_GEMM_QUAD_1(p, 3)
+#define BS_GEMM_QUAD_2_0(p) BS_GEMM_QUAD_2(p, 0)
+#define BS_GEMM_QUAD_2_1(p) BS_GEMM_QUAD_2(p, 1)
+#define BS_GEMM_QUAD_2_2(p) BS_GEMM_QUAD_2(p, 2)
+#define BS_GEMM_QUAD_2_3(p) BS_GEMM_QUAD_2(p, 3)
+#define BS_GEMM_QUAD_3_0(p) BS_GEMM_QUAD_3(p, 0)
+#define BS_GEMM_QUAD_3_1(p) BS_GEMM_QUAD_3(p, 1)
+#define BS_GEMM_QUAD_3_2(p) BS_GEMM_QUAD_3(p, 2)
+#define BS_GEMM_QUAD_3_3(p) BS_GEMM_QUAD_3(p, 3)
+#define BS_GEMM_LANE(P, V, lane)                    \
+    {                                               \
+        BS_GEMM_W_##V(w + (lane) * (V) * BS_LANES)  \
+        BS_EACH_##P(BS_GEMM_QUAD_##V##_##lane)      \
+    }
+#define BS_GEMM_FOUR(P, V)                \
+    {                                     \
+        enum { u = 0 };                   \
+        BS_EACH_##P(BS_GEMM_QUAD_LOAD)    \
+        BS_GEMM_LANE(P, V, 0)             \
+        BS_GEMM_LANE(P, V, 1)             \
+        BS_GEMM_LANE(P, V, 2)             \
+        BS_GEMM_LANE(P, V, 3)             \
+    }
+#else
+#define BS_GEMM_FOUR(P, V) \
+    BS_GEMM_STEP(P, V, 0)  \
+    BS_GEMM_STEP(P, V, 1)  \
+    BS_GEMM_STEP(P, V, 2)  \
+    BS_GEMM_STEP(P, V, 3)
+#endif
+
+/* What is added, and where the result goes; of the last vector only `part` is valid. */
+#define BS_GEMM_PUT(sum, at)                                            \
+    {                                                                   \
+        const BS_V all = BS_V_ADD(sum, BS_V_LOAD(add + (at)));          \
+        const BS_V above = BS_V_MAX(low, all);                          \
+        const BS_V result = BS_V_MIN(high, above);                      \
+        BS_V_STORE(out + (at), result);                                 \
+    }
+#define BS_GEMM_PUT_PART(sum, at)                                       \
+    {                                                                   \
+        const BS_V all = BS_V_ADD(sum, BS_V_LOAD_PART(add + (at), part)); \
+        const BS_V above = BS_V_MAX(low, all);                          \
+        const BS_V result = BS_V_MIN(high, above);                      \
+        BS_V_STORE_PART(out + (at), result, part);                      \
+    }
+#define BS_GEMM_ROW(p) out = tile->out + (p) * tile->out_step, add = tile->add + (p) * tile->add_step;
+#define BS_GEMM_END_1(p) BS_GEMM_ROW(p) BS_GEMM_PUT_PART(s##p##_0, 0)
+#define BS_GEMM_END_2(p) BS_GEMM_ROW(p) BS_GEMM_PUT(s##p##_0, 0) BS_GEMM_PUT_PART(s##p##_1, BS_LANES)
+#define BS_GEMM_END_3(p)                                             \
+    BS_GEMM_ROW(p) BS_GEMM_PUT(s##p##_0, 0) BS_GEMM_PUT(s##p##_1, BS_LANES) \
+    BS_GEMM_PUT_PART(s##p##_2, 2 * BS_LANES)
+
+#define BS_GEMM_DEFINE(P, V)                                                                   \
+    static BS_TARGET void BS_TIER_FN(bs_gemm_##V##_##P)(const bs_gemm_tile *tile)              \
+    {                                                                                          \
+        const BS_V zero = BS_V_ZERO();                                                         \
+        const ptrdiff_t step = tile->in_step, step3 = 3 * step;                                \
+        const float *w = tile->weights, *xa = tile->in, *xb = xa + (P > 4 ? 4 : 0) * step;     \
+        const char *next = tile->next, *const next_end = tile->next_end;                       \
+        BS_EACH_##P(BS_GEMM_ZERO_##V)                                                          \
+        int32_t left = tile->depth;                                                            \
+        for (; left >= 4; left -= 4) {                                                         \
+            if (next < next_end) {                                                             \
+                __builtin_prefetch(next);                                                      \
+                __builtin_prefetch(next + 64);                                                 \
+                next += 128;                                                                   \
+            }                                                                                  \
+            BS_OPAQUE(xa);                                                                     \
+            BS_OPAQUE(xb);                                                                     \
+            BS_GEMM_FOUR(P, V)                                                                 \
+            xa += 4, xb += 4, w += 4 * V * BS_LANES;                                           \
+        }                                                                                      \
+        for (; left > 0; left--) {                                                             \
+            BS_GEMM_STEP(P, V, 0)                                                              \
+            xa++, xb++, w += V * BS_LANES;                                                     \
+        }                                                                                      \
+        (void)step3;                                                                           \
+        const BS_V_PART part = BS_V_PART_OF(tile->columns - (V - 1) * BS_LANES);               \
+        const BS_V low = BS_V_SET1(tile->low), high = BS_V_SET1(tile->high);                   \
+        float *out;                                                                            \
+        const float *add;                                                                      \
+        BS_EACH_##P(BS_GEMM_END_##V)                                                           \
+    }
+
+BS_GEMM_UPTO(BS_GEMM_DEFINE, 1)
+BS_GEMM_UPTO(BS_GEMM_DEFINE, 2)
+BS_GEMM_UPTO(BS_GEMM_DEFINE, 3)
+
+#define BS_GEMM_NAME(P, V) [P] = BS_TIER_FN(bs_gemm_##V##_##P),
+static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_1)[] = { NULL, BS_GEMM_UPTO(BS_GEMM_NAME, 1) };
+static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_2)[] = { NULL, BS_GEMM_UPTO(BS_GEMM_NAME, 2) };
+static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_3)[] = { NULL, BS_GEMM_UPTO(BS_GEMM_NAME, 3) };
+
+#ifdef BS_GEMM_WIDE
+/* One row by whole panels, side by side. */
+#define BS_GEMM_ABREAST_MAC(p)                                    \
+    {                                                             \
+        BS_GEMM_W_3(w + (p) * panel)                              \
+        BS_GEMM_ADD_3(p, x)                                       \
+    }
+#define BS_GEMM_ABREAST_END(p)                                       \
+    BS_GEMM_PUT(s##p##_0, (3 * (p)) * BS_LANES)                      \
+    BS_GEMM_PUT(s##p##_1, (3 * (p) + 1) * BS_LANES)                  \
+    BS_GEMM_PUT(s##p##_2, (3 * (p) + 2) * BS_LANES)
+
+static BS_TARGET void BS_TIER_FN(bs_gemm_abreast)(const bs_gemm_tile *tile)
+{
+    const BS_V zero = BS_V_ZERO();
+    const float *w = tile->weights, *in = tile->in, *add = tile->add;
+    const ptrdiff_t panel = tile->panel;
+    float *out = tile->out;
+    BS_EACH_4(BS_GEMM_ZERO_3)
+    for (int32_t k = 0; k < tile->depth; k++, w += 3 * BS_LANES) {
+        const BS_V x = BS_V_SET1(in[k]);
+        BS_EACH_4(BS_GEMM_ABREAST_MAC)
+    }
+    const BS_V low = BS_V_SET1(tile->low), high = BS_V_SET1(tile->high);
+    BS_EACH_4(BS_GEMM_ABREAST_END)
+}
+#define BS_GEMM_WIDE_KERNEL BS_TIER_FN(bs_gemm_abreast)
+#else
+#define BS_GEMM_WIDE_KERNEL NULL
+#endif
+/* --- end of template kernels/gemm.inc --- */
+#if defined(__OPTIMIZE_SIZE__)
+/* --- template kernels/conv_epilogue_plain.inc --- */
+/* conv_epilogue_plain.inc: conv_epilogue.inc as loops over memory, for a tier that should be small, not fast.
+ *
+ * Owns:      the same macros, and one function in which every tile of the tier ends.
+ * Relies on: a simd_*.h and repeat.h before it; `tile`, `task` and `part` in the kernel that uses it.
+ * Must never: touch lanes beyond the tile's channels, or do other arithmetic than conv_epilogue.inc: unrolled into
+ *            every kernel, that is three quarters of their code.
+ */
+#define BS_BIAS_1 b0 = BS_TIER_FN(bs_conv_of_channels)(tile, task->bias, 0);
+#define BS_BIAS_2 BS_BIAS_1 b1 = BS_TIER_FN(bs_conv_of_channels)(tile, task->bias, BS_LANES);
+#define BS_INIT_1(p) BS_V a##p##_0 = b0;
+#define BS_INIT_2(p) BS_V a##p##_0 = b0, a##p##_1 = b1;
 
 #define BS_SUM_1(p) a##p##_0,
 #define BS_SUM_2(p) a##p##_0, a##p##_1,
 #define BS_EPILOGUE(P, B)                                \
         const BS_V sums[] = { BS_EACH_##P(BS_SUM_##B) }; \
         (void)part;                                      \
-        BS_TIER_FN(bs_conv_finish)(tile, sums, P, B);
+        BS_TIER_FN(bs_conv_finish)(tile, (const float *)(const void *)sums, B * BS_LANES, P);
 /* --- end of template kernels/conv_epilogue_plain.inc --- */
 /* --- template kernels/conv_winograd_plain.inc --- */
 /* conv_winograd_plain.inc: conv_winograd.inc as loops over memory, for a tier that should be small, not fast.
@@ -3389,14 +3889,14 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
         }
         bs_conv_tile row = *tile;
         row.channel = c;
-        row.channels = tile->channels - c;
+        row.channels = bs_conv_min(tile->channels - c, BS_LANES);
         row.out += c;
         for (int32_t y = 0; y < rows; y++, row.out += out_row) {
             row.residual = tile->residual ? tile->residual + y * residual_row + c : NULL;
             BS_TIER_FN(bs_conv_winograd_out_line)(half + y * BS_WINOGRAD_IN, line, 1);
             for (int32_t x = 0; x < BS_WINOGRAD_OUT; x++)
                 line[x] = BS_V_FMA(line[x], BS_V_SET1(bs_conv_winograd_scale[y + x]), bias);
-            BS_TIER_FN(bs_conv_finish)(&row, line, columns, 1);
+            BS_TIER_FN(bs_conv_finish)(&row, (const float *)(const void *)line, BS_LANES, columns);
         }
     }
 }
@@ -4028,6 +4528,61 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_EACH_13
 #undef BS_EACH_14
 #undef BS_EPILOGUE
+#undef BS_GEMM_ABREAST_END
+#undef BS_GEMM_ABREAST_MAC
+#undef BS_GEMM_ADD_1
+#undef BS_GEMM_ADD_2
+#undef BS_GEMM_ADD_3
+#undef BS_GEMM_DEFINE
+#undef BS_GEMM_END_1
+#undef BS_GEMM_END_2
+#undef BS_GEMM_END_3
+#undef BS_GEMM_FOUR
+#undef BS_GEMM_LANE
+#undef BS_GEMM_MAC
+#undef BS_GEMM_MAC_1
+#undef BS_GEMM_MAC_2
+#undef BS_GEMM_MAC_3
+#undef BS_GEMM_NAME
+#undef BS_GEMM_PUT
+#undef BS_GEMM_PUT_PART
+#undef BS_GEMM_QUAD_1
+#undef BS_GEMM_QUAD_1_0
+#undef BS_GEMM_QUAD_1_1
+#undef BS_GEMM_QUAD_1_2
+#undef BS_GEMM_QUAD_1_3
+#undef BS_GEMM_QUAD_2
+#undef BS_GEMM_QUAD_2_0
+#undef BS_GEMM_QUAD_2_1
+#undef BS_GEMM_QUAD_2_2
+#undef BS_GEMM_QUAD_2_3
+#undef BS_GEMM_QUAD_3
+#undef BS_GEMM_QUAD_3_0
+#undef BS_GEMM_QUAD_3_1
+#undef BS_GEMM_QUAD_3_2
+#undef BS_GEMM_QUAD_3_3
+#undef BS_GEMM_QUAD_LOAD
+#undef BS_GEMM_ROW
+#undef BS_GEMM_ROWS
+#undef BS_GEMM_STEP
+#undef BS_GEMM_UPTO
+#undef BS_GEMM_WIDE
+#undef BS_GEMM_WIDE_KERNEL
+#undef BS_GEMM_W_1
+#undef BS_GEMM_W_2
+#undef BS_GEMM_W_3
+#undef BS_GEMM_X_0
+#undef BS_GEMM_X_1
+#undef BS_GEMM_X_2
+#undef BS_GEMM_X_3
+#undef BS_GEMM_X_4
+#undef BS_GEMM_X_5
+#undef BS_GEMM_X_6
+#undef BS_GEMM_X_7
+#undef BS_GEMM_ZERO_1
+#undef BS_GEMM_ZERO_2
+#undef BS_GEMM_ZERO_3
+#undef BS_HOLD
 #undef BS_HOLD4
 #undef BS_INIT_1
 #undef BS_INIT_2
@@ -4050,11 +4605,11 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
 #undef BS_QUAD_1
-#undef BS_QUAD_2
 #undef BS_QUAD_1_0
 #undef BS_QUAD_1_1
 #undef BS_QUAD_1_2
 #undef BS_QUAD_1_3
+#undef BS_QUAD_2
 #undef BS_QUAD_2_0
 #undef BS_QUAD_2_1
 #undef BS_QUAD_2_2
@@ -4196,9 +4751,13 @@ const bs_conv_kernels *bs_conv_kernels_avx2(void)
 #define BS_OUTER_PIXELS_2 14
 #define BS_OUTER_UPTO_1(M) BS_UPTO_14(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_14(M, 2)
+#define BS_GEMM_ROWS 8
+#define BS_GEMM_UPTO(M, V) BS_UPTO_8(M, V)
+#define BS_GEMM_WIDE
 #define BS_DEPTHWISE_PIXELS 8
 #define BS_DEPTHWISE_UPTO(M) BS_UPTO_8(M, 0)
 /* Keeps four weights in registers: left alone, GCC reads each from memory once for every pixel. */
+#define BS_HOLD(a) __asm__("" : "+v"(a))
 #define BS_HOLD4(a, b, c, d) __asm__("" : "+v"(a), "+v"(b), "+v"(c), "+v"(d))
 #define BS_DOT_PIXELS 4
 #define BS_DOT_UPTO(M) BS_UPTO_4(M, 0)
@@ -4328,14 +4887,12 @@ static inline BS_TARGET __m512 bs_odd_pairs_avx512(__m512 a, __m512 b)
 #endif
 /* --- end of template kernels/repeat.h --- */
 
-#if defined(__OPTIMIZE_SIZE__)
-/* --- template kernels/conv_epilogue_plain.inc --- */
-/* conv_epilogue_plain.inc: conv_epilogue.inc as loops over memory, for a tier that should be small, not fast.
+/* --- template kernels/conv_finish.inc --- */
+/* conv_finish.inc: what becomes of sums that lie in memory: residual, activation, residual, store.
  *
- * Owns:      the same macros, and one function in which every tile of the tier ends.
- * Relies on: a simd_*.h and repeat.h before it; `tile`, `task` and `part` in the kernel that uses it.
- * Must never: touch lanes beyond the tile's channels, or do other arithmetic than conv_epilogue.inc: unrolled into
- *            every kernel, that is three quarters of their code.
+ * Owns:      one function for each tier.
+ * Relies on: a simd_*.h before it.
+ * Must never: touch lanes beyond the tile's channels, or do other arithmetic than conv_epilogue.inc.
  */
 #include <math.h> /* INFINITY */
 
@@ -4347,14 +4904,9 @@ static BS_OUTLINE BS_TARGET BS_V BS_TIER_FN(bs_conv_of_channels)(const bs_conv_t
     return from && valid > 0 ? BS_V_LOAD_PART(from + tile->channel + first, BS_V_PART_OF(valid)) : BS_V_ZERO();
 }
 
-#define BS_BIAS_1 b0 = BS_TIER_FN(bs_conv_of_channels)(tile, task->bias, 0);
-#define BS_BIAS_2 BS_BIAS_1 b1 = BS_TIER_FN(bs_conv_of_channels)(tile, task->bias, BS_LANES);
-#define BS_INIT_1(p) BS_V a##p##_0 = b0;
-#define BS_INIT_2(p) BS_V a##p##_0 = b0, a##p##_1 = b1;
-
-/* One vector of all pixels: residual, activation, residual, store. Sums of a pixel are `vectors` apart. */
-static BS_TARGET void BS_TIER_FN(bs_conv_finish_vector)(const bs_conv_tile *tile, const BS_V *sums, int32_t pixels,
-                                                        int32_t vectors, int32_t first)
+/* One vector of all pixels. */
+static BS_TARGET void BS_TIER_FN(bs_conv_finish_vector)(const bs_conv_tile *tile, const float *sums, ptrdiff_t pixel,
+                                                        int32_t pixels, int32_t first)
 {
     const bs_conv_task *task = tile->task;
     const BS_V_PART part = BS_V_PART_OF(bs_conv_min(tile->channels - first, BS_LANES));
@@ -4365,8 +4917,8 @@ static BS_TARGET void BS_TIER_FN(bs_conv_finish_vector)(const bs_conv_tile *tile
     BS_V slope = BS_V_SET1(task->slope);
     if (task->activation == BS_CONV_PRELU)
         slope = BS_TIER_FN(bs_conv_of_channels)(tile, task->slopes, first);
-    for (int32_t p = 0; p < pixels; p++, sums += vectors) {
-        BS_V v = *sums, residual = zero;
+    for (int32_t p = 0; p < pixels; p++) {
+        BS_V v = BS_V_LOAD_PART(sums + p * pixel + first, part), residual = zero;
         if (tile->residual)
             residual = BS_V_LOAD_PART(tile->residual + p * tile->residual_pixel + first, part);
         if (tile->residual && task->residual_before_activation)
@@ -4383,19 +4935,224 @@ static BS_TARGET void BS_TIER_FN(bs_conv_finish_vector)(const bs_conv_tile *tile
     }
 }
 
-static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *tile, const BS_V *sums, int32_t pixels,
-                                                            int32_t vectors)
+/* Sums of a pixel lie side by side, those of the next `pixel` floats on; they may be the tile's own place. */
+static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *tile, const float *sums,
+                                                            ptrdiff_t pixel, int32_t pixels)
 {
-    for (int32_t i = 0; i < vectors; i++)
-        BS_TIER_FN(bs_conv_finish_vector)(tile, sums + i, pixels, vectors, i * BS_LANES);
+    for (int32_t first = 0; first < tile->channels; first += BS_LANES)
+        BS_TIER_FN(bs_conv_finish_vector)(tile, sums, pixel, pixels, first);
 }
+/* --- end of template kernels/conv_finish.inc --- */
+/* --- template kernels/gemm.inc --- */
+/* gemm.inc: products of rows by a matrix in panels, lanes are columns.
+ *
+ * Owns:      for each count of rows and vectors a kernel that keeps rows x vectors sums in registers; for one row
+ *            another that takes BS_GEMM_ABREAST panels at once, so that enough sums and reads are under way.
+ * Relies on: a simd_*.h and repeat.h before it.
+ * Must never: let the arithmetic of an element depend on the count of rows or panels: every variant multiplies and adds
+ *            one after the other, from zero, over the products of its block, and then adds what was there before.
+ */
+
+/* Row p stands at one of two bases plus 0, 1, 2 or 3 steps; u is the product of four at hand. */
+#define BS_GEMM_X_0 xa[u]
+#define BS_GEMM_X_1 xa[step + u]
+#define BS_GEMM_X_2 xa[2 * step + u]
+#define BS_GEMM_X_3 xa[step3 + u]
+#define BS_GEMM_X_4 xb[u]
+#define BS_GEMM_X_5 xb[step + u]
+#define BS_GEMM_X_6 xb[2 * step + u]
+#define BS_GEMM_X_7 xb[step3 + u]
+
+#define BS_GEMM_ZERO_1(p) BS_V s##p##_0 = zero;
+#define BS_GEMM_ZERO_2(p) BS_GEMM_ZERO_1(p) BS_V s##p##_1 = zero;
+#define BS_GEMM_ZERO_3(p) BS_GEMM_ZERO_2(p) BS_V s##p##_2 = zero;
+
+#define BS_GEMM_W_1(from)        \
+    BS_V w0 = BS_V_LOAD(from);   \
+    BS_HOLD(w0);
+#define BS_GEMM_W_2(from)                     \
+    BS_GEMM_W_1(from)                         \
+    BS_V w1 = BS_V_LOAD((from) + BS_LANES);   \
+    BS_HOLD(w1);
+#define BS_GEMM_W_3(from)                         \
+    BS_GEMM_W_2(from)                             \
+    BS_V w2 = BS_V_LOAD((from) + 2 * BS_LANES);   \
+    BS_HOLD(w2);
+
+#define BS_GEMM_ADD_1(p, x) s##p##_0 = BS_V_FMA(x, w0, s##p##_0);
+#define BS_GEMM_ADD_2(p, x) BS_GEMM_ADD_1(p, x) s##p##_1 = BS_V_FMA(x, w1, s##p##_1);
+#define BS_GEMM_ADD_3(p, x) BS_GEMM_ADD_2(p, x) s##p##_2 = BS_V_FMA(x, w2, s##p##_2);
+
+#define BS_GEMM_MAC(p, V)                         \
+    {                                             \
+        const BS_V x = BS_V_SET1(BS_GEMM_X_##p);  \
+        BS_GEMM_ADD_##V(p, x)                     \
+    }
+#define BS_GEMM_MAC_1(p) BS_GEMM_MAC(p, 1)
+#define BS_GEMM_MAC_2(p) BS_GEMM_MAC(p, 2)
+#define BS_GEMM_MAC_3(p) BS_GEMM_MAC(p, 3)
+
+#define BS_GEMM_STEP(P, V, number)                    \
+    {                                                 \
+        enum { u = number };                          \
+        BS_GEMM_W_##V(w + (number) * (V) * BS_LANES)  \
+        BS_EACH_##P(BS_GEMM_MAC_##V)                  \
+    }
+
+#ifdef BS_V_QUAD
+/* Four products of a row come in one load and are multiplied by lane. */
+#define BS_GEMM_QUAD_LOAD(p) const BS_V_QUAD q##p = BS_V_QUAD_LOAD(&BS_GEMM_X_##p);
+#define BS_GEMM_QUAD_1(p, lane) s##p##_0 = BS_V_QUAD_FMA(s##p##_0, w0, q##p, lane);
+#define BS_GEMM_QUAD_2(p, lane) BS_GEMM_QUAD_1(p, lane) s##p##_1 = BS_V_QUAD_FMA(s##p##_1, w1, q##p, lane);
+#define BS_GEMM_QUAD_3(p, lane) BS_GEMM_QUAD_2(p, lane) s##p##_2 = BS_V_QUAD_FMA(s##p##_2, w2, q##p, lane);
+#define BS_GEMM_QUAD_1_0(p) BS_GEMM_QUAD_1(p, 0)
+#define BS_GEMM_QUAD_1_1(p) BS_GEMM_QUAD_1(p, 1)
+#define BS_GEMM_QUAD_1_2(p) BS_GEMM_QUAD_1(p, 2)
+#define BS_GEMM_QUAD_1_3(p) BS_GEMM_QUAD_1(p, 3)
+#define BS_GEMM_QUAD_2_0(p) BS_GEMM_QUAD_2(p, 0)
+#define BS_GEMM_QUAD_2_1(p) BS_GEMM_QUAD_2(p, 1)
+#define BS_GEMM_QUAD_2_2(p) BS_GEMM_QUAD_2(p, 2)
+#define BS_GEMM_QUAD_2_3(p) BS_GEMM_QUAD_2(p, 3)
+#define BS_GEMM_QUAD_3_0(p) BS_GEMM_QUAD_3(p, 0)
+#define BS_GEMM_QUAD_3_1(p) BS_GEMM_QUAD_3(p, 1)
+#define BS_GEMM_QUAD_3_2(p) BS_GEMM_QUAD_3(p, 2)
+#define BS_GEMM_QUAD_3_3(p) BS_GEMM_QUAD_3(p, 3)
+#define BS_GEMM_LANE(P, V, lane)                    \
+    {                                               \
+        BS_GEMM_W_##V(w + (lane) * (V) * BS_LANES)  \
+        BS_EACH_##P(BS_GEMM_QUAD_##V##_##lane)      \
+    }
+#define BS_GEMM_FOUR(P, V)                \
+    {                                     \
+        enum { u = 0 };                   \
+        BS_EACH_##P(BS_GEMM_QUAD_LOAD)    \
+        BS_GEMM_LANE(P, V, 0)             \
+        BS_GEMM_LANE(P, V, 1)             \
+        BS_GEMM_LANE(P, V, 2)             \
+        BS_GEMM_LANE(P, V, 3)             \
+    }
+#else
+#define BS_GEMM_FOUR(P, V) \
+    BS_GEMM_STEP(P, V, 0)  \
+    BS_GEMM_STEP(P, V, 1)  \
+    BS_GEMM_STEP(P, V, 2)  \
+    BS_GEMM_STEP(P, V, 3)
+#endif
+
+/* What is added, and where the result goes; of the last vector only `part` is valid. */
+#define BS_GEMM_PUT(sum, at)                                            \
+    {                                                                   \
+        const BS_V all = BS_V_ADD(sum, BS_V_LOAD(add + (at)));          \
+        const BS_V above = BS_V_MAX(low, all);                          \
+        const BS_V result = BS_V_MIN(high, above);                      \
+        BS_V_STORE(out + (at), result);                                 \
+    }
+#define BS_GEMM_PUT_PART(sum, at)                                       \
+    {                                                                   \
+        const BS_V all = BS_V_ADD(sum, BS_V_LOAD_PART(add + (at), part)); \
+        const BS_V above = BS_V_MAX(low, all);                          \
+        const BS_V result = BS_V_MIN(high, above);                      \
+        BS_V_STORE_PART(out + (at), result, part);                      \
+    }
+#define BS_GEMM_ROW(p) out = tile->out + (p) * tile->out_step, add = tile->add + (p) * tile->add_step;
+#define BS_GEMM_END_1(p) BS_GEMM_ROW(p) BS_GEMM_PUT_PART(s##p##_0, 0)
+#define BS_GEMM_END_2(p) BS_GEMM_ROW(p) BS_GEMM_PUT(s##p##_0, 0) BS_GEMM_PUT_PART(s##p##_1, BS_LANES)
+#define BS_GEMM_END_3(p)                                             \
+    BS_GEMM_ROW(p) BS_GEMM_PUT(s##p##_0, 0) BS_GEMM_PUT(s##p##_1, BS_LANES) \
+    BS_GEMM_PUT_PART(s##p##_2, 2 * BS_LANES)
+
+#define BS_GEMM_DEFINE(P, V)                                                                   \
+    static BS_TARGET void BS_TIER_FN(bs_gemm_##V##_##P)(const bs_gemm_tile *tile)              \
+    {                                                                                          \
+        const BS_V zero = BS_V_ZERO();                                                         \
+        const ptrdiff_t step = tile->in_step, step3 = 3 * step;                                \
+        const float *w = tile->weights, *xa = tile->in, *xb = xa + (P > 4 ? 4 : 0) * step;     \
+        const char *next = tile->next, *const next_end = tile->next_end;                       \
+        BS_EACH_##P(BS_GEMM_ZERO_##V)                                                          \
+        int32_t left = tile->depth;                                                            \
+        for (; left >= 4; left -= 4) {                                                         \
+            if (next < next_end) {                                                             \
+                __builtin_prefetch(next);                                                      \
+                __builtin_prefetch(next + 64);                                                 \
+                next += 128;                                                                   \
+            }                                                                                  \
+            BS_OPAQUE(xa);                                                                     \
+            BS_OPAQUE(xb);                                                                     \
+            BS_GEMM_FOUR(P, V)                                                                 \
+            xa += 4, xb += 4, w += 4 * V * BS_LANES;                                           \
+        }                                                                                      \
+        for (; left > 0; left--) {                                                             \
+            BS_GEMM_STEP(P, V, 0)                                                              \
+            xa++, xb++, w += V * BS_LANES;                                                     \
+        }                                                                                      \
+        (void)step3;                                                                           \
+        const BS_V_PART part = BS_V_PART_OF(tile->columns - (V - 1) * BS_LANES);               \
+        const BS_V low = BS_V_SET1(tile->low), high = BS_V_SET1(tile->high);                   \
+        float *out;                                                                            \
+        const float *add;                                                                      \
+        BS_EACH_##P(BS_GEMM_END_##V)                                                           \
+    }
+
+BS_GEMM_UPTO(BS_GEMM_DEFINE, 1)
+BS_GEMM_UPTO(BS_GEMM_DEFINE, 2)
+BS_GEMM_UPTO(BS_GEMM_DEFINE, 3)
+
+#define BS_GEMM_NAME(P, V) [P] = BS_TIER_FN(bs_gemm_##V##_##P),
+static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_1)[] = { NULL, BS_GEMM_UPTO(BS_GEMM_NAME, 1) };
+static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_2)[] = { NULL, BS_GEMM_UPTO(BS_GEMM_NAME, 2) };
+static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_3)[] = { NULL, BS_GEMM_UPTO(BS_GEMM_NAME, 3) };
+
+#ifdef BS_GEMM_WIDE
+/* One row by whole panels, side by side. */
+#define BS_GEMM_ABREAST_MAC(p)                                    \
+    {                                                             \
+        BS_GEMM_W_3(w + (p) * panel)                              \
+        BS_GEMM_ADD_3(p, x)                                       \
+    }
+#define BS_GEMM_ABREAST_END(p)                                       \
+    BS_GEMM_PUT(s##p##_0, (3 * (p)) * BS_LANES)                      \
+    BS_GEMM_PUT(s##p##_1, (3 * (p) + 1) * BS_LANES)                  \
+    BS_GEMM_PUT(s##p##_2, (3 * (p) + 2) * BS_LANES)
+
+static BS_TARGET void BS_TIER_FN(bs_gemm_abreast)(const bs_gemm_tile *tile)
+{
+    const BS_V zero = BS_V_ZERO();
+    const float *w = tile->weights, *in = tile->in, *add = tile->add;
+    const ptrdiff_t panel = tile->panel;
+    float *out = tile->out;
+    BS_EACH_4(BS_GEMM_ZERO_3)
+    for (int32_t k = 0; k < tile->depth; k++, w += 3 * BS_LANES) {
+        const BS_V x = BS_V_SET1(in[k]);
+        BS_EACH_4(BS_GEMM_ABREAST_MAC)
+    }
+    const BS_V low = BS_V_SET1(tile->low), high = BS_V_SET1(tile->high);
+    BS_EACH_4(BS_GEMM_ABREAST_END)
+}
+#define BS_GEMM_WIDE_KERNEL BS_TIER_FN(bs_gemm_abreast)
+#else
+#define BS_GEMM_WIDE_KERNEL NULL
+#endif
+/* --- end of template kernels/gemm.inc --- */
+#if defined(__OPTIMIZE_SIZE__)
+/* --- template kernels/conv_epilogue_plain.inc --- */
+/* conv_epilogue_plain.inc: conv_epilogue.inc as loops over memory, for a tier that should be small, not fast.
+ *
+ * Owns:      the same macros, and one function in which every tile of the tier ends.
+ * Relies on: a simd_*.h and repeat.h before it; `tile`, `task` and `part` in the kernel that uses it.
+ * Must never: touch lanes beyond the tile's channels, or do other arithmetic than conv_epilogue.inc: unrolled into
+ *            every kernel, that is three quarters of their code.
+ */
+#define BS_BIAS_1 b0 = BS_TIER_FN(bs_conv_of_channels)(tile, task->bias, 0);
+#define BS_BIAS_2 BS_BIAS_1 b1 = BS_TIER_FN(bs_conv_of_channels)(tile, task->bias, BS_LANES);
+#define BS_INIT_1(p) BS_V a##p##_0 = b0;
+#define BS_INIT_2(p) BS_V a##p##_0 = b0, a##p##_1 = b1;
 
 #define BS_SUM_1(p) a##p##_0,
 #define BS_SUM_2(p) a##p##_0, a##p##_1,
 #define BS_EPILOGUE(P, B)                                \
         const BS_V sums[] = { BS_EACH_##P(BS_SUM_##B) }; \
         (void)part;                                      \
-        BS_TIER_FN(bs_conv_finish)(tile, sums, P, B);
+        BS_TIER_FN(bs_conv_finish)(tile, (const float *)(const void *)sums, B * BS_LANES, P);
 /* --- end of template kernels/conv_epilogue_plain.inc --- */
 /* --- template kernels/conv_winograd_plain.inc --- */
 /* conv_winograd_plain.inc: conv_winograd.inc as loops over memory, for a tier that should be small, not fast.
@@ -4468,14 +5225,14 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
         }
         bs_conv_tile row = *tile;
         row.channel = c;
-        row.channels = tile->channels - c;
+        row.channels = bs_conv_min(tile->channels - c, BS_LANES);
         row.out += c;
         for (int32_t y = 0; y < rows; y++, row.out += out_row) {
             row.residual = tile->residual ? tile->residual + y * residual_row + c : NULL;
             BS_TIER_FN(bs_conv_winograd_out_line)(half + y * BS_WINOGRAD_IN, line, 1);
             for (int32_t x = 0; x < BS_WINOGRAD_OUT; x++)
                 line[x] = BS_V_FMA(line[x], BS_V_SET1(bs_conv_winograd_scale[y + x]), bias);
-            BS_TIER_FN(bs_conv_finish)(&row, line, columns, 1);
+            BS_TIER_FN(bs_conv_finish)(&row, (const float *)(const void *)line, BS_LANES, columns);
         }
     }
 }
@@ -5107,6 +5864,61 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_EACH_13
 #undef BS_EACH_14
 #undef BS_EPILOGUE
+#undef BS_GEMM_ABREAST_END
+#undef BS_GEMM_ABREAST_MAC
+#undef BS_GEMM_ADD_1
+#undef BS_GEMM_ADD_2
+#undef BS_GEMM_ADD_3
+#undef BS_GEMM_DEFINE
+#undef BS_GEMM_END_1
+#undef BS_GEMM_END_2
+#undef BS_GEMM_END_3
+#undef BS_GEMM_FOUR
+#undef BS_GEMM_LANE
+#undef BS_GEMM_MAC
+#undef BS_GEMM_MAC_1
+#undef BS_GEMM_MAC_2
+#undef BS_GEMM_MAC_3
+#undef BS_GEMM_NAME
+#undef BS_GEMM_PUT
+#undef BS_GEMM_PUT_PART
+#undef BS_GEMM_QUAD_1
+#undef BS_GEMM_QUAD_1_0
+#undef BS_GEMM_QUAD_1_1
+#undef BS_GEMM_QUAD_1_2
+#undef BS_GEMM_QUAD_1_3
+#undef BS_GEMM_QUAD_2
+#undef BS_GEMM_QUAD_2_0
+#undef BS_GEMM_QUAD_2_1
+#undef BS_GEMM_QUAD_2_2
+#undef BS_GEMM_QUAD_2_3
+#undef BS_GEMM_QUAD_3
+#undef BS_GEMM_QUAD_3_0
+#undef BS_GEMM_QUAD_3_1
+#undef BS_GEMM_QUAD_3_2
+#undef BS_GEMM_QUAD_3_3
+#undef BS_GEMM_QUAD_LOAD
+#undef BS_GEMM_ROW
+#undef BS_GEMM_ROWS
+#undef BS_GEMM_STEP
+#undef BS_GEMM_UPTO
+#undef BS_GEMM_WIDE
+#undef BS_GEMM_WIDE_KERNEL
+#undef BS_GEMM_W_1
+#undef BS_GEMM_W_2
+#undef BS_GEMM_W_3
+#undef BS_GEMM_X_0
+#undef BS_GEMM_X_1
+#undef BS_GEMM_X_2
+#undef BS_GEMM_X_3
+#undef BS_GEMM_X_4
+#undef BS_GEMM_X_5
+#undef BS_GEMM_X_6
+#undef BS_GEMM_X_7
+#undef BS_GEMM_ZERO_1
+#undef BS_GEMM_ZERO_2
+#undef BS_GEMM_ZERO_3
+#undef BS_HOLD
 #undef BS_HOLD4
 #undef BS_INIT_1
 #undef BS_INIT_2
@@ -5129,11 +5941,11 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
 #undef BS_QUAD_1
-#undef BS_QUAD_2
 #undef BS_QUAD_1_0
 #undef BS_QUAD_1_1
 #undef BS_QUAD_1_2
 #undef BS_QUAD_1_3
+#undef BS_QUAD_2
 #undef BS_QUAD_2_0
 #undef BS_QUAD_2_1
 #undef BS_QUAD_2_2
@@ -5274,12 +6086,22 @@ const bs_conv_kernels *bs_conv_kernels_avx512(void)
 #define BS_PART_IS_SLOW /* a call, lane by lane */
 
 #define BS_OPAQUE(pointer) (void)(pointer)
+#define BS_HOLD(a) (void)(a)
 
 /* 16 accumulators, 8 inputs and 2 weights of 32 registers. */
 #define BS_OUTER_PIXELS_1 8
 #define BS_OUTER_PIXELS_2 8
 #define BS_OUTER_UPTO_1(M) BS_UPTO_8(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_8(M, 2)
+/* 18 sums, 6 inputs and 3 vectors of weights of 32 registers; for few bytes 12 and 4. */
+#ifdef __OPTIMIZE_SIZE__
+#define BS_GEMM_ROWS 4
+#define BS_GEMM_UPTO(M, V) BS_UPTO_4(M, V)
+#else
+#define BS_GEMM_ROWS 6
+#define BS_GEMM_UPTO(M, V) BS_UPTO_6(M, V)
+#define BS_GEMM_WIDE
+#endif
 #define BS_DEPTHWISE_PIXELS 8
 #define BS_DEPTHWISE_UPTO(M) BS_UPTO_8(M, 0)
 
@@ -5431,14 +6253,12 @@ static inline float32x4_t bs_odd_pairs_neon(float32x4_t a, float32x4_t b)
 #endif
 /* --- end of template kernels/repeat.h --- */
 
-#if defined(__OPTIMIZE_SIZE__)
-/* --- template kernels/conv_epilogue_plain.inc --- */
-/* conv_epilogue_plain.inc: conv_epilogue.inc as loops over memory, for a tier that should be small, not fast.
+/* --- template kernels/conv_finish.inc --- */
+/* conv_finish.inc: what becomes of sums that lie in memory: residual, activation, residual, store.
  *
- * Owns:      the same macros, and one function in which every tile of the tier ends.
- * Relies on: a simd_*.h and repeat.h before it; `tile`, `task` and `part` in the kernel that uses it.
- * Must never: touch lanes beyond the tile's channels, or do other arithmetic than conv_epilogue.inc: unrolled into
- *            every kernel, that is three quarters of their code.
+ * Owns:      one function for each tier.
+ * Relies on: a simd_*.h before it.
+ * Must never: touch lanes beyond the tile's channels, or do other arithmetic than conv_epilogue.inc.
  */
 #include <math.h> /* INFINITY */
 
@@ -5450,14 +6270,9 @@ static BS_OUTLINE BS_TARGET BS_V BS_TIER_FN(bs_conv_of_channels)(const bs_conv_t
     return from && valid > 0 ? BS_V_LOAD_PART(from + tile->channel + first, BS_V_PART_OF(valid)) : BS_V_ZERO();
 }
 
-#define BS_BIAS_1 b0 = BS_TIER_FN(bs_conv_of_channels)(tile, task->bias, 0);
-#define BS_BIAS_2 BS_BIAS_1 b1 = BS_TIER_FN(bs_conv_of_channels)(tile, task->bias, BS_LANES);
-#define BS_INIT_1(p) BS_V a##p##_0 = b0;
-#define BS_INIT_2(p) BS_V a##p##_0 = b0, a##p##_1 = b1;
-
-/* One vector of all pixels: residual, activation, residual, store. Sums of a pixel are `vectors` apart. */
-static BS_TARGET void BS_TIER_FN(bs_conv_finish_vector)(const bs_conv_tile *tile, const BS_V *sums, int32_t pixels,
-                                                        int32_t vectors, int32_t first)
+/* One vector of all pixels. */
+static BS_TARGET void BS_TIER_FN(bs_conv_finish_vector)(const bs_conv_tile *tile, const float *sums, ptrdiff_t pixel,
+                                                        int32_t pixels, int32_t first)
 {
     const bs_conv_task *task = tile->task;
     const BS_V_PART part = BS_V_PART_OF(bs_conv_min(tile->channels - first, BS_LANES));
@@ -5468,8 +6283,8 @@ static BS_TARGET void BS_TIER_FN(bs_conv_finish_vector)(const bs_conv_tile *tile
     BS_V slope = BS_V_SET1(task->slope);
     if (task->activation == BS_CONV_PRELU)
         slope = BS_TIER_FN(bs_conv_of_channels)(tile, task->slopes, first);
-    for (int32_t p = 0; p < pixels; p++, sums += vectors) {
-        BS_V v = *sums, residual = zero;
+    for (int32_t p = 0; p < pixels; p++) {
+        BS_V v = BS_V_LOAD_PART(sums + p * pixel + first, part), residual = zero;
         if (tile->residual)
             residual = BS_V_LOAD_PART(tile->residual + p * tile->residual_pixel + first, part);
         if (tile->residual && task->residual_before_activation)
@@ -5486,19 +6301,224 @@ static BS_TARGET void BS_TIER_FN(bs_conv_finish_vector)(const bs_conv_tile *tile
     }
 }
 
-static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *tile, const BS_V *sums, int32_t pixels,
-                                                            int32_t vectors)
+/* Sums of a pixel lie side by side, those of the next `pixel` floats on; they may be the tile's own place. */
+static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *tile, const float *sums,
+                                                            ptrdiff_t pixel, int32_t pixels)
 {
-    for (int32_t i = 0; i < vectors; i++)
-        BS_TIER_FN(bs_conv_finish_vector)(tile, sums + i, pixels, vectors, i * BS_LANES);
+    for (int32_t first = 0; first < tile->channels; first += BS_LANES)
+        BS_TIER_FN(bs_conv_finish_vector)(tile, sums, pixel, pixels, first);
 }
+/* --- end of template kernels/conv_finish.inc --- */
+/* --- template kernels/gemm.inc --- */
+/* gemm.inc: products of rows by a matrix in panels, lanes are columns.
+ *
+ * Owns:      for each count of rows and vectors a kernel that keeps rows x vectors sums in registers; for one row
+ *            another that takes BS_GEMM_ABREAST panels at once, so that enough sums and reads are under way.
+ * Relies on: a simd_*.h and repeat.h before it.
+ * Must never: let the arithmetic of an element depend on the count of rows or panels: every variant multiplies and adds
+ *            one after the other, from zero, over the products of its block, and then adds what was there before.
+ */
+
+/* Row p stands at one of two bases plus 0, 1, 2 or 3 steps; u is the product of four at hand. */
+#define BS_GEMM_X_0 xa[u]
+#define BS_GEMM_X_1 xa[step + u]
+#define BS_GEMM_X_2 xa[2 * step + u]
+#define BS_GEMM_X_3 xa[step3 + u]
+#define BS_GEMM_X_4 xb[u]
+#define BS_GEMM_X_5 xb[step + u]
+#define BS_GEMM_X_6 xb[2 * step + u]
+#define BS_GEMM_X_7 xb[step3 + u]
+
+#define BS_GEMM_ZERO_1(p) BS_V s##p##_0 = zero;
+#define BS_GEMM_ZERO_2(p) BS_GEMM_ZERO_1(p) BS_V s##p##_1 = zero;
+#define BS_GEMM_ZERO_3(p) BS_GEMM_ZERO_2(p) BS_V s##p##_2 = zero;
+
+#define BS_GEMM_W_1(from)        \
+    BS_V w0 = BS_V_LOAD(from);   \
+    BS_HOLD(w0);
+#define BS_GEMM_W_2(from)                     \
+    BS_GEMM_W_1(from)                         \
+    BS_V w1 = BS_V_LOAD((from) + BS_LANES);   \
+    BS_HOLD(w1);
+#define BS_GEMM_W_3(from)                         \
+    BS_GEMM_W_2(from)                             \
+    BS_V w2 = BS_V_LOAD((from) + 2 * BS_LANES);   \
+    BS_HOLD(w2);
+
+#define BS_GEMM_ADD_1(p, x) s##p##_0 = BS_V_FMA(x, w0, s##p##_0);
+#define BS_GEMM_ADD_2(p, x) BS_GEMM_ADD_1(p, x) s##p##_1 = BS_V_FMA(x, w1, s##p##_1);
+#define BS_GEMM_ADD_3(p, x) BS_GEMM_ADD_2(p, x) s##p##_2 = BS_V_FMA(x, w2, s##p##_2);
+
+#define BS_GEMM_MAC(p, V)                         \
+    {                                             \
+        const BS_V x = BS_V_SET1(BS_GEMM_X_##p);  \
+        BS_GEMM_ADD_##V(p, x)                     \
+    }
+#define BS_GEMM_MAC_1(p) BS_GEMM_MAC(p, 1)
+#define BS_GEMM_MAC_2(p) BS_GEMM_MAC(p, 2)
+#define BS_GEMM_MAC_3(p) BS_GEMM_MAC(p, 3)
+
+#define BS_GEMM_STEP(P, V, number)                    \
+    {                                                 \
+        enum { u = number };                          \
+        BS_GEMM_W_##V(w + (number) * (V) * BS_LANES)  \
+        BS_EACH_##P(BS_GEMM_MAC_##V)                  \
+    }
+
+#ifdef BS_V_QUAD
+/* Four products of a row come in one load and are multiplied by lane. */
+#define BS_GEMM_QUAD_LOAD(p) const BS_V_QUAD q##p = BS_V_QUAD_LOAD(&BS_GEMM_X_##p);
+#define BS_GEMM_QUAD_1(p, lane) s##p##_0 = BS_V_QUAD_FMA(s##p##_0, w0, q##p, lane);
+#define BS_GEMM_QUAD_2(p, lane) BS_GEMM_QUAD_1(p, lane) s##p##_1 = BS_V_QUAD_FMA(s##p##_1, w1, q##p, lane);
+#define BS_GEMM_QUAD_3(p, lane) BS_GEMM_QUAD_2(p, lane) s##p##_2 = BS_V_QUAD_FMA(s##p##_2, w2, q##p, lane);
+#define BS_GEMM_QUAD_1_0(p) BS_GEMM_QUAD_1(p, 0)
+#define BS_GEMM_QUAD_1_1(p) BS_GEMM_QUAD_1(p, 1)
+#define BS_GEMM_QUAD_1_2(p) BS_GEMM_QUAD_1(p, 2)
+#define BS_GEMM_QUAD_1_3(p) BS_GEMM_QUAD_1(p, 3)
+#define BS_GEMM_QUAD_2_0(p) BS_GEMM_QUAD_2(p, 0)
+#define BS_GEMM_QUAD_2_1(p) BS_GEMM_QUAD_2(p, 1)
+#define BS_GEMM_QUAD_2_2(p) BS_GEMM_QUAD_2(p, 2)
+#define BS_GEMM_QUAD_2_3(p) BS_GEMM_QUAD_2(p, 3)
+#define BS_GEMM_QUAD_3_0(p) BS_GEMM_QUAD_3(p, 0)
+#define BS_GEMM_QUAD_3_1(p) BS_GEMM_QUAD_3(p, 1)
+#define BS_GEMM_QUAD_3_2(p) BS_GEMM_QUAD_3(p, 2)
+#define BS_GEMM_QUAD_3_3(p) BS_GEMM_QUAD_3(p, 3)
+#define BS_GEMM_LANE(P, V, lane)                    \
+    {                                               \
+        BS_GEMM_W_##V(w + (lane) * (V) * BS_LANES)  \
+        BS_EACH_##P(BS_GEMM_QUAD_##V##_##lane)      \
+    }
+#define BS_GEMM_FOUR(P, V)                \
+    {                                     \
+        enum { u = 0 };                   \
+        BS_EACH_##P(BS_GEMM_QUAD_LOAD)    \
+        BS_GEMM_LANE(P, V, 0)             \
+        BS_GEMM_LANE(P, V, 1)             \
+        BS_GEMM_LANE(P, V, 2)             \
+        BS_GEMM_LANE(P, V, 3)             \
+    }
+#else
+#define BS_GEMM_FOUR(P, V) \
+    BS_GEMM_STEP(P, V, 0)  \
+    BS_GEMM_STEP(P, V, 1)  \
+    BS_GEMM_STEP(P, V, 2)  \
+    BS_GEMM_STEP(P, V, 3)
+#endif
+
+/* What is added, and where the result goes; of the last vector only `part` is valid. */
+#define BS_GEMM_PUT(sum, at)                                            \
+    {                                                                   \
+        const BS_V all = BS_V_ADD(sum, BS_V_LOAD(add + (at)));          \
+        const BS_V above = BS_V_MAX(low, all);                          \
+        const BS_V result = BS_V_MIN(high, above);                      \
+        BS_V_STORE(out + (at), result);                                 \
+    }
+#define BS_GEMM_PUT_PART(sum, at)                                       \
+    {                                                                   \
+        const BS_V all = BS_V_ADD(sum, BS_V_LOAD_PART(add + (at), part)); \
+        const BS_V above = BS_V_MAX(low, all);                          \
+        const BS_V result = BS_V_MIN(high, above);                      \
+        BS_V_STORE_PART(out + (at), result, part);                      \
+    }
+#define BS_GEMM_ROW(p) out = tile->out + (p) * tile->out_step, add = tile->add + (p) * tile->add_step;
+#define BS_GEMM_END_1(p) BS_GEMM_ROW(p) BS_GEMM_PUT_PART(s##p##_0, 0)
+#define BS_GEMM_END_2(p) BS_GEMM_ROW(p) BS_GEMM_PUT(s##p##_0, 0) BS_GEMM_PUT_PART(s##p##_1, BS_LANES)
+#define BS_GEMM_END_3(p)                                             \
+    BS_GEMM_ROW(p) BS_GEMM_PUT(s##p##_0, 0) BS_GEMM_PUT(s##p##_1, BS_LANES) \
+    BS_GEMM_PUT_PART(s##p##_2, 2 * BS_LANES)
+
+#define BS_GEMM_DEFINE(P, V)                                                                   \
+    static BS_TARGET void BS_TIER_FN(bs_gemm_##V##_##P)(const bs_gemm_tile *tile)              \
+    {                                                                                          \
+        const BS_V zero = BS_V_ZERO();                                                         \
+        const ptrdiff_t step = tile->in_step, step3 = 3 * step;                                \
+        const float *w = tile->weights, *xa = tile->in, *xb = xa + (P > 4 ? 4 : 0) * step;     \
+        const char *next = tile->next, *const next_end = tile->next_end;                       \
+        BS_EACH_##P(BS_GEMM_ZERO_##V)                                                          \
+        int32_t left = tile->depth;                                                            \
+        for (; left >= 4; left -= 4) {                                                         \
+            if (next < next_end) {                                                             \
+                __builtin_prefetch(next);                                                      \
+                __builtin_prefetch(next + 64);                                                 \
+                next += 128;                                                                   \
+            }                                                                                  \
+            BS_OPAQUE(xa);                                                                     \
+            BS_OPAQUE(xb);                                                                     \
+            BS_GEMM_FOUR(P, V)                                                                 \
+            xa += 4, xb += 4, w += 4 * V * BS_LANES;                                           \
+        }                                                                                      \
+        for (; left > 0; left--) {                                                             \
+            BS_GEMM_STEP(P, V, 0)                                                              \
+            xa++, xb++, w += V * BS_LANES;                                                     \
+        }                                                                                      \
+        (void)step3;                                                                           \
+        const BS_V_PART part = BS_V_PART_OF(tile->columns - (V - 1) * BS_LANES);               \
+        const BS_V low = BS_V_SET1(tile->low), high = BS_V_SET1(tile->high);                   \
+        float *out;                                                                            \
+        const float *add;                                                                      \
+        BS_EACH_##P(BS_GEMM_END_##V)                                                           \
+    }
+
+BS_GEMM_UPTO(BS_GEMM_DEFINE, 1)
+BS_GEMM_UPTO(BS_GEMM_DEFINE, 2)
+BS_GEMM_UPTO(BS_GEMM_DEFINE, 3)
+
+#define BS_GEMM_NAME(P, V) [P] = BS_TIER_FN(bs_gemm_##V##_##P),
+static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_1)[] = { NULL, BS_GEMM_UPTO(BS_GEMM_NAME, 1) };
+static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_2)[] = { NULL, BS_GEMM_UPTO(BS_GEMM_NAME, 2) };
+static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_3)[] = { NULL, BS_GEMM_UPTO(BS_GEMM_NAME, 3) };
+
+#ifdef BS_GEMM_WIDE
+/* One row by whole panels, side by side. */
+#define BS_GEMM_ABREAST_MAC(p)                                    \
+    {                                                             \
+        BS_GEMM_W_3(w + (p) * panel)                              \
+        BS_GEMM_ADD_3(p, x)                                       \
+    }
+#define BS_GEMM_ABREAST_END(p)                                       \
+    BS_GEMM_PUT(s##p##_0, (3 * (p)) * BS_LANES)                      \
+    BS_GEMM_PUT(s##p##_1, (3 * (p) + 1) * BS_LANES)                  \
+    BS_GEMM_PUT(s##p##_2, (3 * (p) + 2) * BS_LANES)
+
+static BS_TARGET void BS_TIER_FN(bs_gemm_abreast)(const bs_gemm_tile *tile)
+{
+    const BS_V zero = BS_V_ZERO();
+    const float *w = tile->weights, *in = tile->in, *add = tile->add;
+    const ptrdiff_t panel = tile->panel;
+    float *out = tile->out;
+    BS_EACH_4(BS_GEMM_ZERO_3)
+    for (int32_t k = 0; k < tile->depth; k++, w += 3 * BS_LANES) {
+        const BS_V x = BS_V_SET1(in[k]);
+        BS_EACH_4(BS_GEMM_ABREAST_MAC)
+    }
+    const BS_V low = BS_V_SET1(tile->low), high = BS_V_SET1(tile->high);
+    BS_EACH_4(BS_GEMM_ABREAST_END)
+}
+#define BS_GEMM_WIDE_KERNEL BS_TIER_FN(bs_gemm_abreast)
+#else
+#define BS_GEMM_WIDE_KERNEL NULL
+#endif
+/* --- end of template kernels/gemm.inc --- */
+#if defined(__OPTIMIZE_SIZE__)
+/* --- template kernels/conv_epilogue_plain.inc --- */
+/* conv_epilogue_plain.inc: conv_epilogue.inc as loops over memory, for a tier that should be small, not fast.
+ *
+ * Owns:      the same macros, and one function in which every tile of the tier ends.
+ * Relies on: a simd_*.h and repeat.h before it; `tile`, `task` and `part` in the kernel that uses it.
+ * Must never: touch lanes beyond the tile's channels, or do other arithmetic than conv_epilogue.inc: unrolled into
+ *            every kernel, that is three quarters of their code.
+ */
+#define BS_BIAS_1 b0 = BS_TIER_FN(bs_conv_of_channels)(tile, task->bias, 0);
+#define BS_BIAS_2 BS_BIAS_1 b1 = BS_TIER_FN(bs_conv_of_channels)(tile, task->bias, BS_LANES);
+#define BS_INIT_1(p) BS_V a##p##_0 = b0;
+#define BS_INIT_2(p) BS_V a##p##_0 = b0, a##p##_1 = b1;
 
 #define BS_SUM_1(p) a##p##_0,
 #define BS_SUM_2(p) a##p##_0, a##p##_1,
 #define BS_EPILOGUE(P, B)                                \
         const BS_V sums[] = { BS_EACH_##P(BS_SUM_##B) }; \
         (void)part;                                      \
-        BS_TIER_FN(bs_conv_finish)(tile, sums, P, B);
+        BS_TIER_FN(bs_conv_finish)(tile, (const float *)(const void *)sums, B * BS_LANES, P);
 /* --- end of template kernels/conv_epilogue_plain.inc --- */
 /* --- template kernels/conv_winograd_plain.inc --- */
 /* conv_winograd_plain.inc: conv_winograd.inc as loops over memory, for a tier that should be small, not fast.
@@ -5571,14 +6591,14 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
         }
         bs_conv_tile row = *tile;
         row.channel = c;
-        row.channels = tile->channels - c;
+        row.channels = bs_conv_min(tile->channels - c, BS_LANES);
         row.out += c;
         for (int32_t y = 0; y < rows; y++, row.out += out_row) {
             row.residual = tile->residual ? tile->residual + y * residual_row + c : NULL;
             BS_TIER_FN(bs_conv_winograd_out_line)(half + y * BS_WINOGRAD_IN, line, 1);
             for (int32_t x = 0; x < BS_WINOGRAD_OUT; x++)
                 line[x] = BS_V_FMA(line[x], BS_V_SET1(bs_conv_winograd_scale[y + x]), bias);
-            BS_TIER_FN(bs_conv_finish)(&row, line, columns, 1);
+            BS_TIER_FN(bs_conv_finish)(&row, (const float *)(const void *)line, BS_LANES, columns);
         }
     }
 }
@@ -6095,6 +7115,61 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_EACH_13
 #undef BS_EACH_14
 #undef BS_EPILOGUE
+#undef BS_GEMM_ABREAST_END
+#undef BS_GEMM_ABREAST_MAC
+#undef BS_GEMM_ADD_1
+#undef BS_GEMM_ADD_2
+#undef BS_GEMM_ADD_3
+#undef BS_GEMM_DEFINE
+#undef BS_GEMM_END_1
+#undef BS_GEMM_END_2
+#undef BS_GEMM_END_3
+#undef BS_GEMM_FOUR
+#undef BS_GEMM_LANE
+#undef BS_GEMM_MAC
+#undef BS_GEMM_MAC_1
+#undef BS_GEMM_MAC_2
+#undef BS_GEMM_MAC_3
+#undef BS_GEMM_NAME
+#undef BS_GEMM_PUT
+#undef BS_GEMM_PUT_PART
+#undef BS_GEMM_QUAD_1
+#undef BS_GEMM_QUAD_1_0
+#undef BS_GEMM_QUAD_1_1
+#undef BS_GEMM_QUAD_1_2
+#undef BS_GEMM_QUAD_1_3
+#undef BS_GEMM_QUAD_2
+#undef BS_GEMM_QUAD_2_0
+#undef BS_GEMM_QUAD_2_1
+#undef BS_GEMM_QUAD_2_2
+#undef BS_GEMM_QUAD_2_3
+#undef BS_GEMM_QUAD_3
+#undef BS_GEMM_QUAD_3_0
+#undef BS_GEMM_QUAD_3_1
+#undef BS_GEMM_QUAD_3_2
+#undef BS_GEMM_QUAD_3_3
+#undef BS_GEMM_QUAD_LOAD
+#undef BS_GEMM_ROW
+#undef BS_GEMM_ROWS
+#undef BS_GEMM_STEP
+#undef BS_GEMM_UPTO
+#undef BS_GEMM_WIDE
+#undef BS_GEMM_WIDE_KERNEL
+#undef BS_GEMM_W_1
+#undef BS_GEMM_W_2
+#undef BS_GEMM_W_3
+#undef BS_GEMM_X_0
+#undef BS_GEMM_X_1
+#undef BS_GEMM_X_2
+#undef BS_GEMM_X_3
+#undef BS_GEMM_X_4
+#undef BS_GEMM_X_5
+#undef BS_GEMM_X_6
+#undef BS_GEMM_X_7
+#undef BS_GEMM_ZERO_1
+#undef BS_GEMM_ZERO_2
+#undef BS_GEMM_ZERO_3
+#undef BS_HOLD
 #undef BS_HOLD4
 #undef BS_INIT_1
 #undef BS_INIT_2
@@ -6117,11 +7192,11 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
 #undef BS_QUAD_1
-#undef BS_QUAD_2
 #undef BS_QUAD_1_0
 #undef BS_QUAD_1_1
 #undef BS_QUAD_1_2
 #undef BS_QUAD_1_3
+#undef BS_QUAD_2
 #undef BS_QUAD_2_0
 #undef BS_QUAD_2_1
 #undef BS_QUAD_2_2
@@ -6455,6 +7530,154 @@ void bs_conv_winograd_run(const bs_conv_geometry *geometry, const bs_conv_kernel
 #endif
 /* ==== end src/kernels/conv_winograd.c ========================================================= */
 
+/* ==== begin src/kernels/gemm.c ================================================================ */
+/* gemm.c: 1x1 convolutions, and so the rows of linear layers: products of rows by a matrix in panels.
+ *
+ * Owns:      the walk over panels, blocks of products and rows.
+ * Relies on: conv_internal.h, gemm.inc for the kernels, conv_pack.c for the panels.
+ * Must never: do arithmetic on samples, or let its order depend on how many rows there are.
+ *
+ * A panel is BS_GEMM_VECTORS vectors of columns (the last one fewer), and stays in the first cache for BS_GEMM_DEPTH
+ * products while all rows pass; meanwhile the next one is fetched. The sums of a block begin at zero and are added to
+ * those of the blocks before, so rounding grows with the depth of a block, not with that of the matrix.
+ */
+/* #include "kernels/conv_internal.h" */
+
+#include <math.h>
+
+static const float gemm_no_bias[BS_GEMM_VECTORS * BS_MOST_LANES * BS_GEMM_ABREAST];
+
+typedef struct gemm_job {
+    const bs_conv_geometry *g;
+    const bs_conv_kernels *k;
+    const bs_conv_task *task;
+    bool finish;     /* more follows than a clamp */
+    float low, high; /* of that clamp */
+    /* the panel at hand */
+    int32_t panels; /* BS_GEMM_ABREAST of them are taken as one; else 1 */
+    int32_t channel, columns, vectors;
+    const float *weights;
+    bs_gemm_kernel *const *kernels; /* [rows] */
+} gemm_job;
+
+static int32_t gemm_next_rows(const gemm_job *j, int32_t left)
+{
+    int32_t count = bs_conv_ceil_div(left, bs_conv_ceil_div(left, j->k->gemm_rows));
+    while (!j->kernels[count])
+        count--;
+    return count;
+}
+
+/* The block of products from `k` on, for any rows. */
+static bs_gemm_tile gemm_block(const gemm_job *j, int32_t k)
+{
+    const int32_t width = j->vectors * j->k->lanes, depth = bs_conv_min(j->g->in_channels - k, BS_GEMM_DEPTH);
+    const bool clamps = k + depth == j->g->in_channels && !j->finish;
+    const bs_gemm_tile tile = {.in_step = (ptrdiff_t)j->g->stride_w * j->task->in_pixel,
+                               .weights = j->weights + (ptrdiff_t)k * width,
+                               .panel = (ptrdiff_t)j->g->in_channels * width,
+                               .depth = depth,
+                               .add = j->task->bias ? j->task->bias + j->channel : gemm_no_bias,
+                               .columns = j->columns,
+                               .low = clamps ? j->low : -INFINITY,
+                               .high = clamps ? j->high : INFINITY};
+    return tile;
+}
+
+/* All rows by one block; those to come fetch the next one. */
+static void gemm_rows(const gemm_job *j, int32_t k)
+{
+    const bs_conv_task *task = j->task;
+    bs_gemm_tile tile = gemm_block(j, k);
+    const ptrdiff_t bytes = (ptrdiff_t)tile.depth * j->vectors * j->k->lanes * (ptrdiff_t)sizeof(float);
+    const ptrdiff_t tiles = (ptrdiff_t)task->out_h * bs_conv_ceil_div(task->out_w, j->k->gemm_rows);
+    const ptrdiff_t share = (bytes / tiles + 63) / 64 * 64;
+    tile.next = (const char *)tile.weights + bytes;
+    tile.out_step = task->out_pixel;
+    tile.add_step = k > 0 ? tile.out_step : 0;
+    for (ptrdiff_t y = 0; y < task->out_h; y++)
+        for (int32_t x = 0; x < task->out_w;) {
+            const int32_t rows = gemm_next_rows(j, task->out_w - x);
+            tile.in = task->in + y * j->g->stride_h * task->in_row + x * tile.in_step + k;
+            tile.out = task->out + y * task->out_row + x * tile.out_step + j->channel;
+            tile.add = k > 0 ? tile.out : tile.add;
+            tile.next_end = tile.next + share;
+            if (j->panels > 1)
+                j->k->gemm_abreast(&tile);
+            else
+                j->kernels[rows](&tile);
+            tile.next = tile.next_end;
+            x += rows;
+        }
+}
+
+/* Some rows by all blocks, then what follows. The sums are kept apart: the residual may lie where the result goes. */
+static void gemm_finished(const gemm_job *j, int32_t rows, const float *in, bs_conv_tile *to)
+{
+    float sums[BS_GEMM_MOST_ROWS * BS_GEMM_VECTORS * BS_MOST_LANES];
+    const int32_t width = j->vectors * j->k->lanes;
+    for (int32_t k = 0; k < j->g->in_channels; k += BS_GEMM_DEPTH) {
+        bs_gemm_tile tile = gemm_block(j, k);
+        tile.in = in + k;
+        tile.out = sums;
+        tile.out_step = width;
+        tile.add = k > 0 ? sums : tile.add;
+        tile.add_step = k > 0 ? width : 0;
+        j->kernels[rows](&tile);
+    }
+    j->k->finish(to, sums, width, rows);
+}
+
+static void gemm_rows_finished(const gemm_job *j)
+{
+    const bs_conv_task *task = j->task;
+    bs_conv_tile to = {.channel = j->channel,
+                       .channels = j->columns,
+                       .out_pixel = task->out_pixel,
+                       .residual_pixel = task->residual_pixel,
+                       .task = task};
+    for (ptrdiff_t y = 0; y < task->out_h; y++)
+        for (int32_t x = 0; x < task->out_w;) {
+            const int32_t rows = gemm_next_rows(j, task->out_w - x);
+            to.out = task->out + y * task->out_row + (ptrdiff_t)x * task->out_pixel + j->channel;
+            if (task->residual)
+                to.residual =
+                    task->residual + y * task->residual_row + (ptrdiff_t)x * task->residual_pixel + j->channel;
+            gemm_finished(j, rows,
+                          task->in + y * j->g->stride_h * task->in_row + (ptrdiff_t)x * j->g->stride_w * task->in_pixel,
+                          &to);
+            x += rows;
+        }
+}
+
+void bs_conv_run_gemm(const bs_conv_geometry *g, const bs_conv_kernels *k, const bs_conv_task *task)
+{
+    const bool clip = task->activation == BS_CONV_CLIP, clamp = clip || task->activation == BS_CONV_RELU;
+    const int32_t width = BS_GEMM_VECTORS * k->lanes;
+    gemm_job j = {.g = g,
+                  .k = k,
+                  .task = task,
+                  .finish = task->residual || (!clamp && task->activation != BS_CONV_NONE),
+                  .low = clip ? task->low : clamp ? 0.0f : -INFINITY,
+                  .high = clip ? task->high : INFINITY,
+                  .weights = task->weights};
+    const bool one = k->gemm_abreast && task->out_h == 1 && task->out_w == 1 && !j.finish;
+    while (j.channel < g->out_channels) {
+        const int32_t left = g->out_channels - j.channel;
+        j.columns = bs_conv_min(left, width);
+        j.vectors = bs_conv_ceil_div(j.columns, k->lanes);
+        j.panels = one && left >= BS_GEMM_ABREAST * width ? BS_GEMM_ABREAST : 1;
+        j.kernels = k->gemm[j.vectors];
+        if (j.finish)
+            gemm_rows_finished(&j);
+        for (int32_t i = 0; i < g->in_channels && !j.finish; i += BS_GEMM_DEPTH)
+            gemm_rows(&j, i);
+        j.weights += (ptrdiff_t)j.panels * j.vectors * k->lanes * g->in_channels;
+        j.channel += j.panels * j.columns;
+    }
+}
+/* ==== end src/kernels/gemm.c ================================================================== */
+
 /* ==== begin src/kernels/conv.c ================================================================ */
 /* conv.c: runs a convolution task: cuts it into tiles and hands them to the tier's kernels.
  *
@@ -6593,6 +7816,8 @@ void bs_conv_run(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, 
     const bs_conv_family family = bs_conv_family_of(geometry, tier);
     if (algorithm == BS_CONV_WINOGRAD4)
         bs_conv_winograd_run(geometry, kernels, task);
+    else if (family == BS_FAMILY_GEMM)
+        bs_conv_run_gemm(geometry, kernels, task);
     else if (family == BS_FAMILY_DEPTHWISE)
         bs_conv_run_depthwise(geometry, kernels, task);
     else
@@ -6738,6 +7963,7 @@ static void bs_bicubic2x_any(const bs_bicubic2x *t, bs_bicubic_lines *enlarge, b
 #define BS_V_STORE_PART(p, v, part) bs_store_part_scalar(p, v, part)
 
 #define BS_OPAQUE(pointer) (void)(pointer)
+#define BS_HOLD(a) (void)(a)
 
 /* Where another tier computes and few bytes are asked for (-Os), one pixel at a time: it is only compared with. */
 #if defined(__OPTIMIZE_SIZE__) && (BS_HAVE_X86_TIERS || BS_HAVE_NEON_TIER)
@@ -6745,6 +7971,8 @@ static void bs_bicubic2x_any(const bs_bicubic2x *t, bs_bicubic_lines *enlarge, b
 #define BS_OUTER_PIXELS_2 1
 #define BS_OUTER_UPTO_1(M) M(1, 1)
 #define BS_OUTER_UPTO_2(M) M(1, 2)
+#define BS_GEMM_ROWS 1
+#define BS_GEMM_UPTO(M, V) M(1, V)
 #define BS_DEPTHWISE_PIXELS 1
 #define BS_DEPTHWISE_UPTO(M) M(1, 0)
 #else
@@ -6752,6 +7980,8 @@ static void bs_bicubic2x_any(const bs_bicubic2x *t, bs_bicubic_lines *enlarge, b
 #define BS_OUTER_PIXELS_2 4
 #define BS_OUTER_UPTO_1(M) BS_UPTO_5(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_4(M, 2)
+#define BS_GEMM_ROWS 2
+#define BS_GEMM_UPTO(M, V) M(1, V) M(2, V)
 #define BS_DEPTHWISE_PIXELS 4
 #define BS_DEPTHWISE_UPTO(M) BS_UPTO_4(M, 0)
 #endif
@@ -7192,6 +8422,61 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_EACH_13
 #undef BS_EACH_14
 #undef BS_EPILOGUE
+#undef BS_GEMM_ABREAST_END
+#undef BS_GEMM_ABREAST_MAC
+#undef BS_GEMM_ADD_1
+#undef BS_GEMM_ADD_2
+#undef BS_GEMM_ADD_3
+#undef BS_GEMM_DEFINE
+#undef BS_GEMM_END_1
+#undef BS_GEMM_END_2
+#undef BS_GEMM_END_3
+#undef BS_GEMM_FOUR
+#undef BS_GEMM_LANE
+#undef BS_GEMM_MAC
+#undef BS_GEMM_MAC_1
+#undef BS_GEMM_MAC_2
+#undef BS_GEMM_MAC_3
+#undef BS_GEMM_NAME
+#undef BS_GEMM_PUT
+#undef BS_GEMM_PUT_PART
+#undef BS_GEMM_QUAD_1
+#undef BS_GEMM_QUAD_1_0
+#undef BS_GEMM_QUAD_1_1
+#undef BS_GEMM_QUAD_1_2
+#undef BS_GEMM_QUAD_1_3
+#undef BS_GEMM_QUAD_2
+#undef BS_GEMM_QUAD_2_0
+#undef BS_GEMM_QUAD_2_1
+#undef BS_GEMM_QUAD_2_2
+#undef BS_GEMM_QUAD_2_3
+#undef BS_GEMM_QUAD_3
+#undef BS_GEMM_QUAD_3_0
+#undef BS_GEMM_QUAD_3_1
+#undef BS_GEMM_QUAD_3_2
+#undef BS_GEMM_QUAD_3_3
+#undef BS_GEMM_QUAD_LOAD
+#undef BS_GEMM_ROW
+#undef BS_GEMM_ROWS
+#undef BS_GEMM_STEP
+#undef BS_GEMM_UPTO
+#undef BS_GEMM_WIDE
+#undef BS_GEMM_WIDE_KERNEL
+#undef BS_GEMM_W_1
+#undef BS_GEMM_W_2
+#undef BS_GEMM_W_3
+#undef BS_GEMM_X_0
+#undef BS_GEMM_X_1
+#undef BS_GEMM_X_2
+#undef BS_GEMM_X_3
+#undef BS_GEMM_X_4
+#undef BS_GEMM_X_5
+#undef BS_GEMM_X_6
+#undef BS_GEMM_X_7
+#undef BS_GEMM_ZERO_1
+#undef BS_GEMM_ZERO_2
+#undef BS_GEMM_ZERO_3
+#undef BS_HOLD
 #undef BS_HOLD4
 #undef BS_INIT_1
 #undef BS_INIT_2
@@ -7214,11 +8499,11 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
 #undef BS_QUAD_1
-#undef BS_QUAD_2
 #undef BS_QUAD_1_0
 #undef BS_QUAD_1_1
 #undef BS_QUAD_1_2
 #undef BS_QUAD_1_3
+#undef BS_QUAD_2
 #undef BS_QUAD_2_0
 #undef BS_QUAD_2_1
 #undef BS_QUAD_2_2
@@ -7339,9 +8624,14 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #define BS_OUTER_PIXELS_2 6
 #define BS_OUTER_UPTO_1(M) BS_UPTO_12(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_6(M, 2)
+/* 12 sums, 3 vectors of weights and an input of 16 registers. */
+#define BS_GEMM_ROWS 4
+#define BS_GEMM_UPTO(M, V) BS_UPTO_4(M, V)
+#define BS_GEMM_WIDE
 #define BS_DEPTHWISE_PIXELS 8
 #define BS_DEPTHWISE_UPTO(M) BS_UPTO_8(M, 0)
 /* Keeps four weights in registers: left alone, GCC reads each from memory once for every pixel. */
+#define BS_HOLD(a) __asm__("" : "+x"(a))
 #define BS_HOLD4(a, b, c, d) __asm__("" : "+x"(a), "+x"(b), "+x"(c), "+x"(d))
 #define BS_DOT_PIXELS 2
 #define BS_DOT_UPTO(M) M(1, 0) M(2, 0)
@@ -7776,6 +9066,61 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_EACH_13
 #undef BS_EACH_14
 #undef BS_EPILOGUE
+#undef BS_GEMM_ABREAST_END
+#undef BS_GEMM_ABREAST_MAC
+#undef BS_GEMM_ADD_1
+#undef BS_GEMM_ADD_2
+#undef BS_GEMM_ADD_3
+#undef BS_GEMM_DEFINE
+#undef BS_GEMM_END_1
+#undef BS_GEMM_END_2
+#undef BS_GEMM_END_3
+#undef BS_GEMM_FOUR
+#undef BS_GEMM_LANE
+#undef BS_GEMM_MAC
+#undef BS_GEMM_MAC_1
+#undef BS_GEMM_MAC_2
+#undef BS_GEMM_MAC_3
+#undef BS_GEMM_NAME
+#undef BS_GEMM_PUT
+#undef BS_GEMM_PUT_PART
+#undef BS_GEMM_QUAD_1
+#undef BS_GEMM_QUAD_1_0
+#undef BS_GEMM_QUAD_1_1
+#undef BS_GEMM_QUAD_1_2
+#undef BS_GEMM_QUAD_1_3
+#undef BS_GEMM_QUAD_2
+#undef BS_GEMM_QUAD_2_0
+#undef BS_GEMM_QUAD_2_1
+#undef BS_GEMM_QUAD_2_2
+#undef BS_GEMM_QUAD_2_3
+#undef BS_GEMM_QUAD_3
+#undef BS_GEMM_QUAD_3_0
+#undef BS_GEMM_QUAD_3_1
+#undef BS_GEMM_QUAD_3_2
+#undef BS_GEMM_QUAD_3_3
+#undef BS_GEMM_QUAD_LOAD
+#undef BS_GEMM_ROW
+#undef BS_GEMM_ROWS
+#undef BS_GEMM_STEP
+#undef BS_GEMM_UPTO
+#undef BS_GEMM_WIDE
+#undef BS_GEMM_WIDE_KERNEL
+#undef BS_GEMM_W_1
+#undef BS_GEMM_W_2
+#undef BS_GEMM_W_3
+#undef BS_GEMM_X_0
+#undef BS_GEMM_X_1
+#undef BS_GEMM_X_2
+#undef BS_GEMM_X_3
+#undef BS_GEMM_X_4
+#undef BS_GEMM_X_5
+#undef BS_GEMM_X_6
+#undef BS_GEMM_X_7
+#undef BS_GEMM_ZERO_1
+#undef BS_GEMM_ZERO_2
+#undef BS_GEMM_ZERO_3
+#undef BS_HOLD
 #undef BS_HOLD4
 #undef BS_INIT_1
 #undef BS_INIT_2
@@ -7798,11 +9143,11 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
 #undef BS_QUAD_1
-#undef BS_QUAD_2
 #undef BS_QUAD_1_0
 #undef BS_QUAD_1_1
 #undef BS_QUAD_1_2
 #undef BS_QUAD_1_3
+#undef BS_QUAD_2
 #undef BS_QUAD_2_0
 #undef BS_QUAD_2_1
 #undef BS_QUAD_2_2
@@ -7921,9 +9266,13 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #define BS_OUTER_PIXELS_2 14
 #define BS_OUTER_UPTO_1(M) BS_UPTO_14(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_14(M, 2)
+#define BS_GEMM_ROWS 8
+#define BS_GEMM_UPTO(M, V) BS_UPTO_8(M, V)
+#define BS_GEMM_WIDE
 #define BS_DEPTHWISE_PIXELS 8
 #define BS_DEPTHWISE_UPTO(M) BS_UPTO_8(M, 0)
 /* Keeps four weights in registers: left alone, GCC reads each from memory once for every pixel. */
+#define BS_HOLD(a) __asm__("" : "+v"(a))
 #define BS_HOLD4(a, b, c, d) __asm__("" : "+v"(a), "+v"(b), "+v"(c), "+v"(d))
 #define BS_DOT_PIXELS 4
 #define BS_DOT_UPTO(M) BS_UPTO_4(M, 0)
@@ -8327,6 +9676,61 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_EACH_13
 #undef BS_EACH_14
 #undef BS_EPILOGUE
+#undef BS_GEMM_ABREAST_END
+#undef BS_GEMM_ABREAST_MAC
+#undef BS_GEMM_ADD_1
+#undef BS_GEMM_ADD_2
+#undef BS_GEMM_ADD_3
+#undef BS_GEMM_DEFINE
+#undef BS_GEMM_END_1
+#undef BS_GEMM_END_2
+#undef BS_GEMM_END_3
+#undef BS_GEMM_FOUR
+#undef BS_GEMM_LANE
+#undef BS_GEMM_MAC
+#undef BS_GEMM_MAC_1
+#undef BS_GEMM_MAC_2
+#undef BS_GEMM_MAC_3
+#undef BS_GEMM_NAME
+#undef BS_GEMM_PUT
+#undef BS_GEMM_PUT_PART
+#undef BS_GEMM_QUAD_1
+#undef BS_GEMM_QUAD_1_0
+#undef BS_GEMM_QUAD_1_1
+#undef BS_GEMM_QUAD_1_2
+#undef BS_GEMM_QUAD_1_3
+#undef BS_GEMM_QUAD_2
+#undef BS_GEMM_QUAD_2_0
+#undef BS_GEMM_QUAD_2_1
+#undef BS_GEMM_QUAD_2_2
+#undef BS_GEMM_QUAD_2_3
+#undef BS_GEMM_QUAD_3
+#undef BS_GEMM_QUAD_3_0
+#undef BS_GEMM_QUAD_3_1
+#undef BS_GEMM_QUAD_3_2
+#undef BS_GEMM_QUAD_3_3
+#undef BS_GEMM_QUAD_LOAD
+#undef BS_GEMM_ROW
+#undef BS_GEMM_ROWS
+#undef BS_GEMM_STEP
+#undef BS_GEMM_UPTO
+#undef BS_GEMM_WIDE
+#undef BS_GEMM_WIDE_KERNEL
+#undef BS_GEMM_W_1
+#undef BS_GEMM_W_2
+#undef BS_GEMM_W_3
+#undef BS_GEMM_X_0
+#undef BS_GEMM_X_1
+#undef BS_GEMM_X_2
+#undef BS_GEMM_X_3
+#undef BS_GEMM_X_4
+#undef BS_GEMM_X_5
+#undef BS_GEMM_X_6
+#undef BS_GEMM_X_7
+#undef BS_GEMM_ZERO_1
+#undef BS_GEMM_ZERO_2
+#undef BS_GEMM_ZERO_3
+#undef BS_HOLD
 #undef BS_HOLD4
 #undef BS_INIT_1
 #undef BS_INIT_2
@@ -8349,11 +9753,11 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
 #undef BS_QUAD_1
-#undef BS_QUAD_2
 #undef BS_QUAD_1_0
 #undef BS_QUAD_1_1
 #undef BS_QUAD_1_2
 #undef BS_QUAD_1_3
+#undef BS_QUAD_2
 #undef BS_QUAD_2_0
 #undef BS_QUAD_2_1
 #undef BS_QUAD_2_2
@@ -8473,12 +9877,22 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #define BS_PART_IS_SLOW /* a call, lane by lane */
 
 #define BS_OPAQUE(pointer) (void)(pointer)
+#define BS_HOLD(a) (void)(a)
 
 /* 16 accumulators, 8 inputs and 2 weights of 32 registers. */
 #define BS_OUTER_PIXELS_1 8
 #define BS_OUTER_PIXELS_2 8
 #define BS_OUTER_UPTO_1(M) BS_UPTO_8(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_8(M, 2)
+/* 18 sums, 6 inputs and 3 vectors of weights of 32 registers; for few bytes 12 and 4. */
+#ifdef __OPTIMIZE_SIZE__
+#define BS_GEMM_ROWS 4
+#define BS_GEMM_UPTO(M, V) BS_UPTO_4(M, V)
+#else
+#define BS_GEMM_ROWS 6
+#define BS_GEMM_UPTO(M, V) BS_UPTO_6(M, V)
+#define BS_GEMM_WIDE
+#endif
 #define BS_DEPTHWISE_PIXELS 8
 #define BS_DEPTHWISE_UPTO(M) BS_UPTO_8(M, 0)
 
@@ -8904,6 +10318,61 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_EACH_13
 #undef BS_EACH_14
 #undef BS_EPILOGUE
+#undef BS_GEMM_ABREAST_END
+#undef BS_GEMM_ABREAST_MAC
+#undef BS_GEMM_ADD_1
+#undef BS_GEMM_ADD_2
+#undef BS_GEMM_ADD_3
+#undef BS_GEMM_DEFINE
+#undef BS_GEMM_END_1
+#undef BS_GEMM_END_2
+#undef BS_GEMM_END_3
+#undef BS_GEMM_FOUR
+#undef BS_GEMM_LANE
+#undef BS_GEMM_MAC
+#undef BS_GEMM_MAC_1
+#undef BS_GEMM_MAC_2
+#undef BS_GEMM_MAC_3
+#undef BS_GEMM_NAME
+#undef BS_GEMM_PUT
+#undef BS_GEMM_PUT_PART
+#undef BS_GEMM_QUAD_1
+#undef BS_GEMM_QUAD_1_0
+#undef BS_GEMM_QUAD_1_1
+#undef BS_GEMM_QUAD_1_2
+#undef BS_GEMM_QUAD_1_3
+#undef BS_GEMM_QUAD_2
+#undef BS_GEMM_QUAD_2_0
+#undef BS_GEMM_QUAD_2_1
+#undef BS_GEMM_QUAD_2_2
+#undef BS_GEMM_QUAD_2_3
+#undef BS_GEMM_QUAD_3
+#undef BS_GEMM_QUAD_3_0
+#undef BS_GEMM_QUAD_3_1
+#undef BS_GEMM_QUAD_3_2
+#undef BS_GEMM_QUAD_3_3
+#undef BS_GEMM_QUAD_LOAD
+#undef BS_GEMM_ROW
+#undef BS_GEMM_ROWS
+#undef BS_GEMM_STEP
+#undef BS_GEMM_UPTO
+#undef BS_GEMM_WIDE
+#undef BS_GEMM_WIDE_KERNEL
+#undef BS_GEMM_W_1
+#undef BS_GEMM_W_2
+#undef BS_GEMM_W_3
+#undef BS_GEMM_X_0
+#undef BS_GEMM_X_1
+#undef BS_GEMM_X_2
+#undef BS_GEMM_X_3
+#undef BS_GEMM_X_4
+#undef BS_GEMM_X_5
+#undef BS_GEMM_X_6
+#undef BS_GEMM_X_7
+#undef BS_GEMM_ZERO_1
+#undef BS_GEMM_ZERO_2
+#undef BS_GEMM_ZERO_3
+#undef BS_HOLD
 #undef BS_HOLD4
 #undef BS_INIT_1
 #undef BS_INIT_2
@@ -8926,11 +10395,11 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
 #undef BS_QUAD_1
-#undef BS_QUAD_2
 #undef BS_QUAD_1_0
 #undef BS_QUAD_1_1
 #undef BS_QUAD_1_2
 #undef BS_QUAD_1_3
+#undef BS_QUAD_2
 #undef BS_QUAD_2_0
 #undef BS_QUAD_2_1
 #undef BS_QUAD_2_2

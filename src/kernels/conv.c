@@ -135,6 +135,8 @@ void bs_conv_run(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, 
     const bs_conv_family family = bs_conv_family_of(geometry, tier);
     if (algorithm == BS_CONV_WINOGRAD4)
         bs_conv_winograd_run(geometry, kernels, task);
+    else if (family == BS_FAMILY_GEMM)
+        bs_conv_run_gemm(geometry, kernels, task);
     else if (family == BS_FAMILY_DEPTHWISE)
         bs_conv_run_depthwise(geometry, kernels, task);
     else

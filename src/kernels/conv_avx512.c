@@ -12,6 +12,8 @@
 
 #include "kernels/repeat.h"
 
+#include "kernels/conv_finish.inc"
+#include "kernels/gemm.inc"
 #if defined(__OPTIMIZE_SIZE__)
 #include "kernels/conv_epilogue_plain.inc"
 #include "kernels/conv_winograd_plain.inc"

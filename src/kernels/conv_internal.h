@@ -13,11 +13,17 @@
  * because the packed layout follows from it. */
 typedef enum bs_conv_family {
     BS_FAMILY_OUTER,    /* lanes are output channels; inputs are broadcast */
+    BS_FAMILY_GEMM,     /* a 1x1 kernel of one group: lanes are output channels, in panels */
     BS_FAMILY_DOT,      /* lanes are input channels; four outputs a pass, reduced at the end */
     BS_FAMILY_DEPTHWISE /* lanes are channels, one group each */
 } bs_conv_family;
 
 enum {
+    BS_MOST_LANES = 16,
+    BS_GEMM_VECTORS = 3, /* of a panel */
+    BS_GEMM_DEPTH = 192, /* products that are summed from zero: a part of the arithmetic */
+    BS_GEMM_MOST_ROWS = 8,
+    BS_GEMM_ABREAST = 4, /* panels that one row takes at once */
     BS_DOT_OUTPUTS = 4, /* outputs of one pass of the dot kernel */
     BS_TENSOR_STEPS = 256, /* at most, of 16 products */
     BS_WINOGRAD_OUT = 4,
@@ -46,6 +52,24 @@ typedef struct bs_conv_tile {
 
 typedef void bs_conv_tile_kernel(const bs_conv_tile *tile);
 
+/* Some rows by a block of a panel: out = clamp(add + in x weights). Steps between rows, in floats. */
+typedef struct bs_gemm_tile {
+    const float *in;
+    ptrdiff_t in_step;
+    const float *weights;
+    ptrdiff_t panel; /* to the next one, where several are taken */
+    int32_t depth;   /* products */
+    const float *add; /* the bias (step 0), or the sums so far */
+    ptrdiff_t add_step;
+    float *out;
+    ptrdiff_t out_step;
+    int32_t columns; /* valid ones: the kernel's vectors cover them, only the last may be partial */
+    float low, high;
+    const char *next, *next_end; /* what will be read soon: is fetched meanwhile */
+} bs_gemm_tile;
+
+typedef void bs_gemm_kernel(const bs_gemm_tile *tile);
+
 /* One Winograd tile being transformed. `points` is the element of point 0; the others follow at `point_step`. */
 typedef void bs_conv_winograd_in(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel, int32_t channels,
                                  float *points, ptrdiff_t point_step);
@@ -56,6 +80,10 @@ typedef struct bs_conv_kernels {
     int32_t lanes;
     int32_t outer_pixels[3]; /* [vectors]: the most pixels a tile may have */
     bs_conv_tile_kernel *const *outer[3]; /* [vectors][pixels]; [0] is unused */
+    int32_t gemm_rows; /* at most */
+    bs_gemm_kernel *const *gemm[BS_GEMM_VECTORS + 1]; /* [vectors][rows] */
+    bs_gemm_kernel *gemm_abreast; /* one row, BS_GEMM_ABREAST whole panels; or NULL */
+    void (*finish)(const bs_conv_tile *tile, const float *sums, ptrdiff_t pixel, int32_t pixels);
     int32_t dot_pixels;
     bs_conv_tile_kernel *const *dot; /* [pixels], or NULL: then OUTER is used */
     int32_t depthwise_pixels;
@@ -70,6 +98,10 @@ typedef struct bs_conv_kernels {
         .lanes = BS_LANES,                                                               \
         .outer_pixels = { 0, BS_OUTER_PIXELS_1, BS_OUTER_PIXELS_2 },                     \
         .outer = { NULL, BS_TIER_FN(bs_conv_outer_1), BS_TIER_FN(bs_conv_outer_2) },     \
+        .gemm_rows = BS_GEMM_ROWS,                                                       \
+        .gemm = { NULL, BS_TIER_FN(bs_gemm_1), BS_TIER_FN(bs_gemm_2), BS_TIER_FN(bs_gemm_3) }, \
+        .gemm_abreast = BS_GEMM_WIDE_KERNEL,                                             \
+        .finish = BS_TIER_FN(bs_conv_finish),                                            \
         .dot_pixels = pixels_of_dot,                                                     \
         .dot = kernels_of_dot,                                                           \
         .depthwise_pixels = BS_DEPTHWISE_PIXELS,                                         \
@@ -83,6 +115,9 @@ const bs_conv_kernels *bs_conv_kernels_scalar(void);
 const bs_conv_kernels *bs_conv_kernels_avx2(void);
 const bs_conv_kernels *bs_conv_kernels_avx512(void);
 const bs_conv_kernels *bs_conv_kernels_neon(void);
+
+/* gemm.c */
+void bs_conv_run_gemm(const bs_conv_geometry *geometry, const bs_conv_kernels *kernels, const bs_conv_task *task);
 
 /* conv_pack.c: layout, known without running the tier's instructions. Lanes of each tier are fixed. */
 int32_t bs_conv_lanes(bs_tier tier);

@@ -7,6 +7,7 @@
  * Layouts, `lanes` wide, padding lanes zero:
  *   OUTER      [group][block][kernel_h][kernel_w][in / group][vectors of the block][lanes]
  *              blocks of two vectors of output channels, the last of one where that is enough
+ *   GEMM       [panel][in][vectors of the panel][lanes]: three vectors, of the last panel as many as are needed
  *   DOT        [group][block of 4 outputs][kernel_h][kernel_w][vectors of in / group][4][lanes]
  *   DEPTHWISE  [vectors of channels][kernel_h][kernel_w][lanes]
  *   WINOGRAD4  [36 points] of OUTER with a 1x1 kernel
@@ -36,15 +37,17 @@ bs_conv_family bs_conv_family_of(const bs_conv_geometry *g, bs_tier tier)
 {
     if (g->groups == g->in_channels && g->groups == g->out_channels)
         return BS_FAMILY_DEPTHWISE;
+    const bool rows = g->kernel_h == 1 && g->kernel_w == 1 && g->groups == 1;
+    const bs_conv_family many = rows ? BS_FAMILY_GEMM : BS_FAMILY_OUTER;
     if (tier != BS_TIER_AVX2 && tier != BS_TIER_AVX512)
-        return BS_FAMILY_OUTER;
+        return many;
     /* Compare the shares of lanes that do useful work; reducing costs the dot kernel about a fifth. */
     const int64_t lanes = bs_conv_lanes(tier);
     const int64_t in = g->in_channels / g->groups, out = g->out_channels / g->groups;
     const int64_t dot_padded = bs_conv_round_up((int32_t)out, BS_DOT_OUTPUTS) *
                                (int64_t)bs_conv_round_up((int32_t)in, (int32_t)lanes);
     const int64_t outer_padded = bs_conv_round_up((int32_t)out, (int32_t)lanes) * in;
-    return dot_padded * 5 <= outer_padded * 4 ? BS_FAMILY_DOT : BS_FAMILY_OUTER;
+    return dot_padded * 5 <= outer_padded * 4 ? BS_FAMILY_DOT : many;
 }
 
 static bool bs_conv_valid(const bs_conv_geometry *g)
@@ -107,13 +110,13 @@ size_t bs_conv_prepared_floats(const bs_conv_geometry *g, bs_conv_algorithm algo
     return (size_t)floats;
 }
 
-/* One group of OUTER. `taps` = kernel_h * kernel_w; weights are [out][in][taps]. Returns the end. Weights are read in
- * order, each channel's to its lane: streamed weights are packed while a network waits. */
+/* One group of OUTER, or of GEMM. `taps` = kernel_h * kernel_w; weights are [out][in][taps]. Returns the end.
+ * Weights are read in order, each channel's to its lane: streamed weights are packed while a network waits. */
 static float *bs_conv_pack_outer(bs_tier tier, const float *weights, int32_t out, int32_t in, int32_t taps,
-                                 int32_t lanes, float *to)
+                                 int32_t lanes, int32_t vectors, float *to)
 {
     for (int32_t first = 0; first < out;) {
-        const int32_t width = out - first > lanes ? 2 * lanes : lanes,
+        const int32_t width = bs_conv_min(vectors * lanes, bs_conv_round_up(out - first, lanes)),
                       valid = out - first < width ? out - first : width;
         const size_t floats = (size_t)taps * (size_t)in * (size_t)width;
         const float *from = weights + (ptrdiff_t)first * in * taps;
@@ -172,6 +175,7 @@ void bs_conv_prepare(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_
     const int32_t lanes = bs_conv_lanes(tier), taps = g->kernel_h * g->kernel_w;
     const int32_t in = g->in_channels / g->groups, out = g->out_channels / g->groups;
     const bs_conv_family family = bs_conv_family_of(g, tier);
+    const int32_t vectors = family == BS_FAMILY_GEMM ? BS_GEMM_VECTORS : 2;
     if (algorithm == BS_CONV_WINOGRAD4) {
         bs_conv_winograd_pack(oihw, out, in, lanes, prepared);
         return;
@@ -188,5 +192,5 @@ void bs_conv_prepare(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_
     }
     for (int32_t group = 0; group < g->groups; group++, oihw += (size_t)out * (size_t)in * (size_t)taps)
         prepared = family == BS_FAMILY_DOT ? bs_conv_pack_dot(oihw, out, in, taps, lanes, prepared)
-                                           : bs_conv_pack_outer(tier, oihw, out, in, taps, lanes, prepared);
+                                           : bs_conv_pack_outer(tier, oihw, out, in, taps, lanes, vectors, prepared);
 }

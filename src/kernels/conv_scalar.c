@@ -12,7 +12,9 @@
 
 #include "kernels/repeat.h"
 
+#include "kernels/conv_finish.inc"
 #include "kernels/conv_epilogue_plain.inc"
+#include "kernels/gemm.inc"
 #include "kernels/conv_outer.inc"
 #include "kernels/conv_depthwise.inc"
 #include "kernels/conv_winograd_plain.inc"

@@ -37,9 +37,14 @@
 #define BS_OUTER_PIXELS_2 6
 #define BS_OUTER_UPTO_1(M) BS_UPTO_12(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_6(M, 2)
+/* 12 sums, 3 vectors of weights and an input of 16 registers. */
+#define BS_GEMM_ROWS 4
+#define BS_GEMM_UPTO(M, V) BS_UPTO_4(M, V)
+#define BS_GEMM_WIDE
 #define BS_DEPTHWISE_PIXELS 8
 #define BS_DEPTHWISE_UPTO(M) BS_UPTO_8(M, 0)
 /* Keeps four weights in registers: left alone, GCC reads each from memory once for every pixel. */
+#define BS_HOLD(a) __asm__("" : "+x"(a))
 #define BS_HOLD4(a, b, c, d) __asm__("" : "+x"(a), "+x"(b), "+x"(c), "+x"(d))
 #define BS_DOT_PIXELS 2
 #define BS_DOT_UPTO(M) M(1, 0) M(2, 0)

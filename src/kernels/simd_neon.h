@@ -36,12 +36,22 @@
 #define BS_PART_IS_SLOW /* a call, lane by lane */
 
 #define BS_OPAQUE(pointer) (void)(pointer)
+#define BS_HOLD(a) (void)(a)
 
 /* 16 accumulators, 8 inputs and 2 weights of 32 registers. */
 #define BS_OUTER_PIXELS_1 8
 #define BS_OUTER_PIXELS_2 8
 #define BS_OUTER_UPTO_1(M) BS_UPTO_8(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_8(M, 2)
+/* 18 sums, 6 inputs and 3 vectors of weights of 32 registers; for few bytes 12 and 4. */
+#ifdef __OPTIMIZE_SIZE__
+#define BS_GEMM_ROWS 4
+#define BS_GEMM_UPTO(M, V) BS_UPTO_4(M, V)
+#else
+#define BS_GEMM_ROWS 6
+#define BS_GEMM_UPTO(M, V) BS_UPTO_6(M, V)
+#define BS_GEMM_WIDE
+#endif
 #define BS_DEPTHWISE_PIXELS 8
 #define BS_DEPTHWISE_UPTO(M) BS_UPTO_8(M, 0)
 

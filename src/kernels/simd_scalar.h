@@ -32,6 +32,7 @@
 #define BS_V_STORE_PART(p, v, part) bs_store_part_scalar(p, v, part)
 
 #define BS_OPAQUE(pointer) (void)(pointer)
+#define BS_HOLD(a) (void)(a)
 
 /* Where another tier computes and few bytes are asked for (-Os), one pixel at a time: it is only compared with. */
 #if defined(__OPTIMIZE_SIZE__) && (BS_HAVE_X86_TIERS || BS_HAVE_NEON_TIER)
@@ -39,6 +40,8 @@
 #define BS_OUTER_PIXELS_2 1
 #define BS_OUTER_UPTO_1(M) M(1, 1)
 #define BS_OUTER_UPTO_2(M) M(1, 2)
+#define BS_GEMM_ROWS 1
+#define BS_GEMM_UPTO(M, V) M(1, V)
 #define BS_DEPTHWISE_PIXELS 1
 #define BS_DEPTHWISE_UPTO(M) M(1, 0)
 #else
@@ -46,6 +49,8 @@
 #define BS_OUTER_PIXELS_2 4
 #define BS_OUTER_UPTO_1(M) BS_UPTO_5(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_4(M, 2)
+#define BS_GEMM_ROWS 2
+#define BS_GEMM_UPTO(M, V) M(1, V) M(2, V)
 #define BS_DEPTHWISE_PIXELS 4
 #define BS_DEPTHWISE_UPTO(M) BS_UPTO_4(M, 0)
 #endif

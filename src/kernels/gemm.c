@@ -1,0 +1,145 @@
+/* gemm.c: 1x1 convolutions, and so the rows of linear layers: products of rows by a matrix in panels.
+ *
+ * Owns:      the walk over panels, blocks of products and rows.
+ * Relies on: conv_internal.h, gemm.inc for the kernels, conv_pack.c for the panels.
+ * Must never: do arithmetic on samples, or let its order depend on how many rows there are.
+ *
+ * A panel is BS_GEMM_VECTORS vectors of columns (the last one fewer), and stays in the first cache for BS_GEMM_DEPTH
+ * products while all rows pass; meanwhile the next one is fetched. The sums of a block begin at zero and are added to
+ * those of the blocks before, so rounding grows with the depth of a block, not with that of the matrix.
+ */
+#include "kernels/conv_internal.h"
+
+#include <math.h>
+
+static const float gemm_no_bias[BS_GEMM_VECTORS * BS_MOST_LANES * BS_GEMM_ABREAST];
+
+typedef struct gemm_job {
+    const bs_conv_geometry *g;
+    const bs_conv_kernels *k;
+    const bs_conv_task *task;
+    bool finish;     /* more follows than a clamp */
+    float low, high; /* of that clamp */
+    /* the panel at hand */
+    int32_t panels; /* BS_GEMM_ABREAST of them are taken as one; else 1 */
+    int32_t channel, columns, vectors;
+    const float *weights;
+    bs_gemm_kernel *const *kernels; /* [rows] */
+} gemm_job;
+
+static int32_t gemm_next_rows(const gemm_job *j, int32_t left)
+{
+    int32_t count = bs_conv_ceil_div(left, bs_conv_ceil_div(left, j->k->gemm_rows));
+    while (!j->kernels[count])
+        count--;
+    return count;
+}
+
+/* The block of products from `k` on, for any rows. */
+static bs_gemm_tile gemm_block(const gemm_job *j, int32_t k)
+{
+    const int32_t width = j->vectors * j->k->lanes, depth = bs_conv_min(j->g->in_channels - k, BS_GEMM_DEPTH);
+    const bool clamps = k + depth == j->g->in_channels && !j->finish;
+    const bs_gemm_tile tile = {.in_step = (ptrdiff_t)j->g->stride_w * j->task->in_pixel,
+                               .weights = j->weights + (ptrdiff_t)k * width,
+                               .panel = (ptrdiff_t)j->g->in_channels * width,
+                               .depth = depth,
+                               .add = j->task->bias ? j->task->bias + j->channel : gemm_no_bias,
+                               .columns = j->columns,
+                               .low = clamps ? j->low : -INFINITY,
+                               .high = clamps ? j->high : INFINITY};
+    return tile;
+}
+
+/* All rows by one block; those to come fetch the next one. */
+static void gemm_rows(const gemm_job *j, int32_t k)
+{
+    const bs_conv_task *task = j->task;
+    bs_gemm_tile tile = gemm_block(j, k);
+    const ptrdiff_t bytes = (ptrdiff_t)tile.depth * j->vectors * j->k->lanes * (ptrdiff_t)sizeof(float);
+    const ptrdiff_t tiles = (ptrdiff_t)task->out_h * bs_conv_ceil_div(task->out_w, j->k->gemm_rows);
+    const ptrdiff_t share = (bytes / tiles + 63) / 64 * 64;
+    tile.next = (const char *)tile.weights + bytes;
+    tile.out_step = task->out_pixel;
+    tile.add_step = k > 0 ? tile.out_step : 0;
+    for (ptrdiff_t y = 0; y < task->out_h; y++)
+        for (int32_t x = 0; x < task->out_w;) {
+            const int32_t rows = gemm_next_rows(j, task->out_w - x);
+            tile.in = task->in + y * j->g->stride_h * task->in_row + x * tile.in_step + k;
+            tile.out = task->out + y * task->out_row + x * tile.out_step + j->channel;
+            tile.add = k > 0 ? tile.out : tile.add;
+            tile.next_end = tile.next + share;
+            if (j->panels > 1)
+                j->k->gemm_abreast(&tile);
+            else
+                j->kernels[rows](&tile);
+            tile.next = tile.next_end;
+            x += rows;
+        }
+}
+
+/* Some rows by all blocks, then what follows. The sums are kept apart: the residual may lie where the result goes. */
+static void gemm_finished(const gemm_job *j, int32_t rows, const float *in, bs_conv_tile *to)
+{
+    float sums[BS_GEMM_MOST_ROWS * BS_GEMM_VECTORS * BS_MOST_LANES];
+    const int32_t width = j->vectors * j->k->lanes;
+    for (int32_t k = 0; k < j->g->in_channels; k += BS_GEMM_DEPTH) {
+        bs_gemm_tile tile = gemm_block(j, k);
+        tile.in = in + k;
+        tile.out = sums;
+        tile.out_step = width;
+        tile.add = k > 0 ? sums : tile.add;
+        tile.add_step = k > 0 ? width : 0;
+        j->kernels[rows](&tile);
+    }
+    j->k->finish(to, sums, width, rows);
+}
+
+static void gemm_rows_finished(const gemm_job *j)
+{
+    const bs_conv_task *task = j->task;
+    bs_conv_tile to = {.channel = j->channel,
+                       .channels = j->columns,
+                       .out_pixel = task->out_pixel,
+                       .residual_pixel = task->residual_pixel,
+                       .task = task};
+    for (ptrdiff_t y = 0; y < task->out_h; y++)
+        for (int32_t x = 0; x < task->out_w;) {
+            const int32_t rows = gemm_next_rows(j, task->out_w - x);
+            to.out = task->out + y * task->out_row + (ptrdiff_t)x * task->out_pixel + j->channel;
+            if (task->residual)
+                to.residual =
+                    task->residual + y * task->residual_row + (ptrdiff_t)x * task->residual_pixel + j->channel;
+            gemm_finished(j, rows,
+                          task->in + y * j->g->stride_h * task->in_row + (ptrdiff_t)x * j->g->stride_w * task->in_pixel,
+                          &to);
+            x += rows;
+        }
+}
+
+void bs_conv_run_gemm(const bs_conv_geometry *g, const bs_conv_kernels *k, const bs_conv_task *task)
+{
+    const bool clip = task->activation == BS_CONV_CLIP, clamp = clip || task->activation == BS_CONV_RELU;
+    const int32_t width = BS_GEMM_VECTORS * k->lanes;
+    gemm_job j = {.g = g,
+                  .k = k,
+                  .task = task,
+                  .finish = task->residual || (!clamp && task->activation != BS_CONV_NONE),
+                  .low = clip ? task->low : clamp ? 0.0f : -INFINITY,
+                  .high = clip ? task->high : INFINITY,
+                  .weights = task->weights};
+    const bool one = k->gemm_abreast && task->out_h == 1 && task->out_w == 1 && !j.finish;
+    while (j.channel < g->out_channels) {
+        const int32_t left = g->out_channels - j.channel;
+        j.columns = bs_conv_min(left, width);
+        j.vectors = bs_conv_ceil_div(j.columns, k->lanes);
+        j.panels = one && left >= BS_GEMM_ABREAST * width ? BS_GEMM_ABREAST : 1;
+        j.kernels = k->gemm[j.vectors];
+        if (j.finish)
+            gemm_rows_finished(&j);
+        for (int32_t i = 0; i < g->in_channels && !j.finish; i += BS_GEMM_DEPTH)
+            gemm_rows(&j, i);
+        j.weights += (ptrdiff_t)j.panels * j.vectors * k->lanes * g->in_channels;
+        j.channel += j.panels * j.columns;
+    }
+}
