@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: c8d789f77056d7d5bdda959d487e6dfc4d5a969f6051a3dbf828e564169052ec
+ * sha256 of the parts: 2fd8e4df37dc51fcc83046e669253d9f1a5e08d7fa0eb4499b738a093ee3eadd
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -28014,19 +28014,19 @@ typedef struct bs_context {
     struct bs_session *session;
     int32_t thread;
     bool tile;
-    uint8_t *scratch;        /* of the thread */
+    uint8_t *scratch;        /* of this thread */
     bs_rows_state *domains;  /* [domains] */
-    bs_decision_data *decisions; /* [routers] those made here: in tiles, or at top level */
-    char fault[BS_FAULT_BYTES]; /* what is wrong with the data, when a route failed */
+    bs_decision_data *decisions; /* [routers] those made in this context: in tiles, or at top level */
+    char fault[BS_FAULT_BYTES]; /* after a failed route: what is wrong with the data */
 } bs_context;
 
-/* Scratch of the thread that runs the session; tables as long as the longest that the plan can ask for. */
+/* Scratch of the thread that runs the session; each table is as long as the plan can ever need. */
 typedef struct bs_exec_work {
     int32_t *parts, *first_tile; /* [parts of a region], [parts of a region + 1] */
-    int32_t *units;   /* [parts of a region] of a wave */
+    int32_t *units;   /* [parts of a region] units of a wave */
     uint64_t *spent;  /* [parts of a region] */
     int32_t *needed;  /* [units of a phase] */
-    uint64_t *visited; /* [units] the visit that a unit was last listed for */
+    uint64_t *visited; /* [units] number of the last visit that listed the unit */
     int32_t *counts;  /* [paths of a router] */
     float *margins;   /* [paths of a router] */
     int32_t *order;   /* [paths of a router] */
@@ -28035,31 +28035,32 @@ typedef struct bs_exec_work {
 
 struct bs_session {
     uint32_t mark;
-    atomic_int users; /* threads inside, where BS_DEBUG counts them */
+    atomic_int users; /* threads inside, counted under BS_DEBUG */
     const bs_plan *plan;
     const bs_graph *graph;
     const bs_platform *platform;
     bs_workers pool;
-    bool state_valid, broken; /* broken: a run failed half way, states are in between */
+    bool state_valid, broken; /* broken: a run failed midway, so states are inconsistent */
     bool pending;             /* submitted, not waited for */
     bs_status last;           /* how the last run ended */
     uint8_t *transient;
     uint8_t *scratch; /* threads x plan->scratch_bytes */
     uint8_t *weights; /* prepared, resident; on a device: its address there */
-    bs_store store;   /* of the others */
+    bs_store store;   /* weights that are streamed */
     bs_profile *profile;
     int64_t *dims;    /* [dims] of this run */
     bs_buffer *bound; /* [nodes] inputs, outputs, states; data NULL = not bound */
     uint8_t **state;  /* [nodes] own memory of states */
     bs_bytes *state_bytes;
-    int32_t **offsets; /* [domains] of segments: the first row of each in this run, and their end; NULL for others */
-    /* [nodes] of inputs that say where caches stand: a checked copy of this run's; NULL for others */
+    int32_t **offsets; /* [domains] of segments: the first row of each segment in this run, then the end; NULL for
+                        * others */
+    /* [nodes] inputs of cache lengths: a checked copy for this run; NULL for others */
     int32_t **cache_lengths;
     bs_context *contexts; /* [threads]; contexts of tiles */
     bs_context root;
     bs_route_callback *callbacks; /* [routers] */
     int16_t **chosen; /* [routers] path of every top-level cell, in the last run */
-    /* of all paths: those of a router from bs_router_info.first_path on */
+    /* [paths] of all routers; those of one router begin at bs_router_info.first_path */
     int32_t *counts;  /* [paths] of the last run */
     uint64_t *path_ns; /* [threads * paths] */
     int32_t *route_counts; /* [threads * paths] decided by that thread */
@@ -28074,17 +28075,17 @@ struct bs_session {
     uint8_t *device_memory, *device_pinned;
     atomic_int status; /* of the run in progress: the first failure */
     atomic_int failed_node;
-    char fault[BS_FAULT_BYTES]; /* what is wrong with the data; "": the status says it all */
+    char fault[BS_FAULT_BYTES]; /* what is wrong with the data; "": the status says everything */
 };
 
-/* What a router decided, as seen from `c`: a tile sees the decisions made for all rows as well. */
+/* What a router decided, as seen from `c`: a tile also sees the decisions made for all rows. */
 static inline bs_decision_data *bs_decision_of(const bs_context *c, int32_t router)
 {
     const bs_context *made_in = c->session->plan->routers[router].in_tile ? c : &c->session->root;
     return &made_in->decisions[router];
 }
 
-/* Where a thread counts of the first path of a router: in path_ns and route_counts. */
+/* Index in path_ns and route_counts of a router's first path, for a thread. */
 static inline size_t bs_session_counts(const bs_session *s, int32_t thread, int32_t router)
 {
     return (size_t)thread * (size_t)s->graph->n_paths + (size_t)s->graph->routers[router].first_path;
@@ -28100,7 +28101,7 @@ static inline const bs_value_info *bs_bound_info(const bs_session *s, int32_t n)
     return &s->graph->values[bs_bound_value(s->graph, &s->graph->nodes[n])];
 }
 
-/* A session is used by one thread at a time; builds with BS_DEBUG see to it. */
+/* Only one thread at a time may use a session; builds with BS_DEBUG check it. */
 static inline void bs_session_enter(bs_session *session)
 {
     BS_DEBUG_CHECK(!session || session->mark == BS_MARK_SESSION);
@@ -28130,7 +28131,7 @@ static inline uint64_t bs_session_now(const bs_session *s)
     return s->platform && s->platform->clock_ns ? s->platform->clock_ns(s->platform->user) : 0;
 }
 
-/* Checks a run before anything happens: sets extents and the rows of domains. (run/extents.c) */
+/* Checks a run before it begins; sets extents and the rows of domains. (run/extents.c) */
 BS_INTERNAL bool bs_session_check_run(bs_session *session, bs_error *error);
 /* Whether the session itself provides the memory of this state. */
 BS_INTERNAL bool bs_session_owns_state(const bs_session *s, int32_t node);
@@ -28139,38 +28140,40 @@ BS_INTERNAL bool bs_session_owns_state(const bs_session *s, int32_t node);
 BS_INTERNAL void bs_operand_make(const bs_context *c, int32_t value, int32_t row, bs_operand *operand);
 BS_INTERNAL void bs_move(const bs_context *c, const bs_instr *i, int32_t row); /* one row of a BS_INSTR_MOVE */
 BS_INTERNAL void bs_zero_margin(const bs_operand *operand, int32_t margin, int64_t max_h, int64_t max_w);
-/* Row of the ROWS or PATCHES domain above, counted from the first of all. */
+/* The row of the ROWS or PATCHES domain above that this row came from, counted over all tiles. */
 BS_INTERNAL int32_t bs_top_row(const bs_context *c, int32_t domain, int32_t row);
 
-/* run/segments.c: what inputs say of segments, checked and kept for the run */
-BS_INTERNAL int64_t bs_segment_room(const bs_plan *plan, int32_t domain); /* numbers of `offsets`; 0: nothing works on its rows */
-BS_INTERNAL int64_t bs_cache_lengths_room(const bs_plan *plan, int32_t node); /* how many; 0: not such an input */
+/* run/segments.c: offsets and cache lengths from the inputs, checked and kept for the run */
+BS_INTERNAL int64_t bs_segment_room(const bs_plan *plan, int32_t domain); /* length of `offsets`; 0: no op needs its rows */
+BS_INTERNAL int64_t bs_cache_lengths_room(const bs_plan *plan, int32_t node); /* length of its copy; 0: not an input of cache
+                                                                   * lengths */
 BS_INTERNAL bool bs_segments_begin(bs_session *session, bs_error *error);
 BS_INTERNAL void bs_segment_call(const bs_context *c, int32_t row, bs_call *call);
-/* Strides and place of row `row` of what is appended, in the cache; data NULL: it is older than the window. */
+/* Strides and address in the cache of appended row `row`; data NULL: the row is older than the window. */
 BS_INTERNAL void bs_segment_append(const bs_context *c, const bs_instr *i, int32_t row, bs_operand *operand);
 
 /* run/route.c */
-/* What it cannot decide by is in c->fault; "": another status than BS_OK says it all. */
+/* On failure c->fault says what is wrong with the data; "": the status says everything. */
 BS_INTERNAL bs_status bs_route_decide(bs_context *c, int32_t router);
 BS_INTERNAL void bs_decision_forced(bs_decision_data *d, int32_t rows, int32_t path);
 
 /* run/exec.c */
 BS_INTERNAL void bs_execute(bs_session *session);
-/* A run that began at `start` is over: counted, and recorded. */
+/* A run that began at `start` is over: counts and records it. */
 BS_INTERNAL void bs_exec_ended(bs_session *session, uint64_t start);
 
 #endif
 /* ==== end src/run/session.h =================================================================== */
 
 /* ==== begin src/run/segments.c ================================================================ */
-/* run/segments.c - segments in a run: what the inputs say of them, checked before anything runs, and where appended
- * rows go. Owns the offsets of segments and the copies of `cache_lengths`: a buffer that changes during a run steers
- * nothing. Relies on run/session.h. Must never let a number that was not checked reach an address. */
+/* run/segments.c - segments in a run: offsets and cache lengths from the inputs, checked before anything runs, and
+ * where appended rows go. Owns the offsets of segments and the copies of `cache_lengths`: the run reads these copies,
+ * so a buffer that changes meanwhile does no harm. Relies on run/session.h. Must never let a number that was not
+ * checked reach an address. */
 /* #include "run/session.h" */
 /* #include "ops/structure.h" */
 
-#define MAX_CACHE_LENGTH ((int32_t)1 << 30) /* with the rows of a run, positions stay below 2^31 */
+#define MAX_CACHE_LENGTH ((int32_t)1 << 30) /* plus the rows of a run, positions stay below 2^31 */
 
 /* -------------------------------------------------------------------------------------------------- room */
 
@@ -28244,7 +28247,7 @@ bool bs_segments_begin(bs_session *session, bs_error *error)
 
 /* ---------------------------------------------------------------------------------------------------- run */
 
-/* Of the rows that a node makes, or takes. */
+/* The segments of the rows that a node makes or, if those have none, of the rows that it reads. */
 static int32_t segment_domain(const bs_graph *g, const bs_node *node)
 {
     if (bs_domain_is_segments(&g->domains[node->domain]))
@@ -28293,7 +28296,7 @@ static bs_bytes value_bytes(const bs_plan *p, int32_t value)
     return bs_value_bytes(p->graph, &p->graph->values[value]);
 }
 
-/* What a caller binds to this node, at most: an input, an output or a state; 0: nothing. */
+/* Bytes of the largest buffer that a caller can bind to this node (an input, an output or a state); 0: none. */
 static bs_bytes bound_bytes(const bs_plan *p, int32_t n)
 {
     const bs_node *node = &p->graph->nodes[n];
@@ -28346,10 +28349,11 @@ uint64_t bs_device_cache_lengths_place(const bs_plan *plan, int32_t node)
 /* ---------------------------------------------------------------------------------------------- decisions */
 
 typedef struct decision_sizes {
-    bs_bytes fetched, global, tile; /* what the host fetches lies first */
+    bs_bytes fetched, global, tile; /* what the host fetches after a run lies first */
 } decision_sizes;
 
-/* Offsets in tables that a device reads are plain numbers: all of them lie below a total that an arena had room for. */
+/* The tables that a device reads hold offsets as plain numbers. None is cut: all lie below a total that an arena had
+ * room for. */
 static uint64_t take_bytes(bs_bytes *used, bs_bytes bytes)
 {
     return bs_bytes_figure(bs_bytes_put(used, bytes));
@@ -28383,7 +28387,7 @@ static void place_choices(decision_sizes *used, bs_device_decision *d)
     d->price = take(at, 1, sizeof(float));
 }
 
-/* Places the decisions of all routers: [routers], or NULL where only the sizes are asked for. */
+/* Places the decisions of all routers: [routers], or NULL when only the sizes are wanted. */
 static void place_decisions(const bs_plan *p, decision_sizes *used, bs_device_decision *all)
 {
     used->fetched = bs_bytes_of(BS_ALIGNMENT); /* the status */
@@ -28420,11 +28424,12 @@ void bs_device_decisions_place(const bs_plan *plan, bs_device_decision *decision
 
 /* ------------------------------------------------------------------------------------------------- layout */
 
-#define MOST_TILES 1024 /* that run at once: more blocks than any GPU holds of this size, */
-#define MOST_LARGE_TILES 128 /* and when their rows lie in its memory */
+#define MOST_TILES 1024 /* tiles that run at once: more blocks of this size than any GPU holds */
+#define MOST_LARGE_TILES 128 /* the same, when the rows of tiles lie in device memory */
 
-/* Operands of an instruction at most: those of its node, where it works on all of them; its value and target, and what
- * it moves between. */
+/* An upper bound for the operands of all instructions. An instruction that works on all operands of its node has
+ * those, two for value and target, and at least two inputs (a move reads one end and writes the other); any other has
+ * four at most. */
 static int32_t count_operands(const bs_plan *p)
 {
     int32_t count = 0;
@@ -28487,7 +28492,7 @@ uint64_t bs_device_scores_bytes(const bs_plan *plan, int32_t router)
     return bs_bytes_figure(scores_bytes(plan, router));
 }
 
-/* The most that any callback reads and answers. */
+/* The most bytes that any callback reads and returns. */
 static bs_bytes asked_bytes(const bs_plan *p)
 {
     bs_bytes most = bs_bytes_of(0);
@@ -28495,7 +28500,7 @@ static bs_bytes asked_bytes(const bs_plan *p)
         bs_bytes bytes = scores_bytes(p, r);
         if (!bs_bytes_any(bytes))
             continue;
-        bs_bytes_place(&bytes, p->routers[r].rows, sizeof(int32_t)); /* the answer, and gates */
+        bs_bytes_place(&bytes, p->routers[r].rows, sizeof(int32_t)); /* paths and gates that it returns */
         bs_bytes_place(&bytes, p->routers[r].rows, sizeof(float));
         most = bs_bytes_max(most, bytes);
     }
@@ -28563,30 +28568,30 @@ void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
 /* ==== end src/run/device_layout.c ============================================================= */
 
 /* ==== begin src/run/operands.h ================================================================ */
-/* run/operands.h - the steps by which bs_operand_make finds a row, for run/move.c, which finds the other end of a move.
- * Relies on run/session.h. Must never be included by anything else. */
+/* run/operands.h - the steps by which bs_operand_make finds a row. run/move.c uses them to find the other end of a
+ * move. Relies on run/session.h. Must never be included by anything else. */
 #ifndef BS_OPERANDS_H
 #define BS_OPERANDS_H
 
 /* #include "run/session.h" */
 
-/* Extents, and the rectangle that is computed or present, of row `row`. Independent of where it is stored. */
+/* Extents of row `row`, and the rectangle that is computed or present. Independent of where the row is stored. */
 BS_INTERNAL void bs_operand_extent(const bs_context *c, int32_t value, int32_t row, bs_operand *operand);
 /* Strides of a value whose elements lie one after the other. */
 BS_INTERNAL void bs_operand_dense(const bs_context *c, const bs_value_info *value, bs_operand *operand);
 /* What is bound to an input, an output or a state. */
 BS_INTERNAL void bs_operand_bound(const bs_context *c, int32_t node, bs_operand *operand);
-/* Steps into a root image at the place of a cell, or to row `top` of a root tensor. */
+/* Steps into a root image to where a cell lies, or to row `top` of a root tensor. */
 BS_INTERNAL void bs_operand_step(bs_operand *operand, const bs_operand *root, int32_t top);
-/* A root value, wherever it is. */
+/* A root value, whatever its storage class. */
 BS_INTERNAL void bs_operand_root(const bs_context *c, int32_t value, bs_operand *operand);
 
 #endif
 /* ==== end src/run/operands.h ================================================================== */
 
 /* ==== begin src/run/operands.c ================================================================ */
-/* run/operands.c - finding the rows of a value, through the plan's places and the context's decisions. Views cost
- * nothing but the lookup. Relies on run/operands.h. Must never move anything, or know of threads. */
+/* run/operands.c - finding the rows of a value, by its storage class in the plan and the context's decisions. Views
+ * cost nothing but the lookup. Relies on run/operands.h. Must never move anything, or know of threads. */
 /* #include "run/operands.h" */
 
 /* #include "ops/structure.h" */
@@ -28599,7 +28604,7 @@ int32_t bs_top_row(const bs_context *c, int32_t domain, int32_t row)
     return c->domains[domain].first + row;
 }
 
-/* Extents, and the rectangle that is computed or present, of row `row`. Independent of where it is stored. */
+/* Extents of row `row`, and the rectangle that is computed or present. Independent of where the row is stored. */
 void bs_operand_extent(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
 {
     const bs_graph *g = c->session->graph;
@@ -28667,13 +28672,13 @@ void bs_operand_bound(const bs_context *c, int32_t node, bs_operand *o)
     o->row_stride = 0;
     for (int32_t i = 0; i < b->rank; i++)
         o->stride[i] = (ptrdiff_t)b->stride[i];
-    if (c->session->cache_lengths[node]) { /* the copy that was checked */
+    if (c->session->cache_lengths[node]) { /* the copy that was checked, not the caller's buffer */
         o->data = c->session->cache_lengths[node];
         o->stride[0] = 1;
     }
 }
 
-/* Steps into a root image at the place of a cell, or to row `row` of a root tensor. */
+/* Steps into a root image to where a cell lies, or to row `top` of a root tensor. */
 void bs_operand_step(bs_operand *o, const bs_operand *root, int32_t top)
 {
     const ptrdiff_t bytes = (ptrdiff_t)bs_dtype_bytes(root->dtype);
@@ -28699,7 +28704,7 @@ static uint8_t *storage_row(const bs_context *c, int32_t value, int32_t row)
     return bs_bytes_row(c->session->transient, p->offset, c->domains[domain].first + row, p->row_bytes);
 }
 
-/* A root value, wherever it is. */
+/* A root value, whatever its storage class. */
 void bs_operand_root(const bs_context *c, int32_t value, bs_operand *o)
 {
     const bs_value_plan *p = &c->session->plan->values[value];
@@ -28741,14 +28746,14 @@ void bs_operand_make(const bs_context *c, int32_t value, int32_t row, bs_operand
 /* ==== end src/run/operands.c ================================================================== */
 
 /* ==== begin src/run/move.c ==================================================================== */
-/* run/move.c - moving rows: where a row goes (its map), and what becomes of it there (how it is combined).
+/* run/move.c - moving rows: where a row goes (its map), and how it is combined with what is there.
  * Relies on run/operands.h. Must never decide anything or know of threads. */
 /* #include "run/operands.h" */
 /* #include "ops/structure.h" */
 
 /* ------------------------------------------------------------------------------------------------- moving */
 
-/* A tensor has rows along its last dimension, and so many of them. */
+/* A tensor is moved row by row, a row being a line along its last dimension. Returns how many there are. */
 static int64_t tensor_rows(const bs_operand *o)
 {
     int64_t n = 1;
@@ -28779,7 +28784,7 @@ static void copy_row(uint8_t *to, ptrdiff_t to_step, const uint8_t *from, ptrdif
                bytes);
 }
 
-/* Whether the channels of a cell lie side by side, and cells as well. */
+/* Whether the channels of a pixel lie side by side, and the pixels of a line do, too. */
 static bool is_channels_last(const bs_operand *o) { return o->stride[0] == 1 && o->stride[2] == o->dim[0]; }
 
 /* A rectangle of an image as a tensor: its rows are whole lines, or lines of one channel. */
@@ -28845,8 +28850,9 @@ void bs_zero_margin(const bs_operand *o, int32_t margin, int64_t max_h, int64_t 
         zero_image(o, (bs_rect){o->rect.y0, o->rect.y1, o->rect.x1, right});
 }
 
-/* Of a frame that tiles make: a cell at its edge zeroes what lies beyond. A cell of which this scale leaves nothing
- * (the last one of an odd frame at half its size) is at no edge: its neighbour is, on another thread. */
+/* In a frame that tiles write, a cell at the frame's edge zeroes the margin beyond it. A cell that is empty at this
+ * scale (the last one of an odd frame at half its size) does nothing: its neighbour, on another thread, is at the
+ * edge. */
 static void zero_beyond_frame(const bs_operand *o, int32_t margin)
 {
     const int32_t h = o->dim[1], w = o->dim[2];
@@ -28860,7 +28866,7 @@ static void zero_beyond_frame(const bs_operand *o, int32_t margin)
     zero_image(o, (bs_rect){0, h, w, right});
 }
 
-/* Around a row that was moved to `target`, where a reader's window goes. */
+/* Zeroes the margin around a row that was moved to `target`: readers' windows reach there. */
 static void zero_around(const bs_context *c, int32_t target, const bs_operand *o)
 {
     const bs_session *s = c->session;
@@ -28881,11 +28887,11 @@ static bs_rect rect_common(bs_rect a, bs_rect b)
     return (bs_rect){bs_max_i32(a.y0, b.y0), bs_min_i32(a.y1, b.y1), bs_max_i32(a.x0, b.x0), bs_min_i32(a.x1, b.x1)};
 }
 
-/* Two tensors that have the same rows: of images what both have. */
+/* Two tensors with the same rows; for images, the rectangle that both have. */
 typedef struct move_pair {
     bs_operand to, from;
     int64_t rows;
-    int32_t last; /* dimension */
+    int32_t last; /* dimension along which rows lie */
 } move_pair;
 
 static void pair_up(move_pair *pair, const bs_operand *to, const bs_operand *from)
@@ -28912,7 +28918,7 @@ static void move_row(const bs_operand *to, const bs_operand *from)
                  p.to.dim[p.last], bs_dtype_bytes(to->dtype));
 }
 
-/* What `value` is a view of, seen as an operand: used to load it into storage of its own. */
+/* What `value` is a view of, as an operand: used to copy it into storage of its own. */
 static void operand_source(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
 {
     const bs_session *s = c->session;
@@ -28958,7 +28964,7 @@ static void operand_ending(const bs_context *c, const bs_instr *i, bs_operand *o
     bs_operand_bound(c, state < 0 ? i->node : g->values[bs_node_in(g, node)[state]].node, o);
 }
 
-/* The rows of a root tensor that no cell has, as one. */
+/* All rows of a root tensor that belong to no cell, as one operand. */
 static void operand_beyond(const bs_context *c, const bs_instr *i, bs_operand *o)
 {
     const bs_graph *g = c->session->graph;
@@ -28969,7 +28975,7 @@ static void operand_beyond(const bs_context *c, const bs_instr *i, bs_operand *o
     o->rect = (bs_rect){0, o->dim[1], 0, o->dim[2]};
 }
 
-/* Where row `row` goes; data NULL: it is not asked for, or older than a cache's window. */
+/* Where row `row` goes; data NULL: it goes nowhere, as it is not wanted or older than a cache's window. */
 static void operand_target(const bs_context *c, const bs_instr *i, int32_t row, bs_operand *o)
 {
     switch ((bs_row_map)i->map) {
@@ -29017,7 +29023,7 @@ static void operand_packed(const bs_context *c, int32_t value, const bs_decision
     bs_operand_make(c, value, packed - d->offsets[path], o);
 }
 
-/* Whether the choices of a row stand in path order, those it did not make last. */
+/* Whether the choices of a row stand in path order, with empty choices last. */
 static bool in_path_order(const bs_decision_data *d, int32_t row)
 {
     const int32_t *inverse = d->inverse + row * d->per_row;
@@ -29027,8 +29033,8 @@ static bool in_path_order(const bs_decision_data *d, int32_t row)
     return true;
 }
 
-/* The row's choice that follows `at` (-1: its first) in path order, whatever the order of choice; -1 none. Rows of a
- * path are packed behind those of lower paths, so packed rows ascend as paths do. */
+/* The choice of a row that follows choice `at` (-1: none yet) in path order, whatever the order of choice; -1: no
+ * more. Rows of a path are packed behind those of lower paths, so packed rows ascend as paths do. */
 static int32_t next_in_path_order(const bs_decision_data *d, int32_t row, bool ordered, int32_t at)
 {
     const int32_t first = row * d->per_row, end = first + d->per_row, after = at < 0 ? -1 : d->inverse[at];
@@ -29043,8 +29049,8 @@ static int32_t next_in_path_order(const bs_decision_data *d, int32_t row, bool o
     return next;
 }
 
-/* The choice with the largest gate, of equal ones the lower path; -1 where that path gives nothing, or there is none:
- * another one's row is not what was selected. */
+/* The choice with the largest gate; of equal gates, the lower path. -1 when there is no choice or the chosen path
+ * gives nothing: the row of another path would not be what was selected. */
 static int32_t best_choice(const bs_decision_data *d, const int32_t *in, int32_t row)
 {
     int32_t best = -1;
@@ -29058,7 +29064,7 @@ static int32_t best_choice(const bs_decision_data *d, const int32_t *in, int32_t
     return best >= 0 && in[d->chosen[best]] != 0 ? best : -1;
 }
 
-/* What the paths of a row give, or `residual` where none does. */
+/* The row of the path that was selected, or `residual` where that gives nothing. */
 static void combine_select(const bs_context *c, const bs_decision_data *d, const int32_t *in, int32_t residual,
                            int32_t row, const bs_operand *to)
 {
@@ -29138,17 +29144,17 @@ void bs_move(const bs_context *c, const bs_instr *i, int32_t row)
 /* ==== end src/run/move.c ====================================================================== */
 
 /* ==== begin src/run/route.h =================================================================== */
-/* run/route.h - what run/route.c does for a device as well: faults in words, and asking the caller's function.
- * Relies on ops/decide.h. */
+/* run/route.h - the parts of run/route.c that serve a device as well: faults in words, and calling the caller's
+ * function. Relies on ops/decide.h. */
 #ifndef BS_ROUTE_H
 #define BS_ROUTE_H
 
 /* #include "ops/decide.h" */
 
-/* What is wrong, in words; BS_OK: nothing is. */
+/* Records in words what is wrong; BS_OK: nothing is. */
 bs_status bs_route_fail(const bs_route_fault *fault, bs_error *error);
-/* What a caller's function chooses for `rows` rows, one path each; BS_OK and a fault: it cannot be asked, or is not to
- * be believed. */
+/* Calls the caller's function, which chooses one path for each of `rows` rows. BS_OK and a fault: there is no
+ * function, or its result is not valid. */
 bs_status bs_route_ask(const bs_route_callback *callback, const bs_operand_view *scores, int32_t paths, int32_t rows,
                        int32_t *chosen, float *gates, bs_route_fault *fault);
 
@@ -29175,7 +29181,7 @@ typedef struct bs_routing {
     int32_t router;
 } bs_routing;
 
-/* Scores that some router chooses by: the row of a value. */
+/* The scores in a row of `value`, by which some router chooses. */
 static inline bs_scores bs_scores_of(const bs_context *c, int32_t value, int32_t row)
 {
     bs_operand o;
@@ -29259,7 +29265,7 @@ bs_route_fault bs_route_budget(const bs_routing *r)
  *
  * A protocol fills chosen[row * per_row + k] and gates[...] in order of choice; what follows (counts, offsets, packed
  * ids, inverse map) is the same for all. Rows of a path keep the order of the parent, whatever the protocol.
- * Relies on run/routing.h. Must never look at anything but scores, the knob and weights of the router, nor decide by
+ * Relies on run/routing.h. Must never read anything but scores, the knob and weights of the router, nor decide by
  * rules of its own: those are in ops/decide.h. */
 /* #include "run/routing.h" */
 
@@ -29296,7 +29302,8 @@ bs_status bs_route_fail(const bs_route_fault *fault, bs_error *error)
     return bs_fail(error, BS_ERROR_DATA, "%s %d, expected 0 .. %d", what, fault->number, fault->end - 1);
 }
 
-/* What is wrong, of a cell as bs_decision.chosen counts them or of all, to where a run that failed finds it. */
+/* Puts the message of a fault where a failed run looks for it (c->fault). A cell is numbered as in
+ * bs_decision.chosen. */
 static bs_status route_status(bs_context *c, int32_t router, const bs_route_fault *fault)
 {
     bs_error error;
@@ -29305,7 +29312,7 @@ static bs_status route_status(bs_context *c, int32_t router, const bs_route_faul
     const bs_status status = bs_route_fail(fault, &error);
     if (fault->row >= 0)
         bs_error_prefix(&error, "cell %d: ", bs_top_row(c, c->session->graph->routers[router].domain, fault->row));
-    memcpy(c->fault, error.message, sizeof c->fault - 1); /* a message has more room */
+    memcpy(c->fault, error.message, sizeof c->fault - 1); /* bs_error.message is the longer of the two */
     c->fault[sizeof c->fault - 1] = '\0';
     return status;
 }
@@ -29323,7 +29330,7 @@ static bs_route_fault decide_rows(const bs_routing *r)
     return fault;
 }
 
-/* Rows by the gate of one of their choices. */
+/* Orders rows by the gate of their choice `k`. */
 typedef struct gate_order {
     const bs_decision_data *d;
     int32_t k;
@@ -29336,8 +29343,9 @@ static bool gate_is_higher(const void *user, int32_t a, int32_t b)
     return bs_capacity_rank(gates[a * o->d->per_row]) < bs_capacity_rank(gates[b * o->d->per_row]);
 }
 
-/* First choices are served before second ones; what does not fit is dropped and counted. Normalised gates rank by
- * share, which is what the cell wants. ids and inverse are free until the decision is packed. */
+/* First choices are served before second ones; what does not fit is dropped and counted. Gates are compared as they
+ * are: normalised ones rank rows by share, which is what the cell wants. ids and inverse are free until the decision
+ * is packed. */
 static void limit_capacity(const bs_routing *r)
 {
     bs_decision_data *d = r->d;
@@ -29439,7 +29447,7 @@ static bs_status decide_all(const bs_routing *r, bs_route_fault *fault)
     return BS_OK;
 }
 
-/* What the router decides by in this run. */
+/* What the router needs to decide in this run. */
 static bs_routing routing_of(bs_context *c, int32_t router)
 {
     const bs_session *s = c->session;
@@ -29496,29 +29504,31 @@ bs_status bs_route_decide(bs_context *c, int32_t router)
 
 /* #include "run/session.h" */
 
-/* The first failure of a run stays; BS_OK is none. Returns whether this is the first. */
+/* Records the first failure of a run; BS_OK is none. Returns whether this is the first. */
 BS_INTERNAL bool bs_exec_fail(bs_session *s, bs_status status, int32_t node);
 /* The instructions [first, first + count) in order, on the rows of a tile of `domain`. */
 BS_INTERNAL void bs_exec_tile(bs_context *c, int32_t first, int32_t count, int32_t domain);
-/* A unit that the visit in progress needs: listed once, in s->work.needed. */
+/* Lists a unit that the visit in progress needs in s->work.needed, once. */
 BS_INTERNAL void bs_exec_need(bs_session *s, int32_t unit, int32_t *count);
-/* On a device: tells it where a unit's weights are; waits until it has read them, so that they may be evicted. */
+/* On a device: the first tells it where a unit's weights are; the second waits until it has read them, so that they
+ * may be evicted. */
 BS_INTERNAL void bs_exec_place(bs_session *s, int32_t unit, int32_t node);
 BS_INTERNAL void bs_exec_finish_reads(bs_session *s, int32_t node);
-/* A streamed unit was computed with. */
+/* Records that a streamed unit was computed with. */
 BS_INTERNAL void bs_exec_used(bs_session *s, int32_t phase, int32_t unit, uint64_t start, uint64_t end);
 
 /* run/call.c */
-/* The kernel of a call on rows [row, row + rows); band: of an image or an op that cuts itself, -1 all of it. */
+/* Runs the kernel of a call on rows [row, row + rows). band: one band of an image, or one work item of an op that cuts
+ * itself; -1: all of it. */
 BS_INTERNAL void bs_exec_call(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band);
-/* Rows that are run at once: one, where geometry differs from row to row or rows are found through a decision. */
+/* Rows per call: one, where geometry differs from row to row or rows are found through a decision. */
 BS_INTERNAL int32_t bs_exec_batch(const bs_session *s, const bs_instr *i);
-/* Tasks that a row is cut into; 0: it is not. */
+/* Tasks that a row is cut into; 0: it is not cut. */
 BS_INTERNAL int32_t bs_exec_bands(const bs_session *s, const bs_instr *i);
 
 /* run/regions.c */
 BS_INTERNAL void bs_exec_region(bs_session *s, const bs_instr *i);
-/* Lists the units that its parts need now. */
+/* Lists the units that the region's parts need now. */
 BS_INTERNAL void bs_exec_region_units(bs_session *s, int32_t region, int32_t *count);
 
 #endif
@@ -29569,7 +29579,7 @@ static void zero_margins(const bs_context *c, const bs_call *call)
     }
 }
 
-/* What asks a decision, row by row. */
+/* An op that reads a decision (BS_OP_DECIDED), row by row. */
 static void run_decided(const bs_context *c, const bs_node *node, int32_t row, int32_t rows)
 {
     const bool path = c->session->graph->domains[node->domain].kind == BS_DOMAIN_PATH;
@@ -29577,7 +29587,7 @@ static void run_decided(const bs_context *c, const bs_node *node, int32_t row, i
     for (int32_t r = row; r < row + rows; r++) {
         call_prepare(c, node, r, 1, &call);
         call.decision = bs_decision_of(c, node->router);
-        call.decided = path ? r : c->domains[node->domain].first + r; /* those below are of this tile */
+        call.decided = path ? r : c->domains[node->domain].first + r; /* rows of a path are counted in this context */
         call.ahead = c->session->plan->routers[node->router].forced != 0;
         bs_exec_fail(c->session, bs_op_get(node->op)->run(&call), (int32_t)(node - c->session->graph->nodes));
     }
@@ -29652,7 +29662,7 @@ int32_t bs_exec_bands(const bs_session *s, const bs_instr *i)
 typedef struct region_job {
     bs_session *session;
     int32_t n_parts;
-    const int32_t *parts, *first_tile; /* [n_parts], [n_parts + 1] tiles before it */
+    const int32_t *parts, *first_tile; /* [n_parts]; [n_parts + 1] tiles of the parts before */
 } region_job;
 
 static bs_rows_state part_rows(const bs_session *s, const bs_part *part)
@@ -29660,8 +29670,8 @@ static bs_rows_state part_rows(const bs_session *s, const bs_part *part)
     return s->root.domains[part->domain];
 }
 
-/* A tile sees the rows of its own domain and of those above; what lies below, its own routers open before anything
- * asks. */
+/* A tile sees the rows of its own domain and of the domains above. Rows of domains below appear when the tile's own
+ * routers decide, before anything reads them. */
 static void tile_open(bs_context *c, const bs_part *part, int32_t first, int32_t rows)
 {
     const bs_session *s = c->session;
@@ -29685,7 +29695,7 @@ static void tile_task(void *user, int32_t index, int32_t thread)
     int32_t k = 0, end = job->n_parts;
     if (bs_exec_failed(s))
         return;
-    while (end - k > 1) { /* the last part that begins at or before the tile: all have some */
+    while (end - k > 1) { /* finds the last part that begins at or before the tile; no part is empty */
         const int32_t middle = k + (end - k) / 2;
         if (job->first_tile[middle] <= index)
             k = middle;
@@ -29700,7 +29710,8 @@ static void tile_task(void *user, int32_t index, int32_t thread)
     bs_exec_tile(c, part->first, part->count, part->domain);
 }
 
-/* The same on a device, which knows the rows. It is done when its weights may go. */
+/* The same on a device, which knows the rows itself. Returns when the device has read the weights, which may then be
+ * evicted. */
 static void run_parts_there(bs_session *s, const int32_t *parts, int32_t count)
 {
     int32_t node = 0;
@@ -29708,7 +29719,7 @@ static void run_parts_there(bs_session *s, const int32_t *parts, int32_t count)
         const bs_part *part = &s->plan->parts[parts[k]];
         node = s->plan->instrs[part->first].node;
         bs_exec_place(s, part->unit, node);
-        if (!bs_exec_failed(s)) /* else it would look for weights anywhere */
+        if (!bs_exec_failed(s)) /* after a failure it would read weights at a stale address */
             bs_exec_fail(s, s->device->api->part(s->on_device, parts[k], NULL), node);
     }
     bs_exec_finish_reads(s, node);
@@ -29732,7 +29743,7 @@ static void run_parts(bs_session *s, const int32_t *parts, int32_t count)
     bs_workers_run(&s->pool, tile_task, &job, first_tile[count]);
 }
 
-/* The parts that have rows, the most expensive first: s->work.parts. */
+/* Puts the parts that have rows into s->work.parts, the most expensive first; returns how many. */
 static int32_t parts_to_run(bs_session *s, int32_t region)
 {
     const bs_region *all = &s->plan->regions[region];
@@ -29756,7 +29767,7 @@ static uint64_t path_time(const bs_session *s, const bs_part *part)
     return ns;
 }
 
-/* Parts that ran side by side share the time they took as the threads' time tells. */
+/* Parts that ran side by side share the elapsed time in proportion to what the threads spent on each. */
 static void record_uses(bs_session *s, int32_t phase, const int32_t *parts, int32_t count, const uint64_t *spent,
                         uint64_t start, uint64_t end)
 {
@@ -29788,8 +29799,9 @@ static void release_parts(bs_session *s, const int32_t *parts, int32_t count)
             bs_store_release(&s->store, s->plan->parts[parts[k]].unit);
 }
 
-/* Pins what is there of the parts left, at least one: they are moved to the front. Returns how many, 0 after a failure.
- * While others are on their way no more than there are threads: what is done with makes room for them. */
+/* Pins the units of the next parts that are ready, at least one, and moves those parts to the front. Returns how many,
+ * 0 after a failure. While units are still missing it takes no more parts than there are threads: parts that are done
+ * make room for what is missing. */
 static int32_t take_parts(bs_session *s, int32_t phase, int32_t *parts, int32_t count)
 {
     int32_t *const units = s->work.units, ready = 0, waited = 0, tried = 0;
@@ -29814,7 +29826,7 @@ static int32_t take_parts(bs_session *s, int32_t phase, int32_t *parts, int32_t 
     return 0;
 }
 
-/* Whatever is there runs, while the rest is on its way. Results do not depend on which comes first. */
+/* Runs whatever is ready while the rest is being read. Results do not depend on the order. */
 static void run_waves(bs_session *s, int32_t phase, int32_t *parts, int32_t count)
 {
     uint64_t *const spent = s->work.spent;
@@ -29851,7 +29863,8 @@ void bs_exec_region_units(bs_session *s, int32_t region, int32_t *count)
 /* run/exec.c - running a plan: one interpreter for the whole session and for a tile.
  *
  * At top level an instruction runs over all rows of its domain in parallel; inside a region a thread takes a tile and
- * runs the part's instructions on its rows, one after the other, in its own scratch. Who takes which never shows.
+ * runs the part's instructions on its rows, one after the other, in its own scratch. Results never depend on which
+ * thread takes which tile.
  * Relies on run/session.h. Must never allocate, plan, or let a count decide how work is cut. */
 /* #include "run/exec.h" */
 
@@ -29916,7 +29929,7 @@ static void run_parallel(bs_session *s, const bs_instr *i)
     bs_workers_run(&s->pool, instr_task, &job, tasks);
 }
 
-/* All rows that there are, on this thread. */
+/* All rows of the instruction's domain, on this thread. */
 static void run_rows_here(const bs_context *c, const bs_instr *i)
 {
     const int32_t rows = c->domains[i->domain].count, batch = bs_exec_batch(c->session, i);
@@ -30034,7 +30047,7 @@ void bs_exec_finish_reads(bs_session *s, int32_t node)
         bs_exec_fail(s, s->device->api->settle(s->on_device, NULL), node);
 }
 
-/* A top-level instruction with weights of its own that are streamed. */
+/* A top-level instruction whose own weights are streamed. */
 static void run_streamed(bs_session *s, const bs_instr *i)
 {
     const int32_t unit = s->plan->nodes[i->node].unit;
@@ -30047,7 +30060,7 @@ static void run_streamed(bs_session *s, const bs_instr *i)
         return;
     const uint64_t start = bs_session_now(s);
     bs_exec_place(s, unit, i->node);
-    if (!bs_exec_failed(s)) /* else a device would look for weights anywhere */
+    if (!bs_exec_failed(s)) /* after a failure a device would read weights at a stale address */
         run_parallel(s, i);
     bs_exec_finish_reads(s, i->node);
     bs_exec_used(s, i->phase, unit, start, bs_session_now(s));
@@ -30082,7 +30095,8 @@ static bool guess_margins(bs_session *s, const bs_instr *i, int32_t router, floa
     return !bs_exec_failed(s);
 }
 
-/* What a router that is yet to come would choose by these scores: its paths' weights are expected. */
+/* Predicts by these scores what a later router will choose, and tells the store to expect the weights of those
+ * paths. */
 static void run_look_ahead(bs_session *s, const bs_instr *i)
 {
     float *const margins = s->work.margins;
@@ -30107,7 +30121,8 @@ static void run_look_ahead(bs_session *s, const bs_instr *i)
 
 /* ---------------------------------------------------------------------------------------------- a tile's list */
 
-/* Time goes to the innermost path whose instructions ran: what passed since then, to `domain`. */
+/* Adds the time since `since` to the innermost path whose instructions ran, if `domain` is one. Returns the time
+ * now. */
 static uint64_t charge(const bs_context *c, int32_t domain, uint64_t since)
 {
     const bs_session *s = c->session;
@@ -30118,8 +30133,8 @@ static uint64_t charge(const bs_context *c, int32_t domain, uint64_t since)
     return now;
 }
 
-/* A tile runs nothing but calls, moves and routes, and all of it on its own thread: so a run never begins within a run,
- * whatever a plan says. */
+/* A tile runs nothing but calls, moves and routes, all of them on its own thread. So a region never runs inside a
+ * region, whatever a plan says. */
 static void run_in_tile(bs_context *c, const bs_instr *i)
 {
     switch ((bs_instr_kind)i->kind) {
@@ -30175,7 +30190,7 @@ static void run_at_top(bs_session *s, const bs_instr *i)
     }
 }
 
-/* Features and decisions: routes, and regions of whole cells that a later route waits for. */
+/* Time of routing: routes, and regions outside all paths that a later route waits for (they compute features). */
 static bool counts_as_routing(const bs_plan *p, int32_t at)
 {
     const bs_instr *i = &p->instrs[at];
@@ -30207,7 +30222,7 @@ void bs_execute(bs_session *s)
         if (counts_as_routing(s->plan, k))
             s->stats.routing_ns += bs_session_now(s) - since;
     }
-    if (!s->device) /* which is still at work: bs_wait counts */
+    if (!s->device) /* a device is still at work: bs_wait counts */
         bs_exec_ended(s, start);
 }
 
@@ -30262,7 +30277,7 @@ static void carve_decision(bs_carver *c, const bs_plan *p, int32_t router, bs_de
     BS_CARVE(c, d->offsets, d->paths + 1);
 }
 
-/* A context of the root decides what is global, one of a tile what is decided in tiles. */
+/* The root's context holds the decisions made for all rows, a tile's context those made in tiles. */
 static void carve_context(bs_carver *c, const bs_plan *p, bs_context *context, bool tile)
 {
     const bs_graph *g = p->graph;
@@ -30284,7 +30299,7 @@ static bs_bytes state_bytes(const bs_plan *p, int32_t node)
     return bs_value_bytes(p->graph, &p->graph->values[p->graph->nodes[node].first_out]);
 }
 
-/* What is carved for a session: counted with it, too, without a session at hand (which is large). */
+/* Everything that is carved for a session. Counting needs this struct only, not a whole session (which is large). */
 typedef struct session_parts {
     int64_t *dims, *dropped;
     bs_buffer *bound;
@@ -30314,13 +30329,13 @@ static void carve_work(bs_carver *c, const bs_plan *p, bs_exec_work *w)
     BS_CARVE(c, w->margins, streams ? paths : 0);
 }
 
-/* Everything persistent; root: NULL while counting. States come last: a caller that binds its own pays for them all
- * the same, since the plan cannot know. */
+/* Everything persistent; root: NULL while counting. States come last. A caller that binds its own states pays for
+ * these all the same, since the plan cannot know. */
 static void carve_session(bs_carver *c, const bs_plan *p, session_parts *s, bs_context *root)
 {
     const bs_graph *g = p->graph;
     const int32_t nodes = g->n_nodes, routers = g->n_routers;
-    const bs_bytes paths = bs_bytes_array(g->n_paths, 1); /* as bytes of one each */
+    const bs_bytes paths = bs_bytes_array(g->n_paths, 1); /* counts as bytes, so that products are checked */
     BS_CARVE(c, s->dims, g->n_dims);
     BS_CARVE(c, s->bound, nodes);
     BS_CARVE(c, s->state, nodes);
@@ -30404,7 +30419,7 @@ void bs_plan_sizes(const bs_plan *plan, bs_sizes *sizes)
     sizes->pinned = layout.pinned_bytes;
     const bs_bytes transient = bs_bytes_add(plan->transient_bytes, bs_bytes_times(plan->scratch_bytes, plan->threads));
     sizes->transient = bs_plan_on_device(plan) ? 0 : bs_bytes_figure(transient);
-    /* lanes keep theirs, aligned to pages; while loading, it serves for resident weights */
+    /* streaming keeps staging for its lanes, aligned to pages; loading uses it for resident weights before */
     const bs_bytes lanes = bs_bytes_add(bs_bytes_times(plan->lane_bytes, plan->lanes), bs_bytes_of(BS_PAGE_BYTES));
     sizes->staging = bs_bytes_figure(bs_plan_streams(plan) ? bs_bytes_max(plan->staging_bytes, lanes)
                                                            : plan->staging_bytes);
@@ -30419,7 +30434,7 @@ bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_si
     const uint64_t bytes = bs_bytes_figure(here && !own_weights ? bs_bytes_sub(all, plan->weight_bytes) : all);
     bs_carver c = {bs_take_table(&memory->persistent, bytes, 1, "the session", error), {0}};
     if (!c.base)
-        return NULL; /* else this machine counts as many, here and below */
+        return NULL; /* from here on the bytes fit in memory, so size_t holds them */
     memset(c.base, 0, (size_t)bytes);
     bs_session *s = bs_carve(&c, 1, sizeof *s);
     s->plan = plan;
@@ -30446,8 +30461,8 @@ bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_si
 /* ==== end src/run/session_memory.c ============================================================ */
 
 /* ==== begin src/run/session_make.c ============================================================ */
-/* run/session_make.c - a session comes and goes: resident weights loaded and prepared, threads started, states bound.
- * Relies on run/session_make.h and ops/weights.h. Must never leave anything running after a failure. */
+/* run/session_make.c - creating and closing a session: resident weights loaded and prepared, threads started, states
+ * bound. Relies on run/session_make.h and ops/weights.h. Must never leave anything running after a failure. */
 /* #include "run/session_make.h" */
 /* #include "ops/structure.h" */
 /* #include "ops/weights.h" */
@@ -30464,7 +30479,7 @@ static bool shared_weights_fit(const bs_session *s, const bs_session_desc *desc,
     return true;
 }
 
-/* Canonical tensors of one node in place or in staging, then prepared. */
+/* Loads the tensors of one node, read in place or through staging, then prepares them. */
 static bool load_node(bs_session *s, int32_t n, const bs_weights *weights, uint8_t *staging, bs_error *error)
 {
     const bs_node *node = &s->graph->nodes[n];
@@ -30495,14 +30510,14 @@ static bool load_node(bs_session *s, int32_t n, const bs_weights *weights, uint8
                                                 bs_bytes_figure(s->plan->nodes[n].prepared_bytes), error) == BS_OK;
 }
 
-/* Whether its resident copy is read for this node: not for another of the same weights. */
+/* Whether resident weights are loaded for this node: not when it reads the copy of another node of the same weights. */
 static bool loads_weights(const bs_session *s, int32_t n)
 {
     const bs_node_plan *np = &s->plan->nodes[n];
     return bs_plan_needs_weights(s->plan, n) && np->unit == 0 && np->owner == n;
 }
 
-/* On a device they have arrived when this returns: another session may read them. */
+/* On a device the weights have arrived when this returns, so another session may read them. */
 static bool load_weights(bs_session *s, const bs_weights *weights, uint8_t *staging, bs_error *error)
 {
     for (int32_t n = 1; n < s->graph->n_nodes; n++) {
@@ -30529,7 +30544,7 @@ static void bind_own_states(bs_session *s)
 
 /* ------------------------------------------------------------------------------------------------- device */
 
-/* Its memory is taken from the device's arenas: what bs_plan_sizes said. */
+/* Takes the device session's memory from the device's arenas: as many bytes as bs_plan_sizes said. */
 static bool device_start(bs_session *s, bs_device *device, void *stream, bs_error *error)
 {
     bs_device_layout layout;
@@ -30558,7 +30573,7 @@ static bool device_start(bs_session *s, bs_device *device, void *stream, bs_erro
     return true;
 }
 
-/* What a profile records before anything happens. */
+/* Describes a router to the profile, before anything is recorded. */
 static void profile_router(const void *user, int32_t index, bs_profile_router *router)
 {
     const bs_session *s = user;
@@ -30603,7 +30618,7 @@ static bool describe_to_profile(bs_session *s, const bs_stream_desc *stream, bs_
     return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_session_desc.profile: another session uses it");
 }
 
-/* The store plans its reads and starts its lanes last; a profile that is in use is all that fails after that. */
+/* The store plans its reads and starts its lanes last. After that only one thing can fail: a profile that is in use. */
 static bool session_start(bs_session *s, const bs_session_desc *desc, uint8_t *staging, uint8_t *slots, bs_error *error)
 {
     s->platform = desc->platform ? desc->platform : bs_platform_default();
@@ -30661,7 +30676,7 @@ static bool arenas_disjoint(const bs_memory *m)
 }
 #endif
 
-/* What is needed of an arena, if anything is. */
+/* Takes `bytes` from an arena. bytes 0: takes nothing, and the arena may be empty. */
 static bool arena_gives(bs_arena *arena, uint64_t bytes, const char *what, uint8_t **memory, bs_error *error)
 {
     *memory = bytes ? bs_take_table(arena, bytes, 1, what, error) : NULL;
@@ -30688,7 +30703,7 @@ bs_session *bs_session_create(bs_memory *memory, const bs_plan *plan, const bs_s
     }
     bs_plan_sizes(plan, &sizes);
     if (desc->weights_of && !bs_plan_streams(plan))
-        sizes.staging = 0; /* nothing is read */
+        sizes.staging = 0; /* no weights are read */
     const bs_memory before = *memory;
     bs_session *s = bs_session_carve(memory, plan, &sizes, !desc->weights_of, error);
     const size_t device_mark[2] = {desc->device ? desc->device->memory.used : 0,
@@ -30697,7 +30712,7 @@ bs_session *bs_session_create(bs_memory *memory, const bs_plan *plan, const bs_s
                     arena_gives(&memory->slots, sizes.slots, "weights of blocks", &slots, error) &&
                     session_start(s, desc, staging, slots, error);
     if (!ok || !bs_plan_streams(plan))
-        memory->staging.used = before.staging.used; /* only while loading */
+        memory->staging.used = before.staging.used; /* staging is needed only while loading */
     if (!ok) {
         if (s && s->device)
             s->device->api->close(s->on_device);
@@ -30735,14 +30750,15 @@ void bs_session_close(bs_session *session)
 
 /* #include "ops/structure.h" */
 
-/* Elements of a buffer are apart when every stride, by size, is larger than all that the smaller ones reach. That
- * refuses a few layouts whose elements interleave without meeting, which nobody has. */
+/* No two elements overlap when each stride, taken in order of size, is larger than the reach of all smaller ones. This
+ * also refuses a few layouts whose elements interleave without overlapping; nobody uses those. */
 static bool strides_fit(const bs_buffer *b, bool written, bs_error *error)
 {
     int32_t order[BS_MAX_RANK], n = 0;
     uint64_t step[BS_MAX_RANK], reach = 0;
     for (int32_t i = 0; i < b->rank; i++) {
-        step[i] = b->stride[i] < 0 ? (uint64_t)-(b->stride[i] + 1) + 1 : (uint64_t)b->stride[i]; /* of INT64_MIN too */
+        step[i] = b->stride[i] < 0 ? (uint64_t)-(b->stride[i] + 1) + 1 : (uint64_t)b->stride[i]; /* safe for
+                                                                                                  * INT64_MIN */
         int32_t at = n++;
         for (; at > 0 && step[order[at - 1]] > step[i]; at--)
             order[at] = order[at - 1];
@@ -30765,7 +30781,7 @@ static bool strides_fit(const bs_buffer *b, bool written, bs_error *error)
 }
 
 #if defined(BS_DEBUG)
-/* From the first byte that strides reach to the end of the last. */
+/* The lowest byte that the strides reach, and the bytes from there to the end of the highest element. */
 static const uint8_t *buffer_extent(const bs_buffer *b, uint64_t *bytes)
 {
     int64_t low = 0, high = 1;
@@ -30841,13 +30857,13 @@ bs_status bs_set_route(bs_session *session, const char *router, bs_route_functio
 /* ==== end src/run/bind.c ====================================================================== */
 
 /* ==== begin src/run/extents.c ================================================================= */
-/* run/extents.c - the extents of a run: symbols from the inputs that are bound, what follows from them, rows of
+/* run/extents.c - the extents of a run: symbols from the bound inputs, the dimensions derived from them, rows of
  * domains. Relies on run/session.h. Must never let a run begin whose extents or buffers do not fit the plan. */
 /* #include "run/session.h" */
 
 /* #include "ops/structure.h" */
 
-/* The input that gave this symbol its extent. */
+/* The name of the input that gave this symbol its extent. */
 static const char *symbol_input(const bs_session *s, bs_dim_id symbol)
 {
     for (int32_t n = 1;; n++) {
@@ -30876,7 +30892,8 @@ static bool take_symbols(bs_session *s, int32_t n, bs_error *error)
     return true;
 }
 
-/* Inputs that this plan does not read give what the others leave open, when they are bound. */
+/* Inputs that this plan reads come first. Inputs that it does not read give the remaining symbols, when they are
+ * bound. */
 static bool set_symbols(bs_session *s, bs_error *error)
 {
     const bs_graph *g = s->graph;
@@ -30922,7 +30939,7 @@ static bool check_extents(const bs_session *s, int32_t n, bs_error *error)
     return true;
 }
 
-/* A copy of a state that already has a place of its own is not asked for. */
+/* An output is optional when it only copies a state, which has memory of its own. */
 static bool output_is_optional(const bs_session *s, int32_t n)
 {
     const int32_t value = bs_node_in(s->graph, &s->graph->nodes[n])[0];
@@ -30948,7 +30965,7 @@ static bool check_bound(bs_session *s, bs_error *error)
     return true;
 }
 
-/* A tensor that joins the cells of another value has a row for each in this run, too. */
+/* A tensor that joins the cells of another value must have a row for each cell of this run, too. */
 static bool check_rows(const bs_session *s, bs_error *error)
 {
     const bs_graph *g = s->graph;
@@ -30993,7 +31010,7 @@ bool bs_session_check_run(bs_session *s, bs_error *error)
 /* ==== end src/run/extents.c =================================================================== */
 
 /* ==== begin src/run/session.c ================================================================= */
-/* run/session.c - states, running, asking what happened.
+/* run/session.c - states, running, and what a session tells about its runs.
  * Relies on run/session.h. Must never let a run begin that run/extents.c has not checked. */
 /* #include "run/session.h" */
 /* #include "ops/structure.h" */
@@ -31006,7 +31023,7 @@ bool bs_session_owns_state(const bs_session *s, int32_t n)
     return s->state[n] && s->bound[n].data == s->state[n];
 }
 
-/* A state without gaps, wherever it lies. */
+/* Zeroes a state that is dense, on the host or on a device. */
 static void zero_state(bs_session *s, uint8_t *memory, bs_bytes bytes)
 {
     if (!s->device)
@@ -31015,8 +31032,8 @@ static void zero_state(bs_session *s, uint8_t *memory, bs_bytes bytes)
         s->broken = true;
 }
 
-/* A caller's buffer, run by run, as far as its elements lie side by side: what is between them is not the session's,
- * and on a GPU the host may not reach it. */
+/* Zeroes a caller's buffer in runs of adjacent elements: the gaps between elements are not the session's, and on a GPU
+ * the host may not reach the buffer. */
 static void zero_bound(bs_session *s, const bs_buffer *b)
 {
     const int64_t bytes = (int64_t)bs_dtype_bytes(b->dtype);
@@ -31055,7 +31072,7 @@ void bs_reset_state(bs_session *session)
 /* ----------------------------------------------------------------------------------------------------- run */
 
 /* A state in the session's own memory takes the extents of this run, without gaps; where they changed, its content is
- * zero again. Called when nothing can refuse the run any more, so that a refused run leaves states as they were. */
+ * zeroed. Called when nothing can refuse the run any more, so that a refused run leaves states as they were. */
 static void shape_own_state(bs_session *s, int32_t n, const bs_value_info *v)
 {
     bs_buffer *b = &s->bound[n];
@@ -31092,7 +31109,7 @@ static void run_begin(bs_session *s)
     atomic_store(&s->status, BS_OK);
 }
 
-/* Sums what the threads counted. */
+/* Sums what the threads counted in this run. */
 static void sum_threads(bs_session *s)
 {
     const size_t slots = (size_t)s->graph->n_paths;
@@ -31113,7 +31130,7 @@ static bool writes_states(const bs_session *s)
     return false;
 }
 
-/* Whatever came of it. */
+/* The run is over, with or without success. */
 static void run_over(bs_session *s, bs_status status)
 {
     const bool writes = writes_states(s);
@@ -31123,7 +31140,7 @@ static void run_over(bs_session *s, bs_status status)
     s->broken = status != BS_OK && writes;
 }
 
-/* node: the one that failed. */
+/* node: where the run failed. */
 static bs_status run_failed_at(const bs_session *s, bs_status status, int32_t node, bs_error *error)
 {
     if (status == BS_OK)
@@ -31132,7 +31149,7 @@ static bs_status run_failed_at(const bs_session *s, bs_status status, int32_t no
                      bs_node_name(&s->graph->nodes[node]), node, *s->fault ? s->fault : bs_status_text(status));
 }
 
-/* On this thread. */
+/* Runs on this thread. */
 static bs_status run_here(bs_session *s, bs_error *error)
 {
     bs_execute(s);
@@ -31140,7 +31157,7 @@ static bs_status run_here(bs_session *s, bs_error *error)
     return run_failed_at(s, (bs_status)atomic_load(&s->status), atomic_load(&s->failed_node), error);
 }
 
-/* Queues a run. Where weights come and go the host takes part in it, step by step. */
+/* Queues a run. Where weights are streamed the host takes part in it, step by step. */
 static bs_status run_queue(bs_session *s, bs_error *error)
 {
     const bs_device_api *api = s->device->api;
@@ -31162,7 +31179,7 @@ static bs_status session_submit(bs_session *session, bs_error *error)
     if (!session->broken) {
         if (!bs_session_check_run(session, &here))
             return bs_tell(&here, error);
-        run_begin(session); /* on a device states that are to be zero may not become it */
+        run_begin(session); /* on a device, zeroing a state may fail */
     }
     if (session->broken)
         return bs_fail(error, BS_ERROR_DATA, "the last run failed and left its states in between: call bs_reset_state");
@@ -31195,7 +31212,7 @@ static bs_status session_wait(bs_session *session, bs_error *error)
     const bs_status status = session->device->api->wait(session->on_device, &node, error);
     bs_exec_ended(session, session->started_ns);
     run_over(session, status);
-    /* node 0: the device itself, whose message stands */
+    /* node 0: the device itself failed, and its message stands */
     return node == 0 ? status : run_failed_at(session, status, node, error);
 }
 
@@ -31388,8 +31405,8 @@ size_t bs_plan_report(const bs_plan *plan, char *text, size_t bytes)
 /* ==== end src/run/report.c ==================================================================== */
 
 /* ==== begin src/run/launch_mode.c ============================================================= */
-/* run/launch_mode.c - which launch mode of a device's launches is the fastest: all are timed in turn.
- * Relies on run/session.h. Must never change a result: launch modes differ in how kernels are launched only. */
+/* run/launch_mode.c - finds the fastest launch mode of a device by timing all of them in turn.
+ * Relies on run/session.h. Must never change a result: launch modes differ only in how kernels are launched. */
 /* #include "run/session.h" */
 
 #define MOST_RUNS 64
@@ -31420,7 +31437,7 @@ static uint64_t median(uint64_t *ns, int32_t count)
     return ns[count / 2];
 }
 
-/* A run to warm up (a graph is captured in it), then `runs` that count. */
+/* One run to warm up (which captures a graph, if any), then `runs` that count. */
 static bs_status time_launch_mode(bs_session *s, int32_t launch_mode, int32_t runs, uint64_t *result, bs_error *error)
 {
     uint64_t ns[MOST_RUNS], warm;

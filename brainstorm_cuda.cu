@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 82257d7bac8612c629c0ddb6d7a0e8787a4594cee8843f52d33825b88afcdb18
+ * sha256 of the parts: 6c58b5c0e30bf2ebc8f65d1499979d9f1d7c9bcaf49dd1427b11ebcb10058f03
  */
 #include "brainstorm.h"
 
@@ -10509,17 +10509,17 @@ static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
 
 extern "C" {
 /* ==== begin src/run/route.h =================================================================== */
-/* run/route.h - what run/route.c does for a device as well: faults in words, and asking the caller's function.
- * Relies on ops/decide.h. */
+/* run/route.h - the parts of run/route.c that serve a device as well: faults in words, and calling the caller's
+ * function. Relies on ops/decide.h. */
 #ifndef BS_ROUTE_H
 #define BS_ROUTE_H
 
 /* #include "ops/decide.h" */
 
-/* What is wrong, in words; BS_OK: nothing is. */
+/* Records in words what is wrong; BS_OK: nothing is. */
 bs_status bs_route_fail(const bs_route_fault *fault, bs_error *error);
-/* What a caller's function chooses for `rows` rows, one path each; BS_OK and a fault: it cannot be asked, or is not to
- * be believed. */
+/* Calls the caller's function, which chooses one path for each of `rows` rows. BS_OK and a fault: there is no
+ * function, or its result is not valid. */
 bs_status bs_route_ask(const bs_route_callback *callback, const bs_operand_view *scores, int32_t paths, int32_t rows,
                        int32_t *chosen, float *gates, bs_route_fault *fault);
 

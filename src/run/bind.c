@@ -5,14 +5,15 @@
 
 #include "ops/structure.h"
 
-/* Elements of a buffer are apart when every stride, by size, is larger than all that the smaller ones reach. That
- * refuses a few layouts whose elements interleave without meeting, which nobody has. */
+/* No two elements overlap when each stride, taken in order of size, is larger than the reach of all smaller ones. This
+ * also refuses a few layouts whose elements interleave without overlapping; nobody uses those. */
 static bool strides_fit(const bs_buffer *b, bool written, bs_error *error)
 {
     int32_t order[BS_MAX_RANK], n = 0;
     uint64_t step[BS_MAX_RANK], reach = 0;
     for (int32_t i = 0; i < b->rank; i++) {
-        step[i] = b->stride[i] < 0 ? (uint64_t)-(b->stride[i] + 1) + 1 : (uint64_t)b->stride[i]; /* of INT64_MIN too */
+        step[i] = b->stride[i] < 0 ? (uint64_t)-(b->stride[i] + 1) + 1 : (uint64_t)b->stride[i]; /* safe for
+                                                                                                  * INT64_MIN */
         int32_t at = n++;
         for (; at > 0 && step[order[at - 1]] > step[i]; at--)
             order[at] = order[at - 1];
@@ -35,7 +36,7 @@ static bool strides_fit(const bs_buffer *b, bool written, bs_error *error)
 }
 
 #if defined(BS_DEBUG)
-/* From the first byte that strides reach to the end of the last. */
+/* The lowest byte that the strides reach, and the bytes from there to the end of the highest element. */
 static const uint8_t *buffer_extent(const bs_buffer *b, uint64_t *bytes)
 {
     int64_t low = 0, high = 1;

@@ -42,7 +42,7 @@ static void zero_margins(const bs_context *c, const bs_call *call)
     }
 }
 
-/* What asks a decision, row by row. */
+/* An op that reads a decision (BS_OP_DECIDED), row by row. */
 static void run_decided(const bs_context *c, const bs_node *node, int32_t row, int32_t rows)
 {
     const bool path = c->session->graph->domains[node->domain].kind == BS_DOMAIN_PATH;
@@ -50,7 +50,7 @@ static void run_decided(const bs_context *c, const bs_node *node, int32_t row, i
     for (int32_t r = row; r < row + rows; r++) {
         call_prepare(c, node, r, 1, &call);
         call.decision = bs_decision_of(c, node->router);
-        call.decided = path ? r : c->domains[node->domain].first + r; /* those below are of this tile */
+        call.decided = path ? r : c->domains[node->domain].first + r; /* rows of a path are counted in this context */
         call.ahead = c->session->plan->routers[node->router].forced != 0;
         bs_exec_fail(c->session, bs_op_get(node->op)->run(&call), (int32_t)(node - c->session->graph->nodes));
     }

@@ -7,7 +7,7 @@ static bs_bytes value_bytes(const bs_plan *p, int32_t value)
     return bs_value_bytes(p->graph, &p->graph->values[value]);
 }
 
-/* What a caller binds to this node, at most: an input, an output or a state; 0: nothing. */
+/* Bytes of the largest buffer that a caller can bind to this node (an input, an output or a state); 0: none. */
 static bs_bytes bound_bytes(const bs_plan *p, int32_t n)
 {
     const bs_node *node = &p->graph->nodes[n];
@@ -60,10 +60,11 @@ uint64_t bs_device_cache_lengths_place(const bs_plan *plan, int32_t node)
 /* ---------------------------------------------------------------------------------------------- decisions */
 
 typedef struct decision_sizes {
-    bs_bytes fetched, global, tile; /* what the host fetches lies first */
+    bs_bytes fetched, global, tile; /* what the host fetches after a run lies first */
 } decision_sizes;
 
-/* Offsets in tables that a device reads are plain numbers: all of them lie below a total that an arena had room for. */
+/* The tables that a device reads hold offsets as plain numbers. None is cut: all lie below a total that an arena had
+ * room for. */
 static uint64_t take_bytes(bs_bytes *used, bs_bytes bytes)
 {
     return bs_bytes_figure(bs_bytes_put(used, bytes));
@@ -97,7 +98,7 @@ static void place_choices(decision_sizes *used, bs_device_decision *d)
     d->price = take(at, 1, sizeof(float));
 }
 
-/* Places the decisions of all routers: [routers], or NULL where only the sizes are asked for. */
+/* Places the decisions of all routers: [routers], or NULL when only the sizes are wanted. */
 static void place_decisions(const bs_plan *p, decision_sizes *used, bs_device_decision *all)
 {
     used->fetched = bs_bytes_of(BS_ALIGNMENT); /* the status */
@@ -134,11 +135,12 @@ void bs_device_decisions_place(const bs_plan *plan, bs_device_decision *decision
 
 /* ------------------------------------------------------------------------------------------------- layout */
 
-#define MOST_TILES 1024 /* that run at once: more blocks than any GPU holds of this size, */
-#define MOST_LARGE_TILES 128 /* and when their rows lie in its memory */
+#define MOST_TILES 1024 /* tiles that run at once: more blocks of this size than any GPU holds */
+#define MOST_LARGE_TILES 128 /* the same, when the rows of tiles lie in device memory */
 
-/* Operands of an instruction at most: those of its node, where it works on all of them; its value and target, and what
- * it moves between. */
+/* An upper bound for the operands of all instructions. An instruction that works on all operands of its node has
+ * those, two for value and target, and at least two inputs (a move reads one end and writes the other); any other has
+ * four at most. */
 static int32_t count_operands(const bs_plan *p)
 {
     int32_t count = 0;
@@ -201,7 +203,7 @@ uint64_t bs_device_scores_bytes(const bs_plan *plan, int32_t router)
     return bs_bytes_figure(scores_bytes(plan, router));
 }
 
-/* The most that any callback reads and answers. */
+/* The most bytes that any callback reads and returns. */
 static bs_bytes asked_bytes(const bs_plan *p)
 {
     bs_bytes most = bs_bytes_of(0);
@@ -209,7 +211,7 @@ static bs_bytes asked_bytes(const bs_plan *p)
         bs_bytes bytes = scores_bytes(p, r);
         if (!bs_bytes_any(bytes))
             continue;
-        bs_bytes_place(&bytes, p->routers[r].rows, sizeof(int32_t)); /* the answer, and gates */
+        bs_bytes_place(&bytes, p->routers[r].rows, sizeof(int32_t)); /* paths and gates that it returns */
         bs_bytes_place(&bytes, p->routers[r].rows, sizeof(float));
         most = bs_bytes_max(most, bytes);
     }

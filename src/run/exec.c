@@ -1,7 +1,8 @@
 /* run/exec.c - running a plan: one interpreter for the whole session and for a tile.
  *
  * At top level an instruction runs over all rows of its domain in parallel; inside a region a thread takes a tile and
- * runs the part's instructions on its rows, one after the other, in its own scratch. Who takes which never shows.
+ * runs the part's instructions on its rows, one after the other, in its own scratch. Results never depend on which
+ * thread takes which tile.
  * Relies on run/session.h. Must never allocate, plan, or let a count decide how work is cut. */
 #include "run/exec.h"
 
@@ -66,7 +67,7 @@ static void run_parallel(bs_session *s, const bs_instr *i)
     bs_workers_run(&s->pool, instr_task, &job, tasks);
 }
 
-/* All rows that there are, on this thread. */
+/* All rows of the instruction's domain, on this thread. */
 static void run_rows_here(const bs_context *c, const bs_instr *i)
 {
     const int32_t rows = c->domains[i->domain].count, batch = bs_exec_batch(c->session, i);
@@ -184,7 +185,7 @@ void bs_exec_finish_reads(bs_session *s, int32_t node)
         bs_exec_fail(s, s->device->api->settle(s->on_device, NULL), node);
 }
 
-/* A top-level instruction with weights of its own that are streamed. */
+/* A top-level instruction whose own weights are streamed. */
 static void run_streamed(bs_session *s, const bs_instr *i)
 {
     const int32_t unit = s->plan->nodes[i->node].unit;
@@ -197,7 +198,7 @@ static void run_streamed(bs_session *s, const bs_instr *i)
         return;
     const uint64_t start = bs_session_now(s);
     bs_exec_place(s, unit, i->node);
-    if (!bs_exec_failed(s)) /* else a device would look for weights anywhere */
+    if (!bs_exec_failed(s)) /* after a failure a device would read weights at a stale address */
         run_parallel(s, i);
     bs_exec_finish_reads(s, i->node);
     bs_exec_used(s, i->phase, unit, start, bs_session_now(s));
@@ -232,7 +233,8 @@ static bool guess_margins(bs_session *s, const bs_instr *i, int32_t router, floa
     return !bs_exec_failed(s);
 }
 
-/* What a router that is yet to come would choose by these scores: its paths' weights are expected. */
+/* Predicts by these scores what a later router will choose, and tells the store to expect the weights of those
+ * paths. */
 static void run_look_ahead(bs_session *s, const bs_instr *i)
 {
     float *const margins = s->work.margins;
@@ -257,7 +259,8 @@ static void run_look_ahead(bs_session *s, const bs_instr *i)
 
 /* ---------------------------------------------------------------------------------------------- a tile's list */
 
-/* Time goes to the innermost path whose instructions ran: what passed since then, to `domain`. */
+/* Adds the time since `since` to the innermost path whose instructions ran, if `domain` is one. Returns the time
+ * now. */
 static uint64_t charge(const bs_context *c, int32_t domain, uint64_t since)
 {
     const bs_session *s = c->session;
@@ -268,8 +271,8 @@ static uint64_t charge(const bs_context *c, int32_t domain, uint64_t since)
     return now;
 }
 
-/* A tile runs nothing but calls, moves and routes, and all of it on its own thread: so a run never begins within a run,
- * whatever a plan says. */
+/* A tile runs nothing but calls, moves and routes, all of them on its own thread. So a region never runs inside a
+ * region, whatever a plan says. */
 static void run_in_tile(bs_context *c, const bs_instr *i)
 {
     switch ((bs_instr_kind)i->kind) {
@@ -325,7 +328,7 @@ static void run_at_top(bs_session *s, const bs_instr *i)
     }
 }
 
-/* Features and decisions: routes, and regions of whole cells that a later route waits for. */
+/* Time of routing: routes, and regions outside all paths that a later route waits for (they compute features). */
 static bool counts_as_routing(const bs_plan *p, int32_t at)
 {
     const bs_instr *i = &p->instrs[at];
@@ -357,7 +360,7 @@ void bs_execute(bs_session *s)
         if (counts_as_routing(s->plan, k))
             s->stats.routing_ns += bs_session_now(s) - since;
     }
-    if (!s->device) /* which is still at work: bs_wait counts */
+    if (!s->device) /* a device is still at work: bs_wait counts */
         bs_exec_ended(s, start);
 }
 

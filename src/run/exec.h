@@ -6,29 +6,31 @@
 
 #include "run/session.h"
 
-/* The first failure of a run stays; BS_OK is none. Returns whether this is the first. */
+/* Records the first failure of a run; BS_OK is none. Returns whether this is the first. */
 bool bs_exec_fail(bs_session *s, bs_status status, int32_t node);
 /* The instructions [first, first + count) in order, on the rows of a tile of `domain`. */
 void bs_exec_tile(bs_context *c, int32_t first, int32_t count, int32_t domain);
-/* A unit that the visit in progress needs: listed once, in s->work.needed. */
+/* Lists a unit that the visit in progress needs in s->work.needed, once. */
 void bs_exec_need(bs_session *s, int32_t unit, int32_t *count);
-/* On a device: tells it where a unit's weights are; waits until it has read them, so that they may be evicted. */
+/* On a device: the first tells it where a unit's weights are; the second waits until it has read them, so that they
+ * may be evicted. */
 void bs_exec_place(bs_session *s, int32_t unit, int32_t node);
 void bs_exec_finish_reads(bs_session *s, int32_t node);
-/* A streamed unit was computed with. */
+/* Records that a streamed unit was computed with. */
 void bs_exec_used(bs_session *s, int32_t phase, int32_t unit, uint64_t start, uint64_t end);
 
 /* run/call.c */
-/* The kernel of a call on rows [row, row + rows); band: of an image or an op that cuts itself, -1 all of it. */
+/* Runs the kernel of a call on rows [row, row + rows). band: one band of an image, or one work item of an op that cuts
+ * itself; -1: all of it. */
 void bs_exec_call(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band);
-/* Rows that are run at once: one, where geometry differs from row to row or rows are found through a decision. */
+/* Rows per call: one, where geometry differs from row to row or rows are found through a decision. */
 int32_t bs_exec_batch(const bs_session *s, const bs_instr *i);
-/* Tasks that a row is cut into; 0: it is not. */
+/* Tasks that a row is cut into; 0: it is not cut. */
 int32_t bs_exec_bands(const bs_session *s, const bs_instr *i);
 
 /* run/regions.c */
 void bs_exec_region(bs_session *s, const bs_instr *i);
-/* Lists the units that its parts need now. */
+/* Lists the units that the region's parts need now. */
 void bs_exec_region_units(bs_session *s, int32_t region, int32_t *count);
 
 #endif

@@ -1,10 +1,10 @@
-/* run/extents.c - the extents of a run: symbols from the inputs that are bound, what follows from them, rows of
+/* run/extents.c - the extents of a run: symbols from the bound inputs, the dimensions derived from them, rows of
  * domains. Relies on run/session.h. Must never let a run begin whose extents or buffers do not fit the plan. */
 #include "run/session.h"
 
 #include "ops/structure.h"
 
-/* The input that gave this symbol its extent. */
+/* The name of the input that gave this symbol its extent. */
 static const char *symbol_input(const bs_session *s, bs_dim_id symbol)
 {
     for (int32_t n = 1;; n++) {
@@ -33,7 +33,8 @@ static bool take_symbols(bs_session *s, int32_t n, bs_error *error)
     return true;
 }
 
-/* Inputs that this plan does not read give what the others leave open, when they are bound. */
+/* Inputs that this plan reads come first. Inputs that it does not read give the remaining symbols, when they are
+ * bound. */
 static bool set_symbols(bs_session *s, bs_error *error)
 {
     const bs_graph *g = s->graph;
@@ -79,7 +80,7 @@ static bool check_extents(const bs_session *s, int32_t n, bs_error *error)
     return true;
 }
 
-/* A copy of a state that already has a place of its own is not asked for. */
+/* An output is optional when it only copies a state, which has memory of its own. */
 static bool output_is_optional(const bs_session *s, int32_t n)
 {
     const int32_t value = bs_node_in(s->graph, &s->graph->nodes[n])[0];
@@ -105,7 +106,7 @@ static bool check_bound(bs_session *s, bs_error *error)
     return true;
 }
 
-/* A tensor that joins the cells of another value has a row for each in this run, too. */
+/* A tensor that joins the cells of another value must have a row for each cell of this run, too. */
 static bool check_rows(const bs_session *s, bs_error *error)
 {
     const bs_graph *g = s->graph;

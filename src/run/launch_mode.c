@@ -1,5 +1,5 @@
-/* run/launch_mode.c - which launch mode of a device's launches is the fastest: all are timed in turn.
- * Relies on run/session.h. Must never change a result: launch modes differ in how kernels are launched only. */
+/* run/launch_mode.c - finds the fastest launch mode of a device by timing all of them in turn.
+ * Relies on run/session.h. Must never change a result: launch modes differ only in how kernels are launched. */
 #include "run/session.h"
 
 #define MOST_RUNS 64
@@ -30,7 +30,7 @@ static uint64_t median(uint64_t *ns, int32_t count)
     return ns[count / 2];
 }
 
-/* A run to warm up (a graph is captured in it), then `runs` that count. */
+/* One run to warm up (which captures a graph, if any), then `runs` that count. */
 static bs_status time_launch_mode(bs_session *s, int32_t launch_mode, int32_t runs, uint64_t *result, bs_error *error)
 {
     uint64_t ns[MOST_RUNS], warm;

@@ -1,11 +1,11 @@
-/* run/move.c - moving rows: where a row goes (its map), and what becomes of it there (how it is combined).
+/* run/move.c - moving rows: where a row goes (its map), and how it is combined with what is there.
  * Relies on run/operands.h. Must never decide anything or know of threads. */
 #include "run/operands.h"
 #include "ops/structure.h"
 
 /* ------------------------------------------------------------------------------------------------- moving */
 
-/* A tensor has rows along its last dimension, and so many of them. */
+/* A tensor is moved row by row, a row being a line along its last dimension. Returns how many there are. */
 static int64_t tensor_rows(const bs_operand *o)
 {
     int64_t n = 1;
@@ -36,7 +36,7 @@ static void copy_row(uint8_t *to, ptrdiff_t to_step, const uint8_t *from, ptrdif
                bytes);
 }
 
-/* Whether the channels of a cell lie side by side, and cells as well. */
+/* Whether the channels of a pixel lie side by side, and the pixels of a line do, too. */
 static bool is_channels_last(const bs_operand *o) { return o->stride[0] == 1 && o->stride[2] == o->dim[0]; }
 
 /* A rectangle of an image as a tensor: its rows are whole lines, or lines of one channel. */
@@ -102,8 +102,9 @@ void bs_zero_margin(const bs_operand *o, int32_t margin, int64_t max_h, int64_t 
         zero_image(o, (bs_rect){o->rect.y0, o->rect.y1, o->rect.x1, right});
 }
 
-/* Of a frame that tiles make: a cell at its edge zeroes what lies beyond. A cell of which this scale leaves nothing
- * (the last one of an odd frame at half its size) is at no edge: its neighbour is, on another thread. */
+/* In a frame that tiles write, a cell at the frame's edge zeroes the margin beyond it. A cell that is empty at this
+ * scale (the last one of an odd frame at half its size) does nothing: its neighbour, on another thread, is at the
+ * edge. */
 static void zero_beyond_frame(const bs_operand *o, int32_t margin)
 {
     const int32_t h = o->dim[1], w = o->dim[2];
@@ -117,7 +118,7 @@ static void zero_beyond_frame(const bs_operand *o, int32_t margin)
     zero_image(o, (bs_rect){0, h, w, right});
 }
 
-/* Around a row that was moved to `target`, where a reader's window goes. */
+/* Zeroes the margin around a row that was moved to `target`: readers' windows reach there. */
 static void zero_around(const bs_context *c, int32_t target, const bs_operand *o)
 {
     const bs_session *s = c->session;
@@ -138,11 +139,11 @@ static bs_rect rect_common(bs_rect a, bs_rect b)
     return (bs_rect){bs_max_i32(a.y0, b.y0), bs_min_i32(a.y1, b.y1), bs_max_i32(a.x0, b.x0), bs_min_i32(a.x1, b.x1)};
 }
 
-/* Two tensors that have the same rows: of images what both have. */
+/* Two tensors with the same rows; for images, the rectangle that both have. */
 typedef struct move_pair {
     bs_operand to, from;
     int64_t rows;
-    int32_t last; /* dimension */
+    int32_t last; /* dimension along which rows lie */
 } move_pair;
 
 static void pair_up(move_pair *pair, const bs_operand *to, const bs_operand *from)
@@ -169,7 +170,7 @@ static void move_row(const bs_operand *to, const bs_operand *from)
                  p.to.dim[p.last], bs_dtype_bytes(to->dtype));
 }
 
-/* What `value` is a view of, seen as an operand: used to load it into storage of its own. */
+/* What `value` is a view of, as an operand: used to copy it into storage of its own. */
 static void operand_source(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
 {
     const bs_session *s = c->session;
@@ -215,7 +216,7 @@ static void operand_ending(const bs_context *c, const bs_instr *i, bs_operand *o
     bs_operand_bound(c, state < 0 ? i->node : g->values[bs_node_in(g, node)[state]].node, o);
 }
 
-/* The rows of a root tensor that no cell has, as one. */
+/* All rows of a root tensor that belong to no cell, as one operand. */
 static void operand_beyond(const bs_context *c, const bs_instr *i, bs_operand *o)
 {
     const bs_graph *g = c->session->graph;
@@ -226,7 +227,7 @@ static void operand_beyond(const bs_context *c, const bs_instr *i, bs_operand *o
     o->rect = (bs_rect){0, o->dim[1], 0, o->dim[2]};
 }
 
-/* Where row `row` goes; data NULL: it is not asked for, or older than a cache's window. */
+/* Where row `row` goes; data NULL: it goes nowhere, as it is not wanted or older than a cache's window. */
 static void operand_target(const bs_context *c, const bs_instr *i, int32_t row, bs_operand *o)
 {
     switch ((bs_row_map)i->map) {
@@ -274,7 +275,7 @@ static void operand_packed(const bs_context *c, int32_t value, const bs_decision
     bs_operand_make(c, value, packed - d->offsets[path], o);
 }
 
-/* Whether the choices of a row stand in path order, those it did not make last. */
+/* Whether the choices of a row stand in path order, with empty choices last. */
 static bool in_path_order(const bs_decision_data *d, int32_t row)
 {
     const int32_t *inverse = d->inverse + row * d->per_row;
@@ -284,8 +285,8 @@ static bool in_path_order(const bs_decision_data *d, int32_t row)
     return true;
 }
 
-/* The row's choice that follows `at` (-1: its first) in path order, whatever the order of choice; -1 none. Rows of a
- * path are packed behind those of lower paths, so packed rows ascend as paths do. */
+/* The choice of a row that follows choice `at` (-1: none yet) in path order, whatever the order of choice; -1: no
+ * more. Rows of a path are packed behind those of lower paths, so packed rows ascend as paths do. */
 static int32_t next_in_path_order(const bs_decision_data *d, int32_t row, bool ordered, int32_t at)
 {
     const int32_t first = row * d->per_row, end = first + d->per_row, after = at < 0 ? -1 : d->inverse[at];
@@ -300,8 +301,8 @@ static int32_t next_in_path_order(const bs_decision_data *d, int32_t row, bool o
     return next;
 }
 
-/* The choice with the largest gate, of equal ones the lower path; -1 where that path gives nothing, or there is none:
- * another one's row is not what was selected. */
+/* The choice with the largest gate; of equal gates, the lower path. -1 when there is no choice or the chosen path
+ * gives nothing: the row of another path would not be what was selected. */
 static int32_t best_choice(const bs_decision_data *d, const int32_t *in, int32_t row)
 {
     int32_t best = -1;
@@ -315,7 +316,7 @@ static int32_t best_choice(const bs_decision_data *d, const int32_t *in, int32_t
     return best >= 0 && in[d->chosen[best]] != 0 ? best : -1;
 }
 
-/* What the paths of a row give, or `residual` where none does. */
+/* The row of the path that was selected, or `residual` where that gives nothing. */
 static void combine_select(const bs_context *c, const bs_decision_data *d, const int32_t *in, int32_t residual,
                            int32_t row, const bs_operand *to)
 {

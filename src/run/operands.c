@@ -1,5 +1,5 @@
-/* run/operands.c - finding the rows of a value, through the plan's places and the context's decisions. Views cost
- * nothing but the lookup. Relies on run/operands.h. Must never move anything, or know of threads. */
+/* run/operands.c - finding the rows of a value, by its storage class in the plan and the context's decisions. Views
+ * cost nothing but the lookup. Relies on run/operands.h. Must never move anything, or know of threads. */
 #include "run/operands.h"
 
 #include "ops/structure.h"
@@ -12,7 +12,7 @@ int32_t bs_top_row(const bs_context *c, int32_t domain, int32_t row)
     return c->domains[domain].first + row;
 }
 
-/* Extents, and the rectangle that is computed or present, of row `row`. Independent of where it is stored. */
+/* Extents of row `row`, and the rectangle that is computed or present. Independent of where the row is stored. */
 void bs_operand_extent(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
 {
     const bs_graph *g = c->session->graph;
@@ -80,13 +80,13 @@ void bs_operand_bound(const bs_context *c, int32_t node, bs_operand *o)
     o->row_stride = 0;
     for (int32_t i = 0; i < b->rank; i++)
         o->stride[i] = (ptrdiff_t)b->stride[i];
-    if (c->session->cache_lengths[node]) { /* the copy that was checked */
+    if (c->session->cache_lengths[node]) { /* the copy that was checked, not the caller's buffer */
         o->data = c->session->cache_lengths[node];
         o->stride[0] = 1;
     }
 }
 
-/* Steps into a root image at the place of a cell, or to row `row` of a root tensor. */
+/* Steps into a root image to where a cell lies, or to row `top` of a root tensor. */
 void bs_operand_step(bs_operand *o, const bs_operand *root, int32_t top)
 {
     const ptrdiff_t bytes = (ptrdiff_t)bs_dtype_bytes(root->dtype);
@@ -112,7 +112,7 @@ static uint8_t *storage_row(const bs_context *c, int32_t value, int32_t row)
     return bs_bytes_row(c->session->transient, p->offset, c->domains[domain].first + row, p->row_bytes);
 }
 
-/* A root value, wherever it is. */
+/* A root value, whatever its storage class. */
 void bs_operand_root(const bs_context *c, int32_t value, bs_operand *o)
 {
     const bs_value_plan *p = &c->session->plan->values[value];

@@ -1,19 +1,19 @@
-/* run/operands.h - the steps by which bs_operand_make finds a row, for run/move.c, which finds the other end of a move.
- * Relies on run/session.h. Must never be included by anything else. */
+/* run/operands.h - the steps by which bs_operand_make finds a row. run/move.c uses them to find the other end of a
+ * move. Relies on run/session.h. Must never be included by anything else. */
 #ifndef BS_OPERANDS_H
 #define BS_OPERANDS_H
 
 #include "run/session.h"
 
-/* Extents, and the rectangle that is computed or present, of row `row`. Independent of where it is stored. */
+/* Extents of row `row`, and the rectangle that is computed or present. Independent of where the row is stored. */
 void bs_operand_extent(const bs_context *c, int32_t value, int32_t row, bs_operand *operand);
 /* Strides of a value whose elements lie one after the other. */
 void bs_operand_dense(const bs_context *c, const bs_value_info *value, bs_operand *operand);
 /* What is bound to an input, an output or a state. */
 void bs_operand_bound(const bs_context *c, int32_t node, bs_operand *operand);
-/* Steps into a root image at the place of a cell, or to row `top` of a root tensor. */
+/* Steps into a root image to where a cell lies, or to row `top` of a root tensor. */
 void bs_operand_step(bs_operand *operand, const bs_operand *root, int32_t top);
-/* A root value, wherever it is. */
+/* A root value, whatever its storage class. */
 void bs_operand_root(const bs_context *c, int32_t value, bs_operand *operand);
 
 #endif

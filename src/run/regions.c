@@ -7,7 +7,7 @@
 typedef struct region_job {
     bs_session *session;
     int32_t n_parts;
-    const int32_t *parts, *first_tile; /* [n_parts], [n_parts + 1] tiles before it */
+    const int32_t *parts, *first_tile; /* [n_parts]; [n_parts + 1] tiles of the parts before */
 } region_job;
 
 static bs_rows_state part_rows(const bs_session *s, const bs_part *part)
@@ -15,8 +15,8 @@ static bs_rows_state part_rows(const bs_session *s, const bs_part *part)
     return s->root.domains[part->domain];
 }
 
-/* A tile sees the rows of its own domain and of those above; what lies below, its own routers open before anything
- * asks. */
+/* A tile sees the rows of its own domain and of the domains above. Rows of domains below appear when the tile's own
+ * routers decide, before anything reads them. */
 static void tile_open(bs_context *c, const bs_part *part, int32_t first, int32_t rows)
 {
     const bs_session *s = c->session;
@@ -40,7 +40,7 @@ static void tile_task(void *user, int32_t index, int32_t thread)
     int32_t k = 0, end = job->n_parts;
     if (bs_exec_failed(s))
         return;
-    while (end - k > 1) { /* the last part that begins at or before the tile: all have some */
+    while (end - k > 1) { /* finds the last part that begins at or before the tile; no part is empty */
         const int32_t middle = k + (end - k) / 2;
         if (job->first_tile[middle] <= index)
             k = middle;
@@ -55,7 +55,8 @@ static void tile_task(void *user, int32_t index, int32_t thread)
     bs_exec_tile(c, part->first, part->count, part->domain);
 }
 
-/* The same on a device, which knows the rows. It is done when its weights may go. */
+/* The same on a device, which knows the rows itself. Returns when the device has read the weights, which may then be
+ * evicted. */
 static void run_parts_there(bs_session *s, const int32_t *parts, int32_t count)
 {
     int32_t node = 0;
@@ -63,7 +64,7 @@ static void run_parts_there(bs_session *s, const int32_t *parts, int32_t count)
         const bs_part *part = &s->plan->parts[parts[k]];
         node = s->plan->instrs[part->first].node;
         bs_exec_place(s, part->unit, node);
-        if (!bs_exec_failed(s)) /* else it would look for weights anywhere */
+        if (!bs_exec_failed(s)) /* after a failure it would read weights at a stale address */
             bs_exec_fail(s, s->device->api->part(s->on_device, parts[k], NULL), node);
     }
     bs_exec_finish_reads(s, node);
@@ -87,7 +88,7 @@ static void run_parts(bs_session *s, const int32_t *parts, int32_t count)
     bs_workers_run(&s->pool, tile_task, &job, first_tile[count]);
 }
 
-/* The parts that have rows, the most expensive first: s->work.parts. */
+/* Puts the parts that have rows into s->work.parts, the most expensive first; returns how many. */
 static int32_t parts_to_run(bs_session *s, int32_t region)
 {
     const bs_region *all = &s->plan->regions[region];
@@ -111,7 +112,7 @@ static uint64_t path_time(const bs_session *s, const bs_part *part)
     return ns;
 }
 
-/* Parts that ran side by side share the time they took as the threads' time tells. */
+/* Parts that ran side by side share the elapsed time in proportion to what the threads spent on each. */
 static void record_uses(bs_session *s, int32_t phase, const int32_t *parts, int32_t count, const uint64_t *spent,
                         uint64_t start, uint64_t end)
 {
@@ -143,8 +144,9 @@ static void release_parts(bs_session *s, const int32_t *parts, int32_t count)
             bs_store_release(&s->store, s->plan->parts[parts[k]].unit);
 }
 
-/* Pins what is there of the parts left, at least one: they are moved to the front. Returns how many, 0 after a failure.
- * While others are on their way no more than there are threads: what is done with makes room for them. */
+/* Pins the units of the next parts that are ready, at least one, and moves those parts to the front. Returns how many,
+ * 0 after a failure. While units are still missing it takes no more parts than there are threads: parts that are done
+ * make room for what is missing. */
 static int32_t take_parts(bs_session *s, int32_t phase, int32_t *parts, int32_t count)
 {
     int32_t *const units = s->work.units, ready = 0, waited = 0, tried = 0;
@@ -169,7 +171,7 @@ static int32_t take_parts(bs_session *s, int32_t phase, int32_t *parts, int32_t 
     return 0;
 }
 
-/* Whatever is there runs, while the rest is on its way. Results do not depend on which comes first. */
+/* Runs whatever is ready while the rest is being read. Results do not depend on the order. */
 static void run_waves(bs_session *s, int32_t phase, int32_t *parts, int32_t count)
 {
     uint64_t *const spent = s->work.spent;

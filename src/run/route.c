@@ -2,7 +2,7 @@
  *
  * A protocol fills chosen[row * per_row + k] and gates[...] in order of choice; what follows (counts, offsets, packed
  * ids, inverse map) is the same for all. Rows of a path keep the order of the parent, whatever the protocol.
- * Relies on run/routing.h. Must never look at anything but scores, the knob and weights of the router, nor decide by
+ * Relies on run/routing.h. Must never read anything but scores, the knob and weights of the router, nor decide by
  * rules of its own: those are in ops/decide.h. */
 #include "run/routing.h"
 
@@ -39,7 +39,8 @@ bs_status bs_route_fail(const bs_route_fault *fault, bs_error *error)
     return bs_fail(error, BS_ERROR_DATA, "%s %d, expected 0 .. %d", what, fault->number, fault->end - 1);
 }
 
-/* What is wrong, of a cell as bs_decision.chosen counts them or of all, to where a run that failed finds it. */
+/* Puts the message of a fault where a failed run looks for it (c->fault). A cell is numbered as in
+ * bs_decision.chosen. */
 static bs_status route_status(bs_context *c, int32_t router, const bs_route_fault *fault)
 {
     bs_error error;
@@ -48,7 +49,7 @@ static bs_status route_status(bs_context *c, int32_t router, const bs_route_faul
     const bs_status status = bs_route_fail(fault, &error);
     if (fault->row >= 0)
         bs_error_prefix(&error, "cell %d: ", bs_top_row(c, c->session->graph->routers[router].domain, fault->row));
-    memcpy(c->fault, error.message, sizeof c->fault - 1); /* a message has more room */
+    memcpy(c->fault, error.message, sizeof c->fault - 1); /* bs_error.message is the longer of the two */
     c->fault[sizeof c->fault - 1] = '\0';
     return status;
 }
@@ -66,7 +67,7 @@ static bs_route_fault decide_rows(const bs_routing *r)
     return fault;
 }
 
-/* Rows by the gate of one of their choices. */
+/* Orders rows by the gate of their choice `k`. */
 typedef struct gate_order {
     const bs_decision_data *d;
     int32_t k;
@@ -79,8 +80,9 @@ static bool gate_is_higher(const void *user, int32_t a, int32_t b)
     return bs_capacity_rank(gates[a * o->d->per_row]) < bs_capacity_rank(gates[b * o->d->per_row]);
 }
 
-/* First choices are served before second ones; what does not fit is dropped and counted. Normalised gates rank by
- * share, which is what the cell wants. ids and inverse are free until the decision is packed. */
+/* First choices are served before second ones; what does not fit is dropped and counted. Gates are compared as they
+ * are: normalised ones rank rows by share, which is what the cell wants. ids and inverse are free until the decision
+ * is packed. */
 static void limit_capacity(const bs_routing *r)
 {
     bs_decision_data *d = r->d;
@@ -182,7 +184,7 @@ static bs_status decide_all(const bs_routing *r, bs_route_fault *fault)
     return BS_OK;
 }
 
-/* What the router decides by in this run. */
+/* What the router needs to decide in this run. */
 static bs_routing routing_of(bs_context *c, int32_t router)
 {
     const bs_session *s = c->session;

@@ -17,7 +17,7 @@ typedef struct bs_routing {
     int32_t router;
 } bs_routing;
 
-/* Scores that some router chooses by: the row of a value. */
+/* The scores in a row of `value`, by which some router chooses. */
 static inline bs_scores bs_scores_of(const bs_context *c, int32_t value, int32_t row)
 {
     bs_operand o;

@@ -1,10 +1,11 @@
-/* run/segments.c - segments in a run: what the inputs say of them, checked before anything runs, and where appended
- * rows go. Owns the offsets of segments and the copies of `cache_lengths`: a buffer that changes during a run steers
- * nothing. Relies on run/session.h. Must never let a number that was not checked reach an address. */
+/* run/segments.c - segments in a run: offsets and cache lengths from the inputs, checked before anything runs, and
+ * where appended rows go. Owns the offsets of segments and the copies of `cache_lengths`: the run reads these copies,
+ * so a buffer that changes meanwhile does no harm. Relies on run/session.h. Must never let a number that was not
+ * checked reach an address. */
 #include "run/session.h"
 #include "ops/structure.h"
 
-#define MAX_CACHE_LENGTH ((int32_t)1 << 30) /* with the rows of a run, positions stay below 2^31 */
+#define MAX_CACHE_LENGTH ((int32_t)1 << 30) /* plus the rows of a run, positions stay below 2^31 */
 
 /* -------------------------------------------------------------------------------------------------- room */
 
@@ -78,7 +79,7 @@ bool bs_segments_begin(bs_session *session, bs_error *error)
 
 /* ---------------------------------------------------------------------------------------------------- run */
 
-/* Of the rows that a node makes, or takes. */
+/* The segments of the rows that a node makes or, if those have none, of the rows that it reads. */
 static int32_t segment_domain(const bs_graph *g, const bs_node *node)
 {
     if (bs_domain_is_segments(&g->domains[node->domain]))

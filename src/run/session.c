@@ -1,4 +1,4 @@
-/* run/session.c - states, running, asking what happened.
+/* run/session.c - states, running, and what a session tells about its runs.
  * Relies on run/session.h. Must never let a run begin that run/extents.c has not checked. */
 #include "run/session.h"
 #include "ops/structure.h"
@@ -11,7 +11,7 @@ bool bs_session_owns_state(const bs_session *s, int32_t n)
     return s->state[n] && s->bound[n].data == s->state[n];
 }
 
-/* A state without gaps, wherever it lies. */
+/* Zeroes a state that is dense, on the host or on a device. */
 static void zero_state(bs_session *s, uint8_t *memory, bs_bytes bytes)
 {
     if (!s->device)
@@ -20,8 +20,8 @@ static void zero_state(bs_session *s, uint8_t *memory, bs_bytes bytes)
         s->broken = true;
 }
 
-/* A caller's buffer, run by run, as far as its elements lie side by side: what is between them is not the session's,
- * and on a GPU the host may not reach it. */
+/* Zeroes a caller's buffer in runs of adjacent elements: the gaps between elements are not the session's, and on a GPU
+ * the host may not reach the buffer. */
 static void zero_bound(bs_session *s, const bs_buffer *b)
 {
     const int64_t bytes = (int64_t)bs_dtype_bytes(b->dtype);
@@ -60,7 +60,7 @@ void bs_reset_state(bs_session *session)
 /* ----------------------------------------------------------------------------------------------------- run */
 
 /* A state in the session's own memory takes the extents of this run, without gaps; where they changed, its content is
- * zero again. Called when nothing can refuse the run any more, so that a refused run leaves states as they were. */
+ * zeroed. Called when nothing can refuse the run any more, so that a refused run leaves states as they were. */
 static void shape_own_state(bs_session *s, int32_t n, const bs_value_info *v)
 {
     bs_buffer *b = &s->bound[n];
@@ -97,7 +97,7 @@ static void run_begin(bs_session *s)
     atomic_store(&s->status, BS_OK);
 }
 
-/* Sums what the threads counted. */
+/* Sums what the threads counted in this run. */
 static void sum_threads(bs_session *s)
 {
     const size_t slots = (size_t)s->graph->n_paths;
@@ -118,7 +118,7 @@ static bool writes_states(const bs_session *s)
     return false;
 }
 
-/* Whatever came of it. */
+/* The run is over, with or without success. */
 static void run_over(bs_session *s, bs_status status)
 {
     const bool writes = writes_states(s);
@@ -128,7 +128,7 @@ static void run_over(bs_session *s, bs_status status)
     s->broken = status != BS_OK && writes;
 }
 
-/* node: the one that failed. */
+/* node: where the run failed. */
 static bs_status run_failed_at(const bs_session *s, bs_status status, int32_t node, bs_error *error)
 {
     if (status == BS_OK)
@@ -137,7 +137,7 @@ static bs_status run_failed_at(const bs_session *s, bs_status status, int32_t no
                      bs_node_name(&s->graph->nodes[node]), node, *s->fault ? s->fault : bs_status_text(status));
 }
 
-/* On this thread. */
+/* Runs on this thread. */
 static bs_status run_here(bs_session *s, bs_error *error)
 {
     bs_execute(s);
@@ -145,7 +145,7 @@ static bs_status run_here(bs_session *s, bs_error *error)
     return run_failed_at(s, (bs_status)atomic_load(&s->status), atomic_load(&s->failed_node), error);
 }
 
-/* Queues a run. Where weights come and go the host takes part in it, step by step. */
+/* Queues a run. Where weights are streamed the host takes part in it, step by step. */
 static bs_status run_queue(bs_session *s, bs_error *error)
 {
     const bs_device_api *api = s->device->api;
@@ -167,7 +167,7 @@ static bs_status session_submit(bs_session *session, bs_error *error)
     if (!session->broken) {
         if (!bs_session_check_run(session, &here))
             return bs_tell(&here, error);
-        run_begin(session); /* on a device states that are to be zero may not become it */
+        run_begin(session); /* on a device, zeroing a state may fail */
     }
     if (session->broken)
         return bs_fail(error, BS_ERROR_DATA, "the last run failed and left its states in between: call bs_reset_state");
@@ -200,7 +200,7 @@ static bs_status session_wait(bs_session *session, bs_error *error)
     const bs_status status = session->device->api->wait(session->on_device, &node, error);
     bs_exec_ended(session, session->started_ns);
     run_over(session, status);
-    /* node 0: the device itself, whose message stands */
+    /* node 0: the device itself failed, and its message stands */
     return node == 0 ? status : run_failed_at(session, status, node, error);
 }
 

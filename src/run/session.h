@@ -14,19 +14,19 @@ typedef struct bs_context {
     struct bs_session *session;
     int32_t thread;
     bool tile;
-    uint8_t *scratch;        /* of the thread */
+    uint8_t *scratch;        /* of this thread */
     bs_rows_state *domains;  /* [domains] */
-    bs_decision_data *decisions; /* [routers] those made here: in tiles, or at top level */
-    char fault[BS_FAULT_BYTES]; /* what is wrong with the data, when a route failed */
+    bs_decision_data *decisions; /* [routers] those made in this context: in tiles, or at top level */
+    char fault[BS_FAULT_BYTES]; /* after a failed route: what is wrong with the data */
 } bs_context;
 
-/* Scratch of the thread that runs the session; tables as long as the longest that the plan can ask for. */
+/* Scratch of the thread that runs the session; each table is as long as the plan can ever need. */
 typedef struct bs_exec_work {
     int32_t *parts, *first_tile; /* [parts of a region], [parts of a region + 1] */
-    int32_t *units;   /* [parts of a region] of a wave */
+    int32_t *units;   /* [parts of a region] units of a wave */
     uint64_t *spent;  /* [parts of a region] */
     int32_t *needed;  /* [units of a phase] */
-    uint64_t *visited; /* [units] the visit that a unit was last listed for */
+    uint64_t *visited; /* [units] number of the last visit that listed the unit */
     int32_t *counts;  /* [paths of a router] */
     float *margins;   /* [paths of a router] */
     int32_t *order;   /* [paths of a router] */
@@ -35,31 +35,32 @@ typedef struct bs_exec_work {
 
 struct bs_session {
     uint32_t mark;
-    atomic_int users; /* threads inside, where BS_DEBUG counts them */
+    atomic_int users; /* threads inside, counted under BS_DEBUG */
     const bs_plan *plan;
     const bs_graph *graph;
     const bs_platform *platform;
     bs_workers pool;
-    bool state_valid, broken; /* broken: a run failed half way, states are in between */
+    bool state_valid, broken; /* broken: a run failed midway, so states are inconsistent */
     bool pending;             /* submitted, not waited for */
     bs_status last;           /* how the last run ended */
     uint8_t *transient;
     uint8_t *scratch; /* threads x plan->scratch_bytes */
     uint8_t *weights; /* prepared, resident; on a device: its address there */
-    bs_store store;   /* of the others */
+    bs_store store;   /* weights that are streamed */
     bs_profile *profile;
     int64_t *dims;    /* [dims] of this run */
     bs_buffer *bound; /* [nodes] inputs, outputs, states; data NULL = not bound */
     uint8_t **state;  /* [nodes] own memory of states */
     bs_bytes *state_bytes;
-    int32_t **offsets; /* [domains] of segments: the first row of each in this run, and their end; NULL for others */
-    /* [nodes] of inputs that say where caches stand: a checked copy of this run's; NULL for others */
+    int32_t **offsets; /* [domains] of segments: the first row of each segment in this run, then the end; NULL for
+                        * others */
+    /* [nodes] inputs of cache lengths: a checked copy for this run; NULL for others */
     int32_t **cache_lengths;
     bs_context *contexts; /* [threads]; contexts of tiles */
     bs_context root;
     bs_route_callback *callbacks; /* [routers] */
     int16_t **chosen; /* [routers] path of every top-level cell, in the last run */
-    /* of all paths: those of a router from bs_router_info.first_path on */
+    /* [paths] of all routers; those of one router begin at bs_router_info.first_path */
     int32_t *counts;  /* [paths] of the last run */
     uint64_t *path_ns; /* [threads * paths] */
     int32_t *route_counts; /* [threads * paths] decided by that thread */
@@ -74,17 +75,17 @@ struct bs_session {
     uint8_t *device_memory, *device_pinned;
     atomic_int status; /* of the run in progress: the first failure */
     atomic_int failed_node;
-    char fault[BS_FAULT_BYTES]; /* what is wrong with the data; "": the status says it all */
+    char fault[BS_FAULT_BYTES]; /* what is wrong with the data; "": the status says everything */
 };
 
-/* What a router decided, as seen from `c`: a tile sees the decisions made for all rows as well. */
+/* What a router decided, as seen from `c`: a tile also sees the decisions made for all rows. */
 static inline bs_decision_data *bs_decision_of(const bs_context *c, int32_t router)
 {
     const bs_context *made_in = c->session->plan->routers[router].in_tile ? c : &c->session->root;
     return &made_in->decisions[router];
 }
 
-/* Where a thread counts of the first path of a router: in path_ns and route_counts. */
+/* Index in path_ns and route_counts of a router's first path, for a thread. */
 static inline size_t bs_session_counts(const bs_session *s, int32_t thread, int32_t router)
 {
     return (size_t)thread * (size_t)s->graph->n_paths + (size_t)s->graph->routers[router].first_path;
@@ -100,7 +101,7 @@ static inline const bs_value_info *bs_bound_info(const bs_session *s, int32_t n)
     return &s->graph->values[bs_bound_value(s->graph, &s->graph->nodes[n])];
 }
 
-/* A session is used by one thread at a time; builds with BS_DEBUG see to it. */
+/* Only one thread at a time may use a session; builds with BS_DEBUG check it. */
 static inline void bs_session_enter(bs_session *session)
 {
     BS_DEBUG_CHECK(!session || session->mark == BS_MARK_SESSION);
@@ -130,7 +131,7 @@ static inline uint64_t bs_session_now(const bs_session *s)
     return s->platform && s->platform->clock_ns ? s->platform->clock_ns(s->platform->user) : 0;
 }
 
-/* Checks a run before anything happens: sets extents and the rows of domains. (run/extents.c) */
+/* Checks a run before it begins; sets extents and the rows of domains. (run/extents.c) */
 bool bs_session_check_run(bs_session *session, bs_error *error);
 /* Whether the session itself provides the memory of this state. */
 bool bs_session_owns_state(const bs_session *s, int32_t node);
@@ -139,25 +140,26 @@ bool bs_session_owns_state(const bs_session *s, int32_t node);
 void bs_operand_make(const bs_context *c, int32_t value, int32_t row, bs_operand *operand);
 void bs_move(const bs_context *c, const bs_instr *i, int32_t row); /* one row of a BS_INSTR_MOVE */
 void bs_zero_margin(const bs_operand *operand, int32_t margin, int64_t max_h, int64_t max_w);
-/* Row of the ROWS or PATCHES domain above, counted from the first of all. */
+/* The row of the ROWS or PATCHES domain above that this row came from, counted over all tiles. */
 int32_t bs_top_row(const bs_context *c, int32_t domain, int32_t row);
 
-/* run/segments.c: what inputs say of segments, checked and kept for the run */
-int64_t bs_segment_room(const bs_plan *plan, int32_t domain); /* numbers of `offsets`; 0: nothing works on its rows */
-int64_t bs_cache_lengths_room(const bs_plan *plan, int32_t node); /* how many; 0: not such an input */
+/* run/segments.c: offsets and cache lengths from the inputs, checked and kept for the run */
+int64_t bs_segment_room(const bs_plan *plan, int32_t domain); /* length of `offsets`; 0: no op needs its rows */
+int64_t bs_cache_lengths_room(const bs_plan *plan, int32_t node); /* length of its copy; 0: not an input of cache
+                                                                   * lengths */
 bool bs_segments_begin(bs_session *session, bs_error *error);
 void bs_segment_call(const bs_context *c, int32_t row, bs_call *call);
-/* Strides and place of row `row` of what is appended, in the cache; data NULL: it is older than the window. */
+/* Strides and address in the cache of appended row `row`; data NULL: the row is older than the window. */
 void bs_segment_append(const bs_context *c, const bs_instr *i, int32_t row, bs_operand *operand);
 
 /* run/route.c */
-/* What it cannot decide by is in c->fault; "": another status than BS_OK says it all. */
+/* On failure c->fault says what is wrong with the data; "": the status says everything. */
 bs_status bs_route_decide(bs_context *c, int32_t router);
 void bs_decision_forced(bs_decision_data *d, int32_t rows, int32_t path);
 
 /* run/exec.c */
 void bs_execute(bs_session *session);
-/* A run that began at `start` is over: counted, and recorded. */
+/* A run that began at `start` is over: counts and records it. */
 void bs_exec_ended(bs_session *session, uint64_t start);
 
 #endif

@@ -1,5 +1,5 @@
-/* run/session_make.c - a session comes and goes: resident weights loaded and prepared, threads started, states bound.
- * Relies on run/session_make.h and ops/weights.h. Must never leave anything running after a failure. */
+/* run/session_make.c - creating and closing a session: resident weights loaded and prepared, threads started, states
+ * bound. Relies on run/session_make.h and ops/weights.h. Must never leave anything running after a failure. */
 #include "run/session_make.h"
 #include "ops/structure.h"
 #include "ops/weights.h"
@@ -16,7 +16,7 @@ static bool shared_weights_fit(const bs_session *s, const bs_session_desc *desc,
     return true;
 }
 
-/* Canonical tensors of one node in place or in staging, then prepared. */
+/* Loads the tensors of one node, read in place or through staging, then prepares them. */
 static bool load_node(bs_session *s, int32_t n, const bs_weights *weights, uint8_t *staging, bs_error *error)
 {
     const bs_node *node = &s->graph->nodes[n];
@@ -47,14 +47,14 @@ static bool load_node(bs_session *s, int32_t n, const bs_weights *weights, uint8
                                                 bs_bytes_figure(s->plan->nodes[n].prepared_bytes), error) == BS_OK;
 }
 
-/* Whether its resident copy is read for this node: not for another of the same weights. */
+/* Whether resident weights are loaded for this node: not when it reads the copy of another node of the same weights. */
 static bool loads_weights(const bs_session *s, int32_t n)
 {
     const bs_node_plan *np = &s->plan->nodes[n];
     return bs_plan_needs_weights(s->plan, n) && np->unit == 0 && np->owner == n;
 }
 
-/* On a device they have arrived when this returns: another session may read them. */
+/* On a device the weights have arrived when this returns, so another session may read them. */
 static bool load_weights(bs_session *s, const bs_weights *weights, uint8_t *staging, bs_error *error)
 {
     for (int32_t n = 1; n < s->graph->n_nodes; n++) {
@@ -81,7 +81,7 @@ static void bind_own_states(bs_session *s)
 
 /* ------------------------------------------------------------------------------------------------- device */
 
-/* Its memory is taken from the device's arenas: what bs_plan_sizes said. */
+/* Takes the device session's memory from the device's arenas: as many bytes as bs_plan_sizes said. */
 static bool device_start(bs_session *s, bs_device *device, void *stream, bs_error *error)
 {
     bs_device_layout layout;
@@ -110,7 +110,7 @@ static bool device_start(bs_session *s, bs_device *device, void *stream, bs_erro
     return true;
 }
 
-/* What a profile records before anything happens. */
+/* Describes a router to the profile, before anything is recorded. */
 static void profile_router(const void *user, int32_t index, bs_profile_router *router)
 {
     const bs_session *s = user;
@@ -155,7 +155,7 @@ static bool describe_to_profile(bs_session *s, const bs_stream_desc *stream, bs_
     return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_session_desc.profile: another session uses it");
 }
 
-/* The store plans its reads and starts its lanes last; a profile that is in use is all that fails after that. */
+/* The store plans its reads and starts its lanes last. After that only one thing can fail: a profile that is in use. */
 static bool session_start(bs_session *s, const bs_session_desc *desc, uint8_t *staging, uint8_t *slots, bs_error *error)
 {
     s->platform = desc->platform ? desc->platform : bs_platform_default();
@@ -213,7 +213,7 @@ static bool arenas_disjoint(const bs_memory *m)
 }
 #endif
 
-/* What is needed of an arena, if anything is. */
+/* Takes `bytes` from an arena. bytes 0: takes nothing, and the arena may be empty. */
 static bool arena_gives(bs_arena *arena, uint64_t bytes, const char *what, uint8_t **memory, bs_error *error)
 {
     *memory = bytes ? bs_take_table(arena, bytes, 1, what, error) : NULL;
@@ -240,7 +240,7 @@ bs_session *bs_session_create(bs_memory *memory, const bs_plan *plan, const bs_s
     }
     bs_plan_sizes(plan, &sizes);
     if (desc->weights_of && !bs_plan_streams(plan))
-        sizes.staging = 0; /* nothing is read */
+        sizes.staging = 0; /* no weights are read */
     const bs_memory before = *memory;
     bs_session *s = bs_session_carve(memory, plan, &sizes, !desc->weights_of, error);
     const size_t device_mark[2] = {desc->device ? desc->device->memory.used : 0,
@@ -249,7 +249,7 @@ bs_session *bs_session_create(bs_memory *memory, const bs_plan *plan, const bs_s
                     arena_gives(&memory->slots, sizes.slots, "weights of blocks", &slots, error) &&
                     session_start(s, desc, staging, slots, error);
     if (!ok || !bs_plan_streams(plan))
-        memory->staging.used = before.staging.used; /* only while loading */
+        memory->staging.used = before.staging.used; /* staging is needed only while loading */
     if (!ok) {
         if (s && s->device)
             s->device->api->close(s->on_device);

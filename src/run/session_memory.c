@@ -21,7 +21,7 @@ static void carve_decision(bs_carver *c, const bs_plan *p, int32_t router, bs_de
     BS_CARVE(c, d->offsets, d->paths + 1);
 }
 
-/* A context of the root decides what is global, one of a tile what is decided in tiles. */
+/* The root's context holds the decisions made for all rows, a tile's context those made in tiles. */
 static void carve_context(bs_carver *c, const bs_plan *p, bs_context *context, bool tile)
 {
     const bs_graph *g = p->graph;
@@ -43,7 +43,7 @@ static bs_bytes state_bytes(const bs_plan *p, int32_t node)
     return bs_value_bytes(p->graph, &p->graph->values[p->graph->nodes[node].first_out]);
 }
 
-/* What is carved for a session: counted with it, too, without a session at hand (which is large). */
+/* Everything that is carved for a session. Counting needs this struct only, not a whole session (which is large). */
 typedef struct session_parts {
     int64_t *dims, *dropped;
     bs_buffer *bound;
@@ -73,13 +73,13 @@ static void carve_work(bs_carver *c, const bs_plan *p, bs_exec_work *w)
     BS_CARVE(c, w->margins, streams ? paths : 0);
 }
 
-/* Everything persistent; root: NULL while counting. States come last: a caller that binds its own pays for them all
- * the same, since the plan cannot know. */
+/* Everything persistent; root: NULL while counting. States come last. A caller that binds its own states pays for
+ * these all the same, since the plan cannot know. */
 static void carve_session(bs_carver *c, const bs_plan *p, session_parts *s, bs_context *root)
 {
     const bs_graph *g = p->graph;
     const int32_t nodes = g->n_nodes, routers = g->n_routers;
-    const bs_bytes paths = bs_bytes_array(g->n_paths, 1); /* as bytes of one each */
+    const bs_bytes paths = bs_bytes_array(g->n_paths, 1); /* counts as bytes, so that products are checked */
     BS_CARVE(c, s->dims, g->n_dims);
     BS_CARVE(c, s->bound, nodes);
     BS_CARVE(c, s->state, nodes);
@@ -163,7 +163,7 @@ void bs_plan_sizes(const bs_plan *plan, bs_sizes *sizes)
     sizes->pinned = layout.pinned_bytes;
     const bs_bytes transient = bs_bytes_add(plan->transient_bytes, bs_bytes_times(plan->scratch_bytes, plan->threads));
     sizes->transient = bs_plan_on_device(plan) ? 0 : bs_bytes_figure(transient);
-    /* lanes keep theirs, aligned to pages; while loading, it serves for resident weights */
+    /* streaming keeps staging for its lanes, aligned to pages; loading uses it for resident weights before */
     const bs_bytes lanes = bs_bytes_add(bs_bytes_times(plan->lane_bytes, plan->lanes), bs_bytes_of(BS_PAGE_BYTES));
     sizes->staging = bs_bytes_figure(bs_plan_streams(plan) ? bs_bytes_max(plan->staging_bytes, lanes)
                                                            : plan->staging_bytes);
@@ -178,7 +178,7 @@ bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_si
     const uint64_t bytes = bs_bytes_figure(here && !own_weights ? bs_bytes_sub(all, plan->weight_bytes) : all);
     bs_carver c = {bs_take_table(&memory->persistent, bytes, 1, "the session", error), {0}};
     if (!c.base)
-        return NULL; /* else this machine counts as many, here and below */
+        return NULL; /* from here on the bytes fit in memory, so size_t holds them */
     memset(c.base, 0, (size_t)bytes);
     bs_session *s = bs_carve(&c, 1, sizeof *s);
     s->plan = plan;
