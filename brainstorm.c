@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 2fd8e4df37dc51fcc83046e669253d9f1a5e08d7fa0eb4499b738a093ee3eadd
+ * sha256 of the parts: 238ba296947cd00e72eae2f975f805fc39102303dd8249f19e8c545bd694e5c2
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -25207,8 +25207,8 @@ bs_status bs_trace_load(bs_arena *arena, const bs_reader *reader, bs_trace *trac
  * get the same decisions.
  *
  * Owns extents of the slots arena, the queue of reads and the predictors. Relies on base/base.h. Must never touch
- * weights, block, or be called by two threads at once: whoever drives it holds a lock. Times are ns of whoever drives
- * it. */
+ * weights, block, or be called by two threads at once: the caller holds a lock. Times are in ns of the caller's
+ * clock. */
 #ifndef BS_STREAM_H
 #define BS_STREAM_H
 
@@ -25231,7 +25231,7 @@ typedef struct bs_stream_facts {
     const int32_t *uses;           /* units of the phases, one after the other */
     bs_bytes slot_bytes;
     bs_stream_desc desc;
-    bool serial; /* one chunk of a unit at a time, in order */
+    bool serial; /* chunks of a unit are read one at a time, in order */
 } bs_stream_facts;
 
 /* ------------------------------------------------------------------------------------------------- its state */
@@ -25240,7 +25240,7 @@ typedef enum bs_slot_state {
     BS_SLOT_ABSENT,
     BS_SLOT_LOADING,
     BS_SLOT_READY,
-    BS_SLOT_DROPPED /* given up while chunks are still being read: its bytes are free when they are back */
+    BS_SLOT_DROPPED /* given up while chunks are still being read: its bytes are free once those are back */
 } bs_slot_state;
 
 typedef struct bs_slot {
@@ -25248,18 +25248,18 @@ typedef struct bs_slot {
     bs_status failed;
     bs_bytes offset;     /* in the slots arena, unless absent */
     int32_t pins, issued, done, in_flight;
-    bool needed;  /* by the visit in progress, and not yet taken */
-    bool listed;  /* in its list of needs, taken or not */
-    bool in_visit; /* scratch of predictors: needed by the visit that they are updated by */
+    bool needed;  /* by the visit in progress, which has not taken it yet */
+    bool listed;  /* in the visit's list of needs, taken or not */
+    bool in_visit; /* scratch of predictors: needed by the visit that they learn from */
     bool guessed; /* a guess began this load, and nothing used it yet */
     bool guess_used;       /* the last guess of this unit was right */
     bool spoiled;          /* a chunk of this load failed */
-    int32_t evicted_for;   /* the guess that took its place; -1 none */
-    bs_use outcome;        /* of the visit in progress */
-    uint64_t guess_visit;  /* of the last guess of it: guesses do not chase each other within one */
-    uint64_t last_use; /* in takes */
+    int32_t evicted_for;   /* the guess that evicted it; -1 none */
+    bs_use outcome;        /* how the visit in progress found it */
+    uint64_t guess_visit;  /* visit of its last guess: guesses do not evict each other back and forth within one */
+    uint64_t last_use; /* as a number of takes */
     double frequency;  /* of uses, older ones counting less */
-    uint64_t silent_until; /* visits: reads failed, so it is not guessed */
+    uint64_t silent_until; /* visit until which it is not guessed, as its reads failed */
     uint64_t load_start;
     double keep; /* scratch of one search for room */
 } bs_slot;
@@ -25268,22 +25268,24 @@ typedef struct bs_slot {
 
 typedef struct bs_phase_state {
     bool predicted;        /* look-ahead said what to expect of the next visit */
-    /* the routed phase visited before this one, whose choices say what to expect here; -1: not asked */
+    /* the routed phase visited before this one, whose choices predict what this one needs; -1: no transitions are
+     * used */
     int32_t before;
     uint64_t visits;
     double set_size;       /* units a visit needs, on average */
-    double compute_ns;     /* from this visit to the next one, without stalls; -1 unknown */
-    double ahead_in[BS_STRENGTHS][2]; /* how often a unit expected that strongly was needed: absent before, resident */
-    double ahead_out;                 /* and how often another one */
-    double error_transition, error_frequency; /* squared, of the probabilities */
-    double error_rate, error_recent; /* of long and of short memory */
-    /* of transitions: [units of before][own units], then [units of before] totals; where it begins */
+    double compute_ns;     /* how often needed, by strength: absent before, resident */
+    double ahead_in[BS_STRENGTHS][2]; /* how often a unit expected with this strength was needed: [0] absent before,
+                                       * [1] resident */
+    double ahead_out;                 /* how often a unit was needed that look-ahead did not expect */
+    double error_transition, error_frequency; /* mean squared error of the probabilities */
+    double error_rate, error_recent; /* mean squared error of `rate`, of `recent` */
+    /* where its transitions begin: counts [units of before][own units], then totals [units of before] */
     bs_bytes table;
-    double margin;         /* of choices that look-ahead made, on average */
+    double margin;         /* margin of the choices that look-ahead made, on average */
     bs_prediction predictions[BS_PREDICTOR_COUNT];
 } bs_phase_state;
 
-/* Told of BS_EVENT_EVICT and BS_EVENT_DROP. */
+/* Called for BS_EVENT_EVICT and BS_EVENT_DROP. */
 typedef void (*bs_stream_watch)(void *watcher, bs_event_kind kind, int32_t unit, bool for_guess);
 
 typedef struct bs_stream {
@@ -25293,17 +25295,18 @@ typedef struct bs_stream {
     bs_slot *slots;         /* [units] */
     bs_phase_state *phases; /* [phases] */
     double *rate;           /* [uses] how often its phase needs it */
-    double *recent;         /* [uses] the same, of the last few visits */
+    double *recent;         /* [uses] the same over the last few visits */
     double *interval;       /* [uses] visits of its phase from one need to the next, on average; 0 unknown */
-    double *deviation;      /* [uses] of that, absolute */
-    uint64_t *needed_at;    /* [uses] the visit of its phase that needed it last, from 1; 0 none */
-    uint8_t *chosen;        /* [uses] by the last visit */
-    uint8_t *expected;      /* [uses] by look-ahead, of the next visit: 1 + strength; 0 not */
+    double *deviation;      /* [uses] mean absolute deviation from that */
+    uint64_t *needed_at;    /* [uses] number of the last visit of its phase that needed it, from 1; 0 none */
+    uint8_t *chosen;        /* [uses] 1: the last visit of the phase needed it */
+    uint8_t *expected;      /* [uses] 1 + strength when look-ahead expects it in the next visit; else 0 */
     double *score;          /* [most units of a phase] scratch: how likely each is */
-    int32_t *ranked;        /* [most units of a phase] scratch: a heap of those that may be chosen, by score */
+    int32_t *ranked;        /* [most units of a phase] how likely `following` needs each, by earlier choices */
     int32_t n_ranked;
-    double *follows;        /* [most units of a phase] how likely `following` needs each by what was chosen before it */
-    int32_t following;      /* the routed phase after that of the visit, when its table is asked; -1 none */
+    double *follows;        /* [most units of a phase] how likely phase `following` needs each unit, by what was
+                             * chosen before */
+    int32_t following;      /* the next routed phase, when its transitions are used; -1 none */
     /* [units] phases until the next visit that may need it, 1 = the next one; 0: no phase does */
     int32_t *distance;
     int32_t *next_use;      /* [units] index in `uses` of that visit */
@@ -25314,15 +25317,15 @@ typedef struct bs_stream {
     uint16_t *transitions;
     const int64_t *future;  /* replay: [units] the visit that will in fact need it next, for BS_POLICY_BELADY */
     int32_t n_needed;
-    int32_t served;         /* so many of them, from the first on, are there, or failed */
+    int32_t served;         /* how many of `needed`, from the first on, are there or have failed */
     int32_t phase;          /* of the visit in progress or the last one; -1 none yet */
     uint64_t visits, takes;
     uint64_t visit_ns, stalled_ns; /* when the visit began; stalls since */
-    uint64_t stall_ns; /* since when it stands still */
+    uint64_t stall_ns; /* when the stall in progress began */
     bool stalling;
     double read_per_byte, prepare_per_byte; /* ns, measured; 0 unknown */
-    double miss_rate;   /* how often a visit has to wait for a read */
-    /* does guessing pay? */
+    double miss_rate;   /* share of visits that have to wait for a read */
+    /* time that guessing gained and lost in this window: whether it pays */
     double gained_ns, lost_ns;
     uint64_t window_end, pause_visits;
     bool paused;
@@ -25338,23 +25341,24 @@ BS_INTERNAL void bs_stream_init(bs_stream *stream, const bs_stream_facts *facts,
 
 /* ------------------------------------------------------------------------------------------------ the run side */
 
-/* A phase is reached, and these units are needed, in this order. */
+/* A phase begins and needs these units, in this order. */
 BS_INTERNAL void bs_stream_visit(bs_stream *stream, int32_t phase, const int32_t *units, int32_t count, uint64_t now);
-/* Look-ahead: the next visit of `phase` will need this unit (-1: none of them); strength: 0 .. 7, how clear the
- * choice was. The first call for a visit forgets older ones. */
+/* Look-ahead: the next visit of `phase` will need this unit (-1: none); strength: 0 .. 7, how clear the choice was.
+ * The first call for a visit forgets earlier predictions. */
 BS_INTERNAL void bs_stream_expect(bs_stream *stream, int32_t phase, int32_t unit, int32_t strength);
-/* The strength of a choice whose score is that far above the best that was not chosen, beside what is usual here. */
+/* The strength of a choice whose score is `margin` above the best that was not chosen, relative to the usual margin of
+ * this phase. */
 BS_INTERNAL int32_t bs_stream_strength(bs_stream *stream, int32_t phase, double margin);
-/* Pins a unit that is ready and tells where it is. False: not yet (or *failed tells why never); a unit that the visit
- * did not ask for is asked for. */
+/* Pins a unit that is ready and tells where it is. False: not ready yet (or never: *failed tells why). A unit that the
+ * visit did not list is requested. */
 BS_INTERNAL bool bs_stream_take(bs_stream *stream, int32_t unit, bs_bytes *offset, bs_status *failed);
-/* Nothing that the run could go on with is there. When nothing else can help, what is ready and needed later in the
- * visit may go: it is asked for again when it is taken. */
+/* The run cannot go on with anything that is ready. If nothing else helps, units that are ready but needed later in
+ * the visit may be evicted; they are requested again when they are taken. */
 BS_INTERNAL void bs_stream_wait(bs_stream *stream);
 BS_INTERNAL void bs_stream_release(bs_stream *stream, int32_t unit);
-/* The visit is over, whatever was not taken is no longer needed. */
+/* The visit is over; what was not taken is no longer needed. */
 BS_INTERNAL void bs_stream_leave(bs_stream *stream);
-/* The run stands still for weights from `now` on; and goes on. */
+/* The run stalls for weights from `now` on; it goes on at `now`. */
 BS_INTERNAL void bs_stream_stall(bs_stream *stream, uint64_t now);
 BS_INTERNAL void bs_stream_resume(bs_stream *stream, uint64_t now);
 
@@ -25371,27 +25375,27 @@ typedef struct bs_stream_chunk {
 BS_INTERNAL bool bs_stream_next(bs_stream *stream, uint64_t now, bs_stream_chunk *chunk);
 /* The chunk's bytes are here after `ns`, and are being prepared: storage is free for another guess. */
 BS_INTERNAL void bs_stream_arrived(bs_stream *stream, bs_stream_chunk *chunk, uint64_t bytes, uint64_t ns, uint64_t now);
-/* status: of reading, checking and preparing it; ns: of preparing. Returns whether its unit is complete. */
+/* status: of reading, checking and preparing the chunk; ns: time of preparing. Returns whether its unit is complete. */
 BS_INTERNAL bool bs_stream_done(bs_stream *stream, bs_stream_chunk *chunk, bs_status status, uint64_t bytes, uint64_t ns,
                     uint64_t now);
 
 /* --------------------------------------------------------------------------------------- inside: stream_*.c */
 
 /* stream/slots.c */
-/* Finds the cheapest place for `bytes` by the policy; gives false when what is pinned or needed leaves none. */
+/* Finds the place for `bytes` that is cheapest by the policy; false when what is pinned or needed leaves none. */
 BS_INTERNAL bool bs_slots_find(bs_stream *stream, bs_bytes bytes, bs_bytes *offset);
 /* The next unit whose extent overlaps [offset, offset + bytes), after unit `after` (-1: the first); -1 none. */
 BS_INTERNAL int32_t bs_slots_overlap(const bs_stream *stream, bs_bytes offset, bs_bytes bytes, int32_t after);
 BS_INTERNAL void bs_slots_begin(bs_stream *stream, int32_t unit, bs_bytes offset, bool guessed, uint64_t now);
-/* for_guess: the unit that takes the place, when it is a guess; else -1. */
+/* for_guess: the unit that takes the place if that is a guess; else -1. */
 BS_INTERNAL void bs_slots_give_up(bs_stream *stream, int32_t unit, int32_t for_guess);
 
 /* stream/stream.c: the next chunk of a unit that is loading; false: none now. */
 BS_INTERNAL bool bs_stream_issue(bs_stream *stream, int32_t unit, bs_stream_chunk *chunk);
-/* How long the visit in progress has stood still. */
+/* How long the visit in progress has stalled. */
 BS_INTERNAL uint64_t bs_stream_stalled(const bs_stream *stream, uint64_t now);
 
-/* stream/guess.c: a chunk of what is worth guessing; false: nothing is. */
+/* stream/guess.c: a chunk worth guessing; false: there is none. */
 BS_INTERNAL bool bs_stream_guess(bs_stream *stream, uint64_t now, bs_stream_chunk *chunk);
 
 /* stream/predict.c */
@@ -25399,12 +25403,13 @@ BS_INTERNAL bool bs_stream_guess(bs_stream *stream, uint64_t now, bs_stream_chun
 BS_INTERNAL double bs_predict_use(const bs_stream *stream, int32_t phase, int32_t use);
 /* How many visits of `phase` will probably pass before one needs it: 0 = the next one does. */
 BS_INTERNAL double bs_predict_visits(const bs_stream *stream, int32_t phase, int32_t use);
-/* Compares what was expected of this visit with what it needs, and learns from it. */
+/* Compares the predictions for this visit with what it needs, and learns from it. */
 BS_INTERNAL void bs_predict_visit(bs_stream *stream, int32_t phase, const int32_t *units, int32_t count);
-/* From the phase of the visit: how far each unit's next use is, and what its choices say of the next router's. */
+/* Seen from the phase of the visit: how far away each unit's next use is, and what the visit's choices say about the
+ * next router's. */
 BS_INTERNAL void bs_predict_distances(bs_stream *stream);
-/* Choosing by score: those of `ranked` are put in order, then taken one after the other, the highest score first and of
- * equal ones the first; -1: no more. They are counted from their phase's first use. */
+/* Visits candidates by score: bs_rank_begin orders `ranked`, bs_rank_next returns the one with the highest score, of
+ * equal ones the first; -1: no more. Candidates are counted from their phase's first use. */
 BS_INTERNAL void bs_rank_begin(bs_stream *stream);
 BS_INTERNAL int32_t bs_rank_next(bs_stream *stream);
 /* Gives routed phases their tables of transitions, unless phases is NULL; returns the bytes of all. */
@@ -25424,7 +25429,7 @@ static inline bs_bytes bs_stream_chunk_limit(bs_bytes unit_bytes, bs_bytes chunk
     return bs_bytes_min(bs_bytes_max(share, bs_bytes_of(131072)), chunk_bytes);
 }
 
-/* What a unit takes of storage's time, and to come altogether, by what was measured so far. */
+/* Time that a unit takes of storage, and until it is ready, as measured so far. */
 static inline double bs_stream_read_ns(const bs_stream *s, int32_t unit)
 {
     return (double)bs_bytes_figure(s->facts.units[unit].read_bytes) * s->read_per_byte;
@@ -25441,11 +25446,11 @@ static inline double bs_stream_load_ns(const bs_stream *s, int32_t unit)
 /* ==== end src/stream/stream.h ================================================================= */
 
 /* ==== begin src/stream/slots.c ================================================================ */
-/* stream/slots.c - extents of the slots arena: who is where, who goes.
+/* stream/slots.c - extents of the slots arena: which unit lies where, and which is evicted.
  *
- * Extents rather than slots of fixed sizes: units differ (a small and a large subnet), and an extent wastes nothing but
- * what lies between two others. Room is found by trying every place that begins or ends at an extent, and taking the
- * one whose most valuable victim is worth least. What is pinned, needed or being read stays.
+ * Extents rather than slots of fixed sizes: units differ (a small and a large subnet), and extents waste nothing but
+ * the gaps between them. Room is found by trying every place that begins or ends at an extent, and taking the one
+ * whose most valuable victim is worth least. What is pinned, needed or being read stays.
  * Relies on stream/stream.h. Must never evict what the visit in progress still needs. */
 /* #include "stream/stream.h" */
 
@@ -25453,10 +25458,10 @@ static inline double bs_stream_load_ns(const bs_stream *s, int32_t unit)
 
 /* ------------------------------------------------------------------------------------------------ policies */
 
-/* The larger, the longer it stays. */
+/* How much a unit is worth keeping: the larger, the longer it stays. */
 typedef double (*slot_keep)(const bs_stream *s, int32_t unit);
 
-/* Minus the phases until it is needed again, as expected; what is in no phase's list goes first. */
+/* Minus the expected number of phases until the unit is needed again; a unit that no phase lists goes first. */
 static double keep_reuse(const bs_stream *s, int32_t unit)
 {
     const int32_t ahead = s->distance[unit], phases = s->facts.n_phases;
@@ -25507,7 +25512,7 @@ static int32_t extents_before(const bs_stream *s, bs_bytes offset)
 }
 
 /* The next unit, from *at of `by_offset` on, whose extent overlaps [offset, offset + bytes); -1 none. Places are tried
- * at 0 and where an extent begins or ends: none that begins before it reaches into it. */
+ * at 0 and where an extent begins or ends, so no extent that begins before the place reaches into it. */
 static int32_t next_overlap(const bs_stream *s, bs_bytes offset, bs_bytes bytes, int32_t *at)
 {
     while (*at < s->n_present) {
@@ -25531,7 +25536,7 @@ int32_t bs_slots_overlap(const bs_stream *s, bs_bytes offset, bs_bytes bytes, in
 
 typedef struct slot_place {
     bs_bytes offset, evicted;
-    double worst; /* of its victims; -infinity without any */
+    double worst; /* worth of its most valuable victim; -infinity without victims */
     bool found;
 } slot_place;
 
@@ -25583,7 +25588,7 @@ static void list_remove(int32_t *list, int32_t count, int32_t at)
     memmove(list + at, list + at + 1, (size_t)(count - at - 1) * sizeof *list);
 }
 
-/* Where a unit stands, or would, among those present. */
+/* Index of a unit in `present`, or where it would be inserted. */
 static int32_t present_at(const bs_stream *s, int32_t unit)
 {
     int32_t low = 0, high = s->n_present;
@@ -25608,7 +25613,7 @@ static void extent_taken(bs_stream *s, int32_t unit, bs_bytes offset)
 static void extent_left(bs_stream *s, int32_t unit)
 {
     int32_t at = extents_before(s, s->slots[unit].offset);
-    while (s->by_offset[at] != unit) /* units of no bytes may begin there too */
+    while (s->by_offset[at] != unit) /* units of no bytes may begin at the same offset */
         at++;
     list_remove(s->present, s->n_present, present_at(s, unit));
     list_remove(s->by_offset, s->n_present, at);
@@ -25672,18 +25677,17 @@ void bs_slots_begin(bs_stream *s, int32_t unit, bs_bytes offset, bool guessed, u
  *
  * Four predictors, best first: *known* (a phase without a router needs the same in every run), *look-ahead* (the next
  * router run on what is known now, handed in by the graph), *transition* (what followed the choices of the router
- * before),
- * *frequency*. Each is asked at every visit, so that its precision and recall are known whether or not anything was
- * read; what comes out is a probability that was calibrated by that.
+ * before), *frequency*. Each of them predicts every visit, so that its precision and recall are known whether or not
+ * anything was read; the probability that comes out is calibrated by these.
  * Relies on stream/stream.h. Must never decide what is read. */
 /* #include "stream/stream.h" */
 
 #if !defined(BS_NO_STREAM)
 
 #define PREDICT_STEP (1.0 / 32)     /* weight of the newest visit in running averages */
-#define PREDICT_SMOOTHING 4.0       /* visits' worth of frequency in a transition count */
-#define PREDICT_MAX_COUNT 4096      /* transition counts are halved here */
-#define PREDICT_MOST_PAIRS (1 << 20)  /* of units, in a table of transitions */
+#define PREDICT_SMOOTHING 4.0       /* a transition count starts with this many visits' worth of frequency */
+#define PREDICT_MAX_COUNT 4096      /* transition counts are halved when one reaches this */
+#define PREDICT_MOST_PAIRS (1 << 20)  /* pairs of units in a table of transitions */
 
 const char *bs_predictor_name(bs_predictor predictor)
 {
@@ -25693,16 +25697,16 @@ const char *bs_predictor_name(bs_predictor predictor)
 
 /* ---------------------------------------------------------------------------------------------- transitions */
 
-/* Counters of a table: one for each pair of units, and totals. Where there are more than PREDICT_MOST_PAIRS there is
- * none: tables grow with the product of two routers' paths, and pairs of that many paths are hardly seen often enough
- * to learn from. Such a phase goes by the other predictors, as if this one was worth nothing. */
+/* Counters of a table: one for each pair of units, and totals. 0 when there are more than PREDICT_MOST_PAIRS: tables
+ * grow with the product of two routers' paths, and with that many paths a pair is hardly seen often enough to learn
+ * from. A phase without a table relies on the other predictors. */
 static int64_t table_counts(int32_t own, int32_t other)
 {
     const int64_t pairs = (int64_t)other * own;
     return pairs <= PREDICT_MOST_PAIRS ? pairs + other : 0;
 }
 
-/* Gives routed phases their tables; returns the bytes of all. phases may be NULL: only counted. */
+/* Gives routed phases their tables; returns the bytes of all tables. phases may be NULL: the bytes are only counted. */
 bs_bytes bs_predict_tables(const bs_stream_facts *facts, bs_phase_state *phases)
 {
     bs_bytes used = bs_bytes_of(0);
@@ -25723,8 +25727,8 @@ bs_bytes bs_predict_tables(const bs_stream_facts *facts, bs_phase_state *phases)
     return used;
 }
 
-/* [own units] that followed one unit of the phase before; behind the last of these rows, the totals: [units of
- * before]. */
+/* Row of `from` in a table: counts [own units] of what followed that unit of the phase before. Behind the last row are
+ * the totals: [units of the phase before]. */
 static uint16_t *table_row(const bs_stream *s, int32_t phase, int32_t from)
 {
     const bs_bytes row = bs_bytes_array(s->facts.phases[phase].n_units, sizeof(uint16_t));
@@ -25736,8 +25740,8 @@ static uint16_t *table_total(const bs_stream *s, int32_t phase, int32_t from)
     return table_row(s, phase, s->facts.phases[s->phases[phase].before].n_units) + from;
 }
 
-/* The mean, over what the router before chose, of how often each unit followed. It holds until a routed phase is
- * visited, so it is made once a visit and read from then on. */
+/* The mean, over what the router before chose, of how often each unit followed. It stays the same until a routed phase
+ * is visited, so it is computed once a visit. */
 static void follow_choices(bs_stream *s, int32_t phase)
 {
     const bs_stream_phase *own = &s->facts.phases[phase], *before = &s->facts.phases[s->phases[phase].before];
@@ -25759,7 +25763,7 @@ static void follow_choices(bs_stream *s, int32_t phase)
     s->following = phase;
 }
 
-/* Nothing routed lies between the visit in progress and the next routed phase's: what that will need is foretold. */
+/* Predicts the next routed phase. No other routed phase lies between it and the visit in progress. */
 static void follow_visit(bs_stream *s)
 {
     for (int32_t d = 1; d <= s->facts.n_phases; d++) {
@@ -25794,29 +25798,29 @@ static void count_transitions(bs_stream *s, int32_t phase)
 
 /* -------------------------------------------------------------------------------------------- probabilities */
 
-/* 1: it is needed at regular intervals; 0: when it will be needed has nothing to do with when it was (a geometric
- * distribution's mean absolute deviation is about 0.74 of its mean). */
+/* 1: the unit is needed at regular intervals; 0: earlier needs do not tell when the next one comes (a geometric
+ * distribution, whose mean absolute deviation is about 0.74 of its mean). */
 static double regularity(const bs_stream *s, int32_t use)
 {
     const double r = s->interval[use] > 0 ? 1 - 2.5 * s->deviation[use] / s->interval[use] : 0;
     return r > 0 ? r : 0;
 }
 
-/* Visits of its phase that will pass before its interval is over. */
+/* Visits of its phase until its usual interval has passed. */
 static double interval_left(const bs_stream *s, int32_t phase, int32_t use)
 {
     const double left = (double)s->needed_at[use] + s->interval[use] - (double)(s->phases[phase].visits + 1);
     return left > 0 ? left : 0;
 }
 
-/* By whichever memory served this phase better so far. */
+/* The long or the short average, whichever predicted this phase better so far. */
 static double rate_of(const bs_stream *s, int32_t phase, int32_t use)
 {
     const bs_phase_state *state = &s->phases[phase];
     return state->error_recent < 0.95 * state->error_rate ? s->recent[use] : s->rate[use];
 }
 
-/* By itself: how often it is needed, or when it is due. */
+/* Without knowing other choices: how often the unit is needed, or whether it is due. */
 static double frequency_probability(const bs_stream *s, int32_t phase, int32_t use)
 {
     const double regular = regularity(s, use), due = interval_left(s, phase, use) < 0.5 ? 1 : 0;
@@ -25833,7 +25837,8 @@ double bs_predict_visits(const bs_stream *s, int32_t phase, int32_t use)
                                  : regular * interval_left(s, phase, use) + (1 - regular) * (1 - p) / rate;
 }
 
-/* Not brought by a guess: what stays is what is needed often, so that guesses of it come true more often. */
+/* Resident, but not because of a guess. Residents are kept because they are needed often, so predictions of them come
+ * true more often and are calibrated apart. */
 static bool was_resident(const bs_stream *s, int32_t use)
 {
     const bs_slot *slot = &s->slots[s->facts.uses[use]];
@@ -25911,8 +25916,8 @@ int32_t bs_rank_next(bs_stream *s)
 
 static void average(double *value, double sample) { *value += (sample - *value) * PREDICT_STEP; }
 
-/* The first samples count more: the newest of n weighs 1 / (n + 2), until that is less than usual. What is wrong from
- * the start is so found out in a few visits, long before guessing could pause for it. */
+/* The first samples count more: the newest of n weighs 1 / (n + 2), until that is less than usual. So a predictor that
+ * is wrong from the start is found out in a few visits, long before guessing could pause because of it. */
 static void average_from(double *value, double sample, uint64_t samples)
 {
     const double first = 1.0 / ((double)samples + 2);
@@ -25921,7 +25926,7 @@ static void average_from(double *value, double sample, uint64_t samples)
 
 static bool was_needed(const bs_stream *s, int32_t use) { return s->slots[s->facts.uses[use]].in_visit; }
 
-/* The `expected` likeliest by score. */
+/* Rates a predictor's `expected` units of the highest score: how many were needed. */
 static void rate_ranking(bs_stream *s, const bs_stream_phase *phase, bs_prediction *p, int32_t count, int32_t expected)
 {
     for (s->n_ranked = 0; s->n_ranked < phase->n_units; s->n_ranked++)
@@ -25981,7 +25986,7 @@ static void update_interval(bs_stream *s, int32_t k, uint64_t visit)
         s->deviation[k] = 0;
     } else if (s->interval[k] <= 0) {
         s->interval[k] = gap;
-        s->deviation[k] = gap / 2; /* one gap says nothing yet */
+        s->deviation[k] = gap / 2; /* a single interval tells nothing about regularity */
     } else {
         s->deviation[k] += (fabs(gap - s->interval[k]) - s->deviation[k]) / 5;
         s->interval[k] += (gap - s->interval[k]) / 5;
@@ -26007,7 +26012,7 @@ static void update_tables(bs_stream *s, int32_t j, int32_t count)
         s->chosen[k] = now > 0;
         s->expected[k] = 0;
     }
-    s->following = -1; /* what it was made of has changed */
+    s->following = -1; /* its table has changed */
     if (s->phases[j].visits == 0)
         s->phases[j].set_size = count;
     average(&s->phases[j].set_size, count);
@@ -26042,20 +26047,20 @@ void bs_predict_visit(bs_stream *s, int32_t phase, const int32_t *units, int32_t
 /* ==== begin src/stream/guess.c ================================================================ */
 /* stream/guess.c - what is worth reading before it is needed.
  *
- * A guess is weighed in time: what it hides if it is right, against what it delays if it is wrong and what those lose
- * whose place it takes. What is certain is read ahead only when it would come too late otherwise, since making room
- * early evicts what is needed sooner.
- * Relies on stream/slots.c and stream/predict.c. Must never be asked before a visit, nor while the run waits for
- * something that could be read. */
+ * A guess is weighed in time: what it hides if it is right, against what it delays if it is wrong and what the units
+ * that it evicts would cost to read again. What is certain to be needed is read ahead only when it would come too late
+ * otherwise, since making room early evicts what is needed sooner.
+ * Relies on stream/slots.c and stream/predict.c. Must never be called before the first visit, nor while the run waits
+ * for something that could be read. */
 /* #include "stream/stream.h" */
 
 #if !defined(BS_NO_STREAM)
 
-#define STREAM_MARGIN 0.3         /* of the time it can hide that an uncertain guess must promise */
-#define STREAM_SLACK 1.25        /* reading may take that much longer than measured */
-#define STREAM_LIKELY 0.9        /* such needs are planned with as if they were certain */
+#define STREAM_MARGIN 0.3         /* an uncertain guess must gain more than this share of the time it can hide */
+#define STREAM_SLACK 1.25        /* reading may take this much longer than measured */
+#define STREAM_LIKELY 0.9        /* needs at least this probable are treated as certain */
 
-/* While what the run waits for is being prepared, storage is idle. */
+/* Time until what the run waits for has been prepared; storage is idle meanwhile. */
 static double waiting_for_lanes(const bs_stream *s)
 {
     double ns = 0;
@@ -26068,7 +26073,7 @@ static double waiting_for_lanes(const bs_stream *s)
     return ns;
 }
 
-/* Time from now until the visit `ahead` phases away; a phase never seen counts as long enough. */
+/* Time from now until the visit `ahead` phases away; infinite when a phase on the way was never timed. */
 static double time_until(const bs_stream *s, int32_t ahead, uint64_t now)
 {
     double ns = 0;
@@ -26080,12 +26085,13 @@ static double time_until(const bs_stream *s, int32_t ahead, uint64_t now)
     }
     ns += waiting_for_lanes(s);
     const double gone = (double)bs_since(now, s->visit_ns) - (double)bs_stream_stalled(s, now);
-    return ns - gone > ns / 8 ? ns - gone : ns / 8; /* longer than usual, or between two runs: not long, but some */
+    return ns - gone > ns / 8 ? ns - gone : ns / 8; /* longer than usual, or between two runs: assume little time,
+                                                     * but some */
 }
 
-/* What the visits to come lose with everything that overlaps the place, when a guess of probability p takes it. In a
- * fixed order what is needed later than the guess would have to make room all the same; where a router decides, what it
- * turns out not to need would be a better victim then. */
+/* The time that coming visits lose when a guess of probability p evicts everything that overlaps the place. In a fixed
+ * order, what is needed later than the guess would have to make room for it anyway. Where a router decides, waiting
+ * may be better: what turns out not to be needed will be a better victim then. */
 static double damage(const bs_stream *s, bs_bytes offset, bs_bytes bytes, int32_t ahead, double p)
 {
     const double later = p > STREAM_LIKELY ? 1 - p : 1;
@@ -26093,15 +26099,16 @@ static double damage(const bs_stream *s, bs_bytes offset, bs_bytes bytes, int32_
     for (int32_t u = bs_slots_overlap(s, offset, bytes, -1); u >= 0; u = bs_slots_overlap(s, offset, bytes, u)) {
         const int32_t far = s->distance[u];
         const double needed = far == 0 ? 0 : bs_predict_use(s, (s->phase + far) % s->facts.n_phases, s->next_use[u]);
-        const bool spent = s->slots[u].guessed; /* its load would be for nothing */
+        const bool spent = s->slots[u].guessed; /* an unused guess: its load would have been in vain */
         if (far <= ahead && needed >= p)
-            return (double)INFINITY; /* it is needed sooner, and no less likely */
+            return (double)INFINITY; /* the victim is needed no later, and is no less likely to be */
         ns += needed * bs_stream_load_ns(s, u) * (far <= ahead || spent ? 1.0 : later);
     }
     return ns;
 }
 
-/* The next visit's demand, `until` from now, waits for a chunk of a wrong guess that is still being read then. */
+/* How long the demand of the next visit, `until` from now, waits for a chunk of a wrong guess that is still being
+ * read. */
 static double delay(const bs_stream *s, int32_t unit, double until)
 {
     const double read = bs_stream_read_ns(s, unit), chunk = read / s->facts.units[unit].n_chunks;
@@ -26110,9 +26117,9 @@ static double delay(const bs_stream *s, int32_t unit, double until)
 
 typedef enum guess_result { GUESS_ISSUED, GUESS_NOT_WORTH, GUESS_NO_ROOM } guess_result;
 
-/* The best place for so many bytes: the same for all guesses that are tried at one time. */
+/* The best place for this many bytes. It is the same for all guesses that are tried at one time, so it is kept. */
 typedef struct guess_place {
-    bs_bytes bytes, offset; /* bytes 0: none was looked for yet */
+    bs_bytes bytes, offset; /* bytes 0: not searched yet */
     bool found;
 } guess_place;
 
@@ -26124,14 +26131,14 @@ static bool find_place(bs_stream *s, bs_bytes bytes, guess_place *place)
     return place->found;
 }
 
-/* When guesses for a phase are weighed: none of it changes while one after the other is tried. */
+/* The times by which the guesses for a phase are weighed; constant while they are tried one after the other. */
 typedef struct guess_time {
     uint64_t now;
     int32_t ahead;
-    double next, until; /* time until the next visit, and until that of the phase */
+    double next, until; /* time until the next visit, and until the visit of the guessed phase */
 } guess_time;
 
-/* Whether there is anything of the unit to read for a visit that far ahead. */
+/* Whether anything of the unit can be read for the visit `ahead` phases away. */
 static bool may_be_guessed(const bs_stream *s, int32_t unit, int32_t ahead)
 {
     const bs_slot *slot = &s->slots[unit];
@@ -26140,16 +26147,16 @@ static bool may_be_guessed(const bs_stream *s, int32_t unit, int32_t ahead)
            (slot->state != BS_SLOT_LOADING || slot->issued < s->facts.units[unit].n_chunks);
 }
 
-/* p: how likely the unit is needed then. */
+/* p: how likely that visit needs the unit. */
 static guess_result try_guess(bs_stream *s, int32_t unit, double p, const guess_time *t, bool may_evict,
                               guess_place *place, bs_stream_chunk *chunk)
 {
     const bs_slot *slot = &s->slots[unit];
     const bool begun = slot->state == BS_SLOT_LOADING;
     const double read = bs_stream_load_ns(s, unit);
-    /* also when it is right, but for later */
+    /* a guess for a later visit delays the next one even when it is right */
     const double in_the_way = delay(s, unit, t->next) * (t->ahead == 1 ? 1 - p : 1);
-    /* how long phases take: what may be wrong waits for that */
+    /* an uncertain guess is not made before it is known how long phases take */
     const bool known = p > STREAM_LIKELY || !isinf(t->until);
     const double hidden = !known ? 0 : read < t->until ? read : t->until;
     const double worth = p * hidden - in_the_way;
@@ -26165,7 +26172,7 @@ static guess_result try_guess(bs_stream *s, int32_t unit, double p, const guess_
     return bs_stream_issue(s, unit, chunk) ? GUESS_ISSUED : GUESS_NOT_WORTH;
 }
 
-/* Puts what may be guessed of a phase in order. False: nothing. */
+/* Ranks the units of a phase that may be guessed. False: there are none. */
 static bool rank_guesses(bs_stream *s, int32_t phase, int32_t ahead)
 {
     const bs_stream_phase *facts = &s->facts.phases[phase];
@@ -26180,9 +26187,9 @@ static bool rank_guesses(bs_stream *s, int32_t phase, int32_t ahead)
     return s->n_ranked > 0;
 }
 
-/* Whether some need that is likely would have to wait if storage did nothing until the next visit. Before that, reading
- * it would only evict earlier than necessary, and so something that is needed sooner (the "forestall" rule of Kimbrel
- * et al., 1996). */
+/* Whether some likely need would have to wait if storage did nothing until the next visit. As long as none would,
+ * reading for it only evicts earlier than necessary, and may evict what is needed sooner (the "forestall" rule of
+ * Kimbrel et al., 1996). */
 static bool is_pressed(const bs_stream *s, double next)
 {
     double reading = 0, until = next;
@@ -26222,7 +26229,7 @@ bool bs_stream_guess(bs_stream *s, uint64_t now, bs_stream_chunk *chunk)
             if (result == GUESS_ISSUED)
                 return true;
             if (result == GUESS_NO_ROOM && facts->router == 0)
-                return false; /* what is needed later has less right to the room */
+                return false; /* no room for a later phase either: its needs count less */
         }
     }
     return false;
@@ -26233,19 +26240,21 @@ bool bs_stream_guess(bs_stream *s, uint64_t now, bs_stream_chunk *chunk)
 /* ==== begin src/stream/stream.c =============================================================== */
 /* stream/stream.c - the queue: what is read next.
  *
- * Demand goes first, always: while a unit that the visit in progress needs is not there, nothing is read for a guess.
- * Guesses fill the time in which storage would be idle (stream/guess.c). What was passed by is dropped, a guess that
- * turns out needed is upgraded where it stands, and nothing is read twice for one use. When guessing loses more than it
- * gains over a window of visits, it pauses, for longer each time; predictors go on being measured meanwhile.
- * Threads read the clock before they hold the lock: what is a little earlier than the visit counts as its beginning.
+ * Demand always goes first: while a unit that the visit in progress needs is not there, nothing is read for a guess.
+ * Guesses fill the time in which storage would be idle (stream/guess.c). A load for a visit that turns out not to need
+ * it is dropped; a guess that turns out to be needed becomes demand and goes on; nothing is read twice for one use.
+ * When guessing loses more than it gains over a window of visits, it pauses, for longer each time; predictors go on
+ * being measured meanwhile.
+ * Threads read the clock before they take the lock, so a time may lie a little before the visit: it counts as the
+ * visit's beginning.
  * Relies on stream/slots.c, stream/predict.c and stream/guess.c. Must never wait. */
 /* #include "stream/stream.h" */
 
 #if !defined(BS_NO_STREAM)
 
 #define STREAM_WINDOW 64         /* visits over which guessing must pay */
-#define STREAM_LONGEST_PAUSE 4096 /* visits */
-#define STREAM_SILENCE 64        /* visits in which a unit that could not be read is not guessed */
+#define STREAM_LONGEST_PAUSE 4096 /* in visits */
+#define STREAM_SILENCE 64        /* after a failed read a unit is not guessed for this many visits */
 
 /* ------------------------------------------------------------------------------------------------ making one */
 
@@ -26308,7 +26317,7 @@ void bs_stream_init(bs_stream *s, const bs_stream_facts *facts, void *memory)
     }
     for (int32_t u = 0; u < facts->n_units; u++)
         s->slots[u].evicted_for = -1;
-    s->miss_rate = 1; /* until it is known that visits do not wait, guesses stand in their way */
+    s->miss_rate = 1; /* until it is known that visits need not wait, assume that guesses delay them */
     s->phase = -1;
     s->following = -1;
     s->window_end = STREAM_WINDOW;
@@ -26318,7 +26327,7 @@ void bs_stream_init(bs_stream *s, const bs_stream_facts *facts, void *memory)
 
 /* ------------------------------------------------------------------------------------------- does guessing pay? */
 
-/* At the end of a window guessing goes on, pauses, or is tried again. */
+/* At the end of a window decides whether guessing goes on, pauses, or is tried again. */
 static void close_window(bs_stream *s)
 {
     if (s->visits < s->window_end)
@@ -26346,7 +26355,7 @@ static void end_phase_time(bs_stream *s, uint64_t now)
     phase->compute_ns = phase->compute_ns < 0 ? compute : phase->compute_ns + (compute - phase->compute_ns) / 8;
 }
 
-/* Reading time that a guess has spared the visit so far. */
+/* Reading time that a guess spares the visit. */
 static double spared(const bs_stream *s, int32_t unit, uint64_t now)
 {
     const bs_slot *slot = &s->slots[unit];
@@ -26354,7 +26363,7 @@ static double spared(const bs_stream *s, int32_t unit, uint64_t now)
     return slot->state == BS_SLOT_READY || gone > load ? load : gone;
 }
 
-/* How the unit stands when it is needed; an unfinished guess becomes demand where it is. */
+/* A visit needs the unit: records how far it is loaded; an unfinished guess becomes demand and goes on. */
 static void demand(bs_stream *s, int32_t unit, uint64_t now)
 {
     bs_slot *slot = &s->slots[unit];
@@ -26370,18 +26379,19 @@ static void demand(bs_stream *s, int32_t unit, uint64_t now)
     s->stats.misses += slot->outcome == BS_USE_MISS;
     if (slot->guessed)
         s->gained_ns += spared(s, unit, now);
-    /* A right guess would have had to make room all the same; and another guess may have brought this one back. */
+    /* Only a wrong guess costs something: a right one would have had to make room anyway. Half, when this unit is back
+     * already because another guess read it. */
     if (slot->evicted_for >= 0 && !s->slots[slot->evicted_for].guess_used)
         s->lost_ns += bs_stream_load_ns(s, unit) * (slot->outcome == BS_USE_MISS ? 1 : 0.5);
     slot->evicted_for = -1;
-    s->served = 0; /* what it served may be asked for again */
+    s->served = 0; /* the units counted there may be needed again */
     if (slot->listed)
-        return; /* for the second time in one visit */
+        return; /* a second time in one visit */
     slot->listed = true;
     s->needed[s->n_needed++] = unit;
 }
 
-/* Loads that were begun for this visit, which does not need them. */
+/* Gives up loads that were begun for this visit, when it does not need them. */
 static void drop_passed(bs_stream *s)
 {
     const bs_stream_phase *phase = &s->facts.phases[s->phase];
@@ -26443,7 +26453,7 @@ bool bs_stream_take(bs_stream *s, int32_t unit, bs_bytes *offset, bs_status *fai
     bs_slot *slot = &s->slots[unit];
     *failed = slot->needed ? slot->failed : BS_OK;
     if (slot->state != BS_SLOT_READY) {
-        if (!slot->needed) /* it was used, went, and is needed again in the same visit */
+        if (!slot->needed) /* it was used and evicted, and is needed again in the same visit */
             demand(s, unit, s->visit_ns);
         return false;
     }
@@ -26461,19 +26471,19 @@ bool bs_stream_take(bs_stream *s, int32_t unit, bs_bytes *offset, bs_status *fai
     return true;
 }
 
-/* Needed, and not there yet; what failed will never be. */
+/* Needed, but not there yet; a unit whose read failed never will be. */
 static bool outstanding(const bs_slot *slot)
 {
     return slot->needed && slot->state != BS_SLOT_READY && slot->failed == BS_OK;
 }
 
-/* Where units of one visit are used one after the other, the first may find no room because of the next. */
+/* When units of one visit are used one after the other, the next ones may leave no room for the first. */
 void bs_stream_wait(bs_stream *s)
 {
     bool blocked = false;
     for (int32_t u = 0; u < s->facts.n_units; u++)
         if (s->slots[u].in_flight > 0 || s->slots[u].pins > 0)
-            return; /* there will be a change without this */
+            return; /* something will change anyway */
     for (int32_t i = 0; i < s->n_needed; i++) {
         const int32_t unit = s->needed[i];
         const bs_slot *slot = &s->slots[unit];
@@ -26537,7 +26547,7 @@ bool bs_stream_issue(bs_stream *s, int32_t unit, bs_stream_chunk *chunk)
     return true;
 }
 
-/* A chunk of what the visit waits for. *waiting: there is something left to read, but no room, or not now. */
+/* A chunk of what the visit waits for. *waiting: something is left to read, but there is no room, or not yet. */
 static bool next_demand(bs_stream *s, uint64_t now, bs_stream_chunk *chunk, bool *waiting)
 {
     *waiting = false;
@@ -26581,7 +26591,7 @@ static void measure(double *per_byte, uint64_t bytes, uint64_t ns)
 static void chunk_failed(bs_stream *s, int32_t unit, bs_status status)
 {
     bs_slot *slot = &s->slots[unit];
-    if (slot->needed && slot->state == BS_SLOT_LOADING) /* else a load anew is waited for */
+    if (slot->needed && slot->state == BS_SLOT_LOADING) /* else the visit waits for a new load, which may succeed */
         slot->failed = status;
     slot->silent_until = s->visits + STREAM_SILENCE;
     slot->spoiled = true;
@@ -26589,11 +26599,12 @@ static void chunk_failed(bs_stream *s, int32_t unit, bs_status status)
         bs_slots_give_up(s, unit, -1);
 }
 
-/* A demand stood behind a guess that the visit found in flight. */
+/* Measures how long demand had to wait for a wrong guess that the visit found being read. */
 static void measure_delay(bs_stream *s, const bs_stream_chunk *chunk, uint64_t ns, uint64_t now)
 {
     const uint64_t gone = bs_since(now, s->visit_ns);
-    if (chunk->demanded || s->slots[chunk->unit].needed || gone > ns) /* else it was issued before the visit began */
+    if (chunk->demanded || s->slots[chunk->unit].needed || gone > ns) /* gone > ns: it was issued after the visit
+                                                                       * began */
         return;
     for (int32_t i = 0; i < s->n_needed; i++)
         if (s->slots[s->needed[i]].needed && s->slots[s->needed[i]].outcome == BS_USE_MISS) {
@@ -26622,7 +26633,7 @@ bool bs_stream_done(bs_stream *s, bs_stream_chunk *chunk, bs_status status, uint
     if (status == BS_OK)
         measure(&s->prepare_per_byte, bytes, ns);
     slot->in_flight--;
-    slot->done += status == BS_OK; /* also of a load that was given up: it may be taken up again */
+    slot->done += status == BS_OK; /* counts for a dropped load, too: it may be resumed */
     if (status != BS_OK)
         chunk_failed(s, chunk->unit, status);
     if (slot->state == BS_SLOT_DROPPED && slot->in_flight == 0)
@@ -26648,7 +26659,7 @@ bool bs_stream_done(bs_stream *s, bs_stream_chunk *chunk, bs_status status, uint
 #if !defined(BS_NO_STREAM) && !defined(BS_NO_REPLAY)
 
 #define REPLAY_MAX_LANES 8
-#define REPLAY_MOST 65536 /* units, phases */
+#define REPLAY_MOST 65536 /* units or phases at most */
 
 typedef struct replay_lane {
     bool busy;
@@ -26662,11 +26673,11 @@ typedef struct replay {
     const bs_replay_desc *desc;
     bs_stream stream;
     bs_stream_unit *units;
-    int32_t *next_position; /* [uses] where the unit is used again; INT32_MAX never */
+    int32_t *next_position; /* [uses] position of the next use of the same unit; INT32_MAX: none */
     int64_t *future;        /* [units] position of the next use */
     int32_t *wanted;        /* [units] of one visit */
     uint64_t *ready_at; /* [units] of the oracle */
-    uint64_t *before;   /* [uses] computed before it, without its own */
+    uint64_t *before;   /* [uses] compute time before each use, its own excluded */
     bool *resident;
     replay_lane lanes[REPLAY_MAX_LANES];
     int32_t n_lanes;
@@ -26675,7 +26686,7 @@ typedef struct replay {
 
 /* ------------------------------------------------------------------------------------------------- reading */
 
-/* The first chunks have a byte more where it does not come out even. */
+/* A unit's bytes over its chunks; the first chunks have one byte more where division leaves a rest. */
 static bs_bytes chunk_bytes_of(const replay *r, int32_t unit, int32_t index)
 {
     const uint64_t bytes = bs_bytes_figure(r->units[unit].read_bytes), chunks = (uint64_t)r->units[unit].n_chunks;
@@ -26683,7 +26694,7 @@ static bs_bytes chunk_bytes_of(const replay *r, int32_t unit, int32_t index)
     return bs_bytes_add(share, bs_bytes_of((uint64_t)index < bytes % chunks));
 }
 
-/* Times saturate: a profile may say anything, and a clock that wraps goes back. */
+/* Times saturate: a profile may say anything, and a clock that wraps would go back. */
 static uint64_t whole_ns(double ns) { return ns < 1.8e19 ? (uint64_t)ns : UINT64_MAX; }
 
 static uint64_t device_ns(const replay *r, bs_bytes bytes)
@@ -26752,7 +26763,7 @@ static void compute(replay *r, uint64_t ns)
 
 /* -------------------------------------------------------------------------------------------------- visiting */
 
-/* A use of this visit that is not done and whose unit is there; waits for one. -1: nothing will ever come. */
+/* A use of this visit that is not done and whose unit is ready; waits for one. -1: none will ever be. */
 static int32_t take_ready(replay *r, const bs_trace_visit *v, const bool *done)
 {
     for (;;) {
@@ -26770,7 +26781,7 @@ static int32_t take_ready(replay *r, const bs_trace_visit *v, const bool *done)
             bs_stream_stall(&r->stream, r->now);
         fill_lanes(r);
         replay_lane *lane = next_event(r, &when);
-        if (!lane) /* unreachable: with nothing pinned nor in flight, what is needed finds room and a lane */
+        if (!lane) /* unreachable: with nothing pinned or being read, a needed unit finds room and a lane */
             return -1;
         pass_event(r, lane, when);
     }
@@ -26802,14 +26813,14 @@ static bool replay_visit(replay *r, const bs_trace_visit *v, bool *done)
 
 /* ---------------------------------------------------------------------------------------------------- oracle */
 
-/* A schedule that knows the whole trace: storage reads what is missing in the order of need, at most `horizon` uses
- * ahead, as soon as it is idle and something that is needed later can make room. Far horizons never stand still, near
- * ones read fewest bytes (horizon 0 is Belady's replacement on demand); which is fastest depends on compute and
- * storage. */
+/* A schedule that knows the whole trace: as soon as storage is idle it reads what is missing in the order of need, at
+ * most `horizon` uses ahead, if something that is needed later can make room. Far horizons never leave storage idle,
+ * near ones read the fewest bytes (horizon 0 is Belady's replacement on demand); which is fastest depends on compute
+ * and storage. */
 typedef struct replay_oracle {
     int32_t horizon;
-    int32_t at;      /* use that is computed or waited for */
-    int32_t missing; /* everything needed before it is resident or being read */
+    int32_t at;      /* the use that is computed or waited for */
+    int32_t missing; /* before this use, everything is resident or being read */
     int32_t loading; /* unit, -1 none */
     bool computing;
     uint64_t now, computed, loaded;
@@ -26837,8 +26848,7 @@ static int32_t oracle_next_missing(const replay *r, replay_oracle *o)
     return o->missing < uses && o->missing - o->at <= o->horizon ? r->trace->uses[o->missing].unit : -1;
 }
 
-/* Gives up what is needed last until there is room; nothing that is needed sooner than the unit, nor what is
- * computed. */
+/* Evicts what is needed last until there is room, but nothing that is needed before the unit, nor what is computed. */
 static bool oracle_room(replay *r, replay_oracle *o, bs_bytes bytes)
 {
     while (bs_bytes_less(r->stream.facts.slot_bytes, bs_bytes_add(o->used, bytes))) {
@@ -26868,7 +26878,7 @@ static void oracle_read(replay *r, replay_oracle *o)
         o->loaded = bs_add_u64(o->loaded, device_ns(r, chunk_bytes_of(r, u, c)));
 }
 
-/* The unit's last chunk is still to be prepared when storage is free again. */
+/* Storage is free, but the unit's last chunk is still to be prepared. */
 static void oracle_arrive(replay *r, replay_oracle *o)
 {
     const int32_t u = o->loading;
@@ -26937,10 +26947,11 @@ static void oracle(replay *r, bs_replay_result *result)
 
 /* --------------------------------------------------------------------------------------------------- the whole */
 
-/* NULL, or the table that refers to what the trace does not have, or another phase has, and the entry. */
+/* What is wrong with a trace: the name of a table that refers to what the trace does not have or to what belongs to
+ * another phase, and *at, the entry. NULL: nothing is. */
 static const char *trace_fault(const bs_trace *t, int32_t *at)
 {
-    int32_t end = 0; /* of the phase before: what is learned lies by entry of phase_units */
+    int32_t end = 0; /* of the phase before: tables that learn are indexed by entry */
     for (*at = 0; *at < t->n_phases; ++*at) {
         const bs_trace_phase *s = &t->phases[*at];
         if (s->first_unit < end || s->n_units < 1 || s->n_units > t->n_phase_units - s->first_unit || s->router < 0)
@@ -27138,18 +27149,18 @@ bs_status bs_replay(const bs_trace *trace, const bs_replay_desc *desc, bs_arena 
 /* #include "ops/weights.h" */
 
 typedef struct bs_store_tensor {
-    bs_bytes offset; /* in storage */
+    bs_bytes offset; /* in storage, of its first byte */
     bs_bytes bytes;
     bs_dtype dtype; /* as stored */
     int16_t spec;   /* which of the op's weights */
-    bool copied;    /* to the near end of staging; else the op reads it where it arrived */
+    bool copied;    /* copied to the near end of staging; else the op reads it where it was read to */
 } bs_store_tensor;
 
 typedef struct bs_store_node {
     int32_t node;
     int32_t block; /* of the record that holds its weights */
-    int32_t first_tensor, n_tensors; /* in the order of storage */
-    bs_bytes begin, end;             /* there, of all its tensors */
+    int32_t first_tensor, n_tensors; /* in store->tensors, in the order of storage */
+    bs_bytes begin, end;             /* in storage, around all its tensors */
 } bs_store_node;
 
 /* One read: weights of some nodes, or the head of a record. A chunk of the stream. */
@@ -27157,19 +27168,19 @@ typedef struct bs_store_chunk {
     bs_bytes begin, end; /* in storage */
     int32_t block;
     int32_t first_node, n_nodes; /* in store->nodes */
-    bool head, tail;     /* the record begins, ends here */
+    bool head, tail;     /* whether the record begins or ends in this chunk */
 } bs_store_chunk;
 
 typedef struct bs_store_unit {
     int32_t first_node, n_nodes, first_chunk, n_chunks;
-    uint32_t crc; /* of what was read of its record so far, when records are checked */
+    uint32_t crc; /* of the part of its record that was read so far, when records are checked */
 } bs_store_unit;
 
 typedef struct bs_store_lane {
     struct bs_store *store;
     int32_t index;
     uint8_t *staging;
-    uint8_t *room; /* a device: where weights are prepared, on their way to a slot */
+    uint8_t *room; /* on a device: memory in which weights are prepared before they are copied to a slot */
     _Alignas(16) uint8_t handle[BS_THREAD_BYTES];
 } bs_store_lane;
 
@@ -27179,20 +27190,20 @@ typedef struct bs_store {
     bs_weights weights;
     bs_profile *profile;
     bs_stream stream;
-    bs_stream_unit *facts;   /* [units], from 0 as the stream counts */
+    bs_stream_unit *facts;   /* [units] numbered from 0, as in the stream */
     bs_store_unit *units;    /* [units] */
     bs_store_node *nodes;
     bs_store_tensor *tensors;
     bs_store_chunk *chunks;
-    int32_t *wanted;         /* [units] of the visit that begins, from 0 */
-    uint8_t *slots;          /* on the device, when there is one */
+    int32_t *wanted;         /* [units] that the visit needs, numbered from 0 */
+    uint8_t *slots;          /* on the device, if there is one */
     bs_device *device;
     bs_device_session *on_device;
     uint8_t **base;          /* [units + 1] prepared weights of pinned units; [0] the resident ones */
     bool check_records, stop;
     int32_t n_lanes, started;
     bs_store_lane lanes[BS_MAX_LANES];
-    bs_gate gate; /* not made: the run reads for itself */
+    bs_gate gate; /* no threads: the run reads for itself */
 } bs_store;
 
 typedef struct bs_store_desc {
@@ -27205,12 +27216,12 @@ typedef struct bs_store_desc {
     uint8_t *slots;    /* plan->slot_bytes */
     uint8_t *staging;  /* plan->lanes x plan->lane_bytes, aligned to BS_PAGE_BYTES */
     uint8_t *resident;
-    bs_device *device; /* NULL: slots are here */
+    bs_device *device; /* NULL: slots are in host memory */
     bs_device_session *on_device;
     uint8_t *rooms;      /* NULL: weights are prepared in their slots */
-    bs_bytes room_bytes; /* a lane */
+    bs_bytes room_bytes; /* of each lane */
 } bs_store_desc;
-#if defined(BS_NO_STREAM) /* every weight is resident: of a store there is base[0] */
+#if defined(BS_NO_STREAM) /* every weight is resident: all that a store has is base[0] */
 static inline bs_bytes bs_store_bytes(const bs_plan *plan)
 {
     (void)plan;
@@ -27224,7 +27235,7 @@ static inline bool bs_store_open(bs_store *store, const bs_store_desc *desc, bs_
 }
 static inline void bs_store_close(bs_store *store) { (void)store; }
 static inline void bs_store_leave(bs_store *store) { (void)store; }
-/* What a run asks of weights that come and go: none do (bs_instr_streams). */
+/* What a run calls about streamed weights, when there are none (bs_instr_streams). */
 static inline void bs_store_visit(bs_store *store, int32_t phase, const int32_t *units, int32_t count)
 {
     (void)store, (void)phase, (void)units, (void)count;
@@ -27259,11 +27270,12 @@ BS_INTERNAL void bs_store_close(bs_store *store);
 BS_INTERNAL void bs_store_visit(bs_store *store, int32_t phase, const int32_t *units, int32_t count);
 BS_INTERNAL void bs_store_leave(bs_store *store);
 BS_INTERNAL void bs_store_expect(bs_store *store, int32_t phase, int32_t unit, double margin); /* unit 0: nothing */
-/* Pins the unit if it is there and sets base[unit]. False: not yet; or never, then *status says why. */
+/* Pins the unit if it is there and sets base[unit]. False: not there yet, or never, and then *status says why. */
 BS_INTERNAL bool bs_store_try(bs_store *store, int32_t unit, bs_status *status);
-/* Waits until one of these is there (pinned: `*taken`) or one will never be (`*taken` then says which; 0: unknown). */
+/* Waits until one of these is there (pinned; *taken is that unit) or one can never be (*taken is that unit; 0:
+ * unknown). */
 BS_INTERNAL bs_status bs_store_wait(bs_store *store, int32_t phase, const int32_t *units, int32_t count, int32_t *taken);
-/* Units of the visit that are still to come. */
+/* How many units the visit still waits for. */
 BS_INTERNAL int32_t bs_store_missing(bs_store *store);
 BS_INTERNAL void bs_store_release(bs_store *store, int32_t unit);
 BS_INTERNAL bs_use bs_store_outcome(const bs_store *store, int32_t unit);
@@ -27283,7 +27295,7 @@ BS_INTERNAL void bs_store_prediction(bs_store *store, int32_t phase, bs_predicto
 
 /* #include "stream/store.h" */
 
-/* Whether a node's weights are loaded with its unit: not those of another of the same weights. */
+/* Whether a node's weights are loaded with its unit: not when it reads the copy of another node of the same weights. */
 static inline bool bs_store_loads(const bs_plan *plan, int32_t node)
 {
     return plan->nodes[node].unit != 0 && plan->nodes[node].owner == node;
@@ -27292,7 +27304,7 @@ static inline bool bs_store_loads(const bs_plan *plan, int32_t node)
 /* stream/store_plan.c: finds the weights of every unit and cuts them into chunks. */
 BS_INTERNAL bool bs_store_plan(bs_store *store, bs_error *error);
 
-/* stream/store_load.c: by a lane, without the gate. *raw: the chunk's bytes, in staging. */
+/* stream/store_load.c: called by a lane, without the gate. *raw: the chunk's bytes, in staging. */
 BS_INTERNAL bs_status bs_store_fetch(const bs_store *store, const bs_store_lane *lane, const bs_store_chunk *chunk,
                          const uint8_t **raw);
 BS_INTERNAL bs_status bs_store_check(bs_store *store, int32_t unit, const bs_store_chunk *chunk, const uint8_t *raw);
@@ -27360,8 +27372,8 @@ static void sort_tensors(bs_store_tensor *tensors, int32_t count)
         }
 }
 
-/* Which tensors the op cannot read where they arrive: those to be widened, those that begin askew, and those with one
- * of these behind them, which may be widened over them. */
+/* Marks the tensors that the op cannot read where they are read to: those to be widened, those that are not aligned,
+ * and those behind which one of these lies, as it may be widened over them. */
 static void mark_copied(bs_store_tensor *tensors, int32_t count, const bs_weight_spec *specs)
 {
     bool behind = false;
@@ -27373,7 +27385,7 @@ static void mark_copied(bs_store_tensor *tensors, int32_t count, const bs_weight
     }
 }
 
-/* All weights of a node lie in one record, apart from each other. */
+/* Finds the weights of a node. All must lie in one record, apart from each other. */
 static bool find_node(store_planner *p, bs_store_node *found)
 {
     const bs_graph *g = p->s->plan->graph;
@@ -27406,8 +27418,8 @@ static bool find_node(store_planner *p, bs_store_node *found)
 
 /* ------------------------------------------------------------------------------------------------- cutting */
 
-/* Staging that a range takes: as read, with pages begun, and what narrow weights grow by when they are widened. What is
- * copied ends, so, where it ended as it was read, or before. */
+/* Staging that a range takes: its bytes, two pages for alignment at both ends, and what narrow weights grow by when
+ * they are widened. So a copy ends where its source ended, or before. */
 static bs_bytes staging_of(const bs_store *s, const bs_store_node *nodes, int32_t count, bs_bytes begin, bs_bytes end)
 {
     bs_bytes bytes = bs_bytes_add(bs_bytes_sub(end, begin), bs_bytes_of(2 * BS_PAGE_BYTES));
@@ -27438,8 +27450,8 @@ static bs_store_chunk *chunk_add(store_planner *p, int32_t block, bs_bytes begin
     return chunk;
 }
 
-/* Whether the way from `begin` to the node is better not read. Gaps between weights are, where staging has room: a
- * record can then be checked as it is read. */
+/* Whether the bytes between `begin` and the node are better not read. Gaps between weights are read where staging has
+ * room: only so can a record be checked as it is read. */
 static bool is_far(const store_planner *p, int32_t index, bs_bytes begin)
 {
     const bs_store_node *node = &p->s->nodes[index];
@@ -27448,7 +27460,7 @@ static bool is_far(const store_planner *p, int32_t index, bs_bytes begin)
             !has_staging(p, node, 1, begin, node->end));
 }
 
-/* The next node goes into the chunk that is open, or begins one; the first of a record takes the head along. */
+/* Puts the next node into the open chunk, or begins a new one; the first chunk of a record takes the head along. */
 static bool add_node(store_planner *p, bs_store_unit *unit, const bs_store_node *node, int32_t index)
 {
     bs_store *s = p->s;
@@ -27470,7 +27482,7 @@ static bool add_node(store_planner *p, bs_store_unit *unit, const bs_store_node 
     } else {
         const bool first = !open || open->block != block;
         bs_bytes begin = first ? record_begin : bs_bytes_min(open->end, node->begin);
-        if (first && is_far(p, index, begin) && bs_bytes_any(head)) { /* too far: the head by itself */
+        if (first && is_far(p, index, begin) && bs_bytes_any(head)) { /* the first node is far: the head alone */
             chunk_add(p, block, begin, bs_bytes_add(begin, head), index)->head = true;
             begin = node->begin;
         } else if (is_far(p, index, begin)) {
@@ -27507,7 +27519,7 @@ static bool check_cover(store_planner *p, const bs_store_unit *unit)
     return true;
 }
 
-/* Each unit gets its nodes, in their order: counted first. */
+/* Gives each unit its nodes, in their order; counts them first. */
 static void deal_nodes(bs_store *s)
 {
     const bs_plan *plan = s->plan;
@@ -27579,9 +27591,10 @@ bool bs_store_plan(bs_store *s, bs_error *error)
 /* ==== begin src/stream/store_load.c =========================================================== */
 /* stream/store_load.c - one chunk: read into staging, checked, prepared into its slot.
  *
- * A chunk is read to the far end of the lane's staging; weights of two bytes are widened into the near end, in the
- * order in which they lie in storage, which never catches up with what is still to be read (stream/store_plan.c counts
- * for it). Relies on stream/store_load.h. Must never touch what the gate guards. */
+ * A chunk is read to the far end of the lane's staging. Weights of two bytes are widened into the near end, in the
+ * order in which they lie in storage, so that the widened ones never overwrite narrow ones that are still to be
+ * widened (stream/store_plan.c counts the bytes for it). Relies on stream/store_load.h. Must never touch what the gate
+ * guards. */
 /* #include "stream/store_load.h" */
 
 #if !defined(BS_NO_STREAM)
@@ -27600,7 +27613,8 @@ bs_status bs_store_fetch(const bs_store *s, const bs_store_lane *lane, const bs_
     return s->weights.fetch(s->weights.user, bs_bytes_figure(begin), buffer, size);
 }
 
-/* The record is the one that was asked for; and, when records are checked, what was read of it so far. */
+/* Whether the record is the one that was requested; and, when records are checked, the CRC of what was read of it so
+ * far. */
 bs_status bs_store_check(bs_store *s, int32_t unit, const bs_store_chunk *chunk, const uint8_t *raw)
 {
     bs_record record;
@@ -27625,7 +27639,7 @@ bs_status bs_store_check(bs_store *s, int32_t unit, const bs_store_chunk *chunk,
     return chunk->tail && s->units[unit].crc != record.crc32 ? BS_ERROR_FORMAT : BS_OK;
 }
 
-/* Tensors of a node as its op wants them: in place where they can be, else copied or widened to *near. */
+/* The tensors of a node as its op wants them: in place where possible, else copied or widened to *near. */
 static void tensors_of(const bs_store *s, const bs_store_node *node, const bs_store_chunk *chunk, const uint8_t *raw,
                        uint8_t **near, const void **tensors)
 {
@@ -27670,11 +27684,11 @@ bs_status bs_store_prepare(const bs_store *s, const bs_store_lane *lane, const b
 /* ==== end src/stream/store_load.c ============================================================= */
 
 /* ==== begin src/stream/store.c ================================================================ */
-/* stream/store.c - lanes: threads that read chunks into staging, check them, and prepare them into slots; and how a run
- * waits.
+/* stream/store.c - lanes: threads that read chunks into staging, check them, and prepare them into slots; and how a
+ * run waits.
  *
  * Everything the stream decides is decided under one gate; reading and preparing happen outside it. A lane writes only
- * to the slot of a chunk that it was given, which stays its own until it comes back.
+ * to the slot of the chunk that it was given, and nothing else uses that slot until the lane hands the chunk back.
  * Relies on stream/store.h. Must never publish a unit before all of it is there. */
 /* #include "stream/store_load.h" */
 
@@ -27689,7 +27703,8 @@ static bs_stream_facts store_facts(const bs_plan *plan)
     return facts;
 }
 
-/* Every node may begin a chunk, and every record of one that is too far from its head. Returns the stream's memory. */
+/* Room for the most chunks there can be: every node may begin one, and so may every record whose first weights are far
+ * from its head. Returns the stream's memory. */
 static void *carve_store(bs_carver *c, const bs_plan *plan, bs_store *s)
 {
     const bs_stream_facts facts = store_facts(plan);
@@ -27736,7 +27751,7 @@ static void record(const bs_store *s, bs_event_kind kind, uint64_t start, uint64
     bs_profile_add(s->profile, &event);
 }
 
-/* Where there is a profile. */
+/* Records what the stream evicts or drops, where there is a profile. */
 static void watch(void *user, bs_event_kind kind, int32_t unit, bool for_guess)
 {
     const bs_store *s = user;
@@ -27744,7 +27759,7 @@ static void watch(void *user, bs_event_kind kind, int32_t unit, bool for_guess)
     record(s, kind, now, now, unit, for_guess, 0, 0);
 }
 
-/* Called locked, returns locked: the gate is open while bytes come and are prepared. */
+/* Called locked, returns locked: the gate is open while bytes are read and prepared. */
 static void load_chunk(bs_store *s, bs_store_lane *lane, bs_stream_chunk *wanted)
 {
     const bs_store_chunk *chunk = &s->chunks[s->units[wanted->unit].first_chunk + wanted->index];
@@ -27914,7 +27929,7 @@ bool bs_store_try(bs_store *s, int32_t unit, bs_status *status)
     return taken;
 }
 
-/* Called locked. Waits for a lane, or where there are no threads does what one would. */
+/* Called locked. Waits for a lane; where there are no threads, does a lane's work. */
 static bs_status wait_locked(bs_store *s)
 {
     bs_stream_chunk chunk;
@@ -27976,7 +27991,8 @@ void bs_store_release(bs_store *s, int32_t unit)
 
 bs_use bs_store_outcome(const bs_store *s, int32_t unit)
 {
-    return s->stream.slots[unit - 1].outcome; /* visits write it, and these are made by the run that asks */
+    return s->stream.slots[unit - 1].outcome; /* no lock: only visits write it, and the thread that calls this makes
+                                               * them */
 }
 
 void bs_store_stats(bs_store *s, bs_stream_stats *stats)
@@ -29330,7 +29346,7 @@ static bs_route_fault decide_rows(const bs_routing *r)
     return fault;
 }
 
-/* Orders rows by the gate of their choice `k`. */
+/* Orders rows by the gate of their choice `k`, the highest first. */
 typedef struct gate_order {
     const bs_decision_data *d;
     int32_t k;

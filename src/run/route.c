@@ -67,7 +67,7 @@ static bs_route_fault decide_rows(const bs_routing *r)
     return fault;
 }
 
-/* Orders rows by the gate of their choice `k`. */
+/* Orders rows by the gate of their choice `k`, the highest first. */
 typedef struct gate_order {
     const bs_decision_data *d;
     int32_t k;

@@ -1,19 +1,19 @@
 /* stream/guess.c - what is worth reading before it is needed.
  *
- * A guess is weighed in time: what it hides if it is right, against what it delays if it is wrong and what those lose
- * whose place it takes. What is certain is read ahead only when it would come too late otherwise, since making room
- * early evicts what is needed sooner.
- * Relies on stream/slots.c and stream/predict.c. Must never be asked before a visit, nor while the run waits for
- * something that could be read. */
+ * A guess is weighed in time: what it hides if it is right, against what it delays if it is wrong and what the units
+ * that it evicts would cost to read again. What is certain to be needed is read ahead only when it would come too late
+ * otherwise, since making room early evicts what is needed sooner.
+ * Relies on stream/slots.c and stream/predict.c. Must never be called before the first visit, nor while the run waits
+ * for something that could be read. */
 #include "stream/stream.h"
 
 #if !defined(BS_NO_STREAM)
 
-#define STREAM_MARGIN 0.3         /* of the time it can hide that an uncertain guess must promise */
-#define STREAM_SLACK 1.25        /* reading may take that much longer than measured */
-#define STREAM_LIKELY 0.9        /* such needs are planned with as if they were certain */
+#define STREAM_MARGIN 0.3         /* an uncertain guess must gain more than this share of the time it can hide */
+#define STREAM_SLACK 1.25        /* reading may take this much longer than measured */
+#define STREAM_LIKELY 0.9        /* needs at least this probable are treated as certain */
 
-/* While what the run waits for is being prepared, storage is idle. */
+/* Time until what the run waits for has been prepared; storage is idle meanwhile. */
 static double waiting_for_lanes(const bs_stream *s)
 {
     double ns = 0;
@@ -26,7 +26,7 @@ static double waiting_for_lanes(const bs_stream *s)
     return ns;
 }
 
-/* Time from now until the visit `ahead` phases away; a phase never seen counts as long enough. */
+/* Time from now until the visit `ahead` phases away; infinite when a phase on the way was never timed. */
 static double time_until(const bs_stream *s, int32_t ahead, uint64_t now)
 {
     double ns = 0;
@@ -38,12 +38,13 @@ static double time_until(const bs_stream *s, int32_t ahead, uint64_t now)
     }
     ns += waiting_for_lanes(s);
     const double gone = (double)bs_since(now, s->visit_ns) - (double)bs_stream_stalled(s, now);
-    return ns - gone > ns / 8 ? ns - gone : ns / 8; /* longer than usual, or between two runs: not long, but some */
+    return ns - gone > ns / 8 ? ns - gone : ns / 8; /* longer than usual, or between two runs: assume little time,
+                                                     * but some */
 }
 
-/* What the visits to come lose with everything that overlaps the place, when a guess of probability p takes it. In a
- * fixed order what is needed later than the guess would have to make room all the same; where a router decides, what it
- * turns out not to need would be a better victim then. */
+/* The time that coming visits lose when a guess of probability p evicts everything that overlaps the place. In a fixed
+ * order, what is needed later than the guess would have to make room for it anyway. Where a router decides, waiting
+ * may be better: what turns out not to be needed will be a better victim then. */
 static double damage(const bs_stream *s, bs_bytes offset, bs_bytes bytes, int32_t ahead, double p)
 {
     const double later = p > STREAM_LIKELY ? 1 - p : 1;
@@ -51,15 +52,16 @@ static double damage(const bs_stream *s, bs_bytes offset, bs_bytes bytes, int32_
     for (int32_t u = bs_slots_overlap(s, offset, bytes, -1); u >= 0; u = bs_slots_overlap(s, offset, bytes, u)) {
         const int32_t far = s->distance[u];
         const double needed = far == 0 ? 0 : bs_predict_use(s, (s->phase + far) % s->facts.n_phases, s->next_use[u]);
-        const bool spent = s->slots[u].guessed; /* its load would be for nothing */
+        const bool spent = s->slots[u].guessed; /* an unused guess: its load would have been in vain */
         if (far <= ahead && needed >= p)
-            return (double)INFINITY; /* it is needed sooner, and no less likely */
+            return (double)INFINITY; /* the victim is needed no later, and is no less likely to be */
         ns += needed * bs_stream_load_ns(s, u) * (far <= ahead || spent ? 1.0 : later);
     }
     return ns;
 }
 
-/* The next visit's demand, `until` from now, waits for a chunk of a wrong guess that is still being read then. */
+/* How long the demand of the next visit, `until` from now, waits for a chunk of a wrong guess that is still being
+ * read. */
 static double delay(const bs_stream *s, int32_t unit, double until)
 {
     const double read = bs_stream_read_ns(s, unit), chunk = read / s->facts.units[unit].n_chunks;
@@ -68,9 +70,9 @@ static double delay(const bs_stream *s, int32_t unit, double until)
 
 typedef enum guess_result { GUESS_ISSUED, GUESS_NOT_WORTH, GUESS_NO_ROOM } guess_result;
 
-/* The best place for so many bytes: the same for all guesses that are tried at one time. */
+/* The best place for this many bytes. It is the same for all guesses that are tried at one time, so it is kept. */
 typedef struct guess_place {
-    bs_bytes bytes, offset; /* bytes 0: none was looked for yet */
+    bs_bytes bytes, offset; /* bytes 0: not searched yet */
     bool found;
 } guess_place;
 
@@ -82,14 +84,14 @@ static bool find_place(bs_stream *s, bs_bytes bytes, guess_place *place)
     return place->found;
 }
 
-/* When guesses for a phase are weighed: none of it changes while one after the other is tried. */
+/* The times by which the guesses for a phase are weighed; constant while they are tried one after the other. */
 typedef struct guess_time {
     uint64_t now;
     int32_t ahead;
-    double next, until; /* time until the next visit, and until that of the phase */
+    double next, until; /* time until the next visit, and until the visit of the guessed phase */
 } guess_time;
 
-/* Whether there is anything of the unit to read for a visit that far ahead. */
+/* Whether anything of the unit can be read for the visit `ahead` phases away. */
 static bool may_be_guessed(const bs_stream *s, int32_t unit, int32_t ahead)
 {
     const bs_slot *slot = &s->slots[unit];
@@ -98,16 +100,16 @@ static bool may_be_guessed(const bs_stream *s, int32_t unit, int32_t ahead)
            (slot->state != BS_SLOT_LOADING || slot->issued < s->facts.units[unit].n_chunks);
 }
 
-/* p: how likely the unit is needed then. */
+/* p: how likely that visit needs the unit. */
 static guess_result try_guess(bs_stream *s, int32_t unit, double p, const guess_time *t, bool may_evict,
                               guess_place *place, bs_stream_chunk *chunk)
 {
     const bs_slot *slot = &s->slots[unit];
     const bool begun = slot->state == BS_SLOT_LOADING;
     const double read = bs_stream_load_ns(s, unit);
-    /* also when it is right, but for later */
+    /* a guess for a later visit delays the next one even when it is right */
     const double in_the_way = delay(s, unit, t->next) * (t->ahead == 1 ? 1 - p : 1);
-    /* how long phases take: what may be wrong waits for that */
+    /* an uncertain guess is not made before it is known how long phases take */
     const bool known = p > STREAM_LIKELY || !isinf(t->until);
     const double hidden = !known ? 0 : read < t->until ? read : t->until;
     const double worth = p * hidden - in_the_way;
@@ -123,7 +125,7 @@ static guess_result try_guess(bs_stream *s, int32_t unit, double p, const guess_
     return bs_stream_issue(s, unit, chunk) ? GUESS_ISSUED : GUESS_NOT_WORTH;
 }
 
-/* Puts what may be guessed of a phase in order. False: nothing. */
+/* Ranks the units of a phase that may be guessed. False: there are none. */
 static bool rank_guesses(bs_stream *s, int32_t phase, int32_t ahead)
 {
     const bs_stream_phase *facts = &s->facts.phases[phase];
@@ -138,9 +140,9 @@ static bool rank_guesses(bs_stream *s, int32_t phase, int32_t ahead)
     return s->n_ranked > 0;
 }
 
-/* Whether some need that is likely would have to wait if storage did nothing until the next visit. Before that, reading
- * it would only evict earlier than necessary, and so something that is needed sooner (the "forestall" rule of Kimbrel
- * et al., 1996). */
+/* Whether some likely need would have to wait if storage did nothing until the next visit. As long as none would,
+ * reading for it only evicts earlier than necessary, and may evict what is needed sooner (the "forestall" rule of
+ * Kimbrel et al., 1996). */
 static bool is_pressed(const bs_stream *s, double next)
 {
     double reading = 0, until = next;
@@ -180,7 +182,7 @@ bool bs_stream_guess(bs_stream *s, uint64_t now, bs_stream_chunk *chunk)
             if (result == GUESS_ISSUED)
                 return true;
             if (result == GUESS_NO_ROOM && facts->router == 0)
-                return false; /* what is needed later has less right to the room */
+                return false; /* no room for a later phase either: its needs count less */
         }
     }
     return false;

@@ -2,18 +2,17 @@
  *
  * Four predictors, best first: *known* (a phase without a router needs the same in every run), *look-ahead* (the next
  * router run on what is known now, handed in by the graph), *transition* (what followed the choices of the router
- * before),
- * *frequency*. Each is asked at every visit, so that its precision and recall are known whether or not anything was
- * read; what comes out is a probability that was calibrated by that.
+ * before), *frequency*. Each of them predicts every visit, so that its precision and recall are known whether or not
+ * anything was read; the probability that comes out is calibrated by these.
  * Relies on stream/stream.h. Must never decide what is read. */
 #include "stream/stream.h"
 
 #if !defined(BS_NO_STREAM)
 
 #define PREDICT_STEP (1.0 / 32)     /* weight of the newest visit in running averages */
-#define PREDICT_SMOOTHING 4.0       /* visits' worth of frequency in a transition count */
-#define PREDICT_MAX_COUNT 4096      /* transition counts are halved here */
-#define PREDICT_MOST_PAIRS (1 << 20)  /* of units, in a table of transitions */
+#define PREDICT_SMOOTHING 4.0       /* a transition count starts with this many visits' worth of frequency */
+#define PREDICT_MAX_COUNT 4096      /* transition counts are halved when one reaches this */
+#define PREDICT_MOST_PAIRS (1 << 20)  /* pairs of units in a table of transitions */
 
 const char *bs_predictor_name(bs_predictor predictor)
 {
@@ -23,16 +22,16 @@ const char *bs_predictor_name(bs_predictor predictor)
 
 /* ---------------------------------------------------------------------------------------------- transitions */
 
-/* Counters of a table: one for each pair of units, and totals. Where there are more than PREDICT_MOST_PAIRS there is
- * none: tables grow with the product of two routers' paths, and pairs of that many paths are hardly seen often enough
- * to learn from. Such a phase goes by the other predictors, as if this one was worth nothing. */
+/* Counters of a table: one for each pair of units, and totals. 0 when there are more than PREDICT_MOST_PAIRS: tables
+ * grow with the product of two routers' paths, and with that many paths a pair is hardly seen often enough to learn
+ * from. A phase without a table relies on the other predictors. */
 static int64_t table_counts(int32_t own, int32_t other)
 {
     const int64_t pairs = (int64_t)other * own;
     return pairs <= PREDICT_MOST_PAIRS ? pairs + other : 0;
 }
 
-/* Gives routed phases their tables; returns the bytes of all. phases may be NULL: only counted. */
+/* Gives routed phases their tables; returns the bytes of all tables. phases may be NULL: the bytes are only counted. */
 bs_bytes bs_predict_tables(const bs_stream_facts *facts, bs_phase_state *phases)
 {
     bs_bytes used = bs_bytes_of(0);
@@ -53,8 +52,8 @@ bs_bytes bs_predict_tables(const bs_stream_facts *facts, bs_phase_state *phases)
     return used;
 }
 
-/* [own units] that followed one unit of the phase before; behind the last of these rows, the totals: [units of
- * before]. */
+/* Row of `from` in a table: counts [own units] of what followed that unit of the phase before. Behind the last row are
+ * the totals: [units of the phase before]. */
 static uint16_t *table_row(const bs_stream *s, int32_t phase, int32_t from)
 {
     const bs_bytes row = bs_bytes_array(s->facts.phases[phase].n_units, sizeof(uint16_t));
@@ -66,8 +65,8 @@ static uint16_t *table_total(const bs_stream *s, int32_t phase, int32_t from)
     return table_row(s, phase, s->facts.phases[s->phases[phase].before].n_units) + from;
 }
 
-/* The mean, over what the router before chose, of how often each unit followed. It holds until a routed phase is
- * visited, so it is made once a visit and read from then on. */
+/* The mean, over what the router before chose, of how often each unit followed. It stays the same until a routed phase
+ * is visited, so it is computed once a visit. */
 static void follow_choices(bs_stream *s, int32_t phase)
 {
     const bs_stream_phase *own = &s->facts.phases[phase], *before = &s->facts.phases[s->phases[phase].before];
@@ -89,7 +88,7 @@ static void follow_choices(bs_stream *s, int32_t phase)
     s->following = phase;
 }
 
-/* Nothing routed lies between the visit in progress and the next routed phase's: what that will need is foretold. */
+/* Predicts the next routed phase. No other routed phase lies between it and the visit in progress. */
 static void follow_visit(bs_stream *s)
 {
     for (int32_t d = 1; d <= s->facts.n_phases; d++) {
@@ -124,29 +123,29 @@ static void count_transitions(bs_stream *s, int32_t phase)
 
 /* -------------------------------------------------------------------------------------------- probabilities */
 
-/* 1: it is needed at regular intervals; 0: when it will be needed has nothing to do with when it was (a geometric
- * distribution's mean absolute deviation is about 0.74 of its mean). */
+/* 1: the unit is needed at regular intervals; 0: earlier needs do not tell when the next one comes (a geometric
+ * distribution, whose mean absolute deviation is about 0.74 of its mean). */
 static double regularity(const bs_stream *s, int32_t use)
 {
     const double r = s->interval[use] > 0 ? 1 - 2.5 * s->deviation[use] / s->interval[use] : 0;
     return r > 0 ? r : 0;
 }
 
-/* Visits of its phase that will pass before its interval is over. */
+/* Visits of its phase until its usual interval has passed. */
 static double interval_left(const bs_stream *s, int32_t phase, int32_t use)
 {
     const double left = (double)s->needed_at[use] + s->interval[use] - (double)(s->phases[phase].visits + 1);
     return left > 0 ? left : 0;
 }
 
-/* By whichever memory served this phase better so far. */
+/* The long or the short average, whichever predicted this phase better so far. */
 static double rate_of(const bs_stream *s, int32_t phase, int32_t use)
 {
     const bs_phase_state *state = &s->phases[phase];
     return state->error_recent < 0.95 * state->error_rate ? s->recent[use] : s->rate[use];
 }
 
-/* By itself: how often it is needed, or when it is due. */
+/* Without knowing other choices: how often the unit is needed, or whether it is due. */
 static double frequency_probability(const bs_stream *s, int32_t phase, int32_t use)
 {
     const double regular = regularity(s, use), due = interval_left(s, phase, use) < 0.5 ? 1 : 0;
@@ -163,7 +162,8 @@ double bs_predict_visits(const bs_stream *s, int32_t phase, int32_t use)
                                  : regular * interval_left(s, phase, use) + (1 - regular) * (1 - p) / rate;
 }
 
-/* Not brought by a guess: what stays is what is needed often, so that guesses of it come true more often. */
+/* Resident, but not because of a guess. Residents are kept because they are needed often, so predictions of them come
+ * true more often and are calibrated apart. */
 static bool was_resident(const bs_stream *s, int32_t use)
 {
     const bs_slot *slot = &s->slots[s->facts.uses[use]];
@@ -241,8 +241,8 @@ int32_t bs_rank_next(bs_stream *s)
 
 static void average(double *value, double sample) { *value += (sample - *value) * PREDICT_STEP; }
 
-/* The first samples count more: the newest of n weighs 1 / (n + 2), until that is less than usual. What is wrong from
- * the start is so found out in a few visits, long before guessing could pause for it. */
+/* The first samples count more: the newest of n weighs 1 / (n + 2), until that is less than usual. So a predictor that
+ * is wrong from the start is found out in a few visits, long before guessing could pause because of it. */
 static void average_from(double *value, double sample, uint64_t samples)
 {
     const double first = 1.0 / ((double)samples + 2);
@@ -251,7 +251,7 @@ static void average_from(double *value, double sample, uint64_t samples)
 
 static bool was_needed(const bs_stream *s, int32_t use) { return s->slots[s->facts.uses[use]].in_visit; }
 
-/* The `expected` likeliest by score. */
+/* Rates a predictor's `expected` units of the highest score: how many were needed. */
 static void rate_ranking(bs_stream *s, const bs_stream_phase *phase, bs_prediction *p, int32_t count, int32_t expected)
 {
     for (s->n_ranked = 0; s->n_ranked < phase->n_units; s->n_ranked++)
@@ -311,7 +311,7 @@ static void update_interval(bs_stream *s, int32_t k, uint64_t visit)
         s->deviation[k] = 0;
     } else if (s->interval[k] <= 0) {
         s->interval[k] = gap;
-        s->deviation[k] = gap / 2; /* one gap says nothing yet */
+        s->deviation[k] = gap / 2; /* a single interval tells nothing about regularity */
     } else {
         s->deviation[k] += (fabs(gap - s->interval[k]) - s->deviation[k]) / 5;
         s->interval[k] += (gap - s->interval[k]) / 5;
@@ -337,7 +337,7 @@ static void update_tables(bs_stream *s, int32_t j, int32_t count)
         s->chosen[k] = now > 0;
         s->expected[k] = 0;
     }
-    s->following = -1; /* what it was made of has changed */
+    s->following = -1; /* its table has changed */
     if (s->phases[j].visits == 0)
         s->phases[j].set_size = count;
     average(&s->phases[j].set_size, count);

@@ -8,7 +8,7 @@
 #if !defined(BS_NO_STREAM) && !defined(BS_NO_REPLAY)
 
 #define REPLAY_MAX_LANES 8
-#define REPLAY_MOST 65536 /* units, phases */
+#define REPLAY_MOST 65536 /* units or phases at most */
 
 typedef struct replay_lane {
     bool busy;
@@ -22,11 +22,11 @@ typedef struct replay {
     const bs_replay_desc *desc;
     bs_stream stream;
     bs_stream_unit *units;
-    int32_t *next_position; /* [uses] where the unit is used again; INT32_MAX never */
+    int32_t *next_position; /* [uses] position of the next use of the same unit; INT32_MAX: none */
     int64_t *future;        /* [units] position of the next use */
     int32_t *wanted;        /* [units] of one visit */
     uint64_t *ready_at; /* [units] of the oracle */
-    uint64_t *before;   /* [uses] computed before it, without its own */
+    uint64_t *before;   /* [uses] compute time before each use, its own excluded */
     bool *resident;
     replay_lane lanes[REPLAY_MAX_LANES];
     int32_t n_lanes;
@@ -35,7 +35,7 @@ typedef struct replay {
 
 /* ------------------------------------------------------------------------------------------------- reading */
 
-/* The first chunks have a byte more where it does not come out even. */
+/* A unit's bytes over its chunks; the first chunks have one byte more where division leaves a rest. */
 static bs_bytes chunk_bytes_of(const replay *r, int32_t unit, int32_t index)
 {
     const uint64_t bytes = bs_bytes_figure(r->units[unit].read_bytes), chunks = (uint64_t)r->units[unit].n_chunks;
@@ -43,7 +43,7 @@ static bs_bytes chunk_bytes_of(const replay *r, int32_t unit, int32_t index)
     return bs_bytes_add(share, bs_bytes_of((uint64_t)index < bytes % chunks));
 }
 
-/* Times saturate: a profile may say anything, and a clock that wraps goes back. */
+/* Times saturate: a profile may say anything, and a clock that wraps would go back. */
 static uint64_t whole_ns(double ns) { return ns < 1.8e19 ? (uint64_t)ns : UINT64_MAX; }
 
 static uint64_t device_ns(const replay *r, bs_bytes bytes)
@@ -112,7 +112,7 @@ static void compute(replay *r, uint64_t ns)
 
 /* -------------------------------------------------------------------------------------------------- visiting */
 
-/* A use of this visit that is not done and whose unit is there; waits for one. -1: nothing will ever come. */
+/* A use of this visit that is not done and whose unit is ready; waits for one. -1: none will ever be. */
 static int32_t take_ready(replay *r, const bs_trace_visit *v, const bool *done)
 {
     for (;;) {
@@ -130,7 +130,7 @@ static int32_t take_ready(replay *r, const bs_trace_visit *v, const bool *done)
             bs_stream_stall(&r->stream, r->now);
         fill_lanes(r);
         replay_lane *lane = next_event(r, &when);
-        if (!lane) /* unreachable: with nothing pinned nor in flight, what is needed finds room and a lane */
+        if (!lane) /* unreachable: with nothing pinned or being read, a needed unit finds room and a lane */
             return -1;
         pass_event(r, lane, when);
     }
@@ -162,14 +162,14 @@ static bool replay_visit(replay *r, const bs_trace_visit *v, bool *done)
 
 /* ---------------------------------------------------------------------------------------------------- oracle */
 
-/* A schedule that knows the whole trace: storage reads what is missing in the order of need, at most `horizon` uses
- * ahead, as soon as it is idle and something that is needed later can make room. Far horizons never stand still, near
- * ones read fewest bytes (horizon 0 is Belady's replacement on demand); which is fastest depends on compute and
- * storage. */
+/* A schedule that knows the whole trace: as soon as storage is idle it reads what is missing in the order of need, at
+ * most `horizon` uses ahead, if something that is needed later can make room. Far horizons never leave storage idle,
+ * near ones read the fewest bytes (horizon 0 is Belady's replacement on demand); which is fastest depends on compute
+ * and storage. */
 typedef struct replay_oracle {
     int32_t horizon;
-    int32_t at;      /* use that is computed or waited for */
-    int32_t missing; /* everything needed before it is resident or being read */
+    int32_t at;      /* the use that is computed or waited for */
+    int32_t missing; /* before this use, everything is resident or being read */
     int32_t loading; /* unit, -1 none */
     bool computing;
     uint64_t now, computed, loaded;
@@ -197,8 +197,7 @@ static int32_t oracle_next_missing(const replay *r, replay_oracle *o)
     return o->missing < uses && o->missing - o->at <= o->horizon ? r->trace->uses[o->missing].unit : -1;
 }
 
-/* Gives up what is needed last until there is room; nothing that is needed sooner than the unit, nor what is
- * computed. */
+/* Evicts what is needed last until there is room, but nothing that is needed before the unit, nor what is computed. */
 static bool oracle_room(replay *r, replay_oracle *o, bs_bytes bytes)
 {
     while (bs_bytes_less(r->stream.facts.slot_bytes, bs_bytes_add(o->used, bytes))) {
@@ -228,7 +227,7 @@ static void oracle_read(replay *r, replay_oracle *o)
         o->loaded = bs_add_u64(o->loaded, device_ns(r, chunk_bytes_of(r, u, c)));
 }
 
-/* The unit's last chunk is still to be prepared when storage is free again. */
+/* Storage is free, but the unit's last chunk is still to be prepared. */
 static void oracle_arrive(replay *r, replay_oracle *o)
 {
     const int32_t u = o->loading;
@@ -297,10 +296,11 @@ static void oracle(replay *r, bs_replay_result *result)
 
 /* --------------------------------------------------------------------------------------------------- the whole */
 
-/* NULL, or the table that refers to what the trace does not have, or another phase has, and the entry. */
+/* What is wrong with a trace: the name of a table that refers to what the trace does not have or to what belongs to
+ * another phase, and *at, the entry. NULL: nothing is. */
 static const char *trace_fault(const bs_trace *t, int32_t *at)
 {
-    int32_t end = 0; /* of the phase before: what is learned lies by entry of phase_units */
+    int32_t end = 0; /* of the phase before: tables that learn are indexed by entry */
     for (*at = 0; *at < t->n_phases; ++*at) {
         const bs_trace_phase *s = &t->phases[*at];
         if (s->first_unit < end || s->n_units < 1 || s->n_units > t->n_phase_units - s->first_unit || s->router < 0)

@@ -1,8 +1,8 @@
-/* stream/slots.c - extents of the slots arena: who is where, who goes.
+/* stream/slots.c - extents of the slots arena: which unit lies where, and which is evicted.
  *
- * Extents rather than slots of fixed sizes: units differ (a small and a large subnet), and an extent wastes nothing but
- * what lies between two others. Room is found by trying every place that begins or ends at an extent, and taking the
- * one whose most valuable victim is worth least. What is pinned, needed or being read stays.
+ * Extents rather than slots of fixed sizes: units differ (a small and a large subnet), and extents waste nothing but
+ * the gaps between them. Room is found by trying every place that begins or ends at an extent, and taking the one
+ * whose most valuable victim is worth least. What is pinned, needed or being read stays.
  * Relies on stream/stream.h. Must never evict what the visit in progress still needs. */
 #include "stream/stream.h"
 
@@ -10,10 +10,10 @@
 
 /* ------------------------------------------------------------------------------------------------ policies */
 
-/* The larger, the longer it stays. */
+/* How much a unit is worth keeping: the larger, the longer it stays. */
 typedef double (*slot_keep)(const bs_stream *s, int32_t unit);
 
-/* Minus the phases until it is needed again, as expected; what is in no phase's list goes first. */
+/* Minus the expected number of phases until the unit is needed again; a unit that no phase lists goes first. */
 static double keep_reuse(const bs_stream *s, int32_t unit)
 {
     const int32_t ahead = s->distance[unit], phases = s->facts.n_phases;
@@ -64,7 +64,7 @@ static int32_t extents_before(const bs_stream *s, bs_bytes offset)
 }
 
 /* The next unit, from *at of `by_offset` on, whose extent overlaps [offset, offset + bytes); -1 none. Places are tried
- * at 0 and where an extent begins or ends: none that begins before it reaches into it. */
+ * at 0 and where an extent begins or ends, so no extent that begins before the place reaches into it. */
 static int32_t next_overlap(const bs_stream *s, bs_bytes offset, bs_bytes bytes, int32_t *at)
 {
     while (*at < s->n_present) {
@@ -88,7 +88,7 @@ int32_t bs_slots_overlap(const bs_stream *s, bs_bytes offset, bs_bytes bytes, in
 
 typedef struct slot_place {
     bs_bytes offset, evicted;
-    double worst; /* of its victims; -infinity without any */
+    double worst; /* worth of its most valuable victim; -infinity without victims */
     bool found;
 } slot_place;
 
@@ -140,7 +140,7 @@ static void list_remove(int32_t *list, int32_t count, int32_t at)
     memmove(list + at, list + at + 1, (size_t)(count - at - 1) * sizeof *list);
 }
 
-/* Where a unit stands, or would, among those present. */
+/* Index of a unit in `present`, or where it would be inserted. */
 static int32_t present_at(const bs_stream *s, int32_t unit)
 {
     int32_t low = 0, high = s->n_present;
@@ -165,7 +165,7 @@ static void extent_taken(bs_stream *s, int32_t unit, bs_bytes offset)
 static void extent_left(bs_stream *s, int32_t unit)
 {
     int32_t at = extents_before(s, s->slots[unit].offset);
-    while (s->by_offset[at] != unit) /* units of no bytes may begin there too */
+    while (s->by_offset[at] != unit) /* units of no bytes may begin at the same offset */
         at++;
     list_remove(s->present, s->n_present, present_at(s, unit));
     list_remove(s->by_offset, s->n_present, at);

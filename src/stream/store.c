@@ -1,8 +1,8 @@
-/* stream/store.c - lanes: threads that read chunks into staging, check them, and prepare them into slots; and how a run
- * waits.
+/* stream/store.c - lanes: threads that read chunks into staging, check them, and prepare them into slots; and how a
+ * run waits.
  *
  * Everything the stream decides is decided under one gate; reading and preparing happen outside it. A lane writes only
- * to the slot of a chunk that it was given, which stays its own until it comes back.
+ * to the slot of the chunk that it was given, and nothing else uses that slot until the lane hands the chunk back.
  * Relies on stream/store.h. Must never publish a unit before all of it is there. */
 #include "stream/store_load.h"
 
@@ -17,7 +17,8 @@ static bs_stream_facts store_facts(const bs_plan *plan)
     return facts;
 }
 
-/* Every node may begin a chunk, and every record of one that is too far from its head. Returns the stream's memory. */
+/* Room for the most chunks there can be: every node may begin one, and so may every record whose first weights are far
+ * from its head. Returns the stream's memory. */
 static void *carve_store(bs_carver *c, const bs_plan *plan, bs_store *s)
 {
     const bs_stream_facts facts = store_facts(plan);
@@ -64,7 +65,7 @@ static void record(const bs_store *s, bs_event_kind kind, uint64_t start, uint64
     bs_profile_add(s->profile, &event);
 }
 
-/* Where there is a profile. */
+/* Records what the stream evicts or drops, where there is a profile. */
 static void watch(void *user, bs_event_kind kind, int32_t unit, bool for_guess)
 {
     const bs_store *s = user;
@@ -72,7 +73,7 @@ static void watch(void *user, bs_event_kind kind, int32_t unit, bool for_guess)
     record(s, kind, now, now, unit, for_guess, 0, 0);
 }
 
-/* Called locked, returns locked: the gate is open while bytes come and are prepared. */
+/* Called locked, returns locked: the gate is open while bytes are read and prepared. */
 static void load_chunk(bs_store *s, bs_store_lane *lane, bs_stream_chunk *wanted)
 {
     const bs_store_chunk *chunk = &s->chunks[s->units[wanted->unit].first_chunk + wanted->index];
@@ -242,7 +243,7 @@ bool bs_store_try(bs_store *s, int32_t unit, bs_status *status)
     return taken;
 }
 
-/* Called locked. Waits for a lane, or where there are no threads does what one would. */
+/* Called locked. Waits for a lane; where there are no threads, does a lane's work. */
 static bs_status wait_locked(bs_store *s)
 {
     bs_stream_chunk chunk;
@@ -304,7 +305,8 @@ void bs_store_release(bs_store *s, int32_t unit)
 
 bs_use bs_store_outcome(const bs_store *s, int32_t unit)
 {
-    return s->stream.slots[unit - 1].outcome; /* visits write it, and these are made by the run that asks */
+    return s->stream.slots[unit - 1].outcome; /* no lock: only visits write it, and the thread that calls this makes
+                                               * them */
 }
 
 void bs_store_stats(bs_store *s, bs_stream_stats *stats)

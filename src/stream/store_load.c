@@ -1,8 +1,9 @@
 /* stream/store_load.c - one chunk: read into staging, checked, prepared into its slot.
  *
- * A chunk is read to the far end of the lane's staging; weights of two bytes are widened into the near end, in the
- * order in which they lie in storage, which never catches up with what is still to be read (stream/store_plan.c counts
- * for it). Relies on stream/store_load.h. Must never touch what the gate guards. */
+ * A chunk is read to the far end of the lane's staging. Weights of two bytes are widened into the near end, in the
+ * order in which they lie in storage, so that the widened ones never overwrite narrow ones that are still to be
+ * widened (stream/store_plan.c counts the bytes for it). Relies on stream/store_load.h. Must never touch what the gate
+ * guards. */
 #include "stream/store_load.h"
 
 #if !defined(BS_NO_STREAM)
@@ -21,7 +22,8 @@ bs_status bs_store_fetch(const bs_store *s, const bs_store_lane *lane, const bs_
     return s->weights.fetch(s->weights.user, bs_bytes_figure(begin), buffer, size);
 }
 
-/* The record is the one that was asked for; and, when records are checked, what was read of it so far. */
+/* Whether the record is the one that was requested; and, when records are checked, the CRC of what was read of it so
+ * far. */
 bs_status bs_store_check(bs_store *s, int32_t unit, const bs_store_chunk *chunk, const uint8_t *raw)
 {
     bs_record record;
@@ -46,7 +48,7 @@ bs_status bs_store_check(bs_store *s, int32_t unit, const bs_store_chunk *chunk,
     return chunk->tail && s->units[unit].crc != record.crc32 ? BS_ERROR_FORMAT : BS_OK;
 }
 
-/* Tensors of a node as its op wants them: in place where they can be, else copied or widened to *near. */
+/* The tensors of a node as its op wants them: in place where possible, else copied or widened to *near. */
 static void tensors_of(const bs_store *s, const bs_store_node *node, const bs_store_chunk *chunk, const uint8_t *raw,
                        uint8_t **near, const void **tensors)
 {

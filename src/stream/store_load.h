@@ -5,7 +5,7 @@
 
 #include "stream/store.h"
 
-/* Whether a node's weights are loaded with its unit: not those of another of the same weights. */
+/* Whether a node's weights are loaded with its unit: not when it reads the copy of another node of the same weights. */
 static inline bool bs_store_loads(const bs_plan *plan, int32_t node)
 {
     return plan->nodes[node].unit != 0 && plan->nodes[node].owner == node;
@@ -14,7 +14,7 @@ static inline bool bs_store_loads(const bs_plan *plan, int32_t node)
 /* stream/store_plan.c: finds the weights of every unit and cuts them into chunks. */
 bool bs_store_plan(bs_store *store, bs_error *error);
 
-/* stream/store_load.c: by a lane, without the gate. *raw: the chunk's bytes, in staging. */
+/* stream/store_load.c: called by a lane, without the gate. *raw: the chunk's bytes, in staging. */
 bs_status bs_store_fetch(const bs_store *store, const bs_store_lane *lane, const bs_store_chunk *chunk,
                          const uint8_t **raw);
 bs_status bs_store_check(bs_store *store, int32_t unit, const bs_store_chunk *chunk, const uint8_t *raw);

@@ -55,8 +55,8 @@ static void sort_tensors(bs_store_tensor *tensors, int32_t count)
         }
 }
 
-/* Which tensors the op cannot read where they arrive: those to be widened, those that begin askew, and those with one
- * of these behind them, which may be widened over them. */
+/* Marks the tensors that the op cannot read where they are read to: those to be widened, those that are not aligned,
+ * and those behind which one of these lies, as it may be widened over them. */
 static void mark_copied(bs_store_tensor *tensors, int32_t count, const bs_weight_spec *specs)
 {
     bool behind = false;
@@ -68,7 +68,7 @@ static void mark_copied(bs_store_tensor *tensors, int32_t count, const bs_weight
     }
 }
 
-/* All weights of a node lie in one record, apart from each other. */
+/* Finds the weights of a node. All must lie in one record, apart from each other. */
 static bool find_node(store_planner *p, bs_store_node *found)
 {
     const bs_graph *g = p->s->plan->graph;
@@ -101,8 +101,8 @@ static bool find_node(store_planner *p, bs_store_node *found)
 
 /* ------------------------------------------------------------------------------------------------- cutting */
 
-/* Staging that a range takes: as read, with pages begun, and what narrow weights grow by when they are widened. What is
- * copied ends, so, where it ended as it was read, or before. */
+/* Staging that a range takes: its bytes, two pages for alignment at both ends, and what narrow weights grow by when
+ * they are widened. So a copy ends where its source ended, or before. */
 static bs_bytes staging_of(const bs_store *s, const bs_store_node *nodes, int32_t count, bs_bytes begin, bs_bytes end)
 {
     bs_bytes bytes = bs_bytes_add(bs_bytes_sub(end, begin), bs_bytes_of(2 * BS_PAGE_BYTES));
@@ -133,8 +133,8 @@ static bs_store_chunk *chunk_add(store_planner *p, int32_t block, bs_bytes begin
     return chunk;
 }
 
-/* Whether the way from `begin` to the node is better not read. Gaps between weights are, where staging has room: a
- * record can then be checked as it is read. */
+/* Whether the bytes between `begin` and the node are better not read. Gaps between weights are read where staging has
+ * room: only so can a record be checked as it is read. */
 static bool is_far(const store_planner *p, int32_t index, bs_bytes begin)
 {
     const bs_store_node *node = &p->s->nodes[index];
@@ -143,7 +143,7 @@ static bool is_far(const store_planner *p, int32_t index, bs_bytes begin)
             !has_staging(p, node, 1, begin, node->end));
 }
 
-/* The next node goes into the chunk that is open, or begins one; the first of a record takes the head along. */
+/* Puts the next node into the open chunk, or begins a new one; the first chunk of a record takes the head along. */
 static bool add_node(store_planner *p, bs_store_unit *unit, const bs_store_node *node, int32_t index)
 {
     bs_store *s = p->s;
@@ -165,7 +165,7 @@ static bool add_node(store_planner *p, bs_store_unit *unit, const bs_store_node 
     } else {
         const bool first = !open || open->block != block;
         bs_bytes begin = first ? record_begin : bs_bytes_min(open->end, node->begin);
-        if (first && is_far(p, index, begin) && bs_bytes_any(head)) { /* too far: the head by itself */
+        if (first && is_far(p, index, begin) && bs_bytes_any(head)) { /* the first node is far: the head alone */
             chunk_add(p, block, begin, bs_bytes_add(begin, head), index)->head = true;
             begin = node->begin;
         } else if (is_far(p, index, begin)) {
@@ -202,7 +202,7 @@ static bool check_cover(store_planner *p, const bs_store_unit *unit)
     return true;
 }
 
-/* Each unit gets its nodes, in their order: counted first. */
+/* Gives each unit its nodes, in their order; counts them first. */
 static void deal_nodes(bs_store *s)
 {
     const bs_plan *plan = s->plan;

@@ -1,18 +1,20 @@
 /* stream/stream.c - the queue: what is read next.
  *
- * Demand goes first, always: while a unit that the visit in progress needs is not there, nothing is read for a guess.
- * Guesses fill the time in which storage would be idle (stream/guess.c). What was passed by is dropped, a guess that
- * turns out needed is upgraded where it stands, and nothing is read twice for one use. When guessing loses more than it
- * gains over a window of visits, it pauses, for longer each time; predictors go on being measured meanwhile.
- * Threads read the clock before they hold the lock: what is a little earlier than the visit counts as its beginning.
+ * Demand always goes first: while a unit that the visit in progress needs is not there, nothing is read for a guess.
+ * Guesses fill the time in which storage would be idle (stream/guess.c). A load for a visit that turns out not to need
+ * it is dropped; a guess that turns out to be needed becomes demand and goes on; nothing is read twice for one use.
+ * When guessing loses more than it gains over a window of visits, it pauses, for longer each time; predictors go on
+ * being measured meanwhile.
+ * Threads read the clock before they take the lock, so a time may lie a little before the visit: it counts as the
+ * visit's beginning.
  * Relies on stream/slots.c, stream/predict.c and stream/guess.c. Must never wait. */
 #include "stream/stream.h"
 
 #if !defined(BS_NO_STREAM)
 
 #define STREAM_WINDOW 64         /* visits over which guessing must pay */
-#define STREAM_LONGEST_PAUSE 4096 /* visits */
-#define STREAM_SILENCE 64        /* visits in which a unit that could not be read is not guessed */
+#define STREAM_LONGEST_PAUSE 4096 /* in visits */
+#define STREAM_SILENCE 64        /* after a failed read a unit is not guessed for this many visits */
 
 /* ------------------------------------------------------------------------------------------------ making one */
 
@@ -75,7 +77,7 @@ void bs_stream_init(bs_stream *s, const bs_stream_facts *facts, void *memory)
     }
     for (int32_t u = 0; u < facts->n_units; u++)
         s->slots[u].evicted_for = -1;
-    s->miss_rate = 1; /* until it is known that visits do not wait, guesses stand in their way */
+    s->miss_rate = 1; /* until it is known that visits need not wait, assume that guesses delay them */
     s->phase = -1;
     s->following = -1;
     s->window_end = STREAM_WINDOW;
@@ -85,7 +87,7 @@ void bs_stream_init(bs_stream *s, const bs_stream_facts *facts, void *memory)
 
 /* ------------------------------------------------------------------------------------------- does guessing pay? */
 
-/* At the end of a window guessing goes on, pauses, or is tried again. */
+/* At the end of a window decides whether guessing goes on, pauses, or is tried again. */
 static void close_window(bs_stream *s)
 {
     if (s->visits < s->window_end)
@@ -113,7 +115,7 @@ static void end_phase_time(bs_stream *s, uint64_t now)
     phase->compute_ns = phase->compute_ns < 0 ? compute : phase->compute_ns + (compute - phase->compute_ns) / 8;
 }
 
-/* Reading time that a guess has spared the visit so far. */
+/* Reading time that a guess spares the visit. */
 static double spared(const bs_stream *s, int32_t unit, uint64_t now)
 {
     const bs_slot *slot = &s->slots[unit];
@@ -121,7 +123,7 @@ static double spared(const bs_stream *s, int32_t unit, uint64_t now)
     return slot->state == BS_SLOT_READY || gone > load ? load : gone;
 }
 
-/* How the unit stands when it is needed; an unfinished guess becomes demand where it is. */
+/* A visit needs the unit: records how far it is loaded; an unfinished guess becomes demand and goes on. */
 static void demand(bs_stream *s, int32_t unit, uint64_t now)
 {
     bs_slot *slot = &s->slots[unit];
@@ -137,18 +139,19 @@ static void demand(bs_stream *s, int32_t unit, uint64_t now)
     s->stats.misses += slot->outcome == BS_USE_MISS;
     if (slot->guessed)
         s->gained_ns += spared(s, unit, now);
-    /* A right guess would have had to make room all the same; and another guess may have brought this one back. */
+    /* Only a wrong guess costs something: a right one would have had to make room anyway. Half, when this unit is back
+     * already because another guess read it. */
     if (slot->evicted_for >= 0 && !s->slots[slot->evicted_for].guess_used)
         s->lost_ns += bs_stream_load_ns(s, unit) * (slot->outcome == BS_USE_MISS ? 1 : 0.5);
     slot->evicted_for = -1;
-    s->served = 0; /* what it served may be asked for again */
+    s->served = 0; /* the units counted there may be needed again */
     if (slot->listed)
-        return; /* for the second time in one visit */
+        return; /* a second time in one visit */
     slot->listed = true;
     s->needed[s->n_needed++] = unit;
 }
 
-/* Loads that were begun for this visit, which does not need them. */
+/* Gives up loads that were begun for this visit, when it does not need them. */
 static void drop_passed(bs_stream *s)
 {
     const bs_stream_phase *phase = &s->facts.phases[s->phase];
@@ -210,7 +213,7 @@ bool bs_stream_take(bs_stream *s, int32_t unit, bs_bytes *offset, bs_status *fai
     bs_slot *slot = &s->slots[unit];
     *failed = slot->needed ? slot->failed : BS_OK;
     if (slot->state != BS_SLOT_READY) {
-        if (!slot->needed) /* it was used, went, and is needed again in the same visit */
+        if (!slot->needed) /* it was used and evicted, and is needed again in the same visit */
             demand(s, unit, s->visit_ns);
         return false;
     }
@@ -228,19 +231,19 @@ bool bs_stream_take(bs_stream *s, int32_t unit, bs_bytes *offset, bs_status *fai
     return true;
 }
 
-/* Needed, and not there yet; what failed will never be. */
+/* Needed, but not there yet; a unit whose read failed never will be. */
 static bool outstanding(const bs_slot *slot)
 {
     return slot->needed && slot->state != BS_SLOT_READY && slot->failed == BS_OK;
 }
 
-/* Where units of one visit are used one after the other, the first may find no room because of the next. */
+/* When units of one visit are used one after the other, the next ones may leave no room for the first. */
 void bs_stream_wait(bs_stream *s)
 {
     bool blocked = false;
     for (int32_t u = 0; u < s->facts.n_units; u++)
         if (s->slots[u].in_flight > 0 || s->slots[u].pins > 0)
-            return; /* there will be a change without this */
+            return; /* something will change anyway */
     for (int32_t i = 0; i < s->n_needed; i++) {
         const int32_t unit = s->needed[i];
         const bs_slot *slot = &s->slots[unit];
@@ -304,7 +307,7 @@ bool bs_stream_issue(bs_stream *s, int32_t unit, bs_stream_chunk *chunk)
     return true;
 }
 
-/* A chunk of what the visit waits for. *waiting: there is something left to read, but no room, or not now. */
+/* A chunk of what the visit waits for. *waiting: something is left to read, but there is no room, or not yet. */
 static bool next_demand(bs_stream *s, uint64_t now, bs_stream_chunk *chunk, bool *waiting)
 {
     *waiting = false;
@@ -348,7 +351,7 @@ static void measure(double *per_byte, uint64_t bytes, uint64_t ns)
 static void chunk_failed(bs_stream *s, int32_t unit, bs_status status)
 {
     bs_slot *slot = &s->slots[unit];
-    if (slot->needed && slot->state == BS_SLOT_LOADING) /* else a load anew is waited for */
+    if (slot->needed && slot->state == BS_SLOT_LOADING) /* else the visit waits for a new load, which may succeed */
         slot->failed = status;
     slot->silent_until = s->visits + STREAM_SILENCE;
     slot->spoiled = true;
@@ -356,11 +359,12 @@ static void chunk_failed(bs_stream *s, int32_t unit, bs_status status)
         bs_slots_give_up(s, unit, -1);
 }
 
-/* A demand stood behind a guess that the visit found in flight. */
+/* Measures how long demand had to wait for a wrong guess that the visit found being read. */
 static void measure_delay(bs_stream *s, const bs_stream_chunk *chunk, uint64_t ns, uint64_t now)
 {
     const uint64_t gone = bs_since(now, s->visit_ns);
-    if (chunk->demanded || s->slots[chunk->unit].needed || gone > ns) /* else it was issued before the visit began */
+    if (chunk->demanded || s->slots[chunk->unit].needed || gone > ns) /* gone > ns: it was issued after the visit
+                                                                       * began */
         return;
     for (int32_t i = 0; i < s->n_needed; i++)
         if (s->slots[s->needed[i]].needed && s->slots[s->needed[i]].outcome == BS_USE_MISS) {
@@ -389,7 +393,7 @@ bool bs_stream_done(bs_stream *s, bs_stream_chunk *chunk, bs_status status, uint
     if (status == BS_OK)
         measure(&s->prepare_per_byte, bytes, ns);
     slot->in_flight--;
-    slot->done += status == BS_OK; /* also of a load that was given up: it may be taken up again */
+    slot->done += status == BS_OK; /* counts for a dropped load, too: it may be resumed */
     if (status != BS_OK)
         chunk_failed(s, chunk->unit, status);
     if (slot->state == BS_SLOT_DROPPED && slot->in_flight == 0)
