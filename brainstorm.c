@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 238ba296947cd00e72eae2f975f805fc39102303dd8249f19e8c545bd694e5c2
+ * sha256 of the parts: f9c8228934bb6d63bd99c5c57e27d8de3ff9f4748f57788420fadba433f63efe
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -18769,7 +18769,8 @@ typedef enum bs_storage {
     BS_STORAGE_SCRATCH,   /* rows of the tile in a thread's scratch */
     BS_STORAGE_WEIGHT,    /* a constant: prepared memory of its node */
     BS_STORAGE_VIEW,      /* patches, rows, scatter: rows of operand `source`, found through the decision */
-    BS_STORAGE_FRAME      /* a gather that goes straight to its place in the assembled root value `source` */
+    BS_STORAGE_FRAME      /* a gather whose rows are stored directly in the root value `source` that they are joined
+                           * to */
 } bs_storage;
 
 typedef struct bs_value_plan {
@@ -18777,18 +18778,19 @@ typedef struct bs_value_plan {
     int32_t source;
     int32_t margin;       /* storage around a cell's core, in samples, rank 3 only */
     int32_t slab;         /* transient: values of one slab share its bytes (the paths of a router, packed) */
-    int32_t first, last;  /* time of definition and of last use, in its list (transient: global; scratch: the part's) */
+    int32_t first, last;  /* time of definition and of last use, in its list (transient: the top level; scratch: the
+                           * part) */
     int32_t scope;        /* -1 global, else index of the part whose scratch it lives in */
     bool narrow;          /* f32 that a device keeps in f16 */
-    bool is_cache_length; /* something reads it as the number of tokens that caches hold */
+    bool is_cache_length; /* some op reads it as cache lengths */
     bs_bytes offset;
     bs_bytes row_bytes;
-    int64_t rows;         /* that the storage holds */
+    int64_t rows;         /* rows that the storage holds */
 } bs_value_plan;
 
 typedef enum bs_instr_kind {
     BS_INSTR_CALL,  /* the kernel of `node` on the rows of `domain` */
-    /* rows of `value` (0: none) to `target`: where each goes says `map`, what becomes of it `combine` */
+    /* moves rows of `value` (0: none) to `target`; `map` says where each goes, `combine` how */
     BS_INSTR_MOVE,
     BS_INSTR_ROUTE, /* the router of `node` decides about the rows of `domain` */
     BS_INSTR_RUN    /* lists of instructions on the rows of their domains: the parts of `region`, tile by tile */
@@ -18796,34 +18798,34 @@ typedef enum bs_instr_kind {
 
 /* For each row of an instruction's domain: where it is read, and where it goes. */
 typedef enum bs_row_map {
-    BS_MAP_VIEW,   /* from where `value` is a view of, to the rows of its own that it has beside (target: itself) */
+    BS_MAP_VIEW,   /* from what `value` is a view of to the view's own rows (target: itself) */
     BS_MAP_ROW,    /* from a row to the same row of `target` */
-    BS_MAP_PARENT, /* from a row of a path to the row that it was scattered from */
+    BS_MAP_PARENT, /* from a row of a path to the parent row that it was scattered from */
     BS_MAP_CELL,   /* from a row to its place in the root tensor `target` */
-    BS_MAP_BOUND,  /* from the only row to what the caller bound to `node`, or to the state that it writes */
+    BS_MAP_BOUND,  /* from the only row to the buffer bound to `node`, or to the state that it writes */
     BS_MAP_APPEND, /* from a row of a segment to the next place in the ring of the cache that `node` writes */
-    BS_MAP_PATHS,  /* from the rows that all paths made of a row, packed, to that row of `target` */
+    BS_MAP_PATHS,  /* from the packed rows that paths made of a row to that row of `target` */
     BS_MAP_BEYOND  /* to the rows of the root tensor `target` that no cell has */
 } bs_row_map;
 
 typedef enum bs_combine {
     BS_COMBINE_COPY,
-    BS_COMBINE_RESIDUAL, /* only into rows that no path gives: `value`, or zero */
+    BS_COMBINE_RESIDUAL, /* only into rows that no path gives: copies `value`, or zeroes */
     BS_COMBINE_ZERO,
-    /* of several paths; where `value` is there: it is added, or selected when no path gives anything */
+    /* of several paths. `value`, if there is one, is added; or selected when no path gives anything */
     BS_COMBINE_SUM, BS_COMBINE_WEIGHTED_SUM, BS_COMBINE_SELECT
 } bs_combine;
 
 typedef struct bs_instr {
     uint8_t kind;             /* bs_instr_kind */
     uint8_t map, combine;     /* MOVE: bs_row_map, bs_combine */
-    int32_t node;             /* 0: RUN */
+    int32_t node;             /* 0 for RUN */
     int32_t value, target;    /* MOVE; 0: none */
     int32_t domain;           /* whose rows it works on */
     int32_t region;           /* RUN: whose parts it runs */
-    int32_t part;             /* that it belongs to; BS_TOP: none, it stands at top level */
-    int32_t time;             /* BS_TIME_END or later: when all else is done */
-    int32_t phase;            /* top level: whose units it needs; -1 none */
+    int32_t part;             /* part that it belongs to; BS_TOP: it is at top level */
+    int32_t time;             /* BS_TIME_END or later: at the end of a run */
+    int32_t phase;            /* top level: the phase whose units it needs; -1 none */
 } bs_instr;
 
 #define BS_TOP (-1)
@@ -18832,53 +18834,54 @@ typedef struct bs_instr {
 typedef struct bs_part {
     int32_t region;
     int32_t domain;
-    int32_t router, path; /* 0, -1 when the part is not one path of a router */
+    int32_t router, path; /* router 0, path -1 when the part is not a path of a router */
     int32_t first, count; /* instructions */
     int32_t unit;         /* whose weights it needs; 0 none */
-    int32_t index;        /* in region_parts */
+    int32_t index;        /* of its entry in region_parts */
     bs_bytes scratch_bytes;
-    double flops; /* a row, for the order in which tiles start */
+    double flops; /* of a row: the most expensive tiles start first */
 } bs_part;
 
 typedef struct bs_domain_plan {
-    int32_t order;     /* BS_ORDER_BREADTH or _DEPTH, of top-level domains */
-    int32_t tile_rows; /* depth */
+    int32_t order;     /* BS_ORDER_BREADTH or _DEPTH, for top-level domains */
+    int32_t tile_rows; /* rows of a tile, in depth order */
     int32_t size;      /* patches: cell size, desc.patch_size applied */
     int64_t max_rows;
-    bool live; /* something that is needed works on its rows */
-    bool images, streams; /* top level: it holds images; routed blocks whose weights come and go */
+    bool live; /* some needed node works on its rows */
+    bool images, streams; /* top level: it has images; its routed blocks have streamed weights */
     bool whole; /* top level: a decision below it needs all of its rows */
-    bool mixed; /* depth, but wide values at top level: a device's tiles would not fit in its shared memory */
+    bool mixed; /* depth order, but wide nodes run at top level: else a device's tiles would not fit in its shared
+                 * memory */
 } bs_domain_plan;
 
 typedef struct bs_router_plan {
     int32_t forced; /* path + 1, or 0 */
     bool live;
     bool in_tile;   /* decided tile by tile, inside a region */
-    int32_t instr;  /* that decides; -1 none */
-    int64_t rows;   /* a decision's maximum */
+    int32_t instr;  /* the instruction that decides; -1 none */
+    int64_t rows;   /* most rows that a decision is about */
 } bs_router_plan;
 
-/* Weights that are loaded at once (numbered from 1; 0: what is resident). */
+/* Weights that are loaded together (numbered from 1; 0: resident weights). */
 typedef struct bs_plan_unit {
-    int32_t block;  /* the outermost; names it */
-    int32_t domain; /* PATH: the outermost path whose nodes they are; else 0 */
-    int32_t node;   /* the first that has some of them */
+    int32_t block;  /* the outermost block; names the unit */
+    int32_t domain; /* the outermost path whose nodes it serves; else 0 */
+    int32_t node;   /* the first node whose weights are in it */
     bs_bytes prepared_bytes;
 } bs_plan_unit;
 
 #define BS_TIME_END (INT32_MAX / 2)
-#define BS_TILE_ROWS 16 /* of a tile of what is no image */
-#define BS_MAX_MARGIN (1 << 20) /* times a stride it is still far from 2^31 */
-#define BS_MAX_ROWS (1 << 30) /* of a domain, and what a router chooses for all of its rows together */
+#define BS_TILE_ROWS 16 /* rows of a tile without images */
+#define BS_MAX_MARGIN (1 << 20) /* multiplied by a stride it still stays far below 2^31 */
+#define BS_MAX_ROWS (1 << 30) /* of a domain, and choices of a router for all of its rows together */
 #define BS_MAX_PLAN_BYTES ((uint64_t)1 << 46) /* no plan needs as many */
 
-/* The parts of a region: region_parts[first .. first + count), the most expensive first, equal ones as they were made:
- * a long tile that starts last is what a thread waits for. */
+/* The parts of a region: region_parts[first .. first + count), the most expensive first, equal ones in order of
+ * creation. If a long tile started last, the other threads would wait for it. */
 typedef struct bs_region {
-    int32_t domain; /* in whose tiles it runs */
+    int32_t domain; /* whose tiles it runs */
     int32_t first, count;
-    int32_t instr;  /* that runs it; -1: nothing is to be run */
+    int32_t instr;  /* the instruction that runs it; -1: nothing is to be run */
 } bs_region;
 
 struct bs_plan {
@@ -18889,13 +18892,13 @@ struct bs_plan {
     int32_t threads;
     int32_t n_instrs, n_parts, n_regions, n_top; /* top-level instructions come first */
     int32_t max_instrs;
-    bs_bytes own_bytes;       /* of the arena that it lies in, beside a session's: the tables too, but of an image */
-    int32_t most_parts;       /* of a region */
-    int32_t most_phase_units; /* of a phase */
+    bs_bytes own_bytes;       /* of its own arena; for a plan opened from an image, without its tables */
+    int32_t most_parts;       /* most parts of a region */
+    int32_t most_phase_units; /* most units of a phase */
     int32_t last_route;       /* at top level: the last instruction that decides; -1 none */
     bs_bytes transient_bytes, scratch_bytes /* a thread */, weight_bytes, staging_bytes;
     bs_bytes kernel_scratch_bytes, kernel_scratch_offset;
-    bs_bytes shared_bytes;    /* a device: what a tile's rows may take */
+    bs_bytes shared_bytes;    /* a device: limit for the rows of a tile */
     bool *node_live;          /* [nodes] */
     bs_node_plan *nodes;      /* [nodes] */
     bs_value_plan *values;    /* [values] */
@@ -18905,11 +18908,11 @@ struct bs_plan {
     bs_region *regions;       /* [max_regions] */
     bs_domain_plan *domains;  /* [domains] */
     bs_router_plan *routers;  /* [routers] */
-    /* streaming; n_units = 1 and nothing else when everything is resident */
+    /* streaming; when everything is resident n_units is 1 and the others 0 */
     int32_t n_units, n_phases, n_phase_units;
     bs_plan_unit *units;      /* [n_units], [0] unused */
     bs_trace_phase *phases;   /* [n_phases] */
-    int32_t *phase_units;     /* [n_phase_units], of phases, from 0 as the stream counts */
+    int32_t *phase_units;     /* [n_phase_units] units of all phases, numbered from 0 as in the stream */
     bs_bytes slot_bytes, all_unit_bytes, largest_unit_bytes;
     bs_bytes chunk_bytes, lane_bytes; /* of one lane's staging */
     int32_t lanes;
@@ -18920,23 +18923,23 @@ struct bs_plan {
 BS_INTERNAL bool bs_plan_live(bs_plan *plan, void *workspace, bs_error *error);
 BS_INTERNAL void bs_plan_fuse(bs_plan *plan, void *workspace);   /* chains that one kernel does */
 BS_INTERNAL bool bs_plan_share(bs_plan *plan, void *workspace, bs_error *error); /* which nodes have the same weights */
-BS_INTERNAL void bs_plan_lower(bs_plan *plan, void *workspace);  /* places and instructions */
+BS_INTERNAL void bs_plan_lower(bs_plan *plan, void *workspace);  /* storage classes and instructions */
 BS_INTERNAL bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error); /* offsets in transient and scratch */
-/* A device: a top-level domain whose tiles are larger than its shared memory, or 0. Paths whose weights come and go run
- * in tiles all the same, which then lie in the device's memory. */
+/* A device: a top-level domain whose tiles do not fit in shared memory, or 0. Streamed paths run in tiles all the
+ * same, which then lie in device memory. */
 BS_INTERNAL int32_t bs_plan_domain_beyond_shared(const bs_plan *plan);
-/* Whether a node's rows, in or out, are too wide to share a tile with others (mixed domains). */
+/* Whether a node's input or output rows are too wide to share a tile with others (mixed domains). */
 BS_INTERNAL bool bs_plan_is_wide(const bs_plan *plan, int32_t node);
-/* Smaller tiles for such a domain, if that leaves most of it in tiles; else it runs layer by layer. */
+/* Makes the tiles of such a domain smaller, if most of it then still runs in tiles; else it runs layer by layer. */
 BS_INTERNAL void bs_plan_untile(bs_plan *plan, int32_t top);
-/* Instructions there can be: of a gather one for each of its operands, else two at most; what works in tiles has one,
- * and so leaves room for that of its region. */
+/* Most instructions of a graph: a gather has one for each operand, any other node at most two. A node that runs in
+ * tiles has one, which leaves room for the instruction of its region. */
 static inline int32_t bs_plan_most_instrs(const bs_graph *g) { return 2 * g->n_nodes + g->n_operands; }
 
-/* A node of cells begins one part at most, and so it does with regions. */
+/* A node of cells begins at most one part, and at most one region. */
 static inline int32_t bs_plan_most_parts(const bs_graph *g) { return g->n_cell_nodes; }
 
-/* Bytes of their workspaces, only while planning. Every pass has it to itself. */
+/* Bytes of the passes' workspaces, needed only while planning. Passes run one after the other in the same memory. */
 BS_INTERNAL bs_bytes bs_plan_live_workspace(const bs_graph *graph);
 BS_INTERNAL bs_bytes bs_plan_fuse_workspace(const bs_graph *graph);
 BS_INTERNAL bs_bytes bs_plan_share_workspace(const bs_graph *graph);
@@ -18945,17 +18948,17 @@ BS_INTERNAL bs_bytes bs_plan_memory_workspace(const bs_graph *graph);
 
 /* Streaming: plan/units.c. */
 #if !defined(BS_NO_STREAM)
-void bs_plan_units(bs_plan *plan, void *workspace);  /* which weights come and go together */
-/* steps that need units; sizes of slots and staging */
+void bs_plan_units(bs_plan *plan, void *workspace);  /* which weights are loaded together */
+/* which instructions need which units; sizes of slots and staging */
 bool bs_plan_phases(bs_plan *plan, void *workspace, bs_error *error);
 bs_bytes bs_plan_units_workspace(const bs_graph *graph);
 bs_bytes bs_plan_phases_workspace(const bs_graph *graph);
-/* From what units take: slots, lanes, staging (plan/streamed.c). Returns the largest unit. */
+/* Sizes slots, lanes and staging by what units need (plan/streamed.c). Returns the largest unit. */
 int32_t bs_plan_size_slots(bs_plan *plan);
-/* Whether a needed node has weights that come and go. */
+/* Whether a needed node has streamed weights. */
 bool bs_plan_node_streams(const bs_plan *plan, int32_t node);
 static inline bool bs_plan_streams(const bs_plan *plan) { return plan->n_units > 1; }
-static inline bool bs_instr_streams(const bs_instr *i) { return i->phase >= 0; } /* a part of a phase */
+static inline bool bs_instr_streams(const bs_instr *i) { return i->phase >= 0; } /* it is part of a phase */
 #else /* all weights are resident */
 static inline void bs_plan_units(bs_plan *plan, void *workspace)
 {
@@ -18985,7 +18988,7 @@ typedef struct bs_life {
 BS_INTERNAL bs_bytes bs_place_lives(bs_life *lives, int32_t count, void *workspace);
 BS_INTERNAL bs_bytes bs_place_workspace(int32_t count);
 
-/* Gives all domains the orders of their top-level ones; says where routers decide. */
+/* Gives all domains the orders of their top-level ones; sets where routers decide. */
 BS_INTERNAL void bs_plan_spread_orders(bs_plan *plan);
 /* Finds the node whose prepared copy a node reads, once all before it are planned and its layout is known
  * (plan/share.c). */
@@ -18994,7 +18997,7 @@ BS_INTERNAL void bs_plan_find_owner(bs_plan *plan, int32_t node);
 /* ------------------------------------------------------------------------------------ what is known of a plan
  * Rules by which a plan is made, looked at when an image of it is opened, and run (plan/facts.c). */
 static inline bool bs_plan_on_device(const bs_plan *plan) { return plan->tier == BS_TIER_CUDA; }
-/* The type in which the plan's own rows of a value are stored. */
+/* The type in which the plan stores rows of a value. */
 static inline bs_dtype bs_plan_stored(const bs_plan *plan, int32_t value)
 {
     return plan->values[value].narrow ? BS_F16 : plan->graph->values[value].dtype;
@@ -19006,18 +19009,18 @@ static inline bool bs_plan_is_stored(const bs_plan *plan, int32_t value)
 }
 /* The ROWS or PATCHES domain that `domain` is or descends from; 0 for the root. */
 int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain);
-/* The core of a cell of this value at most, [h, w]. */
+/* The largest core that a cell of this value can have, [h, w]. */
 void bs_plan_core(const bs_plan *plan, const bs_value_info *value, int64_t *h, int64_t *w);
-/* What follows from the plan's tier and its description. */
+/* Sets what follows from the plan's tier and its description. */
 BS_INTERNAL void bs_plan_begin(bs_plan *plan);
-/* And what from its tables: arenas, the most that something has. */
+/* Sets what follows from the plan's tables: sizes of arenas, and maxima. */
 BS_INTERNAL void bs_plan_sum(bs_plan *plan);
 /* Where the rows of a stored value end in its arena. */
 static inline bs_bytes bs_plan_end(const bs_value_plan *value)
 {
     return bs_bytes_add(value->offset, bs_bytes_times(value->row_bytes, value->rows));
 }
-/* Size of patches and most rows of a domain; parents first. Where a router decides, and about how many rows. */
+/* Patch size and most rows of a domain, parents first; and for a router, where it decides and about how many rows. */
 BS_INTERNAL void bs_plan_size_domain(const bs_plan *plan, int32_t domain, bs_domain_plan *p);
 BS_INTERNAL void bs_plan_size_router(const bs_plan *plan, int32_t router, bs_router_plan *r);
 
@@ -19026,41 +19029,41 @@ const int32_t *bs_plan_in(const bs_plan *plan, int32_t node, int32_t *count);
 BS_INTERNAL bs_status bs_fusion_run(const bs_call *call);
 BS_INTERNAL const char *bs_fusion_name(int32_t fusion);
 BS_INTERNAL int32_t bs_fusion_count(void);
-/* Whether a run reads operand `index` of a node: a router that is forced reads no scores, and a gather of one only what
- * the forced path gives, or the residual in its place. */
+/* Whether a run reads operand `index` of a node. A forced router reads no scores; a gather of one reads only what the
+ * forced path gives, or the residual instead. */
 bool bs_plan_reads(const bs_plan *plan, const bs_node *node, int32_t index);
-/* Whether operand `index` of node n, which is `value`, is read where its rows are, without rows of its own. */
+/* Whether operand `index` of node n, which is `value`, can be read where its rows are, without a copy. */
 BS_INTERNAL bool bs_plan_reads_in_place(const bs_plan *plan, int32_t n, int32_t index, int32_t value);
 BS_INTERNAL bool bs_plan_is_planar(const bs_plan *plan, int32_t value);
-/* Whether a gather keeps every path's rows until all are there: sums, and several paths a cell. And what it makes of
- * them. */
+/* Whether a gather keeps the rows of all paths until all are there (for sums, and for several paths a cell); and how
+ * it then combines them. */
 BS_INTERNAL bool bs_plan_is_packed(const bs_graph *graph, const bs_node *gather);
 BS_INTERNAL bs_combine bs_plan_combine(const bs_node *gather);
-/* A call that computes nothing: what it says of a later router is all it is for. */
+/* A call without outputs: it only predicts what a later router will choose. */
 static inline bool bs_plan_looks_ahead(const bs_node *node)
 {
     return bs_node_work(node) == BS_WORK_CALL && node->n_out == 0;
 }
 BS_INTERNAL bool bs_plan_look_ahead_fits(const bs_plan *plan, int32_t node, int32_t router, bs_error *error);
 
-/* Margin that operand `index` needs, by the margins of what the node makes. */
+/* Margin that operand `index` needs, from the margins of the node's outputs. */
 BS_INTERNAL int32_t bs_plan_margin_needed(const bs_plan *plan, const bs_node *node, int32_t index);
-/* Of a value with rows of its own: bytes of a row, and rows; by its margin and its storage class. */
+/* For a value with rows of its own: bytes of a row, and number of rows; from its margin and its storage class. */
 BS_INTERNAL bs_bytes bs_plan_row_bytes(const bs_plan *plan, int32_t value);
 BS_INTERNAL int64_t bs_plan_storage_rows(const bs_plan *plan, int32_t value);
 
 /* What a node's op declares: fills specs [BS_MAX_WEIGHTS], returns their number. */
 BS_INTERNAL int32_t bs_plan_tensors(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs);
-/* Whether a run reads the node's weights: a router that is decided ahead needs no table of its own. */
+/* Whether a run reads the node's weights: a forced router needs no table. */
 BS_INTERNAL bool bs_plan_needs_weights(const bs_plan *plan, int32_t node);
 /* Bytes of a node's weights as its op declares them. */
 BS_INTERNAL bs_bytes bs_plan_canonical_bytes(const bs_graph *graph, const bs_node *node);
-/* The node's algorithm, bytes and work items, by its margins. */
+/* Chooses the node's algorithm, bytes and work items; needs its margins. */
 BS_INTERNAL void bs_plan_size_node(const bs_plan *plan, int32_t node, bs_node_plan *np);
 /* Whether two nodes that have the same weights can read one copy. */
 BS_INTERNAL bool bs_plan_laid_out_alike(const bs_plan *plan, int32_t a, int32_t b);
 
-/* plan/limits.c. The first in words of bs_plan_desc; then what no plan may have. */
+/* plan/limits.c. First checks bs_plan_desc; then the limits of every plan. */
 BS_INTERNAL bool bs_plan_desc_sound(const bs_plan_desc *desc, bs_error *error);
 BS_INTERNAL bool bs_plan_rows_fit(const bs_plan *plan, bs_error *error);
 BS_INTERNAL bool bs_plan_bytes_fit(const bs_plan *plan, bs_error *error);
@@ -19088,38 +19091,38 @@ typedef enum bs_device_place {
     BS_AT_ROWS, /* base + (first of the domain's rows + row) * row_bytes */
     BS_AT_TILE, /* base is an offset in the scratch of a tile: + row * row_bytes */
     BS_AT_CELL, /* in the root image at `base`, where the cell lies */
-    BS_AT_LINE, /* of the root tensor at `base`: + (row of the top-level domain) * row_bytes */
+    BS_AT_LINE, /* row of the root tensor at `base`: + (row of the top-level domain) * row_bytes */
     BS_AT_RING  /* of the cache at `base`: the row that state_append writes (segment, then position) */
 } bs_device_place;
 
-/* One operand of a step; where the element [0,0,0] of the core of a row lies, follows from the row. */
+/* One operand of a step. Where element [0,0,0] of the core of a row lies follows from the row. */
 typedef struct bs_device_operand {
     uint64_t base;      /* address on the device */
-    int64_t row_bytes;  /* from row to row */
+    int64_t row_bytes;  /* from one row to the next */
     int32_t stride[BS_MAX_RANK]; /* in elements */
-    int32_t dim[BS_MAX_RANK];    /* in this run; of patches those of the frame */
-    int32_t max_h, max_w;        /* of a core: how far the margin is kept */
+    int32_t dim[BS_MAX_RANK];    /* in this run; for patches, of the frame */
+    int32_t max_h, max_w;        /* core at most: the margin is kept around that */
     int32_t margin;
-    int32_t cell, across; /* patches: pixels of a whole cell along a side, cells beside each other; else 0 */
+    int32_t cell, across; /* patches: side of a whole cell in pixels, and cells beside each other; else 0 */
     uint8_t place, dtype, rank, unused;
-    int32_t domain; /* whose rows are asked for */
-    int32_t stored; /* whose rows are there: domain itself, or one above that a scatter is a view of */
+    int32_t domain; /* whose rows are read or written */
+    int32_t stored; /* domain whose rows are stored: `domain`, or one above when a scatter is a view of it */
 } bs_device_operand;
 
 #define BS_DEVICE_PARAMS 16
 
 /* One instruction. */
 typedef struct bs_device_step {
-    int32_t kernel;   /* the backend's number of it */
-    int32_t node;     /* for errors */
+    int32_t kernel;   /* the backend's number of the kernel */
+    int32_t node;     /* for error messages */
     int32_t domain;   /* whose rows it works on */
-    int32_t router;   /* of routes, gathers and what asks about a decision */
+    int32_t router;   /* for routes, gathers and ops that read a decision */
     int32_t n_in, n_out;
-    int32_t operands; /* the first: inputs, then outputs */
+    int32_t operands; /* index of the first: inputs, then outputs */
     int32_t batch;    /* rows of a work item */
     int32_t parts;    /* work items that each batch is cut into */
-    int32_t unit;     /* whose slot holds its weights; 0: resident */
-    uint64_t prepared; /* bytes from the beginning of the resident weights or of the unit */
+    int32_t unit;     /* unit whose slot holds its weights; 0: resident */
+    uint64_t prepared; /* offset in bytes, in the resident weights or the unit */
     union {
         int32_t i;
         float f;
@@ -19130,7 +19133,7 @@ typedef struct bs_device_domain {
     int32_t kind, parent;
     int32_t router, path; /* BS_DOMAIN_PATH */
     int32_t count;        /* of others: rows in this run */
-    int32_t lengths;      /* rows in segments: how many of these there are in this run; else 0 */
+    int32_t lengths;      /* rows in segments: number of segments in this run; else 0 */
     uint64_t offsets;     /* of segments, i32 [lengths + 1]: address on the device */
 } bs_device_domain;
 
@@ -19140,13 +19143,13 @@ typedef struct bs_device_part {
     int32_t first, count; /* steps */
 } bs_device_part;
 
-/* Where a decision lies: byte offsets from the decisions of the session, or of those of a tile. bs_decision_data says
- * what each is. */
+/* Where a decision lies: byte offsets from the start of the session's decisions, or of a tile's. bs_decision_data says
+ * what each array is. */
 typedef struct bs_device_decision {
     int32_t live, in_tile;
     int32_t paths, per_row, rows /* at most */, domain, top_rows /* of `top`, at most */;
     uint64_t chosen, gates, counts, offsets, ids, inverse, dropped /* i64, of a run */;
-    /* i32 [2 * rows * per_row + 4 * paths]: free for the protocol, the packing, and the sort of a capacity */
+    /* i32 [2 * rows * per_row + 4 * paths]: scratch of the protocol, of packing, and of the sort by capacity */
     uint64_t work;
     uint64_t top;  /* i16 [rows of the top-level domain]: the first path of each, for the host; -1 not reached */
     uint64_t sums; /* i32 [paths]: rows of a path in this run, over all tiles */
@@ -19155,41 +19158,41 @@ typedef struct bs_device_decision {
 
 /* ------------------------------------------------------------------------------------------------- layout */
 
-/* Offsets in the bytes that a session takes of the device's arena and of the pinned one. */
+/* Offsets within what a session takes of the device's arena and of the pinned arena. */
 typedef struct bs_device_layout {
     int32_t n_steps, n_operands, n_given;
     uint64_t transient, states, inputs, decisions, guesses, contexts, tables, scratch, slots, device_bytes;
-    uint64_t context_bytes;  /* of one tile's decisions */
-    uint64_t scratch_bytes;  /* of one tile's rows, when they do not fit in shared memory; else 0 */
-    int32_t tiles;           /* that have a context (and scratch outside shared memory) */
+    uint64_t context_bytes;  /* of the decisions of one tile */
+    uint64_t scratch_bytes;  /* of the rows of one tile, when they do not fit in shared memory; else 0 */
+    int32_t tiles;           /* tiles that have a context (and scratch outside shared memory) */
     uint64_t status;         /* within decisions: i32 status, i32 node */
-    uint64_t results_bytes;  /* what the host reads after a run: the decisions' first so many bytes */
+    uint64_t results_bytes;  /* what the host reads after a run: this many bytes from the start of the decisions */
     uint64_t session, session_bytes, tables_pinned, slots_pinned, rooms, room_bytes /* a lane */,
         places /* u64 a unit */, fetched, asked, results, inputs_pinned, loading, pinned_bytes;
     /* within tables */
     uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, given_at, units_at, segments_at, tables_bytes;
     uint64_t inputs_bytes;
-    /* bs_plan_desc.in_place: inputs and slots have no bytes on the device. */
+    /* With bs_plan_desc.in_place, inputs and slots take no bytes of the device. */
 } bs_device_layout;
 
-#define BS_DEVICE_WORKSPACE 24576 /* shared bytes that a kernel may use beside the rows of its tile */
-#define BS_DEVICE_LAUNCH_BYTES 24  /* pinned bytes that the backend keeps of a launch, */
-#define BS_DEVICE_SESSION_BYTES 2048 /* of a session besides, */
-#define BS_DEVICE_BOUND_BYTES 48     /* and of a node's buffer */
+#define BS_DEVICE_WORKSPACE 24576 /* bytes of shared memory that a kernel may use beside the rows of its tile */
+#define BS_DEVICE_LAUNCH_BYTES 24  /* pinned bytes that the backend keeps for a launch, */
+#define BS_DEVICE_SESSION_BYTES 2048 /* for a session besides, */
+#define BS_DEVICE_BOUND_BYTES 48     /* and for the buffer of a node */
 
 void bs_device_layout_make(const bs_plan *plan, bs_device_layout *layout);
-/* Pinned bytes to ask a callback: the scores of all rows, then its answer and gates, i32 and f32 a row. 0: none is
- * asked. */
+/* Pinned bytes for the call of a callback: the scores of all rows, then the paths and gates that it returns, i32 and
+ * f32 a row. 0: the router has no callback to call. */
 uint64_t bs_device_scores_bytes(const bs_plan *plan, int32_t router);
 /* The table entries of all routers' decisions, [routers]. */
 void bs_device_decisions_place(const bs_plan *plan, bs_device_decision *decisions);
-/* Words of 32 bits that say which paths of a gather give a value: of an instruction that asks; 0: it does not. */
+/* Words of 32 bits that say which paths of a gather give a value, for an instruction that needs to know; else 0. */
 int32_t bs_device_given_words(const bs_plan *plan, const bs_instr *instr);
-/* Offsets, from layout->inputs: where a copy of what is bound to node n lies when the caller's buffer is not the
- * device's. UINT64_MAX: n needs none. And from layout->states, of a state's own memory. */
+/* Offset from layout->inputs of the copy of node n's buffer, used when the caller's buffer is not in device memory;
+ * UINT64_MAX: n needs none. bs_device_state_place: offset from layout->states of a state's own memory. */
 uint64_t bs_device_input_place(const bs_plan *plan, int32_t node);
 BS_INTERNAL bs_bytes bs_device_state_place(const bs_plan *plan, int32_t node);
-/* From layout->segments_at: i32 [segments + 1] of a domain, i32 [segments] of cache lengths. */
+/* Offsets from layout->segments_at: i32 [segments + 1] offsets of a domain, i32 [segments] cache lengths. */
 uint64_t bs_device_offsets_place(const bs_plan *plan, int32_t domain);
 uint64_t bs_device_cache_lengths_place(const bs_plan *plan, int32_t node);
 
@@ -19202,49 +19205,49 @@ typedef struct bs_device_client {
     const bs_platform *platform;
     const int64_t *dims;          /* [dims] of the run that is submitted */
     const bs_buffer *bound;       /* [nodes] */
-    uint8_t *const *state;        /* [nodes] the device's memory of states, as the session knows it */
-    const bs_rows_state *domains; /* [domains] counts of those that no router makes */
+    uint8_t *const *state;        /* [nodes] device memory of states */
+    const bs_rows_state *domains; /* [domains] row counts of domains that no router makes */
     int32_t *const *offsets;      /* [domains] of segments, checked; NULL for others */
     int32_t *const *cache_lengths; /* [nodes], checked */
     uint8_t *weights;             /* prepared, resident: address on the device */
     const bs_route_callback *callbacks; /* [routers] */
     /* filled by wait */
     int16_t *const *chosen;
-    int32_t *counts;   /* [paths] of all routers: those of one from bs_router_info.first_path on */
+    int32_t *counts;   /* [paths] of all routers; those of one begin at bs_router_info.first_path */
     int64_t *dropped;  /* [routers] */
-    void *stream; /* the caller's, that runs are queued on; NULL: the backend has one for this session alone */
+    void *stream; /* the caller's stream for runs; NULL: the backend makes one for this session alone */
 } bs_device_client;
 
 typedef struct bs_device_session bs_device_session; /* the backend's; lies in pinned memory */
 
 typedef struct bs_device_api {
-    /* device, pinned: addresses of what bs_plan_sizes said. Nothing is left behind on failure. */
+    /* device, pinned: memory of the sizes that bs_plan_sizes gave. On failure nothing is left behind. */
     bs_status (*open)(bs_device *device, const bs_device_client *client, uint8_t *memory, uint8_t *pinned,
                       bs_device_session **session, bs_error *error);
     void (*close)(bs_device_session *session);
-    /* Room for the prepared weights of one node, and when they are there: on their way to `offset` of the resident
-     * ones. */
+    /* load: room for the prepared weights of one node. loaded: they are there; copies them to `offset` of the resident
+     * weights. */
     void *(*load)(bs_device_session *session, bs_error *error);
     bs_status (*loaded)(bs_device_session *session, uint64_t offset, uint64_t bytes, bs_error *error);
     bs_status (*zero)(bs_device_session *session, uint8_t *memory, uint64_t bytes);
-    /* bs_launch_mode, of runs to come */
+    /* sets the bs_launch_mode of later runs */
     bs_status (*set_launch_mode)(bs_device_session *session, int32_t launch_mode, bs_error *error);
-    /* A run: begin (what has changed in the client's tables, inputs), instructions, end (outputs). All of it is only
-     * queued. */
+    /* A run: begin (inputs, and what has changed in the client's tables), instructions, end (outputs). All of it is
+     * only queued. */
     bs_status (*begin)(bs_device_session *session, bs_error *error);
-    /* top-level ones [first, end) */
+    /* top-level instructions [first, end) */
     bs_status (*run)(bs_device_session *session, int32_t first, int32_t end, bs_error *error);
     bs_status (*end)(bs_device_session *session, bs_error *error);
-    /* When the last run is over: fills what the client wants to know. *node: of the step that failed in the run. */
+    /* Waits for the end of the last run and fills the client's results. *node: of the step that failed. */
     bs_status (*wait)(bs_device_session *session, int32_t *node, bs_error *error);
-    /* For weights that come and go. part: the tiles of one part of a region. place: where a unit's weights are from now
-     * on. fetch_counts: waits for a decision, for its counts [paths]; *node as above. settle: waits for all that is
-     * queued. copy: called by readers, of `from` in pinned memory; returns when it is there. */
+    /* For streamed weights. part: runs the tiles of one part of a region. place: says where a unit's weights are from
+     * now on. fetch_counts: waits for a decision and returns its counts [paths]; *node as above. settle: waits for all
+     * that is queued. copy: called by lanes, copies `from` in pinned memory; returns when the copy is complete. */
     bs_status (*part)(bs_device_session *session, int32_t part, bs_error *error);
     bs_status (*place)(bs_device_session *session, int32_t unit, const uint8_t *weights, bs_error *error);
     bs_status (*fetch_counts)(bs_device_session *session, int32_t router, int32_t *counts, int32_t *node,
                               bs_error *error);
-    /* guess: waits for what the last look_ahead said: margins [paths] as bs_call.margins. */
+    /* guess: waits for the result of the last look_ahead: margins [paths] as in bs_call.margins. */
     bs_status (*guess)(bs_device_session *session, int32_t router, float *margins, bs_error *error);
     bs_status (*settle)(bs_device_session *session, bs_error *error);
     bs_status (*copy)(bs_device_session *session, int32_t lane, uint8_t *to, const uint8_t *from, uint64_t bytes);
@@ -19252,7 +19255,7 @@ typedef struct bs_device_api {
 
 struct bs_device {
     const bs_device_api *api;
-    bs_arena memory; /* addresses on the device: never touched by the host */
+    bs_arena memory; /* addresses on the device: the host never touches them */
     bs_arena pinned;
 };
 
@@ -19260,14 +19263,14 @@ struct bs_device {
 /* ==== end src/plan/device.h =================================================================== */
 
 /* ==== begin src/plan/fusions.h ================================================================ */
-/* plan/fusions.h - finding a chain that one kernel does: for the planner, and for whoever opens an image that says
- * there is one. Relies on plan/plan.h. Must never be included by anything else. */
+/* plan/fusions.h - finding a chain that one kernel runs: for the planner, and for checking an image that claims there
+ * is one. Relies on plan/plan.h. Must never be included by anything else. */
 #ifndef BS_PLAN_FUSIONS_H
 #define BS_PLAN_FUSIONS_H
 
 /* #include "plan/plan.h" */
 
-/* What a match finds: nodes that are not needed any more, and the operands of the last one then. */
+/* What a match found: the nodes that are not needed any more, and the operands that the last node gets. */
 typedef struct bs_fusion_match {
     int32_t inner[2], n_inner;
     int32_t in[2];
@@ -19275,8 +19278,8 @@ typedef struct bs_fusion_match {
 
 typedef struct bs_fusion_search {
     const bs_plan *plan;
-    const int32_t *readers; /* [values] how often needed nodes read it; NULL: that has been seen to */
-    const int32_t *wanted;  /* the only operands to be found; NULL: any */
+    const int32_t *readers; /* [values] how many needed nodes read it; NULL: that was checked already */
+    const int32_t *wanted;  /* the operands that must be found; NULL: any */
 } bs_fusion_search;
 
 /* Whether the chain of `fusion`, counted from 1, ends at this needed node. */
@@ -19286,7 +19289,7 @@ BS_INTERNAL bool bs_fusion_find(const bs_fusion_search *search, int32_t node, in
 /* ==== end src/plan/fusions.h ================================================================== */
 
 /* ==== begin src/plan/fusions.c ================================================================ */
-/* plan/fusions.c - the chains of nodes that one kernel does in a single pass: an epilogue that need not go through
+/* plan/fusions.c - the chains of nodes that one kernel runs in a single pass, so that an epilogue need not go through
  * memory.
  *
  * A fusion is a pattern and a kernel that gives the same bits as the chain. Adding one is an entry in the table.
@@ -19296,7 +19299,7 @@ BS_INTERNAL bool bs_fusion_find(const bs_fusion_search *search, int32_t node, in
 /* #include "ops/structure.h" */
 /* #include "kernels/elementwise.h" */
 
-/* The node of op `name` that makes `value`, an operand of a live node, when that is its only reader; else 0. */
+/* The node of op `name` that makes `value`, when a live node is the only reader of that value; else 0. */
 static int32_t only_use(const bs_fusion_search *f, int32_t value, const char *name)
 {
     const bs_graph *g = f->plan->graph;
@@ -19403,9 +19406,9 @@ const char *bs_fusion_name(int32_t fusion)
 /* ==== end src/plan/fusions.c ================================================================== */
 
 /* ==== begin src/plan/facts.c ================================================================== */
-/* plan/facts.c - what follows from a graph and what a plan has decided: sizes, margins, who reads what and how. The
- * planner asks while it decides; whoever opens an image asks again, so that both go by the same rules; and so does a
- * session. Relies on plan/plan.h. Must never decide anything: what is here stays where the planner is left out. */
+/* plan/facts.c - what follows from a graph and the planner's decisions: sizes, margins, who reads what and how. The
+ * planner uses it while it decides, and so do the checks of an image and sessions: all go by the same rules. Relies on
+ * plan/plan.h. Must never decide anything: this file stays in builds without the planner. */
 /* #include "plan/plan.h" */
 
 /* #include "ops/structure.h" */
@@ -19490,7 +19493,8 @@ void bs_plan_size_router(const bs_plan *plan, int32_t router, bs_router_plan *r)
 
 /* -------------------------------------------------------------------------------------------------- who reads */
 
-/* Every cell takes a forced path: the residual only counts where that path gives nothing, but in sums. */
+/* When the route is forced, every cell takes the forced path. The residual is read only where that path gives nothing,
+ * and always by sums. */
 static bool reads_of_gather(const bs_graph *g, const bs_node *gather, int32_t forced, int32_t index)
 {
     const bs_gather_params *p = gather->params;
@@ -19502,7 +19506,7 @@ static bool reads_of_gather(const bs_graph *g, const bs_node *gather, int32_t fo
 
 bool bs_plan_reads(const bs_plan *plan, const bs_node *node, int32_t index)
 {
-    const int32_t forced = plan->routers[node->router].forced; /* no router: 0 */
+    const int32_t forced = plan->routers[node->router].forced; /* 0 without a router */
     if (!forced)
         return true;
     if (bs_node_gathers(node))
@@ -19510,8 +19514,8 @@ bool bs_plan_reads(const bs_plan *plan, const bs_node *node, int32_t index)
     return bs_node_role(node, index) != BS_ROLE_DECIDING;
 }
 
-/* Whether a value, read where its rows come from, has its channels apart from each other: as value *from has. *from 0:
- * what is returned says it. */
+/* Whether a value that is read in place has its channels apart from each other: the same as value *from. *from 0: the
+ * result is the answer. */
 static bool planar_step(const bs_plan *p, int32_t value, int32_t *from)
 {
     const bs_graph *g = p->graph;
@@ -19534,7 +19538,7 @@ bool bs_plan_is_planar(const bs_plan *plan, int32_t value)
     return planar;
 }
 
-/* One that does not needs zeros around the rows, rows that lie one after the other, or channels that do. */
+/* If not, the reader needs zeros around the rows, rows that lie one after the other, or channels that do. */
 bool bs_plan_reads_in_place(const bs_plan *p, int32_t n, int32_t index, int32_t value)
 {
     const bs_graph *g = p->graph;
@@ -19543,13 +19547,13 @@ bool bs_plan_reads_in_place(const bs_plan *p, int32_t n, int32_t index, int32_t 
     const bs_value_info *v = &g->values[value];
     const bool scattered_rows = g->domains[v->domain].kind == BS_DOMAIN_PATH &&
                                 g->domains[v->domain].patches < 0 &&
-                                !bs_plan_on_device(p); /* whose kernels look every row up */
+                                !bs_plan_on_device(p); /* kernels of a device look every row up */
     if (bs_node_role(node, index) == BS_ROLE_DECIDING && node->router != 0 &&
         g->routers[node->router].desc->protocol == BS_ROUTE_CALLBACK)
         return g->domains[v->domain].kind != BS_DOMAIN_PATH &&
                !bs_plan_on_device(p); /* a callback sees all rows by one stride */
     if (bs_node_ends_run(node) && v->domain != 0)
-        return false; /* written when states are: what they held before is to be written */
+        return false; /* copied when states are written: the old content must be kept until then */
     if (op->flags & BS_OP_STRUCTURAL)
         return true;
     const bool zeros = v->rank == 3 && op->halo && !(op->flags & (BS_OP_CLAMPS | BS_OP_CORE_INPUT)) &&
@@ -19568,7 +19572,7 @@ bool bs_plan_is_packed(const bs_graph *g, const bs_node *node)
            ((const bs_gather_params *)node->params)->mode == BS_GATHER_WEIGHTED;
 }
 
-/* What a packed gather makes of the rows of several paths. */
+/* How a packed gather combines the rows of several paths. */
 bs_combine bs_plan_combine(const bs_node *gather)
 {
     switch ((bs_gather_mode)((const bs_gather_params *)gather->params)->mode) {
@@ -19590,7 +19594,7 @@ static int32_t margin_of_outputs(const bs_plan *plan, const bs_node *node)
     return margin;
 }
 
-/* Outside a patch domain an output has nothing around it to compute: only the op's own window counts. */
+/* Outside a patch domain nothing is computed around an output, so only the op's own window counts. */
 int32_t bs_plan_margin_needed(const bs_plan *plan, const bs_node *node, int32_t index)
 {
     const bs_graph *g = plan->graph;
@@ -19676,11 +19680,11 @@ void bs_plan_size_node(const bs_plan *p, int32_t n, bs_node_plan *np)
     np->algorithm = np->work_items = 0;
     np->scratch_bytes = bs_bytes_of(0);
     np->prepared_bytes = bs_plan_canonical_bytes(g, node);
-    /* beyond that it is refused whatever kernels want */
+    /* larger plans are refused, whatever kernels want */
     if (op->plan && bs_bytes_figure(np->prepared_bytes) < BS_MAX_PLAN_BYTES)
         op->plan(g, node, (bs_conv_choice)p->desc.conv, (int32_t)h, (int32_t)w, np);
     if (bs_plan_on_device(p))
-        np->scratch_bytes = bs_bytes_of(0); /* blocks of threads have their own */
+        np->scratch_bytes = bs_bytes_of(0); /* blocks of a device have their own scratch */
 }
 
 bool bs_plan_laid_out_alike(const bs_plan *p, int32_t a, int32_t b)
@@ -19693,14 +19697,14 @@ bool bs_plan_laid_out_alike(const bs_plan *p, int32_t a, int32_t b)
 /* ==== end src/plan/facts.c ==================================================================== */
 
 /* ==== begin src/plan/limits.c ================================================================= */
-/* plan/limits.c - what a plan may be asked for, and what no plan may have: fields of a description, rows, cells,
- * margins, bytes. Relies on plan/plan.h. Must never change a plan. */
+/* plan/limits.c - which descriptions a plan may be made from, and the limits of every plan: rows, cells, margins,
+ * bytes. Relies on plan/plan.h. Must never change a plan. */
 /* #include "plan/plan.h" */
 
 /* #include "ops/structure.h" */
 /* #include "plan/device.h" */
 
-/* A field of bs_plan_desc, and what it may be. */
+/* A field of bs_plan_desc, and its range. */
 typedef struct desc_range {
     char field[14]; /* no pointer: it would have to be relocated */
     uint16_t offset;
@@ -19740,7 +19744,7 @@ bool bs_plan_desc_sound(const bs_plan_desc *d, bs_error *error)
             "bs_plan_desc.half, in_place, launch_mode and shared_bytes are for plans of a GPU (BS_TIER_CUDA)");
 #if defined(BS_NO_STREAM)
     if (d->slot_bytes > 0)
-        return bs_refuse(error, BS_ERROR_UNSUPPORTED, /* unreachable: where it streams */
+        return bs_refuse(error, BS_ERROR_UNSUPPORTED, /* unreachable where there is streaming */
                          "bs_plan_desc.slot_bytes: this build keeps all weights resident (BS_NO_STREAM)");
 #endif
     return true;
@@ -19767,7 +19771,8 @@ static bool rows_fit(const bs_plan *plan, bs_error *error)
     const bs_graph *g = plan->graph;
     char text[112];
     for (int32_t d = 1; d < g->n_domains; d++)
-        if (plan->domains[d].max_rows > BS_MAX_ROWS) /* of those that nothing needs, too: a session counts their rows */
+        if (plan->domains[d].max_rows > BS_MAX_ROWS) /* also for domains that nothing needs: a session counts their
+                                                      * rows */
             return bs_refuse(error, BS_ERROR_LIMIT, "up to %lld cells in %s, expected 2^30 at most",
                              (long long)plan->domains[d].max_rows, bs_domain_text(g, d, text, sizeof text));
     for (int32_t r = 1; r < g->n_routers; r++) {
@@ -19801,7 +19806,7 @@ static bool cells_fit(const bs_plan *plan, bs_error *error)
     return true;
 }
 
-/* Cells of every scale must be whole pixels: the builder saw to it for the graph's own patch size. */
+/* Cells of every scale must be whole pixels. The builder checked this for the graph's own patch size only. */
 static bool cells_are_whole(const bs_plan *plan, bs_error *error)
 {
     const bs_graph *g = plan->graph;
@@ -19852,9 +19857,9 @@ bool bs_plan_bytes_fit(const bs_plan *plan, bs_error *error)
 /* ==== end src/plan/limits.c =================================================================== */
 
 /* ==== begin src/plan/streamed.c =============================================================== */
-/* plan/streamed.c - a plan whose weights come and go, once it is made: which nodes stream, bytes of slots and staging,
- * units and phases for whoever asks; by these rules an image is looked at, too. Relies on plan/plan.h. Must never place
- * anything. */
+/* plan/streamed.c - what a finished plan says about its streamed weights: which nodes stream, bytes of slots and
+ * staging, units and phases. An image is checked by the same rules. Relies on plan/plan.h. Must never assign anything
+ * to a unit. */
 /* #include "plan/plan.h" */
 
 /* #include "ops/structure.h" */
@@ -19868,8 +19873,8 @@ bool bs_plan_node_streams(const bs_plan *p, int32_t n)
            bs_plan_needs_weights(p, n);
 }
 
-/* Slots have the bytes of the description, or less where all units take less. A lane's staging holds a chunk, or the
- * weights of the largest layer; and what alignment to pages adds at both ends. Returns the largest unit. */
+/* Slots have the bytes of the description, or less where all units together need less. A lane's staging holds a chunk,
+ * or the weights of the largest layer, plus what alignment to pages adds at both ends. Returns the largest unit. */
 int32_t bs_plan_size_slots(bs_plan *p)
 {
     int32_t largest = 0;
@@ -19937,8 +19942,8 @@ bs_status bs_plan_phase_get(const bs_plan *plan, int32_t phase, bs_stream_phase_
 /* ==== end src/plan/streamed.c ================================================================= */
 
 /* ==== begin src/plan/live.c =================================================================== */
-/* plan/live.c - the first pass of planning: what is needed at all, which routes are decided ahead, in which order
- * each domain runs, and how much margin each value carries.
+/* plan/live.c - the first pass of planning: what is needed at all, which routes are forced, in which order each domain
+ * runs, and how much margin each value carries.
  * Relies on plan/plan.h. Must never assign memory. */
 /* #include "plan/plan.h" */
 /* #include "ops/structure.h" */
@@ -19963,12 +19968,12 @@ static bool force_routes(bs_plan *plan, bs_error *error)
 
 /* ----------------------------------------------------------------------------------------------- liveness */
 
-/* What is found to be needed waits in a list for what it needs itself. */
+/* A node that was found to be needed waits in a list until its operands are marked. */
 typedef struct live_pass {
     bs_plan *plan;
     int32_t *waiting; /* [nodes] */
     int32_t n_waiting;
-    /* [nodes] of a state: what writes it; of a look-ahead: the next one about the same router; 0: none */
+    /* [nodes] for a state: the node that writes it; for a look-ahead: the next one about the same router; 0: none */
     int32_t *follower;
     int32_t *look_ahead; /* [routers] the first look-ahead about it, or 0 */
 } live_pass;
@@ -19987,7 +19992,7 @@ static void mark(live_pass *l, int32_t value)
         mark_node(l, l->plan->graph->values[value].node);
 }
 
-/* Where weights come and go, what is said ahead about a decision is needed with it. */
+/* Where weights are streamed, a needed decision also needs the look-aheads about it. */
 static void mark_router(live_pass *l, int32_t router)
 {
     bs_router_plan *r = &l->plan->routers[router];
@@ -20000,8 +20005,7 @@ static void mark_router(live_pass *l, int32_t router)
         mark_node(l, n);
 }
 
-/* The router that decided for a domain must be there, whose own domain is above it; and what says how rows are
- * grouped. */
+/* A domain needs the router that decided for it, whose own domain is above it, and the input that groups its rows. */
 static void mark_domain(live_pass *l, int32_t domain)
 {
     const bs_domain *d = &l->plan->graph->domains[domain];
@@ -20025,7 +20029,7 @@ static void mark_operands(live_pass *l, const bs_node *node)
         mark_router(l, node->router);
 }
 
-/* Finds what each look-ahead is about: bs_node_plan.ahead_of. */
+/* Finds the router of each look-ahead: bs_node_plan.ahead_of. */
 static bool find_look_aheads(bs_plan *p, bs_error *error)
 {
     const bs_graph *g = p->graph;
@@ -20040,7 +20044,7 @@ static bool find_look_aheads(bs_plan *p, bs_error *error)
     return true;
 }
 
-/* What else becomes needed with a state or a decision. */
+/* Finds what becomes needed along with a state or a decision. */
 static void find_followers(live_pass *l)
 {
     const bs_graph *g = l->plan->graph;
@@ -20059,7 +20063,7 @@ static void find_followers(live_pass *l)
     }
 }
 
-/* From the outputs backwards to all that is needed. A state is kept when something that is needed reads it. */
+/* Goes from the outputs backwards to everything that is needed. A state is kept when a needed node reads it. */
 static void find_live(live_pass *l)
 {
     const bs_graph *g = l->plan->graph;
@@ -20077,9 +20081,9 @@ static void find_live(live_pass *l)
 
 /* -------------------------------------------------------------------------------------------------- order */
 
-/* What decides the order of a top-level domain: images, routed weights that come and go, and decisions below it that
- * need all rows at once. Those of the outermost routers are made for all rows anyway; a nested one can be made tile by
- * tile when its rows do not influence each other and the caller is not asked. */
+/* Finds what decides the order of a top-level domain: images, streamed weights of routed blocks, and decisions below
+ * it that need all rows at once. Outermost routers decide for all rows anyway; a nested one can decide tile by tile
+ * when its rows do not influence each other and it has no callback. */
 static void look_into_trees(bs_plan *plan)
 {
     const bs_graph *g = plan->graph;
@@ -20183,11 +20187,11 @@ bool bs_plan_live(bs_plan *plan, void *workspace, bs_error *error)
 /* ==== begin src/plan/share.c ================================================================== */
 /* plan/share.c - one copy of a weight, whatever uses it.
  *
- * Nodes of one op and one name have the same weights: *twins*. Each twin knows the one before it. Twins read one
- * prepared copy where they want it laid out alike: that of the *owner*, the first of them. What two streamed units
- * would load is resident instead (plan/units.c). A name stands for one tensor: two shapes or types of it are an error
- * here, before any weight is there.
- * Relies on plan/plan.h. Must never look at weights, only at what ops declare. */
+ * Nodes of one op and one name have the same weights: *twins*. Each twin knows the one before it. Twins that want the
+ * same layout read one prepared copy, that of the *owner*, the first of them. Weights that two streamed units would
+ * load are resident instead (plan/units.c). A name stands for one tensor: two shapes or types of it are refused here,
+ * before any weight is read.
+ * Relies on plan/plan.h. Must never read weights, only what ops declare. */
 /* #include "plan/plan.h" */
 /* #include "ops/weights.h" */
 
@@ -20233,7 +20237,7 @@ static int32_t compare_names(const bs_graph *g, int32_t a, int32_t b)
     }
 }
 
-/* Orders nodes whose first weights have one name by what else they have. 0: the same weights. */
+/* Orders nodes whose first weights have one name by their other properties. 0: the same weights. */
 static int32_t compare_kinds(const bs_graph *g, int32_t a, int32_t b)
 {
     bs_weight_spec x[BS_MAX_WEIGHTS], y[BS_MAX_WEIGHTS];
@@ -20252,7 +20256,7 @@ static bool tensor_before(const void *context, int32_t a, int32_t b)
     return names != 0 ? names < 0 : compare_kinds(g, node_of(a), node_of(b)) < 0;
 }
 
-/* Both have one name: so they are one tensor. */
+/* Two weights of one name must be one tensor. */
 static bool tensors_agree(const bs_graph *g, int32_t a, int32_t b, bs_error *error)
 {
     bs_weight_spec x[BS_MAX_WEIGHTS], y[BS_MAX_WEIGHTS];
@@ -20311,10 +20315,10 @@ bool bs_plan_share(bs_plan *p, void *workspace, bs_error *error)
 
 /* ------------------------------------------------------------------------------------------------- copies */
 
-enum { MAX_LAYOUTS = 64 }; /* that are compared */
+enum { MAX_LAYOUTS = 64 }; /* owners that are compared */
 
-/* Owners are of different layouts. There are a few, however many twins there are; else the node gets a copy of its
- * own. */
+/* Owners among twins have different layouts. These are few, however many twins there are; beyond MAX_LAYOUTS the node
+ * gets a copy of its own. */
 void bs_plan_find_owner(bs_plan *p, int32_t n)
 {
     bs_node_plan *nodes = p->nodes;
@@ -20330,10 +20334,10 @@ void bs_plan_find_owner(bs_plan *p, int32_t n)
 /* ==== end src/plan/share.c ==================================================================== */
 
 /* ==== begin src/plan/units.c ================================================================== */
-/* plan/units.c - streaming: which weights come and go together (units), and which steps of the plan need them (phases).
+/* plan/units.c - streaming: which weights are loaded together (units), and which instructions need them (phases).
  *
  * A unit is what one path of a router needs, or one block that every run goes through. Weights outside blocks stay
- * resident, and so do tables of routers and constants, which are read in other ways than by a kernel.
+ * resident, and so do tables of routers and constants, which are not read through kernels alone.
  * Relies on plan/plan.h. Must never know where weights are stored: it plans for a board that is not there. */
 /* #include "plan/plan.h" */
 /* #include "ops/structure.h" */
@@ -20365,9 +20369,10 @@ static bool same_unit(const bs_graph *g, int32_t a, int32_t b)
     return path == g->domains[g->nodes[b].domain].outermost && (path != 0 || g->nodes[a].block == g->nodes[b].block);
 }
 
-#define SHARED -1 /* of a node's unit, here: several units would load its weights */
+#define SHARED -1 /* in place of a node's unit: several units would load its weights */
 
-/* Of each chain of twins first the last learns whether any two of them differ, then all. */
+/* Weights of twins in different units become resident. In each chain of twins the last one learns whether any two
+ * differ, then all do. */
 static void find_shared(bs_plan *p)
 {
     bs_node_plan *nodes = p->nodes;
@@ -20409,18 +20414,18 @@ void bs_plan_units(bs_plan *p, void *workspace)
 
 /* -------------------------------------------------------------------------------------------------- phases */
 
-/* What a phase is known by: the router that decides, or minus the unit that every run needs; 0: none needed. */
+/* What a phase is told apart by: the router that decides, or minus the unit that every run needs; 0: no unit. */
 static int32_t unit_key(const bs_plan *p, int32_t unit)
 {
     const int32_t domain = unit ? p->units[unit].domain : 0;
     return unit == 0 ? 0 : domain ? p->graph->domains[domain].router : -unit;
 }
 
-/* Instructions of a region, and of a part in it, lie together. */
+/* Finding the phases. The instructions of a region lie together, and so do those of a part. */
 typedef struct phase_pass {
     bs_plan *plan;
     int32_t *region_first; /* [regions] the first instruction of each */
-    int32_t *phase_of;     /* [units] the last phase that was found to need it, counted from 1 */
+    int32_t *phase_of;     /* [units] the last phase that needs it, counted from 1 */
 } phase_pass;
 
 static int32_t next_part(const bs_plan *p, int32_t instr)
@@ -20449,7 +20454,7 @@ static int32_t instr_key(const phase_pass *s, const bs_instr *i)
     return i->kind == BS_INSTR_RUN ? region_key(s, i->region) : 0;
 }
 
-/* There is room: an instruction needs one unit, and so does a part (layout_streaming). */
+/* There is room: an instruction needs one unit, and so does a part (carve_plan in plan/plan.c). */
 static void phase_add(phase_pass *s, bs_trace_phase *phase, int32_t unit)
 {
     bs_plan *p = s->plan;
@@ -20477,7 +20482,7 @@ static void find_regions(phase_pass *s)
         s->region_first[p->parts[p->instrs[k].part].region] = k;
 }
 
-/* Neighbouring instructions that need the same make one phase; a region is one by itself. */
+/* Neighbouring instructions that need the same make one phase; a region is a phase by itself. */
 static void find_phases(phase_pass *s)
 {
     bs_plan *p = s->plan;
@@ -20517,7 +20522,7 @@ bs_bytes bs_plan_phases_workspace(const bs_graph *graph)
         bs_bytes_array((int64_t)graph->n_nodes + graph->n_domains + graph->n_blocks + 1, sizeof(int32_t)));
 }
 
-/* For a message. */
+/* A unit in a message. */
 static const char *unit_text(const bs_plan *p, int32_t unit, char *text, size_t bytes)
 {
     snprintf(text, bytes, "block \"%s\"", p->graph->text + p->graph->blocks[p->units[unit].block].name);
@@ -20530,7 +20535,7 @@ bool bs_plan_phases(bs_plan *p, void *workspace, bs_error *error)
     char what[BS_MAX_NAME + 8];
     if (!bs_plan_streams(p))
         return true;
-    /* a region has a node at least, a unit is of a domain or a block */
+    /* a region has at least one node; a unit belongs to a path or a block */
     s.phase_of = s.region_first + p->graph->n_nodes;
     memset(workspace, 0,
            ((size_t)p->graph->n_nodes + (size_t)p->graph->n_domains + (size_t)p->graph->n_blocks + 1) *
@@ -20551,7 +20556,7 @@ bool bs_plan_phases(bs_plan *p, void *workspace, bs_error *error)
 /* ==== end src/plan/units.c ==================================================================== */
 
 /* ==== begin src/plan/fuse.c =================================================================== */
-/* plan/fuse.c - finds the chains that one kernel does (plan/fusions.c): the last node of a chain stays and is given the
+/* plan/fuse.c - finds the chains that one kernel can run (plan/fusions.c): the last node of a chain stays and gets the
  * chain's outer operands; the others are not needed any more.
  * Relies on plan/live.c having run. Must never change a result. */
 /* #include "plan/fusions.h" */
@@ -20560,7 +20565,7 @@ bool bs_plan_phases(bs_plan *p, void *workspace, bs_error *error)
 
 typedef struct fuse_pass {
     bs_plan *plan;
-    int32_t *readers; /* [values] how often needed nodes read it */
+    int32_t *readers; /* [values] how many needed nodes read it */
 } fuse_pass;
 
 static void count_reads(fuse_pass *f, int32_t node, int32_t step)
@@ -20615,12 +20620,12 @@ void bs_plan_fuse(bs_plan *plan, void *workspace)
 /* #include "plan/plan.h" */
 /* #include "ops/structure.h" */
 
-/* Who reads a value: operand `index` of `node`. */
+/* A reader of a value: operand `index` of `node`. */
 typedef struct bs_lower_reader {
     int32_t node, index;
 } bs_lower_reader;
 
-/* A hash table of numbers that are found by what they stand for; a slot holds number + 1, or 0. */
+/* A hash table from keys to numbers of regions or parts; a slot holds number + 1, or 0. */
 typedef struct bs_lower_index {
     int32_t *slots;
     uint32_t mask;
@@ -20629,26 +20634,26 @@ typedef struct bs_lower_index {
 typedef struct bs_lower_pass {
     bs_plan *plan;
     const bs_graph *g;
-    bool mixed;           /* some domain is: nodes have levels */
+    bool mixed;           /* some domain is mixed: nodes have levels */
     int32_t max_regions;
     int32_t *part_of;     /* [nodes] the part that a node runs in, or BS_TOP */
-    int32_t *level;       /* [nodes] how often what it depends on goes from tiles to top level or back */
+    int32_t *level;       /* [nodes] how often the chain of what it reads changes between tiles and top level */
     int32_t *list;        /* [nodes or values] what is still to be visited */
-    int32_t *seen;        /* [nodes] the search that came by last */
+    int32_t *seen;        /* [nodes] number of the last search that visited it */
     int32_t *neighbour;   /* [nodes] another node of its region, or 0 */
     int32_t *ready;       /* [values] time from which a value can be read (top level and region results) */
-    int32_t *first_reader; /* [values + 1] where the readers of a value begin */
+    int32_t *first_reader; /* [values + 1] where the readers of each value begin */
     bs_lower_reader *readers; /* [operands] */
     int32_t *clock;       /* [domains] */
     int32_t *open;        /* [domains] top level: the region that still takes nodes, or BS_TOP */
-    /* [domains] the one in which the routers above it decide tile by tile; BS_TOP: none; or NO_REGION */
+    /* [domains] the region in which the routers above it decide tile by tile; BS_TOP: none do; or NO_REGION */
     int32_t *tile_region;
     int32_t *region_time; /* [regions] */
-    int32_t *region_level; /* of its nodes, the last */
+    int32_t *region_level; /* the highest level of its nodes */
     int32_t *region_part; /* its first part */
-    int32_t *region_node; /* one of its nodes; from there on by neighbour */
-    int32_t *region_seen; /* the search that came by last */
-    int32_t *region_checked; /* the joined value for which it was asked about */
+    int32_t *region_node; /* one of its nodes; the others follow by `neighbour` */
+    int32_t *region_seen; /* number of the last search that visited it */
+    int32_t *region_checked; /* the last joined value for which it was checked */
     int32_t *decided;     /* [routers] time of its decision */
     int32_t *path_ready;  /* [routers] time from which rows of its paths exist */
     bs_lower_index parts; /* by region and domain */
@@ -20663,14 +20668,14 @@ typedef struct bs_lower_pass {
                                *const r##_end = (l)->readers + (l)->first_reader[(value) + 1]; \
          r < r##_end; r++)
 
-/* Makes the index of readers: what is needed and what is fused stays as it is from here on. */
+/* Makes the index of readers. From here on, what is needed and what is fused stays as it is. */
 BS_INTERNAL void bs_lower_find_readers(bs_lower_pass *l);
 
-/* A part of a region for every node that runs in tiles (l->part_of). Domains that cannot run so are made to run layer
- * by layer; then it returns false, and is to be called again. */
+/* Gives every node that runs in tiles a part of a region (l->part_of). Returns false when some domains cannot run in
+ * tiles: these now run layer by layer, and the function must be called again. */
 BS_INTERNAL bool bs_lower_regions(bs_lower_pass *l);
 BS_INTERNAL int32_t bs_lower_region_of(const bs_lower_pass *l, int32_t node);
-/* A place for every live value; needs the regions. */
+/* Gives every live value its storage class; needs the regions. */
 BS_INTERNAL void bs_lower_places(bs_lower_pass *l);
 
 #endif
@@ -20688,8 +20693,8 @@ BS_INTERNAL void bs_lower_places(bs_lower_pass *l);
 
 /* ------------------------------------------------------------------------------------------ who reads what */
 
-/* Counts the readers of every value, or with `write` puts them where the counts say, in the order of nodes and
- * operands. A chain that is fused reads no more than its nodes did. */
+/* Counts the readers of every value, or with `write` stores them at the positions that follow from the counts, in the
+ * order of nodes and operands. A fused chain reads no more than its nodes did. */
 static void each_operand(bs_lower_pass *l, bool write)
 {
     for (int32_t n = 1; n < l->g->n_nodes; n++) {
@@ -20711,7 +20716,7 @@ void bs_lower_find_readers(bs_lower_pass *l)
     memset(first, 0, (size_t)(l->g->n_values + 1) * sizeof *first);
     each_operand(l, false);
     bs_starts_of(first, l->g->n_values + 1);
-    each_operand(l, true); /* every beginning is now where the next one was */
+    each_operand(l, true); /* now each beginning is where the next one was: the second walk undoes that */
     memmove(first + 1, first, (size_t)l->g->n_values * sizeof *first);
     first[0] = 0;
 }
@@ -20727,7 +20732,7 @@ BS_WRAPS static uint32_t hash_of(int32_t a, int32_t b, int32_t c)
     return (uint32_t)(h >> 32);
 }
 
-/* Where a number is, or belongs. There are more slots than numbers, so the search ends. */
+/* Whether an entry has the key that is looked up. There are more slots than entries, so a search ends. */
 typedef bool (*bs_index_is)(const bs_lower_pass *l, int32_t number, int32_t a, int32_t b, int32_t c);
 static int32_t *index_slot(const bs_lower_pass *l, const bs_lower_index *index, bs_index_is is, int32_t a, int32_t b,
                            int32_t c)
@@ -20766,7 +20771,7 @@ static bool region_is_of_unit(const bs_lower_pass *l, int32_t region, int32_t to
 
 /* ------------------------------------------------------------------------------------------------ regions */
 
-/* The rows that a node's tile is made of: its top-level domain itself, or the outermost path below it. */
+/* The domain of the part that a node runs in: its top-level domain itself, or the outermost path below it. */
 static int32_t part_domain(const bs_graph *g, int32_t domain)
 {
     return g->domains[domain].kind == BS_DOMAIN_PATH ? g->domains[domain].outermost : domain;
@@ -20791,7 +20796,8 @@ static int32_t part_find(bs_lower_pass *l, int32_t region, int32_t domain)
     return p->n_parts - 1;
 }
 
-/* Parts of one region are the paths of one router, or the top-level domain itself; a part has weights of one unit. */
+/* Whether a region can take a node: its parts are the paths of one router, or the top-level domain itself, and a part
+ * has weights of one unit. */
 static bool region_takes(const bs_lower_pass *l, int32_t region, int32_t domain, int32_t unit)
 {
     const bs_domain *d = &l->g->domains[domain];
@@ -20805,7 +20811,7 @@ static bool region_takes(const bs_lower_pass *l, int32_t region, int32_t domain,
 
 static int32_t region_open(bs_lower_pass *l, int32_t top)
 {
-    l->plan->regions[l->plan->n_regions].domain = top; /* there is room: a node begins one at most */
+    l->plan->regions[l->plan->n_regions].domain = top; /* there is room: a node begins at most one */
     l->region_level[l->plan->n_regions] = 0;
     l->region_part[l->plan->n_regions] = -1;
     l->open[top] = l->plan->n_regions;
@@ -20818,7 +20824,7 @@ static bool runs_in_tiles(const bs_lower_pass *l, const bs_node *node)
     const int32_t top = bs_plan_top_domain(g, node->domain);
     if (bs_op_get(node->op)->flags & BS_OP_CROSS_ROW)
         return false;
-    if (node->n_out == 0) /* a decision; what ends a run has no router */
+    if (node->n_out == 0) /* a decision; ops that end a run have no router */
         return l->plan->routers[node->router].in_tile;
     if (top == 0 || l->plan->domains[top].order != BS_ORDER_DEPTH)
         return false;
@@ -20827,8 +20833,8 @@ static bool runs_in_tiles(const bs_lower_pass *l, const bs_node *node)
     return !bs_node_gathers(node) || l->plan->routers[node->router].in_tile;
 }
 
-/* Closes the region that makes an operand, when the reader is not of that region: what comes later may depend on the
- * reader, and the region would have to run before and after it. */
+/* Closes the region that makes an operand, when the reader is not in it. Otherwise a later node of the region could
+ * depend on the reader, and the region would have to run both before and after it. */
 static void close_read_regions(bs_lower_pass *l, const bs_node *node, int32_t part)
 {
     int32_t n_in;
@@ -20844,10 +20850,10 @@ static void close_read_regions(bs_lower_pass *l, const bs_node *node, int32_t pa
     }
 }
 
-/* In a mixed domain some nodes, the wide ones, run at top level between nodes that run in tiles. Were a region closed
- * by the next wide node, the paths of a router, which are built one after the other, would never share one. So a region
- * is found by its level there: how often the values that it reads went from tiles to top level or back. Levels are
- * lowered in order, so nothing that a region reads can depend on what the same region makes. */
+/* In a mixed domain the wide nodes run at top level between nodes that run in tiles. If a wide node closed the region
+ * before it, the paths of a router, which are built one after the other, would never share a region. So a region is
+ * found by its level: how often the chain of what it reads changes between tiles and top level. Levels are lowered in
+ * order, so nothing that a region reads can depend on what the same region makes. */
 static int32_t level_after(const bs_lower_pass *l, int32_t from, int32_t top, int32_t domain)
 {
     const int32_t region = bs_lower_region_of(l, from);
@@ -20859,7 +20865,7 @@ static int32_t level_after(const bs_lower_pass *l, int32_t from, int32_t top, in
     return l->region_level[region] + 1;
 }
 
-/* top: the domain in whose tiles it is to run, with its part's domain; 0: at top level. */
+/* top: the domain in whose tiles the node runs, and `domain` that of its part; 0: at top level. */
 static int32_t node_level(const bs_lower_pass *l, int32_t n, int32_t top, int32_t domain)
 {
     const bs_node *node = &l->g->nodes[n];
@@ -20875,8 +20881,8 @@ static int32_t node_level(const bs_lower_pass *l, int32_t n, int32_t top, int32_
                : level;
 }
 
-/* The earliest region of that level that takes the node. Paths have one a router; other rows one a unit, beside which
- * at most the first has none. */
+/* The earliest region of that level that takes the node. There is one for the paths of each router, and one for the
+ * other rows of each unit; only the first may be without a unit. */
 static int32_t region_of_level(bs_lower_pass *l, int32_t top, int32_t domain, int32_t unit, int32_t level)
 {
     const int32_t router = l->g->domains[domain].kind == BS_DOMAIN_PATH ? l->g->domains[domain].router : 0;
@@ -20891,7 +20897,8 @@ static int32_t region_of_level(bs_lower_pass *l, int32_t top, int32_t domain, in
     return region;
 }
 
-/* Once it has a node: its first part tells what it is found by, and a unit may have come with this one. */
+/* Enters a region in the index once it has a node: its first part gives its key, and the node may have brought a
+ * unit. */
 static void region_enter(bs_lower_pass *l, int32_t region)
 {
     const int32_t top = l->plan->regions[region].domain, level = l->region_level[region];
@@ -20937,9 +20944,9 @@ int32_t bs_lower_region_of(const bs_lower_pass *l, int32_t node)
 
 /* ---------------------------------------------------------------------------------------------- torn domains */
 
-#define NO_REGION (-2) /* decisions in several: no region has them all */
+#define NO_REGION (-2) /* decided in several regions: no single one has all decisions */
 
-/* In which region the routers above every domain decide tile by tile: parents come before their paths. */
+/* Finds in which region the routers above every domain decide tile by tile. Parents come before their paths. */
 static void find_tile_regions(bs_lower_pass *l)
 {
     for (int32_t d = 0; d < l->g->n_domains; d++) {
@@ -20955,8 +20962,8 @@ static void find_tile_regions(bs_lower_pass *l)
     }
 }
 
-/* What is decided tile by tile is known in its own region only: whether node n needs a decision in another one, which
- * may be at the root. */
+/* A decision made tile by tile is known in its own region only. Whether node n needs one of another region, perhaps at
+ * the root. */
 static bool lacks_decision(const bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
@@ -20969,11 +20976,12 @@ static bool lacks_decision(const bs_lower_pass *l, int32_t n)
 static int32_t domain_to_untile(const bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
-    /* a price is of the root */
+    /* a price is a value of the root */
     return bs_plan_top_domain(l->g, node->router ? l->g->routers[node->router].domain : node->domain);
 }
 
-/* Domains do not change each other's regions, unless these are found by their levels. Then it is one at a time. */
+/* Domains do not change each other's regions, unless regions are found by level: then one domain at a time is
+ * untiled. */
 static bool untile_domains(bs_lower_pass *l)
 {
     bool torn = false;
@@ -21028,13 +21036,13 @@ bool bs_lower_regions(bs_lower_pass *l)
 /* ==== end src/plan/regions.c ================================================================== */
 
 /* ==== begin src/plan/places.c ================================================================= */
-/* plan/places.c - where every value lives: the caller's buffers, states in place, views, transient rows, a thread's
- * scratch. Relies on plan/regions.c having run. Must never assign offsets. */
+/* plan/places.c - the storage class of every value: the caller's buffers, states in place, views, transient rows, a
+ * thread's scratch. Relies on plan/regions.c having run. Must never assign offsets. */
 /* #include "plan/lower.h" */
 
 #if !defined(BS_NO_PLANNER)
 
-/* Whether no reader needs rows side by side: all find them where they are. */
+/* Whether every reader finds the rows where they are, and none needs them side by side. */
 static bool is_read_in_place(const bs_lower_pass *l, int32_t value)
 {
     BS_EACH_READER(l, value, r)
@@ -21043,7 +21051,7 @@ static bool is_read_in_place(const bs_lower_pass *l, int32_t value)
     return true;
 }
 
-/* Whether this is so of the role in which a reader takes it, for none of them. */
+/* Whether no reader takes the value in this role. */
 static bool is_never_read_as(const bs_lower_pass *l, int32_t value, bs_role role)
 {
     BS_EACH_READER(l, value, r)
@@ -21054,7 +21062,7 @@ static bool is_never_read_as(const bs_lower_pass *l, int32_t value, bs_role role
 
 /* ------------------------------------------------------------------------------------------------- places */
 
-/* Whether no reader needs the value outside the part that makes it: a store is inside the part. */
+/* Whether no reader needs the value outside the part that makes it. A store is inside the part. */
 static bool is_read_within(const bs_lower_pass *l, int32_t value, int32_t part)
 {
     BS_EACH_READER(l, value, r) {
@@ -21076,7 +21084,7 @@ static void place_computed(bs_lower_pass *l, int32_t value)
     v->scope = inside ? part : BS_TOP;
 }
 
-/* The frame into which the only reader puts cells side by side, as they are; or 0. */
+/* The frame into which the only reader puts the cells as they are; or 0. */
 static int32_t frame_of(const bs_lower_pass *l, int32_t value)
 {
     const int32_t first = l->first_reader[value], count = l->first_reader[value + 1] - first;
@@ -21114,7 +21122,7 @@ static void place_source(bs_lower_pass *l, int32_t value, bs_storage storage)
     l->plan->values[value].storage = is_read_in_place(l, value) ? storage : BS_STORAGE_TRANSIENT;
 }
 
-/* Whether no output and no state takes it over when a run ends. */
+/* Whether no output or state copies it at the end of a run. */
 static bool is_never_copied(const bs_lower_pass *l, int32_t value)
 {
     BS_EACH_READER(l, value, r) {
@@ -21125,7 +21133,7 @@ static bool is_never_copied(const bs_lower_pass *l, int32_t value)
     return true;
 }
 
-/* What is copied from a state at the end of a run is its old content, in whatever order states are written. */
+/* A state that is copied at the end of a run must give its old content, in whatever order states are written. */
 static void place_state(bs_lower_pass *l, int32_t value)
 {
     const bool in_place = is_never_copied(l, value) || is_never_read_as(l, value, BS_ROLE_STATE);
@@ -21134,9 +21142,10 @@ static void place_state(bs_lower_pass *l, int32_t value)
 
 /* ------------------------------------------------------------------------------------- states, in place */
 
-/* What is needed for a node to run, node by node; of a region all of it, because its tiles run as they come. */
+/* A search for all nodes that must run before some node. If one node of a region must, all of it must, as its tiles
+ * run in any order. */
 typedef struct need_search {
-    int32_t number, n_waiting; /* in l->list: nodes that were found, but not yet what they need */
+    int32_t number, n_waiting; /* n_waiting: nodes in l->list whose own needs are still to be found */
 } need_search;
 
 static void need(bs_lower_pass *l, need_search *s, int32_t node)
@@ -21145,14 +21154,14 @@ static void need(bs_lower_pass *l, need_search *s, int32_t node)
     if (l->seen[node] == s->number)
         return;
     if (region != BS_TOP)
-        node = l->region_node[region]; /* all of it */
+        node = l->region_node[region]; /* all nodes of the region */
     for (; node != 0; node = region == BS_TOP ? 0 : l->neighbour[node]) {
         l->seen[node] = s->number;
         l->list[s->n_waiting++] = node;
     }
 }
 
-/* Marks the nodes that must have run for `after` to run, itself too (l->seen). */
+/* Marks in l->seen the nodes that must have run before `after` can, and `after` itself. */
 static int32_t find_needs(bs_lower_pass *l, int32_t after)
 {
     need_search s = {++l->searches, 0};
@@ -21171,15 +21180,16 @@ static int32_t find_needs(bs_lower_pass *l, int32_t after)
     return s.number;
 }
 
-/* A state whose new content is to be written where the old one lies. */
+/* A state whose new content is to be written over the old one. */
 typedef struct state_use {
     int32_t state, frame; /* the old content, and the joined value that becomes the new one */
     int32_t storing;      /* the region whose tiles store it, or BS_TOP */
     int32_t needed;       /* the search that found what runs before that */
-    int32_t n_views;      /* in l->list: views of the state, whose readers are still to be asked */
+    int32_t n_views;      /* in l->list: views of the state whose readers are still to be checked */
 } state_use;
 
-/* A region does not only run after others, its tiles overlap: it may not read what it stores. */
+/* Whether a reader runs before the state is stored. A region must not read what it stores, since its tiles overlap in
+ * time. */
 static bool is_early(bs_lower_pass *l, state_use *use, const bs_lower_reader *r)
 {
     const bs_node *node = &l->g->nodes[r->node];
@@ -21187,14 +21197,14 @@ static bool is_early(bs_lower_pass *l, state_use *use, const bs_lower_reader *r)
     if (bs_node_operand(node, BS_ROLE_STATE) >= 0)
         return bs_node_role(node, r->index) == BS_ROLE_STATE;
     if (bs_node_is_view(node) && l->plan->values[node->first_out].storage == BS_STORAGE_VIEW) {
-        /* its readers are asked; and what only tells the cells (`like`) is not read */
+        /* a view: its readers are checked next. `like` only tells the cells and is not read */
         l->list[use->n_views++] = node->first_out;
         return true;
     }
     if (bs_node_gathers(node) && r->index == l->g->routers[node->router].desc->paths &&
         l->plan->values[node->first_out].storage == BS_STORAGE_FRAME &&
         l->plan->values[node->first_out].source == use->frame)
-        return true; /* its own residual: what no path stores stays */
+        return true; /* the gather's own residual: rows that no path stores stay */
     return l->seen[r->node] == use->needed && (region == BS_TOP || region != use->storing);
 }
 
@@ -21219,7 +21229,7 @@ static bool readers_are_early(bs_lower_pass *l, state_use *use, int32_t node)
 }
 
 /* A joined value is stored by what makes its cells: by all paths of a gather that has no rows of its own, else by the
- * one node. */
+ * one node. Whether all of them run late enough. */
 static bool stores_are_late(bs_lower_pass *l, state_use *use)
 {
     const int32_t cells = bs_node_in(l->g, &l->g->nodes[l->g->values[use->frame].node])[0];
@@ -21234,10 +21244,10 @@ static bool stores_are_late(bs_lower_pass *l, state_use *use)
         late = readers_are_early(l, use, l->g->values[in[i]].node);
         stored = true;
     }
-    return late && stored; /* rows that no path gives come last */
+    return late && stored; /* rows that no path gives are written last */
 }
 
-/* A tensor of cells: straight into the state that it becomes, or into the only output that wants it. */
+/* A tensor of cells is stored directly in the state that it becomes, or in its only output. */
 static void place_joined(bs_lower_pass *l, int32_t value)
 {
     bs_value_plan *v = &l->plan->values[value];
@@ -21248,7 +21258,7 @@ static void place_joined(bs_lower_pass *l, int32_t value)
         const bs_node *node = &l->g->nodes[r->node];
         const int32_t state = bs_node_operand(node, BS_ROLE_STATE);
         use.state = state >= 0 ? bs_node_in(l->g, node)[state] : use.state;
-        v->source = v->source ? v->source : r->node; /* the first output, if they all are */
+        v->source = v->source ? v->source : r->node; /* the first reader, if all readers are outputs */
         endings = endings && bs_node_ends_run(node);
         outputs = outputs && bs_node_is_output(node);
     }
@@ -21294,7 +21304,7 @@ void bs_lower_places(bs_lower_pass *l)
     for (int32_t v = 1; v < l->g->n_values; v++)
         if (l->plan->node_live[l->g->values[v].node])
             place_value(l, v);
-    for (int32_t v = 1; v < l->g->n_values; v++) { /* needs the places of gathers and views */
+    for (int32_t v = 1; v < l->g->n_values; v++) { /* after gathers and views have their storage class */
         const int32_t n = l->g->values[v].node;
         if (l->plan->node_live[n] && bs_node_joins_cells(&l->g->nodes[n]))
             place_joined(l, v);
@@ -21306,11 +21316,11 @@ void bs_lower_places(bs_lower_pass *l)
 /* ==== end src/plan/places.c =================================================================== */
 
 /* ==== begin src/plan/lower.c ================================================================== */
-/* plan/lower.c - the second pass of planning: from nodes to instructions.
+/* plan/lower.c - the pass of planning that turns nodes into instructions.
  *
  * Nodes are visited once, in order. Breadth-first nodes become top-level instructions; the paths of a router are
  * concurrent, so their instructions carry equal times and are put in lockstep. Nodes of a region (plan/regions.c)
- * become instructions of its parts; values have their places (plan/places.c).
+ * become instructions of its parts; values have their storage classes (plan/places.c).
  * Relies on plan/lower.h. Must never assign offsets. */
 /* #include "plan/lower.h" */
 
@@ -21321,7 +21331,7 @@ void bs_lower_places(bs_lower_pass *l)
 static bs_instr *emit(bs_lower_pass *l, bs_instr_kind kind, int32_t part, int32_t node)
 {
     bs_plan *p = l->plan;
-    bs_instr *i = &p->instrs[p->n_instrs++]; /* there is room for all that there can be (plan_layout_make) */
+    bs_instr *i = &p->instrs[p->n_instrs++]; /* there is room: bs_plan_most_instrs */
     memset(i, 0, sizeof *i);
     i->kind = (uint8_t)kind;
     i->node = node;
@@ -21348,14 +21358,14 @@ static int32_t region_of(const bs_plan *p, const bs_instr *i)
     return i->part == BS_TOP ? BS_TOP : p->parts[i->part].region;
 }
 
-/* From when `value` can be read by an instruction of `region`; what a region makes itself is there in order. */
+/* The time from which an instruction of `region` can read `value`. Within a region values are simply made in order. */
 static int32_t value_ready(const bs_lower_pass *l, int32_t value, int32_t region)
 {
     if (value == 0)
         return 0;
     const bs_storage storage = l->plan->values[value].storage;
     const int32_t made_in = bs_lower_region_of(l, l->g->values[value].node);
-    /* a view is stored by others */
+    /* the rows of a view may be stored by another node */
     const int32_t ready = made_in == BS_TOP || storage == BS_STORAGE_VIEW ? l->ready[value] : 0;
     return made_in == BS_TOP || made_in == region ? ready : bs_max_i32(ready, l->region_time[made_in]);
 }
@@ -21395,7 +21405,7 @@ static void outputs_ready(bs_lower_pass *l, const bs_node *node, int32_t time)
         l->ready[node->first_out + i] = time;
 }
 
-/* The time at which what `i` makes is there: of what a region makes, that of the region. */
+/* The time at which the result of `i` is there; for an instruction in a region, that of the region. */
 static int32_t time_of(const bs_lower_pass *l, const bs_instr *i)
 {
     return i->part == BS_TOP ? i->time : l->region_time[region_of(l->plan, i)];
@@ -21422,7 +21432,7 @@ static int32_t gather_target(const bs_lower_pass *l, int32_t value)
     return l->plan->values[value].storage == BS_STORAGE_FRAME ? l->plan->values[value].source : value;
 }
 
-/* In place, what no path writes simply stays. */
+/* When the gather is written over the state that its residual views, rows that no path gives just stay. */
 static bool residual_is_in_place(const bs_lower_pass *l, int32_t gather, int32_t residual)
 {
     const bs_value_plan *g = &l->plan->values[gather];
@@ -21433,7 +21443,7 @@ static bool residual_is_in_place(const bs_lower_pass *l, int32_t gather, int32_t
     return frame->storage == BS_STORAGE_STATE && old->storage == BS_STORAGE_STATE && frame->source == old->source;
 }
 
-/* Rows that the stores of the paths do not give: of sums and selections all of them, else those of no path. */
+/* Gives the rows that the stores of the paths do not: for sums and selections all rows, else those of no path. */
 static bs_instr *emit_gathered(bs_lower_pass *l, int32_t n, bool packed, int32_t residual, int32_t target)
 {
     if (packed)
@@ -21470,7 +21480,7 @@ static void emit_gather(bs_lower_pass *l, int32_t n)
     l->ready[target] = bs_max_i32(l->ready[target], ready);
 }
 
-/* A tensor with a row for every patch there can be: those without one become zero. */
+/* A tensor with a row for every possible patch: the rows without a patch in this run become zero. */
 static void emit_beyond(bs_lower_pass *l, int32_t n)
 {
     const int32_t target = l->g->nodes[n].first_out;
@@ -21494,7 +21504,7 @@ static void emit_route(bs_lower_pass *l, int32_t n)
     l->path_ready[node->router] = bs_max_i32(l->decided[node->router], domain_ready(l, i->domain));
 }
 
-/* Copies to outputs and states that are not the value's own place. */
+/* Copies to outputs and states, unless the value already lies there. */
 static void emit_ending(bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
@@ -21510,7 +21520,7 @@ static void emit_ending(bs_lower_pass *l, int32_t n)
     schedule(l, i, bs_max_i32(value_ready(l, value, BS_TOP), BS_TIME_END)); /* states are written at the end of a run */
 }
 
-/* A tensor of cells. */
+/* Lowers a tensor of cells. */
 static void emit_joined(bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
@@ -21524,8 +21534,8 @@ static void emit_joined(bs_lower_pass *l, int32_t n)
         emit_beyond(l, n);
 }
 
-/* A kernel. One without outputs only says what a later router will need: memory for slots alone is nothing to read
- * ahead into. */
+/* A kernel. One without outputs only predicts what a later router will need, and is left out of a plan that does not
+ * stream. */
 static void emit_call(bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
@@ -21538,7 +21548,7 @@ static void emit_call(bs_lower_pass *l, int32_t n)
     outputs_ready(l, node, time_of(l, i));
 }
 
-/* Memory that is there, or rows that readers find in those of another value: nothing, but where somebody needs rows of
+/* A value that already lies in memory, or a view: needs no instruction, unless a reader needs its rows in storage of
  * their own. */
 static void emit_found(bs_lower_pass *l, int32_t n)
 {
@@ -21552,7 +21562,7 @@ static void emit_found(bs_lower_pass *l, int32_t n)
         return;
     }
     outputs_ready(l, node, ready);
-    if (region != BS_TOP) /* its stores come late, when others have used the region's time */
+    if (region != BS_TOP) /* its stores come late, so they must not advance the region's time */
         l->region_time[region] = bs_max_i32(l->region_time[region], ready + 1);
 }
 
@@ -21568,7 +21578,7 @@ static void emit_node(bs_lower_pass *l, int32_t n)
             emit_gather(l, n);
         else if (bs_node_joins_cells(node))
             emit_joined(l, n);
-        break; /* what ends a run comes last */
+        break; /* ops that end a run come last */
     case BS_WORK_ROUTE: emit_route(l, n); break;
     }
 }
@@ -21587,7 +21597,7 @@ static bool goes_before(const void *user, int32_t first, int32_t second)
     return a->part < b->part;
 }
 
-/* Puts the instruction of every number in `order` where that number stands, circle by circle. */
+/* Moves every instruction to its place in `order`, cycle by cycle. */
 static void arrange(bs_instr *instrs, int32_t *order, int32_t count)
 {
     for (int32_t k = 0; k < count; k++) {
@@ -21653,11 +21663,12 @@ static void part_costs(bs_plan *p)
     }
 }
 
-/* In order; with mixed domains level by level, so that a region's time is known before anything outside reads it. */
+/* In order; with mixed domains level by level, so that a region's time is known before anything outside reads its
+ * results. */
 static void emit_nodes(bs_lower_pass *l)
 {
     const int32_t nodes = l->g->n_nodes;
-    int32_t *next = l->seen; /* [levels] where the next node of each goes: an operand has a lower one, or the same */
+    int32_t *next = l->seen; /* [levels] index of the next node of each; operands have a lower level, or the same */
     memset(next, 0, (size_t)nodes * sizeof *next);
     for (int32_t n = 1; n < nodes; n++)
         next[l->level[n]]++;
@@ -21680,7 +21691,7 @@ static void index_room(bs_carver *c, bs_lower_index *index, int32_t most)
     BS_CARVE(c, index->slots, slots);
 }
 
-/* One walk counts and hands out. The lists of nodes serve the sort of instructions when all else is done. */
+/* One walk counts and hands out. The lists of nodes serve the sort of instructions at the end. */
 static void carve_lower(bs_carver *c, bs_lower_pass *l, const bs_graph *g)
 {
     const int32_t nodes = g->n_nodes, values = g->n_values, regions = l->max_regions = bs_plan_most_parts(g);
@@ -21705,7 +21716,7 @@ static void carve_lower(bs_carver *c, bs_lower_pass *l, const bs_graph *g)
     BS_CARVE(c, l->path_ready, g->n_routers);
     index_room(c, &l->parts, bs_plan_most_parts(g));
     index_room(c, &l->levels, l->max_regions);
-    index_room(c, &l->units, 2 * l->max_regions); /* known without a unit first, then with one */
+    index_room(c, &l->units, 2 * l->max_regions); /* looked up without a unit first, then with one */
 }
 
 bs_bytes bs_plan_lower_workspace(const bs_graph *graph)
@@ -21740,7 +21751,7 @@ void bs_plan_lower(bs_plan *plan, void *workspace)
     for (int32_t n = 1; n < g->n_nodes; n++)
         if (plan->node_live[n] && bs_node_ends_run(&g->nodes[n]))
             emit_ending(l, n);
-    /* nothing of the pass is needed any more */
+    /* the pass is done with its workspace */
     sort_instrs(plan, workspace, (int32_t *)workspace + plan->max_instrs);
     index_parts(plan);
     part_costs(plan);
@@ -21750,41 +21761,42 @@ void bs_plan_lower(bs_plan *plan, void *workspace)
 /* ==== end src/plan/lower.c ==================================================================== */
 
 /* ==== begin src/plan/lifetimes.c ============================================================== */
-/* plan/lifetimes.c - lives to offsets: what is alive at the same time never shares bytes.
+/* plan/lifetimes.c - lifetimes to offsets: what is alive at the same time never shares bytes.
  *
- * Up to EXACT_ALIVE lives alive together: greedy by size, each into the lowest gap among the larger ones that it meets.
- * With more alive that would take the square of their number. Then time is swept, forwards and backwards: what begins
- * is put into the smallest gap that holds it, what has ended leaves one. Where a few large lives stand among many small
- * ones their gaps go to waste; so the sweeps are made without the large ones as well, which then come on top, greedily
- * in one of three orders. The best of these ways counts. test_placing.c holds it within 1.1 of the largest sum alive at
- * once; only where a handful of lives makes up nearly all of that sum it can be more, as with any way to place them.
+ * Up to EXACT_ALIVE lives alive together: greedy by size, each into the lowest gap among the larger ones that overlap
+ * it in time. With more alive, that would take time that grows with the square of their number. Then time is swept,
+ * forwards and backwards: what begins is put into the smallest gap that holds it, what ends leaves a gap. Where a few
+ * large lives stand among many small ones, their gaps go to waste; so the sweeps are also made without the large ones,
+ * which are then placed above the rest, greedily in one of three orders. The best result is taken. test_placing.c
+ * checks that it is within 1.1 of the largest sum alive at once; only where a handful of lives makes up nearly all of
+ * that sum can it be more, as with any way to place them.
  * Relies on plan/plan.h. Must never take memory but its workspace, nor time that grows with the square of the lives. */
 /* #include "plan/plan.h" */
 
 #if !defined(BS_NO_PLANNER)
 
 #define EXACT_ALIVE 1024
-#define LARGE_ALIVE 64 /* together, of those that come on top: the others are at most such a share of the whole */
+#define LARGE_ALIVE 64 /* most large lives alive together; each other life is then at most 1/64 of the whole */
 
 typedef struct place_pass {
     bs_life *lives;
     int32_t count;
     int32_t *by_start; /* [count] in the order in which they begin */
-    int32_t *rank;     /* [count] where each stands there */
+    int32_t *rank;     /* [count] index of each in by_start */
     int32_t *by_size;  /* [count] the largest first */
     int32_t *by_birth, *by_death; /* [count] in the order of a sweep */
     int32_t *met;      /* [count] a heap of placed lives that overlap in time, the lowest first */
-    int32_t *ends;     /* [2 * leaves] a tree over by_start: when the last one below ends, of those that are placed */
+    int32_t *ends;     /* [2 * leaves] a tree over by_start: the latest end of the placed lives below */
     int32_t leaves;
     /* for a sweep; only when there are more than EXACT_ALIVE lives */
     bool backwards;
-    int32_t large;     /* so many of by_size come on top of the others */
-    int32_t *size_rank, *birth_rank; /* [count] where each stands in by_size, in by_birth */
-    /* [2 * leaves] a tree over by_birth: the bytes in use when each had been born, and the most below */
+    int32_t large;     /* how many of by_size are placed above the others */
+    int32_t *size_rank, *birth_rank; /* [count] index of each in by_size, in by_birth */
+    /* [2 * leaves] a tree over by_birth: bytes in use after each birth, and the most of those below */
     bs_bytes *level;
     /* [count + 1] neighbours in memory; the tree of gaps. Life `count` is the bottom. */
     int32_t *above, *below, *left, *right;
-    int32_t root, last; /* of the tree; in memory */
+    int32_t root, last; /* of the tree of gaps; the topmost in memory */
 } place_pass;
 
 static bool begins_before(const void *user, int32_t a, int32_t b)
@@ -21808,13 +21820,13 @@ static void met_insert(place_pass *p, int32_t life)
         p->ends[at] = last;
 }
 
-/* The first placed one from rank `from` on that ends at `time` or later; p->leaves: none. */
+/* The first placed life from rank `from` on that ends at `time` or later; p->leaves: there is none. */
 static int32_t next_met(const place_pass *p, int32_t from, int32_t time)
 {
     int32_t at = p->leaves + from;
     if (from >= p->leaves)
         return p->leaves;
-    while (p->ends[at] < time) { /* to the right, as high as it goes */
+    while (p->ends[at] < time) { /* to the right, as far up as needed */
         while (at & 1)
             at /= 2;
         if (at == 0)
@@ -21856,7 +21868,7 @@ static bs_bytes end_of(const place_pass *p, int32_t life)
                             : bs_bytes_align(bs_bytes_add(p->lives[life].offset, p->lives[life].bytes));
 }
 
-/* The lowest from `offset` on: past every one that leaves no gap. */
+/* The lowest gap from `offset` on that holds the life: goes past every life that leaves none. */
 static bs_bytes lowest_gap(place_pass *p, const bs_life *life, bs_bytes offset)
 {
     for (int32_t count = find_met(p, life); count > 0; count--) {
@@ -21872,7 +21884,7 @@ static bs_bytes lowest_gap(place_pass *p, const bs_life *life, bs_bytes offset)
 
 /* ---------------------------------------------------------------------------------------------------- gaps */
 
-/* The gap over a life is known by it. They are in a treap, by size and then from below. */
+/* A gap is named after the life below it. Gaps are in a treap, ordered by size, then from below. */
 static bs_bytes gap_of(const place_pass *p, int32_t life)
 {
     return bs_bytes_sub(p->lives[p->above[life]].offset, end_of(p, life));
@@ -21884,7 +21896,7 @@ static bool gap_before(const place_pass *p, int32_t a, int32_t b)
     return bs_bytes_same(x, y) ? bs_bytes_less(end_of(p, a), end_of(p, b)) : bs_bytes_less(x, y);
 }
 
-/* As good as random, and the same every time. */
+/* Looks random, but is the same every time. */
 BS_WRAPS static uint32_t gap_weight(int32_t life)
 {
     uint32_t x = (uint32_t)life * 0x9E3779B1u;
@@ -21933,7 +21945,7 @@ static void gap_remove(place_pass *p, int32_t life)
     *link = a >= 0 ? a : b;
 }
 
-/* The life under the smallest gap of `bytes` at least; -1: there is none. */
+/* The life below the smallest gap of at least `bytes`; -1: there is none. */
 static int32_t gap_find(const place_pass *p, bs_bytes bytes)
 {
     int32_t best = -1;
@@ -21992,7 +22004,7 @@ static int32_t death(const place_pass *p, int32_t life)
     return p->backwards ? -p->lives[life].first : p->lives[life].last;
 }
 
-/* What lives longer goes first. */
+/* Of lives born at the same time, the one that lives longer goes first. */
 static bool is_born_before(const void *user, int32_t a, int32_t b)
 {
     const place_pass *p = user;
@@ -22007,7 +22019,7 @@ static bool is_swept(const place_pass *p, int32_t life)
     return bs_bytes_any(p->lives[life].bytes) && p->size_rank[life] >= p->large;
 }
 
-/* Places all but the large ones and those without bytes; p->level tells how far they reach. */
+/* Places all lives but the large ones and those without bytes; p->level tells how high they reach. */
 static bs_bytes sweep(place_pass *p)
 {
     bs_bytes total = bs_bytes_of(0);
@@ -22030,7 +22042,7 @@ static bs_bytes sweep(place_pass *p)
     return total;
 }
 
-/* How far the swept ones reach while a life lasts. */
+/* How high the swept lives reach while this one lives. */
 static bs_bytes level_of(const place_pass *p, int32_t life)
 {
     int32_t low = p->birth_rank[life], high = p->count; /* the last that is born before it dies */
@@ -22051,7 +22063,7 @@ static bs_bytes level_of(const place_pass *p, int32_t life)
 
 /* ------------------------------------------------------------------------------------------------ placing */
 
-/* Places lives in that order, above what is swept or from the bottom. */
+/* Places lives in that order, above the swept ones or from the bottom. */
 static bs_bytes place_greedily(place_pass *p, const int32_t *order, int32_t count, bool above)
 {
     bs_bytes total = bs_bytes_of(0);
@@ -22082,7 +22094,7 @@ static bool takes_more(const void *user, int32_t a, int32_t b)
            (double)bs_bytes_figure(y->bytes) * ((double)y->last - y->first + 1);
 }
 
-#define WAYS 8 /* forwards and backwards; nothing on top, or what is large by size, by birth or by bytes x time */
+#define WAYS 8 /* forwards and backwards, each with nothing above, or with large lives by size, birth or bytes x time */
 
 static bs_bytes place_swept(place_pass *p, int32_t way, int32_t large)
 {
@@ -22091,7 +22103,7 @@ static bs_bytes place_swept(place_pass *p, int32_t way, int32_t large)
     bs_sort(p->by_birth, p->met, p->count, is_born_before, p);
     bs_sort(p->by_death, p->met, p->count, dies_before, p);
     const bs_bytes swept = sweep(p);
-    int32_t *order = p->left; /* the tree of gaps has been */
+    int32_t *order = p->left; /* the tree of gaps is not needed any more */
     memcpy(order, p->by_size, (size_t)p->large * sizeof *order);
     if (way / 2 == 2)
         bs_sort(order, p->right, p->large, is_born_earlier, p);
@@ -22100,7 +22112,7 @@ static bs_bytes place_swept(place_pass *p, int32_t way, int32_t large)
     return bs_bytes_max(swept, place_greedily(p, order, p->large, true));
 }
 
-/* How many of the largest are alive together at most, of `large` of them. */
+/* How many of the `large` largest lives are alive together at most. */
 static int32_t most_alive_of(const place_pass *p, int32_t large)
 {
     int32_t alive = 0, most = 0, dead = 0;
@@ -22127,7 +22139,7 @@ static int32_t count_large(const place_pass *p)
     return low;
 }
 
-/* Whether no sum alive at once is more than any plan may have: then no offset that a sweep gives is cut. */
+/* Whether no sum of lives alive at once exceeds what any plan may have: then no offset of a sweep is cut. */
 static bool sums_are_exact(const place_pass *p)
 {
     bs_bytes sum = bs_bytes_of(0);
@@ -22146,7 +22158,7 @@ static bool sums_are_exact(const place_pass *p)
 static bs_bytes place_best(place_pass *p)
 {
     if (!sums_are_exact(p))
-        return bs_bytes_of(BS_BYTES_TOO_MANY); /* refused, wherever they lie */
+        return bs_bytes_of(BS_BYTES_TOO_MANY); /* refused, however they are placed */
     const int32_t large = count_large(p);
     int32_t best = 0;
     bs_bytes least = bs_bytes_of(BS_BYTES_TOO_MANY), total = least;
@@ -22229,12 +22241,12 @@ bs_bytes bs_place_lives(bs_life *lives, int32_t count, void *workspace)
 /* ==== end src/plan/lifetimes.c ================================================================ */
 
 /* ==== begin src/plan/memory.c ================================================================= */
-/* plan/memory.c - the third pass of planning: lifetimes to offsets.
+/* plan/memory.c - the last pass of planning: lifetimes to offsets.
  *
- * Time is that of the instructions; what shares a time is concurrent (paths of a router run side by side), and a value
- * is alive from the first to the last time that touches it, both included. Values of different paths that have the same
- * place in their block share a slab: rows of all paths packed, `max rows x paths per cell x widest row` bytes. That
- * also makes the arms of a single-cell if share their memory, and nothing else overlap.
+ * Times are those of the instructions. Equal times are concurrent (paths of a router run side by side), and a value is
+ * alive from the first to the last time that touches it, both included. Values of different paths that are at the same
+ * position in their block share a slab: rows of all paths packed, `max rows x paths per cell x widest row` bytes. So
+ * the arms of a single-cell if also share their memory; nothing else overlaps.
  * Relies on plan/lower.c having run. */
 /* #include "plan/plan.h" */
 /* #include "ops/structure.h" */
@@ -22300,7 +22312,7 @@ static void find_lifetimes(memory_pass *m)
         if (instr->kind == BS_INSTR_RUN)
             continue;
         touch_instr(p, instr, instr->part, instr->part == BS_TOP ? instr->time : i);
-        if (instr->part != BS_TOP) /* what a region touches outside is touched at the region's time */
+        if (instr->part != BS_TOP) /* a region touches outside values at its own time */
             touch_instr(p, instr, BS_TOP, region_time[p->parts[instr->part].region]);
     }
 }
@@ -22314,17 +22326,17 @@ static int32_t slab_router(const bs_plan *p, int32_t value)
     return p->values[value].storage == BS_STORAGE_TRANSIENT && d->kind == BS_DOMAIN_PATH ? d->router : 0;
 }
 
-/* Values that have the same place among the stored ones of their path share a slab: it is known by the first of
- * them. */
+/* Values at the same position among the stored values of their path share a slab, which has the number of the first. */
 static void assign_slabs(memory_pass *m)
 {
     bs_plan *p = m->plan;
     const bs_graph *g = p->graph;
-    int32_t *ordinal = m->counts, *first = m->counts + g->n_domains; /* of a domain's next value; of a router's slabs */
+    int32_t *ordinal = m->counts, *first = m->counts + g->n_domains; /* position of a domain's next value; first slab
+                                                                      * of each router */
     int32_t *slab = m->members;
     memset(ordinal, 0, (size_t)g->n_domains * sizeof *ordinal);
     memset(first, 0, (size_t)(g->n_routers + 1) * sizeof *first);
-    for (int32_t v = 1; v < g->n_values; v++) { /* as many slabs as the longest path has values */
+    for (int32_t v = 1; v < g->n_values; v++) { /* a router has as many slabs as its longest path has values */
         const int32_t router = slab_router(p, v), count = router ? ++ordinal[g->values[v].domain] : 0;
         first[router + 1] = router ? bs_max_i32(first[router + 1], count) : 0;
     }
@@ -22343,7 +22355,7 @@ static void assign_slabs(memory_pass *m)
     }
 }
 
-/* Which values every scope has, in their order: the transient arena's, then those of part after part. */
+/* Lists the values of every scope, in order: the transient arena, then part after part. */
 static void find_members(memory_pass *m)
 {
     const bs_plan *p = m->plan;
@@ -22371,7 +22383,8 @@ static bs_bytes place_scope(memory_pass *m, int32_t scope)
     bs_plan *p = m->plan;
     const int32_t begin = scope < 0 ? 0 : m->scope_end[scope], end = m->scope_end[scope + 1];
     int32_t count = 0;
-    for (int32_t i = begin; i < end; i++) { /* a slab has the number of its first value, so that one comes first */
+    for (int32_t i = begin; i < end; i++) { /* a slab has the number of its first value, so its first value comes
+                                             * first here */
         const bs_value_plan *plan = &p->values[m->members[i]];
         const bs_bytes bytes = bs_bytes_times(plan->row_bytes, plan->rows);
         const bool fresh = plan->slab == m->members[i];
@@ -22391,7 +22404,7 @@ static bs_bytes place_scope(memory_pass *m, int32_t scope)
     return total;
 }
 
-/* Rows of every path in a slab are as wide as its widest. */
+/* In a slab, rows of every path are as wide as the widest. */
 static void widen_slabs(bs_plan *p)
 {
     for (int32_t pass = 0; pass < 2; pass++)
@@ -22423,7 +22436,7 @@ bool bs_plan_is_wide(const bs_plan *p, int32_t n)
     return wide;
 }
 
-#define WIDE_SHARE 4 /* one in so many may be wide */
+#define WIDE_SHARE 4 /* at most one node in this many may be wide */
 
 void bs_plan_untile(bs_plan *p, int32_t top)
 {
@@ -22491,7 +22504,7 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
 /* ==== end src/plan/memory.c =================================================================== */
 
 /* ==== begin src/plan/plan.c =================================================================== */
-/* plan/plan.c - making a plan: checks, the passes in order, sizes and the printable report.
+/* plan/plan.c - making a plan: checks, then the passes in order.
  * Relies on plan/plan.h. Must never touch weights or run anything: a workstation plans for a board. */
 /* #include "plan/plan.h" */
 /* #include "plan/device.h" */
@@ -22501,7 +22514,7 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
 
 /* ----------------------------------------------------------------------------------------------- storage */
 
-/* What the hungriest pass takes. */
+/* The largest workspace that any pass takes. */
 static bs_bytes workspace_bytes(const bs_graph *g)
 {
     const bs_bytes passes[] = {bs_plan_live_workspace(g),  bs_plan_fuse_workspace(g),  bs_plan_share_workspace(g),
@@ -22523,7 +22536,8 @@ static bool may_tile(const bs_graph *g, const bs_plan_desc *desc)
     return order == BS_ORDER_DEPTH || (order == BS_ORDER_AUTO && (images || (desc && desc->slot_bytes > 0)));
 }
 
-/* One walk counts and hands out. A unit is the nodes of a path or of a block; a phase is an instruction or several. */
+/* One walk counts and hands out. There are at most as many units as paths and blocks, and as many phases as
+ * instructions. */
 static void carve_plan(bs_carver *c, bs_plan *p, const bs_graph *g, const bs_plan_desc *desc)
 {
     const bool streams = desc && desc->slot_bytes > 0;
@@ -22564,7 +22578,7 @@ size_t bs_plan_bytes(const bs_graph *graph, const bs_plan_desc *desc)
 
 /* -------------------------------------------------------------------------------------------------- nodes */
 
-/* Its weights get a place of their own, or that of the first node that reads the same. */
+/* Gives a node's weights an offset of their own, or that of the owner of the same weights. */
 static void place_weights(bs_plan *p, int32_t n)
 {
     bs_node_plan *np = &p->nodes[n];
@@ -22584,7 +22598,7 @@ static bool part_goes_before(const void *user, int32_t a, int32_t b)
     return x->region != y->region ? x->region < y->region : x->flops > y->flops;
 }
 
-/* Which parts a region has: a run looks at those of its own. */
+/* Lists the parts of every region. */
 static void order_parts(bs_plan *p, int32_t *buffer)
 {
     for (int32_t r = 0; r < p->n_regions; r++)
@@ -22601,7 +22615,7 @@ static void order_parts(bs_plan *p, int32_t *buffer)
     }
 }
 
-/* Which instructions decide, and which run the regions. */
+/* Finds the instruction of each router and of each region. */
 static void find_instrs(bs_plan *p)
 {
     for (int32_t r = 0; r < p->graph->n_routers; r++)
@@ -22617,7 +22631,7 @@ static void find_instrs(bs_plan *p)
     }
 }
 
-/* What depends on the orders of the domains. */
+/* The passes that depend on the orders of the domains. */
 static bool plan_once(bs_plan *p, void *workspace, bs_error *error)
 {
     p->n_instrs = p->n_phases = p->n_phase_units = 0;
@@ -22636,7 +22650,8 @@ static bool plan_once(bs_plan *p, void *workspace, bs_error *error)
     return bs_plan_phases(p, workspace, error) && bs_plan_memory(p, workspace, error);
 }
 
-/* All passes, in order. A device's tiles that are too large for its shared memory run layer by layer after all. */
+/* All passes, in order. When tiles are too large for a device's shared memory, their domain is planned again, to run
+ * layer by layer. */
 static bool plan_make(bs_plan *p, void *workspace, bs_error *error)
 {
     if (!bs_plan_live(p, workspace, error))
@@ -22702,26 +22717,26 @@ bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_de
 /* #include "plan/plan.h" */
 
 #define BS_IMAGE_FORMAT 1
-#define BS_IMAGE_ALIGNMENT 8 /* of the address it is opened at: the largest of any field */
+#define BS_IMAGE_ALIGNMENT 8 /* of the address at which it is opened: the largest that any field needs */
 
 typedef struct bs_image_head {
     char magic[8];
     uint32_t format;
-    uint32_t crc;     /* of all behind this field */
+    uint32_t crc;     /* of everything behind this field */
     uint64_t bytes;   /* of the image */
     uint32_t library; /* BS_VERSION */
-    uint32_t layout;  /* bs_image_layout of who wrote it */
+    uint32_t layout;  /* bs_image_layout of the library that wrote it */
     uint64_t graph;   /* bs_image_graph */
-    int32_t nodes, values, domains, routers; /* of the graph: what a message can tell */
+    int32_t nodes, values, domains, routers; /* of the graph, so that a message can tell how two graphs differ */
 } bs_image_head;
 
 #define BS_IMAGE_CRC_FROM (offsetof(bs_image_head, crc) + sizeof(uint32_t))
-/* The head of an image of this graph that is of so many bytes, but for its CRC. */
+/* The head of an image of `bytes` bytes for this graph, its CRC still missing. */
 BS_INTERNAL bs_image_head bs_image_head_of(const bs_graph *graph, size_t bytes);
 
 /* ------------------------------------------------------------------------------------------------ fields */
 
-/* The tables: where the plan points to them, what a row is, and how many the plan p of the graph g has. */
+/* The tables: the plan's pointer to each, the type of a row, and the number of rows for a plan p of graph g. */
 #define BS_IMAGE_EACH_TABLE(X)                                       \
     X(node_live, bool, g->n_nodes)                                   \
     X(nodes, bs_node_plan, g->n_nodes)                               \
@@ -22737,7 +22752,7 @@ BS_INTERNAL bs_image_head bs_image_head_of(const bs_graph *graph, size_t bytes);
     X(phase_units, int32_t, p->n_phase_units)
 
 typedef enum bs_image_table {
-    BS_IMAGE_plan, /* the plan's own numbers, as if it were the only row of a table: each in eight bytes */
+    BS_IMAGE_plan, /* the plan's own numbers, as the only row of a table; each takes eight bytes */
 #define BS_IMAGE_ENUM(table, row, rows) BS_IMAGE_##table,
     BS_IMAGE_EACH_TABLE(BS_IMAGE_ENUM)
 #undef BS_IMAGE_ENUM
@@ -22746,10 +22761,10 @@ typedef enum bs_image_table {
 
 typedef struct bs_image_field {
     uint8_t table, range;
-    uint16_t bytes, offset; /* 1, 4 or 8; in a row */
+    uint16_t bytes, offset; /* bytes: 1, 4 or 8; offset: in a row */
 } bs_image_field;
 
-/* All fields of all tables, the numbers of the plan first; the end has no bytes. */
+/* All fields of all tables, the plan's numbers first; an entry of no bytes ends the list. */
 extern const bs_image_field bs_image_fields[];
 /* Rows of a table, and bytes of each. */
 BS_INTERNAL int32_t bs_image_rows(const bs_plan *plan, int32_t table);
@@ -22759,41 +22774,42 @@ BS_INTERNAL const uint8_t *bs_image_row(const bs_plan *plan, int32_t table, int3
 BS_INTERNAL void bs_image_set_table(bs_plan *plan, int32_t table, const uint8_t *rows);
 BS_INTERNAL int64_t bs_image_get(const bs_image_field *field, const void *row);
 BS_INTERNAL void bs_image_set(const bs_image_field *field, void *row, int64_t number);
-/* Whether two rows of a table say the same in all fields that are kept. */
+/* Whether two rows of a table are equal in all fields that an image keeps. */
 BS_INTERNAL bool bs_image_same(int32_t table, const void *a, const void *b);
-/* Where each table begins behind the head, and where all of it ends. */
+/* Where each table begins behind the head, and where the last one ends. */
 typedef struct bs_image_places {
     bs_bytes table[BS_IMAGE_TABLES], bytes;
 } bs_image_places;
 BS_INTERNAL void bs_image_place(const bs_plan *plan, bs_image_places *places);
 
-/* A number of this compiler's layout of all tables: images are read where it is the same. */
+/* A hash of how this compiler lays out all tables: an image opens only where it is the same. */
 BS_INTERNAL uint32_t bs_image_layout(void);
-/* And one of all of a graph that a plan depends on. */
+/* A hash of everything in a graph that a plan depends on. */
 BS_INTERNAL uint32_t bs_image_graph(const bs_graph *graph);
 
 /* ------------------------------------------------------------------------------------------------- looking */
 
-/* Sets the numbers of the plan, which knows its graph, each within bounds that the graph and those before it give. */
+/* Sets the plan's numbers (the plan knows its graph). Each must lie within bounds that follow from the graph and the
+ * numbers before it. */
 BS_INTERNAL bool bs_image_take_numbers(bs_plan *plan, const uint8_t *numbers, bs_error *error);
-/* Every field of every row is within its bounds: numbers of things are of things that there are. */
+/* Checks that every field of every row is within its bounds: an index refers to something that exists. */
 BS_INTERNAL bool bs_image_rows_sound(const bs_plan *plan, bs_error *error);
 
-/* A text that says what is wrong with a row of a table; NULL: nothing is. */
+/* Says what is wrong with a row of a table; NULL: nothing is. */
 typedef const char *bs_image_wrong(const bs_plan *plan, int32_t row);
 #if defined(BS_NO_MESSAGES)
 #define bs_image_refused(text) (BS_UNTOLD(text), "")
 #else
 #define bs_image_refused(text) text
 #endif
-/* Whether nothing is, from the row `first` on. */
+/* Whether no row from `first` on is wrong. */
 BS_INTERNAL bool bs_image_each(const bs_plan *plan, int32_t table, int32_t first, bs_image_wrong *wrong, bs_error *error);
 
-/* What follows from others does: by the planner's own rules for domains, nodes and values; for instructions; for
- * weights that come and go. Each relies on those before it, and on bounds. */
+/* Checks that derived fields are what the planner's own rules give: for domains, nodes and values; for instructions;
+ * for streamed weights. Each check relies on those before it, and on bounds. */
 BS_INTERNAL bool bs_image_values_sound(const bs_plan *plan, bs_error *error);
 BS_INTERNAL bool bs_image_instrs_sound(const bs_plan *plan, bs_error *error);
-/* Sets what rows add up to: it is what the image says. */
+/* Sets the sums over rows, and checks that the image says the same. */
 BS_INTERNAL bool bs_image_sums_sound(bs_plan *plan, bs_error *error);
 #if !defined(BS_NO_STREAM)
 BS_INTERNAL bool bs_image_phases_sound(const bs_plan *plan, bs_error *error);
@@ -22807,13 +22823,13 @@ BS_INTERNAL bool bs_image_is_within(const bs_graph *graph, int32_t domain, int32
 /* ==== end src/plan/image.h ==================================================================== */
 
 /* ==== begin src/plan/image_graph.c ============================================================ */
-/* plan/image_graph.c - a number of all of a graph that a plan depends on: the same on every machine.
- * Relies on plan/image.h. Must never look at an address, or at bytes between fields. */
+/* plan/image_graph.c - a hash of everything in a graph that a plan depends on: the same on every machine.
+ * Relies on plan/image.h. Must never read an address, or the bytes between fields. */
 /* #include "plan/image.h" */
 
 /* #include "ops/structure.h" */
 
-/* With numbers behind what has been looked at, each an int32_t. */
+/* Continues a checksum with numbers, each an int32_t. */
 #define IMAGE_MIX(crc, ...) bs_crc32(crc, (const int32_t[]){__VA_ARGS__}, sizeof((const int32_t[]){__VA_ARGS__}))
 
 static uint32_t mix_text(uint32_t crc, const char *text)
@@ -22821,7 +22837,7 @@ static uint32_t mix_text(uint32_t crc, const char *text)
     return bs_crc32(crc, text, strlen(text) + 1);
 }
 
-/* The op by its name: another library may number ops in another way. Every descriptor is a name, then fields of four
+/* The op goes in by name: another library may number ops differently. Every descriptor is a name, then fields of four
  * bytes. Domains and routers follow from nodes, as the builder makes them. */
 static uint32_t mix_node(uint32_t crc, const bs_graph *g, const bs_node *node)
 {
@@ -22852,14 +22868,14 @@ uint32_t bs_image_graph(const bs_graph *g)
 
 /* ==== begin src/plan/image_tables.c =========================================================== */
 /* plan/image_tables.c - every field of a plan that an image keeps: where it is, and what it may be. One list serves to
- * write an image, to tell whether this machine lays tables out alike, and to look at what an image says before anything
- * uses it. What no run reads is not kept: it is zero in a plan that is opened.
- * Relies on plan/image.h. Must never follow a number that it has not looked at. */
+ * write an image, to tell whether this machine lays tables out alike, and to check what an image says before anything
+ * uses it. Fields that no run reads are not kept: they are zero in a plan that is opened.
+ * Relies on plan/image.h. Must never use a number of an image that was not checked. */
 /* #include "plan/image.h" */
 
 /* ------------------------------------------------------------------------------------------------ bounds */
 
-/* What a number may be: name, lowest, highest. Of g, the graph, and p, the numbers of the plan before it. */
+/* Ranges of numbers: name, lowest, highest. They may use g, the graph, and p, the plan's numbers so far. */
 #define IMAGE_RANGES(X)                                                       \
     X(ANY, INT64_MIN, INT64_MAX)                                              \
     X(INT, INT32_MIN, INT32_MAX)                                              \
@@ -22879,7 +22895,7 @@ uint32_t bs_image_graph(const bs_graph *g)
     X(DOMAIN, 0, g->n_domains - 1)                                            \
     X(ROUTER, 0, g->n_routers - 1)                                            \
     X(BLOCK, 0, g->n_blocks - 1)                                              \
-    /* how many there are, and which */                                       \
+    /* counts of things, then indices of them */                              \
     X(INSTRS, 0, bs_plan_most_instrs(g))                                      \
     X(TOPS, 0, p->n_instrs)                                                   \
     X(PARTS, 0, bs_plan_most_parts(g))                                        \
@@ -22895,7 +22911,7 @@ uint32_t bs_image_graph(const bs_graph *g)
     X(SOME_PARTS, 0, p->n_parts)                                              \
     X(REGION, 0, bs_max_i32(p->n_regions, 1) - 1)                             \
     X(UNIT, 0, p->n_units - 1)                                                \
-    X(STREAMED, 0, p->n_units - 2) /* as the stream counts */                 \
+    X(STREAMED, 0, p->n_units - 2) /* units numbered from 0, as in the stream */\
     X(PHASE, -1, p->n_phases - 1)                                             \
     X(SOME_UNITS, 0, p->n_phase_units)
 
@@ -22926,7 +22942,7 @@ static void bounds_make(const bs_plan *p, image_bounds *b)
 
 /* ------------------------------------------------------------------------------------------------ fields */
 
-/* The plan's own numbers: bs_plan_desc_sound looks at the bounds of its description. */
+/* The plan's own numbers. bs_plan_desc_sound checks the description's. */
 #define IMAGE_NUMBERS(X)                          \
     X(plan, tier, TIER)                  \
     X(plan, n_instrs, INSTRS)            \
@@ -22952,8 +22968,8 @@ static void bounds_make(const bs_plan *p, image_bounds *b)
     X(plan, desc.launch_mode, INT)          \
     X(plan, desc.shared_bytes, INT)
 
-/* X: a field of a row. Y: rows that are numbers themselves. ANY: what is looked at as a whole (plan/image_values.c,
- * plan/image_instrs.c), or by nobody. */
+/* X: a field of a row. Y: rows that are numbers themselves. ANY: checked as a whole (plan/image_values.c,
+ * plan/image_instrs.c), or not at all. */
 #define IMAGE_FIELDS(X, Y)                        \
     IMAGE_NUMBERS(X)                              \
     Y(node_live, FLAG)                      \
@@ -23039,7 +23055,7 @@ const bs_image_field bs_image_fields[] = {IMAGE_FIELDS(IMAGE_FIELD, IMAGE_WHOLE)
 #define IMAGE_ONE(table, field, range) +1
 enum { N_NUMBERS = IMAGE_NUMBERS(IMAGE_ONE) };
 
-/* Names, for messages: one behind the other. */
+/* The names of all fields, for messages, one behind the other. */
 #define IMAGE_FIELD_NAME(table, field, range) "." #field "\0"
 #define IMAGE_WHOLE_NAME(table, range) "\0"
 #define IMAGE_TABLE_NAME(table, row, rows) #table "\0"
@@ -23056,7 +23072,7 @@ static const char *image_name(const char *names, ptrdiff_t index)
 /* ------------------------------------------------------------------------------------------------ tables */
 
 static const struct image_table {
-    uint16_t row_bytes, pointer; /* where bs_plan points to the rows */
+    uint16_t row_bytes, pointer; /* pointer: offset in bs_plan of the pointer to the rows */
 } image_tables[] = {
 #define IMAGE_TABLE(table, row, rows) {sizeof(row), offsetof(bs_plan, table)},
     {N_NUMBERS * sizeof(int64_t), 0}, BS_IMAGE_EACH_TABLE(IMAGE_TABLE)
@@ -23084,7 +23100,7 @@ void bs_image_set_table(bs_plan *p, int32_t table, const uint8_t *rows)
     memcpy((uint8_t *)p + image_tables[table].pointer, &rows, sizeof rows);
 }
 
-/* Of the numbers only how many they are: where they lie in bs_plan is each machine's own. */
+/* Of the plan's numbers only the count matters: their offsets in bs_plan may differ between machines. */
 uint32_t bs_image_layout(void)
 {
     uint32_t crc = sizeof(bs_image_head);
@@ -23101,7 +23117,7 @@ int64_t bs_image_get(const bs_image_field *field, const void *row)
     int64_t number;
     int32_t word;
     if (field->bytes == 1)
-        return *at; /* as a byte: a bool that is neither may not be read */
+        return *at; /* read as a byte: a bool that is neither 0 nor 1 must not be read as one */
     if (field->bytes == sizeof word)
         return memcpy(&word, at, sizeof word), word;
     memcpy(&number, at, sizeof number);
@@ -23177,22 +23193,22 @@ bool bs_image_each(const bs_plan *p, int32_t table, int32_t first, bs_image_wron
 /* plan/image_values.c - what an image says of domains, routers, nodes and values, held against what follows from the
  * graph by the planner's own rules (plan/facts.c).
  *
- *   field                                 what a lie could do                 what is asked for
- *   domains: size, max_rows, tile_rows,   rows beyond tables and arenas       what follows from the graph, and one
+ *   field                                 what a lie could do                 what is checked
+ *   domains: size, max_rows, tile_rows,   rows beyond tables and arenas       what follows from the graph; one
  *     order                                                                     order a tree
- *   domains, routers: live; node_live     what is not bound or decided        all that is needed is
+ *   domains, routers: live; node_live     what is not bound or decided        all that is needed is live
  *   routers: in_tile, rows, forced        decisions without memory            what follows from orders
  *   nodes: tier, algorithm, half,         kernels beyond their memory         what the op's rule says
  *     work_items, prepared_bytes,
  *     scratch_bytes
  *   nodes: fusion, fused_in               a kernel on other operands          the chain is there
- *   nodes: owner, unit, prepared_offset   weights beyond their memory         a copy laid out alike, within
+ *   nodes: owner, unit, prepared_offset   weights beyond their memory         a copy laid out alike, in bounds
  *   nodes: ahead_of                       guesses beyond their table          a router that fits
- *   values: place, source, scope          views without end, others' memory   a place that its node may have
- *   values: margin                        windows beyond rows                 what readers ask for, or more
- *   values: offset, row_bytes, rows       rows beyond arenas                  large enough, and within
+ *   values: storage, source, scope        views without end, others' memory   a class that its node may have
+ *   values: margin                        windows beyond rows                 what readers need, or more
+ *   values: offset, row_bytes, rows       rows beyond arenas                  large enough, and in bounds
  *   values: narrow                        rows half as wide                   a plan for half, no decisions
- *   values: is_cache_length               cache lengths nobody looked at      all that caches go by, inputs
+ *   values: is_cache_length               cache lengths nobody checked        all that ops read as such, inputs
  *   transient_bytes, scratch_bytes,       arenas without room                 what rows add up to
  *     weight_bytes, all_unit_bytes
  *
@@ -23235,7 +23251,7 @@ static const char *router_wrong(const bs_plan *p, int32_t r)
 
 /* ---------------------------------------------------------------------------------------------------- nodes */
 
-/* What is needed is needed with its domain and its router. */
+/* A needed node must have a needed domain and router. */
 static bool domain_is_live(const bs_plan *p, int32_t n)
 {
     const bs_graph *g = p->graph;
@@ -23262,7 +23278,7 @@ static bool sizes_are_right(const bs_plan *p, int32_t n)
     return bs_image_same(BS_IMAGE_nodes, &sized, &p->nodes[n]);
 }
 
-/* A unit has all of what it loads for the node: resident weights are summed up once all is known. */
+/* Whether a unit has room for all that it loads for the node. Resident weights are summed at the end instead. */
 static bool unit_has_weights(const bs_plan *p, int32_t n)
 {
     const bs_node_plan *np = &p->nodes[n];
@@ -23271,7 +23287,7 @@ static bool unit_has_weights(const bs_plan *p, int32_t n)
            (bs_plan_node_streams(p, n) && !bs_bytes_less(p->units[np->unit].prepared_bytes, end));
 }
 
-/* It reads its own copy, or that of an earlier node of the same weights. */
+/* Whether the node reads its own weights, or those of an earlier node with the same ones. */
 static bool has_owner(const bs_plan *p, int32_t n)
 {
     const bs_graph *g = p->graph;
@@ -23284,7 +23300,7 @@ static bool has_owner(const bs_plan *p, int32_t n)
                           bs_bytes_same(p->nodes[owner].prepared_offset, p->nodes[n].prepared_offset));
 }
 
-/* Whether a needed node finds the rows of `value`, its operand `index`, where they are. */
+/* Whether a needed node finds the rows of `value`, its operand `index`. */
 static bool finds(const bs_plan *p, int32_t n, int32_t index, int32_t value)
 {
     const bs_graph *g = p->graph;
@@ -23349,7 +23365,7 @@ static const char *node_wrong(const bs_plan *p, int32_t n)
 
 /* --------------------------------------------------------------------------------------------------- values */
 
-/* A joined value that lies where it goes in the end: in the output, or in the state, that is node `source`. */
+/* Whether a joined value may lie where it is copied at the end: in the output or the state that is node `source`. */
 static bool ends_in_place(const bs_plan *p, int32_t value)
 {
     const bs_graph *g = p->graph;
@@ -23402,7 +23418,7 @@ bool bs_image_is_within(const bs_graph *g, int32_t domain, int32_t above)
     return domain == above;
 }
 
-/* In the scratch of a part that has its rows, or in the transient arena, which is summed up once all is known. */
+/* A value lies in the scratch of a part that has its rows, or in the transient arena, which is summed at the end. */
 static const char *storage_wrong(const bs_plan *p, int32_t value)
 {
     const bs_value_plan *v = &p->values[value];
@@ -23456,20 +23472,20 @@ bool bs_image_sums_sound(bs_plan *p, bs_error *error)
 /* plan/image_instrs.c - what an image says of instructions, parts and regions: whether each instruction is one that the
  * planner could have made of its node, on rows that are there when its turn comes.
  *
- *   field                            what a lie could do                       what is asked for
+ *   field                            what a lie could do                       what is checked
  *   regions: first, count;           tiles run twice, or of other rows         regions behind each other, of one
- *     region_parts; parts: place       than the region has                       router's paths or the domain itself
+ *     region_parts; parts: index       than the region has                       router's paths or the domain itself
  *   parts: first, count;             lists in lists, without end               lists of their own, and only the top
  *     instrs: part, kind                                                         one runs regions
  *   instrs: region, regions: instr   regions run again and again               each is run once
  *   instrs: node, map, combine,      moves between rows that differ,           what the planner makes of such a node
  *     value, target, domain            kernels that there are not
- *   routers: instr, and the order    rows of decisions that are not made       decided once, before, where it is seen
+ *   routers: instr, and the order    rows of decisions that are not made       decided once, before it is read
  *   values an instruction touches    a tile's rows seen by others              scratch of the part that it is in
  *   instrs: phase; parts: unit       weights used that are not there           in a part those of its unit
  *   instrs: time; parts: flops       nothing: reports and times                -
  *
- * What comes too early reads what was there before: bytes of its own arena.
+ * An instruction that comes too early reads what was there before: old bytes of the session's own arena.
  * Relies on plan/image.h and plan/image_values.c having looked. Must never write. */
 /* #include "plan/image.h" */
 
@@ -23499,7 +23515,8 @@ static const char *part_wrong(const bs_plan *p, int32_t k)
 
 enum { PATHS_AT_ONCE = 1 << 11 };
 
-/* Whether two parts of a region have the rows of one path, so many paths at a time: or both those of none. */
+/* Whether two parts of a region have rows of the same path, or both rows of no path. Checks PATHS_AT_ONCE paths at a
+ * time. */
 static bool has_rows_twice(const bs_plan *p, const bs_region *region)
 {
     bool twice = false;
@@ -23516,7 +23533,8 @@ static bool has_rows_twice(const bs_plan *p, const bs_region *region)
     return twice;
 }
 
-/* Regions lie behind each other, and every part is where its region is: so a region has its own parts. */
+/* Regions lie one behind the other in region_parts, and every part says where it is there: so no two regions share a
+ * part. */
 static const char *region_wrong(const bs_plan *p, int32_t r)
 {
     const bs_region *region = &p->regions[r];
@@ -23541,8 +23559,8 @@ typedef struct image_at {
     int32_t tile; /* the domain of its part; 0: it stands at top level */
 } image_at;
 
-/* Whether the router has decided by then, where this instruction sees it. What has one time a device launches in any
- * order. */
+/* Whether the router has decided before this instruction runs, and the instruction sees the decision. A device
+ * launches instructions of equal time in any order. */
 static bool is_decided(const image_at *a, int32_t router)
 {
     const bs_instr *instrs = a->p->instrs;
@@ -23555,8 +23573,8 @@ static bool is_decided(const image_at *a, int32_t router)
     return r->instr < now && instrs[r->instr].time < instrs[now].time;
 }
 
-/* Whether the rows of a domain are known then. A path that is seen was decided by an instruction that saw the domain
- * above it. */
+/* Whether the rows of a domain are known to this instruction. If a path is seen, the instruction that decided saw the
+ * domain above it. */
 static bool sees(const image_at *a, int32_t domain)
 {
     const bs_domain *d = &a->g->domains[domain];
@@ -23567,7 +23585,7 @@ static bool sees(const image_at *a, int32_t domain)
     return is_decided(a, d->router) && a->p->routers[d->router].in_tile == (a->tile != 0);
 }
 
-/* Whether there are rows of a value that it may look at. Views go to values of lower numbers. */
+/* Whether the instruction may touch a value: its rows are there. Views lead to values of lower numbers. */
 static bool touches(const image_at *a, int32_t value)
 {
     const bs_value_plan *values = a->p->values;
@@ -23626,7 +23644,7 @@ static bool make_route(const image_at *a, bs_instr *made)
     return r->instr == a->at && r->in_tile == (a->tile != 0) && touches_operands(a);
 }
 
-/* The paths' domains are seen when the region runs, and it runs once. */
+/* The paths' domains must be seen when the region runs, which it does once. */
 static bool make_run(const image_at *a, bs_instr *made)
 {
     const bs_plan *p = a->p;
@@ -23647,14 +23665,15 @@ static void make_move(bs_instr *made, bs_row_map map, bs_combine combine, int32_
     made->target = target;
 }
 
-/* Rows of a value are stored where its readers look for them. */
+/* Stores rows of a value where its readers look for them. */
 static void make_store(const bs_graph *g, bs_instr *made, int32_t value, int32_t target)
 {
     make_move(made, g->values[target].domain == 0 ? BS_MAP_CELL : BS_MAP_PARENT, BS_COMBINE_COPY, value, target);
     made->domain = g->values[value].domain;
 }
 
-/* Rows of a gather: those of a path, which are stored, or those that paths do not give; of sums and selections all. */
+/* The moves of a gather: rows of a path, which are stored, or rows that no path gives; for sums and selections all
+ * rows. */
 static bool make_gathered(const image_at *a, bs_instr *made)
 {
     const bs_graph *g = a->g;
@@ -23677,7 +23696,7 @@ static bool make_gathered(const image_at *a, bs_instr *made)
     return is_decided(a, node->router);
 }
 
-/* Rows of a tensor of cells: those of cells, and those beyond them. */
+/* The moves of a tensor of cells: rows of cells, and the rows beyond them. */
 static bool make_joined(const image_at *a, bs_instr *made)
 {
     const int32_t value = bs_node_in(a->g, a->node)[0], target = a->node->first_out;
@@ -23705,7 +23724,7 @@ static bool make_moved(const image_at *a, bs_instr *made)
         make_move(made, made->domain == 0 ? BS_MAP_BOUND : BS_MAP_APPEND, BS_COMBINE_COPY, value, 0);
         return !a->tile;
     }
-    /* rows that are found elsewhere, where somebody needs rows of their own */
+    /* rows of a view, copied where a reader needs them in storage of their own */
     make_move(made, BS_MAP_VIEW, BS_COMBINE_COPY, out, out);
     return (bs_node_work(node) == BS_WORK_GIVEN || bs_node_work(node) == BS_WORK_VIEW) &&
            bs_plan_is_stored(a->p, out) && touches_operands(a);
@@ -23756,9 +23775,9 @@ bool bs_image_instrs_sound(const bs_plan *p, bs_error *error)
 /* ==== end src/plan/image_instrs.c ============================================================= */
 
 /* ==== begin src/plan/image_phases.c =========================================================== */
-/* plan/image_phases.c - what an image says of weights that come and go.
+/* plan/image_phases.c - what an image says of streamed weights.
  *
- *   field                             what a lie could do                     what is asked for
+ *   field                             what a lie could do                     what is checked
  *   units: prepared_bytes             weights beyond slots                    the largest fits (all_unit_bytes is the
  *                                                                               sum: plan/image_values.c)
  *   units: node                       a unit that nothing loads, waited for   the first node that loads it
@@ -23788,14 +23807,15 @@ static const char *unit_wrong(const bs_plan *p, int32_t u)
 
 /* ------------------------------------------------------------------------------------------------- phases */
 
-/* The list of the phase whose instructions are gone through. */
+/* The list of the phase that is being checked. */
 typedef struct phase_list {
     const bs_plan *p;
     int32_t phase, first, end; /* -1: none yet; in phase_units */
-    int32_t last;              /* where the unit before was found: the next one is behind it, as paths take turns */
+    int32_t last;              /* where the last unit was found: the next one is usually behind it, as paths come in
+                                * turn */
 } phase_list;
 
-/* Unit `k` of those whose weights an instruction at top level needs, 0: what is resident; -1: there are no more. */
+/* The k-th unit whose weights a top-level instruction needs; 0: weights are resident; -1: there are no more. */
 static int32_t unit_of(const bs_plan *p, const bs_instr *i, int32_t k)
 {
     const bs_region *region = &p->regions[i->region];
@@ -23804,7 +23824,7 @@ static int32_t unit_of(const bs_plan *p, const bs_instr *i, int32_t k)
     return i->kind == BS_INSTR_RUN && k < region->count ? p->parts[p->region_parts[region->first + k]].unit : -1;
 }
 
-/* Whether the phase lists a unit, and waits for its router. */
+/* Whether the phase lists a unit, and has the router that decides about it. */
 static bool lists(phase_list *l, int32_t unit)
 {
     const bs_plan *p = l->p;
@@ -23817,7 +23837,7 @@ static bool lists(phase_list *l, int32_t unit)
     return found && p->phases[l->phase].router == (domain ? p->graph->domains[domain].router : 0);
 }
 
-/* The next phase begins behind the one before. */
+/* Begins the next phase, whose list must lie behind the one before. */
 static bool begins(phase_list *l, int32_t phase)
 {
     const bs_trace_phase *s = &l->p->phases[phase];
@@ -23829,7 +23849,7 @@ static bool begins(phase_list *l, int32_t phase)
     return true;
 }
 
-/* Whether the phase of an instruction lists what it needs, and one that needs nothing has none. */
+/* Whether the phase of an instruction lists what it needs; an instruction that needs no unit has no phase. */
 static bool has_phase(phase_list *l, const bs_instr *i)
 {
     bool needs = false, sound = i->phase < 0 || i->phase == l->phase || begins(l, i->phase);
@@ -23859,8 +23879,8 @@ bool bs_image_phases_sound(const bs_plan *p, bs_error *error)
 /* ==== end src/plan/image_phases.c ============================================================= */
 
 /* ==== begin src/plan/image_save.c ============================================================= */
-/* plan/image_save.c - a plan as bytes: for whoever has a planner.
- * Relies on plan/image.h. Must never write a byte that is not the same for the same plan. */
+/* plan/image_save.c - a plan as bytes, in builds that have a planner.
+ * Relies on plan/image.h. Must never write a byte that could differ for the same plan. */
 /* #include "plan/image.h" */
 
 #if !defined(BS_NO_PLANNER)
@@ -23875,7 +23895,7 @@ size_t bs_plan_image_bytes(const bs_plan *plan)
     return bs_bytes_fit(places.bytes, SIZE_MAX, &bytes) ? bytes : 0;
 }
 
-/* Field by field: what lies between fields, and what no run reads, stays zero. */
+/* Field by field: bytes between fields, and fields that no run reads, stay zero. */
 static void save_fields(const bs_plan *plan, const bs_image_places *places, uint8_t *image)
 {
     uint8_t *at = bs_bytes_at(image, places->table[BS_IMAGE_plan]);
@@ -23913,7 +23933,7 @@ bs_status bs_plan_save(const bs_plan *plan, void *image, size_t bytes, bs_error 
 
 /* ==== begin src/plan/image.c ================================================================== */
 /* plan/image.c - a plan opened from an image, in place.
- * Relies on plan/image.h. Must never change an image, or use one that has not been looked at. */
+ * Relies on plan/image.h. Must never change an image, or use any part of it before that part was checked. */
 /* #include "plan/image.h" */
 
 static const char image_magic[sizeof((bs_image_head *)0)->magic] = {'b', 's', ' ', 'p', 'l', 'a', 'n', '\n'};
@@ -23992,12 +24012,12 @@ static bool is_of_graph(const bs_image_head *head, const bs_graph *g, bs_error *
                      "differs");
 }
 
-/* Numbers first: they tell where the tables are. These stay in the image, which nothing writes to: a session's plan is
- * const. */
+/* The numbers come first: they tell where the tables are. The tables stay in the image, which nothing writes to: a
+ * session's plan is const. */
 static bool take_image(bs_plan *p, const uint8_t *image, const bs_image_head *head, bs_error *error)
 {
     bs_image_places places;
-    bs_image_place(p, &places); /* where the numbers are depends on nothing */
+    bs_image_place(p, &places); /* the place of the numbers depends on nothing */
     bool fits = head->bytes >= bs_bytes_figure(places.bytes);
     if (fits && !bs_image_take_numbers(p, bs_bytes_read_at(image, places.table[BS_IMAGE_plan]), error))
         return false;
@@ -26603,8 +26623,7 @@ static void chunk_failed(bs_stream *s, int32_t unit, bs_status status)
 static void measure_delay(bs_stream *s, const bs_stream_chunk *chunk, uint64_t ns, uint64_t now)
 {
     const uint64_t gone = bs_since(now, s->visit_ns);
-    if (chunk->demanded || s->slots[chunk->unit].needed || gone > ns) /* gone > ns: it was issued after the visit
-                                                                       * began */
+    if (chunk->demanded || s->slots[chunk->unit].needed || gone > ns) /* gone > ns: issued after the visit began */
         return;
     for (int32_t i = 0; i < s->n_needed; i++)
         if (s->slots[s->needed[i]].needed && s->slots[s->needed[i]].outcome == BS_USE_MISS) {
@@ -27991,8 +28010,7 @@ void bs_store_release(bs_store *s, int32_t unit)
 
 bs_use bs_store_outcome(const bs_store *s, int32_t unit)
 {
-    return s->stream.slots[unit - 1].outcome; /* no lock: only visits write it, and the thread that calls this makes
-                                               * them */
+    return s->stream.slots[unit - 1].outcome; /* no lock: only visits write it, on this thread */
 }
 
 void bs_store_stats(bs_store *s, bs_stream_stats *stats)

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 6c58b5c0e30bf2ebc8f65d1499979d9f1d7c9bcaf49dd1427b11ebcb10058f03
+ * sha256 of the parts: 1e9ff54d6a5a8a4f1b8257924efb28dff18f3d4ecab9f615eb62aa9b5d77e873
  */
 #include "brainstorm.h"
 
@@ -1103,7 +1103,8 @@ typedef enum bs_storage {
     BS_STORAGE_SCRATCH,   /* rows of the tile in a thread's scratch */
     BS_STORAGE_WEIGHT,    /* a constant: prepared memory of its node */
     BS_STORAGE_VIEW,      /* patches, rows, scatter: rows of operand `source`, found through the decision */
-    BS_STORAGE_FRAME      /* a gather that goes straight to its place in the assembled root value `source` */
+    BS_STORAGE_FRAME      /* a gather whose rows are stored directly in the root value `source` that they are joined
+                           * to */
 } bs_storage;
 
 typedef struct bs_value_plan {
@@ -1111,18 +1112,19 @@ typedef struct bs_value_plan {
     int32_t source;
     int32_t margin;       /* storage around a cell's core, in samples, rank 3 only */
     int32_t slab;         /* transient: values of one slab share its bytes (the paths of a router, packed) */
-    int32_t first, last;  /* time of definition and of last use, in its list (transient: global; scratch: the part's) */
+    int32_t first, last;  /* time of definition and of last use, in its list (transient: the top level; scratch: the
+                           * part) */
     int32_t scope;        /* -1 global, else index of the part whose scratch it lives in */
     bool narrow;          /* f32 that a device keeps in f16 */
-    bool is_cache_length; /* something reads it as the number of tokens that caches hold */
+    bool is_cache_length; /* some op reads it as cache lengths */
     bs_bytes offset;
     bs_bytes row_bytes;
-    int64_t rows;         /* that the storage holds */
+    int64_t rows;         /* rows that the storage holds */
 } bs_value_plan;
 
 typedef enum bs_instr_kind {
     BS_INSTR_CALL,  /* the kernel of `node` on the rows of `domain` */
-    /* rows of `value` (0: none) to `target`: where each goes says `map`, what becomes of it `combine` */
+    /* moves rows of `value` (0: none) to `target`; `map` says where each goes, `combine` how */
     BS_INSTR_MOVE,
     BS_INSTR_ROUTE, /* the router of `node` decides about the rows of `domain` */
     BS_INSTR_RUN    /* lists of instructions on the rows of their domains: the parts of `region`, tile by tile */
@@ -1130,34 +1132,34 @@ typedef enum bs_instr_kind {
 
 /* For each row of an instruction's domain: where it is read, and where it goes. */
 typedef enum bs_row_map {
-    BS_MAP_VIEW,   /* from where `value` is a view of, to the rows of its own that it has beside (target: itself) */
+    BS_MAP_VIEW,   /* from what `value` is a view of to the view's own rows (target: itself) */
     BS_MAP_ROW,    /* from a row to the same row of `target` */
-    BS_MAP_PARENT, /* from a row of a path to the row that it was scattered from */
+    BS_MAP_PARENT, /* from a row of a path to the parent row that it was scattered from */
     BS_MAP_CELL,   /* from a row to its place in the root tensor `target` */
-    BS_MAP_BOUND,  /* from the only row to what the caller bound to `node`, or to the state that it writes */
+    BS_MAP_BOUND,  /* from the only row to the buffer bound to `node`, or to the state that it writes */
     BS_MAP_APPEND, /* from a row of a segment to the next place in the ring of the cache that `node` writes */
-    BS_MAP_PATHS,  /* from the rows that all paths made of a row, packed, to that row of `target` */
+    BS_MAP_PATHS,  /* from the packed rows that paths made of a row to that row of `target` */
     BS_MAP_BEYOND  /* to the rows of the root tensor `target` that no cell has */
 } bs_row_map;
 
 typedef enum bs_combine {
     BS_COMBINE_COPY,
-    BS_COMBINE_RESIDUAL, /* only into rows that no path gives: `value`, or zero */
+    BS_COMBINE_RESIDUAL, /* only into rows that no path gives: copies `value`, or zeroes */
     BS_COMBINE_ZERO,
-    /* of several paths; where `value` is there: it is added, or selected when no path gives anything */
+    /* of several paths. `value`, if there is one, is added; or selected when no path gives anything */
     BS_COMBINE_SUM, BS_COMBINE_WEIGHTED_SUM, BS_COMBINE_SELECT
 } bs_combine;
 
 typedef struct bs_instr {
     uint8_t kind;             /* bs_instr_kind */
     uint8_t map, combine;     /* MOVE: bs_row_map, bs_combine */
-    int32_t node;             /* 0: RUN */
+    int32_t node;             /* 0 for RUN */
     int32_t value, target;    /* MOVE; 0: none */
     int32_t domain;           /* whose rows it works on */
     int32_t region;           /* RUN: whose parts it runs */
-    int32_t part;             /* that it belongs to; BS_TOP: none, it stands at top level */
-    int32_t time;             /* BS_TIME_END or later: when all else is done */
-    int32_t phase;            /* top level: whose units it needs; -1 none */
+    int32_t part;             /* part that it belongs to; BS_TOP: it is at top level */
+    int32_t time;             /* BS_TIME_END or later: at the end of a run */
+    int32_t phase;            /* top level: the phase whose units it needs; -1 none */
 } bs_instr;
 
 #define BS_TOP (-1)
@@ -1166,53 +1168,54 @@ typedef struct bs_instr {
 typedef struct bs_part {
     int32_t region;
     int32_t domain;
-    int32_t router, path; /* 0, -1 when the part is not one path of a router */
+    int32_t router, path; /* router 0, path -1 when the part is not a path of a router */
     int32_t first, count; /* instructions */
     int32_t unit;         /* whose weights it needs; 0 none */
-    int32_t index;        /* in region_parts */
+    int32_t index;        /* of its entry in region_parts */
     bs_bytes scratch_bytes;
-    double flops; /* a row, for the order in which tiles start */
+    double flops; /* of a row: the most expensive tiles start first */
 } bs_part;
 
 typedef struct bs_domain_plan {
-    int32_t order;     /* BS_ORDER_BREADTH or _DEPTH, of top-level domains */
-    int32_t tile_rows; /* depth */
+    int32_t order;     /* BS_ORDER_BREADTH or _DEPTH, for top-level domains */
+    int32_t tile_rows; /* rows of a tile, in depth order */
     int32_t size;      /* patches: cell size, desc.patch_size applied */
     int64_t max_rows;
-    bool live; /* something that is needed works on its rows */
-    bool images, streams; /* top level: it holds images; routed blocks whose weights come and go */
+    bool live; /* some needed node works on its rows */
+    bool images, streams; /* top level: it has images; its routed blocks have streamed weights */
     bool whole; /* top level: a decision below it needs all of its rows */
-    bool mixed; /* depth, but wide values at top level: a device's tiles would not fit in its shared memory */
+    bool mixed; /* depth order, but wide nodes run at top level: else a device's tiles would not fit in its shared
+                 * memory */
 } bs_domain_plan;
 
 typedef struct bs_router_plan {
     int32_t forced; /* path + 1, or 0 */
     bool live;
     bool in_tile;   /* decided tile by tile, inside a region */
-    int32_t instr;  /* that decides; -1 none */
-    int64_t rows;   /* a decision's maximum */
+    int32_t instr;  /* the instruction that decides; -1 none */
+    int64_t rows;   /* most rows that a decision is about */
 } bs_router_plan;
 
-/* Weights that are loaded at once (numbered from 1; 0: what is resident). */
+/* Weights that are loaded together (numbered from 1; 0: resident weights). */
 typedef struct bs_plan_unit {
-    int32_t block;  /* the outermost; names it */
-    int32_t domain; /* PATH: the outermost path whose nodes they are; else 0 */
-    int32_t node;   /* the first that has some of them */
+    int32_t block;  /* the outermost block; names the unit */
+    int32_t domain; /* the outermost path whose nodes it serves; else 0 */
+    int32_t node;   /* the first node whose weights are in it */
     bs_bytes prepared_bytes;
 } bs_plan_unit;
 
 #define BS_TIME_END (INT32_MAX / 2)
-#define BS_TILE_ROWS 16 /* of a tile of what is no image */
-#define BS_MAX_MARGIN (1 << 20) /* times a stride it is still far from 2^31 */
-#define BS_MAX_ROWS (1 << 30) /* of a domain, and what a router chooses for all of its rows together */
+#define BS_TILE_ROWS 16 /* rows of a tile without images */
+#define BS_MAX_MARGIN (1 << 20) /* multiplied by a stride it still stays far below 2^31 */
+#define BS_MAX_ROWS (1 << 30) /* of a domain, and choices of a router for all of its rows together */
 #define BS_MAX_PLAN_BYTES ((uint64_t)1 << 46) /* no plan needs as many */
 
-/* The parts of a region: region_parts[first .. first + count), the most expensive first, equal ones as they were made:
- * a long tile that starts last is what a thread waits for. */
+/* The parts of a region: region_parts[first .. first + count), the most expensive first, equal ones in order of
+ * creation. If a long tile started last, the other threads would wait for it. */
 typedef struct bs_region {
-    int32_t domain; /* in whose tiles it runs */
+    int32_t domain; /* whose tiles it runs */
     int32_t first, count;
-    int32_t instr;  /* that runs it; -1: nothing is to be run */
+    int32_t instr;  /* the instruction that runs it; -1: nothing is to be run */
 } bs_region;
 
 struct bs_plan {
@@ -1223,13 +1226,13 @@ struct bs_plan {
     int32_t threads;
     int32_t n_instrs, n_parts, n_regions, n_top; /* top-level instructions come first */
     int32_t max_instrs;
-    bs_bytes own_bytes;       /* of the arena that it lies in, beside a session's: the tables too, but of an image */
-    int32_t most_parts;       /* of a region */
-    int32_t most_phase_units; /* of a phase */
+    bs_bytes own_bytes;       /* of its own arena; for a plan opened from an image, without its tables */
+    int32_t most_parts;       /* most parts of a region */
+    int32_t most_phase_units; /* most units of a phase */
     int32_t last_route;       /* at top level: the last instruction that decides; -1 none */
     bs_bytes transient_bytes, scratch_bytes /* a thread */, weight_bytes, staging_bytes;
     bs_bytes kernel_scratch_bytes, kernel_scratch_offset;
-    bs_bytes shared_bytes;    /* a device: what a tile's rows may take */
+    bs_bytes shared_bytes;    /* a device: limit for the rows of a tile */
     bool *node_live;          /* [nodes] */
     bs_node_plan *nodes;      /* [nodes] */
     bs_value_plan *values;    /* [values] */
@@ -1239,11 +1242,11 @@ struct bs_plan {
     bs_region *regions;       /* [max_regions] */
     bs_domain_plan *domains;  /* [domains] */
     bs_router_plan *routers;  /* [routers] */
-    /* streaming; n_units = 1 and nothing else when everything is resident */
+    /* streaming; when everything is resident n_units is 1 and the others 0 */
     int32_t n_units, n_phases, n_phase_units;
     bs_plan_unit *units;      /* [n_units], [0] unused */
     bs_trace_phase *phases;   /* [n_phases] */
-    int32_t *phase_units;     /* [n_phase_units], of phases, from 0 as the stream counts */
+    int32_t *phase_units;     /* [n_phase_units] units of all phases, numbered from 0 as in the stream */
     bs_bytes slot_bytes, all_unit_bytes, largest_unit_bytes;
     bs_bytes chunk_bytes, lane_bytes; /* of one lane's staging */
     int32_t lanes;
@@ -1254,23 +1257,23 @@ struct bs_plan {
 bool bs_plan_live(bs_plan *plan, void *workspace, bs_error *error);
 void bs_plan_fuse(bs_plan *plan, void *workspace);   /* chains that one kernel does */
 bool bs_plan_share(bs_plan *plan, void *workspace, bs_error *error); /* which nodes have the same weights */
-void bs_plan_lower(bs_plan *plan, void *workspace);  /* places and instructions */
+void bs_plan_lower(bs_plan *plan, void *workspace);  /* storage classes and instructions */
 bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error); /* offsets in transient and scratch */
-/* A device: a top-level domain whose tiles are larger than its shared memory, or 0. Paths whose weights come and go run
- * in tiles all the same, which then lie in the device's memory. */
+/* A device: a top-level domain whose tiles do not fit in shared memory, or 0. Streamed paths run in tiles all the
+ * same, which then lie in device memory. */
 int32_t bs_plan_domain_beyond_shared(const bs_plan *plan);
-/* Whether a node's rows, in or out, are too wide to share a tile with others (mixed domains). */
+/* Whether a node's input or output rows are too wide to share a tile with others (mixed domains). */
 bool bs_plan_is_wide(const bs_plan *plan, int32_t node);
-/* Smaller tiles for such a domain, if that leaves most of it in tiles; else it runs layer by layer. */
+/* Makes the tiles of such a domain smaller, if most of it then still runs in tiles; else it runs layer by layer. */
 void bs_plan_untile(bs_plan *plan, int32_t top);
-/* Instructions there can be: of a gather one for each of its operands, else two at most; what works in tiles has one,
- * and so leaves room for that of its region. */
+/* Most instructions of a graph: a gather has one for each operand, any other node at most two. A node that runs in
+ * tiles has one, which leaves room for the instruction of its region. */
 static inline int32_t bs_plan_most_instrs(const bs_graph *g) { return 2 * g->n_nodes + g->n_operands; }
 
-/* A node of cells begins one part at most, and so it does with regions. */
+/* A node of cells begins at most one part, and at most one region. */
 static inline int32_t bs_plan_most_parts(const bs_graph *g) { return g->n_cell_nodes; }
 
-/* Bytes of their workspaces, only while planning. Every pass has it to itself. */
+/* Bytes of the passes' workspaces, needed only while planning. Passes run one after the other in the same memory. */
 bs_bytes bs_plan_live_workspace(const bs_graph *graph);
 bs_bytes bs_plan_fuse_workspace(const bs_graph *graph);
 bs_bytes bs_plan_share_workspace(const bs_graph *graph);
@@ -1279,17 +1282,17 @@ bs_bytes bs_plan_memory_workspace(const bs_graph *graph);
 
 /* Streaming: plan/units.c. */
 #if !defined(BS_NO_STREAM)
-void bs_plan_units(bs_plan *plan, void *workspace);  /* which weights come and go together */
-/* steps that need units; sizes of slots and staging */
+void bs_plan_units(bs_plan *plan, void *workspace);  /* which weights are loaded together */
+/* which instructions need which units; sizes of slots and staging */
 bool bs_plan_phases(bs_plan *plan, void *workspace, bs_error *error);
 bs_bytes bs_plan_units_workspace(const bs_graph *graph);
 bs_bytes bs_plan_phases_workspace(const bs_graph *graph);
-/* From what units take: slots, lanes, staging (plan/streamed.c). Returns the largest unit. */
+/* Sizes slots, lanes and staging by what units need (plan/streamed.c). Returns the largest unit. */
 int32_t bs_plan_size_slots(bs_plan *plan);
-/* Whether a needed node has weights that come and go. */
+/* Whether a needed node has streamed weights. */
 bool bs_plan_node_streams(const bs_plan *plan, int32_t node);
 static inline bool bs_plan_streams(const bs_plan *plan) { return plan->n_units > 1; }
-static inline bool bs_instr_streams(const bs_instr *i) { return i->phase >= 0; } /* a part of a phase */
+static inline bool bs_instr_streams(const bs_instr *i) { return i->phase >= 0; } /* it is part of a phase */
 #else /* all weights are resident */
 static inline void bs_plan_units(bs_plan *plan, void *workspace)
 {
@@ -1319,7 +1322,7 @@ typedef struct bs_life {
 bs_bytes bs_place_lives(bs_life *lives, int32_t count, void *workspace);
 bs_bytes bs_place_workspace(int32_t count);
 
-/* Gives all domains the orders of their top-level ones; says where routers decide. */
+/* Gives all domains the orders of their top-level ones; sets where routers decide. */
 void bs_plan_spread_orders(bs_plan *plan);
 /* Finds the node whose prepared copy a node reads, once all before it are planned and its layout is known
  * (plan/share.c). */
@@ -1328,7 +1331,7 @@ void bs_plan_find_owner(bs_plan *plan, int32_t node);
 /* ------------------------------------------------------------------------------------ what is known of a plan
  * Rules by which a plan is made, looked at when an image of it is opened, and run (plan/facts.c). */
 static inline bool bs_plan_on_device(const bs_plan *plan) { return plan->tier == BS_TIER_CUDA; }
-/* The type in which the plan's own rows of a value are stored. */
+/* The type in which the plan stores rows of a value. */
 static inline bs_dtype bs_plan_stored(const bs_plan *plan, int32_t value)
 {
     return plan->values[value].narrow ? BS_F16 : plan->graph->values[value].dtype;
@@ -1340,18 +1343,18 @@ static inline bool bs_plan_is_stored(const bs_plan *plan, int32_t value)
 }
 /* The ROWS or PATCHES domain that `domain` is or descends from; 0 for the root. */
 int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain);
-/* The core of a cell of this value at most, [h, w]. */
+/* The largest core that a cell of this value can have, [h, w]. */
 void bs_plan_core(const bs_plan *plan, const bs_value_info *value, int64_t *h, int64_t *w);
-/* What follows from the plan's tier and its description. */
+/* Sets what follows from the plan's tier and its description. */
 void bs_plan_begin(bs_plan *plan);
-/* And what from its tables: arenas, the most that something has. */
+/* Sets what follows from the plan's tables: sizes of arenas, and maxima. */
 void bs_plan_sum(bs_plan *plan);
 /* Where the rows of a stored value end in its arena. */
 static inline bs_bytes bs_plan_end(const bs_value_plan *value)
 {
     return bs_bytes_add(value->offset, bs_bytes_times(value->row_bytes, value->rows));
 }
-/* Size of patches and most rows of a domain; parents first. Where a router decides, and about how many rows. */
+/* Patch size and most rows of a domain, parents first; and for a router, where it decides and about how many rows. */
 void bs_plan_size_domain(const bs_plan *plan, int32_t domain, bs_domain_plan *p);
 void bs_plan_size_router(const bs_plan *plan, int32_t router, bs_router_plan *r);
 
@@ -1360,41 +1363,41 @@ const int32_t *bs_plan_in(const bs_plan *plan, int32_t node, int32_t *count);
 bs_status bs_fusion_run(const bs_call *call);
 const char *bs_fusion_name(int32_t fusion);
 int32_t bs_fusion_count(void);
-/* Whether a run reads operand `index` of a node: a router that is forced reads no scores, and a gather of one only what
- * the forced path gives, or the residual in its place. */
+/* Whether a run reads operand `index` of a node. A forced router reads no scores; a gather of one reads only what the
+ * forced path gives, or the residual instead. */
 bool bs_plan_reads(const bs_plan *plan, const bs_node *node, int32_t index);
-/* Whether operand `index` of node n, which is `value`, is read where its rows are, without rows of its own. */
+/* Whether operand `index` of node n, which is `value`, can be read where its rows are, without a copy. */
 bool bs_plan_reads_in_place(const bs_plan *plan, int32_t n, int32_t index, int32_t value);
 bool bs_plan_is_planar(const bs_plan *plan, int32_t value);
-/* Whether a gather keeps every path's rows until all are there: sums, and several paths a cell. And what it makes of
- * them. */
+/* Whether a gather keeps the rows of all paths until all are there (for sums, and for several paths a cell); and how
+ * it then combines them. */
 bool bs_plan_is_packed(const bs_graph *graph, const bs_node *gather);
 bs_combine bs_plan_combine(const bs_node *gather);
-/* A call that computes nothing: what it says of a later router is all it is for. */
+/* A call without outputs: it only predicts what a later router will choose. */
 static inline bool bs_plan_looks_ahead(const bs_node *node)
 {
     return bs_node_work(node) == BS_WORK_CALL && node->n_out == 0;
 }
 bool bs_plan_look_ahead_fits(const bs_plan *plan, int32_t node, int32_t router, bs_error *error);
 
-/* Margin that operand `index` needs, by the margins of what the node makes. */
+/* Margin that operand `index` needs, from the margins of the node's outputs. */
 int32_t bs_plan_margin_needed(const bs_plan *plan, const bs_node *node, int32_t index);
-/* Of a value with rows of its own: bytes of a row, and rows; by its margin and its storage class. */
+/* For a value with rows of its own: bytes of a row, and number of rows; from its margin and its storage class. */
 bs_bytes bs_plan_row_bytes(const bs_plan *plan, int32_t value);
 int64_t bs_plan_storage_rows(const bs_plan *plan, int32_t value);
 
 /* What a node's op declares: fills specs [BS_MAX_WEIGHTS], returns their number. */
 int32_t bs_plan_tensors(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs);
-/* Whether a run reads the node's weights: a router that is decided ahead needs no table of its own. */
+/* Whether a run reads the node's weights: a forced router needs no table. */
 bool bs_plan_needs_weights(const bs_plan *plan, int32_t node);
 /* Bytes of a node's weights as its op declares them. */
 bs_bytes bs_plan_canonical_bytes(const bs_graph *graph, const bs_node *node);
-/* The node's algorithm, bytes and work items, by its margins. */
+/* Chooses the node's algorithm, bytes and work items; needs its margins. */
 void bs_plan_size_node(const bs_plan *plan, int32_t node, bs_node_plan *np);
 /* Whether two nodes that have the same weights can read one copy. */
 bool bs_plan_laid_out_alike(const bs_plan *plan, int32_t a, int32_t b);
 
-/* plan/limits.c. The first in words of bs_plan_desc; then what no plan may have. */
+/* plan/limits.c. First checks bs_plan_desc; then the limits of every plan. */
 bool bs_plan_desc_sound(const bs_plan_desc *desc, bs_error *error);
 bool bs_plan_rows_fit(const bs_plan *plan, bs_error *error);
 bool bs_plan_bytes_fit(const bs_plan *plan, bs_error *error);
@@ -1410,38 +1413,38 @@ typedef enum bs_device_place {
     BS_AT_ROWS, /* base + (first of the domain's rows + row) * row_bytes */
     BS_AT_TILE, /* base is an offset in the scratch of a tile: + row * row_bytes */
     BS_AT_CELL, /* in the root image at `base`, where the cell lies */
-    BS_AT_LINE, /* of the root tensor at `base`: + (row of the top-level domain) * row_bytes */
+    BS_AT_LINE, /* row of the root tensor at `base`: + (row of the top-level domain) * row_bytes */
     BS_AT_RING  /* of the cache at `base`: the row that state_append writes (segment, then position) */
 } bs_device_place;
 
-/* One operand of a step; where the element [0,0,0] of the core of a row lies, follows from the row. */
+/* One operand of a step. Where element [0,0,0] of the core of a row lies follows from the row. */
 typedef struct bs_device_operand {
     uint64_t base;      /* address on the device */
-    int64_t row_bytes;  /* from row to row */
+    int64_t row_bytes;  /* from one row to the next */
     int32_t stride[BS_MAX_RANK]; /* in elements */
-    int32_t dim[BS_MAX_RANK];    /* in this run; of patches those of the frame */
-    int32_t max_h, max_w;        /* of a core: how far the margin is kept */
+    int32_t dim[BS_MAX_RANK];    /* in this run; for patches, of the frame */
+    int32_t max_h, max_w;        /* core at most: the margin is kept around that */
     int32_t margin;
-    int32_t cell, across; /* patches: pixels of a whole cell along a side, cells beside each other; else 0 */
+    int32_t cell, across; /* patches: side of a whole cell in pixels, and cells beside each other; else 0 */
     uint8_t place, dtype, rank, unused;
-    int32_t domain; /* whose rows are asked for */
-    int32_t stored; /* whose rows are there: domain itself, or one above that a scatter is a view of */
+    int32_t domain; /* whose rows are read or written */
+    int32_t stored; /* domain whose rows are stored: `domain`, or one above when a scatter is a view of it */
 } bs_device_operand;
 
 #define BS_DEVICE_PARAMS 16
 
 /* One instruction. */
 typedef struct bs_device_step {
-    int32_t kernel;   /* the backend's number of it */
-    int32_t node;     /* for errors */
+    int32_t kernel;   /* the backend's number of the kernel */
+    int32_t node;     /* for error messages */
     int32_t domain;   /* whose rows it works on */
-    int32_t router;   /* of routes, gathers and what asks about a decision */
+    int32_t router;   /* for routes, gathers and ops that read a decision */
     int32_t n_in, n_out;
-    int32_t operands; /* the first: inputs, then outputs */
+    int32_t operands; /* index of the first: inputs, then outputs */
     int32_t batch;    /* rows of a work item */
     int32_t parts;    /* work items that each batch is cut into */
-    int32_t unit;     /* whose slot holds its weights; 0: resident */
-    uint64_t prepared; /* bytes from the beginning of the resident weights or of the unit */
+    int32_t unit;     /* unit whose slot holds its weights; 0: resident */
+    uint64_t prepared; /* offset in bytes, in the resident weights or the unit */
     union {
         int32_t i;
         float f;
@@ -1452,7 +1455,7 @@ typedef struct bs_device_domain {
     int32_t kind, parent;
     int32_t router, path; /* BS_DOMAIN_PATH */
     int32_t count;        /* of others: rows in this run */
-    int32_t lengths;      /* rows in segments: how many of these there are in this run; else 0 */
+    int32_t lengths;      /* rows in segments: number of segments in this run; else 0 */
     uint64_t offsets;     /* of segments, i32 [lengths + 1]: address on the device */
 } bs_device_domain;
 
@@ -1462,13 +1465,13 @@ typedef struct bs_device_part {
     int32_t first, count; /* steps */
 } bs_device_part;
 
-/* Where a decision lies: byte offsets from the decisions of the session, or of those of a tile. bs_decision_data says
- * what each is. */
+/* Where a decision lies: byte offsets from the start of the session's decisions, or of a tile's. bs_decision_data says
+ * what each array is. */
 typedef struct bs_device_decision {
     int32_t live, in_tile;
     int32_t paths, per_row, rows /* at most */, domain, top_rows /* of `top`, at most */;
     uint64_t chosen, gates, counts, offsets, ids, inverse, dropped /* i64, of a run */;
-    /* i32 [2 * rows * per_row + 4 * paths]: free for the protocol, the packing, and the sort of a capacity */
+    /* i32 [2 * rows * per_row + 4 * paths]: scratch of the protocol, of packing, and of the sort by capacity */
     uint64_t work;
     uint64_t top;  /* i16 [rows of the top-level domain]: the first path of each, for the host; -1 not reached */
     uint64_t sums; /* i32 [paths]: rows of a path in this run, over all tiles */
@@ -1477,41 +1480,41 @@ typedef struct bs_device_decision {
 
 /* ------------------------------------------------------------------------------------------------- layout */
 
-/* Offsets in the bytes that a session takes of the device's arena and of the pinned one. */
+/* Offsets within what a session takes of the device's arena and of the pinned arena. */
 typedef struct bs_device_layout {
     int32_t n_steps, n_operands, n_given;
     uint64_t transient, states, inputs, decisions, guesses, contexts, tables, scratch, slots, device_bytes;
-    uint64_t context_bytes;  /* of one tile's decisions */
-    uint64_t scratch_bytes;  /* of one tile's rows, when they do not fit in shared memory; else 0 */
-    int32_t tiles;           /* that have a context (and scratch outside shared memory) */
+    uint64_t context_bytes;  /* of the decisions of one tile */
+    uint64_t scratch_bytes;  /* of the rows of one tile, when they do not fit in shared memory; else 0 */
+    int32_t tiles;           /* tiles that have a context (and scratch outside shared memory) */
     uint64_t status;         /* within decisions: i32 status, i32 node */
-    uint64_t results_bytes;  /* what the host reads after a run: the decisions' first so many bytes */
+    uint64_t results_bytes;  /* what the host reads after a run: this many bytes from the start of the decisions */
     uint64_t session, session_bytes, tables_pinned, slots_pinned, rooms, room_bytes /* a lane */,
         places /* u64 a unit */, fetched, asked, results, inputs_pinned, loading, pinned_bytes;
     /* within tables */
     uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, given_at, units_at, segments_at, tables_bytes;
     uint64_t inputs_bytes;
-    /* bs_plan_desc.in_place: inputs and slots have no bytes on the device. */
+    /* With bs_plan_desc.in_place, inputs and slots take no bytes of the device. */
 } bs_device_layout;
 
-#define BS_DEVICE_WORKSPACE 24576 /* shared bytes that a kernel may use beside the rows of its tile */
-#define BS_DEVICE_LAUNCH_BYTES 24  /* pinned bytes that the backend keeps of a launch, */
-#define BS_DEVICE_SESSION_BYTES 2048 /* of a session besides, */
-#define BS_DEVICE_BOUND_BYTES 48     /* and of a node's buffer */
+#define BS_DEVICE_WORKSPACE 24576 /* bytes of shared memory that a kernel may use beside the rows of its tile */
+#define BS_DEVICE_LAUNCH_BYTES 24  /* pinned bytes that the backend keeps for a launch, */
+#define BS_DEVICE_SESSION_BYTES 2048 /* for a session besides, */
+#define BS_DEVICE_BOUND_BYTES 48     /* and for the buffer of a node */
 
 void bs_device_layout_make(const bs_plan *plan, bs_device_layout *layout);
-/* Pinned bytes to ask a callback: the scores of all rows, then its answer and gates, i32 and f32 a row. 0: none is
- * asked. */
+/* Pinned bytes for the call of a callback: the scores of all rows, then the paths and gates that it returns, i32 and
+ * f32 a row. 0: the router has no callback to call. */
 uint64_t bs_device_scores_bytes(const bs_plan *plan, int32_t router);
 /* The table entries of all routers' decisions, [routers]. */
 void bs_device_decisions_place(const bs_plan *plan, bs_device_decision *decisions);
-/* Words of 32 bits that say which paths of a gather give a value: of an instruction that asks; 0: it does not. */
+/* Words of 32 bits that say which paths of a gather give a value, for an instruction that needs to know; else 0. */
 int32_t bs_device_given_words(const bs_plan *plan, const bs_instr *instr);
-/* Offsets, from layout->inputs: where a copy of what is bound to node n lies when the caller's buffer is not the
- * device's. UINT64_MAX: n needs none. And from layout->states, of a state's own memory. */
+/* Offset from layout->inputs of the copy of node n's buffer, used when the caller's buffer is not in device memory;
+ * UINT64_MAX: n needs none. bs_device_state_place: offset from layout->states of a state's own memory. */
 uint64_t bs_device_input_place(const bs_plan *plan, int32_t node);
 bs_bytes bs_device_state_place(const bs_plan *plan, int32_t node);
-/* From layout->segments_at: i32 [segments + 1] of a domain, i32 [segments] of cache lengths. */
+/* Offsets from layout->segments_at: i32 [segments + 1] offsets of a domain, i32 [segments] cache lengths. */
 uint64_t bs_device_offsets_place(const bs_plan *plan, int32_t domain);
 uint64_t bs_device_cache_lengths_place(const bs_plan *plan, int32_t node);
 
@@ -1524,49 +1527,49 @@ typedef struct bs_device_client {
     const bs_platform *platform;
     const int64_t *dims;          /* [dims] of the run that is submitted */
     const bs_buffer *bound;       /* [nodes] */
-    uint8_t *const *state;        /* [nodes] the device's memory of states, as the session knows it */
-    const bs_rows_state *domains; /* [domains] counts of those that no router makes */
+    uint8_t *const *state;        /* [nodes] device memory of states */
+    const bs_rows_state *domains; /* [domains] row counts of domains that no router makes */
     int32_t *const *offsets;      /* [domains] of segments, checked; NULL for others */
     int32_t *const *cache_lengths; /* [nodes], checked */
     uint8_t *weights;             /* prepared, resident: address on the device */
     const bs_route_callback *callbacks; /* [routers] */
     /* filled by wait */
     int16_t *const *chosen;
-    int32_t *counts;   /* [paths] of all routers: those of one from bs_router_info.first_path on */
+    int32_t *counts;   /* [paths] of all routers; those of one begin at bs_router_info.first_path */
     int64_t *dropped;  /* [routers] */
-    void *stream; /* the caller's, that runs are queued on; NULL: the backend has one for this session alone */
+    void *stream; /* the caller's stream for runs; NULL: the backend makes one for this session alone */
 } bs_device_client;
 
 typedef struct bs_device_session bs_device_session; /* the backend's; lies in pinned memory */
 
 typedef struct bs_device_api {
-    /* device, pinned: addresses of what bs_plan_sizes said. Nothing is left behind on failure. */
+    /* device, pinned: memory of the sizes that bs_plan_sizes gave. On failure nothing is left behind. */
     bs_status (*open)(bs_device *device, const bs_device_client *client, uint8_t *memory, uint8_t *pinned,
                       bs_device_session **session, bs_error *error);
     void (*close)(bs_device_session *session);
-    /* Room for the prepared weights of one node, and when they are there: on their way to `offset` of the resident
-     * ones. */
+    /* load: room for the prepared weights of one node. loaded: they are there; copies them to `offset` of the resident
+     * weights. */
     void *(*load)(bs_device_session *session, bs_error *error);
     bs_status (*loaded)(bs_device_session *session, uint64_t offset, uint64_t bytes, bs_error *error);
     bs_status (*zero)(bs_device_session *session, uint8_t *memory, uint64_t bytes);
-    /* bs_launch_mode, of runs to come */
+    /* sets the bs_launch_mode of later runs */
     bs_status (*set_launch_mode)(bs_device_session *session, int32_t launch_mode, bs_error *error);
-    /* A run: begin (what has changed in the client's tables, inputs), instructions, end (outputs). All of it is only
-     * queued. */
+    /* A run: begin (inputs, and what has changed in the client's tables), instructions, end (outputs). All of it is
+     * only queued. */
     bs_status (*begin)(bs_device_session *session, bs_error *error);
-    /* top-level ones [first, end) */
+    /* top-level instructions [first, end) */
     bs_status (*run)(bs_device_session *session, int32_t first, int32_t end, bs_error *error);
     bs_status (*end)(bs_device_session *session, bs_error *error);
-    /* When the last run is over: fills what the client wants to know. *node: of the step that failed in the run. */
+    /* Waits for the end of the last run and fills the client's results. *node: of the step that failed. */
     bs_status (*wait)(bs_device_session *session, int32_t *node, bs_error *error);
-    /* For weights that come and go. part: the tiles of one part of a region. place: where a unit's weights are from now
-     * on. fetch_counts: waits for a decision, for its counts [paths]; *node as above. settle: waits for all that is
-     * queued. copy: called by readers, of `from` in pinned memory; returns when it is there. */
+    /* For streamed weights. part: runs the tiles of one part of a region. place: says where a unit's weights are from
+     * now on. fetch_counts: waits for a decision and returns its counts [paths]; *node as above. settle: waits for all
+     * that is queued. copy: called by lanes, copies `from` in pinned memory; returns when the copy is complete. */
     bs_status (*part)(bs_device_session *session, int32_t part, bs_error *error);
     bs_status (*place)(bs_device_session *session, int32_t unit, const uint8_t *weights, bs_error *error);
     bs_status (*fetch_counts)(bs_device_session *session, int32_t router, int32_t *counts, int32_t *node,
                               bs_error *error);
-    /* guess: waits for what the last look_ahead said: margins [paths] as bs_call.margins. */
+    /* guess: waits for the result of the last look_ahead: margins [paths] as in bs_call.margins. */
     bs_status (*guess)(bs_device_session *session, int32_t router, float *margins, bs_error *error);
     bs_status (*settle)(bs_device_session *session, bs_error *error);
     bs_status (*copy)(bs_device_session *session, int32_t lane, uint8_t *to, const uint8_t *from, uint64_t bytes);
@@ -1574,7 +1577,7 @@ typedef struct bs_device_api {
 
 struct bs_device {
     const bs_device_api *api;
-    bs_arena memory; /* addresses on the device: never touched by the host */
+    bs_arena memory; /* addresses on the device: the host never touches them */
     bs_arena pinned;
 };
 

@@ -17,38 +17,38 @@ typedef enum bs_device_place {
     BS_AT_ROWS, /* base + (first of the domain's rows + row) * row_bytes */
     BS_AT_TILE, /* base is an offset in the scratch of a tile: + row * row_bytes */
     BS_AT_CELL, /* in the root image at `base`, where the cell lies */
-    BS_AT_LINE, /* of the root tensor at `base`: + (row of the top-level domain) * row_bytes */
+    BS_AT_LINE, /* row of the root tensor at `base`: + (row of the top-level domain) * row_bytes */
     BS_AT_RING  /* of the cache at `base`: the row that state_append writes (segment, then position) */
 } bs_device_place;
 
-/* One operand of a step; where the element [0,0,0] of the core of a row lies, follows from the row. */
+/* One operand of a step. Where element [0,0,0] of the core of a row lies follows from the row. */
 typedef struct bs_device_operand {
     uint64_t base;      /* address on the device */
-    int64_t row_bytes;  /* from row to row */
+    int64_t row_bytes;  /* from one row to the next */
     int32_t stride[BS_MAX_RANK]; /* in elements */
-    int32_t dim[BS_MAX_RANK];    /* in this run; of patches those of the frame */
-    int32_t max_h, max_w;        /* of a core: how far the margin is kept */
+    int32_t dim[BS_MAX_RANK];    /* in this run; for patches, of the frame */
+    int32_t max_h, max_w;        /* core at most: the margin is kept around that */
     int32_t margin;
-    int32_t cell, across; /* patches: pixels of a whole cell along a side, cells beside each other; else 0 */
+    int32_t cell, across; /* patches: side of a whole cell in pixels, and cells beside each other; else 0 */
     uint8_t place, dtype, rank, unused;
-    int32_t domain; /* whose rows are asked for */
-    int32_t stored; /* whose rows are there: domain itself, or one above that a scatter is a view of */
+    int32_t domain; /* whose rows are read or written */
+    int32_t stored; /* domain whose rows are stored: `domain`, or one above when a scatter is a view of it */
 } bs_device_operand;
 
 #define BS_DEVICE_PARAMS 16
 
 /* One instruction. */
 typedef struct bs_device_step {
-    int32_t kernel;   /* the backend's number of it */
-    int32_t node;     /* for errors */
+    int32_t kernel;   /* the backend's number of the kernel */
+    int32_t node;     /* for error messages */
     int32_t domain;   /* whose rows it works on */
-    int32_t router;   /* of routes, gathers and what asks about a decision */
+    int32_t router;   /* for routes, gathers and ops that read a decision */
     int32_t n_in, n_out;
-    int32_t operands; /* the first: inputs, then outputs */
+    int32_t operands; /* index of the first: inputs, then outputs */
     int32_t batch;    /* rows of a work item */
     int32_t parts;    /* work items that each batch is cut into */
-    int32_t unit;     /* whose slot holds its weights; 0: resident */
-    uint64_t prepared; /* bytes from the beginning of the resident weights or of the unit */
+    int32_t unit;     /* unit whose slot holds its weights; 0: resident */
+    uint64_t prepared; /* offset in bytes, in the resident weights or the unit */
     union {
         int32_t i;
         float f;
@@ -59,7 +59,7 @@ typedef struct bs_device_domain {
     int32_t kind, parent;
     int32_t router, path; /* BS_DOMAIN_PATH */
     int32_t count;        /* of others: rows in this run */
-    int32_t lengths;      /* rows in segments: how many of these there are in this run; else 0 */
+    int32_t lengths;      /* rows in segments: number of segments in this run; else 0 */
     uint64_t offsets;     /* of segments, i32 [lengths + 1]: address on the device */
 } bs_device_domain;
 
@@ -69,13 +69,13 @@ typedef struct bs_device_part {
     int32_t first, count; /* steps */
 } bs_device_part;
 
-/* Where a decision lies: byte offsets from the decisions of the session, or of those of a tile. bs_decision_data says
- * what each is. */
+/* Where a decision lies: byte offsets from the start of the session's decisions, or of a tile's. bs_decision_data says
+ * what each array is. */
 typedef struct bs_device_decision {
     int32_t live, in_tile;
     int32_t paths, per_row, rows /* at most */, domain, top_rows /* of `top`, at most */;
     uint64_t chosen, gates, counts, offsets, ids, inverse, dropped /* i64, of a run */;
-    /* i32 [2 * rows * per_row + 4 * paths]: free for the protocol, the packing, and the sort of a capacity */
+    /* i32 [2 * rows * per_row + 4 * paths]: scratch of the protocol, of packing, and of the sort by capacity */
     uint64_t work;
     uint64_t top;  /* i16 [rows of the top-level domain]: the first path of each, for the host; -1 not reached */
     uint64_t sums; /* i32 [paths]: rows of a path in this run, over all tiles */
@@ -84,41 +84,41 @@ typedef struct bs_device_decision {
 
 /* ------------------------------------------------------------------------------------------------- layout */
 
-/* Offsets in the bytes that a session takes of the device's arena and of the pinned one. */
+/* Offsets within what a session takes of the device's arena and of the pinned arena. */
 typedef struct bs_device_layout {
     int32_t n_steps, n_operands, n_given;
     uint64_t transient, states, inputs, decisions, guesses, contexts, tables, scratch, slots, device_bytes;
-    uint64_t context_bytes;  /* of one tile's decisions */
-    uint64_t scratch_bytes;  /* of one tile's rows, when they do not fit in shared memory; else 0 */
-    int32_t tiles;           /* that have a context (and scratch outside shared memory) */
+    uint64_t context_bytes;  /* of the decisions of one tile */
+    uint64_t scratch_bytes;  /* of the rows of one tile, when they do not fit in shared memory; else 0 */
+    int32_t tiles;           /* tiles that have a context (and scratch outside shared memory) */
     uint64_t status;         /* within decisions: i32 status, i32 node */
-    uint64_t results_bytes;  /* what the host reads after a run: the decisions' first so many bytes */
+    uint64_t results_bytes;  /* what the host reads after a run: this many bytes from the start of the decisions */
     uint64_t session, session_bytes, tables_pinned, slots_pinned, rooms, room_bytes /* a lane */,
         places /* u64 a unit */, fetched, asked, results, inputs_pinned, loading, pinned_bytes;
     /* within tables */
     uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, given_at, units_at, segments_at, tables_bytes;
     uint64_t inputs_bytes;
-    /* bs_plan_desc.in_place: inputs and slots have no bytes on the device. */
+    /* With bs_plan_desc.in_place, inputs and slots take no bytes of the device. */
 } bs_device_layout;
 
-#define BS_DEVICE_WORKSPACE 24576 /* shared bytes that a kernel may use beside the rows of its tile */
-#define BS_DEVICE_LAUNCH_BYTES 24  /* pinned bytes that the backend keeps of a launch, */
-#define BS_DEVICE_SESSION_BYTES 2048 /* of a session besides, */
-#define BS_DEVICE_BOUND_BYTES 48     /* and of a node's buffer */
+#define BS_DEVICE_WORKSPACE 24576 /* bytes of shared memory that a kernel may use beside the rows of its tile */
+#define BS_DEVICE_LAUNCH_BYTES 24  /* pinned bytes that the backend keeps for a launch, */
+#define BS_DEVICE_SESSION_BYTES 2048 /* for a session besides, */
+#define BS_DEVICE_BOUND_BYTES 48     /* and for the buffer of a node */
 
 void bs_device_layout_make(const bs_plan *plan, bs_device_layout *layout);
-/* Pinned bytes to ask a callback: the scores of all rows, then its answer and gates, i32 and f32 a row. 0: none is
- * asked. */
+/* Pinned bytes for the call of a callback: the scores of all rows, then the paths and gates that it returns, i32 and
+ * f32 a row. 0: the router has no callback to call. */
 uint64_t bs_device_scores_bytes(const bs_plan *plan, int32_t router);
 /* The table entries of all routers' decisions, [routers]. */
 void bs_device_decisions_place(const bs_plan *plan, bs_device_decision *decisions);
-/* Words of 32 bits that say which paths of a gather give a value: of an instruction that asks; 0: it does not. */
+/* Words of 32 bits that say which paths of a gather give a value, for an instruction that needs to know; else 0. */
 int32_t bs_device_given_words(const bs_plan *plan, const bs_instr *instr);
-/* Offsets, from layout->inputs: where a copy of what is bound to node n lies when the caller's buffer is not the
- * device's. UINT64_MAX: n needs none. And from layout->states, of a state's own memory. */
+/* Offset from layout->inputs of the copy of node n's buffer, used when the caller's buffer is not in device memory;
+ * UINT64_MAX: n needs none. bs_device_state_place: offset from layout->states of a state's own memory. */
 uint64_t bs_device_input_place(const bs_plan *plan, int32_t node);
 bs_bytes bs_device_state_place(const bs_plan *plan, int32_t node);
-/* From layout->segments_at: i32 [segments + 1] of a domain, i32 [segments] of cache lengths. */
+/* Offsets from layout->segments_at: i32 [segments + 1] offsets of a domain, i32 [segments] cache lengths. */
 uint64_t bs_device_offsets_place(const bs_plan *plan, int32_t domain);
 uint64_t bs_device_cache_lengths_place(const bs_plan *plan, int32_t node);
 
@@ -131,49 +131,49 @@ typedef struct bs_device_client {
     const bs_platform *platform;
     const int64_t *dims;          /* [dims] of the run that is submitted */
     const bs_buffer *bound;       /* [nodes] */
-    uint8_t *const *state;        /* [nodes] the device's memory of states, as the session knows it */
-    const bs_rows_state *domains; /* [domains] counts of those that no router makes */
+    uint8_t *const *state;        /* [nodes] device memory of states */
+    const bs_rows_state *domains; /* [domains] row counts of domains that no router makes */
     int32_t *const *offsets;      /* [domains] of segments, checked; NULL for others */
     int32_t *const *cache_lengths; /* [nodes], checked */
     uint8_t *weights;             /* prepared, resident: address on the device */
     const bs_route_callback *callbacks; /* [routers] */
     /* filled by wait */
     int16_t *const *chosen;
-    int32_t *counts;   /* [paths] of all routers: those of one from bs_router_info.first_path on */
+    int32_t *counts;   /* [paths] of all routers; those of one begin at bs_router_info.first_path */
     int64_t *dropped;  /* [routers] */
-    void *stream; /* the caller's, that runs are queued on; NULL: the backend has one for this session alone */
+    void *stream; /* the caller's stream for runs; NULL: the backend makes one for this session alone */
 } bs_device_client;
 
 typedef struct bs_device_session bs_device_session; /* the backend's; lies in pinned memory */
 
 typedef struct bs_device_api {
-    /* device, pinned: addresses of what bs_plan_sizes said. Nothing is left behind on failure. */
+    /* device, pinned: memory of the sizes that bs_plan_sizes gave. On failure nothing is left behind. */
     bs_status (*open)(bs_device *device, const bs_device_client *client, uint8_t *memory, uint8_t *pinned,
                       bs_device_session **session, bs_error *error);
     void (*close)(bs_device_session *session);
-    /* Room for the prepared weights of one node, and when they are there: on their way to `offset` of the resident
-     * ones. */
+    /* load: room for the prepared weights of one node. loaded: they are there; copies them to `offset` of the resident
+     * weights. */
     void *(*load)(bs_device_session *session, bs_error *error);
     bs_status (*loaded)(bs_device_session *session, uint64_t offset, uint64_t bytes, bs_error *error);
     bs_status (*zero)(bs_device_session *session, uint8_t *memory, uint64_t bytes);
-    /* bs_launch_mode, of runs to come */
+    /* sets the bs_launch_mode of later runs */
     bs_status (*set_launch_mode)(bs_device_session *session, int32_t launch_mode, bs_error *error);
-    /* A run: begin (what has changed in the client's tables, inputs), instructions, end (outputs). All of it is only
-     * queued. */
+    /* A run: begin (inputs, and what has changed in the client's tables), instructions, end (outputs). All of it is
+     * only queued. */
     bs_status (*begin)(bs_device_session *session, bs_error *error);
-    /* top-level ones [first, end) */
+    /* top-level instructions [first, end) */
     bs_status (*run)(bs_device_session *session, int32_t first, int32_t end, bs_error *error);
     bs_status (*end)(bs_device_session *session, bs_error *error);
-    /* When the last run is over: fills what the client wants to know. *node: of the step that failed in the run. */
+    /* Waits for the end of the last run and fills the client's results. *node: of the step that failed. */
     bs_status (*wait)(bs_device_session *session, int32_t *node, bs_error *error);
-    /* For weights that come and go. part: the tiles of one part of a region. place: where a unit's weights are from now
-     * on. fetch_counts: waits for a decision, for its counts [paths]; *node as above. settle: waits for all that is
-     * queued. copy: called by readers, of `from` in pinned memory; returns when it is there. */
+    /* For streamed weights. part: runs the tiles of one part of a region. place: says where a unit's weights are from
+     * now on. fetch_counts: waits for a decision and returns its counts [paths]; *node as above. settle: waits for all
+     * that is queued. copy: called by lanes, copies `from` in pinned memory; returns when the copy is complete. */
     bs_status (*part)(bs_device_session *session, int32_t part, bs_error *error);
     bs_status (*place)(bs_device_session *session, int32_t unit, const uint8_t *weights, bs_error *error);
     bs_status (*fetch_counts)(bs_device_session *session, int32_t router, int32_t *counts, int32_t *node,
                               bs_error *error);
-    /* guess: waits for what the last look_ahead said: margins [paths] as bs_call.margins. */
+    /* guess: waits for the result of the last look_ahead: margins [paths] as in bs_call.margins. */
     bs_status (*guess)(bs_device_session *session, int32_t router, float *margins, bs_error *error);
     bs_status (*settle)(bs_device_session *session, bs_error *error);
     bs_status (*copy)(bs_device_session *session, int32_t lane, uint8_t *to, const uint8_t *from, uint64_t bytes);
@@ -181,7 +181,7 @@ typedef struct bs_device_api {
 
 struct bs_device {
     const bs_device_api *api;
-    bs_arena memory; /* addresses on the device: never touched by the host */
+    bs_arena memory; /* addresses on the device: the host never touches them */
     bs_arena pinned;
 };
 

@@ -1,6 +1,6 @@
-/* plan/facts.c - what follows from a graph and what a plan has decided: sizes, margins, who reads what and how. The
- * planner asks while it decides; whoever opens an image asks again, so that both go by the same rules; and so does a
- * session. Relies on plan/plan.h. Must never decide anything: what is here stays where the planner is left out. */
+/* plan/facts.c - what follows from a graph and the planner's decisions: sizes, margins, who reads what and how. The
+ * planner uses it while it decides, and so do the checks of an image and sessions: all go by the same rules. Relies on
+ * plan/plan.h. Must never decide anything: this file stays in builds without the planner. */
 #include "plan/plan.h"
 
 #include "ops/structure.h"
@@ -85,7 +85,8 @@ void bs_plan_size_router(const bs_plan *plan, int32_t router, bs_router_plan *r)
 
 /* -------------------------------------------------------------------------------------------------- who reads */
 
-/* Every cell takes a forced path: the residual only counts where that path gives nothing, but in sums. */
+/* When the route is forced, every cell takes the forced path. The residual is read only where that path gives nothing,
+ * and always by sums. */
 static bool reads_of_gather(const bs_graph *g, const bs_node *gather, int32_t forced, int32_t index)
 {
     const bs_gather_params *p = gather->params;
@@ -97,7 +98,7 @@ static bool reads_of_gather(const bs_graph *g, const bs_node *gather, int32_t fo
 
 bool bs_plan_reads(const bs_plan *plan, const bs_node *node, int32_t index)
 {
-    const int32_t forced = plan->routers[node->router].forced; /* no router: 0 */
+    const int32_t forced = plan->routers[node->router].forced; /* 0 without a router */
     if (!forced)
         return true;
     if (bs_node_gathers(node))
@@ -105,8 +106,8 @@ bool bs_plan_reads(const bs_plan *plan, const bs_node *node, int32_t index)
     return bs_node_role(node, index) != BS_ROLE_DECIDING;
 }
 
-/* Whether a value, read where its rows come from, has its channels apart from each other: as value *from has. *from 0:
- * what is returned says it. */
+/* Whether a value that is read in place has its channels apart from each other: the same as value *from. *from 0: the
+ * result is the answer. */
 static bool planar_step(const bs_plan *p, int32_t value, int32_t *from)
 {
     const bs_graph *g = p->graph;
@@ -129,7 +130,7 @@ bool bs_plan_is_planar(const bs_plan *plan, int32_t value)
     return planar;
 }
 
-/* One that does not needs zeros around the rows, rows that lie one after the other, or channels that do. */
+/* If not, the reader needs zeros around the rows, rows that lie one after the other, or channels that do. */
 bool bs_plan_reads_in_place(const bs_plan *p, int32_t n, int32_t index, int32_t value)
 {
     const bs_graph *g = p->graph;
@@ -138,13 +139,13 @@ bool bs_plan_reads_in_place(const bs_plan *p, int32_t n, int32_t index, int32_t 
     const bs_value_info *v = &g->values[value];
     const bool scattered_rows = g->domains[v->domain].kind == BS_DOMAIN_PATH &&
                                 g->domains[v->domain].patches < 0 &&
-                                !bs_plan_on_device(p); /* whose kernels look every row up */
+                                !bs_plan_on_device(p); /* kernels of a device look every row up */
     if (bs_node_role(node, index) == BS_ROLE_DECIDING && node->router != 0 &&
         g->routers[node->router].desc->protocol == BS_ROUTE_CALLBACK)
         return g->domains[v->domain].kind != BS_DOMAIN_PATH &&
                !bs_plan_on_device(p); /* a callback sees all rows by one stride */
     if (bs_node_ends_run(node) && v->domain != 0)
-        return false; /* written when states are: what they held before is to be written */
+        return false; /* copied when states are written: the old content must be kept until then */
     if (op->flags & BS_OP_STRUCTURAL)
         return true;
     const bool zeros = v->rank == 3 && op->halo && !(op->flags & (BS_OP_CLAMPS | BS_OP_CORE_INPUT)) &&
@@ -163,7 +164,7 @@ bool bs_plan_is_packed(const bs_graph *g, const bs_node *node)
            ((const bs_gather_params *)node->params)->mode == BS_GATHER_WEIGHTED;
 }
 
-/* What a packed gather makes of the rows of several paths. */
+/* How a packed gather combines the rows of several paths. */
 bs_combine bs_plan_combine(const bs_node *gather)
 {
     switch ((bs_gather_mode)((const bs_gather_params *)gather->params)->mode) {
@@ -185,7 +186,7 @@ static int32_t margin_of_outputs(const bs_plan *plan, const bs_node *node)
     return margin;
 }
 
-/* Outside a patch domain an output has nothing around it to compute: only the op's own window counts. */
+/* Outside a patch domain nothing is computed around an output, so only the op's own window counts. */
 int32_t bs_plan_margin_needed(const bs_plan *plan, const bs_node *node, int32_t index)
 {
     const bs_graph *g = plan->graph;
@@ -271,11 +272,11 @@ void bs_plan_size_node(const bs_plan *p, int32_t n, bs_node_plan *np)
     np->algorithm = np->work_items = 0;
     np->scratch_bytes = bs_bytes_of(0);
     np->prepared_bytes = bs_plan_canonical_bytes(g, node);
-    /* beyond that it is refused whatever kernels want */
+    /* larger plans are refused, whatever kernels want */
     if (op->plan && bs_bytes_figure(np->prepared_bytes) < BS_MAX_PLAN_BYTES)
         op->plan(g, node, (bs_conv_choice)p->desc.conv, (int32_t)h, (int32_t)w, np);
     if (bs_plan_on_device(p))
-        np->scratch_bytes = bs_bytes_of(0); /* blocks of threads have their own */
+        np->scratch_bytes = bs_bytes_of(0); /* blocks of a device have their own scratch */
 }
 
 bool bs_plan_laid_out_alike(const bs_plan *p, int32_t a, int32_t b)

@@ -1,4 +1,4 @@
-/* plan/fuse.c - finds the chains that one kernel does (plan/fusions.c): the last node of a chain stays and is given the
+/* plan/fuse.c - finds the chains that one kernel can run (plan/fusions.c): the last node of a chain stays and gets the
  * chain's outer operands; the others are not needed any more.
  * Relies on plan/live.c having run. Must never change a result. */
 #include "plan/fusions.h"
@@ -7,7 +7,7 @@
 
 typedef struct fuse_pass {
     bs_plan *plan;
-    int32_t *readers; /* [values] how often needed nodes read it */
+    int32_t *readers; /* [values] how many needed nodes read it */
 } fuse_pass;
 
 static void count_reads(fuse_pass *f, int32_t node, int32_t step)

@@ -1,4 +1,4 @@
-/* plan/fusions.c - the chains of nodes that one kernel does in a single pass: an epilogue that need not go through
+/* plan/fusions.c - the chains of nodes that one kernel runs in a single pass, so that an epilogue need not go through
  * memory.
  *
  * A fusion is a pattern and a kernel that gives the same bits as the chain. Adding one is an entry in the table.
@@ -8,7 +8,7 @@
 #include "ops/structure.h"
 #include "kernels/elementwise.h"
 
-/* The node of op `name` that makes `value`, an operand of a live node, when that is its only reader; else 0. */
+/* The node of op `name` that makes `value`, when a live node is the only reader of that value; else 0. */
 static int32_t only_use(const bs_fusion_search *f, int32_t value, const char *name)
 {
     const bs_graph *g = f->plan->graph;

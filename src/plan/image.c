@@ -1,5 +1,5 @@
 /* plan/image.c - a plan opened from an image, in place.
- * Relies on plan/image.h. Must never change an image, or use one that has not been looked at. */
+ * Relies on plan/image.h. Must never change an image, or use any part of it before that part was checked. */
 #include "plan/image.h"
 
 static const char image_magic[sizeof((bs_image_head *)0)->magic] = {'b', 's', ' ', 'p', 'l', 'a', 'n', '\n'};
@@ -78,12 +78,12 @@ static bool is_of_graph(const bs_image_head *head, const bs_graph *g, bs_error *
                      "differs");
 }
 
-/* Numbers first: they tell where the tables are. These stay in the image, which nothing writes to: a session's plan is
- * const. */
+/* The numbers come first: they tell where the tables are. The tables stay in the image, which nothing writes to: a
+ * session's plan is const. */
 static bool take_image(bs_plan *p, const uint8_t *image, const bs_image_head *head, bs_error *error)
 {
     bs_image_places places;
-    bs_image_place(p, &places); /* where the numbers are depends on nothing */
+    bs_image_place(p, &places); /* the place of the numbers depends on nothing */
     bool fits = head->bytes >= bs_bytes_figure(places.bytes);
     if (fits && !bs_image_take_numbers(p, bs_bytes_read_at(image, places.table[BS_IMAGE_plan]), error))
         return false;

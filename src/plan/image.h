@@ -9,26 +9,26 @@
 #include "plan/plan.h"
 
 #define BS_IMAGE_FORMAT 1
-#define BS_IMAGE_ALIGNMENT 8 /* of the address it is opened at: the largest of any field */
+#define BS_IMAGE_ALIGNMENT 8 /* of the address at which it is opened: the largest that any field needs */
 
 typedef struct bs_image_head {
     char magic[8];
     uint32_t format;
-    uint32_t crc;     /* of all behind this field */
+    uint32_t crc;     /* of everything behind this field */
     uint64_t bytes;   /* of the image */
     uint32_t library; /* BS_VERSION */
-    uint32_t layout;  /* bs_image_layout of who wrote it */
+    uint32_t layout;  /* bs_image_layout of the library that wrote it */
     uint64_t graph;   /* bs_image_graph */
-    int32_t nodes, values, domains, routers; /* of the graph: what a message can tell */
+    int32_t nodes, values, domains, routers; /* of the graph, so that a message can tell how two graphs differ */
 } bs_image_head;
 
 #define BS_IMAGE_CRC_FROM (offsetof(bs_image_head, crc) + sizeof(uint32_t))
-/* The head of an image of this graph that is of so many bytes, but for its CRC. */
+/* The head of an image of `bytes` bytes for this graph, its CRC still missing. */
 bs_image_head bs_image_head_of(const bs_graph *graph, size_t bytes);
 
 /* ------------------------------------------------------------------------------------------------ fields */
 
-/* The tables: where the plan points to them, what a row is, and how many the plan p of the graph g has. */
+/* The tables: the plan's pointer to each, the type of a row, and the number of rows for a plan p of graph g. */
 #define BS_IMAGE_EACH_TABLE(X)                                       \
     X(node_live, bool, g->n_nodes)                                   \
     X(nodes, bs_node_plan, g->n_nodes)                               \
@@ -44,7 +44,7 @@ bs_image_head bs_image_head_of(const bs_graph *graph, size_t bytes);
     X(phase_units, int32_t, p->n_phase_units)
 
 typedef enum bs_image_table {
-    BS_IMAGE_plan, /* the plan's own numbers, as if it were the only row of a table: each in eight bytes */
+    BS_IMAGE_plan, /* the plan's own numbers, as the only row of a table; each takes eight bytes */
 #define BS_IMAGE_ENUM(table, row, rows) BS_IMAGE_##table,
     BS_IMAGE_EACH_TABLE(BS_IMAGE_ENUM)
 #undef BS_IMAGE_ENUM
@@ -53,10 +53,10 @@ typedef enum bs_image_table {
 
 typedef struct bs_image_field {
     uint8_t table, range;
-    uint16_t bytes, offset; /* 1, 4 or 8; in a row */
+    uint16_t bytes, offset; /* bytes: 1, 4 or 8; offset: in a row */
 } bs_image_field;
 
-/* All fields of all tables, the numbers of the plan first; the end has no bytes. */
+/* All fields of all tables, the plan's numbers first; an entry of no bytes ends the list. */
 extern const bs_image_field bs_image_fields[];
 /* Rows of a table, and bytes of each. */
 int32_t bs_image_rows(const bs_plan *plan, int32_t table);
@@ -66,41 +66,42 @@ const uint8_t *bs_image_row(const bs_plan *plan, int32_t table, int32_t row);
 void bs_image_set_table(bs_plan *plan, int32_t table, const uint8_t *rows);
 int64_t bs_image_get(const bs_image_field *field, const void *row);
 void bs_image_set(const bs_image_field *field, void *row, int64_t number);
-/* Whether two rows of a table say the same in all fields that are kept. */
+/* Whether two rows of a table are equal in all fields that an image keeps. */
 bool bs_image_same(int32_t table, const void *a, const void *b);
-/* Where each table begins behind the head, and where all of it ends. */
+/* Where each table begins behind the head, and where the last one ends. */
 typedef struct bs_image_places {
     bs_bytes table[BS_IMAGE_TABLES], bytes;
 } bs_image_places;
 void bs_image_place(const bs_plan *plan, bs_image_places *places);
 
-/* A number of this compiler's layout of all tables: images are read where it is the same. */
+/* A hash of how this compiler lays out all tables: an image opens only where it is the same. */
 uint32_t bs_image_layout(void);
-/* And one of all of a graph that a plan depends on. */
+/* A hash of everything in a graph that a plan depends on. */
 uint32_t bs_image_graph(const bs_graph *graph);
 
 /* ------------------------------------------------------------------------------------------------- looking */
 
-/* Sets the numbers of the plan, which knows its graph, each within bounds that the graph and those before it give. */
+/* Sets the plan's numbers (the plan knows its graph). Each must lie within bounds that follow from the graph and the
+ * numbers before it. */
 bool bs_image_take_numbers(bs_plan *plan, const uint8_t *numbers, bs_error *error);
-/* Every field of every row is within its bounds: numbers of things are of things that there are. */
+/* Checks that every field of every row is within its bounds: an index refers to something that exists. */
 bool bs_image_rows_sound(const bs_plan *plan, bs_error *error);
 
-/* A text that says what is wrong with a row of a table; NULL: nothing is. */
+/* Says what is wrong with a row of a table; NULL: nothing is. */
 typedef const char *bs_image_wrong(const bs_plan *plan, int32_t row);
 #if defined(BS_NO_MESSAGES)
 #define bs_image_refused(text) (BS_UNTOLD(text), "")
 #else
 #define bs_image_refused(text) text
 #endif
-/* Whether nothing is, from the row `first` on. */
+/* Whether no row from `first` on is wrong. */
 bool bs_image_each(const bs_plan *plan, int32_t table, int32_t first, bs_image_wrong *wrong, bs_error *error);
 
-/* What follows from others does: by the planner's own rules for domains, nodes and values; for instructions; for
- * weights that come and go. Each relies on those before it, and on bounds. */
+/* Checks that derived fields are what the planner's own rules give: for domains, nodes and values; for instructions;
+ * for streamed weights. Each check relies on those before it, and on bounds. */
 bool bs_image_values_sound(const bs_plan *plan, bs_error *error);
 bool bs_image_instrs_sound(const bs_plan *plan, bs_error *error);
-/* Sets what rows add up to: it is what the image says. */
+/* Sets the sums over rows, and checks that the image says the same. */
 bool bs_image_sums_sound(bs_plan *plan, bs_error *error);
 #if !defined(BS_NO_STREAM)
 bool bs_image_phases_sound(const bs_plan *plan, bs_error *error);

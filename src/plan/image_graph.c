@@ -1,10 +1,10 @@
-/* plan/image_graph.c - a number of all of a graph that a plan depends on: the same on every machine.
- * Relies on plan/image.h. Must never look at an address, or at bytes between fields. */
+/* plan/image_graph.c - a hash of everything in a graph that a plan depends on: the same on every machine.
+ * Relies on plan/image.h. Must never read an address, or the bytes between fields. */
 #include "plan/image.h"
 
 #include "ops/structure.h"
 
-/* With numbers behind what has been looked at, each an int32_t. */
+/* Continues a checksum with numbers, each an int32_t. */
 #define IMAGE_MIX(crc, ...) bs_crc32(crc, (const int32_t[]){__VA_ARGS__}, sizeof((const int32_t[]){__VA_ARGS__}))
 
 static uint32_t mix_text(uint32_t crc, const char *text)
@@ -12,7 +12,7 @@ static uint32_t mix_text(uint32_t crc, const char *text)
     return bs_crc32(crc, text, strlen(text) + 1);
 }
 
-/* The op by its name: another library may number ops in another way. Every descriptor is a name, then fields of four
+/* The op goes in by name: another library may number ops differently. Every descriptor is a name, then fields of four
  * bytes. Domains and routers follow from nodes, as the builder makes them. */
 static uint32_t mix_node(uint32_t crc, const bs_graph *g, const bs_node *node)
 {

@@ -1,20 +1,20 @@
 /* plan/image_instrs.c - what an image says of instructions, parts and regions: whether each instruction is one that the
  * planner could have made of its node, on rows that are there when its turn comes.
  *
- *   field                            what a lie could do                       what is asked for
+ *   field                            what a lie could do                       what is checked
  *   regions: first, count;           tiles run twice, or of other rows         regions behind each other, of one
- *     region_parts; parts: place       than the region has                       router's paths or the domain itself
+ *     region_parts; parts: index       than the region has                       router's paths or the domain itself
  *   parts: first, count;             lists in lists, without end               lists of their own, and only the top
  *     instrs: part, kind                                                         one runs regions
  *   instrs: region, regions: instr   regions run again and again               each is run once
  *   instrs: node, map, combine,      moves between rows that differ,           what the planner makes of such a node
  *     value, target, domain            kernels that there are not
- *   routers: instr, and the order    rows of decisions that are not made       decided once, before, where it is seen
+ *   routers: instr, and the order    rows of decisions that are not made       decided once, before it is read
  *   values an instruction touches    a tile's rows seen by others              scratch of the part that it is in
  *   instrs: phase; parts: unit       weights used that are not there           in a part those of its unit
  *   instrs: time; parts: flops       nothing: reports and times                -
  *
- * What comes too early reads what was there before: bytes of its own arena.
+ * An instruction that comes too early reads what was there before: old bytes of the session's own arena.
  * Relies on plan/image.h and plan/image_values.c having looked. Must never write. */
 #include "plan/image.h"
 
@@ -44,7 +44,8 @@ static const char *part_wrong(const bs_plan *p, int32_t k)
 
 enum { PATHS_AT_ONCE = 1 << 11 };
 
-/* Whether two parts of a region have the rows of one path, so many paths at a time: or both those of none. */
+/* Whether two parts of a region have rows of the same path, or both rows of no path. Checks PATHS_AT_ONCE paths at a
+ * time. */
 static bool has_rows_twice(const bs_plan *p, const bs_region *region)
 {
     bool twice = false;
@@ -61,7 +62,8 @@ static bool has_rows_twice(const bs_plan *p, const bs_region *region)
     return twice;
 }
 
-/* Regions lie behind each other, and every part is where its region is: so a region has its own parts. */
+/* Regions lie one behind the other in region_parts, and every part says where it is there: so no two regions share a
+ * part. */
 static const char *region_wrong(const bs_plan *p, int32_t r)
 {
     const bs_region *region = &p->regions[r];
@@ -86,8 +88,8 @@ typedef struct image_at {
     int32_t tile; /* the domain of its part; 0: it stands at top level */
 } image_at;
 
-/* Whether the router has decided by then, where this instruction sees it. What has one time a device launches in any
- * order. */
+/* Whether the router has decided before this instruction runs, and the instruction sees the decision. A device
+ * launches instructions of equal time in any order. */
 static bool is_decided(const image_at *a, int32_t router)
 {
     const bs_instr *instrs = a->p->instrs;
@@ -100,8 +102,8 @@ static bool is_decided(const image_at *a, int32_t router)
     return r->instr < now && instrs[r->instr].time < instrs[now].time;
 }
 
-/* Whether the rows of a domain are known then. A path that is seen was decided by an instruction that saw the domain
- * above it. */
+/* Whether the rows of a domain are known to this instruction. If a path is seen, the instruction that decided saw the
+ * domain above it. */
 static bool sees(const image_at *a, int32_t domain)
 {
     const bs_domain *d = &a->g->domains[domain];
@@ -112,7 +114,7 @@ static bool sees(const image_at *a, int32_t domain)
     return is_decided(a, d->router) && a->p->routers[d->router].in_tile == (a->tile != 0);
 }
 
-/* Whether there are rows of a value that it may look at. Views go to values of lower numbers. */
+/* Whether the instruction may touch a value: its rows are there. Views lead to values of lower numbers. */
 static bool touches(const image_at *a, int32_t value)
 {
     const bs_value_plan *values = a->p->values;
@@ -171,7 +173,7 @@ static bool make_route(const image_at *a, bs_instr *made)
     return r->instr == a->at && r->in_tile == (a->tile != 0) && touches_operands(a);
 }
 
-/* The paths' domains are seen when the region runs, and it runs once. */
+/* The paths' domains must be seen when the region runs, which it does once. */
 static bool make_run(const image_at *a, bs_instr *made)
 {
     const bs_plan *p = a->p;
@@ -192,14 +194,15 @@ static void make_move(bs_instr *made, bs_row_map map, bs_combine combine, int32_
     made->target = target;
 }
 
-/* Rows of a value are stored where its readers look for them. */
+/* Stores rows of a value where its readers look for them. */
 static void make_store(const bs_graph *g, bs_instr *made, int32_t value, int32_t target)
 {
     make_move(made, g->values[target].domain == 0 ? BS_MAP_CELL : BS_MAP_PARENT, BS_COMBINE_COPY, value, target);
     made->domain = g->values[value].domain;
 }
 
-/* Rows of a gather: those of a path, which are stored, or those that paths do not give; of sums and selections all. */
+/* The moves of a gather: rows of a path, which are stored, or rows that no path gives; for sums and selections all
+ * rows. */
 static bool make_gathered(const image_at *a, bs_instr *made)
 {
     const bs_graph *g = a->g;
@@ -222,7 +225,7 @@ static bool make_gathered(const image_at *a, bs_instr *made)
     return is_decided(a, node->router);
 }
 
-/* Rows of a tensor of cells: those of cells, and those beyond them. */
+/* The moves of a tensor of cells: rows of cells, and the rows beyond them. */
 static bool make_joined(const image_at *a, bs_instr *made)
 {
     const int32_t value = bs_node_in(a->g, a->node)[0], target = a->node->first_out;
@@ -250,7 +253,7 @@ static bool make_moved(const image_at *a, bs_instr *made)
         make_move(made, made->domain == 0 ? BS_MAP_BOUND : BS_MAP_APPEND, BS_COMBINE_COPY, value, 0);
         return !a->tile;
     }
-    /* rows that are found elsewhere, where somebody needs rows of their own */
+    /* rows of a view, copied where a reader needs them in storage of their own */
     make_move(made, BS_MAP_VIEW, BS_COMBINE_COPY, out, out);
     return (bs_node_work(node) == BS_WORK_GIVEN || bs_node_work(node) == BS_WORK_VIEW) &&
            bs_plan_is_stored(a->p, out) && touches_operands(a);

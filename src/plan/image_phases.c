@@ -1,6 +1,6 @@
-/* plan/image_phases.c - what an image says of weights that come and go.
+/* plan/image_phases.c - what an image says of streamed weights.
  *
- *   field                             what a lie could do                     what is asked for
+ *   field                             what a lie could do                     what is checked
  *   units: prepared_bytes             weights beyond slots                    the largest fits (all_unit_bytes is the
  *                                                                               sum: plan/image_values.c)
  *   units: node                       a unit that nothing loads, waited for   the first node that loads it
@@ -30,14 +30,15 @@ static const char *unit_wrong(const bs_plan *p, int32_t u)
 
 /* ------------------------------------------------------------------------------------------------- phases */
 
-/* The list of the phase whose instructions are gone through. */
+/* The list of the phase that is being checked. */
 typedef struct phase_list {
     const bs_plan *p;
     int32_t phase, first, end; /* -1: none yet; in phase_units */
-    int32_t last;              /* where the unit before was found: the next one is behind it, as paths take turns */
+    int32_t last;              /* where the last unit was found: the next one is usually behind it, as paths come in
+                                * turn */
 } phase_list;
 
-/* Unit `k` of those whose weights an instruction at top level needs, 0: what is resident; -1: there are no more. */
+/* The k-th unit whose weights a top-level instruction needs; 0: weights are resident; -1: there are no more. */
 static int32_t unit_of(const bs_plan *p, const bs_instr *i, int32_t k)
 {
     const bs_region *region = &p->regions[i->region];
@@ -46,7 +47,7 @@ static int32_t unit_of(const bs_plan *p, const bs_instr *i, int32_t k)
     return i->kind == BS_INSTR_RUN && k < region->count ? p->parts[p->region_parts[region->first + k]].unit : -1;
 }
 
-/* Whether the phase lists a unit, and waits for its router. */
+/* Whether the phase lists a unit, and has the router that decides about it. */
 static bool lists(phase_list *l, int32_t unit)
 {
     const bs_plan *p = l->p;
@@ -59,7 +60,7 @@ static bool lists(phase_list *l, int32_t unit)
     return found && p->phases[l->phase].router == (domain ? p->graph->domains[domain].router : 0);
 }
 
-/* The next phase begins behind the one before. */
+/* Begins the next phase, whose list must lie behind the one before. */
 static bool begins(phase_list *l, int32_t phase)
 {
     const bs_trace_phase *s = &l->p->phases[phase];
@@ -71,7 +72,7 @@ static bool begins(phase_list *l, int32_t phase)
     return true;
 }
 
-/* Whether the phase of an instruction lists what it needs, and one that needs nothing has none. */
+/* Whether the phase of an instruction lists what it needs; an instruction that needs no unit has no phase. */
 static bool has_phase(phase_list *l, const bs_instr *i)
 {
     bool needs = false, sound = i->phase < 0 || i->phase == l->phase || begins(l, i->phase);

@@ -1,5 +1,5 @@
-/* plan/image_save.c - a plan as bytes: for whoever has a planner.
- * Relies on plan/image.h. Must never write a byte that is not the same for the same plan. */
+/* plan/image_save.c - a plan as bytes, in builds that have a planner.
+ * Relies on plan/image.h. Must never write a byte that could differ for the same plan. */
 #include "plan/image.h"
 
 #if !defined(BS_NO_PLANNER)
@@ -14,7 +14,7 @@ size_t bs_plan_image_bytes(const bs_plan *plan)
     return bs_bytes_fit(places.bytes, SIZE_MAX, &bytes) ? bytes : 0;
 }
 
-/* Field by field: what lies between fields, and what no run reads, stays zero. */
+/* Field by field: bytes between fields, and fields that no run reads, stay zero. */
 static void save_fields(const bs_plan *plan, const bs_image_places *places, uint8_t *image)
 {
     uint8_t *at = bs_bytes_at(image, places->table[BS_IMAGE_plan]);

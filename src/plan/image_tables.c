@@ -1,12 +1,12 @@
 /* plan/image_tables.c - every field of a plan that an image keeps: where it is, and what it may be. One list serves to
- * write an image, to tell whether this machine lays tables out alike, and to look at what an image says before anything
- * uses it. What no run reads is not kept: it is zero in a plan that is opened.
- * Relies on plan/image.h. Must never follow a number that it has not looked at. */
+ * write an image, to tell whether this machine lays tables out alike, and to check what an image says before anything
+ * uses it. Fields that no run reads are not kept: they are zero in a plan that is opened.
+ * Relies on plan/image.h. Must never use a number of an image that was not checked. */
 #include "plan/image.h"
 
 /* ------------------------------------------------------------------------------------------------ bounds */
 
-/* What a number may be: name, lowest, highest. Of g, the graph, and p, the numbers of the plan before it. */
+/* Ranges of numbers: name, lowest, highest. They may use g, the graph, and p, the plan's numbers so far. */
 #define IMAGE_RANGES(X)                                                       \
     X(ANY, INT64_MIN, INT64_MAX)                                              \
     X(INT, INT32_MIN, INT32_MAX)                                              \
@@ -26,7 +26,7 @@
     X(DOMAIN, 0, g->n_domains - 1)                                            \
     X(ROUTER, 0, g->n_routers - 1)                                            \
     X(BLOCK, 0, g->n_blocks - 1)                                              \
-    /* how many there are, and which */                                       \
+    /* counts of things, then indices of them */                              \
     X(INSTRS, 0, bs_plan_most_instrs(g))                                      \
     X(TOPS, 0, p->n_instrs)                                                   \
     X(PARTS, 0, bs_plan_most_parts(g))                                        \
@@ -42,7 +42,7 @@
     X(SOME_PARTS, 0, p->n_parts)                                              \
     X(REGION, 0, bs_max_i32(p->n_regions, 1) - 1)                             \
     X(UNIT, 0, p->n_units - 1)                                                \
-    X(STREAMED, 0, p->n_units - 2) /* as the stream counts */                 \
+    X(STREAMED, 0, p->n_units - 2) /* units numbered from 0, as in the stream */\
     X(PHASE, -1, p->n_phases - 1)                                             \
     X(SOME_UNITS, 0, p->n_phase_units)
 
@@ -73,7 +73,7 @@ static void bounds_make(const bs_plan *p, image_bounds *b)
 
 /* ------------------------------------------------------------------------------------------------ fields */
 
-/* The plan's own numbers: bs_plan_desc_sound looks at the bounds of its description. */
+/* The plan's own numbers. bs_plan_desc_sound checks the description's. */
 #define IMAGE_NUMBERS(X)                          \
     X(plan, tier, TIER)                  \
     X(plan, n_instrs, INSTRS)            \
@@ -99,8 +99,8 @@ static void bounds_make(const bs_plan *p, image_bounds *b)
     X(plan, desc.launch_mode, INT)          \
     X(plan, desc.shared_bytes, INT)
 
-/* X: a field of a row. Y: rows that are numbers themselves. ANY: what is looked at as a whole (plan/image_values.c,
- * plan/image_instrs.c), or by nobody. */
+/* X: a field of a row. Y: rows that are numbers themselves. ANY: checked as a whole (plan/image_values.c,
+ * plan/image_instrs.c), or not at all. */
 #define IMAGE_FIELDS(X, Y)                        \
     IMAGE_NUMBERS(X)                              \
     Y(node_live, FLAG)                      \
@@ -186,7 +186,7 @@ const bs_image_field bs_image_fields[] = {IMAGE_FIELDS(IMAGE_FIELD, IMAGE_WHOLE)
 #define IMAGE_ONE(table, field, range) +1
 enum { N_NUMBERS = IMAGE_NUMBERS(IMAGE_ONE) };
 
-/* Names, for messages: one behind the other. */
+/* The names of all fields, for messages, one behind the other. */
 #define IMAGE_FIELD_NAME(table, field, range) "." #field "\0"
 #define IMAGE_WHOLE_NAME(table, range) "\0"
 #define IMAGE_TABLE_NAME(table, row, rows) #table "\0"
@@ -203,7 +203,7 @@ static const char *image_name(const char *names, ptrdiff_t index)
 /* ------------------------------------------------------------------------------------------------ tables */
 
 static const struct image_table {
-    uint16_t row_bytes, pointer; /* where bs_plan points to the rows */
+    uint16_t row_bytes, pointer; /* pointer: offset in bs_plan of the pointer to the rows */
 } image_tables[] = {
 #define IMAGE_TABLE(table, row, rows) {sizeof(row), offsetof(bs_plan, table)},
     {N_NUMBERS * sizeof(int64_t), 0}, BS_IMAGE_EACH_TABLE(IMAGE_TABLE)
@@ -231,7 +231,7 @@ void bs_image_set_table(bs_plan *p, int32_t table, const uint8_t *rows)
     memcpy((uint8_t *)p + image_tables[table].pointer, &rows, sizeof rows);
 }
 
-/* Of the numbers only how many they are: where they lie in bs_plan is each machine's own. */
+/* Of the plan's numbers only the count matters: their offsets in bs_plan may differ between machines. */
 uint32_t bs_image_layout(void)
 {
     uint32_t crc = sizeof(bs_image_head);
@@ -248,7 +248,7 @@ int64_t bs_image_get(const bs_image_field *field, const void *row)
     int64_t number;
     int32_t word;
     if (field->bytes == 1)
-        return *at; /* as a byte: a bool that is neither may not be read */
+        return *at; /* read as a byte: a bool that is neither 0 nor 1 must not be read as one */
     if (field->bytes == sizeof word)
         return memcpy(&word, at, sizeof word), word;
     memcpy(&number, at, sizeof number);

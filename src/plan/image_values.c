@@ -1,22 +1,22 @@
 /* plan/image_values.c - what an image says of domains, routers, nodes and values, held against what follows from the
  * graph by the planner's own rules (plan/facts.c).
  *
- *   field                                 what a lie could do                 what is asked for
- *   domains: size, max_rows, tile_rows,   rows beyond tables and arenas       what follows from the graph, and one
+ *   field                                 what a lie could do                 what is checked
+ *   domains: size, max_rows, tile_rows,   rows beyond tables and arenas       what follows from the graph; one
  *     order                                                                     order a tree
- *   domains, routers: live; node_live     what is not bound or decided        all that is needed is
+ *   domains, routers: live; node_live     what is not bound or decided        all that is needed is live
  *   routers: in_tile, rows, forced        decisions without memory            what follows from orders
  *   nodes: tier, algorithm, half,         kernels beyond their memory         what the op's rule says
  *     work_items, prepared_bytes,
  *     scratch_bytes
  *   nodes: fusion, fused_in               a kernel on other operands          the chain is there
- *   nodes: owner, unit, prepared_offset   weights beyond their memory         a copy laid out alike, within
+ *   nodes: owner, unit, prepared_offset   weights beyond their memory         a copy laid out alike, in bounds
  *   nodes: ahead_of                       guesses beyond their table          a router that fits
- *   values: place, source, scope          views without end, others' memory   a place that its node may have
- *   values: margin                        windows beyond rows                 what readers ask for, or more
- *   values: offset, row_bytes, rows       rows beyond arenas                  large enough, and within
+ *   values: storage, source, scope        views without end, others' memory   a class that its node may have
+ *   values: margin                        windows beyond rows                 what readers need, or more
+ *   values: offset, row_bytes, rows       rows beyond arenas                  large enough, and in bounds
  *   values: narrow                        rows half as wide                   a plan for half, no decisions
- *   values: is_cache_length               cache lengths nobody looked at      all that caches go by, inputs
+ *   values: is_cache_length               cache lengths nobody checked        all that ops read as such, inputs
  *   transient_bytes, scratch_bytes,       arenas without room                 what rows add up to
  *     weight_bytes, all_unit_bytes
  *
@@ -59,7 +59,7 @@ static const char *router_wrong(const bs_plan *p, int32_t r)
 
 /* ---------------------------------------------------------------------------------------------------- nodes */
 
-/* What is needed is needed with its domain and its router. */
+/* A needed node must have a needed domain and router. */
 static bool domain_is_live(const bs_plan *p, int32_t n)
 {
     const bs_graph *g = p->graph;
@@ -86,7 +86,7 @@ static bool sizes_are_right(const bs_plan *p, int32_t n)
     return bs_image_same(BS_IMAGE_nodes, &sized, &p->nodes[n]);
 }
 
-/* A unit has all of what it loads for the node: resident weights are summed up once all is known. */
+/* Whether a unit has room for all that it loads for the node. Resident weights are summed at the end instead. */
 static bool unit_has_weights(const bs_plan *p, int32_t n)
 {
     const bs_node_plan *np = &p->nodes[n];
@@ -95,7 +95,7 @@ static bool unit_has_weights(const bs_plan *p, int32_t n)
            (bs_plan_node_streams(p, n) && !bs_bytes_less(p->units[np->unit].prepared_bytes, end));
 }
 
-/* It reads its own copy, or that of an earlier node of the same weights. */
+/* Whether the node reads its own weights, or those of an earlier node with the same ones. */
 static bool has_owner(const bs_plan *p, int32_t n)
 {
     const bs_graph *g = p->graph;
@@ -108,7 +108,7 @@ static bool has_owner(const bs_plan *p, int32_t n)
                           bs_bytes_same(p->nodes[owner].prepared_offset, p->nodes[n].prepared_offset));
 }
 
-/* Whether a needed node finds the rows of `value`, its operand `index`, where they are. */
+/* Whether a needed node finds the rows of `value`, its operand `index`. */
 static bool finds(const bs_plan *p, int32_t n, int32_t index, int32_t value)
 {
     const bs_graph *g = p->graph;
@@ -173,7 +173,7 @@ static const char *node_wrong(const bs_plan *p, int32_t n)
 
 /* --------------------------------------------------------------------------------------------------- values */
 
-/* A joined value that lies where it goes in the end: in the output, or in the state, that is node `source`. */
+/* Whether a joined value may lie where it is copied at the end: in the output or the state that is node `source`. */
 static bool ends_in_place(const bs_plan *p, int32_t value)
 {
     const bs_graph *g = p->graph;
@@ -226,7 +226,7 @@ bool bs_image_is_within(const bs_graph *g, int32_t domain, int32_t above)
     return domain == above;
 }
 
-/* In the scratch of a part that has its rows, or in the transient arena, which is summed up once all is known. */
+/* A value lies in the scratch of a part that has its rows, or in the transient arena, which is summed at the end. */
 static const char *storage_wrong(const bs_plan *p, int32_t value)
 {
     const bs_value_plan *v = &p->values[value];

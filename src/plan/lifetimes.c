@@ -1,38 +1,39 @@
-/* plan/lifetimes.c - lives to offsets: what is alive at the same time never shares bytes.
+/* plan/lifetimes.c - lifetimes to offsets: what is alive at the same time never shares bytes.
  *
- * Up to EXACT_ALIVE lives alive together: greedy by size, each into the lowest gap among the larger ones that it meets.
- * With more alive that would take the square of their number. Then time is swept, forwards and backwards: what begins
- * is put into the smallest gap that holds it, what has ended leaves one. Where a few large lives stand among many small
- * ones their gaps go to waste; so the sweeps are made without the large ones as well, which then come on top, greedily
- * in one of three orders. The best of these ways counts. test_placing.c holds it within 1.1 of the largest sum alive at
- * once; only where a handful of lives makes up nearly all of that sum it can be more, as with any way to place them.
+ * Up to EXACT_ALIVE lives alive together: greedy by size, each into the lowest gap among the larger ones that overlap
+ * it in time. With more alive, that would take time that grows with the square of their number. Then time is swept,
+ * forwards and backwards: what begins is put into the smallest gap that holds it, what ends leaves a gap. Where a few
+ * large lives stand among many small ones, their gaps go to waste; so the sweeps are also made without the large ones,
+ * which are then placed above the rest, greedily in one of three orders. The best result is taken. test_placing.c
+ * checks that it is within 1.1 of the largest sum alive at once; only where a handful of lives makes up nearly all of
+ * that sum can it be more, as with any way to place them.
  * Relies on plan/plan.h. Must never take memory but its workspace, nor time that grows with the square of the lives. */
 #include "plan/plan.h"
 
 #if !defined(BS_NO_PLANNER)
 
 #define EXACT_ALIVE 1024
-#define LARGE_ALIVE 64 /* together, of those that come on top: the others are at most such a share of the whole */
+#define LARGE_ALIVE 64 /* most large lives alive together; each other life is then at most 1/64 of the whole */
 
 typedef struct place_pass {
     bs_life *lives;
     int32_t count;
     int32_t *by_start; /* [count] in the order in which they begin */
-    int32_t *rank;     /* [count] where each stands there */
+    int32_t *rank;     /* [count] index of each in by_start */
     int32_t *by_size;  /* [count] the largest first */
     int32_t *by_birth, *by_death; /* [count] in the order of a sweep */
     int32_t *met;      /* [count] a heap of placed lives that overlap in time, the lowest first */
-    int32_t *ends;     /* [2 * leaves] a tree over by_start: when the last one below ends, of those that are placed */
+    int32_t *ends;     /* [2 * leaves] a tree over by_start: the latest end of the placed lives below */
     int32_t leaves;
     /* for a sweep; only when there are more than EXACT_ALIVE lives */
     bool backwards;
-    int32_t large;     /* so many of by_size come on top of the others */
-    int32_t *size_rank, *birth_rank; /* [count] where each stands in by_size, in by_birth */
-    /* [2 * leaves] a tree over by_birth: the bytes in use when each had been born, and the most below */
+    int32_t large;     /* how many of by_size are placed above the others */
+    int32_t *size_rank, *birth_rank; /* [count] index of each in by_size, in by_birth */
+    /* [2 * leaves] a tree over by_birth: bytes in use after each birth, and the most of those below */
     bs_bytes *level;
     /* [count + 1] neighbours in memory; the tree of gaps. Life `count` is the bottom. */
     int32_t *above, *below, *left, *right;
-    int32_t root, last; /* of the tree; in memory */
+    int32_t root, last; /* of the tree of gaps; the topmost in memory */
 } place_pass;
 
 static bool begins_before(const void *user, int32_t a, int32_t b)
@@ -56,13 +57,13 @@ static void met_insert(place_pass *p, int32_t life)
         p->ends[at] = last;
 }
 
-/* The first placed one from rank `from` on that ends at `time` or later; p->leaves: none. */
+/* The first placed life from rank `from` on that ends at `time` or later; p->leaves: there is none. */
 static int32_t next_met(const place_pass *p, int32_t from, int32_t time)
 {
     int32_t at = p->leaves + from;
     if (from >= p->leaves)
         return p->leaves;
-    while (p->ends[at] < time) { /* to the right, as high as it goes */
+    while (p->ends[at] < time) { /* to the right, as far up as needed */
         while (at & 1)
             at /= 2;
         if (at == 0)
@@ -104,7 +105,7 @@ static bs_bytes end_of(const place_pass *p, int32_t life)
                             : bs_bytes_align(bs_bytes_add(p->lives[life].offset, p->lives[life].bytes));
 }
 
-/* The lowest from `offset` on: past every one that leaves no gap. */
+/* The lowest gap from `offset` on that holds the life: goes past every life that leaves none. */
 static bs_bytes lowest_gap(place_pass *p, const bs_life *life, bs_bytes offset)
 {
     for (int32_t count = find_met(p, life); count > 0; count--) {
@@ -120,7 +121,7 @@ static bs_bytes lowest_gap(place_pass *p, const bs_life *life, bs_bytes offset)
 
 /* ---------------------------------------------------------------------------------------------------- gaps */
 
-/* The gap over a life is known by it. They are in a treap, by size and then from below. */
+/* A gap is named after the life below it. Gaps are in a treap, ordered by size, then from below. */
 static bs_bytes gap_of(const place_pass *p, int32_t life)
 {
     return bs_bytes_sub(p->lives[p->above[life]].offset, end_of(p, life));
@@ -132,7 +133,7 @@ static bool gap_before(const place_pass *p, int32_t a, int32_t b)
     return bs_bytes_same(x, y) ? bs_bytes_less(end_of(p, a), end_of(p, b)) : bs_bytes_less(x, y);
 }
 
-/* As good as random, and the same every time. */
+/* Looks random, but is the same every time. */
 BS_WRAPS static uint32_t gap_weight(int32_t life)
 {
     uint32_t x = (uint32_t)life * 0x9E3779B1u;
@@ -181,7 +182,7 @@ static void gap_remove(place_pass *p, int32_t life)
     *link = a >= 0 ? a : b;
 }
 
-/* The life under the smallest gap of `bytes` at least; -1: there is none. */
+/* The life below the smallest gap of at least `bytes`; -1: there is none. */
 static int32_t gap_find(const place_pass *p, bs_bytes bytes)
 {
     int32_t best = -1;
@@ -240,7 +241,7 @@ static int32_t death(const place_pass *p, int32_t life)
     return p->backwards ? -p->lives[life].first : p->lives[life].last;
 }
 
-/* What lives longer goes first. */
+/* Of lives born at the same time, the one that lives longer goes first. */
 static bool is_born_before(const void *user, int32_t a, int32_t b)
 {
     const place_pass *p = user;
@@ -255,7 +256,7 @@ static bool is_swept(const place_pass *p, int32_t life)
     return bs_bytes_any(p->lives[life].bytes) && p->size_rank[life] >= p->large;
 }
 
-/* Places all but the large ones and those without bytes; p->level tells how far they reach. */
+/* Places all lives but the large ones and those without bytes; p->level tells how high they reach. */
 static bs_bytes sweep(place_pass *p)
 {
     bs_bytes total = bs_bytes_of(0);
@@ -278,7 +279,7 @@ static bs_bytes sweep(place_pass *p)
     return total;
 }
 
-/* How far the swept ones reach while a life lasts. */
+/* How high the swept lives reach while this one lives. */
 static bs_bytes level_of(const place_pass *p, int32_t life)
 {
     int32_t low = p->birth_rank[life], high = p->count; /* the last that is born before it dies */
@@ -299,7 +300,7 @@ static bs_bytes level_of(const place_pass *p, int32_t life)
 
 /* ------------------------------------------------------------------------------------------------ placing */
 
-/* Places lives in that order, above what is swept or from the bottom. */
+/* Places lives in that order, above the swept ones or from the bottom. */
 static bs_bytes place_greedily(place_pass *p, const int32_t *order, int32_t count, bool above)
 {
     bs_bytes total = bs_bytes_of(0);
@@ -330,7 +331,7 @@ static bool takes_more(const void *user, int32_t a, int32_t b)
            (double)bs_bytes_figure(y->bytes) * ((double)y->last - y->first + 1);
 }
 
-#define WAYS 8 /* forwards and backwards; nothing on top, or what is large by size, by birth or by bytes x time */
+#define WAYS 8 /* forwards and backwards, each with nothing above, or with large lives by size, birth or bytes x time */
 
 static bs_bytes place_swept(place_pass *p, int32_t way, int32_t large)
 {
@@ -339,7 +340,7 @@ static bs_bytes place_swept(place_pass *p, int32_t way, int32_t large)
     bs_sort(p->by_birth, p->met, p->count, is_born_before, p);
     bs_sort(p->by_death, p->met, p->count, dies_before, p);
     const bs_bytes swept = sweep(p);
-    int32_t *order = p->left; /* the tree of gaps has been */
+    int32_t *order = p->left; /* the tree of gaps is not needed any more */
     memcpy(order, p->by_size, (size_t)p->large * sizeof *order);
     if (way / 2 == 2)
         bs_sort(order, p->right, p->large, is_born_earlier, p);
@@ -348,7 +349,7 @@ static bs_bytes place_swept(place_pass *p, int32_t way, int32_t large)
     return bs_bytes_max(swept, place_greedily(p, order, p->large, true));
 }
 
-/* How many of the largest are alive together at most, of `large` of them. */
+/* How many of the `large` largest lives are alive together at most. */
 static int32_t most_alive_of(const place_pass *p, int32_t large)
 {
     int32_t alive = 0, most = 0, dead = 0;
@@ -375,7 +376,7 @@ static int32_t count_large(const place_pass *p)
     return low;
 }
 
-/* Whether no sum alive at once is more than any plan may have: then no offset that a sweep gives is cut. */
+/* Whether no sum of lives alive at once exceeds what any plan may have: then no offset of a sweep is cut. */
 static bool sums_are_exact(const place_pass *p)
 {
     bs_bytes sum = bs_bytes_of(0);
@@ -394,7 +395,7 @@ static bool sums_are_exact(const place_pass *p)
 static bs_bytes place_best(place_pass *p)
 {
     if (!sums_are_exact(p))
-        return bs_bytes_of(BS_BYTES_TOO_MANY); /* refused, wherever they lie */
+        return bs_bytes_of(BS_BYTES_TOO_MANY); /* refused, however they are placed */
     const int32_t large = count_large(p);
     int32_t best = 0;
     bs_bytes least = bs_bytes_of(BS_BYTES_TOO_MANY), total = least;

@@ -1,11 +1,11 @@
-/* plan/limits.c - what a plan may be asked for, and what no plan may have: fields of a description, rows, cells,
- * margins, bytes. Relies on plan/plan.h. Must never change a plan. */
+/* plan/limits.c - which descriptions a plan may be made from, and the limits of every plan: rows, cells, margins,
+ * bytes. Relies on plan/plan.h. Must never change a plan. */
 #include "plan/plan.h"
 
 #include "ops/structure.h"
 #include "plan/device.h"
 
-/* A field of bs_plan_desc, and what it may be. */
+/* A field of bs_plan_desc, and its range. */
 typedef struct desc_range {
     char field[14]; /* no pointer: it would have to be relocated */
     uint16_t offset;
@@ -45,7 +45,7 @@ bool bs_plan_desc_sound(const bs_plan_desc *d, bs_error *error)
             "bs_plan_desc.half, in_place, launch_mode and shared_bytes are for plans of a GPU (BS_TIER_CUDA)");
 #if defined(BS_NO_STREAM)
     if (d->slot_bytes > 0)
-        return bs_refuse(error, BS_ERROR_UNSUPPORTED, /* unreachable: where it streams */
+        return bs_refuse(error, BS_ERROR_UNSUPPORTED, /* unreachable where there is streaming */
                          "bs_plan_desc.slot_bytes: this build keeps all weights resident (BS_NO_STREAM)");
 #endif
     return true;
@@ -72,7 +72,8 @@ static bool rows_fit(const bs_plan *plan, bs_error *error)
     const bs_graph *g = plan->graph;
     char text[112];
     for (int32_t d = 1; d < g->n_domains; d++)
-        if (plan->domains[d].max_rows > BS_MAX_ROWS) /* of those that nothing needs, too: a session counts their rows */
+        if (plan->domains[d].max_rows > BS_MAX_ROWS) /* also for domains that nothing needs: a session counts their
+                                                      * rows */
             return bs_refuse(error, BS_ERROR_LIMIT, "up to %lld cells in %s, expected 2^30 at most",
                              (long long)plan->domains[d].max_rows, bs_domain_text(g, d, text, sizeof text));
     for (int32_t r = 1; r < g->n_routers; r++) {
@@ -106,7 +107,7 @@ static bool cells_fit(const bs_plan *plan, bs_error *error)
     return true;
 }
 
-/* Cells of every scale must be whole pixels: the builder saw to it for the graph's own patch size. */
+/* Cells of every scale must be whole pixels. The builder checked this for the graph's own patch size only. */
 static bool cells_are_whole(const bs_plan *plan, bs_error *error)
 {
     const bs_graph *g = plan->graph;

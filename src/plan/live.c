@@ -1,5 +1,5 @@
-/* plan/live.c - the first pass of planning: what is needed at all, which routes are decided ahead, in which order
- * each domain runs, and how much margin each value carries.
+/* plan/live.c - the first pass of planning: what is needed at all, which routes are forced, in which order each domain
+ * runs, and how much margin each value carries.
  * Relies on plan/plan.h. Must never assign memory. */
 #include "plan/plan.h"
 #include "ops/structure.h"
@@ -24,12 +24,12 @@ static bool force_routes(bs_plan *plan, bs_error *error)
 
 /* ----------------------------------------------------------------------------------------------- liveness */
 
-/* What is found to be needed waits in a list for what it needs itself. */
+/* A node that was found to be needed waits in a list until its operands are marked. */
 typedef struct live_pass {
     bs_plan *plan;
     int32_t *waiting; /* [nodes] */
     int32_t n_waiting;
-    /* [nodes] of a state: what writes it; of a look-ahead: the next one about the same router; 0: none */
+    /* [nodes] for a state: the node that writes it; for a look-ahead: the next one about the same router; 0: none */
     int32_t *follower;
     int32_t *look_ahead; /* [routers] the first look-ahead about it, or 0 */
 } live_pass;
@@ -48,7 +48,7 @@ static void mark(live_pass *l, int32_t value)
         mark_node(l, l->plan->graph->values[value].node);
 }
 
-/* Where weights come and go, what is said ahead about a decision is needed with it. */
+/* Where weights are streamed, a needed decision also needs the look-aheads about it. */
 static void mark_router(live_pass *l, int32_t router)
 {
     bs_router_plan *r = &l->plan->routers[router];
@@ -61,8 +61,7 @@ static void mark_router(live_pass *l, int32_t router)
         mark_node(l, n);
 }
 
-/* The router that decided for a domain must be there, whose own domain is above it; and what says how rows are
- * grouped. */
+/* A domain needs the router that decided for it, whose own domain is above it, and the input that groups its rows. */
 static void mark_domain(live_pass *l, int32_t domain)
 {
     const bs_domain *d = &l->plan->graph->domains[domain];
@@ -86,7 +85,7 @@ static void mark_operands(live_pass *l, const bs_node *node)
         mark_router(l, node->router);
 }
 
-/* Finds what each look-ahead is about: bs_node_plan.ahead_of. */
+/* Finds the router of each look-ahead: bs_node_plan.ahead_of. */
 static bool find_look_aheads(bs_plan *p, bs_error *error)
 {
     const bs_graph *g = p->graph;
@@ -101,7 +100,7 @@ static bool find_look_aheads(bs_plan *p, bs_error *error)
     return true;
 }
 
-/* What else becomes needed with a state or a decision. */
+/* Finds what becomes needed along with a state or a decision. */
 static void find_followers(live_pass *l)
 {
     const bs_graph *g = l->plan->graph;
@@ -120,7 +119,7 @@ static void find_followers(live_pass *l)
     }
 }
 
-/* From the outputs backwards to all that is needed. A state is kept when something that is needed reads it. */
+/* Goes from the outputs backwards to everything that is needed. A state is kept when a needed node reads it. */
 static void find_live(live_pass *l)
 {
     const bs_graph *g = l->plan->graph;
@@ -138,9 +137,9 @@ static void find_live(live_pass *l)
 
 /* -------------------------------------------------------------------------------------------------- order */
 
-/* What decides the order of a top-level domain: images, routed weights that come and go, and decisions below it that
- * need all rows at once. Those of the outermost routers are made for all rows anyway; a nested one can be made tile by
- * tile when its rows do not influence each other and the caller is not asked. */
+/* Finds what decides the order of a top-level domain: images, streamed weights of routed blocks, and decisions below
+ * it that need all rows at once. Outermost routers decide for all rows anyway; a nested one can decide tile by tile
+ * when its rows do not influence each other and it has no callback. */
 static void look_into_trees(bs_plan *plan)
 {
     const bs_graph *g = plan->graph;

@@ -1,8 +1,8 @@
-/* plan/lower.c - the second pass of planning: from nodes to instructions.
+/* plan/lower.c - the pass of planning that turns nodes into instructions.
  *
  * Nodes are visited once, in order. Breadth-first nodes become top-level instructions; the paths of a router are
  * concurrent, so their instructions carry equal times and are put in lockstep. Nodes of a region (plan/regions.c)
- * become instructions of its parts; values have their places (plan/places.c).
+ * become instructions of its parts; values have their storage classes (plan/places.c).
  * Relies on plan/lower.h. Must never assign offsets. */
 #include "plan/lower.h"
 
@@ -13,7 +13,7 @@
 static bs_instr *emit(bs_lower_pass *l, bs_instr_kind kind, int32_t part, int32_t node)
 {
     bs_plan *p = l->plan;
-    bs_instr *i = &p->instrs[p->n_instrs++]; /* there is room for all that there can be (plan_layout_make) */
+    bs_instr *i = &p->instrs[p->n_instrs++]; /* there is room: bs_plan_most_instrs */
     memset(i, 0, sizeof *i);
     i->kind = (uint8_t)kind;
     i->node = node;
@@ -40,14 +40,14 @@ static int32_t region_of(const bs_plan *p, const bs_instr *i)
     return i->part == BS_TOP ? BS_TOP : p->parts[i->part].region;
 }
 
-/* From when `value` can be read by an instruction of `region`; what a region makes itself is there in order. */
+/* The time from which an instruction of `region` can read `value`. Within a region values are simply made in order. */
 static int32_t value_ready(const bs_lower_pass *l, int32_t value, int32_t region)
 {
     if (value == 0)
         return 0;
     const bs_storage storage = l->plan->values[value].storage;
     const int32_t made_in = bs_lower_region_of(l, l->g->values[value].node);
-    /* a view is stored by others */
+    /* the rows of a view may be stored by another node */
     const int32_t ready = made_in == BS_TOP || storage == BS_STORAGE_VIEW ? l->ready[value] : 0;
     return made_in == BS_TOP || made_in == region ? ready : bs_max_i32(ready, l->region_time[made_in]);
 }
@@ -87,7 +87,7 @@ static void outputs_ready(bs_lower_pass *l, const bs_node *node, int32_t time)
         l->ready[node->first_out + i] = time;
 }
 
-/* The time at which what `i` makes is there: of what a region makes, that of the region. */
+/* The time at which the result of `i` is there; for an instruction in a region, that of the region. */
 static int32_t time_of(const bs_lower_pass *l, const bs_instr *i)
 {
     return i->part == BS_TOP ? i->time : l->region_time[region_of(l->plan, i)];
@@ -114,7 +114,7 @@ static int32_t gather_target(const bs_lower_pass *l, int32_t value)
     return l->plan->values[value].storage == BS_STORAGE_FRAME ? l->plan->values[value].source : value;
 }
 
-/* In place, what no path writes simply stays. */
+/* When the gather is written over the state that its residual views, rows that no path gives just stay. */
 static bool residual_is_in_place(const bs_lower_pass *l, int32_t gather, int32_t residual)
 {
     const bs_value_plan *g = &l->plan->values[gather];
@@ -125,7 +125,7 @@ static bool residual_is_in_place(const bs_lower_pass *l, int32_t gather, int32_t
     return frame->storage == BS_STORAGE_STATE && old->storage == BS_STORAGE_STATE && frame->source == old->source;
 }
 
-/* Rows that the stores of the paths do not give: of sums and selections all of them, else those of no path. */
+/* Gives the rows that the stores of the paths do not: for sums and selections all rows, else those of no path. */
 static bs_instr *emit_gathered(bs_lower_pass *l, int32_t n, bool packed, int32_t residual, int32_t target)
 {
     if (packed)
@@ -162,7 +162,7 @@ static void emit_gather(bs_lower_pass *l, int32_t n)
     l->ready[target] = bs_max_i32(l->ready[target], ready);
 }
 
-/* A tensor with a row for every patch there can be: those without one become zero. */
+/* A tensor with a row for every possible patch: the rows without a patch in this run become zero. */
 static void emit_beyond(bs_lower_pass *l, int32_t n)
 {
     const int32_t target = l->g->nodes[n].first_out;
@@ -186,7 +186,7 @@ static void emit_route(bs_lower_pass *l, int32_t n)
     l->path_ready[node->router] = bs_max_i32(l->decided[node->router], domain_ready(l, i->domain));
 }
 
-/* Copies to outputs and states that are not the value's own place. */
+/* Copies to outputs and states, unless the value already lies there. */
 static void emit_ending(bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
@@ -202,7 +202,7 @@ static void emit_ending(bs_lower_pass *l, int32_t n)
     schedule(l, i, bs_max_i32(value_ready(l, value, BS_TOP), BS_TIME_END)); /* states are written at the end of a run */
 }
 
-/* A tensor of cells. */
+/* Lowers a tensor of cells. */
 static void emit_joined(bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
@@ -216,8 +216,8 @@ static void emit_joined(bs_lower_pass *l, int32_t n)
         emit_beyond(l, n);
 }
 
-/* A kernel. One without outputs only says what a later router will need: memory for slots alone is nothing to read
- * ahead into. */
+/* A kernel. One without outputs only predicts what a later router will need, and is left out of a plan that does not
+ * stream. */
 static void emit_call(bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
@@ -230,7 +230,7 @@ static void emit_call(bs_lower_pass *l, int32_t n)
     outputs_ready(l, node, time_of(l, i));
 }
 
-/* Memory that is there, or rows that readers find in those of another value: nothing, but where somebody needs rows of
+/* A value that already lies in memory, or a view: needs no instruction, unless a reader needs its rows in storage of
  * their own. */
 static void emit_found(bs_lower_pass *l, int32_t n)
 {
@@ -244,7 +244,7 @@ static void emit_found(bs_lower_pass *l, int32_t n)
         return;
     }
     outputs_ready(l, node, ready);
-    if (region != BS_TOP) /* its stores come late, when others have used the region's time */
+    if (region != BS_TOP) /* its stores come late, so they must not advance the region's time */
         l->region_time[region] = bs_max_i32(l->region_time[region], ready + 1);
 }
 
@@ -260,7 +260,7 @@ static void emit_node(bs_lower_pass *l, int32_t n)
             emit_gather(l, n);
         else if (bs_node_joins_cells(node))
             emit_joined(l, n);
-        break; /* what ends a run comes last */
+        break; /* ops that end a run come last */
     case BS_WORK_ROUTE: emit_route(l, n); break;
     }
 }
@@ -279,7 +279,7 @@ static bool goes_before(const void *user, int32_t first, int32_t second)
     return a->part < b->part;
 }
 
-/* Puts the instruction of every number in `order` where that number stands, circle by circle. */
+/* Moves every instruction to its place in `order`, cycle by cycle. */
 static void arrange(bs_instr *instrs, int32_t *order, int32_t count)
 {
     for (int32_t k = 0; k < count; k++) {
@@ -345,11 +345,12 @@ static void part_costs(bs_plan *p)
     }
 }
 
-/* In order; with mixed domains level by level, so that a region's time is known before anything outside reads it. */
+/* In order; with mixed domains level by level, so that a region's time is known before anything outside reads its
+ * results. */
 static void emit_nodes(bs_lower_pass *l)
 {
     const int32_t nodes = l->g->n_nodes;
-    int32_t *next = l->seen; /* [levels] where the next node of each goes: an operand has a lower one, or the same */
+    int32_t *next = l->seen; /* [levels] index of the next node of each; operands have a lower level, or the same */
     memset(next, 0, (size_t)nodes * sizeof *next);
     for (int32_t n = 1; n < nodes; n++)
         next[l->level[n]]++;
@@ -372,7 +373,7 @@ static void index_room(bs_carver *c, bs_lower_index *index, int32_t most)
     BS_CARVE(c, index->slots, slots);
 }
 
-/* One walk counts and hands out. The lists of nodes serve the sort of instructions when all else is done. */
+/* One walk counts and hands out. The lists of nodes serve the sort of instructions at the end. */
 static void carve_lower(bs_carver *c, bs_lower_pass *l, const bs_graph *g)
 {
     const int32_t nodes = g->n_nodes, values = g->n_values, regions = l->max_regions = bs_plan_most_parts(g);
@@ -397,7 +398,7 @@ static void carve_lower(bs_carver *c, bs_lower_pass *l, const bs_graph *g)
     BS_CARVE(c, l->path_ready, g->n_routers);
     index_room(c, &l->parts, bs_plan_most_parts(g));
     index_room(c, &l->levels, l->max_regions);
-    index_room(c, &l->units, 2 * l->max_regions); /* known without a unit first, then with one */
+    index_room(c, &l->units, 2 * l->max_regions); /* looked up without a unit first, then with one */
 }
 
 bs_bytes bs_plan_lower_workspace(const bs_graph *graph)
@@ -432,7 +433,7 @@ void bs_plan_lower(bs_plan *plan, void *workspace)
     for (int32_t n = 1; n < g->n_nodes; n++)
         if (plan->node_live[n] && bs_node_ends_run(&g->nodes[n]))
             emit_ending(l, n);
-    /* nothing of the pass is needed any more */
+    /* the pass is done with its workspace */
     sort_instrs(plan, workspace, (int32_t *)workspace + plan->max_instrs);
     index_parts(plan);
     part_costs(plan);

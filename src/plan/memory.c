@@ -1,9 +1,9 @@
-/* plan/memory.c - the third pass of planning: lifetimes to offsets.
+/* plan/memory.c - the last pass of planning: lifetimes to offsets.
  *
- * Time is that of the instructions; what shares a time is concurrent (paths of a router run side by side), and a value
- * is alive from the first to the last time that touches it, both included. Values of different paths that have the same
- * place in their block share a slab: rows of all paths packed, `max rows x paths per cell x widest row` bytes. That
- * also makes the arms of a single-cell if share their memory, and nothing else overlap.
+ * Times are those of the instructions. Equal times are concurrent (paths of a router run side by side), and a value is
+ * alive from the first to the last time that touches it, both included. Values of different paths that are at the same
+ * position in their block share a slab: rows of all paths packed, `max rows x paths per cell x widest row` bytes. So
+ * the arms of a single-cell if also share their memory; nothing else overlaps.
  * Relies on plan/lower.c having run. */
 #include "plan/plan.h"
 #include "ops/structure.h"
@@ -69,7 +69,7 @@ static void find_lifetimes(memory_pass *m)
         if (instr->kind == BS_INSTR_RUN)
             continue;
         touch_instr(p, instr, instr->part, instr->part == BS_TOP ? instr->time : i);
-        if (instr->part != BS_TOP) /* what a region touches outside is touched at the region's time */
+        if (instr->part != BS_TOP) /* a region touches outside values at its own time */
             touch_instr(p, instr, BS_TOP, region_time[p->parts[instr->part].region]);
     }
 }
@@ -83,17 +83,17 @@ static int32_t slab_router(const bs_plan *p, int32_t value)
     return p->values[value].storage == BS_STORAGE_TRANSIENT && d->kind == BS_DOMAIN_PATH ? d->router : 0;
 }
 
-/* Values that have the same place among the stored ones of their path share a slab: it is known by the first of
- * them. */
+/* Values at the same position among the stored values of their path share a slab, which has the number of the first. */
 static void assign_slabs(memory_pass *m)
 {
     bs_plan *p = m->plan;
     const bs_graph *g = p->graph;
-    int32_t *ordinal = m->counts, *first = m->counts + g->n_domains; /* of a domain's next value; of a router's slabs */
+    int32_t *ordinal = m->counts, *first = m->counts + g->n_domains; /* position of a domain's next value; first slab
+                                                                      * of each router */
     int32_t *slab = m->members;
     memset(ordinal, 0, (size_t)g->n_domains * sizeof *ordinal);
     memset(first, 0, (size_t)(g->n_routers + 1) * sizeof *first);
-    for (int32_t v = 1; v < g->n_values; v++) { /* as many slabs as the longest path has values */
+    for (int32_t v = 1; v < g->n_values; v++) { /* a router has as many slabs as its longest path has values */
         const int32_t router = slab_router(p, v), count = router ? ++ordinal[g->values[v].domain] : 0;
         first[router + 1] = router ? bs_max_i32(first[router + 1], count) : 0;
     }
@@ -112,7 +112,7 @@ static void assign_slabs(memory_pass *m)
     }
 }
 
-/* Which values every scope has, in their order: the transient arena's, then those of part after part. */
+/* Lists the values of every scope, in order: the transient arena, then part after part. */
 static void find_members(memory_pass *m)
 {
     const bs_plan *p = m->plan;
@@ -140,7 +140,8 @@ static bs_bytes place_scope(memory_pass *m, int32_t scope)
     bs_plan *p = m->plan;
     const int32_t begin = scope < 0 ? 0 : m->scope_end[scope], end = m->scope_end[scope + 1];
     int32_t count = 0;
-    for (int32_t i = begin; i < end; i++) { /* a slab has the number of its first value, so that one comes first */
+    for (int32_t i = begin; i < end; i++) { /* a slab has the number of its first value, so its first value comes
+                                             * first here */
         const bs_value_plan *plan = &p->values[m->members[i]];
         const bs_bytes bytes = bs_bytes_times(plan->row_bytes, plan->rows);
         const bool fresh = plan->slab == m->members[i];
@@ -160,7 +161,7 @@ static bs_bytes place_scope(memory_pass *m, int32_t scope)
     return total;
 }
 
-/* Rows of every path in a slab are as wide as its widest. */
+/* In a slab, rows of every path are as wide as the widest. */
 static void widen_slabs(bs_plan *p)
 {
     for (int32_t pass = 0; pass < 2; pass++)
@@ -192,7 +193,7 @@ bool bs_plan_is_wide(const bs_plan *p, int32_t n)
     return wide;
 }
 
-#define WIDE_SHARE 4 /* one in so many may be wide */
+#define WIDE_SHARE 4 /* at most one node in this many may be wide */
 
 void bs_plan_untile(bs_plan *p, int32_t top)
 {

@@ -1,10 +1,10 @@
-/* plan/places.c - where every value lives: the caller's buffers, states in place, views, transient rows, a thread's
- * scratch. Relies on plan/regions.c having run. Must never assign offsets. */
+/* plan/places.c - the storage class of every value: the caller's buffers, states in place, views, transient rows, a
+ * thread's scratch. Relies on plan/regions.c having run. Must never assign offsets. */
 #include "plan/lower.h"
 
 #if !defined(BS_NO_PLANNER)
 
-/* Whether no reader needs rows side by side: all find them where they are. */
+/* Whether every reader finds the rows where they are, and none needs them side by side. */
 static bool is_read_in_place(const bs_lower_pass *l, int32_t value)
 {
     BS_EACH_READER(l, value, r)
@@ -13,7 +13,7 @@ static bool is_read_in_place(const bs_lower_pass *l, int32_t value)
     return true;
 }
 
-/* Whether this is so of the role in which a reader takes it, for none of them. */
+/* Whether no reader takes the value in this role. */
 static bool is_never_read_as(const bs_lower_pass *l, int32_t value, bs_role role)
 {
     BS_EACH_READER(l, value, r)
@@ -24,7 +24,7 @@ static bool is_never_read_as(const bs_lower_pass *l, int32_t value, bs_role role
 
 /* ------------------------------------------------------------------------------------------------- places */
 
-/* Whether no reader needs the value outside the part that makes it: a store is inside the part. */
+/* Whether no reader needs the value outside the part that makes it. A store is inside the part. */
 static bool is_read_within(const bs_lower_pass *l, int32_t value, int32_t part)
 {
     BS_EACH_READER(l, value, r) {
@@ -46,7 +46,7 @@ static void place_computed(bs_lower_pass *l, int32_t value)
     v->scope = inside ? part : BS_TOP;
 }
 
-/* The frame into which the only reader puts cells side by side, as they are; or 0. */
+/* The frame into which the only reader puts the cells as they are; or 0. */
 static int32_t frame_of(const bs_lower_pass *l, int32_t value)
 {
     const int32_t first = l->first_reader[value], count = l->first_reader[value + 1] - first;
@@ -84,7 +84,7 @@ static void place_source(bs_lower_pass *l, int32_t value, bs_storage storage)
     l->plan->values[value].storage = is_read_in_place(l, value) ? storage : BS_STORAGE_TRANSIENT;
 }
 
-/* Whether no output and no state takes it over when a run ends. */
+/* Whether no output or state copies it at the end of a run. */
 static bool is_never_copied(const bs_lower_pass *l, int32_t value)
 {
     BS_EACH_READER(l, value, r) {
@@ -95,7 +95,7 @@ static bool is_never_copied(const bs_lower_pass *l, int32_t value)
     return true;
 }
 
-/* What is copied from a state at the end of a run is its old content, in whatever order states are written. */
+/* A state that is copied at the end of a run must give its old content, in whatever order states are written. */
 static void place_state(bs_lower_pass *l, int32_t value)
 {
     const bool in_place = is_never_copied(l, value) || is_never_read_as(l, value, BS_ROLE_STATE);
@@ -104,9 +104,10 @@ static void place_state(bs_lower_pass *l, int32_t value)
 
 /* ------------------------------------------------------------------------------------- states, in place */
 
-/* What is needed for a node to run, node by node; of a region all of it, because its tiles run as they come. */
+/* A search for all nodes that must run before some node. If one node of a region must, all of it must, as its tiles
+ * run in any order. */
 typedef struct need_search {
-    int32_t number, n_waiting; /* in l->list: nodes that were found, but not yet what they need */
+    int32_t number, n_waiting; /* n_waiting: nodes in l->list whose own needs are still to be found */
 } need_search;
 
 static void need(bs_lower_pass *l, need_search *s, int32_t node)
@@ -115,14 +116,14 @@ static void need(bs_lower_pass *l, need_search *s, int32_t node)
     if (l->seen[node] == s->number)
         return;
     if (region != BS_TOP)
-        node = l->region_node[region]; /* all of it */
+        node = l->region_node[region]; /* all nodes of the region */
     for (; node != 0; node = region == BS_TOP ? 0 : l->neighbour[node]) {
         l->seen[node] = s->number;
         l->list[s->n_waiting++] = node;
     }
 }
 
-/* Marks the nodes that must have run for `after` to run, itself too (l->seen). */
+/* Marks in l->seen the nodes that must have run before `after` can, and `after` itself. */
 static int32_t find_needs(bs_lower_pass *l, int32_t after)
 {
     need_search s = {++l->searches, 0};
@@ -141,15 +142,16 @@ static int32_t find_needs(bs_lower_pass *l, int32_t after)
     return s.number;
 }
 
-/* A state whose new content is to be written where the old one lies. */
+/* A state whose new content is to be written over the old one. */
 typedef struct state_use {
     int32_t state, frame; /* the old content, and the joined value that becomes the new one */
     int32_t storing;      /* the region whose tiles store it, or BS_TOP */
     int32_t needed;       /* the search that found what runs before that */
-    int32_t n_views;      /* in l->list: views of the state, whose readers are still to be asked */
+    int32_t n_views;      /* in l->list: views of the state whose readers are still to be checked */
 } state_use;
 
-/* A region does not only run after others, its tiles overlap: it may not read what it stores. */
+/* Whether a reader runs before the state is stored. A region must not read what it stores, since its tiles overlap in
+ * time. */
 static bool is_early(bs_lower_pass *l, state_use *use, const bs_lower_reader *r)
 {
     const bs_node *node = &l->g->nodes[r->node];
@@ -157,14 +159,14 @@ static bool is_early(bs_lower_pass *l, state_use *use, const bs_lower_reader *r)
     if (bs_node_operand(node, BS_ROLE_STATE) >= 0)
         return bs_node_role(node, r->index) == BS_ROLE_STATE;
     if (bs_node_is_view(node) && l->plan->values[node->first_out].storage == BS_STORAGE_VIEW) {
-        /* its readers are asked; and what only tells the cells (`like`) is not read */
+        /* a view: its readers are checked next. `like` only tells the cells and is not read */
         l->list[use->n_views++] = node->first_out;
         return true;
     }
     if (bs_node_gathers(node) && r->index == l->g->routers[node->router].desc->paths &&
         l->plan->values[node->first_out].storage == BS_STORAGE_FRAME &&
         l->plan->values[node->first_out].source == use->frame)
-        return true; /* its own residual: what no path stores stays */
+        return true; /* the gather's own residual: rows that no path stores stay */
     return l->seen[r->node] == use->needed && (region == BS_TOP || region != use->storing);
 }
 
@@ -189,7 +191,7 @@ static bool readers_are_early(bs_lower_pass *l, state_use *use, int32_t node)
 }
 
 /* A joined value is stored by what makes its cells: by all paths of a gather that has no rows of its own, else by the
- * one node. */
+ * one node. Whether all of them run late enough. */
 static bool stores_are_late(bs_lower_pass *l, state_use *use)
 {
     const int32_t cells = bs_node_in(l->g, &l->g->nodes[l->g->values[use->frame].node])[0];
@@ -204,10 +206,10 @@ static bool stores_are_late(bs_lower_pass *l, state_use *use)
         late = readers_are_early(l, use, l->g->values[in[i]].node);
         stored = true;
     }
-    return late && stored; /* rows that no path gives come last */
+    return late && stored; /* rows that no path gives are written last */
 }
 
-/* A tensor of cells: straight into the state that it becomes, or into the only output that wants it. */
+/* A tensor of cells is stored directly in the state that it becomes, or in its only output. */
 static void place_joined(bs_lower_pass *l, int32_t value)
 {
     bs_value_plan *v = &l->plan->values[value];
@@ -218,7 +220,7 @@ static void place_joined(bs_lower_pass *l, int32_t value)
         const bs_node *node = &l->g->nodes[r->node];
         const int32_t state = bs_node_operand(node, BS_ROLE_STATE);
         use.state = state >= 0 ? bs_node_in(l->g, node)[state] : use.state;
-        v->source = v->source ? v->source : r->node; /* the first output, if they all are */
+        v->source = v->source ? v->source : r->node; /* the first reader, if all readers are outputs */
         endings = endings && bs_node_ends_run(node);
         outputs = outputs && bs_node_is_output(node);
     }
@@ -264,7 +266,7 @@ void bs_lower_places(bs_lower_pass *l)
     for (int32_t v = 1; v < l->g->n_values; v++)
         if (l->plan->node_live[l->g->values[v].node])
             place_value(l, v);
-    for (int32_t v = 1; v < l->g->n_values; v++) { /* needs the places of gathers and views */
+    for (int32_t v = 1; v < l->g->n_values; v++) { /* after gathers and views have their storage class */
         const int32_t n = l->g->values[v].node;
         if (l->plan->node_live[n] && bs_node_joins_cells(&l->g->nodes[n]))
             place_joined(l, v);

@@ -1,4 +1,4 @@
-/* plan/plan.c - making a plan: checks, the passes in order, sizes and the printable report.
+/* plan/plan.c - making a plan: checks, then the passes in order.
  * Relies on plan/plan.h. Must never touch weights or run anything: a workstation plans for a board. */
 #include "plan/plan.h"
 #include "plan/device.h"
@@ -8,7 +8,7 @@
 
 /* ----------------------------------------------------------------------------------------------- storage */
 
-/* What the hungriest pass takes. */
+/* The largest workspace that any pass takes. */
 static bs_bytes workspace_bytes(const bs_graph *g)
 {
     const bs_bytes passes[] = {bs_plan_live_workspace(g),  bs_plan_fuse_workspace(g),  bs_plan_share_workspace(g),
@@ -30,7 +30,8 @@ static bool may_tile(const bs_graph *g, const bs_plan_desc *desc)
     return order == BS_ORDER_DEPTH || (order == BS_ORDER_AUTO && (images || (desc && desc->slot_bytes > 0)));
 }
 
-/* One walk counts and hands out. A unit is the nodes of a path or of a block; a phase is an instruction or several. */
+/* One walk counts and hands out. There are at most as many units as paths and blocks, and as many phases as
+ * instructions. */
 static void carve_plan(bs_carver *c, bs_plan *p, const bs_graph *g, const bs_plan_desc *desc)
 {
     const bool streams = desc && desc->slot_bytes > 0;
@@ -71,7 +72,7 @@ size_t bs_plan_bytes(const bs_graph *graph, const bs_plan_desc *desc)
 
 /* -------------------------------------------------------------------------------------------------- nodes */
 
-/* Its weights get a place of their own, or that of the first node that reads the same. */
+/* Gives a node's weights an offset of their own, or that of the owner of the same weights. */
 static void place_weights(bs_plan *p, int32_t n)
 {
     bs_node_plan *np = &p->nodes[n];
@@ -91,7 +92,7 @@ static bool part_goes_before(const void *user, int32_t a, int32_t b)
     return x->region != y->region ? x->region < y->region : x->flops > y->flops;
 }
 
-/* Which parts a region has: a run looks at those of its own. */
+/* Lists the parts of every region. */
 static void order_parts(bs_plan *p, int32_t *buffer)
 {
     for (int32_t r = 0; r < p->n_regions; r++)
@@ -108,7 +109,7 @@ static void order_parts(bs_plan *p, int32_t *buffer)
     }
 }
 
-/* Which instructions decide, and which run the regions. */
+/* Finds the instruction of each router and of each region. */
 static void find_instrs(bs_plan *p)
 {
     for (int32_t r = 0; r < p->graph->n_routers; r++)
@@ -124,7 +125,7 @@ static void find_instrs(bs_plan *p)
     }
 }
 
-/* What depends on the orders of the domains. */
+/* The passes that depend on the orders of the domains. */
 static bool plan_once(bs_plan *p, void *workspace, bs_error *error)
 {
     p->n_instrs = p->n_phases = p->n_phase_units = 0;
@@ -143,7 +144,8 @@ static bool plan_once(bs_plan *p, void *workspace, bs_error *error)
     return bs_plan_phases(p, workspace, error) && bs_plan_memory(p, workspace, error);
 }
 
-/* All passes, in order. A device's tiles that are too large for its shared memory run layer by layer after all. */
+/* All passes, in order. When tiles are too large for a device's shared memory, their domain is planned again, to run
+ * layer by layer. */
 static bool plan_make(bs_plan *p, void *workspace, bs_error *error)
 {
     if (!bs_plan_live(p, workspace, error))

@@ -9,8 +9,8 @@
 
 /* ------------------------------------------------------------------------------------------ who reads what */
 
-/* Counts the readers of every value, or with `write` puts them where the counts say, in the order of nodes and
- * operands. A chain that is fused reads no more than its nodes did. */
+/* Counts the readers of every value, or with `write` stores them at the positions that follow from the counts, in the
+ * order of nodes and operands. A fused chain reads no more than its nodes did. */
 static void each_operand(bs_lower_pass *l, bool write)
 {
     for (int32_t n = 1; n < l->g->n_nodes; n++) {
@@ -32,7 +32,7 @@ void bs_lower_find_readers(bs_lower_pass *l)
     memset(first, 0, (size_t)(l->g->n_values + 1) * sizeof *first);
     each_operand(l, false);
     bs_starts_of(first, l->g->n_values + 1);
-    each_operand(l, true); /* every beginning is now where the next one was */
+    each_operand(l, true); /* now each beginning is where the next one was: the second walk undoes that */
     memmove(first + 1, first, (size_t)l->g->n_values * sizeof *first);
     first[0] = 0;
 }
@@ -48,7 +48,7 @@ BS_WRAPS static uint32_t hash_of(int32_t a, int32_t b, int32_t c)
     return (uint32_t)(h >> 32);
 }
 
-/* Where a number is, or belongs. There are more slots than numbers, so the search ends. */
+/* Whether an entry has the key that is looked up. There are more slots than entries, so a search ends. */
 typedef bool (*bs_index_is)(const bs_lower_pass *l, int32_t number, int32_t a, int32_t b, int32_t c);
 static int32_t *index_slot(const bs_lower_pass *l, const bs_lower_index *index, bs_index_is is, int32_t a, int32_t b,
                            int32_t c)
@@ -87,7 +87,7 @@ static bool region_is_of_unit(const bs_lower_pass *l, int32_t region, int32_t to
 
 /* ------------------------------------------------------------------------------------------------ regions */
 
-/* The rows that a node's tile is made of: its top-level domain itself, or the outermost path below it. */
+/* The domain of the part that a node runs in: its top-level domain itself, or the outermost path below it. */
 static int32_t part_domain(const bs_graph *g, int32_t domain)
 {
     return g->domains[domain].kind == BS_DOMAIN_PATH ? g->domains[domain].outermost : domain;
@@ -112,7 +112,8 @@ static int32_t part_find(bs_lower_pass *l, int32_t region, int32_t domain)
     return p->n_parts - 1;
 }
 
-/* Parts of one region are the paths of one router, or the top-level domain itself; a part has weights of one unit. */
+/* Whether a region can take a node: its parts are the paths of one router, or the top-level domain itself, and a part
+ * has weights of one unit. */
 static bool region_takes(const bs_lower_pass *l, int32_t region, int32_t domain, int32_t unit)
 {
     const bs_domain *d = &l->g->domains[domain];
@@ -126,7 +127,7 @@ static bool region_takes(const bs_lower_pass *l, int32_t region, int32_t domain,
 
 static int32_t region_open(bs_lower_pass *l, int32_t top)
 {
-    l->plan->regions[l->plan->n_regions].domain = top; /* there is room: a node begins one at most */
+    l->plan->regions[l->plan->n_regions].domain = top; /* there is room: a node begins at most one */
     l->region_level[l->plan->n_regions] = 0;
     l->region_part[l->plan->n_regions] = -1;
     l->open[top] = l->plan->n_regions;
@@ -139,7 +140,7 @@ static bool runs_in_tiles(const bs_lower_pass *l, const bs_node *node)
     const int32_t top = bs_plan_top_domain(g, node->domain);
     if (bs_op_get(node->op)->flags & BS_OP_CROSS_ROW)
         return false;
-    if (node->n_out == 0) /* a decision; what ends a run has no router */
+    if (node->n_out == 0) /* a decision; ops that end a run have no router */
         return l->plan->routers[node->router].in_tile;
     if (top == 0 || l->plan->domains[top].order != BS_ORDER_DEPTH)
         return false;
@@ -148,8 +149,8 @@ static bool runs_in_tiles(const bs_lower_pass *l, const bs_node *node)
     return !bs_node_gathers(node) || l->plan->routers[node->router].in_tile;
 }
 
-/* Closes the region that makes an operand, when the reader is not of that region: what comes later may depend on the
- * reader, and the region would have to run before and after it. */
+/* Closes the region that makes an operand, when the reader is not in it. Otherwise a later node of the region could
+ * depend on the reader, and the region would have to run both before and after it. */
 static void close_read_regions(bs_lower_pass *l, const bs_node *node, int32_t part)
 {
     int32_t n_in;
@@ -165,10 +166,10 @@ static void close_read_regions(bs_lower_pass *l, const bs_node *node, int32_t pa
     }
 }
 
-/* In a mixed domain some nodes, the wide ones, run at top level between nodes that run in tiles. Were a region closed
- * by the next wide node, the paths of a router, which are built one after the other, would never share one. So a region
- * is found by its level there: how often the values that it reads went from tiles to top level or back. Levels are
- * lowered in order, so nothing that a region reads can depend on what the same region makes. */
+/* In a mixed domain the wide nodes run at top level between nodes that run in tiles. If a wide node closed the region
+ * before it, the paths of a router, which are built one after the other, would never share a region. So a region is
+ * found by its level: how often the chain of what it reads changes between tiles and top level. Levels are lowered in
+ * order, so nothing that a region reads can depend on what the same region makes. */
 static int32_t level_after(const bs_lower_pass *l, int32_t from, int32_t top, int32_t domain)
 {
     const int32_t region = bs_lower_region_of(l, from);
@@ -180,7 +181,7 @@ static int32_t level_after(const bs_lower_pass *l, int32_t from, int32_t top, in
     return l->region_level[region] + 1;
 }
 
-/* top: the domain in whose tiles it is to run, with its part's domain; 0: at top level. */
+/* top: the domain in whose tiles the node runs, and `domain` that of its part; 0: at top level. */
 static int32_t node_level(const bs_lower_pass *l, int32_t n, int32_t top, int32_t domain)
 {
     const bs_node *node = &l->g->nodes[n];
@@ -196,8 +197,8 @@ static int32_t node_level(const bs_lower_pass *l, int32_t n, int32_t top, int32_
                : level;
 }
 
-/* The earliest region of that level that takes the node. Paths have one a router; other rows one a unit, beside which
- * at most the first has none. */
+/* The earliest region of that level that takes the node. There is one for the paths of each router, and one for the
+ * other rows of each unit; only the first may be without a unit. */
 static int32_t region_of_level(bs_lower_pass *l, int32_t top, int32_t domain, int32_t unit, int32_t level)
 {
     const int32_t router = l->g->domains[domain].kind == BS_DOMAIN_PATH ? l->g->domains[domain].router : 0;
@@ -212,7 +213,8 @@ static int32_t region_of_level(bs_lower_pass *l, int32_t top, int32_t domain, in
     return region;
 }
 
-/* Once it has a node: its first part tells what it is found by, and a unit may have come with this one. */
+/* Enters a region in the index once it has a node: its first part gives its key, and the node may have brought a
+ * unit. */
 static void region_enter(bs_lower_pass *l, int32_t region)
 {
     const int32_t top = l->plan->regions[region].domain, level = l->region_level[region];
@@ -258,9 +260,9 @@ int32_t bs_lower_region_of(const bs_lower_pass *l, int32_t node)
 
 /* ---------------------------------------------------------------------------------------------- torn domains */
 
-#define NO_REGION (-2) /* decisions in several: no region has them all */
+#define NO_REGION (-2) /* decided in several regions: no single one has all decisions */
 
-/* In which region the routers above every domain decide tile by tile: parents come before their paths. */
+/* Finds in which region the routers above every domain decide tile by tile. Parents come before their paths. */
 static void find_tile_regions(bs_lower_pass *l)
 {
     for (int32_t d = 0; d < l->g->n_domains; d++) {
@@ -276,8 +278,8 @@ static void find_tile_regions(bs_lower_pass *l)
     }
 }
 
-/* What is decided tile by tile is known in its own region only: whether node n needs a decision in another one, which
- * may be at the root. */
+/* A decision made tile by tile is known in its own region only. Whether node n needs one of another region, perhaps at
+ * the root. */
 static bool lacks_decision(const bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
@@ -290,11 +292,12 @@ static bool lacks_decision(const bs_lower_pass *l, int32_t n)
 static int32_t domain_to_untile(const bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
-    /* a price is of the root */
+    /* a price is a value of the root */
     return bs_plan_top_domain(l->g, node->router ? l->g->routers[node->router].domain : node->domain);
 }
 
-/* Domains do not change each other's regions, unless these are found by their levels. Then it is one at a time. */
+/* Domains do not change each other's regions, unless regions are found by level: then one domain at a time is
+ * untiled. */
 static bool untile_domains(bs_lower_pass *l)
 {
     bool torn = false;

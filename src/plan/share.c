@@ -1,10 +1,10 @@
 /* plan/share.c - one copy of a weight, whatever uses it.
  *
- * Nodes of one op and one name have the same weights: *twins*. Each twin knows the one before it. Twins read one
- * prepared copy where they want it laid out alike: that of the *owner*, the first of them. What two streamed units
- * would load is resident instead (plan/units.c). A name stands for one tensor: two shapes or types of it are an error
- * here, before any weight is there.
- * Relies on plan/plan.h. Must never look at weights, only at what ops declare. */
+ * Nodes of one op and one name have the same weights: *twins*. Each twin knows the one before it. Twins that want the
+ * same layout read one prepared copy, that of the *owner*, the first of them. Weights that two streamed units would
+ * load are resident instead (plan/units.c). A name stands for one tensor: two shapes or types of it are refused here,
+ * before any weight is read.
+ * Relies on plan/plan.h. Must never read weights, only what ops declare. */
 #include "plan/plan.h"
 #include "ops/weights.h"
 
@@ -50,7 +50,7 @@ static int32_t compare_names(const bs_graph *g, int32_t a, int32_t b)
     }
 }
 
-/* Orders nodes whose first weights have one name by what else they have. 0: the same weights. */
+/* Orders nodes whose first weights have one name by their other properties. 0: the same weights. */
 static int32_t compare_kinds(const bs_graph *g, int32_t a, int32_t b)
 {
     bs_weight_spec x[BS_MAX_WEIGHTS], y[BS_MAX_WEIGHTS];
@@ -69,7 +69,7 @@ static bool tensor_before(const void *context, int32_t a, int32_t b)
     return names != 0 ? names < 0 : compare_kinds(g, node_of(a), node_of(b)) < 0;
 }
 
-/* Both have one name: so they are one tensor. */
+/* Two weights of one name must be one tensor. */
 static bool tensors_agree(const bs_graph *g, int32_t a, int32_t b, bs_error *error)
 {
     bs_weight_spec x[BS_MAX_WEIGHTS], y[BS_MAX_WEIGHTS];
@@ -128,10 +128,10 @@ bool bs_plan_share(bs_plan *p, void *workspace, bs_error *error)
 
 /* ------------------------------------------------------------------------------------------------- copies */
 
-enum { MAX_LAYOUTS = 64 }; /* that are compared */
+enum { MAX_LAYOUTS = 64 }; /* owners that are compared */
 
-/* Owners are of different layouts. There are a few, however many twins there are; else the node gets a copy of its
- * own. */
+/* Owners among twins have different layouts. These are few, however many twins there are; beyond MAX_LAYOUTS the node
+ * gets a copy of its own. */
 void bs_plan_find_owner(bs_plan *p, int32_t n)
 {
     bs_node_plan *nodes = p->nodes;

@@ -1,6 +1,6 @@
-/* plan/streamed.c - a plan whose weights come and go, once it is made: which nodes stream, bytes of slots and staging,
- * units and phases for whoever asks; by these rules an image is looked at, too. Relies on plan/plan.h. Must never place
- * anything. */
+/* plan/streamed.c - what a finished plan says about its streamed weights: which nodes stream, bytes of slots and
+ * staging, units and phases. An image is checked by the same rules. Relies on plan/plan.h. Must never assign anything
+ * to a unit. */
 #include "plan/plan.h"
 
 #include "ops/structure.h"
@@ -14,8 +14,8 @@ bool bs_plan_node_streams(const bs_plan *p, int32_t n)
            bs_plan_needs_weights(p, n);
 }
 
-/* Slots have the bytes of the description, or less where all units take less. A lane's staging holds a chunk, or the
- * weights of the largest layer; and what alignment to pages adds at both ends. Returns the largest unit. */
+/* Slots have the bytes of the description, or less where all units together need less. A lane's staging holds a chunk,
+ * or the weights of the largest layer, plus what alignment to pages adds at both ends. Returns the largest unit. */
 int32_t bs_plan_size_slots(bs_plan *p)
 {
     int32_t largest = 0;

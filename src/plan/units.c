@@ -1,7 +1,7 @@
-/* plan/units.c - streaming: which weights come and go together (units), and which steps of the plan need them (phases).
+/* plan/units.c - streaming: which weights are loaded together (units), and which instructions need them (phases).
  *
  * A unit is what one path of a router needs, or one block that every run goes through. Weights outside blocks stay
- * resident, and so do tables of routers and constants, which are read in other ways than by a kernel.
+ * resident, and so do tables of routers and constants, which are not read through kernels alone.
  * Relies on plan/plan.h. Must never know where weights are stored: it plans for a board that is not there. */
 #include "plan/plan.h"
 #include "ops/structure.h"
@@ -33,9 +33,10 @@ static bool same_unit(const bs_graph *g, int32_t a, int32_t b)
     return path == g->domains[g->nodes[b].domain].outermost && (path != 0 || g->nodes[a].block == g->nodes[b].block);
 }
 
-#define SHARED -1 /* of a node's unit, here: several units would load its weights */
+#define SHARED -1 /* in place of a node's unit: several units would load its weights */
 
-/* Of each chain of twins first the last learns whether any two of them differ, then all. */
+/* Weights of twins in different units become resident. In each chain of twins the last one learns whether any two
+ * differ, then all do. */
 static void find_shared(bs_plan *p)
 {
     bs_node_plan *nodes = p->nodes;
@@ -77,18 +78,18 @@ void bs_plan_units(bs_plan *p, void *workspace)
 
 /* -------------------------------------------------------------------------------------------------- phases */
 
-/* What a phase is known by: the router that decides, or minus the unit that every run needs; 0: none needed. */
+/* What a phase is told apart by: the router that decides, or minus the unit that every run needs; 0: no unit. */
 static int32_t unit_key(const bs_plan *p, int32_t unit)
 {
     const int32_t domain = unit ? p->units[unit].domain : 0;
     return unit == 0 ? 0 : domain ? p->graph->domains[domain].router : -unit;
 }
 
-/* Instructions of a region, and of a part in it, lie together. */
+/* Finding the phases. The instructions of a region lie together, and so do those of a part. */
 typedef struct phase_pass {
     bs_plan *plan;
     int32_t *region_first; /* [regions] the first instruction of each */
-    int32_t *phase_of;     /* [units] the last phase that was found to need it, counted from 1 */
+    int32_t *phase_of;     /* [units] the last phase that needs it, counted from 1 */
 } phase_pass;
 
 static int32_t next_part(const bs_plan *p, int32_t instr)
@@ -117,7 +118,7 @@ static int32_t instr_key(const phase_pass *s, const bs_instr *i)
     return i->kind == BS_INSTR_RUN ? region_key(s, i->region) : 0;
 }
 
-/* There is room: an instruction needs one unit, and so does a part (layout_streaming). */
+/* There is room: an instruction needs one unit, and so does a part (carve_plan in plan/plan.c). */
 static void phase_add(phase_pass *s, bs_trace_phase *phase, int32_t unit)
 {
     bs_plan *p = s->plan;
@@ -145,7 +146,7 @@ static void find_regions(phase_pass *s)
         s->region_first[p->parts[p->instrs[k].part].region] = k;
 }
 
-/* Neighbouring instructions that need the same make one phase; a region is one by itself. */
+/* Neighbouring instructions that need the same make one phase; a region is a phase by itself. */
 static void find_phases(phase_pass *s)
 {
     bs_plan *p = s->plan;
@@ -185,7 +186,7 @@ bs_bytes bs_plan_phases_workspace(const bs_graph *graph)
         bs_bytes_array((int64_t)graph->n_nodes + graph->n_domains + graph->n_blocks + 1, sizeof(int32_t)));
 }
 
-/* For a message. */
+/* A unit in a message. */
 static const char *unit_text(const bs_plan *p, int32_t unit, char *text, size_t bytes)
 {
     snprintf(text, bytes, "block \"%s\"", p->graph->text + p->graph->blocks[p->units[unit].block].name);
@@ -198,7 +199,7 @@ bool bs_plan_phases(bs_plan *p, void *workspace, bs_error *error)
     char what[BS_MAX_NAME + 8];
     if (!bs_plan_streams(p))
         return true;
-    /* a region has a node at least, a unit is of a domain or a block */
+    /* a region has at least one node; a unit belongs to a path or a block */
     s.phase_of = s.region_first + p->graph->n_nodes;
     memset(workspace, 0,
            ((size_t)p->graph->n_nodes + (size_t)p->graph->n_domains + (size_t)p->graph->n_blocks + 1) *

@@ -305,8 +305,7 @@ void bs_store_release(bs_store *s, int32_t unit)
 
 bs_use bs_store_outcome(const bs_store *s, int32_t unit)
 {
-    return s->stream.slots[unit - 1].outcome; /* no lock: only visits write it, and the thread that calls this makes
-                                               * them */
+    return s->stream.slots[unit - 1].outcome; /* no lock: only visits write it, on this thread */
 }
 
 void bs_store_stats(bs_store *s, bs_stream_stats *stats)

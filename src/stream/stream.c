@@ -363,8 +363,7 @@ static void chunk_failed(bs_stream *s, int32_t unit, bs_status status)
 static void measure_delay(bs_stream *s, const bs_stream_chunk *chunk, uint64_t ns, uint64_t now)
 {
     const uint64_t gone = bs_since(now, s->visit_ns);
-    if (chunk->demanded || s->slots[chunk->unit].needed || gone > ns) /* gone > ns: it was issued after the visit
-                                                                       * began */
+    if (chunk->demanded || s->slots[chunk->unit].needed || gone > ns) /* gone > ns: issued after the visit began */
         return;
     for (int32_t i = 0; i < s->n_needed; i++)
         if (s->slots[s->needed[i]].needed && s->slots[s->needed[i]].outcome == BS_USE_MISS) {
