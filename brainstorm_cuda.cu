@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 1e9ff54d6a5a8a4f1b8257924efb28dff18f3d4ecab9f615eb62aa9b5d77e873
+ * sha256 of the parts: 966839f8c655f72b9f340f247137c2be49ef11d50675ba10273c2add7aea89c4
  */
 #include "brainstorm.h"
 
@@ -110,15 +110,15 @@ extern "C" {
 
 /* ==== begin src/graph/op.h ==================================================================== */
 /* graph/op.h - the op table: what every op declares, and what a kernel is given.
- * Adding an op is one file in ops/ and one line in ops/table.c. Relies on graph/graph.h. Must never know the planner,
+ * Adding an op is one file in ops/ and one line in ops/list.h. Relies on graph/graph.h. Must never know the planner,
  * nor which ops there are. */
 #ifndef BS_OP_H
 #define BS_OP_H
 
 /* ==== begin src/graph/graph.h ================================================================= */
 /* graph/graph.h - the graph: dimensions, domains, values, nodes, blocks, routers.
- * Owns the data structures and the primitives that add to them. Relies on base/base.h. Must never know how a
- * graph is planned or run. Everything refers to lower ids only, so one pass in order is always enough. */
+ * Owns the data structures and the primitives that add to them. Relies on base/base.h. Must never know how a graph is
+ * planned or run. Every entry refers to lower ids only, so one pass in order is always enough. */
 #ifndef BS_GRAPH_H
 #define BS_GRAPH_H
 
@@ -515,17 +515,17 @@ typedef int32_t bs_dim_id;
 typedef struct bs_dim_info {
     bs_dim_kind kind;
     bs_dim_id parent;
-    int32_t mul, add, div; /* all of 2^30 at most, and so is */
+    int32_t mul, add, div; /* at most 2^30, like `maximum` */
     int32_t maximum;       /* the value of a constant */
     int32_t name;    /* offset in text; 0 none */
-    int32_t symbols; /* among the entries up to this one */
+    int32_t symbols; /* number of symbols up to this entry, itself included */
     int32_t child[2];
 } bs_dim_info;
 
 /* Domain 0 is the root: one row. */
 typedef enum bs_domain_kind {
     BS_DOMAIN_ROOT,
-    BS_DOMAIN_ROWS, /* rows of a root tensor, as many as `rows`; or cells of a frame, ceil(H/size) * ceil(W/size) */
+    BS_DOMAIN_ROWS, /* rows of a root tensor, `rows` of them; or cells of a frame, ceil(H/size) * ceil(W/size) */
     BS_DOMAIN_PATH  /* the rows that a router sent along one path */
 } bs_domain_kind;
 
@@ -533,15 +533,15 @@ typedef struct bs_domain {
     bs_domain_kind kind;
     int32_t parent;
     int32_t router, path;     /* PATH */
-    bs_dim_id rows;           /* ROWS, but of patches -1 */
+    bs_dim_id rows;           /* ROWS that are not patches; else -1 */
     int32_t lengths;          /* ROWS in segments: value of an input i32 [segments], the rows of each; else 0 */
     bs_dim_id height, width;  /* ROWS that are patches: extents of the frame; else -1 */
     int32_t size;             /* patches: cell size in pixels of that frame; else 0 */
     int64_t max_rows;
-    int32_t patches;          /* the domain of patches that this one descends from (or is); -1 none */
-    int32_t top;              /* the one that is no PATH and that it descends from (or is) */
-    int32_t outermost;        /* PATH: the PATH next to the top that it descends from (or is); else 0 */
-    int32_t next;             /* PATH: another one of its router; 0 none */
+    int32_t patches;          /* the domain of patches that it is or descends from; -1 none */
+    int32_t top;              /* the domain without a router that it is or descends from */
+    int32_t outermost;        /* PATH: the outermost PATH domain that it is or descends from; else 0 */
+    int32_t next;             /* PATH: another PATH domain of its router; 0 none */
     int32_t child[2];
 } bs_domain;
 
@@ -555,7 +555,7 @@ typedef struct bs_value_info {
     int32_t rank;
     bs_dim_id dims[BS_MAX_RANK];
     int32_t domain;
-    int32_t node; /* that makes it */
+    int32_t node; /* the node that makes it */
     int32_t output_index;
     /* extent of this value's frame = frame of the domain x scale_num / scale_den (patch domains, rank 3) */
     int32_t scale_num, scale_den;
@@ -566,12 +566,12 @@ typedef struct bs_node {
     int32_t n_in, n_out;
     int32_t in; /* offset of n_in value ids in the operand pool */
     int32_t first_out; /* value id; outputs are consecutive */
-    int32_t domain;    /* of the outputs (and where it runs) */
+    int32_t domain;    /* of the outputs; the node runs on its rows */
     int32_t block;
     int32_t router; /* route, scatter, gather: the router; else 0 */
     int32_t path;   /* scatter */
     int32_t writer; /* state: the node that writes it; 0 none */
-    int32_t child[2]; /* of ops whose names are taken once (BS_OP_NAMED) */
+    int32_t child[2]; /* in the tree of names, for ops with BS_OP_NAMED */
     const void *params; /* the descriptor, name resolved into the graph's text */
 } bs_node;
 
@@ -583,44 +583,44 @@ typedef struct bs_block {
 
 typedef struct bs_router_info {
     int32_t node; /* the route node */
-    int32_t domain; /* of the scores: the parent domain */
+    int32_t domain; /* domain of the scores: the parent of its paths' domains */
     int32_t score;  /* value id */
     int32_t knob;   /* value id or 0 */
     int32_t max_paths_per_cell;
-    int32_t first_path; /* paths of the routers before it: where its own begin in tables of all paths */
+    int32_t first_path; /* number of paths of all routers before it: where its own begin in tables of all paths */
     int32_t path_domains; /* the first of its PATH domains; 0 none */
     const bs_route_desc *desc;
 } bs_router_info;
 
-/* Of any table: ids, and small multiples of counts, are far from 2^31. */
+/* Limit of every table: ids, and small multiples of counts, stay far below 2^31. */
 #define BS_MAX_ENTRIES (1 << 24)
 #define BS_MAX_TEXT (1 << 30)
-#define BS_MAX_ALL_PATHS (1 << 28) /* of all routers of a graph */
+#define BS_MAX_ALL_PATHS (1 << 28) /* paths of all routers of a graph together */
 
-/* What is looked up while a graph is built (equal dimensions, equal domains, names) hangs in digital search trees: an
- * entry's children, where the next bit of the hash is 0 and 1, are later entries. So a tree needs no table of its own,
- * and no file can make it deeper than a hash has bits, but by names of equal hashes. */
+/* What is looked up while a graph is built (equal dimensions, equal domains, names) is kept in digital search trees:
+ * the children of an entry, for a next hash bit of 0 and 1, are later entries of the same table. So a tree needs no
+ * table of its own, and no file can make it deeper than a hash has bits, except by names of equal hashes. */
 struct bs_graph {
     uint32_t mark;
     bs_status status;
     bs_error error;
-    /* beside entry 0 */
+    /* not counting entry 0 */
     int32_t max_nodes, max_values, max_text, max_operands, max_domains, max_dims, max_blocks, max_routers;
     int32_t n_nodes, n_values, n_text, n_operands, n_domains, n_dims, n_blocks, n_routers;
-    int32_t n_cell_nodes; /* that work on rows of another domain than the root */
+    int32_t n_cell_nodes; /* nodes that do not run on the root domain */
     int32_t n_paths;    /* of all routers */
-    int32_t max_paths;  /* the most that one of them has */
-    int32_t first_name; /* the node at the root of the tree of names; 0 none */
+    int32_t max_paths;  /* most paths of one router */
+    int32_t first_name; /* root of the tree of names; 0 none */
     int32_t current_block;
-    /* the op that is being added and the node's name: they begin a message; or NULL */
+    /* while a node is added: its op and name, with which messages begin; else NULL */
     const char *adding, *adding_name;
     bs_node *nodes;       /* [0] unused */
     bs_value_info *values; /* [0] unused */
     int32_t *operands;
-    bs_domain *domains; /* [0]: the root; a node makes one at most */
+    bs_domain *domains; /* [0]: the root; a node makes at most one */
     char *text; /* names and parameters; offset 0 is "" */
     bs_dim_info *dims;
-    bs_block *blocks; /* [0]: what is outside every block, "main" */
+    bs_block *blocks; /* [0]: "main", everything outside all blocks */
     bs_router_info *routers; /* [0] unused */
 };
 
@@ -632,19 +632,19 @@ bool bs_graph_fail_bare(bs_graph *graph, bs_status status);
 #define bs_graph_fail(graph, status, ...) \
     BS_TOLD((bs_graph_fail)(graph, status, __VA_ARGS__), bs_graph_fail_bare(graph, status))
 #endif
-/* The recorded failure alone: BS_OK inside a block too, where bs_graph_check asks for its end. */
+/* The recorded failure alone. Unlike bs_graph_check it accepts a block that has not ended yet. */
 bs_status bs_graph_failure(const bs_graph *graph, bs_error *error);
 bool bs_graph_fail_as(bs_graph *graph, bs_status status, const char *format, va_list arguments);
 
 /* Dimensions. All return -1 on failure (recorded). */
 bs_dim_id bs_dim_const(bs_graph *graph, int64_t n);
 bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t add, int64_t div); /* div: 1 .. 2^30 */
-int64_t bs_common_divisor(int64_t a, int64_t b); /* the greatest; of its sign nothing is asked */
-bs_dim_id bs_dim_resolve(bs_graph *graph, bs_dim dim); /* a public handle */
-bool bs_dim_is_known(const bs_graph *graph, bs_dim dim); /* whether it is one: records nothing */
+int64_t bs_common_divisor(int64_t a, int64_t b); /* the greatest; its sign is not defined */
+bs_dim_id bs_dim_resolve(bs_graph *graph, bs_dim dim); /* from a public handle */
+bool bs_dim_is_known(const bs_graph *graph, bs_dim dim); /* whether a handle is valid; records nothing */
 static inline int64_t bs_dim_max(const bs_graph *graph, bs_dim_id d) { return graph->dims[d].maximum; }
 static inline bool bs_dim_is_const(const bs_graph *graph, bs_dim_id d) { return graph->dims[d].kind == BS_DIM_CONST; }
-/* The product of its dimensions, each at its maximum; and the bytes of so many. */
+/* The product of its dimensions, each at its maximum; and the bytes of these elements. */
 bs_bytes bs_value_elements(const bs_graph *graph, const bs_value_info *value);
 static inline bs_bytes bs_value_bytes(const bs_graph *graph, const bs_value_info *value)
 {
@@ -669,8 +669,8 @@ static inline const char *bs_node_name(const bs_node *node)
 
 /* Names and parameters live in the graph's text. NULL on failure (recorded). */
 const char *bs_graph_text(bs_graph *graph, const char *text);
-int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain); /* finds an equal one or adds it; -1 */
-/* The node of this name whose op takes names once: a router, or (false) an input, a state or an output. 0: there is
+int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain); /* an equal one, or this one added; -1 on failure */
+/* The node of this name among ops with BS_OP_NAMED: a router, or (false) an input, a state or an output. 0: there is
  * none. */
 int32_t bs_graph_named(const bs_graph *graph, const char *name, bool router);
 static inline int32_t bs_graph_router_named(const bs_graph *graph, const char *name) /* 0: there is none */
@@ -678,8 +678,8 @@ static inline int32_t bs_graph_router_named(const bs_graph *graph, const char *n
     return name ? graph->nodes[bs_graph_named(graph, name, true)].router : 0;
 }
 
-/* Where the operands of the next node will be, for those who have no table of their own to gather them in: `count` of
- * them may be written there and passed on. NULL: there is no room, and adding the node will say so. */
+/* Where the operands of the next node will be. A caller without a table of its own may write `count` of them there and
+ * pass that address on. NULL: there is no room, and adding the node will report it. */
 static inline int32_t *bs_graph_operands(bs_graph *graph, int32_t count)
 {
     return count <= graph->max_operands - graph->n_operands ? graph->operands + graph->n_operands : NULL;
@@ -689,7 +689,8 @@ static inline int32_t *bs_graph_operands(bs_graph *graph, int32_t count)
 /* ==== end src/graph/graph.h =================================================================== */
 /* ==== begin src/graph/rows.h ================================================================== */
 /* graph/rows.h - which rows a domain has in a run, and what routers decided.
- * Relies on base/both.h. Must never know who computes them: the CPU's tiles and a device's blocks see the same. */
+ * Relies on base/both.h. Must never know who computes rows: the CPU's tiles and a device's blocks use the same
+ * structures. */
 #ifndef BS_ROWS_H
 #define BS_ROWS_H
 
@@ -699,7 +700,7 @@ static inline int32_t *bs_graph_operands(bs_graph *graph, int32_t count)
 /* What a router decided for the rows it saw (all of them, or those of one tile). */
 typedef struct bs_decision_data {
     int32_t rows, paths, per_row; /* per_row: most paths a cell */
-    float price;                  /* at which a budget is kept; of another protocol, or decided ahead, 0 */
+    float price;                  /* price at which a budget is kept; 0 for other protocols and forced routes */
     int32_t *chosen;   /* [rows * per_row] path or -1, in order of choice */
     float *gates;      /* [rows * per_row] */
     int32_t *counts;   /* [paths] */
@@ -709,7 +710,7 @@ typedef struct bs_decision_data {
     int64_t dropped;
 } bs_decision_data;
 
-/* Rows of a domain as a context sees them. `first` is added to reach storage that holds all rows. */
+/* Rows of a domain as a context sees them. `first` is the index of its row 0 in storage that holds all rows. */
 typedef struct bs_rows_state {
     int32_t count;
     int32_t first;
@@ -721,7 +722,7 @@ typedef struct bs_route_callback {
     void *user;
 } bs_route_callback;
 
-/* Which of a row's scores stands for the path that it took: that of the path, or the one that all share; -1: none. */
+/* Which score of a row belongs to the path that it took: the path's own, or the one that all paths share; -1: none. */
 static inline BS_BOTH int32_t bs_score_of(int32_t path, int32_t width)
 {
     const int32_t at = width == 1 ? 0 : path;
@@ -732,10 +733,10 @@ static inline BS_BOTH int32_t bs_score_of(int32_t path, int32_t width)
 /* ==== end src/graph/rows.h ==================================================================== */
 
 /* One operand of a kernel: `rows` consecutive cells of one shape. `data` is the element [0,0,0] of the core of the
- * first row; strides are in elements. Rank-3 values are images [C,H,W] (kept channels-last inside, but a kernel goes by
- * the strides). In a patch domain `dim` is the core clipped to the frame, and rect the part that is present around it:
- * core plus halo, clipped to the frame, in core coordinates (may start below 0). Elsewhere rect is 0..dim.
- * Storage holds zeros outside rect as far as any reader's window goes. */
+ * first row; strides are in elements. Rank-3 values are images [C,H,W] (stored channels-last inside, but a kernel uses
+ * the strides). In a patch domain `dim` is the core clipped to the frame, and rect the part that is present: core plus
+ * halo, clipped to the frame, in core coordinates (may start below 0). Elsewhere rect is 0..dim. Storage holds zeros
+ * outside rect as far as any reader's window reaches. */
 typedef struct bs_rect { int32_t y0, y1, x0, x1; } bs_rect;
 
 typedef struct bs_operand {
@@ -752,10 +753,10 @@ typedef struct bs_operand {
 
 #define BS_MAX_WEIGHTS 8
 
-/* A weight tensor an op asks for: "<node name>.<suffix>". */
+/* A weight tensor that an op declares: "<node name>.<suffix>". */
 typedef struct bs_weight_spec {
     const char *suffix;
-    bs_dtype dtype; /* delivered in; f16/bf16 files are widened */
+    bs_dtype dtype; /* type that the op wants; f16/bf16 files are widened */
     int32_t rank;
     int64_t dim[BS_MAX_RANK];
 } bs_weight_spec;
@@ -764,18 +765,18 @@ typedef struct bs_weight_spec {
 typedef struct bs_node_plan {
     uint32_t tier;          /* bs_tier, in four bytes whatever the compiler */
     int32_t algorithm;      /* the op's own meaning; conv2d: bs_conv_algorithm */
-    bool half;              /* a device: weights are prepared in f16 */
-    uint8_t fusion;         /* 0, or the kernel that does this node and those it follows (plan/fuse.c) */
-    int32_t ahead_of;       /* a look-ahead: the router that will decide by such scores; else 0 */
-    int32_t work_items;         /* > 0: a row is so many work items, bs_call.work_item says which (BS_OP_CROSS_ROW) */
-    int32_t fused_in[2];    /* the operands it then has */
-    int32_t unit;           /* whose slot holds its prepared weights; 0: resident */
+    bool half;              /* a device whose weights are prepared in f16 */
+    uint8_t fusion;         /* 0, or the fused kernel of the chain that ends at this node (plan/fuse.c) */
+    int32_t ahead_of;       /* for a look-ahead: the router whose choice it predicts; else 0 */
+    int32_t work_items;         /* > 0: work items of each row; bs_call.work_item says which (BS_OP_CROSS_ROW) */
+    int32_t fused_in[2];    /* the operands of a fused kernel */
+    int32_t unit;           /* unit whose slot holds its prepared weights; 0: resident */
     int32_t twin;           /* the last node before it that has the same weights; 0: none */
     int32_t owner;          /* the node whose prepared copy it reads: itself, or an earlier twin with the same layout */
     int32_t newest_owner;   /* the last owner among its twins, itself included */
-    bs_bytes prepared_bytes; /* of its weights, in its unit's slot or the resident weights */
+    bs_bytes prepared_bytes; /* offset of its weights, in its unit's slot or the resident weights */
     bs_bytes prepared_offset;
-    bs_bytes scratch_bytes; /* a thread */
+    bs_bytes scratch_bytes; /* for each thread */
 } bs_node_plan;
 
 #define BS_FAULT_BYTES 96
@@ -792,17 +793,17 @@ typedef struct bs_call {
     void *scratch;
     char *fault; /* [BS_FAULT_BYTES] for what is wrong with the data of this run, or NULL */
     /* BS_OP_CROSS_ROW only */
-    /* of the segment domain: where outputs begin; operands of that domain are whole, from row 0 */
+    /* where outputs begin in the segment domain; operands of that domain are whole, from row 0 */
     int32_t row;
     int32_t work_item;          /* 0 .. plan->work_items - 1 */
     int32_t n_segments;
     const int32_t *offsets; /* [n_segments + 1] the first row of each segment; checked */
     /* BS_OP_DECIDED only: one row a call */
     const bs_decision_data *decision; /* of the node's router */
-    int32_t decided;                  /* which row of it */
-    bool ahead;                       /* it was decided ahead, without scores */
-    /* of a look-ahead, which has no outputs, [paths of its router]: the margins so far, -1: no row chooses that path;
-     * and room for numbers */
+    int32_t decided;                  /* the row of it that this call is about */
+    bool ahead;                       /* the route is forced: there are no scores */
+    /* for a look-ahead, which has no outputs. [paths of its router]: the largest margins so far, -1: no row chooses
+     * that path; and [paths] scratch */
     float *margins;
     int32_t *order;
 } bs_call;
@@ -817,63 +818,63 @@ typedef struct bs_infer {
     const bs_value_info *in[BS_MAX_OPERANDS];
     int32_t router, path; /* structural ops set them; the node keeps them */
     int32_t n_out; /* 1 unless the rule says otherwise */
-    bs_value_info out[BS_MAX_OUTPUTS]; /* comes in as a copy of in[0] where there is one */
-    char said[4][112]; /* texts of a refusal, at most so many (bs_say_value, ...) */
+    bs_value_info out[BS_MAX_OUTPUTS]; /* starts as a copy of in[0], if there is one */
+    char said[4][112]; /* texts for a refusal, at most four (bs_say_value, ...) */
     uint32_t n_said;
 } bs_infer;
 
-/* Refuses a field of a descriptor that is not within low .. high. (graph/graph.c) */
+/* Refuses a field of a descriptor that is outside low .. high. (graph/graph.c) */
 bool bs_infer_field(bs_infer *infer, const char *field, int64_t n, int64_t low, int64_t high);
 #if defined(BS_NO_MESSAGES)
 #define bs_infer_field(infer, field, n, low, high) (bs_infer_field)(infer, BS_TEXT(field), n, low, high)
 #endif
 
-/* For refusals: a shape, a dimension, a domain, as bs_value_text and the like write them. (graph/text.c) */
+/* For refusals: a shape, a dimension, a domain, as in bs_value_text and similar functions. (graph/text.c) */
 const char *bs_say_value(bs_infer *infer, const bs_value_info *value);
 const char *bs_say_typed(bs_infer *infer, const bs_value_info *value); /* "f32 [8, 4]" */
 const char *bs_say_dim(bs_infer *infer, bs_dim_id d);
 const char *bs_say_domain(bs_infer *infer, int32_t domain);
 
-/* What becomes of a node when it is planned. */
+/* What the planner makes of a node. */
 typedef enum bs_op_work {
-    BS_WORK_CALL,  /* a kernel computes its outputs; without outputs: it says what a later router will need */
-    BS_WORK_GIVEN, /* nothing: its output is memory that is there, the caller's, a state's or prepared weights */
-    BS_WORK_VIEW,  /* nothing, where readers find its rows in those of operand 0: by the decision of its router, or as
-                      cells of a tensor */
-    BS_WORK_MOVE,  /* rows of its operands go elsewhere: with a router, back from its paths; else into a tensor; without
-                      outputs, at the end of a run, to what the caller bound or into a state */
+    BS_WORK_CALL,  /* a kernel computes its outputs; without outputs, it predicts what a later router will need */
+    BS_WORK_GIVEN, /* nothing: its output already is memory of the caller, of a state or of prepared weights */
+    BS_WORK_VIEW,  /* nothing, if readers can find its rows in those of operand 0: through the decision of its
+                    * router, or as cells of a tensor */
+    BS_WORK_MOVE,  /* moves rows of its operands: with a router, back from its paths; else into a tensor; without
+                    * outputs, at the end of a run, to a bound buffer or into a state */
     BS_WORK_ROUTE  /* a router decides */
 } bs_op_work;
 
-/* What an operand is to its op. */
+/* How an op uses an operand. */
 typedef enum bs_role {
     BS_ROLE_DATA,
-    BS_ROLE_LIKE,        /* tells the domain of the result: it is not read */
-    BS_ROLE_DECIDING,    /* a decision is made by it: it is kept in its own type */
+    BS_ROLE_LIKE,        /* only tells the domain of the result; not read */
+    BS_ROLE_DECIDING,    /* a router decides by it, so it keeps its own type */
     BS_ROLE_STATE,       /* a state that is written at the end of a run */
     BS_ROLE_CACHE_LENGTH /* i32, tokens that the cache of each segment holds: checked and copied before a run */
 } bs_role;
 
-/* Whose memory a node's name stands for: bits. */
+/* How a run uses the memory that is bound to a node's name: bits. */
 enum { BS_BOUND_READ = 1, BS_BOUND_WRITTEN = 2 };
 
 typedef enum bs_op_flags {
     BS_OP_SPATIAL = 1,      /* rank-3 images: called one row at a time with rects; may be split into bands of rows */
     BS_OP_CAPTURE = 2,      /* operands after the first may be root values: their row_stride is 0 */
-    /* its rule checks the domains of its operands, which it may read row by row wherever they are */
+    /* its rule checks the domains of its operands; it reads rows of these wherever they are */
     BS_OP_STRUCTURAL = 4,
     BS_OP_CORE_INPUT = 8,   /* sees the core only: needs no halo beyond `halo` */
     BS_OP_VARIADIC = 16,
     BS_OP_CLAMPS = 32,      /* finds the frame's edge itself: may read a view, which has no zeros around it */
     BS_OP_CHANNELS_LAST = 64, /* reads and writes images with channel step 1 only (or one channel): no planar views */
-    BS_OP_DECIDED = 512,    /* asks what its router decided, row by row */
-    BS_OP_NAMED = 256,      /* its name is taken once: inputs, states and outputs; routers */
+    BS_OP_DECIDED = 512,    /* reads its router's decision, row by row */
+    BS_OP_NAMED = 256,      /* its name must be unique: inputs, states and outputs; routers */
     /* rows of a segment influence each other: never in a tile, operands whole; its rule checks their domains */
     BS_OP_CROSS_ROW = 128
 } bs_op_flags;
 
-/* A field of a descriptor, in order: for the model file and inspect, and so that integers are within low .. high (both
- * 0: any) before a shape rule sees them. */
+/* A field of a descriptor, in order: for model files and `inspect`, and to check that integers are within low .. high
+ * (both 0: any) before a shape rule sees them. */
 typedef struct bs_field {
     char name[15], kind; /* 'i', 'f' */
     int32_t low, high;
@@ -888,18 +889,18 @@ typedef struct bs_op {
     uint8_t work;                      /* bs_op_work */
     uint16_t flags;
     uint8_t bound;                     /* BS_BOUND_READ: an input; _WRITTEN: an output; both: a state; 0: nothing */
-    uint8_t roles[BS_MAX_OPERANDS];    /* bs_role of each operand; those beyond are data */
-    /* What the fields of a model file of an older op set say, in this one's; NULL: the same. */
+    uint8_t roles[BS_MAX_OPERANDS];    /* bs_role of each operand; further operands are data */
+    /* Converts the fields of a model file of an older op set; NULL: nothing changed. */
     void (*upgrade)(int32_t *fields, int32_t opset);
-    /* Shape rule: fills out[] (dtype, rank, dims, scale) or calls bs_graph_fail and returns false. */
+    /* Shape rule: fills out[] (dtype, rank, dims, scale) or refuses (bs_infer_fail) and returns false. */
     bool (*infer)(bs_infer *infer);
-    /* Margin that input `index` needs around what is asked of the output; NULL: the same margin. */
+    /* Margin that input `index` needs when the output has `margin`; NULL: the same margin. */
     int32_t (*halo)(const bs_graph *graph, const bs_node *node, int32_t index, int32_t out_margin);
-    /* Cost rule: floating-point operations of one row at maximum extents; NULL: one an output element. */
+    /* Cost rule: floating-point operations of one row at maximum extents; NULL: one for each output element. */
     double (*flops)(const bs_graph *graph, const bs_node *node);
     /* Weights: NULL = none. Returns their number, fills specs. */
     int32_t (*weights)(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs);
-    /* Choose algorithm, prepared and scratch bytes; max_rect: largest output rect. NULL: prepared = weights as they
+    /* Chooses algorithm, prepared and scratch bytes; max_rect: largest output rect. NULL: weights are prepared as they
      * are, each aligned to BS_ALIGNMENT. */
     void (*plan)(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w,
                  bs_node_plan *plan);
@@ -908,7 +909,7 @@ typedef struct bs_op {
                     void *prepared);
     /* Whether two nodes with the same weights, algorithm and prepared bytes prepare them alike. NULL: they do. */
     bool (*same_layout)(const bs_graph *graph, const bs_node *a, const bs_node *b);
-    /* The kernel: plan->tier decides; BS_TIER_SCALAR is the plain reference. BS_ERROR_DATA for bad run-time data. */
+    /* The kernel of plan->tier; BS_TIER_SCALAR is the plain reference. BS_ERROR_DATA for bad run-time data. */
     bs_status (*run)(const bs_call *call);
 } bs_op;
 
@@ -920,7 +921,8 @@ static inline int32_t bs_op_max_in(const bs_op *op) { return bs_or_default(op->m
 bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const int32_t *in, int32_t n_in,
                       const void *params);
 
-/* The segment that a row is of: the last one that begins at or before it (empty ones begin there too, before it). */
+/* The segment of a row: the last segment that begins at or before the row (empty ones that begin there come before
+ * it). */
 static inline BS_BOTH int32_t bs_segment_of(const int32_t *offsets, int32_t n_segments, int32_t row)
 {
     int32_t low = 0, high = n_segments - 1;
@@ -934,8 +936,8 @@ static inline BS_BOTH int32_t bs_segment_of(const int32_t *offsets, int32_t n_se
     return low;
 }
 
-/* Whether a loop is worth writing twice, the second time over dense floats: compilers make vectors of that, but not
- * where few bytes are asked for (-Os). */
+/* Whether a loop is worth writing twice, the second time over dense floats, of which compilers make vectors. Not in
+ * builds for size (-Os). */
 #ifdef __OPTIMIZE_SIZE__
 #define BS_DENSE_PAYS false
 #else
@@ -949,7 +951,7 @@ static inline BS_BOTH ptrdiff_t bs_aligned_floats(ptrdiff_t n)
     return (n + line - 1) / line * line;
 }
 
-/* Padding on a side; `otherwise` is the op's default. */
+/* Padding in pixels on each side; `otherwise` is the op's default. */
 static inline int32_t bs_pad_of(int32_t padding, int32_t pad, int32_t otherwise)
 {
     return padding == BS_PAD_EXPLICIT ? pad : padding == BS_PAD_VALID ? 0 : otherwise;
@@ -1103,8 +1105,7 @@ typedef enum bs_storage {
     BS_STORAGE_SCRATCH,   /* rows of the tile in a thread's scratch */
     BS_STORAGE_WEIGHT,    /* a constant: prepared memory of its node */
     BS_STORAGE_VIEW,      /* patches, rows, scatter: rows of operand `source`, found through the decision */
-    BS_STORAGE_FRAME      /* a gather whose rows are stored directly in the root value `source` that they are joined
-                           * to */
+    BS_STORAGE_FRAME      /* a gather whose rows are stored in the joined root value `source` */
 } bs_storage;
 
 typedef struct bs_value_plan {
@@ -1112,8 +1113,7 @@ typedef struct bs_value_plan {
     int32_t source;
     int32_t margin;       /* storage around a cell's core, in samples, rank 3 only */
     int32_t slab;         /* transient: values of one slab share its bytes (the paths of a router, packed) */
-    int32_t first, last;  /* time of definition and of last use, in its list (transient: the top level; scratch: the
-                           * part) */
+    int32_t first, last;  /* time of definition and of last use, in the list of its scope */
     int32_t scope;        /* -1 global, else index of the part whose scratch it lives in */
     bool narrow;          /* f32 that a device keeps in f16 */
     bool is_cache_length; /* some op reads it as cache lengths */
@@ -1184,8 +1184,7 @@ typedef struct bs_domain_plan {
     bool live; /* some needed node works on its rows */
     bool images, streams; /* top level: it has images; its routed blocks have streamed weights */
     bool whole; /* top level: a decision below it needs all of its rows */
-    bool mixed; /* depth order, but wide nodes run at top level: else a device's tiles would not fit in its shared
-                 * memory */
+    bool mixed; /* depth order, but wide nodes run at top level: tiles must fit in shared memory */
 } bs_domain_plan;
 
 typedef struct bs_router_plan {

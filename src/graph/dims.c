@@ -1,9 +1,9 @@
-/* graph/dims.c - dimensions: constants, symbols with a maximum, and what is derived of them; equal ones are one entry.
- * Relies on graph/graph.h and graph/tree.h. Must never let a dimension pass 2^30. */
+/* graph/dims.c - dimensions: constants, symbols with a maximum, and what is derived from them; equal ones are one
+ * entry. Relies on graph/graph.h and graph/tree.h. Must never let a dimension pass 2^30. */
 #include "graph/graph.h"
 #include "graph/tree.h"
 
-/* The link that an equal entry, or else a new one, hangs at. Entry 0 is the root of the tree. */
+/* The link in the tree where an equal entry is, or where a new one is added. Entry 0 is the root of the tree. */
 static int32_t *dim_find(bs_graph *g, const bs_dim_info *dim, bs_dim_id *found)
 {
     uint64_t hash = bs_tree_mix(
@@ -28,7 +28,7 @@ static bs_dim_id dim_intern(bs_graph *g, const bs_dim_info *dim)
 {
     bs_dim_id id = -1;
     int32_t *link = NULL;
-    if (dim->kind != BS_DIM_SYMBOL || g->n_dims == 0) /* symbols are all different: none but the root is in the tree */
+    if (dim->kind != BS_DIM_SYMBOL || g->n_dims == 0) /* symbols are all different, so they are not in the tree */
         link = dim_find(g, dim, &id);
     if (id >= 0)
         return id;
@@ -79,12 +79,12 @@ int64_t bs_common_divisor(int64_t a, int64_t b)
     return a < 0 ? -a : a;
 }
 
-/* Expressions are brought to one form, so that what is always equal has one id: (d*2)*3 is d*6, (d+2)-2 is d, and
- * floor((d*2 + 4) / 2) is d+2. */
+/* Expressions are brought to one form, so that expressions that are always equal have one id: (d*2)*3 is d*6, (d+2)-2
+ * is d, and floor((d*2 + 4) / 2) is d+2. */
 bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t add, int64_t div)
 {
     const bs_dim_info *p;
-    for (;; parent = p->parent) { /* the parent of such a one is none, so twice at most */
+    for (;; parent = p->parent) { /* after a step the parent is of this form, so the loop runs at most twice */
         if (!dim_in_range(mul) || add > BS_DIM_LIMIT || add < -BS_DIM_LIMIT)
             return dim_fail(graph, parent, mul, add, div);
         p = &graph->dims[parent];
@@ -113,7 +113,7 @@ bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t 
     return dim_intern(graph, &dim);
 }
 
-/* Public handles: constants as they are, BS_UPTO in bit 40, dimensions of the table in bit 41. */
+/* Public handles: constants are themselves, BS_UPTO sets bit 40, a dimension of the table sets bit 41. */
 #define BS_DIM_UPTO ((bs_dim)1 << 40)
 #define BS_DIM_TABLE ((bs_dim)1 << 41)
 

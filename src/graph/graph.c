@@ -6,7 +6,7 @@
 
 /* ------------------------------------------------------------------------------------------------ storage */
 
-/* Zeros become what most graphs of so many nodes can do with, and at least what any small one needs. */
+/* Replaces zeros by what is enough for most graphs with that many nodes, and at least for any small graph. */
 static bs_graph_desc graph_room(const bs_graph_desc *desc)
 {
     bs_graph_desc n = {0};
@@ -47,7 +47,7 @@ static void carve_graph(bs_carver *c, bs_graph *g, const bs_graph_desc *n)
     BS_CARVE(c, g->text, n->max_text_bytes);
 }
 
-/* What a graph of such room takes; none of it when the description is not sound. */
+/* Bytes of a graph with this much room; 0 when the description is not sound. */
 static bs_bytes graph_bytes(const bs_graph_desc *n)
 {
     bs_graph counted;
@@ -181,7 +181,7 @@ const char *bs_graph_text(bs_graph *graph, const char *text)
 
 /* ------------------------------------------------------------------------------------------------ domains */
 
-/* Domains of one key are one. */
+/* Domains with equal keys are one domain. */
 typedef struct domain_key {
     int32_t of[9];
 } domain_key;
@@ -211,7 +211,7 @@ static uint64_t domain_hash(const bs_domain *d)
 int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain)
 {
     uint64_t hash = domain_hash(domain);
-    int32_t *link = bs_tree_step(graph->domains[0].child, &hash); /* the root is made by nobody */
+    int32_t *link = bs_tree_step(graph->domains[0].child, &hash); /* no node makes the root */
     for (; *link; link = bs_tree_step(graph->domains[*link].child, &hash))
         if (domains_equal(&graph->domains[*link], domain))
             return *link;
@@ -237,7 +237,7 @@ int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain)
 
 /* -------------------------------------------------------------------------------------------------- names */
 
-/* Routers have names of their own. */
+/* Routers have a name space of their own. */
 BS_WRAPS static uint64_t named_hash(const char *name, bool router)
 {
     uint64_t hash = router;
@@ -248,7 +248,7 @@ BS_WRAPS static uint64_t named_hash(const char *name, bool router)
 
 static bool is_router(const bs_node *node) { return node->router != 0; }
 
-/* The link that the node of this name, or else a new one, hangs at. */
+/* The link in the tree where the node of this name is, or where a new one is added. */
 static int32_t *named_link(bs_graph *g, const char *name, bool router)
 {
     uint64_t hash = named_hash(name, router);
@@ -392,7 +392,7 @@ bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const in
     graph->adding = op->name;
     graph->adding_name = name ? name : "";
     if (number < 0)
-        bs_graph_fail(graph, BS_ERROR_UNSUPPORTED, /* unreachable: where all ops are there */
+        bs_graph_fail(graph, BS_ERROR_UNSUPPORTED, /* unreachable where all ops are built in */
                       "this build is without it (BS_ONLY_OPS)");
     if (number < 0 || !operands_known(graph, op, in, n_in))
         return NULL;

@@ -1,6 +1,6 @@
 /* graph/graph.h - the graph: dimensions, domains, values, nodes, blocks, routers.
- * Owns the data structures and the primitives that add to them. Relies on base/base.h. Must never know how a
- * graph is planned or run. Everything refers to lower ids only, so one pass in order is always enough. */
+ * Owns the data structures and the primitives that add to them. Relies on base/base.h. Must never know how a graph is
+ * planned or run. Every entry refers to lower ids only, so one pass in order is always enough. */
 #ifndef BS_GRAPH_H
 #define BS_GRAPH_H
 
@@ -14,17 +14,17 @@ typedef int32_t bs_dim_id;
 typedef struct bs_dim_info {
     bs_dim_kind kind;
     bs_dim_id parent;
-    int32_t mul, add, div; /* all of 2^30 at most, and so is */
+    int32_t mul, add, div; /* at most 2^30, like `maximum` */
     int32_t maximum;       /* the value of a constant */
     int32_t name;    /* offset in text; 0 none */
-    int32_t symbols; /* among the entries up to this one */
+    int32_t symbols; /* number of symbols up to this entry, itself included */
     int32_t child[2];
 } bs_dim_info;
 
 /* Domain 0 is the root: one row. */
 typedef enum bs_domain_kind {
     BS_DOMAIN_ROOT,
-    BS_DOMAIN_ROWS, /* rows of a root tensor, as many as `rows`; or cells of a frame, ceil(H/size) * ceil(W/size) */
+    BS_DOMAIN_ROWS, /* rows of a root tensor, `rows` of them; or cells of a frame, ceil(H/size) * ceil(W/size) */
     BS_DOMAIN_PATH  /* the rows that a router sent along one path */
 } bs_domain_kind;
 
@@ -32,15 +32,15 @@ typedef struct bs_domain {
     bs_domain_kind kind;
     int32_t parent;
     int32_t router, path;     /* PATH */
-    bs_dim_id rows;           /* ROWS, but of patches -1 */
+    bs_dim_id rows;           /* ROWS that are not patches; else -1 */
     int32_t lengths;          /* ROWS in segments: value of an input i32 [segments], the rows of each; else 0 */
     bs_dim_id height, width;  /* ROWS that are patches: extents of the frame; else -1 */
     int32_t size;             /* patches: cell size in pixels of that frame; else 0 */
     int64_t max_rows;
-    int32_t patches;          /* the domain of patches that this one descends from (or is); -1 none */
-    int32_t top;              /* the one that is no PATH and that it descends from (or is) */
-    int32_t outermost;        /* PATH: the PATH next to the top that it descends from (or is); else 0 */
-    int32_t next;             /* PATH: another one of its router; 0 none */
+    int32_t patches;          /* the domain of patches that it is or descends from; -1 none */
+    int32_t top;              /* the domain without a router that it is or descends from */
+    int32_t outermost;        /* PATH: the outermost PATH domain that it is or descends from; else 0 */
+    int32_t next;             /* PATH: another PATH domain of its router; 0 none */
     int32_t child[2];
 } bs_domain;
 
@@ -54,7 +54,7 @@ typedef struct bs_value_info {
     int32_t rank;
     bs_dim_id dims[BS_MAX_RANK];
     int32_t domain;
-    int32_t node; /* that makes it */
+    int32_t node; /* the node that makes it */
     int32_t output_index;
     /* extent of this value's frame = frame of the domain x scale_num / scale_den (patch domains, rank 3) */
     int32_t scale_num, scale_den;
@@ -65,12 +65,12 @@ typedef struct bs_node {
     int32_t n_in, n_out;
     int32_t in; /* offset of n_in value ids in the operand pool */
     int32_t first_out; /* value id; outputs are consecutive */
-    int32_t domain;    /* of the outputs (and where it runs) */
+    int32_t domain;    /* of the outputs; the node runs on its rows */
     int32_t block;
     int32_t router; /* route, scatter, gather: the router; else 0 */
     int32_t path;   /* scatter */
     int32_t writer; /* state: the node that writes it; 0 none */
-    int32_t child[2]; /* of ops whose names are taken once (BS_OP_NAMED) */
+    int32_t child[2]; /* in the tree of names, for ops with BS_OP_NAMED */
     const void *params; /* the descriptor, name resolved into the graph's text */
 } bs_node;
 
@@ -82,44 +82,44 @@ typedef struct bs_block {
 
 typedef struct bs_router_info {
     int32_t node; /* the route node */
-    int32_t domain; /* of the scores: the parent domain */
+    int32_t domain; /* domain of the scores: the parent of its paths' domains */
     int32_t score;  /* value id */
     int32_t knob;   /* value id or 0 */
     int32_t max_paths_per_cell;
-    int32_t first_path; /* paths of the routers before it: where its own begin in tables of all paths */
+    int32_t first_path; /* number of paths of all routers before it: where its own begin in tables of all paths */
     int32_t path_domains; /* the first of its PATH domains; 0 none */
     const bs_route_desc *desc;
 } bs_router_info;
 
-/* Of any table: ids, and small multiples of counts, are far from 2^31. */
+/* Limit of every table: ids, and small multiples of counts, stay far below 2^31. */
 #define BS_MAX_ENTRIES (1 << 24)
 #define BS_MAX_TEXT (1 << 30)
-#define BS_MAX_ALL_PATHS (1 << 28) /* of all routers of a graph */
+#define BS_MAX_ALL_PATHS (1 << 28) /* paths of all routers of a graph together */
 
-/* What is looked up while a graph is built (equal dimensions, equal domains, names) hangs in digital search trees: an
- * entry's children, where the next bit of the hash is 0 and 1, are later entries. So a tree needs no table of its own,
- * and no file can make it deeper than a hash has bits, but by names of equal hashes. */
+/* What is looked up while a graph is built (equal dimensions, equal domains, names) is kept in digital search trees:
+ * the children of an entry, for a next hash bit of 0 and 1, are later entries of the same table. So a tree needs no
+ * table of its own, and no file can make it deeper than a hash has bits, except by names of equal hashes. */
 struct bs_graph {
     uint32_t mark;
     bs_status status;
     bs_error error;
-    /* beside entry 0 */
+    /* not counting entry 0 */
     int32_t max_nodes, max_values, max_text, max_operands, max_domains, max_dims, max_blocks, max_routers;
     int32_t n_nodes, n_values, n_text, n_operands, n_domains, n_dims, n_blocks, n_routers;
-    int32_t n_cell_nodes; /* that work on rows of another domain than the root */
+    int32_t n_cell_nodes; /* nodes that do not run on the root domain */
     int32_t n_paths;    /* of all routers */
-    int32_t max_paths;  /* the most that one of them has */
-    int32_t first_name; /* the node at the root of the tree of names; 0 none */
+    int32_t max_paths;  /* most paths of one router */
+    int32_t first_name; /* root of the tree of names; 0 none */
     int32_t current_block;
-    /* the op that is being added and the node's name: they begin a message; or NULL */
+    /* while a node is added: its op and name, with which messages begin; else NULL */
     const char *adding, *adding_name;
     bs_node *nodes;       /* [0] unused */
     bs_value_info *values; /* [0] unused */
     int32_t *operands;
-    bs_domain *domains; /* [0]: the root; a node makes one at most */
+    bs_domain *domains; /* [0]: the root; a node makes at most one */
     char *text; /* names and parameters; offset 0 is "" */
     bs_dim_info *dims;
-    bs_block *blocks; /* [0]: what is outside every block, "main" */
+    bs_block *blocks; /* [0]: "main", everything outside all blocks */
     bs_router_info *routers; /* [0] unused */
 };
 
@@ -131,19 +131,19 @@ bool bs_graph_fail_bare(bs_graph *graph, bs_status status);
 #define bs_graph_fail(graph, status, ...) \
     BS_TOLD((bs_graph_fail)(graph, status, __VA_ARGS__), bs_graph_fail_bare(graph, status))
 #endif
-/* The recorded failure alone: BS_OK inside a block too, where bs_graph_check asks for its end. */
+/* The recorded failure alone. Unlike bs_graph_check it accepts a block that has not ended yet. */
 bs_status bs_graph_failure(const bs_graph *graph, bs_error *error);
 bool bs_graph_fail_as(bs_graph *graph, bs_status status, const char *format, va_list arguments);
 
 /* Dimensions. All return -1 on failure (recorded). */
 bs_dim_id bs_dim_const(bs_graph *graph, int64_t n);
 bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t add, int64_t div); /* div: 1 .. 2^30 */
-int64_t bs_common_divisor(int64_t a, int64_t b); /* the greatest; of its sign nothing is asked */
-bs_dim_id bs_dim_resolve(bs_graph *graph, bs_dim dim); /* a public handle */
-bool bs_dim_is_known(const bs_graph *graph, bs_dim dim); /* whether it is one: records nothing */
+int64_t bs_common_divisor(int64_t a, int64_t b); /* the greatest; its sign is not defined */
+bs_dim_id bs_dim_resolve(bs_graph *graph, bs_dim dim); /* from a public handle */
+bool bs_dim_is_known(const bs_graph *graph, bs_dim dim); /* whether a handle is valid; records nothing */
 static inline int64_t bs_dim_max(const bs_graph *graph, bs_dim_id d) { return graph->dims[d].maximum; }
 static inline bool bs_dim_is_const(const bs_graph *graph, bs_dim_id d) { return graph->dims[d].kind == BS_DIM_CONST; }
-/* The product of its dimensions, each at its maximum; and the bytes of so many. */
+/* The product of its dimensions, each at its maximum; and the bytes of these elements. */
 bs_bytes bs_value_elements(const bs_graph *graph, const bs_value_info *value);
 static inline bs_bytes bs_value_bytes(const bs_graph *graph, const bs_value_info *value)
 {
@@ -168,8 +168,8 @@ static inline const char *bs_node_name(const bs_node *node)
 
 /* Names and parameters live in the graph's text. NULL on failure (recorded). */
 const char *bs_graph_text(bs_graph *graph, const char *text);
-int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain); /* finds an equal one or adds it; -1 */
-/* The node of this name whose op takes names once: a router, or (false) an input, a state or an output. 0: there is
+int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain); /* an equal one, or this one added; -1 on failure */
+/* The node of this name among ops with BS_OP_NAMED: a router, or (false) an input, a state or an output. 0: there is
  * none. */
 int32_t bs_graph_named(const bs_graph *graph, const char *name, bool router);
 static inline int32_t bs_graph_router_named(const bs_graph *graph, const char *name) /* 0: there is none */
@@ -177,8 +177,8 @@ static inline int32_t bs_graph_router_named(const bs_graph *graph, const char *n
     return name ? graph->nodes[bs_graph_named(graph, name, true)].router : 0;
 }
 
-/* Where the operands of the next node will be, for those who have no table of their own to gather them in: `count` of
- * them may be written there and passed on. NULL: there is no room, and adding the node will say so. */
+/* Where the operands of the next node will be. A caller without a table of its own may write `count` of them there and
+ * pass that address on. NULL: there is no room, and adding the node will report it. */
 static inline int32_t *bs_graph_operands(bs_graph *graph, int32_t count)
 {
     return count <= graph->max_operands - graph->n_operands ? graph->operands + graph->n_operands : NULL;

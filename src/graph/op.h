@@ -1,5 +1,5 @@
 /* graph/op.h - the op table: what every op declares, and what a kernel is given.
- * Adding an op is one file in ops/ and one line in ops/table.c. Relies on graph/graph.h. Must never know the planner,
+ * Adding an op is one file in ops/ and one line in ops/list.h. Relies on graph/graph.h. Must never know the planner,
  * nor which ops there are. */
 #ifndef BS_OP_H
 #define BS_OP_H
@@ -8,10 +8,10 @@
 #include "graph/rows.h"
 
 /* One operand of a kernel: `rows` consecutive cells of one shape. `data` is the element [0,0,0] of the core of the
- * first row; strides are in elements. Rank-3 values are images [C,H,W] (kept channels-last inside, but a kernel goes by
- * the strides). In a patch domain `dim` is the core clipped to the frame, and rect the part that is present around it:
- * core plus halo, clipped to the frame, in core coordinates (may start below 0). Elsewhere rect is 0..dim.
- * Storage holds zeros outside rect as far as any reader's window goes. */
+ * first row; strides are in elements. Rank-3 values are images [C,H,W] (stored channels-last inside, but a kernel uses
+ * the strides). In a patch domain `dim` is the core clipped to the frame, and rect the part that is present: core plus
+ * halo, clipped to the frame, in core coordinates (may start below 0). Elsewhere rect is 0..dim. Storage holds zeros
+ * outside rect as far as any reader's window reaches. */
 typedef struct bs_rect { int32_t y0, y1, x0, x1; } bs_rect;
 
 typedef struct bs_operand {
@@ -28,10 +28,10 @@ typedef struct bs_operand {
 
 #define BS_MAX_WEIGHTS 8
 
-/* A weight tensor an op asks for: "<node name>.<suffix>". */
+/* A weight tensor that an op declares: "<node name>.<suffix>". */
 typedef struct bs_weight_spec {
     const char *suffix;
-    bs_dtype dtype; /* delivered in; f16/bf16 files are widened */
+    bs_dtype dtype; /* type that the op wants; f16/bf16 files are widened */
     int32_t rank;
     int64_t dim[BS_MAX_RANK];
 } bs_weight_spec;
@@ -40,18 +40,18 @@ typedef struct bs_weight_spec {
 typedef struct bs_node_plan {
     uint32_t tier;          /* bs_tier, in four bytes whatever the compiler */
     int32_t algorithm;      /* the op's own meaning; conv2d: bs_conv_algorithm */
-    bool half;              /* a device: weights are prepared in f16 */
-    uint8_t fusion;         /* 0, or the kernel that does this node and those it follows (plan/fuse.c) */
-    int32_t ahead_of;       /* a look-ahead: the router that will decide by such scores; else 0 */
-    int32_t work_items;         /* > 0: a row is so many work items, bs_call.work_item says which (BS_OP_CROSS_ROW) */
-    int32_t fused_in[2];    /* the operands it then has */
-    int32_t unit;           /* whose slot holds its prepared weights; 0: resident */
+    bool half;              /* a device whose weights are prepared in f16 */
+    uint8_t fusion;         /* 0, or the fused kernel of the chain that ends at this node (plan/fuse.c) */
+    int32_t ahead_of;       /* for a look-ahead: the router whose choice it predicts; else 0 */
+    int32_t work_items;         /* > 0: work items of each row; bs_call.work_item says which (BS_OP_CROSS_ROW) */
+    int32_t fused_in[2];    /* the operands of a fused kernel */
+    int32_t unit;           /* unit whose slot holds its prepared weights; 0: resident */
     int32_t twin;           /* the last node before it that has the same weights; 0: none */
     int32_t owner;          /* the node whose prepared copy it reads: itself, or an earlier twin with the same layout */
     int32_t newest_owner;   /* the last owner among its twins, itself included */
-    bs_bytes prepared_bytes; /* of its weights, in its unit's slot or the resident weights */
+    bs_bytes prepared_bytes; /* offset of its weights, in its unit's slot or the resident weights */
     bs_bytes prepared_offset;
-    bs_bytes scratch_bytes; /* a thread */
+    bs_bytes scratch_bytes; /* for each thread */
 } bs_node_plan;
 
 #define BS_FAULT_BYTES 96
@@ -68,17 +68,17 @@ typedef struct bs_call {
     void *scratch;
     char *fault; /* [BS_FAULT_BYTES] for what is wrong with the data of this run, or NULL */
     /* BS_OP_CROSS_ROW only */
-    /* of the segment domain: where outputs begin; operands of that domain are whole, from row 0 */
+    /* where outputs begin in the segment domain; operands of that domain are whole, from row 0 */
     int32_t row;
     int32_t work_item;          /* 0 .. plan->work_items - 1 */
     int32_t n_segments;
     const int32_t *offsets; /* [n_segments + 1] the first row of each segment; checked */
     /* BS_OP_DECIDED only: one row a call */
     const bs_decision_data *decision; /* of the node's router */
-    int32_t decided;                  /* which row of it */
-    bool ahead;                       /* it was decided ahead, without scores */
-    /* of a look-ahead, which has no outputs, [paths of its router]: the margins so far, -1: no row chooses that path;
-     * and room for numbers */
+    int32_t decided;                  /* the row of it that this call is about */
+    bool ahead;                       /* the route is forced: there are no scores */
+    /* for a look-ahead, which has no outputs. [paths of its router]: the largest margins so far, -1: no row chooses
+     * that path; and [paths] scratch */
     float *margins;
     int32_t *order;
 } bs_call;
@@ -93,63 +93,63 @@ typedef struct bs_infer {
     const bs_value_info *in[BS_MAX_OPERANDS];
     int32_t router, path; /* structural ops set them; the node keeps them */
     int32_t n_out; /* 1 unless the rule says otherwise */
-    bs_value_info out[BS_MAX_OUTPUTS]; /* comes in as a copy of in[0] where there is one */
-    char said[4][112]; /* texts of a refusal, at most so many (bs_say_value, ...) */
+    bs_value_info out[BS_MAX_OUTPUTS]; /* starts as a copy of in[0], if there is one */
+    char said[4][112]; /* texts for a refusal, at most four (bs_say_value, ...) */
     uint32_t n_said;
 } bs_infer;
 
-/* Refuses a field of a descriptor that is not within low .. high. (graph/graph.c) */
+/* Refuses a field of a descriptor that is outside low .. high. (graph/graph.c) */
 bool bs_infer_field(bs_infer *infer, const char *field, int64_t n, int64_t low, int64_t high);
 #if defined(BS_NO_MESSAGES)
 #define bs_infer_field(infer, field, n, low, high) (bs_infer_field)(infer, BS_TEXT(field), n, low, high)
 #endif
 
-/* For refusals: a shape, a dimension, a domain, as bs_value_text and the like write them. (graph/text.c) */
+/* For refusals: a shape, a dimension, a domain, as in bs_value_text and similar functions. (graph/text.c) */
 const char *bs_say_value(bs_infer *infer, const bs_value_info *value);
 const char *bs_say_typed(bs_infer *infer, const bs_value_info *value); /* "f32 [8, 4]" */
 const char *bs_say_dim(bs_infer *infer, bs_dim_id d);
 const char *bs_say_domain(bs_infer *infer, int32_t domain);
 
-/* What becomes of a node when it is planned. */
+/* What the planner makes of a node. */
 typedef enum bs_op_work {
-    BS_WORK_CALL,  /* a kernel computes its outputs; without outputs: it says what a later router will need */
-    BS_WORK_GIVEN, /* nothing: its output is memory that is there, the caller's, a state's or prepared weights */
-    BS_WORK_VIEW,  /* nothing, where readers find its rows in those of operand 0: by the decision of its router, or as
-                      cells of a tensor */
-    BS_WORK_MOVE,  /* rows of its operands go elsewhere: with a router, back from its paths; else into a tensor; without
-                      outputs, at the end of a run, to what the caller bound or into a state */
+    BS_WORK_CALL,  /* a kernel computes its outputs; without outputs, it predicts what a later router will need */
+    BS_WORK_GIVEN, /* nothing: its output already is memory of the caller, of a state or of prepared weights */
+    BS_WORK_VIEW,  /* nothing, if readers can find its rows in those of operand 0: through the decision of its
+                    * router, or as cells of a tensor */
+    BS_WORK_MOVE,  /* moves rows of its operands: with a router, back from its paths; else into a tensor; without
+                    * outputs, at the end of a run, to a bound buffer or into a state */
     BS_WORK_ROUTE  /* a router decides */
 } bs_op_work;
 
-/* What an operand is to its op. */
+/* How an op uses an operand. */
 typedef enum bs_role {
     BS_ROLE_DATA,
-    BS_ROLE_LIKE,        /* tells the domain of the result: it is not read */
-    BS_ROLE_DECIDING,    /* a decision is made by it: it is kept in its own type */
+    BS_ROLE_LIKE,        /* only tells the domain of the result; not read */
+    BS_ROLE_DECIDING,    /* a router decides by it, so it keeps its own type */
     BS_ROLE_STATE,       /* a state that is written at the end of a run */
     BS_ROLE_CACHE_LENGTH /* i32, tokens that the cache of each segment holds: checked and copied before a run */
 } bs_role;
 
-/* Whose memory a node's name stands for: bits. */
+/* How a run uses the memory that is bound to a node's name: bits. */
 enum { BS_BOUND_READ = 1, BS_BOUND_WRITTEN = 2 };
 
 typedef enum bs_op_flags {
     BS_OP_SPATIAL = 1,      /* rank-3 images: called one row at a time with rects; may be split into bands of rows */
     BS_OP_CAPTURE = 2,      /* operands after the first may be root values: their row_stride is 0 */
-    /* its rule checks the domains of its operands, which it may read row by row wherever they are */
+    /* its rule checks the domains of its operands; it reads rows of these wherever they are */
     BS_OP_STRUCTURAL = 4,
     BS_OP_CORE_INPUT = 8,   /* sees the core only: needs no halo beyond `halo` */
     BS_OP_VARIADIC = 16,
     BS_OP_CLAMPS = 32,      /* finds the frame's edge itself: may read a view, which has no zeros around it */
     BS_OP_CHANNELS_LAST = 64, /* reads and writes images with channel step 1 only (or one channel): no planar views */
-    BS_OP_DECIDED = 512,    /* asks what its router decided, row by row */
-    BS_OP_NAMED = 256,      /* its name is taken once: inputs, states and outputs; routers */
+    BS_OP_DECIDED = 512,    /* reads its router's decision, row by row */
+    BS_OP_NAMED = 256,      /* its name must be unique: inputs, states and outputs; routers */
     /* rows of a segment influence each other: never in a tile, operands whole; its rule checks their domains */
     BS_OP_CROSS_ROW = 128
 } bs_op_flags;
 
-/* A field of a descriptor, in order: for the model file and inspect, and so that integers are within low .. high (both
- * 0: any) before a shape rule sees them. */
+/* A field of a descriptor, in order: for model files and `inspect`, and to check that integers are within low .. high
+ * (both 0: any) before a shape rule sees them. */
 typedef struct bs_field {
     char name[15], kind; /* 'i', 'f' */
     int32_t low, high;
@@ -164,18 +164,18 @@ typedef struct bs_op {
     uint8_t work;                      /* bs_op_work */
     uint16_t flags;
     uint8_t bound;                     /* BS_BOUND_READ: an input; _WRITTEN: an output; both: a state; 0: nothing */
-    uint8_t roles[BS_MAX_OPERANDS];    /* bs_role of each operand; those beyond are data */
-    /* What the fields of a model file of an older op set say, in this one's; NULL: the same. */
+    uint8_t roles[BS_MAX_OPERANDS];    /* bs_role of each operand; further operands are data */
+    /* Converts the fields of a model file of an older op set; NULL: nothing changed. */
     void (*upgrade)(int32_t *fields, int32_t opset);
-    /* Shape rule: fills out[] (dtype, rank, dims, scale) or calls bs_graph_fail and returns false. */
+    /* Shape rule: fills out[] (dtype, rank, dims, scale) or refuses (bs_infer_fail) and returns false. */
     bool (*infer)(bs_infer *infer);
-    /* Margin that input `index` needs around what is asked of the output; NULL: the same margin. */
+    /* Margin that input `index` needs when the output has `margin`; NULL: the same margin. */
     int32_t (*halo)(const bs_graph *graph, const bs_node *node, int32_t index, int32_t out_margin);
-    /* Cost rule: floating-point operations of one row at maximum extents; NULL: one an output element. */
+    /* Cost rule: floating-point operations of one row at maximum extents; NULL: one for each output element. */
     double (*flops)(const bs_graph *graph, const bs_node *node);
     /* Weights: NULL = none. Returns their number, fills specs. */
     int32_t (*weights)(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs);
-    /* Choose algorithm, prepared and scratch bytes; max_rect: largest output rect. NULL: prepared = weights as they
+    /* Chooses algorithm, prepared and scratch bytes; max_rect: largest output rect. NULL: weights are prepared as they
      * are, each aligned to BS_ALIGNMENT. */
     void (*plan)(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w,
                  bs_node_plan *plan);
@@ -184,7 +184,7 @@ typedef struct bs_op {
                     void *prepared);
     /* Whether two nodes with the same weights, algorithm and prepared bytes prepare them alike. NULL: they do. */
     bool (*same_layout)(const bs_graph *graph, const bs_node *a, const bs_node *b);
-    /* The kernel: plan->tier decides; BS_TIER_SCALAR is the plain reference. BS_ERROR_DATA for bad run-time data. */
+    /* The kernel of plan->tier; BS_TIER_SCALAR is the plain reference. BS_ERROR_DATA for bad run-time data. */
     bs_status (*run)(const bs_call *call);
 } bs_op;
 
@@ -196,7 +196,8 @@ static inline int32_t bs_op_max_in(const bs_op *op) { return bs_or_default(op->m
 bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const int32_t *in, int32_t n_in,
                       const void *params);
 
-/* The segment that a row is of: the last one that begins at or before it (empty ones begin there too, before it). */
+/* The segment of a row: the last segment that begins at or before the row (empty ones that begin there come before
+ * it). */
 static inline BS_BOTH int32_t bs_segment_of(const int32_t *offsets, int32_t n_segments, int32_t row)
 {
     int32_t low = 0, high = n_segments - 1;
@@ -210,8 +211,8 @@ static inline BS_BOTH int32_t bs_segment_of(const int32_t *offsets, int32_t n_se
     return low;
 }
 
-/* Whether a loop is worth writing twice, the second time over dense floats: compilers make vectors of that, but not
- * where few bytes are asked for (-Os). */
+/* Whether a loop is worth writing twice, the second time over dense floats, of which compilers make vectors. Not in
+ * builds for size (-Os). */
 #ifdef __OPTIMIZE_SIZE__
 #define BS_DENSE_PAYS false
 #else
@@ -225,7 +226,7 @@ static inline BS_BOTH ptrdiff_t bs_aligned_floats(ptrdiff_t n)
     return (n + line - 1) / line * line;
 }
 
-/* Padding on a side; `otherwise` is the op's default. */
+/* Padding in pixels on each side; `otherwise` is the op's default. */
 static inline int32_t bs_pad_of(int32_t padding, int32_t pad, int32_t otherwise)
 {
     return padding == BS_PAD_EXPLICIT ? pad : padding == BS_PAD_VALID ? 0 : otherwise;

@@ -1,5 +1,6 @@
 /* graph/rows.h - which rows a domain has in a run, and what routers decided.
- * Relies on base/both.h. Must never know who computes them: the CPU's tiles and a device's blocks see the same. */
+ * Relies on base/both.h. Must never know who computes rows: the CPU's tiles and a device's blocks use the same
+ * structures. */
 #ifndef BS_ROWS_H
 #define BS_ROWS_H
 
@@ -9,7 +10,7 @@
 /* What a router decided for the rows it saw (all of them, or those of one tile). */
 typedef struct bs_decision_data {
     int32_t rows, paths, per_row; /* per_row: most paths a cell */
-    float price;                  /* at which a budget is kept; of another protocol, or decided ahead, 0 */
+    float price;                  /* price at which a budget is kept; 0 for other protocols and forced routes */
     int32_t *chosen;   /* [rows * per_row] path or -1, in order of choice */
     float *gates;      /* [rows * per_row] */
     int32_t *counts;   /* [paths] */
@@ -19,7 +20,7 @@ typedef struct bs_decision_data {
     int64_t dropped;
 } bs_decision_data;
 
-/* Rows of a domain as a context sees them. `first` is added to reach storage that holds all rows. */
+/* Rows of a domain as a context sees them. `first` is the index of its row 0 in storage that holds all rows. */
 typedef struct bs_rows_state {
     int32_t count;
     int32_t first;
@@ -31,7 +32,7 @@ typedef struct bs_route_callback {
     void *user;
 } bs_route_callback;
 
-/* Which of a row's scores stands for the path that it took: that of the path, or the one that all share; -1: none. */
+/* Which score of a row belongs to the path that it took: the path's own, or the one that all paths share; -1: none. */
 static inline BS_BOTH int32_t bs_score_of(int32_t path, int32_t width)
 {
     const int32_t at = width == 1 ? 0 : path;

@@ -4,7 +4,7 @@
 
 #if !defined(BS_NO_MESSAGES) || !defined(BS_NO_REPORT)
 
-/* "2H<=4320", "(H+1)/2<=540"; of a derivation's derivation only the last step. */
+/* "2H<=4320", "(H+1)/2<=540"; of nested derivations only the last step is shown. */
 static void derived_text(const bs_graph *g, const bs_dim_info *dim, char *buffer, size_t bytes)
 {
     const bs_dim_info *parent = &g->dims[dim->parent];

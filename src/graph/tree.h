@@ -1,6 +1,6 @@
 /* graph/tree.h - how equal entries and names are found while a graph is built: digital search trees within the tables.
- * An entry's children, where the next bit of the hash is 0 and 1, are later entries: no file makes a tree deeper than a
- * hash has bits, but by names of equal hashes. Relies on base/base.h. Must never be included outside graph/. */
+ * The children of an entry, for a next hash bit of 0 and 1, are later entries: no file makes a tree deeper than a hash
+ * has bits, except by names of equal hashes. Relies on base/base.h. Must never be included outside graph/. */
 #ifndef BS_GRAPH_TREE_H
 #define BS_GRAPH_TREE_H
 
@@ -15,7 +15,7 @@ BS_WRAPS static inline uint64_t bs_tree_mix(uint64_t hash, int64_t number)
     return x ^ x >> 31;
 }
 
-/* A step down a tree: the link to follow from an entry. Behind the last bit all go one way. */
+/* A step down a tree: the link to follow from an entry. Once the hash is used up, every step goes the same way. */
 static inline int32_t *bs_tree_step(int32_t child[2], uint64_t *hash)
 {
     int32_t *link = &child[*hash & 1];

@@ -34,8 +34,7 @@ static const char *unit_wrong(const bs_plan *p, int32_t u)
 typedef struct phase_list {
     const bs_plan *p;
     int32_t phase, first, end; /* -1: none yet; in phase_units */
-    int32_t last;              /* where the last unit was found: the next one is usually behind it, as paths come in
-                                * turn */
+    int32_t last;              /* where the last unit was found: the next one is usually behind it */
 } phase_list;
 
 /* The k-th unit whose weights a top-level instruction needs; 0: weights are resident; -1: there are no more. */

@@ -72,8 +72,7 @@ static bool rows_fit(const bs_plan *plan, bs_error *error)
     const bs_graph *g = plan->graph;
     char text[112];
     for (int32_t d = 1; d < g->n_domains; d++)
-        if (plan->domains[d].max_rows > BS_MAX_ROWS) /* also for domains that nothing needs: a session counts their
-                                                      * rows */
+        if (plan->domains[d].max_rows > BS_MAX_ROWS) /* a session counts unneeded rows, too */
             return bs_refuse(error, BS_ERROR_LIMIT, "up to %lld cells in %s, expected 2^30 at most",
                              (long long)plan->domains[d].max_rows, bs_domain_text(g, d, text, sizeof text));
     for (int32_t r = 1; r < g->n_routers; r++) {

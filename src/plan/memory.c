@@ -88,8 +88,7 @@ static void assign_slabs(memory_pass *m)
 {
     bs_plan *p = m->plan;
     const bs_graph *g = p->graph;
-    int32_t *ordinal = m->counts, *first = m->counts + g->n_domains; /* position of a domain's next value; first slab
-                                                                      * of each router */
+    int32_t *ordinal = m->counts, *first = m->counts + g->n_domains; /* next position; first slab */
     int32_t *slab = m->members;
     memset(ordinal, 0, (size_t)g->n_domains * sizeof *ordinal);
     memset(first, 0, (size_t)(g->n_routers + 1) * sizeof *first);
@@ -140,8 +139,7 @@ static bs_bytes place_scope(memory_pass *m, int32_t scope)
     bs_plan *p = m->plan;
     const int32_t begin = scope < 0 ? 0 : m->scope_end[scope], end = m->scope_end[scope + 1];
     int32_t count = 0;
-    for (int32_t i = begin; i < end; i++) { /* a slab has the number of its first value, so its first value comes
-                                             * first here */
+    for (int32_t i = begin; i < end; i++) { /* the first value of a slab comes first */
         const bs_value_plan *plan = &p->values[m->members[i]];
         const bs_bytes bytes = bs_bytes_times(plan->row_bytes, plan->rows);
         const bool fresh = plan->slab == m->members[i];

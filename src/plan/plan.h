@@ -15,8 +15,7 @@ typedef enum bs_storage {
     BS_STORAGE_SCRATCH,   /* rows of the tile in a thread's scratch */
     BS_STORAGE_WEIGHT,    /* a constant: prepared memory of its node */
     BS_STORAGE_VIEW,      /* patches, rows, scatter: rows of operand `source`, found through the decision */
-    BS_STORAGE_FRAME      /* a gather whose rows are stored directly in the root value `source` that they are joined
-                           * to */
+    BS_STORAGE_FRAME      /* a gather whose rows are stored in the joined root value `source` */
 } bs_storage;
 
 typedef struct bs_value_plan {
@@ -24,8 +23,7 @@ typedef struct bs_value_plan {
     int32_t source;
     int32_t margin;       /* storage around a cell's core, in samples, rank 3 only */
     int32_t slab;         /* transient: values of one slab share its bytes (the paths of a router, packed) */
-    int32_t first, last;  /* time of definition and of last use, in its list (transient: the top level; scratch: the
-                           * part) */
+    int32_t first, last;  /* time of definition and of last use, in the list of its scope */
     int32_t scope;        /* -1 global, else index of the part whose scratch it lives in */
     bool narrow;          /* f32 that a device keeps in f16 */
     bool is_cache_length; /* some op reads it as cache lengths */
@@ -96,8 +94,7 @@ typedef struct bs_domain_plan {
     bool live; /* some needed node works on its rows */
     bool images, streams; /* top level: it has images; its routed blocks have streamed weights */
     bool whole; /* top level: a decision below it needs all of its rows */
-    bool mixed; /* depth order, but wide nodes run at top level: else a device's tiles would not fit in its shared
-                 * memory */
+    bool mixed; /* depth order, but wide nodes run at top level: tiles must fit in shared memory */
 } bs_domain_plan;
 
 typedef struct bs_router_plan {

@@ -12,8 +12,7 @@ static bool strides_fit(const bs_buffer *b, bool written, bs_error *error)
     int32_t order[BS_MAX_RANK], n = 0;
     uint64_t step[BS_MAX_RANK], reach = 0;
     for (int32_t i = 0; i < b->rank; i++) {
-        step[i] = b->stride[i] < 0 ? (uint64_t)-(b->stride[i] + 1) + 1 : (uint64_t)b->stride[i]; /* safe for
-                                                                                                  * INT64_MIN */
+        step[i] = b->stride[i] < 0 ? (uint64_t)-(b->stride[i] + 1) + 1 : (uint64_t)b->stride[i]; /* of INT64_MIN too */
         int32_t at = n++;
         for (; at > 0 && step[order[at - 1]] > step[i]; at--)
             order[at] = order[at - 1];

@@ -52,8 +52,7 @@ struct bs_session {
     bs_buffer *bound; /* [nodes] inputs, outputs, states; data NULL = not bound */
     uint8_t **state;  /* [nodes] own memory of states */
     bs_bytes *state_bytes;
-    int32_t **offsets; /* [domains] of segments: the first row of each segment in this run, then the end; NULL for
-                        * others */
+    int32_t **offsets; /* [domains] of segments: the first row of each in this run, then the end; else NULL */
     /* [nodes] inputs of cache lengths: a checked copy for this run; NULL for others */
     int32_t **cache_lengths;
     bs_context *contexts; /* [threads]; contexts of tiles */
@@ -145,8 +144,7 @@ int32_t bs_top_row(const bs_context *c, int32_t domain, int32_t row);
 
 /* run/segments.c: offsets and cache lengths from the inputs, checked and kept for the run */
 int64_t bs_segment_room(const bs_plan *plan, int32_t domain); /* length of `offsets`; 0: no op needs its rows */
-int64_t bs_cache_lengths_room(const bs_plan *plan, int32_t node); /* length of its copy; 0: not an input of cache
-                                                                   * lengths */
+int64_t bs_cache_lengths_room(const bs_plan *plan, int32_t node); /* length of its copy, or 0 */
 bool bs_segments_begin(bs_session *session, bs_error *error);
 void bs_segment_call(const bs_context *c, int32_t row, bs_call *call);
 /* Strides and address in the cache of appended row `row`; data NULL: the row is older than the window. */

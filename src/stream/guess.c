@@ -38,8 +38,7 @@ static double time_until(const bs_stream *s, int32_t ahead, uint64_t now)
     }
     ns += waiting_for_lanes(s);
     const double gone = (double)bs_since(now, s->visit_ns) - (double)bs_stream_stalled(s, now);
-    return ns - gone > ns / 8 ? ns - gone : ns / 8; /* longer than usual, or between two runs: assume little time,
-                                                     * but some */
+    return ns - gone > ns / 8 ? ns - gone : ns / 8; /* longer than usual, or between runs: assume little, but some */
 }
 
 /* The time that coming visits lose when a guess of probability p evicts everything that overlaps the place. In a fixed

@@ -70,8 +70,7 @@ typedef struct bs_phase_state {
     uint64_t visits;
     double set_size;       /* units a visit needs, on average */
     double compute_ns;     /* how often needed, by strength: absent before, resident */
-    double ahead_in[BS_STRENGTHS][2]; /* how often a unit expected with this strength was needed: [0] absent before,
-                                       * [1] resident */
+    double ahead_in[BS_STRENGTHS][2]; /* how often such a unit was needed: absent before, resident */
     double ahead_out;                 /* how often a unit was needed that look-ahead did not expect */
     double error_transition, error_frequency; /* mean squared error of the probabilities */
     double error_rate, error_recent; /* mean squared error of `rate`, of `recent` */
@@ -100,8 +99,7 @@ typedef struct bs_stream {
     double *score;          /* [most units of a phase] scratch: how likely each is */
     int32_t *ranked;        /* [most units of a phase] how likely `following` needs each, by earlier choices */
     int32_t n_ranked;
-    double *follows;        /* [most units of a phase] how likely phase `following` needs each unit, by what was
-                             * chosen before */
+    double *follows;        /* [most units of a phase] how likely `following` needs each, by earlier choices */
     int32_t following;      /* the next routed phase, when its transitions are used; -1 none */
     /* [units] phases until the next visit that may need it, 1 = the next one; 0: no phase does */
     int32_t *distance;
