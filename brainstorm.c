@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: a027ceb03561146cdabd7197ecebbb0913998858851208dcc42d69fdb9c77b0c
+ * sha256 of the parts: f1318a92bf8c27a0f9f2b0522293ebb2a4abc903b245a50f2d7e0f2145cad06c
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -11926,30 +11926,30 @@ static inline bool bs_node_is_state(const bs_node *node)
     return bs_op_get(node->op)->bound == (BS_BOUND_READ | BS_BOUND_WRITTEN);
 }
 static inline bool bs_node_is_view(const bs_node *node) { return bs_node_work(node) == BS_WORK_VIEW; }
-/* Brings rows back from the paths of its router. */
+/* Whether it moves rows back from the paths of its router. */
 static inline bool bs_node_gathers(const bs_node *node)
 {
     return bs_node_work(node) == BS_WORK_MOVE && node->router != 0;
 }
-/* Makes a tensor of cells. */
+/* Whether it makes a tensor of cells. */
 static inline bool bs_node_joins_cells(const bs_node *node)
 {
     return bs_node_work(node) == BS_WORK_MOVE && node->router == 0 && node->n_out > 0;
 }
-/* Copies at the end of a run: to an output, into a state. */
+/* Whether it copies at the end of a run, to an output or into a state. */
 static inline bool bs_node_ends_run(const bs_node *node)
 {
     return bs_node_work(node) == BS_WORK_MOVE && node->n_out == 0;
 }
-/* The value whose elements lie in what is bound to an input, an output or a state. */
+/* The value whose elements lie in the buffer that is bound to an input, an output or a state. */
 static inline int32_t bs_bound_value(const bs_graph *graph, const bs_node *node)
 {
     return node->n_out > 0 ? node->first_out : bs_node_in(graph, node)[0];
 }
 
-/* Adds a node (bs_graph_add) of the op of this number. */
+/* Adds a node (bs_graph_add) of the op with this number. */
 BS_INTERNAL bs_node *bs_op_build_numbered(bs_graph *graph, int32_t number, const int32_t *in, int32_t n_in, const void *params);
-/* The same by the op itself; and returning output 0 as a handle. */
+/* The same by the op itself; and the same, returning output 0 as a handle. */
 BS_INTERNAL bs_node *bs_op_build_node(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params);
 BS_INTERNAL bs_value bs_op_build(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params);
 
@@ -11961,13 +11961,14 @@ BS_INTERNAL bs_bytes bs_weight_elements(const bs_weight_spec *spec);
 /* ==== end src/ops/table.h ===================================================================== */
 
 /* ==== begin src/ops/list.h ==================================================================== */
-/* ops/list.h - the ops there are: one line of the op table each, for both sides.
- * BS_OP_LIST(X) names each op and what it is to a device: NONE, what the planner lowers to moves and views; KERNEL, a
- * function of src/cuda/ describes its step. Relies on nothing.
+/* ops/list.h - the list of all ops: one line of the op table each, for CPU and device.
+ * BS_OP_LIST(X) names each op and what a device does with it: NONE: the planner lowers it to moves and views; KERNEL:
+ * a function of src/cuda/ describes its step. Relies on nothing.
  * Append only: model files name ops, but the order here is also that of `inspect` and of the tests.
  *
- * A build with BS_ONLY_OPS has those ops alone whose macros are defined, BS_OP_conv2d of conv2d, and those of the
- * structure. BS_OP_IF(name, yes, no) is one or the other: numbers stay, what is left out has an empty line. */
+ * A build with BS_ONLY_OPS has only the ops whose macros are defined (BS_OP_conv2d for conv2d), and the structural
+ * ones. BS_OP_IF(name, yes, no) chooses one or the other: numbers stay the same, and an op that is left out has an
+ * empty line. */
 #ifndef BS_OPS_LIST_H
 #define BS_OPS_LIST_H
 
@@ -12003,7 +12004,8 @@ BS_INTERNAL bs_bytes bs_weight_elements(const bs_weight_spec *spec);
 #define BS_OP_route_price 1
 #define BS_OP_route_score 1
 
-/* A macro that is defined, as nothing or as 1, becomes a comma: then `yes` is the second of three, else `no`. */
+/* A macro that is defined, as nothing or as 1, becomes a comma: then `yes` is the second of three arguments, else `no`
+ * is. */
 #define BS_OP_HAVE_ 0,
 #define BS_OP_HAVE_1 0,
 #define BS_OP_SECOND(first, second, ...) second
@@ -12026,7 +12028,7 @@ BS_INTERNAL bs_bytes bs_weight_elements(const bs_weight_spec *spec);
 
 /* #include "ops/table.h" */
 
-/* The parameters of an op: its descriptor, and the fields of it, integers of low .. high or of any number. */
+/* Entries of an op's table of fields: of a float; of integers within low .. high, or of any value. */
 #define BS_FLOAT(field) {field, 'f', 0, 0}
 #define BS_INT(field) {field, 'i', 0, 0}
 #define BS_INT_OF(field, low, high) {field, 'i', low, high}
@@ -12036,7 +12038,7 @@ BS_INTERNAL bs_bytes bs_weight_elements(const bs_weight_spec *spec);
 /* Every refusal reads: op "node": text (bs_graph_fail). Returns false always. */
 bool bs_infer_fail(bs_infer *infer, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
 
-/* What is wrong with the data of a run. Returns BS_ERROR_DATA always. */
+/* Records what is wrong with the data of a run. Returns BS_ERROR_DATA always. */
 bs_status bs_call_fail(const bs_call *call, const char *format, ...) BS_PRINTF(2, 3);
 
 BS_INTERNAL bool bs_infer_dtype(bs_infer *infer, int32_t index, bs_dtype dtype);
@@ -12045,19 +12047,19 @@ BS_INTERNAL bool bs_infer_number(bs_infer *infer);
 /* Refuses operand `index`, whose dimension d is not what operand 0 has. */
 BS_INTERNAL bool bs_infer_dim_differs(bs_infer *infer, int32_t index, int32_t d);
 BS_INTERNAL bool bs_infer_rank(bs_infer *infer, int32_t index, int32_t low, int32_t high);
-/* As many dimensions as operand 0. */
+/* Operand `index` must have as many dimensions as operand 0. */
 BS_INTERNAL bool bs_infer_same_rank(bs_infer *infer, int32_t index);
 /* An f32 image [C,H,W] with a constant number of channels. */
 BS_INTERNAL bool bs_infer_image(bs_infer *infer, int32_t index, int32_t *channels);
 /* Dimension `axis` of the operand as a constant; `what` names it in the refusal. */
 bool bs_infer_const(bs_infer *infer, int32_t index, int32_t axis, const char *what, int32_t *n);
-/* A negative axis counts from the end. */
+/* Turns an axis that counts from the end (negative) into a positive one. */
 BS_INTERNAL bool bs_infer_axis(bs_infer *infer, int32_t axis, int32_t *positive);
-/* The same with a value known to be sound, for kernels. */
+/* The same for kernels, whose axes are already checked. */
 static inline int32_t bs_axis_of(int32_t axis, int32_t rank) { return axis < 0 ? axis + rank : axis; }
-/* `padding` is a bs_padding, and `pad` 0 .. most where it is read, else 0. */
+/* `padding` must be a bs_padding; `pad` 0 .. most with BS_PAD_EXPLICIT, else 0. */
 BS_INTERNAL bool bs_infer_padding(bs_infer *infer, int32_t padding, int32_t pad, int32_t most);
-/* Before op set 3 `pad` alone said it. */
+/* Before op set 3 there was only `pad`. */
 BS_INTERNAL void bs_upgrade_padding(int32_t opset, int32_t pad, int32_t *padding);
 /* The operand is a root value. */
 BS_INTERNAL bool bs_infer_root(bs_infer *infer, int32_t index);
@@ -12066,9 +12068,10 @@ BS_INTERNAL bool bs_infer_stacked(bs_infer *infer, bs_dim_id rows);
 /* out[0].dims[axis] = floor((d mul + add) / div) of dimension `axis` of operand 0. */
 BS_INTERNAL bool bs_infer_extent(bs_infer *infer, int32_t axis, int64_t mul, int64_t add, int64_t div);
 
-/* An image of a patch domain: its dims are those of the frame, a kernel sees one cell and its halo. */
+/* Whether a value is an image of a patch domain: its dims are those of the frame, a kernel sees one cell and its
+ * halo. */
 BS_INTERNAL bool bs_value_in_patches(const bs_graph *graph, const bs_value_info *value);
-/* Refuses operands whose pixels a kernel would have to see all at once. */
+/* Refuses operands that are images of a patch domain, when a kernel would have to see all pixels at once. */
 BS_INTERNAL bool bs_infer_whole(bs_infer *infer, int32_t index);
 /* Refuses to make an image out of something else in a patch domain: it would have no place in the frame. */
 BS_INTERNAL bool bs_infer_no_new_image(bs_infer *infer);
@@ -12082,7 +12085,7 @@ typedef struct bs_window {
 BS_INTERNAL bool bs_infer_window(bs_infer *infer, const bs_window *window);
 BS_INTERNAL int32_t bs_window_halo(const bs_window *window, int32_t out_margin);
 
-/* Elements of one row at maximum extents (a cell, in a patch domain), and pixels of an image likewise. */
+/* Elements of one row at maximum extents (a cell, in a patch domain); and the same for the pixels of an image. */
 BS_INTERNAL double bs_value_work(const bs_graph *graph, int32_t value);
 BS_INTERNAL double bs_value_pixels(const bs_graph *graph, int32_t value);
 
@@ -12390,18 +12393,19 @@ typedef void (*bs_span_inner)(const void *context, int64_t n, char *const *at, c
 /* The box of an output: its rect where it has rank 3, else all of it. No operand is added yet: the box may be
  * changed. */
 BS_INTERNAL void bs_span_box(bs_span *span, const bs_operand *out, int32_t rows);
-/* The box, and the output added as operand 0. */
+/* The box, with the output already added as operand 0. */
 BS_INTERNAL void bs_span_open(bs_span *span, const bs_operand *out, int32_t rows);
-/* The box of a call's output, that output, and operand 0, which has its shape. */
+/* The box of a call's output, with that output and operand 0, which has its shape, already added. */
 BS_INTERNAL void bs_span_call(bs_span *span, const bs_call *call);
-/* As bs_span_open for ops on whole lines: every index but those of dimension `axis`, of which only 0 is visited. */
+/* As bs_span_open, for ops on whole lines: visits every index but those of dimension `axis`, of which it visits only
+ * 0. */
 BS_INTERNAL void bs_span_open_lines(bs_span *span, const bs_operand *out, int32_t rows, int32_t axis);
-/* Operand of the output's rank. Element c of it belongs to coordinate c + shift[d] of dimension d (shift may be
+/* Adds an operand of the output's rank. Its element c belongs to coordinate c + shift[d] of dimension d (shift may be
  * NULL); dimensions in the mask `broadcast` (bit d) do not move it. */
 BS_INTERNAL void bs_span_add(bs_span *span, const bs_operand *operand, const int32_t *shift, uint32_t broadcast);
-/* An array of 4-byte elements, one for each index of dimension `axis`. */
+/* Adds an array of 4-byte elements, one for each index of dimension `axis`. */
 BS_INTERNAL void bs_span_add_array(bs_span *span, const void *array, int32_t axis);
-/* Walks. The span is spent afterwards. */
+/* Walks. The span cannot be used again. */
 BS_INTERNAL void bs_span_run(bs_span *span, bs_span_inner inner, const void *context);
 
 /* Whether the first operands of an inner loop are dense arrays of f32, where that pays. */
@@ -12507,7 +12511,7 @@ static ptrdiff_t span_reach(const bs_span *s, int32_t axis)
     return s->step[0][axis] < 0 ? -s->step[0][axis] : s->step[0][axis];
 }
 
-/* Axes of one element go; the others are sorted, the output's largest step outermost. */
+/* Drops axes of one element and sorts the others, the output's largest step outermost. */
 static void span_sort(bs_span *s)
 {
     int32_t kept = 0;
@@ -12607,7 +12611,7 @@ void bs_span_copy(bs_span *span, const bs_operand *to, const bs_operand *from, c
 
 /* ==== begin src/ops/act.h ===================================================================== */
 /* ops/act.h - activations: what they make of one value, for every plain kernel and for a device.
- * Relies on base/base.h. Must never round but as it is written: a device gives the CPU's bytes where its expf does. */
+ * Relies on base/base.h. Must never round other than as written: a device gives the CPU's bytes where its expf does. */
 #ifndef BS_OPS_ACT_H
 #define BS_OPS_ACT_H
 
@@ -12616,14 +12620,14 @@ void bs_span_copy(bs_span *span, const bs_operand *to, const bs_operand *from, c
 static inline BS_BOTH float bs_act_slope(float param) { return param == 0.0f ? 0.01f : param; } /* LEAKY_RELU */
 static inline BS_BOTH float bs_act_high(float param) { return param == 0.0f ? 1.0f : param; }   /* CLIP */
 
-/* slope: of this channel, for BS_PRELU. */
+/* slope: of this channel, for BS_PRELU only. */
 static inline BS_BOTH float bs_act_apply(bs_act act, float param, float slope, float x)
 {
     switch (act) {
     case BS_RELU: return x > 0.0f ? x : 0.0f;
     case BS_LEAKY_RELU: return x > 0.0f ? x : x * bs_act_slope(param);
     case BS_PRELU: return x > 0.0f ? x : x * slope;
-    /* a device's expf ends in a product */
+    /* a device's expf ends in a product, which must not be fused with the sum */
     case BS_SIGMOID: return 1.0f / BS_SUM(1.0f, expf(-x));
     case BS_TANH: return tanhf(x);
     case BS_GELU: return 0.5f * x * (1.0f + erff(x * 0.70710678118654752f));
@@ -12642,9 +12646,9 @@ static inline BS_BOTH float bs_act_apply(bs_act act, float param, float slope, f
 /* ==== end src/ops/act.h ======================================================================= */
 
 /* ==== begin src/ops/epilogue.h ================================================================ */
-/* ops/epilogue.h - what conv2d, deconv2d and linear have in common: the way to the kernels, and after their sums bias,
- * slopes, activation.
- * Owns the translation from bs_act to what conv.h fuses, and the pass for what it does not.
+/* ops/epilogue.h - what conv2d, deconv2d and linear share: calls of the kernels, and bias, slopes and activation after
+ * their sums.
+ * Owns the translation from bs_act to what conv.h fuses, and the pass for what it does not fuse.
  * Relies on kernels/conv.h and span.h. Must never change the order of bias, then activation. */
 #ifndef BS_OPS_EPILOGUE_H
 #define BS_OPS_EPILOGUE_H
@@ -12654,39 +12658,39 @@ static inline BS_BOTH float bs_act_apply(bs_act act, float param, float slope, f
 /* #include "ops/common.h" */
 /* #include "ops/span.h" */
 
-/* The kernels' own tables do not serve this node: a plain loop does. */
+/* a node that runs as plain loops, not by the kernels' algorithms */
 #define BS_CONV_REFERENCE (-1)
 
 typedef struct bs_epilogue {
     bs_act act;
     float param;
-    const float *bias;   /* a channel, or NULL */
-    const float *slopes; /* a channel, PRELU only */
+    const float *bias;   /* one for each channel, or NULL */
+    const float *slopes; /* one for each channel, with PRELU only */
 } bs_epilogue;
 
-/* Bias and slopes behind packed weights in prepared memory: one place for all three ops. */
+/* Bias and slopes lie behind the packed weights in prepared memory, for all three ops. */
 typedef struct bs_epilogue_layout {
     bs_bytes bias, slopes, bytes;
 } bs_epilogue_layout;
 BS_INTERNAL bs_epilogue_layout bs_epilogue_place(bs_bytes packed_bytes, int32_t channels, int32_t act);
-/* What it needs of an op's weights, which come after the first: adds them to the n that there are and returns how many
- * there are then; and from those weights to prepared memory. */
+/* bs_epilogue_weights adds the epilogue's weights to the n before it and returns the new count. bs_epilogue_prepare
+ * copies these weights to prepared memory. */
 BS_INTERNAL int32_t bs_epilogue_weights(bs_weight_spec *specs, int32_t n, int32_t channels, bool no_bias, int32_t act);
 BS_INTERNAL void bs_epilogue_prepare(const bs_epilogue_layout *layout, int32_t channels, bool no_bias, int32_t act,
                          const void *const *weights, void *prepared);
-/* From there to a kernel. */
+/* The epilogue of a call, from prepared memory. */
 BS_INTERNAL bs_epilogue bs_epilogue_of(const bs_call *call, const bs_epilogue_layout *layout, int32_t act, float param);
 
 BS_INTERNAL float bs_epilogue_apply(const bs_epilogue *epilogue, int32_t channel, float sum);
 
-/* Sets bias and activation of the task. False: the activation is not fused, but must follow. */
+/* Sets bias and activation of the task. False: the activation is not fused and must be applied afterwards. */
 BS_INTERNAL bool bs_epilogue_fuse(const bs_epilogue *epilogue, bs_conv_task *task);
 
-/* The task of a row whose first window begins at `from` (y, x) and belongs to the output at `to`; the others to each
- * `step`-th one of the rect. */
+/* The task of a row. Its first window begins at `from` (y, x) and belongs to the output at `to`; the next windows
+ * belong to every `step`-th output of the rect. */
 BS_INTERNAL bs_conv_task bs_epilogue_task(const bs_call *call, int32_t row, const int32_t *from, const int32_t *to, int32_t step);
 
-/* The whole of a convolution's call: row by row the plain way or by the kernels, and what these do not fuse. */
+/* Runs a call of a convolution: row by row in plain loops or by the kernels, then what these do not fuse. */
 typedef void bs_epilogue_row(const bs_call *call, const void *form, const bs_epilogue *epilogue, int32_t row);
 BS_INTERNAL bs_status bs_epilogue_run(const bs_call *call, const void *form, const bs_epilogue *epilogue,
                           bs_epilogue_row *reference, bs_epilogue_row *fast);
@@ -12805,7 +12809,7 @@ bs_conv_task bs_epilogue_task(const bs_call *call, int32_t row, const int32_t *f
     return task;
 }
 
-/* Elements that a kernel may take as [.., channels] with channel step 1. */
+/* Whether a kernel can take the elements as [.., channels] with channel step 1. */
 static bool channels_last(const bs_operand *o) { return o->dim[0] == 1 || o->stride[0] == 1; }
 
 bs_status bs_epilogue_run(const bs_call *call, const void *form, const bs_epilogue *epilogue,
@@ -12830,8 +12834,8 @@ bs_status bs_epilogue_run(const bs_call *call, const void *form, const bs_epilog
 /* ==== end src/ops/epilogue.c ================================================================== */
 
 /* ==== begin src/ops/forms.h =================================================================== */
-/* ops/forms.h - convolutions and linears with every default of their descriptors filled in, where their prepared
- * weights lie, and what else an op's own file and what tells a device must agree on.
+/* ops/forms.h - convolutions and linears with the defaults of their descriptors filled in, where their prepared
+ * weights lie, and what else the file of an op and the backend of a device must agree on.
  * Relies on epilogue.h. Must never depend on anything but descriptor, channels and plan: prepared weights may be
  * stored. */
 #ifndef BS_OPS_FORMS_H
@@ -12859,16 +12863,16 @@ static inline BS_BOTH int32_t bs_deconv2d_taps(int32_t kernel, int32_t stride, i
     return (kernel - a + stride - 1) / stride;
 }
 
-/* ops/pad.c: the border's value as an element; values out of a type's range are its nearest end. */
+/* ops/pad.c: the border's value as an element; a value outside a type's range becomes the nearest one in it. */
 void bs_pad_element(bs_dtype dtype, float value, void *element);
 
-/* ops/convert.c: what codes of a type are between. */
+/* ops/convert.c: the range of a type's codes. */
 bool bs_convert_is_integer(bs_dtype dtype);
 void bs_convert_range(bs_dtype to, int32_t code_bits, int32_t *low, int32_t *high);
 
 /* ops/linear.c */
 bs_epilogue_layout bs_linear_layout(const bs_linear_desc *desc, const bs_node_plan *plan, int32_t inputs);
-/* A device's layout is the plain one, its lines padded with zeros to whole loads of 16 bytes. */
+/* A device's layout is the plain one, with lines padded with zeros to whole loads of 16 bytes. */
 static inline BS_BOTH int64_t bs_linear_line_bytes(int32_t inputs, int32_t each)
 {
     return ((int64_t)inputs * each + 15) & ~(int64_t)15;
@@ -12878,7 +12882,7 @@ static inline BS_BOTH int64_t bs_linear_line_bytes(int32_t inputs, int32_t each)
 /* ==== end src/ops/forms.h ===================================================================== */
 
 /* ==== begin src/ops/features.h ================================================================ */
-/* ops/features.h - from the sums of patch_features to the small integers that a routing table is asked with.
+/* ops/features.h - from the sums of patch_features to the small integers that are the keys of a routing table.
  * Relies on base/base.h. Must never use floating point: decisions must be the same on every machine. */
 #ifndef BS_OPS_FEATURES_H
 #define BS_OPS_FEATURES_H
@@ -12888,7 +12892,7 @@ static inline BS_BOTH int64_t bs_linear_line_bytes(int32_t inputs, int32_t each)
 #define BS_FEATURE_BUCKETS 64
 #define BS_FEATURE_MOST    128 /* bucket of 2^32 - 1, where sums saturate */
 
-/* Bits by which codes of more than 8 are shifted down. */
+/* Codes of more than 8 bits are shifted right by so many bits. */
 static inline int32_t bs_feature_shift(int32_t code_bits) { return bs_or_default(code_bits, 16) - 8; }
 
 /* floor(4 log2(v)), v > 0: the top bit, and quarters by comparing v, shifted up to 2^31 .. 2^32, with 2^(31 + j/4). */
@@ -12916,8 +12920,8 @@ static inline BS_BOTH int32_t bs_feature_bucket(uint64_t sum, uint64_t area, int
 
 /* ==== begin src/ops/resize.h ================================================================== */
 /* ops/resize.h - the weights of an enlargement, for its plain kernels and for a device.
- * Relies on base/base.h. Must never leave a product that a compiler may fuse with a sum: both sides make the same
- * bytes. */
+ * Relies on base/base.h. Must never contain a product that a compiler may fuse with a sum: both sides must give the
+ * same bytes. */
 #ifndef BS_OPS_RESIZE_H
 #define BS_OPS_RESIZE_H
 
@@ -12927,7 +12931,7 @@ static inline BS_BOTH int32_t bs_feature_bucket(uint64_t sum, uint64_t area, int
 
 #define BS_RESIZE_MOST 16 /* the largest factor */
 
-/* Output r of each group of `factor` takes taps from `start` on, relative to the group's own. */
+/* Taps of output r of each group of `factor`: they begin at `start`, relative to the group's own input. */
 typedef struct bs_resize_phase {
     float weight[4];
     int32_t start;
@@ -12973,7 +12977,8 @@ static inline BS_BOTH int32_t bs_resize_taps(int32_t kind)
 /* #include "ops/common.h" */
 /* #include "ops/span.h" */
 
-/* Dimensions of b that are 1 where a's are not. Compared as the graph has them: a clipped cell may be 1 high too. */
+/* Mask of the dimensions in which b is 1 and a is not. Extents are those of the graph: a clipped cell may be 1 high
+ * too. */
 static uint32_t binary_broadcast(const bs_value_info *a, const bs_value_info *b)
 {
     uint32_t mask = 0;
@@ -12994,7 +12999,8 @@ static bool binary_dims_fit(bs_infer *infer)
     return true;
 }
 
-/* Beside a patch, a root image would have to be cut too: only what is the same for every pixel may be captured. */
+/* A root image beside a patch would have to be cut into patches as well, so only what is the same for every pixel may
+ * be captured. */
 static bool binary_frames_fit(bs_infer *infer)
 {
     const bs_value_info *a = infer->in[0], *b = infer->in[1];
@@ -13100,7 +13106,7 @@ typedef struct bs_concat_desc {
 static const bs_field concat_fields[] = {BS_INT("axis")};
 static const bs_field slice_fields[] = {BS_INT("axis"), BS_INT("start"), BS_INT("length")};
 
-/* Rows and columns of a patch cannot be moved: its neighbours have the pixels. */
+/* Rows and columns of a patch cannot be moved: the pixels that would move in belong to its neighbours. */
 static bool axis_may_change(bs_infer *infer, int32_t axis)
 {
     if (axis == 0 || !bs_value_in_patches(infer->graph, infer->in[0]))
@@ -13125,7 +13131,7 @@ static bool concat_operand_fits(bs_infer *infer, int32_t index, int32_t axis)
     return true;
 }
 
-/* The joined extent: constants add up; of symbols only one may take part (any number of times). */
+/* The joined extent: constants add up; at most one symbol may take part (any number of times). */
 static bool concat_extent(bs_infer *infer, int32_t axis)
 {
     int64_t constant = 0, times = 0;
@@ -13196,7 +13202,7 @@ bs_value bs_concat(bs_graph *graph, const bs_value *values, int32_t count, int32
 
 /* ------------------------------------------------------------------------------------------------------ slice */
 
-/* length 0: all from start. */
+/* length 0: everything from start. */
 static bool slice_infer(bs_infer *infer)
 {
     const bs_slice_desc *desc = infer->params;
@@ -13222,7 +13228,7 @@ static bs_status slice_run(const bs_call *call)
     int32_t shift[BS_MAX_RANK] = {0};
     shift[axis] = -desc->start;
     if (out->dim[axis] > in->dim[axis] - desc->start)
-        return BS_ERROR_SHAPE; /* a symbol was bound below what the slice needs */
+        return BS_ERROR_SHAPE; /* a run set a symbol below what the slice needs */
     bs_span span;
     bs_span_box(&span, out, call->rows);
     bs_span_copy(&span, out, in, shift);
@@ -13272,7 +13278,7 @@ static bool constant_infer(bs_infer *infer)
     return true;
 }
 
-/* The tensor's name is the node's: no suffix. */
+/* The tensor has the node's name, without a suffix. */
 static int32_t constant_weights(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs)
 {
     const bs_constant_desc *desc = node->params;
@@ -13317,9 +13323,10 @@ bs_value bs_constant(bs_graph *graph, const char *name, bs_dtype dtype, bs_shape
 /* ==== end src/ops/constant.c ================================================================== */
 
 /* ==== begin src/ops/conv2d.c ================================================================== */
-/* ops/conv2d.c - convolution: shape rule, folding of batch norm, the plain reference, and the way to the fast kernels.
+/* ops/conv2d.c - convolution: shape rule, folding of batch norm, the plain reference, and calls of the fast kernels.
  * Relies on kernels/conv.h. Must never decide padding in a kernel: storage is zero outside an operand's rect, so both
- * ways simply read windows. Bands of a Winograd node must start at multiples of 4 rows below rect.y0. */
+ * the reference and the kernels simply read windows. Bands of a Winograd node must start at multiples of 4 rows below
+ * rect.y0. */
 /* #include "ops/forms.h" */
 
 /* Bounds that keep every product of the geometry far inside 32 bits. */
@@ -13339,7 +13346,7 @@ static const bs_field conv2d_fields[] = {
     BS_INT("padding"),
 };
 
-/* Before op set 3 a pad of -1 was none. */
+/* Before op set 3 a pad of -1 meant none. */
 static void conv2d_upgrade(int32_t *fields, int32_t opset)
 {
     int32_t *pad = &fields[5], *padding = &fields[12];
@@ -13440,7 +13447,7 @@ static int32_t conv2d_algorithm(const bs_conv_geometry *g, const bs_node_plan *p
     return bs_conv_supports(g, BS_CONV_DIRECT, tier) ? BS_CONV_DIRECT : BS_CONV_REFERENCE;
 }
 
-/* Floats of the weights as the kernels want them. */
+/* Floats of the packed weights. */
 static bs_bytes conv2d_packed_floats(const bs_conv_geometry *g, const bs_node_plan *plan)
 {
     return plan->algorithm == BS_CONV_REFERENCE
@@ -13453,8 +13460,8 @@ bs_epilogue_layout bs_conv2d_layout(const bs_conv2d_desc *desc, const bs_conv_ge
     return bs_epilogue_place(conv2d_bytes(conv2d_packed_floats(g, plan)), desc->out, desc->act);
 }
 
-/* Prepared: packed weights, bias, slopes; and behind them, with batch norm, room for the folded weights before they are
- * packed (the canonical ones may be mapped read-only). Folding at export saves it. */
+/* Prepared memory: packed weights, bias, slopes; and with batch norm, behind them, room for the folded weights before
+ * they are packed (the tensor itself may be mapped read-only). Folding at export saves this room. */
 static void conv2d_plan(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w,
                         bs_node_plan *plan)
 {
@@ -13618,9 +13625,9 @@ bs_value bs_conv2d(bs_graph *graph, bs_value x, const bs_conv2d_desc *desc)
 /* ==== end src/ops/conv2d.c ==================================================================== */
 
 /* ==== begin src/ops/convert.c ================================================================= */
-/* ops/convert.c - between element types, with a scale.
+/* ops/convert.c - conversion between element types, with a scale.
  * Relies on span.h, the storage conversions of base/dtype.c and kernels/elementwise.h. Must never let codes depend on
- * the tier. Integers to integers at scale 1 stay integers, so that large i32 are exact. */
+ * the tier. Integers converted to integers at scale 1 stay integers, so that large i32 are exact. */
 /* #include "kernels/elementwise.h" */
 /* #include "ops/forms.h" */
 /* #include "ops/span.h" */
@@ -13639,7 +13646,7 @@ typedef struct convert_job {
     bs_dtype from, to;
     bs_tier tier;
     float scale;
-    int32_t low, high; /* of the codes */
+    int32_t low, high; /* bounds of the codes */
 } convert_job;
 
 bool bs_convert_is_integer(bs_dtype dtype)
@@ -13712,7 +13719,7 @@ static void convert_any(const void *context, int64_t n, char *const *at, const p
         convert_store(job, at[0] + i * step[0], bs_load_f32(at[1] + i * step[1], job->from, 0) * job->scale);
 }
 
-/* Frames of codes to f32 and back, where a line is contiguous. */
+/* Codes to f32 and back, a contiguous line at a time. */
 static bool convert_line(const convert_job *job, int32_t n, void *out, const void *in)
 {
     if (job->from == BS_U8 && job->to == BS_F32)
@@ -13823,8 +13830,8 @@ static bool deconv2d_infer(bs_infer *infer)
            bs_infer_scale(infer, f.stride, 1);
 }
 
-/* From the relation above, for the last output (of stride x operand + extra) and its first tap; the first output
- * reaches no farther: floor((m - pad + kernel - 1) / stride). */
+/* Follows from the relation above for the last output (of stride x operand + extra) and its first tap; the first
+ * output reaches no farther: floor((m - pad + kernel - 1) / stride). */
 static int32_t deconv2d_halo(const bs_graph *graph, const bs_node *node, int32_t index, int32_t m)
 {
     const bs_deconv2d_form f = deconv2d_form_at(graph, node);
@@ -13855,7 +13862,7 @@ static bs_conv_geometry deconv2d_geometry(const bs_deconv2d_form *f, int32_t a, 
     return g;
 }
 
-/* Floats of the packed phases before phase (a, b); a = stride: of all. */
+/* Floats of the packed weights of all phases before phase (a, b); a = stride: of all phases. */
 static bs_bytes deconv2d_packed(const bs_deconv2d_form *f, bs_tier tier, int32_t a, int32_t b)
 {
     bs_bytes floats = bs_bytes_of(0);
@@ -13864,14 +13871,14 @@ static bs_bytes deconv2d_packed(const bs_deconv2d_form *f, bs_tier tier, int32_t
         if (g.kernel_h > 0 && g.kernel_w > 0)
             floats = bs_bytes_add(floats,
                                   bs_bytes_align_to(bs_bytes_of(bs_conv_prepared_floats(&g, BS_CONV_DIRECT, tier)),
-                                                    16)); /* whole cache lines */
+                                                    16)); /* rounded up to whole cache lines */
     }
     return floats;
 }
 
 static ptrdiff_t deconv2d_before(const bs_deconv2d_form *f, bs_tier tier, int32_t a, int32_t b)
 {
-    return (ptrdiff_t)bs_bytes_figure(deconv2d_packed(f, tier, a, b)); /* there is memory for all of it */
+    return (ptrdiff_t)bs_bytes_figure(deconv2d_packed(f, tier, a, b)); /* fits: the whole lies in memory */
 }
 
 static bs_bytes deconv2d_plain_floats(const bs_deconv2d_form *f)
@@ -13988,7 +13995,7 @@ static void deconv2d_reference(const bs_call *call, const void *form, const bs_e
 
 /* ------------------------------------------------------------------------------------------------------- fast */
 
-/* First coordinate >= low of phase a. */
+/* First coordinate >= low that belongs to phase a. */
 static int32_t deconv2d_start(const bs_deconv2d_form *f, int32_t low, int32_t a)
 {
     const int32_t behind = a - deconv2d_first_tap(f, low);
@@ -14007,7 +14014,7 @@ static bs_conv_task deconv2d_task(const bs_call *call, const bs_deconv2d_form *f
     return task;
 }
 
-/* A phase without taps: the bias alone, with its activation where that is fused. */
+/* A phase without taps gives the bias alone, with its activation where that is fused. */
 static void deconv2d_fill(const bs_epilogue *epilogue, const bs_conv_task *task, int32_t channels, bool fused)
 {
     for (int32_t y = 0; y < task->out_h; y++)
@@ -14160,7 +14167,7 @@ static bool clip_infer(bs_infer *infer)
     return unary_infer(infer);
 }
 
-/* min and max written so that compilers see them */
+/* min and max written so that compilers recognise them */
 static float clip_one(float x, float low, float high)
 {
     const float above = x < low ? low : x;
@@ -14251,7 +14258,7 @@ static void prelu_inner(const void *context, int64_t n, char *const *at, const p
     float *out = (float *)(void *)at[0];
     const float *x = (const float *)(const void *)at[1], *slope = (const float *)(const void *)at[2];
     const ptrdiff_t o = step[0] / 4, s = step[1] / 4, p = step[2] / 4;
-    if (bs_span_dense_f32(step, 3)) /* channels last: a pixel */
+    if (bs_span_dense_f32(step, 3)) /* channels last: a dense line is a pixel */
         for (int64_t i = 0; i < n; i++)
             out[i] = x[i] > 0.0f ? x[i] : x[i] * slope[i];
     else
@@ -14421,7 +14428,7 @@ bs_value bs_gather_rows(bs_graph *graph, bs_value table, bs_value indices)
 /* ==== begin src/ops/linear.c ================================================================== */
 /* ops/linear.c - x W^T + b on the last dimension.
  * Relies on kernels/conv.h: rows are the pixels of a 1x1 convolution, whose arithmetic does not depend on how many
- * there are or where they stand. Must never let rows influence each other. */
+ * rows there are or where they lie. Must never let rows influence each other. */
 /* #include "ops/forms.h" */
 
 static const bs_field linear_fields[] = {BS_INT_OF("out", 1, 1 << 24), BS_INT("no_bias"),
@@ -14580,7 +14587,7 @@ static void linear_block(const linear_job *job, int64_t n, const float *x, ptrdi
         linear_activate(job, y + i * out_pixel);
 }
 
-/* Not contiguous: through scratch, line by line. */
+/* Lines that are not contiguous go through scratch, one by one. */
 static void linear_gathered(const linear_job *job, const float *x, float *y)
 {
     const int32_t inputs = job->geometry.in_channels, outputs = job->geometry.out_channels;
@@ -14655,7 +14662,7 @@ bs_value bs_linear(bs_graph *graph, bs_value x, const bs_linear_desc *desc)
 /* ==== begin src/ops/lines.c =================================================================== */
 /* ops/lines.c - ops on whole lines of one dimension: softmax, layer_norm, reduce, argmax, topk.
  * Relies on span.h to visit lines. Must never let lines influence each other; sums go from index 0 up. One code for
- * every tier. What removes the only dimension leaves [1]. */
+ * every tier. An op that removes the only dimension leaves [1]. */
 /* #include "ops/common.h" */
 /* #include "ops/span.h" */
 
@@ -14700,7 +14707,8 @@ static bool lines_remove(bs_infer *infer, int32_t axis)
     return bs_infer_no_new_image(infer);
 }
 
-/* An operand that lost dimension `axis`, with it put back as 1, so that it walks beside the line's operand. */
+/* An operand that lost dimension `axis`, viewed with that dimension as 1, so that it is walked along with the line's
+ * operand. */
 static bs_operand lines_view(const bs_operand *out, int32_t rank, int32_t axis)
 {
     bs_operand view = *out;
@@ -14981,7 +14989,7 @@ static bool topk_infer(bs_infer *infer)
 /* NaN goes last. */
 static bool topk_before(float a, float b) { return a > b || (a == a && b != b); }
 
-/* Keeps the best found so far in order; an equal one goes behind, so the lower index stays first. */
+/* Keeps the best found so far in order. A value goes behind equal ones, so the lower index comes first. */
 static void topk_line(const lines_job *job, const float *x, float *best, int32_t *index)
 {
     const int32_t k = job->kind;
@@ -15016,7 +15024,7 @@ static bs_status topk_run(const bs_call *call)
     job.kind = ((const bs_topk_desc *)call->params)->k;
     job.index_step = call->out[1].stride[last];
     if (job.n < job.kind)
-        return BS_ERROR_SHAPE; /* a symbol was bound below k */
+        return BS_ERROR_SHAPE; /* a run set a symbol below k */
     lines_visit(call, last, topk_lines, &job);
     return BS_OK;
 }
@@ -15040,7 +15048,7 @@ bs_value bs_topk(bs_graph *graph, bs_value x, int32_t k, bs_value *indices)
 /* ==== end src/ops/lines.c ===================================================================== */
 
 /* ==== begin src/ops/matmul.c ================================================================== */
-/* ops/matmul.c - product of two computed matrices (attention scores and the like).
+/* ops/matmul.c - product of two computed matrices (for example attention scores).
  * Relies on graph/op.h. Must never let the order of a sum depend on sizes of M or N: it is k = 0, 1, ... for every
  * element, on every tier, so all tiers agree to the bit where the compiler does not fuse multiply and add. */
 /* #include "ops/common.h" */
@@ -15083,7 +15091,7 @@ static double matmul_flops(const bs_graph *graph, const bs_node *node)
 
 typedef struct matmul_job {
     int32_t m, n, k;
-    ptrdiff_t a_row, a_step, b_row, b_step, out_row, out_step; /* b as [K, N], whichever way it is stored */
+    ptrdiff_t a_row, a_step, b_row, b_step, out_row, out_step; /* b as [K, N], however it is stored */
     float scale;
 } matmul_job;
 
@@ -15165,9 +15173,9 @@ bs_value bs_matmul(bs_graph *graph, bs_value a, bs_value b, const bs_matmul_desc
 /* ==== end src/ops/matmul.c ==================================================================== */
 
 /* ==== begin src/ops/pad.c ===================================================================== */
-/* ops/pad.c - a border around an image, of a value or of its edge repeated. Elements of any type.
- * Relies on graph/op.h. Must never be used in a patch domain: cells would move against their frame (convolutions and
- * pooling pad at the frame's edge by themselves). */
+/* ops/pad.c - a border around an image, either a value or the edge repeated. Elements of any type.
+ * Relies on graph/op.h. Must never be used in a patch domain: cells would move relative to their frame (convolutions
+ * and pooling pad at the frame's edge by themselves). */
 /* #include "ops/forms.h" */
 
 static const bs_field pad_fields[] = {BS_INT_OF("top", 0, 1 << 15),
@@ -15605,7 +15613,7 @@ static const bs_field pool2d_fields[] = {BS_INT_OF("kind", 0, BS_POOL_MAX),
                                          BS_INT("count_pad"),
                                          BS_INT("padding")};
 
-/* Before op set 3 a global pool looked at no pad. */
+/* Before op set 3 a global pool ignored `pad`. */
 static void pool2d_upgrade(int32_t *fields, int32_t opset)
 {
     if (opset < 3 && fields[4] != 0)
@@ -15786,13 +15794,13 @@ bs_value bs_pool2d(bs_graph *graph, bs_value x, const bs_pool2d_desc *desc)
 /* ==== end src/ops/pool2d.c ==================================================================== */
 
 /* ==== begin src/ops/reshape.c ================================================================= */
-/* ops/reshape.c - reshape and transpose: elements keep their values, not their places. Elements of any type.
+/* ops/reshape.c - reshape and transpose: elements keep their values, but not their positions. Elements of any type.
  * Relies on span.h. Must never be used on images of a patch domain: a cell holds only part of the elements. */
 /* #include "ops/common.h" */
 /* #include "ops/span.h" */
 
-/* dim: a constant; 0 - a for a symbol copied from dimension a - 1 of the operand (so -1 is dimension 0);
- * BS_RESHAPE_REST once: what is left. Operands are named by place, so that files need no symbols here. */
+/* dim: > 0 a constant; 0 - a: the symbol in dimension a - 1 of the operand (so -1 is dimension 0); BS_RESHAPE_REST,
+ * once: what is left. Dimensions are named by position, so that files need no symbols here. */
 typedef struct bs_reshape_desc {
     const char *name;
     int32_t rank, dim[BS_MAX_RANK];
@@ -15805,11 +15813,11 @@ static const bs_field transpose_fields[] = {BS_INT("order0"), BS_INT("order1"), 
 
 /* -------------------------------------------------------------------------------------------------- shape rule */
 
-/* Elements on both sides as constant x symbols; symbols that stand on both sides cancel. */
+/* Elements on both sides as constant x symbols; a symbol on both sides cancels out. */
 typedef struct reshape_count {
     int64_t in, out;             /* products of constants */
-    bs_dim_id left[BS_MAX_RANK]; /* symbols of the operand that the result does not copy; -1 none */
-    int32_t symbols, rest;       /* how many; axis of BS_RESHAPE_REST or -1 */
+    bs_dim_id left[BS_MAX_RANK]; /* symbols of the operand that the result has not copied yet; -1 none */
+    int32_t symbols, rest;       /* how many are left; axis of BS_RESHAPE_REST or -1 */
 } reshape_count;
 
 static void reshape_count_operand(const bs_infer *infer, reshape_count *count)
@@ -15859,7 +15867,7 @@ static bool reshape_rest(bs_infer *infer, reshape_count *count)
     for (int32_t d = 0; d < infer->in[0]->rank; d++)
         symbol = count->left[d] >= 0 ? count->left[d] : symbol;
     const bs_dim_info *dim = symbol >= 0 ? &infer->graph->dims[symbol] : NULL;
-    if (dim && dim->kind == BS_DIM_DERIVED && dim->add == 0 && dim->div == 1) { /* a multiple: its factor can divide */
+    if (dim && dim->kind == BS_DIM_DERIVED && dim->add == 0 && dim->div == 1) { /* a multiple: its factor divides */
         count->in *= dim->mul;
         symbol = dim->parent;
     }
@@ -15914,7 +15922,7 @@ static int64_t row_elements(const bs_operand *o)
     return elements;
 }
 
-/* A row-major counter over the places of one operand. */
+/* A row-major counter over the elements of one operand. */
 typedef struct reshape_place {
     int32_t index[BS_MAX_RANK];
     ptrdiff_t offset;
@@ -16055,9 +16063,9 @@ bs_value bs_transpose(bs_graph *graph, bs_value x, const bs_transpose_desc *desc
 
 /* ==== begin src/ops/resize.c ================================================================== */
 /* ops/resize.c - enlargement by an integer factor, half-pixel centres, the frame's edges replicated.
- * Relies on kernels/elementwise.h. Must never read beyond the frame: taps are clamped to it, and halo() asks for all
- * others. Weights depend on the phase (output coordinate modulo factor) alone, so a pixel is the same in whichever
- * cell it is computed.
+ * Relies on kernels/elementwise.h. Must never read beyond the frame: taps are clamped to it, and halo() provides all
+ * others. Weights depend only on the phase (output coordinate modulo factor), so a pixel is the same in whichever cell
+ * it is computed.
  *
  * Integer bicubic x2 (u8, u16, a = -0.5): the weights -3 29 111 -9 over 128 are exact, both passes stay in integers,
  * and the result is (sum + 2^13) >> 14, saturated: the same codes on every tier. */
@@ -16223,7 +16231,8 @@ static void resize_reference(const resize_job *job, int32_t row)
  * The kernels fill whole groups of 2 x 2. A rectangle may begin or end within a group (an odd halo): such groups go
  * through a small buffer, by the same kernel, so that a pixel's bits do not depend on the rectangle. */
 
-/* f32: strides choose between this and the reference, which rounds otherwise; a value's strides are fixed in a plan. */
+/* f32: strides choose between this and the reference, which rounds differently; the strides of a value never change
+ * within a plan. */
 #define BS_RESIZE_BLOCK 64 /* input columns of a buffered block */
 
 static bool resize_is_fast(const resize_job *job)
@@ -16261,7 +16270,8 @@ static void resize_double(const resize_plane *p, int32_t y, int32_t x, int32_t h
         bs_bicubic2x_u16(tier, &task);
 }
 
-/* Input row y, columns x .. x + w (at most BS_RESIZE_PIECE): what of their groups lies in the rectangle. */
+/* Input row y, columns x .. x + w (at most BS_RESIZE_BLOCK): writes the part of their output groups that lies in the
+ * rectangle. */
 static void resize_block(const resize_plane *p, int32_t y, int32_t x, int32_t w)
 {
     const bs_operand *out = &p->job->call->out[0];
@@ -16287,7 +16297,7 @@ static void resize_plane_fast(const resize_plane *p)
     const bs_rect r = out->rect;
     const bs_rect all = {(int32_t)bs_floor_div(r.y0, 2), (int32_t)bs_ceil_div(r.y1, 2), (int32_t)bs_floor_div(r.x0, 2),
                          (int32_t)bs_ceil_div(r.x1, 2)};
-    /* groups that lie inside as a whole */
+    /* groups that lie inside entirely */
     const int32_t y0 = (int32_t)bs_ceil_div(r.y0, 2), y1 = bs_max_i32(y0, (int32_t)bs_floor_div(r.y1, 2));
     const int32_t x0 = (int32_t)bs_ceil_div(r.x0, 2), x1 = bs_max_i32(x0, (int32_t)bs_floor_div(r.x1, 2));
     if (y1 > y0 && x1 > x0)
@@ -16353,7 +16363,8 @@ extern const bs_op bs_op_input, bs_op_state, bs_op_state_write, bs_op_output, bs
     bs_op_collect, bs_op_route, bs_op_scatter, bs_op_gather, bs_op_route_price, bs_op_route_score, bs_op_look_ahead,
     bs_op_segments, bs_op_state_append, bs_op_segment_spread, bs_op_segment_reduce, bs_op_attention;
 
-/* input, state. dim: > 0 a constant; < 0: -dim is symbol number (from 1, in order of creation) + 65536 (factor - 1). */
+/* input, state. dim > 0: a constant; dim < 0: -dim is symbol number (from 1, in order of creation) + 65536 (factor -
+ * 1). */
 typedef struct bs_source_params {
     const char *name;
     int32_t dtype, rank, dim[BS_MAX_RANK];
@@ -16363,12 +16374,12 @@ typedef struct bs_name_params {
     const char *name;
 } bs_name_params;
 
-typedef struct bs_router_params { /* scatter, route_price, route_score */
+typedef struct bs_router_params { /* of scatter, route_price, route_score */
     const char *name;
     int32_t router, path;
 } bs_router_params;
 
-typedef struct bs_gather_params { /* operands: one a path (0: none), then the residual (0: none) */
+typedef struct bs_gather_params { /* operands: one for each path (0: none), then the residual (0: none) */
     const char *name;
     int32_t router, mode;
 } bs_gather_params;
@@ -16380,26 +16391,26 @@ static inline bool bs_node_is(const bs_node *node, const bs_op *op)
 }
 
 BS_INTERNAL const char *bs_protocol_name(bs_protocol protocol);
-/* Whether what a row takes depends on other rows, or on the caller. */
+/* Whether what a row takes depends on other rows, or on the caller's function. */
 bool bs_protocol_sees_all_rows(int32_t protocol);
 
 /* Same dtype, rank and dimensions, in every run. */
 BS_INTERNAL bool bs_same_shape(const bs_value_info *a, const bs_value_info *b);
 
-/* Operand 0 is a state that nothing writes yet; else refuses. */
+/* Refuses unless operand 0 is a state that no node writes yet. */
 BS_INTERNAL bool bs_infer_state(bs_infer *infer);
 
-/* out[0] has the shape of a row of operand 0, which must be a root value that has rows; and is of the domain of those
- * rows, whose segments the value `lengths` tells, or 0. */
+/* bs_infer_row_shape gives out[0] the shape of a row of operand 0, which must be a root value that has rows;
+ * bs_infer_row_domain the domain of those rows. `lengths`: the value that groups them in segments, or 0. */
 BS_INTERNAL bool bs_infer_row_shape(bs_infer *infer);
 BS_INTERNAL bool bs_infer_row_domain(bs_infer *infer, int32_t lengths);
 
 /* Segments (ops/segments.c). The two below refuse and return false.
  * Operand `index` is an input i32 [n], the same n as dims[0] of the lengths of `domain` (domain 0: any n). */
 BS_INTERNAL bool bs_infer_segment_input(bs_infer *infer, int32_t index, int32_t domain, const char *what);
-/* Operand `index` is of a segment domain: which one, or 0 after refusing. */
+/* The segment domain of operand `index`, or 0 after refusing. */
 BS_INTERNAL int32_t bs_infer_segments(bs_infer *infer, int32_t index);
-/* Of a segment domain: its number of segments. */
+/* Number of segments of a segment domain. */
 static inline bs_dim_id bs_segment_dim(const bs_graph *graph, int32_t domain)
 {
     return graph->values[graph->domains[domain].lengths].dims[0];
@@ -16409,9 +16420,9 @@ static inline bs_dim_id bs_segment_dim(const bs_graph *graph, int32_t domain)
 /* ==== end src/ops/structure.h ================================================================= */
 
 /* ==== begin src/ops/decide.h ================================================================== */
-/* ops/decide.h - the rules of the protocols: what the scores of a row decide, which row goes before which, and what
- * nothing can be decided by. run/route.c goes through the rows, the threads of a device (cuda/route_*.cuh) share them;
- * both ask here.
+/* ops/decide.h - the rules of the protocols: what the scores of a row decide, which row is served before which, and
+ * which data is refused. run/route.c loops over the rows, the threads of a device (cuda/route_*.cuh) share them; both
+ * use these rules.
  * Relies on base/base.h and graph/rows.h. Must never know where rows lie, nor what others chose. */
 #ifndef BS_DECIDE_H
 #define BS_DECIDE_H
@@ -16419,7 +16430,7 @@ static inline bs_dim_id bs_segment_dim(const bs_graph *graph, int32_t domain)
 /* #include "base/base.h" */
 /* #include "graph/rows.h" */
 
-/* The parameters of a router: words of four bytes, which a step on a device begins with. */
+/* The parameters of a router in words of four bytes. A route step on a device begins with them. */
 typedef struct bs_rule {
     int32_t protocol, paths, width; /* width: scores a row */
     int32_t capacity;               /* CAPACITY: rows a path. TABLE: keys. BUDGET: variants */
@@ -16446,7 +16457,7 @@ static inline bs_rule bs_rule_of(const bs_route_desc *d, int32_t width)
 typedef struct bs_choices {
     int32_t *path;
     float *gate;
-    int32_t count; /* paths a row, at most */
+    int32_t count; /* most paths of a row */
 } bs_choices;
 
 static inline BS_BOTH void bs_choose(const bs_choices *to, int32_t k, int32_t path, float gate)
@@ -16457,7 +16468,7 @@ static inline BS_BOTH void bs_choose(const bs_choices *to, int32_t k, int32_t pa
 
 /* ------------------------------------------------------------------------------------------------- scores */
 
-/* Those of a row: i32 or f32. */
+/* The scores of a row: i32 or f32. */
 typedef struct bs_scores {
     const void *data;
     ptrdiff_t stride; /* in elements */
@@ -16474,8 +16485,8 @@ static inline BS_BOTH float bs_score_at(const bs_scores *x, int32_t i)
     return x->integer ? (float)bs_score_int(x, i) : ((const float *)x->data)[i * x->stride];
 }
 
-/* Whether path a is to be taken before path b. Large i32 scores are exact. NaN, which a guess may hold, is below
- * all. */
+/* Whether path a has a better score than path b. Large i32 scores are compared exactly. NaN, which a look-ahead may
+ * see, is worse than all others. */
 static inline BS_BOTH bool bs_score_above(const bs_scores *x, int32_t a, int32_t b)
 {
     if (x->integer)
@@ -16484,13 +16495,13 @@ static inline BS_BOTH bool bs_score_above(const bs_scores *x, int32_t a, int32_t
     return first > second || (isnan(second) && !isnan(first));
 }
 
-/* Whether path a is worse than path b: the lower one of equals is the better. */
+/* Whether path a is worse than path b; of equal scores the lower path is better. */
 static inline BS_BOTH bool bs_score_worse(const bs_scores *x, int32_t a, int32_t b)
 {
     return bs_score_above(x, b, a) || (a > b && !bs_score_above(x, a, b));
 }
 
-/* Path p becomes the last of n + 1 in a heap, whose root is the worst. */
+/* Adds path p to a heap of n, whose root is the worst path. */
 static inline BS_BOTH void bs_heap_put(const bs_scores *x, int32_t *heap, int32_t n, int32_t p)
 {
     for (; n > 0 && bs_score_worse(x, p, heap[(n - 1) / 2]); n = (n - 1) / 2)
@@ -16498,7 +16509,7 @@ static inline BS_BOTH void bs_heap_put(const bs_scores *x, int32_t *heap, int32_
     heap[n] = p;
 }
 
-/* Path p takes the place of the root of a heap of n. */
+/* Replaces the root of a heap of n by path p. */
 static inline BS_BOTH void bs_heap_sink(const bs_scores *x, int32_t *heap, int32_t n, int32_t p)
 {
     int32_t at = 0;
@@ -16512,12 +16523,12 @@ static inline BS_BOTH void bs_heap_sink(const bs_scores *x, int32_t *heap, int32
     heap[at] = p;
 }
 
-/* Finds the `count` best paths, the best first, of equal ones the lower: a heap of those found, and then the worst goes
- * last, again and again. */
+/* Finds the `count` best paths in falling order; of equal scores the lower path comes first. Keeps the best so far in
+ * a heap, then sorts it: the worst goes to the end, again and again. */
 static inline BS_BOTH void bs_best_paths(const bs_scores *x, int32_t paths, int32_t count, int32_t *best)
 {
     int32_t root = 0;
-    for (int32_t p = 0; p < paths; p++) { /* a later path is taken only when it is above */
+    for (int32_t p = 0; p < paths; p++) { /* an equal later path is worse, so only a better one is taken */
         if (p >= count && !bs_score_above(x, p, root))
             continue;
         if (p < count)
@@ -16535,35 +16546,36 @@ static inline BS_BOTH void bs_best_paths(const bs_scores *x, int32_t paths, int3
 
 /* -------------------------------------------------------------------------------------------------- faults */
 
-/* What nothing can be decided by, or what a caller's function did. */
+/* Why a router cannot decide, or what is wrong with what a caller's function returned. `number` of bs_route_fault
+ * is: */
 typedef enum bs_route_fault_kind {
     BS_ROUTE_SOUND,
-    BS_ROUTE_BAD_SCORE, /* the score of this number is NaN; */
-    BS_ROUTE_BAD_KNOB,  /* the knob is */
-    /* below 0, or not below `end`: */
+    BS_ROUTE_BAD_SCORE, /* index of a score that is NaN */
+    BS_ROUTE_BAD_KNOB,  /* the knob is NaN */
+    /* the value below 0, or not below `end`: */
     BS_ROUTE_BAD_LABEL,
     BS_ROUTE_BAD_KEY,
-    BS_ROUTE_BAD_ENTRY,   /* of the table, a path */
-    BS_ROUTE_BAD_VARIANT, /* its path */
-    BS_ROUTE_BAD_ANSWER,  /* a path */
-    BS_ROUTE_BAD_STATUS,  /* the function's; */
-    BS_ROUTE_NO_FUNCTION  /* there is none */
+    BS_ROUTE_BAD_ENTRY,   /* a path in the table */
+    BS_ROUTE_BAD_VARIANT, /* the path of a variant */
+    BS_ROUTE_BAD_ANSWER,  /* a path that the function chose */
+    BS_ROUTE_BAD_STATUS,  /* the status that the function returned */
+    BS_ROUTE_NO_FUNCTION  /* no function is set */
 } bs_route_fault_kind;
 
 typedef struct bs_route_fault {
     int32_t kind; /* bs_route_fault_kind */
-    int32_t row;  /* -1: all of them */
+    int32_t row;  /* -1: of all rows */
     int32_t number, end;
 } bs_route_fault;
 
-/* `kind` where it is so. */
+/* The fault `kind` if `bad`, else none. */
 static inline BS_BOTH bs_route_fault bs_route_fault_if(bool bad, int32_t kind, int32_t row, int32_t number, int32_t end)
 {
     const bs_route_fault fault = {bad ? kind : BS_ROUTE_SOUND, row, number, end};
     return fault;
 }
 
-/* A number of 0 .. end - 1. */
+/* Checks that a number is 0 .. end - 1. */
 static inline BS_BOTH bs_route_fault bs_route_range(int32_t kind, int32_t row, int32_t number, int32_t end)
 {
     return bs_route_fault_if(number < 0 || number >= end, kind, row, number, end);
@@ -16582,7 +16594,7 @@ static inline BS_BOTH bs_route_fault bs_route_check_knob(float knob)
     return bs_route_fault_if(isnan(knob), BS_ROUTE_BAD_KNOB, -1, 0, 0);
 }
 
-/* Of the path of each variant: weights come from a file. */
+/* Checks the path of each variant: weights come from a file. */
 static inline BS_BOTH bs_route_fault bs_route_check_variants(const int32_t *path_of, int32_t variants, int32_t paths)
 {
     bs_route_fault fault = {BS_ROUTE_SOUND, -1, 0, 0};
@@ -16640,7 +16652,7 @@ static inline BS_BOTH bs_route_fault bs_decide_table(const bs_rule *rule, const 
     return fault;
 }
 
-/* What a row chooses, whatever others do. table: the path of each key. The knob moves the threshold. */
+/* What a row chooses by itself. table: the path of each key. The knob moves the threshold. */
 static inline BS_BOTH bs_route_fault bs_decide_row(const bs_rule *rule, float knob, const bs_scores *x,
                                                    const int32_t *table, int32_t row, const bs_choices *to)
 {
@@ -16661,12 +16673,12 @@ static inline BS_BOTH bs_route_fault bs_decide_row(const bs_rule *rule, float kn
     case BS_ROUTE_BINARY: bs_choose(to, 0, bs_score_at(x, 0) >= threshold ? 0 : 1, bs_score_at(x, 0)); break;
     case BS_ROUTE_LABEL: return bs_decide_label(rule, x, row, to);
     case BS_ROUTE_TABLE: return bs_decide_table(rule, x, table, row, to);
-    default: break; /* the others are not row by row */
+    default: break; /* other protocols do not decide row by row */
     }
     return fault;
 }
 
-/* Of a route that is forced, choice `at` of all rows'. */
+/* Entry `at` of `chosen` when a route is forced: the path as first choice, then none. */
 static inline BS_BOTH int32_t bs_forced_choice(int32_t at, int32_t per_row, int32_t path)
 {
     return at % per_row == 0 ? path : -1;
@@ -16674,19 +16686,20 @@ static inline BS_BOTH int32_t bs_forced_choice(int32_t at, int32_t per_row, int3
 
 /* ------------------------------------------------------------------------------------------------ capacity */
 
-/* The order in which rows are served is ascending: the highest gate first; of equal ones (-0 is 0) the lower row. */
+/* Rows are served in ascending order of this rank: the highest gate first. Of equal gates (-0 equals 0) the lower row
+ * goes first. */
 static inline BS_BOTH uint32_t bs_capacity_rank(float gate)
 {
-    const float no_sign = gate + 0.0f; /* of zero */
+    const float no_sign = gate + 0.0f; /* makes -0 0 */
     uint32_t bits;
     memcpy(&bits, &no_sign, sizeof bits);
     return bits & 0x80000000u ? bits : bits ^ 0x7fffffffu;
 }
 
-/* Whether a path takes one more row beside those that it took before. */
+/* Whether a path takes one more row after the `before` rows that it already has. */
 static inline BS_BOTH bool bs_capacity_takes(const bs_rule *rule, int32_t before) { return before < rule->capacity; }
 
-/* What was kept moves up, in order of choice; returns how many were dropped. */
+/* Closes the gaps that dropped choices left, in order of choice; returns how many were dropped. */
 static inline BS_BOTH int32_t bs_close_gaps(const bs_choices *of)
 {
     int32_t kept = 0;
@@ -16702,7 +16715,7 @@ static inline BS_BOTH int32_t bs_close_gaps(const bs_choices *of)
 
 /* ------------------------------------------------------------------------------------------------- packing */
 
-/* Choice `at` of all rows' found its packed row, or -1: it has no path. */
+/* Records that entry `at` of `chosen` got the packed row `packed`; -1: it chose no path. */
 static inline BS_BOTH void bs_pack_choice(int32_t at, int32_t per_row, int32_t packed, int32_t *ids, int32_t *inverse)
 {
     inverse[at] = packed;
@@ -16712,15 +16725,15 @@ static inline BS_BOTH void bs_pack_choice(int32_t at, int32_t per_row, int32_t p
 
 /* ---------------------------------------------------------------------------------------------- look-ahead */
 
-/* Paths that a guess looks for: those that a row takes, and the best of the others. */
+/* How many paths a look-ahead must rank: those that a row takes, and the best of the others. */
 static inline BS_BOTH int32_t bs_guess_asks(int32_t taken, int32_t paths) { return bs_min_i32(taken + 1, paths); }
 
-/* How far the k-th of the best lies above the best that is not taken. */
+/* How far the k-th best path lies above the best one that is not taken. */
 static inline BS_BOTH float bs_guess_margin(const bs_scores *x, const int32_t *best, int32_t taken, int32_t asked,
                                             int32_t k)
 {
     const float above = asked > taken ? bs_score_at(x, best[k]) - bs_score_at(x, best[taken]) : 0.0f;
-    return above > 0.0f ? above : 0.0f; /* a NaN too is a choice */
+    return above > 0.0f ? above : 0.0f; /* 0 for NaN: it is a choice all the same */
 }
 
 #endif
@@ -16728,35 +16741,37 @@ static inline BS_BOTH float bs_guess_margin(const bs_scores *x, const int32_t *b
 
 /* ==== begin src/ops/price.h =================================================================== */
 /* ops/price.h - the arithmetic of the budget protocol: for each row the variant of least cost, at the price that keeps
- * the budget. Sums over rows are the callers': run/budget.c, and the threads of a device (cuda/route_budget.cuh).
- * Relies on ops/decide.h. Must never use floats where a choice depends on them: it is the same on every processor. */
+ * the budget. The callers sum over rows: run/budget.c, and the threads of a device (cuda/route_budget.cuh).
+ * Relies on ops/decide.h. Must never use floats where a choice depends on them: choices are the same on every
+ * processor. */
 #ifndef BS_PRICE_H
 #define BS_PRICE_H
 
 /* #include "ops/decide.h" */
 
-/* Each row minimises cost + price x loss. The price runs over 2^(t/8 - 12), so the choice is made in integers and is
- * the same everywhere; the smallest price whose losses fit the budget is taken. At the last one loss alone counts: that
- * fits every budget. */
+/* Each row minimises cost + price x loss. The price goes through 2^(t/8 - 12), so the choice is made in integers and
+ * is the same everywhere; the smallest price at which the losses fit the budget is taken. At the last step only the
+ * loss counts, which fits every budget. */
 #define BS_BUDGET_STEPS 200
-/* A floor is for the frame; of one row it takes so many times as much (9 dB), or what the budget alone would. */
+/* A floor is an average over the frame. One row may lose this many times as much (9 dB), or what it would lose by the
+ * budget alone. */
 #define BS_FLOOR_ROW 8
 
 typedef struct bs_budget {
     const bs_rule *rule;
     const int32_t *costs; /* of the variants */
-    int32_t low, high;    /* the step of the price that is looked for */
-    int32_t alone;        /* the step that keeps the budget alone, where a floor allows more; else -1 */
-    uint64_t allowed;     /* losses at that price */
+    int32_t low, high;    /* search interval of the price's step */
+    int32_t alone;        /* where the floor allows more than the budget: the step that keeps the budget; else -1 */
+    uint64_t allowed;     /* losses that the search allows now */
     uint64_t floor;       /* losses that the floor allows */
 } bs_budget;
 
-/* Of all rows, by their weights. range: what the baseline loses against the best variant. best: what that loses. */
+/* Sums over all rows by weight. best: losses of the best variants. range: what the baseline loses beyond these. */
 typedef struct bs_budget_sums {
     uint64_t range, best, rows;
 } bs_budget_sums;
 
-/* A patch counts by its area, those at the edge by what the frame has of them. */
+/* A patch counts by its area; at the frame's edge, by the part inside the frame. */
 static inline BS_BOTH uint64_t bs_patch_area(int32_t size, int32_t height, int32_t width, int32_t patch)
 {
     const int32_t across = (width + size - 1) / size;
@@ -16764,7 +16779,7 @@ static inline BS_BOTH uint64_t bs_patch_area(int32_t size, int32_t height, int32
                       bs_min_i32(size, width - patch % across * size));
 }
 
-/* 0: the last. */
+/* Weight of the loss at step t; 0 stands for the last step, at which only the loss counts. */
 static inline BS_BOTH uint64_t bs_budget_weight(int32_t t)
 {
     /* 256 x 2^(i/8) - 256, a byte each */
@@ -16773,11 +16788,11 @@ static inline BS_BOTH uint64_t bs_budget_weight(int32_t t)
     return t == BS_BUDGET_STEPS ? 0 : (256 + (beyond >> 8 * (t & 7) & 255)) << (t >> 3);
 }
 
-/* Of a loss or a cost. */
+/* Limits a loss or a cost. */
 static inline BS_BOTH int32_t bs_budget_clamp(int32_t n) { return bs_clamp_i32(n, 0, 1 << 24); }
 static inline BS_BOTH int32_t bs_loss(const bs_scores *x, int32_t v) { return bs_budget_clamp(bs_score_int(x, v)); }
 
-/* The variant of least cost + price x loss, of those that lose at most `most`; the lower of equals. */
+/* The variant of least cost + price x loss among those that lose at most `most`; the lower of equal ones. */
 static inline BS_BOTH int32_t bs_budget_cheapest(const bs_budget *b, const bs_scores *x, uint64_t weight, uint64_t most)
 {
     const int32_t variants = b->rule->capacity;
@@ -16816,7 +16831,7 @@ static inline BS_BOTH void bs_budget_add(const bs_budget *b, const bs_scores *x,
     sums->rows += weight;
 }
 
-/* The lowest price is looked for at which the losses are within the budget: a share of the range. */
+/* Begins the search for the lowest price at which the losses keep the budget, which is a share of the range. */
 static inline BS_BOTH void bs_budget_begin(bs_budget *b, float knob, const bs_budget_sums *sums)
 {
     const float share = knob < 0.0f ? 0.0f : knob > 1.0f ? 1.0f : knob;
@@ -16827,8 +16842,9 @@ static inline BS_BOTH void bs_budget_begin(bs_budget *b, float knob, const bs_bu
     b->alone = -1;
 }
 
-/* Whether the losses at bs_budget_price() are needed. The loss falls as the price rises. Where the floor allows more
- * it is then looked for below: what the budget alone chose stays within reach, so a floor never costs anything. */
+/* Whether the search needs the losses at bs_budget_price(). Losses fall as the price rises. Where the floor allows
+ * more than the budget, a second search goes on below the first result; rows may still lose what the budget alone let
+ * them lose, so a floor never makes the result more expensive. */
 static inline BS_BOTH bool bs_budget_asks(bs_budget *b)
 {
     if (b->low == b->high && b->floor > b->allowed) {
@@ -16850,7 +16866,8 @@ static inline BS_BOTH void bs_budget_step(bs_budget *b, uint64_t losses)
         b->low = middle + 1;
 }
 
-/* The price that was found, as its logarithm: 12 - t/8, exactly. */
+/* What bs_route_price gives: log2 of the loss for a unit of cost, which is minus that of the price: 12 - t/8,
+ * exactly. */
 static inline BS_BOTH float bs_budget_published(const bs_budget *b) { return (float)(96 - b->low) / 8.0f; }
 
 #endif
@@ -16866,7 +16883,7 @@ static inline BS_BOTH float bs_budget_published(const bs_budget *b) { return (fl
 
 static bs_dim_id symbol_by_number(const bs_graph *g, int32_t number)
 {
-    bs_dim_id low = 0, high = g->n_dims; /* the first entry with so many symbols up to it */
+    bs_dim_id low = 0, high = g->n_dims; /* finds the first entry up to which there are so many symbols */
     while (low < high) {
         const bs_dim_id middle = low + (high - low) / 2;
         if (g->dims[middle].symbols >= number)
@@ -16877,9 +16894,9 @@ static bs_dim_id symbol_by_number(const bs_graph *g, int32_t number)
     return number >= 1 && low < g->n_dims ? low : -1;
 }
 
-#define SYMBOL_MOST 65535 /* that a code can name */
+#define SYMBOL_MOST 65535 /* highest symbol number in a code */
 
-/* Encodes a dimension as bs_source_params.dim; 0 when it is none of the storable forms. */
+/* Encodes a dimension as bs_source_params.dim; 0 when it cannot be stored. */
 static int32_t source_dim_encode(const bs_graph *g, bs_dim_id id)
 {
     const bs_dim_info *d = &g->dims[id];
@@ -17008,7 +17025,7 @@ bool bs_same_shape(const bs_value_info *a, const bs_value_info *b)
     return same;
 }
 
-/* A state may hold more rows than are written: a row a cell, for the most cells there can be. */
+/* A state may hold more rows than are written: one for each of the most cells there can be. */
 static bool fits_state(const bs_graph *g, const bs_value_info *state, const bs_value_info *value)
 {
     bs_value_info rows = *value;
@@ -17027,7 +17044,7 @@ bool bs_infer_state(bs_infer *infer)
                              bs_op_get(source->op)->name, bs_node_name(source));
     if (source->writer)
         return bs_infer_fail(infer, BS_ERROR_GRAPH, "state \"%s\" is written twice", bs_node_name(source));
-    source->writer = g->n_nodes; /* the node to be; refused after all, the graph is of no use */
+    source->writer = g->n_nodes; /* the node to be added; if refused, the graph has failed */
     return true;
 }
 
@@ -17123,7 +17140,7 @@ bs_value bs_patches(bs_graph *graph, bs_value frame, const bs_patches_desc *desc
     bs_patches_desc p = desc ? *desc : (bs_patches_desc){NULL, 0, 0};
     const int32_t in[2] = {frame.id, p.like};
     const int32_t n_in = p.like ? 2 : 1;
-    p.like = 0; /* an operand now */
+    p.like = 0; /* it is an operand now */
     return bs_op_build(graph, &bs_op_patches, in, n_in, &p);
 }
 
@@ -17241,7 +17258,7 @@ typedef struct bs_protocol_rule {
     const char *name;
     int32_t score_width; /* 0: one score a path */
     bool score_f32, score_i32;
-    bool all_rows; /* what a row takes depends on the others, or the caller is asked: never decided in a tile */
+    bool all_rows; /* what a row takes depends on other rows or on the caller: never decided in a tile */
 } bs_protocol_rule;
 
 static const bs_protocol_rule protocol_rules[BS_PROTOCOL_COUNT] = {
@@ -17283,7 +17300,7 @@ static bool route_params_sound(bs_infer *infer, const bs_route_desc *d)
            bs_infer_field(infer, "floor", d->floor, 0, d->protocol == BS_ROUTE_BUDGET ? 1 << 24 : 0);
 }
 
-/* "8", or "n" for any number. */
+/* "8", or "n" for any width. */
 static const char *width_text(int64_t width, char *text, size_t bytes)
 {
     snprintf(text, bytes, width < 0 ? "n" : "%lld", (long long)width);
@@ -17365,7 +17382,7 @@ static int32_t route_weights(const bs_graph *graph, const bs_node *node, bs_weig
         specs[1] = (bs_weight_spec){"path", BS_I32, 1, {variants, 0, 0, 0}};
         return 2;
     }
-    if (d->protocol == BS_ROUTE_TABLE) { /* as many keys as the file has: -1 */
+    if (d->protocol == BS_ROUTE_TABLE) { /* -1: as many keys as the file has */
         specs[0] = (bs_weight_spec){"table", BS_I32, 1, {bs_or_default(d->capacity, 256), 0, 0, 0}};
         return 1;
     }
@@ -17388,7 +17405,7 @@ const bs_op bs_op_route = {.name = "route",
 bs_router bs_route(bs_graph *graph, bs_value score, bs_value knob, const bs_route_desc *desc)
 {
     const int32_t in[2] = {score.id, knob.id};
-    /* NULL: refused, it has no name */
+    /* NULL: refused */
     const bs_node *node = bs_op_build_node(graph, &bs_op_route, in, knob.id ? 2 : 1, desc);
     const bs_router router = {node ? node->router : 0};
     return router;
@@ -17396,7 +17413,7 @@ bs_router bs_route(bs_graph *graph, bs_value score, bs_value knob, const bs_rout
 
 /* ------------------------------------------------------------------------------------ what follows a router */
 
-/* For builders that look at a router before they add a node. */
+/* For builders that read a router before they add a node. */
 static bool router_exists(bs_graph *graph, const char *op, bs_router router)
 {
     if (!graph || graph->status != BS_OK)
@@ -17503,7 +17520,8 @@ static bs_status price_run(const bs_call *call)
     return BS_OK;
 }
 
-/* Of the first chosen path, moved like any other element. A budget's is the loss of the chosen variant: its gate. */
+/* The score of the first chosen path, copied like any other element; for a budget the loss of the chosen variant,
+ * which is its gate. */
 static bs_status score_run(const bs_call *call)
 {
     const bs_decision_data *d = call->decision;
@@ -17642,7 +17660,7 @@ bs_value bs_gather(bs_graph *graph, bs_router router, const bs_value *values, bs
     const int32_t paths = graph->routers[router.id].desc->paths;
     int32_t *in = bs_graph_operands(graph, paths + 1);
     for (int32_t i = 0; in && i < paths; i++)
-        in[i] = values ? values[i].id : 0; /* no path gives anything */
+        in[i] = values ? values[i].id : 0; /* id 0: the path gives nothing */
     if (in)
         in[paths] = residual.id;
     const bs_gather_params p = {desc && desc->name ? desc->name : "", router.id, desc ? desc->mode : BS_GATHER_PLACE};
@@ -17651,13 +17669,13 @@ bs_value bs_gather(bs_graph *graph, bs_router router, const bs_value *values, bs
 /* ==== end src/ops/routers.c =================================================================== */
 
 /* ==== begin src/ops/look_ahead.c ============================================================== */
-/* ops/look_ahead.c - what a router that is yet to come would choose by the scores of now, so that its weights are read
+/* ops/look_ahead.c - predicts what a later router will choose by scores that are known now, so that weights are read
  * before they are needed. Relies on ops/decide.h. Must never decide anything. */
 /* #include "ops/common.h" */
 /* #include "ops/decide.h" */
 /* #include "ops/structure.h" */
 
-/* The router is looked up when a plan is made: it is yet to be built. */
+/* The router is looked up when a plan is made: it does not exist yet. */
 static bool look_ahead_infer(bs_infer *infer)
 {
     infer->n_out = 0;
@@ -17671,7 +17689,7 @@ static bool look_ahead_infer(bs_infer *infer)
     return true;
 }
 
-/* How far each path is above the best one that a row does not choose, in the row that wants it most so far. */
+/* For each path, the largest margin of any row that chooses it: how far it lies above the best path not chosen. */
 static bs_status look_ahead_run(const bs_call *call)
 {
     const bs_router_info *router = &call->graph->routers[call->plan->ahead_of];
@@ -17704,9 +17722,9 @@ void bs_look_ahead(bs_graph *graph, bs_value score, const char *router)
 /* ==== end src/ops/look_ahead.c ================================================================ */
 
 /* ==== begin src/ops/segments.c ================================================================ */
-/* ops/segments.c - rows grouped in segments, and caches that segments are appended to: builder functions and shape
+/* ops/segments.c - rows grouped in segments, and caches to which segments are appended: builder functions and shape
  * rules.
- * Owns what holds for every op on segments: whose input says how rows are grouped, and that two values agree on it.
+ * Owns what holds for every op on segments: which input says how rows are grouped, and that two values agree on it.
  * Relies on ops/structure.h. Must never read lengths: they are data of a run (run/segments.c). */
 /* #include "ops/common.h" */
 /* #include "ops/structure.h" */
@@ -17764,7 +17782,7 @@ bs_value bs_segments(bs_graph *graph, bs_value x, bs_value lengths)
 
 /* ------------------------------------------------------------------------------------------------ state_append */
 
-/* The state is [segments, window, ...cell]. */
+/* Checks that the state is [segments, window, ...cell]. */
 static bool append_fits(bs_infer *infer, int32_t domain)
 {
     const bs_value_info *state = infer->in[0], *value = infer->in[1];
@@ -17804,14 +17822,14 @@ void bs_state_append(bs_graph *graph, bs_value state, bs_value value, bs_value c
 /* ==== end src/ops/segments.c ================================================================== */
 
 /* ==== begin src/ops/segment_rows.c ============================================================ */
-/* ops/segment_rows.c - between segments and their rows: one row a segment spread over its rows, rows reduced to one.
- * Relies on span.h and ops/structure.h. Must never look beyond the offsets of the call. Sums go from the first row of a
- * segment to its last. One code for every tier. */
+/* ops/segment_rows.c - between segments and their rows: one row of each segment spread over its rows, or its rows
+ * reduced to one. Relies on span.h and ops/structure.h. Must never read beyond the offsets of the call. Sums go from
+ * the first row of a segment to its last. One code for every tier. */
 /* #include "ops/common.h" */
 /* #include "ops/span.h" */
 /* #include "ops/structure.h" */
 
-/* Row `index` of a root operand [n, ...], as an operand of a cell's shape. */
+/* Row `index` of a root operand [n, ...], as an operand with the shape of a cell. */
 static bs_operand segment_row(const bs_operand *root, int32_t index, const bs_operand *cell)
 {
     bs_operand row = *cell;
@@ -17853,7 +17871,7 @@ static bs_status segment_spread_run(const bs_call *call)
     return BS_OK;
 }
 
-/* The second operand tells the domain and is not read (bs_plan_in). */
+/* The second operand only tells the domain and is not read (bs_plan_in). */
 const bs_op bs_op_segment_spread = {.name = "segment_spread",
                                     .min_in = 2,
                                     .flags = BS_OP_CROSS_ROW,
@@ -17876,7 +17894,7 @@ static bool segment_reduce_infer(bs_infer *infer)
            bs_infer_stacked(infer, bs_segment_dim(infer->graph, domain));
 }
 
-/* Segments are dealt out to so many tasks at most. */
+/* Most tasks that segments are divided into. */
 #define SEGMENT_TASKS 64
 
 static void segment_reduce_plan(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h,
@@ -17894,8 +17912,8 @@ static double segment_reduce_flops(const bs_graph *graph, const bs_node *node)
 }
 
 typedef struct segment_job {
-    bool first, max; /* first: the row is the result so far */
-    float divisor;   /* not 0: the last step of a mean */
+    bool first, max; /* first: no result yet, the row becomes it */
+    float divisor;   /* not 0: divides at the end of a mean */
 } segment_job;
 
 static float segment_step(const segment_job *job, float so_far, float x)
@@ -17905,7 +17923,7 @@ static float segment_step(const segment_job *job, float so_far, float x)
     return job->max ? (x > so_far ? x : so_far) : so_far + x;
 }
 
-/* NaN is kept by sums; a maximum that meets NaN leaves it out unless it comes first. */
+/* Sums keep NaN; a maximum ignores NaN unless it comes first. */
 static void segment_lines(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
 {
     const segment_job *job = context;
@@ -18021,7 +18039,7 @@ static bool attention_cells_agree(bs_infer *infer, int32_t domain)
     return true;
 }
 
-/* [segments, window, d], both with one window. */
+/* Checks that both caches are [segments, window, d] with the same window. */
 static bool attention_cache_fits(bs_infer *infer, int32_t domain)
 {
     int32_t window;
@@ -18060,7 +18078,7 @@ static bool attention_infer(bs_infer *infer)
     return infer->n_in == 3 || attention_cache_fits(infer, domain);
 }
 
-/* Positions that a row attends to, at most: the window, or without a cache all rows of the run. */
+/* Most positions that a row attends to: the window, or without a cache all rows of the run. */
 static int64_t attention_most(const bs_graph *graph, const bs_node *node)
 {
     const int32_t *in = bs_node_in(graph, node);
@@ -18109,7 +18127,7 @@ static attention_job attention_job_of(const bs_call *call)
     return job;
 }
 
-/* Key (or value: one operand further) of position j: of this run, or from the ring. */
+/* Key of position j (or value: the next operand): from this run, or from the ring. */
 static const float *attention_at(const attention_job *job, int32_t kind, int32_t j, ptrdiff_t *step)
 {
     const bs_operand *fresh = &job->call->in[kind], *ring = &job->call->in[kind + ATTENTION_CACHE_K - ATTENTION_K];
@@ -18308,7 +18326,7 @@ bs_bytes bs_weight_offset(const bs_weight_spec *specs, int32_t index)
 
 #if !defined(BS_NO_REPORT)
 
-/* Text that is cut where the buffer ends, while its true length goes on being counted. */
+/* Text that is cut at the end of the buffer, while its full length is still counted. */
 typedef struct describe_text {
     char *text;
     size_t bytes, used;
@@ -18325,8 +18343,8 @@ static void describe_put(describe_text *t, const char *format, ...)
     t->used += (size_t)n;
 }
 
-/* "cells of 64x64", "rows", "cells of 64x64 / route.2"; nothing for the root. From the inside out, as domains are
- * chained: each one's parent has a lower index. */
+/* "cells of 64x64", "rows", "cells of 64x64 / route.2"; nothing for the root. Domains are chained from the inside out;
+ * a parent has a lower index. */
 static void describe_domain(const bs_graph *g, int32_t domain, describe_text *t)
 {
     const bs_domain *d = &g->domains[domain];
@@ -18376,7 +18394,7 @@ static const describe_names describe_enums[] = {
     {"segment_reduce", "mode", 4, {"last", "sum", "mean", "max"}},
 };
 
-/* A number's name where the field is one of the public enums; else NULL. */
+/* The name of a field's value, if it is one of the public enums; else NULL. */
 static const char *describe_enum(const char *op, const char *field, int32_t n)
 {
     if (strcmp(field, "dtype") == 0)
@@ -18406,7 +18424,7 @@ static void describe_field(const bs_op *op, const bs_field *field, const uint8_t
         describe_put(t, "%s %d", field->name, n);
 }
 
-/* What an op is: worth saying even when it is the default. */
+/* Whether a field says what an op is, so that it is printed even when it is the default. */
 static bool describe_always(const char *field)
 {
     static const char *const fields[] = {"protocol", "dtype", "mode", "kind"};
@@ -18447,7 +18465,7 @@ size_t bs_graph_describe(const bs_graph *graph, int32_t index, char *text, size_
     describe_put(&t, "%4d  %-14s %-22s ", index, op->name, bs_node_name(node));
     describe_inputs(graph, node, &t);
     describe_outputs(graph, node, &t);
-    if (node->n_in > 0) /* inputs, states and constants are all in their shape */
+    if (node->n_in > 0) /* inputs, states and constants are described by their shape */
         describe_params(node, op, &t);
     return t.used;
 }
@@ -18469,10 +18487,10 @@ size_t bs_op_describe(int32_t index, char *text, size_t bytes)
 /* ==== end src/ops/describe.c ================================================================== */
 
 /* ==== begin src/ops/ports.c =================================================================== */
-/* ops/ports.c: what a graph is to whoever uses it: inputs and outputs, and what its routers decide on, by name.
+/* ops/ports.c - a graph as its users see it: inputs, outputs, and what its routers decide about, by name.
  *
- * Owns: the answers. Relies on: graph/graph.h, ops/structure.h. Must never: need a plan or a session: a model that does
- * not fit is refused before memory is taken for it. */
+ * Relies on graph/graph.h and ops/structure.h. Must never need a plan or a session: a model that does not fit is
+ * refused before memory is taken for it. */
 /* #include "graph/graph.h" */
 /* #include "ops/structure.h" */
 
@@ -18513,7 +18531,7 @@ bs_status bs_graph_router_get(const bs_graph *graph, const char *name, bs_router
 /* ==== end src/ops/ports.c ===================================================================== */
 
 /* ==== begin src/ops/weights.h ================================================================= */
-/* ops/weights.h - from a weight source to the canonical tensor that an op asked for.
+/* ops/weights.h - from a weight source to the tensor that an op wants.
  * Owns the checks between what a source offers and what an op declares, and the widening of storage types.
  * Relies on base/base.h and graph/op.h (bs_weight_spec). Must never know files, and never trust a source's shapes. */
 #ifndef BS_WEIGHTS_H
@@ -18524,7 +18542,7 @@ bs_status bs_graph_router_get(const bs_graph *graph, const char *name, bs_router
 /* Bytes of the tensor as the op wants it (spec->dtype). UINT64_MAX when they cannot be counted. */
 BS_INTERNAL bs_bytes bs_weight_spec_bytes(const bs_weight_spec *spec);
 
-/* "body.0.weight", from a node and what its op calls the weight; [2 * BS_MAX_NAME] holds every name. */
+/* "body.0.weight", from the node and the op's suffix; [2 * BS_MAX_NAME] holds every name. */
 BS_INTERNAL void bs_weight_name(char *text, size_t bytes, const bs_node *node, const char *suffix);
 /* "[8, 4, 3, 3]", for messages. */
 BS_INTERNAL const char *bs_weight_shape_text(int32_t rank, const int64_t *dim, char *buffer, size_t bytes);
@@ -18546,7 +18564,7 @@ BS_INTERNAL bs_status bs_weight_load(const bs_weights *weights, const char *name
  * element i, or wholly apart. Neither needs to be aligned. */
 BS_INTERNAL void bs_weight_widen(bs_tier tier, void *target, const void *narrow, bs_bytes elements, bs_dtype stored);
 
-/* Canonical tensors of a node, in the order its op declares them, to what its kernel wants. */
+/* Prepares a node's tensors, in the order in which its op declares them, as its kernel wants them. */
 BS_INTERNAL void bs_weight_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *tensors,
                        void *prepared);
 
@@ -18645,7 +18663,7 @@ static void widen_bf16(const uint16_t *from, float *to)
     memcpy(to, bits, sizeof bits);
 }
 
-/* In blocks through memory of its own: what is widened may lie over what was narrow. */
+/* In blocks, through a buffer: the widened elements may overwrite the narrow ones. */
 void bs_weight_widen(bs_tier tier, void *target, const void *narrow, bs_bytes elements, bs_dtype stored)
 {
     const uint64_t n = bs_bytes_figure(elements);

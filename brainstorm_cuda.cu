@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 966839f8c655f72b9f340f247137c2be49ef11d50675ba10273c2add7aea89c4
+ * sha256 of the parts: 7b4150f361d3ed446eff3c8a9ea94aa42b1b36305185dc524df650ac42423960
  */
 #include "brainstorm.h"
 
@@ -985,30 +985,30 @@ static inline bool bs_node_is_state(const bs_node *node)
     return bs_op_get(node->op)->bound == (BS_BOUND_READ | BS_BOUND_WRITTEN);
 }
 static inline bool bs_node_is_view(const bs_node *node) { return bs_node_work(node) == BS_WORK_VIEW; }
-/* Brings rows back from the paths of its router. */
+/* Whether it moves rows back from the paths of its router. */
 static inline bool bs_node_gathers(const bs_node *node)
 {
     return bs_node_work(node) == BS_WORK_MOVE && node->router != 0;
 }
-/* Makes a tensor of cells. */
+/* Whether it makes a tensor of cells. */
 static inline bool bs_node_joins_cells(const bs_node *node)
 {
     return bs_node_work(node) == BS_WORK_MOVE && node->router == 0 && node->n_out > 0;
 }
-/* Copies at the end of a run: to an output, into a state. */
+/* Whether it copies at the end of a run, to an output or into a state. */
 static inline bool bs_node_ends_run(const bs_node *node)
 {
     return bs_node_work(node) == BS_WORK_MOVE && node->n_out == 0;
 }
-/* The value whose elements lie in what is bound to an input, an output or a state. */
+/* The value whose elements lie in the buffer that is bound to an input, an output or a state. */
 static inline int32_t bs_bound_value(const bs_graph *graph, const bs_node *node)
 {
     return node->n_out > 0 ? node->first_out : bs_node_in(graph, node)[0];
 }
 
-/* Adds a node (bs_graph_add) of the op of this number. */
+/* Adds a node (bs_graph_add) of the op with this number. */
 bs_node *bs_op_build_numbered(bs_graph *graph, int32_t number, const int32_t *in, int32_t n_in, const void *params);
-/* The same by the op itself; and returning output 0 as a handle. */
+/* The same by the op itself; and the same, returning output 0 as a handle. */
 bs_node *bs_op_build_node(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params);
 bs_value bs_op_build(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params);
 
@@ -1023,7 +1023,8 @@ extern const bs_op bs_op_input, bs_op_state, bs_op_state_write, bs_op_output, bs
     bs_op_collect, bs_op_route, bs_op_scatter, bs_op_gather, bs_op_route_price, bs_op_route_score, bs_op_look_ahead,
     bs_op_segments, bs_op_state_append, bs_op_segment_spread, bs_op_segment_reduce, bs_op_attention;
 
-/* input, state. dim: > 0 a constant; < 0: -dim is symbol number (from 1, in order of creation) + 65536 (factor - 1). */
+/* input, state. dim > 0: a constant; dim < 0: -dim is symbol number (from 1, in order of creation) + 65536 (factor -
+ * 1). */
 typedef struct bs_source_params {
     const char *name;
     int32_t dtype, rank, dim[BS_MAX_RANK];
@@ -1033,12 +1034,12 @@ typedef struct bs_name_params {
     const char *name;
 } bs_name_params;
 
-typedef struct bs_router_params { /* scatter, route_price, route_score */
+typedef struct bs_router_params { /* of scatter, route_price, route_score */
     const char *name;
     int32_t router, path;
 } bs_router_params;
 
-typedef struct bs_gather_params { /* operands: one a path (0: none), then the residual (0: none) */
+typedef struct bs_gather_params { /* operands: one for each path (0: none), then the residual (0: none) */
     const char *name;
     int32_t router, mode;
 } bs_gather_params;
@@ -1050,26 +1051,26 @@ static inline bool bs_node_is(const bs_node *node, const bs_op *op)
 }
 
 const char *bs_protocol_name(bs_protocol protocol);
-/* Whether what a row takes depends on other rows, or on the caller. */
+/* Whether what a row takes depends on other rows, or on the caller's function. */
 bool bs_protocol_sees_all_rows(int32_t protocol);
 
 /* Same dtype, rank and dimensions, in every run. */
 bool bs_same_shape(const bs_value_info *a, const bs_value_info *b);
 
-/* Operand 0 is a state that nothing writes yet; else refuses. */
+/* Refuses unless operand 0 is a state that no node writes yet. */
 bool bs_infer_state(bs_infer *infer);
 
-/* out[0] has the shape of a row of operand 0, which must be a root value that has rows; and is of the domain of those
- * rows, whose segments the value `lengths` tells, or 0. */
+/* bs_infer_row_shape gives out[0] the shape of a row of operand 0, which must be a root value that has rows;
+ * bs_infer_row_domain the domain of those rows. `lengths`: the value that groups them in segments, or 0. */
 bool bs_infer_row_shape(bs_infer *infer);
 bool bs_infer_row_domain(bs_infer *infer, int32_t lengths);
 
 /* Segments (ops/segments.c). The two below refuse and return false.
  * Operand `index` is an input i32 [n], the same n as dims[0] of the lengths of `domain` (domain 0: any n). */
 bool bs_infer_segment_input(bs_infer *infer, int32_t index, int32_t domain, const char *what);
-/* Operand `index` is of a segment domain: which one, or 0 after refusing. */
+/* The segment domain of operand `index`, or 0 after refusing. */
 int32_t bs_infer_segments(bs_infer *infer, int32_t index);
-/* Of a segment domain: its number of segments. */
+/* Number of segments of a segment domain. */
 static inline bs_dim_id bs_segment_dim(const bs_graph *graph, int32_t domain)
 {
     return graph->values[graph->domains[domain].lengths].dims[0];
@@ -1760,7 +1761,7 @@ __device__ __forceinline__ void bs_cu_put_four(uint8_t *data, int32_t dtype, int
 extern "C" {
 /* ==== begin src/ops/act.h ===================================================================== */
 /* ops/act.h - activations: what they make of one value, for every plain kernel and for a device.
- * Relies on base/base.h. Must never round but as it is written: a device gives the CPU's bytes where its expf does. */
+ * Relies on base/base.h. Must never round other than as written: a device gives the CPU's bytes where its expf does. */
 #ifndef BS_OPS_ACT_H
 #define BS_OPS_ACT_H
 
@@ -1769,14 +1770,14 @@ extern "C" {
 static inline BS_BOTH float bs_act_slope(float param) { return param == 0.0f ? 0.01f : param; } /* LEAKY_RELU */
 static inline BS_BOTH float bs_act_high(float param) { return param == 0.0f ? 1.0f : param; }   /* CLIP */
 
-/* slope: of this channel, for BS_PRELU. */
+/* slope: of this channel, for BS_PRELU only. */
 static inline BS_BOTH float bs_act_apply(bs_act act, float param, float slope, float x)
 {
     switch (act) {
     case BS_RELU: return x > 0.0f ? x : 0.0f;
     case BS_LEAKY_RELU: return x > 0.0f ? x : x * bs_act_slope(param);
     case BS_PRELU: return x > 0.0f ? x : x * slope;
-    /* a device's expf ends in a product */
+    /* a device's expf ends in a product, which must not be fused with the sum */
     case BS_SIGMOID: return 1.0f / BS_SUM(1.0f, expf(-x));
     case BS_TANH: return tanhf(x);
     case BS_GELU: return 0.5f * x * (1.0f + erff(x * 0.70710678118654752f));
@@ -2198,13 +2199,14 @@ static inline int32_t bs_cu_work_items(int64_t count, int64_t each)
 #define BS_CUDA_OPS
 
 /* ==== begin src/ops/list.h ==================================================================== */
-/* ops/list.h - the ops there are: one line of the op table each, for both sides.
- * BS_OP_LIST(X) names each op and what it is to a device: NONE, what the planner lowers to moves and views; KERNEL, a
- * function of src/cuda/ describes its step. Relies on nothing.
+/* ops/list.h - the list of all ops: one line of the op table each, for CPU and device.
+ * BS_OP_LIST(X) names each op and what a device does with it: NONE: the planner lowers it to moves and views; KERNEL:
+ * a function of src/cuda/ describes its step. Relies on nothing.
  * Append only: model files name ops, but the order here is also that of `inspect` and of the tests.
  *
- * A build with BS_ONLY_OPS has those ops alone whose macros are defined, BS_OP_conv2d of conv2d, and those of the
- * structure. BS_OP_IF(name, yes, no) is one or the other: numbers stay, what is left out has an empty line. */
+ * A build with BS_ONLY_OPS has only the ops whose macros are defined (BS_OP_conv2d for conv2d), and the structural
+ * ones. BS_OP_IF(name, yes, no) chooses one or the other: numbers stay the same, and an op that is left out has an
+ * empty line. */
 #ifndef BS_OPS_LIST_H
 #define BS_OPS_LIST_H
 
@@ -2240,7 +2242,8 @@ static inline int32_t bs_cu_work_items(int64_t count, int64_t each)
 #define BS_OP_route_price 1
 #define BS_OP_route_score 1
 
-/* A macro that is defined, as nothing or as 1, becomes a comma: then `yes` is the second of three, else `no`. */
+/* A macro that is defined, as nothing or as 1, becomes a comma: then `yes` is the second of three arguments, else `no`
+ * is. */
 #define BS_OP_HAVE_ 0,
 #define BS_OP_HAVE_1 0,
 #define BS_OP_SECOND(first, second, ...) second
@@ -2515,17 +2518,17 @@ template <int BYTES, int ROWS> __device__ __forceinline__ void bs_cu_gemm_finish
 
 extern "C" {
 /* ==== begin src/ops/forms.h =================================================================== */
-/* ops/forms.h - convolutions and linears with every default of their descriptors filled in, where their prepared
- * weights lie, and what else an op's own file and what tells a device must agree on.
+/* ops/forms.h - convolutions and linears with the defaults of their descriptors filled in, where their prepared
+ * weights lie, and what else the file of an op and the backend of a device must agree on.
  * Relies on epilogue.h. Must never depend on anything but descriptor, channels and plan: prepared weights may be
  * stored. */
 #ifndef BS_OPS_FORMS_H
 #define BS_OPS_FORMS_H
 
 /* ==== begin src/ops/epilogue.h ================================================================ */
-/* ops/epilogue.h - what conv2d, deconv2d and linear have in common: the way to the kernels, and after their sums bias,
- * slopes, activation.
- * Owns the translation from bs_act to what conv.h fuses, and the pass for what it does not.
+/* ops/epilogue.h - what conv2d, deconv2d and linear share: calls of the kernels, and bias, slopes and activation after
+ * their sums.
+ * Owns the translation from bs_act to what conv.h fuses, and the pass for what it does not fuse.
  * Relies on kernels/conv.h and span.h. Must never change the order of bias, then activation. */
 #ifndef BS_OPS_EPILOGUE_H
 #define BS_OPS_EPILOGUE_H
@@ -2680,7 +2683,7 @@ void bs_conv_run(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, 
 
 /* #include "ops/table.h" */
 
-/* The parameters of an op: its descriptor, and the fields of it, integers of low .. high or of any number. */
+/* Entries of an op's table of fields: of a float; of integers within low .. high, or of any value. */
 #define BS_FLOAT(field) {field, 'f', 0, 0}
 #define BS_INT(field) {field, 'i', 0, 0}
 #define BS_INT_OF(field, low, high) {field, 'i', low, high}
@@ -2690,7 +2693,7 @@ void bs_conv_run(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, 
 /* Every refusal reads: op "node": text (bs_graph_fail). Returns false always. */
 bool bs_infer_fail(bs_infer *infer, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
 
-/* What is wrong with the data of a run. Returns BS_ERROR_DATA always. */
+/* Records what is wrong with the data of a run. Returns BS_ERROR_DATA always. */
 bs_status bs_call_fail(const bs_call *call, const char *format, ...) BS_PRINTF(2, 3);
 
 bool bs_infer_dtype(bs_infer *infer, int32_t index, bs_dtype dtype);
@@ -2699,19 +2702,19 @@ bool bs_infer_number(bs_infer *infer);
 /* Refuses operand `index`, whose dimension d is not what operand 0 has. */
 bool bs_infer_dim_differs(bs_infer *infer, int32_t index, int32_t d);
 bool bs_infer_rank(bs_infer *infer, int32_t index, int32_t low, int32_t high);
-/* As many dimensions as operand 0. */
+/* Operand `index` must have as many dimensions as operand 0. */
 bool bs_infer_same_rank(bs_infer *infer, int32_t index);
 /* An f32 image [C,H,W] with a constant number of channels. */
 bool bs_infer_image(bs_infer *infer, int32_t index, int32_t *channels);
 /* Dimension `axis` of the operand as a constant; `what` names it in the refusal. */
 bool bs_infer_const(bs_infer *infer, int32_t index, int32_t axis, const char *what, int32_t *n);
-/* A negative axis counts from the end. */
+/* Turns an axis that counts from the end (negative) into a positive one. */
 bool bs_infer_axis(bs_infer *infer, int32_t axis, int32_t *positive);
-/* The same with a value known to be sound, for kernels. */
+/* The same for kernels, whose axes are already checked. */
 static inline int32_t bs_axis_of(int32_t axis, int32_t rank) { return axis < 0 ? axis + rank : axis; }
-/* `padding` is a bs_padding, and `pad` 0 .. most where it is read, else 0. */
+/* `padding` must be a bs_padding; `pad` 0 .. most with BS_PAD_EXPLICIT, else 0. */
 bool bs_infer_padding(bs_infer *infer, int32_t padding, int32_t pad, int32_t most);
-/* Before op set 3 `pad` alone said it. */
+/* Before op set 3 there was only `pad`. */
 void bs_upgrade_padding(int32_t opset, int32_t pad, int32_t *padding);
 /* The operand is a root value. */
 bool bs_infer_root(bs_infer *infer, int32_t index);
@@ -2720,9 +2723,10 @@ bool bs_infer_stacked(bs_infer *infer, bs_dim_id rows);
 /* out[0].dims[axis] = floor((d mul + add) / div) of dimension `axis` of operand 0. */
 bool bs_infer_extent(bs_infer *infer, int32_t axis, int64_t mul, int64_t add, int64_t div);
 
-/* An image of a patch domain: its dims are those of the frame, a kernel sees one cell and its halo. */
+/* Whether a value is an image of a patch domain: its dims are those of the frame, a kernel sees one cell and its
+ * halo. */
 bool bs_value_in_patches(const bs_graph *graph, const bs_value_info *value);
-/* Refuses operands whose pixels a kernel would have to see all at once. */
+/* Refuses operands that are images of a patch domain, when a kernel would have to see all pixels at once. */
 bool bs_infer_whole(bs_infer *infer, int32_t index);
 /* Refuses to make an image out of something else in a patch domain: it would have no place in the frame. */
 bool bs_infer_no_new_image(bs_infer *infer);
@@ -2736,7 +2740,7 @@ typedef struct bs_window {
 bool bs_infer_window(bs_infer *infer, const bs_window *window);
 int32_t bs_window_halo(const bs_window *window, int32_t out_margin);
 
-/* Elements of one row at maximum extents (a cell, in a patch domain), and pixels of an image likewise. */
+/* Elements of one row at maximum extents (a cell, in a patch domain); and the same for the pixels of an image. */
 double bs_value_work(const bs_graph *graph, int32_t value);
 double bs_value_pixels(const bs_graph *graph, int32_t value);
 
@@ -2779,18 +2783,19 @@ typedef void (*bs_span_inner)(const void *context, int64_t n, char *const *at, c
 /* The box of an output: its rect where it has rank 3, else all of it. No operand is added yet: the box may be
  * changed. */
 void bs_span_box(bs_span *span, const bs_operand *out, int32_t rows);
-/* The box, and the output added as operand 0. */
+/* The box, with the output already added as operand 0. */
 void bs_span_open(bs_span *span, const bs_operand *out, int32_t rows);
-/* The box of a call's output, that output, and operand 0, which has its shape. */
+/* The box of a call's output, with that output and operand 0, which has its shape, already added. */
 void bs_span_call(bs_span *span, const bs_call *call);
-/* As bs_span_open for ops on whole lines: every index but those of dimension `axis`, of which only 0 is visited. */
+/* As bs_span_open, for ops on whole lines: visits every index but those of dimension `axis`, of which it visits only
+ * 0. */
 void bs_span_open_lines(bs_span *span, const bs_operand *out, int32_t rows, int32_t axis);
-/* Operand of the output's rank. Element c of it belongs to coordinate c + shift[d] of dimension d (shift may be
+/* Adds an operand of the output's rank. Its element c belongs to coordinate c + shift[d] of dimension d (shift may be
  * NULL); dimensions in the mask `broadcast` (bit d) do not move it. */
 void bs_span_add(bs_span *span, const bs_operand *operand, const int32_t *shift, uint32_t broadcast);
-/* An array of 4-byte elements, one for each index of dimension `axis`. */
+/* Adds an array of 4-byte elements, one for each index of dimension `axis`. */
 void bs_span_add_array(bs_span *span, const void *array, int32_t axis);
-/* Walks. The span is spent afterwards. */
+/* Walks. The span cannot be used again. */
 void bs_span_run(bs_span *span, bs_span_inner inner, const void *context);
 
 /* Whether the first operands of an inner loop are dense arrays of f32, where that pays. */
@@ -2808,39 +2813,39 @@ void bs_span_copy(bs_span *span, const bs_operand *to, const bs_operand *from, c
 #endif
 /* ==== end src/ops/span.h ====================================================================== */
 
-/* The kernels' own tables do not serve this node: a plain loop does. */
+/* a node that runs as plain loops, not by the kernels' algorithms */
 #define BS_CONV_REFERENCE (-1)
 
 typedef struct bs_epilogue {
     bs_act act;
     float param;
-    const float *bias;   /* a channel, or NULL */
-    const float *slopes; /* a channel, PRELU only */
+    const float *bias;   /* one for each channel, or NULL */
+    const float *slopes; /* one for each channel, with PRELU only */
 } bs_epilogue;
 
-/* Bias and slopes behind packed weights in prepared memory: one place for all three ops. */
+/* Bias and slopes lie behind the packed weights in prepared memory, for all three ops. */
 typedef struct bs_epilogue_layout {
     bs_bytes bias, slopes, bytes;
 } bs_epilogue_layout;
 bs_epilogue_layout bs_epilogue_place(bs_bytes packed_bytes, int32_t channels, int32_t act);
-/* What it needs of an op's weights, which come after the first: adds them to the n that there are and returns how many
- * there are then; and from those weights to prepared memory. */
+/* bs_epilogue_weights adds the epilogue's weights to the n before it and returns the new count. bs_epilogue_prepare
+ * copies these weights to prepared memory. */
 int32_t bs_epilogue_weights(bs_weight_spec *specs, int32_t n, int32_t channels, bool no_bias, int32_t act);
 void bs_epilogue_prepare(const bs_epilogue_layout *layout, int32_t channels, bool no_bias, int32_t act,
                          const void *const *weights, void *prepared);
-/* From there to a kernel. */
+/* The epilogue of a call, from prepared memory. */
 bs_epilogue bs_epilogue_of(const bs_call *call, const bs_epilogue_layout *layout, int32_t act, float param);
 
 float bs_epilogue_apply(const bs_epilogue *epilogue, int32_t channel, float sum);
 
-/* Sets bias and activation of the task. False: the activation is not fused, but must follow. */
+/* Sets bias and activation of the task. False: the activation is not fused and must be applied afterwards. */
 bool bs_epilogue_fuse(const bs_epilogue *epilogue, bs_conv_task *task);
 
-/* The task of a row whose first window begins at `from` (y, x) and belongs to the output at `to`; the others to each
- * `step`-th one of the rect. */
+/* The task of a row. Its first window begins at `from` (y, x) and belongs to the output at `to`; the next windows
+ * belong to every `step`-th output of the rect. */
 bs_conv_task bs_epilogue_task(const bs_call *call, int32_t row, const int32_t *from, const int32_t *to, int32_t step);
 
-/* The whole of a convolution's call: row by row the plain way or by the kernels, and what these do not fuse. */
+/* Runs a call of a convolution: row by row in plain loops or by the kernels, then what these do not fuse. */
 typedef void bs_epilogue_row(const bs_call *call, const void *form, const bs_epilogue *epilogue, int32_t row);
 bs_status bs_epilogue_run(const bs_call *call, const void *form, const bs_epilogue *epilogue,
                           bs_epilogue_row *reference, bs_epilogue_row *fast);
@@ -2868,16 +2873,16 @@ static inline BS_BOTH int32_t bs_deconv2d_taps(int32_t kernel, int32_t stride, i
     return (kernel - a + stride - 1) / stride;
 }
 
-/* ops/pad.c: the border's value as an element; values out of a type's range are its nearest end. */
+/* ops/pad.c: the border's value as an element; a value outside a type's range becomes the nearest one in it. */
 void bs_pad_element(bs_dtype dtype, float value, void *element);
 
-/* ops/convert.c: what codes of a type are between. */
+/* ops/convert.c: the range of a type's codes. */
 bool bs_convert_is_integer(bs_dtype dtype);
 void bs_convert_range(bs_dtype to, int32_t code_bits, int32_t *low, int32_t *high);
 
 /* ops/linear.c */
 bs_epilogue_layout bs_linear_layout(const bs_linear_desc *desc, const bs_node_plan *plan, int32_t inputs);
-/* A device's layout is the plain one, its lines padded with zeros to whole loads of 16 bytes. */
+/* A device's layout is the plain one, with lines padded with zeros to whole loads of 16 bytes. */
 static inline BS_BOTH int64_t bs_linear_line_bytes(int32_t inputs, int32_t each)
 {
     return ((int64_t)inputs * each + 15) & ~(int64_t)15;
@@ -6043,7 +6048,7 @@ __device__ inline void bs_cu_batch_norm_run(const bs_cu_tile &t, const bs_device
 
 extern "C" {
 /* ==== begin src/ops/features.h ================================================================ */
-/* ops/features.h - from the sums of patch_features to the small integers that a routing table is asked with.
+/* ops/features.h - from the sums of patch_features to the small integers that are the keys of a routing table.
  * Relies on base/base.h. Must never use floating point: decisions must be the same on every machine. */
 #ifndef BS_OPS_FEATURES_H
 #define BS_OPS_FEATURES_H
@@ -6053,7 +6058,7 @@ extern "C" {
 #define BS_FEATURE_BUCKETS 64
 #define BS_FEATURE_MOST    128 /* bucket of 2^32 - 1, where sums saturate */
 
-/* Bits by which codes of more than 8 are shifted down. */
+/* Codes of more than 8 bits are shifted right by so many bits. */
 static inline int32_t bs_feature_shift(int32_t code_bits) { return bs_or_default(code_bits, 16) - 8; }
 
 /* floor(4 log2(v)), v > 0: the top bit, and quarters by comparing v, shifted up to 2^31 .. 2^32, with 2^(31 + j/4). */
@@ -7005,15 +7010,16 @@ __device__ inline void bs_cu_topk_run(const bs_cu_tile &t, const bs_device_step 
 extern "C" {
 /* ==== begin src/ops/price.h =================================================================== */
 /* ops/price.h - the arithmetic of the budget protocol: for each row the variant of least cost, at the price that keeps
- * the budget. Sums over rows are the callers': run/budget.c, and the threads of a device (cuda/route_budget.cuh).
- * Relies on ops/decide.h. Must never use floats where a choice depends on them: it is the same on every processor. */
+ * the budget. The callers sum over rows: run/budget.c, and the threads of a device (cuda/route_budget.cuh).
+ * Relies on ops/decide.h. Must never use floats where a choice depends on them: choices are the same on every
+ * processor. */
 #ifndef BS_PRICE_H
 #define BS_PRICE_H
 
 /* ==== begin src/ops/decide.h ================================================================== */
-/* ops/decide.h - the rules of the protocols: what the scores of a row decide, which row goes before which, and what
- * nothing can be decided by. run/route.c goes through the rows, the threads of a device (cuda/route_*.cuh) share them;
- * both ask here.
+/* ops/decide.h - the rules of the protocols: what the scores of a row decide, which row is served before which, and
+ * which data is refused. run/route.c loops over the rows, the threads of a device (cuda/route_*.cuh) share them; both
+ * use these rules.
  * Relies on base/base.h and graph/rows.h. Must never know where rows lie, nor what others chose. */
 #ifndef BS_DECIDE_H
 #define BS_DECIDE_H
@@ -7021,7 +7027,7 @@ extern "C" {
 /* #include "base/base.h" */
 /* #include "graph/rows.h" */
 
-/* The parameters of a router: words of four bytes, which a step on a device begins with. */
+/* The parameters of a router in words of four bytes. A route step on a device begins with them. */
 typedef struct bs_rule {
     int32_t protocol, paths, width; /* width: scores a row */
     int32_t capacity;               /* CAPACITY: rows a path. TABLE: keys. BUDGET: variants */
@@ -7048,7 +7054,7 @@ static inline bs_rule bs_rule_of(const bs_route_desc *d, int32_t width)
 typedef struct bs_choices {
     int32_t *path;
     float *gate;
-    int32_t count; /* paths a row, at most */
+    int32_t count; /* most paths of a row */
 } bs_choices;
 
 static inline BS_BOTH void bs_choose(const bs_choices *to, int32_t k, int32_t path, float gate)
@@ -7059,7 +7065,7 @@ static inline BS_BOTH void bs_choose(const bs_choices *to, int32_t k, int32_t pa
 
 /* ------------------------------------------------------------------------------------------------- scores */
 
-/* Those of a row: i32 or f32. */
+/* The scores of a row: i32 or f32. */
 typedef struct bs_scores {
     const void *data;
     ptrdiff_t stride; /* in elements */
@@ -7076,8 +7082,8 @@ static inline BS_BOTH float bs_score_at(const bs_scores *x, int32_t i)
     return x->integer ? (float)bs_score_int(x, i) : ((const float *)x->data)[i * x->stride];
 }
 
-/* Whether path a is to be taken before path b. Large i32 scores are exact. NaN, which a guess may hold, is below
- * all. */
+/* Whether path a has a better score than path b. Large i32 scores are compared exactly. NaN, which a look-ahead may
+ * see, is worse than all others. */
 static inline BS_BOTH bool bs_score_above(const bs_scores *x, int32_t a, int32_t b)
 {
     if (x->integer)
@@ -7086,13 +7092,13 @@ static inline BS_BOTH bool bs_score_above(const bs_scores *x, int32_t a, int32_t
     return first > second || (isnan(second) && !isnan(first));
 }
 
-/* Whether path a is worse than path b: the lower one of equals is the better. */
+/* Whether path a is worse than path b; of equal scores the lower path is better. */
 static inline BS_BOTH bool bs_score_worse(const bs_scores *x, int32_t a, int32_t b)
 {
     return bs_score_above(x, b, a) || (a > b && !bs_score_above(x, a, b));
 }
 
-/* Path p becomes the last of n + 1 in a heap, whose root is the worst. */
+/* Adds path p to a heap of n, whose root is the worst path. */
 static inline BS_BOTH void bs_heap_put(const bs_scores *x, int32_t *heap, int32_t n, int32_t p)
 {
     for (; n > 0 && bs_score_worse(x, p, heap[(n - 1) / 2]); n = (n - 1) / 2)
@@ -7100,7 +7106,7 @@ static inline BS_BOTH void bs_heap_put(const bs_scores *x, int32_t *heap, int32_
     heap[n] = p;
 }
 
-/* Path p takes the place of the root of a heap of n. */
+/* Replaces the root of a heap of n by path p. */
 static inline BS_BOTH void bs_heap_sink(const bs_scores *x, int32_t *heap, int32_t n, int32_t p)
 {
     int32_t at = 0;
@@ -7114,12 +7120,12 @@ static inline BS_BOTH void bs_heap_sink(const bs_scores *x, int32_t *heap, int32
     heap[at] = p;
 }
 
-/* Finds the `count` best paths, the best first, of equal ones the lower: a heap of those found, and then the worst goes
- * last, again and again. */
+/* Finds the `count` best paths in falling order; of equal scores the lower path comes first. Keeps the best so far in
+ * a heap, then sorts it: the worst goes to the end, again and again. */
 static inline BS_BOTH void bs_best_paths(const bs_scores *x, int32_t paths, int32_t count, int32_t *best)
 {
     int32_t root = 0;
-    for (int32_t p = 0; p < paths; p++) { /* a later path is taken only when it is above */
+    for (int32_t p = 0; p < paths; p++) { /* an equal later path is worse, so only a better one is taken */
         if (p >= count && !bs_score_above(x, p, root))
             continue;
         if (p < count)
@@ -7137,35 +7143,36 @@ static inline BS_BOTH void bs_best_paths(const bs_scores *x, int32_t paths, int3
 
 /* -------------------------------------------------------------------------------------------------- faults */
 
-/* What nothing can be decided by, or what a caller's function did. */
+/* Why a router cannot decide, or what is wrong with what a caller's function returned. `number` of bs_route_fault
+ * is: */
 typedef enum bs_route_fault_kind {
     BS_ROUTE_SOUND,
-    BS_ROUTE_BAD_SCORE, /* the score of this number is NaN; */
-    BS_ROUTE_BAD_KNOB,  /* the knob is */
-    /* below 0, or not below `end`: */
+    BS_ROUTE_BAD_SCORE, /* index of a score that is NaN */
+    BS_ROUTE_BAD_KNOB,  /* the knob is NaN */
+    /* the value below 0, or not below `end`: */
     BS_ROUTE_BAD_LABEL,
     BS_ROUTE_BAD_KEY,
-    BS_ROUTE_BAD_ENTRY,   /* of the table, a path */
-    BS_ROUTE_BAD_VARIANT, /* its path */
-    BS_ROUTE_BAD_ANSWER,  /* a path */
-    BS_ROUTE_BAD_STATUS,  /* the function's; */
-    BS_ROUTE_NO_FUNCTION  /* there is none */
+    BS_ROUTE_BAD_ENTRY,   /* a path in the table */
+    BS_ROUTE_BAD_VARIANT, /* the path of a variant */
+    BS_ROUTE_BAD_ANSWER,  /* a path that the function chose */
+    BS_ROUTE_BAD_STATUS,  /* the status that the function returned */
+    BS_ROUTE_NO_FUNCTION  /* no function is set */
 } bs_route_fault_kind;
 
 typedef struct bs_route_fault {
     int32_t kind; /* bs_route_fault_kind */
-    int32_t row;  /* -1: all of them */
+    int32_t row;  /* -1: of all rows */
     int32_t number, end;
 } bs_route_fault;
 
-/* `kind` where it is so. */
+/* The fault `kind` if `bad`, else none. */
 static inline BS_BOTH bs_route_fault bs_route_fault_if(bool bad, int32_t kind, int32_t row, int32_t number, int32_t end)
 {
     const bs_route_fault fault = {bad ? kind : BS_ROUTE_SOUND, row, number, end};
     return fault;
 }
 
-/* A number of 0 .. end - 1. */
+/* Checks that a number is 0 .. end - 1. */
 static inline BS_BOTH bs_route_fault bs_route_range(int32_t kind, int32_t row, int32_t number, int32_t end)
 {
     return bs_route_fault_if(number < 0 || number >= end, kind, row, number, end);
@@ -7184,7 +7191,7 @@ static inline BS_BOTH bs_route_fault bs_route_check_knob(float knob)
     return bs_route_fault_if(isnan(knob), BS_ROUTE_BAD_KNOB, -1, 0, 0);
 }
 
-/* Of the path of each variant: weights come from a file. */
+/* Checks the path of each variant: weights come from a file. */
 static inline BS_BOTH bs_route_fault bs_route_check_variants(const int32_t *path_of, int32_t variants, int32_t paths)
 {
     bs_route_fault fault = {BS_ROUTE_SOUND, -1, 0, 0};
@@ -7242,7 +7249,7 @@ static inline BS_BOTH bs_route_fault bs_decide_table(const bs_rule *rule, const 
     return fault;
 }
 
-/* What a row chooses, whatever others do. table: the path of each key. The knob moves the threshold. */
+/* What a row chooses by itself. table: the path of each key. The knob moves the threshold. */
 static inline BS_BOTH bs_route_fault bs_decide_row(const bs_rule *rule, float knob, const bs_scores *x,
                                                    const int32_t *table, int32_t row, const bs_choices *to)
 {
@@ -7263,12 +7270,12 @@ static inline BS_BOTH bs_route_fault bs_decide_row(const bs_rule *rule, float kn
     case BS_ROUTE_BINARY: bs_choose(to, 0, bs_score_at(x, 0) >= threshold ? 0 : 1, bs_score_at(x, 0)); break;
     case BS_ROUTE_LABEL: return bs_decide_label(rule, x, row, to);
     case BS_ROUTE_TABLE: return bs_decide_table(rule, x, table, row, to);
-    default: break; /* the others are not row by row */
+    default: break; /* other protocols do not decide row by row */
     }
     return fault;
 }
 
-/* Of a route that is forced, choice `at` of all rows'. */
+/* Entry `at` of `chosen` when a route is forced: the path as first choice, then none. */
 static inline BS_BOTH int32_t bs_forced_choice(int32_t at, int32_t per_row, int32_t path)
 {
     return at % per_row == 0 ? path : -1;
@@ -7276,19 +7283,20 @@ static inline BS_BOTH int32_t bs_forced_choice(int32_t at, int32_t per_row, int3
 
 /* ------------------------------------------------------------------------------------------------ capacity */
 
-/* The order in which rows are served is ascending: the highest gate first; of equal ones (-0 is 0) the lower row. */
+/* Rows are served in ascending order of this rank: the highest gate first. Of equal gates (-0 equals 0) the lower row
+ * goes first. */
 static inline BS_BOTH uint32_t bs_capacity_rank(float gate)
 {
-    const float no_sign = gate + 0.0f; /* of zero */
+    const float no_sign = gate + 0.0f; /* makes -0 0 */
     uint32_t bits;
     memcpy(&bits, &no_sign, sizeof bits);
     return bits & 0x80000000u ? bits : bits ^ 0x7fffffffu;
 }
 
-/* Whether a path takes one more row beside those that it took before. */
+/* Whether a path takes one more row after the `before` rows that it already has. */
 static inline BS_BOTH bool bs_capacity_takes(const bs_rule *rule, int32_t before) { return before < rule->capacity; }
 
-/* What was kept moves up, in order of choice; returns how many were dropped. */
+/* Closes the gaps that dropped choices left, in order of choice; returns how many were dropped. */
 static inline BS_BOTH int32_t bs_close_gaps(const bs_choices *of)
 {
     int32_t kept = 0;
@@ -7304,7 +7312,7 @@ static inline BS_BOTH int32_t bs_close_gaps(const bs_choices *of)
 
 /* ------------------------------------------------------------------------------------------------- packing */
 
-/* Choice `at` of all rows' found its packed row, or -1: it has no path. */
+/* Records that entry `at` of `chosen` got the packed row `packed`; -1: it chose no path. */
 static inline BS_BOTH void bs_pack_choice(int32_t at, int32_t per_row, int32_t packed, int32_t *ids, int32_t *inverse)
 {
     inverse[at] = packed;
@@ -7314,42 +7322,43 @@ static inline BS_BOTH void bs_pack_choice(int32_t at, int32_t per_row, int32_t p
 
 /* ---------------------------------------------------------------------------------------------- look-ahead */
 
-/* Paths that a guess looks for: those that a row takes, and the best of the others. */
+/* How many paths a look-ahead must rank: those that a row takes, and the best of the others. */
 static inline BS_BOTH int32_t bs_guess_asks(int32_t taken, int32_t paths) { return bs_min_i32(taken + 1, paths); }
 
-/* How far the k-th of the best lies above the best that is not taken. */
+/* How far the k-th best path lies above the best one that is not taken. */
 static inline BS_BOTH float bs_guess_margin(const bs_scores *x, const int32_t *best, int32_t taken, int32_t asked,
                                             int32_t k)
 {
     const float above = asked > taken ? bs_score_at(x, best[k]) - bs_score_at(x, best[taken]) : 0.0f;
-    return above > 0.0f ? above : 0.0f; /* a NaN too is a choice */
+    return above > 0.0f ? above : 0.0f; /* 0 for NaN: it is a choice all the same */
 }
 
 #endif
 /* ==== end src/ops/decide.h ==================================================================== */
 
-/* Each row minimises cost + price x loss. The price runs over 2^(t/8 - 12), so the choice is made in integers and is
- * the same everywhere; the smallest price whose losses fit the budget is taken. At the last one loss alone counts: that
- * fits every budget. */
+/* Each row minimises cost + price x loss. The price goes through 2^(t/8 - 12), so the choice is made in integers and
+ * is the same everywhere; the smallest price at which the losses fit the budget is taken. At the last step only the
+ * loss counts, which fits every budget. */
 #define BS_BUDGET_STEPS 200
-/* A floor is for the frame; of one row it takes so many times as much (9 dB), or what the budget alone would. */
+/* A floor is an average over the frame. One row may lose this many times as much (9 dB), or what it would lose by the
+ * budget alone. */
 #define BS_FLOOR_ROW 8
 
 typedef struct bs_budget {
     const bs_rule *rule;
     const int32_t *costs; /* of the variants */
-    int32_t low, high;    /* the step of the price that is looked for */
-    int32_t alone;        /* the step that keeps the budget alone, where a floor allows more; else -1 */
-    uint64_t allowed;     /* losses at that price */
+    int32_t low, high;    /* search interval of the price's step */
+    int32_t alone;        /* where the floor allows more than the budget: the step that keeps the budget; else -1 */
+    uint64_t allowed;     /* losses that the search allows now */
     uint64_t floor;       /* losses that the floor allows */
 } bs_budget;
 
-/* Of all rows, by their weights. range: what the baseline loses against the best variant. best: what that loses. */
+/* Sums over all rows by weight. best: losses of the best variants. range: what the baseline loses beyond these. */
 typedef struct bs_budget_sums {
     uint64_t range, best, rows;
 } bs_budget_sums;
 
-/* A patch counts by its area, those at the edge by what the frame has of them. */
+/* A patch counts by its area; at the frame's edge, by the part inside the frame. */
 static inline BS_BOTH uint64_t bs_patch_area(int32_t size, int32_t height, int32_t width, int32_t patch)
 {
     const int32_t across = (width + size - 1) / size;
@@ -7357,7 +7366,7 @@ static inline BS_BOTH uint64_t bs_patch_area(int32_t size, int32_t height, int32
                       bs_min_i32(size, width - patch % across * size));
 }
 
-/* 0: the last. */
+/* Weight of the loss at step t; 0 stands for the last step, at which only the loss counts. */
 static inline BS_BOTH uint64_t bs_budget_weight(int32_t t)
 {
     /* 256 x 2^(i/8) - 256, a byte each */
@@ -7366,11 +7375,11 @@ static inline BS_BOTH uint64_t bs_budget_weight(int32_t t)
     return t == BS_BUDGET_STEPS ? 0 : (256 + (beyond >> 8 * (t & 7) & 255)) << (t >> 3);
 }
 
-/* Of a loss or a cost. */
+/* Limits a loss or a cost. */
 static inline BS_BOTH int32_t bs_budget_clamp(int32_t n) { return bs_clamp_i32(n, 0, 1 << 24); }
 static inline BS_BOTH int32_t bs_loss(const bs_scores *x, int32_t v) { return bs_budget_clamp(bs_score_int(x, v)); }
 
-/* The variant of least cost + price x loss, of those that lose at most `most`; the lower of equals. */
+/* The variant of least cost + price x loss among those that lose at most `most`; the lower of equal ones. */
 static inline BS_BOTH int32_t bs_budget_cheapest(const bs_budget *b, const bs_scores *x, uint64_t weight, uint64_t most)
 {
     const int32_t variants = b->rule->capacity;
@@ -7409,7 +7418,7 @@ static inline BS_BOTH void bs_budget_add(const bs_budget *b, const bs_scores *x,
     sums->rows += weight;
 }
 
-/* The lowest price is looked for at which the losses are within the budget: a share of the range. */
+/* Begins the search for the lowest price at which the losses keep the budget, which is a share of the range. */
 static inline BS_BOTH void bs_budget_begin(bs_budget *b, float knob, const bs_budget_sums *sums)
 {
     const float share = knob < 0.0f ? 0.0f : knob > 1.0f ? 1.0f : knob;
@@ -7420,8 +7429,9 @@ static inline BS_BOTH void bs_budget_begin(bs_budget *b, float knob, const bs_bu
     b->alone = -1;
 }
 
-/* Whether the losses at bs_budget_price() are needed. The loss falls as the price rises. Where the floor allows more
- * it is then looked for below: what the budget alone chose stays within reach, so a floor never costs anything. */
+/* Whether the search needs the losses at bs_budget_price(). Losses fall as the price rises. Where the floor allows
+ * more than the budget, a second search goes on below the first result; rows may still lose what the budget alone let
+ * them lose, so a floor never makes the result more expensive. */
 static inline BS_BOTH bool bs_budget_asks(bs_budget *b)
 {
     if (b->low == b->high && b->floor > b->allowed) {
@@ -7443,7 +7453,8 @@ static inline BS_BOTH void bs_budget_step(bs_budget *b, uint64_t losses)
         b->low = middle + 1;
 }
 
-/* The price that was found, as its logarithm: 12 - t/8, exactly. */
+/* What bs_route_price gives: log2 of the loss for a unit of cost, which is minus that of the price: 12 - t/8,
+ * exactly. */
 static inline BS_BOTH float bs_budget_published(const bs_budget *b) { return (float)(96 - b->low) / 8.0f; }
 
 #endif
@@ -7822,8 +7833,8 @@ __device__ inline void bs_cu_beyond_run(const bs_cu_tile &t, const bs_device_ste
 extern "C" {
 /* ==== begin src/ops/resize.h ================================================================== */
 /* ops/resize.h - the weights of an enlargement, for its plain kernels and for a device.
- * Relies on base/base.h. Must never leave a product that a compiler may fuse with a sum: both sides make the same
- * bytes. */
+ * Relies on base/base.h. Must never contain a product that a compiler may fuse with a sum: both sides must give the
+ * same bytes. */
 #ifndef BS_OPS_RESIZE_H
 #define BS_OPS_RESIZE_H
 
@@ -7833,7 +7844,7 @@ extern "C" {
 
 #define BS_RESIZE_MOST 16 /* the largest factor */
 
-/* Output r of each group of `factor` takes taps from `start` on, relative to the group's own. */
+/* Taps of output r of each group of `factor`: they begin at `start`, relative to the group's own input. */
 typedef struct bs_resize_phase {
     float weight[4];
     int32_t start;

@@ -25,7 +25,7 @@ static bool attention_cells_agree(bs_infer *infer, int32_t domain)
     return true;
 }
 
-/* [segments, window, d], both with one window. */
+/* Checks that both caches are [segments, window, d] with the same window. */
 static bool attention_cache_fits(bs_infer *infer, int32_t domain)
 {
     int32_t window;
@@ -64,7 +64,7 @@ static bool attention_infer(bs_infer *infer)
     return infer->n_in == 3 || attention_cache_fits(infer, domain);
 }
 
-/* Positions that a row attends to, at most: the window, or without a cache all rows of the run. */
+/* Most positions that a row attends to: the window, or without a cache all rows of the run. */
 static int64_t attention_most(const bs_graph *graph, const bs_node *node)
 {
     const int32_t *in = bs_node_in(graph, node);
@@ -113,7 +113,7 @@ static attention_job attention_job_of(const bs_call *call)
     return job;
 }
 
-/* Key (or value: one operand further) of position j: of this run, or from the ring. */
+/* Key of position j (or value: the next operand): from this run, or from the ring. */
 static const float *attention_at(const attention_job *job, int32_t kind, int32_t j, ptrdiff_t *step)
 {
     const bs_operand *fresh = &job->call->in[kind], *ring = &job->call->in[kind + ATTENTION_CACHE_K - ATTENTION_K];

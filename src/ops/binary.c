@@ -3,7 +3,8 @@
 #include "ops/common.h"
 #include "ops/span.h"
 
-/* Dimensions of b that are 1 where a's are not. Compared as the graph has them: a clipped cell may be 1 high too. */
+/* Mask of the dimensions in which b is 1 and a is not. Extents are those of the graph: a clipped cell may be 1 high
+ * too. */
 static uint32_t binary_broadcast(const bs_value_info *a, const bs_value_info *b)
 {
     uint32_t mask = 0;
@@ -24,7 +25,8 @@ static bool binary_dims_fit(bs_infer *infer)
     return true;
 }
 
-/* Beside a patch, a root image would have to be cut too: only what is the same for every pixel may be captured. */
+/* A root image beside a patch would have to be cut into patches as well, so only what is the same for every pixel may
+ * be captured. */
 static bool binary_frames_fit(bs_infer *infer)
 {
     const bs_value_info *a = infer->in[0], *b = infer->in[1];

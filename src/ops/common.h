@@ -5,7 +5,7 @@
 
 #include "ops/table.h"
 
-/* The parameters of an op: its descriptor, and the fields of it, integers of low .. high or of any number. */
+/* Entries of an op's table of fields: of a float; of integers within low .. high, or of any value. */
 #define BS_FLOAT(field) {field, 'f', 0, 0}
 #define BS_INT(field) {field, 'i', 0, 0}
 #define BS_INT_OF(field, low, high) {field, 'i', low, high}
@@ -15,7 +15,7 @@
 /* Every refusal reads: op "node": text (bs_graph_fail). Returns false always. */
 bool bs_infer_fail(bs_infer *infer, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
 
-/* What is wrong with the data of a run. Returns BS_ERROR_DATA always. */
+/* Records what is wrong with the data of a run. Returns BS_ERROR_DATA always. */
 bs_status bs_call_fail(const bs_call *call, const char *format, ...) BS_PRINTF(2, 3);
 
 bool bs_infer_dtype(bs_infer *infer, int32_t index, bs_dtype dtype);
@@ -24,19 +24,19 @@ bool bs_infer_number(bs_infer *infer);
 /* Refuses operand `index`, whose dimension d is not what operand 0 has. */
 bool bs_infer_dim_differs(bs_infer *infer, int32_t index, int32_t d);
 bool bs_infer_rank(bs_infer *infer, int32_t index, int32_t low, int32_t high);
-/* As many dimensions as operand 0. */
+/* Operand `index` must have as many dimensions as operand 0. */
 bool bs_infer_same_rank(bs_infer *infer, int32_t index);
 /* An f32 image [C,H,W] with a constant number of channels. */
 bool bs_infer_image(bs_infer *infer, int32_t index, int32_t *channels);
 /* Dimension `axis` of the operand as a constant; `what` names it in the refusal. */
 bool bs_infer_const(bs_infer *infer, int32_t index, int32_t axis, const char *what, int32_t *n);
-/* A negative axis counts from the end. */
+/* Turns an axis that counts from the end (negative) into a positive one. */
 bool bs_infer_axis(bs_infer *infer, int32_t axis, int32_t *positive);
-/* The same with a value known to be sound, for kernels. */
+/* The same for kernels, whose axes are already checked. */
 static inline int32_t bs_axis_of(int32_t axis, int32_t rank) { return axis < 0 ? axis + rank : axis; }
-/* `padding` is a bs_padding, and `pad` 0 .. most where it is read, else 0. */
+/* `padding` must be a bs_padding; `pad` 0 .. most with BS_PAD_EXPLICIT, else 0. */
 bool bs_infer_padding(bs_infer *infer, int32_t padding, int32_t pad, int32_t most);
-/* Before op set 3 `pad` alone said it. */
+/* Before op set 3 there was only `pad`. */
 void bs_upgrade_padding(int32_t opset, int32_t pad, int32_t *padding);
 /* The operand is a root value. */
 bool bs_infer_root(bs_infer *infer, int32_t index);
@@ -45,9 +45,10 @@ bool bs_infer_stacked(bs_infer *infer, bs_dim_id rows);
 /* out[0].dims[axis] = floor((d mul + add) / div) of dimension `axis` of operand 0. */
 bool bs_infer_extent(bs_infer *infer, int32_t axis, int64_t mul, int64_t add, int64_t div);
 
-/* An image of a patch domain: its dims are those of the frame, a kernel sees one cell and its halo. */
+/* Whether a value is an image of a patch domain: its dims are those of the frame, a kernel sees one cell and its
+ * halo. */
 bool bs_value_in_patches(const bs_graph *graph, const bs_value_info *value);
-/* Refuses operands whose pixels a kernel would have to see all at once. */
+/* Refuses operands that are images of a patch domain, when a kernel would have to see all pixels at once. */
 bool bs_infer_whole(bs_infer *infer, int32_t index);
 /* Refuses to make an image out of something else in a patch domain: it would have no place in the frame. */
 bool bs_infer_no_new_image(bs_infer *infer);
@@ -61,7 +62,7 @@ typedef struct bs_window {
 bool bs_infer_window(bs_infer *infer, const bs_window *window);
 int32_t bs_window_halo(const bs_window *window, int32_t out_margin);
 
-/* Elements of one row at maximum extents (a cell, in a patch domain), and pixels of an image likewise. */
+/* Elements of one row at maximum extents (a cell, in a patch domain); and the same for the pixels of an image. */
 double bs_value_work(const bs_graph *graph, int32_t value);
 double bs_value_pixels(const bs_graph *graph, int32_t value);
 

@@ -11,7 +11,7 @@ typedef struct bs_concat_desc {
 static const bs_field concat_fields[] = {BS_INT("axis")};
 static const bs_field slice_fields[] = {BS_INT("axis"), BS_INT("start"), BS_INT("length")};
 
-/* Rows and columns of a patch cannot be moved: its neighbours have the pixels. */
+/* Rows and columns of a patch cannot be moved: the pixels that would move in belong to its neighbours. */
 static bool axis_may_change(bs_infer *infer, int32_t axis)
 {
     if (axis == 0 || !bs_value_in_patches(infer->graph, infer->in[0]))
@@ -36,7 +36,7 @@ static bool concat_operand_fits(bs_infer *infer, int32_t index, int32_t axis)
     return true;
 }
 
-/* The joined extent: constants add up; of symbols only one may take part (any number of times). */
+/* The joined extent: constants add up; at most one symbol may take part (any number of times). */
 static bool concat_extent(bs_infer *infer, int32_t axis)
 {
     int64_t constant = 0, times = 0;
@@ -107,7 +107,7 @@ bs_value bs_concat(bs_graph *graph, const bs_value *values, int32_t count, int32
 
 /* ------------------------------------------------------------------------------------------------------ slice */
 
-/* length 0: all from start. */
+/* length 0: everything from start. */
 static bool slice_infer(bs_infer *infer)
 {
     const bs_slice_desc *desc = infer->params;
@@ -133,7 +133,7 @@ static bs_status slice_run(const bs_call *call)
     int32_t shift[BS_MAX_RANK] = {0};
     shift[axis] = -desc->start;
     if (out->dim[axis] > in->dim[axis] - desc->start)
-        return BS_ERROR_SHAPE; /* a symbol was bound below what the slice needs */
+        return BS_ERROR_SHAPE; /* a run set a symbol below what the slice needs */
     bs_span span;
     bs_span_box(&span, out, call->rows);
     bs_span_copy(&span, out, in, shift);

@@ -27,7 +27,7 @@ static bool constant_infer(bs_infer *infer)
     return true;
 }
 
-/* The tensor's name is the node's: no suffix. */
+/* The tensor has the node's name, without a suffix. */
 static int32_t constant_weights(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs)
 {
     const bs_constant_desc *desc = node->params;

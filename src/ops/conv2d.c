@@ -1,6 +1,7 @@
-/* ops/conv2d.c - convolution: shape rule, folding of batch norm, the plain reference, and the way to the fast kernels.
+/* ops/conv2d.c - convolution: shape rule, folding of batch norm, the plain reference, and calls of the fast kernels.
  * Relies on kernels/conv.h. Must never decide padding in a kernel: storage is zero outside an operand's rect, so both
- * ways simply read windows. Bands of a Winograd node must start at multiples of 4 rows below rect.y0. */
+ * the reference and the kernels simply read windows. Bands of a Winograd node must start at multiples of 4 rows below
+ * rect.y0. */
 #include "ops/forms.h"
 
 /* Bounds that keep every product of the geometry far inside 32 bits. */
@@ -20,7 +21,7 @@ static const bs_field conv2d_fields[] = {
     BS_INT("padding"),
 };
 
-/* Before op set 3 a pad of -1 was none. */
+/* Before op set 3 a pad of -1 meant none. */
 static void conv2d_upgrade(int32_t *fields, int32_t opset)
 {
     int32_t *pad = &fields[5], *padding = &fields[12];
@@ -121,7 +122,7 @@ static int32_t conv2d_algorithm(const bs_conv_geometry *g, const bs_node_plan *p
     return bs_conv_supports(g, BS_CONV_DIRECT, tier) ? BS_CONV_DIRECT : BS_CONV_REFERENCE;
 }
 
-/* Floats of the weights as the kernels want them. */
+/* Floats of the packed weights. */
 static bs_bytes conv2d_packed_floats(const bs_conv_geometry *g, const bs_node_plan *plan)
 {
     return plan->algorithm == BS_CONV_REFERENCE
@@ -134,8 +135,8 @@ bs_epilogue_layout bs_conv2d_layout(const bs_conv2d_desc *desc, const bs_conv_ge
     return bs_epilogue_place(conv2d_bytes(conv2d_packed_floats(g, plan)), desc->out, desc->act);
 }
 
-/* Prepared: packed weights, bias, slopes; and behind them, with batch norm, room for the folded weights before they are
- * packed (the canonical ones may be mapped read-only). Folding at export saves it. */
+/* Prepared memory: packed weights, bias, slopes; and with batch norm, behind them, room for the folded weights before
+ * they are packed (the tensor itself may be mapped read-only). Folding at export saves this room. */
 static void conv2d_plan(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w,
                         bs_node_plan *plan)
 {

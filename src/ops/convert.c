@@ -1,6 +1,6 @@
-/* ops/convert.c - between element types, with a scale.
+/* ops/convert.c - conversion between element types, with a scale.
  * Relies on span.h, the storage conversions of base/dtype.c and kernels/elementwise.h. Must never let codes depend on
- * the tier. Integers to integers at scale 1 stay integers, so that large i32 are exact. */
+ * the tier. Integers converted to integers at scale 1 stay integers, so that large i32 are exact. */
 #include "kernels/elementwise.h"
 #include "ops/forms.h"
 #include "ops/span.h"
@@ -19,7 +19,7 @@ typedef struct convert_job {
     bs_dtype from, to;
     bs_tier tier;
     float scale;
-    int32_t low, high; /* of the codes */
+    int32_t low, high; /* bounds of the codes */
 } convert_job;
 
 bool bs_convert_is_integer(bs_dtype dtype)
@@ -92,7 +92,7 @@ static void convert_any(const void *context, int64_t n, char *const *at, const p
         convert_store(job, at[0] + i * step[0], bs_load_f32(at[1] + i * step[1], job->from, 0) * job->scale);
 }
 
-/* Frames of codes to f32 and back, where a line is contiguous. */
+/* Codes to f32 and back, a contiguous line at a time. */
 static bool convert_line(const convert_job *job, int32_t n, void *out, const void *in)
 {
     if (job->from == BS_U8 && job->to == BS_F32)

@@ -1,6 +1,6 @@
-/* ops/decide.h - the rules of the protocols: what the scores of a row decide, which row goes before which, and what
- * nothing can be decided by. run/route.c goes through the rows, the threads of a device (cuda/route_*.cuh) share them;
- * both ask here.
+/* ops/decide.h - the rules of the protocols: what the scores of a row decide, which row is served before which, and
+ * which data is refused. run/route.c loops over the rows, the threads of a device (cuda/route_*.cuh) share them; both
+ * use these rules.
  * Relies on base/base.h and graph/rows.h. Must never know where rows lie, nor what others chose. */
 #ifndef BS_DECIDE_H
 #define BS_DECIDE_H
@@ -8,7 +8,7 @@
 #include "base/base.h"
 #include "graph/rows.h"
 
-/* The parameters of a router: words of four bytes, which a step on a device begins with. */
+/* The parameters of a router in words of four bytes. A route step on a device begins with them. */
 typedef struct bs_rule {
     int32_t protocol, paths, width; /* width: scores a row */
     int32_t capacity;               /* CAPACITY: rows a path. TABLE: keys. BUDGET: variants */
@@ -35,7 +35,7 @@ static inline bs_rule bs_rule_of(const bs_route_desc *d, int32_t width)
 typedef struct bs_choices {
     int32_t *path;
     float *gate;
-    int32_t count; /* paths a row, at most */
+    int32_t count; /* most paths of a row */
 } bs_choices;
 
 static inline BS_BOTH void bs_choose(const bs_choices *to, int32_t k, int32_t path, float gate)
@@ -46,7 +46,7 @@ static inline BS_BOTH void bs_choose(const bs_choices *to, int32_t k, int32_t pa
 
 /* ------------------------------------------------------------------------------------------------- scores */
 
-/* Those of a row: i32 or f32. */
+/* The scores of a row: i32 or f32. */
 typedef struct bs_scores {
     const void *data;
     ptrdiff_t stride; /* in elements */
@@ -63,8 +63,8 @@ static inline BS_BOTH float bs_score_at(const bs_scores *x, int32_t i)
     return x->integer ? (float)bs_score_int(x, i) : ((const float *)x->data)[i * x->stride];
 }
 
-/* Whether path a is to be taken before path b. Large i32 scores are exact. NaN, which a guess may hold, is below
- * all. */
+/* Whether path a has a better score than path b. Large i32 scores are compared exactly. NaN, which a look-ahead may
+ * see, is worse than all others. */
 static inline BS_BOTH bool bs_score_above(const bs_scores *x, int32_t a, int32_t b)
 {
     if (x->integer)
@@ -73,13 +73,13 @@ static inline BS_BOTH bool bs_score_above(const bs_scores *x, int32_t a, int32_t
     return first > second || (isnan(second) && !isnan(first));
 }
 
-/* Whether path a is worse than path b: the lower one of equals is the better. */
+/* Whether path a is worse than path b; of equal scores the lower path is better. */
 static inline BS_BOTH bool bs_score_worse(const bs_scores *x, int32_t a, int32_t b)
 {
     return bs_score_above(x, b, a) || (a > b && !bs_score_above(x, a, b));
 }
 
-/* Path p becomes the last of n + 1 in a heap, whose root is the worst. */
+/* Adds path p to a heap of n, whose root is the worst path. */
 static inline BS_BOTH void bs_heap_put(const bs_scores *x, int32_t *heap, int32_t n, int32_t p)
 {
     for (; n > 0 && bs_score_worse(x, p, heap[(n - 1) / 2]); n = (n - 1) / 2)
@@ -87,7 +87,7 @@ static inline BS_BOTH void bs_heap_put(const bs_scores *x, int32_t *heap, int32_
     heap[n] = p;
 }
 
-/* Path p takes the place of the root of a heap of n. */
+/* Replaces the root of a heap of n by path p. */
 static inline BS_BOTH void bs_heap_sink(const bs_scores *x, int32_t *heap, int32_t n, int32_t p)
 {
     int32_t at = 0;
@@ -101,12 +101,12 @@ static inline BS_BOTH void bs_heap_sink(const bs_scores *x, int32_t *heap, int32
     heap[at] = p;
 }
 
-/* Finds the `count` best paths, the best first, of equal ones the lower: a heap of those found, and then the worst goes
- * last, again and again. */
+/* Finds the `count` best paths in falling order; of equal scores the lower path comes first. Keeps the best so far in
+ * a heap, then sorts it: the worst goes to the end, again and again. */
 static inline BS_BOTH void bs_best_paths(const bs_scores *x, int32_t paths, int32_t count, int32_t *best)
 {
     int32_t root = 0;
-    for (int32_t p = 0; p < paths; p++) { /* a later path is taken only when it is above */
+    for (int32_t p = 0; p < paths; p++) { /* an equal later path is worse, so only a better one is taken */
         if (p >= count && !bs_score_above(x, p, root))
             continue;
         if (p < count)
@@ -124,35 +124,36 @@ static inline BS_BOTH void bs_best_paths(const bs_scores *x, int32_t paths, int3
 
 /* -------------------------------------------------------------------------------------------------- faults */
 
-/* What nothing can be decided by, or what a caller's function did. */
+/* Why a router cannot decide, or what is wrong with what a caller's function returned. `number` of bs_route_fault
+ * is: */
 typedef enum bs_route_fault_kind {
     BS_ROUTE_SOUND,
-    BS_ROUTE_BAD_SCORE, /* the score of this number is NaN; */
-    BS_ROUTE_BAD_KNOB,  /* the knob is */
-    /* below 0, or not below `end`: */
+    BS_ROUTE_BAD_SCORE, /* index of a score that is NaN */
+    BS_ROUTE_BAD_KNOB,  /* the knob is NaN */
+    /* the value below 0, or not below `end`: */
     BS_ROUTE_BAD_LABEL,
     BS_ROUTE_BAD_KEY,
-    BS_ROUTE_BAD_ENTRY,   /* of the table, a path */
-    BS_ROUTE_BAD_VARIANT, /* its path */
-    BS_ROUTE_BAD_ANSWER,  /* a path */
-    BS_ROUTE_BAD_STATUS,  /* the function's; */
-    BS_ROUTE_NO_FUNCTION  /* there is none */
+    BS_ROUTE_BAD_ENTRY,   /* a path in the table */
+    BS_ROUTE_BAD_VARIANT, /* the path of a variant */
+    BS_ROUTE_BAD_ANSWER,  /* a path that the function chose */
+    BS_ROUTE_BAD_STATUS,  /* the status that the function returned */
+    BS_ROUTE_NO_FUNCTION  /* no function is set */
 } bs_route_fault_kind;
 
 typedef struct bs_route_fault {
     int32_t kind; /* bs_route_fault_kind */
-    int32_t row;  /* -1: all of them */
+    int32_t row;  /* -1: of all rows */
     int32_t number, end;
 } bs_route_fault;
 
-/* `kind` where it is so. */
+/* The fault `kind` if `bad`, else none. */
 static inline BS_BOTH bs_route_fault bs_route_fault_if(bool bad, int32_t kind, int32_t row, int32_t number, int32_t end)
 {
     const bs_route_fault fault = {bad ? kind : BS_ROUTE_SOUND, row, number, end};
     return fault;
 }
 
-/* A number of 0 .. end - 1. */
+/* Checks that a number is 0 .. end - 1. */
 static inline BS_BOTH bs_route_fault bs_route_range(int32_t kind, int32_t row, int32_t number, int32_t end)
 {
     return bs_route_fault_if(number < 0 || number >= end, kind, row, number, end);
@@ -171,7 +172,7 @@ static inline BS_BOTH bs_route_fault bs_route_check_knob(float knob)
     return bs_route_fault_if(isnan(knob), BS_ROUTE_BAD_KNOB, -1, 0, 0);
 }
 
-/* Of the path of each variant: weights come from a file. */
+/* Checks the path of each variant: weights come from a file. */
 static inline BS_BOTH bs_route_fault bs_route_check_variants(const int32_t *path_of, int32_t variants, int32_t paths)
 {
     bs_route_fault fault = {BS_ROUTE_SOUND, -1, 0, 0};
@@ -229,7 +230,7 @@ static inline BS_BOTH bs_route_fault bs_decide_table(const bs_rule *rule, const 
     return fault;
 }
 
-/* What a row chooses, whatever others do. table: the path of each key. The knob moves the threshold. */
+/* What a row chooses by itself. table: the path of each key. The knob moves the threshold. */
 static inline BS_BOTH bs_route_fault bs_decide_row(const bs_rule *rule, float knob, const bs_scores *x,
                                                    const int32_t *table, int32_t row, const bs_choices *to)
 {
@@ -250,12 +251,12 @@ static inline BS_BOTH bs_route_fault bs_decide_row(const bs_rule *rule, float kn
     case BS_ROUTE_BINARY: bs_choose(to, 0, bs_score_at(x, 0) >= threshold ? 0 : 1, bs_score_at(x, 0)); break;
     case BS_ROUTE_LABEL: return bs_decide_label(rule, x, row, to);
     case BS_ROUTE_TABLE: return bs_decide_table(rule, x, table, row, to);
-    default: break; /* the others are not row by row */
+    default: break; /* other protocols do not decide row by row */
     }
     return fault;
 }
 
-/* Of a route that is forced, choice `at` of all rows'. */
+/* Entry `at` of `chosen` when a route is forced: the path as first choice, then none. */
 static inline BS_BOTH int32_t bs_forced_choice(int32_t at, int32_t per_row, int32_t path)
 {
     return at % per_row == 0 ? path : -1;
@@ -263,19 +264,20 @@ static inline BS_BOTH int32_t bs_forced_choice(int32_t at, int32_t per_row, int3
 
 /* ------------------------------------------------------------------------------------------------ capacity */
 
-/* The order in which rows are served is ascending: the highest gate first; of equal ones (-0 is 0) the lower row. */
+/* Rows are served in ascending order of this rank: the highest gate first. Of equal gates (-0 equals 0) the lower row
+ * goes first. */
 static inline BS_BOTH uint32_t bs_capacity_rank(float gate)
 {
-    const float no_sign = gate + 0.0f; /* of zero */
+    const float no_sign = gate + 0.0f; /* makes -0 0 */
     uint32_t bits;
     memcpy(&bits, &no_sign, sizeof bits);
     return bits & 0x80000000u ? bits : bits ^ 0x7fffffffu;
 }
 
-/* Whether a path takes one more row beside those that it took before. */
+/* Whether a path takes one more row after the `before` rows that it already has. */
 static inline BS_BOTH bool bs_capacity_takes(const bs_rule *rule, int32_t before) { return before < rule->capacity; }
 
-/* What was kept moves up, in order of choice; returns how many were dropped. */
+/* Closes the gaps that dropped choices left, in order of choice; returns how many were dropped. */
 static inline BS_BOTH int32_t bs_close_gaps(const bs_choices *of)
 {
     int32_t kept = 0;
@@ -291,7 +293,7 @@ static inline BS_BOTH int32_t bs_close_gaps(const bs_choices *of)
 
 /* ------------------------------------------------------------------------------------------------- packing */
 
-/* Choice `at` of all rows' found its packed row, or -1: it has no path. */
+/* Records that entry `at` of `chosen` got the packed row `packed`; -1: it chose no path. */
 static inline BS_BOTH void bs_pack_choice(int32_t at, int32_t per_row, int32_t packed, int32_t *ids, int32_t *inverse)
 {
     inverse[at] = packed;
@@ -301,15 +303,15 @@ static inline BS_BOTH void bs_pack_choice(int32_t at, int32_t per_row, int32_t p
 
 /* ---------------------------------------------------------------------------------------------- look-ahead */
 
-/* Paths that a guess looks for: those that a row takes, and the best of the others. */
+/* How many paths a look-ahead must rank: those that a row takes, and the best of the others. */
 static inline BS_BOTH int32_t bs_guess_asks(int32_t taken, int32_t paths) { return bs_min_i32(taken + 1, paths); }
 
-/* How far the k-th of the best lies above the best that is not taken. */
+/* How far the k-th best path lies above the best one that is not taken. */
 static inline BS_BOTH float bs_guess_margin(const bs_scores *x, const int32_t *best, int32_t taken, int32_t asked,
                                             int32_t k)
 {
     const float above = asked > taken ? bs_score_at(x, best[k]) - bs_score_at(x, best[taken]) : 0.0f;
-    return above > 0.0f ? above : 0.0f; /* a NaN too is a choice */
+    return above > 0.0f ? above : 0.0f; /* 0 for NaN: it is a choice all the same */
 }
 
 #endif

@@ -58,8 +58,8 @@ static bool deconv2d_infer(bs_infer *infer)
            bs_infer_scale(infer, f.stride, 1);
 }
 
-/* From the relation above, for the last output (of stride x operand + extra) and its first tap; the first output
- * reaches no farther: floor((m - pad + kernel - 1) / stride). */
+/* Follows from the relation above for the last output (of stride x operand + extra) and its first tap; the first
+ * output reaches no farther: floor((m - pad + kernel - 1) / stride). */
 static int32_t deconv2d_halo(const bs_graph *graph, const bs_node *node, int32_t index, int32_t m)
 {
     const bs_deconv2d_form f = deconv2d_form_at(graph, node);
@@ -90,7 +90,7 @@ static bs_conv_geometry deconv2d_geometry(const bs_deconv2d_form *f, int32_t a, 
     return g;
 }
 
-/* Floats of the packed phases before phase (a, b); a = stride: of all. */
+/* Floats of the packed weights of all phases before phase (a, b); a = stride: of all phases. */
 static bs_bytes deconv2d_packed(const bs_deconv2d_form *f, bs_tier tier, int32_t a, int32_t b)
 {
     bs_bytes floats = bs_bytes_of(0);
@@ -99,14 +99,14 @@ static bs_bytes deconv2d_packed(const bs_deconv2d_form *f, bs_tier tier, int32_t
         if (g.kernel_h > 0 && g.kernel_w > 0)
             floats = bs_bytes_add(floats,
                                   bs_bytes_align_to(bs_bytes_of(bs_conv_prepared_floats(&g, BS_CONV_DIRECT, tier)),
-                                                    16)); /* whole cache lines */
+                                                    16)); /* rounded up to whole cache lines */
     }
     return floats;
 }
 
 static ptrdiff_t deconv2d_before(const bs_deconv2d_form *f, bs_tier tier, int32_t a, int32_t b)
 {
-    return (ptrdiff_t)bs_bytes_figure(deconv2d_packed(f, tier, a, b)); /* there is memory for all of it */
+    return (ptrdiff_t)bs_bytes_figure(deconv2d_packed(f, tier, a, b)); /* fits: the whole lies in memory */
 }
 
 static bs_bytes deconv2d_plain_floats(const bs_deconv2d_form *f)
@@ -223,7 +223,7 @@ static void deconv2d_reference(const bs_call *call, const void *form, const bs_e
 
 /* ------------------------------------------------------------------------------------------------------- fast */
 
-/* First coordinate >= low of phase a. */
+/* First coordinate >= low that belongs to phase a. */
 static int32_t deconv2d_start(const bs_deconv2d_form *f, int32_t low, int32_t a)
 {
     const int32_t behind = a - deconv2d_first_tap(f, low);
@@ -242,7 +242,7 @@ static bs_conv_task deconv2d_task(const bs_call *call, const bs_deconv2d_form *f
     return task;
 }
 
-/* A phase without taps: the bias alone, with its activation where that is fused. */
+/* A phase without taps gives the bias alone, with its activation where that is fused. */
 static void deconv2d_fill(const bs_epilogue *epilogue, const bs_conv_task *task, int32_t channels, bool fused)
 {
     for (int32_t y = 0; y < task->out_h; y++)

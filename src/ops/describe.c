@@ -4,7 +4,7 @@
 
 #if !defined(BS_NO_REPORT)
 
-/* Text that is cut where the buffer ends, while its true length goes on being counted. */
+/* Text that is cut at the end of the buffer, while its full length is still counted. */
 typedef struct describe_text {
     char *text;
     size_t bytes, used;
@@ -21,8 +21,8 @@ static void describe_put(describe_text *t, const char *format, ...)
     t->used += (size_t)n;
 }
 
-/* "cells of 64x64", "rows", "cells of 64x64 / route.2"; nothing for the root. From the inside out, as domains are
- * chained: each one's parent has a lower index. */
+/* "cells of 64x64", "rows", "cells of 64x64 / route.2"; nothing for the root. Domains are chained from the inside out;
+ * a parent has a lower index. */
 static void describe_domain(const bs_graph *g, int32_t domain, describe_text *t)
 {
     const bs_domain *d = &g->domains[domain];
@@ -72,7 +72,7 @@ static const describe_names describe_enums[] = {
     {"segment_reduce", "mode", 4, {"last", "sum", "mean", "max"}},
 };
 
-/* A number's name where the field is one of the public enums; else NULL. */
+/* The name of a field's value, if it is one of the public enums; else NULL. */
 static const char *describe_enum(const char *op, const char *field, int32_t n)
 {
     if (strcmp(field, "dtype") == 0)
@@ -102,7 +102,7 @@ static void describe_field(const bs_op *op, const bs_field *field, const uint8_t
         describe_put(t, "%s %d", field->name, n);
 }
 
-/* What an op is: worth saying even when it is the default. */
+/* Whether a field says what an op is, so that it is printed even when it is the default. */
 static bool describe_always(const char *field)
 {
     static const char *const fields[] = {"protocol", "dtype", "mode", "kind"};
@@ -143,7 +143,7 @@ size_t bs_graph_describe(const bs_graph *graph, int32_t index, char *text, size_
     describe_put(&t, "%4d  %-14s %-22s ", index, op->name, bs_node_name(node));
     describe_inputs(graph, node, &t);
     describe_outputs(graph, node, &t);
-    if (node->n_in > 0) /* inputs, states and constants are all in their shape */
+    if (node->n_in > 0) /* inputs, states and constants are described by their shape */
         describe_params(node, op, &t);
     return t.used;
 }

@@ -96,7 +96,7 @@ static bool clip_infer(bs_infer *infer)
     return unary_infer(infer);
 }
 
-/* min and max written so that compilers see them */
+/* min and max written so that compilers recognise them */
 static float clip_one(float x, float low, float high)
 {
     const float above = x < low ? low : x;
@@ -187,7 +187,7 @@ static void prelu_inner(const void *context, int64_t n, char *const *at, const p
     float *out = (float *)(void *)at[0];
     const float *x = (const float *)(const void *)at[1], *slope = (const float *)(const void *)at[2];
     const ptrdiff_t o = step[0] / 4, s = step[1] / 4, p = step[2] / 4;
-    if (bs_span_dense_f32(step, 3)) /* channels last: a pixel */
+    if (bs_span_dense_f32(step, 3)) /* channels last: a dense line is a pixel */
         for (int64_t i = 0; i < n; i++)
             out[i] = x[i] > 0.0f ? x[i] : x[i] * slope[i];
     else

@@ -108,7 +108,7 @@ bs_conv_task bs_epilogue_task(const bs_call *call, int32_t row, const int32_t *f
     return task;
 }
 
-/* Elements that a kernel may take as [.., channels] with channel step 1. */
+/* Whether a kernel can take the elements as [.., channels] with channel step 1. */
 static bool channels_last(const bs_operand *o) { return o->dim[0] == 1 || o->stride[0] == 1; }
 
 bs_status bs_epilogue_run(const bs_call *call, const void *form, const bs_epilogue *epilogue,

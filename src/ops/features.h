@@ -1,4 +1,4 @@
-/* ops/features.h - from the sums of patch_features to the small integers that a routing table is asked with.
+/* ops/features.h - from the sums of patch_features to the small integers that are the keys of a routing table.
  * Relies on base/base.h. Must never use floating point: decisions must be the same on every machine. */
 #ifndef BS_OPS_FEATURES_H
 #define BS_OPS_FEATURES_H
@@ -8,7 +8,7 @@
 #define BS_FEATURE_BUCKETS 64
 #define BS_FEATURE_MOST    128 /* bucket of 2^32 - 1, where sums saturate */
 
-/* Bits by which codes of more than 8 are shifted down. */
+/* Codes of more than 8 bits are shifted right by so many bits. */
 static inline int32_t bs_feature_shift(int32_t code_bits) { return bs_or_default(code_bits, 16) - 8; }
 
 /* floor(4 log2(v)), v > 0: the top bit, and quarters by comparing v, shifted up to 2^31 .. 2^32, with 2^(31 + j/4). */

@@ -1,5 +1,5 @@
-/* ops/forms.h - convolutions and linears with every default of their descriptors filled in, where their prepared
- * weights lie, and what else an op's own file and what tells a device must agree on.
+/* ops/forms.h - convolutions and linears with the defaults of their descriptors filled in, where their prepared
+ * weights lie, and what else the file of an op and the backend of a device must agree on.
  * Relies on epilogue.h. Must never depend on anything but descriptor, channels and plan: prepared weights may be
  * stored. */
 #ifndef BS_OPS_FORMS_H
@@ -27,16 +27,16 @@ static inline BS_BOTH int32_t bs_deconv2d_taps(int32_t kernel, int32_t stride, i
     return (kernel - a + stride - 1) / stride;
 }
 
-/* ops/pad.c: the border's value as an element; values out of a type's range are its nearest end. */
+/* ops/pad.c: the border's value as an element; a value outside a type's range becomes the nearest one in it. */
 void bs_pad_element(bs_dtype dtype, float value, void *element);
 
-/* ops/convert.c: what codes of a type are between. */
+/* ops/convert.c: the range of a type's codes. */
 bool bs_convert_is_integer(bs_dtype dtype);
 void bs_convert_range(bs_dtype to, int32_t code_bits, int32_t *low, int32_t *high);
 
 /* ops/linear.c */
 bs_epilogue_layout bs_linear_layout(const bs_linear_desc *desc, const bs_node_plan *plan, int32_t inputs);
-/* A device's layout is the plain one, its lines padded with zeros to whole loads of 16 bytes. */
+/* A device's layout is the plain one, with lines padded with zeros to whole loads of 16 bytes. */
 static inline BS_BOTH int64_t bs_linear_line_bytes(int32_t inputs, int32_t each)
 {
     return ((int64_t)inputs * each + 15) & ~(int64_t)15;

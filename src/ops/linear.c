@@ -1,6 +1,6 @@
 /* ops/linear.c - x W^T + b on the last dimension.
  * Relies on kernels/conv.h: rows are the pixels of a 1x1 convolution, whose arithmetic does not depend on how many
- * there are or where they stand. Must never let rows influence each other. */
+ * rows there are or where they lie. Must never let rows influence each other. */
 #include "ops/forms.h"
 
 static const bs_field linear_fields[] = {BS_INT_OF("out", 1, 1 << 24), BS_INT("no_bias"),
@@ -159,7 +159,7 @@ static void linear_block(const linear_job *job, int64_t n, const float *x, ptrdi
         linear_activate(job, y + i * out_pixel);
 }
 
-/* Not contiguous: through scratch, line by line. */
+/* Lines that are not contiguous go through scratch, one by one. */
 static void linear_gathered(const linear_job *job, const float *x, float *y)
 {
     const int32_t inputs = job->geometry.in_channels, outputs = job->geometry.out_channels;

@@ -1,6 +1,6 @@
 /* ops/lines.c - ops on whole lines of one dimension: softmax, layer_norm, reduce, argmax, topk.
  * Relies on span.h to visit lines. Must never let lines influence each other; sums go from index 0 up. One code for
- * every tier. What removes the only dimension leaves [1]. */
+ * every tier. An op that removes the only dimension leaves [1]. */
 #include "ops/common.h"
 #include "ops/span.h"
 
@@ -45,7 +45,8 @@ static bool lines_remove(bs_infer *infer, int32_t axis)
     return bs_infer_no_new_image(infer);
 }
 
-/* An operand that lost dimension `axis`, with it put back as 1, so that it walks beside the line's operand. */
+/* An operand that lost dimension `axis`, viewed with that dimension as 1, so that it is walked along with the line's
+ * operand. */
 static bs_operand lines_view(const bs_operand *out, int32_t rank, int32_t axis)
 {
     bs_operand view = *out;
@@ -326,7 +327,7 @@ static bool topk_infer(bs_infer *infer)
 /* NaN goes last. */
 static bool topk_before(float a, float b) { return a > b || (a == a && b != b); }
 
-/* Keeps the best found so far in order; an equal one goes behind, so the lower index stays first. */
+/* Keeps the best found so far in order. A value goes behind equal ones, so the lower index comes first. */
 static void topk_line(const lines_job *job, const float *x, float *best, int32_t *index)
 {
     const int32_t k = job->kind;
@@ -361,7 +362,7 @@ static bs_status topk_run(const bs_call *call)
     job.kind = ((const bs_topk_desc *)call->params)->k;
     job.index_step = call->out[1].stride[last];
     if (job.n < job.kind)
-        return BS_ERROR_SHAPE; /* a symbol was bound below k */
+        return BS_ERROR_SHAPE; /* a run set a symbol below k */
     lines_visit(call, last, topk_lines, &job);
     return BS_OK;
 }

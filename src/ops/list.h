@@ -1,10 +1,11 @@
-/* ops/list.h - the ops there are: one line of the op table each, for both sides.
- * BS_OP_LIST(X) names each op and what it is to a device: NONE, what the planner lowers to moves and views; KERNEL, a
- * function of src/cuda/ describes its step. Relies on nothing.
+/* ops/list.h - the list of all ops: one line of the op table each, for CPU and device.
+ * BS_OP_LIST(X) names each op and what a device does with it: NONE: the planner lowers it to moves and views; KERNEL:
+ * a function of src/cuda/ describes its step. Relies on nothing.
  * Append only: model files name ops, but the order here is also that of `inspect` and of the tests.
  *
- * A build with BS_ONLY_OPS has those ops alone whose macros are defined, BS_OP_conv2d of conv2d, and those of the
- * structure. BS_OP_IF(name, yes, no) is one or the other: numbers stay, what is left out has an empty line. */
+ * A build with BS_ONLY_OPS has only the ops whose macros are defined (BS_OP_conv2d for conv2d), and the structural
+ * ones. BS_OP_IF(name, yes, no) chooses one or the other: numbers stay the same, and an op that is left out has an
+ * empty line. */
 #ifndef BS_OPS_LIST_H
 #define BS_OPS_LIST_H
 
@@ -40,7 +41,8 @@
 #define BS_OP_route_price 1
 #define BS_OP_route_score 1
 
-/* A macro that is defined, as nothing or as 1, becomes a comma: then `yes` is the second of three, else `no`. */
+/* A macro that is defined, as nothing or as 1, becomes a comma: then `yes` is the second of three arguments, else `no`
+ * is. */
 #define BS_OP_HAVE_ 0,
 #define BS_OP_HAVE_1 0,
 #define BS_OP_SECOND(first, second, ...) second

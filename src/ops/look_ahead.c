@@ -1,10 +1,10 @@
-/* ops/look_ahead.c - what a router that is yet to come would choose by the scores of now, so that its weights are read
+/* ops/look_ahead.c - predicts what a later router will choose by scores that are known now, so that weights are read
  * before they are needed. Relies on ops/decide.h. Must never decide anything. */
 #include "ops/common.h"
 #include "ops/decide.h"
 #include "ops/structure.h"
 
-/* The router is looked up when a plan is made: it is yet to be built. */
+/* The router is looked up when a plan is made: it does not exist yet. */
 static bool look_ahead_infer(bs_infer *infer)
 {
     infer->n_out = 0;
@@ -18,7 +18,7 @@ static bool look_ahead_infer(bs_infer *infer)
     return true;
 }
 
-/* How far each path is above the best one that a row does not choose, in the row that wants it most so far. */
+/* For each path, the largest margin of any row that chooses it: how far it lies above the best path not chosen. */
 static bs_status look_ahead_run(const bs_call *call)
 {
     const bs_router_info *router = &call->graph->routers[call->plan->ahead_of];

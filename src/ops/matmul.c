@@ -1,4 +1,4 @@
-/* ops/matmul.c - product of two computed matrices (attention scores and the like).
+/* ops/matmul.c - product of two computed matrices (for example attention scores).
  * Relies on graph/op.h. Must never let the order of a sum depend on sizes of M or N: it is k = 0, 1, ... for every
  * element, on every tier, so all tiers agree to the bit where the compiler does not fuse multiply and add. */
 #include "ops/common.h"
@@ -41,7 +41,7 @@ static double matmul_flops(const bs_graph *graph, const bs_node *node)
 
 typedef struct matmul_job {
     int32_t m, n, k;
-    ptrdiff_t a_row, a_step, b_row, b_step, out_row, out_step; /* b as [K, N], whichever way it is stored */
+    ptrdiff_t a_row, a_step, b_row, b_step, out_row, out_step; /* b as [K, N], however it is stored */
     float scale;
 } matmul_job;
 

@@ -1,6 +1,6 @@
-/* ops/pad.c - a border around an image, of a value or of its edge repeated. Elements of any type.
- * Relies on graph/op.h. Must never be used in a patch domain: cells would move against their frame (convolutions and
- * pooling pad at the frame's edge by themselves). */
+/* ops/pad.c - a border around an image, either a value or the edge repeated. Elements of any type.
+ * Relies on graph/op.h. Must never be used in a patch domain: cells would move relative to their frame (convolutions
+ * and pooling pad at the frame's edge by themselves). */
 #include "ops/forms.h"
 
 static const bs_field pad_fields[] = {BS_INT_OF("top", 0, 1 << 15),

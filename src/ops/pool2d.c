@@ -11,7 +11,7 @@ static const bs_field pool2d_fields[] = {BS_INT_OF("kind", 0, BS_POOL_MAX),
                                          BS_INT("count_pad"),
                                          BS_INT("padding")};
 
-/* Before op set 3 a global pool looked at no pad. */
+/* Before op set 3 a global pool ignored `pad`. */
 static void pool2d_upgrade(int32_t *fields, int32_t opset)
 {
     if (opset < 3 && fields[4] != 0)

@@ -1,7 +1,7 @@
-/* ops/ports.c: what a graph is to whoever uses it: inputs and outputs, and what its routers decide on, by name.
+/* ops/ports.c - a graph as its users see it: inputs, outputs, and what its routers decide about, by name.
  *
- * Owns: the answers. Relies on: graph/graph.h, ops/structure.h. Must never: need a plan or a session: a model that does
- * not fit is refused before memory is taken for it. */
+ * Relies on graph/graph.h and ops/structure.h. Must never need a plan or a session: a model that does not fit is
+ * refused before memory is taken for it. */
 #include "graph/graph.h"
 #include "ops/structure.h"
 

@@ -1,33 +1,35 @@
 /* ops/price.h - the arithmetic of the budget protocol: for each row the variant of least cost, at the price that keeps
- * the budget. Sums over rows are the callers': run/budget.c, and the threads of a device (cuda/route_budget.cuh).
- * Relies on ops/decide.h. Must never use floats where a choice depends on them: it is the same on every processor. */
+ * the budget. The callers sum over rows: run/budget.c, and the threads of a device (cuda/route_budget.cuh).
+ * Relies on ops/decide.h. Must never use floats where a choice depends on them: choices are the same on every
+ * processor. */
 #ifndef BS_PRICE_H
 #define BS_PRICE_H
 
 #include "ops/decide.h"
 
-/* Each row minimises cost + price x loss. The price runs over 2^(t/8 - 12), so the choice is made in integers and is
- * the same everywhere; the smallest price whose losses fit the budget is taken. At the last one loss alone counts: that
- * fits every budget. */
+/* Each row minimises cost + price x loss. The price goes through 2^(t/8 - 12), so the choice is made in integers and
+ * is the same everywhere; the smallest price at which the losses fit the budget is taken. At the last step only the
+ * loss counts, which fits every budget. */
 #define BS_BUDGET_STEPS 200
-/* A floor is for the frame; of one row it takes so many times as much (9 dB), or what the budget alone would. */
+/* A floor is an average over the frame. One row may lose this many times as much (9 dB), or what it would lose by the
+ * budget alone. */
 #define BS_FLOOR_ROW 8
 
 typedef struct bs_budget {
     const bs_rule *rule;
     const int32_t *costs; /* of the variants */
-    int32_t low, high;    /* the step of the price that is looked for */
-    int32_t alone;        /* the step that keeps the budget alone, where a floor allows more; else -1 */
-    uint64_t allowed;     /* losses at that price */
+    int32_t low, high;    /* search interval of the price's step */
+    int32_t alone;        /* where the floor allows more than the budget: the step that keeps the budget; else -1 */
+    uint64_t allowed;     /* losses that the search allows now */
     uint64_t floor;       /* losses that the floor allows */
 } bs_budget;
 
-/* Of all rows, by their weights. range: what the baseline loses against the best variant. best: what that loses. */
+/* Sums over all rows by weight. best: losses of the best variants. range: what the baseline loses beyond these. */
 typedef struct bs_budget_sums {
     uint64_t range, best, rows;
 } bs_budget_sums;
 
-/* A patch counts by its area, those at the edge by what the frame has of them. */
+/* A patch counts by its area; at the frame's edge, by the part inside the frame. */
 static inline BS_BOTH uint64_t bs_patch_area(int32_t size, int32_t height, int32_t width, int32_t patch)
 {
     const int32_t across = (width + size - 1) / size;
@@ -35,7 +37,7 @@ static inline BS_BOTH uint64_t bs_patch_area(int32_t size, int32_t height, int32
                       bs_min_i32(size, width - patch % across * size));
 }
 
-/* 0: the last. */
+/* Weight of the loss at step t; 0 stands for the last step, at which only the loss counts. */
 static inline BS_BOTH uint64_t bs_budget_weight(int32_t t)
 {
     /* 256 x 2^(i/8) - 256, a byte each */
@@ -44,11 +46,11 @@ static inline BS_BOTH uint64_t bs_budget_weight(int32_t t)
     return t == BS_BUDGET_STEPS ? 0 : (256 + (beyond >> 8 * (t & 7) & 255)) << (t >> 3);
 }
 
-/* Of a loss or a cost. */
+/* Limits a loss or a cost. */
 static inline BS_BOTH int32_t bs_budget_clamp(int32_t n) { return bs_clamp_i32(n, 0, 1 << 24); }
 static inline BS_BOTH int32_t bs_loss(const bs_scores *x, int32_t v) { return bs_budget_clamp(bs_score_int(x, v)); }
 
-/* The variant of least cost + price x loss, of those that lose at most `most`; the lower of equals. */
+/* The variant of least cost + price x loss among those that lose at most `most`; the lower of equal ones. */
 static inline BS_BOTH int32_t bs_budget_cheapest(const bs_budget *b, const bs_scores *x, uint64_t weight, uint64_t most)
 {
     const int32_t variants = b->rule->capacity;
@@ -87,7 +89,7 @@ static inline BS_BOTH void bs_budget_add(const bs_budget *b, const bs_scores *x,
     sums->rows += weight;
 }
 
-/* The lowest price is looked for at which the losses are within the budget: a share of the range. */
+/* Begins the search for the lowest price at which the losses keep the budget, which is a share of the range. */
 static inline BS_BOTH void bs_budget_begin(bs_budget *b, float knob, const bs_budget_sums *sums)
 {
     const float share = knob < 0.0f ? 0.0f : knob > 1.0f ? 1.0f : knob;
@@ -98,8 +100,9 @@ static inline BS_BOTH void bs_budget_begin(bs_budget *b, float knob, const bs_bu
     b->alone = -1;
 }
 
-/* Whether the losses at bs_budget_price() are needed. The loss falls as the price rises. Where the floor allows more
- * it is then looked for below: what the budget alone chose stays within reach, so a floor never costs anything. */
+/* Whether the search needs the losses at bs_budget_price(). Losses fall as the price rises. Where the floor allows
+ * more than the budget, a second search goes on below the first result; rows may still lose what the budget alone let
+ * them lose, so a floor never makes the result more expensive. */
 static inline BS_BOTH bool bs_budget_asks(bs_budget *b)
 {
     if (b->low == b->high && b->floor > b->allowed) {
@@ -121,7 +124,8 @@ static inline BS_BOTH void bs_budget_step(bs_budget *b, uint64_t losses)
         b->low = middle + 1;
 }
 
-/* The price that was found, as its logarithm: 12 - t/8, exactly. */
+/* What bs_route_price gives: log2 of the loss for a unit of cost, which is minus that of the price: 12 - t/8,
+ * exactly. */
 static inline BS_BOTH float bs_budget_published(const bs_budget *b) { return (float)(96 - b->low) / 8.0f; }
 
 #endif

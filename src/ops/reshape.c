@@ -1,10 +1,10 @@
-/* ops/reshape.c - reshape and transpose: elements keep their values, not their places. Elements of any type.
+/* ops/reshape.c - reshape and transpose: elements keep their values, but not their positions. Elements of any type.
  * Relies on span.h. Must never be used on images of a patch domain: a cell holds only part of the elements. */
 #include "ops/common.h"
 #include "ops/span.h"
 
-/* dim: a constant; 0 - a for a symbol copied from dimension a - 1 of the operand (so -1 is dimension 0);
- * BS_RESHAPE_REST once: what is left. Operands are named by place, so that files need no symbols here. */
+/* dim: > 0 a constant; 0 - a: the symbol in dimension a - 1 of the operand (so -1 is dimension 0); BS_RESHAPE_REST,
+ * once: what is left. Dimensions are named by position, so that files need no symbols here. */
 typedef struct bs_reshape_desc {
     const char *name;
     int32_t rank, dim[BS_MAX_RANK];
@@ -17,11 +17,11 @@ static const bs_field transpose_fields[] = {BS_INT("order0"), BS_INT("order1"), 
 
 /* -------------------------------------------------------------------------------------------------- shape rule */
 
-/* Elements on both sides as constant x symbols; symbols that stand on both sides cancel. */
+/* Elements on both sides as constant x symbols; a symbol on both sides cancels out. */
 typedef struct reshape_count {
     int64_t in, out;             /* products of constants */
-    bs_dim_id left[BS_MAX_RANK]; /* symbols of the operand that the result does not copy; -1 none */
-    int32_t symbols, rest;       /* how many; axis of BS_RESHAPE_REST or -1 */
+    bs_dim_id left[BS_MAX_RANK]; /* symbols of the operand that the result has not copied yet; -1 none */
+    int32_t symbols, rest;       /* how many are left; axis of BS_RESHAPE_REST or -1 */
 } reshape_count;
 
 static void reshape_count_operand(const bs_infer *infer, reshape_count *count)
@@ -71,7 +71,7 @@ static bool reshape_rest(bs_infer *infer, reshape_count *count)
     for (int32_t d = 0; d < infer->in[0]->rank; d++)
         symbol = count->left[d] >= 0 ? count->left[d] : symbol;
     const bs_dim_info *dim = symbol >= 0 ? &infer->graph->dims[symbol] : NULL;
-    if (dim && dim->kind == BS_DIM_DERIVED && dim->add == 0 && dim->div == 1) { /* a multiple: its factor can divide */
+    if (dim && dim->kind == BS_DIM_DERIVED && dim->add == 0 && dim->div == 1) { /* a multiple: its factor divides */
         count->in *= dim->mul;
         symbol = dim->parent;
     }
@@ -126,7 +126,7 @@ static int64_t row_elements(const bs_operand *o)
     return elements;
 }
 
-/* A row-major counter over the places of one operand. */
+/* A row-major counter over the elements of one operand. */
 typedef struct reshape_place {
     int32_t index[BS_MAX_RANK];
     ptrdiff_t offset;

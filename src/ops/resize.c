@@ -1,7 +1,7 @@
 /* ops/resize.c - enlargement by an integer factor, half-pixel centres, the frame's edges replicated.
- * Relies on kernels/elementwise.h. Must never read beyond the frame: taps are clamped to it, and halo() asks for all
- * others. Weights depend on the phase (output coordinate modulo factor) alone, so a pixel is the same in whichever
- * cell it is computed.
+ * Relies on kernels/elementwise.h. Must never read beyond the frame: taps are clamped to it, and halo() provides all
+ * others. Weights depend only on the phase (output coordinate modulo factor), so a pixel is the same in whichever cell
+ * it is computed.
  *
  * Integer bicubic x2 (u8, u16, a = -0.5): the weights -3 29 111 -9 over 128 are exact, both passes stay in integers,
  * and the result is (sum + 2^13) >> 14, saturated: the same codes on every tier. */
@@ -167,7 +167,8 @@ static void resize_reference(const resize_job *job, int32_t row)
  * The kernels fill whole groups of 2 x 2. A rectangle may begin or end within a group (an odd halo): such groups go
  * through a small buffer, by the same kernel, so that a pixel's bits do not depend on the rectangle. */
 
-/* f32: strides choose between this and the reference, which rounds otherwise; a value's strides are fixed in a plan. */
+/* f32: strides choose between this and the reference, which rounds differently; the strides of a value never change
+ * within a plan. */
 #define BS_RESIZE_BLOCK 64 /* input columns of a buffered block */
 
 static bool resize_is_fast(const resize_job *job)
@@ -205,7 +206,8 @@ static void resize_double(const resize_plane *p, int32_t y, int32_t x, int32_t h
         bs_bicubic2x_u16(tier, &task);
 }
 
-/* Input row y, columns x .. x + w (at most BS_RESIZE_PIECE): what of their groups lies in the rectangle. */
+/* Input row y, columns x .. x + w (at most BS_RESIZE_BLOCK): writes the part of their output groups that lies in the
+ * rectangle. */
 static void resize_block(const resize_plane *p, int32_t y, int32_t x, int32_t w)
 {
     const bs_operand *out = &p->job->call->out[0];
@@ -231,7 +233,7 @@ static void resize_plane_fast(const resize_plane *p)
     const bs_rect r = out->rect;
     const bs_rect all = {(int32_t)bs_floor_div(r.y0, 2), (int32_t)bs_ceil_div(r.y1, 2), (int32_t)bs_floor_div(r.x0, 2),
                          (int32_t)bs_ceil_div(r.x1, 2)};
-    /* groups that lie inside as a whole */
+    /* groups that lie inside entirely */
     const int32_t y0 = (int32_t)bs_ceil_div(r.y0, 2), y1 = bs_max_i32(y0, (int32_t)bs_floor_div(r.y1, 2));
     const int32_t x0 = (int32_t)bs_ceil_div(r.x0, 2), x1 = bs_max_i32(x0, (int32_t)bs_floor_div(r.x1, 2));
     if (y1 > y0 && x1 > x0)

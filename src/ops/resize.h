@@ -1,6 +1,6 @@
 /* ops/resize.h - the weights of an enlargement, for its plain kernels and for a device.
- * Relies on base/base.h. Must never leave a product that a compiler may fuse with a sum: both sides make the same
- * bytes. */
+ * Relies on base/base.h. Must never contain a product that a compiler may fuse with a sum: both sides must give the
+ * same bytes. */
 #ifndef BS_OPS_RESIZE_H
 #define BS_OPS_RESIZE_H
 
@@ -10,7 +10,7 @@
 
 #define BS_RESIZE_MOST 16 /* the largest factor */
 
-/* Output r of each group of `factor` takes taps from `start` on, relative to the group's own. */
+/* Taps of output r of each group of `factor`: they begin at `start`, relative to the group's own input. */
 typedef struct bs_resize_phase {
     float weight[4];
     int32_t start;

@@ -7,7 +7,7 @@ typedef struct bs_protocol_rule {
     const char *name;
     int32_t score_width; /* 0: one score a path */
     bool score_f32, score_i32;
-    bool all_rows; /* what a row takes depends on the others, or the caller is asked: never decided in a tile */
+    bool all_rows; /* what a row takes depends on other rows or on the caller: never decided in a tile */
 } bs_protocol_rule;
 
 static const bs_protocol_rule protocol_rules[BS_PROTOCOL_COUNT] = {
@@ -49,7 +49,7 @@ static bool route_params_sound(bs_infer *infer, const bs_route_desc *d)
            bs_infer_field(infer, "floor", d->floor, 0, d->protocol == BS_ROUTE_BUDGET ? 1 << 24 : 0);
 }
 
-/* "8", or "n" for any number. */
+/* "8", or "n" for any width. */
 static const char *width_text(int64_t width, char *text, size_t bytes)
 {
     snprintf(text, bytes, width < 0 ? "n" : "%lld", (long long)width);
@@ -131,7 +131,7 @@ static int32_t route_weights(const bs_graph *graph, const bs_node *node, bs_weig
         specs[1] = (bs_weight_spec){"path", BS_I32, 1, {variants, 0, 0, 0}};
         return 2;
     }
-    if (d->protocol == BS_ROUTE_TABLE) { /* as many keys as the file has: -1 */
+    if (d->protocol == BS_ROUTE_TABLE) { /* -1: as many keys as the file has */
         specs[0] = (bs_weight_spec){"table", BS_I32, 1, {bs_or_default(d->capacity, 256), 0, 0, 0}};
         return 1;
     }
@@ -154,7 +154,7 @@ const bs_op bs_op_route = {.name = "route",
 bs_router bs_route(bs_graph *graph, bs_value score, bs_value knob, const bs_route_desc *desc)
 {
     const int32_t in[2] = {score.id, knob.id};
-    /* NULL: refused, it has no name */
+    /* NULL: refused */
     const bs_node *node = bs_op_build_node(graph, &bs_op_route, in, knob.id ? 2 : 1, desc);
     const bs_router router = {node ? node->router : 0};
     return router;
@@ -162,7 +162,7 @@ bs_router bs_route(bs_graph *graph, bs_value score, bs_value knob, const bs_rout
 
 /* ------------------------------------------------------------------------------------ what follows a router */
 
-/* For builders that look at a router before they add a node. */
+/* For builders that read a router before they add a node. */
 static bool router_exists(bs_graph *graph, const char *op, bs_router router)
 {
     if (!graph || graph->status != BS_OK)
@@ -269,7 +269,8 @@ static bs_status price_run(const bs_call *call)
     return BS_OK;
 }
 
-/* Of the first chosen path, moved like any other element. A budget's is the loss of the chosen variant: its gate. */
+/* The score of the first chosen path, copied like any other element; for a budget the loss of the chosen variant,
+ * which is its gate. */
 static bs_status score_run(const bs_call *call)
 {
     const bs_decision_data *d = call->decision;
@@ -408,7 +409,7 @@ bs_value bs_gather(bs_graph *graph, bs_router router, const bs_value *values, bs
     const int32_t paths = graph->routers[router.id].desc->paths;
     int32_t *in = bs_graph_operands(graph, paths + 1);
     for (int32_t i = 0; in && i < paths; i++)
-        in[i] = values ? values[i].id : 0; /* no path gives anything */
+        in[i] = values ? values[i].id : 0; /* id 0: the path gives nothing */
     if (in)
         in[paths] = residual.id;
     const bs_gather_params p = {desc && desc->name ? desc->name : "", router.id, desc ? desc->mode : BS_GATHER_PLACE};

@@ -1,11 +1,11 @@
-/* ops/segment_rows.c - between segments and their rows: one row a segment spread over its rows, rows reduced to one.
- * Relies on span.h and ops/structure.h. Must never look beyond the offsets of the call. Sums go from the first row of a
- * segment to its last. One code for every tier. */
+/* ops/segment_rows.c - between segments and their rows: one row of each segment spread over its rows, or its rows
+ * reduced to one. Relies on span.h and ops/structure.h. Must never read beyond the offsets of the call. Sums go from
+ * the first row of a segment to its last. One code for every tier. */
 #include "ops/common.h"
 #include "ops/span.h"
 #include "ops/structure.h"
 
-/* Row `index` of a root operand [n, ...], as an operand of a cell's shape. */
+/* Row `index` of a root operand [n, ...], as an operand with the shape of a cell. */
 static bs_operand segment_row(const bs_operand *root, int32_t index, const bs_operand *cell)
 {
     bs_operand row = *cell;
@@ -47,7 +47,7 @@ static bs_status segment_spread_run(const bs_call *call)
     return BS_OK;
 }
 
-/* The second operand tells the domain and is not read (bs_plan_in). */
+/* The second operand only tells the domain and is not read (bs_plan_in). */
 const bs_op bs_op_segment_spread = {.name = "segment_spread",
                                     .min_in = 2,
                                     .flags = BS_OP_CROSS_ROW,
@@ -70,7 +70,7 @@ static bool segment_reduce_infer(bs_infer *infer)
            bs_infer_stacked(infer, bs_segment_dim(infer->graph, domain));
 }
 
-/* Segments are dealt out to so many tasks at most. */
+/* Most tasks that segments are divided into. */
 #define SEGMENT_TASKS 64
 
 static void segment_reduce_plan(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h,
@@ -88,8 +88,8 @@ static double segment_reduce_flops(const bs_graph *graph, const bs_node *node)
 }
 
 typedef struct segment_job {
-    bool first, max; /* first: the row is the result so far */
-    float divisor;   /* not 0: the last step of a mean */
+    bool first, max; /* first: no result yet, the row becomes it */
+    float divisor;   /* not 0: divides at the end of a mean */
 } segment_job;
 
 static float segment_step(const segment_job *job, float so_far, float x)
@@ -99,7 +99,7 @@ static float segment_step(const segment_job *job, float so_far, float x)
     return job->max ? (x > so_far ? x : so_far) : so_far + x;
 }
 
-/* NaN is kept by sums; a maximum that meets NaN leaves it out unless it comes first. */
+/* Sums keep NaN; a maximum ignores NaN unless it comes first. */
 static void segment_lines(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
 {
     const segment_job *job = context;

@@ -1,6 +1,6 @@
-/* ops/segments.c - rows grouped in segments, and caches that segments are appended to: builder functions and shape
+/* ops/segments.c - rows grouped in segments, and caches to which segments are appended: builder functions and shape
  * rules.
- * Owns what holds for every op on segments: whose input says how rows are grouped, and that two values agree on it.
+ * Owns what holds for every op on segments: which input says how rows are grouped, and that two values agree on it.
  * Relies on ops/structure.h. Must never read lengths: they are data of a run (run/segments.c). */
 #include "ops/common.h"
 #include "ops/structure.h"
@@ -58,7 +58,7 @@ bs_value bs_segments(bs_graph *graph, bs_value x, bs_value lengths)
 
 /* ------------------------------------------------------------------------------------------------ state_append */
 
-/* The state is [segments, window, ...cell]. */
+/* Checks that the state is [segments, window, ...cell]. */
 static bool append_fits(bs_infer *infer, int32_t domain)
 {
     const bs_value_info *state = infer->in[0], *value = infer->in[1];

@@ -85,7 +85,7 @@ static ptrdiff_t span_reach(const bs_span *s, int32_t axis)
     return s->step[0][axis] < 0 ? -s->step[0][axis] : s->step[0][axis];
 }
 
-/* Axes of one element go; the others are sorted, the output's largest step outermost. */
+/* Drops axes of one element and sorts the others, the output's largest step outermost. */
 static void span_sort(bs_span *s)
 {
     int32_t kept = 0;

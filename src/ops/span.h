@@ -23,18 +23,19 @@ typedef void (*bs_span_inner)(const void *context, int64_t n, char *const *at, c
 /* The box of an output: its rect where it has rank 3, else all of it. No operand is added yet: the box may be
  * changed. */
 void bs_span_box(bs_span *span, const bs_operand *out, int32_t rows);
-/* The box, and the output added as operand 0. */
+/* The box, with the output already added as operand 0. */
 void bs_span_open(bs_span *span, const bs_operand *out, int32_t rows);
-/* The box of a call's output, that output, and operand 0, which has its shape. */
+/* The box of a call's output, with that output and operand 0, which has its shape, already added. */
 void bs_span_call(bs_span *span, const bs_call *call);
-/* As bs_span_open for ops on whole lines: every index but those of dimension `axis`, of which only 0 is visited. */
+/* As bs_span_open, for ops on whole lines: visits every index but those of dimension `axis`, of which it visits only
+ * 0. */
 void bs_span_open_lines(bs_span *span, const bs_operand *out, int32_t rows, int32_t axis);
-/* Operand of the output's rank. Element c of it belongs to coordinate c + shift[d] of dimension d (shift may be
+/* Adds an operand of the output's rank. Its element c belongs to coordinate c + shift[d] of dimension d (shift may be
  * NULL); dimensions in the mask `broadcast` (bit d) do not move it. */
 void bs_span_add(bs_span *span, const bs_operand *operand, const int32_t *shift, uint32_t broadcast);
-/* An array of 4-byte elements, one for each index of dimension `axis`. */
+/* Adds an array of 4-byte elements, one for each index of dimension `axis`. */
 void bs_span_add_array(bs_span *span, const void *array, int32_t axis);
-/* Walks. The span is spent afterwards. */
+/* Walks. The span cannot be used again. */
 void bs_span_run(bs_span *span, bs_span_inner inner, const void *context);
 
 /* Whether the first operands of an inner loop are dense arrays of f32, where that pays. */

@@ -7,7 +7,7 @@
 
 static bs_dim_id symbol_by_number(const bs_graph *g, int32_t number)
 {
-    bs_dim_id low = 0, high = g->n_dims; /* the first entry with so many symbols up to it */
+    bs_dim_id low = 0, high = g->n_dims; /* finds the first entry up to which there are so many symbols */
     while (low < high) {
         const bs_dim_id middle = low + (high - low) / 2;
         if (g->dims[middle].symbols >= number)
@@ -18,9 +18,9 @@ static bs_dim_id symbol_by_number(const bs_graph *g, int32_t number)
     return number >= 1 && low < g->n_dims ? low : -1;
 }
 
-#define SYMBOL_MOST 65535 /* that a code can name */
+#define SYMBOL_MOST 65535 /* highest symbol number in a code */
 
-/* Encodes a dimension as bs_source_params.dim; 0 when it is none of the storable forms. */
+/* Encodes a dimension as bs_source_params.dim; 0 when it cannot be stored. */
 static int32_t source_dim_encode(const bs_graph *g, bs_dim_id id)
 {
     const bs_dim_info *d = &g->dims[id];
@@ -149,7 +149,7 @@ bool bs_same_shape(const bs_value_info *a, const bs_value_info *b)
     return same;
 }
 
-/* A state may hold more rows than are written: a row a cell, for the most cells there can be. */
+/* A state may hold more rows than are written: one for each of the most cells there can be. */
 static bool fits_state(const bs_graph *g, const bs_value_info *state, const bs_value_info *value)
 {
     bs_value_info rows = *value;
@@ -168,7 +168,7 @@ bool bs_infer_state(bs_infer *infer)
                              bs_op_get(source->op)->name, bs_node_name(source));
     if (source->writer)
         return bs_infer_fail(infer, BS_ERROR_GRAPH, "state \"%s\" is written twice", bs_node_name(source));
-    source->writer = g->n_nodes; /* the node to be; refused after all, the graph is of no use */
+    source->writer = g->n_nodes; /* the node to be added; if refused, the graph has failed */
     return true;
 }
 
@@ -264,7 +264,7 @@ bs_value bs_patches(bs_graph *graph, bs_value frame, const bs_patches_desc *desc
     bs_patches_desc p = desc ? *desc : (bs_patches_desc){NULL, 0, 0};
     const int32_t in[2] = {frame.id, p.like};
     const int32_t n_in = p.like ? 2 : 1;
-    p.like = 0; /* an operand now */
+    p.like = 0; /* it is an operand now */
     return bs_op_build(graph, &bs_op_patches, in, n_in, &p);
 }
 

@@ -9,7 +9,8 @@ extern const bs_op bs_op_input, bs_op_state, bs_op_state_write, bs_op_output, bs
     bs_op_collect, bs_op_route, bs_op_scatter, bs_op_gather, bs_op_route_price, bs_op_route_score, bs_op_look_ahead,
     bs_op_segments, bs_op_state_append, bs_op_segment_spread, bs_op_segment_reduce, bs_op_attention;
 
-/* input, state. dim: > 0 a constant; < 0: -dim is symbol number (from 1, in order of creation) + 65536 (factor - 1). */
+/* input, state. dim > 0: a constant; dim < 0: -dim is symbol number (from 1, in order of creation) + 65536 (factor -
+ * 1). */
 typedef struct bs_source_params {
     const char *name;
     int32_t dtype, rank, dim[BS_MAX_RANK];
@@ -19,12 +20,12 @@ typedef struct bs_name_params {
     const char *name;
 } bs_name_params;
 
-typedef struct bs_router_params { /* scatter, route_price, route_score */
+typedef struct bs_router_params { /* of scatter, route_price, route_score */
     const char *name;
     int32_t router, path;
 } bs_router_params;
 
-typedef struct bs_gather_params { /* operands: one a path (0: none), then the residual (0: none) */
+typedef struct bs_gather_params { /* operands: one for each path (0: none), then the residual (0: none) */
     const char *name;
     int32_t router, mode;
 } bs_gather_params;
@@ -36,26 +37,26 @@ static inline bool bs_node_is(const bs_node *node, const bs_op *op)
 }
 
 const char *bs_protocol_name(bs_protocol protocol);
-/* Whether what a row takes depends on other rows, or on the caller. */
+/* Whether what a row takes depends on other rows, or on the caller's function. */
 bool bs_protocol_sees_all_rows(int32_t protocol);
 
 /* Same dtype, rank and dimensions, in every run. */
 bool bs_same_shape(const bs_value_info *a, const bs_value_info *b);
 
-/* Operand 0 is a state that nothing writes yet; else refuses. */
+/* Refuses unless operand 0 is a state that no node writes yet. */
 bool bs_infer_state(bs_infer *infer);
 
-/* out[0] has the shape of a row of operand 0, which must be a root value that has rows; and is of the domain of those
- * rows, whose segments the value `lengths` tells, or 0. */
+/* bs_infer_row_shape gives out[0] the shape of a row of operand 0, which must be a root value that has rows;
+ * bs_infer_row_domain the domain of those rows. `lengths`: the value that groups them in segments, or 0. */
 bool bs_infer_row_shape(bs_infer *infer);
 bool bs_infer_row_domain(bs_infer *infer, int32_t lengths);
 
 /* Segments (ops/segments.c). The two below refuse and return false.
  * Operand `index` is an input i32 [n], the same n as dims[0] of the lengths of `domain` (domain 0: any n). */
 bool bs_infer_segment_input(bs_infer *infer, int32_t index, int32_t domain, const char *what);
-/* Operand `index` is of a segment domain: which one, or 0 after refusing. */
+/* The segment domain of operand `index`, or 0 after refusing. */
 int32_t bs_infer_segments(bs_infer *infer, int32_t index);
-/* Of a segment domain: its number of segments. */
+/* Number of segments of a segment domain. */
 static inline bs_dim_id bs_segment_dim(const bs_graph *graph, int32_t domain)
 {
     return graph->values[graph->domains[domain].lengths].dims[0];

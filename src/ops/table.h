@@ -23,30 +23,30 @@ static inline bool bs_node_is_state(const bs_node *node)
     return bs_op_get(node->op)->bound == (BS_BOUND_READ | BS_BOUND_WRITTEN);
 }
 static inline bool bs_node_is_view(const bs_node *node) { return bs_node_work(node) == BS_WORK_VIEW; }
-/* Brings rows back from the paths of its router. */
+/* Whether it moves rows back from the paths of its router. */
 static inline bool bs_node_gathers(const bs_node *node)
 {
     return bs_node_work(node) == BS_WORK_MOVE && node->router != 0;
 }
-/* Makes a tensor of cells. */
+/* Whether it makes a tensor of cells. */
 static inline bool bs_node_joins_cells(const bs_node *node)
 {
     return bs_node_work(node) == BS_WORK_MOVE && node->router == 0 && node->n_out > 0;
 }
-/* Copies at the end of a run: to an output, into a state. */
+/* Whether it copies at the end of a run, to an output or into a state. */
 static inline bool bs_node_ends_run(const bs_node *node)
 {
     return bs_node_work(node) == BS_WORK_MOVE && node->n_out == 0;
 }
-/* The value whose elements lie in what is bound to an input, an output or a state. */
+/* The value whose elements lie in the buffer that is bound to an input, an output or a state. */
 static inline int32_t bs_bound_value(const bs_graph *graph, const bs_node *node)
 {
     return node->n_out > 0 ? node->first_out : bs_node_in(graph, node)[0];
 }
 
-/* Adds a node (bs_graph_add) of the op of this number. */
+/* Adds a node (bs_graph_add) of the op with this number. */
 bs_node *bs_op_build_numbered(bs_graph *graph, int32_t number, const int32_t *in, int32_t n_in, const void *params);
-/* The same by the op itself; and returning output 0 as a handle. */
+/* The same by the op itself; and the same, returning output 0 as a handle. */
 bs_node *bs_op_build_node(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params);
 bs_value bs_op_build(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params);
 

@@ -89,7 +89,7 @@ static void widen_bf16(const uint16_t *from, float *to)
     memcpy(to, bits, sizeof bits);
 }
 
-/* In blocks through memory of its own: what is widened may lie over what was narrow. */
+/* In blocks, through a buffer: the widened elements may overwrite the narrow ones. */
 void bs_weight_widen(bs_tier tier, void *target, const void *narrow, bs_bytes elements, bs_dtype stored)
 {
     const uint64_t n = bs_bytes_figure(elements);

@@ -1,4 +1,4 @@
-/* ops/weights.h - from a weight source to the canonical tensor that an op asked for.
+/* ops/weights.h - from a weight source to the tensor that an op wants.
  * Owns the checks between what a source offers and what an op declares, and the widening of storage types.
  * Relies on base/base.h and graph/op.h (bs_weight_spec). Must never know files, and never trust a source's shapes. */
 #ifndef BS_WEIGHTS_H
@@ -9,7 +9,7 @@
 /* Bytes of the tensor as the op wants it (spec->dtype). UINT64_MAX when they cannot be counted. */
 bs_bytes bs_weight_spec_bytes(const bs_weight_spec *spec);
 
-/* "body.0.weight", from a node and what its op calls the weight; [2 * BS_MAX_NAME] holds every name. */
+/* "body.0.weight", from the node and the op's suffix; [2 * BS_MAX_NAME] holds every name. */
 void bs_weight_name(char *text, size_t bytes, const bs_node *node, const char *suffix);
 /* "[8, 4, 3, 3]", for messages. */
 const char *bs_weight_shape_text(int32_t rank, const int64_t *dim, char *buffer, size_t bytes);
@@ -31,7 +31,7 @@ bs_status bs_weight_load(const bs_weights *weights, const char *name, const bs_w
  * element i, or wholly apart. Neither needs to be aligned. */
 void bs_weight_widen(bs_tier tier, void *target, const void *narrow, bs_bytes elements, bs_dtype stored);
 
-/* Canonical tensors of a node, in the order its op declares them, to what its kernel wants. */
+/* Prepares a node's tensors, in the order in which its op declares them, as its kernel wants them. */
 void bs_weight_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *tensors,
                        void *prepared);
 
