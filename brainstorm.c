@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: f1318a92bf8c27a0f9f2b0522293ebb2a4abc903b245a50f2d7e0f2145cad06c
+ * sha256 of the parts: 25ea5d61d49c1bc7368a49b1dd14604a0dae0c34b1b3dabe9c83334a4286af95
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -31532,7 +31532,7 @@ bs_status bs_cuda_choose(bs_session *session, int32_t runs, bs_launch_mode *best
 
 #if !defined(BS_NO_MODEL)
 
-#define BS_GGUF_MAX_KEYS (1u << 24) /* far from what would wrap: what a file holds is limited by its bytes */
+#define BS_GGUF_MAX_KEYS (1u << 24) /* so that nothing wraps; the bytes of a file limit its content long before */
 #define BS_GGUF_MAX_TENSORS (1u << 24)
 #define BS_GGUF_MAX_KEY_BYTES 127
 #define BS_GGUF_MAX_NAME_BYTES 63
@@ -31543,12 +31543,12 @@ typedef enum bs_gguf_type {
     BS_GGUF_STRING, BS_GGUF_ARRAY, BS_GGUF_U64, BS_GGUF_I64, BS_GGUF_F64, BS_GGUF_TYPE_COUNT
 } bs_gguf_type;
 
-/* Where the value of a key lies: [at, end) of the file. An array's bytes are those of its elements. */
+/* Where the value of a key lies: [at, end) of the file. For an array, these are the bytes of its elements. */
 typedef struct bs_gguf_key {
     uint64_t hash; /* of its name */
-    bs_bytes name_at; /* the string's length included */
+    bs_bytes name_at; /* where its name lies, the string's length included */
     bs_bytes at, end;
-    uint64_t count;   /* elements of an array; 1 */
+    uint64_t count;   /* elements of an array; else 1 */
     uint32_t type;    /* of the value, or of an array's elements */
     bool is_array;
 } bs_gguf_key;
@@ -31577,25 +31577,25 @@ typedef struct bs_gguf {
  * False: it was refused, and the arena is as it was. */
 BS_INTERNAL bool bs_gguf_open(bs_gguf *gguf, const bs_source *source, bs_arena *arena, bs_error *error);
 
-/* What opening takes of an arena, ahead: bytes that stay, and what is taken for a moment while header and tensors are
- * read. counts: how many elements the arrays of these names have. */
+/* What opening will take of an arena: bytes that stay, and temporary bytes while header and tensors are read. counts:
+ * how many elements the arrays of these names have. */
 typedef struct bs_gguf_need {
     bs_bytes bytes, passing_bytes;
 } bs_gguf_need;
 BS_INTERNAL bool bs_gguf_measure(const bs_source *source, const char *const *names, uint64_t *counts, int32_t n, bs_gguf_need *need,
                      bs_error *error);
 
-/* NULL when there is no such key. */
+/* The key of this name; NULL: there is none. */
 BS_INTERNAL const bs_gguf_key *bs_gguf_find(const bs_gguf *gguf, const char *name);
-/* The same, refused when it is of another type, or required and missing. */
+/* The same; refuses a key of another type, and a required key that is missing. */
 BS_INTERNAL bool bs_gguf_get(const bs_gguf *gguf, const char *name, bs_gguf_type type, bool is_array, bool required,
                  const bs_gguf_key **key, bs_error *error);
-/* A u32 within least .. most. Absent and not required: *number stays. */
+/* A u32 within least .. most. Absent and not required: *number is unchanged. */
 BS_INTERNAL bool bs_gguf_u32(const bs_gguf *gguf, const char *name, bool required, uint32_t least, uint32_t most, uint32_t *number,
                  bs_error *error);
-/* A cursor over the value (a string: over its bytes, length included). NULL key: an empty one. */
+/* A cursor over the value (of a string: its bytes, length included). NULL key: an empty cursor. */
 BS_INTERNAL void bs_gguf_cursor(const bs_gguf *gguf, const bs_gguf_key *key, bs_cursor *cursor);
-/* The string at `at`, which was read before; whoever owns the bytes may have changed them since. */
+/* The string at `at`, which was read before. It is checked again: whoever owns the bytes may have changed them. */
 BS_INTERNAL bool bs_gguf_text(const bs_gguf *gguf, bs_bytes at, char *text, size_t bytes, bs_error *error);
 #endif
 
@@ -31611,17 +31611,17 @@ BS_INTERNAL bool bs_gguf_text(const bs_gguf *gguf, bs_bytes at, char *text, size
 
 /* --------------------------------------------------------------------------------------------------- pass */
 
-/* State of the one pass. `name` and `index` say which record it is at, for messages. */
+/* State of the one pass. `name` and `index` identify the current record in messages. */
 typedef struct gguf_pass {
     bs_gguf *gguf;
     bs_cursor cursor;
     bs_error *error;
     uint32_t index;
-    uint64_t *hashes; /* of names, for the check on duplicates */
+    uint64_t *hashes; /* of names, to find duplicates */
     char name[BS_GGUF_MAX_KEY_BYTES + 1];
 } gguf_pass;
 
-/* Puts the record in front of what is wrong with it. */
+/* Prefixes the error with the current record. */
 static bool gguf_at_record(gguf_pass *p, bool sound, const char *what)
 {
     if (!sound)
@@ -31643,7 +31643,7 @@ static bool gguf_version(gguf_pass *p)
     return true;
 }
 
-/* A count is believed when its records can fit into what is left. */
+/* A count is accepted when its records can fit into what is left of the file. */
 static bool gguf_count(gguf_pass *p, const char *what, uint64_t least_bytes, uint32_t cap, uint32_t *count)
 {
     const uint64_t n = bs_cursor_u64(&p->cursor);
@@ -31667,7 +31667,7 @@ static bool gguf_header(gguf_pass *p)
         return false;
     if (memcmp(magic, "GGUF", 4) != 0)
         return bs_refuse(p->error, BS_ERROR_FORMAT, "not a GGUF file: it does not start with \"GGUF\"");
-    /* name of 1 byte, rank 1, type, offset; key of 1 byte, type, value of 1 byte */
+    /* smallest tensor: name of 1 byte, rank 1, type, offset; smallest key: name of 1 byte, type, value of 1 byte */
     return gguf_version(p) &&
            gguf_count(p, "tensors", 8 + 1 + 4 + 8 + 4 + 8, BS_GGUF_MAX_TENSORS, &p->gguf->n_tensors) &&
            gguf_count(p, "keys", 8 + 1 + 4 + 1, BS_GGUF_MAX_KEYS, &p->gguf->n_keys);
@@ -31681,7 +31681,7 @@ static bool gguf_skip_elements(gguf_pass *p, const bs_gguf_key *key)
     const uint32_t bytes = type_bytes[key->type]; /* 0: a string */
     bool there = bytes == 0 ||
                  bs_cursor_skip(&p->cursor, bs_bytes_product(bs_bytes_of(key->count), bs_bytes_of(bytes)));
-    for (uint64_t i = 0; bytes == 0 && there && i < key->count; i++) /* every turn consumes 8 bytes or ends */
+    for (uint64_t i = 0; bytes == 0 && there && i < key->count; i++) /* every turn consumes 8 bytes or is the last */
         there = bs_cursor_skip(&p->cursor, bs_bytes_of(bs_cursor_u64(&p->cursor)));
     return bs_cursor_sound(&p->cursor, p->error, "its value");
 }
@@ -31708,7 +31708,7 @@ static bool gguf_value(gguf_pass *p, bs_gguf_key *key)
     return skipped;
 }
 
-/* Of a key or a tensor: p->name. */
+/* Reads the name of a key or a tensor into p->name. */
 static bool gguf_name(gguf_pass *p, size_t bytes, bs_bytes *at, uint64_t *hash)
 {
     *at = p->cursor.at;
@@ -31728,7 +31728,7 @@ static bool gguf_key(gguf_pass *p, bs_gguf_key *key)
     return gguf_name(p, sizeof p->name, &key->name_at, &key->hash) && gguf_value(p, key);
 }
 
-/* One that has the hash of another before or behind it. */
+/* Names the record whose hash is also that of another record. */
 static bool gguf_fail_twice(gguf_pass *p, bs_bytes name_at, const char *what)
 {
     return bs_gguf_text(p->gguf, name_at, p->name, sizeof p->name, p->error) &&
@@ -31762,7 +31762,7 @@ static bool gguf_alignment(gguf_pass *p)
 
 /* ------------------------------------------------------------------------------------------------ tensors */
 
-/* Bytes an element of the plain types; 0 for quantised and unknown ones. */
+/* Bytes per element of plain types; 0 for quantised and unknown ones. */
 static uint32_t gguf_tensor_type_bytes(uint32_t type)
 {
     static const uint8_t bytes[] = {
@@ -31806,7 +31806,7 @@ static bool gguf_tensor_type(gguf_pass *p, bs_gguf_tensor *tensor)
     return true;
 }
 
-/* Tensors follow each other in listed order, padded: so they cannot overlap and leave no holes. */
+/* Tensors follow each other in listed order, padded, so they cannot overlap and leave no holes. */
 static bool gguf_tensor_place(gguf_pass *p, const bs_gguf_tensor *tensor, bs_bytes *running)
 {
     const bs_bytes wanted = *running, size = p->gguf->source.size;
@@ -31827,7 +31827,7 @@ static bool gguf_tensor(gguf_pass *p, bs_gguf_tensor *tensor, bs_bytes *running)
            gguf_tensor_type(p, tensor) && gguf_tensor_place(p, tensor, running);
 }
 
-/* From `at` to the next multiple of the alignment there are zeros: what is changed there is damage as well. */
+/* Checks for zeros from `at` to the next multiple of the alignment: a change there is damage, too. */
 static bool gguf_padding(gguf_pass *p, bs_bytes at)
 {
     const bs_bytes end = bs_bytes_min(bs_bytes_align_to(at, p->gguf->alignment), p->gguf->source.size);
@@ -31839,7 +31839,7 @@ static bool gguf_padding(gguf_pass *p, bs_bytes at)
             return bs_refuse(p->error, status, "reading the padding at byte %llu failed", bs_bytes_figure(at));
         const size_t length = (size_t)bs_bytes_figure(bytes);
         if (buffer[0] == 0 && memcmp(buffer, buffer + 1, length - 1) == 0)
-            continue; /* all are like the first */
+            continue; /* checked: all are like the first */
         for (size_t i = 0; i < length; i++)
             if (buffer[i] != 0)
                 return bs_refuse(p->error, BS_ERROR_FORMAT, "padding is not zero at byte %llu",
@@ -31848,7 +31848,7 @@ static bool gguf_padding(gguf_pass *p, bs_bytes at)
     return true;
 }
 
-/* Where data starts is known only behind the last record: offsets become absolute, and the end is checked, here. */
+/* Where data starts is known only after the last record: here offsets become absolute, and the end is checked. */
 static bool gguf_data(gguf_pass *p, bs_bytes data_bytes)
 {
     bs_gguf *gguf = p->gguf;
@@ -31897,11 +31897,11 @@ static bool gguf_body(gguf_pass *p, bs_arena *arena)
     const size_t mark = arena->used;
     p->hashes = gguf->tensors ? bs_take_table(arena, gguf_most_hashes(gguf), sizeof *p->hashes, what, p->error) : NULL;
     const bool sound = p->hashes && gguf_keys(p) && gguf_alignment(p) && gguf_tensors(p);
-    arena->used = mark; /* the hashes are done with */
+    arena->used = mark; /* the hashes are no longer needed */
     return sound;
 }
 
-/* At the beginning of the file. */
+/* Starts a pass at the beginning of the file. */
 static void gguf_begin(gguf_pass *p, bs_gguf *gguf, const bs_source *source, bs_error *error)
 {
     memset(gguf, 0, sizeof *gguf);
@@ -31923,7 +31923,7 @@ bool bs_gguf_open(bs_gguf *gguf, const bs_source *source, bs_arena *arena, bs_er
     return false;
 }
 
-/* The same pass without an index: it keeps one key at a time. */
+/* The same pass without an index: it keeps only one key at a time. */
 bool bs_gguf_measure(const bs_source *source, const char *const *names, uint64_t *counts, int32_t n, bs_gguf_need *need,
                      bs_error *error)
 {
@@ -32019,16 +32019,16 @@ void bs_gguf_cursor(const bs_gguf *gguf, const bs_gguf_key *key, bs_cursor *curs
 
 #if !defined(BS_NO_MODEL)
 
-/* Caps of a file, those of a graph: what it holds is limited by its bytes long before, and nothing is quadratic in
- * them. */
+/* Limits of a file are those of a graph. The bytes of a file limit its content long before, and nothing takes time
+ * that grows with the square of it. */
 #define BS_MODEL_MAX_NODES BS_MAX_ENTRIES
 #define BS_MODEL_MAX_OPERANDS (4 * BS_MAX_ENTRIES)
 #define BS_MODEL_MAX_WEIGHTS BS_MAX_ENTRIES
 #define BS_MODEL_MAX_BLOCKS BS_MAX_ENTRIES
-#define BS_MODEL_MAX_SYMBOLS 65535 /* that a dimension can name */
+#define BS_MODEL_MAX_SYMBOLS 65535 /* highest symbol number in a dimension */
 #define BS_MODEL_MAX_PARAMS 32
 
-/* Of a record, from version 2 on: so that what a streamed read brought can be told from anything else. */
+/* Head of a record, from version 2 on: identifies the record, so that a streamed read of anything else is noticed. */
 #define BS_MODEL_HEAD_BYTES 256
 #define BS_MODEL_HEAD_MAGIC 0x43525342u /* "BSRC" */
 #define BS_MODEL_HEAD_VERSION 1u
@@ -32036,7 +32036,7 @@ void bs_gguf_cursor(const bs_gguf *gguf, const bs_gguf_key *key, bs_cursor *curs
 
 /* A range of nodes and its record. Nodes count from 0 here, as in the file. */
 typedef struct bs_model_block {
-    bs_bytes name_at; /* of the string, its length included */
+    bs_bytes name_at; /* where its name lies, the string's length included */
     bs_bytes offset, bytes; /* the head included */
     int32_t first_node, end_node;
     int32_t first_weight, end_weight;
@@ -32046,10 +32046,10 @@ typedef struct bs_model_block {
 typedef struct bs_model_weight {
     uint64_t hash;
     bs_bytes name_at;
-    bs_bytes offset, bytes; /* absolute */
+    bs_bytes offset, bytes; /* absolute in the file */
     int64_t dim[BS_MAX_RANK];
     int32_t dtype, rank, block;
-    int32_t by_hash; /* entry k of the table: which weight is the k-th by its hash */
+    int32_t by_hash; /* entry k: index of the weight with the k-th smallest hash */
 } bs_model_weight;
 
 typedef struct bs_model_symbol {
@@ -32059,24 +32059,24 @@ typedef struct bs_model_symbol {
 
 struct bs_model {
     bs_gguf gguf;
-    const bs_platform *platform; /* of a file that bs_model_close closes; NULL for other sources */
+    const bs_platform *platform; /* of a file that bs_model_close must close; NULL for other sources */
     int64_t file;
     int64_t stream_file; /* a second handle, for streaming; -1: the first one serves */
-    uint32_t stream_alignment; /* of reads from stream_file; 1: buffered */
-    bool buffered; /* stream_file is left alone */
-    char where[48]; /* in front of messages: the end of the file's path, "memory", "reader" */
+    uint32_t stream_alignment; /* alignment of reads from stream_file; 1: buffered */
+    bool buffered; /* stream_file is not used */
+    char where[48]; /* prefix of messages: the end of the file's path, "memory", "reader" */
     char name[BS_MAX_NAME];
     uint64_t file_id;
     uint32_t version, opset, scale, n_values;
     int32_t n_nodes, n_operands, n_blocks, n_weights, n_symbols;
-    int32_t n_routers, n_domains; /* of the graph, at most */
-    bs_bytes text_bytes; /* that names and parameters will take in the graph */
+    int32_t n_routers, n_domains; /* most of them in the graph */
+    bs_bytes text_bytes; /* bytes that names and parameters will take in the graph */
     bs_model_block *blocks;
     bs_model_weight *weights;
     bs_model_symbol *symbols;
 };
 
-/* One stored node, decoded; what it has no parameters for is 0. */
+/* One stored node, decoded; parameters that it lacks are 0. */
 typedef struct bs_model_node {
     int32_t op, block, n_in, n_params;
     const int32_t *in; /* where the walk puts operands; NULL: there is no room */
@@ -32084,18 +32084,18 @@ typedef struct bs_model_node {
     char name[BS_MAX_NAME];
 } bs_model_node;
 
-/* What is left of an array when all entries have taken theirs: nothing, or it is refused. */
+/* Refuses an array of which something is left when all entries have been read. */
 BS_INTERNAL bool bs_model_used_up(const bs_cursor *cursor, const char *key, uint64_t each, bs_error *error);
 
-/* Seven cursors that walk the arrays of nodes abreast. */
+/* Seven cursors that walk the arrays of nodes side by side. */
 typedef struct bs_model_walk {
     bs_cursor op, name, in_count, in, param_count, param, block;
     int32_t index; /* of the node read last; -1 before the first */
-    int32_t *operands; /* room for those of one node; NULL: they are passed over */
+    int32_t *operands; /* room for the operands of one node; NULL: they are skipped */
     int32_t room;
 } bs_model_walk;
 
-/* NULL: it is no weight of this file. */
+/* NULL: the handle is of no weight of this file. */
 static inline const bs_model_weight *bs_model_weight_of(const bs_model *model, const bs_weight_info *info)
 {
     return info->handle < (uint64_t)model->n_weights ? &model->weights[info->handle] : NULL;
@@ -32107,15 +32107,15 @@ static inline uint32_t bs_model_head_bytes(const bs_model *model)
     return model->version >= 2 ? BS_MODEL_HEAD_BYTES : 0;
 }
 
-/* What bs_model_index takes of an arena on top of GGUF's own, at most. False: the header cannot be read. */
+/* Most bytes that bs_model_index takes of an arena on top of GGUF's own. False: the header cannot be read. */
 BS_INTERNAL bool bs_model_need(const bs_source *source, bs_bytes *bytes, bs_error *error);
-/* Everything that the keys say, checked; model->gguf is open. The index goes to `arena`. */
+/* Reads and checks all keys; model->gguf is open. The index goes to `arena`. */
 BS_INTERNAL bool bs_model_index(bs_model *model, bs_arena *arena, bs_error *error);
 
-/* Puts the file in front of a message, unless there is none. Returns `sound`. */
+/* Prefixes a message, if there is one, with the file. Returns `sound`. */
 BS_INTERNAL bool bs_model_at_file(const bs_model *model, bool sound, bs_error *error);
 
-/* Fills in the streaming half of a source, if the file can be streamed. */
+/* Fills in the streaming functions of a source, if the file can be streamed. */
 BS_INTERNAL void bs_model_stream_source(const bs_model *model, bs_weights *weights);
 /* What offset, size and buffer of a fetch must be multiples of; 0 when the file cannot be streamed. */
 BS_INTERNAL uint32_t bs_model_fetch_alignment(const bs_model *model);
@@ -32128,7 +32128,7 @@ BS_INTERNAL bool bs_model_walk_next(bs_model_walk *walk, bs_model_node *node, bs
 /* ==== end src/model/model.h =================================================================== */
 
 /* ==== begin src/model/build.c ================================================================= */
-/* model/build.c - from the stored nodes to a graph, through the primitive that every builder function ends in.
+/* model/build.c - from the stored nodes to a graph, through the function that every builder function ends in.
  * Relies on model/model.h, graph/graph.h, graph/op.h. Must never accept what a builder call would refuse: all
  * verification of ops, shapes and domains is the graph's own. */
 /* #include "model/model.h" */
@@ -32157,7 +32157,7 @@ void bs_model_walk_begin(const bs_model *model, bs_model_walk *walk)
     walk->room = 0;
 }
 
-/* How many numbers of a list are one node's. */
+/* Reads how many entries of a list belong to one node. */
 static bool walk_count(bs_cursor *counts, const char *what, int32_t most, int32_t *count, bs_error *error)
 {
     *count = bs_cursor_i32(counts);
@@ -32166,7 +32166,7 @@ static bool walk_count(bs_cursor *counts, const char *what, int32_t most, int32_
             bs_refuse(error, BS_ERROR_FORMAT, "it has %d %s, expected 0 .. %d", *count, what, most));
 }
 
-/* target: NULL when they are not asked for. */
+/* target: NULL to skip the entries. */
 static bool walk_list(bs_cursor *list, const char *what, int32_t count, int32_t *target, bs_error *error)
 {
     const bs_bytes bytes = bs_bytes_array(count, sizeof *target);
@@ -32187,7 +32187,7 @@ static bool walk_op(bs_model_walk *walk, bs_model_node *node, bs_error *error)
     return true;
 }
 
-/* What does not fit into the room is passed over: whoever gave it says so. */
+/* Operands that do not fit into the room are skipped: adding the node will report it. */
 static bool walk_operands(bs_model_walk *walk, bs_model_node *node, bs_error *error)
 {
     if (!walk_count(&walk->in_count, "inputs", BS_MAX_PATHS + 1, &node->n_in, error))
@@ -32197,7 +32197,7 @@ static bool walk_operands(bs_model_walk *walk, bs_model_node *node, bs_error *er
     return walk_list(&walk->in, "inputs", node->n_in, target, error);
 }
 
-/* Fewer parameters than the op has: the file is older, and zero means default. */
+/* Reads a node. It may have fewer parameters than its op: the file is older, and zero means default. */
 static bool walk_node(bs_model_walk *walk, bs_model_node *node, bs_error *error)
 {
     node->block = bs_cursor_i32(&walk->block);
@@ -32219,13 +32219,13 @@ bool bs_model_walk_next(bs_model_walk *walk, bs_model_node *node, bs_error *erro
 
 /* ------------------------------------------------------------------------------------------------ symbols */
 
-/* The maxima that the symbols will get: the file's, or what the caller's inputs ask for. */
+/* The maxima that the symbols will get: the file's, or those of the caller's inputs. */
 typedef struct model_maximum {
     int64_t maximum;
-    bool set; /* by an input */
+    bool set; /* an input gave it */
 } model_maximum;
 
-/* Until the symbols are made, the graph's empty table of dimensions holds what they will be: one entry each. */
+/* Until the symbols are made, the graph's still empty table of dimensions holds their maxima, one entry each. */
 static model_maximum *maximum_of(bs_graph *graph, int64_t symbol)
 {
     return (model_maximum *)(void *)&graph->dims[symbol];
@@ -32233,8 +32233,8 @@ static model_maximum *maximum_of(bs_graph *graph, int64_t symbol)
 
 typedef char model_maximum_fits[sizeof(model_maximum) <= sizeof(bs_dim_info) ? 1 : -1];
 
-/* One dimension of an input, as ops/structure.h encodes it: a constant, or symbol number + 65536 (factor - 1),
- * negated. */
+/* Takes the maximum from one dimension of an input, encoded as in ops/structure.h: a constant, or symbol number +
+ * 65536 (factor - 1), negated. */
 static bool maxima_dim(const bs_model *model, bs_graph *graph, const bs_model_input *input, int32_t index, int32_t code,
                        bs_error *error)
 {
@@ -32272,7 +32272,7 @@ static bool maxima_input(const bs_model *model, bs_graph *graph, const bs_model_
     return sound;
 }
 
-/* Looks for one input among the nodes. */
+/* Looks for one input of the caller's among the nodes. */
 static bool maxima_find(const bs_model *model, bs_graph *graph, const bs_model_input *input, bs_error *error)
 {
     bs_model_walk walk;
@@ -32307,7 +32307,7 @@ static bool maxima_decide(const bs_model *model, bs_graph *graph, const bs_model
     return sound;
 }
 
-/* Symbols are numbered in the order they are made: all of them, before any node. */
+/* Symbols are numbered in the order in which they are made, so all are made before any node. */
 static bool build_symbols(const bs_model *model, bs_graph *graph, const bs_model_build_desc *desc, bs_error *error)
 {
     if (!maxima_decide(model, graph, desc, error))
@@ -32323,7 +32323,8 @@ static bool build_symbols(const bs_model *model, bs_graph *graph, const bs_model
 
 /* -------------------------------------------------------------------------------------------------- nodes */
 
-/* A descriptor as the builders pass it: the name's pointer, then 4-byte fields. All ops' fit (test_model_calls.c). */
+/* A descriptor as the builders pass it: the name's pointer, then 4-byte fields. Every op's descriptor fits
+ * (test_model_calls.c). */
 typedef union model_params {
     const char *name;
     uint8_t bytes[sizeof(const char *) + BS_MODEL_MAX_PARAMS * 4 + 8];
@@ -32339,8 +32340,8 @@ static bool build_node(bs_graph *graph, const bs_model_node *node)
     return graph->status == BS_OK;
 }
 
-/* A net for 8-bit codes on deeper ones: u8 becomes u16, and what turns codes into numbers and back, enlarges or
- * measures them is told how many bits they have. Numbers inside the net stay the same. */
+/* Adapts a network for 8-bit codes to deeper ones: u8 becomes u16, and ops that convert, enlarge or measure codes get
+ * their number of bits. Numbers inside the network stay the same. */
 static void widen_convert(const bs_graph *graph, bs_model_node *node, int32_t bits)
 {
     const bool known = node->n_in == 1 && node->in && node->in[0] > 0 && node->in[0] < graph->n_values;
@@ -32366,7 +32367,7 @@ static void widen_codes(const bs_graph *graph, bs_model_node *node, int32_t bits
         node->params[0] = BS_U16;
 }
 
-/* A budget's floor, when the caller has one of its own. */
+/* Replaces the floor of a BUDGET router by the caller's. */
 static void replace_floor(bs_model_node *node, int32_t floor)
 {
     const bs_op *op = bs_op_get(node->op);
@@ -32400,7 +32401,8 @@ static bool replay_open_block(model_replay *r)
     return bs_graph_failure(r->graph, r->error) == BS_OK;
 }
 
-/* Ends what ends before node `index`, begins what begins there. Blocks are never empty and properly nested. */
+/* Ends the blocks that end before node `index`, and begins those that begin there. Blocks are never empty and properly
+ * nested. */
 static bool replay_blocks(model_replay *r, int32_t index)
 {
     const bs_model *m = r->model;
@@ -32434,7 +32436,7 @@ static bool replay_node(model_replay *r, bs_model_node *node, int32_t index)
 
 static bool replay_end(model_replay *r)
 {
-    replay_blocks(r, r->model->n_nodes); /* ends some; none begins behind the last node */
+    replay_blocks(r, r->model->n_nodes); /* only ends blocks: none begins behind the last node */
     if (r->next_block != r->model->n_blocks)
         return bs_refuse(r->error, BS_ERROR_FORMAT, "block %d begins at node %d, expected the order of nodes",
                          r->next_block, r->model->blocks[r->next_block].first_node);
@@ -32451,7 +32453,7 @@ static bool build_nodes(model_replay *r)
     bs_model_node node;
     bs_model_walk_begin(r->model, &walk);
     for (int32_t i = 0; i < r->model->n_nodes; i++) {
-        walk.operands = r->graph->operands + r->graph->n_operands; /* where they belong */
+        walk.operands = r->graph->operands + r->graph->n_operands; /* where the graph's next operands belong */
         walk.room = r->graph->max_operands - r->graph->n_operands;
         if (!bs_model_walk_next(&walk, &node, r->error) || !replay_node(r, &node, i))
             return false;
@@ -32481,15 +32483,15 @@ bs_status bs_model_build(const bs_model *model, bs_graph *graph, const bs_model_
 
 /* ==== begin src/model/record.c ================================================================ */
 /* model/record.c - records: their heads, streaming from them, and the check of a whole file.
- * Relies on model/model.h. Must never keep state between calls, nor believe what a read brought: a file may be cut
- * short or overwritten while it is open. */
+ * Relies on model/model.h. Must never keep state between calls, nor trust what was read: a file may be cut short or
+ * overwritten while it is open. */
 /* #include "model/model.h" */
 
 #if !defined(BS_NO_MODEL)
 
 /* -------------------------------------------------------------------------------------------------- heads */
 
-/* As it is in memory: hosts are little-endian, and nothing in it is padding. The layout is in docs/format.md. */
+/* The head as it lies in memory: hosts are little-endian, and it has no padding. The layout is in docs/format.md. */
 typedef struct record_head {
     uint32_t magic, version, block, crc32;
     uint64_t bytes, file_id;
@@ -32505,7 +32507,7 @@ static bool bytes_are_zero(const uint8_t *data, size_t bytes)
     return true;
 }
 
-/* Compares the head of that block's record with what the keys promise. */
+/* Compares the head of a block's record with what the keys say. */
 static bool head_is_right(const bs_model *model, int32_t index, const uint8_t *bytes, bs_error *error)
 {
     const bs_model_block *block = &model->blocks[index];
@@ -32529,7 +32531,7 @@ static bool head_is_right(const bs_model *model, int32_t index, const uint8_t *b
 
 /* ---------------------------------------------------------------------------------------------- streaming */
 
-/* The handle and the alignment that streaming reads use. */
+/* Whether streaming reads bypass the page cache. */
 static bool stream_is_direct(const bs_model *model)
 {
     return model->stream_file >= 0 && model->stream_alignment > 1 && !model->buffered;
@@ -32586,7 +32588,8 @@ static bs_status stream_record(const void *user, int32_t index, bs_record *recor
     return BS_OK;
 }
 
-/* From the handle for streaming. What went through the page cache need not stay there: it is read once a load. */
+/* Reads from the handle for streaming. Bytes that went through the page cache need not stay there: each load reads
+ * them once. */
 static int64_t stream_file_read(const bs_model *model, uint64_t offset, void *buffer, size_t bytes)
 {
     const bs_platform *p = model->platform;
@@ -32597,7 +32600,7 @@ static int64_t stream_file_read(const bs_model *model, uint64_t offset, void *bu
     return got;
 }
 
-/* A direct read may ask beyond the file's end, up to the next multiple: the end comes back as a shorter read. */
+/* A direct read may go beyond the file's end, up to the next multiple: it then returns fewer bytes. */
 static bs_status stream_fetch(const void *user, uint64_t offset, void *buffer, size_t bytes)
 {
     const bs_model *model = user;
@@ -32637,7 +32640,7 @@ void bs_model_stream_source(const bs_model *model, bs_weights *weights)
 
 /* -------------------------------------------------------------------------------------------------- check */
 
-/* All of it, from `at` of the record on. */
+/* Reads everything from `at` of the record on. */
 static bool check_read(const bs_model *model, const bs_model_block *block, bs_bytes at, void *buffer, bs_bytes bytes,
                        bs_error *error)
 {
@@ -32669,10 +32672,10 @@ static bool check_crc(const bs_model *model, const bs_model_block *block, bs_err
            bs_refuse(error, BS_ERROR_FORMAT, "its CRC-32 is %08x, expected %08x", crc, block->crc32);
 }
 
-/* Zeros from `at` to `end` of the record. */
+/* Checks for zeros from `at` to `end` of the record. */
 static bool check_gap(const bs_model *model, const bs_model_block *block, bs_bytes at, bs_bytes end, bs_error *error)
 {
-    uint8_t buffer[BS_MODEL_HEAD_BYTES]; /* as long as gaps can be in files that writers make */
+    uint8_t buffer[BS_MODEL_HEAD_BYTES]; /* as long as the gaps that writers leave */
     while (bs_bytes_less(at, end)) {
         const bs_bytes bytes = bs_bytes_min(bs_bytes_sub(end, at), bs_bytes_of(sizeof buffer)),
                        to = bs_bytes_add(at, bytes);
@@ -32699,7 +32702,7 @@ static bool check_gaps(const bs_model *model, const bs_model_block *block, bs_er
     return check_gap(model, block, at, block->bytes, error);
 }
 
-/* Version 1 promised neither heads nor zeros. */
+/* Files of version 1 have neither heads nor guaranteed zeros. */
 static bool check_block(const bs_model *model, int32_t index, bs_error *error)
 {
     const bs_model_block *block = &model->blocks[index];
@@ -32724,7 +32727,7 @@ bs_status bs_model_check(const bs_model *model, bs_error *error)
 /* ==== end src/model/record.c ================================================================== */
 
 /* ==== begin src/model/weights.c =============================================================== */
-/* model/weights.c - the weights of a model file as a source for sessions, and what can be asked of a file.
+/* model/weights.c - the weights of a model file as a source for sessions, and queries about a file.
  * Relies on model/model.h. Must never keep state between calls: several threads may read weights of one model when the
  * reader underneath allows it. */
 /* #include "model/model.h" */
@@ -32749,7 +32752,7 @@ static bs_status model_weight_find(const void *user, const char *name, bs_weight
     const uint64_t hash = bs_name_hash(name, strlen(name));
     char text[BS_MAX_WEIGHT_NAME];
     int32_t low = 0, high = model->n_weights;
-    while (low < high) { /* hashes are all different */
+    while (low < high) { /* binary search: all hashes differ */
         const int32_t middle = low + (high - low) / 2;
         if (model->weights[model->weights[middle].by_hash].hash < hash)
             low = middle + 1;
@@ -32831,7 +32834,7 @@ bs_graph_desc bs_model_graph_desc(const bs_model *model)
     const bs_graph_desc none = {.max_nodes = 0};
     if (!model)
         return none;
-    /* extents are not counted: most nodes make none that is new */
+    /* The file does not say how many extents nodes make: most make none that is new. */
     const int32_t dims = bs_max_i32(bs_min_i32(8 * bs_min_i32(model->n_nodes, BS_MAX_ENTRIES / 8), 512),
                                     model->n_nodes / 4);
     const bs_bytes text = bs_bytes_min(bs_bytes_add(model->text_bytes, bs_bytes_of(64)), bs_bytes_of(BS_MAX_TEXT));
@@ -32880,8 +32883,8 @@ bs_status bs_model_weight_get(const bs_model *model, int32_t index, char *name, 
 /* ==== end src/model/weights.c ================================================================= */
 
 /* ==== begin src/model/model.c ================================================================= */
-/* model/model.c - the index of a model file: what it says of itself, its symbols, blocks, weights and nodes, each
- * checked once. Relies on model/model.h. Must never trust a number of the file, nor read weights. */
+/* model/model.c - the index of a model file: its general facts, symbols, blocks, weights and nodes, each checked once.
+ * Relies on model/model.h. Must never trust a number of the file, nor read weights. */
 /* #include "model/model.h" */
 /* #include "ops/structure.h" */
 
@@ -32917,7 +32920,7 @@ static bool model_text(const model_open *o, const char *key, bool required, char
     return bs_cursor_sound(&cursor, o->error, key);
 }
 
-/* Of the format, or of the ops: another status than a number out of range. */
+/* Checks a version, of the format or of the ops: its status differs from that of a number out of range. */
 static bool model_version(const model_open *o, const char *key, uint32_t most, uint32_t *number)
 {
     return bs_gguf_u32(&o->model->gguf, key, true, 0, UINT32_MAX, number, o->error) &&
@@ -32925,7 +32928,7 @@ static bool model_version(const model_open *o, const char *key, uint32_t most, u
             bs_refuse(o->error, BS_ERROR_VERSION, "key \"%s\" is %u, this library knows 1 .. %u", key, *number, most));
 }
 
-/* What every record's head repeats. */
+/* The identifier that the head of every record repeats. */
 static bool model_file_id(const model_open *o)
 {
     const char *const key = "brainstorm.file.id";
@@ -32977,7 +32980,7 @@ static bool model_count(const model_open *o, const char *key, bs_gguf_type type,
     return true;
 }
 
-/* The next cursor runs over an array of `count` elements. */
+/* Makes the next cursor run over an array of `count` elements. */
 static bool model_array(model_open *o, const model_list *list, int32_t count, bs_cursor *cursor)
 {
     const bs_gguf_key *found;
@@ -33000,7 +33003,7 @@ static bool model_arrays(model_open *o, const model_list *lists, int32_t n_lists
     return sound;
 }
 
-/* Whether all that an entry read is there. */
+/* Whether everything that an entry read was there. */
 static bool model_was_read(const model_open *o)
 {
     for (int32_t i = 0; i < MODEL_CURSORS; i++)
@@ -33016,7 +33019,7 @@ bool bs_model_used_up(const bs_cursor *cursor, const char *key, uint64_t each, b
                                   (unsigned long long)left);
 }
 
-/* The name of an entry, from the first of the cursors. */
+/* Reads the name of an entry from the first of the cursors. */
 static bool model_name(model_open *o, size_t bytes, bool required, bs_bytes *at)
 {
     *at = o->cursor[0].at;
@@ -33025,7 +33028,7 @@ static bool model_name(model_open *o, size_t bytes, bool required, bs_bytes *at)
            (o->name[0] || !required || bs_refuse(o->error, BS_ERROR_FORMAT, "its name is empty"));
 }
 
-/* Reads `count` entries; the first that fails is named. */
+/* Reads `count` entries; an error names the first that fails. */
 static bool model_entries(model_open *o, const char *what, int32_t count, bool (*read)(model_open *, int32_t))
 {
     for (int32_t i = 0; i < count; i++)
@@ -33036,7 +33039,8 @@ static bool model_entries(model_open *o, const char *what, int32_t count, bool (
     return true;
 }
 
-/* Of arrays that are read side by side: an empty table of as many entries as the first one has elements; or NULL. */
+/* For arrays that are read side by side: an empty table with as many entries as the first array has elements; or
+ * NULL. */
 static void *model_table(model_open *o, const model_list *lists, int32_t n_lists, int32_t least, int32_t most,
                          size_t each, int32_t *count)
 {
@@ -33071,7 +33075,7 @@ static bool model_symbols(model_open *o)
 
 /* ------------------------------------------------------------------------------------------------- blocks */
 
-/* The record of a block is a whole tensor of bytes; blocks take tensors in order, so none is taken twice. */
+/* The record of a block is a whole tensor of bytes. Blocks take tensors in order, so none is taken twice. */
 static bool model_block_record(model_open *o, bs_model_block *block, int32_t number)
 {
     const bs_gguf *gguf = &o->model->gguf;
@@ -33130,7 +33134,7 @@ static bool model_blocks(model_open *o)
 
 /* ------------------------------------------------------------------------------------------------ weights */
 
-/* The last of its cursors, over the dimensions of all weights. */
+/* Read by the last cursor: the dimensions of all weights. */
 static const model_list model_dims = {"brainstorm.weight.dims", BS_GGUF_I64};
 
 static bool model_weight_shape(model_open *o, bs_model_weight *w)
@@ -33153,7 +33157,7 @@ static bool model_weight_shape(model_open *o, bs_model_weight *w)
     return true;
 }
 
-/* Weights are listed block by block in the order of their bytes: ranges are contiguous, nothing overlaps. */
+/* Weights are listed block by block in the order of their bytes, so ranges are contiguous and nothing overlaps. */
 static bool model_weight_place(model_open *o, bs_model_weight *w, int32_t index, bs_bytes offset)
 {
     bs_model *m = o->model;
@@ -33191,7 +33195,7 @@ static bool model_weight(model_open *o, int32_t index)
     return model_was_read(o) && model_weight_shape(o, w) && model_weight_place(o, w, index, offset);
 }
 
-/* The heap's root is the largest. */
+/* Restores the heap, whose root is the largest. */
 static void sift_weight(bs_model_weight *w, int32_t root, int32_t count)
 {
     const int32_t moved = w[root].by_hash;
@@ -33205,7 +33209,7 @@ static void sift_weight(bs_model_weight *w, int32_t root, int32_t count)
     w[root].by_hash = moved;
 }
 
-/* Heap sort: no recursion, no bad inputs. */
+/* Heap sort: no recursion, and no input makes it slow. */
 static void sort_weights(bs_model_weight *w, int32_t count)
 {
     for (int32_t i = 0; i < count; i++)
@@ -33253,7 +33257,7 @@ static bool model_weights(model_open *o)
 
 /* -------------------------------------------------------------------------------------------------- nodes */
 
-/* The arrays are what they should be; walks find them again by their names. */
+/* Checks the arrays of nodes once; walks find them again by name. */
 static bool model_node_arrays(model_open *o)
 {
     static const model_list lists[] = {{"brainstorm.node.op", BS_GGUF_STRING},
@@ -33272,7 +33276,7 @@ static bool model_node_arrays(model_open *o)
                        o->error);
 }
 
-/* One walk over all nodes: each can be decoded, the flat lists are used up, and the text of the graph is counted. */
+/* One walk over all nodes: each can be decoded, the flat lists are used up, and the graph's text is counted. */
 static bool model_nodes(model_open *o)
 {
     bs_model *m = o->model;
@@ -33324,7 +33328,7 @@ bool bs_model_index(bs_model *model, bs_arena *arena, bs_error *error)
 
 /* ==== begin src/model/open.c ================================================================== */
 /* model/open.c - where the bytes of a model file come from: memory, a caller's reader, or a file of the platform.
- * Owns the two handles of a file: one for its index and for weights that stay, one for streaming.
+ * Owns the two handles of a file: one for its index and for resident weights, one for streaming.
  * Relies on model/model.h. Must never leave a handle open or arena bytes taken after a failure. */
 /* #include "model/model.h" */
 
@@ -33336,14 +33340,14 @@ bool bs_model_index(bs_model *model, bs_arena *arena, bs_error *error)
 
 /* ------------------------------------------------------------------------------------------- bytes, ahead */
 
-/* For messages: of a long path the end. */
+/* A path in messages: of a long one only the end. */
 static const char *model_where(const char *path)
 {
     const size_t length = strlen(path), most = sizeof ((bs_model *)0)->where - 1;
     return length > most ? path + length - most : path;
 }
 
-/* What opening takes of an arena that is aligned; 0 and an error when the header cannot be read. */
+/* Bytes that opening takes of an aligned arena; 0 and an error when the header cannot be read. */
 static bs_bytes model_need(const bs_source *source, const char *where, bs_error *error)
 {
     bs_bytes bytes;
@@ -33365,8 +33369,8 @@ static size_t model_with_slack(bs_bytes bytes, const char *where, bs_error *erro
     return 0;
 }
 
-/* The arena is too small: the message says all that opening takes, not the next part of it. Where the header cannot be
- * read, what was said stays. */
+/* When the arena is too small, the message says how much opening takes in all, not only its next step. When the header
+ * cannot be read, the message stays as it is. */
 static void model_ask(const bs_source *source, const char *where, const bs_arena *arena, bs_error *error)
 {
     const bs_bytes bytes = model_need(source, where, NULL);
@@ -33402,7 +33406,7 @@ size_t bs_model_reader_bytes(const bs_reader *reader, bs_error *error)
     return model_with_slack(model_need(&source, "reader", error), "reader", error);
 }
 
-/* A file that is open for its header alone. */
+/* A file that is open only while its header is measured. */
 typedef struct model_file {
     const bs_platform *platform;
     int64_t handle;
@@ -33414,7 +33418,7 @@ static int64_t model_header_read(void *user, uint64_t offset, void *buffer, size
     return file->platform->file_read(file->platform->user, file->handle, offset, buffer, bytes);
 }
 
-/* With what is tried before the index is read: a direct handle, where there is one. */
+/* Adds the buffer that probes a direct handle before the index is read, if there is such a handle. */
 static bs_bytes model_with_probe(const bs_platform *p, bs_bytes bytes)
 {
     const bs_bytes probed = bs_bytes_add(bs_bytes_align(bs_bytes_of(sizeof(bs_model))),
@@ -33422,8 +33426,8 @@ static bs_bytes model_with_probe(const bs_platform *p, bs_bytes bytes)
     return bs_bytes_any(bytes) && p->file_open_direct ? bs_bytes_max(bytes, probed) : bytes;
 }
 
-/* errno says why where the platform is POSIX, and those who write another beside it may set it. A build without POSIX
- * asks neither for it nor for strerror: a board may have no such thing. */
+/* The reason in words. On POSIX errno tells it, and other platforms may set errno, too. A build without POSIX uses
+ * neither errno nor strerror: a board may have neither. */
 #ifndef BS_NO_POSIX
 static void model_forget_errno(void) { errno = 0; }
 static const char *model_errno_text(void) { return errno ? strerror(errno) : ""; }
@@ -33466,7 +33470,7 @@ size_t bs_model_file_bytes(const bs_platform *platform, const char *path, bs_err
 
 /* ------------------------------------------------------------------------------------------------- opening */
 
-/* A model without a source, that messages call `where`. NULL when it does not fit. */
+/* A model without a source; messages call it `where`. NULL when it does not fit. */
 static bs_model *model_create(bs_arena *arena, const char *where, bs_error *error)
 {
     if (!arena) {
@@ -33492,7 +33496,7 @@ bool bs_model_at_file(const bs_model *model, bool sound, bs_error *error)
     return sound;
 }
 
-/* Gives everything back on failure. */
+/* Completes the model; on failure gives everything back. */
 static bs_model *model_finish(bs_model *model, const bs_source *source, bs_arena *arena, size_t mark, bs_error *error)
 {
     bs_error here = {.status = BS_OK};
@@ -33548,13 +33552,13 @@ static bool model_stream_fits(uint64_t bytes, uint64_t wanted_bytes, uint32_t al
     return bytes == wanted_bytes && alignment > 0 && alignment <= BS_MODEL_PAGE && (alignment & (alignment - 1)) == 0;
 }
 
-/* A second handle, for large reads past the page cache. What does not work is left: the first handle serves as well. */
+/* Opens a second handle for large reads past the page cache. A failure is ignored: the first handle serves as well. */
 static void model_open_stream(bs_model *model, bs_arena *arena, const char *path, uint64_t wanted_bytes)
 {
     const bs_platform *p = model->platform;
     const size_t mark = arena->used;
     uint8_t *room = p->file_open_direct ? bs_arena_take(arena, 2 * BS_PROBE_BYTES - BS_ALIGNMENT) : NULL;
-    arena->used = mark; /* nothing else is taken while the probe is in use */
+    arena->used = mark; /* given back at once: nothing else is taken while it is used */
     if (!room)
         return;
     uint64_t bytes = 0;
@@ -33581,7 +33585,7 @@ bs_model *bs_model_open_file(bs_arena *arena, const bs_platform *platform, const
         return NULL;
     }
     bs_model *model = model_create(arena, path, error);
-    if (!model && arena) { /* all at once, in its own words when there is no such file */
+    if (!model && arena) { /* asks for all bytes at once; a missing file has a message of its own */
         const size_t bytes = bs_model_file_bytes(p, path, error);
         if (bytes > 0) {
             bs_fail_arena(error, arena, bs_bytes_of(bytes - BS_ALIGNMENT), "the index of a model file");

@@ -1,4 +1,4 @@
-/* model/build.c - from the stored nodes to a graph, through the primitive that every builder function ends in.
+/* model/build.c - from the stored nodes to a graph, through the function that every builder function ends in.
  * Relies on model/model.h, graph/graph.h, graph/op.h. Must never accept what a builder call would refuse: all
  * verification of ops, shapes and domains is the graph's own. */
 #include "model/model.h"
@@ -27,7 +27,7 @@ void bs_model_walk_begin(const bs_model *model, bs_model_walk *walk)
     walk->room = 0;
 }
 
-/* How many numbers of a list are one node's. */
+/* Reads how many entries of a list belong to one node. */
 static bool walk_count(bs_cursor *counts, const char *what, int32_t most, int32_t *count, bs_error *error)
 {
     *count = bs_cursor_i32(counts);
@@ -36,7 +36,7 @@ static bool walk_count(bs_cursor *counts, const char *what, int32_t most, int32_
             bs_refuse(error, BS_ERROR_FORMAT, "it has %d %s, expected 0 .. %d", *count, what, most));
 }
 
-/* target: NULL when they are not asked for. */
+/* target: NULL to skip the entries. */
 static bool walk_list(bs_cursor *list, const char *what, int32_t count, int32_t *target, bs_error *error)
 {
     const bs_bytes bytes = bs_bytes_array(count, sizeof *target);
@@ -57,7 +57,7 @@ static bool walk_op(bs_model_walk *walk, bs_model_node *node, bs_error *error)
     return true;
 }
 
-/* What does not fit into the room is passed over: whoever gave it says so. */
+/* Operands that do not fit into the room are skipped: adding the node will report it. */
 static bool walk_operands(bs_model_walk *walk, bs_model_node *node, bs_error *error)
 {
     if (!walk_count(&walk->in_count, "inputs", BS_MAX_PATHS + 1, &node->n_in, error))
@@ -67,7 +67,7 @@ static bool walk_operands(bs_model_walk *walk, bs_model_node *node, bs_error *er
     return walk_list(&walk->in, "inputs", node->n_in, target, error);
 }
 
-/* Fewer parameters than the op has: the file is older, and zero means default. */
+/* Reads a node. It may have fewer parameters than its op: the file is older, and zero means default. */
 static bool walk_node(bs_model_walk *walk, bs_model_node *node, bs_error *error)
 {
     node->block = bs_cursor_i32(&walk->block);
@@ -89,13 +89,13 @@ bool bs_model_walk_next(bs_model_walk *walk, bs_model_node *node, bs_error *erro
 
 /* ------------------------------------------------------------------------------------------------ symbols */
 
-/* The maxima that the symbols will get: the file's, or what the caller's inputs ask for. */
+/* The maxima that the symbols will get: the file's, or those of the caller's inputs. */
 typedef struct model_maximum {
     int64_t maximum;
-    bool set; /* by an input */
+    bool set; /* an input gave it */
 } model_maximum;
 
-/* Until the symbols are made, the graph's empty table of dimensions holds what they will be: one entry each. */
+/* Until the symbols are made, the graph's still empty table of dimensions holds their maxima, one entry each. */
 static model_maximum *maximum_of(bs_graph *graph, int64_t symbol)
 {
     return (model_maximum *)(void *)&graph->dims[symbol];
@@ -103,8 +103,8 @@ static model_maximum *maximum_of(bs_graph *graph, int64_t symbol)
 
 typedef char model_maximum_fits[sizeof(model_maximum) <= sizeof(bs_dim_info) ? 1 : -1];
 
-/* One dimension of an input, as ops/structure.h encodes it: a constant, or symbol number + 65536 (factor - 1),
- * negated. */
+/* Takes the maximum from one dimension of an input, encoded as in ops/structure.h: a constant, or symbol number +
+ * 65536 (factor - 1), negated. */
 static bool maxima_dim(const bs_model *model, bs_graph *graph, const bs_model_input *input, int32_t index, int32_t code,
                        bs_error *error)
 {
@@ -142,7 +142,7 @@ static bool maxima_input(const bs_model *model, bs_graph *graph, const bs_model_
     return sound;
 }
 
-/* Looks for one input among the nodes. */
+/* Looks for one input of the caller's among the nodes. */
 static bool maxima_find(const bs_model *model, bs_graph *graph, const bs_model_input *input, bs_error *error)
 {
     bs_model_walk walk;
@@ -177,7 +177,7 @@ static bool maxima_decide(const bs_model *model, bs_graph *graph, const bs_model
     return sound;
 }
 
-/* Symbols are numbered in the order they are made: all of them, before any node. */
+/* Symbols are numbered in the order in which they are made, so all are made before any node. */
 static bool build_symbols(const bs_model *model, bs_graph *graph, const bs_model_build_desc *desc, bs_error *error)
 {
     if (!maxima_decide(model, graph, desc, error))
@@ -193,7 +193,8 @@ static bool build_symbols(const bs_model *model, bs_graph *graph, const bs_model
 
 /* -------------------------------------------------------------------------------------------------- nodes */
 
-/* A descriptor as the builders pass it: the name's pointer, then 4-byte fields. All ops' fit (test_model_calls.c). */
+/* A descriptor as the builders pass it: the name's pointer, then 4-byte fields. Every op's descriptor fits
+ * (test_model_calls.c). */
 typedef union model_params {
     const char *name;
     uint8_t bytes[sizeof(const char *) + BS_MODEL_MAX_PARAMS * 4 + 8];
@@ -209,8 +210,8 @@ static bool build_node(bs_graph *graph, const bs_model_node *node)
     return graph->status == BS_OK;
 }
 
-/* A net for 8-bit codes on deeper ones: u8 becomes u16, and what turns codes into numbers and back, enlarges or
- * measures them is told how many bits they have. Numbers inside the net stay the same. */
+/* Adapts a network for 8-bit codes to deeper ones: u8 becomes u16, and ops that convert, enlarge or measure codes get
+ * their number of bits. Numbers inside the network stay the same. */
 static void widen_convert(const bs_graph *graph, bs_model_node *node, int32_t bits)
 {
     const bool known = node->n_in == 1 && node->in && node->in[0] > 0 && node->in[0] < graph->n_values;
@@ -236,7 +237,7 @@ static void widen_codes(const bs_graph *graph, bs_model_node *node, int32_t bits
         node->params[0] = BS_U16;
 }
 
-/* A budget's floor, when the caller has one of its own. */
+/* Replaces the floor of a BUDGET router by the caller's. */
 static void replace_floor(bs_model_node *node, int32_t floor)
 {
     const bs_op *op = bs_op_get(node->op);
@@ -270,7 +271,8 @@ static bool replay_open_block(model_replay *r)
     return bs_graph_failure(r->graph, r->error) == BS_OK;
 }
 
-/* Ends what ends before node `index`, begins what begins there. Blocks are never empty and properly nested. */
+/* Ends the blocks that end before node `index`, and begins those that begin there. Blocks are never empty and properly
+ * nested. */
 static bool replay_blocks(model_replay *r, int32_t index)
 {
     const bs_model *m = r->model;
@@ -304,7 +306,7 @@ static bool replay_node(model_replay *r, bs_model_node *node, int32_t index)
 
 static bool replay_end(model_replay *r)
 {
-    replay_blocks(r, r->model->n_nodes); /* ends some; none begins behind the last node */
+    replay_blocks(r, r->model->n_nodes); /* only ends blocks: none begins behind the last node */
     if (r->next_block != r->model->n_blocks)
         return bs_refuse(r->error, BS_ERROR_FORMAT, "block %d begins at node %d, expected the order of nodes",
                          r->next_block, r->model->blocks[r->next_block].first_node);
@@ -321,7 +323,7 @@ static bool build_nodes(model_replay *r)
     bs_model_node node;
     bs_model_walk_begin(r->model, &walk);
     for (int32_t i = 0; i < r->model->n_nodes; i++) {
-        walk.operands = r->graph->operands + r->graph->n_operands; /* where they belong */
+        walk.operands = r->graph->operands + r->graph->n_operands; /* where the graph's next operands belong */
         walk.room = r->graph->max_operands - r->graph->n_operands;
         if (!bs_model_walk_next(&walk, &node, r->error) || !replay_node(r, &node, i))
             return false;

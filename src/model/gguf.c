@@ -6,17 +6,17 @@
 
 /* --------------------------------------------------------------------------------------------------- pass */
 
-/* State of the one pass. `name` and `index` say which record it is at, for messages. */
+/* State of the one pass. `name` and `index` identify the current record in messages. */
 typedef struct gguf_pass {
     bs_gguf *gguf;
     bs_cursor cursor;
     bs_error *error;
     uint32_t index;
-    uint64_t *hashes; /* of names, for the check on duplicates */
+    uint64_t *hashes; /* of names, to find duplicates */
     char name[BS_GGUF_MAX_KEY_BYTES + 1];
 } gguf_pass;
 
-/* Puts the record in front of what is wrong with it. */
+/* Prefixes the error with the current record. */
 static bool gguf_at_record(gguf_pass *p, bool sound, const char *what)
 {
     if (!sound)
@@ -38,7 +38,7 @@ static bool gguf_version(gguf_pass *p)
     return true;
 }
 
-/* A count is believed when its records can fit into what is left. */
+/* A count is accepted when its records can fit into what is left of the file. */
 static bool gguf_count(gguf_pass *p, const char *what, uint64_t least_bytes, uint32_t cap, uint32_t *count)
 {
     const uint64_t n = bs_cursor_u64(&p->cursor);
@@ -62,7 +62,7 @@ static bool gguf_header(gguf_pass *p)
         return false;
     if (memcmp(magic, "GGUF", 4) != 0)
         return bs_refuse(p->error, BS_ERROR_FORMAT, "not a GGUF file: it does not start with \"GGUF\"");
-    /* name of 1 byte, rank 1, type, offset; key of 1 byte, type, value of 1 byte */
+    /* smallest tensor: name of 1 byte, rank 1, type, offset; smallest key: name of 1 byte, type, value of 1 byte */
     return gguf_version(p) &&
            gguf_count(p, "tensors", 8 + 1 + 4 + 8 + 4 + 8, BS_GGUF_MAX_TENSORS, &p->gguf->n_tensors) &&
            gguf_count(p, "keys", 8 + 1 + 4 + 1, BS_GGUF_MAX_KEYS, &p->gguf->n_keys);
@@ -76,7 +76,7 @@ static bool gguf_skip_elements(gguf_pass *p, const bs_gguf_key *key)
     const uint32_t bytes = type_bytes[key->type]; /* 0: a string */
     bool there = bytes == 0 ||
                  bs_cursor_skip(&p->cursor, bs_bytes_product(bs_bytes_of(key->count), bs_bytes_of(bytes)));
-    for (uint64_t i = 0; bytes == 0 && there && i < key->count; i++) /* every turn consumes 8 bytes or ends */
+    for (uint64_t i = 0; bytes == 0 && there && i < key->count; i++) /* every turn consumes 8 bytes or is the last */
         there = bs_cursor_skip(&p->cursor, bs_bytes_of(bs_cursor_u64(&p->cursor)));
     return bs_cursor_sound(&p->cursor, p->error, "its value");
 }
@@ -103,7 +103,7 @@ static bool gguf_value(gguf_pass *p, bs_gguf_key *key)
     return skipped;
 }
 
-/* Of a key or a tensor: p->name. */
+/* Reads the name of a key or a tensor into p->name. */
 static bool gguf_name(gguf_pass *p, size_t bytes, bs_bytes *at, uint64_t *hash)
 {
     *at = p->cursor.at;
@@ -123,7 +123,7 @@ static bool gguf_key(gguf_pass *p, bs_gguf_key *key)
     return gguf_name(p, sizeof p->name, &key->name_at, &key->hash) && gguf_value(p, key);
 }
 
-/* One that has the hash of another before or behind it. */
+/* Names the record whose hash is also that of another record. */
 static bool gguf_fail_twice(gguf_pass *p, bs_bytes name_at, const char *what)
 {
     return bs_gguf_text(p->gguf, name_at, p->name, sizeof p->name, p->error) &&
@@ -157,7 +157,7 @@ static bool gguf_alignment(gguf_pass *p)
 
 /* ------------------------------------------------------------------------------------------------ tensors */
 
-/* Bytes an element of the plain types; 0 for quantised and unknown ones. */
+/* Bytes per element of plain types; 0 for quantised and unknown ones. */
 static uint32_t gguf_tensor_type_bytes(uint32_t type)
 {
     static const uint8_t bytes[] = {
@@ -201,7 +201,7 @@ static bool gguf_tensor_type(gguf_pass *p, bs_gguf_tensor *tensor)
     return true;
 }
 
-/* Tensors follow each other in listed order, padded: so they cannot overlap and leave no holes. */
+/* Tensors follow each other in listed order, padded, so they cannot overlap and leave no holes. */
 static bool gguf_tensor_place(gguf_pass *p, const bs_gguf_tensor *tensor, bs_bytes *running)
 {
     const bs_bytes wanted = *running, size = p->gguf->source.size;
@@ -222,7 +222,7 @@ static bool gguf_tensor(gguf_pass *p, bs_gguf_tensor *tensor, bs_bytes *running)
            gguf_tensor_type(p, tensor) && gguf_tensor_place(p, tensor, running);
 }
 
-/* From `at` to the next multiple of the alignment there are zeros: what is changed there is damage as well. */
+/* Checks for zeros from `at` to the next multiple of the alignment: a change there is damage, too. */
 static bool gguf_padding(gguf_pass *p, bs_bytes at)
 {
     const bs_bytes end = bs_bytes_min(bs_bytes_align_to(at, p->gguf->alignment), p->gguf->source.size);
@@ -234,7 +234,7 @@ static bool gguf_padding(gguf_pass *p, bs_bytes at)
             return bs_refuse(p->error, status, "reading the padding at byte %llu failed", bs_bytes_figure(at));
         const size_t length = (size_t)bs_bytes_figure(bytes);
         if (buffer[0] == 0 && memcmp(buffer, buffer + 1, length - 1) == 0)
-            continue; /* all are like the first */
+            continue; /* checked: all are like the first */
         for (size_t i = 0; i < length; i++)
             if (buffer[i] != 0)
                 return bs_refuse(p->error, BS_ERROR_FORMAT, "padding is not zero at byte %llu",
@@ -243,7 +243,7 @@ static bool gguf_padding(gguf_pass *p, bs_bytes at)
     return true;
 }
 
-/* Where data starts is known only behind the last record: offsets become absolute, and the end is checked, here. */
+/* Where data starts is known only after the last record: here offsets become absolute, and the end is checked. */
 static bool gguf_data(gguf_pass *p, bs_bytes data_bytes)
 {
     bs_gguf *gguf = p->gguf;
@@ -292,11 +292,11 @@ static bool gguf_body(gguf_pass *p, bs_arena *arena)
     const size_t mark = arena->used;
     p->hashes = gguf->tensors ? bs_take_table(arena, gguf_most_hashes(gguf), sizeof *p->hashes, what, p->error) : NULL;
     const bool sound = p->hashes && gguf_keys(p) && gguf_alignment(p) && gguf_tensors(p);
-    arena->used = mark; /* the hashes are done with */
+    arena->used = mark; /* the hashes are no longer needed */
     return sound;
 }
 
-/* At the beginning of the file. */
+/* Starts a pass at the beginning of the file. */
 static void gguf_begin(gguf_pass *p, bs_gguf *gguf, const bs_source *source, bs_error *error)
 {
     memset(gguf, 0, sizeof *gguf);
@@ -318,7 +318,7 @@ bool bs_gguf_open(bs_gguf *gguf, const bs_source *source, bs_arena *arena, bs_er
     return false;
 }
 
-/* The same pass without an index: it keeps one key at a time. */
+/* The same pass without an index: it keeps only one key at a time. */
 bool bs_gguf_measure(const bs_source *source, const char *const *names, uint64_t *counts, int32_t n, bs_gguf_need *need,
                      bs_error *error)
 {

@@ -12,7 +12,7 @@
 
 #if !defined(BS_NO_MODEL)
 
-#define BS_GGUF_MAX_KEYS (1u << 24) /* far from what would wrap: what a file holds is limited by its bytes */
+#define BS_GGUF_MAX_KEYS (1u << 24) /* so that nothing wraps; the bytes of a file limit its content long before */
 #define BS_GGUF_MAX_TENSORS (1u << 24)
 #define BS_GGUF_MAX_KEY_BYTES 127
 #define BS_GGUF_MAX_NAME_BYTES 63
@@ -23,12 +23,12 @@ typedef enum bs_gguf_type {
     BS_GGUF_STRING, BS_GGUF_ARRAY, BS_GGUF_U64, BS_GGUF_I64, BS_GGUF_F64, BS_GGUF_TYPE_COUNT
 } bs_gguf_type;
 
-/* Where the value of a key lies: [at, end) of the file. An array's bytes are those of its elements. */
+/* Where the value of a key lies: [at, end) of the file. For an array, these are the bytes of its elements. */
 typedef struct bs_gguf_key {
     uint64_t hash; /* of its name */
-    bs_bytes name_at; /* the string's length included */
+    bs_bytes name_at; /* where its name lies, the string's length included */
     bs_bytes at, end;
-    uint64_t count;   /* elements of an array; 1 */
+    uint64_t count;   /* elements of an array; else 1 */
     uint32_t type;    /* of the value, or of an array's elements */
     bool is_array;
 } bs_gguf_key;
@@ -57,25 +57,25 @@ typedef struct bs_gguf {
  * False: it was refused, and the arena is as it was. */
 bool bs_gguf_open(bs_gguf *gguf, const bs_source *source, bs_arena *arena, bs_error *error);
 
-/* What opening takes of an arena, ahead: bytes that stay, and what is taken for a moment while header and tensors are
- * read. counts: how many elements the arrays of these names have. */
+/* What opening will take of an arena: bytes that stay, and temporary bytes while header and tensors are read. counts:
+ * how many elements the arrays of these names have. */
 typedef struct bs_gguf_need {
     bs_bytes bytes, passing_bytes;
 } bs_gguf_need;
 bool bs_gguf_measure(const bs_source *source, const char *const *names, uint64_t *counts, int32_t n, bs_gguf_need *need,
                      bs_error *error);
 
-/* NULL when there is no such key. */
+/* The key of this name; NULL: there is none. */
 const bs_gguf_key *bs_gguf_find(const bs_gguf *gguf, const char *name);
-/* The same, refused when it is of another type, or required and missing. */
+/* The same; refuses a key of another type, and a required key that is missing. */
 bool bs_gguf_get(const bs_gguf *gguf, const char *name, bs_gguf_type type, bool is_array, bool required,
                  const bs_gguf_key **key, bs_error *error);
-/* A u32 within least .. most. Absent and not required: *number stays. */
+/* A u32 within least .. most. Absent and not required: *number is unchanged. */
 bool bs_gguf_u32(const bs_gguf *gguf, const char *name, bool required, uint32_t least, uint32_t most, uint32_t *number,
                  bs_error *error);
-/* A cursor over the value (a string: over its bytes, length included). NULL key: an empty one. */
+/* A cursor over the value (of a string: its bytes, length included). NULL key: an empty cursor. */
 void bs_gguf_cursor(const bs_gguf *gguf, const bs_gguf_key *key, bs_cursor *cursor);
-/* The string at `at`, which was read before; whoever owns the bytes may have changed them since. */
+/* The string at `at`, which was read before. It is checked again: whoever owns the bytes may have changed them. */
 bool bs_gguf_text(const bs_gguf *gguf, bs_bytes at, char *text, size_t bytes, bs_error *error);
 #endif
 

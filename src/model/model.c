@@ -1,5 +1,5 @@
-/* model/model.c - the index of a model file: what it says of itself, its symbols, blocks, weights and nodes, each
- * checked once. Relies on model/model.h. Must never trust a number of the file, nor read weights. */
+/* model/model.c - the index of a model file: its general facts, symbols, blocks, weights and nodes, each checked once.
+ * Relies on model/model.h. Must never trust a number of the file, nor read weights. */
 #include "model/model.h"
 #include "ops/structure.h"
 
@@ -35,7 +35,7 @@ static bool model_text(const model_open *o, const char *key, bool required, char
     return bs_cursor_sound(&cursor, o->error, key);
 }
 
-/* Of the format, or of the ops: another status than a number out of range. */
+/* Checks a version, of the format or of the ops: its status differs from that of a number out of range. */
 static bool model_version(const model_open *o, const char *key, uint32_t most, uint32_t *number)
 {
     return bs_gguf_u32(&o->model->gguf, key, true, 0, UINT32_MAX, number, o->error) &&
@@ -43,7 +43,7 @@ static bool model_version(const model_open *o, const char *key, uint32_t most, u
             bs_refuse(o->error, BS_ERROR_VERSION, "key \"%s\" is %u, this library knows 1 .. %u", key, *number, most));
 }
 
-/* What every record's head repeats. */
+/* The identifier that the head of every record repeats. */
 static bool model_file_id(const model_open *o)
 {
     const char *const key = "brainstorm.file.id";
@@ -95,7 +95,7 @@ static bool model_count(const model_open *o, const char *key, bs_gguf_type type,
     return true;
 }
 
-/* The next cursor runs over an array of `count` elements. */
+/* Makes the next cursor run over an array of `count` elements. */
 static bool model_array(model_open *o, const model_list *list, int32_t count, bs_cursor *cursor)
 {
     const bs_gguf_key *found;
@@ -118,7 +118,7 @@ static bool model_arrays(model_open *o, const model_list *lists, int32_t n_lists
     return sound;
 }
 
-/* Whether all that an entry read is there. */
+/* Whether everything that an entry read was there. */
 static bool model_was_read(const model_open *o)
 {
     for (int32_t i = 0; i < MODEL_CURSORS; i++)
@@ -134,7 +134,7 @@ bool bs_model_used_up(const bs_cursor *cursor, const char *key, uint64_t each, b
                                   (unsigned long long)left);
 }
 
-/* The name of an entry, from the first of the cursors. */
+/* Reads the name of an entry from the first of the cursors. */
 static bool model_name(model_open *o, size_t bytes, bool required, bs_bytes *at)
 {
     *at = o->cursor[0].at;
@@ -143,7 +143,7 @@ static bool model_name(model_open *o, size_t bytes, bool required, bs_bytes *at)
            (o->name[0] || !required || bs_refuse(o->error, BS_ERROR_FORMAT, "its name is empty"));
 }
 
-/* Reads `count` entries; the first that fails is named. */
+/* Reads `count` entries; an error names the first that fails. */
 static bool model_entries(model_open *o, const char *what, int32_t count, bool (*read)(model_open *, int32_t))
 {
     for (int32_t i = 0; i < count; i++)
@@ -154,7 +154,8 @@ static bool model_entries(model_open *o, const char *what, int32_t count, bool (
     return true;
 }
 
-/* Of arrays that are read side by side: an empty table of as many entries as the first one has elements; or NULL. */
+/* For arrays that are read side by side: an empty table with as many entries as the first array has elements; or
+ * NULL. */
 static void *model_table(model_open *o, const model_list *lists, int32_t n_lists, int32_t least, int32_t most,
                          size_t each, int32_t *count)
 {
@@ -189,7 +190,7 @@ static bool model_symbols(model_open *o)
 
 /* ------------------------------------------------------------------------------------------------- blocks */
 
-/* The record of a block is a whole tensor of bytes; blocks take tensors in order, so none is taken twice. */
+/* The record of a block is a whole tensor of bytes. Blocks take tensors in order, so none is taken twice. */
 static bool model_block_record(model_open *o, bs_model_block *block, int32_t number)
 {
     const bs_gguf *gguf = &o->model->gguf;
@@ -248,7 +249,7 @@ static bool model_blocks(model_open *o)
 
 /* ------------------------------------------------------------------------------------------------ weights */
 
-/* The last of its cursors, over the dimensions of all weights. */
+/* Read by the last cursor: the dimensions of all weights. */
 static const model_list model_dims = {"brainstorm.weight.dims", BS_GGUF_I64};
 
 static bool model_weight_shape(model_open *o, bs_model_weight *w)
@@ -271,7 +272,7 @@ static bool model_weight_shape(model_open *o, bs_model_weight *w)
     return true;
 }
 
-/* Weights are listed block by block in the order of their bytes: ranges are contiguous, nothing overlaps. */
+/* Weights are listed block by block in the order of their bytes, so ranges are contiguous and nothing overlaps. */
 static bool model_weight_place(model_open *o, bs_model_weight *w, int32_t index, bs_bytes offset)
 {
     bs_model *m = o->model;
@@ -309,7 +310,7 @@ static bool model_weight(model_open *o, int32_t index)
     return model_was_read(o) && model_weight_shape(o, w) && model_weight_place(o, w, index, offset);
 }
 
-/* The heap's root is the largest. */
+/* Restores the heap, whose root is the largest. */
 static void sift_weight(bs_model_weight *w, int32_t root, int32_t count)
 {
     const int32_t moved = w[root].by_hash;
@@ -323,7 +324,7 @@ static void sift_weight(bs_model_weight *w, int32_t root, int32_t count)
     w[root].by_hash = moved;
 }
 
-/* Heap sort: no recursion, no bad inputs. */
+/* Heap sort: no recursion, and no input makes it slow. */
 static void sort_weights(bs_model_weight *w, int32_t count)
 {
     for (int32_t i = 0; i < count; i++)
@@ -371,7 +372,7 @@ static bool model_weights(model_open *o)
 
 /* -------------------------------------------------------------------------------------------------- nodes */
 
-/* The arrays are what they should be; walks find them again by their names. */
+/* Checks the arrays of nodes once; walks find them again by name. */
 static bool model_node_arrays(model_open *o)
 {
     static const model_list lists[] = {{"brainstorm.node.op", BS_GGUF_STRING},
@@ -390,7 +391,7 @@ static bool model_node_arrays(model_open *o)
                        o->error);
 }
 
-/* One walk over all nodes: each can be decoded, the flat lists are used up, and the text of the graph is counted. */
+/* One walk over all nodes: each can be decoded, the flat lists are used up, and the graph's text is counted. */
 static bool model_nodes(model_open *o)
 {
     bs_model *m = o->model;

@@ -1,5 +1,5 @@
 /* model/open.c - where the bytes of a model file come from: memory, a caller's reader, or a file of the platform.
- * Owns the two handles of a file: one for its index and for weights that stay, one for streaming.
+ * Owns the two handles of a file: one for its index and for resident weights, one for streaming.
  * Relies on model/model.h. Must never leave a handle open or arena bytes taken after a failure. */
 #include "model/model.h"
 
@@ -11,14 +11,14 @@
 
 /* ------------------------------------------------------------------------------------------- bytes, ahead */
 
-/* For messages: of a long path the end. */
+/* A path in messages: of a long one only the end. */
 static const char *model_where(const char *path)
 {
     const size_t length = strlen(path), most = sizeof ((bs_model *)0)->where - 1;
     return length > most ? path + length - most : path;
 }
 
-/* What opening takes of an arena that is aligned; 0 and an error when the header cannot be read. */
+/* Bytes that opening takes of an aligned arena; 0 and an error when the header cannot be read. */
 static bs_bytes model_need(const bs_source *source, const char *where, bs_error *error)
 {
     bs_bytes bytes;
@@ -40,8 +40,8 @@ static size_t model_with_slack(bs_bytes bytes, const char *where, bs_error *erro
     return 0;
 }
 
-/* The arena is too small: the message says all that opening takes, not the next part of it. Where the header cannot be
- * read, what was said stays. */
+/* When the arena is too small, the message says how much opening takes in all, not only its next step. When the header
+ * cannot be read, the message stays as it is. */
 static void model_ask(const bs_source *source, const char *where, const bs_arena *arena, bs_error *error)
 {
     const bs_bytes bytes = model_need(source, where, NULL);
@@ -77,7 +77,7 @@ size_t bs_model_reader_bytes(const bs_reader *reader, bs_error *error)
     return model_with_slack(model_need(&source, "reader", error), "reader", error);
 }
 
-/* A file that is open for its header alone. */
+/* A file that is open only while its header is measured. */
 typedef struct model_file {
     const bs_platform *platform;
     int64_t handle;
@@ -89,7 +89,7 @@ static int64_t model_header_read(void *user, uint64_t offset, void *buffer, size
     return file->platform->file_read(file->platform->user, file->handle, offset, buffer, bytes);
 }
 
-/* With what is tried before the index is read: a direct handle, where there is one. */
+/* Adds the buffer that probes a direct handle before the index is read, if there is such a handle. */
 static bs_bytes model_with_probe(const bs_platform *p, bs_bytes bytes)
 {
     const bs_bytes probed = bs_bytes_add(bs_bytes_align(bs_bytes_of(sizeof(bs_model))),
@@ -97,8 +97,8 @@ static bs_bytes model_with_probe(const bs_platform *p, bs_bytes bytes)
     return bs_bytes_any(bytes) && p->file_open_direct ? bs_bytes_max(bytes, probed) : bytes;
 }
 
-/* errno says why where the platform is POSIX, and those who write another beside it may set it. A build without POSIX
- * asks neither for it nor for strerror: a board may have no such thing. */
+/* The reason in words. On POSIX errno tells it, and other platforms may set errno, too. A build without POSIX uses
+ * neither errno nor strerror: a board may have neither. */
 #ifndef BS_NO_POSIX
 static void model_forget_errno(void) { errno = 0; }
 static const char *model_errno_text(void) { return errno ? strerror(errno) : ""; }
@@ -141,7 +141,7 @@ size_t bs_model_file_bytes(const bs_platform *platform, const char *path, bs_err
 
 /* ------------------------------------------------------------------------------------------------- opening */
 
-/* A model without a source, that messages call `where`. NULL when it does not fit. */
+/* A model without a source; messages call it `where`. NULL when it does not fit. */
 static bs_model *model_create(bs_arena *arena, const char *where, bs_error *error)
 {
     if (!arena) {
@@ -167,7 +167,7 @@ bool bs_model_at_file(const bs_model *model, bool sound, bs_error *error)
     return sound;
 }
 
-/* Gives everything back on failure. */
+/* Completes the model; on failure gives everything back. */
 static bs_model *model_finish(bs_model *model, const bs_source *source, bs_arena *arena, size_t mark, bs_error *error)
 {
     bs_error here = {.status = BS_OK};
@@ -223,13 +223,13 @@ static bool model_stream_fits(uint64_t bytes, uint64_t wanted_bytes, uint32_t al
     return bytes == wanted_bytes && alignment > 0 && alignment <= BS_MODEL_PAGE && (alignment & (alignment - 1)) == 0;
 }
 
-/* A second handle, for large reads past the page cache. What does not work is left: the first handle serves as well. */
+/* Opens a second handle for large reads past the page cache. A failure is ignored: the first handle serves as well. */
 static void model_open_stream(bs_model *model, bs_arena *arena, const char *path, uint64_t wanted_bytes)
 {
     const bs_platform *p = model->platform;
     const size_t mark = arena->used;
     uint8_t *room = p->file_open_direct ? bs_arena_take(arena, 2 * BS_PROBE_BYTES - BS_ALIGNMENT) : NULL;
-    arena->used = mark; /* nothing else is taken while the probe is in use */
+    arena->used = mark; /* given back at once: nothing else is taken while it is used */
     if (!room)
         return;
     uint64_t bytes = 0;
@@ -256,7 +256,7 @@ bs_model *bs_model_open_file(bs_arena *arena, const bs_platform *platform, const
         return NULL;
     }
     bs_model *model = model_create(arena, path, error);
-    if (!model && arena) { /* all at once, in its own words when there is no such file */
+    if (!model && arena) { /* asks for all bytes at once; a missing file has a message of its own */
         const size_t bytes = bs_model_file_bytes(p, path, error);
         if (bytes > 0) {
             bs_fail_arena(error, arena, bs_bytes_of(bytes - BS_ALIGNMENT), "the index of a model file");

@@ -1,13 +1,13 @@
 /* model/record.c - records: their heads, streaming from them, and the check of a whole file.
- * Relies on model/model.h. Must never keep state between calls, nor believe what a read brought: a file may be cut
- * short or overwritten while it is open. */
+ * Relies on model/model.h. Must never keep state between calls, nor trust what was read: a file may be cut short or
+ * overwritten while it is open. */
 #include "model/model.h"
 
 #if !defined(BS_NO_MODEL)
 
 /* -------------------------------------------------------------------------------------------------- heads */
 
-/* As it is in memory: hosts are little-endian, and nothing in it is padding. The layout is in docs/format.md. */
+/* The head as it lies in memory: hosts are little-endian, and it has no padding. The layout is in docs/format.md. */
 typedef struct record_head {
     uint32_t magic, version, block, crc32;
     uint64_t bytes, file_id;
@@ -23,7 +23,7 @@ static bool bytes_are_zero(const uint8_t *data, size_t bytes)
     return true;
 }
 
-/* Compares the head of that block's record with what the keys promise. */
+/* Compares the head of a block's record with what the keys say. */
 static bool head_is_right(const bs_model *model, int32_t index, const uint8_t *bytes, bs_error *error)
 {
     const bs_model_block *block = &model->blocks[index];
@@ -47,7 +47,7 @@ static bool head_is_right(const bs_model *model, int32_t index, const uint8_t *b
 
 /* ---------------------------------------------------------------------------------------------- streaming */
 
-/* The handle and the alignment that streaming reads use. */
+/* Whether streaming reads bypass the page cache. */
 static bool stream_is_direct(const bs_model *model)
 {
     return model->stream_file >= 0 && model->stream_alignment > 1 && !model->buffered;
@@ -104,7 +104,8 @@ static bs_status stream_record(const void *user, int32_t index, bs_record *recor
     return BS_OK;
 }
 
-/* From the handle for streaming. What went through the page cache need not stay there: it is read once a load. */
+/* Reads from the handle for streaming. Bytes that went through the page cache need not stay there: each load reads
+ * them once. */
 static int64_t stream_file_read(const bs_model *model, uint64_t offset, void *buffer, size_t bytes)
 {
     const bs_platform *p = model->platform;
@@ -115,7 +116,7 @@ static int64_t stream_file_read(const bs_model *model, uint64_t offset, void *bu
     return got;
 }
 
-/* A direct read may ask beyond the file's end, up to the next multiple: the end comes back as a shorter read. */
+/* A direct read may go beyond the file's end, up to the next multiple: it then returns fewer bytes. */
 static bs_status stream_fetch(const void *user, uint64_t offset, void *buffer, size_t bytes)
 {
     const bs_model *model = user;
@@ -155,7 +156,7 @@ void bs_model_stream_source(const bs_model *model, bs_weights *weights)
 
 /* -------------------------------------------------------------------------------------------------- check */
 
-/* All of it, from `at` of the record on. */
+/* Reads everything from `at` of the record on. */
 static bool check_read(const bs_model *model, const bs_model_block *block, bs_bytes at, void *buffer, bs_bytes bytes,
                        bs_error *error)
 {
@@ -187,10 +188,10 @@ static bool check_crc(const bs_model *model, const bs_model_block *block, bs_err
            bs_refuse(error, BS_ERROR_FORMAT, "its CRC-32 is %08x, expected %08x", crc, block->crc32);
 }
 
-/* Zeros from `at` to `end` of the record. */
+/* Checks for zeros from `at` to `end` of the record. */
 static bool check_gap(const bs_model *model, const bs_model_block *block, bs_bytes at, bs_bytes end, bs_error *error)
 {
-    uint8_t buffer[BS_MODEL_HEAD_BYTES]; /* as long as gaps can be in files that writers make */
+    uint8_t buffer[BS_MODEL_HEAD_BYTES]; /* as long as the gaps that writers leave */
     while (bs_bytes_less(at, end)) {
         const bs_bytes bytes = bs_bytes_min(bs_bytes_sub(end, at), bs_bytes_of(sizeof buffer)),
                        to = bs_bytes_add(at, bytes);
@@ -217,7 +218,7 @@ static bool check_gaps(const bs_model *model, const bs_model_block *block, bs_er
     return check_gap(model, block, at, block->bytes, error);
 }
 
-/* Version 1 promised neither heads nor zeros. */
+/* Files of version 1 have neither heads nor guaranteed zeros. */
 static bool check_block(const bs_model *model, int32_t index, bs_error *error)
 {
     const bs_model_block *block = &model->blocks[index];

@@ -1,4 +1,4 @@
-/* model/weights.c - the weights of a model file as a source for sessions, and what can be asked of a file.
+/* model/weights.c - the weights of a model file as a source for sessions, and queries about a file.
  * Relies on model/model.h. Must never keep state between calls: several threads may read weights of one model when the
  * reader underneath allows it. */
 #include "model/model.h"
@@ -23,7 +23,7 @@ static bs_status model_weight_find(const void *user, const char *name, bs_weight
     const uint64_t hash = bs_name_hash(name, strlen(name));
     char text[BS_MAX_WEIGHT_NAME];
     int32_t low = 0, high = model->n_weights;
-    while (low < high) { /* hashes are all different */
+    while (low < high) { /* binary search: all hashes differ */
         const int32_t middle = low + (high - low) / 2;
         if (model->weights[model->weights[middle].by_hash].hash < hash)
             low = middle + 1;
@@ -105,7 +105,7 @@ bs_graph_desc bs_model_graph_desc(const bs_model *model)
     const bs_graph_desc none = {.max_nodes = 0};
     if (!model)
         return none;
-    /* extents are not counted: most nodes make none that is new */
+    /* The file does not say how many extents nodes make: most make none that is new. */
     const int32_t dims = bs_max_i32(bs_min_i32(8 * bs_min_i32(model->n_nodes, BS_MAX_ENTRIES / 8), 512),
                                     model->n_nodes / 4);
     const bs_bytes text = bs_bytes_min(bs_bytes_add(model->text_bytes, bs_bytes_of(64)), bs_bytes_of(BS_MAX_TEXT));
