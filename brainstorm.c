@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 25ea5d61d49c1bc7368a49b1dd14604a0dae0c34b1b3dabe9c83334a4286af95
+ * sha256 of the parts: ded14171c53c13345b4d07cd5da4c0599bbc96295983bc1a9b4eb0c6cd188215
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -19,13 +19,13 @@
 #endif
 
 /* ==== begin src/base/exact_math.h ============================================================= */
-/* base/exact_math.h - refuses compilers' options under which promised checks vanish and sums are reordered.
+/* base/exact_math.h - refuses compiler options that remove promised checks or reorder sums.
  *
- * Owns:      the refusal, for every part: base/base.h and kernels/tier.h include it, and one of them stands in each.
+ * Owns:      the refusal, for every part: base/base.h and kernels/tier.h include it, and every part includes one.
  * Relies on: nothing but what compilers define.
  * Must never: be left out of a part. Under -ffinite-math-only isnan() is false, so NaN scores would be accepted in
- *            silence; under the others the order of every sum, by which results are the same bytes, is the compiler's
- *            choice. */
+ *            silence; under the others the compiler chooses the order of every sum, and results are not the same
+ *            bytes. */
 #ifndef BS_EXACT_MATH_H
 #define BS_EXACT_MATH_H
 
@@ -53,8 +53,8 @@
 /* ==== end src/base/wrapping.h ================================================================= */
 
 /* ==== begin src/base/both.h =================================================================== */
-/* base/both.h - what a device compiles too: functions that are one source for both.
- * Owns BS_BOTH and BS_SUM. Relies on nothing. A function marked so must never touch anything but what it is given. */
+/* base/both.h - what a device compiles too: functions with one source for both.
+ * Owns BS_BOTH and BS_SUM. Relies on nothing. A function marked BS_BOTH must never touch anything but its arguments. */
 #ifndef BS_BOTH_H
 #define BS_BOTH_H
 
@@ -64,7 +64,7 @@
 #define BS_BOTH
 #endif
 
-/* The sum of two floats where one may end in a product, which no compiler is to fuse with it. */
+/* The sum of two floats, one of which may end in a product that no compiler must fuse with the sum. */
 #if defined(__CUDA_ARCH__)
 #define BS_SUM(a, b) __fadd_rn(a, b)
 #else
@@ -77,14 +77,14 @@
 /* ==== begin src/base/bytes.h ================================================================== */
 /* base/bytes.h - a number of bytes, or an offset: a type whose only operations are checked ones.
  *
- * What does not fit becomes BS_BYTES_TOO_MANY and stays that, whatever is done to it: added to, aligned, multiplied by
- * zero, taken apart. No arena, file or plan has as many, so that a sum of sizes from a file or a shape cannot end as a
- * small number. A struct, so that `a + b` does not compile; one field, so that it costs nothing.
- * Elements of a shape are counted as bytes of one each, until they are multiplied by their size.
+ * What does not fit becomes BS_BYTES_TOO_MANY, and stays that whatever is done to it: added to, aligned, multiplied by
+ * zero, divided. No arena, file or plan has as many bytes, so a sum of sizes from a file or a shape cannot wrap to a
+ * small number. It is a struct, so that `a + b` does not compile; it has one field, so that it costs nothing. Elements
+ * of a shape are counted as bytes of one each, until they are multiplied by their size.
  *
  * Owns the field `unchecked`, which nothing else may touch (tests/test_bare_sums.sh). Relies on brainstorm.h. C and
- * C++. Must never give a plain number to arithmetic: bs_bytes_fit() is how a size is asked for, bs_bytes_figure() is
- * for messages, comparisons with what callers and files say, and the plain fields of public structs. */
+ * C++. Must never give a plain number to arithmetic: bs_bytes_fit() gives a size for memory; bs_bytes_figure() is for
+ * messages, comparisons with what callers and files say, and the plain fields of public structs. */
 #ifndef BS_BYTES_H
 #define BS_BYTES_H
 
@@ -118,7 +118,7 @@ static inline bs_bytes bs_bytes_add(bs_bytes a, bs_bytes b)
     return bs_bytes_of(a.unchecked > BS_BYTES_TOO_MANY - b.unchecked ? BS_BYTES_TOO_MANY : a.unchecked + b.unchecked);
 }
 
-/* a - b; too many when that is below zero: a size that is no size has no end. */
+/* a - b; too many when that is below zero. */
 static inline bs_bytes bs_bytes_sub(bs_bytes a, bs_bytes b)
 {
     return bs_bytes_of(!bs_bytes_known(a) || b.unchecked > a.unchecked ? BS_BYTES_TOO_MANY : a.unchecked - b.unchecked);
@@ -165,8 +165,7 @@ static inline bool bs_bytes_aligned_to(bs_bytes a, uint64_t alignment)
     return bs_bytes_known(a) && (a.unchecked & (alignment - 1)) == 0;
 }
 
-/* Puts so many bytes, or an array, behind what is *used: aligned; returns where it begins. Whatever lies one behind the
- * other is laid out by this. */
+/* Puts bytes, or an array, behind what is *used, aligned; returns where they begin. Every layout is made with this. */
 static inline bs_bytes bs_bytes_put(bs_bytes *used, bs_bytes bytes)
 {
     const bs_bytes at = *used;
@@ -179,11 +178,11 @@ static inline bs_bytes bs_bytes_place(bs_bytes *used, int64_t count, size_t each
     return bs_bytes_put(used, bs_bytes_array(count, each));
 }
 
-/* The number for messages (%llu), comparisons and public structs: nothing may be added to it. */
+/* The number for messages (%llu), comparisons and public structs. It must not be used in sums. */
 static inline unsigned long long bs_bytes_figure(bs_bytes a) { return a.unchecked; }
 
-/* The size as this machine counts, when it is no more than `most` and this machine can count it: the only way from
- * bytes to memory. False leaves *size alone. */
+/* The size as a size_t, when it is at most `most` and fits: the only way from bytes to memory. False leaves *size
+ * alone. */
 static inline bool bs_bytes_fit(bs_bytes a, uint64_t most, size_t *size)
 {
     if (!bs_bytes_known(a) || a.unchecked > most || a.unchecked > SIZE_MAX)
@@ -192,14 +191,14 @@ static inline bool bs_bytes_fit(bs_bytes a, uint64_t most, size_t *size)
     return true;
 }
 
-/* Within memory whose size came from bs_bytes_fit: the planner made every offset lie below the total that was asked
- * for, so that none is looked at again while a network runs. */
+/* An address within memory whose size came from bs_bytes_fit. The planner placed every offset below the total, so none
+ * is checked again while a network runs. */
 static inline uint8_t *bs_bytes_at(uint8_t *memory, bs_bytes offset) { return memory + (size_t)offset.unchecked; }
 static inline const uint8_t *bs_bytes_read_at(const uint8_t *memory, bs_bytes offset)
 {
     return memory + (size_t)offset.unchecked;
 }
-/* Row `row` of rows of `each` bytes that begin at `offset`. */
+/* Row `row` of rows of `each` bytes, the first at `offset`. */
 static inline uint8_t *bs_bytes_row(uint8_t *memory, bs_bytes offset, int32_t row, bs_bytes each)
 {
     return memory + (size_t)offset.unchecked + (uint64_t)row * each.unchecked;
@@ -212,9 +211,9 @@ static inline uint8_t *bs_bytes_row(uint8_t *memory, bs_bytes offset, int32_t ro
 /* base/messages.h - how a failure is reported. Owns what BS_NO_MESSAGES leaves out: texts.
  * Relies on base/bytes.h. Must never let a status depend on whether there are texts.
  *
- * Without messages a call of what is declared here becomes that of a function that takes no text. The compiler still
- * sees the text, its format and what it shows, as something whose size is asked for: it checks them, and makes nothing
- * of them. (bs_fail)(...), in brackets, is the function itself: for the few texts that always stay. */
+ * Without messages, a call of a function that is declared here becomes a call of one that takes no text. The compiler
+ * still sees the text, its format and its arguments, as the operand of sizeof: it checks them and makes no code of
+ * them. (bs_fail)(...), in brackets, is the function itself, for the few texts that always stay. */
 #ifndef BS_MESSAGES_H
 #define BS_MESSAGES_H
 
@@ -231,19 +230,20 @@ static inline uint8_t *bs_bytes_row(uint8_t *memory, bs_bytes offset, int32_t ro
 bs_status bs_fail(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
 /* The same, returning false. */
 bool bs_refuse(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
-/* What was kept of a failure here, for a caller who may not ask: its status; of BS_OK nothing is reported. */
+/* Reports a failure that was recorded in a local error, as the caller's may be NULL. Returns its status; BS_OK reports
+ * nothing. */
 BS_INTERNAL bs_status bs_tell(const bs_error *here, bs_error *error);
 /* Whether a number that a caller's function returned is in BS_STATUS_LIST. */
 BS_INTERNAL bool bs_status_is_known(int32_t number);
-/* The same for an arena that is too small: `what` says what the bytes were for. */
+/* As bs_fail, for an arena that is too small: `what` says what the bytes were for. */
 bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, bs_bytes needed, const char *what);
-/* And where no arena is at hand: the room of that name has so many bytes left. */
+/* The same where no arena is at hand: the room `name` has `available` bytes left. */
 bs_status bs_fail_room(bs_error *error, const char *name, uint64_t available, bs_bytes bytes, const char *what);
-/* Puts where it happened in front of a message: a file, a key, a node. What does not fit falls off its end. */
+/* Prefixes a message with where it happened: a file, a key, a node. What does not fit is cut at the end. */
 void bs_error_prefix(bs_error *error, const char *format, ...) BS_PRINTF(2, 3);
 
 #if defined(BS_NO_MESSAGES)
-/* With the status' own sentence as the message. */
+/* Reports the status with its own sentence as the message. */
 bs_status bs_fail_bare(bs_error *error, bs_status status);
 bool bs_refuse_bare(bs_error *error, bs_status status);
 #define BS_UNTOLD(full) ((void)sizeof((void)(full), 0))
@@ -261,7 +261,7 @@ bool bs_refuse_bare(bs_error *error, bs_status status);
 /* ==== end src/base/messages.h ================================================================= */
 
 /* ==== begin src/base/base.h =================================================================== */
-/* base/base.h - what everything stands on: saturating sums, alignment, small helpers.
+/* base/base.h - what every folder uses: saturating sums, alignment, small helpers.
  * Relies on nothing but brainstorm.h and base/bytes.h. Must never know of graphs, ops or files. */
 #ifndef BS_BASE_H
 #define BS_BASE_H
@@ -279,10 +279,10 @@ bool bs_refuse_bare(bs_error *error, bs_status status);
 #include <stdio.h>
 #include <string.h>
 
-#define BS_PAGE_BYTES 4096 /* what storage may want offsets, sizes and buffers of direct reads aligned to */
+#define BS_PAGE_BYTES 4096 /* alignment of offsets, sizes and buffers that direct reads may need */
 #define BS_MAX_LANES 8
 
-/* Times and counts saturate: what wraps becomes UINT64_MAX. Bytes have a type of their own (base/bytes.h). */
+/* Times and counts saturate: what would wrap becomes UINT64_MAX. Bytes have a type of their own (base/bytes.h). */
 static inline uint64_t bs_mul_u64(uint64_t a, uint64_t b)
 {
     return a != 0 && b > UINT64_MAX / a ? UINT64_MAX : a * b;
@@ -306,12 +306,12 @@ static inline BS_BOTH int32_t bs_clamp_i32(int32_t v, int32_t low, int32_t high)
     return v < low ? low : v > high ? high : v;
 }
 static inline bool bs_in_range(int32_t n, int32_t low, int32_t end) { return n >= low && n < end; }
-/* Whether `count` entries from `first` on are some of `end`. */
+/* Whether entries [first, first + count) lie within 0 .. end - 1. */
 static inline bool bs_is_part(int32_t first, int32_t count, int32_t end)
 {
     return first >= 0 && count >= 0 && count <= end - first;
 }
-/* Of times and visits: 0 where `then` is later. */
+/* Difference of times or visits: 0 where `then` is later. */
 static inline uint64_t bs_since(uint64_t now, uint64_t then) { return now > then ? now - then : 0; }
 static inline uint64_t bs_max_u64(uint64_t a, uint64_t b) { return a > b ? a : b; }
 static inline int32_t bs_or_default(int32_t v, int32_t fallback) { return v ? v : fallback; }
@@ -334,24 +334,24 @@ typedef struct bs_carver {
 } bs_carver;
 void *bs_carve(bs_carver *carver, uint64_t count, size_t each); /* (base/arena.c) */
 BS_INTERNAL void *bs_carve_bytes(bs_carver *carver, bs_bytes bytes);
-/* An array for a pointer: `count` of what it points to. A count below zero is too many. */
+/* Carves an array for a pointer: `count` elements of its type. A count below zero is too many. */
 #define BS_CARVE(carver, pointer, count) ((pointer) = bs_carve(carver, (uint64_t)(count), sizeof *(pointer)))
-/* From an arena, when this machine can count as many; or NULL. */
+/* Takes bytes from an arena, if size_t of this machine holds their number; or NULL. */
 BS_INTERNAL void *bs_take(bs_arena *arena, bs_bytes bytes);
 BS_INTERNAL void *bs_take_zeros(bs_arena *arena, bs_bytes bytes);
-/* A table of perhaps no entries, which has an address all the same: its bytes; and the table, or NULL with a message
- * that says what for (base/error.c). */
+/* A table that may have no entries, but always has an address: its bytes; and the table itself, or NULL with a message
+ * that says what it was for (base/error.c). */
 BS_INTERNAL bs_bytes bs_table_bytes(uint64_t count, size_t each);
 void *bs_take_table(bs_arena *arena, uint64_t count, size_t each, const char *what, bs_error *error);
 #if defined(BS_NO_MESSAGES)
 #define bs_take_table(arena, count, each, what, error) (bs_take_table)(arena, count, each, BS_TEXT(what), error)
 #endif
 
-/* Sorts numbers of things by what `before` says of two; equal ones stay as they were. buffer: room for `count`
+/* Sorts ids by what `before` says of two of them; equal ones keep their order. buffer: room for `count`
  * (base/sort.c) */
 typedef bool (*bs_before)(const void *user, int32_t a, int32_t b);
 BS_INTERNAL void bs_sort(int32_t *ids, int32_t *buffer, int32_t count, bs_before before, const void *user);
-/* Makes counts of what lies one behind the other the places where each begins. */
+/* Turns counts of adjacent groups into the index where each group begins. */
 static inline void bs_starts_of(int32_t *counts, int32_t n)
 {
     for (int32_t i = 0, sum = 0; i < n; i++) {
@@ -378,7 +378,7 @@ BS_INTERNAL uint16_t bs_f32_to_bf16(float f);
 /* One element as f32, whatever its type. */
 BS_INTERNAL float bs_load_f32(const void *data, bs_dtype dtype, int64_t index);
 
-/* CRC-32 as in zip (base/crc32.c). Starts with 0; in several calls, each takes what the one before gave. */
+/* CRC-32 as in zip (base/crc32.c). The first call gets 0, each further call the result of the one before. */
 BS_INTERNAL uint32_t bs_crc32(uint32_t crc, const void *data, size_t bytes);
 
 #endif
@@ -386,20 +386,20 @@ BS_INTERNAL uint32_t bs_crc32(uint32_t crc, const void *data, size_t bytes);
 
 /* ==== begin src/base/debug.h ================================================================== */
 /* base/debug.h - mistakes that only the calling program can make, found in builds with BS_DEBUG.
- * Relies on base/base.h and, in those builds alone, on assert(). Must never decide what a file, a stream or a tensor
- * may do: whatever comes from outside is checked in every build, and answered with an error. */
+ * Relies on base/base.h and, in those builds alone, on assert(). Must never check files, streams or tensors: whatever
+ * comes from outside is checked in every build, and a fault in it is returned as an error. */
 #ifndef BS_DEBUG_H
 #define BS_DEBUG_H
 
 /* #include "base/base.h" */
 
-/* Objects begin with one of these while they live. */
+/* Live objects begin with one of these. */
 #define BS_MARK_GRAPH 0x47525342u /* "BSRG" */
 #define BS_MARK_PLAN 0x50525342u
 #define BS_MARK_SESSION 0x53525342u
 
 #if defined(BS_DEBUG)
-#undef NDEBUG /* asked for by name */
+#undef NDEBUG /* BS_DEBUG is explicit: checks even where NDEBUG is set */
 #include <assert.h>
 #define BS_DEBUG_CHECK(condition) assert(condition)
 
@@ -419,7 +419,7 @@ static inline bool bs_disjoint(const void *a, uint64_t a_bytes, const void *b, u
 /* base/error.c - status names and the filling of bs_error. Relies on base/base.h. Must never print. */
 /* #include "base/base.h" */
 
-/* By number, which count down from 0. */
+/* In the order of their numbers, which count down from 0. */
 static const struct {
     const char *name, *text;
 } statuses[] = {
@@ -510,7 +510,7 @@ void (bs_error_prefix)(bs_error *error, const char *format, ...)
 
 bs_status (bs_fail_room)(bs_error *error, const char *name, uint64_t available, bs_bytes bytes, const char *what)
 {
-    /* as an arena would take it: more than what is available, always */
+    /* aligned, as an arena would take it, so that it is always more than what is available */
     const uint64_t needed = bs_bytes_figure(bs_bytes_align(bytes));
     bs_fail(error, BS_ERROR_ARENA, "arena %s: %s needs %llu bytes, %llu are free", name, what,
             (unsigned long long)needed, (unsigned long long)available);
@@ -598,11 +598,11 @@ void *bs_carve(bs_carver *carver, uint64_t count, size_t each)
 /* ==== end src/base/arena.c ==================================================================== */
 
 /* ==== begin src/base/sort.c =================================================================== */
-/* base/sort.c - the one stable sort: numbers of things, ordered by what a function says of two of them.
+/* base/sort.c - the one stable sort: ids, ordered by what a function says of two of them.
  * Relies on base/base.h. Must never recurse or take memory. */
 /* #include "base/base.h" */
 
-/* A merge sort by halves of growing width. */
+/* A merge sort, bottom up. */
 void bs_sort(int32_t *ids, int32_t *buffer, int32_t count, bs_before before, const void *user)
 {
     for (int64_t width = 1; width < count; width *= 2) {
@@ -619,9 +619,9 @@ void bs_sort(int32_t *ids, int32_t *buffer, int32_t count, bs_before before, con
 
 /* ==== begin src/base/crc32.c ================================================================== */
 /* base/crc32.c - CRC-32 as in zip and PNG (polynomial 0xedb88320).
- * Owns the table: 1 KB, one row of 16 a nibble of an 8-byte word, so that the 16 look-ups of a word do not wait for
- * each other. A row a byte would be 8 KB and no faster: what limits either is the chain from word to word.
- * A build that asks for few bytes (-Os) has the classic table alone, at a third of the speed.
+ * Owns the table: 1 KB, with a row of 16 for each nibble of an 8-byte word, so that the 16 look-ups of a word do not
+ * wait for each other. Rows for whole bytes would take 8 KB and be no faster: either way the chain from word to word
+ * is the limit. A build for size (-Os) has only the classic table, at a third of the speed.
  * Relies on base/base.h. Must never keep state between calls: reader threads check records side by side. */
 /* #include "base/base.h" */
 
@@ -631,7 +631,7 @@ void bs_sort(int32_t *ids, int32_t *buffer, int32_t count, bs_before before, con
 #else
 #define CRC32_ROWS 16
 #endif
-/* Entries of a row are sums of four: of the nibbles that have one bit. */
+/* Entries of a row are sums of the four entries of nibbles with one bit. */
 #define CRC32_FOUR(sum, a, b) (sum), (sum) ^ (a), (sum) ^ (b), (sum) ^ (a) ^ (b)
 #define CRC32_ROW(a, b, c, d) \
     {CRC32_FOUR(0, a, b), CRC32_FOUR(c, a, b), CRC32_FOUR(d, a, b), CRC32_FOUR((c) ^ (d), a, b)}
@@ -749,7 +749,7 @@ uint16_t bs_f32_to_f16(float f)
     if (magnitude > 0x7f800000u)
         return (uint16_t)(sign | 0x7e00u); /* NaN */
     if (magnitude >= 0x47800000u)
-        return (uint16_t)(sign | 0x7c00u); /* 65536 and more; what rounds up to it carries below */
+        return (uint16_t)(sign | 0x7c00u); /* 65536 and more; smaller values that round up to it carry below */
     if (magnitude >= 0x38800000u)
         return (uint16_t)(sign | round_shift(magnitude - 0x38000000u, 13));
     if (magnitude < 0x33000000u)
@@ -795,7 +795,7 @@ float bs_load_f32(const void *data, bs_dtype dtype, int64_t index)
 
 #define BS_MAX_THREADS 64
 
-/* Storage and its platform; as long as that is NULL, no thread but one is there, and everything does nothing. */
+/* Storage of a gate, and its platform. While that is NULL there is only one thread, and every call does nothing. */
 typedef struct bs_gate {
     _Alignas(16) uint8_t storage[BS_GATE_BYTES];
     const bs_platform *platform;
@@ -807,20 +807,20 @@ BS_INTERNAL void bs_gate_lock(bs_gate *gate);
 BS_INTERNAL void bs_gate_unlock(bs_gate *gate);
 BS_INTERNAL void bs_gate_wait(bs_gate *gate); /* between lock and unlock */
 BS_INTERNAL void bs_gate_wake(bs_gate *gate);
-BS_INTERNAL void bs_gate_tell(bs_gate *gate); /* wakes whoever waits, and unlocks */
+BS_INTERNAL void bs_gate_tell(bs_gate *gate); /* wakes all waiting threads, and unlocks */
 
 typedef void (*bs_task)(void *user, int32_t index, int32_t thread);
 
-/* Tasks of one job are claimed one after the other from `next`; which thread takes which must never matter. */
+/* Tasks of a job are claimed one after the other from `next`. Which thread takes which task must never matter. */
 typedef struct bs_workers {
-    int32_t threads; /* the caller's included */
+    int32_t threads; /* including the caller's */
     int32_t started;
     bs_task task;
     void *user;
     int32_t count;
-    atomic_int next;       /* task to be claimed */
-    atomic_int generation; /* of jobs; changes under the gate */
-    atomic_int busy;       /* workers that have not finished this job */
+    atomic_int next;       /* the next task to be claimed */
+    atomic_int generation; /* number of the current job; changes under the gate */
+    atomic_int busy;       /* workers that have not finished the current job */
     atomic_bool stop;
     struct bs_worker {
         struct bs_workers *pool;
@@ -841,8 +841,8 @@ BS_INTERNAL void bs_workers_run(bs_workers *pool, bs_task task, void *user, int3
 
 /* ==== begin src/base/platform_posix.c ========================================================= */
 /* base/platform_posix.c - the default platform table: pthreads, pread, monotonic clock, no log.
- * Relies on POSIX.1-2008, and on O_DIRECT where there is such a thing. Must never be referenced directly: always
- * through bs_platform. */
+ * Relies on POSIX.1-2008, and on O_DIRECT where it exists. Must never be referenced directly: always through
+ * bs_platform. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
@@ -954,7 +954,7 @@ static void posix_gate_wake(void *user, void *storage)
     pthread_cond_broadcast(&((posix_gate *)storage)->changed);
 }
 
-/* O_DIRECT is Linux's and hidden in strict C; glibc has it under this name then. Elsewhere reads are buffered. */
+/* O_DIRECT is Linux's and hidden in strict C; glibc also defines it under this name. Elsewhere reads are buffered. */
 #if defined(O_DIRECT)
 enum { posix_direct = O_DIRECT };
 #elif defined(__O_DIRECT)
@@ -971,7 +971,7 @@ static int64_t posix_file_open_with(const char *path, int flags, uint64_t *size_
         return -1;
     if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size < 0) {
         close(file);
-        errno = S_ISDIR(info.st_mode) ? EISDIR : EINVAL; /* of a pipe or a device the size is not known */
+        errno = S_ISDIR(info.st_mode) ? EISDIR : EINVAL; /* the size of a pipe or a device is not known */
         return -1;
     }
     *size_bytes = (uint64_t)info.st_size;
@@ -988,12 +988,12 @@ static int64_t posix_file_read(void *user, int64_t file, uint64_t offset, void *
 {
     size_t done = 0;
     (void)user;
-    while (done < bytes) { /* short and interrupted reads go on */
+    while (done < bytes) { /* goes on after short and interrupted reads */
         const ssize_t n = pread((int)file, (char *)buffer + done, bytes - done, (off_t)(offset + done));
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno == EINVAL && done > 0)
-            break; /* a direct read met the file's end, and cannot go on from where that is */
+            break; /* a direct read met the file's end, after which it cannot go on aligned */
         if (n < 0)
             return -1;
         if (n == 0)
@@ -1003,8 +1003,8 @@ static int64_t posix_file_read(void *user, int64_t file, uint64_t offset, void *
     return (int64_t)done;
 }
 
-/* Some file systems open with O_DIRECT and then refuse to read. What is tried is aligned to no more than
- * `alignment`. */
+/* Some file systems open with O_DIRECT and then refuse to read. The buffer and offset that are tried are aligned to
+ * `alignment` and no more. */
 static bool posix_direct_works(int64_t file, uint8_t *probe, uint32_t alignment, uint64_t size_bytes)
 {
     uint8_t *const buffer = alignment < BS_PROBE_BYTES ? probe + alignment : probe;
@@ -1026,7 +1026,7 @@ static int64_t posix_file_open_direct(void *user, const char *path, void *probe,
     const int64_t file = posix_file_open_with(path, 0, size_bytes);
 #ifdef POSIX_FADV_RANDOM
     if (file >= 0)
-        posix_fadvise((int)file, 0, 0, POSIX_FADV_RANDOM); /* advice: a refusal costs nothing */
+        posix_fadvise((int)file, 0, 0, POSIX_FADV_RANDOM); /* only advice, so a failure is ignored */
 #endif
     return file;
 }
@@ -1077,8 +1077,8 @@ const bs_platform *bs_platform_default(void)
 /* ==== end src/base/platform_posix.c =========================================================== */
 
 /* ==== begin src/base/workers.c ================================================================ */
-/* base/workers.c - worker threads that run one job at a time. Relies on base/platform.h. Must never decide who does
- * what in a way that shows in results: tasks are independent. */
+/* base/workers.c - worker threads that run one job at a time. Relies on base/platform.h. Must never let results depend
+ * on which thread runs which task: tasks are independent. */
 /* #include "base/platform.h" */
 
 bool bs_gate_make(bs_gate *gate, const bs_platform *platform)
@@ -1149,7 +1149,7 @@ static void worker_main(void *argument)
         if (atomic_load(&pool->stop))
             return;
         pool_drain(pool, worker->thread);
-        if (atomic_fetch_sub(&pool->busy, 1) == 1) { /* the last one tells the caller */
+        if (atomic_fetch_sub(&pool->busy, 1) == 1) { /* the last worker wakes the caller */
             bs_gate_lock(&pool->gate);
             bs_gate_tell(&pool->gate);
         }
@@ -1161,7 +1161,7 @@ bs_status bs_workers_start(bs_workers *pool, const bs_platform *platform, int32_
     memset(pool, 0, sizeof *pool);
     pool->threads = 1;
     if (threads <= 1 || !platform || !platform->thread_start)
-        return BS_OK; /* all on the calling thread */
+        return BS_OK; /* no workers: every task runs on the calling thread */
     if (!bs_gate_make(&pool->gate, platform))
         return bs_fail(error, BS_ERROR_PLATFORM, "worker threads: the platform's gate_init failed");
     pool->threads = threads;
@@ -1229,17 +1229,17 @@ void bs_workers_run(bs_workers *pool, bs_task task, void *user, int32_t count)
 
 /* Bytes 0 .. size-1, in memory or behind a reader. */
 typedef struct bs_source {
-    const uint8_t *memory; /* NULL: ask the reader */
+    const uint8_t *memory; /* NULL: bytes come from the reader */
     bs_reader reader;
     bs_bytes size;
 } bs_source;
 
-/* All of the bytes or a failure: BS_ERROR_FORMAT beyond the end, BS_ERROR_IO when the reader gives less. */
+/* Reads all of the bytes or fails: BS_ERROR_FORMAT beyond the end, BS_ERROR_IO when the reader gives fewer. */
 BS_INTERNAL bs_status bs_source_read(const bs_source *source, bs_bytes offset, void *buffer, bs_bytes bytes);
 
-#define BS_CURSOR_BYTES 256 /* read ahead: metadata of large models is megabytes */
+#define BS_CURSOR_BYTES 256 /* window of a cursor: the metadata of large models is megabytes, so it is read in blocks */
 
-/* What a read failed of, when it was not the storage. */
+/* Why a read failed, other than by the storage. */
 typedef enum bs_cursor_fault { BS_FAULT_END, BS_FAULT_LONG, BS_FAULT_ASCII } bs_cursor_fault;
 
 /* Reads on from `at` and never beyond `end`. Failure is sticky: after it, numbers read as 0. */
@@ -1248,8 +1248,8 @@ typedef struct bs_cursor {
     bs_bytes at, end;
     bs_status status;
     bs_cursor_fault fault;
-    bs_bytes wanted, most; /* bytes that the read that failed asked for; a text's limit */
-    bs_bytes window_at, window_end; /* what of the source is there */
+    bs_bytes wanted, most; /* bytes of the read that failed; the limit of a text */
+    bs_bytes window_at, window_end; /* part of the source that the window holds */
     uint8_t window[BS_CURSOR_BYTES];
 } bs_cursor;
 
@@ -1263,7 +1263,7 @@ BS_INTERNAL int32_t bs_cursor_i32(bs_cursor *cursor);
 BS_INTERNAL int64_t bs_cursor_i64(bs_cursor *cursor);
 /* A string of at most bytes-1 printable ASCII characters, ended by NUL; anything else is BS_ERROR_FORMAT. */
 BS_INTERNAL bool bs_cursor_text(bs_cursor *cursor, char *text, size_t bytes);
-/* Whether nothing failed so far; else it says what did, of `what`. */
+/* Whether nothing has failed so far; else reports the failure, in reading `what`. */
 BS_INTERNAL bool bs_cursor_sound(const bs_cursor *cursor, bs_error *error, const char *what);
 #if defined(BS_NO_MESSAGES)
 #define bs_cursor_sound(cursor, error, what) (bs_cursor_sound)(cursor, error, BS_TEXT(what))
@@ -1274,15 +1274,15 @@ static inline bs_bytes bs_cursor_left(const bs_cursor *cursor) { return bs_bytes
 
 /* FNV-1a over a name, 64 bits. */
 BS_INTERNAL uint64_t bs_name_hash(const char *name, size_t bytes);
-/* Sorts; false when two are equal: *twice is one of them. Two names of one hash count as duplicates: a file that
- * contrives such a pair only hurts itself. */
+/* Sorts the hashes; false when two are equal, and *twice is one of them. Two names with equal hashes count as
+ * duplicates: a file that contrives such a pair only hurts itself. */
 BS_INTERNAL bool bs_hashes_unique(uint64_t *hashes, size_t count, uint64_t *twice);
 
 #endif
 /* ==== end src/base/cursor.h =================================================================== */
 
 /* ==== begin src/base/cursor.c ================================================================= */
-/* base/cursor.c - sources of bytes, cursors over them, the check on doubled names.
+/* base/cursor.c - sources of bytes, cursors over them, the check for duplicate names.
  * Relies on base/cursor.h. Must never read beyond a cursor's end, recurse, or allocate. */
 /* #include "base/cursor.h" */
 
@@ -1318,7 +1318,7 @@ void bs_cursor_init(bs_cursor *cursor, const bs_source *source, bs_bytes at, bs_
     cursor->end = end;
 }
 
-/* The first failure: all reads look at the status before. */
+/* Records the first failure: every read checks the status before. */
 static void cursor_fail(bs_cursor *c, bs_status status, bs_cursor_fault fault, bs_bytes wanted)
 {
     c->status = status;
@@ -1358,7 +1358,8 @@ static bool cursor_read(bs_cursor *c, void *target, bs_bytes bytes)
     return status == BS_OK;
 }
 
-/* Makes [at, at + bytes) lie in the window; bytes <= BS_CURSOR_BYTES. The window never begins behind `at`. */
+/* Moves the window so that [at, at + bytes) lies in it; bytes <= BS_CURSOR_BYTES. The window never begins behind
+ * `at`. */
 static bool cursor_fill(bs_cursor *c, bs_bytes bytes)
 {
     if (!bs_bytes_less(c->window_end, bs_bytes_add(c->at, bytes)))
@@ -1412,7 +1413,7 @@ uint64_t bs_cursor_u64(bs_cursor *cursor)
 
 int64_t bs_cursor_i64(bs_cursor *cursor) { return (int64_t)bs_cursor_u64(cursor); }
 
-/* Names end up in messages and on terminals: nothing but printable ASCII. */
+/* Names end up in messages and on terminals, so they may hold only printable ASCII. */
 static bool text_is_plain(const char *text, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++)
@@ -1462,7 +1463,7 @@ static void hash_sift(uint64_t *hashes, size_t root, size_t count)
     }
 }
 
-/* Heap sort: no recursion, no bad inputs. */
+/* Heap sort: no recursion, and no input makes it slow. */
 bool bs_hashes_unique(uint64_t *hashes, size_t count, uint64_t *twice)
 {
     for (size_t i = count / 2; i > 0; i--)
@@ -24087,8 +24088,8 @@ const bs_plan *bs_plan_open(bs_arena *arena, const bs_graph *graph, const void *
 
 /* ==== begin src/profile/profile.h ============================================================= */
 /* profile/profile.h - what happened in a session, from its threads to the caller's writer, and the layout of the file
- * it makes. Owns what a session calls and the records of the file (docs/profile.md). Relies on base/base.h. Must never
- * know of plans or sessions: a header is asked for through functions. */
+ * that results. Owns what a session calls and the records of the file (docs/profile.md). Relies on base/base.h. Must
+ * never know of plans or sessions: functions of the session fill in the header. */
 #ifndef BS_PROFILE_H
 #define BS_PROFILE_H
 
@@ -24103,17 +24104,17 @@ typedef struct bs_profile_router {
 
 typedef struct bs_profile_unit {
     const char *name;
-    int32_t router, path; /* from 1, from 0; 0, -1: needed in every run */
+    int32_t router, path; /* router from 1, path from 0; 0, -1: needed in every run */
     uint64_t read_bytes, slot_bytes;
 } bs_profile_unit;
 
 typedef struct bs_profile_phase {
-    int32_t router; /* from 1; 0: always all */
+    int32_t router; /* from 1; 0: all units are needed in every run */
     int32_t n_units;
     const int32_t *units; /* [n_units] */
 } bs_profile_phase;
 
-/* What events will refer to. Each function fills one record, index from 0 (of routers: number - 1); what it points to
+/* What events refer to. Each function fills one record; index from 0 (of routers: number - 1). What a record points to
  * must live until bs_profile_header returns. A count of 0 needs no function. */
 typedef struct bs_profile_header_desc {
     const void *user;
@@ -24125,17 +24126,18 @@ typedef struct bs_profile_header_desc {
     int32_t policy, speculation;
 } bs_profile_header_desc;
 
-#if defined(BS_NO_PROFILE) /* nothing listens */
+#if defined(BS_NO_PROFILE) /* no session records anything */
 static inline bs_status bs_profile_header(bs_profile *profile, const bs_profile_header_desc *desc)
 {
     return (void)profile, (void)desc, BS_OK;
 }
 static inline void bs_profile_add(bs_profile *profile, const bs_event *event) { (void)profile, (void)event; }
 #else
-/* Once, before the first event, on one thread. Writes at once, through the caller's function. BS_ERROR_ARGUMENT when
- * the profile has a header already; a failed write shows in bs_profile_close. NULL profile: nothing. */
+/* Writes the header. Called once, before the first event, on one thread; calls the caller's function at once.
+ * BS_ERROR_ARGUMENT when the profile has a header already; a failed write shows in bs_profile_close. NULL profile:
+ * does nothing. */
 BS_INTERNAL bs_status bs_profile_header(bs_profile *profile, const bs_profile_header_desc *desc);
-/* Any thread; never waits. NULL profile: nothing. */
+/* Called from any thread; never waits. NULL profile: does nothing. */
 BS_INTERNAL void bs_profile_add(bs_profile *profile, const bs_event *event);
 #endif
 
@@ -24147,11 +24149,11 @@ BS_INTERNAL void bs_profile_add(bs_profile *profile, const bs_event *event);
 
 typedef struct bs_profile_file {
     uint32_t magic, version;
-    uint32_t header_bytes, event_bytes; /* of this record and of an event: what comes beyond those known is skipped */
+    uint32_t header_bytes, event_bytes; /* of this record and of an event: bytes beyond the known ones are skipped */
     uint32_t routers, units, phases, phase_units;
     uint64_t slot_bytes, chunk_bytes;
     int32_t policy, speculation;
-    uint64_t rest; /* 0 */
+    uint64_t rest; /* padding: 0 */
 } bs_profile_file;
 
 typedef struct bs_profile_file_router {
@@ -24202,11 +24204,12 @@ BS_INTERNAL const bs_profile_tables *bs_profile_tables_of(const bs_profile_reade
 /* ==== begin src/profile/profile.c ============================================================= */
 /* profile/profile.c - the ring that events go through, the thread that writes them, the header before them.
  * Owns the ring in the caller's memory. Relies on profile/profile.h and the platform table. Must never make a producer
- * wait: a full ring drops the event and counts it.
+ * wait: when the ring is full, the event is dropped and counted.
  *
- * The ring is a bounded queue with a sequence number a cell (Vyukov's): a cell is free for position n when its number
- * is n, filled when it is n + 1, and free again, for n + cells, once it was taken. Producers claim positions by compare
- * and swap of `head`; `tail` belongs to the one consumer. Numbers wrap; only their differences count. */
+ * The ring is a bounded queue with a sequence number in each cell (Vyukov's). A cell is free for position n when its
+ * number is n, filled when it is n + 1, and free again, for position n + cells, once the event was taken. Producers
+ * claim positions by compare and swap of `head`; `tail` belongs to the one consumer. Numbers wrap; only their
+ * differences count. */
 /* #include "profile/profile.h" */
 
 /* #include "base/platform.h" */
@@ -24229,9 +24232,9 @@ struct bs_profile {
     bs_profile_write write;
     void *user;
     profile_cell *cells;
-    unsigned mask, mark; /* cells - 1; events that are worth waking the writer for */
+    unsigned mask, mark; /* cells - 1; number of events for which the writer is woken */
 
-    /* The consumer's: the writer thread, before it the thread of the header, after it that of close. */
+    /* Used by one thread at a time: the thread that writes the header, then the writer, then the thread of close. */
     uint8_t *block;
     size_t block_bytes, block_events;
     uint64_t lost, last_ns;
@@ -24239,18 +24242,18 @@ struct bs_profile {
 
     _Alignas(BS_ALIGNMENT) atomic_uint head;
     _Alignas(BS_ALIGNMENT) atomic_uint tail;
-    atomic_uint dropped; /* since the last event that counts them */
+    atomic_uint dropped; /* since the last event that told how many */
     atomic_bool asleep;  /* the writer waits, or is about to */
     atomic_bool draining;
     atomic_bool open;    /* the header is written */
     bool stop;           /* under the gate */
     _Alignas(16) uint8_t thread[BS_THREAD_BYTES];
-    bs_gate gate; /* of the writer; not made: blocks are written by the threads that add events */
+    bs_gate gate; /* the writer waits at it; not made: the threads that add events write the blocks */
 };
 
 /* ------------------------------------------------------------------------------------------------- the ring */
 
-/* Places are counted on and on: they wrap. */
+/* Positions are never reset: they wrap. */
 
 BS_WRAPS static bool ring_put(bs_profile *p, const bs_event *event)
 {
@@ -24259,7 +24262,7 @@ BS_WRAPS static bool ring_put(bs_profile *p, const bs_event *event)
         profile_cell *cell = &p->cells[at & p->mask];
         const int32_t ahead = (int32_t)(atomic_load_explicit(&cell->sequence, memory_order_acquire) - at);
         if (ahead < 0)
-            return false; /* not taken since the last lap: full */
+            return false; /* its event of the last lap was not taken yet: the ring is full */
         if (ahead > 0) {
             at = atomic_load_explicit(&p->head, memory_order_relaxed);
         } else if (atomic_compare_exchange_weak(&p->head, &at, at + 1)) {
@@ -24283,7 +24286,7 @@ BS_WRAPS static bool ring_take(bs_profile *p, bs_event *event)
     return true;
 }
 
-/* A tail that is old makes it too large, never too small: at worst the writer wakes for little. */
+/* An old tail makes this too large, never too small: at worst the writer wakes for few events. */
 BS_WRAPS static bool ring_is_filled(bs_profile *p)
 {
     return atomic_load(&p->head) - atomic_load_explicit(&p->tail, memory_order_relaxed) >= p->mark;
@@ -24321,7 +24324,7 @@ static void block_put_event(bs_profile *p, const bs_event *event)
 {
     block_put(p, event, sizeof *event);
     if (event->kind == BS_EVENT_DROPPED)
-        return; /* stands for those that are counted already */
+        return; /* replaces the dropped events, which are counted already */
     if (p->failed)
         p->lost++;
     else
@@ -24340,7 +24343,7 @@ static void profile_tell_dropped(bs_profile *p)
     block_put_event(p, &event);
 }
 
-/* One lap at most, so that what was dropped is recorded even while producers keep the ring full. */
+/* Takes at most one lap, so that a count of dropped events is written even while producers keep the ring full. */
 static void profile_drain(bs_profile *p)
 {
     bs_event event;
@@ -24377,12 +24380,13 @@ static void profile_main(void *argument)
 static void profile_wake(bs_profile *p)
 {
     if (!atomic_load(&p->asleep) || !atomic_exchange(&p->asleep, false))
-        return; /* it works, or another producer wakes it */
+        return; /* it is awake, or another producer wakes it */
     bs_gate_lock(&p->gate);
     bs_gate_tell(&p->gate);
 }
 
-/* Without threads: on the caller's. The flag keeps a second consumer out, should the caller have threads after all. */
+/* Without threads: runs on the caller's thread. The flag keeps a second consumer out, in case the caller has threads
+ * after all. */
 static void profile_drain_here(bs_profile *p)
 {
     if (atomic_exchange(&p->draining, true))
@@ -24407,7 +24411,7 @@ void bs_profile_add(bs_profile *profile, const bs_event *event)
 
 /* ------------------------------------------------------------------------------------------------ the header */
 
-/* Names end up on terminals: whatever is not plain ASCII becomes a question mark. `target` is zero. */
+/* Names end up on terminals: everything that is not printable ASCII becomes a question mark. `target` is zeroed. */
 static void header_name(char target[BS_MAX_NAME], const char *name)
 {
     for (size_t i = 0; name && name[i] && i < BS_MAX_NAME - 1; i++)
@@ -24468,7 +24472,7 @@ static uint32_t count_phase_units(const bs_profile_header_desc *d)
     return n;
 }
 
-/* The writer is let go only now. Until then it does not touch the block, and events wait in the ring. */
+/* Lets the writer start. Before this it does not touch the block, and events wait in the ring. */
 static void profile_open_ring(bs_profile *p)
 {
     bs_gate_lock(&p->gate);
@@ -24609,8 +24613,8 @@ bs_status bs_profile_close(bs_profile *profile, uint64_t *dropped)
 
 /* ==== begin src/profile/read.c ================================================================ */
 /* profile/read.c - a profile's header and events, checked one after the other.
- * Relies on profile/profile.h and base/cursor.h. Must never trust a number of the file: tables are taken from the arena
- * only when their bytes are there, and what is handed on is in range. */
+ * Relies on profile/profile.h and base/cursor.h. Must never trust a number of the file: tables are taken from the
+ * arena only when their bytes are there, and what is returned is in range. */
 /* #include "profile/profile.h" */
 
 /* #include "base/cursor.h" */
@@ -24627,7 +24631,7 @@ enum {
     PROFILE_WINDOW_BYTES = 4096
 };
 
-/* Of one unit, so that no sum over units, uses or chunks comes near 64 bits. */
+/* Limit of one unit, so that no sum over units, uses or chunks comes near 64 bits. */
 #define PROFILE_MAX_UNIT_BYTES ((uint64_t)1 << 40)
 
 struct bs_profile_reader {
@@ -24636,8 +24640,8 @@ struct bs_profile_reader {
     bs_profile_tables tables;
     bs_bytes events_at; /* in the file */
     uint32_t event_bytes;
-    uint64_t next;                /* event */
-    uint64_t window_first;        /* event */
+    uint64_t next;                /* number of the next event */
+    uint64_t window_first;        /* number of the first event in the window */
     uint32_t window_events;
     uint8_t window[PROFILE_WINDOW_BYTES];
 };
@@ -24723,7 +24727,7 @@ static bool read_routers(bs_profile_reader *r, bs_cursor *c, bs_profile_file_rou
     return true;
 }
 
-/* Of a router that is there, or needed in every run. */
+/* Whether a unit belongs to an existing router and path, or to every run. */
 static bool place_is_good(const bs_profile_reader *r, int32_t router, int32_t path)
 {
     return router == 0 ? path == -1
@@ -24900,10 +24904,10 @@ static bool event_is_good(const bs_profile_reader *r, const bs_event *e)
     case BS_EVENT_EVICT:
     case BS_EVENT_DROP: return of_unit;
     }
-    return true; /* of a run, or of events that were dropped */
+    return true; /* about a run, or about dropped events */
 }
 
-/* Makes the next event lie in the window. */
+/* Reads ahead so that the next event lies in the window. */
 static bool fill_window(bs_profile_reader *r, bs_error *error)
 {
     if (r->next >= r->window_first && r->next - r->window_first < r->window_events)
@@ -24934,7 +24938,7 @@ bool bs_profile_next(bs_profile_reader *profile, bs_event *event, bs_error *erro
         memcpy(event, r->window + (r->next - r->window_first) * r->event_bytes, sizeof *event);
         r->next++;
         if (event->kind <= BS_EVENT_NONE || event->kind >= BS_EVENT_COUNT)
-            continue; /* of a later version */
+            continue; /* an event of a later version */
         if (!event_is_good(r, event))
             return bs_refuse(error, BS_ERROR_FORMAT,
                              "profile: event %llu (kind %d): subject %d, index %d or value out of range",
@@ -24955,36 +24959,37 @@ void bs_profile_rewind(bs_profile_reader *profile)
 /* ==== end src/profile/read.c ================================================================== */
 
 /* ==== begin src/profile/trace.c =============================================================== */
-/* profile/trace.c - from a profile's events to what its runs asked of storage.
- * Relies on profile/profile.h. Must never count otherwise than it fills: both passes are the same code.
+/* profile/trace.c - from a profile's events to what its runs needed from storage.
+ * Relies on profile/profile.h. Must never count other than it fills: both passes are the same code.
  *
- * The thread that runs emits, for each phase, its uses, stalls and look-aheads, and the phase itself when it is left; a
- * run when it is over. So what has come since the last phase is of this one, and what a run says of its beginning is
- * added to its first visit afterwards. Events that were lost leave uses without their phase: those are left out. */
+ * For each phase, the thread that runs emits its uses, stalls and look-aheads, then the phase itself when it is left;
+ * and a run when it is over. So what came since the last phase belongs to this one, and the beginning of a run is
+ * added to its first visit afterwards. When events were lost, uses may lack their phase: those are left out. */
 /* #include "profile/profile.h" */
 
 #if !defined(BS_NO_PROFILE) && !defined(BS_NO_REPLAY)
 
 enum { BUSY_INTERVALS = 16 };
 
-/* When storage was busy, in disjoint intervals, latest last. Lanes read at the same time and share the device: what
- * counts is the time in which any of them read. Events come nearly in the order in which they end, so few stay open. */
+/* When storage was busy, in disjoint intervals, the latest last. Lanes read at the same time and share the device, so
+ * what counts is the time in which any of them read. Events come nearly in the order in which they end, so few
+ * intervals stay open. */
 typedef struct trace_busy {
     uint64_t start[BUSY_INTERVALS], end[BUSY_INTERVALS];
     int32_t count;
     uint64_t total_ns, bytes;
 } trace_busy;
 
-/* A unit's use since the last phase: breadth first, a unit is used by one instruction after the other. */
+/* A unit's use since the last phase. In breadth-first order a unit may be used by several instructions in turn. */
 typedef struct trace_seen {
-    uint64_t stretch; /* of events in which that was, from 1 */
+    uint64_t stretch; /* the stretch of events in which it was used, from 1 */
     int32_t use, rest;
 } trace_seen;
 
 typedef struct trace_maker {
     int32_t n_visits, n_uses, n_guesses;
-    int32_t most_uses, most_guesses; /* at any time: those of a phase that is never left included */
-    int32_t room_visits, room_uses, room_guesses; /* the file may change between the passes */
+    int32_t most_uses, most_guesses; /* most between two phases, or without a phase */
+    int32_t room_visits, room_uses, room_guesses; /* room of each table: the file may change between the passes */
     bs_trace_visit *visits;          /* NULL: the first pass, which counts */
     bs_trace_use *uses;
     bs_trace_guess *guesses;
@@ -24992,12 +24997,12 @@ typedef struct trace_maker {
     trace_seen *seen; /* [units] */
     uint64_t stretch;
     int32_t first_use, first_guess; /* since the last phase */
-    int32_t use_phase;              /* of those uses */
+    int32_t use_phase;              /* phase of those uses */
     uint64_t used_ns, stalled_ns;
-    bool has_end;      /* something in this run has ended, at: */
+    bool has_end;      /* something in this run has ended: end_ns is when */
     uint64_t end_ns;
-    int32_t run_visit; /* the first visit of this run, -1 */
-    /* when it began; end of the last; after the last of the run before */
+    int32_t run_visit; /* the first visit of this run; -1: none yet */
+    /* when the run began; when its last phase ended; compute time after the last visit of the run before */
     uint64_t run_visit_ns, last_phase_ns, tail_ns;
 
     trace_busy reads;
@@ -25045,7 +25050,7 @@ static void forget_uses(trace_maker *m)
     m->stalled_ns = 0;
 }
 
-/* Uses and stalls of another phase than those before: that one's end was lost. */
+/* Uses and stalls of another phase than those before: the end of the earlier phase was lost. */
 static void enter_phase(trace_maker *m, int32_t phase)
 {
     if (m->use_phase != phase)
@@ -25059,7 +25064,7 @@ static bool trace_add_use(trace_maker *m, const bs_event *e)
     const uint64_t ns = e->end_ns - e->start_ns;
     trace_seen *seen = &m->seen[e->subject];
     m->used_ns = bs_add_u64(m->used_ns, ns);
-    if (seen->stretch == m->stretch) { /* again: one use that took longer */
+    if (seen->stretch == m->stretch) { /* the same use, which took longer */
         if (m->uses)
             m->uses[seen->use].compute_ns = bs_add_u64(m->uses[seen->use].compute_ns, ns);
         return true;
@@ -25110,7 +25115,8 @@ static bool trace_add_visit(trace_maker *m, const bs_event *e)
     return true;
 }
 
-/* A run that is over says when it began. One that is recorded when it begins (start = end) sets the clock instead. */
+/* The event of a run that is over says when it began. One recorded at the beginning (start = end) only sets the
+ * clock. */
 static void trace_add_run(trace_maker *m, const bs_event *e)
 {
     if (m->run_visit >= 0 && m->run_visit_ns >= e->start_ns) {
@@ -25162,7 +25168,7 @@ static bool trace_pass(trace_maker *m, bs_profile_reader *profile, bs_error *err
             return bs_refuse(error, BS_ERROR_LIMIT,
                              "profile: more events than a trace can hold, or than there were just now");
     if (wrong.status == BS_OK) {
-        forget_uses(m); /* of a phase that was never left */
+        forget_uses(m); /* their phase was never left */
         m->n_guesses = m->first_guess;
         return true;
     }

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 7b4150f361d3ed446eff3c8a9ea94aa42b1b36305185dc524df650ac42423960
+ * sha256 of the parts: 1fca352abf7a556bbd09f30aa92923df253e359e9b3009383f0689dfe45ab3ec
  */
 #include "brainstorm.h"
 
@@ -124,21 +124,21 @@ extern "C" {
 
 /* ==== begin src/base/debug.h ================================================================== */
 /* base/debug.h - mistakes that only the calling program can make, found in builds with BS_DEBUG.
- * Relies on base/base.h and, in those builds alone, on assert(). Must never decide what a file, a stream or a tensor
- * may do: whatever comes from outside is checked in every build, and answered with an error. */
+ * Relies on base/base.h and, in those builds alone, on assert(). Must never check files, streams or tensors: whatever
+ * comes from outside is checked in every build, and a fault in it is returned as an error. */
 #ifndef BS_DEBUG_H
 #define BS_DEBUG_H
 
 /* ==== begin src/base/base.h =================================================================== */
-/* base/base.h - what everything stands on: saturating sums, alignment, small helpers.
+/* base/base.h - what every folder uses: saturating sums, alignment, small helpers.
  * Relies on nothing but brainstorm.h and base/bytes.h. Must never know of graphs, ops or files. */
 #ifndef BS_BASE_H
 #define BS_BASE_H
 
 /* #include "brainstorm.h" */
 /* ==== begin src/base/both.h =================================================================== */
-/* base/both.h - what a device compiles too: functions that are one source for both.
- * Owns BS_BOTH and BS_SUM. Relies on nothing. A function marked so must never touch anything but what it is given. */
+/* base/both.h - what a device compiles too: functions with one source for both.
+ * Owns BS_BOTH and BS_SUM. Relies on nothing. A function marked BS_BOTH must never touch anything but its arguments. */
 #ifndef BS_BOTH_H
 #define BS_BOTH_H
 
@@ -148,7 +148,7 @@ extern "C" {
 #define BS_BOTH
 #endif
 
-/* The sum of two floats where one may end in a product, which no compiler is to fuse with it. */
+/* The sum of two floats, one of which may end in a product that no compiler must fuse with the sum. */
 #if defined(__CUDA_ARCH__)
 #define BS_SUM(a, b) __fadd_rn(a, b)
 #else
@@ -160,14 +160,14 @@ extern "C" {
 /* ==== begin src/base/bytes.h ================================================================== */
 /* base/bytes.h - a number of bytes, or an offset: a type whose only operations are checked ones.
  *
- * What does not fit becomes BS_BYTES_TOO_MANY and stays that, whatever is done to it: added to, aligned, multiplied by
- * zero, taken apart. No arena, file or plan has as many, so that a sum of sizes from a file or a shape cannot end as a
- * small number. A struct, so that `a + b` does not compile; one field, so that it costs nothing.
- * Elements of a shape are counted as bytes of one each, until they are multiplied by their size.
+ * What does not fit becomes BS_BYTES_TOO_MANY, and stays that whatever is done to it: added to, aligned, multiplied by
+ * zero, divided. No arena, file or plan has as many bytes, so a sum of sizes from a file or a shape cannot wrap to a
+ * small number. It is a struct, so that `a + b` does not compile; it has one field, so that it costs nothing. Elements
+ * of a shape are counted as bytes of one each, until they are multiplied by their size.
  *
  * Owns the field `unchecked`, which nothing else may touch (tests/test_bare_sums.sh). Relies on brainstorm.h. C and
- * C++. Must never give a plain number to arithmetic: bs_bytes_fit() is how a size is asked for, bs_bytes_figure() is
- * for messages, comparisons with what callers and files say, and the plain fields of public structs. */
+ * C++. Must never give a plain number to arithmetic: bs_bytes_fit() gives a size for memory; bs_bytes_figure() is for
+ * messages, comparisons with what callers and files say, and the plain fields of public structs. */
 #ifndef BS_BYTES_H
 #define BS_BYTES_H
 
@@ -201,7 +201,7 @@ static inline bs_bytes bs_bytes_add(bs_bytes a, bs_bytes b)
     return bs_bytes_of(a.unchecked > BS_BYTES_TOO_MANY - b.unchecked ? BS_BYTES_TOO_MANY : a.unchecked + b.unchecked);
 }
 
-/* a - b; too many when that is below zero: a size that is no size has no end. */
+/* a - b; too many when that is below zero. */
 static inline bs_bytes bs_bytes_sub(bs_bytes a, bs_bytes b)
 {
     return bs_bytes_of(!bs_bytes_known(a) || b.unchecked > a.unchecked ? BS_BYTES_TOO_MANY : a.unchecked - b.unchecked);
@@ -248,8 +248,7 @@ static inline bool bs_bytes_aligned_to(bs_bytes a, uint64_t alignment)
     return bs_bytes_known(a) && (a.unchecked & (alignment - 1)) == 0;
 }
 
-/* Puts so many bytes, or an array, behind what is *used: aligned; returns where it begins. Whatever lies one behind the
- * other is laid out by this. */
+/* Puts bytes, or an array, behind what is *used, aligned; returns where they begin. Every layout is made with this. */
 static inline bs_bytes bs_bytes_put(bs_bytes *used, bs_bytes bytes)
 {
     const bs_bytes at = *used;
@@ -262,11 +261,11 @@ static inline bs_bytes bs_bytes_place(bs_bytes *used, int64_t count, size_t each
     return bs_bytes_put(used, bs_bytes_array(count, each));
 }
 
-/* The number for messages (%llu), comparisons and public structs: nothing may be added to it. */
+/* The number for messages (%llu), comparisons and public structs. It must not be used in sums. */
 static inline unsigned long long bs_bytes_figure(bs_bytes a) { return a.unchecked; }
 
-/* The size as this machine counts, when it is no more than `most` and this machine can count it: the only way from
- * bytes to memory. False leaves *size alone. */
+/* The size as a size_t, when it is at most `most` and fits: the only way from bytes to memory. False leaves *size
+ * alone. */
 static inline bool bs_bytes_fit(bs_bytes a, uint64_t most, size_t *size)
 {
     if (!bs_bytes_known(a) || a.unchecked > most || a.unchecked > SIZE_MAX)
@@ -275,14 +274,14 @@ static inline bool bs_bytes_fit(bs_bytes a, uint64_t most, size_t *size)
     return true;
 }
 
-/* Within memory whose size came from bs_bytes_fit: the planner made every offset lie below the total that was asked
- * for, so that none is looked at again while a network runs. */
+/* An address within memory whose size came from bs_bytes_fit. The planner placed every offset below the total, so none
+ * is checked again while a network runs. */
 static inline uint8_t *bs_bytes_at(uint8_t *memory, bs_bytes offset) { return memory + (size_t)offset.unchecked; }
 static inline const uint8_t *bs_bytes_read_at(const uint8_t *memory, bs_bytes offset)
 {
     return memory + (size_t)offset.unchecked;
 }
-/* Row `row` of rows of `each` bytes that begin at `offset`. */
+/* Row `row` of rows of `each` bytes, the first at `offset`. */
 static inline uint8_t *bs_bytes_row(uint8_t *memory, bs_bytes offset, int32_t row, bs_bytes each)
 {
     return memory + (size_t)offset.unchecked + (uint64_t)row * each.unchecked;
@@ -291,13 +290,13 @@ static inline uint8_t *bs_bytes_row(uint8_t *memory, bs_bytes offset, int32_t ro
 #endif
 /* ==== end src/base/bytes.h ==================================================================== */
 /* ==== begin src/base/exact_math.h ============================================================= */
-/* base/exact_math.h - refuses compilers' options under which promised checks vanish and sums are reordered.
+/* base/exact_math.h - refuses compiler options that remove promised checks or reorder sums.
  *
- * Owns:      the refusal, for every part: base/base.h and kernels/tier.h include it, and one of them stands in each.
+ * Owns:      the refusal, for every part: base/base.h and kernels/tier.h include it, and every part includes one.
  * Relies on: nothing but what compilers define.
  * Must never: be left out of a part. Under -ffinite-math-only isnan() is false, so NaN scores would be accepted in
- *            silence; under the others the order of every sum, by which results are the same bytes, is the compiler's
- *            choice. */
+ *            silence; under the others the compiler chooses the order of every sum, and results are not the same
+ *            bytes. */
 #ifndef BS_EXACT_MATH_H
 #define BS_EXACT_MATH_H
 
@@ -312,9 +311,9 @@ static inline uint8_t *bs_bytes_row(uint8_t *memory, bs_bytes offset, int32_t ro
 /* base/messages.h - how a failure is reported. Owns what BS_NO_MESSAGES leaves out: texts.
  * Relies on base/bytes.h. Must never let a status depend on whether there are texts.
  *
- * Without messages a call of what is declared here becomes that of a function that takes no text. The compiler still
- * sees the text, its format and what it shows, as something whose size is asked for: it checks them, and makes nothing
- * of them. (bs_fail)(...), in brackets, is the function itself: for the few texts that always stay. */
+ * Without messages, a call of a function that is declared here becomes a call of one that takes no text. The compiler
+ * still sees the text, its format and its arguments, as the operand of sizeof: it checks them and makes no code of
+ * them. (bs_fail)(...), in brackets, is the function itself, for the few texts that always stay. */
 #ifndef BS_MESSAGES_H
 #define BS_MESSAGES_H
 
@@ -331,19 +330,20 @@ static inline uint8_t *bs_bytes_row(uint8_t *memory, bs_bytes offset, int32_t ro
 bs_status bs_fail(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
 /* The same, returning false. */
 bool bs_refuse(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
-/* What was kept of a failure here, for a caller who may not ask: its status; of BS_OK nothing is reported. */
+/* Reports a failure that was recorded in a local error, as the caller's may be NULL. Returns its status; BS_OK reports
+ * nothing. */
 bs_status bs_tell(const bs_error *here, bs_error *error);
 /* Whether a number that a caller's function returned is in BS_STATUS_LIST. */
 bool bs_status_is_known(int32_t number);
-/* The same for an arena that is too small: `what` says what the bytes were for. */
+/* As bs_fail, for an arena that is too small: `what` says what the bytes were for. */
 bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, bs_bytes needed, const char *what);
-/* And where no arena is at hand: the room of that name has so many bytes left. */
+/* The same where no arena is at hand: the room `name` has `available` bytes left. */
 bs_status bs_fail_room(bs_error *error, const char *name, uint64_t available, bs_bytes bytes, const char *what);
-/* Puts where it happened in front of a message: a file, a key, a node. What does not fit falls off its end. */
+/* Prefixes a message with where it happened: a file, a key, a node. What does not fit is cut at the end. */
 void bs_error_prefix(bs_error *error, const char *format, ...) BS_PRINTF(2, 3);
 
 #if defined(BS_NO_MESSAGES)
-/* With the status' own sentence as the message. */
+/* Reports the status with its own sentence as the message. */
 bs_status bs_fail_bare(bs_error *error, bs_status status);
 bool bs_refuse_bare(bs_error *error, bs_status status);
 #define BS_UNTOLD(full) ((void)sizeof((void)(full), 0))
@@ -380,10 +380,10 @@ bool bs_refuse_bare(bs_error *error, bs_status status);
 #include <stdio.h>
 #include <string.h>
 
-#define BS_PAGE_BYTES 4096 /* what storage may want offsets, sizes and buffers of direct reads aligned to */
+#define BS_PAGE_BYTES 4096 /* alignment of offsets, sizes and buffers that direct reads may need */
 #define BS_MAX_LANES 8
 
-/* Times and counts saturate: what wraps becomes UINT64_MAX. Bytes have a type of their own (base/bytes.h). */
+/* Times and counts saturate: what would wrap becomes UINT64_MAX. Bytes have a type of their own (base/bytes.h). */
 static inline uint64_t bs_mul_u64(uint64_t a, uint64_t b)
 {
     return a != 0 && b > UINT64_MAX / a ? UINT64_MAX : a * b;
@@ -407,12 +407,12 @@ static inline BS_BOTH int32_t bs_clamp_i32(int32_t v, int32_t low, int32_t high)
     return v < low ? low : v > high ? high : v;
 }
 static inline bool bs_in_range(int32_t n, int32_t low, int32_t end) { return n >= low && n < end; }
-/* Whether `count` entries from `first` on are some of `end`. */
+/* Whether entries [first, first + count) lie within 0 .. end - 1. */
 static inline bool bs_is_part(int32_t first, int32_t count, int32_t end)
 {
     return first >= 0 && count >= 0 && count <= end - first;
 }
-/* Of times and visits: 0 where `then` is later. */
+/* Difference of times or visits: 0 where `then` is later. */
 static inline uint64_t bs_since(uint64_t now, uint64_t then) { return now > then ? now - then : 0; }
 static inline uint64_t bs_max_u64(uint64_t a, uint64_t b) { return a > b ? a : b; }
 static inline int32_t bs_or_default(int32_t v, int32_t fallback) { return v ? v : fallback; }
@@ -435,24 +435,24 @@ typedef struct bs_carver {
 } bs_carver;
 void *bs_carve(bs_carver *carver, uint64_t count, size_t each); /* (base/arena.c) */
 void *bs_carve_bytes(bs_carver *carver, bs_bytes bytes);
-/* An array for a pointer: `count` of what it points to. A count below zero is too many. */
+/* Carves an array for a pointer: `count` elements of its type. A count below zero is too many. */
 #define BS_CARVE(carver, pointer, count) ((pointer) = bs_carve(carver, (uint64_t)(count), sizeof *(pointer)))
-/* From an arena, when this machine can count as many; or NULL. */
+/* Takes bytes from an arena, if size_t of this machine holds their number; or NULL. */
 void *bs_take(bs_arena *arena, bs_bytes bytes);
 void *bs_take_zeros(bs_arena *arena, bs_bytes bytes);
-/* A table of perhaps no entries, which has an address all the same: its bytes; and the table, or NULL with a message
- * that says what for (base/error.c). */
+/* A table that may have no entries, but always has an address: its bytes; and the table itself, or NULL with a message
+ * that says what it was for (base/error.c). */
 bs_bytes bs_table_bytes(uint64_t count, size_t each);
 void *bs_take_table(bs_arena *arena, uint64_t count, size_t each, const char *what, bs_error *error);
 #if defined(BS_NO_MESSAGES)
 #define bs_take_table(arena, count, each, what, error) (bs_take_table)(arena, count, each, BS_TEXT(what), error)
 #endif
 
-/* Sorts numbers of things by what `before` says of two; equal ones stay as they were. buffer: room for `count`
+/* Sorts ids by what `before` says of two of them; equal ones keep their order. buffer: room for `count`
  * (base/sort.c) */
 typedef bool (*bs_before)(const void *user, int32_t a, int32_t b);
 void bs_sort(int32_t *ids, int32_t *buffer, int32_t count, bs_before before, const void *user);
-/* Makes counts of what lies one behind the other the places where each begins. */
+/* Turns counts of adjacent groups into the index where each group begins. */
 static inline void bs_starts_of(int32_t *counts, int32_t n)
 {
     for (int32_t i = 0, sum = 0; i < n; i++) {
@@ -479,19 +479,19 @@ uint16_t bs_f32_to_bf16(float f);
 /* One element as f32, whatever its type. */
 float bs_load_f32(const void *data, bs_dtype dtype, int64_t index);
 
-/* CRC-32 as in zip (base/crc32.c). Starts with 0; in several calls, each takes what the one before gave. */
+/* CRC-32 as in zip (base/crc32.c). The first call gets 0, each further call the result of the one before. */
 uint32_t bs_crc32(uint32_t crc, const void *data, size_t bytes);
 
 #endif
 /* ==== end src/base/base.h ===================================================================== */
 
-/* Objects begin with one of these while they live. */
+/* Live objects begin with one of these. */
 #define BS_MARK_GRAPH 0x47525342u /* "BSRG" */
 #define BS_MARK_PLAN 0x50525342u
 #define BS_MARK_SESSION 0x53525342u
 
 #if defined(BS_DEBUG)
-#undef NDEBUG /* asked for by name */
+#undef NDEBUG /* BS_DEBUG is explicit: checks even where NDEBUG is set */
 #include <assert.h>
 #define BS_DEBUG_CHECK(condition) assert(condition)
 

@@ -1,4 +1,4 @@
-/* base/base.h - what everything stands on: saturating sums, alignment, small helpers.
+/* base/base.h - what every folder uses: saturating sums, alignment, small helpers.
  * Relies on nothing but brainstorm.h and base/bytes.h. Must never know of graphs, ops or files. */
 #ifndef BS_BASE_H
 #define BS_BASE_H
@@ -16,10 +16,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define BS_PAGE_BYTES 4096 /* what storage may want offsets, sizes and buffers of direct reads aligned to */
+#define BS_PAGE_BYTES 4096 /* alignment of offsets, sizes and buffers that direct reads may need */
 #define BS_MAX_LANES 8
 
-/* Times and counts saturate: what wraps becomes UINT64_MAX. Bytes have a type of their own (base/bytes.h). */
+/* Times and counts saturate: what would wrap becomes UINT64_MAX. Bytes have a type of their own (base/bytes.h). */
 static inline uint64_t bs_mul_u64(uint64_t a, uint64_t b)
 {
     return a != 0 && b > UINT64_MAX / a ? UINT64_MAX : a * b;
@@ -43,12 +43,12 @@ static inline BS_BOTH int32_t bs_clamp_i32(int32_t v, int32_t low, int32_t high)
     return v < low ? low : v > high ? high : v;
 }
 static inline bool bs_in_range(int32_t n, int32_t low, int32_t end) { return n >= low && n < end; }
-/* Whether `count` entries from `first` on are some of `end`. */
+/* Whether entries [first, first + count) lie within 0 .. end - 1. */
 static inline bool bs_is_part(int32_t first, int32_t count, int32_t end)
 {
     return first >= 0 && count >= 0 && count <= end - first;
 }
-/* Of times and visits: 0 where `then` is later. */
+/* Difference of times or visits: 0 where `then` is later. */
 static inline uint64_t bs_since(uint64_t now, uint64_t then) { return now > then ? now - then : 0; }
 static inline uint64_t bs_max_u64(uint64_t a, uint64_t b) { return a > b ? a : b; }
 static inline int32_t bs_or_default(int32_t v, int32_t fallback) { return v ? v : fallback; }
@@ -71,24 +71,24 @@ typedef struct bs_carver {
 } bs_carver;
 void *bs_carve(bs_carver *carver, uint64_t count, size_t each); /* (base/arena.c) */
 void *bs_carve_bytes(bs_carver *carver, bs_bytes bytes);
-/* An array for a pointer: `count` of what it points to. A count below zero is too many. */
+/* Carves an array for a pointer: `count` elements of its type. A count below zero is too many. */
 #define BS_CARVE(carver, pointer, count) ((pointer) = bs_carve(carver, (uint64_t)(count), sizeof *(pointer)))
-/* From an arena, when this machine can count as many; or NULL. */
+/* Takes bytes from an arena, if size_t of this machine holds their number; or NULL. */
 void *bs_take(bs_arena *arena, bs_bytes bytes);
 void *bs_take_zeros(bs_arena *arena, bs_bytes bytes);
-/* A table of perhaps no entries, which has an address all the same: its bytes; and the table, or NULL with a message
- * that says what for (base/error.c). */
+/* A table that may have no entries, but always has an address: its bytes; and the table itself, or NULL with a message
+ * that says what it was for (base/error.c). */
 bs_bytes bs_table_bytes(uint64_t count, size_t each);
 void *bs_take_table(bs_arena *arena, uint64_t count, size_t each, const char *what, bs_error *error);
 #if defined(BS_NO_MESSAGES)
 #define bs_take_table(arena, count, each, what, error) (bs_take_table)(arena, count, each, BS_TEXT(what), error)
 #endif
 
-/* Sorts numbers of things by what `before` says of two; equal ones stay as they were. buffer: room for `count`
+/* Sorts ids by what `before` says of two of them; equal ones keep their order. buffer: room for `count`
  * (base/sort.c) */
 typedef bool (*bs_before)(const void *user, int32_t a, int32_t b);
 void bs_sort(int32_t *ids, int32_t *buffer, int32_t count, bs_before before, const void *user);
-/* Makes counts of what lies one behind the other the places where each begins. */
+/* Turns counts of adjacent groups into the index where each group begins. */
 static inline void bs_starts_of(int32_t *counts, int32_t n)
 {
     for (int32_t i = 0, sum = 0; i < n; i++) {
@@ -115,7 +115,7 @@ uint16_t bs_f32_to_bf16(float f);
 /* One element as f32, whatever its type. */
 float bs_load_f32(const void *data, bs_dtype dtype, int64_t index);
 
-/* CRC-32 as in zip (base/crc32.c). Starts with 0; in several calls, each takes what the one before gave. */
+/* CRC-32 as in zip (base/crc32.c). The first call gets 0, each further call the result of the one before. */
 uint32_t bs_crc32(uint32_t crc, const void *data, size_t bytes);
 
 #endif

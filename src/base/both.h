@@ -1,5 +1,5 @@
-/* base/both.h - what a device compiles too: functions that are one source for both.
- * Owns BS_BOTH and BS_SUM. Relies on nothing. A function marked so must never touch anything but what it is given. */
+/* base/both.h - what a device compiles too: functions with one source for both.
+ * Owns BS_BOTH and BS_SUM. Relies on nothing. A function marked BS_BOTH must never touch anything but its arguments. */
 #ifndef BS_BOTH_H
 #define BS_BOTH_H
 
@@ -9,7 +9,7 @@
 #define BS_BOTH
 #endif
 
-/* The sum of two floats where one may end in a product, which no compiler is to fuse with it. */
+/* The sum of two floats, one of which may end in a product that no compiler must fuse with the sum. */
 #if defined(__CUDA_ARCH__)
 #define BS_SUM(a, b) __fadd_rn(a, b)
 #else

@@ -1,13 +1,13 @@
 /* base/bytes.h - a number of bytes, or an offset: a type whose only operations are checked ones.
  *
- * What does not fit becomes BS_BYTES_TOO_MANY and stays that, whatever is done to it: added to, aligned, multiplied by
- * zero, taken apart. No arena, file or plan has as many, so that a sum of sizes from a file or a shape cannot end as a
- * small number. A struct, so that `a + b` does not compile; one field, so that it costs nothing.
- * Elements of a shape are counted as bytes of one each, until they are multiplied by their size.
+ * What does not fit becomes BS_BYTES_TOO_MANY, and stays that whatever is done to it: added to, aligned, multiplied by
+ * zero, divided. No arena, file or plan has as many bytes, so a sum of sizes from a file or a shape cannot wrap to a
+ * small number. It is a struct, so that `a + b` does not compile; it has one field, so that it costs nothing. Elements
+ * of a shape are counted as bytes of one each, until they are multiplied by their size.
  *
  * Owns the field `unchecked`, which nothing else may touch (tests/test_bare_sums.sh). Relies on brainstorm.h. C and
- * C++. Must never give a plain number to arithmetic: bs_bytes_fit() is how a size is asked for, bs_bytes_figure() is
- * for messages, comparisons with what callers and files say, and the plain fields of public structs. */
+ * C++. Must never give a plain number to arithmetic: bs_bytes_fit() gives a size for memory; bs_bytes_figure() is for
+ * messages, comparisons with what callers and files say, and the plain fields of public structs. */
 #ifndef BS_BYTES_H
 #define BS_BYTES_H
 
@@ -41,7 +41,7 @@ static inline bs_bytes bs_bytes_add(bs_bytes a, bs_bytes b)
     return bs_bytes_of(a.unchecked > BS_BYTES_TOO_MANY - b.unchecked ? BS_BYTES_TOO_MANY : a.unchecked + b.unchecked);
 }
 
-/* a - b; too many when that is below zero: a size that is no size has no end. */
+/* a - b; too many when that is below zero. */
 static inline bs_bytes bs_bytes_sub(bs_bytes a, bs_bytes b)
 {
     return bs_bytes_of(!bs_bytes_known(a) || b.unchecked > a.unchecked ? BS_BYTES_TOO_MANY : a.unchecked - b.unchecked);
@@ -88,8 +88,7 @@ static inline bool bs_bytes_aligned_to(bs_bytes a, uint64_t alignment)
     return bs_bytes_known(a) && (a.unchecked & (alignment - 1)) == 0;
 }
 
-/* Puts so many bytes, or an array, behind what is *used: aligned; returns where it begins. Whatever lies one behind the
- * other is laid out by this. */
+/* Puts bytes, or an array, behind what is *used, aligned; returns where they begin. Every layout is made with this. */
 static inline bs_bytes bs_bytes_put(bs_bytes *used, bs_bytes bytes)
 {
     const bs_bytes at = *used;
@@ -102,11 +101,11 @@ static inline bs_bytes bs_bytes_place(bs_bytes *used, int64_t count, size_t each
     return bs_bytes_put(used, bs_bytes_array(count, each));
 }
 
-/* The number for messages (%llu), comparisons and public structs: nothing may be added to it. */
+/* The number for messages (%llu), comparisons and public structs. It must not be used in sums. */
 static inline unsigned long long bs_bytes_figure(bs_bytes a) { return a.unchecked; }
 
-/* The size as this machine counts, when it is no more than `most` and this machine can count it: the only way from
- * bytes to memory. False leaves *size alone. */
+/* The size as a size_t, when it is at most `most` and fits: the only way from bytes to memory. False leaves *size
+ * alone. */
 static inline bool bs_bytes_fit(bs_bytes a, uint64_t most, size_t *size)
 {
     if (!bs_bytes_known(a) || a.unchecked > most || a.unchecked > SIZE_MAX)
@@ -115,14 +114,14 @@ static inline bool bs_bytes_fit(bs_bytes a, uint64_t most, size_t *size)
     return true;
 }
 
-/* Within memory whose size came from bs_bytes_fit: the planner made every offset lie below the total that was asked
- * for, so that none is looked at again while a network runs. */
+/* An address within memory whose size came from bs_bytes_fit. The planner placed every offset below the total, so none
+ * is checked again while a network runs. */
 static inline uint8_t *bs_bytes_at(uint8_t *memory, bs_bytes offset) { return memory + (size_t)offset.unchecked; }
 static inline const uint8_t *bs_bytes_read_at(const uint8_t *memory, bs_bytes offset)
 {
     return memory + (size_t)offset.unchecked;
 }
-/* Row `row` of rows of `each` bytes that begin at `offset`. */
+/* Row `row` of rows of `each` bytes, the first at `offset`. */
 static inline uint8_t *bs_bytes_row(uint8_t *memory, bs_bytes offset, int32_t row, bs_bytes each)
 {
     return memory + (size_t)offset.unchecked + (uint64_t)row * each.unchecked;

@@ -1,7 +1,7 @@
 /* base/crc32.c - CRC-32 as in zip and PNG (polynomial 0xedb88320).
- * Owns the table: 1 KB, one row of 16 a nibble of an 8-byte word, so that the 16 look-ups of a word do not wait for
- * each other. A row a byte would be 8 KB and no faster: what limits either is the chain from word to word.
- * A build that asks for few bytes (-Os) has the classic table alone, at a third of the speed.
+ * Owns the table: 1 KB, with a row of 16 for each nibble of an 8-byte word, so that the 16 look-ups of a word do not
+ * wait for each other. Rows for whole bytes would take 8 KB and be no faster: either way the chain from word to word
+ * is the limit. A build for size (-Os) has only the classic table, at a third of the speed.
  * Relies on base/base.h. Must never keep state between calls: reader threads check records side by side. */
 #include "base/base.h"
 
@@ -11,7 +11,7 @@
 #else
 #define CRC32_ROWS 16
 #endif
-/* Entries of a row are sums of four: of the nibbles that have one bit. */
+/* Entries of a row are sums of the four entries of nibbles with one bit. */
 #define CRC32_FOUR(sum, a, b) (sum), (sum) ^ (a), (sum) ^ (b), (sum) ^ (a) ^ (b)
 #define CRC32_ROW(a, b, c, d) \
     {CRC32_FOUR(0, a, b), CRC32_FOUR(c, a, b), CRC32_FOUR(d, a, b), CRC32_FOUR((c) ^ (d), a, b)}

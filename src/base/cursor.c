@@ -1,4 +1,4 @@
-/* base/cursor.c - sources of bytes, cursors over them, the check on doubled names.
+/* base/cursor.c - sources of bytes, cursors over them, the check for duplicate names.
  * Relies on base/cursor.h. Must never read beyond a cursor's end, recurse, or allocate. */
 #include "base/cursor.h"
 
@@ -34,7 +34,7 @@ void bs_cursor_init(bs_cursor *cursor, const bs_source *source, bs_bytes at, bs_
     cursor->end = end;
 }
 
-/* The first failure: all reads look at the status before. */
+/* Records the first failure: every read checks the status before. */
 static void cursor_fail(bs_cursor *c, bs_status status, bs_cursor_fault fault, bs_bytes wanted)
 {
     c->status = status;
@@ -74,7 +74,8 @@ static bool cursor_read(bs_cursor *c, void *target, bs_bytes bytes)
     return status == BS_OK;
 }
 
-/* Makes [at, at + bytes) lie in the window; bytes <= BS_CURSOR_BYTES. The window never begins behind `at`. */
+/* Moves the window so that [at, at + bytes) lies in it; bytes <= BS_CURSOR_BYTES. The window never begins behind
+ * `at`. */
 static bool cursor_fill(bs_cursor *c, bs_bytes bytes)
 {
     if (!bs_bytes_less(c->window_end, bs_bytes_add(c->at, bytes)))
@@ -128,7 +129,7 @@ uint64_t bs_cursor_u64(bs_cursor *cursor)
 
 int64_t bs_cursor_i64(bs_cursor *cursor) { return (int64_t)bs_cursor_u64(cursor); }
 
-/* Names end up in messages and on terminals: nothing but printable ASCII. */
+/* Names end up in messages and on terminals, so they may hold only printable ASCII. */
 static bool text_is_plain(const char *text, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++)
@@ -178,7 +179,7 @@ static void hash_sift(uint64_t *hashes, size_t root, size_t count)
     }
 }
 
-/* Heap sort: no recursion, no bad inputs. */
+/* Heap sort: no recursion, and no input makes it slow. */
 bool bs_hashes_unique(uint64_t *hashes, size_t count, uint64_t *twice)
 {
     for (size_t i = count / 2; i > 0; i--)

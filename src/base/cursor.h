@@ -7,17 +7,17 @@
 
 /* Bytes 0 .. size-1, in memory or behind a reader. */
 typedef struct bs_source {
-    const uint8_t *memory; /* NULL: ask the reader */
+    const uint8_t *memory; /* NULL: bytes come from the reader */
     bs_reader reader;
     bs_bytes size;
 } bs_source;
 
-/* All of the bytes or a failure: BS_ERROR_FORMAT beyond the end, BS_ERROR_IO when the reader gives less. */
+/* Reads all of the bytes or fails: BS_ERROR_FORMAT beyond the end, BS_ERROR_IO when the reader gives fewer. */
 bs_status bs_source_read(const bs_source *source, bs_bytes offset, void *buffer, bs_bytes bytes);
 
-#define BS_CURSOR_BYTES 256 /* read ahead: metadata of large models is megabytes */
+#define BS_CURSOR_BYTES 256 /* window of a cursor: the metadata of large models is megabytes, so it is read in blocks */
 
-/* What a read failed of, when it was not the storage. */
+/* Why a read failed, other than by the storage. */
 typedef enum bs_cursor_fault { BS_FAULT_END, BS_FAULT_LONG, BS_FAULT_ASCII } bs_cursor_fault;
 
 /* Reads on from `at` and never beyond `end`. Failure is sticky: after it, numbers read as 0. */
@@ -26,8 +26,8 @@ typedef struct bs_cursor {
     bs_bytes at, end;
     bs_status status;
     bs_cursor_fault fault;
-    bs_bytes wanted, most; /* bytes that the read that failed asked for; a text's limit */
-    bs_bytes window_at, window_end; /* what of the source is there */
+    bs_bytes wanted, most; /* bytes of the read that failed; the limit of a text */
+    bs_bytes window_at, window_end; /* part of the source that the window holds */
     uint8_t window[BS_CURSOR_BYTES];
 } bs_cursor;
 
@@ -41,7 +41,7 @@ int32_t bs_cursor_i32(bs_cursor *cursor);
 int64_t bs_cursor_i64(bs_cursor *cursor);
 /* A string of at most bytes-1 printable ASCII characters, ended by NUL; anything else is BS_ERROR_FORMAT. */
 bool bs_cursor_text(bs_cursor *cursor, char *text, size_t bytes);
-/* Whether nothing failed so far; else it says what did, of `what`. */
+/* Whether nothing has failed so far; else reports the failure, in reading `what`. */
 bool bs_cursor_sound(const bs_cursor *cursor, bs_error *error, const char *what);
 #if defined(BS_NO_MESSAGES)
 #define bs_cursor_sound(cursor, error, what) (bs_cursor_sound)(cursor, error, BS_TEXT(what))
@@ -52,8 +52,8 @@ static inline bs_bytes bs_cursor_left(const bs_cursor *cursor) { return bs_bytes
 
 /* FNV-1a over a name, 64 bits. */
 uint64_t bs_name_hash(const char *name, size_t bytes);
-/* Sorts; false when two are equal: *twice is one of them. Two names of one hash count as duplicates: a file that
- * contrives such a pair only hurts itself. */
+/* Sorts the hashes; false when two are equal, and *twice is one of them. Two names with equal hashes count as
+ * duplicates: a file that contrives such a pair only hurts itself. */
 bool bs_hashes_unique(uint64_t *hashes, size_t count, uint64_t *twice);
 
 #endif

@@ -59,7 +59,7 @@ uint16_t bs_f32_to_f16(float f)
     if (magnitude > 0x7f800000u)
         return (uint16_t)(sign | 0x7e00u); /* NaN */
     if (magnitude >= 0x47800000u)
-        return (uint16_t)(sign | 0x7c00u); /* 65536 and more; what rounds up to it carries below */
+        return (uint16_t)(sign | 0x7c00u); /* 65536 and more; smaller values that round up to it carry below */
     if (magnitude >= 0x38800000u)
         return (uint16_t)(sign | round_shift(magnitude - 0x38000000u, 13));
     if (magnitude < 0x33000000u)

@@ -1,7 +1,7 @@
 /* base/error.c - status names and the filling of bs_error. Relies on base/base.h. Must never print. */
 #include "base/base.h"
 
-/* By number, which count down from 0. */
+/* In the order of their numbers, which count down from 0. */
 static const struct {
     const char *name, *text;
 } statuses[] = {
@@ -92,7 +92,7 @@ void (bs_error_prefix)(bs_error *error, const char *format, ...)
 
 bs_status (bs_fail_room)(bs_error *error, const char *name, uint64_t available, bs_bytes bytes, const char *what)
 {
-    /* as an arena would take it: more than what is available, always */
+    /* aligned, as an arena would take it, so that it is always more than what is available */
     const uint64_t needed = bs_bytes_figure(bs_bytes_align(bytes));
     bs_fail(error, BS_ERROR_ARENA, "arena %s: %s needs %llu bytes, %llu are free", name, what,
             (unsigned long long)needed, (unsigned long long)available);

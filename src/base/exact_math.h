@@ -1,10 +1,10 @@
-/* base/exact_math.h - refuses compilers' options under which promised checks vanish and sums are reordered.
+/* base/exact_math.h - refuses compiler options that remove promised checks or reorder sums.
  *
- * Owns:      the refusal, for every part: base/base.h and kernels/tier.h include it, and one of them stands in each.
+ * Owns:      the refusal, for every part: base/base.h and kernels/tier.h include it, and every part includes one.
  * Relies on: nothing but what compilers define.
  * Must never: be left out of a part. Under -ffinite-math-only isnan() is false, so NaN scores would be accepted in
- *            silence; under the others the order of every sum, by which results are the same bytes, is the compiler's
- *            choice. */
+ *            silence; under the others the compiler chooses the order of every sum, and results are not the same
+ *            bytes. */
 #ifndef BS_EXACT_MATH_H
 #define BS_EXACT_MATH_H
 

@@ -1,9 +1,9 @@
 /* base/messages.h - how a failure is reported. Owns what BS_NO_MESSAGES leaves out: texts.
  * Relies on base/bytes.h. Must never let a status depend on whether there are texts.
  *
- * Without messages a call of what is declared here becomes that of a function that takes no text. The compiler still
- * sees the text, its format and what it shows, as something whose size is asked for: it checks them, and makes nothing
- * of them. (bs_fail)(...), in brackets, is the function itself: for the few texts that always stay. */
+ * Without messages, a call of a function that is declared here becomes a call of one that takes no text. The compiler
+ * still sees the text, its format and its arguments, as the operand of sizeof: it checks them and makes no code of
+ * them. (bs_fail)(...), in brackets, is the function itself, for the few texts that always stay. */
 #ifndef BS_MESSAGES_H
 #define BS_MESSAGES_H
 
@@ -20,19 +20,20 @@
 bs_status bs_fail(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
 /* The same, returning false. */
 bool bs_refuse(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
-/* What was kept of a failure here, for a caller who may not ask: its status; of BS_OK nothing is reported. */
+/* Reports a failure that was recorded in a local error, as the caller's may be NULL. Returns its status; BS_OK reports
+ * nothing. */
 bs_status bs_tell(const bs_error *here, bs_error *error);
 /* Whether a number that a caller's function returned is in BS_STATUS_LIST. */
 bool bs_status_is_known(int32_t number);
-/* The same for an arena that is too small: `what` says what the bytes were for. */
+/* As bs_fail, for an arena that is too small: `what` says what the bytes were for. */
 bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, bs_bytes needed, const char *what);
-/* And where no arena is at hand: the room of that name has so many bytes left. */
+/* The same where no arena is at hand: the room `name` has `available` bytes left. */
 bs_status bs_fail_room(bs_error *error, const char *name, uint64_t available, bs_bytes bytes, const char *what);
-/* Puts where it happened in front of a message: a file, a key, a node. What does not fit falls off its end. */
+/* Prefixes a message with where it happened: a file, a key, a node. What does not fit is cut at the end. */
 void bs_error_prefix(bs_error *error, const char *format, ...) BS_PRINTF(2, 3);
 
 #if defined(BS_NO_MESSAGES)
-/* With the status' own sentence as the message. */
+/* Reports the status with its own sentence as the message. */
 bs_status bs_fail_bare(bs_error *error, bs_status status);
 bool bs_refuse_bare(bs_error *error, bs_status status);
 #define BS_UNTOLD(full) ((void)sizeof((void)(full), 0))

@@ -8,7 +8,7 @@
 
 #define BS_MAX_THREADS 64
 
-/* Storage and its platform; as long as that is NULL, no thread but one is there, and everything does nothing. */
+/* Storage of a gate, and its platform. While that is NULL there is only one thread, and every call does nothing. */
 typedef struct bs_gate {
     _Alignas(16) uint8_t storage[BS_GATE_BYTES];
     const bs_platform *platform;
@@ -20,20 +20,20 @@ void bs_gate_lock(bs_gate *gate);
 void bs_gate_unlock(bs_gate *gate);
 void bs_gate_wait(bs_gate *gate); /* between lock and unlock */
 void bs_gate_wake(bs_gate *gate);
-void bs_gate_tell(bs_gate *gate); /* wakes whoever waits, and unlocks */
+void bs_gate_tell(bs_gate *gate); /* wakes all waiting threads, and unlocks */
 
 typedef void (*bs_task)(void *user, int32_t index, int32_t thread);
 
-/* Tasks of one job are claimed one after the other from `next`; which thread takes which must never matter. */
+/* Tasks of a job are claimed one after the other from `next`. Which thread takes which task must never matter. */
 typedef struct bs_workers {
-    int32_t threads; /* the caller's included */
+    int32_t threads; /* including the caller's */
     int32_t started;
     bs_task task;
     void *user;
     int32_t count;
-    atomic_int next;       /* task to be claimed */
-    atomic_int generation; /* of jobs; changes under the gate */
-    atomic_int busy;       /* workers that have not finished this job */
+    atomic_int next;       /* the next task to be claimed */
+    atomic_int generation; /* number of the current job; changes under the gate */
+    atomic_int busy;       /* workers that have not finished the current job */
     atomic_bool stop;
     struct bs_worker {
         struct bs_workers *pool;

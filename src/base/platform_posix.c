@@ -1,6 +1,6 @@
 /* base/platform_posix.c - the default platform table: pthreads, pread, monotonic clock, no log.
- * Relies on POSIX.1-2008, and on O_DIRECT where there is such a thing. Must never be referenced directly: always
- * through bs_platform. */
+ * Relies on POSIX.1-2008, and on O_DIRECT where it exists. Must never be referenced directly: always through
+ * bs_platform. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
@@ -112,7 +112,7 @@ static void posix_gate_wake(void *user, void *storage)
     pthread_cond_broadcast(&((posix_gate *)storage)->changed);
 }
 
-/* O_DIRECT is Linux's and hidden in strict C; glibc has it under this name then. Elsewhere reads are buffered. */
+/* O_DIRECT is Linux's and hidden in strict C; glibc also defines it under this name. Elsewhere reads are buffered. */
 #if defined(O_DIRECT)
 enum { posix_direct = O_DIRECT };
 #elif defined(__O_DIRECT)
@@ -129,7 +129,7 @@ static int64_t posix_file_open_with(const char *path, int flags, uint64_t *size_
         return -1;
     if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size < 0) {
         close(file);
-        errno = S_ISDIR(info.st_mode) ? EISDIR : EINVAL; /* of a pipe or a device the size is not known */
+        errno = S_ISDIR(info.st_mode) ? EISDIR : EINVAL; /* the size of a pipe or a device is not known */
         return -1;
     }
     *size_bytes = (uint64_t)info.st_size;
@@ -146,12 +146,12 @@ static int64_t posix_file_read(void *user, int64_t file, uint64_t offset, void *
 {
     size_t done = 0;
     (void)user;
-    while (done < bytes) { /* short and interrupted reads go on */
+    while (done < bytes) { /* goes on after short and interrupted reads */
         const ssize_t n = pread((int)file, (char *)buffer + done, bytes - done, (off_t)(offset + done));
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno == EINVAL && done > 0)
-            break; /* a direct read met the file's end, and cannot go on from where that is */
+            break; /* a direct read met the file's end, after which it cannot go on aligned */
         if (n < 0)
             return -1;
         if (n == 0)
@@ -161,8 +161,8 @@ static int64_t posix_file_read(void *user, int64_t file, uint64_t offset, void *
     return (int64_t)done;
 }
 
-/* Some file systems open with O_DIRECT and then refuse to read. What is tried is aligned to no more than
- * `alignment`. */
+/* Some file systems open with O_DIRECT and then refuse to read. The buffer and offset that are tried are aligned to
+ * `alignment` and no more. */
 static bool posix_direct_works(int64_t file, uint8_t *probe, uint32_t alignment, uint64_t size_bytes)
 {
     uint8_t *const buffer = alignment < BS_PROBE_BYTES ? probe + alignment : probe;
@@ -184,7 +184,7 @@ static int64_t posix_file_open_direct(void *user, const char *path, void *probe,
     const int64_t file = posix_file_open_with(path, 0, size_bytes);
 #ifdef POSIX_FADV_RANDOM
     if (file >= 0)
-        posix_fadvise((int)file, 0, 0, POSIX_FADV_RANDOM); /* advice: a refusal costs nothing */
+        posix_fadvise((int)file, 0, 0, POSIX_FADV_RANDOM); /* only advice, so a failure is ignored */
 #endif
     return file;
 }

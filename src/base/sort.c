@@ -1,8 +1,8 @@
-/* base/sort.c - the one stable sort: numbers of things, ordered by what a function says of two of them.
+/* base/sort.c - the one stable sort: ids, ordered by what a function says of two of them.
  * Relies on base/base.h. Must never recurse or take memory. */
 #include "base/base.h"
 
-/* A merge sort by halves of growing width. */
+/* A merge sort, bottom up. */
 void bs_sort(int32_t *ids, int32_t *buffer, int32_t count, bs_before before, const void *user)
 {
     for (int64_t width = 1; width < count; width *= 2) {

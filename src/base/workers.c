@@ -1,5 +1,5 @@
-/* base/workers.c - worker threads that run one job at a time. Relies on base/platform.h. Must never decide who does
- * what in a way that shows in results: tasks are independent. */
+/* base/workers.c - worker threads that run one job at a time. Relies on base/platform.h. Must never let results depend
+ * on which thread runs which task: tasks are independent. */
 #include "base/platform.h"
 
 bool bs_gate_make(bs_gate *gate, const bs_platform *platform)
@@ -70,7 +70,7 @@ static void worker_main(void *argument)
         if (atomic_load(&pool->stop))
             return;
         pool_drain(pool, worker->thread);
-        if (atomic_fetch_sub(&pool->busy, 1) == 1) { /* the last one tells the caller */
+        if (atomic_fetch_sub(&pool->busy, 1) == 1) { /* the last worker wakes the caller */
             bs_gate_lock(&pool->gate);
             bs_gate_tell(&pool->gate);
         }
@@ -82,7 +82,7 @@ bs_status bs_workers_start(bs_workers *pool, const bs_platform *platform, int32_
     memset(pool, 0, sizeof *pool);
     pool->threads = 1;
     if (threads <= 1 || !platform || !platform->thread_start)
-        return BS_OK; /* all on the calling thread */
+        return BS_OK; /* no workers: every task runs on the calling thread */
     if (!bs_gate_make(&pool->gate, platform))
         return bs_fail(error, BS_ERROR_PLATFORM, "worker threads: the platform's gate_init failed");
     pool->threads = threads;

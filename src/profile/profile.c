@@ -1,10 +1,11 @@
 /* profile/profile.c - the ring that events go through, the thread that writes them, the header before them.
  * Owns the ring in the caller's memory. Relies on profile/profile.h and the platform table. Must never make a producer
- * wait: a full ring drops the event and counts it.
+ * wait: when the ring is full, the event is dropped and counted.
  *
- * The ring is a bounded queue with a sequence number a cell (Vyukov's): a cell is free for position n when its number
- * is n, filled when it is n + 1, and free again, for n + cells, once it was taken. Producers claim positions by compare
- * and swap of `head`; `tail` belongs to the one consumer. Numbers wrap; only their differences count. */
+ * The ring is a bounded queue with a sequence number in each cell (Vyukov's). A cell is free for position n when its
+ * number is n, filled when it is n + 1, and free again, for position n + cells, once the event was taken. Producers
+ * claim positions by compare and swap of `head`; `tail` belongs to the one consumer. Numbers wrap; only their
+ * differences count. */
 #include "profile/profile.h"
 
 #include "base/platform.h"
@@ -27,9 +28,9 @@ struct bs_profile {
     bs_profile_write write;
     void *user;
     profile_cell *cells;
-    unsigned mask, mark; /* cells - 1; events that are worth waking the writer for */
+    unsigned mask, mark; /* cells - 1; number of events for which the writer is woken */
 
-    /* The consumer's: the writer thread, before it the thread of the header, after it that of close. */
+    /* Used by one thread at a time: the thread that writes the header, then the writer, then the thread of close. */
     uint8_t *block;
     size_t block_bytes, block_events;
     uint64_t lost, last_ns;
@@ -37,18 +38,18 @@ struct bs_profile {
 
     _Alignas(BS_ALIGNMENT) atomic_uint head;
     _Alignas(BS_ALIGNMENT) atomic_uint tail;
-    atomic_uint dropped; /* since the last event that counts them */
+    atomic_uint dropped; /* since the last event that told how many */
     atomic_bool asleep;  /* the writer waits, or is about to */
     atomic_bool draining;
     atomic_bool open;    /* the header is written */
     bool stop;           /* under the gate */
     _Alignas(16) uint8_t thread[BS_THREAD_BYTES];
-    bs_gate gate; /* of the writer; not made: blocks are written by the threads that add events */
+    bs_gate gate; /* the writer waits at it; not made: the threads that add events write the blocks */
 };
 
 /* ------------------------------------------------------------------------------------------------- the ring */
 
-/* Places are counted on and on: they wrap. */
+/* Positions are never reset: they wrap. */
 
 BS_WRAPS static bool ring_put(bs_profile *p, const bs_event *event)
 {
@@ -57,7 +58,7 @@ BS_WRAPS static bool ring_put(bs_profile *p, const bs_event *event)
         profile_cell *cell = &p->cells[at & p->mask];
         const int32_t ahead = (int32_t)(atomic_load_explicit(&cell->sequence, memory_order_acquire) - at);
         if (ahead < 0)
-            return false; /* not taken since the last lap: full */
+            return false; /* its event of the last lap was not taken yet: the ring is full */
         if (ahead > 0) {
             at = atomic_load_explicit(&p->head, memory_order_relaxed);
         } else if (atomic_compare_exchange_weak(&p->head, &at, at + 1)) {
@@ -81,7 +82,7 @@ BS_WRAPS static bool ring_take(bs_profile *p, bs_event *event)
     return true;
 }
 
-/* A tail that is old makes it too large, never too small: at worst the writer wakes for little. */
+/* An old tail makes this too large, never too small: at worst the writer wakes for few events. */
 BS_WRAPS static bool ring_is_filled(bs_profile *p)
 {
     return atomic_load(&p->head) - atomic_load_explicit(&p->tail, memory_order_relaxed) >= p->mark;
@@ -119,7 +120,7 @@ static void block_put_event(bs_profile *p, const bs_event *event)
 {
     block_put(p, event, sizeof *event);
     if (event->kind == BS_EVENT_DROPPED)
-        return; /* stands for those that are counted already */
+        return; /* replaces the dropped events, which are counted already */
     if (p->failed)
         p->lost++;
     else
@@ -138,7 +139,7 @@ static void profile_tell_dropped(bs_profile *p)
     block_put_event(p, &event);
 }
 
-/* One lap at most, so that what was dropped is recorded even while producers keep the ring full. */
+/* Takes at most one lap, so that a count of dropped events is written even while producers keep the ring full. */
 static void profile_drain(bs_profile *p)
 {
     bs_event event;
@@ -175,12 +176,13 @@ static void profile_main(void *argument)
 static void profile_wake(bs_profile *p)
 {
     if (!atomic_load(&p->asleep) || !atomic_exchange(&p->asleep, false))
-        return; /* it works, or another producer wakes it */
+        return; /* it is awake, or another producer wakes it */
     bs_gate_lock(&p->gate);
     bs_gate_tell(&p->gate);
 }
 
-/* Without threads: on the caller's. The flag keeps a second consumer out, should the caller have threads after all. */
+/* Without threads: runs on the caller's thread. The flag keeps a second consumer out, in case the caller has threads
+ * after all. */
 static void profile_drain_here(bs_profile *p)
 {
     if (atomic_exchange(&p->draining, true))
@@ -205,7 +207,7 @@ void bs_profile_add(bs_profile *profile, const bs_event *event)
 
 /* ------------------------------------------------------------------------------------------------ the header */
 
-/* Names end up on terminals: whatever is not plain ASCII becomes a question mark. `target` is zero. */
+/* Names end up on terminals: everything that is not printable ASCII becomes a question mark. `target` is zeroed. */
 static void header_name(char target[BS_MAX_NAME], const char *name)
 {
     for (size_t i = 0; name && name[i] && i < BS_MAX_NAME - 1; i++)
@@ -266,7 +268,7 @@ static uint32_t count_phase_units(const bs_profile_header_desc *d)
     return n;
 }
 
-/* The writer is let go only now. Until then it does not touch the block, and events wait in the ring. */
+/* Lets the writer start. Before this it does not touch the block, and events wait in the ring. */
 static void profile_open_ring(bs_profile *p)
 {
     bs_gate_lock(&p->gate);

@@ -1,6 +1,6 @@
 /* profile/profile.h - what happened in a session, from its threads to the caller's writer, and the layout of the file
- * it makes. Owns what a session calls and the records of the file (docs/profile.md). Relies on base/base.h. Must never
- * know of plans or sessions: a header is asked for through functions. */
+ * that results. Owns what a session calls and the records of the file (docs/profile.md). Relies on base/base.h. Must
+ * never know of plans or sessions: functions of the session fill in the header. */
 #ifndef BS_PROFILE_H
 #define BS_PROFILE_H
 
@@ -15,17 +15,17 @@ typedef struct bs_profile_router {
 
 typedef struct bs_profile_unit {
     const char *name;
-    int32_t router, path; /* from 1, from 0; 0, -1: needed in every run */
+    int32_t router, path; /* router from 1, path from 0; 0, -1: needed in every run */
     uint64_t read_bytes, slot_bytes;
 } bs_profile_unit;
 
 typedef struct bs_profile_phase {
-    int32_t router; /* from 1; 0: always all */
+    int32_t router; /* from 1; 0: all units are needed in every run */
     int32_t n_units;
     const int32_t *units; /* [n_units] */
 } bs_profile_phase;
 
-/* What events will refer to. Each function fills one record, index from 0 (of routers: number - 1); what it points to
+/* What events refer to. Each function fills one record; index from 0 (of routers: number - 1). What a record points to
  * must live until bs_profile_header returns. A count of 0 needs no function. */
 typedef struct bs_profile_header_desc {
     const void *user;
@@ -37,17 +37,18 @@ typedef struct bs_profile_header_desc {
     int32_t policy, speculation;
 } bs_profile_header_desc;
 
-#if defined(BS_NO_PROFILE) /* nothing listens */
+#if defined(BS_NO_PROFILE) /* no session records anything */
 static inline bs_status bs_profile_header(bs_profile *profile, const bs_profile_header_desc *desc)
 {
     return (void)profile, (void)desc, BS_OK;
 }
 static inline void bs_profile_add(bs_profile *profile, const bs_event *event) { (void)profile, (void)event; }
 #else
-/* Once, before the first event, on one thread. Writes at once, through the caller's function. BS_ERROR_ARGUMENT when
- * the profile has a header already; a failed write shows in bs_profile_close. NULL profile: nothing. */
+/* Writes the header. Called once, before the first event, on one thread; calls the caller's function at once.
+ * BS_ERROR_ARGUMENT when the profile has a header already; a failed write shows in bs_profile_close. NULL profile:
+ * does nothing. */
 bs_status bs_profile_header(bs_profile *profile, const bs_profile_header_desc *desc);
-/* Any thread; never waits. NULL profile: nothing. */
+/* Called from any thread; never waits. NULL profile: does nothing. */
 void bs_profile_add(bs_profile *profile, const bs_event *event);
 #endif
 
@@ -59,11 +60,11 @@ void bs_profile_add(bs_profile *profile, const bs_event *event);
 
 typedef struct bs_profile_file {
     uint32_t magic, version;
-    uint32_t header_bytes, event_bytes; /* of this record and of an event: what comes beyond those known is skipped */
+    uint32_t header_bytes, event_bytes; /* of this record and of an event: bytes beyond the known ones are skipped */
     uint32_t routers, units, phases, phase_units;
     uint64_t slot_bytes, chunk_bytes;
     int32_t policy, speculation;
-    uint64_t rest; /* 0 */
+    uint64_t rest; /* padding: 0 */
 } bs_profile_file;
 
 typedef struct bs_profile_file_router {

@@ -1,6 +1,6 @@
 /* profile/read.c - a profile's header and events, checked one after the other.
- * Relies on profile/profile.h and base/cursor.h. Must never trust a number of the file: tables are taken from the arena
- * only when their bytes are there, and what is handed on is in range. */
+ * Relies on profile/profile.h and base/cursor.h. Must never trust a number of the file: tables are taken from the
+ * arena only when their bytes are there, and what is returned is in range. */
 #include "profile/profile.h"
 
 #include "base/cursor.h"
@@ -17,7 +17,7 @@ enum {
     PROFILE_WINDOW_BYTES = 4096
 };
 
-/* Of one unit, so that no sum over units, uses or chunks comes near 64 bits. */
+/* Limit of one unit, so that no sum over units, uses or chunks comes near 64 bits. */
 #define PROFILE_MAX_UNIT_BYTES ((uint64_t)1 << 40)
 
 struct bs_profile_reader {
@@ -26,8 +26,8 @@ struct bs_profile_reader {
     bs_profile_tables tables;
     bs_bytes events_at; /* in the file */
     uint32_t event_bytes;
-    uint64_t next;                /* event */
-    uint64_t window_first;        /* event */
+    uint64_t next;                /* number of the next event */
+    uint64_t window_first;        /* number of the first event in the window */
     uint32_t window_events;
     uint8_t window[PROFILE_WINDOW_BYTES];
 };
@@ -113,7 +113,7 @@ static bool read_routers(bs_profile_reader *r, bs_cursor *c, bs_profile_file_rou
     return true;
 }
 
-/* Of a router that is there, or needed in every run. */
+/* Whether a unit belongs to an existing router and path, or to every run. */
 static bool place_is_good(const bs_profile_reader *r, int32_t router, int32_t path)
 {
     return router == 0 ? path == -1
@@ -290,10 +290,10 @@ static bool event_is_good(const bs_profile_reader *r, const bs_event *e)
     case BS_EVENT_EVICT:
     case BS_EVENT_DROP: return of_unit;
     }
-    return true; /* of a run, or of events that were dropped */
+    return true; /* about a run, or about dropped events */
 }
 
-/* Makes the next event lie in the window. */
+/* Reads ahead so that the next event lies in the window. */
 static bool fill_window(bs_profile_reader *r, bs_error *error)
 {
     if (r->next >= r->window_first && r->next - r->window_first < r->window_events)
@@ -324,7 +324,7 @@ bool bs_profile_next(bs_profile_reader *profile, bs_event *event, bs_error *erro
         memcpy(event, r->window + (r->next - r->window_first) * r->event_bytes, sizeof *event);
         r->next++;
         if (event->kind <= BS_EVENT_NONE || event->kind >= BS_EVENT_COUNT)
-            continue; /* of a later version */
+            continue; /* an event of a later version */
         if (!event_is_good(r, event))
             return bs_refuse(error, BS_ERROR_FORMAT,
                              "profile: event %llu (kind %d): subject %d, index %d or value out of range",

@@ -1,33 +1,34 @@
-/* profile/trace.c - from a profile's events to what its runs asked of storage.
- * Relies on profile/profile.h. Must never count otherwise than it fills: both passes are the same code.
+/* profile/trace.c - from a profile's events to what its runs needed from storage.
+ * Relies on profile/profile.h. Must never count other than it fills: both passes are the same code.
  *
- * The thread that runs emits, for each phase, its uses, stalls and look-aheads, and the phase itself when it is left; a
- * run when it is over. So what has come since the last phase is of this one, and what a run says of its beginning is
- * added to its first visit afterwards. Events that were lost leave uses without their phase: those are left out. */
+ * For each phase, the thread that runs emits its uses, stalls and look-aheads, then the phase itself when it is left;
+ * and a run when it is over. So what came since the last phase belongs to this one, and the beginning of a run is
+ * added to its first visit afterwards. When events were lost, uses may lack their phase: those are left out. */
 #include "profile/profile.h"
 
 #if !defined(BS_NO_PROFILE) && !defined(BS_NO_REPLAY)
 
 enum { BUSY_INTERVALS = 16 };
 
-/* When storage was busy, in disjoint intervals, latest last. Lanes read at the same time and share the device: what
- * counts is the time in which any of them read. Events come nearly in the order in which they end, so few stay open. */
+/* When storage was busy, in disjoint intervals, the latest last. Lanes read at the same time and share the device, so
+ * what counts is the time in which any of them read. Events come nearly in the order in which they end, so few
+ * intervals stay open. */
 typedef struct trace_busy {
     uint64_t start[BUSY_INTERVALS], end[BUSY_INTERVALS];
     int32_t count;
     uint64_t total_ns, bytes;
 } trace_busy;
 
-/* A unit's use since the last phase: breadth first, a unit is used by one instruction after the other. */
+/* A unit's use since the last phase. In breadth-first order a unit may be used by several instructions in turn. */
 typedef struct trace_seen {
-    uint64_t stretch; /* of events in which that was, from 1 */
+    uint64_t stretch; /* the stretch of events in which it was used, from 1 */
     int32_t use, rest;
 } trace_seen;
 
 typedef struct trace_maker {
     int32_t n_visits, n_uses, n_guesses;
-    int32_t most_uses, most_guesses; /* at any time: those of a phase that is never left included */
-    int32_t room_visits, room_uses, room_guesses; /* the file may change between the passes */
+    int32_t most_uses, most_guesses; /* most between two phases, or without a phase */
+    int32_t room_visits, room_uses, room_guesses; /* room of each table: the file may change between the passes */
     bs_trace_visit *visits;          /* NULL: the first pass, which counts */
     bs_trace_use *uses;
     bs_trace_guess *guesses;
@@ -35,12 +36,12 @@ typedef struct trace_maker {
     trace_seen *seen; /* [units] */
     uint64_t stretch;
     int32_t first_use, first_guess; /* since the last phase */
-    int32_t use_phase;              /* of those uses */
+    int32_t use_phase;              /* phase of those uses */
     uint64_t used_ns, stalled_ns;
-    bool has_end;      /* something in this run has ended, at: */
+    bool has_end;      /* something in this run has ended: end_ns is when */
     uint64_t end_ns;
-    int32_t run_visit; /* the first visit of this run, -1 */
-    /* when it began; end of the last; after the last of the run before */
+    int32_t run_visit; /* the first visit of this run; -1: none yet */
+    /* when the run began; when its last phase ended; compute time after the last visit of the run before */
     uint64_t run_visit_ns, last_phase_ns, tail_ns;
 
     trace_busy reads;
@@ -88,7 +89,7 @@ static void forget_uses(trace_maker *m)
     m->stalled_ns = 0;
 }
 
-/* Uses and stalls of another phase than those before: that one's end was lost. */
+/* Uses and stalls of another phase than those before: the end of the earlier phase was lost. */
 static void enter_phase(trace_maker *m, int32_t phase)
 {
     if (m->use_phase != phase)
@@ -102,7 +103,7 @@ static bool trace_add_use(trace_maker *m, const bs_event *e)
     const uint64_t ns = e->end_ns - e->start_ns;
     trace_seen *seen = &m->seen[e->subject];
     m->used_ns = bs_add_u64(m->used_ns, ns);
-    if (seen->stretch == m->stretch) { /* again: one use that took longer */
+    if (seen->stretch == m->stretch) { /* the same use, which took longer */
         if (m->uses)
             m->uses[seen->use].compute_ns = bs_add_u64(m->uses[seen->use].compute_ns, ns);
         return true;
@@ -153,7 +154,8 @@ static bool trace_add_visit(trace_maker *m, const bs_event *e)
     return true;
 }
 
-/* A run that is over says when it began. One that is recorded when it begins (start = end) sets the clock instead. */
+/* The event of a run that is over says when it began. One recorded at the beginning (start = end) only sets the
+ * clock. */
 static void trace_add_run(trace_maker *m, const bs_event *e)
 {
     if (m->run_visit >= 0 && m->run_visit_ns >= e->start_ns) {
@@ -205,7 +207,7 @@ static bool trace_pass(trace_maker *m, bs_profile_reader *profile, bs_error *err
             return bs_refuse(error, BS_ERROR_LIMIT,
                              "profile: more events than a trace can hold, or than there were just now");
     if (wrong.status == BS_OK) {
-        forget_uses(m); /* of a phase that was never left */
+        forget_uses(m); /* their phase was never left */
         m->n_guesses = m->first_guess;
         return true;
     }
