@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: ded14171c53c13345b4d07cd5da4c0599bbc96295983bc1a9b4eb0c6cd188215
+ * sha256 of the parts: a7e41ca7a389e5b763709d0a5341f2ff972ef3ebf4608af98a709367aecf0efe
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -1513,8 +1513,8 @@ bool bs_hashes_unique(uint64_t *hashes, size_t count, uint64_t *twice)
 #define BS_HAVE_NEON_TIER 0
 #endif
 
-/* INLINE where a copy for each constant argument is the point, OUTLINE where a rare case would bloat a hundred
- * kernels, INLINE_IF_FAST where copies are worth their bytes unless the build asks for few (-Os). */
+/* INLINE: a copy for each constant argument is wanted. OUTLINE: a rare case that would bloat a hundred kernels.
+ * INLINE_IF_FAST: copies are worth their bytes, except in builds for size (-Os). */
 #define BS_INLINE __attribute__((always_inline))
 #define BS_OUTLINE __attribute__((noinline))
 #ifdef __OPTIMIZE_SIZE__
@@ -1530,7 +1530,7 @@ bool bs_hashes_unique(uint64_t *hashes, size_t count, uint64_t *twice)
 /* tier.c: finds out what this processor and its operating system can run.
  *
  * Owns:      the probe. Relies on: CPUID and XGETBV on x86-64; NEON is part of AArch64.
- * Must never: keep the answer (no globals): it costs about 100 ns, and sessions keep it.
+ * Must never: store the result (no globals): probing costs about 100 ns, and sessions keep the result.
  */
 /* #include "kernels/tier.h" */
 
@@ -1585,7 +1585,7 @@ bs_tier bs_tier_best(void)
     return bs_tier_probe();
 }
 
-/* The x86 tiers are ordered in the enum; NEON never meets them in one build. */
+/* The x86 tiers are ordered in the enum; NEON is never in the same build. */
 bool bs_tier_available(bs_tier tier)
 {
     if (tier == BS_TIER_AUTO || tier == BS_TIER_SCALAR)
@@ -1663,7 +1663,7 @@ typedef struct bs_conv_geometry {
     int32_t groups;
 } bs_conv_geometry;
 
-/* One call's worth of work. Strides are in floats, between rows and between pixels. */
+/* The work of one call. Strides are in floats, between rows and between pixels. */
 typedef struct bs_conv_task {
     const float *in;  /* first sample of the window of output (0, 0) */
     ptrdiff_t in_row; /* the storage must cover all windows: (out_h-1)*stride_h + (kernel_h-1)*dilation_h + 1 rows */
@@ -1672,7 +1672,7 @@ typedef struct bs_conv_task {
     int32_t out_pixel;
     float *out; /* must not overlap `in` */
     ptrdiff_t out_row;
-    int32_t out_h, out_w; /* zero is allowed: nothing is done */
+    int32_t out_h, out_w; /* zero is allowed: the call does nothing */
 
     const float *weights; /* from bs_conv_prepare */
     const float *bias;    /* out_channels floats, or NULL */
@@ -1680,7 +1680,7 @@ typedef struct bs_conv_task {
     const float *residual; /* added to the result, or NULL; may be `out` itself (same strides) */
     ptrdiff_t residual_row;
     int32_t residual_pixel;
-    bool residual_before_activation; /* else after */
+    bool residual_before_activation; /* else it is added after it */
 
     bs_conv_activation activation;
     float slope;         /* LEAKY */
@@ -1690,8 +1690,8 @@ typedef struct bs_conv_task {
     float *scratch; /* bs_conv_scratch_floats, one for each thread; may be NULL if that is 0 */
 } bs_conv_task;
 
-/* Whether bs_conv_run can do this at this tier, on machines that have it: a workstation plans for a board, whose
- * kernels it lacks. DIRECT: every valid geometry. */
+/* Whether bs_conv_run supports this at this tier, on machines that have the tier: a workstation plans for a board
+ * whose kernels it lacks. DIRECT: every valid geometry. */
 BS_INTERNAL bool bs_conv_supports(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier);
 
 /* Floats that bs_conv_prepare writes; 0 if unsupported (or if the size overflows). */
@@ -1712,7 +1712,7 @@ BS_INTERNAL void bs_conv_run(const bs_conv_geometry *geometry, bs_conv_algorithm
 /* ==== end src/kernels/conv.h ================================================================== */
 
 /* ==== begin src/kernels/conv_internal.h ======================================================= */
-/* conv_internal.h: what conv.c and the per-tier kernels say to each other.
+/* conv_internal.h: the interface between conv.c and the per-tier kernels.
  *
  * Owns:      the argument blocks of the inner kernels and the table that each tier fills in.
  * Relies on: conv.h.
@@ -1739,7 +1739,7 @@ enum {
     BS_GEMM_MOST_ROWS = 8,
     BS_GEMM_ABREAST = 4, /* panels that one row takes at once */
     BS_DOT_OUTPUTS = 4, /* outputs of one pass of the dot kernel */
-    BS_TENSOR_STEPS = 256, /* at most, of 16 products */
+    BS_TENSOR_STEPS = 256, /* most steps of 16 products */
     BS_WINOGRAD_OUT = 4,
     BS_WINOGRAD_IN = 6,
     BS_WINOGRAD_POINTS = 36
@@ -1756,10 +1756,10 @@ typedef struct bs_conv_tile {
     const float *weights;
 
     int32_t channel;  /* first output channel of the block */
-    int32_t channels; /* valid ones: the kernel's vectors cover them, only the last may be partial */
+    int32_t channels; /* valid output channels: the kernel's vectors cover them, only the last vector may be partial */
     float *out;       /* first pixel, first channel of the block */
     ptrdiff_t out_pixel;
-    const float *residual; /* likewise, or NULL */
+    const float *residual; /* the same of the residual, or NULL */
     ptrdiff_t residual_pixel;
     const bs_conv_task *task; /* bias, activation, order of the residual */
 } bs_conv_tile;
@@ -1792,7 +1792,7 @@ typedef void bs_conv_winograd_out(const float *points, ptrdiff_t point_step, con
 
 typedef struct bs_conv_kernels {
     int32_t lanes;
-    int32_t outer_pixels[3]; /* [vectors]: the most pixels a tile may have */
+    int32_t outer_pixels[3]; /* [vectors]: most pixels of a tile */
     bs_conv_tile_kernel *const *outer[3]; /* [vectors][pixels]; [0] is unused */
     int32_t gemm_rows; /* at most */
     bs_gemm_kernel *const *gemm[BS_GEMM_VECTORS + 1]; /* [vectors][rows] */
@@ -1806,7 +1806,7 @@ typedef struct bs_conv_kernels {
     bs_conv_winograd_out *winograd_out;
 } bs_conv_kernels;
 
-/* What a tier's templates made; of DOT, its most pixels and its kernels, or 0 and NULL. */
+/* The table made of a tier's templates; for DOT, its most pixels and its kernels, or 0 and NULL. */
 #define BS_CONV_TABLE(pixels_of_dot, kernels_of_dot)                                     \
     {                                                                                    \
         .lanes = BS_LANES,                                                               \
@@ -1838,7 +1838,7 @@ BS_INTERNAL int32_t bs_conv_lanes(bs_tier tier);
 BS_INTERNAL bs_conv_family bs_conv_family_of(const bs_conv_geometry *geometry, bs_tier tier);
 BS_INTERNAL bool bs_conv_can_prepare(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier);
 
-#if defined(BS_NO_WINOGRAD) /* no geometry is for it, so nothing else of it is called */
+#if defined(BS_NO_WINOGRAD) /* no geometry fits, so no other function of it is called */
 static inline bool bs_conv_winograd_fits(const bs_conv_geometry *geometry) { return (void)geometry, false; }
 static inline size_t bs_conv_winograd_scratch(const bs_conv_geometry *geometry, int32_t lanes)
 {
@@ -1854,7 +1854,7 @@ static inline void bs_conv_winograd_run(const bs_conv_geometry *geometry, const 
     (void)geometry, (void)kernels, (void)task;
 }
 #else
-/* conv_winograd_pack.c: whether a geometry is for it; [out][in][9] -> [36 points] of OUTER with a 1x1 kernel */
+/* conv_winograd_pack.c: whether Winograd serves a geometry; [out][in][9] -> [36 points] of OUTER with a 1x1 kernel */
 BS_INTERNAL bool bs_conv_winograd_fits(const bs_conv_geometry *geometry);
 BS_INTERNAL void bs_conv_winograd_pack(const float *weights, int32_t out, int32_t in, int32_t lanes, float *to);
 /* conv_winograd.c */
@@ -1878,8 +1878,8 @@ static inline int32_t bs_conv_min(int32_t a, int32_t b)
     return a < b ? a : b;
 }
 
-/* How many pixels the next of `tiles` tiles takes. They are dealt out evenly: 64 by at most 14 are 13 13 13 13 12, not
- * 14 14 14 14 8. A build that asks for few bytes (-Os) has kernels for some counts only (repeat.h): 8 4 1 for 13. */
+/* How many pixels the next of `tiles` tiles takes. Pixels are divided evenly: 64 by at most 14 are 13 13 13 13 12, not
+ * 14 14 14 14 8. A build for size (-Os) has kernels for some counts only (repeat.h): 8 4 1 for 13. */
 static inline int32_t bs_conv_next_pixels(bs_conv_tile_kernel *const *kernels, int32_t left, int32_t tiles,
                                           int32_t most)
 {
@@ -1927,11 +1927,11 @@ static const float bs_conv_winograd_scale[7] = {
 /* ==== end src/kernels/conv_winograd.h ========================================================= */
 
 /* ==== begin src/kernels/arrange.h ============================================================= */
-/* arrange.h: moving weights into the shape that kernels want, as fast as they come from storage.
+/* arrange.h: moving weights into the layout that kernels want, as fast as they come from storage.
  *
  * Owns:      transposing, and widening of half floats, for every tier.
  * Relies on: tier.h.
- * Must never: change a value: every tier gives the same bytes (but for the payload of a NaN).
+ * Must never: change a value: every tier gives the same bytes (except the payload of a NaN).
  */
 #ifndef BS_KERNELS_ARRANGE_H
 #define BS_KERNELS_ARRANGE_H
@@ -1949,7 +1949,7 @@ BS_INTERNAL void bs_widen64_f16(bs_tier tier, const uint16_t *from, float *to);
 /* ==== end src/kernels/arrange.h =============================================================== */
 
 /* ==== begin src/kernels/arrange.c ============================================================= */
-/* arrange.c: see arrange.h. The block that a tier transposes in registers, and portable loops for what is left. */
+/* arrange.c: see arrange.h. The block that a tier transposes in registers, and portable loops for the rest. */
 /* #include "kernels/arrange.h" */
 
 #include <string.h>
@@ -1964,14 +1964,14 @@ static void transpose_plain(const float *from, ptrdiff_t from_row, int32_t rows,
             to[c * to_row + r] = from[r * from_row + c];
 }
 
-/* Without branches, a step at a time over the block, so that compilers make vectors of it. */
+/* Without branches, step by step over the whole block, so that compilers vectorise each step. */
 static void widen64_plain(const uint16_t *from, float *to)
 {
     uint32_t bits[64], small_bits[64];
     float small[64];
     for (int32_t i = 0; i < 64; i++) {
         bits[i] = (uint32_t)(from[i] & 0x7fffu) << 13;
-        small_bits[i] = bits[i] + 0x38800000u; /* a subnormal one: 2^-14 and its value */
+        small_bits[i] = bits[i] + 0x38800000u; /* a subnormal number: 2^-14 plus its value */
     }
     memcpy(small, small_bits, sizeof small);
     for (int32_t i = 0; i < 64; i++)
@@ -1979,7 +1979,7 @@ static void widen64_plain(const uint16_t *from, float *to)
     memcpy(small_bits, small, sizeof small);
     for (int32_t i = 0; i < 64; i++) {
         const uint32_t exponent = bits[i] & 0x0f800000u;
-        /* infinite, NaN: the largest */
+        /* infinite or NaN: the largest exponent */
         const uint32_t normal = bits[i] + (exponent == 0x0f800000u ? 0x70000000u : 0x38000000u);
         bits[i] = (uint32_t)(from[i] & 0x8000u) << 16 | (exponent == 0 ? small_bits[i] : normal);
     }
@@ -2091,15 +2091,15 @@ void bs_widen64_f16(bs_tier tier, const uint16_t *from, float *to)
 /* ==== end src/kernels/arrange.c =============================================================== */
 
 /* ==== begin src/kernels/elementwise.h ========================================================= */
-/* elementwise.h: the hot loops around a super-resolution network: codes to floats and back, the final store,
- * bicubic enlargement and the integer features that routing goes by.
+/* elementwise.h: the hot loops around a super-resolution network: codes to floats and back, the final store, bicubic
+ * enlargement and the integer features for routing.
  *
  * Owns:      the interface of those loops, for every tier.
  * Relies on: tier.h.
  * Must never: allocate, keep state, or touch a sample outside what each declaration says.
  *
- * Integer results (bicubic of codes, energy, change) are the same on every tier, bit for bit. Float results are
- * the same for a given tier wherever a sample stands; tiers and compilers may contract multiply and add.
+ * Integer results (bicubic of codes, energy, change) are the same on every tier, bit for bit. Float results are the
+ * same for a given tier wherever a sample lies; tiers and compilers may contract multiply and add.
  * All row strides are in samples. Inputs and outputs must not overlap. A tier that is not available runs as
  * BS_TIER_SCALAR.
  */
@@ -2124,7 +2124,7 @@ typedef struct bs_sr_store {
     const float *tail; /* four channels, channel stride 1 */
     ptrdiff_t tail_row;
     int32_t tail_pixel;
-    const float *base; /* already twice the size; NULL: nothing is added */
+    const float *base; /* already of twice the size; NULL: nothing is added */
     ptrdiff_t base_row;
     void *out; /* uint8_t or uint16_t */
     ptrdiff_t out_row;
@@ -2142,7 +2142,7 @@ BS_INTERNAL void bs_sr_store_u16(bs_tier tier, const bs_sr_store *store);
  *   f32      sideways, then downwards, in float
  *   u8, u16  floor(s / 2^14 + 1/2) of the exact integer sum s, clipped to 0..high: the real result rounded half
  *            up. Codes must not exceed `high`. Up to 10 bits (high <= 1023) are fast, more are right but slow. */
-typedef struct bs_margins { /* valid samples beyond each side; what is missing of two is replicated from the edge */
+typedef struct bs_margins { /* valid samples beyond each side; where fewer than two, the edge is replicated */
     int32_t top, bottom, left, right;
 } bs_margins;
 
@@ -2162,8 +2162,8 @@ BS_INTERNAL void bs_bicubic2x_u16(bs_tier tier, const bs_bicubic2x *task);
 
 /* ----------------------------------------------------------------------------------------------- features */
 
-/* Of a region: uint8_t; or, where they are wide, uint16_t, which are first shifted right by `shift` and must then be
- * below 2^12. */
+/* Codes of a region: uint8_t; or with `wide` uint16_t, which are first shifted right by `shift` and must then be below
+ * 2^12. */
 typedef struct bs_codes {
     const void *data;
     ptrdiff_t row;
@@ -2174,7 +2174,7 @@ typedef struct bs_codes {
 /* Sum over a region of (4 c - up - down - left - right)^2; neighbours beyond it are replicated. */
 BS_INTERNAL uint64_t bs_laplacian_energy(bs_tier tier, const bs_codes *in, int32_t h, int32_t w);
 
-/* Sum over a region of (a - b)^2, of codes that are shifted alike. */
+/* Sum over a region of (a - b)^2, of codes with the same shift. */
 BS_INTERNAL uint64_t bs_squared_change(bs_tier tier, const bs_codes *a, const bs_codes *b, int32_t h, int32_t w);
 
 #endif
@@ -2224,7 +2224,7 @@ bs_conv_family bs_conv_family_of(const bs_conv_geometry *g, bs_tier tier)
     const bs_conv_family many = rows ? BS_FAMILY_GEMM : BS_FAMILY_OUTER;
     if (tier != BS_TIER_AVX2 && tier != BS_TIER_AVX512)
         return many;
-    /* Compare the shares of lanes that do useful work; reducing costs the dot kernel about a fifth. */
+    /* Compares the shares of lanes that do useful work; reducing costs the dot kernel about a fifth. */
     const int64_t lanes = bs_conv_lanes(tier);
     const int64_t in = g->in_channels / g->groups, out = g->out_channels / g->groups;
     const int64_t dot_padded = bs_conv_round_up((int32_t)out, BS_DOT_OUTPUTS) *
@@ -2244,7 +2244,7 @@ static bool bs_conv_valid(const bs_conv_geometry *g)
     return g->in_channels % g->groups == 0 && g->out_channels % g->groups == 0;
 }
 
-/* Steps of 16 products that make an output. */
+/* How many steps of 16 products make an output. */
 static uint64_t bs_conv_tensor_steps(const bs_conv_geometry *g)
 {
     return ((uint64_t)g->kernel_h * (uint64_t)g->kernel_w * (uint64_t)(g->in_channels / g->groups) + 15) / 16;
@@ -2383,8 +2383,8 @@ void bs_conv_prepare(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_
 /* conv_scalar.c: the convolution kernels of one tier, portable C.
  *
  * Owns:      the tier's kernel table.
- * Relies on: the templates (*.inc) and simd_scalar.h. The plain ones of two: this tier is in every build and runs
- *            only where no other does, so it should be small; the bits are those of the unrolled ones.
+ * Relies on: the templates (*.inc) and simd_scalar.h. Of two templates it takes the plain ones: this tier is in every
+ *            build and runs only where no other does, so it should be small; its bits are those of the unrolled ones.
  * Must never: contain arithmetic of its own: what differs between tiers is in simd_scalar.h.
  */
 /* #include "kernels/conv_internal.h" */
@@ -2414,7 +2414,7 @@ void bs_conv_prepare(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_
 #define BS_V_MUL(a, b) ((a) * (b))
 #define BS_V_FMA(a, b, c) ((a) * (b) + (c))
 #define BS_V_FNMA(a, b, c) ((c) - (a) * (b))
-/* Of the smaller and larger the second operand is returned where one is NaN: MAX(low, v) keeps a NaN v. */
+/* When one operand is NaN, the second one is returned: MAX(low, v) keeps a NaN v. */
 #define BS_V_MAX(a, b) bs_select_scalar((bs_m4_scalar)((a) > (b)), a, b)
 #define BS_V_MIN(a, b) bs_select_scalar((bs_m4_scalar)((a) < (b)), a, b)
 
@@ -2427,7 +2427,7 @@ void bs_conv_prepare(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_
 #define BS_OPAQUE(pointer) (void)(pointer)
 #define BS_HOLD(a) (void)(a)
 
-/* Where another tier computes and few bytes are asked for (-Os), one pixel at a time: it is only compared with. */
+/* In builds for size (-Os) with another tier this one is only compared with: one pixel at a time. */
 #if defined(__OPTIMIZE_SIZE__) && (BS_HAVE_X86_TIERS || BS_HAVE_NEON_TIER)
 #define BS_OUTER_PIXELS_1 1
 #define BS_OUTER_PIXELS_2 1
@@ -2571,10 +2571,10 @@ static inline bs_v4_scalar bs_odd_pairs_scalar(bs_v4_scalar a, bs_v4_scalar b)
 /* --- template kernels/repeat.h --- */
 /* repeat.h: loops over small constants, written out by the preprocessor.
  *
- * Owns:      BS_EACH_n(M): M(0) ... M(n-1), and BS_UPTO_n(M, x): M(1, x) ... M(n, x), of which builds that ask for few
- *            bytes (-Os) leave some out.
+ * Owns:      BS_EACH_n(M): M(0) ... M(n-1), and BS_UPTO_n(M, x): M(1, x) ... M(n, x), of which builds for size (-Os)
+ *            leave some out.
  * Relies on: nothing.
- * Must never: survive a template: simd_end.h undefines all of it.
+ * Must never: stay defined after a template: simd_end.h undefines all of it.
  *
  * Why not loops: accumulators must be separate variables to live in registers with every compiler and at -O2.
  */
@@ -2619,7 +2619,7 @@ static inline bs_v4_scalar bs_odd_pairs_scalar(bs_v4_scalar a, bs_v4_scalar b)
  */
 #include <math.h> /* INFINITY */
 
-/* The vector of a tile's channels that begins at its channel `first`, where there is one. */
+/* The vector of per-channel values for the tile's channels from `first` on, or zero where there are none. */
 static BS_OUTLINE BS_TARGET BS_V BS_TIER_FN(bs_conv_of_channels)(const bs_conv_tile *tile, const float *from,
                                                                  int32_t first)
 {
@@ -2885,7 +2885,7 @@ static BS_TARGET void BS_TIER_FN(bs_gemm_abreast)(const bs_gemm_tile *tile)
  *            bias, then + input * weight over (kernel row, tap, channel), one operation each, in that order.
  */
 
-/* Pixel p stands at one of four bases plus 0, 1, 2 or 3 steps. */
+/* Pixel p lies at one of four bases plus 0, 1, 2 or 3 steps. */
 #define BS_X_0 xa[0]
 #define BS_X_1 xa[step]
 #define BS_X_2 xa[2 * step]
@@ -2991,7 +2991,7 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_1)[] = { NULL, BS_OUT
 static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUTER_UPTO_2(BS_OUTER_NAME) };
 /* --- end of template kernels/conv_outer.inc --- */
 /* --- template kernels/conv_depthwise.inc --- */
-/* conv_depthwise.inc: direct convolution of one channel a group, lanes are channels.
+/* conv_depthwise.inc: direct convolution with one channel per group; lanes are channels.
  *
  * Owns:      kernels for 1..8 pixels (scalar: 1..4) of one vector of channels.
  * Relies on: simd_*.h, repeat.h, and conv_epilogue.inc before it.
@@ -3366,12 +3366,12 @@ const bs_conv_kernels *bs_conv_kernels_scalar(void)
 #define BS_V_MUL(a, b) _mm256_mul_ps(a, b)
 #define BS_V_FMA(a, b, c) _mm256_fmadd_ps(a, b, c)   /* a * b + c */
 #define BS_V_FNMA(a, b, c) _mm256_fnmadd_ps(a, b, c) /* c - a * b */
-/* Of the smaller and larger the second operand is returned where one is NaN: MAX(low, v) keeps a NaN v. */
+/* When one operand is NaN, the second one is returned: MAX(low, v) keeps a NaN v. */
 #define BS_V_MAX(a, b) _mm256_max_ps(a, b)
 #define BS_V_MIN(a, b) _mm256_min_ps(a, b)
 
-/* A part is the count of valid lanes, 1..BS_LANES; the others are neither read nor written. A masked load is
- * fast everywhere, a masked store is microcode on some processors: whole vectors and halves avoid it. */
+/* A part is the count of valid lanes, 1..BS_LANES; the others are neither read nor written. A masked load is fast
+ * everywhere, a masked store is microcode on some processors, so whole vectors and halves avoid it. */
 #define BS_V_PART int32_t
 #define BS_V_PART_OF(n) (n)
 #define BS_V_LOAD_PART(p, part) bs_load_part_avx2(p, part)
@@ -3513,10 +3513,10 @@ static inline BS_TARGET __m256 bs_odd_pairs_avx2(__m256 a, __m256 b)
 /* --- template kernels/repeat.h --- */
 /* repeat.h: loops over small constants, written out by the preprocessor.
  *
- * Owns:      BS_EACH_n(M): M(0) ... M(n-1), and BS_UPTO_n(M, x): M(1, x) ... M(n, x), of which builds that ask for few
- *            bytes (-Os) leave some out.
+ * Owns:      BS_EACH_n(M): M(0) ... M(n-1), and BS_UPTO_n(M, x): M(1, x) ... M(n, x), of which builds for size (-Os)
+ *            leave some out.
  * Relies on: nothing.
- * Must never: survive a template: simd_end.h undefines all of it.
+ * Must never: stay defined after a template: simd_end.h undefines all of it.
  *
  * Why not loops: accumulators must be separate variables to live in registers with every compiler and at -O2.
  */
@@ -3561,7 +3561,7 @@ static inline BS_TARGET __m256 bs_odd_pairs_avx2(__m256 a, __m256 b)
  */
 #include <math.h> /* INFINITY */
 
-/* The vector of a tile's channels that begins at its channel `first`, where there is one. */
+/* The vector of per-channel values for the tile's channels from `first` on, or zero where there are none. */
 static BS_OUTLINE BS_TARGET BS_V BS_TIER_FN(bs_conv_of_channels)(const bs_conv_tile *tile, const float *from,
                                                                  int32_t first)
 {
@@ -3913,7 +3913,7 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
  */
 #include <math.h> /* INFINITY */
 
-/* One vector of output channels, or two. Of the last vector only `part` is valid. */
+/* One vector of output channels, or two. In the last one only `part` is valid. */
 #define BS_BIAS_1   \
     if (task->bias) \
         b0 = BS_V_LOAD_PART(task->bias + tile->channel, part);
@@ -3996,7 +3996,7 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
 #define BS_D4 BS_V_LOAD_PART(d + row4, part)
 #define BS_D5 BS_V_LOAD_PART(d + row5, part)
 
-/* `d` walks along the columns; opaque, or the compiler makes 36 addresses of it. */
+/* `d` walks along the columns. It is opaque to the compiler, which would otherwise compute 36 addresses. */
 #define BS_COLUMN_OUTER(x)                                                           \
     const BS_V h0_##x = BS_V_FMA(BS_D0, aabb, BS_V_FNMA(BS_D2, sum, BS_D4));         \
     const BS_V h5_##x = BS_V_FMA(BS_D1, aabb, BS_V_FNMA(BS_D3, sum, BS_D5));         \
@@ -4072,7 +4072,7 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t
     for (; channels >= BS_LANES; channels -= BS_LANES, in += BS_LANES, points += BS_LANES)
         BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(BS_LANES), points, point_step);
 #ifdef BS_PART_IS_SLOW
-    /* The transform reads a patch three times: a part is read once, and copied. */
+    /* The transform reads a patch three times, so a partial vector is read once, and copied. */
     float patch[BS_WINOGRAD_POINTS * BS_LANES];
     for (int32_t i = 0; channels > 0 && i < BS_WINOGRAD_POINTS; i++) {
         const float *from = in + i / BS_WINOGRAD_IN * in_row + i % BS_WINOGRAD_IN * in_pixel;
@@ -4147,7 +4147,7 @@ static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_vector)(c
     BS_ROW_OUT(3)
 }
 
-/* One vector of a patch with everything that is not a clamp after the bias: residuals, slopes, ragged edges. */
+/* One vector of a patch when more follows than bias and clamp: residuals, slopes, ragged edges. */
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_finish)(const float *patch, const bs_conv_tile *tile, int32_t channel,
                                                           ptrdiff_t out_row, ptrdiff_t residual_row, int32_t rows,
                                                           int32_t columns, BS_V low, BS_V high)
@@ -4216,7 +4216,7 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
  *            bias, then + input * weight over (kernel row, tap, channel), one operation each, in that order.
  */
 
-/* Pixel p stands at one of four bases plus 0, 1, 2 or 3 steps. */
+/* Pixel p lies at one of four bases plus 0, 1, 2 or 3 steps. */
 #define BS_X_0 xa[0]
 #define BS_X_1 xa[step]
 #define BS_X_2 xa[2 * step]
@@ -4322,7 +4322,7 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_1)[] = { NULL, BS_OUT
 static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUTER_UPTO_2(BS_OUTER_NAME) };
 /* --- end of template kernels/conv_outer.inc --- */
 /* --- template kernels/conv_depthwise.inc --- */
-/* conv_depthwise.inc: direct convolution of one channel a group, lanes are channels.
+/* conv_depthwise.inc: direct convolution with one channel per group; lanes are channels.
  *
  * Owns:      kernels for 1..8 pixels (scalar: 1..4) of one vector of channels.
  * Relies on: simd_*.h, repeat.h, and conv_epilogue.inc before it.
@@ -4404,7 +4404,7 @@ static inline BS_TARGET __m128 BS_TIER_FN(bs_conv_dot_load)(const float *from, _
     return _mm_maskload_ps(from, mask);
 }
 
-/* Bias, residual and activation of one pixel's four sums: what is not the plain case of a network's tail. */
+/* Bias, residual and activation of one pixel's four sums, where a network's tail is not the plain case. */
 static BS_TARGET void BS_TIER_FN(bs_conv_dot_finish)(const bs_conv_tile *tile, int32_t pixel, __m128 sums)
 {
     const bs_conv_task *task = tile->task;
@@ -4734,18 +4734,18 @@ const bs_conv_kernels *bs_conv_kernels_avx2(void)
 #define BS_V_MUL(a, b) _mm512_mul_ps(a, b)
 #define BS_V_FMA(a, b, c) _mm512_fmadd_ps(a, b, c)   /* a * b + c */
 #define BS_V_FNMA(a, b, c) _mm512_fnmadd_ps(a, b, c) /* c - a * b */
-/* Of the smaller and larger the second operand is returned where one is NaN: MAX(low, v) keeps a NaN v. */
+/* When one operand is NaN, the second one is returned: MAX(low, v) keeps a NaN v. */
 #define BS_V_MAX(a, b) _mm512_max_ps(a, b)
 #define BS_V_MIN(a, b) _mm512_min_ps(a, b)
 
-/* A part stands for the valid lanes, 1..BS_LANES of them; the others are neither read nor written. */
+/* A part is the mask of the valid lanes, 1..BS_LANES of them; the others are neither read nor written. */
 #define BS_V_PART __mmask16
 #define BS_V_PART_OF(n) ((__mmask16)(0xffffu >> (BS_LANES - (n))))
 #define BS_V_LOAD_PART(p, part) _mm512_maskz_loadu_ps(part, p)
 #define BS_V_STORE_PART(p, v, part) _mm512_mask_storeu_ps(p, part, v)
 
-/* Stops the compiler from turning a base and its multiples into one pointer for each pixel: x86 adds
- * base + index * scale for nothing, and fourteen pointers do not fit the registers. */
+/* Stops the compiler from turning a base and its multiples into one pointer for each pixel: x86 adds base + index *
+ * scale at no cost, and fourteen pointers do not fit into the registers. */
 #define BS_OPAQUE(pointer) __asm__("" : "+r"(pointer))
 
 #define BS_OUTER_PIXELS_1 14
@@ -4849,10 +4849,10 @@ static inline BS_TARGET __m512 bs_odd_pairs_avx512(__m512 a, __m512 b)
 /* --- template kernels/repeat.h --- */
 /* repeat.h: loops over small constants, written out by the preprocessor.
  *
- * Owns:      BS_EACH_n(M): M(0) ... M(n-1), and BS_UPTO_n(M, x): M(1, x) ... M(n, x), of which builds that ask for few
- *            bytes (-Os) leave some out.
+ * Owns:      BS_EACH_n(M): M(0) ... M(n-1), and BS_UPTO_n(M, x): M(1, x) ... M(n, x), of which builds for size (-Os)
+ *            leave some out.
  * Relies on: nothing.
- * Must never: survive a template: simd_end.h undefines all of it.
+ * Must never: stay defined after a template: simd_end.h undefines all of it.
  *
  * Why not loops: accumulators must be separate variables to live in registers with every compiler and at -O2.
  */
@@ -4897,7 +4897,7 @@ static inline BS_TARGET __m512 bs_odd_pairs_avx512(__m512 a, __m512 b)
  */
 #include <math.h> /* INFINITY */
 
-/* The vector of a tile's channels that begins at its channel `first`, where there is one. */
+/* The vector of per-channel values for the tile's channels from `first` on, or zero where there are none. */
 static BS_OUTLINE BS_TARGET BS_V BS_TIER_FN(bs_conv_of_channels)(const bs_conv_tile *tile, const float *from,
                                                                  int32_t first)
 {
@@ -5249,7 +5249,7 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
  */
 #include <math.h> /* INFINITY */
 
-/* One vector of output channels, or two. Of the last vector only `part` is valid. */
+/* One vector of output channels, or two. In the last one only `part` is valid. */
 #define BS_BIAS_1   \
     if (task->bias) \
         b0 = BS_V_LOAD_PART(task->bias + tile->channel, part);
@@ -5332,7 +5332,7 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
 #define BS_D4 BS_V_LOAD_PART(d + row4, part)
 #define BS_D5 BS_V_LOAD_PART(d + row5, part)
 
-/* `d` walks along the columns; opaque, or the compiler makes 36 addresses of it. */
+/* `d` walks along the columns. It is opaque to the compiler, which would otherwise compute 36 addresses. */
 #define BS_COLUMN_OUTER(x)                                                           \
     const BS_V h0_##x = BS_V_FMA(BS_D0, aabb, BS_V_FNMA(BS_D2, sum, BS_D4));         \
     const BS_V h5_##x = BS_V_FMA(BS_D1, aabb, BS_V_FNMA(BS_D3, sum, BS_D5));         \
@@ -5408,7 +5408,7 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t
     for (; channels >= BS_LANES; channels -= BS_LANES, in += BS_LANES, points += BS_LANES)
         BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(BS_LANES), points, point_step);
 #ifdef BS_PART_IS_SLOW
-    /* The transform reads a patch three times: a part is read once, and copied. */
+    /* The transform reads a patch three times, so a partial vector is read once, and copied. */
     float patch[BS_WINOGRAD_POINTS * BS_LANES];
     for (int32_t i = 0; channels > 0 && i < BS_WINOGRAD_POINTS; i++) {
         const float *from = in + i / BS_WINOGRAD_IN * in_row + i % BS_WINOGRAD_IN * in_pixel;
@@ -5483,7 +5483,7 @@ static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_vector)(c
     BS_ROW_OUT(3)
 }
 
-/* One vector of a patch with everything that is not a clamp after the bias: residuals, slopes, ragged edges. */
+/* One vector of a patch when more follows than bias and clamp: residuals, slopes, ragged edges. */
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_finish)(const float *patch, const bs_conv_tile *tile, int32_t channel,
                                                           ptrdiff_t out_row, ptrdiff_t residual_row, int32_t rows,
                                                           int32_t columns, BS_V low, BS_V high)
@@ -5552,7 +5552,7 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
  *            bias, then + input * weight over (kernel row, tap, channel), one operation each, in that order.
  */
 
-/* Pixel p stands at one of four bases plus 0, 1, 2 or 3 steps. */
+/* Pixel p lies at one of four bases plus 0, 1, 2 or 3 steps. */
 #define BS_X_0 xa[0]
 #define BS_X_1 xa[step]
 #define BS_X_2 xa[2 * step]
@@ -5658,7 +5658,7 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_1)[] = { NULL, BS_OUT
 static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUTER_UPTO_2(BS_OUTER_NAME) };
 /* --- end of template kernels/conv_outer.inc --- */
 /* --- template kernels/conv_depthwise.inc --- */
-/* conv_depthwise.inc: direct convolution of one channel a group, lanes are channels.
+/* conv_depthwise.inc: direct convolution with one channel per group; lanes are channels.
  *
  * Owns:      kernels for 1..8 pixels (scalar: 1..4) of one vector of channels.
  * Relies on: simd_*.h, repeat.h, and conv_epilogue.inc before it.
@@ -5740,7 +5740,7 @@ static inline BS_TARGET __m128 BS_TIER_FN(bs_conv_dot_load)(const float *from, _
     return _mm_maskload_ps(from, mask);
 }
 
-/* Bias, residual and activation of one pixel's four sums: what is not the plain case of a network's tail. */
+/* Bias, residual and activation of one pixel's four sums, where a network's tail is not the plain case. */
 static BS_TARGET void BS_TIER_FN(bs_conv_dot_finish)(const bs_conv_tile *tile, int32_t pixel, __m128 sums)
 {
     const bs_conv_task *task = tile->task;
@@ -6071,7 +6071,7 @@ const bs_conv_kernels *bs_conv_kernels_avx512(void)
 #define BS_V_MUL(a, b) vmulq_f32(a, b)
 #define BS_V_FMA(a, b, c) vfmaq_f32(c, a, b)  /* a * b + c */
 #define BS_V_FNMA(a, b, c) vfmsq_f32(c, a, b) /* c - a * b */
-/* Of the smaller and larger the second operand is returned where one is NaN: MAX(low, v) keeps a NaN v. */
+/* NaN where either operand is NaN: MAX(low, v) keeps a NaN v. Conversion to an integer makes it 0. */
 #define BS_V_MAX(a, b) vmaxq_f32(a, b)
 #define BS_V_MIN(a, b) vminq_f32(a, b)
 
@@ -6215,10 +6215,10 @@ static inline float32x4_t bs_odd_pairs_neon(float32x4_t a, float32x4_t b)
 /* --- template kernels/repeat.h --- */
 /* repeat.h: loops over small constants, written out by the preprocessor.
  *
- * Owns:      BS_EACH_n(M): M(0) ... M(n-1), and BS_UPTO_n(M, x): M(1, x) ... M(n, x), of which builds that ask for few
- *            bytes (-Os) leave some out.
+ * Owns:      BS_EACH_n(M): M(0) ... M(n-1), and BS_UPTO_n(M, x): M(1, x) ... M(n, x), of which builds for size (-Os)
+ *            leave some out.
  * Relies on: nothing.
- * Must never: survive a template: simd_end.h undefines all of it.
+ * Must never: stay defined after a template: simd_end.h undefines all of it.
  *
  * Why not loops: accumulators must be separate variables to live in registers with every compiler and at -O2.
  */
@@ -6263,7 +6263,7 @@ static inline float32x4_t bs_odd_pairs_neon(float32x4_t a, float32x4_t b)
  */
 #include <math.h> /* INFINITY */
 
-/* The vector of a tile's channels that begins at its channel `first`, where there is one. */
+/* The vector of per-channel values for the tile's channels from `first` on, or zero where there are none. */
 static BS_OUTLINE BS_TARGET BS_V BS_TIER_FN(bs_conv_of_channels)(const bs_conv_tile *tile, const float *from,
                                                                  int32_t first)
 {
@@ -6615,7 +6615,7 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
  */
 #include <math.h> /* INFINITY */
 
-/* One vector of output channels, or two. Of the last vector only `part` is valid. */
+/* One vector of output channels, or two. In the last one only `part` is valid. */
 #define BS_BIAS_1   \
     if (task->bias) \
         b0 = BS_V_LOAD_PART(task->bias + tile->channel, part);
@@ -6698,7 +6698,7 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
 #define BS_D4 BS_V_LOAD_PART(d + row4, part)
 #define BS_D5 BS_V_LOAD_PART(d + row5, part)
 
-/* `d` walks along the columns; opaque, or the compiler makes 36 addresses of it. */
+/* `d` walks along the columns. It is opaque to the compiler, which would otherwise compute 36 addresses. */
 #define BS_COLUMN_OUTER(x)                                                           \
     const BS_V h0_##x = BS_V_FMA(BS_D0, aabb, BS_V_FNMA(BS_D2, sum, BS_D4));         \
     const BS_V h5_##x = BS_V_FMA(BS_D1, aabb, BS_V_FNMA(BS_D3, sum, BS_D5));         \
@@ -6774,7 +6774,7 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t
     for (; channels >= BS_LANES; channels -= BS_LANES, in += BS_LANES, points += BS_LANES)
         BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(BS_LANES), points, point_step);
 #ifdef BS_PART_IS_SLOW
-    /* The transform reads a patch three times: a part is read once, and copied. */
+    /* The transform reads a patch three times, so a partial vector is read once, and copied. */
     float patch[BS_WINOGRAD_POINTS * BS_LANES];
     for (int32_t i = 0; channels > 0 && i < BS_WINOGRAD_POINTS; i++) {
         const float *from = in + i / BS_WINOGRAD_IN * in_row + i % BS_WINOGRAD_IN * in_pixel;
@@ -6849,7 +6849,7 @@ static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_vector)(c
     BS_ROW_OUT(3)
 }
 
-/* One vector of a patch with everything that is not a clamp after the bias: residuals, slopes, ragged edges. */
+/* One vector of a patch when more follows than bias and clamp: residuals, slopes, ragged edges. */
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_finish)(const float *patch, const bs_conv_tile *tile, int32_t channel,
                                                           ptrdiff_t out_row, ptrdiff_t residual_row, int32_t rows,
                                                           int32_t columns, BS_V low, BS_V high)
@@ -6918,7 +6918,7 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
  *            bias, then + input * weight over (kernel row, tap, channel), one operation each, in that order.
  */
 
-/* Pixel p stands at one of four bases plus 0, 1, 2 or 3 steps. */
+/* Pixel p lies at one of four bases plus 0, 1, 2 or 3 steps. */
 #define BS_X_0 xa[0]
 #define BS_X_1 xa[step]
 #define BS_X_2 xa[2 * step]
@@ -7024,7 +7024,7 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_1)[] = { NULL, BS_OUT
 static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUTER_UPTO_2(BS_OUTER_NAME) };
 /* --- end of template kernels/conv_outer.inc --- */
 /* --- template kernels/conv_depthwise.inc --- */
-/* conv_depthwise.inc: direct convolution of one channel a group, lanes are channels.
+/* conv_depthwise.inc: direct convolution with one channel per group; lanes are channels.
  *
  * Owns:      kernels for 1..8 pixels (scalar: 1..4) of one vector of channels.
  * Relies on: simd_*.h, repeat.h, and conv_epilogue.inc before it.
@@ -7291,8 +7291,8 @@ const bs_conv_kernels *bs_conv_kernels_neon(void)
 /* ==== begin src/kernels/conv_winograd_pack.c ================================================== */
 /* conv_winograd_pack.c: canonical weights -> the points of F(4x4, 3x3).
  *
- * Owns:      which geometries it is for, and the transform of weights.
- * Relies on: conv_winograd.h for the constants. Runs on any machine, as conv_pack.c, which says how points lie.
+ * Owns:      which geometries Winograd serves, and the transform of weights.
+ * Relies on: conv_winograd.h for the constants. Runs on any machine, like conv_pack.c, which describes the layout.
  * Must never: depend on anything but geometry and lanes: prepared records may be stored.
  */
 /* #include "kernels/conv_internal.h" */
@@ -7370,7 +7370,7 @@ void bs_conv_winograd_pack(const float *weights, int32_t out, int32_t in, int32_
 
 #if !defined(BS_NO_WINOGRAD)
 
-/* Padding to whole vectors; the points of one tile lie next to those of its neighbours. */
+/* Channels are padded to whole vectors; at each point, neighbouring tiles are adjacent. */
 typedef struct bs_winograd_plan {
     int32_t in_padded, out_padded;
     int32_t strip; /* tiles transformed together */
@@ -7386,8 +7386,8 @@ static ptrdiff_t bs_winograd_step(int32_t strip, int32_t padded)
     return 16 * (lines | 1);
 }
 
-/* A strip is a few register tiles long, so that every product is made of full ones, and its points should
- * stay in a second-level cache of 256 KiB. Larger strips were not faster with 1 MiB. */
+/* A strip is a few register tiles long, so that every product is made of full tiles, and its points should stay in a
+ * second-level cache of 256 KiB. Larger strips were not faster with 1 MiB. */
 static bs_winograd_plan bs_winograd_plan_of(const bs_conv_geometry *g, int32_t lanes)
 {
     bs_winograd_plan plan = {
@@ -7423,7 +7423,7 @@ typedef struct bs_winograd_run {
     int32_t tiles_x;
 } bs_winograd_run;
 
-/* The part of a 6x6 patch that is inside the windows, among zeros. */
+/* Copies the part of a 6x6 patch that is inside the windows; the rest is zero. */
 static void bs_winograd_copy_patch(const bs_winograd_run *run, const float *in, int32_t rows, int32_t columns)
 {
     const size_t pixel = (size_t)run->plan.in_padded, channels = (size_t)run->geometry->in_channels;
@@ -7746,8 +7746,8 @@ static void bs_conv_run_block(const bs_conv_geometry *g, const bs_conv_task *tas
     }
 }
 
-/* What all blocks have in common. Taps that lie one after the other in memory are one long run: the order of
- * accumulation is the same, the loops are fewer. */
+/* What all blocks share. Taps that are adjacent in memory are one long run: the order of accumulation is the same,
+ * with fewer loops. */
 static bs_conv_tile bs_conv_tile_of(const bs_conv_geometry *g, const bs_conv_task *task, int32_t lanes,
                                     bs_conv_family family)
 {
@@ -7838,10 +7838,10 @@ void bs_conv_run(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, 
 #include <string.h>
 
 enum {
-    BS_SUM_CHUNK = 256,         /* samples of a row summed together: bounds 32-bit sums of squares */
-    /* columns enlarged together: a whole count of vectors; five rows are on the stack, in 4 KiB of it */
+    BS_SUM_CHUNK = 256,         /* samples of a row summed together: limits 32-bit sums of squares */
+    /* columns enlarged together: whole vectors; five rows lie on the stack, within 4 KiB */
     BS_BICUBIC_CHUNK = 80,
-    BS_EXACT_HIGH = 1023    /* largest code of the bicubic in floats */
+    BS_EXACT_HIGH = 1023    /* largest code that the bicubic computes in floats */
 };
 
 typedef struct bs_elementwise_kernels {
@@ -7854,35 +7854,35 @@ typedef struct bs_elementwise_kernels {
     void (*bicubic_f32)(const bs_bicubic2x *task, float high);
     void (*bicubic_u8)(const bs_bicubic2x *task, float high);
     void (*bicubic_u16)(const bs_bicubic2x *task, float high);
-    /* of u8, of u16 */
+    /* [0] of u8, [1] of u16 */
     uint64_t (*laplacian[2])(const void *above, const void *codes, const void *below, int32_t count, int32_t shift);
     uint64_t (*change[2])(const void *codes, const void *others, int32_t count, int32_t shift);
 } bs_elementwise_kernels;
 
 /* ------------------------------------------------------------------------------- helpers of the templates */
 
-/* A coordinate moved to where samples are. */
+/* A coordinate, moved to the nearest one that has a sample. */
 static inline ptrdiff_t bs_inside(int32_t at, int32_t extent, int32_t before, int32_t after)
 {
     return at < -before ? -before : at > extent - 1 + after ? extent - 1 + after : at;
 }
 
-/* What the store does to some pixels at (y, x), at most half a vector. */
+/* Stores some pixels at (y, x), at most half a vector. */
 typedef void bs_sr_pixels(const bs_sr_store *s, const float *quads, int32_t y, int32_t x, int32_t pixels, float high);
 
-/* A chunk of an input row of the bicubic, enlarged sideways: the outputs left and right of each column. */
+/* Part of an input row of the bicubic, enlarged sideways: the outputs left and right of each column. */
 typedef struct bs_line_pair {
     float even[BS_BICUBIC_CHUNK], odd[BS_BICUBIC_CHUNK];
 } bs_line_pair;
 
-/* What the bicubic does to samples: a chunk of a row sideways, then five of them to two output rows. */
+/* The two steps of the bicubic: part of a row sideways, then five of those to two output rows. */
 typedef void bs_bicubic_lines(const bs_bicubic2x *task, int32_t y, int32_t x, int32_t count, bs_line_pair *lines);
 typedef void bs_bicubic_vertical(const bs_line_pair *const *r, void *samples, ptrdiff_t out_row, int32_t count,
                                  float high);
 
-/* A column of chunks; each input row is enlarged sideways once and kept until five further rows are. The last of the
- * five an output wants moves down a row each time, within what is valid. `scale` is 1, or the bytes of a sample where
- * `type` is char. */
+/* A column of parts of rows. Each input row is enlarged sideways once and kept while the next five are. The last of
+ * the five rows that an output needs moves down by one each time, within the valid rows. `scale` is 1, or the bytes of
+ * a sample where `type` is char. */
 #define BS_BICUBIC_BODY(type, scale, enlarge, vertical)                                                          \
     bs_line_pair ring[5];                                                                                        \
     for (int32_t x = 0; x < t->w; x += BS_BICUBIC_CHUNK) {                                                       \
@@ -7906,7 +7906,7 @@ typedef void bs_bicubic_vertical(const bs_line_pair *const *r, void *samples, pt
         }                                                                                                        \
     }
 
-/* Once for each type and tier, or, where the build asks for few bytes (-Os), once. */
+/* Once for each type and tier; in a build for size (-Os), once for all. */
 #ifdef __OPTIMIZE_SIZE__
 static void bs_bicubic2x_any(const bs_bicubic2x *t, bs_bicubic_lines *enlarge, bs_bicubic_vertical *vertical,
                              ptrdiff_t sample_bytes, float high)
@@ -7920,8 +7920,8 @@ static void bs_bicubic2x_any(const bs_bicubic2x *t, bs_bicubic_lines *enlarge, b
 
 /* -------------------------------------------------------------------------------------------------- tiers */
 
-/* A build that asks for few bytes (-Os) and always has NEON takes the loops of the scalar tier from it, but for the
- * bicubic in floats: their results are the same to the bit. */
+/* A build for size (-Os) that always has NEON uses NEON's loops for the scalar tier, except the bicubic in floats:
+ * their results are the same to the bit. */
 #if defined(__OPTIMIZE_SIZE__) && BS_HAVE_NEON_TIER
 #define BS_EXACT_ELSEWHERE
 #define BS_ELEMENTWISE_SCALAR BS_ELEMENTWISE_TABLE(scalar, neon)
@@ -7953,7 +7953,7 @@ static void bs_bicubic2x_any(const bs_bicubic2x *t, bs_bicubic_lines *enlarge, b
 #define BS_V_MUL(a, b) ((a) * (b))
 #define BS_V_FMA(a, b, c) ((a) * (b) + (c))
 #define BS_V_FNMA(a, b, c) ((c) - (a) * (b))
-/* Of the smaller and larger the second operand is returned where one is NaN: MAX(low, v) keeps a NaN v. */
+/* When one operand is NaN, the second one is returned: MAX(low, v) keeps a NaN v. */
 #define BS_V_MAX(a, b) bs_select_scalar((bs_m4_scalar)((a) > (b)), a, b)
 #define BS_V_MIN(a, b) bs_select_scalar((bs_m4_scalar)((a) < (b)), a, b)
 
@@ -7966,7 +7966,7 @@ static void bs_bicubic2x_any(const bs_bicubic2x *t, bs_bicubic_lines *enlarge, b
 #define BS_OPAQUE(pointer) (void)(pointer)
 #define BS_HOLD(a) (void)(a)
 
-/* Where another tier computes and few bytes are asked for (-Os), one pixel at a time: it is only compared with. */
+/* In builds for size (-Os) with another tier this one is only compared with: one pixel at a time. */
 #if defined(__OPTIMIZE_SIZE__) && (BS_HAVE_X86_TIERS || BS_HAVE_NEON_TIER)
 #define BS_OUTER_PIXELS_1 1
 #define BS_OUTER_PIXELS_2 1
@@ -8123,7 +8123,7 @@ static inline bs_v4_scalar bs_odd_pairs_scalar(bs_v4_scalar a, bs_v4_scalar b)
  * In floats for every type. The weights are -3 29 111 -9 over 128; on codes of up to 10 bits all sums are exact:
  * two passes give multiples of 2^-14 below 2^10, or something that is clipped anyway. */
 
-/* Far taps first: then no sum exceeds the result's range by more than a few per cent. */
+/* Far taps first: so no partial sum exceeds the result's range by more than a few per cent. */
 static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic)(BS_V a, BS_V b, BS_V c, BS_V d)
 {
     BS_V sum = BS_V_MUL(a, BS_V_SET1(-3.0f / 128.0f));
@@ -8132,7 +8132,7 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic)(BS_V a, BS_V b, BS_V c, BS_V d
     return BS_V_FMA(c, BS_V_SET1(111.0f / 128.0f), sum);
 }
 
-/* Half up: the value is not negative when it is truncated. */
+/* Rounds half up: the value is not negative when it is truncated. */
 static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
 {
     v = BS_V_ADD(v, BS_V_SET1(0.5f));
@@ -8208,7 +8208,7 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
 
 BS_BICUBIC_DEFINE(f32, float, BS_V_LOAD_F32, BS_V_STORE_PAIRS_F32, BS_CUBIC_PLAIN)
 
-#ifndef BS_EXACT_ELSEWHERE /* from here on a tier gives what every other one gives (elementwise.c) */
+#ifndef BS_EXACT_ELSEWHERE /* from here on every tier gives the same results (elementwise.c) */
 BS_BICUBIC_DEFINE(u8, uint8_t, BS_V_LOAD_U8, BS_V_STORE_PAIRS_U8, BS_CUBIC_CODE)
 BS_BICUBIC_DEFINE(u16, uint16_t, BS_V_LOAD_U16, BS_V_STORE_PAIRS_U16, BS_CUBIC_CODE)
 
@@ -8228,7 +8228,7 @@ static BS_TARGET void BS_TIER_FN(bs_u16_to_f32)(const uint16_t *restrict in, flo
         out[i] = (float)in[i] * scale;
 }
 
-/* MAX before MIN, with the bound second: NaN becomes 0. */
+/* MAX before MIN, with the bound second: NaN becomes 0 (with NEON, in the conversion). */
 #define BS_TO_CODES_DEFINE(name, code_type, STORE)                                                               \
     static BS_TARGET void BS_TIER_FN(name)(const float *in, code_type *out, int32_t count, float scale, float high) \
     {                                                                                                            \
@@ -8334,7 +8334,7 @@ static BS_TARGET uint64_t BS_TIER_FN(bs_laplacian_u8)(const void *above, const v
     return (void)shift, (uint32_t)sum;
 }
 
-/* Squares of negative differences wrap to what they are. */
+/* Squares of negative differences wrap to the right value. */
 BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_laplacian_u16)(const void *above, const void *codes, const void *below,
                                                                 int32_t count, int32_t shift)
 {
@@ -8607,12 +8607,12 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #define BS_V_MUL(a, b) _mm256_mul_ps(a, b)
 #define BS_V_FMA(a, b, c) _mm256_fmadd_ps(a, b, c)   /* a * b + c */
 #define BS_V_FNMA(a, b, c) _mm256_fnmadd_ps(a, b, c) /* c - a * b */
-/* Of the smaller and larger the second operand is returned where one is NaN: MAX(low, v) keeps a NaN v. */
+/* When one operand is NaN, the second one is returned: MAX(low, v) keeps a NaN v. */
 #define BS_V_MAX(a, b) _mm256_max_ps(a, b)
 #define BS_V_MIN(a, b) _mm256_min_ps(a, b)
 
-/* A part is the count of valid lanes, 1..BS_LANES; the others are neither read nor written. A masked load is
- * fast everywhere, a masked store is microcode on some processors: whole vectors and halves avoid it. */
+/* A part is the count of valid lanes, 1..BS_LANES; the others are neither read nor written. A masked load is fast
+ * everywhere, a masked store is microcode on some processors, so whole vectors and halves avoid it. */
 #define BS_V_PART int32_t
 #define BS_V_PART_OF(n) (n)
 #define BS_V_LOAD_PART(p, part) bs_load_part_avx2(p, part)
@@ -8767,7 +8767,7 @@ static inline BS_TARGET __m256 bs_odd_pairs_avx2(__m256 a, __m256 b)
  * In floats for every type. The weights are -3 29 111 -9 over 128; on codes of up to 10 bits all sums are exact:
  * two passes give multiples of 2^-14 below 2^10, or something that is clipped anyway. */
 
-/* Far taps first: then no sum exceeds the result's range by more than a few per cent. */
+/* Far taps first: so no partial sum exceeds the result's range by more than a few per cent. */
 static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic)(BS_V a, BS_V b, BS_V c, BS_V d)
 {
     BS_V sum = BS_V_MUL(a, BS_V_SET1(-3.0f / 128.0f));
@@ -8776,7 +8776,7 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic)(BS_V a, BS_V b, BS_V c, BS_V d
     return BS_V_FMA(c, BS_V_SET1(111.0f / 128.0f), sum);
 }
 
-/* Half up: the value is not negative when it is truncated. */
+/* Rounds half up: the value is not negative when it is truncated. */
 static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
 {
     v = BS_V_ADD(v, BS_V_SET1(0.5f));
@@ -8852,7 +8852,7 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
 
 BS_BICUBIC_DEFINE(f32, float, BS_V_LOAD_F32, BS_V_STORE_PAIRS_F32, BS_CUBIC_PLAIN)
 
-#ifndef BS_EXACT_ELSEWHERE /* from here on a tier gives what every other one gives (elementwise.c) */
+#ifndef BS_EXACT_ELSEWHERE /* from here on every tier gives the same results (elementwise.c) */
 BS_BICUBIC_DEFINE(u8, uint8_t, BS_V_LOAD_U8, BS_V_STORE_PAIRS_U8, BS_CUBIC_CODE)
 BS_BICUBIC_DEFINE(u16, uint16_t, BS_V_LOAD_U16, BS_V_STORE_PAIRS_U16, BS_CUBIC_CODE)
 
@@ -8872,7 +8872,7 @@ static BS_TARGET void BS_TIER_FN(bs_u16_to_f32)(const uint16_t *restrict in, flo
         out[i] = (float)in[i] * scale;
 }
 
-/* MAX before MIN, with the bound second: NaN becomes 0. */
+/* MAX before MIN, with the bound second: NaN becomes 0 (with NEON, in the conversion). */
 #define BS_TO_CODES_DEFINE(name, code_type, STORE)                                                               \
     static BS_TARGET void BS_TIER_FN(name)(const float *in, code_type *out, int32_t count, float scale, float high) \
     {                                                                                                            \
@@ -8978,7 +8978,7 @@ static BS_TARGET uint64_t BS_TIER_FN(bs_laplacian_u8)(const void *above, const v
     return (void)shift, (uint32_t)sum;
 }
 
-/* Squares of negative differences wrap to what they are. */
+/* Squares of negative differences wrap to the right value. */
 BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_laplacian_u16)(const void *above, const void *codes, const void *below,
                                                                 int32_t count, int32_t shift)
 {
@@ -9249,18 +9249,18 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #define BS_V_MUL(a, b) _mm512_mul_ps(a, b)
 #define BS_V_FMA(a, b, c) _mm512_fmadd_ps(a, b, c)   /* a * b + c */
 #define BS_V_FNMA(a, b, c) _mm512_fnmadd_ps(a, b, c) /* c - a * b */
-/* Of the smaller and larger the second operand is returned where one is NaN: MAX(low, v) keeps a NaN v. */
+/* When one operand is NaN, the second one is returned: MAX(low, v) keeps a NaN v. */
 #define BS_V_MAX(a, b) _mm512_max_ps(a, b)
 #define BS_V_MIN(a, b) _mm512_min_ps(a, b)
 
-/* A part stands for the valid lanes, 1..BS_LANES of them; the others are neither read nor written. */
+/* A part is the mask of the valid lanes, 1..BS_LANES of them; the others are neither read nor written. */
 #define BS_V_PART __mmask16
 #define BS_V_PART_OF(n) ((__mmask16)(0xffffu >> (BS_LANES - (n))))
 #define BS_V_LOAD_PART(p, part) _mm512_maskz_loadu_ps(part, p)
 #define BS_V_STORE_PART(p, v, part) _mm512_mask_storeu_ps(p, part, v)
 
-/* Stops the compiler from turning a base and its multiples into one pointer for each pixel: x86 adds
- * base + index * scale for nothing, and fourteen pointers do not fit the registers. */
+/* Stops the compiler from turning a base and its multiples into one pointer for each pixel: x86 adds base + index *
+ * scale at no cost, and fourteen pointers do not fit into the registers. */
 #define BS_OPAQUE(pointer) __asm__("" : "+r"(pointer))
 
 #define BS_OUTER_PIXELS_1 14
@@ -9377,7 +9377,7 @@ static inline BS_TARGET __m512 bs_odd_pairs_avx512(__m512 a, __m512 b)
  * In floats for every type. The weights are -3 29 111 -9 over 128; on codes of up to 10 bits all sums are exact:
  * two passes give multiples of 2^-14 below 2^10, or something that is clipped anyway. */
 
-/* Far taps first: then no sum exceeds the result's range by more than a few per cent. */
+/* Far taps first: so no partial sum exceeds the result's range by more than a few per cent. */
 static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic)(BS_V a, BS_V b, BS_V c, BS_V d)
 {
     BS_V sum = BS_V_MUL(a, BS_V_SET1(-3.0f / 128.0f));
@@ -9386,7 +9386,7 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic)(BS_V a, BS_V b, BS_V c, BS_V d
     return BS_V_FMA(c, BS_V_SET1(111.0f / 128.0f), sum);
 }
 
-/* Half up: the value is not negative when it is truncated. */
+/* Rounds half up: the value is not negative when it is truncated. */
 static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
 {
     v = BS_V_ADD(v, BS_V_SET1(0.5f));
@@ -9462,7 +9462,7 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
 
 BS_BICUBIC_DEFINE(f32, float, BS_V_LOAD_F32, BS_V_STORE_PAIRS_F32, BS_CUBIC_PLAIN)
 
-#ifndef BS_EXACT_ELSEWHERE /* from here on a tier gives what every other one gives (elementwise.c) */
+#ifndef BS_EXACT_ELSEWHERE /* from here on every tier gives the same results (elementwise.c) */
 BS_BICUBIC_DEFINE(u8, uint8_t, BS_V_LOAD_U8, BS_V_STORE_PAIRS_U8, BS_CUBIC_CODE)
 BS_BICUBIC_DEFINE(u16, uint16_t, BS_V_LOAD_U16, BS_V_STORE_PAIRS_U16, BS_CUBIC_CODE)
 
@@ -9482,7 +9482,7 @@ static BS_TARGET void BS_TIER_FN(bs_u16_to_f32)(const uint16_t *restrict in, flo
         out[i] = (float)in[i] * scale;
 }
 
-/* MAX before MIN, with the bound second: NaN becomes 0. */
+/* MAX before MIN, with the bound second: NaN becomes 0 (with NEON, in the conversion). */
 #define BS_TO_CODES_DEFINE(name, code_type, STORE)                                                               \
     static BS_TARGET void BS_TIER_FN(name)(const float *in, code_type *out, int32_t count, float scale, float high) \
     {                                                                                                            \
@@ -9588,7 +9588,7 @@ static BS_TARGET uint64_t BS_TIER_FN(bs_laplacian_u8)(const void *above, const v
     return (void)shift, (uint32_t)sum;
 }
 
-/* Squares of negative differences wrap to what they are. */
+/* Squares of negative differences wrap to the right value. */
 BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_laplacian_u16)(const void *above, const void *codes, const void *below,
                                                                 int32_t count, int32_t shift)
 {
@@ -9862,7 +9862,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #define BS_V_MUL(a, b) vmulq_f32(a, b)
 #define BS_V_FMA(a, b, c) vfmaq_f32(c, a, b)  /* a * b + c */
 #define BS_V_FNMA(a, b, c) vfmsq_f32(c, a, b) /* c - a * b */
-/* Of the smaller and larger the second operand is returned where one is NaN: MAX(low, v) keeps a NaN v. */
+/* NaN where either operand is NaN: MAX(low, v) keeps a NaN v. Conversion to an integer makes it 0. */
 #define BS_V_MAX(a, b) vmaxq_f32(a, b)
 #define BS_V_MIN(a, b) vminq_f32(a, b)
 
@@ -10019,7 +10019,7 @@ static inline float32x4_t bs_odd_pairs_neon(float32x4_t a, float32x4_t b)
  * In floats for every type. The weights are -3 29 111 -9 over 128; on codes of up to 10 bits all sums are exact:
  * two passes give multiples of 2^-14 below 2^10, or something that is clipped anyway. */
 
-/* Far taps first: then no sum exceeds the result's range by more than a few per cent. */
+/* Far taps first: so no partial sum exceeds the result's range by more than a few per cent. */
 static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic)(BS_V a, BS_V b, BS_V c, BS_V d)
 {
     BS_V sum = BS_V_MUL(a, BS_V_SET1(-3.0f / 128.0f));
@@ -10028,7 +10028,7 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic)(BS_V a, BS_V b, BS_V c, BS_V d
     return BS_V_FMA(c, BS_V_SET1(111.0f / 128.0f), sum);
 }
 
-/* Half up: the value is not negative when it is truncated. */
+/* Rounds half up: the value is not negative when it is truncated. */
 static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
 {
     v = BS_V_ADD(v, BS_V_SET1(0.5f));
@@ -10104,7 +10104,7 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
 
 BS_BICUBIC_DEFINE(f32, float, BS_V_LOAD_F32, BS_V_STORE_PAIRS_F32, BS_CUBIC_PLAIN)
 
-#ifndef BS_EXACT_ELSEWHERE /* from here on a tier gives what every other one gives (elementwise.c) */
+#ifndef BS_EXACT_ELSEWHERE /* from here on every tier gives the same results (elementwise.c) */
 BS_BICUBIC_DEFINE(u8, uint8_t, BS_V_LOAD_U8, BS_V_STORE_PAIRS_U8, BS_CUBIC_CODE)
 BS_BICUBIC_DEFINE(u16, uint16_t, BS_V_LOAD_U16, BS_V_STORE_PAIRS_U16, BS_CUBIC_CODE)
 
@@ -10124,7 +10124,7 @@ static BS_TARGET void BS_TIER_FN(bs_u16_to_f32)(const uint16_t *restrict in, flo
         out[i] = (float)in[i] * scale;
 }
 
-/* MAX before MIN, with the bound second: NaN becomes 0. */
+/* MAX before MIN, with the bound second: NaN becomes 0 (with NEON, in the conversion). */
 #define BS_TO_CODES_DEFINE(name, code_type, STORE)                                                               \
     static BS_TARGET void BS_TIER_FN(name)(const float *in, code_type *out, int32_t count, float scale, float high) \
     {                                                                                                            \
@@ -10230,7 +10230,7 @@ static BS_TARGET uint64_t BS_TIER_FN(bs_laplacian_u8)(const void *above, const v
     return (void)shift, (uint32_t)sum;
 }
 
-/* Squares of negative differences wrap to what they are. */
+/* Squares of negative differences wrap to the right value. */
 BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_laplacian_u16)(const void *above, const void *codes, const void *below,
                                                                 int32_t count, int32_t shift)
 {
@@ -10572,7 +10572,7 @@ static uint16_t bs_cubic_wide_code(const int32_t *line, int32_t odd, int32_t hig
     return (uint16_t)(code < high ? code : high);
 }
 
-/* One input sample at a time: plain, and right for every code. */
+/* One input sample at a time: slow, but right for every code. */
 static void bs_bicubic2x_wide(const bs_bicubic2x *t)
 {
     for (int32_t y = 0; y < 2 * t->h; y++) {
@@ -10605,7 +10605,7 @@ void bs_bicubic2x_u16(bs_tier tier, const bs_bicubic2x *task)
 
 /* ----------------------------------------------------------------------------------------------- features */
 
-/* How many of so many samples are summed together next. */
+/* How many of the samples that are left are summed together next. */
 static int32_t bs_chunk(int32_t left) { return left < BS_SUM_CHUNK ? left : BS_SUM_CHUNK; }
 
 static const void *bs_codes_from(const bs_codes *codes, ptrdiff_t at)
@@ -10619,7 +10619,7 @@ static int64_t bs_code_at(const bs_codes *codes, ptrdiff_t at)
     return codes->wide ? *(const uint16_t *)code >> codes->shift : *(const uint8_t *)code;
 }
 
-/* Columns 0 and w-1, which lack a neighbour, by hand; those between in chunks. */
+/* Columns 0 and w-1 lack a neighbour and are summed apart; those between are summed BS_SUM_CHUNK at a time. */
 uint64_t bs_laplacian_energy(bs_tier tier, const bs_codes *in, int32_t h, int32_t w)
 {
     const bs_elementwise_kernels *k = bs_elementwise_of(tier);

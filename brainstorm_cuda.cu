@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 1fca352abf7a556bbd09f30aa92923df253e359e9b3009383f0689dfe45ab3ec
+ * sha256 of the parts: 82cff915db09e9d80aac44c1e62ff6cc93265bb281bcd6ff1532f2e4b01498be
  */
 #include "brainstorm.h"
 
@@ -2591,8 +2591,8 @@ extern "C" {
 #define BS_HAVE_NEON_TIER 0
 #endif
 
-/* INLINE where a copy for each constant argument is the point, OUTLINE where a rare case would bloat a hundred
- * kernels, INLINE_IF_FAST where copies are worth their bytes unless the build asks for few (-Os). */
+/* INLINE: a copy for each constant argument is wanted. OUTLINE: a rare case that would bloat a hundred kernels.
+ * INLINE_IF_FAST: copies are worth their bytes, except in builds for size (-Os). */
 #define BS_INLINE __attribute__((always_inline))
 #define BS_OUTLINE __attribute__((noinline))
 #ifdef __OPTIMIZE_SIZE__
@@ -2627,7 +2627,7 @@ typedef struct bs_conv_geometry {
     int32_t groups;
 } bs_conv_geometry;
 
-/* One call's worth of work. Strides are in floats, between rows and between pixels. */
+/* The work of one call. Strides are in floats, between rows and between pixels. */
 typedef struct bs_conv_task {
     const float *in;  /* first sample of the window of output (0, 0) */
     ptrdiff_t in_row; /* the storage must cover all windows: (out_h-1)*stride_h + (kernel_h-1)*dilation_h + 1 rows */
@@ -2636,7 +2636,7 @@ typedef struct bs_conv_task {
     int32_t out_pixel;
     float *out; /* must not overlap `in` */
     ptrdiff_t out_row;
-    int32_t out_h, out_w; /* zero is allowed: nothing is done */
+    int32_t out_h, out_w; /* zero is allowed: the call does nothing */
 
     const float *weights; /* from bs_conv_prepare */
     const float *bias;    /* out_channels floats, or NULL */
@@ -2644,7 +2644,7 @@ typedef struct bs_conv_task {
     const float *residual; /* added to the result, or NULL; may be `out` itself (same strides) */
     ptrdiff_t residual_row;
     int32_t residual_pixel;
-    bool residual_before_activation; /* else after */
+    bool residual_before_activation; /* else it is added after it */
 
     bs_conv_activation activation;
     float slope;         /* LEAKY */
@@ -2654,8 +2654,8 @@ typedef struct bs_conv_task {
     float *scratch; /* bs_conv_scratch_floats, one for each thread; may be NULL if that is 0 */
 } bs_conv_task;
 
-/* Whether bs_conv_run can do this at this tier, on machines that have it: a workstation plans for a board, whose
- * kernels it lacks. DIRECT: every valid geometry. */
+/* Whether bs_conv_run supports this at this tier, on machines that have the tier: a workstation plans for a board
+ * whose kernels it lacks. DIRECT: every valid geometry. */
 bool bs_conv_supports(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier);
 
 /* Floats that bs_conv_prepare writes; 0 if unsupported (or if the size overflows). */

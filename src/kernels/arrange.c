@@ -1,4 +1,4 @@
-/* arrange.c: see arrange.h. The block that a tier transposes in registers, and portable loops for what is left. */
+/* arrange.c: see arrange.h. The block that a tier transposes in registers, and portable loops for the rest. */
 #include "kernels/arrange.h"
 
 #include <string.h>
@@ -13,14 +13,14 @@ static void transpose_plain(const float *from, ptrdiff_t from_row, int32_t rows,
             to[c * to_row + r] = from[r * from_row + c];
 }
 
-/* Without branches, a step at a time over the block, so that compilers make vectors of it. */
+/* Without branches, step by step over the whole block, so that compilers vectorise each step. */
 static void widen64_plain(const uint16_t *from, float *to)
 {
     uint32_t bits[64], small_bits[64];
     float small[64];
     for (int32_t i = 0; i < 64; i++) {
         bits[i] = (uint32_t)(from[i] & 0x7fffu) << 13;
-        small_bits[i] = bits[i] + 0x38800000u; /* a subnormal one: 2^-14 and its value */
+        small_bits[i] = bits[i] + 0x38800000u; /* a subnormal number: 2^-14 plus its value */
     }
     memcpy(small, small_bits, sizeof small);
     for (int32_t i = 0; i < 64; i++)
@@ -28,7 +28,7 @@ static void widen64_plain(const uint16_t *from, float *to)
     memcpy(small_bits, small, sizeof small);
     for (int32_t i = 0; i < 64; i++) {
         const uint32_t exponent = bits[i] & 0x0f800000u;
-        /* infinite, NaN: the largest */
+        /* infinite or NaN: the largest exponent */
         const uint32_t normal = bits[i] + (exponent == 0x0f800000u ? 0x70000000u : 0x38000000u);
         bits[i] = (uint32_t)(from[i] & 0x8000u) << 16 | (exponent == 0 ? small_bits[i] : normal);
     }

@@ -1,8 +1,8 @@
-/* arrange.h: moving weights into the shape that kernels want, as fast as they come from storage.
+/* arrange.h: moving weights into the layout that kernels want, as fast as they come from storage.
  *
  * Owns:      transposing, and widening of half floats, for every tier.
  * Relies on: tier.h.
- * Must never: change a value: every tier gives the same bytes (but for the payload of a NaN).
+ * Must never: change a value: every tier gives the same bytes (except the payload of a NaN).
  */
 #ifndef BS_KERNELS_ARRANGE_H
 #define BS_KERNELS_ARRANGE_H

@@ -64,8 +64,8 @@ static void bs_conv_run_block(const bs_conv_geometry *g, const bs_conv_task *tas
     }
 }
 
-/* What all blocks have in common. Taps that lie one after the other in memory are one long run: the order of
- * accumulation is the same, the loops are fewer. */
+/* What all blocks share. Taps that are adjacent in memory are one long run: the order of accumulation is the same,
+ * with fewer loops. */
 static bs_conv_tile bs_conv_tile_of(const bs_conv_geometry *g, const bs_conv_task *task, int32_t lanes,
                                     bs_conv_family family)
 {

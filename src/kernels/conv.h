@@ -48,7 +48,7 @@ typedef struct bs_conv_geometry {
     int32_t groups;
 } bs_conv_geometry;
 
-/* One call's worth of work. Strides are in floats, between rows and between pixels. */
+/* The work of one call. Strides are in floats, between rows and between pixels. */
 typedef struct bs_conv_task {
     const float *in;  /* first sample of the window of output (0, 0) */
     ptrdiff_t in_row; /* the storage must cover all windows: (out_h-1)*stride_h + (kernel_h-1)*dilation_h + 1 rows */
@@ -57,7 +57,7 @@ typedef struct bs_conv_task {
     int32_t out_pixel;
     float *out; /* must not overlap `in` */
     ptrdiff_t out_row;
-    int32_t out_h, out_w; /* zero is allowed: nothing is done */
+    int32_t out_h, out_w; /* zero is allowed: the call does nothing */
 
     const float *weights; /* from bs_conv_prepare */
     const float *bias;    /* out_channels floats, or NULL */
@@ -65,7 +65,7 @@ typedef struct bs_conv_task {
     const float *residual; /* added to the result, or NULL; may be `out` itself (same strides) */
     ptrdiff_t residual_row;
     int32_t residual_pixel;
-    bool residual_before_activation; /* else after */
+    bool residual_before_activation; /* else it is added after it */
 
     bs_conv_activation activation;
     float slope;         /* LEAKY */
@@ -75,8 +75,8 @@ typedef struct bs_conv_task {
     float *scratch; /* bs_conv_scratch_floats, one for each thread; may be NULL if that is 0 */
 } bs_conv_task;
 
-/* Whether bs_conv_run can do this at this tier, on machines that have it: a workstation plans for a board, whose
- * kernels it lacks. DIRECT: every valid geometry. */
+/* Whether bs_conv_run supports this at this tier, on machines that have the tier: a workstation plans for a board
+ * whose kernels it lacks. DIRECT: every valid geometry. */
 bool bs_conv_supports(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier);
 
 /* Floats that bs_conv_prepare writes; 0 if unsupported (or if the size overflows). */

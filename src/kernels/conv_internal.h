@@ -1,4 +1,4 @@
-/* conv_internal.h: what conv.c and the per-tier kernels say to each other.
+/* conv_internal.h: the interface between conv.c and the per-tier kernels.
  *
  * Owns:      the argument blocks of the inner kernels and the table that each tier fills in.
  * Relies on: conv.h.
@@ -25,7 +25,7 @@ enum {
     BS_GEMM_MOST_ROWS = 8,
     BS_GEMM_ABREAST = 4, /* panels that one row takes at once */
     BS_DOT_OUTPUTS = 4, /* outputs of one pass of the dot kernel */
-    BS_TENSOR_STEPS = 256, /* at most, of 16 products */
+    BS_TENSOR_STEPS = 256, /* most steps of 16 products */
     BS_WINOGRAD_OUT = 4,
     BS_WINOGRAD_IN = 6,
     BS_WINOGRAD_POINTS = 36
@@ -42,10 +42,10 @@ typedef struct bs_conv_tile {
     const float *weights;
 
     int32_t channel;  /* first output channel of the block */
-    int32_t channels; /* valid ones: the kernel's vectors cover them, only the last may be partial */
+    int32_t channels; /* valid output channels: the kernel's vectors cover them, only the last vector may be partial */
     float *out;       /* first pixel, first channel of the block */
     ptrdiff_t out_pixel;
-    const float *residual; /* likewise, or NULL */
+    const float *residual; /* the same of the residual, or NULL */
     ptrdiff_t residual_pixel;
     const bs_conv_task *task; /* bias, activation, order of the residual */
 } bs_conv_tile;
@@ -78,7 +78,7 @@ typedef void bs_conv_winograd_out(const float *points, ptrdiff_t point_step, con
 
 typedef struct bs_conv_kernels {
     int32_t lanes;
-    int32_t outer_pixels[3]; /* [vectors]: the most pixels a tile may have */
+    int32_t outer_pixels[3]; /* [vectors]: most pixels of a tile */
     bs_conv_tile_kernel *const *outer[3]; /* [vectors][pixels]; [0] is unused */
     int32_t gemm_rows; /* at most */
     bs_gemm_kernel *const *gemm[BS_GEMM_VECTORS + 1]; /* [vectors][rows] */
@@ -92,7 +92,7 @@ typedef struct bs_conv_kernels {
     bs_conv_winograd_out *winograd_out;
 } bs_conv_kernels;
 
-/* What a tier's templates made; of DOT, its most pixels and its kernels, or 0 and NULL. */
+/* The table made of a tier's templates; for DOT, its most pixels and its kernels, or 0 and NULL. */
 #define BS_CONV_TABLE(pixels_of_dot, kernels_of_dot)                                     \
     {                                                                                    \
         .lanes = BS_LANES,                                                               \
@@ -124,7 +124,7 @@ int32_t bs_conv_lanes(bs_tier tier);
 bs_conv_family bs_conv_family_of(const bs_conv_geometry *geometry, bs_tier tier);
 bool bs_conv_can_prepare(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier);
 
-#if defined(BS_NO_WINOGRAD) /* no geometry is for it, so nothing else of it is called */
+#if defined(BS_NO_WINOGRAD) /* no geometry fits, so no other function of it is called */
 static inline bool bs_conv_winograd_fits(const bs_conv_geometry *geometry) { return (void)geometry, false; }
 static inline size_t bs_conv_winograd_scratch(const bs_conv_geometry *geometry, int32_t lanes)
 {
@@ -140,7 +140,7 @@ static inline void bs_conv_winograd_run(const bs_conv_geometry *geometry, const 
     (void)geometry, (void)kernels, (void)task;
 }
 #else
-/* conv_winograd_pack.c: whether a geometry is for it; [out][in][9] -> [36 points] of OUTER with a 1x1 kernel */
+/* conv_winograd_pack.c: whether Winograd serves a geometry; [out][in][9] -> [36 points] of OUTER with a 1x1 kernel */
 bool bs_conv_winograd_fits(const bs_conv_geometry *geometry);
 void bs_conv_winograd_pack(const float *weights, int32_t out, int32_t in, int32_t lanes, float *to);
 /* conv_winograd.c */
@@ -164,8 +164,8 @@ static inline int32_t bs_conv_min(int32_t a, int32_t b)
     return a < b ? a : b;
 }
 
-/* How many pixels the next of `tiles` tiles takes. They are dealt out evenly: 64 by at most 14 are 13 13 13 13 12, not
- * 14 14 14 14 8. A build that asks for few bytes (-Os) has kernels for some counts only (repeat.h): 8 4 1 for 13. */
+/* How many pixels the next of `tiles` tiles takes. Pixels are divided evenly: 64 by at most 14 are 13 13 13 13 12, not
+ * 14 14 14 14 8. A build for size (-Os) has kernels for some counts only (repeat.h): 8 4 1 for 13. */
 static inline int32_t bs_conv_next_pixels(bs_conv_tile_kernel *const *kernels, int32_t left, int32_t tiles,
                                           int32_t most)
 {

@@ -41,7 +41,7 @@ bs_conv_family bs_conv_family_of(const bs_conv_geometry *g, bs_tier tier)
     const bs_conv_family many = rows ? BS_FAMILY_GEMM : BS_FAMILY_OUTER;
     if (tier != BS_TIER_AVX2 && tier != BS_TIER_AVX512)
         return many;
-    /* Compare the shares of lanes that do useful work; reducing costs the dot kernel about a fifth. */
+    /* Compares the shares of lanes that do useful work; reducing costs the dot kernel about a fifth. */
     const int64_t lanes = bs_conv_lanes(tier);
     const int64_t in = g->in_channels / g->groups, out = g->out_channels / g->groups;
     const int64_t dot_padded = bs_conv_round_up((int32_t)out, BS_DOT_OUTPUTS) *
@@ -61,7 +61,7 @@ static bool bs_conv_valid(const bs_conv_geometry *g)
     return g->in_channels % g->groups == 0 && g->out_channels % g->groups == 0;
 }
 
-/* Steps of 16 products that make an output. */
+/* How many steps of 16 products make an output. */
 static uint64_t bs_conv_tensor_steps(const bs_conv_geometry *g)
 {
     return ((uint64_t)g->kernel_h * (uint64_t)g->kernel_w * (uint64_t)(g->in_channels / g->groups) + 15) / 16;

@@ -1,8 +1,8 @@
 /* conv_scalar.c: the convolution kernels of one tier, portable C.
  *
  * Owns:      the tier's kernel table.
- * Relies on: the templates (*.inc) and simd_scalar.h. The plain ones of two: this tier is in every build and runs
- *            only where no other does, so it should be small; the bits are those of the unrolled ones.
+ * Relies on: the templates (*.inc) and simd_scalar.h. Of two templates it takes the plain ones: this tier is in every
+ *            build and runs only where no other does, so it should be small; its bits are those of the unrolled ones.
  * Must never: contain arithmetic of its own: what differs between tiers is in simd_scalar.h.
  */
 #include "kernels/conv_internal.h"

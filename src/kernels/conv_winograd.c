@@ -11,7 +11,7 @@
 
 #if !defined(BS_NO_WINOGRAD)
 
-/* Padding to whole vectors; the points of one tile lie next to those of its neighbours. */
+/* Channels are padded to whole vectors; at each point, neighbouring tiles are adjacent. */
 typedef struct bs_winograd_plan {
     int32_t in_padded, out_padded;
     int32_t strip; /* tiles transformed together */
@@ -27,8 +27,8 @@ static ptrdiff_t bs_winograd_step(int32_t strip, int32_t padded)
     return 16 * (lines | 1);
 }
 
-/* A strip is a few register tiles long, so that every product is made of full ones, and its points should
- * stay in a second-level cache of 256 KiB. Larger strips were not faster with 1 MiB. */
+/* A strip is a few register tiles long, so that every product is made of full tiles, and its points should stay in a
+ * second-level cache of 256 KiB. Larger strips were not faster with 1 MiB. */
 static bs_winograd_plan bs_winograd_plan_of(const bs_conv_geometry *g, int32_t lanes)
 {
     bs_winograd_plan plan = {
@@ -64,7 +64,7 @@ typedef struct bs_winograd_run {
     int32_t tiles_x;
 } bs_winograd_run;
 
-/* The part of a 6x6 patch that is inside the windows, among zeros. */
+/* Copies the part of a 6x6 patch that is inside the windows; the rest is zero. */
 static void bs_winograd_copy_patch(const bs_winograd_run *run, const float *in, int32_t rows, int32_t columns)
 {
     const size_t pixel = (size_t)run->plan.in_padded, channels = (size_t)run->geometry->in_channels;

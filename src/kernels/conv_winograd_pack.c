@@ -1,7 +1,7 @@
 /* conv_winograd_pack.c: canonical weights -> the points of F(4x4, 3x3).
  *
- * Owns:      which geometries it is for, and the transform of weights.
- * Relies on: conv_winograd.h for the constants. Runs on any machine, as conv_pack.c, which says how points lie.
+ * Owns:      which geometries Winograd serves, and the transform of weights.
+ * Relies on: conv_winograd.h for the constants. Runs on any machine, like conv_pack.c, which describes the layout.
  * Must never: depend on anything but geometry and lanes: prepared records may be stored.
  */
 #include "kernels/conv_internal.h"

@@ -9,10 +9,10 @@
 #include <string.h>
 
 enum {
-    BS_SUM_CHUNK = 256,         /* samples of a row summed together: bounds 32-bit sums of squares */
-    /* columns enlarged together: a whole count of vectors; five rows are on the stack, in 4 KiB of it */
+    BS_SUM_CHUNK = 256,         /* samples of a row summed together: limits 32-bit sums of squares */
+    /* columns enlarged together: whole vectors; five rows lie on the stack, within 4 KiB */
     BS_BICUBIC_CHUNK = 80,
-    BS_EXACT_HIGH = 1023    /* largest code of the bicubic in floats */
+    BS_EXACT_HIGH = 1023    /* largest code that the bicubic computes in floats */
 };
 
 typedef struct bs_elementwise_kernels {
@@ -25,35 +25,35 @@ typedef struct bs_elementwise_kernels {
     void (*bicubic_f32)(const bs_bicubic2x *task, float high);
     void (*bicubic_u8)(const bs_bicubic2x *task, float high);
     void (*bicubic_u16)(const bs_bicubic2x *task, float high);
-    /* of u8, of u16 */
+    /* [0] of u8, [1] of u16 */
     uint64_t (*laplacian[2])(const void *above, const void *codes, const void *below, int32_t count, int32_t shift);
     uint64_t (*change[2])(const void *codes, const void *others, int32_t count, int32_t shift);
 } bs_elementwise_kernels;
 
 /* ------------------------------------------------------------------------------- helpers of the templates */
 
-/* A coordinate moved to where samples are. */
+/* A coordinate, moved to the nearest one that has a sample. */
 static inline ptrdiff_t bs_inside(int32_t at, int32_t extent, int32_t before, int32_t after)
 {
     return at < -before ? -before : at > extent - 1 + after ? extent - 1 + after : at;
 }
 
-/* What the store does to some pixels at (y, x), at most half a vector. */
+/* Stores some pixels at (y, x), at most half a vector. */
 typedef void bs_sr_pixels(const bs_sr_store *s, const float *quads, int32_t y, int32_t x, int32_t pixels, float high);
 
-/* A chunk of an input row of the bicubic, enlarged sideways: the outputs left and right of each column. */
+/* Part of an input row of the bicubic, enlarged sideways: the outputs left and right of each column. */
 typedef struct bs_line_pair {
     float even[BS_BICUBIC_CHUNK], odd[BS_BICUBIC_CHUNK];
 } bs_line_pair;
 
-/* What the bicubic does to samples: a chunk of a row sideways, then five of them to two output rows. */
+/* The two steps of the bicubic: part of a row sideways, then five of those to two output rows. */
 typedef void bs_bicubic_lines(const bs_bicubic2x *task, int32_t y, int32_t x, int32_t count, bs_line_pair *lines);
 typedef void bs_bicubic_vertical(const bs_line_pair *const *r, void *samples, ptrdiff_t out_row, int32_t count,
                                  float high);
 
-/* A column of chunks; each input row is enlarged sideways once and kept until five further rows are. The last of the
- * five an output wants moves down a row each time, within what is valid. `scale` is 1, or the bytes of a sample where
- * `type` is char. */
+/* A column of parts of rows. Each input row is enlarged sideways once and kept while the next five are. The last of
+ * the five rows that an output needs moves down by one each time, within the valid rows. `scale` is 1, or the bytes of
+ * a sample where `type` is char. */
 #define BS_BICUBIC_BODY(type, scale, enlarge, vertical)                                                          \
     bs_line_pair ring[5];                                                                                        \
     for (int32_t x = 0; x < t->w; x += BS_BICUBIC_CHUNK) {                                                       \
@@ -77,7 +77,7 @@ typedef void bs_bicubic_vertical(const bs_line_pair *const *r, void *samples, pt
         }                                                                                                        \
     }
 
-/* Once for each type and tier, or, where the build asks for few bytes (-Os), once. */
+/* Once for each type and tier; in a build for size (-Os), once for all. */
 #ifdef __OPTIMIZE_SIZE__
 static void bs_bicubic2x_any(const bs_bicubic2x *t, bs_bicubic_lines *enlarge, bs_bicubic_vertical *vertical,
                              ptrdiff_t sample_bytes, float high)
@@ -91,8 +91,8 @@ static void bs_bicubic2x_any(const bs_bicubic2x *t, bs_bicubic_lines *enlarge, b
 
 /* -------------------------------------------------------------------------------------------------- tiers */
 
-/* A build that asks for few bytes (-Os) and always has NEON takes the loops of the scalar tier from it, but for the
- * bicubic in floats: their results are the same to the bit. */
+/* A build for size (-Os) that always has NEON uses NEON's loops for the scalar tier, except the bicubic in floats:
+ * their results are the same to the bit. */
 #if defined(__OPTIMIZE_SIZE__) && BS_HAVE_NEON_TIER
 #define BS_EXACT_ELSEWHERE
 #define BS_ELEMENTWISE_SCALAR BS_ELEMENTWISE_TABLE(scalar, neon)
@@ -217,7 +217,7 @@ static uint16_t bs_cubic_wide_code(const int32_t *line, int32_t odd, int32_t hig
     return (uint16_t)(code < high ? code : high);
 }
 
-/* One input sample at a time: plain, and right for every code. */
+/* One input sample at a time: slow, but right for every code. */
 static void bs_bicubic2x_wide(const bs_bicubic2x *t)
 {
     for (int32_t y = 0; y < 2 * t->h; y++) {
@@ -250,7 +250,7 @@ void bs_bicubic2x_u16(bs_tier tier, const bs_bicubic2x *task)
 
 /* ----------------------------------------------------------------------------------------------- features */
 
-/* How many of so many samples are summed together next. */
+/* How many of the samples that are left are summed together next. */
 static int32_t bs_chunk(int32_t left) { return left < BS_SUM_CHUNK ? left : BS_SUM_CHUNK; }
 
 static const void *bs_codes_from(const bs_codes *codes, ptrdiff_t at)
@@ -264,7 +264,7 @@ static int64_t bs_code_at(const bs_codes *codes, ptrdiff_t at)
     return codes->wide ? *(const uint16_t *)code >> codes->shift : *(const uint8_t *)code;
 }
 
-/* Columns 0 and w-1, which lack a neighbour, by hand; those between in chunks. */
+/* Columns 0 and w-1 lack a neighbour and are summed apart; those between are summed BS_SUM_CHUNK at a time. */
 uint64_t bs_laplacian_energy(bs_tier tier, const bs_codes *in, int32_t h, int32_t w)
 {
     const bs_elementwise_kernels *k = bs_elementwise_of(tier);

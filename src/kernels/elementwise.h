@@ -1,12 +1,12 @@
-/* elementwise.h: the hot loops around a super-resolution network: codes to floats and back, the final store,
- * bicubic enlargement and the integer features that routing goes by.
+/* elementwise.h: the hot loops around a super-resolution network: codes to floats and back, the final store, bicubic
+ * enlargement and the integer features for routing.
  *
  * Owns:      the interface of those loops, for every tier.
  * Relies on: tier.h.
  * Must never: allocate, keep state, or touch a sample outside what each declaration says.
  *
- * Integer results (bicubic of codes, energy, change) are the same on every tier, bit for bit. Float results are
- * the same for a given tier wherever a sample stands; tiers and compilers may contract multiply and add.
+ * Integer results (bicubic of codes, energy, change) are the same on every tier, bit for bit. Float results are the
+ * same for a given tier wherever a sample lies; tiers and compilers may contract multiply and add.
  * All row strides are in samples. Inputs and outputs must not overlap. A tier that is not available runs as
  * BS_TIER_SCALAR.
  */
@@ -31,7 +31,7 @@ typedef struct bs_sr_store {
     const float *tail; /* four channels, channel stride 1 */
     ptrdiff_t tail_row;
     int32_t tail_pixel;
-    const float *base; /* already twice the size; NULL: nothing is added */
+    const float *base; /* already of twice the size; NULL: nothing is added */
     ptrdiff_t base_row;
     void *out; /* uint8_t or uint16_t */
     ptrdiff_t out_row;
@@ -49,7 +49,7 @@ void bs_sr_store_u16(bs_tier tier, const bs_sr_store *store);
  *   f32      sideways, then downwards, in float
  *   u8, u16  floor(s / 2^14 + 1/2) of the exact integer sum s, clipped to 0..high: the real result rounded half
  *            up. Codes must not exceed `high`. Up to 10 bits (high <= 1023) are fast, more are right but slow. */
-typedef struct bs_margins { /* valid samples beyond each side; what is missing of two is replicated from the edge */
+typedef struct bs_margins { /* valid samples beyond each side; where fewer than two, the edge is replicated */
     int32_t top, bottom, left, right;
 } bs_margins;
 
@@ -69,8 +69,8 @@ void bs_bicubic2x_u16(bs_tier tier, const bs_bicubic2x *task);
 
 /* ----------------------------------------------------------------------------------------------- features */
 
-/* Of a region: uint8_t; or, where they are wide, uint16_t, which are first shifted right by `shift` and must then be
- * below 2^12. */
+/* Codes of a region: uint8_t; or with `wide` uint16_t, which are first shifted right by `shift` and must then be below
+ * 2^12. */
 typedef struct bs_codes {
     const void *data;
     ptrdiff_t row;
@@ -81,7 +81,7 @@ typedef struct bs_codes {
 /* Sum over a region of (4 c - up - down - left - right)^2; neighbours beyond it are replicated. */
 uint64_t bs_laplacian_energy(bs_tier tier, const bs_codes *in, int32_t h, int32_t w);
 
-/* Sum over a region of (a - b)^2, of codes that are shifted alike. */
+/* Sum over a region of (a - b)^2, of codes with the same shift. */
 uint64_t bs_squared_change(bs_tier tier, const bs_codes *a, const bs_codes *b, int32_t h, int32_t w);
 
 #endif

@@ -1,9 +1,9 @@
 /* repeat.h: loops over small constants, written out by the preprocessor.
  *
- * Owns:      BS_EACH_n(M): M(0) ... M(n-1), and BS_UPTO_n(M, x): M(1, x) ... M(n, x), of which builds that ask for few
- *            bytes (-Os) leave some out.
+ * Owns:      BS_EACH_n(M): M(0) ... M(n-1), and BS_UPTO_n(M, x): M(1, x) ... M(n, x), of which builds for size (-Os)
+ *            leave some out.
  * Relies on: nothing.
- * Must never: survive a template: simd_end.h undefines all of it.
+ * Must never: stay defined after a template: simd_end.h undefines all of it.
  *
  * Why not loops: accumulators must be separate variables to live in registers with every compiler and at -O2.
  */

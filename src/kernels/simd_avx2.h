@@ -19,12 +19,12 @@
 #define BS_V_MUL(a, b) _mm256_mul_ps(a, b)
 #define BS_V_FMA(a, b, c) _mm256_fmadd_ps(a, b, c)   /* a * b + c */
 #define BS_V_FNMA(a, b, c) _mm256_fnmadd_ps(a, b, c) /* c - a * b */
-/* Of the smaller and larger the second operand is returned where one is NaN: MAX(low, v) keeps a NaN v. */
+/* When one operand is NaN, the second one is returned: MAX(low, v) keeps a NaN v. */
 #define BS_V_MAX(a, b) _mm256_max_ps(a, b)
 #define BS_V_MIN(a, b) _mm256_min_ps(a, b)
 
-/* A part is the count of valid lanes, 1..BS_LANES; the others are neither read nor written. A masked load is
- * fast everywhere, a masked store is microcode on some processors: whole vectors and halves avoid it. */
+/* A part is the count of valid lanes, 1..BS_LANES; the others are neither read nor written. A masked load is fast
+ * everywhere, a masked store is microcode on some processors, so whole vectors and halves avoid it. */
 #define BS_V_PART int32_t
 #define BS_V_PART_OF(n) (n)
 #define BS_V_LOAD_PART(p, part) bs_load_part_avx2(p, part)

@@ -19,18 +19,18 @@
 #define BS_V_MUL(a, b) _mm512_mul_ps(a, b)
 #define BS_V_FMA(a, b, c) _mm512_fmadd_ps(a, b, c)   /* a * b + c */
 #define BS_V_FNMA(a, b, c) _mm512_fnmadd_ps(a, b, c) /* c - a * b */
-/* Of the smaller and larger the second operand is returned where one is NaN: MAX(low, v) keeps a NaN v. */
+/* When one operand is NaN, the second one is returned: MAX(low, v) keeps a NaN v. */
 #define BS_V_MAX(a, b) _mm512_max_ps(a, b)
 #define BS_V_MIN(a, b) _mm512_min_ps(a, b)
 
-/* A part stands for the valid lanes, 1..BS_LANES of them; the others are neither read nor written. */
+/* A part is the mask of the valid lanes, 1..BS_LANES of them; the others are neither read nor written. */
 #define BS_V_PART __mmask16
 #define BS_V_PART_OF(n) ((__mmask16)(0xffffu >> (BS_LANES - (n))))
 #define BS_V_LOAD_PART(p, part) _mm512_maskz_loadu_ps(part, p)
 #define BS_V_STORE_PART(p, v, part) _mm512_mask_storeu_ps(p, part, v)
 
-/* Stops the compiler from turning a base and its multiples into one pointer for each pixel: x86 adds
- * base + index * scale for nothing, and fourteen pointers do not fit the registers. */
+/* Stops the compiler from turning a base and its multiples into one pointer for each pixel: x86 adds base + index *
+ * scale at no cost, and fourteen pointers do not fit into the registers. */
 #define BS_OPAQUE(pointer) __asm__("" : "+r"(pointer))
 
 #define BS_OUTER_PIXELS_1 14

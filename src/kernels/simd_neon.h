@@ -20,7 +20,7 @@
 #define BS_V_MUL(a, b) vmulq_f32(a, b)
 #define BS_V_FMA(a, b, c) vfmaq_f32(c, a, b)  /* a * b + c */
 #define BS_V_FNMA(a, b, c) vfmsq_f32(c, a, b) /* c - a * b */
-/* Of the smaller and larger the second operand is returned where one is NaN: MAX(low, v) keeps a NaN v. */
+/* NaN where either operand is NaN: MAX(low, v) keeps a NaN v. Conversion to an integer makes it 0. */
 #define BS_V_MAX(a, b) vmaxq_f32(a, b)
 #define BS_V_MIN(a, b) vminq_f32(a, b)
 

@@ -21,7 +21,7 @@
 #define BS_V_MUL(a, b) ((a) * (b))
 #define BS_V_FMA(a, b, c) ((a) * (b) + (c))
 #define BS_V_FNMA(a, b, c) ((c) - (a) * (b))
-/* Of the smaller and larger the second operand is returned where one is NaN: MAX(low, v) keeps a NaN v. */
+/* When one operand is NaN, the second one is returned: MAX(low, v) keeps a NaN v. */
 #define BS_V_MAX(a, b) bs_select_scalar((bs_m4_scalar)((a) > (b)), a, b)
 #define BS_V_MIN(a, b) bs_select_scalar((bs_m4_scalar)((a) < (b)), a, b)
 
@@ -34,7 +34,7 @@
 #define BS_OPAQUE(pointer) (void)(pointer)
 #define BS_HOLD(a) (void)(a)
 
-/* Where another tier computes and few bytes are asked for (-Os), one pixel at a time: it is only compared with. */
+/* In builds for size (-Os) with another tier this one is only compared with: one pixel at a time. */
 #if defined(__OPTIMIZE_SIZE__) && (BS_HAVE_X86_TIERS || BS_HAVE_NEON_TIER)
 #define BS_OUTER_PIXELS_1 1
 #define BS_OUTER_PIXELS_2 1

@@ -1,7 +1,7 @@
 /* tier.c: finds out what this processor and its operating system can run.
  *
  * Owns:      the probe. Relies on: CPUID and XGETBV on x86-64; NEON is part of AArch64.
- * Must never: keep the answer (no globals): it costs about 100 ns, and sessions keep it.
+ * Must never: store the result (no globals): probing costs about 100 ns, and sessions keep the result.
  */
 #include "kernels/tier.h"
 
@@ -56,7 +56,7 @@ bs_tier bs_tier_best(void)
     return bs_tier_probe();
 }
 
-/* The x86 tiers are ordered in the enum; NEON never meets them in one build. */
+/* The x86 tiers are ordered in the enum; NEON is never in the same build. */
 bool bs_tier_available(bs_tier tier)
 {
     if (tier == BS_TIER_AUTO || tier == BS_TIER_SCALAR)

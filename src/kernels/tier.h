@@ -29,8 +29,8 @@
 #define BS_HAVE_NEON_TIER 0
 #endif
 
-/* INLINE where a copy for each constant argument is the point, OUTLINE where a rare case would bloat a hundred
- * kernels, INLINE_IF_FAST where copies are worth their bytes unless the build asks for few (-Os). */
+/* INLINE: a copy for each constant argument is wanted. OUTLINE: a rare case that would bloat a hundred kernels.
+ * INLINE_IF_FAST: copies are worth their bytes, except in builds for size (-Os). */
 #define BS_INLINE __attribute__((always_inline))
 #define BS_OUTLINE __attribute__((noinline))
 #ifdef __OPTIMIZE_SIZE__
