@@ -309,11 +309,11 @@ typedef enum bs_dtype {
 const char *bs_dtype_name(bs_dtype dtype);
 size_t bs_dtype_bytes(bs_dtype dtype);
 
-/* Who computes: instruction sets of this processor (zero = the best one it has), or a GPU (below, CUDA). */
+/* What computes: an instruction set of this processor (zero = the best one it has), or a GPU (below, CUDA). */
 typedef enum bs_tier { BS_TIER_AUTO, BS_TIER_SCALAR, BS_TIER_AVX2, BS_TIER_AVX512, BS_TIER_NEON, BS_TIER_CUDA } bs_tier;
 
 bs_tier bs_tier_best(void);
-bool bs_tier_available(bs_tier tier); /* compiled in, and this processor can run it; of a GPU bs_cuda_open tells */
+bool bs_tier_available(bs_tier tier); /* compiled in, and this processor can run it; for a GPU, bs_cuda_open tells */
 const char *bs_tier_name(bs_tier tier);
 
 /* A dimension: a positive constant, BS_UPTO(n) (an anonymous symbol with a maximum), or a symbol made
@@ -368,8 +368,8 @@ bs_graph *bs_graph_create(bs_arena *arena, const bs_graph_desc *desc);
  * is. */
 bs_status bs_graph_check(const bs_graph *graph, bs_error *error);
 
-/* What a graph is to whoever uses it, by name: for programs that take other people's models. BS_ERROR_ARGUMENT: there
- * is none of that name. */
+/* Inputs, outputs and routers by name, for programs that take other people's models. BS_ERROR_ARGUMENT: there is none
+ * of that name. */
 typedef struct bs_port_facts {
     bool output; /* else an input */
     bs_dtype dtype;
@@ -662,10 +662,10 @@ typedef struct bs_route_desc {
 /* score decides; knob: a captured root value, or id 0: BUDGET: f32 [1] the budget (fraction 0..1);
  * (none is a budget of 0); BINARY, THRESHOLD, RESIDUAL_THRESHOLD: f32 [1] added to the threshold. */
 bs_router bs_route(bs_graph *graph, bs_value score, bs_value knob, const bs_route_desc *desc);
-/* Tells a router that is yet to come, by name, what it will probably decide: `score` is what it would see if it were
- * run on what is known now (the next layer's router on this layer's rows, a trained guess). TOP1 and TOPK only; one
- * score a path. Weights of the paths it points to are read ahead when the plan streams them; without memory for slots
- * nothing is computed for it. */
+/* Predicts what a later router, given by name, will decide: `score` is what it would see if it were run on what is
+ * known now (the next layer's router on this layer's rows, a trained guess). TOP1 and TOPK only; one score a path.
+ * Weights of the paths it points to are read ahead when the plan streams them; without memory for slots nothing is
+ * computed for it. */
 void bs_look_ahead(bs_graph *graph, bs_value score, const char *router);
 /* Rows of x that went to `path`. */
 bs_value bs_scatter(bs_graph *graph, bs_router router, int32_t path, bs_value x);
@@ -679,7 +679,7 @@ typedef bs_value (*bs_block_function)(bs_graph *graph, bs_value x, void *user);
 /* Opens block `name` on `path`, scatters x, builds the function's nodes into it. */
 bs_value bs_branch(bs_graph *graph, bs_router router, int32_t path, const char *name, bs_value x,
                    bs_block_function function, void *user);
-/* The same by hand: what is built between begin and end belongs to the block (own group of weights). */
+/* The same by hand: nodes built between begin and end belong to the block (own group of weights). */
 void bs_block_begin(bs_graph *graph, const char *name);
 void bs_block_end(bs_graph *graph);
 
@@ -727,7 +727,7 @@ typedef enum bs_launch_mode {
     BS_LAUNCH_STREAM,      /* one by one; branches without cells cost an empty launch */
     BS_LAUNCH_GRAPH,       /* captured as a CUDA graph when extents or buffers change */
     BS_LAUNCH_CONDITIONAL, /* the same, and the graph leaves out what no cell takes (CUDA 12.4) */
-    BS_LAUNCH_HOST,        /* one by one, and the host asks before a branch whether any cell takes it: it waits */
+    BS_LAUNCH_HOST,        /* one by one; before each branch the host waits to learn whether any cell takes it */
     BS_LAUNCH_COUNT
 } bs_launch_mode;
 const char *bs_launch_mode_name(bs_launch_mode launch_mode);
@@ -797,7 +797,8 @@ bs_status bs_plan_save(const bs_plan *plan, void *image, size_t bytes, bs_error 
 size_t bs_plan_open_bytes(void);
 const bs_plan *bs_plan_open(bs_arena *arena, const bs_graph *graph, const void *image, size_t bytes, bs_error *error);
 #ifndef BS_NO_REPORT
-/* A printable report of arenas, blocks and steps. Returns the length it has (cut to bytes-1, always ended by NUL). */
+/* A printable report of arenas, blocks and instructions. Returns the length it has (cut to bytes-1, always ended by
+ * NUL). */
 size_t bs_plan_report(const bs_plan *plan, char *text, size_t bytes);
 #endif
 
@@ -885,7 +886,7 @@ bs_weights bs_weights_from_table(const bs_tensor_table *table);
  * A read that fails makes bs_run fail with its status when the weights are needed; the next run tries again. Weights
  * that were only guessed are not an error. Slots are used as the policy says, nothing has to be tuned for them. */
 
-/* What goes when room is needed. One list: name, text. */
+/* What is evicted when room is needed. One list: name, text. */
 #define BS_POLICY_LIST(X)                                                        \
     X(BS_POLICY_REUSE, "reuse")   /* what will be needed again last, as far as phases and frequencies tell */ \
     X(BS_POLICY_LRU, "lru")       /* what was used least recently: useless once a run's cycle exceeds the slots */ \
@@ -925,20 +926,20 @@ typedef struct bs_stream_unit_facts {
 } bs_stream_unit_facts;
 
 typedef struct bs_stream_phase_facts {
-    int32_t router;  /* that decides, from 1; 0: always all */
-    int32_t n_units; /* that it may need */
+    int32_t router;  /* the router that decides, from 1; 0: all units are always needed */
+    int32_t n_units; /* units that it may need */
 } bs_stream_phase_facts;
 
 /* Counted since the session began. Every use of a unit is a hit (it was there), late (on its way) or a miss. */
 typedef struct bs_stream_stats {
     uint64_t hits, late, misses;
     uint64_t loads, guessed_loads;  /* units read whole; those that a guess began */
-    uint64_t useful_guesses;        /* of them, used before they went */
-    uint64_t dropped;               /* loads given up, passed by or to make room */
+    uint64_t useful_guesses;        /* of those guesses, used before they were evicted */
+    uint64_t dropped;               /* loads given up: no longer needed, or to make room */
     uint64_t bytes_read;            /* from storage */
     uint64_t bytes_wasted;          /* of guesses that were never used */
     uint64_t evictions;
-    uint64_t stall_ns;              /* the run stood still for weights */
+    uint64_t stall_ns;              /* the run waited for weights */
     uint64_t read_ns, prepare_ns;   /* of all lanes */
     uint64_t delayed_ns;            /* demand waited for a chunk of a guess */
     uint64_t resident_peak_bytes;   /* of slots in use */
@@ -947,8 +948,8 @@ typedef struct bs_stream_stats {
     bool direct;                    /* reads go past the page cache */
 } bs_stream_stats;
 
-/* How good guesses are: at each visit of a routed phase every predictor is asked which units it expects, as many as are
- * needed on average, whether or not anything is read for it. */
+/* How good guesses are: at each visit of a routed phase every predictor says which units it expects (as many as are
+ * needed on average), whether or not anything is read for them. */
 typedef enum bs_predictor {
     BS_PREDICT_KNOWN,      /* phases that need the same in every run */
     BS_PREDICT_LOOK_AHEAD, /* bs_look_ahead */
@@ -978,7 +979,7 @@ typedef struct bs_session_desc {
     const bs_platform *platform; /* NULL: the default */
     bs_weights weights;          /* zero: the graph has none */
     bs_stream_desc stream;       /* for plans that stream */
-    bs_profile *profile;         /* what happens is recorded here; NULL: not. Used by one session. */
+    bs_profile *profile;         /* what happens is recorded here; NULL: nowhere. Used by one session. */
     bs_device *device;           /* for plans of BS_TIER_CUDA: what bs_cuda_open gave */
     /* Another session of the same plan (on the same device), or NULL. This one then reads the other's prepared resident
      * weights instead of making its own: it takes bs_sizes.weights bytes less, and no staging where nothing streams.
@@ -1135,7 +1136,7 @@ bs_status bs_cuda_choose(bs_session *session, int32_t runs, bs_launch_mode *best
 #define BS_MODEL_OPSET 3   /* newest set of ops known: files of older sets are read, newer ones refused */
 #define BS_MAX_WEIGHT_NAME 96
 
-/* A caller's bytes. read gives the bytes read (fewer than asked = end) or -1. Threads: called from the thread
+/* A caller's bytes. read gives the bytes read (fewer than requested = end) or -1. Threads: called from the thread
  * that opens, builds or reads weights, and, when weights are streamed, from reader threads: one at a time a model,
  * unless `concurrent` is set. */
 typedef struct bs_reader {
@@ -1154,7 +1155,7 @@ size_t bs_model_file_bytes(const bs_platform *platform, const char *path, bs_err
 size_t bs_model_reader_bytes(const bs_reader *reader, bs_error *error);
 size_t bs_model_memory_bytes(const void *data, size_t bytes, bs_error *error);
 /* Checks the file and keeps an index of it in `arena` (persistent): some 64 bytes a key, 96 a weight. NULL on failure,
- * and the arena is as it was; when it is too small, the error asks for all that opening takes.
+ * and the arena is as it was; when it is too small, the error says how much opening takes in all.
  * file: kept open until bs_model_close; platform NULL = the default; a second handle for streaming is opened with the
  * platform's file_open_direct where that works (8 KB of the arena serve to try it, and are free again afterwards; where
  * they do not fit, streaming is buffered). reader: copied. memory (an array in flash): any alignment; never copied, and
@@ -1204,8 +1205,8 @@ bs_status bs_model_build(const bs_model *model, bs_graph *graph, const bs_model_
 /* The weights of the file, for bs_session_desc. The model must stay open while they are read, and, when it was opened
  * from memory, as long as the session lives. */
 bs_weights bs_model_weights(const bs_model *model);
-/* Can they be streamed? BS_ERROR_UNSUPPORTED with a message that says why not: a file of version 1 has no heads of
- * records, and records must be aligned to 4096 bytes. */
+/* Whether they can be streamed. BS_ERROR_UNSUPPORTED with a message that says why not: a file of version 1 has no
+ * heads of records, and records must be aligned to 4096 bytes. */
 bs_status bs_model_can_stream(const bs_model *model, bs_error *error);
 
 /* Block `index` (0 = "main", what is outside every block) and its record in the file. */
@@ -1245,7 +1246,7 @@ typedef enum bs_event_kind {
     BS_EVENT_PHASE,    /* a phase was reached: subject = phase, value = units needed; end = when it was left */
     BS_EVENT_USE,      /* subject = unit, index = phase, value = bs_use; start, end: computed */
     BS_EVENT_STALL,    /* subject = unit waited for first, index = phase */
-    BS_EVENT_GUESS,    /* look-ahead expects: subject = unit, index = phase, value = strength, 0 .. 7 */
+    BS_EVENT_GUESS,    /* a look-ahead's prediction: subject = unit, index = phase, value = strength, 0 .. 7 */
     BS_EVENT_READ,     /* a chunk: subject = unit, index = chunk, value = bytes; thread = lane */
     BS_EVENT_PREPARE,  /* the same chunk: packed into its slot */
     BS_EVENT_LOADED,   /* subject = unit, index = 1: begun by a guess; start = when its load began */
@@ -1316,7 +1317,7 @@ bool bs_profile_next(bs_profile_reader *profile, bs_event *event, bs_error *erro
 void bs_profile_rewind(bs_profile_reader *profile); /* to the first event */
 #endif
 
-/* What a run asked of storage: made from a profile, or by hand. */
+/* What a run needed from storage: made from a profile, or by hand. */
 typedef struct bs_trace_unit {
     char name[BS_MAX_NAME];
     uint64_t read_bytes, slot_bytes;
@@ -1337,8 +1338,8 @@ typedef struct bs_trace_use {
     uint64_t compute_ns;
 } bs_trace_use;
 typedef struct bs_trace_guess {
-    int32_t phase, unit; /* unit -1: nothing is expected of this phase */
-    int32_t strength;    /* 0 .. 7: how far the choice was from being another one, beside what is usual */
+    int32_t phase, unit; /* unit -1: this phase is predicted to need nothing */
+    int32_t strength;    /* 0 .. 7: how clear the choice was, compared with what is usual */
 } bs_trace_guess;
 typedef struct bs_trace {
     int32_t n_units, n_phases, n_phase_units, n_visits, n_uses, n_guesses;
@@ -1374,7 +1375,7 @@ typedef struct bs_replay_result {
     bs_stream_stats stats;
     bs_prediction predictions[BS_PREDICTOR_COUNT];
     uint64_t time_ns, compute_ns;
-    uint64_t oracle_ns; /* perfect knowledge: reads in the order of need, each as early as what is needed later can make
+    uint64_t oracle_ns; /* perfect knowledge: reads in the order of need, each as soon as what is needed later can make
                            room: load_i = max(load_i-1, free_i) + read_i; done_i = max(done_i-1, load_i) + compute_i, at
                            the best of several limits on how far ahead is read (0: Belady's replacement on demand) */
     uint64_t oracle_bytes;
