@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: a7e41ca7a389e5b763709d0a5341f2ff972ef3ebf4608af98a709367aecf0efe
+ * sha256 of the parts: 932182d510b58ca452e80782790a87f32a6ee2054ec1af8de7d43e9206a700ad
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -3034,7 +3034,7 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_depthwise)[] = { NULL, BS_D
  *
  * Owns:      input patch 6x6 -> 36 points, and 36 points -> output patch 4x4 with its epilogue.
  * Relies on: a simd_*.h and conv_epilogue_plain.inc before it; conv_winograd.h for the constants.
- * Must never: read lanes beyond the channels, or store outside the rows and columns asked for.
+ * Must never: read lanes beyond the channels, or store outside the requested rows and columns.
  */
 #if !defined(BS_NO_WINOGRAD)
 
@@ -3824,7 +3824,7 @@ static BS_TARGET void BS_TIER_FN(bs_gemm_abreast)(const bs_gemm_tile *tile)
  *
  * Owns:      input patch 6x6 -> 36 points, and 36 points -> output patch 4x4 with its epilogue.
  * Relies on: a simd_*.h and conv_epilogue_plain.inc before it; conv_winograd.h for the constants.
- * Must never: read lanes beyond the channels, or store outside the rows and columns asked for.
+ * Must never: read lanes beyond the channels, or store outside the requested rows and columns.
  */
 #if !defined(BS_NO_WINOGRAD)
 
@@ -3980,7 +3980,7 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
  *
  * Owns:      input patch 6x6 -> 36 points, and 36 points -> output patch 4x4 with its epilogue.
  * Relies on: a simd_*.h and repeat.h before it; conv_winograd.h for the constants and where they come from.
- * Must never: read lanes beyond the channels, or store outside the rows and columns asked for.
+ * Must never: read lanes beyond the channels, or store outside the requested rows and columns.
  *
  * Both directions work through registers: h<row>_<column> is a patch after its columns were transformed.
  */
@@ -5160,7 +5160,7 @@ static BS_TARGET void BS_TIER_FN(bs_gemm_abreast)(const bs_gemm_tile *tile)
  *
  * Owns:      input patch 6x6 -> 36 points, and 36 points -> output patch 4x4 with its epilogue.
  * Relies on: a simd_*.h and conv_epilogue_plain.inc before it; conv_winograd.h for the constants.
- * Must never: read lanes beyond the channels, or store outside the rows and columns asked for.
+ * Must never: read lanes beyond the channels, or store outside the requested rows and columns.
  */
 #if !defined(BS_NO_WINOGRAD)
 
@@ -5316,7 +5316,7 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
  *
  * Owns:      input patch 6x6 -> 36 points, and 36 points -> output patch 4x4 with its epilogue.
  * Relies on: a simd_*.h and repeat.h before it; conv_winograd.h for the constants and where they come from.
- * Must never: read lanes beyond the channels, or store outside the rows and columns asked for.
+ * Must never: read lanes beyond the channels, or store outside the requested rows and columns.
  *
  * Both directions work through registers: h<row>_<column> is a patch after its columns were transformed.
  */
@@ -6526,7 +6526,7 @@ static BS_TARGET void BS_TIER_FN(bs_gemm_abreast)(const bs_gemm_tile *tile)
  *
  * Owns:      input patch 6x6 -> 36 points, and 36 points -> output patch 4x4 with its epilogue.
  * Relies on: a simd_*.h and conv_epilogue_plain.inc before it; conv_winograd.h for the constants.
- * Must never: read lanes beyond the channels, or store outside the rows and columns asked for.
+ * Must never: read lanes beyond the channels, or store outside the requested rows and columns.
  */
 #if !defined(BS_NO_WINOGRAD)
 
@@ -6682,7 +6682,7 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
  *
  * Owns:      input patch 6x6 -> 36 points, and 36 points -> output patch 4x4 with its epilogue.
  * Relies on: a simd_*.h and repeat.h before it; conv_winograd.h for the constants and where they come from.
- * Must never: read lanes beyond the channels, or store outside the rows and columns asked for.
+ * Must never: read lanes beyond the channels, or store outside the requested rows and columns.
  *
  * Both directions work through registers: h<row>_<column> is a patch after its columns were transformed.
  */
@@ -12893,7 +12893,7 @@ static inline BS_BOTH int64_t bs_linear_line_bytes(int32_t inputs, int32_t each)
 #define BS_FEATURE_BUCKETS 64
 #define BS_FEATURE_MOST    128 /* bucket of 2^32 - 1, where sums saturate */
 
-/* Codes of more than 8 bits are shifted right by so many bits. */
+/* Codes of more than 8 bits are shifted right by this many bits. */
 static inline int32_t bs_feature_shift(int32_t code_bits) { return bs_or_default(code_bits, 16) - 8; }
 
 /* floor(4 log2(v)), v > 0: the top bit, and quarters by comparing v, shifted up to 2^31 .. 2^32, with 2^(31 + j/4). */
@@ -16884,7 +16884,7 @@ static inline BS_BOTH float bs_budget_published(const bs_budget *b) { return (fl
 
 static bs_dim_id symbol_by_number(const bs_graph *g, int32_t number)
 {
-    bs_dim_id low = 0, high = g->n_dims; /* finds the first entry up to which there are so many symbols */
+    bs_dim_id low = 0, high = g->n_dims; /* the first entry up to which there are `number` symbols */
     while (low < high) {
         const bs_dim_id middle = low + (high - low) / 2;
         if (g->dims[middle].symbols >= number)
@@ -18948,7 +18948,7 @@ BS_INTERNAL bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
 BS_INTERNAL int32_t bs_plan_domain_beyond_shared(const bs_plan *plan);
 /* Whether a node's input or output rows are too wide to share a tile with others (mixed domains). */
 BS_INTERNAL bool bs_plan_is_wide(const bs_plan *plan, int32_t node);
-/* Makes the tiles of such a domain smaller, if most of it then still runs in tiles; else it runs layer by layer. */
+/* For tiles of `top` that are too large: smaller ones, if most nodes then still run in tiles; else layer by layer. */
 BS_INTERNAL void bs_plan_untile(bs_plan *plan, int32_t top);
 /* Most instructions of a graph: a gather has one for each operand, any other node at most two. A node that runs in
  * tiles has one, which leaves room for the instruction of its region. */

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 82cff915db09e9d80aac44c1e62ff6cc93265bb281bcd6ff1532f2e4b01498be
+ * sha256 of the parts: 0ad43cfeb1b6f570d2b6248536fb49eba44a8d344a08c2d731b2e2198d8db006
  */
 #include "brainstorm.h"
 
@@ -1264,7 +1264,7 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error); /* offsets
 int32_t bs_plan_domain_beyond_shared(const bs_plan *plan);
 /* Whether a node's input or output rows are too wide to share a tile with others (mixed domains). */
 bool bs_plan_is_wide(const bs_plan *plan, int32_t node);
-/* Makes the tiles of such a domain smaller, if most of it then still runs in tiles; else it runs layer by layer. */
+/* For tiles of `top` that are too large: smaller ones, if most nodes then still run in tiles; else layer by layer. */
 void bs_plan_untile(bs_plan *plan, int32_t top);
 /* Most instructions of a graph: a gather has one for each operand, any other node at most two. A node that runs in
  * tiles has one, which leaves room for the instruction of its region. */
@@ -6058,7 +6058,7 @@ extern "C" {
 #define BS_FEATURE_BUCKETS 64
 #define BS_FEATURE_MOST    128 /* bucket of 2^32 - 1, where sums saturate */
 
-/* Codes of more than 8 bits are shifted right by so many bits. */
+/* Codes of more than 8 bits are shifted right by this many bits. */
 static inline int32_t bs_feature_shift(int32_t code_bits) { return bs_or_default(code_bits, 16) - 8; }
 
 /* floor(4 log2(v)), v > 0: the top bit, and quarters by comparing v, shifted up to 2^31 .. 2^32, with 2^(31 + j/4). */

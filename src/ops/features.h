@@ -8,7 +8,7 @@
 #define BS_FEATURE_BUCKETS 64
 #define BS_FEATURE_MOST    128 /* bucket of 2^32 - 1, where sums saturate */
 
-/* Codes of more than 8 bits are shifted right by so many bits. */
+/* Codes of more than 8 bits are shifted right by this many bits. */
 static inline int32_t bs_feature_shift(int32_t code_bits) { return bs_or_default(code_bits, 16) - 8; }
 
 /* floor(4 log2(v)), v > 0: the top bit, and quarters by comparing v, shifted up to 2^31 .. 2^32, with 2^(31 + j/4). */

@@ -7,7 +7,7 @@
 
 static bs_dim_id symbol_by_number(const bs_graph *g, int32_t number)
 {
-    bs_dim_id low = 0, high = g->n_dims; /* finds the first entry up to which there are so many symbols */
+    bs_dim_id low = 0, high = g->n_dims; /* the first entry up to which there are `number` symbols */
     while (low < high) {
         const bs_dim_id middle = low + (high - low) / 2;
         if (g->dims[middle].symbols >= number)

@@ -173,7 +173,7 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error); /* offsets
 int32_t bs_plan_domain_beyond_shared(const bs_plan *plan);
 /* Whether a node's input or output rows are too wide to share a tile with others (mixed domains). */
 bool bs_plan_is_wide(const bs_plan *plan, int32_t node);
-/* Makes the tiles of such a domain smaller, if most of it then still runs in tiles; else it runs layer by layer. */
+/* For tiles of `top` that are too large: smaller ones, if most nodes then still run in tiles; else layer by layer. */
 void bs_plan_untile(bs_plan *plan, int32_t top);
 /* Most instructions of a graph: a gather has one for each operand, any other node at most two. A node that runs in
  * tiles has one, which leaves room for the instruction of its region. */
