@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 0ad43cfeb1b6f570d2b6248536fb49eba44a8d344a08c2d731b2e2198d8db006
+ * sha256 of the parts: 455d1a63aae36d398bf97e16d3d3093f3a5b971c1dd9347bb9734d07be8d4ba8
  */
 #include "brainstorm.h"
 
@@ -17,9 +17,9 @@
 #endif
 
 /* ==== begin src/cuda/cuda.cu ================================================================== */
-/* cuda.cu - all of the CUDA backend, bottom to top: brainstorm_cuda.cu is made of it (tools/amalgamate.py). */
+/* cuda.cu - all of the CUDA backend, bottom to top: brainstorm_cuda.cu is generated from it (tools/amalgamate.py). */
 /* ==== begin src/cuda/portable.cuh ============================================================= */
-/* portable.cuh - the few words in which a CUDA compiler and the emulation of the tests differ.
+/* portable.cuh - the few constructs in which a CUDA compiler and the emulation of the tests differ.
  * Compiled by nvcc, or with BS_CUDA_CPU by a C++ compiler: then tests/cuda_cpu runs every kernel on the CPU.
  * Must never be needed by host code alone. */
 #ifndef BS_CUDA_PORTABLE
@@ -46,7 +46,7 @@
     extern __shared__ __align__(16) uint8_t bs_cu_dynamic[]; \
     type *name = reinterpret_cast<type *>(bs_cu_dynamic)
 #endif
-/* An argument that is read where it lies: without that, taking its address copies it for every thread. */
+/* A kernel argument that is read in place: without this, taking its address copies it for every thread. */
 #if defined(__CUDACC__) && CUDART_VERSION >= 11070 && (!defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 700)
 #define BS_CU_ARGUMENT const __grid_constant__
 #else
@@ -54,10 +54,10 @@
 #endif
 #include <cuda_fp16.h>
 
-/* a b + c, the product rounded before the sum is, as the CPU's scalar kernels have it. Plain a * b + c is one rounding
- * or two as the compiler likes, in each function anew; but the same formula is compiled for launches and for tiles, for
+/* a b + c with the product rounded before the sum, as in the CPU's scalar kernels. The compiler may round plain a * b +
+ * c once or twice, and decides anew in each function; but the same formula is compiled for launches and for tiles, for
  * words and for single elements, and all must give the same bytes. Where one rounding is wanted, fmaf says so. So
- * nothing is left to fuse (-fmad=false changes no function): tests/cuda_build.sh sees to it. */
+ * nothing is left to fuse: tests/cuda_build.sh checks that -fmad=false changes no function. */
 __device__ __forceinline__ float bs_cu_mul_add(float a, float b, float c) { return __fadd_rn(__fmul_rn(a, b), c); }
 
 /* This thread of its block, and its warp; how many there are. */
@@ -67,7 +67,7 @@ __device__ __forceinline__ int32_t bs_cu_lane(void) { return (int32_t)(threadIdx
 __device__ __forceinline__ int32_t bs_cu_warp(void) { return (int32_t)(threadIdx.x / 32); }
 __device__ __forceinline__ int32_t bs_cu_warps(void) { return (int32_t)(blockDim.x / 32); }
 
-/* The sum of so many lanes of a warp, for each to know. */
+/* The sum over each group of `lanes` lanes of a warp, in all of its lanes. */
 template <typename T> __device__ __forceinline__ T bs_cu_lanes_sum(T v, int32_t lanes = 32)
 {
     for (int32_t m = lanes / 2; m > 0; m /= 2)
@@ -75,7 +75,7 @@ template <typename T> __device__ __forceinline__ T bs_cu_lanes_sum(T v, int32_t 
     return v;
 }
 
-/* The sum over all threads, for each to know. sums: of each warp, in shared memory. */
+/* The sum over all threads of a block, in every thread. sums: [warps], in shared memory. */
 __device__ inline uint64_t bs_cu_sum_threads(uint64_t *sums, uint64_t own)
 {
     own = bs_cu_lanes_sum(own);
@@ -89,7 +89,7 @@ __device__ inline uint64_t bs_cu_sum_threads(uint64_t *sums, uint64_t own)
     return sum;
 }
 
-/* What lies at an address of the device, as tables hold it. */
+/* An address on the device, as tables hold it, as a pointer. */
 template <typename T> __host__ __device__ __forceinline__ T *bs_cu_at(uint64_t address)
 {
     return reinterpret_cast<T *>(static_cast<uintptr_t>(address));
@@ -1592,15 +1592,15 @@ struct bs_device {
 /* program.cuh - what a block of threads sees of a session: its steps, and where the rows of an operand are.
  *
  * The device's side of run/operands.c: rows are found through the plan's places and the decisions; views cost nothing
- * but the lookup. Everything here is computed by every thread of a block alike.
- * Relies on plan/device.h and elements.cuh. Must never write anything but the status. */
+ * but the lookup. All threads of a block compute the same here.
+ * Relies on plan/device.h and elements.cuh. Must never write anything but the status and margins. */
 #ifndef BS_CUDA_PROGRAM
 #define BS_CUDA_PROGRAM
 
 /* ==== begin src/cuda/elements.cuh ============================================================= */
-/* elements.cuh - elements as they lie in memory, one or four side by side; and those of f32 and f16 storage as f32.
- * f16 is converted in one way, from and to the low half of a word, rounded to nearest even.
- * Relies on portable.cuh. Must never be given fours that are not aligned to all four. */
+/* elements.cuh - loading and storing elements, one or four at a time: the raw bits of any type, f32 and f16 as f32.
+ * f16 is converted in one way everywhere: in the low half of a word, rounded to nearest even.
+ * Relies on portable.cuh. Must never be given four elements that are not aligned to the size of all four. */
 #ifndef BS_CUDA_ELEMENTS
 #define BS_CUDA_ELEMENTS
 
@@ -1613,7 +1613,7 @@ __device__ __forceinline__ int32_t bs_cu_bytes(int32_t dtype)
 
 /* -------------------------------------------------------------------------------------- as they lie in memory */
 
-/* Elements as they lie in memory, whatever they mean. */
+/* The raw bits of an element of any type. */
 __device__ __forceinline__ uint32_t bs_cu_load_one(const uint8_t *data, int32_t bytes, int64_t at)
 {
     return bytes == 4   ? reinterpret_cast<const uint32_t *>(data)[at]
@@ -1631,7 +1631,7 @@ __device__ __forceinline__ void bs_cu_store_one(uint8_t *data, int32_t bytes, in
         data[at] = (uint8_t)raw;
 }
 
-/* Four of them side by side; the first is aligned to all four. */
+/* Four adjacent elements, aligned to the size of all four. */
 __device__ __forceinline__ void bs_cu_load_four(const uint8_t *data, int32_t bytes, int64_t at, uint32_t (&raw)[4])
 {
     if (bytes == 4) {
@@ -1658,7 +1658,7 @@ __device__ __forceinline__ void bs_cu_store_four(uint8_t *data, int32_t bytes, i
                                                    raw[3] << 24;
 }
 
-/* Whether elements at `at` and every four further are aligned to four. */
+/* Whether element `at`, and so every fourth one after it, is aligned to the size of four. */
 __device__ __forceinline__ bool bs_cu_aligned(const uint8_t *data, int32_t bytes, int64_t at)
 {
     return ((reinterpret_cast<uintptr_t>(data) + (uintptr_t)(at * bytes)) & (uintptr_t)(4 * bytes - 1)) == 0;
@@ -1684,7 +1684,7 @@ __device__ __forceinline__ uint32_t bs_cu_pack_half2(float low, float high)
 __device__ __forceinline__ float bs_cu_low_half(uint32_t word) { return bs_cu_half_from(word & 0xffffu); }
 __device__ __forceinline__ float bs_cu_high_half(uint32_t word) { return bs_cu_half_from(word >> 16); }
 
-/* Four of them. */
+/* Four f16 in two words. */
 __device__ __forceinline__ uint2 bs_cu_pack_quad(const float4 &v)
 {
     return make_uint2(bs_cu_pack_half2(v.x, v.y), bs_cu_pack_half2(v.z, v.w));
@@ -1708,7 +1708,7 @@ __device__ __forceinline__ uint32_t bs_cu_raw(float x, int32_t dtype)
     return dtype == BS_F16 ? bs_cu_half_to(x) : __float_as_uint(x);
 }
 
-/* An element as f32, whatever f32 or f16 it is stored in; and back, rounded to nearest even. */
+/* An element of f32 or f16 storage as f32; and back, rounded to nearest even. */
 __device__ __forceinline__ float bs_cu_get(const uint8_t *data, int32_t dtype, int64_t at)
 {
     return dtype == BS_F16 ? bs_cu_half_from(reinterpret_cast<const uint16_t *>(data)[at])
@@ -1723,7 +1723,7 @@ __device__ __forceinline__ void bs_cu_put(uint8_t *data, int32_t dtype, int64_t 
         reinterpret_cast<float *>(data)[at] = x;
 }
 
-/* Four elements side by side, the first aligned to all four. */
+/* Four adjacent elements of f32 or f16 storage, aligned to the size of all four. */
 __device__ __forceinline__ float4 bs_cu_get_quad(const uint8_t *data, int32_t dtype, int64_t at)
 {
     return dtype == BS_F16 ? bs_cu_unpack_quad(*reinterpret_cast<const uint2 *>(data + at * 2))
@@ -1738,7 +1738,7 @@ __device__ __forceinline__ void bs_cu_put_quad(uint8_t *data, int32_t dtype, int
         *reinterpret_cast<float4 *>(data + at * 4) = v;
 }
 
-/* The same by number. As words, which are told apart one by one: loops over taps (pool2d) then need fewer registers. */
+/* The same as an array, loaded as words and converted singly: loops over taps (pool2d) then need fewer registers. */
 __device__ __forceinline__ void bs_cu_get_four(const uint8_t *data, int32_t dtype, int64_t at, float (&x)[4])
 {
     uint32_t raw[4];
@@ -1811,7 +1811,7 @@ struct bs_cu_program {
     uint8_t *scratch; /* rows of tiles, scratch_bytes each, when they do not fit in shared memory */
     uint64_t scratch_bytes;
     float *guesses;        /* [paths of a router] of the last look_ahead, and room for its lists */
-    int32_t *status;       /* [2]: the first failure of the run, and its node */
+    int32_t *status;       /* [3]: the first failure of the run, its node; whether a branch has rows (graph.cuh) */
 };
 
 /* What a block works on: all rows (domain -1), or a tile of the rows of a part. */
@@ -1823,12 +1823,12 @@ struct bs_cu_tile {
     int32_t domain, first, rows;
 };
 
-/* A work item of a step's work: rows row .. end - 1, and of their elements share `part` of `parts`. */
+/* A work item of a step: share `part` of `parts` of the elements of rows row .. end - 1. */
 struct bs_cu_work {
     int32_t row, end, part, parts;
 };
 
-/* A decision, by address. */
+/* The arrays of a decision. */
 struct bs_cu_decision {
     int32_t paths, per_row;
     int32_t *chosen, *counts, *offsets, *ids, *inverse, *work;
@@ -1850,8 +1850,8 @@ struct bs_cu_view : bs_cu_rect {
     int32_t margin, max_h, max_w;
 };
 
-/* Whether something has failed in this run: what it decided is not to be followed. Other blocks may be failing just
- * now, so all threads of a block get the same answer. */
+/* Whether this run has failed: its decisions must not be followed then. Another block may fail at this moment, so the
+ * threads of a block agree on one answer. */
 __device__ __forceinline__ bool bs_cu_failed(const bs_cu_program &program)
 {
     return __syncthreads_or(BS_CU_PEEK(&program.status[0]) != 0) != 0;
@@ -1928,7 +1928,7 @@ __device__ inline int32_t bs_cu_first(const bs_cu_tile &t, int32_t domain)
                         : first + reinterpret_cast<const int32_t *>(t.program->decisions + made.offsets)[d.path];
 }
 
-/* The row of the domain above that a row of a path came from. */
+/* The row of the parent domain that a row of a path came from. */
 __device__ inline int32_t bs_cu_parent_row(const bs_cu_tile &t, int32_t domain, int32_t row)
 {
     const bs_device_domain &d = t.program->domains[domain];
@@ -1938,7 +1938,7 @@ __device__ inline int32_t bs_cu_parent_row(const bs_cu_tile &t, int32_t domain, 
     return reinterpret_cast<const int32_t *>(at + made.ids)[offset + (domain == t.domain ? t.first : 0) + row];
 }
 
-/* Row of the outermost domain, counted from the first of all. */
+/* Row of the outermost domain, counted from its first row even in a tile. */
 __device__ inline int32_t bs_cu_top_row(const bs_cu_tile &t, int32_t domain, int32_t row)
 {
     while (t.program->domains[domain].kind == BS_DOMAIN_PATH) {
@@ -1950,7 +1950,7 @@ __device__ inline int32_t bs_cu_top_row(const bs_cu_tile &t, int32_t domain, int
 
 /* ------------------------------------------------------------------------------------------- finding rows */
 
-/* Dimension or stride d of a view, where d is not known when compiled: an index would put the view in memory. */
+/* Dimension or stride d of a view, where d is known at run time only: indexing would put the view in memory. */
 __device__ __forceinline__ int32_t bs_cu_pick(const int32_t *a, int32_t d)
 {
     return d == 0 ? a[0] : d == 1 ? a[1] : d == 2 ? a[2] : a[3];
@@ -1962,7 +1962,7 @@ __device__ __forceinline__ int64_t bs_cu_pixel_at(const bs_cu_view &v, int32_t c
     return (int64_t)c * v.stride[0] + (int64_t)y * v.stride[1] + (int64_t)x * v.stride[2];
 }
 
-/* Where the row is, of an operand that is no view of an image: for kernels that need nothing but the address. */
+/* The address of a row, for kernels that need nothing else; not for views of images. */
 __device__ inline uint8_t *bs_cu_row(const bs_cu_tile &t, const bs_device_operand *o, int32_t row)
 {
     if (o->place == BS_AT_ROOT)
@@ -2031,8 +2031,7 @@ __device__ __forceinline__ bs_cu_view bs_cu_open_out(const bs_cu_tile &t, const 
 
 /* ------------------------------------------------------------------------------------------------ margins */
 
-/* Sets the elements of a rectangle of all channels to zero, dealt out to the block's threads. Stored images only:
- * channels last. */
+/* Zeroes a rectangle of all channels, with all threads of a block. Stored images only: channels last. */
 __device__ inline void bs_cu_zero(const bs_cu_view &v, int32_t y0, int32_t y1, int32_t x0, int32_t x1)
 {
     const int32_t bytes = bs_cu_bytes(v.dtype), pixel = v.stride[2] * bytes, width = (x1 - x0) * pixel;
@@ -2052,7 +2051,7 @@ __device__ inline void bs_cu_zero(const bs_cu_view &v, int32_t y0, int32_t y1, i
         }
 }
 
-/* As bs_zero_margin: what lies around the rectangle, as far as readers' windows go; with a row's first part. Called by
+/* As bs_zero_margin: zeroes around the rectangle as far as readers' windows reach; part 0 of a row does it. Called by
  * all threads of a block. */
 __device__ inline void bs_cu_zero_margin(const bs_cu_work &w, const bs_cu_view &v)
 {
@@ -2060,7 +2059,7 @@ __device__ inline void bs_cu_zero_margin(const bs_cu_work &w, const bs_cu_view &
                   right = min(v.x1 + v.margin, v.max_w + v.margin);
     if (w.part > 0 || v.margin == 0 || v.rank != 3)
         return;
-    /* above, below, left, right: a loop, because every kernel has this in it */
+    /* above, below, left, right: a loop, because this code is in every kernel */
 #pragma unroll 1
     for (int32_t k = 0; k < 4; k++)
         bs_cu_zero(v,
@@ -2073,7 +2072,7 @@ __device__ inline void bs_cu_zero_margin(const bs_cu_work &w, const bs_cu_view &
                    k == 3 ? v.x1 : low, k == 2 ? v.x0 : right);
 }
 
-/* The same around a row that is not opened but for that. */
+/* The same around a row that is opened for this only. */
 __device__ __forceinline__ void bs_cu_zero_margin_of(const bs_cu_tile &t, const bs_cu_work &w,
                                                      const bs_device_operand *o, int32_t row)
 {
@@ -2127,7 +2126,7 @@ enum {
 #endif
 /* ==== end src/cuda/kernels.cuh ================================================================ */
 /* ==== begin src/cuda/describe.cuh ============================================================= */
-/* describe.cuh - the host's side of an op on a device: what its file says of a node, once its operands are resolved.
+/* describe.cuh - the host's side of an op on a device: how its file fills in the step of a node with resolved operands.
  * Relies on portable.cuh. Must never touch the device. */
 #ifndef BS_CUDA_DESCRIBE
 #define BS_CUDA_DESCRIBE
@@ -2135,11 +2134,11 @@ enum {
 /* #include "cuda/portable.cuh" */
 
 #ifndef BS_CU_THREADS
-#define BS_CU_THREADS 256 /* of a block: a multiple of 32, 64 .. 256 */
+#define BS_CU_THREADS 256 /* threads of a block: a multiple of 32, 64 .. 256 */
 #endif
 #define BS_CU_WORKSPACE BS_DEVICE_WORKSPACE /* shared memory that a kernel may use beside the rows of a tile */
 
-/* What describing a node sees of it. */
+/* What a describe function is given about a node. */
 struct bs_cu_node {
     const bs_graph *graph;
     const bs_plan *plan;
@@ -2151,25 +2150,25 @@ struct bs_cu_node {
     const int64_t *dims; /* [dims] of this run */
 };
 
-/* Fills p, and where they are not one: batch, parts; another kernel, where there are several. The rest is filled
+/* Fills p; batch and parts where they are not 1; the kernel where an op has several. All other fields are set
  * already. */
 typedef void (*bs_cu_describe)(const bs_cu_node *n, bs_device_step *step);
 
-/* What makes a step: its kernel, as a rule, and what describes it. */
+/* How a step is made: its default kernel and its describe function. */
 struct bs_cu_description {
     int32_t kernel;
     bs_cu_describe describe;
 };
 #define BS_CU_DESCRIPTION(name) {BS_CU_##name, bs_cu_##name##_describe}
 
-/* Elements of the largest rectangle of a row: of an image all its pixels (times channels), margins included. */
+/* Pixels of the largest rectangle of a row of an image, margins included. */
 static inline int64_t bs_cu_pixels(const bs_device_operand *o)
 {
     const int64_t h = o->cell > 0 ? o->cell : o->dim[1], w = o->cell > 0 ? o->cell : o->dim[2];
     return (h + 2 * (int64_t)o->margin) * (w + 2 * (int64_t)o->margin);
 }
 
-/* Of the first n dimensions. */
+/* The product of the first n dimensions. */
 __host__ __device__ static inline int64_t bs_cu_product(const int32_t *dim, int32_t n)
 {
     int64_t product = 1;
@@ -2183,7 +2182,7 @@ static inline int64_t bs_cu_elements(const bs_device_operand *o)
     return o->rank == 3 ? bs_cu_pixels(o) * o->dim[0] : bs_cu_product(o->dim, o->rank);
 }
 
-/* How many work items of `each` elements make `count`: at least one. */
+/* Work items of `each` elements for `count` of them: at least 1, at most 65536. */
 static inline int32_t bs_cu_work_items(int64_t count, int64_t each)
 {
     const int64_t items = bs_ceil_div(count, each);
@@ -2268,17 +2267,17 @@ static inline int32_t bs_cu_work_items(int64_t count, int64_t each)
 /* ==== begin src/cuda/op_linear.cuh ============================================================ */
 /* op_linear.cuh - x W^T + b on the last dimension, with the activation that follows.
  *
- * Experts are steps of one launch, and how many rows each has only the device knows: a work item is up to 64 lines
- * by 64 (or 16) columns, and its block takes the shape that suits the lines it finds. Up to 8 lines the weights are
- * read once, 256 bytes of a line at a time, three stages deep, and are all the cost; beyond that a tile of 32 or 64
- * lines shares them. All shapes add up in one order (gemm.cuh).
- * Relies on linear_job.cuh. Must never let rows influence each other. */
+ * Experts are steps of one launch, and only the device knows how many rows each has: a work item is up to 64 lines
+ * by 64 (or 16) columns, and its block takes the shape that suits the lines it finds. Up to 8 lines, reading the
+ * weights is the whole cost: they are read once, 256 bytes of a line at a time, three stages deep. Beyond that a tile
+ * of 32 or 64 lines shares them. All shapes add up in one order (gemm.cuh). Relies on linear_job.cuh. Must never let
+ * rows influence each other. */
 #ifndef BS_CUDA_OP_LINEAR
 #define BS_CUDA_OP_LINEAR
 
 /* ==== begin src/cuda/linear_job.cuh =========================================================== */
-/* linear_job.cuh - what all shapes of a linear have in common: the lines that a work item is about, and bringing
- * them and their weights to shared memory.
+/* linear_job.cuh - what all tile shapes of a linear have in common: the lines of a work item, and loading them and
+ * their weights into shared memory.
  * Weights are lines [out][k], padded with zeros to 16 bytes, f32 or f16. Lines are fetched by address, so rows of a
  * scatter need no copy. Relies on gemm.cuh, program.cuh and ops/linear.c. Must never read beyond a line. */
 #ifndef BS_CUDA_LINEAR_JOB
@@ -2288,14 +2287,14 @@ static inline int32_t bs_cu_work_items(int64_t count, int64_t each)
 /* gemm.cuh - products of lines in shared memory: what linear and matmul have in common.
  *
  * A sum is one chain, k = 0, 1, 2 ... (in f16: steps of 16 products of a tensor core, in that order), whatever the
- * shape of the tile it is part of. So a block may choose its shape by the number of rows it finds, and no bit shows
- * which. Relies on tensor.cuh. Must never add up in an order that depends on rows, columns or threads. */
+ * shape of the tile it is part of. So a block may choose its tile shape by the number of rows it finds without changing
+ * a bit. Relies on tensor.cuh. Must never add up in an order that depends on rows, columns or threads. */
 #ifndef BS_CUDA_GEMM
 #define BS_CUDA_GEMM
 
 /* #include "cuda/describe.cuh" */
 /* ==== begin src/cuda/tensor.cuh =============================================================== */
-/* tensor.cuh - words of the tensor cores, and copies to shared memory that do not wait.
+/* tensor.cuh - instructions of the tensor cores, and asynchronous copies to shared memory.
  *
  * Each is one instruction from sm_80 on. Below that, shuffles and plain loads give the same values (sums in another
  * order), so that kernels are written once. All 32 lanes of a warp must call them together.
@@ -2312,7 +2311,7 @@ static inline int32_t bs_cu_work_items(int64_t count, int64_t each)
 #endif
 
 /* Tells the compiler that a pointer is to shared memory, which it cannot see where a tile's rows come as arguments. Not
- * from Blackwell on: nvcc 13.0 breaks its own code of it there ("PHI node operands are not the same type as the
+ * from Blackwell on: there nvcc 13.0 makes invalid code of it ("PHI node operands are not the same type as the
  * result"). */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 1000 && CUDART_VERSION >= 11020
 #define BS_CU_ASSUME_SHARED(p) __builtin_assume(__isShared(p))
@@ -2373,8 +2372,8 @@ __device__ __forceinline__ void bs_cu_ldmatrix_x4(uint32_t r[4], const void *sha
 #endif
 }
 
-/* 16 bytes from global to shared memory, both aligned to 16, past the first-level cache; there after commit and wait,
- * and for other threads after a barrier behind that. */
+/* Copies 16 bytes from global to shared memory, both aligned to 16, bypassing the L1 cache. They are there after commit
+ * and wait, for other threads after one more barrier. */
 __device__ __forceinline__ void bs_cu_cp_async_16(void *shared, const void *global)
 {
 #if defined(BS_CUDA_CPU)
@@ -2400,7 +2399,7 @@ __device__ __forceinline__ void bs_cu_cp_async_commit(void)
 #endif
 }
 
-/* Until at most N groups of this thread are under way. */
+/* Waits until at most N groups of this thread are under way. */
 template <int N> __device__ __forceinline__ void bs_cu_cp_async_wait(void)
 {
 #if defined(BS_CUDA_CPU)
@@ -2416,11 +2415,11 @@ template <int N> __device__ __forceinline__ void bs_cu_cp_async_wait(void)
 enum {
     BS_CU_GEMM_SIDE = 64,  /* of a tile, at most: lines on one side, columns on the other */
     BS_CU_GEMM_DEPTH = 64, /* bytes of a line that are in shared memory at a time: 16 f32, 32 f16 */
-    BS_CU_GEMM_PITCH = 80, /* from line to line there: eight lines begin in different banks */
+    BS_CU_GEMM_PITCH = 80, /* bytes from line to line there: eight lines begin in different banks */
     BS_CU_SUMS_PITCH = 68  /* floats from line to line of finished sums */
 };
 
-/* Lines of a pass over `rows` * 4 sums a thread: threads are 16 wide, warps of the tensor cores 2. */
+/* Lines of a pass with ROWS * 4 sums a thread: f32 is laid out 16 threads wide, f16 two warps wide. */
 template <int BYTES, int ROWS> __device__ __forceinline__ int32_t bs_cu_gemm_lines(void)
 {
     return BYTES == 4 ? ROWS * (bs_cu_threads() / 16) : ROWS * 4 * (bs_cu_threads() / 64);
@@ -2452,7 +2451,7 @@ __device__ __forceinline__ void bs_cu_gemm_f32(const uint8_t *columns, const uin
     }
 }
 
-/* f16: a warp has 32 columns (as the rows of two matrices a) of ROWS / 2 times 8 lines (as the columns of b). */
+/* f16: a warp has 32 columns (the rows of two matrices a) by ROWS / 2 times 8 lines (the columns of b). */
 template <int ROWS>
 __device__ __forceinline__ void bs_cu_gemm_f16(const uint8_t *columns, const uint8_t *lines, float *sum)
 {
@@ -2478,7 +2477,7 @@ __device__ __forceinline__ void bs_cu_gemm_f16(const uint8_t *columns, const uin
         }
 }
 
-/* ROWS * 4 sums of this thread go on by what is in shared memory: 64 columns, bs_cu_gemm_lines lines. */
+/* Adds to this thread's ROWS * 4 sums the products of what is in shared memory: 64 columns, bs_cu_gemm_lines lines. */
 template <int BYTES, int ROWS>
 __device__ __forceinline__ void bs_cu_gemm_step(const uint8_t *columns, const uint8_t *lines, float *sum)
 {
@@ -2488,7 +2487,7 @@ __device__ __forceinline__ void bs_cu_gemm_step(const uint8_t *columns, const ui
         bs_cu_gemm_f16<ROWS>(columns, lines, sum);
 }
 
-/* To to[line][column], pitch BS_CU_SUMS_PITCH. A barrier must stand on both sides. */
+/* Stores sums to to[line][column], pitch BS_CU_SUMS_PITCH. The caller needs a barrier before and after. */
 template <int BYTES, int ROWS> __device__ __forceinline__ void bs_cu_gemm_finish(const float *sum, float *to)
 {
     const int32_t lane = bs_cu_lane(), warp = bs_cu_warp();
@@ -2906,7 +2905,7 @@ struct bs_cu_linear_line {
     uint8_t *y;
 };
 
-/* Lies in shared memory: registers are for sums. */
+/* Lies in shared memory: registers are needed for sums. */
 struct bs_cu_linear_job {
     const bs_device_step *step;
     const bs_device_operand *x, *y;
@@ -2914,9 +2913,9 @@ struct bs_cu_linear_job {
     int32_t line_bytes; /* of weights */
     int32_t k, out, x_step, lines /* of a row */, lines_here /* of the work */;
     int32_t type; /* of x */
-    /* of x: 0 by element; 1 as it is stored; 2 without waiting, which the shared memory of a tile does not allow */
+    /* how x is loaded: 0 by element; 1 by 16 bytes; 2 by cp.async, which cannot read the shared memory of a tile */
     int32_t copy;
-    /* of the work: its first row, tiles of its lines, columns of a tile, tiles */
+    /* of the work: its first row, tiles of its lines, columns of a tile, work items of the step, tiles */
     int32_t row, down, wide, parts, items;
     bs_cu_linear_line at[BS_CU_GEMM_SIDE]; /* of the tile */
 };
@@ -2953,7 +2952,7 @@ __device__ inline void bs_cu_linear_begin(const bs_cu_tile &t, const bs_device_s
     j.copy = j.x_step != 1 || bs_cu_bytes(j.x->dtype) != BYTES ? 0 : j.x->place == BS_AT_TILE ? 1 : 2;
 }
 
-/* What happens to a sum. Looked up when sums are there: until then registers are for them. */
+/* What is done to a finished sum. Looked up only then: until sums are finished they need the registers. */
 struct bs_cu_linear_end {
     const float *bias, *slopes;
     int32_t dtype, step, act;
@@ -2982,7 +2981,7 @@ __device__ __forceinline__ void bs_cu_linear_put(const bs_cu_linear_end &e, cons
 
 /* ---------------------------------------------------------------------------------------------------- loading */
 
-/* Line number `line` of a row, in elements from its first. */
+/* Offset of line number `line` of a row, in elements. */
 __device__ inline int64_t bs_cu_linear_offset(const bs_device_operand *o, int32_t line)
 {
     int64_t offset = 0;
@@ -2993,7 +2992,7 @@ __device__ inline int64_t bs_cu_linear_offset(const bs_device_operand *o, int32_
     return offset;
 }
 
-/* Where lines first .. first + count of the work are. count <= 64 <= threads. */
+/* Finds lines first .. first + count of the work. count <= 64 <= threads. */
 __device__ inline void bs_cu_linear_find(const bs_cu_tile &t, bs_cu_linear_job &j, int32_t first, int32_t count)
 {
     const int32_t i = bs_cu_thread();
@@ -3004,7 +3003,7 @@ __device__ inline void bs_cu_linear_find(const bs_cu_tile &t, bs_cu_linear_job &
     j.at[i].y = bs_cu_row(t, j.y, r) + bs_cu_linear_offset(j.y, line) * bs_cu_bytes(j.y->dtype);
 }
 
-/* 16 bytes of weights. The second-level cache fetches 256 around them: what is read next of the same line. */
+/* Loads 16 bytes of weights. The L2 cache fetches the 256 bytes around them: the same line reads those next. */
 __device__ __forceinline__ void bs_cu_linear_fetch(void *shared, const void *global)
 {
 #if BS_CU_AMPERE && (__CUDACC_VER_MAJOR__ > 11 || (__CUDACC_VER_MAJOR__ == 11 && __CUDACC_VER_MINOR__ >= 4))
@@ -3018,7 +3017,7 @@ __device__ __forceinline__ void bs_cu_linear_fetch(void *shared, const void *glo
 #endif
 }
 
-/* Bytes from .. from + 16 * CHUNKS of the weights of `count` columns from `first`; zeros beyond the end of a line. */
+/* Loads bytes from .. from + 16 * CHUNKS of the weights of `count` columns from `first`; zeros beyond a line's end. */
 template <int CHUNKS>
 __device__ __forceinline__ void bs_cu_linear_weights(const bs_cu_linear_job &j, uint8_t *to, int32_t pitch,
                                                      int32_t first, int32_t count, int32_t from)
@@ -3035,7 +3034,7 @@ __device__ __forceinline__ void bs_cu_linear_weights(const bs_cu_linear_job &j, 
     }
 }
 
-/* The same bytes of `count` lines of x, as BYTES says; those that cannot be copied as they are, element by element. */
+/* Loads the same bytes of `count` lines of x, as f32 or f16 (BYTES); element by element where they cannot be copied. */
 template <int BYTES, int CHUNKS>
 __device__ __forceinline__ void bs_cu_linear_rows(const bs_cu_linear_job &j, uint8_t *to, int32_t pitch, int32_t count,
                                                   int32_t from)
@@ -3066,12 +3065,12 @@ __device__ __forceinline__ void bs_cu_linear_rows(const bs_cu_linear_job &j, uin
 enum {
     BS_CU_FEW_LINES = 8,
     BS_CU_FEW_COLUMNS = 16, /* at a time: a matrix of a tensor core */
-    BS_CU_FEW_DEPTH = 256,  /* bytes of a line: what memory gives in one go */
+    BS_CU_FEW_DEPTH = 256,  /* bytes of a line: what the L2 cache fetches at once */
     BS_CU_FEW_PITCH = 272,
     BS_CU_FEW_STAGES = 3,
     BS_CU_FEW_STAGE_BYTES = (BS_CU_FEW_LINES + BS_CU_FEW_COLUMNS) * BS_CU_FEW_PITCH,
     BS_CU_LINEAR_BATCH =
-        1024 /* rows of a domain that all its rows go through: tiles of the same columns run side by side */
+        1024 /* lines of a batch where no router decides: tiles of the same columns run side by side */
 };
 
 /* ------------------------------------------------------------------------------------------------- describing */
@@ -3087,8 +3086,8 @@ static int64_t bs_cu_linear_rows_of(const bs_cu_node *n, int32_t domain)
     return bs_domain_is_patches(&domains[domain]) ? domains[domain].max_rows : n->dims[domains[domain].rows];
 }
 
-/* Work items have few columns where there would be too few work items to keep a GPU busy with reading. A branch has
- * batches of 64 lines, for it may have far less than it can; others what there is. */
+/* Work items have 16 columns where 64 would leave too few of them to keep a GPU busy with reading. A path gets batches
+ * of 64 lines, because it may have far fewer rows than it could; others get up to BS_CU_LINEAR_BATCH. */
 static void bs_cu_linear_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const bs_domain *d = &n->graph->domains[s->domain];
@@ -3109,8 +3108,8 @@ static void bs_cu_linear_describe(const bs_cu_node *n, bs_device_step *s)
 
 /* -------------------------------------------------------------------------------------------------- few lines */
 
-/* The sums of a thread (of a warp, in f16) go on by 256 bytes. Warps take turns, so that none of an SM's quarters does
- * it all. */
+/* Adds the products of 256 bytes to the sums of a thread (in f16: of a warp). Warps take turns, so that not one quarter
+ * of an SM does all of it. */
 template <int BYTES>
 __device__ __forceinline__ void bs_cu_linear_few_step(const uint8_t *stage, int32_t count, int32_t turn, float *sum)
 {
@@ -3174,7 +3173,8 @@ __device__ __forceinline__ void bs_cu_linear_few_finish(const bs_cu_linear_job &
     }
 }
 
-/* `count` (at most 8) lines by columns first .. end: groups of 16 columns, one behind the other in the same stages. */
+/* `count` (at most 8) lines by columns first .. end: groups of 16 columns, one after the other through the same stages.
+ * */
 template <int BYTES>
 __device__ inline void bs_cu_linear_few(const bs_cu_tile &t, bs_cu_linear_job &j, int32_t line, int32_t count,
                                         int32_t first, int32_t end)
@@ -3325,7 +3325,7 @@ __device__ inline void bs_cu_linear_tensor_run(const bs_cu_tile &t, const bs_dev
 #include <cublas_v2.h>
 #endif
 
-/* What a library's kernel would not change: bias and activation, in place. */
+/* What cuBLAS does not do: bias and activation, in place. */
 static __global__ void __launch_bounds__(256)
     bs_cu_linear_epilogue(uint8_t *y, int32_t dtype, int64_t line, int64_t lines, int32_t out, const float *bias,
                           const float *slopes, int32_t act, float param)
@@ -3341,7 +3341,7 @@ static __global__ void __launch_bounds__(256)
 
 #ifndef BS_NO_CUBLAS
 
-/* Elements from line to line where all lines lie behind each other and within themselves; 0: they do not. */
+/* Elements from line to line, where lines are contiguous and all the same distance apart; else 0. */
 static int64_t bs_cu_linear_dense(const bs_cu_node *n, const bs_device_operand *o)
 {
     const int32_t last = o->rank - 1;
@@ -3358,8 +3358,8 @@ static int64_t bs_cu_linear_dense(const bs_cu_node *n, const bs_device_operand *
                          : o->dim[last];
 }
 
-/* Whether the host knows enough of a linear, and in this run it is large enough, for bs_cu_linear_cublas. The order of
- * its sums is the library's. */
+/* Whether bs_cu_linear_cublas may take a linear: the host knows where its rows are, and it is large enough in this run.
+ * cuBLAS chooses the order of its sums. */
 static bool bs_cu_linear_is_large(const bs_cu_node *n)
 {
     const bs_dtype type = n->np->half ? BS_F16 : BS_F32;
@@ -3369,8 +3369,8 @@ static bool bs_cu_linear_is_large(const bs_cu_node *n)
            lines >= 256 && bs_cu_linear_dense(n, &n->in[0]) >= k && bs_cu_linear_dense(n, &n->out[0]) >= out;
 }
 
-/* All `rows` rows of such a linear, on `stream`, which is the handle's. Operands and step as they were lowered;
- * prepared: its weights on the device. */
+/* Computes all `rows` rows of such a linear on `stream`, which the handle is set to. prepared: its weights on the
+ * device. */
 static bool bs_cu_linear_cublas(cublasHandle_t handle, cudaStream_t stream, const bs_cu_node *n,
                                 const bs_device_step *s, const uint8_t *prepared, int32_t rows)
 {
@@ -3410,28 +3410,28 @@ static bool bs_cu_linear_cublas(cublasHandle_t handle, cudaStream_t stream, cons
 /* ==== end src/cuda/linear_cublas.cuh ========================================================== */
 /* ==== begin src/cuda/op_append.cuh ============================================================ */
 /* op_append.cuh - append: each row of a segment to its position in the segment's ring.
- * Relies on move_rows.cuh and segment.cuh. Must never write a position that a later row of the same run writes: in what
- * order would not be known. */
+ * Relies on move_rows.cuh and segment.cuh. Must never write a position that a later row of the same run writes: the
+ * order of the two would be undefined. */
 #ifndef BS_CUDA_OP_APPEND
 #define BS_CUDA_OP_APPEND
 
 /* #include "cuda/kernels.cuh" */
 /* ==== begin src/cuda/move_rows.cuh ============================================================ */
-/* move_rows.cuh - moving a row with what is around it: from view to view, and zeros where a reader's window goes.
+/* move_rows.cuh - moving a row from view to view, and zeroing the margin around it that readers' windows reach.
  * Relies on move_nest.cuh. Must never write outside a row and its margin. */
 #ifndef BS_CUDA_MOVE_ROWS
 #define BS_CUDA_MOVE_ROWS
 
 /* ==== begin src/cuda/move_nest.cuh ============================================================ */
-/* move_nest.cuh - copying and zeroing the elements of a row: a *nest* of at most four loops, from which contiguous ones
- * are merged away, so that one loop moves any tensor in the widest words that its addresses allow.
+/* move_nest.cuh - copying and zeroing the elements of a row: a *nest* of at most four loops. Contiguous loops are
+ * merged, so that the same code moves any tensor in the widest words that its addresses allow.
  * Relies on move_team.cuh and program.cuh. Must never write outside the nest it is given. */
 #ifndef BS_CUDA_MOVE_NEST
 #define BS_CUDA_MOVE_NEST
 
 /* ==== begin src/cuda/move_team.cuh ============================================================ */
-/* move_team.cuh - how moves are dealt out: work items of a row's bytes, or rows of few bytes to *teams*. A team works
- * on one row: the whole block, or so few threads as the row's bytes keep busy.
+/* move_team.cuh - how moves are divided: large rows into work items, small rows among *teams*. A team works on one
+ * row: the whole block, or only as many threads as the row's bytes keep busy.
  * Relies on describe.cuh. Must never decide anything. */
 #ifndef BS_CUDA_MOVE_TEAM
 #define BS_CUDA_MOVE_TEAM
@@ -3439,14 +3439,14 @@ static bool bs_cu_linear_cublas(cublasHandle_t handle, cudaStream_t stream, cons
 /* #include "cuda/describe.cuh" */
 
 enum {
-    BS_CU_MOVE_BYTES = 16384, /* of a work item: four words of 16 bytes a thread, all in flight; */
-    BS_CU_MOVE_MOST = 65536,  /* of much, where finding a row is to cost little beside moving it; */
-    BS_CU_MOVE_MANY = 2048,   /* as long as there are so many work items */
-    BS_CU_MOVE_ROW = 8192,    /* rows below that are moved by several teams of a block */
-    BS_CU_MOVE_TEAM = 15      /* p: threads of a team, 0 the block */
+    BS_CU_MOVE_BYTES = 16384, /* of a work item: four words of 16 bytes a thread, all in flight */
+    BS_CU_MOVE_MOST = 65536,  /* of a work item of large rows, so that finding a row costs little beside moving it, */
+    BS_CU_MOVE_MANY = 2048,   /* as long as there are this many work items */
+    BS_CU_MOVE_ROW = 8192,    /* rows with fewer bytes are moved by several teams of a block */
+    BS_CU_MOVE_TEAM = 15      /* p: threads of a team; 0: the block */
 };
 
-/* Rows of few bytes are batched: a team each, all teams of a block busy. */
+/* Small rows are batched, one for each team, so that all teams of a block are busy. */
 static void bs_cu_move_cut(const bs_device_operand *o, int64_t elements, bs_device_step *s)
 {
     const int64_t bytes = elements * (int64_t)bs_dtype_bytes((bs_dtype)o->dtype);
@@ -3463,7 +3463,7 @@ static void bs_cu_move_cut(const bs_device_operand *o, int64_t elements, bs_devi
     s->batch = (int32_t)(rows < least ? least : rows > 256 ? 256 : rows);
 }
 
-/* Threads that work on one row, and where this one stands. */
+/* The threads that work on one row, and this thread's place among them. */
 struct bs_cu_team {
     int32_t rank, size, index, count;
 };
@@ -3483,7 +3483,7 @@ __device__ __forceinline__ bs_cu_team bs_cu_team_of(const bs_device_step *s)
 /* #include "cuda/program.cuh" */
 
 enum {
-    BS_CU_TILE_FAST = 64, /* of a tile that is turned round: elements along one side ... */
+    BS_CU_TILE_FAST = 64, /* of a transposed tile: elements along one side ... */
     BS_CU_TILE_SLOW = 32  /* ... and the other */
 };
 
@@ -3504,7 +3504,7 @@ __device__ __forceinline__ void bs_cu_nest_swap(bs_cu_nest *c, int32_t a, int32_
     c->n[b] = n, c->to_step[b] = to, c->from_step[b] = from;
 }
 
-/* Loop b follows loop a: one loop, where that steps evenly on both sides. */
+/* Merges loop b into loop a, where the two together step evenly on both sides. */
 __device__ __forceinline__ void bs_cu_nest_merge(bs_cu_nest *c, int32_t a, int32_t b)
 {
     if (c->n[a] == 1)
@@ -3516,7 +3516,7 @@ __device__ __forceinline__ void bs_cu_nest_merge(bs_cu_nest *c, int32_t a, int32
     c->n[b] = 1;
 }
 
-/* The loops of a rectangle of `to` (of rank 3) or of all its elements. Loops of length 1 come last. */
+/* The loops over a rectangle of `to` (rank 3), or over all of its elements. Loops of length 1 come last. */
 __device__ inline bs_cu_nest bs_cu_nest_of(const bs_cu_view &to, const bs_cu_view &from, const bs_cu_rect &r)
 {
     bs_cu_nest c;
@@ -3569,7 +3569,7 @@ __device__ __forceinline__ int64_t bs_cu_nest_at(const bs_cu_nest &c, const int3
 
 /* --------------------------------------------------------------------------------------------------- elements */
 
-/* One element: bits as they are, or from f32 to f16 and back. */
+/* Moves one element: its bits, or converted between f32 and f16. */
 __device__ __forceinline__ void bs_cu_element_move(uint8_t *to, int32_t to_type, int64_t to_at, const uint8_t *from,
                                                    int32_t from_type, int64_t from_at)
 {
@@ -3579,7 +3579,7 @@ __device__ __forceinline__ void bs_cu_element_move(uint8_t *to, int32_t to_type,
         bs_cu_put(to, to_type, to_at, bs_cu_get(from, from_type, from_at));
 }
 
-/* A word as it is, or four elements of another type. */
+/* Moves a word, or four elements converted between f32 and f16. */
 template <typename word> __device__ __forceinline__ void bs_cu_word_move(word *to, const word &from)
 {
     *to = from;
@@ -3590,8 +3590,8 @@ __device__ __forceinline__ void bs_cu_word_move(float4 *to, const uint2 &from) {
 
 /* ---------------------------------------------------------------------------------------------------- copying */
 
-/* Copies words first .. last - 1 of a nest whose first loop is contiguous: four of a thread are on their way at once.
- * Where they go is found out while they come. */
+/* Copies words first .. last - 1 of a nest whose first loop is contiguous. A thread has four loads in flight, and
+ * computes where they go meanwhile. */
 template <typename to_word, typename from_word>
 __device__ __forceinline__ void bs_cu_copy_words(const bs_cu_nest &c, int32_t each, uint32_t first, uint32_t last,
                                                  const bs_cu_team &team)
@@ -3625,7 +3625,7 @@ __device__ __forceinline__ void bs_cu_zero_words(const bs_cu_nest &c, int32_t ea
     }
 }
 
-/* The widest word, in bytes, that an address and what is added to it allow. */
+/* The widest word, in bytes, that an address and the steps from it allow. */
 __device__ __forceinline__ int32_t bs_cu_word(const uint8_t *data, const int32_t *n, const int32_t *step, int32_t bytes)
 {
     uint64_t all = 16 | (uint64_t)reinterpret_cast<uintptr_t>(data);
@@ -3642,15 +3642,15 @@ __device__ __forceinline__ void bs_cu_share(uint32_t total, const bs_cu_work &w,
     *last = (uint32_t)((uint64_t)total * (uint32_t)(w.part + 1) / (uint32_t)w.parts);
 }
 
-/* The words of this work item, when the first loop goes in words of `each` elements; what is left of its lines is not
- * counted. */
+/* The words of this work item, when the first loop goes in words of `each` elements; ends of lines that fill no word
+ * are not counted. */
 __device__ __forceinline__ void bs_cu_nest_share(const bs_cu_nest &c, int32_t each, const bs_cu_work &w,
                                                  uint32_t *first, uint32_t *last)
 {
     bs_cu_share((uint32_t)(c.n[0] / each) * (uint32_t)c.n[1] * (uint32_t)c.n[2] * (uint32_t)c.n[3], w, first, last);
 }
 
-/* What whole words leave of the lines. */
+/* The ends of lines that fill no whole word. */
 __device__ __forceinline__ bs_cu_nest bs_cu_nest_rest(const bs_cu_nest &c, int32_t each)
 {
     bs_cu_nest rest = c;
@@ -3672,8 +3672,8 @@ __device__ inline void bs_cu_copy_elements(const bs_cu_nest &c, const bs_cu_team
     }
 }
 
-/* Both sides contiguous along the first loop. Returns how many elements make a word: what they leave, the caller
- * copies. */
+/* Copies where both sides are contiguous along the first loop. Returns the elements of a word, more than a line has if
+ * nothing was copied: the caller copies the ends of lines that fill no word. */
 __device__ inline int32_t bs_cu_copy_lines(const bs_cu_nest &c, const bs_cu_team &team, const bs_cu_work &w)
 {
     const int32_t to_bytes = bs_cu_bytes(c.to_type), from_bytes = bs_cu_bytes(c.from_type);
@@ -3702,8 +3702,8 @@ __device__ inline int32_t bs_cu_copy_lines(const bs_cu_nest &c, const bs_cu_team
     return each;
 }
 
-/* One side is contiguous along the first loop, the other along the second: by tiles that are turned round in shared
- * memory, so that both sides see whole words of memory. By a block, all threads. */
+/* Copies where one side is contiguous along the first loop, the other along the second: tiles are transposed in shared
+ * memory, so that accesses are coalesced on both sides. Called by all threads of a block. */
 __device__ inline void bs_cu_copy_turned(const bs_cu_nest &c, uint8_t *workspace, const bs_cu_work &w)
 {
     uint32_t *tile = reinterpret_cast<uint32_t *>(workspace);
@@ -3754,12 +3754,12 @@ __device__ inline void bs_cu_nest_copy(const bs_cu_nest &c, const bs_cu_team &te
         bs_cu_copy_turned(c, workspace, w);
         return;
     }
-    /* few channels, turned round, come this way too: a warp's elements share memory words as they are */
+    /* few channels are transposed this way too: the elements of a warp are close together as they are */
     if (c.n[0] % each > 0)
         bs_cu_copy_elements(bs_cu_nest_rest(c, each), team, w);
 }
 
-/* A rectangle of a view, as far as words go, then the ends of lines. */
+/* Zeroes a rectangle of a view: whole words, then the ends of lines. */
 __device__ inline void bs_cu_zero_rect(const bs_cu_view &v, const bs_cu_rect &r, const bs_cu_team &team,
                                        const bs_cu_work &w)
 {
@@ -3797,7 +3797,7 @@ __device__ __forceinline__ void bs_cu_row_copy(const bs_cu_view &to, const bs_cu
     bs_cu_nest_copy(bs_cu_nest_of(to, from, bs_cu_common(to, from)), team, workspace, w);
 }
 
-/* Zeroes what lies between two rectangles, the inner one in the outer: of a stored image. */
+/* Zeroes what lies between an outer and an inner rectangle of a stored image. */
 __device__ inline void bs_cu_zero_ring(const bs_cu_view &v, const bs_cu_rect &inner, const bs_cu_rect &outer,
                                        const bs_cu_team &team)
 {
@@ -3827,8 +3827,8 @@ __device__ inline void bs_cu_zero_outside(const bs_cu_view &v, const bs_cu_team 
     bs_cu_zero_ring(v, v, outer, team);
 }
 
-/* Of a frame that cells make: a cell at its edge zeroes what lies beyond, one of which this scale leaves nothing does
- * not. */
+/* In a frame that is assembled from cells, a cell at the frame's edge zeroes the margin beyond. A cell that is empty at
+ * this scale does nothing. */
 __device__ inline void bs_cu_zero_beyond_frame(const bs_cu_view &v, const bs_cu_team &team)
 {
     const int32_t h = v.dim[1], w = v.dim[2], margin = v.margin;
@@ -3840,7 +3840,7 @@ __device__ inline void bs_cu_zero_beyond_frame(const bs_cu_view &v, const bs_cu_
     bs_cu_zero_ring(v, inner, outer, team);
 }
 
-/* A row where it is stored to: in a root image only the core of the cell. */
+/* A row as the target of a store: in a root image only the core of the cell. */
 __device__ inline bs_cu_view bs_cu_open_target(const bs_cu_tile &t, const bs_device_operand *o, int32_t row)
 {
     bs_cu_view v = bs_cu_open(t, o, row);
@@ -3849,7 +3849,7 @@ __device__ inline bs_cu_view bs_cu_open_target(const bs_cu_tile &t, const bs_dev
     return v;
 }
 
-/* Around a row that was moved, where a reader's window goes. Opens the row anew: copying needs the registers. */
+/* Zeroes the margin of a row that was moved. Opens the row again, because copying needed the registers. */
 __device__ __forceinline__ void bs_cu_zero_around(const bs_cu_tile &t, const bs_device_operand *o, int32_t row,
                                                   const bs_cu_team &team, const bs_cu_work &w)
 {
@@ -3866,7 +3866,7 @@ __device__ __forceinline__ void bs_cu_zero_around(const bs_cu_tile &t, const bs_
 /* ==== end src/cuda/move_rows.cuh ============================================================== */
 /* ==== begin src/cuda/segment.cuh ============================================================== */
 /* segment.cuh - where the segments of a run begin.
- * Relies on program.cuh; offsets come checked. Must never look beyond them. */
+ * Relies on program.cuh; offsets are checked before the run. Must never read beyond them. */
 #ifndef BS_CUDA_SEGMENT
 #define BS_CUDA_SEGMENT
 
@@ -3921,20 +3921,21 @@ __device__ inline void bs_cu_append_run(const bs_cu_tile &t, const bs_device_ste
 #endif
 /* ==== end src/cuda/op_append.cuh ============================================================== */
 /* ==== begin src/cuda/op_attention.cuh ========================================================= */
-/* op_attention.cuh - causal attention of the rows of a segment, behind a cache of earlier ones.
+/* op_attention.cuh - causal attention of the rows of a segment, after a cache of earlier ones.
  *
- * A work item is one row and one head. Positions go in blocks of 32, counted from position 0 whatever the window; a
- * warp makes a block's largest score, sum and weighted values, and blocks are merged from the oldest on. What is added
- * to what depends on positions alone, not on warps or on whether a key is in the ring or in this run: a prompt in one
- * run and token by token give the same bits.
- * Relies on op_segment.cuh; offsets and cache lengths come checked. Must never let rows of a run share anything. */
+ * A work item is one row and one head. Positions are taken 32 at a time, counted from position 0 whatever the window: a
+ * warp computes the largest score, the sum and the weighted values of 32, and these are merged from the oldest on. The
+ * order of additions depends on positions alone, not on warps or on whether a key is in the ring or in this run, so a
+ * prompt in one run and token by token give the same bits.
+ * Relies on op_segment.cuh; offsets and cache lengths are checked before the run. Must never let rows of a run share
+ * anything. */
 #ifndef BS_CUDA_OP_ATTENTION
 #define BS_CUDA_OP_ATTENTION
 
 /* ==== begin src/cuda/op_segment.cuh =========================================================== */
-/* op_segment.cuh - between segments and their rows: one row a segment spread over its rows, rows reduced to one.
+/* op_segment.cuh - between segments and their rows: spreads one row a segment over its rows, reduces its rows to one.
  * Sums go from the first row of a segment to its last, an element a thread.
- * Relies on segment.cuh and move_nest.cuh; offsets come checked. Must never look beyond them. */
+ * Relies on segment.cuh and move_nest.cuh; offsets are checked before the run. Must never read beyond them. */
 #ifndef BS_CUDA_OP_SEGMENT
 #define BS_CUDA_OP_SEGMENT
 
@@ -3945,19 +3946,19 @@ __device__ inline void bs_cu_append_run(const bs_cu_tile &t, const bs_device_ste
 enum { BS_CU_SEGMENT_EACH = 1024 }; /* elements of a work item */
 enum { BS_CU_SEGMENT_MODE };        /* parameters of segment_reduce, in p: the descriptor's word */
 
-/* Rows are of the segment domain. */
+/* The step's rows are those of the segment domain. */
 static void bs_cu_segment_spread_describe(const bs_cu_node *n, bs_device_step *s)
 {
     s->parts = bs_cu_work_items(bs_cu_elements(&n->out[0]), BS_CU_SEGMENT_EACH);
 }
 
-/* One row: all segments. */
+/* The step has one row: all segments. */
 static void bs_cu_segment_reduce_describe(const bs_cu_node *n, bs_device_step *s)
 {
     s->parts = bs_cu_work_items(bs_cu_elements(&n->out[0]), 256);
 }
 
-/* Element number i of a cell of `rank` dimensions `dim`: its offset by these strides. Of images channels are
+/* The offset of element number i of a cell with `rank` dimensions `dim` and these strides. In images channels move
  * fastest. */
 __device__ inline int64_t bs_cu_segment_element(const int32_t *dim, const int32_t *stride, int32_t rank, int32_t i)
 {
@@ -3990,7 +3991,7 @@ __device__ inline void bs_cu_segment_spread_run(const bs_cu_tile &t, const bs_de
     }
 }
 
-/* One element of one segment. rows: of element [..] of row 0; row_bytes from one to the next. */
+/* Reduces one element over one segment. rows: where it is in row 0; row_bytes: from row to row. */
 __device__ inline float bs_cu_segment_reduced(int32_t mode, const uint8_t *rows, int64_t row_bytes, int32_t dtype,
                                               int32_t begin, int32_t end)
 {
@@ -4012,7 +4013,7 @@ __device__ inline void bs_cu_segment_reduce_run(const bs_cu_tile &t, const bs_de
     const bs_device_operand *x = bs_cu_in(t, s, 0), *out = bs_cu_out(t, s, 0);
     const int32_t *offsets = bs_cu_segment_offsets(t, x->domain), segments = t.program->domains[x->domain].lengths;
     const int32_t each = (int32_t)bs_cu_product(x->dim, x->rank), step = w.parts * bs_cu_threads();
-    /* a segment domain is a top-level one: its rows lie one behind the other */
+    /* a segment domain is at top level: its rows are consecutive */
     const uint8_t *rows = bs_cu_row(t, x, 0);
     uint8_t *to = bs_cu_row(t, out, 0);
     bs_cu_zero_margin_of(t, w, out, 0);
@@ -4032,7 +4033,7 @@ __device__ inline void bs_cu_segment_reduce_run(const bs_cu_tile &t, const bs_de
 /* #include "cuda/tensor.cuh" */
 
 enum {
-    BS_CU_ATTEND_LANES = 4,                          /* elements of a value a lane sums up */
+    BS_CU_ATTEND_LANES = 4,                          /* elements of a value that a lane sums */
     BS_CU_ATTEND_ELEMENTS = 32 * BS_CU_ATTEND_LANES, /* together; a larger head goes in several rounds */
     BS_CU_ATTEND_PARTIAL = BS_CU_ATTEND_ELEMENTS + 4 /* floats of a warp: values, largest score, sum */
 };
@@ -4047,14 +4048,14 @@ static void bs_cu_attention_describe(const bs_cu_node *n, bs_device_step *s)
     s->parts = s->p[BS_CU_ATTEND_HEADS].i;
 }
 
-/* Keys, or values, from the head's first element on: the first of them, and how they lie. */
+/* The keys, or the values, of one head: where the first one is, and how they lie. */
 struct bs_cu_attend_rows {
     const uint8_t *data;
     int64_t bytes;
     int32_t type, step;
 };
 
-/* Those of this run, from the segment's first row on, and those of the ring, from its position 0 on. */
+/* fresh: those of this run, from the segment's first row on; ring: those of the cache, from its position 0 on. */
 struct bs_cu_attend_side {
     bs_cu_attend_rows fresh, ring;
 };
@@ -4072,7 +4073,7 @@ __device__ inline bs_cu_attend_side bs_cu_attend_side_of(const bs_cu_tile &t, co
                                                          const bs_device_operand *ring, int32_t first_row,
                                                          int32_t segment, int32_t element)
 {
-    /* a segment domain is a top-level one */
+    /* a segment domain is at top level: its rows are consecutive */
     const bs_cu_attend_rows rows = {bs_cu_row(t, fresh, 0) + first_row * fresh->row_bytes +
                                         (int64_t)element * fresh->stride[0] * bs_cu_bytes(fresh->dtype),
                                     fresh->row_bytes, fresh->dtype, fresh->stride[0]};
@@ -4132,7 +4133,7 @@ __device__ __forceinline__ bool bs_cu_attend_quads(const uint8_t *data, int32_t 
     return step == 1 && bs_cu_aligned(data, bs_cu_bytes(dtype), 0);
 }
 
-/* Four sums side by side, added up in one order however elements are read. */
+/* Four partial sums, each added up in the same order whether elements are read by four or singly. */
 __device__ inline float bs_cu_attend_dot(const bs_cu_attend_job &j, const uint8_t *k, int32_t type, int32_t step)
 {
     float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
@@ -4162,8 +4163,8 @@ __device__ inline float bs_cu_attend_dot(const bs_cu_attend_job &j, const uint8_
     return (sum.x + sum.z) + (sum.y + sum.w);
 }
 
-/* What 32 positions from `first` give, by one warp: elements from + 32 i + lane of the values, weighted by e^(score -
- * top). */
+/* One warp on 32 positions from `first`: their largest score, the sum of the weights e^(score - top), and elements
+ * from + 32 i + lane of the weighted values. */
 __device__ inline void bs_cu_attend_block(const bs_cu_attend_job &j, int32_t first, int32_t from, float *partial)
 {
     const int32_t lane = bs_cu_lane(), position = first + lane, begin = max(j.low - first, 0),
@@ -4202,7 +4203,7 @@ __device__ inline void bs_cu_attend_block(const bs_cu_attend_job &j, int32_t fir
     }
 }
 
-/* What a thread knows of the positions so far: the largest score, the sum, and up to two elements of the values. */
+/* A thread's result over the positions so far: the largest score, the sum, and up to two elements of the values. */
 struct bs_cu_attend_state {
     float top, sum, value[2];
     bool any;
@@ -4244,7 +4245,7 @@ __device__ inline void bs_cu_attend(const bs_cu_tile &t, const bs_cu_attend_job 
 
 __device__ inline void bs_cu_attention_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    /* registers are for the sums */
+    /* in shared memory: registers are needed for the sums */
     bs_cu_attend_job *job = reinterpret_cast<bs_cu_attend_job *>(t.workspace + BS_CU_WORKSPACE) - 1;
     for (int32_t r = w.row; r < w.end; r++)
         for (int32_t head = w.part; head < s->p[BS_CU_ATTEND_HEADS].i; head += w.parts) {
@@ -4267,12 +4268,12 @@ __device__ inline void bs_cu_attention_run(const bs_cu_tile &t, const bs_device_
 
 /* #include "cuda/kernels.cuh" */
 /* ==== begin src/cuda/walk.cuh ================================================================= */
-/* walk.cuh - one loop nest for every op that computes element by element over strided operands (what only copies has
- * move_nest.cuh), and how rows and elements are dealt out to the threads of a block.
+/* walk.cuh - one loop nest for every op that computes element by element over strided operands (copies: move_nest.cuh),
+ * and how rows and elements are dealt out to the threads of a block.
  *
  * Axes are merged where all operands allow it, so that an image with margins is lines of pixels and channels, and a
- * dense tensor one line. Four elements of a line go at a time where they lie side by side; a thread gets from one work
- * item to its next by carrying digits, without a division.
+ * dense tensor one line. Four elements of a line are taken at a time where they are adjacent; a thread gets from its
+ * elements to the next ones by carrying digits, without a division.
  * Relies on program.cuh and describe.cuh. Must never know what an element means. */
 #ifndef BS_CUDA_WALK
 #define BS_CUDA_WALK
@@ -4282,8 +4283,7 @@ __device__ inline void bs_cu_attention_run(const bs_cu_tile &t, const bs_device_
 
 #define BS_CU_EACH 4096 /* elements of a work item */
 
-/* Work items of an op that fills out[0] element by element: parts of an image, several rows of what is
- * small. */
+/* Work items of an op that fills out[0] element by element: parts of images and large rows, batches of small rows. */
 static inline void bs_cu_cut(const bs_cu_node *n, bs_device_step *s)
 {
     const int64_t elements = bs_cu_elements(&n->out[0]);
@@ -4301,8 +4301,8 @@ struct bs_cu_deal {
     int32_t row, rows, end, index, workers;
 };
 
-/* A row with an image, or one that is cut into parts, goes to the whole block; others to as many workers as they have
- * `units` (at most). */
+/* A row with an image, or one that is cut into parts, goes to the whole block; others to at most as many workers as
+ * they have `units`. */
 __device__ inline bs_cu_deal bs_cu_deal_out(const bs_cu_work &w, bool whole, int32_t units, int32_t worker,
                                             int32_t workers)
 {
@@ -4319,7 +4319,7 @@ __device__ inline bs_cu_deal bs_cu_deal_out(const bs_cu_work &w, bool whole, int
     return d;
 }
 
-/* Of an op that fills out[0]; `unit`: log2 of the bytes that a worker has at a time, four elements. */
+/* For an op that fills out[0]; `unit`: log2 of the bytes that a worker writes at a time, four elements. */
 __device__ __forceinline__ bs_cu_deal bs_cu_deal_rows(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
                                                       int32_t unit = 4)
 {
@@ -4367,7 +4367,7 @@ __device__ __forceinline__ int32_t bs_cu_on_axis(const int32_t (&v)[BS_MAX_RANK]
     return k < 4 - rank ? none : k == 3 && rank == 2 ? v[1] : v[0];
 }
 
-/* Puts axis 2 into axis 3 where that is one line in every operand; those before move up. */
+/* Merges axis 2 into axis 3 where both are one line in every operand; the axes before move up. */
 template <int N> __device__ __forceinline__ void bs_cu_walk_fold(bs_cu_walk<N> *k)
 {
     bool follows = true;
@@ -4387,8 +4387,8 @@ template <int N> __device__ __forceinline__ void bs_cu_walk_fold(bs_cu_walk<N> *
     k->count[0] = 1;
 }
 
-/* Over the rectangle of view 0, or all of what is no image. The other views have its rank, and strides 0 where they do
- * not move. */
+/* A walk over the rectangle of view 0, or over all of it if it is no image. The other views have its rank, and strides
+ * 0 where they are broadcast. */
 template <int N> __device__ __forceinline__ bs_cu_walk<N> bs_cu_walk_over(const bs_cu_view (&v)[N])
 {
     const bs_cu_view &o = v[0];
@@ -4413,7 +4413,7 @@ template <int N> __device__ __forceinline__ bs_cu_walk<N> bs_cu_walk_over(const 
     return k;
 }
 
-/* Whether the first `most` operands move by one along lines of whole fours, and begin each at an aligned one. */
+/* Whether lines are whole fours of elements, adjacent and aligned in the first `most` operands. */
 template <int N> __device__ __forceinline__ bool bs_cu_walk_fours(const bs_cu_walk<N> &k, int32_t most = N)
 {
     bool fours = k.count[3] % 4 == 0;
@@ -4423,9 +4423,8 @@ template <int N> __device__ __forceinline__ bool bs_cu_walk_fours(const bs_cu_wa
     return fours;
 }
 
-/* Visits what is dealt to this thread: each.four(at) where `four` is true of the lines, else each.one(at), at being
- * offsets from where operands begin. The first axis is one of four dimensions that do not fold: it goes around the
- * others. */
+/* Visits this thread's elements: calls each.four(at) if `four`, else each.one(at), at being offsets from where operands
+ * begin. The first axis is longer than 1 only where four dimensions could not be merged: it is the outer loop. */
 template <int N, typename E>
 __device__ __forceinline__ void bs_cu_walk_run(const bs_cu_walk<N> &k, bool four, const bs_cu_deal &d, const E &each)
 {
@@ -4466,8 +4465,8 @@ __device__ __forceinline__ int32_t bs_cu_floor_div(int32_t v, int32_t r)
     return v >= 0 ? v / r : -1 - (-1 - v) / r;
 }
 
-/* Visits pixels and channels (or `units` of them) of a rectangle, channels fastest, for what needs to know where it
- * is. */
+/* Visits pixels and channels (or `units` of them) of a rectangle, channels fastest, for code that needs their
+ * coordinates. */
 struct bs_cu_scan {
     int32_t y, x, c;       /* where it is */
     int32_t x0, width, units, dy, dx, dc;
@@ -4484,7 +4483,7 @@ __device__ __forceinline__ void bs_cu_scan_next(bs_cu_scan *k)
     k->y += k->dy + over;
 }
 
-/* Two pixels beside each other, those of them that are wanted. */
+/* Stores two adjacent pixels, or one of them. */
 __device__ __forceinline__ void bs_cu_store_pair(const bs_cu_view &y, int64_t at, uint32_t left, uint32_t right,
                                                  bool first, bool second)
 {
@@ -4505,7 +4504,7 @@ __device__ __forceinline__ void bs_cu_store_pair(const bs_cu_view &y, int64_t at
         bs_cu_store_one(y.data, bytes, at + y.stride[2], right);
 }
 
-/* Calls each(k) for those that are dealt to this thread. */
+/* Calls each(k) for this thread's share. */
 template <typename E>
 __device__ __forceinline__ void bs_cu_scan_run(const bs_cu_deal &d, const bs_cu_rect &r, int32_t units, const E &each)
 {
@@ -4540,8 +4539,8 @@ __device__ __forceinline__ void bs_cu_scan_rows(const bs_cu_tile &t, const bs_de
 #endif
 /* ==== end src/cuda/walk.cuh =================================================================== */
 
-/* Parameters of the ops of this file, in p: bits of the dimensions along which operand 1 stays where it is. As the
- * graph has them: a clipped cell may be 1 high too. */
+/* Parameters of the ops of this file, in p: a bit for each dimension along which operand 1 is broadcast. They
+ * follow from the graph, not from this run's extents: a clipped cell may be 1 high too. */
 enum { BS_CU_BINARY_BROADCAST };
 
 static void bs_cu_add_describe(const bs_cu_node *n, bs_device_step *s)
@@ -4556,7 +4555,7 @@ static void bs_cu_add_describe(const bs_cu_node *n, bs_device_step *s)
 
 static constexpr bs_cu_describe bs_cu_sub_describe = bs_cu_add_describe, bs_cu_mul_describe = bs_cu_add_describe;
 
-/* F: of two words of i32, unsigned because signed overflow is undefined and i32 wraps; or of two floats. */
+/* F takes two floats, or two i32 as unsigned words: i32 wraps, and signed overflow is undefined. */
 template <typename F> struct bs_cu_binary {
     const uint8_t *a, *b;
     uint8_t *y;
@@ -4628,7 +4627,7 @@ __device__ inline void bs_cu_mul_run(const bs_cu_tile &t, const bs_device_step *
 #define BS_CUDA_OP_CONV
 
 /* ==== begin src/cuda/op_conv_depthwise.cuh ==================================================== */
-/* op_conv_depthwise.cuh - conv2d with one channel a group, in f32: windows are read where they are.
+/* op_conv_depthwise.cuh - conv2d with one channel a group, in f32: windows are read in place.
  * Relies on conv_store.cuh and on the layout of BS_CONV_DIRECT (kernels/conv_pack.c). Must never let the order of a sum
  * depend on where a pixel stands. */
 #ifndef BS_CUDA_OP_CONV_DEPTHWISE
@@ -4642,8 +4641,8 @@ __device__ inline void bs_cu_mul_run(const bs_cu_tile &t, const bs_device_step *
 
 /* ==== begin src/cuda/conv_job.cuh ============================================================= */
 /* conv_job.cuh - what all convolutions have in common: their parameters in p, the cut into tiles of pixels, the job
- * of a row, and the work items that it is dealt out in.
- * Relies on walk.cuh and tensor.cuh. Must never clip: storage is zero outside an operand's rect, as for the CPU. */
+ * of a row, and the work items of that job.
+ * Relies on walk.cuh and tensor.cuh. Must never clip: storage is zero outside an operand's rect, as on the CPU. */
 #ifndef BS_CUDA_CONV_JOB
 #define BS_CUDA_CONV_JOB
 
@@ -4670,7 +4669,7 @@ enum {
     BS_CU_CONV_TILE_H, /* outputs of a work item */
     BS_CU_CONV_TILE_W,
     BS_CU_CONV_CHUNK,  /* input channels that are in shared memory at once */
-    BS_CU_CONV_PIXEL,  /* elements from pixel to pixel there; 0: windows are read where they are */
+    BS_CU_CONV_PIXEL,  /* elements between pixels there; 0: windows are read in place */
     /* conv2d_plain: 0 canonical weights, 1 those of conv2d_tensor, 2 of conv2d; deconv2d: 0 canonical, 1 phases */
     BS_CU_CONV_LAYOUT,
     BS_CU_CONV_UP      /* deconv2d: its stride */
@@ -4678,8 +4677,8 @@ enum {
 
 enum { BS_CU_CONV_JOB = 96 }; /* bytes of the workspace for the job */
 
-/* A convolution of one row, beginning at the first output that is asked for. Strides in elements; channels of both
- * sides lie one after the other. It lies in shared memory, because registers are for sums. */
+/* The convolution of one row, from the first requested output on. Strides are in elements; channels of input and output
+ * are contiguous. It lies in shared memory, because registers are needed for sums. */
 struct bs_cu_conv {
     const uint8_t *in; /* first sample of the first window */
     uint8_t *out;
@@ -4700,8 +4699,8 @@ static inline int64_t bs_cu_window(int64_t outputs, int32_t kernel, int32_t stri
     return (outputs - 1) * stride + (int64_t)(kernel - 1) * dilation + 1;
 }
 
-/* Cuts h x w outputs into the fewest equal tiles of at most `most` pixels whose windows have at most `room`. False: not
- * even one output fits. */
+/* Cuts h x w outputs into the fewest equal tiles of at most `most` pixels whose windows have at most `room`. False: the
+ * window of a single output is larger. */
 static bool bs_cu_conv_cut(bs_device_step *s, int64_t h, int64_t w, int64_t most, int64_t room)
 {
     const int32_t kh = s->p[BS_CU_CONV_KERNEL_H].i, kw = s->p[BS_CU_CONV_KERNEL_W].i,
@@ -4724,7 +4723,7 @@ static bool bs_cu_conv_cut(bs_device_step *s, int64_t h, int64_t w, int64_t most
     return fewest != INT64_MAX;
 }
 
-/* The largest rectangle of outputs. */
+/* The largest rectangle of outputs that a row can have. */
 static void bs_cu_conv_extent(const bs_device_operand *o, int64_t *h, int64_t *w)
 {
     *h = (o->cell > 0 ? o->cell : o->dim[1]) + 2 * (int64_t)o->margin;
@@ -4772,20 +4771,20 @@ __device__ __forceinline__ bs_cu_conv bs_cu_conv_of(const bs_cu_tile &t, const b
     return c;
 }
 
-/* Puts the job where all threads see it. */
+/* Puts the job into shared memory, where all threads see it. */
 __device__ __forceinline__ const bs_cu_conv &bs_cu_conv_share(const bs_cu_tile &t, const bs_cu_conv &c)
 {
     bs_cu_conv *shared = reinterpret_cast<bs_cu_conv *>(t.workspace);
     static_assert(sizeof *shared <= BS_CU_CONV_JOB, "the job has its room");
     BS_CU_ASSUME_SHARED(shared);
-    __syncthreads(); /* the last one is done with */
+    __syncthreads(); /* all threads are done with the previous job */
     if (threadIdx.x == 0)
         *shared = c;
     __syncthreads();
     return *shared;
 }
 
-/* Whether a row has anything to compute; fails where the channels of an image do not lie one after the other. */
+/* Whether a row has anything to compute; fails where the channels of an image are not contiguous. */
 __device__ __forceinline__ bool bs_cu_conv_sound(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_view &x,
                                                  const bs_cu_view &y)
 {
@@ -4808,7 +4807,7 @@ __device__ __forceinline__ void bs_cu_conv_rows(const bs_cu_tile &t, const bs_de
 
 /* -------------------------------------------------------------------------------------------- work items of a job */
 
-/* A tile of pixels, x as many blocks of 8 outputs of a group as there are threads for. */
+/* A tile of pixels, by as many blocks of 8 output channels of a group as there are threads for. */
 struct bs_cu_conv_item {
     int32_t y, x, h, w; /* outputs */
     int32_t window_h, window_w;
@@ -4857,7 +4856,7 @@ template <typename T> __device__ __forceinline__ T bs_cu_constant(const T *at)
 #endif
 }
 
-/* Whether quads of channels can be moved at once. */
+/* Whether channels can be moved four at a time. */
 __device__ __forceinline__ bool bs_cu_quads(const uint8_t *at, int32_t dtype, int32_t row, int32_t pixel,
                                             int32_t channels)
 {
@@ -4867,8 +4866,8 @@ __device__ __forceinline__ bool bs_cu_quads(const uint8_t *at, int32_t dtype, in
 #endif
 /* ==== end src/cuda/conv_job.cuh =============================================================== */
 
-/* The frequent activations are one expression: x > 0 ? min(x, high) : x * slope, where a slope of 0 gives 0 of
- * anything. */
+/* Common activations are one expression: x > 0 ? min(x, high) : x * slope, where a slope of 0 gives 0 even for NaN and
+ * infinities. */
 struct bs_cu_conv_end {
     const float *bias;
     const float *slopes; /* NULL: one for all */
@@ -4894,8 +4893,8 @@ __device__ __forceinline__ bs_cu_conv_end bs_cu_conv_end_of(const bs_cu_conv &c)
     return e;
 }
 
-/* RARE: e.rare says what; kernels have such code once, in a loop of its own, so that it takes no registers of
- * theirs. */
+/* RARE: applies e.rare. Kernels contain this code once, in a separate loop, so that it costs the main loop no
+ * registers. */
 template <bool RARE> __device__ __forceinline__ float bs_cu_conv_finish(const bs_cu_conv_end &e, float slope, float x)
 {
     if (RARE)
@@ -4903,7 +4902,7 @@ template <bool RARE> __device__ __forceinline__ float bs_cu_conv_finish(const bs
     return x > 0.0f ? fminf(x, e.high) : slope == 0.0f ? 0.0f : x * slope;
 }
 
-/* `count` channels of a pixel, at most WIDTH, from sums to their place. */
+/* Stores `count` channels of a pixel, at most WIDTH, from their sums. */
 template <int WIDTH>
 __device__ __forceinline__ void bs_cu_conv_store(const bs_cu_conv &c, const bs_cu_conv_end &e, const float (&sum)[8],
                                                  int32_t channel, int32_t count, uint8_t *to)
@@ -4928,7 +4927,7 @@ __device__ __forceinline__ void bs_cu_conv_store(const bs_cu_conv &c, const bs_c
     }
 }
 
-/* The same with a rare activation: one after the other. The sums are used up. */
+/* The same with a rare activation, one channel at a time; overwrites `sum`. */
 __device__ __forceinline__ void bs_cu_conv_store_rare(const bs_cu_conv &c, const bs_cu_conv_end &e, float (&sum)[8],
                                                       int32_t channel, int32_t count, uint8_t *to)
 {
@@ -4941,7 +4940,7 @@ __device__ __forceinline__ void bs_cu_conv_store_rare(const bs_cu_conv &c, const
     }
 }
 
-/* Bias and activation, any. */
+/* Adds the bias to a sum and applies the activation, whichever it is. */
 __device__ inline float bs_cu_conv_any(const bs_cu_conv &c, int32_t o, float sum)
 {
     const bs_cu_conv_end e = bs_cu_conv_end_of(c);
@@ -4952,7 +4951,7 @@ __device__ inline float bs_cu_conv_any(const bs_cu_conv &c, int32_t o, float sum
 #endif
 /* ==== end src/cuda/conv_store.cuh ============================================================= */
 
-/* Four channels of a pixel a thread, neighbours in channels: weights are [quads of channels][taps][4]. */
+/* A thread computes four adjacent channels of a pixel. Weights are [quads of channels][taps][4]. */
 __device__ inline void bs_cu_conv2d_depthwise_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const bs_cu_deal d = bs_cu_deal_whole(w);
@@ -4999,7 +4998,7 @@ __device__ inline void bs_cu_conv2d_depthwise_run(const bs_cu_tile &t, const bs_
 #endif
 /* ==== end src/cuda/op_conv_depthwise.cuh ====================================================== */
 /* ==== begin src/cuda/op_conv_direct.cuh ======================================================= */
-/* op_conv_direct.cuh - conv2d in f32, any geometry: a window is brought to shared memory; a thread has 4 pixels x 8
+/* op_conv_direct.cuh - conv2d in f32, any geometry: a window is copied to shared memory; a thread has 4 pixels x 8
  * outputs. Owns the chunks of channels that are in shared memory at once. Relies on conv_store.cuh and on the
  * layout of BS_CONV_DIRECT (kernels/conv_pack.c). Must never let the order of a sum depend on where a pixel stands or
  * on the cut: it is one order for each geometry. */
@@ -5008,12 +5007,12 @@ __device__ inline void bs_cu_conv2d_depthwise_run(const bs_cu_tile &t, const bs_
 
 /* #include "cuda/conv_store.cuh" */
 
-enum { BS_CU_CONV_MOST = 20 }; /* channels of a chunk: 307 pixels of a window in the workspace */
+enum { BS_CU_CONV_MOST = 20 }; /* channels of a chunk: 306 pixels of a window in the workspace */
 
 /* -------------------------------------------------------------------------------------------- the host's side */
 
-/* Chunks of equal size, and pixels so far apart that the threads of a warp, a pixel each, meet no bank of shared memory
- * twice: an odd number of words, or of quads. */
+/* Chooses chunks of equal size, and the distance between pixels: an odd number of words, or of quads, so that the
+ * threads of a warp, a pixel each, have no bank conflicts. */
 static void bs_cu_conv_chunk(bs_device_step *s, int32_t in_c)
 {
     const int32_t chunks = (in_c + BS_CU_CONV_MOST - 1) / BS_CU_CONV_MOST, each = (in_c + chunks - 1) / chunks;
@@ -5044,7 +5043,7 @@ static bool bs_cu_conv_describe_direct(bs_device_step *s, int32_t in_c, int32_t 
 
 /* ------------------------------------------------------------------------------------------------------- sums */
 
-/* The window of a work item, `channels` channels of it, to shared memory, as f32. */
+/* Copies `channels` channels of a work item's window to shared memory, as f32. */
 __device__ __forceinline__ void bs_cu_conv_stage(const bs_cu_conv &c, const bs_cu_conv_item &p, const uint8_t *from,
                                                  int32_t channels, float *to)
 {
@@ -5122,8 +5121,7 @@ __device__ __forceinline__ void bs_cu_conv_sum(const bs_cu_conv &c, const float 
 
 /* ----------------------------------------------------------------------------------------------------- work items */
 
-/* From the sums of a thread's 4 pixels to their places: pixels `lane`, lane + each ... of the tile, 8 outputs from
- * `first`. */
+/* Stores the sums of a thread's 4 pixels: pixels `lane`, lane + each ... of the tile, 8 outputs from `first`. */
 __device__ __forceinline__ void bs_cu_conv_finish_tile(const bs_cu_conv &c, const bs_cu_conv_item &p, int32_t first,
                                                        int32_t lane, int32_t each, float (&sum)[4][8])
 {
@@ -5155,8 +5153,8 @@ __device__ __forceinline__ void bs_cu_conv_finish_tile(const bs_cu_conv &c, cons
     }
 }
 
-/* Does every parts-th work item from `part` on, of all work items; returns how many there are. In the order: tile,
- * group, pass. */
+/* Computes every parts-th work item from `part` on; returns how many there are in all. They are numbered by tile, then
+ * group, then pass. */
 __device__ __forceinline__ int32_t bs_cu_conv_direct(const bs_cu_tile &t, const bs_cu_conv &c, int32_t part,
                                                      int32_t parts)
 {
@@ -5179,7 +5177,7 @@ __device__ __forceinline__ int32_t bs_cu_conv_direct(const bs_cu_tile &t, const 
         float sum[4][8] = {};
         int32_t at[4];
 #pragma unroll
-        for (int k = 0; k < 4; k++) { /* neighbours of a thread are neighbours of its pixels */
+        for (int k = 0; k < 4; k++) { /* neighbouring threads have neighbouring pixels */
             const int32_t i = min(lane + k * each, n - 1), y = i / p.w;
             at[k] = (y * c.stride * p.window_w + (i - y * p.w) * c.stride) * apart;
         }
@@ -5211,10 +5209,10 @@ __device__ inline void bs_cu_conv2d_run(const bs_cu_tile &t, const bs_device_ste
 #endif
 /* ==== end src/cuda/op_conv_direct.cuh ========================================================= */
 /* ==== begin src/cuda/op_conv_plain.cuh ======================================================== */
-/* op_conv_plain.cuh - conv2d by plain loops over any kind of weights: what the other kernels cannot do, and
+/* op_conv_plain.cuh - conv2d by plain loops over any layout of weights, for what the other kernels cannot do and for
  * BS_CONV_FORCE_REFERENCE.
- * Relies on conv_store.cuh and on all layouts that kernels/conv_pack.c writes. Must never need channels that lie one
- * after the other. */
+ * Relies on conv_store.cuh and on all layouts that kernels/conv_pack.c writes. Must never need contiguous
+ * channels. */
 #ifndef BS_CUDA_OP_CONV_PLAIN
 #define BS_CUDA_OP_CONV_PLAIN
 
@@ -5269,7 +5267,7 @@ __device__ inline void bs_cu_conv2d_plain_run(const bs_cu_tile &t, const bs_devi
 /* op_conv_tensor.cuh - conv2d on tensor cores: f16 products, sums in f32. Pixels are the rows of a matrix product, all
  * products of a window its depth, without gaps between taps.
  *
- * conv2d_tensor     windows are brought to shared memory, or read where they are
+ * conv2d_tensor     windows are copied to shared memory, or read in place
  * conv2d_tile       windows lie in shared memory already, as rows of a tile
  *
  * Relies on conv_store.cuh, tensor.cuh and the layout of BS_CONV_TENSOR (kernels/conv_pack.c). Must never let the
@@ -5289,8 +5287,8 @@ enum {
 
 static int32_t bs_cu_tensor_steps(int32_t taps, int32_t in_c) { return (taps * in_c + 15) / 16; }
 
-/* f16 products. In a tile windows lie in shared memory as they are. Elsewhere they are brought there; 16 words from
- * pixel to pixel (or a multiple) would put all of them into the same banks. */
+/* f16 products. In a tile, windows lie in shared memory already; elsewhere they are copied there. Pixels 16 words
+ * apart, or a multiple of that, would all be in the same banks. */
 static bool bs_cu_conv_describe_tensor(const bs_cu_node *n, bs_device_step *s, int32_t in_c, int64_t h, int64_t w)
 {
     const int32_t steps = bs_cu_tensor_steps(s->p[BS_CU_CONV_KERNEL_H].i * s->p[BS_CU_CONV_KERNEL_W].i, in_c);
@@ -5314,24 +5312,25 @@ static bool bs_cu_conv_describe_tensor(const bs_cu_node *n, bs_device_step *s, i
 
 /* ---------------------------------------------------------------------------------------------------- windows */
 
-/* A window as the products find it: byte offsets of its quads of 4 products are table[quad] from a pixel's first. */
+/* A window as the products read it: quad q of 4 products is table[q] bytes from a pixel's first one. */
 struct bs_cu_conv_window {
     const uint8_t *data;  /* f16: the first window of the tile */
     int32_t row, pixel;   /* bytes between neighbouring outputs, down and across */
     const int32_t *table;
     int32_t steps;
-    int32_t spread; /* log2: pixels of 4 neighbouring rows of a matrix are so far apart; see bs_cu_conv_spread */
+    int32_t spread; /* log2 of the distance between the pixels of neighbouring matrix rows: bs_cu_conv_spread */
 };
 
-/* Lanes 4 g .. 4 g + 3 read 8 words of pixel g at once, 16 lanes at a time. Pixels `words` apart of the four g do not
- * meet in a bank when words is an odd multiple of 8: so take every 2nd or 4th pixel where it is one of 4 or 2. */
+/* Lanes 4 g .. 4 g + 3 read 8 words of pixel g together, 16 lanes at a time. The four pixels have no bank conflicts
+ * when they are an odd multiple of 8 words apart: where neighbours are an odd multiple of 4 or 2 apart, take every 2nd
+ * or 4th pixel. */
 __device__ __forceinline__ int32_t bs_cu_conv_spread(int32_t bytes)
 {
     const int32_t words = bytes / 4;
     return words % 4 == 2 ? 2 : words % 8 == 4 ? 1 : 0;
 }
 
-/* The window of a work item to shared memory, as f16. */
+/* Copies the window of a work item to shared memory, as f16. */
 __device__ __forceinline__ void bs_cu_conv_stage_half(const bs_cu_conv &c, const bs_cu_conv_item &p,
                                                       const uint8_t *from, bool far, __half *to)
 {
@@ -5359,8 +5358,8 @@ __device__ __forceinline__ void bs_cu_conv_stage_half(const bs_cu_conv &c, const
     bs_cu_cp_async_wait<0>();
 }
 
-/* Where the quads of products are in a window: bytes from its first sample. Beyond the last product weights are zero,
- * and what is read is there. */
+/* Where the quads of products are in a window: bytes from its first sample. Quads beyond the last product read the
+ * first sample, with weights of zero. */
 __device__ __forceinline__ void bs_cu_conv_table(const bs_cu_conv &c, int32_t row, int32_t pixel, int32_t quads,
                                                  int32_t *table)
 {
@@ -5391,7 +5390,7 @@ __device__ __forceinline__ bs_cu_conv_pair bs_cu_conv_pair_of(const bs_cu_conv &
     return pair;
 }
 
-/* To the pixel that `at` says: row << 16 | column of the tile; -1: nowhere. */
+/* Stores a pair to pixel `at`: row << 16 | column of the tile; -1: not at all. */
 template <bool RARE>
 __device__ __forceinline__ void bs_cu_conv_put_pair(const bs_cu_conv &c, const bs_cu_conv_end &e,
                                                     const bs_cu_conv_item &p, const bs_cu_conv_pair &pair, int32_t at,
@@ -5412,8 +5411,8 @@ __device__ __forceinline__ void bs_cu_conv_put_pair(const bs_cu_conv &c, const b
     }
 }
 
-/* 16 MT pixels from `base`, NT blocks of 8 outputs from `first`, of the n pixels of a tile. NEAR: windows are in shared
- * memory. */
+/* Computes 16 MT pixels of a tile from `base` on, by NT blocks of 8 outputs from `first` on. NEAR: windows are in
+ * shared memory. */
 template <int MT, int NT, bool NEAR>
 __device__ __forceinline__ void bs_cu_conv_product(const bs_cu_conv &c, const bs_cu_conv_window &v,
                                                    const bs_cu_conv_item &p, int32_t base, int32_t first)
@@ -5422,12 +5421,12 @@ __device__ __forceinline__ void bs_cu_conv_product(const bs_cu_conv &c, const bs
                   blocks = (c.out_c + 7) / 8;
     const uint2 *w = reinterpret_cast<const uint2 *>(c.weights) + ((int64_t)p.group * blocks + first) * v.steps * 32 +
                      lane;
-    const int32_t apart = v.steps * 32, last = min(NT, blocks - first) - 1; /* blocks beyond the last are it again */
+    const int32_t apart = v.steps * 32, last = min(NT, blocks - first) - 1; /* beyond it, the last block again */
     const uint8_t *data = v.data;
     if (NEAR)
         BS_CU_ASSUME_SHARED(data);
     int32_t x[2 * MT], at[2 * MT];
-    float d[NT * MT * 4]; /* of blocks, of 16 pixels, the pairs of rows g and g + 8 */
+    float d[NT * MT * 4]; /* [blocks of outputs][16s of pixels]: pairs of rows g and g + 8 */
 #pragma unroll
     for (int m = 0; m < 2 * MT; m++) {
         const int32_t u = m * 2 + (g >> 2);
@@ -5460,7 +5459,7 @@ __device__ __forceinline__ void bs_cu_conv_product(const bs_cu_conv &c, const bs
         }
     }
     const bs_cu_conv_end e = bs_cu_conv_end_of(c);
-#pragma unroll 1 /* here and below: what comes next is moved to the front, so that the code is there once */
+#pragma unroll 1 /* here and below: sums are shifted to the front, so that this code exists once */
     for (int32_t k = 0; k < NT; k++) {
         const bs_cu_conv_pair pair = bs_cu_conv_pair_of(c, e, p, (first + k) * 8 + 2 * quad);
         if (e.rare == BS_ACT_NONE) {
@@ -5486,7 +5485,7 @@ __device__ __forceinline__ void bs_cu_conv_product(const bs_cu_conv &c, const bs
     }
 }
 
-/* All products of a tile, dealt out to the warps; `together`: blocks of outputs of each. */
+/* All products of a tile, divided among the warps; `together`: blocks of outputs of a warp. */
 template <int MT, bool NEAR>
 __device__ __forceinline__ void bs_cu_conv_products(const bs_cu_conv &c, const bs_cu_conv_window &v,
                                                     const bs_cu_conv_item &p, int32_t together)
@@ -5508,7 +5507,8 @@ __device__ __forceinline__ void bs_cu_conv_products(const bs_cu_conv &c, const b
 
 /* ------------------------------------------------------------------------------------------------ dealing out */
 
-/* Outputs that a warp does together: all, where windows are read but once; fewer where warps would be idle. */
+/* Blocks of outputs that a warp computes together: up to 4, so that windows are read less often; fewer where warps
+ * would be idle. */
 __device__ __forceinline__ int32_t bs_cu_conv_together(const bs_cu_conv &c, const bs_cu_conv_item &p)
 {
     const int32_t blocks = (c.out_c + 7) / 8, warps = bs_cu_warps(), groups = (p.h * p.w + 31) / 32;
@@ -5516,8 +5516,8 @@ __device__ __forceinline__ int32_t bs_cu_conv_together(const bs_cu_conv &c, cons
     return (blocks + least - 1) / least;
 }
 
-/* Pixels of a warp: 64 at once use weights better, 32 leave fewer warps idle at the end. Where a tile has a
- * multiprocessor to itself the registers for 64 are there. */
+/* Chooses the pixels of a warp: 64 at once reuse weights more, 32 leave fewer warps idle at the end. There are
+ * registers for 64 only in a tile, which has a multiprocessor to itself. */
 template <bool TILE>
 __device__ __forceinline__ void bs_cu_conv_deal(const bs_cu_conv &c, const bs_cu_conv_window &v,
                                                 const bs_cu_conv_item &p, bool near)
@@ -5554,7 +5554,7 @@ __device__ __forceinline__ void bs_cu_conv_tensor(const bs_cu_tile &t, const bs_
         const bs_cu_conv_item p = bs_cu_conv_item_of(c, item, 1);
         const int32_t row = apart > 0 ? p.window_w * apart : c.in_row, pixel = apart > 0 ? apart : c.in_pixel;
         const uint8_t *from = bs_cu_conv_source(c, p);
-        __syncthreads(); /* the last work item is done with the workspace */
+        __syncthreads(); /* the previous work item is done with the workspace */
         if (columns != p.window_w)
             bs_cu_conv_table(c, row, pixel, 4 * v.steps, table);
         if (apart > 0)
@@ -5574,7 +5574,7 @@ __device__ inline void bs_cu_conv2d_tensor_run(const bs_cu_tile &t, const bs_dev
     bs_cu_conv_rows(t, s, w, [&](const bs_cu_conv &c) { bs_cu_conv_tensor<false>(t, c, w.part, w.parts); });
 }
 
-/* Only in a region: a launch of its own would be nothing but code. */
+/* Runs in regions only; code for a launch of its own would never be used. */
 __device__ inline void bs_cu_conv2d_tile_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     if (t.scratch != NULL)
@@ -5636,7 +5636,7 @@ extern "C" {
 enum {
     BS_CU_CONVERT_TO,
     BS_CU_CONVERT_SCALE, /* f */
-    BS_CU_CONVERT_LOW,   /* the descriptor's code_bits; then the smallest code, */
+    BS_CU_CONVERT_LOW,   /* in: the descriptor's code_bits; out: the smallest code, */
     BS_CU_CONVERT_HIGH,  /* the largest one */
     BS_CU_CONVERT_CODES  /* 1: integers stay integers */
 };
@@ -5650,7 +5650,7 @@ static void bs_cu_convert_limits(const bs_cu_node *n, bs_device_step *s)
     bs_convert_range(to, s->p[BS_CU_CONVERT_LOW].i, &s->p[BS_CU_CONVERT_LOW].i, &s->p[BS_CU_CONVERT_HIGH].i);
 }
 
-/* Or the last of the chain pixel_shuffle 2, add, convert (plan/fuse.c): operand 0 is what was to be shuffled. */
+/* Or the end of the fused chain pixel_shuffle 2, add, convert (plan/fusions.c): operand 0 is then the shuffle's. */
 static void bs_cu_convert_describe(const bs_cu_node *n, bs_device_step *s)
 {
     s->kernel = n->np->fusion ? BS_CU_sr_store : BS_CU_convert;
@@ -5753,7 +5753,7 @@ __device__ inline void bs_cu_sr_store_pixel(const bs_device_step *s, const bs_cu
     }
 }
 
-/* The rectangle is even: a cell of the doubled frame. */
+/* The rectangle has even coordinates: it is a cell of the doubled frame. */
 __device__ inline void bs_cu_sr_store_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const bs_cu_deal d = bs_cu_deal_whole(w);
@@ -5790,7 +5790,7 @@ __host__ __device__ static inline int64_t bs_cu_deconv_packed(int32_t kernel, in
     return floats;
 }
 
-/* p as for conv2d: the kernel's size and the padding are the descriptor's, the rest is what a phase has. */
+/* p as for conv2d: the kernel's size and the padding are the descriptor's, all else is that of a phase. */
 static void bs_cu_deconv2d_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const bs_deconv2d_desc *d = static_cast<const bs_deconv2d_desc *>(n->params);
@@ -5845,7 +5845,7 @@ __device__ inline void bs_cu_deconv_plain(const bs_cu_view &x, const bs_cu_view 
 
 /* ----------------------------------------------------------------------------------------------------- phases */
 
-/* The convolution that phase (a, b) is: its first output, every stride-th from there, and the taps in reverse. */
+/* Phase (a, b) as a convolution: every stride-th output from the phase's first one on, with the taps in reverse. */
 __device__ __forceinline__ bs_cu_conv bs_cu_deconv_job(const bs_cu_conv &whole, const bs_cu_view &x,
                                                        const bs_cu_view &y, int32_t pad, int32_t phase)
 {
@@ -5867,7 +5867,7 @@ __device__ __forceinline__ bs_cu_conv bs_cu_deconv_job(const bs_cu_conv &whole, 
     return c;
 }
 
-/* A call of its own: where phases are told apart there are no registers for the rest. */
+/* Not inlined: the loop over phases would leave it too few registers. */
 static __device__ __noinline__ int32_t bs_cu_deconv_phase_run(const bs_cu_tile &t, const bs_cu_conv &c, int32_t part,
                                                               int32_t parts)
 {
@@ -5878,8 +5878,8 @@ __device__ inline void bs_cu_deconv2d_run(const bs_cu_tile &t, const bs_device_s
 {
     const int32_t up = s->p[BS_CU_CONV_UP].i;
     for (int32_t r = w.row; r < w.end; r++) {
-        int32_t part = w.part; /* work items of all phases are dealt out in one row */
-        /* looked up again each time: registers are dearer */
+        int32_t part = w.part; /* work items are numbered across all phases */
+        /* everything is looked up again in each phase, because registers are scarce */
         for (int32_t phase = 0; phase < (s->p[BS_CU_CONV_LAYOUT].i == 0 ? 1 : up * up); phase++) {
             const bs_cu_view x = bs_cu_open_in(t, s, 0, r), y = bs_cu_open_out(t, s, 0, r);
             const int32_t pad = s->p[BS_CU_CONV_PAD_H].i;
@@ -6038,7 +6038,7 @@ __device__ inline void bs_cu_batch_norm_run(const bs_cu_tile &t, const bs_device
 /* ==== end src/cuda/op_elementwise.cuh ========================================================= */
 /* ==== begin src/cuda/op_features.cuh ========================================================== */
 /* op_features.cuh - patch_features: how busy a patch is and how much it changed, as small integers.
- * Sees the core only; sums are of integers, so their order does not show.
+ * Reads the core only; sums are of integers, so their order does not matter.
  * Relies on walk.cuh. Must never use floating point. */
 #ifndef BS_CUDA_OP_FEATURES
 #define BS_CUDA_OP_FEATURES
@@ -6088,7 +6088,7 @@ static inline BS_BOTH int32_t bs_feature_bucket(uint64_t sum, uint64_t area, int
 /* Its parameters, in p. */
 enum {
     BS_CU_FEATURES_BUCKETS,
-    BS_CU_FEATURES_SHIFT, /* the descriptor's code_bits; then by how many codes are shifted down */
+    BS_CU_FEATURES_SHIFT, /* in: the descriptor's code_bits; out: bits that codes are shifted down */
     BS_CU_FEATURES_WARP   /* 1: a warp a cell */
 };
 
@@ -6109,7 +6109,7 @@ __device__ __forceinline__ int32_t bs_cu_feature_code(const bs_cu_view &v, int32
 
 __device__ __forceinline__ uint64_t bs_cu_feature_square(int32_t d) { return (uint64_t)((int64_t)d * d); }
 
-/* What this worker's samples of a cell add. */
+/* The sums over this worker's samples of a cell. */
 __device__ inline void bs_cu_feature_sums(const bs_cu_deal &d, const bs_cu_view &x, const bs_cu_view &reference,
                                           bool both, int32_t shift, uint64_t *energy, uint64_t *change)
 {
@@ -6157,13 +6157,13 @@ __device__ inline void bs_cu_patch_features_run(const bs_cu_tile &t, const bs_de
 #endif
 /* ==== end src/cuda/op_features.cuh ============================================================ */
 /* ==== begin src/cuda/op_gather.cuh ============================================================ */
-/* op_gather.cuh - what the paths of a router gave, back in the rows they came from: fill, reduce.
+/* op_gather.cuh - brings what the paths of a router gave back to the rows they came from.
  *
  * fill              the rows that no path gives
- * reduce            several paths a row: their sum, or the row of the largest gate
+ * paths             several paths a row: their sum, or the row of the path with the largest gate
  *
- * Relies on move_rows.cuh. Must never add up in an order that depends on threads or on other rows: it is that of the
- * paths, then the residual. */
+ * Relies on move_rows.cuh. Must never add up in an order that depends on threads or on other rows: the order is that of
+ * the paths, then the residual. */
 #ifndef BS_CUDA_OP_GATHER
 #define BS_CUDA_OP_GATHER
 
@@ -6174,7 +6174,8 @@ enum { BS_CU_SUM_EACH = 2048 }; /* elements of a work item of a sum: two words a
 
 /* --------------------------------------------------------------------------------------------------- describe */
 
-/* Parameters of the kernels of this file, in p. *_GIVEN: where it is said which paths give a value (step.cuh). */
+/* Parameters of the kernels of this file, in p. *_GIVEN: the first word of the bits that say which paths give a value.
+ * */
 enum { BS_CU_FILL_GIVEN };
 enum {
     BS_CU_GATHER_COMBINE,
@@ -6202,13 +6203,13 @@ static void bs_cu_paths_describe(const bs_cu_node *n, bs_device_step *s)
 
 /* ------------------------------------------------------------------------------------------- what was decided */
 
-/* p[at]: where it is said which paths of this step's gather give a value. */
+/* Whether a path gives this step's gather a value; p[at]: the first word of its bits (step.cuh). */
 __device__ __forceinline__ bool bs_cu_path_gives(const bs_cu_tile &t, const bs_device_step *s, int32_t at, int32_t path)
 {
     return t.program->given[s->p[at].i + (path >> 5)] >> (path & 31) & 1;
 }
 
-/* The number that a decision has for a row: those above a tile's own are of all rows. */
+/* A row's number within a decision: one that was not made in the tile counts all rows. */
 __device__ __forceinline__ int32_t bs_cu_decided_row(const bs_cu_tile &t, const bs_device_step *s, int32_t row)
 {
     return row + (s->domain == t.domain && !t.program->decision[s->router].in_tile ? t.first : 0);
@@ -6275,19 +6276,19 @@ __device__ inline void bs_cu_addend_open(const bs_cu_tile &t, const bs_device_op
     }
 }
 
-enum { BS_CU_SUM_SOURCES = 448 }; /* of a row at once */
+enum { BS_CU_SUM_SOURCES = 448 }; /* addends of a row at once */
 static_assert(BS_CU_SUM_SOURCES * sizeof(bs_cu_addend) <= BS_CU_WORKSPACE, "sources lie in the workspace");
 
-/* Writes what the paths of a row gave to `sources`, in path order, then the residual: those from number `from` on, as
- * many as there is room for. Returns how many there are in all. A row takes a path once at most, so the paths before
- * one are counted. By a team; the caller synchronises. */
+/* The addends of a row are what its paths gave, in path order, then the residual. Writes those from number `from` on to
+ * `sources`, as many as there is room for; returns how many there are in all. A row takes a path once at most, so an
+ * addend's number is the count of lower paths. By a team; the caller synchronises. */
 __device__ inline int32_t bs_cu_sources(const bs_cu_tile &t, const bs_device_step *s, int32_t row,
                                         const bs_cu_team &team, int32_t from, bs_cu_addend *sources)
 {
     const bs_cu_decision d = bs_cu_decision_of(t, s->router);
     const int64_t at = (int64_t)bs_cu_decided_row(t, s, row) * d.per_row;
     int32_t count = 0;
-    for (int32_t k = team.rank; k < d.per_row || k == team.rank; k += team.size) { /* once at least: all count */
+    for (int32_t k = team.rank; k < d.per_row || k == team.rank; k += team.size) { /* once at least: all need count */
         const int32_t path = k < d.per_row && bs_cu_gives(t, s, d, at + k) ? d.chosen[at + k] : -1;
         int32_t before = 0;
         count = 0;
@@ -6337,15 +6338,15 @@ __device__ inline bs_cu_sum bs_cu_sum_of(const bs_cu_view &v)
     return m;
 }
 
-/* Whether rows of these steps can be had in words of four elements. */
+/* Whether rows with these steps can be read in words of four elements. */
 __device__ __forceinline__ bool bs_cu_by_four(const uint8_t *data, int32_t dtype, const int32_t *n, const int32_t *step)
 {
     const int32_t bytes = bs_cu_bytes(dtype);
     return step[0] == 1 && n[0] % 4 == 0 && bs_cu_word(data, n, step, bytes) >= 4 * bytes;
 }
 
-/* Elements at loop indices (x0, x1, x2, x3) of all sources, summed in their order. each: 4 or 1. more: onto what is
- * there. */
+/* Sums word number i, of `each` (4 or 1) elements, of all sources in their order. more: adds to what is stored
+ * already. */
 template <int each>
 __device__ __forceinline__ void bs_cu_sum_at(const bs_cu_sum &m, const bs_cu_addend *sources, int32_t count, bool more,
                                              uint32_t i)
@@ -6403,7 +6404,7 @@ __device__ inline void bs_cu_sum_row(const bs_cu_view &to, const bs_cu_addend *s
     }
 }
 
-/* The row of the path with the largest gate, the lower path of equals; without one the residual's, or zeros. */
+/* The row of the path with the largest gate, the lower path of equals; where it gives none the residual's or zeros. */
 __device__ inline void bs_cu_select_row(const bs_cu_tile &t, const bs_device_step *s, int32_t row,
                                         const bs_cu_team &team, const bs_cu_work &w)
 {
@@ -6437,7 +6438,7 @@ __device__ inline void bs_cu_paths_run(const bs_cu_tile &t, const bs_device_step
                       s->p[BS_CU_GATHER_COMBINE].i == BS_COMBINE_WEIGHTED_SUM;
     const int32_t most = t.program->decision[s->router].per_row + 1;
     bs_cu_addend *sources = reinterpret_cast<bs_cu_addend *>(t.workspace) + team.index * min(most, BS_CU_SUM_SOURCES);
-    for (int32_t first = w.row; first < w.end; first += team.count) { /* all teams go round as often */
+    for (int32_t first = w.row; first < w.end; first += team.count) { /* as many rounds for all teams: barriers */
         const int32_t r = first + team.index;
         const bool inside = r < w.end;
         for (int32_t from = 0; sums && from < most; from += BS_CU_SUM_SOURCES) {
@@ -6459,7 +6460,7 @@ __device__ inline void bs_cu_paths_run(const bs_cu_tile &t, const bs_device_step
 #endif
 /* ==== end src/cuda/op_gather.cuh ============================================================== */
 /* ==== begin src/cuda/op_image.cuh ============================================================= */
-/* op_image.cuh - pool2d, by windows and of everything.
+/* op_image.cuh - pool2d, by windows and global.
  * Relies on walk.cuh. Must never count what lies outside the frame, unless count_pad says so. */
 #ifndef BS_CUDA_OP_IMAGE
 #define BS_CUDA_OP_IMAGE
@@ -6475,7 +6476,7 @@ enum {
     BS_CU_POOL_PAD,
     BS_CU_POOL_GLOBAL,
     BS_CU_POOL_COUNT_PAD,
-    BS_CU_POOL_CHANNELS = 8 /* that global pooling sums together */
+    BS_CU_POOL_CHANNELS = 8 /* channels that global pooling sums together */
 };
 
 static void bs_cu_pool2d_describe(const bs_cu_node *n, bs_device_step *s)
@@ -6488,14 +6489,14 @@ static void bs_cu_pool2d_describe(const bs_cu_node *n, bs_device_step *s)
         s->parts = bs_cu_work_items(bs_cu_elements(&n->out[0]), BS_CU_EACH / 2);
         return;
     }
-    /* a cell is one block's work; of a large frame 8 channels are: a sector of memory */
+    /* a block takes 64 channels, of a large frame 8: a sector of memory */
     s->p[BS_CU_POOL_CHANNELS].i = bs_cu_pixels(&n->in[0]) > 1 << 14 ? 8 : 64;
     s->parts = bs_cu_work_items(channels, s->p[BS_CU_POOL_CHANNELS].i);
 }
 
 /* ------------------------------------------------------------------------------------------------- windows */
 
-/* Where the taps of a pixel are: first .. end of the window at (y, x). */
+/* The taps of a pixel that are in the frame: first .. end of the window at (y, x). */
 struct bs_cu_pool_window {
     int32_t y, x, y_first, y_end, x_first, x_end;
 };
@@ -6559,7 +6560,7 @@ __device__ inline void bs_cu_pool_four(const bs_device_step *s, const bs_cu_view
     bs_cu_put_four(y.data, y.dtype, (int64_t)k.y * y.stride[1] + (int64_t)k.x * y.stride[2] + 4 * k.c, sum);
 }
 
-/* Whether every pixel of an image begins at an aligned four of channels. */
+/* Whether the channels of every pixel can be read by four, aligned. */
 __device__ __forceinline__ bool bs_cu_pool_fours(const bs_cu_view &v)
 {
     return v.stride[0] == 1 && ((v.dim[0] | v.stride[1] | v.stride[2]) & 3) == 0 &&
@@ -6592,7 +6593,7 @@ __device__ inline float bs_cu_pool_line(const bs_cu_view &x, bool top, int32_t y
     return sum;
 }
 
-/* Channels first .. first + channels: a thread a line, then lines from the top down: the order of the CPU. */
+/* Channels first .. first + channels: a thread adds up a line, then lines are added from the top down as on the CPU. */
 __device__ inline void bs_cu_pool_channels(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_view &x,
                                            const bs_cu_view &y, int32_t first, int32_t channels)
 {
@@ -6630,8 +6631,8 @@ __device__ inline void bs_cu_pool2d_global_run(const bs_cu_tile &t, const bs_dev
 /* #include "cuda/op_linear.cuh" */
 /* ==== begin src/cuda/op_lines.cuh ============================================================= */
 /* op_lines.cuh - ops on whole lines of one dimension: softmax, layer_norm, reduce, argmax, topk.
- * Long lines that lie side by side in memory get a warp, others a thread; which, follows from the op's shape alone. A
- * thread goes from index 0 up as the CPU does; lanes of a warp take every 32nd element and are joined in a fixed tree.
+ * Long lines with adjacent elements get a warp, others a thread; the op's shape alone decides which. A thread goes from
+ * index 0 up as the CPU does; lanes of a warp take every 32nd element and are joined in a fixed tree.
  * Relies on walk.cuh. Must never let lines influence each other. */
 #ifndef BS_CUDA_OP_LINES
 #define BS_CUDA_OP_LINES
@@ -6639,7 +6640,7 @@ __device__ inline void bs_cu_pool2d_global_run(const bs_cu_tile &t, const bs_dev
 /* #include "cuda/kernels.cuh" */
 /* #include "cuda/walk.cuh" */
 
-/* Parameters of all ops of this file, in p, behind words of their own. */
+/* Parameters of all ops of this file, in p, behind the words of each. */
 enum {
     BS_CU_AXIS = 8, /* the dimension that lines run along */
     BS_CU_LANES,    /* threads a line: 1 or 32 */
@@ -6669,7 +6670,7 @@ static void bs_cu_softmax_describe(const bs_cu_node *n, bs_device_step *s)
 static constexpr bs_cu_describe bs_cu_argmax_describe = bs_cu_softmax_describe,
                                 bs_cu_topk_describe = bs_cu_softmax_describe;
 
-/* The lines of a row: of the operand, and where they leave something in up to two results. Axes as of a walk, without
+/* The lines of a row: those of the operand, and their places in up to two results. Axes are those of a walk, without
  * the line's own. */
 struct bs_cu_lines {
     const uint8_t *x;
@@ -6681,7 +6682,7 @@ struct bs_cu_lines {
     int32_t step[3][3]; /* operand, results */
 };
 
-/* A result that lost the axis gets it back, so that it goes beside the operand. */
+/* A result that lost the axis gets it back, with stride 0, so that its axes are those of the operand. */
 __device__ __forceinline__ void bs_cu_lines_widen(bs_cu_view *y, int32_t rank, int32_t axis)
 {
     if (y->rank == rank)
@@ -6694,14 +6695,14 @@ __device__ __forceinline__ void bs_cu_lines_widen(bs_cu_view *y, int32_t rank, i
         y->stride[d] = d == axis ? 0 : y->stride[d];
 }
 
-/* Axis a, from 1 on, of those that are left when axis `own` of a walk is the line. */
+/* Axis a, from 1 on, of those that are left when lines run along axis `own` of a walk. */
 __device__ __forceinline__ int32_t bs_cu_lines_axis(const int32_t (&v)[BS_MAX_RANK], int32_t rank, int32_t own,
                                                     int32_t a, int32_t none)
 {
     return a > own ? bs_cu_on_axis(v, rank, true, a, none) : bs_cu_on_axis(v, rank, true, a - 1, none);
 }
 
-/* Lines across channels may be those of a cell with its margin: the result says which. All others are of whole
+/* Lines along channels may include those of a cell's margin: the result's rectangle says which. All others cover whole
  * values. */
 __device__ inline bs_cu_lines bs_cu_lines_of(const bs_cu_view &x, const bs_cu_view &y, const bs_cu_view &z,
                                              int32_t axis, int32_t lanes)
@@ -6741,7 +6742,7 @@ __device__ inline bs_cu_lines bs_cu_lines_of(const bs_cu_view &x, const bs_cu_vi
     return k;
 }
 
-/* Calls each(lines, at) for every line, with places of N operands; a warp's lanes together. */
+/* Calls each(lines, at) for every line, at being offsets in N operands; the lanes of a warp call it together. */
 template <int N, typename E>
 __device__ __forceinline__ void bs_cu_lines_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
                                                 const E &each)
@@ -6779,8 +6780,8 @@ __device__ __forceinline__ void bs_cu_line_put(const bs_cu_lines &k, int64_t at,
     bs_cu_put(k.y, k.y_type, at + (int64_t)i * k.y_step, v);
 }
 
-/* The largest of the lanes of a line, for each to know. As the CPU: what is no number stays when it comes first, and
- * else does not count. All lanes began with element 0. */
+/* The largest value of a line's lanes, in every lane. NaN as on the CPU: it stays when it is element 0, which all lanes
+ * begin with, and is ignored elsewhere. */
 __device__ __forceinline__ float bs_cu_lanes_max(float v, int32_t lanes)
 {
     for (int32_t m = lanes / 2; m > 0; m /= 2) {
@@ -6801,7 +6802,7 @@ __device__ __forceinline__ float bs_cu_lanes_min(float v, int32_t lanes)
 
 /* ----------------------------------------------------------------------------------------------- softmax */
 
-/* Exponentials are computed twice: the result may be stored in f16, and is no place for them. */
+/* Exponentials are computed twice: they cannot be kept in the result, which may be f16. */
 __device__ inline void bs_cu_softmax_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     bs_cu_lines_run<2>(t, s, w, [&](const bs_cu_lines &k, const int64_t (&at)[2]) {
@@ -6812,7 +6813,7 @@ __device__ inline void bs_cu_softmax_run(const bs_cu_tile &t, const bs_device_st
         }
         top = bs_cu_lanes_max(top, k.lanes);
         for (int32_t i = k.lane; i < k.n; i += k.lanes)
-            sum = __fadd_rn(sum, expf(bs_cu_line_get(k, at[0], i) - top)); /* expf ends in a product */
+            sum = __fadd_rn(sum, expf(bs_cu_line_get(k, at[0], i) - top)); /* not fused: expf ends in a product */
         sum = bs_cu_lanes_sum(sum, k.lanes);
         for (int32_t i = k.lane; i < k.n; i += k.lanes)
             bs_cu_line_put(k, at[1], i, expf(bs_cu_line_get(k, at[0], i) - top) / sum);
@@ -6893,7 +6894,7 @@ __device__ __forceinline__ void bs_cu_line_take(const bs_cu_lines &k, int64_t at
     *v = reinterpret_cast<const int32_t *>(k.x)[at + (int64_t)i * k.x_step];
 }
 
-/* Element 0 stays the best when it is no number; others that are none do not count. Of equal ones the first. */
+/* NaN in element 0 stays the best; elsewhere it is ignored. Of equal elements the first. */
 template <typename T> __device__ inline int32_t bs_cu_argmax_of(const bs_cu_lines &k, int64_t at)
 {
     T best, v;
@@ -6931,7 +6932,7 @@ __device__ inline void bs_cu_argmax_run(const bs_cu_tile &t, const bs_device_ste
 
 enum { BS_CU_TOPK_COUNT }; /* p: the op's k */
 
-/* The order of the result: larger first, what is no number last, of equal ones the lower index. */
+/* The order of the result: larger first, NaN last, equal ones by index. */
 __device__ __forceinline__ bool bs_cu_topk_before(float a, int32_t i, float b, int32_t j)
 {
     if (a > b || (a == a && b != b))
@@ -6940,7 +6941,7 @@ __device__ __forceinline__ bool bs_cu_topk_before(float a, int32_t i, float b, i
     return !after && i < j;
 }
 
-/* One place after the other: the first in that order of those behind the place before. */
+/* Fills one place after the other: with the first element, in that order, after the one in the place before. */
 __device__ inline void bs_cu_topk_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     bs_cu_lines_run<3>(t, s, w, [&](const bs_cu_lines &k, const int64_t (&at)[3]) {
@@ -6982,8 +6983,8 @@ __device__ inline void bs_cu_topk_run(const bs_cu_tile &t, const bs_device_step 
 #endif
 /* ==== end src/cuda/op_lines.cuh =============================================================== */
 /* ==== begin src/cuda/op_look_ahead.cuh ======================================================== */
-/* op_look_ahead.cuh - what a router that is yet to come would choose by the scores of now: how far each path is above
- * the best one that a row does not choose, in the row that wants it most (ops/look_ahead.c). One block; a maximum over
+/* op_look_ahead.cuh - what a later router would choose by the scores of now: for each path, the largest margin over all
+ * rows by which it lies above the best path that a row does not choose (ops/look_ahead.c). One block; a maximum over
  * rows, so their order does not matter. Relies on route_scores.cuh. Must never touch a decision. */
 #ifndef BS_CUDA_OP_LOOK_AHEAD
 #define BS_CUDA_OP_LOOK_AHEAD
@@ -6991,7 +6992,7 @@ __device__ inline void bs_cu_topk_run(const bs_cu_tile &t, const bs_device_step 
 /* #include "cuda/kernels.cuh" */
 /* #include "cuda/describe.cuh" */
 /* ==== begin src/cuda/route_scores.cuh ========================================================= */
-/* route_scores.cuh - scores of a row where they lie, or staged: brought to shared memory.
+/* route_scores.cuh - scores of a row, in place or staged: copied to shared memory.
  * Relies on route_job.cuh. Must never round an i32 score. */
 #ifndef BS_CUDA_ROUTE_SCORES
 #define BS_CUDA_ROUTE_SCORES
@@ -7462,16 +7463,16 @@ static inline BS_BOTH float bs_budget_published(const bs_budget *b) { return (fl
 }
 
 enum {
-    BS_CU_ROUTE_PATHS = 1024 /* of more, tables do not lie in shared memory, and one block does it all */
+    BS_CU_ROUTE_PATHS = 1024 /* with more, tables do not fit in shared memory, and one block does everything */
 };
 
-/* Parameters of a step of a router, in p: a bs_rule, then, by number, what only a device asks. */
+/* Parameters of a step of a router, in p: a bs_rule, then what only a device needs. */
 enum {
     BS_CU_P_KNOB = sizeof(bs_rule) / 4,
     BS_CU_P_FORCED,   /* path + 1 */
     BS_CU_P_LARGE,
     BS_CU_P_PATHS_AT, /* BUDGET: bytes from the table of costs to that of paths */
-    BS_CU_P_SIZE,     /* BUDGET: of the patches whose areas weigh, 0 none; */
+    BS_CU_P_SIZE,     /* BUDGET: size of the patches whose areas are weights; 0: none */
     BS_CU_P_HEIGHT,   /* of their frame */
     BS_CU_P_FRAME_WIDTH,
     BS_CU_P_COUNT
@@ -7484,7 +7485,7 @@ __device__ __forceinline__ const bs_rule *bs_cu_rule(const bs_device_step *s)
     return reinterpret_cast<const bs_rule *>(s->p);
 }
 
-/* At the beginning of the workspace. Tables of paths lie behind, if they fit, then what is staged or sorted. */
+/* At the beginning of the workspace. Tables of paths follow if they fit, then what is staged or sorted. */
 struct bs_cu_routing {
     uint64_t sums[8];       /* of each warp */
     int32_t of_thread[256];
@@ -7498,7 +7499,7 @@ struct bs_cu_router {
     const bs_device_operand *score;
     bs_cu_routing *shared;
     int32_t *counts, *offsets; /* [paths], [paths + 1] */
-    /* [paths] where the next row of a path goes; of a capacity: those that have their place */
+    /* [paths] where the next row of a path goes; with a capacity: how many rows it has kept */
     int32_t *next;
     uint32_t *stage;
     int32_t stage_words;
@@ -7556,7 +7557,7 @@ __device__ __forceinline__ bs_scores bs_cu_scores_of(const bs_cu_tile &t, const 
     return scores;
 }
 
-/* Words from row to row: the threads of a warp, a row each, meet no bank of shared memory twice. */
+/* Words from row to row: odd, so that the threads of a warp, a row each, have no bank conflicts. */
 __device__ __forceinline__ int32_t bs_cu_stage_pitch(const bs_cu_router &r) { return bs_cu_rule(r.s)->width | 1; }
 
 __device__ __forceinline__ bs_scores bs_cu_staged(const bs_cu_router &r, int32_t row)
@@ -7565,7 +7566,7 @@ __device__ __forceinline__ bs_scores bs_cu_staged(const bs_cu_router &r, int32_t
     return scores;
 }
 
-/* Scores of rows first .. last - 1, so many threads a row as it has scores. */
+/* Stages the scores of rows first .. last - 1, by as many threads a row as it has scores. */
 __device__ inline void bs_cu_stage_scores(const bs_cu_router &r, int32_t first, int32_t last)
 {
     const int32_t width = bs_cu_rule(r.s)->width, stride = r.score->stride[0], pitch = bs_cu_stage_pitch(r);
@@ -7596,9 +7597,9 @@ static void bs_cu_look_ahead_describe(const bs_cu_node *n, bs_device_step *s)
     s->p[BS_CU_LOOK_PATHS].i = r->desc->paths;
 }
 
-/* Margins are not negative, so they compare as the integers that their bits are. A
- * thread finds the best of its row in a list of its own, which lies behind the margins: guesses [paths], then lists
- * [paths a cell + 1]. */
+/* Margins are not negative, so they compare as the integers that their bits are. A thread lists the best paths of its
+ * row in the workspace, or, where one list does not fit there, behind the margins: guesses [paths], then a list [paths
+ * a cell + 1]. */
 __device__ inline void bs_cu_look_ahead_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     int32_t *margins = reinterpret_cast<int32_t *>(t.program->guesses);
@@ -7623,9 +7624,9 @@ __device__ inline void bs_cu_look_ahead_run(const bs_cu_tile &t, const bs_device
 #endif
 /* ==== end src/cuda/op_look_ahead.cuh ========================================================== */
 /* ==== begin src/cuda/op_matmul.cuh ============================================================ */
-/* op_matmul.cuh - product of two computed matrices, one of each leading dimension.
- * Operands have any strides and are brought to shared memory element by element, the one whose elements lie closer
- * together first. A sum is k = 0, 1, 2 ..., as the definition says.
+/* op_matmul.cuh - products of two computed matrices, one product for each index of the leading dimensions.
+ * Operands have any strides and are copied to shared memory element by element, fastest along the dimension whose
+ * elements are closer together. A sum is k = 0, 1, 2 ..., as the definition says.
  * Relies on gemm.cuh and program.cuh. Must never read beyond a matrix: sizes are those of this run. */
 #ifndef BS_CUDA_OP_MATMUL
 #define BS_CUDA_OP_MATMUL
@@ -7676,7 +7677,7 @@ __device__ inline uint8_t *bs_cu_matmul_at(const bs_cu_tile &t, const bs_device_
     return bs_cu_row(t, o, row) + offset * bs_cu_bytes(o->dtype);
 }
 
-/* Products k .. k + 16 of `count` lines from `first`; zeros beyond the last product. */
+/* Loads elements k .. k + 16 of `count` lines from `first`; zeros beyond the last one. */
 __device__ __forceinline__ void bs_cu_matmul_load(const bs_cu_matmul_side &m, const uint8_t *from, int32_t first,
                                                   int32_t count, int32_t k, uint8_t *to)
 {
@@ -7768,8 +7769,9 @@ __device__ inline void bs_cu_matmul_run(const bs_cu_tile &t, const bs_device_ste
 #endif
 /* ==== end src/cuda/op_matmul.cuh ============================================================== */
 /* ==== begin src/cuda/op_move.cuh ============================================================== */
-/* op_move.cuh - moving whole rows, the device's side of run/move.c: store, which loads too, and the rest of a collected
- * tensor. Where rows are, program.cuh finds. Relies on move_rows.cuh. Must never decide anything. */
+/* op_move.cuh - moving whole rows, the device's side of run/move.c: store, which loads too, and beyond, which zeroes
+ * unused rows of a collected tensor. program.cuh finds the rows. Relies on move_rows.cuh. Must never decide anything.
+ * */
 #ifndef BS_CUDA_OP_MOVE
 #define BS_CUDA_OP_MOVE
 
@@ -7821,8 +7823,8 @@ __device__ inline void bs_cu_beyond_run(const bs_cu_tile &t, const bs_device_ste
 /* ==== end src/cuda/op_move.cuh ================================================================ */
 /* ==== begin src/cuda/op_resize.cuh ============================================================ */
 /* op_resize.cuh - enlargement by an integer factor.
- * Taps are clamped to the frame: operands may be views without anything around them. Nothing is contracted to fused
- * multiplications, so that codes that go through f32 round as on the CPU; bicubic x2 of codes stays in integers.
+ * Taps are clamped to the frame: operands may be views without anything around them. Products and sums are never
+ * fused, so that codes that go through f32 round as on the CPU; bicubic x2 of codes stays in integers.
  * Relies on walk.cuh. Must never let a pixel depend on the rectangle it is computed in. */
 #ifndef BS_CUDA_OP_RESIZE
 #define BS_CUDA_OP_RESIZE
@@ -7890,7 +7892,7 @@ enum {
     BS_CU_RESIZE_KIND,
     BS_CU_RESIZE_FACTOR,
     BS_CU_RESIZE_CUBIC, /* f */
-    BS_CU_RESIZE_TOP,   /* the descriptor's code_bits; then the largest code */
+    BS_CU_RESIZE_TOP,   /* in: the descriptor's code_bits; out: the largest code */
     BS_CU_RESIZE_TAPS,
     BS_CU_RESIZE_INTEGERS /* bicubic x2 of codes: 1 */
 };
@@ -7929,7 +7931,7 @@ __device__ inline const bs_resize_phase *bs_cu_resize_phases(const bs_cu_tile &t
     return phases;
 }
 
-/* Coordinate of a tap, in those of the core, where the frame has a pixel. */
+/* The coordinate of a tap, counted from the core and clamped to the frame. */
 __device__ __forceinline__ int32_t bs_cu_resize_tap(int32_t at, int32_t origin, int32_t extent)
 {
     return min(max(at + origin, 0), extent - 1) - origin;
@@ -7981,7 +7983,7 @@ __device__ inline void bs_cu_resize_run(const bs_cu_tile &t, const bs_device_ste
 }
 
 /* ---------------------------------------------------------------------------------------------- bicubic x2
- * A thread makes 2 x 2 pixels from 5 x 5, 5 lines sideways first. */
+ * A thread makes 2 x 2 pixels from 5 x 5: along the 5 lines first, then down. */
 
 __device__ __forceinline__ int32_t bs_cu_resize_mad(int32_t sum, int32_t weight, int32_t v) { return sum + weight * v; }
 __device__ __forceinline__ float bs_cu_resize_mad(float sum, float weight, float v)
@@ -7998,7 +8000,7 @@ __device__ __forceinline__ void bs_cu_resize_take(const bs_cu_view &x, int64_t a
     *v = bs_cu_get(x.data, x.dtype, at);
 }
 
-/* At most 65535 (140^2 + 12^2) = 1.3e9 before: fits 32 bits, rounding included. */
+/* The sum is at most 65535 (140^2 + 12^2) = 1.3e9: it fits 32 bits, rounding included. */
 __device__ __forceinline__ uint32_t bs_cu_resize_finish(const bs_cu_view &, int32_t sum, int32_t top)
 {
     return (uint32_t)min(max((sum + (1 << 13)) >> 14, 0), top);
@@ -8012,7 +8014,7 @@ template <typename T> struct bs_cu_resize_weights {
     T even[4], odd[4]; /* of the taps from -2 and from -1 on */
 };
 
-/* Group (k.y, k.x) of channel k.c. */
+/* The 2 x 2 pixels from (2 k.y, 2 k.x) of channel k.c. */
 template <typename T>
 __device__ inline void bs_cu_resize_group(const bs_cu_resize_weights<T> &weights, const bs_cu_view &x,
                                           const bs_cu_view &y, const bs_cu_scan &k, int32_t top)
@@ -8087,17 +8089,17 @@ __device__ inline void bs_cu_resize_double_run(const bs_cu_tile &t, const bs_dev
 /* ==== begin src/cuda/op_route.cuh ============================================================= */
 /* op_route.cuh - from scores to a decision.
  *
- * A decision is made by one block (route), in tiles and for up to a thousand rows or so. Of more rows many blocks
- * decide (route_rows: a chunk of rows each, and how many of them went where), and many blocks pack (route_pack: each
- * adds up the chunks before its own). What looks at all rows at once, a capacity or a budget, is always one block's.
- * What is chosen, and in which order rows are packed, follows from the scores alone: threads and chunks never show.
- * Relies on the route_*.cuh. Must never leave a decision behind that somebody could follow out of bounds: after a
- * failure no row has a path. */
+ * One block makes a decision (route), in tiles and for up to 1024 rows. For more rows, many blocks decide (route_rows:
+ * each a chunk of rows, and counts where they went) and many blocks pack (route_pack: each adds up the chunks before
+ * its own). A protocol that looks at all rows at once, a capacity or a budget, always runs in one block. What is
+ * chosen, and in which order rows are packed, follows from the scores alone, never from threads or chunks. Relies on
+ * the route_*.cuh. Must never leave a decision that leads its readers out of bounds: after a failure no row has a path.
+ * */
 #ifndef BS_CUDA_OP_ROUTE
 #define BS_CUDA_OP_ROUTE
 
 /* ==== begin src/cuda/route_budget.cuh ========================================================= */
-/* route_budget.cuh - the protocol BUDGET: sums over the rows, dealt out to threads, by which the price is found.
+/* route_budget.cuh - the protocol BUDGET: finds the price by sums over the rows, which the threads share.
  * Looks at all rows at once. Relies on route_scores.cuh and ops/price.h. Must never follow a table of paths that it has
  * not checked: weights come from a file. */
 #ifndef BS_CUDA_ROUTE_BUDGET
@@ -8136,7 +8138,7 @@ __device__ inline uint64_t bs_cu_all_losses(const bs_cu_router &r, const bs_budg
     return bs_cu_sum_threads(r.shared->sums, losses);
 }
 
-/* All threads; whether the tables make sense. */
+/* Called by all threads; returns whether the tables are valid. */
 __device__ inline bool bs_cu_decide_budget(const bs_cu_router &r)
 {
     const uint8_t *tables = bs_cu_prepared(*r.t, r.s);
@@ -8180,7 +8182,7 @@ __device__ inline bool bs_cu_decide_budget(const bs_cu_router &r)
 /* ==== begin src/cuda/route_pack.cuh =========================================================== */
 /* route_pack.cuh - from choices to a decision that can be followed: how many rows each path got, which ones, where each
  * went; and what the host reads of it.
- * What a path gets is packed in the order of the rows: ranks come from ballots and prefixes, never from the order in
+ * The rows of a path are packed in their order: ranks come from ballots and prefixes, never from the order in
  * which threads arrive. Relies on route_job.cuh. Must never change a choice. */
 #ifndef BS_CUDA_ROUTE_PACK
 #define BS_CUDA_ROUTE_PACK
@@ -8189,7 +8191,7 @@ __device__ inline bool bs_cu_decide_budget(const bs_cu_router &r)
 
 /* --------------------------------------------------------------------------------------------------- counting */
 
-/* The lanes of this warp whose choice is the same path; 0 where there is none. By whole warps. */
+/* The lanes of this warp whose choice is the same path; 0 where there is none. Called by whole warps. */
 __device__ __forceinline__ uint32_t bs_cu_peers(int32_t path, int32_t paths)
 {
     uint32_t peers = __ballot_sync(0xffffffffu, path >= 0);
@@ -8202,7 +8204,7 @@ __device__ __forceinline__ uint32_t bs_cu_peers(int32_t path, int32_t paths)
 
 __device__ __forceinline__ uint32_t bs_cu_lanes_below() { return (1u << (threadIdx.x & 31u)) - 1u; }
 
-/* Adds choices first .. last - 1 to counts, or every step-th from `offset` on. The caller cleared them, and
+/* Adds choices first .. last - 1 to counts; choice i is chosen[i * step + offset]. The caller clears counts before, and
  * synchronises. */
 __device__ inline void bs_cu_count_choices(const bs_cu_router &r, int32_t first, int32_t last, int32_t step = 1,
                                            int32_t offset = 0)
@@ -8221,7 +8223,7 @@ __device__ inline void bs_cu_clear_counts(const bs_cu_router &r)
         r.counts[p] = r.next[p] = 0;
 }
 
-/* offsets from counts; they are added to next. All threads, each a share of the paths; synchronises before and
+/* Makes offsets from counts, and adds them to next. All threads, each a share of the paths; synchronises before and
  * after. */
 __device__ inline void bs_cu_sum_counts(const bs_cu_router &r)
 {
@@ -8245,8 +8247,8 @@ __device__ inline void bs_cu_sum_counts(const bs_cu_router &r)
     __syncthreads();
 }
 
-/* What next[path] counts, for this thread's item among those of all threads, in their order; -1: it has none. All
- * threads, by whole warps, one warp after the other. */
+/* Takes the next place on a path for this thread's item, in the order of the threads; -1 where it has no path. Called
+ * by all threads; the warps take turns. */
 __device__ inline int32_t bs_cu_take_next(const bs_cu_router &r, int32_t path)
 {
     const int32_t warp = bs_cu_warp(), lane = bs_cu_lane();
@@ -8277,7 +8279,7 @@ __device__ inline void bs_cu_place_choices(const bs_cu_router &r, int32_t first,
     }
 }
 
-/* At most 32 choices: the first warp packs them without asking the others. A lane looks after every 32nd path. */
+/* At most 32 choices: the first warp packs them alone. A lane handles every 32nd path. */
 __device__ inline void bs_cu_pack_few(const bs_cu_router &r, int32_t choices)
 {
     const int32_t lane = bs_cu_thread(), paths = r.d.paths;
@@ -8308,7 +8310,7 @@ __device__ inline void bs_cu_pack_few(const bs_cu_router &r, int32_t choices)
     bs_pack_choice(lane, r.d.per_row, packed, r.d.ids, r.d.inverse);
 }
 
-/* What all who follow the decision need to know of its paths. */
+/* Writes counts and offsets to where readers of the decision find them. */
 __device__ inline void bs_cu_tell_counts(const bs_cu_router &r)
 {
     for (int32_t p = bs_cu_thread(); p <= r.d.paths; p += bs_cu_threads()) {
@@ -8318,7 +8320,7 @@ __device__ inline void bs_cu_tell_counts(const bs_cu_router &r)
     }
 }
 
-/* Counts, offsets, ids and the inverse of what was chosen, by one block. counts: how many rows each path got. */
+/* Makes counts (rows of each path), offsets, ids and the inverse of what was chosen, by one block. */
 __device__ inline void bs_cu_pack(const bs_cu_router &r)
 {
     const int32_t choices = r.rows * r.d.per_row;
@@ -8362,7 +8364,7 @@ __device__ inline void bs_cu_record_counts(const bs_cu_router &r)
 #endif
 /* ==== end src/cuda/route_pack.cuh ============================================================= */
 
-/* The order in which rows are served, as numbers of which no two are equal. */
+/* The order in which rows are served, as keys of which no two are equal. */
 enum { BS_CU_CAPACITY_ROW = (1 << 30) - 1 };
 
 __device__ __forceinline__ uint64_t bs_cu_capacity_key(float gate, int32_t row)
@@ -8371,7 +8373,7 @@ __device__ __forceinline__ uint64_t bs_cu_capacity_key(float gate, int32_t row)
 }
 
 /* Sorts n keys, ascending: a bitonic network whose every comparison puts the smaller key first, so that what lies
- * beyond n can be left away. All threads; the caller synchronised. */
+ * beyond n can be left out. Called by all threads, after a barrier. */
 __device__ inline void bs_cu_sort_keys(uint64_t *keys, int32_t n)
 {
     for (int32_t width = 2; width / 2 < n; width *= 2)
@@ -8390,8 +8392,8 @@ __device__ inline void bs_cu_sort_keys(uint64_t *keys, int32_t n)
         }
 }
 
-/* Of the rows' choices k: on every path those of the highest gates stay, as long as there is room. next: those that
- * stayed. */
+/* Limits choice k of all rows: every path keeps those with the highest gates, as long as it has room. next: how many it
+ * has kept. */
 __device__ inline void bs_cu_limit_choice(const bs_cu_router &r, int32_t k)
 {
     uint64_t *keys = 2 * r.rows <= r.stage_words ? reinterpret_cast<uint64_t *>(r.stage)
@@ -8446,14 +8448,14 @@ __device__ inline void bs_cu_limit_capacity(const bs_cu_router &r)
 /* ==== end src/cuda/route_capacity.cuh ========================================================= */
 /* #include "cuda/route_pack.cuh" */
 /* ==== begin src/cuda/route_protocols.cuh ====================================================== */
-/* route_protocols.cuh - rows that are decided each by itself, dealt out to threads; and a forced route.
+/* route_protocols.cuh - protocols that decide each row by itself, a row a thread; and forced routes.
  * Relies on route_scores.cuh and ops/decide.h. Must never let rows influence each other. */
 #ifndef BS_CUDA_ROUTE_PROTOCOLS
 #define BS_CUDA_ROUTE_PROTOCOLS
 
 /* #include "cuda/route_scores.cuh" */
 
-/* One row, by one thread. False: its scores make no sense. */
+/* Decides one row, by one thread. False: its scores are invalid. */
 __device__ inline bool bs_cu_decide_row(const bs_cu_router &r, int32_t row, const bs_scores &x)
 {
     const bs_choices to = bs_cu_choices(r, row);
@@ -8461,12 +8463,12 @@ __device__ inline bool bs_cu_decide_row(const bs_cu_router &r, int32_t row, cons
     return bs_decide_row(bs_cu_rule(r.s), r.knob, &x, table, row, &to).kind == BS_ROUTE_SOUND;
 }
 
-/* Decides rows first .. last - 1, whatever the others are. All threads; whether all went well, for each to know. */
+/* Decides rows first .. last - 1. Called by all threads; returns to each whether all rows are valid. */
 __device__ inline bool bs_cu_decide_rows(const bs_cu_router &r, int32_t first, int32_t last)
 {
     const int32_t most = min(r.stage_words / bs_cu_stage_pitch(r), bs_cu_threads());
     bool bad = false;
-    /* too many to stage */
+    /* one row has too many scores to stage */
     for (int32_t row = first + bs_cu_thread(); most == 0 && row < last; row += bs_cu_threads())
         bad = !bs_cu_decide_row(r, row, bs_cu_scores_of(*r.t, r.score, row)) || bad;
     for (int32_t base = first; most > 0 && base < last; base += most) {
@@ -8493,10 +8495,10 @@ __device__ inline void bs_cu_decide_forced(const bs_cu_router &r, int32_t first,
 
 enum {
     BS_CU_ROUTE_CHUNK = 256, /* rows of a block of route_rows and route_pack, at least */
-    BS_CU_ROUTE_ROWS = 1024  /* up to so many, one block does it all */
+    BS_CU_ROUTE_ROWS = 1024  /* up to this many, one block does everything */
 };
 
-/* Decisions of a forced route need nothing but the number of rows. */
+/* A forced route needs nothing but the number of rows. */
 static void bs_cu_route_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const int32_t router = n->node->router;
@@ -8547,7 +8549,7 @@ __device__ inline void bs_cu_route_run(const bs_cu_tile &t, const bs_device_step
     if (good && bs_cu_rule(s)->protocol == BS_ROUTE_CAPACITY)
         bs_cu_limit_capacity(r);
     if (!good) {
-        __syncthreads(); /* others may still be choosing */
+        __syncthreads(); /* other threads may still be choosing */
         bs_cu_choose_none(r, 0, r.rows * r.d.per_row);
         if (threadIdx.x == 0)
             bs_cu_fail(t, s, BS_ERROR_DATA);
@@ -8557,7 +8559,7 @@ __device__ inline void bs_cu_route_run(const bs_cu_tile &t, const bs_device_step
     bs_cu_record_counts(r);
 }
 
-/* Chunk w.part of the rows: what they chose, how many of them each path got, and whether any of them failed. */
+/* Decides chunk w.part of the rows, counts what each path got of it, and notes whether a row failed. */
 __device__ inline void bs_cu_route_rows_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const bs_cu_router r = bs_cu_router_of(t, s);
@@ -8583,8 +8585,7 @@ __device__ inline void bs_cu_route_rows_run(const bs_cu_tile &t, const bs_device
         chunk[p] = p < r.d.paths ? r.counts[p] : !good;
 }
 
-/* How many rows each path got of all chunks (counts) and of those before this one (next); returns whether any
- * failed. */
+/* Sums what each path got of all chunks (counts) and of those before this one (next); returns whether any failed. */
 __device__ inline bool bs_cu_sum_chunks(const bs_cu_router &r, int32_t chunk, int32_t chunks)
 {
     const int32_t words = r.d.paths + 1, slices = max(bs_cu_threads() / words, 1);
@@ -8609,14 +8610,14 @@ __device__ inline bool bs_cu_sum_chunks(const bs_cu_router &r, int32_t chunk, in
     return __syncthreads_or(failed) != 0;
 }
 
-/* Chunk w.part of the rows finds its place behind the chunks before it; the first one writes what all need to know. */
+/* Packs chunk w.part of the rows after the chunks before it; chunk 0 also writes counts and offsets. */
 __device__ inline void bs_cu_route_pack_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const bs_cu_router r = bs_cu_router_of(t, s);
     const int32_t first = w.part * s->batch, last = min(first + s->batch, r.rows);
     if (w.part > 0 && (first >= r.rows || !s->p[BS_CU_P_LARGE].i))
         return;
-    if (!s->p[BS_CU_P_LARGE].i) { /* the caller's function chose; the host has looked at what */
+    if (!s->p[BS_CU_P_LARGE].i) { /* a callback chose, and the host has checked its choices */
         bs_cu_pack(r);
         bs_cu_record_rows(r, 0, r.rows);
         bs_cu_record_counts(r);
@@ -8639,7 +8640,7 @@ __device__ inline void bs_cu_route_pack_run(const bs_cu_tile &t, const bs_device
 #endif
 /* ==== end src/cuda/op_route.cuh =============================================================== */
 /* ==== begin src/cuda/op_route_score.cuh ======================================================= */
-/* op_route_score.cuh - what a model asks about a decision: the score of what was chosen, the price of a budget.
+/* op_route_score.cuh - what a model can read of a decision: the score of what was chosen, the price of a budget.
  * Relies on program.cuh and describe.cuh. Must never touch a decision. */
 #ifndef BS_CUDA_OP_ROUTE_SCORE
 #define BS_CUDA_OP_ROUTE_SCORE
@@ -8662,18 +8663,18 @@ static void bs_cu_route_score_describe(const bs_cu_node *n, bs_device_step *s)
 
 static void bs_cu_route_price_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    /* then it weighs nothing; and it may be decided in tiles */
+    /* a forced route has no price, and may be decided in tiles */
     s->p[BS_CU_PRICE_FORCED].i = n->plan->routers[s->router].forced;
 }
 
-/* The score of the first chosen path, or one score for all paths; of a budget the loss of the chosen variant; else
- * 0. */
+/* The score of the first chosen path, or the one score for all paths; with a budget the loss of the chosen variant; 0
+ * where no path was chosen. */
 __device__ inline void bs_cu_route_score_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const bs_cu_decision d = bs_cu_decision_of(t, s->router);
     const bs_device_operand *in = bs_cu_in(t, s, 0), *out = bs_cu_out(t, s, 0);
     const int32_t width = s->p[BS_CU_SCORE_WIDTH].i;
-    /* it counts all rows */
+    /* a decision that was not made in the tile counts all rows */
     const int32_t ahead = s->domain == t.domain && !t.program->decision[s->router].in_tile ? t.first : 0;
     for (int32_t r = w.row + bs_cu_thread(); r < w.end; r += bs_cu_threads()) {
         const int64_t decided = (int64_t)(ahead + r) * d.per_row;
@@ -8690,7 +8691,7 @@ __device__ inline void bs_cu_route_score_run(const bs_cu_tile &t, const bs_devic
     }
 }
 
-/* The price at which a budget was kept; of a route that was decided ahead 0. */
+/* The price at which a budget was kept; 0 for a forced route. */
 __device__ inline void bs_cu_route_price_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const bs_device_operand *out = bs_cu_out(t, s, 0);
@@ -8703,8 +8704,8 @@ __device__ inline void bs_cu_route_price_run(const bs_cu_tile &t, const bs_devic
 /* ==== end src/cuda/op_route_score.cuh ========================================================= */
 /* #include "cuda/op_segment.cuh" */
 /* ==== begin src/cuda/op_shape.cuh ============================================================= */
-/* op_shape.cuh - concat, slice, reshape, transpose, pad, pixel_shuffle, pixel_unshuffle, gather_rows: elements of any
- * type change their places.
+/* op_shape.cuh - concat, slice, reshape, transpose, pad, pixel_shuffle, pixel_unshuffle, gather_rows: they move
+ * elements of any type.
  * Relies on move_nest.cuh and walk.cuh. Must never do arithmetic on elements, nor trust an index. */
 #ifndef BS_CUDA_OP_SHAPE
 #define BS_CUDA_OP_SHAPE
@@ -8717,7 +8718,7 @@ extern "C" {
 /* #include "ops/forms.h" */
 }
 
-/* This worker's share of the rectangle of `to`. */
+/* Copies this worker's share of the rectangle of `to`. */
 __device__ inline void bs_cu_copy_view(const bs_cu_view &to, const bs_cu_view &from, const bs_cu_deal &d,
                                        uint8_t *workspace)
 {
@@ -8725,7 +8726,7 @@ __device__ inline void bs_cu_copy_view(const bs_cu_view &to, const bs_cu_view &f
     bs_cu_nest_copy(bs_cu_nest_of(to, from, to), team, workspace, bs_cu_uncut());
 }
 
-/* The element of `to` where the scan is, from one of `from`. */
+/* Copies element (c, y, x) of `from` to where the scan is in `to`. */
 __device__ __forceinline__ void bs_cu_pixel_move(const bs_cu_view &to, const bs_cu_scan &k, const bs_cu_view &from,
                                                  int32_t c, int32_t y, int32_t x)
 {
@@ -8741,7 +8742,7 @@ __device__ __forceinline__ void bs_cu_shift(bs_cu_view *v, int32_t d, int32_t by
         v->data += i == d ? (int64_t)by * v->stride[i] * bs_cu_bytes(v->dtype) : 0;
 }
 
-/* Only the first `n` along dimension d. Rows and columns only of whole images. */
+/* Keeps the first `n` along dimension d; rows and columns of whole images only. */
 __device__ __forceinline__ void bs_cu_keep(bs_cu_view *v, int32_t d, int32_t n)
 {
 #pragma unroll
@@ -8846,7 +8847,7 @@ __device__ inline int64_t bs_cu_reshape_at(const bs_cu_view &v, int32_t i)
     return at;
 }
 
-/* Makes one line of what is one. */
+/* Makes a dense view one line; false: it is not dense. */
 __device__ inline bool bs_cu_reshape_line(bs_cu_view *v, int32_t count)
 {
     int32_t step = 1;
@@ -8892,7 +8893,7 @@ enum {
     BS_CU_PAD_BOTTOM,
     BS_CU_PAD_LEFT,
     BS_CU_PAD_RIGHT,
-    BS_CU_PAD_BORDER, /* its value, f; then as it is stored */
+    BS_CU_PAD_BORDER, /* in: its value, f; out: as it is stored */
     BS_CU_PAD_EDGE
 };
 
@@ -8955,7 +8956,7 @@ __device__ inline void bs_cu_pixel_unshuffle_run(const bs_cu_tile &t, const bs_d
 
 static constexpr bs_cu_describe bs_cu_gather_rows_describe = bs_cu_cut;
 
-/* Copies rows of the table: few threads each, as many as its bytes keep busy. */
+/* Copies rows of the table, each by only as many threads as its bytes keep busy. */
 __device__ inline void bs_cu_gather_rows_of(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_view &y,
                                             const bs_cu_view &table, const bs_cu_view &indices, const bs_cu_deal &d)
 {
@@ -8992,7 +8993,7 @@ __device__ inline void bs_cu_gather_rows_run(const bs_cu_tile &t, const bs_devic
 #endif
 /* ==== end src/cuda/op_shape.cuh =============================================================== */
 
-/* The device's column of the op table: what makes the step of an op; what it lacks does not compile. */
+/* The device's column of the op table: how the step of an op is made. A missing function does not compile. */
 static const bs_cu_description bs_cu_ops[] = {
 #define BS_CU_OP_NONE(name) {BS_CU_none, NULL},
 #define BS_CU_OP_KERNEL(name) BS_CU_DESCRIPTION(name),
@@ -9009,20 +9010,20 @@ static const bs_cu_description bs_cu_ops[] = {
 /* ==== begin src/cuda/step_operand.cuh ========================================================= */
 /* step_operand.cuh - where the operands of an instruction are on the device, for the extents and buffers of a run.
  * The host's side of run/operands.c: everything but the decision is resolved here. Relies on plan/device.h. Must never
- * touch what it points to. */
+ * touch what the addresses point to. */
 #ifndef BS_CUDA_STEP_OPERAND
 #define BS_CUDA_STEP_OPERAND
 
 /* #include "cuda/portable.cuh" */
 
-/* Where what is bound to a node lies on the device. */
+/* Where the buffer that is bound to a node lies on the device. */
 struct bs_cu_bound {
     uint64_t address; /* 0: nothing is bound */
     int64_t stride[BS_MAX_RANK];
     bool staged; /* a dense copy of the caller's buffer */
 };
 
-/* What tables are written from. */
+/* The tables of a run while they are written, and what they are written from. */
 struct bs_cu_tables {
     const bs_device_client *client;
     const bs_graph *graph;
@@ -9035,8 +9036,8 @@ struct bs_cu_tables {
     bs_device_operand *operands;
     uint32_t *given;
     int32_t n_steps, n_operands, n_given;
-    bool cublas;   /* large layers are its */
-    bool overflow; /* a stride or an extent beyond 31 bits */
+    bool cublas;   /* large linears go to it */
+    bool overflow; /* a stride, an extent or a number of blocks beyond 31 bits, or a table that is full */
     int32_t too_many; /* the node of a step that writes more elements of a row than 31 bits count; 0: none */
 };
 
@@ -9118,7 +9119,7 @@ static void bs_cu_at_bound(bs_cu_tables *l, int32_t node, bs_device_operand *o)
     }
 }
 
-/* A root value, wherever it is. */
+/* A value of the root domain, wherever it is. */
 static void bs_cu_root(bs_cu_tables *l, int32_t value, bs_device_operand *o)
 {
     const bs_value_plan *p = &l->plan->values[value];
@@ -9213,7 +9214,7 @@ static void bs_cu_target(bs_cu_tables *l, int32_t value, int32_t target, int32_t
     o->margin = l->plan->values[target].margin;
 }
 
-/* Of an output or a state: where its own copy is, or 0 when nobody asks for it. */
+/* Where an output or a state is stored; base 0: nothing is bound to it. */
 static void bs_cu_ending(bs_cu_tables *l, const bs_instr *i, bs_device_operand *o)
 {
     const bs_node *node = &l->graph->nodes[i->node];
@@ -9223,7 +9224,8 @@ static void bs_cu_ending(bs_cu_tables *l, const bs_instr *i, bs_device_operand *
     bs_cu_at_bound(l, state < 0 ? i->node : l->graph->values[bs_node_in(l->graph, node)[state]].node, o);
 }
 
-/* The cache that rows are appended to: its strides of segment and position come beside those of a cell. */
+/* The cache that rows are appended to. Beside the strides of a cell: row_bytes from segment to segment, max_w elements
+ * from position to position, max_h positions. */
 static void bs_cu_ring(bs_cu_tables *l, const bs_instr *i, bs_device_operand *o)
 {
     const bs_node *node = &l->graph->nodes[i->node];
@@ -9246,8 +9248,8 @@ static void bs_cu_ring(bs_cu_tables *l, const bs_instr *i, bs_device_operand *o)
 /* ==== begin src/cuda/step.cuh ================================================================= */
 /* step.cuh - from the plan's instructions to steps, and from steps to launches.
  *
- * Instructions of one time are independent of each other (the paths of a router run in lockstep): those that the same
- * kernel does become one launch, however many branches there are. A region is one launch too.
+ * Instructions of one time are independent of each other (the paths of a router run in lockstep): those with the
+ * same kernel become one launch, however many branches there are. A region is one launch too.
  * Relies on step_operand.cuh and the describe functions of the op files. Must never touch the device. */
 #ifndef BS_CUDA_STEP
 #define BS_CUDA_STEP
@@ -9259,8 +9261,8 @@ static void bs_cu_ring(bs_cu_tables *l, const bs_instr *i, bs_device_operand *o)
 struct bs_cu_launch {
     int32_t kernel, first, count;
     int32_t instr;    /* the first instruction it belongs to, at top level */
-    int32_t callback; /* the router that asks the caller before this, or 0 */
-    int32_t blocks;   /* that have something to do, at most */
+    int32_t callback; /* the router whose callback is called before this, or 0 */
+    int32_t blocks;   /* that have work, at most */
 };
 
 struct bs_cu_launches {
@@ -9287,7 +9289,7 @@ static void bs_cu_add_in(bs_cu_tables *l, bs_device_step *s, int32_t value)
     s->n_in++;
 }
 
-/* The descriptor's fields, all of four bytes, behind its name. */
+/* Copies the descriptor's fields, which follow its name and have four bytes each. */
 static void bs_cu_copy_fields(const bs_node *node, bs_device_step *s)
 {
     const bs_op *op = bs_op_get(node->op);
@@ -9307,11 +9309,11 @@ static void bs_cu_step_call(bs_cu_tables *l, const bs_instr *i, bs_device_step *
         bs_cu_operand(l, node->first_out + k, bs_cu_add_operand(l));
 }
 
-/* Writes which paths of a gather give a value; returns where. */
+/* Writes the bits that say which paths of a gather give a value; returns their first word. */
 static int32_t bs_cu_add_given(bs_cu_tables *l, const bs_instr *i)
 {
     const bs_node *gather = &l->graph->nodes[i->node];
-    /* there is room */
+    /* bs_device_given_words counted them too: there is room */
     const int32_t *in = bs_node_in(l->graph, gather), words = bs_device_given_words(l->plan, i), at = l->n_given;
     memset(l->given + at, 0, (size_t)words * sizeof *l->given);
     for (int32_t p = 0; p < l->graph->routers[gather->router].desc->paths; p++)
@@ -9321,7 +9323,7 @@ static int32_t bs_cu_add_given(bs_cu_tables *l, const bs_instr *i)
     return at;
 }
 
-/* Rows to their place: to a row of the parent, a cell of a root tensor, or what is bound. */
+/* Stores rows: to rows of the parent, cells of a root tensor, or what is bound. */
 static void bs_cu_step_store(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
 {
     bs_cu_add_in(l, s, i->value);
@@ -9376,7 +9378,7 @@ static void bs_cu_step_load(bs_cu_tables *l, const bs_instr *i, bs_device_step *
     s->n_in = s->n_out = 1;
 }
 
-/* Moves, by their row map: which operands they have, and what makes the step of it. A residual's is another. */
+/* A move: what adds its operands, and how its step is described. Found by the row map; residuals have their own. */
 struct bs_cu_move {
     void (*operands)(bs_cu_tables *l, const bs_instr *i, bs_device_step *s);
     bs_cu_description description;
@@ -9405,7 +9407,7 @@ static void bs_cu_step_route(bs_cu_tables *l, const bs_instr *i, bs_device_step 
         bs_cu_add_in(l, s, r->knob);
 }
 
-/* Whether kernels can count what a step writes of a row: they deal it out to threads by numbers of 31 bits. */
+/* Whether kernels can count the elements that a step writes of a row: they number them with 31 bits. */
 static bool bs_cu_countable(const bs_device_operand *o)
 {
     int64_t elements = 1;
@@ -9416,7 +9418,7 @@ static bool bs_cu_countable(const bs_device_operand *o)
     return elements <= INT32_MAX;
 }
 
-/* What there is to say of the node of a step that has its operands. */
+/* What describe functions are given about the node of a step that has its operands. */
 static bs_cu_node bs_cu_node_of(const bs_device_client *c, const bs_device_step *s, const bs_device_operand *all,
                                 const bs_instr *i)
 {
@@ -9449,10 +9451,10 @@ static void bs_cu_step(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
     for (int32_t k = s->n_in; k < s->n_in + s->n_out && !l->overflow; k++)
         l->too_many = bs_cu_countable(&operands[k]) ? l->too_many : i->node;
     if (l->overflow || l->too_many)
-        return; /* nothing is launched: what describes a step may count */
+        return; /* nothing is launched, and describe functions could overflow */
     const bs_cu_node n = bs_cu_node_of(l->client, s, l->operands, i);
     const bool moves = i->kind == BS_INSTR_MOVE;
-    if (!moves || n.out->base != 0 || n.out->place == BS_AT_TILE) { /* else an output that is not asked for */
+    if (!moves || n.out->base != 0 || n.out->place == BS_AT_TILE) { /* else an output that is not bound */
         const bs_cu_description *d = moves ? &bs_cu_move_of(i)->description : &bs_cu_ops[node->op];
         s->kernel = d->kernel;
         d->describe(&n, s);
@@ -9511,8 +9513,8 @@ static void bs_cu_add_launch(bs_cu_tables *l, bs_cu_launches *to, int32_t kernel
     launch->blocks = (int32_t)bs_min_i64(blocks, INT32_MAX);
 }
 
-/* A decision takes one launch, or two where there are many rows; the caller's function is asked in between. Of no rows
- * too: it says so. */
+/* A decision takes one launch, or two where there are many rows; a callback is called before it. It is launched even
+ * without rows, to write that there are none. */
 static void bs_cu_launch_route(bs_cu_tables *l, bs_cu_launches *to, int32_t step)
 {
     bs_device_step *s = &l->steps[step];
@@ -9527,7 +9529,7 @@ static void bs_cu_launch_route(bs_cu_tables *l, bs_cu_launches *to, int32_t step
         to->list[to->count <= to->room ? to->count - 1 : 0].callback = s->router;
 }
 
-/* The steps [first, end) of one time: those of one kernel together. */
+/* Launches the steps [first, end), which are of one time: those of one kernel together. */
 static void bs_cu_launch_steps(bs_cu_tables *l, bs_cu_launches *to, int32_t first, int32_t end)
 {
     for (int32_t k = first + 1; k < end; k++) { /* by kernel, stable */
@@ -9578,7 +9580,7 @@ static void bs_cu_launch_region(bs_cu_tables *l, bs_cu_launches *to, const bs_re
 static bs_status bs_cu_write_tables(bs_cu_tables *l, bs_cu_launches *to, bs_device_part *parts, bs_error *error)
 {
     const bs_plan *p = l->plan;
-    const bool together = !bs_plan_streams(p); /* the host goes from instruction to instruction, else */
+    const bool together = !bs_plan_streams(p); /* else the host goes from instruction to instruction */
     to->count = 0;
     for (int32_t at = 0; at < p->n_top;) {
         to->instr = at;
@@ -9610,16 +9612,17 @@ static bs_status bs_cu_write_tables(bs_cu_tables *l, bs_cu_launches *to, bs_devi
 /* ==== begin src/cuda/launch.cuh =============================================================== */
 /* launch.cuh - how steps run: one launch over the rows of all branches, or the steps of a part, tile by tile.
  *
- * A block of threads takes the work items that have its number; how many there are, the decisions tell, on the
- * device. Grids are sized for the most there can be, and blocks beyond that return: a launch is the same whatever was
- * decided. Relies on ops.cuh. Must never let a count on the device decide anything on the host. */
+ * A block takes the work item that has its number, or every gridDim-th tile. How many there are follows from the
+ * decisions, on the device. Grids are sized for the most there can be and surplus blocks return: a launch is the same
+ * whatever was decided. Relies on step.cuh and ops.cuh. Must never let a count on the device decide anything on the
+ * host. */
 #ifndef BS_CUDA_LAUNCH
 #define BS_CUDA_LAUNCH
 
 /* #include "cuda/step.cuh" */
 
-/* The step that work item number `item` of `count` steps from `first` belongs to, and its rows. Every warp finds it for
- * itself. */
+/* Finds the step, of `count` from `first` on, that work item number `item` belongs to, and its rows. Every warp does so
+ * by itself. */
 __device__ inline const bs_device_step *bs_cu_find_step(const bs_cu_tile &t, int32_t first, int32_t count,
                                                         int32_t item, bs_cu_work *w)
 {
@@ -9662,7 +9665,7 @@ __device__ __forceinline__ bs_cu_tile bs_cu_everything(const bs_cu_program *p, u
     return t;
 }
 
-/* One kernel, chosen when compiled in the first use and at run time in the second. */
+/* Runs the kernel that the template names. KERNEL is a constant, so no switch is left in the code. */
 template <int KERNEL>
 __device__ __forceinline__ void bs_cu_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
@@ -9674,9 +9677,8 @@ __device__ __forceinline__ void bs_cu_run(const bs_cu_tile &t, const bs_device_s
     }
 }
 
-/* Steps of branches, dealt out to blocks; or a decision: it runs whatever the number of rows, on all of them. Moves and
- * ops that go element by element are bound by memory: two blocks on a multiprocessor leave them all the registers they
- * want, and no more. */
+/* The steps of all branches, a work item a block; or a decision, which sees all rows and runs even without any. Moves
+ * and elementwise ops are bound by memory: two blocks on a multiprocessor leave them all the registers they need. */
 template <int KERNEL>
 __global__ void __launch_bounds__(256, KERNEL <= BS_CU_patch_features || KERNEL >= BS_CU_route ? 2 : 1)
     bs_cu_group(BS_CU_ARGUMENT bs_cu_program program, int32_t first, int32_t count)
@@ -9715,7 +9717,7 @@ __device__ inline void bs_cu_dispatch(const bs_cu_tile &t, const bs_device_step 
     }
 }
 
-/* A step on the rows of a tile: a decision even of none. */
+/* Runs a step on the rows of a tile; a decision even when there are none. */
 __device__ inline void bs_cu_tile_step(const bs_cu_tile &t, const bs_device_step *s)
 {
     const int32_t rows = bs_cu_count(t, s->domain);
@@ -9732,7 +9734,7 @@ __device__ inline void bs_cu_tile_step(const bs_cu_tile &t, const bs_device_step
     }
 }
 
-/* The part that tile number `item` belongs to: sets the tile's rows. */
+/* Finds the part that tile number `item` belongs to, and sets the tile's rows. */
 __device__ inline const bs_device_part *bs_cu_find_part(const bs_cu_program &program, int32_t first, int32_t count,
                                                         int32_t item, bs_cu_tile *t)
 {
@@ -9767,7 +9769,7 @@ __global__ void __launch_bounds__(256, 1)
     }
 }
 
-/* Before a run: nothing has failed, nothing was counted, no cell was reached. */
+/* Resets what a run adds to: the status, the counts, and which cells were reached. */
 __global__ void bs_cu_begin(BS_CU_ARGUMENT bs_cu_program program, int32_t routers)
 {
     const int32_t at = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x), step = (int32_t)(gridDim.x * blockDim.x);
@@ -9805,9 +9807,9 @@ static void bs_cu_launch_kernel(const bs_cu_program &p, const bs_cu_launch &l, i
 /* ==== end src/cuda/launch.cuh ================================================================= */
 
 /* ==== begin src/cuda/device.cuh =============================================================== */
-/* device.cuh - the GPU: opening it, its two arenas, what it is. What sessions of it share; none of it changes once it
- * is open but the arenas, which sessions take from when they are made. What is queued, a session queues on streams of
- * its own. The only place that allocates. Relies on portable.cuh. Must never decide by the name of a board. */
+/* device.cuh - the GPU: opening it, its properties, its two arenas. Sessions share it; once it is open only the arenas
+ * change, when a session is made and takes its bytes. Sessions queue work on streams of their own or of their caller
+ * (state.cuh). The only place that allocates. Relies on portable.cuh. Must never decide by a board's name. */
 #ifndef BS_CUDA_DEVICE
 #define BS_CUDA_DEVICE
 
@@ -9827,7 +9829,7 @@ struct bs_cu_device {
     uint64_t cublas_bytes; /* of a session's workspace; 0: without cuBLAS */
 };
 
-/* BS_OK, or BS_ERROR_PLATFORM with what CUDA says. */
+/* BS_OK, or BS_ERROR_PLATFORM with CUDA's message. */
 static bs_status bs_cu_check(cudaError_t e, const char *what, bs_error *error)
 {
     if (e == cudaSuccess)
@@ -9836,7 +9838,7 @@ static bs_status bs_cu_check(cudaError_t e, const char *what, bs_error *error)
     return bs_fail(error, BS_ERROR_PLATFORM, "CUDA: %s: %s", what, cudaGetErrorString(e));
 }
 
-/* Whether there is a GPU of that number, and why not. */
+/* Whether there is a GPU with this number; if not, the error says why. */
 static bs_status bs_cu_find_device(int32_t index, bs_error *error)
 {
     int count = 0, driver = 0;
@@ -9911,7 +9913,7 @@ static bs_status bs_cu_device_take(bs_cu_device *d, const bs_cuda_desc *desc, bs
     d->cublas_bytes = desc->cublas_bytes;
 #ifdef BS_NO_CUBLAS
     if (status == BS_OK && desc->cublas_bytes)
-        return bs_fail(error, BS_ERROR_UNSUPPORTED, /* unreachable: where it was not */
+        return bs_fail(error, BS_ERROR_UNSUPPORTED, /* unreachable: without BS_NO_CUBLAS */
                        "cuBLAS was left out of this build (BS_NO_CUBLAS)");
 #endif
     return status;
@@ -9929,7 +9931,7 @@ extern "C" bs_device *bs_cuda_open(bs_arena *arena, const bs_cuda_desc *desc, bs
         bs_fail(error, BS_ERROR_ARGUMENT, "bs_cuda_open: the arena is NULL");
         return NULL;
     }
-    bs_cuda_facts facts; /* a GPU that does not say what it has is not opened: it would refuse plans ever after */
+    bs_cuda_facts facts; /* a GPU that cannot be queried is not opened: it would refuse every plan */
     if (bs_cuda_facts_get(desc->index, &facts, error) != BS_OK ||
         bs_cu_check(cudaSetDevice(desc->index), "choosing the device", error) != BS_OK)
         return NULL;
@@ -9974,21 +9976,22 @@ extern "C" void bs_cuda_close(bs_device *device)
 /* ==== begin src/cuda/graph.cuh ================================================================ */
 /* graph.cuh - how the launches of a run reach the device: its *launch mode*.
  *
- *   STREAM       launch by launch. Branches without rows are launched too, and their blocks return.
+ *   STREAM       launch by launch; branches without rows are launched too, and their blocks return
  *   GRAPH        the same, captured once as a CUDA graph: one launch a run
- *   CONDITIONAL  captured, with an IF node around each branch: launches that only paths take (CUDA 12.4)
- *   HOST         launch by launch; before a branch the host asks whether it has rows, and waits
+ *   CONDITIONAL  captured, with an IF node around each branch: launches whose steps are all on paths (CUDA 12.4)
+ *   HOST         launch by launch; before a branch the host fetches whether it has rows, and waits for that
+ *   AUTO         STREAM, then GRAPH once a run has the same extents and buffers as the one before
  *
- * All read the same counts in the device's memory, so results are the same bytes.
+ * All modes read the same counts in the device's memory, so results are the same bytes.
  *
- * What is captured goes to the session's private stream, wherever its runs are queued: whatever other sessions, threads
- * or the caller queue on a stream meanwhile, none of it can land in the graph. Relies on run.cuh.
- * Must never need what the toolkit or the driver does not have, and never capture a stream that others can reach. */
+ * Captures always use the session's private stream, whichever stream its runs are queued on, so nothing that the caller
+ * or other sessions and threads queue meanwhile can end up in the graph. Relies on run.cuh.
+ * Must never use what the toolkit or the driver lacks, and never capture a stream that others can reach. */
 #ifndef BS_CUDA_GRAPH
 #define BS_CUDA_GRAPH
 
 /* ==== begin src/cuda/run.cuh ================================================================== */
-/* run.cuh - one launch at a time, and what routers ask their callers.
+/* run.cuh - running one launch, and the callbacks of routers.
  * The host waits only for a callback. Relies on tables.cuh. Must never let a count decide what is launched. */
 #ifndef BS_CUDA_RUN
 #define BS_CUDA_RUN
@@ -10006,12 +10009,12 @@ extern "C" void bs_cuda_close(bs_device *device)
 #define BS_CUDA_BIND
 
 /* ==== begin src/cuda/state.cuh ================================================================ */
-/* state.cuh - what the backend knows of a session, where it keeps that, its streams, and waiting for the device.
+/* state.cuh - the backend's record of a session, its streams, and waiting for the device.
  *
- * Nothing that one session queues, captures, records or waits for is another's: sessions of a device run side by side,
- * each on its caller's thread. Two whose caller names one stream follow each other there, launch by launch.
- * It all lies in the session's pinned bytes; prepared weights go to the device through there too.
- * Relies on device.cuh and step.cuh. Must never allocate. */
+ * Sessions share nothing that they queue, capture, record or wait for, so those of one device run side by side, each on
+ * its caller's thread. Sessions that are given the same stream are in each other's order there, launch by launch.
+ * The record lies in the session's pinned bytes; prepared weights go to the device through there too.
+ * Relies on device.cuh and launch.cuh. Must never allocate. */
 #ifndef BS_CUDA_STATE
 #define BS_CUDA_STATE
 
@@ -10026,15 +10029,15 @@ struct bs_device_session {
     uint8_t *pinned;
     uint64_t pinned_there; /* the device's address of it */
     bs_cu_program program;
-    cudaStream_t private_stream; /* nobody else's: what is captured goes here */
+    cudaStream_t private_stream; /* the session's alone: captures use it */
     cudaStream_t run_stream;     /* runs are queued on it: the caller's, or the private one */
     /* where the next launch or copy goes: run_stream, or private_stream while it is captured */
     cudaStream_t stream;
     cudaEvent_t done;
     cudaStream_t lanes[BS_MAX_LANES]; /* copies of weights */
 #ifndef BS_NO_CUBLAS
-    cublasHandle_t cublas; /* NULL: not asked for */
-    void *workspace;       /* of it, in the device's memory */
+    cublasHandle_t cublas; /* NULL: cuBLAS is not used */
+    void *workspace;       /* of cuBLAS, in the device's memory */
     size_t workspace_bytes;
 #endif
     int32_t n_lanes;
@@ -10043,12 +10046,12 @@ struct bs_device_session {
     bool capturing, replays, no_graph;
     cudaGraph_t graph;
     cudaGraphExec_t exec;
-    cudaGraphNode_t last; /* of what was captured */
+    cudaGraphNode_t last; /* the last node that was captured */
     int threads;      /* of a block */
     uint64_t shared;  /* of a region */
     bs_cu_launches launches;
     int64_t *dims;    /* [dims] that the tables were written for */
-    bs_buffer *bound; /* [nodes] likewise */
+    bs_buffer *bound; /* [nodes] the same */
     bs_cu_bound *at;  /* [nodes] */
 };
 
@@ -10093,8 +10096,8 @@ static void bs_cu_session_program(bs_device_session *s)
     p->status = reinterpret_cast<int32_t *>(s->memory + l->decisions + l->status);
 }
 
-/* Kernels may use more shared memory than the default of 48 KiB only when it is asked for. It is asked once for all:
- * the limit is the function's, and sessions with tiles of other sizes use it too. */
+/* A kernel may use more than the default 48 KiB of shared memory only when its limit is raised. It is raised to all
+ * that the GPU has: the limit is the function's, and sessions with tiles of other sizes use it too. */
 static bs_status bs_cu_session_shared(bs_device_session *s, bs_error *error)
 {
     bs_bytes most = {0};
@@ -10117,8 +10120,8 @@ static bs_status bs_cu_session_shared(bs_device_session *s, bs_error *error)
 /* ------------------------------------------------------------------------------------------------- cuBLAS */
 
 #ifndef BS_NO_CUBLAS
-/* What the handle is asked for next goes to the session's stream, with the session's workspace. cublasSetStream gives
- * the workspace up for one of the library's own, which it allocates; so the workspace is set behind it, each time. */
+/* Sets the handle's stream and workspace. cublasSetStream replaces the workspace by one that the library allocates, so
+ * the session's workspace is set after it, each time. */
 static bool bs_cu_cublas_here(bs_device_session *s)
 {
     return cublasSetStream(s->cublas, s->stream) == CUBLAS_STATUS_SUCCESS &&
@@ -10146,7 +10149,7 @@ static bs_status bs_cu_session_cublas(bs_device_session *s, bs_error *error)
 
 /* --------------------------------------------------------------------------------------- opening, closing */
 
-/* Where waiting fails it waits once more: memory that is still at work goes back to its owner. */
+/* Waits once more where waiting fails: the memory that work may still use goes back to its owner. */
 static void bs_cu_idle(cudaStream_t stream)
 {
     if (cudaStreamSynchronize(stream) != cudaSuccess)
@@ -10175,7 +10178,7 @@ static void bs_cu_state_close(bs_device_session *s)
     s->private_stream = s->run_stream = s->stream = NULL;
 }
 
-/* The private stream waits for no other: the default stream neither. */
+/* The private stream waits for no other stream, not even the default one. */
 static bs_status bs_cu_session_streams(bs_device_session *s, bs_error *error)
 {
     bs_status status = bs_cu_check(cudaStreamCreateWithFlags(&s->private_stream, cudaStreamNonBlocking),
@@ -10232,8 +10235,8 @@ static bs_status bs_cu_state_open(bs_device *device, const bs_device_client *cli
 
 /* ------------------------------------------------------------------------------------------------- waiting */
 
-/* Waits for what is queued: pinned memory may be written again. Where waiting fails it waits once more: what is still
- * at work must not meet what comes after the error. */
+/* Waits for what is queued: then pinned memory may be written again. Waits once more where that fails: work that is
+ * still under way must not overlap what follows the error. */
 static bs_status bs_cu_settle(bs_device_session *s, bs_error *error)
 {
     if (!s->in_flight)
@@ -10260,7 +10263,7 @@ static bs_status bs_cu_session_settle(bs_device_session *s, bs_error *error)
     return status == BS_OK ? bs_cu_settle(s, error) : status;
 }
 
-/* Between pinned and device memory; what it is for, where that fails. */
+/* Copies between pinned and device memory. what: for the error message. */
 static bs_status bs_cu_copy(bs_device_session *s, void *to, const void *from, uint64_t bytes, cudaMemcpyKind kind,
                             const char *what, bs_error *error)
 {
@@ -10289,7 +10292,7 @@ static bs_status bs_cu_session_loaded(bs_device_session *s, uint64_t offset, uin
 #endif
 /* ==== end src/cuda/state.cuh ================================================================== */
 
-/* Where the device finds memory of anybody; NULL: it cannot. */
+/* The device's address of any memory; NULL: the device cannot read it. */
 static void *bs_cu_there(const void *memory)
 {
     cudaPointerAttributes known;
@@ -10300,13 +10303,13 @@ static void *bs_cu_there(const void *memory)
     return NULL;
 }
 
-/* The pinned copy of what is bound to a node. */
+/* The pinned copy of the buffer that is bound to a node. */
 static uint8_t *bs_cu_dense(const bs_device_session *s, int32_t node)
 {
     return s->pinned + s->layout.inputs_pinned + bs_device_input_place(s->client->plan, node);
 }
 
-/* Where the device finds a caller's buffer: in place when it can, else in a dense copy. */
+/* Resolves a caller's buffer: in place where the device can read it, else in a dense copy. */
 static void bs_cu_locate(bs_device_session *s, int32_t node)
 {
     const bs_device_client *c = s->client;
@@ -10319,7 +10322,7 @@ static void bs_cu_locate(bs_device_session *s, int32_t node)
         at->stride[i] = b->stride[i];
     at->address = (uint64_t)(uintptr_t)b->data;
     if (c->state[node] == b->data)
-        return; /* the session's own */
+        return; /* the session's own memory */
     const void *there = bs_cu_there(b->data);
     if (there) {
         at->address = (uint64_t)(uintptr_t)there;
@@ -10344,7 +10347,7 @@ static size_t bs_cu_bound_bytes(const bs_buffer *b)
     return bytes;
 }
 
-/* Between a strided buffer and a dense one, by rows of the last dimension: a single number is a row of one. */
+/* Copies between a strided buffer and a dense one, by lines of the last dimension; a scalar is a line of one. */
 static void bs_cu_pack(const bs_buffer *b, uint8_t *dense, bool out)
 {
     const size_t bytes = bs_dtype_bytes(b->dtype);
@@ -10379,7 +10382,7 @@ static bool bs_cu_writes(const bs_device_session *s, int32_t node)
     return s->at[node].staged && !bs_node_is_input(&s->client->graph->nodes[node]);
 }
 
-/* The caller's inputs into pinned memory. */
+/* Copies the caller's inputs into pinned memory. */
 static void bs_cu_pack_inputs(bs_device_session *s)
 {
     for (int32_t n = 1; n < s->client->graph->n_nodes; n++)
@@ -10387,7 +10390,7 @@ static void bs_cu_pack_inputs(bs_device_session *s)
             bs_cu_pack(&s->client->bound[n], bs_cu_dense(s, n), false);
 }
 
-/* Staged buffers to the device, or back into pinned memory. */
+/* Copies staged buffers to the device, or back into pinned memory. */
 static bs_status bs_cu_copy_bound(bs_device_session *s, bool in, bs_error *error)
 {
     bs_status status = BS_OK;
@@ -10455,7 +10458,7 @@ static void bs_cu_write_domains(bs_device_session *s)
     *bs_cu_table<uint64_t>(s, s->layout.units_at) = (uint64_t)(uintptr_t)c->weights;
 }
 
-/* What this run's inputs say of segments. */
+/* Writes this run's offsets of segments and its cache lengths. */
 static void bs_cu_write_segments(bs_device_session *s)
 {
     const bs_device_client *c = s->client;
@@ -10545,7 +10548,7 @@ static bs_status bs_cu_launched(bs_error *error)
     return bs_cu_check(cudaGetLastError(), "launching a kernel", error);
 }
 
-/* Rows of a domain that a router may have made, and the first of them where rows of all paths are. */
+/* The number of rows of a domain, which a router may have decided, and its first row among the rows of all paths. */
 static bs_status bs_cu_rows(bs_device_session *s, int32_t domain, int32_t *first, int32_t *rows, bs_error *error)
 {
     const bs_domain *d = &s->client->graph->domains[domain];
@@ -10561,7 +10564,7 @@ static bs_status bs_cu_rows(bs_device_session *s, int32_t domain, int32_t *first
     return status;
 }
 
-/* What is wrong, if anything is, of which row. */
+/* BS_OK, or the fault as an error that names the route and the row. */
 static bs_status bs_cu_route_status(const bs_route_desc *desc, const bs_route_fault *fault, bs_error *error)
 {
     const bs_status status = bs_route_fail(fault, error);
@@ -10572,7 +10575,7 @@ static bs_status bs_cu_route_status(const bs_route_desc *desc, const bs_route_fa
     return status;
 }
 
-/* The caller's function does not get the knob; but one that is NaN is an error, whoever decides. */
+/* A callback does not get the knob, but a knob that is NaN is an error whoever decides. */
 static bs_status bs_cu_check_knob(bs_device_session *s, const bs_route_desc *desc, const bs_device_operand *operand,
                                   bs_error *error)
 {
@@ -10587,7 +10590,7 @@ static bs_status bs_cu_check_knob(bs_device_session *s, const bs_route_desc *des
     return bs_cu_route_status(desc, &fault, error);
 }
 
-/* Scores of `rows` rows from `first`, to where the caller's function reads them: dense, and there when this returns. */
+/* Copies the scores of `rows` rows from `first` on to where the callback reads them, dense, and waits for them. */
 static bs_status bs_cu_fetch_scores(bs_device_session *s, const bs_device_operand *score, int32_t first, int32_t rows,
                                     bs_error *error)
 {
@@ -10600,7 +10603,7 @@ static bs_status bs_cu_fetch_scores(bs_device_session *s, const bs_device_operan
     return status == BS_OK ? bs_cu_session_settle(s, error) : status;
 }
 
-/* What the caller's function chooses by the scores. */
+/* Calls the callback, which chooses by the scores. */
 static bs_status bs_cu_ask_caller(const bs_route_desc *desc, const bs_route_callback *callback,
                                   const bs_operand_view *view, int32_t rows, int32_t *chosen, float *gates,
                                   bs_error *error)
@@ -10612,7 +10615,7 @@ static bs_status bs_cu_ask_caller(const bs_route_desc *desc, const bs_route_call
                                      bs_status_text(status));
 }
 
-/* A router that asks the caller: the scores come here, the answer goes there. The step packs it. */
+/* A router with a callback: fetches its scores and copies the answer to the device. The step packs it. */
 static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error *error)
 {
     const bs_device_client *c = s->client;
@@ -10683,13 +10686,13 @@ static bs_status bs_cu_run_launch(bs_device_session *s, const bs_cu_launch *l, b
 
 #define BS_CU_CONDITIONAL (CUDART_VERSION >= 12040)
 
-/* Whether any step of a branch has rows: 1 in *any, and for the node that decides by it. */
 #if BS_CU_CONDITIONAL
 typedef cudaGraphConditionalHandle bs_cu_handle;
 #else
 typedef unsigned long long bs_cu_handle;
 #endif
 
+/* Sets *any to whether any step of a branch has rows; decides: the condition of the IF node `handle` too. */
 __global__ void bs_cu_any_rows(BS_CU_ARGUMENT bs_cu_program program, int32_t first, int32_t count, int32_t *any,
                               bs_cu_handle handle, bool decides)
 {
@@ -10709,7 +10712,7 @@ __global__ void bs_cu_any_rows(BS_CU_ARGUMENT bs_cu_program program, int32_t fir
 #endif
 }
 
-/* How many launches from number `at` on are of steps on paths only, none of them a decision. */
+/* How many launches from number `at` on are one branch: all of their steps are on paths, and none is a decision. */
 static int32_t bs_cu_branch_length(const bs_device_session *s, int32_t at, int32_t end)
 {
     const bs_device_step *steps = bs_cu_table<bs_device_step>(s, s->layout.steps_at);
@@ -10726,7 +10729,7 @@ static int32_t bs_cu_branch_length(const bs_device_session *s, int32_t at, int32
     return count;
 }
 
-/* Asks, on the device, whether any step of a branch has rows. decides: for the node of `handle`. */
+/* Queues the kernel that finds out whether any step of a branch has rows. decides: for the IF node `handle`. */
 static bs_status bs_cu_ask_anybody(bs_device_session *s, int32_t at, int32_t count, bs_cu_handle handle, bool decides,
                                    bs_error *error)
 {
@@ -10761,8 +10764,8 @@ static void bs_cu_drop_graph(bs_device_session *s)
     s->last = NULL;
 }
 
-/* What goes to the private stream from here on becomes nodes, behind the last one. Other threads' calls are not looked
- * at. */
+/* From here on, what is queued on the private stream becomes nodes that follow the last one. Thread-local: calls of
+ * other threads do not disturb the capture. */
 static bs_status bs_cu_capture_open(bs_device_session *s, bs_error *error)
 {
 #if BS_CU_CONDITIONAL
@@ -10802,7 +10805,7 @@ static bs_status bs_cu_capture_close(bs_device_session *s, bs_error *error)
 }
 
 #if BS_CU_CONDITIONAL
-/* The body of an IF node behind what was captured; its condition is `handle`. */
+/* Adds an IF node after what was captured: its condition is `handle`, its body the empty graph *body. */
 static bs_status bs_cu_add_if(bs_device_session *s, cudaGraphConditionalHandle handle, cudaGraph_t *body,
                               bs_error *error)
 {
@@ -10866,7 +10869,7 @@ static bs_status bs_cu_run_if(bs_device_session *s, int32_t at, int32_t count, b
 }
 #endif
 
-/* The host waits for the answer. */
+/* HOST: waits for whether the branch has rows, and launches it if so. */
 static bs_status bs_cu_run_branch(bs_device_session *s, int32_t at, int32_t count, bs_error *error)
 {
     int32_t *fetched = reinterpret_cast<int32_t *>(s->pinned + s->layout.fetched);
@@ -10893,7 +10896,7 @@ static bs_status bs_cu_run_lowered(bs_device_session *s, int32_t first, int32_t 
     return status;
 }
 
-/* Whether this run is worth a graph: nothing asks the host in between, and it is like the last one. */
+/* Whether to capture this run: nothing in it needs the host, and with AUTO it is like the last one. */
 static bool bs_cu_wants_graph(const bs_device_session *s, bool same)
 {
     const bool wanted = s->launch_mode == BS_LAUNCH_GRAPH || s->launch_mode == BS_LAUNCH_CONDITIONAL ||
@@ -10922,7 +10925,7 @@ static bs_status bs_cu_graph_begin(bs_device_session *s, bs_error *error)
     return status;
 }
 
-/* What was captured is launched from now on. */
+/* Instantiates what was captured, and launches it for this run. */
 static bs_status bs_cu_graph_end(bs_device_session *s, bs_error *error)
 {
     bs_status status = bs_cu_capture_close(s, error);
@@ -10957,11 +10960,12 @@ static void bs_cu_graph_give_up(bs_device_session *s)
 #endif
 /* ==== end src/cuda/graph.cuh ================================================================== */
 /* ==== begin src/cuda/slots.cuh ================================================================ */
-/* slots.cuh - weights that come and go: where a unit is, the tiles of one part, what the host learns of a decision, and
+/* slots.cuh - weights that come and go: where a unit is, the tiles of one part, fetching the counts of a decision, and
  * copies into slots.
  *
- * Readers prepare a layer in pinned memory and copy it on a stream of their own; a unit is published when its copies
- * are over, and the host has waited for what read it before it lets it go. Relies on run.cuh. */
+ * Readers prepare a layer in pinned memory and copy it on a stream of their own. A unit is published when its copies
+ * are complete, and released when the host has waited for the kernels that read it. Relies on run.cuh. Must never
+ * return from a copy that is still under way. */
 #ifndef BS_CUDA_SLOTS
 #define BS_CUDA_SLOTS
 
@@ -10977,7 +10981,7 @@ static bs_status bs_cu_session_part(bs_device_session *s, int32_t part, bs_error
 }
 
 /* Kernels find a unit's weights by an address in the device's memory. No kernel that is queued still reads this unit's
- * old address, so it is written over; from a cell of its own, because a copy of the tables may still be under way. */
+ * old address, so it may be overwritten. Its copy has a source of its own, as one of the tables may be under way. */
 static bs_status bs_cu_session_place(bs_device_session *s, int32_t unit, const uint8_t *weights, bs_error *error)
 {
     uint64_t *place = reinterpret_cast<uint64_t *>(s->pinned + s->layout.places) + unit;
@@ -10987,7 +10991,7 @@ static bs_status bs_cu_session_place(bs_device_session *s, int32_t unit, const u
                       sizeof *place, cudaMemcpyHostToDevice, "telling the device where weights are", error);
 }
 
-/* The status of the run so far, then the counts. */
+/* Fetches the status of the run so far, then the counts. */
 static bs_status bs_cu_session_fetch_counts(bs_device_session *s, int32_t router, int32_t *counts, int32_t *node,
                                      bs_error *error)
 {
@@ -11027,7 +11031,7 @@ static bs_status bs_cu_session_copy(bs_device_session *s, int32_t lane, uint8_t 
     if (status == BS_OK)
         status = bs_cu_check(cudaStreamSynchronize(s->lanes[lane]), "waiting for weights", NULL);
     if (status != BS_OK)
-        cudaStreamSynchronize(s->lanes[lane]); /* or it would arrive where something else lies by then */
+        cudaStreamSynchronize(s->lanes[lane]); /* or the copy could land where something else lies by then */
     return status;
 }
 
@@ -11036,7 +11040,7 @@ static bs_status bs_cu_session_copy(bs_device_session *s, int32_t lane, uint8_t 
 
 /* ---------------------------------------------------------------------------------------------------- run */
 
-/* What comes before the first instruction, on the stream. */
+/* Queues what comes before the first instruction. */
 static bs_status bs_cu_queue_begin(bs_device_session *s, bs_error *error)
 {
     bs_status status = BS_OK;
@@ -11059,7 +11063,7 @@ static bs_status bs_cu_queue_end(bs_device_session *s, bs_error *error)
                       cudaMemcpyDeviceToHost, "copying decisions from the device", error);
 }
 
-/* Without a graph after all: nothing of the run has been queued so far. */
+/* Queues the run without a graph, after a capture that failed: nothing of it has been queued so far. */
 static bs_status bs_cu_requeue(bs_device_session *s, int32_t launches, bs_error *error)
 {
     bs_cu_graph_give_up(s);
@@ -11081,13 +11085,13 @@ static bs_status bs_cu_session_run(bs_device_session *s, int32_t first, int32_t 
     return captures && status != BS_OK ? bs_cu_requeue(s, b, error) : status;
 }
 
-/* A run that is like the last one is that one's graph, launched again. */
+/* A run that is like the last one launches its graph again. */
 static bs_status bs_cu_session_begin(bs_device_session *s, bs_error *error)
 {
     const bool same = bs_cu_is_lowered(s);
     bs_status status = bs_cu_check(cudaSetDevice(s->device->index), "choosing the device", error);
     s->replays = false;
-    cudaGetLastError(); /* what failed before, and was answered for, is no launch of this run */
+    cudaGetLastError(); /* an error that was reported before is not one of this run's launches */
     if (status == BS_OK && (!same || s->any_staged || s->has_segments))
         status = bs_cu_settle(s, error);
     if (status == BS_OK && !same) {
@@ -11155,7 +11159,7 @@ static bs_status bs_cu_session_wait(bs_device_session *s, int32_t *node, bs_erro
     if (status != BS_OK)
         return status;
     const int32_t *said = reinterpret_cast<const int32_t *>(s->pinned + s->layout.results + s->layout.status);
-    for (int32_t n = 1; said[0] == 0 && n < s->client->graph->n_nodes; n++) /* a failed run has nothing to give */
+    for (int32_t n = 1; said[0] == 0 && n < s->client->graph->n_nodes; n++) /* a failed run leaves outputs alone */
         if (bs_cu_writes(s, n))
             bs_cu_pack(&s->client->bound[n], bs_cu_dense(s, n), true);
     bs_cu_tell(s);
@@ -11163,7 +11167,7 @@ static bs_status bs_cu_session_wait(bs_device_session *s, int32_t *node, bs_erro
     return (bs_status)said[0];
 }
 
-/* Of the device or of the caller: one allocation. */
+/* memory: the device's or the caller's, in one allocation. */
 static bs_status bs_cu_session_zero(bs_device_session *s, uint8_t *memory, uint64_t bytes)
 {
     void *there = bs_cu_there(memory);

@@ -5,7 +5,7 @@
 
 #include "cuda/state.cuh"
 
-/* Where the device finds memory of anybody; NULL: it cannot. */
+/* The device's address of any memory; NULL: the device cannot read it. */
 static void *bs_cu_there(const void *memory)
 {
     cudaPointerAttributes known;
@@ -16,13 +16,13 @@ static void *bs_cu_there(const void *memory)
     return NULL;
 }
 
-/* The pinned copy of what is bound to a node. */
+/* The pinned copy of the buffer that is bound to a node. */
 static uint8_t *bs_cu_dense(const bs_device_session *s, int32_t node)
 {
     return s->pinned + s->layout.inputs_pinned + bs_device_input_place(s->client->plan, node);
 }
 
-/* Where the device finds a caller's buffer: in place when it can, else in a dense copy. */
+/* Resolves a caller's buffer: in place where the device can read it, else in a dense copy. */
 static void bs_cu_locate(bs_device_session *s, int32_t node)
 {
     const bs_device_client *c = s->client;
@@ -35,7 +35,7 @@ static void bs_cu_locate(bs_device_session *s, int32_t node)
         at->stride[i] = b->stride[i];
     at->address = (uint64_t)(uintptr_t)b->data;
     if (c->state[node] == b->data)
-        return; /* the session's own */
+        return; /* the session's own memory */
     const void *there = bs_cu_there(b->data);
     if (there) {
         at->address = (uint64_t)(uintptr_t)there;
@@ -60,7 +60,7 @@ static size_t bs_cu_bound_bytes(const bs_buffer *b)
     return bytes;
 }
 
-/* Between a strided buffer and a dense one, by rows of the last dimension: a single number is a row of one. */
+/* Copies between a strided buffer and a dense one, by lines of the last dimension; a scalar is a line of one. */
 static void bs_cu_pack(const bs_buffer *b, uint8_t *dense, bool out)
 {
     const size_t bytes = bs_dtype_bytes(b->dtype);
@@ -95,7 +95,7 @@ static bool bs_cu_writes(const bs_device_session *s, int32_t node)
     return s->at[node].staged && !bs_node_is_input(&s->client->graph->nodes[node]);
 }
 
-/* The caller's inputs into pinned memory. */
+/* Copies the caller's inputs into pinned memory. */
 static void bs_cu_pack_inputs(bs_device_session *s)
 {
     for (int32_t n = 1; n < s->client->graph->n_nodes; n++)
@@ -103,7 +103,7 @@ static void bs_cu_pack_inputs(bs_device_session *s)
             bs_cu_pack(&s->client->bound[n], bs_cu_dense(s, n), false);
 }
 
-/* Staged buffers to the device, or back into pinned memory. */
+/* Copies staged buffers to the device, or back into pinned memory. */
 static bs_status bs_cu_copy_bound(bs_device_session *s, bool in, bs_error *error)
 {
     bs_status status = BS_OK;

@@ -1,6 +1,6 @@
 /* conv_job.cuh - what all convolutions have in common: their parameters in p, the cut into tiles of pixels, the job
- * of a row, and the work items that it is dealt out in.
- * Relies on walk.cuh and tensor.cuh. Must never clip: storage is zero outside an operand's rect, as for the CPU. */
+ * of a row, and the work items of that job.
+ * Relies on walk.cuh and tensor.cuh. Must never clip: storage is zero outside an operand's rect, as on the CPU. */
 #ifndef BS_CUDA_CONV_JOB
 #define BS_CUDA_CONV_JOB
 
@@ -27,7 +27,7 @@ enum {
     BS_CU_CONV_TILE_H, /* outputs of a work item */
     BS_CU_CONV_TILE_W,
     BS_CU_CONV_CHUNK,  /* input channels that are in shared memory at once */
-    BS_CU_CONV_PIXEL,  /* elements from pixel to pixel there; 0: windows are read where they are */
+    BS_CU_CONV_PIXEL,  /* elements between pixels there; 0: windows are read in place */
     /* conv2d_plain: 0 canonical weights, 1 those of conv2d_tensor, 2 of conv2d; deconv2d: 0 canonical, 1 phases */
     BS_CU_CONV_LAYOUT,
     BS_CU_CONV_UP      /* deconv2d: its stride */
@@ -35,8 +35,8 @@ enum {
 
 enum { BS_CU_CONV_JOB = 96 }; /* bytes of the workspace for the job */
 
-/* A convolution of one row, beginning at the first output that is asked for. Strides in elements; channels of both
- * sides lie one after the other. It lies in shared memory, because registers are for sums. */
+/* The convolution of one row, from the first requested output on. Strides are in elements; channels of input and output
+ * are contiguous. It lies in shared memory, because registers are needed for sums. */
 struct bs_cu_conv {
     const uint8_t *in; /* first sample of the first window */
     uint8_t *out;
@@ -57,8 +57,8 @@ static inline int64_t bs_cu_window(int64_t outputs, int32_t kernel, int32_t stri
     return (outputs - 1) * stride + (int64_t)(kernel - 1) * dilation + 1;
 }
 
-/* Cuts h x w outputs into the fewest equal tiles of at most `most` pixels whose windows have at most `room`. False: not
- * even one output fits. */
+/* Cuts h x w outputs into the fewest equal tiles of at most `most` pixels whose windows have at most `room`. False: the
+ * window of a single output is larger. */
 static bool bs_cu_conv_cut(bs_device_step *s, int64_t h, int64_t w, int64_t most, int64_t room)
 {
     const int32_t kh = s->p[BS_CU_CONV_KERNEL_H].i, kw = s->p[BS_CU_CONV_KERNEL_W].i,
@@ -81,7 +81,7 @@ static bool bs_cu_conv_cut(bs_device_step *s, int64_t h, int64_t w, int64_t most
     return fewest != INT64_MAX;
 }
 
-/* The largest rectangle of outputs. */
+/* The largest rectangle of outputs that a row can have. */
 static void bs_cu_conv_extent(const bs_device_operand *o, int64_t *h, int64_t *w)
 {
     *h = (o->cell > 0 ? o->cell : o->dim[1]) + 2 * (int64_t)o->margin;
@@ -129,20 +129,20 @@ __device__ __forceinline__ bs_cu_conv bs_cu_conv_of(const bs_cu_tile &t, const b
     return c;
 }
 
-/* Puts the job where all threads see it. */
+/* Puts the job into shared memory, where all threads see it. */
 __device__ __forceinline__ const bs_cu_conv &bs_cu_conv_share(const bs_cu_tile &t, const bs_cu_conv &c)
 {
     bs_cu_conv *shared = reinterpret_cast<bs_cu_conv *>(t.workspace);
     static_assert(sizeof *shared <= BS_CU_CONV_JOB, "the job has its room");
     BS_CU_ASSUME_SHARED(shared);
-    __syncthreads(); /* the last one is done with */
+    __syncthreads(); /* all threads are done with the previous job */
     if (threadIdx.x == 0)
         *shared = c;
     __syncthreads();
     return *shared;
 }
 
-/* Whether a row has anything to compute; fails where the channels of an image do not lie one after the other. */
+/* Whether a row has anything to compute; fails where the channels of an image are not contiguous. */
 __device__ __forceinline__ bool bs_cu_conv_sound(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_view &x,
                                                  const bs_cu_view &y)
 {
@@ -165,7 +165,7 @@ __device__ __forceinline__ void bs_cu_conv_rows(const bs_cu_tile &t, const bs_de
 
 /* -------------------------------------------------------------------------------------------- work items of a job */
 
-/* A tile of pixels, x as many blocks of 8 outputs of a group as there are threads for. */
+/* A tile of pixels, by as many blocks of 8 output channels of a group as there are threads for. */
 struct bs_cu_conv_item {
     int32_t y, x, h, w; /* outputs */
     int32_t window_h, window_w;
@@ -214,7 +214,7 @@ template <typename T> __device__ __forceinline__ T bs_cu_constant(const T *at)
 #endif
 }
 
-/* Whether quads of channels can be moved at once. */
+/* Whether channels can be moved four at a time. */
 __device__ __forceinline__ bool bs_cu_quads(const uint8_t *at, int32_t dtype, int32_t row, int32_t pixel,
                                             int32_t channels)
 {

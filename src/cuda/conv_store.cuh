@@ -5,8 +5,8 @@
 
 #include "cuda/conv_job.cuh"
 
-/* The frequent activations are one expression: x > 0 ? min(x, high) : x * slope, where a slope of 0 gives 0 of
- * anything. */
+/* Common activations are one expression: x > 0 ? min(x, high) : x * slope, where a slope of 0 gives 0 even for NaN and
+ * infinities. */
 struct bs_cu_conv_end {
     const float *bias;
     const float *slopes; /* NULL: one for all */
@@ -32,8 +32,8 @@ __device__ __forceinline__ bs_cu_conv_end bs_cu_conv_end_of(const bs_cu_conv &c)
     return e;
 }
 
-/* RARE: e.rare says what; kernels have such code once, in a loop of its own, so that it takes no registers of
- * theirs. */
+/* RARE: applies e.rare. Kernels contain this code once, in a separate loop, so that it costs the main loop no
+ * registers. */
 template <bool RARE> __device__ __forceinline__ float bs_cu_conv_finish(const bs_cu_conv_end &e, float slope, float x)
 {
     if (RARE)
@@ -41,7 +41,7 @@ template <bool RARE> __device__ __forceinline__ float bs_cu_conv_finish(const bs
     return x > 0.0f ? fminf(x, e.high) : slope == 0.0f ? 0.0f : x * slope;
 }
 
-/* `count` channels of a pixel, at most WIDTH, from sums to their place. */
+/* Stores `count` channels of a pixel, at most WIDTH, from their sums. */
 template <int WIDTH>
 __device__ __forceinline__ void bs_cu_conv_store(const bs_cu_conv &c, const bs_cu_conv_end &e, const float (&sum)[8],
                                                  int32_t channel, int32_t count, uint8_t *to)
@@ -66,7 +66,7 @@ __device__ __forceinline__ void bs_cu_conv_store(const bs_cu_conv &c, const bs_c
     }
 }
 
-/* The same with a rare activation: one after the other. The sums are used up. */
+/* The same with a rare activation, one channel at a time; overwrites `sum`. */
 __device__ __forceinline__ void bs_cu_conv_store_rare(const bs_cu_conv &c, const bs_cu_conv_end &e, float (&sum)[8],
                                                       int32_t channel, int32_t count, uint8_t *to)
 {
@@ -79,7 +79,7 @@ __device__ __forceinline__ void bs_cu_conv_store_rare(const bs_cu_conv &c, const
     }
 }
 
-/* Bias and activation, any. */
+/* Adds the bias to a sum and applies the activation, whichever it is. */
 __device__ inline float bs_cu_conv_any(const bs_cu_conv &c, int32_t o, float sum)
 {
     const bs_cu_conv_end e = bs_cu_conv_end_of(c);

@@ -1,4 +1,4 @@
-/* cuda.cu - all of the CUDA backend, bottom to top: brainstorm_cuda.cu is made of it (tools/amalgamate.py). */
+/* cuda.cu - all of the CUDA backend, bottom to top: brainstorm_cuda.cu is generated from it (tools/amalgamate.py). */
 #include "cuda/portable.cuh"
 
 #include "cuda/program.cuh"

@@ -1,4 +1,4 @@
-/* describe.cuh - the host's side of an op on a device: what its file says of a node, once its operands are resolved.
+/* describe.cuh - the host's side of an op on a device: how its file fills in the step of a node with resolved operands.
  * Relies on portable.cuh. Must never touch the device. */
 #ifndef BS_CUDA_DESCRIBE
 #define BS_CUDA_DESCRIBE
@@ -6,11 +6,11 @@
 #include "cuda/portable.cuh"
 
 #ifndef BS_CU_THREADS
-#define BS_CU_THREADS 256 /* of a block: a multiple of 32, 64 .. 256 */
+#define BS_CU_THREADS 256 /* threads of a block: a multiple of 32, 64 .. 256 */
 #endif
 #define BS_CU_WORKSPACE BS_DEVICE_WORKSPACE /* shared memory that a kernel may use beside the rows of a tile */
 
-/* What describing a node sees of it. */
+/* What a describe function is given about a node. */
 struct bs_cu_node {
     const bs_graph *graph;
     const bs_plan *plan;
@@ -22,25 +22,25 @@ struct bs_cu_node {
     const int64_t *dims; /* [dims] of this run */
 };
 
-/* Fills p, and where they are not one: batch, parts; another kernel, where there are several. The rest is filled
+/* Fills p; batch and parts where they are not 1; the kernel where an op has several. All other fields are set
  * already. */
 typedef void (*bs_cu_describe)(const bs_cu_node *n, bs_device_step *step);
 
-/* What makes a step: its kernel, as a rule, and what describes it. */
+/* How a step is made: its default kernel and its describe function. */
 struct bs_cu_description {
     int32_t kernel;
     bs_cu_describe describe;
 };
 #define BS_CU_DESCRIPTION(name) {BS_CU_##name, bs_cu_##name##_describe}
 
-/* Elements of the largest rectangle of a row: of an image all its pixels (times channels), margins included. */
+/* Pixels of the largest rectangle of a row of an image, margins included. */
 static inline int64_t bs_cu_pixels(const bs_device_operand *o)
 {
     const int64_t h = o->cell > 0 ? o->cell : o->dim[1], w = o->cell > 0 ? o->cell : o->dim[2];
     return (h + 2 * (int64_t)o->margin) * (w + 2 * (int64_t)o->margin);
 }
 
-/* Of the first n dimensions. */
+/* The product of the first n dimensions. */
 __host__ __device__ static inline int64_t bs_cu_product(const int32_t *dim, int32_t n)
 {
     int64_t product = 1;
@@ -54,7 +54,7 @@ static inline int64_t bs_cu_elements(const bs_device_operand *o)
     return o->rank == 3 ? bs_cu_pixels(o) * o->dim[0] : bs_cu_product(o->dim, o->rank);
 }
 
-/* How many work items of `each` elements make `count`: at least one. */
+/* Work items of `each` elements for `count` of them: at least 1, at most 65536. */
 static inline int32_t bs_cu_work_items(int64_t count, int64_t each)
 {
     const int64_t items = bs_ceil_div(count, each);

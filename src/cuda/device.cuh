@@ -1,6 +1,6 @@
-/* device.cuh - the GPU: opening it, its two arenas, what it is. What sessions of it share; none of it changes once it
- * is open but the arenas, which sessions take from when they are made. What is queued, a session queues on streams of
- * its own. The only place that allocates. Relies on portable.cuh. Must never decide by the name of a board. */
+/* device.cuh - the GPU: opening it, its properties, its two arenas. Sessions share it; once it is open only the arenas
+ * change, when a session is made and takes its bytes. Sessions queue work on streams of their own or of their caller
+ * (state.cuh). The only place that allocates. Relies on portable.cuh. Must never decide by a board's name. */
 #ifndef BS_CUDA_DEVICE
 #define BS_CUDA_DEVICE
 
@@ -20,7 +20,7 @@ struct bs_cu_device {
     uint64_t cublas_bytes; /* of a session's workspace; 0: without cuBLAS */
 };
 
-/* BS_OK, or BS_ERROR_PLATFORM with what CUDA says. */
+/* BS_OK, or BS_ERROR_PLATFORM with CUDA's message. */
 static bs_status bs_cu_check(cudaError_t e, const char *what, bs_error *error)
 {
     if (e == cudaSuccess)
@@ -29,7 +29,7 @@ static bs_status bs_cu_check(cudaError_t e, const char *what, bs_error *error)
     return bs_fail(error, BS_ERROR_PLATFORM, "CUDA: %s: %s", what, cudaGetErrorString(e));
 }
 
-/* Whether there is a GPU of that number, and why not. */
+/* Whether there is a GPU with this number; if not, the error says why. */
 static bs_status bs_cu_find_device(int32_t index, bs_error *error)
 {
     int count = 0, driver = 0;
@@ -104,7 +104,7 @@ static bs_status bs_cu_device_take(bs_cu_device *d, const bs_cuda_desc *desc, bs
     d->cublas_bytes = desc->cublas_bytes;
 #ifdef BS_NO_CUBLAS
     if (status == BS_OK && desc->cublas_bytes)
-        return bs_fail(error, BS_ERROR_UNSUPPORTED, /* unreachable: where it was not */
+        return bs_fail(error, BS_ERROR_UNSUPPORTED, /* unreachable: without BS_NO_CUBLAS */
                        "cuBLAS was left out of this build (BS_NO_CUBLAS)");
 #endif
     return status;
@@ -122,7 +122,7 @@ extern "C" bs_device *bs_cuda_open(bs_arena *arena, const bs_cuda_desc *desc, bs
         bs_fail(error, BS_ERROR_ARGUMENT, "bs_cuda_open: the arena is NULL");
         return NULL;
     }
-    bs_cuda_facts facts; /* a GPU that does not say what it has is not opened: it would refuse plans ever after */
+    bs_cuda_facts facts; /* a GPU that cannot be queried is not opened: it would refuse every plan */
     if (bs_cuda_facts_get(desc->index, &facts, error) != BS_OK ||
         bs_cu_check(cudaSetDevice(desc->index), "choosing the device", error) != BS_OK)
         return NULL;

@@ -1,6 +1,6 @@
-/* elements.cuh - elements as they lie in memory, one or four side by side; and those of f32 and f16 storage as f32.
- * f16 is converted in one way, from and to the low half of a word, rounded to nearest even.
- * Relies on portable.cuh. Must never be given fours that are not aligned to all four. */
+/* elements.cuh - loading and storing elements, one or four at a time: the raw bits of any type, f32 and f16 as f32.
+ * f16 is converted in one way everywhere: in the low half of a word, rounded to nearest even.
+ * Relies on portable.cuh. Must never be given four elements that are not aligned to the size of all four. */
 #ifndef BS_CUDA_ELEMENTS
 #define BS_CUDA_ELEMENTS
 
@@ -13,7 +13,7 @@ __device__ __forceinline__ int32_t bs_cu_bytes(int32_t dtype)
 
 /* -------------------------------------------------------------------------------------- as they lie in memory */
 
-/* Elements as they lie in memory, whatever they mean. */
+/* The raw bits of an element of any type. */
 __device__ __forceinline__ uint32_t bs_cu_load_one(const uint8_t *data, int32_t bytes, int64_t at)
 {
     return bytes == 4   ? reinterpret_cast<const uint32_t *>(data)[at]
@@ -31,7 +31,7 @@ __device__ __forceinline__ void bs_cu_store_one(uint8_t *data, int32_t bytes, in
         data[at] = (uint8_t)raw;
 }
 
-/* Four of them side by side; the first is aligned to all four. */
+/* Four adjacent elements, aligned to the size of all four. */
 __device__ __forceinline__ void bs_cu_load_four(const uint8_t *data, int32_t bytes, int64_t at, uint32_t (&raw)[4])
 {
     if (bytes == 4) {
@@ -58,7 +58,7 @@ __device__ __forceinline__ void bs_cu_store_four(uint8_t *data, int32_t bytes, i
                                                    raw[3] << 24;
 }
 
-/* Whether elements at `at` and every four further are aligned to four. */
+/* Whether element `at`, and so every fourth one after it, is aligned to the size of four. */
 __device__ __forceinline__ bool bs_cu_aligned(const uint8_t *data, int32_t bytes, int64_t at)
 {
     return ((reinterpret_cast<uintptr_t>(data) + (uintptr_t)(at * bytes)) & (uintptr_t)(4 * bytes - 1)) == 0;
@@ -84,7 +84,7 @@ __device__ __forceinline__ uint32_t bs_cu_pack_half2(float low, float high)
 __device__ __forceinline__ float bs_cu_low_half(uint32_t word) { return bs_cu_half_from(word & 0xffffu); }
 __device__ __forceinline__ float bs_cu_high_half(uint32_t word) { return bs_cu_half_from(word >> 16); }
 
-/* Four of them. */
+/* Four f16 in two words. */
 __device__ __forceinline__ uint2 bs_cu_pack_quad(const float4 &v)
 {
     return make_uint2(bs_cu_pack_half2(v.x, v.y), bs_cu_pack_half2(v.z, v.w));
@@ -108,7 +108,7 @@ __device__ __forceinline__ uint32_t bs_cu_raw(float x, int32_t dtype)
     return dtype == BS_F16 ? bs_cu_half_to(x) : __float_as_uint(x);
 }
 
-/* An element as f32, whatever f32 or f16 it is stored in; and back, rounded to nearest even. */
+/* An element of f32 or f16 storage as f32; and back, rounded to nearest even. */
 __device__ __forceinline__ float bs_cu_get(const uint8_t *data, int32_t dtype, int64_t at)
 {
     return dtype == BS_F16 ? bs_cu_half_from(reinterpret_cast<const uint16_t *>(data)[at])
@@ -123,7 +123,7 @@ __device__ __forceinline__ void bs_cu_put(uint8_t *data, int32_t dtype, int64_t 
         reinterpret_cast<float *>(data)[at] = x;
 }
 
-/* Four elements side by side, the first aligned to all four. */
+/* Four adjacent elements of f32 or f16 storage, aligned to the size of all four. */
 __device__ __forceinline__ float4 bs_cu_get_quad(const uint8_t *data, int32_t dtype, int64_t at)
 {
     return dtype == BS_F16 ? bs_cu_unpack_quad(*reinterpret_cast<const uint2 *>(data + at * 2))
@@ -138,7 +138,7 @@ __device__ __forceinline__ void bs_cu_put_quad(uint8_t *data, int32_t dtype, int
         *reinterpret_cast<float4 *>(data + at * 4) = v;
 }
 
-/* The same by number. As words, which are told apart one by one: loops over taps (pool2d) then need fewer registers. */
+/* The same as an array, loaded as words and converted singly: loops over taps (pool2d) then need fewer registers. */
 __device__ __forceinline__ void bs_cu_get_four(const uint8_t *data, int32_t dtype, int64_t at, float (&x)[4])
 {
     uint32_t raw[4];

@@ -1,8 +1,8 @@
 /* gemm.cuh - products of lines in shared memory: what linear and matmul have in common.
  *
  * A sum is one chain, k = 0, 1, 2 ... (in f16: steps of 16 products of a tensor core, in that order), whatever the
- * shape of the tile it is part of. So a block may choose its shape by the number of rows it finds, and no bit shows
- * which. Relies on tensor.cuh. Must never add up in an order that depends on rows, columns or threads. */
+ * shape of the tile it is part of. So a block may choose its tile shape by the number of rows it finds without changing
+ * a bit. Relies on tensor.cuh. Must never add up in an order that depends on rows, columns or threads. */
 #ifndef BS_CUDA_GEMM
 #define BS_CUDA_GEMM
 
@@ -12,11 +12,11 @@
 enum {
     BS_CU_GEMM_SIDE = 64,  /* of a tile, at most: lines on one side, columns on the other */
     BS_CU_GEMM_DEPTH = 64, /* bytes of a line that are in shared memory at a time: 16 f32, 32 f16 */
-    BS_CU_GEMM_PITCH = 80, /* from line to line there: eight lines begin in different banks */
+    BS_CU_GEMM_PITCH = 80, /* bytes from line to line there: eight lines begin in different banks */
     BS_CU_SUMS_PITCH = 68  /* floats from line to line of finished sums */
 };
 
-/* Lines of a pass over `rows` * 4 sums a thread: threads are 16 wide, warps of the tensor cores 2. */
+/* Lines of a pass with ROWS * 4 sums a thread: f32 is laid out 16 threads wide, f16 two warps wide. */
 template <int BYTES, int ROWS> __device__ __forceinline__ int32_t bs_cu_gemm_lines(void)
 {
     return BYTES == 4 ? ROWS * (bs_cu_threads() / 16) : ROWS * 4 * (bs_cu_threads() / 64);
@@ -48,7 +48,7 @@ __device__ __forceinline__ void bs_cu_gemm_f32(const uint8_t *columns, const uin
     }
 }
 
-/* f16: a warp has 32 columns (as the rows of two matrices a) of ROWS / 2 times 8 lines (as the columns of b). */
+/* f16: a warp has 32 columns (the rows of two matrices a) by ROWS / 2 times 8 lines (the columns of b). */
 template <int ROWS>
 __device__ __forceinline__ void bs_cu_gemm_f16(const uint8_t *columns, const uint8_t *lines, float *sum)
 {
@@ -74,7 +74,7 @@ __device__ __forceinline__ void bs_cu_gemm_f16(const uint8_t *columns, const uin
         }
 }
 
-/* ROWS * 4 sums of this thread go on by what is in shared memory: 64 columns, bs_cu_gemm_lines lines. */
+/* Adds to this thread's ROWS * 4 sums the products of what is in shared memory: 64 columns, bs_cu_gemm_lines lines. */
 template <int BYTES, int ROWS>
 __device__ __forceinline__ void bs_cu_gemm_step(const uint8_t *columns, const uint8_t *lines, float *sum)
 {
@@ -84,7 +84,7 @@ __device__ __forceinline__ void bs_cu_gemm_step(const uint8_t *columns, const ui
         bs_cu_gemm_f16<ROWS>(columns, lines, sum);
 }
 
-/* To to[line][column], pitch BS_CU_SUMS_PITCH. A barrier must stand on both sides. */
+/* Stores sums to to[line][column], pitch BS_CU_SUMS_PITCH. The caller needs a barrier before and after. */
 template <int BYTES, int ROWS> __device__ __forceinline__ void bs_cu_gemm_finish(const float *sum, float *to)
 {
     const int32_t lane = bs_cu_lane(), warp = bs_cu_warp();

@@ -1,15 +1,16 @@
 /* graph.cuh - how the launches of a run reach the device: its *launch mode*.
  *
- *   STREAM       launch by launch. Branches without rows are launched too, and their blocks return.
+ *   STREAM       launch by launch; branches without rows are launched too, and their blocks return
  *   GRAPH        the same, captured once as a CUDA graph: one launch a run
- *   CONDITIONAL  captured, with an IF node around each branch: launches that only paths take (CUDA 12.4)
- *   HOST         launch by launch; before a branch the host asks whether it has rows, and waits
+ *   CONDITIONAL  captured, with an IF node around each branch: launches whose steps are all on paths (CUDA 12.4)
+ *   HOST         launch by launch; before a branch the host fetches whether it has rows, and waits for that
+ *   AUTO         STREAM, then GRAPH once a run has the same extents and buffers as the one before
  *
- * All read the same counts in the device's memory, so results are the same bytes.
+ * All modes read the same counts in the device's memory, so results are the same bytes.
  *
- * What is captured goes to the session's private stream, wherever its runs are queued: whatever other sessions, threads
- * or the caller queue on a stream meanwhile, none of it can land in the graph. Relies on run.cuh.
- * Must never need what the toolkit or the driver does not have, and never capture a stream that others can reach. */
+ * Captures always use the session's private stream, whichever stream its runs are queued on, so nothing that the caller
+ * or other sessions and threads queue meanwhile can end up in the graph. Relies on run.cuh.
+ * Must never use what the toolkit or the driver lacks, and never capture a stream that others can reach. */
 #ifndef BS_CUDA_GRAPH
 #define BS_CUDA_GRAPH
 
@@ -17,13 +18,13 @@
 
 #define BS_CU_CONDITIONAL (CUDART_VERSION >= 12040)
 
-/* Whether any step of a branch has rows: 1 in *any, and for the node that decides by it. */
 #if BS_CU_CONDITIONAL
 typedef cudaGraphConditionalHandle bs_cu_handle;
 #else
 typedef unsigned long long bs_cu_handle;
 #endif
 
+/* Sets *any to whether any step of a branch has rows; decides: the condition of the IF node `handle` too. */
 __global__ void bs_cu_any_rows(BS_CU_ARGUMENT bs_cu_program program, int32_t first, int32_t count, int32_t *any,
                               bs_cu_handle handle, bool decides)
 {
@@ -43,7 +44,7 @@ __global__ void bs_cu_any_rows(BS_CU_ARGUMENT bs_cu_program program, int32_t fir
 #endif
 }
 
-/* How many launches from number `at` on are of steps on paths only, none of them a decision. */
+/* How many launches from number `at` on are one branch: all of their steps are on paths, and none is a decision. */
 static int32_t bs_cu_branch_length(const bs_device_session *s, int32_t at, int32_t end)
 {
     const bs_device_step *steps = bs_cu_table<bs_device_step>(s, s->layout.steps_at);
@@ -60,7 +61,7 @@ static int32_t bs_cu_branch_length(const bs_device_session *s, int32_t at, int32
     return count;
 }
 
-/* Asks, on the device, whether any step of a branch has rows. decides: for the node of `handle`. */
+/* Queues the kernel that finds out whether any step of a branch has rows. decides: for the IF node `handle`. */
 static bs_status bs_cu_ask_anybody(bs_device_session *s, int32_t at, int32_t count, bs_cu_handle handle, bool decides,
                                    bs_error *error)
 {
@@ -95,8 +96,8 @@ static void bs_cu_drop_graph(bs_device_session *s)
     s->last = NULL;
 }
 
-/* What goes to the private stream from here on becomes nodes, behind the last one. Other threads' calls are not looked
- * at. */
+/* From here on, what is queued on the private stream becomes nodes that follow the last one. Thread-local: calls of
+ * other threads do not disturb the capture. */
 static bs_status bs_cu_capture_open(bs_device_session *s, bs_error *error)
 {
 #if BS_CU_CONDITIONAL
@@ -136,7 +137,7 @@ static bs_status bs_cu_capture_close(bs_device_session *s, bs_error *error)
 }
 
 #if BS_CU_CONDITIONAL
-/* The body of an IF node behind what was captured; its condition is `handle`. */
+/* Adds an IF node after what was captured: its condition is `handle`, its body the empty graph *body. */
 static bs_status bs_cu_add_if(bs_device_session *s, cudaGraphConditionalHandle handle, cudaGraph_t *body,
                               bs_error *error)
 {
@@ -200,7 +201,7 @@ static bs_status bs_cu_run_if(bs_device_session *s, int32_t at, int32_t count, b
 }
 #endif
 
-/* The host waits for the answer. */
+/* HOST: waits for whether the branch has rows, and launches it if so. */
 static bs_status bs_cu_run_branch(bs_device_session *s, int32_t at, int32_t count, bs_error *error)
 {
     int32_t *fetched = reinterpret_cast<int32_t *>(s->pinned + s->layout.fetched);
@@ -227,7 +228,7 @@ static bs_status bs_cu_run_lowered(bs_device_session *s, int32_t first, int32_t 
     return status;
 }
 
-/* Whether this run is worth a graph: nothing asks the host in between, and it is like the last one. */
+/* Whether to capture this run: nothing in it needs the host, and with AUTO it is like the last one. */
 static bool bs_cu_wants_graph(const bs_device_session *s, bool same)
 {
     const bool wanted = s->launch_mode == BS_LAUNCH_GRAPH || s->launch_mode == BS_LAUNCH_CONDITIONAL ||
@@ -256,7 +257,7 @@ static bs_status bs_cu_graph_begin(bs_device_session *s, bs_error *error)
     return status;
 }
 
-/* What was captured is launched from now on. */
+/* Instantiates what was captured, and launches it for this run. */
 static bs_status bs_cu_graph_end(bs_device_session *s, bs_error *error)
 {
     bs_status status = bs_cu_capture_close(s, error);

@@ -1,15 +1,16 @@
 /* launch.cuh - how steps run: one launch over the rows of all branches, or the steps of a part, tile by tile.
  *
- * A block of threads takes the work items that have its number; how many there are, the decisions tell, on the
- * device. Grids are sized for the most there can be, and blocks beyond that return: a launch is the same whatever was
- * decided. Relies on ops.cuh. Must never let a count on the device decide anything on the host. */
+ * A block takes the work item that has its number, or every gridDim-th tile. How many there are follows from the
+ * decisions, on the device. Grids are sized for the most there can be and surplus blocks return: a launch is the same
+ * whatever was decided. Relies on step.cuh and ops.cuh. Must never let a count on the device decide anything on the
+ * host. */
 #ifndef BS_CUDA_LAUNCH
 #define BS_CUDA_LAUNCH
 
 #include "cuda/step.cuh"
 
-/* The step that work item number `item` of `count` steps from `first` belongs to, and its rows. Every warp finds it for
- * itself. */
+/* Finds the step, of `count` from `first` on, that work item number `item` belongs to, and its rows. Every warp does so
+ * by itself. */
 __device__ inline const bs_device_step *bs_cu_find_step(const bs_cu_tile &t, int32_t first, int32_t count,
                                                         int32_t item, bs_cu_work *w)
 {
@@ -52,7 +53,7 @@ __device__ __forceinline__ bs_cu_tile bs_cu_everything(const bs_cu_program *p, u
     return t;
 }
 
-/* One kernel, chosen when compiled in the first use and at run time in the second. */
+/* Runs the kernel that the template names. KERNEL is a constant, so no switch is left in the code. */
 template <int KERNEL>
 __device__ __forceinline__ void bs_cu_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
@@ -64,9 +65,8 @@ __device__ __forceinline__ void bs_cu_run(const bs_cu_tile &t, const bs_device_s
     }
 }
 
-/* Steps of branches, dealt out to blocks; or a decision: it runs whatever the number of rows, on all of them. Moves and
- * ops that go element by element are bound by memory: two blocks on a multiprocessor leave them all the registers they
- * want, and no more. */
+/* The steps of all branches, a work item a block; or a decision, which sees all rows and runs even without any. Moves
+ * and elementwise ops are bound by memory: two blocks on a multiprocessor leave them all the registers they need. */
 template <int KERNEL>
 __global__ void __launch_bounds__(256, KERNEL <= BS_CU_patch_features || KERNEL >= BS_CU_route ? 2 : 1)
     bs_cu_group(BS_CU_ARGUMENT bs_cu_program program, int32_t first, int32_t count)
@@ -105,7 +105,7 @@ __device__ inline void bs_cu_dispatch(const bs_cu_tile &t, const bs_device_step 
     }
 }
 
-/* A step on the rows of a tile: a decision even of none. */
+/* Runs a step on the rows of a tile; a decision even when there are none. */
 __device__ inline void bs_cu_tile_step(const bs_cu_tile &t, const bs_device_step *s)
 {
     const int32_t rows = bs_cu_count(t, s->domain);
@@ -122,7 +122,7 @@ __device__ inline void bs_cu_tile_step(const bs_cu_tile &t, const bs_device_step
     }
 }
 
-/* The part that tile number `item` belongs to: sets the tile's rows. */
+/* Finds the part that tile number `item` belongs to, and sets the tile's rows. */
 __device__ inline const bs_device_part *bs_cu_find_part(const bs_cu_program &program, int32_t first, int32_t count,
                                                         int32_t item, bs_cu_tile *t)
 {
@@ -157,7 +157,7 @@ __global__ void __launch_bounds__(256, 1)
     }
 }
 
-/* Before a run: nothing has failed, nothing was counted, no cell was reached. */
+/* Resets what a run adds to: the status, the counts, and which cells were reached. */
 __global__ void bs_cu_begin(BS_CU_ARGUMENT bs_cu_program program, int32_t routers)
 {
     const int32_t at = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x), step = (int32_t)(gridDim.x * blockDim.x);

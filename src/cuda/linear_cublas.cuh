@@ -10,7 +10,7 @@
 #include <cublas_v2.h>
 #endif
 
-/* What a library's kernel would not change: bias and activation, in place. */
+/* What cuBLAS does not do: bias and activation, in place. */
 static __global__ void __launch_bounds__(256)
     bs_cu_linear_epilogue(uint8_t *y, int32_t dtype, int64_t line, int64_t lines, int32_t out, const float *bias,
                           const float *slopes, int32_t act, float param)
@@ -26,7 +26,7 @@ static __global__ void __launch_bounds__(256)
 
 #ifndef BS_NO_CUBLAS
 
-/* Elements from line to line where all lines lie behind each other and within themselves; 0: they do not. */
+/* Elements from line to line, where lines are contiguous and all the same distance apart; else 0. */
 static int64_t bs_cu_linear_dense(const bs_cu_node *n, const bs_device_operand *o)
 {
     const int32_t last = o->rank - 1;
@@ -43,8 +43,8 @@ static int64_t bs_cu_linear_dense(const bs_cu_node *n, const bs_device_operand *
                          : o->dim[last];
 }
 
-/* Whether the host knows enough of a linear, and in this run it is large enough, for bs_cu_linear_cublas. The order of
- * its sums is the library's. */
+/* Whether bs_cu_linear_cublas may take a linear: the host knows where its rows are, and it is large enough in this run.
+ * cuBLAS chooses the order of its sums. */
 static bool bs_cu_linear_is_large(const bs_cu_node *n)
 {
     const bs_dtype type = n->np->half ? BS_F16 : BS_F32;
@@ -54,8 +54,8 @@ static bool bs_cu_linear_is_large(const bs_cu_node *n)
            lines >= 256 && bs_cu_linear_dense(n, &n->in[0]) >= k && bs_cu_linear_dense(n, &n->out[0]) >= out;
 }
 
-/* All `rows` rows of such a linear, on `stream`, which is the handle's. Operands and step as they were lowered;
- * prepared: its weights on the device. */
+/* Computes all `rows` rows of such a linear on `stream`, which the handle is set to. prepared: its weights on the
+ * device. */
 static bool bs_cu_linear_cublas(cublasHandle_t handle, cudaStream_t stream, const bs_cu_node *n,
                                 const bs_device_step *s, const uint8_t *prepared, int32_t rows)
 {

@@ -1,5 +1,5 @@
-/* linear_job.cuh - what all shapes of a linear have in common: the lines that a work item is about, and bringing
- * them and their weights to shared memory.
+/* linear_job.cuh - what all tile shapes of a linear have in common: the lines of a work item, and loading them and
+ * their weights into shared memory.
  * Weights are lines [out][k], padded with zeros to 16 bytes, f32 or f16. Lines are fetched by address, so rows of a
  * scatter need no copy. Relies on gemm.cuh, program.cuh and ops/linear.c. Must never read beyond a line. */
 #ifndef BS_CUDA_LINEAR_JOB
@@ -27,7 +27,7 @@ struct bs_cu_linear_line {
     uint8_t *y;
 };
 
-/* Lies in shared memory: registers are for sums. */
+/* Lies in shared memory: registers are needed for sums. */
 struct bs_cu_linear_job {
     const bs_device_step *step;
     const bs_device_operand *x, *y;
@@ -35,9 +35,9 @@ struct bs_cu_linear_job {
     int32_t line_bytes; /* of weights */
     int32_t k, out, x_step, lines /* of a row */, lines_here /* of the work */;
     int32_t type; /* of x */
-    /* of x: 0 by element; 1 as it is stored; 2 without waiting, which the shared memory of a tile does not allow */
+    /* how x is loaded: 0 by element; 1 by 16 bytes; 2 by cp.async, which cannot read the shared memory of a tile */
     int32_t copy;
-    /* of the work: its first row, tiles of its lines, columns of a tile, tiles */
+    /* of the work: its first row, tiles of its lines, columns of a tile, work items of the step, tiles */
     int32_t row, down, wide, parts, items;
     bs_cu_linear_line at[BS_CU_GEMM_SIDE]; /* of the tile */
 };
@@ -74,7 +74,7 @@ __device__ inline void bs_cu_linear_begin(const bs_cu_tile &t, const bs_device_s
     j.copy = j.x_step != 1 || bs_cu_bytes(j.x->dtype) != BYTES ? 0 : j.x->place == BS_AT_TILE ? 1 : 2;
 }
 
-/* What happens to a sum. Looked up when sums are there: until then registers are for them. */
+/* What is done to a finished sum. Looked up only then: until sums are finished they need the registers. */
 struct bs_cu_linear_end {
     const float *bias, *slopes;
     int32_t dtype, step, act;
@@ -103,7 +103,7 @@ __device__ __forceinline__ void bs_cu_linear_put(const bs_cu_linear_end &e, cons
 
 /* ---------------------------------------------------------------------------------------------------- loading */
 
-/* Line number `line` of a row, in elements from its first. */
+/* Offset of line number `line` of a row, in elements. */
 __device__ inline int64_t bs_cu_linear_offset(const bs_device_operand *o, int32_t line)
 {
     int64_t offset = 0;
@@ -114,7 +114,7 @@ __device__ inline int64_t bs_cu_linear_offset(const bs_device_operand *o, int32_
     return offset;
 }
 
-/* Where lines first .. first + count of the work are. count <= 64 <= threads. */
+/* Finds lines first .. first + count of the work. count <= 64 <= threads. */
 __device__ inline void bs_cu_linear_find(const bs_cu_tile &t, bs_cu_linear_job &j, int32_t first, int32_t count)
 {
     const int32_t i = bs_cu_thread();
@@ -125,7 +125,7 @@ __device__ inline void bs_cu_linear_find(const bs_cu_tile &t, bs_cu_linear_job &
     j.at[i].y = bs_cu_row(t, j.y, r) + bs_cu_linear_offset(j.y, line) * bs_cu_bytes(j.y->dtype);
 }
 
-/* 16 bytes of weights. The second-level cache fetches 256 around them: what is read next of the same line. */
+/* Loads 16 bytes of weights. The L2 cache fetches the 256 bytes around them: the same line reads those next. */
 __device__ __forceinline__ void bs_cu_linear_fetch(void *shared, const void *global)
 {
 #if BS_CU_AMPERE && (__CUDACC_VER_MAJOR__ > 11 || (__CUDACC_VER_MAJOR__ == 11 && __CUDACC_VER_MINOR__ >= 4))
@@ -139,7 +139,7 @@ __device__ __forceinline__ void bs_cu_linear_fetch(void *shared, const void *glo
 #endif
 }
 
-/* Bytes from .. from + 16 * CHUNKS of the weights of `count` columns from `first`; zeros beyond the end of a line. */
+/* Loads bytes from .. from + 16 * CHUNKS of the weights of `count` columns from `first`; zeros beyond a line's end. */
 template <int CHUNKS>
 __device__ __forceinline__ void bs_cu_linear_weights(const bs_cu_linear_job &j, uint8_t *to, int32_t pitch,
                                                      int32_t first, int32_t count, int32_t from)
@@ -156,7 +156,7 @@ __device__ __forceinline__ void bs_cu_linear_weights(const bs_cu_linear_job &j, 
     }
 }
 
-/* The same bytes of `count` lines of x, as BYTES says; those that cannot be copied as they are, element by element. */
+/* Loads the same bytes of `count` lines of x, as f32 or f16 (BYTES); element by element where they cannot be copied. */
 template <int BYTES, int CHUNKS>
 __device__ __forceinline__ void bs_cu_linear_rows(const bs_cu_linear_job &j, uint8_t *to, int32_t pitch, int32_t count,
                                                   int32_t from)

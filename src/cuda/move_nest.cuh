@@ -1,5 +1,5 @@
-/* move_nest.cuh - copying and zeroing the elements of a row: a *nest* of at most four loops, from which contiguous ones
- * are merged away, so that one loop moves any tensor in the widest words that its addresses allow.
+/* move_nest.cuh - copying and zeroing the elements of a row: a *nest* of at most four loops. Contiguous loops are
+ * merged, so that the same code moves any tensor in the widest words that its addresses allow.
  * Relies on move_team.cuh and program.cuh. Must never write outside the nest it is given. */
 #ifndef BS_CUDA_MOVE_NEST
 #define BS_CUDA_MOVE_NEST
@@ -8,7 +8,7 @@
 #include "cuda/program.cuh"
 
 enum {
-    BS_CU_TILE_FAST = 64, /* of a tile that is turned round: elements along one side ... */
+    BS_CU_TILE_FAST = 64, /* of a transposed tile: elements along one side ... */
     BS_CU_TILE_SLOW = 32  /* ... and the other */
 };
 
@@ -29,7 +29,7 @@ __device__ __forceinline__ void bs_cu_nest_swap(bs_cu_nest *c, int32_t a, int32_
     c->n[b] = n, c->to_step[b] = to, c->from_step[b] = from;
 }
 
-/* Loop b follows loop a: one loop, where that steps evenly on both sides. */
+/* Merges loop b into loop a, where the two together step evenly on both sides. */
 __device__ __forceinline__ void bs_cu_nest_merge(bs_cu_nest *c, int32_t a, int32_t b)
 {
     if (c->n[a] == 1)
@@ -41,7 +41,7 @@ __device__ __forceinline__ void bs_cu_nest_merge(bs_cu_nest *c, int32_t a, int32
     c->n[b] = 1;
 }
 
-/* The loops of a rectangle of `to` (of rank 3) or of all its elements. Loops of length 1 come last. */
+/* The loops over a rectangle of `to` (rank 3), or over all of its elements. Loops of length 1 come last. */
 __device__ inline bs_cu_nest bs_cu_nest_of(const bs_cu_view &to, const bs_cu_view &from, const bs_cu_rect &r)
 {
     bs_cu_nest c;
@@ -94,7 +94,7 @@ __device__ __forceinline__ int64_t bs_cu_nest_at(const bs_cu_nest &c, const int3
 
 /* --------------------------------------------------------------------------------------------------- elements */
 
-/* One element: bits as they are, or from f32 to f16 and back. */
+/* Moves one element: its bits, or converted between f32 and f16. */
 __device__ __forceinline__ void bs_cu_element_move(uint8_t *to, int32_t to_type, int64_t to_at, const uint8_t *from,
                                                    int32_t from_type, int64_t from_at)
 {
@@ -104,7 +104,7 @@ __device__ __forceinline__ void bs_cu_element_move(uint8_t *to, int32_t to_type,
         bs_cu_put(to, to_type, to_at, bs_cu_get(from, from_type, from_at));
 }
 
-/* A word as it is, or four elements of another type. */
+/* Moves a word, or four elements converted between f32 and f16. */
 template <typename word> __device__ __forceinline__ void bs_cu_word_move(word *to, const word &from)
 {
     *to = from;
@@ -115,8 +115,8 @@ __device__ __forceinline__ void bs_cu_word_move(float4 *to, const uint2 &from) {
 
 /* ---------------------------------------------------------------------------------------------------- copying */
 
-/* Copies words first .. last - 1 of a nest whose first loop is contiguous: four of a thread are on their way at once.
- * Where they go is found out while they come. */
+/* Copies words first .. last - 1 of a nest whose first loop is contiguous. A thread has four loads in flight, and
+ * computes where they go meanwhile. */
 template <typename to_word, typename from_word>
 __device__ __forceinline__ void bs_cu_copy_words(const bs_cu_nest &c, int32_t each, uint32_t first, uint32_t last,
                                                  const bs_cu_team &team)
@@ -150,7 +150,7 @@ __device__ __forceinline__ void bs_cu_zero_words(const bs_cu_nest &c, int32_t ea
     }
 }
 
-/* The widest word, in bytes, that an address and what is added to it allow. */
+/* The widest word, in bytes, that an address and the steps from it allow. */
 __device__ __forceinline__ int32_t bs_cu_word(const uint8_t *data, const int32_t *n, const int32_t *step, int32_t bytes)
 {
     uint64_t all = 16 | (uint64_t)reinterpret_cast<uintptr_t>(data);
@@ -167,15 +167,15 @@ __device__ __forceinline__ void bs_cu_share(uint32_t total, const bs_cu_work &w,
     *last = (uint32_t)((uint64_t)total * (uint32_t)(w.part + 1) / (uint32_t)w.parts);
 }
 
-/* The words of this work item, when the first loop goes in words of `each` elements; what is left of its lines is not
- * counted. */
+/* The words of this work item, when the first loop goes in words of `each` elements; ends of lines that fill no word
+ * are not counted. */
 __device__ __forceinline__ void bs_cu_nest_share(const bs_cu_nest &c, int32_t each, const bs_cu_work &w,
                                                  uint32_t *first, uint32_t *last)
 {
     bs_cu_share((uint32_t)(c.n[0] / each) * (uint32_t)c.n[1] * (uint32_t)c.n[2] * (uint32_t)c.n[3], w, first, last);
 }
 
-/* What whole words leave of the lines. */
+/* The ends of lines that fill no whole word. */
 __device__ __forceinline__ bs_cu_nest bs_cu_nest_rest(const bs_cu_nest &c, int32_t each)
 {
     bs_cu_nest rest = c;
@@ -197,8 +197,8 @@ __device__ inline void bs_cu_copy_elements(const bs_cu_nest &c, const bs_cu_team
     }
 }
 
-/* Both sides contiguous along the first loop. Returns how many elements make a word: what they leave, the caller
- * copies. */
+/* Copies where both sides are contiguous along the first loop. Returns the elements of a word, more than a line has if
+ * nothing was copied: the caller copies the ends of lines that fill no word. */
 __device__ inline int32_t bs_cu_copy_lines(const bs_cu_nest &c, const bs_cu_team &team, const bs_cu_work &w)
 {
     const int32_t to_bytes = bs_cu_bytes(c.to_type), from_bytes = bs_cu_bytes(c.from_type);
@@ -227,8 +227,8 @@ __device__ inline int32_t bs_cu_copy_lines(const bs_cu_nest &c, const bs_cu_team
     return each;
 }
 
-/* One side is contiguous along the first loop, the other along the second: by tiles that are turned round in shared
- * memory, so that both sides see whole words of memory. By a block, all threads. */
+/* Copies where one side is contiguous along the first loop, the other along the second: tiles are transposed in shared
+ * memory, so that accesses are coalesced on both sides. Called by all threads of a block. */
 __device__ inline void bs_cu_copy_turned(const bs_cu_nest &c, uint8_t *workspace, const bs_cu_work &w)
 {
     uint32_t *tile = reinterpret_cast<uint32_t *>(workspace);
@@ -279,12 +279,12 @@ __device__ inline void bs_cu_nest_copy(const bs_cu_nest &c, const bs_cu_team &te
         bs_cu_copy_turned(c, workspace, w);
         return;
     }
-    /* few channels, turned round, come this way too: a warp's elements share memory words as they are */
+    /* few channels are transposed this way too: the elements of a warp are close together as they are */
     if (c.n[0] % each > 0)
         bs_cu_copy_elements(bs_cu_nest_rest(c, each), team, w);
 }
 
-/* A rectangle of a view, as far as words go, then the ends of lines. */
+/* Zeroes a rectangle of a view: whole words, then the ends of lines. */
 __device__ inline void bs_cu_zero_rect(const bs_cu_view &v, const bs_cu_rect &r, const bs_cu_team &team,
                                        const bs_cu_work &w)
 {

@@ -1,4 +1,4 @@
-/* move_rows.cuh - moving a row with what is around it: from view to view, and zeros where a reader's window goes.
+/* move_rows.cuh - moving a row from view to view, and zeroing the margin around it that readers' windows reach.
  * Relies on move_nest.cuh. Must never write outside a row and its margin. */
 #ifndef BS_CUDA_MOVE_ROWS
 #define BS_CUDA_MOVE_ROWS
@@ -17,7 +17,7 @@ __device__ __forceinline__ void bs_cu_row_copy(const bs_cu_view &to, const bs_cu
     bs_cu_nest_copy(bs_cu_nest_of(to, from, bs_cu_common(to, from)), team, workspace, w);
 }
 
-/* Zeroes what lies between two rectangles, the inner one in the outer: of a stored image. */
+/* Zeroes what lies between an outer and an inner rectangle of a stored image. */
 __device__ inline void bs_cu_zero_ring(const bs_cu_view &v, const bs_cu_rect &inner, const bs_cu_rect &outer,
                                        const bs_cu_team &team)
 {
@@ -47,8 +47,8 @@ __device__ inline void bs_cu_zero_outside(const bs_cu_view &v, const bs_cu_team 
     bs_cu_zero_ring(v, v, outer, team);
 }
 
-/* Of a frame that cells make: a cell at its edge zeroes what lies beyond, one of which this scale leaves nothing does
- * not. */
+/* In a frame that is assembled from cells, a cell at the frame's edge zeroes the margin beyond. A cell that is empty at
+ * this scale does nothing. */
 __device__ inline void bs_cu_zero_beyond_frame(const bs_cu_view &v, const bs_cu_team &team)
 {
     const int32_t h = v.dim[1], w = v.dim[2], margin = v.margin;
@@ -60,7 +60,7 @@ __device__ inline void bs_cu_zero_beyond_frame(const bs_cu_view &v, const bs_cu_
     bs_cu_zero_ring(v, inner, outer, team);
 }
 
-/* A row where it is stored to: in a root image only the core of the cell. */
+/* A row as the target of a store: in a root image only the core of the cell. */
 __device__ inline bs_cu_view bs_cu_open_target(const bs_cu_tile &t, const bs_device_operand *o, int32_t row)
 {
     bs_cu_view v = bs_cu_open(t, o, row);
@@ -69,7 +69,7 @@ __device__ inline bs_cu_view bs_cu_open_target(const bs_cu_tile &t, const bs_dev
     return v;
 }
 
-/* Around a row that was moved, where a reader's window goes. Opens the row anew: copying needs the registers. */
+/* Zeroes the margin of a row that was moved. Opens the row again, because copying needed the registers. */
 __device__ __forceinline__ void bs_cu_zero_around(const bs_cu_tile &t, const bs_device_operand *o, int32_t row,
                                                   const bs_cu_team &team, const bs_cu_work &w)
 {

@@ -1,5 +1,5 @@
-/* move_team.cuh - how moves are dealt out: work items of a row's bytes, or rows of few bytes to *teams*. A team works
- * on one row: the whole block, or so few threads as the row's bytes keep busy.
+/* move_team.cuh - how moves are divided: large rows into work items, small rows among *teams*. A team works on one
+ * row: the whole block, or only as many threads as the row's bytes keep busy.
  * Relies on describe.cuh. Must never decide anything. */
 #ifndef BS_CUDA_MOVE_TEAM
 #define BS_CUDA_MOVE_TEAM
@@ -7,14 +7,14 @@
 #include "cuda/describe.cuh"
 
 enum {
-    BS_CU_MOVE_BYTES = 16384, /* of a work item: four words of 16 bytes a thread, all in flight; */
-    BS_CU_MOVE_MOST = 65536,  /* of much, where finding a row is to cost little beside moving it; */
-    BS_CU_MOVE_MANY = 2048,   /* as long as there are so many work items */
-    BS_CU_MOVE_ROW = 8192,    /* rows below that are moved by several teams of a block */
-    BS_CU_MOVE_TEAM = 15      /* p: threads of a team, 0 the block */
+    BS_CU_MOVE_BYTES = 16384, /* of a work item: four words of 16 bytes a thread, all in flight */
+    BS_CU_MOVE_MOST = 65536,  /* of a work item of large rows, so that finding a row costs little beside moving it, */
+    BS_CU_MOVE_MANY = 2048,   /* as long as there are this many work items */
+    BS_CU_MOVE_ROW = 8192,    /* rows with fewer bytes are moved by several teams of a block */
+    BS_CU_MOVE_TEAM = 15      /* p: threads of a team; 0: the block */
 };
 
-/* Rows of few bytes are batched: a team each, all teams of a block busy. */
+/* Small rows are batched, one for each team, so that all teams of a block are busy. */
 static void bs_cu_move_cut(const bs_device_operand *o, int64_t elements, bs_device_step *s)
 {
     const int64_t bytes = elements * (int64_t)bs_dtype_bytes((bs_dtype)o->dtype);
@@ -31,7 +31,7 @@ static void bs_cu_move_cut(const bs_device_operand *o, int64_t elements, bs_devi
     s->batch = (int32_t)(rows < least ? least : rows > 256 ? 256 : rows);
 }
 
-/* Threads that work on one row, and where this one stands. */
+/* The threads that work on one row, and this thread's place among them. */
 struct bs_cu_team {
     int32_t rank, size, index, count;
 };

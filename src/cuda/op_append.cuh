@@ -1,6 +1,6 @@
 /* op_append.cuh - append: each row of a segment to its position in the segment's ring.
- * Relies on move_rows.cuh and segment.cuh. Must never write a position that a later row of the same run writes: in what
- * order would not be known. */
+ * Relies on move_rows.cuh and segment.cuh. Must never write a position that a later row of the same run writes: the
+ * order of the two would be undefined. */
 #ifndef BS_CUDA_OP_APPEND
 #define BS_CUDA_OP_APPEND
 

@@ -1,10 +1,11 @@
-/* op_attention.cuh - causal attention of the rows of a segment, behind a cache of earlier ones.
+/* op_attention.cuh - causal attention of the rows of a segment, after a cache of earlier ones.
  *
- * A work item is one row and one head. Positions go in blocks of 32, counted from position 0 whatever the window; a
- * warp makes a block's largest score, sum and weighted values, and blocks are merged from the oldest on. What is added
- * to what depends on positions alone, not on warps or on whether a key is in the ring or in this run: a prompt in one
- * run and token by token give the same bits.
- * Relies on op_segment.cuh; offsets and cache lengths come checked. Must never let rows of a run share anything. */
+ * A work item is one row and one head. Positions are taken 32 at a time, counted from position 0 whatever the window: a
+ * warp computes the largest score, the sum and the weighted values of 32, and these are merged from the oldest on. The
+ * order of additions depends on positions alone, not on warps or on whether a key is in the ring or in this run, so a
+ * prompt in one run and token by token give the same bits.
+ * Relies on op_segment.cuh; offsets and cache lengths are checked before the run. Must never let rows of a run share
+ * anything. */
 #ifndef BS_CUDA_OP_ATTENTION
 #define BS_CUDA_OP_ATTENTION
 
@@ -12,7 +13,7 @@
 #include "cuda/tensor.cuh"
 
 enum {
-    BS_CU_ATTEND_LANES = 4,                          /* elements of a value a lane sums up */
+    BS_CU_ATTEND_LANES = 4,                          /* elements of a value that a lane sums */
     BS_CU_ATTEND_ELEMENTS = 32 * BS_CU_ATTEND_LANES, /* together; a larger head goes in several rounds */
     BS_CU_ATTEND_PARTIAL = BS_CU_ATTEND_ELEMENTS + 4 /* floats of a warp: values, largest score, sum */
 };
@@ -27,14 +28,14 @@ static void bs_cu_attention_describe(const bs_cu_node *n, bs_device_step *s)
     s->parts = s->p[BS_CU_ATTEND_HEADS].i;
 }
 
-/* Keys, or values, from the head's first element on: the first of them, and how they lie. */
+/* The keys, or the values, of one head: where the first one is, and how they lie. */
 struct bs_cu_attend_rows {
     const uint8_t *data;
     int64_t bytes;
     int32_t type, step;
 };
 
-/* Those of this run, from the segment's first row on, and those of the ring, from its position 0 on. */
+/* fresh: those of this run, from the segment's first row on; ring: those of the cache, from its position 0 on. */
 struct bs_cu_attend_side {
     bs_cu_attend_rows fresh, ring;
 };
@@ -52,7 +53,7 @@ __device__ inline bs_cu_attend_side bs_cu_attend_side_of(const bs_cu_tile &t, co
                                                          const bs_device_operand *ring, int32_t first_row,
                                                          int32_t segment, int32_t element)
 {
-    /* a segment domain is a top-level one */
+    /* a segment domain is at top level: its rows are consecutive */
     const bs_cu_attend_rows rows = {bs_cu_row(t, fresh, 0) + first_row * fresh->row_bytes +
                                         (int64_t)element * fresh->stride[0] * bs_cu_bytes(fresh->dtype),
                                     fresh->row_bytes, fresh->dtype, fresh->stride[0]};
@@ -112,7 +113,7 @@ __device__ __forceinline__ bool bs_cu_attend_quads(const uint8_t *data, int32_t 
     return step == 1 && bs_cu_aligned(data, bs_cu_bytes(dtype), 0);
 }
 
-/* Four sums side by side, added up in one order however elements are read. */
+/* Four partial sums, each added up in the same order whether elements are read by four or singly. */
 __device__ inline float bs_cu_attend_dot(const bs_cu_attend_job &j, const uint8_t *k, int32_t type, int32_t step)
 {
     float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
@@ -142,8 +143,8 @@ __device__ inline float bs_cu_attend_dot(const bs_cu_attend_job &j, const uint8_
     return (sum.x + sum.z) + (sum.y + sum.w);
 }
 
-/* What 32 positions from `first` give, by one warp: elements from + 32 i + lane of the values, weighted by e^(score -
- * top). */
+/* One warp on 32 positions from `first`: their largest score, the sum of the weights e^(score - top), and elements
+ * from + 32 i + lane of the weighted values. */
 __device__ inline void bs_cu_attend_block(const bs_cu_attend_job &j, int32_t first, int32_t from, float *partial)
 {
     const int32_t lane = bs_cu_lane(), position = first + lane, begin = max(j.low - first, 0),
@@ -182,7 +183,7 @@ __device__ inline void bs_cu_attend_block(const bs_cu_attend_job &j, int32_t fir
     }
 }
 
-/* What a thread knows of the positions so far: the largest score, the sum, and up to two elements of the values. */
+/* A thread's result over the positions so far: the largest score, the sum, and up to two elements of the values. */
 struct bs_cu_attend_state {
     float top, sum, value[2];
     bool any;
@@ -224,7 +225,7 @@ __device__ inline void bs_cu_attend(const bs_cu_tile &t, const bs_cu_attend_job 
 
 __device__ inline void bs_cu_attention_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    /* registers are for the sums */
+    /* in shared memory: registers are needed for the sums */
     bs_cu_attend_job *job = reinterpret_cast<bs_cu_attend_job *>(t.workspace + BS_CU_WORKSPACE) - 1;
     for (int32_t r = w.row; r < w.end; r++)
         for (int32_t head = w.part; head < s->p[BS_CU_ATTEND_HEADS].i; head += w.parts) {

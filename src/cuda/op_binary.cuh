@@ -6,8 +6,8 @@
 #include "cuda/kernels.cuh"
 #include "cuda/walk.cuh"
 
-/* Parameters of the ops of this file, in p: bits of the dimensions along which operand 1 stays where it is. As the
- * graph has them: a clipped cell may be 1 high too. */
+/* Parameters of the ops of this file, in p: a bit for each dimension along which operand 1 is broadcast. They
+ * follow from the graph, not from this run's extents: a clipped cell may be 1 high too. */
 enum { BS_CU_BINARY_BROADCAST };
 
 static void bs_cu_add_describe(const bs_cu_node *n, bs_device_step *s)
@@ -22,7 +22,7 @@ static void bs_cu_add_describe(const bs_cu_node *n, bs_device_step *s)
 
 static constexpr bs_cu_describe bs_cu_sub_describe = bs_cu_add_describe, bs_cu_mul_describe = bs_cu_add_describe;
 
-/* F: of two words of i32, unsigned because signed overflow is undefined and i32 wraps; or of two floats. */
+/* F takes two floats, or two i32 as unsigned words: i32 wraps, and signed overflow is undefined. */
 template <typename F> struct bs_cu_binary {
     const uint8_t *a, *b;
     uint8_t *y;

@@ -1,4 +1,4 @@
-/* op_conv_depthwise.cuh - conv2d with one channel a group, in f32: windows are read where they are.
+/* op_conv_depthwise.cuh - conv2d with one channel a group, in f32: windows are read in place.
  * Relies on conv_store.cuh and on the layout of BS_CONV_DIRECT (kernels/conv_pack.c). Must never let the order of a sum
  * depend on where a pixel stands. */
 #ifndef BS_CUDA_OP_CONV_DEPTHWISE
@@ -6,7 +6,7 @@
 
 #include "cuda/conv_store.cuh"
 
-/* Four channels of a pixel a thread, neighbours in channels: weights are [quads of channels][taps][4]. */
+/* A thread computes four adjacent channels of a pixel. Weights are [quads of channels][taps][4]. */
 __device__ inline void bs_cu_conv2d_depthwise_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const bs_cu_deal d = bs_cu_deal_whole(w);

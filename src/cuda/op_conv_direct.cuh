@@ -1,4 +1,4 @@
-/* op_conv_direct.cuh - conv2d in f32, any geometry: a window is brought to shared memory; a thread has 4 pixels x 8
+/* op_conv_direct.cuh - conv2d in f32, any geometry: a window is copied to shared memory; a thread has 4 pixels x 8
  * outputs. Owns the chunks of channels that are in shared memory at once. Relies on conv_store.cuh and on the
  * layout of BS_CONV_DIRECT (kernels/conv_pack.c). Must never let the order of a sum depend on where a pixel stands or
  * on the cut: it is one order for each geometry. */
@@ -7,12 +7,12 @@
 
 #include "cuda/conv_store.cuh"
 
-enum { BS_CU_CONV_MOST = 20 }; /* channels of a chunk: 307 pixels of a window in the workspace */
+enum { BS_CU_CONV_MOST = 20 }; /* channels of a chunk: 306 pixels of a window in the workspace */
 
 /* -------------------------------------------------------------------------------------------- the host's side */
 
-/* Chunks of equal size, and pixels so far apart that the threads of a warp, a pixel each, meet no bank of shared memory
- * twice: an odd number of words, or of quads. */
+/* Chooses chunks of equal size, and the distance between pixels: an odd number of words, or of quads, so that the
+ * threads of a warp, a pixel each, have no bank conflicts. */
 static void bs_cu_conv_chunk(bs_device_step *s, int32_t in_c)
 {
     const int32_t chunks = (in_c + BS_CU_CONV_MOST - 1) / BS_CU_CONV_MOST, each = (in_c + chunks - 1) / chunks;
@@ -43,7 +43,7 @@ static bool bs_cu_conv_describe_direct(bs_device_step *s, int32_t in_c, int32_t 
 
 /* ------------------------------------------------------------------------------------------------------- sums */
 
-/* The window of a work item, `channels` channels of it, to shared memory, as f32. */
+/* Copies `channels` channels of a work item's window to shared memory, as f32. */
 __device__ __forceinline__ void bs_cu_conv_stage(const bs_cu_conv &c, const bs_cu_conv_item &p, const uint8_t *from,
                                                  int32_t channels, float *to)
 {
@@ -121,8 +121,7 @@ __device__ __forceinline__ void bs_cu_conv_sum(const bs_cu_conv &c, const float 
 
 /* ----------------------------------------------------------------------------------------------------- work items */
 
-/* From the sums of a thread's 4 pixels to their places: pixels `lane`, lane + each ... of the tile, 8 outputs from
- * `first`. */
+/* Stores the sums of a thread's 4 pixels: pixels `lane`, lane + each ... of the tile, 8 outputs from `first`. */
 __device__ __forceinline__ void bs_cu_conv_finish_tile(const bs_cu_conv &c, const bs_cu_conv_item &p, int32_t first,
                                                        int32_t lane, int32_t each, float (&sum)[4][8])
 {
@@ -154,8 +153,8 @@ __device__ __forceinline__ void bs_cu_conv_finish_tile(const bs_cu_conv &c, cons
     }
 }
 
-/* Does every parts-th work item from `part` on, of all work items; returns how many there are. In the order: tile,
- * group, pass. */
+/* Computes every parts-th work item from `part` on; returns how many there are in all. They are numbered by tile, then
+ * group, then pass. */
 __device__ __forceinline__ int32_t bs_cu_conv_direct(const bs_cu_tile &t, const bs_cu_conv &c, int32_t part,
                                                      int32_t parts)
 {
@@ -178,7 +177,7 @@ __device__ __forceinline__ int32_t bs_cu_conv_direct(const bs_cu_tile &t, const 
         float sum[4][8] = {};
         int32_t at[4];
 #pragma unroll
-        for (int k = 0; k < 4; k++) { /* neighbours of a thread are neighbours of its pixels */
+        for (int k = 0; k < 4; k++) { /* neighbouring threads have neighbouring pixels */
             const int32_t i = min(lane + k * each, n - 1), y = i / p.w;
             at[k] = (y * c.stride * p.window_w + (i - y * p.w) * c.stride) * apart;
         }

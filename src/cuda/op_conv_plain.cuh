@@ -1,7 +1,7 @@
-/* op_conv_plain.cuh - conv2d by plain loops over any kind of weights: what the other kernels cannot do, and
+/* op_conv_plain.cuh - conv2d by plain loops over any layout of weights, for what the other kernels cannot do and for
  * BS_CONV_FORCE_REFERENCE.
- * Relies on conv_store.cuh and on all layouts that kernels/conv_pack.c writes. Must never need channels that lie one
- * after the other. */
+ * Relies on conv_store.cuh and on all layouts that kernels/conv_pack.c writes. Must never need contiguous
+ * channels. */
 #ifndef BS_CUDA_OP_CONV_PLAIN
 #define BS_CUDA_OP_CONV_PLAIN
 

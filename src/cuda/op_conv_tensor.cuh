@@ -1,7 +1,7 @@
 /* op_conv_tensor.cuh - conv2d on tensor cores: f16 products, sums in f32. Pixels are the rows of a matrix product, all
  * products of a window its depth, without gaps between taps.
  *
- * conv2d_tensor     windows are brought to shared memory, or read where they are
+ * conv2d_tensor     windows are copied to shared memory, or read in place
  * conv2d_tile       windows lie in shared memory already, as rows of a tile
  *
  * Relies on conv_store.cuh, tensor.cuh and the layout of BS_CONV_TENSOR (kernels/conv_pack.c). Must never let the
@@ -21,8 +21,8 @@ enum {
 
 static int32_t bs_cu_tensor_steps(int32_t taps, int32_t in_c) { return (taps * in_c + 15) / 16; }
 
-/* f16 products. In a tile windows lie in shared memory as they are. Elsewhere they are brought there; 16 words from
- * pixel to pixel (or a multiple) would put all of them into the same banks. */
+/* f16 products. In a tile, windows lie in shared memory already; elsewhere they are copied there. Pixels 16 words
+ * apart, or a multiple of that, would all be in the same banks. */
 static bool bs_cu_conv_describe_tensor(const bs_cu_node *n, bs_device_step *s, int32_t in_c, int64_t h, int64_t w)
 {
     const int32_t steps = bs_cu_tensor_steps(s->p[BS_CU_CONV_KERNEL_H].i * s->p[BS_CU_CONV_KERNEL_W].i, in_c);
@@ -46,24 +46,25 @@ static bool bs_cu_conv_describe_tensor(const bs_cu_node *n, bs_device_step *s, i
 
 /* ---------------------------------------------------------------------------------------------------- windows */
 
-/* A window as the products find it: byte offsets of its quads of 4 products are table[quad] from a pixel's first. */
+/* A window as the products read it: quad q of 4 products is table[q] bytes from a pixel's first one. */
 struct bs_cu_conv_window {
     const uint8_t *data;  /* f16: the first window of the tile */
     int32_t row, pixel;   /* bytes between neighbouring outputs, down and across */
     const int32_t *table;
     int32_t steps;
-    int32_t spread; /* log2: pixels of 4 neighbouring rows of a matrix are so far apart; see bs_cu_conv_spread */
+    int32_t spread; /* log2 of the distance between the pixels of neighbouring matrix rows: bs_cu_conv_spread */
 };
 
-/* Lanes 4 g .. 4 g + 3 read 8 words of pixel g at once, 16 lanes at a time. Pixels `words` apart of the four g do not
- * meet in a bank when words is an odd multiple of 8: so take every 2nd or 4th pixel where it is one of 4 or 2. */
+/* Lanes 4 g .. 4 g + 3 read 8 words of pixel g together, 16 lanes at a time. The four pixels have no bank conflicts
+ * when they are an odd multiple of 8 words apart: where neighbours are an odd multiple of 4 or 2 apart, take every 2nd
+ * or 4th pixel. */
 __device__ __forceinline__ int32_t bs_cu_conv_spread(int32_t bytes)
 {
     const int32_t words = bytes / 4;
     return words % 4 == 2 ? 2 : words % 8 == 4 ? 1 : 0;
 }
 
-/* The window of a work item to shared memory, as f16. */
+/* Copies the window of a work item to shared memory, as f16. */
 __device__ __forceinline__ void bs_cu_conv_stage_half(const bs_cu_conv &c, const bs_cu_conv_item &p,
                                                       const uint8_t *from, bool far, __half *to)
 {
@@ -91,8 +92,8 @@ __device__ __forceinline__ void bs_cu_conv_stage_half(const bs_cu_conv &c, const
     bs_cu_cp_async_wait<0>();
 }
 
-/* Where the quads of products are in a window: bytes from its first sample. Beyond the last product weights are zero,
- * and what is read is there. */
+/* Where the quads of products are in a window: bytes from its first sample. Quads beyond the last product read the
+ * first sample, with weights of zero. */
 __device__ __forceinline__ void bs_cu_conv_table(const bs_cu_conv &c, int32_t row, int32_t pixel, int32_t quads,
                                                  int32_t *table)
 {
@@ -123,7 +124,7 @@ __device__ __forceinline__ bs_cu_conv_pair bs_cu_conv_pair_of(const bs_cu_conv &
     return pair;
 }
 
-/* To the pixel that `at` says: row << 16 | column of the tile; -1: nowhere. */
+/* Stores a pair to pixel `at`: row << 16 | column of the tile; -1: not at all. */
 template <bool RARE>
 __device__ __forceinline__ void bs_cu_conv_put_pair(const bs_cu_conv &c, const bs_cu_conv_end &e,
                                                     const bs_cu_conv_item &p, const bs_cu_conv_pair &pair, int32_t at,
@@ -144,8 +145,8 @@ __device__ __forceinline__ void bs_cu_conv_put_pair(const bs_cu_conv &c, const b
     }
 }
 
-/* 16 MT pixels from `base`, NT blocks of 8 outputs from `first`, of the n pixels of a tile. NEAR: windows are in shared
- * memory. */
+/* Computes 16 MT pixels of a tile from `base` on, by NT blocks of 8 outputs from `first` on. NEAR: windows are in
+ * shared memory. */
 template <int MT, int NT, bool NEAR>
 __device__ __forceinline__ void bs_cu_conv_product(const bs_cu_conv &c, const bs_cu_conv_window &v,
                                                    const bs_cu_conv_item &p, int32_t base, int32_t first)
@@ -154,12 +155,12 @@ __device__ __forceinline__ void bs_cu_conv_product(const bs_cu_conv &c, const bs
                   blocks = (c.out_c + 7) / 8;
     const uint2 *w = reinterpret_cast<const uint2 *>(c.weights) + ((int64_t)p.group * blocks + first) * v.steps * 32 +
                      lane;
-    const int32_t apart = v.steps * 32, last = min(NT, blocks - first) - 1; /* blocks beyond the last are it again */
+    const int32_t apart = v.steps * 32, last = min(NT, blocks - first) - 1; /* beyond it, the last block again */
     const uint8_t *data = v.data;
     if (NEAR)
         BS_CU_ASSUME_SHARED(data);
     int32_t x[2 * MT], at[2 * MT];
-    float d[NT * MT * 4]; /* of blocks, of 16 pixels, the pairs of rows g and g + 8 */
+    float d[NT * MT * 4]; /* [blocks of outputs][16s of pixels]: pairs of rows g and g + 8 */
 #pragma unroll
     for (int m = 0; m < 2 * MT; m++) {
         const int32_t u = m * 2 + (g >> 2);
@@ -192,7 +193,7 @@ __device__ __forceinline__ void bs_cu_conv_product(const bs_cu_conv &c, const bs
         }
     }
     const bs_cu_conv_end e = bs_cu_conv_end_of(c);
-#pragma unroll 1 /* here and below: what comes next is moved to the front, so that the code is there once */
+#pragma unroll 1 /* here and below: sums are shifted to the front, so that this code exists once */
     for (int32_t k = 0; k < NT; k++) {
         const bs_cu_conv_pair pair = bs_cu_conv_pair_of(c, e, p, (first + k) * 8 + 2 * quad);
         if (e.rare == BS_ACT_NONE) {
@@ -218,7 +219,7 @@ __device__ __forceinline__ void bs_cu_conv_product(const bs_cu_conv &c, const bs
     }
 }
 
-/* All products of a tile, dealt out to the warps; `together`: blocks of outputs of each. */
+/* All products of a tile, divided among the warps; `together`: blocks of outputs of a warp. */
 template <int MT, bool NEAR>
 __device__ __forceinline__ void bs_cu_conv_products(const bs_cu_conv &c, const bs_cu_conv_window &v,
                                                     const bs_cu_conv_item &p, int32_t together)
@@ -240,7 +241,8 @@ __device__ __forceinline__ void bs_cu_conv_products(const bs_cu_conv &c, const b
 
 /* ------------------------------------------------------------------------------------------------ dealing out */
 
-/* Outputs that a warp does together: all, where windows are read but once; fewer where warps would be idle. */
+/* Blocks of outputs that a warp computes together: up to 4, so that windows are read less often; fewer where warps
+ * would be idle. */
 __device__ __forceinline__ int32_t bs_cu_conv_together(const bs_cu_conv &c, const bs_cu_conv_item &p)
 {
     const int32_t blocks = (c.out_c + 7) / 8, warps = bs_cu_warps(), groups = (p.h * p.w + 31) / 32;
@@ -248,8 +250,8 @@ __device__ __forceinline__ int32_t bs_cu_conv_together(const bs_cu_conv &c, cons
     return (blocks + least - 1) / least;
 }
 
-/* Pixels of a warp: 64 at once use weights better, 32 leave fewer warps idle at the end. Where a tile has a
- * multiprocessor to itself the registers for 64 are there. */
+/* Chooses the pixels of a warp: 64 at once reuse weights more, 32 leave fewer warps idle at the end. There are
+ * registers for 64 only in a tile, which has a multiprocessor to itself. */
 template <bool TILE>
 __device__ __forceinline__ void bs_cu_conv_deal(const bs_cu_conv &c, const bs_cu_conv_window &v,
                                                 const bs_cu_conv_item &p, bool near)
@@ -286,7 +288,7 @@ __device__ __forceinline__ void bs_cu_conv_tensor(const bs_cu_tile &t, const bs_
         const bs_cu_conv_item p = bs_cu_conv_item_of(c, item, 1);
         const int32_t row = apart > 0 ? p.window_w * apart : c.in_row, pixel = apart > 0 ? apart : c.in_pixel;
         const uint8_t *from = bs_cu_conv_source(c, p);
-        __syncthreads(); /* the last work item is done with the workspace */
+        __syncthreads(); /* the previous work item is done with the workspace */
         if (columns != p.window_w)
             bs_cu_conv_table(c, row, pixel, 4 * v.steps, table);
         if (apart > 0)
@@ -306,7 +308,7 @@ __device__ inline void bs_cu_conv2d_tensor_run(const bs_cu_tile &t, const bs_dev
     bs_cu_conv_rows(t, s, w, [&](const bs_cu_conv &c) { bs_cu_conv_tensor<false>(t, c, w.part, w.parts); });
 }
 
-/* Only in a region: a launch of its own would be nothing but code. */
+/* Runs in regions only; code for a launch of its own would never be used. */
 __device__ inline void bs_cu_conv2d_tile_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     if (t.scratch != NULL)

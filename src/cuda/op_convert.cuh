@@ -14,7 +14,7 @@ extern "C" {
 enum {
     BS_CU_CONVERT_TO,
     BS_CU_CONVERT_SCALE, /* f */
-    BS_CU_CONVERT_LOW,   /* the descriptor's code_bits; then the smallest code, */
+    BS_CU_CONVERT_LOW,   /* in: the descriptor's code_bits; out: the smallest code, */
     BS_CU_CONVERT_HIGH,  /* the largest one */
     BS_CU_CONVERT_CODES  /* 1: integers stay integers */
 };
@@ -28,7 +28,7 @@ static void bs_cu_convert_limits(const bs_cu_node *n, bs_device_step *s)
     bs_convert_range(to, s->p[BS_CU_CONVERT_LOW].i, &s->p[BS_CU_CONVERT_LOW].i, &s->p[BS_CU_CONVERT_HIGH].i);
 }
 
-/* Or the last of the chain pixel_shuffle 2, add, convert (plan/fuse.c): operand 0 is what was to be shuffled. */
+/* Or the end of the fused chain pixel_shuffle 2, add, convert (plan/fusions.c): operand 0 is then the shuffle's. */
 static void bs_cu_convert_describe(const bs_cu_node *n, bs_device_step *s)
 {
     s->kernel = n->np->fusion ? BS_CU_sr_store : BS_CU_convert;
@@ -131,7 +131,7 @@ __device__ inline void bs_cu_sr_store_pixel(const bs_device_step *s, const bs_cu
     }
 }
 
-/* The rectangle is even: a cell of the doubled frame. */
+/* The rectangle has even coordinates: it is a cell of the doubled frame. */
 __device__ inline void bs_cu_sr_store_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const bs_cu_deal d = bs_cu_deal_whole(w);

@@ -21,7 +21,7 @@ __host__ __device__ static inline int64_t bs_cu_deconv_packed(int32_t kernel, in
     return floats;
 }
 
-/* p as for conv2d: the kernel's size and the padding are the descriptor's, the rest is what a phase has. */
+/* p as for conv2d: the kernel's size and the padding are the descriptor's, all else is that of a phase. */
 static void bs_cu_deconv2d_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const bs_deconv2d_desc *d = static_cast<const bs_deconv2d_desc *>(n->params);
@@ -76,7 +76,7 @@ __device__ inline void bs_cu_deconv_plain(const bs_cu_view &x, const bs_cu_view 
 
 /* ----------------------------------------------------------------------------------------------------- phases */
 
-/* The convolution that phase (a, b) is: its first output, every stride-th from there, and the taps in reverse. */
+/* Phase (a, b) as a convolution: every stride-th output from the phase's first one on, with the taps in reverse. */
 __device__ __forceinline__ bs_cu_conv bs_cu_deconv_job(const bs_cu_conv &whole, const bs_cu_view &x,
                                                        const bs_cu_view &y, int32_t pad, int32_t phase)
 {
@@ -98,7 +98,7 @@ __device__ __forceinline__ bs_cu_conv bs_cu_deconv_job(const bs_cu_conv &whole, 
     return c;
 }
 
-/* A call of its own: where phases are told apart there are no registers for the rest. */
+/* Not inlined: the loop over phases would leave it too few registers. */
 static __device__ __noinline__ int32_t bs_cu_deconv_phase_run(const bs_cu_tile &t, const bs_cu_conv &c, int32_t part,
                                                               int32_t parts)
 {
@@ -109,8 +109,8 @@ __device__ inline void bs_cu_deconv2d_run(const bs_cu_tile &t, const bs_device_s
 {
     const int32_t up = s->p[BS_CU_CONV_UP].i;
     for (int32_t r = w.row; r < w.end; r++) {
-        int32_t part = w.part; /* work items of all phases are dealt out in one row */
-        /* looked up again each time: registers are dearer */
+        int32_t part = w.part; /* work items are numbered across all phases */
+        /* everything is looked up again in each phase, because registers are scarce */
         for (int32_t phase = 0; phase < (s->p[BS_CU_CONV_LAYOUT].i == 0 ? 1 : up * up); phase++) {
             const bs_cu_view x = bs_cu_open_in(t, s, 0, r), y = bs_cu_open_out(t, s, 0, r);
             const int32_t pad = s->p[BS_CU_CONV_PAD_H].i;

@@ -1,5 +1,5 @@
 /* op_features.cuh - patch_features: how busy a patch is and how much it changed, as small integers.
- * Sees the core only; sums are of integers, so their order does not show.
+ * Reads the core only; sums are of integers, so their order does not matter.
  * Relies on walk.cuh. Must never use floating point. */
 #ifndef BS_CUDA_OP_FEATURES
 #define BS_CUDA_OP_FEATURES
@@ -14,7 +14,7 @@ extern "C" {
 /* Its parameters, in p. */
 enum {
     BS_CU_FEATURES_BUCKETS,
-    BS_CU_FEATURES_SHIFT, /* the descriptor's code_bits; then by how many codes are shifted down */
+    BS_CU_FEATURES_SHIFT, /* in: the descriptor's code_bits; out: bits that codes are shifted down */
     BS_CU_FEATURES_WARP   /* 1: a warp a cell */
 };
 
@@ -35,7 +35,7 @@ __device__ __forceinline__ int32_t bs_cu_feature_code(const bs_cu_view &v, int32
 
 __device__ __forceinline__ uint64_t bs_cu_feature_square(int32_t d) { return (uint64_t)((int64_t)d * d); }
 
-/* What this worker's samples of a cell add. */
+/* The sums over this worker's samples of a cell. */
 __device__ inline void bs_cu_feature_sums(const bs_cu_deal &d, const bs_cu_view &x, const bs_cu_view &reference,
                                           bool both, int32_t shift, uint64_t *energy, uint64_t *change)
 {

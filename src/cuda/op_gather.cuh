@@ -1,10 +1,10 @@
-/* op_gather.cuh - what the paths of a router gave, back in the rows they came from: fill, reduce.
+/* op_gather.cuh - brings what the paths of a router gave back to the rows they came from.
  *
  * fill              the rows that no path gives
- * reduce            several paths a row: their sum, or the row of the largest gate
+ * paths             several paths a row: their sum, or the row of the path with the largest gate
  *
- * Relies on move_rows.cuh. Must never add up in an order that depends on threads or on other rows: it is that of the
- * paths, then the residual. */
+ * Relies on move_rows.cuh. Must never add up in an order that depends on threads or on other rows: the order is that of
+ * the paths, then the residual. */
 #ifndef BS_CUDA_OP_GATHER
 #define BS_CUDA_OP_GATHER
 
@@ -15,7 +15,8 @@ enum { BS_CU_SUM_EACH = 2048 }; /* elements of a work item of a sum: two words a
 
 /* --------------------------------------------------------------------------------------------------- describe */
 
-/* Parameters of the kernels of this file, in p. *_GIVEN: where it is said which paths give a value (step.cuh). */
+/* Parameters of the kernels of this file, in p. *_GIVEN: the first word of the bits that say which paths give a value.
+ * */
 enum { BS_CU_FILL_GIVEN };
 enum {
     BS_CU_GATHER_COMBINE,
@@ -43,13 +44,13 @@ static void bs_cu_paths_describe(const bs_cu_node *n, bs_device_step *s)
 
 /* ------------------------------------------------------------------------------------------- what was decided */
 
-/* p[at]: where it is said which paths of this step's gather give a value. */
+/* Whether a path gives this step's gather a value; p[at]: the first word of its bits (step.cuh). */
 __device__ __forceinline__ bool bs_cu_path_gives(const bs_cu_tile &t, const bs_device_step *s, int32_t at, int32_t path)
 {
     return t.program->given[s->p[at].i + (path >> 5)] >> (path & 31) & 1;
 }
 
-/* The number that a decision has for a row: those above a tile's own are of all rows. */
+/* A row's number within a decision: one that was not made in the tile counts all rows. */
 __device__ __forceinline__ int32_t bs_cu_decided_row(const bs_cu_tile &t, const bs_device_step *s, int32_t row)
 {
     return row + (s->domain == t.domain && !t.program->decision[s->router].in_tile ? t.first : 0);
@@ -116,19 +117,19 @@ __device__ inline void bs_cu_addend_open(const bs_cu_tile &t, const bs_device_op
     }
 }
 
-enum { BS_CU_SUM_SOURCES = 448 }; /* of a row at once */
+enum { BS_CU_SUM_SOURCES = 448 }; /* addends of a row at once */
 static_assert(BS_CU_SUM_SOURCES * sizeof(bs_cu_addend) <= BS_CU_WORKSPACE, "sources lie in the workspace");
 
-/* Writes what the paths of a row gave to `sources`, in path order, then the residual: those from number `from` on, as
- * many as there is room for. Returns how many there are in all. A row takes a path once at most, so the paths before
- * one are counted. By a team; the caller synchronises. */
+/* The addends of a row are what its paths gave, in path order, then the residual. Writes those from number `from` on to
+ * `sources`, as many as there is room for; returns how many there are in all. A row takes a path once at most, so an
+ * addend's number is the count of lower paths. By a team; the caller synchronises. */
 __device__ inline int32_t bs_cu_sources(const bs_cu_tile &t, const bs_device_step *s, int32_t row,
                                         const bs_cu_team &team, int32_t from, bs_cu_addend *sources)
 {
     const bs_cu_decision d = bs_cu_decision_of(t, s->router);
     const int64_t at = (int64_t)bs_cu_decided_row(t, s, row) * d.per_row;
     int32_t count = 0;
-    for (int32_t k = team.rank; k < d.per_row || k == team.rank; k += team.size) { /* once at least: all count */
+    for (int32_t k = team.rank; k < d.per_row || k == team.rank; k += team.size) { /* once at least: all need count */
         const int32_t path = k < d.per_row && bs_cu_gives(t, s, d, at + k) ? d.chosen[at + k] : -1;
         int32_t before = 0;
         count = 0;
@@ -178,15 +179,15 @@ __device__ inline bs_cu_sum bs_cu_sum_of(const bs_cu_view &v)
     return m;
 }
 
-/* Whether rows of these steps can be had in words of four elements. */
+/* Whether rows with these steps can be read in words of four elements. */
 __device__ __forceinline__ bool bs_cu_by_four(const uint8_t *data, int32_t dtype, const int32_t *n, const int32_t *step)
 {
     const int32_t bytes = bs_cu_bytes(dtype);
     return step[0] == 1 && n[0] % 4 == 0 && bs_cu_word(data, n, step, bytes) >= 4 * bytes;
 }
 
-/* Elements at loop indices (x0, x1, x2, x3) of all sources, summed in their order. each: 4 or 1. more: onto what is
- * there. */
+/* Sums word number i, of `each` (4 or 1) elements, of all sources in their order. more: adds to what is stored
+ * already. */
 template <int each>
 __device__ __forceinline__ void bs_cu_sum_at(const bs_cu_sum &m, const bs_cu_addend *sources, int32_t count, bool more,
                                              uint32_t i)
@@ -244,7 +245,7 @@ __device__ inline void bs_cu_sum_row(const bs_cu_view &to, const bs_cu_addend *s
     }
 }
 
-/* The row of the path with the largest gate, the lower path of equals; without one the residual's, or zeros. */
+/* The row of the path with the largest gate, the lower path of equals; where it gives none the residual's or zeros. */
 __device__ inline void bs_cu_select_row(const bs_cu_tile &t, const bs_device_step *s, int32_t row,
                                         const bs_cu_team &team, const bs_cu_work &w)
 {
@@ -278,7 +279,7 @@ __device__ inline void bs_cu_paths_run(const bs_cu_tile &t, const bs_device_step
                       s->p[BS_CU_GATHER_COMBINE].i == BS_COMBINE_WEIGHTED_SUM;
     const int32_t most = t.program->decision[s->router].per_row + 1;
     bs_cu_addend *sources = reinterpret_cast<bs_cu_addend *>(t.workspace) + team.index * min(most, BS_CU_SUM_SOURCES);
-    for (int32_t first = w.row; first < w.end; first += team.count) { /* all teams go round as often */
+    for (int32_t first = w.row; first < w.end; first += team.count) { /* as many rounds for all teams: barriers */
         const int32_t r = first + team.index;
         const bool inside = r < w.end;
         for (int32_t from = 0; sums && from < most; from += BS_CU_SUM_SOURCES) {

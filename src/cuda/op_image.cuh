@@ -1,4 +1,4 @@
-/* op_image.cuh - pool2d, by windows and of everything.
+/* op_image.cuh - pool2d, by windows and global.
  * Relies on walk.cuh. Must never count what lies outside the frame, unless count_pad says so. */
 #ifndef BS_CUDA_OP_IMAGE
 #define BS_CUDA_OP_IMAGE
@@ -14,7 +14,7 @@ enum {
     BS_CU_POOL_PAD,
     BS_CU_POOL_GLOBAL,
     BS_CU_POOL_COUNT_PAD,
-    BS_CU_POOL_CHANNELS = 8 /* that global pooling sums together */
+    BS_CU_POOL_CHANNELS = 8 /* channels that global pooling sums together */
 };
 
 static void bs_cu_pool2d_describe(const bs_cu_node *n, bs_device_step *s)
@@ -27,14 +27,14 @@ static void bs_cu_pool2d_describe(const bs_cu_node *n, bs_device_step *s)
         s->parts = bs_cu_work_items(bs_cu_elements(&n->out[0]), BS_CU_EACH / 2);
         return;
     }
-    /* a cell is one block's work; of a large frame 8 channels are: a sector of memory */
+    /* a block takes 64 channels, of a large frame 8: a sector of memory */
     s->p[BS_CU_POOL_CHANNELS].i = bs_cu_pixels(&n->in[0]) > 1 << 14 ? 8 : 64;
     s->parts = bs_cu_work_items(channels, s->p[BS_CU_POOL_CHANNELS].i);
 }
 
 /* ------------------------------------------------------------------------------------------------- windows */
 
-/* Where the taps of a pixel are: first .. end of the window at (y, x). */
+/* The taps of a pixel that are in the frame: first .. end of the window at (y, x). */
 struct bs_cu_pool_window {
     int32_t y, x, y_first, y_end, x_first, x_end;
 };
@@ -98,7 +98,7 @@ __device__ inline void bs_cu_pool_four(const bs_device_step *s, const bs_cu_view
     bs_cu_put_four(y.data, y.dtype, (int64_t)k.y * y.stride[1] + (int64_t)k.x * y.stride[2] + 4 * k.c, sum);
 }
 
-/* Whether every pixel of an image begins at an aligned four of channels. */
+/* Whether the channels of every pixel can be read by four, aligned. */
 __device__ __forceinline__ bool bs_cu_pool_fours(const bs_cu_view &v)
 {
     return v.stride[0] == 1 && ((v.dim[0] | v.stride[1] | v.stride[2]) & 3) == 0 &&
@@ -131,7 +131,7 @@ __device__ inline float bs_cu_pool_line(const bs_cu_view &x, bool top, int32_t y
     return sum;
 }
 
-/* Channels first .. first + channels: a thread a line, then lines from the top down: the order of the CPU. */
+/* Channels first .. first + channels: a thread adds up a line, then lines are added from the top down as on the CPU. */
 __device__ inline void bs_cu_pool_channels(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_view &x,
                                            const bs_cu_view &y, int32_t first, int32_t channels)
 {

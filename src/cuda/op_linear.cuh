@@ -1,10 +1,10 @@
 /* op_linear.cuh - x W^T + b on the last dimension, with the activation that follows.
  *
- * Experts are steps of one launch, and how many rows each has only the device knows: a work item is up to 64 lines
- * by 64 (or 16) columns, and its block takes the shape that suits the lines it finds. Up to 8 lines the weights are
- * read once, 256 bytes of a line at a time, three stages deep, and are all the cost; beyond that a tile of 32 or 64
- * lines shares them. All shapes add up in one order (gemm.cuh).
- * Relies on linear_job.cuh. Must never let rows influence each other. */
+ * Experts are steps of one launch, and only the device knows how many rows each has: a work item is up to 64 lines
+ * by 64 (or 16) columns, and its block takes the shape that suits the lines it finds. Up to 8 lines, reading the
+ * weights is the whole cost: they are read once, 256 bytes of a line at a time, three stages deep. Beyond that a tile
+ * of 32 or 64 lines shares them. All shapes add up in one order (gemm.cuh). Relies on linear_job.cuh. Must never let
+ * rows influence each other. */
 #ifndef BS_CUDA_OP_LINEAR
 #define BS_CUDA_OP_LINEAR
 
@@ -13,12 +13,12 @@
 enum {
     BS_CU_FEW_LINES = 8,
     BS_CU_FEW_COLUMNS = 16, /* at a time: a matrix of a tensor core */
-    BS_CU_FEW_DEPTH = 256,  /* bytes of a line: what memory gives in one go */
+    BS_CU_FEW_DEPTH = 256,  /* bytes of a line: what the L2 cache fetches at once */
     BS_CU_FEW_PITCH = 272,
     BS_CU_FEW_STAGES = 3,
     BS_CU_FEW_STAGE_BYTES = (BS_CU_FEW_LINES + BS_CU_FEW_COLUMNS) * BS_CU_FEW_PITCH,
     BS_CU_LINEAR_BATCH =
-        1024 /* rows of a domain that all its rows go through: tiles of the same columns run side by side */
+        1024 /* lines of a batch where no router decides: tiles of the same columns run side by side */
 };
 
 /* ------------------------------------------------------------------------------------------------- describing */
@@ -34,8 +34,8 @@ static int64_t bs_cu_linear_rows_of(const bs_cu_node *n, int32_t domain)
     return bs_domain_is_patches(&domains[domain]) ? domains[domain].max_rows : n->dims[domains[domain].rows];
 }
 
-/* Work items have few columns where there would be too few work items to keep a GPU busy with reading. A branch has
- * batches of 64 lines, for it may have far less than it can; others what there is. */
+/* Work items have 16 columns where 64 would leave too few of them to keep a GPU busy with reading. A path gets batches
+ * of 64 lines, because it may have far fewer rows than it could; others get up to BS_CU_LINEAR_BATCH. */
 static void bs_cu_linear_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const bs_domain *d = &n->graph->domains[s->domain];
@@ -56,8 +56,8 @@ static void bs_cu_linear_describe(const bs_cu_node *n, bs_device_step *s)
 
 /* -------------------------------------------------------------------------------------------------- few lines */
 
-/* The sums of a thread (of a warp, in f16) go on by 256 bytes. Warps take turns, so that none of an SM's quarters does
- * it all. */
+/* Adds the products of 256 bytes to the sums of a thread (in f16: of a warp). Warps take turns, so that not one quarter
+ * of an SM does all of it. */
 template <int BYTES>
 __device__ __forceinline__ void bs_cu_linear_few_step(const uint8_t *stage, int32_t count, int32_t turn, float *sum)
 {
@@ -121,7 +121,8 @@ __device__ __forceinline__ void bs_cu_linear_few_finish(const bs_cu_linear_job &
     }
 }
 
-/* `count` (at most 8) lines by columns first .. end: groups of 16 columns, one behind the other in the same stages. */
+/* `count` (at most 8) lines by columns first .. end: groups of 16 columns, one after the other through the same stages.
+ * */
 template <int BYTES>
 __device__ inline void bs_cu_linear_few(const bs_cu_tile &t, bs_cu_linear_job &j, int32_t line, int32_t count,
                                         int32_t first, int32_t end)

@@ -1,6 +1,6 @@
 /* op_lines.cuh - ops on whole lines of one dimension: softmax, layer_norm, reduce, argmax, topk.
- * Long lines that lie side by side in memory get a warp, others a thread; which, follows from the op's shape alone. A
- * thread goes from index 0 up as the CPU does; lanes of a warp take every 32nd element and are joined in a fixed tree.
+ * Long lines with adjacent elements get a warp, others a thread; the op's shape alone decides which. A thread goes from
+ * index 0 up as the CPU does; lanes of a warp take every 32nd element and are joined in a fixed tree.
  * Relies on walk.cuh. Must never let lines influence each other. */
 #ifndef BS_CUDA_OP_LINES
 #define BS_CUDA_OP_LINES
@@ -8,7 +8,7 @@
 #include "cuda/kernels.cuh"
 #include "cuda/walk.cuh"
 
-/* Parameters of all ops of this file, in p, behind words of their own. */
+/* Parameters of all ops of this file, in p, behind the words of each. */
 enum {
     BS_CU_AXIS = 8, /* the dimension that lines run along */
     BS_CU_LANES,    /* threads a line: 1 or 32 */
@@ -38,7 +38,7 @@ static void bs_cu_softmax_describe(const bs_cu_node *n, bs_device_step *s)
 static constexpr bs_cu_describe bs_cu_argmax_describe = bs_cu_softmax_describe,
                                 bs_cu_topk_describe = bs_cu_softmax_describe;
 
-/* The lines of a row: of the operand, and where they leave something in up to two results. Axes as of a walk, without
+/* The lines of a row: those of the operand, and their places in up to two results. Axes are those of a walk, without
  * the line's own. */
 struct bs_cu_lines {
     const uint8_t *x;
@@ -50,7 +50,7 @@ struct bs_cu_lines {
     int32_t step[3][3]; /* operand, results */
 };
 
-/* A result that lost the axis gets it back, so that it goes beside the operand. */
+/* A result that lost the axis gets it back, with stride 0, so that its axes are those of the operand. */
 __device__ __forceinline__ void bs_cu_lines_widen(bs_cu_view *y, int32_t rank, int32_t axis)
 {
     if (y->rank == rank)
@@ -63,14 +63,14 @@ __device__ __forceinline__ void bs_cu_lines_widen(bs_cu_view *y, int32_t rank, i
         y->stride[d] = d == axis ? 0 : y->stride[d];
 }
 
-/* Axis a, from 1 on, of those that are left when axis `own` of a walk is the line. */
+/* Axis a, from 1 on, of those that are left when lines run along axis `own` of a walk. */
 __device__ __forceinline__ int32_t bs_cu_lines_axis(const int32_t (&v)[BS_MAX_RANK], int32_t rank, int32_t own,
                                                     int32_t a, int32_t none)
 {
     return a > own ? bs_cu_on_axis(v, rank, true, a, none) : bs_cu_on_axis(v, rank, true, a - 1, none);
 }
 
-/* Lines across channels may be those of a cell with its margin: the result says which. All others are of whole
+/* Lines along channels may include those of a cell's margin: the result's rectangle says which. All others cover whole
  * values. */
 __device__ inline bs_cu_lines bs_cu_lines_of(const bs_cu_view &x, const bs_cu_view &y, const bs_cu_view &z,
                                              int32_t axis, int32_t lanes)
@@ -110,7 +110,7 @@ __device__ inline bs_cu_lines bs_cu_lines_of(const bs_cu_view &x, const bs_cu_vi
     return k;
 }
 
-/* Calls each(lines, at) for every line, with places of N operands; a warp's lanes together. */
+/* Calls each(lines, at) for every line, at being offsets in N operands; the lanes of a warp call it together. */
 template <int N, typename E>
 __device__ __forceinline__ void bs_cu_lines_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
                                                 const E &each)
@@ -148,8 +148,8 @@ __device__ __forceinline__ void bs_cu_line_put(const bs_cu_lines &k, int64_t at,
     bs_cu_put(k.y, k.y_type, at + (int64_t)i * k.y_step, v);
 }
 
-/* The largest of the lanes of a line, for each to know. As the CPU: what is no number stays when it comes first, and
- * else does not count. All lanes began with element 0. */
+/* The largest value of a line's lanes, in every lane. NaN as on the CPU: it stays when it is element 0, which all lanes
+ * begin with, and is ignored elsewhere. */
 __device__ __forceinline__ float bs_cu_lanes_max(float v, int32_t lanes)
 {
     for (int32_t m = lanes / 2; m > 0; m /= 2) {
@@ -170,7 +170,7 @@ __device__ __forceinline__ float bs_cu_lanes_min(float v, int32_t lanes)
 
 /* ----------------------------------------------------------------------------------------------- softmax */
 
-/* Exponentials are computed twice: the result may be stored in f16, and is no place for them. */
+/* Exponentials are computed twice: they cannot be kept in the result, which may be f16. */
 __device__ inline void bs_cu_softmax_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     bs_cu_lines_run<2>(t, s, w, [&](const bs_cu_lines &k, const int64_t (&at)[2]) {
@@ -181,7 +181,7 @@ __device__ inline void bs_cu_softmax_run(const bs_cu_tile &t, const bs_device_st
         }
         top = bs_cu_lanes_max(top, k.lanes);
         for (int32_t i = k.lane; i < k.n; i += k.lanes)
-            sum = __fadd_rn(sum, expf(bs_cu_line_get(k, at[0], i) - top)); /* expf ends in a product */
+            sum = __fadd_rn(sum, expf(bs_cu_line_get(k, at[0], i) - top)); /* not fused: expf ends in a product */
         sum = bs_cu_lanes_sum(sum, k.lanes);
         for (int32_t i = k.lane; i < k.n; i += k.lanes)
             bs_cu_line_put(k, at[1], i, expf(bs_cu_line_get(k, at[0], i) - top) / sum);
@@ -262,7 +262,7 @@ __device__ __forceinline__ void bs_cu_line_take(const bs_cu_lines &k, int64_t at
     *v = reinterpret_cast<const int32_t *>(k.x)[at + (int64_t)i * k.x_step];
 }
 
-/* Element 0 stays the best when it is no number; others that are none do not count. Of equal ones the first. */
+/* NaN in element 0 stays the best; elsewhere it is ignored. Of equal elements the first. */
 template <typename T> __device__ inline int32_t bs_cu_argmax_of(const bs_cu_lines &k, int64_t at)
 {
     T best, v;
@@ -300,7 +300,7 @@ __device__ inline void bs_cu_argmax_run(const bs_cu_tile &t, const bs_device_ste
 
 enum { BS_CU_TOPK_COUNT }; /* p: the op's k */
 
-/* The order of the result: larger first, what is no number last, of equal ones the lower index. */
+/* The order of the result: larger first, NaN last, equal ones by index. */
 __device__ __forceinline__ bool bs_cu_topk_before(float a, int32_t i, float b, int32_t j)
 {
     if (a > b || (a == a && b != b))
@@ -309,7 +309,7 @@ __device__ __forceinline__ bool bs_cu_topk_before(float a, int32_t i, float b, i
     return !after && i < j;
 }
 
-/* One place after the other: the first in that order of those behind the place before. */
+/* Fills one place after the other: with the first element, in that order, after the one in the place before. */
 __device__ inline void bs_cu_topk_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     bs_cu_lines_run<3>(t, s, w, [&](const bs_cu_lines &k, const int64_t (&at)[3]) {

@@ -1,5 +1,5 @@
-/* op_look_ahead.cuh - what a router that is yet to come would choose by the scores of now: how far each path is above
- * the best one that a row does not choose, in the row that wants it most (ops/look_ahead.c). One block; a maximum over
+/* op_look_ahead.cuh - what a later router would choose by the scores of now: for each path, the largest margin over all
+ * rows by which it lies above the best path that a row does not choose (ops/look_ahead.c). One block; a maximum over
  * rows, so their order does not matter. Relies on route_scores.cuh. Must never touch a decision. */
 #ifndef BS_CUDA_OP_LOOK_AHEAD
 #define BS_CUDA_OP_LOOK_AHEAD
@@ -18,9 +18,9 @@ static void bs_cu_look_ahead_describe(const bs_cu_node *n, bs_device_step *s)
     s->p[BS_CU_LOOK_PATHS].i = r->desc->paths;
 }
 
-/* Margins are not negative, so they compare as the integers that their bits are. A
- * thread finds the best of its row in a list of its own, which lies behind the margins: guesses [paths], then lists
- * [paths a cell + 1]. */
+/* Margins are not negative, so they compare as the integers that their bits are. A thread lists the best paths of its
+ * row in the workspace, or, where one list does not fit there, behind the margins: guesses [paths], then a list [paths
+ * a cell + 1]. */
 __device__ inline void bs_cu_look_ahead_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     int32_t *margins = reinterpret_cast<int32_t *>(t.program->guesses);

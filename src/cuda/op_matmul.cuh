@@ -1,6 +1,6 @@
-/* op_matmul.cuh - product of two computed matrices, one of each leading dimension.
- * Operands have any strides and are brought to shared memory element by element, the one whose elements lie closer
- * together first. A sum is k = 0, 1, 2 ..., as the definition says.
+/* op_matmul.cuh - products of two computed matrices, one product for each index of the leading dimensions.
+ * Operands have any strides and are copied to shared memory element by element, fastest along the dimension whose
+ * elements are closer together. A sum is k = 0, 1, 2 ..., as the definition says.
  * Relies on gemm.cuh and program.cuh. Must never read beyond a matrix: sizes are those of this run. */
 #ifndef BS_CUDA_OP_MATMUL
 #define BS_CUDA_OP_MATMUL
@@ -51,7 +51,7 @@ __device__ inline uint8_t *bs_cu_matmul_at(const bs_cu_tile &t, const bs_device_
     return bs_cu_row(t, o, row) + offset * bs_cu_bytes(o->dtype);
 }
 
-/* Products k .. k + 16 of `count` lines from `first`; zeros beyond the last product. */
+/* Loads elements k .. k + 16 of `count` lines from `first`; zeros beyond the last one. */
 __device__ __forceinline__ void bs_cu_matmul_load(const bs_cu_matmul_side &m, const uint8_t *from, int32_t first,
                                                   int32_t count, int32_t k, uint8_t *to)
 {

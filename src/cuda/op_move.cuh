@@ -1,5 +1,6 @@
-/* op_move.cuh - moving whole rows, the device's side of run/move.c: store, which loads too, and the rest of a collected
- * tensor. Where rows are, program.cuh finds. Relies on move_rows.cuh. Must never decide anything. */
+/* op_move.cuh - moving whole rows, the device's side of run/move.c: store, which loads too, and beyond, which zeroes
+ * unused rows of a collected tensor. program.cuh finds the rows. Relies on move_rows.cuh. Must never decide anything.
+ * */
 #ifndef BS_CUDA_OP_MOVE
 #define BS_CUDA_OP_MOVE
 

@@ -1,6 +1,6 @@
 /* op_resize.cuh - enlargement by an integer factor.
- * Taps are clamped to the frame: operands may be views without anything around them. Nothing is contracted to fused
- * multiplications, so that codes that go through f32 round as on the CPU; bicubic x2 of codes stays in integers.
+ * Taps are clamped to the frame: operands may be views without anything around them. Products and sums are never
+ * fused, so that codes that go through f32 round as on the CPU; bicubic x2 of codes stays in integers.
  * Relies on walk.cuh. Must never let a pixel depend on the rectangle it is computed in. */
 #ifndef BS_CUDA_OP_RESIZE
 #define BS_CUDA_OP_RESIZE
@@ -17,7 +17,7 @@ enum {
     BS_CU_RESIZE_KIND,
     BS_CU_RESIZE_FACTOR,
     BS_CU_RESIZE_CUBIC, /* f */
-    BS_CU_RESIZE_TOP,   /* the descriptor's code_bits; then the largest code */
+    BS_CU_RESIZE_TOP,   /* in: the descriptor's code_bits; out: the largest code */
     BS_CU_RESIZE_TAPS,
     BS_CU_RESIZE_INTEGERS /* bicubic x2 of codes: 1 */
 };
@@ -56,7 +56,7 @@ __device__ inline const bs_resize_phase *bs_cu_resize_phases(const bs_cu_tile &t
     return phases;
 }
 
-/* Coordinate of a tap, in those of the core, where the frame has a pixel. */
+/* The coordinate of a tap, counted from the core and clamped to the frame. */
 __device__ __forceinline__ int32_t bs_cu_resize_tap(int32_t at, int32_t origin, int32_t extent)
 {
     return min(max(at + origin, 0), extent - 1) - origin;
@@ -108,7 +108,7 @@ __device__ inline void bs_cu_resize_run(const bs_cu_tile &t, const bs_device_ste
 }
 
 /* ---------------------------------------------------------------------------------------------- bicubic x2
- * A thread makes 2 x 2 pixels from 5 x 5, 5 lines sideways first. */
+ * A thread makes 2 x 2 pixels from 5 x 5: along the 5 lines first, then down. */
 
 __device__ __forceinline__ int32_t bs_cu_resize_mad(int32_t sum, int32_t weight, int32_t v) { return sum + weight * v; }
 __device__ __forceinline__ float bs_cu_resize_mad(float sum, float weight, float v)
@@ -125,7 +125,7 @@ __device__ __forceinline__ void bs_cu_resize_take(const bs_cu_view &x, int64_t a
     *v = bs_cu_get(x.data, x.dtype, at);
 }
 
-/* At most 65535 (140^2 + 12^2) = 1.3e9 before: fits 32 bits, rounding included. */
+/* The sum is at most 65535 (140^2 + 12^2) = 1.3e9: it fits 32 bits, rounding included. */
 __device__ __forceinline__ uint32_t bs_cu_resize_finish(const bs_cu_view &, int32_t sum, int32_t top)
 {
     return (uint32_t)min(max((sum + (1 << 13)) >> 14, 0), top);
@@ -139,7 +139,7 @@ template <typename T> struct bs_cu_resize_weights {
     T even[4], odd[4]; /* of the taps from -2 and from -1 on */
 };
 
-/* Group (k.y, k.x) of channel k.c. */
+/* The 2 x 2 pixels from (2 k.y, 2 k.x) of channel k.c. */
 template <typename T>
 __device__ inline void bs_cu_resize_group(const bs_cu_resize_weights<T> &weights, const bs_cu_view &x,
                                           const bs_cu_view &y, const bs_cu_scan &k, int32_t top)

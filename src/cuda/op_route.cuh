@@ -1,11 +1,11 @@
 /* op_route.cuh - from scores to a decision.
  *
- * A decision is made by one block (route), in tiles and for up to a thousand rows or so. Of more rows many blocks
- * decide (route_rows: a chunk of rows each, and how many of them went where), and many blocks pack (route_pack: each
- * adds up the chunks before its own). What looks at all rows at once, a capacity or a budget, is always one block's.
- * What is chosen, and in which order rows are packed, follows from the scores alone: threads and chunks never show.
- * Relies on the route_*.cuh. Must never leave a decision behind that somebody could follow out of bounds: after a
- * failure no row has a path. */
+ * One block makes a decision (route), in tiles and for up to 1024 rows. For more rows, many blocks decide (route_rows:
+ * each a chunk of rows, and counts where they went) and many blocks pack (route_pack: each adds up the chunks before
+ * its own). A protocol that looks at all rows at once, a capacity or a budget, always runs in one block. What is
+ * chosen, and in which order rows are packed, follows from the scores alone, never from threads or chunks. Relies on
+ * the route_*.cuh. Must never leave a decision that leads its readers out of bounds: after a failure no row has a path.
+ * */
 #ifndef BS_CUDA_OP_ROUTE
 #define BS_CUDA_OP_ROUTE
 
@@ -16,10 +16,10 @@
 
 enum {
     BS_CU_ROUTE_CHUNK = 256, /* rows of a block of route_rows and route_pack, at least */
-    BS_CU_ROUTE_ROWS = 1024  /* up to so many, one block does it all */
+    BS_CU_ROUTE_ROWS = 1024  /* up to this many, one block does everything */
 };
 
-/* Decisions of a forced route need nothing but the number of rows. */
+/* A forced route needs nothing but the number of rows. */
 static void bs_cu_route_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const int32_t router = n->node->router;
@@ -70,7 +70,7 @@ __device__ inline void bs_cu_route_run(const bs_cu_tile &t, const bs_device_step
     if (good && bs_cu_rule(s)->protocol == BS_ROUTE_CAPACITY)
         bs_cu_limit_capacity(r);
     if (!good) {
-        __syncthreads(); /* others may still be choosing */
+        __syncthreads(); /* other threads may still be choosing */
         bs_cu_choose_none(r, 0, r.rows * r.d.per_row);
         if (threadIdx.x == 0)
             bs_cu_fail(t, s, BS_ERROR_DATA);
@@ -80,7 +80,7 @@ __device__ inline void bs_cu_route_run(const bs_cu_tile &t, const bs_device_step
     bs_cu_record_counts(r);
 }
 
-/* Chunk w.part of the rows: what they chose, how many of them each path got, and whether any of them failed. */
+/* Decides chunk w.part of the rows, counts what each path got of it, and notes whether a row failed. */
 __device__ inline void bs_cu_route_rows_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const bs_cu_router r = bs_cu_router_of(t, s);
@@ -106,8 +106,7 @@ __device__ inline void bs_cu_route_rows_run(const bs_cu_tile &t, const bs_device
         chunk[p] = p < r.d.paths ? r.counts[p] : !good;
 }
 
-/* How many rows each path got of all chunks (counts) and of those before this one (next); returns whether any
- * failed. */
+/* Sums what each path got of all chunks (counts) and of those before this one (next); returns whether any failed. */
 __device__ inline bool bs_cu_sum_chunks(const bs_cu_router &r, int32_t chunk, int32_t chunks)
 {
     const int32_t words = r.d.paths + 1, slices = max(bs_cu_threads() / words, 1);
@@ -132,14 +131,14 @@ __device__ inline bool bs_cu_sum_chunks(const bs_cu_router &r, int32_t chunk, in
     return __syncthreads_or(failed) != 0;
 }
 
-/* Chunk w.part of the rows finds its place behind the chunks before it; the first one writes what all need to know. */
+/* Packs chunk w.part of the rows after the chunks before it; chunk 0 also writes counts and offsets. */
 __device__ inline void bs_cu_route_pack_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const bs_cu_router r = bs_cu_router_of(t, s);
     const int32_t first = w.part * s->batch, last = min(first + s->batch, r.rows);
     if (w.part > 0 && (first >= r.rows || !s->p[BS_CU_P_LARGE].i))
         return;
-    if (!s->p[BS_CU_P_LARGE].i) { /* the caller's function chose; the host has looked at what */
+    if (!s->p[BS_CU_P_LARGE].i) { /* a callback chose, and the host has checked its choices */
         bs_cu_pack(r);
         bs_cu_record_rows(r, 0, r.rows);
         bs_cu_record_counts(r);

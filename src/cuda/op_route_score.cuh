@@ -1,4 +1,4 @@
-/* op_route_score.cuh - what a model asks about a decision: the score of what was chosen, the price of a budget.
+/* op_route_score.cuh - what a model can read of a decision: the score of what was chosen, the price of a budget.
  * Relies on program.cuh and describe.cuh. Must never touch a decision. */
 #ifndef BS_CUDA_OP_ROUTE_SCORE
 #define BS_CUDA_OP_ROUTE_SCORE
@@ -21,18 +21,18 @@ static void bs_cu_route_score_describe(const bs_cu_node *n, bs_device_step *s)
 
 static void bs_cu_route_price_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    /* then it weighs nothing; and it may be decided in tiles */
+    /* a forced route has no price, and may be decided in tiles */
     s->p[BS_CU_PRICE_FORCED].i = n->plan->routers[s->router].forced;
 }
 
-/* The score of the first chosen path, or one score for all paths; of a budget the loss of the chosen variant; else
- * 0. */
+/* The score of the first chosen path, or the one score for all paths; with a budget the loss of the chosen variant; 0
+ * where no path was chosen. */
 __device__ inline void bs_cu_route_score_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const bs_cu_decision d = bs_cu_decision_of(t, s->router);
     const bs_device_operand *in = bs_cu_in(t, s, 0), *out = bs_cu_out(t, s, 0);
     const int32_t width = s->p[BS_CU_SCORE_WIDTH].i;
-    /* it counts all rows */
+    /* a decision that was not made in the tile counts all rows */
     const int32_t ahead = s->domain == t.domain && !t.program->decision[s->router].in_tile ? t.first : 0;
     for (int32_t r = w.row + bs_cu_thread(); r < w.end; r += bs_cu_threads()) {
         const int64_t decided = (int64_t)(ahead + r) * d.per_row;
@@ -49,7 +49,7 @@ __device__ inline void bs_cu_route_score_run(const bs_cu_tile &t, const bs_devic
     }
 }
 
-/* The price at which a budget was kept; of a route that was decided ahead 0. */
+/* The price at which a budget was kept; 0 for a forced route. */
 __device__ inline void bs_cu_route_price_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const bs_device_operand *out = bs_cu_out(t, s, 0);

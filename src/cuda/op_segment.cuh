@@ -1,6 +1,6 @@
-/* op_segment.cuh - between segments and their rows: one row a segment spread over its rows, rows reduced to one.
+/* op_segment.cuh - between segments and their rows: spreads one row a segment over its rows, reduces its rows to one.
  * Sums go from the first row of a segment to its last, an element a thread.
- * Relies on segment.cuh and move_nest.cuh; offsets come checked. Must never look beyond them. */
+ * Relies on segment.cuh and move_nest.cuh; offsets are checked before the run. Must never read beyond them. */
 #ifndef BS_CUDA_OP_SEGMENT
 #define BS_CUDA_OP_SEGMENT
 
@@ -11,19 +11,19 @@
 enum { BS_CU_SEGMENT_EACH = 1024 }; /* elements of a work item */
 enum { BS_CU_SEGMENT_MODE };        /* parameters of segment_reduce, in p: the descriptor's word */
 
-/* Rows are of the segment domain. */
+/* The step's rows are those of the segment domain. */
 static void bs_cu_segment_spread_describe(const bs_cu_node *n, bs_device_step *s)
 {
     s->parts = bs_cu_work_items(bs_cu_elements(&n->out[0]), BS_CU_SEGMENT_EACH);
 }
 
-/* One row: all segments. */
+/* The step has one row: all segments. */
 static void bs_cu_segment_reduce_describe(const bs_cu_node *n, bs_device_step *s)
 {
     s->parts = bs_cu_work_items(bs_cu_elements(&n->out[0]), 256);
 }
 
-/* Element number i of a cell of `rank` dimensions `dim`: its offset by these strides. Of images channels are
+/* The offset of element number i of a cell with `rank` dimensions `dim` and these strides. In images channels move
  * fastest. */
 __device__ inline int64_t bs_cu_segment_element(const int32_t *dim, const int32_t *stride, int32_t rank, int32_t i)
 {
@@ -56,7 +56,7 @@ __device__ inline void bs_cu_segment_spread_run(const bs_cu_tile &t, const bs_de
     }
 }
 
-/* One element of one segment. rows: of element [..] of row 0; row_bytes from one to the next. */
+/* Reduces one element over one segment. rows: where it is in row 0; row_bytes: from row to row. */
 __device__ inline float bs_cu_segment_reduced(int32_t mode, const uint8_t *rows, int64_t row_bytes, int32_t dtype,
                                               int32_t begin, int32_t end)
 {
@@ -78,7 +78,7 @@ __device__ inline void bs_cu_segment_reduce_run(const bs_cu_tile &t, const bs_de
     const bs_device_operand *x = bs_cu_in(t, s, 0), *out = bs_cu_out(t, s, 0);
     const int32_t *offsets = bs_cu_segment_offsets(t, x->domain), segments = t.program->domains[x->domain].lengths;
     const int32_t each = (int32_t)bs_cu_product(x->dim, x->rank), step = w.parts * bs_cu_threads();
-    /* a segment domain is a top-level one: its rows lie one behind the other */
+    /* a segment domain is at top level: its rows are consecutive */
     const uint8_t *rows = bs_cu_row(t, x, 0);
     uint8_t *to = bs_cu_row(t, out, 0);
     bs_cu_zero_margin_of(t, w, out, 0);

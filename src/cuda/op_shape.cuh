@@ -1,5 +1,5 @@
-/* op_shape.cuh - concat, slice, reshape, transpose, pad, pixel_shuffle, pixel_unshuffle, gather_rows: elements of any
- * type change their places.
+/* op_shape.cuh - concat, slice, reshape, transpose, pad, pixel_shuffle, pixel_unshuffle, gather_rows: they move
+ * elements of any type.
  * Relies on move_nest.cuh and walk.cuh. Must never do arithmetic on elements, nor trust an index. */
 #ifndef BS_CUDA_OP_SHAPE
 #define BS_CUDA_OP_SHAPE
@@ -12,7 +12,7 @@ extern "C" {
 #include "ops/forms.h"
 }
 
-/* This worker's share of the rectangle of `to`. */
+/* Copies this worker's share of the rectangle of `to`. */
 __device__ inline void bs_cu_copy_view(const bs_cu_view &to, const bs_cu_view &from, const bs_cu_deal &d,
                                        uint8_t *workspace)
 {
@@ -20,7 +20,7 @@ __device__ inline void bs_cu_copy_view(const bs_cu_view &to, const bs_cu_view &f
     bs_cu_nest_copy(bs_cu_nest_of(to, from, to), team, workspace, bs_cu_uncut());
 }
 
-/* The element of `to` where the scan is, from one of `from`. */
+/* Copies element (c, y, x) of `from` to where the scan is in `to`. */
 __device__ __forceinline__ void bs_cu_pixel_move(const bs_cu_view &to, const bs_cu_scan &k, const bs_cu_view &from,
                                                  int32_t c, int32_t y, int32_t x)
 {
@@ -36,7 +36,7 @@ __device__ __forceinline__ void bs_cu_shift(bs_cu_view *v, int32_t d, int32_t by
         v->data += i == d ? (int64_t)by * v->stride[i] * bs_cu_bytes(v->dtype) : 0;
 }
 
-/* Only the first `n` along dimension d. Rows and columns only of whole images. */
+/* Keeps the first `n` along dimension d; rows and columns of whole images only. */
 __device__ __forceinline__ void bs_cu_keep(bs_cu_view *v, int32_t d, int32_t n)
 {
 #pragma unroll
@@ -141,7 +141,7 @@ __device__ inline int64_t bs_cu_reshape_at(const bs_cu_view &v, int32_t i)
     return at;
 }
 
-/* Makes one line of what is one. */
+/* Makes a dense view one line; false: it is not dense. */
 __device__ inline bool bs_cu_reshape_line(bs_cu_view *v, int32_t count)
 {
     int32_t step = 1;
@@ -187,7 +187,7 @@ enum {
     BS_CU_PAD_BOTTOM,
     BS_CU_PAD_LEFT,
     BS_CU_PAD_RIGHT,
-    BS_CU_PAD_BORDER, /* its value, f; then as it is stored */
+    BS_CU_PAD_BORDER, /* in: its value, f; out: as it is stored */
     BS_CU_PAD_EDGE
 };
 
@@ -250,7 +250,7 @@ __device__ inline void bs_cu_pixel_unshuffle_run(const bs_cu_tile &t, const bs_d
 
 static constexpr bs_cu_describe bs_cu_gather_rows_describe = bs_cu_cut;
 
-/* Copies rows of the table: few threads each, as many as its bytes keep busy. */
+/* Copies rows of the table, each by only as many threads as its bytes keep busy. */
 __device__ inline void bs_cu_gather_rows_of(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_view &y,
                                             const bs_cu_view &table, const bs_cu_view &indices, const bs_cu_deal &d)
 {

@@ -27,7 +27,7 @@
 #include "cuda/op_segment.cuh"
 #include "cuda/op_shape.cuh"
 
-/* The device's column of the op table: what makes the step of an op; what it lacks does not compile. */
+/* The device's column of the op table: how the step of an op is made. A missing function does not compile. */
 static const bs_cu_description bs_cu_ops[] = {
 #define BS_CU_OP_NONE(name) {BS_CU_none, NULL},
 #define BS_CU_OP_KERNEL(name) BS_CU_DESCRIPTION(name),

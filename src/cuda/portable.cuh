@@ -1,4 +1,4 @@
-/* portable.cuh - the few words in which a CUDA compiler and the emulation of the tests differ.
+/* portable.cuh - the few constructs in which a CUDA compiler and the emulation of the tests differ.
  * Compiled by nvcc, or with BS_CUDA_CPU by a C++ compiler: then tests/cuda_cpu runs every kernel on the CPU.
  * Must never be needed by host code alone. */
 #ifndef BS_CUDA_PORTABLE
@@ -25,7 +25,7 @@
     extern __shared__ __align__(16) uint8_t bs_cu_dynamic[]; \
     type *name = reinterpret_cast<type *>(bs_cu_dynamic)
 #endif
-/* An argument that is read where it lies: without that, taking its address copies it for every thread. */
+/* A kernel argument that is read in place: without this, taking its address copies it for every thread. */
 #if defined(__CUDACC__) && CUDART_VERSION >= 11070 && (!defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 700)
 #define BS_CU_ARGUMENT const __grid_constant__
 #else
@@ -33,10 +33,10 @@
 #endif
 #include <cuda_fp16.h>
 
-/* a b + c, the product rounded before the sum is, as the CPU's scalar kernels have it. Plain a * b + c is one rounding
- * or two as the compiler likes, in each function anew; but the same formula is compiled for launches and for tiles, for
+/* a b + c with the product rounded before the sum, as in the CPU's scalar kernels. The compiler may round plain a * b +
+ * c once or twice, and decides anew in each function; but the same formula is compiled for launches and for tiles, for
  * words and for single elements, and all must give the same bytes. Where one rounding is wanted, fmaf says so. So
- * nothing is left to fuse (-fmad=false changes no function): tests/cuda_build.sh sees to it. */
+ * nothing is left to fuse: tests/cuda_build.sh checks that -fmad=false changes no function. */
 __device__ __forceinline__ float bs_cu_mul_add(float a, float b, float c) { return __fadd_rn(__fmul_rn(a, b), c); }
 
 /* This thread of its block, and its warp; how many there are. */
@@ -46,7 +46,7 @@ __device__ __forceinline__ int32_t bs_cu_lane(void) { return (int32_t)(threadIdx
 __device__ __forceinline__ int32_t bs_cu_warp(void) { return (int32_t)(threadIdx.x / 32); }
 __device__ __forceinline__ int32_t bs_cu_warps(void) { return (int32_t)(blockDim.x / 32); }
 
-/* The sum of so many lanes of a warp, for each to know. */
+/* The sum over each group of `lanes` lanes of a warp, in all of its lanes. */
 template <typename T> __device__ __forceinline__ T bs_cu_lanes_sum(T v, int32_t lanes = 32)
 {
     for (int32_t m = lanes / 2; m > 0; m /= 2)
@@ -54,7 +54,7 @@ template <typename T> __device__ __forceinline__ T bs_cu_lanes_sum(T v, int32_t 
     return v;
 }
 
-/* The sum over all threads, for each to know. sums: of each warp, in shared memory. */
+/* The sum over all threads of a block, in every thread. sums: [warps], in shared memory. */
 __device__ inline uint64_t bs_cu_sum_threads(uint64_t *sums, uint64_t own)
 {
     own = bs_cu_lanes_sum(own);
@@ -68,7 +68,7 @@ __device__ inline uint64_t bs_cu_sum_threads(uint64_t *sums, uint64_t own)
     return sum;
 }
 
-/* What lies at an address of the device, as tables hold it. */
+/* An address on the device, as tables hold it, as a pointer. */
 template <typename T> __host__ __device__ __forceinline__ T *bs_cu_at(uint64_t address)
 {
     return reinterpret_cast<T *>(static_cast<uintptr_t>(address));

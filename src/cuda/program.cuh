@@ -1,8 +1,8 @@
 /* program.cuh - what a block of threads sees of a session: its steps, and where the rows of an operand are.
  *
  * The device's side of run/operands.c: rows are found through the plan's places and the decisions; views cost nothing
- * but the lookup. Everything here is computed by every thread of a block alike.
- * Relies on plan/device.h and elements.cuh. Must never write anything but the status. */
+ * but the lookup. All threads of a block compute the same here.
+ * Relies on plan/device.h and elements.cuh. Must never write anything but the status and margins. */
 #ifndef BS_CUDA_PROGRAM
 #define BS_CUDA_PROGRAM
 
@@ -27,7 +27,7 @@ struct bs_cu_program {
     uint8_t *scratch; /* rows of tiles, scratch_bytes each, when they do not fit in shared memory */
     uint64_t scratch_bytes;
     float *guesses;        /* [paths of a router] of the last look_ahead, and room for its lists */
-    int32_t *status;       /* [2]: the first failure of the run, and its node */
+    int32_t *status;       /* [3]: the first failure of the run, its node; whether a branch has rows (graph.cuh) */
 };
 
 /* What a block works on: all rows (domain -1), or a tile of the rows of a part. */
@@ -39,12 +39,12 @@ struct bs_cu_tile {
     int32_t domain, first, rows;
 };
 
-/* A work item of a step's work: rows row .. end - 1, and of their elements share `part` of `parts`. */
+/* A work item of a step: share `part` of `parts` of the elements of rows row .. end - 1. */
 struct bs_cu_work {
     int32_t row, end, part, parts;
 };
 
-/* A decision, by address. */
+/* The arrays of a decision. */
 struct bs_cu_decision {
     int32_t paths, per_row;
     int32_t *chosen, *counts, *offsets, *ids, *inverse, *work;
@@ -66,8 +66,8 @@ struct bs_cu_view : bs_cu_rect {
     int32_t margin, max_h, max_w;
 };
 
-/* Whether something has failed in this run: what it decided is not to be followed. Other blocks may be failing just
- * now, so all threads of a block get the same answer. */
+/* Whether this run has failed: its decisions must not be followed then. Another block may fail at this moment, so the
+ * threads of a block agree on one answer. */
 __device__ __forceinline__ bool bs_cu_failed(const bs_cu_program &program)
 {
     return __syncthreads_or(BS_CU_PEEK(&program.status[0]) != 0) != 0;
@@ -144,7 +144,7 @@ __device__ inline int32_t bs_cu_first(const bs_cu_tile &t, int32_t domain)
                         : first + reinterpret_cast<const int32_t *>(t.program->decisions + made.offsets)[d.path];
 }
 
-/* The row of the domain above that a row of a path came from. */
+/* The row of the parent domain that a row of a path came from. */
 __device__ inline int32_t bs_cu_parent_row(const bs_cu_tile &t, int32_t domain, int32_t row)
 {
     const bs_device_domain &d = t.program->domains[domain];
@@ -154,7 +154,7 @@ __device__ inline int32_t bs_cu_parent_row(const bs_cu_tile &t, int32_t domain, 
     return reinterpret_cast<const int32_t *>(at + made.ids)[offset + (domain == t.domain ? t.first : 0) + row];
 }
 
-/* Row of the outermost domain, counted from the first of all. */
+/* Row of the outermost domain, counted from its first row even in a tile. */
 __device__ inline int32_t bs_cu_top_row(const bs_cu_tile &t, int32_t domain, int32_t row)
 {
     while (t.program->domains[domain].kind == BS_DOMAIN_PATH) {
@@ -166,7 +166,7 @@ __device__ inline int32_t bs_cu_top_row(const bs_cu_tile &t, int32_t domain, int
 
 /* ------------------------------------------------------------------------------------------- finding rows */
 
-/* Dimension or stride d of a view, where d is not known when compiled: an index would put the view in memory. */
+/* Dimension or stride d of a view, where d is known at run time only: indexing would put the view in memory. */
 __device__ __forceinline__ int32_t bs_cu_pick(const int32_t *a, int32_t d)
 {
     return d == 0 ? a[0] : d == 1 ? a[1] : d == 2 ? a[2] : a[3];
@@ -178,7 +178,7 @@ __device__ __forceinline__ int64_t bs_cu_pixel_at(const bs_cu_view &v, int32_t c
     return (int64_t)c * v.stride[0] + (int64_t)y * v.stride[1] + (int64_t)x * v.stride[2];
 }
 
-/* Where the row is, of an operand that is no view of an image: for kernels that need nothing but the address. */
+/* The address of a row, for kernels that need nothing else; not for views of images. */
 __device__ inline uint8_t *bs_cu_row(const bs_cu_tile &t, const bs_device_operand *o, int32_t row)
 {
     if (o->place == BS_AT_ROOT)
@@ -247,8 +247,7 @@ __device__ __forceinline__ bs_cu_view bs_cu_open_out(const bs_cu_tile &t, const 
 
 /* ------------------------------------------------------------------------------------------------ margins */
 
-/* Sets the elements of a rectangle of all channels to zero, dealt out to the block's threads. Stored images only:
- * channels last. */
+/* Zeroes a rectangle of all channels, with all threads of a block. Stored images only: channels last. */
 __device__ inline void bs_cu_zero(const bs_cu_view &v, int32_t y0, int32_t y1, int32_t x0, int32_t x1)
 {
     const int32_t bytes = bs_cu_bytes(v.dtype), pixel = v.stride[2] * bytes, width = (x1 - x0) * pixel;
@@ -268,7 +267,7 @@ __device__ inline void bs_cu_zero(const bs_cu_view &v, int32_t y0, int32_t y1, i
         }
 }
 
-/* As bs_zero_margin: what lies around the rectangle, as far as readers' windows go; with a row's first part. Called by
+/* As bs_zero_margin: zeroes around the rectangle as far as readers' windows reach; part 0 of a row does it. Called by
  * all threads of a block. */
 __device__ inline void bs_cu_zero_margin(const bs_cu_work &w, const bs_cu_view &v)
 {
@@ -276,7 +275,7 @@ __device__ inline void bs_cu_zero_margin(const bs_cu_work &w, const bs_cu_view &
                   right = min(v.x1 + v.margin, v.max_w + v.margin);
     if (w.part > 0 || v.margin == 0 || v.rank != 3)
         return;
-    /* above, below, left, right: a loop, because every kernel has this in it */
+    /* above, below, left, right: a loop, because this code is in every kernel */
 #pragma unroll 1
     for (int32_t k = 0; k < 4; k++)
         bs_cu_zero(v,
@@ -289,7 +288,7 @@ __device__ inline void bs_cu_zero_margin(const bs_cu_work &w, const bs_cu_view &
                    k == 3 ? v.x1 : low, k == 2 ? v.x0 : right);
 }
 
-/* The same around a row that is not opened but for that. */
+/* The same around a row that is opened for this only. */
 __device__ __forceinline__ void bs_cu_zero_margin_of(const bs_cu_tile &t, const bs_cu_work &w,
                                                      const bs_device_operand *o, int32_t row)
 {

@@ -1,4 +1,4 @@
-/* route_budget.cuh - the protocol BUDGET: sums over the rows, dealt out to threads, by which the price is found.
+/* route_budget.cuh - the protocol BUDGET: finds the price by sums over the rows, which the threads share.
  * Looks at all rows at once. Relies on route_scores.cuh and ops/price.h. Must never follow a table of paths that it has
  * not checked: weights come from a file. */
 #ifndef BS_CUDA_ROUTE_BUDGET
@@ -37,7 +37,7 @@ __device__ inline uint64_t bs_cu_all_losses(const bs_cu_router &r, const bs_budg
     return bs_cu_sum_threads(r.shared->sums, losses);
 }
 
-/* All threads; whether the tables make sense. */
+/* Called by all threads; returns whether the tables are valid. */
 __device__ inline bool bs_cu_decide_budget(const bs_cu_router &r)
 {
     const uint8_t *tables = bs_cu_prepared(*r.t, r.s);

@@ -5,7 +5,7 @@
 
 #include "cuda/route_pack.cuh"
 
-/* The order in which rows are served, as numbers of which no two are equal. */
+/* The order in which rows are served, as keys of which no two are equal. */
 enum { BS_CU_CAPACITY_ROW = (1 << 30) - 1 };
 
 __device__ __forceinline__ uint64_t bs_cu_capacity_key(float gate, int32_t row)
@@ -14,7 +14,7 @@ __device__ __forceinline__ uint64_t bs_cu_capacity_key(float gate, int32_t row)
 }
 
 /* Sorts n keys, ascending: a bitonic network whose every comparison puts the smaller key first, so that what lies
- * beyond n can be left away. All threads; the caller synchronised. */
+ * beyond n can be left out. Called by all threads, after a barrier. */
 __device__ inline void bs_cu_sort_keys(uint64_t *keys, int32_t n)
 {
     for (int32_t width = 2; width / 2 < n; width *= 2)
@@ -33,8 +33,8 @@ __device__ inline void bs_cu_sort_keys(uint64_t *keys, int32_t n)
         }
 }
 
-/* Of the rows' choices k: on every path those of the highest gates stay, as long as there is room. next: those that
- * stayed. */
+/* Limits choice k of all rows: every path keeps those with the highest gates, as long as it has room. next: how many it
+ * has kept. */
 __device__ inline void bs_cu_limit_choice(const bs_cu_router &r, int32_t k)
 {
     uint64_t *keys = 2 * r.rows <= r.stage_words ? reinterpret_cast<uint64_t *>(r.stage)

@@ -13,16 +13,16 @@ extern "C" {
 }
 
 enum {
-    BS_CU_ROUTE_PATHS = 1024 /* of more, tables do not lie in shared memory, and one block does it all */
+    BS_CU_ROUTE_PATHS = 1024 /* with more, tables do not fit in shared memory, and one block does everything */
 };
 
-/* Parameters of a step of a router, in p: a bs_rule, then, by number, what only a device asks. */
+/* Parameters of a step of a router, in p: a bs_rule, then what only a device needs. */
 enum {
     BS_CU_P_KNOB = sizeof(bs_rule) / 4,
     BS_CU_P_FORCED,   /* path + 1 */
     BS_CU_P_LARGE,
     BS_CU_P_PATHS_AT, /* BUDGET: bytes from the table of costs to that of paths */
-    BS_CU_P_SIZE,     /* BUDGET: of the patches whose areas weigh, 0 none; */
+    BS_CU_P_SIZE,     /* BUDGET: size of the patches whose areas are weights; 0: none */
     BS_CU_P_HEIGHT,   /* of their frame */
     BS_CU_P_FRAME_WIDTH,
     BS_CU_P_COUNT
@@ -35,7 +35,7 @@ __device__ __forceinline__ const bs_rule *bs_cu_rule(const bs_device_step *s)
     return reinterpret_cast<const bs_rule *>(s->p);
 }
 
-/* At the beginning of the workspace. Tables of paths lie behind, if they fit, then what is staged or sorted. */
+/* At the beginning of the workspace. Tables of paths follow if they fit, then what is staged or sorted. */
 struct bs_cu_routing {
     uint64_t sums[8];       /* of each warp */
     int32_t of_thread[256];
@@ -49,7 +49,7 @@ struct bs_cu_router {
     const bs_device_operand *score;
     bs_cu_routing *shared;
     int32_t *counts, *offsets; /* [paths], [paths + 1] */
-    /* [paths] where the next row of a path goes; of a capacity: those that have their place */
+    /* [paths] where the next row of a path goes; with a capacity: how many rows it has kept */
     int32_t *next;
     uint32_t *stage;
     int32_t stage_words;

@@ -1,6 +1,6 @@
 /* route_pack.cuh - from choices to a decision that can be followed: how many rows each path got, which ones, where each
  * went; and what the host reads of it.
- * What a path gets is packed in the order of the rows: ranks come from ballots and prefixes, never from the order in
+ * The rows of a path are packed in their order: ranks come from ballots and prefixes, never from the order in
  * which threads arrive. Relies on route_job.cuh. Must never change a choice. */
 #ifndef BS_CUDA_ROUTE_PACK
 #define BS_CUDA_ROUTE_PACK
@@ -9,7 +9,7 @@
 
 /* --------------------------------------------------------------------------------------------------- counting */
 
-/* The lanes of this warp whose choice is the same path; 0 where there is none. By whole warps. */
+/* The lanes of this warp whose choice is the same path; 0 where there is none. Called by whole warps. */
 __device__ __forceinline__ uint32_t bs_cu_peers(int32_t path, int32_t paths)
 {
     uint32_t peers = __ballot_sync(0xffffffffu, path >= 0);
@@ -22,7 +22,7 @@ __device__ __forceinline__ uint32_t bs_cu_peers(int32_t path, int32_t paths)
 
 __device__ __forceinline__ uint32_t bs_cu_lanes_below() { return (1u << (threadIdx.x & 31u)) - 1u; }
 
-/* Adds choices first .. last - 1 to counts, or every step-th from `offset` on. The caller cleared them, and
+/* Adds choices first .. last - 1 to counts; choice i is chosen[i * step + offset]. The caller clears counts before, and
  * synchronises. */
 __device__ inline void bs_cu_count_choices(const bs_cu_router &r, int32_t first, int32_t last, int32_t step = 1,
                                            int32_t offset = 0)
@@ -41,7 +41,7 @@ __device__ inline void bs_cu_clear_counts(const bs_cu_router &r)
         r.counts[p] = r.next[p] = 0;
 }
 
-/* offsets from counts; they are added to next. All threads, each a share of the paths; synchronises before and
+/* Makes offsets from counts, and adds them to next. All threads, each a share of the paths; synchronises before and
  * after. */
 __device__ inline void bs_cu_sum_counts(const bs_cu_router &r)
 {
@@ -65,8 +65,8 @@ __device__ inline void bs_cu_sum_counts(const bs_cu_router &r)
     __syncthreads();
 }
 
-/* What next[path] counts, for this thread's item among those of all threads, in their order; -1: it has none. All
- * threads, by whole warps, one warp after the other. */
+/* Takes the next place on a path for this thread's item, in the order of the threads; -1 where it has no path. Called
+ * by all threads; the warps take turns. */
 __device__ inline int32_t bs_cu_take_next(const bs_cu_router &r, int32_t path)
 {
     const int32_t warp = bs_cu_warp(), lane = bs_cu_lane();
@@ -97,7 +97,7 @@ __device__ inline void bs_cu_place_choices(const bs_cu_router &r, int32_t first,
     }
 }
 
-/* At most 32 choices: the first warp packs them without asking the others. A lane looks after every 32nd path. */
+/* At most 32 choices: the first warp packs them alone. A lane handles every 32nd path. */
 __device__ inline void bs_cu_pack_few(const bs_cu_router &r, int32_t choices)
 {
     const int32_t lane = bs_cu_thread(), paths = r.d.paths;
@@ -128,7 +128,7 @@ __device__ inline void bs_cu_pack_few(const bs_cu_router &r, int32_t choices)
     bs_pack_choice(lane, r.d.per_row, packed, r.d.ids, r.d.inverse);
 }
 
-/* What all who follow the decision need to know of its paths. */
+/* Writes counts and offsets to where readers of the decision find them. */
 __device__ inline void bs_cu_tell_counts(const bs_cu_router &r)
 {
     for (int32_t p = bs_cu_thread(); p <= r.d.paths; p += bs_cu_threads()) {
@@ -138,7 +138,7 @@ __device__ inline void bs_cu_tell_counts(const bs_cu_router &r)
     }
 }
 
-/* Counts, offsets, ids and the inverse of what was chosen, by one block. counts: how many rows each path got. */
+/* Makes counts (rows of each path), offsets, ids and the inverse of what was chosen, by one block. */
 __device__ inline void bs_cu_pack(const bs_cu_router &r)
 {
     const int32_t choices = r.rows * r.d.per_row;

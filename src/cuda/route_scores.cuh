@@ -1,4 +1,4 @@
-/* route_scores.cuh - scores of a row where they lie, or staged: brought to shared memory.
+/* route_scores.cuh - scores of a row, in place or staged: copied to shared memory.
  * Relies on route_job.cuh. Must never round an i32 score. */
 #ifndef BS_CUDA_ROUTE_SCORES
 #define BS_CUDA_ROUTE_SCORES
@@ -11,7 +11,7 @@ __device__ __forceinline__ bs_scores bs_cu_scores_of(const bs_cu_tile &t, const 
     return scores;
 }
 
-/* Words from row to row: the threads of a warp, a row each, meet no bank of shared memory twice. */
+/* Words from row to row: odd, so that the threads of a warp, a row each, have no bank conflicts. */
 __device__ __forceinline__ int32_t bs_cu_stage_pitch(const bs_cu_router &r) { return bs_cu_rule(r.s)->width | 1; }
 
 __device__ __forceinline__ bs_scores bs_cu_staged(const bs_cu_router &r, int32_t row)
@@ -20,7 +20,7 @@ __device__ __forceinline__ bs_scores bs_cu_staged(const bs_cu_router &r, int32_t
     return scores;
 }
 
-/* Scores of rows first .. last - 1, so many threads a row as it has scores. */
+/* Stages the scores of rows first .. last - 1, by as many threads a row as it has scores. */
 __device__ inline void bs_cu_stage_scores(const bs_cu_router &r, int32_t first, int32_t last)
 {
     const int32_t width = bs_cu_rule(r.s)->width, stride = r.score->stride[0], pitch = bs_cu_stage_pitch(r);

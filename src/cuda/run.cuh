@@ -1,4 +1,4 @@
-/* run.cuh - one launch at a time, and what routers ask their callers.
+/* run.cuh - running one launch, and the callbacks of routers.
  * The host waits only for a callback. Relies on tables.cuh. Must never let a count decide what is launched. */
 #ifndef BS_CUDA_RUN
 #define BS_CUDA_RUN
@@ -14,7 +14,7 @@ static bs_status bs_cu_launched(bs_error *error)
     return bs_cu_check(cudaGetLastError(), "launching a kernel", error);
 }
 
-/* Rows of a domain that a router may have made, and the first of them where rows of all paths are. */
+/* The number of rows of a domain, which a router may have decided, and its first row among the rows of all paths. */
 static bs_status bs_cu_rows(bs_device_session *s, int32_t domain, int32_t *first, int32_t *rows, bs_error *error)
 {
     const bs_domain *d = &s->client->graph->domains[domain];
@@ -30,7 +30,7 @@ static bs_status bs_cu_rows(bs_device_session *s, int32_t domain, int32_t *first
     return status;
 }
 
-/* What is wrong, if anything is, of which row. */
+/* BS_OK, or the fault as an error that names the route and the row. */
 static bs_status bs_cu_route_status(const bs_route_desc *desc, const bs_route_fault *fault, bs_error *error)
 {
     const bs_status status = bs_route_fail(fault, error);
@@ -41,7 +41,7 @@ static bs_status bs_cu_route_status(const bs_route_desc *desc, const bs_route_fa
     return status;
 }
 
-/* The caller's function does not get the knob; but one that is NaN is an error, whoever decides. */
+/* A callback does not get the knob, but a knob that is NaN is an error whoever decides. */
 static bs_status bs_cu_check_knob(bs_device_session *s, const bs_route_desc *desc, const bs_device_operand *operand,
                                   bs_error *error)
 {
@@ -56,7 +56,7 @@ static bs_status bs_cu_check_knob(bs_device_session *s, const bs_route_desc *des
     return bs_cu_route_status(desc, &fault, error);
 }
 
-/* Scores of `rows` rows from `first`, to where the caller's function reads them: dense, and there when this returns. */
+/* Copies the scores of `rows` rows from `first` on to where the callback reads them, dense, and waits for them. */
 static bs_status bs_cu_fetch_scores(bs_device_session *s, const bs_device_operand *score, int32_t first, int32_t rows,
                                     bs_error *error)
 {
@@ -69,7 +69,7 @@ static bs_status bs_cu_fetch_scores(bs_device_session *s, const bs_device_operan
     return status == BS_OK ? bs_cu_session_settle(s, error) : status;
 }
 
-/* What the caller's function chooses by the scores. */
+/* Calls the callback, which chooses by the scores. */
 static bs_status bs_cu_ask_caller(const bs_route_desc *desc, const bs_route_callback *callback,
                                   const bs_operand_view *view, int32_t rows, int32_t *chosen, float *gates,
                                   bs_error *error)
@@ -81,7 +81,7 @@ static bs_status bs_cu_ask_caller(const bs_route_desc *desc, const bs_route_call
                                      bs_status_text(status));
 }
 
-/* A router that asks the caller: the scores come here, the answer goes there. The step packs it. */
+/* A router with a callback: fetches its scores and copies the answer to the device. The step packs it. */
 static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error *error)
 {
     const bs_device_client *c = s->client;

@@ -1,5 +1,5 @@
 /* segment.cuh - where the segments of a run begin.
- * Relies on program.cuh; offsets come checked. Must never look beyond them. */
+ * Relies on program.cuh; offsets are checked before the run. Must never read beyond them. */
 #ifndef BS_CUDA_SEGMENT
 #define BS_CUDA_SEGMENT
 

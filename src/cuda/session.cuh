@@ -11,7 +11,7 @@
 
 /* ---------------------------------------------------------------------------------------------------- run */
 
-/* What comes before the first instruction, on the stream. */
+/* Queues what comes before the first instruction. */
 static bs_status bs_cu_queue_begin(bs_device_session *s, bs_error *error)
 {
     bs_status status = BS_OK;
@@ -34,7 +34,7 @@ static bs_status bs_cu_queue_end(bs_device_session *s, bs_error *error)
                       cudaMemcpyDeviceToHost, "copying decisions from the device", error);
 }
 
-/* Without a graph after all: nothing of the run has been queued so far. */
+/* Queues the run without a graph, after a capture that failed: nothing of it has been queued so far. */
 static bs_status bs_cu_requeue(bs_device_session *s, int32_t launches, bs_error *error)
 {
     bs_cu_graph_give_up(s);
@@ -56,13 +56,13 @@ static bs_status bs_cu_session_run(bs_device_session *s, int32_t first, int32_t 
     return captures && status != BS_OK ? bs_cu_requeue(s, b, error) : status;
 }
 
-/* A run that is like the last one is that one's graph, launched again. */
+/* A run that is like the last one launches its graph again. */
 static bs_status bs_cu_session_begin(bs_device_session *s, bs_error *error)
 {
     const bool same = bs_cu_is_lowered(s);
     bs_status status = bs_cu_check(cudaSetDevice(s->device->index), "choosing the device", error);
     s->replays = false;
-    cudaGetLastError(); /* what failed before, and was answered for, is no launch of this run */
+    cudaGetLastError(); /* an error that was reported before is not one of this run's launches */
     if (status == BS_OK && (!same || s->any_staged || s->has_segments))
         status = bs_cu_settle(s, error);
     if (status == BS_OK && !same) {
@@ -130,7 +130,7 @@ static bs_status bs_cu_session_wait(bs_device_session *s, int32_t *node, bs_erro
     if (status != BS_OK)
         return status;
     const int32_t *said = reinterpret_cast<const int32_t *>(s->pinned + s->layout.results + s->layout.status);
-    for (int32_t n = 1; said[0] == 0 && n < s->client->graph->n_nodes; n++) /* a failed run has nothing to give */
+    for (int32_t n = 1; said[0] == 0 && n < s->client->graph->n_nodes; n++) /* a failed run leaves outputs alone */
         if (bs_cu_writes(s, n))
             bs_cu_pack(&s->client->bound[n], bs_cu_dense(s, n), true);
     bs_cu_tell(s);
@@ -138,7 +138,7 @@ static bs_status bs_cu_session_wait(bs_device_session *s, int32_t *node, bs_erro
     return (bs_status)said[0];
 }
 
-/* Of the device or of the caller: one allocation. */
+/* memory: the device's or the caller's, in one allocation. */
 static bs_status bs_cu_session_zero(bs_device_session *s, uint8_t *memory, uint64_t bytes)
 {
     void *there = bs_cu_there(memory);

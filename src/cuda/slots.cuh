@@ -1,8 +1,9 @@
-/* slots.cuh - weights that come and go: where a unit is, the tiles of one part, what the host learns of a decision, and
+/* slots.cuh - weights that come and go: where a unit is, the tiles of one part, fetching the counts of a decision, and
  * copies into slots.
  *
- * Readers prepare a layer in pinned memory and copy it on a stream of their own; a unit is published when its copies
- * are over, and the host has waited for what read it before it lets it go. Relies on run.cuh. */
+ * Readers prepare a layer in pinned memory and copy it on a stream of their own. A unit is published when its copies
+ * are complete, and released when the host has waited for the kernels that read it. Relies on run.cuh. Must never
+ * return from a copy that is still under way. */
 #ifndef BS_CUDA_SLOTS
 #define BS_CUDA_SLOTS
 
@@ -18,7 +19,7 @@ static bs_status bs_cu_session_part(bs_device_session *s, int32_t part, bs_error
 }
 
 /* Kernels find a unit's weights by an address in the device's memory. No kernel that is queued still reads this unit's
- * old address, so it is written over; from a cell of its own, because a copy of the tables may still be under way. */
+ * old address, so it may be overwritten. Its copy has a source of its own, as one of the tables may be under way. */
 static bs_status bs_cu_session_place(bs_device_session *s, int32_t unit, const uint8_t *weights, bs_error *error)
 {
     uint64_t *place = reinterpret_cast<uint64_t *>(s->pinned + s->layout.places) + unit;
@@ -28,7 +29,7 @@ static bs_status bs_cu_session_place(bs_device_session *s, int32_t unit, const u
                       sizeof *place, cudaMemcpyHostToDevice, "telling the device where weights are", error);
 }
 
-/* The status of the run so far, then the counts. */
+/* Fetches the status of the run so far, then the counts. */
 static bs_status bs_cu_session_fetch_counts(bs_device_session *s, int32_t router, int32_t *counts, int32_t *node,
                                      bs_error *error)
 {
@@ -68,7 +69,7 @@ static bs_status bs_cu_session_copy(bs_device_session *s, int32_t lane, uint8_t 
     if (status == BS_OK)
         status = bs_cu_check(cudaStreamSynchronize(s->lanes[lane]), "waiting for weights", NULL);
     if (status != BS_OK)
-        cudaStreamSynchronize(s->lanes[lane]); /* or it would arrive where something else lies by then */
+        cudaStreamSynchronize(s->lanes[lane]); /* or the copy could land where something else lies by then */
     return status;
 }
 

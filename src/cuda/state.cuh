@@ -1,9 +1,9 @@
-/* state.cuh - what the backend knows of a session, where it keeps that, its streams, and waiting for the device.
+/* state.cuh - the backend's record of a session, its streams, and waiting for the device.
  *
- * Nothing that one session queues, captures, records or waits for is another's: sessions of a device run side by side,
- * each on its caller's thread. Two whose caller names one stream follow each other there, launch by launch.
- * It all lies in the session's pinned bytes; prepared weights go to the device through there too.
- * Relies on device.cuh and step.cuh. Must never allocate. */
+ * Sessions share nothing that they queue, capture, record or wait for, so those of one device run side by side, each on
+ * its caller's thread. Sessions that are given the same stream are in each other's order there, launch by launch.
+ * The record lies in the session's pinned bytes; prepared weights go to the device through there too.
+ * Relies on device.cuh and launch.cuh. Must never allocate. */
 #ifndef BS_CUDA_STATE
 #define BS_CUDA_STATE
 
@@ -18,15 +18,15 @@ struct bs_device_session {
     uint8_t *pinned;
     uint64_t pinned_there; /* the device's address of it */
     bs_cu_program program;
-    cudaStream_t private_stream; /* nobody else's: what is captured goes here */
+    cudaStream_t private_stream; /* the session's alone: captures use it */
     cudaStream_t run_stream;     /* runs are queued on it: the caller's, or the private one */
     /* where the next launch or copy goes: run_stream, or private_stream while it is captured */
     cudaStream_t stream;
     cudaEvent_t done;
     cudaStream_t lanes[BS_MAX_LANES]; /* copies of weights */
 #ifndef BS_NO_CUBLAS
-    cublasHandle_t cublas; /* NULL: not asked for */
-    void *workspace;       /* of it, in the device's memory */
+    cublasHandle_t cublas; /* NULL: cuBLAS is not used */
+    void *workspace;       /* of cuBLAS, in the device's memory */
     size_t workspace_bytes;
 #endif
     int32_t n_lanes;
@@ -35,12 +35,12 @@ struct bs_device_session {
     bool capturing, replays, no_graph;
     cudaGraph_t graph;
     cudaGraphExec_t exec;
-    cudaGraphNode_t last; /* of what was captured */
+    cudaGraphNode_t last; /* the last node that was captured */
     int threads;      /* of a block */
     uint64_t shared;  /* of a region */
     bs_cu_launches launches;
     int64_t *dims;    /* [dims] that the tables were written for */
-    bs_buffer *bound; /* [nodes] likewise */
+    bs_buffer *bound; /* [nodes] the same */
     bs_cu_bound *at;  /* [nodes] */
 };
 
@@ -85,8 +85,8 @@ static void bs_cu_session_program(bs_device_session *s)
     p->status = reinterpret_cast<int32_t *>(s->memory + l->decisions + l->status);
 }
 
-/* Kernels may use more shared memory than the default of 48 KiB only when it is asked for. It is asked once for all:
- * the limit is the function's, and sessions with tiles of other sizes use it too. */
+/* A kernel may use more than the default 48 KiB of shared memory only when its limit is raised. It is raised to all
+ * that the GPU has: the limit is the function's, and sessions with tiles of other sizes use it too. */
 static bs_status bs_cu_session_shared(bs_device_session *s, bs_error *error)
 {
     bs_bytes most = {0};
@@ -109,8 +109,8 @@ static bs_status bs_cu_session_shared(bs_device_session *s, bs_error *error)
 /* ------------------------------------------------------------------------------------------------- cuBLAS */
 
 #ifndef BS_NO_CUBLAS
-/* What the handle is asked for next goes to the session's stream, with the session's workspace. cublasSetStream gives
- * the workspace up for one of the library's own, which it allocates; so the workspace is set behind it, each time. */
+/* Sets the handle's stream and workspace. cublasSetStream replaces the workspace by one that the library allocates, so
+ * the session's workspace is set after it, each time. */
 static bool bs_cu_cublas_here(bs_device_session *s)
 {
     return cublasSetStream(s->cublas, s->stream) == CUBLAS_STATUS_SUCCESS &&
@@ -138,7 +138,7 @@ static bs_status bs_cu_session_cublas(bs_device_session *s, bs_error *error)
 
 /* --------------------------------------------------------------------------------------- opening, closing */
 
-/* Where waiting fails it waits once more: memory that is still at work goes back to its owner. */
+/* Waits once more where waiting fails: the memory that work may still use goes back to its owner. */
 static void bs_cu_idle(cudaStream_t stream)
 {
     if (cudaStreamSynchronize(stream) != cudaSuccess)
@@ -167,7 +167,7 @@ static void bs_cu_state_close(bs_device_session *s)
     s->private_stream = s->run_stream = s->stream = NULL;
 }
 
-/* The private stream waits for no other: the default stream neither. */
+/* The private stream waits for no other stream, not even the default one. */
 static bs_status bs_cu_session_streams(bs_device_session *s, bs_error *error)
 {
     bs_status status = bs_cu_check(cudaStreamCreateWithFlags(&s->private_stream, cudaStreamNonBlocking),
@@ -224,8 +224,8 @@ static bs_status bs_cu_state_open(bs_device *device, const bs_device_client *cli
 
 /* ------------------------------------------------------------------------------------------------- waiting */
 
-/* Waits for what is queued: pinned memory may be written again. Where waiting fails it waits once more: what is still
- * at work must not meet what comes after the error. */
+/* Waits for what is queued: then pinned memory may be written again. Waits once more where that fails: work that is
+ * still under way must not overlap what follows the error. */
 static bs_status bs_cu_settle(bs_device_session *s, bs_error *error)
 {
     if (!s->in_flight)
@@ -252,7 +252,7 @@ static bs_status bs_cu_session_settle(bs_device_session *s, bs_error *error)
     return status == BS_OK ? bs_cu_settle(s, error) : status;
 }
 
-/* Between pinned and device memory; what it is for, where that fails. */
+/* Copies between pinned and device memory. what: for the error message. */
 static bs_status bs_cu_copy(bs_device_session *s, void *to, const void *from, uint64_t bytes, cudaMemcpyKind kind,
                             const char *what, bs_error *error)
 {

@@ -1,7 +1,7 @@
 /* step.cuh - from the plan's instructions to steps, and from steps to launches.
  *
- * Instructions of one time are independent of each other (the paths of a router run in lockstep): those that the same
- * kernel does become one launch, however many branches there are. A region is one launch too.
+ * Instructions of one time are independent of each other (the paths of a router run in lockstep): those with the
+ * same kernel become one launch, however many branches there are. A region is one launch too.
  * Relies on step_operand.cuh and the describe functions of the op files. Must never touch the device. */
 #ifndef BS_CUDA_STEP
 #define BS_CUDA_STEP
@@ -13,8 +13,8 @@
 struct bs_cu_launch {
     int32_t kernel, first, count;
     int32_t instr;    /* the first instruction it belongs to, at top level */
-    int32_t callback; /* the router that asks the caller before this, or 0 */
-    int32_t blocks;   /* that have something to do, at most */
+    int32_t callback; /* the router whose callback is called before this, or 0 */
+    int32_t blocks;   /* that have work, at most */
 };
 
 struct bs_cu_launches {
@@ -41,7 +41,7 @@ static void bs_cu_add_in(bs_cu_tables *l, bs_device_step *s, int32_t value)
     s->n_in++;
 }
 
-/* The descriptor's fields, all of four bytes, behind its name. */
+/* Copies the descriptor's fields, which follow its name and have four bytes each. */
 static void bs_cu_copy_fields(const bs_node *node, bs_device_step *s)
 {
     const bs_op *op = bs_op_get(node->op);
@@ -61,11 +61,11 @@ static void bs_cu_step_call(bs_cu_tables *l, const bs_instr *i, bs_device_step *
         bs_cu_operand(l, node->first_out + k, bs_cu_add_operand(l));
 }
 
-/* Writes which paths of a gather give a value; returns where. */
+/* Writes the bits that say which paths of a gather give a value; returns their first word. */
 static int32_t bs_cu_add_given(bs_cu_tables *l, const bs_instr *i)
 {
     const bs_node *gather = &l->graph->nodes[i->node];
-    /* there is room */
+    /* bs_device_given_words counted them too: there is room */
     const int32_t *in = bs_node_in(l->graph, gather), words = bs_device_given_words(l->plan, i), at = l->n_given;
     memset(l->given + at, 0, (size_t)words * sizeof *l->given);
     for (int32_t p = 0; p < l->graph->routers[gather->router].desc->paths; p++)
@@ -75,7 +75,7 @@ static int32_t bs_cu_add_given(bs_cu_tables *l, const bs_instr *i)
     return at;
 }
 
-/* Rows to their place: to a row of the parent, a cell of a root tensor, or what is bound. */
+/* Stores rows: to rows of the parent, cells of a root tensor, or what is bound. */
 static void bs_cu_step_store(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
 {
     bs_cu_add_in(l, s, i->value);
@@ -130,7 +130,7 @@ static void bs_cu_step_load(bs_cu_tables *l, const bs_instr *i, bs_device_step *
     s->n_in = s->n_out = 1;
 }
 
-/* Moves, by their row map: which operands they have, and what makes the step of it. A residual's is another. */
+/* A move: what adds its operands, and how its step is described. Found by the row map; residuals have their own. */
 struct bs_cu_move {
     void (*operands)(bs_cu_tables *l, const bs_instr *i, bs_device_step *s);
     bs_cu_description description;
@@ -159,7 +159,7 @@ static void bs_cu_step_route(bs_cu_tables *l, const bs_instr *i, bs_device_step 
         bs_cu_add_in(l, s, r->knob);
 }
 
-/* Whether kernels can count what a step writes of a row: they deal it out to threads by numbers of 31 bits. */
+/* Whether kernels can count the elements that a step writes of a row: they number them with 31 bits. */
 static bool bs_cu_countable(const bs_device_operand *o)
 {
     int64_t elements = 1;
@@ -170,7 +170,7 @@ static bool bs_cu_countable(const bs_device_operand *o)
     return elements <= INT32_MAX;
 }
 
-/* What there is to say of the node of a step that has its operands. */
+/* What describe functions are given about the node of a step that has its operands. */
 static bs_cu_node bs_cu_node_of(const bs_device_client *c, const bs_device_step *s, const bs_device_operand *all,
                                 const bs_instr *i)
 {
@@ -203,10 +203,10 @@ static void bs_cu_step(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
     for (int32_t k = s->n_in; k < s->n_in + s->n_out && !l->overflow; k++)
         l->too_many = bs_cu_countable(&operands[k]) ? l->too_many : i->node;
     if (l->overflow || l->too_many)
-        return; /* nothing is launched: what describes a step may count */
+        return; /* nothing is launched, and describe functions could overflow */
     const bs_cu_node n = bs_cu_node_of(l->client, s, l->operands, i);
     const bool moves = i->kind == BS_INSTR_MOVE;
-    if (!moves || n.out->base != 0 || n.out->place == BS_AT_TILE) { /* else an output that is not asked for */
+    if (!moves || n.out->base != 0 || n.out->place == BS_AT_TILE) { /* else an output that is not bound */
         const bs_cu_description *d = moves ? &bs_cu_move_of(i)->description : &bs_cu_ops[node->op];
         s->kernel = d->kernel;
         d->describe(&n, s);
@@ -265,8 +265,8 @@ static void bs_cu_add_launch(bs_cu_tables *l, bs_cu_launches *to, int32_t kernel
     launch->blocks = (int32_t)bs_min_i64(blocks, INT32_MAX);
 }
 
-/* A decision takes one launch, or two where there are many rows; the caller's function is asked in between. Of no rows
- * too: it says so. */
+/* A decision takes one launch, or two where there are many rows; a callback is called before it. It is launched even
+ * without rows, to write that there are none. */
 static void bs_cu_launch_route(bs_cu_tables *l, bs_cu_launches *to, int32_t step)
 {
     bs_device_step *s = &l->steps[step];
@@ -281,7 +281,7 @@ static void bs_cu_launch_route(bs_cu_tables *l, bs_cu_launches *to, int32_t step
         to->list[to->count <= to->room ? to->count - 1 : 0].callback = s->router;
 }
 
-/* The steps [first, end) of one time: those of one kernel together. */
+/* Launches the steps [first, end), which are of one time: those of one kernel together. */
 static void bs_cu_launch_steps(bs_cu_tables *l, bs_cu_launches *to, int32_t first, int32_t end)
 {
     for (int32_t k = first + 1; k < end; k++) { /* by kernel, stable */
@@ -332,7 +332,7 @@ static void bs_cu_launch_region(bs_cu_tables *l, bs_cu_launches *to, const bs_re
 static bs_status bs_cu_write_tables(bs_cu_tables *l, bs_cu_launches *to, bs_device_part *parts, bs_error *error)
 {
     const bs_plan *p = l->plan;
-    const bool together = !bs_plan_streams(p); /* the host goes from instruction to instruction, else */
+    const bool together = !bs_plan_streams(p); /* else the host goes from instruction to instruction */
     to->count = 0;
     for (int32_t at = 0; at < p->n_top;) {
         to->instr = at;

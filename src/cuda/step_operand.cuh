@@ -1,19 +1,19 @@
 /* step_operand.cuh - where the operands of an instruction are on the device, for the extents and buffers of a run.
  * The host's side of run/operands.c: everything but the decision is resolved here. Relies on plan/device.h. Must never
- * touch what it points to. */
+ * touch what the addresses point to. */
 #ifndef BS_CUDA_STEP_OPERAND
 #define BS_CUDA_STEP_OPERAND
 
 #include "cuda/portable.cuh"
 
-/* Where what is bound to a node lies on the device. */
+/* Where the buffer that is bound to a node lies on the device. */
 struct bs_cu_bound {
     uint64_t address; /* 0: nothing is bound */
     int64_t stride[BS_MAX_RANK];
     bool staged; /* a dense copy of the caller's buffer */
 };
 
-/* What tables are written from. */
+/* The tables of a run while they are written, and what they are written from. */
 struct bs_cu_tables {
     const bs_device_client *client;
     const bs_graph *graph;
@@ -26,8 +26,8 @@ struct bs_cu_tables {
     bs_device_operand *operands;
     uint32_t *given;
     int32_t n_steps, n_operands, n_given;
-    bool cublas;   /* large layers are its */
-    bool overflow; /* a stride or an extent beyond 31 bits */
+    bool cublas;   /* large linears go to it */
+    bool overflow; /* a stride, an extent or a number of blocks beyond 31 bits, or a table that is full */
     int32_t too_many; /* the node of a step that writes more elements of a row than 31 bits count; 0: none */
 };
 
@@ -109,7 +109,7 @@ static void bs_cu_at_bound(bs_cu_tables *l, int32_t node, bs_device_operand *o)
     }
 }
 
-/* A root value, wherever it is. */
+/* A value of the root domain, wherever it is. */
 static void bs_cu_root(bs_cu_tables *l, int32_t value, bs_device_operand *o)
 {
     const bs_value_plan *p = &l->plan->values[value];
@@ -204,7 +204,7 @@ static void bs_cu_target(bs_cu_tables *l, int32_t value, int32_t target, int32_t
     o->margin = l->plan->values[target].margin;
 }
 
-/* Of an output or a state: where its own copy is, or 0 when nobody asks for it. */
+/* Where an output or a state is stored; base 0: nothing is bound to it. */
 static void bs_cu_ending(bs_cu_tables *l, const bs_instr *i, bs_device_operand *o)
 {
     const bs_node *node = &l->graph->nodes[i->node];
@@ -214,7 +214,8 @@ static void bs_cu_ending(bs_cu_tables *l, const bs_instr *i, bs_device_operand *
     bs_cu_at_bound(l, state < 0 ? i->node : l->graph->values[bs_node_in(l->graph, node)[state]].node, o);
 }
 
-/* The cache that rows are appended to: its strides of segment and position come beside those of a cell. */
+/* The cache that rows are appended to. Beside the strides of a cell: row_bytes from segment to segment, max_w elements
+ * from position to position, max_h positions. */
 static void bs_cu_ring(bs_cu_tables *l, const bs_instr *i, bs_device_operand *o)
 {
     const bs_node *node = &l->graph->nodes[i->node];

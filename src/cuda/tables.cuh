@@ -53,7 +53,7 @@ static void bs_cu_write_domains(bs_device_session *s)
     *bs_cu_table<uint64_t>(s, s->layout.units_at) = (uint64_t)(uintptr_t)c->weights;
 }
 
-/* What this run's inputs say of segments. */
+/* Writes this run's offsets of segments and its cache lengths. */
 static void bs_cu_write_segments(bs_device_session *s)
 {
     const bs_device_client *c = s->client;

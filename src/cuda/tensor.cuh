@@ -1,4 +1,4 @@
-/* tensor.cuh - words of the tensor cores, and copies to shared memory that do not wait.
+/* tensor.cuh - instructions of the tensor cores, and asynchronous copies to shared memory.
  *
  * Each is one instruction from sm_80 on. Below that, shuffles and plain loads give the same values (sums in another
  * order), so that kernels are written once. All 32 lanes of a warp must call them together.
@@ -15,7 +15,7 @@
 #endif
 
 /* Tells the compiler that a pointer is to shared memory, which it cannot see where a tile's rows come as arguments. Not
- * from Blackwell on: nvcc 13.0 breaks its own code of it there ("PHI node operands are not the same type as the
+ * from Blackwell on: there nvcc 13.0 makes invalid code of it ("PHI node operands are not the same type as the
  * result"). */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 1000 && CUDART_VERSION >= 11020
 #define BS_CU_ASSUME_SHARED(p) __builtin_assume(__isShared(p))
@@ -76,8 +76,8 @@ __device__ __forceinline__ void bs_cu_ldmatrix_x4(uint32_t r[4], const void *sha
 #endif
 }
 
-/* 16 bytes from global to shared memory, both aligned to 16, past the first-level cache; there after commit and wait,
- * and for other threads after a barrier behind that. */
+/* Copies 16 bytes from global to shared memory, both aligned to 16, bypassing the L1 cache. They are there after commit
+ * and wait, for other threads after one more barrier. */
 __device__ __forceinline__ void bs_cu_cp_async_16(void *shared, const void *global)
 {
 #if defined(BS_CUDA_CPU)
@@ -103,7 +103,7 @@ __device__ __forceinline__ void bs_cu_cp_async_commit(void)
 #endif
 }
 
-/* Until at most N groups of this thread are under way. */
+/* Waits until at most N groups of this thread are under way. */
 template <int N> __device__ __forceinline__ void bs_cu_cp_async_wait(void)
 {
 #if defined(BS_CUDA_CPU)

@@ -1,9 +1,9 @@
-/* walk.cuh - one loop nest for every op that computes element by element over strided operands (what only copies has
- * move_nest.cuh), and how rows and elements are dealt out to the threads of a block.
+/* walk.cuh - one loop nest for every op that computes element by element over strided operands (copies: move_nest.cuh),
+ * and how rows and elements are dealt out to the threads of a block.
  *
  * Axes are merged where all operands allow it, so that an image with margins is lines of pixels and channels, and a
- * dense tensor one line. Four elements of a line go at a time where they lie side by side; a thread gets from one work
- * item to its next by carrying digits, without a division.
+ * dense tensor one line. Four elements of a line are taken at a time where they are adjacent; a thread gets from its
+ * elements to the next ones by carrying digits, without a division.
  * Relies on program.cuh and describe.cuh. Must never know what an element means. */
 #ifndef BS_CUDA_WALK
 #define BS_CUDA_WALK
@@ -13,8 +13,7 @@
 
 #define BS_CU_EACH 4096 /* elements of a work item */
 
-/* Work items of an op that fills out[0] element by element: parts of an image, several rows of what is
- * small. */
+/* Work items of an op that fills out[0] element by element: parts of images and large rows, batches of small rows. */
 static inline void bs_cu_cut(const bs_cu_node *n, bs_device_step *s)
 {
     const int64_t elements = bs_cu_elements(&n->out[0]);
@@ -32,8 +31,8 @@ struct bs_cu_deal {
     int32_t row, rows, end, index, workers;
 };
 
-/* A row with an image, or one that is cut into parts, goes to the whole block; others to as many workers as they have
- * `units` (at most). */
+/* A row with an image, or one that is cut into parts, goes to the whole block; others to at most as many workers as
+ * they have `units`. */
 __device__ inline bs_cu_deal bs_cu_deal_out(const bs_cu_work &w, bool whole, int32_t units, int32_t worker,
                                             int32_t workers)
 {
@@ -50,7 +49,7 @@ __device__ inline bs_cu_deal bs_cu_deal_out(const bs_cu_work &w, bool whole, int
     return d;
 }
 
-/* Of an op that fills out[0]; `unit`: log2 of the bytes that a worker has at a time, four elements. */
+/* For an op that fills out[0]; `unit`: log2 of the bytes that a worker writes at a time, four elements. */
 __device__ __forceinline__ bs_cu_deal bs_cu_deal_rows(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
                                                       int32_t unit = 4)
 {
@@ -98,7 +97,7 @@ __device__ __forceinline__ int32_t bs_cu_on_axis(const int32_t (&v)[BS_MAX_RANK]
     return k < 4 - rank ? none : k == 3 && rank == 2 ? v[1] : v[0];
 }
 
-/* Puts axis 2 into axis 3 where that is one line in every operand; those before move up. */
+/* Merges axis 2 into axis 3 where both are one line in every operand; the axes before move up. */
 template <int N> __device__ __forceinline__ void bs_cu_walk_fold(bs_cu_walk<N> *k)
 {
     bool follows = true;
@@ -118,8 +117,8 @@ template <int N> __device__ __forceinline__ void bs_cu_walk_fold(bs_cu_walk<N> *
     k->count[0] = 1;
 }
 
-/* Over the rectangle of view 0, or all of what is no image. The other views have its rank, and strides 0 where they do
- * not move. */
+/* A walk over the rectangle of view 0, or over all of it if it is no image. The other views have its rank, and strides
+ * 0 where they are broadcast. */
 template <int N> __device__ __forceinline__ bs_cu_walk<N> bs_cu_walk_over(const bs_cu_view (&v)[N])
 {
     const bs_cu_view &o = v[0];
@@ -144,7 +143,7 @@ template <int N> __device__ __forceinline__ bs_cu_walk<N> bs_cu_walk_over(const 
     return k;
 }
 
-/* Whether the first `most` operands move by one along lines of whole fours, and begin each at an aligned one. */
+/* Whether lines are whole fours of elements, adjacent and aligned in the first `most` operands. */
 template <int N> __device__ __forceinline__ bool bs_cu_walk_fours(const bs_cu_walk<N> &k, int32_t most = N)
 {
     bool fours = k.count[3] % 4 == 0;
@@ -154,9 +153,8 @@ template <int N> __device__ __forceinline__ bool bs_cu_walk_fours(const bs_cu_wa
     return fours;
 }
 
-/* Visits what is dealt to this thread: each.four(at) where `four` is true of the lines, else each.one(at), at being
- * offsets from where operands begin. The first axis is one of four dimensions that do not fold: it goes around the
- * others. */
+/* Visits this thread's elements: calls each.four(at) if `four`, else each.one(at), at being offsets from where operands
+ * begin. The first axis is longer than 1 only where four dimensions could not be merged: it is the outer loop. */
 template <int N, typename E>
 __device__ __forceinline__ void bs_cu_walk_run(const bs_cu_walk<N> &k, bool four, const bs_cu_deal &d, const E &each)
 {
@@ -197,8 +195,8 @@ __device__ __forceinline__ int32_t bs_cu_floor_div(int32_t v, int32_t r)
     return v >= 0 ? v / r : -1 - (-1 - v) / r;
 }
 
-/* Visits pixels and channels (or `units` of them) of a rectangle, channels fastest, for what needs to know where it
- * is. */
+/* Visits pixels and channels (or `units` of them) of a rectangle, channels fastest, for code that needs their
+ * coordinates. */
 struct bs_cu_scan {
     int32_t y, x, c;       /* where it is */
     int32_t x0, width, units, dy, dx, dc;
@@ -215,7 +213,7 @@ __device__ __forceinline__ void bs_cu_scan_next(bs_cu_scan *k)
     k->y += k->dy + over;
 }
 
-/* Two pixels beside each other, those of them that are wanted. */
+/* Stores two adjacent pixels, or one of them. */
 __device__ __forceinline__ void bs_cu_store_pair(const bs_cu_view &y, int64_t at, uint32_t left, uint32_t right,
                                                  bool first, bool second)
 {
@@ -236,7 +234,7 @@ __device__ __forceinline__ void bs_cu_store_pair(const bs_cu_view &y, int64_t at
         bs_cu_store_one(y.data, bytes, at + y.stride[2], right);
 }
 
-/* Calls each(k) for those that are dealt to this thread. */
+/* Calls each(k) for this thread's share. */
 template <typename E>
 __device__ __forceinline__ void bs_cu_scan_run(const bs_cu_deal &d, const bs_cu_rect &r, int32_t units, const E &each)
 {
