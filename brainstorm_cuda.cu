@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 455d1a63aae36d398bf97e16d3d3093f3a5b971c1dd9347bb9734d07be8d4ba8
+ * sha256 of the parts: 3ac86c47d84aab710a8d6def0a3357804e80febbcd5e9ad5807c524b7bf1f271
  */
 #include "brainstorm.h"
 
@@ -10059,7 +10059,7 @@ struct bs_device_session {
 
 static_assert(sizeof(bs_device_session) <= BS_DEVICE_SESSION_BYTES && sizeof(bs_cu_launch) <= BS_DEVICE_LAUNCH_BYTES &&
                   sizeof(bs_cu_bound) <= BS_DEVICE_BOUND_BYTES,
-              "device_plan.c counts with these");
+              "run/device_layout.c counts with these");
 
 static bs_status bs_cu_session_carve(bs_device_session *s, bs_error *error)
 {

@@ -48,7 +48,7 @@ struct bs_device_session {
 
 static_assert(sizeof(bs_device_session) <= BS_DEVICE_SESSION_BYTES && sizeof(bs_cu_launch) <= BS_DEVICE_LAUNCH_BYTES &&
                   sizeof(bs_cu_bound) <= BS_DEVICE_BOUND_BYTES,
-              "device_plan.c counts with these");
+              "run/device_layout.c counts with these");
 
 static bs_status bs_cu_session_carve(bs_device_session *s, bs_error *error)
 {
