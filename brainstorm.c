@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 932182d510b58ca452e80782790a87f32a6ee2054ec1af8de7d43e9206a700ad
+ * sha256 of the parts: 7ef457a1d574686af2464800eeedb98f6a1de94bf4897468b6b13f68514a0880
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -1830,7 +1830,12 @@ BS_INTERNAL const bs_conv_kernels *bs_conv_kernels_avx2(void);
 BS_INTERNAL const bs_conv_kernels *bs_conv_kernels_avx512(void);
 BS_INTERNAL const bs_conv_kernels *bs_conv_kernels_neon(void);
 
+/* conv.c: the table of a tier, NULL where it is not compiled in. */
+BS_INTERNAL const bs_conv_kernels *bs_conv_kernels_of(bs_tier tier);
+
 /* gemm.c */
+/* How many rows the next tile takes of those that are left. */
+BS_INTERNAL int32_t bs_gemm_next_rows(const bs_conv_kernels *kernels, int32_t vectors, int32_t left);
 BS_INTERNAL void bs_conv_run_gemm(const bs_conv_geometry *geometry, const bs_conv_kernels *kernels, const bs_conv_task *task);
 
 /* conv_pack.c: layout, known without running the tier's instructions. Lanes of each tier are fixed. */
@@ -7548,6 +7553,14 @@ void bs_conv_winograd_run(const bs_conv_geometry *geometry, const bs_conv_kernel
 
 static const float gemm_no_bias[BS_GEMM_VECTORS * BS_MOST_LANES * BS_GEMM_ABREAST];
 
+int32_t bs_gemm_next_rows(const bs_conv_kernels *k, int32_t vectors, int32_t left)
+{
+    int32_t count = bs_conv_ceil_div(left, bs_conv_ceil_div(left, k->gemm_rows));
+    while (!k->gemm[vectors][count])
+        count--;
+    return count;
+}
+
 typedef struct gemm_job {
     const bs_conv_geometry *g;
     const bs_conv_kernels *k;
@@ -7560,14 +7573,6 @@ typedef struct gemm_job {
     const float *weights;
     bs_gemm_kernel *const *kernels; /* [rows] */
 } gemm_job;
-
-static int32_t gemm_next_rows(const gemm_job *j, int32_t left)
-{
-    int32_t count = bs_conv_ceil_div(left, bs_conv_ceil_div(left, j->k->gemm_rows));
-    while (!j->kernels[count])
-        count--;
-    return count;
-}
 
 /* The block of products from `k` on, for any rows. */
 static bs_gemm_tile gemm_block(const gemm_job *j, int32_t k)
@@ -7598,7 +7603,7 @@ static void gemm_rows(const gemm_job *j, int32_t k)
     tile.add_step = k > 0 ? tile.out_step : 0;
     for (ptrdiff_t y = 0; y < task->out_h; y++)
         for (int32_t x = 0; x < task->out_w;) {
-            const int32_t rows = gemm_next_rows(j, task->out_w - x);
+            const int32_t rows = bs_gemm_next_rows(j->k, j->vectors, task->out_w - x);
             tile.in = task->in + y * j->g->stride_h * task->in_row + x * tile.in_step + k;
             tile.out = task->out + y * task->out_row + x * tile.out_step + j->channel;
             tile.add = k > 0 ? tile.out : tile.add;
@@ -7639,7 +7644,7 @@ static void gemm_rows_finished(const gemm_job *j)
                        .task = task};
     for (ptrdiff_t y = 0; y < task->out_h; y++)
         for (int32_t x = 0; x < task->out_w;) {
-            const int32_t rows = gemm_next_rows(j, task->out_w - x);
+            const int32_t rows = bs_gemm_next_rows(j->k, j->vectors, task->out_w - x);
             to.out = task->out + y * task->out_row + (ptrdiff_t)x * task->out_pixel + j->channel;
             if (task->residual)
                 to.residual =
@@ -7679,6 +7684,168 @@ void bs_conv_run_gemm(const bs_conv_geometry *g, const bs_conv_kernels *k, const
 }
 /* ==== end src/kernels/gemm.c ================================================================== */
 
+/* ==== begin src/kernels/product.h ============================================================= */
+/* product.h: the product of two computed matrices, of any strides.
+ *
+ * Owns:      the interface between ops and the kernels of gemm.inc, for a matrix that is not prepared.
+ * Relies on: tier.h.
+ * Must never: allocate, keep state, or let the order of a sum depend on the number of rows or columns.
+ *
+ * out = a (scale b): for each element sums of 192 products, each from zero in the order of k, are added up in order.
+ */
+#ifndef BS_KERNELS_PRODUCT_H
+#define BS_KERNELS_PRODUCT_H
+
+/* #include "kernels/tier.h" */
+
+/* Strides in floats, between rows and between elements of a row. */
+typedef struct bs_product {
+    int32_t m, n, k; /* a is m x k, b is k x n */
+    const float *a;
+    ptrdiff_t a_row, a_step;
+    const float *b;
+    ptrdiff_t b_row, b_step;
+    float *out; /* overlaps neither a nor b */
+    ptrdiff_t out_row, out_step;
+    float scale;
+    float *scratch; /* bs_product_scratch_floats, one for each thread */
+} bs_product;
+
+BS_INTERNAL size_t bs_product_scratch_floats(bs_tier tier);
+BS_INTERNAL void bs_product_run(bs_tier tier, const bs_product *product);
+
+#endif
+/* ==== end src/kernels/product.h =============================================================== */
+
+/* ==== begin src/kernels/product.c ============================================================= */
+/* product.c: cuts a product of two computed matrices into tiles for the kernels of gemm.inc.
+ *
+ * Owns:      the panels that are made while it runs, and the way around strides that kernels do not have.
+ * Relies on: conv_internal.h, arrange.h.
+ * Must never: let arithmetic depend on strides: what is not dense is copied, before and after.
+ *
+ * Of b a block of a panel is packed at a time, and all rows pass it. Rows of a that are not dense are packed as well,
+ * PRODUCT_ROWS at a time. */
+/* #include "kernels/product.h" */
+/* #include "base/base.h" */
+/* #include "kernels/arrange.h" */
+/* #include "kernels/conv_internal.h" */
+
+#include <math.h>
+#include <string.h>
+
+enum { PRODUCT_ROWS = 64 };
+
+typedef struct product_job {
+    const bs_product *p;
+    const bs_conv_kernels *kernels;
+    bs_tier tier;
+    float *panel, *rows; /* scratch */
+} product_job;
+
+static int32_t panel_floats(const bs_conv_kernels *k) { return BS_GEMM_VECTORS * k->lanes * BS_GEMM_DEPTH; }
+
+size_t bs_product_scratch_floats(bs_tier tier)
+{
+    return (size_t)((BS_GEMM_VECTORS * bs_conv_lanes(tier) + PRODUCT_ROWS) * BS_GEMM_DEPTH);
+}
+
+/* [depth][width] of b from (k, n) on, times the scale; lanes without a column are zero. */
+static void pack_panel(const product_job *j, int32_t k, int32_t depth, int32_t n, int32_t columns, int32_t width)
+{
+    const bs_product *p = j->p;
+    const float *from = p->b + k * p->b_row + n * p->b_step;
+    if (columns < width)
+        memset(j->panel, 0, (size_t)(depth * width) * sizeof(float));
+    if (p->b_row == 1)
+        bs_transpose_f32(j->tier, from, p->b_step, columns, depth, j->panel, width);
+    for (int32_t i = 0; i < depth && p->b_row != 1; i++) {
+        float *to = j->panel + (ptrdiff_t)i * width;
+        const float *line = from + i * p->b_row;
+        if (p->b_step == 1)
+            memcpy(to, line, (size_t)columns * sizeof(float));
+        for (int32_t c = 0; c < columns && p->b_step != 1; c++)
+            to[c] = line[c * p->b_step];
+    }
+    for (int32_t i = 0; i < depth * width && p->scale != 1.0f; i++)
+        j->panel[i] *= p->scale;
+}
+
+static void pack_rows(const product_job *j, int32_t m, int32_t rows, int32_t k, int32_t depth)
+{
+    const bs_product *p = j->p;
+    const float *from = p->a + m * p->a_row + k * p->a_step;
+    if (p->a_row == 1) {
+        bs_transpose_f32(j->tier, from, p->a_step, depth, rows, j->rows, depth);
+        return;
+    }
+    for (int32_t r = 0; r < rows; r++)
+        for (int32_t i = 0; i < depth; i++)
+            j->rows[r * depth + i] = from[r * p->a_row + i * p->a_step];
+}
+
+/* Some rows by the panel. A result that is not dense goes through a copy of it. */
+static void product_tile(const product_job *j, bs_gemm_tile *tile, bs_gemm_kernel *kernel, int32_t rows, float *out)
+{
+    static const float zero[BS_GEMM_VECTORS * BS_MOST_LANES];
+    const bs_product *p = j->p;
+    const bool first = !tile->add;
+    float copy[BS_GEMM_MOST_ROWS * BS_GEMM_VECTORS * BS_MOST_LANES];
+    const int32_t width = BS_GEMM_VECTORS * BS_MOST_LANES, columns = tile->columns;
+    const bool dense = p->out_step == 1;
+    tile->out = dense ? out : copy;
+    tile->out_step = dense ? p->out_row : width;
+    for (int32_t r = 0; r < rows && !dense && !first; r++)
+        for (int32_t c = 0; c < columns; c++)
+            copy[r * width + c] = out[r * p->out_row + c * p->out_step];
+    tile->add_step = first ? 0 : tile->out_step;
+    tile->add = first ? zero : tile->out;
+    kernel(tile);
+    for (int32_t r = 0; r < rows && !dense; r++)
+        for (int32_t c = 0; c < columns; c++)
+            out[r * p->out_row + c * p->out_step] = copy[r * width + c];
+}
+
+/* Rows m .. m + rows, from k on: by one panel after the other. */
+static void product_block(const product_job *j, int32_t m, int32_t rows, int32_t k, int32_t depth)
+{
+    const bs_product *p = j->p;
+    const int32_t lanes = j->kernels->lanes, whole = BS_GEMM_VECTORS * lanes;
+    const bool dense = p->a_step == 1;
+    const float *a = dense ? p->a + m * p->a_row + k : j->rows;
+    if (!dense)
+        pack_rows(j, m, rows, k, depth);
+    for (int32_t n = 0; n < p->n; n += whole) {
+        bs_gemm_tile tile = {.in_step = dense ? p->a_row : depth,
+                             .weights = j->panel,
+                             .depth = depth,
+                             .columns = bs_conv_min(p->n - n, whole),
+                             .low = -INFINITY,
+                             .high = INFINITY};
+        const int32_t vectors = bs_conv_ceil_div(tile.columns, lanes);
+        pack_panel(j, k, depth, n, tile.columns, vectors * lanes);
+        for (int32_t r = 0; r < rows;) {
+            const int32_t count = bs_gemm_next_rows(j->kernels, vectors, rows - r);
+            float *out = p->out + (m + r) * p->out_row + n * p->out_step;
+            tile.in = a + r * tile.in_step;
+            tile.add = k > 0 ? out : NULL;
+            product_tile(j, &tile, j->kernels->gemm[vectors][count], count, out);
+            r += count;
+        }
+    }
+}
+
+void bs_product_run(bs_tier tier, const bs_product *product)
+{
+    const bs_conv_kernels *kernels = bs_conv_kernels_of(tier);
+    const product_job j = {product, kernels, tier, product->scratch, product->scratch + panel_floats(kernels)};
+    const int32_t each = product->a_step == 1 ? product->m : PRODUCT_ROWS;
+    for (int32_t m = 0; m < product->m; m += each)
+        for (int32_t k = 0; k < product->k; k += BS_GEMM_DEPTH)
+            product_block(&j, m, bs_conv_min(product->m - m, each), k, bs_conv_min(product->k - k, BS_GEMM_DEPTH));
+}
+/* ==== end src/kernels/product.c =============================================================== */
+
 /* ==== begin src/kernels/conv.c ================================================================ */
 /* conv.c: runs a convolution task: cuts it into tiles and hands them to the tier's kernels.
  *
@@ -7688,7 +7855,7 @@ void bs_conv_run_gemm(const bs_conv_geometry *g, const bs_conv_kernels *k, const
  */
 /* #include "kernels/conv_internal.h" */
 
-static const bs_conv_kernels *bs_conv_kernels_of(bs_tier tier)
+const bs_conv_kernels *bs_conv_kernels_of(bs_tier tier)
 {
     switch (tier) {
     case BS_TIER_SCALAR: return bs_conv_kernels_scalar();
@@ -15049,9 +15216,9 @@ bs_value bs_topk(bs_graph *graph, bs_value x, int32_t k, bs_value *indices)
 /* ==== end src/ops/lines.c ===================================================================== */
 
 /* ==== begin src/ops/matmul.c ================================================================== */
-/* ops/matmul.c - product of two computed matrices (for example attention scores).
- * Relies on graph/op.h. Must never let the order of a sum depend on sizes of M or N: it is k = 0, 1, ... for every
- * element, on every tier, so all tiers agree to the bit where the compiler does not fuse multiply and add. */
+/* ops/matmul.c - product of two computed matrices (for example attention scores), of any strides.
+ * Relies on kernels/product.h. Must never let the order of a sum depend on sizes of M or N, or on strides. */
+/* #include "kernels/product.h" */
 /* #include "ops/common.h" */
 
 static const bs_field matmul_fields[] = {BS_INT("transpose_b"), BS_FLOAT("scale")};
@@ -15088,50 +15255,31 @@ static double matmul_flops(const bs_graph *graph, const bs_node *node)
     return 2.0 * (double)bs_dim_max(graph, a->dims[a->rank - 1]) * bs_value_work(graph, node->first_out);
 }
 
-#define MATMUL_BLOCK 64 /* columns summed at a time: 256 bytes of accumulators stay in registers or the first cache */
-
-typedef struct matmul_job {
-    int32_t m, n, k;
-    ptrdiff_t a_row, a_step, b_row, b_step, out_row, out_step; /* b as [K, N], however it is stored */
-    float scale;
-} matmul_job;
-
-static void matmul_block(const matmul_job *job, const float *a, const float *b, float *out, int32_t columns)
+static void matmul_plan(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w,
+                        bs_node_plan *plan)
 {
-    float sum[MATMUL_BLOCK] = {0};
-    for (int32_t k = 0; k < job->k; k++) {
-        const float x = a[k * job->a_step], *row = b + k * job->b_row;
-        if (BS_DENSE_PAYS && job->b_step == 1)
-            for (int32_t n = 0; n < columns; n++)
-                sum[n] += x * row[n];
-        else
-            for (int32_t n = 0; n < columns; n++)
-                sum[n] += x * row[n * job->b_step];
-    }
-    for (int32_t n = 0; n < columns; n++)
-        out[n * job->out_step] = sum[n] * job->scale;
+    (void)graph, (void)node, (void)choice, (void)max_h, (void)max_w;
+    plan->scratch_bytes = bs_bytes_array((int64_t)bs_product_scratch_floats(plan->tier), sizeof(float));
 }
 
-static void matmul_one(const matmul_job *job, const float *a, const float *b, float *out)
-{
-    for (int32_t n = 0; n < job->n; n += MATMUL_BLOCK)
-        for (int32_t m = 0; m < job->m; m++)
-            matmul_block(job, a + m * job->a_row, b + n * job->b_step, out + m * job->out_row + n * job->out_step,
-                         bs_min_i32(MATMUL_BLOCK, job->n - n));
-}
-#undef MATMUL_BLOCK
-
-static matmul_job matmul_job_of(const bs_call *call)
+/* All but where the matrices lie; b as [K, N], whichever way it is stored. */
+static bs_product matmul_product(const bs_call *call)
 {
     const bs_matmul_desc *desc = call->params;
     const bs_operand *a = &call->in[0], *b = &call->in[1], *out = &call->out[0];
     const int32_t r = a->rank, row = desc->transpose_b ? r - 1 : r - 2, column = desc->transpose_b ? r - 2 : r - 1;
-    const matmul_job job = {a->dim[r - 2],      b->dim[column],
-                            a->dim[r - 1],      a->stride[r - 2],
-                            a->stride[r - 1],   b->stride[row],
-                            b->stride[column],  out->stride[r - 2],
-                            out->stride[r - 1], desc->scale == 0.0f ? 1.0f : desc->scale};
-    return job;
+    const bs_product product = {.m = a->dim[r - 2],
+                                .n = b->dim[column],
+                                .k = a->dim[r - 1],
+                                .a_row = a->stride[r - 2],
+                                .a_step = a->stride[r - 1],
+                                .b_row = b->stride[row],
+                                .b_step = b->stride[column],
+                                .out_row = out->stride[r - 2],
+                                .out_step = out->stride[r - 1],
+                                .scale = desc->scale == 0.0f ? 1.0f : desc->scale,
+                                .scratch = call->scratch};
+    return product;
 }
 
 /* Offset of matrix `index` of an operand: row, then its leading dimensions (at most two). */
@@ -15147,14 +15295,17 @@ static int64_t matmul_offset(const bs_operand *o, int32_t row, int32_t i, int32_
 
 static bs_status matmul_run(const bs_call *call)
 {
-    const matmul_job job = matmul_job_of(call);
+    bs_product product = matmul_product(call);
     const bs_operand *a = &call->in[0], *b = &call->in[1], *out = &call->out[0];
     const int32_t outer = a->rank == 4 ? a->dim[0] : 1, inner = a->rank == 4 ? a->dim[1] : a->rank == 3 ? a->dim[0] : 1;
     for (int32_t row = 0; row < call->rows; row++)
         for (int32_t i = 0; i < outer; i++)
-            for (int32_t j = 0; j < inner; j++)
-                matmul_one(&job, bs_f32_at(a, matmul_offset(a, row, i, j)), bs_f32_at(b, matmul_offset(b, row, i, j)),
-                           bs_f32_at(out, matmul_offset(out, row, i, j)));
+            for (int32_t j = 0; j < inner; j++) {
+                product.a = bs_f32_at(a, matmul_offset(a, row, i, j));
+                product.b = bs_f32_at(b, matmul_offset(b, row, i, j));
+                product.out = bs_f32_at(out, matmul_offset(out, row, i, j));
+                bs_product_run(call->plan->tier, &product);
+            }
     return BS_OK;
 }
 
@@ -15164,6 +15315,7 @@ const bs_op bs_op_matmul = {.name = "matmul",
                             BS_PARAMS(bs_matmul_desc, matmul_fields),
                             .infer = matmul_infer,
                             .flops = matmul_flops,
+                            .plan = matmul_plan,
                             .run = matmul_run};
 
 bs_value bs_matmul(bs_graph *graph, bs_value a, bs_value b, const bs_matmul_desc *desc)

@@ -1,6 +1,7 @@
 /* test_gemm.c: rows by a matrix in panels (1x1 convolutions, linear layers): against double precision, and the same
  * bytes however many rows go together, wherever they stand. Other geometries: test_conv_kernels.c. */
 #include "kernels/conv.h"
+#include "kernels/product.h"
 
 #include "check.h"
 
@@ -118,6 +119,86 @@ static void test_tier(bs_tier tier)
           bs_tier_name(tier));
 }
 
+/* ------------------------------------------------------------------------------------- two computed matrices */
+
+enum { STEP = 3, SIDE = 200, SPREAD = SIDE * SIDE * STEP };
+
+static float scattered[3][SPREAD], dense[3][SPREAD], scratch[1 << 16];
+
+/* Rows by rows, columns by columns, or every third float of either. */
+static void strides_of(int32_t form, int32_t rows, int32_t columns, ptrdiff_t *row, ptrdiff_t *step)
+{
+    const int32_t apart = form < 2 ? 1 : STEP;
+    *row = form % 2 == 0 ? (ptrdiff_t)columns * apart : apart;
+    *step = form % 2 == 0 ? apart : (ptrdiff_t)rows * apart;
+}
+
+static void spread(const float *from, int32_t rows, int32_t columns, float *to, ptrdiff_t row, ptrdiff_t step)
+{
+    for (int32_t r = 0; r < rows; r++)
+        for (int32_t c = 0; c < columns; c++)
+            to[r * row + c * step] = from[r * columns + c];
+}
+
+static double product_error(const bs_product *p, const float *a, const float *b, const float *out)
+{
+    double worst = 0;
+    for (int32_t m = 0; m < p->m; m++)
+        for (int32_t n = 0; n < p->n; n++) {
+            double sum = 0;
+            for (int32_t k = 0; k < p->k; k++)
+                sum += (double)a[m * p->k + k] * (double)b[k * p->n + n];
+            worst = fmax(worst, fabs((double)out[m * p->n + n] - (double)p->scale * sum));
+        }
+    return worst;
+}
+
+/* The result in all layouts of the three, and row by row, against the dense one. */
+static bool layouts_agree(bs_tier tier, const bs_product *plain)
+{
+    bool same = true;
+    for (int32_t form = 1; form < 64; form++) {
+        bs_product p = *plain;
+        strides_of(form & 3, p.m, p.k, &p.a_row, &p.a_step);
+        strides_of(form >> 2 & 3, p.k, p.n, &p.b_row, &p.b_step);
+        strides_of(form >> 4, p.m, p.n, &p.out_row, &p.out_step);
+        spread(plain->a, p.m, p.k, scattered[0], p.a_row, p.a_step);
+        spread(plain->b, p.k, p.n, scattered[1], p.b_row, p.b_step);
+        memset(scattered[2], 0xC3, sizeof scattered[2]);
+        p.a = scattered[0], p.b = scattered[1], p.out = scattered[2];
+        for (int32_t m = 0, each = form % 3 == 0 ? 1 : p.m; m < plain->m; m += each) {
+            p.m = each;
+            p.a = scattered[0] + m * p.a_row;
+            p.out = scattered[2] + m * p.out_row;
+            bs_product_run(tier, &p);
+        }
+        for (int32_t m = 0; m < plain->m; m++)
+            for (int32_t n = 0; n < p.n; n++)
+                same = same && memcmp(&scattered[2][m * p.out_row + n * p.out_step], &plain->out[m * p.n + n],
+                                      sizeof(float)) == 0;
+    }
+    return same;
+}
+
+static void test_products(bs_tier tier)
+{
+    static const int32_t sizes[][3] = {{1, 1, 1},   {3, 5, 2},    {8, 48, 192}, {64, 24, 64},
+                                       {13, 70, 193}, {70, 17, 200}, {130, 33, 7}}; /* m, n, k */
+    int32_t wrong = 0, other = 0, cases = 0;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++, cases++) {
+        const int32_t m = sizes[i][0], n = sizes[i][1], k = sizes[i][2];
+        const bs_product p = {m, n, k, dense[0], k, 1, dense[1], n, 1, dense[2], n, 1, i % 2 ? 0.3f : 1.0f, scratch};
+        fill(dense[0], (size_t)(m * k));
+        fill(dense[1], (size_t)(k * n));
+        bs_product_run(tier, &p);
+        wrong += !(product_error(&p, dense[0], dense[1], dense[2]) < 2e-7 * (4 + k));
+        other += !layouts_agree(tier, &p);
+    }
+    check(wrong == 0 && bs_product_scratch_floats(tier) <= sizeof scratch / sizeof *scratch,
+          "%s: %d products of computed matrices are right", bs_tier_name(tier), cases);
+    check(other == 0, "%s: their bytes are the same for all layouts, and row by row", bs_tier_name(tier));
+}
+
 int main(void)
 {
     check_seed(1);
@@ -128,6 +209,6 @@ int main(void)
     fill(residual, sizeof residual / sizeof *residual);
     for (int t = BS_TIER_SCALAR; t <= BS_TIER_NEON; t++)
         if (bs_tier_available((bs_tier)t))
-            test_tier((bs_tier)t);
+            test_tier((bs_tier)t), test_products((bs_tier)t);
     return check_end();
 }

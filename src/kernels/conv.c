@@ -6,7 +6,7 @@
  */
 #include "kernels/conv_internal.h"
 
-static const bs_conv_kernels *bs_conv_kernels_of(bs_tier tier)
+const bs_conv_kernels *bs_conv_kernels_of(bs_tier tier)
 {
     switch (tier) {
     case BS_TIER_SCALAR: return bs_conv_kernels_scalar();

@@ -116,7 +116,12 @@ const bs_conv_kernels *bs_conv_kernels_avx2(void);
 const bs_conv_kernels *bs_conv_kernels_avx512(void);
 const bs_conv_kernels *bs_conv_kernels_neon(void);
 
+/* conv.c: the table of a tier, NULL where it is not compiled in. */
+const bs_conv_kernels *bs_conv_kernels_of(bs_tier tier);
+
 /* gemm.c */
+/* How many rows the next tile takes of those that are left. */
+int32_t bs_gemm_next_rows(const bs_conv_kernels *kernels, int32_t vectors, int32_t left);
 void bs_conv_run_gemm(const bs_conv_geometry *geometry, const bs_conv_kernels *kernels, const bs_conv_task *task);
 
 /* conv_pack.c: layout, known without running the tier's instructions. Lanes of each tier are fixed. */

@@ -14,6 +14,14 @@
 
 static const float gemm_no_bias[BS_GEMM_VECTORS * BS_MOST_LANES * BS_GEMM_ABREAST];
 
+int32_t bs_gemm_next_rows(const bs_conv_kernels *k, int32_t vectors, int32_t left)
+{
+    int32_t count = bs_conv_ceil_div(left, bs_conv_ceil_div(left, k->gemm_rows));
+    while (!k->gemm[vectors][count])
+        count--;
+    return count;
+}
+
 typedef struct gemm_job {
     const bs_conv_geometry *g;
     const bs_conv_kernels *k;
@@ -26,14 +34,6 @@ typedef struct gemm_job {
     const float *weights;
     bs_gemm_kernel *const *kernels; /* [rows] */
 } gemm_job;
-
-static int32_t gemm_next_rows(const gemm_job *j, int32_t left)
-{
-    int32_t count = bs_conv_ceil_div(left, bs_conv_ceil_div(left, j->k->gemm_rows));
-    while (!j->kernels[count])
-        count--;
-    return count;
-}
 
 /* The block of products from `k` on, for any rows. */
 static bs_gemm_tile gemm_block(const gemm_job *j, int32_t k)
@@ -64,7 +64,7 @@ static void gemm_rows(const gemm_job *j, int32_t k)
     tile.add_step = k > 0 ? tile.out_step : 0;
     for (ptrdiff_t y = 0; y < task->out_h; y++)
         for (int32_t x = 0; x < task->out_w;) {
-            const int32_t rows = gemm_next_rows(j, task->out_w - x);
+            const int32_t rows = bs_gemm_next_rows(j->k, j->vectors, task->out_w - x);
             tile.in = task->in + y * j->g->stride_h * task->in_row + x * tile.in_step + k;
             tile.out = task->out + y * task->out_row + x * tile.out_step + j->channel;
             tile.add = k > 0 ? tile.out : tile.add;
@@ -105,7 +105,7 @@ static void gemm_rows_finished(const gemm_job *j)
                        .task = task};
     for (ptrdiff_t y = 0; y < task->out_h; y++)
         for (int32_t x = 0; x < task->out_w;) {
-            const int32_t rows = gemm_next_rows(j, task->out_w - x);
+            const int32_t rows = bs_gemm_next_rows(j->k, j->vectors, task->out_w - x);
             to.out = task->out + y * task->out_row + (ptrdiff_t)x * task->out_pixel + j->channel;
             if (task->residual)
                 to.residual =

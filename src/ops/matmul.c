@@ -1,6 +1,6 @@
-/* ops/matmul.c - product of two computed matrices (for example attention scores).
- * Relies on graph/op.h. Must never let the order of a sum depend on sizes of M or N: it is k = 0, 1, ... for every
- * element, on every tier, so all tiers agree to the bit where the compiler does not fuse multiply and add. */
+/* ops/matmul.c - product of two computed matrices (for example attention scores), of any strides.
+ * Relies on kernels/product.h. Must never let the order of a sum depend on sizes of M or N, or on strides. */
+#include "kernels/product.h"
 #include "ops/common.h"
 
 static const bs_field matmul_fields[] = {BS_INT("transpose_b"), BS_FLOAT("scale")};
@@ -37,50 +37,31 @@ static double matmul_flops(const bs_graph *graph, const bs_node *node)
     return 2.0 * (double)bs_dim_max(graph, a->dims[a->rank - 1]) * bs_value_work(graph, node->first_out);
 }
 
-#define MATMUL_BLOCK 64 /* columns summed at a time: 256 bytes of accumulators stay in registers or the first cache */
-
-typedef struct matmul_job {
-    int32_t m, n, k;
-    ptrdiff_t a_row, a_step, b_row, b_step, out_row, out_step; /* b as [K, N], however it is stored */
-    float scale;
-} matmul_job;
-
-static void matmul_block(const matmul_job *job, const float *a, const float *b, float *out, int32_t columns)
+static void matmul_plan(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w,
+                        bs_node_plan *plan)
 {
-    float sum[MATMUL_BLOCK] = {0};
-    for (int32_t k = 0; k < job->k; k++) {
-        const float x = a[k * job->a_step], *row = b + k * job->b_row;
-        if (BS_DENSE_PAYS && job->b_step == 1)
-            for (int32_t n = 0; n < columns; n++)
-                sum[n] += x * row[n];
-        else
-            for (int32_t n = 0; n < columns; n++)
-                sum[n] += x * row[n * job->b_step];
-    }
-    for (int32_t n = 0; n < columns; n++)
-        out[n * job->out_step] = sum[n] * job->scale;
+    (void)graph, (void)node, (void)choice, (void)max_h, (void)max_w;
+    plan->scratch_bytes = bs_bytes_array((int64_t)bs_product_scratch_floats(plan->tier), sizeof(float));
 }
 
-static void matmul_one(const matmul_job *job, const float *a, const float *b, float *out)
-{
-    for (int32_t n = 0; n < job->n; n += MATMUL_BLOCK)
-        for (int32_t m = 0; m < job->m; m++)
-            matmul_block(job, a + m * job->a_row, b + n * job->b_step, out + m * job->out_row + n * job->out_step,
-                         bs_min_i32(MATMUL_BLOCK, job->n - n));
-}
-#undef MATMUL_BLOCK
-
-static matmul_job matmul_job_of(const bs_call *call)
+/* All but where the matrices lie; b as [K, N], whichever way it is stored. */
+static bs_product matmul_product(const bs_call *call)
 {
     const bs_matmul_desc *desc = call->params;
     const bs_operand *a = &call->in[0], *b = &call->in[1], *out = &call->out[0];
     const int32_t r = a->rank, row = desc->transpose_b ? r - 1 : r - 2, column = desc->transpose_b ? r - 2 : r - 1;
-    const matmul_job job = {a->dim[r - 2],      b->dim[column],
-                            a->dim[r - 1],      a->stride[r - 2],
-                            a->stride[r - 1],   b->stride[row],
-                            b->stride[column],  out->stride[r - 2],
-                            out->stride[r - 1], desc->scale == 0.0f ? 1.0f : desc->scale};
-    return job;
+    const bs_product product = {.m = a->dim[r - 2],
+                                .n = b->dim[column],
+                                .k = a->dim[r - 1],
+                                .a_row = a->stride[r - 2],
+                                .a_step = a->stride[r - 1],
+                                .b_row = b->stride[row],
+                                .b_step = b->stride[column],
+                                .out_row = out->stride[r - 2],
+                                .out_step = out->stride[r - 1],
+                                .scale = desc->scale == 0.0f ? 1.0f : desc->scale,
+                                .scratch = call->scratch};
+    return product;
 }
 
 /* Offset of matrix `index` of an operand: row, then its leading dimensions (at most two). */
@@ -96,14 +77,17 @@ static int64_t matmul_offset(const bs_operand *o, int32_t row, int32_t i, int32_
 
 static bs_status matmul_run(const bs_call *call)
 {
-    const matmul_job job = matmul_job_of(call);
+    bs_product product = matmul_product(call);
     const bs_operand *a = &call->in[0], *b = &call->in[1], *out = &call->out[0];
     const int32_t outer = a->rank == 4 ? a->dim[0] : 1, inner = a->rank == 4 ? a->dim[1] : a->rank == 3 ? a->dim[0] : 1;
     for (int32_t row = 0; row < call->rows; row++)
         for (int32_t i = 0; i < outer; i++)
-            for (int32_t j = 0; j < inner; j++)
-                matmul_one(&job, bs_f32_at(a, matmul_offset(a, row, i, j)), bs_f32_at(b, matmul_offset(b, row, i, j)),
-                           bs_f32_at(out, matmul_offset(out, row, i, j)));
+            for (int32_t j = 0; j < inner; j++) {
+                product.a = bs_f32_at(a, matmul_offset(a, row, i, j));
+                product.b = bs_f32_at(b, matmul_offset(b, row, i, j));
+                product.out = bs_f32_at(out, matmul_offset(out, row, i, j));
+                bs_product_run(call->plan->tier, &product);
+            }
     return BS_OK;
 }
 
@@ -113,6 +97,7 @@ const bs_op bs_op_matmul = {.name = "matmul",
                             BS_PARAMS(bs_matmul_desc, matmul_fields),
                             .infer = matmul_infer,
                             .flops = matmul_flops,
+                            .plan = matmul_plan,
                             .run = matmul_run};
 
 bs_value bs_matmul(bs_graph *graph, bs_value a, bs_value b, const bs_matmul_desc *desc)

@@ -1,0 +1,126 @@
+/* product.c: cuts a product of two computed matrices into tiles for the kernels of gemm.inc.
+ *
+ * Owns:      the panels that are made while it runs, and the way around strides that kernels do not have.
+ * Relies on: conv_internal.h, arrange.h.
+ * Must never: let arithmetic depend on strides: what is not dense is copied, before and after.
+ *
+ * Of b a block of a panel is packed at a time, and all rows pass it. Rows of a that are not dense are packed as well,
+ * PRODUCT_ROWS at a time. */
+#include "kernels/product.h"
+#include "base/base.h"
+#include "kernels/arrange.h"
+#include "kernels/conv_internal.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { PRODUCT_ROWS = 64 };
+
+typedef struct product_job {
+    const bs_product *p;
+    const bs_conv_kernels *kernels;
+    bs_tier tier;
+    float *panel, *rows; /* scratch */
+} product_job;
+
+static int32_t panel_floats(const bs_conv_kernels *k) { return BS_GEMM_VECTORS * k->lanes * BS_GEMM_DEPTH; }
+
+size_t bs_product_scratch_floats(bs_tier tier)
+{
+    return (size_t)((BS_GEMM_VECTORS * bs_conv_lanes(tier) + PRODUCT_ROWS) * BS_GEMM_DEPTH);
+}
+
+/* [depth][width] of b from (k, n) on, times the scale; lanes without a column are zero. */
+static void pack_panel(const product_job *j, int32_t k, int32_t depth, int32_t n, int32_t columns, int32_t width)
+{
+    const bs_product *p = j->p;
+    const float *from = p->b + k * p->b_row + n * p->b_step;
+    if (columns < width)
+        memset(j->panel, 0, (size_t)(depth * width) * sizeof(float));
+    if (p->b_row == 1)
+        bs_transpose_f32(j->tier, from, p->b_step, columns, depth, j->panel, width);
+    for (int32_t i = 0; i < depth && p->b_row != 1; i++) {
+        float *to = j->panel + (ptrdiff_t)i * width;
+        const float *line = from + i * p->b_row;
+        if (p->b_step == 1)
+            memcpy(to, line, (size_t)columns * sizeof(float));
+        for (int32_t c = 0; c < columns && p->b_step != 1; c++)
+            to[c] = line[c * p->b_step];
+    }
+    for (int32_t i = 0; i < depth * width && p->scale != 1.0f; i++)
+        j->panel[i] *= p->scale;
+}
+
+static void pack_rows(const product_job *j, int32_t m, int32_t rows, int32_t k, int32_t depth)
+{
+    const bs_product *p = j->p;
+    const float *from = p->a + m * p->a_row + k * p->a_step;
+    if (p->a_row == 1) {
+        bs_transpose_f32(j->tier, from, p->a_step, depth, rows, j->rows, depth);
+        return;
+    }
+    for (int32_t r = 0; r < rows; r++)
+        for (int32_t i = 0; i < depth; i++)
+            j->rows[r * depth + i] = from[r * p->a_row + i * p->a_step];
+}
+
+/* Some rows by the panel. A result that is not dense goes through a copy of it. */
+static void product_tile(const product_job *j, bs_gemm_tile *tile, bs_gemm_kernel *kernel, int32_t rows, float *out)
+{
+    static const float zero[BS_GEMM_VECTORS * BS_MOST_LANES];
+    const bs_product *p = j->p;
+    const bool first = !tile->add;
+    float copy[BS_GEMM_MOST_ROWS * BS_GEMM_VECTORS * BS_MOST_LANES];
+    const int32_t width = BS_GEMM_VECTORS * BS_MOST_LANES, columns = tile->columns;
+    const bool dense = p->out_step == 1;
+    tile->out = dense ? out : copy;
+    tile->out_step = dense ? p->out_row : width;
+    for (int32_t r = 0; r < rows && !dense && !first; r++)
+        for (int32_t c = 0; c < columns; c++)
+            copy[r * width + c] = out[r * p->out_row + c * p->out_step];
+    tile->add_step = first ? 0 : tile->out_step;
+    tile->add = first ? zero : tile->out;
+    kernel(tile);
+    for (int32_t r = 0; r < rows && !dense; r++)
+        for (int32_t c = 0; c < columns; c++)
+            out[r * p->out_row + c * p->out_step] = copy[r * width + c];
+}
+
+/* Rows m .. m + rows, from k on: by one panel after the other. */
+static void product_block(const product_job *j, int32_t m, int32_t rows, int32_t k, int32_t depth)
+{
+    const bs_product *p = j->p;
+    const int32_t lanes = j->kernels->lanes, whole = BS_GEMM_VECTORS * lanes;
+    const bool dense = p->a_step == 1;
+    const float *a = dense ? p->a + m * p->a_row + k : j->rows;
+    if (!dense)
+        pack_rows(j, m, rows, k, depth);
+    for (int32_t n = 0; n < p->n; n += whole) {
+        bs_gemm_tile tile = {.in_step = dense ? p->a_row : depth,
+                             .weights = j->panel,
+                             .depth = depth,
+                             .columns = bs_conv_min(p->n - n, whole),
+                             .low = -INFINITY,
+                             .high = INFINITY};
+        const int32_t vectors = bs_conv_ceil_div(tile.columns, lanes);
+        pack_panel(j, k, depth, n, tile.columns, vectors * lanes);
+        for (int32_t r = 0; r < rows;) {
+            const int32_t count = bs_gemm_next_rows(j->kernels, vectors, rows - r);
+            float *out = p->out + (m + r) * p->out_row + n * p->out_step;
+            tile.in = a + r * tile.in_step;
+            tile.add = k > 0 ? out : NULL;
+            product_tile(j, &tile, j->kernels->gemm[vectors][count], count, out);
+            r += count;
+        }
+    }
+}
+
+void bs_product_run(bs_tier tier, const bs_product *product)
+{
+    const bs_conv_kernels *kernels = bs_conv_kernels_of(tier);
+    const product_job j = {product, kernels, tier, product->scratch, product->scratch + panel_floats(kernels)};
+    const int32_t each = product->a_step == 1 ? product->m : PRODUCT_ROWS;
+    for (int32_t m = 0; m < product->m; m += each)
+        for (int32_t k = 0; k < product->k; k += BS_GEMM_DEPTH)
+            product_block(&j, m, bs_conv_min(product->m - m, each), k, bs_conv_min(product->k - k, BS_GEMM_DEPTH));
+}
