@@ -391,7 +391,8 @@ test-tsan:
 
 # What another processor can break: kernels of its own, ops, whole nets, the files, threads, a program. TEST=... runs
 # others.
-FOREIGN := arrange attention conv_kernels elementwise_kernels gguf graph ground limits_of_ops limits_told minimal \
+FOREIGN := arrange attention conv_kernels elementwise_kernels functions gguf graph ground limits_of_ops limits_told \
+  minimal \
   model op_cases op_patches op_shapes op_tiers op_vectors routers routers_budget routers_nested segments session \
   session_binding session_states store store_faults stream_reads stream_source tiling video_stream
 test-foreign:

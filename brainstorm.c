@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 7ef457a1d574686af2464800eeedb98f6a1de94bf4897468b6b13f68514a0880
+ * sha256 of the parts: a747f09ca1059a129e46bb93a8a574a0df923e9e3fb8319083e80a7f211e2c1a
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -2185,6 +2185,58 @@ BS_INTERNAL uint64_t bs_squared_change(bs_tier tier, const bs_codes *a, const bs
 #endif
 /* ==== end src/kernels/elementwise.h =========================================================== */
 
+/* ==== begin src/kernels/functions.h =========================================================== */
+/* functions.h: rows of what needs an exponential, and what sums a row: activations, softmax, layer norm.
+ *
+ * Owns:      the one arithmetic of sigmoid, tanh, gelu and silu on a CPU, whichever op asks for it.
+ * Relies on: tier.h.
+ * Must never: call libm for an element: its result is the same wherever it stands in a row, however long that is.
+ *
+ * Steps are in floats; each may be anything, and rows of the same numbers give the same bytes at any step. A row may be
+ * computed in place: x == y with equal steps. A tier that is not available runs as BS_TIER_SCALAR. Sums have an order
+ * that the tier and n fix. Infinities and NaN come out as the formulas say.
+ *
+ * Errors, against the real result in units in its last place, wherever it is a normal number; elsewhere in those of the
+ * smallest number. test_functions.c measures them, over all floats:
+ *
+ *                                         bound  worst
+ *     sigmoid   1 / (1 + e^-x)             2.5    2.4
+ *     silu      x / (1 + e^-x)             2.5    2.4   silu(-inf) is NaN, as the quotient is
+ *     tanh                                 2.7    2.5
+ *     gelu      x / 2 (1 + erf(x / 2^.5))  7      6.2   in the lower tail; 2.7 above 0
+ *     softmax                              6      4.7   of differences x - top as floats have them
+ *     layer norm: 4 times 2^-24 of |bias| + |weight| (1 + largest |x| / sqrt(variance + epsilon))
+ */
+#ifndef BS_KERNELS_FUNCTIONS_H
+#define BS_KERNELS_FUNCTIONS_H
+
+/* #include "kernels/tier.h" */
+
+/* Whether an activation is one of those that bs_row_function computes. */
+static inline bool bs_is_function(bs_act act)
+{
+    return act == BS_SIGMOID || act == BS_TANH || act == BS_GELU || act == BS_SILU;
+}
+
+/* n elements from x to y. */
+BS_INTERNAL void bs_row_function(bs_tier tier, bs_act act, const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step,
+                     int64_t n);
+
+/* e^(x - top) over the sum of these; n > 0. A row with a NaN, or +inf, or nothing above -inf, is NaN. */
+BS_INTERNAL void bs_row_softmax(bs_tier tier, const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, int64_t n);
+
+/* (x - mean) / sqrt(variance + epsilon) * weight + bias; weight and bias have step 1. */
+typedef struct bs_row_norm {
+    const float *weight, *bias;
+    float epsilon;
+    int32_t n;
+} bs_row_norm;
+BS_INTERNAL void bs_row_layer_norm(bs_tier tier, const bs_row_norm *norm, const float *x, ptrdiff_t x_step, float *y,
+                       ptrdiff_t y_step);
+
+#endif
+/* ==== end src/kernels/functions.h ============================================================= */
+
 /* ==== begin src/kernels/conv_pack.c =========================================================== */
 /* conv_pack.c: canonical weights -> what the kernels of a tier read.
  *
@@ -2423,6 +2475,16 @@ void bs_conv_prepare(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_
 #define BS_V_MAX(a, b) bs_select_scalar((bs_m4_scalar)((a) > (b)), a, b)
 #define BS_V_MIN(a, b) bs_select_scalar((bs_m4_scalar)((a) < (b)), a, b)
 
+/* As in simd_avx512.h. */
+#define BS_V_DIV(a, b) ((a) / (b))
+#define BS_V_AND(a, b) ((bs_v4_scalar)((bs_u4_scalar)(a) & (bs_u4_scalar)(b)))
+#define BS_V_OR(a, b) ((bs_v4_scalar)((bs_u4_scalar)(a) | (bs_u4_scalar)(b)))
+#define BS_V_XOR(a, b) ((bs_v4_scalar)((bs_u4_scalar)(a) ^ (bs_u4_scalar)(b)))
+#define BS_V_POWER2(t) ((bs_v4_scalar)((bs_u4_scalar)(t) << 23))
+#define BS_V_SQUARE_REST(a, square) bs_square_rest_scalar(a, square)
+#define BS_V_TOP(v) bs_top_scalar(v)
+#define BS_V_SUM(v) (((v)[0] + (v)[2]) + ((v)[1] + (v)[3]))
+
 /* A part is the count of valid lanes, 1..BS_LANES; the others are neither read nor written. */
 #define BS_V_PART int32_t
 #define BS_V_PART_OF(n) (n)
@@ -2470,6 +2532,7 @@ void bs_conv_prepare(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_
 
 typedef float bs_v4_scalar __attribute__((vector_size(16)));
 typedef int32_t bs_m4_scalar __attribute__((vector_size(16)));
+typedef uint32_t bs_u4_scalar __attribute__((vector_size(16)));
 
 static inline bs_v4_scalar bs_load_scalar(const float *from)
 {
@@ -2503,6 +2566,20 @@ static inline void bs_store_part_scalar(float *to, bs_v4_scalar v, int32_t part)
 static inline bs_v4_scalar bs_select_scalar(bs_m4_scalar which, bs_v4_scalar yes, bs_v4_scalar no)
 {
     return (bs_v4_scalar)((which & (bs_m4_scalar)yes) | (~which & (bs_m4_scalar)no));
+}
+
+/* Of 0 <= a <= 16, without a fused product: the square of a rounded to 2^-6 is exact. */
+static inline bs_v4_scalar bs_square_rest_scalar(bs_v4_scalar a, bs_v4_scalar square)
+{
+    const bs_v4_scalar big = { 196608.0f, 196608.0f, 196608.0f, 196608.0f }; /* 1.5 * 2^17 */
+    const bs_v4_scalar head = (a + big) - big;
+    return (square - head * head) - (a + head) * (a - head);
+}
+
+static inline float bs_top_scalar(bs_v4_scalar v)
+{
+    const float a = v[0] > v[1] ? v[0] : v[1], b = v[2] > v[3] ? v[2] : v[3];
+    return a > b ? a : b;
 }
 
 static inline bs_v4_scalar bs_load_u8_scalar(const uint8_t *from)
@@ -3274,6 +3351,7 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_STORE_OUT
 #undef BS_SUM_1
 #undef BS_SUM_2
+#undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
 #undef BS_TO_CODES_DEFINE
@@ -3285,11 +3363,14 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_UPTO_14
 #undef BS_V
 #undef BS_V_ADD
+#undef BS_V_AND
+#undef BS_V_DIV
 #undef BS_V_EVEN_PAIRS
 #undef BS_V_FMA
 #undef BS_V_FNMA
 #undef BS_V_LOAD
 #undef BS_V_LOAD_F32
+#undef BS_V_LOAD_FILLED
 #undef BS_V_LOAD_PART
 #undef BS_V_LOAD_U8
 #undef BS_V_LOAD_U16
@@ -3297,12 +3378,16 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_V_MIN
 #undef BS_V_MUL
 #undef BS_V_ODD_PAIRS
+#undef BS_V_OR
 #undef BS_V_PART
 #undef BS_V_PART_OF
+#undef BS_V_POWER2
 #undef BS_V_QUAD
 #undef BS_V_QUAD_FMA
 #undef BS_V_QUAD_LOAD
+#undef BS_V_SCALE
 #undef BS_V_SET1
+#undef BS_V_SQUARE_REST
 #undef BS_V_STORE
 #undef BS_V_STORE_AT
 #undef BS_V_STORE_PAIRS_F32
@@ -3312,7 +3397,10 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_V_STORE_U8
 #undef BS_V_STORE_U16
 #undef BS_V_SUB
+#undef BS_V_SUM
 #undef BS_V_SUM4
+#undef BS_V_TOP
+#undef BS_V_XOR
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
 #undef BS_WEIGHTS_2
@@ -3375,6 +3463,17 @@ const bs_conv_kernels *bs_conv_kernels_scalar(void)
 #define BS_V_MAX(a, b) _mm256_max_ps(a, b)
 #define BS_V_MIN(a, b) _mm256_min_ps(a, b)
 
+/* As in simd_avx512.h. */
+#define BS_V_DIV(a, b) _mm256_div_ps(a, b)
+#define BS_V_AND(a, b) _mm256_and_ps(a, b)
+#define BS_V_OR(a, b) _mm256_or_ps(a, b)
+#define BS_V_XOR(a, b) _mm256_xor_ps(a, b)
+#define BS_V_POWER2(t) _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(t), 23))
+#define BS_V_SQUARE_REST(a, square) BS_V_FNMA(a, a, square)
+#define BS_V_LOAD_FILLED(p, part, fill) bs_load_filled_avx2(p, part, fill)
+#define BS_V_TOP(v) bs_top_avx2(v)
+#define BS_V_SUM(v) bs_sum_avx2(v)
+
 /* A part is the count of valid lanes, 1..BS_LANES; the others are neither read nor written. A masked load is fast
  * everywhere, a masked store is microcode on some processors, so whole vectors and halves avoid it. */
 #define BS_V_PART int32_t
@@ -3428,6 +3527,12 @@ static inline BS_TARGET __m256 bs_load_part_avx2(const float *from, int32_t part
     return part == BS_LANES ? _mm256_loadu_ps(from) : _mm256_maskload_ps(from, bs_part_mask_avx2(part));
 }
 
+static inline BS_TARGET __m256 bs_load_filled_avx2(const float *from, int32_t part, float fill)
+{
+    const __m256i mask = bs_part_mask_avx2(part);
+    return _mm256_blendv_ps(_mm256_set1_ps(fill), _mm256_maskload_ps(from, mask), _mm256_castsi256_ps(mask));
+}
+
 static BS_OUTLINE BS_TARGET void bs_store_few_avx2(float *to, __m256 v, int32_t part)
 {
     if (part == 4)
@@ -3451,6 +3556,20 @@ static inline BS_TARGET __m128 bs_sum4_avx2(__m256 a, __m256 b, __m256 c, __m256
     const __m256 cd = _mm256_add_ps(_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
     const __m256 t = _mm256_add_ps(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee));
     return _mm_add_ps(_mm256_castps256_ps128(t), _mm256_extractf128_ps(t, 1));
+}
+
+static inline BS_TARGET float bs_sum_avx2(__m256 v)
+{
+    const __m128 four = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
+}
+
+static inline BS_TARGET float bs_top_avx2(__m256 v)
+{
+    const __m128 four = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));
 }
 
 static inline BS_TARGET __m256 bs_load_u8_avx2(const uint8_t *from)
@@ -4636,6 +4755,7 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_STORE_OUT
 #undef BS_SUM_1
 #undef BS_SUM_2
+#undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
 #undef BS_TO_CODES_DEFINE
@@ -4647,11 +4767,14 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_UPTO_14
 #undef BS_V
 #undef BS_V_ADD
+#undef BS_V_AND
+#undef BS_V_DIV
 #undef BS_V_EVEN_PAIRS
 #undef BS_V_FMA
 #undef BS_V_FNMA
 #undef BS_V_LOAD
 #undef BS_V_LOAD_F32
+#undef BS_V_LOAD_FILLED
 #undef BS_V_LOAD_PART
 #undef BS_V_LOAD_U8
 #undef BS_V_LOAD_U16
@@ -4659,12 +4782,16 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_V_MIN
 #undef BS_V_MUL
 #undef BS_V_ODD_PAIRS
+#undef BS_V_OR
 #undef BS_V_PART
 #undef BS_V_PART_OF
+#undef BS_V_POWER2
 #undef BS_V_QUAD
 #undef BS_V_QUAD_FMA
 #undef BS_V_QUAD_LOAD
+#undef BS_V_SCALE
 #undef BS_V_SET1
+#undef BS_V_SQUARE_REST
 #undef BS_V_STORE
 #undef BS_V_STORE_AT
 #undef BS_V_STORE_PAIRS_F32
@@ -4674,7 +4801,10 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_V_STORE_U8
 #undef BS_V_STORE_U16
 #undef BS_V_SUB
+#undef BS_V_SUM
 #undef BS_V_SUM4
+#undef BS_V_TOP
+#undef BS_V_XOR
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
 #undef BS_WEIGHTS_2
@@ -4742,6 +4872,21 @@ const bs_conv_kernels *bs_conv_kernels_avx2(void)
 /* When one operand is NaN, the second one is returned: MAX(low, v) keeps a NaN v. */
 #define BS_V_MAX(a, b) _mm512_max_ps(a, b)
 #define BS_V_MIN(a, b) _mm512_min_ps(a, b)
+
+/* Of the row functions (functions.inc). POWER2(t) is 2^n where t is 1.5 * 2^23 + 127 + n, n from -127 (0) to 127: the
+ * low bits of t are the exponent's. SCALE(v, n) is v 2^n for n of any size, and LOAD_FILLED puts a number in lanes that
+ * are not valid, where a tier has them. SQUARE_REST is square - a^2, of the a^2 that was rounded to `square`. TOP and
+ * SUM are of a vector's lanes, in an order of the tier. */
+#define BS_V_DIV(a, b) _mm512_div_ps(a, b)
+#define BS_V_AND(a, b) _mm512_and_ps(a, b)
+#define BS_V_OR(a, b) _mm512_or_ps(a, b)
+#define BS_V_XOR(a, b) _mm512_xor_ps(a, b)
+#define BS_V_POWER2(t) _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(t), 23))
+#define BS_V_SCALE(v, n) _mm512_scalef_ps(v, n)
+#define BS_V_SQUARE_REST(a, square) BS_V_FNMA(a, a, square)
+#define BS_V_LOAD_FILLED(p, part, fill) _mm512_mask_loadu_ps(_mm512_set1_ps(fill), part, p)
+#define BS_V_TOP(v) _mm512_reduce_max_ps(v)
+#define BS_V_SUM(v) _mm512_reduce_add_ps(v)
 
 /* A part is the mask of the valid lanes, 1..BS_LANES of them; the others are neither read nor written. */
 #define BS_V_PART __mmask16
@@ -5972,6 +6117,7 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_STORE_OUT
 #undef BS_SUM_1
 #undef BS_SUM_2
+#undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
 #undef BS_TO_CODES_DEFINE
@@ -5983,11 +6129,14 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_UPTO_14
 #undef BS_V
 #undef BS_V_ADD
+#undef BS_V_AND
+#undef BS_V_DIV
 #undef BS_V_EVEN_PAIRS
 #undef BS_V_FMA
 #undef BS_V_FNMA
 #undef BS_V_LOAD
 #undef BS_V_LOAD_F32
+#undef BS_V_LOAD_FILLED
 #undef BS_V_LOAD_PART
 #undef BS_V_LOAD_U8
 #undef BS_V_LOAD_U16
@@ -5995,12 +6144,16 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_V_MIN
 #undef BS_V_MUL
 #undef BS_V_ODD_PAIRS
+#undef BS_V_OR
 #undef BS_V_PART
 #undef BS_V_PART_OF
+#undef BS_V_POWER2
 #undef BS_V_QUAD
 #undef BS_V_QUAD_FMA
 #undef BS_V_QUAD_LOAD
+#undef BS_V_SCALE
 #undef BS_V_SET1
+#undef BS_V_SQUARE_REST
 #undef BS_V_STORE
 #undef BS_V_STORE_AT
 #undef BS_V_STORE_PAIRS_F32
@@ -6010,7 +6163,10 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_V_STORE_U8
 #undef BS_V_STORE_U16
 #undef BS_V_SUB
+#undef BS_V_SUM
 #undef BS_V_SUM4
+#undef BS_V_TOP
+#undef BS_V_XOR
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
 #undef BS_WEIGHTS_2
@@ -6079,6 +6235,16 @@ const bs_conv_kernels *bs_conv_kernels_avx512(void)
 /* NaN where either operand is NaN: MAX(low, v) keeps a NaN v. Conversion to an integer makes it 0. */
 #define BS_V_MAX(a, b) vmaxq_f32(a, b)
 #define BS_V_MIN(a, b) vminq_f32(a, b)
+
+/* As in simd_avx512.h. */
+#define BS_V_DIV(a, b) vdivq_f32(a, b)
+#define BS_V_AND(a, b) vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(a), vreinterpretq_u32_f32(b)))
+#define BS_V_OR(a, b) vreinterpretq_f32_u32(vorrq_u32(vreinterpretq_u32_f32(a), vreinterpretq_u32_f32(b)))
+#define BS_V_XOR(a, b) vreinterpretq_f32_u32(veorq_u32(vreinterpretq_u32_f32(a), vreinterpretq_u32_f32(b)))
+#define BS_V_POWER2(t) vreinterpretq_f32_u32(vshlq_n_u32(vreinterpretq_u32_f32(t), 23))
+#define BS_V_SQUARE_REST(a, square) BS_V_FNMA(a, a, square)
+#define BS_V_TOP(v) vmaxvq_f32(v)
+#define BS_V_SUM(v) vaddvq_f32(v)
 
 #define BS_V_QUAD float32x4_t
 #define BS_V_QUAD_LOAD(p) vld1q_f32(p)
@@ -7223,6 +7389,7 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_STORE_OUT
 #undef BS_SUM_1
 #undef BS_SUM_2
+#undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
 #undef BS_TO_CODES_DEFINE
@@ -7234,11 +7401,14 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_UPTO_14
 #undef BS_V
 #undef BS_V_ADD
+#undef BS_V_AND
+#undef BS_V_DIV
 #undef BS_V_EVEN_PAIRS
 #undef BS_V_FMA
 #undef BS_V_FNMA
 #undef BS_V_LOAD
 #undef BS_V_LOAD_F32
+#undef BS_V_LOAD_FILLED
 #undef BS_V_LOAD_PART
 #undef BS_V_LOAD_U8
 #undef BS_V_LOAD_U16
@@ -7246,12 +7416,16 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_V_MIN
 #undef BS_V_MUL
 #undef BS_V_ODD_PAIRS
+#undef BS_V_OR
 #undef BS_V_PART
 #undef BS_V_PART_OF
+#undef BS_V_POWER2
 #undef BS_V_QUAD
 #undef BS_V_QUAD_FMA
 #undef BS_V_QUAD_LOAD
+#undef BS_V_SCALE
 #undef BS_V_SET1
+#undef BS_V_SQUARE_REST
 #undef BS_V_STORE
 #undef BS_V_STORE_AT
 #undef BS_V_STORE_PAIRS_F32
@@ -7261,7 +7435,10 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_V_STORE_U8
 #undef BS_V_STORE_U16
 #undef BS_V_SUB
+#undef BS_V_SUM
 #undef BS_V_SUM4
+#undef BS_V_TOP
+#undef BS_V_XOR
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
 #undef BS_WEIGHTS_2
@@ -8124,6 +8301,16 @@ static void bs_bicubic2x_any(const bs_bicubic2x *t, bs_bicubic_lines *enlarge, b
 #define BS_V_MAX(a, b) bs_select_scalar((bs_m4_scalar)((a) > (b)), a, b)
 #define BS_V_MIN(a, b) bs_select_scalar((bs_m4_scalar)((a) < (b)), a, b)
 
+/* As in simd_avx512.h. */
+#define BS_V_DIV(a, b) ((a) / (b))
+#define BS_V_AND(a, b) ((bs_v4_scalar)((bs_u4_scalar)(a) & (bs_u4_scalar)(b)))
+#define BS_V_OR(a, b) ((bs_v4_scalar)((bs_u4_scalar)(a) | (bs_u4_scalar)(b)))
+#define BS_V_XOR(a, b) ((bs_v4_scalar)((bs_u4_scalar)(a) ^ (bs_u4_scalar)(b)))
+#define BS_V_POWER2(t) ((bs_v4_scalar)((bs_u4_scalar)(t) << 23))
+#define BS_V_SQUARE_REST(a, square) bs_square_rest_scalar(a, square)
+#define BS_V_TOP(v) bs_top_scalar(v)
+#define BS_V_SUM(v) (((v)[0] + (v)[2]) + ((v)[1] + (v)[3]))
+
 /* A part is the count of valid lanes, 1..BS_LANES; the others are neither read nor written. */
 #define BS_V_PART int32_t
 #define BS_V_PART_OF(n) (n)
@@ -8171,6 +8358,7 @@ static void bs_bicubic2x_any(const bs_bicubic2x *t, bs_bicubic_lines *enlarge, b
 
 typedef float bs_v4_scalar __attribute__((vector_size(16)));
 typedef int32_t bs_m4_scalar __attribute__((vector_size(16)));
+typedef uint32_t bs_u4_scalar __attribute__((vector_size(16)));
 
 static inline bs_v4_scalar bs_load_scalar(const float *from)
 {
@@ -8204,6 +8392,20 @@ static inline void bs_store_part_scalar(float *to, bs_v4_scalar v, int32_t part)
 static inline bs_v4_scalar bs_select_scalar(bs_m4_scalar which, bs_v4_scalar yes, bs_v4_scalar no)
 {
     return (bs_v4_scalar)((which & (bs_m4_scalar)yes) | (~which & (bs_m4_scalar)no));
+}
+
+/* Of 0 <= a <= 16, without a fused product: the square of a rounded to 2^-6 is exact. */
+static inline bs_v4_scalar bs_square_rest_scalar(bs_v4_scalar a, bs_v4_scalar square)
+{
+    const bs_v4_scalar big = { 196608.0f, 196608.0f, 196608.0f, 196608.0f }; /* 1.5 * 2^17 */
+    const bs_v4_scalar head = (a + big) - big;
+    return (square - head * head) - (a + head) * (a - head);
+}
+
+static inline float bs_top_scalar(bs_v4_scalar v)
+{
+    const float a = v[0] > v[1] ? v[0] : v[1], b = v[2] > v[3] ? v[2] : v[3];
+    return a > b ? a : b;
 }
 
 static inline bs_v4_scalar bs_load_u8_scalar(const uint8_t *from)
@@ -8692,6 +8894,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_STORE_OUT
 #undef BS_SUM_1
 #undef BS_SUM_2
+#undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
 #undef BS_TO_CODES_DEFINE
@@ -8703,11 +8906,14 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_UPTO_14
 #undef BS_V
 #undef BS_V_ADD
+#undef BS_V_AND
+#undef BS_V_DIV
 #undef BS_V_EVEN_PAIRS
 #undef BS_V_FMA
 #undef BS_V_FNMA
 #undef BS_V_LOAD
 #undef BS_V_LOAD_F32
+#undef BS_V_LOAD_FILLED
 #undef BS_V_LOAD_PART
 #undef BS_V_LOAD_U8
 #undef BS_V_LOAD_U16
@@ -8715,12 +8921,16 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_V_MIN
 #undef BS_V_MUL
 #undef BS_V_ODD_PAIRS
+#undef BS_V_OR
 #undef BS_V_PART
 #undef BS_V_PART_OF
+#undef BS_V_POWER2
 #undef BS_V_QUAD
 #undef BS_V_QUAD_FMA
 #undef BS_V_QUAD_LOAD
+#undef BS_V_SCALE
 #undef BS_V_SET1
+#undef BS_V_SQUARE_REST
 #undef BS_V_STORE
 #undef BS_V_STORE_AT
 #undef BS_V_STORE_PAIRS_F32
@@ -8730,7 +8940,10 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_V_STORE_U8
 #undef BS_V_STORE_U16
 #undef BS_V_SUB
+#undef BS_V_SUM
 #undef BS_V_SUM4
+#undef BS_V_TOP
+#undef BS_V_XOR
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
 #undef BS_WEIGHTS_2
@@ -8777,6 +8990,17 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 /* When one operand is NaN, the second one is returned: MAX(low, v) keeps a NaN v. */
 #define BS_V_MAX(a, b) _mm256_max_ps(a, b)
 #define BS_V_MIN(a, b) _mm256_min_ps(a, b)
+
+/* As in simd_avx512.h. */
+#define BS_V_DIV(a, b) _mm256_div_ps(a, b)
+#define BS_V_AND(a, b) _mm256_and_ps(a, b)
+#define BS_V_OR(a, b) _mm256_or_ps(a, b)
+#define BS_V_XOR(a, b) _mm256_xor_ps(a, b)
+#define BS_V_POWER2(t) _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(t), 23))
+#define BS_V_SQUARE_REST(a, square) BS_V_FNMA(a, a, square)
+#define BS_V_LOAD_FILLED(p, part, fill) bs_load_filled_avx2(p, part, fill)
+#define BS_V_TOP(v) bs_top_avx2(v)
+#define BS_V_SUM(v) bs_sum_avx2(v)
 
 /* A part is the count of valid lanes, 1..BS_LANES; the others are neither read nor written. A masked load is fast
  * everywhere, a masked store is microcode on some processors, so whole vectors and halves avoid it. */
@@ -8831,6 +9055,12 @@ static inline BS_TARGET __m256 bs_load_part_avx2(const float *from, int32_t part
     return part == BS_LANES ? _mm256_loadu_ps(from) : _mm256_maskload_ps(from, bs_part_mask_avx2(part));
 }
 
+static inline BS_TARGET __m256 bs_load_filled_avx2(const float *from, int32_t part, float fill)
+{
+    const __m256i mask = bs_part_mask_avx2(part);
+    return _mm256_blendv_ps(_mm256_set1_ps(fill), _mm256_maskload_ps(from, mask), _mm256_castsi256_ps(mask));
+}
+
 static BS_OUTLINE BS_TARGET void bs_store_few_avx2(float *to, __m256 v, int32_t part)
 {
     if (part == 4)
@@ -8854,6 +9084,20 @@ static inline BS_TARGET __m128 bs_sum4_avx2(__m256 a, __m256 b, __m256 c, __m256
     const __m256 cd = _mm256_add_ps(_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
     const __m256 t = _mm256_add_ps(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee));
     return _mm_add_ps(_mm256_castps256_ps128(t), _mm256_extractf128_ps(t, 1));
+}
+
+static inline BS_TARGET float bs_sum_avx2(__m256 v)
+{
+    const __m128 four = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
+}
+
+static inline BS_TARGET float bs_top_avx2(__m256 v)
+{
+    const __m128 four = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));
 }
 
 static inline BS_TARGET __m256 bs_load_u8_avx2(const uint8_t *from)
@@ -9336,6 +9580,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_STORE_OUT
 #undef BS_SUM_1
 #undef BS_SUM_2
+#undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
 #undef BS_TO_CODES_DEFINE
@@ -9347,11 +9592,14 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_UPTO_14
 #undef BS_V
 #undef BS_V_ADD
+#undef BS_V_AND
+#undef BS_V_DIV
 #undef BS_V_EVEN_PAIRS
 #undef BS_V_FMA
 #undef BS_V_FNMA
 #undef BS_V_LOAD
 #undef BS_V_LOAD_F32
+#undef BS_V_LOAD_FILLED
 #undef BS_V_LOAD_PART
 #undef BS_V_LOAD_U8
 #undef BS_V_LOAD_U16
@@ -9359,12 +9607,16 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_V_MIN
 #undef BS_V_MUL
 #undef BS_V_ODD_PAIRS
+#undef BS_V_OR
 #undef BS_V_PART
 #undef BS_V_PART_OF
+#undef BS_V_POWER2
 #undef BS_V_QUAD
 #undef BS_V_QUAD_FMA
 #undef BS_V_QUAD_LOAD
+#undef BS_V_SCALE
 #undef BS_V_SET1
+#undef BS_V_SQUARE_REST
 #undef BS_V_STORE
 #undef BS_V_STORE_AT
 #undef BS_V_STORE_PAIRS_F32
@@ -9374,7 +9626,10 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_V_STORE_U8
 #undef BS_V_STORE_U16
 #undef BS_V_SUB
+#undef BS_V_SUM
 #undef BS_V_SUM4
+#undef BS_V_TOP
+#undef BS_V_XOR
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
 #undef BS_WEIGHTS_2
@@ -9419,6 +9674,21 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 /* When one operand is NaN, the second one is returned: MAX(low, v) keeps a NaN v. */
 #define BS_V_MAX(a, b) _mm512_max_ps(a, b)
 #define BS_V_MIN(a, b) _mm512_min_ps(a, b)
+
+/* Of the row functions (functions.inc). POWER2(t) is 2^n where t is 1.5 * 2^23 + 127 + n, n from -127 (0) to 127: the
+ * low bits of t are the exponent's. SCALE(v, n) is v 2^n for n of any size, and LOAD_FILLED puts a number in lanes that
+ * are not valid, where a tier has them. SQUARE_REST is square - a^2, of the a^2 that was rounded to `square`. TOP and
+ * SUM are of a vector's lanes, in an order of the tier. */
+#define BS_V_DIV(a, b) _mm512_div_ps(a, b)
+#define BS_V_AND(a, b) _mm512_and_ps(a, b)
+#define BS_V_OR(a, b) _mm512_or_ps(a, b)
+#define BS_V_XOR(a, b) _mm512_xor_ps(a, b)
+#define BS_V_POWER2(t) _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(t), 23))
+#define BS_V_SCALE(v, n) _mm512_scalef_ps(v, n)
+#define BS_V_SQUARE_REST(a, square) BS_V_FNMA(a, a, square)
+#define BS_V_LOAD_FILLED(p, part, fill) _mm512_mask_loadu_ps(_mm512_set1_ps(fill), part, p)
+#define BS_V_TOP(v) _mm512_reduce_max_ps(v)
+#define BS_V_SUM(v) _mm512_reduce_add_ps(v)
 
 /* A part is the mask of the valid lanes, 1..BS_LANES of them; the others are neither read nor written. */
 #define BS_V_PART __mmask16
@@ -9946,6 +10216,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_STORE_OUT
 #undef BS_SUM_1
 #undef BS_SUM_2
+#undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
 #undef BS_TO_CODES_DEFINE
@@ -9957,11 +10228,14 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_UPTO_14
 #undef BS_V
 #undef BS_V_ADD
+#undef BS_V_AND
+#undef BS_V_DIV
 #undef BS_V_EVEN_PAIRS
 #undef BS_V_FMA
 #undef BS_V_FNMA
 #undef BS_V_LOAD
 #undef BS_V_LOAD_F32
+#undef BS_V_LOAD_FILLED
 #undef BS_V_LOAD_PART
 #undef BS_V_LOAD_U8
 #undef BS_V_LOAD_U16
@@ -9969,12 +10243,16 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_V_MIN
 #undef BS_V_MUL
 #undef BS_V_ODD_PAIRS
+#undef BS_V_OR
 #undef BS_V_PART
 #undef BS_V_PART_OF
+#undef BS_V_POWER2
 #undef BS_V_QUAD
 #undef BS_V_QUAD_FMA
 #undef BS_V_QUAD_LOAD
+#undef BS_V_SCALE
 #undef BS_V_SET1
+#undef BS_V_SQUARE_REST
 #undef BS_V_STORE
 #undef BS_V_STORE_AT
 #undef BS_V_STORE_PAIRS_F32
@@ -9984,7 +10262,10 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_V_STORE_U8
 #undef BS_V_STORE_U16
 #undef BS_V_SUB
+#undef BS_V_SUM
 #undef BS_V_SUM4
+#undef BS_V_TOP
+#undef BS_V_XOR
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
 #undef BS_WEIGHTS_2
@@ -10032,6 +10313,16 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 /* NaN where either operand is NaN: MAX(low, v) keeps a NaN v. Conversion to an integer makes it 0. */
 #define BS_V_MAX(a, b) vmaxq_f32(a, b)
 #define BS_V_MIN(a, b) vminq_f32(a, b)
+
+/* As in simd_avx512.h. */
+#define BS_V_DIV(a, b) vdivq_f32(a, b)
+#define BS_V_AND(a, b) vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(a), vreinterpretq_u32_f32(b)))
+#define BS_V_OR(a, b) vreinterpretq_f32_u32(vorrq_u32(vreinterpretq_u32_f32(a), vreinterpretq_u32_f32(b)))
+#define BS_V_XOR(a, b) vreinterpretq_f32_u32(veorq_u32(vreinterpretq_u32_f32(a), vreinterpretq_u32_f32(b)))
+#define BS_V_POWER2(t) vreinterpretq_f32_u32(vshlq_n_u32(vreinterpretq_u32_f32(t), 23))
+#define BS_V_SQUARE_REST(a, square) BS_V_FNMA(a, a, square)
+#define BS_V_TOP(v) vmaxvq_f32(v)
+#define BS_V_SUM(v) vaddvq_f32(v)
 
 #define BS_V_QUAD float32x4_t
 #define BS_V_QUAD_LOAD(p) vld1q_f32(p)
@@ -10588,6 +10879,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_STORE_OUT
 #undef BS_SUM_1
 #undef BS_SUM_2
+#undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
 #undef BS_TO_CODES_DEFINE
@@ -10599,11 +10891,14 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_UPTO_14
 #undef BS_V
 #undef BS_V_ADD
+#undef BS_V_AND
+#undef BS_V_DIV
 #undef BS_V_EVEN_PAIRS
 #undef BS_V_FMA
 #undef BS_V_FNMA
 #undef BS_V_LOAD
 #undef BS_V_LOAD_F32
+#undef BS_V_LOAD_FILLED
 #undef BS_V_LOAD_PART
 #undef BS_V_LOAD_U8
 #undef BS_V_LOAD_U16
@@ -10611,12 +10906,16 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_V_MIN
 #undef BS_V_MUL
 #undef BS_V_ODD_PAIRS
+#undef BS_V_OR
 #undef BS_V_PART
 #undef BS_V_PART_OF
+#undef BS_V_POWER2
 #undef BS_V_QUAD
 #undef BS_V_QUAD_FMA
 #undef BS_V_QUAD_LOAD
+#undef BS_V_SCALE
 #undef BS_V_SET1
+#undef BS_V_SQUARE_REST
 #undef BS_V_STORE
 #undef BS_V_STORE_AT
 #undef BS_V_STORE_PAIRS_F32
@@ -10626,7 +10925,10 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_V_STORE_U8
 #undef BS_V_STORE_U16
 #undef BS_V_SUB
+#undef BS_V_SUM
 #undef BS_V_SUM4
+#undef BS_V_TOP
+#undef BS_V_XOR
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
 #undef BS_WEIGHTS_2
@@ -10817,6 +11119,2599 @@ uint64_t bs_squared_change(bs_tier tier, const bs_codes *a, const bs_codes *b, i
     return sum;
 }
 /* ==== end src/kernels/elementwise.c =========================================================== */
+
+/* ==== begin src/kernels/functions.c =========================================================== */
+/* functions.c: instantiates the rows of functions.inc for every tier and dispatches to them.
+ *
+ * Owns:      the constants, what moves single elements to lanes and back, and the tables.
+ * Relies on: functions.inc and the simd_*.h.
+ * Must never: put functions of two ops in one table: what no op of a build uses is left out of it.
+ */
+/* #include "kernels/functions.h" */
+
+#include <math.h>
+#include <string.h>
+
+#define BS_LOG2_E 1.44269504f
+#define BS_LN2_HIGH 0.693359375f /* 9 digits */
+#define BS_LN2_LOW (-2.12194440e-4f)
+#define BS_EXPONENT_0 12583039.0f /* 1.5 * 2^23 + 127 */
+
+enum { BS_SUM_VECTORS = 16 }; /* summed before their sum is added to that of the row */
+
+typedef void bs_function_row(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, int64_t n);
+typedef void bs_norm_row(const bs_row_norm *norm, const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step);
+
+/* From a row, of which n elements are left, to `count` lanes. */
+static BS_OUTLINE void bs_take_lanes(float *lanes, int32_t count, const float *x, ptrdiff_t step, int64_t n, float fill)
+{
+    for (int32_t i = 0; i < count; i++)
+        lanes[i] = i < n ? x[i * step] : fill;
+}
+
+static BS_OUTLINE void bs_give_lanes(const float *lanes, int32_t count, float *y, ptrdiff_t step, int64_t n)
+{
+    for (int32_t i = 0; i < count && i < n; i++)
+        y[i * step] = lanes[i];
+}
+
+/* --- template kernels/simd_scalar.h --- */
+/* simd_scalar.h: the vector vocabulary of the kernel templates in portable C.
+ *
+ * Owns:      the BS_V_* macros and the tile sizes; simd_end.h takes them back.
+ * Relies on: GCC's vector types, which the compiler lowers to whatever the build's baseline has
+ *            (SSE2, NEON, or plain floats on a microcontroller).
+ * Must never: be guarded against a second inclusion.
+ */
+#include <string.h>
+
+#define BS_TIER_FN(name) name##_scalar
+#define BS_TARGET
+#define BS_LANES 4
+#define BS_V bs_v4_scalar
+
+#define BS_V_ZERO() ((BS_V){ 0, 0, 0, 0 })
+#define BS_V_SET1(x) ((BS_V){ x, x, x, x })
+#define BS_V_LOAD(p) bs_load_scalar(p)
+#define BS_V_STORE(p, v) memcpy(p, &(v), sizeof(BS_V))
+#define BS_V_ADD(a, b) ((a) + (b))
+#define BS_V_SUB(a, b) ((a) - (b))
+#define BS_V_MUL(a, b) ((a) * (b))
+#define BS_V_FMA(a, b, c) ((a) * (b) + (c))
+#define BS_V_FNMA(a, b, c) ((c) - (a) * (b))
+/* When one operand is NaN, the second one is returned: MAX(low, v) keeps a NaN v. */
+#define BS_V_MAX(a, b) bs_select_scalar((bs_m4_scalar)((a) > (b)), a, b)
+#define BS_V_MIN(a, b) bs_select_scalar((bs_m4_scalar)((a) < (b)), a, b)
+
+/* As in simd_avx512.h. */
+#define BS_V_DIV(a, b) ((a) / (b))
+#define BS_V_AND(a, b) ((bs_v4_scalar)((bs_u4_scalar)(a) & (bs_u4_scalar)(b)))
+#define BS_V_OR(a, b) ((bs_v4_scalar)((bs_u4_scalar)(a) | (bs_u4_scalar)(b)))
+#define BS_V_XOR(a, b) ((bs_v4_scalar)((bs_u4_scalar)(a) ^ (bs_u4_scalar)(b)))
+#define BS_V_POWER2(t) ((bs_v4_scalar)((bs_u4_scalar)(t) << 23))
+#define BS_V_SQUARE_REST(a, square) bs_square_rest_scalar(a, square)
+#define BS_V_TOP(v) bs_top_scalar(v)
+#define BS_V_SUM(v) (((v)[0] + (v)[2]) + ((v)[1] + (v)[3]))
+
+/* A part is the count of valid lanes, 1..BS_LANES; the others are neither read nor written. */
+#define BS_V_PART int32_t
+#define BS_V_PART_OF(n) (n)
+#define BS_V_LOAD_PART(p, part) ((part) == BS_LANES ? bs_load_scalar(p) : bs_load_few_scalar(p, part))
+#define BS_V_STORE_PART(p, v, part) bs_store_part_scalar(p, v, part)
+
+#define BS_OPAQUE(pointer) (void)(pointer)
+#define BS_HOLD(a) (void)(a)
+
+/* In builds for size (-Os) with another tier this one is only compared with: one pixel at a time. */
+#if defined(__OPTIMIZE_SIZE__) && (BS_HAVE_X86_TIERS || BS_HAVE_NEON_TIER)
+#define BS_OUTER_PIXELS_1 1
+#define BS_OUTER_PIXELS_2 1
+#define BS_OUTER_UPTO_1(M) M(1, 1)
+#define BS_OUTER_UPTO_2(M) M(1, 2)
+#define BS_GEMM_ROWS 1
+#define BS_GEMM_UPTO(M, V) M(1, V)
+#define BS_DEPTHWISE_PIXELS 1
+#define BS_DEPTHWISE_UPTO(M) M(1, 0)
+#else
+#define BS_OUTER_PIXELS_1 5
+#define BS_OUTER_PIXELS_2 4
+#define BS_OUTER_UPTO_1(M) BS_UPTO_5(M, 1)
+#define BS_OUTER_UPTO_2(M) BS_UPTO_4(M, 2)
+#define BS_GEMM_ROWS 2
+#define BS_GEMM_UPTO(M, V) M(1, V) M(2, V)
+#define BS_DEPTHWISE_PIXELS 4
+#define BS_DEPTHWISE_UPTO(M) BS_UPTO_4(M, 0)
+#endif
+
+/* Codes. Loads widen to float; stores take values already inside the range of the code, the pairs are truncated
+ * and interleaved (even 0, odd 0, even 1, ...). EVEN and ODD_PAIRS pick two of every four floats of a, then of b. */
+#define BS_V_LOAD_U8(p) bs_load_u8_scalar(p)
+#define BS_V_LOAD_U16(p) bs_load_u16_scalar(p)
+#define BS_V_STORE_U8(p, v) bs_store_u8_scalar(p, v)
+#define BS_V_STORE_U16(p, v) bs_store_u16_scalar(p, v)
+#define BS_V_STORE_PAIRS_U8(p, even, odd) bs_store_pairs_u8_scalar(p, even, odd)
+#define BS_V_STORE_PAIRS_U16(p, even, odd) bs_store_pairs_u16_scalar(p, even, odd)
+#define BS_V_STORE_PAIRS_F32(p, even, odd) bs_store_pairs_f32_scalar(p, even, odd)
+#define BS_V_EVEN_PAIRS(a, b) bs_even_pairs_scalar(a, b)
+#define BS_V_ODD_PAIRS(a, b) bs_odd_pairs_scalar(a, b)
+
+#ifndef BS_SIMD_SCALAR_FUNCTIONS /* the header is included for each family of kernels, its functions exist once */
+#define BS_SIMD_SCALAR_FUNCTIONS
+
+typedef float bs_v4_scalar __attribute__((vector_size(16)));
+typedef int32_t bs_m4_scalar __attribute__((vector_size(16)));
+typedef uint32_t bs_u4_scalar __attribute__((vector_size(16)));
+
+static inline bs_v4_scalar bs_load_scalar(const float *from)
+{
+    bs_v4_scalar v;
+    memcpy(&v, from, sizeof v);
+    return v;
+}
+
+static BS_OUTLINE bs_v4_scalar bs_load_few_scalar(const float *from, int32_t part)
+{
+    bs_v4_scalar v = { 0, 0, 0, 0 };
+    for (int32_t i = 0; i < part; i++)
+        v[i] = from[i];
+    return v;
+}
+
+static BS_OUTLINE void bs_store_few_scalar(float *to, bs_v4_scalar v, int32_t part)
+{
+    for (int32_t i = 0; i < part; i++)
+        to[i] = v[i];
+}
+
+static inline void bs_store_part_scalar(float *to, bs_v4_scalar v, int32_t part)
+{
+    if (part == BS_LANES)
+        memcpy(to, &v, sizeof v);
+    else
+        bs_store_few_scalar(to, v, part);
+}
+
+static inline bs_v4_scalar bs_select_scalar(bs_m4_scalar which, bs_v4_scalar yes, bs_v4_scalar no)
+{
+    return (bs_v4_scalar)((which & (bs_m4_scalar)yes) | (~which & (bs_m4_scalar)no));
+}
+
+/* Of 0 <= a <= 16, without a fused product: the square of a rounded to 2^-6 is exact. */
+static inline bs_v4_scalar bs_square_rest_scalar(bs_v4_scalar a, bs_v4_scalar square)
+{
+    const bs_v4_scalar big = { 196608.0f, 196608.0f, 196608.0f, 196608.0f }; /* 1.5 * 2^17 */
+    const bs_v4_scalar head = (a + big) - big;
+    return (square - head * head) - (a + head) * (a - head);
+}
+
+static inline float bs_top_scalar(bs_v4_scalar v)
+{
+    const float a = v[0] > v[1] ? v[0] : v[1], b = v[2] > v[3] ? v[2] : v[3];
+    return a > b ? a : b;
+}
+
+static inline bs_v4_scalar bs_load_u8_scalar(const uint8_t *from)
+{
+    return (bs_v4_scalar){ (float)from[0], (float)from[1], (float)from[2], (float)from[3] };
+}
+
+static inline bs_v4_scalar bs_load_u16_scalar(const uint16_t *from)
+{
+    return (bs_v4_scalar){ (float)from[0], (float)from[1], (float)from[2], (float)from[3] };
+}
+
+/* To nearest even: adding 2^23 leaves no room for a fraction. */
+static inline bs_v4_scalar bs_round_scalar(bs_v4_scalar v)
+{
+    const bs_v4_scalar big = { 8388608.0f, 8388608.0f, 8388608.0f, 8388608.0f };
+    return (v + big) - big;
+}
+
+static inline void bs_store_u8_scalar(uint8_t *to, bs_v4_scalar v)
+{
+    v = bs_round_scalar(v);
+    for (int32_t i = 0; i < 4; i++)
+        to[i] = (uint8_t)(int32_t)v[i];
+}
+
+static inline void bs_store_u16_scalar(uint16_t *to, bs_v4_scalar v)
+{
+    v = bs_round_scalar(v);
+    for (int32_t i = 0; i < 4; i++)
+        to[i] = (uint16_t)(int32_t)v[i];
+}
+
+static inline void bs_store_pairs_u8_scalar(uint8_t *to, bs_v4_scalar even, bs_v4_scalar odd)
+{
+    for (int32_t i = 0; i < 4; i++) {
+        to[2 * i] = (uint8_t)(int32_t)even[i];
+        to[2 * i + 1] = (uint8_t)(int32_t)odd[i];
+    }
+}
+
+static inline void bs_store_pairs_u16_scalar(uint16_t *to, bs_v4_scalar even, bs_v4_scalar odd)
+{
+    for (int32_t i = 0; i < 4; i++) {
+        to[2 * i] = (uint16_t)(int32_t)even[i];
+        to[2 * i + 1] = (uint16_t)(int32_t)odd[i];
+    }
+}
+
+static inline void bs_store_pairs_f32_scalar(float *to, bs_v4_scalar even, bs_v4_scalar odd)
+{
+    for (int32_t i = 0; i < 4; i++) {
+        to[2 * i] = even[i];
+        to[2 * i + 1] = odd[i];
+    }
+}
+
+static inline bs_v4_scalar bs_even_pairs_scalar(bs_v4_scalar a, bs_v4_scalar b)
+{
+    return (bs_v4_scalar){ a[0], a[1], b[0], b[1] };
+}
+
+static inline bs_v4_scalar bs_odd_pairs_scalar(bs_v4_scalar a, bs_v4_scalar b)
+{
+    return (bs_v4_scalar){ a[2], a[3], b[2], b[3] };
+}
+
+#endif
+/* --- end of template kernels/simd_scalar.h --- */
+
+/* --- template kernels/functions.inc --- */
+/* functions.inc: the rows of functions.h.
+ *
+ * Owns:      one copy of every row function for each tier.
+ * Relies on: a simd_*.h before it, and the constants and helpers of functions.c.
+ * Must never: compute the rest of a row otherwise than its whole vectors, or let a sum's order depend on a step.
+ */
+
+/* Element i and those after it; lanes beyond the row are `fill`. Through a buffer, where they lie apart, or no load
+ * does it. */
+static inline BS_TARGET BS_V BS_TIER_FN(bs_take)(const float *x, ptrdiff_t step, int64_t i, int64_t n, float fill)
+{
+    if (step == 1 && n - i >= BS_LANES)
+        return BS_V_LOAD(x + i);
+#ifdef BS_V_LOAD_FILLED
+    if (step == 1)
+        return BS_V_LOAD_FILLED(x + i, BS_V_PART_OF((int32_t)(n - i)), fill);
+#else
+    if (step == 1 && fill == 0.0f)
+        return BS_V_LOAD_PART(x + i, BS_V_PART_OF((int32_t)(n - i)));
+#endif
+    float lanes[BS_LANES];
+    bs_take_lanes(lanes, BS_LANES, x + i * step, step, n - i, fill);
+    return BS_V_LOAD(lanes);
+}
+
+static inline BS_TARGET void BS_TIER_FN(bs_give)(float *y, ptrdiff_t step, int64_t i, int64_t n, BS_V v)
+{
+    if (step == 1) {
+        if (n - i >= BS_LANES)
+            BS_V_STORE(y + i, v);
+        else
+            BS_V_STORE_PART(y + i, v, BS_V_PART_OF((int32_t)(n - i)));
+        return;
+    }
+    float lanes[BS_LANES];
+    BS_V_STORE(lanes, v);
+    bs_give_lanes(lanes, BS_LANES, y + i * step, step, n - i);
+}
+
+/* ------------------------------------------------------------------------------------------- exponentials
+ * e^v = 2^n e^r, |r| <= log(2) / 2 (Cody and Waite): n is rounded where its bits become an exponent, see BS_V_POWER2.
+ * log(2) is cut so that n times its upper part is exact. */
+
+/* 1.5 * 2^23 + 127 + n */
+static inline BS_TARGET BS_V BS_TIER_FN(bs_exponent)(BS_V v)
+{
+    return BS_V_FMA(v, BS_V_SET1(BS_LOG2_E), BS_V_SET1(BS_EXPONENT_0));
+}
+
+/* e^r - 1 = r + r^2 q(r): relative error 1.4e-8, of q's rounded coefficients. */
+static inline BS_TARGET BS_V BS_TIER_FN(bs_expm1)(BS_V r)
+{
+    BS_V q = BS_V_FMA(r, BS_V_SET1(1.386843855e-03f), BS_V_SET1(8.366432972e-03f));
+    q = BS_V_FMA(r, q, BS_V_SET1(4.166746140e-02f));
+    q = BS_V_FMA(r, q, BS_V_SET1(1.666654497e-01f));
+    q = BS_V_FMA(r, q, BS_V_SET1(4.999999702e-01f));
+    return BS_V_FMA(BS_V_MUL(r, r), q, r);
+}
+
+/* e^r - 1 of v, whose exponent is t. */
+static inline BS_TARGET BS_V BS_TIER_FN(bs_exp_rest)(BS_V v, BS_V t)
+{
+    const BS_V n = BS_V_SUB(t, BS_V_SET1(BS_EXPONENT_0));
+    const BS_V r = BS_V_FNMA(n, BS_V_SET1(BS_LN2_HIGH), v);
+    return BS_TIER_FN(bs_expm1)(BS_V_FNMA(n, BS_V_SET1(BS_LN2_LOW), r));
+}
+
+/* v 2^n, n from -227 to 127, whose t is given: in two steps, the second of which rounds where the result is
+ * subnormal. */
+static inline BS_TARGET BS_V BS_TIER_FN(bs_scaled)(BS_V v, BS_V t)
+{
+#ifdef BS_V_SCALE
+    return BS_V_SCALE(v, BS_V_SUB(t, BS_V_SET1(BS_EXPONENT_0)));
+#else
+    const BS_V first = BS_V_MAX(BS_V_SET1(BS_EXPONENT_0 - 100.0f), t);
+    const BS_V second = BS_V_ADD(BS_V_SUB(t, first), BS_V_SET1(BS_EXPONENT_0));
+    return BS_V_MUL(BS_V_MUL(v, BS_V_POWER2(first)), BS_V_POWER2(second));
+#endif
+}
+
+/* --------------------------------------------------------------------------------------------- activations */
+
+/* a / (1 + e^-x). Where e^-x has more than 100 binary digits the 1 does not count: the others are taken off the
+ * quotient, so that it is right as long as it is a number, and 0 where e^-x is too large for one. */
+static inline BS_TARGET BS_V BS_TIER_FN(bs_logistic)(BS_V a, BS_V x)
+{
+    const BS_V low = BS_V_MAX(BS_V_SET1(-80.0f), BS_V_SUB(BS_V_ZERO(), x));
+    const BS_V v = BS_V_MIN(BS_V_SET1(157.3f), low); /* 157.3 / log(2) is 227: the second power is 0 */
+    const BS_V t = BS_TIER_FN(bs_exponent)(v);
+    const BS_V first = BS_V_MIN(BS_V_SET1(BS_EXPONENT_0 + 100.0f), t);
+    const BS_V power = BS_V_POWER2(first);
+    const BS_V second = BS_V_POWER2(BS_V_ADD(BS_V_SUB(first, t), BS_V_SET1(BS_EXPONENT_0)));
+    const BS_V sum = BS_V_FMA(BS_TIER_FN(bs_exp_rest)(v, t), power, BS_V_ADD(power, BS_V_SET1(1.0f)));
+    return BS_V_MUL(BS_V_DIV(a, sum), second);
+}
+
+static inline BS_TARGET BS_V BS_TIER_FN(bs_sigmoid)(BS_V x)
+{
+    return BS_TIER_FN(bs_logistic)(BS_V_SET1(1.0f), x);
+}
+
+static inline BS_TARGET BS_V BS_TIER_FN(bs_silu)(BS_V x)
+{
+    return BS_TIER_FN(bs_logistic)(x, x);
+}
+
+/* d / (d + 2), d = e^(2 |x|) - 1, which keeps its digits where x is small; 1 from 9.02 on. */
+static inline BS_TARGET BS_V BS_TIER_FN(bs_tanh)(BS_V x)
+{
+    const BS_V sign = BS_V_AND(BS_V_SET1(-0.0f), x);
+    const BS_V v = BS_V_MIN(BS_V_SET1(20.0f), BS_V_XOR(sign, BS_V_ADD(x, x)));
+    const BS_V t = BS_TIER_FN(bs_exponent)(v);
+    const BS_V power = BS_V_POWER2(t);
+    const BS_V d = BS_V_FMA(BS_TIER_FN(bs_exp_rest)(v, t), power, BS_V_SUB(power, BS_V_SET1(1.0f)));
+    return BS_V_OR(sign, BS_V_DIV(d, BS_V_ADD(d, BS_V_SET1(2.0f))));
+}
+
+/* e^(t^2 / 2) times the normal distribution's tail from t on, 0 <= t <= 14.6: relative error 1.3e-8 of the rounded
+ * coefficients. None is negative, so no sum cancels. */
+static inline BS_TARGET BS_V BS_TIER_FN(bs_tail)(BS_V t)
+{
+    BS_V p = BS_V_FMA(t, BS_V_SET1(4.090595059e-03f), BS_V_SET1(4.048150778e-02f));
+    BS_V q = BS_V_FMA(t, BS_V_SET1(1.025348157e-02f), BS_V_SET1(1.014785692e-01f));
+    p = BS_V_FMA(t, p, BS_V_SET1(1.828167140e-01f));
+    q = BS_V_FMA(t, q, BS_V_SET1(4.683563411e-01f));
+    p = BS_V_FMA(t, p, BS_V_SET1(4.377791882e-01f));
+    q = BS_V_FMA(t, q, BS_V_SET1(1.200844169e+00f));
+    p = BS_V_FMA(t, p, BS_V_SET1(0.5f));
+    q = BS_V_FMA(t, q, BS_V_SET1(1.673443198e+00f));
+    return BS_V_DIV(p, BS_V_FMA(t, q, BS_V_SET1(1.0f)));
+}
+
+/* x less t times the tail from t on where x > 0, else only the latter, t = |x|. An error of t^2 would be one of the
+ * result, 85 times as large at the end of the tail: what the square lost is made good. */
+static inline BS_TARGET BS_V BS_TIER_FN(bs_gelu)(BS_V x)
+{
+    const BS_V sign = BS_V_AND(BS_V_SET1(-0.0f), x), half = BS_V_SET1(0.5f);
+    const BS_V t = BS_V_MIN(BS_V_SET1(14.6f), BS_V_XOR(sign, x));
+    const BS_V square = BS_V_MUL(t, t), v = BS_V_MUL(square, BS_V_SET1(-0.5f));
+    const BS_V rest = BS_V_MUL(half, BS_V_SQUARE_REST(t, square));
+    const BS_V power = BS_TIER_FN(bs_exponent)(v);
+    const BS_V n = BS_V_SUB(power, BS_V_SET1(BS_EXPONENT_0));
+    const BS_V r = BS_V_ADD(BS_V_FNMA(n, BS_V_SET1(BS_LN2_HIGH), v), BS_V_FNMA(n, BS_V_SET1(BS_LN2_LOW), rest));
+    const BS_V tail = BS_V_MUL(t, BS_TIER_FN(bs_tail)(t));
+    const BS_V lost = BS_TIER_FN(bs_scaled)(BS_V_FMA(BS_TIER_FN(bs_expm1)(r), tail, tail), power);
+    return BS_V_OR(sign, BS_V_SUB(BS_V_MAX(BS_V_ZERO(), x), lost)); /* of -0, -0 */
+}
+
+#define BS_ROW_FUNCTION_DEFINE(name)                                                                                \
+    static BS_TARGET void BS_TIER_FN(bs_rows_##name)(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step,  \
+                                                     int64_t n)                                                     \
+    {                                                                                                               \
+        for (int64_t i = 0; i < n; i += BS_LANES)                                                                   \
+            BS_TIER_FN(bs_give)(y, y_step, i, n, BS_TIER_FN(bs_##name)(BS_TIER_FN(bs_take)(x, x_step, i, n, 0.0f))); \
+    }
+
+BS_ROW_FUNCTION_DEFINE(sigmoid)
+BS_ROW_FUNCTION_DEFINE(tanh)
+BS_ROW_FUNCTION_DEFINE(gelu)
+BS_ROW_FUNCTION_DEFINE(silu)
+
+/* ------------------------------------------------------------------------------------- softmax, layer norm
+ * Lane l sums elements l, l + LANES, ... of BS_SUM_VECTORS vectors, then these sums: errors grow with the longer of the
+ * two, not with the row. */
+
+static BS_TARGET float BS_TIER_FN(bs_row_top)(const float *x, ptrdiff_t step, int64_t n)
+{
+    BS_V top = BS_V_SET1(-INFINITY);
+    for (int64_t i = 0; i < n; i += BS_LANES)
+        top = BS_V_MAX(BS_TIER_FN(bs_take)(x, step, i, n, -INFINITY), top);
+    return BS_V_TOP(top);
+}
+
+static BS_TARGET void BS_TIER_FN(bs_softmax)(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, int64_t n)
+{
+    const BS_V top = BS_V_SET1(BS_TIER_FN(bs_row_top)(x, x_step, n)), one = BS_V_SET1(1.0f);
+    BS_V total = BS_V_ZERO();
+    for (int64_t i = 0; i < n;) {
+        BS_V sum = BS_V_ZERO();
+        for (int32_t k = 0; k < BS_SUM_VECTORS && i < n; k++, i += BS_LANES) {
+            const BS_V v = BS_V_SUB(BS_TIER_FN(bs_take)(x, x_step, i, n, -INFINITY), top);
+            const BS_V low = BS_V_MAX(BS_V_SET1(-110.0f), v); /* beyond, e^v is 0 */
+            const BS_V t = BS_TIER_FN(bs_exponent)(low);
+            const BS_V e = BS_TIER_FN(bs_scaled)(BS_V_ADD(BS_TIER_FN(bs_exp_rest)(low, t), one), t);
+            BS_TIER_FN(bs_give)(y, y_step, i, n, e);
+            sum = BS_V_ADD(sum, e);
+        }
+        total = BS_V_ADD(total, sum);
+    }
+    const BS_V scale = BS_V_SET1(1.0f / BS_V_SUM(total));
+    for (int64_t i = 0; i < n; i += BS_LANES)
+        BS_TIER_FN(bs_give)(y, y_step, i, n, BS_V_MUL(BS_TIER_FN(bs_take)(y, y_step, i, n, 0.0f), scale));
+}
+
+/* Of x - middle, or of its square. */
+static inline BS_TARGET float BS_TIER_FN(bs_row_sum)(const float *x, ptrdiff_t step, int64_t n, float middle,
+                                                     bool squares)
+{
+    BS_V total = BS_V_ZERO();
+    for (int64_t i = 0; i < n;) {
+        BS_V sum = BS_V_ZERO();
+        for (int32_t k = 0; k < BS_SUM_VECTORS && i < n; k++, i += BS_LANES) {
+            const BS_V v = BS_V_SUB(BS_TIER_FN(bs_take)(x, step, i, n, middle), BS_V_SET1(middle));
+            sum = squares ? BS_V_FMA(v, v, sum) : BS_V_ADD(sum, v);
+        }
+        total = BS_V_ADD(total, sum);
+    }
+    return BS_V_SUM(total);
+}
+
+static BS_TARGET void BS_TIER_FN(bs_layer_norm)(const bs_row_norm *norm, const float *x, ptrdiff_t x_step, float *y,
+                                                ptrdiff_t y_step)
+{
+    const int64_t n = norm->n;
+    const float mean = BS_TIER_FN(bs_row_sum)(x, x_step, n, 0.0f, false) / (float)n;
+    const float variance = BS_TIER_FN(bs_row_sum)(x, x_step, n, mean, true) / (float)n;
+    const BS_V middle = BS_V_SET1(mean), scale = BS_V_SET1(1.0f / sqrtf(variance + norm->epsilon));
+    for (int64_t i = 0; i < n; i += BS_LANES) {
+        const BS_V v = BS_V_MUL(BS_V_SUB(BS_TIER_FN(bs_take)(x, x_step, i, n, mean), middle), scale);
+        const BS_V weight = BS_TIER_FN(bs_take)(norm->weight, 1, i, n, 0.0f);
+        const BS_V bias = BS_TIER_FN(bs_take)(norm->bias, 1, i, n, 0.0f);
+        BS_TIER_FN(bs_give)(y, y_step, i, n, BS_V_FMA(v, weight, bias));
+    }
+}
+/* --- end of template kernels/functions.inc --- */
+/* --- template kernels/simd_end.h --- */
+/* simd_end.h: takes back every macro of simd_*.h, repeat.h and the templates, so that the next tier, or the
+ * rest of an amalgamated file, starts clean. Included last by each conv_<tier>.c. */
+#undef BS_BIAS_1
+#undef BS_BIAS_2
+#undef BS_BICUBIC_DEFINE
+#undef BS_CLAMP_1
+#undef BS_CLAMP_2
+#undef BS_COLUMN_OUT
+#undef BS_COLUMN_OUTER
+#undef BS_COLUMN_PAIR
+#undef BS_CUBIC_CODE
+#undef BS_CUBIC_PLAIN
+#undef BS_D0
+#undef BS_D1
+#undef BS_D2
+#undef BS_D3
+#undef BS_D4
+#undef BS_D5
+#undef BS_DEPTHWISE_DEFINE
+#undef BS_DEPTHWISE_MAC
+#undef BS_DEPTHWISE_NAME
+#undef BS_DEPTHWISE_PIXELS
+#undef BS_DEPTHWISE_UPTO
+#undef BS_DOT_DEFINE
+#undef BS_DOT_FINISH
+#undef BS_DOT_FMA
+#undef BS_DOT_INIT
+#undef BS_DOT_NAME
+#undef BS_DOT_PART
+#undef BS_DOT_PIXELS
+#undef BS_DOT_STEP
+#undef BS_DOT_STORE
+#undef BS_DOT_SUM
+#undef BS_DOT_UPTO
+#undef BS_DOT_WHOLE
+#undef BS_EACH_1
+#undef BS_EACH_2
+#undef BS_EACH_3
+#undef BS_EACH_4
+#undef BS_EACH_5
+#undef BS_EACH_6
+#undef BS_EACH_7
+#undef BS_EACH_8
+#undef BS_EACH_9
+#undef BS_EACH_10
+#undef BS_EACH_11
+#undef BS_EACH_12
+#undef BS_EACH_13
+#undef BS_EACH_14
+#undef BS_EPILOGUE
+#undef BS_GEMM_ABREAST_END
+#undef BS_GEMM_ABREAST_MAC
+#undef BS_GEMM_ADD_1
+#undef BS_GEMM_ADD_2
+#undef BS_GEMM_ADD_3
+#undef BS_GEMM_DEFINE
+#undef BS_GEMM_END_1
+#undef BS_GEMM_END_2
+#undef BS_GEMM_END_3
+#undef BS_GEMM_FOUR
+#undef BS_GEMM_LANE
+#undef BS_GEMM_MAC
+#undef BS_GEMM_MAC_1
+#undef BS_GEMM_MAC_2
+#undef BS_GEMM_MAC_3
+#undef BS_GEMM_NAME
+#undef BS_GEMM_PUT
+#undef BS_GEMM_PUT_PART
+#undef BS_GEMM_QUAD_1
+#undef BS_GEMM_QUAD_1_0
+#undef BS_GEMM_QUAD_1_1
+#undef BS_GEMM_QUAD_1_2
+#undef BS_GEMM_QUAD_1_3
+#undef BS_GEMM_QUAD_2
+#undef BS_GEMM_QUAD_2_0
+#undef BS_GEMM_QUAD_2_1
+#undef BS_GEMM_QUAD_2_2
+#undef BS_GEMM_QUAD_2_3
+#undef BS_GEMM_QUAD_3
+#undef BS_GEMM_QUAD_3_0
+#undef BS_GEMM_QUAD_3_1
+#undef BS_GEMM_QUAD_3_2
+#undef BS_GEMM_QUAD_3_3
+#undef BS_GEMM_QUAD_LOAD
+#undef BS_GEMM_ROW
+#undef BS_GEMM_ROWS
+#undef BS_GEMM_STEP
+#undef BS_GEMM_UPTO
+#undef BS_GEMM_WIDE
+#undef BS_GEMM_WIDE_KERNEL
+#undef BS_GEMM_W_1
+#undef BS_GEMM_W_2
+#undef BS_GEMM_W_3
+#undef BS_GEMM_X_0
+#undef BS_GEMM_X_1
+#undef BS_GEMM_X_2
+#undef BS_GEMM_X_3
+#undef BS_GEMM_X_4
+#undef BS_GEMM_X_5
+#undef BS_GEMM_X_6
+#undef BS_GEMM_X_7
+#undef BS_GEMM_ZERO_1
+#undef BS_GEMM_ZERO_2
+#undef BS_GEMM_ZERO_3
+#undef BS_HOLD
+#undef BS_HOLD4
+#undef BS_INIT_1
+#undef BS_INIT_2
+#undef BS_LANES
+#undef BS_M0
+#undef BS_M1
+#undef BS_M2
+#undef BS_M3
+#undef BS_M4
+#undef BS_M5
+#undef BS_MAC_1
+#undef BS_MAC_2
+#undef BS_OPAQUE
+#undef BS_OUTER_DEFINE
+#undef BS_OUTER_NAME
+#undef BS_OUTER_PIXELS_1
+#undef BS_OUTER_PIXELS_2
+#undef BS_OUTER_QUADS
+#undef BS_OUTER_UPTO_1
+#undef BS_OUTER_UPTO_2
+#undef BS_PART_IS_SLOW
+#undef BS_QUAD_1
+#undef BS_QUAD_1_0
+#undef BS_QUAD_1_1
+#undef BS_QUAD_1_2
+#undef BS_QUAD_1_3
+#undef BS_QUAD_2
+#undef BS_QUAD_2_0
+#undef BS_QUAD_2_1
+#undef BS_QUAD_2_2
+#undef BS_QUAD_2_3
+#undef BS_QUAD_LOAD
+#undef BS_QUAD_STEP
+#undef BS_RESIDUAL_1
+#undef BS_RESIDUAL_2
+#undef BS_ROW_IN
+#undef BS_ROW_OUT
+#undef BS_SLOPES_1
+#undef BS_SLOPES_2
+#undef BS_SLOPE_1
+#undef BS_SLOPE_2
+#undef BS_SR_STORE_DEFINE
+#undef BS_STORE_1
+#undef BS_STORE_2
+#undef BS_STORE_OUT
+#undef BS_SUM_1
+#undef BS_SUM_2
+#undef BS_ROW_FUNCTION_DEFINE
+#undef BS_TARGET
+#undef BS_TIER_FN
+#undef BS_TO_CODES_DEFINE
+#undef BS_UPTO_4
+#undef BS_UPTO_5
+#undef BS_UPTO_6
+#undef BS_UPTO_8
+#undef BS_UPTO_12
+#undef BS_UPTO_14
+#undef BS_V
+#undef BS_V_ADD
+#undef BS_V_AND
+#undef BS_V_DIV
+#undef BS_V_EVEN_PAIRS
+#undef BS_V_FMA
+#undef BS_V_FNMA
+#undef BS_V_LOAD
+#undef BS_V_LOAD_F32
+#undef BS_V_LOAD_FILLED
+#undef BS_V_LOAD_PART
+#undef BS_V_LOAD_U8
+#undef BS_V_LOAD_U16
+#undef BS_V_MAX
+#undef BS_V_MIN
+#undef BS_V_MUL
+#undef BS_V_ODD_PAIRS
+#undef BS_V_OR
+#undef BS_V_PART
+#undef BS_V_PART_OF
+#undef BS_V_POWER2
+#undef BS_V_QUAD
+#undef BS_V_QUAD_FMA
+#undef BS_V_QUAD_LOAD
+#undef BS_V_SCALE
+#undef BS_V_SET1
+#undef BS_V_SQUARE_REST
+#undef BS_V_STORE
+#undef BS_V_STORE_AT
+#undef BS_V_STORE_PAIRS_F32
+#undef BS_V_STORE_PAIRS_U8
+#undef BS_V_STORE_PAIRS_U16
+#undef BS_V_STORE_PART
+#undef BS_V_STORE_U8
+#undef BS_V_STORE_U16
+#undef BS_V_SUB
+#undef BS_V_SUM
+#undef BS_V_SUM4
+#undef BS_V_TOP
+#undef BS_V_XOR
+#undef BS_V_ZERO
+#undef BS_WEIGHTS_1
+#undef BS_WEIGHTS_2
+#undef BS_X_0
+#undef BS_X_1
+#undef BS_X_2
+#undef BS_X_3
+#undef BS_X_4
+#undef BS_X_5
+#undef BS_X_6
+#undef BS_X_7
+#undef BS_X_8
+#undef BS_X_9
+#undef BS_X_10
+#undef BS_X_11
+#undef BS_X_12
+#undef BS_X_13
+/* --- end of template kernels/simd_end.h --- */
+
+#if BS_HAVE_X86_TIERS
+/* --- template kernels/simd_avx2.h --- */
+/* simd_avx2.h: the vector vocabulary of the kernel templates, AVX2 and FMA.
+ *
+ * Owns:      the BS_V_* macros and the tile sizes; simd_end.h takes them back.
+ * Relies on: being included by conv_avx2.c just before the templates.
+ * Must never: be guarded against a second inclusion, or need -m flags.
+ */
+#include <immintrin.h>
+
+#define BS_TIER_FN(name) name##_avx2
+#define BS_TARGET __attribute__((target("avx2,fma")))
+#define BS_LANES 8
+#define BS_V __m256
+#define BS_V_ZERO() _mm256_setzero_ps()
+#define BS_V_SET1(x) _mm256_set1_ps(x)
+#define BS_V_LOAD(p) _mm256_loadu_ps(p)
+#define BS_V_STORE(p, v) _mm256_storeu_ps(p, v)
+#define BS_V_ADD(a, b) _mm256_add_ps(a, b)
+#define BS_V_SUB(a, b) _mm256_sub_ps(a, b)
+#define BS_V_MUL(a, b) _mm256_mul_ps(a, b)
+#define BS_V_FMA(a, b, c) _mm256_fmadd_ps(a, b, c)   /* a * b + c */
+#define BS_V_FNMA(a, b, c) _mm256_fnmadd_ps(a, b, c) /* c - a * b */
+/* When one operand is NaN, the second one is returned: MAX(low, v) keeps a NaN v. */
+#define BS_V_MAX(a, b) _mm256_max_ps(a, b)
+#define BS_V_MIN(a, b) _mm256_min_ps(a, b)
+
+/* As in simd_avx512.h. */
+#define BS_V_DIV(a, b) _mm256_div_ps(a, b)
+#define BS_V_AND(a, b) _mm256_and_ps(a, b)
+#define BS_V_OR(a, b) _mm256_or_ps(a, b)
+#define BS_V_XOR(a, b) _mm256_xor_ps(a, b)
+#define BS_V_POWER2(t) _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(t), 23))
+#define BS_V_SQUARE_REST(a, square) BS_V_FNMA(a, a, square)
+#define BS_V_LOAD_FILLED(p, part, fill) bs_load_filled_avx2(p, part, fill)
+#define BS_V_TOP(v) bs_top_avx2(v)
+#define BS_V_SUM(v) bs_sum_avx2(v)
+
+/* A part is the count of valid lanes, 1..BS_LANES; the others are neither read nor written. A masked load is fast
+ * everywhere, a masked store is microcode on some processors, so whole vectors and halves avoid it. */
+#define BS_V_PART int32_t
+#define BS_V_PART_OF(n) (n)
+#define BS_V_LOAD_PART(p, part) bs_load_part_avx2(p, part)
+#define BS_V_STORE_PART(p, v, part) bs_store_part_avx2(p, v, part)
+
+/* As in simd_avx512.h. */
+#define BS_OPAQUE(pointer) __asm__("" : "+r"(pointer))
+
+#define BS_OUTER_PIXELS_1 12
+#define BS_OUTER_PIXELS_2 6
+#define BS_OUTER_UPTO_1(M) BS_UPTO_12(M, 1)
+#define BS_OUTER_UPTO_2(M) BS_UPTO_6(M, 2)
+/* 12 sums, 3 vectors of weights and an input of 16 registers. */
+#define BS_GEMM_ROWS 4
+#define BS_GEMM_UPTO(M, V) BS_UPTO_4(M, V)
+#define BS_GEMM_WIDE
+#define BS_DEPTHWISE_PIXELS 8
+#define BS_DEPTHWISE_UPTO(M) BS_UPTO_8(M, 0)
+/* Keeps four weights in registers: left alone, GCC reads each from memory once for every pixel. */
+#define BS_HOLD(a) __asm__("" : "+x"(a))
+#define BS_HOLD4(a, b, c, d) __asm__("" : "+x"(a), "+x"(b), "+x"(c), "+x"(d))
+#define BS_DOT_PIXELS 2
+#define BS_DOT_UPTO(M) M(1, 0) M(2, 0)
+
+#define BS_V_SUM4(a, b, c, d) bs_sum4_avx2(a, b, c, d)
+
+/* Codes. Loads widen to float; stores take values already inside the range of the code, the pairs are truncated
+ * and interleaved (even 0, odd 0, even 1, ...). EVEN and ODD_PAIRS pick two of every four floats of a, then of b. */
+#define BS_V_LOAD_U8(p) bs_load_u8_avx2(p)
+#define BS_V_LOAD_U16(p) bs_load_u16_avx2(p)
+#define BS_V_STORE_U8(p, v) bs_store_u8_avx2(p, v)
+#define BS_V_STORE_U16(p, v) bs_store_u16_avx2(p, v)
+#define BS_V_STORE_PAIRS_U8(p, even, odd) bs_store_pairs_u8_avx2(p, even, odd)
+#define BS_V_STORE_PAIRS_U16(p, even, odd) bs_store_pairs_u16_avx2(p, even, odd)
+#define BS_V_STORE_PAIRS_F32(p, even, odd) bs_store_pairs_f32_avx2(p, even, odd)
+#define BS_V_EVEN_PAIRS(a, b) bs_even_pairs_avx2(a, b)
+#define BS_V_ODD_PAIRS(a, b) bs_odd_pairs_avx2(a, b)
+
+#ifndef BS_SIMD_AVX2_FUNCTIONS /* the header is included for each family of kernels, its functions exist once */
+#define BS_SIMD_AVX2_FUNCTIONS
+
+static inline BS_TARGET __m256i bs_part_mask_avx2(int32_t part)
+{
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(part), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
+static inline BS_TARGET __m256 bs_load_part_avx2(const float *from, int32_t part)
+{
+    return part == BS_LANES ? _mm256_loadu_ps(from) : _mm256_maskload_ps(from, bs_part_mask_avx2(part));
+}
+
+static inline BS_TARGET __m256 bs_load_filled_avx2(const float *from, int32_t part, float fill)
+{
+    const __m256i mask = bs_part_mask_avx2(part);
+    return _mm256_blendv_ps(_mm256_set1_ps(fill), _mm256_maskload_ps(from, mask), _mm256_castsi256_ps(mask));
+}
+
+static BS_OUTLINE BS_TARGET void bs_store_few_avx2(float *to, __m256 v, int32_t part)
+{
+    if (part == 4)
+        _mm_storeu_ps(to, _mm256_castps256_ps128(v));
+    else
+        _mm256_maskstore_ps(to, bs_part_mask_avx2(part), v);
+}
+
+static inline BS_TARGET void bs_store_part_avx2(float *to, __m256 v, int32_t part)
+{
+    if (part == BS_LANES)
+        _mm256_storeu_ps(to, v);
+    else
+        bs_store_few_avx2(to, v, part);
+}
+
+/* Four vectors -> the four sums of their lanes. */
+static inline BS_TARGET __m128 bs_sum4_avx2(__m256 a, __m256 b, __m256 c, __m256 d)
+{
+    const __m256 ab = _mm256_add_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
+    const __m256 cd = _mm256_add_ps(_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
+    const __m256 t = _mm256_add_ps(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee));
+    return _mm_add_ps(_mm256_castps256_ps128(t), _mm256_extractf128_ps(t, 1));
+}
+
+static inline BS_TARGET float bs_sum_avx2(__m256 v)
+{
+    const __m128 four = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
+}
+
+static inline BS_TARGET float bs_top_avx2(__m256 v)
+{
+    const __m128 four = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));
+}
+
+static inline BS_TARGET __m256 bs_load_u8_avx2(const uint8_t *from)
+{
+    return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)from)));
+}
+
+static inline BS_TARGET __m256 bs_load_u16_avx2(const uint16_t *from)
+{
+    return _mm256_cvtepi32_ps(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)from)));
+}
+
+/* Eight integers of at most 16 bits. */
+static inline BS_TARGET __m128i bs_narrow_avx2(__m256i v)
+{
+    return _mm_packus_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+}
+
+static inline BS_TARGET void bs_store_u8_avx2(uint8_t *to, __m256 v)
+{
+    const __m128i codes = bs_narrow_avx2(_mm256_cvtps_epi32(v));
+    _mm_storel_epi64((__m128i *)(void *)to, _mm_packus_epi16(codes, codes));
+}
+
+static inline BS_TARGET void bs_store_u16_avx2(uint16_t *to, __m256 v)
+{
+    _mm_storeu_si128((__m128i *)(void *)to, bs_narrow_avx2(_mm256_cvtps_epi32(v)));
+}
+
+static inline BS_TARGET void bs_store_pairs_u8_avx2(uint8_t *to, __m256 even, __m256 odd)
+{
+    const __m256i high = _mm256_slli_epi32(_mm256_cvttps_epi32(odd), 8);
+    const __m256i pairs = _mm256_or_si256(_mm256_cvttps_epi32(even), high);
+    _mm_storeu_si128((__m128i *)(void *)to, bs_narrow_avx2(pairs));
+}
+
+static inline BS_TARGET void bs_store_pairs_u16_avx2(uint16_t *to, __m256 even, __m256 odd)
+{
+    const __m256i high = _mm256_slli_epi32(_mm256_cvttps_epi32(odd), 16);
+    _mm256_storeu_si256((__m256i *)(void *)to, _mm256_or_si256(_mm256_cvttps_epi32(even), high));
+}
+
+static inline BS_TARGET void bs_store_pairs_f32_avx2(float *to, __m256 even, __m256 odd)
+{
+    const __m256 low = _mm256_unpacklo_ps(even, odd), high = _mm256_unpackhi_ps(even, odd);
+    _mm256_storeu_ps(to, _mm256_permute2f128_ps(low, high, 0x20));
+    _mm256_storeu_ps(to + BS_LANES, _mm256_permute2f128_ps(low, high, 0x31));
+}
+
+static inline BS_TARGET __m256 bs_even_pairs_avx2(__m256 a, __m256 b)
+{
+    const __m256d pairs = _mm256_unpacklo_pd(_mm256_castps_pd(a), _mm256_castps_pd(b));
+    return _mm256_castpd_ps(_mm256_permute4x64_pd(pairs, 0xd8));
+}
+
+static inline BS_TARGET __m256 bs_odd_pairs_avx2(__m256 a, __m256 b)
+{
+    const __m256d pairs = _mm256_unpackhi_pd(_mm256_castps_pd(a), _mm256_castps_pd(b));
+    return _mm256_castpd_ps(_mm256_permute4x64_pd(pairs, 0xd8));
+}
+
+#endif
+/* --- end of template kernels/simd_avx2.h --- */
+
+/* --- template kernels/functions.inc --- */
+/* functions.inc: the rows of functions.h.
+ *
+ * Owns:      one copy of every row function for each tier.
+ * Relies on: a simd_*.h before it, and the constants and helpers of functions.c.
+ * Must never: compute the rest of a row otherwise than its whole vectors, or let a sum's order depend on a step.
+ */
+
+/* Element i and those after it; lanes beyond the row are `fill`. Through a buffer, where they lie apart, or no load
+ * does it. */
+static inline BS_TARGET BS_V BS_TIER_FN(bs_take)(const float *x, ptrdiff_t step, int64_t i, int64_t n, float fill)
+{
+    if (step == 1 && n - i >= BS_LANES)
+        return BS_V_LOAD(x + i);
+#ifdef BS_V_LOAD_FILLED
+    if (step == 1)
+        return BS_V_LOAD_FILLED(x + i, BS_V_PART_OF((int32_t)(n - i)), fill);
+#else
+    if (step == 1 && fill == 0.0f)
+        return BS_V_LOAD_PART(x + i, BS_V_PART_OF((int32_t)(n - i)));
+#endif
+    float lanes[BS_LANES];
+    bs_take_lanes(lanes, BS_LANES, x + i * step, step, n - i, fill);
+    return BS_V_LOAD(lanes);
+}
+
+static inline BS_TARGET void BS_TIER_FN(bs_give)(float *y, ptrdiff_t step, int64_t i, int64_t n, BS_V v)
+{
+    if (step == 1) {
+        if (n - i >= BS_LANES)
+            BS_V_STORE(y + i, v);
+        else
+            BS_V_STORE_PART(y + i, v, BS_V_PART_OF((int32_t)(n - i)));
+        return;
+    }
+    float lanes[BS_LANES];
+    BS_V_STORE(lanes, v);
+    bs_give_lanes(lanes, BS_LANES, y + i * step, step, n - i);
+}
+
+/* ------------------------------------------------------------------------------------------- exponentials
+ * e^v = 2^n e^r, |r| <= log(2) / 2 (Cody and Waite): n is rounded where its bits become an exponent, see BS_V_POWER2.
+ * log(2) is cut so that n times its upper part is exact. */
+
+/* 1.5 * 2^23 + 127 + n */
+static inline BS_TARGET BS_V BS_TIER_FN(bs_exponent)(BS_V v)
+{
+    return BS_V_FMA(v, BS_V_SET1(BS_LOG2_E), BS_V_SET1(BS_EXPONENT_0));
+}
+
+/* e^r - 1 = r + r^2 q(r): relative error 1.4e-8, of q's rounded coefficients. */
+static inline BS_TARGET BS_V BS_TIER_FN(bs_expm1)(BS_V r)
+{
+    BS_V q = BS_V_FMA(r, BS_V_SET1(1.386843855e-03f), BS_V_SET1(8.366432972e-03f));
+    q = BS_V_FMA(r, q, BS_V_SET1(4.166746140e-02f));
+    q = BS_V_FMA(r, q, BS_V_SET1(1.666654497e-01f));
+    q = BS_V_FMA(r, q, BS_V_SET1(4.999999702e-01f));
+    return BS_V_FMA(BS_V_MUL(r, r), q, r);
+}
+
+/* e^r - 1 of v, whose exponent is t. */
+static inline BS_TARGET BS_V BS_TIER_FN(bs_exp_rest)(BS_V v, BS_V t)
+{
+    const BS_V n = BS_V_SUB(t, BS_V_SET1(BS_EXPONENT_0));
+    const BS_V r = BS_V_FNMA(n, BS_V_SET1(BS_LN2_HIGH), v);
+    return BS_TIER_FN(bs_expm1)(BS_V_FNMA(n, BS_V_SET1(BS_LN2_LOW), r));
+}
+
+/* v 2^n, n from -227 to 127, whose t is given: in two steps, the second of which rounds where the result is
+ * subnormal. */
+static inline BS_TARGET BS_V BS_TIER_FN(bs_scaled)(BS_V v, BS_V t)
+{
+#ifdef BS_V_SCALE
+    return BS_V_SCALE(v, BS_V_SUB(t, BS_V_SET1(BS_EXPONENT_0)));
+#else
+    const BS_V first = BS_V_MAX(BS_V_SET1(BS_EXPONENT_0 - 100.0f), t);
+    const BS_V second = BS_V_ADD(BS_V_SUB(t, first), BS_V_SET1(BS_EXPONENT_0));
+    return BS_V_MUL(BS_V_MUL(v, BS_V_POWER2(first)), BS_V_POWER2(second));
+#endif
+}
+
+/* --------------------------------------------------------------------------------------------- activations */
+
+/* a / (1 + e^-x). Where e^-x has more than 100 binary digits the 1 does not count: the others are taken off the
+ * quotient, so that it is right as long as it is a number, and 0 where e^-x is too large for one. */
+static inline BS_TARGET BS_V BS_TIER_FN(bs_logistic)(BS_V a, BS_V x)
+{
+    const BS_V low = BS_V_MAX(BS_V_SET1(-80.0f), BS_V_SUB(BS_V_ZERO(), x));
+    const BS_V v = BS_V_MIN(BS_V_SET1(157.3f), low); /* 157.3 / log(2) is 227: the second power is 0 */
+    const BS_V t = BS_TIER_FN(bs_exponent)(v);
+    const BS_V first = BS_V_MIN(BS_V_SET1(BS_EXPONENT_0 + 100.0f), t);
+    const BS_V power = BS_V_POWER2(first);
+    const BS_V second = BS_V_POWER2(BS_V_ADD(BS_V_SUB(first, t), BS_V_SET1(BS_EXPONENT_0)));
+    const BS_V sum = BS_V_FMA(BS_TIER_FN(bs_exp_rest)(v, t), power, BS_V_ADD(power, BS_V_SET1(1.0f)));
+    return BS_V_MUL(BS_V_DIV(a, sum), second);
+}
+
+static inline BS_TARGET BS_V BS_TIER_FN(bs_sigmoid)(BS_V x)
+{
+    return BS_TIER_FN(bs_logistic)(BS_V_SET1(1.0f), x);
+}
+
+static inline BS_TARGET BS_V BS_TIER_FN(bs_silu)(BS_V x)
+{
+    return BS_TIER_FN(bs_logistic)(x, x);
+}
+
+/* d / (d + 2), d = e^(2 |x|) - 1, which keeps its digits where x is small; 1 from 9.02 on. */
+static inline BS_TARGET BS_V BS_TIER_FN(bs_tanh)(BS_V x)
+{
+    const BS_V sign = BS_V_AND(BS_V_SET1(-0.0f), x);
+    const BS_V v = BS_V_MIN(BS_V_SET1(20.0f), BS_V_XOR(sign, BS_V_ADD(x, x)));
+    const BS_V t = BS_TIER_FN(bs_exponent)(v);
+    const BS_V power = BS_V_POWER2(t);
+    const BS_V d = BS_V_FMA(BS_TIER_FN(bs_exp_rest)(v, t), power, BS_V_SUB(power, BS_V_SET1(1.0f)));
+    return BS_V_OR(sign, BS_V_DIV(d, BS_V_ADD(d, BS_V_SET1(2.0f))));
+}
+
+/* e^(t^2 / 2) times the normal distribution's tail from t on, 0 <= t <= 14.6: relative error 1.3e-8 of the rounded
+ * coefficients. None is negative, so no sum cancels. */
+static inline BS_TARGET BS_V BS_TIER_FN(bs_tail)(BS_V t)
+{
+    BS_V p = BS_V_FMA(t, BS_V_SET1(4.090595059e-03f), BS_V_SET1(4.048150778e-02f));
+    BS_V q = BS_V_FMA(t, BS_V_SET1(1.025348157e-02f), BS_V_SET1(1.014785692e-01f));
+    p = BS_V_FMA(t, p, BS_V_SET1(1.828167140e-01f));
+    q = BS_V_FMA(t, q, BS_V_SET1(4.683563411e-01f));
+    p = BS_V_FMA(t, p, BS_V_SET1(4.377791882e-01f));
+    q = BS_V_FMA(t, q, BS_V_SET1(1.200844169e+00f));
+    p = BS_V_FMA(t, p, BS_V_SET1(0.5f));
+    q = BS_V_FMA(t, q, BS_V_SET1(1.673443198e+00f));
+    return BS_V_DIV(p, BS_V_FMA(t, q, BS_V_SET1(1.0f)));
+}
+
+/* x less t times the tail from t on where x > 0, else only the latter, t = |x|. An error of t^2 would be one of the
+ * result, 85 times as large at the end of the tail: what the square lost is made good. */
+static inline BS_TARGET BS_V BS_TIER_FN(bs_gelu)(BS_V x)
+{
+    const BS_V sign = BS_V_AND(BS_V_SET1(-0.0f), x), half = BS_V_SET1(0.5f);
+    const BS_V t = BS_V_MIN(BS_V_SET1(14.6f), BS_V_XOR(sign, x));
+    const BS_V square = BS_V_MUL(t, t), v = BS_V_MUL(square, BS_V_SET1(-0.5f));
+    const BS_V rest = BS_V_MUL(half, BS_V_SQUARE_REST(t, square));
+    const BS_V power = BS_TIER_FN(bs_exponent)(v);
+    const BS_V n = BS_V_SUB(power, BS_V_SET1(BS_EXPONENT_0));
+    const BS_V r = BS_V_ADD(BS_V_FNMA(n, BS_V_SET1(BS_LN2_HIGH), v), BS_V_FNMA(n, BS_V_SET1(BS_LN2_LOW), rest));
+    const BS_V tail = BS_V_MUL(t, BS_TIER_FN(bs_tail)(t));
+    const BS_V lost = BS_TIER_FN(bs_scaled)(BS_V_FMA(BS_TIER_FN(bs_expm1)(r), tail, tail), power);
+    return BS_V_OR(sign, BS_V_SUB(BS_V_MAX(BS_V_ZERO(), x), lost)); /* of -0, -0 */
+}
+
+#define BS_ROW_FUNCTION_DEFINE(name)                                                                                \
+    static BS_TARGET void BS_TIER_FN(bs_rows_##name)(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step,  \
+                                                     int64_t n)                                                     \
+    {                                                                                                               \
+        for (int64_t i = 0; i < n; i += BS_LANES)                                                                   \
+            BS_TIER_FN(bs_give)(y, y_step, i, n, BS_TIER_FN(bs_##name)(BS_TIER_FN(bs_take)(x, x_step, i, n, 0.0f))); \
+    }
+
+BS_ROW_FUNCTION_DEFINE(sigmoid)
+BS_ROW_FUNCTION_DEFINE(tanh)
+BS_ROW_FUNCTION_DEFINE(gelu)
+BS_ROW_FUNCTION_DEFINE(silu)
+
+/* ------------------------------------------------------------------------------------- softmax, layer norm
+ * Lane l sums elements l, l + LANES, ... of BS_SUM_VECTORS vectors, then these sums: errors grow with the longer of the
+ * two, not with the row. */
+
+static BS_TARGET float BS_TIER_FN(bs_row_top)(const float *x, ptrdiff_t step, int64_t n)
+{
+    BS_V top = BS_V_SET1(-INFINITY);
+    for (int64_t i = 0; i < n; i += BS_LANES)
+        top = BS_V_MAX(BS_TIER_FN(bs_take)(x, step, i, n, -INFINITY), top);
+    return BS_V_TOP(top);
+}
+
+static BS_TARGET void BS_TIER_FN(bs_softmax)(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, int64_t n)
+{
+    const BS_V top = BS_V_SET1(BS_TIER_FN(bs_row_top)(x, x_step, n)), one = BS_V_SET1(1.0f);
+    BS_V total = BS_V_ZERO();
+    for (int64_t i = 0; i < n;) {
+        BS_V sum = BS_V_ZERO();
+        for (int32_t k = 0; k < BS_SUM_VECTORS && i < n; k++, i += BS_LANES) {
+            const BS_V v = BS_V_SUB(BS_TIER_FN(bs_take)(x, x_step, i, n, -INFINITY), top);
+            const BS_V low = BS_V_MAX(BS_V_SET1(-110.0f), v); /* beyond, e^v is 0 */
+            const BS_V t = BS_TIER_FN(bs_exponent)(low);
+            const BS_V e = BS_TIER_FN(bs_scaled)(BS_V_ADD(BS_TIER_FN(bs_exp_rest)(low, t), one), t);
+            BS_TIER_FN(bs_give)(y, y_step, i, n, e);
+            sum = BS_V_ADD(sum, e);
+        }
+        total = BS_V_ADD(total, sum);
+    }
+    const BS_V scale = BS_V_SET1(1.0f / BS_V_SUM(total));
+    for (int64_t i = 0; i < n; i += BS_LANES)
+        BS_TIER_FN(bs_give)(y, y_step, i, n, BS_V_MUL(BS_TIER_FN(bs_take)(y, y_step, i, n, 0.0f), scale));
+}
+
+/* Of x - middle, or of its square. */
+static inline BS_TARGET float BS_TIER_FN(bs_row_sum)(const float *x, ptrdiff_t step, int64_t n, float middle,
+                                                     bool squares)
+{
+    BS_V total = BS_V_ZERO();
+    for (int64_t i = 0; i < n;) {
+        BS_V sum = BS_V_ZERO();
+        for (int32_t k = 0; k < BS_SUM_VECTORS && i < n; k++, i += BS_LANES) {
+            const BS_V v = BS_V_SUB(BS_TIER_FN(bs_take)(x, step, i, n, middle), BS_V_SET1(middle));
+            sum = squares ? BS_V_FMA(v, v, sum) : BS_V_ADD(sum, v);
+        }
+        total = BS_V_ADD(total, sum);
+    }
+    return BS_V_SUM(total);
+}
+
+static BS_TARGET void BS_TIER_FN(bs_layer_norm)(const bs_row_norm *norm, const float *x, ptrdiff_t x_step, float *y,
+                                                ptrdiff_t y_step)
+{
+    const int64_t n = norm->n;
+    const float mean = BS_TIER_FN(bs_row_sum)(x, x_step, n, 0.0f, false) / (float)n;
+    const float variance = BS_TIER_FN(bs_row_sum)(x, x_step, n, mean, true) / (float)n;
+    const BS_V middle = BS_V_SET1(mean), scale = BS_V_SET1(1.0f / sqrtf(variance + norm->epsilon));
+    for (int64_t i = 0; i < n; i += BS_LANES) {
+        const BS_V v = BS_V_MUL(BS_V_SUB(BS_TIER_FN(bs_take)(x, x_step, i, n, mean), middle), scale);
+        const BS_V weight = BS_TIER_FN(bs_take)(norm->weight, 1, i, n, 0.0f);
+        const BS_V bias = BS_TIER_FN(bs_take)(norm->bias, 1, i, n, 0.0f);
+        BS_TIER_FN(bs_give)(y, y_step, i, n, BS_V_FMA(v, weight, bias));
+    }
+}
+/* --- end of template kernels/functions.inc --- */
+/* --- template kernels/simd_end.h --- */
+/* simd_end.h: takes back every macro of simd_*.h, repeat.h and the templates, so that the next tier, or the
+ * rest of an amalgamated file, starts clean. Included last by each conv_<tier>.c. */
+#undef BS_BIAS_1
+#undef BS_BIAS_2
+#undef BS_BICUBIC_DEFINE
+#undef BS_CLAMP_1
+#undef BS_CLAMP_2
+#undef BS_COLUMN_OUT
+#undef BS_COLUMN_OUTER
+#undef BS_COLUMN_PAIR
+#undef BS_CUBIC_CODE
+#undef BS_CUBIC_PLAIN
+#undef BS_D0
+#undef BS_D1
+#undef BS_D2
+#undef BS_D3
+#undef BS_D4
+#undef BS_D5
+#undef BS_DEPTHWISE_DEFINE
+#undef BS_DEPTHWISE_MAC
+#undef BS_DEPTHWISE_NAME
+#undef BS_DEPTHWISE_PIXELS
+#undef BS_DEPTHWISE_UPTO
+#undef BS_DOT_DEFINE
+#undef BS_DOT_FINISH
+#undef BS_DOT_FMA
+#undef BS_DOT_INIT
+#undef BS_DOT_NAME
+#undef BS_DOT_PART
+#undef BS_DOT_PIXELS
+#undef BS_DOT_STEP
+#undef BS_DOT_STORE
+#undef BS_DOT_SUM
+#undef BS_DOT_UPTO
+#undef BS_DOT_WHOLE
+#undef BS_EACH_1
+#undef BS_EACH_2
+#undef BS_EACH_3
+#undef BS_EACH_4
+#undef BS_EACH_5
+#undef BS_EACH_6
+#undef BS_EACH_7
+#undef BS_EACH_8
+#undef BS_EACH_9
+#undef BS_EACH_10
+#undef BS_EACH_11
+#undef BS_EACH_12
+#undef BS_EACH_13
+#undef BS_EACH_14
+#undef BS_EPILOGUE
+#undef BS_GEMM_ABREAST_END
+#undef BS_GEMM_ABREAST_MAC
+#undef BS_GEMM_ADD_1
+#undef BS_GEMM_ADD_2
+#undef BS_GEMM_ADD_3
+#undef BS_GEMM_DEFINE
+#undef BS_GEMM_END_1
+#undef BS_GEMM_END_2
+#undef BS_GEMM_END_3
+#undef BS_GEMM_FOUR
+#undef BS_GEMM_LANE
+#undef BS_GEMM_MAC
+#undef BS_GEMM_MAC_1
+#undef BS_GEMM_MAC_2
+#undef BS_GEMM_MAC_3
+#undef BS_GEMM_NAME
+#undef BS_GEMM_PUT
+#undef BS_GEMM_PUT_PART
+#undef BS_GEMM_QUAD_1
+#undef BS_GEMM_QUAD_1_0
+#undef BS_GEMM_QUAD_1_1
+#undef BS_GEMM_QUAD_1_2
+#undef BS_GEMM_QUAD_1_3
+#undef BS_GEMM_QUAD_2
+#undef BS_GEMM_QUAD_2_0
+#undef BS_GEMM_QUAD_2_1
+#undef BS_GEMM_QUAD_2_2
+#undef BS_GEMM_QUAD_2_3
+#undef BS_GEMM_QUAD_3
+#undef BS_GEMM_QUAD_3_0
+#undef BS_GEMM_QUAD_3_1
+#undef BS_GEMM_QUAD_3_2
+#undef BS_GEMM_QUAD_3_3
+#undef BS_GEMM_QUAD_LOAD
+#undef BS_GEMM_ROW
+#undef BS_GEMM_ROWS
+#undef BS_GEMM_STEP
+#undef BS_GEMM_UPTO
+#undef BS_GEMM_WIDE
+#undef BS_GEMM_WIDE_KERNEL
+#undef BS_GEMM_W_1
+#undef BS_GEMM_W_2
+#undef BS_GEMM_W_3
+#undef BS_GEMM_X_0
+#undef BS_GEMM_X_1
+#undef BS_GEMM_X_2
+#undef BS_GEMM_X_3
+#undef BS_GEMM_X_4
+#undef BS_GEMM_X_5
+#undef BS_GEMM_X_6
+#undef BS_GEMM_X_7
+#undef BS_GEMM_ZERO_1
+#undef BS_GEMM_ZERO_2
+#undef BS_GEMM_ZERO_3
+#undef BS_HOLD
+#undef BS_HOLD4
+#undef BS_INIT_1
+#undef BS_INIT_2
+#undef BS_LANES
+#undef BS_M0
+#undef BS_M1
+#undef BS_M2
+#undef BS_M3
+#undef BS_M4
+#undef BS_M5
+#undef BS_MAC_1
+#undef BS_MAC_2
+#undef BS_OPAQUE
+#undef BS_OUTER_DEFINE
+#undef BS_OUTER_NAME
+#undef BS_OUTER_PIXELS_1
+#undef BS_OUTER_PIXELS_2
+#undef BS_OUTER_QUADS
+#undef BS_OUTER_UPTO_1
+#undef BS_OUTER_UPTO_2
+#undef BS_PART_IS_SLOW
+#undef BS_QUAD_1
+#undef BS_QUAD_1_0
+#undef BS_QUAD_1_1
+#undef BS_QUAD_1_2
+#undef BS_QUAD_1_3
+#undef BS_QUAD_2
+#undef BS_QUAD_2_0
+#undef BS_QUAD_2_1
+#undef BS_QUAD_2_2
+#undef BS_QUAD_2_3
+#undef BS_QUAD_LOAD
+#undef BS_QUAD_STEP
+#undef BS_RESIDUAL_1
+#undef BS_RESIDUAL_2
+#undef BS_ROW_IN
+#undef BS_ROW_OUT
+#undef BS_SLOPES_1
+#undef BS_SLOPES_2
+#undef BS_SLOPE_1
+#undef BS_SLOPE_2
+#undef BS_SR_STORE_DEFINE
+#undef BS_STORE_1
+#undef BS_STORE_2
+#undef BS_STORE_OUT
+#undef BS_SUM_1
+#undef BS_SUM_2
+#undef BS_ROW_FUNCTION_DEFINE
+#undef BS_TARGET
+#undef BS_TIER_FN
+#undef BS_TO_CODES_DEFINE
+#undef BS_UPTO_4
+#undef BS_UPTO_5
+#undef BS_UPTO_6
+#undef BS_UPTO_8
+#undef BS_UPTO_12
+#undef BS_UPTO_14
+#undef BS_V
+#undef BS_V_ADD
+#undef BS_V_AND
+#undef BS_V_DIV
+#undef BS_V_EVEN_PAIRS
+#undef BS_V_FMA
+#undef BS_V_FNMA
+#undef BS_V_LOAD
+#undef BS_V_LOAD_F32
+#undef BS_V_LOAD_FILLED
+#undef BS_V_LOAD_PART
+#undef BS_V_LOAD_U8
+#undef BS_V_LOAD_U16
+#undef BS_V_MAX
+#undef BS_V_MIN
+#undef BS_V_MUL
+#undef BS_V_ODD_PAIRS
+#undef BS_V_OR
+#undef BS_V_PART
+#undef BS_V_PART_OF
+#undef BS_V_POWER2
+#undef BS_V_QUAD
+#undef BS_V_QUAD_FMA
+#undef BS_V_QUAD_LOAD
+#undef BS_V_SCALE
+#undef BS_V_SET1
+#undef BS_V_SQUARE_REST
+#undef BS_V_STORE
+#undef BS_V_STORE_AT
+#undef BS_V_STORE_PAIRS_F32
+#undef BS_V_STORE_PAIRS_U8
+#undef BS_V_STORE_PAIRS_U16
+#undef BS_V_STORE_PART
+#undef BS_V_STORE_U8
+#undef BS_V_STORE_U16
+#undef BS_V_SUB
+#undef BS_V_SUM
+#undef BS_V_SUM4
+#undef BS_V_TOP
+#undef BS_V_XOR
+#undef BS_V_ZERO
+#undef BS_WEIGHTS_1
+#undef BS_WEIGHTS_2
+#undef BS_X_0
+#undef BS_X_1
+#undef BS_X_2
+#undef BS_X_3
+#undef BS_X_4
+#undef BS_X_5
+#undef BS_X_6
+#undef BS_X_7
+#undef BS_X_8
+#undef BS_X_9
+#undef BS_X_10
+#undef BS_X_11
+#undef BS_X_12
+#undef BS_X_13
+/* --- end of template kernels/simd_end.h --- */
+
+/* --- template kernels/simd_avx512.h --- */
+/* simd_avx512.h: the vector vocabulary of the kernel templates, AVX-512 (F, BW, DQ, VL).
+ *
+ * Owns:      the BS_V_* macros and the tile sizes; simd_end.h takes them back.
+ * Relies on: being included by conv_avx512.c just before the templates.
+ * Must never: be guarded against a second inclusion, or need -m flags.
+ */
+#include <immintrin.h>
+
+#define BS_TIER_FN(name) name##_avx512
+#define BS_TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")))
+#define BS_LANES 16
+#define BS_V __m512
+#define BS_V_ZERO() _mm512_setzero_ps()
+#define BS_V_SET1(x) _mm512_set1_ps(x)
+#define BS_V_LOAD(p) _mm512_loadu_ps(p)
+#define BS_V_STORE(p, v) _mm512_storeu_ps(p, v)
+#define BS_V_ADD(a, b) _mm512_add_ps(a, b)
+#define BS_V_SUB(a, b) _mm512_sub_ps(a, b)
+#define BS_V_MUL(a, b) _mm512_mul_ps(a, b)
+#define BS_V_FMA(a, b, c) _mm512_fmadd_ps(a, b, c)   /* a * b + c */
+#define BS_V_FNMA(a, b, c) _mm512_fnmadd_ps(a, b, c) /* c - a * b */
+/* When one operand is NaN, the second one is returned: MAX(low, v) keeps a NaN v. */
+#define BS_V_MAX(a, b) _mm512_max_ps(a, b)
+#define BS_V_MIN(a, b) _mm512_min_ps(a, b)
+
+/* Of the row functions (functions.inc). POWER2(t) is 2^n where t is 1.5 * 2^23 + 127 + n, n from -127 (0) to 127: the
+ * low bits of t are the exponent's. SCALE(v, n) is v 2^n for n of any size, and LOAD_FILLED puts a number in lanes that
+ * are not valid, where a tier has them. SQUARE_REST is square - a^2, of the a^2 that was rounded to `square`. TOP and
+ * SUM are of a vector's lanes, in an order of the tier. */
+#define BS_V_DIV(a, b) _mm512_div_ps(a, b)
+#define BS_V_AND(a, b) _mm512_and_ps(a, b)
+#define BS_V_OR(a, b) _mm512_or_ps(a, b)
+#define BS_V_XOR(a, b) _mm512_xor_ps(a, b)
+#define BS_V_POWER2(t) _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(t), 23))
+#define BS_V_SCALE(v, n) _mm512_scalef_ps(v, n)
+#define BS_V_SQUARE_REST(a, square) BS_V_FNMA(a, a, square)
+#define BS_V_LOAD_FILLED(p, part, fill) _mm512_mask_loadu_ps(_mm512_set1_ps(fill), part, p)
+#define BS_V_TOP(v) _mm512_reduce_max_ps(v)
+#define BS_V_SUM(v) _mm512_reduce_add_ps(v)
+
+/* A part is the mask of the valid lanes, 1..BS_LANES of them; the others are neither read nor written. */
+#define BS_V_PART __mmask16
+#define BS_V_PART_OF(n) ((__mmask16)(0xffffu >> (BS_LANES - (n))))
+#define BS_V_LOAD_PART(p, part) _mm512_maskz_loadu_ps(part, p)
+#define BS_V_STORE_PART(p, v, part) _mm512_mask_storeu_ps(p, part, v)
+
+/* Stops the compiler from turning a base and its multiples into one pointer for each pixel: x86 adds base + index *
+ * scale at no cost, and fourteen pointers do not fit into the registers. */
+#define BS_OPAQUE(pointer) __asm__("" : "+r"(pointer))
+
+#define BS_OUTER_PIXELS_1 14
+#define BS_OUTER_PIXELS_2 14
+#define BS_OUTER_UPTO_1(M) BS_UPTO_14(M, 1)
+#define BS_OUTER_UPTO_2(M) BS_UPTO_14(M, 2)
+#define BS_GEMM_ROWS 8
+#define BS_GEMM_UPTO(M, V) BS_UPTO_8(M, V)
+#define BS_GEMM_WIDE
+#define BS_DEPTHWISE_PIXELS 8
+#define BS_DEPTHWISE_UPTO(M) BS_UPTO_8(M, 0)
+/* Keeps four weights in registers: left alone, GCC reads each from memory once for every pixel. */
+#define BS_HOLD(a) __asm__("" : "+v"(a))
+#define BS_HOLD4(a, b, c, d) __asm__("" : "+v"(a), "+v"(b), "+v"(c), "+v"(d))
+#define BS_DOT_PIXELS 4
+#define BS_DOT_UPTO(M) BS_UPTO_4(M, 0)
+
+#define BS_V_SUM4(a, b, c, d) bs_sum4_avx512(a, b, c, d)
+
+/* Codes. Loads widen to float; stores take values already inside the range of the code, the pairs are truncated
+ * and interleaved (even 0, odd 0, even 1, ...). EVEN and ODD_PAIRS pick two of every four floats of a, then of b. */
+#define BS_V_LOAD_U8(p) bs_load_u8_avx512(p)
+#define BS_V_LOAD_U16(p) bs_load_u16_avx512(p)
+#define BS_V_STORE_U8(p, v) bs_store_u8_avx512(p, v)
+#define BS_V_STORE_U16(p, v) bs_store_u16_avx512(p, v)
+#define BS_V_STORE_PAIRS_U8(p, even, odd) bs_store_pairs_u8_avx512(p, even, odd)
+#define BS_V_STORE_PAIRS_U16(p, even, odd) bs_store_pairs_u16_avx512(p, even, odd)
+#define BS_V_STORE_PAIRS_F32(p, even, odd) bs_store_pairs_f32_avx512(p, even, odd)
+#define BS_V_EVEN_PAIRS(a, b) bs_even_pairs_avx512(a, b)
+#define BS_V_ODD_PAIRS(a, b) bs_odd_pairs_avx512(a, b)
+
+#ifndef BS_SIMD_AVX512_FUNCTIONS /* the header is included for each family of kernels, its functions exist once */
+#define BS_SIMD_AVX512_FUNCTIONS
+
+/* Four vectors -> the four sums of their lanes. */
+static inline BS_TARGET __m128 bs_sum4_avx512(__m512 a, __m512 b, __m512 c, __m512 d)
+{
+    const __m512 ab = _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
+    const __m512 cd = _mm512_add_ps(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d));
+    const __m512 t = _mm512_add_ps(_mm512_shuffle_ps(ab, cd, 0x44), _mm512_shuffle_ps(ab, cd, 0xee));
+    const __m256 h = _mm256_add_ps(_mm512_castps512_ps256(t), _mm512_extractf32x8_ps(t, 1));
+    return _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+}
+
+static inline BS_TARGET __m512 bs_load_u8_avx512(const uint8_t *from)
+{
+    return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)from)));
+}
+
+static inline BS_TARGET __m512 bs_load_u16_avx512(const uint16_t *from)
+{
+    return _mm512_cvtepi32_ps(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)from)));
+}
+
+static inline BS_TARGET void bs_store_u8_avx512(uint8_t *to, __m512 v)
+{
+    _mm_storeu_si128((__m128i *)(void *)to, _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(v)));
+}
+
+static inline BS_TARGET void bs_store_u16_avx512(uint16_t *to, __m512 v)
+{
+    _mm256_storeu_si256((__m256i *)(void *)to, _mm512_cvtepi32_epi16(_mm512_cvtps_epi32(v)));
+}
+
+static inline BS_TARGET void bs_store_pairs_u8_avx512(uint8_t *to, __m512 even, __m512 odd)
+{
+    const __m512i high = _mm512_slli_epi32(_mm512_cvttps_epi32(odd), 8);
+    const __m512i pairs = _mm512_or_si512(_mm512_cvttps_epi32(even), high);
+    _mm256_storeu_si256((__m256i *)(void *)to, _mm512_cvtepi32_epi16(pairs));
+}
+
+static inline BS_TARGET void bs_store_pairs_u16_avx512(uint16_t *to, __m512 even, __m512 odd)
+{
+    const __m512i high = _mm512_slli_epi32(_mm512_cvttps_epi32(odd), 16);
+    _mm512_storeu_si512(to, _mm512_or_si512(_mm512_cvttps_epi32(even), high));
+}
+
+static inline BS_TARGET void bs_store_pairs_f32_avx512(float *to, __m512 even, __m512 odd)
+{
+    const __m512i first = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    const __m512i second = _mm512_add_epi32(first, _mm512_set1_epi32(8));
+    _mm512_storeu_ps(to, _mm512_permutex2var_ps(even, first, odd));
+    _mm512_storeu_ps(to + BS_LANES, _mm512_permutex2var_ps(even, second, odd));
+}
+
+static inline BS_TARGET __m512 bs_even_pairs_avx512(__m512 a, __m512 b)
+{
+    const __m512i which = _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14);
+    return _mm512_castpd_ps(_mm512_permutex2var_pd(_mm512_castps_pd(a), which, _mm512_castps_pd(b)));
+}
+
+static inline BS_TARGET __m512 bs_odd_pairs_avx512(__m512 a, __m512 b)
+{
+    const __m512i which = _mm512_setr_epi64(1, 3, 5, 7, 9, 11, 13, 15);
+    return _mm512_castpd_ps(_mm512_permutex2var_pd(_mm512_castps_pd(a), which, _mm512_castps_pd(b)));
+}
+
+#endif
+/* --- end of template kernels/simd_avx512.h --- */
+
+/* --- template kernels/functions.inc --- */
+/* functions.inc: the rows of functions.h.
+ *
+ * Owns:      one copy of every row function for each tier.
+ * Relies on: a simd_*.h before it, and the constants and helpers of functions.c.
+ * Must never: compute the rest of a row otherwise than its whole vectors, or let a sum's order depend on a step.
+ */
+
+/* Element i and those after it; lanes beyond the row are `fill`. Through a buffer, where they lie apart, or no load
+ * does it. */
+static inline BS_TARGET BS_V BS_TIER_FN(bs_take)(const float *x, ptrdiff_t step, int64_t i, int64_t n, float fill)
+{
+    if (step == 1 && n - i >= BS_LANES)
+        return BS_V_LOAD(x + i);
+#ifdef BS_V_LOAD_FILLED
+    if (step == 1)
+        return BS_V_LOAD_FILLED(x + i, BS_V_PART_OF((int32_t)(n - i)), fill);
+#else
+    if (step == 1 && fill == 0.0f)
+        return BS_V_LOAD_PART(x + i, BS_V_PART_OF((int32_t)(n - i)));
+#endif
+    float lanes[BS_LANES];
+    bs_take_lanes(lanes, BS_LANES, x + i * step, step, n - i, fill);
+    return BS_V_LOAD(lanes);
+}
+
+static inline BS_TARGET void BS_TIER_FN(bs_give)(float *y, ptrdiff_t step, int64_t i, int64_t n, BS_V v)
+{
+    if (step == 1) {
+        if (n - i >= BS_LANES)
+            BS_V_STORE(y + i, v);
+        else
+            BS_V_STORE_PART(y + i, v, BS_V_PART_OF((int32_t)(n - i)));
+        return;
+    }
+    float lanes[BS_LANES];
+    BS_V_STORE(lanes, v);
+    bs_give_lanes(lanes, BS_LANES, y + i * step, step, n - i);
+}
+
+/* ------------------------------------------------------------------------------------------- exponentials
+ * e^v = 2^n e^r, |r| <= log(2) / 2 (Cody and Waite): n is rounded where its bits become an exponent, see BS_V_POWER2.
+ * log(2) is cut so that n times its upper part is exact. */
+
+/* 1.5 * 2^23 + 127 + n */
+static inline BS_TARGET BS_V BS_TIER_FN(bs_exponent)(BS_V v)
+{
+    return BS_V_FMA(v, BS_V_SET1(BS_LOG2_E), BS_V_SET1(BS_EXPONENT_0));
+}
+
+/* e^r - 1 = r + r^2 q(r): relative error 1.4e-8, of q's rounded coefficients. */
+static inline BS_TARGET BS_V BS_TIER_FN(bs_expm1)(BS_V r)
+{
+    BS_V q = BS_V_FMA(r, BS_V_SET1(1.386843855e-03f), BS_V_SET1(8.366432972e-03f));
+    q = BS_V_FMA(r, q, BS_V_SET1(4.166746140e-02f));
+    q = BS_V_FMA(r, q, BS_V_SET1(1.666654497e-01f));
+    q = BS_V_FMA(r, q, BS_V_SET1(4.999999702e-01f));
+    return BS_V_FMA(BS_V_MUL(r, r), q, r);
+}
+
+/* e^r - 1 of v, whose exponent is t. */
+static inline BS_TARGET BS_V BS_TIER_FN(bs_exp_rest)(BS_V v, BS_V t)
+{
+    const BS_V n = BS_V_SUB(t, BS_V_SET1(BS_EXPONENT_0));
+    const BS_V r = BS_V_FNMA(n, BS_V_SET1(BS_LN2_HIGH), v);
+    return BS_TIER_FN(bs_expm1)(BS_V_FNMA(n, BS_V_SET1(BS_LN2_LOW), r));
+}
+
+/* v 2^n, n from -227 to 127, whose t is given: in two steps, the second of which rounds where the result is
+ * subnormal. */
+static inline BS_TARGET BS_V BS_TIER_FN(bs_scaled)(BS_V v, BS_V t)
+{
+#ifdef BS_V_SCALE
+    return BS_V_SCALE(v, BS_V_SUB(t, BS_V_SET1(BS_EXPONENT_0)));
+#else
+    const BS_V first = BS_V_MAX(BS_V_SET1(BS_EXPONENT_0 - 100.0f), t);
+    const BS_V second = BS_V_ADD(BS_V_SUB(t, first), BS_V_SET1(BS_EXPONENT_0));
+    return BS_V_MUL(BS_V_MUL(v, BS_V_POWER2(first)), BS_V_POWER2(second));
+#endif
+}
+
+/* --------------------------------------------------------------------------------------------- activations */
+
+/* a / (1 + e^-x). Where e^-x has more than 100 binary digits the 1 does not count: the others are taken off the
+ * quotient, so that it is right as long as it is a number, and 0 where e^-x is too large for one. */
+static inline BS_TARGET BS_V BS_TIER_FN(bs_logistic)(BS_V a, BS_V x)
+{
+    const BS_V low = BS_V_MAX(BS_V_SET1(-80.0f), BS_V_SUB(BS_V_ZERO(), x));
+    const BS_V v = BS_V_MIN(BS_V_SET1(157.3f), low); /* 157.3 / log(2) is 227: the second power is 0 */
+    const BS_V t = BS_TIER_FN(bs_exponent)(v);
+    const BS_V first = BS_V_MIN(BS_V_SET1(BS_EXPONENT_0 + 100.0f), t);
+    const BS_V power = BS_V_POWER2(first);
+    const BS_V second = BS_V_POWER2(BS_V_ADD(BS_V_SUB(first, t), BS_V_SET1(BS_EXPONENT_0)));
+    const BS_V sum = BS_V_FMA(BS_TIER_FN(bs_exp_rest)(v, t), power, BS_V_ADD(power, BS_V_SET1(1.0f)));
+    return BS_V_MUL(BS_V_DIV(a, sum), second);
+}
+
+static inline BS_TARGET BS_V BS_TIER_FN(bs_sigmoid)(BS_V x)
+{
+    return BS_TIER_FN(bs_logistic)(BS_V_SET1(1.0f), x);
+}
+
+static inline BS_TARGET BS_V BS_TIER_FN(bs_silu)(BS_V x)
+{
+    return BS_TIER_FN(bs_logistic)(x, x);
+}
+
+/* d / (d + 2), d = e^(2 |x|) - 1, which keeps its digits where x is small; 1 from 9.02 on. */
+static inline BS_TARGET BS_V BS_TIER_FN(bs_tanh)(BS_V x)
+{
+    const BS_V sign = BS_V_AND(BS_V_SET1(-0.0f), x);
+    const BS_V v = BS_V_MIN(BS_V_SET1(20.0f), BS_V_XOR(sign, BS_V_ADD(x, x)));
+    const BS_V t = BS_TIER_FN(bs_exponent)(v);
+    const BS_V power = BS_V_POWER2(t);
+    const BS_V d = BS_V_FMA(BS_TIER_FN(bs_exp_rest)(v, t), power, BS_V_SUB(power, BS_V_SET1(1.0f)));
+    return BS_V_OR(sign, BS_V_DIV(d, BS_V_ADD(d, BS_V_SET1(2.0f))));
+}
+
+/* e^(t^2 / 2) times the normal distribution's tail from t on, 0 <= t <= 14.6: relative error 1.3e-8 of the rounded
+ * coefficients. None is negative, so no sum cancels. */
+static inline BS_TARGET BS_V BS_TIER_FN(bs_tail)(BS_V t)
+{
+    BS_V p = BS_V_FMA(t, BS_V_SET1(4.090595059e-03f), BS_V_SET1(4.048150778e-02f));
+    BS_V q = BS_V_FMA(t, BS_V_SET1(1.025348157e-02f), BS_V_SET1(1.014785692e-01f));
+    p = BS_V_FMA(t, p, BS_V_SET1(1.828167140e-01f));
+    q = BS_V_FMA(t, q, BS_V_SET1(4.683563411e-01f));
+    p = BS_V_FMA(t, p, BS_V_SET1(4.377791882e-01f));
+    q = BS_V_FMA(t, q, BS_V_SET1(1.200844169e+00f));
+    p = BS_V_FMA(t, p, BS_V_SET1(0.5f));
+    q = BS_V_FMA(t, q, BS_V_SET1(1.673443198e+00f));
+    return BS_V_DIV(p, BS_V_FMA(t, q, BS_V_SET1(1.0f)));
+}
+
+/* x less t times the tail from t on where x > 0, else only the latter, t = |x|. An error of t^2 would be one of the
+ * result, 85 times as large at the end of the tail: what the square lost is made good. */
+static inline BS_TARGET BS_V BS_TIER_FN(bs_gelu)(BS_V x)
+{
+    const BS_V sign = BS_V_AND(BS_V_SET1(-0.0f), x), half = BS_V_SET1(0.5f);
+    const BS_V t = BS_V_MIN(BS_V_SET1(14.6f), BS_V_XOR(sign, x));
+    const BS_V square = BS_V_MUL(t, t), v = BS_V_MUL(square, BS_V_SET1(-0.5f));
+    const BS_V rest = BS_V_MUL(half, BS_V_SQUARE_REST(t, square));
+    const BS_V power = BS_TIER_FN(bs_exponent)(v);
+    const BS_V n = BS_V_SUB(power, BS_V_SET1(BS_EXPONENT_0));
+    const BS_V r = BS_V_ADD(BS_V_FNMA(n, BS_V_SET1(BS_LN2_HIGH), v), BS_V_FNMA(n, BS_V_SET1(BS_LN2_LOW), rest));
+    const BS_V tail = BS_V_MUL(t, BS_TIER_FN(bs_tail)(t));
+    const BS_V lost = BS_TIER_FN(bs_scaled)(BS_V_FMA(BS_TIER_FN(bs_expm1)(r), tail, tail), power);
+    return BS_V_OR(sign, BS_V_SUB(BS_V_MAX(BS_V_ZERO(), x), lost)); /* of -0, -0 */
+}
+
+#define BS_ROW_FUNCTION_DEFINE(name)                                                                                \
+    static BS_TARGET void BS_TIER_FN(bs_rows_##name)(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step,  \
+                                                     int64_t n)                                                     \
+    {                                                                                                               \
+        for (int64_t i = 0; i < n; i += BS_LANES)                                                                   \
+            BS_TIER_FN(bs_give)(y, y_step, i, n, BS_TIER_FN(bs_##name)(BS_TIER_FN(bs_take)(x, x_step, i, n, 0.0f))); \
+    }
+
+BS_ROW_FUNCTION_DEFINE(sigmoid)
+BS_ROW_FUNCTION_DEFINE(tanh)
+BS_ROW_FUNCTION_DEFINE(gelu)
+BS_ROW_FUNCTION_DEFINE(silu)
+
+/* ------------------------------------------------------------------------------------- softmax, layer norm
+ * Lane l sums elements l, l + LANES, ... of BS_SUM_VECTORS vectors, then these sums: errors grow with the longer of the
+ * two, not with the row. */
+
+static BS_TARGET float BS_TIER_FN(bs_row_top)(const float *x, ptrdiff_t step, int64_t n)
+{
+    BS_V top = BS_V_SET1(-INFINITY);
+    for (int64_t i = 0; i < n; i += BS_LANES)
+        top = BS_V_MAX(BS_TIER_FN(bs_take)(x, step, i, n, -INFINITY), top);
+    return BS_V_TOP(top);
+}
+
+static BS_TARGET void BS_TIER_FN(bs_softmax)(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, int64_t n)
+{
+    const BS_V top = BS_V_SET1(BS_TIER_FN(bs_row_top)(x, x_step, n)), one = BS_V_SET1(1.0f);
+    BS_V total = BS_V_ZERO();
+    for (int64_t i = 0; i < n;) {
+        BS_V sum = BS_V_ZERO();
+        for (int32_t k = 0; k < BS_SUM_VECTORS && i < n; k++, i += BS_LANES) {
+            const BS_V v = BS_V_SUB(BS_TIER_FN(bs_take)(x, x_step, i, n, -INFINITY), top);
+            const BS_V low = BS_V_MAX(BS_V_SET1(-110.0f), v); /* beyond, e^v is 0 */
+            const BS_V t = BS_TIER_FN(bs_exponent)(low);
+            const BS_V e = BS_TIER_FN(bs_scaled)(BS_V_ADD(BS_TIER_FN(bs_exp_rest)(low, t), one), t);
+            BS_TIER_FN(bs_give)(y, y_step, i, n, e);
+            sum = BS_V_ADD(sum, e);
+        }
+        total = BS_V_ADD(total, sum);
+    }
+    const BS_V scale = BS_V_SET1(1.0f / BS_V_SUM(total));
+    for (int64_t i = 0; i < n; i += BS_LANES)
+        BS_TIER_FN(bs_give)(y, y_step, i, n, BS_V_MUL(BS_TIER_FN(bs_take)(y, y_step, i, n, 0.0f), scale));
+}
+
+/* Of x - middle, or of its square. */
+static inline BS_TARGET float BS_TIER_FN(bs_row_sum)(const float *x, ptrdiff_t step, int64_t n, float middle,
+                                                     bool squares)
+{
+    BS_V total = BS_V_ZERO();
+    for (int64_t i = 0; i < n;) {
+        BS_V sum = BS_V_ZERO();
+        for (int32_t k = 0; k < BS_SUM_VECTORS && i < n; k++, i += BS_LANES) {
+            const BS_V v = BS_V_SUB(BS_TIER_FN(bs_take)(x, step, i, n, middle), BS_V_SET1(middle));
+            sum = squares ? BS_V_FMA(v, v, sum) : BS_V_ADD(sum, v);
+        }
+        total = BS_V_ADD(total, sum);
+    }
+    return BS_V_SUM(total);
+}
+
+static BS_TARGET void BS_TIER_FN(bs_layer_norm)(const bs_row_norm *norm, const float *x, ptrdiff_t x_step, float *y,
+                                                ptrdiff_t y_step)
+{
+    const int64_t n = norm->n;
+    const float mean = BS_TIER_FN(bs_row_sum)(x, x_step, n, 0.0f, false) / (float)n;
+    const float variance = BS_TIER_FN(bs_row_sum)(x, x_step, n, mean, true) / (float)n;
+    const BS_V middle = BS_V_SET1(mean), scale = BS_V_SET1(1.0f / sqrtf(variance + norm->epsilon));
+    for (int64_t i = 0; i < n; i += BS_LANES) {
+        const BS_V v = BS_V_MUL(BS_V_SUB(BS_TIER_FN(bs_take)(x, x_step, i, n, mean), middle), scale);
+        const BS_V weight = BS_TIER_FN(bs_take)(norm->weight, 1, i, n, 0.0f);
+        const BS_V bias = BS_TIER_FN(bs_take)(norm->bias, 1, i, n, 0.0f);
+        BS_TIER_FN(bs_give)(y, y_step, i, n, BS_V_FMA(v, weight, bias));
+    }
+}
+/* --- end of template kernels/functions.inc --- */
+/* --- template kernels/simd_end.h --- */
+/* simd_end.h: takes back every macro of simd_*.h, repeat.h and the templates, so that the next tier, or the
+ * rest of an amalgamated file, starts clean. Included last by each conv_<tier>.c. */
+#undef BS_BIAS_1
+#undef BS_BIAS_2
+#undef BS_BICUBIC_DEFINE
+#undef BS_CLAMP_1
+#undef BS_CLAMP_2
+#undef BS_COLUMN_OUT
+#undef BS_COLUMN_OUTER
+#undef BS_COLUMN_PAIR
+#undef BS_CUBIC_CODE
+#undef BS_CUBIC_PLAIN
+#undef BS_D0
+#undef BS_D1
+#undef BS_D2
+#undef BS_D3
+#undef BS_D4
+#undef BS_D5
+#undef BS_DEPTHWISE_DEFINE
+#undef BS_DEPTHWISE_MAC
+#undef BS_DEPTHWISE_NAME
+#undef BS_DEPTHWISE_PIXELS
+#undef BS_DEPTHWISE_UPTO
+#undef BS_DOT_DEFINE
+#undef BS_DOT_FINISH
+#undef BS_DOT_FMA
+#undef BS_DOT_INIT
+#undef BS_DOT_NAME
+#undef BS_DOT_PART
+#undef BS_DOT_PIXELS
+#undef BS_DOT_STEP
+#undef BS_DOT_STORE
+#undef BS_DOT_SUM
+#undef BS_DOT_UPTO
+#undef BS_DOT_WHOLE
+#undef BS_EACH_1
+#undef BS_EACH_2
+#undef BS_EACH_3
+#undef BS_EACH_4
+#undef BS_EACH_5
+#undef BS_EACH_6
+#undef BS_EACH_7
+#undef BS_EACH_8
+#undef BS_EACH_9
+#undef BS_EACH_10
+#undef BS_EACH_11
+#undef BS_EACH_12
+#undef BS_EACH_13
+#undef BS_EACH_14
+#undef BS_EPILOGUE
+#undef BS_GEMM_ABREAST_END
+#undef BS_GEMM_ABREAST_MAC
+#undef BS_GEMM_ADD_1
+#undef BS_GEMM_ADD_2
+#undef BS_GEMM_ADD_3
+#undef BS_GEMM_DEFINE
+#undef BS_GEMM_END_1
+#undef BS_GEMM_END_2
+#undef BS_GEMM_END_3
+#undef BS_GEMM_FOUR
+#undef BS_GEMM_LANE
+#undef BS_GEMM_MAC
+#undef BS_GEMM_MAC_1
+#undef BS_GEMM_MAC_2
+#undef BS_GEMM_MAC_3
+#undef BS_GEMM_NAME
+#undef BS_GEMM_PUT
+#undef BS_GEMM_PUT_PART
+#undef BS_GEMM_QUAD_1
+#undef BS_GEMM_QUAD_1_0
+#undef BS_GEMM_QUAD_1_1
+#undef BS_GEMM_QUAD_1_2
+#undef BS_GEMM_QUAD_1_3
+#undef BS_GEMM_QUAD_2
+#undef BS_GEMM_QUAD_2_0
+#undef BS_GEMM_QUAD_2_1
+#undef BS_GEMM_QUAD_2_2
+#undef BS_GEMM_QUAD_2_3
+#undef BS_GEMM_QUAD_3
+#undef BS_GEMM_QUAD_3_0
+#undef BS_GEMM_QUAD_3_1
+#undef BS_GEMM_QUAD_3_2
+#undef BS_GEMM_QUAD_3_3
+#undef BS_GEMM_QUAD_LOAD
+#undef BS_GEMM_ROW
+#undef BS_GEMM_ROWS
+#undef BS_GEMM_STEP
+#undef BS_GEMM_UPTO
+#undef BS_GEMM_WIDE
+#undef BS_GEMM_WIDE_KERNEL
+#undef BS_GEMM_W_1
+#undef BS_GEMM_W_2
+#undef BS_GEMM_W_3
+#undef BS_GEMM_X_0
+#undef BS_GEMM_X_1
+#undef BS_GEMM_X_2
+#undef BS_GEMM_X_3
+#undef BS_GEMM_X_4
+#undef BS_GEMM_X_5
+#undef BS_GEMM_X_6
+#undef BS_GEMM_X_7
+#undef BS_GEMM_ZERO_1
+#undef BS_GEMM_ZERO_2
+#undef BS_GEMM_ZERO_3
+#undef BS_HOLD
+#undef BS_HOLD4
+#undef BS_INIT_1
+#undef BS_INIT_2
+#undef BS_LANES
+#undef BS_M0
+#undef BS_M1
+#undef BS_M2
+#undef BS_M3
+#undef BS_M4
+#undef BS_M5
+#undef BS_MAC_1
+#undef BS_MAC_2
+#undef BS_OPAQUE
+#undef BS_OUTER_DEFINE
+#undef BS_OUTER_NAME
+#undef BS_OUTER_PIXELS_1
+#undef BS_OUTER_PIXELS_2
+#undef BS_OUTER_QUADS
+#undef BS_OUTER_UPTO_1
+#undef BS_OUTER_UPTO_2
+#undef BS_PART_IS_SLOW
+#undef BS_QUAD_1
+#undef BS_QUAD_1_0
+#undef BS_QUAD_1_1
+#undef BS_QUAD_1_2
+#undef BS_QUAD_1_3
+#undef BS_QUAD_2
+#undef BS_QUAD_2_0
+#undef BS_QUAD_2_1
+#undef BS_QUAD_2_2
+#undef BS_QUAD_2_3
+#undef BS_QUAD_LOAD
+#undef BS_QUAD_STEP
+#undef BS_RESIDUAL_1
+#undef BS_RESIDUAL_2
+#undef BS_ROW_IN
+#undef BS_ROW_OUT
+#undef BS_SLOPES_1
+#undef BS_SLOPES_2
+#undef BS_SLOPE_1
+#undef BS_SLOPE_2
+#undef BS_SR_STORE_DEFINE
+#undef BS_STORE_1
+#undef BS_STORE_2
+#undef BS_STORE_OUT
+#undef BS_SUM_1
+#undef BS_SUM_2
+#undef BS_ROW_FUNCTION_DEFINE
+#undef BS_TARGET
+#undef BS_TIER_FN
+#undef BS_TO_CODES_DEFINE
+#undef BS_UPTO_4
+#undef BS_UPTO_5
+#undef BS_UPTO_6
+#undef BS_UPTO_8
+#undef BS_UPTO_12
+#undef BS_UPTO_14
+#undef BS_V
+#undef BS_V_ADD
+#undef BS_V_AND
+#undef BS_V_DIV
+#undef BS_V_EVEN_PAIRS
+#undef BS_V_FMA
+#undef BS_V_FNMA
+#undef BS_V_LOAD
+#undef BS_V_LOAD_F32
+#undef BS_V_LOAD_FILLED
+#undef BS_V_LOAD_PART
+#undef BS_V_LOAD_U8
+#undef BS_V_LOAD_U16
+#undef BS_V_MAX
+#undef BS_V_MIN
+#undef BS_V_MUL
+#undef BS_V_ODD_PAIRS
+#undef BS_V_OR
+#undef BS_V_PART
+#undef BS_V_PART_OF
+#undef BS_V_POWER2
+#undef BS_V_QUAD
+#undef BS_V_QUAD_FMA
+#undef BS_V_QUAD_LOAD
+#undef BS_V_SCALE
+#undef BS_V_SET1
+#undef BS_V_SQUARE_REST
+#undef BS_V_STORE
+#undef BS_V_STORE_AT
+#undef BS_V_STORE_PAIRS_F32
+#undef BS_V_STORE_PAIRS_U8
+#undef BS_V_STORE_PAIRS_U16
+#undef BS_V_STORE_PART
+#undef BS_V_STORE_U8
+#undef BS_V_STORE_U16
+#undef BS_V_SUB
+#undef BS_V_SUM
+#undef BS_V_SUM4
+#undef BS_V_TOP
+#undef BS_V_XOR
+#undef BS_V_ZERO
+#undef BS_WEIGHTS_1
+#undef BS_WEIGHTS_2
+#undef BS_X_0
+#undef BS_X_1
+#undef BS_X_2
+#undef BS_X_3
+#undef BS_X_4
+#undef BS_X_5
+#undef BS_X_6
+#undef BS_X_7
+#undef BS_X_8
+#undef BS_X_9
+#undef BS_X_10
+#undef BS_X_11
+#undef BS_X_12
+#undef BS_X_13
+/* --- end of template kernels/simd_end.h --- */
+#endif
+
+#if BS_HAVE_NEON_TIER
+/* --- template kernels/simd_neon.h --- */
+/* simd_neon.h: the vector vocabulary of the kernel templates, AArch64 Advanced SIMD.
+ *
+ * Owns:      the BS_V_* macros and the tile sizes; simd_end.h takes them back.
+ * Relies on: being included by conv_neon.c just before the templates.
+ * Must never: be guarded against a second inclusion, or use what is not in the AArch64 baseline.
+ */
+#include <arm_neon.h>
+#include <string.h>
+
+#define BS_TIER_FN(name) name##_neon
+#define BS_TARGET
+#define BS_LANES 4
+#define BS_V float32x4_t
+#define BS_V_ZERO() vdupq_n_f32(0)
+#define BS_V_SET1(x) vdupq_n_f32(x)
+#define BS_V_LOAD(p) vld1q_f32(p)
+#define BS_V_STORE(p, v) vst1q_f32(p, v)
+#define BS_V_ADD(a, b) vaddq_f32(a, b)
+#define BS_V_SUB(a, b) vsubq_f32(a, b)
+#define BS_V_MUL(a, b) vmulq_f32(a, b)
+#define BS_V_FMA(a, b, c) vfmaq_f32(c, a, b)  /* a * b + c */
+#define BS_V_FNMA(a, b, c) vfmsq_f32(c, a, b) /* c - a * b */
+/* NaN where either operand is NaN: MAX(low, v) keeps a NaN v. Conversion to an integer makes it 0. */
+#define BS_V_MAX(a, b) vmaxq_f32(a, b)
+#define BS_V_MIN(a, b) vminq_f32(a, b)
+
+/* As in simd_avx512.h. */
+#define BS_V_DIV(a, b) vdivq_f32(a, b)
+#define BS_V_AND(a, b) vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(a), vreinterpretq_u32_f32(b)))
+#define BS_V_OR(a, b) vreinterpretq_f32_u32(vorrq_u32(vreinterpretq_u32_f32(a), vreinterpretq_u32_f32(b)))
+#define BS_V_XOR(a, b) vreinterpretq_f32_u32(veorq_u32(vreinterpretq_u32_f32(a), vreinterpretq_u32_f32(b)))
+#define BS_V_POWER2(t) vreinterpretq_f32_u32(vshlq_n_u32(vreinterpretq_u32_f32(t), 23))
+#define BS_V_SQUARE_REST(a, square) BS_V_FNMA(a, a, square)
+#define BS_V_TOP(v) vmaxvq_f32(v)
+#define BS_V_SUM(v) vaddvq_f32(v)
+
+#define BS_V_QUAD float32x4_t
+#define BS_V_QUAD_LOAD(p) vld1q_f32(p)
+#define BS_V_QUAD_FMA(sum, w, quad, lane) vfmaq_laneq_f32(sum, w, quad, lane)
+
+/* A part is the count of valid lanes, 1..BS_LANES; the others are neither read nor written. */
+#define BS_V_PART int32_t
+#define BS_V_PART_OF(n) (n)
+#define BS_V_LOAD_PART(p, part) bs_load_part_neon(p, part)
+#define BS_V_STORE_PART(p, v, part) bs_store_part_neon(p, v, part)
+#define BS_PART_IS_SLOW /* a call, lane by lane */
+
+#define BS_OPAQUE(pointer) (void)(pointer)
+#define BS_HOLD(a) (void)(a)
+
+/* 16 accumulators, 8 inputs and 2 weights of 32 registers. */
+#define BS_OUTER_PIXELS_1 8
+#define BS_OUTER_PIXELS_2 8
+#define BS_OUTER_UPTO_1(M) BS_UPTO_8(M, 1)
+#define BS_OUTER_UPTO_2(M) BS_UPTO_8(M, 2)
+/* 18 sums, 6 inputs and 3 vectors of weights of 32 registers; for few bytes 12 and 4. */
+#ifdef __OPTIMIZE_SIZE__
+#define BS_GEMM_ROWS 4
+#define BS_GEMM_UPTO(M, V) BS_UPTO_4(M, V)
+#else
+#define BS_GEMM_ROWS 6
+#define BS_GEMM_UPTO(M, V) BS_UPTO_6(M, V)
+#define BS_GEMM_WIDE
+#endif
+#define BS_DEPTHWISE_PIXELS 8
+#define BS_DEPTHWISE_UPTO(M) BS_UPTO_8(M, 0)
+
+/* Codes. Loads widen to float; stores take values already inside the range of the code, the pairs are truncated
+ * and interleaved (even 0, odd 0, even 1, ...). EVEN and ODD_PAIRS pick two of every four floats of a, then of b. */
+#define BS_V_LOAD_U8(p) bs_load_u8_neon(p)
+#define BS_V_LOAD_U16(p) bs_load_u16_neon(p)
+#define BS_V_STORE_U8(p, v) bs_store_u8_neon(p, v)
+#define BS_V_STORE_U16(p, v) bs_store_u16_neon(p, v)
+#define BS_V_STORE_PAIRS_U8(p, even, odd) bs_store_pairs_u8_neon(p, even, odd)
+#define BS_V_STORE_PAIRS_U16(p, even, odd) bs_store_pairs_u16_neon(p, even, odd)
+#define BS_V_STORE_PAIRS_F32(p, even, odd) bs_store_pairs_f32_neon(p, even, odd)
+#define BS_V_EVEN_PAIRS(a, b) bs_even_pairs_neon(a, b)
+#define BS_V_ODD_PAIRS(a, b) bs_odd_pairs_neon(a, b)
+
+#ifndef BS_SIMD_NEON_FUNCTIONS /* the header is included for each family of kernels, its functions exist once */
+#define BS_SIMD_NEON_FUNCTIONS
+
+static BS_OUTLINE float32x4_t bs_load_few_neon(const float *from, int32_t part)
+{
+    float lanes[4] = { 0, 0, 0, 0 };
+    for (int32_t i = 0; i < part; i++)
+        lanes[i] = from[i];
+    return vld1q_f32(lanes);
+}
+
+static BS_OUTLINE void bs_store_few_neon(float *to, float32x4_t v, int32_t part)
+{
+    float lanes[4];
+    vst1q_f32(lanes, v);
+    for (int32_t i = 0; i < part; i++)
+        to[i] = lanes[i];
+}
+
+static inline float32x4_t bs_load_part_neon(const float *from, int32_t part)
+{
+    return part == BS_LANES ? vld1q_f32(from) : bs_load_few_neon(from, part);
+}
+
+static inline void bs_store_part_neon(float *to, float32x4_t v, int32_t part)
+{
+    if (part == BS_LANES)
+        vst1q_f32(to, v);
+    else
+        bs_store_few_neon(to, v, part);
+}
+
+static inline float32x4_t bs_load_u8_neon(const uint8_t *from)
+{
+    uint32_t four;
+    memcpy(&four, from, 4);
+    const uint16x8_t wide = vmovl_u8(vcreate_u8(four));
+    return vcvtq_f32_u32(vmovl_u16(vget_low_u16(wide)));
+}
+
+static inline float32x4_t bs_load_u16_neon(const uint16_t *from)
+{
+    return vcvtq_f32_u32(vmovl_u16(vld1_u16(from)));
+}
+
+/* The low bytes of eight 16-bit integers, of which the first four count. */
+static inline void bs_store_low_neon(uint8_t *to, uint16x4_t codes)
+{
+    const uint8x8_t bytes = vmovn_u16(vcombine_u16(codes, codes));
+    const uint32_t four = vget_lane_u32(vreinterpret_u32_u8(bytes), 0);
+    memcpy(to, &four, 4);
+}
+
+static inline void bs_store_u8_neon(uint8_t *to, float32x4_t v)
+{
+    bs_store_low_neon(to, vmovn_u32(vcvtnq_u32_f32(v)));
+}
+
+static inline void bs_store_u16_neon(uint16_t *to, float32x4_t v)
+{
+    vst1_u16(to, vmovn_u32(vcvtnq_u32_f32(v)));
+}
+
+static inline void bs_store_pairs_u8_neon(uint8_t *to, float32x4_t even, float32x4_t odd)
+{
+    const uint32x4_t pairs = vorrq_u32(vcvtq_u32_f32(even), vshlq_n_u32(vcvtq_u32_f32(odd), 8));
+    vst1_u8(to, vreinterpret_u8_u16(vmovn_u32(pairs)));
+}
+
+static inline void bs_store_pairs_u16_neon(uint16_t *to, float32x4_t even, float32x4_t odd)
+{
+    const uint32x4_t pairs = vorrq_u32(vcvtq_u32_f32(even), vshlq_n_u32(vcvtq_u32_f32(odd), 16));
+    vst1q_u16(to, vreinterpretq_u16_u32(pairs));
+}
+
+static inline void bs_store_pairs_f32_neon(float *to, float32x4_t even, float32x4_t odd)
+{
+    vst1q_f32(to, vzip1q_f32(even, odd));
+    vst1q_f32(to + BS_LANES, vzip2q_f32(even, odd));
+}
+
+static inline float32x4_t bs_even_pairs_neon(float32x4_t a, float32x4_t b)
+{
+    return vcombine_f32(vget_low_f32(a), vget_low_f32(b));
+}
+
+static inline float32x4_t bs_odd_pairs_neon(float32x4_t a, float32x4_t b)
+{
+    return vcombine_f32(vget_high_f32(a), vget_high_f32(b));
+}
+
+#endif
+/* --- end of template kernels/simd_neon.h --- */
+
+/* --- template kernels/functions.inc --- */
+/* functions.inc: the rows of functions.h.
+ *
+ * Owns:      one copy of every row function for each tier.
+ * Relies on: a simd_*.h before it, and the constants and helpers of functions.c.
+ * Must never: compute the rest of a row otherwise than its whole vectors, or let a sum's order depend on a step.
+ */
+
+/* Element i and those after it; lanes beyond the row are `fill`. Through a buffer, where they lie apart, or no load
+ * does it. */
+static inline BS_TARGET BS_V BS_TIER_FN(bs_take)(const float *x, ptrdiff_t step, int64_t i, int64_t n, float fill)
+{
+    if (step == 1 && n - i >= BS_LANES)
+        return BS_V_LOAD(x + i);
+#ifdef BS_V_LOAD_FILLED
+    if (step == 1)
+        return BS_V_LOAD_FILLED(x + i, BS_V_PART_OF((int32_t)(n - i)), fill);
+#else
+    if (step == 1 && fill == 0.0f)
+        return BS_V_LOAD_PART(x + i, BS_V_PART_OF((int32_t)(n - i)));
+#endif
+    float lanes[BS_LANES];
+    bs_take_lanes(lanes, BS_LANES, x + i * step, step, n - i, fill);
+    return BS_V_LOAD(lanes);
+}
+
+static inline BS_TARGET void BS_TIER_FN(bs_give)(float *y, ptrdiff_t step, int64_t i, int64_t n, BS_V v)
+{
+    if (step == 1) {
+        if (n - i >= BS_LANES)
+            BS_V_STORE(y + i, v);
+        else
+            BS_V_STORE_PART(y + i, v, BS_V_PART_OF((int32_t)(n - i)));
+        return;
+    }
+    float lanes[BS_LANES];
+    BS_V_STORE(lanes, v);
+    bs_give_lanes(lanes, BS_LANES, y + i * step, step, n - i);
+}
+
+/* ------------------------------------------------------------------------------------------- exponentials
+ * e^v = 2^n e^r, |r| <= log(2) / 2 (Cody and Waite): n is rounded where its bits become an exponent, see BS_V_POWER2.
+ * log(2) is cut so that n times its upper part is exact. */
+
+/* 1.5 * 2^23 + 127 + n */
+static inline BS_TARGET BS_V BS_TIER_FN(bs_exponent)(BS_V v)
+{
+    return BS_V_FMA(v, BS_V_SET1(BS_LOG2_E), BS_V_SET1(BS_EXPONENT_0));
+}
+
+/* e^r - 1 = r + r^2 q(r): relative error 1.4e-8, of q's rounded coefficients. */
+static inline BS_TARGET BS_V BS_TIER_FN(bs_expm1)(BS_V r)
+{
+    BS_V q = BS_V_FMA(r, BS_V_SET1(1.386843855e-03f), BS_V_SET1(8.366432972e-03f));
+    q = BS_V_FMA(r, q, BS_V_SET1(4.166746140e-02f));
+    q = BS_V_FMA(r, q, BS_V_SET1(1.666654497e-01f));
+    q = BS_V_FMA(r, q, BS_V_SET1(4.999999702e-01f));
+    return BS_V_FMA(BS_V_MUL(r, r), q, r);
+}
+
+/* e^r - 1 of v, whose exponent is t. */
+static inline BS_TARGET BS_V BS_TIER_FN(bs_exp_rest)(BS_V v, BS_V t)
+{
+    const BS_V n = BS_V_SUB(t, BS_V_SET1(BS_EXPONENT_0));
+    const BS_V r = BS_V_FNMA(n, BS_V_SET1(BS_LN2_HIGH), v);
+    return BS_TIER_FN(bs_expm1)(BS_V_FNMA(n, BS_V_SET1(BS_LN2_LOW), r));
+}
+
+/* v 2^n, n from -227 to 127, whose t is given: in two steps, the second of which rounds where the result is
+ * subnormal. */
+static inline BS_TARGET BS_V BS_TIER_FN(bs_scaled)(BS_V v, BS_V t)
+{
+#ifdef BS_V_SCALE
+    return BS_V_SCALE(v, BS_V_SUB(t, BS_V_SET1(BS_EXPONENT_0)));
+#else
+    const BS_V first = BS_V_MAX(BS_V_SET1(BS_EXPONENT_0 - 100.0f), t);
+    const BS_V second = BS_V_ADD(BS_V_SUB(t, first), BS_V_SET1(BS_EXPONENT_0));
+    return BS_V_MUL(BS_V_MUL(v, BS_V_POWER2(first)), BS_V_POWER2(second));
+#endif
+}
+
+/* --------------------------------------------------------------------------------------------- activations */
+
+/* a / (1 + e^-x). Where e^-x has more than 100 binary digits the 1 does not count: the others are taken off the
+ * quotient, so that it is right as long as it is a number, and 0 where e^-x is too large for one. */
+static inline BS_TARGET BS_V BS_TIER_FN(bs_logistic)(BS_V a, BS_V x)
+{
+    const BS_V low = BS_V_MAX(BS_V_SET1(-80.0f), BS_V_SUB(BS_V_ZERO(), x));
+    const BS_V v = BS_V_MIN(BS_V_SET1(157.3f), low); /* 157.3 / log(2) is 227: the second power is 0 */
+    const BS_V t = BS_TIER_FN(bs_exponent)(v);
+    const BS_V first = BS_V_MIN(BS_V_SET1(BS_EXPONENT_0 + 100.0f), t);
+    const BS_V power = BS_V_POWER2(first);
+    const BS_V second = BS_V_POWER2(BS_V_ADD(BS_V_SUB(first, t), BS_V_SET1(BS_EXPONENT_0)));
+    const BS_V sum = BS_V_FMA(BS_TIER_FN(bs_exp_rest)(v, t), power, BS_V_ADD(power, BS_V_SET1(1.0f)));
+    return BS_V_MUL(BS_V_DIV(a, sum), second);
+}
+
+static inline BS_TARGET BS_V BS_TIER_FN(bs_sigmoid)(BS_V x)
+{
+    return BS_TIER_FN(bs_logistic)(BS_V_SET1(1.0f), x);
+}
+
+static inline BS_TARGET BS_V BS_TIER_FN(bs_silu)(BS_V x)
+{
+    return BS_TIER_FN(bs_logistic)(x, x);
+}
+
+/* d / (d + 2), d = e^(2 |x|) - 1, which keeps its digits where x is small; 1 from 9.02 on. */
+static inline BS_TARGET BS_V BS_TIER_FN(bs_tanh)(BS_V x)
+{
+    const BS_V sign = BS_V_AND(BS_V_SET1(-0.0f), x);
+    const BS_V v = BS_V_MIN(BS_V_SET1(20.0f), BS_V_XOR(sign, BS_V_ADD(x, x)));
+    const BS_V t = BS_TIER_FN(bs_exponent)(v);
+    const BS_V power = BS_V_POWER2(t);
+    const BS_V d = BS_V_FMA(BS_TIER_FN(bs_exp_rest)(v, t), power, BS_V_SUB(power, BS_V_SET1(1.0f)));
+    return BS_V_OR(sign, BS_V_DIV(d, BS_V_ADD(d, BS_V_SET1(2.0f))));
+}
+
+/* e^(t^2 / 2) times the normal distribution's tail from t on, 0 <= t <= 14.6: relative error 1.3e-8 of the rounded
+ * coefficients. None is negative, so no sum cancels. */
+static inline BS_TARGET BS_V BS_TIER_FN(bs_tail)(BS_V t)
+{
+    BS_V p = BS_V_FMA(t, BS_V_SET1(4.090595059e-03f), BS_V_SET1(4.048150778e-02f));
+    BS_V q = BS_V_FMA(t, BS_V_SET1(1.025348157e-02f), BS_V_SET1(1.014785692e-01f));
+    p = BS_V_FMA(t, p, BS_V_SET1(1.828167140e-01f));
+    q = BS_V_FMA(t, q, BS_V_SET1(4.683563411e-01f));
+    p = BS_V_FMA(t, p, BS_V_SET1(4.377791882e-01f));
+    q = BS_V_FMA(t, q, BS_V_SET1(1.200844169e+00f));
+    p = BS_V_FMA(t, p, BS_V_SET1(0.5f));
+    q = BS_V_FMA(t, q, BS_V_SET1(1.673443198e+00f));
+    return BS_V_DIV(p, BS_V_FMA(t, q, BS_V_SET1(1.0f)));
+}
+
+/* x less t times the tail from t on where x > 0, else only the latter, t = |x|. An error of t^2 would be one of the
+ * result, 85 times as large at the end of the tail: what the square lost is made good. */
+static inline BS_TARGET BS_V BS_TIER_FN(bs_gelu)(BS_V x)
+{
+    const BS_V sign = BS_V_AND(BS_V_SET1(-0.0f), x), half = BS_V_SET1(0.5f);
+    const BS_V t = BS_V_MIN(BS_V_SET1(14.6f), BS_V_XOR(sign, x));
+    const BS_V square = BS_V_MUL(t, t), v = BS_V_MUL(square, BS_V_SET1(-0.5f));
+    const BS_V rest = BS_V_MUL(half, BS_V_SQUARE_REST(t, square));
+    const BS_V power = BS_TIER_FN(bs_exponent)(v);
+    const BS_V n = BS_V_SUB(power, BS_V_SET1(BS_EXPONENT_0));
+    const BS_V r = BS_V_ADD(BS_V_FNMA(n, BS_V_SET1(BS_LN2_HIGH), v), BS_V_FNMA(n, BS_V_SET1(BS_LN2_LOW), rest));
+    const BS_V tail = BS_V_MUL(t, BS_TIER_FN(bs_tail)(t));
+    const BS_V lost = BS_TIER_FN(bs_scaled)(BS_V_FMA(BS_TIER_FN(bs_expm1)(r), tail, tail), power);
+    return BS_V_OR(sign, BS_V_SUB(BS_V_MAX(BS_V_ZERO(), x), lost)); /* of -0, -0 */
+}
+
+#define BS_ROW_FUNCTION_DEFINE(name)                                                                                \
+    static BS_TARGET void BS_TIER_FN(bs_rows_##name)(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step,  \
+                                                     int64_t n)                                                     \
+    {                                                                                                               \
+        for (int64_t i = 0; i < n; i += BS_LANES)                                                                   \
+            BS_TIER_FN(bs_give)(y, y_step, i, n, BS_TIER_FN(bs_##name)(BS_TIER_FN(bs_take)(x, x_step, i, n, 0.0f))); \
+    }
+
+BS_ROW_FUNCTION_DEFINE(sigmoid)
+BS_ROW_FUNCTION_DEFINE(tanh)
+BS_ROW_FUNCTION_DEFINE(gelu)
+BS_ROW_FUNCTION_DEFINE(silu)
+
+/* ------------------------------------------------------------------------------------- softmax, layer norm
+ * Lane l sums elements l, l + LANES, ... of BS_SUM_VECTORS vectors, then these sums: errors grow with the longer of the
+ * two, not with the row. */
+
+static BS_TARGET float BS_TIER_FN(bs_row_top)(const float *x, ptrdiff_t step, int64_t n)
+{
+    BS_V top = BS_V_SET1(-INFINITY);
+    for (int64_t i = 0; i < n; i += BS_LANES)
+        top = BS_V_MAX(BS_TIER_FN(bs_take)(x, step, i, n, -INFINITY), top);
+    return BS_V_TOP(top);
+}
+
+static BS_TARGET void BS_TIER_FN(bs_softmax)(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, int64_t n)
+{
+    const BS_V top = BS_V_SET1(BS_TIER_FN(bs_row_top)(x, x_step, n)), one = BS_V_SET1(1.0f);
+    BS_V total = BS_V_ZERO();
+    for (int64_t i = 0; i < n;) {
+        BS_V sum = BS_V_ZERO();
+        for (int32_t k = 0; k < BS_SUM_VECTORS && i < n; k++, i += BS_LANES) {
+            const BS_V v = BS_V_SUB(BS_TIER_FN(bs_take)(x, x_step, i, n, -INFINITY), top);
+            const BS_V low = BS_V_MAX(BS_V_SET1(-110.0f), v); /* beyond, e^v is 0 */
+            const BS_V t = BS_TIER_FN(bs_exponent)(low);
+            const BS_V e = BS_TIER_FN(bs_scaled)(BS_V_ADD(BS_TIER_FN(bs_exp_rest)(low, t), one), t);
+            BS_TIER_FN(bs_give)(y, y_step, i, n, e);
+            sum = BS_V_ADD(sum, e);
+        }
+        total = BS_V_ADD(total, sum);
+    }
+    const BS_V scale = BS_V_SET1(1.0f / BS_V_SUM(total));
+    for (int64_t i = 0; i < n; i += BS_LANES)
+        BS_TIER_FN(bs_give)(y, y_step, i, n, BS_V_MUL(BS_TIER_FN(bs_take)(y, y_step, i, n, 0.0f), scale));
+}
+
+/* Of x - middle, or of its square. */
+static inline BS_TARGET float BS_TIER_FN(bs_row_sum)(const float *x, ptrdiff_t step, int64_t n, float middle,
+                                                     bool squares)
+{
+    BS_V total = BS_V_ZERO();
+    for (int64_t i = 0; i < n;) {
+        BS_V sum = BS_V_ZERO();
+        for (int32_t k = 0; k < BS_SUM_VECTORS && i < n; k++, i += BS_LANES) {
+            const BS_V v = BS_V_SUB(BS_TIER_FN(bs_take)(x, step, i, n, middle), BS_V_SET1(middle));
+            sum = squares ? BS_V_FMA(v, v, sum) : BS_V_ADD(sum, v);
+        }
+        total = BS_V_ADD(total, sum);
+    }
+    return BS_V_SUM(total);
+}
+
+static BS_TARGET void BS_TIER_FN(bs_layer_norm)(const bs_row_norm *norm, const float *x, ptrdiff_t x_step, float *y,
+                                                ptrdiff_t y_step)
+{
+    const int64_t n = norm->n;
+    const float mean = BS_TIER_FN(bs_row_sum)(x, x_step, n, 0.0f, false) / (float)n;
+    const float variance = BS_TIER_FN(bs_row_sum)(x, x_step, n, mean, true) / (float)n;
+    const BS_V middle = BS_V_SET1(mean), scale = BS_V_SET1(1.0f / sqrtf(variance + norm->epsilon));
+    for (int64_t i = 0; i < n; i += BS_LANES) {
+        const BS_V v = BS_V_MUL(BS_V_SUB(BS_TIER_FN(bs_take)(x, x_step, i, n, mean), middle), scale);
+        const BS_V weight = BS_TIER_FN(bs_take)(norm->weight, 1, i, n, 0.0f);
+        const BS_V bias = BS_TIER_FN(bs_take)(norm->bias, 1, i, n, 0.0f);
+        BS_TIER_FN(bs_give)(y, y_step, i, n, BS_V_FMA(v, weight, bias));
+    }
+}
+/* --- end of template kernels/functions.inc --- */
+/* --- template kernels/simd_end.h --- */
+/* simd_end.h: takes back every macro of simd_*.h, repeat.h and the templates, so that the next tier, or the
+ * rest of an amalgamated file, starts clean. Included last by each conv_<tier>.c. */
+#undef BS_BIAS_1
+#undef BS_BIAS_2
+#undef BS_BICUBIC_DEFINE
+#undef BS_CLAMP_1
+#undef BS_CLAMP_2
+#undef BS_COLUMN_OUT
+#undef BS_COLUMN_OUTER
+#undef BS_COLUMN_PAIR
+#undef BS_CUBIC_CODE
+#undef BS_CUBIC_PLAIN
+#undef BS_D0
+#undef BS_D1
+#undef BS_D2
+#undef BS_D3
+#undef BS_D4
+#undef BS_D5
+#undef BS_DEPTHWISE_DEFINE
+#undef BS_DEPTHWISE_MAC
+#undef BS_DEPTHWISE_NAME
+#undef BS_DEPTHWISE_PIXELS
+#undef BS_DEPTHWISE_UPTO
+#undef BS_DOT_DEFINE
+#undef BS_DOT_FINISH
+#undef BS_DOT_FMA
+#undef BS_DOT_INIT
+#undef BS_DOT_NAME
+#undef BS_DOT_PART
+#undef BS_DOT_PIXELS
+#undef BS_DOT_STEP
+#undef BS_DOT_STORE
+#undef BS_DOT_SUM
+#undef BS_DOT_UPTO
+#undef BS_DOT_WHOLE
+#undef BS_EACH_1
+#undef BS_EACH_2
+#undef BS_EACH_3
+#undef BS_EACH_4
+#undef BS_EACH_5
+#undef BS_EACH_6
+#undef BS_EACH_7
+#undef BS_EACH_8
+#undef BS_EACH_9
+#undef BS_EACH_10
+#undef BS_EACH_11
+#undef BS_EACH_12
+#undef BS_EACH_13
+#undef BS_EACH_14
+#undef BS_EPILOGUE
+#undef BS_GEMM_ABREAST_END
+#undef BS_GEMM_ABREAST_MAC
+#undef BS_GEMM_ADD_1
+#undef BS_GEMM_ADD_2
+#undef BS_GEMM_ADD_3
+#undef BS_GEMM_DEFINE
+#undef BS_GEMM_END_1
+#undef BS_GEMM_END_2
+#undef BS_GEMM_END_3
+#undef BS_GEMM_FOUR
+#undef BS_GEMM_LANE
+#undef BS_GEMM_MAC
+#undef BS_GEMM_MAC_1
+#undef BS_GEMM_MAC_2
+#undef BS_GEMM_MAC_3
+#undef BS_GEMM_NAME
+#undef BS_GEMM_PUT
+#undef BS_GEMM_PUT_PART
+#undef BS_GEMM_QUAD_1
+#undef BS_GEMM_QUAD_1_0
+#undef BS_GEMM_QUAD_1_1
+#undef BS_GEMM_QUAD_1_2
+#undef BS_GEMM_QUAD_1_3
+#undef BS_GEMM_QUAD_2
+#undef BS_GEMM_QUAD_2_0
+#undef BS_GEMM_QUAD_2_1
+#undef BS_GEMM_QUAD_2_2
+#undef BS_GEMM_QUAD_2_3
+#undef BS_GEMM_QUAD_3
+#undef BS_GEMM_QUAD_3_0
+#undef BS_GEMM_QUAD_3_1
+#undef BS_GEMM_QUAD_3_2
+#undef BS_GEMM_QUAD_3_3
+#undef BS_GEMM_QUAD_LOAD
+#undef BS_GEMM_ROW
+#undef BS_GEMM_ROWS
+#undef BS_GEMM_STEP
+#undef BS_GEMM_UPTO
+#undef BS_GEMM_WIDE
+#undef BS_GEMM_WIDE_KERNEL
+#undef BS_GEMM_W_1
+#undef BS_GEMM_W_2
+#undef BS_GEMM_W_3
+#undef BS_GEMM_X_0
+#undef BS_GEMM_X_1
+#undef BS_GEMM_X_2
+#undef BS_GEMM_X_3
+#undef BS_GEMM_X_4
+#undef BS_GEMM_X_5
+#undef BS_GEMM_X_6
+#undef BS_GEMM_X_7
+#undef BS_GEMM_ZERO_1
+#undef BS_GEMM_ZERO_2
+#undef BS_GEMM_ZERO_3
+#undef BS_HOLD
+#undef BS_HOLD4
+#undef BS_INIT_1
+#undef BS_INIT_2
+#undef BS_LANES
+#undef BS_M0
+#undef BS_M1
+#undef BS_M2
+#undef BS_M3
+#undef BS_M4
+#undef BS_M5
+#undef BS_MAC_1
+#undef BS_MAC_2
+#undef BS_OPAQUE
+#undef BS_OUTER_DEFINE
+#undef BS_OUTER_NAME
+#undef BS_OUTER_PIXELS_1
+#undef BS_OUTER_PIXELS_2
+#undef BS_OUTER_QUADS
+#undef BS_OUTER_UPTO_1
+#undef BS_OUTER_UPTO_2
+#undef BS_PART_IS_SLOW
+#undef BS_QUAD_1
+#undef BS_QUAD_1_0
+#undef BS_QUAD_1_1
+#undef BS_QUAD_1_2
+#undef BS_QUAD_1_3
+#undef BS_QUAD_2
+#undef BS_QUAD_2_0
+#undef BS_QUAD_2_1
+#undef BS_QUAD_2_2
+#undef BS_QUAD_2_3
+#undef BS_QUAD_LOAD
+#undef BS_QUAD_STEP
+#undef BS_RESIDUAL_1
+#undef BS_RESIDUAL_2
+#undef BS_ROW_IN
+#undef BS_ROW_OUT
+#undef BS_SLOPES_1
+#undef BS_SLOPES_2
+#undef BS_SLOPE_1
+#undef BS_SLOPE_2
+#undef BS_SR_STORE_DEFINE
+#undef BS_STORE_1
+#undef BS_STORE_2
+#undef BS_STORE_OUT
+#undef BS_SUM_1
+#undef BS_SUM_2
+#undef BS_ROW_FUNCTION_DEFINE
+#undef BS_TARGET
+#undef BS_TIER_FN
+#undef BS_TO_CODES_DEFINE
+#undef BS_UPTO_4
+#undef BS_UPTO_5
+#undef BS_UPTO_6
+#undef BS_UPTO_8
+#undef BS_UPTO_12
+#undef BS_UPTO_14
+#undef BS_V
+#undef BS_V_ADD
+#undef BS_V_AND
+#undef BS_V_DIV
+#undef BS_V_EVEN_PAIRS
+#undef BS_V_FMA
+#undef BS_V_FNMA
+#undef BS_V_LOAD
+#undef BS_V_LOAD_F32
+#undef BS_V_LOAD_FILLED
+#undef BS_V_LOAD_PART
+#undef BS_V_LOAD_U8
+#undef BS_V_LOAD_U16
+#undef BS_V_MAX
+#undef BS_V_MIN
+#undef BS_V_MUL
+#undef BS_V_ODD_PAIRS
+#undef BS_V_OR
+#undef BS_V_PART
+#undef BS_V_PART_OF
+#undef BS_V_POWER2
+#undef BS_V_QUAD
+#undef BS_V_QUAD_FMA
+#undef BS_V_QUAD_LOAD
+#undef BS_V_SCALE
+#undef BS_V_SET1
+#undef BS_V_SQUARE_REST
+#undef BS_V_STORE
+#undef BS_V_STORE_AT
+#undef BS_V_STORE_PAIRS_F32
+#undef BS_V_STORE_PAIRS_U8
+#undef BS_V_STORE_PAIRS_U16
+#undef BS_V_STORE_PART
+#undef BS_V_STORE_U8
+#undef BS_V_STORE_U16
+#undef BS_V_SUB
+#undef BS_V_SUM
+#undef BS_V_SUM4
+#undef BS_V_TOP
+#undef BS_V_XOR
+#undef BS_V_ZERO
+#undef BS_WEIGHTS_1
+#undef BS_WEIGHTS_2
+#undef BS_X_0
+#undef BS_X_1
+#undef BS_X_2
+#undef BS_X_3
+#undef BS_X_4
+#undef BS_X_5
+#undef BS_X_6
+#undef BS_X_7
+#undef BS_X_8
+#undef BS_X_9
+#undef BS_X_10
+#undef BS_X_11
+#undef BS_X_12
+#undef BS_X_13
+/* --- end of template kernels/simd_end.h --- */
+#endif
+
+/* Of a function's copies the one of a tier. */
+#if BS_HAVE_X86_TIERS
+#define BS_OF_TIER(tier, name) \
+    ((tier) == BS_TIER_AVX512 ? name##_avx512 : (tier) == BS_TIER_AVX2 ? name##_avx2 : name##_scalar)
+#elif BS_HAVE_NEON_TIER
+#define BS_OF_TIER(tier, name) ((tier) == BS_TIER_NEON ? name##_neon : name##_scalar)
+#else
+#define BS_OF_TIER(tier, name) ((void)(tier), name##_scalar)
+#endif
+
+static bs_function_row *bs_function_of(bs_tier tier, bs_act act)
+{
+    if (act == BS_SIGMOID)
+        return BS_OF_TIER(tier, bs_rows_sigmoid);
+    if (act == BS_TANH)
+        return BS_OF_TIER(tier, bs_rows_tanh);
+    return act == BS_GELU ? BS_OF_TIER(tier, bs_rows_gelu) : BS_OF_TIER(tier, bs_rows_silu);
+}
+
+void bs_row_function(bs_tier tier, bs_act act, const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, int64_t n)
+{
+    bs_function_of(tier, act)(x, x_step, y, y_step, n);
+}
+
+void bs_row_softmax(bs_tier tier, const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, int64_t n)
+{
+    bs_function_row *const row = BS_OF_TIER(tier, bs_softmax);
+    row(x, x_step, y, y_step, n);
+}
+
+void bs_row_layer_norm(bs_tier tier, const bs_row_norm *norm, const float *x, ptrdiff_t x_step, float *y,
+                       ptrdiff_t y_step)
+{
+    bs_norm_row *const row = BS_OF_TIER(tier, bs_layer_norm);
+    row(norm, x, x_step, y, y_step);
+}
+#undef BS_OF_TIER
+/* ==== end src/kernels/functions.c ============================================================= */
 
 /* ==== begin src/graph/graph.h ================================================================= */
 /* graph/graph.h - the graph: dimensions, domains, values, nodes, blocks, routers.

@@ -23,6 +23,17 @@
 #define BS_V_MAX(a, b) _mm256_max_ps(a, b)
 #define BS_V_MIN(a, b) _mm256_min_ps(a, b)
 
+/* As in simd_avx512.h. */
+#define BS_V_DIV(a, b) _mm256_div_ps(a, b)
+#define BS_V_AND(a, b) _mm256_and_ps(a, b)
+#define BS_V_OR(a, b) _mm256_or_ps(a, b)
+#define BS_V_XOR(a, b) _mm256_xor_ps(a, b)
+#define BS_V_POWER2(t) _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(t), 23))
+#define BS_V_SQUARE_REST(a, square) BS_V_FNMA(a, a, square)
+#define BS_V_LOAD_FILLED(p, part, fill) bs_load_filled_avx2(p, part, fill)
+#define BS_V_TOP(v) bs_top_avx2(v)
+#define BS_V_SUM(v) bs_sum_avx2(v)
+
 /* A part is the count of valid lanes, 1..BS_LANES; the others are neither read nor written. A masked load is fast
  * everywhere, a masked store is microcode on some processors, so whole vectors and halves avoid it. */
 #define BS_V_PART int32_t
@@ -76,6 +87,12 @@ static inline BS_TARGET __m256 bs_load_part_avx2(const float *from, int32_t part
     return part == BS_LANES ? _mm256_loadu_ps(from) : _mm256_maskload_ps(from, bs_part_mask_avx2(part));
 }
 
+static inline BS_TARGET __m256 bs_load_filled_avx2(const float *from, int32_t part, float fill)
+{
+    const __m256i mask = bs_part_mask_avx2(part);
+    return _mm256_blendv_ps(_mm256_set1_ps(fill), _mm256_maskload_ps(from, mask), _mm256_castsi256_ps(mask));
+}
+
 static BS_OUTLINE BS_TARGET void bs_store_few_avx2(float *to, __m256 v, int32_t part)
 {
     if (part == 4)
@@ -99,6 +116,20 @@ static inline BS_TARGET __m128 bs_sum4_avx2(__m256 a, __m256 b, __m256 c, __m256
     const __m256 cd = _mm256_add_ps(_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
     const __m256 t = _mm256_add_ps(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee));
     return _mm_add_ps(_mm256_castps256_ps128(t), _mm256_extractf128_ps(t, 1));
+}
+
+static inline BS_TARGET float bs_sum_avx2(__m256 v)
+{
+    const __m128 four = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
+}
+
+static inline BS_TARGET float bs_top_avx2(__m256 v)
+{
+    const __m128 four = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));
 }
 
 static inline BS_TARGET __m256 bs_load_u8_avx2(const uint8_t *from)

@@ -23,6 +23,21 @@
 #define BS_V_MAX(a, b) _mm512_max_ps(a, b)
 #define BS_V_MIN(a, b) _mm512_min_ps(a, b)
 
+/* Of the row functions (functions.inc). POWER2(t) is 2^n where t is 1.5 * 2^23 + 127 + n, n from -127 (0) to 127: the
+ * low bits of t are the exponent's. SCALE(v, n) is v 2^n for n of any size, and LOAD_FILLED puts a number in lanes that
+ * are not valid, where a tier has them. SQUARE_REST is square - a^2, of the a^2 that was rounded to `square`. TOP and
+ * SUM are of a vector's lanes, in an order of the tier. */
+#define BS_V_DIV(a, b) _mm512_div_ps(a, b)
+#define BS_V_AND(a, b) _mm512_and_ps(a, b)
+#define BS_V_OR(a, b) _mm512_or_ps(a, b)
+#define BS_V_XOR(a, b) _mm512_xor_ps(a, b)
+#define BS_V_POWER2(t) _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(t), 23))
+#define BS_V_SCALE(v, n) _mm512_scalef_ps(v, n)
+#define BS_V_SQUARE_REST(a, square) BS_V_FNMA(a, a, square)
+#define BS_V_LOAD_FILLED(p, part, fill) _mm512_mask_loadu_ps(_mm512_set1_ps(fill), part, p)
+#define BS_V_TOP(v) _mm512_reduce_max_ps(v)
+#define BS_V_SUM(v) _mm512_reduce_add_ps(v)
+
 /* A part is the mask of the valid lanes, 1..BS_LANES of them; the others are neither read nor written. */
 #define BS_V_PART __mmask16
 #define BS_V_PART_OF(n) ((__mmask16)(0xffffu >> (BS_LANES - (n))))

@@ -24,6 +24,16 @@
 #define BS_V_MAX(a, b) vmaxq_f32(a, b)
 #define BS_V_MIN(a, b) vminq_f32(a, b)
 
+/* As in simd_avx512.h. */
+#define BS_V_DIV(a, b) vdivq_f32(a, b)
+#define BS_V_AND(a, b) vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(a), vreinterpretq_u32_f32(b)))
+#define BS_V_OR(a, b) vreinterpretq_f32_u32(vorrq_u32(vreinterpretq_u32_f32(a), vreinterpretq_u32_f32(b)))
+#define BS_V_XOR(a, b) vreinterpretq_f32_u32(veorq_u32(vreinterpretq_u32_f32(a), vreinterpretq_u32_f32(b)))
+#define BS_V_POWER2(t) vreinterpretq_f32_u32(vshlq_n_u32(vreinterpretq_u32_f32(t), 23))
+#define BS_V_SQUARE_REST(a, square) BS_V_FNMA(a, a, square)
+#define BS_V_TOP(v) vmaxvq_f32(v)
+#define BS_V_SUM(v) vaddvq_f32(v)
+
 #define BS_V_QUAD float32x4_t
 #define BS_V_QUAD_LOAD(p) vld1q_f32(p)
 #define BS_V_QUAD_FMA(sum, w, quad, lane) vfmaq_laneq_f32(sum, w, quad, lane)

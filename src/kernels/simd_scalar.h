@@ -25,6 +25,16 @@
 #define BS_V_MAX(a, b) bs_select_scalar((bs_m4_scalar)((a) > (b)), a, b)
 #define BS_V_MIN(a, b) bs_select_scalar((bs_m4_scalar)((a) < (b)), a, b)
 
+/* As in simd_avx512.h. */
+#define BS_V_DIV(a, b) ((a) / (b))
+#define BS_V_AND(a, b) ((bs_v4_scalar)((bs_u4_scalar)(a) & (bs_u4_scalar)(b)))
+#define BS_V_OR(a, b) ((bs_v4_scalar)((bs_u4_scalar)(a) | (bs_u4_scalar)(b)))
+#define BS_V_XOR(a, b) ((bs_v4_scalar)((bs_u4_scalar)(a) ^ (bs_u4_scalar)(b)))
+#define BS_V_POWER2(t) ((bs_v4_scalar)((bs_u4_scalar)(t) << 23))
+#define BS_V_SQUARE_REST(a, square) bs_square_rest_scalar(a, square)
+#define BS_V_TOP(v) bs_top_scalar(v)
+#define BS_V_SUM(v) (((v)[0] + (v)[2]) + ((v)[1] + (v)[3]))
+
 /* A part is the count of valid lanes, 1..BS_LANES; the others are neither read nor written. */
 #define BS_V_PART int32_t
 #define BS_V_PART_OF(n) (n)
@@ -72,6 +82,7 @@
 
 typedef float bs_v4_scalar __attribute__((vector_size(16)));
 typedef int32_t bs_m4_scalar __attribute__((vector_size(16)));
+typedef uint32_t bs_u4_scalar __attribute__((vector_size(16)));
 
 static inline bs_v4_scalar bs_load_scalar(const float *from)
 {
@@ -105,6 +116,20 @@ static inline void bs_store_part_scalar(float *to, bs_v4_scalar v, int32_t part)
 static inline bs_v4_scalar bs_select_scalar(bs_m4_scalar which, bs_v4_scalar yes, bs_v4_scalar no)
 {
     return (bs_v4_scalar)((which & (bs_m4_scalar)yes) | (~which & (bs_m4_scalar)no));
+}
+
+/* Of 0 <= a <= 16, without a fused product: the square of a rounded to 2^-6 is exact. */
+static inline bs_v4_scalar bs_square_rest_scalar(bs_v4_scalar a, bs_v4_scalar square)
+{
+    const bs_v4_scalar big = { 196608.0f, 196608.0f, 196608.0f, 196608.0f }; /* 1.5 * 2^17 */
+    const bs_v4_scalar head = (a + big) - big;
+    return (square - head * head) - (a + head) * (a - head);
+}
+
+static inline float bs_top_scalar(bs_v4_scalar v)
+{
+    const float a = v[0] > v[1] ? v[0] : v[1], b = v[2] > v[3] ? v[2] : v[3];
+    return a > b ? a : b;
 }
 
 static inline bs_v4_scalar bs_load_u8_scalar(const uint8_t *from)

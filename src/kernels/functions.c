@@ -1,0 +1,95 @@
+/* functions.c: instantiates the rows of functions.inc for every tier and dispatches to them.
+ *
+ * Owns:      the constants, what moves single elements to lanes and back, and the tables.
+ * Relies on: functions.inc and the simd_*.h.
+ * Must never: put functions of two ops in one table: what no op of a build uses is left out of it.
+ */
+#include "kernels/functions.h"
+
+#include <math.h>
+#include <string.h>
+
+#define BS_LOG2_E 1.44269504f
+#define BS_LN2_HIGH 0.693359375f /* 9 digits */
+#define BS_LN2_LOW (-2.12194440e-4f)
+#define BS_EXPONENT_0 12583039.0f /* 1.5 * 2^23 + 127 */
+
+enum { BS_SUM_VECTORS = 16 }; /* summed before their sum is added to that of the row */
+
+typedef void bs_function_row(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, int64_t n);
+typedef void bs_norm_row(const bs_row_norm *norm, const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step);
+
+/* From a row, of which n elements are left, to `count` lanes. */
+static BS_OUTLINE void bs_take_lanes(float *lanes, int32_t count, const float *x, ptrdiff_t step, int64_t n, float fill)
+{
+    for (int32_t i = 0; i < count; i++)
+        lanes[i] = i < n ? x[i * step] : fill;
+}
+
+static BS_OUTLINE void bs_give_lanes(const float *lanes, int32_t count, float *y, ptrdiff_t step, int64_t n)
+{
+    for (int32_t i = 0; i < count && i < n; i++)
+        y[i * step] = lanes[i];
+}
+
+#include "kernels/simd_scalar.h"
+
+#include "kernels/functions.inc"
+#include "kernels/simd_end.h"
+
+#if BS_HAVE_X86_TIERS
+#include "kernels/simd_avx2.h"
+
+#include "kernels/functions.inc"
+#include "kernels/simd_end.h"
+
+#include "kernels/simd_avx512.h"
+
+#include "kernels/functions.inc"
+#include "kernels/simd_end.h"
+#endif
+
+#if BS_HAVE_NEON_TIER
+#include "kernels/simd_neon.h"
+
+#include "kernels/functions.inc"
+#include "kernels/simd_end.h"
+#endif
+
+/* Of a function's copies the one of a tier. */
+#if BS_HAVE_X86_TIERS
+#define BS_OF_TIER(tier, name) \
+    ((tier) == BS_TIER_AVX512 ? name##_avx512 : (tier) == BS_TIER_AVX2 ? name##_avx2 : name##_scalar)
+#elif BS_HAVE_NEON_TIER
+#define BS_OF_TIER(tier, name) ((tier) == BS_TIER_NEON ? name##_neon : name##_scalar)
+#else
+#define BS_OF_TIER(tier, name) ((void)(tier), name##_scalar)
+#endif
+
+static bs_function_row *bs_function_of(bs_tier tier, bs_act act)
+{
+    if (act == BS_SIGMOID)
+        return BS_OF_TIER(tier, bs_rows_sigmoid);
+    if (act == BS_TANH)
+        return BS_OF_TIER(tier, bs_rows_tanh);
+    return act == BS_GELU ? BS_OF_TIER(tier, bs_rows_gelu) : BS_OF_TIER(tier, bs_rows_silu);
+}
+
+void bs_row_function(bs_tier tier, bs_act act, const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, int64_t n)
+{
+    bs_function_of(tier, act)(x, x_step, y, y_step, n);
+}
+
+void bs_row_softmax(bs_tier tier, const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, int64_t n)
+{
+    bs_function_row *const row = BS_OF_TIER(tier, bs_softmax);
+    row(x, x_step, y, y_step, n);
+}
+
+void bs_row_layer_norm(bs_tier tier, const bs_row_norm *norm, const float *x, ptrdiff_t x_step, float *y,
+                       ptrdiff_t y_step)
+{
+    bs_norm_row *const row = BS_OF_TIER(tier, bs_layer_norm);
+    row(norm, x, x_step, y, y_step);
+}
+#undef BS_OF_TIER
