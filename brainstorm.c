@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: a747f09ca1059a129e46bb93a8a574a0df923e9e3fb8319083e80a7f211e2c1a
+ * sha256 of the parts: d04f9927228c070db82781a4f0cd3afebcfd3a3276bf5bb047449f730a417848
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -15712,11 +15712,12 @@ static inline BS_BOTH float bs_act_apply(bs_act act, float param, float slope, f
 /* ops/epilogue.h - what conv2d, deconv2d and linear share: calls of the kernels, and bias, slopes and activation after
  * their sums.
  * Owns the translation from bs_act to what conv.h fuses, and the pass for what it does not fuse.
- * Relies on kernels/conv.h and span.h. Must never change the order of bias, then activation. */
+ * Relies on kernels/conv.h, kernels/functions.h and span.h. Must never change the order of bias, then activation. */
 #ifndef BS_OPS_EPILOGUE_H
 #define BS_OPS_EPILOGUE_H
 
 /* #include "kernels/conv.h" */
+/* #include "kernels/functions.h" */
 /* #include "ops/act.h" */
 /* #include "ops/common.h" */
 /* #include "ops/span.h" */
@@ -15845,13 +15846,17 @@ bool bs_epilogue_fuse(const bs_epilogue *epilogue, bs_conv_task *task)
     return false;
 }
 
+/* What follows a kernel's sums: all that it does not fuse are row functions. */
+typedef struct epilogue_rows {
+    bs_tier tier;
+    bs_act act;
+} epilogue_rows;
+
 static void epilogue_inner(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
 {
-    const bs_epilogue *epilogue = context;
-    for (int64_t i = 0; i < n; i++) {
-        float *x = (float *)(void *)(at[0] + i * step[0]);
-        *x = bs_act_apply(epilogue->act, epilogue->param, 0.0f, *x);
-    }
+    const epilogue_rows *rows = context;
+    float *x = (float *)(void *)at[0];
+    bs_row_function(rows->tier, rows->act, x, step[0] / 4, x, step[0] / 4, n);
 }
 
 bs_conv_task bs_epilogue_task(const bs_call *call, int32_t row, const int32_t *from, const int32_t *to, int32_t step)
@@ -15891,7 +15896,8 @@ bs_status bs_epilogue_run(const bs_call *call, const void *form, const bs_epilog
     if (plain || bs_epilogue_fuse(epilogue, &probe))
         return BS_OK;
     bs_span_open(&span, out, call->rows);
-    bs_span_run(&span, epilogue_inner, epilogue);
+    const epilogue_rows follows = {(bs_tier)call->plan->tier, epilogue->act};
+    bs_span_run(&span, epilogue_inner, &follows);
     return BS_OK;
 }
 /* ==== end src/ops/epilogue.c ================================================================== */
@@ -17133,8 +17139,10 @@ bs_value bs_deconv2d(bs_graph *graph, bs_value x, const bs_deconv2d_desc *desc)
 
 /* ==== begin src/ops/elementwise.c ============================================================= */
 /* ops/elementwise.c - activation, prelu, clip, affine, batch_norm.
- * Relies on span.h for the walk. Must never look at neighbours: an element of the result depends on the elements at
- * its own place only, so all of these are exact in patch domains. One code for every tier: results are the same. */
+ * Relies on span.h for the walk, kernels/functions.h for what needs an exponential. Must never look at neighbours: an
+ * element of the result depends on the elements at its own place only, so all of these are exact in patch domains. All
+ * but those functions is one code for every tier, with the same results. */
+/* #include "kernels/functions.h" */
 /* #include "ops/act.h" */
 /* #include "ops/common.h" */
 /* #include "ops/span.h" */
@@ -17196,17 +17204,28 @@ static void relu_inner(int64_t n, char *const *at, const ptrdiff_t *step)
 
 static void activation_inner(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
 {
-    const bs_activation_desc *desc = context;
-    if (desc->act == BS_RELU) {
+    const bs_call *call = context;
+    const bs_activation_desc *desc = call->params;
+    const bs_act act = (bs_act)desc->act;
+    float *out = (float *)(void *)at[0];
+    const float *x = (const float *)(const void *)at[1];
+    const ptrdiff_t o = step[0] / 4, s = step[1] / 4;
+    if (act == BS_RELU)
         relu_inner(n, at, step);
-        return;
-    }
-    for (int64_t i = 0; i < n; i++)
-        *(float *)(void *)(at[0] + i * step[0]) =
-            bs_act_apply((bs_act)desc->act, desc->param, 0.0f, *(const float *)(const void *)(at[1] + i * step[1]));
+    else if (bs_is_function(act))
+        bs_row_function((bs_tier)call->plan->tier, act, x, s, out, o, n);
+    else
+        for (int64_t i = 0; i < n; i++)
+            out[i * o] = bs_act_apply(act, desc->param, 0.0f, x[i * s]);
 }
 
-static bs_status activation_run(const bs_call *call) { return unary_run(call, activation_inner); }
+static bs_status activation_run(const bs_call *call)
+{
+    bs_span span;
+    bs_span_call(&span, call);
+    bs_span_run(&span, activation_inner, call);
+    return BS_OK;
+}
 
 const bs_op bs_op_activation = {.name = "activation",
                                 .min_in = 1,
@@ -17627,10 +17646,14 @@ static void linear_lines_reference(const void *context, int64_t n, char *const *
                     (float *)(void *)(at[0] + i * step[0]));
 }
 
-static void linear_activate(const linear_job *job, float *y)
+/* What the kernel did not fuse, of n lines. */
+static void linear_activate(const linear_job *job, int64_t n, float *y, ptrdiff_t out_pixel)
 {
-    for (int32_t o = 0; o < job->geometry.out_channels && !job->fused; o++)
-        y[o] = bs_act_apply(job->epilogue.act, job->epilogue.param, 0.0f, y[o]);
+    const int32_t outputs = job->geometry.out_channels;
+    const bool whole = out_pixel == outputs;
+    for (int64_t i = 0; i < n; i += whole ? n : 1)
+        bs_row_function((bs_tier)job->call->plan->tier, job->epilogue.act, y + i * out_pixel, 1, y + i * out_pixel, 1,
+                        whole ? n * outputs : outputs);
 }
 
 /* `n` lines as the pixels of one image row; in_pixel and out_pixel in floats. */
@@ -17646,8 +17669,8 @@ static void linear_block(const linear_job *job, int64_t n, const float *x, ptrdi
                          .weights = job->call->prepared};
     bs_epilogue_fuse(&job->epilogue, &task);
     bs_conv_run(&job->geometry, BS_CONV_DIRECT, job->call->plan->tier, &task);
-    for (int64_t i = 0; i < n; i++)
-        linear_activate(job, y + i * out_pixel);
+    if (!job->fused)
+        linear_activate(job, n, y, out_pixel);
 }
 
 /* Lines that are not contiguous go through scratch, one by one. */
@@ -17724,8 +17747,9 @@ bs_value bs_linear(bs_graph *graph, bs_value x, const bs_linear_desc *desc)
 
 /* ==== begin src/ops/lines.c =================================================================== */
 /* ops/lines.c - ops on whole lines of one dimension: softmax, layer_norm, reduce, argmax, topk.
- * Relies on span.h to visit lines. Must never let lines influence each other; sums go from index 0 up. One code for
- * every tier. An op that removes the only dimension leaves [1]. */
+ * Relies on span.h to visit lines, kernels/functions.h for softmax and layer_norm. Must never let lines influence each
+ * other; other sums go from index 0 up, one code for every tier. An op that removes the only dimension leaves [1]. */
+/* #include "kernels/functions.h" */
 /* #include "ops/common.h" */
 /* #include "ops/span.h" */
 
@@ -17745,8 +17769,7 @@ typedef struct lines_job {
     int32_t n;
     ptrdiff_t in_step, out_step, index_step; /* in elements */
     int32_t kind;
-    float epsilon;
-    const float *weight, *bias;
+    bs_row_norm norm;
 } lines_job;
 
 /* ------------------------------------------------------------------------------------------------------ shared */
@@ -17828,16 +17851,7 @@ static double softmax_flops(const bs_graph *graph, const bs_node *node)
 
 static void softmax_line(const lines_job *job, const float *x, float *y)
 {
-    float top = x[0], sum = 0.0f;
-    for (int32_t i = 1; i < job->n; i++)
-        top = x[i * job->in_step] > top ? x[i * job->in_step] : top;
-    for (int32_t i = 0; i < job->n; i++) {
-        const float e = expf(x[i * job->in_step] - top);
-        y[i * job->out_step] = e;
-        sum += e;
-    }
-    for (int32_t i = 0; i < job->n; i++)
-        y[i * job->out_step] /= sum;
+    bs_row_softmax((bs_tier)job->call->plan->tier, x, job->in_step, y, job->out_step, job->n);
 }
 
 static bs_status softmax_run(const bs_call *call)
@@ -17874,16 +17888,7 @@ static int32_t layer_norm_weights(const bs_graph *graph, const bs_node *node, bs
 
 static void layer_norm_line(const lines_job *job, const float *x, float *y)
 {
-    const float count = (float)job->n;
-    float mean = 0.0f, variance = 0.0f;
-    for (int32_t i = 0; i < job->n; i++)
-        mean += x[i * job->in_step];
-    mean /= count;
-    for (int32_t i = 0; i < job->n; i++)
-        variance += (x[i * job->in_step] - mean) * (x[i * job->in_step] - mean);
-    const float scale = 1.0f / sqrtf(variance / count + job->epsilon);
-    for (int32_t i = 0; i < job->n; i++)
-        y[i * job->out_step] = (x[i * job->in_step] - mean) * scale * job->weight[i] + job->bias[i];
+    bs_row_layer_norm((bs_tier)job->call->plan->tier, &job->norm, x, job->in_step, y, job->out_step);
 }
 
 static bs_status layer_norm_run(const bs_call *call)
@@ -17891,9 +17896,10 @@ static bs_status layer_norm_run(const bs_call *call)
     const bs_norm_desc *desc = call->params;
     const int32_t last = call->in[0].rank - 1;
     lines_job job = lines_job_of(call, last);
-    job.epsilon = desc->epsilon == 0.0f ? 1e-5f : desc->epsilon;
-    job.weight = call->prepared;
-    job.bias = job.weight + bs_aligned_floats(job.n);
+    const float *weight = call->prepared;
+    const bs_row_norm norm = {weight, weight + bs_aligned_floats(job.n),
+                              desc->epsilon == 0.0f ? 1e-5f : desc->epsilon, job.n};
+    job.norm = norm;
     job.line = layer_norm_line;
     lines_visit(call, last, lines_each, &job);
     return BS_OK;

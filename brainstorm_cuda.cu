@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 3ac86c47d84aab710a8d6def0a3357804e80febbcd5e9ad5807c524b7bf1f271
+ * sha256 of the parts: cb3706d81d2ed760b11273ed94c3b5adb383a3789ad05071fe940d683a2f5be3
  */
 #include "brainstorm.h"
 
@@ -2528,7 +2528,7 @@ extern "C" {
 /* ops/epilogue.h - what conv2d, deconv2d and linear share: calls of the kernels, and bias, slopes and activation after
  * their sums.
  * Owns the translation from bs_act to what conv.h fuses, and the pass for what it does not fuse.
- * Relies on kernels/conv.h and span.h. Must never change the order of bias, then activation. */
+ * Relies on kernels/conv.h, kernels/functions.h and span.h. Must never change the order of bias, then activation. */
 #ifndef BS_OPS_EPILOGUE_H
 #define BS_OPS_EPILOGUE_H
 
@@ -2673,6 +2673,57 @@ void bs_conv_run(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, 
 
 #endif
 /* ==== end src/kernels/conv.h ================================================================== */
+/* ==== begin src/kernels/functions.h =========================================================== */
+/* functions.h: rows of what needs an exponential, and what sums a row: activations, softmax, layer norm.
+ *
+ * Owns:      the one arithmetic of sigmoid, tanh, gelu and silu on a CPU, whichever op asks for it.
+ * Relies on: tier.h.
+ * Must never: call libm for an element: its result is the same wherever it stands in a row, however long that is.
+ *
+ * Steps are in floats; each may be anything, and rows of the same numbers give the same bytes at any step. A row may be
+ * computed in place: x == y with equal steps. A tier that is not available runs as BS_TIER_SCALAR. Sums have an order
+ * that the tier and n fix. Infinities and NaN come out as the formulas say.
+ *
+ * Errors, against the real result in units in its last place, wherever it is a normal number; elsewhere in those of the
+ * smallest number. test_functions.c measures them, over all floats:
+ *
+ *                                         bound  worst
+ *     sigmoid   1 / (1 + e^-x)             2.5    2.4
+ *     silu      x / (1 + e^-x)             2.5    2.4   silu(-inf) is NaN, as the quotient is
+ *     tanh                                 2.7    2.5
+ *     gelu      x / 2 (1 + erf(x / 2^.5))  7      6.2   in the lower tail; 2.7 above 0
+ *     softmax                              6      4.7   of differences x - top as floats have them
+ *     layer norm: 4 times 2^-24 of |bias| + |weight| (1 + largest |x| / sqrt(variance + epsilon))
+ */
+#ifndef BS_KERNELS_FUNCTIONS_H
+#define BS_KERNELS_FUNCTIONS_H
+
+/* #include "kernels/tier.h" */
+
+/* Whether an activation is one of those that bs_row_function computes. */
+static inline bool bs_is_function(bs_act act)
+{
+    return act == BS_SIGMOID || act == BS_TANH || act == BS_GELU || act == BS_SILU;
+}
+
+/* n elements from x to y. */
+void bs_row_function(bs_tier tier, bs_act act, const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step,
+                     int64_t n);
+
+/* e^(x - top) over the sum of these; n > 0. A row with a NaN, or +inf, or nothing above -inf, is NaN. */
+void bs_row_softmax(bs_tier tier, const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, int64_t n);
+
+/* (x - mean) / sqrt(variance + epsilon) * weight + bias; weight and bias have step 1. */
+typedef struct bs_row_norm {
+    const float *weight, *bias;
+    float epsilon;
+    int32_t n;
+} bs_row_norm;
+void bs_row_layer_norm(bs_tier tier, const bs_row_norm *norm, const float *x, ptrdiff_t x_step, float *y,
+                       ptrdiff_t y_step);
+
+#endif
+/* ==== end src/kernels/functions.h ============================================================= */
 /* #include "ops/act.h" */
 /* ==== begin src/ops/common.h ================================================================== */
 /* ops/common.h - what the shape, halo and cost rules of several ops share.

@@ -1,4 +1,5 @@
-/* test_op_tiers.c - random shapes: every tier agrees with the scalar reference; and which of its algorithms it takes.
+/* test_op_tiers.c - random shapes: every tier agrees with the scalar reference; which of its algorithms it takes; an
+ * activation has the same bytes in a product's pass and by itself.
  *
  * Usage: test_op_tiers [seed] */
 #include "op_harness.h"
@@ -105,6 +106,49 @@ static void test_tiers(const char *name, void (*build)(bs_graph *, int32_t, int3
     check(!why, "tiers %s: %d runs, worst %.2g%s%s", name, runs, worst, why ? ": " : "", why ? why : "");
 }
 
+static tensor run_of(bs_graph *g, bs_tier tier, const tensor *x, int32_t layout, const char **why)
+{
+    op_run r = op_run_of(g, tier);
+    check_state = 7; /* the same weights each time */
+    op_random_weights(&r);
+    return run_whole(&r, x, layout, why);
+}
+
+static bs_graph *product_graph(bool conv, int32_t act)
+{
+    bs_graph *g = new_graph();
+    const bs_value x = bs_input(g, "x", BS_F32, BS_SHAPE3(5, 6, 23));
+    if (conv)
+        bs_conv2d(g, x, &(bs_conv2d_desc){.name = "c", .out = 21, .kernel = 3, .act = act});
+    else
+        bs_linear(g, x, &(bs_linear_desc){.name = "fc", .out = 21, .act = act});
+    return g;
+}
+
+/* An activation gives the same bytes in a product's own pass and by itself: of a reference, which asks libm, not. */
+static void test_activated(bool conv, bs_tier tier)
+{
+    const int32_t acts[] = {BS_SIGMOID, BS_TANH, BS_GELU, BS_SILU}, dim[] = {5, 6, 23};
+    const char *why = NULL;
+    int32_t differ = 0;
+    for (int32_t i = 0; i < 4 * LAYOUTS; i++) {
+        const size_t mark = pool_used;
+        const int32_t layout = conv ? LAYOUT_LAST : i / 4;
+        tensor x = tensor_new(BS_F32, 1, 3, dim);
+        tensor_randomise(&x);
+        const tensor together = run_of(product_graph(conv, acts[i % 4]), tier, &x, layout, &why);
+        const tensor plain = run_of(product_graph(conv, BS_ACT_NONE), tier, &x, layout, &why);
+        bs_graph *g = new_graph();
+        bs_activation(g, bs_input(g, "x", BS_F32, BS_SHAPE3(plain.dim[0], plain.dim[1], plain.dim[2])),
+                      (bs_act)acts[i % 4], 0);
+        const tensor apart = run_of(g, tier, &plain, (i + 1) % LAYOUTS, &why);
+        differ += memcmp(together.data, apart.data, 4 * (size_t)tensor_elements(&apart)) != 0;
+        pool_used = mark;
+    }
+    check(!why && differ == 0, "%s, %s: %d activations differ from those by themselves%s%s", conv ? "conv2d" : "linear",
+          bs_tier_name(tier), differ, why ? ": " : "", why ? why : "");
+}
+
 /* A wide convolution picks Winograd by itself where the tier has it. */
 static void test_algorithm(void)
 {
@@ -131,6 +175,10 @@ int main(int argc, char **argv)
     test_tiers("bicubic", build_random_bicubic, 40);
     test_tiers("convert", build_random_codes, 60);
     test_tiers("patch_features", build_random_features, 40);
+    for (bs_tier tier = next_tier(BS_TIER_SCALAR); tier != BS_TIER_AUTO; tier = next_tier(tier)) {
+        test_activated(true, tier);
+        test_activated(false, tier);
+    }
     test_algorithm();
     return check_end();
 }

@@ -1,6 +1,8 @@
 /* ops/elementwise.c - activation, prelu, clip, affine, batch_norm.
- * Relies on span.h for the walk. Must never look at neighbours: an element of the result depends on the elements at
- * its own place only, so all of these are exact in patch domains. One code for every tier: results are the same. */
+ * Relies on span.h for the walk, kernels/functions.h for what needs an exponential. Must never look at neighbours: an
+ * element of the result depends on the elements at its own place only, so all of these are exact in patch domains. All
+ * but those functions is one code for every tier, with the same results. */
+#include "kernels/functions.h"
 #include "ops/act.h"
 #include "ops/common.h"
 #include "ops/span.h"
@@ -62,17 +64,28 @@ static void relu_inner(int64_t n, char *const *at, const ptrdiff_t *step)
 
 static void activation_inner(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
 {
-    const bs_activation_desc *desc = context;
-    if (desc->act == BS_RELU) {
+    const bs_call *call = context;
+    const bs_activation_desc *desc = call->params;
+    const bs_act act = (bs_act)desc->act;
+    float *out = (float *)(void *)at[0];
+    const float *x = (const float *)(const void *)at[1];
+    const ptrdiff_t o = step[0] / 4, s = step[1] / 4;
+    if (act == BS_RELU)
         relu_inner(n, at, step);
-        return;
-    }
-    for (int64_t i = 0; i < n; i++)
-        *(float *)(void *)(at[0] + i * step[0]) =
-            bs_act_apply((bs_act)desc->act, desc->param, 0.0f, *(const float *)(const void *)(at[1] + i * step[1]));
+    else if (bs_is_function(act))
+        bs_row_function((bs_tier)call->plan->tier, act, x, s, out, o, n);
+    else
+        for (int64_t i = 0; i < n; i++)
+            out[i * o] = bs_act_apply(act, desc->param, 0.0f, x[i * s]);
 }
 
-static bs_status activation_run(const bs_call *call) { return unary_run(call, activation_inner); }
+static bs_status activation_run(const bs_call *call)
+{
+    bs_span span;
+    bs_span_call(&span, call);
+    bs_span_run(&span, activation_inner, call);
+    return BS_OK;
+}
 
 const bs_op bs_op_activation = {.name = "activation",
                                 .min_in = 1,

@@ -81,13 +81,17 @@ bool bs_epilogue_fuse(const bs_epilogue *epilogue, bs_conv_task *task)
     return false;
 }
 
+/* What follows a kernel's sums: all that it does not fuse are row functions. */
+typedef struct epilogue_rows {
+    bs_tier tier;
+    bs_act act;
+} epilogue_rows;
+
 static void epilogue_inner(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
 {
-    const bs_epilogue *epilogue = context;
-    for (int64_t i = 0; i < n; i++) {
-        float *x = (float *)(void *)(at[0] + i * step[0]);
-        *x = bs_act_apply(epilogue->act, epilogue->param, 0.0f, *x);
-    }
+    const epilogue_rows *rows = context;
+    float *x = (float *)(void *)at[0];
+    bs_row_function(rows->tier, rows->act, x, step[0] / 4, x, step[0] / 4, n);
 }
 
 bs_conv_task bs_epilogue_task(const bs_call *call, int32_t row, const int32_t *from, const int32_t *to, int32_t step)
@@ -127,6 +131,7 @@ bs_status bs_epilogue_run(const bs_call *call, const void *form, const bs_epilog
     if (plain || bs_epilogue_fuse(epilogue, &probe))
         return BS_OK;
     bs_span_open(&span, out, call->rows);
-    bs_span_run(&span, epilogue_inner, epilogue);
+    const epilogue_rows follows = {(bs_tier)call->plan->tier, epilogue->act};
+    bs_span_run(&span, epilogue_inner, &follows);
     return BS_OK;
 }

@@ -1,11 +1,12 @@
 /* ops/epilogue.h - what conv2d, deconv2d and linear share: calls of the kernels, and bias, slopes and activation after
  * their sums.
  * Owns the translation from bs_act to what conv.h fuses, and the pass for what it does not fuse.
- * Relies on kernels/conv.h and span.h. Must never change the order of bias, then activation. */
+ * Relies on kernels/conv.h, kernels/functions.h and span.h. Must never change the order of bias, then activation. */
 #ifndef BS_OPS_EPILOGUE_H
 #define BS_OPS_EPILOGUE_H
 
 #include "kernels/conv.h"
+#include "kernels/functions.h"
 #include "ops/act.h"
 #include "ops/common.h"
 #include "ops/span.h"

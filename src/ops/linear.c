@@ -136,10 +136,14 @@ static void linear_lines_reference(const void *context, int64_t n, char *const *
                     (float *)(void *)(at[0] + i * step[0]));
 }
 
-static void linear_activate(const linear_job *job, float *y)
+/* What the kernel did not fuse, of n lines. */
+static void linear_activate(const linear_job *job, int64_t n, float *y, ptrdiff_t out_pixel)
 {
-    for (int32_t o = 0; o < job->geometry.out_channels && !job->fused; o++)
-        y[o] = bs_act_apply(job->epilogue.act, job->epilogue.param, 0.0f, y[o]);
+    const int32_t outputs = job->geometry.out_channels;
+    const bool whole = out_pixel == outputs;
+    for (int64_t i = 0; i < n; i += whole ? n : 1)
+        bs_row_function((bs_tier)job->call->plan->tier, job->epilogue.act, y + i * out_pixel, 1, y + i * out_pixel, 1,
+                        whole ? n * outputs : outputs);
 }
 
 /* `n` lines as the pixels of one image row; in_pixel and out_pixel in floats. */
@@ -155,8 +159,8 @@ static void linear_block(const linear_job *job, int64_t n, const float *x, ptrdi
                          .weights = job->call->prepared};
     bs_epilogue_fuse(&job->epilogue, &task);
     bs_conv_run(&job->geometry, BS_CONV_DIRECT, job->call->plan->tier, &task);
-    for (int64_t i = 0; i < n; i++)
-        linear_activate(job, y + i * out_pixel);
+    if (!job->fused)
+        linear_activate(job, n, y, out_pixel);
 }
 
 /* Lines that are not contiguous go through scratch, one by one. */

@@ -1,6 +1,7 @@
 /* ops/lines.c - ops on whole lines of one dimension: softmax, layer_norm, reduce, argmax, topk.
- * Relies on span.h to visit lines. Must never let lines influence each other; sums go from index 0 up. One code for
- * every tier. An op that removes the only dimension leaves [1]. */
+ * Relies on span.h to visit lines, kernels/functions.h for softmax and layer_norm. Must never let lines influence each
+ * other; other sums go from index 0 up, one code for every tier. An op that removes the only dimension leaves [1]. */
+#include "kernels/functions.h"
 #include "ops/common.h"
 #include "ops/span.h"
 
@@ -20,8 +21,7 @@ typedef struct lines_job {
     int32_t n;
     ptrdiff_t in_step, out_step, index_step; /* in elements */
     int32_t kind;
-    float epsilon;
-    const float *weight, *bias;
+    bs_row_norm norm;
 } lines_job;
 
 /* ------------------------------------------------------------------------------------------------------ shared */
@@ -103,16 +103,7 @@ static double softmax_flops(const bs_graph *graph, const bs_node *node)
 
 static void softmax_line(const lines_job *job, const float *x, float *y)
 {
-    float top = x[0], sum = 0.0f;
-    for (int32_t i = 1; i < job->n; i++)
-        top = x[i * job->in_step] > top ? x[i * job->in_step] : top;
-    for (int32_t i = 0; i < job->n; i++) {
-        const float e = expf(x[i * job->in_step] - top);
-        y[i * job->out_step] = e;
-        sum += e;
-    }
-    for (int32_t i = 0; i < job->n; i++)
-        y[i * job->out_step] /= sum;
+    bs_row_softmax((bs_tier)job->call->plan->tier, x, job->in_step, y, job->out_step, job->n);
 }
 
 static bs_status softmax_run(const bs_call *call)
@@ -149,16 +140,7 @@ static int32_t layer_norm_weights(const bs_graph *graph, const bs_node *node, bs
 
 static void layer_norm_line(const lines_job *job, const float *x, float *y)
 {
-    const float count = (float)job->n;
-    float mean = 0.0f, variance = 0.0f;
-    for (int32_t i = 0; i < job->n; i++)
-        mean += x[i * job->in_step];
-    mean /= count;
-    for (int32_t i = 0; i < job->n; i++)
-        variance += (x[i * job->in_step] - mean) * (x[i * job->in_step] - mean);
-    const float scale = 1.0f / sqrtf(variance / count + job->epsilon);
-    for (int32_t i = 0; i < job->n; i++)
-        y[i * job->out_step] = (x[i * job->in_step] - mean) * scale * job->weight[i] + job->bias[i];
+    bs_row_layer_norm((bs_tier)job->call->plan->tier, &job->norm, x, job->in_step, y, job->out_step);
 }
 
 static bs_status layer_norm_run(const bs_call *call)
@@ -166,9 +148,10 @@ static bs_status layer_norm_run(const bs_call *call)
     const bs_norm_desc *desc = call->params;
     const int32_t last = call->in[0].rank - 1;
     lines_job job = lines_job_of(call, last);
-    job.epsilon = desc->epsilon == 0.0f ? 1e-5f : desc->epsilon;
-    job.weight = call->prepared;
-    job.bias = job.weight + bs_aligned_floats(job.n);
+    const float *weight = call->prepared;
+    const bs_row_norm norm = {weight, weight + bs_aligned_floats(job.n),
+                              desc->epsilon == 0.0f ? 1e-5f : desc->epsilon, job.n};
+    job.norm = norm;
     job.line = layer_norm_line;
     lines_visit(call, last, lines_each, &job);
     return BS_OK;
