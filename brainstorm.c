@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: d04f9927228c070db82781a4f0cd3afebcfd3a3276bf5bb047449f730a417848
+ * sha256 of the parts: 0ad99ed14b1d199524956d80656e7f795f64ab8737a836bf8fbea05341773794
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -11137,6 +11137,13 @@ uint64_t bs_squared_change(bs_tier tier, const bs_codes *a, const bs_codes *b, i
 #define BS_LN2_LOW (-2.12194440e-4f)
 #define BS_EXPONENT_0 12583039.0f /* 1.5 * 2^23 + 127 */
 
+/* Whether a row is worth its code twice, the second time for dense numbers: not where few bytes are asked for (-Os). */
+#ifdef __OPTIMIZE_SIZE__
+#define BS_TWICE_PAYS false
+#else
+#define BS_TWICE_PAYS true
+#endif
+
 enum { BS_SUM_VECTORS = 16 }; /* summed before their sum is added to that of the row */
 
 typedef void bs_function_row(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, int64_t n);
@@ -11507,12 +11514,19 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_gelu)(BS_V x)
     return BS_V_OR(sign, BS_V_SUB(BS_V_MAX(BS_V_ZERO(), x), lost)); /* of -0, -0 */
 }
 
-#define BS_ROW_FUNCTION_DEFINE(name)                                                                                \
-    static BS_TARGET void BS_TIER_FN(bs_rows_##name)(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step,  \
-                                                     int64_t n)                                                     \
-    {                                                                                                               \
-        for (int64_t i = 0; i < n; i += BS_LANES)                                                                   \
-            BS_TIER_FN(bs_give)(y, y_step, i, n, BS_TIER_FN(bs_##name)(BS_TIER_FN(bs_take)(x, x_step, i, n, 0.0f))); \
+#define BS_ROW_FUNCTION_DEFINE(name)                                                                               \
+    static BS_TARGET void BS_TIER_FN(bs_rows_##name)(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, \
+                                                     int64_t n)                                                    \
+    {                                                                                                              \
+        int64_t i = 0;                                                                                             \
+        for (; BS_TWICE_PAYS && x_step == 1 && y_step == 1 && n - i >= BS_LANES; i += BS_LANES) {                  \
+            const BS_V v = BS_TIER_FN(bs_##name)(BS_V_LOAD(x + i));                                                \
+            BS_V_STORE(y + i, v);                                                                                  \
+        }                                                                                                          \
+        for (; i < n; i += BS_LANES) {                                                                             \
+            const BS_V v = BS_TIER_FN(bs_##name)(BS_TIER_FN(bs_take)(x, x_step, i, n, 0.0f));                      \
+            BS_TIER_FN(bs_give)(y, y_step, i, n, v);                                                               \
+        }                                                                                                          \
     }
 
 BS_ROW_FUNCTION_DEFINE(sigmoid)
@@ -11524,7 +11538,7 @@ BS_ROW_FUNCTION_DEFINE(silu)
  * Lane l sums elements l, l + LANES, ... of BS_SUM_VECTORS vectors, then these sums: errors grow with the longer of the
  * two, not with the row. */
 
-static BS_TARGET float BS_TIER_FN(bs_row_top)(const float *x, ptrdiff_t step, int64_t n)
+static inline BS_TARGET float BS_TIER_FN(bs_row_top)(const float *x, ptrdiff_t step, int64_t n)
 {
     BS_V top = BS_V_SET1(-INFINITY);
     for (int64_t i = 0; i < n; i += BS_LANES)
@@ -11532,7 +11546,8 @@ static BS_TARGET float BS_TIER_FN(bs_row_top)(const float *x, ptrdiff_t step, in
     return BS_V_TOP(top);
 }
 
-static BS_TARGET void BS_TIER_FN(bs_softmax)(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, int64_t n)
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_softmax_by)(const float *x, ptrdiff_t x_step, float *y,
+                                                                   ptrdiff_t y_step, int64_t n)
 {
     const BS_V top = BS_V_SET1(BS_TIER_FN(bs_row_top)(x, x_step, n)), one = BS_V_SET1(1.0f);
     BS_V total = BS_V_ZERO();
@@ -11553,6 +11568,14 @@ static BS_TARGET void BS_TIER_FN(bs_softmax)(const float *x, ptrdiff_t x_step, f
         BS_TIER_FN(bs_give)(y, y_step, i, n, BS_V_MUL(BS_TIER_FN(bs_take)(y, y_step, i, n, 0.0f), scale));
 }
 
+static BS_TARGET void BS_TIER_FN(bs_softmax)(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, int64_t n)
+{
+    if (BS_TWICE_PAYS && x_step == 1 && y_step == 1)
+        BS_TIER_FN(bs_softmax_by)(x, 1, y, 1, n);
+    else
+        BS_TIER_FN(bs_softmax_by)(x, x_step, y, y_step, n);
+}
+
 /* Of x - middle, or of its square. */
 static inline BS_TARGET float BS_TIER_FN(bs_row_sum)(const float *x, ptrdiff_t step, int64_t n, float middle,
                                                      bool squares)
@@ -11569,8 +11592,8 @@ static inline BS_TARGET float BS_TIER_FN(bs_row_sum)(const float *x, ptrdiff_t s
     return BS_V_SUM(total);
 }
 
-static BS_TARGET void BS_TIER_FN(bs_layer_norm)(const bs_row_norm *norm, const float *x, ptrdiff_t x_step, float *y,
-                                                ptrdiff_t y_step)
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_layer_norm_by)(const bs_row_norm *norm, const float *x,
+                                                                      ptrdiff_t x_step, float *y, ptrdiff_t y_step)
 {
     const int64_t n = norm->n;
     const float mean = BS_TIER_FN(bs_row_sum)(x, x_step, n, 0.0f, false) / (float)n;
@@ -11582,6 +11605,15 @@ static BS_TARGET void BS_TIER_FN(bs_layer_norm)(const bs_row_norm *norm, const f
         const BS_V bias = BS_TIER_FN(bs_take)(norm->bias, 1, i, n, 0.0f);
         BS_TIER_FN(bs_give)(y, y_step, i, n, BS_V_FMA(v, weight, bias));
     }
+}
+
+static BS_TARGET void BS_TIER_FN(bs_layer_norm)(const bs_row_norm *norm, const float *x, ptrdiff_t x_step, float *y,
+                                                ptrdiff_t y_step)
+{
+    if (BS_TWICE_PAYS && x_step == 1 && y_step == 1)
+        BS_TIER_FN(bs_layer_norm_by)(norm, x, 1, y, 1);
+    else
+        BS_TIER_FN(bs_layer_norm_by)(norm, x, x_step, y, y_step);
 }
 /* --- end of template kernels/functions.inc --- */
 /* --- template kernels/simd_end.h --- */
@@ -12153,12 +12185,19 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_gelu)(BS_V x)
     return BS_V_OR(sign, BS_V_SUB(BS_V_MAX(BS_V_ZERO(), x), lost)); /* of -0, -0 */
 }
 
-#define BS_ROW_FUNCTION_DEFINE(name)                                                                                \
-    static BS_TARGET void BS_TIER_FN(bs_rows_##name)(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step,  \
-                                                     int64_t n)                                                     \
-    {                                                                                                               \
-        for (int64_t i = 0; i < n; i += BS_LANES)                                                                   \
-            BS_TIER_FN(bs_give)(y, y_step, i, n, BS_TIER_FN(bs_##name)(BS_TIER_FN(bs_take)(x, x_step, i, n, 0.0f))); \
+#define BS_ROW_FUNCTION_DEFINE(name)                                                                               \
+    static BS_TARGET void BS_TIER_FN(bs_rows_##name)(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, \
+                                                     int64_t n)                                                    \
+    {                                                                                                              \
+        int64_t i = 0;                                                                                             \
+        for (; BS_TWICE_PAYS && x_step == 1 && y_step == 1 && n - i >= BS_LANES; i += BS_LANES) {                  \
+            const BS_V v = BS_TIER_FN(bs_##name)(BS_V_LOAD(x + i));                                                \
+            BS_V_STORE(y + i, v);                                                                                  \
+        }                                                                                                          \
+        for (; i < n; i += BS_LANES) {                                                                             \
+            const BS_V v = BS_TIER_FN(bs_##name)(BS_TIER_FN(bs_take)(x, x_step, i, n, 0.0f));                      \
+            BS_TIER_FN(bs_give)(y, y_step, i, n, v);                                                               \
+        }                                                                                                          \
     }
 
 BS_ROW_FUNCTION_DEFINE(sigmoid)
@@ -12170,7 +12209,7 @@ BS_ROW_FUNCTION_DEFINE(silu)
  * Lane l sums elements l, l + LANES, ... of BS_SUM_VECTORS vectors, then these sums: errors grow with the longer of the
  * two, not with the row. */
 
-static BS_TARGET float BS_TIER_FN(bs_row_top)(const float *x, ptrdiff_t step, int64_t n)
+static inline BS_TARGET float BS_TIER_FN(bs_row_top)(const float *x, ptrdiff_t step, int64_t n)
 {
     BS_V top = BS_V_SET1(-INFINITY);
     for (int64_t i = 0; i < n; i += BS_LANES)
@@ -12178,7 +12217,8 @@ static BS_TARGET float BS_TIER_FN(bs_row_top)(const float *x, ptrdiff_t step, in
     return BS_V_TOP(top);
 }
 
-static BS_TARGET void BS_TIER_FN(bs_softmax)(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, int64_t n)
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_softmax_by)(const float *x, ptrdiff_t x_step, float *y,
+                                                                   ptrdiff_t y_step, int64_t n)
 {
     const BS_V top = BS_V_SET1(BS_TIER_FN(bs_row_top)(x, x_step, n)), one = BS_V_SET1(1.0f);
     BS_V total = BS_V_ZERO();
@@ -12199,6 +12239,14 @@ static BS_TARGET void BS_TIER_FN(bs_softmax)(const float *x, ptrdiff_t x_step, f
         BS_TIER_FN(bs_give)(y, y_step, i, n, BS_V_MUL(BS_TIER_FN(bs_take)(y, y_step, i, n, 0.0f), scale));
 }
 
+static BS_TARGET void BS_TIER_FN(bs_softmax)(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, int64_t n)
+{
+    if (BS_TWICE_PAYS && x_step == 1 && y_step == 1)
+        BS_TIER_FN(bs_softmax_by)(x, 1, y, 1, n);
+    else
+        BS_TIER_FN(bs_softmax_by)(x, x_step, y, y_step, n);
+}
+
 /* Of x - middle, or of its square. */
 static inline BS_TARGET float BS_TIER_FN(bs_row_sum)(const float *x, ptrdiff_t step, int64_t n, float middle,
                                                      bool squares)
@@ -12215,8 +12263,8 @@ static inline BS_TARGET float BS_TIER_FN(bs_row_sum)(const float *x, ptrdiff_t s
     return BS_V_SUM(total);
 }
 
-static BS_TARGET void BS_TIER_FN(bs_layer_norm)(const bs_row_norm *norm, const float *x, ptrdiff_t x_step, float *y,
-                                                ptrdiff_t y_step)
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_layer_norm_by)(const bs_row_norm *norm, const float *x,
+                                                                      ptrdiff_t x_step, float *y, ptrdiff_t y_step)
 {
     const int64_t n = norm->n;
     const float mean = BS_TIER_FN(bs_row_sum)(x, x_step, n, 0.0f, false) / (float)n;
@@ -12228,6 +12276,15 @@ static BS_TARGET void BS_TIER_FN(bs_layer_norm)(const bs_row_norm *norm, const f
         const BS_V bias = BS_TIER_FN(bs_take)(norm->bias, 1, i, n, 0.0f);
         BS_TIER_FN(bs_give)(y, y_step, i, n, BS_V_FMA(v, weight, bias));
     }
+}
+
+static BS_TARGET void BS_TIER_FN(bs_layer_norm)(const bs_row_norm *norm, const float *x, ptrdiff_t x_step, float *y,
+                                                ptrdiff_t y_step)
+{
+    if (BS_TWICE_PAYS && x_step == 1 && y_step == 1)
+        BS_TIER_FN(bs_layer_norm_by)(norm, x, 1, y, 1);
+    else
+        BS_TIER_FN(bs_layer_norm_by)(norm, x, x_step, y, y_step);
 }
 /* --- end of template kernels/functions.inc --- */
 /* --- template kernels/simd_end.h --- */
@@ -12750,12 +12807,19 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_gelu)(BS_V x)
     return BS_V_OR(sign, BS_V_SUB(BS_V_MAX(BS_V_ZERO(), x), lost)); /* of -0, -0 */
 }
 
-#define BS_ROW_FUNCTION_DEFINE(name)                                                                                \
-    static BS_TARGET void BS_TIER_FN(bs_rows_##name)(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step,  \
-                                                     int64_t n)                                                     \
-    {                                                                                                               \
-        for (int64_t i = 0; i < n; i += BS_LANES)                                                                   \
-            BS_TIER_FN(bs_give)(y, y_step, i, n, BS_TIER_FN(bs_##name)(BS_TIER_FN(bs_take)(x, x_step, i, n, 0.0f))); \
+#define BS_ROW_FUNCTION_DEFINE(name)                                                                               \
+    static BS_TARGET void BS_TIER_FN(bs_rows_##name)(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, \
+                                                     int64_t n)                                                    \
+    {                                                                                                              \
+        int64_t i = 0;                                                                                             \
+        for (; BS_TWICE_PAYS && x_step == 1 && y_step == 1 && n - i >= BS_LANES; i += BS_LANES) {                  \
+            const BS_V v = BS_TIER_FN(bs_##name)(BS_V_LOAD(x + i));                                                \
+            BS_V_STORE(y + i, v);                                                                                  \
+        }                                                                                                          \
+        for (; i < n; i += BS_LANES) {                                                                             \
+            const BS_V v = BS_TIER_FN(bs_##name)(BS_TIER_FN(bs_take)(x, x_step, i, n, 0.0f));                      \
+            BS_TIER_FN(bs_give)(y, y_step, i, n, v);                                                               \
+        }                                                                                                          \
     }
 
 BS_ROW_FUNCTION_DEFINE(sigmoid)
@@ -12767,7 +12831,7 @@ BS_ROW_FUNCTION_DEFINE(silu)
  * Lane l sums elements l, l + LANES, ... of BS_SUM_VECTORS vectors, then these sums: errors grow with the longer of the
  * two, not with the row. */
 
-static BS_TARGET float BS_TIER_FN(bs_row_top)(const float *x, ptrdiff_t step, int64_t n)
+static inline BS_TARGET float BS_TIER_FN(bs_row_top)(const float *x, ptrdiff_t step, int64_t n)
 {
     BS_V top = BS_V_SET1(-INFINITY);
     for (int64_t i = 0; i < n; i += BS_LANES)
@@ -12775,7 +12839,8 @@ static BS_TARGET float BS_TIER_FN(bs_row_top)(const float *x, ptrdiff_t step, in
     return BS_V_TOP(top);
 }
 
-static BS_TARGET void BS_TIER_FN(bs_softmax)(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, int64_t n)
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_softmax_by)(const float *x, ptrdiff_t x_step, float *y,
+                                                                   ptrdiff_t y_step, int64_t n)
 {
     const BS_V top = BS_V_SET1(BS_TIER_FN(bs_row_top)(x, x_step, n)), one = BS_V_SET1(1.0f);
     BS_V total = BS_V_ZERO();
@@ -12796,6 +12861,14 @@ static BS_TARGET void BS_TIER_FN(bs_softmax)(const float *x, ptrdiff_t x_step, f
         BS_TIER_FN(bs_give)(y, y_step, i, n, BS_V_MUL(BS_TIER_FN(bs_take)(y, y_step, i, n, 0.0f), scale));
 }
 
+static BS_TARGET void BS_TIER_FN(bs_softmax)(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, int64_t n)
+{
+    if (BS_TWICE_PAYS && x_step == 1 && y_step == 1)
+        BS_TIER_FN(bs_softmax_by)(x, 1, y, 1, n);
+    else
+        BS_TIER_FN(bs_softmax_by)(x, x_step, y, y_step, n);
+}
+
 /* Of x - middle, or of its square. */
 static inline BS_TARGET float BS_TIER_FN(bs_row_sum)(const float *x, ptrdiff_t step, int64_t n, float middle,
                                                      bool squares)
@@ -12812,8 +12885,8 @@ static inline BS_TARGET float BS_TIER_FN(bs_row_sum)(const float *x, ptrdiff_t s
     return BS_V_SUM(total);
 }
 
-static BS_TARGET void BS_TIER_FN(bs_layer_norm)(const bs_row_norm *norm, const float *x, ptrdiff_t x_step, float *y,
-                                                ptrdiff_t y_step)
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_layer_norm_by)(const bs_row_norm *norm, const float *x,
+                                                                      ptrdiff_t x_step, float *y, ptrdiff_t y_step)
 {
     const int64_t n = norm->n;
     const float mean = BS_TIER_FN(bs_row_sum)(x, x_step, n, 0.0f, false) / (float)n;
@@ -12825,6 +12898,15 @@ static BS_TARGET void BS_TIER_FN(bs_layer_norm)(const bs_row_norm *norm, const f
         const BS_V bias = BS_TIER_FN(bs_take)(norm->bias, 1, i, n, 0.0f);
         BS_TIER_FN(bs_give)(y, y_step, i, n, BS_V_FMA(v, weight, bias));
     }
+}
+
+static BS_TARGET void BS_TIER_FN(bs_layer_norm)(const bs_row_norm *norm, const float *x, ptrdiff_t x_step, float *y,
+                                                ptrdiff_t y_step)
+{
+    if (BS_TWICE_PAYS && x_step == 1 && y_step == 1)
+        BS_TIER_FN(bs_layer_norm_by)(norm, x, 1, y, 1);
+    else
+        BS_TIER_FN(bs_layer_norm_by)(norm, x, x_step, y, y_step);
 }
 /* --- end of template kernels/functions.inc --- */
 /* --- template kernels/simd_end.h --- */
@@ -13374,12 +13456,19 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_gelu)(BS_V x)
     return BS_V_OR(sign, BS_V_SUB(BS_V_MAX(BS_V_ZERO(), x), lost)); /* of -0, -0 */
 }
 
-#define BS_ROW_FUNCTION_DEFINE(name)                                                                                \
-    static BS_TARGET void BS_TIER_FN(bs_rows_##name)(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step,  \
-                                                     int64_t n)                                                     \
-    {                                                                                                               \
-        for (int64_t i = 0; i < n; i += BS_LANES)                                                                   \
-            BS_TIER_FN(bs_give)(y, y_step, i, n, BS_TIER_FN(bs_##name)(BS_TIER_FN(bs_take)(x, x_step, i, n, 0.0f))); \
+#define BS_ROW_FUNCTION_DEFINE(name)                                                                               \
+    static BS_TARGET void BS_TIER_FN(bs_rows_##name)(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, \
+                                                     int64_t n)                                                    \
+    {                                                                                                              \
+        int64_t i = 0;                                                                                             \
+        for (; BS_TWICE_PAYS && x_step == 1 && y_step == 1 && n - i >= BS_LANES; i += BS_LANES) {                  \
+            const BS_V v = BS_TIER_FN(bs_##name)(BS_V_LOAD(x + i));                                                \
+            BS_V_STORE(y + i, v);                                                                                  \
+        }                                                                                                          \
+        for (; i < n; i += BS_LANES) {                                                                             \
+            const BS_V v = BS_TIER_FN(bs_##name)(BS_TIER_FN(bs_take)(x, x_step, i, n, 0.0f));                      \
+            BS_TIER_FN(bs_give)(y, y_step, i, n, v);                                                               \
+        }                                                                                                          \
     }
 
 BS_ROW_FUNCTION_DEFINE(sigmoid)
@@ -13391,7 +13480,7 @@ BS_ROW_FUNCTION_DEFINE(silu)
  * Lane l sums elements l, l + LANES, ... of BS_SUM_VECTORS vectors, then these sums: errors grow with the longer of the
  * two, not with the row. */
 
-static BS_TARGET float BS_TIER_FN(bs_row_top)(const float *x, ptrdiff_t step, int64_t n)
+static inline BS_TARGET float BS_TIER_FN(bs_row_top)(const float *x, ptrdiff_t step, int64_t n)
 {
     BS_V top = BS_V_SET1(-INFINITY);
     for (int64_t i = 0; i < n; i += BS_LANES)
@@ -13399,7 +13488,8 @@ static BS_TARGET float BS_TIER_FN(bs_row_top)(const float *x, ptrdiff_t step, in
     return BS_V_TOP(top);
 }
 
-static BS_TARGET void BS_TIER_FN(bs_softmax)(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, int64_t n)
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_softmax_by)(const float *x, ptrdiff_t x_step, float *y,
+                                                                   ptrdiff_t y_step, int64_t n)
 {
     const BS_V top = BS_V_SET1(BS_TIER_FN(bs_row_top)(x, x_step, n)), one = BS_V_SET1(1.0f);
     BS_V total = BS_V_ZERO();
@@ -13420,6 +13510,14 @@ static BS_TARGET void BS_TIER_FN(bs_softmax)(const float *x, ptrdiff_t x_step, f
         BS_TIER_FN(bs_give)(y, y_step, i, n, BS_V_MUL(BS_TIER_FN(bs_take)(y, y_step, i, n, 0.0f), scale));
 }
 
+static BS_TARGET void BS_TIER_FN(bs_softmax)(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, int64_t n)
+{
+    if (BS_TWICE_PAYS && x_step == 1 && y_step == 1)
+        BS_TIER_FN(bs_softmax_by)(x, 1, y, 1, n);
+    else
+        BS_TIER_FN(bs_softmax_by)(x, x_step, y, y_step, n);
+}
+
 /* Of x - middle, or of its square. */
 static inline BS_TARGET float BS_TIER_FN(bs_row_sum)(const float *x, ptrdiff_t step, int64_t n, float middle,
                                                      bool squares)
@@ -13436,8 +13534,8 @@ static inline BS_TARGET float BS_TIER_FN(bs_row_sum)(const float *x, ptrdiff_t s
     return BS_V_SUM(total);
 }
 
-static BS_TARGET void BS_TIER_FN(bs_layer_norm)(const bs_row_norm *norm, const float *x, ptrdiff_t x_step, float *y,
-                                                ptrdiff_t y_step)
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_layer_norm_by)(const bs_row_norm *norm, const float *x,
+                                                                      ptrdiff_t x_step, float *y, ptrdiff_t y_step)
 {
     const int64_t n = norm->n;
     const float mean = BS_TIER_FN(bs_row_sum)(x, x_step, n, 0.0f, false) / (float)n;
@@ -13449,6 +13547,15 @@ static BS_TARGET void BS_TIER_FN(bs_layer_norm)(const bs_row_norm *norm, const f
         const BS_V bias = BS_TIER_FN(bs_take)(norm->bias, 1, i, n, 0.0f);
         BS_TIER_FN(bs_give)(y, y_step, i, n, BS_V_FMA(v, weight, bias));
     }
+}
+
+static BS_TARGET void BS_TIER_FN(bs_layer_norm)(const bs_row_norm *norm, const float *x, ptrdiff_t x_step, float *y,
+                                                ptrdiff_t y_step)
+{
+    if (BS_TWICE_PAYS && x_step == 1 && y_step == 1)
+        BS_TIER_FN(bs_layer_norm_by)(norm, x, 1, y, 1);
+    else
+        BS_TIER_FN(bs_layer_norm_by)(norm, x, x_step, y, y_step);
 }
 /* --- end of template kernels/functions.inc --- */
 /* --- template kernels/simd_end.h --- */
@@ -13711,6 +13818,7 @@ void bs_row_layer_norm(bs_tier tier, const bs_row_norm *norm, const float *x, pt
     row(norm, x, x_step, y, y_step);
 }
 #undef BS_OF_TIER
+#undef BS_TWICE_PAYS
 /* ==== end src/kernels/functions.c ============================================================= */
 
 /* ==== begin src/graph/graph.h ================================================================= */

@@ -14,6 +14,13 @@
 #define BS_LN2_LOW (-2.12194440e-4f)
 #define BS_EXPONENT_0 12583039.0f /* 1.5 * 2^23 + 127 */
 
+/* Whether a row is worth its code twice, the second time for dense numbers: not where few bytes are asked for (-Os). */
+#ifdef __OPTIMIZE_SIZE__
+#define BS_TWICE_PAYS false
+#else
+#define BS_TWICE_PAYS true
+#endif
+
 enum { BS_SUM_VECTORS = 16 }; /* summed before their sum is added to that of the row */
 
 typedef void bs_function_row(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, int64_t n);
@@ -93,3 +100,4 @@ void bs_row_layer_norm(bs_tier tier, const bs_row_norm *norm, const float *x, pt
     row(norm, x, x_step, y, y_step);
 }
 #undef BS_OF_TIER
+#undef BS_TWICE_PAYS
