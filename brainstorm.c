@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 0ad99ed14b1d199524956d80656e7f795f64ab8737a836bf8fbea05341773794
+ * sha256 of the parts: ffd0d997963f278386dc0b7e0eb941acd2b0296d27174f6269fb4eefee41babe
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -2203,7 +2203,7 @@ BS_INTERNAL uint64_t bs_squared_change(bs_tier tier, const bs_codes *a, const bs
  *     sigmoid   1 / (1 + e^-x)             2.5    2.4
  *     silu      x / (1 + e^-x)             2.5    2.4   silu(-inf) is NaN, as the quotient is
  *     tanh                                 2.7    2.5
- *     gelu      x / 2 (1 + erf(x / 2^.5))  7      6.2   in the lower tail; 2.7 above 0
+ *     gelu      x / 2 (1 + erf(x / 2^.5))  8      6.9   in the lower tail; 3.1 above 0
  *     softmax                              6      4.7   of differences x - top as floats have them
  *     layer norm: 4 times 2^-24 of |bias| + |weight| (1 + largest |x| / sqrt(variance + epsilon))
  */

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: cb3706d81d2ed760b11273ed94c3b5adb383a3789ad05071fe940d683a2f5be3
+ * sha256 of the parts: dd5b9ed8db84248167ea80cf0ed0a8996a6c81f3967824da921b9c6c4a0f6035
  */
 #include "brainstorm.h"
 
@@ -2691,7 +2691,7 @@ void bs_conv_run(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, 
  *     sigmoid   1 / (1 + e^-x)             2.5    2.4
  *     silu      x / (1 + e^-x)             2.5    2.4   silu(-inf) is NaN, as the quotient is
  *     tanh                                 2.7    2.5
- *     gelu      x / 2 (1 + erf(x / 2^.5))  7      6.2   in the lower tail; 2.7 above 0
+ *     gelu      x / 2 (1 + erf(x / 2^.5))  8      6.9   in the lower tail; 3.1 above 0
  *     softmax                              6      4.7   of differences x - top as floats have them
  *     layer norm: 4 times 2^-24 of |bias| + |weight| (1 + largest |x| / sqrt(variance + epsilon))
  */

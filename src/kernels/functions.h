@@ -15,7 +15,7 @@
  *     sigmoid   1 / (1 + e^-x)             2.5    2.4
  *     silu      x / (1 + e^-x)             2.5    2.4   silu(-inf) is NaN, as the quotient is
  *     tanh                                 2.7    2.5
- *     gelu      x / 2 (1 + erf(x / 2^.5))  7      6.2   in the lower tail; 2.7 above 0
+ *     gelu      x / 2 (1 + erf(x / 2^.5))  8      6.9   in the lower tail; 3.1 above 0
  *     softmax                              6      4.7   of differences x - top as floats have them
  *     layer norm: 4 times 2^-24 of |bias| + |weight| (1 + largest |x| / sqrt(variance + epsilon))
  */
