@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: ffd0d997963f278386dc0b7e0eb941acd2b0296d27174f6269fb4eefee41babe
+ * sha256 of the parts: 9a09c06ce984e235ef9101d60d4800822db7092fc4f7d9b61597d54c089d3bc6
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -2277,7 +2277,7 @@ bs_conv_family bs_conv_family_of(const bs_conv_geometry *g, bs_tier tier)
 {
     if (g->groups == g->in_channels && g->groups == g->out_channels)
         return BS_FAMILY_DEPTHWISE;
-    const bool rows = g->kernel_h == 1 && g->kernel_w == 1 && g->groups == 1;
+    const bool rows = g->kernel_h == 1 && g->kernel_w == 1 && g->groups == 1 && tier != BS_TIER_CUDA;
     const bs_conv_family many = rows ? BS_FAMILY_GEMM : BS_FAMILY_OUTER;
     if (tier != BS_TIER_AVX2 && tier != BS_TIER_AVX512)
         return many;

@@ -37,7 +37,7 @@ bs_conv_family bs_conv_family_of(const bs_conv_geometry *g, bs_tier tier)
 {
     if (g->groups == g->in_channels && g->groups == g->out_channels)
         return BS_FAMILY_DEPTHWISE;
-    const bool rows = g->kernel_h == 1 && g->kernel_w == 1 && g->groups == 1;
+    const bool rows = g->kernel_h == 1 && g->kernel_w == 1 && g->groups == 1 && tier != BS_TIER_CUDA;
     const bs_conv_family many = rows ? BS_FAMILY_GEMM : BS_FAMILY_OUTER;
     if (tier != BS_TIER_AVX2 && tier != BS_TIER_AVX512)
         return many;
