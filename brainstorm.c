@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 9a09c06ce984e235ef9101d60d4800822db7092fc4f7d9b61597d54c089d3bc6
+ * sha256 of the parts: 80e6dba2ca1829e8d8ed9cd811db12ace180bab5162817d6f07370a2c7359aa1
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -14999,7 +14999,7 @@ bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const in
     graph->adding = op->name;
     graph->adding_name = name ? name : "";
     if (number < 0)
-        bs_graph_fail(graph, BS_ERROR_UNSUPPORTED, /* unreachable where all ops are built in */
+        bs_graph_fail(graph, BS_ERROR_UNSUPPORTED, /* unreachable: where all ops are built in */
                       "this build is without it (BS_ONLY_OPS)");
     if (number < 0 || !operands_known(graph, op, in, n_in))
         return NULL;
@@ -22923,7 +22923,7 @@ bool bs_plan_desc_sound(const bs_plan_desc *d, bs_error *error)
             "bs_plan_desc.half, in_place, launch_mode and shared_bytes are for plans of a GPU (BS_TIER_CUDA)");
 #if defined(BS_NO_STREAM)
     if (d->slot_bytes > 0)
-        return bs_refuse(error, BS_ERROR_UNSUPPORTED, /* unreachable where there is streaming */
+        return bs_refuse(error, BS_ERROR_UNSUPPORTED, /* unreachable: where there is streaming */
                          "bs_plan_desc.slot_bytes: this build keeps all weights resident (BS_NO_STREAM)");
 #endif
     return true;

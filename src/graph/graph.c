@@ -392,7 +392,7 @@ bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const in
     graph->adding = op->name;
     graph->adding_name = name ? name : "";
     if (number < 0)
-        bs_graph_fail(graph, BS_ERROR_UNSUPPORTED, /* unreachable where all ops are built in */
+        bs_graph_fail(graph, BS_ERROR_UNSUPPORTED, /* unreachable: where all ops are built in */
                       "this build is without it (BS_ONLY_OPS)");
     if (number < 0 || !operands_known(graph, op, in, n_in))
         return NULL;

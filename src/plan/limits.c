@@ -45,7 +45,7 @@ bool bs_plan_desc_sound(const bs_plan_desc *d, bs_error *error)
             "bs_plan_desc.half, in_place, launch_mode and shared_bytes are for plans of a GPU (BS_TIER_CUDA)");
 #if defined(BS_NO_STREAM)
     if (d->slot_bytes > 0)
-        return bs_refuse(error, BS_ERROR_UNSUPPORTED, /* unreachable where there is streaming */
+        return bs_refuse(error, BS_ERROR_UNSUPPORTED, /* unreachable: where there is streaming */
                          "bs_plan_desc.slot_bytes: this build keeps all weights resident (BS_NO_STREAM)");
 #endif
     return true;
