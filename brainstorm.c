@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 80e6dba2ca1829e8d8ed9cd811db12ace180bab5162817d6f07370a2c7359aa1
+ * sha256 of the parts: 16c0951f6b46b55546809a4b8a51f6780c5b63e12ef674a7344ee0fb230ea44a
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -22173,6 +22173,10 @@ BS_INTERNAL void bs_plan_spread_orders(bs_plan *plan);
  * (plan/share.c). */
 BS_INTERNAL void bs_plan_find_owner(bs_plan *plan, int32_t node);
 
+/* Whether a value may be stored in the buffer of an output, whose strides are known when it is bound: joined cells, and
+ * root values of kernels. Kernels of images want channels last, and a device's the strides that it was planned for. */
+BS_INTERNAL bool bs_plan_may_end_in_place(const bs_plan *plan, int32_t value);
+
 /* ------------------------------------------------------------------------------------ what is known of a plan
  * Rules by which a plan is made, looked at when an image of it is opened, and run (plan/facts.c). */
 static inline bool bs_plan_on_device(const bs_plan *plan) { return plan->tier == BS_TIER_CUDA; }
@@ -22715,6 +22719,14 @@ bool bs_plan_is_planar(const bs_plan *plan, int32_t value)
     while (value != 0)
         planar = planar_step(plan, value, &value);
     return planar;
+}
+
+bool bs_plan_may_end_in_place(const bs_plan *p, int32_t value)
+{
+    const bs_value_info *v = &p->graph->values[value];
+    const bs_node *node = &p->graph->nodes[v->node];
+    return bs_node_joins_cells(node) ||
+           (bs_node_work(node) == BS_WORK_CALL && v->domain == 0 && v->rank != 3 && !bs_plan_on_device(p));
 }
 
 /* If not, the reader needs zeros around the rows, rows that lie one after the other, or channels that do. */
@@ -24448,6 +24460,24 @@ static void place_joined(bs_lower_pass *l, int32_t value)
     v->storage = outputs ? BS_STORAGE_OUTPUT : BS_STORAGE_TRANSIENT;
 }
 
+/* A kernel's result that only outputs read is stored directly in the first of them. */
+static void place_result(bs_lower_pass *l, int32_t value)
+{
+    bs_value_plan *v = &l->plan->values[value];
+    int32_t output = 0;
+    if (!bs_plan_may_end_in_place(l->plan, value))
+        return;
+    BS_EACH_READER(l, value, r) {
+        if (!bs_node_is_output(&l->g->nodes[r->node]))
+            return;
+        output = output ? output : r->node;
+    }
+    if (output) {
+        v->storage = BS_STORAGE_OUTPUT;
+        v->source = output;
+    }
+}
+
 static void place_value(bs_lower_pass *l, int32_t value)
 {
     const bs_node *node = &l->g->nodes[l->g->values[value].node];
@@ -24486,6 +24516,8 @@ void bs_lower_places(bs_lower_pass *l)
         const int32_t n = l->g->values[v].node;
         if (l->plan->node_live[n] && bs_node_joins_cells(&l->g->nodes[n]))
             place_joined(l, v);
+        else if (l->plan->values[v].storage == BS_STORAGE_TRANSIENT)
+            place_result(l, v);
     }
     narrow_values(l);
 }
@@ -26576,7 +26608,7 @@ static bool lies_well(const bs_plan *p, int32_t value)
     case BS_STORAGE_INPUT: return given && bs_node_is_input(node);
     case BS_STORAGE_WEIGHT: return given && bs_op_get(node->op)->bound == 0;
     case BS_STORAGE_STATE: return bs_node_is_state(node) ? given : bs_node_joins_cells(node) && ends_in_place(p, value);
-    case BS_STORAGE_OUTPUT: return bs_node_joins_cells(node) && ends_in_place(p, value);
+    case BS_STORAGE_OUTPUT: return bs_plan_may_end_in_place(p, value) && ends_in_place(p, value);
     case BS_STORAGE_VIEW: return bs_node_is_view(node) && source == bs_node_in(p->graph, node)[0];
     case BS_STORAGE_FRAME: return frames(p, value);
     case BS_STORAGE_NONE:
@@ -26806,8 +26838,10 @@ static bool make_call(const image_at *a)
     bool sound = bs_node_work(node) == BS_WORK_CALL && (node->n_out > 0 || (!a->tile && bs_plan_streams(a->p))) &&
                  !(a->tile && bs_op_get(node->op)->flags & BS_OP_CROSS_ROW) &&
                  (node->router == 0 || is_decided(a, node->router)) && touches_operands(a);
-    for (int32_t k = 0; k < node->n_out && sound; k++)
-        sound = bs_plan_is_stored(a->p, node->first_out + k) && touches(a, node->first_out + k);
+    for (int32_t k = 0; k < node->n_out && sound; k++) {
+        const int32_t out = node->first_out + k;
+        sound = (bs_plan_is_stored(a->p, out) || a->p->values[out].storage == BS_STORAGE_OUTPUT) && touches(a, out);
+    }
     return sound;
 }
 

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: dd5b9ed8db84248167ea80cf0ed0a8996a6c81f3967824da921b9c6c4a0f6035
+ * sha256 of the parts: b5f0b9af0147922e1b3d517e0841588218762f1aac14c51f07c9162716268ea2
  */
 #include "brainstorm.h"
 
@@ -1327,6 +1327,10 @@ void bs_plan_spread_orders(bs_plan *plan);
 /* Finds the node whose prepared copy a node reads, once all before it are planned and its layout is known
  * (plan/share.c). */
 void bs_plan_find_owner(bs_plan *plan, int32_t node);
+
+/* Whether a value may be stored in the buffer of an output, whose strides are known when it is bound: joined cells, and
+ * root values of kernels. Kernels of images want channels last, and a device's the strides that it was planned for. */
+bool bs_plan_may_end_in_place(const bs_plan *plan, int32_t value);
 
 /* ------------------------------------------------------------------------------------ what is known of a plan
  * Rules by which a plan is made, looked at when an image of it is opened, and run (plan/facts.c). */

@@ -130,6 +130,14 @@ bool bs_plan_is_planar(const bs_plan *plan, int32_t value)
     return planar;
 }
 
+bool bs_plan_may_end_in_place(const bs_plan *p, int32_t value)
+{
+    const bs_value_info *v = &p->graph->values[value];
+    const bs_node *node = &p->graph->nodes[v->node];
+    return bs_node_joins_cells(node) ||
+           (bs_node_work(node) == BS_WORK_CALL && v->domain == 0 && v->rank != 3 && !bs_plan_on_device(p));
+}
+
 /* If not, the reader needs zeros around the rows, rows that lie one after the other, or channels that do. */
 bool bs_plan_reads_in_place(const bs_plan *p, int32_t n, int32_t index, int32_t value)
 {

@@ -159,8 +159,10 @@ static bool make_call(const image_at *a)
     bool sound = bs_node_work(node) == BS_WORK_CALL && (node->n_out > 0 || (!a->tile && bs_plan_streams(a->p))) &&
                  !(a->tile && bs_op_get(node->op)->flags & BS_OP_CROSS_ROW) &&
                  (node->router == 0 || is_decided(a, node->router)) && touches_operands(a);
-    for (int32_t k = 0; k < node->n_out && sound; k++)
-        sound = bs_plan_is_stored(a->p, node->first_out + k) && touches(a, node->first_out + k);
+    for (int32_t k = 0; k < node->n_out && sound; k++) {
+        const int32_t out = node->first_out + k;
+        sound = (bs_plan_is_stored(a->p, out) || a->p->values[out].storage == BS_STORAGE_OUTPUT) && touches(a, out);
+    }
     return sound;
 }
 

@@ -208,7 +208,7 @@ static bool lies_well(const bs_plan *p, int32_t value)
     case BS_STORAGE_INPUT: return given && bs_node_is_input(node);
     case BS_STORAGE_WEIGHT: return given && bs_op_get(node->op)->bound == 0;
     case BS_STORAGE_STATE: return bs_node_is_state(node) ? given : bs_node_joins_cells(node) && ends_in_place(p, value);
-    case BS_STORAGE_OUTPUT: return bs_node_joins_cells(node) && ends_in_place(p, value);
+    case BS_STORAGE_OUTPUT: return bs_plan_may_end_in_place(p, value) && ends_in_place(p, value);
     case BS_STORAGE_VIEW: return bs_node_is_view(node) && source == bs_node_in(p->graph, node)[0];
     case BS_STORAGE_FRAME: return frames(p, value);
     case BS_STORAGE_NONE:

@@ -232,6 +232,24 @@ static void place_joined(bs_lower_pass *l, int32_t value)
     v->storage = outputs ? BS_STORAGE_OUTPUT : BS_STORAGE_TRANSIENT;
 }
 
+/* A kernel's result that only outputs read is stored directly in the first of them. */
+static void place_result(bs_lower_pass *l, int32_t value)
+{
+    bs_value_plan *v = &l->plan->values[value];
+    int32_t output = 0;
+    if (!bs_plan_may_end_in_place(l->plan, value))
+        return;
+    BS_EACH_READER(l, value, r) {
+        if (!bs_node_is_output(&l->g->nodes[r->node]))
+            return;
+        output = output ? output : r->node;
+    }
+    if (output) {
+        v->storage = BS_STORAGE_OUTPUT;
+        v->source = output;
+    }
+}
+
 static void place_value(bs_lower_pass *l, int32_t value)
 {
     const bs_node *node = &l->g->nodes[l->g->values[value].node];
@@ -270,6 +288,8 @@ void bs_lower_places(bs_lower_pass *l)
         const int32_t n = l->g->values[v].node;
         if (l->plan->node_live[n] && bs_node_joins_cells(&l->g->nodes[n]))
             place_joined(l, v);
+        else if (l->plan->values[v].storage == BS_STORAGE_TRANSIENT)
+            place_result(l, v);
     }
     narrow_values(l);
 }

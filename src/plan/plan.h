@@ -237,6 +237,10 @@ void bs_plan_spread_orders(bs_plan *plan);
  * (plan/share.c). */
 void bs_plan_find_owner(bs_plan *plan, int32_t node);
 
+/* Whether a value may be stored in the buffer of an output, whose strides are known when it is bound: joined cells, and
+ * root values of kernels. Kernels of images want channels last, and a device's the strides that it was planned for. */
+bool bs_plan_may_end_in_place(const bs_plan *plan, int32_t value);
+
 /* ------------------------------------------------------------------------------------ what is known of a plan
  * Rules by which a plan is made, looked at when an image of it is opened, and run (plan/facts.c). */
 static inline bool bs_plan_on_device(const bs_plan *plan) { return plan->tier == BS_TIER_CUDA; }
