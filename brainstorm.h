@@ -999,7 +999,8 @@ bs_session *bs_session_create(bs_memory *memory, const bs_plan *plan, const bs_s
 void bs_session_close(bs_session *session); /* joins the workers; NULL is fine */
 
 /* Inputs, outputs and states by name. Extents of inputs set the symbols of the run; an output's or a state's buffer
- * must have the extents of that run. The buffer's memory is used until it is bound anew. Element type = the graph's. */
+ * must have the extents of that run. The buffer's memory is used until it is bound anew. Element type = the graph's.
+ * Outputs may be written before all inputs have been read: an output's buffer overlaps no other buffer. */
 bs_status bs_bind(bs_session *session, const char *name, const bs_buffer *buffer, bs_error *error);
 
 /* Scores as the router sees them: row r, path p at data[r * row_stride + p * stride]. */

@@ -151,7 +151,7 @@ static void test_states(void)
     bs_state_write(g, b, a);
     bs_output(g, "sum", bs_add(g, a, b));
     p = plan_of(g, NULL);
-    check(p && place_of(p, a) == BS_STORAGE_STATE && p->n_top == 3,
+    check(p && place_of(p, a) == BS_STORAGE_STATE && p->n_top == 2,
           "a state that nobody writes is copied from where it is");
 }
 
