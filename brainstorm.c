@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 16c0951f6b46b55546809a4b8a51f6780c5b63e12ef674a7344ee0fb230ea44a
+ * sha256 of the parts: a20c65e851e645f01941f9cf15d13140019660bd8b558f9c194615785c7c138b
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -32798,7 +32798,7 @@ static void call_prepare(const bs_context *c, const bs_node *node, int32_t row, 
     call->n_out = node->n_out;
     call->rows = rows;
     call->prepared = bs_bytes_at(s->store.base[call->plan->unit], call->plan->prepared_offset);
-    call->scratch = bs_bytes_at(c->scratch, s->plan->kernel_scratch_offset);
+    call->scratch = c->scratch ? bs_bytes_at(c->scratch, s->plan->kernel_scratch_offset) : NULL;
     call->margins = s->work.margins;
     call->order = s->work.order;
     const bool across = bs_op_get(node->op)->flags & BS_OP_CROSS_ROW;

@@ -18,7 +18,7 @@ static void call_prepare(const bs_context *c, const bs_node *node, int32_t row, 
     call->n_out = node->n_out;
     call->rows = rows;
     call->prepared = bs_bytes_at(s->store.base[call->plan->unit], call->plan->prepared_offset);
-    call->scratch = bs_bytes_at(c->scratch, s->plan->kernel_scratch_offset);
+    call->scratch = c->scratch ? bs_bytes_at(c->scratch, s->plan->kernel_scratch_offset) : NULL;
     call->margins = s->work.margins;
     call->order = s->work.order;
     const bool across = bs_op_get(node->op)->flags & BS_OP_CROSS_ROW;
