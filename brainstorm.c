@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: a20c65e851e645f01941f9cf15d13140019660bd8b558f9c194615785c7c138b
+ * sha256 of the parts: 1633deb02e6e2098eee8182179048f51ae3dc08f1dbd60e6358fbfdcc9db4c6d
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -7962,25 +7962,29 @@ static void pack_rows(const product_job *j, int32_t m, int32_t rows, int32_t k, 
 }
 
 /* Some rows by the panel. A result that is not dense goes through a copy of it. */
-static void product_tile(const product_job *j, bs_gemm_tile *tile, bs_gemm_kernel *kernel, int32_t rows, float *out)
+static void product_tile(bs_gemm_tile *tile, bs_gemm_kernel *kernel, const bs_product *p, int32_t rows, float *out)
 {
     static const float zero[BS_GEMM_VECTORS * BS_MOST_LANES];
-    const bs_product *p = j->p;
     const bool first = !tile->add;
-    float copy[BS_GEMM_MOST_ROWS * BS_GEMM_VECTORS * BS_MOST_LANES];
-    const int32_t width = BS_GEMM_VECTORS * BS_MOST_LANES, columns = tile->columns;
-    const bool dense = p->out_step == 1;
-    tile->out = dense ? out : copy;
-    tile->out_step = dense ? p->out_row : width;
-    for (int32_t r = 0; r < rows && !dense && !first; r++)
-        for (int32_t c = 0; c < columns; c++)
-            copy[r * width + c] = out[r * p->out_row + c * p->out_step];
+    tile->out = out;
+    tile->out_step = p->out_row;
     tile->add_step = first ? 0 : tile->out_step;
-    tile->add = first ? zero : tile->out;
+    tile->add = first ? zero : out;
+    if (p->out_step == 1) {
+        kernel(tile);
+        return;
+    }
+    float copy[BS_GEMM_MOST_ROWS][BS_GEMM_VECTORS * BS_MOST_LANES];
+    for (int32_t r = 0; r < rows; r++)
+        for (int32_t c = 0; c < tile->columns; c++)
+            copy[r][c] = first ? 0.0f : out[r * p->out_row + c * p->out_step];
+    tile->out = copy[0];
+    tile->add = copy[0];
+    tile->out_step = tile->add_step = BS_GEMM_VECTORS * BS_MOST_LANES;
     kernel(tile);
-    for (int32_t r = 0; r < rows && !dense; r++)
-        for (int32_t c = 0; c < columns; c++)
-            out[r * p->out_row + c * p->out_step] = copy[r * width + c];
+    for (int32_t r = 0; r < rows; r++)
+        for (int32_t c = 0; c < tile->columns; c++)
+            out[r * p->out_row + c * p->out_step] = copy[r][c];
 }
 
 /* Rows m .. m + rows, from k on: by one panel after the other. */
@@ -8006,7 +8010,7 @@ static void product_block(const product_job *j, int32_t m, int32_t rows, int32_t
             float *out = p->out + (m + r) * p->out_row + n * p->out_step;
             tile.in = a + r * tile.in_step;
             tile.add = k > 0 ? out : NULL;
-            product_tile(j, &tile, j->kernels->gemm[vectors][count], count, out);
+            product_tile(&tile, j->kernels->gemm[vectors][count], p, count, out);
             r += count;
         }
     }
@@ -32851,9 +32855,9 @@ void bs_exec_call(const bs_context *c, const bs_instr *i, int32_t row, int32_t r
         zero_margins(c, &call);
     if (call.plan->work_items > 0) {
         call.work_item = band;
-    } else if (band >= 0) {
+    } else if (band >= 0 && call.n_out > 0) {
         bs_rect *r = &call.out[0].rect;
-        const int32_t y0 = r->y0 + band * BAND_ROWS; /* NOLINT(clang-analyzer-*): call_prepare() sets it */
+        const int32_t y0 = r->y0 + band * BAND_ROWS;
         if (y0 >= r->y1)
             return;
         r->y1 = bs_min_i32(y0 + BAND_ROWS, r->y1);

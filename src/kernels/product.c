@@ -65,25 +65,29 @@ static void pack_rows(const product_job *j, int32_t m, int32_t rows, int32_t k, 
 }
 
 /* Some rows by the panel. A result that is not dense goes through a copy of it. */
-static void product_tile(const product_job *j, bs_gemm_tile *tile, bs_gemm_kernel *kernel, int32_t rows, float *out)
+static void product_tile(bs_gemm_tile *tile, bs_gemm_kernel *kernel, const bs_product *p, int32_t rows, float *out)
 {
     static const float zero[BS_GEMM_VECTORS * BS_MOST_LANES];
-    const bs_product *p = j->p;
     const bool first = !tile->add;
-    float copy[BS_GEMM_MOST_ROWS * BS_GEMM_VECTORS * BS_MOST_LANES];
-    const int32_t width = BS_GEMM_VECTORS * BS_MOST_LANES, columns = tile->columns;
-    const bool dense = p->out_step == 1;
-    tile->out = dense ? out : copy;
-    tile->out_step = dense ? p->out_row : width;
-    for (int32_t r = 0; r < rows && !dense && !first; r++)
-        for (int32_t c = 0; c < columns; c++)
-            copy[r * width + c] = out[r * p->out_row + c * p->out_step];
+    tile->out = out;
+    tile->out_step = p->out_row;
     tile->add_step = first ? 0 : tile->out_step;
-    tile->add = first ? zero : tile->out;
+    tile->add = first ? zero : out;
+    if (p->out_step == 1) {
+        kernel(tile);
+        return;
+    }
+    float copy[BS_GEMM_MOST_ROWS][BS_GEMM_VECTORS * BS_MOST_LANES];
+    for (int32_t r = 0; r < rows; r++)
+        for (int32_t c = 0; c < tile->columns; c++)
+            copy[r][c] = first ? 0.0f : out[r * p->out_row + c * p->out_step];
+    tile->out = copy[0];
+    tile->add = copy[0];
+    tile->out_step = tile->add_step = BS_GEMM_VECTORS * BS_MOST_LANES;
     kernel(tile);
-    for (int32_t r = 0; r < rows && !dense; r++)
-        for (int32_t c = 0; c < columns; c++)
-            out[r * p->out_row + c * p->out_step] = copy[r * width + c];
+    for (int32_t r = 0; r < rows; r++)
+        for (int32_t c = 0; c < tile->columns; c++)
+            out[r * p->out_row + c * p->out_step] = copy[r][c];
 }
 
 /* Rows m .. m + rows, from k on: by one panel after the other. */
@@ -109,7 +113,7 @@ static void product_block(const product_job *j, int32_t m, int32_t rows, int32_t
             float *out = p->out + (m + r) * p->out_row + n * p->out_step;
             tile.in = a + r * tile.in_step;
             tile.add = k > 0 ? out : NULL;
-            product_tile(j, &tile, j->kernels->gemm[vectors][count], count, out);
+            product_tile(&tile, j->kernels->gemm[vectors][count], p, count, out);
             r += count;
         }
     }

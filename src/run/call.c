@@ -71,9 +71,9 @@ void bs_exec_call(const bs_context *c, const bs_instr *i, int32_t row, int32_t r
         zero_margins(c, &call);
     if (call.plan->work_items > 0) {
         call.work_item = band;
-    } else if (band >= 0) {
+    } else if (band >= 0 && call.n_out > 0) {
         bs_rect *r = &call.out[0].rect;
-        const int32_t y0 = r->y0 + band * BAND_ROWS; /* NOLINT(clang-analyzer-*): call_prepare() sets it */
+        const int32_t y0 = r->y0 + band * BAND_ROWS;
         if (y0 >= r->y1)
             return;
         r->y1 = bs_min_i32(y0 + BAND_ROWS, r->y1);
