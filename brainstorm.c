@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 1633deb02e6e2098eee8182179048f51ae3dc08f1dbd60e6358fbfdcc9db4c6d
+ * sha256 of the parts: ac9a533e8a47d068cea9dc7e2bb88c3eb864c5b27239183c86bb428fd8d22033
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -21965,6 +21965,7 @@ typedef struct bs_value_plan {
     int32_t slab;         /* transient: values of one slab share its bytes (the paths of a router, packed) */
     int32_t first, last;  /* time of definition and of last use, in the list of its scope */
     int32_t scope;        /* -1 global, else index of the part whose scratch it lives in */
+    bool planar;          /* rank 3: stored with its last dimension innermost, not its channels */
     bool narrow;          /* f32 that a device keeps in f16 */
     bool is_cache_length; /* some op reads it as cache lengths */
     bs_bytes offset;
@@ -22105,6 +22106,7 @@ struct bs_plan {
 /* what is needed; forced routes; orders of domains; margins */
 BS_INTERNAL bool bs_plan_live(bs_plan *plan, void *workspace, bs_error *error);
 BS_INTERNAL void bs_plan_fuse(bs_plan *plan, void *workspace);   /* chains that one kernel does */
+BS_INTERNAL void bs_plan_lay_out(bs_plan *plan);                  /* which values of rank 3 are images */
 BS_INTERNAL bool bs_plan_share(bs_plan *plan, void *workspace, bs_error *error); /* which nodes have the same weights */
 BS_INTERNAL void bs_plan_lower(bs_plan *plan, void *workspace);  /* storage classes and instructions */
 BS_INTERNAL bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error); /* offsets in transient and scratch */
@@ -22176,6 +22178,11 @@ BS_INTERNAL void bs_plan_spread_orders(bs_plan *plan);
 /* Finds the node whose prepared copy a node reads, once all before it are planned and its layout is known
  * (plan/share.c). */
 BS_INTERNAL void bs_plan_find_owner(bs_plan *plan, int32_t node);
+
+/* Whether a node's kernel wants images as they are stored here, channels last; and whether a value of rank 3 may be
+ * stored otherwise, as far as its own node goes. */
+BS_INTERNAL bool bs_plan_is_of_images(const bs_plan *plan, int32_t node);
+BS_INTERNAL bool bs_plan_may_be_planar(const bs_plan *plan, int32_t value);
 
 /* Whether a value may be stored in the buffer of an output, whose strides are known when it is bound: joined cells, and
  * root values of kernels. Kernels of images want channels last, and a device's the strides that it was planned for. */
@@ -22709,7 +22716,7 @@ static bool planar_step(const bs_plan *p, int32_t value, int32_t *from)
     const bs_node *node = &g->nodes[g->values[value].node];
     *from = 0;
     if (node->n_in == 0 || !bs_node_is_view(node))
-        return node->n_in == 0;
+        return node->n_in == 0 || p->values[value].planar;
     const int32_t in = bs_node_in(g, node)[0];
     if (g->values[in].rank > g->values[value].rank) /* rows of a tensor */
         return true;
@@ -22725,12 +22732,28 @@ bool bs_plan_is_planar(const bs_plan *plan, int32_t value)
     return planar;
 }
 
+/* Whether a kernel treats rank-3 operands as images: it looks at neighbours or needs channels side by side. */
+bool bs_plan_is_of_images(const bs_plan *p, int32_t n)
+{
+    const bs_op *op = bs_op_get(p->graph->nodes[n].op);
+    return op->halo || op->flags & (BS_OP_CHANNELS_LAST | BS_OP_CLAMPS) || p->nodes[n].fusion ||
+           bs_node_is_view(&p->graph->nodes[n]) || bs_node_joins_cells(&p->graph->nodes[n]);
+}
+
+bool bs_plan_may_be_planar(const bs_plan *p, int32_t value)
+{
+    const bs_value_info *v = &p->graph->values[value];
+    return v->rank == 3 && v->domain == 0 && p->values[value].margin == 0 && !bs_plan_on_device(p) &&
+           bs_node_work(&p->graph->nodes[v->node]) == BS_WORK_CALL && !bs_plan_is_of_images(p, v->node);
+}
+
 bool bs_plan_may_end_in_place(const bs_plan *p, int32_t value)
 {
     const bs_value_info *v = &p->graph->values[value];
     const bs_node *node = &p->graph->nodes[v->node];
     return bs_node_joins_cells(node) ||
-           (bs_node_work(node) == BS_WORK_CALL && v->domain == 0 && v->rank != 3 && !bs_plan_on_device(p));
+           (bs_node_work(node) == BS_WORK_CALL && v->domain == 0 && !bs_plan_on_device(p) &&
+            (v->rank != 3 || p->values[value].planar));
 }
 
 /* If not, the reader needs zeros around the rows, rows that lie one after the other, or channels that do. */
@@ -23804,6 +23827,57 @@ void bs_plan_fuse(bs_plan *plan, void *workspace)
 
 #endif
 /* ==== end src/plan/fuse.c ===================================================================== */
+
+/* ==== begin src/plan/layouts.c ================================================================ */
+/* plan/layouts.c - which root values of rank 3 are images, stored channels last, and which are matrices, stored with
+ * their last dimension innermost. Relies on plan/live.c and plan/fuse.c having run. Must never decide anything but
+ * speed: kernels take either, but for those that ask for images (bs_plan_is_of_images). */
+/* #include "plan/plan.h" */
+
+#if !defined(BS_NO_PLANNER)
+
+static bool is_stored_image(const bs_plan *p, int32_t value)
+{
+    const bs_value_info *v = &p->graph->values[value];
+    return value != 0 && v->rank == 3 && !p->values[value].planar &&
+           bs_node_work(&p->graph->nodes[v->node]) != BS_WORK_GIVEN; /* the caller's layout is known when it is bound */
+}
+
+/* What a kernel goes through side by side has one layout: that of images, if one of them is an image. */
+static void spread_image(bs_plan *p, int32_t n)
+{
+    const bs_node *node = &p->graph->nodes[n];
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(p, n, &n_in);
+    bool image = bs_plan_is_of_images(p, n);
+    if (!p->node_live[n] || !(image || bs_op_get(node->op)->flags & BS_OP_SPATIAL))
+        return;
+    for (int32_t i = 0; i < n_in; i++)
+        image = image || is_stored_image(p, in[i]);
+    for (int32_t i = 0; i < node->n_out; i++)
+        image = image || is_stored_image(p, node->first_out + i);
+    for (int32_t i = 0; i < n_in && image; i++)
+        p->values[in[i]].planar = false;
+    for (int32_t i = 0; i < node->n_out && image; i++)
+        p->values[node->first_out + i].planar = false;
+}
+
+/* Down the graph and up again, twice: what zigzags further stays as it is, and is slower. A kernel of images that reads
+ * a value is seen going either way. */
+void bs_plan_lay_out(bs_plan *p)
+{
+    for (int32_t v = 1; v < p->graph->n_values; v++)
+        p->values[v].planar = bs_plan_may_be_planar(p, v);
+    for (int32_t sweep = 0; sweep < 2; sweep++) {
+        for (int32_t n = 1; n < p->graph->n_nodes; n++)
+            spread_image(p, n);
+        for (int32_t n = p->graph->n_nodes - 1; n >= 1; n--)
+            spread_image(p, n);
+    }
+}
+
+#endif
+/* ==== end src/plan/layouts.c ================================================================== */
 
 /* ==== begin src/plan/lower.h ================================================================== */
 /* plan/lower.h - what the files of the lowering pass share: plan/regions.c, plan/places.c, plan/lower.c.
@@ -25869,6 +25943,7 @@ static bool plan_make(bs_plan *p, void *workspace, bs_error *error)
     if (!bs_plan_live(p, workspace, error))
         return false;
     bs_plan_fuse(p, workspace);
+    bs_plan_lay_out(p);
     if (!bs_plan_share(p, workspace, error))
         return false;
     bs_plan_units(p, workspace);
@@ -26204,6 +26279,7 @@ static void bounds_make(const bs_plan *p, image_bounds *b)
     X(values, source, SOURCE)      \
     X(values, margin, MARGIN)      \
     X(values, scope, PART_OR_TOP)  \
+    X(values, planar, FLAG)        \
     X(values, narrow, FLAG)        \
     X(values, is_cache_length, FLAG)       \
     X(values, offset, BYTES)       \
@@ -26541,6 +26617,8 @@ static const char *readers_wrong(const bs_plan *p, int32_t n)
             return bs_image_refused("it reads what is not computed");
         if (!finds(p, n, i, in[i]))
             return bs_image_refused("it needs rows of its own of what it reads");
+        if (p->values[in[i]].planar && bs_plan_is_of_images(p, n))
+            return bs_image_refused("it wants channels last, and what it reads is not");
         if (bs_node_role(node, i) == BS_ROLE_DECIDING && p->values[in[i]].narrow)
             return bs_image_refused("it decides by what is kept in f16");
         if (bs_node_role(node, i) == BS_ROLE_CACHE_LENGTH && !p->values[in[i]].is_cache_length)
@@ -26654,6 +26732,8 @@ static const char *value_wrong(const bs_plan *p, int32_t value)
     const bool stored = bs_plan_is_stored(p, value);
     if (p->node_live[info->node] != (v->storage != BS_STORAGE_NONE) || !lies_well(p, value))
         return bs_image_refused("it lies where what its node makes cannot lie");
+    if (v->planar && !bs_plan_may_be_planar(p, value))
+        return bs_image_refused("it is stored as no image, and is one");
     if (v->narrow && !(p->desc.half && stored && info->dtype == BS_F32))
         return bs_image_refused("it is kept in f16, and may not be");
     if (v->is_cache_length &&
@@ -31899,7 +31979,7 @@ static void operand_stored(const bs_context *c, int32_t value, uint8_t *base, bs
     const ptrdiff_t bytes = (ptrdiff_t)bs_dtype_bytes(v->dtype);
     o->row_stride = (ptrdiff_t)bs_bytes_figure(p->row_bytes) / bytes;
     o->data = base;
-    if (v->rank != 3) {
+    if (v->rank != 3 || p->planar) {
         bs_operand_dense(c, v, o);
         return;
     }

@@ -259,6 +259,29 @@ static void test_budget_of_tiles(void)
     }
 }
 
+/* ---------------------------------------------------------------------------------------------------------- layouts */
+
+/* Matrices of rank 3 are stored as their dimensions say, images channels last, and what goes with an image as it is. */
+static void test_layouts(void)
+{
+    bs_graph *g = new_graph();
+    const bs_shape heads = BS_SHAPE3(12, 8, 64);
+    const bs_value a = bs_input(g, "a", BS_F32, heads), b = bs_input(g, "b", BS_F32, heads);
+    const bs_value scores = bs_matmul(g, a, b, &(bs_matmul_desc){.transpose_b = 1});
+    const bs_value shares = bs_softmax(g, bs_affine(g, scores, 0.125f, 0));
+    bs_output(g, "shares", shares);
+    const bs_value before = bs_affine(g, bs_input(g, "frame", BS_F32, BS_SHAPE3(4, 16, 12)), 2, 1);
+    const bs_value image = bs_conv2d(g, before, &(bs_conv2d_desc){.name = "conv", .out = 4}),
+                   after = bs_add(g, image, bs_affine(g, before, 3, 0));
+    bs_output(g, "after", after);
+    const bs_plan *p = plan_of(g, NULL);
+    check(p && p->values[scores.id].planar && p->values[shares.id].planar && place_of(p, shares) == BS_STORAGE_OUTPUT,
+          "matrices are stored row by row, in the output that they become");
+    check(p && !p->values[before.id].planar && !p->values[image.id].planar && !p->values[after.id].planar &&
+              place_of(p, after) == BS_STORAGE_TRANSIENT,
+          "images are stored channels last, before, after and beside a convolution");
+}
+
 int main(void)
 {
     check(bs_plan_bytes(NULL, NULL) == 0, "no graph, no bytes");
@@ -268,5 +291,6 @@ int main(void)
     test_slabs();
     test_nested_gathers();
     test_budget_of_tiles();
+    test_layouts();
     return check_end();
 }

@@ -331,6 +331,16 @@ static void tell_of_phases(tally *t)
     }
 }
 
+/* Images are said to be matrices, and the other way round. */
+static void tell_of_layouts(tally *t)
+{
+    for (int32_t v = 1; v < graph->n_values; v++)
+        if (graph->values[v].rank == 3) {
+            plan->values[v].planar = !plan->values[v].planar;
+            tell(t);
+        }
+}
+
 static void test_stories(void)
 {
     tally t = {.every = 1};
@@ -341,6 +351,7 @@ static void test_stories(void)
     tell_of_parts(&t);
     tell_of_decisions(&t);
     tell_of_phases(&t);
+    tell_of_layouts(&t);
     check(t.silent == 0 && t.refused > 0, "of %d lies that agree with each other %d are refused, and %d run",
           (int)t.cases, (int)t.refused, (int)t.ran);
 }
@@ -454,6 +465,7 @@ static void test_many(void)
         tell_of_parts(&t);
     tell_of_decisions(&t);
     tell_of_phases(&t);
+    tell_of_layouts(&t);
     }
     check(t.silent == 0 && t.refused > 0, "of %d such lies of 60 more plans %d are refused, and %d run", (int)t.cases,
           (int)t.refused, (int)t.ran);

@@ -114,7 +114,7 @@ static bool planar_step(const bs_plan *p, int32_t value, int32_t *from)
     const bs_node *node = &g->nodes[g->values[value].node];
     *from = 0;
     if (node->n_in == 0 || !bs_node_is_view(node))
-        return node->n_in == 0;
+        return node->n_in == 0 || p->values[value].planar;
     const int32_t in = bs_node_in(g, node)[0];
     if (g->values[in].rank > g->values[value].rank) /* rows of a tensor */
         return true;
@@ -130,12 +130,28 @@ bool bs_plan_is_planar(const bs_plan *plan, int32_t value)
     return planar;
 }
 
+/* Whether a kernel treats rank-3 operands as images: it looks at neighbours or needs channels side by side. */
+bool bs_plan_is_of_images(const bs_plan *p, int32_t n)
+{
+    const bs_op *op = bs_op_get(p->graph->nodes[n].op);
+    return op->halo || op->flags & (BS_OP_CHANNELS_LAST | BS_OP_CLAMPS) || p->nodes[n].fusion ||
+           bs_node_is_view(&p->graph->nodes[n]) || bs_node_joins_cells(&p->graph->nodes[n]);
+}
+
+bool bs_plan_may_be_planar(const bs_plan *p, int32_t value)
+{
+    const bs_value_info *v = &p->graph->values[value];
+    return v->rank == 3 && v->domain == 0 && p->values[value].margin == 0 && !bs_plan_on_device(p) &&
+           bs_node_work(&p->graph->nodes[v->node]) == BS_WORK_CALL && !bs_plan_is_of_images(p, v->node);
+}
+
 bool bs_plan_may_end_in_place(const bs_plan *p, int32_t value)
 {
     const bs_value_info *v = &p->graph->values[value];
     const bs_node *node = &p->graph->nodes[v->node];
     return bs_node_joins_cells(node) ||
-           (bs_node_work(node) == BS_WORK_CALL && v->domain == 0 && v->rank != 3 && !bs_plan_on_device(p));
+           (bs_node_work(node) == BS_WORK_CALL && v->domain == 0 && !bs_plan_on_device(p) &&
+            (v->rank != 3 || p->values[value].planar));
 }
 
 /* If not, the reader needs zeros around the rows, rows that lie one after the other, or channels that do. */

@@ -123,6 +123,7 @@ static void bounds_make(const bs_plan *p, image_bounds *b)
     X(values, source, SOURCE)      \
     X(values, margin, MARGIN)      \
     X(values, scope, PART_OR_TOP)  \
+    X(values, planar, FLAG)        \
     X(values, narrow, FLAG)        \
     X(values, is_cache_length, FLAG)       \
     X(values, offset, BYTES)       \

@@ -137,6 +137,8 @@ static const char *readers_wrong(const bs_plan *p, int32_t n)
             return bs_image_refused("it reads what is not computed");
         if (!finds(p, n, i, in[i]))
             return bs_image_refused("it needs rows of its own of what it reads");
+        if (p->values[in[i]].planar && bs_plan_is_of_images(p, n))
+            return bs_image_refused("it wants channels last, and what it reads is not");
         if (bs_node_role(node, i) == BS_ROLE_DECIDING && p->values[in[i]].narrow)
             return bs_image_refused("it decides by what is kept in f16");
         if (bs_node_role(node, i) == BS_ROLE_CACHE_LENGTH && !p->values[in[i]].is_cache_length)
@@ -250,6 +252,8 @@ static const char *value_wrong(const bs_plan *p, int32_t value)
     const bool stored = bs_plan_is_stored(p, value);
     if (p->node_live[info->node] != (v->storage != BS_STORAGE_NONE) || !lies_well(p, value))
         return bs_image_refused("it lies where what its node makes cannot lie");
+    if (v->planar && !bs_plan_may_be_planar(p, value))
+        return bs_image_refused("it is stored as no image, and is one");
     if (v->narrow && !(p->desc.half && stored && info->dtype == BS_F32))
         return bs_image_refused("it is kept in f16, and may not be");
     if (v->is_cache_length &&

@@ -151,6 +151,7 @@ static bool plan_make(bs_plan *p, void *workspace, bs_error *error)
     if (!bs_plan_live(p, workspace, error))
         return false;
     bs_plan_fuse(p, workspace);
+    bs_plan_lay_out(p);
     if (!bs_plan_share(p, workspace, error))
         return false;
     bs_plan_units(p, workspace);

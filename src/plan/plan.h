@@ -25,6 +25,7 @@ typedef struct bs_value_plan {
     int32_t slab;         /* transient: values of one slab share its bytes (the paths of a router, packed) */
     int32_t first, last;  /* time of definition and of last use, in the list of its scope */
     int32_t scope;        /* -1 global, else index of the part whose scratch it lives in */
+    bool planar;          /* rank 3: stored with its last dimension innermost, not its channels */
     bool narrow;          /* f32 that a device keeps in f16 */
     bool is_cache_length; /* some op reads it as cache lengths */
     bs_bytes offset;
@@ -165,6 +166,7 @@ struct bs_plan {
 /* what is needed; forced routes; orders of domains; margins */
 bool bs_plan_live(bs_plan *plan, void *workspace, bs_error *error);
 void bs_plan_fuse(bs_plan *plan, void *workspace);   /* chains that one kernel does */
+void bs_plan_lay_out(bs_plan *plan);                  /* which values of rank 3 are images */
 bool bs_plan_share(bs_plan *plan, void *workspace, bs_error *error); /* which nodes have the same weights */
 void bs_plan_lower(bs_plan *plan, void *workspace);  /* storage classes and instructions */
 bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error); /* offsets in transient and scratch */
@@ -236,6 +238,11 @@ void bs_plan_spread_orders(bs_plan *plan);
 /* Finds the node whose prepared copy a node reads, once all before it are planned and its layout is known
  * (plan/share.c). */
 void bs_plan_find_owner(bs_plan *plan, int32_t node);
+
+/* Whether a node's kernel wants images as they are stored here, channels last; and whether a value of rank 3 may be
+ * stored otherwise, as far as its own node goes. */
+bool bs_plan_is_of_images(const bs_plan *plan, int32_t node);
+bool bs_plan_may_be_planar(const bs_plan *plan, int32_t value);
 
 /* Whether a value may be stored in the buffer of an output, whose strides are known when it is bound: joined cells, and
  * root values of kernels. Kernels of images want channels last, and a device's the strides that it was planned for. */

@@ -60,7 +60,7 @@ static void operand_stored(const bs_context *c, int32_t value, uint8_t *base, bs
     const ptrdiff_t bytes = (ptrdiff_t)bs_dtype_bytes(v->dtype);
     o->row_stride = (ptrdiff_t)bs_bytes_figure(p->row_bytes) / bytes;
     o->data = base;
-    if (v->rank != 3) {
+    if (v->rank != 3 || p->planar) {
         bs_operand_dense(c, v, o);
         return;
     }
