@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: ac9a533e8a47d068cea9dc7e2bb88c3eb864c5b27239183c86bb428fd8d22033
+ * sha256 of the parts: c5d96aa159624c4088dac0f781c6cfe81c1ff9a39139a955272326cc344da4c9
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -13951,6 +13951,9 @@ struct bs_graph {
     bs_router_info *routers; /* [0] unused */
 };
 
+/* Whether any extent is known only when a run begins. */
+static inline bool bs_graph_varies(const bs_graph *graph) { return graph->dims[graph->n_dims - 1].symbols > 0; }
+
 /* Records the first failure of building; later ones are ignored. While a node is being added the message begins with
  * its op and name. Returns false always. */
 bool bs_graph_fail(bs_graph *graph, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
@@ -22268,9 +22271,10 @@ BS_INTERNAL bool bs_plan_bytes_fit(const bs_plan *plan, bs_error *error);
 /* ==== begin src/plan/device.h ================================================================= */
 /* plan/device.h - a plan as a device reads it, and what a backend does for a session.
  *
- * A device runs the plan's own instructions. They are written out for it once for every set of extents and buffers: a
- * *step* for each instruction, with its operands resolved as far as that does not depend on a decision. What varies
- * beyond that (how many rows went where) the device reads from the decisions, which it made itself.
+ * A device runs the plan's own instructions. They are written out for it once: a *step* for each instruction, chosen
+ * for the largest extents, with its operands resolved as far as that depends on no decision, extent or buffer. Extents
+ * and buffers are data: before each run the device puts those of the run in place, from a table of all dimensions and
+ * one of what is bound. How many rows went where it reads from the decisions, which it made itself.
  * Relies on plan/plan.h and graph/rows.h. C and C++. Must never need a device: a workstation counts a board's bytes. */
 #ifndef BS_DEVICE_H
 #define BS_DEVICE_H
@@ -22289,18 +22293,29 @@ typedef enum bs_device_place {
     BS_AT_RING  /* of the cache at `base`: the row that state_append writes (segment, then position) */
 } bs_device_place;
 
+/* Where a caller's buffer is on the device, or its copy there. */
+typedef struct bs_device_bound {
+    uint64_t address;
+    int32_t stride[BS_MAX_RANK]; /* in elements */
+    int32_t bytes;               /* of an element */
+} bs_device_bound;
+
 /* One operand of a step. Where element [0,0,0] of the core of a row lies follows from the row. */
 typedef struct bs_device_operand {
     uint64_t base;      /* address on the device */
     int64_t row_bytes;  /* from one row to the next */
     int32_t stride[BS_MAX_RANK]; /* in elements */
-    int32_t dim[BS_MAX_RANK];    /* in this run; for patches, of the frame */
+    int32_t dim[BS_MAX_RANK];    /* in this run (until it begins: at most); for patches, of the frame */
     int32_t max_h, max_w;        /* core at most: the margin is kept around that */
     int32_t margin;
     int32_t cell, across; /* patches: side of a whole cell in pixels, and cells beside each other; else 0 */
-    uint8_t place, dtype, rank, unused;
+    uint8_t place, dtype, rank;
+    uint8_t skip; /* dimensions of the buffer before the operand's own: 1 for a row of it, 2 for a place in a ring */
     int32_t domain; /* whose rows are read or written */
     int32_t stored; /* domain whose rows are stored: `domain`, or one above when a scatter is a view of it */
+    /* what dim and across are taken from: dimensions (-1: none), the width of the frame, pixels of a cell in that */
+    int32_t from[BS_MAX_RANK], width, size;
+    int32_t bound; /* the buffer that base and strides are taken from, 0: none */
 } bs_device_operand;
 
 #define BS_DEVICE_PARAMS 16
@@ -22329,6 +22344,8 @@ typedef struct bs_device_domain {
     int32_t count;        /* of others: rows in this run */
     int32_t lengths;      /* rows in segments: number of segments in this run; else 0 */
     uint64_t offsets;     /* of segments, i32 [lengths + 1]: address on the device */
+    /* what count is taken from: dimensions, and of patches the pixels of a cell; what lengths is. -1: nothing */
+    int32_t rows, across, size, segments;
 } bs_device_domain;
 
 /* Steps for tiles of one domain, or of one path of it. Part k of the table is region_parts[k] of the plan. */
@@ -22364,7 +22381,8 @@ typedef struct bs_device_layout {
     uint64_t session, session_bytes, tables_pinned, slots_pinned, rooms, room_bytes /* a lane */,
         places /* u64 a unit */, fetched, asked, results, inputs_pinned, loading, pinned_bytes;
     /* within tables */
-    uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, given_at, units_at, segments_at, tables_bytes;
+    uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, given_at, units_at;
+    uint64_t dims_at, bound_at, segments_at, tables_bytes; /* from dims_at on: of each run */
     uint64_t inputs_bytes;
     /* With bs_plan_desc.in_place, inputs and slots take no bytes of the device. */
 } bs_device_layout;
@@ -22385,6 +22403,8 @@ int32_t bs_device_given_words(const bs_plan *plan, const bs_instr *instr);
 /* Offset from layout->inputs of the copy of node n's buffer, used when the caller's buffer is not in device memory;
  * UINT64_MAX: n needs none. bs_device_state_place: offset from layout->states of a state's own memory. */
 uint64_t bs_device_input_place(const bs_plan *plan, int32_t node);
+/* Whether a buffer can be bound to node n. Such nodes have entries in the table of what is bound, from 1 on. */
+bool bs_device_is_bound(const bs_plan *plan, int32_t node);
 BS_INTERNAL bs_bytes bs_device_state_place(const bs_plan *plan, int32_t node);
 /* Offsets from layout->segments_at: i32 [segments + 1] offsets of a domain, i32 [segments] cache lengths. */
 uint64_t bs_device_offsets_place(const bs_plan *plan, int32_t domain);
@@ -31623,12 +31643,23 @@ static bs_bytes value_bytes(const bs_plan *p, int32_t value)
     return bs_value_bytes(p->graph, &p->graph->values[value]);
 }
 
+bool bs_device_is_bound(const bs_plan *plan, int32_t node)
+{
+    return plan->node_live[node] && bs_op_get(plan->graph->nodes[node].op)->bound;
+}
+
+static int32_t count_bound(const bs_plan *p)
+{
+    int32_t count = 0;
+    for (int32_t n = 1; n < p->graph->n_nodes; n++)
+        count += bs_device_is_bound(p, n);
+    return count;
+}
+
 /* Bytes of the largest buffer that a caller can bind to this node (an input, an output or a state); 0: none. */
 static bs_bytes bound_bytes(const bs_plan *p, int32_t n)
 {
-    const bs_node *node = &p->graph->nodes[n];
-    const bool bound = p->node_live[n] && bs_op_get(node->op)->bound;
-    return bound ? value_bytes(p, bs_bound_value(p->graph, node)) : bs_bytes_of(0);
+    return bs_device_is_bound(p, n) ? value_bytes(p, bs_bound_value(p->graph, &p->graph->nodes[n])) : bs_bytes_of(0);
 }
 
 uint64_t bs_device_input_place(const bs_plan *plan, int32_t node)
@@ -31792,6 +31823,8 @@ static void layout_tables(const bs_plan *p, bs_device_layout *l)
         l->n_given += bs_device_given_words(p, &p->instrs[i]);
     l->given_at = take(&at, l->n_given, sizeof(uint32_t));
     l->units_at = take(&at, bs_max_i32(p->n_units, 1), sizeof(uint64_t));
+    l->dims_at = take(&at, p->graph->n_dims, sizeof(int32_t));
+    l->bound_at = take(&at, 1 + count_bound(p), sizeof(bs_device_bound));
     l->segments_at = take_bytes(&at, cache_lengths_place(p, p->graph->n_nodes));
     l->tables_bytes = bs_bytes_figure(at);
 }

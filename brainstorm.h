@@ -727,9 +727,9 @@ typedef struct bs_force {
 
 /* CUDA: how the kernels of a run are launched. The results are the same bytes. */
 typedef enum bs_launch_mode {
-    BS_LAUNCH_AUTO,        /* GRAPH from the second run of the same extents and buffers on, where it can be */
+    BS_LAUNCH_AUTO,        /* GRAPH from the second run on, where it can be */
     BS_LAUNCH_STREAM,      /* one by one; branches without cells cost an empty launch */
-    BS_LAUNCH_GRAPH,       /* captured as a CUDA graph when extents or buffers change */
+    BS_LAUNCH_GRAPH,       /* captured once as a CUDA graph, which serves all extents and buffers */
     BS_LAUNCH_CONDITIONAL, /* the same, and the graph leaves out what no cell takes (CUDA 12.4) */
     BS_LAUNCH_HOST,        /* one by one; before each branch the host waits to learn whether any cell takes it */
     BS_LAUNCH_COUNT

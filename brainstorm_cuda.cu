@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 3ac902b6da467b786f6975369138b5f72275c2fad4a11b37caab6ea2522767b9
+ * sha256 of the parts: 18963d444a70c4b9e6d943960be4ddabca5c2527715ccb2a32251ef83b176b4b
  */
 #include "brainstorm.h"
 
@@ -624,6 +624,9 @@ struct bs_graph {
     bs_router_info *routers; /* [0] unused */
 };
 
+/* Whether any extent is known only when a run begins. */
+static inline bool bs_graph_varies(const bs_graph *graph) { return graph->dims[graph->n_dims - 1].symbols > 0; }
+
 /* Records the first failure of building; later ones are ignored. While a node is being added the message begins with
  * its op and name. Returns false always. */
 bool bs_graph_fail(bs_graph *graph, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
@@ -1081,9 +1084,10 @@ static inline bs_dim_id bs_segment_dim(const bs_graph *graph, int32_t domain)
 /* ==== begin src/plan/device.h ================================================================= */
 /* plan/device.h - a plan as a device reads it, and what a backend does for a session.
  *
- * A device runs the plan's own instructions. They are written out for it once for every set of extents and buffers: a
- * *step* for each instruction, with its operands resolved as far as that does not depend on a decision. What varies
- * beyond that (how many rows went where) the device reads from the decisions, which it made itself.
+ * A device runs the plan's own instructions. They are written out for it once: a *step* for each instruction, chosen
+ * for the largest extents, with its operands resolved as far as that depends on no decision, extent or buffer. Extents
+ * and buffers are data: before each run the device puts those of the run in place, from a table of all dimensions and
+ * one of what is bound. How many rows went where it reads from the decisions, which it made itself.
  * Relies on plan/plan.h and graph/rows.h. C and C++. Must never need a device: a workstation counts a board's bytes. */
 #ifndef BS_DEVICE_H
 #define BS_DEVICE_H
@@ -1428,18 +1432,29 @@ typedef enum bs_device_place {
     BS_AT_RING  /* of the cache at `base`: the row that state_append writes (segment, then position) */
 } bs_device_place;
 
+/* Where a caller's buffer is on the device, or its copy there. */
+typedef struct bs_device_bound {
+    uint64_t address;
+    int32_t stride[BS_MAX_RANK]; /* in elements */
+    int32_t bytes;               /* of an element */
+} bs_device_bound;
+
 /* One operand of a step. Where element [0,0,0] of the core of a row lies follows from the row. */
 typedef struct bs_device_operand {
     uint64_t base;      /* address on the device */
     int64_t row_bytes;  /* from one row to the next */
     int32_t stride[BS_MAX_RANK]; /* in elements */
-    int32_t dim[BS_MAX_RANK];    /* in this run; for patches, of the frame */
+    int32_t dim[BS_MAX_RANK];    /* in this run (until it begins: at most); for patches, of the frame */
     int32_t max_h, max_w;        /* core at most: the margin is kept around that */
     int32_t margin;
     int32_t cell, across; /* patches: side of a whole cell in pixels, and cells beside each other; else 0 */
-    uint8_t place, dtype, rank, unused;
+    uint8_t place, dtype, rank;
+    uint8_t skip; /* dimensions of the buffer before the operand's own: 1 for a row of it, 2 for a place in a ring */
     int32_t domain; /* whose rows are read or written */
     int32_t stored; /* domain whose rows are stored: `domain`, or one above when a scatter is a view of it */
+    /* what dim and across are taken from: dimensions (-1: none), the width of the frame, pixels of a cell in that */
+    int32_t from[BS_MAX_RANK], width, size;
+    int32_t bound; /* the buffer that base and strides are taken from, 0: none */
 } bs_device_operand;
 
 #define BS_DEVICE_PARAMS 16
@@ -1468,6 +1483,8 @@ typedef struct bs_device_domain {
     int32_t count;        /* of others: rows in this run */
     int32_t lengths;      /* rows in segments: number of segments in this run; else 0 */
     uint64_t offsets;     /* of segments, i32 [lengths + 1]: address on the device */
+    /* what count is taken from: dimensions, and of patches the pixels of a cell; what lengths is. -1: nothing */
+    int32_t rows, across, size, segments;
 } bs_device_domain;
 
 /* Steps for tiles of one domain, or of one path of it. Part k of the table is region_parts[k] of the plan. */
@@ -1503,7 +1520,8 @@ typedef struct bs_device_layout {
     uint64_t session, session_bytes, tables_pinned, slots_pinned, rooms, room_bytes /* a lane */,
         places /* u64 a unit */, fetched, asked, results, inputs_pinned, loading, pinned_bytes;
     /* within tables */
-    uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, given_at, units_at, segments_at, tables_bytes;
+    uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, given_at, units_at;
+    uint64_t dims_at, bound_at, segments_at, tables_bytes; /* from dims_at on: of each run */
     uint64_t inputs_bytes;
     /* With bs_plan_desc.in_place, inputs and slots take no bytes of the device. */
 } bs_device_layout;
@@ -1524,6 +1542,8 @@ int32_t bs_device_given_words(const bs_plan *plan, const bs_instr *instr);
 /* Offset from layout->inputs of the copy of node n's buffer, used when the caller's buffer is not in device memory;
  * UINT64_MAX: n needs none. bs_device_state_place: offset from layout->states of a state's own memory. */
 uint64_t bs_device_input_place(const bs_plan *plan, int32_t node);
+/* Whether a buffer can be bound to node n. Such nodes have entries in the table of what is bound, from 1 on. */
+bool bs_device_is_bound(const bs_plan *plan, int32_t node);
 bs_bytes bs_device_state_place(const bs_plan *plan, int32_t node);
 /* Offsets from layout->segments_at: i32 [segments + 1] offsets of a domain, i32 [segments] cache lengths. */
 uint64_t bs_device_offsets_place(const bs_plan *plan, int32_t domain);
@@ -1810,8 +1830,8 @@ static inline BS_BOTH float bs_act_apply(bs_act act, float param, float slope, f
 /* The argument of every kernel. */
 struct bs_cu_program {
     const bs_device_step *steps;
-    const bs_device_operand *operands;
-    const bs_device_domain *domains;
+    bs_device_operand *operands;
+    bs_device_domain *domains;
     const bs_device_decision *decision;
     const bs_device_part *parts;
     const uint32_t *given; /* bits of gathers: which paths give a value */
@@ -1823,6 +1843,9 @@ struct bs_cu_program {
     uint64_t scratch_bytes;
     float *guesses;        /* [paths of a router] of the last look_ahead, and room for its lists */
     int32_t *status;       /* [3]: the first failure of the run, its node; whether a branch has rows (graph.cuh) */
+    const int32_t *dims;   /* [dimensions] of the run */
+    const bs_device_bound *bound;
+    int32_t n_operands, n_domains;
 };
 
 /* What a block works on: all rows (domain -1), or a tile of the rows of a part. */
@@ -2156,9 +2179,8 @@ struct bs_cu_node {
     const bs_node *node;
     const bs_node_plan *np;
     const void *params;
-    const bs_device_operand *in, *out; /* as they are in this run */
+    const bs_device_operand *in, *out; /* extents are the largest */
     const bs_instr *instr;
-    const int64_t *dims; /* [dims] of this run */
 };
 
 /* Fills p; batch and parts where they are not 1; the kernel where an op has several. All other fields are set
@@ -2959,7 +2981,12 @@ enum {
     BS_CU_LINEAR_NO_BIAS,
     BS_CU_LINEAR_ACT,
     BS_CU_LINEAR_PARAM,
-    BS_CU_LINEAR_WIDE /* columns of a work item */
+    BS_CU_LINEAR_BRANCHES /* whose lines may run side by side */
+};
+
+enum {
+    BS_CU_FEW_LINES = 8,
+    BS_CU_FEW_COLUMNS = 16 /* at a time: a matrix of a tensor core */
 };
 
 struct bs_cu_linear_line {
@@ -2991,6 +3018,19 @@ __host__ __device__ static inline int32_t bs_cu_linear_lines(const bs_device_ope
     return (int32_t)bs_cu_product(o->dim, o->rank - 1);
 }
 
+/* Columns of a work item: 16 where 64 would leave too few items in this run to keep a GPU busy with reading. */
+__device__ inline int32_t bs_cu_linear_wide(const bs_cu_tile &t, const bs_device_step *s, int32_t lines)
+{
+    int32_t domain = s->domain;
+    while (t.program->domains[domain].kind == BS_DOMAIN_PATH)
+        domain = t.program->domains[domain].parent;
+    const int64_t all = (int64_t)t.program->domains[domain].count * lines;
+    const int32_t wide = (s->p[BS_CU_LINEAR_OUT].i + BS_CU_GEMM_SIDE - 1) / BS_CU_GEMM_SIDE;
+    const bool few = all <= 2 * BS_CU_FEW_LINES &&
+                     min((int32_t)all, s->p[BS_CU_LINEAR_BRANCHES].i) * (int64_t)wide < 256;
+    return few ? (int32_t)BS_CU_FEW_COLUMNS : (int32_t)BS_CU_GEMM_SIDE;
+}
+
 template <int BYTES>
 __device__ inline void bs_cu_linear_begin(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
                                           bs_cu_linear_job &j)
@@ -3006,7 +3046,7 @@ __device__ inline void bs_cu_linear_begin(const bs_cu_tile &t, const bs_device_s
     j.type = j.x->dtype;
     j.row = w.row;
     j.parts = w.parts;
-    j.wide = s->p[BS_CU_LINEAR_WIDE].i;
+    j.wide = bs_cu_linear_wide(t, s, j.lines);
     j.lines_here = (w.end - w.row) * j.lines;
     j.down = (j.lines_here + BS_CU_GEMM_SIDE - 1) / BS_CU_GEMM_SIDE;
     j.items = j.down * ((j.out + j.wide - 1) / j.wide);
@@ -3125,8 +3165,6 @@ __device__ __forceinline__ void bs_cu_linear_rows(const bs_cu_linear_job &j, uin
 /* ==== end src/cuda/linear_job.cuh ============================================================= */
 
 enum {
-    BS_CU_FEW_LINES = 8,
-    BS_CU_FEW_COLUMNS = 16, /* at a time: a matrix of a tensor core */
     BS_CU_FEW_DEPTH = 256,  /* bytes of a line: what the L2 cache fetches at once */
     BS_CU_FEW_PITCH = 272,
     BS_CU_FEW_STAGES = 3,
@@ -3137,35 +3175,30 @@ enum {
 
 /* ------------------------------------------------------------------------------------------------- describing */
 
-/* Rows of a domain in this run, at most. */
-static int64_t bs_cu_linear_rows_of(const bs_cu_node *n, int32_t domain)
+/* Lines of a run, at most: of all paths together. */
+static int64_t bs_cu_linear_most_lines(const bs_cu_node *n, int32_t domain)
 {
-    const bs_domain *domains = n->graph->domains;
-    while (domains[domain].kind == BS_DOMAIN_PATH)
-        domain = domains[domain].parent;
-    if (domain == 0)
-        return 1;
-    return bs_domain_is_patches(&domains[domain]) ? domains[domain].max_rows : n->dims[domains[domain].rows];
+    const bs_graph *g = n->graph;
+    return n->plan->domains[g->domains[domain].top].max_rows * bs_max_i64(bs_cu_linear_lines(&n->out[0]), 1);
 }
 
-/* Work items have 16 columns where 64 would leave too few of them to keep a GPU busy with reading. A path gets batches
- * of 64 lines, because it may have far fewer rows than it could; others get up to BS_CU_LINEAR_BATCH. */
+/* A path gets batches of 64 lines, because it may have far fewer rows than it could; others get up to
+ * BS_CU_LINEAR_BATCH. There are work items enough for either width that the run turns out to want. */
 static void bs_cu_linear_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const bs_domain *d = &n->graph->domains[s->domain];
     const bool path = d->kind == BS_DOMAIN_PATH;
     const int64_t lines = bs_max_i64(bs_cu_linear_lines(&n->out[0]), 1),
-                  all = bs_cu_linear_rows_of(n, s->domain) * lines;
+                  all = bs_cu_linear_most_lines(n, s->domain);
     const int32_t out = s->p[BS_CU_LINEAR_OUT].i;
-    const int64_t wide = bs_ceil_div(out, BS_CU_GEMM_SIDE);
-    const int64_t branches = path ? bs_min_i64(all, n->graph->routers[d->router].desc->paths) : 1;
     const int64_t batch = bs_min_i64(path ? (int64_t)BS_CU_GEMM_SIDE : (int64_t)BS_CU_LINEAR_BATCH, all) / lines;
     s->kernel = n->np->half ? BS_CU_linear_tensor : BS_CU_linear;
     s->batch = batch < 1 ? 1 : (int32_t)batch;
-    const bool few = all <= 2 * (int64_t)BS_CU_FEW_LINES && branches * wide < 256;
-    s->p[BS_CU_LINEAR_WIDE].i = few ? (int32_t)BS_CU_FEW_COLUMNS : (int32_t)BS_CU_GEMM_SIDE;
-    s->parts = bs_cu_work_items(
-        bs_ceil_div(s->batch * lines, BS_CU_GEMM_SIDE) * bs_ceil_div(out, s->p[BS_CU_LINEAR_WIDE].i), 1);
+    s->p[BS_CU_LINEAR_BRANCHES].i = path ? n->graph->routers[d->router].desc->paths : 1;
+    s->parts = bs_cu_work_items(bs_max_i64(bs_ceil_div(s->batch * lines, BS_CU_GEMM_SIDE) *
+                                               bs_ceil_div(out, BS_CU_GEMM_SIDE),
+                                           bs_ceil_div(out, BS_CU_FEW_COLUMNS)),
+                                1);
 }
 
 /* -------------------------------------------------------------------------------------------------- few lines */
@@ -3412,21 +3445,22 @@ static int64_t bs_cu_linear_dense(const bs_cu_node *n, const bs_device_operand *
         (o->place != BS_AT_ROOT && o->place != BS_AT_ROWS && o->place != BS_AT_LINE) ||
         (o->dim[last] > 1 && o->stride[last] != 1) || (rows && o->rank > 1) || (o->rank == 3 && o->margin > 0))
         return 0;
-    for (int32_t d = 0; d + 2 < o->rank; d++)
-        if (o->dim[d] > 1 && o->stride[d] != (int64_t)o->dim[d + 1] * o->stride[d + 1])
+    for (int32_t d = 0; d + 2 < o->rank; d++) /* strides are those of the largest extents */
+        if (!bs_dim_is_const(n->graph, o->from[d + 1]) ||
+            (o->dim[d] > 1 && o->stride[d] != (int64_t)o->dim[d + 1] * o->stride[d + 1]))
             return 0;
     return rows          ? o->row_bytes / (int64_t)bs_dtype_bytes((bs_dtype)o->dtype)
            : o->rank > 1 ? o->stride[last - 1]
                          : o->dim[last];
 }
 
-/* Whether bs_cu_linear_cublas may take a linear: the host knows where its rows are, and it is large enough in this run.
+/* Whether bs_cu_linear_cublas may take a linear: the host knows where its rows are, and it may be large enough.
  * cuBLAS chooses the order of its sums. */
 static bool bs_cu_linear_is_large(const bs_cu_node *n)
 {
     const bs_dtype type = n->np->half ? BS_F16 : BS_F32;
     const int64_t k = n->in[0].dim[n->in[0].rank - 1], out = n->out[0].dim[n->out[0].rank - 1];
-    const int64_t lines = bs_cu_linear_rows_of(n, n->out[0].domain) * bs_cu_linear_lines(&n->out[0]);
+    const int64_t lines = bs_cu_linear_most_lines(n, n->out[0].domain);
     return n->in[0].dtype == type && n->out[0].dtype == type && k % 8 == 0 && k >= 128 && out >= 128 &&
            lines >= 256 && bs_cu_linear_dense(n, &n->in[0]) >= k && bs_cu_linear_dense(n, &n->out[0]) >= out;
 }
@@ -3956,10 +3990,10 @@ __device__ inline uint8_t *bs_cu_ring_place(const bs_cu_tile &t, const bs_device
     const int32_t segment = bs_segment_of(offsets, domain.lengths, row);
     const int32_t position = bs_cu_at<const int32_t>(cache_lengths->base)[segment] +
                              (row - offsets[segment]);
-    if (offsets[segment + 1] - row > ring->max_h || position < 0)
+    if (offsets[segment + 1] - row > ring->dim[BS_MAX_RANK - 1] || position < 0)
         return NULL;
     return bs_cu_at<uint8_t>(ring->base) + segment * ring->row_bytes +
-           (int64_t)(position % ring->max_h) * ring->max_w * bs_cu_bytes(ring->dtype);
+           (int64_t)(position % ring->dim[BS_MAX_RANK - 1]) * ring->max_w * bs_cu_bytes(ring->dtype);
 }
 
 /* Each row of a segment to its position in the segment's ring. */
@@ -7535,7 +7569,7 @@ enum {
     BS_CU_P_LARGE,
     BS_CU_P_PATHS_AT, /* BUDGET: bytes from the table of costs to that of paths */
     BS_CU_P_SIZE,     /* BUDGET: size of the patches whose areas are weights; 0: none */
-    BS_CU_P_HEIGHT,   /* of their frame */
+    BS_CU_P_HEIGHT,   /* of their frame: dimensions */
     BS_CU_P_FRAME_WIDTH,
     BS_CU_P_COUNT
 };
@@ -8183,9 +8217,9 @@ __device__ __forceinline__ bs_scores bs_cu_losses_of(const bs_cu_router &r, int3
 /* A patch counts by its area, any other cell as one. */
 __device__ inline uint64_t bs_cu_cell_weight(const bs_cu_router &r, int32_t row)
 {
-    const int32_t size = r.s->p[BS_CU_P_SIZE].i;
+    const int32_t size = r.s->p[BS_CU_P_SIZE].i, *dims = r.t->program->dims;
     return size == 0 ? 1
-                     : bs_patch_area(size, r.s->p[BS_CU_P_HEIGHT].i, r.s->p[BS_CU_P_FRAME_WIDTH].i,
+                     : bs_patch_area(size, dims[r.s->p[BS_CU_P_HEIGHT].i], dims[r.s->p[BS_CU_P_FRAME_WIDTH].i],
                                      bs_cu_top_row(*r.t, r.s->domain, row));
 }
 
@@ -8588,8 +8622,8 @@ static void bs_cu_route_describe(const bs_cu_node *n, bs_device_step *s)
     if (patches < 0)
         return;
     s->p[BS_CU_P_SIZE].i = n->plan->domains[patches].size;
-    s->p[BS_CU_P_HEIGHT].i = (int32_t)n->dims[n->graph->domains[patches].height];
-    s->p[BS_CU_P_FRAME_WIDTH].i = (int32_t)n->dims[n->graph->domains[patches].width];
+    s->p[BS_CU_P_HEIGHT].i = n->graph->domains[patches].height;
+    s->p[BS_CU_P_FRAME_WIDTH].i = n->graph->domains[patches].width;
 }
 
 /* ---------------------------------------------------------------------------------------------------- kernels */
@@ -9070,19 +9104,70 @@ static const bs_cu_description bs_cu_ops[] = {
 /* ==== end src/cuda/ops.cuh ==================================================================== */
 
 /* ==== begin src/cuda/step_operand.cuh ========================================================= */
-/* step_operand.cuh - where the operands of an instruction are on the device, for the extents and buffers of a run.
+/* step_operand.cuh - where the operands of an instruction are on the device, for the largest extents: kernels are
+ * chosen for those, and each run puts its own extents and buffers in place (extents.cuh).
  * The host's side of run/operands.c: everything but the decision is resolved here. Relies on plan/device.h. Must never
  * touch what the addresses point to. */
 #ifndef BS_CUDA_STEP_OPERAND
 #define BS_CUDA_STEP_OPERAND
 
+/* ==== begin src/cuda/extents.cuh ============================================================== */
+/* extents.cuh - what a run puts into the tables: dimensions and buffers of operands, rows of domains.
+ * Relies on plan/device.h. Must never change what a step does: steps are those of all runs. */
+#ifndef BS_CUDA_EXTENTS
+#define BS_CUDA_EXTENTS
+
 /* #include "cuda/portable.cuh" */
+
+__host__ __device__ static inline int32_t bs_cu_cells(int32_t extent, int32_t size)
+{
+    return (int32_t)bs_ceil_div(extent, size);
+}
+
+/* Strides of a row are those of the buffer's later dimensions; a row of the first, or of a ring (the first two), begins
+ * where its step says. */
+__host__ __device__ static inline void bs_cu_bind_operand(const bs_device_bound *b, bs_device_operand *o)
+{
+    o->base = b->address;
+    for (int32_t i = 0; i < o->rank && i + o->skip < BS_MAX_RANK; i++)
+        o->stride[i] = b->stride[i + o->skip];
+    if (o->skip > 0)
+        o->row_bytes = (int64_t)b->stride[0] * b->bytes;
+    if (o->skip > 1)
+        o->max_w = b->stride[1];
+}
+
+/* dims: [dimensions] of the run, bound: [entries]. */
+__host__ __device__ static inline void bs_cu_extend_operand(const int32_t *dims, const bs_device_bound *bound,
+                                                            bs_device_operand *o)
+{
+    for (int32_t i = 0; i < BS_MAX_RANK; i++)
+        if (o->from[i] >= 0)
+            o->dim[i] = dims[o->from[i]];
+    if (o->cell > 0)
+        o->across = bs_cu_cells(dims[o->width], o->size);
+    if (o->bound > 0)
+        bs_cu_bind_operand(&bound[o->bound], o);
+}
+
+__host__ __device__ static inline void bs_cu_extend_domain(const int32_t *dims, bs_device_domain *d)
+{
+    if (d->rows >= 0)
+        d->count = d->size > 0 ? bs_cu_cells(dims[d->rows], d->size) * bs_cu_cells(dims[d->across], d->size)
+                               : dims[d->rows];
+    if (d->segments >= 0)
+        d->lengths = dims[d->segments];
+}
+
+#endif
+/* ==== end src/cuda/extents.cuh ================================================================ */
 
 /* Where the buffer that is bound to a node lies on the device. */
 struct bs_cu_bound {
     uint64_t address; /* 0: nothing is bound */
     int64_t stride[BS_MAX_RANK];
     bool staged; /* a dense copy of the caller's buffer */
+    int32_t entry; /* of the table of what is bound, 0: none */
 };
 
 /* The tables of a run while they are written, and what they are written from. */
@@ -9109,7 +9194,7 @@ static int32_t bs_cu_narrow(bs_cu_tables *l, int64_t n)
     return (int32_t)n;
 }
 
-/* Extents of a row, wherever it is. */
+/* Extents of a row, wherever it is: the largest, and what they are taken from. */
 static void bs_cu_extent(bs_cu_tables *l, int32_t value, bs_device_operand *o)
 {
     const bs_value_info *v = &l->graph->values[value];
@@ -9118,8 +9203,10 @@ static void bs_cu_extent(bs_cu_tables *l, int32_t value, bs_device_operand *o)
     o->dtype = (uint8_t)v->dtype;
     o->rank = (uint8_t)v->rank;
     o->domain = o->stored = v->domain;
-    for (int32_t i = 0; i < v->rank; i++)
-        o->dim[i] = bs_cu_narrow(l, l->client->dims[v->dims[i]]);
+    for (int32_t i = 0; i < BS_MAX_RANK; i++) {
+        o->from[i] = i < v->rank ? v->dims[i] : -1;
+        o->dim[i] = i < v->rank ? (int32_t)bs_dim_max(l->graph, v->dims[i]) : 0;
+    }
     if (v->rank != 3)
         return;
     bs_plan_core(l->plan, v, &h, &w);
@@ -9129,9 +9216,10 @@ static void bs_cu_extent(bs_cu_tables *l, int32_t value, bs_device_operand *o)
     const int32_t patches = l->graph->domains[v->domain].patches;
     if (patches < 0)
         return;
-    const int32_t size = l->plan->domains[patches].size;
-    o->cell = (int32_t)bs_ceil_div((int64_t)size * v->scale_num, v->scale_den);
-    o->across = (int32_t)bs_ceil_div(l->client->dims[l->graph->domains[patches].width], size);
+    o->width = l->graph->domains[patches].width;
+    o->size = l->plan->domains[patches].size;
+    o->cell = (int32_t)bs_ceil_div((int64_t)o->size * v->scale_num, v->scale_den);
+    o->across = bs_cu_cells((int32_t)bs_dim_max(l->graph, o->width), o->size);
 }
 
 static void bs_cu_dense(bs_cu_tables *l, int32_t value, bs_device_operand *o)
@@ -9172,10 +9260,12 @@ static void bs_cu_at_bound(bs_cu_tables *l, int32_t node, bs_device_operand *o)
 {
     const bs_cu_bound *b = &l->bound[node];
     o->place = BS_AT_ROOT;
+    o->bound = b->entry;
     o->base = b->address;
     for (int32_t i = 0; i < o->rank; i++)
         o->stride[i] = bs_cu_narrow(l, b->stride[i]);
     if (l->client->cache_lengths[node]) { /* the copy that was checked */
+        o->bound = 0;
         o->base = l->memory + l->layout->tables + l->layout->segments_at + bs_device_cache_lengths_place(l->plan, node);
         o->stride[0] = 1;
     }
@@ -9202,6 +9292,8 @@ static void bs_cu_seen(const bs_device_operand *root, bool image, bs_device_oper
 {
     const int32_t first = image ? 0 : 1;
     o->dtype = root->dtype;
+    o->bound = root->bound;
+    o->skip = (uint8_t)first;
     o->base = root->base;
     o->place = (uint8_t)(image ? BS_AT_CELL : BS_AT_LINE);
     o->row_bytes = (int64_t)root->stride[0] * (int64_t)bs_dtype_bytes((bs_dtype)root->dtype);
@@ -9286,8 +9378,8 @@ static void bs_cu_ending(bs_cu_tables *l, const bs_instr *i, bs_device_operand *
     bs_cu_at_bound(l, state < 0 ? i->node : l->graph->values[bs_node_in(l->graph, node)[state]].node, o);
 }
 
-/* The cache that rows are appended to. Beside the strides of a cell: row_bytes from segment to segment, max_w elements
- * from position to position, max_h positions. */
+/* The cache that rows are appended to. Beside the strides of a cell, which has two dimensions at most: row_bytes from
+ * segment to segment, max_w elements from position to position, and the positions as the last dimension. */
 static void bs_cu_ring(bs_cu_tables *l, const bs_instr *i, bs_device_operand *o)
 {
     const bs_node *node = &l->graph->nodes[i->node];
@@ -9297,12 +9389,10 @@ static void bs_cu_ring(bs_cu_tables *l, const bs_instr *i, bs_device_operand *o)
     bs_cu_extent(l, i->value, o);
     o->place = BS_AT_RING;
     o->base = b->address;
-    o->row_bytes = b->stride[0] * (int64_t)bs_dtype_bytes(v->dtype);
-    o->max_h = bs_cu_narrow(l, l->client->dims[v->dims[1]]);
-    o->max_w = bs_cu_narrow(l, b->stride[1]);
+    o->bound = b->entry;
+    o->skip = 2;
+    o->from[BS_MAX_RANK - 1] = v->dims[1];
     o->margin = 0;
-    for (int32_t k = 0; k < o->rank; k++)
-        o->stride[k] = bs_cu_narrow(l, b->stride[k + 2]);
 }
 
 #endif
@@ -9319,12 +9409,13 @@ static void bs_cu_ring(bs_cu_tables *l, const bs_instr *i, bs_device_operand *o)
 /* #include "cuda/step_operand.cuh" */
 /* #include "cuda/ops.cuh" */
 
-/* A launch: `count` steps from `first` by one kernel; or `count` parts of a region (kernel BS_CU_none). */
+/* A launch: `count` steps from `first` by one kernel; or `count` parts of a region (kernel BS_CU_none). The same for
+ * all extents, so a graph that is captured serves them all. */
 struct bs_cu_launch {
     int32_t kernel, first, count;
     int32_t instr;    /* the first instruction it belongs to, at top level */
     int32_t callback; /* the router whose callback is called before this, or 0 */
-    int32_t blocks;   /* that have work, at most */
+    int32_t items;    /* work items, at most */
 };
 
 struct bs_cu_launches {
@@ -9340,6 +9431,8 @@ static bs_device_operand *bs_cu_add_operand(bs_cu_tables *l)
     l->overflow = l->overflow || l->n_operands >= l->layout->n_operands;
     l->n_operands++;
     memset(o, 0, sizeof *o);
+    for (int32_t i = 0; i < BS_MAX_RANK; i++)
+        o->from[i] = -1;
     return o;
 }
 
@@ -9487,7 +9580,7 @@ static bs_cu_node bs_cu_node_of(const bs_device_client *c, const bs_device_step 
     const bs_node *node = &c->graph->nodes[s->node];
     const bs_device_operand *in = all + s->operands;
     const bs_cu_node n = {
-        c->graph, c->plan, node, &c->plan->nodes[s->node], node->params, in, in + s->n_in, i, c->dims};
+        c->graph, c->plan, node, &c->plan->nodes[s->node], node->params, in, in + s->n_in, i};
     return n;
 }
 
@@ -9530,13 +9623,13 @@ static void bs_cu_step(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
 
 /* ----------------------------------------------------------------------------------------------- launches */
 
-/* Rows that a domain can have in this run. */
+/* Rows that a domain can have. */
 static int64_t bs_cu_most_rows(const bs_cu_tables *l, int32_t domain)
 {
     int64_t per_row = 1;
     for (; l->graph->domains[domain].kind == BS_DOMAIN_PATH; domain = l->graph->domains[domain].parent)
         per_row *= l->graph->routers[l->graph->domains[domain].router].max_paths_per_cell;
-    return per_row * l->client->domains[domain].count;
+    return per_row * l->plan->domains[domain].max_rows;
 }
 
 /* Work items of steps that run together, at most: paths of one router share its rows. */
@@ -9562,17 +9655,12 @@ static int64_t bs_cu_most_work_items(const bs_cu_tables *l, int32_t first, int32
 }
 
 static void bs_cu_add_launch(bs_cu_tables *l, bs_cu_launches *to, int32_t kernel, int32_t first, int32_t count,
-                             int64_t blocks)
+                             int64_t items, int32_t callback = 0)
 {
-    bs_cu_launch *launch = &to->list[to->count < to->room ? to->count : 0];
-    l->overflow = l->overflow || to->count >= to->room || blocks > INT32_MAX;
+    const bs_cu_launch launch = {kernel, first, count, to->instr, callback, (int32_t)bs_min_i64(items, INT32_MAX)};
+    l->overflow = l->overflow || to->count >= to->room || items > INT32_MAX;
+    to->list[to->count < to->room ? to->count : 0] = launch;
     to->count++;
-    launch->kernel = kernel;
-    launch->first = first;
-    launch->count = count;
-    launch->callback = 0;
-    launch->instr = to->instr;
-    launch->blocks = (int32_t)bs_min_i64(blocks, INT32_MAX);
 }
 
 /* A decision takes one launch, or two where there are many rows; a callback is called before it. It is launched even
@@ -9586,9 +9674,8 @@ static void bs_cu_launch_route(bs_cu_tables *l, bs_cu_launches *to, int32_t step
     const int64_t items = bs_max_i64(bs_cu_most_work_items(l, step, 1), 1);
     if (rows)
         bs_cu_add_launch(l, to, BS_CU_route_rows, step, 1, items);
-    bs_cu_add_launch(l, to, rows || asks ? BS_CU_route_pack : BS_CU_route, step, 1, rows ? items : 1);
-    if (asks)
-        to->list[to->count <= to->room ? to->count - 1 : 0].callback = s->router;
+    bs_cu_add_launch(l, to, rows || asks ? BS_CU_route_pack : BS_CU_route, step, 1, rows ? items : 1,
+                     asks ? s->router : 0);
 }
 
 /* Launches the steps [first, end), which are of one time: those of one kernel together. */
@@ -9660,12 +9747,12 @@ static bs_status bs_cu_write_tables(bs_cu_tables *l, bs_cu_launches *to, bs_devi
     }
     if (l->too_many)
         return bs_fail(error, BS_ERROR_LIMIT,
-                       "%s \"%s\" gives 2^31 elements or more in this run, a GPU's kernels count to 2^31 - 1",
+                       "%s \"%s\" can give 2^31 elements or more, a GPU's kernels count to 2^31 - 1",
                        bs_op_get(l->graph->nodes[l->too_many].op)->name, bs_node_name(&l->graph->nodes[l->too_many]));
     if (l->overflow)
         return bs_fail(
             error, BS_ERROR_LIMIT,
-            "a buffer of this run is larger than a GPU's kernels can address (2^31 elements), or has too many steps");
+            "a buffer can be larger than a GPU's kernels address (2^31 elements), or the plan has too many steps");
     return BS_OK;
 }
 
@@ -9674,10 +9761,10 @@ static bs_status bs_cu_write_tables(bs_cu_tables *l, bs_cu_launches *to, bs_devi
 /* ==== begin src/cuda/launch.cuh =============================================================== */
 /* launch.cuh - how steps run: one launch over the rows of all branches, or the steps of a part, tile by tile.
  *
- * A block takes the work item that has its number, or every gridDim-th tile. How many there are follows from the
- * decisions, on the device. Grids are sized for the most there can be and surplus blocks return: a launch is the same
- * whatever was decided. Relies on step.cuh and ops.cuh. Must never let a count on the device decide anything on the
- * host. */
+ * A block takes the work item that has its number, and every gridDim-th one after it. How many there are follows from
+ * extents and decisions, on the device. Grids are sized for the most there can be and surplus blocks return: a launch
+ * is the same whatever was decided and however long the run is. Relies on step.cuh and ops.cuh. Must never let a count
+ * on the device decide anything on the host. */
 #ifndef BS_CUDA_LAUNCH
 #define BS_CUDA_LAUNCH
 
@@ -9743,7 +9830,7 @@ __device__ __forceinline__ void bs_cu_run(const bs_cu_tile &t, const bs_device_s
  * and elementwise ops are bound by memory: two blocks on a multiprocessor leave them all the registers they need. */
 template <int KERNEL>
 __global__ void __launch_bounds__(256, KERNEL <= BS_CU_patch_features || KERNEL >= BS_CU_route ? 2 : 1)
-    bs_cu_group(BS_CU_ARGUMENT bs_cu_program program, int32_t first, int32_t count)
+    bs_cu_group(BS_CU_ARGUMENT bs_cu_program program, int32_t first, int32_t count, int32_t items)
 {
     BS_DYNAMIC_SHARED(uint8_t, shared);
     const bs_cu_tile t = bs_cu_everything(&program, shared);
@@ -9756,9 +9843,13 @@ __global__ void __launch_bounds__(256, KERNEL <= BS_CU_patch_features || KERNEL 
     bs_cu_work w;
     if (bs_cu_failed(program))
         return;
-    const bs_device_step *s = bs_cu_find_step(t, first, count, (int32_t)blockIdx.x, &w);
-    if (s)
+    for (int32_t item = (int32_t)blockIdx.x; item < items; item += (int32_t)gridDim.x) {
+        const bs_device_step *s = bs_cu_find_step(t, first, count, item, &w);
+        if (!s)
+            return;
         bs_cu_run<KERNEL>(t, s, w);
+        __syncthreads(); /* before the next item takes the workspace */
+    }
 }
 
 /* ------------------------------------------------------------------------------------------------- regions */
@@ -9831,12 +9922,17 @@ __global__ void __launch_bounds__(256, 1)
     }
 }
 
-/* Resets what a run adds to: the status, the counts, and which cells were reached. */
+/* Puts the extents and buffers of the run in place, and resets what a run adds to: the status, the counts, and which
+ * cells were reached. */
 __global__ void bs_cu_begin(BS_CU_ARGUMENT bs_cu_program program, int32_t routers)
 {
     const int32_t at = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x), step = (int32_t)(gridDim.x * blockDim.x);
     if (at < 2)
         program.status[at] = 0;
+    for (int32_t i = at; i < program.n_operands; i += step)
+        bs_cu_extend_operand(program.dims, program.bound, &program.operands[i]);
+    for (int32_t i = at; i < program.n_domains; i += step)
+        bs_cu_extend_domain(program.dims, &program.domains[i]);
     for (int32_t r = 1; r < routers; r++) {
         const bs_device_decision &d = program.decision[r];
         if (!d.live)
@@ -9852,13 +9948,16 @@ __global__ void bs_cu_begin(BS_CU_ARGUMENT bs_cu_program program, int32_t router
 
 /* --------------------------------------------------------------------------------------------- the host's side */
 
-static void bs_cu_launch_kernel(const bs_cu_program &p, const bs_cu_launch &l, int threads, cudaStream_t stream)
+/* most: blocks of work that may turn out to be less; decisions always get a block for each item. */
+static void bs_cu_launch_kernel(const bs_cu_program &p, const bs_cu_launch &l, int32_t most, int threads,
+                                cudaStream_t stream)
 {
+    const unsigned blocks = (unsigned)(l.kernel >= BS_CU_route ? l.items : bs_min_i32(l.items, most));
     switch (l.kernel) {
-#define BS_CU_CASE(name)                                                                                          \
-    case BS_CU_##name:                                                                                            \
-        BS_LAUNCH((bs_cu_group<BS_CU_##name>), (unsigned)l.blocks, (unsigned)threads, BS_CU_WORKSPACE, stream, p, \
-                  l.first, l.count);                                                                              \
+#define BS_CU_CASE(name)                                                                                      \
+    case BS_CU_##name:                                                                                        \
+        BS_LAUNCH((bs_cu_group<BS_CU_##name>), blocks, (unsigned)threads, BS_CU_WORKSPACE, stream, p, l.first, \
+                  l.count, l.items);                                                                          \
         break;
         BS_CU_KERNELS(BS_CU_CASE)
 #undef BS_CU_CASE
@@ -10042,7 +10141,7 @@ extern "C" void bs_cuda_close(bs_device *device)
  *   GRAPH        the same, captured once as a CUDA graph: one launch a run
  *   CONDITIONAL  captured, with an IF node around each branch: launches whose steps are all on paths (CUDA 12.4)
  *   HOST         launch by launch; before a branch the host fetches whether it has rows, and waits for that
- *   AUTO         STREAM, then GRAPH once a run has the same extents and buffers as the one before
+ *   AUTO         STREAM, then GRAPH from the second run on
  *
  * All modes read the same counts in the device's memory, so results are the same bytes.
  *
@@ -10059,7 +10158,8 @@ extern "C" void bs_cuda_close(bs_device *device)
 #define BS_CUDA_RUN
 
 /* ==== begin src/cuda/tables.cuh =============================================================== */
-/* tables.cuh - the tables of a run, written in pinned memory when extents or buffers change, and copied.
+/* tables.cuh - the tables of a session, written in pinned memory and copied; and what each run puts in them:
+ * dimensions, buffers, offsets of segments, cache lengths.
  * Relies on bind.cuh and step.cuh. Must never write what a copy may still read. */
 #ifndef BS_CUDA_TABLES
 #define BS_CUDA_TABLES
@@ -10104,6 +10204,7 @@ struct bs_device_session {
 #endif
     int32_t n_lanes;
     bool has_event, lowered, in_flight, any_staged, has_segments;
+    bool varies; /* extents are known only when a run begins */
     int32_t launch_mode; /* bs_launch_mode */
     bool capturing, replays, no_graph;
     cudaGraph_t graph;
@@ -10112,8 +10213,8 @@ struct bs_device_session {
     int threads;      /* of a block */
     uint64_t shared;  /* of a region */
     bs_cu_launches launches;
-    int64_t *dims;    /* [dims] that the tables were written for */
-    bs_buffer *bound; /* [nodes] the same */
+    int64_t *dims;    /* [dims] of the last run */
+    bs_buffer *bound; /* [nodes] of the last run */
     bs_cu_bound *at;  /* [nodes] */
 };
 
@@ -10133,10 +10234,14 @@ static bs_status bs_cu_session_carve(bs_device_session *s, bs_error *error)
     s->dims = static_cast<int64_t *>(bs_carve(&c, (uint64_t)g->n_dims, sizeof(int64_t)));
     s->bound = static_cast<bs_buffer *>(bs_carve(&c, (uint64_t)g->n_nodes, sizeof(bs_buffer)));
     s->at = static_cast<bs_cu_bound *>(bs_carve(&c, (uint64_t)g->n_nodes, sizeof(bs_cu_bound)));
-    if (bs_bytes_figure(c.used) <= s->layout.session_bytes)
-        return BS_OK;
-    return bs_fail(error, BS_ERROR_LIMIT, /* unreachable: plan/device.h has room for it */
-                   "bookkeeping of a session on the GPU needs %llu bytes", (unsigned long long)bs_bytes_figure(c.used));
+    if (bs_bytes_figure(c.used) > s->layout.session_bytes)
+        return bs_fail(error, BS_ERROR_LIMIT, /* unreachable: plan/device.h has room for it */
+                       "bookkeeping of a session on the GPU needs %llu bytes",
+                       (unsigned long long)bs_bytes_figure(c.used));
+    memset(s->at, 0, (size_t)g->n_nodes * sizeof *s->at);
+    for (int32_t n = 1, entry = 1; n < g->n_nodes; n++)
+        s->at[n].entry = bs_device_is_bound(s->client->plan, n) ? entry++ : 0;
+    return BS_OK;
 }
 
 static void bs_cu_session_program(bs_device_session *s)
@@ -10145,8 +10250,10 @@ static void bs_cu_session_program(bs_device_session *s)
     uint8_t *tables = s->memory + l->tables;
     bs_cu_program *p = &s->program;
     p->steps = reinterpret_cast<const bs_device_step *>(tables + l->steps_at);
-    p->operands = reinterpret_cast<const bs_device_operand *>(tables + l->operands_at);
-    p->domains = reinterpret_cast<const bs_device_domain *>(tables + l->domains_at);
+    p->operands = reinterpret_cast<bs_device_operand *>(tables + l->operands_at);
+    p->domains = reinterpret_cast<bs_device_domain *>(tables + l->domains_at);
+    p->dims = reinterpret_cast<const int32_t *>(tables + l->dims_at);
+    p->bound = reinterpret_cast<const bs_device_bound *>(tables + l->bound_at);
     p->decision = reinterpret_cast<const bs_device_decision *>(tables + l->decisions_at);
     p->parts = reinterpret_cast<const bs_device_part *>(tables + l->parts_at);
     p->given = reinterpret_cast<const uint32_t *>(tables + l->given_at);
@@ -10272,6 +10379,8 @@ static bs_status bs_cu_state_open(bs_device *device, const bs_device_client *cli
     s->memory = memory;
     s->pinned = pinned;
     s->threads = BS_CU_THREADS;
+    s->has_segments = layout.segments_at < layout.tables_bytes;
+    s->varies = bs_graph_varies(client->graph);
     s->launch_mode = client->plan->desc.launch_mode;
     bs_cu_session_program(s);
     void *there = NULL;
@@ -10377,7 +10486,9 @@ static void bs_cu_locate(bs_device_session *s, int32_t node)
     const bs_device_client *c = s->client;
     const bs_buffer *b = &c->bound[node];
     bs_cu_bound *at = &s->at[node];
-    memset(at, 0, sizeof *at);
+    at->address = 0;
+    at->staged = false;
+    memset(at->stride, 0, sizeof at->stride);
     if (!b->data)
         return;
     for (int32_t i = 0; i < b->rank; i++)
@@ -10486,45 +10597,97 @@ template <typename T> static T *bs_cu_table(const bs_device_session *s, uint64_t
     return reinterpret_cast<T *>(s->pinned + s->layout.tables_pinned + at);
 }
 
-/* Whether the tables are those of this run. */
-static bool bs_cu_is_lowered(const bs_device_session *s)
+static bool bs_cu_same_buffers(const bs_device_session *s)
 {
-    const bs_graph *g = s->client->graph;
-    bool same = s->lowered && memcmp(s->dims, s->client->dims, (size_t)g->n_dims * sizeof *s->dims) == 0;
-    for (int32_t n = 1; same && n < g->n_nodes; n++)
+    bool same = true;
+    for (int32_t n = 1; same && n < s->client->graph->n_nodes; n++)
         same = bs_cu_same_buffer(&s->bound[n], &s->client->bound[n]);
     return same;
+}
+
+/* Whether the tables hold for this run: cuBLAS is told of buffers by the host. */
+static bool bs_cu_is_lowered(const bs_device_session *s, bool same_buffers)
+{
+#ifndef BS_NO_CUBLAS
+    if (s->cublas && !same_buffers)
+        return false;
+#endif
+    return s->lowered;
+}
+
+static bs_device_domain bs_cu_domain_of(const bs_device_session *s, int32_t domain)
+{
+    const bs_device_client *c = s->client;
+    const bs_domain *from = &c->graph->domains[domain];
+    bs_device_domain d;
+    memset(&d, 0, sizeof d);
+    d.kind = from->kind;
+    d.parent = from->parent;
+    d.router = from->router;
+    d.path = from->path;
+    d.count = from->kind == BS_DOMAIN_ROOT;
+    d.rows = d.segments = -1;
+    if (bs_domain_is_patches(from)) {
+        d.rows = from->height;
+        d.across = from->width;
+        d.size = c->plan->domains[domain].size;
+    } else if (from->kind == BS_DOMAIN_ROWS) {
+        d.rows = from->rows;
+    }
+    if (c->offsets[domain]) {
+        d.segments = bs_segment_dim(c->graph, domain);
+        d.offsets = (uint64_t)(uintptr_t)(s->memory + s->layout.tables + s->layout.segments_at +
+                                          bs_device_offsets_place(c->plan, domain));
+    }
+    return d;
 }
 
 static void bs_cu_write_domains(bs_device_session *s)
 {
     const bs_device_client *c = s->client;
+    const int32_t *dims = bs_cu_table<int32_t>(s, s->layout.dims_at);
     bs_device_domain *domains = bs_cu_table<bs_device_domain>(s, s->layout.domains_at);
     bs_device_decision *decisions = bs_cu_table<bs_device_decision>(s, s->layout.decisions_at);
-    memset(domains, 0, (size_t)c->graph->n_domains * sizeof *domains);
-    memset(decisions, 0, (size_t)c->graph->n_routers * sizeof *decisions);
     for (int32_t d = 0; d < c->graph->n_domains; d++) {
-        const bs_domain *from = &c->graph->domains[d];
-        domains[d].kind = from->kind;
-        domains[d].parent = from->parent;
-        domains[d].router = from->router;
-        domains[d].path = from->path;
-        domains[d].count = c->domains[d].count;
-        if (!c->offsets[d])
-            continue;
-        domains[d].lengths = (int32_t)c->dims[bs_segment_dim(c->graph, d)];
-        domains[d].offsets = (uint64_t)(uintptr_t)(s->memory + s->layout.tables + s->layout.segments_at +
-                                                   bs_device_offsets_place(c->plan, d));
+        domains[d] = bs_cu_domain_of(s, d);
+        bs_cu_extend_domain(dims, &domains[d]);
     }
+    memset(decisions, 0, (size_t)c->graph->n_routers * sizeof *decisions);
     bs_device_decisions_place(c->plan, decisions);
     *bs_cu_table<uint64_t>(s, s->layout.units_at) = (uint64_t)(uintptr_t)c->weights;
 }
 
-/* Writes this run's offsets of segments and its cache lengths. */
-static void bs_cu_write_segments(bs_device_session *s)
+static bs_status bs_cu_write_bound(bs_device_session *s, bs_error *error)
+{
+    bs_device_bound *bound = bs_cu_table<bs_device_bound>(s, s->layout.bound_at);
+    s->any_staged = false;
+    for (int32_t n = 1; n < s->client->graph->n_nodes; n++) {
+        if (!s->at[n].entry)
+            continue;
+        bs_cu_locate(s, n);
+        bs_device_bound *b = &bound[s->at[n].entry];
+        memset(b, 0, sizeof *b);
+        b->address = s->at[n].address;
+        b->bytes = (int32_t)bs_dtype_bytes(s->client->bound[n].dtype);
+        for (int32_t i = 0; i < BS_MAX_RANK; i++) {
+            b->stride[i] = (int32_t)s->at[n].stride[i];
+            if (b->stride[i] != s->at[n].stride[i])
+                return bs_fail(error, BS_ERROR_LIMIT,
+                               "\"%s\": a stride of its buffer is %lld elements, a GPU's kernels count to 2^31 - 1",
+                               bs_node_name(&s->client->graph->nodes[n]), (long long)s->at[n].stride[i]);
+        }
+    }
+    return BS_OK;
+}
+
+/* Writes this run's dimensions, buffers, offsets of segments and cache lengths. */
+static bs_status bs_cu_write_extents(bs_device_session *s, bool same_buffers, bs_error *error)
 {
     const bs_device_client *c = s->client;
     uint8_t *to = bs_cu_table<uint8_t>(s, s->layout.segments_at);
+    int32_t *dims = bs_cu_table<int32_t>(s, s->layout.dims_at);
+    for (int32_t d = 0; d < c->graph->n_dims; d++)
+        dims[d] = (int32_t)c->dims[d];
     for (int32_t d = 1; d < c->graph->n_domains; d++)
         if (c->offsets[d])
             memcpy(to + bs_device_offsets_place(c->plan, d), c->offsets[d],
@@ -10533,6 +10696,7 @@ static void bs_cu_write_segments(bs_device_session *s)
         if (c->cache_lengths[n])
             memcpy(to + bs_device_cache_lengths_place(c->plan, n), c->cache_lengths[n],
                    4 * (size_t)c->dims[c->graph->values[c->graph->nodes[n].first_out].dims[0]]);
+    return same_buffers ? BS_OK : bs_cu_write_bound(s, error);
 }
 
 static bs_status bs_cu_upload(bs_device_session *s, uint64_t from, uint64_t bytes, bs_error *error)
@@ -10541,6 +10705,13 @@ static bs_status bs_cu_upload(bs_device_session *s, uint64_t from, uint64_t byte
         return BS_OK;
     return bs_cu_copy(s, s->memory + s->layout.tables + from, bs_cu_table<uint8_t>(s, from), bytes,
                       cudaMemcpyHostToDevice, "copying tables to the device", error);
+}
+
+/* An operand as it is in this run, for the host. */
+static void bs_cu_extend_here(const bs_device_session *s, bs_device_operand *o)
+{
+    bs_cu_extend_operand(bs_cu_table<int32_t>(s, s->layout.dims_at),
+                         bs_cu_table<bs_device_bound>(s, s->layout.bound_at), o);
 }
 
 /* Where a router's decision lies, as the tables say. */
@@ -10552,9 +10723,7 @@ static const bs_device_decision *bs_cu_decision_at(const bs_device_session *s, i
 static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
 {
     const bs_device_client *c = s->client;
-    s->lowered = s->any_staged = false;
-    for (int32_t n = 1; n < c->graph->n_nodes; n++)
-        bs_cu_locate(s, n);
+    s->lowered = false;
     bs_cu_tables l;
     memset(&l, 0, sizeof l);
     l.client = c;
@@ -10574,10 +10743,9 @@ static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
     if (status != BS_OK)
         return status;
     bs_cu_write_domains(s);
-    memcpy(s->dims, c->dims, (size_t)c->graph->n_dims * sizeof *s->dims);
-    memcpy(s->bound, c->bound, (size_t)c->graph->n_nodes * sizeof *s->bound);
-    s->has_segments = s->layout.segments_at < s->layout.tables_bytes;
-    status = bs_cu_upload(s, 0, s->layout.segments_at, error);
+    s->program.n_operands = l.n_operands;
+    s->program.n_domains = c->graph->n_domains;
+    status = bs_cu_upload(s, 0, s->layout.dims_at, error);
     s->lowered = status == BS_OK;
     return status;
 }
@@ -10683,10 +10851,12 @@ static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error
     const bs_device_client *c = s->client;
     const bs_router_info *info = &c->graph->routers[l->callback];
     const bs_device_step *step = bs_cu_table<bs_device_step>(s, s->layout.steps_at) + l->first;
-    const bs_device_operand *score = bs_cu_table<bs_device_operand>(s, s->layout.operands_at) + step->operands;
+    bs_device_operand *score = bs_cu_table<bs_device_operand>(s, s->layout.operands_at) + step->operands;
     uint8_t *asked = s->pinned + s->layout.asked;
     const bs_device_decision *d = bs_cu_decision_at(s, l->callback);
     int32_t first, rows;
+    for (int32_t i = 0; i < step->n_in; i++)
+        bs_cu_extend_here(s, &score[i]);
     bs_status status = bs_cu_rows(s, info->domain, &first, &rows, error);
     if (status != BS_OK || rows == 0)
         return status;
@@ -10713,7 +10883,10 @@ static bs_status bs_cu_run_cublas(bs_device_session *s, const bs_cu_launch *l, b
     const bool here = bs_cu_cublas_here(s);
     for (int32_t k = l->first; k < l->first + l->count; k++) {
         const bs_device_step *step = bs_cu_table<bs_device_step>(s, s->layout.steps_at) + k;
-        const bs_cu_node n = bs_cu_node_of(c, step, bs_cu_table<bs_device_operand>(s, s->layout.operands_at), NULL);
+        bs_device_operand *operands = bs_cu_table<bs_device_operand>(s, s->layout.operands_at);
+        for (int32_t i = step->operands; i < step->operands + step->n_in + step->n_out; i++)
+            bs_cu_extend_here(s, &operands[i]);
+        const bs_cu_node n = bs_cu_node_of(c, step, operands, NULL);
         if (!here || !bs_cu_linear_cublas(s->cublas, s->stream, &n, step, c->weights + step->prepared,
                                           c->domains[step->domain].count))
             return bs_fail(error, BS_ERROR_PLATFORM, "cuBLAS: %s \"%s\" failed", bs_op_get(n.node->op)->name,
@@ -10723,23 +10896,26 @@ static bs_status bs_cu_run_cublas(bs_device_session *s, const bs_cu_launch *l, b
 }
 #endif
 
+enum { BS_CU_FILL = 8 }; /* blocks for a multiprocessor that has work enough */
+
 static bs_status bs_cu_run_launch(bs_device_session *s, const bs_cu_launch *l, bs_error *error)
 {
     const cudaStream_t stream = s->stream;
     bs_status status = BS_OK;
     if (l->callback)
         status = bs_cu_ask(s, l, error);
-    if (l->blocks == 0 || status != BS_OK)
+    if (l->items == 0 || status != BS_OK)
         return status;
 #ifndef BS_NO_CUBLAS
     if (l->kernel == BS_CU_cublas)
         return bs_cu_run_cublas(s, l, error);
 #endif
     if (l->kernel == BS_CU_none)
-        BS_LAUNCH(bs_cu_region, (unsigned)bs_min_i32(l->blocks, s->layout.tiles), (unsigned)s->threads,
+        BS_LAUNCH(bs_cu_region, (unsigned)bs_min_i32(l->items, s->layout.tiles), (unsigned)s->threads,
                   (size_t)s->shared, stream, s->program, l->first, l->count);
     else
-        bs_cu_launch_kernel(s->program, *l, s->threads, stream);
+        bs_cu_launch_kernel(s->program, *l, s->varies ? BS_CU_FILL * s->device->multiprocessors : INT32_MAX, s->threads,
+                            stream);
     return bs_cu_launched(error);
 }
 
@@ -10958,11 +11134,20 @@ static bs_status bs_cu_run_lowered(bs_device_session *s, int32_t first, int32_t 
     return status;
 }
 
+/* Whether a graph holds extents and buffers: cuBLAS is told them by the host. */
+static bool bs_cu_fixes_extents(const bs_device_session *s)
+{
+    bool fixes = false;
+    for (int32_t k = 0; k < s->launches.count; k++)
+        fixes = fixes || s->launches.list[k].kernel == BS_CU_cublas;
+    return fixes;
+}
+
 /* Whether to capture this run: nothing in it needs the host, and with AUTO it is like the last one. */
-static bool bs_cu_wants_graph(const bs_device_session *s, bool same)
+static bool bs_cu_wants_graph(const bs_device_session *s, bool like)
 {
     const bool wanted = s->launch_mode == BS_LAUNCH_GRAPH || s->launch_mode == BS_LAUNCH_CONDITIONAL ||
-                        (s->launch_mode == BS_LAUNCH_AUTO && same);
+                        (s->launch_mode == BS_LAUNCH_AUTO && like);
     if (!wanted || s->no_graph || bs_plan_streams(s->client->plan))
         return false;
     for (int32_t k = 0; k < s->launches.count; k++)
@@ -11102,30 +11287,30 @@ static bs_status bs_cu_session_copy(bs_device_session *s, int32_t lane, uint8_t 
 
 /* ---------------------------------------------------------------------------------------------------- run */
 
-/* Queues what comes before the first instruction. */
-static bs_status bs_cu_queue_begin(bs_device_session *s, bs_error *error)
+/* Queues the copies that come before all launches. Those of buffers may be shorter than in the run before, so they are
+ * no part of a graph. */
+static bs_status bs_cu_queue_inputs(bs_device_session *s, bool extents, bs_error *error)
 {
     bs_status status = BS_OK;
-    if (s->has_segments)
-        status = bs_cu_upload(s, s->layout.segments_at, s->layout.tables_bytes - s->layout.segments_at, error);
-    if (status == BS_OK)
-        status = bs_cu_copy_bound(s, true, error);
-    if (status != BS_OK)
-        return status;
+    if (extents)
+        status = bs_cu_upload(s, s->layout.dims_at, s->layout.tables_bytes - s->layout.dims_at, error);
+    return status == BS_OK ? bs_cu_copy_bound(s, true, error) : status;
+}
+
+/* Queues the first launch. */
+static bs_status bs_cu_queue_begin(bs_device_session *s, bs_error *error)
+{
     BS_LAUNCH(bs_cu_begin, 4, (unsigned)s->threads, 0, s->stream, s->program, s->client->graph->n_routers);
     return bs_cu_launched(error);
 }
 
 static bs_status bs_cu_queue_end(bs_device_session *s, bs_error *error)
 {
-    const bs_status status = bs_cu_copy_bound(s, false, error);
-    if (status != BS_OK)
-        return status;
     return bs_cu_copy(s, s->pinned + s->layout.results, s->memory + s->layout.decisions, s->layout.results_bytes,
                       cudaMemcpyDeviceToHost, "copying decisions from the device", error);
 }
 
-/* Queues the run without a graph, after a capture that failed: nothing of it has been queued so far. */
+/* Queues the launches without a graph, after a capture that failed: none of them has been queued so far. */
 static bs_status bs_cu_requeue(bs_device_session *s, int32_t launches, bs_error *error)
 {
     bs_cu_graph_give_up(s);
@@ -11147,27 +11332,51 @@ static bs_status bs_cu_session_run(bs_device_session *s, int32_t first, int32_t 
     return captures && status != BS_OK ? bs_cu_requeue(s, b, error) : status;
 }
 
-/* A run that is like the last one launches its graph again. */
+/* Writes what this run changes in the tables, and queues the copies before its launches. *like: the launches are those
+ * of the run before. */
+static bs_status bs_cu_prepare(bs_device_session *s, bool *like, bs_error *error)
+{
+    const bs_device_client *c = s->client;
+    const size_t dims_bytes = (size_t)c->graph->n_dims * sizeof *s->dims,
+                 bound_bytes = (size_t)c->graph->n_nodes * sizeof *s->bound;
+    const bool first = !s->lowered, same_buffers = !first && bs_cu_same_buffers(s);
+    const bool same_dims = !first && memcmp(s->dims, c->dims, dims_bytes) == 0,
+               changes = !same_buffers || !same_dims || s->has_segments, lowered = bs_cu_is_lowered(s, same_buffers);
+    bs_status status = BS_OK;
+    if (changes || s->any_staged)
+        status = bs_cu_settle(s, error);
+    if (status == BS_OK && changes)
+        status = bs_cu_write_extents(s, same_buffers, error);
+    if (status == BS_OK && !lowered)
+        status = bs_cu_write_tables(s, error);
+    *like = !first && (!bs_cu_fixes_extents(s) || (same_dims && same_buffers));
+    memcpy(s->dims, c->dims, dims_bytes);
+    memcpy(s->bound, c->bound, bound_bytes);
+    if (status == BS_OK) {
+        bs_cu_pack_inputs(s);
+        status = bs_cu_queue_inputs(s, changes, error);
+    }
+    s->lowered = s->lowered && status == BS_OK; /* else all is written anew */
+    return status;
+}
+
+/* A run whose launches are those of the last one launches its graph again, whatever its extents are. */
 static bs_status bs_cu_session_begin(bs_device_session *s, bs_error *error)
 {
-    const bool same = bs_cu_is_lowered(s);
+    bool like = false;
     bs_status status = bs_cu_check(cudaSetDevice(s->device->index), "choosing the device", error);
     s->replays = false;
     cudaGetLastError(); /* an error that was reported before is not one of this run's launches */
-    if (status == BS_OK && (!same || s->any_staged || s->has_segments))
-        status = bs_cu_settle(s, error);
-    if (status == BS_OK && !same) {
+    if (status == BS_OK)
+        status = bs_cu_prepare(s, &like, error);
+    if (!like)
         bs_cu_drop_graph(s);
-        status = bs_cu_write_tables(s, error);
-    }
     if (status != BS_OK)
         return status;
-    bs_cu_write_segments(s);
-    bs_cu_pack_inputs(s);
     s->replays = s->exec != NULL;
     if (s->replays)
         return bs_cu_check(cudaGraphLaunch(s->exec, s->stream), "launching a graph", error);
-    if (bs_cu_wants_graph(s, same) && (bs_cu_graph_begin(s, NULL) != BS_OK || bs_cu_queue_begin(s, NULL) != BS_OK))
+    if (bs_cu_wants_graph(s, like) && (bs_cu_graph_begin(s, NULL) != BS_OK || bs_cu_queue_begin(s, NULL) != BS_OK))
         bs_cu_graph_give_up(s);
     return s->capturing ? BS_OK : bs_cu_queue_begin(s, error);
 }
@@ -11180,6 +11389,8 @@ static bs_status bs_cu_session_end(bs_device_session *s, bs_error *error)
         status = bs_cu_requeue(s, s->launches.count, error);
         status = status == BS_OK ? bs_cu_queue_end(s, error) : status;
     }
+    if (status == BS_OK)
+        status = bs_cu_copy_bound(s, false, error);
     const bs_status marked = bs_cu_mark(s, status == BS_OK ? error : NULL);
     return status == BS_OK ? marked : status;
 }

@@ -373,7 +373,7 @@ static void test_too_many(void)
         same.stride[1] = 0, same.stride[0] = 1; /* one code each line: so large a buffer would take long to fill */
         ok = bs_bind(n.session, "x", &same, &n.error) == BS_OK && bs_bind(n.session, "y", &out, &n.error) == BS_OK;
         check(ok && bs_run(n.session, &n.error) == BS_ERROR_LIMIT &&
-                  strstr(n.error.message, "\"y\" gives 2^31 elements or more"),
+                  strstr(n.error.message, "\"y\" can give 2^31 elements or more"),
               "refused: %s", n.error.message);
     }
     net_close(&n);

@@ -28,7 +28,9 @@ static void bs_cu_locate(bs_device_session *s, int32_t node)
     const bs_device_client *c = s->client;
     const bs_buffer *b = &c->bound[node];
     bs_cu_bound *at = &s->at[node];
-    memset(at, 0, sizeof *at);
+    at->address = 0;
+    at->staged = false;
+    memset(at->stride, 0, sizeof at->stride);
     if (!b->data)
         return;
     for (int32_t i = 0; i < b->rank; i++)

@@ -17,9 +17,8 @@ struct bs_cu_node {
     const bs_node *node;
     const bs_node_plan *np;
     const void *params;
-    const bs_device_operand *in, *out; /* as they are in this run */
+    const bs_device_operand *in, *out; /* extents are the largest */
     const bs_instr *instr;
-    const int64_t *dims; /* [dims] of this run */
 };
 
 /* Fills p; batch and parts where they are not 1; the kernel where an op has several. All other fields are set

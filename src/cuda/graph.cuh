@@ -4,7 +4,7 @@
  *   GRAPH        the same, captured once as a CUDA graph: one launch a run
  *   CONDITIONAL  captured, with an IF node around each branch: launches whose steps are all on paths (CUDA 12.4)
  *   HOST         launch by launch; before a branch the host fetches whether it has rows, and waits for that
- *   AUTO         STREAM, then GRAPH once a run has the same extents and buffers as the one before
+ *   AUTO         STREAM, then GRAPH from the second run on
  *
  * All modes read the same counts in the device's memory, so results are the same bytes.
  *
@@ -228,11 +228,20 @@ static bs_status bs_cu_run_lowered(bs_device_session *s, int32_t first, int32_t 
     return status;
 }
 
+/* Whether a graph holds extents and buffers: cuBLAS is told them by the host. */
+static bool bs_cu_fixes_extents(const bs_device_session *s)
+{
+    bool fixes = false;
+    for (int32_t k = 0; k < s->launches.count; k++)
+        fixes = fixes || s->launches.list[k].kernel == BS_CU_cublas;
+    return fixes;
+}
+
 /* Whether to capture this run: nothing in it needs the host, and with AUTO it is like the last one. */
-static bool bs_cu_wants_graph(const bs_device_session *s, bool same)
+static bool bs_cu_wants_graph(const bs_device_session *s, bool like)
 {
     const bool wanted = s->launch_mode == BS_LAUNCH_GRAPH || s->launch_mode == BS_LAUNCH_CONDITIONAL ||
-                        (s->launch_mode == BS_LAUNCH_AUTO && same);
+                        (s->launch_mode == BS_LAUNCH_AUTO && like);
     if (!wanted || s->no_graph || bs_plan_streams(s->client->plan))
         return false;
     for (int32_t k = 0; k < s->launches.count; k++)

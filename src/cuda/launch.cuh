@@ -1,9 +1,9 @@
 /* launch.cuh - how steps run: one launch over the rows of all branches, or the steps of a part, tile by tile.
  *
- * A block takes the work item that has its number, or every gridDim-th tile. How many there are follows from the
- * decisions, on the device. Grids are sized for the most there can be and surplus blocks return: a launch is the same
- * whatever was decided. Relies on step.cuh and ops.cuh. Must never let a count on the device decide anything on the
- * host. */
+ * A block takes the work item that has its number, and every gridDim-th one after it. How many there are follows from
+ * extents and decisions, on the device. Grids are sized for the most there can be and surplus blocks return: a launch
+ * is the same whatever was decided and however long the run is. Relies on step.cuh and ops.cuh. Must never let a count
+ * on the device decide anything on the host. */
 #ifndef BS_CUDA_LAUNCH
 #define BS_CUDA_LAUNCH
 
@@ -69,7 +69,7 @@ __device__ __forceinline__ void bs_cu_run(const bs_cu_tile &t, const bs_device_s
  * and elementwise ops are bound by memory: two blocks on a multiprocessor leave them all the registers they need. */
 template <int KERNEL>
 __global__ void __launch_bounds__(256, KERNEL <= BS_CU_patch_features || KERNEL >= BS_CU_route ? 2 : 1)
-    bs_cu_group(BS_CU_ARGUMENT bs_cu_program program, int32_t first, int32_t count)
+    bs_cu_group(BS_CU_ARGUMENT bs_cu_program program, int32_t first, int32_t count, int32_t items)
 {
     BS_DYNAMIC_SHARED(uint8_t, shared);
     const bs_cu_tile t = bs_cu_everything(&program, shared);
@@ -82,9 +82,13 @@ __global__ void __launch_bounds__(256, KERNEL <= BS_CU_patch_features || KERNEL 
     bs_cu_work w;
     if (bs_cu_failed(program))
         return;
-    const bs_device_step *s = bs_cu_find_step(t, first, count, (int32_t)blockIdx.x, &w);
-    if (s)
+    for (int32_t item = (int32_t)blockIdx.x; item < items; item += (int32_t)gridDim.x) {
+        const bs_device_step *s = bs_cu_find_step(t, first, count, item, &w);
+        if (!s)
+            return;
         bs_cu_run<KERNEL>(t, s, w);
+        __syncthreads(); /* before the next item takes the workspace */
+    }
 }
 
 /* ------------------------------------------------------------------------------------------------- regions */
@@ -157,12 +161,17 @@ __global__ void __launch_bounds__(256, 1)
     }
 }
 
-/* Resets what a run adds to: the status, the counts, and which cells were reached. */
+/* Puts the extents and buffers of the run in place, and resets what a run adds to: the status, the counts, and which
+ * cells were reached. */
 __global__ void bs_cu_begin(BS_CU_ARGUMENT bs_cu_program program, int32_t routers)
 {
     const int32_t at = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x), step = (int32_t)(gridDim.x * blockDim.x);
     if (at < 2)
         program.status[at] = 0;
+    for (int32_t i = at; i < program.n_operands; i += step)
+        bs_cu_extend_operand(program.dims, program.bound, &program.operands[i]);
+    for (int32_t i = at; i < program.n_domains; i += step)
+        bs_cu_extend_domain(program.dims, &program.domains[i]);
     for (int32_t r = 1; r < routers; r++) {
         const bs_device_decision &d = program.decision[r];
         if (!d.live)
@@ -178,13 +187,16 @@ __global__ void bs_cu_begin(BS_CU_ARGUMENT bs_cu_program program, int32_t router
 
 /* --------------------------------------------------------------------------------------------- the host's side */
 
-static void bs_cu_launch_kernel(const bs_cu_program &p, const bs_cu_launch &l, int threads, cudaStream_t stream)
+/* most: blocks of work that may turn out to be less; decisions always get a block for each item. */
+static void bs_cu_launch_kernel(const bs_cu_program &p, const bs_cu_launch &l, int32_t most, int threads,
+                                cudaStream_t stream)
 {
+    const unsigned blocks = (unsigned)(l.kernel >= BS_CU_route ? l.items : bs_min_i32(l.items, most));
     switch (l.kernel) {
-#define BS_CU_CASE(name)                                                                                          \
-    case BS_CU_##name:                                                                                            \
-        BS_LAUNCH((bs_cu_group<BS_CU_##name>), (unsigned)l.blocks, (unsigned)threads, BS_CU_WORKSPACE, stream, p, \
-                  l.first, l.count);                                                                              \
+#define BS_CU_CASE(name)                                                                                      \
+    case BS_CU_##name:                                                                                        \
+        BS_LAUNCH((bs_cu_group<BS_CU_##name>), blocks, (unsigned)threads, BS_CU_WORKSPACE, stream, p, l.first, \
+                  l.count, l.items);                                                                          \
         break;
         BS_CU_KERNELS(BS_CU_CASE)
 #undef BS_CU_CASE

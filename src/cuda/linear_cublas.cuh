@@ -35,21 +35,22 @@ static int64_t bs_cu_linear_dense(const bs_cu_node *n, const bs_device_operand *
         (o->place != BS_AT_ROOT && o->place != BS_AT_ROWS && o->place != BS_AT_LINE) ||
         (o->dim[last] > 1 && o->stride[last] != 1) || (rows && o->rank > 1) || (o->rank == 3 && o->margin > 0))
         return 0;
-    for (int32_t d = 0; d + 2 < o->rank; d++)
-        if (o->dim[d] > 1 && o->stride[d] != (int64_t)o->dim[d + 1] * o->stride[d + 1])
+    for (int32_t d = 0; d + 2 < o->rank; d++) /* strides are those of the largest extents */
+        if (!bs_dim_is_const(n->graph, o->from[d + 1]) ||
+            (o->dim[d] > 1 && o->stride[d] != (int64_t)o->dim[d + 1] * o->stride[d + 1]))
             return 0;
     return rows          ? o->row_bytes / (int64_t)bs_dtype_bytes((bs_dtype)o->dtype)
            : o->rank > 1 ? o->stride[last - 1]
                          : o->dim[last];
 }
 
-/* Whether bs_cu_linear_cublas may take a linear: the host knows where its rows are, and it is large enough in this run.
+/* Whether bs_cu_linear_cublas may take a linear: the host knows where its rows are, and it may be large enough.
  * cuBLAS chooses the order of its sums. */
 static bool bs_cu_linear_is_large(const bs_cu_node *n)
 {
     const bs_dtype type = n->np->half ? BS_F16 : BS_F32;
     const int64_t k = n->in[0].dim[n->in[0].rank - 1], out = n->out[0].dim[n->out[0].rank - 1];
-    const int64_t lines = bs_cu_linear_rows_of(n, n->out[0].domain) * bs_cu_linear_lines(&n->out[0]);
+    const int64_t lines = bs_cu_linear_most_lines(n, n->out[0].domain);
     return n->in[0].dtype == type && n->out[0].dtype == type && k % 8 == 0 && k >= 128 && out >= 128 &&
            lines >= 256 && bs_cu_linear_dense(n, &n->in[0]) >= k && bs_cu_linear_dense(n, &n->out[0]) >= out;
 }

@@ -19,7 +19,12 @@ enum {
     BS_CU_LINEAR_NO_BIAS,
     BS_CU_LINEAR_ACT,
     BS_CU_LINEAR_PARAM,
-    BS_CU_LINEAR_WIDE /* columns of a work item */
+    BS_CU_LINEAR_BRANCHES /* whose lines may run side by side */
+};
+
+enum {
+    BS_CU_FEW_LINES = 8,
+    BS_CU_FEW_COLUMNS = 16 /* at a time: a matrix of a tensor core */
 };
 
 struct bs_cu_linear_line {
@@ -51,6 +56,19 @@ __host__ __device__ static inline int32_t bs_cu_linear_lines(const bs_device_ope
     return (int32_t)bs_cu_product(o->dim, o->rank - 1);
 }
 
+/* Columns of a work item: 16 where 64 would leave too few items in this run to keep a GPU busy with reading. */
+__device__ inline int32_t bs_cu_linear_wide(const bs_cu_tile &t, const bs_device_step *s, int32_t lines)
+{
+    int32_t domain = s->domain;
+    while (t.program->domains[domain].kind == BS_DOMAIN_PATH)
+        domain = t.program->domains[domain].parent;
+    const int64_t all = (int64_t)t.program->domains[domain].count * lines;
+    const int32_t wide = (s->p[BS_CU_LINEAR_OUT].i + BS_CU_GEMM_SIDE - 1) / BS_CU_GEMM_SIDE;
+    const bool few = all <= 2 * BS_CU_FEW_LINES &&
+                     min((int32_t)all, s->p[BS_CU_LINEAR_BRANCHES].i) * (int64_t)wide < 256;
+    return few ? (int32_t)BS_CU_FEW_COLUMNS : (int32_t)BS_CU_GEMM_SIDE;
+}
+
 template <int BYTES>
 __device__ inline void bs_cu_linear_begin(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
                                           bs_cu_linear_job &j)
@@ -66,7 +84,7 @@ __device__ inline void bs_cu_linear_begin(const bs_cu_tile &t, const bs_device_s
     j.type = j.x->dtype;
     j.row = w.row;
     j.parts = w.parts;
-    j.wide = s->p[BS_CU_LINEAR_WIDE].i;
+    j.wide = bs_cu_linear_wide(t, s, j.lines);
     j.lines_here = (w.end - w.row) * j.lines;
     j.down = (j.lines_here + BS_CU_GEMM_SIDE - 1) / BS_CU_GEMM_SIDE;
     j.items = j.down * ((j.out + j.wide - 1) / j.wide);

@@ -22,10 +22,10 @@ __device__ inline uint8_t *bs_cu_ring_place(const bs_cu_tile &t, const bs_device
     const int32_t segment = bs_segment_of(offsets, domain.lengths, row);
     const int32_t position = bs_cu_at<const int32_t>(cache_lengths->base)[segment] +
                              (row - offsets[segment]);
-    if (offsets[segment + 1] - row > ring->max_h || position < 0)
+    if (offsets[segment + 1] - row > ring->dim[BS_MAX_RANK - 1] || position < 0)
         return NULL;
     return bs_cu_at<uint8_t>(ring->base) + segment * ring->row_bytes +
-           (int64_t)(position % ring->max_h) * ring->max_w * bs_cu_bytes(ring->dtype);
+           (int64_t)(position % ring->dim[BS_MAX_RANK - 1]) * ring->max_w * bs_cu_bytes(ring->dtype);
 }
 
 /* Each row of a segment to its position in the segment's ring. */

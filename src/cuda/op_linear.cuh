@@ -11,8 +11,6 @@
 #include "cuda/linear_job.cuh"
 
 enum {
-    BS_CU_FEW_LINES = 8,
-    BS_CU_FEW_COLUMNS = 16, /* at a time: a matrix of a tensor core */
     BS_CU_FEW_DEPTH = 256,  /* bytes of a line: what the L2 cache fetches at once */
     BS_CU_FEW_PITCH = 272,
     BS_CU_FEW_STAGES = 3,
@@ -23,35 +21,30 @@ enum {
 
 /* ------------------------------------------------------------------------------------------------- describing */
 
-/* Rows of a domain in this run, at most. */
-static int64_t bs_cu_linear_rows_of(const bs_cu_node *n, int32_t domain)
+/* Lines of a run, at most: of all paths together. */
+static int64_t bs_cu_linear_most_lines(const bs_cu_node *n, int32_t domain)
 {
-    const bs_domain *domains = n->graph->domains;
-    while (domains[domain].kind == BS_DOMAIN_PATH)
-        domain = domains[domain].parent;
-    if (domain == 0)
-        return 1;
-    return bs_domain_is_patches(&domains[domain]) ? domains[domain].max_rows : n->dims[domains[domain].rows];
+    const bs_graph *g = n->graph;
+    return n->plan->domains[g->domains[domain].top].max_rows * bs_max_i64(bs_cu_linear_lines(&n->out[0]), 1);
 }
 
-/* Work items have 16 columns where 64 would leave too few of them to keep a GPU busy with reading. A path gets batches
- * of 64 lines, because it may have far fewer rows than it could; others get up to BS_CU_LINEAR_BATCH. */
+/* A path gets batches of 64 lines, because it may have far fewer rows than it could; others get up to
+ * BS_CU_LINEAR_BATCH. There are work items enough for either width that the run turns out to want. */
 static void bs_cu_linear_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const bs_domain *d = &n->graph->domains[s->domain];
     const bool path = d->kind == BS_DOMAIN_PATH;
     const int64_t lines = bs_max_i64(bs_cu_linear_lines(&n->out[0]), 1),
-                  all = bs_cu_linear_rows_of(n, s->domain) * lines;
+                  all = bs_cu_linear_most_lines(n, s->domain);
     const int32_t out = s->p[BS_CU_LINEAR_OUT].i;
-    const int64_t wide = bs_ceil_div(out, BS_CU_GEMM_SIDE);
-    const int64_t branches = path ? bs_min_i64(all, n->graph->routers[d->router].desc->paths) : 1;
     const int64_t batch = bs_min_i64(path ? (int64_t)BS_CU_GEMM_SIDE : (int64_t)BS_CU_LINEAR_BATCH, all) / lines;
     s->kernel = n->np->half ? BS_CU_linear_tensor : BS_CU_linear;
     s->batch = batch < 1 ? 1 : (int32_t)batch;
-    const bool few = all <= 2 * (int64_t)BS_CU_FEW_LINES && branches * wide < 256;
-    s->p[BS_CU_LINEAR_WIDE].i = few ? (int32_t)BS_CU_FEW_COLUMNS : (int32_t)BS_CU_GEMM_SIDE;
-    s->parts = bs_cu_work_items(
-        bs_ceil_div(s->batch * lines, BS_CU_GEMM_SIDE) * bs_ceil_div(out, s->p[BS_CU_LINEAR_WIDE].i), 1);
+    s->p[BS_CU_LINEAR_BRANCHES].i = path ? n->graph->routers[d->router].desc->paths : 1;
+    s->parts = bs_cu_work_items(bs_max_i64(bs_ceil_div(s->batch * lines, BS_CU_GEMM_SIDE) *
+                                               bs_ceil_div(out, BS_CU_GEMM_SIDE),
+                                           bs_ceil_div(out, BS_CU_FEW_COLUMNS)),
+                                1);
 }
 
 /* -------------------------------------------------------------------------------------------------- few lines */

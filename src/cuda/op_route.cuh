@@ -47,8 +47,8 @@ static void bs_cu_route_describe(const bs_cu_node *n, bs_device_step *s)
     if (patches < 0)
         return;
     s->p[BS_CU_P_SIZE].i = n->plan->domains[patches].size;
-    s->p[BS_CU_P_HEIGHT].i = (int32_t)n->dims[n->graph->domains[patches].height];
-    s->p[BS_CU_P_FRAME_WIDTH].i = (int32_t)n->dims[n->graph->domains[patches].width];
+    s->p[BS_CU_P_HEIGHT].i = n->graph->domains[patches].height;
+    s->p[BS_CU_P_FRAME_WIDTH].i = n->graph->domains[patches].width;
 }
 
 /* ---------------------------------------------------------------------------------------------------- kernels */

@@ -15,8 +15,8 @@ extern "C" {
 /* The argument of every kernel. */
 struct bs_cu_program {
     const bs_device_step *steps;
-    const bs_device_operand *operands;
-    const bs_device_domain *domains;
+    bs_device_operand *operands;
+    bs_device_domain *domains;
     const bs_device_decision *decision;
     const bs_device_part *parts;
     const uint32_t *given; /* bits of gathers: which paths give a value */
@@ -28,6 +28,9 @@ struct bs_cu_program {
     uint64_t scratch_bytes;
     float *guesses;        /* [paths of a router] of the last look_ahead, and room for its lists */
     int32_t *status;       /* [3]: the first failure of the run, its node; whether a branch has rows (graph.cuh) */
+    const int32_t *dims;   /* [dimensions] of the run */
+    const bs_device_bound *bound;
+    int32_t n_operands, n_domains;
 };
 
 /* What a block works on: all rows (domain -1), or a tile of the rows of a part. */

@@ -20,9 +20,9 @@ __device__ __forceinline__ bs_scores bs_cu_losses_of(const bs_cu_router &r, int3
 /* A patch counts by its area, any other cell as one. */
 __device__ inline uint64_t bs_cu_cell_weight(const bs_cu_router &r, int32_t row)
 {
-    const int32_t size = r.s->p[BS_CU_P_SIZE].i;
+    const int32_t size = r.s->p[BS_CU_P_SIZE].i, *dims = r.t->program->dims;
     return size == 0 ? 1
-                     : bs_patch_area(size, r.s->p[BS_CU_P_HEIGHT].i, r.s->p[BS_CU_P_FRAME_WIDTH].i,
+                     : bs_patch_area(size, dims[r.s->p[BS_CU_P_HEIGHT].i], dims[r.s->p[BS_CU_P_FRAME_WIDTH].i],
                                      bs_cu_top_row(*r.t, r.s->domain, row));
 }
 

@@ -23,7 +23,7 @@ enum {
     BS_CU_P_LARGE,
     BS_CU_P_PATHS_AT, /* BUDGET: bytes from the table of costs to that of paths */
     BS_CU_P_SIZE,     /* BUDGET: size of the patches whose areas are weights; 0: none */
-    BS_CU_P_HEIGHT,   /* of their frame */
+    BS_CU_P_HEIGHT,   /* of their frame: dimensions */
     BS_CU_P_FRAME_WIDTH,
     BS_CU_P_COUNT
 };

@@ -87,10 +87,12 @@ static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error
     const bs_device_client *c = s->client;
     const bs_router_info *info = &c->graph->routers[l->callback];
     const bs_device_step *step = bs_cu_table<bs_device_step>(s, s->layout.steps_at) + l->first;
-    const bs_device_operand *score = bs_cu_table<bs_device_operand>(s, s->layout.operands_at) + step->operands;
+    bs_device_operand *score = bs_cu_table<bs_device_operand>(s, s->layout.operands_at) + step->operands;
     uint8_t *asked = s->pinned + s->layout.asked;
     const bs_device_decision *d = bs_cu_decision_at(s, l->callback);
     int32_t first, rows;
+    for (int32_t i = 0; i < step->n_in; i++)
+        bs_cu_extend_here(s, &score[i]);
     bs_status status = bs_cu_rows(s, info->domain, &first, &rows, error);
     if (status != BS_OK || rows == 0)
         return status;
@@ -117,7 +119,10 @@ static bs_status bs_cu_run_cublas(bs_device_session *s, const bs_cu_launch *l, b
     const bool here = bs_cu_cublas_here(s);
     for (int32_t k = l->first; k < l->first + l->count; k++) {
         const bs_device_step *step = bs_cu_table<bs_device_step>(s, s->layout.steps_at) + k;
-        const bs_cu_node n = bs_cu_node_of(c, step, bs_cu_table<bs_device_operand>(s, s->layout.operands_at), NULL);
+        bs_device_operand *operands = bs_cu_table<bs_device_operand>(s, s->layout.operands_at);
+        for (int32_t i = step->operands; i < step->operands + step->n_in + step->n_out; i++)
+            bs_cu_extend_here(s, &operands[i]);
+        const bs_cu_node n = bs_cu_node_of(c, step, operands, NULL);
         if (!here || !bs_cu_linear_cublas(s->cublas, s->stream, &n, step, c->weights + step->prepared,
                                           c->domains[step->domain].count))
             return bs_fail(error, BS_ERROR_PLATFORM, "cuBLAS: %s \"%s\" failed", bs_op_get(n.node->op)->name,
@@ -127,23 +132,26 @@ static bs_status bs_cu_run_cublas(bs_device_session *s, const bs_cu_launch *l, b
 }
 #endif
 
+enum { BS_CU_FILL = 8 }; /* blocks for a multiprocessor that has work enough */
+
 static bs_status bs_cu_run_launch(bs_device_session *s, const bs_cu_launch *l, bs_error *error)
 {
     const cudaStream_t stream = s->stream;
     bs_status status = BS_OK;
     if (l->callback)
         status = bs_cu_ask(s, l, error);
-    if (l->blocks == 0 || status != BS_OK)
+    if (l->items == 0 || status != BS_OK)
         return status;
 #ifndef BS_NO_CUBLAS
     if (l->kernel == BS_CU_cublas)
         return bs_cu_run_cublas(s, l, error);
 #endif
     if (l->kernel == BS_CU_none)
-        BS_LAUNCH(bs_cu_region, (unsigned)bs_min_i32(l->blocks, s->layout.tiles), (unsigned)s->threads,
+        BS_LAUNCH(bs_cu_region, (unsigned)bs_min_i32(l->items, s->layout.tiles), (unsigned)s->threads,
                   (size_t)s->shared, stream, s->program, l->first, l->count);
     else
-        bs_cu_launch_kernel(s->program, *l, s->threads, stream);
+        bs_cu_launch_kernel(s->program, *l, s->varies ? BS_CU_FILL * s->device->multiprocessors : INT32_MAX, s->threads,
+                            stream);
     return bs_cu_launched(error);
 }
 

@@ -11,30 +11,30 @@
 
 /* ---------------------------------------------------------------------------------------------------- run */
 
-/* Queues what comes before the first instruction. */
-static bs_status bs_cu_queue_begin(bs_device_session *s, bs_error *error)
+/* Queues the copies that come before all launches. Those of buffers may be shorter than in the run before, so they are
+ * no part of a graph. */
+static bs_status bs_cu_queue_inputs(bs_device_session *s, bool extents, bs_error *error)
 {
     bs_status status = BS_OK;
-    if (s->has_segments)
-        status = bs_cu_upload(s, s->layout.segments_at, s->layout.tables_bytes - s->layout.segments_at, error);
-    if (status == BS_OK)
-        status = bs_cu_copy_bound(s, true, error);
-    if (status != BS_OK)
-        return status;
+    if (extents)
+        status = bs_cu_upload(s, s->layout.dims_at, s->layout.tables_bytes - s->layout.dims_at, error);
+    return status == BS_OK ? bs_cu_copy_bound(s, true, error) : status;
+}
+
+/* Queues the first launch. */
+static bs_status bs_cu_queue_begin(bs_device_session *s, bs_error *error)
+{
     BS_LAUNCH(bs_cu_begin, 4, (unsigned)s->threads, 0, s->stream, s->program, s->client->graph->n_routers);
     return bs_cu_launched(error);
 }
 
 static bs_status bs_cu_queue_end(bs_device_session *s, bs_error *error)
 {
-    const bs_status status = bs_cu_copy_bound(s, false, error);
-    if (status != BS_OK)
-        return status;
     return bs_cu_copy(s, s->pinned + s->layout.results, s->memory + s->layout.decisions, s->layout.results_bytes,
                       cudaMemcpyDeviceToHost, "copying decisions from the device", error);
 }
 
-/* Queues the run without a graph, after a capture that failed: nothing of it has been queued so far. */
+/* Queues the launches without a graph, after a capture that failed: none of them has been queued so far. */
 static bs_status bs_cu_requeue(bs_device_session *s, int32_t launches, bs_error *error)
 {
     bs_cu_graph_give_up(s);
@@ -56,27 +56,51 @@ static bs_status bs_cu_session_run(bs_device_session *s, int32_t first, int32_t 
     return captures && status != BS_OK ? bs_cu_requeue(s, b, error) : status;
 }
 
-/* A run that is like the last one launches its graph again. */
+/* Writes what this run changes in the tables, and queues the copies before its launches. *like: the launches are those
+ * of the run before. */
+static bs_status bs_cu_prepare(bs_device_session *s, bool *like, bs_error *error)
+{
+    const bs_device_client *c = s->client;
+    const size_t dims_bytes = (size_t)c->graph->n_dims * sizeof *s->dims,
+                 bound_bytes = (size_t)c->graph->n_nodes * sizeof *s->bound;
+    const bool first = !s->lowered, same_buffers = !first && bs_cu_same_buffers(s);
+    const bool same_dims = !first && memcmp(s->dims, c->dims, dims_bytes) == 0,
+               changes = !same_buffers || !same_dims || s->has_segments, lowered = bs_cu_is_lowered(s, same_buffers);
+    bs_status status = BS_OK;
+    if (changes || s->any_staged)
+        status = bs_cu_settle(s, error);
+    if (status == BS_OK && changes)
+        status = bs_cu_write_extents(s, same_buffers, error);
+    if (status == BS_OK && !lowered)
+        status = bs_cu_write_tables(s, error);
+    *like = !first && (!bs_cu_fixes_extents(s) || (same_dims && same_buffers));
+    memcpy(s->dims, c->dims, dims_bytes);
+    memcpy(s->bound, c->bound, bound_bytes);
+    if (status == BS_OK) {
+        bs_cu_pack_inputs(s);
+        status = bs_cu_queue_inputs(s, changes, error);
+    }
+    s->lowered = s->lowered && status == BS_OK; /* else all is written anew */
+    return status;
+}
+
+/* A run whose launches are those of the last one launches its graph again, whatever its extents are. */
 static bs_status bs_cu_session_begin(bs_device_session *s, bs_error *error)
 {
-    const bool same = bs_cu_is_lowered(s);
+    bool like = false;
     bs_status status = bs_cu_check(cudaSetDevice(s->device->index), "choosing the device", error);
     s->replays = false;
     cudaGetLastError(); /* an error that was reported before is not one of this run's launches */
-    if (status == BS_OK && (!same || s->any_staged || s->has_segments))
-        status = bs_cu_settle(s, error);
-    if (status == BS_OK && !same) {
+    if (status == BS_OK)
+        status = bs_cu_prepare(s, &like, error);
+    if (!like)
         bs_cu_drop_graph(s);
-        status = bs_cu_write_tables(s, error);
-    }
     if (status != BS_OK)
         return status;
-    bs_cu_write_segments(s);
-    bs_cu_pack_inputs(s);
     s->replays = s->exec != NULL;
     if (s->replays)
         return bs_cu_check(cudaGraphLaunch(s->exec, s->stream), "launching a graph", error);
-    if (bs_cu_wants_graph(s, same) && (bs_cu_graph_begin(s, NULL) != BS_OK || bs_cu_queue_begin(s, NULL) != BS_OK))
+    if (bs_cu_wants_graph(s, like) && (bs_cu_graph_begin(s, NULL) != BS_OK || bs_cu_queue_begin(s, NULL) != BS_OK))
         bs_cu_graph_give_up(s);
     return s->capturing ? BS_OK : bs_cu_queue_begin(s, error);
 }
@@ -89,6 +113,8 @@ static bs_status bs_cu_session_end(bs_device_session *s, bs_error *error)
         status = bs_cu_requeue(s, s->launches.count, error);
         status = status == BS_OK ? bs_cu_queue_end(s, error) : status;
     }
+    if (status == BS_OK)
+        status = bs_cu_copy_bound(s, false, error);
     const bs_status marked = bs_cu_mark(s, status == BS_OK ? error : NULL);
     return status == BS_OK ? marked : status;
 }

@@ -31,6 +31,7 @@ struct bs_device_session {
 #endif
     int32_t n_lanes;
     bool has_event, lowered, in_flight, any_staged, has_segments;
+    bool varies; /* extents are known only when a run begins */
     int32_t launch_mode; /* bs_launch_mode */
     bool capturing, replays, no_graph;
     cudaGraph_t graph;
@@ -39,8 +40,8 @@ struct bs_device_session {
     int threads;      /* of a block */
     uint64_t shared;  /* of a region */
     bs_cu_launches launches;
-    int64_t *dims;    /* [dims] that the tables were written for */
-    bs_buffer *bound; /* [nodes] the same */
+    int64_t *dims;    /* [dims] of the last run */
+    bs_buffer *bound; /* [nodes] of the last run */
     bs_cu_bound *at;  /* [nodes] */
 };
 
@@ -60,10 +61,14 @@ static bs_status bs_cu_session_carve(bs_device_session *s, bs_error *error)
     s->dims = static_cast<int64_t *>(bs_carve(&c, (uint64_t)g->n_dims, sizeof(int64_t)));
     s->bound = static_cast<bs_buffer *>(bs_carve(&c, (uint64_t)g->n_nodes, sizeof(bs_buffer)));
     s->at = static_cast<bs_cu_bound *>(bs_carve(&c, (uint64_t)g->n_nodes, sizeof(bs_cu_bound)));
-    if (bs_bytes_figure(c.used) <= s->layout.session_bytes)
-        return BS_OK;
-    return bs_fail(error, BS_ERROR_LIMIT, /* unreachable: plan/device.h has room for it */
-                   "bookkeeping of a session on the GPU needs %llu bytes", (unsigned long long)bs_bytes_figure(c.used));
+    if (bs_bytes_figure(c.used) > s->layout.session_bytes)
+        return bs_fail(error, BS_ERROR_LIMIT, /* unreachable: plan/device.h has room for it */
+                       "bookkeeping of a session on the GPU needs %llu bytes",
+                       (unsigned long long)bs_bytes_figure(c.used));
+    memset(s->at, 0, (size_t)g->n_nodes * sizeof *s->at);
+    for (int32_t n = 1, entry = 1; n < g->n_nodes; n++)
+        s->at[n].entry = bs_device_is_bound(s->client->plan, n) ? entry++ : 0;
+    return BS_OK;
 }
 
 static void bs_cu_session_program(bs_device_session *s)
@@ -72,8 +77,10 @@ static void bs_cu_session_program(bs_device_session *s)
     uint8_t *tables = s->memory + l->tables;
     bs_cu_program *p = &s->program;
     p->steps = reinterpret_cast<const bs_device_step *>(tables + l->steps_at);
-    p->operands = reinterpret_cast<const bs_device_operand *>(tables + l->operands_at);
-    p->domains = reinterpret_cast<const bs_device_domain *>(tables + l->domains_at);
+    p->operands = reinterpret_cast<bs_device_operand *>(tables + l->operands_at);
+    p->domains = reinterpret_cast<bs_device_domain *>(tables + l->domains_at);
+    p->dims = reinterpret_cast<const int32_t *>(tables + l->dims_at);
+    p->bound = reinterpret_cast<const bs_device_bound *>(tables + l->bound_at);
     p->decision = reinterpret_cast<const bs_device_decision *>(tables + l->decisions_at);
     p->parts = reinterpret_cast<const bs_device_part *>(tables + l->parts_at);
     p->given = reinterpret_cast<const uint32_t *>(tables + l->given_at);
@@ -199,6 +206,8 @@ static bs_status bs_cu_state_open(bs_device *device, const bs_device_client *cli
     s->memory = memory;
     s->pinned = pinned;
     s->threads = BS_CU_THREADS;
+    s->has_segments = layout.segments_at < layout.tables_bytes;
+    s->varies = bs_graph_varies(client->graph);
     s->launch_mode = client->plan->desc.launch_mode;
     bs_cu_session_program(s);
     void *there = NULL;

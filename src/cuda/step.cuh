@@ -9,12 +9,13 @@
 #include "cuda/step_operand.cuh"
 #include "cuda/ops.cuh"
 
-/* A launch: `count` steps from `first` by one kernel; or `count` parts of a region (kernel BS_CU_none). */
+/* A launch: `count` steps from `first` by one kernel; or `count` parts of a region (kernel BS_CU_none). The same for
+ * all extents, so a graph that is captured serves them all. */
 struct bs_cu_launch {
     int32_t kernel, first, count;
     int32_t instr;    /* the first instruction it belongs to, at top level */
     int32_t callback; /* the router whose callback is called before this, or 0 */
-    int32_t blocks;   /* that have work, at most */
+    int32_t items;    /* work items, at most */
 };
 
 struct bs_cu_launches {
@@ -30,6 +31,8 @@ static bs_device_operand *bs_cu_add_operand(bs_cu_tables *l)
     l->overflow = l->overflow || l->n_operands >= l->layout->n_operands;
     l->n_operands++;
     memset(o, 0, sizeof *o);
+    for (int32_t i = 0; i < BS_MAX_RANK; i++)
+        o->from[i] = -1;
     return o;
 }
 
@@ -177,7 +180,7 @@ static bs_cu_node bs_cu_node_of(const bs_device_client *c, const bs_device_step 
     const bs_node *node = &c->graph->nodes[s->node];
     const bs_device_operand *in = all + s->operands;
     const bs_cu_node n = {
-        c->graph, c->plan, node, &c->plan->nodes[s->node], node->params, in, in + s->n_in, i, c->dims};
+        c->graph, c->plan, node, &c->plan->nodes[s->node], node->params, in, in + s->n_in, i};
     return n;
 }
 
@@ -220,13 +223,13 @@ static void bs_cu_step(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
 
 /* ----------------------------------------------------------------------------------------------- launches */
 
-/* Rows that a domain can have in this run. */
+/* Rows that a domain can have. */
 static int64_t bs_cu_most_rows(const bs_cu_tables *l, int32_t domain)
 {
     int64_t per_row = 1;
     for (; l->graph->domains[domain].kind == BS_DOMAIN_PATH; domain = l->graph->domains[domain].parent)
         per_row *= l->graph->routers[l->graph->domains[domain].router].max_paths_per_cell;
-    return per_row * l->client->domains[domain].count;
+    return per_row * l->plan->domains[domain].max_rows;
 }
 
 /* Work items of steps that run together, at most: paths of one router share its rows. */
@@ -252,17 +255,12 @@ static int64_t bs_cu_most_work_items(const bs_cu_tables *l, int32_t first, int32
 }
 
 static void bs_cu_add_launch(bs_cu_tables *l, bs_cu_launches *to, int32_t kernel, int32_t first, int32_t count,
-                             int64_t blocks)
+                             int64_t items, int32_t callback = 0)
 {
-    bs_cu_launch *launch = &to->list[to->count < to->room ? to->count : 0];
-    l->overflow = l->overflow || to->count >= to->room || blocks > INT32_MAX;
+    const bs_cu_launch launch = {kernel, first, count, to->instr, callback, (int32_t)bs_min_i64(items, INT32_MAX)};
+    l->overflow = l->overflow || to->count >= to->room || items > INT32_MAX;
+    to->list[to->count < to->room ? to->count : 0] = launch;
     to->count++;
-    launch->kernel = kernel;
-    launch->first = first;
-    launch->count = count;
-    launch->callback = 0;
-    launch->instr = to->instr;
-    launch->blocks = (int32_t)bs_min_i64(blocks, INT32_MAX);
 }
 
 /* A decision takes one launch, or two where there are many rows; a callback is called before it. It is launched even
@@ -276,9 +274,8 @@ static void bs_cu_launch_route(bs_cu_tables *l, bs_cu_launches *to, int32_t step
     const int64_t items = bs_max_i64(bs_cu_most_work_items(l, step, 1), 1);
     if (rows)
         bs_cu_add_launch(l, to, BS_CU_route_rows, step, 1, items);
-    bs_cu_add_launch(l, to, rows || asks ? BS_CU_route_pack : BS_CU_route, step, 1, rows ? items : 1);
-    if (asks)
-        to->list[to->count <= to->room ? to->count - 1 : 0].callback = s->router;
+    bs_cu_add_launch(l, to, rows || asks ? BS_CU_route_pack : BS_CU_route, step, 1, rows ? items : 1,
+                     asks ? s->router : 0);
 }
 
 /* Launches the steps [first, end), which are of one time: those of one kernel together. */
@@ -350,12 +347,12 @@ static bs_status bs_cu_write_tables(bs_cu_tables *l, bs_cu_launches *to, bs_devi
     }
     if (l->too_many)
         return bs_fail(error, BS_ERROR_LIMIT,
-                       "%s \"%s\" gives 2^31 elements or more in this run, a GPU's kernels count to 2^31 - 1",
+                       "%s \"%s\" can give 2^31 elements or more, a GPU's kernels count to 2^31 - 1",
                        bs_op_get(l->graph->nodes[l->too_many].op)->name, bs_node_name(&l->graph->nodes[l->too_many]));
     if (l->overflow)
         return bs_fail(
             error, BS_ERROR_LIMIT,
-            "a buffer of this run is larger than a GPU's kernels can address (2^31 elements), or has too many steps");
+            "a buffer can be larger than a GPU's kernels address (2^31 elements), or the plan has too many steps");
     return BS_OK;
 }
 

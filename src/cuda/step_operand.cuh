@@ -1,16 +1,18 @@
-/* step_operand.cuh - where the operands of an instruction are on the device, for the extents and buffers of a run.
+/* step_operand.cuh - where the operands of an instruction are on the device, for the largest extents: kernels are
+ * chosen for those, and each run puts its own extents and buffers in place (extents.cuh).
  * The host's side of run/operands.c: everything but the decision is resolved here. Relies on plan/device.h. Must never
  * touch what the addresses point to. */
 #ifndef BS_CUDA_STEP_OPERAND
 #define BS_CUDA_STEP_OPERAND
 
-#include "cuda/portable.cuh"
+#include "cuda/extents.cuh"
 
 /* Where the buffer that is bound to a node lies on the device. */
 struct bs_cu_bound {
     uint64_t address; /* 0: nothing is bound */
     int64_t stride[BS_MAX_RANK];
     bool staged; /* a dense copy of the caller's buffer */
+    int32_t entry; /* of the table of what is bound, 0: none */
 };
 
 /* The tables of a run while they are written, and what they are written from. */
@@ -37,7 +39,7 @@ static int32_t bs_cu_narrow(bs_cu_tables *l, int64_t n)
     return (int32_t)n;
 }
 
-/* Extents of a row, wherever it is. */
+/* Extents of a row, wherever it is: the largest, and what they are taken from. */
 static void bs_cu_extent(bs_cu_tables *l, int32_t value, bs_device_operand *o)
 {
     const bs_value_info *v = &l->graph->values[value];
@@ -46,8 +48,10 @@ static void bs_cu_extent(bs_cu_tables *l, int32_t value, bs_device_operand *o)
     o->dtype = (uint8_t)v->dtype;
     o->rank = (uint8_t)v->rank;
     o->domain = o->stored = v->domain;
-    for (int32_t i = 0; i < v->rank; i++)
-        o->dim[i] = bs_cu_narrow(l, l->client->dims[v->dims[i]]);
+    for (int32_t i = 0; i < BS_MAX_RANK; i++) {
+        o->from[i] = i < v->rank ? v->dims[i] : -1;
+        o->dim[i] = i < v->rank ? (int32_t)bs_dim_max(l->graph, v->dims[i]) : 0;
+    }
     if (v->rank != 3)
         return;
     bs_plan_core(l->plan, v, &h, &w);
@@ -57,9 +61,10 @@ static void bs_cu_extent(bs_cu_tables *l, int32_t value, bs_device_operand *o)
     const int32_t patches = l->graph->domains[v->domain].patches;
     if (patches < 0)
         return;
-    const int32_t size = l->plan->domains[patches].size;
-    o->cell = (int32_t)bs_ceil_div((int64_t)size * v->scale_num, v->scale_den);
-    o->across = (int32_t)bs_ceil_div(l->client->dims[l->graph->domains[patches].width], size);
+    o->width = l->graph->domains[patches].width;
+    o->size = l->plan->domains[patches].size;
+    o->cell = (int32_t)bs_ceil_div((int64_t)o->size * v->scale_num, v->scale_den);
+    o->across = bs_cu_cells((int32_t)bs_dim_max(l->graph, o->width), o->size);
 }
 
 static void bs_cu_dense(bs_cu_tables *l, int32_t value, bs_device_operand *o)
@@ -100,10 +105,12 @@ static void bs_cu_at_bound(bs_cu_tables *l, int32_t node, bs_device_operand *o)
 {
     const bs_cu_bound *b = &l->bound[node];
     o->place = BS_AT_ROOT;
+    o->bound = b->entry;
     o->base = b->address;
     for (int32_t i = 0; i < o->rank; i++)
         o->stride[i] = bs_cu_narrow(l, b->stride[i]);
     if (l->client->cache_lengths[node]) { /* the copy that was checked */
+        o->bound = 0;
         o->base = l->memory + l->layout->tables + l->layout->segments_at + bs_device_cache_lengths_place(l->plan, node);
         o->stride[0] = 1;
     }
@@ -130,6 +137,8 @@ static void bs_cu_seen(const bs_device_operand *root, bool image, bs_device_oper
 {
     const int32_t first = image ? 0 : 1;
     o->dtype = root->dtype;
+    o->bound = root->bound;
+    o->skip = (uint8_t)first;
     o->base = root->base;
     o->place = (uint8_t)(image ? BS_AT_CELL : BS_AT_LINE);
     o->row_bytes = (int64_t)root->stride[0] * (int64_t)bs_dtype_bytes((bs_dtype)root->dtype);
@@ -214,8 +223,8 @@ static void bs_cu_ending(bs_cu_tables *l, const bs_instr *i, bs_device_operand *
     bs_cu_at_bound(l, state < 0 ? i->node : l->graph->values[bs_node_in(l->graph, node)[state]].node, o);
 }
 
-/* The cache that rows are appended to. Beside the strides of a cell: row_bytes from segment to segment, max_w elements
- * from position to position, max_h positions. */
+/* The cache that rows are appended to. Beside the strides of a cell, which has two dimensions at most: row_bytes from
+ * segment to segment, max_w elements from position to position, and the positions as the last dimension. */
 static void bs_cu_ring(bs_cu_tables *l, const bs_instr *i, bs_device_operand *o)
 {
     const bs_node *node = &l->graph->nodes[i->node];
@@ -225,12 +234,10 @@ static void bs_cu_ring(bs_cu_tables *l, const bs_instr *i, bs_device_operand *o)
     bs_cu_extent(l, i->value, o);
     o->place = BS_AT_RING;
     o->base = b->address;
-    o->row_bytes = b->stride[0] * (int64_t)bs_dtype_bytes(v->dtype);
-    o->max_h = bs_cu_narrow(l, l->client->dims[v->dims[1]]);
-    o->max_w = bs_cu_narrow(l, b->stride[1]);
+    o->bound = b->entry;
+    o->skip = 2;
+    o->from[BS_MAX_RANK - 1] = v->dims[1];
     o->margin = 0;
-    for (int32_t k = 0; k < o->rank; k++)
-        o->stride[k] = bs_cu_narrow(l, b->stride[k + 2]);
 }
 
 #endif

@@ -1,4 +1,5 @@
-/* tables.cuh - the tables of a run, written in pinned memory when extents or buffers change, and copied.
+/* tables.cuh - the tables of a session, written in pinned memory and copied; and what each run puts in them:
+ * dimensions, buffers, offsets of segments, cache lengths.
  * Relies on bind.cuh and step.cuh. Must never write what a copy may still read. */
 #ifndef BS_CUDA_TABLES
 #define BS_CUDA_TABLES
@@ -19,45 +20,97 @@ template <typename T> static T *bs_cu_table(const bs_device_session *s, uint64_t
     return reinterpret_cast<T *>(s->pinned + s->layout.tables_pinned + at);
 }
 
-/* Whether the tables are those of this run. */
-static bool bs_cu_is_lowered(const bs_device_session *s)
+static bool bs_cu_same_buffers(const bs_device_session *s)
 {
-    const bs_graph *g = s->client->graph;
-    bool same = s->lowered && memcmp(s->dims, s->client->dims, (size_t)g->n_dims * sizeof *s->dims) == 0;
-    for (int32_t n = 1; same && n < g->n_nodes; n++)
+    bool same = true;
+    for (int32_t n = 1; same && n < s->client->graph->n_nodes; n++)
         same = bs_cu_same_buffer(&s->bound[n], &s->client->bound[n]);
     return same;
+}
+
+/* Whether the tables hold for this run: cuBLAS is told of buffers by the host. */
+static bool bs_cu_is_lowered(const bs_device_session *s, bool same_buffers)
+{
+#ifndef BS_NO_CUBLAS
+    if (s->cublas && !same_buffers)
+        return false;
+#endif
+    return s->lowered;
+}
+
+static bs_device_domain bs_cu_domain_of(const bs_device_session *s, int32_t domain)
+{
+    const bs_device_client *c = s->client;
+    const bs_domain *from = &c->graph->domains[domain];
+    bs_device_domain d;
+    memset(&d, 0, sizeof d);
+    d.kind = from->kind;
+    d.parent = from->parent;
+    d.router = from->router;
+    d.path = from->path;
+    d.count = from->kind == BS_DOMAIN_ROOT;
+    d.rows = d.segments = -1;
+    if (bs_domain_is_patches(from)) {
+        d.rows = from->height;
+        d.across = from->width;
+        d.size = c->plan->domains[domain].size;
+    } else if (from->kind == BS_DOMAIN_ROWS) {
+        d.rows = from->rows;
+    }
+    if (c->offsets[domain]) {
+        d.segments = bs_segment_dim(c->graph, domain);
+        d.offsets = (uint64_t)(uintptr_t)(s->memory + s->layout.tables + s->layout.segments_at +
+                                          bs_device_offsets_place(c->plan, domain));
+    }
+    return d;
 }
 
 static void bs_cu_write_domains(bs_device_session *s)
 {
     const bs_device_client *c = s->client;
+    const int32_t *dims = bs_cu_table<int32_t>(s, s->layout.dims_at);
     bs_device_domain *domains = bs_cu_table<bs_device_domain>(s, s->layout.domains_at);
     bs_device_decision *decisions = bs_cu_table<bs_device_decision>(s, s->layout.decisions_at);
-    memset(domains, 0, (size_t)c->graph->n_domains * sizeof *domains);
-    memset(decisions, 0, (size_t)c->graph->n_routers * sizeof *decisions);
     for (int32_t d = 0; d < c->graph->n_domains; d++) {
-        const bs_domain *from = &c->graph->domains[d];
-        domains[d].kind = from->kind;
-        domains[d].parent = from->parent;
-        domains[d].router = from->router;
-        domains[d].path = from->path;
-        domains[d].count = c->domains[d].count;
-        if (!c->offsets[d])
-            continue;
-        domains[d].lengths = (int32_t)c->dims[bs_segment_dim(c->graph, d)];
-        domains[d].offsets = (uint64_t)(uintptr_t)(s->memory + s->layout.tables + s->layout.segments_at +
-                                                   bs_device_offsets_place(c->plan, d));
+        domains[d] = bs_cu_domain_of(s, d);
+        bs_cu_extend_domain(dims, &domains[d]);
     }
+    memset(decisions, 0, (size_t)c->graph->n_routers * sizeof *decisions);
     bs_device_decisions_place(c->plan, decisions);
     *bs_cu_table<uint64_t>(s, s->layout.units_at) = (uint64_t)(uintptr_t)c->weights;
 }
 
-/* Writes this run's offsets of segments and its cache lengths. */
-static void bs_cu_write_segments(bs_device_session *s)
+static bs_status bs_cu_write_bound(bs_device_session *s, bs_error *error)
+{
+    bs_device_bound *bound = bs_cu_table<bs_device_bound>(s, s->layout.bound_at);
+    s->any_staged = false;
+    for (int32_t n = 1; n < s->client->graph->n_nodes; n++) {
+        if (!s->at[n].entry)
+            continue;
+        bs_cu_locate(s, n);
+        bs_device_bound *b = &bound[s->at[n].entry];
+        memset(b, 0, sizeof *b);
+        b->address = s->at[n].address;
+        b->bytes = (int32_t)bs_dtype_bytes(s->client->bound[n].dtype);
+        for (int32_t i = 0; i < BS_MAX_RANK; i++) {
+            b->stride[i] = (int32_t)s->at[n].stride[i];
+            if (b->stride[i] != s->at[n].stride[i])
+                return bs_fail(error, BS_ERROR_LIMIT,
+                               "\"%s\": a stride of its buffer is %lld elements, a GPU's kernels count to 2^31 - 1",
+                               bs_node_name(&s->client->graph->nodes[n]), (long long)s->at[n].stride[i]);
+        }
+    }
+    return BS_OK;
+}
+
+/* Writes this run's dimensions, buffers, offsets of segments and cache lengths. */
+static bs_status bs_cu_write_extents(bs_device_session *s, bool same_buffers, bs_error *error)
 {
     const bs_device_client *c = s->client;
     uint8_t *to = bs_cu_table<uint8_t>(s, s->layout.segments_at);
+    int32_t *dims = bs_cu_table<int32_t>(s, s->layout.dims_at);
+    for (int32_t d = 0; d < c->graph->n_dims; d++)
+        dims[d] = (int32_t)c->dims[d];
     for (int32_t d = 1; d < c->graph->n_domains; d++)
         if (c->offsets[d])
             memcpy(to + bs_device_offsets_place(c->plan, d), c->offsets[d],
@@ -66,6 +119,7 @@ static void bs_cu_write_segments(bs_device_session *s)
         if (c->cache_lengths[n])
             memcpy(to + bs_device_cache_lengths_place(c->plan, n), c->cache_lengths[n],
                    4 * (size_t)c->dims[c->graph->values[c->graph->nodes[n].first_out].dims[0]]);
+    return same_buffers ? BS_OK : bs_cu_write_bound(s, error);
 }
 
 static bs_status bs_cu_upload(bs_device_session *s, uint64_t from, uint64_t bytes, bs_error *error)
@@ -74,6 +128,13 @@ static bs_status bs_cu_upload(bs_device_session *s, uint64_t from, uint64_t byte
         return BS_OK;
     return bs_cu_copy(s, s->memory + s->layout.tables + from, bs_cu_table<uint8_t>(s, from), bytes,
                       cudaMemcpyHostToDevice, "copying tables to the device", error);
+}
+
+/* An operand as it is in this run, for the host. */
+static void bs_cu_extend_here(const bs_device_session *s, bs_device_operand *o)
+{
+    bs_cu_extend_operand(bs_cu_table<int32_t>(s, s->layout.dims_at),
+                         bs_cu_table<bs_device_bound>(s, s->layout.bound_at), o);
 }
 
 /* Where a router's decision lies, as the tables say. */
@@ -85,9 +146,7 @@ static const bs_device_decision *bs_cu_decision_at(const bs_device_session *s, i
 static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
 {
     const bs_device_client *c = s->client;
-    s->lowered = s->any_staged = false;
-    for (int32_t n = 1; n < c->graph->n_nodes; n++)
-        bs_cu_locate(s, n);
+    s->lowered = false;
     bs_cu_tables l;
     memset(&l, 0, sizeof l);
     l.client = c;
@@ -107,10 +166,9 @@ static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
     if (status != BS_OK)
         return status;
     bs_cu_write_domains(s);
-    memcpy(s->dims, c->dims, (size_t)c->graph->n_dims * sizeof *s->dims);
-    memcpy(s->bound, c->bound, (size_t)c->graph->n_nodes * sizeof *s->bound);
-    s->has_segments = s->layout.segments_at < s->layout.tables_bytes;
-    status = bs_cu_upload(s, 0, s->layout.segments_at, error);
+    s->program.n_operands = l.n_operands;
+    s->program.n_domains = c->graph->n_domains;
+    status = bs_cu_upload(s, 0, s->layout.dims_at, error);
     s->lowered = status == BS_OK;
     return status;
 }

@@ -123,6 +123,9 @@ struct bs_graph {
     bs_router_info *routers; /* [0] unused */
 };
 
+/* Whether any extent is known only when a run begins. */
+static inline bool bs_graph_varies(const bs_graph *graph) { return graph->dims[graph->n_dims - 1].symbols > 0; }
+
 /* Records the first failure of building; later ones are ignored. While a node is being added the message begins with
  * its op and name. Returns false always. */
 bool bs_graph_fail(bs_graph *graph, bs_status status, const char *format, ...) BS_PRINTF(3, 4);

@@ -1,8 +1,9 @@
 /* plan/device.h - a plan as a device reads it, and what a backend does for a session.
  *
- * A device runs the plan's own instructions. They are written out for it once for every set of extents and buffers: a
- * *step* for each instruction, with its operands resolved as far as that does not depend on a decision. What varies
- * beyond that (how many rows went where) the device reads from the decisions, which it made itself.
+ * A device runs the plan's own instructions. They are written out for it once: a *step* for each instruction, chosen
+ * for the largest extents, with its operands resolved as far as that depends on no decision, extent or buffer. Extents
+ * and buffers are data: before each run the device puts those of the run in place, from a table of all dimensions and
+ * one of what is bound. How many rows went where it reads from the decisions, which it made itself.
  * Relies on plan/plan.h and graph/rows.h. C and C++. Must never need a device: a workstation counts a board's bytes. */
 #ifndef BS_DEVICE_H
 #define BS_DEVICE_H
@@ -21,18 +22,29 @@ typedef enum bs_device_place {
     BS_AT_RING  /* of the cache at `base`: the row that state_append writes (segment, then position) */
 } bs_device_place;
 
+/* Where a caller's buffer is on the device, or its copy there. */
+typedef struct bs_device_bound {
+    uint64_t address;
+    int32_t stride[BS_MAX_RANK]; /* in elements */
+    int32_t bytes;               /* of an element */
+} bs_device_bound;
+
 /* One operand of a step. Where element [0,0,0] of the core of a row lies follows from the row. */
 typedef struct bs_device_operand {
     uint64_t base;      /* address on the device */
     int64_t row_bytes;  /* from one row to the next */
     int32_t stride[BS_MAX_RANK]; /* in elements */
-    int32_t dim[BS_MAX_RANK];    /* in this run; for patches, of the frame */
+    int32_t dim[BS_MAX_RANK];    /* in this run (until it begins: at most); for patches, of the frame */
     int32_t max_h, max_w;        /* core at most: the margin is kept around that */
     int32_t margin;
     int32_t cell, across; /* patches: side of a whole cell in pixels, and cells beside each other; else 0 */
-    uint8_t place, dtype, rank, unused;
+    uint8_t place, dtype, rank;
+    uint8_t skip; /* dimensions of the buffer before the operand's own: 1 for a row of it, 2 for a place in a ring */
     int32_t domain; /* whose rows are read or written */
     int32_t stored; /* domain whose rows are stored: `domain`, or one above when a scatter is a view of it */
+    /* what dim and across are taken from: dimensions (-1: none), the width of the frame, pixels of a cell in that */
+    int32_t from[BS_MAX_RANK], width, size;
+    int32_t bound; /* the buffer that base and strides are taken from, 0: none */
 } bs_device_operand;
 
 #define BS_DEVICE_PARAMS 16
@@ -61,6 +73,8 @@ typedef struct bs_device_domain {
     int32_t count;        /* of others: rows in this run */
     int32_t lengths;      /* rows in segments: number of segments in this run; else 0 */
     uint64_t offsets;     /* of segments, i32 [lengths + 1]: address on the device */
+    /* what count is taken from: dimensions, and of patches the pixels of a cell; what lengths is. -1: nothing */
+    int32_t rows, across, size, segments;
 } bs_device_domain;
 
 /* Steps for tiles of one domain, or of one path of it. Part k of the table is region_parts[k] of the plan. */
@@ -96,7 +110,8 @@ typedef struct bs_device_layout {
     uint64_t session, session_bytes, tables_pinned, slots_pinned, rooms, room_bytes /* a lane */,
         places /* u64 a unit */, fetched, asked, results, inputs_pinned, loading, pinned_bytes;
     /* within tables */
-    uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, given_at, units_at, segments_at, tables_bytes;
+    uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, given_at, units_at;
+    uint64_t dims_at, bound_at, segments_at, tables_bytes; /* from dims_at on: of each run */
     uint64_t inputs_bytes;
     /* With bs_plan_desc.in_place, inputs and slots take no bytes of the device. */
 } bs_device_layout;
@@ -117,6 +132,8 @@ int32_t bs_device_given_words(const bs_plan *plan, const bs_instr *instr);
 /* Offset from layout->inputs of the copy of node n's buffer, used when the caller's buffer is not in device memory;
  * UINT64_MAX: n needs none. bs_device_state_place: offset from layout->states of a state's own memory. */
 uint64_t bs_device_input_place(const bs_plan *plan, int32_t node);
+/* Whether a buffer can be bound to node n. Such nodes have entries in the table of what is bound, from 1 on. */
+bool bs_device_is_bound(const bs_plan *plan, int32_t node);
 bs_bytes bs_device_state_place(const bs_plan *plan, int32_t node);
 /* Offsets from layout->segments_at: i32 [segments + 1] offsets of a domain, i32 [segments] cache lengths. */
 uint64_t bs_device_offsets_place(const bs_plan *plan, int32_t domain);

@@ -7,12 +7,23 @@ static bs_bytes value_bytes(const bs_plan *p, int32_t value)
     return bs_value_bytes(p->graph, &p->graph->values[value]);
 }
 
+bool bs_device_is_bound(const bs_plan *plan, int32_t node)
+{
+    return plan->node_live[node] && bs_op_get(plan->graph->nodes[node].op)->bound;
+}
+
+static int32_t count_bound(const bs_plan *p)
+{
+    int32_t count = 0;
+    for (int32_t n = 1; n < p->graph->n_nodes; n++)
+        count += bs_device_is_bound(p, n);
+    return count;
+}
+
 /* Bytes of the largest buffer that a caller can bind to this node (an input, an output or a state); 0: none. */
 static bs_bytes bound_bytes(const bs_plan *p, int32_t n)
 {
-    const bs_node *node = &p->graph->nodes[n];
-    const bool bound = p->node_live[n] && bs_op_get(node->op)->bound;
-    return bound ? value_bytes(p, bs_bound_value(p->graph, node)) : bs_bytes_of(0);
+    return bs_device_is_bound(p, n) ? value_bytes(p, bs_bound_value(p->graph, &p->graph->nodes[n])) : bs_bytes_of(0);
 }
 
 uint64_t bs_device_input_place(const bs_plan *plan, int32_t node)
@@ -176,6 +187,8 @@ static void layout_tables(const bs_plan *p, bs_device_layout *l)
         l->n_given += bs_device_given_words(p, &p->instrs[i]);
     l->given_at = take(&at, l->n_given, sizeof(uint32_t));
     l->units_at = take(&at, bs_max_i32(p->n_units, 1), sizeof(uint64_t));
+    l->dims_at = take(&at, p->graph->n_dims, sizeof(int32_t));
+    l->bound_at = take(&at, 1 + count_bound(p), sizeof(bs_device_bound));
     l->segments_at = take_bytes(&at, cache_lengths_place(p, p->graph->n_nodes));
     l->tables_bytes = bs_bytes_figure(at);
 }

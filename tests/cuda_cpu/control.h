@@ -15,6 +15,7 @@ struct cuda_cpu_counts {
     int64_t calls;              /* API calls that can fail, launches and cuBLAS included */
     int64_t launches;           /* kernel launches by the host; captured ones are not */
     int64_t graph_launches;     /* cudaGraphLaunch */
+    int64_t instantiations;     /* cudaGraphInstantiate */
     int64_t kernels;            /* kernels executed, those in graphs too */
     int64_t nodes;              /* graph nodes executed, conditional ones and their bodies' included */
     int64_t synchronisations;   /* calls that keep the host until the device has done something; cudaFree is not one */

@@ -317,6 +317,7 @@ static cudaError_t instantiate(cudaGraphExec_t *executable, cudaGraph_t graph)
 {
     *executable = nullptr;
     CUDA_CPU_BEGIN();
+    count(INSTANTIATIONS);
     if (!alive(graph, GRAPH))
         return fail(cudaErrorInvalidValue);
     CUgraphExec_st *made = new CUgraphExec_st();
