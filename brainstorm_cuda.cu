@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 18963d444a70c4b9e6d943960be4ddabca5c2527715ccb2a32251ef83b176b4b
+ * sha256 of the parts: 4d392ee28e46036283ac4b9c2bfb401ad384f685d029e658613ce2bc22bbda66
  */
 #include "brainstorm.h"
 
@@ -10612,6 +10612,7 @@ static bool bs_cu_is_lowered(const bs_device_session *s, bool same_buffers)
     if (s->cublas && !same_buffers)
         return false;
 #endif
+    (void)same_buffers;
     return s->lowered;
 }
 

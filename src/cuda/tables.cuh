@@ -35,6 +35,7 @@ static bool bs_cu_is_lowered(const bs_device_session *s, bool same_buffers)
     if (s->cublas && !same_buffers)
         return false;
 #endif
+    (void)same_buffers;
     return s->lowered;
 }
 
