@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 4d392ee28e46036283ac4b9c2bfb401ad384f685d029e658613ce2bc22bbda66
+ * sha256 of the parts: f77baf359cad9d466acbd51354f54b6dab1c98d950563c7781bca8d5c4f66879
  */
 #include "brainstorm.h"
 
@@ -6965,7 +6965,9 @@ __device__ inline void bs_cu_reduce_run(const bs_cu_tile &t, const bs_device_ste
         const int32_t kind = s->p[BS_CU_REDUCE_KIND].i;
         const bool sums = kind == BS_REDUCE_SUM || kind == BS_REDUCE_MEAN;
         const float first = bs_cu_line_get(k, at[0], 0);
-        float result = sums && k.lane > 0 ? bs_cu_line_get(k, at[0], k.lane) : first; /* 32 lanes: n is at least 32 */
+        float result = first;
+        if (sums && k.lane > 0) /* a lane beyond a short line adds nothing, not even to -0 */
+            result = k.lane < k.n ? bs_cu_line_get(k, at[0], k.lane) : -0.0f;
         for (int32_t i = k.lane + (sums || k.lane == 0 ? k.lanes : 0); i < k.n; i += k.lanes) {
             const float v = bs_cu_line_get(k, at[0], i);
             result = sums ? result + v : kind == BS_REDUCE_MAX ? (v > result ? v : result) : v < result ? v : result;

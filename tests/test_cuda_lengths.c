@@ -220,6 +220,11 @@ static void rooted(int32_t *rows)
                                         &(bs_transpose_desc){.order = {1, 0, 2}});
     const bs_value y = project(g, bs_reshape(g, mixed, BS_SHAPE2(length, WIDTH)), "o", WIDTH, BS_GELU);
     const bs_value both[] = {x, y};
+    const bs_value lines = bs_transpose(g, x, &(bs_transpose_desc){.order = {1, 0}});
+    bs_output(g, "sums", bs_reduce(g, lines, &(bs_reduce_desc){.kind = BS_REDUCE_SUM, .axis = -1}));
+    bs_output(g, "largest", bs_reduce(g, lines, &(bs_reduce_desc){.kind = BS_REDUCE_MAX, .axis = -1}));
+    bs_output(g, "where", bs_argmax(g, lines));
+    bs_output(g, "soft", bs_softmax(g, lines));
     bs_output(g, "scores", scores);
     bs_output(g, "mean", bs_reduce(g, y, &(bs_reduce_desc){.kind = BS_REDUCE_MEAN, .axis = 0}));
     bs_output(g, "y", bs_concat(g, both, 2, 1));

@@ -237,7 +237,9 @@ __device__ inline void bs_cu_reduce_run(const bs_cu_tile &t, const bs_device_ste
         const int32_t kind = s->p[BS_CU_REDUCE_KIND].i;
         const bool sums = kind == BS_REDUCE_SUM || kind == BS_REDUCE_MEAN;
         const float first = bs_cu_line_get(k, at[0], 0);
-        float result = sums && k.lane > 0 ? bs_cu_line_get(k, at[0], k.lane) : first; /* 32 lanes: n is at least 32 */
+        float result = first;
+        if (sums && k.lane > 0) /* a lane beyond a short line adds nothing, not even to -0 */
+            result = k.lane < k.n ? bs_cu_line_get(k, at[0], k.lane) : -0.0f;
         for (int32_t i = k.lane + (sums || k.lane == 0 ? k.lanes : 0); i < k.n; i += k.lanes) {
             const float v = bs_cu_line_get(k, at[0], i);
             result = sums ? result + v : kind == BS_REDUCE_MAX ? (v > result ? v : result) : v < result ? v : result;
