@@ -42,12 +42,12 @@ static bs_status bs_cu_route_status(const bs_route_desc *desc, const bs_route_fa
 }
 
 /* A callback does not get the knob, but a knob that is NaN is an error whoever decides. */
-static bs_status bs_cu_check_knob(bs_device_session *s, const bs_route_desc *desc, const bs_device_operand *operand,
+static bs_status bs_cu_check_knob(bs_device_session *s, const bs_route_desc *desc, const bs_device_operand &operand,
                                   bs_error *error)
 {
     float knob;
     uint8_t *here = s->pinned + s->layout.fetched;
-    const bs_status status = bs_cu_fetch(s, here, bs_cu_at<const void>(operand->base),
+    const bs_status status = bs_cu_fetch(s, here, bs_cu_at<const void>(operand.base),
                                          sizeof knob, error);
     if (status != BS_OK)
         return status;
@@ -87,22 +87,20 @@ static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error
     const bs_device_client *c = s->client;
     const bs_router_info *info = &c->graph->routers[l->callback];
     const bs_device_step *step = bs_cu_table<bs_device_step>(s, s->layout.steps_at) + l->first;
-    bs_device_operand *score = bs_cu_table<bs_device_operand>(s, s->layout.operands_at) + step->operands;
+    const bs_device_operand score = bs_cu_operand_here(s, step->operands);
     uint8_t *asked = s->pinned + s->layout.asked;
     const bs_device_decision *d = bs_cu_decision_at(s, l->callback);
     int32_t first, rows;
-    for (int32_t i = 0; i < step->n_in; i++)
-        bs_cu_extend_here(s, &score[i]);
     bs_status status = bs_cu_rows(s, info->domain, &first, &rows, error);
     if (status != BS_OK || rows == 0)
         return status;
     if (step->n_in > 1)
-        status = bs_cu_check_knob(s, info->desc, &score[1], error);
+        status = bs_cu_check_knob(s, info->desc, bs_cu_operand_here(s, step->operands + 1), error);
     if (status == BS_OK)
-        status = bs_cu_fetch_scores(s, score, first, rows, error);
+        status = bs_cu_fetch_scores(s, &score, first, rows, error);
     if (status != BS_OK)
         return status;
-    const bs_operand_view view = {asked, (bs_dtype)score->dtype, score->dim[0], score->dim[0], 1};
+    const bs_operand_view view = {asked, (bs_dtype)score.dtype, score.dim[0], score.dim[0], 1};
     int32_t *chosen = reinterpret_cast<int32_t *>(asked + bs_device_scores_bytes(c->plan, l->callback));
     float *gates = reinterpret_cast<float *>(chosen) + bs_aligned_floats(rows);
     status = bs_cu_ask_caller(info->desc, &c->callbacks[l->callback], &view, rows, chosen, gates, error);
@@ -119,10 +117,11 @@ static bs_status bs_cu_run_cublas(bs_device_session *s, const bs_cu_launch *l, b
     const bool here = bs_cu_cublas_here(s);
     for (int32_t k = l->first; k < l->first + l->count; k++) {
         const bs_device_step *step = bs_cu_table<bs_device_step>(s, s->layout.steps_at) + k;
-        bs_device_operand *operands = bs_cu_table<bs_device_operand>(s, s->layout.operands_at);
-        for (int32_t i = step->operands; i < step->operands + step->n_in + step->n_out; i++)
-            bs_cu_extend_here(s, &operands[i]);
-        const bs_cu_node n = bs_cu_node_of(c, step, operands, NULL);
+        const bs_device_operand x = bs_cu_operand_here(s, step->operands),
+                                y = bs_cu_operand_here(s, step->operands + step->n_in);
+        bs_cu_node n = bs_cu_node_of(c, step, bs_cu_table<bs_device_operand>(s, s->layout.operands_at), NULL);
+        n.in = &x;
+        n.out = &y;
         if (!here || !bs_cu_linear_cublas(s->cublas, s->stream, &n, step, c->weights + step->prepared,
                                           c->domains[step->domain].count))
             return bs_fail(error, BS_ERROR_PLATFORM, "cuBLAS: %s \"%s\" failed", bs_op_get(n.node->op)->name,

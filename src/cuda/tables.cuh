@@ -131,11 +131,13 @@ static bs_status bs_cu_upload(bs_device_session *s, uint64_t from, uint64_t byte
                       cudaMemcpyHostToDevice, "copying tables to the device", error);
 }
 
-/* An operand as it is in this run, for the host. */
-static void bs_cu_extend_here(const bs_device_session *s, bs_device_operand *o)
+/* Operand number i as it is in this run, for the host: a copy, because the table may still be under way. */
+static bs_device_operand bs_cu_operand_here(const bs_device_session *s, int32_t i)
 {
+    bs_device_operand o = bs_cu_table<bs_device_operand>(s, s->layout.operands_at)[i];
     bs_cu_extend_operand(bs_cu_table<int32_t>(s, s->layout.dims_at),
-                         bs_cu_table<bs_device_bound>(s, s->layout.bound_at), o);
+                         bs_cu_table<bs_device_bound>(s, s->layout.bound_at), &o);
+    return o;
 }
 
 /* Where a router's decision lies, as the tables say. */
