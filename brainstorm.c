@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: c5d96aa159624c4088dac0f781c6cfe81c1ff9a39139a955272326cc344da4c9
+ * sha256 of the parts: 5af31c98997b5033a75aef66abca8c4eb610308ab2cb91e57a92299934217062
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -2186,7 +2186,7 @@ BS_INTERNAL uint64_t bs_squared_change(bs_tier tier, const bs_codes *a, const bs
 /* ==== end src/kernels/elementwise.h =========================================================== */
 
 /* ==== begin src/kernels/functions.h =========================================================== */
-/* functions.h: rows of what needs an exponential, and what sums a row: activations, softmax, layer norm.
+/* functions.h: rows of what needs an exponential, and what sums a row: activations, softmax, layer and RMS norm.
  *
  * Owns:      the one arithmetic of sigmoid, tanh, gelu and silu on a CPU, whichever op asks for it.
  * Relies on: tier.h.
@@ -2206,6 +2206,7 @@ BS_INTERNAL uint64_t bs_squared_change(bs_tier tier, const bs_codes *a, const bs
  *     gelu      x / 2 (1 + erf(x / 2^.5))  8      6.9   in the lower tail; 3.1 above 0
  *     softmax                              6      4.7   of differences x - top as floats have them
  *     layer norm: 4 times 2^-24 of |bias| + |weight| (1 + largest |x| / sqrt(variance + epsilon))
+ *     RMS norm                             4      3.2   where the mean of squares is a normal number
  */
 #ifndef BS_KERNELS_FUNCTIONS_H
 #define BS_KERNELS_FUNCTIONS_H
@@ -2225,14 +2226,14 @@ BS_INTERNAL void bs_row_function(bs_tier tier, bs_act act, const float *x, ptrdi
 /* e^(x - top) over the sum of these; n > 0. A row with a NaN, or +inf, or nothing above -inf, is NaN. */
 BS_INTERNAL void bs_row_softmax(bs_tier tier, const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, int64_t n);
 
-/* (x - mean) / sqrt(variance + epsilon) * weight + bias; weight and bias have step 1. */
+/* Layer norm: (x - mean) / sqrt(variance + epsilon) * weight + bias; weight and bias have step 1. */
 typedef struct bs_row_norm {
-    const float *weight, *bias;
+    const float *weight, *bias; /* bias NULL: RMS norm, x / sqrt(mean of x^2 + epsilon) * weight */
     float epsilon;
     int32_t n;
 } bs_row_norm;
-BS_INTERNAL void bs_row_layer_norm(bs_tier tier, const bs_row_norm *norm, const float *x, ptrdiff_t x_step, float *y,
-                       ptrdiff_t y_step);
+BS_INTERNAL void bs_row_normalise(bs_tier tier, const bs_row_norm *norm, const float *x, ptrdiff_t x_step, float *y,
+                      ptrdiff_t y_step);
 
 #endif
 /* ==== end src/kernels/functions.h ============================================================= */
@@ -11538,7 +11539,7 @@ BS_ROW_FUNCTION_DEFINE(tanh)
 BS_ROW_FUNCTION_DEFINE(gelu)
 BS_ROW_FUNCTION_DEFINE(silu)
 
-/* ------------------------------------------------------------------------------------- softmax, layer norm
+/* ------------------------------------------------------------------------------------------- softmax, norms
  * Lane l sums elements l, l + LANES, ... of BS_SUM_VECTORS vectors, then these sums: errors grow with the longer of the
  * two, not with the row. */
 
@@ -11596,28 +11597,28 @@ static inline BS_TARGET float BS_TIER_FN(bs_row_sum)(const float *x, ptrdiff_t s
     return BS_V_SUM(total);
 }
 
-static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_layer_norm_by)(const bs_row_norm *norm, const float *x,
-                                                                      ptrdiff_t x_step, float *y, ptrdiff_t y_step)
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_normalise_by)(const bs_row_norm *norm, const float *x,
+                                                                     ptrdiff_t x_step, float *y, ptrdiff_t y_step)
 {
     const int64_t n = norm->n;
-    const float mean = BS_TIER_FN(bs_row_sum)(x, x_step, n, 0.0f, false) / (float)n;
+    const float mean = norm->bias ? BS_TIER_FN(bs_row_sum)(x, x_step, n, 0.0f, false) / (float)n : 0.0f;
     const float variance = BS_TIER_FN(bs_row_sum)(x, x_step, n, mean, true) / (float)n;
     const BS_V middle = BS_V_SET1(mean), scale = BS_V_SET1(1.0f / sqrtf(variance + norm->epsilon));
     for (int64_t i = 0; i < n; i += BS_LANES) {
         const BS_V v = BS_V_MUL(BS_V_SUB(BS_TIER_FN(bs_take)(x, x_step, i, n, mean), middle), scale);
         const BS_V weight = BS_TIER_FN(bs_take)(norm->weight, 1, i, n, 0.0f);
-        const BS_V bias = BS_TIER_FN(bs_take)(norm->bias, 1, i, n, 0.0f);
+        const BS_V bias = norm->bias ? BS_TIER_FN(bs_take)(norm->bias, 1, i, n, 0.0f) : BS_V_SET1(-0.0f);
         BS_TIER_FN(bs_give)(y, y_step, i, n, BS_V_FMA(v, weight, bias));
     }
 }
 
-static BS_TARGET void BS_TIER_FN(bs_layer_norm)(const bs_row_norm *norm, const float *x, ptrdiff_t x_step, float *y,
-                                                ptrdiff_t y_step)
+static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const float *x, ptrdiff_t x_step, float *y,
+                                               ptrdiff_t y_step)
 {
     if (BS_TWICE_PAYS && x_step == 1 && y_step == 1)
-        BS_TIER_FN(bs_layer_norm_by)(norm, x, 1, y, 1);
+        BS_TIER_FN(bs_normalise_by)(norm, x, 1, y, 1);
     else
-        BS_TIER_FN(bs_layer_norm_by)(norm, x, x_step, y, y_step);
+        BS_TIER_FN(bs_normalise_by)(norm, x, x_step, y, y_step);
 }
 /* --- end of template kernels/functions.inc --- */
 /* --- template kernels/simd_end.h --- */
@@ -12209,7 +12210,7 @@ BS_ROW_FUNCTION_DEFINE(tanh)
 BS_ROW_FUNCTION_DEFINE(gelu)
 BS_ROW_FUNCTION_DEFINE(silu)
 
-/* ------------------------------------------------------------------------------------- softmax, layer norm
+/* ------------------------------------------------------------------------------------------- softmax, norms
  * Lane l sums elements l, l + LANES, ... of BS_SUM_VECTORS vectors, then these sums: errors grow with the longer of the
  * two, not with the row. */
 
@@ -12267,28 +12268,28 @@ static inline BS_TARGET float BS_TIER_FN(bs_row_sum)(const float *x, ptrdiff_t s
     return BS_V_SUM(total);
 }
 
-static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_layer_norm_by)(const bs_row_norm *norm, const float *x,
-                                                                      ptrdiff_t x_step, float *y, ptrdiff_t y_step)
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_normalise_by)(const bs_row_norm *norm, const float *x,
+                                                                     ptrdiff_t x_step, float *y, ptrdiff_t y_step)
 {
     const int64_t n = norm->n;
-    const float mean = BS_TIER_FN(bs_row_sum)(x, x_step, n, 0.0f, false) / (float)n;
+    const float mean = norm->bias ? BS_TIER_FN(bs_row_sum)(x, x_step, n, 0.0f, false) / (float)n : 0.0f;
     const float variance = BS_TIER_FN(bs_row_sum)(x, x_step, n, mean, true) / (float)n;
     const BS_V middle = BS_V_SET1(mean), scale = BS_V_SET1(1.0f / sqrtf(variance + norm->epsilon));
     for (int64_t i = 0; i < n; i += BS_LANES) {
         const BS_V v = BS_V_MUL(BS_V_SUB(BS_TIER_FN(bs_take)(x, x_step, i, n, mean), middle), scale);
         const BS_V weight = BS_TIER_FN(bs_take)(norm->weight, 1, i, n, 0.0f);
-        const BS_V bias = BS_TIER_FN(bs_take)(norm->bias, 1, i, n, 0.0f);
+        const BS_V bias = norm->bias ? BS_TIER_FN(bs_take)(norm->bias, 1, i, n, 0.0f) : BS_V_SET1(-0.0f);
         BS_TIER_FN(bs_give)(y, y_step, i, n, BS_V_FMA(v, weight, bias));
     }
 }
 
-static BS_TARGET void BS_TIER_FN(bs_layer_norm)(const bs_row_norm *norm, const float *x, ptrdiff_t x_step, float *y,
-                                                ptrdiff_t y_step)
+static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const float *x, ptrdiff_t x_step, float *y,
+                                               ptrdiff_t y_step)
 {
     if (BS_TWICE_PAYS && x_step == 1 && y_step == 1)
-        BS_TIER_FN(bs_layer_norm_by)(norm, x, 1, y, 1);
+        BS_TIER_FN(bs_normalise_by)(norm, x, 1, y, 1);
     else
-        BS_TIER_FN(bs_layer_norm_by)(norm, x, x_step, y, y_step);
+        BS_TIER_FN(bs_normalise_by)(norm, x, x_step, y, y_step);
 }
 /* --- end of template kernels/functions.inc --- */
 /* --- template kernels/simd_end.h --- */
@@ -12831,7 +12832,7 @@ BS_ROW_FUNCTION_DEFINE(tanh)
 BS_ROW_FUNCTION_DEFINE(gelu)
 BS_ROW_FUNCTION_DEFINE(silu)
 
-/* ------------------------------------------------------------------------------------- softmax, layer norm
+/* ------------------------------------------------------------------------------------------- softmax, norms
  * Lane l sums elements l, l + LANES, ... of BS_SUM_VECTORS vectors, then these sums: errors grow with the longer of the
  * two, not with the row. */
 
@@ -12889,28 +12890,28 @@ static inline BS_TARGET float BS_TIER_FN(bs_row_sum)(const float *x, ptrdiff_t s
     return BS_V_SUM(total);
 }
 
-static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_layer_norm_by)(const bs_row_norm *norm, const float *x,
-                                                                      ptrdiff_t x_step, float *y, ptrdiff_t y_step)
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_normalise_by)(const bs_row_norm *norm, const float *x,
+                                                                     ptrdiff_t x_step, float *y, ptrdiff_t y_step)
 {
     const int64_t n = norm->n;
-    const float mean = BS_TIER_FN(bs_row_sum)(x, x_step, n, 0.0f, false) / (float)n;
+    const float mean = norm->bias ? BS_TIER_FN(bs_row_sum)(x, x_step, n, 0.0f, false) / (float)n : 0.0f;
     const float variance = BS_TIER_FN(bs_row_sum)(x, x_step, n, mean, true) / (float)n;
     const BS_V middle = BS_V_SET1(mean), scale = BS_V_SET1(1.0f / sqrtf(variance + norm->epsilon));
     for (int64_t i = 0; i < n; i += BS_LANES) {
         const BS_V v = BS_V_MUL(BS_V_SUB(BS_TIER_FN(bs_take)(x, x_step, i, n, mean), middle), scale);
         const BS_V weight = BS_TIER_FN(bs_take)(norm->weight, 1, i, n, 0.0f);
-        const BS_V bias = BS_TIER_FN(bs_take)(norm->bias, 1, i, n, 0.0f);
+        const BS_V bias = norm->bias ? BS_TIER_FN(bs_take)(norm->bias, 1, i, n, 0.0f) : BS_V_SET1(-0.0f);
         BS_TIER_FN(bs_give)(y, y_step, i, n, BS_V_FMA(v, weight, bias));
     }
 }
 
-static BS_TARGET void BS_TIER_FN(bs_layer_norm)(const bs_row_norm *norm, const float *x, ptrdiff_t x_step, float *y,
-                                                ptrdiff_t y_step)
+static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const float *x, ptrdiff_t x_step, float *y,
+                                               ptrdiff_t y_step)
 {
     if (BS_TWICE_PAYS && x_step == 1 && y_step == 1)
-        BS_TIER_FN(bs_layer_norm_by)(norm, x, 1, y, 1);
+        BS_TIER_FN(bs_normalise_by)(norm, x, 1, y, 1);
     else
-        BS_TIER_FN(bs_layer_norm_by)(norm, x, x_step, y, y_step);
+        BS_TIER_FN(bs_normalise_by)(norm, x, x_step, y, y_step);
 }
 /* --- end of template kernels/functions.inc --- */
 /* --- template kernels/simd_end.h --- */
@@ -13480,7 +13481,7 @@ BS_ROW_FUNCTION_DEFINE(tanh)
 BS_ROW_FUNCTION_DEFINE(gelu)
 BS_ROW_FUNCTION_DEFINE(silu)
 
-/* ------------------------------------------------------------------------------------- softmax, layer norm
+/* ------------------------------------------------------------------------------------------- softmax, norms
  * Lane l sums elements l, l + LANES, ... of BS_SUM_VECTORS vectors, then these sums: errors grow with the longer of the
  * two, not with the row. */
 
@@ -13538,28 +13539,28 @@ static inline BS_TARGET float BS_TIER_FN(bs_row_sum)(const float *x, ptrdiff_t s
     return BS_V_SUM(total);
 }
 
-static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_layer_norm_by)(const bs_row_norm *norm, const float *x,
-                                                                      ptrdiff_t x_step, float *y, ptrdiff_t y_step)
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_normalise_by)(const bs_row_norm *norm, const float *x,
+                                                                     ptrdiff_t x_step, float *y, ptrdiff_t y_step)
 {
     const int64_t n = norm->n;
-    const float mean = BS_TIER_FN(bs_row_sum)(x, x_step, n, 0.0f, false) / (float)n;
+    const float mean = norm->bias ? BS_TIER_FN(bs_row_sum)(x, x_step, n, 0.0f, false) / (float)n : 0.0f;
     const float variance = BS_TIER_FN(bs_row_sum)(x, x_step, n, mean, true) / (float)n;
     const BS_V middle = BS_V_SET1(mean), scale = BS_V_SET1(1.0f / sqrtf(variance + norm->epsilon));
     for (int64_t i = 0; i < n; i += BS_LANES) {
         const BS_V v = BS_V_MUL(BS_V_SUB(BS_TIER_FN(bs_take)(x, x_step, i, n, mean), middle), scale);
         const BS_V weight = BS_TIER_FN(bs_take)(norm->weight, 1, i, n, 0.0f);
-        const BS_V bias = BS_TIER_FN(bs_take)(norm->bias, 1, i, n, 0.0f);
+        const BS_V bias = norm->bias ? BS_TIER_FN(bs_take)(norm->bias, 1, i, n, 0.0f) : BS_V_SET1(-0.0f);
         BS_TIER_FN(bs_give)(y, y_step, i, n, BS_V_FMA(v, weight, bias));
     }
 }
 
-static BS_TARGET void BS_TIER_FN(bs_layer_norm)(const bs_row_norm *norm, const float *x, ptrdiff_t x_step, float *y,
-                                                ptrdiff_t y_step)
+static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const float *x, ptrdiff_t x_step, float *y,
+                                               ptrdiff_t y_step)
 {
     if (BS_TWICE_PAYS && x_step == 1 && y_step == 1)
-        BS_TIER_FN(bs_layer_norm_by)(norm, x, 1, y, 1);
+        BS_TIER_FN(bs_normalise_by)(norm, x, 1, y, 1);
     else
-        BS_TIER_FN(bs_layer_norm_by)(norm, x, x_step, y, y_step);
+        BS_TIER_FN(bs_normalise_by)(norm, x, x_step, y, y_step);
 }
 /* --- end of template kernels/functions.inc --- */
 /* --- template kernels/simd_end.h --- */
@@ -13815,10 +13816,10 @@ void bs_row_softmax(bs_tier tier, const float *x, ptrdiff_t x_step, float *y, pt
     row(x, x_step, y, y_step, n);
 }
 
-void bs_row_layer_norm(bs_tier tier, const bs_row_norm *norm, const float *x, ptrdiff_t x_step, float *y,
-                       ptrdiff_t y_step)
+void bs_row_normalise(bs_tier tier, const bs_row_norm *norm, const float *x, ptrdiff_t x_step, float *y,
+                      ptrdiff_t y_step)
 {
-    bs_norm_row *const row = BS_OF_TIER(tier, bs_layer_norm);
+    bs_norm_row *const row = BS_OF_TIER(tier, bs_normalise);
     row(norm, x, x_step, y, y_step);
 }
 #undef BS_OF_TIER
@@ -15165,7 +15166,9 @@ BS_INTERNAL bs_bytes bs_weight_elements(const bs_weight_spec *spec);
     /* segments: segments.c and files of their own */                                                                 \
     X(segments, NONE) X(state_append, NONE) X(segment_spread, KERNEL) X(segment_reduce, KERNEL) X(attention, KERNEL)  \
     /* streaming: routers.c */                                                                                        \
-    X(look_ahead, KERNEL)
+    X(look_ahead, KERNEL)                                                                                             \
+    /* op set 4: lines.c */                                                                                           \
+    X(rms_norm, KERNEL)
 
 #if defined(BS_ONLY_OPS)
 #define BS_OP_input 1
@@ -17861,8 +17864,8 @@ bs_value bs_linear(bs_graph *graph, bs_value x, const bs_linear_desc *desc)
 /* ==== end src/ops/linear.c ==================================================================== */
 
 /* ==== begin src/ops/lines.c =================================================================== */
-/* ops/lines.c - ops on whole lines of one dimension: softmax, layer_norm, reduce, argmax, topk.
- * Relies on span.h to visit lines, kernels/functions.h for softmax and layer_norm. Must never let lines influence each
+/* ops/lines.c - ops on whole lines of one dimension: softmax, layer_norm, rms_norm, reduce, argmax, topk.
+ * Relies on span.h to visit lines, kernels/functions.h for softmax and norms. Must never let lines influence each
  * other; other sums go from index 0 up, one code for every tier. An op that removes the only dimension leaves [1]. */
 /* #include "kernels/functions.h" */
 /* #include "ops/common.h" */
@@ -17873,7 +17876,7 @@ typedef struct bs_topk_desc {
     int32_t k;
 } bs_topk_desc;
 
-static const bs_field layer_norm_fields[] = {BS_FLOAT("epsilon")};
+static const bs_field norm_fields[] = {BS_FLOAT("epsilon")};
 static const bs_field reduce_fields[] = {BS_INT_OF("kind", 0, BS_REDUCE_MIN), BS_INT("axis"), BS_INT("keep")};
 static const bs_field topk_fields[] = {BS_INT("k")};
 
@@ -17984,53 +17987,75 @@ const bs_op bs_op_softmax = {
 
 bs_value bs_softmax(bs_graph *graph, bs_value x) { return bs_op_build(graph, &bs_op_softmax, &x.id, 1, NULL); }
 
-/* -------------------------------------------------------------------------------------------------- layer_norm */
+/* --------------------------------------------------------------------------------------- layer_norm, rms_norm */
 
-static bool layer_norm_infer(bs_infer *infer)
+static bool norm_infer(bs_infer *infer)
 {
     int32_t features;
     return lines_last_f32(infer) && bs_infer_const(infer, 0, infer->in[0]->rank - 1, "features", &features);
 }
 
-static int32_t layer_norm_weights(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs)
+static int32_t rms_norm_weights(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs)
 {
     const bs_value_info *x = bs_value_get(graph, bs_node_in(graph, node)[0]);
     const int64_t features = bs_dim_max(graph, x->dims[x->rank - 1]);
     specs[0] = bs_weight_vector("weight", features);
-    specs[1] = bs_weight_vector("bias", features);
+    return 1;
+}
+
+static int32_t layer_norm_weights(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs)
+{
+    rms_norm_weights(graph, node, specs);
+    specs[1] = bs_weight_vector("bias", specs[0].dim[0]);
     return 2;
 }
 
-static void layer_norm_line(const lines_job *job, const float *x, float *y)
+static void norm_line(const lines_job *job, const float *x, float *y)
 {
-    bs_row_layer_norm((bs_tier)job->call->plan->tier, &job->norm, x, job->in_step, y, job->out_step);
+    bs_row_normalise((bs_tier)job->call->plan->tier, &job->norm, x, job->in_step, y, job->out_step);
 }
 
-static bs_status layer_norm_run(const bs_call *call)
+static bs_status norm_run(const bs_call *call, bool biased)
 {
     const bs_norm_desc *desc = call->params;
     const int32_t last = call->in[0].rank - 1;
     lines_job job = lines_job_of(call, last);
     const float *weight = call->prepared;
-    const bs_row_norm norm = {weight, weight + bs_aligned_floats(job.n),
+    const bs_row_norm norm = {weight, biased ? weight + bs_aligned_floats(job.n) : NULL,
                               desc->epsilon == 0.0f ? 1e-5f : desc->epsilon, job.n};
     job.norm = norm;
-    job.line = layer_norm_line;
+    job.line = norm_line;
     lines_visit(call, last, lines_each, &job);
     return BS_OK;
 }
 
+static bs_status layer_norm_run(const bs_call *call) { return norm_run(call, true); }
+static bs_status rms_norm_run(const bs_call *call) { return norm_run(call, false); }
+
 const bs_op bs_op_layer_norm = {.name = "layer_norm",
                                 .min_in = 1,
-                                BS_PARAMS(bs_norm_desc, layer_norm_fields),
-                                .infer = layer_norm_infer,
+                                BS_PARAMS(bs_norm_desc, norm_fields),
+                                .infer = norm_infer,
                                 .flops = softmax_flops,
                                 .weights = layer_norm_weights,
                                 .run = layer_norm_run};
 
+const bs_op bs_op_rms_norm = {.name = "rms_norm",
+                              .min_in = 1,
+                              BS_PARAMS(bs_norm_desc, norm_fields),
+                              .infer = norm_infer,
+                              .flops = softmax_flops,
+                              .weights = rms_norm_weights,
+                              .run = rms_norm_run};
+
 bs_value bs_layer_norm(bs_graph *graph, bs_value x, const bs_norm_desc *desc)
 {
     return bs_op_build(graph, &bs_op_layer_norm, &x.id, 1, desc);
+}
+
+bs_value bs_rms_norm(bs_graph *graph, bs_value x, const bs_norm_desc *desc)
+{
+    return bs_op_build(graph, &bs_op_rms_norm, &x.id, 1, desc);
 }
 
 /* ------------------------------------------------------------------------------------------------------ reduce */

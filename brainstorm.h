@@ -523,6 +523,9 @@ bs_value bs_softmax(bs_graph *graph, bs_value x);
 typedef struct bs_norm_desc { const char *name; float epsilon; /* [1e-5] */ } bs_norm_desc;
 /* Last dim; ".weight", ".bias". On a CPU within 2^-22 of |bias| + |weight| (1 + largest |x| / standard deviation). */
 bs_value bs_layer_norm(bs_graph *graph, bs_value x, const bs_norm_desc *desc);
+/* x / sqrt(mean(x^2) + epsilon) weight over the last dimension (Zhang & Sennrich 2019); ".weight". On a CPU within 4
+ * units in the last place where the mean of squares is a normal number. */
+bs_value bs_rms_norm(bs_graph *graph, bs_value x, const bs_norm_desc *desc);
 /* channel dim 0; ".weight|bias|mean|var" */
 bs_value bs_batch_norm(bs_graph *graph, bs_value x, const bs_norm_desc *desc);
 
@@ -1138,7 +1141,7 @@ bs_status bs_cuda_choose(bs_session *session, int32_t runs, bs_launch_mode *best
  *     if (bs_model_build(model, graph, NULL, &error)) ...      then plan; weights: bs_model_weights(model)
  */
 #define BS_MODEL_VERSION 2 /* of the file format; 1 is read too, but cannot be streamed */
-#define BS_MODEL_OPSET 3   /* newest set of ops known: files of older sets are read, newer ones refused */
+#define BS_MODEL_OPSET 4   /* newest set of ops known: files of older sets are read, newer ones refused */
 #define BS_MAX_WEIGHT_NAME 96
 
 /* A caller's bytes. read gives the bytes read (fewer than requested = end) or -1. Threads: called from the thread

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: c064167445465d9db9b93152dcbb89bc6c078a37e4c5f99530f2733a291c4104
+ * sha256 of the parts: 894d506b7a7417498a5437551edd9ff808a568f85e0119bea0d7469a0891ac99
  */
 #include "brainstorm.h"
 
@@ -2137,6 +2137,7 @@ __device__ __forceinline__ void bs_cu_zero_margin_of(const bs_cu_tile &t, const 
     X(concat) X(slice) X(reshape) X(transpose) X(pad) X(pixel_shuffle) X(pixel_unshuffle) X(gather_rows)  \
     /* op_lines.cuh */                                                                                    \
     X(softmax) X(layer_norm) X(reduce) X(argmax) X(topk)                                                  \
+    X(rms_norm)                                                                                           \
     /* op_image.cuh, op_resize.cuh, op_features.cuh */                                                    \
     X(pool2d) X(pool2d_global) X(resize) X(resize_double) X(patch_features)                               \
     /* op_conv_*.cuh, op_deconv.cuh */                                                                    \
@@ -2257,7 +2258,9 @@ static inline int32_t bs_cu_work_items(int64_t count, int64_t each)
     /* segments: segments.c and files of their own */                                                                 \
     X(segments, NONE) X(state_append, NONE) X(segment_spread, KERNEL) X(segment_reduce, KERNEL) X(attention, KERNEL)  \
     /* streaming: routers.c */                                                                                        \
-    X(look_ahead, KERNEL)
+    X(look_ahead, KERNEL)                                                                                             \
+    /* op set 4: lines.c */                                                                                           \
+    X(rms_norm, KERNEL)
 
 #if defined(BS_ONLY_OPS)
 #define BS_OP_input 1
@@ -2707,7 +2710,7 @@ void bs_conv_run(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, 
 #endif
 /* ==== end src/kernels/conv.h ================================================================== */
 /* ==== begin src/kernels/functions.h =========================================================== */
-/* functions.h: rows of what needs an exponential, and what sums a row: activations, softmax, layer norm.
+/* functions.h: rows of what needs an exponential, and what sums a row: activations, softmax, layer and RMS norm.
  *
  * Owns:      the one arithmetic of sigmoid, tanh, gelu and silu on a CPU, whichever op asks for it.
  * Relies on: tier.h.
@@ -2727,6 +2730,7 @@ void bs_conv_run(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, 
  *     gelu      x / 2 (1 + erf(x / 2^.5))  8      6.9   in the lower tail; 3.1 above 0
  *     softmax                              6      4.7   of differences x - top as floats have them
  *     layer norm: 4 times 2^-24 of |bias| + |weight| (1 + largest |x| / sqrt(variance + epsilon))
+ *     RMS norm                             4      3.2   where the mean of squares is a normal number
  */
 #ifndef BS_KERNELS_FUNCTIONS_H
 #define BS_KERNELS_FUNCTIONS_H
@@ -2746,14 +2750,14 @@ void bs_row_function(bs_tier tier, bs_act act, const float *x, ptrdiff_t x_step,
 /* e^(x - top) over the sum of these; n > 0. A row with a NaN, or +inf, or nothing above -inf, is NaN. */
 void bs_row_softmax(bs_tier tier, const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, int64_t n);
 
-/* (x - mean) / sqrt(variance + epsilon) * weight + bias; weight and bias have step 1. */
+/* Layer norm: (x - mean) / sqrt(variance + epsilon) * weight + bias; weight and bias have step 1. */
 typedef struct bs_row_norm {
-    const float *weight, *bias;
+    const float *weight, *bias; /* bias NULL: RMS norm, x / sqrt(mean of x^2 + epsilon) * weight */
     float epsilon;
     int32_t n;
 } bs_row_norm;
-void bs_row_layer_norm(bs_tier tier, const bs_row_norm *norm, const float *x, ptrdiff_t x_step, float *y,
-                       ptrdiff_t y_step);
+void bs_row_normalise(bs_tier tier, const bs_row_norm *norm, const float *x, ptrdiff_t x_step, float *y,
+                      ptrdiff_t y_step);
 
 #endif
 /* ==== end src/kernels/functions.h ============================================================= */
@@ -6726,7 +6730,7 @@ __device__ inline void bs_cu_pool2d_global_run(const bs_cu_tile &t, const bs_dev
 /* ==== end src/cuda/op_image.cuh =============================================================== */
 /* #include "cuda/op_linear.cuh" */
 /* ==== begin src/cuda/op_lines.cuh ============================================================= */
-/* op_lines.cuh - ops on whole lines of one dimension: softmax, layer_norm, reduce, argmax, topk.
+/* op_lines.cuh - ops on whole lines of one dimension: softmax, layer_norm, rms_norm, reduce, argmax, topk.
  * Long lines with adjacent elements get a warp, others a thread; the op's shape alone decides which. A thread goes from
  * index 0 up as the CPU does; lanes of a warp take every 32nd element and are joined in a fixed tree.
  * Relies on walk.cuh. Must never let lines influence each other. */
@@ -6946,6 +6950,24 @@ __device__ inline void bs_cu_layer_norm_run(const bs_cu_tile &t, const bs_device
             bs_cu_line_put(k, at[1], i,
                            bs_cu_mul_add((bs_cu_line_get(k, at[0], i) - mean) * scale, weight[i],
                                          weight[i + s->p[BS_CU_NORM_BIASES].i]));
+    });
+}
+
+static constexpr bs_cu_describe bs_cu_rms_norm_describe = bs_cu_layer_norm_describe;
+
+__device__ inline void bs_cu_rms_norm_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    bs_cu_lines_run<2>(t, s, w, [&](const bs_cu_lines &k, const int64_t (&at)[2]) {
+        float squares = 0.0f;
+        for (int32_t i = k.lane; i < k.n; i += k.lanes) {
+            const float v = bs_cu_line_get(k, at[0], i);
+            squares = bs_cu_mul_add(v, v, squares);
+        }
+        const float mean = bs_cu_lanes_sum(squares, k.lanes) / (float)k.n;
+        const float scale = 1.0f / sqrtf(mean + s->p[BS_CU_NORM_EPSILON].f);
+        const float *weight = reinterpret_cast<const float *>(bs_cu_prepared(t, s));
+        for (int32_t i = k.lane; i < k.n; i += k.lanes)
+            bs_cu_line_put(k, at[1], i, bs_cu_line_get(k, at[0], i) * scale * weight[i]);
     });
 }
 

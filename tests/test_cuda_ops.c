@@ -47,6 +47,7 @@ BUILD(pad_value, bs_pad(g, x[0], &(bs_pad_desc){.top = 1, .bottom = 2, .left = 3
 BUILD(pad_edge, bs_pad(g, x[0], &(bs_pad_desc){.bottom = 3, .left = 2, .right = 1, .edge = 1}))
 BUILD(softmax, bs_softmax(g, x[0]))
 BUILD(layer_norm, bs_layer_norm(g, x[0], &(bs_norm_desc){.name = "norm"}))
+BUILD(rms_norm, bs_rms_norm(g, x[0], &(bs_norm_desc){.name = "norm"}))
 BUILD(reduce_sum, bs_reduce(g, x[0], &(bs_reduce_desc){.kind = BS_REDUCE_SUM, .axis = 0, .keep = 1}))
 BUILD(reduce_mean, bs_reduce(g, x[0], &(bs_reduce_desc){.kind = BS_REDUCE_MEAN, .axis = -1}))
 BUILD(reduce_max, bs_reduce(g, x[0], &(bs_reduce_desc){.kind = BS_REDUCE_MAX, .axis = 1}))
@@ -124,6 +125,7 @@ static const op_case cases[] = {
     {"transpose", transpose, ROOT | ROWS | CODES, 0},
     {"softmax", softmax, ROOT | ROWS, 0},
     {"layer_norm", layer_norm, ROOT | ROWS, 5e-3},
+    {"rms_norm", rms_norm, ROOT | ROWS, 5e-3},
     {"reduce: sum of channels", reduce_sum, ROOT | ROWS | CELLS, 0},
     {"reduce: mean of the last", reduce_mean, ROOT | ROWS, 4e-3},
     {"reduce: minimum", reduce_min, ROOT | ROWS, 0},

@@ -3,7 +3,7 @@
  *   error       of every function, against libm in double, over all exponents: at most what the header says
  *   specials    infinities, NaN, zeros of both signs, subnormals, the largest numbers
  *   place       an element has the same bytes wherever it stands, in rows of every length and step, and in place
- *   sums        softmax and layer norm: close to their definition in double, the same bytes at any step
+ *   sums        softmax and norms: close to their definition in double, the same bytes at any step
  *   and nothing is written beside the rows
  *
  * Usage: test_functions [seed [POINTS]] - POINTS of each function for each tier; prints the largest errors
@@ -166,7 +166,7 @@ static void test_place(bs_tier tier, const function *f)
     }
 }
 
-/* ------------------------------------------------------------------------------------- softmax, layer norm */
+/* ------------------------------------------------------------------------------------------- softmax, norms */
 
 typedef struct lines {
     float x[ROOM], weight[ROOM], bias[ROOM], y[ROOM], apart[3 * ROOM], other[3 * ROOM];
@@ -174,14 +174,16 @@ typedef struct lines {
     double size; /* 1 + largest |x| over the standard deviation */
 } lines;
 
-static void run_line(bs_tier tier, bool softmax, const lines *l, int n, const float *x, int x_step, float *y,
-                     int y_step)
+typedef enum line_op { LINE_SOFTMAX, LINE_LAYER_NORM, LINE_RMS_NORM } line_op;
+static const char *const line_names[] = {"softmax", "norm", "rms"};
+
+static void run_line(bs_tier tier, line_op op, const lines *l, int n, const float *x, int x_step, float *y, int y_step)
 {
-    const bs_row_norm norm = {l->weight, l->bias, 1e-5f, n};
-    if (softmax)
+    const bs_row_norm norm = {l->weight, op == LINE_LAYER_NORM ? l->bias : NULL, 1e-5f, n};
+    if (op == LINE_SOFTMAX)
         bs_row_softmax(tier, x, x_step, y, y_step, n);
     else
-        bs_row_layer_norm(tier, &norm, x, x_step, y, y_step);
+        bs_row_normalise(tier, &norm, x, x_step, y, y_step);
 }
 
 static void exact_softmax(lines *l, int n)
@@ -195,74 +197,77 @@ static void exact_softmax(lines *l, int n)
         l->exact[i] = exp((double)(l->x[i] - (float)top)) / sum;
 }
 
-static void exact_norm(lines *l, int n)
+static void exact_norm(lines *l, int n, bool centred)
 {
     double mean = 0, variance = 0, top = 0;
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n && centred; i++)
         mean += (double)l->x[i] / n;
     for (int i = 0; i < n; i++)
         variance += ((double)l->x[i] - mean) * ((double)l->x[i] - mean) / n;
     for (int i = 0; i < n; i++)
         top = fmax(top, fabs((double)l->x[i]));
-    l->size = 1 + top / sqrt(variance + 1e-5);
+    l->size = 1 + top / sqrt(variance + (double)1e-5f);
     for (int i = 0; i < n; i++)
-        l->exact[i] =
-            ((double)l->x[i] - mean) / sqrt(variance + 1e-5) * (double)l->weight[i] + (double)l->bias[i];
+        l->exact[i] = ((double)l->x[i] - mean) / sqrt(variance + (double)1e-5f) * (double)l->weight[i] +
+                      (centred ? (double)l->bias[i] : 0);
 }
 
-/* Softmax: units in the last place; layer norm: parts as the header says. */
-static double line_error(const lines *l, bool softmax, int n)
+/* Layer norm: parts as the header says; else units in the last place. */
+static double line_error(const lines *l, line_op op, int n)
 {
     double worst = 0;
     for (int i = 0; i < n; i++) {
         const double size = fabs((double)l->weight[i]) * l->size + fabs((double)l->bias[i]);
-        const double error =
-            softmax ? error_of(l->y[i], l->exact[i]) : fabs((double)l->y[i] - l->exact[i]) / (size * ldexp(1, -24));
+        const double error = op == LINE_LAYER_NORM ? fabs((double)l->y[i] - l->exact[i]) / (size * ldexp(1, -24))
+                                                   : error_of(l->y[i], l->exact[i]);
         worst = fmax(worst, error);
     }
     return worst;
 }
 
 /* One row: its error; other steps; in place; beside it nothing. */
-static double test_line(bs_tier tier, bool softmax, lines *l, int n, float spread)
+static double test_line(bs_tier tier, line_op op, lines *l, int n, float spread)
 {
     for (int i = 0; i < n; i++) {
         l->x[i] = test_float(-spread, spread);
         l->weight[i] = test_float(-2, 2);
         l->bias[i] = test_float(-2, 2);
     }
-    (softmax ? exact_softmax : exact_norm)(l, n);
-    run_line(tier, softmax, l, n, l->x, 1, l->y, 1);
+    if (op == LINE_SOFTMAX)
+        exact_softmax(l, n);
+    else
+        exact_norm(l, n, op == LINE_LAYER_NORM);
+    run_line(tier, op, l, n, l->x, 1, l->y, 1);
     for (int i = 0; i < 3 * n; i++)
         l->apart[i] = l->other[i] = i % 3 ? -7.0f : l->x[i / 3];
-    run_line(tier, softmax, l, n, l->apart, 3, l->apart, 3);
+    run_line(tier, op, l, n, l->apart, 3, l->apart, 3);
     bool ok = true;
     for (int i = 0; i < 3 * n; i++)
         ok = ok && (i % 3 ? l->apart[i] == -7.0f : same(l->apart + i, l->y + i / 3, 1));
     float *const shifted = l->apart + 1;
     memcpy(shifted, l->x, 4 * (size_t)n);
     shifted[n] = -7.0f;
-    run_line(tier, softmax, l, n, shifted, 1, shifted, 1);
+    run_line(tier, op, l, n, shifted, 1, shifted, 1);
     ok = ok && same(shifted, l->y, n) && shifted[n] == -7.0f;
-    run_line(tier, softmax, l, n, l->other, 3, shifted, 1);
+    run_line(tier, op, l, n, l->other, 3, shifted, 1);
     ok = ok && same(shifted, l->y, n);
-    test_expect(ok, tier, softmax ? "softmax elsewhere" : "layer norm elsewhere", n, spread);
-    return line_error(l, softmax, n);
+    test_expect(ok, tier, line_names[op], n, (double)spread);
+    return line_error(l, op, n);
 }
 
-static void test_lines(bs_tier tier, bool softmax, double most)
+static void test_lines(bs_tier tier, line_op op, double most)
 {
     static lines l;
     double worst = 0;
     int where = 0;
     for (int n = 1; n <= 2000; n += n < 2 * MOST ? 1 : 97)
-        for (int spread = 1; spread <= (softmax ? 64 : 4); spread *= 4) {
-            const double error = test_line(tier, softmax, &l, n, (float)spread);
+        for (int spread = 1; spread <= (op == LINE_SOFTMAX ? 64 : 4); spread *= 4) {
+            const double error = test_line(tier, op, &l, n, (float)spread);
             where = error > worst ? n : where;
             worst = fmax(worst, error);
         }
-    printf("%-7s %-7s error %.3f at %d\n", bs_tier_name(tier), softmax ? "softmax" : "norm", worst, where);
-    test_expect(worst <= most, tier, softmax ? "softmax" : "layer norm", where, worst);
+    printf("%-7s %-7s error %.3f at %d\n", bs_tier_name(tier), line_names[op], worst, where);
+    test_expect(worst <= most, tier, line_names[op], where, worst);
 }
 
 /* A row with a NaN, or +inf, or only -inf, is NaN; what lies far below the largest is 0, and small before that. */
@@ -298,8 +303,9 @@ static void test_tier(bs_tier tier, uint32_t points)
         test_place(tier, &functions[i]);
     }
     test_softmax_specials(tier);
-    test_lines(tier, true, 6);
-    test_lines(tier, false, 4);
+    test_lines(tier, LINE_SOFTMAX, 6);
+    test_lines(tier, LINE_LAYER_NORM, 4);
+    test_lines(tier, LINE_RMS_NORM, 4);
 }
 
 int main(int argc, char **argv)

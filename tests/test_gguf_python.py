@@ -57,6 +57,7 @@ def tokens(g):
     """Rows of 8 features; experts picked by top-2."""
     x = g.rows(g.input("tokens", "f32", [g.symbol("n", 40), 8]))
     h = g.layer_norm(x, "ln", random(8), random(8))
+    h = g.rms_norm(h, "rms", random(8), epsilon=1e-6)
     scores = g.softmax(g.linear(h, "score", random(4, 8), random(4)))
     g.look_ahead(g.linear(x, "guess", random(4, 8)), "experts")
     router = g.route(scores, "experts", "topk", 4, k=2, normalise=1)

@@ -190,6 +190,8 @@ static void rows_of_lines(void)
           bs_layer_norm(g, f->numbers, &(bs_norm_desc){.name = "n"}));
     WRONG(BS_ERROR_SHAPE, "reduce \"u\": axis 3 of operand 0, which is [3, 8, 10]",
           bs_reduce(g, f->image, &(bs_reduce_desc){.name = "u", .axis = 3}));
+    WRONG(BS_ERROR_SHAPE, "rms_norm \"n\": operand 0 is i32, expected f32",
+          bs_rms_norm(g, f->numbers, &(bs_norm_desc){.name = "n"}));
     WRONG(BS_ERROR_SHAPE, "argmax: operand 0 is u8, expected f32 or i32", bs_argmax(g, f->codes));
     WRONG(BS_ERROR_SHAPE, "topk: k is 5, expected 1 .. dimension 0 of operand 0, which is 4",
           bs_topk(g, f->line, 5, NULL));

@@ -161,6 +161,7 @@ static void rows_of_builders(void)
     BUILD(bs_pad, bs_pad(g, none, NULL));
     BUILD(bs_softmax, bs_softmax(g, none));
     BUILD(bs_layer_norm, bs_layer_norm(g, none, NULL));
+    BUILD(bs_rms_norm, bs_rms_norm(g, none, NULL));
     BUILD(bs_batch_norm, bs_batch_norm(g, none, NULL));
     BUILD(bs_pool2d, bs_pool2d(g, none, NULL));
     BUILD(bs_resize, bs_resize(g, none, NULL));

@@ -1,5 +1,5 @@
-/* test_op_vectors.c - results of every op equal PyTorch's (tests/vectors/ops.bin, made by tools/make_op_vectors.py), at
- * every tier this machine can run and on any layout.
+/* test_op_vectors.c - results of every op equal PyTorch's (tests/vectors, made by tools/make_op_vectors.py and
+ * make_line_vectors.py), at every tier this machine can run and on any layout.
  *
  * Usage: test_op_vectors [seed] */
 #include "op_builders.h"
@@ -19,13 +19,16 @@ static uint32_t read_u32(const uint8_t *p)
 /* Tensors have their rows in dim[0] here; vector_find splits them off. */
 static bool read_vectors(const char *path)
 {
-    static alignas(64) uint8_t file[400000];
+    static alignas(64) uint8_t files[400000];
+    static size_t used;
+    uint8_t *const file = files + used;
     FILE *f = fopen(path, "rb");
-    const size_t size = f ? fread(file, 1, sizeof file, f) : 0;
+    const size_t size = f ? fread(file, 1, sizeof files - used, f) : 0;
     if (f)
         fclose(f);
     if (size < 8 || memcmp(file, "BSVEC1\n", 8) != 0)
         return false;
+    used += size;
     for (size_t at = 8; at < size && n_records < 512;) {
         record *r = &records[n_records++];
         r->length = file[at];
@@ -150,6 +153,7 @@ static const vector_case vector_cases[] = {
     {"constant", constant, 0, ROOT, 0},
     {"softmax", softmax, 1, 0, 1e-6},
     {"layer_norm", layer_norm, 1, 0, 1e-5},
+    {"rms_norm", rms_norm, 1, 0, 1e-6},
     {"reduce_sum", reduce_sum, 1, 0, 1e-6},
     {"reduce_mean", reduce_mean, 1, 0, 1e-6},
     {"reduce_max", reduce_max, 1, 0, 0},
@@ -325,7 +329,8 @@ static void test_vector(const vector_case *c)
 int main(int argc, char **argv)
 {
     check_seed(argc > 1 ? strtoull(argv[1], NULL, 10) : 1);
-    if (!check(read_vectors("tests/vectors/ops.bin"), "vectors: %d tensors read", n_records))
+    const bool read = read_vectors("tests/vectors/ops.bin") && read_vectors("tests/vectors/lines.bin");
+    if (!check(read, "vectors: %d tensors read", n_records))
         return check_end();
     for (size_t i = 0; i < sizeof vector_cases / sizeof *vector_cases; i++)
         test_vector(&vector_cases[i]);

@@ -439,6 +439,9 @@ class Graph:
         each = one_each(name, np.size(weight), {"weight": weight, "bias": bias})
         return self.node("layer_norm", [x], name, each, epsilon=epsilon)
 
+    def rms_norm(self, x, name, weight, epsilon=0.0):
+        return self.node("rms_norm", [x], name, one_each(name, np.size(weight), {"weight": weight}), epsilon=epsilon)
+
     def batch_norm(self, x, name, weight, bias, mean, var, epsilon=0.0):
         each = one_each(name, np.size(weight), {"weight": weight, "bias": bias, "mean": mean, "var": var})
         return self.node("batch_norm", [x], name, each, epsilon=epsilon)

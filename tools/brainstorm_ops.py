@@ -6,7 +6,7 @@ them. Must never: know of shapes.
 
 import numpy as np
 
-OPSET = 3               # BS_MODEL_OPSET
+OPSET = 4               # BS_MODEL_OPSET
 MAX_NAME = 63           # bytes of a name
 # Limits of the library: what is beyond them would be refused when the file is opened.
 MAX_PATHS = 32767       # of a router: BS_MAX_PATHS
@@ -64,6 +64,7 @@ OPS = {
     "constant": (_SOURCE, 1), "patch_features": ("buckets code_bits", 1),
     "segments": ("", 1), "state_append": ("", 0), "segment_spread": ("", 1), "segment_reduce": ("mode", 1),
     "attention": ("heads alibi", 1),
+    "rms_norm": ("epsilon~", 1),
 }
 
 # What numbers may be, where the library refuses others whatever the shapes; 0 is a default, if there is one.
@@ -92,7 +93,8 @@ INT32 = (-2**31, 2**31 - 1)
 
 # The op set that brought an op, where it is not the first. A file names the lowest that has all it uses.
 OPSET_OF = {"segments": 2, "state_append": 2, "segment_spread": 2, "segment_reduce": 2, "attention": 2,
-            "look_ahead": 2}
+            "look_ahead": 2,
+            "rms_norm": 4}
 # The same of parameters, last ones of their op: where they are 0 they are left out, and older libraries read the file.
 OPSET_OF_PARAM = {("conv2d", "padding"): 3, ("deconv2d", "padding"): 3, ("pool2d", "padding"): 3,
                   ("route", "floor"): 3}

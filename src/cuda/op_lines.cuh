@@ -1,4 +1,4 @@
-/* op_lines.cuh - ops on whole lines of one dimension: softmax, layer_norm, reduce, argmax, topk.
+/* op_lines.cuh - ops on whole lines of one dimension: softmax, layer_norm, rms_norm, reduce, argmax, topk.
  * Long lines with adjacent elements get a warp, others a thread; the op's shape alone decides which. A thread goes from
  * index 0 up as the CPU does; lanes of a warp take every 32nd element and are joined in a fixed tree.
  * Relies on walk.cuh. Must never let lines influence each other. */
@@ -218,6 +218,24 @@ __device__ inline void bs_cu_layer_norm_run(const bs_cu_tile &t, const bs_device
             bs_cu_line_put(k, at[1], i,
                            bs_cu_mul_add((bs_cu_line_get(k, at[0], i) - mean) * scale, weight[i],
                                          weight[i + s->p[BS_CU_NORM_BIASES].i]));
+    });
+}
+
+static constexpr bs_cu_describe bs_cu_rms_norm_describe = bs_cu_layer_norm_describe;
+
+__device__ inline void bs_cu_rms_norm_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    bs_cu_lines_run<2>(t, s, w, [&](const bs_cu_lines &k, const int64_t (&at)[2]) {
+        float squares = 0.0f;
+        for (int32_t i = k.lane; i < k.n; i += k.lanes) {
+            const float v = bs_cu_line_get(k, at[0], i);
+            squares = bs_cu_mul_add(v, v, squares);
+        }
+        const float mean = bs_cu_lanes_sum(squares, k.lanes) / (float)k.n;
+        const float scale = 1.0f / sqrtf(mean + s->p[BS_CU_NORM_EPSILON].f);
+        const float *weight = reinterpret_cast<const float *>(bs_cu_prepared(t, s));
+        for (int32_t i = k.lane; i < k.n; i += k.lanes)
+            bs_cu_line_put(k, at[1], i, bs_cu_line_get(k, at[0], i) * scale * weight[i]);
     });
 }
 

@@ -93,10 +93,10 @@ void bs_row_softmax(bs_tier tier, const float *x, ptrdiff_t x_step, float *y, pt
     row(x, x_step, y, y_step, n);
 }
 
-void bs_row_layer_norm(bs_tier tier, const bs_row_norm *norm, const float *x, ptrdiff_t x_step, float *y,
-                       ptrdiff_t y_step)
+void bs_row_normalise(bs_tier tier, const bs_row_norm *norm, const float *x, ptrdiff_t x_step, float *y,
+                      ptrdiff_t y_step)
 {
-    bs_norm_row *const row = BS_OF_TIER(tier, bs_layer_norm);
+    bs_norm_row *const row = BS_OF_TIER(tier, bs_normalise);
     row(norm, x, x_step, y, y_step);
 }
 #undef BS_OF_TIER

@@ -1,4 +1,4 @@
-/* functions.h: rows of what needs an exponential, and what sums a row: activations, softmax, layer norm.
+/* functions.h: rows of what needs an exponential, and what sums a row: activations, softmax, layer and RMS norm.
  *
  * Owns:      the one arithmetic of sigmoid, tanh, gelu and silu on a CPU, whichever op asks for it.
  * Relies on: tier.h.
@@ -18,6 +18,7 @@
  *     gelu      x / 2 (1 + erf(x / 2^.5))  8      6.9   in the lower tail; 3.1 above 0
  *     softmax                              6      4.7   of differences x - top as floats have them
  *     layer norm: 4 times 2^-24 of |bias| + |weight| (1 + largest |x| / sqrt(variance + epsilon))
+ *     RMS norm                             4      3.2   where the mean of squares is a normal number
  */
 #ifndef BS_KERNELS_FUNCTIONS_H
 #define BS_KERNELS_FUNCTIONS_H
@@ -37,13 +38,13 @@ void bs_row_function(bs_tier tier, bs_act act, const float *x, ptrdiff_t x_step,
 /* e^(x - top) over the sum of these; n > 0. A row with a NaN, or +inf, or nothing above -inf, is NaN. */
 void bs_row_softmax(bs_tier tier, const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, int64_t n);
 
-/* (x - mean) / sqrt(variance + epsilon) * weight + bias; weight and bias have step 1. */
+/* Layer norm: (x - mean) / sqrt(variance + epsilon) * weight + bias; weight and bias have step 1. */
 typedef struct bs_row_norm {
-    const float *weight, *bias;
+    const float *weight, *bias; /* bias NULL: RMS norm, x / sqrt(mean of x^2 + epsilon) * weight */
     float epsilon;
     int32_t n;
 } bs_row_norm;
-void bs_row_layer_norm(bs_tier tier, const bs_row_norm *norm, const float *x, ptrdiff_t x_step, float *y,
-                       ptrdiff_t y_step);
+void bs_row_normalise(bs_tier tier, const bs_row_norm *norm, const float *x, ptrdiff_t x_step, float *y,
+                      ptrdiff_t y_step);
 
 #endif

@@ -1,5 +1,5 @@
-/* ops/lines.c - ops on whole lines of one dimension: softmax, layer_norm, reduce, argmax, topk.
- * Relies on span.h to visit lines, kernels/functions.h for softmax and layer_norm. Must never let lines influence each
+/* ops/lines.c - ops on whole lines of one dimension: softmax, layer_norm, rms_norm, reduce, argmax, topk.
+ * Relies on span.h to visit lines, kernels/functions.h for softmax and norms. Must never let lines influence each
  * other; other sums go from index 0 up, one code for every tier. An op that removes the only dimension leaves [1]. */
 #include "kernels/functions.h"
 #include "ops/common.h"
@@ -10,7 +10,7 @@ typedef struct bs_topk_desc {
     int32_t k;
 } bs_topk_desc;
 
-static const bs_field layer_norm_fields[] = {BS_FLOAT("epsilon")};
+static const bs_field norm_fields[] = {BS_FLOAT("epsilon")};
 static const bs_field reduce_fields[] = {BS_INT_OF("kind", 0, BS_REDUCE_MIN), BS_INT("axis"), BS_INT("keep")};
 static const bs_field topk_fields[] = {BS_INT("k")};
 
@@ -121,53 +121,75 @@ const bs_op bs_op_softmax = {
 
 bs_value bs_softmax(bs_graph *graph, bs_value x) { return bs_op_build(graph, &bs_op_softmax, &x.id, 1, NULL); }
 
-/* -------------------------------------------------------------------------------------------------- layer_norm */
+/* --------------------------------------------------------------------------------------- layer_norm, rms_norm */
 
-static bool layer_norm_infer(bs_infer *infer)
+static bool norm_infer(bs_infer *infer)
 {
     int32_t features;
     return lines_last_f32(infer) && bs_infer_const(infer, 0, infer->in[0]->rank - 1, "features", &features);
 }
 
-static int32_t layer_norm_weights(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs)
+static int32_t rms_norm_weights(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs)
 {
     const bs_value_info *x = bs_value_get(graph, bs_node_in(graph, node)[0]);
     const int64_t features = bs_dim_max(graph, x->dims[x->rank - 1]);
     specs[0] = bs_weight_vector("weight", features);
-    specs[1] = bs_weight_vector("bias", features);
+    return 1;
+}
+
+static int32_t layer_norm_weights(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs)
+{
+    rms_norm_weights(graph, node, specs);
+    specs[1] = bs_weight_vector("bias", specs[0].dim[0]);
     return 2;
 }
 
-static void layer_norm_line(const lines_job *job, const float *x, float *y)
+static void norm_line(const lines_job *job, const float *x, float *y)
 {
-    bs_row_layer_norm((bs_tier)job->call->plan->tier, &job->norm, x, job->in_step, y, job->out_step);
+    bs_row_normalise((bs_tier)job->call->plan->tier, &job->norm, x, job->in_step, y, job->out_step);
 }
 
-static bs_status layer_norm_run(const bs_call *call)
+static bs_status norm_run(const bs_call *call, bool biased)
 {
     const bs_norm_desc *desc = call->params;
     const int32_t last = call->in[0].rank - 1;
     lines_job job = lines_job_of(call, last);
     const float *weight = call->prepared;
-    const bs_row_norm norm = {weight, weight + bs_aligned_floats(job.n),
+    const bs_row_norm norm = {weight, biased ? weight + bs_aligned_floats(job.n) : NULL,
                               desc->epsilon == 0.0f ? 1e-5f : desc->epsilon, job.n};
     job.norm = norm;
-    job.line = layer_norm_line;
+    job.line = norm_line;
     lines_visit(call, last, lines_each, &job);
     return BS_OK;
 }
 
+static bs_status layer_norm_run(const bs_call *call) { return norm_run(call, true); }
+static bs_status rms_norm_run(const bs_call *call) { return norm_run(call, false); }
+
 const bs_op bs_op_layer_norm = {.name = "layer_norm",
                                 .min_in = 1,
-                                BS_PARAMS(bs_norm_desc, layer_norm_fields),
-                                .infer = layer_norm_infer,
+                                BS_PARAMS(bs_norm_desc, norm_fields),
+                                .infer = norm_infer,
                                 .flops = softmax_flops,
                                 .weights = layer_norm_weights,
                                 .run = layer_norm_run};
 
+const bs_op bs_op_rms_norm = {.name = "rms_norm",
+                              .min_in = 1,
+                              BS_PARAMS(bs_norm_desc, norm_fields),
+                              .infer = norm_infer,
+                              .flops = softmax_flops,
+                              .weights = rms_norm_weights,
+                              .run = rms_norm_run};
+
 bs_value bs_layer_norm(bs_graph *graph, bs_value x, const bs_norm_desc *desc)
 {
     return bs_op_build(graph, &bs_op_layer_norm, &x.id, 1, desc);
+}
+
+bs_value bs_rms_norm(bs_graph *graph, bs_value x, const bs_norm_desc *desc)
+{
+    return bs_op_build(graph, &bs_op_rms_norm, &x.id, 1, desc);
 }
 
 /* ------------------------------------------------------------------------------------------------------ reduce */

@@ -24,7 +24,9 @@
     /* segments: segments.c and files of their own */                                                                 \
     X(segments, NONE) X(state_append, NONE) X(segment_spread, KERNEL) X(segment_reduce, KERNEL) X(attention, KERNEL)  \
     /* streaming: routers.c */                                                                                        \
-    X(look_ahead, KERNEL)
+    X(look_ahead, KERNEL)                                                                                             \
+    /* op set 4: lines.c */                                                                                           \
+    X(rms_norm, KERNEL)
 
 #if defined(BS_ONLY_OPS)
 #define BS_OP_input 1

@@ -205,6 +205,15 @@ static inline bs_value line_call(uint8_t which)
     }
 }
 
+/* Of op set 4. */
+static inline bs_value new_line_call(uint8_t which)
+{
+    const bs_value x = value();
+    switch (which) {
+    default: return bs_rms_norm(w.g, x, &(bs_norm_desc){name(), real()});
+    }
+}
+
 static inline bs_value cell_call(uint8_t which)
 {
     const bs_value x = value();
@@ -279,9 +288,13 @@ static inline void wild_call(void)
         source_call();
     else if (kind < 6)
         image_call(fuzz_u8(&w.in) % 10);
-    else if (kind < 9)
-        line_call(fuzz_u8(&w.in) % 20);
-    else if (kind < 12)
+    else if (kind < 9) {
+        const uint8_t which = fuzz_u8(&w.in); /* inputs that were kept mean what they meant */
+        if (which < 240)
+            line_call(which % 20);
+        else
+            new_line_call(which - 240);
+    } else if (kind < 12)
         cell_call(fuzz_u8(&w.in) % 11);
     else if (kind < 14)
         route_call(fuzz_u8(&w.in) % 10);
