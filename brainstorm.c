@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 5af31c98997b5033a75aef66abca8c4eb610308ab2cb91e57a92299934217062
+ * sha256 of the parts: a08320074474f5ded7c0f3ac1fcc335b7186d38ac7294a16c906e297edf23205
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -15168,7 +15168,7 @@ BS_INTERNAL bs_bytes bs_weight_elements(const bs_weight_spec *spec);
     /* streaming: routers.c */                                                                                        \
     X(look_ahead, KERNEL)                                                                                             \
     /* op set 4: lines.c */                                                                                           \
-    X(rms_norm, KERNEL)
+    X(rms_norm, KERNEL) X(argmin, KERNEL)
 
 #if defined(BS_ONLY_OPS)
 #define BS_OP_input 1
@@ -17863,13 +17863,46 @@ bs_value bs_linear(bs_graph *graph, bs_value x, const bs_linear_desc *desc)
 }
 /* ==== end src/ops/linear.c ==================================================================== */
 
-/* ==== begin src/ops/lines.c =================================================================== */
-/* ops/lines.c - ops on whole lines of one dimension: softmax, layer_norm, rms_norm, reduce, argmax, topk.
- * Relies on span.h to visit lines, kernels/functions.h for softmax and norms. Must never let lines influence each
- * other; other sums go from index 0 up, one code for every tier. An op that removes the only dimension leaves [1]. */
+/* ==== begin src/ops/lines.h =================================================================== */
+/* ops/lines.h - visiting whole lines of one dimension, for the ops on them.
+ * Relies on span.h. Must never let lines influence each other. An op that removes all dimensions leaves [1]. */
+#ifndef BS_OPS_LINES_H
+#define BS_OPS_LINES_H
+
 /* #include "kernels/functions.h" */
 /* #include "ops/common.h" */
 /* #include "ops/span.h" */
+
+/* One visit: the lines' length and steps, and whatever the op adds. */
+typedef struct bs_lines_job {
+    const bs_call *call;
+    void (*line)(const struct bs_lines_job *job, const float *x, float *y); /* of bs_lines_each */
+    int32_t n;
+    ptrdiff_t in_step, out_step, index_step; /* in elements */
+    int32_t kind;
+    bs_row_norm norm;
+} bs_lines_job;
+
+/* The lines of operand 0 along `axis`. */
+BS_INTERNAL bs_lines_job bs_lines_job_of(const bs_call *call, int32_t axis);
+/* Calls inner with the first elements of lines: of the result, of operand 0, of a second result. The results may lack
+ * `axis` and dimensions before it. */
+BS_INTERNAL void bs_lines_visit(const bs_call *call, int32_t axis, bs_span_inner inner, bs_lines_job *job);
+/* An inner of bs_lines_visit: job->line for each line of f32. */
+BS_INTERNAL void bs_lines_each(const void *job, int64_t n, char *const *at, const ptrdiff_t *step);
+
+/* out[0] without `count` dimensions from `axis` on. */
+BS_INTERNAL bool bs_lines_remove(bs_infer *infer, int32_t axis, int32_t count);
+/* One operation for each element of operand 0. */
+BS_INTERNAL double bs_lines_flops(const bs_graph *graph, const bs_node *node);
+
+#endif
+/* ==== end src/ops/lines.h ===================================================================== */
+
+/* ==== begin src/ops/lines.c =================================================================== */
+/* ops/lines.c - ops on whole lines of one dimension: softmax, layer_norm, rms_norm, argmax, argmin, topk.
+ * Relies on lines.h, kernels/functions.h for softmax and norms. Must never let lines influence each other. */
+/* #include "ops/lines.h" */
 
 typedef struct bs_topk_desc {
     const char *name;
@@ -17877,18 +17910,7 @@ typedef struct bs_topk_desc {
 } bs_topk_desc;
 
 static const bs_field norm_fields[] = {BS_FLOAT("epsilon")};
-static const bs_field reduce_fields[] = {BS_INT_OF("kind", 0, BS_REDUCE_MIN), BS_INT("axis"), BS_INT("keep")};
 static const bs_field topk_fields[] = {BS_INT("k")};
-
-/* One visit: the lines' length and steps, and whatever the op adds. */
-typedef struct lines_job {
-    const bs_call *call;
-    void (*line)(const struct lines_job *job, const float *x, float *y); /* of lines_each */
-    int32_t n;
-    ptrdiff_t in_step, out_step, index_step; /* in elements */
-    int32_t kind;
-    bs_row_norm norm;
-} lines_job;
 
 /* ------------------------------------------------------------------------------------------------------ shared */
 
@@ -17897,13 +17919,12 @@ static bool lines_last_f32(bs_infer *infer)
     return bs_infer_dtype(infer, 0, BS_F32) && bs_infer_rank(infer, 0, 1, BS_MAX_RANK) && bs_infer_whole(infer, 0);
 }
 
-/* The shape without dimension `axis`. */
-static bool lines_remove(bs_infer *infer, int32_t axis)
+bool bs_lines_remove(bs_infer *infer, int32_t axis, int32_t count)
 {
     bs_value_info *out = &infer->out[0];
-    for (int32_t d = axis; d + 1 < out->rank; d++)
-        out->dims[d] = out->dims[d + 1];
-    out->rank--;
+    for (int32_t d = axis; d + count < out->rank; d++)
+        out->dims[d] = out->dims[d + count];
+    out->rank -= count;
     if (out->rank == 0) {
         out->rank = 1;
         out->dims[0] = bs_dim_const(infer->graph, 1);
@@ -17911,29 +17932,28 @@ static bool lines_remove(bs_infer *infer, int32_t axis)
     return bs_infer_no_new_image(infer);
 }
 
-/* An operand that lost dimension `axis`, viewed with that dimension as 1, so that it is walked along with the line's
- * operand. */
+/* An operand without dimensions that the line's operand has, viewed with these as 1, so that both are walked along;
+ * `axis` is the last one of them. */
 static bs_operand lines_view(const bs_operand *out, int32_t rank, int32_t axis)
 {
     bs_operand view = *out;
-    if (out->rank == rank)
+    const int32_t count = rank == 1 ? 0 : rank - out->rank; /* of all dimensions but one, which is 1 */
+    if (count == 0)
         return view;
     view.rank = rank;
-    for (int32_t d = rank - 1; d > axis; d--) {
-        view.dim[d] = out->dim[d - 1];
-        view.stride[d] = out->stride[d - 1];
+    for (int32_t d = rank - 1; d > axis - count; d--) {
+        view.dim[d] = d > axis ? out->dim[d - count] : 1;
+        view.stride[d] = d > axis ? out->stride[d - count] : 0;
     }
-    view.dim[axis] = 1;
-    view.stride[axis] = 0;
     const bs_rect whole = {0, view.dim[1], 0, view.dim[2]};
     if (rank == 3)
         view.rect = whole;
     return view;
 }
 
-static lines_job lines_job_of(const bs_call *call, int32_t axis)
+bs_lines_job bs_lines_job_of(const bs_call *call, int32_t axis)
 {
-    lines_job job;
+    bs_lines_job job;
     memset(&job, 0, sizeof job);
     job.call = call;
     job.n = call->in[0].dim[axis];
@@ -17941,7 +17961,7 @@ static lines_job lines_job_of(const bs_call *call, int32_t axis)
     return job;
 }
 
-static void lines_visit(const bs_call *call, int32_t axis, bs_span_inner inner, lines_job *job)
+void bs_lines_visit(const bs_call *call, int32_t axis, bs_span_inner inner, bs_lines_job *job)
 {
     const bs_operand out = lines_view(&call->out[0], call->in[0].rank, axis);
     bs_span span;
@@ -17953,11 +17973,16 @@ static void lines_visit(const bs_call *call, int32_t axis, bs_span_inner inner, 
     bs_span_run(&span, inner, job);
 }
 
-static void lines_each(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+void bs_lines_each(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
 {
-    const lines_job *job = context;
+    const bs_lines_job *job = context;
     for (int64_t i = 0; i < n; i++)
         job->line(job, (const float *)(const void *)(at[1] + i * step[1]), (float *)(void *)(at[0] + i * step[0]));
+}
+
+double bs_lines_flops(const bs_graph *graph, const bs_node *node)
+{
+    return bs_value_work(graph, bs_node_in(graph, node)[0]);
 }
 
 /* ----------------------------------------------------------------------------------------------------- softmax */
@@ -17967,7 +17992,7 @@ static double softmax_flops(const bs_graph *graph, const bs_node *node)
     return 8.0 * bs_value_work(graph, node->first_out); /* maximum, exponential, sum, quotient */
 }
 
-static void softmax_line(const lines_job *job, const float *x, float *y)
+static void softmax_line(const bs_lines_job *job, const float *x, float *y)
 {
     bs_row_softmax((bs_tier)job->call->plan->tier, x, job->in_step, y, job->out_step, job->n);
 }
@@ -17975,10 +18000,10 @@ static void softmax_line(const lines_job *job, const float *x, float *y)
 static bs_status softmax_run(const bs_call *call)
 {
     const int32_t last = call->in[0].rank - 1;
-    lines_job job = lines_job_of(call, last);
+    bs_lines_job job = bs_lines_job_of(call, last);
     job.line = softmax_line;
     if (job.n > 0)
-        lines_visit(call, last, lines_each, &job);
+        bs_lines_visit(call, last, bs_lines_each, &job);
     return BS_OK;
 }
 
@@ -18010,7 +18035,7 @@ static int32_t layer_norm_weights(const bs_graph *graph, const bs_node *node, bs
     return 2;
 }
 
-static void norm_line(const lines_job *job, const float *x, float *y)
+static void norm_line(const bs_lines_job *job, const float *x, float *y)
 {
     bs_row_normalise((bs_tier)job->call->plan->tier, &job->norm, x, job->in_step, y, job->out_step);
 }
@@ -18019,13 +18044,13 @@ static bs_status norm_run(const bs_call *call, bool biased)
 {
     const bs_norm_desc *desc = call->params;
     const int32_t last = call->in[0].rank - 1;
-    lines_job job = lines_job_of(call, last);
+    bs_lines_job job = bs_lines_job_of(call, last);
     const float *weight = call->prepared;
     const bs_row_norm norm = {weight, biased ? weight + bs_aligned_floats(job.n) : NULL,
                               desc->epsilon == 0.0f ? 1e-5f : desc->epsilon, job.n};
     job.norm = norm;
     job.line = norm_line;
-    lines_visit(call, last, lines_each, &job);
+    bs_lines_visit(call, last, bs_lines_each, &job);
     return BS_OK;
 }
 
@@ -18058,126 +18083,66 @@ bs_value bs_rms_norm(bs_graph *graph, bs_value x, const bs_norm_desc *desc)
     return bs_op_build(graph, &bs_op_rms_norm, &x.id, 1, desc);
 }
 
-/* ------------------------------------------------------------------------------------------------------ reduce */
+/* ---------------------------------------------------------------------------------------- argmax, argmin, topk */
 
-static bool reduce_infer(bs_infer *infer)
-{
-    const bs_reduce_desc *desc = infer->params;
-    int32_t axis;
-    if (!bs_infer_dtype(infer, 0, BS_F32) || !bs_infer_axis(infer, desc->axis, &axis))
-        return false;
-    /* channels of one pixel may be combined anywhere; pixels of a patch may not: its halo would count */
-    if (axis != 0 && !bs_infer_whole(infer, 0))
-        return false;
-    if (!desc->keep)
-        return lines_remove(infer, axis) && (axis == 0 ? bs_infer_whole(infer, 0) : true);
-    infer->out[0].dims[axis] = bs_dim_const(infer->graph, 1);
-    return true;
-}
-
-static double reduce_flops(const bs_graph *graph, const bs_node *node)
-{
-    return bs_value_work(graph, bs_node_in(graph, node)[0]);
-}
-
-static float reduce_line(const lines_job *job, const float *x)
-{
-    float result = x[0];
-    for (int32_t i = 1; i < job->n; i++) {
-        const float v = x[i * job->in_step];
-        if (job->kind == BS_REDUCE_SUM || job->kind == BS_REDUCE_MEAN)
-            result += v;
-        else if (job->kind == BS_REDUCE_MAX)
-            result = v > result ? v : result;
-        else
-            result = v < result ? v : result;
-    }
-    return job->kind == BS_REDUCE_MEAN ? result / (float)job->n : result;
-}
-
-static void reduce_lines(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
-{
-    for (int64_t i = 0; i < n; i++)
-        *(float *)(void *)(at[0] + i * step[0]) =
-            reduce_line(context, (const float *)(const void *)(at[1] + i * step[1]));
-}
-
-static bs_status reduce_run(const bs_call *call)
-{
-    const bs_reduce_desc *desc = call->params;
-    const int32_t axis = bs_axis_of(desc->axis, call->in[0].rank);
-    lines_job job = lines_job_of(call, axis);
-    job.kind = desc->kind;
-    if (job.n > 0)
-        lines_visit(call, axis, reduce_lines, &job);
-    return BS_OK;
-}
-
-const bs_op bs_op_reduce = {.name = "reduce",
-                            .min_in = 1,
-                            .flags = BS_OP_SPATIAL,
-                            BS_PARAMS(bs_reduce_desc, reduce_fields),
-                            .infer = reduce_infer,
-                            .flops = reduce_flops,
-                            .run = reduce_run};
-
-bs_value bs_reduce(bs_graph *graph, bs_value x, const bs_reduce_desc *desc)
-{
-    return bs_op_build(graph, &bs_op_reduce, &x.id, 1, desc);
-}
-
-/* ------------------------------------------------------------------------------------------------ argmax, topk */
-
-static bool argmax_infer(bs_infer *infer)
+static bool arg_infer(bs_infer *infer)
 {
     const bs_value_info *x = infer->in[0];
     if (!bs_infer_number(infer) || !bs_infer_rank(infer, 0, 1, BS_MAX_RANK) || !bs_infer_whole(infer, 0))
         return false;
     infer->out[0].dtype = BS_I32;
-    return lines_remove(infer, x->rank - 1);
+    return bs_lines_remove(infer, x->rank - 1, 1);
 }
 
-static int32_t argmax_f32(const float *x, int32_t n, ptrdiff_t step)
+/* The first of the largest, or with `least` of the smallest. NaN: see the header. */
+static int32_t arg_f32(const float *x, int32_t n, ptrdiff_t step, bool least)
 {
     int32_t best = 0;
     for (int32_t i = 1; i < n; i++)
-        if (x[i * step] > x[best * step])
+        if (least ? x[i * step] < x[best * step] : x[i * step] > x[best * step])
             best = i;
     return best;
 }
 
-static int32_t argmax_i32(const int32_t *x, int32_t n, ptrdiff_t step)
+static int32_t arg_i32(const int32_t *x, int32_t n, ptrdiff_t step, bool least)
 {
     int32_t best = 0;
     for (int32_t i = 1; i < n; i++)
-        if (x[i * step] > x[best * step])
+        if (least ? x[i * step] < x[best * step] : x[i * step] > x[best * step])
             best = i;
     return best;
 }
 
-static void argmax_lines(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+static void arg_lines(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
 {
-    const lines_job *job = context;
-    const bool f32 = job->call->in[0].dtype == BS_F32;
+    const bs_lines_job *job = context;
+    const bool f32 = job->call->in[0].dtype == BS_F32, least = job->kind != 0;
     for (int64_t i = 0; i < n; i++) {
         const void *x = at[1] + i * step[1];
         *(int32_t *)(void *)(at[0] + i * step[0]) =
-            f32 ? argmax_f32(x, job->n, job->in_step) : argmax_i32(x, job->n, job->in_step);
+            f32 ? arg_f32(x, job->n, job->in_step, least) : arg_i32(x, job->n, job->in_step, least);
     }
 }
 
-static bs_status argmax_run(const bs_call *call)
+static bs_status arg_run(const bs_call *call, bool least)
 {
     const int32_t last = call->in[0].rank - 1;
-    lines_job job = lines_job_of(call, last);
-    lines_visit(call, last, argmax_lines, &job);
+    bs_lines_job job = bs_lines_job_of(call, last);
+    job.kind = least;
+    bs_lines_visit(call, last, arg_lines, &job);
     return BS_OK;
 }
 
+static bs_status argmax_run(const bs_call *call) { return arg_run(call, false); }
+static bs_status argmin_run(const bs_call *call) { return arg_run(call, true); }
+
 const bs_op bs_op_argmax = {
-    .name = "argmax", .min_in = 1, .infer = argmax_infer, .flops = reduce_flops, .run = argmax_run};
+    .name = "argmax", .min_in = 1, .infer = arg_infer, .flops = bs_lines_flops, .run = argmax_run};
+const bs_op bs_op_argmin = {
+    .name = "argmin", .min_in = 1, .infer = arg_infer, .flops = bs_lines_flops, .run = argmin_run};
 
 bs_value bs_argmax(bs_graph *graph, bs_value x) { return bs_op_build(graph, &bs_op_argmax, &x.id, 1, NULL); }
+bs_value bs_argmin(bs_graph *graph, bs_value x) { return bs_op_build(graph, &bs_op_argmin, &x.id, 1, NULL); }
 
 static bool topk_infer(bs_infer *infer)
 {
@@ -18199,7 +18164,7 @@ static bool topk_infer(bs_infer *infer)
 static bool topk_before(float a, float b) { return a > b || (a == a && b != b); }
 
 /* Keeps the best found so far in order. A value goes behind equal ones, so the lower index comes first. */
-static void topk_line(const lines_job *job, const float *x, float *best, int32_t *index)
+static void topk_line(const bs_lines_job *job, const float *x, float *best, int32_t *index)
 {
     const int32_t k = job->kind;
     for (int32_t i = 0; i < job->n; i++) {
@@ -18229,12 +18194,12 @@ static void topk_lines(const void *context, int64_t n, char *const *at, const pt
 static bs_status topk_run(const bs_call *call)
 {
     const int32_t last = call->in[0].rank - 1;
-    lines_job job = lines_job_of(call, last);
+    bs_lines_job job = bs_lines_job_of(call, last);
     job.kind = ((const bs_topk_desc *)call->params)->k;
     job.index_step = call->out[1].stride[last];
     if (job.n < job.kind)
         return BS_ERROR_SHAPE; /* a run set a symbol below k */
-    lines_visit(call, last, topk_lines, &job);
+    bs_lines_visit(call, last, topk_lines, &job);
     return BS_OK;
 }
 
@@ -18242,7 +18207,7 @@ const bs_op bs_op_topk = {.name = "topk",
                           .min_in = 1,
                           BS_PARAMS(bs_topk_desc, topk_fields),
                           .infer = topk_infer,
-                          .flops = reduce_flops,
+                          .flops = bs_lines_flops,
                           .run = topk_run};
 
 bs_value bs_topk(bs_graph *graph, bs_value x, int32_t k, bs_value *indices)
@@ -18986,6 +18951,145 @@ bs_value bs_pool2d(bs_graph *graph, bs_value x, const bs_pool2d_desc *desc)
     return bs_op_build(graph, &bs_op_pool2d, &x.id, 1, desc);
 }
 /* ==== end src/ops/pool2d.c ==================================================================== */
+
+/* ==== begin src/ops/reduce.h ================================================================== */
+/* ops/reduce.h - what reductions make of elements, for the plain kernel and for a device.
+ * Relies on base/base.h. Must never contain a product that a compiler may fuse with a sum. */
+#ifndef BS_OPS_REDUCE_H
+#define BS_OPS_REDUCE_H
+
+/* #include "base/base.h" */
+
+#include <math.h>
+
+/* What an element adds. top: the largest element, of BS_REDUCE_LOG_SUM_EXP only. */
+static inline BS_BOTH float bs_reduce_term(int32_t kind, float v, float top)
+{
+    if (kind < BS_REDUCE_SUM_SQUARE)
+        return v;
+    return kind == BS_REDUCE_L1 ? fabsf(v) : kind == BS_REDUCE_LOG_SUM_EXP ? expf(v - top) : v * v;
+}
+
+/* NaN in a maximum or minimum: it stays where it comes first, elsewhere it is ignored. */
+static inline BS_BOTH float bs_reduce_join(int32_t kind, float so_far, float term)
+{
+    if (kind == BS_REDUCE_MAX)
+        return term > so_far ? term : so_far;
+    if (kind == BS_REDUCE_MIN)
+        return term < so_far ? term : so_far;
+    return kind == BS_REDUCE_PROD ? so_far * term : BS_SUM(so_far, term);
+}
+
+/* Of lines without anything finite, or with an infinity, exponentials are of the elements themselves. */
+static inline BS_BOTH float bs_reduce_top(float top) { return fabsf(top) == INFINITY ? 0.0f : top; }
+
+static inline BS_BOTH float bs_reduce_end(int32_t kind, float sum, float count, float top)
+{
+    if (kind == BS_REDUCE_MEAN)
+        return sum / count;
+    return kind == BS_REDUCE_L2 ? sqrtf(sum) : kind == BS_REDUCE_LOG_SUM_EXP ? BS_SUM(top, logf(sum)) : sum;
+}
+
+#endif
+/* ==== end src/ops/reduce.h ==================================================================== */
+
+/* ==== begin src/ops/reduce.c ================================================================== */
+/* ops/reduce.c - reductions over one dimension, or some that follow each other.
+ * Relies on lines.h, reduce.h. Sums go from index 0 up, the last dimension fastest, one code for every tier. */
+/* #include "ops/reduce.h" */
+
+/* #include "ops/lines.h" */
+
+static const bs_field reduce_fields[] = {BS_INT_OF("kind", 0, BS_REDUCE_LOG_SUM_EXP), BS_INT("axis"), BS_INT("keep"),
+                                         BS_INT_OF("axes", 0, BS_MAX_RANK)};
+
+static bool reduce_infer(bs_infer *infer)
+{
+    const bs_reduce_desc *desc = infer->params;
+    const int32_t axes = bs_or_default(desc->axes, 1);
+    int32_t axis;
+    if (!bs_infer_dtype(infer, 0, BS_F32) || !bs_infer_axis(infer, desc->axis, &axis))
+        return false;
+    if (axes > infer->in[0]->rank - axis)
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "%d axes from axis %d on of operand 0, which is %s", axes, axis,
+                             bs_say_value(infer, infer->in[0]));
+    /* channels of one pixel may be combined anywhere; pixels of a patch may not: its halo would count */
+    if ((axis != 0 || axes > 1) && !bs_infer_whole(infer, 0))
+        return false;
+    if (!desc->keep)
+        return bs_lines_remove(infer, axis, axes) && (axis == 0 ? bs_infer_whole(infer, 0) : true);
+    for (int32_t d = axis; d < axis + axes; d++)
+        infer->out[0].dims[d] = bs_dim_const(infer->graph, 1);
+    return true;
+}
+
+/* The lines of a reduction, one behind the other: `lines` of them along dimensions first .. last - 1. */
+typedef struct reduce_job {
+    bs_lines_job job;
+    int32_t first, last;
+    int64_t lines;
+} reduce_job;
+
+/* Element 0 of line number i, which begins at x. */
+static const float *reduce_line_at(const reduce_job *r, const float *x, int64_t i)
+{
+    const bs_operand *in = &r->job.call->in[0];
+    for (int32_t d = r->last - 1; d >= r->first; d--) {
+        x += i % in->dim[d] * in->stride[d];
+        i /= in->dim[d];
+    }
+    return x;
+}
+
+static float reduce_all(const reduce_job *r, int32_t kind, const float *x, float top)
+{
+    float result = bs_reduce_term(kind, x[0], top);
+    for (int64_t l = 0; l < r->lines; l++) {
+        const float *line = l == 0 ? x : reduce_line_at(r, x, l);
+        for (int32_t i = l == 0; i < r->job.n; i++)
+            result = bs_reduce_join(kind, result, bs_reduce_term(kind, line[i * r->job.in_step], top));
+    }
+    return result;
+}
+
+static void reduce_lines(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+{
+    const reduce_job *r = context;
+    const int32_t kind = r->job.kind;
+    for (int64_t i = 0; i < n; i++) {
+        const float *x = (const float *)(const void *)(at[1] + i * step[1]);
+        const float top = kind == BS_REDUCE_LOG_SUM_EXP ? bs_reduce_top(reduce_all(r, BS_REDUCE_MAX, x, 0.0f)) : 0.0f;
+        const float count = (float)r->job.n * (float)r->lines;
+        *(float *)(void *)(at[0] + i * step[0]) = bs_reduce_end(kind, reduce_all(r, kind, x, top), count, top);
+    }
+}
+
+static bs_status reduce_run(const bs_call *call)
+{
+    const bs_reduce_desc *desc = call->params;
+    const int32_t first = bs_axis_of(desc->axis, call->in[0].rank), last = first + bs_or_default(desc->axes, 1) - 1;
+    reduce_job r = {bs_lines_job_of(call, last), first, last, 1};
+    r.job.kind = desc->kind;
+    for (int32_t d = first; d < last; d++)
+        r.lines *= call->in[0].dim[d];
+    if (r.lines * r.job.n > 0)
+        bs_lines_visit(call, last, reduce_lines, &r.job);
+    return BS_OK;
+}
+
+const bs_op bs_op_reduce = {.name = "reduce",
+                            .min_in = 1,
+                            .flags = BS_OP_SPATIAL,
+                            BS_PARAMS(bs_reduce_desc, reduce_fields),
+                            .infer = reduce_infer,
+                            .flops = bs_lines_flops,
+                            .run = reduce_run};
+
+bs_value bs_reduce(bs_graph *graph, bs_value x, const bs_reduce_desc *desc)
+{
+    return bs_op_build(graph, &bs_op_reduce, &x.id, 1, desc);
+}
+/* ==== end src/ops/reduce.c ==================================================================== */
 
 /* ==== begin src/ops/reshape.c ================================================================= */
 /* ops/reshape.c - reshape and transpose: elements keep their values, but not their positions. Elements of any type.
@@ -21584,7 +21688,7 @@ static const describe_names describe_enums[] = {
     {"gather", "mode", 4, {"place", "add", "weighted", "select"}},
     {"pool2d", "kind", 2, {"average", "max"}},
     {"resize", "kind", 3, {"nearest", "bilinear", "bicubic"}},
-    {"reduce", "kind", 4, {"sum", "mean", "max", "min"}},
+    {"reduce", "kind", 9, {"sum", "mean", "max", "min", "prod", "sum_square", "l1", "l2", "log_sum_exp"}},
     {"segment_reduce", "mode", 4, {"last", "sum", "mean", "max"}},
 };
 

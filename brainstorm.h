@@ -550,14 +550,30 @@ typedef struct bs_resize_desc {
 } bs_resize_desc;
 bs_value bs_resize(bs_graph *graph, bs_value x, const bs_resize_desc *desc);
 
-typedef enum bs_reduce_kind { BS_REDUCE_SUM, BS_REDUCE_MEAN, BS_REDUCE_MAX, BS_REDUCE_MIN } bs_reduce_kind;
+typedef enum bs_reduce_kind {
+    BS_REDUCE_SUM,
+    BS_REDUCE_MEAN,
+    BS_REDUCE_MAX,         /* of numbers: NaN counts where it comes first */
+    BS_REDUCE_MIN,
+    BS_REDUCE_PROD,
+    BS_REDUCE_SUM_SQUARE,  /* of x^2 */
+    BS_REDUCE_L1,          /* of |x| */
+    BS_REDUCE_L2,          /* the root of the sum of x^2 */
+    BS_REDUCE_LOG_SUM_EXP  /* top + log(sum of e^(x - top)), top the largest x */
+} bs_reduce_kind;
+/* f32, over one dimension or some that follow each other; what is left is [1] at least. On a CPU from index 0 up, the
+ * last dimension fastest. A frame that is cut into patches: its channels only, with `keep`. */
 typedef struct bs_reduce_desc {
     const char *name;
-    int32_t kind, axis /* negative counts from the end */;
-    int32_t keep;
+    int32_t kind, axis /* the first one; negative counts from the end */;
+    int32_t keep; /* 1: reduced dimensions stay, as 1 */
+    int32_t axes; /* [1] how many dimensions, from `axis` on */
 } bs_reduce_desc;
 bs_value bs_reduce(bs_graph *graph, bs_value x, const bs_reduce_desc *desc);
-bs_value bs_argmax(bs_graph *graph, bs_value x);          /* last dim -> i32; first of equals */
+/* Of f32 or i32 over the last dimension -> i32: the first of equals. NaN is taken where it comes first, elsewhere it is
+ * ignored. */
+bs_value bs_argmax(bs_graph *graph, bs_value x);
+bs_value bs_argmin(bs_graph *graph, bs_value x);
 bs_value bs_topk(bs_graph *graph, bs_value x, int32_t k, bs_value *indices); /* last dim; ties: lower index first */
 /* Rows of `table` (root or same domain; [N, ...]) by i32 indices [M] -> [M, ...]. An index out of range is
  * BS_ERROR_DATA. */

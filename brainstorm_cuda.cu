@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 894d506b7a7417498a5437551edd9ff808a568f85e0119bea0d7469a0891ac99
+ * sha256 of the parts: 4326198240f998ec7f61ddfbc3ba14cee5a896624d1ff70b6b30a281c72924d8
  */
 #include "brainstorm.h"
 
@@ -2137,7 +2137,7 @@ __device__ __forceinline__ void bs_cu_zero_margin_of(const bs_cu_tile &t, const 
     X(concat) X(slice) X(reshape) X(transpose) X(pad) X(pixel_shuffle) X(pixel_unshuffle) X(gather_rows)  \
     /* op_lines.cuh */                                                                                    \
     X(softmax) X(layer_norm) X(reduce) X(argmax) X(topk)                                                  \
-    X(rms_norm)                                                                                           \
+    X(rms_norm) X(argmin)                                                                                 \
     /* op_image.cuh, op_resize.cuh, op_features.cuh */                                                    \
     X(pool2d) X(pool2d_global) X(resize) X(resize_double) X(patch_features)                               \
     /* op_conv_*.cuh, op_deconv.cuh */                                                                    \
@@ -2260,7 +2260,7 @@ static inline int32_t bs_cu_work_items(int64_t count, int64_t each)
     /* streaming: routers.c */                                                                                        \
     X(look_ahead, KERNEL)                                                                                             \
     /* op set 4: lines.c */                                                                                           \
-    X(rms_norm, KERNEL)
+    X(rms_norm, KERNEL) X(argmin, KERNEL)
 
 #if defined(BS_ONLY_OPS)
 #define BS_OP_input 1
@@ -6730,7 +6730,7 @@ __device__ inline void bs_cu_pool2d_global_run(const bs_cu_tile &t, const bs_dev
 /* ==== end src/cuda/op_image.cuh =============================================================== */
 /* #include "cuda/op_linear.cuh" */
 /* ==== begin src/cuda/op_lines.cuh ============================================================= */
-/* op_lines.cuh - ops on whole lines of one dimension: softmax, layer_norm, rms_norm, reduce, argmax, topk.
+/* op_lines.cuh - ops on whole lines of one dimension: softmax, layer_norm, rms_norm, reduce, argmax, argmin, topk.
  * Long lines with adjacent elements get a warp, others a thread; the op's shape alone decides which. A thread goes from
  * index 0 up as the CPU does; lanes of a warp take every 32nd element and are joined in a fixed tree.
  * Relies on walk.cuh. Must never let lines influence each other. */
@@ -6740,20 +6740,66 @@ __device__ inline void bs_cu_pool2d_global_run(const bs_cu_tile &t, const bs_dev
 /* #include "cuda/kernels.cuh" */
 /* #include "cuda/walk.cuh" */
 
+extern "C" {
+/* ==== begin src/ops/reduce.h ================================================================== */
+/* ops/reduce.h - what reductions make of elements, for the plain kernel and for a device.
+ * Relies on base/base.h. Must never contain a product that a compiler may fuse with a sum. */
+#ifndef BS_OPS_REDUCE_H
+#define BS_OPS_REDUCE_H
+
+/* #include "base/base.h" */
+
+#include <math.h>
+
+/* What an element adds. top: the largest element, of BS_REDUCE_LOG_SUM_EXP only. */
+static inline BS_BOTH float bs_reduce_term(int32_t kind, float v, float top)
+{
+    if (kind < BS_REDUCE_SUM_SQUARE)
+        return v;
+    return kind == BS_REDUCE_L1 ? fabsf(v) : kind == BS_REDUCE_LOG_SUM_EXP ? expf(v - top) : v * v;
+}
+
+/* NaN in a maximum or minimum: it stays where it comes first, elsewhere it is ignored. */
+static inline BS_BOTH float bs_reduce_join(int32_t kind, float so_far, float term)
+{
+    if (kind == BS_REDUCE_MAX)
+        return term > so_far ? term : so_far;
+    if (kind == BS_REDUCE_MIN)
+        return term < so_far ? term : so_far;
+    return kind == BS_REDUCE_PROD ? so_far * term : BS_SUM(so_far, term);
+}
+
+/* Of lines without anything finite, or with an infinity, exponentials are of the elements themselves. */
+static inline BS_BOTH float bs_reduce_top(float top) { return fabsf(top) == INFINITY ? 0.0f : top; }
+
+static inline BS_BOTH float bs_reduce_end(int32_t kind, float sum, float count, float top)
+{
+    if (kind == BS_REDUCE_MEAN)
+        return sum / count;
+    return kind == BS_REDUCE_L2 ? sqrtf(sum) : kind == BS_REDUCE_LOG_SUM_EXP ? BS_SUM(top, logf(sum)) : sum;
+}
+
+#endif
+/* ==== end src/ops/reduce.h ==================================================================== */
+}
+
 /* Parameters of all ops of this file, in p, behind the words of each. */
 enum {
     BS_CU_AXIS = 8, /* the dimension that lines run along */
     BS_CU_LANES,    /* threads a line: 1 or 32 */
-    BS_CU_LINES     /* lines of a row */
+    BS_CU_LINES,    /* lines of a row */
+    BS_CU_FIRST     /* of a reduction over more than one dimension the first one; else as BS_CU_AXIS */
 };
 
-static void bs_cu_lines_describe(const bs_cu_node *n, bs_device_step *s, int32_t axis)
+static void bs_cu_lines_describe(const bs_cu_node *n, bs_device_step *s, int32_t first, int32_t axis)
 {
     const bs_device_operand *in = &n->in[0];
-    const int32_t length = in->dim[axis] > 0 ? in->dim[axis] : 1, innermost = in->rank == 3 ? 0 : in->rank - 1;
-    const int64_t lines = bs_cu_elements(in) / length;
+    const int32_t innermost = in->rank == 3 ? 0 : in->rank - 1;
+    const int64_t length = bs_max_i64(bs_cu_product(in->dim + first, axis + 1 - first), 1),
+                  lines = bs_cu_elements(in) / length;
     s->p[BS_CU_AXIS].i = axis;
-    s->p[BS_CU_LANES].i = axis == innermost && length >= 32 ? 32 : 1;
+    s->p[BS_CU_FIRST].i = first;
+    s->p[BS_CU_LANES].i = axis == innermost && in->dim[axis] >= 32 ? 32 : 1;
     s->p[BS_CU_LINES].i = (int32_t)bs_min_i64(lines, INT32_MAX);
     const int64_t each = bs_max_i64(s->p[BS_CU_LANES].i == 32 ? 16 : 256, 2 * BS_CU_EACH / length);
     if (in->rank == 3 || lines > each)
@@ -6764,10 +6810,11 @@ static void bs_cu_lines_describe(const bs_cu_node *n, bs_device_step *s, int32_t
 
 static void bs_cu_softmax_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    bs_cu_lines_describe(n, s, n->in[0].rank - 1);
+    bs_cu_lines_describe(n, s, n->in[0].rank - 1, n->in[0].rank - 1);
 }
 
 static constexpr bs_cu_describe bs_cu_argmax_describe = bs_cu_softmax_describe,
+                                bs_cu_argmin_describe = bs_cu_softmax_describe,
                                 bs_cu_topk_describe = bs_cu_softmax_describe;
 
 /* The lines of a row: those of the operand, and their places in up to two results. Axes are those of a walk, without
@@ -6782,17 +6829,20 @@ struct bs_cu_lines {
     int32_t step[3][3]; /* operand, results */
 };
 
-/* A result that lost the axis gets it back, with stride 0, so that its axes are those of the operand. */
-__device__ __forceinline__ void bs_cu_lines_widen(bs_cu_view *y, int32_t rank, int32_t axis)
+/* A result that lost dimensions first .. axis gets them back, with stride 0, so that its axes are those of the
+ * operand. */
+__device__ __forceinline__ void bs_cu_lines_widen(bs_cu_view *y, int32_t rank, int32_t first, int32_t axis)
 {
     if (y->rank == rank)
         return;
+    for (int32_t a = first; a <= axis; a++) {
 #pragma unroll
-    for (int32_t d = BS_MAX_RANK - 1; d > 0; d--)
-        y->stride[d] = d > axis ? y->stride[d - 1] : y->stride[d];
+        for (int32_t d = BS_MAX_RANK - 1; d > 0; d--)
+            y->stride[d] = d > a ? y->stride[d - 1] : y->stride[d];
 #pragma unroll
-    for (int32_t d = 0; d < BS_MAX_RANK; d++)
-        y->stride[d] = d == axis ? 0 : y->stride[d];
+        for (int32_t d = 0; d < BS_MAX_RANK; d++)
+            y->stride[d] = d == a ? 0 : y->stride[d];
+    }
 }
 
 /* Axis a, from 1 on, of those that are left when lines run along axis `own` of a walk. */
@@ -6805,19 +6855,21 @@ __device__ __forceinline__ int32_t bs_cu_lines_axis(const int32_t (&v)[BS_MAX_RA
 /* Lines along channels may include those of a cell's margin: the result's rectangle says which. All others cover whole
  * values. */
 __device__ inline bs_cu_lines bs_cu_lines_of(const bs_cu_view &x, const bs_cu_view &y, const bs_cu_view &z,
-                                             int32_t axis, int32_t lanes)
+                                             int32_t first, int32_t axis, int32_t lanes)
 {
     const bool pixels = x.rank == 3 && y.rank == 3 && axis == 0;
     const int32_t y0 = pixels ? y.y0 : 0, x0 = pixels ? y.x0 : 0,
                   own = x.rank != 3 ? axis + 4 - x.rank
                         : axis == 0 ? 3
                                     : axis;
-    const int32_t extent[BS_MAX_RANK] = {x.dim[0], pixels ? y.y1 - y0 : x.dim[1], pixels ? y.x1 - x0 : x.dim[2],
-                                         x.dim[3]};
+    int32_t extent[BS_MAX_RANK] = {x.dim[0], pixels ? y.y1 - y0 : x.dim[1], pixels ? y.x1 - x0 : x.dim[2], x.dim[3]};
+#pragma unroll
+    for (int32_t d = 0; d < BS_MAX_RANK; d++)
+        extent[d] = d >= first && d < axis ? 1 : extent[d];
     bs_cu_view v[3] = {x, y, z};
     bs_cu_lines k;
-    bs_cu_lines_widen(&v[1], x.rank, axis);
-    bs_cu_lines_widen(&v[2], x.rank, axis);
+    bs_cu_lines_widen(&v[1], x.rank, first, axis);
+    bs_cu_lines_widen(&v[2], x.rank, first, axis);
     k.n = bs_cu_pick(x.dim, axis);
     k.x_step = bs_cu_pick(v[0].stride, axis);
     k.y_step = bs_cu_pick(v[1].stride, axis);
@@ -6856,8 +6908,8 @@ __device__ __forceinline__ void bs_cu_lines_run(const bs_cu_tile &t, const bs_de
         if (w.part == 0 && image)
             bs_cu_zero_margin(w, y);
         const bs_cu_view z = N == 3 ? bs_cu_open_out(t, s, 1, r) : y;
-        const bs_cu_lines k = bs_cu_lines_of(bs_cu_open_in(t, s, 0, r), y, z, s->p[BS_CU_AXIS].i,
-                                             s->p[BS_CU_LANES].i);
+        const bs_cu_lines k = bs_cu_lines_of(bs_cu_open_in(t, s, 0, r), y, z, s->p[BS_CU_FIRST].i,
+                                             s->p[BS_CU_AXIS].i, s->p[BS_CU_LANES].i);
         const int32_t n1 = k.count[1], n2 = k.count[2], n = k.count[0] * n1 * n2;
         for (int32_t l = d.index; l < n && k.n > 0; l += d.workers) {
             const int32_t d2 = l % n2, d1 = l / n2 % n1, d0 = l / n2 / n1;
@@ -6891,15 +6943,6 @@ __device__ __forceinline__ float bs_cu_lanes_max(float v, int32_t lanes)
     return v;
 }
 
-__device__ __forceinline__ float bs_cu_lanes_min(float v, int32_t lanes)
-{
-    for (int32_t m = lanes / 2; m > 0; m /= 2) {
-        const float other = __shfl_xor_sync(0xffffffffu, v, m);
-        v = other < v ? other : v;
-    }
-    return v;
-}
-
 /* ----------------------------------------------------------------------------------------------- softmax */
 
 /* Exponentials are computed twice: they cannot be kept in the result, which may be f16. */
@@ -6929,7 +6972,7 @@ static void bs_cu_layer_norm_describe(const bs_cu_node *n, bs_device_step *s)
     const int32_t last = n->in[0].rank - 1;
     s->p[BS_CU_NORM_EPSILON].f = s->p[BS_CU_NORM_EPSILON].f == 0.0f ? 1e-5f : s->p[BS_CU_NORM_EPSILON].f;
     s->p[BS_CU_NORM_BIASES].i = (int32_t)bs_aligned_floats(n->in[0].dim[last]);
-    bs_cu_lines_describe(n, s, last);
+    bs_cu_lines_describe(n, s, last, last);
 }
 
 __device__ inline void bs_cu_layer_norm_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
@@ -6973,36 +7016,54 @@ __device__ inline void bs_cu_rms_norm_run(const bs_cu_tile &t, const bs_device_s
 
 /* ------------------------------------------------------------------------------------------------ reduce */
 
-enum { BS_CU_REDUCE_KIND, BS_CU_REDUCE_AXIS }; /* p: the descriptor's words */
+enum { BS_CU_REDUCE_KIND, BS_CU_REDUCE_AXIS, BS_CU_REDUCE_KEEP, BS_CU_REDUCE_AXES }; /* p: the descriptor's words */
 
 static void bs_cu_reduce_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    const int32_t axis = s->p[BS_CU_REDUCE_AXIS].i;
-    bs_cu_lines_describe(n, s, axis < 0 ? axis + n->in[0].rank : axis);
+    const int32_t axis = s->p[BS_CU_REDUCE_AXIS].i, first = axis < 0 ? axis + n->in[0].rank : axis;
+    bs_cu_lines_describe(n, s, first, first + bs_max_i32(s->p[BS_CU_REDUCE_AXES].i, 1) - 1);
+}
+
+/* One reduction, in every lane of its line; of several dimensions `lines` lines one behind the other. Lanes take
+ * elements lane, lane + lanes, ... of each; maxima and minima begin with element 0 in all of them. */
+__device__ inline float bs_cu_reduced(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_lines &k, int64_t at,
+                                      int32_t kind, int64_t lines, float top)
+{
+    const bs_device_operand *x = bs_cu_in(t, s, 0);
+    const bool own = kind != BS_REDUCE_MAX && kind != BS_REDUCE_MIN && k.lane > 0;
+    float result = bs_reduce_term(kind, bs_cu_line_get(k, at, own ? k.lane : 0), top);
+    for (int64_t l = 0; l < lines; l++) {
+        int64_t from = at, rest = l;
+        for (int32_t d = s->p[BS_CU_AXIS].i - 1; d >= s->p[BS_CU_FIRST].i; d--) {
+            from += rest % x->dim[d] * x->stride[d];
+            rest /= x->dim[d];
+        }
+        for (int32_t i = k.lane + (l == 0 && (own || k.lane == 0) ? k.lanes : 0); i < k.n; i += k.lanes)
+            result = bs_reduce_join(kind, result, bs_reduce_term(kind, bs_cu_line_get(k, from, i), top));
+    }
+    for (int32_t m = k.lanes / 2; m > 0; m /= 2)
+        result = bs_reduce_join(kind, result, __shfl_xor_sync(0xffffffffu, result, m));
+    return result;
 }
 
 __device__ inline void bs_cu_reduce_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
+    const bs_device_operand *x = bs_cu_in(t, s, 0);
+    const int32_t kind = s->p[BS_CU_REDUCE_KIND].i, first = s->p[BS_CU_FIRST].i;
+    const int64_t lines = bs_cu_product(x->dim + first, s->p[BS_CU_AXIS].i - first);
+    if (lines <= 0)
+        return;
     bs_cu_lines_run<2>(t, s, w, [&](const bs_cu_lines &k, const int64_t (&at)[2]) {
-        const int32_t kind = s->p[BS_CU_REDUCE_KIND].i;
-        const bool sums = kind == BS_REDUCE_SUM || kind == BS_REDUCE_MEAN;
-        const float first = bs_cu_line_get(k, at[0], 0);
-        float result = first;
-        if (sums && k.lane > 0) /* a lane beyond a short line adds nothing, not even to -0 */
-            result = k.lane < k.n ? bs_cu_line_get(k, at[0], k.lane) : -0.0f;
-        for (int32_t i = k.lane + (sums || k.lane == 0 ? k.lanes : 0); i < k.n; i += k.lanes) {
-            const float v = bs_cu_line_get(k, at[0], i);
-            result = sums ? result + v : kind == BS_REDUCE_MAX ? (v > result ? v : result) : v < result ? v : result;
-        }
-        result = sums                    ? bs_cu_lanes_sum(result, k.lanes)
-                 : kind == BS_REDUCE_MAX ? bs_cu_lanes_max(result, k.lanes)
-                                         : bs_cu_lanes_min(result, k.lanes);
+        float top = 0.0f;
+        if (kind == BS_REDUCE_LOG_SUM_EXP)
+            top = bs_reduce_top(bs_cu_reduced(t, s, k, at[0], BS_REDUCE_MAX, lines, 0.0f));
+        const float result = bs_cu_reduced(t, s, k, at[0], kind, lines, top);
         if (k.lane == 0)
-            bs_cu_put(k.y, k.y_type, at[1], kind == BS_REDUCE_MEAN ? result / (float)k.n : result);
+            bs_cu_put(k.y, k.y_type, at[1], bs_reduce_end(kind, result, (float)k.n * (float)lines, top));
     });
 }
 
-/* ------------------------------------------------------------------------------------------------ argmax */
+/* ---------------------------------------------------------------------------------------- argmax, argmin */
 
 __device__ __forceinline__ void bs_cu_line_take(const bs_cu_lines &k, int64_t at, int32_t i, float *v)
 {
@@ -7015,7 +7076,7 @@ __device__ __forceinline__ void bs_cu_line_take(const bs_cu_lines &k, int64_t at
 }
 
 /* NaN in element 0 stays the best; elsewhere it is ignored. Of equal elements the first. */
-template <typename T> __device__ inline int32_t bs_cu_argmax_of(const bs_cu_lines &k, int64_t at)
+template <typename T> __device__ inline int32_t bs_cu_arg_of(const bs_cu_lines &k, int64_t at, bool least)
 {
     T best, v;
     int32_t index = 0;
@@ -7024,13 +7085,14 @@ template <typename T> __device__ inline int32_t bs_cu_argmax_of(const bs_cu_line
         return 0;
     for (int32_t i = k.lane; i < k.n; i += k.lanes) {
         bs_cu_line_take(k, at, i, &v);
-        index = v > best ? i : index;
-        best = v > best ? v : best;
+        const bool better = least ? v < best : v > best;
+        index = better ? i : index;
+        best = better ? v : best;
     }
     for (int32_t m = k.lanes / 2; m > 0; m /= 2) {
         const T other = __shfl_xor_sync(0xffffffffu, best, m);
         const int32_t theirs = __shfl_xor_sync(0xffffffffu, index, m);
-        if (other > best || (other == best && theirs < index)) {
+        if ((least ? other < best : other > best) || (other == best && theirs < index)) {
             best = other;
             index = theirs;
         }
@@ -7038,14 +7100,24 @@ template <typename T> __device__ inline int32_t bs_cu_argmax_of(const bs_cu_line
     return index;
 }
 
-__device__ inline void bs_cu_argmax_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+__device__ inline void bs_cu_arg_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w, bool least)
 {
     bs_cu_lines_run<2>(t, s, w, [&](const bs_cu_lines &k, const int64_t (&at)[2]) {
-        const int32_t index = k.x_type == BS_I32 ? bs_cu_argmax_of<int32_t>(k, at[0])
-                                                 : bs_cu_argmax_of<float>(k, at[0]);
+        const int32_t index = k.x_type == BS_I32 ? bs_cu_arg_of<int32_t>(k, at[0], least)
+                                                 : bs_cu_arg_of<float>(k, at[0], least);
         if (k.lane == 0)
             reinterpret_cast<int32_t *>(k.y)[at[1]] = index;
     });
+}
+
+__device__ inline void bs_cu_argmax_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    bs_cu_arg_run(t, s, w, false);
+}
+
+__device__ inline void bs_cu_argmin_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    bs_cu_arg_run(t, s, w, true);
 }
 
 /* -------------------------------------------------------------------------------------------------- topk */

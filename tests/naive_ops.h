@@ -203,6 +203,50 @@ static inline void naive_topk(const naive *n, const bs_node *node, const double 
     }
 }
 
+/* The value of element i of x when reduced so far to r: sums, maxima, minima, products, sums of squares and of |x|. */
+static inline double naive_reduce_step(int32_t kind, double r, double v, bool first)
+{
+    const double term = kind == BS_REDUCE_SUM_SQUARE ? v * v : kind == BS_REDUCE_L1 ? fabs(v) : v;
+    if (first)
+        return term;
+    return kind == BS_REDUCE_MAX   ? fmax(r, term)
+           : kind == BS_REDUCE_MIN ? fmin(r, term)
+           : kind == BS_REDUCE_PROD ? r * term
+                                    : r + term;
+}
+
+/* Dimensions axis .. axis + axes - 1, each once: element i of x belongs to result out[i / after / n * after + i % after].
+ */
+static inline void naive_reduce(const naive *n, const bs_node *node, const double *x, double *y)
+{
+    const bs_reduce_desc *p = node->params;
+    const int32_t in = bs_node_in(n->g, node)[0], rank = n->g->values[in].rank, axes = bs_or_default(p->axes, 1),
+                  axis = p->axis < 0 ? p->axis + rank : p->axis;
+    int64_t length = 1, after = 1;
+    for (int32_t d = axis; d < axis + axes; d++)
+        length *= naive_dim(n, in, d);
+    for (int32_t d = axis + axes; d < rank; d++)
+        after *= naive_dim(n, in, d);
+    for (int64_t i = 0; i < naive_elements(n, in); i++) {
+        double *to = &y[i / after / length * after + i % after];
+        *to = naive_reduce_step(p->kind, *to, x[i], i / after % length == 0);
+    }
+}
+
+/* Of the last dimension. */
+static inline void naive_arg(const naive *n, const bs_node *node, bool least, const double *x, double *y)
+{
+    const int32_t in = bs_node_in(n->g, node)[0];
+    const int64_t width = naive_dim(n, in, n->g->values[in].rank - 1);
+    for (int64_t l = 0; l < naive_elements(n, in) / width; l++) {
+        y[l] = 0;
+        for (int64_t i = 1; i < width; i++) {
+            const double v = x[l * width + i], best = x[l * width + (int64_t)y[l]];
+            y[l] = (least ? v < best : v > best) ? (double)i : y[l];
+        }
+    }
+}
+
 /* ---------------------------------------------------------------------------------------------------- segments */
 
 /* The segment of a row, and its first row. */
@@ -297,6 +341,10 @@ static inline void naive_op(naive *n, const bs_node *node, int32_t row, const do
         naive_slice(n, node, in[0], out[0]);
     else if (strcmp(op, "convert") == 0)
         naive_convert(n, node, in[0], out[0]);
+    else if (strcmp(op, "reduce") == 0)
+        naive_reduce(n, node, in[0], out[0]);
+    else if (strcmp(op, "argmax") == 0 || strcmp(op, "argmin") == 0)
+        naive_arg(n, node, op[3] == 'm' && op[4] == 'i', in[0], out[0]);
     else if (strcmp(op, "topk") == 0)
         naive_topk(n, node, in[0], out[0], out[1]);
     else if (strcmp(op, "segment_spread") == 0) {

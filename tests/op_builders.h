@@ -93,7 +93,18 @@ BUILD(reduce_sum, bs_reduce(g, x[0], &(bs_reduce_desc){.kind = BS_REDUCE_SUM, .a
 BUILD(reduce_mean, bs_reduce(g, x[0], &(bs_reduce_desc){.kind = BS_REDUCE_MEAN, .axis = -1}))
 BUILD(reduce_max, bs_reduce(g, x[0], &(bs_reduce_desc){.kind = BS_REDUCE_MAX, .axis = 1}))
 BUILD(reduce_min, bs_reduce(g, x[0], &(bs_reduce_desc){.kind = BS_REDUCE_MIN, .axis = 0}))
+#define REDUCE(...) bs_reduce(g, x[0], &(bs_reduce_desc){__VA_ARGS__})
+BUILD(reduce_prod, REDUCE(.kind = BS_REDUCE_PROD, .axis = 1))
+BUILD(reduce_squares, REDUCE(.kind = BS_REDUCE_SUM_SQUARE, .axis = 0))
+BUILD(reduce_l1, REDUCE(.kind = BS_REDUCE_L1, .axis = -2, .keep = 1, .axes = 2))
+BUILD(reduce_l2, REDUCE(.kind = BS_REDUCE_L2, .axis = 0, .axes = 2))
+BUILD(reduce_log, REDUCE(.kind = BS_REDUCE_LOG_SUM_EXP, .axis = -1))
+BUILD(reduce_log_all, REDUCE(.kind = BS_REDUCE_LOG_SUM_EXP, .axis = 0, .axes = 3))
+BUILD(reduce_mean_last, REDUCE(.kind = BS_REDUCE_MEAN, .axis = -2, .axes = 2))
+BUILD(reduce_max_first, REDUCE(.kind = BS_REDUCE_MAX, .axis = 0, .axes = 2))
+#undef REDUCE
 BUILD(argmax, bs_argmax(g, x[0]))
+BUILD(argmin, bs_argmin(g, x[0]))
 static inline bs_value topk(bs_graph *g, const bs_value *x)
 {
     bs_value indices;

@@ -287,9 +287,35 @@ static inline bs_value rg_rescale(random_graph *rg, bs_value x)
                    a);
 }
 
+/* What changes a line to one number, or keeps its width. */
+static inline bs_value rg_lines(random_graph *rg, bs_value x)
+{
+    static const int32_t kinds[] = {BS_REDUCE_SUM, BS_REDUCE_MAX, BS_REDUCE_MIN, BS_REDUCE_SUM_SQUARE, BS_REDUCE_L1};
+    const double a = rg->bound[x.id], width = (double)rg_extent(rg, rg_info(rg, x), 0);
+    const int32_t kind = kinds[check_below(5)];
+    if (rg_flip(30)) {
+        const bs_value at = rg_flip(50) ? bs_argmin(rg->g, x) : bs_argmax(rg->g, x);
+        return rg_made(rg, bs_convert(rg->g, at, &(bs_convert_desc){.dtype = BS_F32}), width);
+    }
+    return rg_made(rg, bs_reduce(rg->g, x, &(bs_reduce_desc){.kind = kind, .axis = 0, .keep = rg_flip(50)}),
+                   width * (kind == BS_REDUCE_SUM_SQUARE ? a * a : a));
+}
+
+/* Channels of each pixel. */
+static inline bs_value rg_channels(random_graph *rg, bs_value x)
+{
+    const double a = rg->bound[x.id], width = (double)rg_extent(rg, rg_info(rg, x), 0);
+    const int32_t kind = rg_flip(50) ? BS_REDUCE_L1 : BS_REDUCE_SUM_SQUARE;
+    return rg_made(rg, bs_reduce(rg->g, x, &(bs_reduce_desc){.kind = kind, .axis = 0, .keep = 1}),
+                   width * (kind == BS_REDUCE_SUM_SQUARE ? a * a : a));
+}
+
 static inline void rg_line_op(random_graph *rg, bs_value x)
 {
-    switch (check_below(5)) {
+    switch (check_below(6)) {
+    case 5:
+        rg_lines(rg, x);
+        break;
     case 0:
         rg_linear(rg, x, 4);
         break;
@@ -307,7 +333,10 @@ static inline void rg_line_op(random_graph *rg, bs_value x)
 
 static inline void rg_image_op(random_graph *rg, bs_value x)
 {
-    switch (check_below(9)) {
+    switch (check_below(10)) {
+    case 9:
+        rg_channels(rg, x);
+        break;
     case 0:
         rg_unary(rg, x);
         break;

@@ -52,7 +52,18 @@ BUILD(reduce_sum, bs_reduce(g, x[0], &(bs_reduce_desc){.kind = BS_REDUCE_SUM, .a
 BUILD(reduce_mean, bs_reduce(g, x[0], &(bs_reduce_desc){.kind = BS_REDUCE_MEAN, .axis = -1}))
 BUILD(reduce_max, bs_reduce(g, x[0], &(bs_reduce_desc){.kind = BS_REDUCE_MAX, .axis = 1}))
 BUILD(reduce_min, bs_reduce(g, x[0], &(bs_reduce_desc){.kind = BS_REDUCE_MIN, .axis = 0}))
+#define REDUCE(...) bs_reduce(g, x[0], &(bs_reduce_desc){__VA_ARGS__})
+BUILD(reduce_prod, REDUCE(.kind = BS_REDUCE_PROD, .axis = -1))
+BUILD(reduce_squares, REDUCE(.kind = BS_REDUCE_SUM_SQUARE, .axis = 0, .keep = 1))
+BUILD(reduce_l1, REDUCE(.kind = BS_REDUCE_L1, .axis = -1))
+BUILD(reduce_log, REDUCE(.kind = BS_REDUCE_LOG_SUM_EXP, .axis = -1))
+BUILD(reduce_two, REDUCE(.kind = BS_REDUCE_L2, .axis = 0, .axes = 2))
+BUILD(reduce_two_last, REDUCE(.kind = BS_REDUCE_MAX, .axis = -2, .axes = 2, .keep = 1))
+BUILD(reduce_pixels, REDUCE(.kind = BS_REDUCE_MEAN, .axis = 1, .axes = 2))
+BUILD(reduce_image, REDUCE(.kind = BS_REDUCE_LOG_SUM_EXP, .axis = 0, .axes = 3))
+#undef REDUCE
 BUILD(argmax, bs_argmax(g, x[0]))
+BUILD(argmin, bs_argmin(g, x[0]))
 BUILD(topk_values, bs_topk(g, x[0], 5, NULL))
 static bs_value topk_indices(bs_graph *g, const bs_value *x)
 {
@@ -129,7 +140,12 @@ static const op_case cases[] = {
     {"reduce: sum of channels", reduce_sum, ROOT | ROWS | CELLS, 0},
     {"reduce: mean of the last", reduce_mean, ROOT | ROWS, 4e-3},
     {"reduce: minimum", reduce_min, ROOT | ROWS, 0},
+    {"reduce: product", reduce_prod, ROOT | ROWS, -1}, /* of f16 it may be below them */
+    {"reduce: squares of channels", reduce_squares, ROOT | ROWS | CELLS, 5e-3},
+    {"reduce: l1", reduce_l1, ROOT | ROWS, 4e-3},
+    {"reduce: log of exponentials", reduce_log, ROOT | ROWS, 0},
     {"argmax", argmax, ROOT | ROWS | INTEGERS, -1},
+    {"argmin", argmin, ROOT | ROWS | INTEGERS, -1},
     {"topk", topk_values, ROOT | ROWS, 0},
     {"topk, indices", topk_indices, ROOT | ROWS, -1},
 };
@@ -140,6 +156,10 @@ static const op_case image_cases[] = {
     {"pad by a value", pad_value, ROOT | CODES, 0},
     {"pad by the edge", pad_edge, ROOT | CODES, 0},
     {"reduce: maximum of a dimension", reduce_max, ROOT, 0},
+    {"reduce: l2 of two", reduce_two, ROOT, 4e-3},
+    {"reduce: maximum of the last two", reduce_two_last, ROOT, 0},
+    {"reduce: mean of pixels", reduce_pixels, ROOT, 4e-3},
+    {"reduce: an image", reduce_image, ROOT, 0},
     {"pixel_shuffle", shuffle, ROOT | CELLS | CODES, 0},
     {"pixel_unshuffle", unshuffle, ROOT | CELLS | CODES, 0},
     {"pool2d", pool, ROOT | CELLS, 0},
@@ -352,7 +372,8 @@ static void test_sr_store(bs_dtype dtype, bool swapped)
 static void test_not_a_number(void)
 {
     static float data[4 * 40];
-    const builder builders[] = {relu, clip, to_u8, to_i32, argmax, topk_values, topk_indices, reduce_min};
+    const builder builders[] = {relu, clip, to_u8, to_i32, argmax, topk_values, topk_indices, reduce_min,
+                                argmin, reduce_log};
     const op_case plain = {"NaN", NULL, 0, -1};
     for (int32_t i = 0; i < 4 * 40; i++)
         data[i] = i % 7 == 3 ? NAN : i % 11 == 5 ? INFINITY : i % 13 == 6 ? -INFINITY : (float)(i % 17) - 8.0f;

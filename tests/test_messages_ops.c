@@ -200,8 +200,14 @@ static void rows_of_lines(void)
           bs_softmax(g, f->cells));
     WRONG(BS_ERROR_SHAPE, "layer_norm \"n\": dimension 2 of operand 0 (features) is W<=48, expected a constant",
           bs_layer_norm(g, f->frame, &(bs_norm_desc){.name = "n"}));
-    WRONG(BS_ERROR_ARGUMENT, "reduce \"u\": kind is 4, expected 0 .. 3",
-          bs_reduce(g, f->image, &(bs_reduce_desc){.name = "u", .kind = 4}));
+    WRONG(BS_ERROR_ARGUMENT, "reduce \"u\": kind is 9, expected 0 .. 8",
+          bs_reduce(g, f->image, &(bs_reduce_desc){.name = "u", .kind = 9}));
+    WRONG(BS_ERROR_ARGUMENT, "reduce \"u\": axes is 5, expected 0 .. 4",
+          bs_reduce(g, f->image, &(bs_reduce_desc){.name = "u", .axes = 5}));
+    WRONG(BS_ERROR_SHAPE, "reduce \"u\": 3 axes from axis 1 on of operand 0, which is [3, 8, 10]",
+          bs_reduce(g, f->image, &(bs_reduce_desc){.name = "u", .axis = -2, .axes = 3}));
+    WRONG(BS_ERROR_DOMAIN, "reduce \"u\": operand 0 is cut into patches, but this needs all of its pixels",
+          bs_reduce(g, f->cells, &(bs_reduce_desc){.name = "u", .axes = 3, .keep = 1}));
     WRONG(BS_ERROR_SHAPE, "reduce \"u\": operand 0 is u8, expected f32",
           bs_reduce(g, f->codes, &(bs_reduce_desc){.name = "u"}));
     WRONG(BS_ERROR_DOMAIN, "reduce \"u\": operand 0 is cut into patches, but this needs all of its pixels",
@@ -210,6 +216,7 @@ static void rows_of_lines(void)
           bs_reduce(g, f->cells, &(bs_reduce_desc){.name = "u", .axis = 0}));
     WRONG(BS_ERROR_DOMAIN, "reduce \"u\": the result would be an image (rank 3) without a place in the patched frame",
           bs_reduce(g, cube_of(f), &(bs_reduce_desc){.name = "u", .axis = 0}));
+    WRONG(BS_ERROR_SHAPE, "argmin: operand 0 is u8, expected f32 or i32", bs_argmin(g, f->codes));
     WRONG(BS_ERROR_SHAPE, "argmax: operand 0 is [], expected rank 1 to 4", bs_argmax(g, bs_rows(g, f->numbers, none)));
     WRONG(BS_ERROR_DOMAIN, "argmax: operand 0 is cut into patches, but this needs all of its pixels",
           bs_argmax(g, f->cells));

@@ -28,7 +28,7 @@ from brainstorm_file import STORED, Block, read_weights, stored_array, write  # 
 from brainstorm_ops import (  # noqa: F401: DEPTHWISE, OPSET are for others
     ACTS, DEPTHWISE, DTYPES, GATHERS, INT32, MAX_ALL_PATHS, MAX_CONCAT, MAX_ELEMENTS, MAX_ENTRIES, MAX_EXTENT,
     MAX_FACTOR, MAX_FLOOR, MAX_NAME, MAX_OPERANDS, MAX_PATHS, MAX_RANK, MAX_SCALE, MAX_SYMBOLS, OPS, OPSET, OPSET_OF,
-    OPSET_OF_PARAM, POOLS, PROTOCOLS, RANGES, REDUCES, RESIZES, SEGMENTS, all_within, number_of, one_each, padding_of,
+    OPSET_OF_NUMBER, OPSET_OF_PARAM, POOLS, PROTOCOLS, RANGES, REDUCES, RESIZES, SEGMENTS, all_within, number_of, one_each, padding_of,
     reshaped, within)
 
 
@@ -76,8 +76,9 @@ class Node:
         fields = OPS[op][0].split()
         while self.params and (op, fields[len(self.params) - 1]) in OPSET_OF_PARAM and self.params[-1] == 0:
             self.params = self.params[:-1]
-        for field in fields[:len(self.params)]:
-            self.opset = max(self.opset, OPSET_OF_PARAM.get((op, field), 1))
+        for field, number in zip(fields, self.params):
+            most, beyond = OPSET_OF_NUMBER.get((op, field), (number, 1))
+            self.opset = max(self.opset, OPSET_OF_PARAM.get((op, field), 1), beyond if number > most else 1)
 
 
 class Graph:
@@ -457,11 +458,15 @@ class Graph:
         return self.node("resize", [x], kind=number_of(RESIZES, kind, "resize"), factor=factor, cubic_a=cubic_a,
                          code_bits=code_bits)
 
-    def reduce(self, x, kind, axis, keep=0):
-        return self.node("reduce", [x], kind=number_of(REDUCES, kind, "reduction"), axis=axis, keep=keep)
+    def reduce(self, x, kind, axis, keep=0, axes=0):
+        """axes: how many dimensions, from `axis` on; 0 is one."""
+        return self.node("reduce", [x], kind=number_of(REDUCES, kind, "reduction"), axis=axis, keep=keep, axes=axes)
 
     def argmax(self, x):
         return self.node("argmax", [x])
+
+    def argmin(self, x):
+        return self.node("argmin", [x])
 
     def topk(self, x, k):
         """Values and indices."""

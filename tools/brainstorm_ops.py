@@ -27,7 +27,7 @@ DTYPES = {"f32": 0, "u8": 1, "i8": 2, "i32": 3, "f16": 4, "bf16": 5, "u16": 6}
 ACTS = {"none": 0, "relu": 1, "leaky_relu": 2, "prelu": 3, "sigmoid": 4, "tanh": 5, "gelu": 6, "silu": 7, "clip": 8}
 POOLS = {"average": 0, "max": 1}
 RESIZES = {"nearest": 0, "bilinear": 1, "bicubic": 2}
-REDUCES = {"sum": 0, "mean": 1, "max": 2, "min": 3}
+REDUCES = {"sum": 0, "mean": 1, "max": 2, "min": 3, "prod": 4, "sum_square": 5, "l1": 6, "l2": 7, "log_sum_exp": 8}
 PROTOCOLS = {"top1": 0, "topk": 1, "threshold": 2, "residual_threshold": 3, "binary": 4, "label": 5, "table": 6,
              "capacity": 7, "budget": 8, "callback": 9}
 GATHERS = {"place": 0, "add": 1, "weighted": 2, "select": 3}
@@ -60,11 +60,12 @@ OPS = {
     "softmax": ("", 1), "layer_norm": ("epsilon~", 1), "batch_norm": ("epsilon~", 1),
     "pool2d": ("kind kernel stride pad global count_pad padding", 1),
     "resize": ("kind factor cubic_a~ code_bits", 1),
-    "reduce": ("kind axis keep", 1), "argmax": ("", 1), "topk": ("k", 2), "gather_rows": ("", 1),
+    "reduce": ("kind axis keep axes", 1), "argmax": ("", 1), "topk": ("k", 2), "gather_rows": ("", 1),
     "constant": (_SOURCE, 1), "patch_features": ("buckets code_bits", 1),
     "segments": ("", 1), "state_append": ("", 0), "segment_spread": ("", 1), "segment_reduce": ("mode", 1),
     "attention": ("heads alibi", 1),
     "rms_norm": ("epsilon~", 1),
+    "argmin": ("", 1),
 }
 
 # What numbers may be, where the library refuses others whatever the shapes; 0 is a default, if there is one.
@@ -80,6 +81,7 @@ RANGES = {
     ("pixel_shuffle", "r"): (1, 64), ("pixel_unshuffle", "r"): (1, 64),
     ("convert", "code_bits"): (0, 16), ("resize", "code_bits"): (0, 16), ("resize", "factor"): (0, 16),
     ("concat", "axis"): _AXIS, ("slice", "axis"): _AXIS, ("reduce", "axis"): _AXIS,
+    ("reduce", "axes"): (0, MAX_RANK),
     ("slice", "start"): (0, MAX_EXTENT), ("slice", "length"): (0, MAX_EXTENT),
     ("reshape", "rank"): (1, MAX_RANK),
     ("pad", "top"): (0, 2**15), ("pad", "bottom"): (0, 2**15), ("pad", "left"): (0, 2**15),
@@ -94,10 +96,13 @@ INT32 = (-2**31, 2**31 - 1)
 # The op set that brought an op, where it is not the first. A file names the lowest that has all it uses.
 OPSET_OF = {"segments": 2, "state_append": 2, "segment_spread": 2, "segment_reduce": 2, "attention": 2,
             "look_ahead": 2,
-            "rms_norm": 4}
+            "rms_norm": 4, "argmin": 4}
 # The same of parameters, last ones of their op: where they are 0 they are left out, and older libraries read the file.
 OPSET_OF_PARAM = {("conv2d", "padding"): 3, ("deconv2d", "padding"): 3, ("pool2d", "padding"): 3,
-                  ("route", "floor"): 3}
+                  ("route", "floor"): 3,
+                  ("reduce", "axes"): 4}
+# The same of numbers: those beyond the first are of the set that stands second.
+OPSET_OF_NUMBER = {("reduce", "kind"): (3, 4)}
 
 
 def number_of(table, what, kind):

@@ -4,6 +4,8 @@
 Run with a Python that has torch (made with 2.15). Results are computed in float64 and rounded once.
 """
 
+import math
+
 import torch
 import torch.nn.functional as F
 
@@ -18,5 +20,28 @@ def rnd(*shape):
 
 x, weight = rnd(2, 3, 7) * 4, rnd(7)
 put("rms_norm", x0=x, weight=weight, y0=F.rms_norm(x.double(), (7,), weight.double(), 1e-5).float())
+
+x = rnd(2, 3, 4, 5)
+d = x.double()
+put("reduce_prod", x0=x, y0=d.prod(2).float())
+put("reduce_squares", x0=x, y0=(d * d).sum(1).float())
+put("reduce_l1", x0=x, y0=d.abs().sum((2, 3), keepdim=True).float())
+put("reduce_l2", x0=x, y0=(d * d).sum((1, 2)).sqrt().float())
+put("reduce_l2_root", x0=x[0, 0], y0=(d[0, 0] * d[0, 0]).sum().sqrt().float().reshape(1))
+x = x * 30
+x[0, 0, 1, 2:4] = torch.tensor([-math.inf, 0])
+x[0, 1, 2] = -math.inf
+x[1, 1, 3, 4] = math.inf
+put("reduce_log", x0=x, y0=x.double().logsumexp(3).float())
+x = x[:, :, :2, :2].abs() + 100  # beyond what e^x can be
+put("reduce_log_all", x0=x, y0=x.double().logsumexp((1, 2, 3)).float().reshape(2, 1))
+x = rnd(3, 2, 70, 3)
+put("reduce_mean_last", x0=x, y0=x.double().mean((2, 3)).float())
+put("reduce_max_first", x0=x, y0=x.amax((1, 2)))
+put("reduce_max_four", x0=x, y0=x.amax((0, 1)))
+x = torch.tensor([[[1.0, -5, -5, 2], [3, 3, 3, 3]], [[-1, -2, -3, -1], [9, 0, 1, 0]]])
+put("argmin", x0=x, y0=torch.tensor([[1, 0], [2, 1]], dtype=torch.int32))
+x = torch.tensor([[[0, -2**31, 2**31 - 1]], [[2**31 - 1, 2**31 - 1, 2**31 - 2]]], dtype=torch.int32)
+put("argmin_i32", x0=x, y0=torch.tensor([[1], [2]], dtype=torch.int32))
 
 write("lines.bin")

@@ -68,7 +68,7 @@ static const describe_names describe_enums[] = {
     {"gather", "mode", 4, {"place", "add", "weighted", "select"}},
     {"pool2d", "kind", 2, {"average", "max"}},
     {"resize", "kind", 3, {"nearest", "bilinear", "bicubic"}},
-    {"reduce", "kind", 4, {"sum", "mean", "max", "min"}},
+    {"reduce", "kind", 9, {"sum", "mean", "max", "min", "prod", "sum_square", "l1", "l2", "log_sum_exp"}},
     {"segment_reduce", "mode", 4, {"last", "sum", "mean", "max"}},
 };
 

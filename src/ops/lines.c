@@ -1,9 +1,6 @@
-/* ops/lines.c - ops on whole lines of one dimension: softmax, layer_norm, rms_norm, reduce, argmax, topk.
- * Relies on span.h to visit lines, kernels/functions.h for softmax and norms. Must never let lines influence each
- * other; other sums go from index 0 up, one code for every tier. An op that removes the only dimension leaves [1]. */
-#include "kernels/functions.h"
-#include "ops/common.h"
-#include "ops/span.h"
+/* ops/lines.c - ops on whole lines of one dimension: softmax, layer_norm, rms_norm, argmax, argmin, topk.
+ * Relies on lines.h, kernels/functions.h for softmax and norms. Must never let lines influence each other. */
+#include "ops/lines.h"
 
 typedef struct bs_topk_desc {
     const char *name;
@@ -11,18 +8,7 @@ typedef struct bs_topk_desc {
 } bs_topk_desc;
 
 static const bs_field norm_fields[] = {BS_FLOAT("epsilon")};
-static const bs_field reduce_fields[] = {BS_INT_OF("kind", 0, BS_REDUCE_MIN), BS_INT("axis"), BS_INT("keep")};
 static const bs_field topk_fields[] = {BS_INT("k")};
-
-/* One visit: the lines' length and steps, and whatever the op adds. */
-typedef struct lines_job {
-    const bs_call *call;
-    void (*line)(const struct lines_job *job, const float *x, float *y); /* of lines_each */
-    int32_t n;
-    ptrdiff_t in_step, out_step, index_step; /* in elements */
-    int32_t kind;
-    bs_row_norm norm;
-} lines_job;
 
 /* ------------------------------------------------------------------------------------------------------ shared */
 
@@ -31,13 +17,12 @@ static bool lines_last_f32(bs_infer *infer)
     return bs_infer_dtype(infer, 0, BS_F32) && bs_infer_rank(infer, 0, 1, BS_MAX_RANK) && bs_infer_whole(infer, 0);
 }
 
-/* The shape without dimension `axis`. */
-static bool lines_remove(bs_infer *infer, int32_t axis)
+bool bs_lines_remove(bs_infer *infer, int32_t axis, int32_t count)
 {
     bs_value_info *out = &infer->out[0];
-    for (int32_t d = axis; d + 1 < out->rank; d++)
-        out->dims[d] = out->dims[d + 1];
-    out->rank--;
+    for (int32_t d = axis; d + count < out->rank; d++)
+        out->dims[d] = out->dims[d + count];
+    out->rank -= count;
     if (out->rank == 0) {
         out->rank = 1;
         out->dims[0] = bs_dim_const(infer->graph, 1);
@@ -45,29 +30,28 @@ static bool lines_remove(bs_infer *infer, int32_t axis)
     return bs_infer_no_new_image(infer);
 }
 
-/* An operand that lost dimension `axis`, viewed with that dimension as 1, so that it is walked along with the line's
- * operand. */
+/* An operand without dimensions that the line's operand has, viewed with these as 1, so that both are walked along;
+ * `axis` is the last one of them. */
 static bs_operand lines_view(const bs_operand *out, int32_t rank, int32_t axis)
 {
     bs_operand view = *out;
-    if (out->rank == rank)
+    const int32_t count = rank == 1 ? 0 : rank - out->rank; /* of all dimensions but one, which is 1 */
+    if (count == 0)
         return view;
     view.rank = rank;
-    for (int32_t d = rank - 1; d > axis; d--) {
-        view.dim[d] = out->dim[d - 1];
-        view.stride[d] = out->stride[d - 1];
+    for (int32_t d = rank - 1; d > axis - count; d--) {
+        view.dim[d] = d > axis ? out->dim[d - count] : 1;
+        view.stride[d] = d > axis ? out->stride[d - count] : 0;
     }
-    view.dim[axis] = 1;
-    view.stride[axis] = 0;
     const bs_rect whole = {0, view.dim[1], 0, view.dim[2]};
     if (rank == 3)
         view.rect = whole;
     return view;
 }
 
-static lines_job lines_job_of(const bs_call *call, int32_t axis)
+bs_lines_job bs_lines_job_of(const bs_call *call, int32_t axis)
 {
-    lines_job job;
+    bs_lines_job job;
     memset(&job, 0, sizeof job);
     job.call = call;
     job.n = call->in[0].dim[axis];
@@ -75,7 +59,7 @@ static lines_job lines_job_of(const bs_call *call, int32_t axis)
     return job;
 }
 
-static void lines_visit(const bs_call *call, int32_t axis, bs_span_inner inner, lines_job *job)
+void bs_lines_visit(const bs_call *call, int32_t axis, bs_span_inner inner, bs_lines_job *job)
 {
     const bs_operand out = lines_view(&call->out[0], call->in[0].rank, axis);
     bs_span span;
@@ -87,11 +71,16 @@ static void lines_visit(const bs_call *call, int32_t axis, bs_span_inner inner, 
     bs_span_run(&span, inner, job);
 }
 
-static void lines_each(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+void bs_lines_each(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
 {
-    const lines_job *job = context;
+    const bs_lines_job *job = context;
     for (int64_t i = 0; i < n; i++)
         job->line(job, (const float *)(const void *)(at[1] + i * step[1]), (float *)(void *)(at[0] + i * step[0]));
+}
+
+double bs_lines_flops(const bs_graph *graph, const bs_node *node)
+{
+    return bs_value_work(graph, bs_node_in(graph, node)[0]);
 }
 
 /* ----------------------------------------------------------------------------------------------------- softmax */
@@ -101,7 +90,7 @@ static double softmax_flops(const bs_graph *graph, const bs_node *node)
     return 8.0 * bs_value_work(graph, node->first_out); /* maximum, exponential, sum, quotient */
 }
 
-static void softmax_line(const lines_job *job, const float *x, float *y)
+static void softmax_line(const bs_lines_job *job, const float *x, float *y)
 {
     bs_row_softmax((bs_tier)job->call->plan->tier, x, job->in_step, y, job->out_step, job->n);
 }
@@ -109,10 +98,10 @@ static void softmax_line(const lines_job *job, const float *x, float *y)
 static bs_status softmax_run(const bs_call *call)
 {
     const int32_t last = call->in[0].rank - 1;
-    lines_job job = lines_job_of(call, last);
+    bs_lines_job job = bs_lines_job_of(call, last);
     job.line = softmax_line;
     if (job.n > 0)
-        lines_visit(call, last, lines_each, &job);
+        bs_lines_visit(call, last, bs_lines_each, &job);
     return BS_OK;
 }
 
@@ -144,7 +133,7 @@ static int32_t layer_norm_weights(const bs_graph *graph, const bs_node *node, bs
     return 2;
 }
 
-static void norm_line(const lines_job *job, const float *x, float *y)
+static void norm_line(const bs_lines_job *job, const float *x, float *y)
 {
     bs_row_normalise((bs_tier)job->call->plan->tier, &job->norm, x, job->in_step, y, job->out_step);
 }
@@ -153,13 +142,13 @@ static bs_status norm_run(const bs_call *call, bool biased)
 {
     const bs_norm_desc *desc = call->params;
     const int32_t last = call->in[0].rank - 1;
-    lines_job job = lines_job_of(call, last);
+    bs_lines_job job = bs_lines_job_of(call, last);
     const float *weight = call->prepared;
     const bs_row_norm norm = {weight, biased ? weight + bs_aligned_floats(job.n) : NULL,
                               desc->epsilon == 0.0f ? 1e-5f : desc->epsilon, job.n};
     job.norm = norm;
     job.line = norm_line;
-    lines_visit(call, last, lines_each, &job);
+    bs_lines_visit(call, last, bs_lines_each, &job);
     return BS_OK;
 }
 
@@ -192,126 +181,66 @@ bs_value bs_rms_norm(bs_graph *graph, bs_value x, const bs_norm_desc *desc)
     return bs_op_build(graph, &bs_op_rms_norm, &x.id, 1, desc);
 }
 
-/* ------------------------------------------------------------------------------------------------------ reduce */
+/* ---------------------------------------------------------------------------------------- argmax, argmin, topk */
 
-static bool reduce_infer(bs_infer *infer)
-{
-    const bs_reduce_desc *desc = infer->params;
-    int32_t axis;
-    if (!bs_infer_dtype(infer, 0, BS_F32) || !bs_infer_axis(infer, desc->axis, &axis))
-        return false;
-    /* channels of one pixel may be combined anywhere; pixels of a patch may not: its halo would count */
-    if (axis != 0 && !bs_infer_whole(infer, 0))
-        return false;
-    if (!desc->keep)
-        return lines_remove(infer, axis) && (axis == 0 ? bs_infer_whole(infer, 0) : true);
-    infer->out[0].dims[axis] = bs_dim_const(infer->graph, 1);
-    return true;
-}
-
-static double reduce_flops(const bs_graph *graph, const bs_node *node)
-{
-    return bs_value_work(graph, bs_node_in(graph, node)[0]);
-}
-
-static float reduce_line(const lines_job *job, const float *x)
-{
-    float result = x[0];
-    for (int32_t i = 1; i < job->n; i++) {
-        const float v = x[i * job->in_step];
-        if (job->kind == BS_REDUCE_SUM || job->kind == BS_REDUCE_MEAN)
-            result += v;
-        else if (job->kind == BS_REDUCE_MAX)
-            result = v > result ? v : result;
-        else
-            result = v < result ? v : result;
-    }
-    return job->kind == BS_REDUCE_MEAN ? result / (float)job->n : result;
-}
-
-static void reduce_lines(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
-{
-    for (int64_t i = 0; i < n; i++)
-        *(float *)(void *)(at[0] + i * step[0]) =
-            reduce_line(context, (const float *)(const void *)(at[1] + i * step[1]));
-}
-
-static bs_status reduce_run(const bs_call *call)
-{
-    const bs_reduce_desc *desc = call->params;
-    const int32_t axis = bs_axis_of(desc->axis, call->in[0].rank);
-    lines_job job = lines_job_of(call, axis);
-    job.kind = desc->kind;
-    if (job.n > 0)
-        lines_visit(call, axis, reduce_lines, &job);
-    return BS_OK;
-}
-
-const bs_op bs_op_reduce = {.name = "reduce",
-                            .min_in = 1,
-                            .flags = BS_OP_SPATIAL,
-                            BS_PARAMS(bs_reduce_desc, reduce_fields),
-                            .infer = reduce_infer,
-                            .flops = reduce_flops,
-                            .run = reduce_run};
-
-bs_value bs_reduce(bs_graph *graph, bs_value x, const bs_reduce_desc *desc)
-{
-    return bs_op_build(graph, &bs_op_reduce, &x.id, 1, desc);
-}
-
-/* ------------------------------------------------------------------------------------------------ argmax, topk */
-
-static bool argmax_infer(bs_infer *infer)
+static bool arg_infer(bs_infer *infer)
 {
     const bs_value_info *x = infer->in[0];
     if (!bs_infer_number(infer) || !bs_infer_rank(infer, 0, 1, BS_MAX_RANK) || !bs_infer_whole(infer, 0))
         return false;
     infer->out[0].dtype = BS_I32;
-    return lines_remove(infer, x->rank - 1);
+    return bs_lines_remove(infer, x->rank - 1, 1);
 }
 
-static int32_t argmax_f32(const float *x, int32_t n, ptrdiff_t step)
+/* The first of the largest, or with `least` of the smallest. NaN: see the header. */
+static int32_t arg_f32(const float *x, int32_t n, ptrdiff_t step, bool least)
 {
     int32_t best = 0;
     for (int32_t i = 1; i < n; i++)
-        if (x[i * step] > x[best * step])
+        if (least ? x[i * step] < x[best * step] : x[i * step] > x[best * step])
             best = i;
     return best;
 }
 
-static int32_t argmax_i32(const int32_t *x, int32_t n, ptrdiff_t step)
+static int32_t arg_i32(const int32_t *x, int32_t n, ptrdiff_t step, bool least)
 {
     int32_t best = 0;
     for (int32_t i = 1; i < n; i++)
-        if (x[i * step] > x[best * step])
+        if (least ? x[i * step] < x[best * step] : x[i * step] > x[best * step])
             best = i;
     return best;
 }
 
-static void argmax_lines(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+static void arg_lines(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
 {
-    const lines_job *job = context;
-    const bool f32 = job->call->in[0].dtype == BS_F32;
+    const bs_lines_job *job = context;
+    const bool f32 = job->call->in[0].dtype == BS_F32, least = job->kind != 0;
     for (int64_t i = 0; i < n; i++) {
         const void *x = at[1] + i * step[1];
         *(int32_t *)(void *)(at[0] + i * step[0]) =
-            f32 ? argmax_f32(x, job->n, job->in_step) : argmax_i32(x, job->n, job->in_step);
+            f32 ? arg_f32(x, job->n, job->in_step, least) : arg_i32(x, job->n, job->in_step, least);
     }
 }
 
-static bs_status argmax_run(const bs_call *call)
+static bs_status arg_run(const bs_call *call, bool least)
 {
     const int32_t last = call->in[0].rank - 1;
-    lines_job job = lines_job_of(call, last);
-    lines_visit(call, last, argmax_lines, &job);
+    bs_lines_job job = bs_lines_job_of(call, last);
+    job.kind = least;
+    bs_lines_visit(call, last, arg_lines, &job);
     return BS_OK;
 }
 
+static bs_status argmax_run(const bs_call *call) { return arg_run(call, false); }
+static bs_status argmin_run(const bs_call *call) { return arg_run(call, true); }
+
 const bs_op bs_op_argmax = {
-    .name = "argmax", .min_in = 1, .infer = argmax_infer, .flops = reduce_flops, .run = argmax_run};
+    .name = "argmax", .min_in = 1, .infer = arg_infer, .flops = bs_lines_flops, .run = argmax_run};
+const bs_op bs_op_argmin = {
+    .name = "argmin", .min_in = 1, .infer = arg_infer, .flops = bs_lines_flops, .run = argmin_run};
 
 bs_value bs_argmax(bs_graph *graph, bs_value x) { return bs_op_build(graph, &bs_op_argmax, &x.id, 1, NULL); }
+bs_value bs_argmin(bs_graph *graph, bs_value x) { return bs_op_build(graph, &bs_op_argmin, &x.id, 1, NULL); }
 
 static bool topk_infer(bs_infer *infer)
 {
@@ -333,7 +262,7 @@ static bool topk_infer(bs_infer *infer)
 static bool topk_before(float a, float b) { return a > b || (a == a && b != b); }
 
 /* Keeps the best found so far in order. A value goes behind equal ones, so the lower index comes first. */
-static void topk_line(const lines_job *job, const float *x, float *best, int32_t *index)
+static void topk_line(const bs_lines_job *job, const float *x, float *best, int32_t *index)
 {
     const int32_t k = job->kind;
     for (int32_t i = 0; i < job->n; i++) {
@@ -363,12 +292,12 @@ static void topk_lines(const void *context, int64_t n, char *const *at, const pt
 static bs_status topk_run(const bs_call *call)
 {
     const int32_t last = call->in[0].rank - 1;
-    lines_job job = lines_job_of(call, last);
+    bs_lines_job job = bs_lines_job_of(call, last);
     job.kind = ((const bs_topk_desc *)call->params)->k;
     job.index_step = call->out[1].stride[last];
     if (job.n < job.kind)
         return BS_ERROR_SHAPE; /* a run set a symbol below k */
-    lines_visit(call, last, topk_lines, &job);
+    bs_lines_visit(call, last, topk_lines, &job);
     return BS_OK;
 }
 
@@ -376,7 +305,7 @@ const bs_op bs_op_topk = {.name = "topk",
                           .min_in = 1,
                           BS_PARAMS(bs_topk_desc, topk_fields),
                           .infer = topk_infer,
-                          .flops = reduce_flops,
+                          .flops = bs_lines_flops,
                           .run = topk_run};
 
 bs_value bs_topk(bs_graph *graph, bs_value x, int32_t k, bs_value *indices)

@@ -26,7 +26,7 @@
     /* streaming: routers.c */                                                                                        \
     X(look_ahead, KERNEL)                                                                                             \
     /* op set 4: lines.c */                                                                                           \
-    X(rms_norm, KERNEL)
+    X(rms_norm, KERNEL) X(argmin, KERNEL)
 
 #if defined(BS_ONLY_OPS)
 #define BS_OP_input 1

@@ -198,7 +198,7 @@ static inline bs_value line_call(uint8_t which)
     case 13: return bs_transpose(w.g, x, &(bs_transpose_desc){name(), {number(), number(), number(), number()}});
     case 14: return bs_softmax(w.g, x);
     case 15: return bs_layer_norm(w.g, x, &(bs_norm_desc){name(), real()});
-    case 16: return bs_reduce(w.g, x, &(bs_reduce_desc){name(), number(), number(), number()});
+    case 16: return bs_reduce(w.g, x, &(bs_reduce_desc){name(), number(), number(), number(), 0});
     case 17: return bs_argmax(w.g, x);
     case 18: return bs_topk(w.g, x, number(), &top);
     default: return bs_gather_rows(w.g, x, value());
@@ -210,6 +210,8 @@ static inline bs_value new_line_call(uint8_t which)
 {
     const bs_value x = value();
     switch (which) {
+    case 0: return bs_reduce(w.g, x, &(bs_reduce_desc){name(), number(), number(), number(), number()});
+    case 1: return bs_argmin(w.g, x);
     default: return bs_rms_norm(w.g, x, &(bs_norm_desc){name(), real()});
     }
 }

@@ -1,0 +1,95 @@
+/* ops/reduce.c - reductions over one dimension, or some that follow each other.
+ * Relies on lines.h, reduce.h. Sums go from index 0 up, the last dimension fastest, one code for every tier. */
+#include "ops/reduce.h"
+
+#include "ops/lines.h"
+
+static const bs_field reduce_fields[] = {BS_INT_OF("kind", 0, BS_REDUCE_LOG_SUM_EXP), BS_INT("axis"), BS_INT("keep"),
+                                         BS_INT_OF("axes", 0, BS_MAX_RANK)};
+
+static bool reduce_infer(bs_infer *infer)
+{
+    const bs_reduce_desc *desc = infer->params;
+    const int32_t axes = bs_or_default(desc->axes, 1);
+    int32_t axis;
+    if (!bs_infer_dtype(infer, 0, BS_F32) || !bs_infer_axis(infer, desc->axis, &axis))
+        return false;
+    if (axes > infer->in[0]->rank - axis)
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "%d axes from axis %d on of operand 0, which is %s", axes, axis,
+                             bs_say_value(infer, infer->in[0]));
+    /* channels of one pixel may be combined anywhere; pixels of a patch may not: its halo would count */
+    if ((axis != 0 || axes > 1) && !bs_infer_whole(infer, 0))
+        return false;
+    if (!desc->keep)
+        return bs_lines_remove(infer, axis, axes) && (axis == 0 ? bs_infer_whole(infer, 0) : true);
+    for (int32_t d = axis; d < axis + axes; d++)
+        infer->out[0].dims[d] = bs_dim_const(infer->graph, 1);
+    return true;
+}
+
+/* The lines of a reduction, one behind the other: `lines` of them along dimensions first .. last - 1. */
+typedef struct reduce_job {
+    bs_lines_job job;
+    int32_t first, last;
+    int64_t lines;
+} reduce_job;
+
+/* Element 0 of line number i, which begins at x. */
+static const float *reduce_line_at(const reduce_job *r, const float *x, int64_t i)
+{
+    const bs_operand *in = &r->job.call->in[0];
+    for (int32_t d = r->last - 1; d >= r->first; d--) {
+        x += i % in->dim[d] * in->stride[d];
+        i /= in->dim[d];
+    }
+    return x;
+}
+
+static float reduce_all(const reduce_job *r, int32_t kind, const float *x, float top)
+{
+    float result = bs_reduce_term(kind, x[0], top);
+    for (int64_t l = 0; l < r->lines; l++) {
+        const float *line = l == 0 ? x : reduce_line_at(r, x, l);
+        for (int32_t i = l == 0; i < r->job.n; i++)
+            result = bs_reduce_join(kind, result, bs_reduce_term(kind, line[i * r->job.in_step], top));
+    }
+    return result;
+}
+
+static void reduce_lines(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+{
+    const reduce_job *r = context;
+    const int32_t kind = r->job.kind;
+    for (int64_t i = 0; i < n; i++) {
+        const float *x = (const float *)(const void *)(at[1] + i * step[1]);
+        const float top = kind == BS_REDUCE_LOG_SUM_EXP ? bs_reduce_top(reduce_all(r, BS_REDUCE_MAX, x, 0.0f)) : 0.0f;
+        const float count = (float)r->job.n * (float)r->lines;
+        *(float *)(void *)(at[0] + i * step[0]) = bs_reduce_end(kind, reduce_all(r, kind, x, top), count, top);
+    }
+}
+
+static bs_status reduce_run(const bs_call *call)
+{
+    const bs_reduce_desc *desc = call->params;
+    const int32_t first = bs_axis_of(desc->axis, call->in[0].rank), last = first + bs_or_default(desc->axes, 1) - 1;
+    reduce_job r = {bs_lines_job_of(call, last), first, last, 1};
+    r.job.kind = desc->kind;
+    for (int32_t d = first; d < last; d++)
+        r.lines *= call->in[0].dim[d];
+    if (r.lines * r.job.n > 0)
+        bs_lines_visit(call, last, reduce_lines, &r.job);
+    return BS_OK;
+}
+
+const bs_op bs_op_reduce = {.name = "reduce",
+                            .min_in = 1,
+                            .flags = BS_OP_SPATIAL,
+                            BS_PARAMS(bs_reduce_desc, reduce_fields),
+                            .infer = reduce_infer,
+                            .flops = bs_lines_flops,
+                            .run = reduce_run};
+
+bs_value bs_reduce(bs_graph *graph, bs_value x, const bs_reduce_desc *desc)
+{
+    return bs_op_build(graph, &bs_op_reduce, &x.id, 1, desc);
+}
