@@ -574,6 +574,15 @@ bs_value bs_reduce(bs_graph *graph, bs_value x, const bs_reduce_desc *desc);
  * ignored. */
 bs_value bs_argmax(bs_graph *graph, bs_value x);
 bs_value bs_argmin(bs_graph *graph, bs_value x);
+/* Running sums of f32 or i32 (which wrap) along a dimension: y_i is the sum of all x_k with k <= i. On a CPU from the
+ * first to the last. */
+typedef struct bs_cumsum_desc {
+    const char *name;
+    int32_t axis /* negative counts from the end */;
+    int32_t exclusive; /* 1: of k < i */
+    int32_t reverse;   /* 1: from the end: of k >= i, or k > i */
+} bs_cumsum_desc;
+bs_value bs_cumsum(bs_graph *graph, bs_value x, const bs_cumsum_desc *desc);
 bs_value bs_topk(bs_graph *graph, bs_value x, int32_t k, bs_value *indices); /* last dim; ties: lower index first */
 /* Rows of `table` (root or same domain; [N, ...]) by i32 indices [M] -> [M, ...]. An index out of range is
  * BS_ERROR_DATA. */

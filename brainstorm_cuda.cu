@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 4326198240f998ec7f61ddfbc3ba14cee5a896624d1ff70b6b30a281c72924d8
+ * sha256 of the parts: 69d6c3d02382df9a7d978d0a488e4186380d8e1787791685b6f4d308145bc0eb
  */
 #include "brainstorm.h"
 
@@ -2137,7 +2137,7 @@ __device__ __forceinline__ void bs_cu_zero_margin_of(const bs_cu_tile &t, const 
     X(concat) X(slice) X(reshape) X(transpose) X(pad) X(pixel_shuffle) X(pixel_unshuffle) X(gather_rows)  \
     /* op_lines.cuh */                                                                                    \
     X(softmax) X(layer_norm) X(reduce) X(argmax) X(topk)                                                  \
-    X(rms_norm) X(argmin)                                                                                 \
+    X(rms_norm) X(argmin) X(cumsum)                                                                       \
     /* op_image.cuh, op_resize.cuh, op_features.cuh */                                                    \
     X(pool2d) X(pool2d_global) X(resize) X(resize_double) X(patch_features)                               \
     /* op_conv_*.cuh, op_deconv.cuh */                                                                    \
@@ -2259,8 +2259,8 @@ static inline int32_t bs_cu_work_items(int64_t count, int64_t each)
     X(segments, NONE) X(state_append, NONE) X(segment_spread, KERNEL) X(segment_reduce, KERNEL) X(attention, KERNEL)  \
     /* streaming: routers.c */                                                                                        \
     X(look_ahead, KERNEL)                                                                                             \
-    /* op set 4: lines.c */                                                                                           \
-    X(rms_norm, KERNEL) X(argmin, KERNEL)
+    /* op set 4: lines.c, reduce.c */                                                                                 \
+    X(rms_norm, KERNEL) X(argmin, KERNEL) X(cumsum, KERNEL)
 
 #if defined(BS_ONLY_OPS)
 #define BS_OP_input 1
@@ -6730,7 +6730,8 @@ __device__ inline void bs_cu_pool2d_global_run(const bs_cu_tile &t, const bs_dev
 /* ==== end src/cuda/op_image.cuh =============================================================== */
 /* #include "cuda/op_linear.cuh" */
 /* ==== begin src/cuda/op_lines.cuh ============================================================= */
-/* op_lines.cuh - ops on whole lines of one dimension: softmax, layer_norm, rms_norm, reduce, argmax, argmin, topk.
+/* op_lines.cuh - ops on whole lines of one dimension: softmax, layer_norm, rms_norm, reduce, cumsum, argmax,
+ * argmin, topk.
  * Long lines with adjacent elements get a warp, others a thread; the op's shape alone decides which. A thread goes from
  * index 0 up as the CPU does; lanes of a warp take every 32nd element and are joined in a fixed tree.
  * Relies on walk.cuh. Must never let lines influence each other. */
@@ -7060,6 +7061,67 @@ __device__ inline void bs_cu_reduce_run(const bs_cu_tile &t, const bs_device_ste
         const float result = bs_cu_reduced(t, s, k, at[0], kind, lines, top);
         if (k.lane == 0)
             bs_cu_put(k.y, k.y_type, at[1], bs_reduce_end(kind, result, (float)k.n * (float)lines, top));
+    });
+}
+
+/* ------------------------------------------------------------------------------------------------ cumsum */
+
+enum { BS_CU_CUMSUM_AXIS, BS_CU_CUMSUM_EXCLUSIVE, BS_CU_CUMSUM_REVERSE }; /* p: the descriptor's words */
+
+static void bs_cu_cumsum_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    const int32_t axis = s->p[BS_CU_CUMSUM_AXIS].i, first = axis < 0 ? axis + n->in[0].rank : axis;
+    bs_cu_lines_describe(n, s, first, first);
+}
+
+__device__ __forceinline__ float bs_cu_line_load(const bs_cu_lines &k, int64_t at, int32_t i, float)
+{
+    return bs_cu_line_get(k, at, i);
+}
+
+__device__ __forceinline__ uint32_t bs_cu_line_load(const bs_cu_lines &k, int64_t at, int32_t i, uint32_t)
+{
+    return reinterpret_cast<const uint32_t *>(k.x)[at + (int64_t)i * k.x_step];
+}
+
+__device__ __forceinline__ void bs_cu_line_store(const bs_cu_lines &k, int64_t at, int32_t i, float v)
+{
+    bs_cu_line_put(k, at, i, v);
+}
+
+__device__ __forceinline__ void bs_cu_line_store(const bs_cu_lines &k, int64_t at, int32_t i, uint32_t v)
+{
+    reinterpret_cast<uint32_t *>(k.y)[at + (int64_t)i * k.y_step] = v;
+}
+
+/* The sums of `lanes` elements at a time, by doubling, behind what came before. */
+template <typename T>
+__device__ inline void bs_cu_cumsum_of(const bs_device_step *s, const bs_cu_lines &k, int64_t from, int64_t to)
+{
+    const bool exclusive = s->p[BS_CU_CUMSUM_EXCLUSIVE].i != 0, reverse = s->p[BS_CU_CUMSUM_REVERSE].i != 0;
+    T carry = 0;
+    for (int32_t first = 0; first < k.n; first += k.lanes) {
+        const int32_t number = first + k.lane, i = reverse ? k.n - 1 - number : number;
+        T sum = number < k.n ? bs_cu_line_load(k, from, i, T()) : T(0), before = 0;
+        for (int32_t m = 1; m < k.lanes; m *= 2) {
+            const T other = __shfl_up_sync(0xffffffffu, sum, m);
+            sum += k.lane >= m ? other : T(0);
+        }
+        if (exclusive && k.lanes > 1)
+            before = __shfl_up_sync(0xffffffffu, sum, 1);
+        if (number < k.n)
+            bs_cu_line_store(k, to, i, carry + (exclusive ? (k.lane == 0 ? T(0) : before) : sum));
+        carry += k.lanes > 1 ? __shfl_sync(0xffffffffu, sum, 31) : sum;
+    }
+}
+
+__device__ inline void bs_cu_cumsum_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    bs_cu_lines_run<2>(t, s, w, [&](const bs_cu_lines &k, const int64_t (&at)[2]) {
+        if (k.x_type == BS_I32)
+            bs_cu_cumsum_of<uint32_t>(s, k, at[0], at[1]);
+        else
+            bs_cu_cumsum_of<float>(s, k, at[0], at[1]);
     });
 }
 

@@ -233,6 +233,16 @@ static inline void naive_reduce(const naive *n, const bs_node *node, const doubl
     }
 }
 
+/* Along the only dimension. */
+static inline void naive_cumsum(const naive *n, const bs_node *node, const double *x, double *y)
+{
+    const bs_cumsum_desc *p = node->params;
+    const int64_t width = naive_elements(n, node->first_out);
+    for (int64_t i = 0; i < width; i++)
+        for (int64_t k = 0; k < width; k++)
+            y[i] += (k == i && !p->exclusive) || (p->reverse ? k > i : k < i) ? x[k] : 0;
+}
+
 /* Of the last dimension. */
 static inline void naive_arg(const naive *n, const bs_node *node, bool least, const double *x, double *y)
 {
@@ -343,6 +353,8 @@ static inline void naive_op(naive *n, const bs_node *node, int32_t row, const do
         naive_convert(n, node, in[0], out[0]);
     else if (strcmp(op, "reduce") == 0)
         naive_reduce(n, node, in[0], out[0]);
+    else if (strcmp(op, "cumsum") == 0)
+        naive_cumsum(n, node, in[0], out[0]);
     else if (strcmp(op, "argmax") == 0 || strcmp(op, "argmin") == 0)
         naive_arg(n, node, op[3] == 'm' && op[4] == 'i', in[0], out[0]);
     else if (strcmp(op, "topk") == 0)

@@ -105,6 +105,12 @@ BUILD(reduce_max_first, REDUCE(.kind = BS_REDUCE_MAX, .axis = 0, .axes = 2))
 #undef REDUCE
 BUILD(argmax, bs_argmax(g, x[0]))
 BUILD(argmin, bs_argmin(g, x[0]))
+#define CUMSUM(...) bs_cumsum(g, x[0], &(bs_cumsum_desc){__VA_ARGS__})
+BUILD(cumsum, CUMSUM(.axis = -1))
+BUILD(cumsum_first, CUMSUM(.axis = 0, .exclusive = 1))
+BUILD(cumsum_back, CUMSUM(.axis = 1, .reverse = 1))
+BUILD(cumsum_after, CUMSUM(.axis = -1, .exclusive = 1, .reverse = 1))
+#undef CUMSUM
 static inline bs_value topk(bs_graph *g, const bs_value *x)
 {
     bs_value indices;

@@ -297,6 +297,9 @@ static inline bs_value rg_lines(random_graph *rg, bs_value x)
         const bs_value at = rg_flip(50) ? bs_argmin(rg->g, x) : bs_argmax(rg->g, x);
         return rg_made(rg, bs_convert(rg->g, at, &(bs_convert_desc){.dtype = BS_F32}), width);
     }
+    if (rg_flip(30))
+        return rg_made(
+            rg, bs_cumsum(rg->g, x, &(bs_cumsum_desc){.exclusive = rg_flip(50), .reverse = rg_flip(50)}), width * a);
     return rg_made(rg, bs_reduce(rg->g, x, &(bs_reduce_desc){.kind = kind, .axis = 0, .keep = rg_flip(50)}),
                    width * (kind == BS_REDUCE_SUM_SQUARE ? a * a : a));
 }

@@ -64,6 +64,9 @@ BUILD(reduce_image, REDUCE(.kind = BS_REDUCE_LOG_SUM_EXP, .axis = 0, .axes = 3))
 #undef REDUCE
 BUILD(argmax, bs_argmax(g, x[0]))
 BUILD(argmin, bs_argmin(g, x[0]))
+BUILD(cumsum, bs_cumsum(g, x[0], &(bs_cumsum_desc){.axis = -1}))
+BUILD(cumsum_after, bs_cumsum(g, x[0], &(bs_cumsum_desc){.axis = -1, .exclusive = 1, .reverse = 1}))
+BUILD(cumsum_first, bs_cumsum(g, x[0], &(bs_cumsum_desc){.exclusive = 1}))
 BUILD(topk_values, bs_topk(g, x[0], 5, NULL))
 static bs_value topk_indices(bs_graph *g, const bs_value *x)
 {
@@ -146,6 +149,9 @@ static const op_case cases[] = {
     {"reduce: log of exponentials", reduce_log, ROOT | ROWS, 0},
     {"argmax", argmax, ROOT | ROWS | INTEGERS, -1},
     {"argmin", argmin, ROOT | ROWS | INTEGERS, -1},
+    {"cumsum", cumsum, ROOT | ROWS | INTEGERS, 2e-2},
+    {"cumsum of what comes after", cumsum_after, ROOT | ROWS | INTEGERS, 2e-2},
+    {"cumsum of the first", cumsum_first, ROOT | ROWS | INTEGERS, 2e-2},
     {"topk", topk_values, ROOT | ROWS, 0},
     {"topk, indices", topk_indices, ROOT | ROWS, -1},
 };

@@ -74,6 +74,7 @@ def tokens(g):
     g.output("best", g.collect(best))
     g.output("index", g.collect(index))
     g.output("first", g.collect(g.argmax(scores)))
+    g.output("running", g.collect(g.cumsum(turned, axis=-1, exclusive=1, reverse=1)))
     g.output("least", g.collect(g.argmin(scores)))
     g.output("all", g.collect(g.reduce(turned, "l2", axis=0, axes=2)))
     g.output("gate", g.collect(g.route_score(router)))

@@ -217,6 +217,12 @@ static void rows_of_lines(void)
     WRONG(BS_ERROR_DOMAIN, "reduce \"u\": the result would be an image (rank 3) without a place in the patched frame",
           bs_reduce(g, cube_of(f), &(bs_reduce_desc){.name = "u", .axis = 0}));
     WRONG(BS_ERROR_SHAPE, "argmin: operand 0 is u8, expected f32 or i32", bs_argmin(g, f->codes));
+    WRONG(BS_ERROR_SHAPE, "cumsum \"s\": axis -2 of operand 0, which is [4]",
+          bs_cumsum(g, f->line, &(bs_cumsum_desc){.name = "s", .axis = -2}));
+    WRONG(BS_ERROR_ARGUMENT, "cumsum \"s\": reverse is 2, expected 0 .. 1",
+          bs_cumsum(g, f->line, &(bs_cumsum_desc){.name = "s", .reverse = 2}));
+    WRONG(BS_ERROR_DOMAIN, "cumsum \"s\": operand 0 is cut into patches, but this needs all of its pixels",
+          bs_cumsum(g, f->cells, &(bs_cumsum_desc){.name = "s"}));
     WRONG(BS_ERROR_SHAPE, "argmax: operand 0 is [], expected rank 1 to 4", bs_argmax(g, bs_rows(g, f->numbers, none)));
     WRONG(BS_ERROR_DOMAIN, "argmax: operand 0 is cut into patches, but this needs all of its pixels",
           bs_argmax(g, f->cells));

@@ -168,6 +168,7 @@ static void rows_of_builders(void)
     BUILD(bs_reduce, bs_reduce(g, none, NULL));
     BUILD(bs_argmax, bs_argmax(g, none));
     BUILD(bs_argmin, bs_argmin(g, none));
+    BUILD(bs_cumsum, bs_cumsum(g, none, NULL));
     BUILD(bs_gather_rows, bs_gather_rows(g, none, none));
     BUILD(bs_patch_features, bs_patch_features(g, none, none, NULL));
     BUILD(bs_rows, bs_rows(g, none, none));

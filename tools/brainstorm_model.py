@@ -468,6 +468,9 @@ class Graph:
     def argmin(self, x):
         return self.node("argmin", [x])
 
+    def cumsum(self, x, axis, exclusive=0, reverse=0):
+        return self.node("cumsum", [x], axis=axis, exclusive=exclusive, reverse=reverse)
+
     def topk(self, x, k):
         """Values and indices."""
         return self.node("topk", [x], k=k)

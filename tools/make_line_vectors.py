@@ -44,4 +44,13 @@ put("argmin", x0=x, y0=torch.tensor([[1, 0], [2, 1]], dtype=torch.int32))
 x = torch.tensor([[[0, -2**31, 2**31 - 1]], [[2**31 - 1, 2**31 - 1, 2**31 - 2]]], dtype=torch.int32)
 put("argmin_i32", x0=x, y0=torch.tensor([[1], [2]], dtype=torch.int32))
 
+x = rnd(2, 3, 4, 37)
+d = x.double()
+put("cumsum", x0=x, y0=d.cumsum(3).float())
+put("cumsum_first", x0=x, y0=(d.cumsum(1) - d).float())
+put("cumsum_back", x0=x, y0=d.flip(2).cumsum(2).flip(2).float())
+x = torch.randint(-2**31, 2**31 - 1, (2, 40), dtype=torch.int64)
+sums = x.flip(1).cumsum(1).flip(1) - x
+put("cumsum_after", x0=x.to(torch.int32), y0=((sums + 2**31) % 2**32 - 2**31).to(torch.int32))
+
 write("lines.bin")

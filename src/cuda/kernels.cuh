@@ -18,7 +18,7 @@
     X(concat) X(slice) X(reshape) X(transpose) X(pad) X(pixel_shuffle) X(pixel_unshuffle) X(gather_rows)  \
     /* op_lines.cuh */                                                                                    \
     X(softmax) X(layer_norm) X(reduce) X(argmax) X(topk)                                                  \
-    X(rms_norm) X(argmin)                                                                                 \
+    X(rms_norm) X(argmin) X(cumsum)                                                                       \
     /* op_image.cuh, op_resize.cuh, op_features.cuh */                                                    \
     X(pool2d) X(pool2d_global) X(resize) X(resize_double) X(patch_features)                               \
     /* op_conv_*.cuh, op_deconv.cuh */                                                                    \

@@ -1,4 +1,5 @@
-/* op_lines.cuh - ops on whole lines of one dimension: softmax, layer_norm, rms_norm, reduce, argmax, argmin, topk.
+/* op_lines.cuh - ops on whole lines of one dimension: softmax, layer_norm, rms_norm, reduce, cumsum, argmax,
+ * argmin, topk.
  * Long lines with adjacent elements get a warp, others a thread; the op's shape alone decides which. A thread goes from
  * index 0 up as the CPU does; lanes of a warp take every 32nd element and are joined in a fixed tree.
  * Relies on walk.cuh. Must never let lines influence each other. */
@@ -289,6 +290,67 @@ __device__ inline void bs_cu_reduce_run(const bs_cu_tile &t, const bs_device_ste
         const float result = bs_cu_reduced(t, s, k, at[0], kind, lines, top);
         if (k.lane == 0)
             bs_cu_put(k.y, k.y_type, at[1], bs_reduce_end(kind, result, (float)k.n * (float)lines, top));
+    });
+}
+
+/* ------------------------------------------------------------------------------------------------ cumsum */
+
+enum { BS_CU_CUMSUM_AXIS, BS_CU_CUMSUM_EXCLUSIVE, BS_CU_CUMSUM_REVERSE }; /* p: the descriptor's words */
+
+static void bs_cu_cumsum_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    const int32_t axis = s->p[BS_CU_CUMSUM_AXIS].i, first = axis < 0 ? axis + n->in[0].rank : axis;
+    bs_cu_lines_describe(n, s, first, first);
+}
+
+__device__ __forceinline__ float bs_cu_line_load(const bs_cu_lines &k, int64_t at, int32_t i, float)
+{
+    return bs_cu_line_get(k, at, i);
+}
+
+__device__ __forceinline__ uint32_t bs_cu_line_load(const bs_cu_lines &k, int64_t at, int32_t i, uint32_t)
+{
+    return reinterpret_cast<const uint32_t *>(k.x)[at + (int64_t)i * k.x_step];
+}
+
+__device__ __forceinline__ void bs_cu_line_store(const bs_cu_lines &k, int64_t at, int32_t i, float v)
+{
+    bs_cu_line_put(k, at, i, v);
+}
+
+__device__ __forceinline__ void bs_cu_line_store(const bs_cu_lines &k, int64_t at, int32_t i, uint32_t v)
+{
+    reinterpret_cast<uint32_t *>(k.y)[at + (int64_t)i * k.y_step] = v;
+}
+
+/* The sums of `lanes` elements at a time, by doubling, behind what came before. */
+template <typename T>
+__device__ inline void bs_cu_cumsum_of(const bs_device_step *s, const bs_cu_lines &k, int64_t from, int64_t to)
+{
+    const bool exclusive = s->p[BS_CU_CUMSUM_EXCLUSIVE].i != 0, reverse = s->p[BS_CU_CUMSUM_REVERSE].i != 0;
+    T carry = 0;
+    for (int32_t first = 0; first < k.n; first += k.lanes) {
+        const int32_t number = first + k.lane, i = reverse ? k.n - 1 - number : number;
+        T sum = number < k.n ? bs_cu_line_load(k, from, i, T()) : T(0), before = 0;
+        for (int32_t m = 1; m < k.lanes; m *= 2) {
+            const T other = __shfl_up_sync(0xffffffffu, sum, m);
+            sum += k.lane >= m ? other : T(0);
+        }
+        if (exclusive && k.lanes > 1)
+            before = __shfl_up_sync(0xffffffffu, sum, 1);
+        if (number < k.n)
+            bs_cu_line_store(k, to, i, carry + (exclusive ? (k.lane == 0 ? T(0) : before) : sum));
+        carry += k.lanes > 1 ? __shfl_sync(0xffffffffu, sum, 31) : sum;
+    }
+}
+
+__device__ inline void bs_cu_cumsum_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    bs_cu_lines_run<2>(t, s, w, [&](const bs_cu_lines &k, const int64_t (&at)[2]) {
+        if (k.x_type == BS_I32)
+            bs_cu_cumsum_of<uint32_t>(s, k, at[0], at[1]);
+        else
+            bs_cu_cumsum_of<float>(s, k, at[0], at[1]);
     });
 }
 

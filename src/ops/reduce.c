@@ -1,7 +1,8 @@
-/* ops/reduce.c - reductions over one dimension, or some that follow each other.
+/* ops/reduce.c - reductions over one dimension, or some that follow each other; running sums.
  * Relies on lines.h, reduce.h. Sums go from index 0 up, the last dimension fastest, one code for every tier. */
 #include "ops/reduce.h"
 
+#include "base/wrapping.h"
 #include "ops/lines.h"
 
 static const bs_field reduce_fields[] = {BS_INT_OF("kind", 0, BS_REDUCE_LOG_SUM_EXP), BS_INT("axis"), BS_INT("keep"),
@@ -92,4 +93,74 @@ const bs_op bs_op_reduce = {.name = "reduce",
 bs_value bs_reduce(bs_graph *graph, bs_value x, const bs_reduce_desc *desc)
 {
     return bs_op_build(graph, &bs_op_reduce, &x.id, 1, desc);
+}
+
+/* ------------------------------------------------------------------------------------------------------ cumsum */
+
+static const bs_field cumsum_fields[] = {BS_INT("axis"), BS_INT_OF("exclusive", 0, 1), BS_INT_OF("reverse", 0, 1)};
+
+static bool cumsum_infer(bs_infer *infer)
+{
+    int32_t axis;
+    return bs_infer_number(infer) && bs_infer_axis(infer, ((const bs_cumsum_desc *)infer->params)->axis, &axis) &&
+           bs_infer_whole(infer, 0);
+}
+
+/* Steps are negative in reverse. */
+static void cumsum_f32(const bs_lines_job *job, bool exclusive, const float *x, float *y)
+{
+    float sum = 0.0f;
+    for (int32_t i = 0; i < job->n; i++) {
+        const float before = sum;
+        sum += x[i * job->in_step];
+        y[i * job->out_step] = exclusive ? before : sum;
+    }
+}
+
+BS_WRAPS static void cumsum_i32(const bs_lines_job *job, bool exclusive, const uint32_t *x, uint32_t *y)
+{
+    uint32_t sum = 0;
+    for (int32_t i = 0; i < job->n; i++) {
+        const uint32_t before = sum;
+        sum += x[i * job->in_step];
+        y[i * job->out_step] = exclusive ? before : sum;
+    }
+}
+
+static void cumsum_lines(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+{
+    bs_lines_job job = *(const bs_lines_job *)context;
+    const bs_cumsum_desc *desc = job.call->params;
+    const ptrdiff_t end = desc->reverse ? job.n - 1 : 0, in_end = 4 * end * job.in_step, out_end = 4 * end * job.out_step;
+    job.in_step = desc->reverse ? -job.in_step : job.in_step;
+    job.out_step = desc->reverse ? -job.out_step : job.out_step;
+    for (int64_t i = 0; i < n; i++) {
+        const void *x = at[1] + i * step[1] + in_end;
+        void *y = at[0] + i * step[0] + out_end;
+        if (job.call->in[0].dtype == BS_F32)
+            cumsum_f32(&job, desc->exclusive, x, y);
+        else
+            cumsum_i32(&job, desc->exclusive, x, y);
+    }
+}
+
+static bs_status cumsum_run(const bs_call *call)
+{
+    const int32_t axis = bs_axis_of(((const bs_cumsum_desc *)call->params)->axis, call->in[0].rank);
+    bs_lines_job job = bs_lines_job_of(call, axis);
+    if (job.n > 0)
+        bs_lines_visit(call, axis, cumsum_lines, &job);
+    return BS_OK;
+}
+
+const bs_op bs_op_cumsum = {.name = "cumsum",
+                            .min_in = 1,
+                            BS_PARAMS(bs_cumsum_desc, cumsum_fields),
+                            .infer = cumsum_infer,
+                            .flops = bs_lines_flops,
+                            .run = cumsum_run};
+
+bs_value bs_cumsum(bs_graph *graph, bs_value x, const bs_cumsum_desc *desc)
+{
+    return bs_op_build(graph, &bs_op_cumsum, &x.id, 1, desc);
 }

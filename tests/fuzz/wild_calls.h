@@ -212,6 +212,7 @@ static inline bs_value new_line_call(uint8_t which)
     switch (which) {
     case 0: return bs_reduce(w.g, x, &(bs_reduce_desc){name(), number(), number(), number(), number()});
     case 1: return bs_argmin(w.g, x);
+    case 2: return bs_cumsum(w.g, x, &(bs_cumsum_desc){name(), number(), number(), number()});
     default: return bs_rms_norm(w.g, x, &(bs_norm_desc){name(), real()});
     }
 }
