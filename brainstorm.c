@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 0ae68c2a2a28499760fc7b828ca26058e567cd884e902bb788d2cca98ae7d28f
+ * sha256 of the parts: 95bce1fb5fd5bf9a05cb4c49a555e12d1437a924b00064e9eb24689ccfd14f82
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -15167,8 +15167,8 @@ BS_INTERNAL bs_bytes bs_weight_elements(const bs_weight_spec *spec);
     X(segments, NONE) X(state_append, NONE) X(segment_spread, KERNEL) X(segment_reduce, KERNEL) X(attention, KERNEL)  \
     /* streaming: routers.c */                                                                                        \
     X(look_ahead, KERNEL)                                                                                             \
-    /* op set 4: lines.c, reduce.c */                                                                                 \
-    X(rms_norm, KERNEL) X(argmin, KERNEL) X(cumsum, KERNEL)
+    /* op set 4: lines.c, reduce.c, rope.c, segment_rows.c */                                                         \
+    X(rms_norm, KERNEL) X(argmin, KERNEL) X(cumsum, KERNEL) X(rope, KERNEL) X(segment_index, KERNEL)
 
 #if defined(BS_ONLY_OPS)
 #define BS_OP_input 1
@@ -19162,6 +19162,216 @@ bs_value bs_cumsum(bs_graph *graph, bs_value x, const bs_cumsum_desc *desc)
 }
 /* ==== end src/ops/reduce.c ==================================================================== */
 
+/* ==== begin src/ops/rope.h ==================================================================== */
+/* ops/rope.h - angles of rotary position embedding, for the plain kernel and for a device.
+ * Angles are parts of a full turn in units of 2^-64, which wrap: a position's is as exact as the frequency, however far
+ * it is, and one code gives the same bytes everywhere. Relies on base/base.h. Must never contain a product that a
+ * compiler may fuse with a sum. */
+#ifndef BS_OPS_ROPE_H
+#define BS_OPS_ROPE_H
+
+/* #include "base/base.h" */
+/* #include "base/wrapping.h" */
+
+#define BS_ROPE_MOST ((int32_t)1 << 30) /* the largest position */
+
+/* Of a head: pairs that are turned, where the second of a pair lies behind the first, and where the next pair does, in
+ * elements. */
+typedef struct bs_rope_form {
+    int32_t heads, features, pairs, apart, next;
+} bs_rope_form;
+
+/* Of cells whose last two dimensions, or whose last one, are these (rank: how many there are). */
+static inline BS_BOTH bs_rope_form bs_rope_form_of(int32_t rank, const int32_t *dim, int32_t heads, int32_t dims,
+                                                   int32_t interleaved)
+{
+    bs_rope_form f;
+    f.heads = rank == 2 ? dim[0] : bs_or_default(heads, 1);
+    f.features = rank == 2 ? dim[1] : dim[0] / f.heads;
+    f.pairs = bs_or_default(dims, f.features) / 2;
+    f.apart = interleaved ? 1 : f.pairs;
+    f.next = interleaved ? 2 : 1;
+    return f;
+}
+
+double bs_rope_ratio(const bs_rope_desc *desc, const bs_rope_form *form); /* ops/rope.c */
+
+/* The turn of pair i at position 1: ratio^i / (2 pi), ratio = base^(-2 / dims). The power by squares: an error of i
+ * roundings, 2^-46 at most of what i = 0 turns. */
+static inline BS_BOTH uint64_t bs_rope_turn(double ratio, int32_t i)
+{
+    double turn = 2935890503282001226.0; /* 2^64 / (2 pi) */
+    for (; i > 0; i /= 2) {
+        turn *= i % 2 ? ratio : 1.0;
+        ratio *= ratio;
+    }
+    return (uint64_t)turn;
+}
+
+/* Cosine and sine at a position: the nearest quarter turn, and polynomials of the rest (Cephes' sinf, cosf). */
+BS_WRAPS static inline BS_BOTH void bs_rope_angle(uint64_t turn, int32_t position, float *cosine, float *sine)
+{
+    const uint64_t eighth = (uint64_t)1 << 61, at = turn * (uint64_t)position + eighth;
+    const int64_t rest = (int64_t)(at & (2 * eighth - 1)) - (int64_t)eighth;
+    const float r = (float)((double)rest * 3.406121580086554e-19), z = r * r; /* 2 pi / 2^64 */
+    const float s = BS_SUM(BS_SUM(BS_SUM(-1.9515295891e-4f * z, 8.3321608736e-3f) * z, -1.6666654611e-1f) * z * r, r);
+    const float c = BS_SUM(BS_SUM(BS_SUM(BS_SUM(2.443315711809948e-5f * z, -1.388731625493765e-3f) * z,
+                                         4.166664568298827e-2f) * z * z, -0.5f * z), 1.0f);
+    const uint32_t quarter = (uint32_t)(at >> 62);
+    const float a = quarter & 1u ? s : c, b = quarter & 1u ? c : s;
+    *cosine = quarter == 1 || quarter == 2 ? -a : a;
+    *sine = quarter >= 2 ? -b : b;
+}
+
+#endif
+/* ==== end src/ops/rope.h ====================================================================== */
+
+/* ==== begin src/ops/rope.c ==================================================================== */
+/* ops/rope.c - rotary position embedding: pairs of a head's elements turned by the position of their row.
+ * Relies on rope.h. Must never trust a position. One code for every tier. */
+/* #include "ops/rope.h" */
+
+/* #include "ops/common.h" */
+
+#include <float.h>
+#include <math.h>
+
+static const bs_field rope_fields[] = {BS_INT_OF("heads", 0, 1 << 30), BS_INT_OF("dims", 0, 1 << 30), BS_FLOAT("base"),
+                                       BS_INT_OF("interleaved", 0, 1)};
+
+static bool rope_positions(bs_infer *infer)
+{
+    const bs_value_info *v = infer->in[1];
+    const bool one = v->rank == 0 || (v->rank == 1 && v->dims[0] == bs_dim_const(infer->graph, 1));
+    return (v->dtype == BS_I32 && one) ||
+           bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 1 (positions) is %s, expected i32 [] or [1]",
+                         bs_say_typed(infer, v));
+}
+
+static bool rope_infer(bs_infer *infer)
+{
+    const bs_rope_desc *desc = infer->params;
+    const bs_value_info *x = infer->in[0];
+    int32_t width = 0;
+    if (!bs_infer_dtype(infer, 0, BS_F32) || !bs_infer_rank(infer, 0, 1, 2) ||
+        !bs_infer_const(infer, 0, x->rank - 1, "features", &width) || !rope_positions(infer))
+        return false;
+    const int32_t heads = x->rank == 2 ? 1 : bs_or_default(desc->heads, 1);
+    if (x->rank == 2 && desc->heads != 0)
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "heads is %d, expected 0 where operand 0 is [heads, features]",
+                             desc->heads);
+    if (width % heads != 0)
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "%d heads of cells [%d]: not a whole number of elements each",
+                             heads, width);
+    const int32_t dims = bs_or_default(desc->dims, width / heads);
+    if (dims % 2 != 0 || dims > width / heads)
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "%d dimensions to turn of heads of %d, expected an even number",
+                             dims, width / heads);
+    if (desc->base != 0.0f && !(desc->base >= 1.0f && desc->base <= FLT_MAX))
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "base is %g, expected 1 or more", (double)desc->base);
+    return true;
+}
+
+static double rope_flops(const bs_graph *graph, const bs_node *node)
+{
+    return 4.0 * bs_value_work(graph, node->first_out);
+}
+
+/* The turns of all pairs, and cosines and sines of a row. */
+static void rope_plan(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w,
+                      bs_node_plan *plan)
+{
+    (void)choice, (void)max_h, (void)max_w;
+    const bs_value_info *x = &graph->values[node->first_out];
+    plan->scratch_bytes = bs_bytes_array(bs_dim_max(graph, x->dims[x->rank - 1]) / 2, 16);
+}
+
+double bs_rope_ratio(const bs_rope_desc *desc, const bs_rope_form *form)
+{
+    const double base = desc->base == 0.0f ? 10000.0 : (double)desc->base;
+    return form->pairs > 0 ? pow(base, -1.0 / form->pairs) : 1.0;
+}
+
+typedef struct rope_job {
+    bs_rope_form form;
+    uint64_t *turn;
+    float *cosine, *sine;
+    ptrdiff_t in_step, out_step; /* from element to element of a head */
+} rope_job;
+
+static void rope_dense(const rope_job *job, const float *restrict x, float *restrict y)
+{
+    const int32_t pairs = job->form.pairs;
+    for (int32_t i = 0; i < pairs; i++)
+        y[i] = x[i] * job->cosine[i] - x[i + pairs] * job->sine[i];
+    for (int32_t i = 0; i < pairs; i++)
+        y[i + pairs] = x[i + pairs] * job->cosine[i] + x[i] * job->sine[i];
+}
+
+static void rope_head(const rope_job *job, const float *x, float *y)
+{
+    const bs_rope_form *f = &job->form;
+    if (BS_DENSE_PAYS && job->in_step == 1 && job->out_step == 1 && f->next == 1)
+        rope_dense(job, x, y);
+    else
+        for (int32_t i = 0; i < f->pairs; i++) {
+            const ptrdiff_t first = i * f->next, second = first + f->apart;
+            const float a = x[first * job->in_step], b = x[second * job->in_step];
+            y[first * job->out_step] = a * job->cosine[i] - b * job->sine[i];
+            y[second * job->out_step] = b * job->cosine[i] + a * job->sine[i];
+        }
+    for (int32_t i = 2 * f->pairs; i < f->features; i++)
+        y[i * job->out_step] = x[i * job->in_step];
+}
+
+static rope_job rope_job_of(const bs_call *call)
+{
+    const bs_rope_desc *desc = call->params;
+    const bs_operand *x = &call->in[0];
+    rope_job job = {bs_rope_form_of(x->rank, x->dim, desc->heads, desc->dims, desc->interleaved), call->scratch, NULL,
+                    NULL, x->stride[x->rank - 1], call->out[0].stride[x->rank - 1]};
+    const double ratio = bs_rope_ratio(desc, &job.form);
+    job.cosine = (float *)(void *)(job.turn + job.form.pairs);
+    job.sine = job.cosine + job.form.pairs;
+    for (int32_t i = 0; i < job.form.pairs; i++)
+        job.turn[i] = bs_rope_turn(ratio, i);
+    return job;
+}
+
+static bs_status rope_run(const bs_call *call)
+{
+    const bs_operand *x = &call->in[0], *y = &call->out[0], *positions = &call->in[1];
+    const rope_job job = rope_job_of(call);
+    const ptrdiff_t in_head = x->rank == 2 ? x->stride[0] : job.form.features * x->stride[0];
+    const ptrdiff_t out_head = x->rank == 2 ? y->stride[0] : job.form.features * y->stride[0];
+    for (int32_t r = 0; r < call->rows; r++) {
+        const int32_t position = ((const int32_t *)positions->data)[r * positions->row_stride];
+        if (position < 0 || position > BS_ROPE_MOST)
+            return bs_call_fail(call, "position %d, expected 0 .. %d", position, BS_ROPE_MOST);
+        for (int32_t i = 0; i < job.form.pairs; i++)
+            bs_rope_angle(job.turn[i], position, &job.cosine[i], &job.sine[i]);
+        for (int32_t h = 0; h < job.form.heads; h++)
+            rope_head(&job, bs_f32_at(x, r * x->row_stride + h * in_head),
+                      bs_f32_at(y, r * y->row_stride + h * out_head));
+    }
+    return BS_OK;
+}
+
+const bs_op bs_op_rope = {.name = "rope",
+                          .min_in = 2,
+                          BS_PARAMS(bs_rope_desc, rope_fields),
+                          .infer = rope_infer,
+                          .flops = rope_flops,
+                          .plan = rope_plan,
+                          .run = rope_run};
+
+bs_value bs_rope(bs_graph *graph, bs_value x, bs_value positions, const bs_rope_desc *desc)
+{
+    const int32_t in[2] = {x.id, positions.id};
+    return bs_op_build(graph, &bs_op_rope, in, 2, desc);
+}
+/* ==== end src/ops/rope.c ====================================================================== */
+
 /* ==== begin src/ops/reshape.c ================================================================= */
 /* ops/reshape.c - reshape and transpose: elements keep their values, but not their positions. Elements of any type.
  * Relies on span.h. Must never be used on images of a patch domain: a cell holds only part of the elements. */
@@ -19730,7 +19940,7 @@ bs_value bs_resize(bs_graph *graph, bs_value x, const bs_resize_desc *desc)
 
 extern const bs_op bs_op_input, bs_op_state, bs_op_state_write, bs_op_output, bs_op_patches, bs_op_assemble, bs_op_rows,
     bs_op_collect, bs_op_route, bs_op_scatter, bs_op_gather, bs_op_route_price, bs_op_route_score, bs_op_look_ahead,
-    bs_op_segments, bs_op_state_append, bs_op_segment_spread, bs_op_segment_reduce, bs_op_attention;
+    bs_op_segments, bs_op_state_append, bs_op_segment_spread, bs_op_segment_reduce, bs_op_segment_index, bs_op_attention;
 
 /* input, state. dim > 0: a constant; dim < 0: -dim is symbol number (from 1, in order of creation) + 65536 (factor -
  * 1). */
@@ -21191,8 +21401,8 @@ void bs_state_append(bs_graph *graph, bs_value state, bs_value value, bs_value c
 /* ==== end src/ops/segments.c ================================================================== */
 
 /* ==== begin src/ops/segment_rows.c ============================================================ */
-/* ops/segment_rows.c - between segments and their rows: one row of each segment spread over its rows, or its rows
- * reduced to one. Relies on span.h and ops/structure.h. Must never read beyond the offsets of the call. Sums go from
+/* ops/segment_rows.c - between segments and their rows: the number of a row in its segment, one row of each segment spread
+ * over its rows, or its rows reduced to one. Relies on span.h and ops/structure.h. Must never read beyond the offsets of the call. Sums go from
  * the first row of a segment to its last. One code for every tier. */
 /* #include "ops/common.h" */
 /* #include "ops/span.h" */
@@ -21207,6 +21417,43 @@ static bs_operand segment_row(const bs_operand *root, int32_t index, const bs_op
     for (int32_t d = 0; d < cell->rank; d++)
         row.stride[d] = root->stride[d + 1];
     return row;
+}
+
+/* ------------------------------------------------------------------------------------------------------- index */
+
+static bool segment_index_infer(bs_infer *infer)
+{
+    const int32_t domain = bs_infer_segments(infer, 0);
+    infer->out[0].dtype = BS_I32;
+    infer->out[0].rank = 0;
+    return domain && (infer->n_in < 2 || bs_infer_segment_input(infer, 1, domain, "cache_lengths"));
+}
+
+/* Cache lengths are 2^30 at most (run/segments.c): the sums fit. */
+static bs_status segment_index_run(const bs_call *call)
+{
+    const bs_operand *out = &call->out[0], *lengths = &call->in[1];
+    for (int32_t r = 0; r < call->rows; r++) {
+        const int32_t row = call->row + r, segment = bs_segment_of(call->offsets, call->n_segments, row),
+                      before = call->n_in > 1 ? ((const int32_t *)lengths->data)[segment * lengths->stride[0]] : 0;
+        ((int32_t *)out->data)[r * out->row_stride] = before + (row - call->offsets[segment]);
+    }
+    return BS_OK;
+}
+
+const bs_op bs_op_segment_index = {.name = "segment_index",
+                                   .min_in = 1,
+                                   .max_in = 2,
+                                   .flags = BS_OP_CROSS_ROW,
+                                   .roles = {[1] = BS_ROLE_CACHE_LENGTH},
+                                   .params_bytes = sizeof(bs_name_params),
+                                   .infer = segment_index_infer,
+                                   .run = segment_index_run};
+
+bs_value bs_segment_index(bs_graph *graph, bs_value like, bs_value cache_lengths)
+{
+    const int32_t in[2] = {like.id, cache_lengths.id};
+    return bs_op_build(graph, &bs_op_segment_index, in, cache_lengths.id ? 2 : 1, NULL);
 }
 
 /* ------------------------------------------------------------------------------------------------------ spread */

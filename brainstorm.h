@@ -612,6 +612,23 @@ bs_value bs_collect(bs_graph *graph, bs_value cells);
  * run. The rows of x become the cells [...] of a domain of their own, segment 0's first; routers, blocks, gathers and
  * bs_collect take them as any rows. Two calls with one `lengths` and the same leading dimension give one domain. */
 bs_value bs_segments(bs_graph *graph, bs_value x, bs_value lengths);
+/* The number of each cell in its segment, from 0: i32 []. cache_lengths: a root input i32 [s] that is added, as for
+ * bs_attention, or id 0. like: any cells of the segments. */
+bs_value bs_segment_index(bs_graph *graph, bs_value like, bs_value cache_lengths);
+/* Rotary position embedding (Su et al. 2021): x, f32 cells [heads features] or [heads, features] of any rows (or a
+ * root value), positions i32 [] or [1] of the same rows: 0 .. 2^30, else BS_ERROR_DATA. With m = dims/2, pair i < m of
+ * each head turns by the angle position base^(-i/m):
+ *     a cos - b sin, b cos + a sin       of elements a = i, b = i + m (Llama, GPT-NeoX), or 2i, 2i + 1 (interleaved)
+ * Elements from `dims` on are copied. Sines and cosines are within 2^-23 of those of the exact angle up to positions of
+ * 2^20, and the same bytes on any tier. */
+typedef struct bs_rope_desc {
+    const char *name;
+    int32_t heads; /* [1] of x [heads features] */
+    int32_t dims;  /* [features] that turn: an even number */
+    float base;    /* [10000] 1 or more */
+    int32_t interleaved;
+} bs_rope_desc;
+bs_value bs_rope(bs_graph *graph, bs_value x, bs_value positions, const bs_rope_desc *desc);
 /* Each cell gets its segment's row [...] of `parent`, a root value [s, ...]. like: any cells of the segments. */
 bs_value bs_segment_spread(bs_graph *graph, bs_value parent, bs_value like);
 

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 69d6c3d02382df9a7d978d0a488e4186380d8e1787791685b6f4d308145bc0eb
+ * sha256 of the parts: 9d525ee1bc9ae8bd79dc5e2883791e013bbd53db95ae6dec9a680ff55bfb2e8e
  */
 #include "brainstorm.h"
 
@@ -1024,7 +1024,7 @@ bs_bytes bs_weight_elements(const bs_weight_spec *spec);
 
 extern const bs_op bs_op_input, bs_op_state, bs_op_state_write, bs_op_output, bs_op_patches, bs_op_assemble, bs_op_rows,
     bs_op_collect, bs_op_route, bs_op_scatter, bs_op_gather, bs_op_route_price, bs_op_route_score, bs_op_look_ahead,
-    bs_op_segments, bs_op_state_append, bs_op_segment_spread, bs_op_segment_reduce, bs_op_attention;
+    bs_op_segments, bs_op_state_append, bs_op_segment_spread, bs_op_segment_reduce, bs_op_segment_index, bs_op_attention;
 
 /* input, state. dim > 0: a constant; dim < 0: -dim is symbol number (from 1, in order of creation) + 65536 (factor -
  * 1). */
@@ -2138,6 +2138,8 @@ __device__ __forceinline__ void bs_cu_zero_margin_of(const bs_cu_tile &t, const 
     /* op_lines.cuh */                                                                                    \
     X(softmax) X(layer_norm) X(reduce) X(argmax) X(topk)                                                  \
     X(rms_norm) X(argmin) X(cumsum)                                                                       \
+    /* op_rope.cuh, op_segment.cuh */                                                                     \
+    X(rope) X(segment_index)                                                                              \
     /* op_image.cuh, op_resize.cuh, op_features.cuh */                                                    \
     X(pool2d) X(pool2d_global) X(resize) X(resize_double) X(patch_features)                               \
     /* op_conv_*.cuh, op_deconv.cuh */                                                                    \
@@ -2259,8 +2261,8 @@ static inline int32_t bs_cu_work_items(int64_t count, int64_t each)
     X(segments, NONE) X(state_append, NONE) X(segment_spread, KERNEL) X(segment_reduce, KERNEL) X(attention, KERNEL)  \
     /* streaming: routers.c */                                                                                        \
     X(look_ahead, KERNEL)                                                                                             \
-    /* op set 4: lines.c, reduce.c */                                                                                 \
-    X(rms_norm, KERNEL) X(argmin, KERNEL) X(cumsum, KERNEL)
+    /* op set 4: lines.c, reduce.c, rope.c, segment_rows.c */                                                         \
+    X(rms_norm, KERNEL) X(argmin, KERNEL) X(cumsum, KERNEL) X(rope, KERNEL) X(segment_index, KERNEL)
 
 #if defined(BS_ONLY_OPS)
 #define BS_OP_input 1
@@ -4033,18 +4035,304 @@ __device__ inline void bs_cu_append_run(const bs_cu_tile &t, const bs_device_ste
 #define BS_CUDA_OP_ATTENTION
 
 /* ==== begin src/cuda/op_segment.cuh =========================================================== */
-/* op_segment.cuh - between segments and their rows: spreads one row a segment over its rows, reduces its rows to one.
+/* op_segment.cuh - between segments and their rows: numbers rows, spreads one row a segment over its rows, reduces its rows to one.
  * Sums go from the first row of a segment to its last, an element a thread.
- * Relies on segment.cuh and move_nest.cuh; offsets are checked before the run. Must never read beyond them. */
+ * Relies on segment.cuh, walk.cuh and move_nest.cuh; offsets are checked before the run. Must never read beyond them. */
 #ifndef BS_CUDA_OP_SEGMENT
 #define BS_CUDA_OP_SEGMENT
 
 /* #include "cuda/kernels.cuh" */
 /* #include "cuda/move_nest.cuh" */
 /* #include "cuda/segment.cuh" */
+/* ==== begin src/cuda/walk.cuh ================================================================= */
+/* walk.cuh - one loop nest for every op that computes element by element over strided operands (copies: move_nest.cuh),
+ * and how rows and elements are dealt out to the threads of a block.
+ *
+ * Axes are merged where all operands allow it, so that an image with margins is lines of pixels and channels, and a
+ * dense tensor one line. Four elements of a line are taken at a time where they are adjacent; a thread gets from its
+ * elements to the next ones by carrying digits, without a division.
+ * Relies on program.cuh and describe.cuh. Must never know what an element means. */
+#ifndef BS_CUDA_WALK
+#define BS_CUDA_WALK
+
+/* #include "cuda/describe.cuh" */
+/* #include "cuda/program.cuh" */
+
+#define BS_CU_EACH 4096 /* elements of a work item */
+
+/* Work items of an op that fills out[0] element by element: parts of images and large rows, batches of small rows. */
+static inline void bs_cu_cut(const bs_cu_node *n, bs_device_step *s)
+{
+    const int64_t elements = bs_cu_elements(&n->out[0]);
+    if (n->out[0].rank == 3 || elements > BS_CU_EACH)
+        s->parts = bs_cu_work_items(elements, BS_CU_EACH);
+    else
+        s->batch = (int32_t)(BS_CU_EACH / (elements < 64 ? 64 : elements));
+}
+
+/* --------------------------------------------------------------------------------------- dealing out work */
+
+/* Rows `row`, row + rows, ... below `end` are this worker's, and of their elements index, index + workers, ... A worker
+ * is a thread, or a warp. */
+struct bs_cu_deal {
+    int32_t row, rows, end, index, workers;
+};
+
+/* A row with an image, or one that is cut into parts, goes to the whole block; others to at most as many workers as
+ * they have `units`. */
+__device__ inline bs_cu_deal bs_cu_deal_out(const bs_cu_work &w, bool whole, int32_t units, int32_t worker,
+                                            int32_t workers)
+{
+    bs_cu_deal d = {w.row, 1, w.end, w.part * workers + worker, w.parts * workers};
+    if (whole || w.parts > 1 || w.end - w.row == 1)
+        return d;
+    int32_t width = 1;
+    while (width < units && width * 2 <= workers)
+        width *= 2;
+    d.rows = workers / width;
+    d.row = worker / width < d.rows ? w.row + worker / width : d.end;
+    d.index = worker % width;
+    d.workers = width;
+    return d;
+}
+
+/* For an op that fills out[0]; `unit`: log2 of the bytes that a worker writes at a time, four elements. */
+__device__ __forceinline__ bs_cu_deal bs_cu_deal_rows(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
+                                                      int32_t unit = 4)
+{
+    const bs_device_operand *out = bs_cu_out(t, s, 0);
+    return bs_cu_deal_out(w, out->rank == 3, (int32_t)(out->row_bytes >> unit), bs_cu_thread(), bs_cu_threads());
+}
+
+/* Every row to the whole block. */
+__device__ __forceinline__ bs_cu_deal bs_cu_deal_whole(const bs_cu_work &w)
+{
+    return bs_cu_deal_out(w, true, 0, bs_cu_thread(), bs_cu_threads());
+}
+
+/* Calls each(y, x, row) with the result and operand 0 of this worker's rows; margins are zeroed before. */
+template <typename E>
+__device__ __forceinline__ void bs_cu_each_row(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
+                                               const bs_cu_deal &d, const E &each)
+{
+    for (int32_t r = d.row; r < d.end; r += d.rows) {
+        const bs_cu_view y = bs_cu_open_out(t, s, 0, r);
+        bs_cu_view x = bs_cu_open_in(t, s, 0, r);
+        bs_cu_zero_margin(w, y);
+        each(y, x, r);
+    }
+}
+
+/* --------------------------------------------------------------------------------------------------- walk */
+
+/* Four axes, the last one moves fastest; begin: the first element. Operand 0 is the output. */
+template <int N> struct bs_cu_walk {
+    int32_t count[4];
+    int32_t step[N][4]; /* elements */
+    uint8_t *begin[N];
+    int32_t bytes[N]; /* of an element */
+};
+
+/* Where axis k of the walk is in a view: an image goes y, x, c where channels lie side by side, else c, y, x. */
+__device__ __forceinline__ int32_t bs_cu_on_axis(const int32_t (&v)[BS_MAX_RANK], int32_t rank, bool last, int32_t k,
+                                                 int32_t none)
+{
+    if (rank == 3)
+        return k == 0 ? none : k == 1 ? (last ? v[1] : v[0]) : k == 2 ? (last ? v[2] : v[1]) : last ? v[0] : v[2];
+    if (rank == 4)
+        return v[k];
+    return k < 4 - rank ? none : k == 3 && rank == 2 ? v[1] : v[0];
+}
+
+/* Merges axis 2 into axis 3 where both are one line in every operand; the axes before move up. */
+template <int N> __device__ __forceinline__ void bs_cu_walk_fold(bs_cu_walk<N> *k)
+{
+    bool follows = true;
+    for (int32_t i = 0; i < N; i++)
+        follows = follows && (int64_t)k->step[i][2] == (int64_t)k->step[i][3] * k->count[3];
+    if (k->count[3] != 1 && k->count[2] != 1 && !follows)
+        return;
+    for (int32_t i = 0; i < N; i++) {
+        k->step[i][3] = k->count[3] == 1 ? k->step[i][2] : k->step[i][3];
+        k->step[i][2] = k->step[i][1];
+        k->step[i][1] = k->step[i][0];
+        k->step[i][0] = 0;
+    }
+    k->count[3] *= k->count[2];
+    k->count[2] = k->count[1];
+    k->count[1] = k->count[0];
+    k->count[0] = 1;
+}
+
+/* A walk over the rectangle of view 0, or over all of it if it is no image. The other views have its rank, and strides
+ * 0 where they are broadcast. */
+template <int N> __device__ __forceinline__ bs_cu_walk<N> bs_cu_walk_over(const bs_cu_view (&v)[N])
+{
+    const bs_cu_view &o = v[0];
+    const bool last = o.dim[0] == 1 || o.stride[0] < o.stride[2];
+    const int32_t extent[BS_MAX_RANK] = {o.dim[0], o.rank == 3 ? o.y1 - o.y0 : o.dim[1],
+                                         o.rank == 3 ? o.x1 - o.x0 : o.dim[2], o.dim[3]};
+    bs_cu_walk<N> k;
+#pragma unroll
+    for (int32_t a = 0; a < 4; a++)
+        k.count[a] = bs_cu_on_axis(extent, o.rank, last, a, 1);
+#pragma unroll
+    for (int32_t i = 0; i < N; i++) {
+        k.bytes[i] = bs_cu_bytes(v[i].dtype);
+        k.begin[i] = v[i].data + (o.rank == 3 ? bs_cu_pixel_at(v[i], 0, o.y0, o.x0) : 0) * k.bytes[i];
+#pragma unroll
+        for (int32_t a = 0; a < 4; a++)
+            k.step[i][a] = bs_cu_on_axis(v[i].stride, o.rank, last, a, 0);
+    }
+    bs_cu_walk_fold(&k);
+    bs_cu_walk_fold(&k);
+    bs_cu_walk_fold(&k);
+    return k;
+}
+
+/* Whether lines are whole fours of elements, adjacent and aligned in the first `most` operands. */
+template <int N> __device__ __forceinline__ bool bs_cu_walk_fours(const bs_cu_walk<N> &k, int32_t most = N)
+{
+    bool fours = k.count[3] % 4 == 0;
+    for (int32_t i = 0; i < N; i++)
+        fours = fours && (i >= most || (k.step[i][3] == 1 && ((k.step[i][0] | k.step[i][1] | k.step[i][2]) & 3) == 0 &&
+                                        bs_cu_aligned(k.begin[i], k.bytes[i], 0)));
+    return fours;
+}
+
+/* Visits this thread's elements: calls each.four(at) if `four`, else each.one(at), at being offsets from where operands
+ * begin. The first axis is longer than 1 only where four dimensions could not be merged: it is the outer loop. */
+template <int N, typename E>
+__device__ __forceinline__ void bs_cu_walk_run(const bs_cu_walk<N> &k, bool four, const bs_cu_deal &d, const E &each)
+{
+    const int32_t unit = four ? 4 : 1, n2 = k.count[2], n3 = k.count[3] / unit;
+    if (k.count[1] <= 0 || n2 <= 0 || n3 <= 0)
+        return;
+    const int32_t s3 = d.workers % n3, s2 = d.workers / n3 % n2, s1 = d.workers / n3 / n2;
+    for (int32_t d0 = 0; d0 < k.count[0]; d0++) {
+        int32_t d3 = d.index % n3, d2 = d.index / n3 % n2, d1 = d.index / n3 / n2;
+        while (d1 < k.count[1]) {
+            int64_t at[N];
+#pragma unroll
+            for (int32_t i = 0; i < N; i++)
+                at[i] = (int64_t)(d3 * unit) * k.step[i][3] + (int64_t)d2 * k.step[i][2] + (int64_t)d1 * k.step[i][1] +
+                        (int64_t)d0 * k.step[i][0];
+            if (four)
+                each.four(at);
+            else
+                each.one(at);
+            d3 += s3;
+            const int32_t carry3 = d3 >= n3;
+            d3 -= carry3 ? n3 : 0;
+            d2 += s2 + carry3;
+            const int32_t carry2 = d2 >= n2;
+            d2 -= carry2 ? n2 : 0;
+            d1 += s1 + carry2;
+        }
+    }
+}
+
+/* --------------------------------------------------------------------------------------------------- scan */
+
+/* floor(v / r), by a shift where r is a power of two. */
+__device__ __forceinline__ int32_t bs_cu_floor_div(int32_t v, int32_t r)
+{
+    if ((r & (r - 1)) == 0)
+        return v >> (31 - __clz(r));
+    return v >= 0 ? v / r : -1 - (-1 - v) / r;
+}
+
+/* Visits pixels and channels (or `units` of them) of a rectangle, channels fastest, for code that needs their
+ * coordinates. */
+struct bs_cu_scan {
+    int32_t y, x, c;       /* where it is */
+    int32_t x0, width, units, dy, dx, dc;
+};
+
+__device__ __forceinline__ void bs_cu_scan_next(bs_cu_scan *k)
+{
+    k->c += k->dc;
+    const int32_t carry = k->c >= k->units;
+    k->c -= carry ? k->units : 0;
+    k->x += k->dx + carry;
+    const int32_t over = k->x >= k->x0 + k->width;
+    k->x -= over ? k->width : 0;
+    k->y += k->dy + over;
+}
+
+/* Stores two adjacent pixels, or one of them. */
+__device__ __forceinline__ void bs_cu_store_pair(const bs_cu_view &y, int64_t at, uint32_t left, uint32_t right,
+                                                 bool first, bool second)
+{
+    const int32_t bytes = bs_cu_bytes(y.dtype);
+    uint8_t *to = y.data + at * bytes;
+    if (first && second && y.stride[2] == 1 && (reinterpret_cast<uintptr_t>(to) & (uintptr_t)(2 * bytes - 1)) == 0) {
+        if (bytes == 4)
+            *reinterpret_cast<uint2 *>(to) = make_uint2(left, right);
+        else if (bytes == 2)
+            *reinterpret_cast<uint32_t *>(to) = left | right << 16;
+        else
+            *reinterpret_cast<uint16_t *>(to) = (uint16_t)(left | right << 8);
+        return;
+    }
+    if (first)
+        bs_cu_store_one(y.data, bytes, at, left);
+    if (second)
+        bs_cu_store_one(y.data, bytes, at + y.stride[2], right);
+}
+
+/* Calls each(k) for this thread's share. */
+template <typename E>
+__device__ __forceinline__ void bs_cu_scan_run(const bs_cu_deal &d, const bs_cu_rect &r, int32_t units, const E &each)
+{
+    const int32_t width = r.x1 - r.x0;
+    if (width <= 0 || units <= 0)
+        return;
+    bs_cu_scan k;
+    k.x0 = r.x0;
+    k.width = width;
+    k.units = units;
+    k.c = d.index % units;
+    k.x = r.x0 + d.index / units % width;
+    k.y = r.y0 + d.index / units / width;
+    k.dc = d.workers % units;
+    k.dx = d.workers / units % width;
+    k.dy = d.workers / units / width;
+    for (; k.y < r.y1; bs_cu_scan_next(&k))
+        each(k);
+}
+
+/* Calls each(y, x, k) for the pixels and channels of every row of an image, x being operand 0. */
+template <typename E>
+__device__ __forceinline__ void bs_cu_scan_rows(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
+                                                const E &each)
+{
+    const bs_cu_deal d = bs_cu_deal_whole(w);
+    bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &x, int32_t) {
+        bs_cu_scan_run(d, y, y.dim[0], [&](const bs_cu_scan &k) { each(y, x, k); });
+    });
+}
+
+#endif
+/* ==== end src/cuda/walk.cuh =================================================================== */
 
 enum { BS_CU_SEGMENT_EACH = 1024 }; /* elements of a work item */
 enum { BS_CU_SEGMENT_MODE };        /* parameters of segment_reduce, in p: the descriptor's word */
+
+static constexpr bs_cu_describe bs_cu_segment_index_describe = bs_cu_cut;
+
+/* Operands: cells, which are not read, and cache lengths, if there are any. */
+__device__ inline void bs_cu_segment_index_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_device_operand *out = bs_cu_out(t, s, 0);
+    const int32_t *offsets = bs_cu_segment_offsets(t, s->domain), segments = t.program->domains[s->domain].lengths;
+    for (int32_t r = w.row + bs_cu_thread(); r < w.end; r += bs_cu_threads()) {
+        const int32_t segment = bs_segment_of(offsets, segments, r);
+        const int32_t before =
+            s->n_in > 1 ? reinterpret_cast<const int32_t *>(bs_cu_row(t, bs_cu_in(t, s, 1), 0))[segment] : 0;
+        *reinterpret_cast<int32_t *>(bs_cu_row(t, out, r)) = before + (r - offsets[segment]);
+    }
+}
 
 /* The step's rows are those of the segment domain. */
 static void bs_cu_segment_spread_describe(const bs_cu_node *n, bs_device_step *s)
@@ -4367,277 +4655,7 @@ __device__ inline void bs_cu_attention_run(const bs_cu_tile &t, const bs_device_
 #define BS_CUDA_OP_BINARY
 
 /* #include "cuda/kernels.cuh" */
-/* ==== begin src/cuda/walk.cuh ================================================================= */
-/* walk.cuh - one loop nest for every op that computes element by element over strided operands (copies: move_nest.cuh),
- * and how rows and elements are dealt out to the threads of a block.
- *
- * Axes are merged where all operands allow it, so that an image with margins is lines of pixels and channels, and a
- * dense tensor one line. Four elements of a line are taken at a time where they are adjacent; a thread gets from its
- * elements to the next ones by carrying digits, without a division.
- * Relies on program.cuh and describe.cuh. Must never know what an element means. */
-#ifndef BS_CUDA_WALK
-#define BS_CUDA_WALK
-
-/* #include "cuda/describe.cuh" */
-/* #include "cuda/program.cuh" */
-
-#define BS_CU_EACH 4096 /* elements of a work item */
-
-/* Work items of an op that fills out[0] element by element: parts of images and large rows, batches of small rows. */
-static inline void bs_cu_cut(const bs_cu_node *n, bs_device_step *s)
-{
-    const int64_t elements = bs_cu_elements(&n->out[0]);
-    if (n->out[0].rank == 3 || elements > BS_CU_EACH)
-        s->parts = bs_cu_work_items(elements, BS_CU_EACH);
-    else
-        s->batch = (int32_t)(BS_CU_EACH / (elements < 64 ? 64 : elements));
-}
-
-/* --------------------------------------------------------------------------------------- dealing out work */
-
-/* Rows `row`, row + rows, ... below `end` are this worker's, and of their elements index, index + workers, ... A worker
- * is a thread, or a warp. */
-struct bs_cu_deal {
-    int32_t row, rows, end, index, workers;
-};
-
-/* A row with an image, or one that is cut into parts, goes to the whole block; others to at most as many workers as
- * they have `units`. */
-__device__ inline bs_cu_deal bs_cu_deal_out(const bs_cu_work &w, bool whole, int32_t units, int32_t worker,
-                                            int32_t workers)
-{
-    bs_cu_deal d = {w.row, 1, w.end, w.part * workers + worker, w.parts * workers};
-    if (whole || w.parts > 1 || w.end - w.row == 1)
-        return d;
-    int32_t width = 1;
-    while (width < units && width * 2 <= workers)
-        width *= 2;
-    d.rows = workers / width;
-    d.row = worker / width < d.rows ? w.row + worker / width : d.end;
-    d.index = worker % width;
-    d.workers = width;
-    return d;
-}
-
-/* For an op that fills out[0]; `unit`: log2 of the bytes that a worker writes at a time, four elements. */
-__device__ __forceinline__ bs_cu_deal bs_cu_deal_rows(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
-                                                      int32_t unit = 4)
-{
-    const bs_device_operand *out = bs_cu_out(t, s, 0);
-    return bs_cu_deal_out(w, out->rank == 3, (int32_t)(out->row_bytes >> unit), bs_cu_thread(), bs_cu_threads());
-}
-
-/* Every row to the whole block. */
-__device__ __forceinline__ bs_cu_deal bs_cu_deal_whole(const bs_cu_work &w)
-{
-    return bs_cu_deal_out(w, true, 0, bs_cu_thread(), bs_cu_threads());
-}
-
-/* Calls each(y, x, row) with the result and operand 0 of this worker's rows; margins are zeroed before. */
-template <typename E>
-__device__ __forceinline__ void bs_cu_each_row(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
-                                               const bs_cu_deal &d, const E &each)
-{
-    for (int32_t r = d.row; r < d.end; r += d.rows) {
-        const bs_cu_view y = bs_cu_open_out(t, s, 0, r);
-        bs_cu_view x = bs_cu_open_in(t, s, 0, r);
-        bs_cu_zero_margin(w, y);
-        each(y, x, r);
-    }
-}
-
-/* --------------------------------------------------------------------------------------------------- walk */
-
-/* Four axes, the last one moves fastest; begin: the first element. Operand 0 is the output. */
-template <int N> struct bs_cu_walk {
-    int32_t count[4];
-    int32_t step[N][4]; /* elements */
-    uint8_t *begin[N];
-    int32_t bytes[N]; /* of an element */
-};
-
-/* Where axis k of the walk is in a view: an image goes y, x, c where channels lie side by side, else c, y, x. */
-__device__ __forceinline__ int32_t bs_cu_on_axis(const int32_t (&v)[BS_MAX_RANK], int32_t rank, bool last, int32_t k,
-                                                 int32_t none)
-{
-    if (rank == 3)
-        return k == 0 ? none : k == 1 ? (last ? v[1] : v[0]) : k == 2 ? (last ? v[2] : v[1]) : last ? v[0] : v[2];
-    if (rank == 4)
-        return v[k];
-    return k < 4 - rank ? none : k == 3 && rank == 2 ? v[1] : v[0];
-}
-
-/* Merges axis 2 into axis 3 where both are one line in every operand; the axes before move up. */
-template <int N> __device__ __forceinline__ void bs_cu_walk_fold(bs_cu_walk<N> *k)
-{
-    bool follows = true;
-    for (int32_t i = 0; i < N; i++)
-        follows = follows && (int64_t)k->step[i][2] == (int64_t)k->step[i][3] * k->count[3];
-    if (k->count[3] != 1 && k->count[2] != 1 && !follows)
-        return;
-    for (int32_t i = 0; i < N; i++) {
-        k->step[i][3] = k->count[3] == 1 ? k->step[i][2] : k->step[i][3];
-        k->step[i][2] = k->step[i][1];
-        k->step[i][1] = k->step[i][0];
-        k->step[i][0] = 0;
-    }
-    k->count[3] *= k->count[2];
-    k->count[2] = k->count[1];
-    k->count[1] = k->count[0];
-    k->count[0] = 1;
-}
-
-/* A walk over the rectangle of view 0, or over all of it if it is no image. The other views have its rank, and strides
- * 0 where they are broadcast. */
-template <int N> __device__ __forceinline__ bs_cu_walk<N> bs_cu_walk_over(const bs_cu_view (&v)[N])
-{
-    const bs_cu_view &o = v[0];
-    const bool last = o.dim[0] == 1 || o.stride[0] < o.stride[2];
-    const int32_t extent[BS_MAX_RANK] = {o.dim[0], o.rank == 3 ? o.y1 - o.y0 : o.dim[1],
-                                         o.rank == 3 ? o.x1 - o.x0 : o.dim[2], o.dim[3]};
-    bs_cu_walk<N> k;
-#pragma unroll
-    for (int32_t a = 0; a < 4; a++)
-        k.count[a] = bs_cu_on_axis(extent, o.rank, last, a, 1);
-#pragma unroll
-    for (int32_t i = 0; i < N; i++) {
-        k.bytes[i] = bs_cu_bytes(v[i].dtype);
-        k.begin[i] = v[i].data + (o.rank == 3 ? bs_cu_pixel_at(v[i], 0, o.y0, o.x0) : 0) * k.bytes[i];
-#pragma unroll
-        for (int32_t a = 0; a < 4; a++)
-            k.step[i][a] = bs_cu_on_axis(v[i].stride, o.rank, last, a, 0);
-    }
-    bs_cu_walk_fold(&k);
-    bs_cu_walk_fold(&k);
-    bs_cu_walk_fold(&k);
-    return k;
-}
-
-/* Whether lines are whole fours of elements, adjacent and aligned in the first `most` operands. */
-template <int N> __device__ __forceinline__ bool bs_cu_walk_fours(const bs_cu_walk<N> &k, int32_t most = N)
-{
-    bool fours = k.count[3] % 4 == 0;
-    for (int32_t i = 0; i < N; i++)
-        fours = fours && (i >= most || (k.step[i][3] == 1 && ((k.step[i][0] | k.step[i][1] | k.step[i][2]) & 3) == 0 &&
-                                        bs_cu_aligned(k.begin[i], k.bytes[i], 0)));
-    return fours;
-}
-
-/* Visits this thread's elements: calls each.four(at) if `four`, else each.one(at), at being offsets from where operands
- * begin. The first axis is longer than 1 only where four dimensions could not be merged: it is the outer loop. */
-template <int N, typename E>
-__device__ __forceinline__ void bs_cu_walk_run(const bs_cu_walk<N> &k, bool four, const bs_cu_deal &d, const E &each)
-{
-    const int32_t unit = four ? 4 : 1, n2 = k.count[2], n3 = k.count[3] / unit;
-    if (k.count[1] <= 0 || n2 <= 0 || n3 <= 0)
-        return;
-    const int32_t s3 = d.workers % n3, s2 = d.workers / n3 % n2, s1 = d.workers / n3 / n2;
-    for (int32_t d0 = 0; d0 < k.count[0]; d0++) {
-        int32_t d3 = d.index % n3, d2 = d.index / n3 % n2, d1 = d.index / n3 / n2;
-        while (d1 < k.count[1]) {
-            int64_t at[N];
-#pragma unroll
-            for (int32_t i = 0; i < N; i++)
-                at[i] = (int64_t)(d3 * unit) * k.step[i][3] + (int64_t)d2 * k.step[i][2] + (int64_t)d1 * k.step[i][1] +
-                        (int64_t)d0 * k.step[i][0];
-            if (four)
-                each.four(at);
-            else
-                each.one(at);
-            d3 += s3;
-            const int32_t carry3 = d3 >= n3;
-            d3 -= carry3 ? n3 : 0;
-            d2 += s2 + carry3;
-            const int32_t carry2 = d2 >= n2;
-            d2 -= carry2 ? n2 : 0;
-            d1 += s1 + carry2;
-        }
-    }
-}
-
-/* --------------------------------------------------------------------------------------------------- scan */
-
-/* floor(v / r), by a shift where r is a power of two. */
-__device__ __forceinline__ int32_t bs_cu_floor_div(int32_t v, int32_t r)
-{
-    if ((r & (r - 1)) == 0)
-        return v >> (31 - __clz(r));
-    return v >= 0 ? v / r : -1 - (-1 - v) / r;
-}
-
-/* Visits pixels and channels (or `units` of them) of a rectangle, channels fastest, for code that needs their
- * coordinates. */
-struct bs_cu_scan {
-    int32_t y, x, c;       /* where it is */
-    int32_t x0, width, units, dy, dx, dc;
-};
-
-__device__ __forceinline__ void bs_cu_scan_next(bs_cu_scan *k)
-{
-    k->c += k->dc;
-    const int32_t carry = k->c >= k->units;
-    k->c -= carry ? k->units : 0;
-    k->x += k->dx + carry;
-    const int32_t over = k->x >= k->x0 + k->width;
-    k->x -= over ? k->width : 0;
-    k->y += k->dy + over;
-}
-
-/* Stores two adjacent pixels, or one of them. */
-__device__ __forceinline__ void bs_cu_store_pair(const bs_cu_view &y, int64_t at, uint32_t left, uint32_t right,
-                                                 bool first, bool second)
-{
-    const int32_t bytes = bs_cu_bytes(y.dtype);
-    uint8_t *to = y.data + at * bytes;
-    if (first && second && y.stride[2] == 1 && (reinterpret_cast<uintptr_t>(to) & (uintptr_t)(2 * bytes - 1)) == 0) {
-        if (bytes == 4)
-            *reinterpret_cast<uint2 *>(to) = make_uint2(left, right);
-        else if (bytes == 2)
-            *reinterpret_cast<uint32_t *>(to) = left | right << 16;
-        else
-            *reinterpret_cast<uint16_t *>(to) = (uint16_t)(left | right << 8);
-        return;
-    }
-    if (first)
-        bs_cu_store_one(y.data, bytes, at, left);
-    if (second)
-        bs_cu_store_one(y.data, bytes, at + y.stride[2], right);
-}
-
-/* Calls each(k) for this thread's share. */
-template <typename E>
-__device__ __forceinline__ void bs_cu_scan_run(const bs_cu_deal &d, const bs_cu_rect &r, int32_t units, const E &each)
-{
-    const int32_t width = r.x1 - r.x0;
-    if (width <= 0 || units <= 0)
-        return;
-    bs_cu_scan k;
-    k.x0 = r.x0;
-    k.width = width;
-    k.units = units;
-    k.c = d.index % units;
-    k.x = r.x0 + d.index / units % width;
-    k.y = r.y0 + d.index / units / width;
-    k.dc = d.workers % units;
-    k.dx = d.workers / units % width;
-    k.dy = d.workers / units / width;
-    for (; k.y < r.y1; bs_cu_scan_next(&k))
-        each(k);
-}
-
-/* Calls each(y, x, k) for the pixels and channels of every row of an image, x being operand 0. */
-template <typename E>
-__device__ __forceinline__ void bs_cu_scan_rows(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
-                                                const E &each)
-{
-    const bs_cu_deal d = bs_cu_deal_whole(w);
-    bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &x, int32_t) {
-        bs_cu_scan_run(d, y, y.dim[0], [&](const bs_cu_scan &k) { each(y, x, k); });
-    });
-}
-
-#endif
-/* ==== end src/cuda/walk.cuh =================================================================== */
+/* #include "cuda/walk.cuh" */
 
 /* Parameters of the ops of this file, in p: a bit for each dimension along which operand 1 is broadcast. They
  * follow from the graph, not from this run's extents: a clipped cell may be 1 high too. */
@@ -8340,6 +8358,138 @@ __device__ inline void bs_cu_resize_double_run(const bs_cu_tile &t, const bs_dev
 
 #endif
 /* ==== end src/cuda/op_resize.cuh ============================================================== */
+/* ==== begin src/cuda/op_rope.cuh ============================================================== */
+/* op_rope.cuh - rotary position embedding: a pair a thread, of all heads of a row.
+ * Relies on walk.cuh, ops/rope.h. Must never trust a position. */
+#ifndef BS_CUDA_OP_ROPE
+#define BS_CUDA_OP_ROPE
+
+/* #include "cuda/kernels.cuh" */
+/* #include "cuda/walk.cuh" */
+
+extern "C" {
+/* ==== begin src/ops/rope.h ==================================================================== */
+/* ops/rope.h - angles of rotary position embedding, for the plain kernel and for a device.
+ * Angles are parts of a full turn in units of 2^-64, which wrap: a position's is as exact as the frequency, however far
+ * it is, and one code gives the same bytes everywhere. Relies on base/base.h. Must never contain a product that a
+ * compiler may fuse with a sum. */
+#ifndef BS_OPS_ROPE_H
+#define BS_OPS_ROPE_H
+
+/* #include "base/base.h" */
+/* #include "base/wrapping.h" */
+
+#define BS_ROPE_MOST ((int32_t)1 << 30) /* the largest position */
+
+/* Of a head: pairs that are turned, where the second of a pair lies behind the first, and where the next pair does, in
+ * elements. */
+typedef struct bs_rope_form {
+    int32_t heads, features, pairs, apart, next;
+} bs_rope_form;
+
+/* Of cells whose last two dimensions, or whose last one, are these (rank: how many there are). */
+static inline BS_BOTH bs_rope_form bs_rope_form_of(int32_t rank, const int32_t *dim, int32_t heads, int32_t dims,
+                                                   int32_t interleaved)
+{
+    bs_rope_form f;
+    f.heads = rank == 2 ? dim[0] : bs_or_default(heads, 1);
+    f.features = rank == 2 ? dim[1] : dim[0] / f.heads;
+    f.pairs = bs_or_default(dims, f.features) / 2;
+    f.apart = interleaved ? 1 : f.pairs;
+    f.next = interleaved ? 2 : 1;
+    return f;
+}
+
+double bs_rope_ratio(const bs_rope_desc *desc, const bs_rope_form *form); /* ops/rope.c */
+
+/* The turn of pair i at position 1: ratio^i / (2 pi), ratio = base^(-2 / dims). The power by squares: an error of i
+ * roundings, 2^-46 at most of what i = 0 turns. */
+static inline BS_BOTH uint64_t bs_rope_turn(double ratio, int32_t i)
+{
+    double turn = 2935890503282001226.0; /* 2^64 / (2 pi) */
+    for (; i > 0; i /= 2) {
+        turn *= i % 2 ? ratio : 1.0;
+        ratio *= ratio;
+    }
+    return (uint64_t)turn;
+}
+
+/* Cosine and sine at a position: the nearest quarter turn, and polynomials of the rest (Cephes' sinf, cosf). */
+BS_WRAPS static inline BS_BOTH void bs_rope_angle(uint64_t turn, int32_t position, float *cosine, float *sine)
+{
+    const uint64_t eighth = (uint64_t)1 << 61, at = turn * (uint64_t)position + eighth;
+    const int64_t rest = (int64_t)(at & (2 * eighth - 1)) - (int64_t)eighth;
+    const float r = (float)((double)rest * 3.406121580086554e-19), z = r * r; /* 2 pi / 2^64 */
+    const float s = BS_SUM(BS_SUM(BS_SUM(-1.9515295891e-4f * z, 8.3321608736e-3f) * z, -1.6666654611e-1f) * z * r, r);
+    const float c = BS_SUM(BS_SUM(BS_SUM(BS_SUM(2.443315711809948e-5f * z, -1.388731625493765e-3f) * z,
+                                         4.166664568298827e-2f) * z * z, -0.5f * z), 1.0f);
+    const uint32_t quarter = (uint32_t)(at >> 62);
+    const float a = quarter & 1u ? s : c, b = quarter & 1u ? c : s;
+    *cosine = quarter == 1 || quarter == 2 ? -a : a;
+    *sine = quarter >= 2 ? -b : b;
+}
+
+#endif
+/* ==== end src/ops/rope.h ====================================================================== */
+}
+
+enum { BS_CU_ROPE_HEADS, BS_CU_ROPE_DIMS, BS_CU_ROPE_BASE, BS_CU_ROPE_INTERLEAVED,
+       BS_CU_ROPE_RATIO = 8 /* a double, in two words */ };
+
+static void bs_cu_rope_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    const bs_rope_desc *desc = static_cast<const bs_rope_desc *>(n->params);
+    const bs_rope_form form = bs_rope_form_of(n->in[0].rank, n->in[0].dim, desc->heads, desc->dims, desc->interleaved);
+    const double ratio = bs_rope_ratio(desc, &form);
+    memcpy(&s->p[BS_CU_ROPE_RATIO], &ratio, sizeof ratio);
+    bs_cu_cut(n, s);
+}
+
+/* One pair, or one element that does not turn, of all heads. */
+__device__ inline void bs_cu_rope_one(const bs_cu_view &y, const bs_cu_view &x, const bs_rope_form &f, double ratio,
+                                      int32_t position, int32_t i)
+{
+    const int32_t in_step = x.rank == 2 ? x.stride[1] : x.stride[0], out_step = x.rank == 2 ? y.stride[1] : y.stride[0];
+    const int64_t in_head = x.rank == 2 ? x.stride[0] : (int64_t)f.features * in_step,
+                  out_head = x.rank == 2 ? y.stride[0] : (int64_t)f.features * out_step;
+    const bool turns = i < f.pairs;
+    const int32_t first = turns ? i * f.next : i + f.pairs, second = first + f.apart;
+    float c = 1.0f, n = 0.0f;
+    if (turns)
+        bs_rope_angle(bs_rope_turn(ratio, i), position, &c, &n);
+    for (int32_t h = 0; h < f.heads; h++) {
+        const int64_t from = h * in_head, to = h * out_head;
+        const float a = bs_cu_get(x.data, x.dtype, from + (int64_t)first * in_step);
+        if (!turns) {
+            bs_cu_put(y.data, y.dtype, to + (int64_t)first * out_step, a);
+            continue;
+        }
+        const float b = bs_cu_get(x.data, x.dtype, from + (int64_t)second * in_step);
+        bs_cu_put(y.data, y.dtype, to + (int64_t)first * out_step, __fsub_rn(__fmul_rn(a, c), __fmul_rn(b, n)));
+        bs_cu_put(y.data, y.dtype, to + (int64_t)second * out_step, bs_cu_mul_add(b, c, __fmul_rn(a, n)));
+    }
+}
+
+__device__ inline void bs_cu_rope_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_cu_deal d = bs_cu_deal_rows(t, s, w);
+    double ratio;
+    memcpy(&ratio, &s->p[BS_CU_ROPE_RATIO], sizeof ratio);
+    bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &x, int32_t r) {
+        const bs_rope_form f = bs_rope_form_of(x.rank, x.dim, s->p[BS_CU_ROPE_HEADS].i, s->p[BS_CU_ROPE_DIMS].i,
+                                               s->p[BS_CU_ROPE_INTERLEAVED].i);
+        const int32_t position = *reinterpret_cast<const int32_t *>(bs_cu_open_in(t, s, 1, r).data);
+        if (position < 0 || position > BS_ROPE_MOST) {
+            bs_cu_fail(t, s, BS_ERROR_DATA);
+            return;
+        }
+        for (int32_t i = d.index; i < f.features - f.pairs; i += d.workers)
+            bs_cu_rope_one(y, x, f, ratio, position, i);
+    });
+}
+
+#endif
+/* ==== end src/cuda/op_rope.cuh ================================================================ */
 /* ==== begin src/cuda/op_route.cuh ============================================================= */
 /* op_route.cuh - from scores to a decision.
  *

@@ -289,6 +289,28 @@ static inline void naive_segment_reduce(const naive *n, const bs_node *node, dou
     }
 }
 
+static inline double naive_index(const naive *n, const bs_node *node, int32_t row)
+{
+    int32_t first;
+    const int32_t segment = naive_segment(n, node->domain, row, &first);
+    return row - first + (node->n_in == 2 ? n->cell[bs_node_in(n->g, node)[1]][0][segment] : 0);
+}
+
+/* Of cells [heads features]. */
+static inline void naive_rope(const naive *n, const bs_node *node, const double *x, double position, double *y)
+{
+    const bs_rope_desc *p = node->params;
+    const int64_t width = naive_elements(n, node->first_out), each = width / bs_or_default(p->heads, 1),
+                  m = (p->dims ? p->dims : each) / 2;
+    for (int64_t i = 0; i < width; i++) {
+        const int64_t e = i % each, pair = p->interleaved ? e / 2 : e % m;
+        const bool first = p->interleaved ? e % 2 == 0 : e < m;
+        const double angle = position * pow(p->base == 0 ? 10000.0 : (double)p->base, -(double)pair / (double)m),
+                     other = e < 2 * m ? x[p->interleaved ? i ^ 1 : first ? i + m : i - m] : 0;
+        y[i] = e < 2 * m ? x[i] * cos(angle) + (first ? -other : other) * sin(angle) : x[i];
+    }
+}
+
 /* Key or value (operand `kind`) of position j of a segment, element i: of this run or from the ring. */
 static inline double naive_attended(const naive *n, const int32_t *in, int32_t kind, int32_t segment, int32_t first,
                                     int32_t past, int32_t j, int64_t i)
@@ -365,6 +387,10 @@ static inline void naive_op(naive *n, const bs_node *node, int32_t row, const do
         memcpy(out[0], in[0] + naive_segment(n, node->domain, row, &first) * each, (size_t)each * sizeof(double));
     } else if (strcmp(op, "segment_reduce") == 0)
         naive_segment_reduce(n, node, out[0]);
+    else if (strcmp(op, "segment_index") == 0)
+        out[0][0] = naive_index(n, node, row);
+    else if (strcmp(op, "rope") == 0)
+        naive_rope(n, node, in[0], in[1][0], out[0]);
     else if (strcmp(op, "constant") == 0)
         for (int64_t i = 0; i < naive_elements(n, node->first_out); i++)
             out[0][i] = naive_weight(n, bs_node_name(node), "", i);

@@ -106,6 +106,7 @@ typedef struct world {
     bs_value images[5]; /* plain, of many channels, large, cells, cells of a path */
     bs_value line, integers, table, codes, cells_codes, lengths, past, cache, words, tokens, score, losses, square,
         inside;
+    bs_value rope_positions;
     bs_router router, budget;
 } world;
 
@@ -135,6 +136,7 @@ static inline world world_new(void)
     w.square = bs_input(g, "square", BS_F32, BS_SHAPE2(4, 4));
     w.inside = bs_scatter(g, w.router, 0, w.images[3]);
     w.words = bs_segments(g, w.table, w.lengths);
+    w.rope_positions = bs_segment_index(g, w.words, w.past);
     w.tokens = bs_rows(g, w.table, none);
     return w;
 }
@@ -175,6 +177,8 @@ static inline bool operands_of(const world *w, const char *name, int32_t turn, i
                   {"segment_spread", 2, {w->lengths.id, words}},
                   {"segment_reduce", 1, {words}},
                   {"attention", 6, {words, words, words, w->cache.id, w->cache.id, w->past.id}},
+                  {"segment_index", 2, {words, w->past.id}},
+                  {"rope", 2, {words, w->rope_positions.id}},
                   {"look_ahead", 1, {w->score.id}}};
     for (size_t i = 0; i < sizeof of_images / sizeof *of_images; i++)
         if (strcmp(of_images[i], name) == 0) {

@@ -216,6 +216,10 @@ static bs_graph *attention_net(cuda_rig *r, const attend *a)
     for (int32_t i = 0; i < 2 && a->window; i++)
         state[i] = bs_state(g, i ? "cache_v" : "cache_k", BS_F32, BS_SHAPE3(SEQUENCES, a->window, a->d));
     const bs_attention_desc desc = {.name = "attend", .heads = a->heads, .alibi = a->alibi};
+    const bs_value at = bs_segment_index(g, in[2], past);
+    for (int32_t i = 0; i < 2 && a->alibi; i++)
+        in[i] = bs_rope(g, in[i], at, &(bs_rope_desc){.heads = a->heads, .dims = a->d / a->heads / 4 * 2,
+                                                      .interleaved = i});
     bs_output(g, "y", bs_collect(g, bs_attention(g, in[0], in[1], in[2], state[0], state[1], past, &desc)));
     for (int32_t i = 0; i < 2 && a->window; i++)
         bs_state_append(g, state[i], in[1 + i], past);

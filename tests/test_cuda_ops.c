@@ -337,6 +337,27 @@ static void test_gather_rows(int32_t bad)
     }
 }
 
+/* Turned by far positions: the CPU's numbers to the last bit, or its error. */
+static void test_rope(int32_t bad)
+{
+    static const int32_t good[] = {0, 1, 77, 131071, 1 << 20, (1 << 30) - 1, 1 << 30},
+                         wrong[] = {0, 1, 2, 3, 4, 5, (1 << 30) + 1}, below[] = {0, 1, 2, -1, 4, 5, 6};
+    for (int32_t k = 0; k < 4; k++) {
+        cuda_rig r;
+        const bs_rope_desc desc = {.heads = k % 2 ? 3 : 0, .dims = k < 2 ? 0 : 10, .interleaved = k == 3};
+        bs_graph *g = rig_begin(&r, "rope");
+        const bs_value at = bs_rows(g, bs_input(g, "at", BS_I32, BS_SHAPE1(7)), (bs_value){0});
+        const bs_shape shape = k % 2 ? BS_SHAPE2(7, 3 * 64) : BS_SHAPE3(7, 2, 38);
+        rig_give(&r, "at", bad == 0 ? good : bad == 1 ? wrong : below);
+        const bs_value x = bs_affine(g, bs_rows(g, bs_input(g, "x", BS_F32, shape), at), 0.9f, 0.0f);
+        bs_output(g, "y", bs_collect(g, bs_rope(g, x, at, &desc)));
+        for (int32_t order = BS_ORDER_BREADTH; order <= BS_ORDER_DEPTH; order++)
+            rig_agree(&r, &(rig_how){.order = order, .exact = !bad, .fails = bad ? BS_ERROR_DATA : BS_OK});
+        if (!bad)
+            rig_agree(&r, &(rig_how){.half = 1});
+    }
+}
+
 static bool is_fused(const bs_graph *g)
 {
     static _Alignas(64) uint8_t memory[24 << 20];
@@ -454,7 +475,7 @@ int main(void)
         test_case(&image_cases[i], true);
     test_captured();
     for (int32_t bad = 0; bad < 3; bad++)
-        test_gather_rows(bad);
+        test_gather_rows(bad), test_rope(bad);
     for (int32_t swapped = 0; swapped < 2; swapped++) {
         test_sr_store(BS_U8, swapped);
         test_sr_store(BS_U16, swapped);

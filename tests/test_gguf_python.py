@@ -87,6 +87,9 @@ def sequences(g):
     table = g.constant("embedding", random(10, 8))
     x = g.reshape(g.gather_rows(table, g.segments(words, lengths)), [8])
     q, k, v = (g.linear(x, f"sequence.{part}", random(8, 8)) for part in "qkv")
+    positions = g.segment_index(x, past)
+    q, k = (g.rope(part, positions, heads=2) for part in (q, k))
+    v = g.rope(v, g.segment_index(x), heads=1, dims=2, base=500000, interleaved=1)
     cache = [g.state(f"cache_{part}", "f32", [4, 16, 8]) for part in "kv"]
     y = g.add(x, g.attention(q, k, v, *cache, past, heads=2, alibi=1, name="attend"))
     y = g.sub(y, g.segment_spread(g.segment_reduce(y, "mean"), y))

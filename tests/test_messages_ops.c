@@ -217,6 +217,23 @@ static void rows_of_lines(void)
     WRONG(BS_ERROR_DOMAIN, "reduce \"u\": the result would be an image (rank 3) without a place in the patched frame",
           bs_reduce(g, cube_of(f), &(bs_reduce_desc){.name = "u", .axis = 0}));
     WRONG(BS_ERROR_SHAPE, "argmin: operand 0 is u8, expected f32 or i32", bs_argmin(g, f->codes));
+    WRONG(BS_ERROR_SHAPE, "rope \"r\": operand 0 is i32, expected f32",
+          bs_rope(g, f->numbers, f->numbers, &(bs_rope_desc){.name = "r"}));
+    WRONG(BS_ERROR_SHAPE, "rope \"r\": operand 1 (positions) is f32 [4], expected i32 [] or [1]",
+          bs_rope(g, f->words, f->words, &(bs_rope_desc){.name = "r"}));
+    WRONG(BS_ERROR_ARGUMENT, "rope \"r\": 3 heads of cells [4]: not a whole number of elements each",
+          bs_rope(g, f->words, bs_segment_index(g, f->words, none), &(bs_rope_desc){.name = "r", .heads = 3}));
+    WRONG(BS_ERROR_ARGUMENT, "rope \"r\": heads is 2, expected 0 where operand 0 is [heads, features]",
+          bs_rope(g, bs_reshape(g, f->words, BS_SHAPE2(2, 2)), bs_segment_index(g, f->words, none),
+                  &(bs_rope_desc){.name = "r", .heads = 2}));
+    WRONG(BS_ERROR_ARGUMENT, "rope \"r\": 3 dimensions to turn of heads of 4, expected an even number",
+          bs_rope(g, f->words, bs_segment_index(g, f->words, none), &(bs_rope_desc){.name = "r", .dims = 3}));
+    WRONG(BS_ERROR_ARGUMENT, "rope \"r\": base is 0.5, expected 1 or more",
+          bs_rope(g, f->words, bs_segment_index(g, f->words, none), &(bs_rope_desc){.name = "r", .base = 0.5f}));
+    WRONG(BS_ERROR_DOMAIN,
+          "segment_index: operand 0 is of rows [N<=40], expected segments (bs_segments; gather what a router scattered "
+          "first)",
+          bs_segment_index(g, f->tokens, none));
     WRONG(BS_ERROR_SHAPE, "cumsum \"s\": axis -2 of operand 0, which is [4]",
           bs_cumsum(g, f->line, &(bs_cumsum_desc){.name = "s", .axis = -2}));
     WRONG(BS_ERROR_ARGUMENT, "cumsum \"s\": reverse is 2, expected 0 .. 1",

@@ -236,6 +236,23 @@ static void test_states(void)
     end();
 }
 
+static void test_positions(void)
+{
+    bs_graph *g = new_graph();
+    int32_t position[2] = {1 << 30, -1};
+    const bs_value x = bs_rows(g, bs_input(g, "in", BS_F32, BS_SHAPE2(2, 4)), none);
+    const bs_value at = bs_rows(g, bs_input(g, "at", BS_I32, BS_SHAPE1(2)), x);
+    bs_output(g, "out", bs_collect(g, bs_rope(g, x, at, NULL)));
+    begin(g, NULL);
+    bind("in", floats[0], BS_F32, 2, 2, 4, 0);
+    bind("at", position, BS_I32, 1, 2, 0, 0);
+    bind("out", floats[1], BS_F32, 2, 2, 4, 0);
+    refused(BS_ERROR_DATA, "rope \"\" (node 5): position -1, expected 0 .. 1073741824");
+    position[1] = (1 << 30) + 1;
+    refused(BS_ERROR_DATA, "rope \"\" (node 5): position 1073741825, expected 0 .. 1073741824");
+    end();
+}
+
 static void test_segments(void)
 {
     bs_graph *g = new_graph();
@@ -264,7 +281,8 @@ static void test_segments(void)
 int main(void)
 {
     static const char *const files[] = {"src/run/session.c", "src/run/route.c",    "src/run/bind.c",
-                                        "src/run/extents.c", "src/run/segments.c", "src/ops/gather_rows.c"};
+                                        "src/run/extents.c", "src/run/segments.c", "src/ops/gather_rows.c",
+                                        "src/ops/rope.c"};
     test_binding();
     test_joining();
     test_calls();
@@ -272,6 +290,7 @@ int main(void)
     test_nested();
     test_states();
     test_segments();
+    test_positions();
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         messages_of(files[i]);
     return check_end();

@@ -176,6 +176,8 @@ static void rows_of_builders(void)
     BUILD(bs_segments, bs_segments(g, none, none));
     BUILD(bs_segment_spread, bs_segment_spread(g, none, none));
     BUILD(bs_segment_reduce, bs_segment_reduce(g, none, NULL));
+    BUILD(bs_segment_index, bs_segment_index(g, none, none));
+    BUILD(bs_rope, bs_rope(g, none, none, NULL));
     BUILD(bs_attention, bs_attention(g, none, none, none, none, none, none, NULL));
     BUILD(bs_patches, bs_patches(g, none, NULL));
     BUILD(bs_assemble, bs_assemble(g, none));

@@ -27,6 +27,11 @@ static bs_graph *segment_net(void)
     bs_output(g, "centred", bs_collect(g, centred));
     const bs_attention_desc desc = {.heads = 2, .alibi = 1};
     bs_output(g, "attended", bs_collect(g, bs_attention(g, x, centred, x, ring, ring, past, &desc)));
+    const bs_value at = bs_segment_index(g, x, past), here = bs_segment_index(g, wide, (bs_value){0});
+    const bs_rope_desc pairs = {.heads = 2, .dims = 4, .base = 100.0f, .interleaved = 1};
+    const bs_value q = bs_rope(g, x, at, &(bs_rope_desc){.heads = 2}), k = bs_rope(g, centred, here, &pairs);
+    bs_output(g, "positions", bs_collect(g, at));
+    bs_output(g, "turned", bs_collect(g, bs_attention(g, q, k, x, ring, ring, past, &desc)));
     return g;
 }
 
@@ -38,7 +43,7 @@ static double oracle_error(const bs_graph *g, const bs_buffer *outputs)
             continue;
         const int32_t value = bs_node_in(g, &g->nodes[n])[0];
         for (int64_t i = 0; i < naive_elements(&oracle, value); i++) {
-            const double error = fabs(ag_read(ag_element(&outputs[k], i), BS_F32) - oracle.cell[value][0][i]);
+            const double error = fabs(ag_read(ag_element(&outputs[k], i), outputs[k].dtype) - oracle.cell[value][0][i]);
             worst = !(error <= worst) ? error : worst;
         }
         k++;

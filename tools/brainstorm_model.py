@@ -240,6 +240,15 @@ class Graph:
         self._made_by("input", lengths, "lengths")
         return self.node("segments", [x, lengths])
 
+    def segment_index(self, like, cache_lengths=None):
+        """cache_lengths: an input i32, one for each segment."""
+        return self.node("segment_index", [like] if cache_lengths is None else [like, cache_lengths])
+
+    def rope(self, x, positions, heads=0, dims=0, base=0.0, interleaved=0, name=""):
+        if base != 0 and not 1 <= base < np.inf:
+            raise ValueError(f"rope: base is {base}, expected 1 or more")
+        return self.node("rope", [x, positions], name, heads=heads, dims=dims, base=base, interleaved=interleaved)
+
     def segment_spread(self, parent, like):
         return self.node("segment_spread", [parent, like])
 

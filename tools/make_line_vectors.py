@@ -6,6 +6,7 @@ Run with a Python that has torch (made with 2.15). Results are computed in float
 
 import math
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 
@@ -52,5 +53,27 @@ put("cumsum_back", x0=x, y0=d.flip(2).cumsum(2).flip(2).float())
 x = torch.randint(-2**31, 2**31 - 1, (2, 40), dtype=torch.int64)
 sums = x.flip(1).cumsum(1).flip(1) - x
 put("cumsum_after", x0=x.to(torch.int32), y0=((sums + 2**31) % 2**32 - 2**31).to(torch.int32))
+
+
+def rope(x, positions, dims=0, base=10000, interleaved=False):
+    """x [rows, heads, features]; angles in long double."""
+    x, p = x.double().numpy(), positions.numpy().astype(np.longdouble).reshape(-1, 1, 1)
+    dims = dims or x.shape[2]
+    m = dims // 2
+    angle = p * np.longdouble(base) ** (-np.arange(m, dtype=np.longdouble) / m)
+    c, s = np.cos(angle), np.sin(angle)
+    first, second = (slice(0, dims, 2), slice(1, dims, 2)) if interleaved else (slice(0, m), slice(m, dims))
+    y = x.astype(np.longdouble)
+    y[..., first], y[..., second] = x[..., first] * c - x[..., second] * s, x[..., second] * c + x[..., first] * s
+    return y.astype(np.float32)
+
+
+near = torch.tensor([0, 1, 2, 7, 100, 4095, 131071, 2**20 - 1, 2**20], dtype=torch.int32)
+x = rnd(9, 3, 16)
+put("rope", x0=x.reshape(9, 48), x1=near, y0=rope(x, near).reshape(9, 48))
+far = torch.tensor([2**24 + 1, 2**27 - 3, 2**30 - 1, 2**30], dtype=torch.int32)
+put("rope_far", x0=x[:4].reshape(4, 48), x1=far, y0=rope(x[:4], far).reshape(4, 48))
+put("rope_pairs", x0=x, x1=near.reshape(9, 1), y0=rope(x, near, 6, 500000, True))
+put("rope_part", x0=x, x1=near, y0=rope(x, near, 10))
 
 write("lines.bin")

@@ -1,15 +1,31 @@
-/* op_segment.cuh - between segments and their rows: spreads one row a segment over its rows, reduces its rows to one.
+/* op_segment.cuh - between segments and their rows: numbers rows, spreads one row a segment over its rows, reduces its rows to one.
  * Sums go from the first row of a segment to its last, an element a thread.
- * Relies on segment.cuh and move_nest.cuh; offsets are checked before the run. Must never read beyond them. */
+ * Relies on segment.cuh, walk.cuh and move_nest.cuh; offsets are checked before the run. Must never read beyond them. */
 #ifndef BS_CUDA_OP_SEGMENT
 #define BS_CUDA_OP_SEGMENT
 
 #include "cuda/kernels.cuh"
 #include "cuda/move_nest.cuh"
 #include "cuda/segment.cuh"
+#include "cuda/walk.cuh"
 
 enum { BS_CU_SEGMENT_EACH = 1024 }; /* elements of a work item */
 enum { BS_CU_SEGMENT_MODE };        /* parameters of segment_reduce, in p: the descriptor's word */
+
+static constexpr bs_cu_describe bs_cu_segment_index_describe = bs_cu_cut;
+
+/* Operands: cells, which are not read, and cache lengths, if there are any. */
+__device__ inline void bs_cu_segment_index_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_device_operand *out = bs_cu_out(t, s, 0);
+    const int32_t *offsets = bs_cu_segment_offsets(t, s->domain), segments = t.program->domains[s->domain].lengths;
+    for (int32_t r = w.row + bs_cu_thread(); r < w.end; r += bs_cu_threads()) {
+        const int32_t segment = bs_segment_of(offsets, segments, r);
+        const int32_t before =
+            s->n_in > 1 ? reinterpret_cast<const int32_t *>(bs_cu_row(t, bs_cu_in(t, s, 1), 0))[segment] : 0;
+        *reinterpret_cast<int32_t *>(bs_cu_row(t, out, r)) = before + (r - offsets[segment]);
+    }
+}
 
 /* The step's rows are those of the segment domain. */
 static void bs_cu_segment_spread_describe(const bs_cu_node *n, bs_device_step *s)

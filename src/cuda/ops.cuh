@@ -22,6 +22,7 @@
 #include "cuda/op_matmul.cuh"
 #include "cuda/op_move.cuh"
 #include "cuda/op_resize.cuh"
+#include "cuda/op_rope.cuh"
 #include "cuda/op_route.cuh"
 #include "cuda/op_route_score.cuh"
 #include "cuda/op_segment.cuh"

@@ -1,5 +1,5 @@
-/* ops/segment_rows.c - between segments and their rows: one row of each segment spread over its rows, or its rows
- * reduced to one. Relies on span.h and ops/structure.h. Must never read beyond the offsets of the call. Sums go from
+/* ops/segment_rows.c - between segments and their rows: the number of a row in its segment, one row of each segment spread
+ * over its rows, or its rows reduced to one. Relies on span.h and ops/structure.h. Must never read beyond the offsets of the call. Sums go from
  * the first row of a segment to its last. One code for every tier. */
 #include "ops/common.h"
 #include "ops/span.h"
@@ -14,6 +14,43 @@ static bs_operand segment_row(const bs_operand *root, int32_t index, const bs_op
     for (int32_t d = 0; d < cell->rank; d++)
         row.stride[d] = root->stride[d + 1];
     return row;
+}
+
+/* ------------------------------------------------------------------------------------------------------- index */
+
+static bool segment_index_infer(bs_infer *infer)
+{
+    const int32_t domain = bs_infer_segments(infer, 0);
+    infer->out[0].dtype = BS_I32;
+    infer->out[0].rank = 0;
+    return domain && (infer->n_in < 2 || bs_infer_segment_input(infer, 1, domain, "cache_lengths"));
+}
+
+/* Cache lengths are 2^30 at most (run/segments.c): the sums fit. */
+static bs_status segment_index_run(const bs_call *call)
+{
+    const bs_operand *out = &call->out[0], *lengths = &call->in[1];
+    for (int32_t r = 0; r < call->rows; r++) {
+        const int32_t row = call->row + r, segment = bs_segment_of(call->offsets, call->n_segments, row),
+                      before = call->n_in > 1 ? ((const int32_t *)lengths->data)[segment * lengths->stride[0]] : 0;
+        ((int32_t *)out->data)[r * out->row_stride] = before + (row - call->offsets[segment]);
+    }
+    return BS_OK;
+}
+
+const bs_op bs_op_segment_index = {.name = "segment_index",
+                                   .min_in = 1,
+                                   .max_in = 2,
+                                   .flags = BS_OP_CROSS_ROW,
+                                   .roles = {[1] = BS_ROLE_CACHE_LENGTH},
+                                   .params_bytes = sizeof(bs_name_params),
+                                   .infer = segment_index_infer,
+                                   .run = segment_index_run};
+
+bs_value bs_segment_index(bs_graph *graph, bs_value like, bs_value cache_lengths)
+{
+    const int32_t in[2] = {like.id, cache_lengths.id};
+    return bs_op_build(graph, &bs_op_segment_index, in, cache_lengths.id ? 2 : 1, NULL);
 }
 
 /* ------------------------------------------------------------------------------------------------------ spread */

@@ -212,6 +212,10 @@ static inline bs_value new_line_call(uint8_t which)
     switch (which) {
     case 0: return bs_reduce(w.g, x, &(bs_reduce_desc){name(), number(), number(), number(), number()});
     case 1: return bs_argmin(w.g, x);
+    case 3: return bs_segment_index(w.g, x, value());
+    case 4: return bs_segment_index(w.g, x, (bs_value){0});
+    case 5: return bs_rope(w.g, x, value(), &(bs_rope_desc){name(), number(), number(), real(), number()});
+    case 6: return bs_rope(w.g, x, bs_segment_index(w.g, x, (bs_value){0}), NULL);
     case 2: return bs_cumsum(w.g, x, &(bs_cumsum_desc){name(), number(), number(), number()});
     default: return bs_rms_norm(w.g, x, &(bs_norm_desc){name(), real()});
     }
