@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 95bce1fb5fd5bf9a05cb4c49a555e12d1437a924b00064e9eb24689ccfd14f82
+ * sha256 of the parts: f61726ff5808f0d2d6618915c795243b7b785570bff6515daf61f304af00a651
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -15167,8 +15167,8 @@ BS_INTERNAL bs_bytes bs_weight_elements(const bs_weight_spec *spec);
     X(segments, NONE) X(state_append, NONE) X(segment_spread, KERNEL) X(segment_reduce, KERNEL) X(attention, KERNEL)  \
     /* streaming: routers.c */                                                                                        \
     X(look_ahead, KERNEL)                                                                                             \
-    /* op set 4: lines.c, reduce.c, rope.c, segment_rows.c */                                                         \
-    X(rms_norm, KERNEL) X(argmin, KERNEL) X(cumsum, KERNEL) X(rope, KERNEL) X(segment_index, KERNEL)
+    /* op set 4: lines.c, reduce.c, rope.c, segment_rows.c, lrn.c */                                                  \
+    X(rms_norm, KERNEL) X(argmin, KERNEL) X(cumsum, KERNEL) X(rope, KERNEL) X(segment_index, KERNEL) X(lrn, KERNEL)
 
 #if defined(BS_ONLY_OPS)
 #define BS_OP_input 1
@@ -18220,6 +18220,96 @@ bs_value bs_topk(bs_graph *graph, bs_value x, int32_t k, bs_value *indices)
     return values;
 }
 /* ==== end src/ops/lines.c ===================================================================== */
+
+/* ==== begin src/ops/lrn.h ===================================================================== */
+/* ops/lrn.h - local response normalisation with the defaults of its descriptor filled in, for the plain kernel and for
+ * a device. Relies on base/base.h. Must never contain a product that a compiler may fuse with a sum. */
+#ifndef BS_OPS_LRN_H
+#define BS_OPS_LRN_H
+
+/* #include "base/base.h" */
+
+#include <math.h>
+
+typedef struct bs_lrn_form {
+    int32_t before, after; /* channels of a window beside its own */
+    float scale, beta, bias;
+} bs_lrn_form;
+
+static inline bs_lrn_form bs_lrn_form_of(const bs_lrn_desc *desc)
+{
+    const int32_t size = bs_or_default(desc->size, 5);
+    const bs_lrn_form form = {(size - 1) / 2, size / 2, (desc->alpha == 0.0f ? 1e-4f : desc->alpha) / (float)size,
+                              desc->beta == 0.0f ? 0.75f : desc->beta, desc->bias == 0.0f ? 1.0f : desc->bias};
+    return form;
+}
+
+/* squares: of the window. The usual beta of 3/4 needs no power. */
+static inline BS_BOTH float bs_lrn_of(float x, float squares, float scale, float beta, float bias)
+{
+    const float base = BS_SUM(scale * squares, bias), root = sqrtf(base);
+    return x / (beta == 0.75f ? root * sqrtf(root) : powf(base, beta));
+}
+
+#endif
+/* ==== end src/ops/lrn.h ======================================================================= */
+
+/* ==== begin src/ops/lrn.c ===================================================================== */
+/* ops/lrn.c - local response normalisation across channels.
+ * Relies on lines.h, lrn.h. Sums go from the lowest channel of a window up, each from its beginning: one code for every
+ * tier. */
+/* #include "ops/lrn.h" */
+
+/* #include "ops/lines.h" */
+
+static const bs_field lrn_fields[] = {BS_INT_OF("size", 0, 1 << 20), BS_FLOAT("alpha"), BS_FLOAT("beta"),
+                                      BS_FLOAT("bias")};
+
+static bool lrn_infer(bs_infer *infer)
+{
+    int32_t channels;
+    return bs_infer_image(infer, 0, &channels);
+}
+
+static double lrn_flops(const bs_graph *graph, const bs_node *node)
+{
+    const double size = bs_or_default(((const bs_lrn_desc *)node->params)->size, 5);
+    return (2.0 * size + 4.0) * bs_value_work(graph, node->first_out);
+}
+
+static void lrn_line(const bs_lines_job *job, const float *x, float *y)
+{
+    const bs_lrn_form form = bs_lrn_form_of(job->call->params);
+    for (int32_t c = 0; c < job->n; c++) {
+        const int32_t first = bs_max_i32(0, c - form.before), last = bs_min_i32(job->n - 1, c + form.after);
+        float squares = 0.0f;
+        for (int32_t k = first; k <= last; k++)
+            squares += x[k * job->in_step] * x[k * job->in_step];
+        y[c * job->out_step] = bs_lrn_of(x[c * job->in_step], squares, form.scale, form.beta, form.bias);
+    }
+}
+
+static bs_status lrn_run(const bs_call *call)
+{
+    bs_lines_job job = bs_lines_job_of(call, 0);
+    job.line = lrn_line;
+    bs_lines_visit(call, 0, bs_lines_each, &job);
+    return BS_OK;
+}
+
+const bs_op bs_op_lrn = {.name = "lrn",
+                         .min_in = 1,
+                         .flags = BS_OP_SPATIAL,
+                         BS_PARAMS(bs_lrn_desc, lrn_fields),
+                         .infer = lrn_infer,
+                         .flops = lrn_flops,
+                         .run = lrn_run};
+
+bs_value bs_lrn(bs_graph *graph, bs_value x, const bs_lrn_desc *desc)
+{
+    return bs_op_build(graph, &bs_op_lrn, &x.id, 1, desc);
+}
+/* ==== end src/ops/lrn.c ======================================================================= */
 
 /* ==== begin src/ops/matmul.c ================================================================== */
 /* ops/matmul.c - product of two computed matrices (for example attention scores), of any strides.

@@ -529,6 +529,17 @@ bs_value bs_rms_norm(bs_graph *graph, bs_value x, const bs_norm_desc *desc);
 /* channel dim 0; ".weight|bias|mean|var" */
 bs_value bs_batch_norm(bs_graph *graph, bs_value x, const bs_norm_desc *desc);
 
+/* Local response normalisation (Krizhevsky et al. 2012), as ONNX has it: each channel c of an image [C,H,W] becomes
+ *     x_c / (bias + alpha/size sum of x_k^2)^beta,   k = c - floor((size-1)/2) .. c + ceil((size-1)/2) of those there are
+ * in f32, from the lowest channel up. */
+typedef struct bs_lrn_desc {
+    const char *name;
+    int32_t size;      /* [5] channels of a window */
+    float alpha, beta; /* [1e-4], [0.75] */
+    float bias;        /* [1] */
+} bs_lrn_desc;
+bs_value bs_lrn(bs_graph *graph, bs_value x, const bs_lrn_desc *desc);
+
 typedef enum bs_pool { BS_POOL_AVERAGE, BS_POOL_MAX } bs_pool;
 typedef struct bs_pool2d_desc {
     const char *name;

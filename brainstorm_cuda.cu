@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 9d525ee1bc9ae8bd79dc5e2883791e013bbd53db95ae6dec9a680ff55bfb2e8e
+ * sha256 of the parts: a5fdf012924ea3d4998de17f8c446c676d620c273cd082ea6dac4cf6aadaa28d
  */
 #include "brainstorm.h"
 
@@ -2138,8 +2138,8 @@ __device__ __forceinline__ void bs_cu_zero_margin_of(const bs_cu_tile &t, const 
     /* op_lines.cuh */                                                                                    \
     X(softmax) X(layer_norm) X(reduce) X(argmax) X(topk)                                                  \
     X(rms_norm) X(argmin) X(cumsum)                                                                       \
-    /* op_rope.cuh, op_segment.cuh */                                                                     \
-    X(rope) X(segment_index)                                                                              \
+    /* op_rope.cuh, op_segment.cuh, op_image.cuh */                                                       \
+    X(rope) X(segment_index) X(lrn)                                                                       \
     /* op_image.cuh, op_resize.cuh, op_features.cuh */                                                    \
     X(pool2d) X(pool2d_global) X(resize) X(resize_double) X(patch_features)                               \
     /* op_conv_*.cuh, op_deconv.cuh */                                                                    \
@@ -2261,8 +2261,8 @@ static inline int32_t bs_cu_work_items(int64_t count, int64_t each)
     X(segments, NONE) X(state_append, NONE) X(segment_spread, KERNEL) X(segment_reduce, KERNEL) X(attention, KERNEL)  \
     /* streaming: routers.c */                                                                                        \
     X(look_ahead, KERNEL)                                                                                             \
-    /* op set 4: lines.c, reduce.c, rope.c, segment_rows.c */                                                         \
-    X(rms_norm, KERNEL) X(argmin, KERNEL) X(cumsum, KERNEL) X(rope, KERNEL) X(segment_index, KERNEL)
+    /* op set 4: lines.c, reduce.c, rope.c, segment_rows.c, lrn.c */                                                  \
+    X(rms_norm, KERNEL) X(argmin, KERNEL) X(cumsum, KERNEL) X(rope, KERNEL) X(segment_index, KERNEL) X(lrn, KERNEL)
 
 #if defined(BS_ONLY_OPS)
 #define BS_OP_input 1
@@ -6578,13 +6578,48 @@ __device__ inline void bs_cu_paths_run(const bs_cu_tile &t, const bs_device_step
 #endif
 /* ==== end src/cuda/op_gather.cuh ============================================================== */
 /* ==== begin src/cuda/op_image.cuh ============================================================= */
-/* op_image.cuh - pool2d, by windows and global.
+/* op_image.cuh - pool2d, by windows and global; lrn.
  * Relies on walk.cuh. Must never count what lies outside the frame, unless count_pad says so. */
 #ifndef BS_CUDA_OP_IMAGE
 #define BS_CUDA_OP_IMAGE
 
 /* #include "cuda/kernels.cuh" */
 /* #include "cuda/walk.cuh" */
+
+extern "C" {
+/* ==== begin src/ops/lrn.h ===================================================================== */
+/* ops/lrn.h - local response normalisation with the defaults of its descriptor filled in, for the plain kernel and for
+ * a device. Relies on base/base.h. Must never contain a product that a compiler may fuse with a sum. */
+#ifndef BS_OPS_LRN_H
+#define BS_OPS_LRN_H
+
+/* #include "base/base.h" */
+
+#include <math.h>
+
+typedef struct bs_lrn_form {
+    int32_t before, after; /* channels of a window beside its own */
+    float scale, beta, bias;
+} bs_lrn_form;
+
+static inline bs_lrn_form bs_lrn_form_of(const bs_lrn_desc *desc)
+{
+    const int32_t size = bs_or_default(desc->size, 5);
+    const bs_lrn_form form = {(size - 1) / 2, size / 2, (desc->alpha == 0.0f ? 1e-4f : desc->alpha) / (float)size,
+                              desc->beta == 0.0f ? 0.75f : desc->beta, desc->bias == 0.0f ? 1.0f : desc->bias};
+    return form;
+}
+
+/* squares: of the window. The usual beta of 3/4 needs no power. */
+static inline BS_BOTH float bs_lrn_of(float x, float squares, float scale, float beta, float bias)
+{
+    const float base = BS_SUM(scale * squares, bias), root = sqrtf(base);
+    return x / (beta == 0.75f ? root * sqrtf(root) : powf(base, beta));
+}
+
+#endif
+/* ==== end src/ops/lrn.h ======================================================================= */
+}
 
 /* Parameters of pooling, in p: the descriptor's words, then ours. */
 enum {
@@ -6742,6 +6777,33 @@ __device__ inline void bs_cu_pool2d_global_run(const bs_cu_tile &t, const bs_dev
         for (int32_t first = w.part * each; first < x.dim[0]; first += w.parts * each)
             bs_cu_pool_channels(t, s, x, y, first, min(each, x.dim[0] - first));
     }
+}
+
+/* ----------------------------------------------------------------------------------------------------- lrn */
+
+enum { BS_CU_LRN_BEFORE, BS_CU_LRN_AFTER, BS_CU_LRN_SCALE, BS_CU_LRN_BETA, BS_CU_LRN_BIAS }; /* p: a bs_lrn_form */
+
+static void bs_cu_lrn_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    const bs_lrn_form form = bs_lrn_form_of(static_cast<const bs_lrn_desc *>(n->params));
+    memcpy(s->p, &form, sizeof form);
+    bs_cu_cut(n, s);
+}
+
+__device__ inline void bs_cu_lrn_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    bs_cu_scan_rows(t, s, w, [&](const bs_cu_view &y, const bs_cu_view &x, const bs_cu_scan &k) {
+        const int32_t first = max(0, k.c - s->p[BS_CU_LRN_BEFORE].i),
+                      last = min(x.dim[0] - 1, k.c + s->p[BS_CU_LRN_AFTER].i);
+        float squares = 0.0f;
+        for (int32_t c = first; c <= last; c++) {
+            const float v = bs_cu_get(x.data, x.dtype, bs_cu_pixel_at(x, c, k.y, k.x));
+            squares = bs_cu_mul_add(v, v, squares);
+        }
+        bs_cu_put(y.data, y.dtype, bs_cu_pixel_at(y, k.c, k.y, k.x),
+                  bs_lrn_of(bs_cu_get(x.data, x.dtype, bs_cu_pixel_at(x, k.c, k.y, k.x)), squares,
+                            s->p[BS_CU_LRN_SCALE].f, s->p[BS_CU_LRN_BETA].f, s->p[BS_CU_LRN_BIAS].f));
+    });
 }
 
 #endif

@@ -64,6 +64,8 @@ BUILD(reduce_image, REDUCE(.kind = BS_REDUCE_LOG_SUM_EXP, .axis = 0, .axes = 3))
 #undef REDUCE
 BUILD(argmax, bs_argmax(g, x[0]))
 BUILD(argmin, bs_argmin(g, x[0]))
+BUILD(lrn, bs_lrn(g, x[0], &(bs_lrn_desc){.alpha = 3.0f}))
+BUILD(lrn_even, bs_lrn(g, x[0], &(bs_lrn_desc){.size = 4, .alpha = 0.5f, .beta = 0.6f, .bias = 2.0f}))
 BUILD(cumsum, bs_cumsum(g, x[0], &(bs_cumsum_desc){.axis = -1}))
 BUILD(cumsum_after, bs_cumsum(g, x[0], &(bs_cumsum_desc){.axis = -1, .exclusive = 1, .reverse = 1}))
 BUILD(cumsum_first, bs_cumsum(g, x[0], &(bs_cumsum_desc){.exclusive = 1}))
@@ -166,6 +168,8 @@ static const op_case image_cases[] = {
     {"reduce: maximum of the last two", reduce_two_last, ROOT, 0},
     {"reduce: mean of pixels", reduce_pixels, ROOT, 4e-3},
     {"reduce: an image", reduce_image, ROOT, 0},
+    {"lrn", lrn, ROOT | CELLS, 0},
+    {"lrn of an even size", lrn_even, ROOT | CELLS, 0},
     {"pixel_shuffle", shuffle, ROOT | CELLS | CODES, 0},
     {"pixel_unshuffle", unshuffle, ROOT | CELLS | CODES, 0},
     {"pool2d", pool, ROOT | CELLS, 0},

@@ -103,7 +103,7 @@ def whole_images(g):
     x = g.pad(x, 1, 1, 2, 2, edge=1)
     x = g.pool2d(g.deconv2d(x, "up", random(3, 2, 2, 2), random(2), stride=2), "max", 2, padding="valid")
     x = g.conv2d(x, "padded", random(2, 2, 3, 3), padding="explicit", pad=2)
-    x = g.resize(x, "nearest", 2)
+    x = g.lrn(g.resize(x, "nearest", 2), size=3, alpha=0.5)
     g.output("mean", g.pool2d(x, "average", everything=1))
 
 

@@ -234,6 +234,8 @@ static void rows_of_lines(void)
           "segment_index: operand 0 is of rows [N<=40], expected segments (bs_segments; gather what a router scattered "
           "first)",
           bs_segment_index(g, f->tokens, none));
+    WRONG(BS_ERROR_SHAPE, "lrn \"n\": operand 0 is [4], expected rank 3 [C, H, W]",
+          bs_lrn(g, f->line, &(bs_lrn_desc){.name = "n"}));
     WRONG(BS_ERROR_SHAPE, "cumsum \"s\": axis -2 of operand 0, which is [4]",
           bs_cumsum(g, f->line, &(bs_cumsum_desc){.name = "s", .axis = -2}));
     WRONG(BS_ERROR_ARGUMENT, "cumsum \"s\": reverse is 2, expected 0 .. 1",

@@ -163,6 +163,7 @@ static void rows_of_builders(void)
     BUILD(bs_layer_norm, bs_layer_norm(g, none, NULL));
     BUILD(bs_rms_norm, bs_rms_norm(g, none, NULL));
     BUILD(bs_batch_norm, bs_batch_norm(g, none, NULL));
+    BUILD(bs_lrn, bs_lrn(g, none, NULL));
     BUILD(bs_pool2d, bs_pool2d(g, none, NULL));
     BUILD(bs_resize, bs_resize(g, none, NULL));
     BUILD(bs_reduce, bs_reduce(g, none, NULL));

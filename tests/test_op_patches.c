@@ -38,6 +38,7 @@ static const patch_case patch_cases[] = {
     {"concat", concat_3, BS_U8, 2, 3, 16, 37, 29, false},
     {"slice", slice_01, BS_F32, 3, 1, 16, 37, 29, false},
     {"reduce channels", reduce_sum, BS_F32, 3, 1, 16, 37, 29, false},
+    {"lrn", lrn_even, BS_F32, 6, 1, 16, 37, 29, false},
     {"pool", pool_average, BS_F32, 3, 1, 16, 37, 33, false},
     {"pool padded", pool_average_pad, BS_F32, 3, 1, 16, 37, 33, false},
     {"pool stride 1", pool_average_count, BS_F32, 3, 1, 16, 37, 33, false},

@@ -456,6 +456,9 @@ class Graph:
         each = one_each(name, np.size(weight), {"weight": weight, "bias": bias, "mean": mean, "var": var})
         return self.node("batch_norm", [x], name, each, epsilon=epsilon)
 
+    def lrn(self, x, size=0, alpha=0.0, beta=0.0, bias=0.0):
+        return self.node("lrn", [x], size=size, alpha=alpha, beta=beta, bias=bias)
+
     def pool2d(self, x, kind="average", kernel=0, stride=0, pad=0, everything=0, count_pad=0, padding="default"):
         """everything: 1 for one value a channel (the descriptor's `global`). padding: by default none, "explicit" reads
         pad."""

@@ -69,6 +69,7 @@ OPS = {
     "cumsum": ("axis exclusive reverse", 1),
     "rope": ("heads dims base~ interleaved", 1),
     "segment_index": ("", 1),
+    "lrn": ("size alpha~ beta~ bias~", 1),
 }
 
 # What numbers may be, where the library refuses others whatever the shapes; 0 is a default, if there is one.
@@ -86,6 +87,7 @@ RANGES = {
     ("concat", "axis"): _AXIS, ("slice", "axis"): _AXIS, ("reduce", "axis"): _AXIS,
     ("reduce", "axes"): (0, MAX_RANK),
     ("rope", "heads"): (0, MAX_EXTENT), ("rope", "dims"): (0, MAX_EXTENT), ("rope", "interleaved"): (0, 1),
+    ("lrn", "size"): (0, 2**20),
     ("cumsum", "axis"): _AXIS, ("cumsum", "exclusive"): (0, 1), ("cumsum", "reverse"): (0, 1),
     ("slice", "start"): (0, MAX_EXTENT), ("slice", "length"): (0, MAX_EXTENT),
     ("reshape", "rank"): (1, MAX_RANK),
@@ -101,7 +103,8 @@ INT32 = (-2**31, 2**31 - 1)
 # The op set that brought an op, where it is not the first. A file names the lowest that has all it uses.
 OPSET_OF = {"segments": 2, "state_append": 2, "segment_spread": 2, "segment_reduce": 2, "attention": 2,
             "look_ahead": 2,
-            "rms_norm": 4, "argmin": 4, "cumsum": 4, "rope": 4, "segment_index": 4}
+            "rms_norm": 4, "argmin": 4, "cumsum": 4, "rope": 4, "segment_index": 4,
+            "lrn": 4}
 # The same of parameters, last ones of their op: where they are 0 they are left out, and older libraries read the file.
 OPSET_OF_PARAM = {("conv2d", "padding"): 3, ("deconv2d", "padding"): 3, ("pool2d", "padding"): 3,
                   ("route", "floor"): 3,

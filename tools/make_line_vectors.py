@@ -76,4 +76,17 @@ put("rope_far", x0=x[:4].reshape(4, 48), x1=far, y0=rope(x[:4], far).reshape(4, 
 put("rope_pairs", x0=x, x1=near.reshape(9, 1), y0=rope(x, near, 6, 500000, True))
 put("rope_part", x0=x, x1=near, y0=rope(x, near, 10))
 
+
+def lrn(x, size, alpha, beta, bias):
+    """As the definition of ONNX reads; PyTorch has other windows where the size is even."""
+    squares = F.pad(x.double()**2, (0, 0, 0, 0, (size - 1) // 2, size // 2)).unfold(1, size, 1).sum(-1)
+    return (x.double() / (bias + alpha / size * squares)**beta).float()
+
+
+x = rnd(2, 7, 3, 4) * 30
+assert torch.allclose(lrn(x, 5, 1e-4, 0.75, 1), F.local_response_norm(x, 5))
+put("lrn", x0=x, y0=lrn(x, 5, 1e-4, 0.75, 1))
+put("lrn_even", x0=x, y0=lrn(x, 4, 0.5, 0.6, 2))
+put("lrn_wide", x0=x[:, :6], y0=lrn(x[:, :6], 9, 2, 0.75, 1))
+
 write("lines.bin")

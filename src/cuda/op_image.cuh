@@ -1,10 +1,14 @@
-/* op_image.cuh - pool2d, by windows and global.
+/* op_image.cuh - pool2d, by windows and global; lrn.
  * Relies on walk.cuh. Must never count what lies outside the frame, unless count_pad says so. */
 #ifndef BS_CUDA_OP_IMAGE
 #define BS_CUDA_OP_IMAGE
 
 #include "cuda/kernels.cuh"
 #include "cuda/walk.cuh"
+
+extern "C" {
+#include "ops/lrn.h"
+}
 
 /* Parameters of pooling, in p: the descriptor's words, then ours. */
 enum {
@@ -162,6 +166,33 @@ __device__ inline void bs_cu_pool2d_global_run(const bs_cu_tile &t, const bs_dev
         for (int32_t first = w.part * each; first < x.dim[0]; first += w.parts * each)
             bs_cu_pool_channels(t, s, x, y, first, min(each, x.dim[0] - first));
     }
+}
+
+/* ----------------------------------------------------------------------------------------------------- lrn */
+
+enum { BS_CU_LRN_BEFORE, BS_CU_LRN_AFTER, BS_CU_LRN_SCALE, BS_CU_LRN_BETA, BS_CU_LRN_BIAS }; /* p: a bs_lrn_form */
+
+static void bs_cu_lrn_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    const bs_lrn_form form = bs_lrn_form_of(static_cast<const bs_lrn_desc *>(n->params));
+    memcpy(s->p, &form, sizeof form);
+    bs_cu_cut(n, s);
+}
+
+__device__ inline void bs_cu_lrn_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    bs_cu_scan_rows(t, s, w, [&](const bs_cu_view &y, const bs_cu_view &x, const bs_cu_scan &k) {
+        const int32_t first = max(0, k.c - s->p[BS_CU_LRN_BEFORE].i),
+                      last = min(x.dim[0] - 1, k.c + s->p[BS_CU_LRN_AFTER].i);
+        float squares = 0.0f;
+        for (int32_t c = first; c <= last; c++) {
+            const float v = bs_cu_get(x.data, x.dtype, bs_cu_pixel_at(x, c, k.y, k.x));
+            squares = bs_cu_mul_add(v, v, squares);
+        }
+        bs_cu_put(y.data, y.dtype, bs_cu_pixel_at(y, k.c, k.y, k.x),
+                  bs_lrn_of(bs_cu_get(x.data, x.dtype, bs_cu_pixel_at(x, k.c, k.y, k.x)), squares,
+                            s->p[BS_CU_LRN_SCALE].f, s->p[BS_CU_LRN_BETA].f, s->p[BS_CU_LRN_BIAS].f));
+    });
 }
 
 #endif

@@ -216,6 +216,7 @@ static inline bs_value new_line_call(uint8_t which)
     case 4: return bs_segment_index(w.g, x, (bs_value){0});
     case 5: return bs_rope(w.g, x, value(), &(bs_rope_desc){name(), number(), number(), real(), number()});
     case 6: return bs_rope(w.g, x, bs_segment_index(w.g, x, (bs_value){0}), NULL);
+    case 7: return bs_lrn(w.g, x, &(bs_lrn_desc){name(), number(), real(), real(), real()});
     case 2: return bs_cumsum(w.g, x, &(bs_cumsum_desc){name(), number(), number(), number()});
     default: return bs_rms_norm(w.g, x, &(bs_norm_desc){name(), real()});
     }
