@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: f61726ff5808f0d2d6618915c795243b7b785570bff6515daf61f304af00a651
+ * sha256 of the parts: 97f697721541a02358cd4251f6cc70365bf9c924045491bc87020bf178a88cb5
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -1742,7 +1742,8 @@ enum {
     BS_TENSOR_STEPS = 256, /* most steps of 16 products */
     BS_WINOGRAD_OUT = 4,
     BS_WINOGRAD_IN = 6,
-    BS_WINOGRAD_POINTS = 36
+    BS_WINOGRAD_POINTS = 36,
+    BS_WINOGRAD_TAPS = 9
 };
 
 /* A run of pixels of one output row, times one block of output channels. Strides in floats. */
@@ -1790,6 +1791,9 @@ typedef void bs_conv_winograd_in(const float *in, ptrdiff_t in_row, ptrdiff_t in
 typedef void bs_conv_winograd_out(const float *points, ptrdiff_t point_step, const bs_conv_tile *tile,
                                   ptrdiff_t out_row, ptrdiff_t residual_row, int32_t rows, int32_t columns);
 
+/* Six points, those of row y, of a block of weights: tap t and point x are t or x times `floats` on, whole vectors. */
+typedef void bs_conv_winograd_weights(const float *taps, ptrdiff_t floats, int32_t y, float *points);
+
 typedef struct bs_conv_kernels {
     int32_t lanes;
     int32_t outer_pixels[3]; /* [vectors]: most pixels of a tile */
@@ -1804,6 +1808,7 @@ typedef struct bs_conv_kernels {
     bs_conv_tile_kernel *const *depthwise; /* [pixels] */
     bs_conv_winograd_in *winograd_in;
     bs_conv_winograd_out *winograd_out;
+    bs_conv_winograd_weights *winograd_weights;
 } bs_conv_kernels;
 
 /* The table made of a tier's templates; for DOT, its most pixels and its kernels, or 0 and NULL. */
@@ -1822,6 +1827,7 @@ typedef struct bs_conv_kernels {
         .depthwise = BS_TIER_FN(bs_conv_depthwise),                                      \
         .winograd_in = BS_WINOGRAD_FN(bs_conv_winograd_in),                              \
         .winograd_out = BS_WINOGRAD_FN(bs_conv_winograd_out),                            \
+        .winograd_weights = BS_WINOGRAD_FN(bs_conv_winograd_weights),                    \
     }
 
 /* The table of a tier, or NULL if it is not compiled in. */
@@ -1845,6 +1851,7 @@ BS_INTERNAL bool bs_conv_can_prepare(const bs_conv_geometry *geometry, bs_conv_a
 
 #if defined(BS_NO_WINOGRAD) /* no geometry fits, so no other function of it is called */
 static inline bool bs_conv_winograd_fits(const bs_conv_geometry *geometry) { return (void)geometry, false; }
+static inline bool bs_conv_winograd_stores(const bs_conv_geometry *geometry) { return (void)geometry, false; }
 static inline size_t bs_conv_winograd_scratch(const bs_conv_geometry *geometry, int32_t lanes)
 {
     return (void)geometry, (void)lanes, (size_t)0;
@@ -1859,8 +1866,10 @@ static inline void bs_conv_winograd_run(const bs_conv_geometry *geometry, const 
     (void)geometry, (void)kernels, (void)task;
 }
 #else
-/* conv_winograd_pack.c: whether Winograd serves a geometry; [out][in][9] -> [36 points] of OUTER with a 1x1 kernel */
+/* conv_winograd_pack.c: whether Winograd serves a geometry, and whether transformed weights are stored, else those of
+ * OUTER are transformed in each run; [out][in][9] -> [36 points] of OUTER with a 1x1 kernel */
 BS_INTERNAL bool bs_conv_winograd_fits(const bs_conv_geometry *geometry);
+BS_INTERNAL bool bs_conv_winograd_stores(const bs_conv_geometry *geometry);
 BS_INTERNAL void bs_conv_winograd_pack(const float *weights, int32_t out, int32_t in, int32_t lanes, float *to);
 /* conv_winograd.c */
 BS_INTERNAL size_t bs_conv_winograd_scratch(const bs_conv_geometry *geometry, int32_t lanes);
@@ -1904,9 +1913,10 @@ static inline int32_t bs_conv_next_pixels(bs_conv_tile_kernel *const *kernels, i
 /* ==== begin src/kernels/conv_winograd.h ======================================================= */
 /* conv_winograd.h: the constants of F(4x4, 3x3).
  *
- * Owns:      the interpolation points 0, +-a, +-b, infinity with a = 3/4, b = 3/2, and the factors a^k.
+ * Owns:      the interpolation points 0, +-a, +-b, infinity with a = 3/4, b = 3/2, the factors a^k, and the matrix that
+ *            transforms weights.
  * Relies on: nothing.
- * Must never: be changed in one place only: the weight transform (conv_winograd_pack.c) uses the same points.
+ * Must never: be changed in one place only: the transforms of inputs and outputs use the same points.
  *
  * The usual points 0, +-1, +-2 spread the transforms' coefficients over 1..8 and 1/24..1; these keep them near
  * 1 and are exact in f32. Measured, 32 channels: the largest error is 3.5 times smaller, for no more operations.
@@ -1925,6 +1935,20 @@ static inline int32_t bs_conv_next_pixels(bs_conv_tile_kernel *const *kernels, i
 /* a^k: the factor of output row y and column x is a^(y + x). */
 static const float bs_conv_winograd_scale[7] = {
     1.0f, 0.75f, 0.5625f, 0.421875f, 0.31640625f, 0.2373046875f, 0.177978515625f
+};
+
+/* G of the points 0, a, -a, b, -b, infinity: row p is (1, p, p^2) / product of (p - q) over the other finite
+ * points q. The last row is over a^3, which the output's factor a^3 gives back (conv_winograd.inc). */
+#define BS_WINOGRAD_AA ((double)BS_WINOGRAD_A * BS_WINOGRAD_A)
+#define BS_WINOGRAD_BB ((double)BS_WINOGRAD_B * BS_WINOGRAD_B)
+#define BS_WINOGRAD_G(p, product) { 1 / (product), (p) / (product), (double)(p) * (p) / (product) }
+static const double bs_conv_winograd_g[6][3] = {
+    { 1 / (BS_WINOGRAD_AA * BS_WINOGRAD_BB), 0, 0 },
+    BS_WINOGRAD_G(BS_WINOGRAD_A, 2 * BS_WINOGRAD_AA * (BS_WINOGRAD_AA - BS_WINOGRAD_BB)),
+    BS_WINOGRAD_G(-BS_WINOGRAD_A, 2 * BS_WINOGRAD_AA * (BS_WINOGRAD_AA - BS_WINOGRAD_BB)),
+    BS_WINOGRAD_G(BS_WINOGRAD_B, 2 * BS_WINOGRAD_BB * (BS_WINOGRAD_BB - BS_WINOGRAD_AA)),
+    BS_WINOGRAD_G(-BS_WINOGRAD_B, 2 * BS_WINOGRAD_BB * (BS_WINOGRAD_BB - BS_WINOGRAD_AA)),
+    { 0, 0, 1 / (BS_WINOGRAD_AA * BS_WINOGRAD_A) },
 };
 #endif
 
@@ -2251,7 +2275,7 @@ BS_INTERNAL void bs_row_normalise(bs_tier tier, const bs_row_norm *norm, const f
  *   GEMM       [panel][in][vectors of the panel][lanes]: three vectors, of the last panel as many as are needed
  *   DOT        [group][block of 4 outputs][kernel_h][kernel_w][vectors of in / group][4][lanes]
  *   DEPTHWISE  [vectors of channels][kernel_h][kernel_w][lanes]
- *   WINOGRAD4  [36 points] of OUTER with a 1x1 kernel
+ *   WINOGRAD4  [36 points] of OUTER with a 1x1 kernel; of many channels just OUTER
  *   TENSOR     f16 [group][block of 8 outputs][steps of 16 products][8 outputs][16], products in the order kernel_h,
  *              kernel_w, in / group; the kernel finds them by a table of quads, hence their limit
  */
@@ -2330,7 +2354,7 @@ size_t bs_conv_prepared_floats(const bs_conv_geometry *g, bs_conv_algorithm algo
     uint64_t factors[4] = { (uint64_t)g->kernel_h * (uint64_t)g->kernel_w, (uint64_t)g->groups, (uint64_t)in,
                             (uint64_t)bs_conv_round_up(out, lanes) };
     if (algorithm == BS_CONV_WINOGRAD4) {
-        factors[0] = BS_WINOGRAD_POINTS;
+        factors[0] = bs_conv_winograd_stores(g) ? BS_WINOGRAD_POINTS : factors[0];
     } else if (algorithm == BS_CONV_TENSOR) {
         factors[0] = bs_conv_tensor_steps(g);
         factors[2] = 8; /* 16 f16 */
@@ -2415,9 +2439,9 @@ void bs_conv_prepare(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_
         return;
     const int32_t lanes = bs_conv_lanes(tier), taps = g->kernel_h * g->kernel_w;
     const int32_t in = g->in_channels / g->groups, out = g->out_channels / g->groups;
-    const bs_conv_family family = bs_conv_family_of(g, tier);
+    const bs_conv_family family = algorithm == BS_CONV_WINOGRAD4 ? BS_FAMILY_OUTER : bs_conv_family_of(g, tier);
     const int32_t vectors = family == BS_FAMILY_GEMM ? BS_GEMM_VECTORS : 2;
-    if (algorithm == BS_CONV_WINOGRAD4) {
+    if (algorithm == BS_CONV_WINOGRAD4 && bs_conv_winograd_stores(g)) {
         bs_conv_winograd_pack(oihw, out, in, lanes, prepared);
         return;
     }
@@ -3112,6 +3136,40 @@ BS_DEPTHWISE_UPTO(BS_DEPTHWISE_DEFINE)
 #define BS_DEPTHWISE_NAME(P, unused) [P] = BS_TIER_FN(bs_conv_depthwise_##P),
 static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_depthwise)[] = { NULL, BS_DEPTHWISE_UPTO(BS_DEPTHWISE_NAME) };
 /* --- end of template kernels/conv_depthwise.inc --- */
+/* --- template kernels/conv_winograd_weights.inc --- */
+/* conv_winograd_weights.inc: F(4x4, 3x3) transforms weights while it runs, lanes are output channels.
+ *
+ * Owns:      one function for each tier.
+ * Relies on: a simd_*.h before it; conv_winograd.h for the constants.
+ * Must never: let a point's arithmetic depend on anything but its place in the 6x6.
+ */
+#if !defined(BS_NO_WINOGRAD)
+#define BS_G(point, tap) BS_V_SET1((float)bs_conv_winograd_g[point][tap])
+
+/* Row y of G w, then times G^T: points of opposite sign share their even part. */
+static BS_TARGET void BS_TIER_FN(bs_conv_winograd_weights)(const float *taps, ptrdiff_t floats, int32_t y,
+                                                           float *points)
+{
+    const BS_V y0 = BS_G(y, 0), y1 = BS_G(y, 1), y2 = BS_G(y, 2), first = BS_G(0, 0), last = BS_G(5, 2);
+    const BS_V a0 = BS_G(1, 0), a1 = BS_G(1, 1), a2 = BS_G(1, 2), b0 = BS_G(3, 0), b1 = BS_G(3, 1), b2 = BS_G(3, 2);
+    for (ptrdiff_t i = 0; i < floats; i += BS_LANES, taps += BS_LANES, points += BS_LANES) {
+        BS_V row[3];
+        for (int32_t x = 0; x < 3; x++) {
+            const float *w = taps + x * floats;
+            const BS_V upper = BS_V_FMA(BS_V_LOAD(w + 3 * floats), y1, BS_V_MUL(BS_V_LOAD(w), y0));
+            row[x] = BS_V_FMA(BS_V_LOAD(w + 6 * floats), y2, upper);
+        }
+        const BS_V even_a = BS_V_FMA(row[2], a2, BS_V_MUL(row[0], a0));
+        const BS_V even_b = BS_V_FMA(row[2], b2, BS_V_MUL(row[0], b0));
+        const BS_V six[BS_WINOGRAD_IN] = { BS_V_MUL(row[0], first),       BS_V_FMA(row[1], a1, even_a),
+                                           BS_V_FNMA(row[1], a1, even_a), BS_V_FMA(row[1], b1, even_b),
+                                           BS_V_FNMA(row[1], b1, even_b), BS_V_MUL(row[2], last) };
+        for (int32_t x = 0; x < BS_WINOGRAD_IN; x++)
+            BS_V_STORE(points + x * floats, six[x]);
+    }
+}
+#endif
+/* --- end of template kernels/conv_winograd_weights.inc --- */
 /* --- template kernels/conv_winograd_plain.inc --- */
 /* conv_winograd_plain.inc: conv_winograd.inc as loops over memory, for a tier that should be small, not fast.
  *
@@ -3250,6 +3308,7 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_EACH_13
 #undef BS_EACH_14
 #undef BS_EPILOGUE
+#undef BS_G
 #undef BS_GEMM_ABREAST_END
 #undef BS_GEMM_ABREAST_MAC
 #undef BS_GEMM_ADD_1
@@ -4485,6 +4544,40 @@ BS_DEPTHWISE_UPTO(BS_DEPTHWISE_DEFINE)
 #define BS_DEPTHWISE_NAME(P, unused) [P] = BS_TIER_FN(bs_conv_depthwise_##P),
 static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_depthwise)[] = { NULL, BS_DEPTHWISE_UPTO(BS_DEPTHWISE_NAME) };
 /* --- end of template kernels/conv_depthwise.inc --- */
+/* --- template kernels/conv_winograd_weights.inc --- */
+/* conv_winograd_weights.inc: F(4x4, 3x3) transforms weights while it runs, lanes are output channels.
+ *
+ * Owns:      one function for each tier.
+ * Relies on: a simd_*.h before it; conv_winograd.h for the constants.
+ * Must never: let a point's arithmetic depend on anything but its place in the 6x6.
+ */
+#if !defined(BS_NO_WINOGRAD)
+#define BS_G(point, tap) BS_V_SET1((float)bs_conv_winograd_g[point][tap])
+
+/* Row y of G w, then times G^T: points of opposite sign share their even part. */
+static BS_TARGET void BS_TIER_FN(bs_conv_winograd_weights)(const float *taps, ptrdiff_t floats, int32_t y,
+                                                           float *points)
+{
+    const BS_V y0 = BS_G(y, 0), y1 = BS_G(y, 1), y2 = BS_G(y, 2), first = BS_G(0, 0), last = BS_G(5, 2);
+    const BS_V a0 = BS_G(1, 0), a1 = BS_G(1, 1), a2 = BS_G(1, 2), b0 = BS_G(3, 0), b1 = BS_G(3, 1), b2 = BS_G(3, 2);
+    for (ptrdiff_t i = 0; i < floats; i += BS_LANES, taps += BS_LANES, points += BS_LANES) {
+        BS_V row[3];
+        for (int32_t x = 0; x < 3; x++) {
+            const float *w = taps + x * floats;
+            const BS_V upper = BS_V_FMA(BS_V_LOAD(w + 3 * floats), y1, BS_V_MUL(BS_V_LOAD(w), y0));
+            row[x] = BS_V_FMA(BS_V_LOAD(w + 6 * floats), y2, upper);
+        }
+        const BS_V even_a = BS_V_FMA(row[2], a2, BS_V_MUL(row[0], a0));
+        const BS_V even_b = BS_V_FMA(row[2], b2, BS_V_MUL(row[0], b0));
+        const BS_V six[BS_WINOGRAD_IN] = { BS_V_MUL(row[0], first),       BS_V_FMA(row[1], a1, even_a),
+                                           BS_V_FNMA(row[1], a1, even_a), BS_V_FMA(row[1], b1, even_b),
+                                           BS_V_FNMA(row[1], b1, even_b), BS_V_MUL(row[2], last) };
+        for (int32_t x = 0; x < BS_WINOGRAD_IN; x++)
+            BS_V_STORE(points + x * floats, six[x]);
+    }
+}
+#endif
+/* --- end of template kernels/conv_winograd_weights.inc --- */
 /* --- template kernels/conv_dot.inc --- */
 /* conv_dot.inc: direct convolution with few outputs (network tails), lanes are input channels. x86 only.
  *
@@ -4654,6 +4747,7 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_EACH_13
 #undef BS_EACH_14
 #undef BS_EPILOGUE
+#undef BS_G
 #undef BS_GEMM_ABREAST_END
 #undef BS_GEMM_ABREAST_MAC
 #undef BS_GEMM_ADD_1
@@ -5847,6 +5941,40 @@ BS_DEPTHWISE_UPTO(BS_DEPTHWISE_DEFINE)
 #define BS_DEPTHWISE_NAME(P, unused) [P] = BS_TIER_FN(bs_conv_depthwise_##P),
 static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_depthwise)[] = { NULL, BS_DEPTHWISE_UPTO(BS_DEPTHWISE_NAME) };
 /* --- end of template kernels/conv_depthwise.inc --- */
+/* --- template kernels/conv_winograd_weights.inc --- */
+/* conv_winograd_weights.inc: F(4x4, 3x3) transforms weights while it runs, lanes are output channels.
+ *
+ * Owns:      one function for each tier.
+ * Relies on: a simd_*.h before it; conv_winograd.h for the constants.
+ * Must never: let a point's arithmetic depend on anything but its place in the 6x6.
+ */
+#if !defined(BS_NO_WINOGRAD)
+#define BS_G(point, tap) BS_V_SET1((float)bs_conv_winograd_g[point][tap])
+
+/* Row y of G w, then times G^T: points of opposite sign share their even part. */
+static BS_TARGET void BS_TIER_FN(bs_conv_winograd_weights)(const float *taps, ptrdiff_t floats, int32_t y,
+                                                           float *points)
+{
+    const BS_V y0 = BS_G(y, 0), y1 = BS_G(y, 1), y2 = BS_G(y, 2), first = BS_G(0, 0), last = BS_G(5, 2);
+    const BS_V a0 = BS_G(1, 0), a1 = BS_G(1, 1), a2 = BS_G(1, 2), b0 = BS_G(3, 0), b1 = BS_G(3, 1), b2 = BS_G(3, 2);
+    for (ptrdiff_t i = 0; i < floats; i += BS_LANES, taps += BS_LANES, points += BS_LANES) {
+        BS_V row[3];
+        for (int32_t x = 0; x < 3; x++) {
+            const float *w = taps + x * floats;
+            const BS_V upper = BS_V_FMA(BS_V_LOAD(w + 3 * floats), y1, BS_V_MUL(BS_V_LOAD(w), y0));
+            row[x] = BS_V_FMA(BS_V_LOAD(w + 6 * floats), y2, upper);
+        }
+        const BS_V even_a = BS_V_FMA(row[2], a2, BS_V_MUL(row[0], a0));
+        const BS_V even_b = BS_V_FMA(row[2], b2, BS_V_MUL(row[0], b0));
+        const BS_V six[BS_WINOGRAD_IN] = { BS_V_MUL(row[0], first),       BS_V_FMA(row[1], a1, even_a),
+                                           BS_V_FNMA(row[1], a1, even_a), BS_V_FMA(row[1], b1, even_b),
+                                           BS_V_FNMA(row[1], b1, even_b), BS_V_MUL(row[2], last) };
+        for (int32_t x = 0; x < BS_WINOGRAD_IN; x++)
+            BS_V_STORE(points + x * floats, six[x]);
+    }
+}
+#endif
+/* --- end of template kernels/conv_winograd_weights.inc --- */
 /* --- template kernels/conv_dot.inc --- */
 /* conv_dot.inc: direct convolution with few outputs (network tails), lanes are input channels. x86 only.
  *
@@ -6016,6 +6144,7 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_EACH_13
 #undef BS_EACH_14
 #undef BS_EPILOGUE
+#undef BS_G
 #undef BS_GEMM_ABREAST_END
 #undef BS_GEMM_ABREAST_MAC
 #undef BS_GEMM_ADD_1
@@ -7234,6 +7363,40 @@ BS_DEPTHWISE_UPTO(BS_DEPTHWISE_DEFINE)
 #define BS_DEPTHWISE_NAME(P, unused) [P] = BS_TIER_FN(bs_conv_depthwise_##P),
 static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_depthwise)[] = { NULL, BS_DEPTHWISE_UPTO(BS_DEPTHWISE_NAME) };
 /* --- end of template kernels/conv_depthwise.inc --- */
+/* --- template kernels/conv_winograd_weights.inc --- */
+/* conv_winograd_weights.inc: F(4x4, 3x3) transforms weights while it runs, lanes are output channels.
+ *
+ * Owns:      one function for each tier.
+ * Relies on: a simd_*.h before it; conv_winograd.h for the constants.
+ * Must never: let a point's arithmetic depend on anything but its place in the 6x6.
+ */
+#if !defined(BS_NO_WINOGRAD)
+#define BS_G(point, tap) BS_V_SET1((float)bs_conv_winograd_g[point][tap])
+
+/* Row y of G w, then times G^T: points of opposite sign share their even part. */
+static BS_TARGET void BS_TIER_FN(bs_conv_winograd_weights)(const float *taps, ptrdiff_t floats, int32_t y,
+                                                           float *points)
+{
+    const BS_V y0 = BS_G(y, 0), y1 = BS_G(y, 1), y2 = BS_G(y, 2), first = BS_G(0, 0), last = BS_G(5, 2);
+    const BS_V a0 = BS_G(1, 0), a1 = BS_G(1, 1), a2 = BS_G(1, 2), b0 = BS_G(3, 0), b1 = BS_G(3, 1), b2 = BS_G(3, 2);
+    for (ptrdiff_t i = 0; i < floats; i += BS_LANES, taps += BS_LANES, points += BS_LANES) {
+        BS_V row[3];
+        for (int32_t x = 0; x < 3; x++) {
+            const float *w = taps + x * floats;
+            const BS_V upper = BS_V_FMA(BS_V_LOAD(w + 3 * floats), y1, BS_V_MUL(BS_V_LOAD(w), y0));
+            row[x] = BS_V_FMA(BS_V_LOAD(w + 6 * floats), y2, upper);
+        }
+        const BS_V even_a = BS_V_FMA(row[2], a2, BS_V_MUL(row[0], a0));
+        const BS_V even_b = BS_V_FMA(row[2], b2, BS_V_MUL(row[0], b0));
+        const BS_V six[BS_WINOGRAD_IN] = { BS_V_MUL(row[0], first),       BS_V_FMA(row[1], a1, even_a),
+                                           BS_V_FNMA(row[1], a1, even_a), BS_V_FMA(row[1], b1, even_b),
+                                           BS_V_FNMA(row[1], b1, even_b), BS_V_MUL(row[2], last) };
+        for (int32_t x = 0; x < BS_WINOGRAD_IN; x++)
+            BS_V_STORE(points + x * floats, six[x]);
+    }
+}
+#endif
+/* --- end of template kernels/conv_winograd_weights.inc --- */
 
 static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 
@@ -7288,6 +7451,7 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_EACH_13
 #undef BS_EACH_14
 #undef BS_EPILOGUE
+#undef BS_G
 #undef BS_GEMM_ABREAST_END
 #undef BS_GEMM_ABREAST_MAC
 #undef BS_GEMM_ADD_1
@@ -7474,7 +7638,7 @@ const bs_conv_kernels *bs_conv_kernels_neon(void)
 /* ==== begin src/kernels/conv_winograd_pack.c ================================================== */
 /* conv_winograd_pack.c: canonical weights -> the points of F(4x4, 3x3).
  *
- * Owns:      which geometries Winograd serves, and the transform of weights.
+ * Owns:      which geometries Winograd serves, for which transformed weights are stored, and their transform.
  * Relies on: conv_winograd.h for the constants. Runs on any machine, like conv_pack.c, which describes the layout.
  * Must never: depend on anything but geometry and lanes: prepared records may be stored.
  */
@@ -7489,27 +7653,17 @@ bool bs_conv_winograd_fits(const bs_conv_geometry *g)
            g->dilation_h == 1 && g->dilation_w == 1 && g->groups == 1;
 }
 
-/* G of the points 0, a, -a, b, -b, infinity: row p is (1, p, p^2) / product of (p - q) over the other finite
- * points q. The last row is over a^3, which the output's factor a^3 gives back (conv_winograd.inc). */
-static void bs_conv_winograd_g(double g[BS_WINOGRAD_IN][3])
+/* Transformed weights are four times as large. Up to 64 -> 64 channels that is little beside any network; above,
+ * transforming them in each run costs less than a tenth of the products from some twenty tiles on. */
+bool bs_conv_winograd_stores(const bs_conv_geometry *g)
 {
-    const double a = (double)BS_WINOGRAD_A, b = (double)BS_WINOGRAD_B;
-    const double points[5] = { 0, a, -a, b, -b };
-    for (int32_t i = 0; i < 5; i++) {
-        double product = 1;
-        for (int32_t k = 0; k < 5; k++)
-            product *= k == i ? 1 : points[i] - points[k];
-        g[i][0] = 1 / product;
-        g[i][1] = points[i] / product;
-        g[i][2] = points[i] * points[i] / product;
-    }
-    g[5][0] = g[5][1] = 0;
-    g[5][2] = 1 / (a * a * a);
+    return (int64_t)g->in_channels * g->out_channels <= 64 * 64;
 }
 
 /* G w G^T: all points of one kernel, to `to[point * step]`. */
-static void bs_conv_winograd_kernel(double g[BS_WINOGRAD_IN][3], const float *w, ptrdiff_t step, float *to)
+static void bs_conv_winograd_kernel(const float *w, ptrdiff_t step, float *to)
 {
+    const double (*g)[3] = bs_conv_winograd_g;
     for (int32_t y = 0; y < BS_WINOGRAD_IN; y++) {
         double row[3];
         for (int32_t x = 0; x < 3; x++)
@@ -7521,15 +7675,13 @@ static void bs_conv_winograd_kernel(double g[BS_WINOGRAD_IN][3], const float *w,
 
 void bs_conv_winograd_pack(const float *weights, int32_t out, int32_t in, int32_t lanes, float *to)
 {
-    double g[BS_WINOGRAD_IN][3];
-    bs_conv_winograd_g(g);
     const ptrdiff_t step = (ptrdiff_t)in * bs_conv_round_up(out, lanes); /* floats a point */
     for (int32_t first = 0; first < out;) {
         const int32_t width = out - first > lanes ? 2 * lanes : lanes;
         for (int32_t i = 0; i < in; i++)
             for (ptrdiff_t o = first; o < first + width; o++, to++) {
                 if (o < out)
-                    bs_conv_winograd_kernel(g, weights + (o * in + i) * 9, step, to);
+                    bs_conv_winograd_kernel(weights + (o * in + i) * 9, step, to);
                 for (int32_t point = 0; o >= out && point < BS_WINOGRAD_POINTS; point++)
                     to[point * step] = 0.0f;
             }
@@ -7542,7 +7694,8 @@ void bs_conv_winograd_pack(const float *weights, int32_t out, int32_t in, int32_
 /* ==== begin src/kernels/conv_winograd.c ======================================================= */
 /* conv_winograd.c: runs F(4x4, 3x3): transforms strips of tiles, multiplies point by point, transforms back.
  *
- * Owns:      the strip loop and the scratch layout: points of the input, points of the output, one edge patch.
+ * Owns:      the strip loop and the scratch layout: points of the input, points of the output, one edge patch, and
+ *            where transformed weights are not stored, six points of a block of them.
  * Relies on: the transforms and the OUTER kernels of a tier, used as 36 small matrix products.
  * Must never: let a tile that hangs over the output's edge read outside the windows: it is copied into a
  *            patch of zeros first.
@@ -7557,8 +7710,9 @@ void bs_conv_winograd_pack(const float *weights, int32_t out, int32_t in, int32_
 typedef struct bs_winograd_plan {
     int32_t in_padded, out_padded;
     int32_t strip; /* tiles transformed together */
+    bool stores; /* transformed weights are at hand */
     ptrdiff_t in_step, out_step; /* floats from point to point */
-    size_t in_points, out_points, patch; /* floats */
+    size_t in_points, out_points, patch, weights; /* floats */
 } bs_winograd_plan;
 
 /* The 36 points of a tile are written and read together: an odd count of 64-byte lines between them spreads
@@ -7570,30 +7724,35 @@ static ptrdiff_t bs_winograd_step(int32_t strip, int32_t padded)
 }
 
 /* A strip is a few register tiles long, so that every product is made of full tiles, and its points should stay in a
- * second-level cache of 256 KiB. Larger strips were not faster with 1 MiB. */
+ * second-level cache of 256 KiB. Larger strips were not faster with 1 MiB. Where weights are transformed for each strip
+ * it is as long as 1 MiB allows, and has the outputs of one block at a time. */
 static bs_winograd_plan bs_winograd_plan_of(const bs_conv_geometry *g, int32_t lanes)
 {
     bs_winograd_plan plan = {
         .in_padded = bs_conv_round_up(g->in_channels, lanes),
         .out_padded = bs_conv_round_up(g->out_channels, lanes),
     };
-    const int64_t tile_bytes = (int64_t)BS_WINOGRAD_POINTS * 4 * ((int64_t)plan.in_padded + plan.out_padded);
+    plan.stores = bs_conv_winograd_stores(g);
+    const int32_t block = bs_conv_min(plan.out_padded, 2 * lanes), outputs = plan.stores ? plan.out_padded : block;
+    const int64_t tile_bytes = (int64_t)BS_WINOGRAD_POINTS * 4 * ((int64_t)plan.in_padded + outputs);
+    const int64_t most = plan.stores ? 160 << 10 : 1 << 20;
     const int32_t unit = lanes == 16 ? 14 : lanes == 8 ? 12 : 8;
     plan.strip = unit;
-    while (plan.strip < 4 * unit && (plan.strip + unit) * tile_bytes <= 160 << 10)
+    while (plan.strip < 4 * unit && (plan.strip + unit) * tile_bytes <= most)
         plan.strip += unit;
     plan.in_step = bs_winograd_step(plan.strip, plan.in_padded);
-    plan.out_step = bs_winograd_step(plan.strip, plan.out_padded);
+    plan.out_step = bs_winograd_step(plan.strip, outputs);
     plan.in_points = BS_WINOGRAD_POINTS * (size_t)plan.in_step;
     plan.out_points = BS_WINOGRAD_POINTS * (size_t)plan.out_step;
     plan.patch = (size_t)BS_WINOGRAD_POINTS * (size_t)plan.in_padded;
+    plan.weights = plan.stores ? 0 : (size_t)BS_WINOGRAD_IN * (size_t)g->in_channels * (size_t)block;
     return plan;
 }
 
 size_t bs_conv_winograd_scratch(const bs_conv_geometry *geometry, int32_t lanes)
 {
     const bs_winograd_plan plan = bs_winograd_plan_of(geometry, lanes);
-    return plan.in_points + plan.out_points + plan.patch;
+    return plan.in_points + plan.out_points + plan.patch + plan.weights;
 }
 
 /* One run, with its scratch laid out. */
@@ -7602,7 +7761,7 @@ typedef struct bs_winograd_run {
     const bs_conv_kernels *kernels;
     const bs_conv_task *task;
     bs_winograd_plan plan;
-    float *in_points, *out_points, *patch;
+    float *in_points, *out_points, *patch, *weights;
     int32_t tiles_x;
 } bs_winograd_run;
 
@@ -7635,63 +7794,97 @@ static void bs_winograd_transform_in(const bs_winograd_run *run, int32_t index, 
                               run->plan.in_step);
 }
 
-static void bs_winograd_transform_out(const bs_winograd_run *run, int32_t index, const float *points)
+/* `block`: the channels, and their bias and slopes. */
+static void bs_winograd_transform_out(const bs_winograd_run *run, int32_t index, const float *points,
+                                      const bs_conv_tile *block)
 {
     const bs_conv_task *task = run->task;
     const int32_t y = index / run->tiles_x * BS_WINOGRAD_OUT, x = index % run->tiles_x * BS_WINOGRAD_OUT;
-    const bs_conv_tile tile = {
-        .channels = run->geometry->out_channels,
-        .out = task->out + y * task->out_row + (ptrdiff_t)x * task->out_pixel,
-        .out_pixel = task->out_pixel,
-        .residual = task->residual
-                        ? task->residual + y * task->residual_row + (ptrdiff_t)x * task->residual_pixel
-                        : NULL,
-        .residual_pixel = task->residual_pixel,
-        .task = task,
-    };
+    bs_conv_tile tile = *block;
+    tile.out += y * task->out_row + (ptrdiff_t)x * task->out_pixel;
+    if (tile.residual)
+        tile.residual += y * task->residual_row + (ptrdiff_t)x * task->residual_pixel;
     run->kernels->winograd_out(points, run->plan.out_step, &tile, task->out_row,
                                task->residual_row, bs_conv_min(task->out_h - y, BS_WINOGRAD_OUT),
                                bs_conv_min(task->out_w - x, BS_WINOGRAD_OUT));
 }
 
-/* [tiles][in] x [in][out] at one point. Returns the end of the point's weights. */
-static const float *bs_winograd_multiply(const bs_winograd_run *run, const float *weights, const float *in,
-                                         float *out, int32_t tiles)
+/* [tiles][in] x [in][block] at one point; rows of the result are `out_pixel` apart. */
+static void bs_winograd_multiply(const bs_winograd_run *run, const float *weights, int32_t vectors, const float *in,
+                                 float *out, int32_t out_pixel, int32_t tiles)
 {
     static const bs_conv_task plain = { .activation = BS_CONV_NONE };
     const bs_conv_kernels *k = run->kernels;
-    const int32_t channels = run->geometry->in_channels;
-    bs_conv_tile tile = { .in_step = run->plan.in_padded, .rows = 1, .taps = 1, .run = channels,
-                          .out_pixel = run->plan.out_padded, .task = &plain };
-    for (int32_t first = 0; first < run->plan.out_padded;) {
-        const int32_t vectors = run->plan.out_padded - first > k->lanes ? 2 : 1;
-        int32_t parts = bs_conv_ceil_div(tiles, k->outer_pixels[vectors]);
-        tile.channels = vectors * k->lanes;
-        tile.weights = weights;
-        for (int32_t t = 0; t < tiles; parts--) {
-            const int32_t count = bs_conv_next_pixels(k->outer[vectors], tiles - t, parts, k->outer_pixels[vectors]);
-            tile.in = in + (ptrdiff_t)t * run->plan.in_padded;
-            tile.out = out + (ptrdiff_t)t * run->plan.out_padded + first;
-            k->outer[vectors][count](&tile);
-            t += count;
-        }
-        weights += (ptrdiff_t)channels * tile.channels;
-        first += tile.channels;
+    bs_conv_tile tile = { .in_step = run->plan.in_padded, .rows = 1, .taps = 1, .run = run->geometry->in_channels,
+                          .weights = weights, .channels = vectors * k->lanes, .out_pixel = out_pixel, .task = &plain };
+    int32_t parts = bs_conv_ceil_div(tiles, k->outer_pixels[vectors]);
+    for (int32_t t = 0; t < tiles; parts--) {
+        const int32_t count = bs_conv_next_pixels(k->outer[vectors], tiles - t, parts, k->outer_pixels[vectors]);
+        tile.in = in + (ptrdiff_t)t * run->plan.in_padded;
+        tile.out = out + (ptrdiff_t)t * out_pixel;
+        k->outer[vectors][count](&tile);
+        t += count;
     }
-    return weights;
+}
+
+/* By weights that are transformed already: point after point, all channels. */
+static void bs_winograd_stored(const bs_winograd_run *run, int32_t first, int32_t tiles)
+{
+    const bs_winograd_plan *plan = &run->plan;
+    const bs_conv_task *task = run->task;
+    const float *weights = task->weights;
+    for (int32_t point = 0; point < BS_WINOGRAD_POINTS; point++)
+        for (int32_t channel = 0; channel < plan->out_padded;) {
+            const int32_t vectors = plan->out_padded - channel > run->kernels->lanes ? 2 : 1;
+            bs_winograd_multiply(run, weights, vectors, run->in_points + point * plan->in_step,
+                                 run->out_points + point * plan->out_step + channel, plan->out_padded, tiles);
+            channel += vectors * run->kernels->lanes;
+            weights += (ptrdiff_t)run->geometry->in_channels * vectors * run->kernels->lanes;
+        }
+    const bs_conv_tile all = { .channels = run->geometry->out_channels, .out = task->out, .out_pixel = task->out_pixel,
+                               .residual = task->residual, .residual_pixel = task->residual_pixel, .task = task };
+    for (int32_t t = 0; t < tiles; t++)
+        bs_winograd_transform_out(run, first + t, run->out_points + (ptrdiff_t)t * plan->out_padded, &all);
+}
+
+/* By plain weights: block after block, six points of which are made and used at a time. */
+static void bs_winograd_plain(const bs_winograd_run *run, int32_t first, int32_t tiles)
+{
+    const bs_winograd_plan *plan = &run->plan;
+    const float *weights = run->task->weights;
+    for (int32_t channel = 0; channel < plan->out_padded;) {
+        const int32_t vectors = plan->out_padded - channel > run->kernels->lanes ? 2 : 1;
+        const int32_t width = vectors * run->kernels->lanes;
+        const ptrdiff_t floats = (ptrdiff_t)run->geometry->in_channels * width;
+        for (int32_t point = 0; point < BS_WINOGRAD_POINTS; point++) {
+            const int32_t x = point % BS_WINOGRAD_IN;
+            if (x == 0)
+                run->kernels->winograd_weights(weights, floats, point / BS_WINOGRAD_IN, run->weights);
+            bs_winograd_multiply(run, run->weights + x * floats, vectors, run->in_points + point * plan->in_step,
+                                 run->out_points + point * plan->out_step, width, tiles);
+        }
+        bs_conv_task task = *run->task;
+        task.bias += task.bias ? channel : 0;
+        task.slopes += task.slopes ? channel : 0;
+        const bs_conv_tile block = { .channels = bs_conv_min(run->geometry->out_channels - channel, width),
+                                     .out = task.out + channel, .out_pixel = task.out_pixel,
+                                     .residual = task.residual ? task.residual + channel : NULL,
+                                     .residual_pixel = task.residual_pixel, .task = &task };
+        for (int32_t t = 0; t < tiles; t++)
+            bs_winograd_transform_out(run, first + t, run->out_points + (ptrdiff_t)t * width, &block);
+        weights += BS_WINOGRAD_TAPS * floats;
+        channel += width;
+    }
 }
 
 static void bs_winograd_strip(const bs_winograd_run *run, int32_t first, int32_t tiles)
 {
-    const bs_winograd_plan *plan = &run->plan;
     for (int32_t t = 0; t < tiles; t++)
-        bs_winograd_transform_in(run, first + t, run->in_points + (ptrdiff_t)t * plan->in_padded);
-    const float *weights = run->task->weights;
-    for (int32_t point = 0; point < BS_WINOGRAD_POINTS; point++)
-        weights = bs_winograd_multiply(run, weights, run->in_points + point * plan->in_step,
-                                       run->out_points + point * plan->out_step, tiles);
-    for (int32_t t = 0; t < tiles; t++)
-        bs_winograd_transform_out(run, first + t, run->out_points + (ptrdiff_t)t * plan->out_padded);
+        bs_winograd_transform_in(run, first + t, run->in_points + (ptrdiff_t)t * run->plan.in_padded);
+    if (run->plan.stores)
+        bs_winograd_stored(run, first, tiles);
+    else
+        bs_winograd_plain(run, first, tiles);
 }
 
 void bs_conv_winograd_run(const bs_conv_geometry *geometry, const bs_conv_kernels *kernels,
@@ -7702,6 +7895,7 @@ void bs_conv_winograd_run(const bs_conv_geometry *geometry, const bs_conv_kernel
     run.in_points = task->scratch;
     run.out_points = run.in_points + run.plan.in_points;
     run.patch = run.out_points + run.plan.out_points;
+    run.weights = run.patch + run.plan.patch;
     run.tiles_x = bs_conv_ceil_div(task->out_w, BS_WINOGRAD_OUT);
     const int32_t tiles = run.tiles_x * bs_conv_ceil_div(task->out_h, BS_WINOGRAD_OUT);
     int32_t strips = bs_conv_ceil_div(tiles, run.plan.strip);
@@ -8797,6 +8991,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_EACH_13
 #undef BS_EACH_14
 #undef BS_EPILOGUE
+#undef BS_G
 #undef BS_GEMM_ABREAST_END
 #undef BS_GEMM_ABREAST_MAC
 #undef BS_GEMM_ADD_1
@@ -9483,6 +9678,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_EACH_13
 #undef BS_EACH_14
 #undef BS_EPILOGUE
+#undef BS_G
 #undef BS_GEMM_ABREAST_END
 #undef BS_GEMM_ABREAST_MAC
 #undef BS_GEMM_ADD_1
@@ -10119,6 +10315,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_EACH_13
 #undef BS_EACH_14
 #undef BS_EPILOGUE
+#undef BS_G
 #undef BS_GEMM_ABREAST_END
 #undef BS_GEMM_ABREAST_MAC
 #undef BS_GEMM_ADD_1
@@ -10782,6 +10979,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_EACH_13
 #undef BS_EACH_14
 #undef BS_EPILOGUE
+#undef BS_G
 #undef BS_GEMM_ABREAST_END
 #undef BS_GEMM_ABREAST_MAC
 #undef BS_GEMM_ADD_1
@@ -11672,6 +11870,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_EACH_13
 #undef BS_EACH_14
 #undef BS_EPILOGUE
+#undef BS_G
 #undef BS_GEMM_ABREAST_END
 #undef BS_GEMM_ABREAST_MAC
 #undef BS_GEMM_ADD_1
@@ -12343,6 +12542,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_EACH_13
 #undef BS_EACH_14
 #undef BS_EPILOGUE
+#undef BS_G
 #undef BS_GEMM_ABREAST_END
 #undef BS_GEMM_ABREAST_MAC
 #undef BS_GEMM_ADD_1
@@ -12965,6 +13165,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_EACH_13
 #undef BS_EACH_14
 #undef BS_EPILOGUE
+#undef BS_G
 #undef BS_GEMM_ABREAST_END
 #undef BS_GEMM_ABREAST_MAC
 #undef BS_GEMM_ADD_1
@@ -13614,6 +13815,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_EACH_13
 #undef BS_EACH_14
 #undef BS_EPILOGUE
+#undef BS_G
 #undef BS_GEMM_ABREAST_END
 #undef BS_GEMM_ABREAST_MAC
 #undef BS_GEMM_ADD_1
@@ -16622,8 +16824,8 @@ static bs_bytes conv2d_bytes(bs_bytes floats) { return bs_bytes_times(floats, si
 static int32_t conv2d_algorithm(const bs_conv_geometry *g, const bs_node_plan *plan, bs_conv_choice choice)
 {
     const bs_tier tier = plan->tier;
-    /* Below 12 channels the transforms of Winograd cost more than the products they save. */
-    const bool wide = g->in_channels >= 12 && g->out_channels >= 12;
+    /* Below 8 channels the transforms of Winograd cost more than the products they save. */
+    const bool wide = g->in_channels >= 8 && g->out_channels >= 8;
     const bool wanted = choice == BS_CONV_FORCE_WINOGRAD || (choice == BS_CONV_AUTO && wide);
     if (choice == BS_CONV_FORCE_REFERENCE)
         return BS_CONV_REFERENCE;

@@ -63,6 +63,8 @@ static const test_case test_cases[] = {
     { "3x3 40->7", { 40, 7, 3, 3, 1, 1, 1, 1, 1 }, 0, 0 },
     { "3x3 48->24", { 48, 24, 3, 3, 1, 1, 1, 1, 1 }, 0, 0 },
     { "3x3 64->64", { 64, 64, 3, 3, 1, 1, 1, 1, 1 }, 13, 18 },
+    { "3x3 67->73", { 67, 73, 3, 3, 1, 1, 1, 1, 1 }, 9, 14 },
+    { "3x3 65->64", { 65, 64, 3, 3, 1, 1, 1, 1, 1 }, 27, 30 },
     { "3x3 5->37", { 5, 37, 3, 3, 1, 1, 1, 1, 1 }, 0, 0 },
     { "3x3 1->1", { 1, 1, 3, 3, 1, 1, 1, 1, 1 }, 0, 0 },
     { "1x1 32->32", { 32, 32, 1, 1, 1, 1, 1, 1, 1 }, 0, 0 },
@@ -388,6 +390,22 @@ static void test_supports(void)
     }
 }
 
+/* Transformed weights take four times the bytes: only small layers may have them. */
+static void test_stored(void)
+{
+    const bs_conv_geometry small = {64, 64, 3, 3, 1, 1, 1, 1, 1}, large = {128, 64, 3, 3, 1, 1, 1, 1, 1};
+    for (int i = BS_TIER_SCALAR; i <= BS_TIER_NEON; i++) {
+        const bs_tier tier = (bs_tier)i;
+        const test_setup s = { .g = large, .algorithm = BS_CONV_WINOGRAD4, .tier = tier };
+        test_report(&s, "128 -> 64", "Winograd takes more bytes than direct",
+                    bs_conv_prepared_floats(&large, BS_CONV_WINOGRAD4, tier) ==
+                        bs_conv_prepared_floats(&large, BS_CONV_DIRECT, tier));
+        test_report(&s, "64 -> 64", "transformed weights are not kept",
+                    bs_conv_prepared_floats(&small, BS_CONV_WINOGRAD4, tier) ==
+                        4 * bs_conv_prepared_floats(&small, BS_CONV_DIRECT, tier));
+    }
+}
+
 /* Packing knows a tier's layout, not its instructions: a workstation prepares for a board. */
 static void test_prepare(const test_case *c, bs_conv_algorithm algorithm, bs_tier tier)
 {
@@ -415,6 +433,7 @@ int main(int argc, char **argv)
     test_state = test_state * 2 + 1;
     test_refusals();
     test_supports();
+    test_stored();
     for (size_t c = 0; c < sizeof test_cases / sizeof test_cases[0]; c++)
         for (int tier = BS_TIER_SCALAR; tier <= BS_TIER_NEON; tier++) {
             test_prepare(&test_cases[c], BS_CONV_DIRECT, (bs_tier)tier);

@@ -28,7 +28,8 @@ enum {
     BS_TENSOR_STEPS = 256, /* most steps of 16 products */
     BS_WINOGRAD_OUT = 4,
     BS_WINOGRAD_IN = 6,
-    BS_WINOGRAD_POINTS = 36
+    BS_WINOGRAD_POINTS = 36,
+    BS_WINOGRAD_TAPS = 9
 };
 
 /* A run of pixels of one output row, times one block of output channels. Strides in floats. */
@@ -76,6 +77,9 @@ typedef void bs_conv_winograd_in(const float *in, ptrdiff_t in_row, ptrdiff_t in
 typedef void bs_conv_winograd_out(const float *points, ptrdiff_t point_step, const bs_conv_tile *tile,
                                   ptrdiff_t out_row, ptrdiff_t residual_row, int32_t rows, int32_t columns);
 
+/* Six points, those of row y, of a block of weights: tap t and point x are t or x times `floats` on, whole vectors. */
+typedef void bs_conv_winograd_weights(const float *taps, ptrdiff_t floats, int32_t y, float *points);
+
 typedef struct bs_conv_kernels {
     int32_t lanes;
     int32_t outer_pixels[3]; /* [vectors]: most pixels of a tile */
@@ -90,6 +94,7 @@ typedef struct bs_conv_kernels {
     bs_conv_tile_kernel *const *depthwise; /* [pixels] */
     bs_conv_winograd_in *winograd_in;
     bs_conv_winograd_out *winograd_out;
+    bs_conv_winograd_weights *winograd_weights;
 } bs_conv_kernels;
 
 /* The table made of a tier's templates; for DOT, its most pixels and its kernels, or 0 and NULL. */
@@ -108,6 +113,7 @@ typedef struct bs_conv_kernels {
         .depthwise = BS_TIER_FN(bs_conv_depthwise),                                      \
         .winograd_in = BS_WINOGRAD_FN(bs_conv_winograd_in),                              \
         .winograd_out = BS_WINOGRAD_FN(bs_conv_winograd_out),                            \
+        .winograd_weights = BS_WINOGRAD_FN(bs_conv_winograd_weights),                    \
     }
 
 /* The table of a tier, or NULL if it is not compiled in. */
@@ -131,6 +137,7 @@ bool bs_conv_can_prepare(const bs_conv_geometry *geometry, bs_conv_algorithm alg
 
 #if defined(BS_NO_WINOGRAD) /* no geometry fits, so no other function of it is called */
 static inline bool bs_conv_winograd_fits(const bs_conv_geometry *geometry) { return (void)geometry, false; }
+static inline bool bs_conv_winograd_stores(const bs_conv_geometry *geometry) { return (void)geometry, false; }
 static inline size_t bs_conv_winograd_scratch(const bs_conv_geometry *geometry, int32_t lanes)
 {
     return (void)geometry, (void)lanes, (size_t)0;
@@ -145,8 +152,10 @@ static inline void bs_conv_winograd_run(const bs_conv_geometry *geometry, const 
     (void)geometry, (void)kernels, (void)task;
 }
 #else
-/* conv_winograd_pack.c: whether Winograd serves a geometry; [out][in][9] -> [36 points] of OUTER with a 1x1 kernel */
+/* conv_winograd_pack.c: whether Winograd serves a geometry, and whether transformed weights are stored, else those of
+ * OUTER are transformed in each run; [out][in][9] -> [36 points] of OUTER with a 1x1 kernel */
 bool bs_conv_winograd_fits(const bs_conv_geometry *geometry);
+bool bs_conv_winograd_stores(const bs_conv_geometry *geometry);
 void bs_conv_winograd_pack(const float *weights, int32_t out, int32_t in, int32_t lanes, float *to);
 /* conv_winograd.c */
 size_t bs_conv_winograd_scratch(const bs_conv_geometry *geometry, int32_t lanes);

@@ -23,6 +23,7 @@
 #endif
 #include "kernels/conv_outer.inc"
 #include "kernels/conv_depthwise.inc"
+#include "kernels/conv_winograd_weights.inc"
 
 static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 

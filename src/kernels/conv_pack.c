@@ -10,7 +10,7 @@
  *   GEMM       [panel][in][vectors of the panel][lanes]: three vectors, of the last panel as many as are needed
  *   DOT        [group][block of 4 outputs][kernel_h][kernel_w][vectors of in / group][4][lanes]
  *   DEPTHWISE  [vectors of channels][kernel_h][kernel_w][lanes]
- *   WINOGRAD4  [36 points] of OUTER with a 1x1 kernel
+ *   WINOGRAD4  [36 points] of OUTER with a 1x1 kernel; of many channels just OUTER
  *   TENSOR     f16 [group][block of 8 outputs][steps of 16 products][8 outputs][16], products in the order kernel_h,
  *              kernel_w, in / group; the kernel finds them by a table of quads, hence their limit
  */
@@ -89,7 +89,7 @@ size_t bs_conv_prepared_floats(const bs_conv_geometry *g, bs_conv_algorithm algo
     uint64_t factors[4] = { (uint64_t)g->kernel_h * (uint64_t)g->kernel_w, (uint64_t)g->groups, (uint64_t)in,
                             (uint64_t)bs_conv_round_up(out, lanes) };
     if (algorithm == BS_CONV_WINOGRAD4) {
-        factors[0] = BS_WINOGRAD_POINTS;
+        factors[0] = bs_conv_winograd_stores(g) ? BS_WINOGRAD_POINTS : factors[0];
     } else if (algorithm == BS_CONV_TENSOR) {
         factors[0] = bs_conv_tensor_steps(g);
         factors[2] = 8; /* 16 f16 */
@@ -174,9 +174,9 @@ void bs_conv_prepare(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_
         return;
     const int32_t lanes = bs_conv_lanes(tier), taps = g->kernel_h * g->kernel_w;
     const int32_t in = g->in_channels / g->groups, out = g->out_channels / g->groups;
-    const bs_conv_family family = bs_conv_family_of(g, tier);
+    const bs_conv_family family = algorithm == BS_CONV_WINOGRAD4 ? BS_FAMILY_OUTER : bs_conv_family_of(g, tier);
     const int32_t vectors = family == BS_FAMILY_GEMM ? BS_GEMM_VECTORS : 2;
-    if (algorithm == BS_CONV_WINOGRAD4) {
+    if (algorithm == BS_CONV_WINOGRAD4 && bs_conv_winograd_stores(g)) {
         bs_conv_winograd_pack(oihw, out, in, lanes, prepared);
         return;
     }

@@ -17,6 +17,7 @@
 #include "kernels/gemm.inc"
 #include "kernels/conv_outer.inc"
 #include "kernels/conv_depthwise.inc"
+#include "kernels/conv_winograd_weights.inc"
 #include "kernels/conv_winograd_plain.inc"
 
 static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);

@@ -1,6 +1,7 @@
 /* conv_winograd.c: runs F(4x4, 3x3): transforms strips of tiles, multiplies point by point, transforms back.
  *
- * Owns:      the strip loop and the scratch layout: points of the input, points of the output, one edge patch.
+ * Owns:      the strip loop and the scratch layout: points of the input, points of the output, one edge patch, and
+ *            where transformed weights are not stored, six points of a block of them.
  * Relies on: the transforms and the OUTER kernels of a tier, used as 36 small matrix products.
  * Must never: let a tile that hangs over the output's edge read outside the windows: it is copied into a
  *            patch of zeros first.
@@ -15,8 +16,9 @@
 typedef struct bs_winograd_plan {
     int32_t in_padded, out_padded;
     int32_t strip; /* tiles transformed together */
+    bool stores; /* transformed weights are at hand */
     ptrdiff_t in_step, out_step; /* floats from point to point */
-    size_t in_points, out_points, patch; /* floats */
+    size_t in_points, out_points, patch, weights; /* floats */
 } bs_winograd_plan;
 
 /* The 36 points of a tile are written and read together: an odd count of 64-byte lines between them spreads
@@ -28,30 +30,35 @@ static ptrdiff_t bs_winograd_step(int32_t strip, int32_t padded)
 }
 
 /* A strip is a few register tiles long, so that every product is made of full tiles, and its points should stay in a
- * second-level cache of 256 KiB. Larger strips were not faster with 1 MiB. */
+ * second-level cache of 256 KiB. Larger strips were not faster with 1 MiB. Where weights are transformed for each strip
+ * it is as long as 1 MiB allows, and has the outputs of one block at a time. */
 static bs_winograd_plan bs_winograd_plan_of(const bs_conv_geometry *g, int32_t lanes)
 {
     bs_winograd_plan plan = {
         .in_padded = bs_conv_round_up(g->in_channels, lanes),
         .out_padded = bs_conv_round_up(g->out_channels, lanes),
     };
-    const int64_t tile_bytes = (int64_t)BS_WINOGRAD_POINTS * 4 * ((int64_t)plan.in_padded + plan.out_padded);
+    plan.stores = bs_conv_winograd_stores(g);
+    const int32_t block = bs_conv_min(plan.out_padded, 2 * lanes), outputs = plan.stores ? plan.out_padded : block;
+    const int64_t tile_bytes = (int64_t)BS_WINOGRAD_POINTS * 4 * ((int64_t)plan.in_padded + outputs);
+    const int64_t most = plan.stores ? 160 << 10 : 1 << 20;
     const int32_t unit = lanes == 16 ? 14 : lanes == 8 ? 12 : 8;
     plan.strip = unit;
-    while (plan.strip < 4 * unit && (plan.strip + unit) * tile_bytes <= 160 << 10)
+    while (plan.strip < 4 * unit && (plan.strip + unit) * tile_bytes <= most)
         plan.strip += unit;
     plan.in_step = bs_winograd_step(plan.strip, plan.in_padded);
-    plan.out_step = bs_winograd_step(plan.strip, plan.out_padded);
+    plan.out_step = bs_winograd_step(plan.strip, outputs);
     plan.in_points = BS_WINOGRAD_POINTS * (size_t)plan.in_step;
     plan.out_points = BS_WINOGRAD_POINTS * (size_t)plan.out_step;
     plan.patch = (size_t)BS_WINOGRAD_POINTS * (size_t)plan.in_padded;
+    plan.weights = plan.stores ? 0 : (size_t)BS_WINOGRAD_IN * (size_t)g->in_channels * (size_t)block;
     return plan;
 }
 
 size_t bs_conv_winograd_scratch(const bs_conv_geometry *geometry, int32_t lanes)
 {
     const bs_winograd_plan plan = bs_winograd_plan_of(geometry, lanes);
-    return plan.in_points + plan.out_points + plan.patch;
+    return plan.in_points + plan.out_points + plan.patch + plan.weights;
 }
 
 /* One run, with its scratch laid out. */
@@ -60,7 +67,7 @@ typedef struct bs_winograd_run {
     const bs_conv_kernels *kernels;
     const bs_conv_task *task;
     bs_winograd_plan plan;
-    float *in_points, *out_points, *patch;
+    float *in_points, *out_points, *patch, *weights;
     int32_t tiles_x;
 } bs_winograd_run;
 
@@ -93,63 +100,97 @@ static void bs_winograd_transform_in(const bs_winograd_run *run, int32_t index, 
                               run->plan.in_step);
 }
 
-static void bs_winograd_transform_out(const bs_winograd_run *run, int32_t index, const float *points)
+/* `block`: the channels, and their bias and slopes. */
+static void bs_winograd_transform_out(const bs_winograd_run *run, int32_t index, const float *points,
+                                      const bs_conv_tile *block)
 {
     const bs_conv_task *task = run->task;
     const int32_t y = index / run->tiles_x * BS_WINOGRAD_OUT, x = index % run->tiles_x * BS_WINOGRAD_OUT;
-    const bs_conv_tile tile = {
-        .channels = run->geometry->out_channels,
-        .out = task->out + y * task->out_row + (ptrdiff_t)x * task->out_pixel,
-        .out_pixel = task->out_pixel,
-        .residual = task->residual
-                        ? task->residual + y * task->residual_row + (ptrdiff_t)x * task->residual_pixel
-                        : NULL,
-        .residual_pixel = task->residual_pixel,
-        .task = task,
-    };
+    bs_conv_tile tile = *block;
+    tile.out += y * task->out_row + (ptrdiff_t)x * task->out_pixel;
+    if (tile.residual)
+        tile.residual += y * task->residual_row + (ptrdiff_t)x * task->residual_pixel;
     run->kernels->winograd_out(points, run->plan.out_step, &tile, task->out_row,
                                task->residual_row, bs_conv_min(task->out_h - y, BS_WINOGRAD_OUT),
                                bs_conv_min(task->out_w - x, BS_WINOGRAD_OUT));
 }
 
-/* [tiles][in] x [in][out] at one point. Returns the end of the point's weights. */
-static const float *bs_winograd_multiply(const bs_winograd_run *run, const float *weights, const float *in,
-                                         float *out, int32_t tiles)
+/* [tiles][in] x [in][block] at one point; rows of the result are `out_pixel` apart. */
+static void bs_winograd_multiply(const bs_winograd_run *run, const float *weights, int32_t vectors, const float *in,
+                                 float *out, int32_t out_pixel, int32_t tiles)
 {
     static const bs_conv_task plain = { .activation = BS_CONV_NONE };
     const bs_conv_kernels *k = run->kernels;
-    const int32_t channels = run->geometry->in_channels;
-    bs_conv_tile tile = { .in_step = run->plan.in_padded, .rows = 1, .taps = 1, .run = channels,
-                          .out_pixel = run->plan.out_padded, .task = &plain };
-    for (int32_t first = 0; first < run->plan.out_padded;) {
-        const int32_t vectors = run->plan.out_padded - first > k->lanes ? 2 : 1;
-        int32_t parts = bs_conv_ceil_div(tiles, k->outer_pixels[vectors]);
-        tile.channels = vectors * k->lanes;
-        tile.weights = weights;
-        for (int32_t t = 0; t < tiles; parts--) {
-            const int32_t count = bs_conv_next_pixels(k->outer[vectors], tiles - t, parts, k->outer_pixels[vectors]);
-            tile.in = in + (ptrdiff_t)t * run->plan.in_padded;
-            tile.out = out + (ptrdiff_t)t * run->plan.out_padded + first;
-            k->outer[vectors][count](&tile);
-            t += count;
-        }
-        weights += (ptrdiff_t)channels * tile.channels;
-        first += tile.channels;
+    bs_conv_tile tile = { .in_step = run->plan.in_padded, .rows = 1, .taps = 1, .run = run->geometry->in_channels,
+                          .weights = weights, .channels = vectors * k->lanes, .out_pixel = out_pixel, .task = &plain };
+    int32_t parts = bs_conv_ceil_div(tiles, k->outer_pixels[vectors]);
+    for (int32_t t = 0; t < tiles; parts--) {
+        const int32_t count = bs_conv_next_pixels(k->outer[vectors], tiles - t, parts, k->outer_pixels[vectors]);
+        tile.in = in + (ptrdiff_t)t * run->plan.in_padded;
+        tile.out = out + (ptrdiff_t)t * out_pixel;
+        k->outer[vectors][count](&tile);
+        t += count;
     }
-    return weights;
+}
+
+/* By weights that are transformed already: point after point, all channels. */
+static void bs_winograd_stored(const bs_winograd_run *run, int32_t first, int32_t tiles)
+{
+    const bs_winograd_plan *plan = &run->plan;
+    const bs_conv_task *task = run->task;
+    const float *weights = task->weights;
+    for (int32_t point = 0; point < BS_WINOGRAD_POINTS; point++)
+        for (int32_t channel = 0; channel < plan->out_padded;) {
+            const int32_t vectors = plan->out_padded - channel > run->kernels->lanes ? 2 : 1;
+            bs_winograd_multiply(run, weights, vectors, run->in_points + point * plan->in_step,
+                                 run->out_points + point * plan->out_step + channel, plan->out_padded, tiles);
+            channel += vectors * run->kernels->lanes;
+            weights += (ptrdiff_t)run->geometry->in_channels * vectors * run->kernels->lanes;
+        }
+    const bs_conv_tile all = { .channels = run->geometry->out_channels, .out = task->out, .out_pixel = task->out_pixel,
+                               .residual = task->residual, .residual_pixel = task->residual_pixel, .task = task };
+    for (int32_t t = 0; t < tiles; t++)
+        bs_winograd_transform_out(run, first + t, run->out_points + (ptrdiff_t)t * plan->out_padded, &all);
+}
+
+/* By plain weights: block after block, six points of which are made and used at a time. */
+static void bs_winograd_plain(const bs_winograd_run *run, int32_t first, int32_t tiles)
+{
+    const bs_winograd_plan *plan = &run->plan;
+    const float *weights = run->task->weights;
+    for (int32_t channel = 0; channel < plan->out_padded;) {
+        const int32_t vectors = plan->out_padded - channel > run->kernels->lanes ? 2 : 1;
+        const int32_t width = vectors * run->kernels->lanes;
+        const ptrdiff_t floats = (ptrdiff_t)run->geometry->in_channels * width;
+        for (int32_t point = 0; point < BS_WINOGRAD_POINTS; point++) {
+            const int32_t x = point % BS_WINOGRAD_IN;
+            if (x == 0)
+                run->kernels->winograd_weights(weights, floats, point / BS_WINOGRAD_IN, run->weights);
+            bs_winograd_multiply(run, run->weights + x * floats, vectors, run->in_points + point * plan->in_step,
+                                 run->out_points + point * plan->out_step, width, tiles);
+        }
+        bs_conv_task task = *run->task;
+        task.bias += task.bias ? channel : 0;
+        task.slopes += task.slopes ? channel : 0;
+        const bs_conv_tile block = { .channels = bs_conv_min(run->geometry->out_channels - channel, width),
+                                     .out = task.out + channel, .out_pixel = task.out_pixel,
+                                     .residual = task.residual ? task.residual + channel : NULL,
+                                     .residual_pixel = task.residual_pixel, .task = &task };
+        for (int32_t t = 0; t < tiles; t++)
+            bs_winograd_transform_out(run, first + t, run->out_points + (ptrdiff_t)t * width, &block);
+        weights += BS_WINOGRAD_TAPS * floats;
+        channel += width;
+    }
 }
 
 static void bs_winograd_strip(const bs_winograd_run *run, int32_t first, int32_t tiles)
 {
-    const bs_winograd_plan *plan = &run->plan;
     for (int32_t t = 0; t < tiles; t++)
-        bs_winograd_transform_in(run, first + t, run->in_points + (ptrdiff_t)t * plan->in_padded);
-    const float *weights = run->task->weights;
-    for (int32_t point = 0; point < BS_WINOGRAD_POINTS; point++)
-        weights = bs_winograd_multiply(run, weights, run->in_points + point * plan->in_step,
-                                       run->out_points + point * plan->out_step, tiles);
-    for (int32_t t = 0; t < tiles; t++)
-        bs_winograd_transform_out(run, first + t, run->out_points + (ptrdiff_t)t * plan->out_padded);
+        bs_winograd_transform_in(run, first + t, run->in_points + (ptrdiff_t)t * run->plan.in_padded);
+    if (run->plan.stores)
+        bs_winograd_stored(run, first, tiles);
+    else
+        bs_winograd_plain(run, first, tiles);
 }
 
 void bs_conv_winograd_run(const bs_conv_geometry *geometry, const bs_conv_kernels *kernels,
@@ -160,6 +201,7 @@ void bs_conv_winograd_run(const bs_conv_geometry *geometry, const bs_conv_kernel
     run.in_points = task->scratch;
     run.out_points = run.in_points + run.plan.in_points;
     run.patch = run.out_points + run.plan.out_points;
+    run.weights = run.patch + run.plan.patch;
     run.tiles_x = bs_conv_ceil_div(task->out_w, BS_WINOGRAD_OUT);
     const int32_t tiles = run.tiles_x * bs_conv_ceil_div(task->out_h, BS_WINOGRAD_OUT);
     int32_t strips = bs_conv_ceil_div(tiles, run.plan.strip);

@@ -1,6 +1,6 @@
 /* conv_winograd_pack.c: canonical weights -> the points of F(4x4, 3x3).
  *
- * Owns:      which geometries Winograd serves, and the transform of weights.
+ * Owns:      which geometries Winograd serves, for which transformed weights are stored, and their transform.
  * Relies on: conv_winograd.h for the constants. Runs on any machine, like conv_pack.c, which describes the layout.
  * Must never: depend on anything but geometry and lanes: prepared records may be stored.
  */
@@ -15,27 +15,17 @@ bool bs_conv_winograd_fits(const bs_conv_geometry *g)
            g->dilation_h == 1 && g->dilation_w == 1 && g->groups == 1;
 }
 
-/* G of the points 0, a, -a, b, -b, infinity: row p is (1, p, p^2) / product of (p - q) over the other finite
- * points q. The last row is over a^3, which the output's factor a^3 gives back (conv_winograd.inc). */
-static void bs_conv_winograd_g(double g[BS_WINOGRAD_IN][3])
+/* Transformed weights are four times as large. Up to 64 -> 64 channels that is little beside any network; above,
+ * transforming them in each run costs less than a tenth of the products from some twenty tiles on. */
+bool bs_conv_winograd_stores(const bs_conv_geometry *g)
 {
-    const double a = (double)BS_WINOGRAD_A, b = (double)BS_WINOGRAD_B;
-    const double points[5] = { 0, a, -a, b, -b };
-    for (int32_t i = 0; i < 5; i++) {
-        double product = 1;
-        for (int32_t k = 0; k < 5; k++)
-            product *= k == i ? 1 : points[i] - points[k];
-        g[i][0] = 1 / product;
-        g[i][1] = points[i] / product;
-        g[i][2] = points[i] * points[i] / product;
-    }
-    g[5][0] = g[5][1] = 0;
-    g[5][2] = 1 / (a * a * a);
+    return (int64_t)g->in_channels * g->out_channels <= 64 * 64;
 }
 
 /* G w G^T: all points of one kernel, to `to[point * step]`. */
-static void bs_conv_winograd_kernel(double g[BS_WINOGRAD_IN][3], const float *w, ptrdiff_t step, float *to)
+static void bs_conv_winograd_kernel(const float *w, ptrdiff_t step, float *to)
 {
+    const double (*g)[3] = bs_conv_winograd_g;
     for (int32_t y = 0; y < BS_WINOGRAD_IN; y++) {
         double row[3];
         for (int32_t x = 0; x < 3; x++)
@@ -47,15 +37,13 @@ static void bs_conv_winograd_kernel(double g[BS_WINOGRAD_IN][3], const float *w,
 
 void bs_conv_winograd_pack(const float *weights, int32_t out, int32_t in, int32_t lanes, float *to)
 {
-    double g[BS_WINOGRAD_IN][3];
-    bs_conv_winograd_g(g);
     const ptrdiff_t step = (ptrdiff_t)in * bs_conv_round_up(out, lanes); /* floats a point */
     for (int32_t first = 0; first < out;) {
         const int32_t width = out - first > lanes ? 2 * lanes : lanes;
         for (int32_t i = 0; i < in; i++)
             for (ptrdiff_t o = first; o < first + width; o++, to++) {
                 if (o < out)
-                    bs_conv_winograd_kernel(g, weights + (o * in + i) * 9, step, to);
+                    bs_conv_winograd_kernel(weights + (o * in + i) * 9, step, to);
                 for (int32_t point = 0; o >= out && point < BS_WINOGRAD_POINTS; point++)
                     to[point * step] = 0.0f;
             }

@@ -48,6 +48,7 @@
 #undef BS_EACH_13
 #undef BS_EACH_14
 #undef BS_EPILOGUE
+#undef BS_G
 #undef BS_GEMM_ABREAST_END
 #undef BS_GEMM_ABREAST_MAC
 #undef BS_GEMM_ADD_1

@@ -110,8 +110,8 @@ static bs_bytes conv2d_bytes(bs_bytes floats) { return bs_bytes_times(floats, si
 static int32_t conv2d_algorithm(const bs_conv_geometry *g, const bs_node_plan *plan, bs_conv_choice choice)
 {
     const bs_tier tier = plan->tier;
-    /* Below 12 channels the transforms of Winograd cost more than the products they save. */
-    const bool wide = g->in_channels >= 12 && g->out_channels >= 12;
+    /* Below 8 channels the transforms of Winograd cost more than the products they save. */
+    const bool wide = g->in_channels >= 8 && g->out_channels >= 8;
     const bool wanted = choice == BS_CONV_FORCE_WINOGRAD || (choice == BS_CONV_AUTO && wide);
     if (choice == BS_CONV_FORCE_REFERENCE)
         return BS_CONV_REFERENCE;
