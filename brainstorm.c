@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 97f697721541a02358cd4251f6cc70365bf9c924045491bc87020bf178a88cb5
+ * sha256 of the parts: 9b01ddf96dc2b10cae90d61d9f6e4525e12a09f83aaddc26bb53706e1bd16be7
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -1701,6 +1701,9 @@ BS_INTERNAL size_t bs_conv_prepared_floats(const bs_conv_geometry *geometry, bs_
  * the tier's instructions: a workstation can prepare for another machine. */
 BS_INTERNAL void bs_conv_prepare(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier,
                      const float *oihw, float *prepared);
+/* The same a few outputs at a time, of all groups: from 0 on, in order. `rows`: the weights of output `first`. */
+BS_INTERNAL void bs_conv_prepare_rows(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier, int32_t first,
+                          int32_t count, const float *rows, float *prepared);
 
 /* Floats of scratch for one thread, for outputs of any size; 0 for DIRECT. */
 BS_INTERNAL size_t bs_conv_scratch_floats(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier);
@@ -1856,9 +1859,10 @@ static inline size_t bs_conv_winograd_scratch(const bs_conv_geometry *geometry, 
 {
     return (void)geometry, (void)lanes, (size_t)0;
 }
-static inline void bs_conv_winograd_pack(const float *weights, int32_t out, int32_t in, int32_t lanes, float *to)
+static inline void bs_conv_winograd_pack(const float *weights, int32_t out, int32_t in, int32_t width, ptrdiff_t step,
+                                         float *to)
 {
-    (void)weights, (void)out, (void)in, (void)lanes, (void)to;
+    (void)weights, (void)out, (void)in, (void)width, (void)step, (void)to;
 }
 static inline void bs_conv_winograd_run(const bs_conv_geometry *geometry, const bs_conv_kernels *kernels,
                                         const bs_conv_task *task)
@@ -1867,10 +1871,10 @@ static inline void bs_conv_winograd_run(const bs_conv_geometry *geometry, const 
 }
 #else
 /* conv_winograd_pack.c: whether Winograd serves a geometry, and whether transformed weights are stored, else those of
- * OUTER are transformed in each run; [out][in][9] -> [36 points] of OUTER with a 1x1 kernel */
+ * OUTER are transformed in each run; [out][in][9] -> [36 points, `step` apart] of a block of OUTER with a 1x1 kernel */
 BS_INTERNAL bool bs_conv_winograd_fits(const bs_conv_geometry *geometry);
 BS_INTERNAL bool bs_conv_winograd_stores(const bs_conv_geometry *geometry);
-BS_INTERNAL void bs_conv_winograd_pack(const float *weights, int32_t out, int32_t in, int32_t lanes, float *to);
+BS_INTERNAL void bs_conv_winograd_pack(const float *weights, int32_t out, int32_t in, int32_t width, ptrdiff_t step, float *to);
 /* conv_winograd.c */
 BS_INTERNAL size_t bs_conv_winograd_scratch(const bs_conv_geometry *geometry, int32_t lanes);
 BS_INTERNAL void bs_conv_winograd_run(const bs_conv_geometry *geometry, const bs_conv_kernels *kernels,
@@ -2375,89 +2379,112 @@ size_t bs_conv_prepared_floats(const bs_conv_geometry *g, bs_conv_algorithm algo
     return (size_t)floats;
 }
 
-/* One group of OUTER, or of GEMM. `taps` = kernel_h * kernel_w; weights are [out][in][taps]. Returns the end.
- * Weights are read in order, each channel's to its lane: streamed weights are packed while a network waits. */
-static float *bs_conv_pack_outer(bs_tier tier, const float *weights, int32_t out, int32_t in, int32_t taps,
-                                 int32_t lanes, int32_t vectors, float *to)
+/* Where outputs of a group go. */
+typedef struct bs_packing {
+    bs_tier tier;
+    bs_conv_algorithm algorithm;
+    bool dot, points;              /* DOT; transformed for WINOGRAD4 */
+    int32_t lanes, in, out, taps;  /* of a group */
+    int32_t width;                 /* outputs of a block */
+    size_t each;                   /* floats of an output; of points, at one of them */
+} bs_packing;
+
+static bs_packing bs_packing_of(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_tier tier)
 {
-    for (int32_t first = 0; first < out;) {
-        const int32_t width = bs_conv_min(vectors * lanes, bs_conv_round_up(out - first, lanes)),
-                      valid = out - first < width ? out - first : width;
-        const size_t floats = (size_t)taps * (size_t)in * (size_t)width;
-        const float *from = weights + (ptrdiff_t)first * in * taps;
-        if (valid < width)
-            memset(to, 0, floats * sizeof *to);
-        if (taps == 1)
-            bs_transpose_f32(tier, from, in, valid, in, to, width);
-        for (int32_t lane = 0; taps > 1 && lane < valid; lane++)
-            for (int32_t i = 0; i < in; i++)
-                for (int32_t tap = 0; tap < taps; tap++)
-                    to[((ptrdiff_t)tap * in + i) * width + lane] = *from++;
-        to += floats;
-        first += width;
+    const bs_conv_family family = bs_conv_family_of(g, tier);
+    const bool direct = algorithm == BS_CONV_DIRECT;
+    bs_packing p = { .tier = tier, .algorithm = algorithm, .dot = direct && family == BS_FAMILY_DOT,
+                     .points = algorithm == BS_CONV_WINOGRAD4 && bs_conv_winograd_stores(g),
+                     .lanes = bs_conv_lanes(tier), .in = g->in_channels / g->groups,
+                     .out = g->out_channels / g->groups, .taps = g->kernel_h * g->kernel_w };
+    p.width = p.lanes * (direct && family == BS_FAMILY_GEMM ? BS_GEMM_VECTORS : 2);
+    p.each = (size_t)p.in * (size_t)(p.points ? 1 : p.taps);
+    if (algorithm == BS_CONV_TENSOR) {
+        p.width = 8;
+        p.each = 8 * (size_t)bs_conv_tensor_steps(g);
+    } else if (p.dot) {
+        p.width = BS_DOT_OUTPUTS;
+        p.each = (size_t)p.taps * (size_t)bs_conv_round_up(p.in, p.lanes);
+    } else if (direct && family == BS_FAMILY_DEPTHWISE) { /* one group of one input, in blocks of one vector */
+        p.out = g->out_channels;
+        p.width = p.lanes;
     }
-    return to;
+    return p;
 }
 
-/* One group of DOT. */
-static float *bs_conv_pack_dot(const float *weights, int32_t out, int32_t in, int32_t taps, int32_t lanes,
-                               float *to)
+/* OUTER and GEMM: outputs from the first one's lane on, in a block of `width`. Weights are read in order, each
+ * channel's to its lane: streamed weights are packed while a network waits. */
+static void bs_conv_pack_outer(const bs_packing *p, const float *from, int32_t outputs, int32_t width, float *to)
 {
-    for (int32_t first = 0; first < out; first += BS_DOT_OUTPUTS)
-        for (int32_t tap = 0; tap < taps; tap++)
-            for (int32_t i = 0; i < in; i += lanes)
-                for (ptrdiff_t o = first; o < first + BS_DOT_OUTPUTS; o++)
-                    for (int32_t lane = 0; lane < lanes; lane++)
-                        *to++ = o < out && i + lane < in ? weights[(o * in + i + lane) * taps + tap] : 0.0f;
-    return to;
+    if (p->taps == 1)
+        bs_transpose_f32(p->tier, from, p->in, outputs, p->in, to, width);
+    for (int32_t lane = 0; p->taps > 1 && lane < outputs; lane++)
+        for (int32_t i = 0; i < p->in; i++)
+            for (int32_t tap = 0; tap < p->taps; tap++)
+                to[((ptrdiff_t)tap * p->in + i) * width + lane] = *from++;
 }
 
-static void bs_conv_pack_depthwise(const float *weights, int32_t channels, int32_t taps, int32_t lanes, float *to)
+/* One output, from its first lane on. */
+static void bs_conv_pack_dot(const bs_packing *p, const float *from, float *to)
 {
-    for (int32_t first = 0; first < channels; first += lanes)
-        for (int32_t tap = 0; tap < taps; tap++)
-            for (ptrdiff_t c = first; c < first + lanes; c++)
-                *to++ = c < channels ? weights[c * taps + tap] : 0.0f;
+    const int32_t padded = bs_conv_round_up(p->in, p->lanes);
+    for (int32_t i = 0; i < p->in; i++)
+        for (int32_t tap = 0; tap < p->taps; tap++)
+            to[((ptrdiff_t)tap * padded + i / p->lanes * p->lanes) * BS_DOT_OUTPUTS + i % p->lanes] = *from++;
 }
 
-/* One group of TENSOR. */
-static uint16_t *bs_conv_pack_tensor(const float *weights, int32_t out, int32_t in, int32_t taps, uint16_t *to)
+/* One output, from its first product on. */
+static void bs_conv_pack_tensor(const bs_packing *p, const float *from, uint16_t *to)
 {
-    const int32_t products = taps * in;
-    for (int32_t first = 0; first < out; first += 8)
-        for (int32_t step = 0; step < products; step += 16)
-            for (ptrdiff_t o = first; o < first + 8; o++)
-                for (int32_t i = step; i < step + 16; i++)
-                    *to++ = o < out && i < products ? bs_f32_to_f16(weights[(o * in + i % in) * taps + i / in]) : 0;
-    return to;
+    for (int32_t i = 0; i < p->in; i++)
+        for (int32_t tap = 0; tap < p->taps; tap++) {
+            const int32_t product = tap * p->in + i;
+            to[product / 16 * 128 + product % 16] = bs_f32_to_f16(*from++);
+        }
+}
+
+/* Outputs of one block, from its output `lane` on. */
+static void bs_conv_pack_block(const bs_packing *p, const float *from, int32_t lane, int32_t outputs, int32_t width,
+                               float *block)
+{
+    const ptrdiff_t each = (ptrdiff_t)p->in * p->taps;
+    if (p->points)
+        bs_conv_winograd_pack(from, outputs, p->in, width, (ptrdiff_t)p->in * bs_conv_round_up(p->out, p->lanes),
+                              block + lane);
+    else if (p->algorithm != BS_CONV_TENSOR && !p->dot)
+        bs_conv_pack_outer(p, from, outputs, width, block + lane);
+    for (int32_t o = 0; o < outputs && p->dot; o++)
+        bs_conv_pack_dot(p, from + o * each, block + (ptrdiff_t)(lane + o) * p->lanes);
+    for (int32_t o = 0; o < outputs && p->algorithm == BS_CONV_TENSOR; o++)
+        bs_conv_pack_tensor(p, from + o * each, (uint16_t *)(void *)block + (ptrdiff_t)(lane + o) * 16);
+}
+
+void bs_conv_prepare_rows(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_tier tier, int32_t first,
+                          int32_t count, const float *rows, float *prepared)
+{
+    const size_t floats = bs_conv_prepared_floats(g, algorithm, tier);
+    if (floats == 0)
+        return;
+    const bs_packing p = bs_packing_of(g, algorithm, tier);
+    const size_t group = floats / (size_t)(g->out_channels / p.out); /* NOLINT(clang-analyzer-core.DivideZero): >= 1 */
+    if (first == 0 && (p.dot || algorithm == BS_CONV_TENSOR || p.out % p.lanes != 0)) /* there may be padding */
+        memset(prepared, 0, floats * sizeof *prepared);
+    while (count > 0) {
+        const int32_t lane = first % p.out % p.width, begin = first % p.out - lane, left = p.out - begin;
+        const int32_t outputs = bs_conv_min(count, bs_conv_min(p.width, left) - lane);
+        const size_t at = (size_t)(first / p.out) * group + (size_t)begin * p.each;
+        bs_conv_pack_block(&p, rows, lane, outputs, bs_conv_min(p.width, bs_conv_round_up(left, p.lanes)),
+                           prepared + at);
+        first += outputs;
+        count -= outputs;
+        rows += (ptrdiff_t)outputs * p.in * p.taps;
+    }
 }
 
 void bs_conv_prepare(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_tier tier, const float *oihw,
                      float *prepared)
 {
-    if (bs_conv_prepared_floats(g, algorithm, tier) == 0)
-        return;
-    const int32_t lanes = bs_conv_lanes(tier), taps = g->kernel_h * g->kernel_w;
-    const int32_t in = g->in_channels / g->groups, out = g->out_channels / g->groups;
-    const bs_conv_family family = algorithm == BS_CONV_WINOGRAD4 ? BS_FAMILY_OUTER : bs_conv_family_of(g, tier);
-    const int32_t vectors = family == BS_FAMILY_GEMM ? BS_GEMM_VECTORS : 2;
-    if (algorithm == BS_CONV_WINOGRAD4 && bs_conv_winograd_stores(g)) {
-        bs_conv_winograd_pack(oihw, out, in, lanes, prepared);
-        return;
-    }
-    if (algorithm == BS_CONV_TENSOR) {
-        uint16_t *to = (uint16_t *)(void *)prepared;
-        for (int32_t group = 0; group < g->groups; group++)
-            to = bs_conv_pack_tensor(oihw + (size_t)group * (size_t)out * (size_t)in * (size_t)taps, out, in, taps, to);
-        return;
-    }
-    if (family == BS_FAMILY_DEPTHWISE) {
-        bs_conv_pack_depthwise(oihw, out * g->groups, taps, lanes, prepared);
-        return;
-    }
-    for (int32_t group = 0; group < g->groups; group++, oihw += (size_t)out * (size_t)in * (size_t)taps)
-        prepared = family == BS_FAMILY_DOT ? bs_conv_pack_dot(oihw, out, in, taps, lanes, prepared)
-                                           : bs_conv_pack_outer(tier, oihw, out, in, taps, lanes, vectors, prepared);
+    bs_conv_prepare_rows(g, algorithm, tier, 0, g->out_channels, oihw, prepared);
 }
 /* ==== end src/kernels/conv_pack.c ============================================================= */
 
@@ -7673,20 +7700,11 @@ static void bs_conv_winograd_kernel(const float *w, ptrdiff_t step, float *to)
     }
 }
 
-void bs_conv_winograd_pack(const float *weights, int32_t out, int32_t in, int32_t lanes, float *to)
+void bs_conv_winograd_pack(const float *weights, int32_t out, int32_t in, int32_t width, ptrdiff_t step, float *to)
 {
-    const ptrdiff_t step = (ptrdiff_t)in * bs_conv_round_up(out, lanes); /* floats a point */
-    for (int32_t first = 0; first < out;) {
-        const int32_t width = out - first > lanes ? 2 * lanes : lanes;
-        for (int32_t i = 0; i < in; i++)
-            for (ptrdiff_t o = first; o < first + width; o++, to++) {
-                if (o < out)
-                    bs_conv_winograd_kernel(weights + (o * in + i) * 9, step, to);
-                for (int32_t point = 0; o >= out && point < BS_WINOGRAD_POINTS; point++)
-                    to[point * step] = 0.0f;
-            }
-        first += width;
-    }
+    for (int32_t o = 0; o < out; o++)
+        for (ptrdiff_t i = 0; i < in; i++, weights += BS_WINOGRAD_TAPS)
+            bs_conv_winograd_kernel(weights, step, to + i * width + o);
 }
 #endif
 /* ==== end src/kernels/conv_winograd_pack.c ==================================================== */
@@ -14411,6 +14429,7 @@ typedef enum bs_op_flags {
     BS_OP_VARIADIC = 16,
     BS_OP_CLAMPS = 32,      /* finds the frame's edge itself: may read a view, which has no zeros around it */
     BS_OP_CHANNELS_LAST = 64, /* reads and writes images with channel step 1 only (or one channel): no planar views */
+    BS_OP_ROWS = 1024,      /* prepares rows of its first weight by themselves */
     BS_OP_DECIDED = 512,    /* reads its router's decision, row by row */
     BS_OP_NAMED = 256,      /* its name must be unique: inputs, states and outputs; routers */
     /* rows of a segment influence each other: never in a tile, operands whole; its rule checks their domains */
@@ -14448,9 +14467,10 @@ typedef struct bs_op {
      * are, each aligned to BS_ALIGNMENT. */
     void (*plan)(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w,
                  bs_node_plan *plan);
-    /* Canonical weights (dense, in spec order) -> prepared. NULL: copied. */
+    /* Canonical weights (dense, in spec order) -> prepared; of the first tensor rows (of its first dimension) first ..
+     * first + count: all, or with BS_OP_ROWS a few at a time, in order. NULL: copied. */
     void (*prepare)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *weights,
-                    void *prepared);
+                    int32_t first, int32_t count, void *prepared);
     /* Whether two nodes with the same weights, algorithm and prepared bytes prepare them alike. NULL: they do. */
     bool (*same_layout)(const bs_graph *graph, const bs_node *a, const bs_node *b);
     /* The kernel of plan->tier; BS_TIER_SCALAR is the plain reference. BS_ERROR_DATA for bad run-time data. */
@@ -16718,6 +16738,8 @@ bs_value bs_constant(bs_graph *graph, const char *name, bs_dtype dtype, bs_shape
  * rect.y0. */
 /* #include "ops/forms.h" */
 
+enum { BS_FOLD_FLOATS = 16384 };
+
 /* Bounds that keep every product of the geometry far inside 32 bits. */
 static const bs_field conv2d_fields[] = {
     BS_INT_OF("out", 1, 1 << 20),
@@ -16849,7 +16871,15 @@ bs_epilogue_layout bs_conv2d_layout(const bs_conv2d_desc *desc, const bs_conv_ge
     return bs_epilogue_place(conv2d_bytes(conv2d_packed_floats(g, plan)), desc->out, desc->act);
 }
 
-/* Prepared memory: packed weights, bias, slopes; and with batch norm, behind them, room for the folded weights before
+/* Outputs whose folded weights are packed at a time. */
+static int32_t conv2d_fold_rows(const bs_conv_geometry *g)
+{
+    const int64_t each = (int64_t)g->in_channels / g->groups * g->kernel_h * g->kernel_w;
+    const int64_t most = BS_FOLD_FLOATS / each; /* NOLINT(clang-analyzer-core.DivideZero): 1 or more */
+    return (int32_t)bs_max_i64(bs_min_i64(g->out_channels, most), 1);
+}
+
+/* Prepared memory: packed weights, bias, slopes; and with batch norm, behind them, room for some folded weights before
  * they are packed (the tensor itself may be mapped read-only). Folding at export saves this room. */
 static void conv2d_plan(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w,
                         bs_node_plan *plan)
@@ -16863,9 +16893,10 @@ static void conv2d_plan(const bs_graph *graph, const bs_node *node, bs_conv_choi
         return;
     plan->scratch_bytes = conv2d_bytes(
         bs_bytes_of(bs_conv_scratch_floats(&g, (bs_conv_algorithm)plan->algorithm, plan->tier)));
+    const bs_bytes row = bs_bytes_share(conv2d_bytes(conv2d_weight_floats(&g)), (uint64_t)g.out_channels);
     if (desc->batch_norm)
         plan->prepared_bytes = bs_bytes_add(plan->prepared_bytes,
-                                            bs_bytes_align(conv2d_bytes(conv2d_weight_floats(&g))));
+                                            bs_bytes_align(bs_bytes_times(row, conv2d_fold_rows(&g))));
 }
 
 /* ---------------------------------------------------------------------------------------------------- prepare */
@@ -16885,27 +16916,33 @@ static void conv2d_fold_bias(const float *bias, const float *const *norm, int32_
     }
 }
 
-static void conv2d_fold_weights(const float *weight, const float *const *norm, const bs_conv_geometry *g, float *target)
+/* Weights of outputs first .. first + count. */
+static void conv2d_fold_weights(const float *weight, const float *const *norm, int32_t first, int32_t count,
+                                uint64_t each, float *target)
 {
-    const uint64_t each = bs_bytes_figure(bs_bytes_share(conv2d_weight_floats(g), (uint64_t)g->out_channels));
-    for (int32_t o = 0; o < g->out_channels; o++) {
+    for (int32_t o = first; o < first + count; o++) {
         const float scale = conv2d_norm_scale(norm, o);
         for (uint64_t i = 0; i < each; i++)
-            target[(uint64_t)o * each + i] = weight[(uint64_t)o * each + i] * scale;
+            *target++ = *weight++ * scale;
     }
 }
 
 static void conv2d_pack(const bs_conv_geometry *g, const bs_node_plan *plan, const float *weight,
-                        const float *const *norm, bs_bytes behind, void *prepared)
+                        const float *const *norm, int32_t first, int32_t count, bs_bytes behind, void *prepared)
 {
+    const uint64_t each = bs_bytes_figure(bs_bytes_share(conv2d_weight_floats(g), (uint64_t)g->out_channels));
+    float *folded = (float *)(void *)bs_bytes_at(prepared, behind);
     if (plan->algorithm == BS_CONV_REFERENCE) {
-        conv2d_fold_weights(weight, norm, g, prepared);
+        conv2d_fold_weights(weight, norm, first, count, each, (float *)prepared + (uint64_t)first * each);
         return;
     }
-    float *folded = (float *)(void *)bs_bytes_at(prepared, behind);
-    if (norm[0])
-        conv2d_fold_weights(weight, norm, g, folded);
-    bs_conv_prepare(g, (bs_conv_algorithm)plan->algorithm, plan->tier, norm[0] ? folded : weight, prepared);
+    for (int32_t rows; count > 0; first += rows, count -= rows, weight += (uint64_t)rows * each) {
+        rows = norm[0] ? bs_min_i32(count, conv2d_fold_rows(g)) : count;
+        if (norm[0])
+            conv2d_fold_weights(weight, norm, first, rows, each, folded);
+        bs_conv_prepare_rows(g, (bs_conv_algorithm)plan->algorithm, plan->tier, first, rows,
+                             norm[0] ? folded : weight, prepared);
+    }
 }
 
 static bool conv2d_same_layout(const bs_graph *graph, const bs_node *a, const bs_node *b)
@@ -16916,7 +16953,7 @@ static bool conv2d_same_layout(const bs_graph *graph, const bs_node *a, const bs
 }
 
 static void conv2d_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan,
-                           const void *const *weights, void *prepared)
+                           const void *const *weights, int32_t first, int32_t count, void *prepared)
 {
     const bs_conv2d_desc *desc = node->params;
     const bs_conv_geometry g = conv2d_form_at(graph, node).geometry;
@@ -16929,7 +16966,7 @@ static void conv2d_prepare(const bs_graph *graph, const bs_node *node, const bs_
     conv2d_fold_bias(bias, norm, desc->out, (float *)(void *)bs_bytes_at(prepared, layout.bias));
     if (desc->act == BS_PRELU)
         memcpy(bs_bytes_at(prepared, layout.slopes), weights[next], 4 * (size_t)desc->out);
-    conv2d_pack(&g, plan, weights[0], norm, layout.bytes, prepared);
+    conv2d_pack(&g, plan, weights[0], norm, first, count, layout.bytes, prepared);
 }
 
 /* -------------------------------------------------------------------------------------------------- reference */
@@ -16995,7 +17032,7 @@ static bs_status conv2d_run(const bs_call *call)
 
 const bs_op bs_op_conv2d = {.name = "conv2d",
                             .min_in = 1,
-                            .flags = BS_OP_SPATIAL | BS_OP_CHANNELS_LAST,
+                            .flags = BS_OP_SPATIAL | BS_OP_CHANNELS_LAST | BS_OP_ROWS,
                             BS_PARAMS(bs_conv2d_desc, conv2d_fields),
                             .upgrade = conv2d_upgrade,
                             .infer = conv2d_infer,
@@ -17336,8 +17373,9 @@ static bool deconv2d_same_layout(const bs_graph *graph, const bs_node *a, const 
 }
 
 static void deconv2d_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan,
-                             const void *const *weights, void *prepared)
+                             const void *const *weights, int32_t first, int32_t count, void *prepared)
 {
+    (void)first, (void)count;
     const bs_deconv2d_desc *desc = node->params;
     const bs_deconv2d_form f = deconv2d_form_at(graph, node);
     const bs_epilogue_layout layout = bs_deconv2d_layout(&f, plan, desc->act);
@@ -17708,8 +17746,9 @@ static void batch_norm_plan(const bs_graph *graph, const bs_node *node, bs_conv_
 }
 
 static void batch_norm_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan,
-                               const void *const *weights, void *prepared)
+                               const void *const *weights, int32_t first, int32_t count, void *prepared)
 {
+    (void)first, (void)count;
     const bs_norm_desc *desc = node->params;
     const float *weight = weights[0], *bias = weights[1], *mean = weights[2], *variance = weights[3];
     const float epsilon = desc->epsilon == 0.0f ? 1e-5f : desc->epsilon;
@@ -17906,9 +17945,9 @@ static void linear_plan(const bs_graph *graph, const bs_node *node, bs_conv_choi
                                        bs_bytes_align(bs_bytes_array(desc->out, sizeof(float))));
 }
 
-static void linear_pad(const bs_node_plan *plan, int32_t inputs, int32_t outputs, const float *weight, uint8_t *memory)
+static void linear_pad(const bs_node_plan *plan, int32_t inputs, int32_t outputs, const float *weight, size_t line,
+                       uint8_t *memory)
 {
-    const size_t line = (size_t)bs_bytes_figure(linear_line_bytes(plan, inputs));
     for (int32_t o = 0; o < outputs; o++, weight += inputs, memory += line) {
         memset(memory, 0, line);
         for (int32_t k = 0; k < inputs; k++) {
@@ -17921,18 +17960,19 @@ static void linear_pad(const bs_node_plan *plan, int32_t inputs, int32_t outputs
 }
 
 static void linear_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan,
-                           const void *const *weights, void *prepared)
+                           const void *const *weights, int32_t first, int32_t count, void *prepared)
 {
     const bs_linear_desc *desc = node->params;
     const int32_t inputs = linear_inputs(graph, node);
     const bs_conv_geometry g = linear_geometry(inputs, desc->out);
     const bs_epilogue_layout layout = bs_linear_layout(desc, plan, inputs);
+    const size_t line = (size_t)bs_bytes_figure(linear_line_bytes(plan, inputs));
     if (plan->tier == BS_TIER_CUDA)
-        linear_pad(plan, inputs, desc->out, weights[0], prepared);
+        linear_pad(plan, inputs, count, weights[0], line, (uint8_t *)prepared + (size_t)first * line);
     else if (plan->algorithm == BS_CONV_REFERENCE)
-        memcpy(prepared, weights[0], 4 * (size_t)inputs * (size_t)desc->out);
+        memcpy((float *)prepared + (size_t)first * (size_t)inputs, weights[0], 4 * (size_t)inputs * (size_t)count);
     else
-        bs_conv_prepare(&g, BS_CONV_DIRECT, plan->tier, weights[0], prepared);
+        bs_conv_prepare_rows(&g, BS_CONV_DIRECT, plan->tier, first, count, weights[0], prepared);
     bs_epilogue_prepare(&layout, desc->out, desc->no_bias, desc->act, weights, prepared);
 }
 
@@ -18051,6 +18091,7 @@ static bs_status linear_run(const bs_call *call)
 
 const bs_op bs_op_linear = {.name = "linear",
                             .min_in = 1,
+                            .flags = BS_OP_ROWS,
                             BS_PARAMS(bs_linear_desc, linear_fields),
                             .infer = linear_infer,
                             .flops = linear_flops,
@@ -22467,10 +22508,20 @@ BS_INTERNAL const void *bs_weight_view(const bs_weights *weights, const bs_weigh
  * narrow storage is read into the far half of the target and widened in place. */
 BS_INTERNAL bs_status bs_weight_load(const bs_weights *weights, const char *name, const bs_weight_spec *spec,
                          const bs_weight_info *info, bs_tier tier, void *target, bs_error *error);
+/* The same of its rows (of the first dimension) first .. first + count. */
+BS_INTERNAL bs_status bs_weight_load_rows(const bs_weights *weights, const char *name, const bs_weight_spec *spec,
+                              const bs_weight_info *info, int32_t first, int32_t count, bs_tier tier, void *target,
+                              bs_error *error);
 
 /* f16 or bf16 to f32, first to last: `narrow` may lie in the same memory, element i at or beyond the end of target
  * element i, or wholly apart. Neither needs to be aligned. */
 BS_INTERNAL void bs_weight_widen(bs_tier tier, void *target, const void *narrow, bs_bytes elements, bs_dtype stored);
+
+/* Staging that reading a node's tensors takes: rows of the first one at a time where its op prepares rows, none where
+ * they are copied. */
+BS_INTERNAL bs_bytes bs_weight_staging(const bs_op *op, const bs_weight_spec *specs, int32_t count);
+/* Rows of the first tensor that are read at a time. 0: it is read whole. */
+BS_INTERNAL int32_t bs_weight_rows(const bs_op *op, const bs_weight_spec *specs);
 
 /* Prepares a node's tensors, in the order in which its op declares them, as its kernel wants them. */
 BS_INTERNAL void bs_weight_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *tensors,
@@ -22484,6 +22535,9 @@ BS_INTERNAL void bs_weight_prepare(const bs_graph *graph, const bs_node *node, c
  * Relies on ops/weights.h. Must never trust a source's shapes, nor allocate. */
 /* #include "ops/weights.h" */
 /* #include "kernels/arrange.h" */
+
+/* Bytes of a tensor that are read at a time: together with biases, less than 1 MiB of staging. */
+#define WEIGHT_SLICE ((uint64_t)768 << 10)
 
 static bs_bytes bytes_as(const bs_weight_spec *spec, bs_dtype dtype)
 {
@@ -22588,24 +22642,67 @@ void bs_weight_widen(bs_tier tier, void *target, const void *narrow, bs_bytes el
     }
 }
 
-/* Narrow elements lie in the far half of the target: element i at or beyond the end of target element i. */
-bs_status bs_weight_load(const bs_weights *weights, const char *name, const bs_weight_spec *spec,
-                         const bs_weight_info *info, bs_tier tier, void *target, bs_error *error)
+/* `wanted` bytes of the tensor, stored in `stored` from `offset` on. Narrow elements lie in the far half of the target:
+ * element i at or beyond the end of target element i. */
+static bs_status load_range(const bs_weights *weights, const char *name, const bs_weight_spec *spec,
+                            const bs_weight_info *info, bs_bytes offset, bs_bytes stored, bs_bytes wanted, bs_tier tier,
+                            void *target, bs_error *error)
 {
-    const bs_bytes wanted = bs_weight_spec_bytes(spec);
     const uint64_t most = bs_bytes_known(wanted) ? bs_bytes_figure(bs_bytes_min(wanted, bs_bytes_of(SIZE_MAX))) : 0;
     size_t size;
-    if (!bs_bytes_fit(bs_bytes_of(info->bytes), most, &size))
+    if (!bs_bytes_fit(stored, most, &size))
         return bs_fail(error, BS_ERROR_ARGUMENT, "weight \"%s\" has %llu bytes, expected at most %llu", name,
-                       (unsigned long long)info->bytes, (unsigned long long)most);
+                       (unsigned long long)bs_bytes_figure(stored), (unsigned long long)most);
     uint8_t *landing = bs_bytes_at(target, bs_bytes_sub(wanted, bs_bytes_of(size)));
-    const bs_status status = weights->read(weights->user, info, 0, landing, size);
+    const bs_status status = weights->read(weights->user, info, bs_bytes_figure(offset), landing, size);
     if (status != BS_OK)
         return bs_fail(error, status, "weight \"%s\": its %llu bytes could not be read", name,
                        (unsigned long long)info->bytes);
     if (info->dtype != spec->dtype)
-        bs_weight_widen(tier, target, landing, bs_weight_elements(spec), info->dtype);
+        bs_weight_widen(tier, target, landing, bs_bytes_share(wanted, bs_dtype_bytes(spec->dtype)), info->dtype);
     return BS_OK;
+}
+
+bs_status bs_weight_load(const bs_weights *weights, const char *name, const bs_weight_spec *spec,
+                         const bs_weight_info *info, bs_tier tier, void *target, bs_error *error)
+{
+    return load_range(weights, name, spec, info, bs_bytes_of(0), bs_bytes_of(info->bytes), bs_weight_spec_bytes(spec),
+                      tier, target, error);
+}
+
+bs_status bs_weight_load_rows(const bs_weights *weights, const char *name, const bs_weight_spec *spec,
+                              const bs_weight_info *info, int32_t first, int32_t count, bs_tier tier, void *target,
+                              bs_error *error)
+{
+    const bs_bytes row = bs_bytes_share(bs_weight_spec_bytes(spec), (uint64_t)spec->dim[0]);
+    const bs_bytes stored = bs_bytes_share(bs_bytes_of(info->bytes), (uint64_t)spec->dim[0]);
+    return load_range(weights, name, spec, info, bs_bytes_times(stored, first), bs_bytes_times(stored, count),
+                      bs_bytes_times(row, count), tier, target, error);
+}
+
+int32_t bs_weight_rows(const bs_op *op, const bs_weight_spec *specs)
+{
+    if (!(op->flags & BS_OP_ROWS))
+        return 0;
+    const bs_bytes bytes = bs_weight_spec_bytes(specs);
+    if (!bs_bytes_known(bytes))
+        return 0;
+    const uint64_t row = bs_bytes_figure(bs_bytes_share(bytes, (uint64_t)specs->dim[0]));
+    return (int32_t)bs_min_i64(specs->dim[0], row > 0 && row < WEIGHT_SLICE ? (int64_t)(WEIGHT_SLICE / row) : 1);
+}
+
+bs_bytes bs_weight_staging(const bs_op *op, const bs_weight_spec *specs, int32_t count)
+{
+    const int32_t rows = count > 0 ? bs_weight_rows(op, specs) : 0;
+    bs_bytes bytes = bs_weight_offset(specs, count);
+    if (count > 0 && !op->prepare)
+        return bs_bytes_of(0);
+    if (rows > 0) {
+        const bs_bytes row = bs_bytes_share(bs_weight_spec_bytes(specs), (uint64_t)specs->dim[0]);
+        bytes = bs_bytes_add(bs_bytes_sub(bytes, bs_weight_offset(specs, 1)),
+                             bs_bytes_align(bs_bytes_times(row, rows)));
+    }
+    return bytes;
 }
 
 void bs_weight_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *tensors,
@@ -22613,14 +22710,14 @@ void bs_weight_prepare(const bs_graph *graph, const bs_node *node, const bs_node
 {
     bs_weight_spec specs[BS_MAX_WEIGHTS];
     const bs_op *op = bs_op_get(node->op);
-    const int32_t count = op->weights(graph, node, specs);
+    const int32_t count = op->weights ? op->weights(graph, node, specs) : 0;
     if (count > 0 && op->prepare) {
-        op->prepare(graph, node, plan, tensors, prepared);
+        op->prepare(graph, node, plan, tensors, 0, (int32_t)specs[0].dim[0], prepared);
         return;
     }
     for (int32_t i = 0; i < count; i++)
-        memcpy(bs_bytes_at(prepared, bs_weight_offset(specs, i)), tensors[i],
-               (size_t)bs_bytes_figure(bs_weight_spec_bytes(&specs[i])));
+        memmove(bs_bytes_at(prepared, bs_weight_offset(specs, i)), tensors[i], /* which may be its place already */
+                (size_t)bs_bytes_figure(bs_weight_spec_bytes(&specs[i])));
 }
 
 /* -------------------------------------------------------------------------------- a caller's table of arrays */
@@ -23365,12 +23462,20 @@ const char *bs_fusion_name(int32_t fusion)
 /* #include "plan/plan.h" */
 
 /* #include "ops/structure.h" */
+/* #include "ops/weights.h" */
 /* #include "plan/device.h" */
 
 void bs_plan_begin(bs_plan *p)
 {
     p->threads = bs_plan_on_device(p) ? 1 : bs_or_default(p->desc.threads, 1);
     p->shared_bytes = bs_bytes_array(bs_or_default(p->desc.shared_bytes, 98304) - BS_DEVICE_WORKSPACE, 1);
+}
+
+static bs_bytes staging_of_node(const bs_graph *g, const bs_node *node)
+{
+    bs_weight_spec specs[BS_MAX_WEIGHTS];
+    const int32_t count = bs_plan_tensors(g, node, specs);
+    return bs_weight_staging(bs_op_get(node->op), specs, count);
 }
 
 static void sum_nodes(bs_plan *p)
@@ -23383,7 +23488,7 @@ static void sum_nodes(bs_plan *p)
         p->kernel_scratch_bytes = bs_bytes_max(p->kernel_scratch_bytes, np->scratch_bytes);
         if (np->unit != 0 || np->owner != n)
             continue;
-        p->staging_bytes = bs_bytes_max(p->staging_bytes, bs_plan_canonical_bytes(p->graph, &p->graph->nodes[n]));
+        p->staging_bytes = bs_bytes_max(p->staging_bytes, staging_of_node(p->graph, &p->graph->nodes[n]));
         p->weight_bytes = bs_bytes_max(p->weight_bytes,
                                        bs_bytes_align(bs_bytes_add(np->prepared_offset, np->prepared_bytes)));
     }
@@ -34578,35 +34683,88 @@ static bool shared_weights_fit(const bs_session *s, const bs_session_desc *desc,
     return true;
 }
 
-/* Loads the tensors of one node, read in place or through staging, then prepares them. */
-static bool load_node(bs_session *s, int32_t n, const bs_weights *weights, uint8_t *staging, bs_error *error)
-{
-    const bs_node *node = &s->graph->nodes[n];
-    const bs_op *op = bs_op_get(node->op);
+/* A node whose weights are being loaded. */
+typedef struct node_load {
+    const bs_session *s;
+    const bs_weights *weights;
+    const bs_node *node;
+    const bs_node_plan *plan;
+    const bs_op *op;
+    int32_t count;
     bs_weight_spec specs[BS_MAX_WEIGHTS];
     const void *tensors[BS_MAX_WEIGHTS];
-    const int32_t count = op->weights(s->graph, node, specs);
-    uint8_t *prepared = s->device ? s->device->api->load(s->on_device, error)
-                                  : bs_bytes_at(s->weights, s->plan->nodes[n].prepared_offset);
-    if (!prepared)
-        return false;
-    for (int32_t i = 0; i < count; i++) {
+    uint8_t *staging, *prepared;
+} node_load;
+
+/* Where a tensor is read to: one that is only copied goes straight to its place; rows of the first one come last. */
+static uint8_t *load_target(const node_load *l, int32_t i)
+{
+    const bs_bytes offset = bs_weight_offset(l->specs, i);
+    if (!l->op->prepare)
+        return bs_bytes_at(l->prepared, offset);
+    if (!(l->op->flags & BS_OP_ROWS))
+        return bs_bytes_at(l->staging, offset);
+    const bs_bytes first = bs_weight_offset(l->specs, 1);
+    return bs_bytes_at(l->staging, bs_bytes_sub(i > 0 ? offset : bs_weight_offset(l->specs, l->count), first));
+}
+
+/* The first tensor, some rows at a time. */
+static bool load_rows(node_load *l, const char *name, const bs_weight_info *info, bs_error *error)
+{
+    const int32_t all = (int32_t)l->specs[0].dim[0], most = bs_weight_rows(l->op, l->specs);
+    uint8_t *target = load_target(l, 0);
+    l->tensors[0] = target;
+    for (int32_t first = 0, count; first < all; first += count) {
+        count = bs_min_i32(most, all - first);
+        if (bs_weight_load_rows(l->weights, name, &l->specs[0], info, first, count, l->plan->tier, target, error) !=
+            BS_OK)
+            return false;
+        l->op->prepare(l->s->graph, l->node, l->plan, l->tensors, first, count, l->prepared);
+    }
+    return true;
+}
+
+/* The tensors of one node, read in place or through staging; rows of the first one need all others. */
+static bool load_tensors(node_load *l, bs_error *error)
+{
+    char first[2 * BS_MAX_NAME] = "";
+    bs_weight_info first_info = {0};
+    for (int32_t i = 0; i < l->count; i++) {
         char name[2 * BS_MAX_NAME];
         bs_weight_info info;
-        bs_weight_name(name, sizeof name, node, specs[i].suffix);
-        if (bs_weight_find(weights, name, &specs[i], &info, error) != BS_OK)
+        bs_weight_name(name, sizeof name, l->node, l->specs[i].suffix);
+        if (bs_weight_find(l->weights, name, &l->specs[i], &info, error) != BS_OK)
             return false;
-        tensors[i] = bs_weight_view(weights, &specs[i], &info);
-        if (tensors[i])
+        l->tensors[i] = bs_weight_view(l->weights, &l->specs[i], &info);
+        if (l->tensors[i])
             continue;
-        uint8_t *target = bs_bytes_at(staging, bs_weight_offset(specs, i));
-        if (bs_weight_load(weights, name, &specs[i], &info, s->plan->tier, target, error) != BS_OK)
+        if (i == 0 && (l->op->flags & BS_OP_ROWS)) {
+            memcpy(first, name, sizeof first);
+            first_info = info;
+            continue;
+        }
+        uint8_t *target = load_target(l, i);
+        if (bs_weight_load(l->weights, name, &l->specs[i], &info, l->plan->tier, target, error) != BS_OK)
             return false;
-        tensors[i] = target;
+        l->tensors[i] = target;
     }
-    bs_weight_prepare(s->graph, node, &s->plan->nodes[n], tensors, prepared);
-    return !s->device || s->device->api->loaded(s->on_device, bs_bytes_figure(s->plan->nodes[n].prepared_offset),
-                                                bs_bytes_figure(s->plan->nodes[n].prepared_bytes), error) == BS_OK;
+    if (l->count > 0 && !l->tensors[0])
+        return load_rows(l, first, &first_info, error);
+    bs_weight_prepare(l->s->graph, l->node, l->plan, l->tensors, l->prepared);
+    return true;
+}
+
+static bool load_node(bs_session *s, int32_t n, const bs_weights *weights, uint8_t *staging, bs_error *error)
+{
+    const bs_node_plan *plan = &s->plan->nodes[n];
+    node_load l = {.s = s, .weights = weights, .node = &s->graph->nodes[n], .plan = plan, .staging = staging};
+    l.op = bs_op_get(l.node->op);
+    l.count = l.op->weights(s->graph, l.node, l.specs);
+    l.prepared = s->device ? s->device->api->load(s->on_device, error) : bs_bytes_at(s->weights, plan->prepared_offset);
+    if (!l.prepared || !load_tensors(&l, error))
+        return false;
+    return !s->device || s->device->api->loaded(s->on_device, bs_bytes_figure(plan->prepared_offset),
+                                                bs_bytes_figure(plan->prepared_bytes), error) == BS_OK;
 }
 
 /* Whether resident weights are loaded for this node: not when it reads the copy of another node of the same weights. */

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: a5fdf012924ea3d4998de17f8c446c676d620c273cd082ea6dac4cf6aadaa28d
+ * sha256 of the parts: 016483c8a919d93f61b55a5b8bb7cd81bfdac691657c4e71aa7edfe9b4c5b1f9
  */
 #include "brainstorm.h"
 
@@ -870,6 +870,7 @@ typedef enum bs_op_flags {
     BS_OP_VARIADIC = 16,
     BS_OP_CLAMPS = 32,      /* finds the frame's edge itself: may read a view, which has no zeros around it */
     BS_OP_CHANNELS_LAST = 64, /* reads and writes images with channel step 1 only (or one channel): no planar views */
+    BS_OP_ROWS = 1024,      /* prepares rows of its first weight by themselves */
     BS_OP_DECIDED = 512,    /* reads its router's decision, row by row */
     BS_OP_NAMED = 256,      /* its name must be unique: inputs, states and outputs; routers */
     /* rows of a segment influence each other: never in a tile, operands whole; its rule checks their domains */
@@ -907,9 +908,10 @@ typedef struct bs_op {
      * are, each aligned to BS_ALIGNMENT. */
     void (*plan)(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w,
                  bs_node_plan *plan);
-    /* Canonical weights (dense, in spec order) -> prepared. NULL: copied. */
+    /* Canonical weights (dense, in spec order) -> prepared; of the first tensor rows (of its first dimension) first ..
+     * first + count: all, or with BS_OP_ROWS a few at a time, in order. NULL: copied. */
     void (*prepare)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *weights,
-                    void *prepared);
+                    int32_t first, int32_t count, void *prepared);
     /* Whether two nodes with the same weights, algorithm and prepared bytes prepare them alike. NULL: they do. */
     bool (*same_layout)(const bs_graph *graph, const bs_node *a, const bs_node *b);
     /* The kernel of plan->tier; BS_TIER_SCALAR is the plain reference. BS_ERROR_DATA for bad run-time data. */
@@ -2702,6 +2704,9 @@ size_t bs_conv_prepared_floats(const bs_conv_geometry *geometry, bs_conv_algorit
  * the tier's instructions: a workstation can prepare for another machine. */
 void bs_conv_prepare(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier,
                      const float *oihw, float *prepared);
+/* The same a few outputs at a time, of all groups: from 0 on, in order. `rows`: the weights of output `first`. */
+void bs_conv_prepare_rows(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier, int32_t first,
+                          int32_t count, const float *rows, float *prepared);
 
 /* Floats of scratch for one thread, for outputs of any size; 0 for DIRECT. */
 size_t bs_conv_scratch_floats(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier);

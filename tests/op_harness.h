@@ -7,6 +7,7 @@
 #include "check.h"
 #include "ops/table.h"
 #include "ops/structure.h"
+#include "ops/weights.h"
 
 #include <stdalign.h>
 
@@ -299,12 +300,7 @@ static void op_prepare(op_run *r, int32_t max_h, int32_t max_w)
     uint8_t *prepared = pool_take(prepared_bytes), *scratch = pool_take(scratch_bytes);
     memset(prepared, 0xff, prepared_bytes);
     memset(scratch, 0xff, scratch_bytes);
-    if (r->op->prepare)
-        r->op->prepare(r->graph, r->node, &r->plan, r->weights, prepared);
-    else
-        for (int32_t i = 0; i < n; i++)
-            memcpy(bs_bytes_at(prepared, bs_weight_offset(specs, i)), r->weights[i],
-                   4 * (size_t)bs_bytes_figure(bs_weight_elements(&specs[i])));
+    bs_weight_prepare(r->graph, r->node, &r->plan, r->weights, prepared);
     r->call.graph = r->graph;
     r->call.node = r->node;
     r->call.plan = &r->plan;

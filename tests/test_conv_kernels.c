@@ -423,6 +423,16 @@ static void test_prepare(const test_case *c, bs_conv_algorithm algorithm, bs_tie
     test_report(&s, c->name, "prepared weights are incomplete", complete);
     test_report(&s, c->name, "prepared weights differ from time to time",
                 memcmp(once, again, floats * sizeof(float)) == 0);
+    const size_t each = (size_t)(g->in_channels / g->groups * g->kernel_h * g->kernel_w);
+    memset(again, 0xff, floats * sizeof(float));
+    for (int32_t o = 0, rows; o < g->out_channels; o += rows) {
+        rows = test_between(1, g->out_channels - o);
+        float *some = test_floats((size_t)rows * each, false);
+        memcpy(some, weights + (size_t)o * each, (size_t)rows * each * sizeof *some);
+        bs_conv_prepare_rows(g, algorithm, tier, o, rows, some, again);
+        free(some);
+    }
+    test_report(&s, c->name, "weights prepared in slices differ", memcmp(once, again, floats * sizeof(float)) == 0);
     free(weights), free(once), free(again);
 }
 
@@ -438,6 +448,7 @@ int main(int argc, char **argv)
         for (int tier = BS_TIER_SCALAR; tier <= BS_TIER_NEON; tier++) {
             test_prepare(&test_cases[c], BS_CONV_DIRECT, (bs_tier)tier);
             test_prepare(&test_cases[c], BS_CONV_WINOGRAD4, (bs_tier)tier);
+            test_prepare(&test_cases[c], BS_CONV_TENSOR, BS_TIER_CUDA);
         }
     for (int i = BS_TIER_SCALAR; i <= BS_TIER_NEON; i++) {
         const bs_tier tier = (bs_tier)i;

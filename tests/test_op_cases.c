@@ -434,7 +434,7 @@ static void test_linear_of_devices(void)
             r.plan.half = half;
             r.op->plan(g, r.node, BS_CONV_AUTO, 1, 1, &r.plan);
             uint8_t *prepared = pool_take((size_t)bs_bytes_figure(r.plan.prepared_bytes));
-            r.op->prepare(g, r.node, &r.plan, r.weights, prepared);
+            bs_weight_prepare(g, r.node, &r.plan, r.weights, prepared);
             const int32_t line = half ? 16 : 32;
             const float *weight = r.weights[0];
             bool same = true;

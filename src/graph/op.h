@@ -142,6 +142,7 @@ typedef enum bs_op_flags {
     BS_OP_VARIADIC = 16,
     BS_OP_CLAMPS = 32,      /* finds the frame's edge itself: may read a view, which has no zeros around it */
     BS_OP_CHANNELS_LAST = 64, /* reads and writes images with channel step 1 only (or one channel): no planar views */
+    BS_OP_ROWS = 1024,      /* prepares rows of its first weight by themselves */
     BS_OP_DECIDED = 512,    /* reads its router's decision, row by row */
     BS_OP_NAMED = 256,      /* its name must be unique: inputs, states and outputs; routers */
     /* rows of a segment influence each other: never in a tile, operands whole; its rule checks their domains */
@@ -179,9 +180,10 @@ typedef struct bs_op {
      * are, each aligned to BS_ALIGNMENT. */
     void (*plan)(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w,
                  bs_node_plan *plan);
-    /* Canonical weights (dense, in spec order) -> prepared. NULL: copied. */
+    /* Canonical weights (dense, in spec order) -> prepared; of the first tensor rows (of its first dimension) first ..
+     * first + count: all, or with BS_OP_ROWS a few at a time, in order. NULL: copied. */
     void (*prepare)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *weights,
-                    void *prepared);
+                    int32_t first, int32_t count, void *prepared);
     /* Whether two nodes with the same weights, algorithm and prepared bytes prepare them alike. NULL: they do. */
     bool (*same_layout)(const bs_graph *graph, const bs_node *a, const bs_node *b);
     /* The kernel of plan->tier; BS_TIER_SCALAR is the plain reference. BS_ERROR_DATA for bad run-time data. */

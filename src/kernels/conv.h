@@ -86,6 +86,9 @@ size_t bs_conv_prepared_floats(const bs_conv_geometry *geometry, bs_conv_algorit
  * the tier's instructions: a workstation can prepare for another machine. */
 void bs_conv_prepare(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier,
                      const float *oihw, float *prepared);
+/* The same a few outputs at a time, of all groups: from 0 on, in order. `rows`: the weights of output `first`. */
+void bs_conv_prepare_rows(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier, int32_t first,
+                          int32_t count, const float *rows, float *prepared);
 
 /* Floats of scratch for one thread, for outputs of any size; 0 for DIRECT. */
 size_t bs_conv_scratch_floats(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier);

@@ -142,9 +142,10 @@ static inline size_t bs_conv_winograd_scratch(const bs_conv_geometry *geometry, 
 {
     return (void)geometry, (void)lanes, (size_t)0;
 }
-static inline void bs_conv_winograd_pack(const float *weights, int32_t out, int32_t in, int32_t lanes, float *to)
+static inline void bs_conv_winograd_pack(const float *weights, int32_t out, int32_t in, int32_t width, ptrdiff_t step,
+                                         float *to)
 {
-    (void)weights, (void)out, (void)in, (void)lanes, (void)to;
+    (void)weights, (void)out, (void)in, (void)width, (void)step, (void)to;
 }
 static inline void bs_conv_winograd_run(const bs_conv_geometry *geometry, const bs_conv_kernels *kernels,
                                         const bs_conv_task *task)
@@ -153,10 +154,10 @@ static inline void bs_conv_winograd_run(const bs_conv_geometry *geometry, const 
 }
 #else
 /* conv_winograd_pack.c: whether Winograd serves a geometry, and whether transformed weights are stored, else those of
- * OUTER are transformed in each run; [out][in][9] -> [36 points] of OUTER with a 1x1 kernel */
+ * OUTER are transformed in each run; [out][in][9] -> [36 points, `step` apart] of a block of OUTER with a 1x1 kernel */
 bool bs_conv_winograd_fits(const bs_conv_geometry *geometry);
 bool bs_conv_winograd_stores(const bs_conv_geometry *geometry);
-void bs_conv_winograd_pack(const float *weights, int32_t out, int32_t in, int32_t lanes, float *to);
+void bs_conv_winograd_pack(const float *weights, int32_t out, int32_t in, int32_t width, ptrdiff_t step, float *to);
 /* conv_winograd.c */
 size_t bs_conv_winograd_scratch(const bs_conv_geometry *geometry, int32_t lanes);
 void bs_conv_winograd_run(const bs_conv_geometry *geometry, const bs_conv_kernels *kernels,

@@ -110,87 +110,110 @@ size_t bs_conv_prepared_floats(const bs_conv_geometry *g, bs_conv_algorithm algo
     return (size_t)floats;
 }
 
-/* One group of OUTER, or of GEMM. `taps` = kernel_h * kernel_w; weights are [out][in][taps]. Returns the end.
- * Weights are read in order, each channel's to its lane: streamed weights are packed while a network waits. */
-static float *bs_conv_pack_outer(bs_tier tier, const float *weights, int32_t out, int32_t in, int32_t taps,
-                                 int32_t lanes, int32_t vectors, float *to)
+/* Where outputs of a group go. */
+typedef struct bs_packing {
+    bs_tier tier;
+    bs_conv_algorithm algorithm;
+    bool dot, points;              /* DOT; transformed for WINOGRAD4 */
+    int32_t lanes, in, out, taps;  /* of a group */
+    int32_t width;                 /* outputs of a block */
+    size_t each;                   /* floats of an output; of points, at one of them */
+} bs_packing;
+
+static bs_packing bs_packing_of(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_tier tier)
 {
-    for (int32_t first = 0; first < out;) {
-        const int32_t width = bs_conv_min(vectors * lanes, bs_conv_round_up(out - first, lanes)),
-                      valid = out - first < width ? out - first : width;
-        const size_t floats = (size_t)taps * (size_t)in * (size_t)width;
-        const float *from = weights + (ptrdiff_t)first * in * taps;
-        if (valid < width)
-            memset(to, 0, floats * sizeof *to);
-        if (taps == 1)
-            bs_transpose_f32(tier, from, in, valid, in, to, width);
-        for (int32_t lane = 0; taps > 1 && lane < valid; lane++)
-            for (int32_t i = 0; i < in; i++)
-                for (int32_t tap = 0; tap < taps; tap++)
-                    to[((ptrdiff_t)tap * in + i) * width + lane] = *from++;
-        to += floats;
-        first += width;
+    const bs_conv_family family = bs_conv_family_of(g, tier);
+    const bool direct = algorithm == BS_CONV_DIRECT;
+    bs_packing p = { .tier = tier, .algorithm = algorithm, .dot = direct && family == BS_FAMILY_DOT,
+                     .points = algorithm == BS_CONV_WINOGRAD4 && bs_conv_winograd_stores(g),
+                     .lanes = bs_conv_lanes(tier), .in = g->in_channels / g->groups,
+                     .out = g->out_channels / g->groups, .taps = g->kernel_h * g->kernel_w };
+    p.width = p.lanes * (direct && family == BS_FAMILY_GEMM ? BS_GEMM_VECTORS : 2);
+    p.each = (size_t)p.in * (size_t)(p.points ? 1 : p.taps);
+    if (algorithm == BS_CONV_TENSOR) {
+        p.width = 8;
+        p.each = 8 * (size_t)bs_conv_tensor_steps(g);
+    } else if (p.dot) {
+        p.width = BS_DOT_OUTPUTS;
+        p.each = (size_t)p.taps * (size_t)bs_conv_round_up(p.in, p.lanes);
+    } else if (direct && family == BS_FAMILY_DEPTHWISE) { /* one group of one input, in blocks of one vector */
+        p.out = g->out_channels;
+        p.width = p.lanes;
     }
-    return to;
+    return p;
 }
 
-/* One group of DOT. */
-static float *bs_conv_pack_dot(const float *weights, int32_t out, int32_t in, int32_t taps, int32_t lanes,
-                               float *to)
+/* OUTER and GEMM: outputs from the first one's lane on, in a block of `width`. Weights are read in order, each
+ * channel's to its lane: streamed weights are packed while a network waits. */
+static void bs_conv_pack_outer(const bs_packing *p, const float *from, int32_t outputs, int32_t width, float *to)
 {
-    for (int32_t first = 0; first < out; first += BS_DOT_OUTPUTS)
-        for (int32_t tap = 0; tap < taps; tap++)
-            for (int32_t i = 0; i < in; i += lanes)
-                for (ptrdiff_t o = first; o < first + BS_DOT_OUTPUTS; o++)
-                    for (int32_t lane = 0; lane < lanes; lane++)
-                        *to++ = o < out && i + lane < in ? weights[(o * in + i + lane) * taps + tap] : 0.0f;
-    return to;
+    if (p->taps == 1)
+        bs_transpose_f32(p->tier, from, p->in, outputs, p->in, to, width);
+    for (int32_t lane = 0; p->taps > 1 && lane < outputs; lane++)
+        for (int32_t i = 0; i < p->in; i++)
+            for (int32_t tap = 0; tap < p->taps; tap++)
+                to[((ptrdiff_t)tap * p->in + i) * width + lane] = *from++;
 }
 
-static void bs_conv_pack_depthwise(const float *weights, int32_t channels, int32_t taps, int32_t lanes, float *to)
+/* One output, from its first lane on. */
+static void bs_conv_pack_dot(const bs_packing *p, const float *from, float *to)
 {
-    for (int32_t first = 0; first < channels; first += lanes)
-        for (int32_t tap = 0; tap < taps; tap++)
-            for (ptrdiff_t c = first; c < first + lanes; c++)
-                *to++ = c < channels ? weights[c * taps + tap] : 0.0f;
+    const int32_t padded = bs_conv_round_up(p->in, p->lanes);
+    for (int32_t i = 0; i < p->in; i++)
+        for (int32_t tap = 0; tap < p->taps; tap++)
+            to[((ptrdiff_t)tap * padded + i / p->lanes * p->lanes) * BS_DOT_OUTPUTS + i % p->lanes] = *from++;
 }
 
-/* One group of TENSOR. */
-static uint16_t *bs_conv_pack_tensor(const float *weights, int32_t out, int32_t in, int32_t taps, uint16_t *to)
+/* One output, from its first product on. */
+static void bs_conv_pack_tensor(const bs_packing *p, const float *from, uint16_t *to)
 {
-    const int32_t products = taps * in;
-    for (int32_t first = 0; first < out; first += 8)
-        for (int32_t step = 0; step < products; step += 16)
-            for (ptrdiff_t o = first; o < first + 8; o++)
-                for (int32_t i = step; i < step + 16; i++)
-                    *to++ = o < out && i < products ? bs_f32_to_f16(weights[(o * in + i % in) * taps + i / in]) : 0;
-    return to;
+    for (int32_t i = 0; i < p->in; i++)
+        for (int32_t tap = 0; tap < p->taps; tap++) {
+            const int32_t product = tap * p->in + i;
+            to[product / 16 * 128 + product % 16] = bs_f32_to_f16(*from++);
+        }
+}
+
+/* Outputs of one block, from its output `lane` on. */
+static void bs_conv_pack_block(const bs_packing *p, const float *from, int32_t lane, int32_t outputs, int32_t width,
+                               float *block)
+{
+    const ptrdiff_t each = (ptrdiff_t)p->in * p->taps;
+    if (p->points)
+        bs_conv_winograd_pack(from, outputs, p->in, width, (ptrdiff_t)p->in * bs_conv_round_up(p->out, p->lanes),
+                              block + lane);
+    else if (p->algorithm != BS_CONV_TENSOR && !p->dot)
+        bs_conv_pack_outer(p, from, outputs, width, block + lane);
+    for (int32_t o = 0; o < outputs && p->dot; o++)
+        bs_conv_pack_dot(p, from + o * each, block + (ptrdiff_t)(lane + o) * p->lanes);
+    for (int32_t o = 0; o < outputs && p->algorithm == BS_CONV_TENSOR; o++)
+        bs_conv_pack_tensor(p, from + o * each, (uint16_t *)(void *)block + (ptrdiff_t)(lane + o) * 16);
+}
+
+void bs_conv_prepare_rows(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_tier tier, int32_t first,
+                          int32_t count, const float *rows, float *prepared)
+{
+    const size_t floats = bs_conv_prepared_floats(g, algorithm, tier);
+    if (floats == 0)
+        return;
+    const bs_packing p = bs_packing_of(g, algorithm, tier);
+    const size_t group = floats / (size_t)(g->out_channels / p.out); /* NOLINT(clang-analyzer-core.DivideZero): >= 1 */
+    if (first == 0 && (p.dot || algorithm == BS_CONV_TENSOR || p.out % p.lanes != 0)) /* there may be padding */
+        memset(prepared, 0, floats * sizeof *prepared);
+    while (count > 0) {
+        const int32_t lane = first % p.out % p.width, begin = first % p.out - lane, left = p.out - begin;
+        const int32_t outputs = bs_conv_min(count, bs_conv_min(p.width, left) - lane);
+        const size_t at = (size_t)(first / p.out) * group + (size_t)begin * p.each;
+        bs_conv_pack_block(&p, rows, lane, outputs, bs_conv_min(p.width, bs_conv_round_up(left, p.lanes)),
+                           prepared + at);
+        first += outputs;
+        count -= outputs;
+        rows += (ptrdiff_t)outputs * p.in * p.taps;
+    }
 }
 
 void bs_conv_prepare(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_tier tier, const float *oihw,
                      float *prepared)
 {
-    if (bs_conv_prepared_floats(g, algorithm, tier) == 0)
-        return;
-    const int32_t lanes = bs_conv_lanes(tier), taps = g->kernel_h * g->kernel_w;
-    const int32_t in = g->in_channels / g->groups, out = g->out_channels / g->groups;
-    const bs_conv_family family = algorithm == BS_CONV_WINOGRAD4 ? BS_FAMILY_OUTER : bs_conv_family_of(g, tier);
-    const int32_t vectors = family == BS_FAMILY_GEMM ? BS_GEMM_VECTORS : 2;
-    if (algorithm == BS_CONV_WINOGRAD4 && bs_conv_winograd_stores(g)) {
-        bs_conv_winograd_pack(oihw, out, in, lanes, prepared);
-        return;
-    }
-    if (algorithm == BS_CONV_TENSOR) {
-        uint16_t *to = (uint16_t *)(void *)prepared;
-        for (int32_t group = 0; group < g->groups; group++)
-            to = bs_conv_pack_tensor(oihw + (size_t)group * (size_t)out * (size_t)in * (size_t)taps, out, in, taps, to);
-        return;
-    }
-    if (family == BS_FAMILY_DEPTHWISE) {
-        bs_conv_pack_depthwise(oihw, out * g->groups, taps, lanes, prepared);
-        return;
-    }
-    for (int32_t group = 0; group < g->groups; group++, oihw += (size_t)out * (size_t)in * (size_t)taps)
-        prepared = family == BS_FAMILY_DOT ? bs_conv_pack_dot(oihw, out, in, taps, lanes, prepared)
-                                           : bs_conv_pack_outer(tier, oihw, out, in, taps, lanes, vectors, prepared);
+    bs_conv_prepare_rows(g, algorithm, tier, 0, g->out_channels, oihw, prepared);
 }

@@ -35,19 +35,10 @@ static void bs_conv_winograd_kernel(const float *w, ptrdiff_t step, float *to)
     }
 }
 
-void bs_conv_winograd_pack(const float *weights, int32_t out, int32_t in, int32_t lanes, float *to)
+void bs_conv_winograd_pack(const float *weights, int32_t out, int32_t in, int32_t width, ptrdiff_t step, float *to)
 {
-    const ptrdiff_t step = (ptrdiff_t)in * bs_conv_round_up(out, lanes); /* floats a point */
-    for (int32_t first = 0; first < out;) {
-        const int32_t width = out - first > lanes ? 2 * lanes : lanes;
-        for (int32_t i = 0; i < in; i++)
-            for (ptrdiff_t o = first; o < first + width; o++, to++) {
-                if (o < out)
-                    bs_conv_winograd_kernel(weights + (o * in + i) * 9, step, to);
-                for (int32_t point = 0; o >= out && point < BS_WINOGRAD_POINTS; point++)
-                    to[point * step] = 0.0f;
-            }
-        first += width;
-    }
+    for (int32_t o = 0; o < out; o++)
+        for (ptrdiff_t i = 0; i < in; i++, weights += BS_WINOGRAD_TAPS)
+            bs_conv_winograd_kernel(weights, step, to + i * width + o);
 }
 #endif

@@ -4,6 +4,8 @@
  * rect.y0. */
 #include "ops/forms.h"
 
+enum { BS_FOLD_FLOATS = 16384 };
+
 /* Bounds that keep every product of the geometry far inside 32 bits. */
 static const bs_field conv2d_fields[] = {
     BS_INT_OF("out", 1, 1 << 20),
@@ -135,7 +137,15 @@ bs_epilogue_layout bs_conv2d_layout(const bs_conv2d_desc *desc, const bs_conv_ge
     return bs_epilogue_place(conv2d_bytes(conv2d_packed_floats(g, plan)), desc->out, desc->act);
 }
 
-/* Prepared memory: packed weights, bias, slopes; and with batch norm, behind them, room for the folded weights before
+/* Outputs whose folded weights are packed at a time. */
+static int32_t conv2d_fold_rows(const bs_conv_geometry *g)
+{
+    const int64_t each = (int64_t)g->in_channels / g->groups * g->kernel_h * g->kernel_w;
+    const int64_t most = BS_FOLD_FLOATS / each; /* NOLINT(clang-analyzer-core.DivideZero): 1 or more */
+    return (int32_t)bs_max_i64(bs_min_i64(g->out_channels, most), 1);
+}
+
+/* Prepared memory: packed weights, bias, slopes; and with batch norm, behind them, room for some folded weights before
  * they are packed (the tensor itself may be mapped read-only). Folding at export saves this room. */
 static void conv2d_plan(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w,
                         bs_node_plan *plan)
@@ -149,9 +159,10 @@ static void conv2d_plan(const bs_graph *graph, const bs_node *node, bs_conv_choi
         return;
     plan->scratch_bytes = conv2d_bytes(
         bs_bytes_of(bs_conv_scratch_floats(&g, (bs_conv_algorithm)plan->algorithm, plan->tier)));
+    const bs_bytes row = bs_bytes_share(conv2d_bytes(conv2d_weight_floats(&g)), (uint64_t)g.out_channels);
     if (desc->batch_norm)
         plan->prepared_bytes = bs_bytes_add(plan->prepared_bytes,
-                                            bs_bytes_align(conv2d_bytes(conv2d_weight_floats(&g))));
+                                            bs_bytes_align(bs_bytes_times(row, conv2d_fold_rows(&g))));
 }
 
 /* ---------------------------------------------------------------------------------------------------- prepare */
@@ -171,27 +182,33 @@ static void conv2d_fold_bias(const float *bias, const float *const *norm, int32_
     }
 }
 
-static void conv2d_fold_weights(const float *weight, const float *const *norm, const bs_conv_geometry *g, float *target)
+/* Weights of outputs first .. first + count. */
+static void conv2d_fold_weights(const float *weight, const float *const *norm, int32_t first, int32_t count,
+                                uint64_t each, float *target)
 {
-    const uint64_t each = bs_bytes_figure(bs_bytes_share(conv2d_weight_floats(g), (uint64_t)g->out_channels));
-    for (int32_t o = 0; o < g->out_channels; o++) {
+    for (int32_t o = first; o < first + count; o++) {
         const float scale = conv2d_norm_scale(norm, o);
         for (uint64_t i = 0; i < each; i++)
-            target[(uint64_t)o * each + i] = weight[(uint64_t)o * each + i] * scale;
+            *target++ = *weight++ * scale;
     }
 }
 
 static void conv2d_pack(const bs_conv_geometry *g, const bs_node_plan *plan, const float *weight,
-                        const float *const *norm, bs_bytes behind, void *prepared)
+                        const float *const *norm, int32_t first, int32_t count, bs_bytes behind, void *prepared)
 {
+    const uint64_t each = bs_bytes_figure(bs_bytes_share(conv2d_weight_floats(g), (uint64_t)g->out_channels));
+    float *folded = (float *)(void *)bs_bytes_at(prepared, behind);
     if (plan->algorithm == BS_CONV_REFERENCE) {
-        conv2d_fold_weights(weight, norm, g, prepared);
+        conv2d_fold_weights(weight, norm, first, count, each, (float *)prepared + (uint64_t)first * each);
         return;
     }
-    float *folded = (float *)(void *)bs_bytes_at(prepared, behind);
-    if (norm[0])
-        conv2d_fold_weights(weight, norm, g, folded);
-    bs_conv_prepare(g, (bs_conv_algorithm)plan->algorithm, plan->tier, norm[0] ? folded : weight, prepared);
+    for (int32_t rows; count > 0; first += rows, count -= rows, weight += (uint64_t)rows * each) {
+        rows = norm[0] ? bs_min_i32(count, conv2d_fold_rows(g)) : count;
+        if (norm[0])
+            conv2d_fold_weights(weight, norm, first, rows, each, folded);
+        bs_conv_prepare_rows(g, (bs_conv_algorithm)plan->algorithm, plan->tier, first, rows,
+                             norm[0] ? folded : weight, prepared);
+    }
 }
 
 static bool conv2d_same_layout(const bs_graph *graph, const bs_node *a, const bs_node *b)
@@ -202,7 +219,7 @@ static bool conv2d_same_layout(const bs_graph *graph, const bs_node *a, const bs
 }
 
 static void conv2d_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan,
-                           const void *const *weights, void *prepared)
+                           const void *const *weights, int32_t first, int32_t count, void *prepared)
 {
     const bs_conv2d_desc *desc = node->params;
     const bs_conv_geometry g = conv2d_form_at(graph, node).geometry;
@@ -215,7 +232,7 @@ static void conv2d_prepare(const bs_graph *graph, const bs_node *node, const bs_
     conv2d_fold_bias(bias, norm, desc->out, (float *)(void *)bs_bytes_at(prepared, layout.bias));
     if (desc->act == BS_PRELU)
         memcpy(bs_bytes_at(prepared, layout.slopes), weights[next], 4 * (size_t)desc->out);
-    conv2d_pack(&g, plan, weights[0], norm, layout.bytes, prepared);
+    conv2d_pack(&g, plan, weights[0], norm, first, count, layout.bytes, prepared);
 }
 
 /* -------------------------------------------------------------------------------------------------- reference */
@@ -281,7 +298,7 @@ static bs_status conv2d_run(const bs_call *call)
 
 const bs_op bs_op_conv2d = {.name = "conv2d",
                             .min_in = 1,
-                            .flags = BS_OP_SPATIAL | BS_OP_CHANNELS_LAST,
+                            .flags = BS_OP_SPATIAL | BS_OP_CHANNELS_LAST | BS_OP_ROWS,
                             BS_PARAMS(bs_conv2d_desc, conv2d_fields),
                             .upgrade = conv2d_upgrade,
                             .infer = conv2d_infer,

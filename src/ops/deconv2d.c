@@ -175,8 +175,9 @@ static bool deconv2d_same_layout(const bs_graph *graph, const bs_node *a, const 
 }
 
 static void deconv2d_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan,
-                             const void *const *weights, void *prepared)
+                             const void *const *weights, int32_t first, int32_t count, void *prepared)
 {
+    (void)first, (void)count;
     const bs_deconv2d_desc *desc = node->params;
     const bs_deconv2d_form f = deconv2d_form_at(graph, node);
     const bs_epilogue_layout layout = bs_deconv2d_layout(&f, plan, desc->act);

@@ -248,8 +248,9 @@ static void batch_norm_plan(const bs_graph *graph, const bs_node *node, bs_conv_
 }
 
 static void batch_norm_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan,
-                               const void *const *weights, void *prepared)
+                               const void *const *weights, int32_t first, int32_t count, void *prepared)
 {
+    (void)first, (void)count;
     const bs_norm_desc *desc = node->params;
     const float *weight = weights[0], *bias = weights[1], *mean = weights[2], *variance = weights[3];
     const float epsilon = desc->epsilon == 0.0f ? 1e-5f : desc->epsilon;

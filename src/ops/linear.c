@@ -76,9 +76,9 @@ static void linear_plan(const bs_graph *graph, const bs_node *node, bs_conv_choi
                                        bs_bytes_align(bs_bytes_array(desc->out, sizeof(float))));
 }
 
-static void linear_pad(const bs_node_plan *plan, int32_t inputs, int32_t outputs, const float *weight, uint8_t *memory)
+static void linear_pad(const bs_node_plan *plan, int32_t inputs, int32_t outputs, const float *weight, size_t line,
+                       uint8_t *memory)
 {
-    const size_t line = (size_t)bs_bytes_figure(linear_line_bytes(plan, inputs));
     for (int32_t o = 0; o < outputs; o++, weight += inputs, memory += line) {
         memset(memory, 0, line);
         for (int32_t k = 0; k < inputs; k++) {
@@ -91,18 +91,19 @@ static void linear_pad(const bs_node_plan *plan, int32_t inputs, int32_t outputs
 }
 
 static void linear_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan,
-                           const void *const *weights, void *prepared)
+                           const void *const *weights, int32_t first, int32_t count, void *prepared)
 {
     const bs_linear_desc *desc = node->params;
     const int32_t inputs = linear_inputs(graph, node);
     const bs_conv_geometry g = linear_geometry(inputs, desc->out);
     const bs_epilogue_layout layout = bs_linear_layout(desc, plan, inputs);
+    const size_t line = (size_t)bs_bytes_figure(linear_line_bytes(plan, inputs));
     if (plan->tier == BS_TIER_CUDA)
-        linear_pad(plan, inputs, desc->out, weights[0], prepared);
+        linear_pad(plan, inputs, count, weights[0], line, (uint8_t *)prepared + (size_t)first * line);
     else if (plan->algorithm == BS_CONV_REFERENCE)
-        memcpy(prepared, weights[0], 4 * (size_t)inputs * (size_t)desc->out);
+        memcpy((float *)prepared + (size_t)first * (size_t)inputs, weights[0], 4 * (size_t)inputs * (size_t)count);
     else
-        bs_conv_prepare(&g, BS_CONV_DIRECT, plan->tier, weights[0], prepared);
+        bs_conv_prepare_rows(&g, BS_CONV_DIRECT, plan->tier, first, count, weights[0], prepared);
     bs_epilogue_prepare(&layout, desc->out, desc->no_bias, desc->act, weights, prepared);
 }
 
@@ -221,6 +222,7 @@ static bs_status linear_run(const bs_call *call)
 
 const bs_op bs_op_linear = {.name = "linear",
                             .min_in = 1,
+                            .flags = BS_OP_ROWS,
                             BS_PARAMS(bs_linear_desc, linear_fields),
                             .infer = linear_infer,
                             .flops = linear_flops,

@@ -3,6 +3,9 @@
 #include "ops/weights.h"
 #include "kernels/arrange.h"
 
+/* Bytes of a tensor that are read at a time: together with biases, less than 1 MiB of staging. */
+#define WEIGHT_SLICE ((uint64_t)768 << 10)
+
 static bs_bytes bytes_as(const bs_weight_spec *spec, bs_dtype dtype)
 {
     return bs_bytes_product(bs_weight_elements(spec), bs_bytes_of(bs_dtype_bytes(dtype)));
@@ -106,24 +109,67 @@ void bs_weight_widen(bs_tier tier, void *target, const void *narrow, bs_bytes el
     }
 }
 
-/* Narrow elements lie in the far half of the target: element i at or beyond the end of target element i. */
-bs_status bs_weight_load(const bs_weights *weights, const char *name, const bs_weight_spec *spec,
-                         const bs_weight_info *info, bs_tier tier, void *target, bs_error *error)
+/* `wanted` bytes of the tensor, stored in `stored` from `offset` on. Narrow elements lie in the far half of the target:
+ * element i at or beyond the end of target element i. */
+static bs_status load_range(const bs_weights *weights, const char *name, const bs_weight_spec *spec,
+                            const bs_weight_info *info, bs_bytes offset, bs_bytes stored, bs_bytes wanted, bs_tier tier,
+                            void *target, bs_error *error)
 {
-    const bs_bytes wanted = bs_weight_spec_bytes(spec);
     const uint64_t most = bs_bytes_known(wanted) ? bs_bytes_figure(bs_bytes_min(wanted, bs_bytes_of(SIZE_MAX))) : 0;
     size_t size;
-    if (!bs_bytes_fit(bs_bytes_of(info->bytes), most, &size))
+    if (!bs_bytes_fit(stored, most, &size))
         return bs_fail(error, BS_ERROR_ARGUMENT, "weight \"%s\" has %llu bytes, expected at most %llu", name,
-                       (unsigned long long)info->bytes, (unsigned long long)most);
+                       (unsigned long long)bs_bytes_figure(stored), (unsigned long long)most);
     uint8_t *landing = bs_bytes_at(target, bs_bytes_sub(wanted, bs_bytes_of(size)));
-    const bs_status status = weights->read(weights->user, info, 0, landing, size);
+    const bs_status status = weights->read(weights->user, info, bs_bytes_figure(offset), landing, size);
     if (status != BS_OK)
         return bs_fail(error, status, "weight \"%s\": its %llu bytes could not be read", name,
                        (unsigned long long)info->bytes);
     if (info->dtype != spec->dtype)
-        bs_weight_widen(tier, target, landing, bs_weight_elements(spec), info->dtype);
+        bs_weight_widen(tier, target, landing, bs_bytes_share(wanted, bs_dtype_bytes(spec->dtype)), info->dtype);
     return BS_OK;
+}
+
+bs_status bs_weight_load(const bs_weights *weights, const char *name, const bs_weight_spec *spec,
+                         const bs_weight_info *info, bs_tier tier, void *target, bs_error *error)
+{
+    return load_range(weights, name, spec, info, bs_bytes_of(0), bs_bytes_of(info->bytes), bs_weight_spec_bytes(spec),
+                      tier, target, error);
+}
+
+bs_status bs_weight_load_rows(const bs_weights *weights, const char *name, const bs_weight_spec *spec,
+                              const bs_weight_info *info, int32_t first, int32_t count, bs_tier tier, void *target,
+                              bs_error *error)
+{
+    const bs_bytes row = bs_bytes_share(bs_weight_spec_bytes(spec), (uint64_t)spec->dim[0]);
+    const bs_bytes stored = bs_bytes_share(bs_bytes_of(info->bytes), (uint64_t)spec->dim[0]);
+    return load_range(weights, name, spec, info, bs_bytes_times(stored, first), bs_bytes_times(stored, count),
+                      bs_bytes_times(row, count), tier, target, error);
+}
+
+int32_t bs_weight_rows(const bs_op *op, const bs_weight_spec *specs)
+{
+    if (!(op->flags & BS_OP_ROWS))
+        return 0;
+    const bs_bytes bytes = bs_weight_spec_bytes(specs);
+    if (!bs_bytes_known(bytes))
+        return 0;
+    const uint64_t row = bs_bytes_figure(bs_bytes_share(bytes, (uint64_t)specs->dim[0]));
+    return (int32_t)bs_min_i64(specs->dim[0], row > 0 && row < WEIGHT_SLICE ? (int64_t)(WEIGHT_SLICE / row) : 1);
+}
+
+bs_bytes bs_weight_staging(const bs_op *op, const bs_weight_spec *specs, int32_t count)
+{
+    const int32_t rows = count > 0 ? bs_weight_rows(op, specs) : 0;
+    bs_bytes bytes = bs_weight_offset(specs, count);
+    if (count > 0 && !op->prepare)
+        return bs_bytes_of(0);
+    if (rows > 0) {
+        const bs_bytes row = bs_bytes_share(bs_weight_spec_bytes(specs), (uint64_t)specs->dim[0]);
+        bytes = bs_bytes_add(bs_bytes_sub(bytes, bs_weight_offset(specs, 1)),
+                             bs_bytes_align(bs_bytes_times(row, rows)));
+    }
+    return bytes;
 }
 
 void bs_weight_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *tensors,
@@ -131,14 +177,14 @@ void bs_weight_prepare(const bs_graph *graph, const bs_node *node, const bs_node
 {
     bs_weight_spec specs[BS_MAX_WEIGHTS];
     const bs_op *op = bs_op_get(node->op);
-    const int32_t count = op->weights(graph, node, specs);
+    const int32_t count = op->weights ? op->weights(graph, node, specs) : 0;
     if (count > 0 && op->prepare) {
-        op->prepare(graph, node, plan, tensors, prepared);
+        op->prepare(graph, node, plan, tensors, 0, (int32_t)specs[0].dim[0], prepared);
         return;
     }
     for (int32_t i = 0; i < count; i++)
-        memcpy(bs_bytes_at(prepared, bs_weight_offset(specs, i)), tensors[i],
-               (size_t)bs_bytes_figure(bs_weight_spec_bytes(&specs[i])));
+        memmove(bs_bytes_at(prepared, bs_weight_offset(specs, i)), tensors[i], /* which may be its place already */
+                (size_t)bs_bytes_figure(bs_weight_spec_bytes(&specs[i])));
 }
 
 /* -------------------------------------------------------------------------------- a caller's table of arrays */

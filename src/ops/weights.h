@@ -26,10 +26,20 @@ const void *bs_weight_view(const bs_weights *weights, const bs_weight_spec *spec
  * narrow storage is read into the far half of the target and widened in place. */
 bs_status bs_weight_load(const bs_weights *weights, const char *name, const bs_weight_spec *spec,
                          const bs_weight_info *info, bs_tier tier, void *target, bs_error *error);
+/* The same of its rows (of the first dimension) first .. first + count. */
+bs_status bs_weight_load_rows(const bs_weights *weights, const char *name, const bs_weight_spec *spec,
+                              const bs_weight_info *info, int32_t first, int32_t count, bs_tier tier, void *target,
+                              bs_error *error);
 
 /* f16 or bf16 to f32, first to last: `narrow` may lie in the same memory, element i at or beyond the end of target
  * element i, or wholly apart. Neither needs to be aligned. */
 void bs_weight_widen(bs_tier tier, void *target, const void *narrow, bs_bytes elements, bs_dtype stored);
+
+/* Staging that reading a node's tensors takes: rows of the first one at a time where its op prepares rows, none where
+ * they are copied. */
+bs_bytes bs_weight_staging(const bs_op *op, const bs_weight_spec *specs, int32_t count);
+/* Rows of the first tensor that are read at a time. 0: it is read whole. */
+int32_t bs_weight_rows(const bs_op *op, const bs_weight_spec *specs);
 
 /* Prepares a node's tensors, in the order in which its op declares them, as its kernel wants them. */
 void bs_weight_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *tensors,

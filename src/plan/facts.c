@@ -4,12 +4,20 @@
 #include "plan/plan.h"
 
 #include "ops/structure.h"
+#include "ops/weights.h"
 #include "plan/device.h"
 
 void bs_plan_begin(bs_plan *p)
 {
     p->threads = bs_plan_on_device(p) ? 1 : bs_or_default(p->desc.threads, 1);
     p->shared_bytes = bs_bytes_array(bs_or_default(p->desc.shared_bytes, 98304) - BS_DEVICE_WORKSPACE, 1);
+}
+
+static bs_bytes staging_of_node(const bs_graph *g, const bs_node *node)
+{
+    bs_weight_spec specs[BS_MAX_WEIGHTS];
+    const int32_t count = bs_plan_tensors(g, node, specs);
+    return bs_weight_staging(bs_op_get(node->op), specs, count);
 }
 
 static void sum_nodes(bs_plan *p)
@@ -22,7 +30,7 @@ static void sum_nodes(bs_plan *p)
         p->kernel_scratch_bytes = bs_bytes_max(p->kernel_scratch_bytes, np->scratch_bytes);
         if (np->unit != 0 || np->owner != n)
             continue;
-        p->staging_bytes = bs_bytes_max(p->staging_bytes, bs_plan_canonical_bytes(p->graph, &p->graph->nodes[n]));
+        p->staging_bytes = bs_bytes_max(p->staging_bytes, staging_of_node(p->graph, &p->graph->nodes[n]));
         p->weight_bytes = bs_bytes_max(p->weight_bytes,
                                        bs_bytes_align(bs_bytes_add(np->prepared_offset, np->prepared_bytes)));
     }

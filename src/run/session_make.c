@@ -16,35 +16,88 @@ static bool shared_weights_fit(const bs_session *s, const bs_session_desc *desc,
     return true;
 }
 
-/* Loads the tensors of one node, read in place or through staging, then prepares them. */
-static bool load_node(bs_session *s, int32_t n, const bs_weights *weights, uint8_t *staging, bs_error *error)
-{
-    const bs_node *node = &s->graph->nodes[n];
-    const bs_op *op = bs_op_get(node->op);
+/* A node whose weights are being loaded. */
+typedef struct node_load {
+    const bs_session *s;
+    const bs_weights *weights;
+    const bs_node *node;
+    const bs_node_plan *plan;
+    const bs_op *op;
+    int32_t count;
     bs_weight_spec specs[BS_MAX_WEIGHTS];
     const void *tensors[BS_MAX_WEIGHTS];
-    const int32_t count = op->weights(s->graph, node, specs);
-    uint8_t *prepared = s->device ? s->device->api->load(s->on_device, error)
-                                  : bs_bytes_at(s->weights, s->plan->nodes[n].prepared_offset);
-    if (!prepared)
-        return false;
-    for (int32_t i = 0; i < count; i++) {
+    uint8_t *staging, *prepared;
+} node_load;
+
+/* Where a tensor is read to: one that is only copied goes straight to its place; rows of the first one come last. */
+static uint8_t *load_target(const node_load *l, int32_t i)
+{
+    const bs_bytes offset = bs_weight_offset(l->specs, i);
+    if (!l->op->prepare)
+        return bs_bytes_at(l->prepared, offset);
+    if (!(l->op->flags & BS_OP_ROWS))
+        return bs_bytes_at(l->staging, offset);
+    const bs_bytes first = bs_weight_offset(l->specs, 1);
+    return bs_bytes_at(l->staging, bs_bytes_sub(i > 0 ? offset : bs_weight_offset(l->specs, l->count), first));
+}
+
+/* The first tensor, some rows at a time. */
+static bool load_rows(node_load *l, const char *name, const bs_weight_info *info, bs_error *error)
+{
+    const int32_t all = (int32_t)l->specs[0].dim[0], most = bs_weight_rows(l->op, l->specs);
+    uint8_t *target = load_target(l, 0);
+    l->tensors[0] = target;
+    for (int32_t first = 0, count; first < all; first += count) {
+        count = bs_min_i32(most, all - first);
+        if (bs_weight_load_rows(l->weights, name, &l->specs[0], info, first, count, l->plan->tier, target, error) !=
+            BS_OK)
+            return false;
+        l->op->prepare(l->s->graph, l->node, l->plan, l->tensors, first, count, l->prepared);
+    }
+    return true;
+}
+
+/* The tensors of one node, read in place or through staging; rows of the first one need all others. */
+static bool load_tensors(node_load *l, bs_error *error)
+{
+    char first[2 * BS_MAX_NAME] = "";
+    bs_weight_info first_info = {0};
+    for (int32_t i = 0; i < l->count; i++) {
         char name[2 * BS_MAX_NAME];
         bs_weight_info info;
-        bs_weight_name(name, sizeof name, node, specs[i].suffix);
-        if (bs_weight_find(weights, name, &specs[i], &info, error) != BS_OK)
+        bs_weight_name(name, sizeof name, l->node, l->specs[i].suffix);
+        if (bs_weight_find(l->weights, name, &l->specs[i], &info, error) != BS_OK)
             return false;
-        tensors[i] = bs_weight_view(weights, &specs[i], &info);
-        if (tensors[i])
+        l->tensors[i] = bs_weight_view(l->weights, &l->specs[i], &info);
+        if (l->tensors[i])
             continue;
-        uint8_t *target = bs_bytes_at(staging, bs_weight_offset(specs, i));
-        if (bs_weight_load(weights, name, &specs[i], &info, s->plan->tier, target, error) != BS_OK)
+        if (i == 0 && (l->op->flags & BS_OP_ROWS)) {
+            memcpy(first, name, sizeof first);
+            first_info = info;
+            continue;
+        }
+        uint8_t *target = load_target(l, i);
+        if (bs_weight_load(l->weights, name, &l->specs[i], &info, l->plan->tier, target, error) != BS_OK)
             return false;
-        tensors[i] = target;
+        l->tensors[i] = target;
     }
-    bs_weight_prepare(s->graph, node, &s->plan->nodes[n], tensors, prepared);
-    return !s->device || s->device->api->loaded(s->on_device, bs_bytes_figure(s->plan->nodes[n].prepared_offset),
-                                                bs_bytes_figure(s->plan->nodes[n].prepared_bytes), error) == BS_OK;
+    if (l->count > 0 && !l->tensors[0])
+        return load_rows(l, first, &first_info, error);
+    bs_weight_prepare(l->s->graph, l->node, l->plan, l->tensors, l->prepared);
+    return true;
+}
+
+static bool load_node(bs_session *s, int32_t n, const bs_weights *weights, uint8_t *staging, bs_error *error)
+{
+    const bs_node_plan *plan = &s->plan->nodes[n];
+    node_load l = {.s = s, .weights = weights, .node = &s->graph->nodes[n], .plan = plan, .staging = staging};
+    l.op = bs_op_get(l.node->op);
+    l.count = l.op->weights(s->graph, l.node, l.specs);
+    l.prepared = s->device ? s->device->api->load(s->on_device, error) : bs_bytes_at(s->weights, plan->prepared_offset);
+    if (!l.prepared || !load_tensors(&l, error))
+        return false;
+    return !s->device || s->device->api->loaded(s->on_device, bs_bytes_figure(plan->prepared_offset),
+                                                bs_bytes_figure(plan->prepared_bytes), error) == BS_OK;
 }
 
 /* Whether resident weights are loaded for this node: not when it reads the copy of another node of the same weights. */
