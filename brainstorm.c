@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 9b01ddf96dc2b10cae90d61d9f6e4525e12a09f83aaddc26bb53706e1bd16be7
+ * sha256 of the parts: 894d81d9948af662b125e2ada002d1a565f7ca458bf86fe52b4e78e83eba174e
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -3127,12 +3127,41 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUT
 /* --- template kernels/conv_depthwise.inc --- */
 /* conv_depthwise.inc: direct convolution with one channel per group; lanes are channels.
  *
- * Owns:      kernels for 1..8 pixels (scalar: 1..4) of one vector of channels.
- * Relies on: simd_*.h, repeat.h, and conv_epilogue.inc before it.
+ * Owns:      kernels for 1..8 pixels (x86: 1..14, scalar: 1..4) of one vector of channels.
+ * Relies on: simd_*.h, repeat.h, conv_epilogue.inc and conv_outer.inc (places of pixels) before it.
  * Must never: let the arithmetic of an element depend on the count of pixels.
  */
-#define BS_DEPTHWISE_MAC(p) \
-    a##p##_0 = BS_V_FMA(BS_V_LOAD_PART(x + (p) * step, part), w0, a##p##_0);
+#define BS_DEPTHWISE_MAC(p) a##p##_0 = BS_V_FMA(BS_V_LOAD(&BS_X_##p), w0, a##p##_0);
+#define BS_DEPTHWISE_MAC_PART(p) a##p##_0 = BS_V_FMA(BS_V_LOAD_PART(&BS_X_##p, part), w0, a##p##_0);
+
+#define BS_DEPTHWISE_TAPS(P, MAC)                                        \
+    for (int32_t row = 0; row < tile->rows; row++) {                     \
+        const float *xa = tile->in + row * in_row;                       \
+        for (int32_t tap = tile->taps; tap > 0; tap--, xa += in_tap) {   \
+            const float *xb = xa + (P > 4 ? 4 : 0) * step;               \
+            const float *xc = xa + (P > 8 ? 8 : 0) * step;               \
+            const float *xd = xa + (P > 12 ? 12 : 0) * step;             \
+            BS_OPAQUE(xa);                                               \
+            BS_OPAQUE(xb);                                               \
+            BS_OPAQUE(xc);                                               \
+            BS_OPAQUE(xd);                                               \
+            const BS_V w0 = BS_V_LOAD(w);                                \
+            BS_EACH_##P(MAC)                                             \
+            w += BS_LANES;                                               \
+        }                                                                \
+    }
+
+/* Whole vectors by themselves: a partial load decides each time. */
+#ifdef __OPTIMIZE_SIZE__
+#define BS_DEPTHWISE_LOOP(P) BS_DEPTHWISE_TAPS(P, BS_DEPTHWISE_MAC_PART)
+#else
+#define BS_DEPTHWISE_LOOP(P)                         \
+    if (tile->channels == BS_LANES) {                \
+        BS_DEPTHWISE_TAPS(P, BS_DEPTHWISE_MAC)       \
+    } else {                                         \
+        BS_DEPTHWISE_TAPS(P, BS_DEPTHWISE_MAC_PART)  \
+    }
+#endif
 
 #define BS_DEPTHWISE_DEFINE(P, unused)                                                \
     static BS_TARGET void BS_TIER_FN(bs_conv_depthwise_##P)(const bs_conv_tile *tile) \
@@ -3140,21 +3169,14 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUT
         const bs_conv_task *task = tile->task;                                        \
         const BS_V_PART part = BS_V_PART_OF(tile->channels);                          \
         const BS_V zero = BS_V_ZERO();                                                \
-        const ptrdiff_t step = tile->in_step;                                         \
+        const ptrdiff_t step = tile->in_step, step3 = 3 * step;                       \
         const float *w = tile->weights;                                               \
         BS_V b0 = zero;                                                               \
         BS_BIAS_1                                                                     \
         BS_EACH_##P(BS_INIT_1)                                                        \
         const ptrdiff_t in_row = tile->in_row, in_tap = tile->in_tap;                 \
-        for (int32_t row = 0; row < tile->rows; row++) {                              \
-            ptrdiff_t at = row * in_row;                                              \
-            for (int32_t tap = tile->taps; tap > 0; tap--, at += in_tap) {            \
-                const float *x = tile->in + at;                                       \
-                const BS_V w0 = BS_V_LOAD(w);                                         \
-                BS_EACH_##P(BS_DEPTHWISE_MAC)                                         \
-                w += BS_LANES;                                                        \
-            }                                                                         \
-        }                                                                             \
+        BS_DEPTHWISE_LOOP(P)                                                          \
+        (void)step3;                                                                  \
         BS_EPILOGUE(P, 1)                                                             \
     }
 
@@ -3304,9 +3326,12 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_D4
 #undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
+#undef BS_DEPTHWISE_LOOP
 #undef BS_DEPTHWISE_MAC
+#undef BS_DEPTHWISE_MAC_PART
 #undef BS_DEPTHWISE_NAME
 #undef BS_DEPTHWISE_PIXELS
+#undef BS_DEPTHWISE_TAPS
 #undef BS_DEPTHWISE_UPTO
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
@@ -3579,8 +3604,8 @@ const bs_conv_kernels *bs_conv_kernels_scalar(void)
 #define BS_GEMM_ROWS 4
 #define BS_GEMM_UPTO(M, V) BS_UPTO_4(M, V)
 #define BS_GEMM_WIDE
-#define BS_DEPTHWISE_PIXELS 8
-#define BS_DEPTHWISE_UPTO(M) BS_UPTO_8(M, 0)
+#define BS_DEPTHWISE_PIXELS 14
+#define BS_DEPTHWISE_UPTO(M) BS_UPTO_14(M, 0)
 /* Keeps four weights in registers: left alone, GCC reads each from memory once for every pixel. */
 #define BS_HOLD(a) __asm__("" : "+x"(a))
 #define BS_HOLD4(a, b, c, d) __asm__("" : "+x"(a), "+x"(b), "+x"(c), "+x"(d))
@@ -4535,12 +4560,41 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUT
 /* --- template kernels/conv_depthwise.inc --- */
 /* conv_depthwise.inc: direct convolution with one channel per group; lanes are channels.
  *
- * Owns:      kernels for 1..8 pixels (scalar: 1..4) of one vector of channels.
- * Relies on: simd_*.h, repeat.h, and conv_epilogue.inc before it.
+ * Owns:      kernels for 1..8 pixels (x86: 1..14, scalar: 1..4) of one vector of channels.
+ * Relies on: simd_*.h, repeat.h, conv_epilogue.inc and conv_outer.inc (places of pixels) before it.
  * Must never: let the arithmetic of an element depend on the count of pixels.
  */
-#define BS_DEPTHWISE_MAC(p) \
-    a##p##_0 = BS_V_FMA(BS_V_LOAD_PART(x + (p) * step, part), w0, a##p##_0);
+#define BS_DEPTHWISE_MAC(p) a##p##_0 = BS_V_FMA(BS_V_LOAD(&BS_X_##p), w0, a##p##_0);
+#define BS_DEPTHWISE_MAC_PART(p) a##p##_0 = BS_V_FMA(BS_V_LOAD_PART(&BS_X_##p, part), w0, a##p##_0);
+
+#define BS_DEPTHWISE_TAPS(P, MAC)                                        \
+    for (int32_t row = 0; row < tile->rows; row++) {                     \
+        const float *xa = tile->in + row * in_row;                       \
+        for (int32_t tap = tile->taps; tap > 0; tap--, xa += in_tap) {   \
+            const float *xb = xa + (P > 4 ? 4 : 0) * step;               \
+            const float *xc = xa + (P > 8 ? 8 : 0) * step;               \
+            const float *xd = xa + (P > 12 ? 12 : 0) * step;             \
+            BS_OPAQUE(xa);                                               \
+            BS_OPAQUE(xb);                                               \
+            BS_OPAQUE(xc);                                               \
+            BS_OPAQUE(xd);                                               \
+            const BS_V w0 = BS_V_LOAD(w);                                \
+            BS_EACH_##P(MAC)                                             \
+            w += BS_LANES;                                               \
+        }                                                                \
+    }
+
+/* Whole vectors by themselves: a partial load decides each time. */
+#ifdef __OPTIMIZE_SIZE__
+#define BS_DEPTHWISE_LOOP(P) BS_DEPTHWISE_TAPS(P, BS_DEPTHWISE_MAC_PART)
+#else
+#define BS_DEPTHWISE_LOOP(P)                         \
+    if (tile->channels == BS_LANES) {                \
+        BS_DEPTHWISE_TAPS(P, BS_DEPTHWISE_MAC)       \
+    } else {                                         \
+        BS_DEPTHWISE_TAPS(P, BS_DEPTHWISE_MAC_PART)  \
+    }
+#endif
 
 #define BS_DEPTHWISE_DEFINE(P, unused)                                                \
     static BS_TARGET void BS_TIER_FN(bs_conv_depthwise_##P)(const bs_conv_tile *tile) \
@@ -4548,21 +4602,14 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUT
         const bs_conv_task *task = tile->task;                                        \
         const BS_V_PART part = BS_V_PART_OF(tile->channels);                          \
         const BS_V zero = BS_V_ZERO();                                                \
-        const ptrdiff_t step = tile->in_step;                                         \
+        const ptrdiff_t step = tile->in_step, step3 = 3 * step;                       \
         const float *w = tile->weights;                                               \
         BS_V b0 = zero;                                                               \
         BS_BIAS_1                                                                     \
         BS_EACH_##P(BS_INIT_1)                                                        \
         const ptrdiff_t in_row = tile->in_row, in_tap = tile->in_tap;                 \
-        for (int32_t row = 0; row < tile->rows; row++) {                              \
-            ptrdiff_t at = row * in_row;                                              \
-            for (int32_t tap = tile->taps; tap > 0; tap--, at += in_tap) {            \
-                const float *x = tile->in + at;                                       \
-                const BS_V w0 = BS_V_LOAD(w);                                         \
-                BS_EACH_##P(BS_DEPTHWISE_MAC)                                         \
-                w += BS_LANES;                                                        \
-            }                                                                         \
-        }                                                                             \
+        BS_DEPTHWISE_LOOP(P)                                                          \
+        (void)step3;                                                                  \
         BS_EPILOGUE(P, 1)                                                             \
     }
 
@@ -4743,9 +4790,12 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_D4
 #undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
+#undef BS_DEPTHWISE_LOOP
 #undef BS_DEPTHWISE_MAC
+#undef BS_DEPTHWISE_MAC_PART
 #undef BS_DEPTHWISE_NAME
 #undef BS_DEPTHWISE_PIXELS
+#undef BS_DEPTHWISE_TAPS
 #undef BS_DEPTHWISE_UPTO
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
@@ -5027,8 +5077,8 @@ const bs_conv_kernels *bs_conv_kernels_avx2(void)
 #define BS_GEMM_ROWS 8
 #define BS_GEMM_UPTO(M, V) BS_UPTO_8(M, V)
 #define BS_GEMM_WIDE
-#define BS_DEPTHWISE_PIXELS 8
-#define BS_DEPTHWISE_UPTO(M) BS_UPTO_8(M, 0)
+#define BS_DEPTHWISE_PIXELS 14
+#define BS_DEPTHWISE_UPTO(M) BS_UPTO_14(M, 0)
 /* Keeps four weights in registers: left alone, GCC reads each from memory once for every pixel. */
 #define BS_HOLD(a) __asm__("" : "+v"(a))
 #define BS_HOLD4(a, b, c, d) __asm__("" : "+v"(a), "+v"(b), "+v"(c), "+v"(d))
@@ -5932,12 +5982,41 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUT
 /* --- template kernels/conv_depthwise.inc --- */
 /* conv_depthwise.inc: direct convolution with one channel per group; lanes are channels.
  *
- * Owns:      kernels for 1..8 pixels (scalar: 1..4) of one vector of channels.
- * Relies on: simd_*.h, repeat.h, and conv_epilogue.inc before it.
+ * Owns:      kernels for 1..8 pixels (x86: 1..14, scalar: 1..4) of one vector of channels.
+ * Relies on: simd_*.h, repeat.h, conv_epilogue.inc and conv_outer.inc (places of pixels) before it.
  * Must never: let the arithmetic of an element depend on the count of pixels.
  */
-#define BS_DEPTHWISE_MAC(p) \
-    a##p##_0 = BS_V_FMA(BS_V_LOAD_PART(x + (p) * step, part), w0, a##p##_0);
+#define BS_DEPTHWISE_MAC(p) a##p##_0 = BS_V_FMA(BS_V_LOAD(&BS_X_##p), w0, a##p##_0);
+#define BS_DEPTHWISE_MAC_PART(p) a##p##_0 = BS_V_FMA(BS_V_LOAD_PART(&BS_X_##p, part), w0, a##p##_0);
+
+#define BS_DEPTHWISE_TAPS(P, MAC)                                        \
+    for (int32_t row = 0; row < tile->rows; row++) {                     \
+        const float *xa = tile->in + row * in_row;                       \
+        for (int32_t tap = tile->taps; tap > 0; tap--, xa += in_tap) {   \
+            const float *xb = xa + (P > 4 ? 4 : 0) * step;               \
+            const float *xc = xa + (P > 8 ? 8 : 0) * step;               \
+            const float *xd = xa + (P > 12 ? 12 : 0) * step;             \
+            BS_OPAQUE(xa);                                               \
+            BS_OPAQUE(xb);                                               \
+            BS_OPAQUE(xc);                                               \
+            BS_OPAQUE(xd);                                               \
+            const BS_V w0 = BS_V_LOAD(w);                                \
+            BS_EACH_##P(MAC)                                             \
+            w += BS_LANES;                                               \
+        }                                                                \
+    }
+
+/* Whole vectors by themselves: a partial load decides each time. */
+#ifdef __OPTIMIZE_SIZE__
+#define BS_DEPTHWISE_LOOP(P) BS_DEPTHWISE_TAPS(P, BS_DEPTHWISE_MAC_PART)
+#else
+#define BS_DEPTHWISE_LOOP(P)                         \
+    if (tile->channels == BS_LANES) {                \
+        BS_DEPTHWISE_TAPS(P, BS_DEPTHWISE_MAC)       \
+    } else {                                         \
+        BS_DEPTHWISE_TAPS(P, BS_DEPTHWISE_MAC_PART)  \
+    }
+#endif
 
 #define BS_DEPTHWISE_DEFINE(P, unused)                                                \
     static BS_TARGET void BS_TIER_FN(bs_conv_depthwise_##P)(const bs_conv_tile *tile) \
@@ -5945,21 +6024,14 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUT
         const bs_conv_task *task = tile->task;                                        \
         const BS_V_PART part = BS_V_PART_OF(tile->channels);                          \
         const BS_V zero = BS_V_ZERO();                                                \
-        const ptrdiff_t step = tile->in_step;                                         \
+        const ptrdiff_t step = tile->in_step, step3 = 3 * step;                       \
         const float *w = tile->weights;                                               \
         BS_V b0 = zero;                                                               \
         BS_BIAS_1                                                                     \
         BS_EACH_##P(BS_INIT_1)                                                        \
         const ptrdiff_t in_row = tile->in_row, in_tap = tile->in_tap;                 \
-        for (int32_t row = 0; row < tile->rows; row++) {                              \
-            ptrdiff_t at = row * in_row;                                              \
-            for (int32_t tap = tile->taps; tap > 0; tap--, at += in_tap) {            \
-                const float *x = tile->in + at;                                       \
-                const BS_V w0 = BS_V_LOAD(w);                                         \
-                BS_EACH_##P(BS_DEPTHWISE_MAC)                                         \
-                w += BS_LANES;                                                        \
-            }                                                                         \
-        }                                                                             \
+        BS_DEPTHWISE_LOOP(P)                                                          \
+        (void)step3;                                                                  \
         BS_EPILOGUE(P, 1)                                                             \
     }
 
@@ -6140,9 +6212,12 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_D4
 #undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
+#undef BS_DEPTHWISE_LOOP
 #undef BS_DEPTHWISE_MAC
+#undef BS_DEPTHWISE_MAC_PART
 #undef BS_DEPTHWISE_NAME
 #undef BS_DEPTHWISE_PIXELS
+#undef BS_DEPTHWISE_TAPS
 #undef BS_DEPTHWISE_UPTO
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
@@ -7354,12 +7429,41 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUT
 /* --- template kernels/conv_depthwise.inc --- */
 /* conv_depthwise.inc: direct convolution with one channel per group; lanes are channels.
  *
- * Owns:      kernels for 1..8 pixels (scalar: 1..4) of one vector of channels.
- * Relies on: simd_*.h, repeat.h, and conv_epilogue.inc before it.
+ * Owns:      kernels for 1..8 pixels (x86: 1..14, scalar: 1..4) of one vector of channels.
+ * Relies on: simd_*.h, repeat.h, conv_epilogue.inc and conv_outer.inc (places of pixels) before it.
  * Must never: let the arithmetic of an element depend on the count of pixels.
  */
-#define BS_DEPTHWISE_MAC(p) \
-    a##p##_0 = BS_V_FMA(BS_V_LOAD_PART(x + (p) * step, part), w0, a##p##_0);
+#define BS_DEPTHWISE_MAC(p) a##p##_0 = BS_V_FMA(BS_V_LOAD(&BS_X_##p), w0, a##p##_0);
+#define BS_DEPTHWISE_MAC_PART(p) a##p##_0 = BS_V_FMA(BS_V_LOAD_PART(&BS_X_##p, part), w0, a##p##_0);
+
+#define BS_DEPTHWISE_TAPS(P, MAC)                                        \
+    for (int32_t row = 0; row < tile->rows; row++) {                     \
+        const float *xa = tile->in + row * in_row;                       \
+        for (int32_t tap = tile->taps; tap > 0; tap--, xa += in_tap) {   \
+            const float *xb = xa + (P > 4 ? 4 : 0) * step;               \
+            const float *xc = xa + (P > 8 ? 8 : 0) * step;               \
+            const float *xd = xa + (P > 12 ? 12 : 0) * step;             \
+            BS_OPAQUE(xa);                                               \
+            BS_OPAQUE(xb);                                               \
+            BS_OPAQUE(xc);                                               \
+            BS_OPAQUE(xd);                                               \
+            const BS_V w0 = BS_V_LOAD(w);                                \
+            BS_EACH_##P(MAC)                                             \
+            w += BS_LANES;                                               \
+        }                                                                \
+    }
+
+/* Whole vectors by themselves: a partial load decides each time. */
+#ifdef __OPTIMIZE_SIZE__
+#define BS_DEPTHWISE_LOOP(P) BS_DEPTHWISE_TAPS(P, BS_DEPTHWISE_MAC_PART)
+#else
+#define BS_DEPTHWISE_LOOP(P)                         \
+    if (tile->channels == BS_LANES) {                \
+        BS_DEPTHWISE_TAPS(P, BS_DEPTHWISE_MAC)       \
+    } else {                                         \
+        BS_DEPTHWISE_TAPS(P, BS_DEPTHWISE_MAC_PART)  \
+    }
+#endif
 
 #define BS_DEPTHWISE_DEFINE(P, unused)                                                \
     static BS_TARGET void BS_TIER_FN(bs_conv_depthwise_##P)(const bs_conv_tile *tile) \
@@ -7367,21 +7471,14 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUT
         const bs_conv_task *task = tile->task;                                        \
         const BS_V_PART part = BS_V_PART_OF(tile->channels);                          \
         const BS_V zero = BS_V_ZERO();                                                \
-        const ptrdiff_t step = tile->in_step;                                         \
+        const ptrdiff_t step = tile->in_step, step3 = 3 * step;                       \
         const float *w = tile->weights;                                               \
         BS_V b0 = zero;                                                               \
         BS_BIAS_1                                                                     \
         BS_EACH_##P(BS_INIT_1)                                                        \
         const ptrdiff_t in_row = tile->in_row, in_tap = tile->in_tap;                 \
-        for (int32_t row = 0; row < tile->rows; row++) {                              \
-            ptrdiff_t at = row * in_row;                                              \
-            for (int32_t tap = tile->taps; tap > 0; tap--, at += in_tap) {            \
-                const float *x = tile->in + at;                                       \
-                const BS_V w0 = BS_V_LOAD(w);                                         \
-                BS_EACH_##P(BS_DEPTHWISE_MAC)                                         \
-                w += BS_LANES;                                                        \
-            }                                                                         \
-        }                                                                             \
+        BS_DEPTHWISE_LOOP(P)                                                          \
+        (void)step3;                                                                  \
         BS_EPILOGUE(P, 1)                                                             \
     }
 
@@ -7447,9 +7544,12 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_D4
 #undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
+#undef BS_DEPTHWISE_LOOP
 #undef BS_DEPTHWISE_MAC
+#undef BS_DEPTHWISE_MAC_PART
 #undef BS_DEPTHWISE_NAME
 #undef BS_DEPTHWISE_PIXELS
+#undef BS_DEPTHWISE_TAPS
 #undef BS_DEPTHWISE_UPTO
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
@@ -8333,15 +8433,35 @@ static bs_conv_tile bs_conv_tile_of(const bs_conv_geometry *g, const bs_conv_tas
     return tile;
 }
 
+/* Some pixels of a row, all channels. */
+static void bs_conv_depthwise_pixels(const bs_conv_geometry *g, const bs_conv_kernels *k, bs_conv_tile tile,
+                                     int32_t pixels)
+{
+    for (; tile.channel < g->out_channels; tile.channel += k->lanes) {
+        tile.channels = bs_conv_min(g->out_channels - tile.channel, k->lanes);
+        k->depthwise[pixels](&tile);
+        tile.in += k->lanes;
+        tile.out += k->lanes;
+        tile.residual += tile.residual ? k->lanes : 0;
+        tile.weights += (ptrdiff_t)g->kernel_h * g->kernel_w * k->lanes;
+    }
+}
+
+/* Channels are the innermost loop: pixels are read from the first cache, and its lines are used whole. */
 static void bs_conv_run_depthwise(const bs_conv_geometry *g, const bs_conv_kernels *k, const bs_conv_task *task)
 {
-    bs_conv_block block = { bs_conv_tile_of(g, task, k->lanes, BS_FAMILY_DEPTHWISE), k->depthwise,
-                            k->depthwise_pixels };
-    for (int32_t c = 0; c < g->out_channels; c += k->lanes) {
-        block.tile.channel = c;
-        block.tile.channels = bs_conv_min(g->out_channels - c, k->lanes);
-        bs_conv_run_block(g, task, &block, c);
-        block.tile.weights += (ptrdiff_t)g->kernel_h * g->kernel_w * k->lanes;
+    bs_conv_tile tile = bs_conv_tile_of(g, task, k->lanes, BS_FAMILY_DEPTHWISE);
+    for (ptrdiff_t y = 0; y < task->out_h; y++) {
+        int32_t tiles = bs_conv_ceil_div(task->out_w, k->depthwise_pixels);
+        for (int32_t x = 0; x < task->out_w; tiles--) {
+            const int32_t pixels = bs_conv_next_pixels(k->depthwise, task->out_w - x, tiles, k->depthwise_pixels);
+            tile.in = task->in + y * g->stride_h * task->in_row + x * tile.in_step;
+            tile.out = task->out + y * task->out_row + x * tile.out_pixel;
+            if (task->residual)
+                tile.residual = task->residual + y * task->residual_row + x * tile.residual_pixel;
+            bs_conv_depthwise_pixels(g, k, tile, pixels);
+            x += pixels;
+        }
     }
 }
 
@@ -8378,10 +8498,10 @@ void bs_conv_run(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, 
     const bs_conv_family family = bs_conv_family_of(geometry, tier);
     if (algorithm == BS_CONV_WINOGRAD4)
         bs_conv_winograd_run(geometry, kernels, task);
-    else if (family == BS_FAMILY_GEMM)
-        bs_conv_run_gemm(geometry, kernels, task);
     else if (family == BS_FAMILY_DEPTHWISE)
         bs_conv_run_depthwise(geometry, kernels, task);
+    else if (family == BS_FAMILY_GEMM)
+        bs_conv_run_gemm(geometry, kernels, task);
     else
         bs_conv_run_direct(geometry, kernels, family, task);
 }
@@ -8978,9 +9098,12 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_D4
 #undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
+#undef BS_DEPTHWISE_LOOP
 #undef BS_DEPTHWISE_MAC
+#undef BS_DEPTHWISE_MAC_PART
 #undef BS_DEPTHWISE_NAME
 #undef BS_DEPTHWISE_PIXELS
+#undef BS_DEPTHWISE_TAPS
 #undef BS_DEPTHWISE_UPTO
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
@@ -9238,8 +9361,8 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #define BS_GEMM_ROWS 4
 #define BS_GEMM_UPTO(M, V) BS_UPTO_4(M, V)
 #define BS_GEMM_WIDE
-#define BS_DEPTHWISE_PIXELS 8
-#define BS_DEPTHWISE_UPTO(M) BS_UPTO_8(M, 0)
+#define BS_DEPTHWISE_PIXELS 14
+#define BS_DEPTHWISE_UPTO(M) BS_UPTO_14(M, 0)
 /* Keeps four weights in registers: left alone, GCC reads each from memory once for every pixel. */
 #define BS_HOLD(a) __asm__("" : "+x"(a))
 #define BS_HOLD4(a, b, c, d) __asm__("" : "+x"(a), "+x"(b), "+x"(c), "+x"(d))
@@ -9665,9 +9788,12 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_D4
 #undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
+#undef BS_DEPTHWISE_LOOP
 #undef BS_DEPTHWISE_MAC
+#undef BS_DEPTHWISE_MAC_PART
 #undef BS_DEPTHWISE_NAME
 #undef BS_DEPTHWISE_PIXELS
+#undef BS_DEPTHWISE_TAPS
 #undef BS_DEPTHWISE_UPTO
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
@@ -9926,8 +10052,8 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #define BS_GEMM_ROWS 8
 #define BS_GEMM_UPTO(M, V) BS_UPTO_8(M, V)
 #define BS_GEMM_WIDE
-#define BS_DEPTHWISE_PIXELS 8
-#define BS_DEPTHWISE_UPTO(M) BS_UPTO_8(M, 0)
+#define BS_DEPTHWISE_PIXELS 14
+#define BS_DEPTHWISE_UPTO(M) BS_UPTO_14(M, 0)
 /* Keeps four weights in registers: left alone, GCC reads each from memory once for every pixel. */
 #define BS_HOLD(a) __asm__("" : "+v"(a))
 #define BS_HOLD4(a, b, c, d) __asm__("" : "+v"(a), "+v"(b), "+v"(c), "+v"(d))
@@ -10302,9 +10428,12 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_D4
 #undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
+#undef BS_DEPTHWISE_LOOP
 #undef BS_DEPTHWISE_MAC
+#undef BS_DEPTHWISE_MAC_PART
 #undef BS_DEPTHWISE_NAME
 #undef BS_DEPTHWISE_PIXELS
+#undef BS_DEPTHWISE_TAPS
 #undef BS_DEPTHWISE_UPTO
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
@@ -10966,9 +11095,12 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_D4
 #undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
+#undef BS_DEPTHWISE_LOOP
 #undef BS_DEPTHWISE_MAC
+#undef BS_DEPTHWISE_MAC_PART
 #undef BS_DEPTHWISE_NAME
 #undef BS_DEPTHWISE_PIXELS
+#undef BS_DEPTHWISE_TAPS
 #undef BS_DEPTHWISE_UPTO
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
@@ -11857,9 +11989,12 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_D4
 #undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
+#undef BS_DEPTHWISE_LOOP
 #undef BS_DEPTHWISE_MAC
+#undef BS_DEPTHWISE_MAC_PART
 #undef BS_DEPTHWISE_NAME
 #undef BS_DEPTHWISE_PIXELS
+#undef BS_DEPTHWISE_TAPS
 #undef BS_DEPTHWISE_UPTO
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
@@ -12116,8 +12251,8 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #define BS_GEMM_ROWS 4
 #define BS_GEMM_UPTO(M, V) BS_UPTO_4(M, V)
 #define BS_GEMM_WIDE
-#define BS_DEPTHWISE_PIXELS 8
-#define BS_DEPTHWISE_UPTO(M) BS_UPTO_8(M, 0)
+#define BS_DEPTHWISE_PIXELS 14
+#define BS_DEPTHWISE_UPTO(M) BS_UPTO_14(M, 0)
 /* Keeps four weights in registers: left alone, GCC reads each from memory once for every pixel. */
 #define BS_HOLD(a) __asm__("" : "+x"(a))
 #define BS_HOLD4(a, b, c, d) __asm__("" : "+x"(a), "+x"(b), "+x"(c), "+x"(d))
@@ -12529,9 +12664,12 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_D4
 #undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
+#undef BS_DEPTHWISE_LOOP
 #undef BS_DEPTHWISE_MAC
+#undef BS_DEPTHWISE_MAC_PART
 #undef BS_DEPTHWISE_NAME
 #undef BS_DEPTHWISE_PIXELS
+#undef BS_DEPTHWISE_TAPS
 #undef BS_DEPTHWISE_UPTO
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
@@ -12790,8 +12928,8 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #define BS_GEMM_ROWS 8
 #define BS_GEMM_UPTO(M, V) BS_UPTO_8(M, V)
 #define BS_GEMM_WIDE
-#define BS_DEPTHWISE_PIXELS 8
-#define BS_DEPTHWISE_UPTO(M) BS_UPTO_8(M, 0)
+#define BS_DEPTHWISE_PIXELS 14
+#define BS_DEPTHWISE_UPTO(M) BS_UPTO_14(M, 0)
 /* Keeps four weights in registers: left alone, GCC reads each from memory once for every pixel. */
 #define BS_HOLD(a) __asm__("" : "+v"(a))
 #define BS_HOLD4(a, b, c, d) __asm__("" : "+v"(a), "+v"(b), "+v"(c), "+v"(d))
@@ -13152,9 +13290,12 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_D4
 #undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
+#undef BS_DEPTHWISE_LOOP
 #undef BS_DEPTHWISE_MAC
+#undef BS_DEPTHWISE_MAC_PART
 #undef BS_DEPTHWISE_NAME
 #undef BS_DEPTHWISE_PIXELS
+#undef BS_DEPTHWISE_TAPS
 #undef BS_DEPTHWISE_UPTO
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
@@ -13802,9 +13943,12 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_D4
 #undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
+#undef BS_DEPTHWISE_LOOP
 #undef BS_DEPTHWISE_MAC
+#undef BS_DEPTHWISE_MAC_PART
 #undef BS_DEPTHWISE_NAME
 #undef BS_DEPTHWISE_PIXELS
+#undef BS_DEPTHWISE_TAPS
 #undef BS_DEPTHWISE_UPTO
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH

@@ -90,15 +90,35 @@ static bs_conv_tile bs_conv_tile_of(const bs_conv_geometry *g, const bs_conv_tas
     return tile;
 }
 
+/* Some pixels of a row, all channels. */
+static void bs_conv_depthwise_pixels(const bs_conv_geometry *g, const bs_conv_kernels *k, bs_conv_tile tile,
+                                     int32_t pixels)
+{
+    for (; tile.channel < g->out_channels; tile.channel += k->lanes) {
+        tile.channels = bs_conv_min(g->out_channels - tile.channel, k->lanes);
+        k->depthwise[pixels](&tile);
+        tile.in += k->lanes;
+        tile.out += k->lanes;
+        tile.residual += tile.residual ? k->lanes : 0;
+        tile.weights += (ptrdiff_t)g->kernel_h * g->kernel_w * k->lanes;
+    }
+}
+
+/* Channels are the innermost loop: pixels are read from the first cache, and its lines are used whole. */
 static void bs_conv_run_depthwise(const bs_conv_geometry *g, const bs_conv_kernels *k, const bs_conv_task *task)
 {
-    bs_conv_block block = { bs_conv_tile_of(g, task, k->lanes, BS_FAMILY_DEPTHWISE), k->depthwise,
-                            k->depthwise_pixels };
-    for (int32_t c = 0; c < g->out_channels; c += k->lanes) {
-        block.tile.channel = c;
-        block.tile.channels = bs_conv_min(g->out_channels - c, k->lanes);
-        bs_conv_run_block(g, task, &block, c);
-        block.tile.weights += (ptrdiff_t)g->kernel_h * g->kernel_w * k->lanes;
+    bs_conv_tile tile = bs_conv_tile_of(g, task, k->lanes, BS_FAMILY_DEPTHWISE);
+    for (ptrdiff_t y = 0; y < task->out_h; y++) {
+        int32_t tiles = bs_conv_ceil_div(task->out_w, k->depthwise_pixels);
+        for (int32_t x = 0; x < task->out_w; tiles--) {
+            const int32_t pixels = bs_conv_next_pixels(k->depthwise, task->out_w - x, tiles, k->depthwise_pixels);
+            tile.in = task->in + y * g->stride_h * task->in_row + x * tile.in_step;
+            tile.out = task->out + y * task->out_row + x * tile.out_pixel;
+            if (task->residual)
+                tile.residual = task->residual + y * task->residual_row + x * tile.residual_pixel;
+            bs_conv_depthwise_pixels(g, k, tile, pixels);
+            x += pixels;
+        }
     }
 }
 
@@ -135,10 +155,10 @@ void bs_conv_run(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, 
     const bs_conv_family family = bs_conv_family_of(geometry, tier);
     if (algorithm == BS_CONV_WINOGRAD4)
         bs_conv_winograd_run(geometry, kernels, task);
-    else if (family == BS_FAMILY_GEMM)
-        bs_conv_run_gemm(geometry, kernels, task);
     else if (family == BS_FAMILY_DEPTHWISE)
         bs_conv_run_depthwise(geometry, kernels, task);
+    else if (family == BS_FAMILY_GEMM)
+        bs_conv_run_gemm(geometry, kernels, task);
     else
         bs_conv_run_direct(geometry, kernels, family, task);
 }

@@ -55,8 +55,8 @@
 #define BS_GEMM_ROWS 8
 #define BS_GEMM_UPTO(M, V) BS_UPTO_8(M, V)
 #define BS_GEMM_WIDE
-#define BS_DEPTHWISE_PIXELS 8
-#define BS_DEPTHWISE_UPTO(M) BS_UPTO_8(M, 0)
+#define BS_DEPTHWISE_PIXELS 14
+#define BS_DEPTHWISE_UPTO(M) BS_UPTO_14(M, 0)
 /* Keeps four weights in registers: left alone, GCC reads each from memory once for every pixel. */
 #define BS_HOLD(a) __asm__("" : "+v"(a))
 #define BS_HOLD4(a, b, c, d) __asm__("" : "+v"(a), "+v"(b), "+v"(c), "+v"(d))
