@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 894d81d9948af662b125e2ada002d1a565f7ca458bf86fe52b4e78e83eba174e
+ * sha256 of the parts: b3dcc786ec11df5b0baf1a9b4bf3ce87ea479b9ed5ac8da2da6bada0ece9d46e
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -1943,16 +1943,16 @@ static const float bs_conv_winograd_scale[7] = {
 
 /* G of the points 0, a, -a, b, -b, infinity: row p is (1, p, p^2) / product of (p - q) over the other finite
  * points q. The last row is over a^3, which the output's factor a^3 gives back (conv_winograd.inc). */
-#define BS_WINOGRAD_AA ((double)BS_WINOGRAD_A * BS_WINOGRAD_A)
-#define BS_WINOGRAD_BB ((double)BS_WINOGRAD_B * BS_WINOGRAD_B)
-#define BS_WINOGRAD_G(p, product) { 1 / (product), (p) / (product), (double)(p) * (p) / (product) }
+#define BS_WINOGRAD_AA ((double)BS_WINOGRAD_A * (double)BS_WINOGRAD_A)
+#define BS_WINOGRAD_BB ((double)BS_WINOGRAD_B * (double)BS_WINOGRAD_B)
+#define BS_WINOGRAD_G(p, product) { 1 / (product), (double)(p) / (product), (double)(p) * (double)(p) / (product) }
 static const double bs_conv_winograd_g[6][3] = {
     { 1 / (BS_WINOGRAD_AA * BS_WINOGRAD_BB), 0, 0 },
     BS_WINOGRAD_G(BS_WINOGRAD_A, 2 * BS_WINOGRAD_AA * (BS_WINOGRAD_AA - BS_WINOGRAD_BB)),
     BS_WINOGRAD_G(-BS_WINOGRAD_A, 2 * BS_WINOGRAD_AA * (BS_WINOGRAD_AA - BS_WINOGRAD_BB)),
     BS_WINOGRAD_G(BS_WINOGRAD_B, 2 * BS_WINOGRAD_BB * (BS_WINOGRAD_BB - BS_WINOGRAD_AA)),
     BS_WINOGRAD_G(-BS_WINOGRAD_B, 2 * BS_WINOGRAD_BB * (BS_WINOGRAD_BB - BS_WINOGRAD_AA)),
-    { 0, 0, 1 / (BS_WINOGRAD_AA * BS_WINOGRAD_A) },
+    { 0, 0, 1 / (BS_WINOGRAD_AA * (double)BS_WINOGRAD_A) },
 };
 #endif
 
@@ -2466,6 +2466,8 @@ void bs_conv_prepare_rows(const bs_conv_geometry *g, bs_conv_algorithm algorithm
     if (floats == 0)
         return;
     const bs_packing p = bs_packing_of(g, algorithm, tier);
+    if (p.lanes == 0)
+        return; /* unreachable: such a tier prepares nothing */
     const size_t group = floats / (size_t)(g->out_channels / p.out); /* NOLINT(clang-analyzer-core.DivideZero): >= 1 */
     if (first == 0 && (p.dot || algorithm == BS_CONV_TENSOR || p.out % p.lanes != 0)) /* there may be padding */
         memset(prepared, 0, floats * sizeof *prepared);

@@ -197,6 +197,8 @@ void bs_conv_prepare_rows(const bs_conv_geometry *g, bs_conv_algorithm algorithm
     if (floats == 0)
         return;
     const bs_packing p = bs_packing_of(g, algorithm, tier);
+    if (p.lanes == 0)
+        return; /* unreachable: such a tier prepares nothing */
     const size_t group = floats / (size_t)(g->out_channels / p.out); /* NOLINT(clang-analyzer-core.DivideZero): >= 1 */
     if (first == 0 && (p.dot || algorithm == BS_CONV_TENSOR || p.out % p.lanes != 0)) /* there may be padding */
         memset(prepared, 0, floats * sizeof *prepared);

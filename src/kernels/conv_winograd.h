@@ -26,16 +26,16 @@ static const float bs_conv_winograd_scale[7] = {
 
 /* G of the points 0, a, -a, b, -b, infinity: row p is (1, p, p^2) / product of (p - q) over the other finite
  * points q. The last row is over a^3, which the output's factor a^3 gives back (conv_winograd.inc). */
-#define BS_WINOGRAD_AA ((double)BS_WINOGRAD_A * BS_WINOGRAD_A)
-#define BS_WINOGRAD_BB ((double)BS_WINOGRAD_B * BS_WINOGRAD_B)
-#define BS_WINOGRAD_G(p, product) { 1 / (product), (p) / (product), (double)(p) * (p) / (product) }
+#define BS_WINOGRAD_AA ((double)BS_WINOGRAD_A * (double)BS_WINOGRAD_A)
+#define BS_WINOGRAD_BB ((double)BS_WINOGRAD_B * (double)BS_WINOGRAD_B)
+#define BS_WINOGRAD_G(p, product) { 1 / (product), (double)(p) / (product), (double)(p) * (double)(p) / (product) }
 static const double bs_conv_winograd_g[6][3] = {
     { 1 / (BS_WINOGRAD_AA * BS_WINOGRAD_BB), 0, 0 },
     BS_WINOGRAD_G(BS_WINOGRAD_A, 2 * BS_WINOGRAD_AA * (BS_WINOGRAD_AA - BS_WINOGRAD_BB)),
     BS_WINOGRAD_G(-BS_WINOGRAD_A, 2 * BS_WINOGRAD_AA * (BS_WINOGRAD_AA - BS_WINOGRAD_BB)),
     BS_WINOGRAD_G(BS_WINOGRAD_B, 2 * BS_WINOGRAD_BB * (BS_WINOGRAD_BB - BS_WINOGRAD_AA)),
     BS_WINOGRAD_G(-BS_WINOGRAD_B, 2 * BS_WINOGRAD_BB * (BS_WINOGRAD_BB - BS_WINOGRAD_AA)),
-    { 0, 0, 1 / (BS_WINOGRAD_AA * BS_WINOGRAD_A) },
+    { 0, 0, 1 / (BS_WINOGRAD_AA * (double)BS_WINOGRAD_A) },
 };
 #endif
 
