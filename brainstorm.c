@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: b3dcc786ec11df5b0baf1a9b4bf3ce87ea479b9ed5ac8da2da6bada0ece9d46e
+ * sha256 of the parts: 56525252f25579cab46f11526ad3270a76e06fca199163ca769b828aa2af5972
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -1843,6 +1843,8 @@ BS_INTERNAL const bs_conv_kernels *bs_conv_kernels_neon(void);
 BS_INTERNAL const bs_conv_kernels *bs_conv_kernels_of(bs_tier tier);
 
 /* gemm.c */
+/* What is added to the first sums of a matrix without bias. */
+extern const float bs_gemm_zero[BS_GEMM_VECTORS * BS_MOST_LANES * BS_GEMM_ABREAST];
 /* How many rows the next tile takes of those that are left. */
 BS_INTERNAL int32_t bs_gemm_next_rows(const bs_conv_kernels *kernels, int32_t vectors, int32_t left);
 BS_INTERNAL void bs_conv_run_gemm(const bs_conv_geometry *geometry, const bs_conv_kernels *kernels, const bs_conv_task *task);
@@ -8043,7 +8045,7 @@ void bs_conv_winograd_run(const bs_conv_geometry *geometry, const bs_conv_kernel
 
 #include <math.h>
 
-static const float gemm_no_bias[BS_GEMM_VECTORS * BS_MOST_LANES * BS_GEMM_ABREAST];
+const float bs_gemm_zero[BS_GEMM_VECTORS * BS_MOST_LANES * BS_GEMM_ABREAST];
 
 int32_t bs_gemm_next_rows(const bs_conv_kernels *k, int32_t vectors, int32_t left)
 {
@@ -8075,7 +8077,7 @@ static bs_gemm_tile gemm_block(const gemm_job *j, int32_t k)
                                .weights = j->weights + (ptrdiff_t)k * width,
                                .panel = (ptrdiff_t)j->g->in_channels * width,
                                .depth = depth,
-                               .add = j->task->bias ? j->task->bias + j->channel : gemm_no_bias,
+                               .add = j->task->bias ? j->task->bias + j->channel : bs_gemm_zero,
                                .columns = j->columns,
                                .low = clamps ? j->low : -INFINITY,
                                .high = clamps ? j->high : INFINITY};
@@ -8279,12 +8281,11 @@ static void pack_rows(const product_job *j, int32_t m, int32_t rows, int32_t k, 
 /* Some rows by the panel. A result that is not dense goes through a copy of it. */
 static void product_tile(bs_gemm_tile *tile, bs_gemm_kernel *kernel, const bs_product *p, int32_t rows, float *out)
 {
-    static const float zero[BS_GEMM_VECTORS * BS_MOST_LANES];
     const bool first = !tile->add;
     tile->out = out;
     tile->out_step = p->out_row;
     tile->add_step = first ? 0 : tile->out_step;
-    tile->add = first ? zero : out;
+    tile->add = first ? bs_gemm_zero : out;
     if (p->out_step == 1) {
         kernel(tile);
         return;
@@ -14192,6 +14193,400 @@ void bs_row_normalise(bs_tier tier, const bs_row_norm *norm, const float *x, ptr
 #undef BS_TWICE_PAYS
 /* ==== end src/kernels/functions.c ============================================================= */
 
+/* ==== begin src/kernels/attend.h ============================================================== */
+/* attend.h: attention of rows of one segment, of heads that share their keys.
+ *
+ * Owns:      the interface between ops and the kernels of gemm.inc and functions.inc, for softmax(q k) v.
+ * Relies on: tier.h.
+ * Must never: allocate, keep state, or let the order of a sum depend on anything but positions: not on how many rows
+ *            there are, nor on where keys lie.
+ *
+ * Scores are sums of 192 products, each from zero in the order of elements, added up in order; weights are those of
+ * bs_row_softmax; results are sums over positions 0 .. 191, 192 .. 383 and so on, in order, added up in order.
+ */
+#ifndef BS_KERNELS_ATTEND_H
+#define BS_KERNELS_ATTEND_H
+
+/* #include "kernels/tier.h" */
+
+/* Keys, or values, from the first element of their head on. Position j lies in row j - cache_length of the fresh ones,
+ * or, below cache_length, in row j mod window of the ring. Steps in floats, between rows and between elements. */
+typedef struct bs_attend_side {
+    const float *fresh;
+    ptrdiff_t fresh_row, fresh_step;
+    const float *ring;
+    ptrdiff_t ring_row, ring_step;
+} bs_attend_side;
+
+typedef struct bs_attend {
+    int32_t n, rows, heads; /* elements of a head; head h of a row begins at element h n */
+    const float *q;
+    ptrdiff_t q_row, q_step;
+    float *out;
+    ptrdiff_t out_row, out_step;
+    bs_attend_side k, v;
+    int32_t cache_length, window;
+    int32_t position; /* of the first row */
+    bool causal;      /* row p attends to the last `window` positions up to p; else all do to low .. end - 1 */
+    int32_t low, end;
+    float scale;
+    /* added to the scores: -slope |p - j| of ALiBi, with slope 2^(-8 (first_head + h + 1) / alibi_heads); 0: none */
+    int32_t first_head, alibi_heads;
+    const float *bias; /* [head][p][j], or NULL */
+    ptrdiff_t bias_head, bias_row, bias_step;
+    const void *mask; /* of fresh position j, f32 to be added, or i32: 0 hides the key; or NULL */
+    ptrdiff_t mask_row;
+    bool mask_is_truth;
+    float *scratch; /* bs_attend_scratch_floats, one for each thread */
+} bs_attend;
+
+/* For at most `keys` positions that rows of one call attend to together, and heads of n elements. */
+BS_INTERNAL int64_t bs_attend_scratch_floats(bs_tier tier, int64_t keys, int64_t n);
+/* A row without keys, or with a mask or a bias that leaves it none, is zeros. */
+BS_INTERNAL void bs_attend_run(bs_tier tier, const bs_attend *attend);
+
+#endif
+/* ==== end src/kernels/attend.h ================================================================ */
+
+/* ==== begin src/kernels/attend.c ============================================================== */
+/* attend.c: cuts attention into tiles of queries for the kernels of gemm.inc, and its scores into rows of softmax.
+ *
+ * Owns:      the panels of keys and values, what is added to scores, and which positions a row sees.
+ * Relies on: conv_internal.h, arrange.h, functions.h.
+ * Must never: let what a row does not see reach it, be it NaN: its weight is 0, and where that is not enough rows are
+ *            taken one by one.
+ *
+ * A query is one row and one head; heads that share their keys are queries of one tile. A tile's keys are packed once,
+ * a panel at a time, and its scores are all there before the softmax: the more keys, the fewer queries.
+ */
+/* #include "kernels/attend.h" */
+/* #include "base/base.h" */
+/* #include "kernels/arrange.h" */
+/* #include "kernels/conv_internal.h" */
+/* #include "kernels/functions.h" */
+
+#include <math.h>
+#include <string.h>
+
+enum {
+    ATTEND_QUERIES = 64,
+    ATTEND_FLOATS = 16384 /* of the scores, and of the queries, of a tile: fewer queries where that is exceeded */
+};
+
+typedef struct attend_tile {
+    const bs_attend *a;
+    const bs_conv_kernels *kernels;
+    bs_tier tier;
+    int32_t first, count;      /* queries: heads of the rows, one row after the other */
+    int32_t low, keys;         /* positions low .. low + keys - 1 */
+    ptrdiff_t n_step, step;    /* between queries, and between their scores */
+    float *panel, *q, *scores, *mask;
+} attend_tile;
+
+static int32_t panel_width(const bs_conv_kernels *k) { return BS_GEMM_VECTORS * k->lanes; }
+
+/* Floats of `count` queries at most, each of `each`. */
+static int64_t floats_of_queries(int64_t each)
+{
+    return bs_max_i64(bs_min_i64(each * ATTEND_QUERIES, ATTEND_FLOATS), each);
+}
+
+int64_t bs_attend_scratch_floats(bs_tier tier, int64_t keys, int64_t n)
+{
+    const int64_t line = BS_MOST_LANES, key_step = (keys + line - 1) / line * line,
+                  n_step = (n + line - 1) / line * line;
+    return (int64_t)BS_GEMM_VECTORS * bs_conv_lanes(tier) * BS_GEMM_DEPTH + floats_of_queries(n_step) +
+           floats_of_queries(key_step) + key_step;
+}
+
+/* ------------------------------------------------------------------------------------------ what a query sees */
+
+static int32_t position_of(const attend_tile *t, int32_t query)
+{
+    return t->a->position + (t->first + query) / t->a->heads;
+}
+
+static int32_t seen_low(const attend_tile *t, int32_t query)
+{
+    return t->a->causal ? bs_max_i32(0, position_of(t, query) - t->a->window + 1) : t->a->low;
+}
+
+static int32_t seen_end(const attend_tile *t, int32_t query)
+{
+    return t->a->causal ? position_of(t, query) + 1 : t->a->end;
+}
+
+/* Position j, and how many of those from j on lie behind each other there, `row` apart. */
+static const float *attend_at(const bs_attend *a, const bs_attend_side *side, int32_t j, int32_t *run, ptrdiff_t *row,
+                              ptrdiff_t *step)
+{
+    if (j >= a->cache_length) {
+        *step = side->fresh_step;
+        *row = side->fresh_row;
+        return side->fresh + (j - a->cache_length) * *row;
+    }
+    const int32_t at = j % a->window;
+    *run = bs_min_i32(*run, bs_min_i32(a->cache_length - j, a->window - at));
+    *step = side->ring_step;
+    *row = side->ring_row;
+    return side->ring + at * *row;
+}
+
+static BS_OUTLINE void copy_line(float *to, ptrdiff_t to_step, const float *from, ptrdiff_t from_step, int32_t n)
+{
+    if (to_step == 1 && from_step == 1)
+        memcpy(to, from, (size_t)n * sizeof(float));
+    else
+        for (int32_t i = 0; i < n; i++)
+            to[i * to_step] = from[i * from_step];
+}
+
+/* Whether values are known to be numbers. */
+static bool attend_finite(const bs_attend *a, int32_t from, int32_t to)
+{
+    int32_t wild = 0;
+    for (int32_t j = from; j < to; j++) {
+        int32_t run = 1;
+        ptrdiff_t row, step;
+        const float *v = attend_at(a, &a->v, j, &run, &row, &step);
+        for (int32_t i = 0; i < a->n && step == 1; i++)
+            wild |= v[i] - v[i] != 0.0f;
+        wild |= step != 1; /* not looked at */
+    }
+    return !wild;
+}
+
+/* Whether values that only some queries see would reach the others, by 0 times infinity. */
+static bool attend_leaks(const attend_tile *t)
+{
+    const int32_t last = t->count - 1;
+    return t->a->causal && !(attend_finite(t->a, seen_end(t, 0), seen_end(t, last)) &&
+                             attend_finite(t->a, seen_low(t, 0), bs_min_i32(seen_low(t, last), seen_end(t, 0))));
+}
+
+/* ----------------------------------------------------------------------------------------------------- scores */
+
+static void take_queries(const attend_tile *t)
+{
+    const bs_attend *a = t->a;
+    for (int32_t r = 0; r < t->count; r++) {
+        const int32_t row = (t->first + r) / a->heads, head = (t->first + r) % a->heads;
+        const float *from = a->q + row * a->q_row + head * a->n * a->q_step;
+        float *to = t->q + r * t->n_step;
+        copy_line(to, 1, from, a->q_step, a->n);
+        for (int32_t i = 0; i < a->n; i++)
+            to[i] *= a->scale;
+    }
+}
+
+/* [depth][width]: elements k .. k + depth of positions j .. j + columns. */
+static void pack_keys(const attend_tile *t, int32_t j, int32_t columns, int32_t k, int32_t depth, int32_t width)
+{
+    if (columns < width)
+        memset(t->panel, 0, (size_t)(depth * width) * sizeof(float));
+    for (int32_t c = 0, run; c < columns; c += run) {
+        ptrdiff_t row, step;
+        run = columns - c;
+        const float *from = attend_at(t->a, &t->a->k, j + c, &run, &row, &step) + k * step;
+        if (step == 1)
+            bs_transpose_f32(t->tier, from, row, run, depth, t->panel + c, width);
+        for (int32_t r = 0; r < run && step != 1; r++)
+            copy_line(t->panel + c + r, width, from + r * row, step, depth);
+    }
+}
+
+/* Queries first .. end, one kernel after the other. */
+static void scores_by_panel(const attend_tile *t, bs_gemm_tile *tile, int32_t k, int32_t column, int32_t first,
+                            int32_t end)
+{
+    const int32_t vectors = bs_conv_ceil_div(tile->columns, t->kernels->lanes);
+    for (int32_t r = first; r < end;) {
+        const int32_t count = bs_gemm_next_rows(t->kernels, vectors, end - r);
+        tile->in = t->q + r * t->n_step + k;
+        tile->out = t->scores + r * t->step + column;
+        tile->add = k > 0 ? tile->out : bs_gemm_zero;
+        t->kernels->gemm[vectors][count](tile);
+        r += count;
+    }
+}
+
+static void attend_scores(const attend_tile *t)
+{
+    const bs_attend *a = t->a;
+    const int32_t whole = panel_width(t->kernels);
+    for (int32_t c = 0; c < t->keys; c += whole) {
+        bs_gemm_tile tile = {.in_step = t->n_step,
+                             .weights = t->panel,
+                             .out_step = t->step,
+                             .columns = bs_conv_min(t->keys - c, whole),
+                             .low = -INFINITY,
+                             .high = INFINITY};
+        int32_t first = 0, end = t->count;
+        while (first < end && seen_end(t, first) <= t->low + c)
+            first++;
+        while (first < end && seen_low(t, end - 1) >= t->low + c + tile.columns)
+            end--;
+        for (int32_t k = 0; k < a->n; k += BS_GEMM_DEPTH) {
+            tile.depth = bs_conv_min(a->n - k, BS_GEMM_DEPTH);
+            tile.add_step = k > 0 ? t->step : 0;
+            pack_keys(t, t->low + c, tile.columns, k, tile.depth,
+                      bs_conv_ceil_div(tile.columns, t->kernels->lanes) * t->kernels->lanes);
+            scores_by_panel(t, &tile, k, c, first, end);
+        }
+    }
+}
+
+/* ---------------------------------------------------------------------------------------------------- weights */
+
+static void take_mask(const attend_tile *t)
+{
+    const bs_attend *a = t->a;
+    for (int32_t j = 0; j < t->keys; j++) {
+        const ptrdiff_t at = (t->low + j) * a->mask_row;
+        t->mask[j] = !a->mask_is_truth ? ((const float *)a->mask)[at]
+                     : ((const int32_t *)a->mask)[at] ? 0.0f : -INFINITY;
+    }
+}
+
+/* Adds to the scores x of a query for the positions low .. low + n. Whether one is left to attend to. */
+static bool add_to_scores(const attend_tile *t, int32_t query, float *x, int32_t low, int32_t n)
+{
+    const bs_attend *a = t->a;
+    const int32_t p = position_of(t, query), head = (t->first + query) % a->heads;
+    const float *bias = a->bias ? a->bias + head * a->bias_head + p * a->bias_row + low * a->bias_step : NULL;
+    const float *mask = t->mask + (low - t->low);
+    const float slope =
+        a->alibi_heads ? exp2f(-8.0f * (float)(a->first_head + head + 1) / (float)a->alibi_heads) : 0.0f;
+    int32_t seen = !bias && !a->mask;
+    for (int32_t i = 0; i < n && a->alibi_heads; i++)
+        x[i] -= slope * fabsf((float)(p - low - i));
+    for (int32_t i = 0; i < n && bias; i++)
+        x[i] = bias[i * a->bias_step] == -INFINITY ? -INFINITY : x[i] + bias[i * a->bias_step];
+    for (int32_t i = 0; i < n && a->mask; i++)
+        x[i] = mask[i] == -INFINITY ? -INFINITY : x[i] + mask[i];
+    for (int32_t i = 0; i < n && !seen; i++)
+        seen = !(x[i] == -INFINITY);
+    return seen;
+}
+
+static void attend_weights(const attend_tile *t)
+{
+    const bool adds = t->a->alibi_heads || t->a->bias || t->a->mask;
+    for (int32_t r = 0; r < t->count; r++) {
+        const int32_t low = seen_low(t, r), n = seen_end(t, r) - low, before = low - t->low;
+        float *x = t->scores + r * t->step;
+        if (n > 0 && (!adds || add_to_scores(t, r, x + before, low, n)))
+            bs_row_softmax(t->tier, x + before, 1, x + before, 1, n);
+        else
+            memset(x, 0, (size_t)t->keys * sizeof(float));
+        memset(x, 0, (size_t)before * sizeof(float));
+        memset(x + before + n, 0, (size_t)(t->keys - before - n) * sizeof(float));
+    }
+}
+
+/* ----------------------------------------------------------------------------------------------------- values */
+
+/* [depth][width]: elements e .. e + columns of positions j .. j + depth; of keys that are hidden, zeros. */
+static void pack_values(const attend_tile *t, int32_t j, int32_t depth, int32_t e, int32_t columns, int32_t width)
+{
+    if (columns < width)
+        memset(t->panel, 0, (size_t)(depth * width) * sizeof(float));
+    for (int32_t i = 0, run; i < depth; i += run) {
+        ptrdiff_t row, step;
+        run = depth - i;
+        const float *from = attend_at(t->a, &t->a->v, j + i, &run, &row, &step) + e * step;
+        for (int32_t r = 0; r < run; r++) {
+            const bool hidden = t->a->mask && t->mask[j + i + r - t->low] == -INFINITY;
+            copy_line(t->panel + (i + r) * width, 1, hidden ? bs_gemm_zero : from + r * row, hidden ? 1 : step,
+                      columns);
+        }
+    }
+}
+
+/* Adds values j .. j + depth, packed, to all queries, or begins with them. Results stand where queries were. */
+static void values_by_panel(const attend_tile *t, bs_gemm_tile *tile, int32_t j, int32_t depth, int32_t e, bool leaks)
+{
+    const int32_t vectors = bs_conv_ceil_div(tile->columns, t->kernels->lanes);
+    for (int32_t r = 0, count; r < t->count; r += count) {
+        count = leaks ? 1 : bs_gemm_next_rows(t->kernels, vectors, t->count - r);
+        const int32_t low = bs_min_i32(bs_max_i32(seen_low(t, r), j), j + depth),
+                      end = bs_min_i32(seen_end(t, r + count - 1), j + depth);
+        tile->in = t->scores + r * t->step + (low - t->low);
+        tile->weights = t->panel + (low - j) * vectors * t->kernels->lanes;
+        tile->depth = bs_max_i32(end - low, 0);
+        tile->out = t->q + r * t->n_step + e;
+        tile->add = tile->add_step ? tile->out : bs_gemm_zero;
+        t->kernels->gemm[vectors][count](tile);
+    }
+}
+
+static void attend_values(const attend_tile *t)
+{
+    const int32_t whole = panel_width(t->kernels), n = t->a->n;
+    const bool leaks = attend_leaks(t);
+    for (int32_t j = t->low, depth; j < t->low + t->keys; j += depth) {
+        depth = bs_conv_min(t->low + t->keys - j, BS_GEMM_DEPTH - j % BS_GEMM_DEPTH);
+        for (int32_t e = 0; e < n; e += whole) {
+            bs_gemm_tile tile = {.in_step = t->step,
+                                 .out_step = t->n_step,
+                                 .add_step = j > t->low ? t->n_step : 0,
+                                 .columns = bs_conv_min(n - e, whole),
+                                 .low = -INFINITY,
+                                 .high = INFINITY};
+            pack_values(t, j, depth, e, tile.columns,
+                        bs_conv_ceil_div(tile.columns, t->kernels->lanes) * t->kernels->lanes);
+            values_by_panel(t, &tile, j, depth, e, leaks);
+        }
+    }
+}
+
+static void give_results(const attend_tile *t)
+{
+    const bs_attend *a = t->a;
+    for (int32_t r = 0; r < t->count; r++) {
+        const int32_t row = (t->first + r) / a->heads, head = (t->first + r) % a->heads;
+        copy_line(a->out + row * a->out_row + head * a->n * a->out_step, a->out_step,
+                  t->q + r * t->n_step, 1, a->n);
+    }
+}
+
+/* Queries from t->first on: as many as their scores leave room for. */
+static void cut_tile(attend_tile *t)
+{
+    const int32_t left = t->a->rows * t->a->heads - t->first;
+    t->count = bs_min_i32(left, bs_max_i32(1, bs_min_i32(ATTEND_QUERIES, ATTEND_FLOATS / (int32_t)t->n_step)));
+    for (int32_t again = 0; again < 2; again++) {
+        t->low = seen_low(t, 0);
+        t->keys = seen_end(t, t->count - 1) - t->low;
+        t->step = (t->keys + BS_MOST_LANES - 1) / BS_MOST_LANES * BS_MOST_LANES;
+        if (t->count * t->step > ATTEND_FLOATS)
+            t->count = bs_max_i32(1, ATTEND_FLOATS / (int32_t)t->step);
+    }
+}
+
+void bs_attend_run(bs_tier tier, const bs_attend *attend)
+{
+    attend_tile t = {.a = attend, .kernels = bs_conv_kernels_of(tier), .tier = tier};
+    t.n_step = (attend->n + BS_MOST_LANES - 1) / BS_MOST_LANES * BS_MOST_LANES;
+    t.panel = attend->scratch;
+    t.q = t.panel + (ptrdiff_t)panel_width(t.kernels) * BS_GEMM_DEPTH;
+    t.scores = t.q + floats_of_queries(t.n_step);
+    for (; t.first < attend->rows * attend->heads; t.first += t.count) {
+        cut_tile(&t);
+        t.mask = t.scores + t.count * t.step;
+        take_queries(&t);
+        if (t.keys == 0)
+            memset(t.q, 0, (size_t)(t.count * t.n_step) * sizeof(float));
+        if (attend->mask)
+            take_mask(&t);
+        attend_scores(&t);
+        attend_weights(&t);
+        attend_values(&t);
+        give_results(&t);
+    }
+}
+/* ==== end src/kernels/attend.c ================================================================ */
+
 /* ==== begin src/graph/graph.h ================================================================= */
 /* graph/graph.h - the graph: dimensions, domains, values, nodes, blocks, routers.
  * Owns the data structures and the primitives that add to them. Relies on base/base.h. Must never know how a graph is
@@ -14487,6 +14882,7 @@ typedef struct bs_node_plan {
     bs_bytes scratch_bytes; /* for each thread */
 } bs_node_plan;
 
+#define BS_CROSS_ROWS 64 /* rows, at most, of a call that is one of the work items of bs_node_plan */
 #define BS_FAULT_BYTES 96
 
 typedef struct bs_call {
@@ -14506,6 +14902,7 @@ typedef struct bs_call {
     int32_t work_item;          /* 0 .. plan->work_items - 1 */
     int32_t n_segments;
     const int32_t *offsets; /* [n_segments + 1] the first row of each segment; checked */
+    const int32_t *key_offsets; /* the same of operand 1, in its own domain */
     /* BS_OP_DECIDED only: one row a call */
     const bs_decision_data *decision; /* of the node's router */
     int32_t decided;                  /* the row of it that this call is about */
@@ -22107,79 +22504,142 @@ bs_value bs_segment_reduce(bs_graph *graph, bs_value x, const bs_segment_reduce_
 /* ==== end src/ops/segment_rows.c ============================================================== */
 
 /* ==== begin src/ops/attention.c =============================================================== */
-/* ops/attention.c - causal attention of the rows of a segment, behind a cache of earlier ones.
- * A task is one row and one head. Keys are visited from the oldest position to the row's own, wherever they lie, so
- * that a sequence in one run or token by token gives the same bits.
- * Relies on ops/structure.h. Must never trust a position: offsets and cache lengths come checked (run/segments.c), and
- * the ring is addressed modulo its window. One code for every tier. */
+/* ops/attention.c - attention of the rows of a segment, to themselves behind a cache of earlier ones or to another's.
+ * A task is some rows and the heads that share their keys. What is added to what depends on positions alone, wherever
+ * keys lie, so that a sequence in one run or token by token gives the same bits.
+ * Relies on ops/structure.h and kernels/attend.h. Must never trust a position: offsets, cache lengths and the bounds of
+ * a bias come checked (run/segments.c), and the ring is addressed modulo its window. */
+/* #include "kernels/attend.h" */
 /* #include "ops/common.h" */
 /* #include "ops/structure.h" */
 
 enum { ATTENTION_Q, ATTENTION_K, ATTENTION_V, ATTENTION_CACHE_K, ATTENTION_CACHE_V, ATTENTION_CACHE_LENGTHS };
 
+static int32_t attention_heads(const bs_attention_desc *desc) { return bs_or_default(desc->heads, 1); }
+static int32_t attention_kv_heads(const bs_attention_desc *desc)
+{
+    return bs_or_default(desc->kv_heads, attention_heads(desc));
+}
+static bool attention_cached(int32_t n_in) { return n_in > ATTENTION_CACHE_LENGTHS; }
+/* A mask or a bias is the last operand, behind the cache if there is one. */
+static bool attention_masked(int32_t n_in) { return n_in % 3 == 1; }
+
 /* ------------------------------------------------------------------------------------------------------- shape */
 
-static bool attention_cells_agree(bs_infer *infer, int32_t domain)
+/* Keys and values share a domain; which it is. It is that of the queries, or for attention that is not causal another
+ * one of as many segments. 0 after refusing. */
+static int32_t attention_keys(bs_infer *infer, int32_t domain)
 {
+    const bs_attention_desc *desc = infer->params;
+    const bs_graph *g = infer->graph;
+    const int32_t keys = infer->in[ATTENTION_K]->domain;
     for (int32_t i = ATTENTION_Q; i <= ATTENTION_V; i++) {
+        const int32_t expected = i == ATTENTION_V ? keys : domain, found = infer->in[i]->domain;
         if (!bs_infer_dtype(infer, i, BS_F32) || !bs_infer_rank(infer, i, 1, 1))
-            return false;
-        if (infer->in[i]->domain != domain)
-            return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, operand 0 of %s", i,
-                                 bs_say_domain(infer, infer->in[i]->domain), bs_say_domain(infer, domain));
-        if (infer->in[i]->dims[0] != infer->in[0]->dims[0])
-            return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, operand 0 %s", i,
-                                 bs_say_value(infer, infer->in[i]), bs_say_value(infer, infer->in[0]));
+            return 0;
+        if (found == expected || (i == ATTENTION_K && desc->bidirectional && bs_domain_is_segments(&g->domains[found])))
+            continue;
+        bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, operand %d of %s", i, bs_say_domain(infer, found),
+                      i - 1, bs_say_domain(infer, expected));
+        return 0;
     }
+    const bs_dim_id ours = bs_segment_dim(g, domain), theirs = bs_segment_dim(g, keys);
+    if (ours == theirs || !bs_dim_is_const(g, ours) || !bs_dim_is_const(g, theirs))
+        return keys;
+    bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 1 has %s segments, operand 0 %s", bs_say_dim(infer, theirs),
+                  bs_say_dim(infer, ours));
+    return 0;
+}
+
+/* Checks heads, and that cells are a whole number of them. */
+static bool attention_heads_fit(bs_infer *infer, int32_t domain)
+{
+    const bs_attention_desc *desc = infer->params;
+    const int32_t heads = attention_heads(desc), kv_heads = attention_kv_heads(desc);
+    int32_t d, each;
+    if (!bs_infer_const(infer, 0, 0, "d", &d))
+        return false;
+    if (heads < 1 || d % heads != 0)
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "%d heads of cells [%d]: not a whole number of elements each",
+                             heads, d);
+    if (kv_heads < 1 || heads % kv_heads != 0)
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "%d heads share %d kv_heads: not a whole number of them each",
+                             heads, kv_heads);
+    for (int32_t i = ATTENTION_K; i <= ATTENTION_V; i++)
+        if (!bs_infer_const(infer, i, 0, "d", &each) || each != d / heads * kv_heads)
+            return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected %d heads of %d elements", i,
+                                 bs_say_value(infer, infer->in[i]), kv_heads, d / heads);
+    if (infer->graph->domains[domain].max_rows * heads > (int64_t)1 << 30)
+        return bs_infer_fail(infer, BS_ERROR_LIMIT, "%d heads of up to %lld rows are more than 2^30 tasks", heads,
+                             (long long)infer->graph->domains[domain].max_rows);
     return true;
 }
 
 /* Checks that both caches are [segments, window, d] with the same window. */
-static bool attention_cache_fits(bs_infer *infer, int32_t domain)
+static bool attention_cache_fits(bs_infer *infer, int32_t keys)
 {
     int32_t window;
     for (int32_t i = ATTENTION_CACHE_K; i <= ATTENTION_CACHE_V; i++) {
         const bs_value_info *cache = infer->in[i];
         if (!bs_infer_dtype(infer, i, BS_F32) || !bs_infer_root(infer, i))
             return false;
-        if (cache->rank != 3 || cache->dims[0] != bs_segment_dim(infer->graph, domain) ||
-            cache->dims[1] != infer->in[ATTENTION_CACHE_K]->dims[1] || cache->dims[2] != infer->in[0]->dims[0])
+        if (cache->rank != 3 || cache->dims[0] != bs_segment_dim(infer->graph, keys) ||
+            cache->dims[1] != infer->in[ATTENTION_CACHE_K]->dims[1] ||
+            cache->dims[2] != infer->in[ATTENTION_K]->dims[0])
             return bs_infer_fail(
                 infer, BS_ERROR_SHAPE,
-                "operand %d is %s, expected [segments, window, d] with the window of operand 3 and the d of operand 0",
+                "operand %d is %s, expected [segments, window, d] with the window of operand 3 and the d of operand 1",
                 i, bs_say_value(infer, cache));
     }
     return bs_infer_const(infer, ATTENTION_CACHE_K, 1, "the window", &window) &&
-           bs_infer_segment_input(infer, ATTENTION_CACHE_LENGTHS, domain, "cache_lengths");
+           bs_infer_segment_input(infer, ATTENTION_CACHE_LENGTHS, keys, "cache_lengths");
+}
+
+/* A number for each key, or a bias for each pair of positions. */
+static bool attention_mask_fits(bs_infer *infer, int32_t keys)
+{
+    const bs_graph *g = infer->graph;
+    const int32_t index = infer->n_in - 1;
+    const bs_value_info *m = infer->in[index];
+    const int64_t first = m->rank > 0 && bs_dim_is_const(g, m->dims[0]) ? bs_dim_max(g, m->dims[0]) : 0;
+    if (m->domain == keys && (m->dtype == BS_F32 || m->dtype == BS_I32) &&
+        (m->rank == 0 || (m->rank == 1 && first == 1)))
+        return !attention_cached(infer->n_in) ||
+               bs_infer_fail(infer, BS_ERROR_GRAPH, "operand %d masks the keys of a run, but a cache has others",
+                             index);
+    if (m->domain == 0 && m->dtype == BS_F32 && m->rank == 3 &&
+        (first == 1 || first == attention_heads(infer->params)))
+        return true;
+    return bs_infer_fail(
+        infer, BS_ERROR_SHAPE,
+        "operand %d is %s of %s, expected a mask, [] or [1] of each key, or a bias, a root value f32 [1 "
+        "or heads, positions, positions of keys]",
+        index, bs_say_typed(infer, m), bs_say_domain(infer, m->domain));
 }
 
 static bool attention_infer(bs_infer *infer)
 {
-    const bs_attention_desc *desc = infer->params;
-    const int32_t domain = bs_infer_segments(infer, 0), heads = bs_or_default(desc->heads, 1);
-    int32_t d = 0;
-    if (!domain || !attention_cells_agree(infer, domain) || !bs_infer_const(infer, 0, 0, "d", &d))
+    const int32_t domain = bs_infer_segments(infer, 0), keys = domain ? attention_keys(infer, domain) : 0;
+    if (!keys || !attention_heads_fit(infer, domain))
         return false;
-    if (heads < 1 || d % heads != 0)
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "%d heads of cells [%d]: not a whole number of elements each",
-                             heads, d);
-    if (infer->graph->domains[domain].max_rows * heads > (int64_t)1 << 30)
-        return bs_infer_fail(infer, BS_ERROR_LIMIT, "%d heads of up to %lld rows are more than 2^30 tasks", heads,
-                             (long long)infer->graph->domains[domain].max_rows);
-    if (infer->n_in != 3 && infer->n_in != 6)
+    if (infer->n_in == 5)
         return bs_infer_fail(infer, BS_ERROR_GRAPH,
                              "%d operands: cache_k, cache_v and cache_lengths are given all three or none",
                              infer->n_in);
-    return infer->n_in == 3 || attention_cache_fits(infer, domain);
+    return (!attention_cached(infer->n_in) || attention_cache_fits(infer, keys)) &&
+           (!attention_masked(infer->n_in) || attention_mask_fits(infer, keys));
 }
 
-/* Most positions that a row attends to: the window, or without a cache all rows of the run. */
+/* Most positions that rows of one call attend to together: all rows of the run, and those of the cache. */
 static int64_t attention_most(const bs_graph *graph, const bs_node *node)
 {
     const int32_t *in = bs_node_in(graph, node);
-    if (node->n_in > ATTENTION_CACHE_K)
-        return bs_dim_max(graph, graph->values[in[ATTENTION_CACHE_K]].dims[1]);
-    return graph->domains[node->domain].max_rows;
+    const int64_t rows = graph->domains[graph->values[in[ATTENTION_K]].domain].max_rows;
+    if (!attention_cached(node->n_in))
+        return rows;
+    const bool causal = !((const bs_attention_desc *)node->params)->bidirectional;
+    return bs_dim_max(graph, graph->values[in[ATTENTION_CACHE_K]].dims[1]) +
+           (causal ? bs_min_i64(rows, BS_CROSS_ROWS) : rows);
 }
 
 static double attention_flops(const bs_graph *graph, const bs_node *node)
@@ -22190,130 +22650,99 @@ static double attention_flops(const bs_graph *graph, const bs_node *node)
 static void attention_plan(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h,
                            int32_t max_w, bs_node_plan *plan)
 {
+    const bs_attention_desc *desc = node->params;
+    const int64_t d = bs_dim_max(graph, graph->values[node->first_out].dims[0]);
     (void)choice, (void)max_h, (void)max_w;
-    plan->work_items = bs_or_default(((const bs_attention_desc *)node->params)->heads, 1);
-    plan->scratch_bytes = bs_bytes_array(attention_most(graph, node), sizeof(float));
+    plan->work_items = attention_kv_heads(desc);
+    plan->scratch_bytes = bs_bytes_array(
+        bs_attend_scratch_floats(plan->tier, attention_most(graph, node), d / attention_heads(desc)), sizeof(float));
 }
 
 /* ------------------------------------------------------------------------------------------------------ kernel */
 
-/* One row and head: where its keys and values are. */
-typedef struct attention_job {
-    const bs_call *call;
-    int32_t segment, first_row;         /* of the segment, in this run */
-    int32_t cache_length, low, position; /* of the row; it attends to low .. position */
-    int32_t window, element, n;         /* elements of the head: element .. element + n */
-    float *scores;                      /* [position - low + 1] */
-} attention_job;
-
-static attention_job attention_job_of(const bs_call *call)
+/* Keys, or values (operand `kind`), of a segment, from the head's first element on. */
+static bs_attend_side attention_side(const bs_call *call, int32_t kind, int32_t segment, int32_t element)
 {
-    const int32_t heads = call->plan->work_items, d = call->in[ATTENTION_Q].dim[0];
-    const bool cached = call->n_in > ATTENTION_CACHE_K;
-    attention_job job = {
-        .call = call, .n = d / heads, .element = call->work_item * (d / heads), .scores = call->scratch};
-    job.segment = bs_segment_of(call->offsets, call->n_segments, call->row);
-    job.first_row = call->offsets[job.segment];
-    const bs_operand *cache_lengths = &call->in[ATTENTION_CACHE_LENGTHS];
-    job.cache_length = cached ? ((const int32_t *)cache_lengths->data)[job.segment * cache_lengths->stride[0]] : 0;
-    job.position = job.cache_length + (call->row - job.first_row);
-    job.window = cached ? call->in[ATTENTION_CACHE_K].dim[1] : job.position + 1;
-    job.low = bs_max_i32(0, job.position - job.window + 1);
-    return job;
-}
-
-/* Key of position j (or value: the next operand): from this run, or from the ring. */
-static const float *attention_at(const attention_job *job, int32_t kind, int32_t j, ptrdiff_t *step)
-{
-    const bs_operand *fresh = &job->call->in[kind], *ring = &job->call->in[kind + ATTENTION_CACHE_K - ATTENTION_K];
-    if (j >= job->cache_length) {
-        *step = fresh->stride[0];
-        return bs_f32_at(fresh, (job->first_row + (j - job->cache_length)) * fresh->row_stride + job->element * *step);
+    const bs_operand *fresh = &call->in[kind], *ring = &call->in[kind + ATTENTION_CACHE_K - ATTENTION_K];
+    bs_attend_side side = {
+        .fresh = bs_f32_at(fresh, call->key_offsets[segment] * fresh->row_stride + element * fresh->stride[0]),
+        .fresh_row = fresh->row_stride,
+        .fresh_step = fresh->stride[0]};
+    if (attention_cached(call->n_in)) {
+        side.ring = bs_f32_at(ring, segment * ring->stride[0] + element * ring->stride[2]);
+        side.ring_row = ring->stride[1];
+        side.ring_step = ring->stride[2];
     }
-    *step = ring->stride[2];
-    return bs_f32_at(ring, job->segment * ring->stride[0] + j % job->window * ring->stride[1] + job->element * *step);
+    return side;
 }
 
-/* Eight sums side by side, added up in one order whatever the strides: the same bits from a run's rows and the ring. */
-#define ATTENTION_LANES 8
-
-static float attention_dot_dense(const float *a, const float *b, int32_t n, float *lanes)
+static void attention_mask(const bs_call *call, int32_t segment, bs_attend *a)
 {
-    int32_t i = 0;
-    for (; i + ATTENTION_LANES <= n; i += ATTENTION_LANES)
-        for (int32_t k = 0; k < ATTENTION_LANES; k++)
-            lanes[k] += a[i + k] * b[i + k];
-    for (; i < n; i++)
-        lanes[i % ATTENTION_LANES] += a[i] * b[i];
-    return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
-}
-
-static float attention_dot(const float *a, ptrdiff_t a_step, const float *b, ptrdiff_t b_step, int32_t n)
-{
-    float lanes[ATTENTION_LANES] = {0};
-    if (BS_DENSE_PAYS && a_step == 1 && b_step == 1)
-        return attention_dot_dense(a, b, n, lanes);
-    for (int32_t i = 0; i < n; i++)
-        lanes[i % ATTENTION_LANES] += a[i * a_step] * b[i * b_step];
-    return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
-}
-
-/* Scores of all positions; returns the largest. */
-static float attention_scores(const attention_job *job)
-{
-    const bs_attention_desc *desc = job->call->params;
-    const bs_operand *in = &job->call->in[ATTENTION_Q];
-    const float *q = bs_f32_at(in, job->call->row * in->row_stride + job->element * in->stride[0]);
-    const float scale = 1.0f / sqrtf((float)job->n);
-    const float slope = desc->alibi
-                            ? exp2f(-8.0f * (float)(job->call->work_item + 1) / (float)job->call->plan->work_items)
-                            : 0.0f;
-    float top = 0.0f;
-    for (int32_t j = job->low; j <= job->position; j++) {
-        ptrdiff_t step;
-        const float *k = attention_at(job, ATTENTION_K, j, &step);
-        const float score = attention_dot(q, in->stride[0], k, step, job->n) * scale -
-                            slope * (float)(job->position - j);
-        job->scores[j - job->low] = score;
-        top = j == job->low || score > top ? score : top;
-    }
-    return top;
-}
-
-static void attention_add(float *out, ptrdiff_t out_step, const float *v, ptrdiff_t v_step, int32_t n, float weight)
-{
-    if (BS_DENSE_PAYS && out_step == 1 && v_step == 1) {
-        for (int32_t i = 0; i < n; i++)
-            out[i] += weight * v[i];
+    const bs_operand *m = &call->in[call->n_in - 1];
+    if (m->rank < 3) {
+        a->mask = bs_operand_at(m, call->key_offsets[segment] * m->row_stride);
+        a->mask_row = m->row_stride;
+        a->mask_is_truth = m->dtype == BS_I32;
         return;
     }
-    for (int32_t i = 0; i < n; i++)
-        out[i * out_step] += weight * v[i * v_step];
+    a->bias_head = m->dim[0] > 1 ? m->stride[0] : 0;
+    a->bias = bs_f32_at(m, a->first_head * a->bias_head);
+    a->bias_row = m->stride[1];
+    a->bias_step = m->stride[2];
+}
+
+/* Rows of one segment, from `row` on. */
+static void attention_rows(const bs_call *call, int32_t segment, int32_t row, int32_t rows)
+{
+    const bs_attention_desc *desc = call->params;
+    const bs_operand *q = &call->in[ATTENTION_Q], *lengths = &call->in[ATTENTION_CACHE_LENGTHS], *out = &call->out[0];
+    const int32_t heads = attention_heads(desc), shared = heads / call->plan->work_items, n = q->dim[0] / heads;
+    const int32_t element = call->work_item * shared * n, row_of_segment = row - call->offsets[segment];
+    const bool cached = attention_cached(call->n_in);
+    const int32_t keys = call->key_offsets[segment + 1] - call->key_offsets[segment];
+    bs_attend a = {.n = n,
+                   .rows = rows,
+                   .heads = shared,
+                   .q = bs_f32_at(q, row * q->row_stride + element * q->stride[0]),
+                   .q_row = q->row_stride,
+                   .q_step = q->stride[0],
+                   .out = bs_f32_at(out, (row - call->row) * out->row_stride + element * out->stride[0]),
+                   .out_row = out->row_stride,
+                   .out_step = out->stride[0],
+                   .k = attention_side(call, ATTENTION_K, segment, call->work_item * n),
+                   .v = attention_side(call, ATTENTION_V, segment, call->work_item * n),
+                   .cache_length = cached ? ((const int32_t *)lengths->data)[segment * lengths->stride[0]] : 0,
+                   .window = cached ? call->in[ATTENTION_CACHE_K].dim[1] : INT32_MAX,
+                   .causal = !desc->bidirectional,
+                   .scale = desc->scale != 0.0f ? desc->scale : 1.0f / sqrtf((float)n),
+                   .first_head = call->work_item * shared,
+                   .alibi_heads = desc->alibi ? heads : 0,
+                   .scratch = call->scratch};
+    a.position = row_of_segment + (call->offsets == call->key_offsets ? a.cache_length : 0);
+    a.low = bs_max_i32(0, a.cache_length - a.window);
+    a.end = a.cache_length + keys;
+    if (attention_masked(call->n_in))
+        attention_mask(call, segment, &a);
+    bs_attend_run(call->plan->tier, &a);
 }
 
 static bs_status attention_run(const bs_call *call)
 {
-    const attention_job job = attention_job_of(call);
-    const bs_operand *to = &call->out[0];
-    float *out = bs_f32_at(to, job.element * to->stride[0]), sum = 0.0f;
-    const float top = attention_scores(&job);
-    for (int32_t j = 0; j <= job.position - job.low; j++)
-        sum += job.scores[j] = expf(job.scores[j] - top);
-    for (int32_t i = 0; i < job.n; i++)
-        out[i * to->stride[0]] = 0.0f;
-    for (int32_t j = job.low; j <= job.position; j++) {
-        ptrdiff_t step;
-        const float *v = attention_at(&job, ATTENTION_V, j, &step);
-        attention_add(out, to->stride[0], v, step, job.n, job.scores[j - job.low] / sum);
+    const int32_t end = call->row + call->rows;
+    for (int32_t row = call->row, rows; row < end; row += rows) {
+        const int32_t segment = bs_segment_of(call->offsets, call->n_segments, row);
+        rows = bs_min_i32(call->offsets[segment + 1], end) - row;
+        attention_rows(call, segment, row, rows);
     }
     return BS_OK;
 }
 
-static const bs_field attention_fields[] = {BS_INT("heads"), BS_INT_OF("alibi", 0, 1)};
+static const bs_field attention_fields[] = {BS_INT("heads"), BS_INT_OF("alibi", 0, 1), BS_INT("kv_heads"),
+                                            BS_INT_OF("bidirectional", 0, 1), BS_FLOAT("scale")};
 
 const bs_op bs_op_attention = {.name = "attention",
                                .min_in = 3,
-                               .max_in = 6,
+                               .max_in = 7,
                                .flags = BS_OP_CROSS_ROW,
                                .roles = {[5] = BS_ROLE_CACHE_LENGTH},
                                BS_PARAMS(bs_attention_desc, attention_fields),
@@ -22325,9 +22754,16 @@ const bs_op bs_op_attention = {.name = "attention",
 bs_value bs_attention(bs_graph *graph, bs_value q, bs_value k, bs_value v, bs_value cache_k, bs_value cache_v,
                       bs_value cache_lengths, const bs_attention_desc *desc)
 {
-    const int32_t in[6] = {q.id, k.id, v.id, cache_k.id, cache_v.id, cache_lengths.id};
-    const bool cached = cache_k.id || cache_v.id || cache_lengths.id;
-    return bs_op_build(graph, &bs_op_attention, in, cached ? 6 : 3, desc);
+    return bs_attention_masked(graph, q, k, v, cache_k, cache_v, cache_lengths, (bs_value){0}, desc);
+}
+
+bs_value bs_attention_masked(bs_graph *graph, bs_value q, bs_value k, bs_value v, bs_value cache_k, bs_value cache_v,
+                             bs_value cache_lengths, bs_value mask, const bs_attention_desc *desc)
+{
+    int32_t in[7] = {q.id, k.id, v.id, cache_k.id, cache_v.id, cache_lengths.id, 0};
+    const int32_t n_in = cache_k.id || cache_v.id || cache_lengths.id ? 6 : 3;
+    in[n_in] = mask.id;
+    return bs_op_build(graph, &bs_op_attention, in, n_in + (mask.id != 0), desc);
 }
 /* ==== end src/ops/attention.c ================================================================= */
 
@@ -32571,6 +33007,41 @@ static bool begin_cache_lengths(bs_session *s, int32_t node, bs_error *error)
     return true;
 }
 
+/* Every position of an attention, and of its keys, must be within its bias. */
+static bool begin_bias(const bs_session *s, const bs_node *node, bs_error *error)
+{
+    const bs_graph *g = s->graph;
+    const int32_t *in = bs_node_in(g, node), length = bs_node_operand(node, BS_ROLE_CACHE_LENGTH);
+    const bs_value_info *bias = &g->values[in[node->n_in - 1]];
+    const int32_t q = g->values[in[0]].domain, k = g->values[in[1]].domain;
+    const int64_t most = s->dims[bias->dims[1]], most_keys = s->dims[bias->dims[2]];
+    for (int64_t i = 0; i < s->dims[bs_segment_dim(g, q)]; i++) {
+        const int32_t cached = length >= 0 ? s->cache_lengths[g->values[in[length]].node][i] : 0;
+        const int64_t rows = s->offsets[q][i + 1] - s->offsets[q][i] + (q == k ? cached : 0),
+                      keys = (int64_t)cached + s->offsets[k][i + 1] - s->offsets[k][i];
+        if (rows > most || keys > most_keys)
+            return bs_refuse(
+                error, BS_ERROR_DATA,
+                "attention \"%s\": segment %lld has %lld positions and %lld of keys, its bias [%lld, %lld]",
+                bs_node_name(node), (long long)i, (long long)rows, (long long)keys, (long long)most,
+                (long long)most_keys);
+    }
+    return true;
+}
+
+/* Attention across two segment domains: as many segments in both. */
+static bool begin_attention(const bs_session *s, const bs_node *node, bs_error *error)
+{
+    const bs_graph *g = s->graph;
+    const int32_t *in = bs_node_in(g, node);
+    const int64_t ours = s->dims[bs_segment_dim(g, g->values[in[0]].domain)],
+                  theirs = s->dims[bs_segment_dim(g, g->values[in[1]].domain)];
+    if (ours != theirs)
+        return bs_refuse(error, BS_ERROR_DATA, "attention \"%s\": operand 0 has %lld segments, operand 1 has %lld",
+                         bs_node_name(node), (long long)ours, (long long)theirs);
+    return node->n_in % 3 == 0 || g->values[in[node->n_in - 1]].rank != 3 || begin_bias(s, node, error);
+}
+
 bool bs_segments_begin(bs_session *session, bs_error *error)
 {
     for (int32_t d = 1; d < session->graph->n_domains; d++)
@@ -32578,6 +33049,10 @@ bool bs_segments_begin(bs_session *session, bs_error *error)
             return false;
     for (int32_t n = 1; n < session->graph->n_nodes; n++)
         if (session->cache_lengths[n] && !begin_cache_lengths(session, n, error))
+            return false;
+    for (int32_t n = 1; n < session->graph->n_nodes; n++)
+        if (session->plan->node_live[n] && bs_node_is(&session->graph->nodes[n], &bs_op_attention) &&
+            !begin_attention(session, &session->graph->nodes[n], error))
             return false;
     return true;
 }
@@ -32600,6 +33075,8 @@ void bs_segment_call(const bs_context *c, int32_t row, bs_call *call)
     call->work_item = 0;
     call->n_segments = (int32_t)s->dims[bs_segment_dim(s->graph, domain)];
     call->offsets = s->offsets[domain];
+    if (call->node->n_in > 1)
+        call->key_offsets = s->offsets[s->graph->values[bs_node_in(s->graph, call->node)[1]].domain];
 }
 
 void bs_segment_append(const bs_context *c, const bs_instr *i, int32_t row, bs_operand *operand)
@@ -33890,7 +34367,7 @@ BS_INTERNAL void bs_exec_region_units(bs_session *s, int32_t region, int32_t *co
 /* #include "run/exec.h" */
 
 #define BAND_ROWS 32  /* of an image, per task; a multiple of the Winograd tile, so cutting changes no bit */
-#define BATCH_ROWS 16 /* cells of a non-image op, per task */
+#define BATCH_ROWS 16 /* cells of a non-image op, per task; of an op that cuts itself, BS_CROSS_ROWS */
 
 static void call_prepare(const bs_context *c, const bs_node *node, int32_t row, int32_t rows, bs_call *call)
 {
@@ -33978,6 +34455,8 @@ int32_t bs_exec_batch(const bs_session *s, const bs_instr *i)
     const int32_t *in = bs_plan_in(s->plan, i->node, &n_in);
     if (i->kind != BS_INSTR_CALL)
         return 1;
+    if (s->plan->nodes[i->node].work_items > 0)
+        return BS_CROSS_ROWS;
     for (int32_t k = 0; k < n_in; k++) {
         const bs_value_info *v = &s->graph->values[in[k]];
         const bool scattered = s->plan->values[in[k]].storage == BS_STORAGE_VIEW &&
@@ -34248,7 +34727,7 @@ static void run_rows(const bs_context *c, const bs_instr *i, int32_t row, int32_
 typedef struct instr_job {
     bs_session *session;
     const bs_instr *instr;
-    int32_t rows, batch, bands; /* bands: tasks a row, 0 = not cut */
+    int32_t rows, batch, bands; /* bands: tasks a batch of rows, 0 = not cut */
 } instr_job;
 
 static void instr_task(void *user, int32_t index, int32_t thread)
@@ -34259,12 +34738,8 @@ static void instr_task(void *user, int32_t index, int32_t thread)
     bs_context c = job->session->root; /* rows and decisions of the root, scratch of the thread */
     c.thread = thread;
     c.scratch = job->session->contexts[thread].scratch;
-    if (job->bands > 0) {
-        run_rows(&c, job->instr, index / job->bands, 1, index % job->bands);
-    } else {
-        const int32_t first = index * job->batch;
-        run_rows(&c, job->instr, first, bs_min_i32(job->batch, job->rows - first), -1);
-    }
+    const int32_t bands = bs_max_i32(job->bands, 1), first = index / bands * job->batch;
+    run_rows(&c, job->instr, first, bs_min_i32(job->batch, job->rows - first), job->bands > 0 ? index % bands : -1);
 }
 
 static void run_parallel(bs_session *s, const bs_instr *i)
@@ -34275,7 +34750,7 @@ static void run_parallel(bs_session *s, const bs_instr *i)
         return;
     }
     instr_job job = {s, i, s->root.domains[i->domain].count, bs_exec_batch(s, i), bs_exec_bands(s, i)};
-    const int32_t tasks = job.bands > 0 ? job.rows * job.bands : (int32_t)bs_ceil_div(job.rows, job.batch);
+    const int32_t tasks = (int32_t)bs_ceil_div(job.rows, job.batch) * bs_max_i32(job.bands, 1);
     bs_workers_run(&s->pool, instr_task, &job, tasks);
 }
 

@@ -649,23 +649,44 @@ typedef struct bs_segment_reduce_desc { const char *name; int32_t mode; } bs_seg
  * An empty segment gives zeros. desc may be NULL: the last row. */
 bs_value bs_segment_reduce(bs_graph *graph, bs_value x, const bs_segment_reduce_desc *desc);
 
-/* Causal attention of many heads inside each segment, behind what a cache holds of it. q, k, v: f32 [d] cells of one
- * segment domain; head h has elements h d/heads .. of each. cache_k, cache_v: root values f32 [s, window, d], states as
- * a rule; cache_lengths: a root input i32 [s], the tokens that the cache of each sequence has seen: 0 .. 2^30, else
- * BS_ERROR_DATA as above. Row i of a segment stands at position p = cache length + i; position j < cache length lies in
- * row j mod window of the cache; a row attends to the last `window` positions j <= p, its own among them:
- *     sum_j softmax_j(q k_j / sqrt(d/heads) - slope_h (p - j)) v_j       (Vaswani et al. 2017)
- * alibi 1: slope_h = 2^(-8 (h+1) / heads) (Press et al. 2022), else 0. All in f32, positions in rising order: a
- * sequence in one run or token by token gives the same attention. The cache is not written: that is bs_state_append, at
- * the end. cache_k, cache_v and cache_lengths all id 0: no cache, a row attends to all before it in its segment. desc
- * may be NULL. */
+/* Attention of many heads of the rows of each segment, to themselves and what a cache holds of them, or to another's.
+ * q: f32 [d] cells of a segment domain; k, v: f32 [kv_heads d/heads] cells of one segment domain; the result is as q.
+ * Head h has elements h d/heads .. of q, and head floor(h kv_heads / heads) of k and v: fewer kv_heads are
+ * grouped-query attention (Ainslie et al. 2023).
+ *   causal (bidirectional 0): all are of one domain; a row attends to the last `window` positions up to its own.
+ *   bidirectional 1: a row attends to all rows of k in the segment of that number, and to all that the cache holds. k
+ *   may
+ *     be of another domain than q (cross attention), with as many segments: a run whose numbers differ is
+ *     BS_ERROR_DATA.
+ * cache_k, cache_v: root values f32 [s, window, kv_heads d/heads], states as a rule; cache_lengths: a root input i32
+ * [s], the tokens that the cache of each sequence has seen: 0 .. 2^30, else BS_ERROR_DATA as above. Row i of a segment
+ * of k stands at position cache length + i; position j < cache length lies in row j mod window of the cache. A row of q
+ * has the position p of the row of k beside it, and across domains its number in the segment. The result is
+ *     sum_j softmax_j(scale q k_j - slope_h |p - j|) v_j       (Vaswani et al. 2017)
+ * alibi 1: slope_h = 2^(-8 (h+1) / heads) (Press et al. 2022), else 0. All in f32, in an order that depends on
+ * positions alone: a sequence in one run or token by token, alone or in a batch, gives the same bytes. No key beyond
+ * those that a row attends to has any influence, NaN included; a row without keys gives zeros. The cache is not
+ * written: that is bs_state_append, at the end. cache_k, cache_v and cache_lengths all id 0: no cache, a row attends to
+ * its segment. desc may be NULL. */
 typedef struct bs_attention_desc {
     const char *name;
     int32_t heads; /* [1] must divide d */
     int32_t alibi;
+    int32_t kv_heads;      /* [heads] must divide heads */
+    int32_t bidirectional; /* 1: not causal */
+    float scale;           /* [1 / sqrt(d/heads)] */
 } bs_attention_desc;
 bs_value bs_attention(bs_graph *graph, bs_value q, bs_value k, bs_value v, bs_value cache_k, bs_value cache_v,
                       bs_value cache_lengths, const bs_attention_desc *desc);
+/* The same with something that is added to the scores, of one of two kinds:
+ *   a mask  f32 [] or [1] cells of k's domain, or i32 ones: 0 hides the key (key padding). Without a cache. A hidden
+ *   key
+ *           (i32 0, f32 -infinity) and its value have no influence, whatever they hold, NaN included.
+ *   a bias  a root value f32 [1 or heads, p, j]: element [h, p, j] for position p and key j (relative positions as of
+ *           T5). Every position of a run must be within it, else BS_ERROR_DATA.
+ * A row that is left without keys gives zeros. mask with id 0: none. */
+bs_value bs_attention_masked(bs_graph *graph, bs_value q, bs_value k, bs_value v, bs_value cache_k, bs_value cache_v,
+                             bs_value cache_lengths, bs_value mask, const bs_attention_desc *desc);
 /* At the end of a run, as bs_state_write: writes the cells of a segment domain behind what the cache, a state [s,
  * window, ...cell], holds: row i of segment g to [g, (cache_lengths[g] + i) mod window]. Only the last `window` rows of
  * a segment are written. cache_lengths: as for bs_attention. Make s a constant (sequences without rows have length 0):

@@ -315,39 +315,81 @@ static inline void naive_rope(const naive *n, const bs_node *node, const double 
 static inline double naive_attended(const naive *n, const int32_t *in, int32_t kind, int32_t segment, int32_t first,
                                     int32_t past, int32_t j, int64_t i)
 {
-    const int64_t window = past ? naive_dim(n, in[3], 1) : 1, d = naive_dim(n, in[0], 0);
+    const int64_t window = past ? naive_dim(n, in[3], 1) : 1, d = naive_dim(n, in[1], 0);
     return j >= past ? n->cell[in[kind]][first + j - past][i]
                      : n->cell[in[kind + 2]][0][(segment * window + j % window) * d + i];
 }
 
+/* One row: which positions it attends to. */
+typedef struct naive_attend {
+    const bs_attention_desc *desc;
+    const int32_t *in;
+    int32_t n_in, segment, first_key, past, position, low, end;
+} naive_attend;
+
+static inline naive_attend naive_attend_of(const naive *n, const bs_node *node, int32_t row)
+{
+    naive_attend a = {.desc = node->params, .in = bs_node_in(n->g, node), .n_in = node->n_in};
+    const int32_t keys = n->g->values[a.in[1]].domain;
+    const double *lengths = n->cell[n->g->domains[keys].lengths][0];
+    int32_t first;
+    a.segment = naive_segment(n, node->domain, row, &first);
+    for (int32_t s = 0; s < a.segment; s++)
+        a.first_key += (int32_t)lengths[s];
+    const bool cached = a.n_in > 5;
+    a.past = cached ? (int32_t)n->cell[a.in[5]][0][a.segment] : 0;
+    a.position = row - first + (keys == node->domain ? a.past : 0);
+    a.end = a.desc->bidirectional ? a.past + (int32_t)lengths[a.segment] : a.position + 1;
+    if (cached) {
+        const int32_t window = (int32_t)naive_dim(n, a.in[3], 1);
+        a.low = (a.desc->bidirectional ? a.past : a.end) - window;
+        a.low = a.low > 0 ? a.low : 0;
+    }
+    return a;
+}
+
+/* What is added to the score of head h and position j. */
+static inline double naive_attend_added(const naive *n, const naive_attend *a, int32_t h, int32_t heads, int32_t j)
+{
+    const double slope = a->desc->alibi ? pow(2.0, -8.0 * (h + 1) / heads) : 0;
+    const int32_t m = a->in[a->n_in - 1];
+    const double added = -slope * abs(a->position - j);
+    if (a->n_in % 3 != 1)
+        return added;
+    if (n->g->values[m].rank < 3) {
+        const double v = n->cell[m][a->first_key + j][0];
+        return n->g->values[m].dtype != BS_I32 ? added + v : v != 0 ? added : -INFINITY;
+    }
+    const int64_t p = naive_dim(n, m, 1), keys = naive_dim(n, m, 2);
+    return added + n->cell[m][0][((naive_dim(n, m, 0) > 1 ? h : 0) * p + a->position) * keys + j];
+}
+
 static inline void naive_attention(const naive *n, const bs_node *node, int32_t row, double *y)
 {
-    const int32_t *in = bs_node_in(n->g, node);
-    const bs_attention_desc *p = node->params;
-    const int32_t heads = bs_or_default(p->heads, 1);
-    int32_t first;
-    const int32_t segment = naive_segment(n, node->domain, row, &first);
-    const int32_t past = node->n_in == 6 ? (int32_t)n->cell[in[5]][0][segment] : 0, position = past + row - first;
-    const int64_t d = naive_dim(n, in[0], 0), each = d / heads;
-    const int32_t window = node->n_in == 6 ? (int32_t)naive_dim(n, in[3], 1) : position + 1;
-    const int32_t low = position - window + 1 > 0 ? position - window + 1 : 0;
+    const naive_attend a = naive_attend_of(n, node, row);
+    const int32_t heads = bs_or_default(a.desc->heads, 1), shared = heads / bs_or_default(a.desc->kv_heads, heads);
+    const int64_t each = naive_dim(n, a.in[0], 0) / heads;
+    const double scale = a.desc->scale != 0.0f ? (double)a.desc->scale : 1 / sqrt((double)each);
     for (int32_t h = 0; h < heads; h++) {
-        const double slope = p->alibi ? pow(2.0, -8.0 * (h + 1) / heads) : 0;
         double top = -INFINITY, sum = 0;
         for (int32_t pass = 0; pass < 2; pass++)
-            for (int32_t j = low; j <= position; j++) {
+            for (int32_t j = a.low; j < a.end; j++) {
                 double score = 0;
-                for (int64_t i = h * each; i < (h + 1) * each; i++)
-                    score += n->cell[in[0]][row][i] * naive_attended(n, in, 1, segment, first, past, j, i);
-                score = score / sqrt((double)each) - slope * (position - j);
+                for (int64_t i = 0; i < each; i++)
+                    score += n->cell[a.in[0]][row][h * each + i] *
+                             naive_attended(n, a.in, 1, a.segment, a.first_key, a.past, j, h / shared * each + i);
+                score = score * scale + naive_attend_added(n, &a, h, heads, j);
                 if (pass == 0)
                     top = score > top ? score : top;
-                sum += pass ? exp(score - top) : 0;
-                for (int64_t i = h * each; pass && i < (h + 1) * each; i++)
-                    y[i] += exp(score - top) * naive_attended(n, in, 2, segment, first, past, j, i);
+                if (pass == 0 || score == -INFINITY)
+                    continue;
+                sum += exp(score - top);
+                for (int64_t i = 0; i < each; i++)
+                    y[h * each + i] += exp(score - top) * naive_attended(n, a.in, 2, a.segment, a.first_key, a.past, j,
+                                                                         h / shared * each + i);
             }
         for (int64_t i = h * each; i < (h + 1) * each; i++)
-            y[i] /= sum;
+            y[i] = sum > 0 ? y[i] / sum : 0;
     }
 }
 

@@ -82,7 +82,8 @@ def tokens(g):
 
 def sequences(g):
     """A layer of a decoder over the tokens of four sequences, with its cache."""
-    words, lengths = g.input("words", "i32", [g.symbol("t", 64), 1]), g.input("lengths", "i32", [4])
+    tokens = g.symbol("t", 64)
+    words, lengths = g.input("words", "i32", [tokens, 1]), g.input("lengths", "i32", [4])
     past = g.input("past", "i32", [4])
     table = g.constant("embedding", random(10, 8))
     x = g.reshape(g.gather_rows(table, g.segments(words, lengths)), [8])
@@ -96,6 +97,10 @@ def sequences(g):
     g.state_append(cache[0], k, past)
     g.state_append(cache[1], v, past)
     g.output("last", g.segment_reduce(g.attention(y, y, y), "last"))
+    kept = g.segments(g.input("kept", "i32", [tokens]), lengths)
+    shared = g.linear(y, "sequence.shared", random(4, 8))
+    both = g.attention(y, shared, shared, heads=2, kv_heads=1, bidirectional=1, scale=0.5, mask=kept)
+    g.output("both", g.segment_reduce(both, "sum"))
 
 
 def whole_images(g):

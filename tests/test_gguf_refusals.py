@@ -114,6 +114,7 @@ def refused_ops():
         "an order that takes one twice": lambda g: g.transpose(image(g), [0, 1, 1]),
         "an order below 0": lambda g: g.transpose(image(g), [0, 1, -1]),
         "heads below 0": lambda g: g.attention(*[image(g)] * 3, heads=-1),
+        "bidirectional 2": lambda g: g.attention(*[image(g)] * 3, bidirectional=2),
         "alibi 2": lambda g: g.attention(*[image(g)] * 3, alibi=2),
         "a number that 32 bits cannot hold": lambda g: g.pool2d(image(g), everything=2**31),
     }
@@ -198,6 +199,7 @@ def test_refusals():
         "a weight of a type unknown": lambda g: g.constant("c", np.zeros(3, np.complex64)),
         "a name that is too long": lambda g: g.input("n" * 64, "f32", [1]),
         "an activation unknown": lambda g: g.activation(g.input("x", "f32", [1]), "swish"),
+        "a mask that is no value": lambda g: g.attention(*[g.input("x", "f32", [1])] * 3, mask=1),
         "half a cache": lambda g: g.attention(*[g.input("x", "f32", [1])] * 4),
         "a parameter unknown": lambda g: g.node("softmax", [g.input("x", "f32", [1])], axis=1),
         **refused_windows(),

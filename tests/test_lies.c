@@ -92,7 +92,7 @@ static bool may_load(const field *f, uint64_t value, extra more)
     if (more == OLD_VERSION && strcmp(f->of, "brainstorm.weight.dtype") == 0) /* no zeros were promised behind a half */
         return value == BS_F16 || value == BS_BF16;
     /* they have all of the first, and nothing here has a pad */
-    return value >= 2 && value <= 4 && strcmp(f->of, "brainstorm.opset") == 0;
+    return value >= 2 && value <= BS_MODEL_OPSET && strcmp(f->of, "brainstorm.opset") == 0;
 }
 
 /* All lies about one field. Returns how many loaded that may not. */

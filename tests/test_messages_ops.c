@@ -298,12 +298,12 @@ static void rows_of_cached_attention(void)
 {
     WRONG(BS_ERROR_GRAPH, "attention \"a\": operand 4 is value 0, which does not exist",
           ATTEND(f->cache, none, f->past, .heads = 2));
-    WRONG(BS_ERROR_GRAPH, "attention: 4 operands: cache_k, cache_v and cache_lengths are given all three or none",
+    WRONG(BS_ERROR_GRAPH, "attention: 5 operands: cache_k, cache_v and cache_lengths are given all three or none",
           bs_op_build_numbered(g, bs_op_index("attention"),
-                               (int32_t[]){f->words.id, f->words.id, f->words.id, f->cache.id}, 4, NULL));
+                               (int32_t[]){f->words.id, f->words.id, f->words.id, f->cache.id, f->cache.id}, 5, NULL));
     WRONG(BS_ERROR_SHAPE,
           "attention \"a\": operand 3 is [4], expected [segments, window, d] with the window of operand 3 and the d of "
-          "operand 0",
+          "operand 1",
           ATTEND(f->line, f->cache, f->past, .heads = 2));
     WRONG(BS_ERROR_SHAPE, "attention \"a\": operand 3 is i32, expected f32",
           ATTEND(bs_input(g, "i", BS_I32, BS_SHAPE3(5, 6, 4)), f->cache, f->past, .heads = 2));
@@ -316,19 +316,19 @@ static void rows_of_cached_attention(void)
         BS_ERROR_SHAPE,
         "attention \"a\": operand 3 is [4, 6, 4], expected [segments, window, d] with the window of operand 3 and the "
         "d "
-        "of operand 0",
+        "of operand 1",
         ATTEND(bs_state(g, "t", BS_F32, BS_SHAPE3(4, 6, 4)), f->cache, f->past, .heads = 2));
     WRONG(
         BS_ERROR_SHAPE,
         "attention \"a\": operand 4 is [5, 7, 4], expected [segments, window, d] with the window of operand 3 and the "
         "d "
-        "of operand 0",
+        "of operand 1",
         ATTEND(f->cache, bs_state(g, "t", BS_F32, BS_SHAPE3(5, 7, 4)), f->past, .heads = 2));
     WRONG(
         BS_ERROR_SHAPE,
         "attention \"a\": operand 3 is [5, 6, 5], expected [segments, window, d] with the window of operand 3 and the "
         "d "
-        "of operand 0",
+        "of operand 1",
         ATTEND(bs_state(g, "t", BS_F32, BS_SHAPE3(5, 6, 5)), f->cache, f->past, .heads = 2));
     WRONG(BS_ERROR_GRAPH, "attention \"a\": operand 5 (cache_lengths) is made by convert, expected an input",
           ATTEND(f->cache, f->cache, bs_convert(g, f->past, &(bs_convert_desc){.dtype = BS_I32}), .heads = 2));
@@ -347,7 +347,7 @@ static void rows_of_attention(void)
         bs_attention(g, f->tokens, f->words, f->words, none, none, none, NULL));
     WRONG(BS_ERROR_DOMAIN, "attention: operand 1 is of rows [N<=40], operand 0 of segments [N<=40]",
           bs_attention(g, f->words, f->tokens, f->words, none, none, none, NULL));
-    WRONG(BS_ERROR_SHAPE, "attention: operand 1 is [5], operand 0 [4]",
+    WRONG(BS_ERROR_SHAPE, "attention: operand 1 is [5], expected 1 heads of 4 elements",
           bs_attention(g, f->words, bs_segments(g, bs_input(g, "five", BS_F32, BS_SHAPE2(f->n, 5)), f->lengths),
                        f->words, none, none, none, NULL));
     WRONG(BS_ERROR_SHAPE, "attention: operand 0 is i32, expected f32",
@@ -362,7 +362,46 @@ static void rows_of_attention(void)
           ATTEND(none, none, none, .heads = 3));
     WRONG(BS_ERROR_ARGUMENT, "attention \"a\": -1 heads of cells [4]: not a whole number of elements each",
           ATTEND(none, none, none, .heads = -1));
+    WRONG(BS_ERROR_ARGUMENT, "attention \"a\": bidirectional is 2, expected 0 .. 1",
+          ATTEND(none, none, none, .bidirectional = 2));
+    WRONG(BS_ERROR_ARGUMENT, "attention \"a\": 4 heads share 3 kv_heads: not a whole number of them each",
+          ATTEND(none, none, none, .heads = 4, .kv_heads = 3));
+    WRONG(BS_ERROR_ARGUMENT, "attention \"a\": 2 heads share -1 kv_heads: not a whole number of them each",
+          ATTEND(none, none, none, .heads = 2, .kv_heads = -1));
+    WRONG(BS_ERROR_SHAPE, "attention \"a\": operand 1 is [4], expected 2 heads of 1 elements",
+          ATTEND(none, none, none, .heads = 4, .kv_heads = 2));
     WRONG(BS_ERROR_LIMIT, "attention: 2 heads of up to 1073741824 rows are more than 2^30 tasks", attention_of_many(f));
+}
+
+static void masked_attention(const fixture *f, bs_value k, bs_value cache, bs_value mask)
+{
+    const bs_attention_desc desc = {.name = "a", .heads = 2, .bidirectional = 1};
+    bs_attention_masked(f->g, f->words, k, k, cache, cache, cache.id ? f->past : none, mask, &desc);
+}
+
+/* Cells of as many segments as `lengths`, an input of its own, has. */
+static bs_value others_of(const fixture *f, int32_t segments, int32_t width)
+{
+    const bs_value lengths = bs_input(f->g, "others", BS_I32, BS_SHAPE1(segments));
+    return bs_segments(f->g, bs_input(f->g, "o", BS_F32, BS_SHAPE2(f->n, width)), lengths);
+}
+
+static void rows_of_masked_attention(void)
+{
+    WRONG(BS_ERROR_SHAPE, "attention \"a\": operand 1 has 4 segments, operand 0 5",
+          masked_attention(f, others_of(f, 4, 4), none, none));
+    WRONG(BS_ERROR_GRAPH, "attention \"a\": operand 6 masks the keys of a run, but a cache has others",
+          masked_attention(f, f->words, f->cache,
+                 bs_segments(g, bs_input(g, "m", BS_I32, BS_SHAPE2(f->n, 1)), f->lengths)));
+    WRONG(
+        BS_ERROR_SHAPE,
+        "attention \"a\": operand 3 is f32 [4] of segments [N<=40], expected a mask, [] or [1] of each key, or a bias, "
+        "a root value f32 [1 or heads, positions, positions of keys]",
+        masked_attention(f, f->words, none, f->words));
+    WRONG(BS_ERROR_SHAPE,
+          "attention \"a\": operand 3 is f32 [3, 8, 8] of the root, expected a mask, [] or [1] of each key, or a bias, "
+          "a root value f32 [1 or heads, positions, positions of keys]",
+          masked_attention(f, f->words, none, bs_input(g, "m", BS_F32, BS_SHAPE3(3, 8, 8))));
 }
 
 int main(void)
@@ -380,6 +419,7 @@ int main(void)
     rows_of_segments();
     rows_of_cached_attention();
     rows_of_attention();
+    rows_of_masked_attention();
     wrong_builds_end();
     static const char *const files[] = {"src/ops/attention.c",   "src/ops/constant.c", "src/ops/elementwise.c",
                                         "src/ops/lines.c",       "src/ops/matmul.c",   "src/ops/reshape.c",

@@ -278,6 +278,31 @@ static void test_segments(void)
     end();
 }
 
+/* Rows that attend to those of another domain, with a bias. */
+static void test_attention(void)
+{
+    bs_graph *g = new_graph();
+    int32_t lengths[2] = {1, 4}, others[3] = {2, 3, 0};
+    const bs_value l = bs_input(g, "lengths", BS_I32, BS_SHAPE1(2)),
+                   o = bs_input(g, "others", BS_I32, BS_SHAPE1(bs_symbol(g, "S", 3)));
+    const bs_value q = bs_segments(g, bs_input(g, "in", BS_F32, BS_SHAPE2(bs_symbol(g, "N", 6), 4)), l),
+                   k = bs_segments(g, bs_input(g, "keys", BS_F32, BS_SHAPE2(bs_symbol(g, "M", 6), 4)), o),
+                   bias = bs_input(g, "bias", BS_F32, BS_SHAPE3(1, 3, 2));
+    const bs_attention_desc desc = {.name = "a", .bidirectional = 1};
+    bs_output(g, "out", bs_collect(g, bs_attention_masked(g, q, k, k, none, none, none, bias, &desc)));
+    begin(g, NULL);
+    bind("in", floats[0], BS_F32, 2, 5, 4, 0);
+    bind("keys", floats[0], BS_F32, 2, 5, 4, 0);
+    bind("bias", floats[0], BS_F32, 3, 1, 3, 2);
+    bind("out", floats[1], BS_F32, 2, 5, 4, 0);
+    bind("lengths", lengths, BS_I32, 1, 2, 0, 0);
+    bind("others", others, BS_I32, 1, 3, 0, 0);
+    refused(BS_ERROR_DATA, "attention \"a\": operand 0 has 2 segments, operand 1 has 3");
+    bind("others", others, BS_I32, 1, 2, 0, 0);
+    refused(BS_ERROR_DATA, "attention \"a\": segment 1 has 4 positions and 3 of keys, its bias [3, 2]");
+    end();
+}
+
 int main(void)
 {
     static const char *const files[] = {"src/run/session.c", "src/run/route.c",    "src/run/bind.c",
@@ -291,6 +316,7 @@ int main(void)
     test_states();
     test_segments();
     test_positions();
+    test_attention();
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         messages_of(files[i]);
     return check_end();

@@ -180,6 +180,7 @@ static void rows_of_builders(void)
     BUILD(bs_segment_index, bs_segment_index(g, none, none));
     BUILD(bs_rope, bs_rope(g, none, none, NULL));
     BUILD(bs_attention, bs_attention(g, none, none, none, none, none, none, NULL));
+    BUILD(bs_attention_masked, bs_attention_masked(g, none, none, none, none, none, none, none, NULL));
     BUILD(bs_patches, bs_patches(g, none, NULL));
     BUILD(bs_assemble, bs_assemble(g, none));
     BUILD(bs_route, bs_route(g, none, none, NULL));

@@ -255,14 +255,21 @@ class Graph:
     def segment_reduce(self, x, mode="last", name=""):
         return self.node("segment_reduce", [x], name, mode=number_of(SEGMENTS, mode, "segment mode"))
 
-    def attention(self, q, k, v, cache_k=None, cache_v=None, cache_lengths=None, heads=0, alibi=0, name=""):
-        """cache_k, cache_v: the cache [s, window, d]; cache_lengths: an input i32 [s]. All three, or none: no cache."""
+    def attention(self, q, k, v, cache_k=None, cache_v=None, cache_lengths=None, heads=0, alibi=0, name="", mask=None,
+                  kv_heads=0, bidirectional=0, scale=0.0):
+        """cache_k, cache_v: the cache [s, window, d]; cache_lengths: an input i32 [s]. All three, or none: no cache.
+        mask: [] or [1] of each key, or a root value f32 [1 or heads, positions, positions of keys]; None: none."""
         cache = [cache_k, cache_v, cache_lengths]
         if any(v is None for v in cache) != all(v is None for v in cache):
             raise ValueError("attention: cache_k, cache_v and cache_lengths are given all three or none")
         if cache_lengths is not None:
             self._made_by("input", cache_lengths, "cache_lengths")
-        return self.node("attention", [q, k, v] + [v for v in cache if v is not None], name, heads=heads, alibi=alibi)
+        given = [q, k, v] + [v for v in [*cache, mask] if v is not None]
+        value = self.node("attention", given, name, heads=heads, alibi=alibi, kv_heads=kv_heads,
+                          bidirectional=bidirectional, scale=scale)
+        if mask is not None:
+            self.nodes[-1].opset = max(self.nodes[-1].opset, 4)
+        return value
 
     def state_append(self, state, value, cache_lengths):
         self._write(state)

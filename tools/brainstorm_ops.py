@@ -63,7 +63,7 @@ OPS = {
     "reduce": ("kind axis keep axes", 1), "argmax": ("", 1), "topk": ("k", 2), "gather_rows": ("", 1),
     "constant": (_SOURCE, 1), "patch_features": ("buckets code_bits", 1),
     "segments": ("", 1), "state_append": ("", 0), "segment_spread": ("", 1), "segment_reduce": ("mode", 1),
-    "attention": ("heads alibi", 1),
+    "attention": ("heads alibi kv_heads bidirectional scale~", 1),
     "rms_norm": ("epsilon~", 1),
     "argmin": ("", 1),
     "cumsum": ("axis exclusive reverse", 1),
@@ -97,6 +97,7 @@ RANGES = {
     ("topk", "k"): (1, MAX_EXTENT),
     ("patch_features", "buckets"): (0, 128), ("patch_features", "code_bits"): (0, 16),
     ("attention", "heads"): (0, MAX_EXTENT), ("attention", "alibi"): (0, 1),
+    ("attention", "kv_heads"): (0, MAX_EXTENT), ("attention", "bidirectional"): (0, 1),
 }
 INT32 = (-2**31, 2**31 - 1)
 
@@ -108,6 +109,7 @@ OPSET_OF = {"segments": 2, "state_append": 2, "segment_spread": 2, "segment_redu
 # The same of parameters, last ones of their op: where they are 0 they are left out, and older libraries read the file.
 OPSET_OF_PARAM = {("conv2d", "padding"): 3, ("deconv2d", "padding"): 3, ("pool2d", "padding"): 3,
                   ("route", "floor"): 3,
+                  ("attention", "kv_heads"): 4, ("attention", "bidirectional"): 4, ("attention", "scale"): 4,
                   ("reduce", "axes"): 4}
 # The same of numbers: those beyond the first are of the set that stands second.
 OPSET_OF_NUMBER = {("reduce", "kind"): (3, 4)}

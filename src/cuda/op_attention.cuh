@@ -1,11 +1,11 @@
-/* op_attention.cuh - causal attention of the rows of a segment, after a cache of earlier ones.
+/* op_attention.cuh - attention of the rows of a segment, to themselves after a cache of earlier ones or to another's.
  *
  * A work item is one row and one head. Positions are taken 32 at a time, counted from position 0 whatever the window: a
  * warp computes the largest score, the sum and the weighted values of 32, and these are merged from the oldest on. The
  * order of additions depends on positions alone, not on warps or on whether a key is in the ring or in this run, so a
  * prompt in one run and token by token give the same bits.
- * Relies on op_segment.cuh; offsets and cache lengths are checked before the run. Must never let rows of a run share
- * anything. */
+ * Relies on op_segment.cuh; offsets, cache lengths and the bounds of a bias are checked before the run. Must never let
+ * rows of a run share anything. */
 #ifndef BS_CUDA_OP_ATTENTION
 #define BS_CUDA_OP_ATTENTION
 
@@ -19,13 +19,22 @@ enum {
 };
 
 /* Its parameters, in p: the descriptor's words. */
-enum { BS_CU_ATTEND_HEADS, BS_CU_ATTEND_ALIBI };
+enum {
+    BS_CU_ATTEND_HEADS,
+    BS_CU_ATTEND_ALIBI,
+    BS_CU_ATTEND_KV_HEADS,
+    BS_CU_ATTEND_BIDIRECTIONAL,
+    BS_CU_ATTEND_SCALE
+};
 
 static void bs_cu_attention_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    (void)n;
-    s->p[BS_CU_ATTEND_HEADS].i = bs_max_i32(s->p[BS_CU_ATTEND_HEADS].i, 1);
-    s->parts = s->p[BS_CU_ATTEND_HEADS].i;
+    const int32_t heads = bs_or_default(s->p[BS_CU_ATTEND_HEADS].i, 1);
+    s->p[BS_CU_ATTEND_HEADS].i = heads;
+    s->p[BS_CU_ATTEND_KV_HEADS].i = bs_or_default(s->p[BS_CU_ATTEND_KV_HEADS].i, heads);
+    if (s->p[BS_CU_ATTEND_SCALE].f == 0.0f)
+        s->p[BS_CU_ATTEND_SCALE].f = 1.0f / sqrtf((float)(n->in[0].dim[0] / heads));
+    s->parts = heads;
 }
 
 /* The keys, or the values, of one head: where the first one is, and how they lie. */
@@ -40,13 +49,16 @@ struct bs_cu_attend_side {
     bs_cu_attend_rows fresh, ring;
 };
 
-/* One row and head: it attends to positions low .. position. */
+/* One row and head: it attends to positions low .. last. added: the bias of these, or the mask of fresh keys. */
 struct bs_cu_attend_job {
     bs_cu_attend_side k, v;
     const uint8_t *q;
     uint8_t *out;
-    int32_t q_type, q_step, out_type, out_step, n, cache_length, low, position, window;
+    int32_t q_type, q_step, out_type, out_step, n, cache_length, low, last, position, window;
     float scale, slope;
+    const uint8_t *added; /* or NULL */
+    int64_t added_bytes;
+    int32_t added_type;
 };
 
 __device__ inline bs_cu_attend_side bs_cu_attend_side_of(const bs_cu_tile &t, const bs_device_operand *fresh,
@@ -67,16 +79,36 @@ __device__ inline bs_cu_attend_side bs_cu_attend_side_of(const bs_cu_tile &t, co
     return side;
 }
 
+/* What is added to the scores: the last operand, if there is one more than without. */
+__device__ inline void bs_cu_attend_added(const bs_cu_tile &t, const bs_device_step *s, int32_t head, int32_t first_key,
+                                          bs_cu_attend_job *j)
+{
+    const bs_device_operand *m = bs_cu_in(t, s, s->n_in - 1);
+    const int32_t bytes = bs_cu_bytes(m->dtype);
+    j->added = NULL;
+    if (s->n_in % 3 != 1)
+        return;
+    j->added_type = m->dtype;
+    if (m->rank < 3) {
+        j->added = bs_cu_row(t, m, 0) + first_key * m->row_bytes;
+        j->added_bytes = m->row_bytes;
+        return;
+    }
+    j->added = bs_cu_row(t, m, 0) +
+               ((int64_t)(m->dim[0] > 1 ? head : 0) * m->stride[0] + (int64_t)j->position * m->stride[1]) * bytes;
+    j->added_bytes = (int64_t)m->stride[2] * bytes;
+}
+
 __device__ inline bs_cu_attend_job bs_cu_attend_job_of(const bs_cu_tile &t, const bs_device_step *s, int32_t row,
                                                        int32_t head)
 {
-    const bs_device_operand *q = bs_cu_in(t, s, 0), *o = bs_cu_out(t, s, 0),
-                            *window = s->n_in > 3 ? bs_cu_in(t, s, 3) : NULL;
-    const int32_t *offsets = bs_cu_segment_offsets(t, s->domain);
-    const int32_t segment = bs_segment_of(offsets, t.program->domains[s->domain].lengths, row),
-                  first_row = offsets[segment];
+    const bs_device_operand *q = bs_cu_in(t, s, 0), *k = bs_cu_in(t, s, 1), *o = bs_cu_out(t, s, 0),
+                            *window = s->n_in > 5 ? bs_cu_in(t, s, 3) : NULL;
+    const int32_t *offsets = bs_cu_segment_offsets(t, s->domain), *keys = bs_cu_segment_offsets(t, k->domain);
+    const int32_t heads = s->p[BS_CU_ATTEND_HEADS].i;
+    const int32_t segment = bs_segment_of(offsets, t.program->domains[s->domain].lengths, row);
     bs_cu_attend_job j;
-    j.n = q->dim[0] / s->p[BS_CU_ATTEND_HEADS].i;
+    j.n = q->dim[0] / heads;
     j.q = bs_cu_row(t, q, row) + (int64_t)head * j.n * q->stride[0] * bs_cu_bytes(q->dtype);
     j.q_type = q->dtype;
     j.q_step = q->stride[0];
@@ -84,13 +116,23 @@ __device__ inline bs_cu_attend_job bs_cu_attend_job_of(const bs_cu_tile &t, cons
     j.out_type = o->dtype;
     j.out_step = o->stride[0];
     j.cache_length = window ? reinterpret_cast<const int32_t *>(bs_cu_row(t, bs_cu_in(t, s, 5), 0))[segment] : 0;
-    j.position = j.cache_length + (row - first_row);
-    j.window = window ? window->dim[1] : j.position + 1;
-    j.low = max(0, j.position - j.window + 1);
-    j.k = bs_cu_attend_side_of(t, bs_cu_in(t, s, 1), window, first_row, segment, head * j.n);
-    j.v = bs_cu_attend_side_of(t, bs_cu_in(t, s, 2), window ? bs_cu_in(t, s, 4) : NULL, first_row, segment, head * j.n);
-    j.scale = 1.0f / sqrtf((float)j.n);
-    j.slope = s->p[BS_CU_ATTEND_ALIBI].i ? exp2f(-8.0f * (float)(head + 1) / (float)s->p[BS_CU_ATTEND_HEADS].i) : 0.0f;
+    j.position = row - offsets[segment] + (k->domain == s->domain ? j.cache_length : 0);
+    if (s->p[BS_CU_ATTEND_BIDIRECTIONAL].i) {
+        j.window = window ? window->dim[1] : 1;
+        j.low = max(0, j.cache_length - j.window);
+        j.last = j.cache_length + (keys[segment + 1] - keys[segment]) - 1;
+    } else {
+        j.window = window ? window->dim[1] : j.position + 1;
+        j.low = max(0, j.position - j.window + 1);
+        j.last = j.position;
+    }
+    const int32_t element = head / (heads / s->p[BS_CU_ATTEND_KV_HEADS].i) * j.n;
+    j.k = bs_cu_attend_side_of(t, k, window, keys[segment], segment, element);
+    j.v = bs_cu_attend_side_of(t, bs_cu_in(t, s, 2), window ? bs_cu_in(t, s, 4) : NULL, keys[segment], segment,
+                               element);
+    j.scale = s->p[BS_CU_ATTEND_SCALE].f;
+    j.slope = s->p[BS_CU_ATTEND_ALIBI].i ? exp2f(-8.0f * (float)(head + 1) / (float)heads) : 0.0f;
+    bs_cu_attend_added(t, s, head, keys[segment], &j);
     return j;
 }
 
@@ -143,25 +185,37 @@ __device__ inline float bs_cu_attend_dot(const bs_cu_attend_job &j, const uint8_
     return (sum.x + sum.z) + (sum.y + sum.w);
 }
 
+/* The score of a key with its bias or mask: of a hidden key, whatever it holds, -infinity. */
+__device__ inline float bs_cu_attend_add(const bs_cu_attend_job &j, float score, int32_t position)
+{
+    const uint8_t *at = j.added + (int64_t)position * j.added_bytes;
+    if (j.added_type == BS_I32)
+        return *reinterpret_cast<const int32_t *>(at) != 0 ? score : -INFINITY;
+    const float added = bs_cu_get(at, j.added_type, 0);
+    return added == -INFINITY ? added : score + added;
+}
+
 /* One warp on 32 positions from `first`: their largest score, the sum of the weights e^(score - top), and elements
  * from + 32 i + lane of the weighted values. */
 __device__ inline void bs_cu_attend_block(const bs_cu_attend_job &j, int32_t first, int32_t from, float *partial)
 {
     const int32_t lane = bs_cu_lane(), position = first + lane, begin = max(j.low - first, 0),
-                  end = min(j.position - first, 31);
+                  end = min(j.last - first, 31);
     const bool attends = lane >= begin && lane <= end;
     float score = -INFINITY, weight = 0.0f, value[BS_CU_ATTEND_LANES] = {0.0f, 0.0f, 0.0f, 0.0f};
     unsigned long long at = 0;
     if (attends) {
         const bs_cu_attend_rows &k = bs_cu_attend_rows_at(j, j.k, position);
         score = bs_cu_attend_dot(j, bs_cu_attend_at(j, j.k, position), k.type, k.step);
-        score = fmaf(score, j.scale, -j.slope * (float)(j.position - position));
+        score = fmaf(score, j.scale, -j.slope * fabsf((float)(j.position - position)));
+        if (j.added)
+            score = bs_cu_attend_add(j, score, position);
         at = (unsigned long long)reinterpret_cast<uintptr_t>(bs_cu_attend_at(j, j.v, position));
     }
     float top = score;
     for (int32_t d = 16; d > 0; d /= 2)
         top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, d));
-    if (attends)
+    if (attends && !(j.added && score == -INFINITY))
         weight = expf(score - top);
     const float sum = bs_cu_lanes_sum(weight);
 #pragma unroll 2
@@ -169,6 +223,8 @@ __device__ inline void bs_cu_attend_block(const bs_cu_attend_job &j, int32_t fir
         const float w = __shfl_sync(0xffffffffu, weight, p);
         const uint8_t *v = bs_cu_at<const uint8_t>(__shfl_sync(0xffffffffu, at, p));
         const bs_cu_attend_rows &rows = bs_cu_attend_rows_at(j, j.v, first + p);
+        if (w == 0.0f && j.added) /* hidden: its value may be anything */
+            continue;
 #pragma unroll
         for (int32_t i = 0; i < BS_CU_ATTEND_LANES; i++)
             if (from + 32 * i + lane < j.n)
@@ -191,6 +247,8 @@ struct bs_cu_attend_state {
 
 __device__ __forceinline__ void bs_cu_attend_merge(bs_cu_attend_state *state, const float *partial)
 {
+    if (partial[BS_CU_ATTEND_ELEMENTS] == -INFINITY && partial[BS_CU_ATTEND_ELEMENTS + 1] == 0.0f)
+        return; /* all hidden */
     const float top = fmaxf(state->top, partial[BS_CU_ATTEND_ELEMENTS]);
     const float before = state->any ? expf(state->top - top) : 0.0f,
                 now = state->any ? expf(partial[BS_CU_ATTEND_ELEMENTS] - top) : 1.0f;
@@ -206,7 +264,7 @@ __device__ __forceinline__ void bs_cu_attend_merge(bs_cu_attend_state *state, co
 __device__ inline void bs_cu_attend(const bs_cu_tile &t, const bs_cu_attend_job &j, int32_t from)
 {
     float *partial = reinterpret_cast<float *>(t.workspace);
-    const int32_t warp = bs_cu_warp(), warps = bs_cu_warps(), last = j.position / 32;
+    const int32_t warp = bs_cu_warp(), warps = bs_cu_warps(), last = j.last >= j.low ? j.last / 32 : -1;
     bs_cu_attend_state state = {-INFINITY, 0.0f, {0.0f, 0.0f}, false};
     for (int32_t block = j.low / 32; block <= last; block += warps) {
         if (block + warp <= last)
@@ -219,7 +277,8 @@ __device__ inline void bs_cu_attend(const bs_cu_tile &t, const bs_cu_attend_job 
     for (int32_t i = 0; i < 2; i++) {
         const int32_t element = (int32_t)(threadIdx.x + i * blockDim.x);
         if (element < BS_CU_ATTEND_ELEMENTS && from + element < j.n)
-            bs_cu_put(j.out, j.out_type, (int64_t)(from + element) * j.out_step, state.value[i] / state.sum);
+            bs_cu_put(j.out, j.out_type, (int64_t)(from + element) * j.out_step,
+                      state.any ? state.value[i] / state.sum : 0.0f);
     }
 }
 

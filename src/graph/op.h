@@ -54,6 +54,7 @@ typedef struct bs_node_plan {
     bs_bytes scratch_bytes; /* for each thread */
 } bs_node_plan;
 
+#define BS_CROSS_ROWS 64 /* rows, at most, of a call that is one of the work items of bs_node_plan */
 #define BS_FAULT_BYTES 96
 
 typedef struct bs_call {
@@ -73,6 +74,7 @@ typedef struct bs_call {
     int32_t work_item;          /* 0 .. plan->work_items - 1 */
     int32_t n_segments;
     const int32_t *offsets; /* [n_segments + 1] the first row of each segment; checked */
+    const int32_t *key_offsets; /* the same of operand 1, in its own domain */
     /* BS_OP_DECIDED only: one row a call */
     const bs_decision_data *decision; /* of the node's router */
     int32_t decided;                  /* the row of it that this call is about */

@@ -126,6 +126,8 @@ const bs_conv_kernels *bs_conv_kernels_neon(void);
 const bs_conv_kernels *bs_conv_kernels_of(bs_tier tier);
 
 /* gemm.c */
+/* What is added to the first sums of a matrix without bias. */
+extern const float bs_gemm_zero[BS_GEMM_VECTORS * BS_MOST_LANES * BS_GEMM_ABREAST];
 /* How many rows the next tile takes of those that are left. */
 int32_t bs_gemm_next_rows(const bs_conv_kernels *kernels, int32_t vectors, int32_t left);
 void bs_conv_run_gemm(const bs_conv_geometry *geometry, const bs_conv_kernels *kernels, const bs_conv_task *task);

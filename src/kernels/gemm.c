@@ -12,7 +12,7 @@
 
 #include <math.h>
 
-static const float gemm_no_bias[BS_GEMM_VECTORS * BS_MOST_LANES * BS_GEMM_ABREAST];
+const float bs_gemm_zero[BS_GEMM_VECTORS * BS_MOST_LANES * BS_GEMM_ABREAST];
 
 int32_t bs_gemm_next_rows(const bs_conv_kernels *k, int32_t vectors, int32_t left)
 {
@@ -44,7 +44,7 @@ static bs_gemm_tile gemm_block(const gemm_job *j, int32_t k)
                                .weights = j->weights + (ptrdiff_t)k * width,
                                .panel = (ptrdiff_t)j->g->in_channels * width,
                                .depth = depth,
-                               .add = j->task->bias ? j->task->bias + j->channel : gemm_no_bias,
+                               .add = j->task->bias ? j->task->bias + j->channel : bs_gemm_zero,
                                .columns = j->columns,
                                .low = clamps ? j->low : -INFINITY,
                                .high = clamps ? j->high : INFINITY};

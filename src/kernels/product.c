@@ -67,12 +67,11 @@ static void pack_rows(const product_job *j, int32_t m, int32_t rows, int32_t k, 
 /* Some rows by the panel. A result that is not dense goes through a copy of it. */
 static void product_tile(bs_gemm_tile *tile, bs_gemm_kernel *kernel, const bs_product *p, int32_t rows, float *out)
 {
-    static const float zero[BS_GEMM_VECTORS * BS_MOST_LANES];
     const bool first = !tile->add;
     tile->out = out;
     tile->out_step = p->out_row;
     tile->add_step = first ? 0 : tile->out_step;
-    tile->add = first ? zero : out;
+    tile->add = first ? bs_gemm_zero : out;
     if (p->out_step == 1) {
         kernel(tile);
         return;

@@ -1,76 +1,139 @@
-/* ops/attention.c - causal attention of the rows of a segment, behind a cache of earlier ones.
- * A task is one row and one head. Keys are visited from the oldest position to the row's own, wherever they lie, so
- * that a sequence in one run or token by token gives the same bits.
- * Relies on ops/structure.h. Must never trust a position: offsets and cache lengths come checked (run/segments.c), and
- * the ring is addressed modulo its window. One code for every tier. */
+/* ops/attention.c - attention of the rows of a segment, to themselves behind a cache of earlier ones or to another's.
+ * A task is some rows and the heads that share their keys. What is added to what depends on positions alone, wherever
+ * keys lie, so that a sequence in one run or token by token gives the same bits.
+ * Relies on ops/structure.h and kernels/attend.h. Must never trust a position: offsets, cache lengths and the bounds of
+ * a bias come checked (run/segments.c), and the ring is addressed modulo its window. */
+#include "kernels/attend.h"
 #include "ops/common.h"
 #include "ops/structure.h"
 
 enum { ATTENTION_Q, ATTENTION_K, ATTENTION_V, ATTENTION_CACHE_K, ATTENTION_CACHE_V, ATTENTION_CACHE_LENGTHS };
 
+static int32_t attention_heads(const bs_attention_desc *desc) { return bs_or_default(desc->heads, 1); }
+static int32_t attention_kv_heads(const bs_attention_desc *desc)
+{
+    return bs_or_default(desc->kv_heads, attention_heads(desc));
+}
+static bool attention_cached(int32_t n_in) { return n_in > ATTENTION_CACHE_LENGTHS; }
+/* A mask or a bias is the last operand, behind the cache if there is one. */
+static bool attention_masked(int32_t n_in) { return n_in % 3 == 1; }
+
 /* ------------------------------------------------------------------------------------------------------- shape */
 
-static bool attention_cells_agree(bs_infer *infer, int32_t domain)
+/* Keys and values share a domain; which it is. It is that of the queries, or for attention that is not causal another
+ * one of as many segments. 0 after refusing. */
+static int32_t attention_keys(bs_infer *infer, int32_t domain)
 {
+    const bs_attention_desc *desc = infer->params;
+    const bs_graph *g = infer->graph;
+    const int32_t keys = infer->in[ATTENTION_K]->domain;
     for (int32_t i = ATTENTION_Q; i <= ATTENTION_V; i++) {
+        const int32_t expected = i == ATTENTION_V ? keys : domain, found = infer->in[i]->domain;
         if (!bs_infer_dtype(infer, i, BS_F32) || !bs_infer_rank(infer, i, 1, 1))
-            return false;
-        if (infer->in[i]->domain != domain)
-            return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, operand 0 of %s", i,
-                                 bs_say_domain(infer, infer->in[i]->domain), bs_say_domain(infer, domain));
-        if (infer->in[i]->dims[0] != infer->in[0]->dims[0])
-            return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, operand 0 %s", i,
-                                 bs_say_value(infer, infer->in[i]), bs_say_value(infer, infer->in[0]));
+            return 0;
+        if (found == expected || (i == ATTENTION_K && desc->bidirectional && bs_domain_is_segments(&g->domains[found])))
+            continue;
+        bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, operand %d of %s", i, bs_say_domain(infer, found),
+                      i - 1, bs_say_domain(infer, expected));
+        return 0;
     }
+    const bs_dim_id ours = bs_segment_dim(g, domain), theirs = bs_segment_dim(g, keys);
+    if (ours == theirs || !bs_dim_is_const(g, ours) || !bs_dim_is_const(g, theirs))
+        return keys;
+    bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 1 has %s segments, operand 0 %s", bs_say_dim(infer, theirs),
+                  bs_say_dim(infer, ours));
+    return 0;
+}
+
+/* Checks heads, and that cells are a whole number of them. */
+static bool attention_heads_fit(bs_infer *infer, int32_t domain)
+{
+    const bs_attention_desc *desc = infer->params;
+    const int32_t heads = attention_heads(desc), kv_heads = attention_kv_heads(desc);
+    int32_t d, each;
+    if (!bs_infer_const(infer, 0, 0, "d", &d))
+        return false;
+    if (heads < 1 || d % heads != 0)
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "%d heads of cells [%d]: not a whole number of elements each",
+                             heads, d);
+    if (kv_heads < 1 || heads % kv_heads != 0)
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "%d heads share %d kv_heads: not a whole number of them each",
+                             heads, kv_heads);
+    for (int32_t i = ATTENTION_K; i <= ATTENTION_V; i++)
+        if (!bs_infer_const(infer, i, 0, "d", &each) || each != d / heads * kv_heads)
+            return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected %d heads of %d elements", i,
+                                 bs_say_value(infer, infer->in[i]), kv_heads, d / heads);
+    if (infer->graph->domains[domain].max_rows * heads > (int64_t)1 << 30)
+        return bs_infer_fail(infer, BS_ERROR_LIMIT, "%d heads of up to %lld rows are more than 2^30 tasks", heads,
+                             (long long)infer->graph->domains[domain].max_rows);
     return true;
 }
 
 /* Checks that both caches are [segments, window, d] with the same window. */
-static bool attention_cache_fits(bs_infer *infer, int32_t domain)
+static bool attention_cache_fits(bs_infer *infer, int32_t keys)
 {
     int32_t window;
     for (int32_t i = ATTENTION_CACHE_K; i <= ATTENTION_CACHE_V; i++) {
         const bs_value_info *cache = infer->in[i];
         if (!bs_infer_dtype(infer, i, BS_F32) || !bs_infer_root(infer, i))
             return false;
-        if (cache->rank != 3 || cache->dims[0] != bs_segment_dim(infer->graph, domain) ||
-            cache->dims[1] != infer->in[ATTENTION_CACHE_K]->dims[1] || cache->dims[2] != infer->in[0]->dims[0])
+        if (cache->rank != 3 || cache->dims[0] != bs_segment_dim(infer->graph, keys) ||
+            cache->dims[1] != infer->in[ATTENTION_CACHE_K]->dims[1] ||
+            cache->dims[2] != infer->in[ATTENTION_K]->dims[0])
             return bs_infer_fail(
                 infer, BS_ERROR_SHAPE,
-                "operand %d is %s, expected [segments, window, d] with the window of operand 3 and the d of operand 0",
+                "operand %d is %s, expected [segments, window, d] with the window of operand 3 and the d of operand 1",
                 i, bs_say_value(infer, cache));
     }
     return bs_infer_const(infer, ATTENTION_CACHE_K, 1, "the window", &window) &&
-           bs_infer_segment_input(infer, ATTENTION_CACHE_LENGTHS, domain, "cache_lengths");
+           bs_infer_segment_input(infer, ATTENTION_CACHE_LENGTHS, keys, "cache_lengths");
+}
+
+/* A number for each key, or a bias for each pair of positions. */
+static bool attention_mask_fits(bs_infer *infer, int32_t keys)
+{
+    const bs_graph *g = infer->graph;
+    const int32_t index = infer->n_in - 1;
+    const bs_value_info *m = infer->in[index];
+    const int64_t first = m->rank > 0 && bs_dim_is_const(g, m->dims[0]) ? bs_dim_max(g, m->dims[0]) : 0;
+    if (m->domain == keys && (m->dtype == BS_F32 || m->dtype == BS_I32) &&
+        (m->rank == 0 || (m->rank == 1 && first == 1)))
+        return !attention_cached(infer->n_in) ||
+               bs_infer_fail(infer, BS_ERROR_GRAPH, "operand %d masks the keys of a run, but a cache has others",
+                             index);
+    if (m->domain == 0 && m->dtype == BS_F32 && m->rank == 3 &&
+        (first == 1 || first == attention_heads(infer->params)))
+        return true;
+    return bs_infer_fail(
+        infer, BS_ERROR_SHAPE,
+        "operand %d is %s of %s, expected a mask, [] or [1] of each key, or a bias, a root value f32 [1 "
+        "or heads, positions, positions of keys]",
+        index, bs_say_typed(infer, m), bs_say_domain(infer, m->domain));
 }
 
 static bool attention_infer(bs_infer *infer)
 {
-    const bs_attention_desc *desc = infer->params;
-    const int32_t domain = bs_infer_segments(infer, 0), heads = bs_or_default(desc->heads, 1);
-    int32_t d = 0;
-    if (!domain || !attention_cells_agree(infer, domain) || !bs_infer_const(infer, 0, 0, "d", &d))
+    const int32_t domain = bs_infer_segments(infer, 0), keys = domain ? attention_keys(infer, domain) : 0;
+    if (!keys || !attention_heads_fit(infer, domain))
         return false;
-    if (heads < 1 || d % heads != 0)
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "%d heads of cells [%d]: not a whole number of elements each",
-                             heads, d);
-    if (infer->graph->domains[domain].max_rows * heads > (int64_t)1 << 30)
-        return bs_infer_fail(infer, BS_ERROR_LIMIT, "%d heads of up to %lld rows are more than 2^30 tasks", heads,
-                             (long long)infer->graph->domains[domain].max_rows);
-    if (infer->n_in != 3 && infer->n_in != 6)
+    if (infer->n_in == 5)
         return bs_infer_fail(infer, BS_ERROR_GRAPH,
                              "%d operands: cache_k, cache_v and cache_lengths are given all three or none",
                              infer->n_in);
-    return infer->n_in == 3 || attention_cache_fits(infer, domain);
+    return (!attention_cached(infer->n_in) || attention_cache_fits(infer, keys)) &&
+           (!attention_masked(infer->n_in) || attention_mask_fits(infer, keys));
 }
 
-/* Most positions that a row attends to: the window, or without a cache all rows of the run. */
+/* Most positions that rows of one call attend to together: all rows of the run, and those of the cache. */
 static int64_t attention_most(const bs_graph *graph, const bs_node *node)
 {
     const int32_t *in = bs_node_in(graph, node);
-    if (node->n_in > ATTENTION_CACHE_K)
-        return bs_dim_max(graph, graph->values[in[ATTENTION_CACHE_K]].dims[1]);
-    return graph->domains[node->domain].max_rows;
+    const int64_t rows = graph->domains[graph->values[in[ATTENTION_K]].domain].max_rows;
+    if (!attention_cached(node->n_in))
+        return rows;
+    const bool causal = !((const bs_attention_desc *)node->params)->bidirectional;
+    return bs_dim_max(graph, graph->values[in[ATTENTION_CACHE_K]].dims[1]) +
+           (causal ? bs_min_i64(rows, BS_CROSS_ROWS) : rows);
 }
 
 static double attention_flops(const bs_graph *graph, const bs_node *node)
@@ -81,130 +144,99 @@ static double attention_flops(const bs_graph *graph, const bs_node *node)
 static void attention_plan(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h,
                            int32_t max_w, bs_node_plan *plan)
 {
+    const bs_attention_desc *desc = node->params;
+    const int64_t d = bs_dim_max(graph, graph->values[node->first_out].dims[0]);
     (void)choice, (void)max_h, (void)max_w;
-    plan->work_items = bs_or_default(((const bs_attention_desc *)node->params)->heads, 1);
-    plan->scratch_bytes = bs_bytes_array(attention_most(graph, node), sizeof(float));
+    plan->work_items = attention_kv_heads(desc);
+    plan->scratch_bytes = bs_bytes_array(
+        bs_attend_scratch_floats(plan->tier, attention_most(graph, node), d / attention_heads(desc)), sizeof(float));
 }
 
 /* ------------------------------------------------------------------------------------------------------ kernel */
 
-/* One row and head: where its keys and values are. */
-typedef struct attention_job {
-    const bs_call *call;
-    int32_t segment, first_row;         /* of the segment, in this run */
-    int32_t cache_length, low, position; /* of the row; it attends to low .. position */
-    int32_t window, element, n;         /* elements of the head: element .. element + n */
-    float *scores;                      /* [position - low + 1] */
-} attention_job;
-
-static attention_job attention_job_of(const bs_call *call)
+/* Keys, or values (operand `kind`), of a segment, from the head's first element on. */
+static bs_attend_side attention_side(const bs_call *call, int32_t kind, int32_t segment, int32_t element)
 {
-    const int32_t heads = call->plan->work_items, d = call->in[ATTENTION_Q].dim[0];
-    const bool cached = call->n_in > ATTENTION_CACHE_K;
-    attention_job job = {
-        .call = call, .n = d / heads, .element = call->work_item * (d / heads), .scores = call->scratch};
-    job.segment = bs_segment_of(call->offsets, call->n_segments, call->row);
-    job.first_row = call->offsets[job.segment];
-    const bs_operand *cache_lengths = &call->in[ATTENTION_CACHE_LENGTHS];
-    job.cache_length = cached ? ((const int32_t *)cache_lengths->data)[job.segment * cache_lengths->stride[0]] : 0;
-    job.position = job.cache_length + (call->row - job.first_row);
-    job.window = cached ? call->in[ATTENTION_CACHE_K].dim[1] : job.position + 1;
-    job.low = bs_max_i32(0, job.position - job.window + 1);
-    return job;
-}
-
-/* Key of position j (or value: the next operand): from this run, or from the ring. */
-static const float *attention_at(const attention_job *job, int32_t kind, int32_t j, ptrdiff_t *step)
-{
-    const bs_operand *fresh = &job->call->in[kind], *ring = &job->call->in[kind + ATTENTION_CACHE_K - ATTENTION_K];
-    if (j >= job->cache_length) {
-        *step = fresh->stride[0];
-        return bs_f32_at(fresh, (job->first_row + (j - job->cache_length)) * fresh->row_stride + job->element * *step);
+    const bs_operand *fresh = &call->in[kind], *ring = &call->in[kind + ATTENTION_CACHE_K - ATTENTION_K];
+    bs_attend_side side = {
+        .fresh = bs_f32_at(fresh, call->key_offsets[segment] * fresh->row_stride + element * fresh->stride[0]),
+        .fresh_row = fresh->row_stride,
+        .fresh_step = fresh->stride[0]};
+    if (attention_cached(call->n_in)) {
+        side.ring = bs_f32_at(ring, segment * ring->stride[0] + element * ring->stride[2]);
+        side.ring_row = ring->stride[1];
+        side.ring_step = ring->stride[2];
     }
-    *step = ring->stride[2];
-    return bs_f32_at(ring, job->segment * ring->stride[0] + j % job->window * ring->stride[1] + job->element * *step);
+    return side;
 }
 
-/* Eight sums side by side, added up in one order whatever the strides: the same bits from a run's rows and the ring. */
-#define ATTENTION_LANES 8
-
-static float attention_dot_dense(const float *a, const float *b, int32_t n, float *lanes)
+static void attention_mask(const bs_call *call, int32_t segment, bs_attend *a)
 {
-    int32_t i = 0;
-    for (; i + ATTENTION_LANES <= n; i += ATTENTION_LANES)
-        for (int32_t k = 0; k < ATTENTION_LANES; k++)
-            lanes[k] += a[i + k] * b[i + k];
-    for (; i < n; i++)
-        lanes[i % ATTENTION_LANES] += a[i] * b[i];
-    return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
-}
-
-static float attention_dot(const float *a, ptrdiff_t a_step, const float *b, ptrdiff_t b_step, int32_t n)
-{
-    float lanes[ATTENTION_LANES] = {0};
-    if (BS_DENSE_PAYS && a_step == 1 && b_step == 1)
-        return attention_dot_dense(a, b, n, lanes);
-    for (int32_t i = 0; i < n; i++)
-        lanes[i % ATTENTION_LANES] += a[i * a_step] * b[i * b_step];
-    return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
-}
-
-/* Scores of all positions; returns the largest. */
-static float attention_scores(const attention_job *job)
-{
-    const bs_attention_desc *desc = job->call->params;
-    const bs_operand *in = &job->call->in[ATTENTION_Q];
-    const float *q = bs_f32_at(in, job->call->row * in->row_stride + job->element * in->stride[0]);
-    const float scale = 1.0f / sqrtf((float)job->n);
-    const float slope = desc->alibi
-                            ? exp2f(-8.0f * (float)(job->call->work_item + 1) / (float)job->call->plan->work_items)
-                            : 0.0f;
-    float top = 0.0f;
-    for (int32_t j = job->low; j <= job->position; j++) {
-        ptrdiff_t step;
-        const float *k = attention_at(job, ATTENTION_K, j, &step);
-        const float score = attention_dot(q, in->stride[0], k, step, job->n) * scale -
-                            slope * (float)(job->position - j);
-        job->scores[j - job->low] = score;
-        top = j == job->low || score > top ? score : top;
-    }
-    return top;
-}
-
-static void attention_add(float *out, ptrdiff_t out_step, const float *v, ptrdiff_t v_step, int32_t n, float weight)
-{
-    if (BS_DENSE_PAYS && out_step == 1 && v_step == 1) {
-        for (int32_t i = 0; i < n; i++)
-            out[i] += weight * v[i];
+    const bs_operand *m = &call->in[call->n_in - 1];
+    if (m->rank < 3) {
+        a->mask = bs_operand_at(m, call->key_offsets[segment] * m->row_stride);
+        a->mask_row = m->row_stride;
+        a->mask_is_truth = m->dtype == BS_I32;
         return;
     }
-    for (int32_t i = 0; i < n; i++)
-        out[i * out_step] += weight * v[i * v_step];
+    a->bias_head = m->dim[0] > 1 ? m->stride[0] : 0;
+    a->bias = bs_f32_at(m, a->first_head * a->bias_head);
+    a->bias_row = m->stride[1];
+    a->bias_step = m->stride[2];
+}
+
+/* Rows of one segment, from `row` on. */
+static void attention_rows(const bs_call *call, int32_t segment, int32_t row, int32_t rows)
+{
+    const bs_attention_desc *desc = call->params;
+    const bs_operand *q = &call->in[ATTENTION_Q], *lengths = &call->in[ATTENTION_CACHE_LENGTHS], *out = &call->out[0];
+    const int32_t heads = attention_heads(desc), shared = heads / call->plan->work_items, n = q->dim[0] / heads;
+    const int32_t element = call->work_item * shared * n, row_of_segment = row - call->offsets[segment];
+    const bool cached = attention_cached(call->n_in);
+    const int32_t keys = call->key_offsets[segment + 1] - call->key_offsets[segment];
+    bs_attend a = {.n = n,
+                   .rows = rows,
+                   .heads = shared,
+                   .q = bs_f32_at(q, row * q->row_stride + element * q->stride[0]),
+                   .q_row = q->row_stride,
+                   .q_step = q->stride[0],
+                   .out = bs_f32_at(out, (row - call->row) * out->row_stride + element * out->stride[0]),
+                   .out_row = out->row_stride,
+                   .out_step = out->stride[0],
+                   .k = attention_side(call, ATTENTION_K, segment, call->work_item * n),
+                   .v = attention_side(call, ATTENTION_V, segment, call->work_item * n),
+                   .cache_length = cached ? ((const int32_t *)lengths->data)[segment * lengths->stride[0]] : 0,
+                   .window = cached ? call->in[ATTENTION_CACHE_K].dim[1] : INT32_MAX,
+                   .causal = !desc->bidirectional,
+                   .scale = desc->scale != 0.0f ? desc->scale : 1.0f / sqrtf((float)n),
+                   .first_head = call->work_item * shared,
+                   .alibi_heads = desc->alibi ? heads : 0,
+                   .scratch = call->scratch};
+    a.position = row_of_segment + (call->offsets == call->key_offsets ? a.cache_length : 0);
+    a.low = bs_max_i32(0, a.cache_length - a.window);
+    a.end = a.cache_length + keys;
+    if (attention_masked(call->n_in))
+        attention_mask(call, segment, &a);
+    bs_attend_run(call->plan->tier, &a);
 }
 
 static bs_status attention_run(const bs_call *call)
 {
-    const attention_job job = attention_job_of(call);
-    const bs_operand *to = &call->out[0];
-    float *out = bs_f32_at(to, job.element * to->stride[0]), sum = 0.0f;
-    const float top = attention_scores(&job);
-    for (int32_t j = 0; j <= job.position - job.low; j++)
-        sum += job.scores[j] = expf(job.scores[j] - top);
-    for (int32_t i = 0; i < job.n; i++)
-        out[i * to->stride[0]] = 0.0f;
-    for (int32_t j = job.low; j <= job.position; j++) {
-        ptrdiff_t step;
-        const float *v = attention_at(&job, ATTENTION_V, j, &step);
-        attention_add(out, to->stride[0], v, step, job.n, job.scores[j - job.low] / sum);
+    const int32_t end = call->row + call->rows;
+    for (int32_t row = call->row, rows; row < end; row += rows) {
+        const int32_t segment = bs_segment_of(call->offsets, call->n_segments, row);
+        rows = bs_min_i32(call->offsets[segment + 1], end) - row;
+        attention_rows(call, segment, row, rows);
     }
     return BS_OK;
 }
 
-static const bs_field attention_fields[] = {BS_INT("heads"), BS_INT_OF("alibi", 0, 1)};
+static const bs_field attention_fields[] = {BS_INT("heads"), BS_INT_OF("alibi", 0, 1), BS_INT("kv_heads"),
+                                            BS_INT_OF("bidirectional", 0, 1), BS_FLOAT("scale")};
 
 const bs_op bs_op_attention = {.name = "attention",
                                .min_in = 3,
-                               .max_in = 6,
+                               .max_in = 7,
                                .flags = BS_OP_CROSS_ROW,
                                .roles = {[5] = BS_ROLE_CACHE_LENGTH},
                                BS_PARAMS(bs_attention_desc, attention_fields),
@@ -216,7 +248,14 @@ const bs_op bs_op_attention = {.name = "attention",
 bs_value bs_attention(bs_graph *graph, bs_value q, bs_value k, bs_value v, bs_value cache_k, bs_value cache_v,
                       bs_value cache_lengths, const bs_attention_desc *desc)
 {
-    const int32_t in[6] = {q.id, k.id, v.id, cache_k.id, cache_v.id, cache_lengths.id};
-    const bool cached = cache_k.id || cache_v.id || cache_lengths.id;
-    return bs_op_build(graph, &bs_op_attention, in, cached ? 6 : 3, desc);
+    return bs_attention_masked(graph, q, k, v, cache_k, cache_v, cache_lengths, (bs_value){0}, desc);
+}
+
+bs_value bs_attention_masked(bs_graph *graph, bs_value q, bs_value k, bs_value v, bs_value cache_k, bs_value cache_v,
+                             bs_value cache_lengths, bs_value mask, const bs_attention_desc *desc)
+{
+    int32_t in[7] = {q.id, k.id, v.id, cache_k.id, cache_v.id, cache_lengths.id, 0};
+    const int32_t n_in = cache_k.id || cache_v.id || cache_lengths.id ? 6 : 3;
+    in[n_in] = mask.id;
+    return bs_op_build(graph, &bs_op_attention, in, n_in + (mask.id != 0), desc);
 }

@@ -3,7 +3,7 @@
 #include "run/exec.h"
 
 #define BAND_ROWS 32  /* of an image, per task; a multiple of the Winograd tile, so cutting changes no bit */
-#define BATCH_ROWS 16 /* cells of a non-image op, per task */
+#define BATCH_ROWS 16 /* cells of a non-image op, per task; of an op that cuts itself, BS_CROSS_ROWS */
 
 static void call_prepare(const bs_context *c, const bs_node *node, int32_t row, int32_t rows, bs_call *call)
 {
@@ -91,6 +91,8 @@ int32_t bs_exec_batch(const bs_session *s, const bs_instr *i)
     const int32_t *in = bs_plan_in(s->plan, i->node, &n_in);
     if (i->kind != BS_INSTR_CALL)
         return 1;
+    if (s->plan->nodes[i->node].work_items > 0)
+        return BS_CROSS_ROWS;
     for (int32_t k = 0; k < n_in; k++) {
         const bs_value_info *v = &s->graph->values[in[k]];
         const bool scattered = s->plan->values[in[k]].storage == BS_STORAGE_VIEW &&

@@ -36,7 +36,7 @@ static void run_rows(const bs_context *c, const bs_instr *i, int32_t row, int32_
 typedef struct instr_job {
     bs_session *session;
     const bs_instr *instr;
-    int32_t rows, batch, bands; /* bands: tasks a row, 0 = not cut */
+    int32_t rows, batch, bands; /* bands: tasks a batch of rows, 0 = not cut */
 } instr_job;
 
 static void instr_task(void *user, int32_t index, int32_t thread)
@@ -47,12 +47,8 @@ static void instr_task(void *user, int32_t index, int32_t thread)
     bs_context c = job->session->root; /* rows and decisions of the root, scratch of the thread */
     c.thread = thread;
     c.scratch = job->session->contexts[thread].scratch;
-    if (job->bands > 0) {
-        run_rows(&c, job->instr, index / job->bands, 1, index % job->bands);
-    } else {
-        const int32_t first = index * job->batch;
-        run_rows(&c, job->instr, first, bs_min_i32(job->batch, job->rows - first), -1);
-    }
+    const int32_t bands = bs_max_i32(job->bands, 1), first = index / bands * job->batch;
+    run_rows(&c, job->instr, first, bs_min_i32(job->batch, job->rows - first), job->bands > 0 ? index % bands : -1);
 }
 
 static void run_parallel(bs_session *s, const bs_instr *i)
@@ -63,7 +59,7 @@ static void run_parallel(bs_session *s, const bs_instr *i)
         return;
     }
     instr_job job = {s, i, s->root.domains[i->domain].count, bs_exec_batch(s, i), bs_exec_bands(s, i)};
-    const int32_t tasks = job.bands > 0 ? job.rows * job.bands : (int32_t)bs_ceil_div(job.rows, job.batch);
+    const int32_t tasks = (int32_t)bs_ceil_div(job.rows, job.batch) * bs_max_i32(job.bands, 1);
     bs_workers_run(&s->pool, instr_task, &job, tasks);
 }
 

@@ -66,6 +66,41 @@ static bool begin_cache_lengths(bs_session *s, int32_t node, bs_error *error)
     return true;
 }
 
+/* Every position of an attention, and of its keys, must be within its bias. */
+static bool begin_bias(const bs_session *s, const bs_node *node, bs_error *error)
+{
+    const bs_graph *g = s->graph;
+    const int32_t *in = bs_node_in(g, node), length = bs_node_operand(node, BS_ROLE_CACHE_LENGTH);
+    const bs_value_info *bias = &g->values[in[node->n_in - 1]];
+    const int32_t q = g->values[in[0]].domain, k = g->values[in[1]].domain;
+    const int64_t most = s->dims[bias->dims[1]], most_keys = s->dims[bias->dims[2]];
+    for (int64_t i = 0; i < s->dims[bs_segment_dim(g, q)]; i++) {
+        const int32_t cached = length >= 0 ? s->cache_lengths[g->values[in[length]].node][i] : 0;
+        const int64_t rows = s->offsets[q][i + 1] - s->offsets[q][i] + (q == k ? cached : 0),
+                      keys = (int64_t)cached + s->offsets[k][i + 1] - s->offsets[k][i];
+        if (rows > most || keys > most_keys)
+            return bs_refuse(
+                error, BS_ERROR_DATA,
+                "attention \"%s\": segment %lld has %lld positions and %lld of keys, its bias [%lld, %lld]",
+                bs_node_name(node), (long long)i, (long long)rows, (long long)keys, (long long)most,
+                (long long)most_keys);
+    }
+    return true;
+}
+
+/* Attention across two segment domains: as many segments in both. */
+static bool begin_attention(const bs_session *s, const bs_node *node, bs_error *error)
+{
+    const bs_graph *g = s->graph;
+    const int32_t *in = bs_node_in(g, node);
+    const int64_t ours = s->dims[bs_segment_dim(g, g->values[in[0]].domain)],
+                  theirs = s->dims[bs_segment_dim(g, g->values[in[1]].domain)];
+    if (ours != theirs)
+        return bs_refuse(error, BS_ERROR_DATA, "attention \"%s\": operand 0 has %lld segments, operand 1 has %lld",
+                         bs_node_name(node), (long long)ours, (long long)theirs);
+    return node->n_in % 3 == 0 || g->values[in[node->n_in - 1]].rank != 3 || begin_bias(s, node, error);
+}
+
 bool bs_segments_begin(bs_session *session, bs_error *error)
 {
     for (int32_t d = 1; d < session->graph->n_domains; d++)
@@ -73,6 +108,10 @@ bool bs_segments_begin(bs_session *session, bs_error *error)
             return false;
     for (int32_t n = 1; n < session->graph->n_nodes; n++)
         if (session->cache_lengths[n] && !begin_cache_lengths(session, n, error))
+            return false;
+    for (int32_t n = 1; n < session->graph->n_nodes; n++)
+        if (session->plan->node_live[n] && bs_node_is(&session->graph->nodes[n], &bs_op_attention) &&
+            !begin_attention(session, &session->graph->nodes[n], error))
             return false;
     return true;
 }
@@ -95,6 +134,8 @@ void bs_segment_call(const bs_context *c, int32_t row, bs_call *call)
     call->work_item = 0;
     call->n_segments = (int32_t)s->dims[bs_segment_dim(s->graph, domain)];
     call->offsets = s->offsets[domain];
+    if (call->node->n_in > 1)
+        call->key_offsets = s->offsets[s->graph->values[bs_node_in(s->graph, call->node)[1]].domain];
 }
 
 void bs_segment_append(const bs_context *c, const bs_instr *i, int32_t row, bs_operand *operand)

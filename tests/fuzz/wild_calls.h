@@ -234,13 +234,20 @@ static inline bs_value cell_call(uint8_t which)
     case 5: return bs_segment_reduce(w.g, x, &(bs_segment_reduce_desc){name(), number()});
     case 6:
         return bs_attention(w.g, x, value(), value(), value(), value(), value(),
-                            &(bs_attention_desc){name(), number(), number()});
+                            &(bs_attention_desc){.name = name(), .heads = number(), .alibi = number()});
     case 7:
         return bs_attention(w.g, x, x, value(), (bs_value){0}, (bs_value){0}, (bs_value){0},
-                            &(bs_attention_desc){name(), number(), number()});
+                            &(bs_attention_desc){.name = name(), .heads = number(), .alibi = number()});
     case 8: return bs_patches(w.g, x, &(bs_patches_desc){name(), number(), 0});
     case 9: return bs_patches(w.g, x, &(bs_patches_desc){name(), number(), value().id});
-    default: return bs_assemble(w.g, x);
+    case 10: return bs_assemble(w.g, x);
+    case 11:
+        return bs_attention_masked(w.g, x, value(), value(), value(), value(), value(), value(),
+                                   &(bs_attention_desc){name(), number(), number(), number(), number(), real()});
+    default:
+        return bs_attention_masked(w.g, x, x, x, (bs_value){0}, (bs_value){0}, (bs_value){0}, value(),
+                                   &(bs_attention_desc){name(), number(), number(), number(), 1, real()});
+
     }
 }
 
@@ -302,9 +309,10 @@ static inline void wild_call(void)
             line_call(which % 20);
         else
             new_line_call(which - 240);
-    } else if (kind < 12)
-        cell_call(fuzz_u8(&w.in) % 11);
-    else if (kind < 14)
+    } else if (kind < 12) {
+        const uint8_t which = fuzz_u8(&w.in);
+        cell_call(which < 240 ? which % 11 : 11 + which % 2);
+    } else if (kind < 14)
         route_call(fuzz_u8(&w.in) % 10);
     else
         end_call(fuzz_u8(&w.in) % 6);
