@@ -530,8 +530,8 @@ bs_value bs_rms_norm(bs_graph *graph, bs_value x, const bs_norm_desc *desc);
 bs_value bs_batch_norm(bs_graph *graph, bs_value x, const bs_norm_desc *desc);
 
 /* Local response normalisation (Krizhevsky et al. 2012), as ONNX has it: each channel c of an image [C,H,W] becomes
- *     x_c / (bias + alpha/size sum of x_k^2)^beta,   k = c - floor((size-1)/2) .. c + ceil((size-1)/2) of those there are
- * in f32, from the lowest channel up. */
+ *     x_c / (bias + alpha/size sum of x_k^2)^beta,   k = c - floor((size-1)/2) .. c + ceil((size-1)/2)
+ * of those there are, in f32, from the lowest channel up. */
 typedef struct bs_lrn_desc {
     const char *name;
     int32_t size;      /* [5] channels of a window */

@@ -306,8 +306,7 @@ static void test_attention(void)
 int main(void)
 {
     static const char *const files[] = {"src/run/session.c", "src/run/route.c",    "src/run/bind.c",
-                                        "src/run/extents.c", "src/run/segments.c", "src/ops/gather_rows.c",
-                                        "src/ops/rope.c"};
+                                        "src/run/extents.c", "src/run/segments.c", "src/ops/gather_rows.c"};
     test_binding();
     test_joining();
     test_calls();
