@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 56525252f25579cab46f11526ad3270a76e06fca199163ca769b828aa2af5972
+ * sha256 of the parts: eb4fe294ad3622bf9fef9df3bd68918a0586c646ee8d6051582e682d38b791e0
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -14973,6 +14973,7 @@ typedef enum bs_op_flags {
     BS_OP_CLAMPS = 32,      /* finds the frame's edge itself: may read a view, which has no zeros around it */
     BS_OP_CHANNELS_LAST = 64, /* reads and writes images with channel step 1 only (or one channel): no planar views */
     BS_OP_ROWS = 1024,      /* prepares rows of its first weight by themselves */
+    BS_OP_CAPTURE_FIRST = 2048, /* so may operand 0; its rule says which domain the result is of */
     BS_OP_DECIDED = 512,    /* reads its router's decision, row by row */
     BS_OP_NAMED = 256,      /* its name must be unique: inputs, states and outputs; routers */
     /* rows of a segment influence each other: never in a tile, operands whole; its rule checks their domains */
@@ -15666,11 +15667,15 @@ static bool operands_agree(bs_graph *g, bs_infer *infer)
 {
     if (infer->op->flags & (BS_OP_STRUCTURAL | BS_OP_CROSS_ROW))
         return true;
+    int32_t of = 0; /* the operand whose domain others must have */
     for (int32_t i = 1; i < infer->n_in; i++) {
-        const int32_t d = infer->in[i]->domain, first = infer->in[0]->domain;
+        if (infer->in[of]->domain == 0 && infer->op->flags & BS_OP_CAPTURE_FIRST)
+            of = i;
+        const int32_t d = infer->in[i]->domain, first = infer->in[of]->domain;
         if (d != first && !(d == 0 && infer->op->flags & BS_OP_CAPTURE))
-            return bs_graph_fail(g, BS_ERROR_DOMAIN, "operand %d is of %s, operand 0 of %s: scatter or gather it first",
-                                 i, bs_say_domain(infer, d), bs_say_domain(infer, first));
+            return bs_graph_fail(g, BS_ERROR_DOMAIN,
+                                 "operand %d is of %s, operand %d of %s: scatter or gather it first", i,
+                                 bs_say_domain(infer, d), of, bs_say_domain(infer, first));
     }
     return true;
 }
@@ -15933,7 +15938,9 @@ BS_INTERNAL bs_bytes bs_weight_elements(const bs_weight_spec *spec);
     /* streaming: routers.c */                                                                                        \
     X(look_ahead, KERNEL)                                                                                             \
     /* op set 4: lines.c, reduce.c, rope.c, segment_rows.c, lrn.c */                                                  \
-    X(rms_norm, KERNEL) X(argmin, KERNEL) X(cumsum, KERNEL) X(rope, KERNEL) X(segment_index, KERNEL) X(lrn, KERNEL)
+    X(rms_norm, KERNEL) X(argmin, KERNEL) X(cumsum, KERNEL) X(rope, KERNEL) X(segment_index, KERNEL) X(lrn, KERNEL)   \
+    /* op set 4: gather_rows.c, concat_slice.c */                                                                     \
+    X(select, KERNEL) X(gather_elements, KERNEL) X(scatter_elements, KERNEL) X(scatter_rows, KERNEL) X(roll, KERNEL)
 
 #if defined(BS_ONLY_OPS)
 #define BS_OP_input 1
@@ -15992,6 +15999,10 @@ BS_INTERNAL bool bs_infer_dtype(bs_infer *infer, int32_t index, bs_dtype dtype);
 BS_INTERNAL bool bs_infer_number(bs_infer *infer);
 /* Refuses operand `index`, whose dimension d is not what operand 0 has. */
 BS_INTERNAL bool bs_infer_dim_differs(bs_infer *infer, int32_t index, int32_t d);
+/* Dimension d of operand `index` must be `expected`. */
+BS_INTERNAL bool bs_infer_dim_is(bs_infer *infer, int32_t index, int32_t d, bs_dim_id expected);
+/* out[0] gets this rank, if a value can have it. */
+BS_INTERNAL bool bs_infer_rank_out(bs_infer *infer, int32_t rank);
 BS_INTERNAL bool bs_infer_rank(bs_infer *infer, int32_t index, int32_t low, int32_t high);
 /* Operand `index` must have as many dimensions as operand 0. */
 BS_INTERNAL bool bs_infer_same_rank(bs_infer *infer, int32_t index);
@@ -16096,6 +16107,21 @@ bool bs_infer_dim_differs(bs_infer *infer, int32_t index, int32_t d)
 {
     return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is %s in operand 0 and %s in operand %d", d,
                          bs_say_dim(infer, infer->in[0]->dims[d]), bs_say_dim(infer, infer->in[index]->dims[d]), index);
+}
+
+bool bs_infer_dim_is(bs_infer *infer, int32_t index, int32_t d, bs_dim_id expected)
+{
+    const bs_dim_id dim = infer->in[index]->dims[d];
+    return dim == expected || bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d of operand %d is %s, expected %s", d,
+                                            index, bs_say_dim(infer, dim), bs_say_dim(infer, expected));
+}
+
+bool bs_infer_rank_out(bs_infer *infer, int32_t rank)
+{
+    infer->out[0].rank = rank;
+    return rank <= BS_MAX_RANK ||
+           bs_infer_fail(infer, BS_ERROR_SHAPE, "the result would have rank %d, expected %d at most", rank,
+                         BS_MAX_RANK);
 }
 
 bool bs_infer_rank(bs_infer *infer, int32_t index, int32_t low, int32_t high)
@@ -17045,7 +17071,7 @@ BINARY_OP(mul)
 /* ==== end src/ops/binary.c ==================================================================== */
 
 /* ==== begin src/ops/concat_slice.c ============================================================ */
-/* ops/concat_slice.c - joins values along a dimension, and takes a part of one. Elements of any type.
+/* ops/concat_slice.c - joins values along a dimension, takes a part of one, turns one round. Elements of any type.
  * Relies on span.h. Must never do arithmetic. */
 /* #include "ops/common.h" */
 /* #include "ops/span.h" */
@@ -17057,6 +17083,7 @@ typedef struct bs_concat_desc {
 
 static const bs_field concat_fields[] = {BS_INT("axis")};
 static const bs_field slice_fields[] = {BS_INT("axis"), BS_INT("start"), BS_INT("length")};
+static const bs_field roll_fields[] = {BS_INT("axis"), BS_INT("shift")};
 
 /* Rows and columns of a patch cannot be moved: the pixels that would move in belong to its neighbours. */
 static bool axis_may_change(bs_infer *infer, int32_t axis)
@@ -17115,22 +17142,28 @@ static bool concat_infer(bs_infer *infer)
     return concat_extent(infer, axis);
 }
 
+/* Copies an operand to where `at` is along the axis, as far as the result reaches. */
+static void concat_one(const bs_call *call, int32_t index, int32_t axis, int32_t at)
+{
+    const bs_operand *in = &call->in[index], *out = &call->out[0];
+    int32_t shift[BS_MAX_RANK] = {0};
+    bs_span span;
+    bs_span_box(&span, out, call->rows);
+    const int64_t low = bs_max_i64(span.low[axis + 1], at);
+    const int64_t high = bs_min_i64(span.low[axis + 1] + span.count[axis + 1], (int64_t)at + in->dim[axis]);
+    span.low[axis + 1] = low;
+    span.count[axis + 1] = high - low;
+    shift[axis] = at;
+    bs_span_copy(&span, out, in, shift);
+}
+
 static bs_status concat_run(const bs_call *call)
 {
-    const bs_operand *out = &call->out[0];
-    const int32_t axis = bs_axis_of(((const bs_concat_desc *)call->params)->axis, out->rank);
-    int32_t shift[BS_MAX_RANK] = {0};
+    const int32_t axis = bs_axis_of(((const bs_concat_desc *)call->params)->axis, call->out[0].rank);
+    int32_t at = 0;
     for (int32_t i = 0; i < call->n_in; i++) {
-        const bs_operand *in = &call->in[i];
-        bs_span span;
-        bs_span_box(&span, out, call->rows);
-        const int64_t low = bs_max_i64(span.low[axis + 1], shift[axis]);
-        const int64_t high =
-            bs_min_i64(span.low[axis + 1] + span.count[axis + 1], (int64_t)shift[axis] + in->dim[axis]);
-        span.low[axis + 1] = low;
-        span.count[axis + 1] = high - low;
-        bs_span_copy(&span, out, in, shift);
-        shift[axis] += in->dim[axis];
+        concat_one(call, i, axis, at);
+        at += call->in[i].dim[axis];
     }
     return BS_OK;
 }
@@ -17197,6 +17230,37 @@ const bs_op bs_op_slice = {.name = "slice",
 bs_value bs_slice(bs_graph *graph, bs_value x, const bs_slice_desc *desc)
 {
     return bs_op_build(graph, &bs_op_slice, &x.id, 1, desc);
+}
+
+/* ------------------------------------------------------------------------------------------------------- roll */
+
+static bool roll_infer(bs_infer *infer)
+{
+    int32_t axis;
+    return bs_infer_axis(infer, ((const bs_roll_desc *)infer->params)->axis, &axis) && axis_may_change(infer, axis);
+}
+
+/* What is pushed out at one end is the operand again, beyond the other. */
+static bs_status roll_run(const bs_call *call)
+{
+    const bs_roll_desc *desc = call->params;
+    const int32_t axis = bs_axis_of(desc->axis, call->out[0].rank), n = bs_max_i32(call->out[0].dim[axis], 1);
+    const int32_t at = (int32_t)(desc->shift - bs_floor_div(desc->shift, n) * n);
+    concat_one(call, 0, axis, at);
+    concat_one(call, 0, axis, at - n);
+    return BS_OK;
+}
+
+const bs_op bs_op_roll = {.name = "roll",
+                          .min_in = 1,
+                          .flags = BS_OP_SPATIAL,
+                          BS_PARAMS(bs_roll_desc, roll_fields),
+                          .infer = roll_infer,
+                          .run = roll_run};
+
+bs_value bs_roll(bs_graph *graph, bs_value x, const bs_roll_desc *desc)
+{
+    return bs_op_build(graph, &bs_op_roll, &x.id, 1, desc);
 }
 /* ==== end src/ops/concat_slice.c ============================================================== */
 
@@ -18349,52 +18413,197 @@ bs_value bs_batch_norm(bs_graph *graph, bs_value x, const bs_norm_desc *desc)
 /* ==== end src/ops/elementwise.c =============================================================== */
 
 /* ==== begin src/ops/gather_rows.c ============================================================= */
-/* ops/gather_rows.c - rows of a table by index.
+/* ops/gather_rows.c - elements by index: read (gather_rows, select, gather_elements), written or added to
+ * (scatter_elements, scatter_rows). Read and written are elements of any type.
+ * One walk serves all five: it goes over the elements that are read into or written from, beside them over the indices,
+ * and of the operand that is indexed it knows where the line along the axis begins.
  * Relies on span.h. Must never trust an index. */
 /* #include "ops/common.h" */
 /* #include "ops/span.h" */
 
-/* Operand 0 is the indices: operands after the first may be root values, and the table usually is. */
-static bool gather_rows_infer(bs_infer *infer)
+typedef struct bs_select_desc {
+    const char *name;
+    int32_t axis;
+} bs_select_desc;
+
+static const bs_field select_fields[] = {BS_INT("axis")};
+static const bs_field update_fields[] = {BS_INT("axis"), BS_INT_OF("update", 0, BS_UPDATE_ADD)};
+
+/* ----------------------------------------------------------------------------------------------- shape rules */
+
+/* Indices stand beside elements: `each` beside one, else from dimension `axis` on beside all of the other dimensions.
+ * The elements are the result, or the updates, operand 2, of what is indexed. */
+static bool indexed_shape(bs_infer *infer, const bs_value_info *x, const bs_value_info *indices, int32_t axis,
+                          bool each)
 {
-    const bs_value_info *indices = infer->in[0], *table = infer->in[1];
-    if (!bs_infer_dtype(infer, 0, BS_I32) || !bs_infer_rank(infer, 0, 1, 1) ||
-        !bs_infer_rank(infer, 1, 1, BS_MAX_RANK) || !bs_infer_whole(infer, 1))
+    bs_value_info *out = &infer->out[0];
+    const int32_t taken = each ? 1 : indices->rank, rank = x->rank - 1 + taken;
+    out->dtype = x->dtype;
+    if (!bs_infer_rank_out(infer, rank))
         return false;
-    infer->out[0].dtype = table->dtype;
-    infer->out[0].rank = table->rank;
-    infer->out[0].dims[0] = indices->dims[0];
-    for (int32_t d = 1; d < table->rank; d++)
-        infer->out[0].dims[d] = table->dims[d];
+    for (int32_t d = 0; d < rank; d++) {
+        const bool on = d >= axis && d < axis + taken;
+        const bs_dim_id of = x->dims[on || d < axis ? d : d - taken + 1];
+        const bs_dim_id dim = each ? indices->dims[d] : on ? indices->dims[d - axis] : of;
+        if (!on && bs_dim_max(infer->graph, dim) > bs_dim_max(infer->graph, of))
+            return bs_infer_dim_differs(infer, 1, d);
+        if (infer->n_in > 2 && !bs_infer_dim_is(infer, 2, d, dim))
+            return false;
+        out->dims[d] = infer->n_in > 2 ? of : dim;
+    }
+    /* of the domain of any operand: the others are root values */
+    for (int32_t i = 0; i < infer->n_in; i++) {
+        out->domain = bs_max_i32(out->domain, infer->in[i]->domain);
+        if (!bs_infer_whole(infer, i))
+            return false;
+    }
     return bs_infer_no_new_image(infer);
 }
 
-/* One row of the result. */
-static bs_status gather_rows_one(const bs_call *call, int32_t row, int32_t m)
+/* Operand 0 is the indices: operands after the first may be root values, and the table usually is. */
+static bool gather_rows_infer(bs_infer *infer)
 {
-    const bs_operand *indices = &call->in[0], *table = &call->in[1], *out = &call->out[0];
-    const int32_t index = ((const int32_t *)indices->data)[row * indices->row_stride + m * indices->stride[0]];
-    if (index < 0 || index >= table->dim[0])
-        return bs_call_fail(call, "index %d is %d, expected 0 .. %d", m, index, table->dim[0] - 1);
-    bs_operand from = *table, to = *out;
-    from.data = bs_operand_at(table, row * table->row_stride + index * table->stride[0]);
-    to.data = bs_operand_at(out, row * out->row_stride + m * out->stride[0]);
+    return bs_infer_dtype(infer, 0, BS_I32) && bs_infer_rank(infer, 0, 1, 1) &&
+           bs_infer_rank(infer, 1, 1, BS_MAX_RANK) && indexed_shape(infer, infer->in[1], infer->in[0], 0, false);
+}
+
+/* Operand 0 is indexed by operand 1. All descriptors begin alike. */
+static bool indexed_infer(bs_infer *infer, bool each)
+{
+    int32_t axis;
+    return bs_infer_axis(infer, ((const bs_select_desc *)infer->params)->axis, &axis) &&
+           bs_infer_dtype(infer, 1, BS_I32) && (!each || bs_infer_same_rank(infer, 1)) &&
+           indexed_shape(infer, infer->in[0], infer->in[1], axis, each);
+}
+
+static bool select_infer(bs_infer *infer) { return bs_infer_rank(infer, 1, 0, 2) && indexed_infer(infer, false); }
+static bool gather_elements_infer(bs_infer *infer) { return indexed_infer(infer, true); }
+
+/* Operand 2 has a type that can be written, or added. */
+static bool update_infer(bs_infer *infer)
+{
+    return (((const bs_update_desc *)infer->params)->update == BS_UPDATE_WRITE || bs_infer_number(infer)) &&
+           bs_infer_dtype(infer, 2, infer->in[0]->dtype) && bs_infer_same_rank(infer, 2);
+}
+
+static bool scatter_elements_infer(bs_infer *infer) { return update_infer(infer) && indexed_infer(infer, true); }
+
+static bool scatter_rows_infer(bs_infer *infer)
+{
+    return bs_infer_rank(infer, 1, 1, 1) && update_infer(infer) && indexed_infer(infer, false);
+}
+
+/* ------------------------------------------------------------------------------------------------------ walk */
+
+typedef enum indexed_move { INDEXED_READ, INDEXED_WRITE, INDEXED_ADD } indexed_move;
+
+typedef struct indexed {
+    bs_dtype dtype;
+    indexed_move move;
+    ptrdiff_t step; /* bytes from one index to the next */
+    int32_t extent;
+    const int32_t **bad; /* the first index that is out of range */
+} indexed;
+
+static void indexed_one(const indexed *k, char *beside, char *named)
+{
+    const size_t bytes = bs_dtype_bytes(k->dtype);
+    if (k->move == INDEXED_READ)
+        memcpy(beside, named, bytes);
+    else if (k->move == INDEXED_WRITE)
+        memcpy(named, beside, bytes);
+    else if (k->dtype == BS_F32)
+        *(float *)named += *(const float *)beside;
+    else
+        *(uint32_t *)named += *(const uint32_t *)beside; /* of i32: what does not fit wraps round */
+}
+
+/* Operands of the walk: elements beside the indices, indices, lines of what is indexed. */
+static void indexed_line(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+{
+    const indexed *k = context;
+    const ptrdiff_t bytes = (ptrdiff_t)bs_dtype_bytes(k->dtype);
+    const bool whole = step[1] == 0 && k->move == INDEXED_READ && step[0] == bytes && step[2] == bytes;
+    for (int64_t i = 0; i < n; i++) {
+        const int32_t index = *(const int32_t *)(at[1] + i * step[1]);
+        if (index < 0 || index >= k->extent) {
+            *k->bad = *k->bad ? *k->bad : (const int32_t *)(at[1] + i * step[1]);
+            return;
+        }
+        char *named = at[2] + i * step[2] + index * k->step;
+        if (whole) { /* a row */
+            bs_copy(at[0], named, (size_t)(n * bytes));
+            return;
+        }
+        indexed_one(k, at[0] + i * step[0], named);
+    }
+}
+
+/* Counts from the first index of a row. */
+static bs_status indexed_fail(const bs_call *call, const bs_operand *indices, const int32_t *bad, int32_t extent)
+{
+    const ptrdiff_t at = bad - (const int32_t *)indices->data, row = indices->row_stride;
+    return bs_call_fail(call, "index %d is %d, expected 0 .. %d", (int32_t)(row > 0 ? at % row : at), *bad, extent - 1);
+}
+
+/* The elements, which are operand 0 or 2 or the result, beside the indices, as in indexed_shape. */
+static bs_status indexed_run(const bs_call *call, const bs_operand *beside, const bs_operand *indices,
+                             const bs_operand *named, int32_t axis, bool each, indexed_move move)
+{
+    const int32_t taken = each ? 1 : indices->rank;
+    bs_operand which = *indices, lines = *named;
+    const int32_t *bad = NULL;
+    const indexed job = {named->dtype, move, named->stride[axis] * (ptrdiff_t)bs_dtype_bytes(named->dtype),
+                         named->dim[axis], &bad};
+    for (int32_t d = 0; d < beside->rank; d++) {
+        const bool on = d >= axis && d < axis + taken;
+        const int32_t of = d < axis ? d : d - taken + 1;
+        if (!each)
+            which.stride[d] = on ? indices->stride[d - axis] : 0;
+        lines.stride[d] = on ? 0 : named->stride[of];
+        if (!on && beside->dim[d] > named->dim[of])
+            return BS_ERROR_SHAPE; /* a run set a symbol below what the indices need */
+    }
     bs_span span;
-    bs_span_box(&span, &to, 1);
-    span.low[1] = 0;
-    span.count[1] = 1;
-    bs_span_copy(&span, &to, &from, NULL);
-    return BS_OK;
+    bs_span_open(&span, beside, call->rows);
+    bs_span_add(&span, &which, NULL, 0);
+    bs_span_add(&span, &lines, NULL, 0);
+    bs_span_run(&span, indexed_line, &job);
+    return bad ? indexed_fail(call, indices, bad, job.extent) : BS_OK;
 }
 
 static bs_status gather_rows_run(const bs_call *call)
 {
-    bs_status status = BS_OK;
-    for (int32_t row = 0; row < call->rows && status == BS_OK; row++)
-        for (int32_t m = 0; m < call->in[0].dim[0] && status == BS_OK; m++)
-            status = gather_rows_one(call, row, m);
-    return status;
+    return indexed_run(call, &call->out[0], &call->in[0], &call->in[1], 0, false, INDEXED_READ);
 }
+
+static bs_status read_run(const bs_call *call, bool each)
+{
+    const bs_select_desc *desc = call->params;
+    return indexed_run(call, &call->out[0], &call->in[1], &call->in[0], bs_axis_of(desc->axis, call->in[0].rank), each,
+                       INDEXED_READ);
+}
+
+static bs_status select_run(const bs_call *call) { return read_run(call, false); }
+static bs_status gather_elements_run(const bs_call *call) { return read_run(call, true); }
+
+/* An element takes its updates in the order of their index along the axis, whatever the order of the walk: they differ
+ * in nothing else. */
+static bs_status write_run(const bs_call *call, bool each)
+{
+    const bs_update_desc *desc = call->params;
+    const bs_operand *out = &call->out[0];
+    bs_span span;
+    bs_span_box(&span, out, call->rows);
+    bs_span_copy(&span, out, &call->in[0], NULL);
+    return indexed_run(call, &call->in[2], &call->in[1], out, bs_axis_of(desc->axis, out->rank), each,
+                       desc->update == BS_UPDATE_ADD ? INDEXED_ADD : INDEXED_WRITE);
+}
+
+static bs_status scatter_elements_run(const bs_call *call) { return write_run(call, true); }
+static bs_status scatter_rows_run(const bs_call *call) { return write_run(call, false); }
+
+/* ------------------------------------------------------------------------------------------------------- ops */
 
 const bs_op bs_op_gather_rows = {.name = "gather_rows",
                                  .min_in = 2,
@@ -18402,10 +18611,49 @@ const bs_op bs_op_gather_rows = {.name = "gather_rows",
                                  .infer = gather_rows_infer,
                                  .run = gather_rows_run};
 
+#define INDEXED_OP(op, operands, desc, array)                                                                        \
+    const bs_op bs_op_##op = {.name = #op,                                                                           \
+                              .min_in = operands,                                                                    \
+                              .flags = BS_OP_CAPTURE | BS_OP_CAPTURE_FIRST,                                          \
+                              BS_PARAMS(desc, array),                                                                \
+                              .infer = op##_infer,                                                                   \
+                              .run = op##_run}
+INDEXED_OP(select, 2, bs_select_desc, select_fields);
+INDEXED_OP(gather_elements, 2, bs_select_desc, select_fields);
+INDEXED_OP(scatter_elements, 3, bs_update_desc, update_fields);
+INDEXED_OP(scatter_rows, 3, bs_update_desc, update_fields);
+#undef INDEXED_OP
+
 bs_value bs_gather_rows(bs_graph *graph, bs_value table, bs_value indices)
 {
     const int32_t in[2] = {indices.id, table.id};
     return bs_op_build(graph, &bs_op_gather_rows, in, 2, NULL);
+}
+
+bs_value bs_select(bs_graph *graph, bs_value x, bs_value indices, int32_t axis)
+{
+    const int32_t in[2] = {x.id, indices.id};
+    return bs_op_build(graph, &bs_op_select, in, 2, &(bs_select_desc){NULL, axis});
+}
+
+bs_value bs_gather_elements(bs_graph *graph, bs_value x, bs_value indices, int32_t axis)
+{
+    const int32_t in[2] = {x.id, indices.id};
+    return bs_op_build(graph, &bs_op_gather_elements, in, 2, &(bs_select_desc){NULL, axis});
+}
+
+bs_value bs_scatter_elements(bs_graph *graph, bs_value x, bs_value indices, bs_value updates,
+                             const bs_update_desc *desc)
+{
+    const int32_t in[3] = {x.id, indices.id, updates.id};
+    return bs_op_build(graph, &bs_op_scatter_elements, in, 3, desc);
+}
+
+bs_value bs_scatter_rows(bs_graph *graph, bs_value table, bs_value indices, bs_value updates,
+                         const bs_update_desc *desc)
+{
+    const int32_t in[3] = {table.id, indices.id, updates.id};
+    return bs_op_build(graph, &bs_op_scatter_rows, in, 3, desc);
 }
 /* ==== end src/ops/gather_rows.c =============================================================== */
 
@@ -22922,6 +23170,7 @@ static const describe_names describe_enums[] = {
     {"pool2d", "kind", 2, {"average", "max"}},
     {"resize", "kind", 3, {"nearest", "bilinear", "bicubic"}},
     {"reduce", "kind", 9, {"sum", "mean", "max", "min", "prod", "sum_square", "l1", "l2", "log_sum_exp"}},
+    {"", "update", 2, {"write", "add"}},
     {"segment_reduce", "mode", 4, {"last", "sum", "mean", "max"}},
 };
 

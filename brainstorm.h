@@ -507,6 +507,9 @@ bs_value bs_convert(bs_graph *graph, bs_value x, const bs_convert_desc *desc);
 bs_value bs_concat(bs_graph *graph, const bs_value *values, int32_t count, int32_t axis);
 typedef struct bs_slice_desc { const char *name; int32_t axis, start, length; } bs_slice_desc;
 bs_value bs_slice(bs_graph *graph, bs_value x, const bs_slice_desc *desc);
+typedef struct bs_roll_desc { const char *name; int32_t axis, shift; } bs_roll_desc;
+/* y[i] = x[(i - shift) mod n] along a dimension of n (torch.roll); in patches along the channels only. */
+bs_value bs_roll(bs_graph *graph, bs_value x, const bs_roll_desc *desc);
 bs_value bs_reshape(bs_graph *graph, bs_value x, bs_shape shape); /* one dimension may be -1 */
 typedef struct bs_transpose_desc { const char *name; int32_t order[BS_MAX_RANK]; } bs_transpose_desc;
 bs_value bs_transpose(bs_graph *graph, bs_value x, const bs_transpose_desc *desc);
@@ -598,6 +601,29 @@ bs_value bs_topk(bs_graph *graph, bs_value x, int32_t k, bs_value *indices); /* 
 /* Rows of `table` (root or same domain; [N, ...]) by i32 indices [M] -> [M, ...]. An index out of range is
  * BS_ERROR_DATA. */
 bs_value bs_gather_rows(bs_graph *graph, bs_value table, bs_value indices);
+/* x with the indices in place of its dimension `axis` (negative counts from the end): i32 of rank 0, 1 or 2, so that
+ * [A, N, B] and [M] give [A, M, B] (ONNX Gather, PyTorch index_select). Indices are 0 .. N - 1 here and below: one that
+ * is not is BS_ERROR_DATA. Here and below any operand may be a root value beside others of one domain. */
+bs_value bs_select(bs_graph *graph, bs_value x, bs_value indices, int32_t axis);
+/* An element for each index: indices i32 of x's rank, along other dimensions at most as many as x has. y[i][j] =
+ * x[indices[i][j]][j] along axis 0 (ONNX GatherElements, torch.gather). */
+bs_value bs_gather_elements(bs_graph *graph, bs_value x, bs_value indices, int32_t axis);
+
+typedef enum bs_update { BS_UPDATE_WRITE, BS_UPDATE_ADD } bs_update;
+typedef struct bs_update_desc {
+    const char *name;
+    int32_t axis;   /* negative counts from the end */
+    int32_t update; /* bs_update; ADD: f32 or i32 */
+} bs_update_desc;
+/* x, in which updates are written or added where indices say, both of one shape: y[indices[i][j]][j] = updates[i][j]
+ * along axis 0 (ONNX ScatterElements, torch.scatter). Those of one element are taken in rising order of i: the last one
+ * stays, and sums are the same bytes always. desc may be NULL. */
+bs_value bs_scatter_elements(bs_graph *graph, bs_value x, bs_value indices, bs_value updates,
+                             const bs_update_desc *desc);
+/* The same for whole rows (or what lies along another axis): table [N, ...], indices i32 [M], updates [M, ...] (PyTorch
+ * index_copy, index_add). */
+bs_value bs_scatter_rows(bs_graph *graph, bs_value table, bs_value indices, bs_value updates,
+                         const bs_update_desc *desc);
 /* A constant from the weights: "<name>" of that dtype (f32 or i32) and shape, root domain. */
 bs_value bs_constant(bs_graph *graph, const char *name, bs_dtype dtype, bs_shape shape);
 

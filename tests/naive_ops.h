@@ -179,6 +179,37 @@ static inline void naive_slice(const naive *n, const bs_node *node, const double
     memcpy(y, x + p->start * each, (size_t)(p->length * each) * sizeof *y);
 }
 
+/* So does roll: the first dimension turns round. */
+static inline void naive_roll(const naive *n, const bs_node *node, const double *x, double *y)
+{
+    const int64_t count = naive_dim(n, node->first_out, 0), each = naive_elements(n, node->first_out) / count;
+    const int32_t shift = ((const bs_roll_desc *)node->params)->shift;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t from = i - shift;
+        while (from < 0)
+            from += count;
+        memcpy(y + i * each, x + from % count * each, (size_t)each * sizeof *y);
+    }
+}
+
+/* Elements of lines by index: y[i] = x[index[i]], or y[index[i]] = or += u[i]. */
+static inline void naive_indexed(const naive *n, const bs_node *node, const char *op, const double *const *in,
+                                 double *y)
+{
+    const int32_t *operands = bs_node_in(n->g, node);
+    const int64_t count = naive_elements(n, operands[1]);
+    const bool reads = op[0] == 'g' || op[1] == 'e'; /* gather_elements, select */
+    for (int64_t i = 0; !reads && i < naive_elements(n, operands[0]); i++)
+        y[i] = in[0][i];
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t index = (int64_t)in[1][i];
+        if (reads)
+            y[i] = in[0][index];
+        else
+            y[index] = in[2][i] + (((const bs_update_desc *)node->params)->update == BS_UPDATE_ADD ? y[index] : 0);
+    }
+}
+
 static inline void naive_convert(const naive *n, const bs_node *node, const double *x, double *y)
 {
     const bs_convert_desc *p = node->params;
@@ -413,6 +444,10 @@ static inline void naive_op(naive *n, const bs_node *node, int32_t row, const do
         naive_concat(n, node, in, out[0]);
     else if (strcmp(op, "slice") == 0)
         naive_slice(n, node, in[0], out[0]);
+    else if (strcmp(op, "roll") == 0)
+        naive_roll(n, node, in[0], out[0]);
+    else if (strcmp(op, "select") == 0 || strcmp(op, "gather_elements") == 0 || strncmp(op, "scatter_", 8) == 0)
+        naive_indexed(n, node, op, in, out[0]);
     else if (strcmp(op, "convert") == 0)
         naive_convert(n, node, in[0], out[0]);
     else if (strcmp(op, "reduce") == 0)

@@ -149,7 +149,7 @@ static inline bool operands_of(const world *w, const char *name, int32_t turn, i
                                             "reshape",    "transpose", "pad",           "softmax",         "layer_norm",
                                             "batch_norm", "pool2d",    "resize",        "reduce",          "argmax",
                                             "topk",       "linear",    "patches",       "concat",          "rows",
-                                            "rms_norm", "argmin", "cumsum", "lrn"};
+                                            "rms_norm", "argmin", "cumsum", "lrn", "roll"};
     const int32_t words = w->words.id, cells = w->images[3].id;
     const struct {
         const char *op;
@@ -159,6 +159,10 @@ static inline bool operands_of(const world *w, const char *name, int32_t turn, i
                   {"sub", 2, {w->line.id, w->line.id}},
                   {"mul", 2, {w->integers.id, w->integers.id}},
                   {"gather_rows", 2, {w->integers.id, w->table.id}},
+                  {"select", 2, {w->table.id, w->integers.id}},
+                  {"gather_elements", 2, {w->line.id, w->integers.id}},
+                  {"scatter_elements", 3, {w->line.id, w->integers.id, w->line.id}},
+                  {"scatter_rows", 3, {w->line.id, w->integers.id, w->line.id}},
                   {"constant", 0, {0}},
                   {"input", 0, {0}},
                   {"state", 0, {0}},

@@ -260,6 +260,8 @@ static inline bs_value rg_shuffle_data(random_graph *rg, bs_value x)
         pair[1] = pair[1].id ? pair[1] : x;
         return rg_made(rg, bs_concat(rg->g, pair, 2, 0), a > rg->bound[pair[1].id] ? a : rg->bound[pair[1].id]);
     }
+    if (c > 1 && rg_flip(20))
+        return rg_made(rg, bs_roll(rg->g, x, &(bs_roll_desc){.shift = check_below(7) - 3}), a);
     if (c == 4 && rg_flip(50))
         return rg_made(rg, bs_slice(rg->g, x, &(bs_slice_desc){.start = check_below(3), .length = 2}), a);
     const bs_value codes =
@@ -313,11 +315,42 @@ static inline bs_value rg_channels(random_graph *rg, bs_value x)
                    width * (kind == BS_REDUCE_SUM_SQUARE ? a * a : a));
 }
 
+/* A new constant of n indices, each below `below`. */
+static inline bs_value rg_indices(random_graph *rg, int32_t n, int32_t below)
+{
+    const char *name = rg_name(rg, "i", rg->n_names, "");
+    int32_t *ints = rg->ints[rg->n_ints++ % 64];
+    for (int32_t i = 0; i < n; i++)
+        ints[i] = check_below(below);
+    net_add_ints(rg->weights, name, n, ints);
+    return rg_made(rg, bs_constant(rg->g, name, BS_I32, BS_SHAPE1(n)), below);
+}
+
+/* Elements by index: indices are constants, or what a row has found out; what is indexed may be a root value. */
+static inline bs_value rg_indexed(random_graph *rg, bs_value x)
+{
+    const int32_t extent = (int32_t)rg_extent(rg, rg_info(rg, x), 0), n = 2 + check_below(3);
+    const double a = rg->bound[x.id];
+    if (extent < 2 || !rg_is_const(rg, x) || rg_flip(30))
+        return rg_made(rg, bs_roll(rg->g, x, &(bs_roll_desc){.shift = check_below(7) - 3}), a);
+    bs_value i;
+    if (extent <= 4 && rg_flip(50))
+        rg_made(rg, bs_topk(rg->g, x, 2, &i), a), rg_made(rg, i, 4);
+    else
+        i = rg_indices(rg, n, extent < 4 ? extent : 4);
+    const bs_value found = rg_made(rg, rg_flip(50) ? bs_select(rg->g, x, i, 0) : bs_gather_elements(rg->g, x, i, -1),
+                                   a);
+    const bs_update_desc desc = {.update = rg_flip(50) ? BS_UPDATE_ADD : BS_UPDATE_WRITE};
+    if (extent <= 4 && rg_flip(40))
+        return rg_made(rg, bs_scatter_rows(rg->g, rg->captured, i, found, &desc), 4 * a + rg->bound[rg->captured.id]);
+    return rg_flip(50) ? found : rg_made(rg, bs_scatter_elements(rg->g, x, i, found, &desc), 5 * a);
+}
+
 static inline void rg_line_op(random_graph *rg, bs_value x)
 {
     switch (check_below(6)) {
     case 5:
-        rg_lines(rg, x);
+        rg_flip(50) ? rg_lines(rg, x) : rg_indexed(rg, x);
         break;
     case 0:
         rg_linear(rg, x, 4);

@@ -40,6 +40,10 @@ BUILD(concat_last, bs_concat(g, x, 2, -1))
 BUILD(slice, bs_slice(g, x[0], &(bs_slice_desc){.start = 1}))
 BUILD(slice_first, bs_slice(g, x[0], &(bs_slice_desc){.length = 3}))
 BUILD(slice_last, bs_slice(g, x[0], &(bs_slice_desc){.axis = -1, .start = 1, .length = 4}))
+BUILD(roll, bs_roll(g, x[0], &(bs_roll_desc){.shift = -2}))
+BUILD(roll_far, bs_roll(g, x[0], &(bs_roll_desc){.shift = 13}))
+BUILD(roll_last, bs_roll(g, x[0], &(bs_roll_desc){.axis = -1, .shift = 3}))
+BUILD(roll_none, bs_roll(g, x[0], &(bs_roll_desc){.axis = -2, .shift = 0}))
 BUILD(reshape, bs_reshape(g, x[0], BS_SHAPE2(-1, 2)))
 BUILD(transpose, bs_transpose(g, x[0], NULL))
 BUILD(transpose_201, bs_transpose(g, x[0], &(bs_transpose_desc){.order = {2, 0, 1}}))
@@ -134,6 +138,10 @@ static const op_case cases[] = {
     {"convert to f32", to_f32, ROOT | ROWS | CELLS | CODES, 0},
     {"concat", concat, ROOT | ROWS | CELLS | CODES, 0},
     {"concat along the last", concat_last, ROOT | ROWS, 0},
+    {"roll", roll, ROOT | ROWS | CELLS | CODES, 0},
+    {"roll by more than there is", roll_far, ROOT | ROWS | CELLS | INTEGERS, 0},
+    {"roll along the last", roll_last, ROOT | ROWS | CODES, 0},
+    {"roll by nothing", roll_none, ROOT, 0},
     {"slice", slice, ROOT | ROWS | CELLS | CODES, 0},
     {"slice at the beginning", slice_first, ROOT | ROWS | CELLS, 0},
     {"slice of the last", slice_last, ROOT | ROWS | CODES, 0},
@@ -317,30 +325,6 @@ static void test_captured(void)
     agree(&r, &plain, 0);
 }
 
-static void test_gather_rows(int32_t bad)
-{
-    static const int32_t good[] = {3, 0, 10, 10, 1, 7, 2}, wrong[] = {3, 0, 11, 10, 1, 7, 2},
-                         below[] = {3, 0, 1, 10, 1, 7, -1};
-    const rig_how fails = {.fails = bad ? BS_ERROR_DATA : BS_OK};
-    for (int32_t features = 6; features <= 40; features += 34) {
-        cuda_rig r;
-        bs_graph *g = rig_begin(&r, "gather_rows of a root table");
-        bs_value table = bs_affine(g, bs_input(g, "t", BS_F32, BS_SHAPE2(11, features)), 0.9f, 0.0f),
-                 indices = bs_input(g, "i", BS_I32, BS_SHAPE1(7));
-        rig_give(&r, "i", bad == 0 ? good : bad == 1 ? wrong : below);
-        bs_output(g, "y", bs_gather_rows(g, table, indices));
-        rig_agree(&r, &fails);
-        if (!bad)
-            rig_agree(&r, &(rig_how){.half = 1});
-        g = rig_begin(&r, "gather_rows by rows");
-        table = bs_input(g, "t", BS_F32, BS_SHAPE3(11, 3, features));
-        indices = bs_rows(g, bs_input(g, "i", BS_I32, BS_SHAPE2(7, 1)), (bs_value){0});
-        rig_give(&r, "i", bad == 0 ? good : bad == 1 ? wrong : below);
-        bs_output(g, "y", bs_collect(g, bs_reshape(g, bs_gather_rows(g, table, indices), BS_SHAPE1(3 * features))));
-        rig_agree(&r, &fails);
-    }
-}
-
 /* Turned by far positions: the CPU's numbers to the last bit, or its error. */
 static void test_rope(int32_t bad)
 {
@@ -479,7 +463,7 @@ int main(void)
         test_case(&image_cases[i], true);
     test_captured();
     for (int32_t bad = 0; bad < 3; bad++)
-        test_gather_rows(bad), test_rope(bad);
+        test_rope(bad);
     for (int32_t swapped = 0; swapped < 2; swapped++) {
         test_sr_store(BS_U8, swapped);
         test_sr_store(BS_U16, swapped);

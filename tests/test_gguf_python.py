@@ -53,6 +53,14 @@ def routed(g, cells, budget):
     return router, g.gather(router, outs, residual=cells)
 
 
+def indexed(g, x, values, index):
+    """Elements by index: of rows, and of a root table by rows; twice as many, and as many as there were."""
+    table = g.constant("positions", random(4, 3))
+    rows = g.scatter_rows(x, index, g.scatter_elements(g.roll(values, 0, 1), index, values, update="add"), axis=-1)
+    g.output("indexed", g.collect(g.gather_elements(rows, index)))
+    g.output("selected", g.collect(g.select(table, index, 0)))
+
+
 def tokens(g):
     """Rows of 8 features; experts picked by top-2."""
     x = g.rows(g.input("tokens", "f32", [g.symbol("n", 40), 8]))
@@ -67,6 +75,7 @@ def tokens(g):
             outs.append(g.linear(e, f"e{path}", random(8, 8), act="silu"))
     y = g.gather(router, outs, residual=x, mode="weighted")
     best, index = g.topk(scores, 2)
+    indexed(g, scores, best, index)
     square = g.reshape(y, [2, 4])
     product = g.matmul(square, square, transpose_b=1, scale=0.5)
     turned = g.transpose(product, [1, 0])

@@ -325,6 +325,56 @@ static void rows_of_gather_rows(void)
           bs_gather_rows(g, f->image, features_of(f)));
 }
 
+#define PAIRS bs_input(g, "pairs", BS_I32, BS_SHAPE2(2, 4))
+#define FOUR bs_input(g, "four", BS_I32, BS_SHAPE1(4))
+#define CODES bs_input(g, "raw", BS_U8, BS_SHAPE1(4))
+static void rows_of_indexed(void)
+{
+    WRONG(BS_ERROR_SHAPE, "select: axis 2 of operand 0, which is [N<=40, 4]", bs_select(g, f->table, FOUR, 2));
+    WRONG(BS_ERROR_SHAPE, "select: operand 1 is f32, expected i32", bs_select(g, f->table, f->line, 0));
+    WRONG(BS_ERROR_SHAPE, "select: operand 1 is [2, 2, 2], expected rank 0 to 2",
+          bs_select(g, f->table, bs_input(g, "i", BS_I32, BS_SHAPE3(2, 2, 2)), 0));
+    WRONG(BS_ERROR_SHAPE, "select: the result would have rank 5, expected 4 at most",
+          bs_select(g, bs_input(g, "w", BS_F32, BS_SHAPE4(2, 3, 4, 5)), PAIRS, 1));
+    WRONG(BS_ERROR_DOMAIN, "select: operand 0 is cut into patches, but this needs all of its pixels",
+          bs_select(g, f->cells, FOUR, 0));
+    WRONG(BS_ERROR_DOMAIN, "select: the result would be an image (rank 3) without a place in the patched frame",
+          bs_select(g, f->image, features_of(f), 0));
+    WRONG(BS_ERROR_SHAPE, "gather_elements: operand 1 is [4], expected the rank of operand 0, which is [N<=40, 4]",
+          bs_gather_elements(g, f->table, FOUR, 0));
+    WRONG(BS_ERROR_SHAPE, "gather_elements: dimension 1 is 4 in operand 0 and 5 in operand 1",
+          bs_gather_elements(g, f->table, bs_input(g, "i", BS_I32, BS_SHAPE2(2, 5)), 0));
+    WRONG(BS_ERROR_ARGUMENT, "scatter_elements \"s\": update is 2, expected 0 .. 1",
+          bs_scatter_elements(g, f->line, FOUR, f->line, &(bs_update_desc){.name = "s", .update = 2}));
+    WRONG(BS_ERROR_SHAPE, "scatter_elements \"s\": operand 0 is u8, expected f32 or i32",
+          bs_scatter_elements(g, CODES, FOUR, f->line, &(bs_update_desc){.name = "s", .update = BS_UPDATE_ADD}));
+    WRONG(BS_ERROR_SHAPE, "scatter_elements: operand 2 is u8, expected f32",
+          bs_scatter_elements(g, f->line, FOUR, CODES, NULL));
+    WRONG(BS_ERROR_SHAPE, "scatter_elements: dimension 0 of operand 2 is N<=40, expected 2",
+          bs_scatter_elements(g, f->table, PAIRS, f->table, NULL));
+    WRONG(BS_ERROR_SHAPE, "scatter_rows: operand 1 is [2, 4], expected rank 1",
+          bs_scatter_rows(g, f->table, PAIRS, f->table, NULL));
+    WRONG(BS_ERROR_SHAPE, "scatter_rows: operand 2 is [4], expected the rank of operand 0, which is [N<=40, 4]",
+          bs_scatter_rows(g, f->table, FOUR, f->line, NULL));
+    WRONG(BS_ERROR_SHAPE, "scatter_rows: dimension 0 of operand 2 is N<=40, expected 4",
+          bs_scatter_rows(g, f->table, FOUR, f->table, NULL));
+    WRONG(BS_ERROR_DOMAIN,
+          "scatter_rows: operand 2 is of rows [N<=40], operand 1 of patches of 16 [H<=64, W<=48]: scatter "
+          "or gather it first",
+          bs_scatter_rows(g, f->line, features_of(f), bs_rows(g, f->table, (bs_value){0}), NULL));
+}
+#undef CODES
+#undef FOUR
+#undef PAIRS
+
+static void rows_of_roll(void)
+{
+    WRONG(BS_ERROR_SHAPE, "roll \"r\": axis 3 of operand 0, which is [3, 8, 10]",
+          bs_roll(g, f->image, &(bs_roll_desc){.name = "r", .axis = 3}));
+    WRONG(BS_ERROR_DOMAIN, "roll: axis 2 of an image that is cut into patches, expected 0",
+          bs_roll(g, f->cells, &(bs_roll_desc){.axis = -1}));
+}
+
 static void rows_of_roots(void)
 {
     WRONG(BS_ERROR_DOMAIN, "patches: operand 0 is of patches of 16 [H<=64, W<=48], expected a root value",
@@ -344,6 +394,8 @@ int main(void)
     rows_of_concat();
     rows_of_slice();
     rows_of_gather_rows();
+    rows_of_indexed();
+    rows_of_roll();
     rows_of_roots();
     wrong_builds_end();
     static const char *const files[] = {"src/ops/binary.c",        "src/ops/common.c",   "src/ops/concat_slice.c",

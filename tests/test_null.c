@@ -171,6 +171,11 @@ static void rows_of_builders(void)
     BUILD(bs_argmin, bs_argmin(g, none));
     BUILD(bs_cumsum, bs_cumsum(g, none, NULL));
     BUILD(bs_gather_rows, bs_gather_rows(g, none, none));
+    BUILD(bs_select, bs_select(g, none, none, 0));
+    BUILD(bs_gather_elements, bs_gather_elements(g, none, none, 0));
+    BUILD(bs_scatter_elements, bs_scatter_elements(g, none, none, none, NULL));
+    BUILD(bs_scatter_rows, bs_scatter_rows(g, none, none, none, NULL));
+    BUILD(bs_roll, bs_roll(g, none, NULL));
     BUILD(bs_patch_features, bs_patch_features(g, none, none, NULL));
     BUILD(bs_rows, bs_rows(g, none, none));
     BUILD(bs_collect, bs_collect(g, none));

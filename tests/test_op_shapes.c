@@ -211,30 +211,69 @@ static void test_refusal(const refusal *c)
 
 /* -------------------------------------------------------------------------------------------------------- data */
 
-static void test_bad_index(int32_t index, bool good)
+#define BUILD(function, expression) \
+    static bs_value function(bs_graph *g, const bs_value *x) { return expression; }
+BUILD(of_gather_rows, bs_gather_rows(g, x[0], x[1]))
+BUILD(of_select, bs_select(g, x[0], x[1], 0))
+BUILD(of_gather_elements, bs_gather_elements(g, x[0], x[3], 0))
+BUILD(of_scatter_elements, bs_scatter_elements(g, x[0], x[3], x[4], NULL))
+BUILD(of_scatter_rows, bs_scatter_rows(g, x[0], x[1], x[2], &(bs_update_desc){.update = BS_UPDATE_ADD}))
+
+/* Index `index` of two in a table of four rows; the indices are operand `operand`. */
+static void test_bad_index(const char *op, builder build, int32_t operand, int32_t index, bool good)
 {
     const size_t mark = pool_used;
     bs_graph *g = new_graph();
-    const bs_value table = bs_input(g, "t", BS_F32, BS_SHAPE2(4, 3)), indices = bs_input(g, "i", BS_I32, BS_SHAPE1(2));
-    bs_gather_rows(g, table, indices);
+    const bs_value table = bs_input(g, "t", BS_F32, BS_SHAPE2(4, 3)), pair = bs_input(g, "p", BS_F32, BS_SHAPE2(2, 3));
+    const bs_value list[5] = {table, bs_input(g, "i", BS_I32, BS_SHAPE1(2)), pair,
+                              bs_input(g, "j", BS_I32, BS_SHAPE2(2, 1)), bs_input(g, "q", BS_F32, BS_SHAPE2(2, 1))};
+    build(g, list);
     op_run r = op_run_of(g, BS_TIER_SCALAR);
     op_prepare(&r, 0, 0);
-    const int32_t of_indices[] = {2}, of_table[] = {4, 3};
-    tensor i = tensor_new(BS_I32, 1, 1, of_indices), t = tensor_new(BS_F32, 1, 2, of_table);
-    tensor_randomise(&t);
-    memset(i.data, 0, 8);
-    memcpy(i.data + 4, &index, 4);
-    storage a = storage_new(BS_I32, 1, 1, of_indices, whole_rect(1, of_indices), 0, LAYOUT_PLANAR);
-    storage b = storage_new(BS_F32, 1, 2, of_table, whole_rect(2, of_table), 0, LAYOUT_PLANAR);
-    storage_fill(&a, &i, 0, 0);
-    storage_fill(&b, &t, 0, 0);
-    r.call.in[0] = a.operand;
-    r.call.in[1] = b.operand;
+    char fault[BS_FAULT_BYTES] = "", expected[BS_FAULT_BYTES] = "";
+    r.call.fault = fault;
+    for (int32_t k = 0; k < r.node->n_in; k++) {
+        const bs_value_info *v = bs_value_get(g, bs_node_in(g, r.node)[k]);
+        int32_t dim[2];
+        for (int32_t d = 0; d < v->rank; d++)
+            dim[d] = (int32_t)bs_dim_max(g, v->dims[d]);
+        tensor t = tensor_new(v->dtype, 1, v->rank, dim);
+        if (k == operand) {
+            memset(t.data, 0, 8);
+            memcpy(t.data + 4, &index, 4);
+        } else {
+            tensor_randomise(&t);
+        }
+        storage s = storage_new(v->dtype, 1, v->rank, dim, whole_rect(v->rank, dim), 0, LAYOUT_PLANAR);
+        storage_fill(&s, &t, 0, 0);
+        r.call.in[k] = s.operand;
+    }
     storage y = storage_of_output(&r, 0, 1, LAYOUT_PLANAR);
     r.call.out[0] = y.operand;
-    check(r.op->run(&r.call) == (good ? BS_OK : BS_ERROR_DATA), "gather_rows: index %d of 4 rows is %s", index,
-          good ? "taken" : "BS_ERROR_DATA");
+    if (!good)
+        snprintf(expected, sizeof expected, "index 1 is %d, expected 0 .. 3", index);
+    const bool told = r.op->run(&r.call) == (good ? BS_OK : BS_ERROR_DATA) && strcmp(fault, expected) == 0;
+    storage_drain(&y);
+    check(told && storage_is_poison(&y),
+          "%s: index %d of 4 rows is %s", op, index, good ? "taken" : "BS_ERROR_DATA");
     pool_used = mark;
+}
+
+static void test_bad_indices(void)
+{
+    const struct {
+        const char *op;
+        builder build;
+    } ops[] = {{"gather_rows", of_gather_rows},
+               {"select", of_select},
+               {"gather_elements", of_gather_elements},
+               {"scatter_elements", of_scatter_elements},
+               {"scatter_rows", of_scatter_rows}};
+    for (int32_t i = 0; i < 5; i++) {
+        test_bad_index(ops[i].op, ops[i].build, i > 0, 3, true);
+        test_bad_index(ops[i].op, ops[i].build, i > 0, 4, false);
+        test_bad_index(ops[i].op, ops[i].build, i > 0, -1, false);
+    }
 }
 
 /* Every f16 survives f32; exact halves round to even. */
@@ -278,8 +317,6 @@ int main(int argc, char **argv)
     test_symbols();
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++)
         test_refusal(&refusals[i]);
-    test_bad_index(3, true);
-    test_bad_index(4, false);
-    test_bad_index(-1, false);
+    test_bad_indices();
     return check_end();
 }

@@ -1,5 +1,5 @@
 /* test_op_vectors.c - results of every op equal PyTorch's (tests/vectors, made by tools/make_op_vectors.py and
- * make_line_vectors.py), at every tier this machine can run and on any layout.
+ * make_line_vectors.py and make_move_vectors.py), at every tier this machine can run and on any layout.
  *
  * Usage: test_op_vectors [seed] */
 #include "op_builders.h"
@@ -150,6 +150,17 @@ static const vector_case vector_cases[] = {
     {"pad_edge", pad_edge, 1, 0, 0},
     {"gather_rows", gather_table, 2, CAPTURED_0, 0},
     {"gather_rows_own", gather_table, 2, 0, 0},
+    {"select", select_axis_1, 2, CAPTURED_1, 0},
+    {"select_one", select_last, 2, 0, 0},
+    {"select_table", select_axis_1, 2, CAPTURED_0, 0},
+    {"gather_elements", gather_elements_1, 2, 0, 0},
+    {"gather_elements_root", gather_elements_last, 2, CAPTURED_0, 0},
+    {"scatter_elements", scatter_elements_0, 3, 0, 0},
+    {"scatter_elements_add", scatter_elements_last, 3, CAPTURED_1, 0},
+    {"scatter_rows", scatter_rows_0, 3, CAPTURED_0, 0},
+    {"scatter_rows_add", scatter_rows_add, 3, 0, 1e-6},
+    {"roll_height", roll_height, 1, 0, 0},
+    {"roll_width", roll_width, 1, 0, 0},
     {"constant", constant, 0, ROOT, 0},
     {"softmax", softmax, 1, 0, 1e-6},
     {"layer_norm", layer_norm, 1, 0, 1e-5},
@@ -352,7 +363,8 @@ static void test_vector(const vector_case *c)
 int main(int argc, char **argv)
 {
     check_seed(argc > 1 ? strtoull(argv[1], NULL, 10) : 1);
-    const bool read = read_vectors("tests/vectors/ops.bin") && read_vectors("tests/vectors/lines.bin");
+    const bool read = read_vectors("tests/vectors/ops.bin") && read_vectors("tests/vectors/lines.bin") &&
+                      read_vectors("tests/vectors/moves.bin");
     if (!check(read, "vectors: %d tensors read", n_records))
         return check_end();
     for (size_t i = 0; i < sizeof vector_cases / sizeof *vector_cases; i++)

@@ -88,6 +88,30 @@ static void test_hostile_data(void)
     bs_session_close(r.session);
 }
 
+/* Of a symbol that is bound below the lines that indices stand beside. */
+static void test_lines_of_indices(void)
+{
+    rig r;
+    bs_graph *g = new_graph();
+    static const int32_t index[6][2] = {{2, 0}, {1, 1}, {0, 2}, {2, 2}, {0, 0}, {1, 2}};
+    const bs_value table = bs_input(g, "table", BS_F32, BS_SHAPE2(bs_symbol(g, "N", 8), 3));
+    bs_output(g, "found", bs_gather_elements(g, table, bs_input(g, "index", BS_I32, BS_SHAPE2(6, 2)), 1));
+    if (!check(rig_plan(&r, g, NULL) && rig_session(&r, NULL, NULL, 0), "lines of a symbol: %s", r.error.message))
+        return;
+    const bs_buffer indices = {(void *)(uintptr_t)index, BS_I32, 2, {6, 2}, {0}},
+                    found = dense(floats[1], BS_F32, 2, 6, 2, 0);
+    bs_bind(r.session, "index", &indices, NULL);
+    bs_bind(r.session, "found", &found, NULL);
+    for (int64_t n = 5; n < 7; n++) {
+        const bs_buffer rows = dense(floats[2], BS_F32, 2, n, 3, 0);
+        bs_bind(r.session, "table", &rows, NULL);
+        const bs_status status = bs_run(r.session, &r.error);
+        check(status == (n < 6 ? BS_ERROR_SHAPE : BS_OK), "indices beside 6 lines of %lld: %s", (long long)n,
+              bs_status_name(status));
+    }
+    bs_session_close(r.session);
+}
+
 enum { PLAIN = 8 };
 static const char *const plain_names[PLAIN] = {"frame",     "grey",     "twice",     "line",
                                                "frame_out", "grey_out", "twice_out", "line_out"};
@@ -290,6 +314,7 @@ int main(void)
     check_seed(1);
     test_wrong_buffers();
     test_hostile_data();
+    test_lines_of_indices();
     test_disagreement();
     test_left_out();
     test_overlap();

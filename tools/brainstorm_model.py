@@ -19,6 +19,7 @@ takes, brainstorm_file.py writes. The format is described in docs/format.md.
 """
 
 import contextlib
+import functools
 import math
 import struct
 
@@ -28,8 +29,8 @@ from brainstorm_file import STORED, Block, read_weights, stored_array, write  # 
 from brainstorm_ops import (  # noqa: F401: DEPTHWISE, OPSET are for others
     ACTS, DEPTHWISE, DTYPES, GATHERS, INT32, MAX_ALL_PATHS, MAX_CONCAT, MAX_ELEMENTS, MAX_ENTRIES, MAX_EXTENT,
     MAX_FACTOR, MAX_FLOOR, MAX_NAME, MAX_OPERANDS, MAX_PATHS, MAX_RANK, MAX_SCALE, MAX_SYMBOLS, OPS, OPSET, OPSET_OF,
-    OPSET_OF_NUMBER, OPSET_OF_PARAM, POOLS, PROTOCOLS, RANGES, REDUCES, RESIZES, SEGMENTS, all_within, number_of, one_each, padding_of,
-    reshaped, within)
+    OPSET_OF_NUMBER, OPSET_OF_PARAM, POOLS, PROTOCOLS, RANGES, REDUCES, RESIZES, SEGMENTS, UPDATES, all_within,
+    number_of, one_each, padding_of, reshaped, within)
 
 
 class Value:
@@ -434,6 +435,9 @@ class Graph:
     def slice(self, x, axis, start, length):
         return self.node("slice", [x], axis=axis, start=start, length=length)
 
+    def roll(self, x, axis, shift):
+        return self.node("roll", [x], axis=axis, shift=shift)
+
     def reshape(self, x, shape):
         """shape: constants; "a" followed by a number, such as "a1", copies that dimension of x; -1: what is left."""
         codes = [reshaped(d) for d in shape]
@@ -496,6 +500,14 @@ class Graph:
 
     def gather_rows(self, table, indices):
         return self.node("gather_rows", [indices, table])  # stored so: what may be captured comes last
+
+    def select(self, x, indices, axis=0, op="select"):
+        return self.node(op, [x, indices], axis=axis)
+    gather_elements = functools.partialmethod(select, op="gather_elements")
+
+    def scatter_elements(self, x, indices, updates, axis=0, update="write", op="scatter_elements"):
+        return self.node(op, [x, indices, updates], axis=axis, update=number_of(UPDATES, update, "update"))
+    scatter_rows = functools.partialmethod(scatter_elements, op="scatter_rows")
 
     def constant(self, name, array):
         """f32 or i32; its weight has the constant's own name."""

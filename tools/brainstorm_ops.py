@@ -32,6 +32,7 @@ PROTOCOLS = {"top1": 0, "topk": 1, "threshold": 2, "residual_threshold": 3, "bin
              "capacity": 7, "budget": 8, "callback": 9}
 GATHERS = {"place": 0, "add": 1, "weighted": 2, "select": 3}
 SEGMENTS = {"last": 0, "sum": 1, "mean": 2, "max": 3}
+UPDATES = {"write": 0, "add": 1}
 PADDINGS = {"default": 0, "valid": 1, "explicit": 2}
 DEPTHWISE = -1
 
@@ -70,6 +71,8 @@ OPS = {
     "rope": ("heads dims base~ interleaved", 1),
     "segment_index": ("", 1),
     "lrn": ("size alpha~ beta~ bias~", 1),
+    "select": ("axis", 1), "gather_elements": ("axis", 1), "scatter_elements": ("axis update", 1),
+    "scatter_rows": ("axis update", 1), "roll": ("axis shift", 1),
 }
 
 # What numbers may be, where the library refuses others whatever the shapes; 0 is a default, if there is one.
@@ -96,6 +99,8 @@ RANGES = {
     ("pool2d", "kernel"): (0, 255), ("pool2d", "stride"): (0, 255),
     ("topk", "k"): (1, MAX_EXTENT),
     ("patch_features", "buckets"): (0, 128), ("patch_features", "code_bits"): (0, 16),
+    ("select", "axis"): _AXIS, ("gather_elements", "axis"): _AXIS, ("scatter_elements", "axis"): _AXIS,
+    ("scatter_rows", "axis"): _AXIS, ("roll", "axis"): _AXIS,
     ("attention", "heads"): (0, MAX_EXTENT), ("attention", "alibi"): (0, 1),
     ("attention", "kv_heads"): (0, MAX_EXTENT), ("attention", "bidirectional"): (0, 1),
 }
@@ -105,7 +110,8 @@ INT32 = (-2**31, 2**31 - 1)
 OPSET_OF = {"segments": 2, "state_append": 2, "segment_spread": 2, "segment_reduce": 2, "attention": 2,
             "look_ahead": 2,
             "rms_norm": 4, "argmin": 4, "cumsum": 4, "rope": 4, "segment_index": 4,
-            "lrn": 4}
+            "lrn": 4,
+            "select": 4, "gather_elements": 4, "scatter_elements": 4, "scatter_rows": 4, "roll": 4}
 # The same of parameters, last ones of their op: where they are 0 they are left out, and older libraries read the file.
 OPSET_OF_PARAM = {("conv2d", "padding"): 3, ("deconv2d", "padding"): 3, ("pool2d", "padding"): 3,
                   ("route", "floor"): 3,

@@ -16,6 +16,8 @@
     X(add) X(sub) X(mul) X(convert) X(sr_store)                                                           \
     /* op_shape.cuh */                                                                                    \
     X(concat) X(slice) X(reshape) X(transpose) X(pad) X(pixel_shuffle) X(pixel_unshuffle) X(gather_rows)  \
+    /* the same, op_shape_index.cuh */                                                                        \
+    X(roll) X(select) X(gather_elements) X(scatter_elements) X(scatter_rows)                              \
     /* op_lines.cuh */                                                                                    \
     X(softmax) X(layer_norm) X(reduce) X(argmax) X(topk)                                                  \
     X(rms_norm) X(argmin) X(cumsum)                                                                       \

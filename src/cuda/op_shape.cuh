@@ -1,4 +1,4 @@
-/* op_shape.cuh - concat, slice, reshape, transpose, pad, pixel_shuffle, pixel_unshuffle, gather_rows: they move
+/* op_shape.cuh - concat, slice, roll, reshape, transpose, pad, pixel_shuffle, pixel_unshuffle, gather_rows: they move
  * elements of any type.
  * Relies on move_nest.cuh and walk.cuh. Must never do arithmetic on elements, nor trust an index. */
 #ifndef BS_CUDA_OP_SHAPE
@@ -87,6 +87,29 @@ __device__ inline void bs_cu_slice_run(const bs_cu_tile &t, const bs_device_step
         }
         bs_cu_shift(&x, axis, start);
         bs_cu_copy_view(y, x, d, t.workspace);
+    });
+}
+
+static constexpr bs_cu_describe bs_cu_roll_describe = bs_cu_slice_describe;
+
+/* What is pushed out at one end comes in at the other. */
+__device__ inline void bs_cu_roll_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_cu_deal d = bs_cu_deal_rows(t, s, w);
+    const int32_t axis = s->p[BS_CU_SLICE_AXIS].i;
+    bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &x, int32_t) {
+        const int32_t n = max(bs_cu_pick(y.dim, axis), 1), over = s->p[BS_CU_SLICE_START].i % n,
+                      at = over < 0 ? over + n : over;
+        bs_cu_view to = y, from = x;
+        if (at > 0) {
+            bs_cu_keep(&to, axis, at);
+            bs_cu_shift(&from, axis, n - at);
+            bs_cu_copy_view(to, from, d, t.workspace);
+            to = y;
+        }
+        bs_cu_shift(&to, axis, at);
+        bs_cu_keep(&to, axis, n - at);
+        bs_cu_copy_view(to, x, d, t.workspace);
     });
 }
 

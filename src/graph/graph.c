@@ -286,11 +286,15 @@ static bool operands_agree(bs_graph *g, bs_infer *infer)
 {
     if (infer->op->flags & (BS_OP_STRUCTURAL | BS_OP_CROSS_ROW))
         return true;
+    int32_t of = 0; /* the operand whose domain others must have */
     for (int32_t i = 1; i < infer->n_in; i++) {
-        const int32_t d = infer->in[i]->domain, first = infer->in[0]->domain;
+        if (infer->in[of]->domain == 0 && infer->op->flags & BS_OP_CAPTURE_FIRST)
+            of = i;
+        const int32_t d = infer->in[i]->domain, first = infer->in[of]->domain;
         if (d != first && !(d == 0 && infer->op->flags & BS_OP_CAPTURE))
-            return bs_graph_fail(g, BS_ERROR_DOMAIN, "operand %d is of %s, operand 0 of %s: scatter or gather it first",
-                                 i, bs_say_domain(infer, d), bs_say_domain(infer, first));
+            return bs_graph_fail(g, BS_ERROR_DOMAIN,
+                                 "operand %d is of %s, operand %d of %s: scatter or gather it first", i,
+                                 bs_say_domain(infer, d), of, bs_say_domain(infer, first));
     }
     return true;
 }

@@ -46,6 +46,21 @@ bool bs_infer_dim_differs(bs_infer *infer, int32_t index, int32_t d)
                          bs_say_dim(infer, infer->in[0]->dims[d]), bs_say_dim(infer, infer->in[index]->dims[d]), index);
 }
 
+bool bs_infer_dim_is(bs_infer *infer, int32_t index, int32_t d, bs_dim_id expected)
+{
+    const bs_dim_id dim = infer->in[index]->dims[d];
+    return dim == expected || bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d of operand %d is %s, expected %s", d,
+                                            index, bs_say_dim(infer, dim), bs_say_dim(infer, expected));
+}
+
+bool bs_infer_rank_out(bs_infer *infer, int32_t rank)
+{
+    infer->out[0].rank = rank;
+    return rank <= BS_MAX_RANK ||
+           bs_infer_fail(infer, BS_ERROR_SHAPE, "the result would have rank %d, expected %d at most", rank,
+                         BS_MAX_RANK);
+}
+
 bool bs_infer_rank(bs_infer *infer, int32_t index, int32_t low, int32_t high)
 {
     const bs_value_info *value = infer->in[index];

@@ -23,6 +23,10 @@ bool bs_infer_dtype(bs_infer *infer, int32_t index, bs_dtype dtype);
 bool bs_infer_number(bs_infer *infer);
 /* Refuses operand `index`, whose dimension d is not what operand 0 has. */
 bool bs_infer_dim_differs(bs_infer *infer, int32_t index, int32_t d);
+/* Dimension d of operand `index` must be `expected`. */
+bool bs_infer_dim_is(bs_infer *infer, int32_t index, int32_t d, bs_dim_id expected);
+/* out[0] gets this rank, if a value can have it. */
+bool bs_infer_rank_out(bs_infer *infer, int32_t rank);
 bool bs_infer_rank(bs_infer *infer, int32_t index, int32_t low, int32_t high);
 /* Operand `index` must have as many dimensions as operand 0. */
 bool bs_infer_same_rank(bs_infer *infer, int32_t index);

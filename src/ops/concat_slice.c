@@ -1,4 +1,4 @@
-/* ops/concat_slice.c - joins values along a dimension, and takes a part of one. Elements of any type.
+/* ops/concat_slice.c - joins values along a dimension, takes a part of one, turns one round. Elements of any type.
  * Relies on span.h. Must never do arithmetic. */
 #include "ops/common.h"
 #include "ops/span.h"
@@ -10,6 +10,7 @@ typedef struct bs_concat_desc {
 
 static const bs_field concat_fields[] = {BS_INT("axis")};
 static const bs_field slice_fields[] = {BS_INT("axis"), BS_INT("start"), BS_INT("length")};
+static const bs_field roll_fields[] = {BS_INT("axis"), BS_INT("shift")};
 
 /* Rows and columns of a patch cannot be moved: the pixels that would move in belong to its neighbours. */
 static bool axis_may_change(bs_infer *infer, int32_t axis)
@@ -68,22 +69,28 @@ static bool concat_infer(bs_infer *infer)
     return concat_extent(infer, axis);
 }
 
+/* Copies an operand to where `at` is along the axis, as far as the result reaches. */
+static void concat_one(const bs_call *call, int32_t index, int32_t axis, int32_t at)
+{
+    const bs_operand *in = &call->in[index], *out = &call->out[0];
+    int32_t shift[BS_MAX_RANK] = {0};
+    bs_span span;
+    bs_span_box(&span, out, call->rows);
+    const int64_t low = bs_max_i64(span.low[axis + 1], at);
+    const int64_t high = bs_min_i64(span.low[axis + 1] + span.count[axis + 1], (int64_t)at + in->dim[axis]);
+    span.low[axis + 1] = low;
+    span.count[axis + 1] = high - low;
+    shift[axis] = at;
+    bs_span_copy(&span, out, in, shift);
+}
+
 static bs_status concat_run(const bs_call *call)
 {
-    const bs_operand *out = &call->out[0];
-    const int32_t axis = bs_axis_of(((const bs_concat_desc *)call->params)->axis, out->rank);
-    int32_t shift[BS_MAX_RANK] = {0};
+    const int32_t axis = bs_axis_of(((const bs_concat_desc *)call->params)->axis, call->out[0].rank);
+    int32_t at = 0;
     for (int32_t i = 0; i < call->n_in; i++) {
-        const bs_operand *in = &call->in[i];
-        bs_span span;
-        bs_span_box(&span, out, call->rows);
-        const int64_t low = bs_max_i64(span.low[axis + 1], shift[axis]);
-        const int64_t high =
-            bs_min_i64(span.low[axis + 1] + span.count[axis + 1], (int64_t)shift[axis] + in->dim[axis]);
-        span.low[axis + 1] = low;
-        span.count[axis + 1] = high - low;
-        bs_span_copy(&span, out, in, shift);
-        shift[axis] += in->dim[axis];
+        concat_one(call, i, axis, at);
+        at += call->in[i].dim[axis];
     }
     return BS_OK;
 }
@@ -150,4 +157,35 @@ const bs_op bs_op_slice = {.name = "slice",
 bs_value bs_slice(bs_graph *graph, bs_value x, const bs_slice_desc *desc)
 {
     return bs_op_build(graph, &bs_op_slice, &x.id, 1, desc);
+}
+
+/* ------------------------------------------------------------------------------------------------------- roll */
+
+static bool roll_infer(bs_infer *infer)
+{
+    int32_t axis;
+    return bs_infer_axis(infer, ((const bs_roll_desc *)infer->params)->axis, &axis) && axis_may_change(infer, axis);
+}
+
+/* What is pushed out at one end is the operand again, beyond the other. */
+static bs_status roll_run(const bs_call *call)
+{
+    const bs_roll_desc *desc = call->params;
+    const int32_t axis = bs_axis_of(desc->axis, call->out[0].rank), n = bs_max_i32(call->out[0].dim[axis], 1);
+    const int32_t at = (int32_t)(desc->shift - bs_floor_div(desc->shift, n) * n);
+    concat_one(call, 0, axis, at);
+    concat_one(call, 0, axis, at - n);
+    return BS_OK;
+}
+
+const bs_op bs_op_roll = {.name = "roll",
+                          .min_in = 1,
+                          .flags = BS_OP_SPATIAL,
+                          BS_PARAMS(bs_roll_desc, roll_fields),
+                          .infer = roll_infer,
+                          .run = roll_run};
+
+bs_value bs_roll(bs_graph *graph, bs_value x, const bs_roll_desc *desc)
+{
+    return bs_op_build(graph, &bs_op_roll, &x.id, 1, desc);
 }

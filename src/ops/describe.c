@@ -69,6 +69,7 @@ static const describe_names describe_enums[] = {
     {"pool2d", "kind", 2, {"average", "max"}},
     {"resize", "kind", 3, {"nearest", "bilinear", "bicubic"}},
     {"reduce", "kind", 9, {"sum", "mean", "max", "min", "prod", "sum_square", "l1", "l2", "log_sum_exp"}},
+    {"", "update", 2, {"write", "add"}},
     {"segment_reduce", "mode", 4, {"last", "sum", "mean", "max"}},
 };
 

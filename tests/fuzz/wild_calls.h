@@ -218,6 +218,11 @@ static inline bs_value new_line_call(uint8_t which)
     case 6: return bs_rope(w.g, x, bs_segment_index(w.g, x, (bs_value){0}), NULL);
     case 7: return bs_lrn(w.g, x, &(bs_lrn_desc){name(), number(), real(), real(), real()});
     case 2: return bs_cumsum(w.g, x, &(bs_cumsum_desc){name(), number(), number(), number()});
+    case 9: return bs_select(w.g, x, value(), number());
+    case 10: return bs_gather_elements(w.g, x, value(), number());
+    case 11: return bs_scatter_elements(w.g, x, value(), value(), &(bs_update_desc){name(), number(), number()});
+    case 12: return bs_scatter_rows(w.g, x, value(), value(), &(bs_update_desc){name(), number(), number()});
+    case 13: return bs_roll(w.g, x, &(bs_roll_desc){name(), number(), number()});
     default: return bs_rms_norm(w.g, x, &(bs_norm_desc){name(), real()});
     }
 }
