@@ -513,13 +513,19 @@ bs_value bs_roll(bs_graph *graph, bs_value x, const bs_roll_desc *desc);
 bs_value bs_reshape(bs_graph *graph, bs_value x, bs_shape shape); /* one dimension may be -1 */
 typedef struct bs_transpose_desc { const char *name; int32_t order[BS_MAX_RANK]; } bs_transpose_desc;
 bs_value bs_transpose(bs_graph *graph, bs_value x, const bs_transpose_desc *desc);
+typedef enum bs_pad_edge {
+    BS_EDGE_VALUE,
+    BS_EDGE_REPEAT, /* the pixel of the edge (PyTorch 'replicate') */
+    BS_EDGE_REFLECT /* the image, mirrored at the pixel of the edge, which is not repeated: fewer than it has */
+} bs_pad_edge;
 typedef struct bs_pad_desc {
     const char *name;
     int32_t top, bottom, left, right;
     float value;
-    int32_t edge;
+    int32_t edge; /* bs_pad_edge */
 } bs_pad_desc;
-bs_value bs_pad(bs_graph *graph, bs_value x, const bs_pad_desc *desc); /* edge: 1 replicates the edge */
+/* A border around a whole image [C,H,W], of any type: not in patches, whose cells would move in their frame. */
+bs_value bs_pad(bs_graph *graph, bs_value x, const bs_pad_desc *desc);
 
 /* Over the last dimension. On a CPU within 6 units in the last place, of differences to the largest as floats. */
 bs_value bs_softmax(bs_graph *graph, bs_value x);

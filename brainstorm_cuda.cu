@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 279956b3b3a75ab82d1549ff29fa2ccfc5ac90053ae30cd998915c4ce068f1bb
+ * sha256 of the parts: 388d0c912fa88d8da3371231724e561250528d3d477a453b1a7d7d7ef264a691
  */
 #include "brainstorm.h"
 
@@ -2978,6 +2978,14 @@ static inline BS_BOTH int32_t bs_deconv2d_taps(int32_t kernel, int32_t stride, i
     return (kernel - a + stride - 1) / stride;
 }
 
+/* ops/pad.c: the pixel that pixel `at`, counted from the operand's first of n, is a copy of; the nearest one if it is
+ * none. */
+static inline BS_BOTH int32_t bs_pad_source(int32_t edge, int32_t at, int32_t n)
+{
+    if (edge == BS_EDGE_REFLECT)
+        at = at < 0 ? -at : at < n ? at : 2 * (n - 1) - at;
+    return bs_clamp_i32(at, 0, n - 1);
+}
 /* ops/pad.c: the border's value as an element; a value outside a type's range becomes the nearest one in it. */
 void bs_pad_element(bs_dtype dtype, float value, void *element);
 
@@ -9473,8 +9481,14 @@ __device__ inline void bs_cu_pad_run(const bs_cu_tile &t, const bs_device_step *
 {
     const int32_t top = s->p[BS_CU_PAD_TOP].i, left = s->p[BS_CU_PAD_LEFT].i;
     bs_cu_scan_rows(t, s, w, [&](const bs_cu_view &y, const bs_cu_view &x, const bs_cu_scan &k) {
-        const int32_t sy = min(max(k.y - top, 0), x.dim[1] - 1), sx = min(max(k.x - left, 0), x.dim[2] - 1);
-        if (s->p[BS_CU_PAD_EDGE].i || (sy == k.y - top && sx == k.x - left))
+        const int32_t edge = s->p[BS_CU_PAD_EDGE].i, sy = bs_pad_source(edge, k.y - top, x.dim[1]),
+                      sx = bs_pad_source(edge, k.x - left, x.dim[2]);
+        if (edge == BS_EDGE_REFLECT && (max(top, s->p[BS_CU_PAD_BOTTOM].i) >= x.dim[1] ||
+                                        max(left, s->p[BS_CU_PAD_RIGHT].i) >= x.dim[2])) {
+            bs_cu_fail(t, s, BS_ERROR_SHAPE); /* a symbol was bound below what is reflected */
+            return;
+        }
+        if (edge || (sy == k.y - top && sx == k.x - left))
             bs_cu_pixel_move(y, k, x, k.c, sy, sx);
         else
             bs_cu_store_one(y.data, bs_cu_bytes(y.dtype), bs_cu_pixel_at(y, k.c, k.y, k.x),

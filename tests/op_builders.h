@@ -84,6 +84,7 @@ BUILD(transpose_2031, bs_transpose(g, x[0], &(bs_transpose_desc){.order = {2, 0,
 BUILD(transpose_default, bs_transpose(g, x[0], NULL))
 BUILD(pad_value, bs_pad(g, x[0], &(bs_pad_desc){.top = 1, .bottom = 2, .left = 3, .value = 1.5f}))
 BUILD(pad_edge, bs_pad(g, x[0], &(bs_pad_desc){.bottom = 3, .left = 2, .right = 1, .edge = 1}))
+BUILD(pad_reflect, bs_pad(g, x[0], &(bs_pad_desc){.top = 3, .bottom = 1, .right = 4, .edge = BS_EDGE_REFLECT}))
 BUILD(gather_table, bs_gather_rows(g, x[0], x[1]))
 BUILD(select_axis_1, bs_select(g, x[0], x[1], 1))
 BUILD(select_last, bs_select(g, x[0], x[1], -1))

@@ -1,5 +1,5 @@
-/* test_cuda_index.c - gather_rows, select, gather_elements, scatter_elements, scatter_rows: the device against the plain
- * reference, and what both do with indices that are out of range. */
+/* test_cuda_index.c - gather_rows, select, gather_elements, scatter_elements, scatter_rows: the device against the
+ * plain reference, and what both do with indices that are out of range. */
 #include "cuda_rig.h"
 
 static void test_gather_rows(int32_t bad)

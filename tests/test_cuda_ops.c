@@ -49,6 +49,7 @@ BUILD(transpose, bs_transpose(g, x[0], NULL))
 BUILD(transpose_201, bs_transpose(g, x[0], &(bs_transpose_desc){.order = {2, 0, 1}}))
 BUILD(pad_value, bs_pad(g, x[0], &(bs_pad_desc){.top = 1, .bottom = 2, .left = 3, .value = 1.5f}))
 BUILD(pad_edge, bs_pad(g, x[0], &(bs_pad_desc){.bottom = 3, .left = 2, .right = 1, .edge = 1}))
+BUILD(pad_reflect, bs_pad(g, x[0], &(bs_pad_desc){.top = 5, .left = 9, .right = 1, .edge = BS_EDGE_REFLECT}))
 BUILD(softmax, bs_softmax(g, x[0]))
 BUILD(layer_norm, bs_layer_norm(g, x[0], &(bs_norm_desc){.name = "norm"}))
 BUILD(rms_norm, bs_rms_norm(g, x[0], &(bs_norm_desc){.name = "norm"}))
@@ -171,6 +172,7 @@ static const op_case image_cases[] = {
     {"transpose 2 0 1", transpose_201, ROOT | CODES, 0},
     {"pad by a value", pad_value, ROOT | CODES, 0},
     {"pad by the edge", pad_edge, ROOT | CODES, 0},
+    {"pad by reflection", pad_reflect, ROOT | CODES, 0},
     {"reduce: maximum of a dimension", reduce_max, ROOT, 0},
     {"reduce: l2 of two", reduce_two, ROOT, 4e-3},
     {"reduce: maximum of the last two", reduce_two_last, ROOT, 0},

@@ -114,7 +114,7 @@ def sequences(g):
 
 def whole_images(g):
     x = g.input("image", "f32", [3, 32, 32])
-    x = g.pad(x, 1, 1, 2, 2, edge=1)
+    x = g.pad(g.pad(x, 1, 0, 2, 1, edge="reflect"), 0, 1, 0, 1, edge=1)
     x = g.pool2d(g.deconv2d(x, "up", random(3, 2, 2, 2), random(2), stride=2), "max", 2, padding="valid")
     x = g.conv2d(x, "padded", random(2, 2, 3, 3), padding="explicit", pad=2)
     x = g.lrn(g.resize(x, "nearest", 2), size=3, alpha=0.5)

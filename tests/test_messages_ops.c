@@ -167,6 +167,12 @@ static void rows_of_pad(void)
           bs_pad(g, f->line, &(bs_pad_desc){.name = "p", .top = 1}));
     WRONG(BS_ERROR_DOMAIN, "pad \"p\": operand 0 is cut into patches, but this needs all of its pixels",
           bs_pad(g, f->cells, &(bs_pad_desc){.name = "p", .top = 1}));
+    WRONG(BS_ERROR_ARGUMENT, "pad \"p\": edge is 3, expected 0 .. 2",
+          bs_pad(g, f->image, &(bs_pad_desc){.name = "p", .edge = 3}));
+    WRONG(BS_ERROR_SHAPE, "pad \"p\": dimension 1 is 8, too few to reflect 8 of them",
+          bs_pad(g, f->image, &(bs_pad_desc){.name = "p", .bottom = 8, .edge = BS_EDGE_REFLECT}));
+    WRONG(BS_ERROR_SHAPE, "pad \"p\": dimension 2 is 10, too few to reflect 10 of them",
+          bs_pad(g, f->image, &(bs_pad_desc){.name = "p", .left = 10, .edge = BS_EDGE_REFLECT}));
     WRONG(BS_ERROR_ARGUMENT, "pad \"p\": top is -1, expected 0 .. 32768",
           bs_pad(g, f->image, &(bs_pad_desc){.name = "p", .top = -1}));
     WRONG(BS_ERROR_ARGUMENT, "pad \"p\": bottom is 32769, expected 0 .. 32768",

@@ -148,6 +148,7 @@ static const vector_case vector_cases[] = {
     {"transpose_default", transpose_default, 1, 0, 0},
     {"pad_value", pad_value, 1, 0, 0},
     {"pad_edge", pad_edge, 1, 0, 0},
+    {"pad_reflect", pad_reflect, 1, 0, 0},
     {"gather_rows", gather_table, 2, CAPTURED_0, 0},
     {"gather_rows_own", gather_table, 2, 0, 0},
     {"select", select_axis_1, 2, CAPTURED_1, 0},

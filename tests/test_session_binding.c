@@ -88,6 +88,26 @@ static void test_hostile_data(void)
     bs_session_close(r.session);
 }
 
+/* Of a symbol that is bound below what is reflected. */
+static void test_reflected(void)
+{
+    rig r;
+    bs_graph *g = new_graph();
+    const bs_value x = bs_input(g, "image", BS_F32, BS_SHAPE3(1, bs_symbol(g, "N", 8), 2));
+    bs_output(g, "padded", bs_pad(g, x, &(bs_pad_desc){.top = 5, .edge = BS_EDGE_REFLECT}));
+    if (!check(rig_plan(&r, g, NULL) && rig_session(&r, NULL, NULL, 0), "an image of a symbol: %s", r.error.message))
+        return;
+    for (int64_t n = 5; n < 7; n++) {
+        const bs_buffer image = dense(floats[1], BS_F32, 3, 1, n, 2), padded = dense(floats[2], BS_F32, 3, 1, n + 5, 2);
+        bs_bind(r.session, "image", &image, NULL);
+        bs_bind(r.session, "padded", &padded, NULL);
+        const bs_status status = bs_run(r.session, &r.error);
+        check(status == (n < 6 ? BS_ERROR_SHAPE : BS_OK), "5 of %lld lines reflected: %s", (long long)n,
+              bs_status_name(status));
+    }
+    bs_session_close(r.session);
+}
+
 /* Of a symbol that is bound below the lines that indices stand beside. */
 static void test_lines_of_indices(void)
 {
@@ -315,6 +335,7 @@ int main(void)
     test_wrong_buffers();
     test_hostile_data();
     test_lines_of_indices();
+    test_reflected();
     test_disagreement();
     test_left_out();
     test_overlap();

@@ -27,7 +27,7 @@ import numpy as np
 
 from brainstorm_file import STORED, Block, read_weights, stored_array, write  # noqa: F401: read_weights is for others
 from brainstorm_ops import (  # noqa: F401: DEPTHWISE, OPSET are for others
-    ACTS, DEPTHWISE, DTYPES, GATHERS, INT32, MAX_ALL_PATHS, MAX_CONCAT, MAX_ELEMENTS, MAX_ENTRIES, MAX_EXTENT,
+    ACTS, DEPTHWISE, DTYPES, EDGES, GATHERS, INT32, MAX_ALL_PATHS, MAX_CONCAT, MAX_ELEMENTS, MAX_ENTRIES, MAX_EXTENT,
     MAX_FACTOR, MAX_FLOOR, MAX_NAME, MAX_OPERANDS, MAX_PATHS, MAX_RANK, MAX_SCALE, MAX_SYMBOLS, OPS, OPSET, OPSET_OF,
     OPSET_OF_NUMBER, OPSET_OF_PARAM, POOLS, PROTOCOLS, RANGES, REDUCES, RESIZES, SEGMENTS, UPDATES, all_within,
     number_of, one_each, padding_of, reshaped, within)
@@ -451,7 +451,8 @@ class Graph:
         return self.node("transpose", [x], **{f"order{i}": axis for i, axis in enumerate(order)})
 
     def pad(self, x, top=0, bottom=0, left=0, right=0, value=0.0, edge=0):
-        return self.node("pad", [x], top=top, bottom=bottom, left=left, right=right, value=value, edge=edge)
+        return self.node("pad", [x], top=top, bottom=bottom, left=left, right=right, value=value,
+                         edge=number_of(EDGES, edge, "edge"))
 
     def softmax(self, x):
         return self.node("softmax", [x])

@@ -32,6 +32,7 @@ PROTOCOLS = {"top1": 0, "topk": 1, "threshold": 2, "residual_threshold": 3, "bin
              "capacity": 7, "budget": 8, "callback": 9}
 GATHERS = {"place": 0, "add": 1, "weighted": 2, "select": 3}
 SEGMENTS = {"last": 0, "sum": 1, "mean": 2, "max": 3}
+EDGES = {"value": 0, "repeat": 1, "reflect": 2}
 UPDATES = {"write": 0, "add": 1}
 PADDINGS = {"default": 0, "valid": 1, "explicit": 2}
 DEPTHWISE = -1
@@ -95,7 +96,7 @@ RANGES = {
     ("slice", "start"): (0, MAX_EXTENT), ("slice", "length"): (0, MAX_EXTENT),
     ("reshape", "rank"): (1, MAX_RANK),
     ("pad", "top"): (0, 2**15), ("pad", "bottom"): (0, 2**15), ("pad", "left"): (0, 2**15),
-    ("pad", "right"): (0, 2**15),
+    ("pad", "right"): (0, 2**15), ("pad", "edge"): (0, 2),
     ("pool2d", "kernel"): (0, 255), ("pool2d", "stride"): (0, 255),
     ("topk", "k"): (1, MAX_EXTENT),
     ("patch_features", "buckets"): (0, 128), ("patch_features", "code_bits"): (0, 16),
@@ -118,7 +119,7 @@ OPSET_OF_PARAM = {("conv2d", "padding"): 3, ("deconv2d", "padding"): 3, ("pool2d
                   ("attention", "kv_heads"): 4, ("attention", "bidirectional"): 4, ("attention", "scale"): 4,
                   ("reduce", "axes"): 4}
 # The same of numbers: those beyond the first are of the set that stands second.
-OPSET_OF_NUMBER = {("reduce", "kind"): (3, 4)}
+OPSET_OF_NUMBER = {("reduce", "kind"): (3, 4), ("pad", "edge"): (1, 4)}
 
 
 def number_of(table, what, kind):

@@ -6,6 +6,7 @@ The file: vector_file.py.
 """
 
 import torch
+import torch.nn.functional as F
 
 from vector_file import put, write
 
@@ -47,5 +48,6 @@ put("scatter_rows_add", x0=a, x1=i, x2=u, y0=torch.stack([a[n].index_add(1, i[n]
 a = rnd(2, 3, 4, 5)
 put("roll_height", x0=a, y0=a.roll(3, 2))
 put("roll_width", x0=a, y0=a.roll(-1, 3))
+put("pad_reflect", x0=a, y0=F.pad(a, (0, 4, 3, 1), mode="reflect"))
 
 write("moves.bin")

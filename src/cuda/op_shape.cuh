@@ -226,8 +226,14 @@ __device__ inline void bs_cu_pad_run(const bs_cu_tile &t, const bs_device_step *
 {
     const int32_t top = s->p[BS_CU_PAD_TOP].i, left = s->p[BS_CU_PAD_LEFT].i;
     bs_cu_scan_rows(t, s, w, [&](const bs_cu_view &y, const bs_cu_view &x, const bs_cu_scan &k) {
-        const int32_t sy = min(max(k.y - top, 0), x.dim[1] - 1), sx = min(max(k.x - left, 0), x.dim[2] - 1);
-        if (s->p[BS_CU_PAD_EDGE].i || (sy == k.y - top && sx == k.x - left))
+        const int32_t edge = s->p[BS_CU_PAD_EDGE].i, sy = bs_pad_source(edge, k.y - top, x.dim[1]),
+                      sx = bs_pad_source(edge, k.x - left, x.dim[2]);
+        if (edge == BS_EDGE_REFLECT && (max(top, s->p[BS_CU_PAD_BOTTOM].i) >= x.dim[1] ||
+                                        max(left, s->p[BS_CU_PAD_RIGHT].i) >= x.dim[2])) {
+            bs_cu_fail(t, s, BS_ERROR_SHAPE); /* a symbol was bound below what is reflected */
+            return;
+        }
+        if (edge || (sy == k.y - top && sx == k.x - left))
             bs_cu_pixel_move(y, k, x, k.c, sy, sx);
         else
             bs_cu_store_one(y.data, bs_cu_bytes(y.dtype), bs_cu_pixel_at(y, k.c, k.y, k.x),

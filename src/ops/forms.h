@@ -27,6 +27,14 @@ static inline BS_BOTH int32_t bs_deconv2d_taps(int32_t kernel, int32_t stride, i
     return (kernel - a + stride - 1) / stride;
 }
 
+/* ops/pad.c: the pixel that pixel `at`, counted from the operand's first of n, is a copy of; the nearest one if it is
+ * none. */
+static inline BS_BOTH int32_t bs_pad_source(int32_t edge, int32_t at, int32_t n)
+{
+    if (edge == BS_EDGE_REFLECT)
+        at = at < 0 ? -at : at < n ? at : 2 * (n - 1) - at;
+    return bs_clamp_i32(at, 0, n - 1);
+}
 /* ops/pad.c: the border's value as an element; a value outside a type's range becomes the nearest one in it. */
 void bs_pad_element(bs_dtype dtype, float value, void *element);
 

@@ -1,4 +1,4 @@
-/* ops/pad.c - a border around an image, either a value or the edge repeated. Elements of any type.
+/* ops/pad.c - a border around an image: a value, the edge repeated, or the image reflected. Elements of any type.
  * Relies on graph/op.h. Must never be used in a patch domain: cells would move relative to their frame (convolutions
  * and pooling pad at the frame's edge by themselves). */
 #include "ops/forms.h"
@@ -8,12 +8,31 @@ static const bs_field pad_fields[] = {BS_INT_OF("top", 0, 1 << 15),
                                       BS_INT_OF("left", 0, 1 << 15),
                                       BS_INT_OF("right", 0, 1 << 15),
                                       BS_FLOAT("value"),
-                                      BS_INT("edge")};
+                                      BS_INT_OF("edge", 0, BS_EDGE_REFLECT)};
+
+/* Before op set 4 there were two kinds of border. */
+static void pad_upgrade(int32_t *fields, int32_t opset)
+{
+    if (opset < 4)
+        fields[5] = fields[5] != 0;
+}
+
+/* `most` pixels on one side of dimension d: a reflection reaches every pixel but the edge's own. */
+static bool pad_reflects(bs_infer *infer, int32_t d, int32_t most)
+{
+    const bs_dim_id dim = infer->in[0]->dims[d];
+    if (((const bs_pad_desc *)infer->params)->edge != BS_EDGE_REFLECT || most < bs_dim_max(infer->graph, dim))
+        return true;
+    return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is %s, too few to reflect %d of them", d,
+                         bs_say_dim(infer, dim), most);
+}
 
 static bool pad_infer(bs_infer *infer)
 {
     const bs_pad_desc *desc = infer->params;
     return bs_infer_rank(infer, 0, 3, 3) && bs_infer_whole(infer, 0) &&
+           pad_reflects(infer, 1, bs_max_i32(desc->top, desc->bottom)) &&
+           pad_reflects(infer, 2, bs_max_i32(desc->left, desc->right)) &&
            bs_infer_extent(infer, 1, 1, (int64_t)desc->top + desc->bottom, 1) &&
            bs_infer_extent(infer, 2, 1, (int64_t)desc->left + desc->right, 1);
 }
@@ -53,8 +72,8 @@ static void pad_row(const bs_call *call, int32_t row, const uint8_t *border)
     const char *from = bs_operand_at(in, row * in->row_stride);
     for (int32_t y = out->rect.y0; y < out->rect.y1; y++)
         for (int32_t x = out->rect.x0; x < out->rect.x1; x++) {
-            const int32_t sy = bs_clamp_i32(y - desc->top, 0, in->dim[1] - 1),
-                          sx = bs_clamp_i32(x - desc->left, 0, in->dim[2] - 1);
+            const int32_t sy = bs_pad_source(desc->edge, y - desc->top, in->dim[1]),
+                          sx = bs_pad_source(desc->edge, x - desc->left, in->dim[2]);
             const bool inside = desc->edge || (sy == y - desc->top && sx == x - desc->left);
             char *pixel = to + (y * out->stride[1] + x * out->stride[2]) * size;
             if (inside)
@@ -68,7 +87,11 @@ static void pad_row(const bs_call *call, int32_t row, const uint8_t *border)
 static bs_status pad_run(const bs_call *call)
 {
     const bs_pad_desc *desc = call->params;
+    const bs_operand *in = &call->in[0];
     uint8_t border[4] = {0, 0, 0, 0};
+    if (desc->edge == BS_EDGE_REFLECT && (bs_max_i32(desc->top, desc->bottom) >= in->dim[1] ||
+                                          bs_max_i32(desc->left, desc->right) >= in->dim[2]))
+        return BS_ERROR_SHAPE; /* a run set a symbol below what is reflected */
     bs_pad_element(call->out[0].dtype, desc->value, border);
     for (int32_t row = 0; row < call->rows; row++)
         pad_row(call, row, border);
@@ -79,6 +102,7 @@ const bs_op bs_op_pad = {.name = "pad",
                          .min_in = 1,
                          .flags = BS_OP_SPATIAL,
                          BS_PARAMS(bs_pad_desc, pad_fields),
+                         .upgrade = pad_upgrade,
                          .infer = pad_infer,
                          .run = pad_run};
 
