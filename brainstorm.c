@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: a47e45158d01d0c59a0db57176c147057c5c7562bfc3b0b57ca8a2cc8a7b6a77
+ * sha256 of the parts: e93cdc161be4807f65ba4817523a75cb86afdd336aa0cd57f6f27471445ee855
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -1676,6 +1676,7 @@ typedef struct bs_conv_task {
 
     const float *weights; /* from bs_conv_prepare */
     const float *bias;    /* out_channels floats, or NULL */
+    bool onto;            /* for bs_conv_run_gemm without a residual: adds to what is in `out` instead of the bias */
 
     const float *residual; /* added to the result, or NULL; may be `out` itself (same strides) */
     ptrdiff_t residual_row;
@@ -8088,19 +8089,20 @@ static bs_gemm_tile gemm_block(const gemm_job *j, int32_t k)
 static void gemm_rows(const gemm_job *j, int32_t k)
 {
     const bs_conv_task *task = j->task;
+    const bool onto = k > 0 || task->onto;
     bs_gemm_tile tile = gemm_block(j, k);
     const ptrdiff_t bytes = (ptrdiff_t)tile.depth * j->vectors * j->k->lanes * (ptrdiff_t)sizeof(float);
     const ptrdiff_t tiles = (ptrdiff_t)task->out_h * bs_conv_ceil_div(task->out_w, j->k->gemm_rows);
     const ptrdiff_t share = (bytes / tiles + 63) / 64 * 64;
     tile.next = (const char *)tile.weights + bytes;
     tile.out_step = task->out_pixel;
-    tile.add_step = k > 0 ? tile.out_step : 0;
+    tile.add_step = onto ? tile.out_step : 0;
     for (ptrdiff_t y = 0; y < task->out_h; y++)
         for (int32_t x = 0; x < task->out_w;) {
             const int32_t rows = bs_gemm_next_rows(j->k, j->vectors, task->out_w - x);
             tile.in = task->in + y * j->g->stride_h * task->in_row + x * tile.in_step + k;
             tile.out = task->out + y * task->out_row + x * tile.out_step + j->channel;
-            tile.add = k > 0 ? tile.out : tile.add;
+            tile.add = onto ? tile.out : tile.add;
             tile.next_end = tile.next + share;
             if (j->panels > 1)
                 j->k->gemm_abreast(&tile);
@@ -14587,6 +14589,244 @@ void bs_attend_run(bs_tier tier, const bs_attend *attend)
 }
 /* ==== end src/kernels/attend.c ================================================================ */
 
+/* ==== begin src/kernels/recurrent.h =========================================================== */
+/* recurrent.h: one step of an LSTM or a GRU for some rows, gates and states in one pass over the weights.
+ *
+ * Owns:      the layout of its weights, and the order of gates within it.
+ * Relies on: tier.h.
+ * Must never: allocate, keep state, or let a row's arithmetic depend on how many rows there are.
+ *
+ * A sum is the products of x, then those of h, in blocks of 192 (gemm.c); activations are those of functions.h.
+ *
+ *     LSTM   i, f, o = sigmoid, g = tanh of W_ih x + W_hh h + b;  c' = f c + i g;  h' = o tanh(c')
+ *     GRU    r, z = sigmoid of W_ih x + W_hh h + b;  n = tanh(W_in x + b_in + r (W_hn h + b_hn));  h' = n + z (h - n)
+ */
+#ifndef BS_KERNELS_RECURRENT_H
+#define BS_KERNELS_RECURRENT_H
+
+#include <stdbool.h>
+
+/* #include "base/both.h" */
+/* #include "kernels/tier.h" */
+
+/* Sums of a unit. Columns of x are the first ones (a GRU's n from x, r, z), columns of h the last ones (r, z, n from
+ * h): an LSTM's are the same four. */
+enum { BS_RECURRENT_COLUMNS = 4 };
+
+typedef struct bs_recurrent {
+    int32_t inputs, hidden; /* >= 1 */
+    bool gru;
+} bs_recurrent;
+
+/* How many of a unit's columns take x, and as many h; and which gate of PyTorch's order such a column is: i, f, o, g;
+ * n, r, z; r, z, n. */
+static inline BS_BOTH int32_t bs_recurrent_gates(bool gru) { return gru ? 3 : 4; }
+static inline BS_BOTH int32_t bs_recurrent_gate(bool gru, bool of_h, int32_t column)
+{
+    return !gru ? column ^ column >> 1 : of_h ? column : (column + 2) % 3;
+}
+
+/* Rows are dense, row strides in floats and within int32_t. c and c_out: of an LSTM only. */
+typedef struct bs_recurrent_rows {
+    int64_t n;
+    const float *x, *h, *c;
+    ptrdiff_t x_row, h_row, c_row;
+    float *h_out, *c_out; /* h_out overlaps nothing else; c_out may be c */
+    ptrdiff_t h_out_row, c_out_row;
+} bs_recurrent_rows;
+
+/* Floats of packed weights, which bs_recurrent_prepare makes of [gates * hidden][inputs] and [gates * hidden][hidden]
+ * by running no instructions of the tier. 0: too many. */
+BS_INTERNAL uint64_t bs_recurrent_floats(bs_tier tier, const bs_recurrent *net);
+BS_INTERNAL void bs_recurrent_prepare(bs_tier tier, const bs_recurrent *net, const float *of_x, const float *of_h, float *prepared);
+
+/* Units that are computed together: their columns are whole panels. Biases are [4 columns][units] for each such group.
+ */
+BS_INTERNAL int32_t bs_recurrent_units(bs_tier tier, bool gru);
+
+/* Scratch for each thread. */
+BS_INTERNAL size_t bs_recurrent_scratch_floats(bs_tier tier, const bs_recurrent *net);
+BS_INTERNAL void bs_recurrent_run(bs_tier tier, const bs_recurrent *net, const float *prepared, const float *bias,
+                      const bs_recurrent_rows *rows, float *scratch);
+
+#endif
+/* ==== end src/kernels/recurrent.h ============================================================= */
+
+/* ==== begin src/kernels/recurrent.c =========================================================== */
+/* recurrent.c: packs the weights of an LSTM or a GRU by groups of units, and runs group after group.
+ *
+ * Owns:      the groups: of a group's columns the panels of x, then those of h, so that weights are read once, in
+ *            order, and all gates of a unit are there at once.
+ * Relies on: conv_internal.h and gemm.c for the products, arrange.h, functions.h.
+ * Must never: do a sum in another order for another number of rows.
+ *
+ * Layout of a group of `units` (the last one has fewer): GEMM (conv_pack.c) of [inputs] by gates * units columns, then
+ * of [hidden] by as many; a column is (gate, unit).
+ */
+/* #include "kernels/recurrent.h" */
+
+/* #include "base/base.h" */
+/* #include "kernels/arrange.h" */
+/* #include "kernels/conv_internal.h" */
+/* #include "kernels/functions.h" */
+
+#include <string.h>
+
+enum { UNITS_ROWS = 32 /* for which a block of weights stays in the first cache */ };
+
+int32_t bs_recurrent_units(bs_tier tier, bool gru)
+{
+    return BS_GEMM_ABREAST * BS_GEMM_VECTORS * bs_conv_lanes(tier) / bs_recurrent_gates(gru);
+}
+
+/* ---------------------------------------------------------------------------------------------------- weights */
+
+uint64_t bs_recurrent_floats(bs_tier tier, const bs_recurrent *net)
+{
+    const int32_t units = bs_recurrent_units(tier, net->gru), gates = bs_recurrent_gates(net->gru);
+    const uint64_t whole = (uint64_t)(net->hidden / units) * (uint64_t)(gates * units),
+                   columns =
+                       whole + (uint64_t)bs_conv_round_up(net->hidden % units * gates, bs_conv_lanes(tier)),
+                   depth = (uint64_t)net->inputs + (uint64_t)net->hidden;
+    return columns > UINT64_MAX / sizeof(float) / depth ? 0 : columns * depth;
+}
+
+/* The columns of x (or of h) of units first .. first + units. Returns the end. */
+static float *units_pack(bs_tier tier, const bs_recurrent *net, bool of_h, const float *weights, int32_t first,
+                             int32_t units, float *to)
+{
+    const int32_t lanes = bs_conv_lanes(tier), columns = bs_recurrent_gates(net->gru) * units;
+    const ptrdiff_t depth = of_h ? net->hidden : net->inputs;
+    for (int32_t at = 0; at < columns; at += BS_GEMM_VECTORS * lanes) {
+        const int32_t valid = bs_conv_min(columns - at, BS_GEMM_VECTORS * lanes),
+                      width = bs_conv_round_up(valid, lanes);
+        if (valid < width)
+            memset(to, 0, (size_t)depth * (size_t)width * sizeof *to);
+        for (int32_t c = 0; c < valid;) {
+            const int32_t gate = bs_recurrent_gate(net->gru, of_h, (at + c) / units), unit = (at + c) % units,
+                          count = bs_conv_min(valid - c, units - unit);
+            bs_transpose_f32(tier, weights + ((ptrdiff_t)gate * net->hidden + first + unit) * depth, depth, count,
+                             (int32_t)depth, to + c, width);
+            c += count;
+        }
+        to += depth * width;
+    }
+    return to;
+}
+
+void bs_recurrent_prepare(bs_tier tier, const bs_recurrent *net, const float *of_x, const float *of_h, float *prepared)
+{
+    const int32_t most = bs_recurrent_units(tier, net->gru);
+    for (int32_t first = 0; first < net->hidden; first += most) {
+        const int32_t units = bs_conv_min(net->hidden - first, most);
+        prepared = units_pack(tier, net, false, of_x, first, units, prepared);
+        prepared = units_pack(tier, net, true, of_h, first, units, prepared);
+    }
+}
+
+/* -------------------------------------------------------------------------------------------------------- run */
+
+/* A group of units of some rows. */
+typedef struct units_job {
+    bs_tier tier;
+    const bs_conv_kernels *kernels;
+    const bs_recurrent *net;
+    const bs_recurrent_rows *rows;
+    const float *weights, *bias;
+    int32_t first, units;
+    float *sums; /* [UNITS_ROWS][4 columns][units] */
+} units_job;
+
+/* x (or h) by the group's panels, added to what the sums are. */
+static void units_product(const units_job *j, bool of_h, int64_t row, int32_t n)
+{
+    const bs_recurrent *net = j->net;
+    const int32_t gates = bs_recurrent_gates(net->gru), columns = gates * j->units;
+    const bs_conv_geometry g = {of_h ? net->hidden : net->inputs, columns, 1, 1, 1, 1, 1, 1, 1};
+    const ptrdiff_t step = of_h ? j->rows->h_row : j->rows->x_row;
+    const ptrdiff_t of_x = (ptrdiff_t)net->inputs * bs_conv_round_up(columns, j->kernels->lanes);
+    const bs_conv_task task = {.in = (of_h ? j->rows->h : j->rows->x) + (ptrdiff_t)row * step,
+                               .in_pixel = (int32_t)step,
+                               .out = j->sums + (of_h ? (BS_RECURRENT_COLUMNS - gates) * j->units : 0),
+                               .out_pixel = BS_RECURRENT_COLUMNS * j->units,
+                               .out_h = 1,
+                               .out_w = n,
+                               .weights = j->weights + (of_h ? of_x : 0),
+                               .onto = true};
+    bs_conv_run_gemm(&g, j->kernels, &task);
+}
+
+/* Columns i, f, o, g become c' and h'. */
+static void units_lstm(const units_job *j, int64_t row, float *s)
+{
+    const bs_recurrent_rows *r = j->rows;
+    const int32_t n = j->units;
+    const float *c = r->c + (ptrdiff_t)row * r->c_row + j->first, *f = s + n, *o = s + 2 * n, *g = s + 3 * n;
+    float *c_out = r->c_out + (ptrdiff_t)row * r->c_out_row + j->first,
+          *h_out = r->h_out + (ptrdiff_t)row * r->h_out_row + j->first;
+    bs_row_function(j->tier, BS_SIGMOID, s, 1, s, 1, 3 * n);
+    bs_row_function(j->tier, BS_TANH, g, 1, s + 3 * n, 1, n);
+    for (int32_t k = 0; k < n; k++)
+        s[k] = f[k] * c[k] + s[k] * g[k];
+    bs_copy(c_out, s, sizeof *s * (size_t)n);
+    bs_row_function(j->tier, BS_TANH, s, 1, s, 1, n);
+    for (int32_t k = 0; k < n; k++)
+        h_out[k] = o[k] * s[k];
+}
+
+/* Columns n of x, r, z, n of h become h'. */
+static void units_gru(const units_job *j, int64_t row, float *s)
+{
+    const bs_recurrent_rows *rows = j->rows;
+    const int32_t n = j->units;
+    const float *h = rows->h + (ptrdiff_t)row * rows->h_row + j->first, *r = s + n, *z = s + 2 * n, *of_h = s + 3 * n;
+    float *h_out = rows->h_out + (ptrdiff_t)row * rows->h_out_row + j->first;
+    bs_row_function(j->tier, BS_SIGMOID, r, 1, s + n, 1, 2 * n);
+    for (int32_t k = 0; k < n; k++)
+        s[k] += r[k] * of_h[k];
+    bs_row_function(j->tier, BS_TANH, s, 1, s, 1, n);
+    for (int32_t k = 0; k < n; k++)
+        h_out[k] = s[k] + z[k] * (h[k] - s[k]);
+}
+
+static void units_rows(const units_job *j, int64_t row, int32_t n)
+{
+    const int32_t width = BS_RECURRENT_COLUMNS * j->units;
+    for (int32_t i = 0; i < n; i++)
+        memcpy(j->sums + (ptrdiff_t)i * width, j->bias, sizeof(float) * (size_t)width);
+    units_product(j, false, row, n);
+    units_product(j, true, row, n);
+    for (int32_t i = 0; i < n; i++)
+        (j->net->gru ? units_gru : units_lstm)(j, row + i, j->sums + (ptrdiff_t)i * width);
+}
+
+size_t bs_recurrent_scratch_floats(bs_tier tier, const bs_recurrent *net)
+{
+    const int32_t units = bs_conv_min(bs_recurrent_units(tier, net->gru), net->hidden);
+    return (size_t)(UNITS_ROWS * BS_RECURRENT_COLUMNS * units);
+}
+
+void bs_recurrent_run(bs_tier tier, const bs_recurrent *net, const float *prepared, const float *bias,
+                      const bs_recurrent_rows *rows, float *scratch)
+{
+    const int32_t most = bs_recurrent_units(tier, net->gru), gates = bs_recurrent_gates(net->gru);
+    units_job j = {.tier = tier,
+                       .kernels = bs_conv_kernels_of(tier),
+                       .net = net,
+                       .rows = rows,
+                       .weights = prepared,
+                       .bias = bias,
+                       .sums = scratch};
+    for (; j.first < net->hidden; j.first += j.units) {
+        j.units = bs_conv_min(net->hidden - j.first, most);
+        for (int64_t row = 0; row < rows->n; row += UNITS_ROWS)
+            units_rows(&j, row, (int32_t)bs_min_i64(rows->n - row, UNITS_ROWS));
+        j.weights += (ptrdiff_t)bs_conv_round_up(gates * j.units, j.kernels->lanes) * (net->inputs + net->hidden);
+        j.bias += BS_RECURRENT_COLUMNS * j.units;
+    }
+}
+/* ==== end src/kernels/recurrent.c ============================================================= */
+
 /* ==== begin src/graph/graph.h ================================================================= */
 /* graph/graph.h - the graph: dimensions, domains, values, nodes, blocks, routers.
  * Owns the data structures and the primitives that add to them. Relies on base/base.h. Must never know how a graph is
@@ -15940,7 +16180,9 @@ BS_INTERNAL bs_bytes bs_weight_elements(const bs_weight_spec *spec);
     /* op set 4: lines.c, reduce.c, rope.c, segment_rows.c, lrn.c */                                                  \
     X(rms_norm, KERNEL) X(argmin, KERNEL) X(cumsum, KERNEL) X(rope, KERNEL) X(segment_index, KERNEL) X(lrn, KERNEL)   \
     /* op set 4: gather_rows.c, concat_slice.c */                                                                     \
-    X(select, KERNEL) X(gather_elements, KERNEL) X(scatter_elements, KERNEL) X(scatter_rows, KERNEL) X(roll, KERNEL)
+    X(select, KERNEL) X(gather_elements, KERNEL) X(scatter_elements, KERNEL) X(scatter_rows, KERNEL) X(roll, KERNEL)  \
+    /* recurrent.c */                                                                                                 \
+    X(lstm, KERNEL) X(gru, KERNEL)
 
 #if defined(BS_ONLY_OPS)
 #define BS_OP_input 1
@@ -16348,7 +16590,7 @@ bs_weight_spec bs_weight_vector(const char *suffix, int64_t length) { return bs_
 
 /* #include "ops/table.h" */
 
-#define BS_SPAN_OPERANDS 4
+#define BS_SPAN_OPERANDS 5
 #define BS_SPAN_AXES     (BS_MAX_RANK + 1) /* axis 0 is the row, axis d + 1 dimension d */
 
 typedef struct bs_span {
@@ -16819,6 +17061,7 @@ bs_status bs_epilogue_run(const bs_call *call, const void *form, const bs_epilog
 #ifndef BS_OPS_FORMS_H
 #define BS_OPS_FORMS_H
 
+/* #include "kernels/recurrent.h" */
 /* #include "ops/epilogue.h" */
 
 /* ops/conv2d.c */
@@ -16862,6 +17105,31 @@ bs_epilogue_layout bs_linear_layout(const bs_linear_desc *desc, const bs_node_pl
 static inline BS_BOTH int64_t bs_linear_line_bytes(int32_t inputs, int32_t each)
 {
     return ((int64_t)inputs * each + 15) & ~(int64_t)15;
+}
+
+/* Weights as these lines, for a device. */
+BS_INTERNAL void bs_linear_pad(const bs_node_plan *plan, int32_t inputs, int32_t outputs, const float *weight, size_t line,
+                   uint8_t *memory);
+
+/* ops/recurrent.c: lines of x come first; biases are [4 columns][units], of groups of units in a tier's panels. */
+typedef struct bs_recurrent_layout {
+    bs_bytes of_h, bias, bytes;
+} bs_recurrent_layout;
+BS_INTERNAL bs_recurrent_layout bs_recurrent_place(const bs_recurrent *net, const bs_node_plan *plan);
+/* h' of one unit from its sums (BS_RECURRENT_COLUMNS); the LSTM's c' too. */
+static inline BS_BOTH float bs_lstm_step(const float *sums, float c, float *c_out)
+{
+    const float i = bs_act_apply(BS_SIGMOID, 0.0f, 0.0f, sums[0]), f = bs_act_apply(BS_SIGMOID, 0.0f, 0.0f, sums[1]),
+                o = bs_act_apply(BS_SIGMOID, 0.0f, 0.0f, sums[2]), g = bs_act_apply(BS_TANH, 0.0f, 0.0f, sums[3]),
+                next = BS_SUM(f * c, i * g);
+    *c_out = next;
+    return o * bs_act_apply(BS_TANH, 0.0f, 0.0f, next);
+}
+static inline BS_BOTH float bs_gru_step(const float *sums, float h)
+{
+    const float r = bs_act_apply(BS_SIGMOID, 0.0f, 0.0f, sums[1]), z = bs_act_apply(BS_SIGMOID, 0.0f, 0.0f, sums[2]),
+                n = bs_act_apply(BS_TANH, 0.0f, 0.0f, BS_SUM(sums[0], r * sums[3]));
+    return BS_SUM(n, z * (h - n));
 }
 
 #endif
@@ -18744,8 +19012,8 @@ static void linear_plan(const bs_graph *graph, const bs_node *node, bs_conv_choi
                                        bs_bytes_align(bs_bytes_array(desc->out, sizeof(float))));
 }
 
-static void linear_pad(const bs_node_plan *plan, int32_t inputs, int32_t outputs, const float *weight, size_t line,
-                       uint8_t *memory)
+void bs_linear_pad(const bs_node_plan *plan, int32_t inputs, int32_t outputs, const float *weight, size_t line,
+                   uint8_t *memory)
 {
     for (int32_t o = 0; o < outputs; o++, weight += inputs, memory += line) {
         memset(memory, 0, line);
@@ -18767,7 +19035,7 @@ static void linear_prepare(const bs_graph *graph, const bs_node *node, const bs_
     const bs_epilogue_layout layout = bs_linear_layout(desc, plan, inputs);
     const size_t line = (size_t)bs_bytes_figure(linear_line_bytes(plan, inputs));
     if (plan->tier == BS_TIER_CUDA)
-        linear_pad(plan, inputs, count, weights[0], line, (uint8_t *)prepared + (size_t)first * line);
+        bs_linear_pad(plan, inputs, count, weights[0], line, (uint8_t *)prepared + (size_t)first * line);
     else if (plan->algorithm == BS_CONV_REFERENCE)
         memcpy((float *)prepared + (size_t)first * (size_t)inputs, weights[0], 4 * (size_t)inputs * (size_t)count);
     else
@@ -20107,6 +20375,297 @@ bs_value bs_pool2d(bs_graph *graph, bs_value x, const bs_pool2d_desc *desc)
     return bs_op_build(graph, &bs_op_pool2d, &x.id, 1, desc);
 }
 /* ==== end src/ops/pool2d.c ==================================================================== */
+
+/* ==== begin src/ops/recurrent.c =============================================================== */
+/* ops/recurrent.c - one step of an LSTM or a GRU on the last dimension, with PyTorch's weights.
+ * Relies on kernels/recurrent.h, whose arithmetic does not depend on how many rows there are, and span.h for lines.
+ * Must never let rows influence each other. */
+/* #include "ops/forms.h" */
+
+static const bs_field recurrent_fields[] = {BS_INT("no_bias")};
+
+enum { RECURRENT_MOST = 1 << 20 }; /* units */
+
+/* The last dimensions of x and h: what a node needs of its operands. */
+static bs_recurrent recurrent_of(const bs_graph *graph, const bs_node *node)
+{
+    const int32_t *in = bs_node_in(graph, node);
+    const bs_value_info *x = bs_value_get(graph, in[0]), *h = bs_value_get(graph, in[1]);
+    const bs_recurrent net = {(int32_t)bs_dim_max(graph, x->dims[x->rank - 1]),
+                              (int32_t)bs_dim_max(graph, h->dims[h->rank - 1]), node->n_in == 2};
+    return net;
+}
+
+static bool recurrent_infer(bs_infer *infer)
+{
+    const int32_t last = infer->in[0]->rank - 1;
+    int32_t inputs, hidden;
+    for (int32_t i = 0; i < infer->n_in; i++) {
+        if (!bs_infer_dtype(infer, i, BS_F32) || !bs_infer_rank(infer, i, 1, BS_MAX_RANK) ||
+            !bs_infer_same_rank(infer, i) || !bs_infer_whole(infer, i))
+            return false;
+        for (int32_t d = 0; d < last; d++)
+            if (infer->in[i]->dims[d] != infer->in[0]->dims[d])
+                return bs_infer_dim_differs(infer, i, d);
+    }
+    if (!bs_infer_const(infer, 0, last, "features", &inputs) || !bs_infer_const(infer, 1, last, "units", &hidden))
+        return false;
+    if (hidden > RECURRENT_MOST)
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d of operand 1 (units) is %d, expected at most %d",
+                             last, hidden, RECURRENT_MOST);
+    if (infer->n_in == 3 && infer->in[2]->dims[last] != infer->in[1]->dims[last])
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d of operand 1 is %d, of operand 2 %s", last, hidden,
+                             bs_say_dim(infer, infer->in[2]->dims[last]));
+    infer->n_out = infer->n_in - 1;
+    infer->out[0].dims[last] = infer->out[1].dims[last] = infer->in[1]->dims[last];
+    return true;
+}
+
+static double recurrent_flops(const bs_graph *graph, const bs_node *node)
+{
+    const bs_recurrent net = recurrent_of(graph, node);
+    return 2.0 * bs_recurrent_gates(net.gru) * ((double)net.inputs + net.hidden) *
+           bs_value_work(graph, node->first_out);
+}
+
+/* ---------------------------------------------------------------------------------------------------- weights */
+
+static int32_t recurrent_weights(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs)
+{
+    const bs_recurrent_desc *desc = node->params;
+    const bs_recurrent net = recurrent_of(graph, node);
+    const int32_t lines = bs_recurrent_gates(net.gru) * net.hidden;
+    specs[0] = bs_weight_of("weight_ih", 2, lines, net.inputs, 0, 0);
+    specs[1] = bs_weight_of("weight_hh", 2, lines, net.hidden, 0, 0);
+    specs[2] = bs_weight_vector("bias_ih", lines);
+    specs[3] = bs_weight_vector("bias_hh", lines);
+    return desc->no_bias ? 2 : 4;
+}
+
+/* Lines of x and h as a device wants them, or as they are, or in the panels of a tier; then biases. */
+bs_recurrent_layout bs_recurrent_place(const bs_recurrent *net, const bs_node_plan *plan)
+{
+    const int32_t lines = bs_recurrent_gates(net->gru) * net->hidden, each = plan->half ? 2 : 4;
+    const bool cuda = plan->tier == BS_TIER_CUDA;
+    const bs_bytes of_x = cuda ? bs_bytes_times(bs_bytes_array(bs_linear_line_bytes(net->inputs, each), 1), lines)
+                               : bs_bytes_times(bs_bytes_array(net->inputs, sizeof(float)), lines),
+                   of_h = cuda ? bs_bytes_times(bs_bytes_array(bs_linear_line_bytes(net->hidden, each), 1), lines)
+                               : bs_bytes_times(bs_bytes_array(net->hidden, sizeof(float)), lines);
+    bs_recurrent_layout layout;
+    layout.of_h = bs_bytes_align(of_x);
+    layout.bias = bs_bytes_align(bs_bytes_add(layout.of_h, of_h));
+    if (plan->algorithm != BS_CONV_REFERENCE)
+        layout.bias = bs_bytes_align(
+            bs_bytes_times(bs_bytes_of(bs_recurrent_floats((bs_tier)plan->tier, net)), sizeof(float)));
+    layout.bytes = bs_bytes_align(bs_bytes_add(
+        layout.bias, bs_bytes_times(bs_bytes_array(net->hidden, sizeof(float)), BS_RECURRENT_COLUMNS)));
+    return layout;
+}
+
+/* Lines for operands whose last dimension is not contiguous: x, h, c, h', c'. Then the sums. */
+static bs_bytes recurrent_line(int32_t n) { return bs_bytes_align(bs_bytes_array(n, sizeof(float))); }
+
+static void recurrent_plan(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h,
+                           int32_t max_w, bs_node_plan *plan)
+{
+    const bs_recurrent net = recurrent_of(graph, node);
+    const bs_tier tier = (bs_tier)plan->tier;
+    (void)max_h, (void)max_w;
+    const bool fast = tier != BS_TIER_CUDA && choice != BS_CONV_FORCE_REFERENCE && bs_recurrent_floats(tier, &net) > 0;
+    plan->algorithm = fast ? BS_CONV_DIRECT : BS_CONV_REFERENCE;
+    plan->prepared_bytes = bs_recurrent_place(&net, plan).bytes;
+    if (tier != BS_TIER_CUDA)
+        plan->scratch_bytes = bs_bytes_add(
+            bs_bytes_add(recurrent_line(net.inputs), bs_bytes_times(recurrent_line(net.hidden), 4)),
+            bs_bytes_array(fast ? (int64_t)bs_recurrent_scratch_floats(tier, &net) : 0, sizeof(float)));
+}
+
+/* The biases of a unit's column, both where both products go to it. */
+static float recurrent_bias(const bs_recurrent *net, const void *const *weights, int32_t column, int32_t unit)
+{
+    const int32_t gates = bs_recurrent_gates(net->gru), of_h = column - (BS_RECURRENT_COLUMNS - gates);
+    const float *bias_ih = weights[2], *bias_hh = weights[3];
+    float sum = 0.0f;
+    if (column < gates)
+        sum += bias_ih[(ptrdiff_t)bs_recurrent_gate(net->gru, false, column) * net->hidden + unit];
+    if (of_h >= 0)
+        sum += bias_hh[(ptrdiff_t)bs_recurrent_gate(net->gru, true, of_h) * net->hidden + unit];
+    return sum;
+}
+
+/* Groups of at most `most` units. */
+static void recurrent_biases(const bs_recurrent *net, const void *const *weights, int32_t most, float *to)
+{
+    for (int32_t first = 0; first < net->hidden; first += most)
+        for (int32_t column = 0; column < BS_RECURRENT_COLUMNS; column++)
+            for (int32_t unit = first; unit < net->hidden && unit < first + most; unit++)
+                *to++ = weights ? recurrent_bias(net, weights, column, unit) : 0.0f;
+}
+
+static void recurrent_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan,
+                              const void *const *weights, int32_t first, int32_t count, void *prepared)
+{
+    const bs_recurrent_desc *desc = node->params;
+    const bs_recurrent net = recurrent_of(graph, node);
+    const bs_recurrent_layout layout = bs_recurrent_place(&net, plan);
+    const bs_tier tier = (bs_tier)plan->tier;
+    const int32_t lines = bs_recurrent_gates(net.gru) * net.hidden;
+    const bool plain = plan->algorithm == BS_CONV_REFERENCE;
+    (void)first, (void)count; /* all of it: BS_OP_ROWS is not set */
+    if (!plain) {
+        bs_recurrent_prepare(tier, &net, weights[0], weights[1], prepared);
+    } else if (tier == BS_TIER_CUDA) {
+        const int32_t each = plan->half ? 2 : 4;
+        bs_linear_pad(plan, net.inputs, lines, weights[0], (size_t)bs_linear_line_bytes(net.inputs, each), prepared);
+        bs_linear_pad(plan, net.hidden, lines, weights[1], (size_t)bs_linear_line_bytes(net.hidden, each),
+                      bs_bytes_at(prepared, layout.of_h));
+    } else {
+        memcpy(prepared, weights[0], sizeof(float) * (size_t)lines * (size_t)net.inputs);
+        memcpy(bs_bytes_at(prepared, layout.of_h), weights[1], sizeof(float) * (size_t)lines * (size_t)net.hidden);
+    }
+    recurrent_biases(&net, desc->no_bias ? NULL : weights, plain ? net.hidden : bs_recurrent_units(tier, net.gru),
+                     (float *)(void *)bs_bytes_at(prepared, layout.bias));
+}
+
+/* -------------------------------------------------------------------------------------------------------- run */
+
+/* Operands of a call as the walk has them: h', c' of an LSTM, x, h, c of an LSTM. */
+enum { RECURRENT_OPERANDS = 5 };
+
+typedef struct recurrent_job {
+    const bs_call *call;
+    bs_recurrent net;
+    bs_recurrent_layout layout;
+    int32_t x, operands;                /* where x is among them */
+    ptrdiff_t step[RECURRENT_OPERANDS]; /* of the last dimension, in floats */
+} recurrent_job;
+
+static const float *recurrent_prepared(const recurrent_job *job, bs_bytes offset)
+{
+    return (const float *)(const void *)bs_bytes_read_at(job->call->prepared, offset);
+}
+
+/* Adds the products of x (or h), in order, to the sums of a unit. */
+static void recurrent_sum(const bs_recurrent *net, bool of_h, const float *weights, const float *x, int32_t unit,
+                          float *sums)
+{
+    const int32_t n = of_h ? net->hidden : net->inputs, gates = bs_recurrent_gates(net->gru);
+    for (int32_t i = 0; i < gates; i++) {
+        const float *line = weights + ((ptrdiff_t)bs_recurrent_gate(net->gru, of_h, i) * net->hidden + unit) * n;
+        float *sum = &sums[of_h ? i + BS_RECURRENT_COLUMNS - gates : i];
+        for (int32_t k = 0; k < n; k++)
+            *sum += x[k] * line[k];
+    }
+}
+
+/* One dense line of each operand, in plain loops. */
+static void recurrent_line_reference(const recurrent_job *job, float *const *at)
+{
+    const bs_recurrent *net = &job->net;
+    const float *x = at[job->x], *h = at[job->x + 1], *bias = recurrent_prepared(job, job->layout.bias);
+    for (int32_t unit = 0; unit < net->hidden; unit++) {
+        float sums[BS_RECURRENT_COLUMNS];
+        for (int32_t i = 0; i < BS_RECURRENT_COLUMNS; i++)
+            sums[i] = bias[(ptrdiff_t)i * net->hidden + unit];
+        recurrent_sum(net, false, job->call->prepared, x, unit, sums);
+        recurrent_sum(net, true, recurrent_prepared(job, job->layout.of_h), h, unit, sums);
+        at[0][unit] = net->gru ? bs_gru_step(sums, h[unit]) : bs_lstm_step(sums, at[4][unit], &at[1][unit]);
+    }
+}
+
+/* Dense lines: one of each operand, or many with a step in floats between them. */
+static void recurrent_dense(const recurrent_job *job, int64_t n, float *const *at, const ptrdiff_t *row, float *sums)
+{
+    const int32_t x = job->x, c = job->operands - 1, c_out = x - 1; /* of a gru: h and h' again, unread */
+    const bs_recurrent_rows rows = {n,      at[x],     at[x + 1], at[c],     row[x], row[x + 1],
+                                    row[c], at[0],     at[c_out], row[0],    row[c_out]};
+    if (job->call->plan->algorithm == BS_CONV_REFERENCE)
+        recurrent_line_reference(job, at);
+    else
+        bs_recurrent_run((bs_tier)job->call->plan->tier, &job->net, job->call->prepared,
+                         recurrent_prepared(job, job->layout.bias), &rows, sums);
+}
+
+/* Lines that are not dense, and those of the reference, go through scratch one by one. */
+static void recurrent_lines(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+{
+    const recurrent_job *job = context;
+    float *floats[RECURRENT_OPERANDS], *lines[RECURRENT_OPERANDS], *free_at = job->call->scratch;
+    ptrdiff_t row[RECURRENT_OPERANDS];
+    bool dense = job->call->plan->algorithm != BS_CONV_REFERENCE;
+    for (int32_t i = 0; i < job->operands; i++) {
+        floats[i] = (float *)(void *)at[i];
+        row[i] = step[i] / (ptrdiff_t)sizeof(float);
+        dense = dense && job->step[i] == 1 && row[i] >= 0 && row[i] <= INT32_MAX;
+        lines[i] = free_at;
+        free_at += bs_aligned_floats(i == job->x ? job->net.inputs : job->net.hidden);
+    }
+    if (dense) {
+        recurrent_dense(job, n, floats, row, free_at);
+        return;
+    }
+    for (int64_t line = 0; line < n; line++)
+        for (int32_t i = 0; i <= job->operands; i++) {
+            /* x, h, c; the step; h', c' */
+            const int32_t o = i <= job->operands - job->x - 1 ? i + job->x : i - (job->operands - job->x) - 1;
+            if (i == job->operands - job->x) {
+                recurrent_dense(job, 1, lines, row, free_at);
+                continue;
+            }
+            for (int32_t k = 0; k < (o == job->x ? job->net.inputs : job->net.hidden); k++) {
+                float *const there = floats[o] + line * row[o] + k * job->step[o];
+                if (o < job->x)
+                    *there = lines[o][k];
+                else
+                    lines[o][k] = *there;
+            }
+        }
+}
+
+static bs_status recurrent_run(const bs_call *call)
+{
+    bs_span span;
+    recurrent_job job = {.call = call, .net = {call->in[0].dim[call->in[0].rank - 1],
+                                               call->in[1].dim[call->in[1].rank - 1], call->n_in == 2}};
+    job.layout = bs_recurrent_place(&job.net, call->plan);
+    job.x = call->n_out;
+    job.operands = call->n_out + call->n_in;
+    bs_span_open_lines(&span, &call->out[0], call->rows, call->out[0].rank - 1);
+    for (int32_t i = 0; i < job.operands; i++) {
+        const bs_operand *o = i < call->n_out ? &call->out[i] : &call->in[i - call->n_out];
+        job.step[i] = o->dim[o->rank - 1] == 1 ? 1 : o->stride[o->rank - 1];
+        if (i > 0)
+            bs_span_add(&span, o, NULL, 0);
+    }
+    bs_span_run(&span, recurrent_lines, &job);
+    return BS_OK;
+}
+
+#define RECURRENT_OP(text, operands)                                                                                  \
+    {                                                                                                                 \
+        .name = text, .min_in = operands, BS_PARAMS(bs_recurrent_desc, recurrent_fields), .infer = recurrent_infer,   \
+        .flops = recurrent_flops, .weights = recurrent_weights, .plan = recurrent_plan, .prepare = recurrent_prepare, \
+        .run = recurrent_run                                                                                          \
+    }
+const bs_op bs_op_lstm = RECURRENT_OP("lstm", 3);
+const bs_op bs_op_gru = RECURRENT_OP("gru", 2);
+
+bs_value bs_lstm(bs_graph *graph, bs_value x, bs_value h, bs_value c, const bs_recurrent_desc *desc, bs_value *c_out)
+{
+    const int32_t in[3] = {x.id, h.id, c.id};
+    const bs_node *node = bs_op_build_node(graph, &bs_op_lstm, in, 3, desc);
+    const bs_value h_out = {node ? node->first_out : 0};
+    if (c_out)
+        c_out->id = node ? node->first_out + 1 : 0;
+    return h_out;
+}
+
+bs_value bs_gru(bs_graph *graph, bs_value x, bs_value h, const bs_recurrent_desc *desc)
+{
+    const int32_t in[2] = {x.id, h.id};
+    return bs_op_build(graph, &bs_op_gru, in, 2, desc);
+}
+/* ==== end src/ops/recurrent.c ================================================================= */
 
 /* ==== begin src/ops/reduce.h ================================================================== */
 /* ops/reduce.h - what reductions make of elements, for the plain kernel and for a device.

@@ -123,7 +123,8 @@
  *     pool2d        kernel and stride 255, pad half the kernel
  *     other ops     linear's out 2^24, pixel_shuffle's r 64, resize's factor 16, each side of a pad 2^15,
  *                   size of patches 8192, buckets 128, code_bits 16, attention's heads times rows 2^30,
- *                   a router's floor 2^24
+ *                   a router's floor 2^24,
+ *                   units of an lstm or a gru 2^20
  *     a graph       entries 2^24 of each table of bs_graph_desc (four times as many operands), text 2^30 bytes,
  *                   symbols 65535, in an input or state 1024 times one, paths 32767 of a router and 2^28 of all,
  *                   names 63 bytes
@@ -472,6 +473,19 @@ typedef struct bs_linear_desc {
     float act_param;
 } bs_linear_desc;
 bs_value bs_linear(bs_graph *graph, bs_value x, const bs_linear_desc *desc);
+
+/* One step of an LSTM or a GRU on the last dimension: x [..., I], h (and c) [..., H] -> h' (and c') [..., H]. Weights
+ * are PyTorch's LSTMCell's and GRUCell's: "<name>.weight_ih" [4 H, I] (GRU: [3 H, I]), "<name>.weight_hh" [4 H, H], and
+ * "<name>.bias_ih", "<name>.bias_hh" [4 H], gates in the order i, f, g, o (r, z, n).
+ *     LSTM   i, f, o = sigmoid, g = tanh of W_ih x + b_ih + W_hh h + b_hh;  c' = f c + i g;  h' = o tanh(c')
+ *     GRU    r, z = sigmoid of the same;  n = tanh(W_in x + b_in + r (W_hn h + b_hn));  h' = (1 - z) n + z h
+ * (ONNX: linear_before_reset = 1). c_out may be NULL. h and c as states are written with bs_state_write. */
+typedef struct bs_recurrent_desc {
+    const char *name;
+    int32_t no_bias;
+} bs_recurrent_desc;
+bs_value bs_lstm(bs_graph *graph, bs_value x, bs_value h, bs_value c, const bs_recurrent_desc *desc, bs_value *c_out);
+bs_value bs_gru(bs_graph *graph, bs_value x, bs_value h, const bs_recurrent_desc *desc);
 
 /* a [..., M, K] times b [..., K, N] (transpose_b: b [..., N, K]). Leading dimensions must agree. */
 typedef struct bs_matmul_desc {

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 388d0c912fa88d8da3371231724e561250528d3d477a453b1a7d7d7ef264a691
+ * sha256 of the parts: c801bc28eb043af15d21e3af4388c93d15360820293143b640b9f1e6d8ac409c
  */
 #include "brainstorm.h"
 
@@ -2153,6 +2153,8 @@ __device__ __forceinline__ void bs_cu_zero_margin_of(const bs_cu_tile &t, const 
     X(conv2d) X(conv2d_depthwise) X(conv2d_tensor) X(conv2d_tile) X(conv2d_plain) X(deconv2d)             \
     /* op_linear.cuh, op_matmul.cuh */                                                                    \
     X(linear) X(linear_tensor) X(matmul)                                                                  \
+    /* op_recurrent.cuh */                                                                                \
+    X(lstm) X(gru)                                                                                        \
     /* op_attention.cuh, op_segment.cuh */                                                                \
     X(attention) X(segment_spread) X(segment_reduce)                                                      \
     /* op_route.cuh, op_look_ahead.cuh: they see all rows of a router at once. Last: see bs_cu_group */   \
@@ -2271,7 +2273,9 @@ static inline int32_t bs_cu_work_items(int64_t count, int64_t each)
     /* op set 4: lines.c, reduce.c, rope.c, segment_rows.c, lrn.c */                                                  \
     X(rms_norm, KERNEL) X(argmin, KERNEL) X(cumsum, KERNEL) X(rope, KERNEL) X(segment_index, KERNEL) X(lrn, KERNEL)   \
     /* op set 4: gather_rows.c, concat_slice.c */                                                                     \
-    X(select, KERNEL) X(gather_elements, KERNEL) X(scatter_elements, KERNEL) X(scatter_rows, KERNEL) X(roll, KERNEL)
+    X(select, KERNEL) X(gather_elements, KERNEL) X(scatter_elements, KERNEL) X(scatter_rows, KERNEL) X(roll, KERNEL)  \
+    /* recurrent.c */                                                                                                 \
+    X(lstm, KERNEL) X(gru, KERNEL)
 
 #if defined(BS_ONLY_OPS)
 #define BS_OP_input 1
@@ -2571,40 +2575,24 @@ extern "C" {
 #ifndef BS_OPS_FORMS_H
 #define BS_OPS_FORMS_H
 
-/* ==== begin src/ops/epilogue.h ================================================================ */
-/* ops/epilogue.h - what conv2d, deconv2d and linear share: calls of the kernels, and bias, slopes and activation after
- * their sums.
- * Owns the translation from bs_act to what conv.h fuses, and the pass for what it does not fuse.
- * Relies on kernels/conv.h, kernels/functions.h and span.h. Must never change the order of bias, then activation. */
-#ifndef BS_OPS_EPILOGUE_H
-#define BS_OPS_EPILOGUE_H
-
-/* ==== begin src/kernels/conv.h ================================================================ */
-/* conv.h: 2-d convolution of one cell on the CPU, channels last, f32.
+/* ==== begin src/kernels/recurrent.h =========================================================== */
+/* recurrent.h: one step of an LSTM or a GRU for some rows, gates and states in one pass over the weights.
  *
- * Owns:      the interface between ops and the convolution kernels of every tier.
+ * Owns:      the layout of its weights, and the order of gates within it.
  * Relies on: tier.h.
- * Must never: allocate, keep state, read outside the windows, or let padding decide anything: the caller
- *            provides every margin (zeros at the frame's edge), the kernels compute "valid" convolutions.
+ * Must never: allocate, keep state, or let a row's arithmetic depend on how many rows there are.
  *
- * Life of a weight: canonical OIHW f32 -> bs_conv_prepare (once, at load) -> bs_conv_run (any thread, any
- * number of times). What is prepared belongs to one (geometry, algorithm, tier) and to nothing else.
+ * A sum is the products of x, then those of h, in blocks of 192 (gemm.c); activations are those of functions.h.
  *
- * Arithmetic. DIRECT: every output element is one fixed sequence of operations for a given (geometry, tier):
- * it does not depend on out_h, out_w, on where the element stands, or on which buffers are used, so any split
- * of the work is bit-identical. WINOGRAD4: fixed for a given position modulo 4 relative to the task's origin;
- * splits at multiples of 4 are bit-identical, others differ by rounding.
- * Tiers differ from each other by rounding.
- *
- * The channel stride is 1 everywhere. Buffers need the alignment of float; 64 bytes is faster.
+ *     LSTM   i, f, o = sigmoid, g = tanh of W_ih x + W_hh h + b;  c' = f c + i g;  h' = o tanh(c')
+ *     GRU    r, z = sigmoid of W_ih x + W_hh h + b;  n = tanh(W_in x + b_in + r (W_hn h + b_hn));  h' = n + z (h - n)
  */
-#ifndef BS_KERNELS_CONV_H
-#define BS_KERNELS_CONV_H
+#ifndef BS_KERNELS_RECURRENT_H
+#define BS_KERNELS_RECURRENT_H
 
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
+/* #include "base/both.h" */
 /* ==== begin src/kernels/tier.h ================================================================ */
 /* tier.h: which instruction set a kernel may use; the enum and the probes are public, in brainstorm.h.
  *
@@ -2650,6 +2638,84 @@ extern "C" {
 #endif
 /* ==== end src/kernels/tier.h ================================================================== */
 
+/* Sums of a unit. Columns of x are the first ones (a GRU's n from x, r, z), columns of h the last ones (r, z, n from
+ * h): an LSTM's are the same four. */
+enum { BS_RECURRENT_COLUMNS = 4 };
+
+typedef struct bs_recurrent {
+    int32_t inputs, hidden; /* >= 1 */
+    bool gru;
+} bs_recurrent;
+
+/* How many of a unit's columns take x, and as many h; and which gate of PyTorch's order such a column is: i, f, o, g;
+ * n, r, z; r, z, n. */
+static inline BS_BOTH int32_t bs_recurrent_gates(bool gru) { return gru ? 3 : 4; }
+static inline BS_BOTH int32_t bs_recurrent_gate(bool gru, bool of_h, int32_t column)
+{
+    return !gru ? column ^ column >> 1 : of_h ? column : (column + 2) % 3;
+}
+
+/* Rows are dense, row strides in floats and within int32_t. c and c_out: of an LSTM only. */
+typedef struct bs_recurrent_rows {
+    int64_t n;
+    const float *x, *h, *c;
+    ptrdiff_t x_row, h_row, c_row;
+    float *h_out, *c_out; /* h_out overlaps nothing else; c_out may be c */
+    ptrdiff_t h_out_row, c_out_row;
+} bs_recurrent_rows;
+
+/* Floats of packed weights, which bs_recurrent_prepare makes of [gates * hidden][inputs] and [gates * hidden][hidden]
+ * by running no instructions of the tier. 0: too many. */
+uint64_t bs_recurrent_floats(bs_tier tier, const bs_recurrent *net);
+void bs_recurrent_prepare(bs_tier tier, const bs_recurrent *net, const float *of_x, const float *of_h, float *prepared);
+
+/* Units that are computed together: their columns are whole panels. Biases are [4 columns][units] for each such group.
+ */
+int32_t bs_recurrent_units(bs_tier tier, bool gru);
+
+/* Scratch for each thread. */
+size_t bs_recurrent_scratch_floats(bs_tier tier, const bs_recurrent *net);
+void bs_recurrent_run(bs_tier tier, const bs_recurrent *net, const float *prepared, const float *bias,
+                      const bs_recurrent_rows *rows, float *scratch);
+
+#endif
+/* ==== end src/kernels/recurrent.h ============================================================= */
+/* ==== begin src/ops/epilogue.h ================================================================ */
+/* ops/epilogue.h - what conv2d, deconv2d and linear share: calls of the kernels, and bias, slopes and activation after
+ * their sums.
+ * Owns the translation from bs_act to what conv.h fuses, and the pass for what it does not fuse.
+ * Relies on kernels/conv.h, kernels/functions.h and span.h. Must never change the order of bias, then activation. */
+#ifndef BS_OPS_EPILOGUE_H
+#define BS_OPS_EPILOGUE_H
+
+/* ==== begin src/kernels/conv.h ================================================================ */
+/* conv.h: 2-d convolution of one cell on the CPU, channels last, f32.
+ *
+ * Owns:      the interface between ops and the convolution kernels of every tier.
+ * Relies on: tier.h.
+ * Must never: allocate, keep state, read outside the windows, or let padding decide anything: the caller
+ *            provides every margin (zeros at the frame's edge), the kernels compute "valid" convolutions.
+ *
+ * Life of a weight: canonical OIHW f32 -> bs_conv_prepare (once, at load) -> bs_conv_run (any thread, any
+ * number of times). What is prepared belongs to one (geometry, algorithm, tier) and to nothing else.
+ *
+ * Arithmetic. DIRECT: every output element is one fixed sequence of operations for a given (geometry, tier):
+ * it does not depend on out_h, out_w, on where the element stands, or on which buffers are used, so any split
+ * of the work is bit-identical. WINOGRAD4: fixed for a given position modulo 4 relative to the task's origin;
+ * splits at multiples of 4 are bit-identical, others differ by rounding.
+ * Tiers differ from each other by rounding.
+ *
+ * The channel stride is 1 everywhere. Buffers need the alignment of float; 64 bytes is faster.
+ */
+#ifndef BS_KERNELS_CONV_H
+#define BS_KERNELS_CONV_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* #include "kernels/tier.h" */
+
 typedef enum bs_conv_algorithm {
     BS_CONV_DIRECT = 0,   /* any geometry */
     BS_CONV_WINOGRAD4 = 1, /* F(4x4, 3x3): 3x3, stride 1, dilation 1, one group */
@@ -2686,6 +2752,7 @@ typedef struct bs_conv_task {
 
     const float *weights; /* from bs_conv_prepare */
     const float *bias;    /* out_channels floats, or NULL */
+    bool onto;            /* for bs_conv_run_gemm without a residual: adds to what is in `out` instead of the bias */
 
     const float *residual; /* added to the result, or NULL; may be `out` itself (same strides) */
     ptrdiff_t residual_row;
@@ -2871,7 +2938,7 @@ bs_weight_spec bs_weight_vector(const char *suffix, int64_t length);
 
 /* #include "ops/table.h" */
 
-#define BS_SPAN_OPERANDS 4
+#define BS_SPAN_OPERANDS 5
 #define BS_SPAN_AXES     (BS_MAX_RANK + 1) /* axis 0 is the row, axis d + 1 dimension d */
 
 typedef struct bs_span {
@@ -2999,6 +3066,31 @@ bs_epilogue_layout bs_linear_layout(const bs_linear_desc *desc, const bs_node_pl
 static inline BS_BOTH int64_t bs_linear_line_bytes(int32_t inputs, int32_t each)
 {
     return ((int64_t)inputs * each + 15) & ~(int64_t)15;
+}
+
+/* Weights as these lines, for a device. */
+void bs_linear_pad(const bs_node_plan *plan, int32_t inputs, int32_t outputs, const float *weight, size_t line,
+                   uint8_t *memory);
+
+/* ops/recurrent.c: lines of x come first; biases are [4 columns][units], of groups of units in a tier's panels. */
+typedef struct bs_recurrent_layout {
+    bs_bytes of_h, bias, bytes;
+} bs_recurrent_layout;
+bs_recurrent_layout bs_recurrent_place(const bs_recurrent *net, const bs_node_plan *plan);
+/* h' of one unit from its sums (BS_RECURRENT_COLUMNS); the LSTM's c' too. */
+static inline BS_BOTH float bs_lstm_step(const float *sums, float c, float *c_out)
+{
+    const float i = bs_act_apply(BS_SIGMOID, 0.0f, 0.0f, sums[0]), f = bs_act_apply(BS_SIGMOID, 0.0f, 0.0f, sums[1]),
+                o = bs_act_apply(BS_SIGMOID, 0.0f, 0.0f, sums[2]), g = bs_act_apply(BS_TANH, 0.0f, 0.0f, sums[3]),
+                next = BS_SUM(f * c, i * g);
+    *c_out = next;
+    return o * bs_act_apply(BS_TANH, 0.0f, 0.0f, next);
+}
+static inline BS_BOTH float bs_gru_step(const float *sums, float h)
+{
+    const float r = bs_act_apply(BS_SIGMOID, 0.0f, 0.0f, sums[1]), z = bs_act_apply(BS_SIGMOID, 0.0f, 0.0f, sums[2]),
+                n = bs_act_apply(BS_TANH, 0.0f, 0.0f, BS_SUM(sums[0], r * sums[3]));
+    return BS_SUM(n, z * (h - n));
 }
 
 #endif
@@ -8238,6 +8330,185 @@ __device__ inline void bs_cu_beyond_run(const bs_cu_tile &t, const bs_device_ste
 
 #endif
 /* ==== end src/cuda/op_move.cuh ================================================================ */
+/* ==== begin src/cuda/op_recurrent.cuh ========================================================= */
+/* op_recurrent.cuh - one step of an LSTM or a GRU.
+ * A warp has one unit of up to four lines: all sums of the unit, so that only h' and c' are written. Its lanes take
+ * every 32nd product, those of x and then those of h, and are joined in a fixed tree, however many lines there are.
+ * Relies on linear_job.cuh for lines, and on ops/recurrent.c for weights and what follows the sums. Must never let rows
+ * influence each other. */
+#ifndef BS_CUDA_OP_RECURRENT
+#define BS_CUDA_OP_RECURRENT
+
+/* #include "cuda/op_linear.cuh" */
+
+enum {
+    BS_CU_RECURRENT_LINES = 4,
+    BS_CU_RECURRENT_HALF = 8 /* p: whether weights are f16, behind the descriptor's words */
+};
+
+static void bs_cu_lstm_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    const bool path = n->graph->domains[s->domain].kind == BS_DOMAIN_PATH;
+    const int64_t lines = bs_max_i64(bs_cu_linear_lines(&n->out[0]), 1),
+                  all = bs_cu_linear_rows_of(n, s->domain) * lines;
+    const int64_t batch = bs_min_i64(path ? (int64_t)BS_CU_GEMM_SIDE : (int64_t)BS_CU_LINEAR_BATCH, all) / lines;
+    s->batch = batch < 1 ? 1 : (int32_t)batch;
+    s->p[BS_CU_RECURRENT_HALF].i = n->np->half;
+    s->parts = bs_cu_work_items(bs_ceil_div(s->batch * lines, BS_CU_RECURRENT_LINES) *
+                                    n->out[0].dim[n->out[0].rank - 1],
+                                BS_CU_THREADS / 32);
+}
+
+static constexpr bs_cu_describe bs_cu_gru_describe = bs_cu_lstm_describe;
+
+/* Lines of an operand: where they are, of which type, with which step. */
+struct bs_cu_recurrent_side {
+    const uint8_t *line[BS_CU_RECURRENT_LINES];
+    int32_t dtype, step, n;
+};
+
+__device__ __forceinline__ int32_t bs_cu_recurrent_step(const bs_device_operand *o)
+{
+    return o->dim[o->rank - 1] == 1 ? 1 : o->stride[o->rank - 1];
+}
+
+/* Line number `line` of the work. */
+__device__ inline uint8_t *bs_cu_recurrent_at(const bs_cu_tile &t, const bs_cu_work &w, const bs_device_operand *o,
+                                              int32_t line)
+{
+    const int32_t lines = bs_cu_linear_lines(o);
+    return bs_cu_row(t, o, w.row + line / lines) + bs_cu_linear_offset(o, line % lines) * bs_cu_bytes(o->dtype);
+}
+
+__device__ inline bs_cu_recurrent_side bs_cu_recurrent_side_of(const bs_cu_tile &t, const bs_cu_work &w,
+                                                               const bs_device_operand *o, int32_t line, int32_t count)
+{
+    bs_cu_recurrent_side side;
+#pragma unroll
+    for (int32_t i = 0; i < BS_CU_RECURRENT_LINES; i++)
+        side.line[i] = bs_cu_recurrent_at(t, w, o, line + min(i, count - 1));
+    side.dtype = o->dtype;
+    side.step = bs_cu_recurrent_step(o);
+    side.n = o->dim[o->rank - 1];
+    return side;
+}
+
+template <int BYTES> __device__ __forceinline__ float bs_cu_recurrent_weight(const uint8_t *line, int32_t k)
+{
+    return BYTES == 4 ? reinterpret_cast<const float *>(line)[k]
+                      : bs_cu_half_from(reinterpret_cast<const uint16_t *>(line)[k]);
+}
+
+/* Adds to columns FIRST .. of a unit this lane's products of x (or h). */
+template <bool GRU, bool OF_H, int BYTES>
+__device__ __forceinline__ void bs_cu_recurrent_add(const bs_cu_recurrent_side &x, const uint8_t *weights,
+                                                    int32_t hidden, int32_t unit,
+                                                    float (&sum)[BS_RECURRENT_COLUMNS][BS_CU_RECURRENT_LINES])
+{
+    enum { GATES = GRU ? 3 : 4, FIRST = OF_H ? BS_RECURRENT_COLUMNS - GATES : 0 };
+    const int64_t line_bytes = bs_linear_line_bytes(x.n, BYTES);
+#pragma unroll 1
+    for (int32_t k = bs_cu_lane(); k < x.n; k += 32) {
+        float v[BS_CU_RECURRENT_LINES];
+#pragma unroll
+        for (int32_t i = 0; i < BS_CU_RECURRENT_LINES; i++)
+            v[i] = bs_cu_get(x.line[i], x.dtype, (int64_t)k * x.step);
+#pragma unroll
+        for (int32_t gate = 0; gate < GATES; gate++) {
+            const int64_t line = (int64_t)bs_recurrent_gate(GRU, OF_H, gate) * hidden + unit;
+            const float b = bs_cu_recurrent_weight<BYTES>(weights + line * line_bytes, k);
+#pragma unroll
+            for (int32_t i = 0; i < BS_CU_RECURRENT_LINES; i++)
+                sum[FIRST + gate][i] = fmaf(v[i], b, sum[FIRST + gate][i]);
+        }
+    }
+}
+
+/* What follows the sums of a unit of one line. */
+template <bool GRU>
+__device__ __forceinline__ void bs_cu_recurrent_finish(const bs_cu_tile &t, const bs_device_step *s,
+                                                       const bs_cu_work &w, int32_t line, int32_t unit,
+                                                       const float *sums)
+{
+    const bs_device_operand *before = bs_cu_in(t, s, GRU ? 1 : 2), *h_out = bs_cu_out(t, s, 0);
+    const float was = bs_cu_get(bs_cu_recurrent_at(t, w, before, line), before->dtype,
+                                (int64_t)unit * bs_cu_recurrent_step(before));
+    float h, c = 0.0f;
+    if (GRU) {
+        h = bs_gru_step(sums, was);
+    } else {
+        const bs_device_operand *c_out = bs_cu_out(t, s, 1);
+        h = bs_lstm_step(sums, was, &c);
+        bs_cu_put(bs_cu_recurrent_at(t, w, c_out, line), c_out->dtype, (int64_t)unit * bs_cu_recurrent_step(c_out), c);
+    }
+    bs_cu_put(bs_cu_recurrent_at(t, w, h_out, line), h_out->dtype, (int64_t)unit * bs_cu_recurrent_step(h_out), h);
+}
+
+/* One unit of lines line .. line + count, by a warp. */
+template <bool GRU, int BYTES>
+__device__ inline void bs_cu_recurrent_unit(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
+                                            int32_t line, int32_t count, int32_t unit)
+{
+    const bs_cu_recurrent_side x = bs_cu_recurrent_side_of(t, w, bs_cu_in(t, s, 0), line, count),
+                               h = bs_cu_recurrent_side_of(t, w, bs_cu_in(t, s, 1), line, count);
+    const int64_t lines = (int64_t)bs_recurrent_gates(GRU) * h.n; /* as bs_recurrent_place */
+    const uint8_t *of_x = bs_cu_prepared(t, s),
+                  *of_h = of_x + 4 * bs_aligned_floats(lines * (bs_linear_line_bytes(x.n, BYTES) / 4)),
+                  *biases = of_h + 4 * bs_aligned_floats(lines * (bs_linear_line_bytes(h.n, BYTES) / 4));
+    const float *bias = reinterpret_cast<const float *>(biases) + unit;
+    float sum[BS_RECURRENT_COLUMNS][BS_CU_RECURRENT_LINES] = {};
+    bs_cu_recurrent_add<GRU, false, BYTES>(x, of_x, h.n, unit, sum);
+    bs_cu_recurrent_add<GRU, true, BYTES>(h, of_h, h.n, unit, sum);
+#pragma unroll
+    for (int32_t i = 0; i < BS_CU_RECURRENT_LINES; i++) {
+        float sums[BS_RECURRENT_COLUMNS];
+#pragma unroll
+        for (int32_t k = 0; k < BS_RECURRENT_COLUMNS; k++) {
+            for (int32_t m = 16; m > 0; m /= 2)
+                sum[k][i] += __shfl_xor_sync(0xffffffffu, sum[k][i], m);
+            sums[k] = sum[k][i] + bias[(int64_t)k * h.n];
+        }
+        if (bs_cu_lane() == i && i < count)
+            bs_cu_recurrent_finish<GRU>(t, s, w, line + i, unit, sums);
+    }
+}
+
+template <bool GRU>
+__device__ inline void bs_cu_recurrent_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_device_operand *y = bs_cu_out(t, s, 0);
+    const int32_t units = y->dim[y->rank - 1], lines = (w.end - w.row) * bs_cu_linear_lines(y),
+                  groups = (lines + BS_CU_RECURRENT_LINES - 1) / BS_CU_RECURRENT_LINES,
+                  warps = bs_cu_threads() / 32;
+    for (int32_t r = w.row; r < w.end; r++) {
+        bs_cu_zero_margin_of(t, w, y, r);
+        if (!GRU)
+            bs_cu_zero_margin_of(t, w, bs_cu_out(t, s, 1), r);
+    }
+    /* lines fastest: neighbours read the same weights */
+    for (int64_t item = (int64_t)w.part * warps + bs_cu_warp(); item < (int64_t)groups * units;
+         item += (int64_t)w.parts * warps) {
+        const int32_t line = (int32_t)(item % groups) * BS_CU_RECURRENT_LINES, unit = (int32_t)(item / groups);
+        const int32_t count = min((int32_t)BS_CU_RECURRENT_LINES, lines - line);
+        if (s->p[BS_CU_RECURRENT_HALF].i)
+            bs_cu_recurrent_unit<GRU, 2>(t, s, w, line, count, unit);
+        else
+            bs_cu_recurrent_unit<GRU, 4>(t, s, w, line, count, unit);
+    }
+}
+
+__device__ inline void bs_cu_lstm_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    bs_cu_recurrent_run<false>(t, s, w);
+}
+
+__device__ inline void bs_cu_gru_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    bs_cu_recurrent_run<true>(t, s, w);
+}
+
+#endif
+/* ==== end src/cuda/op_recurrent.cuh =========================================================== */
 /* ==== begin src/cuda/op_resize.cuh ============================================================ */
 /* op_resize.cuh - enlargement by an integer factor.
  * Taps are clamped to the frame: operands may be views without anything around them. Products and sums are never

@@ -91,6 +91,40 @@ static inline void naive_linear(const naive *n, const bs_node *node, const doubl
         }
 }
 
+static inline double naive_gate(const naive *n, const char *name, const char *of, int64_t line, const double *x,
+                                int64_t count, bool no_bias)
+{
+    double sum = no_bias ? 0 : naive_weight(n, name, *of == 'i' ? "bias_ih" : "bias_hh", line);
+    for (int64_t k = 0; k < count; k++)
+        sum += x[k] * naive_weight(n, name, *of == 'i' ? "weight_ih" : "weight_hh", line * count + k);
+    return sum;
+}
+
+/* lstm (three operands) and gru: gates in PyTorch's order. */
+static inline void naive_recurrent(const naive *n, const bs_node *node, const double *const *in, double *const *out)
+{
+    const bs_recurrent_desc *p = node->params;
+    const int32_t *ids = bs_node_in(n->g, node), last = n->g->values[ids[0]].rank - 1;
+    const int64_t inputs = naive_dim(n, ids[0], last), units = naive_dim(n, ids[1], last);
+    const bool lstm = node->n_in == 3;
+    for (int64_t i = 0; i < naive_elements(n, ids[1]); i++) {
+        const double *x = in[0] + i / units * inputs, *h = in[1] + i / units * units;
+        double of_x[4], of_h[4], gate[4];
+        for (int64_t k = 0; k < 3 + lstm; k++) {
+            of_x[k] = naive_gate(n, p->name, "ih", k * units + i % units, x, inputs, p->no_bias);
+            of_h[k] = naive_gate(n, p->name, "hh", k * units + i % units, h, units, p->no_bias);
+            gate[k] = naive_act(lstm && k == 2 ? BS_TANH : BS_SIGMOID, 0, of_x[k] + of_h[k]);
+        }
+        if (lstm) {
+            out[1][i] = gate[1] * in[2][i] + gate[0] * gate[2];
+            out[0][i] = gate[3] * naive_act(BS_TANH, 0, out[1][i]);
+        } else {
+            const double next = naive_act(BS_TANH, 0, of_x[2] + gate[0] * of_h[2]);
+            out[0][i] = (1 - gate[1]) * next + gate[1] * in[1][i];
+        }
+    }
+}
+
 static inline void naive_conv(const naive *n, const bs_node *node, const double *x, double *y)
 {
     const bs_conv2d_desc *p = node->params;
@@ -434,6 +468,8 @@ static inline void naive_op(naive *n, const bs_node *node, int32_t row, const do
         naive_binary(n, node, in[0], in[1], out[0]);
     else if (strcmp(op, "linear") == 0)
         naive_linear(n, node, in[0], out[0]);
+    else if (strcmp(op, "lstm") == 0 || strcmp(op, "gru") == 0)
+        naive_recurrent(n, node, in, out);
     else if (strcmp(op, "conv2d") == 0)
         naive_conv(n, node, in[0], out[0]);
     else if (strcmp(op, "pool2d") == 0)

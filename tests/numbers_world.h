@@ -183,6 +183,8 @@ static inline bool operands_of(const world *w, const char *name, int32_t turn, i
                   {"attention", 6, {words, words, words, w->cache.id, w->cache.id, w->past.id}},
                   {"segment_index", 2, {words, w->past.id}},
                   {"rope", 2, {words, w->rope_positions.id}},
+                  {"lstm", 3, {w->line.id, w->line.id, w->line.id}},
+                  {"gru", 2, {w->tokens.id, w->tokens.id}},
                   {"look_ahead", 1, {w->score.id}}};
     for (size_t i = 0; i < sizeof of_images / sizeof *of_images; i++)
         if (strcmp(of_images[i], name) == 0) {

@@ -45,6 +45,15 @@ DECONV(deconv_k3s3, .out = 4, .kernel = 3, .stride = 3, .act = BS_PRELU)
 BUILD(linear_rows, bs_linear(g, x[0], &(bs_linear_desc){.name = "fc", .out = 9}))
 BUILD(linear_gelu, bs_linear(g, x[0], &(bs_linear_desc){.name = "fc", .out = 20, .no_bias = 1, .act = BS_GELU}))
 BUILD(linear_prelu, bs_linear(g, x[0], &(bs_linear_desc){.name = "fc", .out = 6, .act = BS_PRELU}))
+static inline bs_value lstm_of(bs_graph *g, const bs_value *x, int32_t no_bias)
+{
+    bs_value c;
+    return bs_lstm(g, x[0], x[1], x[2], &(bs_recurrent_desc){.name = "net", .no_bias = no_bias}, &c);
+}
+BUILD(lstm, lstm_of(g, x, 0))
+BUILD(lstm_lines, lstm_of(g, x, 1))
+BUILD(gru, bs_gru(g, x[0], x[1], &(bs_recurrent_desc){.name = "net"}))
+BUILD(gru_lines, bs_gru(g, x[0], x[1], &(bs_recurrent_desc){.name = "net", .no_bias = 1}))
 BUILD(matmul_plain, bs_matmul(g, x[0], x[1], NULL))
 BUILD(matmul_transposed, bs_matmul(g, x[0], x[1], &(bs_matmul_desc){.transpose_b = 1, .scale = 0.25f}))
 BUILD(shuffle_2, bs_pixel_shuffle(g, x[0], 2))

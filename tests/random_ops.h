@@ -13,6 +13,7 @@
 static bool rg_segments; /* rows come in segments: set before rg_begin */
 static bool rg_shares;   /* layers may have the weights of others: likewise */
 #define RG_SEGMENTS 5
+#define RG_UNITS    9 /* of an lstm: more than a line has, so that what is not whole is in no other op's reach */
 
 /* A weight that other layers of its shape may have, too. */
 typedef struct rg_weight {
@@ -80,7 +81,7 @@ static inline bool rg_is_any_image(const random_graph *rg, const bs_value_info *
 static inline bool rg_is_top_cells(const random_graph *rg, const bs_value_info *v)
 {
     const bs_domain *d = &rg->g->domains[v->domain];
-    const bool stacks = v->rank < 3 || bs_domain_is_patches(d);
+    const bool stacks = (v->rank < 3 || bs_domain_is_patches(d)) && !(v->rank == 1 && rg_extent(rg, v, 0) == RG_UNITS);
     return d->kind == BS_DOMAIN_ROWS && stacks;
 }
 
@@ -197,6 +198,51 @@ static inline bs_value rg_linear(random_graph *rg, bs_value x, int32_t out)
     if (own)
         bs_block_end(rg->g);
     return rg_made(rg, y, act ? 8 : (double)inputs * rg->bound[x.id] + 1);
+}
+
+/* Weights that make sums odd multiples of 128, where gates are 0, 1 and -1. */
+static inline void rg_gates(random_graph *rg, int32_t number, const char *suffix, int64_t lines, int64_t width)
+{
+    const int64_t dim[2] = {lines, width};
+    const bool bias = *suffix == 'b', odd = strcmp(suffix, "bias_ih") == 0;
+    net_add_whole(rg->weights, rg_name(rg, "n", number, suffix), bias ? 1 : 2, dim);
+    float *const from = (float *)(uintptr_t)rg->weights->tensors[rg->weights->table.count - 1].data;
+    for (int64_t i = 0; i < lines * width; i++)
+        from[i] = 256 * from[i] + (odd ? 128 : 0);
+}
+
+/* Whole numbers again: what is all but 0 becomes 0. */
+static inline bs_value rg_whole(random_graph *rg, bs_value x, float scale, double bound)
+{
+    const bs_convert_desc to = {.dtype = BS_I32}, back = {.dtype = BS_F32};
+    const bs_value large = rg_made(rg, bs_affine(rg->g, x, scale, 0), bound);
+    return rg_made(rg, bs_convert(rg->g, rg_made(rg, bs_convert(rg->g, large, &to), bound), &back), bound);
+}
+
+/* One step of an lstm or a gru on a line, with a state that is made of it. */
+static inline void rg_recurrent(random_graph *rg, bs_value x)
+{
+    const int32_t number = rg->n_names;
+    const bool gru = rg_flip(50), own = rg_own_block(rg, number);
+    const int64_t lines = RG_UNITS * (gru ? 3 : 4);
+    const bs_value h = rg_linear(rg, x, RG_UNITS);
+    const bs_recurrent_desc desc = {.name = rg_name(rg, "n", number, "")};
+    rg_gates(rg, number, "weight_ih", lines, rg_extent(rg, rg_info(rg, x), 0));
+    rg_gates(rg, number, "weight_hh", lines, RG_UNITS);
+    rg_gates(rg, number, "bias_ih", lines, 1);
+    rg_gates(rg, number, "bias_hh", lines, 1);
+    bs_value c = {0};
+    bs_value y = gru ? bs_gru(rg->g, x, h, &desc) : bs_lstm(rg->g, x, h, h, &desc, &c);
+    const double most = rg->bound[h.id] + 1;
+    rg->bound[y.id] = most;
+    if (!gru) {
+        rg->bound[c.id] = most;
+        y = bs_add(rg->g, rg_whole(rg, y, 64, 64), rg_whole(rg, c, 1, most)); /* h' is tanh of a whole number */
+        rg->bound[y.id] = most + 64;
+    }
+    rg_made(rg, bs_slice(rg->g, y, &(bs_slice_desc){.start = check_below(5), .length = 4}), most + 64);
+    if (own)
+        bs_block_end(rg->g);
 }
 
 static inline bs_value rg_conv(random_graph *rg, bs_value x)
@@ -348,6 +394,10 @@ static inline bs_value rg_indexed(random_graph *rg, bs_value x)
 
 static inline void rg_line_op(random_graph *rg, bs_value x)
 {
+    if (rg_flip(6) && rg->g->n_nodes < 300) {
+        rg_recurrent(rg, x);
+        return;
+    }
     switch (check_below(6)) {
     case 5:
         rg_flip(50) ? rg_lines(rg, x) : rg_indexed(rg, x);

@@ -81,6 +81,16 @@ static bs_value topk_indices(bs_graph *g, const bs_value *x)
     bs_topk(g, x[0], 5, &indices);
     return indices;
 }
+/* Of four of x, so that inputs are not as many as units. */
+static bs_value lstm(bs_graph *g, const bs_value *x)
+{
+    const bs_value some = bs_slice(g, x[0], &(bs_slice_desc){.axis = -1, .start = 1, .length = 4});
+    bs_value c;
+    return bs_sub(g, bs_lstm(g, some, x[1], x[0], &(bs_recurrent_desc){.name = "lstm"}, &c), c);
+}
+BUILD(gru, bs_gru(g, x[0], x[1], &(bs_recurrent_desc){.name = "gru", .no_bias = 1}))
+BUILD(gru_of_few, bs_gru(g, x[0], bs_slice(g, x[1], &(bs_slice_desc){.axis = -1, .start = 1, .length = 3}),
+                         &(bs_recurrent_desc){.name = "gru"}))
 BUILD(shuffle, bs_pixel_shuffle(g, x[0], 2))
 BUILD(unshuffle, bs_pixel_unshuffle(g, x[0], 2))
 #define POOL(...) bs_pool2d(g, x[0], &(bs_pool2d_desc){__VA_ARGS__})
@@ -163,6 +173,9 @@ static const op_case cases[] = {
     {"cumsum", cumsum, ROOT | ROWS | INTEGERS, 2e-2},
     {"cumsum of what comes after", cumsum_after, ROOT | ROWS | INTEGERS, 2e-2},
     {"cumsum of the first", cumsum_first, ROOT | ROWS | INTEGERS, 2e-2},
+    {"lstm", lstm, ROOT | ROWS, 4e-3},
+    {"gru", gru, ROOT | ROWS, 4e-3},
+    {"gru of few units", gru_of_few, ROOT | ROWS, 4e-3},
     {"topk", topk_values, ROOT | ROWS, 0},
     {"topk, indices", topk_indices, ROOT | ROWS, -1},
 };

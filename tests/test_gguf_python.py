@@ -76,6 +76,8 @@ def tokens(g):
     y = g.gather(router, outs, residual=x, mode="weighted")
     best, index = g.topk(scores, 2)
     indexed(g, scores, best, index)
+    hidden, memory = g.lstm(x, h, h, "lstm", random(32, 8), random(32, 8), random(32), random(32))
+    g.output("memory", g.collect(g.gru(memory, hidden, "gru", random(24, 8), random(24, 8))))
     square = g.reshape(y, [2, 4])
     product = g.matmul(square, square, transpose_b=1, scale=0.5)
     turned = g.transpose(product, [1, 0])

@@ -175,6 +175,12 @@ def refused_structure():
         "a symbol times what is beyond 2^30": lambda g: g.input("x", "f32", [1024 * g.symbol("s", 2**20 + 1)]),
         "0 times a symbol": lambda g: g.input("x", "f32", [0 * g.symbol("s", 4)]),
         "an operand that is none": lambda g: g.add(g.input("x", "f32", [1]), None),
+        "weights of three gates for four":
+            lambda g: g.lstm(rows(g), rows(g), rows(g), "n", random(12, 2), random(12, 4)),
+        "weights of other units": lambda g: g.gru(rows(g), rows(g), "n", random(9, 2), random(12, 4)),
+        "one bias of two": lambda g: g.gru(rows(g), rows(g), "n", random(12, 2), random(12, 4), random(12)),
+        "gates' bias of another length":
+            lambda g: g.gru(rows(g), rows(g), "n", random(12, 2), random(12, 4), random(12), random(4)),
         "a bias of another length": lambda g: g.linear(rows(g), "l", random(4, 2), random(3)),
         "slopes of another length": lambda g: g.linear(rows(g), "l", random(4, 2), prelu=random(5)),
         "a mean of another length": lambda g: g.batch_norm(rows(g), "n", *(random(n) for n in (2, 2, 3, 2))),

@@ -84,6 +84,13 @@ static const char *linear_out(int32_t n)
     return built(g, bs_linear(g, bs_input(g, "x", BS_F32, BS_SHAPE1(4)), &(bs_linear_desc){.name = "l", .out = n}));
 }
 
+static const char *gru_units(int32_t n)
+{
+    bs_graph *g = new_graph(NULL);
+    const bs_value x = bs_input(g, "x", BS_F32, BS_SHAPE1(1)), h = bs_input(g, "h", BS_F32, BS_SHAPE1(n));
+    return built(g, bs_gru(g, x, h, &(bs_recurrent_desc){.name = "n"}));
+}
+
 static const char *shuffle_r(int32_t n)
 {
     bs_graph *g = new_graph(NULL);
@@ -208,6 +215,7 @@ static const struct {
     {"other ops", "code_bits", convert_bits, "code_bits"},
     {"other ops", "heads times rows", heads_times_rows, "more than 2^30 tasks"},
     {"other ops", "a router's floor", route_floor, "floor"},
+    {"other ops", "units of an lstm or a gru", gru_units, "units"},
     {"a graph", "input or state", symbol_times, "up to 1024 times"},
 };
 

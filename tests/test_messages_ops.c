@@ -64,6 +64,34 @@ static void rows_of_matmul(void)
           bs_matmul(g, f->frame, f->image, &(bs_matmul_desc){.name = "m"}));
 }
 
+static void gru_of_numbers(const fixture *f, const bs_recurrent_desc *desc)
+{
+    const bs_value rows = bs_rows(f->g, f->line, none);
+    bs_gru(f->g, rows, rows, desc);
+}
+
+static void rows_of_recurrent(void)
+{
+    const bs_recurrent_desc *const desc = &(bs_recurrent_desc){.name = "r"};
+    WRONG(BS_ERROR_SHAPE, "gru \"r\": operand 1 is i32, expected f32", bs_gru(g, f->line, f->numbers, desc));
+    WRONG(BS_ERROR_SHAPE, "gru \"r\": operand 0 is [], expected rank 1 to 4",
+          gru_of_numbers(f, desc));
+    WRONG(BS_ERROR_SHAPE, "lstm \"r\": operand 2 is [N<=40, 4], expected the rank of operand 0, which is [4]",
+          bs_lstm(g, f->line, f->line, f->table, desc, NULL));
+    WRONG(BS_ERROR_DOMAIN, "gru \"r\": operand 0 is cut into patches, but this needs all of its pixels",
+          bs_gru(g, f->cells, f->cells, desc));
+    WRONG(BS_ERROR_SHAPE, "gru \"r\": dimension 0 is 3 in operand 0 and 2 in operand 1",
+          bs_gru(g, f->image, f->frame, desc));
+    WRONG(BS_ERROR_SHAPE, "gru \"r\": dimension 2 of operand 0 (features) is W<=48, expected a constant",
+          bs_gru(g, f->frame, f->frame, desc));
+    WRONG(BS_ERROR_SHAPE, "gru \"r\": dimension 0 of operand 1 (units) is N<=40, expected a constant",
+          bs_gru(g, f->line, bs_input(g, "many", BS_F32, BS_SHAPE1(f->n)), desc));
+    WRONG(BS_ERROR_SHAPE, "gru \"r\": dimension 0 of operand 1 (units) is 1048577, expected at most 1048576",
+          bs_gru(g, f->line, bs_input(g, "wide", BS_F32, BS_SHAPE1((1 << 20) + 1)), desc));
+    WRONG(BS_ERROR_SHAPE, "lstm \"r\": dimension 0 of operand 1 is 4, of operand 2 5",
+          bs_lstm(g, f->line, f->line, bs_input(g, "five", BS_F32, BS_SHAPE1(5)), desc, NULL));
+}
+
 static void rows_of_elementwise(void)
 {
     WRONG(BS_ERROR_ARGUMENT, "activation: PReLU has weights; use bs_prelu", bs_activation(g, f->line, BS_PRELU, 0));
@@ -414,6 +442,7 @@ int main(void)
 {
     rows_of_linear();
     rows_of_matmul();
+    rows_of_recurrent();
     rows_of_elementwise();
     rows_of_convert();
     rows_of_reshaped_symbols();

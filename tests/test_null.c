@@ -143,6 +143,8 @@ static void rows_of_builders(void)
     BUILD(bs_conv2d, bs_conv2d(g, none, NULL));
     BUILD(bs_deconv2d, bs_deconv2d(g, none, NULL));
     BUILD(bs_linear, bs_linear(g, none, NULL));
+    BUILD(bs_lstm, bs_lstm(g, none, none, none, NULL, NULL));
+    BUILD(bs_gru, bs_gru(g, none, none, NULL));
     BUILD(bs_matmul, bs_matmul(g, none, none, NULL));
     BUILD(bs_pixel_shuffle, bs_pixel_shuffle(g, none, 2));
     BUILD(bs_pixel_unshuffle, bs_pixel_unshuffle(g, none, 2));

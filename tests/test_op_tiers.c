@@ -149,6 +149,103 @@ static void test_activated(bool conv, bs_tier tier)
           bs_tier_name(tier), differ, why ? ": " : "", why ? why : "");
 }
 
+/* ------------------------------------------------------------------------------------------------- recurrent */
+
+static bs_graph *recurrent_graph(bool gru, int32_t lines, int32_t inputs, int32_t units)
+{
+    bs_graph *g = new_graph();
+    const bs_recurrent_desc desc = {.name = "net", .no_bias = units % 2};
+    const bs_value x = bs_input(g, "x", BS_F32, BS_SHAPE2(lines, inputs)),
+                   h = bs_input(g, "h", BS_F32, BS_SHAPE2(lines, units)),
+                   c = bs_input(g, "c", BS_F32, BS_SHAPE2(lines, units));
+    bs_value next;
+    if (gru)
+        bs_gru(g, x, h, &desc);
+    else
+        bs_lstm(g, x, h, c, &desc, &next);
+    return g;
+}
+
+/* Lines first .. first + lines of x, h, c. Returns h', and c' of an LSTM after it. */
+static void recurrent_run(op_run *r, const tensor *in, int32_t first, int32_t layout, tensor *out, const char **why)
+{
+    const size_t mark = pool_used;
+    const int32_t lines = (int32_t)bs_dim_max(r->graph, bs_value_get(r->graph, r->node->first_out)->dims[0]);
+    storage to[2];
+    for (int32_t i = 0; i < r->node->n_in; i++) {
+        const int32_t dim[2] = {lines, in[i].dim[1]};
+        tensor part = {BS_F32, 1, 2, {dim[0], dim[1]}, in[i].data + 4 * (ptrdiff_t)first * dim[1]};
+        storage s = storage_new(BS_F32, 1, 2, dim, whole_rect(2, dim), 0, layout);
+        storage_fill(&s, &part, 0, 0);
+        r->call.in[i] = s.operand;
+    }
+    for (int32_t i = 0; i < r->node->n_out; i++) {
+        to[i] = storage_of_output(r, i, 1, layout);
+        r->call.out[i] = to[i].operand;
+    }
+    if (r->op->run(&r->call) != BS_OK)
+        *why = "run failed";
+    for (int32_t i = 0; i < r->node->n_out; i++) {
+        const tensor got = storage_drain(&to[i]);
+        memcpy(out[i].data + 4 * (ptrdiff_t)first * got.dim[1], got.data, 4 * (size_t)tensor_elements(&got));
+        if (!storage_is_poison(&to[i]))
+            *why = "wrote beside its output";
+    }
+    pool_used = mark;
+}
+
+/* All lines, `each` at a time: 0 makes it the reference. */
+static void recurrent_in(bool gru, bs_tier tier, int32_t each, const tensor *in, int32_t layout, tensor *out,
+                         const char **why)
+{
+    const int32_t lines = in[0].dim[0];
+    out[0] = tensor_new(BS_F32, 1, 2, in[1].dim);
+    out[1] = tensor_new(BS_F32, 1, 2, in[1].dim);
+    const size_t mark = pool_used;
+    for (int32_t first = 0; first < lines; first += each ? each : lines) {
+        bs_graph *g = recurrent_graph(gru, each ? bs_min_i32(each, lines - first) : lines, in[0].dim[1], in[1].dim[1]);
+        op_run r = op_run_of(g, each ? tier : BS_TIER_SCALAR);
+        check_state = 7; /* the same weights each time */
+        op_random_weights(&r);
+        op_prepare(&r, 1, 1);
+        recurrent_run(&r, in, first, layout, out, why);
+        pool_used = mark;
+    }
+}
+
+/* Steps of lstm and gru: near the reference, and the same bytes whatever lines are together and however they lie. */
+static void test_recurrent(bool gru, bs_tier tier)
+{
+    const char *why = NULL;
+    double worst = 0;
+    int32_t differ = 0;
+    for (int32_t i = 0; i < 40; i++) {
+        const size_t mark = pool_used;
+        const int32_t lines = 1 + check_below(i % 4 ? 9 : 70), inputs = 1 + check_below(i % 3 ? 30 : 300),
+                      units = 1 + check_below(i % 5 ? 60 : 210);
+        const uint64_t random = check_state;
+        tensor in[3], expected[2], got[2], again[2];
+        for (int32_t k = 0; k < 3; k++) {
+            in[k] = tensor_new(BS_F32, 1, 2, (const int32_t[]){lines, k ? units : inputs});
+            tensor_randomise(&in[k]);
+        }
+        recurrent_in(gru, tier, 0, in, LAYOUT_PLANAR, expected, &why);
+        recurrent_in(gru, tier, lines, in, i % LAYOUTS, got, &why);
+        recurrent_in(gru, tier, 1 + i % 6, in, (i + 1) % LAYOUTS, again, &why);
+        for (int32_t k = 0; k < 2 - gru; k++) {
+            const double distance = tensor_distance(&got[k], &expected[k]);
+            worst = distance > worst ? distance : worst;
+            differ += memcmp(got[k].data, again[k].data, 4 * (size_t)tensor_elements(&got[k])) != 0;
+        }
+        pool_used = mark;
+        check_state = random + 1;
+    }
+    if (!why && worst > 2e-5) /* the reference adds one product after the other */
+        why = "differs from the scalar reference";
+    check(!why && differ == 0, "%s, %s: worst %.2g, %d differ by how lines are cut%s%s", gru ? "gru" : "lstm",
+          bs_tier_name(tier), worst, differ, why ? ": " : "", why ? why : "");
+}
+
 /* A wide convolution picks Winograd by itself where the tier has it. */
 static void test_algorithm(void)
 {
@@ -178,6 +275,8 @@ int main(int argc, char **argv)
     for (bs_tier tier = next_tier(BS_TIER_SCALAR); tier != BS_TIER_AUTO; tier = next_tier(tier)) {
         test_activated(true, tier);
         test_activated(false, tier);
+        test_recurrent(false, tier);
+        test_recurrent(true, tier);
     }
     test_algorithm();
     return check_end();

@@ -30,7 +30,7 @@ from brainstorm_ops import (  # noqa: F401: DEPTHWISE, OPSET are for others
     ACTS, DEPTHWISE, DTYPES, EDGES, GATHERS, INT32, MAX_ALL_PATHS, MAX_CONCAT, MAX_ELEMENTS, MAX_ENTRIES, MAX_EXTENT,
     MAX_FACTOR, MAX_FLOOR, MAX_NAME, MAX_OPERANDS, MAX_PATHS, MAX_RANK, MAX_SCALE, MAX_SYMBOLS, OPS, OPSET, OPSET_OF,
     OPSET_OF_NUMBER, OPSET_OF_PARAM, POOLS, PROTOCOLS, RANGES, REDUCES, RESIZES, SEGMENTS, UPDATES, all_within,
-    number_of, one_each, padding_of, reshaped, within)
+    gates_each, number_of, one_each, padding_of, reshaped, within)
 
 
 class Value:
@@ -392,6 +392,16 @@ class Graph:
         each = one_each(name, out, {"bias": bias, "prelu": prelu})
         return self.node("linear", [x], name, {"weight": weight, **each}, out=out, no_bias=bias is None,
                          act=self._activation(act, prelu), act_param=act_param)
+
+    def lstm(self, x, h, c, name, weight_ih, weight_hh, bias_ih=None, bias_hh=None):
+        """The new h and c. Weights as of PyTorch's LSTMCell."""
+        weights = gates_each(name, 4, weight_ih, weight_hh, bias_ih, bias_hh)
+        return self.node("lstm", [x, h, c], name, weights, no_bias=bias_ih is None)
+
+    def gru(self, x, h, name, weight_ih, weight_hh, bias_ih=None, bias_hh=None):
+        """The new h. Weights as of PyTorch's GRUCell."""
+        weights = gates_each(name, 3, weight_ih, weight_hh, bias_ih, bias_hh)
+        return self.node("gru", [x, h], name, weights, no_bias=bias_ih is None)
 
     def matmul(self, a, b, transpose_b=0, scale=0.0):
         return self.node("matmul", [a, b], transpose_b=transpose_b, scale=scale)

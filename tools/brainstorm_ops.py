@@ -74,6 +74,7 @@ OPS = {
     "lrn": ("size alpha~ beta~ bias~", 1),
     "select": ("axis", 1), "gather_elements": ("axis", 1), "scatter_elements": ("axis update", 1),
     "scatter_rows": ("axis update", 1), "roll": ("axis shift", 1),
+    "lstm": ("no_bias", 2), "gru": ("no_bias", 1),
 }
 
 # What numbers may be, where the library refuses others whatever the shapes; 0 is a default, if there is one.
@@ -112,7 +113,8 @@ OPSET_OF = {"segments": 2, "state_append": 2, "segment_spread": 2, "segment_redu
             "look_ahead": 2,
             "rms_norm": 4, "argmin": 4, "cumsum": 4, "rope": 4, "segment_index": 4,
             "lrn": 4,
-            "select": 4, "gather_elements": 4, "scatter_elements": 4, "scatter_rows": 4, "roll": 4}
+            "select": 4, "gather_elements": 4, "scatter_elements": 4, "scatter_rows": 4, "roll": 4,
+            "lstm": 4, "gru": 4}
 # The same of parameters, last ones of their op: where they are 0 they are left out, and older libraries read the file.
 OPSET_OF_PARAM = {("conv2d", "padding"): 3, ("deconv2d", "padding"): 3, ("pool2d", "padding"): 3,
                   ("route", "floor"): 3,
@@ -155,6 +157,18 @@ def one_each(name, n, arrays):
         if array is not None and np.shape(array) != (n,):
             raise ValueError(f"weight {name}.{suffix} has shape {np.shape(array)}, expected ({n},)")
     return arrays
+
+
+def gates_each(name, gates, weight_ih, weight_hh, bias_ih, bias_hh):
+    """The weights of an lstm or a gru."""
+    lines = gates * np.shape(weight_hh)[-1]
+    if (np.shape(weight_ih)[0], np.shape(weight_hh)[0]) != (lines, lines):
+        raise ValueError(f"weights {name}.weight_ih and weight_hh have shapes {np.shape(weight_ih)} and "
+                         f"{np.shape(weight_hh)}, expected {gates} lines for each column of weight_hh")
+    if (bias_ih is None) != (bias_hh is None):
+        raise ValueError(f"{name} has one bias, expected two or none")
+    return {"weight_ih": weight_ih, "weight_hh": weight_hh,
+            **one_each(name, lines, {"bias_ih": bias_ih, "bias_hh": bias_hh})}
 
 
 def reshaped(d):

@@ -255,4 +255,25 @@ put("patch_features_alone", x0=x, y0=features(x, None, 0, 20))
 x = (512 + g.integers(-1, 2, (6, 2, 4, 5)) * amplitude * 4).astype(np.uint16)
 put("patch_features_u10", x0=x, x1=x[::-1].copy(), y0=features(x, x[::-1], 2))
 
+# ------------------------------------------------------------------ recurrent
+
+
+def recurrent(case, kind, shape, inputs, hidden, bias=True):
+    torch.manual_seed(len(case) * 1000 + hidden)  # its own: cases before it stay as they are
+    made = kind(inputs, hidden, bias=bias)
+    x, h, c = (rnd(*shape, n) for n in (inputs, hidden, hidden))
+    lines = [t.reshape(-1, t.shape[-1]) for t in (x, h, c)]
+    if kind is torch.nn.LSTMCell:
+        y = made(lines[0], (lines[1], lines[2]))
+        results = dict(x2=c, y0=y[0].view(*shape, hidden), y1=y[1].view(*shape, hidden))
+    else:
+        results = dict(y0=made(lines[0], lines[1]).view(*shape, hidden))
+    put(case, x0=x, x1=h, **results, **dict(made.named_parameters()))
+
+
+recurrent("lstm", torch.nn.LSTMCell, (5,), 7, 30)
+recurrent("lstm_lines", torch.nn.LSTMCell, (2, 3, 2), 5, 9, bias=False)
+recurrent("gru", torch.nn.GRUCell, (5,), 7, 34)
+recurrent("gru_lines", torch.nn.GRUCell, (2, 3, 2), 5, 9, bias=False)
+
 write("ops.bin")

@@ -29,6 +29,8 @@
     X(conv2d) X(conv2d_depthwise) X(conv2d_tensor) X(conv2d_tile) X(conv2d_plain) X(deconv2d)             \
     /* op_linear.cuh, op_matmul.cuh */                                                                    \
     X(linear) X(linear_tensor) X(matmul)                                                                  \
+    /* op_recurrent.cuh */                                                                                \
+    X(lstm) X(gru)                                                                                        \
     /* op_attention.cuh, op_segment.cuh */                                                                \
     X(attention) X(segment_spread) X(segment_reduce)                                                      \
     /* op_route.cuh, op_look_ahead.cuh: they see all rows of a router at once. Last: see bs_cu_group */   \

@@ -55,19 +55,20 @@ static bs_gemm_tile gemm_block(const gemm_job *j, int32_t k)
 static void gemm_rows(const gemm_job *j, int32_t k)
 {
     const bs_conv_task *task = j->task;
+    const bool onto = k > 0 || task->onto;
     bs_gemm_tile tile = gemm_block(j, k);
     const ptrdiff_t bytes = (ptrdiff_t)tile.depth * j->vectors * j->k->lanes * (ptrdiff_t)sizeof(float);
     const ptrdiff_t tiles = (ptrdiff_t)task->out_h * bs_conv_ceil_div(task->out_w, j->k->gemm_rows);
     const ptrdiff_t share = (bytes / tiles + 63) / 64 * 64;
     tile.next = (const char *)tile.weights + bytes;
     tile.out_step = task->out_pixel;
-    tile.add_step = k > 0 ? tile.out_step : 0;
+    tile.add_step = onto ? tile.out_step : 0;
     for (ptrdiff_t y = 0; y < task->out_h; y++)
         for (int32_t x = 0; x < task->out_w;) {
             const int32_t rows = bs_gemm_next_rows(j->k, j->vectors, task->out_w - x);
             tile.in = task->in + y * j->g->stride_h * task->in_row + x * tile.in_step + k;
             tile.out = task->out + y * task->out_row + x * tile.out_step + j->channel;
-            tile.add = k > 0 ? tile.out : tile.add;
+            tile.add = onto ? tile.out : tile.add;
             tile.next_end = tile.next + share;
             if (j->panels > 1)
                 j->k->gemm_abreast(&tile);

@@ -5,6 +5,7 @@
 #ifndef BS_OPS_FORMS_H
 #define BS_OPS_FORMS_H
 
+#include "kernels/recurrent.h"
 #include "ops/epilogue.h"
 
 /* ops/conv2d.c */
@@ -48,6 +49,31 @@ bs_epilogue_layout bs_linear_layout(const bs_linear_desc *desc, const bs_node_pl
 static inline BS_BOTH int64_t bs_linear_line_bytes(int32_t inputs, int32_t each)
 {
     return ((int64_t)inputs * each + 15) & ~(int64_t)15;
+}
+
+/* Weights as these lines, for a device. */
+void bs_linear_pad(const bs_node_plan *plan, int32_t inputs, int32_t outputs, const float *weight, size_t line,
+                   uint8_t *memory);
+
+/* ops/recurrent.c: lines of x come first; biases are [4 columns][units], of groups of units in a tier's panels. */
+typedef struct bs_recurrent_layout {
+    bs_bytes of_h, bias, bytes;
+} bs_recurrent_layout;
+bs_recurrent_layout bs_recurrent_place(const bs_recurrent *net, const bs_node_plan *plan);
+/* h' of one unit from its sums (BS_RECURRENT_COLUMNS); the LSTM's c' too. */
+static inline BS_BOTH float bs_lstm_step(const float *sums, float c, float *c_out)
+{
+    const float i = bs_act_apply(BS_SIGMOID, 0.0f, 0.0f, sums[0]), f = bs_act_apply(BS_SIGMOID, 0.0f, 0.0f, sums[1]),
+                o = bs_act_apply(BS_SIGMOID, 0.0f, 0.0f, sums[2]), g = bs_act_apply(BS_TANH, 0.0f, 0.0f, sums[3]),
+                next = BS_SUM(f * c, i * g);
+    *c_out = next;
+    return o * bs_act_apply(BS_TANH, 0.0f, 0.0f, next);
+}
+static inline BS_BOTH float bs_gru_step(const float *sums, float h)
+{
+    const float r = bs_act_apply(BS_SIGMOID, 0.0f, 0.0f, sums[1]), z = bs_act_apply(BS_SIGMOID, 0.0f, 0.0f, sums[2]),
+                n = bs_act_apply(BS_TANH, 0.0f, 0.0f, BS_SUM(sums[0], r * sums[3]));
+    return BS_SUM(n, z * (h - n));
 }
 
 #endif

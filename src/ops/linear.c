@@ -76,8 +76,8 @@ static void linear_plan(const bs_graph *graph, const bs_node *node, bs_conv_choi
                                        bs_bytes_align(bs_bytes_array(desc->out, sizeof(float))));
 }
 
-static void linear_pad(const bs_node_plan *plan, int32_t inputs, int32_t outputs, const float *weight, size_t line,
-                       uint8_t *memory)
+void bs_linear_pad(const bs_node_plan *plan, int32_t inputs, int32_t outputs, const float *weight, size_t line,
+                   uint8_t *memory)
 {
     for (int32_t o = 0; o < outputs; o++, weight += inputs, memory += line) {
         memset(memory, 0, line);
@@ -99,7 +99,7 @@ static void linear_prepare(const bs_graph *graph, const bs_node *node, const bs_
     const bs_epilogue_layout layout = bs_linear_layout(desc, plan, inputs);
     const size_t line = (size_t)bs_bytes_figure(linear_line_bytes(plan, inputs));
     if (plan->tier == BS_TIER_CUDA)
-        linear_pad(plan, inputs, count, weights[0], line, (uint8_t *)prepared + (size_t)first * line);
+        bs_linear_pad(plan, inputs, count, weights[0], line, (uint8_t *)prepared + (size_t)first * line);
     else if (plan->algorithm == BS_CONV_REFERENCE)
         memcpy((float *)prepared + (size_t)first * (size_t)inputs, weights[0], 4 * (size_t)inputs * (size_t)count);
     else

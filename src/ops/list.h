@@ -28,7 +28,9 @@
     /* op set 4: lines.c, reduce.c, rope.c, segment_rows.c, lrn.c */                                                  \
     X(rms_norm, KERNEL) X(argmin, KERNEL) X(cumsum, KERNEL) X(rope, KERNEL) X(segment_index, KERNEL) X(lrn, KERNEL)   \
     /* op set 4: gather_rows.c, concat_slice.c */                                                                     \
-    X(select, KERNEL) X(gather_elements, KERNEL) X(scatter_elements, KERNEL) X(scatter_rows, KERNEL) X(roll, KERNEL)
+    X(select, KERNEL) X(gather_elements, KERNEL) X(scatter_elements, KERNEL) X(scatter_rows, KERNEL) X(roll, KERNEL)  \
+    /* recurrent.c */                                                                                                 \
+    X(lstm, KERNEL) X(gru, KERNEL)
 
 #if defined(BS_ONLY_OPS)
 #define BS_OP_input 1

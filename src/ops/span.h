@@ -6,7 +6,7 @@
 
 #include "ops/table.h"
 
-#define BS_SPAN_OPERANDS 4
+#define BS_SPAN_OPERANDS 5
 #define BS_SPAN_AXES     (BS_MAX_RANK + 1) /* axis 0 is the row, axis d + 1 dimension d */
 
 typedef struct bs_span {

@@ -289,6 +289,16 @@ static inline void route_call(uint8_t which)
     }
 }
 
+static inline void recurrent_call(bs_value x)
+{
+    const bs_recurrent_desc desc = {name(), number()};
+    bs_value c;
+    if (fuzz_flip(&w.in, 100))
+        bs_gru(w.g, x, value(), &desc);
+    else
+        bs_lstm(w.g, x, value(), value(), &desc, &c);
+}
+
 static inline void end_call(uint8_t which)
 {
     const bs_value x = value();
@@ -297,6 +307,7 @@ static inline void end_call(uint8_t which)
     case 1: bs_state_append(w.g, x, value(), value()); break;
     case 2: bs_block_begin(w.g, name()); break;
     case 3: bs_block_end(w.g); break;
+    case 5: recurrent_call(x); break;
     default: bs_output(w.g, name(), x);
     }
 }
