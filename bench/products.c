@@ -23,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_COUNT = 64, MAX_ARGS = 12, MAX_WEIGHTS = 4, LINE = 512, ARENAS = 3 };
+enum { MAX_COUNT = 64, MAX_ARGS = 12, MAX_WEIGHTS = 8, LINE = 512, ARENAS = 3 };
 
 /* ------------------------------------------------------------------------------------------------- kinds */
 
@@ -34,6 +34,7 @@ typedef struct kind {
     bs_shape (*input)(const int32_t *a);
     bs_value (*build)(bs_graph *g, bs_value x, const int32_t *a);
     bool channels_last; /* its inputs, and its outputs: images as they lie inside a network */
+    bool sequence;      /* its first argument is a number of steps: a run of the graph each, from states of zeros on */
 } kind;
 
 static bs_shape shape_rows(const int32_t *a) { return BS_SHAPE2(a[0], a[1]); }
@@ -89,14 +90,35 @@ static bs_value build_conv(bs_graph *g, bs_value x, const int32_t *a)
                                        .act = a[6]});
 }
 
+static bs_shape shape_step(const int32_t *a) { return BS_SHAPE2(a[1], a[2]); }
+
+/* One step of all layers: "op0", "op1" ... */
+static bs_value build_lstm(bs_graph *g, bs_value x, const int32_t *a)
+{
+    for (int32_t layer = 0; layer < a[4]; layer++) {
+        char name[8], h_name[8], c_name[8];
+        snprintf(name, sizeof name, "op%u", (unsigned)layer % 10);
+        snprintf(h_name, sizeof h_name, "h%u", (unsigned)layer % 10);
+        snprintf(c_name, sizeof c_name, "c%u", (unsigned)layer % 10);
+        const bs_value h = bs_state(g, h_name, BS_F32, BS_SHAPE2(a[1], a[3])),
+                       c = bs_state(g, c_name, BS_F32, BS_SHAPE2(a[1], a[3]));
+        bs_value c_out;
+        x = bs_lstm(g, x, h, c, &(bs_recurrent_desc){.name = name}, &c_out);
+        bs_state_write(g, h, x);
+        bs_state_write(g, c, c_out);
+    }
+    return x;
+}
+
 static const kind kinds[] = {
-    {"linear", "rows inputs outputs activation", 4, shape_rows, build_linear, false},
-    {"activation", "rows width activation", 3, shape_rows, build_activation, false},
-    {"softmax", "rows width", 2, shape_rows, build_softmax, false},
-    {"layer_norm", "rows width", 2, shape_rows, build_layer_norm, false},
-    {"heads", "rows width heads", 3, shape_rows, build_heads, false},
-    {"matmul", "matrices rows inner columns transposed", 5, shape_matrices, build_matmul, false},
-    {"conv", "channels side outputs kernel stride groups activation", 7, shape_image, build_conv, true},
+    {"linear", "rows inputs outputs activation", 4, shape_rows, build_linear, false, false},
+    {"activation", "rows width activation", 3, shape_rows, build_activation, false, false},
+    {"softmax", "rows width", 2, shape_rows, build_softmax, false, false},
+    {"layer_norm", "rows width", 2, shape_rows, build_layer_norm, false, false},
+    {"heads", "rows width heads", 3, shape_rows, build_heads, false, false},
+    {"matmul", "matrices rows inner columns transposed", 5, shape_matrices, build_matmul, false, false},
+    {"conv", "channels side outputs kernel stride groups activation", 7, shape_image, build_conv, true, false},
+    {"lstm", "steps rows inputs units layers", 5, shape_step, build_lstm, false, true},
 };
 
 /* ------------------------------------------------------------------------------------------------ one graph */
@@ -106,7 +128,8 @@ typedef struct bench {
     int32_t argument[MAX_ARGS];
     int count;
     bs_tier tier;
-    size_t inputs, outputs; /* elements of one */
+    int steps;              /* runs of one use */
+    size_t inputs, outputs; /* elements of one, of all steps */
     float *in[MAX_COUNT], *out[MAX_COUNT];
     bs_tensor weights[MAX_WEIGHTS];
     char names[MAX_WEIGHTS][64];
@@ -203,7 +226,8 @@ static bool bench_open(bench *b, const char *name, int count, const char *tier, 
     bs_arena_init(&arena, "graph", b->graph_memory, GRAPH_BYTES);
     b->graph = bs_graph_create(&arena, NULL);
     const bs_shape shape = b->kind->input(b->argument);
-    b->inputs = shape_elements(&shape);
+    b->steps = b->kind->sequence ? b->argument[0] : 1;
+    b->inputs = shape_elements(&shape) * (size_t)b->steps;
     b->count = count;
     for (int i = 0; i < count; i++) {
         char x[8], y[8];
@@ -253,7 +277,8 @@ static bs_buffer buffer_of(const bench *b, float *data, int32_t rank, const int6
     return buffer;
 }
 
-static bool bench_bind(bench *b)
+/* Inputs and outputs, of a sequence those of a step. */
+static bool bench_bind(bench *b, int step)
 {
     for (int i = 0; i < 2 * b->count; i++) {
         const bool output = i >= b->count;
@@ -263,11 +288,12 @@ static bool bench_bind(bench *b)
         if (bs_graph_port_get(b->graph, name, &port) != BS_OK)
             return complain(name, "there is no such port");
         if (output && !b->out[i % b->count]) {
-            b->outputs = elements_of(port.rank, port.dim);
+            b->outputs = elements_of(port.rank, port.dim) * (size_t)b->steps;
             b->out[i % b->count] = wanted(b->outputs * sizeof(float));
         }
-        const bs_buffer buffer =
-            buffer_of(b, output ? b->out[i % b->count] : b->in[i % b->count], port.rank, port.dim);
+        float *const data = output ? b->out[i % b->count] : b->in[i % b->count];
+        const size_t each = (output ? b->outputs : b->inputs) / (size_t)b->steps;
+        const bs_buffer buffer = buffer_of(b, data + each * (size_t)step, port.rank, port.dim);
         if (bs_bind(b->session, name, &buffer, &b->error) != BS_OK)
             return complain(name, b->error.message);
     }
@@ -296,15 +322,18 @@ static bool bench_ready(bench *b)
     b->session = bs_session_create(&b->memory, plan, &session, &b->error);
     if (!b->session)
         return complain("session", b->error.message);
-    return bench_bind(b) && printf("%llu\n", (unsigned long long)(bytes[0] + bytes[1] + bytes[2])) > 0;
+    return bench_bind(b, 0) && printf("%llu\n", (unsigned long long)(bytes[0] + bytes[1] + bytes[2])) > 0;
 }
 
 static bool bench_run(bench *b, int times)
 {
     const double since = bench_cpu_seconds();
-    for (int i = 0; i < times; i++)
-        if (!b->session || bs_run(b->session, &b->error) != BS_OK)
+    for (int i = 0; i < times * b->steps; i++) {
+        if (b->steps > 1 && i % b->steps == 0)
+            bs_reset_state(b->session);
+        if (!b->session || (b->steps > 1 && !bench_bind(b, i % b->steps)) || bs_run(b->session, &b->error) != BS_OK)
             return complain("run", b->session ? b->error.message : "nothing is ready");
+    }
     return printf("%.9f\n", bench_cpu_seconds() - since) > 0;
 }
 

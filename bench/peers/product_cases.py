@@ -37,7 +37,7 @@ class Case:
     @property
     def input_shape(self):
         a = self.arguments
-        return {"matmul": a[:3], "conv": (a[0], a[1], a[1])}.get(self.kind, a[:2])
+        return {"matmul": a[:3], "conv": (a[0], a[1], a[1]), "lstm": a[:3]}.get(self.kind, a[:2])
 
     @property
     def result_shape(self):
@@ -45,6 +45,8 @@ class Case:
         if self.kind == "linear":
             return a[0], a[2]
         if self.kind == "matmul":
+            return a[0], a[1], a[3]
+        if self.kind == "lstm":
             return a[0], a[1], a[3]
         if self.kind == "heads":
             return a[2], a[0], a[1] // a[2]
@@ -60,7 +62,8 @@ class Case:
     @property
     def flops(self):
         a = self.arguments
-        inner = {"linear": lambda: a[1], "matmul": lambda: a[2], "conv": lambda: a[0] // a[5] * a[3] * a[3]}
+        inner = {"lstm": lambda: 4 * (a[2] + a[3] + (a[4] - 1) * 2 * a[3]),
+                 "linear": lambda: a[1], "matmul": lambda: a[2], "conv": lambda: a[0] // a[5] * a[3] * a[3]}
         return 2 * self.elements * inner.get(self.kind, lambda: 0)()
 
     def inputs(self, noise):
@@ -71,6 +74,8 @@ class Case:
         shapes = {"linear": lambda: {"op.weight": (a[2], a[1]), "op.bias": (a[2],)},
                   "layer_norm": lambda: {"op.weight": (a[1],), "op.bias": (a[1],)},
                   "matmul": lambda: {"op.weight": (a[0], a[3], a[2]) if a[4] else (a[0], a[2], a[3])},
+                  "lstm": lambda: dict(pair for i in range(a[4]) for pair in lstm_shapes(f"op{i}", a[3] if i else a[2],
+                                                                                         a[3])),
                   "conv": lambda: {"op.weight": (a[2], a[0] // a[5], a[3], a[3]), "op.bias": (a[2],)}}
         made = shapes.get(self.kind, dict)()
         return {k: (noise.standard_normal(s) / np.sqrt(max(1, np.prod(s[1:])))).astype(np.float32)
@@ -106,6 +111,10 @@ class Case:
             centred = x - x.mean(-1, keepdims=True)
             y = centred / np.sqrt((centred ** 2).mean(-1, keepdims=True) + 1e-5)
             y = y * weights["op.weight"] + weights["op.bias"]
+        elif self.kind == "lstm":
+            y = x
+            for layer in range(a[4]):
+                y = lstm_layer(y, *(weights[f"op{layer}.{w}"] for w in LSTM))
         elif self.kind == "heads":
             y = x.reshape(a[0], a[2], -1).transpose(1, 0, 2)
         elif self.kind == "conv":
@@ -114,6 +123,24 @@ class Case:
             y = x
         name = self.activation()
         return APPLY[name](y) if name else y
+
+
+LSTM = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+
+
+def lstm_shapes(name, inputs, units):
+    return zip([f"{name}.{w}" for w in LSTM], [(4 * units, inputs), (4 * units, units), (4 * units,), (4 * units,)])
+
+
+def lstm_layer(x, weight_ih, weight_hh, bias_ih, bias_hh):
+    h = c = np.zeros((x.shape[1], weight_hh.shape[1]))
+    out = []
+    for step in x:
+        i, f, g, o = np.split(step @ weight_ih.T + h @ weight_hh.T + bias_ih + bias_hh, 4, axis=1)
+        c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+        h = sigmoid(o) * np.tanh(c)
+        out.append(h)
+    return np.stack(out)
 
 
 def convolution(x, w, stride, groups):
@@ -162,7 +189,15 @@ def conv():
         yield Case("conv " + name, "conv", (c, side, out, k, stride, groups, ACTS["relu"]), count=16)
 
 
-GROUPS = {"gemm": gemm, "matmul": matmul, "rows": rows, "conv": conv}
+def lstm():
+    for layers in (1, 2):
+        for steps in (8, 32, 128):
+            for rows_ in (1, 32):
+                yield Case(f"lstm {layers} of 300 to 512, {steps} steps of {rows_}", "lstm",
+                           (steps, rows_, 300, 512, layers), count=1)
+
+
+GROUPS = {"gemm": gemm, "matmul": matmul, "rows": rows, "conv": conv, "lstm": lstm}
 
 
 def cases(only):

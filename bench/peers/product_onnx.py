@@ -26,6 +26,13 @@ def nodes_of(case, x, y):
     elif case.kind == "heads":
         nodes += [helper.make_node("Reshape", [x, "split"], [y + "_split"]),
                   helper.make_node("Transpose", [y + "_split"], [last], perm=[1, 0, 2])]
+    elif case.kind == "lstm":
+        for i in range(a[4]):
+            made = x if i == 0 else f"h{i}"
+            to = last if i + 1 == a[4] else f"h{i + 1}"
+            nodes += [helper.make_node("LSTM", [made, f"op{i}.W", f"op{i}.R", f"op{i}.B"], [f"all{i}"],
+                                       hidden_size=a[3]),
+                      helper.make_node("Squeeze", [f"all{i}", "directions"], [to])]
     elif case.kind == "conv":
         nodes.append(helper.make_node("Conv", [x, "op.weight", "op.bias"], [last], pads=[a[3] // 2] * 4,
                                       strides=[a[4]] * 2, group=a[5]))
@@ -38,10 +45,22 @@ def nodes_of(case, x, y):
     return nodes
 
 
+def lstm_constants(case, weights):
+    """Gates in the order i, o, f, c."""
+    constants = {"directions": np.array([1], np.int64)}
+    for i in range(case.arguments[4]):
+        w, r, *biases = (np.concatenate([np.split(weights[f"op{i}.{k}"], 4)[gate] for gate in (0, 3, 1, 2)])
+                         for k in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
+        constants.update({f"op{i}.W": w[None], f"op{i}.R": r[None], f"op{i}.B": np.concatenate(biases)[None]})
+    return constants
+
+
 def write(case, weights, path):
     constants = dict(weights)
     if case.kind == "matmul" and case.arguments[4]:
         constants["op.weight"] = np.ascontiguousarray(np.swapaxes(weights["op.weight"], 1, 2))
+    if case.kind == "lstm":
+        constants = lstm_constants(case, weights)
     if case.kind == "heads":
         rows, width, heads = case.arguments
         constants["split"] = np.array([rows, heads, width // heads], np.int64)

@@ -28,6 +28,10 @@ class TorchCase:
               "layer_norm": lambda x: F.layer_norm(x, x.shape[-1:], weight, bias),
               "heads": lambda x: x.view(a[0], a[2], a[1] // a[2]).transpose(0, 1).contiguous(),
               "conv": lambda x: F.conv2d(x, weight, bias, a[4], a[3] // 2, 1, a[5])}.get(case.kind)
+        if case.kind == "lstm":
+            net = torch.nn.LSTM(a[2], a[3], a[4])
+            net.load_state_dict({f"{k.split('.')[1]}_l{k[2]}": v for k, v in w.items()})
+            op = lambda x: net(x)[0]
         self.op = (lambda x: act(op(x))) if op and act else op or act
         self.results = [None] * len(inputs)
 
