@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: e93cdc161be4807f65ba4817523a75cb86afdd336aa0cd57f6f27471445ee855
+ * sha256 of the parts: 8b928ef4e0ffcb3b47901dbb9b3003ed8253e8adc7216218dfa1623a1462a4cd
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -2217,9 +2217,10 @@ BS_INTERNAL uint64_t bs_squared_change(bs_tier tier, const bs_codes *a, const bs
 /* ==== end src/kernels/elementwise.h =========================================================== */
 
 /* ==== begin src/kernels/functions.h =========================================================== */
-/* functions.h: rows of what needs an exponential, and what sums a row: activations, softmax, layer and RMS norm.
+/* functions.h: rows of what needs an exponential or a logarithm, and what sums a row: activations, exp, log, erf,
+ * softmax, layer and RMS norm.
  *
- * Owns:      the one arithmetic of sigmoid, tanh, gelu and silu on a CPU, whichever op asks for it.
+ * Owns:      the one arithmetic of sigmoid, tanh, gelu, silu, exp, log and erf on a CPU, whichever op asks for it.
  * Relies on: tier.h.
  * Must never: call libm for an element: its result is the same wherever it stands in a row, however long that is.
  *
@@ -2235,6 +2236,9 @@ BS_INTERNAL uint64_t bs_squared_change(bs_tier tier, const bs_codes *a, const bs
  *     silu      x / (1 + e^-x)             2.5    2.4   silu(-inf) is NaN, as the quotient is
  *     tanh                                 2.7    2.5
  *     gelu      x / 2 (1 + erf(x / 2^.5))  8      6.9   in the lower tail; 3.1 above 0
+ *     exp                                  1.5    1.1
+ *     log                                  1.5    0.9
+ *     erf                                  1.5    1.2
  *     softmax                              6      4.7   of differences x - top as floats have them
  *     layer norm: 4 times 2^-24 of |bias| + |weight| (1 + largest |x| / sqrt(variance + epsilon))
  *     RMS norm                             4      3.2   where the mean of squares is a normal number
@@ -2253,6 +2257,14 @@ static inline bool bs_is_function(bs_act act)
 /* n elements from x to y. */
 BS_INTERNAL void bs_row_function(bs_tier tier, bs_act act, const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step,
                      int64_t n);
+
+/* The same of kinds of the op `unary`: those that bs_row_unary computes. */
+static inline bool bs_is_row_unary(bs_unary_kind kind)
+{
+    return kind == BS_UNARY_EXP || kind == BS_UNARY_LOG || kind == BS_UNARY_ERF;
+}
+BS_INTERNAL void bs_row_unary(bs_tier tier, bs_unary_kind kind, const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step,
+                  int64_t n);
 
 /* e^(x - top) over the sum of these; n > 0. A row with a NaN, or +inf, or nothing above -inf, is NaN. */
 BS_INTERNAL void bs_row_softmax(bs_tier tier, const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, int64_t n);
@@ -2538,6 +2550,8 @@ void bs_conv_prepare(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_
 #define BS_V_OR(a, b) ((bs_v4_scalar)((bs_u4_scalar)(a) | (bs_u4_scalar)(b)))
 #define BS_V_XOR(a, b) ((bs_v4_scalar)((bs_u4_scalar)(a) ^ (bs_u4_scalar)(b)))
 #define BS_V_POWER2(t) ((bs_v4_scalar)((bs_u4_scalar)(t) << 23))
+#define BS_V_IF_LESS(a, b, yes, no) bs_select_scalar((bs_m4_scalar)((a) < (b)), yes, no)
+#define BS_V_BITS_23(v) ((bs_v4_scalar)((bs_u4_scalar)(v) >> 23))
 #define BS_V_SQUARE_REST(a, square) bs_square_rest_scalar(a, square)
 #define BS_V_TOP(v) bs_top_scalar(v)
 #define BS_V_SUM(v) (((v)[0] + (v)[2]) + ((v)[1] + (v)[3]))
@@ -3481,10 +3495,12 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_V
 #undef BS_V_ADD
 #undef BS_V_AND
+#undef BS_V_BITS_23
 #undef BS_V_DIV
 #undef BS_V_EVEN_PAIRS
 #undef BS_V_FMA
 #undef BS_V_FNMA
+#undef BS_V_IF_LESS
 #undef BS_V_LOAD
 #undef BS_V_LOAD_F32
 #undef BS_V_LOAD_FILLED
@@ -3586,6 +3602,8 @@ const bs_conv_kernels *bs_conv_kernels_scalar(void)
 #define BS_V_OR(a, b) _mm256_or_ps(a, b)
 #define BS_V_XOR(a, b) _mm256_xor_ps(a, b)
 #define BS_V_POWER2(t) _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(t), 23))
+#define BS_V_IF_LESS(a, b, yes, no) _mm256_blendv_ps(no, yes, _mm256_cmp_ps(a, b, _CMP_LT_OQ))
+#define BS_V_BITS_23(v) _mm256_castsi256_ps(_mm256_srli_epi32(_mm256_castps_si256(v), 23))
 #define BS_V_SQUARE_REST(a, square) BS_V_FNMA(a, a, square)
 #define BS_V_LOAD_FILLED(p, part, fill) bs_load_filled_avx2(p, part, fill)
 #define BS_V_TOP(v) bs_top_avx2(v)
@@ -4945,10 +4963,12 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_V
 #undef BS_V_ADD
 #undef BS_V_AND
+#undef BS_V_BITS_23
 #undef BS_V_DIV
 #undef BS_V_EVEN_PAIRS
 #undef BS_V_FMA
 #undef BS_V_FNMA
+#undef BS_V_IF_LESS
 #undef BS_V_LOAD
 #undef BS_V_LOAD_F32
 #undef BS_V_LOAD_FILLED
@@ -5053,12 +5073,15 @@ const bs_conv_kernels *bs_conv_kernels_avx2(void)
 /* Of the row functions (functions.inc). POWER2(t) is 2^n where t is 1.5 * 2^23 + 127 + n, n from -127 (0) to 127: the
  * low bits of t are the exponent's. SCALE(v, n) is v 2^n for n of any size, and LOAD_FILLED puts a number in lanes that
  * are not valid, where a tier has them. SQUARE_REST is square - a^2, of the a^2 that was rounded to `square`. TOP and
- * SUM are of a vector's lanes, in an order of the tier. */
+ * SUM are of a vector's lanes, in an order of the tier. IF_LESS takes lanes of `yes` where a < b, which no NaN is;
+ * BITS_23 is the bits of v, 23 places lower: its sign and exponent as a number. */
 #define BS_V_DIV(a, b) _mm512_div_ps(a, b)
 #define BS_V_AND(a, b) _mm512_and_ps(a, b)
 #define BS_V_OR(a, b) _mm512_or_ps(a, b)
 #define BS_V_XOR(a, b) _mm512_xor_ps(a, b)
 #define BS_V_POWER2(t) _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(t), 23))
+#define BS_V_IF_LESS(a, b, yes, no) _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), no, yes)
+#define BS_V_BITS_23(v) _mm512_castsi512_ps(_mm512_srli_epi32(_mm512_castps_si512(v), 23))
 #define BS_V_SCALE(v, n) _mm512_scalef_ps(v, n)
 #define BS_V_SQUARE_REST(a, square) BS_V_FNMA(a, a, square)
 #define BS_V_LOAD_FILLED(p, part, fill) _mm512_mask_loadu_ps(_mm512_set1_ps(fill), part, p)
@@ -6367,10 +6390,12 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_V
 #undef BS_V_ADD
 #undef BS_V_AND
+#undef BS_V_BITS_23
 #undef BS_V_DIV
 #undef BS_V_EVEN_PAIRS
 #undef BS_V_FMA
 #undef BS_V_FNMA
+#undef BS_V_IF_LESS
 #undef BS_V_LOAD
 #undef BS_V_LOAD_F32
 #undef BS_V_LOAD_FILLED
@@ -6479,6 +6504,8 @@ const bs_conv_kernels *bs_conv_kernels_avx512(void)
 #define BS_V_OR(a, b) vreinterpretq_f32_u32(vorrq_u32(vreinterpretq_u32_f32(a), vreinterpretq_u32_f32(b)))
 #define BS_V_XOR(a, b) vreinterpretq_f32_u32(veorq_u32(vreinterpretq_u32_f32(a), vreinterpretq_u32_f32(b)))
 #define BS_V_POWER2(t) vreinterpretq_f32_u32(vshlq_n_u32(vreinterpretq_u32_f32(t), 23))
+#define BS_V_IF_LESS(a, b, yes, no) vbslq_f32(vcltq_f32(a, b), yes, no)
+#define BS_V_BITS_23(v) vreinterpretq_f32_u32(vshrq_n_u32(vreinterpretq_u32_f32(v), 23))
 #define BS_V_SQUARE_REST(a, square) BS_V_FNMA(a, a, square)
 #define BS_V_TOP(v) vmaxvq_f32(v)
 #define BS_V_SUM(v) vaddvq_f32(v)
@@ -7699,10 +7726,12 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_V
 #undef BS_V_ADD
 #undef BS_V_AND
+#undef BS_V_BITS_23
 #undef BS_V_DIV
 #undef BS_V_EVEN_PAIRS
 #undef BS_V_FMA
 #undef BS_V_FNMA
+#undef BS_V_IF_LESS
 #undef BS_V_LOAD
 #undef BS_V_LOAD_F32
 #undef BS_V_LOAD_FILLED
@@ -8649,6 +8678,8 @@ static void bs_bicubic2x_any(const bs_bicubic2x *t, bs_bicubic_lines *enlarge, b
 #define BS_V_OR(a, b) ((bs_v4_scalar)((bs_u4_scalar)(a) | (bs_u4_scalar)(b)))
 #define BS_V_XOR(a, b) ((bs_v4_scalar)((bs_u4_scalar)(a) ^ (bs_u4_scalar)(b)))
 #define BS_V_POWER2(t) ((bs_v4_scalar)((bs_u4_scalar)(t) << 23))
+#define BS_V_IF_LESS(a, b, yes, no) bs_select_scalar((bs_m4_scalar)((a) < (b)), yes, no)
+#define BS_V_BITS_23(v) ((bs_v4_scalar)((bs_u4_scalar)(v) >> 23))
 #define BS_V_SQUARE_REST(a, square) bs_square_rest_scalar(a, square)
 #define BS_V_TOP(v) bs_top_scalar(v)
 #define BS_V_SUM(v) (((v)[0] + (v)[2]) + ((v)[1] + (v)[3]))
@@ -9253,10 +9284,12 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_V
 #undef BS_V_ADD
 #undef BS_V_AND
+#undef BS_V_BITS_23
 #undef BS_V_DIV
 #undef BS_V_EVEN_PAIRS
 #undef BS_V_FMA
 #undef BS_V_FNMA
+#undef BS_V_IF_LESS
 #undef BS_V_LOAD
 #undef BS_V_LOAD_F32
 #undef BS_V_LOAD_FILLED
@@ -9343,6 +9376,8 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #define BS_V_OR(a, b) _mm256_or_ps(a, b)
 #define BS_V_XOR(a, b) _mm256_xor_ps(a, b)
 #define BS_V_POWER2(t) _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(t), 23))
+#define BS_V_IF_LESS(a, b, yes, no) _mm256_blendv_ps(no, yes, _mm256_cmp_ps(a, b, _CMP_LT_OQ))
+#define BS_V_BITS_23(v) _mm256_castsi256_ps(_mm256_srli_epi32(_mm256_castps_si256(v), 23))
 #define BS_V_SQUARE_REST(a, square) BS_V_FNMA(a, a, square)
 #define BS_V_LOAD_FILLED(p, part, fill) bs_load_filled_avx2(p, part, fill)
 #define BS_V_TOP(v) bs_top_avx2(v)
@@ -9943,10 +9978,12 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_V
 #undef BS_V_ADD
 #undef BS_V_AND
+#undef BS_V_BITS_23
 #undef BS_V_DIV
 #undef BS_V_EVEN_PAIRS
 #undef BS_V_FMA
 #undef BS_V_FNMA
+#undef BS_V_IF_LESS
 #undef BS_V_LOAD
 #undef BS_V_LOAD_F32
 #undef BS_V_LOAD_FILLED
@@ -10028,12 +10065,15 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 /* Of the row functions (functions.inc). POWER2(t) is 2^n where t is 1.5 * 2^23 + 127 + n, n from -127 (0) to 127: the
  * low bits of t are the exponent's. SCALE(v, n) is v 2^n for n of any size, and LOAD_FILLED puts a number in lanes that
  * are not valid, where a tier has them. SQUARE_REST is square - a^2, of the a^2 that was rounded to `square`. TOP and
- * SUM are of a vector's lanes, in an order of the tier. */
+ * SUM are of a vector's lanes, in an order of the tier. IF_LESS takes lanes of `yes` where a < b, which no NaN is;
+ * BITS_23 is the bits of v, 23 places lower: its sign and exponent as a number. */
 #define BS_V_DIV(a, b) _mm512_div_ps(a, b)
 #define BS_V_AND(a, b) _mm512_and_ps(a, b)
 #define BS_V_OR(a, b) _mm512_or_ps(a, b)
 #define BS_V_XOR(a, b) _mm512_xor_ps(a, b)
 #define BS_V_POWER2(t) _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(t), 23))
+#define BS_V_IF_LESS(a, b, yes, no) _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), no, yes)
+#define BS_V_BITS_23(v) _mm512_castsi512_ps(_mm512_srli_epi32(_mm512_castps_si512(v), 23))
 #define BS_V_SCALE(v, n) _mm512_scalef_ps(v, n)
 #define BS_V_SQUARE_REST(a, square) BS_V_FNMA(a, a, square)
 #define BS_V_LOAD_FILLED(p, part, fill) _mm512_mask_loadu_ps(_mm512_set1_ps(fill), part, p)
@@ -10583,10 +10623,12 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_V
 #undef BS_V_ADD
 #undef BS_V_AND
+#undef BS_V_BITS_23
 #undef BS_V_DIV
 #undef BS_V_EVEN_PAIRS
 #undef BS_V_FMA
 #undef BS_V_FNMA
+#undef BS_V_IF_LESS
 #undef BS_V_LOAD
 #undef BS_V_LOAD_F32
 #undef BS_V_LOAD_FILLED
@@ -10674,6 +10716,8 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #define BS_V_OR(a, b) vreinterpretq_f32_u32(vorrq_u32(vreinterpretq_u32_f32(a), vreinterpretq_u32_f32(b)))
 #define BS_V_XOR(a, b) vreinterpretq_f32_u32(veorq_u32(vreinterpretq_u32_f32(a), vreinterpretq_u32_f32(b)))
 #define BS_V_POWER2(t) vreinterpretq_f32_u32(vshlq_n_u32(vreinterpretq_u32_f32(t), 23))
+#define BS_V_IF_LESS(a, b, yes, no) vbslq_f32(vcltq_f32(a, b), yes, no)
+#define BS_V_BITS_23(v) vreinterpretq_f32_u32(vshrq_n_u32(vreinterpretq_u32_f32(v), 23))
 #define BS_V_SQUARE_REST(a, square) BS_V_FNMA(a, a, square)
 #define BS_V_TOP(v) vmaxvq_f32(v)
 #define BS_V_SUM(v) vaddvq_f32(v)
@@ -11250,10 +11294,12 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_V
 #undef BS_V_ADD
 #undef BS_V_AND
+#undef BS_V_BITS_23
 #undef BS_V_DIV
 #undef BS_V_EVEN_PAIRS
 #undef BS_V_FMA
 #undef BS_V_FNMA
+#undef BS_V_IF_LESS
 #undef BS_V_LOAD
 #undef BS_V_LOAD_F32
 #undef BS_V_LOAD_FILLED
@@ -11493,6 +11539,7 @@ uint64_t bs_squared_change(bs_tier tier, const bs_codes *a, const bs_codes *b, i
 #define BS_LOG2_E 1.44269504f
 #define BS_LN2_HIGH 0.693359375f /* 9 digits */
 #define BS_LN2_LOW (-2.12194440e-4f)
+#define BS_FRACTION 1.17549421e-38f /* the bits of a fraction: 0x007fffff */
 #define BS_EXPONENT_0 12583039.0f /* 1.5 * 2^23 + 127 */
 
 /* Whether a row is worth its code twice, the second time for dense numbers: not where few bytes are asked for (-Os). */
@@ -11519,6 +11566,14 @@ static BS_OUTLINE void bs_give_lanes(const float *lanes, int32_t count, float *y
     for (int32_t i = 0; i < count && i < n; i++)
         y[i * step] = lanes[i];
 }
+
+/* Every AArch64 has NEON: where few bytes are asked for, the scalar tier has exp, log and erf of it. */
+#if defined(__OPTIMIZE_SIZE__) && BS_HAVE_NEON_TIER
+#define BS_UNARY_ELSEWHERE
+#define bs_rows_exp_scalar bs_rows_exp_neon
+#define bs_rows_log_scalar bs_rows_log_neon
+#define bs_rows_erf_scalar bs_rows_erf_neon
+#endif
 
 /* --- template kernels/simd_scalar.h --- */
 /* simd_scalar.h: the vector vocabulary of the kernel templates in portable C.
@@ -11554,6 +11609,8 @@ static BS_OUTLINE void bs_give_lanes(const float *lanes, int32_t count, float *y
 #define BS_V_OR(a, b) ((bs_v4_scalar)((bs_u4_scalar)(a) | (bs_u4_scalar)(b)))
 #define BS_V_XOR(a, b) ((bs_v4_scalar)((bs_u4_scalar)(a) ^ (bs_u4_scalar)(b)))
 #define BS_V_POWER2(t) ((bs_v4_scalar)((bs_u4_scalar)(t) << 23))
+#define BS_V_IF_LESS(a, b, yes, no) bs_select_scalar((bs_m4_scalar)((a) < (b)), yes, no)
+#define BS_V_BITS_23(v) ((bs_v4_scalar)((bs_u4_scalar)(v) >> 23))
 #define BS_V_SQUARE_REST(a, square) bs_square_rest_scalar(a, square)
 #define BS_V_TOP(v) bs_top_scalar(v)
 #define BS_V_SUM(v) (((v)[0] + (v)[2]) + ((v)[1] + (v)[3]))
@@ -11892,6 +11949,81 @@ BS_ROW_FUNCTION_DEFINE(tanh)
 BS_ROW_FUNCTION_DEFINE(gelu)
 BS_ROW_FUNCTION_DEFINE(silu)
 
+/* ------------------------------------------------------------------------------------------- exp, log, erf */
+
+/* e^x: the power in two steps, the second of which rounds where the result is subnormal, or is infinite. */
+static inline BS_TARGET BS_V BS_TIER_FN(bs_exp)(BS_V x)
+{
+    const BS_V v = BS_V_MAX(BS_V_SET1(-104.0f), BS_V_MIN(BS_V_SET1(89.0f), x));
+    const BS_V t = BS_TIER_FN(bs_exponent)(v);
+    const BS_V e = BS_V_ADD(BS_V_SET1(1.0f), BS_TIER_FN(bs_exp_rest)(v, t));
+#ifdef BS_V_SCALE
+    return BS_V_SCALE(e, BS_V_SUB(t, BS_V_SET1(BS_EXPONENT_0)));
+#else
+    const BS_V first = BS_V_MAX(BS_V_SET1(BS_EXPONENT_0 - 100.0f), BS_V_MIN(BS_V_SET1(BS_EXPONENT_0 + 100.0f), t));
+    const BS_V second = BS_V_ADD(BS_V_SUB(t, first), BS_V_SET1(BS_EXPONENT_0));
+    return BS_V_MUL(BS_V_MUL(e, BS_V_POWER2(first)), BS_V_POWER2(second));
+#endif
+}
+
+/* log(1 + f) - f + f^2 / 2, -.293 <= f <= .414, over f^3 (coefficients of Cephes' logf). */
+static inline BS_TARGET BS_V BS_TIER_FN(bs_log1p_rest)(BS_V f)
+{
+    BS_V q = BS_V_FMA(f, BS_V_SET1(7.0376836292e-2f), BS_V_SET1(-1.1514610310e-1f));
+    q = BS_V_FMA(f, q, BS_V_SET1(1.1676998740e-1f));
+    q = BS_V_FMA(f, q, BS_V_SET1(-1.2420140846e-1f));
+    q = BS_V_FMA(f, q, BS_V_SET1(1.4249322787e-1f));
+    q = BS_V_FMA(f, q, BS_V_SET1(-1.6668057665e-1f));
+    q = BS_V_FMA(f, q, BS_V_SET1(2.0000714765e-1f));
+    q = BS_V_FMA(f, q, BS_V_SET1(-2.4999993993e-1f));
+    return BS_V_FMA(f, q, BS_V_SET1(3.3333331174e-1f));
+}
+
+/* x is m 2^e, m from sqrt(1/2) to sqrt(2), subnormal numbers after a product by 2^24. */
+static inline BS_TARGET BS_V BS_TIER_FN(bs_log)(BS_V x)
+{
+    const BS_V tiny = BS_V_SET1(1.17549435e-38f), one = BS_V_SET1(1.0f), zero = BS_V_ZERO();
+    const BS_V v = BS_V_IF_LESS(x, tiny, BS_V_MUL(x, BS_V_SET1(16777216.0f)), x);
+    const BS_V bias = BS_V_IF_LESS(x, tiny, BS_V_SET1(8388608.0f + 151.0f), BS_V_SET1(8388608.0f + 127.0f));
+    BS_V e = BS_V_SUB(BS_V_OR(BS_V_BITS_23(v), BS_V_SET1(8388608.0f)), bias);
+    BS_V m = BS_V_OR(BS_V_AND(v, BS_V_SET1(BS_FRACTION)), one);
+    e = BS_V_IF_LESS(BS_V_SET1(1.41421356f), m, BS_V_ADD(e, one), e);
+    m = BS_V_IF_LESS(BS_V_SET1(1.41421356f), m, BS_V_MUL(m, BS_V_SET1(0.5f)), m);
+    const BS_V f = BS_V_SUB(m, one), square = BS_V_MUL(f, f);
+    BS_V y = BS_V_MUL(BS_V_MUL(square, f), BS_TIER_FN(bs_log1p_rest)(f));
+    y = BS_V_FMA(e, BS_V_SET1(BS_LN2_LOW), y);
+    y = BS_V_ADD(f, BS_V_FNMA(BS_V_SET1(0.5f), square, y));
+    y = BS_V_FMA(e, BS_V_SET1(BS_LN2_HIGH), y);
+    y = BS_V_IF_LESS(zero, x, y, BS_V_IF_LESS(x, zero, BS_V_SET1(NAN), BS_V_SET1(-INFINITY)));
+    return BS_V_IF_LESS(x, BS_V_SET1(INFINITY), y, x);
+}
+
+/* x + x p(x^2) near 0, else 1 - e^(t q(t)), t = |x|: minimax polynomials of N. Juffa (public domain). From 4 on it is
+ * 1. */
+static inline BS_TARGET BS_V BS_TIER_FN(bs_erf)(BS_V x)
+{
+    const BS_V sign = BS_V_AND(BS_V_SET1(-0.0f), x), t = BS_V_MIN(BS_V_SET1(4.0f), BS_V_XOR(sign, x));
+    const BS_V square = BS_V_MUL(t, t);
+    BS_V p = BS_V_FMA(square, BS_V_SET1(-5.96761703e-4f), BS_V_SET1(4.99119423e-3f));
+    BS_V q = BS_V_FMA(t, BS_V_SET1(-1.72853470e-5f), BS_V_SET1(3.83197126e-4f));
+    p = BS_V_FMA(square, p, BS_V_SET1(-2.67681349e-2f));
+    q = BS_V_FMA(square, q, BS_V_FMA(t, BS_V_SET1(-3.88396438e-3f), BS_V_SET1(2.42546219e-2f)));
+    p = BS_V_FMA(square, p, BS_V_SET1(1.12819925e-1f));
+    q = BS_V_FMA(t, q, BS_V_SET1(-1.06777877e-1f));
+    p = BS_V_FMA(square, p, BS_V_SET1(-3.76125336e-1f));
+    q = BS_V_FMA(t, q, BS_V_SET1(-6.34846687e-1f));
+    p = BS_V_FMA(square, p, BS_V_SET1(1.28379166e-1f));
+    q = BS_V_FMA(t, q, BS_V_SET1(-1.28717512e-1f));
+    const BS_V far = BS_V_SUB(BS_V_SET1(1.0f), BS_TIER_FN(bs_exp)(BS_V_FMA(t, q, BS_V_SUB(BS_V_ZERO(), t))));
+    return BS_V_OR(sign, BS_V_IF_LESS(BS_V_SET1(0.927734375f), t, far, BS_V_FMA(t, p, t)));
+}
+
+#ifndef BS_UNARY_ELSEWHERE
+BS_ROW_FUNCTION_DEFINE(exp)
+BS_ROW_FUNCTION_DEFINE(log)
+BS_ROW_FUNCTION_DEFINE(erf)
+#endif
+
 /* ------------------------------------------------------------------------------------------- softmax, norms
  * Lane l sums elements l, l + LANES, ... of BS_SUM_VECTORS vectors, then these sums: errors grow with the longer of the
  * two, not with the row. */
@@ -12144,10 +12276,12 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_V
 #undef BS_V_ADD
 #undef BS_V_AND
+#undef BS_V_BITS_23
 #undef BS_V_DIV
 #undef BS_V_EVEN_PAIRS
 #undef BS_V_FMA
 #undef BS_V_FNMA
+#undef BS_V_IF_LESS
 #undef BS_V_LOAD
 #undef BS_V_LOAD_F32
 #undef BS_V_LOAD_FILLED
@@ -12233,6 +12367,8 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #define BS_V_OR(a, b) _mm256_or_ps(a, b)
 #define BS_V_XOR(a, b) _mm256_xor_ps(a, b)
 #define BS_V_POWER2(t) _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(t), 23))
+#define BS_V_IF_LESS(a, b, yes, no) _mm256_blendv_ps(no, yes, _mm256_cmp_ps(a, b, _CMP_LT_OQ))
+#define BS_V_BITS_23(v) _mm256_castsi256_ps(_mm256_srli_epi32(_mm256_castps_si256(v), 23))
 #define BS_V_SQUARE_REST(a, square) BS_V_FNMA(a, a, square)
 #define BS_V_LOAD_FILLED(p, part, fill) bs_load_filled_avx2(p, part, fill)
 #define BS_V_TOP(v) bs_top_avx2(v)
@@ -12567,6 +12703,81 @@ BS_ROW_FUNCTION_DEFINE(tanh)
 BS_ROW_FUNCTION_DEFINE(gelu)
 BS_ROW_FUNCTION_DEFINE(silu)
 
+/* ------------------------------------------------------------------------------------------- exp, log, erf */
+
+/* e^x: the power in two steps, the second of which rounds where the result is subnormal, or is infinite. */
+static inline BS_TARGET BS_V BS_TIER_FN(bs_exp)(BS_V x)
+{
+    const BS_V v = BS_V_MAX(BS_V_SET1(-104.0f), BS_V_MIN(BS_V_SET1(89.0f), x));
+    const BS_V t = BS_TIER_FN(bs_exponent)(v);
+    const BS_V e = BS_V_ADD(BS_V_SET1(1.0f), BS_TIER_FN(bs_exp_rest)(v, t));
+#ifdef BS_V_SCALE
+    return BS_V_SCALE(e, BS_V_SUB(t, BS_V_SET1(BS_EXPONENT_0)));
+#else
+    const BS_V first = BS_V_MAX(BS_V_SET1(BS_EXPONENT_0 - 100.0f), BS_V_MIN(BS_V_SET1(BS_EXPONENT_0 + 100.0f), t));
+    const BS_V second = BS_V_ADD(BS_V_SUB(t, first), BS_V_SET1(BS_EXPONENT_0));
+    return BS_V_MUL(BS_V_MUL(e, BS_V_POWER2(first)), BS_V_POWER2(second));
+#endif
+}
+
+/* log(1 + f) - f + f^2 / 2, -.293 <= f <= .414, over f^3 (coefficients of Cephes' logf). */
+static inline BS_TARGET BS_V BS_TIER_FN(bs_log1p_rest)(BS_V f)
+{
+    BS_V q = BS_V_FMA(f, BS_V_SET1(7.0376836292e-2f), BS_V_SET1(-1.1514610310e-1f));
+    q = BS_V_FMA(f, q, BS_V_SET1(1.1676998740e-1f));
+    q = BS_V_FMA(f, q, BS_V_SET1(-1.2420140846e-1f));
+    q = BS_V_FMA(f, q, BS_V_SET1(1.4249322787e-1f));
+    q = BS_V_FMA(f, q, BS_V_SET1(-1.6668057665e-1f));
+    q = BS_V_FMA(f, q, BS_V_SET1(2.0000714765e-1f));
+    q = BS_V_FMA(f, q, BS_V_SET1(-2.4999993993e-1f));
+    return BS_V_FMA(f, q, BS_V_SET1(3.3333331174e-1f));
+}
+
+/* x is m 2^e, m from sqrt(1/2) to sqrt(2), subnormal numbers after a product by 2^24. */
+static inline BS_TARGET BS_V BS_TIER_FN(bs_log)(BS_V x)
+{
+    const BS_V tiny = BS_V_SET1(1.17549435e-38f), one = BS_V_SET1(1.0f), zero = BS_V_ZERO();
+    const BS_V v = BS_V_IF_LESS(x, tiny, BS_V_MUL(x, BS_V_SET1(16777216.0f)), x);
+    const BS_V bias = BS_V_IF_LESS(x, tiny, BS_V_SET1(8388608.0f + 151.0f), BS_V_SET1(8388608.0f + 127.0f));
+    BS_V e = BS_V_SUB(BS_V_OR(BS_V_BITS_23(v), BS_V_SET1(8388608.0f)), bias);
+    BS_V m = BS_V_OR(BS_V_AND(v, BS_V_SET1(BS_FRACTION)), one);
+    e = BS_V_IF_LESS(BS_V_SET1(1.41421356f), m, BS_V_ADD(e, one), e);
+    m = BS_V_IF_LESS(BS_V_SET1(1.41421356f), m, BS_V_MUL(m, BS_V_SET1(0.5f)), m);
+    const BS_V f = BS_V_SUB(m, one), square = BS_V_MUL(f, f);
+    BS_V y = BS_V_MUL(BS_V_MUL(square, f), BS_TIER_FN(bs_log1p_rest)(f));
+    y = BS_V_FMA(e, BS_V_SET1(BS_LN2_LOW), y);
+    y = BS_V_ADD(f, BS_V_FNMA(BS_V_SET1(0.5f), square, y));
+    y = BS_V_FMA(e, BS_V_SET1(BS_LN2_HIGH), y);
+    y = BS_V_IF_LESS(zero, x, y, BS_V_IF_LESS(x, zero, BS_V_SET1(NAN), BS_V_SET1(-INFINITY)));
+    return BS_V_IF_LESS(x, BS_V_SET1(INFINITY), y, x);
+}
+
+/* x + x p(x^2) near 0, else 1 - e^(t q(t)), t = |x|: minimax polynomials of N. Juffa (public domain). From 4 on it is
+ * 1. */
+static inline BS_TARGET BS_V BS_TIER_FN(bs_erf)(BS_V x)
+{
+    const BS_V sign = BS_V_AND(BS_V_SET1(-0.0f), x), t = BS_V_MIN(BS_V_SET1(4.0f), BS_V_XOR(sign, x));
+    const BS_V square = BS_V_MUL(t, t);
+    BS_V p = BS_V_FMA(square, BS_V_SET1(-5.96761703e-4f), BS_V_SET1(4.99119423e-3f));
+    BS_V q = BS_V_FMA(t, BS_V_SET1(-1.72853470e-5f), BS_V_SET1(3.83197126e-4f));
+    p = BS_V_FMA(square, p, BS_V_SET1(-2.67681349e-2f));
+    q = BS_V_FMA(square, q, BS_V_FMA(t, BS_V_SET1(-3.88396438e-3f), BS_V_SET1(2.42546219e-2f)));
+    p = BS_V_FMA(square, p, BS_V_SET1(1.12819925e-1f));
+    q = BS_V_FMA(t, q, BS_V_SET1(-1.06777877e-1f));
+    p = BS_V_FMA(square, p, BS_V_SET1(-3.76125336e-1f));
+    q = BS_V_FMA(t, q, BS_V_SET1(-6.34846687e-1f));
+    p = BS_V_FMA(square, p, BS_V_SET1(1.28379166e-1f));
+    q = BS_V_FMA(t, q, BS_V_SET1(-1.28717512e-1f));
+    const BS_V far = BS_V_SUB(BS_V_SET1(1.0f), BS_TIER_FN(bs_exp)(BS_V_FMA(t, q, BS_V_SUB(BS_V_ZERO(), t))));
+    return BS_V_OR(sign, BS_V_IF_LESS(BS_V_SET1(0.927734375f), t, far, BS_V_FMA(t, p, t)));
+}
+
+#ifndef BS_UNARY_ELSEWHERE
+BS_ROW_FUNCTION_DEFINE(exp)
+BS_ROW_FUNCTION_DEFINE(log)
+BS_ROW_FUNCTION_DEFINE(erf)
+#endif
+
 /* ------------------------------------------------------------------------------------------- softmax, norms
  * Lane l sums elements l, l + LANES, ... of BS_SUM_VECTORS vectors, then these sums: errors grow with the longer of the
  * two, not with the row. */
@@ -12819,10 +13030,12 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_V
 #undef BS_V_ADD
 #undef BS_V_AND
+#undef BS_V_BITS_23
 #undef BS_V_DIV
 #undef BS_V_EVEN_PAIRS
 #undef BS_V_FMA
 #undef BS_V_FNMA
+#undef BS_V_IF_LESS
 #undef BS_V_LOAD
 #undef BS_V_LOAD_F32
 #undef BS_V_LOAD_FILLED
@@ -12904,12 +13117,15 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 /* Of the row functions (functions.inc). POWER2(t) is 2^n where t is 1.5 * 2^23 + 127 + n, n from -127 (0) to 127: the
  * low bits of t are the exponent's. SCALE(v, n) is v 2^n for n of any size, and LOAD_FILLED puts a number in lanes that
  * are not valid, where a tier has them. SQUARE_REST is square - a^2, of the a^2 that was rounded to `square`. TOP and
- * SUM are of a vector's lanes, in an order of the tier. */
+ * SUM are of a vector's lanes, in an order of the tier. IF_LESS takes lanes of `yes` where a < b, which no NaN is;
+ * BITS_23 is the bits of v, 23 places lower: its sign and exponent as a number. */
 #define BS_V_DIV(a, b) _mm512_div_ps(a, b)
 #define BS_V_AND(a, b) _mm512_and_ps(a, b)
 #define BS_V_OR(a, b) _mm512_or_ps(a, b)
 #define BS_V_XOR(a, b) _mm512_xor_ps(a, b)
 #define BS_V_POWER2(t) _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(t), 23))
+#define BS_V_IF_LESS(a, b, yes, no) _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), no, yes)
+#define BS_V_BITS_23(v) _mm512_castsi512_ps(_mm512_srli_epi32(_mm512_castps_si512(v), 23))
 #define BS_V_SCALE(v, n) _mm512_scalef_ps(v, n)
 #define BS_V_SQUARE_REST(a, square) BS_V_FNMA(a, a, square)
 #define BS_V_LOAD_FILLED(p, part, fill) _mm512_mask_loadu_ps(_mm512_set1_ps(fill), part, p)
@@ -13193,6 +13409,81 @@ BS_ROW_FUNCTION_DEFINE(tanh)
 BS_ROW_FUNCTION_DEFINE(gelu)
 BS_ROW_FUNCTION_DEFINE(silu)
 
+/* ------------------------------------------------------------------------------------------- exp, log, erf */
+
+/* e^x: the power in two steps, the second of which rounds where the result is subnormal, or is infinite. */
+static inline BS_TARGET BS_V BS_TIER_FN(bs_exp)(BS_V x)
+{
+    const BS_V v = BS_V_MAX(BS_V_SET1(-104.0f), BS_V_MIN(BS_V_SET1(89.0f), x));
+    const BS_V t = BS_TIER_FN(bs_exponent)(v);
+    const BS_V e = BS_V_ADD(BS_V_SET1(1.0f), BS_TIER_FN(bs_exp_rest)(v, t));
+#ifdef BS_V_SCALE
+    return BS_V_SCALE(e, BS_V_SUB(t, BS_V_SET1(BS_EXPONENT_0)));
+#else
+    const BS_V first = BS_V_MAX(BS_V_SET1(BS_EXPONENT_0 - 100.0f), BS_V_MIN(BS_V_SET1(BS_EXPONENT_0 + 100.0f), t));
+    const BS_V second = BS_V_ADD(BS_V_SUB(t, first), BS_V_SET1(BS_EXPONENT_0));
+    return BS_V_MUL(BS_V_MUL(e, BS_V_POWER2(first)), BS_V_POWER2(second));
+#endif
+}
+
+/* log(1 + f) - f + f^2 / 2, -.293 <= f <= .414, over f^3 (coefficients of Cephes' logf). */
+static inline BS_TARGET BS_V BS_TIER_FN(bs_log1p_rest)(BS_V f)
+{
+    BS_V q = BS_V_FMA(f, BS_V_SET1(7.0376836292e-2f), BS_V_SET1(-1.1514610310e-1f));
+    q = BS_V_FMA(f, q, BS_V_SET1(1.1676998740e-1f));
+    q = BS_V_FMA(f, q, BS_V_SET1(-1.2420140846e-1f));
+    q = BS_V_FMA(f, q, BS_V_SET1(1.4249322787e-1f));
+    q = BS_V_FMA(f, q, BS_V_SET1(-1.6668057665e-1f));
+    q = BS_V_FMA(f, q, BS_V_SET1(2.0000714765e-1f));
+    q = BS_V_FMA(f, q, BS_V_SET1(-2.4999993993e-1f));
+    return BS_V_FMA(f, q, BS_V_SET1(3.3333331174e-1f));
+}
+
+/* x is m 2^e, m from sqrt(1/2) to sqrt(2), subnormal numbers after a product by 2^24. */
+static inline BS_TARGET BS_V BS_TIER_FN(bs_log)(BS_V x)
+{
+    const BS_V tiny = BS_V_SET1(1.17549435e-38f), one = BS_V_SET1(1.0f), zero = BS_V_ZERO();
+    const BS_V v = BS_V_IF_LESS(x, tiny, BS_V_MUL(x, BS_V_SET1(16777216.0f)), x);
+    const BS_V bias = BS_V_IF_LESS(x, tiny, BS_V_SET1(8388608.0f + 151.0f), BS_V_SET1(8388608.0f + 127.0f));
+    BS_V e = BS_V_SUB(BS_V_OR(BS_V_BITS_23(v), BS_V_SET1(8388608.0f)), bias);
+    BS_V m = BS_V_OR(BS_V_AND(v, BS_V_SET1(BS_FRACTION)), one);
+    e = BS_V_IF_LESS(BS_V_SET1(1.41421356f), m, BS_V_ADD(e, one), e);
+    m = BS_V_IF_LESS(BS_V_SET1(1.41421356f), m, BS_V_MUL(m, BS_V_SET1(0.5f)), m);
+    const BS_V f = BS_V_SUB(m, one), square = BS_V_MUL(f, f);
+    BS_V y = BS_V_MUL(BS_V_MUL(square, f), BS_TIER_FN(bs_log1p_rest)(f));
+    y = BS_V_FMA(e, BS_V_SET1(BS_LN2_LOW), y);
+    y = BS_V_ADD(f, BS_V_FNMA(BS_V_SET1(0.5f), square, y));
+    y = BS_V_FMA(e, BS_V_SET1(BS_LN2_HIGH), y);
+    y = BS_V_IF_LESS(zero, x, y, BS_V_IF_LESS(x, zero, BS_V_SET1(NAN), BS_V_SET1(-INFINITY)));
+    return BS_V_IF_LESS(x, BS_V_SET1(INFINITY), y, x);
+}
+
+/* x + x p(x^2) near 0, else 1 - e^(t q(t)), t = |x|: minimax polynomials of N. Juffa (public domain). From 4 on it is
+ * 1. */
+static inline BS_TARGET BS_V BS_TIER_FN(bs_erf)(BS_V x)
+{
+    const BS_V sign = BS_V_AND(BS_V_SET1(-0.0f), x), t = BS_V_MIN(BS_V_SET1(4.0f), BS_V_XOR(sign, x));
+    const BS_V square = BS_V_MUL(t, t);
+    BS_V p = BS_V_FMA(square, BS_V_SET1(-5.96761703e-4f), BS_V_SET1(4.99119423e-3f));
+    BS_V q = BS_V_FMA(t, BS_V_SET1(-1.72853470e-5f), BS_V_SET1(3.83197126e-4f));
+    p = BS_V_FMA(square, p, BS_V_SET1(-2.67681349e-2f));
+    q = BS_V_FMA(square, q, BS_V_FMA(t, BS_V_SET1(-3.88396438e-3f), BS_V_SET1(2.42546219e-2f)));
+    p = BS_V_FMA(square, p, BS_V_SET1(1.12819925e-1f));
+    q = BS_V_FMA(t, q, BS_V_SET1(-1.06777877e-1f));
+    p = BS_V_FMA(square, p, BS_V_SET1(-3.76125336e-1f));
+    q = BS_V_FMA(t, q, BS_V_SET1(-6.34846687e-1f));
+    p = BS_V_FMA(square, p, BS_V_SET1(1.28379166e-1f));
+    q = BS_V_FMA(t, q, BS_V_SET1(-1.28717512e-1f));
+    const BS_V far = BS_V_SUB(BS_V_SET1(1.0f), BS_TIER_FN(bs_exp)(BS_V_FMA(t, q, BS_V_SUB(BS_V_ZERO(), t))));
+    return BS_V_OR(sign, BS_V_IF_LESS(BS_V_SET1(0.927734375f), t, far, BS_V_FMA(t, p, t)));
+}
+
+#ifndef BS_UNARY_ELSEWHERE
+BS_ROW_FUNCTION_DEFINE(exp)
+BS_ROW_FUNCTION_DEFINE(log)
+BS_ROW_FUNCTION_DEFINE(erf)
+#endif
+
 /* ------------------------------------------------------------------------------------------- softmax, norms
  * Lane l sums elements l, l + LANES, ... of BS_SUM_VECTORS vectors, then these sums: errors grow with the longer of the
  * two, not with the row. */
@@ -13445,10 +13736,12 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_V
 #undef BS_V_ADD
 #undef BS_V_AND
+#undef BS_V_BITS_23
 #undef BS_V_DIV
 #undef BS_V_EVEN_PAIRS
 #undef BS_V_FMA
 #undef BS_V_FNMA
+#undef BS_V_IF_LESS
 #undef BS_V_LOAD
 #undef BS_V_LOAD_F32
 #undef BS_V_LOAD_FILLED
@@ -13502,6 +13795,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 /* --- end of template kernels/simd_end.h --- */
 #endif
 
+#undef BS_UNARY_ELSEWHERE
 #if BS_HAVE_NEON_TIER
 /* --- template kernels/simd_neon.h --- */
 /* simd_neon.h: the vector vocabulary of the kernel templates, AArch64 Advanced SIMD.
@@ -13536,6 +13830,8 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #define BS_V_OR(a, b) vreinterpretq_f32_u32(vorrq_u32(vreinterpretq_u32_f32(a), vreinterpretq_u32_f32(b)))
 #define BS_V_XOR(a, b) vreinterpretq_f32_u32(veorq_u32(vreinterpretq_u32_f32(a), vreinterpretq_u32_f32(b)))
 #define BS_V_POWER2(t) vreinterpretq_f32_u32(vshlq_n_u32(vreinterpretq_u32_f32(t), 23))
+#define BS_V_IF_LESS(a, b, yes, no) vbslq_f32(vcltq_f32(a, b), yes, no)
+#define BS_V_BITS_23(v) vreinterpretq_f32_u32(vshrq_n_u32(vreinterpretq_u32_f32(v), 23))
 #define BS_V_SQUARE_REST(a, square) BS_V_FNMA(a, a, square)
 #define BS_V_TOP(v) vmaxvq_f32(v)
 #define BS_V_SUM(v) vaddvq_f32(v)
@@ -13846,6 +14142,81 @@ BS_ROW_FUNCTION_DEFINE(tanh)
 BS_ROW_FUNCTION_DEFINE(gelu)
 BS_ROW_FUNCTION_DEFINE(silu)
 
+/* ------------------------------------------------------------------------------------------- exp, log, erf */
+
+/* e^x: the power in two steps, the second of which rounds where the result is subnormal, or is infinite. */
+static inline BS_TARGET BS_V BS_TIER_FN(bs_exp)(BS_V x)
+{
+    const BS_V v = BS_V_MAX(BS_V_SET1(-104.0f), BS_V_MIN(BS_V_SET1(89.0f), x));
+    const BS_V t = BS_TIER_FN(bs_exponent)(v);
+    const BS_V e = BS_V_ADD(BS_V_SET1(1.0f), BS_TIER_FN(bs_exp_rest)(v, t));
+#ifdef BS_V_SCALE
+    return BS_V_SCALE(e, BS_V_SUB(t, BS_V_SET1(BS_EXPONENT_0)));
+#else
+    const BS_V first = BS_V_MAX(BS_V_SET1(BS_EXPONENT_0 - 100.0f), BS_V_MIN(BS_V_SET1(BS_EXPONENT_0 + 100.0f), t));
+    const BS_V second = BS_V_ADD(BS_V_SUB(t, first), BS_V_SET1(BS_EXPONENT_0));
+    return BS_V_MUL(BS_V_MUL(e, BS_V_POWER2(first)), BS_V_POWER2(second));
+#endif
+}
+
+/* log(1 + f) - f + f^2 / 2, -.293 <= f <= .414, over f^3 (coefficients of Cephes' logf). */
+static inline BS_TARGET BS_V BS_TIER_FN(bs_log1p_rest)(BS_V f)
+{
+    BS_V q = BS_V_FMA(f, BS_V_SET1(7.0376836292e-2f), BS_V_SET1(-1.1514610310e-1f));
+    q = BS_V_FMA(f, q, BS_V_SET1(1.1676998740e-1f));
+    q = BS_V_FMA(f, q, BS_V_SET1(-1.2420140846e-1f));
+    q = BS_V_FMA(f, q, BS_V_SET1(1.4249322787e-1f));
+    q = BS_V_FMA(f, q, BS_V_SET1(-1.6668057665e-1f));
+    q = BS_V_FMA(f, q, BS_V_SET1(2.0000714765e-1f));
+    q = BS_V_FMA(f, q, BS_V_SET1(-2.4999993993e-1f));
+    return BS_V_FMA(f, q, BS_V_SET1(3.3333331174e-1f));
+}
+
+/* x is m 2^e, m from sqrt(1/2) to sqrt(2), subnormal numbers after a product by 2^24. */
+static inline BS_TARGET BS_V BS_TIER_FN(bs_log)(BS_V x)
+{
+    const BS_V tiny = BS_V_SET1(1.17549435e-38f), one = BS_V_SET1(1.0f), zero = BS_V_ZERO();
+    const BS_V v = BS_V_IF_LESS(x, tiny, BS_V_MUL(x, BS_V_SET1(16777216.0f)), x);
+    const BS_V bias = BS_V_IF_LESS(x, tiny, BS_V_SET1(8388608.0f + 151.0f), BS_V_SET1(8388608.0f + 127.0f));
+    BS_V e = BS_V_SUB(BS_V_OR(BS_V_BITS_23(v), BS_V_SET1(8388608.0f)), bias);
+    BS_V m = BS_V_OR(BS_V_AND(v, BS_V_SET1(BS_FRACTION)), one);
+    e = BS_V_IF_LESS(BS_V_SET1(1.41421356f), m, BS_V_ADD(e, one), e);
+    m = BS_V_IF_LESS(BS_V_SET1(1.41421356f), m, BS_V_MUL(m, BS_V_SET1(0.5f)), m);
+    const BS_V f = BS_V_SUB(m, one), square = BS_V_MUL(f, f);
+    BS_V y = BS_V_MUL(BS_V_MUL(square, f), BS_TIER_FN(bs_log1p_rest)(f));
+    y = BS_V_FMA(e, BS_V_SET1(BS_LN2_LOW), y);
+    y = BS_V_ADD(f, BS_V_FNMA(BS_V_SET1(0.5f), square, y));
+    y = BS_V_FMA(e, BS_V_SET1(BS_LN2_HIGH), y);
+    y = BS_V_IF_LESS(zero, x, y, BS_V_IF_LESS(x, zero, BS_V_SET1(NAN), BS_V_SET1(-INFINITY)));
+    return BS_V_IF_LESS(x, BS_V_SET1(INFINITY), y, x);
+}
+
+/* x + x p(x^2) near 0, else 1 - e^(t q(t)), t = |x|: minimax polynomials of N. Juffa (public domain). From 4 on it is
+ * 1. */
+static inline BS_TARGET BS_V BS_TIER_FN(bs_erf)(BS_V x)
+{
+    const BS_V sign = BS_V_AND(BS_V_SET1(-0.0f), x), t = BS_V_MIN(BS_V_SET1(4.0f), BS_V_XOR(sign, x));
+    const BS_V square = BS_V_MUL(t, t);
+    BS_V p = BS_V_FMA(square, BS_V_SET1(-5.96761703e-4f), BS_V_SET1(4.99119423e-3f));
+    BS_V q = BS_V_FMA(t, BS_V_SET1(-1.72853470e-5f), BS_V_SET1(3.83197126e-4f));
+    p = BS_V_FMA(square, p, BS_V_SET1(-2.67681349e-2f));
+    q = BS_V_FMA(square, q, BS_V_FMA(t, BS_V_SET1(-3.88396438e-3f), BS_V_SET1(2.42546219e-2f)));
+    p = BS_V_FMA(square, p, BS_V_SET1(1.12819925e-1f));
+    q = BS_V_FMA(t, q, BS_V_SET1(-1.06777877e-1f));
+    p = BS_V_FMA(square, p, BS_V_SET1(-3.76125336e-1f));
+    q = BS_V_FMA(t, q, BS_V_SET1(-6.34846687e-1f));
+    p = BS_V_FMA(square, p, BS_V_SET1(1.28379166e-1f));
+    q = BS_V_FMA(t, q, BS_V_SET1(-1.28717512e-1f));
+    const BS_V far = BS_V_SUB(BS_V_SET1(1.0f), BS_TIER_FN(bs_exp)(BS_V_FMA(t, q, BS_V_SUB(BS_V_ZERO(), t))));
+    return BS_V_OR(sign, BS_V_IF_LESS(BS_V_SET1(0.927734375f), t, far, BS_V_FMA(t, p, t)));
+}
+
+#ifndef BS_UNARY_ELSEWHERE
+BS_ROW_FUNCTION_DEFINE(exp)
+BS_ROW_FUNCTION_DEFINE(log)
+BS_ROW_FUNCTION_DEFINE(erf)
+#endif
+
 /* ------------------------------------------------------------------------------------------- softmax, norms
  * Lane l sums elements l, l + LANES, ... of BS_SUM_VECTORS vectors, then these sums: errors grow with the longer of the
  * two, not with the row. */
@@ -14098,10 +14469,12 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_V
 #undef BS_V_ADD
 #undef BS_V_AND
+#undef BS_V_BITS_23
 #undef BS_V_DIV
 #undef BS_V_EVEN_PAIRS
 #undef BS_V_FMA
 #undef BS_V_FNMA
+#undef BS_V_IF_LESS
 #undef BS_V_LOAD
 #undef BS_V_LOAD_F32
 #undef BS_V_LOAD_FILLED
@@ -14177,6 +14550,15 @@ static bs_function_row *bs_function_of(bs_tier tier, bs_act act)
 void bs_row_function(bs_tier tier, bs_act act, const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, int64_t n)
 {
     bs_function_of(tier, act)(x, x_step, y, y_step, n);
+}
+
+void bs_row_unary(bs_tier tier, bs_unary_kind kind, const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step,
+                  int64_t n)
+{
+    bs_function_row *const row = kind == BS_UNARY_EXP   ? BS_OF_TIER(tier, bs_rows_exp)
+                                 : kind == BS_UNARY_LOG ? BS_OF_TIER(tier, bs_rows_log)
+                                                        : BS_OF_TIER(tier, bs_rows_erf);
+    row(x, x_step, y, y_step, n);
 }
 
 void bs_row_softmax(bs_tier tier, const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, int64_t n)
@@ -16182,7 +16564,9 @@ BS_INTERNAL bs_bytes bs_weight_elements(const bs_weight_spec *spec);
     /* op set 4: gather_rows.c, concat_slice.c */                                                                     \
     X(select, KERNEL) X(gather_elements, KERNEL) X(scatter_elements, KERNEL) X(scatter_rows, KERNEL) X(roll, KERNEL)  \
     /* recurrent.c */                                                                                                 \
-    X(lstm, KERNEL) X(gru, KERNEL)
+    X(lstm, KERNEL) X(gru, KERNEL)                                                                                    \
+    /* op set 4: unary.c, binary.c, compare.c */                                                                      \
+    X(unary, KERNEL) X(binary, KERNEL) X(compare, KERNEL) X(where, KERNEL)
 
 #if defined(BS_ONLY_OPS)
 #define BS_OP_input 1
@@ -17135,6 +17519,115 @@ static inline BS_BOTH float bs_gru_step(const float *sums, float h)
 #endif
 /* ==== end src/ops/forms.h ===================================================================== */
 
+/* ==== begin src/ops/maths.h =================================================================== */
+/* ops/maths.h - element-wise functions of one or two operands: what they make of one value each, for plain kernels and
+ * a device. Relies on base/base.h. Must never round other than as written: a device gives the CPU's bytes where its
+ * libm does. */
+#ifndef BS_OPS_MATHS_H
+#define BS_OPS_MATHS_H
+
+/* #include "base/base.h" */
+
+/* NaN has no sign, so 0; ties go to even. BS_UNARY_NOT is of i32 alone. */
+static inline BS_BOTH float bs_unary_apply(bs_unary_kind kind, float x)
+{
+    switch (kind) {
+    case BS_UNARY_ABS: return fabsf(x);
+    case BS_UNARY_NEG: return -x;
+    case BS_UNARY_SIGN: return (float)((x > 0.0f) - (x < 0.0f));
+    case BS_UNARY_FLOOR: return floorf(x);
+    case BS_UNARY_CEIL: return ceilf(x);
+    case BS_UNARY_ROUND: return rintf(x);
+    case BS_UNARY_SQRT: return sqrtf(x);
+    case BS_UNARY_RSQRT: return 1.0f / sqrtf(x);
+    case BS_UNARY_RECIPROCAL: return 1.0f / x;
+    case BS_UNARY_EXP: return expf(x);
+    case BS_UNARY_LOG: return logf(x);
+    case BS_UNARY_ERF: return erff(x);
+    case BS_UNARY_SIN: return sinf(x);
+    case BS_UNARY_COS: return cosf(x);
+    case BS_UNARY_TAN: return tanf(x);
+    case BS_UNARY_ASIN: return asinf(x);
+    case BS_UNARY_ACOS: return acosf(x);
+    case BS_UNARY_ATAN: return atanf(x);
+    case BS_UNARY_NOT:
+    case BS_UNARY_COUNT: break;
+    }
+    return x;
+}
+
+/* The same of i32, whose bits are given, for the kinds that take it: these wrap. */
+BS_WRAPS static inline BS_BOTH uint32_t bs_unary_apply_i32(bs_unary_kind kind, uint32_t x)
+{
+    const bool negative = x >> 31 != 0;
+    if (kind == BS_UNARY_SIGN)
+        return negative ? UINT32_MAX : x != 0;
+    if (kind == BS_UNARY_NOT)
+        return x == 0;
+    return kind == BS_UNARY_NEG || negative ? 0u - x : x;
+}
+
+static inline BS_BOTH bool bs_unary_takes_i32(bs_unary_kind kind)
+{
+    return kind == BS_UNARY_ABS || kind == BS_UNARY_NEG || kind == BS_UNARY_SIGN || kind == BS_UNARY_NOT;
+}
+
+/* Of two operands. Minimum and maximum are NaN where either operand is. */
+static inline BS_BOTH float bs_binary_apply(bs_binary_kind kind, float a, float b)
+{
+    switch (kind) {
+    case BS_BINARY_DIV: return a / b;
+    case BS_BINARY_MIN: return a <= b || a != a ? a : b;
+    case BS_BINARY_MAX: return a >= b || a != a ? a : b;
+    case BS_BINARY_POW: return powf(a, b);
+    case BS_BINARY_COUNT: break;
+    }
+    return a;
+}
+
+static inline BS_BOTH int32_t bs_binary_apply_i32(bs_binary_kind kind, int32_t a, int32_t b)
+{
+    return (kind == BS_BINARY_MIN) == (a < b) ? a : b;
+}
+
+/* Truth values of two operands: 0 or 1. */
+static inline BS_BOTH int32_t bs_compare_apply(bs_compare_kind kind, float a, float b)
+{
+    switch (kind) {
+    case BS_COMPARE_NOT_EQUAL: return a != b;
+    case BS_COMPARE_LESS: return a < b;
+    case BS_COMPARE_LESS_EQUAL: return a <= b;
+    case BS_COMPARE_GREATER: return a > b;
+    case BS_COMPARE_GREATER_EQUAL: return a >= b;
+    case BS_COMPARE_EQUAL:
+    case BS_COMPARE_AND:
+    case BS_COMPARE_OR:
+    case BS_COMPARE_XOR:
+    case BS_COMPARE_COUNT: break;
+    }
+    return a == b;
+}
+
+static inline BS_BOTH int32_t bs_compare_apply_i32(bs_compare_kind kind, int32_t a, int32_t b)
+{
+    switch (kind) {
+    case BS_COMPARE_NOT_EQUAL: return a != b;
+    case BS_COMPARE_LESS: return a < b;
+    case BS_COMPARE_LESS_EQUAL: return a <= b;
+    case BS_COMPARE_GREATER: return a > b;
+    case BS_COMPARE_GREATER_EQUAL: return a >= b;
+    case BS_COMPARE_AND: return a != 0 && b != 0;
+    case BS_COMPARE_OR: return a != 0 || b != 0;
+    case BS_COMPARE_XOR: return (a != 0) != (b != 0);
+    case BS_COMPARE_EQUAL:
+    case BS_COMPARE_COUNT: break;
+    }
+    return a == b;
+}
+
+#endif
+/* ==== end src/ops/maths.h ===================================================================== */
+
 /* ==== begin src/ops/features.h ================================================================ */
 /* ops/features.h - from the sums of patch_features to the small integers that are the keys of a routing table.
  * Relies on base/base.h. Must never use floating point: decisions must be the same on every machine. */
@@ -17225,59 +17718,167 @@ static inline BS_BOTH int32_t bs_resize_taps(int32_t kind)
 #endif
 /* ==== end src/ops/resize.h ==================================================================== */
 
-/* ==== begin src/ops/binary.c ================================================================== */
-/* ops/binary.c - add, sub, mul, with broadcasting of the second operand.
- * Relies on span.h for the walk. Must never look at neighbours: exact in patch domains. One code for every tier. */
+/* ==== begin src/ops/broadcast.h =============================================================== */
+/* ops/broadcast.h - operands of several shapes beside each other, element by element: what shape they give, and how the
+ * elements of each lie beside those of the result.
+ *
+ * As in NumPy: fewer dimensions are the last ones of the result's, and a dimension that is 1 where the result's is not
+ * is repeated. But one dimension beside an image of three is its channels. Relies on common.h and span.h. Must never
+ * touch data. */
+#ifndef BS_OPS_BROADCAST_H
+#define BS_OPS_BROADCAST_H
+
 /* #include "ops/common.h" */
 /* #include "ops/span.h" */
 
-/* Mask of the dimensions in which b is 1 and a is not. Extents are those of the graph: a clipped cell may be 1 high
- * too. */
-static uint32_t binary_broadcast(const bs_value_info *a, const bs_value_info *b)
+/* How many dimensions of the result come before the first one of an operand. */
+static inline int32_t bs_broadcast_shift(int32_t rank, int32_t operand_rank)
+{
+    return rank == 3 && operand_rank == 1 ? 0 : rank - operand_rank;
+}
+
+/* Dimension d of the result in an operand: its number there, or less than 0. */
+static inline int32_t bs_broadcast_dim(int32_t rank, const bs_value_info *operand, int32_t d)
+{
+    const int32_t at = d - bs_broadcast_shift(rank, operand->rank);
+    return at < operand->rank ? at : -1;
+}
+
+/* Mask of the dimensions of the result that do not move an operand: it has not got them, or is 1 there and the result
+ * is not. By the graph's extents: a clipped cell may be 1 high too. */
+static inline uint32_t bs_broadcast_mask(const bs_value_info *result, const bs_value_info *operand)
 {
     uint32_t mask = 0;
-    for (int32_t d = 0; d < a->rank; d++)
-        if (d >= b->rank || a->dims[d] != b->dims[d])
+    for (int32_t d = 0; d < result->rank; d++) {
+        const int32_t at = bs_broadcast_dim(result->rank, operand, d);
+        if (at < 0 || operand->dims[at] != result->dims[d])
             mask |= 1u << d;
+    }
     return mask;
 }
 
-static bool binary_dims_fit(bs_infer *infer)
+/* Sets rank, dimensions and scale of out[0] to what all operands give, or refuses. */
+BS_INTERNAL bool bs_infer_broadcast(bs_infer *infer);
+
+/* Adds operand `index` of a call to a walk over out[0]. */
+BS_INTERNAL void bs_broadcast_add(bs_span *span, const bs_call *call, int32_t index);
+
+#endif
+/* ==== end src/ops/broadcast.h ================================================================= */
+
+/* ==== begin src/ops/broadcast.c =============================================================== */
+/* ops/broadcast.c - shapes of operands beside each other.
+ * Relies on broadcast.h. Must never touch data. */
+/* #include "ops/broadcast.h" */
+
+static bool is_one(const bs_graph *graph, bs_dim_id d) { return bs_dim_is_const(graph, d) && bs_dim_max(graph, d) == 1; }
+
+/* Dimension d of the result: what an operand has that is not 1. */
+static bool broadcast_dim_fits(bs_infer *infer, int32_t d)
 {
-    const bs_value_info *a = infer->in[0], *b = infer->in[1];
-    for (int32_t d = 0; d < b->rank; d++) {
-        const bool one = bs_dim_is_const(infer->graph, b->dims[d]) && bs_dim_max(infer->graph, b->dims[d]) == 1;
-        if (a->dims[d] != b->dims[d] && !one)
-            return bs_infer_dim_differs(infer, 1, d);
+    bs_value_info *out = &infer->out[0];
+    int32_t owner = -1;
+    for (int32_t i = 0; i < infer->n_in; i++) {
+        const int32_t at = bs_broadcast_dim(out->rank, infer->in[i], d);
+        if (at < 0)
+            continue;
+        const bs_dim_id id = infer->in[i]->dims[at];
+        if (owner >= 0 && id != out->dims[d] && !is_one(infer->graph, id) && !is_one(infer->graph, out->dims[d]))
+            return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d%s is %s in operand %d and %s in operand %d", d,
+                                 infer->in[owner]->rank == infer->in[i]->rank ? "" : " of the result",
+                                 bs_say_dim(infer, out->dims[d]), owner, bs_say_dim(infer, id), i);
+        if (owner >= 0 && (id == out->dims[d] || is_one(infer->graph, id)))
+            continue;
+        owner = i;
+        out->dims[d] = id;
     }
     return true;
 }
 
-/* A root image beside a patch would have to be cut into patches as well, so only what is the same for every pixel may
- * be captured. */
-static bool binary_frames_fit(bs_infer *infer)
+/* Whether an operand is the same for every pixel of the result, an image. */
+static bool is_same_for_pixels(const bs_graph *graph, const bs_value_info *operand)
 {
-    const bs_value_info *a = infer->in[0], *b = infer->in[1];
-    if (!bs_value_in_patches(infer->graph, a) || b->rank != 3)
-        return true;
-    const bool constant = (binary_broadcast(a, b) & 6u) == 6u;
-    if (b->domain != a->domain && !constant)
-        return bs_infer_fail(infer, BS_ERROR_DOMAIN,
-                             "operand 1 is a whole image beside patches; cut it with bs_patches (like)");
-    if (b->domain == a->domain && (a->scale_num != b->scale_num || a->scale_den != b->scale_den))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimensions 1 and 2: operands have frames of different scale");
+    for (int32_t d = 1; d < 3; d++) {
+        const int32_t at = bs_broadcast_dim(3, operand, d);
+        if (at >= 0 && !is_one(graph, operand->dims[at]))
+            return false;
+    }
     return true;
 }
 
+/* In patches: an operand that is not the same for every pixel is an image of these patches, and all such images are
+ * of one frame. A root image would have to be cut into patches as well. */
+static bool broadcast_frames_fit(bs_infer *infer)
+{
+    bs_value_info *out = &infer->out[0];
+    int32_t owner = -1;
+    if (!bs_value_in_patches(infer->graph, out))
+        return true;
+    for (int32_t i = 0; i < infer->n_in; i++) {
+        const bs_value_info *v = infer->in[i];
+        const bool image = v->domain == out->domain && v->rank == 3 && is_same_for_pixels(infer->graph, out);
+        if (!image && is_same_for_pixels(infer->graph, v))
+            continue;
+        if (v->domain != out->domain)
+            return bs_infer_fail(infer, BS_ERROR_DOMAIN,
+                                 "operand %d is a whole image beside patches; cut it with bs_patches (like)", i);
+        if (v->rank != 3)
+            return bs_infer_fail(infer, BS_ERROR_DOMAIN,
+                                 "operand %d is %s, which has no place in the frame of these patches", i,
+                                 bs_say_value(infer, v));
+        if (owner >= 0 && (v->scale_num != out->scale_num || v->scale_den != out->scale_den))
+            return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                                 "dimensions 1 and 2: operands have frames of different scale");
+        owner = i;
+        out->scale_num = v->scale_num;
+        out->scale_den = v->scale_den;
+    }
+    return true;
+}
+
+bool bs_infer_broadcast(bs_infer *infer)
+{
+    bs_value_info *out = &infer->out[0];
+    for (int32_t i = 1; i < infer->n_in; i++)
+        out->rank = bs_max_i32(out->rank, infer->in[i]->rank);
+    for (int32_t d = 0; d < out->rank; d++)
+        if (!broadcast_dim_fits(infer, d))
+            return false;
+    return broadcast_frames_fit(infer);
+}
+
+void bs_broadcast_add(bs_span *span, const bs_call *call, int32_t index)
+{
+    const int32_t *in = bs_node_in(call->graph, call->node);
+    const bs_value_info *result = bs_value_get(call->graph, call->node->first_out);
+    const bs_value_info *v = bs_value_get(call->graph, in[index]);
+    bs_operand operand = call->in[index];
+    for (int32_t d = 0; d < result->rank; d++) {
+        const int32_t at = bs_broadcast_dim(result->rank, v, d);
+        if (at >= 0)
+            operand.stride[d] = call->in[index].stride[at];
+    }
+    bs_span_add(span, &operand, NULL, bs_broadcast_mask(result, v));
+}
+/* ==== end src/ops/broadcast.c ================================================================= */
+
+/* ==== begin src/ops/binary.c ================================================================== */
+/* ops/binary.c - add, sub, mul, and binary: a function of two operands, each of which may be broadcast.
+ * Relies on broadcast.h for shapes and the walk. Must never look at neighbours: exact in patch domains. One code for
+ * every tier. */
+/* #include "ops/broadcast.h" */
+/* #include "ops/maths.h" */
+
+typedef struct bs_binary_desc {
+    const char *name;
+    int32_t kind;
+} bs_binary_desc;
+
+static const bs_field binary_fields[] = {BS_INT_OF("kind", 0, BS_BINARY_COUNT - 1)};
+
 static bool binary_infer(bs_infer *infer)
 {
-    const bs_value_info *a = infer->in[0], *b = infer->in[1];
-    if (!bs_infer_number(infer) || !bs_infer_dtype(infer, 1, a->dtype))
-        return false;
-    /* b of rank 1 beside an image: one value a channel */
-    if (b->rank != a->rank && !(a->rank == 3 && b->rank == 1))
-        return bs_infer_same_rank(infer, 1);
-    return binary_dims_fit(infer) && binary_frames_fit(infer);
+    return bs_infer_number(infer) && bs_infer_dtype(infer, 1, infer->in[0]->dtype) && bs_infer_broadcast(infer);
 }
 
 /* The three loops differ in one operator. i32 wraps: unsigned, because signed overflow is undefined. */
@@ -17313,12 +17914,11 @@ BINARY_INNER(mul, *)
 
 static bs_status binary_run(const bs_call *call, bs_span_inner f32, bs_span_inner i32)
 {
-    const int32_t *in = bs_node_in(call->graph, call->node);
-    const bs_value_info *a = bs_value_get(call->graph, in[0]), *b = bs_value_get(call->graph, in[1]);
     bs_span span;
-    bs_span_call(&span, call);
-    bs_span_add(&span, &call->in[1], NULL, binary_broadcast(a, b));
-    bs_span_run(&span, call->out[0].dtype == BS_F32 ? f32 : i32, NULL);
+    bs_span_open(&span, &call->out[0], call->rows);
+    bs_broadcast_add(&span, call, 0);
+    bs_broadcast_add(&span, call, 1);
+    bs_span_run(&span, call->out[0].dtype == BS_F32 ? f32 : i32, call->params);
     return BS_OK;
 }
 
@@ -17344,6 +17944,72 @@ BINARY_OP(add)
 BINARY_OP(sub)
 BINARY_OP(mul)
 #undef BINARY_OP
+
+/* ------------------------------------------------------------------------------------------------ binary */
+
+static bool binary_kind_infer(bs_infer *infer)
+{
+    const bs_binary_desc *desc = infer->params;
+    const bool whole = desc->kind == BS_BINARY_MIN || desc->kind == BS_BINARY_MAX;
+    return (whole || bs_infer_dtype(infer, 0, BS_F32)) && binary_infer(infer);
+}
+
+/* Loops that compilers make vectors of. */
+#define BINARY_LOOP(kind)                                  \
+    case kind:                                             \
+        for (int64_t i = 0; i < n; i++)                    \
+            out[i] = bs_binary_apply(kind, a[i], b[i]);    \
+        break;
+static void binary_dense(bs_binary_kind kind, int64_t n, const float *a, const float *b, float *out)
+{
+    switch (kind) {
+        BINARY_LOOP(BS_BINARY_DIV)
+        BINARY_LOOP(BS_BINARY_MIN)
+        BINARY_LOOP(BS_BINARY_MAX)
+    default:
+        for (int64_t i = 0; i < n; i++)
+            out[i] = bs_binary_apply(kind, a[i], b[i]);
+    }
+}
+#undef BINARY_LOOP
+
+static void binary_inner_f32(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+{
+    const bs_binary_kind kind = (bs_binary_kind)((const bs_binary_desc *)context)->kind;
+    float *out = (float *)(void *)at[0];
+    const float *a = (const float *)(const void *)at[1], *b = (const float *)(const void *)at[2];
+    if (bs_span_dense_f32(step, 3))
+        binary_dense(kind, n, a, b, out);
+    else
+        for (int64_t i = 0; i < n; i++)
+            out[i * (step[0] / 4)] = bs_binary_apply(kind, a[i * (step[1] / 4)], b[i * (step[2] / 4)]);
+}
+
+static void binary_inner_i32(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+{
+    const bs_binary_kind kind = (bs_binary_kind)((const bs_binary_desc *)context)->kind;
+    int32_t *out = (int32_t *)(void *)at[0];
+    const int32_t *a = (const int32_t *)(const void *)at[1], *b = (const int32_t *)(const void *)at[2];
+    for (int64_t i = 0; i < n; i++)
+        out[i * (step[0] / 4)] = bs_binary_apply_i32(kind, a[i * (step[1] / 4)], b[i * (step[2] / 4)]);
+}
+
+static bs_status binary_kind_run(const bs_call *call) { return binary_run(call, binary_inner_f32, binary_inner_i32); }
+
+extern const bs_op bs_op_binary;
+const bs_op bs_op_binary = {.name = "binary",
+                            .min_in = 2,
+                            .flags = BS_OP_SPATIAL | BS_OP_CAPTURE,
+                            BS_PARAMS(bs_binary_desc, binary_fields),
+                            .infer = binary_kind_infer,
+                            .run = binary_kind_run};
+
+bs_value bs_binary(bs_graph *graph, bs_value a, bs_value b, bs_binary_kind kind)
+{
+    const bs_binary_desc desc = {NULL, (int32_t)kind};
+    const int32_t in[2] = {a.id, b.id};
+    return bs_op_build(graph, &bs_op_binary, in, 2, &desc);
+}
 /* ==== end src/ops/binary.c ==================================================================== */
 
 /* ==== begin src/ops/concat_slice.c ============================================================ */
@@ -23341,6 +24007,238 @@ bs_value bs_segment_reduce(bs_graph *graph, bs_value x, const bs_segment_reduce_
     return bs_op_build(graph, &bs_op_segment_reduce, &x.id, 1, desc);
 }
 /* ==== end src/ops/segment_rows.c ============================================================== */
+
+/* ==== begin src/ops/unary.c =================================================================== */
+/* ops/unary.c - unary: a function of one operand, element by element.
+ * Relies on span.h for the walk, kernels/functions.h for exp, log and erf, maths.h for the others. Must never look at
+ * neighbours: exact in patch domains. All but exp, log and erf is one code for every tier, with the same results. */
+/* #include "kernels/functions.h" */
+/* #include "ops/common.h" */
+/* #include "ops/maths.h" */
+/* #include "ops/span.h" */
+
+typedef struct bs_unary_desc {
+    const char *name;
+    int32_t kind;
+} bs_unary_desc;
+
+static const bs_field unary_fields[] = {BS_INT_OF("kind", 0, BS_UNARY_COUNT - 1)};
+
+static bool unary_op_infer(bs_infer *infer)
+{
+    const bs_unary_desc *desc = infer->params;
+    if (desc->kind == BS_UNARY_NOT)
+        return bs_infer_dtype(infer, 0, BS_I32);
+    return bs_unary_takes_i32((bs_unary_kind)desc->kind) ? bs_infer_number(infer) : bs_infer_dtype(infer, 0, BS_F32);
+}
+
+/* Loops over what processors have an instruction for: compilers make vectors of these. */
+#define UNARY_LOOP(kind)                                  \
+    case kind:                                            \
+        for (int64_t i = 0; i < n; i++)                   \
+            out[i] = bs_unary_apply(kind, x[i]);          \
+        break;
+static void unary_dense(bs_unary_kind kind, int64_t n, const float *x, float *out)
+{
+    switch (kind) {
+        UNARY_LOOP(BS_UNARY_ABS)
+        UNARY_LOOP(BS_UNARY_NEG)
+        UNARY_LOOP(BS_UNARY_SQRT)
+        UNARY_LOOP(BS_UNARY_RSQRT)
+        UNARY_LOOP(BS_UNARY_RECIPROCAL)
+    default:
+        for (int64_t i = 0; i < n; i++)
+            out[i] = bs_unary_apply(kind, x[i]);
+    }
+}
+#undef UNARY_LOOP
+
+static void unary_inner_f32(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+{
+    const bs_call *call = context;
+    const bs_unary_kind kind = (bs_unary_kind)((const bs_unary_desc *)call->params)->kind;
+    float *out = (float *)(void *)at[0];
+    const float *x = (const float *)(const void *)at[1];
+    const ptrdiff_t o = step[0] / 4, s = step[1] / 4;
+    if (bs_is_row_unary(kind))
+        bs_row_unary((bs_tier)call->plan->tier, kind, x, s, out, o, n);
+    else if (bs_span_dense_f32(step, 2))
+        unary_dense(kind, n, x, out);
+    else
+        for (int64_t i = 0; i < n; i++)
+            out[i * o] = bs_unary_apply(kind, x[i * s]);
+}
+
+static void unary_inner_i32(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+{
+    const bs_call *call = context;
+    const bs_unary_kind kind = (bs_unary_kind)((const bs_unary_desc *)call->params)->kind;
+    for (int64_t i = 0; i < n; i++) {
+        const uint32_t x = *(const uint32_t *)(const void *)(at[1] + i * step[1]);
+        *(uint32_t *)(void *)(at[0] + i * step[0]) = bs_unary_apply_i32(kind, x);
+    }
+}
+
+static bs_status unary_op_run(const bs_call *call)
+{
+    bs_span span;
+    bs_span_call(&span, call);
+    bs_span_run(&span, call->out[0].dtype == BS_F32 ? unary_inner_f32 : unary_inner_i32, call);
+    return BS_OK;
+}
+
+extern const bs_op bs_op_unary;
+const bs_op bs_op_unary = {.name = "unary",
+                           .min_in = 1,
+                           .flags = BS_OP_SPATIAL,
+                           BS_PARAMS(bs_unary_desc, unary_fields),
+                           .infer = unary_op_infer,
+                           .run = unary_op_run};
+
+bs_value bs_unary(bs_graph *graph, bs_value x, bs_unary_kind kind)
+{
+    const bs_unary_desc desc = {NULL, (int32_t)kind};
+    return bs_op_build(graph, &bs_op_unary, &x.id, 1, &desc);
+}
+/* ==== end src/ops/unary.c ===================================================================== */
+
+/* ==== begin src/ops/compare.c ================================================================= */
+/* ops/compare.c - compare: truth values of two operands; where: a choice of two by truth values.
+ * Truth values are i32: 0 is false, all else true, and what is made is 0 or 1. Relies on broadcast.h for shapes and the
+ * walk. Must never look at neighbours: exact in patch domains. One code for every tier. */
+/* #include "ops/broadcast.h" */
+/* #include "ops/maths.h" */
+
+typedef struct bs_compare_desc {
+    const char *name;
+    int32_t kind;
+} bs_compare_desc;
+
+static const bs_field compare_fields[] = {BS_INT_OF("kind", 0, BS_COMPARE_COUNT - 1)};
+
+static bool compare_infer(bs_infer *infer)
+{
+    const bs_compare_desc *desc = infer->params;
+    const bool logic = desc->kind >= BS_COMPARE_AND;
+    const bool sound = logic ? bs_infer_dtype(infer, 0, BS_I32) : bs_infer_number(infer);
+    if (!sound || !bs_infer_dtype(infer, 1, infer->in[0]->dtype) || !bs_infer_broadcast(infer))
+        return false;
+    infer->out[0].dtype = BS_I32;
+    return true;
+}
+
+/* Loops that compilers make vectors of, of the kinds that are not others with their operands exchanged. */
+#define COMPARE_LOOP(kind, of)                \
+    case kind:                                \
+        for (int64_t i = 0; i < n; i++)       \
+            out[i] = of(kind, a[i], b[i]);    \
+        break;
+#define COMPARE_INNER(name, type, of)                                                                                \
+    static void name##_dense(bs_compare_kind kind, int64_t n, const type *a, const type *b, int32_t *out)            \
+    {                                                                                                                \
+        switch (kind) {                                                                                              \
+            COMPARE_LOOP(BS_COMPARE_EQUAL, of)                                                                       \
+            COMPARE_LOOP(BS_COMPARE_LESS, of)                                                                        \
+            COMPARE_LOOP(BS_COMPARE_LESS_EQUAL, of)                                                                  \
+            COMPARE_LOOP(BS_COMPARE_GREATER, of)                                                                     \
+            COMPARE_LOOP(BS_COMPARE_GREATER_EQUAL, of)                                                               \
+        default:                                                                                                     \
+            for (int64_t i = 0; i < n; i++)                                                                          \
+                out[i] = of(kind, a[i], b[i]);                                                                       \
+        }                                                                                                            \
+    }                                                                                                                \
+    static void name##_inner(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)                 \
+    {                                                                                                                \
+        const bs_compare_kind kind = (bs_compare_kind)((const bs_compare_desc *)context)->kind;                      \
+        int32_t *out = (int32_t *)(void *)at[0];                                                                     \
+        const type *a = (const type *)(const void *)at[1], *b = (const type *)(const void *)at[2];                   \
+        if (bs_span_dense_f32(step, 3))                                                                              \
+            name##_dense(kind, n, a, b, out);                                                                        \
+        else                                                                                                         \
+            for (int64_t i = 0; i < n; i++)                                                                          \
+                out[i * (step[0] / 4)] = of(kind, a[i * (step[1] / 4)], b[i * (step[2] / 4)]);                       \
+    }
+COMPARE_INNER(compare_f32, float, bs_compare_apply)
+COMPARE_INNER(compare_i32, int32_t, bs_compare_apply_i32)
+#undef COMPARE_INNER
+#undef COMPARE_LOOP
+
+static bs_status compare_run(const bs_call *call)
+{
+    bs_span span;
+    bs_span_open(&span, &call->out[0], call->rows);
+    bs_broadcast_add(&span, call, 0);
+    bs_broadcast_add(&span, call, 1);
+    bs_span_run(&span, call->in[0].dtype == BS_F32 ? compare_f32_inner : compare_i32_inner, call->params);
+    return BS_OK;
+}
+
+extern const bs_op bs_op_compare;
+const bs_op bs_op_compare = {.name = "compare",
+                             .min_in = 2,
+                             .flags = BS_OP_SPATIAL | BS_OP_CAPTURE,
+                             BS_PARAMS(bs_compare_desc, compare_fields),
+                             .infer = compare_infer,
+                             .run = compare_run};
+
+bs_value bs_compare(bs_graph *graph, bs_value a, bs_value b, bs_compare_kind kind)
+{
+    const bs_compare_desc desc = {NULL, (int32_t)kind};
+    const int32_t in[2] = {a.id, b.id};
+    return bs_op_build(graph, &bs_op_compare, in, 2, &desc);
+}
+
+/* --------------------------------------------------------------------------------------------------- where */
+
+static bool where_infer(bs_infer *infer)
+{
+    const bs_dtype dtype = infer->in[1]->dtype;
+    if (!bs_infer_dtype(infer, 0, BS_I32))
+        return false;
+    if (dtype != BS_F32 && dtype != BS_I32)
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 1 is %s, expected f32 or i32", bs_dtype_name(dtype));
+    infer->out[0].dtype = dtype;
+    return bs_infer_dtype(infer, 2, dtype) && bs_infer_broadcast(infer);
+}
+
+/* Floats as their bits. */
+static void where_inner(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+{
+    (void)context;
+    uint32_t *out = (uint32_t *)(void *)at[0];
+    const uint32_t *c = (const uint32_t *)(const void *)at[1], *a = (const uint32_t *)(const void *)at[2],
+                   *b = (const uint32_t *)(const void *)at[3];
+    if (bs_span_dense_f32(step, 4))
+        for (int64_t i = 0; i < n; i++)
+            out[i] = c[i] ? a[i] : b[i];
+    else
+        for (int64_t i = 0; i < n; i++)
+            out[i * (step[0] / 4)] = c[i * (step[1] / 4)] ? a[i * (step[2] / 4)] : b[i * (step[3] / 4)];
+}
+
+static bs_status where_run(const bs_call *call)
+{
+    bs_span span;
+    bs_span_open(&span, &call->out[0], call->rows);
+    for (int32_t i = 0; i < 3; i++)
+        bs_broadcast_add(&span, call, i);
+    bs_span_run(&span, where_inner, NULL);
+    return BS_OK;
+}
+
+extern const bs_op bs_op_where;
+const bs_op bs_op_where = {.name = "where",
+                           .min_in = 3,
+                           .flags = BS_OP_SPATIAL | BS_OP_CAPTURE,
+                           .infer = where_infer,
+                           .run = where_run};
+
+bs_value bs_where(bs_graph *graph, bs_value condition, bs_value a, bs_value b)
+{
+    const int32_t in[3] = {condition.id, a.id, b.id};
+    return bs_op_build(graph, &bs_op_where, in, 3, NULL);
+}
+/* ==== end src/ops/compare.c =================================================================== */
 
 /* ==== begin src/ops/attention.c =============================================================== */
 /* ops/attention.c - attention of the rows of a segment, to themselves behind a cache of earlier ones or to another's.

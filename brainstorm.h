@@ -499,7 +499,9 @@ bs_value bs_matmul(bs_graph *graph, bs_value a, bs_value b, const bs_matmul_desc
 bs_value bs_pixel_shuffle(bs_graph *graph, bs_value x, int32_t r);
 bs_value bs_pixel_unshuffle(bs_graph *graph, bs_value x, int32_t r);
 
-/* Element by element; shapes equal, or b's dimensions may be 1 (broadcast); b may be a captured root value. */
+/* Element by element, f32 or i32 (wrapping). Shapes are equal, or broadcast as in NumPy, either way: a dimension of 1 is
+ * repeated beside n, fewer dimensions are the last ones; but [C] beside [C,H,W] is one value a channel. The first
+ * operand says which domain it is; those after it may be captured root values. */
 bs_value bs_add(bs_graph *graph, bs_value a, bs_value b);
 bs_value bs_sub(bs_graph *graph, bs_value a, bs_value b);
 bs_value bs_mul(bs_graph *graph, bs_value a, bs_value b);
@@ -507,6 +509,62 @@ bs_value bs_activation(bs_graph *graph, bs_value x, bs_act act, float param); /*
 bs_value bs_prelu(bs_graph *graph, bs_value x, const char *name);            /* slopes "<name>.prelu" [C] */
 bs_value bs_clip(bs_graph *graph, bs_value x, float low, float high);
 bs_value bs_affine(bs_graph *graph, bs_value x, float scale, float offset); /* x scale + offset */
+
+/* Functions of two operands, f32; min and max also of i32. Shapes and domains as above. pow is the C library's, which is
+ * within a unit in the last place with the common ones; on a GPU within 4. */
+typedef enum bs_binary_kind {
+    BS_BINARY_DIV,
+    BS_BINARY_MIN, /* NaN where either is, as PyTorch's minimum and maximum */
+    BS_BINARY_MAX,
+    BS_BINARY_POW,
+    BS_BINARY_COUNT
+} bs_binary_kind;
+bs_value bs_binary(bs_graph *graph, bs_value a, bs_value b, bs_binary_kind kind);
+
+/* Truth values are i32: 0 is false, all else true; what is made is 0 or 1. Two operands of f32 or i32, of and, or and
+ * xor i32, give one; NaN is not equal to anything. Shapes and domains as above. */
+typedef enum bs_compare_kind {
+    BS_COMPARE_EQUAL,
+    BS_COMPARE_NOT_EQUAL,
+    BS_COMPARE_LESS,
+    BS_COMPARE_LESS_EQUAL,
+    BS_COMPARE_GREATER,
+    BS_COMPARE_GREATER_EQUAL,
+    BS_COMPARE_AND,
+    BS_COMPARE_OR,
+    BS_COMPARE_XOR,
+    BS_COMPARE_COUNT
+} bs_compare_kind;
+bs_value bs_compare(bs_graph *graph, bs_value a, bs_value b, bs_compare_kind kind);
+/* a where the condition, i32, is true, else b; both f32 or i32. All three may be broadcast. */
+bs_value bs_where(bs_graph *graph, bs_value condition, bs_value a, bs_value b);
+
+/* A function of each element, f32; abs, neg and sign also of i32, wrapping. On a CPU exp, log and erf are within 2 units
+ * in the last place, sqrt and reciprocal as IEEE 754 rounds them, rsqrt is 1 / sqrt(x) rounded twice, and sin to atan
+ * are the C library's, for arguments of any size. */
+typedef enum bs_unary_kind {
+    BS_UNARY_ABS,
+    BS_UNARY_NEG,
+    BS_UNARY_SIGN, /* -1, 0 or 1; of NaN 0 */
+    BS_UNARY_FLOOR,
+    BS_UNARY_CEIL,
+    BS_UNARY_ROUND, /* ties to even */
+    BS_UNARY_SQRT,
+    BS_UNARY_RSQRT,
+    BS_UNARY_RECIPROCAL,
+    BS_UNARY_EXP,
+    BS_UNARY_LOG,
+    BS_UNARY_ERF,
+    BS_UNARY_SIN,
+    BS_UNARY_COS,
+    BS_UNARY_TAN,
+    BS_UNARY_ASIN,
+    BS_UNARY_ACOS,
+    BS_UNARY_ATAN,
+    BS_UNARY_NOT, /* of i32 truth values: 1 where x is 0, else 0 */
+    BS_UNARY_COUNT
+} bs_unary_kind;
+bs_value bs_unary(bs_graph *graph, bs_value x, bs_unary_kind kind);
 
 /* Type conversion. To f32: code x scale. To u8/u16/i8/i32: round to nearest even of x scale, saturated
  * (u16 saturates at 2^code_bits - 1, zero = 16). scale 0 = 1. */

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: c801bc28eb043af15d21e3af4388c93d15360820293143b640b9f1e6d8ac409c
+ * sha256 of the parts: 528e8a184f1019aaed51eaf32b0dcfb3c90019d4d7fe78ba2d4e144a10560a21
  */
 #include "brainstorm.h"
 
@@ -2136,6 +2136,8 @@ __device__ __forceinline__ void bs_cu_zero_margin_of(const bs_cu_tile &t, const 
     X(route_score) X(route_price)                                                                         \
     /* op_elementwise.cuh */                                                                              \
     X(activation) X(prelu) X(clip) X(affine) X(batch_norm)                                                \
+    /* op_unary.cuh, op_binary.cuh */                                                                     \
+    X(unary) X(binary) X(compare) X(where)                                                                \
     /* op_binary.cuh, op_convert.cuh */                                                                   \
     X(add) X(sub) X(mul) X(convert) X(sr_store)                                                           \
     /* op_shape.cuh */                                                                                    \
@@ -2275,7 +2277,9 @@ static inline int32_t bs_cu_work_items(int64_t count, int64_t each)
     /* op set 4: gather_rows.c, concat_slice.c */                                                                     \
     X(select, KERNEL) X(gather_elements, KERNEL) X(scatter_elements, KERNEL) X(scatter_rows, KERNEL) X(roll, KERNEL)  \
     /* recurrent.c */                                                                                                 \
-    X(lstm, KERNEL) X(gru, KERNEL)
+    X(lstm, KERNEL) X(gru, KERNEL)                                                                                    \
+    /* op set 4: unary.c, binary.c, compare.c */                                                                      \
+    X(unary, KERNEL) X(binary, KERNEL) X(compare, KERNEL) X(where, KERNEL)
 
 #if defined(BS_ONLY_OPS)
 #define BS_OP_input 1
@@ -2791,9 +2795,10 @@ void bs_conv_run(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, 
 #endif
 /* ==== end src/kernels/conv.h ================================================================== */
 /* ==== begin src/kernels/functions.h =========================================================== */
-/* functions.h: rows of what needs an exponential, and what sums a row: activations, softmax, layer and RMS norm.
+/* functions.h: rows of what needs an exponential or a logarithm, and what sums a row: activations, exp, log, erf,
+ * softmax, layer and RMS norm.
  *
- * Owns:      the one arithmetic of sigmoid, tanh, gelu and silu on a CPU, whichever op asks for it.
+ * Owns:      the one arithmetic of sigmoid, tanh, gelu, silu, exp, log and erf on a CPU, whichever op asks for it.
  * Relies on: tier.h.
  * Must never: call libm for an element: its result is the same wherever it stands in a row, however long that is.
  *
@@ -2809,6 +2814,9 @@ void bs_conv_run(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, 
  *     silu      x / (1 + e^-x)             2.5    2.4   silu(-inf) is NaN, as the quotient is
  *     tanh                                 2.7    2.5
  *     gelu      x / 2 (1 + erf(x / 2^.5))  8      6.9   in the lower tail; 3.1 above 0
+ *     exp                                  1.5    1.1
+ *     log                                  1.5    0.9
+ *     erf                                  1.5    1.2
  *     softmax                              6      4.7   of differences x - top as floats have them
  *     layer norm: 4 times 2^-24 of |bias| + |weight| (1 + largest |x| / sqrt(variance + epsilon))
  *     RMS norm                             4      3.2   where the mean of squares is a normal number
@@ -2827,6 +2835,14 @@ static inline bool bs_is_function(bs_act act)
 /* n elements from x to y. */
 void bs_row_function(bs_tier tier, bs_act act, const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step,
                      int64_t n);
+
+/* The same of kinds of the op `unary`: those that bs_row_unary computes. */
+static inline bool bs_is_row_unary(bs_unary_kind kind)
+{
+    return kind == BS_UNARY_EXP || kind == BS_UNARY_LOG || kind == BS_UNARY_ERF;
+}
+void bs_row_unary(bs_tier tier, bs_unary_kind kind, const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step,
+                  int64_t n);
 
 /* e^(x - top) over the sum of these; n > 0. A row with a NaN, or +inf, or nothing above -inf, is NaN. */
 void bs_row_softmax(bs_tier tier, const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, int64_t n);
@@ -4824,91 +4840,357 @@ __device__ inline void bs_cu_attention_run(const bs_cu_tile &t, const bs_device_
 #endif
 /* ==== end src/cuda/op_attention.cuh =========================================================== */
 /* ==== begin src/cuda/op_binary.cuh ============================================================ */
-/* op_binary.cuh - add, sub, mul, with broadcasting of the second operand.
- * Relies on walk.cuh. Must never let an element depend on where it stands. */
+/* op_binary.cuh - add, sub, mul, binary, compare, where: operands may be broadcast.
+ * Relies on walk.cuh and ops/broadcast.h. Must never let an element depend on where it stands. */
 #ifndef BS_CUDA_OP_BINARY
 #define BS_CUDA_OP_BINARY
 
 /* #include "cuda/kernels.cuh" */
 /* #include "cuda/walk.cuh" */
+/* ==== begin src/ops/broadcast.h =============================================================== */
+/* ops/broadcast.h - operands of several shapes beside each other, element by element: what shape they give, and how the
+ * elements of each lie beside those of the result.
+ *
+ * As in NumPy: fewer dimensions are the last ones of the result's, and a dimension that is 1 where the result's is not
+ * is repeated. But one dimension beside an image of three is its channels. Relies on common.h and span.h. Must never
+ * touch data. */
+#ifndef BS_OPS_BROADCAST_H
+#define BS_OPS_BROADCAST_H
 
-/* Parameters of the ops of this file, in p: a bit for each dimension along which operand 1 is broadcast. They
- * follow from the graph, not from this run's extents: a clipped cell may be 1 high too. */
-enum { BS_CU_BINARY_BROADCAST };
+/* #include "ops/common.h" */
+/* #include "ops/span.h" */
 
-static void bs_cu_add_describe(const bs_cu_node *n, bs_device_step *s)
+/* How many dimensions of the result come before the first one of an operand. */
+static inline int32_t bs_broadcast_shift(int32_t rank, int32_t operand_rank)
+{
+    return rank == 3 && operand_rank == 1 ? 0 : rank - operand_rank;
+}
+
+/* Dimension d of the result in an operand: its number there, or less than 0. */
+static inline int32_t bs_broadcast_dim(int32_t rank, const bs_value_info *operand, int32_t d)
+{
+    const int32_t at = d - bs_broadcast_shift(rank, operand->rank);
+    return at < operand->rank ? at : -1;
+}
+
+/* Mask of the dimensions of the result that do not move an operand: it has not got them, or is 1 there and the result
+ * is not. By the graph's extents: a clipped cell may be 1 high too. */
+static inline uint32_t bs_broadcast_mask(const bs_value_info *result, const bs_value_info *operand)
+{
+    uint32_t mask = 0;
+    for (int32_t d = 0; d < result->rank; d++) {
+        const int32_t at = bs_broadcast_dim(result->rank, operand, d);
+        if (at < 0 || operand->dims[at] != result->dims[d])
+            mask |= 1u << d;
+    }
+    return mask;
+}
+
+/* Sets rank, dimensions and scale of out[0] to what all operands give, or refuses. */
+bool bs_infer_broadcast(bs_infer *infer);
+
+/* Adds operand `index` of a call to a walk over out[0]. */
+void bs_broadcast_add(bs_span *span, const bs_call *call, int32_t index);
+
+#endif
+/* ==== end src/ops/broadcast.h ================================================================= */
+/* ==== begin src/ops/maths.h =================================================================== */
+/* ops/maths.h - element-wise functions of one or two operands: what they make of one value each, for plain kernels and
+ * a device. Relies on base/base.h. Must never round other than as written: a device gives the CPU's bytes where its
+ * libm does. */
+#ifndef BS_OPS_MATHS_H
+#define BS_OPS_MATHS_H
+
+/* #include "base/base.h" */
+
+/* NaN has no sign, so 0; ties go to even. BS_UNARY_NOT is of i32 alone. */
+static inline BS_BOTH float bs_unary_apply(bs_unary_kind kind, float x)
+{
+    switch (kind) {
+    case BS_UNARY_ABS: return fabsf(x);
+    case BS_UNARY_NEG: return -x;
+    case BS_UNARY_SIGN: return (float)((x > 0.0f) - (x < 0.0f));
+    case BS_UNARY_FLOOR: return floorf(x);
+    case BS_UNARY_CEIL: return ceilf(x);
+    case BS_UNARY_ROUND: return rintf(x);
+    case BS_UNARY_SQRT: return sqrtf(x);
+    case BS_UNARY_RSQRT: return 1.0f / sqrtf(x);
+    case BS_UNARY_RECIPROCAL: return 1.0f / x;
+    case BS_UNARY_EXP: return expf(x);
+    case BS_UNARY_LOG: return logf(x);
+    case BS_UNARY_ERF: return erff(x);
+    case BS_UNARY_SIN: return sinf(x);
+    case BS_UNARY_COS: return cosf(x);
+    case BS_UNARY_TAN: return tanf(x);
+    case BS_UNARY_ASIN: return asinf(x);
+    case BS_UNARY_ACOS: return acosf(x);
+    case BS_UNARY_ATAN: return atanf(x);
+    case BS_UNARY_NOT:
+    case BS_UNARY_COUNT: break;
+    }
+    return x;
+}
+
+/* The same of i32, whose bits are given, for the kinds that take it: these wrap. */
+BS_WRAPS static inline BS_BOTH uint32_t bs_unary_apply_i32(bs_unary_kind kind, uint32_t x)
+{
+    const bool negative = x >> 31 != 0;
+    if (kind == BS_UNARY_SIGN)
+        return negative ? UINT32_MAX : x != 0;
+    if (kind == BS_UNARY_NOT)
+        return x == 0;
+    return kind == BS_UNARY_NEG || negative ? 0u - x : x;
+}
+
+static inline BS_BOTH bool bs_unary_takes_i32(bs_unary_kind kind)
+{
+    return kind == BS_UNARY_ABS || kind == BS_UNARY_NEG || kind == BS_UNARY_SIGN || kind == BS_UNARY_NOT;
+}
+
+/* Of two operands. Minimum and maximum are NaN where either operand is. */
+static inline BS_BOTH float bs_binary_apply(bs_binary_kind kind, float a, float b)
+{
+    switch (kind) {
+    case BS_BINARY_DIV: return a / b;
+    case BS_BINARY_MIN: return a <= b || a != a ? a : b;
+    case BS_BINARY_MAX: return a >= b || a != a ? a : b;
+    case BS_BINARY_POW: return powf(a, b);
+    case BS_BINARY_COUNT: break;
+    }
+    return a;
+}
+
+static inline BS_BOTH int32_t bs_binary_apply_i32(bs_binary_kind kind, int32_t a, int32_t b)
+{
+    return (kind == BS_BINARY_MIN) == (a < b) ? a : b;
+}
+
+/* Truth values of two operands: 0 or 1. */
+static inline BS_BOTH int32_t bs_compare_apply(bs_compare_kind kind, float a, float b)
+{
+    switch (kind) {
+    case BS_COMPARE_NOT_EQUAL: return a != b;
+    case BS_COMPARE_LESS: return a < b;
+    case BS_COMPARE_LESS_EQUAL: return a <= b;
+    case BS_COMPARE_GREATER: return a > b;
+    case BS_COMPARE_GREATER_EQUAL: return a >= b;
+    case BS_COMPARE_EQUAL:
+    case BS_COMPARE_AND:
+    case BS_COMPARE_OR:
+    case BS_COMPARE_XOR:
+    case BS_COMPARE_COUNT: break;
+    }
+    return a == b;
+}
+
+static inline BS_BOTH int32_t bs_compare_apply_i32(bs_compare_kind kind, int32_t a, int32_t b)
+{
+    switch (kind) {
+    case BS_COMPARE_NOT_EQUAL: return a != b;
+    case BS_COMPARE_LESS: return a < b;
+    case BS_COMPARE_LESS_EQUAL: return a <= b;
+    case BS_COMPARE_GREATER: return a > b;
+    case BS_COMPARE_GREATER_EQUAL: return a >= b;
+    case BS_COMPARE_AND: return a != 0 && b != 0;
+    case BS_COMPARE_OR: return a != 0 || b != 0;
+    case BS_COMPARE_XOR: return (a != 0) != (b != 0);
+    case BS_COMPARE_EQUAL:
+    case BS_COMPARE_COUNT: break;
+    }
+    return a == b;
+}
+
+#endif
+/* ==== end src/ops/maths.h ===================================================================== */
+
+/* Parameters of ops whose operands are broadcast, in p: of each operand bs_broadcast_mask, and from bit 8 on
+ * bs_broadcast_shift; then their descriptor's words. They follow from the graph, not from this run's extents: a clipped
+ * cell may be 1 high too. */
+enum { BS_CU_BROADCAST_OPERANDS, BS_CU_BROADCAST_KIND = 3 };
+
+static void bs_cu_broadcast_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const int32_t *in = bs_node_in(n->graph, n->node);
-    const bs_value_info *a = bs_value_get(n->graph, in[0]), *b = bs_value_get(n->graph, in[1]);
-    for (int32_t d = 0; d < a->rank; d++)
-        if (d >= b->rank || a->dims[d] != b->dims[d])
-            s->p[BS_CU_BINARY_BROADCAST].i |= 1 << d;
+    const bs_value_info *result = bs_value_get(n->graph, n->node->first_out);
+    for (int32_t i = 0; i < n->node->n_in; i++) {
+        const bs_value_info *v = bs_value_get(n->graph, in[i]);
+        s->p[BS_CU_BROADCAST_OPERANDS + i].i = (int32_t)bs_broadcast_mask(result, v) |
+                                               bs_broadcast_shift(result->rank, v->rank) << 8;
+    }
     bs_cu_cut(n, s);
 }
 
-static constexpr bs_cu_describe bs_cu_sub_describe = bs_cu_add_describe, bs_cu_mul_describe = bs_cu_add_describe;
+static constexpr bs_cu_describe bs_cu_add_describe = bs_cu_broadcast_describe,
+                                bs_cu_sub_describe = bs_cu_broadcast_describe,
+                                bs_cu_mul_describe = bs_cu_broadcast_describe,
+                                bs_cu_where_describe = bs_cu_broadcast_describe;
 
-/* F takes two floats, or two i32 as unsigned words: i32 wraps, and signed overflow is undefined. */
-template <typename F> struct bs_cu_binary {
-    const uint8_t *a, *b;
-    uint8_t *y;
-    int32_t a_type, b_type, y_type;
-    bool same; /* operand 1 is the same along a line */
+static void bs_cu_binary_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    s->p[BS_CU_BROADCAST_KIND] = s->p[0]; /* where the words of a descriptor are put */
+    s->p[0].i = 0;
+    bs_cu_broadcast_describe(n, s);
+}
+
+static constexpr bs_cu_describe bs_cu_compare_describe = bs_cu_binary_describe;
+
+/* Operand i of row r, with the strides of the result's dimensions. */
+__device__ __forceinline__ bs_cu_view bs_cu_open_beside(const bs_cu_tile &t, const bs_device_step *s, int32_t i,
+                                                        int32_t r)
+{
+    bs_cu_view v = bs_cu_open_in(t, s, i, r);
+    const int32_t how = s->p[BS_CU_BROADCAST_OPERANDS + i].i;
+#pragma unroll
+    for (int32_t k = 1; k < BS_MAX_RANK; k++) {
+        if (k > how >> 8)
+            break;
+        v.stride[3] = v.stride[2];
+        v.stride[2] = v.stride[1];
+        v.stride[1] = v.stride[0];
+    }
+#pragma unroll
+    for (int32_t d = 0; d < BS_MAX_RANK; d++)
+        v.stride[d] = how >> d & 1 ? 0 : v.stride[d];
+    return v;
+}
+
+/* F: uint32_t of(words of the operands, types of the result and the operands). Words are i32, or floats as they are
+ * stored. */
+template <int N, typename F> struct bs_cu_beside {
+    uint8_t *data[N];
+    int32_t type[N];
+    bool same[N]; /* along a line */
     F f;
-    __device__ __forceinline__ uint32_t join(uint32_t p, uint32_t q) const
+    __device__ __forceinline__ void one(const int64_t (&at)[N]) const
     {
-        return y_type == BS_I32 ? f(p, q) : bs_cu_raw(f(bs_cu_real(p, a_type), bs_cu_real(q, b_type)), y_type);
+        uint32_t v[N - 1];
+#pragma unroll
+        for (int32_t i = 1; i < N; i++)
+            v[i - 1] = bs_cu_load_one(data[i], bs_cu_bytes(type[i]), at[i]);
+        bs_cu_store_one(data[0], bs_cu_bytes(type[0]), at[0], f(v, type));
     }
-    __device__ __forceinline__ void one(const int64_t (&at)[3]) const
+    __device__ __forceinline__ void four(const int64_t (&at)[N]) const
     {
-        const uint32_t p = bs_cu_load_one(a, bs_cu_bytes(a_type), at[1]),
-                       q = bs_cu_load_one(b, bs_cu_bytes(b_type), at[2]);
-        bs_cu_store_one(y, bs_cu_bytes(y_type), at[0], join(p, q));
-    }
-    __device__ __forceinline__ void four(const int64_t (&at)[3]) const
-    {
-        uint32_t p[4], q[4];
-        bs_cu_load_four(a, bs_cu_bytes(a_type), at[1], p);
-        if (same)
-            q[0] = q[1] = q[2] = q[3] = bs_cu_load_one(b, bs_cu_bytes(b_type), at[2]);
-        else
-            bs_cu_load_four(b, bs_cu_bytes(b_type), at[2], q);
-        for (int32_t i = 0; i < 4; i++)
-            p[i] = join(p[i], q[i]);
-        bs_cu_store_four(y, bs_cu_bytes(y_type), at[0], p);
+        uint32_t v[N][4];
+#pragma unroll
+        for (int32_t i = 1; i < N; i++) {
+            if (same[i])
+                v[i][0] = v[i][1] = v[i][2] = v[i][3] = bs_cu_load_one(data[i], bs_cu_bytes(type[i]), at[i]);
+            else
+                bs_cu_load_four(data[i], bs_cu_bytes(type[i]), at[i], v[i]);
+        }
+#pragma unroll
+        for (int32_t k = 0; k < 4; k++) {
+            uint32_t words[N - 1];
+#pragma unroll
+            for (int32_t i = 1; i < N; i++)
+                words[i - 1] = v[i][k];
+            v[0][k] = f(words, type);
+        }
+        bs_cu_store_four(data[0], bs_cu_bytes(type[0]), at[0], v[0]);
     }
 };
 
+/* Whether lines are whole fours, in operands that move along them. */
+template <int N> __device__ __forceinline__ bool bs_cu_beside_fours(const bs_cu_walk<N> &k)
+{
+    bool fours = k.count[3] % 4 == 0;
+#pragma unroll
+    for (int32_t i = 0; i < N; i++)
+        fours = fours && ((i > 0 && k.step[i][3] == 0) ||
+                          (k.step[i][3] == 1 && ((k.step[i][0] | k.step[i][1] | k.step[i][2]) & 3) == 0 &&
+                           bs_cu_aligned(k.begin[i], k.bytes[i], 0)));
+    return fours;
+}
+
+template <int N, typename F>
+__device__ __forceinline__ void bs_cu_beside_walk(const bs_cu_view (&v)[N], const bs_cu_deal &d, const F &f)
+{
+    const bs_cu_walk<N> k = bs_cu_walk_over<N>(v);
+    bs_cu_beside<N, F> each = {{}, {}, {}, f};
+#pragma unroll
+    for (int32_t i = 0; i < N; i++) {
+        each.data[i] = k.begin[i];
+        each.type[i] = v[i].dtype;
+        each.same[i] = k.step[i][3] == 0;
+    }
+    bs_cu_walk_run(k, bs_cu_beside_fours(k), d, each);
+}
+
+/* Two operands. */
 template <typename F>
-__device__ __forceinline__ void bs_cu_binary_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
+__device__ __forceinline__ void bs_cu_beside_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
                                                  const F &f)
 {
     const bs_cu_deal d = bs_cu_deal_rows(t, s, w);
-    bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &a, int32_t r) {
-        bs_cu_view b = bs_cu_open_in(t, s, 1, r);
-#pragma unroll
-        for (int32_t i = 0; i < BS_MAX_RANK; i++)
-            b.stride[i] = s->p[BS_CU_BINARY_BROADCAST].i >> i & 1 ? 0 : b.stride[i];
-        const bs_cu_walk<3> k = bs_cu_walk_over<3>({y, a, b});
-        const bool same = k.step[2][3] == 0;
-        const bs_cu_binary<F> each = {k.begin[1], k.begin[2], k.begin[0], a.dtype, b.dtype, y.dtype, same, f};
-        bs_cu_walk_run(k, bs_cu_walk_fours(k, same ? 2 : 3), d, each);
+    for (int32_t r = d.row; r < d.end; r += d.rows) {
+        const bs_cu_view y = bs_cu_open_out(t, s, 0, r);
+        bs_cu_zero_margin(w, y);
+        bs_cu_beside_walk<3>({y, bs_cu_open_beside(t, s, 0, r), bs_cu_open_beside(t, s, 1, r)}, d, f);
+    }
+}
+
+/* F takes two floats, or two i32 as unsigned words: i32 wraps, and signed overflow is undefined. */
+template <typename F>
+__device__ __forceinline__ void bs_cu_sum_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
+                                              const F &f)
+{
+    bs_cu_beside_run(t, s, w, [=](const uint32_t (&v)[2], const int32_t (&type)[3]) {
+        return type[0] == BS_I32 ? f(v[0], v[1])
+                                 : bs_cu_raw(f(bs_cu_real(v[0], type[1]), bs_cu_real(v[1], type[2])), type[0]);
     });
 }
 
 __device__ inline void bs_cu_add_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    bs_cu_binary_run(t, s, w, [](auto a, auto b) { return a + b; });
+    bs_cu_sum_run(t, s, w, [](auto a, auto b) { return a + b; });
 }
 
 __device__ inline void bs_cu_sub_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    bs_cu_binary_run(t, s, w, [](auto a, auto b) { return a - b; });
+    bs_cu_sum_run(t, s, w, [](auto a, auto b) { return a - b; });
 }
 
 __device__ inline void bs_cu_mul_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    bs_cu_binary_run(t, s, w, [](auto a, auto b) { return a * b; });
+    bs_cu_sum_run(t, s, w, [](auto a, auto b) { return a * b; });
+}
+
+__device__ inline void bs_cu_binary_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_binary_kind kind = (bs_binary_kind)s->p[BS_CU_BROADCAST_KIND].i;
+    bs_cu_beside_run(t, s, w, [=](const uint32_t (&v)[2], const int32_t (&type)[3]) {
+        if (type[0] == BS_I32)
+            return (uint32_t)bs_binary_apply_i32(kind, (int32_t)v[0], (int32_t)v[1]);
+        const float of = bs_binary_apply(kind, bs_cu_real(v[0], type[1]), bs_cu_real(v[1], type[2]));
+        return bs_cu_raw(of, type[0]);
+    });
+}
+
+__device__ inline void bs_cu_compare_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_compare_kind kind = (bs_compare_kind)s->p[BS_CU_BROADCAST_KIND].i;
+    bs_cu_beside_run(t, s, w, [=](const uint32_t (&v)[2], const int32_t (&type)[3]) {
+        return (uint32_t)(type[1] == BS_I32
+                              ? bs_compare_apply_i32(kind, (int32_t)v[0], (int32_t)v[1])
+                              : bs_compare_apply(kind, bs_cu_real(v[0], type[1]), bs_cu_real(v[1], type[2])));
+    });
+}
+
+__device__ inline void bs_cu_where_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_cu_deal d = bs_cu_deal_rows(t, s, w);
+    for (int32_t r = d.row; r < d.end; r += d.rows) {
+        const bs_cu_view y = bs_cu_open_out(t, s, 0, r);
+        bs_cu_zero_margin(w, y);
+        bs_cu_beside_walk<4>({y, bs_cu_open_beside(t, s, 0, r), bs_cu_open_beside(t, s, 1, r),
+                              bs_cu_open_beside(t, s, 2, r)},
+                             d, [](const uint32_t (&v)[3], const int32_t (&type)[4]) {
+                                 const uint32_t word = v[0] ? v[1] : v[2];
+                                 const int32_t from = v[0] ? type[2] : type[3];
+                                 return type[0] == BS_I32 ? word : bs_cu_raw(bs_cu_real(word, from), type[0]);
+                             });
+    }
 }
 
 #endif
@@ -6220,7 +6502,7 @@ static void bs_cu_batch_norm_describe(const bs_cu_node *n, bs_device_step *s)
 /* ---------------------------------------------------------------------------------------- of one operand */
 
 /* F: float of(float). */
-template <typename F> struct bs_cu_unary {
+template <typename F> struct bs_cu_map {
     const uint8_t *x;
     uint8_t *y;
     int32_t x_type, y_type;
@@ -6240,13 +6522,13 @@ template <typename F> struct bs_cu_unary {
 };
 
 template <typename F>
-__device__ __forceinline__ void bs_cu_unary_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
-                                                const F &f)
+__device__ __forceinline__ void bs_cu_map_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
+                                              const F &f)
 {
     const bs_cu_deal d = bs_cu_deal_rows(t, s, w);
     bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &x, int32_t) {
         const bs_cu_walk<2> k = bs_cu_walk_over<2>({y, x});
-        const bs_cu_unary<F> each = {k.begin[1], k.begin[0], x.dtype, y.dtype, f};
+        const bs_cu_map<F> each = {k.begin[1], k.begin[0], x.dtype, y.dtype, f};
         bs_cu_walk_run(k, bs_cu_walk_fours(k), d, each);
     });
 }
@@ -6255,13 +6537,13 @@ __device__ inline void bs_cu_activation_run(const bs_cu_tile &t, const bs_device
 {
     const bs_act act = (bs_act)s->p[BS_CU_ACTIVATION_ACT].i;
     const float param = s->p[BS_CU_ACTIVATION_PARAM].f;
-    bs_cu_unary_run(t, s, w, [=](float x) { return bs_act_apply(act, param, 0.0f, x); });
+    bs_cu_map_run(t, s, w, [=](float x) { return bs_act_apply(act, param, 0.0f, x); });
 }
 
 __device__ inline void bs_cu_clip_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const float low = s->p[BS_CU_CLIP_LOW].f, high = s->p[BS_CU_CLIP_HIGH].f;
-    bs_cu_unary_run(t, s, w, [=](float x) {
+    bs_cu_map_run(t, s, w, [=](float x) {
         const float above = x < low ? low : x;
         return above > high ? high : above;
     });
@@ -6270,7 +6552,7 @@ __device__ inline void bs_cu_clip_run(const bs_cu_tile &t, const bs_device_step 
 __device__ inline void bs_cu_affine_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const float scale = s->p[BS_CU_AFFINE_SCALE].f, offset = s->p[BS_CU_AFFINE_OFFSET].f;
-    bs_cu_unary_run(t, s, w, [=](float x) { return bs_cu_mul_add(x, scale, offset); });
+    bs_cu_map_run(t, s, w, [=](float x) { return bs_cu_mul_add(x, scale, offset); });
 }
 
 /* ------------------------------------------------------------------------------------ with a weight a channel */
@@ -10003,6 +10285,60 @@ __device__ inline void bs_cu_scatter_rows_run(const bs_cu_tile &t, const bs_devi
 
 #endif
 /* ==== end src/cuda/op_shape_index.cuh ========================================================= */
+/* ==== begin src/cuda/op_unary.cuh ============================================================= */
+/* op_unary.cuh - unary: a function of one operand.
+ * Relies on walk.cuh and ops/maths.h. Must never let an element depend on where it stands. */
+#ifndef BS_CUDA_OP_UNARY
+#define BS_CUDA_OP_UNARY
+
+/* #include "cuda/kernels.cuh" */
+/* #include "cuda/walk.cuh" */
+/* #include "ops/maths.h" */
+
+/* Parameters of the op, in p: its descriptor's words. */
+enum { BS_CU_UNARY_KIND };
+
+static constexpr bs_cu_describe bs_cu_unary_describe = bs_cu_cut;
+
+/* i32 goes as words, the bits of a float as they are stored. */
+struct bs_cu_unary {
+    const uint8_t *x;
+    uint8_t *y;
+    int32_t x_type, y_type;
+    bs_unary_kind kind;
+    __device__ __forceinline__ uint32_t of(uint32_t word) const
+    {
+        return y_type == BS_I32 ? bs_unary_apply_i32(kind, word)
+                                : bs_cu_raw(bs_unary_apply(kind, bs_cu_real(word, x_type)), y_type);
+    }
+    __device__ __forceinline__ void one(const int64_t (&at)[2]) const
+    {
+        bs_cu_store_one(y, bs_cu_bytes(y_type), at[0], of(bs_cu_load_one(x, bs_cu_bytes(x_type), at[1])));
+    }
+    __device__ __forceinline__ void four(const int64_t (&at)[2]) const
+    {
+        uint32_t v[4];
+        bs_cu_load_four(x, bs_cu_bytes(x_type), at[1], v);
+#pragma unroll 1
+        for (int32_t i = 0; i < 4; i++)
+            v[i] = of(v[i]);
+        bs_cu_store_four(y, bs_cu_bytes(y_type), at[0], v);
+    }
+};
+
+__device__ inline void bs_cu_unary_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_unary_kind kind = (bs_unary_kind)s->p[BS_CU_UNARY_KIND].i;
+    const bs_cu_deal d = bs_cu_deal_rows(t, s, w);
+    bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &x, int32_t) {
+        const bs_cu_walk<2> k = bs_cu_walk_over<2>({y, x});
+        const bs_cu_unary each = {k.begin[1], k.begin[0], x.dtype, y.dtype, kind};
+        bs_cu_walk_run(k, bs_cu_walk_fours(k), d, each);
+    });
+}
+
+#endif
+/* ==== end src/cuda/op_unary.cuh =============================================================== */
 
 /* The device's column of the op table: how the step of an op is made. A missing function does not compile. */
 static const bs_cu_description bs_cu_ops[] = {

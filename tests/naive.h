@@ -5,7 +5,7 @@
 #ifndef BS_TEST_NAIVE_H
 #define BS_TEST_NAIVE_H
 
-#include "naive_ops.h"
+#include "naive_segments.h"
 #include "naive_routes.h"
 
 /* -------------------------------------------------------------------------------------------------- structure */

@@ -4,6 +4,7 @@
 
 #include "check.h"
 #include "ops/act.h"
+#include "ops/maths.h"
 #include "ops/table.h"
 #include "plan/plan.h"
 #include "ops/structure.h"

@@ -149,7 +149,7 @@ static inline bool operands_of(const world *w, const char *name, int32_t turn, i
                                             "reshape",    "transpose", "pad",           "softmax",         "layer_norm",
                                             "batch_norm", "pool2d",    "resize",        "reduce",          "argmax",
                                             "topk",       "linear",    "patches",       "concat",          "rows",
-                                            "rms_norm", "argmin", "cumsum", "lrn", "roll"};
+                                            "rms_norm", "argmin", "cumsum", "lrn", "roll", "unary"};
     const int32_t words = w->words.id, cells = w->images[3].id;
     const struct {
         const char *op;
@@ -158,6 +158,9 @@ static inline bool operands_of(const world *w, const char *name, int32_t turn, i
                   {"add", 2, {w->images[3].id, w->images[3].id}},
                   {"sub", 2, {w->line.id, w->line.id}},
                   {"mul", 2, {w->integers.id, w->integers.id}},
+                  {"binary", 2, {w->line.id, w->line.id}},
+                  {"compare", 2, {w->integers.id, w->integers.id}},
+                  {"where", 3, {w->integers.id, w->integers.id, w->integers.id}},
                   {"gather_rows", 2, {w->integers.id, w->table.id}},
                   {"select", 2, {w->table.id, w->integers.id}},
                   {"gather_elements", 2, {w->line.id, w->integers.id}},

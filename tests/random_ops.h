@@ -269,24 +269,54 @@ static inline bs_value rg_conv(random_graph *rg, bs_value x)
     return rg_made(rg, y, act ? 8 : (double)(c * k * k) * rg->bound[x.id] + 1);
 }
 
+/* What may stand beside x, of another shape or the same: a twin, [4] of the root, the maxima of its channels. */
+static inline bs_value rg_beside(random_graph *rg, bs_value x)
+{
+    const bs_value_info *v = rg_info(rg, x);
+    bs_value y = rg_flip(70) ? rg_twin(rg, x, v->domain) : (bs_value){0};
+    if (y.id == 0 && rg_extent(rg, v, 0) == 4 && rg_flip(60))
+        return rg->captured; /* one a channel, or the same line */
+    if (y.id == 0 && v->rank == 3 && rg_flip(50))
+        y = rg_made(rg, bs_pool2d(rg->g, x, &(bs_pool2d_desc){.kind = BS_POOL_MAX, .global = 1}), rg->bound[x.id]);
+    return y.id == 0 ? x : y;
+}
+
+/* a or b, as they and truth values made of them say. */
+static inline bs_value rg_chosen(random_graph *rg, bs_value a, bs_value b)
+{
+    const double most = rg->bound[a.id] > rg->bound[b.id] ? rg->bound[a.id] : rg->bound[b.id];
+    bs_value truth = rg_made(rg, bs_compare(rg->g, a, b, (bs_compare_kind)check_below(BS_COMPARE_AND)), 1);
+    if (rg_flip(30))
+        truth = rg_made(rg, bs_unary(rg->g, truth, BS_UNARY_NOT), 1);
+    if (rg_flip(30)) {
+        const bs_value more = rg_made(rg, bs_compare(rg->g, a, b, BS_COMPARE_LESS), 1);
+        truth = rg_made(rg, bs_compare(rg->g, truth, more, (bs_compare_kind)(BS_COMPARE_AND + check_below(3))), 1);
+    }
+    return rg_made(rg, bs_where(rg->g, truth, a, b), most);
+}
+
 static inline bs_value rg_binary(random_graph *rg, bs_value x)
 {
     const int32_t domain = rg_info(rg, x)->domain, op = check_below(3);
-    bs_value y = rg_flip(80) ? rg_twin(rg, x, domain) : (bs_value){0};
-    const bool channels = rg_extent(rg, rg_info(rg, x), 0) == 4;
-    if (y.id == 0 && channels && rg_flip(60))
-        y = rg->captured; /* [4] of the root: one a channel, or the same line */
-    if (y.id == 0)
-        y = x;
-    const double a = rg->bound[x.id], b = rg->bound[y.id];
-    const bs_value z = op == 0 ? bs_add(rg->g, x, y) : op == 1 ? bs_sub(rg->g, x, y) : bs_mul(rg->g, x, y);
-    return rg_made(rg, z, op == 2 ? a * b : a + b);
+    const bs_value other = rg_beside(rg, x);
+    const bool turned = rg_info(rg, other)->domain == domain && rg_flip(50);
+    const bs_value a = turned ? other : x, b = turned ? x : other;
+    const double most = rg->bound[a.id], more = rg->bound[b.id];
+    if (rg_flip(20))
+        return rg_made(rg, bs_binary(rg->g, a, b, rg_flip(50) ? BS_BINARY_MIN : BS_BINARY_MAX),
+                       most > more ? most : more);
+    if (rg_flip(20))
+        return rg_chosen(rg, a, b);
+    const bs_value z = op == 0 ? bs_add(rg->g, a, b) : op == 1 ? bs_sub(rg->g, a, b) : bs_mul(rg->g, a, b);
+    return rg_made(rg, z, op == 2 ? most * more : most + more);
 }
 
 static inline bs_value rg_unary(random_graph *rg, bs_value x)
 {
     const double a = rg->bound[x.id];
-    switch (check_below(3)) {
+    switch (check_below(4)) {
+    case 3:
+        return rg_made(rg, bs_unary(rg->g, x, (bs_unary_kind)check_below(BS_UNARY_ROUND + 1)), a + 1);
     case 0:
         return rg_made(rg, bs_affine(rg->g, x, (float)(check_below(4) - 2), (float)check_below(3)), 2 * a + 2);
     case 1:

@@ -60,19 +60,34 @@ typedef struct function {
     bs_act act;
     double (*exact)(double x);
     double most; /* error, as the header has it */
+    bs_unary_kind kind; /* where act is BS_ACT_NONE */
 } function;
 
-static const function functions[] = {{"sigmoid", BS_SIGMOID, exact_sigmoid, 2.5},
-                                     {"silu", BS_SILU, exact_silu, 2.5},
-                                     {"tanh", BS_TANH, tanh, 2.7},
-                                     {"gelu", BS_GELU, exact_gelu, 8}};
+static const function functions[] = {{"sigmoid", BS_SIGMOID, exact_sigmoid, 2.5, BS_UNARY_COUNT},
+                                     {"silu", BS_SILU, exact_silu, 2.5, BS_UNARY_COUNT},
+                                     {"tanh", BS_TANH, tanh, 2.7, BS_UNARY_COUNT},
+                                     {"gelu", BS_GELU, exact_gelu, 8, BS_UNARY_COUNT},
+                                     {"exp", BS_ACT_NONE, exp, 1.5, BS_UNARY_EXP},
+                                     {"log", BS_ACT_NONE, log, 1.5, BS_UNARY_LOG},
+                                     {"erf", BS_ACT_NONE, erf, 1.5, BS_UNARY_ERF}};
 enum { FUNCTIONS = sizeof functions / sizeof *functions };
 
 /* In units in the last place of the exact result, as a float; of the smallest subnormal below the normal numbers. */
 static double error_of(float got, double exact)
 {
+    if (isnan(exact))
+        return isnan(got) ? 0 : INFINITY;
     const int exponent = fabs(exact) < (double)FLT_MIN ? -126 : ilogb(exact);
     return got == (float)exact ? 0 : fabs((double)got - exact) / ldexp(1, exponent - 23);
+}
+
+static void run_function(bs_tier tier, const function *f, const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step,
+                         int64_t n)
+{
+    if (f->act != BS_ACT_NONE)
+        bs_row_function(tier, f->act, x, x_step, y, y_step, n);
+    else
+        bs_row_unary(tier, f->kind, x, x_step, y, y_step, n);
 }
 
 /* x is number `i` of all floats but NaN and infinities, taken `stride` apart. */
@@ -86,7 +101,7 @@ static void test_error(bs_tier tier, const function *f, uint32_t points)
         for (int i = 0; i < BLOCK; bits += stride)
             if (isfinite(of_bits(bits)))
                 x[i++] = of_bits(bits);
-        bs_row_function(tier, f->act, x, 1, y, 1, BLOCK);
+        run_function(tier, f, x, 1, y, 1, BLOCK);
         for (int i = 0; i < BLOCK; i++) {
             const double error = error_of(y[i], f->exact((double)x[i]));
             if (error <= worst)
@@ -108,7 +123,7 @@ static void test_near(bs_tier tier, const function *f, uint32_t points)
         const float reach = done % 3 == 0 ? 0.5f : done % 3 == 1 ? 12.0f : 110.0f;
         for (int i = 0; i < BLOCK; i++)
             x[i] = test_float(-reach, reach);
-        bs_row_function(tier, f->act, x, 1, y, 1, BLOCK);
+        run_function(tier, f, x, 1, y, 1, BLOCK);
         for (int i = 0; i < BLOCK; i++) {
             const double error = error_of(y[i], f->exact((double)x[i]));
             if (error <= worst)
@@ -129,7 +144,7 @@ static void test_specials(bs_tier tier, const function *f)
                        1.4e-45f, -1.4e-45f, 88.8f,    -88.8f,    200.f, -200.0f, 1e9f,     -1e9f};
     enum { N = sizeof x / sizeof *x };
     float y[N];
-    bs_row_function(tier, f->act, x, 1, y, 1, N);
+    run_function(tier, f, x, 1, y, 1, N);
     for (int i = 0; i < N; i++) {
         const double exact = f->exact((double)x[i]);
         const bool ok = isnan(exact) ? isnan(y[i]) : error_of(y[i], exact) <= f->most;
@@ -145,19 +160,19 @@ static void test_place(bs_tier tier, const function *f)
     float x[3 * MOST + 8], whole[3 * MOST + 8], y[3 * MOST + 8];
     for (int i = 0; i < 3 * MOST + 8; i++)
         x[i] = test_float(-9, 9);
-    bs_row_function(tier, f->act, x, 1, whole, 1, 3 * MOST + 8);
+    run_function(tier, f, x, 1, whole, 1, 3 * MOST + 8);
     for (int n = 1; n <= MOST; n++) {
         const int offset = (int)(test_random() % 8), step = 1 + n % 3;
         float *const at = x + offset;
         for (int i = 0; i < 3 * MOST + 8; i++)
             y[i] = -7.0f;
-        bs_row_function(tier, f->act, at, step, y + 1, 1, n);
+        run_function(tier, f, at, step, y + 1, 1, n);
         bool ok = y[0] == -7.0f && y[n + 1] == -7.0f;
         for (int i = 0; i < n; i++)
             ok = ok && same(y + 1 + i, whole + offset + i * step, 1);
         for (int i = 0; i < 3 * MOST + 8; i++)
             y[i] = x[i];
-        bs_row_function(tier, f->act, y + offset, step, y + offset, step, n);
+        run_function(tier, f, y + offset, step, y + offset, step, n);
         for (int i = 0; i < 3 * MOST + 8; i++) {
             const bool in = i >= offset && i < offset + n * step && (i - offset) % step == 0;
             ok = ok && same(y + i, (in ? whole : x) + i, 1);

@@ -33,6 +33,8 @@ def image_ops(g, x):
     y = g.batch_norm(y, "norm", *(np.abs(random(4)) + i for i in range(4)), epsilon=1e-3)
     y = g.pixel_unshuffle(g.pixel_shuffle(y, 2), 2)
     y = g.concat([y, g.slice(y, axis=0, start=1, length=2)], axis=0)
+    y = g.unary(g.unary(y, "abs"), "sqrt")
+    y = g.where(g.compare(y, y, "less"), y, g.binary(y, y, "max"))
     y = g.activation(g.affine(g.clip(y, -1, 2), 0.5, 0.25), "gelu")
     return g.add(g.mul(y, y), g.sub(y, y)), y
 

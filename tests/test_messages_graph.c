@@ -83,7 +83,7 @@ static void rows_of_nodes(void)
           bs_activation(g, (bs_value){9999}, BS_RELU, 0));
     WRONG(BS_ERROR_GRAPH, "activation: operand 0 is value 0, which does not exist", bs_activation(g, none, BS_RELU, 0));
     WRONG(BS_ERROR_GRAPH, "bs_block_end without bs_block_begin", bs_block_end(g));
-    WRONG(BS_ERROR_GRAPH, "op 62 does not exist", bs_op_build_numbered(g, bs_op_count(), NULL, 0, NULL));
+    WRONG(BS_ERROR_GRAPH, "op 66 does not exist", bs_op_build_numbered(g, bs_op_count(), NULL, 0, NULL));
     WRONG(BS_ERROR_GRAPH, "add: 1 operands, expected 2 .. 2",
           bs_op_build_numbered(g, bs_op_index("add"), &f->line.id, 1, NULL));
     WRONG(BS_ERROR_GRAPH, "scatter \"s\": 0 operands, expected 1 .. 1",

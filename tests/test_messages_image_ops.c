@@ -18,6 +18,15 @@ static void add_of_scales(bs_graph *g)
     bs_add(g, half, (bs_value){half.id - 1});
 }
 
+/* A plane of each cell: of no image. */
+static void plane_beside_cells(bs_graph *g)
+{
+    const bs_value cells = bs_patches(g, bs_input(g, "f", BS_F32, BS_SHAPE3(3, 8, 10)), &(bs_patches_desc){.size = 8});
+    const bs_value mean = bs_pool2d(g, cells, &(bs_pool2d_desc){.global = 1}), line = bs_reshape(g, mean, BS_SHAPE1(3)),
+                   one = bs_slice(g, line, &(bs_slice_desc){.length = 1});
+    bs_add(g, cells, bs_add(g, one, bs_input(g, "plane", BS_F32, BS_SHAPE2(8, 10))));
+}
+
 static void concat_of_scales(bs_graph *g)
 {
     const bs_value half = one_pixel(g, 2);
@@ -264,11 +273,13 @@ static void rows_of_binary(void)
     WRONG(BS_ERROR_DOMAIN, "add: operand 1 is a whole image beside patches; cut it with bs_patches (like)",
           bs_add(g, f->cells, f->frame));
     WRONG(BS_ERROR_SHAPE, "add: operand 0 is u8, expected f32 or i32", bs_add(g, f->codes, f->codes));
-    WRONG(BS_ERROR_SHAPE, "add: operand 1 is [N<=40, 4], expected the rank of operand 0, which is [3, 8, 10]",
+    WRONG(BS_ERROR_SHAPE, "add: dimension 1 of the result is 8 in operand 0 and N<=40 in operand 1",
           bs_add(g, f->image, f->table));
-    WRONG(BS_ERROR_SHAPE, "add: operand 1 is [3, 8, 10], expected the rank of operand 0, which is [4]",
+    WRONG(BS_ERROR_SHAPE, "add: dimension 0 of the result is 4 in operand 0 and 3 in operand 1",
           bs_add(g, f->line, f->image));
     WRONG(BS_ERROR_SHAPE, "add: dimensions 1 and 2: operands have frames of different scale", add_of_scales(g));
+    WRONG(BS_ERROR_DOMAIN, "add: operand 1 is [8, 10], which has no place in the frame of these patches",
+          plane_beside_cells(g));
     WRONG(BS_ERROR_SHAPE, "add: dimension 2 is 10 in operand 0 and 2 in operand 1",
           bs_add(g, f->image, bs_input(g, "b", BS_F32, BS_SHAPE3(3, 8, 2))));
 }
@@ -398,7 +409,7 @@ int main(void)
     rows_of_roll();
     rows_of_roots();
     wrong_builds_end();
-    static const char *const files[] = {"src/ops/binary.c",        "src/ops/common.c",   "src/ops/concat_slice.c",
+    static const char *const files[] = {"src/ops/broadcast.c",     "src/ops/common.c",   "src/ops/concat_slice.c",
                                         "src/ops/conv2d.c",        "src/ops/deconv2d.c", "src/ops/patch_features.c",
                                         "src/ops/pixel_shuffle.c", "src/ops/resize.c"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)

@@ -105,6 +105,22 @@ static void rows_of_elementwise(void)
           bs_prelu(g, bs_rows(g, f->line, none), "p"));
     WRONG(BS_ERROR_ARGUMENT, "clip: low 0 is not <= high nan", bs_clip(g, f->line, 0, NAN));
     WRONG(BS_ERROR_SHAPE, "activation: operand 0 is i32, expected f32", bs_activation(g, f->numbers, BS_RELU, 0));
+    WRONG(BS_ERROR_ARGUMENT, "unary: kind is 19, expected 0 .. 18", bs_unary(g, f->line, BS_UNARY_COUNT));
+    WRONG(BS_ERROR_SHAPE, "unary: operand 0 is i32, expected f32", bs_unary(g, f->numbers, BS_UNARY_FLOOR));
+    WRONG(BS_ERROR_SHAPE, "unary: operand 0 is f32, expected i32", bs_unary(g, f->line, BS_UNARY_NOT));
+    WRONG(BS_ERROR_ARGUMENT, "binary: kind is 4, expected 0 .. 3", bs_binary(g, f->line, f->line, BS_BINARY_COUNT));
+    WRONG(BS_ERROR_SHAPE, "binary: operand 0 is i32, expected f32",
+          bs_binary(g, f->numbers, f->numbers, BS_BINARY_DIV));
+    WRONG(BS_ERROR_ARGUMENT, "compare: kind is 9, expected 0 .. 8", bs_compare(g, f->line, f->line, BS_COMPARE_COUNT));
+    WRONG(BS_ERROR_SHAPE, "compare: operand 1 is i32, expected f32",
+          bs_compare(g, f->line, f->numbers, BS_COMPARE_LESS));
+    WRONG(BS_ERROR_SHAPE, "compare: operand 0 is f32, expected i32", bs_compare(g, f->line, f->line, BS_COMPARE_AND));
+    WRONG(BS_ERROR_SHAPE, "where: operand 0 is f32, expected i32", bs_where(g, f->line, f->line, f->line));
+    WRONG(BS_ERROR_SHAPE, "where: operand 1 is u8, expected f32 or i32", bs_where(g, f->numbers, f->codes, f->codes));
+    WRONG(BS_ERROR_SHAPE, "where: operand 2 is i32, expected f32", bs_where(g, f->numbers, f->line, f->numbers));
+    WRONG(BS_ERROR_SHAPE, "where: dimension 0 is 4 in operand 0 and 3 in operand 2",
+          bs_where(g, f->numbers, f->line, bs_slice(g, f->line, &(bs_slice_desc){.length = 3})));
+    WRONG(BS_ERROR_SHAPE, "unary: operand 0 is u8, expected f32 or i32", bs_unary(g, f->codes, BS_UNARY_ABS));
 }
 
 static void rows_of_convert(void)
@@ -457,6 +473,7 @@ int main(void)
     rows_of_masked_attention();
     wrong_builds_end();
     static const char *const files[] = {"src/ops/attention.c",   "src/ops/constant.c", "src/ops/elementwise.c",
+                                        "src/ops/compare.c", "src/ops/compare.c",
                                         "src/ops/lines.c",       "src/ops/matmul.c",   "src/ops/reshape.c",
                                         "src/ops/segment_rows.c"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)

@@ -154,6 +154,10 @@ static void rows_of_builders(void)
     BUILD(bs_activation, bs_activation(g, none, BS_RELU, 0));
     BUILD(bs_prelu, bs_prelu(g, none, NULL));
     BUILD(bs_clip, bs_clip(g, none, 0, 1));
+    BUILD(bs_unary, bs_unary(g, none, BS_UNARY_EXP));
+    BUILD(bs_binary, bs_binary(g, none, none, BS_BINARY_MIN));
+    BUILD(bs_compare, bs_compare(g, none, none, BS_COMPARE_LESS));
+    BUILD(bs_where, bs_where(g, none, none, none));
     BUILD(bs_affine, bs_affine(g, none, 1, 0));
     BUILD(bs_convert, bs_convert(g, none, NULL));
     BUILD(bs_concat, bs_concat(g, NULL, 2, 0));

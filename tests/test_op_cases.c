@@ -415,6 +415,26 @@ static void test_fusion(void)
         }
 }
 
+/* Minimum and maximum are NaN where either operand is; a choice keeps the bits of what it takes. */
+static void test_nan_of_two(void)
+{
+    static const float x[2][4] = {{NAN, 1, 2, NAN}, {1, NAN, 3, NAN}};
+    for (int32_t kind = BS_BINARY_MIN; kind <= BS_BINARY_MAX; kind++) {
+        pool_used = 0;
+        bs_graph *g = new_graph();
+        bs_binary(g, bs_input(g, "a", BS_F32, BS_SHAPE1(4)), bs_input(g, "b", BS_F32, BS_SHAPE1(4)),
+                  (bs_binary_kind)kind);
+        op_case c = op_case_new(g, BS_TIER_SCALAR, LAYOUT_PLANAR);
+        for (int32_t i = 0; i < 2; i++)
+            memcpy(c.r.call.in[i].data, x[i], sizeof x[i]);
+        op_case_run(&c);
+        const float *y = out_f32(&c);
+        check(isnan(y[0]) && isnan(y[1]) && isnan(y[3]) && y[2] == (kind == BS_BINARY_MIN ? 2 : 3),
+              "%s with NaN: %g %g %g %g", kind == BS_BINARY_MIN ? "min" : "max", (double)y[0], (double)y[1],
+              (double)y[2], (double)y[3]);
+    }
+}
+
 /* ------------------------------------------------------------------------------------------------------------- a
  * device */
 
@@ -466,6 +486,7 @@ int main(void)
     test_features();
     test_codes();
     test_fusion();
+    test_nan_of_two();
     test_linear_of_devices();
     return check_end();
 }

@@ -1,5 +1,6 @@
 /* test_op_vectors.c - results of every op equal PyTorch's (tests/vectors, made by tools/make_op_vectors.py and
- * make_line_vectors.py and make_move_vectors.py), at every tier this machine can run and on any layout.
+ * make_line_vectors.py, make_move_vectors.py and make_element_vectors.py), at every tier this machine can run and on any
+ * layout.
  *
  * Usage: test_op_vectors [seed] */
 #include "op_builders.h"
@@ -121,8 +122,36 @@ static const vector_case vector_cases[] = {
     {"sub_broadcast", sub, 2, 0, 0},
     {"mul_captured", mul, 2, CAPTURED_1, 0},
     {"mul_channel", mul, 2, 0, 0},
+    {"add_both_ways", add, 2, 0, 0},
+    {"sub_wider", sub, 2, 0, 0},
+    {"sub_of_more_dimensions", sub, 2, 0, 0},
+    {"mul_by_an_image", mul, 2, 0, 0},
+    {"mul_captured_lines", mul, 2, CAPTURED_1, 0},
     {"add_i32", add, 2, 0, 0},
     {"mul_i32", mul, 2, 0, 0},
+    {"binary_div", binary_div, 2, 0, 0},
+    {"binary_min", binary_min, 2, 0, 0},
+    {"binary_max", binary_max, 2, 0, 0},
+    {"binary_pow", binary_pow, 2, 0, 1e-6},
+    {"binary_min_i32", binary_min, 2, 0, 0},
+    {"binary_max_i32", binary_max, 2, 0, 0},
+    {"compare_equal", compare_equal, 2, 0, 0},
+    {"compare_equal_i32", compare_equal, 2, 0, 0},
+    {"compare_not_equal", compare_not_equal, 2, 0, 0},
+    {"compare_not_equal_i32", compare_not_equal, 2, 0, 0},
+    {"compare_less", compare_less, 2, 0, 0},
+    {"compare_less_i32", compare_less, 2, 0, 0},
+    {"compare_less_equal", compare_less_equal, 2, 0, 0},
+    {"compare_less_equal_i32", compare_less_equal, 2, 0, 0},
+    {"compare_greater", compare_greater, 2, 0, 0},
+    {"compare_greater_i32", compare_greater, 2, 0, 0},
+    {"compare_greater_equal", compare_greater_equal, 2, 0, 0},
+    {"compare_greater_equal_i32", compare_greater_equal, 2, 0, 0},
+    {"compare_and", compare_and, 2, 0, 0},
+    {"compare_or", compare_or, 2, 0, 0},
+    {"compare_xor", compare_xor, 2, 0, 0},
+    {"where", where, 3, 0, 0},
+    {"where_i32", where, 3, 0, 0},
     {"act_relu", act_relu, 1, 0, 0},
     {"act_leaky", act_leaky, 1, 0, 0},
     {"act_sigmoid", act_sigmoid, 1, 0, 1e-6},
@@ -134,6 +163,28 @@ static const vector_case vector_cases[] = {
     {"clip", clip, 1, 0, 0},
     {"affine", affine, 1, 0, 1e-6},
     {"batch_norm", batch_norm, 1, 0, 1e-5},
+    {"unary_abs", unary_abs, 1, 0, 0},
+    {"unary_neg", unary_neg, 1, 0, 0},
+    {"unary_sign", unary_sign, 1, 0, 0},
+    {"unary_floor", unary_floor, 1, 0, 0},
+    {"unary_ceil", unary_ceil, 1, 0, 0},
+    {"unary_round", unary_round, 1, 0, 0},
+    {"unary_sqrt", unary_sqrt, 1, 0, 0},
+    {"unary_rsqrt", unary_rsqrt, 1, 0, 1e-06},
+    {"unary_reciprocal", unary_reciprocal, 1, 0, 0},
+    {"unary_exp", unary_exp, 1, 0, 1e-06},
+    {"unary_log", unary_log, 1, 0, 1e-06},
+    {"unary_erf", unary_erf, 1, 0, 1e-06},
+    {"unary_sin", unary_sin, 1, 0, 1e-06},
+    {"unary_cos", unary_cos, 1, 0, 1e-06},
+    {"unary_tan", unary_tan, 1, 0, 1e-06},
+    {"unary_asin", unary_asin, 1, 0, 1e-06},
+    {"unary_acos", unary_acos, 1, 0, 1e-06},
+    {"unary_atan", unary_atan, 1, 0, 1e-06},
+    {"unary_abs_i32", unary_abs, 1, 0, 0},
+    {"unary_neg_i32", unary_neg, 1, 0, 0},
+    {"unary_sign_i32", unary_sign, 1, 0, 0},
+    {"unary_not_i32", unary_not, 1, 0, 0},
     {"convert_u8_f32", to_f32_255, 1, 0, 1e-7},
     {"convert_f32_u8", to_u8, 1, 0, 0},
     {"convert_f32_u10", to_u10, 1, 0, 0},
@@ -369,7 +420,7 @@ int main(int argc, char **argv)
 {
     check_seed(argc > 1 ? strtoull(argv[1], NULL, 10) : 1);
     const bool read = read_vectors("tests/vectors/ops.bin") && read_vectors("tests/vectors/lines.bin") &&
-                      read_vectors("tests/vectors/moves.bin");
+                      read_vectors("tests/vectors/moves.bin") && read_vectors("tests/vectors/elements.bin");
     if (!check(read, "vectors: %d tensors read", n_records))
         return check_end();
     for (size_t i = 0; i < sizeof vector_cases / sizeof *vector_cases; i++)

@@ -25,6 +25,12 @@ MAX_SCALE = 64          # of a model
 # Numbers of the enums in brainstorm.h. They are stored in files and never change.
 DTYPES = {"f32": 0, "u8": 1, "i8": 2, "i32": 3, "f16": 4, "bf16": 5, "u16": 6}
 ACTS = {"none": 0, "relu": 1, "leaky_relu": 2, "prelu": 3, "sigmoid": 4, "tanh": 5, "gelu": 6, "silu": 7, "clip": 8}
+UNARIES = {"abs": 0, "neg": 1, "sign": 2, "floor": 3, "ceil": 4, "round": 5, "sqrt": 6, "rsqrt": 7, "reciprocal": 8,
+           "exp": 9, "log": 10, "erf": 11, "sin": 12, "cos": 13, "tan": 14, "asin": 15, "acos": 16, "atan": 17,
+           "not": 18}
+BINARIES = {"div": 0, "min": 1, "max": 2, "pow": 3}
+COMPARES = {"equal": 0, "not_equal": 1, "less": 2, "less_equal": 3, "greater": 4, "greater_equal": 5, "and": 6, "or": 7,
+            "xor": 8}
 POOLS = {"average": 0, "max": 1}
 RESIZES = {"nearest": 0, "bilinear": 1, "bicubic": 2}
 REDUCES = {"sum": 0, "mean": 1, "max": 2, "min": 3, "prod": 4, "sum_square": 5, "l1": 6, "l2": 7, "log_sum_exp": 8}
@@ -75,6 +81,7 @@ OPS = {
     "select": ("axis", 1), "gather_elements": ("axis", 1), "scatter_elements": ("axis update", 1),
     "scatter_rows": ("axis update", 1), "roll": ("axis shift", 1),
     "lstm": ("no_bias", 2), "gru": ("no_bias", 1),
+    "unary": ("kind", 1), "binary": ("kind", 1), "compare": ("kind", 1), "where": ("", 1),
 }
 
 # What numbers may be, where the library refuses others whatever the shapes; 0 is a default, if there is one.
@@ -114,7 +121,8 @@ OPSET_OF = {"segments": 2, "state_append": 2, "segment_spread": 2, "segment_redu
             "rms_norm": 4, "argmin": 4, "cumsum": 4, "rope": 4, "segment_index": 4,
             "lrn": 4,
             "select": 4, "gather_elements": 4, "scatter_elements": 4, "scatter_rows": 4, "roll": 4,
-            "lstm": 4, "gru": 4}
+            "lstm": 4, "gru": 4,
+            "unary": 4, "binary": 4, "compare": 4, "where": 4}
 # The same of parameters, last ones of their op: where they are 0 they are left out, and older libraries read the file.
 OPSET_OF_PARAM = {("conv2d", "padding"): 3, ("deconv2d", "padding"): 3, ("pool2d", "padding"): 3,
                   ("route", "floor"): 3,

@@ -25,7 +25,7 @@ static void bs_cu_batch_norm_describe(const bs_cu_node *n, bs_device_step *s)
 /* ---------------------------------------------------------------------------------------- of one operand */
 
 /* F: float of(float). */
-template <typename F> struct bs_cu_unary {
+template <typename F> struct bs_cu_map {
     const uint8_t *x;
     uint8_t *y;
     int32_t x_type, y_type;
@@ -45,13 +45,13 @@ template <typename F> struct bs_cu_unary {
 };
 
 template <typename F>
-__device__ __forceinline__ void bs_cu_unary_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
-                                                const F &f)
+__device__ __forceinline__ void bs_cu_map_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
+                                              const F &f)
 {
     const bs_cu_deal d = bs_cu_deal_rows(t, s, w);
     bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &x, int32_t) {
         const bs_cu_walk<2> k = bs_cu_walk_over<2>({y, x});
-        const bs_cu_unary<F> each = {k.begin[1], k.begin[0], x.dtype, y.dtype, f};
+        const bs_cu_map<F> each = {k.begin[1], k.begin[0], x.dtype, y.dtype, f};
         bs_cu_walk_run(k, bs_cu_walk_fours(k), d, each);
     });
 }
@@ -60,13 +60,13 @@ __device__ inline void bs_cu_activation_run(const bs_cu_tile &t, const bs_device
 {
     const bs_act act = (bs_act)s->p[BS_CU_ACTIVATION_ACT].i;
     const float param = s->p[BS_CU_ACTIVATION_PARAM].f;
-    bs_cu_unary_run(t, s, w, [=](float x) { return bs_act_apply(act, param, 0.0f, x); });
+    bs_cu_map_run(t, s, w, [=](float x) { return bs_act_apply(act, param, 0.0f, x); });
 }
 
 __device__ inline void bs_cu_clip_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const float low = s->p[BS_CU_CLIP_LOW].f, high = s->p[BS_CU_CLIP_HIGH].f;
-    bs_cu_unary_run(t, s, w, [=](float x) {
+    bs_cu_map_run(t, s, w, [=](float x) {
         const float above = x < low ? low : x;
         return above > high ? high : above;
     });
@@ -75,7 +75,7 @@ __device__ inline void bs_cu_clip_run(const bs_cu_tile &t, const bs_device_step 
 __device__ inline void bs_cu_affine_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const float scale = s->p[BS_CU_AFFINE_SCALE].f, offset = s->p[BS_CU_AFFINE_OFFSET].f;
-    bs_cu_unary_run(t, s, w, [=](float x) { return bs_cu_mul_add(x, scale, offset); });
+    bs_cu_map_run(t, s, w, [=](float x) { return bs_cu_mul_add(x, scale, offset); });
 }
 
 /* ------------------------------------------------------------------------------------ with a weight a channel */

@@ -12,6 +12,7 @@
 #define BS_LOG2_E 1.44269504f
 #define BS_LN2_HIGH 0.693359375f /* 9 digits */
 #define BS_LN2_LOW (-2.12194440e-4f)
+#define BS_FRACTION 1.17549421e-38f /* the bits of a fraction: 0x007fffff */
 #define BS_EXPONENT_0 12583039.0f /* 1.5 * 2^23 + 127 */
 
 /* Whether a row is worth its code twice, the second time for dense numbers: not where few bytes are asked for (-Os). */
@@ -39,6 +40,14 @@ static BS_OUTLINE void bs_give_lanes(const float *lanes, int32_t count, float *y
         y[i * step] = lanes[i];
 }
 
+/* Every AArch64 has NEON: where few bytes are asked for, the scalar tier has exp, log and erf of it. */
+#if defined(__OPTIMIZE_SIZE__) && BS_HAVE_NEON_TIER
+#define BS_UNARY_ELSEWHERE
+#define bs_rows_exp_scalar bs_rows_exp_neon
+#define bs_rows_log_scalar bs_rows_log_neon
+#define bs_rows_erf_scalar bs_rows_erf_neon
+#endif
+
 #include "kernels/simd_scalar.h"
 
 #include "kernels/functions.inc"
@@ -56,6 +65,7 @@ static BS_OUTLINE void bs_give_lanes(const float *lanes, int32_t count, float *y
 #include "kernels/simd_end.h"
 #endif
 
+#undef BS_UNARY_ELSEWHERE
 #if BS_HAVE_NEON_TIER
 #include "kernels/simd_neon.h"
 
@@ -85,6 +95,15 @@ static bs_function_row *bs_function_of(bs_tier tier, bs_act act)
 void bs_row_function(bs_tier tier, bs_act act, const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, int64_t n)
 {
     bs_function_of(tier, act)(x, x_step, y, y_step, n);
+}
+
+void bs_row_unary(bs_tier tier, bs_unary_kind kind, const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step,
+                  int64_t n)
+{
+    bs_function_row *const row = kind == BS_UNARY_EXP   ? BS_OF_TIER(tier, bs_rows_exp)
+                                 : kind == BS_UNARY_LOG ? BS_OF_TIER(tier, bs_rows_log)
+                                                        : BS_OF_TIER(tier, bs_rows_erf);
+    row(x, x_step, y, y_step, n);
 }
 
 void bs_row_softmax(bs_tier tier, const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, int64_t n)

@@ -1,6 +1,7 @@
-/* functions.h: rows of what needs an exponential, and what sums a row: activations, softmax, layer and RMS norm.
+/* functions.h: rows of what needs an exponential or a logarithm, and what sums a row: activations, exp, log, erf,
+ * softmax, layer and RMS norm.
  *
- * Owns:      the one arithmetic of sigmoid, tanh, gelu and silu on a CPU, whichever op asks for it.
+ * Owns:      the one arithmetic of sigmoid, tanh, gelu, silu, exp, log and erf on a CPU, whichever op asks for it.
  * Relies on: tier.h.
  * Must never: call libm for an element: its result is the same wherever it stands in a row, however long that is.
  *
@@ -16,6 +17,9 @@
  *     silu      x / (1 + e^-x)             2.5    2.4   silu(-inf) is NaN, as the quotient is
  *     tanh                                 2.7    2.5
  *     gelu      x / 2 (1 + erf(x / 2^.5))  8      6.9   in the lower tail; 3.1 above 0
+ *     exp                                  1.5    1.1
+ *     log                                  1.5    0.9
+ *     erf                                  1.5    1.2
  *     softmax                              6      4.7   of differences x - top as floats have them
  *     layer norm: 4 times 2^-24 of |bias| + |weight| (1 + largest |x| / sqrt(variance + epsilon))
  *     RMS norm                             4      3.2   where the mean of squares is a normal number
@@ -34,6 +38,14 @@ static inline bool bs_is_function(bs_act act)
 /* n elements from x to y. */
 void bs_row_function(bs_tier tier, bs_act act, const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step,
                      int64_t n);
+
+/* The same of kinds of the op `unary`: those that bs_row_unary computes. */
+static inline bool bs_is_row_unary(bs_unary_kind kind)
+{
+    return kind == BS_UNARY_EXP || kind == BS_UNARY_LOG || kind == BS_UNARY_ERF;
+}
+void bs_row_unary(bs_tier tier, bs_unary_kind kind, const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step,
+                  int64_t n);
 
 /* e^(x - top) over the sum of these; n > 0. A row with a NaN, or +inf, or nothing above -inf, is NaN. */
 void bs_row_softmax(bs_tier tier, const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, int64_t n);

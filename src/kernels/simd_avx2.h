@@ -29,6 +29,8 @@
 #define BS_V_OR(a, b) _mm256_or_ps(a, b)
 #define BS_V_XOR(a, b) _mm256_xor_ps(a, b)
 #define BS_V_POWER2(t) _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(t), 23))
+#define BS_V_IF_LESS(a, b, yes, no) _mm256_blendv_ps(no, yes, _mm256_cmp_ps(a, b, _CMP_LT_OQ))
+#define BS_V_BITS_23(v) _mm256_castsi256_ps(_mm256_srli_epi32(_mm256_castps_si256(v), 23))
 #define BS_V_SQUARE_REST(a, square) BS_V_FNMA(a, a, square)
 #define BS_V_LOAD_FILLED(p, part, fill) bs_load_filled_avx2(p, part, fill)
 #define BS_V_TOP(v) bs_top_avx2(v)

@@ -26,12 +26,15 @@
 /* Of the row functions (functions.inc). POWER2(t) is 2^n where t is 1.5 * 2^23 + 127 + n, n from -127 (0) to 127: the
  * low bits of t are the exponent's. SCALE(v, n) is v 2^n for n of any size, and LOAD_FILLED puts a number in lanes that
  * are not valid, where a tier has them. SQUARE_REST is square - a^2, of the a^2 that was rounded to `square`. TOP and
- * SUM are of a vector's lanes, in an order of the tier. */
+ * SUM are of a vector's lanes, in an order of the tier. IF_LESS takes lanes of `yes` where a < b, which no NaN is;
+ * BITS_23 is the bits of v, 23 places lower: its sign and exponent as a number. */
 #define BS_V_DIV(a, b) _mm512_div_ps(a, b)
 #define BS_V_AND(a, b) _mm512_and_ps(a, b)
 #define BS_V_OR(a, b) _mm512_or_ps(a, b)
 #define BS_V_XOR(a, b) _mm512_xor_ps(a, b)
 #define BS_V_POWER2(t) _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(t), 23))
+#define BS_V_IF_LESS(a, b, yes, no) _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), no, yes)
+#define BS_V_BITS_23(v) _mm512_castsi512_ps(_mm512_srli_epi32(_mm512_castps_si512(v), 23))
 #define BS_V_SCALE(v, n) _mm512_scalef_ps(v, n)
 #define BS_V_SQUARE_REST(a, square) BS_V_FNMA(a, a, square)
 #define BS_V_LOAD_FILLED(p, part, fill) _mm512_mask_loadu_ps(_mm512_set1_ps(fill), part, p)

@@ -167,10 +167,12 @@
 #undef BS_V
 #undef BS_V_ADD
 #undef BS_V_AND
+#undef BS_V_BITS_23
 #undef BS_V_DIV
 #undef BS_V_EVEN_PAIRS
 #undef BS_V_FMA
 #undef BS_V_FNMA
+#undef BS_V_IF_LESS
 #undef BS_V_LOAD
 #undef BS_V_LOAD_F32
 #undef BS_V_LOAD_FILLED

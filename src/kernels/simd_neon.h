@@ -30,6 +30,8 @@
 #define BS_V_OR(a, b) vreinterpretq_f32_u32(vorrq_u32(vreinterpretq_u32_f32(a), vreinterpretq_u32_f32(b)))
 #define BS_V_XOR(a, b) vreinterpretq_f32_u32(veorq_u32(vreinterpretq_u32_f32(a), vreinterpretq_u32_f32(b)))
 #define BS_V_POWER2(t) vreinterpretq_f32_u32(vshlq_n_u32(vreinterpretq_u32_f32(t), 23))
+#define BS_V_IF_LESS(a, b, yes, no) vbslq_f32(vcltq_f32(a, b), yes, no)
+#define BS_V_BITS_23(v) vreinterpretq_f32_u32(vshrq_n_u32(vreinterpretq_u32_f32(v), 23))
 #define BS_V_SQUARE_REST(a, square) BS_V_FNMA(a, a, square)
 #define BS_V_TOP(v) vmaxvq_f32(v)
 #define BS_V_SUM(v) vaddvq_f32(v)

@@ -31,6 +31,8 @@
 #define BS_V_OR(a, b) ((bs_v4_scalar)((bs_u4_scalar)(a) | (bs_u4_scalar)(b)))
 #define BS_V_XOR(a, b) ((bs_v4_scalar)((bs_u4_scalar)(a) ^ (bs_u4_scalar)(b)))
 #define BS_V_POWER2(t) ((bs_v4_scalar)((bs_u4_scalar)(t) << 23))
+#define BS_V_IF_LESS(a, b, yes, no) bs_select_scalar((bs_m4_scalar)((a) < (b)), yes, no)
+#define BS_V_BITS_23(v) ((bs_v4_scalar)((bs_u4_scalar)(v) >> 23))
 #define BS_V_SQUARE_REST(a, square) bs_square_rest_scalar(a, square)
 #define BS_V_TOP(v) bs_top_scalar(v)
 #define BS_V_SUM(v) (((v)[0] + (v)[2]) + ((v)[1] + (v)[3]))

@@ -1,55 +1,19 @@
-/* ops/binary.c - add, sub, mul, with broadcasting of the second operand.
- * Relies on span.h for the walk. Must never look at neighbours: exact in patch domains. One code for every tier. */
-#include "ops/common.h"
-#include "ops/span.h"
+/* ops/binary.c - add, sub, mul, and binary: a function of two operands, each of which may be broadcast.
+ * Relies on broadcast.h for shapes and the walk. Must never look at neighbours: exact in patch domains. One code for
+ * every tier. */
+#include "ops/broadcast.h"
+#include "ops/maths.h"
 
-/* Mask of the dimensions in which b is 1 and a is not. Extents are those of the graph: a clipped cell may be 1 high
- * too. */
-static uint32_t binary_broadcast(const bs_value_info *a, const bs_value_info *b)
-{
-    uint32_t mask = 0;
-    for (int32_t d = 0; d < a->rank; d++)
-        if (d >= b->rank || a->dims[d] != b->dims[d])
-            mask |= 1u << d;
-    return mask;
-}
+typedef struct bs_binary_desc {
+    const char *name;
+    int32_t kind;
+} bs_binary_desc;
 
-static bool binary_dims_fit(bs_infer *infer)
-{
-    const bs_value_info *a = infer->in[0], *b = infer->in[1];
-    for (int32_t d = 0; d < b->rank; d++) {
-        const bool one = bs_dim_is_const(infer->graph, b->dims[d]) && bs_dim_max(infer->graph, b->dims[d]) == 1;
-        if (a->dims[d] != b->dims[d] && !one)
-            return bs_infer_dim_differs(infer, 1, d);
-    }
-    return true;
-}
-
-/* A root image beside a patch would have to be cut into patches as well, so only what is the same for every pixel may
- * be captured. */
-static bool binary_frames_fit(bs_infer *infer)
-{
-    const bs_value_info *a = infer->in[0], *b = infer->in[1];
-    if (!bs_value_in_patches(infer->graph, a) || b->rank != 3)
-        return true;
-    const bool constant = (binary_broadcast(a, b) & 6u) == 6u;
-    if (b->domain != a->domain && !constant)
-        return bs_infer_fail(infer, BS_ERROR_DOMAIN,
-                             "operand 1 is a whole image beside patches; cut it with bs_patches (like)");
-    if (b->domain == a->domain && (a->scale_num != b->scale_num || a->scale_den != b->scale_den))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimensions 1 and 2: operands have frames of different scale");
-    return true;
-}
+static const bs_field binary_fields[] = {BS_INT_OF("kind", 0, BS_BINARY_COUNT - 1)};
 
 static bool binary_infer(bs_infer *infer)
 {
-    const bs_value_info *a = infer->in[0], *b = infer->in[1];
-    if (!bs_infer_number(infer) || !bs_infer_dtype(infer, 1, a->dtype))
-        return false;
-    /* b of rank 1 beside an image: one value a channel */
-    if (b->rank != a->rank && !(a->rank == 3 && b->rank == 1))
-        return bs_infer_same_rank(infer, 1);
-    return binary_dims_fit(infer) && binary_frames_fit(infer);
+    return bs_infer_number(infer) && bs_infer_dtype(infer, 1, infer->in[0]->dtype) && bs_infer_broadcast(infer);
 }
 
 /* The three loops differ in one operator. i32 wraps: unsigned, because signed overflow is undefined. */
@@ -85,12 +49,11 @@ BINARY_INNER(mul, *)
 
 static bs_status binary_run(const bs_call *call, bs_span_inner f32, bs_span_inner i32)
 {
-    const int32_t *in = bs_node_in(call->graph, call->node);
-    const bs_value_info *a = bs_value_get(call->graph, in[0]), *b = bs_value_get(call->graph, in[1]);
     bs_span span;
-    bs_span_call(&span, call);
-    bs_span_add(&span, &call->in[1], NULL, binary_broadcast(a, b));
-    bs_span_run(&span, call->out[0].dtype == BS_F32 ? f32 : i32, NULL);
+    bs_span_open(&span, &call->out[0], call->rows);
+    bs_broadcast_add(&span, call, 0);
+    bs_broadcast_add(&span, call, 1);
+    bs_span_run(&span, call->out[0].dtype == BS_F32 ? f32 : i32, call->params);
     return BS_OK;
 }
 
@@ -116,3 +79,69 @@ BINARY_OP(add)
 BINARY_OP(sub)
 BINARY_OP(mul)
 #undef BINARY_OP
+
+/* ------------------------------------------------------------------------------------------------ binary */
+
+static bool binary_kind_infer(bs_infer *infer)
+{
+    const bs_binary_desc *desc = infer->params;
+    const bool whole = desc->kind == BS_BINARY_MIN || desc->kind == BS_BINARY_MAX;
+    return (whole || bs_infer_dtype(infer, 0, BS_F32)) && binary_infer(infer);
+}
+
+/* Loops that compilers make vectors of. */
+#define BINARY_LOOP(kind)                                  \
+    case kind:                                             \
+        for (int64_t i = 0; i < n; i++)                    \
+            out[i] = bs_binary_apply(kind, a[i], b[i]);    \
+        break;
+static void binary_dense(bs_binary_kind kind, int64_t n, const float *a, const float *b, float *out)
+{
+    switch (kind) {
+        BINARY_LOOP(BS_BINARY_DIV)
+        BINARY_LOOP(BS_BINARY_MIN)
+        BINARY_LOOP(BS_BINARY_MAX)
+    default:
+        for (int64_t i = 0; i < n; i++)
+            out[i] = bs_binary_apply(kind, a[i], b[i]);
+    }
+}
+#undef BINARY_LOOP
+
+static void binary_inner_f32(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+{
+    const bs_binary_kind kind = (bs_binary_kind)((const bs_binary_desc *)context)->kind;
+    float *out = (float *)(void *)at[0];
+    const float *a = (const float *)(const void *)at[1], *b = (const float *)(const void *)at[2];
+    if (bs_span_dense_f32(step, 3))
+        binary_dense(kind, n, a, b, out);
+    else
+        for (int64_t i = 0; i < n; i++)
+            out[i * (step[0] / 4)] = bs_binary_apply(kind, a[i * (step[1] / 4)], b[i * (step[2] / 4)]);
+}
+
+static void binary_inner_i32(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+{
+    const bs_binary_kind kind = (bs_binary_kind)((const bs_binary_desc *)context)->kind;
+    int32_t *out = (int32_t *)(void *)at[0];
+    const int32_t *a = (const int32_t *)(const void *)at[1], *b = (const int32_t *)(const void *)at[2];
+    for (int64_t i = 0; i < n; i++)
+        out[i * (step[0] / 4)] = bs_binary_apply_i32(kind, a[i * (step[1] / 4)], b[i * (step[2] / 4)]);
+}
+
+static bs_status binary_kind_run(const bs_call *call) { return binary_run(call, binary_inner_f32, binary_inner_i32); }
+
+extern const bs_op bs_op_binary;
+const bs_op bs_op_binary = {.name = "binary",
+                            .min_in = 2,
+                            .flags = BS_OP_SPATIAL | BS_OP_CAPTURE,
+                            BS_PARAMS(bs_binary_desc, binary_fields),
+                            .infer = binary_kind_infer,
+                            .run = binary_kind_run};
+
+bs_value bs_binary(bs_graph *graph, bs_value a, bs_value b, bs_binary_kind kind)
+{
+    const bs_binary_desc desc = {NULL, (int32_t)kind};
+    const int32_t in[2] = {a.id, b.id};
+    return bs_op_build(graph, &bs_op_binary, in, 2, &desc);
+}

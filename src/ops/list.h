@@ -30,7 +30,9 @@
     /* op set 4: gather_rows.c, concat_slice.c */                                                                     \
     X(select, KERNEL) X(gather_elements, KERNEL) X(scatter_elements, KERNEL) X(scatter_rows, KERNEL) X(roll, KERNEL)  \
     /* recurrent.c */                                                                                                 \
-    X(lstm, KERNEL) X(gru, KERNEL)
+    X(lstm, KERNEL) X(gru, KERNEL)                                                                                    \
+    /* op set 4: unary.c, binary.c, compare.c */                                                                      \
+    X(unary, KERNEL) X(binary, KERNEL) X(compare, KERNEL) X(where, KERNEL)
 
 #if defined(BS_ONLY_OPS)
 #define BS_OP_input 1

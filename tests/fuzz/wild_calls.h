@@ -223,6 +223,10 @@ static inline bs_value new_line_call(uint8_t which)
     case 11: return bs_scatter_elements(w.g, x, value(), value(), &(bs_update_desc){name(), number(), number()});
     case 12: return bs_scatter_rows(w.g, x, value(), value(), &(bs_update_desc){name(), number(), number()});
     case 13: return bs_roll(w.g, x, &(bs_roll_desc){name(), number(), number()});
+    case 14: return bs_unary(w.g, x, (bs_unary_kind)number());
+    case 15: return bs_binary(w.g, x, value(), (bs_binary_kind)number());
+    case 16: return bs_compare(w.g, x, value(), (bs_compare_kind)number());
+    case 17: return bs_where(w.g, x, value(), value());
     default: return bs_rms_norm(w.g, x, &(bs_norm_desc){name(), real()});
     }
 }
@@ -324,7 +328,7 @@ static inline void wild_call(void)
         if (which < 240)
             line_call(which % 20);
         else
-            new_line_call(which - 240);
+            new_line_call(fuzz_u8(&w.in) % 19);
     } else if (kind < 12) {
         const uint8_t which = fuzz_u8(&w.in);
         cell_call(which < 240 ? which % 11 : 11 + which % 2);

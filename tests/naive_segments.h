@@ -1,0 +1,203 @@
+/* naive_segments.h - ops that look at all rows of a segment, as their definition reads; and which definition is an op's: a
+ * part of the oracle (naive.h). */
+#ifndef BS_TEST_NAIVE_SEGMENTS_H
+#define BS_TEST_NAIVE_SEGMENTS_H
+
+#include "naive_ops.h"
+
+/* The segment of a row, and its first row. */
+static inline int32_t naive_segment(const naive *n, int32_t domain, int32_t row, int32_t *first)
+{
+    const double *lengths = n->cell[n->g->domains[domain].lengths][0];
+    int32_t segment = 0;
+    *first = 0;
+    while (row >= *first + (int32_t)lengths[segment])
+        *first += (int32_t)lengths[segment++];
+    return segment;
+}
+
+static inline void naive_segment_reduce(const naive *n, const bs_node *node, double *y)
+{
+    const int32_t x = bs_node_in(n->g, node)[0], mode = ((const bs_segment_reduce_desc *)node->params)->mode;
+    const int32_t domain = n->g->values[x].domain;
+    const int64_t each = naive_elements(n, x);
+    for (int32_t row = 0; row < n->rows[domain]; row++) {
+        int32_t first;
+        const int32_t segment = naive_segment(n, domain, row, &first);
+        const double count = n->cell[n->g->domains[domain].lengths][0][segment];
+        for (int64_t i = 0; i < each; i++) {
+            double *to = &y[segment * each + i];
+            const double v = n->cell[x][row][i];
+            *to = mode == BS_SEGMENT_LAST  ? v
+                  : mode == BS_SEGMENT_MAX ? (row == first || v > *to ? v : *to)
+                                           : *to + (mode == BS_SEGMENT_MEAN ? v / count : v);
+        }
+    }
+}
+
+static inline double naive_index(const naive *n, const bs_node *node, int32_t row)
+{
+    int32_t first;
+    const int32_t segment = naive_segment(n, node->domain, row, &first);
+    return row - first + (node->n_in == 2 ? n->cell[bs_node_in(n->g, node)[1]][0][segment] : 0);
+}
+
+/* Of cells [heads features]. */
+static inline void naive_rope(const naive *n, const bs_node *node, const double *x, double position, double *y)
+{
+    const bs_rope_desc *p = node->params;
+    const int64_t width = naive_elements(n, node->first_out), each = width / bs_or_default(p->heads, 1),
+                  m = (p->dims ? p->dims : each) / 2;
+    for (int64_t i = 0; i < width; i++) {
+        const int64_t e = i % each, pair = p->interleaved ? e / 2 : e % m;
+        const bool first = p->interleaved ? e % 2 == 0 : e < m;
+        const double angle = position * pow(p->base == 0 ? 10000.0 : (double)p->base, -(double)pair / (double)m),
+                     other = e < 2 * m ? x[p->interleaved ? i ^ 1 : first ? i + m : i - m] : 0;
+        y[i] = e < 2 * m ? x[i] * cos(angle) + (first ? -other : other) * sin(angle) : x[i];
+    }
+}
+
+/* Key or value (operand `kind`) of position j of a segment, element i: of this run or from the ring. */
+static inline double naive_attended(const naive *n, const int32_t *in, int32_t kind, int32_t segment, int32_t first,
+                                    int32_t past, int32_t j, int64_t i)
+{
+    const int64_t window = past ? naive_dim(n, in[3], 1) : 1, d = naive_dim(n, in[1], 0);
+    return j >= past ? n->cell[in[kind]][first + j - past][i]
+                     : n->cell[in[kind + 2]][0][(segment * window + j % window) * d + i];
+}
+
+/* One row: which positions it attends to. */
+typedef struct naive_attend {
+    const bs_attention_desc *desc;
+    const int32_t *in;
+    int32_t n_in, segment, first_key, past, position, low, end;
+} naive_attend;
+
+static inline naive_attend naive_attend_of(const naive *n, const bs_node *node, int32_t row)
+{
+    naive_attend a = {.desc = node->params, .in = bs_node_in(n->g, node), .n_in = node->n_in};
+    const int32_t keys = n->g->values[a.in[1]].domain;
+    const double *lengths = n->cell[n->g->domains[keys].lengths][0];
+    int32_t first;
+    a.segment = naive_segment(n, node->domain, row, &first);
+    for (int32_t s = 0; s < a.segment; s++)
+        a.first_key += (int32_t)lengths[s];
+    const bool cached = a.n_in > 5;
+    a.past = cached ? (int32_t)n->cell[a.in[5]][0][a.segment] : 0;
+    a.position = row - first + (keys == node->domain ? a.past : 0);
+    a.end = a.desc->bidirectional ? a.past + (int32_t)lengths[a.segment] : a.position + 1;
+    if (cached) {
+        const int32_t window = (int32_t)naive_dim(n, a.in[3], 1);
+        a.low = (a.desc->bidirectional ? a.past : a.end) - window;
+        a.low = a.low > 0 ? a.low : 0;
+    }
+    return a;
+}
+
+/* What is added to the score of head h and position j. */
+static inline double naive_attend_added(const naive *n, const naive_attend *a, int32_t h, int32_t heads, int32_t j)
+{
+    const double slope = a->desc->alibi ? pow(2.0, -8.0 * (h + 1) / heads) : 0;
+    const int32_t m = a->in[a->n_in - 1];
+    const double added = -slope * abs(a->position - j);
+    if (a->n_in % 3 != 1)
+        return added;
+    if (n->g->values[m].rank < 3) {
+        const double v = n->cell[m][a->first_key + j][0];
+        return n->g->values[m].dtype != BS_I32 ? added + v : v != 0 ? added : -INFINITY;
+    }
+    const int64_t p = naive_dim(n, m, 1), keys = naive_dim(n, m, 2);
+    return added + n->cell[m][0][((naive_dim(n, m, 0) > 1 ? h : 0) * p + a->position) * keys + j];
+}
+
+static inline void naive_attention(const naive *n, const bs_node *node, int32_t row, double *y)
+{
+    const naive_attend a = naive_attend_of(n, node, row);
+    const int32_t heads = bs_or_default(a.desc->heads, 1), shared = heads / bs_or_default(a.desc->kv_heads, heads);
+    const int64_t each = naive_dim(n, a.in[0], 0) / heads;
+    const double scale = a.desc->scale != 0.0f ? (double)a.desc->scale : 1 / sqrt((double)each);
+    for (int32_t h = 0; h < heads; h++) {
+        double top = -INFINITY, sum = 0;
+        for (int32_t pass = 0; pass < 2; pass++)
+            for (int32_t j = a.low; j < a.end; j++) {
+                double score = 0;
+                for (int64_t i = 0; i < each; i++)
+                    score += n->cell[a.in[0]][row][h * each + i] *
+                             naive_attended(n, a.in, 1, a.segment, a.first_key, a.past, j, h / shared * each + i);
+                score = score * scale + naive_attend_added(n, &a, h, heads, j);
+                if (pass == 0)
+                    top = score > top ? score : top;
+                if (pass == 0 || score == -INFINITY)
+                    continue;
+                sum += exp(score - top);
+                for (int64_t i = 0; i < each; i++)
+                    y[h * each + i] += exp(score - top) * naive_attended(n, a.in, 2, a.segment, a.first_key, a.past, j,
+                                                                         h / shared * each + i);
+            }
+        for (int64_t i = h * each; i < (h + 1) * each; i++)
+            y[i] = sum > 0 ? y[i] / sum : 0;
+    }
+}
+
+static inline void naive_op(naive *n, const bs_node *node, int32_t row, const double *const *in, double *const *out)
+{
+    const char *op = bs_op_get(node->op)->name;
+    const bool binary = strcmp(op, "add") == 0 || strcmp(op, "sub") == 0 || strcmp(op, "mul") == 0 ||
+                        strcmp(op, "binary") == 0 || strcmp(op, "compare") == 0;
+    if (strcmp(op, "affine") == 0 || strcmp(op, "clip") == 0 || strcmp(op, "activation") == 0 ||
+        strcmp(op, "unary") == 0)
+        naive_unary(op, node, in[0], out[0], naive_elements(n, node->first_out));
+    else if (binary)
+        naive_binary(n, node, in, out[0]);
+    else if (strcmp(op, "where") == 0)
+        naive_where(n, node, in, out[0]);
+    else if (strcmp(op, "linear") == 0)
+        naive_linear(n, node, in[0], out[0]);
+    else if (strcmp(op, "lstm") == 0 || strcmp(op, "gru") == 0)
+        naive_recurrent(n, node, in, out);
+    else if (strcmp(op, "conv2d") == 0)
+        naive_conv(n, node, in[0], out[0]);
+    else if (strcmp(op, "pool2d") == 0)
+        naive_pool_max(n, node, row, in[0], out[0]);
+    else if (strcmp(op, "pixel_shuffle") == 0 || strcmp(op, "pixel_unshuffle") == 0 || strcmp(op, "resize") == 0)
+        naive_enlarge(n, node, op, in[0], out[0]);
+    else if (strcmp(op, "concat") == 0)
+        naive_concat(n, node, in, out[0]);
+    else if (strcmp(op, "slice") == 0)
+        naive_slice(n, node, in[0], out[0]);
+    else if (strcmp(op, "roll") == 0)
+        naive_roll(n, node, in[0], out[0]);
+    else if (strcmp(op, "select") == 0 || strcmp(op, "gather_elements") == 0 || strncmp(op, "scatter_", 8) == 0)
+        naive_indexed(n, node, op, in, out[0]);
+    else if (strcmp(op, "convert") == 0)
+        naive_convert(n, node, in[0], out[0]);
+    else if (strcmp(op, "reduce") == 0)
+        naive_reduce(n, node, in[0], out[0]);
+    else if (strcmp(op, "cumsum") == 0)
+        naive_cumsum(n, node, in[0], out[0]);
+    else if (strcmp(op, "argmax") == 0 || strcmp(op, "argmin") == 0)
+        naive_arg(n, node, op[3] == 'm' && op[4] == 'i', in[0], out[0]);
+    else if (strcmp(op, "topk") == 0)
+        naive_topk(n, node, in[0], out[0], out[1]);
+    else if (strcmp(op, "segment_spread") == 0) {
+        int32_t first;
+        const int64_t each = naive_elements(n, node->first_out);
+        memcpy(out[0], in[0] + naive_segment(n, node->domain, row, &first) * each, (size_t)each * sizeof(double));
+    } else if (strcmp(op, "segment_reduce") == 0)
+        naive_segment_reduce(n, node, out[0]);
+    else if (strcmp(op, "segment_index") == 0)
+        out[0][0] = naive_index(n, node, row);
+    else if (strcmp(op, "rope") == 0)
+        naive_rope(n, node, in[0], in[1][0], out[0]);
+    else if (strcmp(op, "constant") == 0)
+        for (int64_t i = 0; i < naive_elements(n, node->first_out); i++)
+            out[0][i] = naive_weight(n, bs_node_name(node), "", i);
+    else if (strcmp(op, "attention") == 0)
+        naive_attention(n, node, row, out[0]);
+    else {
+        printf("FAIL the oracle does not know op %s\n", op);
+        exit(1);
+    }
+}
+
+#endif

@@ -1,0 +1,207 @@
+"""The ops that kernels compute, as methods of a graph (brainstorm_model.py), each the twin of a builder function."""
+
+import functools
+
+import numpy as np
+
+from brainstorm_file import STORED, stored_array
+from brainstorm_ops import (
+    ACTS, BINARIES, COMPARES, DTYPES, EDGES, MAX_CONCAT, POOLS, REDUCES, RESIZES, UNARIES, UPDATES, gates_each,
+    number_of, one_each, padding_of, reshaped, within)
+
+
+class Kernels:
+    def _activation(self, act, prelu=None):
+        number = number_of(ACTS, "prelu" if prelu is not None else act, "activation")
+        if number == ACTS["prelu"] and prelu is None:
+            raise ValueError("prelu has slopes: a layer's argument prelu, or the op prelu")
+        return number
+
+    def conv2d(self, x, name, weight, bias=None, stride=0, pad=0, dilation=0, groups=0, batch_norm=None, act="none",
+               act_param=0.0, prelu=None, padding="default"):
+        """weight: [out, in / groups, kh, kw]. batch_norm: {"weight", "bias", "mean", "var"}. padding: "default" keeps
+        the size at stride 1, "valid" is none, "explicit" reads pad: PyTorch's padding=p is padding="explicit",
+        pad=p."""
+        out, _, kernel_h, kernel_w = np.shape(weight)
+        if groups > 0 and out % groups != 0:
+            raise ValueError(f"conv2d {name!r}: {out} channels are not divisible by {groups} groups")
+        norm = {f"bn.{key}": array for key, array in (batch_norm or {}).items()}
+        each = one_each(name, out, {"bias": bias, **norm, "prelu": prelu})
+        return self.node("conv2d", [x], name, {"weight": weight, **each}, out=out, kernel_h=kernel_h, kernel_w=kernel_w,
+                         stride=stride, pad=pad, dilation=dilation, groups=groups, no_bias=bias is None,
+                         batch_norm=batch_norm is not None, act=self._activation(act, prelu), act_param=act_param,
+                         padding=padding_of(padding, pad, 2**15))
+
+    def deconv2d(self, x, name, weight, bias=None, stride=0, pad=0, output_pad=0, act="none", act_param=0.0, prelu=None,
+                 padding="default"):
+        """weight: [in, out, k, k]. padding: by default none, "explicit" reads pad."""
+        _, out, kernel, width = np.shape(weight)
+        if kernel != width:
+            raise ValueError(f"deconv2d {name!r}: a kernel of {kernel} x {width}, expected a square one")
+        if output_pad >= (stride or 1):
+            raise ValueError(f"deconv2d {name!r}: output_pad {output_pad} is not below stride {stride or 1}")
+        each = one_each(name, out, {"bias": bias, "prelu": prelu})
+        return self.node("deconv2d", [x], name, {"weight": weight, **each}, out=out, kernel=kernel, stride=stride,
+                         pad=pad, output_pad=output_pad, no_bias=bias is None,
+                         act=self._activation(act, prelu), act_param=act_param, padding=padding_of(padding, pad, 255))
+
+    def linear(self, x, name, weight, bias=None, act="none", act_param=0.0, prelu=None):
+        """weight: [out, in]."""
+        out, _ = np.shape(weight)
+        each = one_each(name, out, {"bias": bias, "prelu": prelu})
+        return self.node("linear", [x], name, {"weight": weight, **each}, out=out, no_bias=bias is None,
+                         act=self._activation(act, prelu), act_param=act_param)
+
+    def lstm(self, x, h, c, name, weight_ih, weight_hh, bias_ih=None, bias_hh=None):
+        """The new h and c. Weights as of PyTorch's LSTMCell."""
+        weights = gates_each(name, 4, weight_ih, weight_hh, bias_ih, bias_hh)
+        return self.node("lstm", [x, h, c], name, weights, no_bias=bias_ih is None)
+
+    def gru(self, x, h, name, weight_ih, weight_hh, bias_ih=None, bias_hh=None):
+        """The new h. Weights as of PyTorch's GRUCell."""
+        weights = gates_each(name, 3, weight_ih, weight_hh, bias_ih, bias_hh)
+        return self.node("gru", [x, h], name, weights, no_bias=bias_ih is None)
+
+    def matmul(self, a, b, transpose_b=0, scale=0.0):
+        return self.node("matmul", [a, b], transpose_b=transpose_b, scale=scale)
+
+    def pixel_shuffle(self, x, r):
+        return self.node("pixel_shuffle", [x], r=r)
+
+    def pixel_unshuffle(self, x, r):
+        return self.node("pixel_unshuffle", [x], r=r)
+
+    def add(self, a, b):
+        return self.node("add", [a, b])
+
+    def sub(self, a, b):
+        return self.node("sub", [a, b])
+
+    def mul(self, a, b):
+        return self.node("mul", [a, b])
+
+    def activation(self, x, act, param=0.0):
+        return self.node("activation", [x], act=self._activation(act), param=param)
+
+    def prelu(self, x, name, slopes):
+        return self.node("prelu", [x], name, {"prelu": slopes})
+
+    def clip(self, x, low, high):
+        if not low <= high:
+            raise ValueError(f"clip: low {low} is not <= high {high}")
+        return self.node("clip", [x], low=low, high=high)
+
+    def affine(self, x, scale, offset):
+        return self.node("affine", [x], scale=scale, offset=offset)
+
+    def unary(self, x, kind):
+        return self.node("unary", [x], kind=number_of(UNARIES, kind, "function"))
+
+    def binary(self, a, b, kind):
+        return self.node("binary", [a, b], kind=number_of(BINARIES, kind, "function"))
+
+    def compare(self, a, b, kind):
+        return self.node("compare", [a, b], kind=number_of(COMPARES, kind, "comparison"))
+
+    def where(self, condition, a, b):
+        return self.node("where", [condition, a, b])
+
+    def convert(self, x, dtype, scale=0.0, code_bits=0):
+        return self.node("convert", [x], dtype=number_of(DTYPES, dtype, "type"), scale=scale, code_bits=code_bits)
+
+    def concat(self, values, axis):
+        within("the number of values", len(values), 1, MAX_CONCAT)
+        return self.node("concat", values, axis=axis)
+
+    def slice(self, x, axis, start, length):
+        return self.node("slice", [x], axis=axis, start=start, length=length)
+
+    def roll(self, x, axis, shift):
+        return self.node("roll", [x], axis=axis, shift=shift)
+
+    def reshape(self, x, shape):
+        """shape: constants; "a" followed by a number, such as "a1", copies that dimension of x; -1: what is left."""
+        codes = [reshaped(d) for d in shape]
+        if any(codes.count(code) > 1 for code in codes if code < 0):
+            raise ValueError(f"reshape: a dimension is taken twice in {list(shape)}")
+        return self.node("reshape", [x], rank=len(codes), **{f"dim{i}": code for i, code in enumerate(codes)})
+
+    def transpose(self, x, order=()):
+        if sorted(order) != list(range(len(order))):
+            raise ValueError(f"transpose: order {list(order)}, expected each of 0 .. {len(order) - 1} once")
+        return self.node("transpose", [x], **{f"order{i}": axis for i, axis in enumerate(order)})
+
+    def pad(self, x, top=0, bottom=0, left=0, right=0, value=0.0, edge=0):
+        return self.node("pad", [x], top=top, bottom=bottom, left=left, right=right, value=value,
+                         edge=number_of(EDGES, edge, "edge"))
+
+    def softmax(self, x):
+        return self.node("softmax", [x])
+
+    def layer_norm(self, x, name, weight, bias, epsilon=0.0):
+        each = one_each(name, np.size(weight), {"weight": weight, "bias": bias})
+        return self.node("layer_norm", [x], name, each, epsilon=epsilon)
+
+    def rms_norm(self, x, name, weight, epsilon=0.0):
+        return self.node("rms_norm", [x], name, one_each(name, np.size(weight), {"weight": weight}), epsilon=epsilon)
+
+    def batch_norm(self, x, name, weight, bias, mean, var, epsilon=0.0):
+        each = one_each(name, np.size(weight), {"weight": weight, "bias": bias, "mean": mean, "var": var})
+        return self.node("batch_norm", [x], name, each, epsilon=epsilon)
+
+    def lrn(self, x, size=0, alpha=0.0, beta=0.0, bias=0.0):
+        return self.node("lrn", [x], size=size, alpha=alpha, beta=beta, bias=bias)
+
+    def pool2d(self, x, kind="average", kernel=0, stride=0, pad=0, everything=0, count_pad=0, padding="default"):
+        """everything: 1 for one value a channel (the descriptor's `global`). padding: by default none, "explicit" reads
+        pad."""
+        return self.node("pool2d", [x], kind=number_of(POOLS, kind, "pool"), kernel=kernel, stride=stride, pad=pad,
+                         count_pad=count_pad, padding=padding_of(padding, pad, (kernel or 2) // 2),
+                         **{"global": everything})
+
+    def resize(self, x, kind="bicubic", factor=2, cubic_a=0.0, code_bits=0):
+        return self.node("resize", [x], kind=number_of(RESIZES, kind, "resize"), factor=factor, cubic_a=cubic_a,
+                         code_bits=code_bits)
+
+    def reduce(self, x, kind, axis, keep=0, axes=0):
+        """axes: how many dimensions, from `axis` on; 0 is one."""
+        return self.node("reduce", [x], kind=number_of(REDUCES, kind, "reduction"), axis=axis, keep=keep, axes=axes)
+
+    def argmax(self, x):
+        return self.node("argmax", [x])
+
+    def argmin(self, x):
+        return self.node("argmin", [x])
+
+    def cumsum(self, x, axis, exclusive=0, reverse=0):
+        return self.node("cumsum", [x], axis=axis, exclusive=exclusive, reverse=reverse)
+
+    def topk(self, x, k):
+        """Values and indices."""
+        return self.node("topk", [x], k=k)
+
+    def gather_rows(self, table, indices):
+        return self.node("gather_rows", [indices, table])  # stored so: what may be captured comes last
+
+    def select(self, x, indices, axis=0, op="select"):
+        return self.node(op, [x, indices], axis=axis)
+    gather_elements = functools.partialmethod(select, op="gather_elements")
+
+    def scatter_elements(self, x, indices, updates, axis=0, update="write", op="scatter_elements"):
+        return self.node(op, [x, indices, updates], axis=axis, update=number_of(UPDATES, update, "update"))
+    scatter_rows = functools.partialmethod(scatter_elements, op="scatter_rows")
+
+    def constant(self, name, array):
+        """f32 or i32; its weight has the constant's own name."""
+        stored = stored_array(name, array)
+        dims = {f"dim{i}": n for i, n in enumerate(stored.shape)}
+        dtype = STORED[stored.dtype.newbyteorder("=")]
+        if not name or dtype not in ("f32", "i32"):
+            raise ValueError(f"constant {name!r} is {dtype}, expected f32 or i32 and a name")
+        return self.node("constant", (), name, {"": stored}, dtype=DTYPES[dtype], rank=stored.ndim, **dims)
+
+    def patch_features(self, cells, reference=None, buckets=0, code_bits=0):
+        if buckets == 1 or 0 < code_bits < 8:
+            raise ValueError(f"patch_features: {buckets} buckets of {code_bits} bits, expected 2 or more of 8 or more")
+        return self.node("patch_features", [cells] if reference is None else [cells, reference], buckets=buckets,
+                         code_bits=code_bits)
