@@ -1,5 +1,5 @@
-/* naive_segments.h - ops that look at all rows of a segment, as their definition reads; and which definition is an op's: a
- * part of the oracle (naive.h). */
+/* naive_segments.h - ops that look at all rows of a segment, as their definition reads; and which definition is an
+ * op's: a part of the oracle (naive.h). */
 #ifndef BS_TEST_NAIVE_SEGMENTS_H
 #define BS_TEST_NAIVE_SEGMENTS_H
 

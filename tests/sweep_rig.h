@@ -46,7 +46,7 @@ static const char *const sweep_arena_names[SWEEP_ARENAS] = {"model",     "graph"
                                                             "transient", "staging", "slots"};
 
 enum {
-    SWEEP_POOL = 65536,
+    SWEEP_POOL = 131072,
     SWEEP_GUARD = 256,
     SWEEP_ROOM = SWEEP_POOL + 2 * SWEEP_GUARD,
     SWEEP_BUFFERS = 16,

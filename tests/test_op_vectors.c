@@ -1,6 +1,6 @@
 /* test_op_vectors.c - results of every op equal PyTorch's (tests/vectors, made by tools/make_op_vectors.py and
- * make_line_vectors.py, make_move_vectors.py and make_element_vectors.py), at every tier this machine can run and on any
- * layout.
+ * make_line_vectors.py, make_move_vectors.py and make_element_vectors.py), at every tier this machine can run and on
+ * any layout.
  *
  * Usage: test_op_vectors [seed] */
 #include "op_builders.h"
@@ -9,7 +9,8 @@
 
 typedef struct record { const char *name; size_t length; tensor data; } record;
 
-static record records[512];
+#define RECORDS 1024
+static record records[RECORDS];
 static int32_t n_records;
 
 static uint32_t read_u32(const uint8_t *p)
@@ -20,7 +21,7 @@ static uint32_t read_u32(const uint8_t *p)
 /* Tensors have their rows in dim[0] here; vector_find splits them off. */
 static bool read_vectors(const char *path)
 {
-    static alignas(64) uint8_t files[400000];
+    static alignas(64) uint8_t files[1 << 20];
     static size_t used;
     uint8_t *const file = files + used;
     FILE *f = fopen(path, "rb");
@@ -30,7 +31,7 @@ static bool read_vectors(const char *path)
     if (size < 8 || memcmp(file, "BSVEC1\n", 8) != 0)
         return false;
     used += size;
-    for (size_t at = 8; at < size && n_records < 512;) {
+    for (size_t at = 8; at < size && n_records < RECORDS;) {
         record *r = &records[n_records++];
         r->length = file[at];
         r->name = (const char *)file + at + 1;

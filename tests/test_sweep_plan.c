@@ -443,6 +443,24 @@ static void test_guesses(void)
     check(t.silent == 0 && t.refused == 1, "it is not said of which router: refused");
 }
 
+/* Scores of a device that keeps what it can in f16; none of it is run. */
+static void test_halves(void)
+{
+    static const bs_plan_desc d = {.tier = BS_TIER_CUDA, .half = true};
+    static const bs_route_desc some = {.name = "some", .paths = 2};
+    static const bs_linear_desc score = {.name = "score", .out = 2};
+    const bs_value none = {0};
+    bs_arena arena;
+    bs_arena_init(&arena, "graph", graph_memory, sizeof graph_memory);
+    graph = bs_graph_create(&arena, NULL);
+    const bs_value x = bs_rows(graph, bs_input(graph, "x", BS_F32, BS_SHAPE2(9, 4)), none);
+    const bs_router router = bs_route(graph, bs_linear(graph, x, &score), none, &some);
+    const bs_value out[] = {bs_affine(graph, bs_scatter(graph, router, 0, x), 2, 0), bs_scatter(graph, router, 1, x)};
+    bs_output(graph, "y", bs_collect(graph, bs_gather(graph, router, out, none, NULL)));
+    if (small_plan(&d, "halves"))
+        test_image();
+}
+
 /* Stories of many graphs. */
 static void test_many(void)
 {
@@ -487,6 +505,8 @@ int main(int argc, char **argv)
         test_many();
     if (takes(&share, SUBJECTS + 2))
         test_guesses();
+    if (takes(&share, SUBJECTS + 3))
+        test_halves();
     static const char *const files[] = {"src/plan/image_values.c", "src/plan/image_instrs.c",
                                         "src/plan/image_phases.c", "src/plan/image_tables.c"};
     for (size_t i = 0; share.parts == 1 && i < sizeof files / sizeof *files; i++)

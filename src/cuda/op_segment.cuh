@@ -1,6 +1,7 @@
-/* op_segment.cuh - between segments and their rows: numbers rows, spreads one row a segment over its rows, reduces its rows to one.
- * Sums go from the first row of a segment to its last, an element a thread.
- * Relies on segment.cuh, walk.cuh and move_nest.cuh; offsets are checked before the run. Must never read beyond them. */
+/* op_segment.cuh - between segments and their rows: numbers rows, spreads one row a segment over its rows, reduces its
+ * rows to one. Sums go from the first row of a segment to its last, an element a thread.
+ * Relies on segment.cuh, walk.cuh and move_nest.cuh; offsets are checked before the run. Must never read beyond
+ * them. */
 #ifndef BS_CUDA_OP_SEGMENT
 #define BS_CUDA_OP_SEGMENT
 

@@ -131,7 +131,8 @@ static void cumsum_lines(const void *context, int64_t n, char *const *at, const 
 {
     bs_lines_job job = *(const bs_lines_job *)context;
     const bs_cumsum_desc *desc = job.call->params;
-    const ptrdiff_t end = desc->reverse ? job.n - 1 : 0, in_end = 4 * end * job.in_step, out_end = 4 * end * job.out_step;
+    const ptrdiff_t end = desc->reverse ? job.n - 1 : 0, in_end = 4 * end * job.in_step,
+                    out_end = 4 * end * job.out_step;
     job.in_step = desc->reverse ? -job.in_step : job.in_step;
     job.out_step = desc->reverse ? -job.out_step : job.out_step;
     for (int64_t i = 0; i < n; i++) {

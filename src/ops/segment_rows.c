@@ -1,6 +1,6 @@
-/* ops/segment_rows.c - between segments and their rows: the number of a row in its segment, one row of each segment spread
- * over its rows, or its rows reduced to one. Relies on span.h and ops/structure.h. Must never read beyond the offsets of the call. Sums go from
- * the first row of a segment to its last. One code for every tier. */
+/* ops/segment_rows.c - between segments and their rows: the number of a row in its segment, one row of each segment
+ * spread over its rows, or its rows reduced to one. Relies on span.h and ops/structure.h. Must never read beyond the
+ * offsets of the call. Sums go from the first row of a segment to its last. One code for every tier. */
 #include "ops/common.h"
 #include "ops/span.h"
 #include "ops/structure.h"
