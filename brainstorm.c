@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 8b928ef4e0ffcb3b47901dbb9b3003ed8253e8adc7216218dfa1623a1462a4cd
+ * sha256 of the parts: 0db2e79a68b8d2a9fe3dfae922af19d7b2795e025e7ddefceb7766bea8b80f85
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -21508,7 +21508,8 @@ static void cumsum_lines(const void *context, int64_t n, char *const *at, const 
 {
     bs_lines_job job = *(const bs_lines_job *)context;
     const bs_cumsum_desc *desc = job.call->params;
-    const ptrdiff_t end = desc->reverse ? job.n - 1 : 0, in_end = 4 * end * job.in_step, out_end = 4 * end * job.out_step;
+    const ptrdiff_t end = desc->reverse ? job.n - 1 : 0, in_end = 4 * end * job.in_step,
+                    out_end = 4 * end * job.out_step;
     job.in_step = desc->reverse ? -job.in_step : job.in_step;
     job.out_step = desc->reverse ? -job.out_step : job.out_step;
     for (int64_t i = 0; i < n; i++) {
@@ -22321,7 +22322,8 @@ bs_value bs_resize(bs_graph *graph, bs_value x, const bs_resize_desc *desc)
 
 extern const bs_op bs_op_input, bs_op_state, bs_op_state_write, bs_op_output, bs_op_patches, bs_op_assemble, bs_op_rows,
     bs_op_collect, bs_op_route, bs_op_scatter, bs_op_gather, bs_op_route_price, bs_op_route_score, bs_op_look_ahead,
-    bs_op_segments, bs_op_state_append, bs_op_segment_spread, bs_op_segment_reduce, bs_op_segment_index, bs_op_attention;
+    bs_op_segments, bs_op_state_append, bs_op_segment_spread, bs_op_segment_reduce, bs_op_segment_index,
+    bs_op_attention;
 
 /* input, state. dim > 0: a constant; dim < 0: -dim is symbol number (from 1, in order of creation) + 65536 (factor -
  * 1). */
@@ -23782,9 +23784,9 @@ void bs_state_append(bs_graph *graph, bs_value state, bs_value value, bs_value c
 /* ==== end src/ops/segments.c ================================================================== */
 
 /* ==== begin src/ops/segment_rows.c ============================================================ */
-/* ops/segment_rows.c - between segments and their rows: the number of a row in its segment, one row of each segment spread
- * over its rows, or its rows reduced to one. Relies on span.h and ops/structure.h. Must never read beyond the offsets of the call. Sums go from
- * the first row of a segment to its last. One code for every tier. */
+/* ops/segment_rows.c - between segments and their rows: the number of a row in its segment, one row of each segment
+ * spread over its rows, or its rows reduced to one. Relies on span.h and ops/structure.h. Must never read beyond the
+ * offsets of the call. Sums go from the first row of a segment to its last. One code for every tier. */
 /* #include "ops/common.h" */
 /* #include "ops/span.h" */
 /* #include "ops/structure.h" */

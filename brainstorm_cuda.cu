@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 528e8a184f1019aaed51eaf32b0dcfb3c90019d4d7fe78ba2d4e144a10560a21
+ * sha256 of the parts: 57de8700906f5f0e4fc7b638cbed346a1fae9315dd945c4a25fb31f89918a625
  */
 #include "brainstorm.h"
 
@@ -1029,7 +1029,8 @@ bs_bytes bs_weight_elements(const bs_weight_spec *spec);
 
 extern const bs_op bs_op_input, bs_op_state, bs_op_state_write, bs_op_output, bs_op_patches, bs_op_assemble, bs_op_rows,
     bs_op_collect, bs_op_route, bs_op_scatter, bs_op_gather, bs_op_route_price, bs_op_route_score, bs_op_look_ahead,
-    bs_op_segments, bs_op_state_append, bs_op_segment_spread, bs_op_segment_reduce, bs_op_segment_index, bs_op_attention;
+    bs_op_segments, bs_op_state_append, bs_op_segment_spread, bs_op_segment_reduce, bs_op_segment_index,
+    bs_op_attention;
 
 /* input, state. dim > 0: a constant; dim < 0: -dim is symbol number (from 1, in order of creation) + 65536 (factor -
  * 1). */
@@ -4167,9 +4168,10 @@ __device__ inline void bs_cu_append_run(const bs_cu_tile &t, const bs_device_ste
 #define BS_CUDA_OP_ATTENTION
 
 /* ==== begin src/cuda/op_segment.cuh =========================================================== */
-/* op_segment.cuh - between segments and their rows: numbers rows, spreads one row a segment over its rows, reduces its rows to one.
- * Sums go from the first row of a segment to its last, an element a thread.
- * Relies on segment.cuh, walk.cuh and move_nest.cuh; offsets are checked before the run. Must never read beyond them. */
+/* op_segment.cuh - between segments and their rows: numbers rows, spreads one row a segment over its rows, reduces its
+ * rows to one. Sums go from the first row of a segment to its last, an element a thread.
+ * Relies on segment.cuh, walk.cuh and move_nest.cuh; offsets are checked before the run. Must never read beyond
+ * them. */
 #ifndef BS_CUDA_OP_SEGMENT
 #define BS_CUDA_OP_SEGMENT
 

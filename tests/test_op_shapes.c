@@ -150,7 +150,7 @@ static const refusal refusals[] = {
     {"pixel_unshuffle extent", unshuffle_extent, BS_ERROR_SHAPE, {"pixel_unshuffle", "dimension 1 is 20", "r = 3"}},
     {"pixel_unshuffle cells", unshuffle_cell, BS_ERROR_SHAPE, {"pixel_unshuffle", "cells of 8 pixels", "3"}},
     {"add of types", add_type, BS_ERROR_SHAPE, {"add", "operand 1 is u8", "f32"}},
-    {"add of ranks", add_rank, BS_ERROR_SHAPE, {"add", "dimension 1 of the result is 20 in operand 0 and 5 in operand 1"}},
+    {"add of ranks", add_rank, BS_ERROR_SHAPE, {"add", "dimension 1 of the result is 20", "5 in operand 1"}},
     {"add of extents", add_dim, BS_ERROR_SHAPE, {"add", "dimension 0 is 6 in operand 0 and 3"}},
     {"mul of a frame and cells", add_frame, BS_ERROR_DOMAIN, {"mul", "operand 1", "bs_patches"}},
     {"activation prelu", act_prelu, BS_ERROR_ARGUMENT, {"activation", "bs_prelu"}},
