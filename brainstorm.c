@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 0db2e79a68b8d2a9fe3dfae922af19d7b2795e025e7ddefceb7766bea8b80f85
+ * sha256 of the parts: cd75770b30f0e23397260a6b47771397e2f074884ffa3f542d170144bdfdbd44
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -19447,7 +19447,7 @@ typedef struct indexed {
     const int32_t **bad; /* the first index that is out of range */
 } indexed;
 
-static void indexed_one(const indexed *k, char *beside, char *named)
+static void indexed_one(const indexed *k, void *beside, void *named)
 {
     const size_t bytes = bs_dtype_bytes(k->dtype);
     if (k->move == INDEXED_READ)

@@ -90,7 +90,7 @@ typedef struct indexed {
     const int32_t **bad; /* the first index that is out of range */
 } indexed;
 
-static void indexed_one(const indexed *k, char *beside, char *named)
+static void indexed_one(const indexed *k, void *beside, void *named)
 {
     const size_t bytes = bs_dtype_bytes(k->dtype);
     if (k->move == INDEXED_READ)
