@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 57de8700906f5f0e4fc7b638cbed346a1fae9315dd945c4a25fb31f89918a625
+ * sha256 of the parts: e840c8aaa74a925c15a6dfcf8231bea1f64f32855772c918b38787612483346a
  */
 #include "brainstorm.h"
 
@@ -8634,7 +8634,7 @@ static void bs_cu_lstm_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const bool path = n->graph->domains[s->domain].kind == BS_DOMAIN_PATH;
     const int64_t lines = bs_max_i64(bs_cu_linear_lines(&n->out[0]), 1),
-                  all = bs_cu_linear_rows_of(n, s->domain) * lines;
+                  all = bs_cu_linear_most_lines(n, s->domain);
     const int64_t batch = bs_min_i64(path ? (int64_t)BS_CU_GEMM_SIDE : (int64_t)BS_CU_LINEAR_BATCH, all) / lines;
     s->batch = batch < 1 ? 1 : (int32_t)batch;
     s->p[BS_CU_RECURRENT_HALF].i = n->np->half;

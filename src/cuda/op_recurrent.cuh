@@ -17,7 +17,7 @@ static void bs_cu_lstm_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const bool path = n->graph->domains[s->domain].kind == BS_DOMAIN_PATH;
     const int64_t lines = bs_max_i64(bs_cu_linear_lines(&n->out[0]), 1),
-                  all = bs_cu_linear_rows_of(n, s->domain) * lines;
+                  all = bs_cu_linear_most_lines(n, s->domain);
     const int64_t batch = bs_min_i64(path ? (int64_t)BS_CU_GEMM_SIDE : (int64_t)BS_CU_LINEAR_BATCH, all) / lines;
     s->batch = batch < 1 ? 1 : (int32_t)batch;
     s->p[BS_CU_RECURRENT_HALF].i = n->np->half;
