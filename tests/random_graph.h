@@ -23,7 +23,8 @@ static inline void rg_fold(random_graph *rg, int32_t domain)
     bs_value left[NAIVE_VALUES];
     int32_t n = 0;
     for (int32_t v = 1; v < rg->g->n_values; v++)
-        if (rg->g->values[v].domain == domain && rg->g->values[v].dtype == BS_F32 && !rg_is_read(rg, v))
+        if (rg->g->values[v].domain == domain && rg->g->values[v].dtype == BS_F32 && !rg_is_read(rg, v) &&
+            !rg_is_wide(rg, &rg->g->values[v]))
             left[n++] = (bs_value){v};
     for (int32_t i = 0; i < n; i++)
         for (int32_t k = i + 1; k < n; k++) {

@@ -81,7 +81,7 @@ static inline bool rg_is_any_image(const random_graph *rg, const bs_value_info *
 static inline bool rg_is_top_cells(const random_graph *rg, const bs_value_info *v)
 {
     const bs_domain *d = &rg->g->domains[v->domain];
-    const bool stacks = (v->rank < 3 || bs_domain_is_patches(d)) && !(v->rank == 1 && rg_extent(rg, v, 0) == RG_UNITS);
+    const bool stacks = v->rank < 3 || bs_domain_is_patches(d);
     return d->kind == BS_DOMAIN_ROWS && stacks;
 }
 
@@ -114,6 +114,12 @@ static inline bool rg_is_routable(const random_graph *rg, const bs_value_info *v
     return v->domain > 0 && depth < 3 && rg_is_line(rg, v);
 }
 
+/* What stands in an lstm, and may be no whole number. */
+static inline bool rg_is_wide(const random_graph *rg, const bs_value_info *v)
+{
+    return v->rank == 1 && rg_extent(rg, v, 0) == RG_UNITS;
+}
+
 /* A value that is wanted, often a young one; id 0 when there is none. domain -1: any. */
 static inline bs_value rg_pick(const random_graph *rg, int32_t domain, rg_want want)
 {
@@ -122,7 +128,7 @@ static inline bs_value rg_pick(const random_graph *rg, int32_t domain, rg_want w
         const int32_t young = n < 12 ? n : 12;
         const int32_t id = rg_flip(50) ? 1 + check_below(n) : n - check_below(young);
         const bs_value_info *v = &rg->g->values[id];
-        if ((domain < 0 || v->domain == domain) && want(rg, v))
+        if ((domain < 0 || v->domain == domain) && want(rg, v) && !rg_is_wide(rg, v))
             return (bs_value){id};
     }
     return (bs_value){0};
