@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: cd75770b30f0e23397260a6b47771397e2f074884ffa3f542d170144bdfdbd44
+ * sha256 of the parts: f7a50b420b097146b8d1c3d05a1565a36ceec168e58e875fc6dc664d79c8323d
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -17666,7 +17666,7 @@ static inline BS_BOTH int32_t bs_feature_bucket(uint64_t sum, uint64_t area, int
 /* ==== end src/ops/features.h ================================================================== */
 
 /* ==== begin src/ops/resize.h ================================================================== */
-/* ops/resize.h - the weights of an enlargement, for its plain kernels and for a device.
+/* ops/resize.h - the weights of resized images, for plain kernels and for a device.
  * Relies on base/base.h. Must never contain a product that a compiler may fuse with a sum: both sides must give the
  * same bytes. */
 #ifndef BS_OPS_RESIZE_H
@@ -17676,7 +17676,8 @@ static inline BS_BOTH int32_t bs_feature_bucket(uint64_t sum, uint64_t area, int
 
 #include <math.h>
 
-#define BS_RESIZE_MOST 16 /* the largest factor */
+#define BS_RESIZE_MOST 16 /* the largest factor, and the smallest result with antialias: 1/16 */
+#define BS_RESIZE_TAPS (4 * BS_RESIZE_MOST + 2)
 
 /* Taps of output r of each group of `factor`: they begin at `start`, relative to the group's own input. */
 typedef struct bs_resize_phase {
@@ -17708,6 +17709,88 @@ static inline BS_BOTH bs_resize_phase bs_resize_phase_of(int32_t kind, int32_t f
     for (int32_t k = 0; k < 4; k++)
         phase.weight[k] = bs_resize_cubic(cubic_a, at + 1.0f - (float)k);
     return phase;
+}
+
+/* ------------------------------------------------------------------------------------------------- any ratio
+ * Pixel i of an axis of a result lies at (i mul + add) / div among the operand's, in whole numbers: where a pixel reads
+ * does not depend on how floats are rounded. Coordinates are of frames, not of cells. */
+typedef struct bs_resize_axis {
+    int32_t kind, extent; /* of the operand's frame */
+    int64_t mul, add, div;
+    int64_t unit; /* a distance of 1 of the kernel, over div */
+    bool inside;
+    float cubic_a;
+} bs_resize_axis;
+
+/* Whether the weights by phase above will do: what there was before op set 4. */
+static inline BS_BOTH bool bs_resize_by_factor(const bs_resize_desc *desc)
+{
+    return desc->den <= 1 && desc->height == 0 && desc->centres == BS_RESIZE_HALF_PIXEL && !desc->antialias &&
+           desc->kind != BS_RESIZE_AREA;
+}
+
+/* Whether taps beyond the frame are left out, and weights are made to sum to 1; else the edge's pixel is repeated. */
+static inline BS_BOTH bool bs_resize_inside(const bs_resize_desc *desc)
+{
+    return desc->antialias || desc->kind == BS_RESIZE_AREA;
+}
+
+/* Of a result that is `size` long, or of the ratio if that is 0; all of `extent` are all of it where corners are
+ * aligned, else `den` (or `extent`) pixels of the operand are `factor` (or `size`) of the result. */
+static inline BS_BOTH bs_resize_axis bs_resize_axis_of(const bs_resize_desc *desc, int32_t size, int32_t extent)
+{
+    bs_resize_axis axis = {desc->kind, extent, size > 0 ? extent : desc->den, 0, size > 0 ? size : desc->factor, 0,
+                           bs_resize_inside(desc), desc->cubic_a};
+    if (desc->centres == BS_RESIZE_ALIGN_CORNERS) {
+        const int64_t last = (size > 0 ? size : extent * axis.div / axis.mul) - 1;
+        axis.mul = extent - 1;
+        axis.div = last > 0 ? last : 1;
+    } else if (desc->centres == BS_RESIZE_HALF_PIXEL && desc->kind != BS_RESIZE_AREA) {
+        /* ((2 i + 1) from / to - 1) / 2; the nearest one is rounded down below */
+        axis.add = desc->kind == BS_RESIZE_NEAREST ? axis.mul : axis.mul - axis.div;
+        axis.mul *= 2;
+        axis.div *= 2;
+    }
+    axis.unit = desc->antialias && axis.mul > axis.div ? axis.mul : axis.div;
+    return axis;
+}
+
+/* Taps low .. low + count - 1 of one pixel, which lies at `at` over div; their weights sum to `total`. */
+typedef struct bs_resize_line {
+    int64_t at;
+    int32_t low, count;
+    float total;
+} bs_resize_line;
+
+static inline BS_BOTH float bs_resize_weight(const bs_resize_axis *axis, const bs_resize_line *line, int32_t tap)
+{
+    const int64_t away = (int64_t)(line->low + tap) * axis->div - line->at;
+    const float distance = fabsf((float)away / (float)axis->unit);
+    const float weight = axis->kind == BS_RESIZE_BILINEAR  ? 1.0f - distance
+                         : axis->kind == BS_RESIZE_BICUBIC ? bs_resize_cubic(axis->cubic_a, distance)
+                                                           : 1.0f;
+    return weight / line->total;
+}
+
+static inline BS_BOTH bs_resize_line bs_resize_line_of(const bs_resize_axis *axis, int32_t pixel)
+{
+    bs_resize_line line = {pixel * axis->mul + axis->add, 0, 0, 1.0f};
+    const bool kernel = axis->kind == BS_RESIZE_BILINEAR || axis->kind == BS_RESIZE_BICUBIC;
+    const int64_t reach = kernel ? axis->kind * axis->unit : axis->kind == BS_RESIZE_AREA ? axis->mul : 0;
+    int64_t low = bs_floor_div(kernel ? line.at - reach + axis->div : line.at, axis->div);
+    int64_t high = kernel || reach == 0 ? bs_floor_div(line.at + reach, axis->div) + 1
+                                        : bs_ceil_div(line.at + reach, axis->div);
+    float total = 0.0f;
+    if (axis->inside) {
+        low = low < 0 ? 0 : low;
+        high = high > axis->extent ? axis->extent : high;
+    }
+    line.low = (int32_t)low;
+    line.count = (int32_t)(high - low);
+    for (int32_t k = 0; axis->inside && k < line.count; k++)
+        total += bs_resize_weight(axis, &line, k);
+    line.total = axis->inside ? total : 1.0f;
+    return line;
 }
 
 static inline BS_BOTH int32_t bs_resize_taps(int32_t kind)
@@ -22023,7 +22106,7 @@ bs_value bs_transpose(bs_graph *graph, bs_value x, const bs_transpose_desc *desc
 /* ==== end src/ops/reshape.c =================================================================== */
 
 /* ==== begin src/ops/resize.c ================================================================== */
-/* ops/resize.c - enlargement by an integer factor, half-pixel centres, the frame's edges replicated.
+/* ops/resize.c - images of another size: by an integer factor, with weights by phase; and by any ratio, or to a size.
  * Relies on kernels/elementwise.h. Must never read beyond the frame: taps are clamped to it, and halo() provides all
  * others. Weights depend only on the phase (output coordinate modulo factor), so a pixel is the same in whichever cell
  * it is computed.
@@ -22034,42 +22117,91 @@ bs_value bs_transpose(bs_graph *graph, bs_value x, const bs_transpose_desc *desc
 /* #include "ops/common.h" */
 /* #include "ops/resize.h" */
 
-static const bs_field resize_fields[] = {BS_INT_OF("kind", 0, BS_RESIZE_BICUBIC),
-                                         BS_INT_OF("factor", 0, BS_RESIZE_MOST), BS_FLOAT("cubic_a"),
-                                         BS_INT_OF("code_bits", 0, 16)};
+static const bs_field resize_fields[] = {BS_INT_OF("kind", 0, BS_RESIZE_AREA),
+                                         BS_INT("factor"),
+                                         BS_FLOAT("cubic_a"),
+                                         BS_INT_OF("code_bits", 0, 16),
+                                         BS_INT_OF("den", 0, 1 << 15),
+                                         BS_INT_OF("height", 0, 1 << 30),
+                                         BS_INT_OF("width", 0, 1 << 30),
+                                         BS_INT_OF("centres", 0, BS_RESIZE_ASYMMETRIC),
+                                         BS_INT_OF("antialias", 0, 1)};
 
 static int32_t resize_factor(const bs_resize_desc *desc) { return bs_or_default(desc->factor, 2); }
 
+static int32_t resize_den(const bs_resize_desc *desc) { return bs_or_default(desc->den, 1); }
+
 static float resize_cubic_a(const bs_resize_desc *desc) { return desc->cubic_a == 0.0f ? -0.5f : desc->cubic_a; }
+
+/* Bicubic x2 with the weights that kernels have. */
+static bool resize_doubles(const bs_resize_desc *desc)
+{
+    return desc->kind == BS_RESIZE_BICUBIC && resize_factor(desc) == 2 && resize_cubic_a(desc) == -0.5f &&
+           bs_resize_by_factor(desc);
+}
 
 static bool resize_in_integers(const bs_resize_desc *desc, bs_dtype dtype)
 {
-    return (dtype == BS_U8 || dtype == BS_U16) && desc->kind == BS_RESIZE_BICUBIC && resize_factor(desc) == 2 &&
-           resize_cubic_a(desc) == -0.5f;
+    return (dtype == BS_U8 || dtype == BS_U16) && resize_doubles(desc);
+}
+
+/* Dimension d of the result: `size`, if sizes are given, or of the ratio. Where all pixels count, there are only so
+ * many for one of the result. */
+static bool resize_extent(bs_infer *infer, int32_t d, const char *field, int32_t size, bool sized)
+{
+    const bs_resize_desc *desc = infer->params;
+    const int64_t most = desc->kind == BS_RESIZE_AREA ? BS_RESIZE_TAPS - 2 : desc->antialias ? BS_RESIZE_MOST : 1 << 30;
+    if (!sized)
+        return bs_infer_field(infer, "den", desc->den, 0, most * resize_factor(desc)) &&
+               bs_infer_extent(infer, d, resize_factor(desc), 0, resize_den(desc));
+    if (!bs_infer_field(infer, field, size, bs_ceil_div(bs_dim_max(infer->graph, infer->in[0]->dims[d]), most),
+                        1 << 30))
+        return false;
+    infer->out[0].dims[d] = bs_dim_const(infer->graph, size);
+    return true;
+}
+
+/* What goes with what. A size, and aligned corners, are of the frame: no cell knows where it lies in the result. */
+static bool resize_options(bs_infer *infer, bool sized)
+{
+    const bs_resize_desc *desc = infer->params;
+    return (!desc->antialias || bs_infer_field(infer, "kind", desc->kind, BS_RESIZE_BILINEAR, BS_RESIZE_BICUBIC)) &&
+           (!bs_resize_inside(desc) || bs_infer_field(infer, "centres", desc->centres, 0, 0)) &&
+           ((!sized && desc->centres != BS_RESIZE_ALIGN_CORNERS) || bs_infer_whole(infer, 0));
 }
 
 static bool resize_infer(bs_infer *infer)
 {
     const bs_resize_desc *desc = infer->params;
-    const int32_t factor = resize_factor(desc);
+    const int32_t factor = resize_factor(desc), den = resize_den(desc);
+    const bool sized = desc->height > 0 || desc->width > 0;
     const bs_dtype dtype = infer->in[0]->dtype;
     if (dtype != BS_F32 && dtype != BS_U8 && dtype != BS_U16)
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s, expected f32, u8 or u16", bs_dtype_name(dtype));
-    return bs_infer_rank(infer, 0, 3, 3) && bs_infer_extent(infer, 1, factor, 0, 1) &&
-           bs_infer_extent(infer, 2, factor, 0, 1) && bs_infer_scale(infer, factor, 1);
+    return bs_infer_field(infer, "factor", desc->factor, 0, bs_min_i32(BS_RESIZE_MOST * den, 1 << 15)) &&
+           bs_infer_rank(infer, 0, 3, 3) && resize_options(infer, sized) &&
+           resize_extent(infer, 1, "height", desc->height, sized) &&
+           resize_extent(infer, 2, "width", desc->width, sized) && (sized || bs_infer_scale(infer, factor, den));
 }
 
+/* Taps reach 0, 1, 2 pixels, or as many of the result's where those are larger. A mean reads only what its own pixel
+ * covers. */
 static int32_t resize_halo(const bs_graph *graph, const bs_node *node, int32_t index, int32_t out_margin)
 {
     const bs_resize_desc *desc = node->params;
+    const int64_t factor = resize_factor(desc), den = resize_den(desc);
+    const int64_t reach = desc->kind == BS_RESIZE_AREA ? 0 : desc->kind;
     (void)graph, (void)index;
-    return (int32_t)bs_ceil_div(out_margin, resize_factor(desc)) + desc->kind; /* taps reach 0, 1, 2 pixels */
+    return (int32_t)(bs_ceil_div(out_margin * den, factor) +
+                     (desc->antialias && den > factor ? bs_ceil_div(reach * den, factor) : reach));
 }
 
 static double resize_flops(const bs_graph *graph, const bs_node *node)
 {
     const bs_resize_desc *desc = node->params;
-    const double taps = bs_resize_taps(desc->kind);
+    const double shrinks = (double)resize_den(desc) / resize_factor(desc),
+                 wide = bs_resize_inside(desc) && shrinks > 1 ? shrinks : 1;
+    const double taps = bs_resize_taps(desc->kind) * wide;
     return bs_value_work(graph, node->first_out) * 2.0 * taps * (taps + 1.0);
 }
 
@@ -22077,11 +22209,10 @@ static double resize_flops(const bs_graph *graph, const bs_node *node)
 
 typedef struct resize_job {
     const bs_call *call;
-    int32_t factor, taps;
-    bool integers;
+    bs_resize_desc desc; /* defaults filled in */
+    bool by_factor, integers;
     int32_t top; /* largest code */
     bs_resize_phase phase[BS_RESIZE_MOST];
-    int32_t code_weight[BS_RESIZE_MOST][4]; /* x 128: only in integers, where they are exact */
 } resize_job;
 
 static void resize_job_fill(resize_job *job, const bs_call *call)
@@ -22089,47 +22220,62 @@ static void resize_job_fill(resize_job *job, const bs_call *call)
     const bs_resize_desc *desc = call->params;
     const bs_dtype dtype = call->out[0].dtype;
     job->call = call;
-    job->factor = resize_factor(desc);
-    job->taps = bs_resize_taps(desc->kind);
+    job->desc = *desc;
+    job->desc.factor = resize_factor(desc);
+    job->desc.cubic_a = resize_cubic_a(desc);
+    job->desc.den = resize_den(desc);
+    job->by_factor = bs_resize_by_factor(&job->desc);
     job->integers = resize_in_integers(desc, dtype);
     job->top = dtype == BS_U8 ? 255 : (1 << bs_or_default(desc->code_bits, 16)) - 1;
-    for (int32_t r = 0; r < job->factor; r++) {
-        job->phase[r] = bs_resize_phase_of(desc->kind, job->factor, resize_cubic_a(desc), r);
-        for (int32_t k = 0; job->integers && k < 4; k++)
-            job->code_weight[r][k] = (int32_t)(job->phase[r].weight[k] * 128.0f);
-    }
+    for (int32_t r = 0; job->by_factor && r < job->desc.factor; r++)
+        job->phase[r] = bs_resize_phase_of(desc->kind, job->desc.factor, job->desc.cubic_a, r);
 }
 
-/* Offsets of the taps of one output coordinate along one axis, and its phase. */
+/* What one output coordinate reads along one axis. */
 typedef struct resize_taps {
-    ptrdiff_t offset[4];
-    const bs_resize_phase *phase;
-    const int32_t *code_weight;
+    int32_t count;
+    ptrdiff_t offset[BS_RESIZE_TAPS];
+    float weight[BS_RESIZE_TAPS];
 } resize_taps;
 
-static resize_taps resize_taps_of(const resize_job *job, int32_t at, ptrdiff_t stride, int32_t origin, int32_t extent)
+/* Coordinates, of cores; `size` of the result, if it is given; where cores lie in their frames. */
+typedef struct resize_along {
+    int32_t size, origin, extent, out_origin;
+    ptrdiff_t stride;
+} resize_along;
+
+static void resize_taps_of(const resize_job *job, const resize_along *along, int32_t at, resize_taps *taps)
 {
-    const int32_t group = (int32_t)bs_floor_div(at, job->factor);
-    const int32_t r = at - group * job->factor;
-    resize_taps taps = {{0, 0, 0, 0}, &job->phase[r], job->code_weight[r]};
-    for (int32_t k = 0; k < job->taps; k++) {
-        const int32_t tap = bs_clamp_i32(group + taps.phase->start + k + origin, 0, extent - 1) - origin;
-        taps.offset[k] = tap * stride;
+    const bs_resize_desc *desc = &job->desc;
+    int32_t low;
+    if (job->by_factor) {
+        const int32_t group = (int32_t)bs_floor_div(at, desc->factor);
+        const bs_resize_phase *phase = &job->phase[at - group * desc->factor];
+        low = group + phase->start + along->origin;
+        taps->count = bs_resize_taps(desc->kind);
+        memcpy(taps->weight, phase->weight, sizeof phase->weight);
+    } else {
+        const bs_resize_axis axis = bs_resize_axis_of(desc, along->size, along->extent);
+        const bs_resize_line line = bs_resize_line_of(&axis, at + along->out_origin);
+        low = line.low;
+        taps->count = bs_min_i32(line.count, BS_RESIZE_TAPS);
+        for (int32_t k = 0; k < taps->count; k++)
+            taps->weight[k] = bs_resize_weight(&axis, &line, k);
     }
-    return taps;
+    for (int32_t k = 0; k < taps->count; k++)
+        taps->offset[k] = (bs_clamp_i32(low + k, 0, along->extent - 1) - along->origin) * along->stride;
 }
 
 /* ----------------------------------------------------------------------------------------------------- kernels */
 
-static float resize_sample(const resize_job *job, const void *data, bs_dtype dtype, int64_t at, const resize_taps *y,
-                           const resize_taps *x)
+static float resize_sample(const void *data, bs_dtype dtype, int64_t at, const resize_taps *y, const resize_taps *x)
 {
     float sum = 0.0f;
-    for (int32_t j = 0; j < job->taps; j++) {
+    for (int32_t j = 0; j < y->count; j++) {
         float line = 0.0f;
-        for (int32_t i = 0; i < job->taps; i++)
-            line += x->phase->weight[i] * bs_load_f32(data, dtype, at + y->offset[j] + x->offset[i]);
-        sum += y->phase->weight[j] * line;
+        for (int32_t i = 0; i < x->count; i++)
+            line += x->weight[i] * bs_load_f32(data, dtype, at + y->offset[j] + x->offset[i]);
+        sum += y->weight[j] * line;
     }
     return sum;
 }
@@ -22139,7 +22285,7 @@ static int32_t resize_code(const void *data, bs_dtype dtype, int64_t at)
     return dtype == BS_U8 ? ((const uint8_t *)data)[at] : ((const uint16_t *)data)[at];
 }
 
-/* At most 65535 (140^2 + 12^2) = 1.3e9: fits 32 bits. */
+/* Weights x 128 are whole numbers. At most 65535 (140^2 + 12^2) = 1.3e9: fits 32 bits. */
 static int32_t resize_sample_code(const void *data, bs_dtype dtype, int64_t at, const resize_taps *y,
                                   const resize_taps *x)
 {
@@ -22147,8 +22293,8 @@ static int32_t resize_sample_code(const void *data, bs_dtype dtype, int64_t at, 
     for (int32_t j = 0; j < 4; j++) {
         int32_t line = 0;
         for (int32_t i = 0; i < 4; i++)
-            line += x->code_weight[i] * resize_code(data, dtype, at + y->offset[j] + x->offset[i]);
-        sum += y->code_weight[j] * line;
+            line += (int32_t)(x->weight[i] * 128.0f) * resize_code(data, dtype, at + y->offset[j] + x->offset[i]);
+        sum += (int32_t)(y->weight[j] * 128.0f) * line;
     }
     return (int32_t)bs_floor_div((int64_t)sum + (1 << 13), 1 << 14);
 }
@@ -22168,9 +22314,9 @@ static void resize_pixel(const resize_job *job, int64_t from, int64_t to, const 
         if (job->integers)
             resize_store(out, to, bs_clamp_i32(resize_sample_code(in->data, in->dtype, from, y, x), 0, job->top));
         else if (out->dtype == BS_F32)
-            ((float *)out->data)[to] = resize_sample(job, in->data, BS_F32, from, y, x);
+            ((float *)out->data)[to] = resize_sample(in->data, BS_F32, from, y, x);
         else
-            resize_store(out, to, bs_f32_to_code(resize_sample(job, in->data, in->dtype, from, y, x), 0, job->top));
+            resize_store(out, to, bs_f32_to_code(resize_sample(in->data, in->dtype, from, y, x), 0, job->top));
     }
 }
 
@@ -22178,10 +22324,13 @@ static void resize_reference(const resize_job *job, int32_t row)
 {
     const bs_operand *in = &job->call->in[0], *out = &job->call->out[0];
     const bs_rect r = out->rect;
+    const resize_along down = {job->desc.height, in->frame_y, in->frame_h, out->frame_y, in->stride[1]},
+                       across = {job->desc.width, in->frame_x, in->frame_w, out->frame_x, in->stride[2]};
     for (int32_t oy = r.y0; oy < r.y1; oy++) {
-        const resize_taps y = resize_taps_of(job, oy, in->stride[1], in->frame_y, in->frame_h);
+        resize_taps y, x;
+        resize_taps_of(job, &down, oy, &y);
         for (int32_t ox = r.x0; ox < r.x1; ox++) {
-            const resize_taps x = resize_taps_of(job, ox, in->stride[2], in->frame_x, in->frame_w);
+            resize_taps_of(job, &across, ox, &x);
             resize_pixel(job, row * in->row_stride, row * out->row_stride + oy * out->stride[1] + ox * out->stride[2],
                          &y, &x);
         }
@@ -22198,10 +22347,8 @@ static void resize_reference(const resize_job *job, int32_t row)
 
 static bool resize_is_fast(const resize_job *job)
 {
-    const bs_resize_desc *desc = job->call->params;
-    const bool doubles = desc->kind == BS_RESIZE_BICUBIC && job->factor == 2 && resize_cubic_a(desc) == -0.5f;
     const bool lines = job->call->in[0].stride[2] == 1 && job->call->out[0].stride[2] == 1;
-    return doubles && lines && job->call->plan->tier != BS_TIER_SCALAR;
+    return resize_doubles(&job->desc) && lines && job->call->plan->tier != BS_TIER_SCALAR;
 }
 
 /* One plane: addresses of element (0, 0) of operand and result. */
@@ -24659,7 +24806,8 @@ static const describe_names describe_enums[] = {
     {"", "act", BS_ACT_COUNT, {"none", "relu", "leaky_relu", "prelu", "sigmoid", "tanh", "gelu", "silu", "clip"}},
     {"gather", "mode", 4, {"place", "add", "weighted", "select"}},
     {"pool2d", "kind", 2, {"average", "max"}},
-    {"resize", "kind", 3, {"nearest", "bilinear", "bicubic"}},
+    {"resize", "kind", 4, {"nearest", "bilinear", "bicubic", "area"}},
+    {"", "centres", 3, {"half_pixel", "align_corners", "asymmetric"}},
     {"reduce", "kind", 9, {"sum", "mean", "max", "min", "prod", "sum_square", "l1", "l2", "log_sum_exp"}},
     {"", "update", 2, {"write", "add"}},
     {"segment_reduce", "mode", 4, {"last", "sum", "mean", "max"}},

@@ -631,14 +631,30 @@ typedef struct bs_pool2d_desc {
 } bs_pool2d_desc;
 bs_value bs_pool2d(bs_graph *graph, bs_value x, const bs_pool2d_desc *desc);
 
-typedef enum bs_resize_kind { BS_RESIZE_NEAREST, BS_RESIZE_BILINEAR, BS_RESIZE_BICUBIC } bs_resize_kind;
-/* By an integer factor up; half-pixel centres, edges replicated. bicubic: a = cubic_a [-0.5]. u8 and u16 bicubic
- * x2 run in integers (same codes on every tier). code_bits as in bs_convert. */
+typedef enum bs_resize_kind {
+    BS_RESIZE_NEAREST,
+    BS_RESIZE_BILINEAR,
+    BS_RESIZE_BICUBIC,
+    BS_RESIZE_AREA /* the mean of the pixels that a pixel of the result touches (to a size: PyTorch 'area') */
+} bs_resize_kind;
+/* Where pixel i of the result lies in the operand, which is in/out times as large (ONNX Resize). */
+typedef enum bs_resize_centres {
+    BS_RESIZE_HALF_PIXEL,    /* (i + 1/2) in/out - 1/2; NEAREST: PyTorch 'nearest-exact' */
+    BS_RESIZE_ALIGN_CORNERS, /* i (in - 1) / (out - 1): whole images only, not in patches */
+    BS_RESIZE_ASYMMETRIC     /* i in/out; NEAREST: PyTorch 'nearest' */
+} bs_resize_centres;
+/* [C,H,W] to floor(H factor/den), floor(W factor/den), or to height x width; edges replicated. bicubic: a = cubic_a
+ * [-0.5]. u8 and u16 bicubic x2 run in integers (same codes on every tier). code_bits as in bs_convert. In patches
+ * cells must stay whole pixels, and there are no sizes. NEAREST is rounded down: with ALIGN_CORNERS too. */
 typedef struct bs_resize_desc {
     const char *name;
-    int32_t kind, factor /* [2] */;
+    int32_t kind, factor /* [2] at most 16 times den */;
     float cubic_a;
     int32_t code_bits;
+    int32_t den;           /* [1] */
+    int32_t height, width; /* both, and factor 0: of whole images */
+    int32_t centres;       /* bs_resize_centres; of AREA HALF_PIXEL */
+    int32_t antialias;     /* 1: BILINEAR and BICUBIC of HALF_PIXEL, down to 1/16 (PyTorch antialias=True) */
 } bs_resize_desc;
 bs_value bs_resize(bs_graph *graph, bs_value x, const bs_resize_desc *desc);
 

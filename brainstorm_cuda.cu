@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: e840c8aaa74a925c15a6dfcf8231bea1f64f32855772c918b38787612483346a
+ * sha256 of the parts: c6971bcf6343b8c760350f1209a21fce94dc6af6224c13af847cd60a19a666ba
  */
 #include "brainstorm.h"
 
@@ -2151,7 +2151,7 @@ __device__ __forceinline__ void bs_cu_zero_margin_of(const bs_cu_tile &t, const 
     /* op_rope.cuh, op_segment.cuh, op_image.cuh */                                                       \
     X(rope) X(segment_index) X(lrn)                                                                       \
     /* op_image.cuh, op_resize.cuh, op_features.cuh */                                                    \
-    X(pool2d) X(pool2d_global) X(resize) X(resize_double) X(patch_features)                               \
+    X(pool2d) X(pool2d_global) X(resize) X(resize_double) X(resize_any) X(patch_features)                 \
     /* op_conv_*.cuh, op_deconv.cuh */                                                                    \
     X(conv2d) X(conv2d_depthwise) X(conv2d_tensor) X(conv2d_tile) X(conv2d_plain) X(deconv2d)             \
     /* op_linear.cuh, op_matmul.cuh */                                                                    \
@@ -8794,7 +8794,7 @@ __device__ inline void bs_cu_gru_run(const bs_cu_tile &t, const bs_device_step *
 #endif
 /* ==== end src/cuda/op_recurrent.cuh =========================================================== */
 /* ==== begin src/cuda/op_resize.cuh ============================================================ */
-/* op_resize.cuh - enlargement by an integer factor.
+/* op_resize.cuh - images of another size: by an integer factor, by any ratio, or to a size.
  * Taps are clamped to the frame: operands may be views without anything around them. Products and sums are never
  * fused, so that codes that go through f32 round as on the CPU; bicubic x2 of codes stays in integers.
  * Relies on walk.cuh. Must never let a pixel depend on the rectangle it is computed in. */
@@ -8806,7 +8806,7 @@ __device__ inline void bs_cu_gru_run(const bs_cu_tile &t, const bs_device_step *
 
 extern "C" {
 /* ==== begin src/ops/resize.h ================================================================== */
-/* ops/resize.h - the weights of an enlargement, for its plain kernels and for a device.
+/* ops/resize.h - the weights of resized images, for plain kernels and for a device.
  * Relies on base/base.h. Must never contain a product that a compiler may fuse with a sum: both sides must give the
  * same bytes. */
 #ifndef BS_OPS_RESIZE_H
@@ -8816,7 +8816,8 @@ extern "C" {
 
 #include <math.h>
 
-#define BS_RESIZE_MOST 16 /* the largest factor */
+#define BS_RESIZE_MOST 16 /* the largest factor, and the smallest result with antialias: 1/16 */
+#define BS_RESIZE_TAPS (4 * BS_RESIZE_MOST + 2)
 
 /* Taps of output r of each group of `factor`: they begin at `start`, relative to the group's own input. */
 typedef struct bs_resize_phase {
@@ -8850,6 +8851,88 @@ static inline BS_BOTH bs_resize_phase bs_resize_phase_of(int32_t kind, int32_t f
     return phase;
 }
 
+/* ------------------------------------------------------------------------------------------------- any ratio
+ * Pixel i of an axis of a result lies at (i mul + add) / div among the operand's, in whole numbers: where a pixel reads
+ * does not depend on how floats are rounded. Coordinates are of frames, not of cells. */
+typedef struct bs_resize_axis {
+    int32_t kind, extent; /* of the operand's frame */
+    int64_t mul, add, div;
+    int64_t unit; /* a distance of 1 of the kernel, over div */
+    bool inside;
+    float cubic_a;
+} bs_resize_axis;
+
+/* Whether the weights by phase above will do: what there was before op set 4. */
+static inline BS_BOTH bool bs_resize_by_factor(const bs_resize_desc *desc)
+{
+    return desc->den <= 1 && desc->height == 0 && desc->centres == BS_RESIZE_HALF_PIXEL && !desc->antialias &&
+           desc->kind != BS_RESIZE_AREA;
+}
+
+/* Whether taps beyond the frame are left out, and weights are made to sum to 1; else the edge's pixel is repeated. */
+static inline BS_BOTH bool bs_resize_inside(const bs_resize_desc *desc)
+{
+    return desc->antialias || desc->kind == BS_RESIZE_AREA;
+}
+
+/* Of a result that is `size` long, or of the ratio if that is 0; all of `extent` are all of it where corners are
+ * aligned, else `den` (or `extent`) pixels of the operand are `factor` (or `size`) of the result. */
+static inline BS_BOTH bs_resize_axis bs_resize_axis_of(const bs_resize_desc *desc, int32_t size, int32_t extent)
+{
+    bs_resize_axis axis = {desc->kind, extent, size > 0 ? extent : desc->den, 0, size > 0 ? size : desc->factor, 0,
+                           bs_resize_inside(desc), desc->cubic_a};
+    if (desc->centres == BS_RESIZE_ALIGN_CORNERS) {
+        const int64_t last = (size > 0 ? size : extent * axis.div / axis.mul) - 1;
+        axis.mul = extent - 1;
+        axis.div = last > 0 ? last : 1;
+    } else if (desc->centres == BS_RESIZE_HALF_PIXEL && desc->kind != BS_RESIZE_AREA) {
+        /* ((2 i + 1) from / to - 1) / 2; the nearest one is rounded down below */
+        axis.add = desc->kind == BS_RESIZE_NEAREST ? axis.mul : axis.mul - axis.div;
+        axis.mul *= 2;
+        axis.div *= 2;
+    }
+    axis.unit = desc->antialias && axis.mul > axis.div ? axis.mul : axis.div;
+    return axis;
+}
+
+/* Taps low .. low + count - 1 of one pixel, which lies at `at` over div; their weights sum to `total`. */
+typedef struct bs_resize_line {
+    int64_t at;
+    int32_t low, count;
+    float total;
+} bs_resize_line;
+
+static inline BS_BOTH float bs_resize_weight(const bs_resize_axis *axis, const bs_resize_line *line, int32_t tap)
+{
+    const int64_t away = (int64_t)(line->low + tap) * axis->div - line->at;
+    const float distance = fabsf((float)away / (float)axis->unit);
+    const float weight = axis->kind == BS_RESIZE_BILINEAR  ? 1.0f - distance
+                         : axis->kind == BS_RESIZE_BICUBIC ? bs_resize_cubic(axis->cubic_a, distance)
+                                                           : 1.0f;
+    return weight / line->total;
+}
+
+static inline BS_BOTH bs_resize_line bs_resize_line_of(const bs_resize_axis *axis, int32_t pixel)
+{
+    bs_resize_line line = {pixel * axis->mul + axis->add, 0, 0, 1.0f};
+    const bool kernel = axis->kind == BS_RESIZE_BILINEAR || axis->kind == BS_RESIZE_BICUBIC;
+    const int64_t reach = kernel ? axis->kind * axis->unit : axis->kind == BS_RESIZE_AREA ? axis->mul : 0;
+    int64_t low = bs_floor_div(kernel ? line.at - reach + axis->div : line.at, axis->div);
+    int64_t high = kernel || reach == 0 ? bs_floor_div(line.at + reach, axis->div) + 1
+                                        : bs_ceil_div(line.at + reach, axis->div);
+    float total = 0.0f;
+    if (axis->inside) {
+        low = low < 0 ? 0 : low;
+        high = high > axis->extent ? axis->extent : high;
+    }
+    line.low = (int32_t)low;
+    line.count = (int32_t)(high - low);
+    for (int32_t k = 0; axis->inside && k < line.count; k++)
+        total += bs_resize_weight(axis, &line, k);
+    line.total = axis->inside ? total : 1.0f;
+    return line;
+}
+
 static inline BS_BOTH int32_t bs_resize_taps(int32_t kind)
 {
     return kind == BS_RESIZE_BICUBIC ? 4 : kind == BS_RESIZE_BILINEAR ? 2 : 1;
@@ -8865,24 +8948,32 @@ enum {
     BS_CU_RESIZE_FACTOR,
     BS_CU_RESIZE_CUBIC, /* f */
     BS_CU_RESIZE_TOP,   /* in: the descriptor's code_bits; out: the largest code */
+    BS_CU_RESIZE_DEN,
+    BS_CU_RESIZE_HEIGHT,
+    BS_CU_RESIZE_WIDTH,
+    BS_CU_RESIZE_CENTRES,
+    BS_CU_RESIZE_ANTIALIAS,
     BS_CU_RESIZE_TAPS,
     BS_CU_RESIZE_INTEGERS /* bicubic x2 of codes: 1 */
 };
 
 static void bs_cu_resize_describe(const bs_cu_node *n, bs_device_step *s)
 {
+    const bool by_factor = bs_resize_by_factor(reinterpret_cast<const bs_resize_desc *>(n->params));
     const int32_t kind = s->p[BS_CU_RESIZE_KIND].i, type = n->out[0].dtype;
     const bool codes = type == BS_U8 || type == BS_U16;
     const int32_t factor = bs_or_default(s->p[BS_CU_RESIZE_FACTOR].i, 2);
     const float cubic = s->p[BS_CU_RESIZE_CUBIC].f == 0.0f ? -0.5f : s->p[BS_CU_RESIZE_CUBIC].f;
-    const bool bicubic = kind == BS_RESIZE_BICUBIC, integers = codes && bicubic && factor == 2 && cubic == -0.5f;
+    const bool bicubic = kind == BS_RESIZE_BICUBIC,
+               integers = codes && bicubic && by_factor && factor == 2 && cubic == -0.5f;
     const bool doubles = bicubic && factor == 2 && (integers || !codes);
     s->p[BS_CU_RESIZE_FACTOR].i = factor;
     s->p[BS_CU_RESIZE_CUBIC].f = cubic;
     s->p[BS_CU_RESIZE_TOP].i = type == BS_U8 ? 255 : (1 << bs_or_default(s->p[BS_CU_RESIZE_TOP].i, 16)) - 1;
     s->p[BS_CU_RESIZE_TAPS].i = bs_resize_taps(kind);
     s->p[BS_CU_RESIZE_INTEGERS].i = integers;
-    s->kernel = doubles ? BS_CU_resize_double : BS_CU_resize;
+    s->p[BS_CU_RESIZE_DEN].i = bs_or_default(s->p[BS_CU_RESIZE_DEN].i, 1);
+    s->kernel = !by_factor ? BS_CU_resize_any : doubles ? BS_CU_resize_double : BS_CU_resize;
     s->parts = bs_cu_work_items(bs_cu_elements(&n->out[0]), BS_CU_EACH);
 }
 
@@ -8951,6 +9042,42 @@ __device__ inline void bs_cu_resize_run(const bs_cu_tile &t, const bs_device_ste
     const bs_resize_phase *phases = bs_cu_resize_phases(t, s);
     bs_cu_scan_rows(t, s, w, [&](const bs_cu_view &y, const bs_cu_view &x, const bs_cu_scan &k) {
         bs_cu_resize_pixel(s, phases, x, y, k);
+    });
+}
+
+/* ----------------------------------------------------------------------------------------------- any ratio */
+
+__device__ inline bs_resize_axis bs_cu_resize_axis_of(const bs_device_step *s, int32_t size, int32_t extent)
+{
+    bs_resize_desc desc = {};
+    desc.kind = s->p[BS_CU_RESIZE_KIND].i;
+    desc.factor = s->p[BS_CU_RESIZE_FACTOR].i;
+    desc.cubic_a = s->p[BS_CU_RESIZE_CUBIC].f;
+    desc.den = s->p[BS_CU_RESIZE_DEN].i;
+    desc.centres = s->p[BS_CU_RESIZE_CENTRES].i;
+    desc.antialias = s->p[BS_CU_RESIZE_ANTIALIAS].i;
+    return bs_resize_axis_of(&desc, size, extent);
+}
+
+__device__ inline void bs_cu_resize_any_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    bs_cu_scan_rows(t, s, w, [&](const bs_cu_view &y, const bs_cu_view &x, const bs_cu_scan &k) {
+        const bs_resize_axis ay = bs_cu_resize_axis_of(s, s->p[BS_CU_RESIZE_HEIGHT].i, x.frame_h),
+                             ax = bs_cu_resize_axis_of(s, s->p[BS_CU_RESIZE_WIDTH].i, x.frame_w);
+        const bs_resize_line ly = bs_resize_line_of(&ay, k.y + y.frame_y), lx = bs_resize_line_of(&ax, k.x + y.frame_x);
+        float sum = 0.0f;
+        for (int32_t j = 0; j < ly.count; j++) {
+            const int64_t row = (int64_t)k.c * x.stride[0] +
+                                (int64_t)bs_cu_resize_tap(ly.low + j - x.frame_y, x.frame_y, x.frame_h) * x.stride[1];
+            float line = 0.0f;
+            for (int32_t i = 0; i < lx.count; i++) {
+                const int32_t at = bs_cu_resize_tap(lx.low + i - x.frame_x, x.frame_x, x.frame_w);
+                line = bs_cu_mul_add(bs_resize_weight(&ax, &lx, i),
+                                     bs_cu_resize_sample(x, row + (int64_t)at * x.stride[2]), line);
+            }
+            sum = bs_cu_mul_add(bs_resize_weight(&ay, &ly, j), line, sum);
+        }
+        bs_cu_resize_store(y, bs_cu_pixel_at(y, k.c, k.y, k.x), sum, s->p[BS_CU_RESIZE_TOP].i);
     });
 }
 

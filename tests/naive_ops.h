@@ -220,6 +220,7 @@ static inline void naive_enlarge(const naive *n, const bs_node *node, const char
 {
     const int32_t in = bs_node_in(n->g, node)[0], out = node->first_out;
     const bs_resize_desc *resize = node->params;
+    const int32_t den = strcmp(op, "resize") == 0 ? bs_or_default(resize->den, 1) : 1;
     const int32_t r = strcmp(op, "resize") == 0 ? bs_or_default(resize->factor, 2)
                                                 : ((const struct {
                                                        const char *name;
@@ -231,7 +232,7 @@ static inline void naive_enlarge(const naive *n, const bs_node *node, const char
     for (int64_t i = 0; i < naive_elements(n, out); i++) {
         const int64_t c = i / ow / oh, oy = i / ow % oh, ox = i % ow;
         if (strcmp(op, "resize") == 0)
-            y[i] = x[(c * h + oy / r) * w + ox / r];
+            y[i] = x[(c * h + (2 * oy + 1) * den / (2 * r)) * w + (2 * ox + 1) * den / (2 * r)];
         else if (strcmp(op, "pixel_shuffle") == 0)
             y[i] = x[((c * r * r + oy % r * r + ox % r) * h + oy / r) * w + ox / r];
         else
@@ -321,7 +322,8 @@ static inline double naive_reduce_step(int32_t kind, double r, double v, bool fi
                                     : r + term;
 }
 
-/* Dimensions axis .. axis + axes - 1, each once: element i of x belongs to result out[i / after / n * after + i % after].
+/* Dimensions axis .. axis + axes - 1, each once: element i of x belongs to result out[i / after / n * after + i %
+ * after].
  */
 static inline void naive_reduce(const naive *n, const bs_node *node, const double *x, double *y)
 {

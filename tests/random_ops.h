@@ -362,6 +362,8 @@ static inline bs_value rg_rescale(random_graph *rg, bs_value x)
         return rg_made(rg, bs_resize(rg->g, x, &(bs_resize_desc){.factor = 2}), a);
     if (may_shrink && rg_extent(rg, v, 0) == 1 && v->scale_num == 2)
         return rg_made(rg, bs_pixel_unshuffle(rg->g, x, 2), a);
+    if (may_shrink && rg_flip(20))
+        return rg_made(rg, bs_resize(rg->g, x, &(bs_resize_desc){.factor = 1, .den = 2}), a);
     if (may_shrink && rg_flip(30))
         return rg_made(rg, bs_pool2d(rg->g, x, &(bs_pool2d_desc){.kind = BS_POOL_MAX}), a);
     return rg_made(rg,

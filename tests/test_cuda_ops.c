@@ -101,6 +101,13 @@ BUILD(bilinear_3, RESIZE(.kind = BS_RESIZE_BILINEAR, .factor = 3))
 BUILD(bicubic_2, RESIZE(.kind = BS_RESIZE_BICUBIC))
 BUILD(bicubic_75, RESIZE(.kind = BS_RESIZE_BICUBIC, .cubic_a = -0.75f))
 BUILD(bicubic_4, RESIZE(.kind = BS_RESIZE_BICUBIC, .factor = 4))
+BUILD(nearest_5_4, RESIZE(.factor = 5, .den = 4))
+BUILD(bilinear_3_4, RESIZE(.kind = BS_RESIZE_BILINEAR, .factor = 3, .den = 4))
+BUILD(bicubic_3_2, RESIZE(.kind = BS_RESIZE_BICUBIC, .factor = 3, .den = 2, .centres = BS_RESIZE_ASYMMETRIC))
+BUILD(area_1_2, RESIZE(.kind = BS_RESIZE_AREA, .factor = 1, .den = 2))
+BUILD(antialias_1_4, RESIZE(.kind = BS_RESIZE_BICUBIC, .factor = 1, .den = 4, .antialias = 1))
+BUILD(antialias_5x3, RESIZE(.kind = BS_RESIZE_BILINEAR, .height = 5, .width = 3, .antialias = 1))
+BUILD(corners_9x5, RESIZE(.kind = BS_RESIZE_BICUBIC, .height = 9, .width = 5, .centres = BS_RESIZE_ALIGN_CORNERS))
 BUILD(bicubic_u10, RESIZE(.kind = BS_RESIZE_BICUBIC, .code_bits = 10))
 BUILD(bicubic_u10_3, RESIZE(.kind = BS_RESIZE_BICUBIC, .factor = 3, .code_bits = 10))
 #undef RESIZE
@@ -191,6 +198,13 @@ static const op_case image_cases[] = {
     {"resize bicubic", bicubic_2, ROOT | CELLS | CODES, 0},
     {"resize bicubic a", bicubic_75, ROOT | CELLS | CODES, 0},
     {"resize bicubic x4", bicubic_4, ROOT | CELLS | CODES, 0},
+    {"nearest x5/4", nearest_5_4, ROOT | CELLS | CODES, 0},
+    {"bilinear x3/4", bilinear_3_4, ROOT | CELLS, 0},
+    {"bicubic x3/2", bicubic_3_2, ROOT | CELLS, 0},
+    {"means of 2x2", area_1_2, ROOT | CELLS, 0},
+    {"antialias x1/4", antialias_1_4, ROOT | CELLS, 0},
+    {"antialias to a size", antialias_5x3, ROOT, 0},
+    {"corners aligned", corners_9x5, ROOT, 0},
     {"resize bicubic u10", bicubic_u10, ROOT | CELLS | CODES, 0},
     {"resize bicubic x3 u10", bicubic_u10_3, ROOT | CELLS | CODES, 0},
     {"patch_features", features, ROOT | CELLS | CODES | ONLY_CODES, 0},

@@ -234,8 +234,29 @@ static void rows_of_resize(void)
           bs_resize(g, f->image, &(bs_resize_desc){.name = "z", .factor = 17}));
     WRONG(BS_ERROR_SHAPE, "resize: operand 0 is i32, expected f32, u8 or u16", bs_resize(g, f->numbers, NULL));
     WRONG(BS_ERROR_SHAPE, "resize: operand 0 is [4], expected rank 3 [C, H, W]", bs_resize(g, f->line, NULL));
-    WRONG(BS_ERROR_ARGUMENT, "resize \"z\": kind is 3, expected 0 .. 2",
-          bs_resize(g, f->image, &(bs_resize_desc){.name = "z", .kind = 3}));
+    WRONG(BS_ERROR_ARGUMENT, "resize \"z\": kind is 4, expected 0 .. 3",
+          bs_resize(g, f->image, &(bs_resize_desc){.name = "z", .kind = 4}));
+    WRONG(BS_ERROR_ARGUMENT, "resize: factor is 49, expected 0 .. 48",
+          bs_resize(g, f->image, &(bs_resize_desc){.factor = 49, .den = 3}));
+    WRONG(BS_ERROR_ARGUMENT, "resize: width is 0, expected 1 .. 1073741824",
+          bs_resize(g, f->image, &(bs_resize_desc){.height = 3}));
+    WRONG(BS_ERROR_ARGUMENT, "resize: height is 7, expected 8 .. 1073741824",
+          bs_resize(g, bs_input(g, "i", BS_F32, BS_SHAPE3(1, 113, 4)),
+                    &(bs_resize_desc){.kind = BS_RESIZE_BICUBIC, .height = 7, .width = 9, .antialias = 1}));
+    WRONG(BS_ERROR_ARGUMENT, "resize: den is 65, expected 0 .. 64",
+          bs_resize(g, f->image, &(bs_resize_desc){.kind = BS_RESIZE_AREA, .factor = 1, .den = 65}));
+    WRONG(BS_ERROR_ARGUMENT, "resize: kind is 0, expected 1 .. 2",
+          bs_resize(g, f->image, &(bs_resize_desc){.antialias = 1}));
+    WRONG(BS_ERROR_ARGUMENT, "resize: centres is 2, expected 0",
+          bs_resize(g, f->image, &(bs_resize_desc){.kind = BS_RESIZE_AREA, .centres = BS_RESIZE_ASYMMETRIC}));
+    WRONG(BS_ERROR_ARGUMENT, "resize: centres is 3, expected 0 .. 2",
+          bs_resize(g, f->image, &(bs_resize_desc){.centres = 3}));
+    WRONG(BS_ERROR_DOMAIN, "resize: operand 0 is cut into patches, but this needs all of its pixels",
+          bs_resize(g, f->cells, &(bs_resize_desc){.height = 64, .width = 48}));
+    WRONG(BS_ERROR_DOMAIN, "resize: operand 0 is cut into patches, but this needs all of its pixels",
+          bs_resize(g, f->cells, &(bs_resize_desc){.centres = BS_RESIZE_ALIGN_CORNERS}));
+    WRONG(BS_ERROR_SHAPE, "resize: cells of 16 pixels (dimensions 1 and 2) do not divide by 3",
+          bs_resize(g, f->cells, &(bs_resize_desc){.factor = 1, .den = 3}));
     WRONG(BS_ERROR_ARGUMENT, "resize \"z\": code_bits is 17, expected 0 .. 16",
           bs_resize(g, f->image, &(bs_resize_desc){.name = "z", .code_bits = 17}));
     WRONG(BS_ERROR_SHAPE,

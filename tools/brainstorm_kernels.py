@@ -6,7 +6,7 @@ import numpy as np
 
 from brainstorm_file import STORED, stored_array
 from brainstorm_ops import (
-    ACTS, BINARIES, COMPARES, DTYPES, EDGES, MAX_CONCAT, POOLS, REDUCES, RESIZES, UNARIES, UPDATES, gates_each,
+    ACTS, BINARIES, CENTRES, COMPARES, DTYPES, EDGES, MAX_CONCAT, POOLS, REDUCES, RESIZES, UNARIES, UPDATES, gates_each,
     number_of, one_each, padding_of, reshaped, within)
 
 
@@ -159,9 +159,12 @@ class Kernels:
                          count_pad=count_pad, padding=padding_of(padding, pad, (kernel or 2) // 2),
                          **{"global": everything})
 
-    def resize(self, x, kind="bicubic", factor=2, cubic_a=0.0, code_bits=0):
+    def resize(self, x, kind="bicubic", factor=2, cubic_a=0.0, code_bits=0, den=0, height=0, width=0,
+               centres="half_pixel", antialias=0):
+        within("factor", factor, 0, min(16 * (den or 1), 2**15))
         return self.node("resize", [x], kind=number_of(RESIZES, kind, "resize"), factor=factor, cubic_a=cubic_a,
-                         code_bits=code_bits)
+                         code_bits=code_bits, den=den, height=height, width=width,
+                         centres=number_of(CENTRES, centres, "kind of centres"), antialias=antialias)
 
     def reduce(self, x, kind, axis, keep=0, axes=0):
         """axes: how many dimensions, from `axis` on; 0 is one."""

@@ -32,7 +32,8 @@ BINARIES = {"div": 0, "min": 1, "max": 2, "pow": 3}
 COMPARES = {"equal": 0, "not_equal": 1, "less": 2, "less_equal": 3, "greater": 4, "greater_equal": 5, "and": 6, "or": 7,
             "xor": 8}
 POOLS = {"average": 0, "max": 1}
-RESIZES = {"nearest": 0, "bilinear": 1, "bicubic": 2}
+RESIZES = {"nearest": 0, "bilinear": 1, "bicubic": 2, "area": 3}
+CENTRES = {"half_pixel": 0, "align_corners": 1, "asymmetric": 2}
 REDUCES = {"sum": 0, "mean": 1, "max": 2, "min": 3, "prod": 4, "sum_square": 5, "l1": 6, "l2": 7, "log_sum_exp": 8}
 PROTOCOLS = {"top1": 0, "topk": 1, "threshold": 2, "residual_threshold": 3, "binary": 4, "label": 5, "table": 6,
              "capacity": 7, "budget": 8, "callback": 9}
@@ -67,7 +68,7 @@ OPS = {
     "transpose": ("order0 order1 order2 order3", 1), "pad": ("top bottom left right value~ edge", 1),
     "softmax": ("", 1), "layer_norm": ("epsilon~", 1), "batch_norm": ("epsilon~", 1),
     "pool2d": ("kind kernel stride pad global count_pad padding", 1),
-    "resize": ("kind factor cubic_a~ code_bits", 1),
+    "resize": ("kind factor cubic_a~ code_bits den height width centres antialias", 1),
     "reduce": ("kind axis keep axes", 1), "argmax": ("", 1), "topk": ("k", 2), "gather_rows": ("", 1),
     "constant": (_SOURCE, 1), "patch_features": ("buckets code_bits", 1),
     "segments": ("", 1), "state_append": ("", 0), "segment_spread": ("", 1), "segment_reduce": ("mode", 1),
@@ -95,7 +96,9 @@ RANGES = {
     ("deconv2d", "output_pad"): (0, 15),
     ("linear", "out"): (1, 2**24),
     ("pixel_shuffle", "r"): (1, 64), ("pixel_unshuffle", "r"): (1, 64),
-    ("convert", "code_bits"): (0, 16), ("resize", "code_bits"): (0, 16), ("resize", "factor"): (0, 16),
+    ("convert", "code_bits"): (0, 16), ("resize", "code_bits"): (0, 16), ("resize", "factor"): (0, 2**15),
+    ("resize", "den"): (0, 2**15), ("resize", "height"): (0, MAX_EXTENT), ("resize", "width"): (0, MAX_EXTENT),
+    ("resize", "antialias"): (0, 1),
     ("concat", "axis"): _AXIS, ("slice", "axis"): _AXIS, ("reduce", "axis"): _AXIS,
     ("reduce", "axes"): (0, MAX_RANK),
     ("rope", "heads"): (0, MAX_EXTENT), ("rope", "dims"): (0, MAX_EXTENT), ("rope", "interleaved"): (0, 1),
@@ -127,9 +130,10 @@ OPSET_OF = {"segments": 2, "state_append": 2, "segment_spread": 2, "segment_redu
 OPSET_OF_PARAM = {("conv2d", "padding"): 3, ("deconv2d", "padding"): 3, ("pool2d", "padding"): 3,
                   ("route", "floor"): 3,
                   ("attention", "kv_heads"): 4, ("attention", "bidirectional"): 4, ("attention", "scale"): 4,
-                  ("reduce", "axes"): 4}
+                  ("reduce", "axes"): 4,
+                  **{("resize", field): 4 for field in ("den", "height", "width", "centres", "antialias")}}
 # The same of numbers: those beyond the first are of the set that stands second.
-OPSET_OF_NUMBER = {("reduce", "kind"): (3, 4), ("pad", "edge"): (1, 4)}
+OPSET_OF_NUMBER = {("reduce", "kind"): (3, 4), ("pad", "edge"): (1, 4), ("resize", "kind"): (2, 4)}
 
 
 def number_of(table, what, kind):

@@ -50,4 +50,32 @@ put("roll_height", x0=a, y0=a.roll(3, 2))
 put("roll_width", x0=a, y0=a.roll(-1, 3))
 put("pad_reflect", x0=a, y0=F.pad(a, (0, 4, 3, 1), mode="reflect"))
 
+# ------------------------------------------------------------------ images of another size
+
+
+def resized(case, x, **options):
+    put(case, x0=x, y0=F.interpolate(x, **options))
+
+
+x = rnd(2, 2, 7, 6)
+resized("resize_nearest_ratio", x, scale_factor=1.25, mode="nearest-exact")
+resized("resize_nearest_floor", x, size=(5, 9), mode="nearest")
+resized("resize_bilinear_ratio", x, scale_factor=0.75, mode="bilinear", align_corners=False)
+resized("resize_bicubic_ratio", x, scale_factor=1.5, mode="bicubic", align_corners=False)
+resized("resize_bilinear_size", x, size=(10, 4), mode="bilinear", align_corners=False)
+resized("resize_bilinear_corners", x, size=(10, 4), mode="bilinear", align_corners=True)
+resized("resize_bicubic_corners", x, size=(4, 11), mode="bicubic", align_corners=True)
+resized("resize_one_corner", x, size=(1, 1), mode="bilinear", align_corners=True)
+resized("resize_area", x, size=(3, 4), mode="area")
+x = rnd(2, 2, 17, 13)
+resized("resize_area_half", x[:, :, :16, :12], scale_factor=0.5, mode="area")
+resized("resize_antialias_size", x, size=(5, 3), mode="bilinear", align_corners=False, antialias=True)
+resized("resize_antialias_ratio", x, scale_factor=0.4, mode="bicubic", align_corners=False, antialias=True)
+resized("resize_antialias_up", x, scale_factor=1.5, mode="bicubic", align_corners=False, antialias=True)
+y = torch.full((1,), 0.5)
+while ((y - y.floor() - 0.5).abs() < 1e-3).any():  # results that would be rounded either way
+    x = torch.randint(0, 256, (2, 1, 9, 8), dtype=torch.uint8)
+    y = F.interpolate(x.double(), scale_factor=0.75, mode="bilinear", align_corners=False)
+put("resize_u8_ratio", x0=x, y0=y.round().to(torch.uint8))
+
 write("moves.bin")

@@ -26,7 +26,7 @@
     /* op_rope.cuh, op_segment.cuh, op_image.cuh */                                                       \
     X(rope) X(segment_index) X(lrn)                                                                       \
     /* op_image.cuh, op_resize.cuh, op_features.cuh */                                                    \
-    X(pool2d) X(pool2d_global) X(resize) X(resize_double) X(patch_features)                               \
+    X(pool2d) X(pool2d_global) X(resize) X(resize_double) X(resize_any) X(patch_features)                 \
     /* op_conv_*.cuh, op_deconv.cuh */                                                                    \
     X(conv2d) X(conv2d_depthwise) X(conv2d_tensor) X(conv2d_tile) X(conv2d_plain) X(deconv2d)             \
     /* op_linear.cuh, op_matmul.cuh */                                                                    \

@@ -1,4 +1,4 @@
-/* op_resize.cuh - enlargement by an integer factor.
+/* op_resize.cuh - images of another size: by an integer factor, by any ratio, or to a size.
  * Taps are clamped to the frame: operands may be views without anything around them. Products and sums are never
  * fused, so that codes that go through f32 round as on the CPU; bicubic x2 of codes stays in integers.
  * Relies on walk.cuh. Must never let a pixel depend on the rectangle it is computed in. */
@@ -18,24 +18,32 @@ enum {
     BS_CU_RESIZE_FACTOR,
     BS_CU_RESIZE_CUBIC, /* f */
     BS_CU_RESIZE_TOP,   /* in: the descriptor's code_bits; out: the largest code */
+    BS_CU_RESIZE_DEN,
+    BS_CU_RESIZE_HEIGHT,
+    BS_CU_RESIZE_WIDTH,
+    BS_CU_RESIZE_CENTRES,
+    BS_CU_RESIZE_ANTIALIAS,
     BS_CU_RESIZE_TAPS,
     BS_CU_RESIZE_INTEGERS /* bicubic x2 of codes: 1 */
 };
 
 static void bs_cu_resize_describe(const bs_cu_node *n, bs_device_step *s)
 {
+    const bool by_factor = bs_resize_by_factor(reinterpret_cast<const bs_resize_desc *>(n->params));
     const int32_t kind = s->p[BS_CU_RESIZE_KIND].i, type = n->out[0].dtype;
     const bool codes = type == BS_U8 || type == BS_U16;
     const int32_t factor = bs_or_default(s->p[BS_CU_RESIZE_FACTOR].i, 2);
     const float cubic = s->p[BS_CU_RESIZE_CUBIC].f == 0.0f ? -0.5f : s->p[BS_CU_RESIZE_CUBIC].f;
-    const bool bicubic = kind == BS_RESIZE_BICUBIC, integers = codes && bicubic && factor == 2 && cubic == -0.5f;
+    const bool bicubic = kind == BS_RESIZE_BICUBIC,
+               integers = codes && bicubic && by_factor && factor == 2 && cubic == -0.5f;
     const bool doubles = bicubic && factor == 2 && (integers || !codes);
     s->p[BS_CU_RESIZE_FACTOR].i = factor;
     s->p[BS_CU_RESIZE_CUBIC].f = cubic;
     s->p[BS_CU_RESIZE_TOP].i = type == BS_U8 ? 255 : (1 << bs_or_default(s->p[BS_CU_RESIZE_TOP].i, 16)) - 1;
     s->p[BS_CU_RESIZE_TAPS].i = bs_resize_taps(kind);
     s->p[BS_CU_RESIZE_INTEGERS].i = integers;
-    s->kernel = doubles ? BS_CU_resize_double : BS_CU_resize;
+    s->p[BS_CU_RESIZE_DEN].i = bs_or_default(s->p[BS_CU_RESIZE_DEN].i, 1);
+    s->kernel = !by_factor ? BS_CU_resize_any : doubles ? BS_CU_resize_double : BS_CU_resize;
     s->parts = bs_cu_work_items(bs_cu_elements(&n->out[0]), BS_CU_EACH);
 }
 
@@ -104,6 +112,42 @@ __device__ inline void bs_cu_resize_run(const bs_cu_tile &t, const bs_device_ste
     const bs_resize_phase *phases = bs_cu_resize_phases(t, s);
     bs_cu_scan_rows(t, s, w, [&](const bs_cu_view &y, const bs_cu_view &x, const bs_cu_scan &k) {
         bs_cu_resize_pixel(s, phases, x, y, k);
+    });
+}
+
+/* ----------------------------------------------------------------------------------------------- any ratio */
+
+__device__ inline bs_resize_axis bs_cu_resize_axis_of(const bs_device_step *s, int32_t size, int32_t extent)
+{
+    bs_resize_desc desc = {};
+    desc.kind = s->p[BS_CU_RESIZE_KIND].i;
+    desc.factor = s->p[BS_CU_RESIZE_FACTOR].i;
+    desc.cubic_a = s->p[BS_CU_RESIZE_CUBIC].f;
+    desc.den = s->p[BS_CU_RESIZE_DEN].i;
+    desc.centres = s->p[BS_CU_RESIZE_CENTRES].i;
+    desc.antialias = s->p[BS_CU_RESIZE_ANTIALIAS].i;
+    return bs_resize_axis_of(&desc, size, extent);
+}
+
+__device__ inline void bs_cu_resize_any_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    bs_cu_scan_rows(t, s, w, [&](const bs_cu_view &y, const bs_cu_view &x, const bs_cu_scan &k) {
+        const bs_resize_axis ay = bs_cu_resize_axis_of(s, s->p[BS_CU_RESIZE_HEIGHT].i, x.frame_h),
+                             ax = bs_cu_resize_axis_of(s, s->p[BS_CU_RESIZE_WIDTH].i, x.frame_w);
+        const bs_resize_line ly = bs_resize_line_of(&ay, k.y + y.frame_y), lx = bs_resize_line_of(&ax, k.x + y.frame_x);
+        float sum = 0.0f;
+        for (int32_t j = 0; j < ly.count; j++) {
+            const int64_t row = (int64_t)k.c * x.stride[0] +
+                                (int64_t)bs_cu_resize_tap(ly.low + j - x.frame_y, x.frame_y, x.frame_h) * x.stride[1];
+            float line = 0.0f;
+            for (int32_t i = 0; i < lx.count; i++) {
+                const int32_t at = bs_cu_resize_tap(lx.low + i - x.frame_x, x.frame_x, x.frame_w);
+                line = bs_cu_mul_add(bs_resize_weight(&ax, &lx, i),
+                                     bs_cu_resize_sample(x, row + (int64_t)at * x.stride[2]), line);
+            }
+            sum = bs_cu_mul_add(bs_resize_weight(&ay, &ly, j), line, sum);
+        }
+        bs_cu_resize_store(y, bs_cu_pixel_at(y, k.c, k.y, k.x), sum, s->p[BS_CU_RESIZE_TOP].i);
     });
 }
 

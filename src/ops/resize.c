@@ -1,4 +1,4 @@
-/* ops/resize.c - enlargement by an integer factor, half-pixel centres, the frame's edges replicated.
+/* ops/resize.c - images of another size: by an integer factor, with weights by phase; and by any ratio, or to a size.
  * Relies on kernels/elementwise.h. Must never read beyond the frame: taps are clamped to it, and halo() provides all
  * others. Weights depend only on the phase (output coordinate modulo factor), so a pixel is the same in whichever cell
  * it is computed.
@@ -9,42 +9,91 @@
 #include "ops/common.h"
 #include "ops/resize.h"
 
-static const bs_field resize_fields[] = {BS_INT_OF("kind", 0, BS_RESIZE_BICUBIC),
-                                         BS_INT_OF("factor", 0, BS_RESIZE_MOST), BS_FLOAT("cubic_a"),
-                                         BS_INT_OF("code_bits", 0, 16)};
+static const bs_field resize_fields[] = {BS_INT_OF("kind", 0, BS_RESIZE_AREA),
+                                         BS_INT("factor"),
+                                         BS_FLOAT("cubic_a"),
+                                         BS_INT_OF("code_bits", 0, 16),
+                                         BS_INT_OF("den", 0, 1 << 15),
+                                         BS_INT_OF("height", 0, 1 << 30),
+                                         BS_INT_OF("width", 0, 1 << 30),
+                                         BS_INT_OF("centres", 0, BS_RESIZE_ASYMMETRIC),
+                                         BS_INT_OF("antialias", 0, 1)};
 
 static int32_t resize_factor(const bs_resize_desc *desc) { return bs_or_default(desc->factor, 2); }
 
+static int32_t resize_den(const bs_resize_desc *desc) { return bs_or_default(desc->den, 1); }
+
 static float resize_cubic_a(const bs_resize_desc *desc) { return desc->cubic_a == 0.0f ? -0.5f : desc->cubic_a; }
+
+/* Bicubic x2 with the weights that kernels have. */
+static bool resize_doubles(const bs_resize_desc *desc)
+{
+    return desc->kind == BS_RESIZE_BICUBIC && resize_factor(desc) == 2 && resize_cubic_a(desc) == -0.5f &&
+           bs_resize_by_factor(desc);
+}
 
 static bool resize_in_integers(const bs_resize_desc *desc, bs_dtype dtype)
 {
-    return (dtype == BS_U8 || dtype == BS_U16) && desc->kind == BS_RESIZE_BICUBIC && resize_factor(desc) == 2 &&
-           resize_cubic_a(desc) == -0.5f;
+    return (dtype == BS_U8 || dtype == BS_U16) && resize_doubles(desc);
+}
+
+/* Dimension d of the result: `size`, if sizes are given, or of the ratio. Where all pixels count, there are only so
+ * many for one of the result. */
+static bool resize_extent(bs_infer *infer, int32_t d, const char *field, int32_t size, bool sized)
+{
+    const bs_resize_desc *desc = infer->params;
+    const int64_t most = desc->kind == BS_RESIZE_AREA ? BS_RESIZE_TAPS - 2 : desc->antialias ? BS_RESIZE_MOST : 1 << 30;
+    if (!sized)
+        return bs_infer_field(infer, "den", desc->den, 0, most * resize_factor(desc)) &&
+               bs_infer_extent(infer, d, resize_factor(desc), 0, resize_den(desc));
+    if (!bs_infer_field(infer, field, size, bs_ceil_div(bs_dim_max(infer->graph, infer->in[0]->dims[d]), most),
+                        1 << 30))
+        return false;
+    infer->out[0].dims[d] = bs_dim_const(infer->graph, size);
+    return true;
+}
+
+/* What goes with what. A size, and aligned corners, are of the frame: no cell knows where it lies in the result. */
+static bool resize_options(bs_infer *infer, bool sized)
+{
+    const bs_resize_desc *desc = infer->params;
+    return (!desc->antialias || bs_infer_field(infer, "kind", desc->kind, BS_RESIZE_BILINEAR, BS_RESIZE_BICUBIC)) &&
+           (!bs_resize_inside(desc) || bs_infer_field(infer, "centres", desc->centres, 0, 0)) &&
+           ((!sized && desc->centres != BS_RESIZE_ALIGN_CORNERS) || bs_infer_whole(infer, 0));
 }
 
 static bool resize_infer(bs_infer *infer)
 {
     const bs_resize_desc *desc = infer->params;
-    const int32_t factor = resize_factor(desc);
+    const int32_t factor = resize_factor(desc), den = resize_den(desc);
+    const bool sized = desc->height > 0 || desc->width > 0;
     const bs_dtype dtype = infer->in[0]->dtype;
     if (dtype != BS_F32 && dtype != BS_U8 && dtype != BS_U16)
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s, expected f32, u8 or u16", bs_dtype_name(dtype));
-    return bs_infer_rank(infer, 0, 3, 3) && bs_infer_extent(infer, 1, factor, 0, 1) &&
-           bs_infer_extent(infer, 2, factor, 0, 1) && bs_infer_scale(infer, factor, 1);
+    return bs_infer_field(infer, "factor", desc->factor, 0, bs_min_i32(BS_RESIZE_MOST * den, 1 << 15)) &&
+           bs_infer_rank(infer, 0, 3, 3) && resize_options(infer, sized) &&
+           resize_extent(infer, 1, "height", desc->height, sized) &&
+           resize_extent(infer, 2, "width", desc->width, sized) && (sized || bs_infer_scale(infer, factor, den));
 }
 
+/* Taps reach 0, 1, 2 pixels, or as many of the result's where those are larger. A mean reads only what its own pixel
+ * covers. */
 static int32_t resize_halo(const bs_graph *graph, const bs_node *node, int32_t index, int32_t out_margin)
 {
     const bs_resize_desc *desc = node->params;
+    const int64_t factor = resize_factor(desc), den = resize_den(desc);
+    const int64_t reach = desc->kind == BS_RESIZE_AREA ? 0 : desc->kind;
     (void)graph, (void)index;
-    return (int32_t)bs_ceil_div(out_margin, resize_factor(desc)) + desc->kind; /* taps reach 0, 1, 2 pixels */
+    return (int32_t)(bs_ceil_div(out_margin * den, factor) +
+                     (desc->antialias && den > factor ? bs_ceil_div(reach * den, factor) : reach));
 }
 
 static double resize_flops(const bs_graph *graph, const bs_node *node)
 {
     const bs_resize_desc *desc = node->params;
-    const double taps = bs_resize_taps(desc->kind);
+    const double shrinks = (double)resize_den(desc) / resize_factor(desc),
+                 wide = bs_resize_inside(desc) && shrinks > 1 ? shrinks : 1;
+    const double taps = bs_resize_taps(desc->kind) * wide;
     return bs_value_work(graph, node->first_out) * 2.0 * taps * (taps + 1.0);
 }
 
@@ -52,11 +101,10 @@ static double resize_flops(const bs_graph *graph, const bs_node *node)
 
 typedef struct resize_job {
     const bs_call *call;
-    int32_t factor, taps;
-    bool integers;
+    bs_resize_desc desc; /* defaults filled in */
+    bool by_factor, integers;
     int32_t top; /* largest code */
     bs_resize_phase phase[BS_RESIZE_MOST];
-    int32_t code_weight[BS_RESIZE_MOST][4]; /* x 128: only in integers, where they are exact */
 } resize_job;
 
 static void resize_job_fill(resize_job *job, const bs_call *call)
@@ -64,47 +112,62 @@ static void resize_job_fill(resize_job *job, const bs_call *call)
     const bs_resize_desc *desc = call->params;
     const bs_dtype dtype = call->out[0].dtype;
     job->call = call;
-    job->factor = resize_factor(desc);
-    job->taps = bs_resize_taps(desc->kind);
+    job->desc = *desc;
+    job->desc.factor = resize_factor(desc);
+    job->desc.cubic_a = resize_cubic_a(desc);
+    job->desc.den = resize_den(desc);
+    job->by_factor = bs_resize_by_factor(&job->desc);
     job->integers = resize_in_integers(desc, dtype);
     job->top = dtype == BS_U8 ? 255 : (1 << bs_or_default(desc->code_bits, 16)) - 1;
-    for (int32_t r = 0; r < job->factor; r++) {
-        job->phase[r] = bs_resize_phase_of(desc->kind, job->factor, resize_cubic_a(desc), r);
-        for (int32_t k = 0; job->integers && k < 4; k++)
-            job->code_weight[r][k] = (int32_t)(job->phase[r].weight[k] * 128.0f);
-    }
+    for (int32_t r = 0; job->by_factor && r < job->desc.factor; r++)
+        job->phase[r] = bs_resize_phase_of(desc->kind, job->desc.factor, job->desc.cubic_a, r);
 }
 
-/* Offsets of the taps of one output coordinate along one axis, and its phase. */
+/* What one output coordinate reads along one axis. */
 typedef struct resize_taps {
-    ptrdiff_t offset[4];
-    const bs_resize_phase *phase;
-    const int32_t *code_weight;
+    int32_t count;
+    ptrdiff_t offset[BS_RESIZE_TAPS];
+    float weight[BS_RESIZE_TAPS];
 } resize_taps;
 
-static resize_taps resize_taps_of(const resize_job *job, int32_t at, ptrdiff_t stride, int32_t origin, int32_t extent)
+/* Coordinates, of cores; `size` of the result, if it is given; where cores lie in their frames. */
+typedef struct resize_along {
+    int32_t size, origin, extent, out_origin;
+    ptrdiff_t stride;
+} resize_along;
+
+static void resize_taps_of(const resize_job *job, const resize_along *along, int32_t at, resize_taps *taps)
 {
-    const int32_t group = (int32_t)bs_floor_div(at, job->factor);
-    const int32_t r = at - group * job->factor;
-    resize_taps taps = {{0, 0, 0, 0}, &job->phase[r], job->code_weight[r]};
-    for (int32_t k = 0; k < job->taps; k++) {
-        const int32_t tap = bs_clamp_i32(group + taps.phase->start + k + origin, 0, extent - 1) - origin;
-        taps.offset[k] = tap * stride;
+    const bs_resize_desc *desc = &job->desc;
+    int32_t low;
+    if (job->by_factor) {
+        const int32_t group = (int32_t)bs_floor_div(at, desc->factor);
+        const bs_resize_phase *phase = &job->phase[at - group * desc->factor];
+        low = group + phase->start + along->origin;
+        taps->count = bs_resize_taps(desc->kind);
+        memcpy(taps->weight, phase->weight, sizeof phase->weight);
+    } else {
+        const bs_resize_axis axis = bs_resize_axis_of(desc, along->size, along->extent);
+        const bs_resize_line line = bs_resize_line_of(&axis, at + along->out_origin);
+        low = line.low;
+        taps->count = bs_min_i32(line.count, BS_RESIZE_TAPS);
+        for (int32_t k = 0; k < taps->count; k++)
+            taps->weight[k] = bs_resize_weight(&axis, &line, k);
     }
-    return taps;
+    for (int32_t k = 0; k < taps->count; k++)
+        taps->offset[k] = (bs_clamp_i32(low + k, 0, along->extent - 1) - along->origin) * along->stride;
 }
 
 /* ----------------------------------------------------------------------------------------------------- kernels */
 
-static float resize_sample(const resize_job *job, const void *data, bs_dtype dtype, int64_t at, const resize_taps *y,
-                           const resize_taps *x)
+static float resize_sample(const void *data, bs_dtype dtype, int64_t at, const resize_taps *y, const resize_taps *x)
 {
     float sum = 0.0f;
-    for (int32_t j = 0; j < job->taps; j++) {
+    for (int32_t j = 0; j < y->count; j++) {
         float line = 0.0f;
-        for (int32_t i = 0; i < job->taps; i++)
-            line += x->phase->weight[i] * bs_load_f32(data, dtype, at + y->offset[j] + x->offset[i]);
-        sum += y->phase->weight[j] * line;
+        for (int32_t i = 0; i < x->count; i++)
+            line += x->weight[i] * bs_load_f32(data, dtype, at + y->offset[j] + x->offset[i]);
+        sum += y->weight[j] * line;
     }
     return sum;
 }
@@ -114,7 +177,7 @@ static int32_t resize_code(const void *data, bs_dtype dtype, int64_t at)
     return dtype == BS_U8 ? ((const uint8_t *)data)[at] : ((const uint16_t *)data)[at];
 }
 
-/* At most 65535 (140^2 + 12^2) = 1.3e9: fits 32 bits. */
+/* Weights x 128 are whole numbers. At most 65535 (140^2 + 12^2) = 1.3e9: fits 32 bits. */
 static int32_t resize_sample_code(const void *data, bs_dtype dtype, int64_t at, const resize_taps *y,
                                   const resize_taps *x)
 {
@@ -122,8 +185,8 @@ static int32_t resize_sample_code(const void *data, bs_dtype dtype, int64_t at, 
     for (int32_t j = 0; j < 4; j++) {
         int32_t line = 0;
         for (int32_t i = 0; i < 4; i++)
-            line += x->code_weight[i] * resize_code(data, dtype, at + y->offset[j] + x->offset[i]);
-        sum += y->code_weight[j] * line;
+            line += (int32_t)(x->weight[i] * 128.0f) * resize_code(data, dtype, at + y->offset[j] + x->offset[i]);
+        sum += (int32_t)(y->weight[j] * 128.0f) * line;
     }
     return (int32_t)bs_floor_div((int64_t)sum + (1 << 13), 1 << 14);
 }
@@ -143,9 +206,9 @@ static void resize_pixel(const resize_job *job, int64_t from, int64_t to, const 
         if (job->integers)
             resize_store(out, to, bs_clamp_i32(resize_sample_code(in->data, in->dtype, from, y, x), 0, job->top));
         else if (out->dtype == BS_F32)
-            ((float *)out->data)[to] = resize_sample(job, in->data, BS_F32, from, y, x);
+            ((float *)out->data)[to] = resize_sample(in->data, BS_F32, from, y, x);
         else
-            resize_store(out, to, bs_f32_to_code(resize_sample(job, in->data, in->dtype, from, y, x), 0, job->top));
+            resize_store(out, to, bs_f32_to_code(resize_sample(in->data, in->dtype, from, y, x), 0, job->top));
     }
 }
 
@@ -153,10 +216,13 @@ static void resize_reference(const resize_job *job, int32_t row)
 {
     const bs_operand *in = &job->call->in[0], *out = &job->call->out[0];
     const bs_rect r = out->rect;
+    const resize_along down = {job->desc.height, in->frame_y, in->frame_h, out->frame_y, in->stride[1]},
+                       across = {job->desc.width, in->frame_x, in->frame_w, out->frame_x, in->stride[2]};
     for (int32_t oy = r.y0; oy < r.y1; oy++) {
-        const resize_taps y = resize_taps_of(job, oy, in->stride[1], in->frame_y, in->frame_h);
+        resize_taps y, x;
+        resize_taps_of(job, &down, oy, &y);
         for (int32_t ox = r.x0; ox < r.x1; ox++) {
-            const resize_taps x = resize_taps_of(job, ox, in->stride[2], in->frame_x, in->frame_w);
+            resize_taps_of(job, &across, ox, &x);
             resize_pixel(job, row * in->row_stride, row * out->row_stride + oy * out->stride[1] + ox * out->stride[2],
                          &y, &x);
         }
@@ -173,10 +239,8 @@ static void resize_reference(const resize_job *job, int32_t row)
 
 static bool resize_is_fast(const resize_job *job)
 {
-    const bs_resize_desc *desc = job->call->params;
-    const bool doubles = desc->kind == BS_RESIZE_BICUBIC && job->factor == 2 && resize_cubic_a(desc) == -0.5f;
     const bool lines = job->call->in[0].stride[2] == 1 && job->call->out[0].stride[2] == 1;
-    return doubles && lines && job->call->plan->tier != BS_TIER_SCALAR;
+    return resize_doubles(&job->desc) && lines && job->call->plan->tier != BS_TIER_SCALAR;
 }
 
 /* One plane: addresses of element (0, 0) of operand and result. */

@@ -166,7 +166,7 @@ static inline bs_value image_call(uint8_t which)
         d.padding = padding(&d.pad);
         return bs_pool2d(w.g, x, &d);
     }
-    case 6: return bs_resize(w.g, x, &(bs_resize_desc){name(), number(), number(), real(), number()});
+    case 6: return bs_resize(w.g, x, &(bs_resize_desc){name(), number(), number(), real(), number(), 0, 0, 0, 0, 0});
     case 7: return bs_pad(w.g, x, &(bs_pad_desc){name(), number(), number(), number(), number(), real(), number()});
     case 8: return bs_batch_norm(w.g, x, &(bs_norm_desc){name(), real()});
     default: return bs_patch_features(w.g, x, value(), &(bs_patch_features_desc){name(), number(), number()});
@@ -218,6 +218,9 @@ static inline bs_value new_line_call(uint8_t which)
     case 6: return bs_rope(w.g, x, bs_segment_index(w.g, x, (bs_value){0}), NULL);
     case 7: return bs_lrn(w.g, x, &(bs_lrn_desc){name(), number(), real(), real(), real()});
     case 2: return bs_cumsum(w.g, x, &(bs_cumsum_desc){name(), number(), number(), number()});
+    case 14:
+        return bs_resize(w.g, x, &(bs_resize_desc){name(), number(), number(), real(), number(), number(), number(),
+                                                   number(), number(), number()});
     case 9: return bs_select(w.g, x, value(), number());
     case 10: return bs_gather_elements(w.g, x, value(), number());
     case 11: return bs_scatter_elements(w.g, x, value(), value(), &(bs_update_desc){name(), number(), number()});
