@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: f7a50b420b097146b8d1c3d05a1565a36ceec168e58e875fc6dc664d79c8323d
+ * sha256 of the parts: fa5766d4d9f90414bbacdb278fd619b410f8e0a71b93305a6872280ef0d7f98b
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -314,7 +314,7 @@ static inline bool bs_is_part(int32_t first, int32_t count, int32_t end)
 /* Difference of times or visits: 0 where `then` is later. */
 static inline uint64_t bs_since(uint64_t now, uint64_t then) { return now > then ? now - then : 0; }
 static inline uint64_t bs_max_u64(uint64_t a, uint64_t b) { return a > b ? a : b; }
-static inline int32_t bs_or_default(int32_t v, int32_t fallback) { return v ? v : fallback; }
+static inline BS_BOTH int32_t bs_or_default(int32_t v, int32_t fallback) { return v ? v : fallback; }
 
 /* Rounds towards minus infinity; b > 0. */
 static inline BS_BOTH int64_t bs_floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && a < 0); }

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: c6971bcf6343b8c760350f1209a21fce94dc6af6224c13af847cd60a19a666ba
+ * sha256 of the parts: 3588f8b63500d7a786e02fe23f80d8ff7a1cbfe965e38cac4245a49de9cc7ad6
  */
 #include "brainstorm.h"
 
@@ -415,7 +415,7 @@ static inline bool bs_is_part(int32_t first, int32_t count, int32_t end)
 /* Difference of times or visits: 0 where `then` is later. */
 static inline uint64_t bs_since(uint64_t now, uint64_t then) { return now > then ? now - then : 0; }
 static inline uint64_t bs_max_u64(uint64_t a, uint64_t b) { return a > b ? a : b; }
-static inline int32_t bs_or_default(int32_t v, int32_t fallback) { return v ? v : fallback; }
+static inline BS_BOTH int32_t bs_or_default(int32_t v, int32_t fallback) { return v ? v : fallback; }
 
 /* Rounds towards minus infinity; b > 0. */
 static inline BS_BOTH int64_t bs_floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && a < 0); }
