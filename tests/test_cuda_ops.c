@@ -232,6 +232,27 @@ static void test_captured(void)
     agree(&r, &plain, 0);
 }
 
+/* Lines of up to 70 elements have a warp each, in runs where they are shorter as well. */
+static void test_short_lines(void)
+{
+    static const int32_t kinds[] = {BS_REDUCE_SUM, BS_REDUCE_PROD, BS_REDUCE_MAX, BS_REDUCE_LOG_SUM_EXP};
+    static const int32_t extents[] = {1, 5, 31, 32, 70};
+    static const char *const names[] = {"sum", "product", "largest", "log"};
+    for (int32_t i = 0; i < 5; i++) {
+        cuda_rig r;
+        bs_graph *g = rig_begin(&r, "short lines");
+        const bs_value x = bs_input(g, "x", BS_F32, BS_SHAPE2(6, BS_UPTO(70)));
+        for (int32_t k = 0; k < 4; k++)
+            bs_output(g, names[k], bs_reduce(g, x, &(bs_reduce_desc){.kind = kinds[k], .axis = -1}));
+        bs_output(g, "all", bs_reduce(g, x, &(bs_reduce_desc){.axis = 0, .axes = 2}));
+        bs_output(g, "running", bs_cumsum(g, x, &(bs_cumsum_desc){.axis = -1, .exclusive = 1}));
+        bs_output(g, "first", bs_argmin(g, x));
+        bs_output(g, "soft", bs_softmax(g, x));
+        rig_extent(&r, "x", 6, extents[i], 0, 0);
+        rig_agree(&r, NULL);
+    }
+}
+
 /* Turned by far positions: the CPU's numbers to the last bit, or its error. */
 static void test_rope(int32_t bad)
 {
@@ -376,6 +397,7 @@ int main(void)
         test_sr_store(BS_U16, swapped);
     }
     test_not_a_number();
+    test_short_lines();
     test_large();
     for (int32_t width = 23; width <= 24; width++) {
         test_rounded_twice(width, BS_ORDER_BREADTH);
