@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: fa5766d4d9f90414bbacdb278fd619b410f8e0a71b93305a6872280ef0d7f98b
+ * sha256 of the parts: e5db5f56f6198dea35859d310674e1c280b82abf93cb6899ea586bd539e64003
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -19947,8 +19947,8 @@ BS_INTERNAL bs_lines_job bs_lines_job_of(const bs_call *call, int32_t axis);
 /* Calls inner with the first elements of lines: of the result, of operand 0, of a second result. The results may lack
  * `axis` and dimensions before it. */
 BS_INTERNAL void bs_lines_visit(const bs_call *call, int32_t axis, bs_span_inner inner, bs_lines_job *job);
-/* An inner of bs_lines_visit: job->line for each line of f32. */
-BS_INTERNAL void bs_lines_each(const void *job, int64_t n, char *const *at, const ptrdiff_t *step);
+/* An inner of bs_lines_visit: the job's `line` for each line of f32. */
+BS_INTERNAL void bs_lines_each(const void *context, int64_t n, char *const *at, const ptrdiff_t *step);
 
 /* out[0] without `count` dimensions from `axis` on. */
 BS_INTERNAL bool bs_lines_remove(bs_infer *infer, int32_t axis, int32_t count);
@@ -21722,9 +21722,8 @@ static bool rope_infer(bs_infer *infer)
         !bs_infer_const(infer, 0, x->rank - 1, "features", &width) || !rope_positions(infer))
         return false;
     const int32_t heads = x->rank == 2 ? 1 : bs_or_default(desc->heads, 1);
-    if (x->rank == 2 && desc->heads != 0)
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "heads is %d, expected 0 where operand 0 is [heads, features]",
-                             desc->heads);
+    if (x->rank == 2 && !bs_infer_field(infer, "heads", desc->heads, 0, 0)) /* dimension 0 says it */
+        return false;
     if (width % heads != 0)
         return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "%d heads of cells [%d]: not a whole number of elements each",
                              heads, width);

@@ -273,7 +273,7 @@ static void rows_of_lines(void)
           bs_rope(g, f->words, f->words, &(bs_rope_desc){.name = "r"}));
     WRONG(BS_ERROR_ARGUMENT, "rope \"r\": 3 heads of cells [4]: not a whole number of elements each",
           bs_rope(g, f->words, bs_segment_index(g, f->words, none), &(bs_rope_desc){.name = "r", .heads = 3}));
-    WRONG(BS_ERROR_ARGUMENT, "rope \"r\": heads is 2, expected 0 where operand 0 is [heads, features]",
+    WRONG(BS_ERROR_ARGUMENT, "rope \"r\": heads is 2, expected 0",
           bs_rope(g, bs_reshape(g, f->words, BS_SHAPE2(2, 2)), bs_segment_index(g, f->words, none),
                   &(bs_rope_desc){.name = "r", .heads = 2}));
     WRONG(BS_ERROR_ARGUMENT, "rope \"r\": 3 dimensions to turn of heads of 4, expected an even number",

@@ -22,8 +22,8 @@ bs_lines_job bs_lines_job_of(const bs_call *call, int32_t axis);
 /* Calls inner with the first elements of lines: of the result, of operand 0, of a second result. The results may lack
  * `axis` and dimensions before it. */
 void bs_lines_visit(const bs_call *call, int32_t axis, bs_span_inner inner, bs_lines_job *job);
-/* An inner of bs_lines_visit: job->line for each line of f32. */
-void bs_lines_each(const void *job, int64_t n, char *const *at, const ptrdiff_t *step);
+/* An inner of bs_lines_visit: the job's `line` for each line of f32. */
+void bs_lines_each(const void *context, int64_t n, char *const *at, const ptrdiff_t *step);
 
 /* out[0] without `count` dimensions from `axis` on. */
 bool bs_lines_remove(bs_infer *infer, int32_t axis, int32_t count);

@@ -28,9 +28,8 @@ static bool rope_infer(bs_infer *infer)
         !bs_infer_const(infer, 0, x->rank - 1, "features", &width) || !rope_positions(infer))
         return false;
     const int32_t heads = x->rank == 2 ? 1 : bs_or_default(desc->heads, 1);
-    if (x->rank == 2 && desc->heads != 0)
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "heads is %d, expected 0 where operand 0 is [heads, features]",
-                             desc->heads);
+    if (x->rank == 2 && !bs_infer_field(infer, "heads", desc->heads, 0, 0)) /* dimension 0 says it */
+        return false;
     if (width % heads != 0)
         return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "%d heads of cells [%d]: not a whole number of elements each",
                              heads, width);
