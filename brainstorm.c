@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: e5db5f56f6198dea35859d310674e1c280b82abf93cb6899ea586bd539e64003
+ * sha256 of the parts: 797dd7d0c6491495d9289f8e59a2895f81ce7f64d6281908aecb387f52eeb4ce
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -17854,7 +17854,10 @@ BS_INTERNAL void bs_broadcast_add(bs_span *span, const bs_call *call, int32_t in
  * Relies on broadcast.h. Must never touch data. */
 /* #include "ops/broadcast.h" */
 
-static bool is_one(const bs_graph *graph, bs_dim_id d) { return bs_dim_is_const(graph, d) && bs_dim_max(graph, d) == 1; }
+static bool is_one(const bs_graph *graph, bs_dim_id d)
+{
+    return bs_dim_is_const(graph, d) && bs_dim_max(graph, d) == 1;
+}
 
 /* Dimension d of the result: what an operand has that is not 1. */
 static bool broadcast_dim_fits(bs_infer *infer, int32_t d)

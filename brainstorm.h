@@ -499,8 +499,8 @@ bs_value bs_matmul(bs_graph *graph, bs_value a, bs_value b, const bs_matmul_desc
 bs_value bs_pixel_shuffle(bs_graph *graph, bs_value x, int32_t r);
 bs_value bs_pixel_unshuffle(bs_graph *graph, bs_value x, int32_t r);
 
-/* Element by element, f32 or i32 (wrapping). Shapes are equal, or broadcast as in NumPy, either way: a dimension of 1 is
- * repeated beside n, fewer dimensions are the last ones; but [C] beside [C,H,W] is one value a channel. The first
+/* Element by element, f32 or i32 (wrapping). Shapes are equal, or broadcast as in NumPy, either way: a dimension of 1
+ * is repeated beside n, fewer dimensions are the last ones; but [C] beside [C,H,W] is one value a channel. The first
  * operand says which domain it is; those after it may be captured root values. */
 bs_value bs_add(bs_graph *graph, bs_value a, bs_value b);
 bs_value bs_sub(bs_graph *graph, bs_value a, bs_value b);
@@ -510,8 +510,8 @@ bs_value bs_prelu(bs_graph *graph, bs_value x, const char *name);            /* 
 bs_value bs_clip(bs_graph *graph, bs_value x, float low, float high);
 bs_value bs_affine(bs_graph *graph, bs_value x, float scale, float offset); /* x scale + offset */
 
-/* Functions of two operands, f32; min and max also of i32. Shapes and domains as above. pow is the C library's, which is
- * within a unit in the last place with the common ones; on a GPU within 4. */
+/* Functions of two operands, f32; min and max also of i32. Shapes and domains as above. pow is the C library's, which
+ * is within a unit in the last place with the common ones; on a GPU within 4. */
 typedef enum bs_binary_kind {
     BS_BINARY_DIV,
     BS_BINARY_MIN, /* NaN where either is, as PyTorch's minimum and maximum */
@@ -539,9 +539,9 @@ bs_value bs_compare(bs_graph *graph, bs_value a, bs_value b, bs_compare_kind kin
 /* a where the condition, i32, is true, else b; both f32 or i32. All three may be broadcast. */
 bs_value bs_where(bs_graph *graph, bs_value condition, bs_value a, bs_value b);
 
-/* A function of each element, f32; abs, neg and sign also of i32, wrapping. On a CPU exp, log and erf are within 2 units
- * in the last place, sqrt and reciprocal as IEEE 754 rounds them, rsqrt is 1 / sqrt(x) rounded twice, and sin to atan
- * are the C library's, for arguments of any size. */
+/* A function of each element, f32; abs, neg and sign also of i32, wrapping. On a CPU exp, log and erf are within 2
+ * units in the last place, sqrt and reciprocal as IEEE 754 rounds them, rsqrt is 1 / sqrt(x) rounded twice, and sin to
+ * atan are the C library's, for arguments of any size. */
 typedef enum bs_unary_kind {
     BS_UNARY_ABS,
     BS_UNARY_NEG,

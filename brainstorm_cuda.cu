@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 4b458a118fb778cfee721fd3a6a2382de9ebc64ecc1b65491af8fc6a3bb6a57e
+ * sha256 of the parts: 9c3af4b1e3f7e2eadc5b25f3d81c937749360f2e1e7fb4bfa650ff25e3742ce5
  */
 #include "brainstorm.h"
 
@@ -7565,14 +7565,14 @@ static void bs_cu_reduce_describe(const bs_cu_node *n, bs_device_step *s)
 }
 
 /* One reduction, in every lane of its line; of several dimensions `lines` lines one behind the other. Lanes take
- * elements lane, lane + lanes, ... of each; maxima and minima begin with element 0 in all of them. A run's lines may be
- * shorter than a warp. */
+ * elements lane, lane + lanes, ... of each; maxima and minima begin with element 0 in all of them. A lane beyond a short
+ * line of the run adds nothing, not even to -0. */
 __device__ inline float bs_cu_reduced(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_lines &k, int64_t at,
                                       int32_t kind, int64_t lines, float top)
 {
     const bs_device_operand *x = bs_cu_in(t, s, 0);
     const bool own = kind != BS_REDUCE_MAX && kind != BS_REDUCE_MIN && k.lane > 0;
-    float result = kind == BS_REDUCE_PROD ? 1.0f : 0.0f; /* of a lane beyond a short line */
+    float result = kind == BS_REDUCE_PROD ? 1.0f : -0.0f;
     if (!own || k.lane < k.n)
         result = bs_reduce_term(kind, bs_cu_line_get(k, at, own ? k.lane : 0), top);
     for (int64_t l = 0; l < lines; l++) {

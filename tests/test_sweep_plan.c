@@ -12,6 +12,7 @@
 #include "fuzz/plan_edit.h"
 #include "messages.h"
 #include "sweep_share.h"
+#include "sweep_small.h"
 
 /* Rows and frames, routers in routers, states, segments, weights that come and go. */
 static const struct subject {
@@ -392,18 +393,17 @@ static bool small_plan(const bs_plan_desc *d, const char *what)
     return check(plan != NULL, "a plan with %s", what);
 }
 
-/* A cache that is appended to, and what says how far it is. */
-static void test_caches(void)
+static void small_graph(void (*build)(bs_graph *graph))
 {
     bs_arena arena;
     bs_arena_init(&arena, "graph", graph_memory, sizeof graph_memory);
     graph = bs_graph_create(&arena, NULL);
-    const bs_value lengths = bs_input(graph, "lengths", BS_I32, BS_SHAPE1(3)),
-                   past = bs_input(graph, "past", BS_I32, BS_SHAPE1(3)),
-                   cache = bs_state(graph, "cache", BS_F32, BS_SHAPE3(3, 8, 4));
-    const bs_value x = bs_segments(graph, bs_input(graph, "x", BS_F32, BS_SHAPE2(BS_UPTO(9), 4)), lengths);
-    bs_state_append(graph, cache, x, past);
-    bs_output(graph, "seen", cache);
+    build(graph);
+}
+
+static void test_caches(void)
+{
+    small_graph(small_cache);
     if (!small_plan(NULL, "a cache"))
         return;
     test_image();
@@ -415,23 +415,11 @@ static void test_caches(void)
     check(t.silent == 0 && t.refused == 1, "nobody says how far the cache is: refused");
 }
 
-/* Scores that say ahead of time what a router will choose, where weights come and go; for a GPU: none of it is run. */
+/* Where weights come and go; for a GPU: none of it is run. */
 static void test_guesses(void)
 {
     static const bs_plan_desc d = {.tier = BS_TIER_CUDA, .slot_bytes = UINT64_MAX};
-    static const bs_route_desc later = {.name = "later", .paths = 2};
-    static const bs_linear_desc linear = {.name = "linear", .out = 2};
-    const bs_value none = {0};
-    bs_arena arena;
-    bs_arena_init(&arena, "graph", graph_memory, sizeof graph_memory);
-    graph = bs_graph_create(&arena, NULL);
-    const bs_value x = bs_rows(graph, bs_input(graph, "x", BS_F32, BS_SHAPE2(9, 2)), none);
-    bs_look_ahead(graph, x, "later");
-    const bs_router router = bs_route(graph, x, none, &later);
-    bs_block_begin(graph, "some");
-    const bs_value out[] = {bs_linear(graph, bs_scatter(graph, router, 0, x), &linear), none};
-    bs_block_end(graph);
-    bs_output(graph, "y", bs_collect(graph, bs_gather(graph, router, out, x, NULL)));
+    small_graph(small_guess);
     if (!small_plan(&d, "a guess"))
         return;
     test_image();
@@ -447,16 +435,7 @@ static void test_guesses(void)
 static void test_halves(void)
 {
     static const bs_plan_desc d = {.tier = BS_TIER_CUDA, .half = true};
-    static const bs_route_desc some = {.name = "some", .paths = 2};
-    static const bs_linear_desc score = {.name = "score", .out = 2};
-    const bs_value none = {0};
-    bs_arena arena;
-    bs_arena_init(&arena, "graph", graph_memory, sizeof graph_memory);
-    graph = bs_graph_create(&arena, NULL);
-    const bs_value x = bs_rows(graph, bs_input(graph, "x", BS_F32, BS_SHAPE2(9, 4)), none);
-    const bs_router router = bs_route(graph, bs_linear(graph, x, &score), none, &some);
-    const bs_value out[] = {bs_affine(graph, bs_scatter(graph, router, 0, x), 2, 0), bs_scatter(graph, router, 1, x)};
-    bs_output(graph, "y", bs_collect(graph, bs_gather(graph, router, out, none, NULL)));
+    small_graph(small_halves);
     if (small_plan(&d, "halves"))
         test_image();
 }

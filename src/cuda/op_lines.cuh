@@ -255,14 +255,14 @@ static void bs_cu_reduce_describe(const bs_cu_node *n, bs_device_step *s)
 }
 
 /* One reduction, in every lane of its line; of several dimensions `lines` lines one behind the other. Lanes take
- * elements lane, lane + lanes, ... of each; maxima and minima begin with element 0 in all of them. A run's lines may be
- * shorter than a warp. */
+ * elements lane, lane + lanes, ... of each; maxima and minima begin with element 0 in all of them. A lane beyond a short
+ * line of the run adds nothing, not even to -0. */
 __device__ inline float bs_cu_reduced(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_lines &k, int64_t at,
                                       int32_t kind, int64_t lines, float top)
 {
     const bs_device_operand *x = bs_cu_in(t, s, 0);
     const bool own = kind != BS_REDUCE_MAX && kind != BS_REDUCE_MIN && k.lane > 0;
-    float result = kind == BS_REDUCE_PROD ? 1.0f : 0.0f; /* of a lane beyond a short line */
+    float result = kind == BS_REDUCE_PROD ? 1.0f : -0.0f;
     if (!own || k.lane < k.n)
         result = bs_reduce_term(kind, bs_cu_line_get(k, at, own ? k.lane : 0), top);
     for (int64_t l = 0; l < lines; l++) {

@@ -2,7 +2,10 @@
  * Relies on broadcast.h. Must never touch data. */
 #include "ops/broadcast.h"
 
-static bool is_one(const bs_graph *graph, bs_dim_id d) { return bs_dim_is_const(graph, d) && bs_dim_max(graph, d) == 1; }
+static bool is_one(const bs_graph *graph, bs_dim_id d)
+{
+    return bs_dim_is_const(graph, d) && bs_dim_max(graph, d) == 1;
+}
 
 /* Dimension d of the result: what an operand has that is not 1. */
 static bool broadcast_dim_fits(bs_infer *infer, int32_t d)
