@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 9c3af4b1e3f7e2eadc5b25f3d81c937749360f2e1e7fb4bfa650ff25e3742ce5
+ * sha256 of the parts: c556a2a058a6756168cf9f36484b47a72fd4a591db9300f41ce50e2b10f9c6be
  */
 #include "brainstorm.h"
 
@@ -7565,8 +7565,8 @@ static void bs_cu_reduce_describe(const bs_cu_node *n, bs_device_step *s)
 }
 
 /* One reduction, in every lane of its line; of several dimensions `lines` lines one behind the other. Lanes take
- * elements lane, lane + lanes, ... of each; maxima and minima begin with element 0 in all of them. A lane beyond a short
- * line of the run adds nothing, not even to -0. */
+ * elements lane, lane + lanes, ... of each; maxima and minima begin with element 0 in all of them. A lane beyond a
+ * run's short line adds nothing, not even to -0. */
 __device__ inline float bs_cu_reduced(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_lines &k, int64_t at,
                                       int32_t kind, int64_t lines, float top)
 {

@@ -255,8 +255,8 @@ static void bs_cu_reduce_describe(const bs_cu_node *n, bs_device_step *s)
 }
 
 /* One reduction, in every lane of its line; of several dimensions `lines` lines one behind the other. Lanes take
- * elements lane, lane + lanes, ... of each; maxima and minima begin with element 0 in all of them. A lane beyond a short
- * line of the run adds nothing, not even to -0. */
+ * elements lane, lane + lanes, ... of each; maxima and minima begin with element 0 in all of them. A lane beyond a
+ * run's short line adds nothing, not even to -0. */
 __device__ inline float bs_cu_reduced(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_lines &k, int64_t at,
                                       int32_t kind, int64_t lines, float top)
 {
