@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 797dd7d0c6491495d9289f8e59a2895f81ce7f64d6281908aecb387f52eeb4ce
+ * sha256 of the parts: 757eac65ce96d56e50644dcc52153749aa02b207ee9ed7581f26877202a402cb
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -19553,12 +19553,13 @@ static void indexed_line(const void *context, int64_t n, char *const *at, const 
     const ptrdiff_t bytes = (ptrdiff_t)bs_dtype_bytes(k->dtype);
     const bool whole = step[1] == 0 && k->move == INDEXED_READ && step[0] == bytes && step[2] == bytes;
     for (int64_t i = 0; i < n; i++) {
-        const int32_t index = *(const int32_t *)(at[1] + i * step[1]);
-        if (index < 0 || index >= k->extent) {
-            *k->bad = *k->bad ? *k->bad : (const int32_t *)(at[1] + i * step[1]);
+        const void *at_index = at[1] + i * step[1];
+        const int32_t *index = at_index;
+        if (*index < 0 || *index >= k->extent) {
+            *k->bad = *k->bad ? *k->bad : index;
             return;
         }
-        char *named = at[2] + i * step[2] + index * k->step;
+        char *named = at[2] + i * step[2] + *index * k->step;
         if (whole) { /* a row */
             bs_copy(at[0], named, (size_t)(n * bytes));
             return;

@@ -110,12 +110,13 @@ static void indexed_line(const void *context, int64_t n, char *const *at, const 
     const ptrdiff_t bytes = (ptrdiff_t)bs_dtype_bytes(k->dtype);
     const bool whole = step[1] == 0 && k->move == INDEXED_READ && step[0] == bytes && step[2] == bytes;
     for (int64_t i = 0; i < n; i++) {
-        const int32_t index = *(const int32_t *)(at[1] + i * step[1]);
-        if (index < 0 || index >= k->extent) {
-            *k->bad = *k->bad ? *k->bad : (const int32_t *)(at[1] + i * step[1]);
+        const void *at_index = at[1] + i * step[1];
+        const int32_t *index = at_index;
+        if (*index < 0 || *index >= k->extent) {
+            *k->bad = *k->bad ? *k->bad : index;
             return;
         }
-        char *named = at[2] + i * step[2] + index * k->step;
+        char *named = at[2] + i * step[2] + *index * k->step;
         if (whole) { /* a row */
             bs_copy(at[0], named, (size_t)(n * bytes));
             return;
