@@ -218,7 +218,7 @@ static inline bs_value new_line_call(uint8_t which)
     case 6: return bs_rope(w.g, x, bs_segment_index(w.g, x, (bs_value){0}), NULL);
     case 7: return bs_lrn(w.g, x, &(bs_lrn_desc){name(), number(), real(), real(), real()});
     case 2: return bs_cumsum(w.g, x, &(bs_cumsum_desc){name(), number(), number(), number()});
-    case 14:
+    case 8:
         return bs_resize(w.g, x, &(bs_resize_desc){name(), number(), number(), real(), number(), number(), number(),
                                                    number(), number(), number()});
     case 9: return bs_select(w.g, x, value(), number());
