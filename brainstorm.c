@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 757eac65ce96d56e50644dcc52153749aa02b207ee9ed7581f26877202a402cb
+ * sha256 of the parts: e400700c479a20758ed116b820860836cde3c1a760e5021a1a1d0c9ad2fb26ab
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -2849,6 +2849,15 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
  *            one after the other, from zero, over the products of its block, and then adds what was there before.
  */
 
+/* The third vector of weights is kept in a register, and so may several inputs be, where there are some left. */
+#ifndef BS_GEMM_THIRD
+#define BS_GEMM_ONE_INPUT(x)
+#define BS_GEMM_THIRD(w2, from)   \
+    BS_V w2 = BS_V_LOAD(from);    \
+    BS_HOLD(w2);
+#define BS_GEMM_THIRD_FMA(sum, x, w2) (sum) = BS_V_FMA(x, w2, sum)
+#endif
+
 /* Row p stands at one of two bases plus 0, 1, 2 or 3 steps; u is the product of four at hand. */
 #define BS_GEMM_X_0 xa[u]
 #define BS_GEMM_X_1 xa[step + u]
@@ -2870,18 +2879,18 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
     BS_GEMM_W_1(from)                         \
     BS_V w1 = BS_V_LOAD((from) + BS_LANES);   \
     BS_HOLD(w1);
-#define BS_GEMM_W_3(from)                         \
-    BS_GEMM_W_2(from)                             \
-    BS_V w2 = BS_V_LOAD((from) + 2 * BS_LANES);   \
-    BS_HOLD(w2);
+#define BS_GEMM_W_3(from) \
+    BS_GEMM_W_2(from)     \
+    BS_GEMM_THIRD(w2, (from) + 2 * BS_LANES)
 
 #define BS_GEMM_ADD_1(p, x) s##p##_0 = BS_V_FMA(x, w0, s##p##_0);
 #define BS_GEMM_ADD_2(p, x) BS_GEMM_ADD_1(p, x) s##p##_1 = BS_V_FMA(x, w1, s##p##_1);
-#define BS_GEMM_ADD_3(p, x) BS_GEMM_ADD_2(p, x) s##p##_2 = BS_V_FMA(x, w2, s##p##_2);
+#define BS_GEMM_ADD_3(p, x) BS_GEMM_ADD_2(p, x) BS_GEMM_THIRD_FMA(s##p##_2, x, w2);
 
 #define BS_GEMM_MAC(p, V)                         \
     {                                             \
-        const BS_V x = BS_V_SET1(BS_GEMM_X_##p);  \
+        BS_V x = BS_V_SET1(BS_GEMM_X_##p);        \
+        BS_GEMM_ONE_INPUT(x)                      \
         BS_GEMM_ADD_##V(p, x)                     \
     }
 #define BS_GEMM_MAC_1(p) BS_GEMM_MAC(p, 1)
@@ -2970,7 +2979,9 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
             if (next < next_end) {                                                             \
                 __builtin_prefetch(next);                                                      \
                 __builtin_prefetch(next + 64);                                                 \
-                next += 128;                                                                   \
+                __builtin_prefetch(next + 128);                                                \
+                __builtin_prefetch(next + 192);                                                \
+                next += 256;                                                                   \
             }                                                                                  \
             BS_OPAQUE(xa);                                                                     \
             BS_OPAQUE(xb);                                                                     \
@@ -3416,6 +3427,9 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_GEMM_QUAD_LOAD
 #undef BS_GEMM_ROW
 #undef BS_GEMM_ROWS
+#undef BS_GEMM_ONE_INPUT
+#undef BS_GEMM_THIRD
+#undef BS_GEMM_THIRD_FMA
 #undef BS_GEMM_STEP
 #undef BS_GEMM_UPTO
 #undef BS_GEMM_WIDE
@@ -3623,8 +3637,12 @@ const bs_conv_kernels *bs_conv_kernels_scalar(void)
 #define BS_OUTER_PIXELS_2 6
 #define BS_OUTER_UPTO_1(M) BS_UPTO_12(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_6(M, 2)
-/* 12 sums, 3 vectors of weights and an input of 16 registers. */
+/* 12 sums, 2 vectors of weights and an input leave a register of 16: with the third vector in the last one GCC keeps
+ * sums on the stack. */
 #define BS_GEMM_ROWS 4
+#define BS_GEMM_ONE_INPUT(x) BS_HOLD(x);
+#define BS_GEMM_THIRD(w2, from) const __m256_u *const w2 = (const __m256_u *)(from);
+#define BS_GEMM_THIRD_FMA(sum, x, w2) __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "m"(*(w2)))
 #define BS_GEMM_UPTO(M, V) BS_UPTO_4(M, V)
 #define BS_GEMM_WIDE
 #define BS_DEPTHWISE_PIXELS 14
@@ -3877,6 +3895,15 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
  *            one after the other, from zero, over the products of its block, and then adds what was there before.
  */
 
+/* The third vector of weights is kept in a register, and so may several inputs be, where there are some left. */
+#ifndef BS_GEMM_THIRD
+#define BS_GEMM_ONE_INPUT(x)
+#define BS_GEMM_THIRD(w2, from)   \
+    BS_V w2 = BS_V_LOAD(from);    \
+    BS_HOLD(w2);
+#define BS_GEMM_THIRD_FMA(sum, x, w2) (sum) = BS_V_FMA(x, w2, sum)
+#endif
+
 /* Row p stands at one of two bases plus 0, 1, 2 or 3 steps; u is the product of four at hand. */
 #define BS_GEMM_X_0 xa[u]
 #define BS_GEMM_X_1 xa[step + u]
@@ -3898,18 +3925,18 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
     BS_GEMM_W_1(from)                         \
     BS_V w1 = BS_V_LOAD((from) + BS_LANES);   \
     BS_HOLD(w1);
-#define BS_GEMM_W_3(from)                         \
-    BS_GEMM_W_2(from)                             \
-    BS_V w2 = BS_V_LOAD((from) + 2 * BS_LANES);   \
-    BS_HOLD(w2);
+#define BS_GEMM_W_3(from) \
+    BS_GEMM_W_2(from)     \
+    BS_GEMM_THIRD(w2, (from) + 2 * BS_LANES)
 
 #define BS_GEMM_ADD_1(p, x) s##p##_0 = BS_V_FMA(x, w0, s##p##_0);
 #define BS_GEMM_ADD_2(p, x) BS_GEMM_ADD_1(p, x) s##p##_1 = BS_V_FMA(x, w1, s##p##_1);
-#define BS_GEMM_ADD_3(p, x) BS_GEMM_ADD_2(p, x) s##p##_2 = BS_V_FMA(x, w2, s##p##_2);
+#define BS_GEMM_ADD_3(p, x) BS_GEMM_ADD_2(p, x) BS_GEMM_THIRD_FMA(s##p##_2, x, w2);
 
 #define BS_GEMM_MAC(p, V)                         \
     {                                             \
-        const BS_V x = BS_V_SET1(BS_GEMM_X_##p);  \
+        BS_V x = BS_V_SET1(BS_GEMM_X_##p);        \
+        BS_GEMM_ONE_INPUT(x)                      \
         BS_GEMM_ADD_##V(p, x)                     \
     }
 #define BS_GEMM_MAC_1(p) BS_GEMM_MAC(p, 1)
@@ -3998,7 +4025,9 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
             if (next < next_end) {                                                             \
                 __builtin_prefetch(next);                                                      \
                 __builtin_prefetch(next + 64);                                                 \
-                next += 128;                                                                   \
+                __builtin_prefetch(next + 128);                                                \
+                __builtin_prefetch(next + 192);                                                \
+                next += 256;                                                                   \
             }                                                                                  \
             BS_OPAQUE(xa);                                                                     \
             BS_OPAQUE(xb);                                                                     \
@@ -4884,6 +4913,9 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_GEMM_QUAD_LOAD
 #undef BS_GEMM_ROW
 #undef BS_GEMM_ROWS
+#undef BS_GEMM_ONE_INPUT
+#undef BS_GEMM_THIRD
+#undef BS_GEMM_THIRD_FMA
 #undef BS_GEMM_STEP
 #undef BS_GEMM_UPTO
 #undef BS_GEMM_WIDE
@@ -5304,6 +5336,15 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
  *            one after the other, from zero, over the products of its block, and then adds what was there before.
  */
 
+/* The third vector of weights is kept in a register, and so may several inputs be, where there are some left. */
+#ifndef BS_GEMM_THIRD
+#define BS_GEMM_ONE_INPUT(x)
+#define BS_GEMM_THIRD(w2, from)   \
+    BS_V w2 = BS_V_LOAD(from);    \
+    BS_HOLD(w2);
+#define BS_GEMM_THIRD_FMA(sum, x, w2) (sum) = BS_V_FMA(x, w2, sum)
+#endif
+
 /* Row p stands at one of two bases plus 0, 1, 2 or 3 steps; u is the product of four at hand. */
 #define BS_GEMM_X_0 xa[u]
 #define BS_GEMM_X_1 xa[step + u]
@@ -5325,18 +5366,18 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
     BS_GEMM_W_1(from)                         \
     BS_V w1 = BS_V_LOAD((from) + BS_LANES);   \
     BS_HOLD(w1);
-#define BS_GEMM_W_3(from)                         \
-    BS_GEMM_W_2(from)                             \
-    BS_V w2 = BS_V_LOAD((from) + 2 * BS_LANES);   \
-    BS_HOLD(w2);
+#define BS_GEMM_W_3(from) \
+    BS_GEMM_W_2(from)     \
+    BS_GEMM_THIRD(w2, (from) + 2 * BS_LANES)
 
 #define BS_GEMM_ADD_1(p, x) s##p##_0 = BS_V_FMA(x, w0, s##p##_0);
 #define BS_GEMM_ADD_2(p, x) BS_GEMM_ADD_1(p, x) s##p##_1 = BS_V_FMA(x, w1, s##p##_1);
-#define BS_GEMM_ADD_3(p, x) BS_GEMM_ADD_2(p, x) s##p##_2 = BS_V_FMA(x, w2, s##p##_2);
+#define BS_GEMM_ADD_3(p, x) BS_GEMM_ADD_2(p, x) BS_GEMM_THIRD_FMA(s##p##_2, x, w2);
 
 #define BS_GEMM_MAC(p, V)                         \
     {                                             \
-        const BS_V x = BS_V_SET1(BS_GEMM_X_##p);  \
+        BS_V x = BS_V_SET1(BS_GEMM_X_##p);        \
+        BS_GEMM_ONE_INPUT(x)                      \
         BS_GEMM_ADD_##V(p, x)                     \
     }
 #define BS_GEMM_MAC_1(p) BS_GEMM_MAC(p, 1)
@@ -5425,7 +5466,9 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
             if (next < next_end) {                                                             \
                 __builtin_prefetch(next);                                                      \
                 __builtin_prefetch(next + 64);                                                 \
-                next += 128;                                                                   \
+                __builtin_prefetch(next + 128);                                                \
+                __builtin_prefetch(next + 192);                                                \
+                next += 256;                                                                   \
             }                                                                                  \
             BS_OPAQUE(xa);                                                                     \
             BS_OPAQUE(xb);                                                                     \
@@ -6311,6 +6354,9 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_GEMM_QUAD_LOAD
 #undef BS_GEMM_ROW
 #undef BS_GEMM_ROWS
+#undef BS_GEMM_ONE_INPUT
+#undef BS_GEMM_THIRD
+#undef BS_GEMM_THIRD_FMA
 #undef BS_GEMM_STEP
 #undef BS_GEMM_UPTO
 #undef BS_GEMM_WIDE
@@ -6755,6 +6801,15 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
  *            one after the other, from zero, over the products of its block, and then adds what was there before.
  */
 
+/* The third vector of weights is kept in a register, and so may several inputs be, where there are some left. */
+#ifndef BS_GEMM_THIRD
+#define BS_GEMM_ONE_INPUT(x)
+#define BS_GEMM_THIRD(w2, from)   \
+    BS_V w2 = BS_V_LOAD(from);    \
+    BS_HOLD(w2);
+#define BS_GEMM_THIRD_FMA(sum, x, w2) (sum) = BS_V_FMA(x, w2, sum)
+#endif
+
 /* Row p stands at one of two bases plus 0, 1, 2 or 3 steps; u is the product of four at hand. */
 #define BS_GEMM_X_0 xa[u]
 #define BS_GEMM_X_1 xa[step + u]
@@ -6776,18 +6831,18 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
     BS_GEMM_W_1(from)                         \
     BS_V w1 = BS_V_LOAD((from) + BS_LANES);   \
     BS_HOLD(w1);
-#define BS_GEMM_W_3(from)                         \
-    BS_GEMM_W_2(from)                             \
-    BS_V w2 = BS_V_LOAD((from) + 2 * BS_LANES);   \
-    BS_HOLD(w2);
+#define BS_GEMM_W_3(from) \
+    BS_GEMM_W_2(from)     \
+    BS_GEMM_THIRD(w2, (from) + 2 * BS_LANES)
 
 #define BS_GEMM_ADD_1(p, x) s##p##_0 = BS_V_FMA(x, w0, s##p##_0);
 #define BS_GEMM_ADD_2(p, x) BS_GEMM_ADD_1(p, x) s##p##_1 = BS_V_FMA(x, w1, s##p##_1);
-#define BS_GEMM_ADD_3(p, x) BS_GEMM_ADD_2(p, x) s##p##_2 = BS_V_FMA(x, w2, s##p##_2);
+#define BS_GEMM_ADD_3(p, x) BS_GEMM_ADD_2(p, x) BS_GEMM_THIRD_FMA(s##p##_2, x, w2);
 
 #define BS_GEMM_MAC(p, V)                         \
     {                                             \
-        const BS_V x = BS_V_SET1(BS_GEMM_X_##p);  \
+        BS_V x = BS_V_SET1(BS_GEMM_X_##p);        \
+        BS_GEMM_ONE_INPUT(x)                      \
         BS_GEMM_ADD_##V(p, x)                     \
     }
 #define BS_GEMM_MAC_1(p) BS_GEMM_MAC(p, 1)
@@ -6876,7 +6931,9 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
             if (next < next_end) {                                                             \
                 __builtin_prefetch(next);                                                      \
                 __builtin_prefetch(next + 64);                                                 \
-                next += 128;                                                                   \
+                __builtin_prefetch(next + 128);                                                \
+                __builtin_prefetch(next + 192);                                                \
+                next += 256;                                                                   \
             }                                                                                  \
             BS_OPAQUE(xa);                                                                     \
             BS_OPAQUE(xb);                                                                     \
@@ -7647,6 +7704,9 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_GEMM_QUAD_LOAD
 #undef BS_GEMM_ROW
 #undef BS_GEMM_ROWS
+#undef BS_GEMM_ONE_INPUT
+#undef BS_GEMM_THIRD
+#undef BS_GEMM_THIRD_FMA
 #undef BS_GEMM_STEP
 #undef BS_GEMM_UPTO
 #undef BS_GEMM_WIDE
@@ -8122,7 +8182,8 @@ static void gemm_rows(const gemm_job *j, int32_t k)
     bs_gemm_tile tile = gemm_block(j, k);
     const ptrdiff_t bytes = (ptrdiff_t)tile.depth * j->vectors * j->k->lanes * (ptrdiff_t)sizeof(float);
     const ptrdiff_t tiles = (ptrdiff_t)task->out_h * bs_conv_ceil_div(task->out_w, j->k->gemm_rows);
-    const ptrdiff_t share = (bytes / tiles + 63) / 64 * 64;
+    const ptrdiff_t share = (bytes / tiles + 255) / 256 * 256; /* kernels fetch 256 bytes at a time */
+    ptrdiff_t fetched = 0;
     tile.next = (const char *)tile.weights + bytes;
     tile.out_step = task->out_pixel;
     tile.add_step = onto ? tile.out_step : 0;
@@ -8132,12 +8193,13 @@ static void gemm_rows(const gemm_job *j, int32_t k)
             tile.in = task->in + y * j->g->stride_h * task->in_row + x * tile.in_step + k;
             tile.out = task->out + y * task->out_row + x * tile.out_step + j->channel;
             tile.add = onto ? tile.out : tile.add;
-            tile.next_end = tile.next + share;
+            tile.next_end = fetched < bytes ? tile.next + share : tile.next;
             if (j->panels > 1)
                 j->k->gemm_abreast(&tile);
             else
                 j->kernels[rows](&tile);
             tile.next = tile.next_end;
+            fetched += share;
             x += rows;
         }
 }
@@ -9205,6 +9267,9 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_GEMM_QUAD_LOAD
 #undef BS_GEMM_ROW
 #undef BS_GEMM_ROWS
+#undef BS_GEMM_ONE_INPUT
+#undef BS_GEMM_THIRD
+#undef BS_GEMM_THIRD_FMA
 #undef BS_GEMM_STEP
 #undef BS_GEMM_UPTO
 #undef BS_GEMM_WIDE
@@ -9397,8 +9462,12 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #define BS_OUTER_PIXELS_2 6
 #define BS_OUTER_UPTO_1(M) BS_UPTO_12(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_6(M, 2)
-/* 12 sums, 3 vectors of weights and an input of 16 registers. */
+/* 12 sums, 2 vectors of weights and an input leave a register of 16: with the third vector in the last one GCC keeps
+ * sums on the stack. */
 #define BS_GEMM_ROWS 4
+#define BS_GEMM_ONE_INPUT(x) BS_HOLD(x);
+#define BS_GEMM_THIRD(w2, from) const __m256_u *const w2 = (const __m256_u *)(from);
+#define BS_GEMM_THIRD_FMA(sum, x, w2) __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "m"(*(w2)))
 #define BS_GEMM_UPTO(M, V) BS_UPTO_4(M, V)
 #define BS_GEMM_WIDE
 #define BS_DEPTHWISE_PIXELS 14
@@ -9899,6 +9968,9 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_GEMM_QUAD_LOAD
 #undef BS_GEMM_ROW
 #undef BS_GEMM_ROWS
+#undef BS_GEMM_ONE_INPUT
+#undef BS_GEMM_THIRD
+#undef BS_GEMM_THIRD_FMA
 #undef BS_GEMM_STEP
 #undef BS_GEMM_UPTO
 #undef BS_GEMM_WIDE
@@ -10544,6 +10616,9 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_GEMM_QUAD_LOAD
 #undef BS_GEMM_ROW
 #undef BS_GEMM_ROWS
+#undef BS_GEMM_ONE_INPUT
+#undef BS_GEMM_THIRD
+#undef BS_GEMM_THIRD_FMA
 #undef BS_GEMM_STEP
 #undef BS_GEMM_UPTO
 #undef BS_GEMM_WIDE
@@ -11215,6 +11290,9 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_GEMM_QUAD_LOAD
 #undef BS_GEMM_ROW
 #undef BS_GEMM_ROWS
+#undef BS_GEMM_ONE_INPUT
+#undef BS_GEMM_THIRD
+#undef BS_GEMM_THIRD_FMA
 #undef BS_GEMM_STEP
 #undef BS_GEMM_UPTO
 #undef BS_GEMM_WIDE
@@ -12197,6 +12275,9 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_GEMM_QUAD_LOAD
 #undef BS_GEMM_ROW
 #undef BS_GEMM_ROWS
+#undef BS_GEMM_ONE_INPUT
+#undef BS_GEMM_THIRD
+#undef BS_GEMM_THIRD_FMA
 #undef BS_GEMM_STEP
 #undef BS_GEMM_UPTO
 #undef BS_GEMM_WIDE
@@ -12388,8 +12469,12 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #define BS_OUTER_PIXELS_2 6
 #define BS_OUTER_UPTO_1(M) BS_UPTO_12(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_6(M, 2)
-/* 12 sums, 3 vectors of weights and an input of 16 registers. */
+/* 12 sums, 2 vectors of weights and an input leave a register of 16: with the third vector in the last one GCC keeps
+ * sums on the stack. */
 #define BS_GEMM_ROWS 4
+#define BS_GEMM_ONE_INPUT(x) BS_HOLD(x);
+#define BS_GEMM_THIRD(w2, from) const __m256_u *const w2 = (const __m256_u *)(from);
+#define BS_GEMM_THIRD_FMA(sum, x, w2) __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "m"(*(w2)))
 #define BS_GEMM_UPTO(M, V) BS_UPTO_4(M, V)
 #define BS_GEMM_WIDE
 #define BS_DEPTHWISE_PIXELS 14
@@ -12951,6 +13036,9 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_GEMM_QUAD_LOAD
 #undef BS_GEMM_ROW
 #undef BS_GEMM_ROWS
+#undef BS_GEMM_ONE_INPUT
+#undef BS_GEMM_THIRD
+#undef BS_GEMM_THIRD_FMA
 #undef BS_GEMM_STEP
 #undef BS_GEMM_UPTO
 #undef BS_GEMM_WIDE
@@ -13657,6 +13745,9 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_GEMM_QUAD_LOAD
 #undef BS_GEMM_ROW
 #undef BS_GEMM_ROWS
+#undef BS_GEMM_ONE_INPUT
+#undef BS_GEMM_THIRD
+#undef BS_GEMM_THIRD_FMA
 #undef BS_GEMM_STEP
 #undef BS_GEMM_UPTO
 #undef BS_GEMM_WIDE
@@ -14390,6 +14481,9 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_GEMM_QUAD_LOAD
 #undef BS_GEMM_ROW
 #undef BS_GEMM_ROWS
+#undef BS_GEMM_ONE_INPUT
+#undef BS_GEMM_THIRD
+#undef BS_GEMM_THIRD_FMA
 #undef BS_GEMM_STEP
 #undef BS_GEMM_UPTO
 #undef BS_GEMM_WIDE

@@ -59,7 +59,8 @@ static void gemm_rows(const gemm_job *j, int32_t k)
     bs_gemm_tile tile = gemm_block(j, k);
     const ptrdiff_t bytes = (ptrdiff_t)tile.depth * j->vectors * j->k->lanes * (ptrdiff_t)sizeof(float);
     const ptrdiff_t tiles = (ptrdiff_t)task->out_h * bs_conv_ceil_div(task->out_w, j->k->gemm_rows);
-    const ptrdiff_t share = (bytes / tiles + 63) / 64 * 64;
+    const ptrdiff_t share = (bytes / tiles + 255) / 256 * 256; /* kernels fetch 256 bytes at a time */
+    ptrdiff_t fetched = 0;
     tile.next = (const char *)tile.weights + bytes;
     tile.out_step = task->out_pixel;
     tile.add_step = onto ? tile.out_step : 0;
@@ -69,12 +70,13 @@ static void gemm_rows(const gemm_job *j, int32_t k)
             tile.in = task->in + y * j->g->stride_h * task->in_row + x * tile.in_step + k;
             tile.out = task->out + y * task->out_row + x * tile.out_step + j->channel;
             tile.add = onto ? tile.out : tile.add;
-            tile.next_end = tile.next + share;
+            tile.next_end = fetched < bytes ? tile.next + share : tile.next;
             if (j->panels > 1)
                 j->k->gemm_abreast(&tile);
             else
                 j->kernels[rows](&tile);
             tile.next = tile.next_end;
+            fetched += share;
             x += rows;
         }
 }

@@ -88,6 +88,9 @@
 #undef BS_GEMM_QUAD_LOAD
 #undef BS_GEMM_ROW
 #undef BS_GEMM_ROWS
+#undef BS_GEMM_ONE_INPUT
+#undef BS_GEMM_THIRD
+#undef BS_GEMM_THIRD_FMA
 #undef BS_GEMM_STEP
 #undef BS_GEMM_UPTO
 #undef BS_GEMM_WIDE
