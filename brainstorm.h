@@ -479,10 +479,13 @@ bs_value bs_linear(bs_graph *graph, bs_value x, const bs_linear_desc *desc);
  * "<name>.bias_ih", "<name>.bias_hh" [4 H], gates in the order i, f, g, o (r, z, n).
  *     LSTM   i, f, o = sigmoid, g = tanh of W_ih x + b_ih + W_hh h + b_hh;  c' = f c + i g;  h' = o tanh(c')
  *     GRU    r, z = sigmoid of the same;  n = tanh(W_in x + b_in + r (W_hn h + b_hn));  h' = (1 - z) n + z h
- * (ONNX: linear_before_reset = 1). c_out may be NULL. h and c as states are written with bs_state_write. */
+ * (ONNX: linear_before_reset = 1). c_out may be NULL. h and c as states are written with bs_state_write.
+ * Of several steps whose x are known, all products with W_ih are one bs_linear, which reads it once: with `projected` x
+ * is W_ih x + b_ih, [..., 4 H] (GRU: [..., 3 H]), and there are neither "<name>.weight_ih" nor "<name>.bias_ih". */
 typedef struct bs_recurrent_desc {
     const char *name;
     int32_t no_bias;
+    int32_t projected;
 } bs_recurrent_desc;
 bs_value bs_lstm(bs_graph *graph, bs_value x, bs_value h, bs_value c, const bs_recurrent_desc *desc, bs_value *c_out);
 bs_value bs_gru(bs_graph *graph, bs_value x, bs_value h, const bs_recurrent_desc *desc);

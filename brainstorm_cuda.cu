@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: c556a2a058a6756168cf9f36484b47a72fd4a591db9300f41ce50e2b10f9c6be
+ * sha256 of the parts: c0324740561fa92462528689c04c19f24256f8a4ba138a93dfe114bc95402450
  */
 #include "brainstorm.h"
 
@@ -2648,7 +2648,7 @@ extern "C" {
 enum { BS_RECURRENT_COLUMNS = 4 };
 
 typedef struct bs_recurrent {
-    int32_t inputs, hidden; /* >= 1 */
+    int32_t inputs, hidden; /* >= 1; inputs 0: x is what their products would be */
     bool gru;
 } bs_recurrent;
 
@@ -2658,6 +2658,12 @@ static inline BS_BOTH int32_t bs_recurrent_gates(bool gru) { return gru ? 3 : 4;
 static inline BS_BOTH int32_t bs_recurrent_gate(bool gru, bool of_h, int32_t column)
 {
     return !gru ? column ^ column >> 1 : of_h ? column : (column + 2) % 3;
+}
+
+/* Floats of a row of x. */
+static inline int32_t bs_recurrent_width(const bs_recurrent *net)
+{
+    return net->inputs > 0 ? net->inputs : bs_recurrent_gates(net->gru) * net->hidden;
 }
 
 /* Rows are dense, row strides in floats and within int32_t. c and c_out: of an LSTM only. */
@@ -8630,7 +8636,8 @@ __device__ inline void bs_cu_beyond_run(const bs_cu_tile &t, const bs_device_ste
 
 enum {
     BS_CU_RECURRENT_LINES = 4,
-    BS_CU_RECURRENT_HALF = 8 /* p: whether weights are f16, behind the descriptor's words */
+    BS_CU_RECURRENT_PROJECTED = 1, /* p */
+    BS_CU_RECURRENT_HALF = 8       /* p: whether weights are f16, behind the descriptor's words */
 };
 
 static void bs_cu_lstm_describe(const bs_cu_node *n, bs_device_step *s)
@@ -8711,6 +8718,20 @@ __device__ __forceinline__ void bs_cu_recurrent_add(const bs_cu_recurrent_side &
     }
 }
 
+/* x is what the products would be: one lane begins with them. */
+template <bool GRU>
+__device__ __forceinline__ void bs_cu_recurrent_begin(const bs_cu_recurrent_side &x, int32_t hidden, int32_t unit,
+                                                      float (&sum)[BS_RECURRENT_COLUMNS][BS_CU_RECURRENT_LINES])
+{
+    if (bs_cu_lane() > 0)
+        return;
+    for (int32_t gate = 0; gate < (GRU ? 3 : 4); gate++)
+        for (int32_t i = 0; i < BS_CU_RECURRENT_LINES; i++) {
+            const int64_t at = (int64_t)bs_recurrent_gate(GRU, false, gate) * hidden + unit;
+            sum[gate][i] = bs_cu_get(x.line[i], x.dtype, at * x.step);
+        }
+}
+
 /* What follows the sums of a unit of one line. */
 template <bool GRU>
 __device__ __forceinline__ void bs_cu_recurrent_finish(const bs_cu_tile &t, const bs_device_step *s,
@@ -8739,12 +8760,16 @@ __device__ inline void bs_cu_recurrent_unit(const bs_cu_tile &t, const bs_device
     const bs_cu_recurrent_side x = bs_cu_recurrent_side_of(t, w, bs_cu_in(t, s, 0), line, count),
                                h = bs_cu_recurrent_side_of(t, w, bs_cu_in(t, s, 1), line, count);
     const int64_t lines = (int64_t)bs_recurrent_gates(GRU) * h.n; /* as bs_recurrent_place */
+    const int32_t inputs = s->p[BS_CU_RECURRENT_PROJECTED].i ? 0 : x.n;
     const uint8_t *of_x = bs_cu_prepared(t, s),
-                  *of_h = of_x + 4 * bs_aligned_floats(lines * (bs_linear_line_bytes(x.n, BYTES) / 4)),
+                  *of_h = of_x + 4 * bs_aligned_floats(lines * (bs_linear_line_bytes(inputs, BYTES) / 4)),
                   *biases = of_h + 4 * bs_aligned_floats(lines * (bs_linear_line_bytes(h.n, BYTES) / 4));
     const float *bias = reinterpret_cast<const float *>(biases) + unit;
     float sum[BS_RECURRENT_COLUMNS][BS_CU_RECURRENT_LINES] = {};
-    bs_cu_recurrent_add<GRU, false, BYTES>(x, of_x, h.n, unit, sum);
+    if (inputs > 0)
+        bs_cu_recurrent_add<GRU, false, BYTES>(x, of_x, h.n, unit, sum);
+    else
+        bs_cu_recurrent_begin<GRU>(x, h.n, unit, sum);
     bs_cu_recurrent_add<GRU, true, BYTES>(h, of_h, h.n, unit, sum);
 #pragma unroll
     for (int32_t i = 0; i < BS_CU_RECURRENT_LINES; i++) {

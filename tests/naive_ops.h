@@ -135,6 +135,8 @@ static inline void naive_linear(const naive *n, const bs_node *node, const doubl
 static inline double naive_gate(const naive *n, const char *name, const char *of, int64_t line, const double *x,
                                 int64_t count, bool no_bias)
 {
+    if (count == 0)
+        return x[line]; /* projected */
     double sum = no_bias ? 0 : naive_weight(n, name, *of == 'i' ? "bias_ih" : "bias_hh", line);
     for (int64_t k = 0; k < count; k++)
         sum += x[k] * naive_weight(n, name, *of == 'i' ? "weight_ih" : "weight_hh", line * count + k);
@@ -152,7 +154,7 @@ static inline void naive_recurrent(const naive *n, const bs_node *node, const do
         const double *x = in[0] + i / units * inputs, *h = in[1] + i / units * units;
         double of_x[4], of_h[4], gate[4];
         for (int64_t k = 0; k < 3 + lstm; k++) {
-            of_x[k] = naive_gate(n, p->name, "ih", k * units + i % units, x, inputs, p->no_bias);
+            of_x[k] = naive_gate(n, p->name, "ih", k * units + i % units, x, p->projected ? 0 : inputs, p->no_bias);
             of_h[k] = naive_gate(n, p->name, "hh", k * units + i % units, h, units, p->no_bias);
             gate[k] = naive_act(lstm && k == 2 ? BS_TANH : BS_SIGMOID, 0, of_x[k] + of_h[k]);
         }

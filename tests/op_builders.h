@@ -52,6 +52,12 @@ static inline bs_value lstm_of(bs_graph *g, const bs_value *x, int32_t no_bias)
 }
 BUILD(lstm, lstm_of(g, x, 0))
 BUILD(lstm_lines, lstm_of(g, x, 1))
+BUILD(gru_projected, bs_gru(g, x[0], x[1], &(bs_recurrent_desc){.name = "net", .projected = 1}))
+static inline bs_value lstm_projected(bs_graph *g, const bs_value *x)
+{
+    bs_value c;
+    return bs_lstm(g, x[0], x[1], x[2], &(bs_recurrent_desc){.name = "net", .no_bias = 1, .projected = 1}, &c);
+}
 BUILD(gru, bs_gru(g, x[0], x[1], &(bs_recurrent_desc){.name = "net"}))
 BUILD(gru_lines, bs_gru(g, x[0], x[1], &(bs_recurrent_desc){.name = "net", .no_bias = 1}))
 BUILD(matmul_plain, bs_matmul(g, x[0], x[1], NULL))

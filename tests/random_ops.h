@@ -232,10 +232,14 @@ static inline void rg_recurrent(random_graph *rg, bs_value x)
     const bool gru = rg_flip(50), own = rg_own_block(rg, number);
     const int64_t lines = RG_UNITS * (gru ? 3 : 4);
     const bs_value h = rg_linear(rg, x, RG_UNITS);
-    const bs_recurrent_desc desc = {.name = rg_name(rg, "n", number, "")};
-    rg_gates(rg, number, "weight_ih", lines, rg_extent(rg, rg_info(rg, x), 0));
+    const bs_recurrent_desc desc = {.name = rg_name(rg, "n", number, ""), .projected = rg_flip(30)};
     rg_gates(rg, number, "weight_hh", lines, RG_UNITS);
-    rg_gates(rg, number, "bias_ih", lines, 1);
+    if (desc.projected) {
+        x = rg_linear(rg, x, (int32_t)lines);
+    } else {
+        rg_gates(rg, number, "weight_ih", lines, rg_extent(rg, rg_info(rg, x), 0));
+        rg_gates(rg, number, "bias_ih", lines, 1);
+    }
     rg_gates(rg, number, "bias_hh", lines, 1);
     bs_value c = {0};
     bs_value y = gru ? bs_gru(rg->g, x, h, &desc) : bs_lstm(rg->g, x, h, h, &desc, &c);

@@ -81,6 +81,13 @@ static bs_value lstm(bs_graph *g, const bs_value *x)
     bs_value c;
     return bs_sub(g, bs_lstm(g, some, x[1], x[0], &(bs_recurrent_desc){.name = "lstm"}, &c), c);
 }
+/* Of as many as x and a half, joined. */
+static bs_value gru_projected(bs_graph *g, const bs_value *x)
+{
+    const bs_value each[] = {x[0], x[1], x[0]};
+    return bs_gru(g, bs_concat(g, each, 3, -1), x[1],
+                  &(bs_recurrent_desc){.name = "gru", .projected = 1});
+}
 BUILD(gru, bs_gru(g, x[0], x[1], &(bs_recurrent_desc){.name = "gru", .no_bias = 1}))
 BUILD(gru_of_few, bs_gru(g, x[0], bs_slice(g, x[1], &(bs_slice_desc){.axis = -1, .start = 1, .length = 3}),
                          &(bs_recurrent_desc){.name = "gru"}))
@@ -166,6 +173,7 @@ static const op_case cases[] = {
     {"cumsum of the first", cumsum_first, ROOT | ROWS | INTEGERS, 2e-2},
     {"lstm", lstm, ROOT | ROWS, 4e-3},
     {"gru", gru, ROOT | ROWS, 4e-3},
+    {"gru, projected", gru_projected, ROOT | ROWS, 4e-3},
     {"gru of few units", gru_of_few, ROOT | ROWS, 4e-3},
     {"topk", topk_values, ROOT | ROWS, 0},
     {"topk, indices", topk_indices, ROOT | ROWS, -1},

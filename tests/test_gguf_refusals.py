@@ -178,6 +178,8 @@ def refused_structure():
         "weights of three gates for four":
             lambda g: g.lstm(rows(g), rows(g), rows(g), "n", random(12, 2), random(12, 4)),
         "weights of other units": lambda g: g.gru(rows(g), rows(g), "n", random(9, 2), random(12, 4)),
+        "a bias of what is projected":
+            lambda g: g.gru(rows(g), rows(g), "n", None, random(12, 4), random(12), random(12)),
         "one bias of two": lambda g: g.gru(rows(g), rows(g), "n", random(12, 2), random(12, 4), random(12)),
         "gates' bias of another length":
             lambda g: g.gru(rows(g), rows(g), "n", random(12, 2), random(12, 4), random(12), random(4)),

@@ -88,6 +88,8 @@ static void rows_of_recurrent(void)
           bs_gru(g, f->line, bs_input(g, "many", BS_F32, BS_SHAPE1(f->n)), desc));
     WRONG(BS_ERROR_SHAPE, "gru \"r\": dimension 0 of operand 1 (units) is 1048577, expected at most 1048576",
           bs_gru(g, f->line, bs_input(g, "wide", BS_F32, BS_SHAPE1((1 << 20) + 1)), desc));
+    WRONG(BS_ERROR_SHAPE, "gru \"r\": dimension 0 of operand 0 is 4, expected 12: its 3 gates of 4 units",
+          bs_gru(g, f->line, f->line, &(bs_recurrent_desc){.name = "r", .projected = 1}));
     WRONG(BS_ERROR_SHAPE, "lstm \"r\": dimension 0 of operand 1 is 4, of operand 2 5",
           bs_lstm(g, f->line, f->line, bs_input(g, "five", BS_F32, BS_SHAPE1(5)), desc, NULL));
 }

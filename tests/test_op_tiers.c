@@ -154,7 +154,8 @@ static void test_activated(bool conv, bs_tier tier)
 static bs_graph *recurrent_graph(bool gru, int32_t lines, int32_t inputs, int32_t units)
 {
     bs_graph *g = new_graph();
-    const bs_recurrent_desc desc = {.name = "net", .no_bias = units % 2};
+    const bool projected = inputs == (gru ? 3 : 4) * units;
+    const bs_recurrent_desc desc = {.name = "net", .no_bias = units % 2, .projected = projected};
     const bs_value x = bs_input(g, "x", BS_F32, BS_SHAPE2(lines, inputs)),
                    h = bs_input(g, "h", BS_F32, BS_SHAPE2(lines, units)),
                    c = bs_input(g, "c", BS_F32, BS_SHAPE2(lines, units));
@@ -221,8 +222,8 @@ static void test_recurrent(bool gru, bs_tier tier)
     int32_t differ = 0;
     for (int32_t i = 0; i < 40; i++) {
         const size_t mark = pool_used;
-        const int32_t lines = 1 + check_below(i % 4 ? 9 : 70), inputs = 1 + check_below(i % 3 ? 30 : 300),
-                      units = 1 + check_below(i % 5 ? 60 : 210);
+        const int32_t lines = 1 + check_below(i % 4 ? 9 : 70), units = 1 + check_below(i % 5 ? 60 : 210),
+                      inputs = i % 4 == 1 ? (gru ? 3 : 4) * units : 1 + check_below(i % 3 ? 30 : 300);
         const uint64_t random = check_state;
         tensor in[3], expected[2], got[2], again[2];
         for (int32_t k = 0; k < 3; k++) {

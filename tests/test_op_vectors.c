@@ -113,6 +113,8 @@ static const vector_case vector_cases[] = {
     {"lstm", lstm, 3, 0, 2e-6},
     {"lstm_lines", lstm_lines, 3, 0, 2e-6},
     {"gru", gru, 2, 0, 2e-6},
+    {"gru_projected", gru_projected, 2, 0, 2e-6},
+    {"lstm_projected", lstm_projected, 3, 0, 2e-6},
     {"gru_lines", gru_lines, 2, 0, 2e-6},
     {"matmul_plain", matmul_plain, 2, 0, 1e-5},
     {"matmul_transposed", matmul_transposed, 2, 0, 1e-5},

@@ -53,14 +53,14 @@ class Kernels:
                          act=self._activation(act, prelu), act_param=act_param)
 
     def lstm(self, x, h, c, name, weight_ih, weight_hh, bias_ih=None, bias_hh=None):
-        """The new h and c. Weights as of PyTorch's LSTMCell."""
+        """The new h and c. Weights as of PyTorch's LSTMCell; weight_ih None: x is its product, with its bias."""
         weights = gates_each(name, 4, weight_ih, weight_hh, bias_ih, bias_hh)
-        return self.node("lstm", [x, h, c], name, weights, no_bias=bias_ih is None)
+        return self.node("lstm", [x, h, c], name, weights, no_bias=bias_hh is None, projected=weight_ih is None)
 
     def gru(self, x, h, name, weight_ih, weight_hh, bias_ih=None, bias_hh=None):
-        """The new h. Weights as of PyTorch's GRUCell."""
+        """The new h. Weights as of PyTorch's GRUCell; weight_ih None: x is its product, with its bias."""
         weights = gates_each(name, 3, weight_ih, weight_hh, bias_ih, bias_hh)
-        return self.node("gru", [x, h], name, weights, no_bias=bias_ih is None)
+        return self.node("gru", [x, h], name, weights, no_bias=bias_hh is None, projected=weight_ih is None)
 
     def matmul(self, a, b, transpose_b=0, scale=0.0):
         return self.node("matmul", [a, b], transpose_b=transpose_b, scale=scale)

@@ -81,7 +81,7 @@ OPS = {
     "lrn": ("size alpha~ beta~ bias~", 1),
     "select": ("axis", 1), "gather_elements": ("axis", 1), "scatter_elements": ("axis update", 1),
     "scatter_rows": ("axis update", 1), "roll": ("axis shift", 1),
-    "lstm": ("no_bias", 2), "gru": ("no_bias", 1),
+    "lstm": ("no_bias projected", 2), "gru": ("no_bias projected", 1),
     "unary": ("kind", 1), "binary": ("kind", 1), "compare": ("kind", 1), "where": ("", 1),
 }
 
@@ -174,6 +174,11 @@ def one_each(name, n, arrays):
 def gates_each(name, gates, weight_ih, weight_hh, bias_ih, bias_hh):
     """The weights of an lstm or a gru."""
     lines = gates * np.shape(weight_hh)[-1]
+    if weight_ih is None:
+        if np.shape(weight_hh)[0] != lines or bias_ih is not None:
+            raise ValueError(f"{name} has no weight_ih: expected no bias_ih, and {gates} lines for each column of "
+                             "weight_hh")
+        return {"weight_hh": weight_hh, **one_each(name, lines, {"bias_hh": bias_hh})}
     if (np.shape(weight_ih)[0], np.shape(weight_hh)[0]) != (lines, lines):
         raise ValueError(f"weights {name}.weight_ih and weight_hh have shapes {np.shape(weight_ih)} and "
                          f"{np.shape(weight_hh)}, expected {gates} lines for each column of weight_hh")

@@ -271,9 +271,22 @@ def recurrent(case, kind, shape, inputs, hidden, bias=True):
     put(case, x0=x, x1=h, **results, **dict(made.named_parameters()))
 
 
+def projected(case, kind, gates, hidden, bias):
+    """x is what the cell's first product gives."""
+    torch.manual_seed(len(case) * 1000 + hidden)
+    made = kind(3, hidden, bias=bias)
+    x, h, c = rnd(5, 3), rnd(5, hidden), rnd(5, hidden)
+    y = made(x, (h, c)) if gates == 4 else (made(x, h),)
+    weights = {n: w for n, w in made.named_parameters() if n.endswith("hh")}
+    others = {"x2": c, "y1": y[1]} if gates == 4 else {}
+    put(case, x0=torch.nn.functional.linear(x, made.weight_ih, made.bias_ih), x1=h, y0=y[0], **others, **weights)
+
+
 recurrent("lstm", torch.nn.LSTMCell, (5,), 7, 30)
 recurrent("lstm_lines", torch.nn.LSTMCell, (2, 3, 2), 5, 9, bias=False)
 recurrent("gru", torch.nn.GRUCell, (5,), 7, 34)
+projected("gru_projected", torch.nn.GRUCell, 3, 10, True)
+projected("lstm_projected", torch.nn.LSTMCell, 4, 9, False)
 recurrent("gru_lines", torch.nn.GRUCell, (2, 3, 2), 5, 9, bias=False)
 
 write("ops.bin")

@@ -64,7 +64,8 @@ void bs_recurrent_prepare(bs_tier tier, const bs_recurrent *net, const float *of
     const int32_t most = bs_recurrent_units(tier, net->gru);
     for (int32_t first = 0; first < net->hidden; first += most) {
         const int32_t units = bs_conv_min(net->hidden - first, most);
-        prepared = units_pack(tier, net, false, of_x, first, units, prepared);
+        if (net->inputs > 0)
+            prepared = units_pack(tier, net, false, of_x, first, units, prepared);
         prepared = units_pack(tier, net, true, of_h, first, units, prepared);
     }
 }
@@ -99,6 +100,17 @@ static void units_product(const units_job *j, bool of_h, int64_t row, int32_t n)
                                .weights = j->weights + (of_h ? of_x : 0),
                                .onto = true};
     bs_conv_run_gemm(&g, j->kernels, &task);
+}
+
+/* x, which is projected, is added to the sums of one row. */
+static void units_add(const units_job *j, int64_t row, float *sums)
+{
+    const float *x = j->rows->x + (ptrdiff_t)row * j->rows->x_row + j->first;
+    for (int32_t column = 0; column < bs_recurrent_gates(j->net->gru); column++, sums += j->units) {
+        const float *of_gate = x + (ptrdiff_t)bs_recurrent_gate(j->net->gru, false, column) * j->net->hidden;
+        for (int32_t k = 0; k < j->units; k++)
+            sums[k] += of_gate[k];
+    }
 }
 
 /* Columns i, f, o, g become c' and h'. */
@@ -137,9 +149,13 @@ static void units_gru(const units_job *j, int64_t row, float *s)
 static void units_rows(const units_job *j, int64_t row, int32_t n)
 {
     const int32_t width = BS_RECURRENT_COLUMNS * j->units;
-    for (int32_t i = 0; i < n; i++)
+    for (int32_t i = 0; i < n; i++) {
         memcpy(j->sums + (ptrdiff_t)i * width, j->bias, sizeof(float) * (size_t)width);
-    units_product(j, false, row, n);
+        if (j->net->inputs == 0)
+            units_add(j, row + i, j->sums + (ptrdiff_t)i * width);
+    }
+    if (j->net->inputs > 0)
+        units_product(j, false, row, n);
     units_product(j, true, row, n);
     for (int32_t i = 0; i < n; i++)
         (j->net->gru ? units_gru : units_lstm)(j, row + i, j->sums + (ptrdiff_t)i * width);

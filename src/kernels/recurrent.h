@@ -22,7 +22,7 @@
 enum { BS_RECURRENT_COLUMNS = 4 };
 
 typedef struct bs_recurrent {
-    int32_t inputs, hidden; /* >= 1 */
+    int32_t inputs, hidden; /* >= 1; inputs 0: x is what their products would be */
     bool gru;
 } bs_recurrent;
 
@@ -32,6 +32,12 @@ static inline BS_BOTH int32_t bs_recurrent_gates(bool gru) { return gru ? 3 : 4;
 static inline BS_BOTH int32_t bs_recurrent_gate(bool gru, bool of_h, int32_t column)
 {
     return !gru ? column ^ column >> 1 : of_h ? column : (column + 2) % 3;
+}
+
+/* Floats of a row of x. */
+static inline int32_t bs_recurrent_width(const bs_recurrent *net)
+{
+    return net->inputs > 0 ? net->inputs : bs_recurrent_gates(net->gru) * net->hidden;
 }
 
 /* Rows are dense, row strides in floats and within int32_t. c and c_out: of an LSTM only. */

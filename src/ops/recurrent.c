@@ -3,7 +3,7 @@
  * Must never let rows influence each other. */
 #include "ops/forms.h"
 
-static const bs_field recurrent_fields[] = {BS_INT("no_bias")};
+static const bs_field recurrent_fields[] = {BS_INT("no_bias"), BS_INT_OF("projected", 0, 1)};
 
 enum { RECURRENT_MOST = 1 << 20 }; /* units */
 
@@ -12,7 +12,8 @@ static bs_recurrent recurrent_of(const bs_graph *graph, const bs_node *node)
 {
     const int32_t *in = bs_node_in(graph, node);
     const bs_value_info *x = bs_value_get(graph, in[0]), *h = bs_value_get(graph, in[1]);
-    const bs_recurrent net = {(int32_t)bs_dim_max(graph, x->dims[x->rank - 1]),
+    const bs_recurrent_desc *desc = node->params;
+    const bs_recurrent net = {desc->projected ? 0 : (int32_t)bs_dim_max(graph, x->dims[x->rank - 1]),
                               (int32_t)bs_dim_max(graph, h->dims[h->rank - 1]), node->n_in == 2};
     return net;
 }
@@ -37,6 +38,11 @@ static bool recurrent_infer(bs_infer *infer)
     if (infer->n_in == 3 && infer->in[2]->dims[last] != infer->in[1]->dims[last])
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d of operand 1 is %d, of operand 2 %s", last, hidden,
                              bs_say_dim(infer, infer->in[2]->dims[last]));
+    const bs_recurrent net = {0, hidden, infer->n_in == 2};
+    if (((const bs_recurrent_desc *)infer->params)->projected && inputs != bs_recurrent_width(&net))
+        return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                             "dimension %d of operand 0 is %d, expected %d: its %d gates of %d units", last, inputs,
+                             bs_recurrent_width(&net), bs_recurrent_gates(net.gru), hidden);
     infer->n_out = infer->n_in - 1;
     infer->out[0].dims[last] = infer->out[1].dims[last] = infer->in[1]->dims[last];
     return true;
@@ -56,11 +62,15 @@ static int32_t recurrent_weights(const bs_graph *graph, const bs_node *node, bs_
     const bs_recurrent_desc *desc = node->params;
     const bs_recurrent net = recurrent_of(graph, node);
     const int32_t lines = bs_recurrent_gates(net.gru) * net.hidden;
-    specs[0] = bs_weight_of("weight_ih", 2, lines, net.inputs, 0, 0);
-    specs[1] = bs_weight_of("weight_hh", 2, lines, net.hidden, 0, 0);
-    specs[2] = bs_weight_vector("bias_ih", lines);
-    specs[3] = bs_weight_vector("bias_hh", lines);
-    return desc->no_bias ? 2 : 4;
+    int32_t count = 0;
+    if (!desc->projected)
+        specs[count++] = bs_weight_of("weight_ih", 2, lines, net.inputs, 0, 0);
+    specs[count++] = bs_weight_of("weight_hh", 2, lines, net.hidden, 0, 0);
+    if (!desc->no_bias && !desc->projected)
+        specs[count++] = bs_weight_vector("bias_ih", lines);
+    if (!desc->no_bias)
+        specs[count++] = bs_weight_vector("bias_hh", lines);
+    return count;
 }
 
 /* Lines of x and h as a device wants them, or as they are, or in the panels of a tier; then biases. */
@@ -97,17 +107,17 @@ static void recurrent_plan(const bs_graph *graph, const bs_node *node, bs_conv_c
     plan->prepared_bytes = bs_recurrent_place(&net, plan).bytes;
     if (tier != BS_TIER_CUDA)
         plan->scratch_bytes = bs_bytes_add(
-            bs_bytes_add(recurrent_line(net.inputs), bs_bytes_times(recurrent_line(net.hidden), 4)),
+            bs_bytes_add(recurrent_line(bs_recurrent_width(&net)), bs_bytes_times(recurrent_line(net.hidden), 4)),
             bs_bytes_array(fast ? (int64_t)bs_recurrent_scratch_floats(tier, &net) : 0, sizeof(float)));
 }
 
-/* The biases of a unit's column, both where both products go to it. */
+/* The biases of a unit's column, both where both products go to it; the one of h is the last weight. */
 static float recurrent_bias(const bs_recurrent *net, const void *const *weights, int32_t column, int32_t unit)
 {
     const int32_t gates = bs_recurrent_gates(net->gru), of_h = column - (BS_RECURRENT_COLUMNS - gates);
-    const float *bias_ih = weights[2], *bias_hh = weights[3];
+    const float *bias_ih = weights[2], *bias_hh = weights[net->inputs > 0 ? 3 : 1];
     float sum = 0.0f;
-    if (column < gates)
+    if (column < gates && net->inputs > 0)
         sum += bias_ih[(ptrdiff_t)bs_recurrent_gate(net->gru, false, column) * net->hidden + unit];
     if (of_h >= 0)
         sum += bias_hh[(ptrdiff_t)bs_recurrent_gate(net->gru, true, of_h) * net->hidden + unit];
@@ -132,17 +142,18 @@ static void recurrent_prepare(const bs_graph *graph, const bs_node *node, const 
     const bs_tier tier = (bs_tier)plan->tier;
     const int32_t lines = bs_recurrent_gates(net.gru) * net.hidden;
     const bool plain = plan->algorithm == BS_CONV_REFERENCE;
+    const void *of_h = weights[net.inputs > 0];
     (void)first, (void)count; /* all of it: BS_OP_ROWS is not set */
     if (!plain) {
-        bs_recurrent_prepare(tier, &net, weights[0], weights[1], prepared);
+        bs_recurrent_prepare(tier, &net, weights[0], of_h, prepared);
     } else if (tier == BS_TIER_CUDA) {
         const int32_t each = plan->half ? 2 : 4;
         bs_linear_pad(plan, net.inputs, lines, weights[0], (size_t)bs_linear_line_bytes(net.inputs, each), prepared);
-        bs_linear_pad(plan, net.hidden, lines, weights[1], (size_t)bs_linear_line_bytes(net.hidden, each),
+        bs_linear_pad(plan, net.hidden, lines, of_h, (size_t)bs_linear_line_bytes(net.hidden, each),
                       bs_bytes_at(prepared, layout.of_h));
     } else {
         memcpy(prepared, weights[0], sizeof(float) * (size_t)lines * (size_t)net.inputs);
-        memcpy(bs_bytes_at(prepared, layout.of_h), weights[1], sizeof(float) * (size_t)lines * (size_t)net.hidden);
+        memcpy(bs_bytes_at(prepared, layout.of_h), of_h, sizeof(float) * (size_t)lines * (size_t)net.hidden);
     }
     recurrent_biases(&net, desc->no_bias ? NULL : weights, plain ? net.hidden : bs_recurrent_units(tier, net.gru),
                      (float *)(void *)bs_bytes_at(prepared, layout.bias));
@@ -166,6 +177,12 @@ static const float *recurrent_prepared(const recurrent_job *job, bs_bytes offset
     return (const float *)(const void *)bs_bytes_read_at(job->call->prepared, offset);
 }
 
+/* Floats of a line of an operand. */
+static int32_t recurrent_width(const recurrent_job *job, int32_t operand)
+{
+    return operand == job->x ? bs_recurrent_width(&job->net) : job->net.hidden;
+}
+
 /* Adds the products of x (or h), in order, to the sums of a unit. */
 static void recurrent_sum(const bs_recurrent *net, bool of_h, const float *weights, const float *x, int32_t unit,
                           float *sums)
@@ -176,6 +193,8 @@ static void recurrent_sum(const bs_recurrent *net, bool of_h, const float *weigh
         float *sum = &sums[of_h ? i + BS_RECURRENT_COLUMNS - gates : i];
         for (int32_t k = 0; k < n; k++)
             *sum += x[k] * line[k];
+        if (n == 0)
+            *sum += x[(ptrdiff_t)bs_recurrent_gate(net->gru, false, i) * net->hidden + unit];
     }
 }
 
@@ -219,7 +238,7 @@ static void recurrent_lines(const void *context, int64_t n, char *const *at, con
         row[i] = step[i] / (ptrdiff_t)sizeof(float);
         dense = dense && job->step[i] == 1 && row[i] >= 0 && row[i] <= INT32_MAX;
         lines[i] = free_at;
-        free_at += bs_aligned_floats(i == job->x ? job->net.inputs : job->net.hidden);
+        free_at += bs_aligned_floats(recurrent_width(job, i));
     }
     if (dense) {
         recurrent_dense(job, n, floats, row, free_at);
@@ -233,7 +252,7 @@ static void recurrent_lines(const void *context, int64_t n, char *const *at, con
                 recurrent_dense(job, 1, lines, row, free_at);
                 continue;
             }
-            for (int32_t k = 0; k < (o == job->x ? job->net.inputs : job->net.hidden); k++) {
+            for (int32_t k = 0; k < recurrent_width(job, o); k++) {
                 float *const there = floats[o] + line * row[o] + k * job->step[o];
                 if (o < job->x)
                     *there = lines[o][k];
@@ -246,7 +265,8 @@ static void recurrent_lines(const void *context, int64_t n, char *const *at, con
 static bs_status recurrent_run(const bs_call *call)
 {
     bs_span span;
-    recurrent_job job = {.call = call, .net = {call->in[0].dim[call->in[0].rank - 1],
+    const bool projected = ((const bs_recurrent_desc *)call->params)->projected;
+    recurrent_job job = {.call = call, .net = {projected ? 0 : call->in[0].dim[call->in[0].rank - 1],
                                                call->in[1].dim[call->in[1].rank - 1], call->n_in == 2}};
     job.layout = bs_recurrent_place(&job.net, call->plan);
     job.x = call->n_out;

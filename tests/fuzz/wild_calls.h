@@ -298,7 +298,7 @@ static inline void route_call(uint8_t which)
 
 static inline void recurrent_call(bs_value x)
 {
-    const bs_recurrent_desc desc = {name(), number()};
+    const bs_recurrent_desc desc = {name(), number(), number()};
     bs_value c;
     if (fuzz_flip(&w.in, 100))
         bs_gru(w.g, x, value(), &desc);
