@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 678d39605881c34e86df16cd2601e2d08c5e2d4f00714e265942dbea7007f133
+ * sha256 of the parts: 9f5e3dc52bdb48f616707cf5bef695965620ec1aad963f6e0590f20e36c38306
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -2612,18 +2612,21 @@ static inline bs_v4_scalar bs_load_scalar(const float *from)
     return v;
 }
 
+/* Up to three floats, one by one: of a loop some compilers make a call of memcpy(), before which every kernel would
+ * have to put its registers away. */
 static BS_OUTLINE bs_v4_scalar bs_load_few_scalar(const float *from, int32_t part)
 {
-    bs_v4_scalar v = { 0, 0, 0, 0 };
-    for (int32_t i = 0; i < part; i++)
-        v[i] = from[i];
-    return v;
+    return (bs_v4_scalar){ part > 0 ? from[0] : 0, part > 1 ? from[1] : 0, part > 2 ? from[2] : 0, 0 };
 }
 
 static BS_OUTLINE void bs_store_few_scalar(float *to, bs_v4_scalar v, int32_t part)
 {
-    for (int32_t i = 0; i < part; i++)
-        to[i] = v[i];
+    if (part > 0)
+        to[0] = v[0];
+    if (part > 1)
+        to[1] = v[1];
+    if (part > 2)
+        to[2] = v[2];
 }
 
 static inline void bs_store_part_scalar(float *to, bs_v4_scalar v, int32_t part)
@@ -6602,20 +6605,28 @@ const bs_conv_kernels *bs_conv_kernels_avx512(void)
 #ifndef BS_SIMD_NEON_FUNCTIONS /* the header is included for each family of kernels, its functions exist once */
 #define BS_SIMD_NEON_FUNCTIONS
 
+/* Up to three floats, lane by lane: of a loop some compilers make a call of memcpy(), before which every kernel would
+ * have to put its registers away. */
 static BS_OUTLINE float32x4_t bs_load_few_neon(const float *from, int32_t part)
 {
-    float lanes[4] = { 0, 0, 0, 0 };
-    for (int32_t i = 0; i < part; i++)
-        lanes[i] = from[i];
-    return vld1q_f32(lanes);
+    float32x4_t v = vdupq_n_f32(0);
+    if (part > 0)
+        v = vld1q_lane_f32(from, v, 0);
+    if (part > 1)
+        v = vld1q_lane_f32(from + 1, v, 1);
+    if (part > 2)
+        v = vld1q_lane_f32(from + 2, v, 2);
+    return v;
 }
 
 static BS_OUTLINE void bs_store_few_neon(float *to, float32x4_t v, int32_t part)
 {
-    float lanes[4];
-    vst1q_f32(lanes, v);
-    for (int32_t i = 0; i < part; i++)
-        to[i] = lanes[i];
+    if (part > 0)
+        vst1q_lane_f32(to, v, 0);
+    if (part > 1)
+        vst1q_lane_f32(to + 1, v, 1);
+    if (part > 2)
+        vst1q_lane_f32(to + 2, v, 2);
 }
 
 static inline float32x4_t bs_load_part_neon(const float *from, int32_t part)
@@ -8802,18 +8813,21 @@ static inline bs_v4_scalar bs_load_scalar(const float *from)
     return v;
 }
 
+/* Up to three floats, one by one: of a loop some compilers make a call of memcpy(), before which every kernel would
+ * have to put its registers away. */
 static BS_OUTLINE bs_v4_scalar bs_load_few_scalar(const float *from, int32_t part)
 {
-    bs_v4_scalar v = { 0, 0, 0, 0 };
-    for (int32_t i = 0; i < part; i++)
-        v[i] = from[i];
-    return v;
+    return (bs_v4_scalar){ part > 0 ? from[0] : 0, part > 1 ? from[1] : 0, part > 2 ? from[2] : 0, 0 };
 }
 
 static BS_OUTLINE void bs_store_few_scalar(float *to, bs_v4_scalar v, int32_t part)
 {
-    for (int32_t i = 0; i < part; i++)
-        to[i] = v[i];
+    if (part > 0)
+        to[0] = v[0];
+    if (part > 1)
+        to[1] = v[1];
+    if (part > 2)
+        to[2] = v[2];
 }
 
 static inline void bs_store_part_scalar(float *to, bs_v4_scalar v, int32_t part)
@@ -10843,20 +10857,28 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #ifndef BS_SIMD_NEON_FUNCTIONS /* the header is included for each family of kernels, its functions exist once */
 #define BS_SIMD_NEON_FUNCTIONS
 
+/* Up to three floats, lane by lane: of a loop some compilers make a call of memcpy(), before which every kernel would
+ * have to put its registers away. */
 static BS_OUTLINE float32x4_t bs_load_few_neon(const float *from, int32_t part)
 {
-    float lanes[4] = { 0, 0, 0, 0 };
-    for (int32_t i = 0; i < part; i++)
-        lanes[i] = from[i];
-    return vld1q_f32(lanes);
+    float32x4_t v = vdupq_n_f32(0);
+    if (part > 0)
+        v = vld1q_lane_f32(from, v, 0);
+    if (part > 1)
+        v = vld1q_lane_f32(from + 1, v, 1);
+    if (part > 2)
+        v = vld1q_lane_f32(from + 2, v, 2);
+    return v;
 }
 
 static BS_OUTLINE void bs_store_few_neon(float *to, float32x4_t v, int32_t part)
 {
-    float lanes[4];
-    vst1q_f32(lanes, v);
-    for (int32_t i = 0; i < part; i++)
-        to[i] = lanes[i];
+    if (part > 0)
+        vst1q_lane_f32(to, v, 0);
+    if (part > 1)
+        vst1q_lane_f32(to + 1, v, 1);
+    if (part > 2)
+        vst1q_lane_f32(to + 2, v, 2);
 }
 
 static inline float32x4_t bs_load_part_neon(const float *from, int32_t part)
@@ -11749,18 +11771,21 @@ static inline bs_v4_scalar bs_load_scalar(const float *from)
     return v;
 }
 
+/* Up to three floats, one by one: of a loop some compilers make a call of memcpy(), before which every kernel would
+ * have to put its registers away. */
 static BS_OUTLINE bs_v4_scalar bs_load_few_scalar(const float *from, int32_t part)
 {
-    bs_v4_scalar v = { 0, 0, 0, 0 };
-    for (int32_t i = 0; i < part; i++)
-        v[i] = from[i];
-    return v;
+    return (bs_v4_scalar){ part > 0 ? from[0] : 0, part > 1 ? from[1] : 0, part > 2 ? from[2] : 0, 0 };
 }
 
 static BS_OUTLINE void bs_store_few_scalar(float *to, bs_v4_scalar v, int32_t part)
 {
-    for (int32_t i = 0; i < part; i++)
-        to[i] = v[i];
+    if (part > 0)
+        to[0] = v[0];
+    if (part > 1)
+        to[1] = v[1];
+    if (part > 2)
+        to[2] = v[2];
 }
 
 static inline void bs_store_part_scalar(float *to, bs_v4_scalar v, int32_t part)
@@ -13973,20 +13998,28 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #ifndef BS_SIMD_NEON_FUNCTIONS /* the header is included for each family of kernels, its functions exist once */
 #define BS_SIMD_NEON_FUNCTIONS
 
+/* Up to three floats, lane by lane: of a loop some compilers make a call of memcpy(), before which every kernel would
+ * have to put its registers away. */
 static BS_OUTLINE float32x4_t bs_load_few_neon(const float *from, int32_t part)
 {
-    float lanes[4] = { 0, 0, 0, 0 };
-    for (int32_t i = 0; i < part; i++)
-        lanes[i] = from[i];
-    return vld1q_f32(lanes);
+    float32x4_t v = vdupq_n_f32(0);
+    if (part > 0)
+        v = vld1q_lane_f32(from, v, 0);
+    if (part > 1)
+        v = vld1q_lane_f32(from + 1, v, 1);
+    if (part > 2)
+        v = vld1q_lane_f32(from + 2, v, 2);
+    return v;
 }
 
 static BS_OUTLINE void bs_store_few_neon(float *to, float32x4_t v, int32_t part)
 {
-    float lanes[4];
-    vst1q_f32(lanes, v);
-    for (int32_t i = 0; i < part; i++)
-        to[i] = lanes[i];
+    if (part > 0)
+        vst1q_lane_f32(to, v, 0);
+    if (part > 1)
+        vst1q_lane_f32(to + 1, v, 1);
+    if (part > 2)
+        vst1q_lane_f32(to + 2, v, 2);
 }
 
 static inline float32x4_t bs_load_part_neon(const float *from, int32_t part)

@@ -82,20 +82,28 @@
 #ifndef BS_SIMD_NEON_FUNCTIONS /* the header is included for each family of kernels, its functions exist once */
 #define BS_SIMD_NEON_FUNCTIONS
 
+/* Up to three floats, lane by lane: of a loop some compilers make a call of memcpy(), before which every kernel would
+ * have to put its registers away. */
 static BS_OUTLINE float32x4_t bs_load_few_neon(const float *from, int32_t part)
 {
-    float lanes[4] = { 0, 0, 0, 0 };
-    for (int32_t i = 0; i < part; i++)
-        lanes[i] = from[i];
-    return vld1q_f32(lanes);
+    float32x4_t v = vdupq_n_f32(0);
+    if (part > 0)
+        v = vld1q_lane_f32(from, v, 0);
+    if (part > 1)
+        v = vld1q_lane_f32(from + 1, v, 1);
+    if (part > 2)
+        v = vld1q_lane_f32(from + 2, v, 2);
+    return v;
 }
 
 static BS_OUTLINE void bs_store_few_neon(float *to, float32x4_t v, int32_t part)
 {
-    float lanes[4];
-    vst1q_f32(lanes, v);
-    for (int32_t i = 0; i < part; i++)
-        to[i] = lanes[i];
+    if (part > 0)
+        vst1q_lane_f32(to, v, 0);
+    if (part > 1)
+        vst1q_lane_f32(to + 1, v, 1);
+    if (part > 2)
+        vst1q_lane_f32(to + 2, v, 2);
 }
 
 static inline float32x4_t bs_load_part_neon(const float *from, int32_t part)

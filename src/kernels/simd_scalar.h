@@ -93,18 +93,21 @@ static inline bs_v4_scalar bs_load_scalar(const float *from)
     return v;
 }
 
+/* Up to three floats, one by one: of a loop some compilers make a call of memcpy(), before which every kernel would
+ * have to put its registers away. */
 static BS_OUTLINE bs_v4_scalar bs_load_few_scalar(const float *from, int32_t part)
 {
-    bs_v4_scalar v = { 0, 0, 0, 0 };
-    for (int32_t i = 0; i < part; i++)
-        v[i] = from[i];
-    return v;
+    return (bs_v4_scalar){ part > 0 ? from[0] : 0, part > 1 ? from[1] : 0, part > 2 ? from[2] : 0, 0 };
 }
 
 static BS_OUTLINE void bs_store_few_scalar(float *to, bs_v4_scalar v, int32_t part)
 {
-    for (int32_t i = 0; i < part; i++)
-        to[i] = v[i];
+    if (part > 0)
+        to[0] = v[0];
+    if (part > 1)
+        to[1] = v[1];
+    if (part > 2)
+        to[2] = v[2];
 }
 
 static inline void bs_store_part_scalar(float *to, bs_v4_scalar v, int32_t part)
