@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 9f5e3dc52bdb48f616707cf5bef695965620ec1aad963f6e0590f20e36c38306
+ * sha256 of the parts: 09e060858cdc8ecd6caecd4afb5477ae570075e61c98ab2910bdb0d64177002a
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -15758,15 +15758,28 @@ typedef struct bs_field {
     int32_t low, high;
 } bs_field;
 
+/* How an op lays out its weights and what else a plan decides for it. */
+typedef struct bs_op_layout {
+    /* Chooses algorithm, prepared and scratch bytes; max_rect: largest output rect. */
+    void (*plan)(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w,
+                 bs_node_plan *plan);
+    /* Canonical weights (dense, in spec order) -> prepared; of the first tensor rows (of its first dimension) first ..
+     * first + count: all, or with BS_OP_ROWS a few at a time, in order. NULL: copied. */
+    void (*prepare)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *weights,
+                    int32_t first, int32_t count, void *prepared);
+    /* Whether two nodes with the same weights, algorithm and prepared bytes prepare them alike. NULL: they do. */
+    bool (*same_layout)(const bs_graph *graph, const bs_node *a, const bs_node *b);
+} bs_op_layout;
+
 typedef struct bs_op {
     const char *name;
     const bs_field *fields;
-    int32_t min_in, max_in; /* operands; max_in 0: as many as min_in */
-    uint16_t params_bytes; /* sizeof the descriptor: name pointer, then 4-byte fields */
-    uint8_t n_fields;
-    uint8_t work;                      /* bs_op_work */
-    uint16_t flags;
-    uint8_t bound;                     /* BS_BOUND_READ: an input; _WRITTEN: an output; both: a state; 0: nothing */
+    uint16_t max_in;                   /* operands; 0: as many as min_in */
+    uint8_t min_in;
+    uint8_t params_bytes;              /* sizeof the descriptor: name pointer, then 4-byte fields */
+    uint32_t flags : 16, n_fields : 8;
+    uint32_t work : 4;                 /* bs_op_work */
+    uint32_t bound : 4;                /* BS_BOUND_READ: an input; _WRITTEN: an output; both: a state; 0: nothing */
     uint8_t roles[BS_MAX_OPERANDS];    /* bs_role of each operand; further operands are data */
     /* Converts the fields of a model file of an older op set; NULL: nothing changed. */
     void (*upgrade)(int32_t *fields, int32_t opset);
@@ -15778,19 +15791,13 @@ typedef struct bs_op {
     double (*flops)(const bs_graph *graph, const bs_node *node);
     /* Weights: NULL = none. Returns their number, fills specs. */
     int32_t (*weights)(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs);
-    /* Chooses algorithm, prepared and scratch bytes; max_rect: largest output rect. NULL: weights are prepared as they
-     * are, each aligned to BS_ALIGNMENT. */
-    void (*plan)(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w,
-                 bs_node_plan *plan);
-    /* Canonical weights (dense, in spec order) -> prepared; of the first tensor rows (of its first dimension) first ..
-     * first + count: all, or with BS_OP_ROWS a few at a time, in order. NULL: copied. */
-    void (*prepare)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *weights,
-                    int32_t first, int32_t count, void *prepared);
-    /* Whether two nodes with the same weights, algorithm and prepared bytes prepare them alike. NULL: they do. */
-    bool (*same_layout)(const bs_graph *graph, const bs_node *a, const bs_node *b);
+    const bs_op_layout *layout; /* NULL: weights are prepared as they are, each aligned to BS_ALIGNMENT */
     /* The kernel of plan->tier; BS_TIER_SCALAR is the plain reference. BS_ERROR_DATA for bad run-time data. */
     bs_status (*run)(const bs_call *call);
 } bs_op;
+
+/* Whether weights are brought into another form than they come in. */
+static inline bool bs_op_prepares(const bs_op *op) { return op->layout && op->layout->prepare; }
 
 static inline int32_t bs_op_max_in(const bs_op *op) { return bs_or_default(op->max_in, op->min_in); }
 
@@ -18814,6 +18821,9 @@ static bs_status conv2d_run(const bs_call *call)
     return bs_epilogue_run(call, &form, &epilogue, conv2d_reference, conv2d_fast);
 }
 
+static const bs_op_layout conv2d_layout = {
+    .plan = conv2d_plan, .prepare = conv2d_prepare, .same_layout = conv2d_same_layout};
+
 const bs_op bs_op_conv2d = {.name = "conv2d",
                             .min_in = 1,
                             .flags = BS_OP_SPATIAL | BS_OP_CHANNELS_LAST | BS_OP_ROWS,
@@ -18823,9 +18833,7 @@ const bs_op bs_op_conv2d = {.name = "conv2d",
                             .halo = conv2d_halo,
                             .flops = conv2d_flops,
                             .weights = conv2d_weights,
-                            .plan = conv2d_plan,
-                            .prepare = conv2d_prepare,
-                            .same_layout = conv2d_same_layout,
+                            .layout = &conv2d_layout,
                             .run = conv2d_run};
 
 bs_value bs_conv2d(bs_graph *graph, bs_value x, const bs_conv2d_desc *desc)
@@ -19259,6 +19267,9 @@ static bs_status deconv2d_run(const bs_call *call)
     return bs_epilogue_run(call, &f, &epilogue, deconv2d_reference, deconv2d_fast);
 }
 
+static const bs_op_layout deconv2d_layout = {
+    .plan = deconv2d_plan, .prepare = deconv2d_prepare, .same_layout = deconv2d_same_layout};
+
 const bs_op bs_op_deconv2d = {.name = "deconv2d",
                               .min_in = 1,
                               .flags = BS_OP_SPATIAL | BS_OP_CHANNELS_LAST,
@@ -19268,9 +19279,7 @@ const bs_op bs_op_deconv2d = {.name = "deconv2d",
                               .halo = deconv2d_halo,
                               .flops = deconv2d_flops,
                               .weights = deconv2d_weights,
-                              .plan = deconv2d_plan,
-                              .prepare = deconv2d_prepare,
-                              .same_layout = deconv2d_same_layout,
+                              .layout = &deconv2d_layout,
                               .run = deconv2d_run};
 
 bs_value bs_deconv2d(bs_graph *graph, bs_value x, const bs_deconv2d_desc *desc)
@@ -19572,15 +19581,16 @@ static bs_status batch_norm_run(const bs_call *call)
     return BS_OK;
 }
 
+static const bs_op_layout batch_norm_layout = {
+    .plan = batch_norm_plan, .prepare = batch_norm_prepare, .same_layout = batch_norm_same_layout};
+
 const bs_op bs_op_batch_norm = {.name = "batch_norm",
                                 .min_in = 1,
                                 .flags = BS_OP_SPATIAL,
                                 BS_PARAMS(bs_norm_desc, batch_norm_fields),
                                 .infer = channel_infer,
                                 .weights = batch_norm_weights,
-                                .plan = batch_norm_plan,
-                                .prepare = batch_norm_prepare,
-                                .same_layout = batch_norm_same_layout,
+                                .layout = &batch_norm_layout,
                                 .run = batch_norm_run};
 
 bs_value bs_batch_norm(bs_graph *graph, bs_value x, const bs_norm_desc *desc)
@@ -20058,6 +20068,8 @@ static bs_status linear_run(const bs_call *call)
     return BS_OK;
 }
 
+static const bs_op_layout linear_layout = {.plan = linear_plan, .prepare = linear_prepare};
+
 const bs_op bs_op_linear = {.name = "linear",
                             .min_in = 1,
                             .flags = BS_OP_ROWS,
@@ -20065,8 +20077,7 @@ const bs_op bs_op_linear = {.name = "linear",
                             .infer = linear_infer,
                             .flops = linear_flops,
                             .weights = linear_weights,
-                            .plan = linear_plan,
-                            .prepare = linear_prepare,
+                            .layout = &linear_layout,
                             .run = linear_run};
 
 bs_value bs_linear(bs_graph *graph, bs_value x, const bs_linear_desc *desc)
@@ -20617,13 +20628,15 @@ static bs_status matmul_run(const bs_call *call)
     return BS_OK;
 }
 
+static const bs_op_layout matmul_layout = {.plan = matmul_plan};
+
 const bs_op bs_op_matmul = {.name = "matmul",
                             .min_in = 2,
                             .flags = BS_OP_CAPTURE,
                             BS_PARAMS(bs_matmul_desc, matmul_fields),
                             .infer = matmul_infer,
                             .flops = matmul_flops,
-                            .plan = matmul_plan,
+                            .layout = &matmul_layout,
                             .run = matmul_run};
 
 bs_value bs_matmul(bs_graph *graph, bs_value a, bs_value b, const bs_matmul_desc *desc)
@@ -21563,11 +21576,12 @@ static bs_status recurrent_run(const bs_call *call)
     return BS_OK;
 }
 
-#define RECURRENT_OP(text, operands)                                                                                  \
-    {                                                                                                                 \
-        .name = text, .min_in = operands, BS_PARAMS(bs_recurrent_desc, recurrent_fields), .infer = recurrent_infer,   \
-        .flops = recurrent_flops, .weights = recurrent_weights, .plan = recurrent_plan, .prepare = recurrent_prepare, \
-        .run = recurrent_run                                                                                          \
+static const bs_op_layout recurrent_layout = {.plan = recurrent_plan, .prepare = recurrent_prepare};
+
+#define RECURRENT_OP(text, operands)                                                                                \
+    {                                                                                                               \
+        .name = text, .min_in = operands, BS_PARAMS(bs_recurrent_desc, recurrent_fields), .infer = recurrent_infer, \
+        .flops = recurrent_flops, .weights = recurrent_weights, .layout = &recurrent_layout, .run = recurrent_run   \
     }
 const bs_op bs_op_lstm = RECURRENT_OP("lstm", 3);
 const bs_op bs_op_gru = RECURRENT_OP("gru", 2);
@@ -21994,12 +22008,14 @@ static bs_status rope_run(const bs_call *call)
     return BS_OK;
 }
 
+static const bs_op_layout rope_layout = {.plan = rope_plan};
+
 const bs_op bs_op_rope = {.name = "rope",
                           .min_in = 2,
                           BS_PARAMS(bs_rope_desc, rope_fields),
                           .infer = rope_infer,
                           .flops = rope_flops,
-                          .plan = rope_plan,
+                          .layout = &rope_layout,
                           .run = rope_run};
 
 bs_value bs_rope(bs_graph *graph, bs_value x, bs_value positions, const bs_rope_desc *desc)
@@ -24314,13 +24330,15 @@ static bs_status segment_reduce_run(const bs_call *call)
 
 static const bs_field segment_reduce_fields[] = {BS_INT_OF("mode", BS_SEGMENT_LAST, BS_SEGMENT_MAX)};
 
+static const bs_op_layout segment_reduce_layout = {.plan = segment_reduce_plan};
+
 const bs_op bs_op_segment_reduce = {.name = "segment_reduce",
                                     .min_in = 1,
                                     .flags = BS_OP_CROSS_ROW,
                                     BS_PARAMS(bs_segment_reduce_desc, segment_reduce_fields),
                                     .infer = segment_reduce_infer,
                                     .flops = segment_reduce_flops,
-                                    .plan = segment_reduce_plan,
+                                    .layout = &segment_reduce_layout,
                                     .run = segment_reduce_run};
 
 bs_value bs_segment_reduce(bs_graph *graph, bs_value x, const bs_segment_reduce_desc *desc)
@@ -24798,6 +24816,8 @@ static bs_status attention_run(const bs_call *call)
 static const bs_field attention_fields[] = {BS_INT("heads"), BS_INT_OF("alibi", 0, 1), BS_INT("kv_heads"),
                                             BS_INT_OF("bidirectional", 0, 1), BS_FLOAT("scale")};
 
+static const bs_op_layout attention_layout = {.plan = attention_plan};
+
 const bs_op bs_op_attention = {.name = "attention",
                                .min_in = 3,
                                .max_in = 7,
@@ -24806,7 +24826,7 @@ const bs_op bs_op_attention = {.name = "attention",
                                BS_PARAMS(bs_attention_desc, attention_fields),
                                .infer = attention_infer,
                                .flops = attention_flops,
-                               .plan = attention_plan,
+                               .layout = &attention_layout,
                                .run = attention_run};
 
 bs_value bs_attention(bs_graph *graph, bs_value q, bs_value k, bs_value v, bs_value cache_k, bs_value cache_v,
@@ -25337,7 +25357,7 @@ bs_bytes bs_weight_staging(const bs_op *op, const bs_weight_spec *specs, int32_t
 {
     const int32_t rows = count > 0 ? bs_weight_rows(op, specs) : 0;
     bs_bytes bytes = bs_weight_offset(specs, count);
-    if (count > 0 && !op->prepare)
+    if (count > 0 && !bs_op_prepares(op))
         return bs_bytes_of(0);
     if (rows > 0) {
         const bs_bytes row = bs_bytes_share(bs_weight_spec_bytes(specs), (uint64_t)specs->dim[0]);
@@ -25353,8 +25373,8 @@ void bs_weight_prepare(const bs_graph *graph, const bs_node *node, const bs_node
     bs_weight_spec specs[BS_MAX_WEIGHTS];
     const bs_op *op = bs_op_get(node->op);
     const int32_t count = op->weights ? op->weights(graph, node, specs) : 0;
-    if (count > 0 && op->prepare) {
-        op->prepare(graph, node, plan, tensors, 0, (int32_t)specs[0].dim[0], prepared);
+    if (count > 0 && bs_op_prepares(op)) {
+        op->layout->prepare(graph, node, plan, tensors, 0, (int32_t)specs[0].dim[0], prepared);
         return;
     }
     for (int32_t i = 0; i < count; i++)
@@ -26405,8 +26425,8 @@ void bs_plan_size_node(const bs_plan *p, int32_t n, bs_node_plan *np)
     np->scratch_bytes = bs_bytes_of(0);
     np->prepared_bytes = bs_plan_canonical_bytes(g, node);
     /* larger plans are refused, whatever kernels want */
-    if (op->plan && bs_bytes_figure(np->prepared_bytes) < BS_MAX_PLAN_BYTES)
-        op->plan(g, node, (bs_conv_choice)p->desc.conv, (int32_t)h, (int32_t)w, np);
+    if (op->layout && bs_bytes_figure(np->prepared_bytes) < BS_MAX_PLAN_BYTES)
+        op->layout->plan(g, node, (bs_conv_choice)p->desc.conv, (int32_t)h, (int32_t)w, np);
     if (bs_plan_on_device(p))
         np->scratch_bytes = bs_bytes_of(0); /* blocks of a device have their own scratch */
 }
@@ -26414,9 +26434,9 @@ void bs_plan_size_node(const bs_plan *p, int32_t n, bs_node_plan *np)
 bool bs_plan_laid_out_alike(const bs_plan *p, int32_t a, int32_t b)
 {
     const bs_node_plan *x = &p->nodes[a], *y = &p->nodes[b];
-    const bs_op *op = bs_op_get(p->graph->nodes[a].op);
+    const bs_op_layout *layout = bs_op_get(p->graph->nodes[a].op)->layout;
     return x->unit == y->unit && x->algorithm == y->algorithm && bs_bytes_same(x->prepared_bytes, y->prepared_bytes) &&
-           (!op->same_layout || op->same_layout(p->graph, &p->graph->nodes[a], &p->graph->nodes[b]));
+           (!layout || !layout->same_layout || layout->same_layout(p->graph, &p->graph->nodes[a], &p->graph->nodes[b]));
 }
 /* ==== end src/plan/facts.c ==================================================================== */
 
@@ -37381,7 +37401,7 @@ typedef struct node_load {
 static uint8_t *load_target(const node_load *l, int32_t i)
 {
     const bs_bytes offset = bs_weight_offset(l->specs, i);
-    if (!l->op->prepare)
+    if (!bs_op_prepares(l->op))
         return bs_bytes_at(l->prepared, offset);
     if (!(l->op->flags & BS_OP_ROWS))
         return bs_bytes_at(l->staging, offset);
@@ -37400,7 +37420,7 @@ static bool load_rows(node_load *l, const char *name, const bs_weight_info *info
         if (bs_weight_load_rows(l->weights, name, &l->specs[0], info, first, count, l->plan->tier, target, error) !=
             BS_OK)
             return false;
-        l->op->prepare(l->s->graph, l->node, l->plan, l->tensors, first, count, l->prepared);
+        l->op->layout->prepare(l->s->graph, l->node, l->plan, l->tensors, first, count, l->prepared);
     }
     return true;
 }

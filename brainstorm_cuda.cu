@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: c0324740561fa92462528689c04c19f24256f8a4ba138a93dfe114bc95402450
+ * sha256 of the parts: df0d76ebd7206fdff0e3f498c775a83a6420b318b9636267439a83da7559fc6c
  */
 #include "brainstorm.h"
 
@@ -887,15 +887,28 @@ typedef struct bs_field {
     int32_t low, high;
 } bs_field;
 
+/* How an op lays out its weights and what else a plan decides for it. */
+typedef struct bs_op_layout {
+    /* Chooses algorithm, prepared and scratch bytes; max_rect: largest output rect. */
+    void (*plan)(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w,
+                 bs_node_plan *plan);
+    /* Canonical weights (dense, in spec order) -> prepared; of the first tensor rows (of its first dimension) first ..
+     * first + count: all, or with BS_OP_ROWS a few at a time, in order. NULL: copied. */
+    void (*prepare)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *weights,
+                    int32_t first, int32_t count, void *prepared);
+    /* Whether two nodes with the same weights, algorithm and prepared bytes prepare them alike. NULL: they do. */
+    bool (*same_layout)(const bs_graph *graph, const bs_node *a, const bs_node *b);
+} bs_op_layout;
+
 typedef struct bs_op {
     const char *name;
     const bs_field *fields;
-    int32_t min_in, max_in; /* operands; max_in 0: as many as min_in */
-    uint16_t params_bytes; /* sizeof the descriptor: name pointer, then 4-byte fields */
-    uint8_t n_fields;
-    uint8_t work;                      /* bs_op_work */
-    uint16_t flags;
-    uint8_t bound;                     /* BS_BOUND_READ: an input; _WRITTEN: an output; both: a state; 0: nothing */
+    uint16_t max_in;                   /* operands; 0: as many as min_in */
+    uint8_t min_in;
+    uint8_t params_bytes;              /* sizeof the descriptor: name pointer, then 4-byte fields */
+    uint32_t flags : 16, n_fields : 8;
+    uint32_t work : 4;                 /* bs_op_work */
+    uint32_t bound : 4;                /* BS_BOUND_READ: an input; _WRITTEN: an output; both: a state; 0: nothing */
     uint8_t roles[BS_MAX_OPERANDS];    /* bs_role of each operand; further operands are data */
     /* Converts the fields of a model file of an older op set; NULL: nothing changed. */
     void (*upgrade)(int32_t *fields, int32_t opset);
@@ -907,19 +920,13 @@ typedef struct bs_op {
     double (*flops)(const bs_graph *graph, const bs_node *node);
     /* Weights: NULL = none. Returns their number, fills specs. */
     int32_t (*weights)(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs);
-    /* Chooses algorithm, prepared and scratch bytes; max_rect: largest output rect. NULL: weights are prepared as they
-     * are, each aligned to BS_ALIGNMENT. */
-    void (*plan)(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w,
-                 bs_node_plan *plan);
-    /* Canonical weights (dense, in spec order) -> prepared; of the first tensor rows (of its first dimension) first ..
-     * first + count: all, or with BS_OP_ROWS a few at a time, in order. NULL: copied. */
-    void (*prepare)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *weights,
-                    int32_t first, int32_t count, void *prepared);
-    /* Whether two nodes with the same weights, algorithm and prepared bytes prepare them alike. NULL: they do. */
-    bool (*same_layout)(const bs_graph *graph, const bs_node *a, const bs_node *b);
+    const bs_op_layout *layout; /* NULL: weights are prepared as they are, each aligned to BS_ALIGNMENT */
     /* The kernel of plan->tier; BS_TIER_SCALAR is the plain reference. BS_ERROR_DATA for bad run-time data. */
     bs_status (*run)(const bs_call *call);
 } bs_op;
+
+/* Whether weights are brought into another form than they come in. */
+static inline bool bs_op_prepares(const bs_op *op) { return op->layout && op->layout->prepare; }
 
 static inline int32_t bs_op_max_in(const bs_op *op) { return bs_or_default(op->max_in, op->min_in); }
 

@@ -290,9 +290,9 @@ static void op_prepare(op_run *r, int32_t max_h, int32_t max_w)
     memset(&r->plan, 0, sizeof r->plan);
     memset(&r->call, 0, sizeof r->call);
     r->plan.tier = r->tier;
-    if (r->op->plan)
-        r->op->plan(r->graph, r->node, r->tier == BS_TIER_SCALAR ? BS_CONV_FORCE_REFERENCE : r->choice, max_h, max_w,
-                    &r->plan);
+    if (r->op->layout)
+        r->op->layout->plan(r->graph, r->node, r->tier == BS_TIER_SCALAR ? BS_CONV_FORCE_REFERENCE : r->choice, max_h,
+                            max_w, &r->plan);
     else
         r->plan.prepared_bytes = bs_weight_offset(specs, n);
     const size_t prepared_bytes = (size_t)bs_bytes_figure(r->plan.prepared_bytes),

@@ -296,6 +296,9 @@ static bs_status conv2d_run(const bs_call *call)
     return bs_epilogue_run(call, &form, &epilogue, conv2d_reference, conv2d_fast);
 }
 
+static const bs_op_layout conv2d_layout = {
+    .plan = conv2d_plan, .prepare = conv2d_prepare, .same_layout = conv2d_same_layout};
+
 const bs_op bs_op_conv2d = {.name = "conv2d",
                             .min_in = 1,
                             .flags = BS_OP_SPATIAL | BS_OP_CHANNELS_LAST | BS_OP_ROWS,
@@ -305,9 +308,7 @@ const bs_op bs_op_conv2d = {.name = "conv2d",
                             .halo = conv2d_halo,
                             .flops = conv2d_flops,
                             .weights = conv2d_weights,
-                            .plan = conv2d_plan,
-                            .prepare = conv2d_prepare,
-                            .same_layout = conv2d_same_layout,
+                            .layout = &conv2d_layout,
                             .run = conv2d_run};
 
 bs_value bs_conv2d(bs_graph *graph, bs_value x, const bs_conv2d_desc *desc)

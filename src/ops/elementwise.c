@@ -290,15 +290,16 @@ static bs_status batch_norm_run(const bs_call *call)
     return BS_OK;
 }
 
+static const bs_op_layout batch_norm_layout = {
+    .plan = batch_norm_plan, .prepare = batch_norm_prepare, .same_layout = batch_norm_same_layout};
+
 const bs_op bs_op_batch_norm = {.name = "batch_norm",
                                 .min_in = 1,
                                 .flags = BS_OP_SPATIAL,
                                 BS_PARAMS(bs_norm_desc, batch_norm_fields),
                                 .infer = channel_infer,
                                 .weights = batch_norm_weights,
-                                .plan = batch_norm_plan,
-                                .prepare = batch_norm_prepare,
-                                .same_layout = batch_norm_same_layout,
+                                .layout = &batch_norm_layout,
                                 .run = batch_norm_run};
 
 bs_value bs_batch_norm(bs_graph *graph, bs_value x, const bs_norm_desc *desc)

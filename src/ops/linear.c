@@ -220,6 +220,8 @@ static bs_status linear_run(const bs_call *call)
     return BS_OK;
 }
 
+static const bs_op_layout linear_layout = {.plan = linear_plan, .prepare = linear_prepare};
+
 const bs_op bs_op_linear = {.name = "linear",
                             .min_in = 1,
                             .flags = BS_OP_ROWS,
@@ -227,8 +229,7 @@ const bs_op bs_op_linear = {.name = "linear",
                             .infer = linear_infer,
                             .flops = linear_flops,
                             .weights = linear_weights,
-                            .plan = linear_plan,
-                            .prepare = linear_prepare,
+                            .layout = &linear_layout,
                             .run = linear_run};
 
 bs_value bs_linear(bs_graph *graph, bs_value x, const bs_linear_desc *desc)

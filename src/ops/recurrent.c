@@ -282,11 +282,12 @@ static bs_status recurrent_run(const bs_call *call)
     return BS_OK;
 }
 
-#define RECURRENT_OP(text, operands)                                                                                  \
-    {                                                                                                                 \
-        .name = text, .min_in = operands, BS_PARAMS(bs_recurrent_desc, recurrent_fields), .infer = recurrent_infer,   \
-        .flops = recurrent_flops, .weights = recurrent_weights, .plan = recurrent_plan, .prepare = recurrent_prepare, \
-        .run = recurrent_run                                                                                          \
+static const bs_op_layout recurrent_layout = {.plan = recurrent_plan, .prepare = recurrent_prepare};
+
+#define RECURRENT_OP(text, operands)                                                                                \
+    {                                                                                                               \
+        .name = text, .min_in = operands, BS_PARAMS(bs_recurrent_desc, recurrent_fields), .infer = recurrent_infer, \
+        .flops = recurrent_flops, .weights = recurrent_weights, .layout = &recurrent_layout, .run = recurrent_run   \
     }
 const bs_op bs_op_lstm = RECURRENT_OP("lstm", 3);
 const bs_op bs_op_gru = RECURRENT_OP("gru", 2);

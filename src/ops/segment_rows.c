@@ -209,13 +209,15 @@ static bs_status segment_reduce_run(const bs_call *call)
 
 static const bs_field segment_reduce_fields[] = {BS_INT_OF("mode", BS_SEGMENT_LAST, BS_SEGMENT_MAX)};
 
+static const bs_op_layout segment_reduce_layout = {.plan = segment_reduce_plan};
+
 const bs_op bs_op_segment_reduce = {.name = "segment_reduce",
                                     .min_in = 1,
                                     .flags = BS_OP_CROSS_ROW,
                                     BS_PARAMS(bs_segment_reduce_desc, segment_reduce_fields),
                                     .infer = segment_reduce_infer,
                                     .flops = segment_reduce_flops,
-                                    .plan = segment_reduce_plan,
+                                    .layout = &segment_reduce_layout,
                                     .run = segment_reduce_run};
 
 bs_value bs_segment_reduce(bs_graph *graph, bs_value x, const bs_segment_reduce_desc *desc)

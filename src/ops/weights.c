@@ -162,7 +162,7 @@ bs_bytes bs_weight_staging(const bs_op *op, const bs_weight_spec *specs, int32_t
 {
     const int32_t rows = count > 0 ? bs_weight_rows(op, specs) : 0;
     bs_bytes bytes = bs_weight_offset(specs, count);
-    if (count > 0 && !op->prepare)
+    if (count > 0 && !bs_op_prepares(op))
         return bs_bytes_of(0);
     if (rows > 0) {
         const bs_bytes row = bs_bytes_share(bs_weight_spec_bytes(specs), (uint64_t)specs->dim[0]);
@@ -178,8 +178,8 @@ void bs_weight_prepare(const bs_graph *graph, const bs_node *node, const bs_node
     bs_weight_spec specs[BS_MAX_WEIGHTS];
     const bs_op *op = bs_op_get(node->op);
     const int32_t count = op->weights ? op->weights(graph, node, specs) : 0;
-    if (count > 0 && op->prepare) {
-        op->prepare(graph, node, plan, tensors, 0, (int32_t)specs[0].dim[0], prepared);
+    if (count > 0 && bs_op_prepares(op)) {
+        op->layout->prepare(graph, node, plan, tensors, 0, (int32_t)specs[0].dim[0], prepared);
         return;
     }
     for (int32_t i = 0; i < count; i++)

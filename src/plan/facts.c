@@ -305,8 +305,8 @@ void bs_plan_size_node(const bs_plan *p, int32_t n, bs_node_plan *np)
     np->scratch_bytes = bs_bytes_of(0);
     np->prepared_bytes = bs_plan_canonical_bytes(g, node);
     /* larger plans are refused, whatever kernels want */
-    if (op->plan && bs_bytes_figure(np->prepared_bytes) < BS_MAX_PLAN_BYTES)
-        op->plan(g, node, (bs_conv_choice)p->desc.conv, (int32_t)h, (int32_t)w, np);
+    if (op->layout && bs_bytes_figure(np->prepared_bytes) < BS_MAX_PLAN_BYTES)
+        op->layout->plan(g, node, (bs_conv_choice)p->desc.conv, (int32_t)h, (int32_t)w, np);
     if (bs_plan_on_device(p))
         np->scratch_bytes = bs_bytes_of(0); /* blocks of a device have their own scratch */
 }
@@ -314,7 +314,7 @@ void bs_plan_size_node(const bs_plan *p, int32_t n, bs_node_plan *np)
 bool bs_plan_laid_out_alike(const bs_plan *p, int32_t a, int32_t b)
 {
     const bs_node_plan *x = &p->nodes[a], *y = &p->nodes[b];
-    const bs_op *op = bs_op_get(p->graph->nodes[a].op);
+    const bs_op_layout *layout = bs_op_get(p->graph->nodes[a].op)->layout;
     return x->unit == y->unit && x->algorithm == y->algorithm && bs_bytes_same(x->prepared_bytes, y->prepared_bytes) &&
-           (!op->same_layout || op->same_layout(p->graph, &p->graph->nodes[a], &p->graph->nodes[b]));
+           (!layout || !layout->same_layout || layout->same_layout(p->graph, &p->graph->nodes[a], &p->graph->nodes[b]));
 }

@@ -33,7 +33,7 @@ typedef struct node_load {
 static uint8_t *load_target(const node_load *l, int32_t i)
 {
     const bs_bytes offset = bs_weight_offset(l->specs, i);
-    if (!l->op->prepare)
+    if (!bs_op_prepares(l->op))
         return bs_bytes_at(l->prepared, offset);
     if (!(l->op->flags & BS_OP_ROWS))
         return bs_bytes_at(l->staging, offset);
@@ -52,7 +52,7 @@ static bool load_rows(node_load *l, const char *name, const bs_weight_info *info
         if (bs_weight_load_rows(l->weights, name, &l->specs[0], info, first, count, l->plan->tier, target, error) !=
             BS_OK)
             return false;
-        l->op->prepare(l->s->graph, l->node, l->plan, l->tensors, first, count, l->prepared);
+        l->op->layout->prepare(l->s->graph, l->node, l->plan, l->tensors, first, count, l->prepared);
     }
     return true;
 }
