@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 09e060858cdc8ecd6caecd4afb5477ae570075e61c98ab2910bdb0d64177002a
+ * sha256 of the parts: c09d2e64cff72002bfc462a8d411f28ae114fc6895ba50f9e5d3c4abfd1afd1d
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -12032,19 +12032,26 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_gelu)(BS_V x)
     return BS_V_OR(sign, BS_V_SUB(BS_V_MAX(BS_V_ZERO(), x), lost)); /* of -0, -0 */
 }
 
+/* A row by the function of its vectors. */
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_rows)(const float *x, ptrdiff_t x_step, float *y,
+                                                             ptrdiff_t y_step, int64_t n, BS_V (*function)(BS_V))
+{
+    int64_t i = 0;
+    for (; BS_TWICE_PAYS && x_step == 1 && y_step == 1 && n - i >= BS_LANES; i += BS_LANES) {
+        const BS_V v = function(BS_V_LOAD(x + i));
+        BS_V_STORE(y + i, v);
+    }
+    for (; i < n; i += BS_LANES) {
+        const BS_V v = function(BS_TIER_FN(bs_take)(x, x_step, i, n, 0.0f));
+        BS_TIER_FN(bs_give)(y, y_step, i, n, v);
+    }
+}
+
 #define BS_ROW_FUNCTION_DEFINE(name)                                                                               \
     static BS_TARGET void BS_TIER_FN(bs_rows_##name)(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, \
                                                      int64_t n)                                                    \
     {                                                                                                              \
-        int64_t i = 0;                                                                                             \
-        for (; BS_TWICE_PAYS && x_step == 1 && y_step == 1 && n - i >= BS_LANES; i += BS_LANES) {                  \
-            const BS_V v = BS_TIER_FN(bs_##name)(BS_V_LOAD(x + i));                                                \
-            BS_V_STORE(y + i, v);                                                                                  \
-        }                                                                                                          \
-        for (; i < n; i += BS_LANES) {                                                                             \
-            const BS_V v = BS_TIER_FN(bs_##name)(BS_TIER_FN(bs_take)(x, x_step, i, n, 0.0f));                      \
-            BS_TIER_FN(bs_give)(y, y_step, i, n, v);                                                               \
-        }                                                                                                          \
+        BS_TIER_FN(bs_rows)(x, x_step, y, y_step, n, BS_TIER_FN(bs_##name));                                       \
     }
 
 BS_ROW_FUNCTION_DEFINE(sigmoid)
@@ -12793,19 +12800,26 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_gelu)(BS_V x)
     return BS_V_OR(sign, BS_V_SUB(BS_V_MAX(BS_V_ZERO(), x), lost)); /* of -0, -0 */
 }
 
+/* A row by the function of its vectors. */
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_rows)(const float *x, ptrdiff_t x_step, float *y,
+                                                             ptrdiff_t y_step, int64_t n, BS_V (*function)(BS_V))
+{
+    int64_t i = 0;
+    for (; BS_TWICE_PAYS && x_step == 1 && y_step == 1 && n - i >= BS_LANES; i += BS_LANES) {
+        const BS_V v = function(BS_V_LOAD(x + i));
+        BS_V_STORE(y + i, v);
+    }
+    for (; i < n; i += BS_LANES) {
+        const BS_V v = function(BS_TIER_FN(bs_take)(x, x_step, i, n, 0.0f));
+        BS_TIER_FN(bs_give)(y, y_step, i, n, v);
+    }
+}
+
 #define BS_ROW_FUNCTION_DEFINE(name)                                                                               \
     static BS_TARGET void BS_TIER_FN(bs_rows_##name)(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, \
                                                      int64_t n)                                                    \
     {                                                                                                              \
-        int64_t i = 0;                                                                                             \
-        for (; BS_TWICE_PAYS && x_step == 1 && y_step == 1 && n - i >= BS_LANES; i += BS_LANES) {                  \
-            const BS_V v = BS_TIER_FN(bs_##name)(BS_V_LOAD(x + i));                                                \
-            BS_V_STORE(y + i, v);                                                                                  \
-        }                                                                                                          \
-        for (; i < n; i += BS_LANES) {                                                                             \
-            const BS_V v = BS_TIER_FN(bs_##name)(BS_TIER_FN(bs_take)(x, x_step, i, n, 0.0f));                      \
-            BS_TIER_FN(bs_give)(y, y_step, i, n, v);                                                               \
-        }                                                                                                          \
+        BS_TIER_FN(bs_rows)(x, x_step, y, y_step, n, BS_TIER_FN(bs_##name));                                       \
     }
 
 BS_ROW_FUNCTION_DEFINE(sigmoid)
@@ -13502,19 +13516,26 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_gelu)(BS_V x)
     return BS_V_OR(sign, BS_V_SUB(BS_V_MAX(BS_V_ZERO(), x), lost)); /* of -0, -0 */
 }
 
+/* A row by the function of its vectors. */
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_rows)(const float *x, ptrdiff_t x_step, float *y,
+                                                             ptrdiff_t y_step, int64_t n, BS_V (*function)(BS_V))
+{
+    int64_t i = 0;
+    for (; BS_TWICE_PAYS && x_step == 1 && y_step == 1 && n - i >= BS_LANES; i += BS_LANES) {
+        const BS_V v = function(BS_V_LOAD(x + i));
+        BS_V_STORE(y + i, v);
+    }
+    for (; i < n; i += BS_LANES) {
+        const BS_V v = function(BS_TIER_FN(bs_take)(x, x_step, i, n, 0.0f));
+        BS_TIER_FN(bs_give)(y, y_step, i, n, v);
+    }
+}
+
 #define BS_ROW_FUNCTION_DEFINE(name)                                                                               \
     static BS_TARGET void BS_TIER_FN(bs_rows_##name)(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, \
                                                      int64_t n)                                                    \
     {                                                                                                              \
-        int64_t i = 0;                                                                                             \
-        for (; BS_TWICE_PAYS && x_step == 1 && y_step == 1 && n - i >= BS_LANES; i += BS_LANES) {                  \
-            const BS_V v = BS_TIER_FN(bs_##name)(BS_V_LOAD(x + i));                                                \
-            BS_V_STORE(y + i, v);                                                                                  \
-        }                                                                                                          \
-        for (; i < n; i += BS_LANES) {                                                                             \
-            const BS_V v = BS_TIER_FN(bs_##name)(BS_TIER_FN(bs_take)(x, x_step, i, n, 0.0f));                      \
-            BS_TIER_FN(bs_give)(y, y_step, i, n, v);                                                               \
-        }                                                                                                          \
+        BS_TIER_FN(bs_rows)(x, x_step, y, y_step, n, BS_TIER_FN(bs_##name));                                       \
     }
 
 BS_ROW_FUNCTION_DEFINE(sigmoid)
@@ -14246,19 +14267,26 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_gelu)(BS_V x)
     return BS_V_OR(sign, BS_V_SUB(BS_V_MAX(BS_V_ZERO(), x), lost)); /* of -0, -0 */
 }
 
+/* A row by the function of its vectors. */
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_rows)(const float *x, ptrdiff_t x_step, float *y,
+                                                             ptrdiff_t y_step, int64_t n, BS_V (*function)(BS_V))
+{
+    int64_t i = 0;
+    for (; BS_TWICE_PAYS && x_step == 1 && y_step == 1 && n - i >= BS_LANES; i += BS_LANES) {
+        const BS_V v = function(BS_V_LOAD(x + i));
+        BS_V_STORE(y + i, v);
+    }
+    for (; i < n; i += BS_LANES) {
+        const BS_V v = function(BS_TIER_FN(bs_take)(x, x_step, i, n, 0.0f));
+        BS_TIER_FN(bs_give)(y, y_step, i, n, v);
+    }
+}
+
 #define BS_ROW_FUNCTION_DEFINE(name)                                                                               \
     static BS_TARGET void BS_TIER_FN(bs_rows_##name)(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, \
                                                      int64_t n)                                                    \
     {                                                                                                              \
-        int64_t i = 0;                                                                                             \
-        for (; BS_TWICE_PAYS && x_step == 1 && y_step == 1 && n - i >= BS_LANES; i += BS_LANES) {                  \
-            const BS_V v = BS_TIER_FN(bs_##name)(BS_V_LOAD(x + i));                                                \
-            BS_V_STORE(y + i, v);                                                                                  \
-        }                                                                                                          \
-        for (; i < n; i += BS_LANES) {                                                                             \
-            const BS_V v = BS_TIER_FN(bs_##name)(BS_TIER_FN(bs_take)(x, x_step, i, n, 0.0f));                      \
-            BS_TIER_FN(bs_give)(y, y_step, i, n, v);                                                               \
-        }                                                                                                          \
+        BS_TIER_FN(bs_rows)(x, x_step, y, y_step, n, BS_TIER_FN(bs_##name));                                       \
     }
 
 BS_ROW_FUNCTION_DEFINE(sigmoid)
