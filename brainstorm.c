@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: c09d2e64cff72002bfc462a8d411f28ae114fc6895ba50f9e5d3c4abfd1afd1d
+ * sha256 of the parts: e3caf4306238480b029d07ffd752d086d0b6b9cb388221722d354e9000c07399
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -1742,6 +1742,8 @@ enum {
     BS_GEMM_DEPTH = 192, /* products that are summed from zero: a part of the arithmetic */
     BS_GEMM_MOST_ROWS = 8,
     BS_GEMM_ABREAST = 4, /* panels that one row takes at once */
+    /* columns that a kernel of this build's widest tier takes at once */
+    BS_GEMM_ZEROS = BS_GEMM_VECTORS * BS_GEMM_ABREAST * (BS_HAVE_X86_TIERS ? BS_MOST_LANES : 4),
     BS_DOT_OUTPUTS = 4, /* outputs of one pass of the dot kernel */
     BS_TENSOR_STEPS = 256, /* most steps of 16 products */
     BS_WINOGRAD_OUT = 4,
@@ -1845,7 +1847,7 @@ BS_INTERNAL const bs_conv_kernels *bs_conv_kernels_of(bs_tier tier);
 
 /* gemm.c */
 /* What is added to the first sums of a matrix without bias. */
-extern const float bs_gemm_zero[BS_GEMM_VECTORS * BS_MOST_LANES * BS_GEMM_ABREAST];
+extern const float bs_gemm_zero[BS_GEMM_ZEROS];
 /* How many rows the next tile takes of those that are left. */
 BS_INTERNAL int32_t bs_gemm_next_rows(const bs_conv_kernels *kernels, int32_t vectors, int32_t left);
 BS_INTERNAL void bs_conv_run_gemm(const bs_conv_geometry *geometry, const bs_conv_kernels *kernels, const bs_conv_task *task);
@@ -8146,7 +8148,7 @@ void bs_conv_winograd_run(const bs_conv_geometry *geometry, const bs_conv_kernel
 
 #include <math.h>
 
-const float bs_gemm_zero[BS_GEMM_VECTORS * BS_MOST_LANES * BS_GEMM_ABREAST];
+const float bs_gemm_zero[BS_GEMM_ZEROS];
 
 int32_t bs_gemm_next_rows(const bs_conv_kernels *k, int32_t vectors, int32_t left)
 {

@@ -24,6 +24,8 @@ enum {
     BS_GEMM_DEPTH = 192, /* products that are summed from zero: a part of the arithmetic */
     BS_GEMM_MOST_ROWS = 8,
     BS_GEMM_ABREAST = 4, /* panels that one row takes at once */
+    /* columns that a kernel of this build's widest tier takes at once */
+    BS_GEMM_ZEROS = BS_GEMM_VECTORS * BS_GEMM_ABREAST * (BS_HAVE_X86_TIERS ? BS_MOST_LANES : 4),
     BS_DOT_OUTPUTS = 4, /* outputs of one pass of the dot kernel */
     BS_TENSOR_STEPS = 256, /* most steps of 16 products */
     BS_WINOGRAD_OUT = 4,
@@ -127,7 +129,7 @@ const bs_conv_kernels *bs_conv_kernels_of(bs_tier tier);
 
 /* gemm.c */
 /* What is added to the first sums of a matrix without bias. */
-extern const float bs_gemm_zero[BS_GEMM_VECTORS * BS_MOST_LANES * BS_GEMM_ABREAST];
+extern const float bs_gemm_zero[BS_GEMM_ZEROS];
 /* How many rows the next tile takes of those that are left. */
 int32_t bs_gemm_next_rows(const bs_conv_kernels *kernels, int32_t vectors, int32_t left);
 void bs_conv_run_gemm(const bs_conv_geometry *geometry, const bs_conv_kernels *kernels, const bs_conv_task *task);

@@ -12,7 +12,7 @@
 
 #include <math.h>
 
-const float bs_gemm_zero[BS_GEMM_VECTORS * BS_MOST_LANES * BS_GEMM_ABREAST];
+const float bs_gemm_zero[BS_GEMM_ZEROS];
 
 int32_t bs_gemm_next_rows(const bs_conv_kernels *k, int32_t vectors, int32_t left)
 {
