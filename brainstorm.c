@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: e3caf4306238480b029d07ffd752d086d0b6b9cb388221722d354e9000c07399
+ * sha256 of the parts: a99a0cac5ec200f6a1fef63e0fc52446c9109c36eee9325b25c36ee90725d3fe
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -2949,7 +2949,7 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
     BS_GEMM_STEP(P, V, 3)
 #endif
 
-/* What is added, and where the result goes; of the last vector only `part` is valid. */
+/* What is added, and where the result goes. */
 #define BS_GEMM_PUT(sum, at)                                            \
     {                                                                   \
         const BS_V all = BS_V_ADD(sum, BS_V_LOAD(add + (at)));          \
@@ -2957,6 +2957,32 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
         const BS_V result = BS_V_MIN(high, above);                      \
         BS_V_STORE(out + (at), result);                                 \
     }
+
+#ifdef __OPTIMIZE_SIZE__
+/* Written out in every kernel, this would be half of their code. */
+static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_gemm_put)(const bs_gemm_tile *tile, const BS_V *sums, int32_t rows,
+                                                         int32_t vectors)
+{
+    const BS_V low = BS_V_SET1(tile->low), high = BS_V_SET1(tile->high);
+    for (int32_t p = 0; p < rows; p++)
+        for (int32_t v = 0; v < vectors; v++) {
+            const int32_t at = v * BS_LANES;
+            const BS_V_PART part = BS_V_PART_OF(bs_conv_min(tile->columns - at, BS_LANES));
+            const BS_V add = BS_V_LOAD_PART(tile->add + p * tile->add_step + at, part);
+            const BS_V all = BS_V_ADD(sums[p * vectors + v], add);
+            const BS_V above = BS_V_MAX(low, all);
+            const BS_V result = BS_V_MIN(high, above);
+            BS_V_STORE_PART(tile->out + p * tile->out_step + at, result, part);
+        }
+}
+#define BS_GEMM_SUMS_1(p) s##p##_0,
+#define BS_GEMM_SUMS_2(p) s##p##_0, s##p##_1,
+#define BS_GEMM_SUMS_3(p) s##p##_0, s##p##_1, s##p##_2,
+#define BS_GEMM_END(P, V)                                     \
+        const BS_V sums[] = { BS_EACH_##P(BS_GEMM_SUMS_##V) }; \
+        BS_TIER_FN(bs_gemm_put)(tile, sums, P, V);
+#else
+/* Of the last vector only `part` is valid. */
 #define BS_GEMM_PUT_PART(sum, at)                                       \
     {                                                                   \
         const BS_V all = BS_V_ADD(sum, BS_V_LOAD_PART(add + (at), part)); \
@@ -2970,6 +2996,13 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
 #define BS_GEMM_END_3(p)                                             \
     BS_GEMM_ROW(p) BS_GEMM_PUT(s##p##_0, 0) BS_GEMM_PUT(s##p##_1, BS_LANES) \
     BS_GEMM_PUT_PART(s##p##_2, 2 * BS_LANES)
+#define BS_GEMM_END(P, V)                                                          \
+        const BS_V_PART part = BS_V_PART_OF(tile->columns - (V - 1) * BS_LANES);   \
+        const BS_V low = BS_V_SET1(tile->low), high = BS_V_SET1(tile->high);       \
+        float *out;                                                                \
+        const float *add;                                                          \
+        BS_EACH_##P(BS_GEMM_END_##V)
+#endif
 
 #define BS_GEMM_DEFINE(P, V)                                                                   \
     static BS_TARGET void BS_TIER_FN(bs_gemm_##V##_##P)(const bs_gemm_tile *tile)              \
@@ -2998,11 +3031,7 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
             xa++, xb++, w += V * BS_LANES;                                                     \
         }                                                                                      \
         (void)step3;                                                                           \
-        const BS_V_PART part = BS_V_PART_OF(tile->columns - (V - 1) * BS_LANES);               \
-        const BS_V low = BS_V_SET1(tile->low), high = BS_V_SET1(tile->high);                   \
-        float *out;                                                                            \
-        const float *add;                                                                      \
-        BS_EACH_##P(BS_GEMM_END_##V)                                                           \
+        BS_GEMM_END(P, V)                                                                      \
     }
 
 BS_GEMM_UPTO(BS_GEMM_DEFINE, 1)
@@ -3402,6 +3431,7 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_GEMM_ADD_2
 #undef BS_GEMM_ADD_3
 #undef BS_GEMM_DEFINE
+#undef BS_GEMM_END
 #undef BS_GEMM_END_1
 #undef BS_GEMM_END_2
 #undef BS_GEMM_END_3
@@ -3436,6 +3466,9 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_GEMM_THIRD
 #undef BS_GEMM_THIRD_FMA
 #undef BS_GEMM_STEP
+#undef BS_GEMM_SUMS_1
+#undef BS_GEMM_SUMS_2
+#undef BS_GEMM_SUMS_3
 #undef BS_GEMM_UPTO
 #undef BS_GEMM_WIDE
 #undef BS_GEMM_WIDE_KERNEL
@@ -3995,7 +4028,7 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
     BS_GEMM_STEP(P, V, 3)
 #endif
 
-/* What is added, and where the result goes; of the last vector only `part` is valid. */
+/* What is added, and where the result goes. */
 #define BS_GEMM_PUT(sum, at)                                            \
     {                                                                   \
         const BS_V all = BS_V_ADD(sum, BS_V_LOAD(add + (at)));          \
@@ -4003,6 +4036,32 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
         const BS_V result = BS_V_MIN(high, above);                      \
         BS_V_STORE(out + (at), result);                                 \
     }
+
+#ifdef __OPTIMIZE_SIZE__
+/* Written out in every kernel, this would be half of their code. */
+static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_gemm_put)(const bs_gemm_tile *tile, const BS_V *sums, int32_t rows,
+                                                         int32_t vectors)
+{
+    const BS_V low = BS_V_SET1(tile->low), high = BS_V_SET1(tile->high);
+    for (int32_t p = 0; p < rows; p++)
+        for (int32_t v = 0; v < vectors; v++) {
+            const int32_t at = v * BS_LANES;
+            const BS_V_PART part = BS_V_PART_OF(bs_conv_min(tile->columns - at, BS_LANES));
+            const BS_V add = BS_V_LOAD_PART(tile->add + p * tile->add_step + at, part);
+            const BS_V all = BS_V_ADD(sums[p * vectors + v], add);
+            const BS_V above = BS_V_MAX(low, all);
+            const BS_V result = BS_V_MIN(high, above);
+            BS_V_STORE_PART(tile->out + p * tile->out_step + at, result, part);
+        }
+}
+#define BS_GEMM_SUMS_1(p) s##p##_0,
+#define BS_GEMM_SUMS_2(p) s##p##_0, s##p##_1,
+#define BS_GEMM_SUMS_3(p) s##p##_0, s##p##_1, s##p##_2,
+#define BS_GEMM_END(P, V)                                     \
+        const BS_V sums[] = { BS_EACH_##P(BS_GEMM_SUMS_##V) }; \
+        BS_TIER_FN(bs_gemm_put)(tile, sums, P, V);
+#else
+/* Of the last vector only `part` is valid. */
 #define BS_GEMM_PUT_PART(sum, at)                                       \
     {                                                                   \
         const BS_V all = BS_V_ADD(sum, BS_V_LOAD_PART(add + (at), part)); \
@@ -4016,6 +4075,13 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
 #define BS_GEMM_END_3(p)                                             \
     BS_GEMM_ROW(p) BS_GEMM_PUT(s##p##_0, 0) BS_GEMM_PUT(s##p##_1, BS_LANES) \
     BS_GEMM_PUT_PART(s##p##_2, 2 * BS_LANES)
+#define BS_GEMM_END(P, V)                                                          \
+        const BS_V_PART part = BS_V_PART_OF(tile->columns - (V - 1) * BS_LANES);   \
+        const BS_V low = BS_V_SET1(tile->low), high = BS_V_SET1(tile->high);       \
+        float *out;                                                                \
+        const float *add;                                                          \
+        BS_EACH_##P(BS_GEMM_END_##V)
+#endif
 
 #define BS_GEMM_DEFINE(P, V)                                                                   \
     static BS_TARGET void BS_TIER_FN(bs_gemm_##V##_##P)(const bs_gemm_tile *tile)              \
@@ -4044,11 +4110,7 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
             xa++, xb++, w += V * BS_LANES;                                                     \
         }                                                                                      \
         (void)step3;                                                                           \
-        const BS_V_PART part = BS_V_PART_OF(tile->columns - (V - 1) * BS_LANES);               \
-        const BS_V low = BS_V_SET1(tile->low), high = BS_V_SET1(tile->high);                   \
-        float *out;                                                                            \
-        const float *add;                                                                      \
-        BS_EACH_##P(BS_GEMM_END_##V)                                                           \
+        BS_GEMM_END(P, V)                                                                      \
     }
 
 BS_GEMM_UPTO(BS_GEMM_DEFINE, 1)
@@ -4888,6 +4950,7 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_GEMM_ADD_2
 #undef BS_GEMM_ADD_3
 #undef BS_GEMM_DEFINE
+#undef BS_GEMM_END
 #undef BS_GEMM_END_1
 #undef BS_GEMM_END_2
 #undef BS_GEMM_END_3
@@ -4922,6 +4985,9 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_GEMM_THIRD
 #undef BS_GEMM_THIRD_FMA
 #undef BS_GEMM_STEP
+#undef BS_GEMM_SUMS_1
+#undef BS_GEMM_SUMS_2
+#undef BS_GEMM_SUMS_3
 #undef BS_GEMM_UPTO
 #undef BS_GEMM_WIDE
 #undef BS_GEMM_WIDE_KERNEL
@@ -5436,7 +5502,7 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
     BS_GEMM_STEP(P, V, 3)
 #endif
 
-/* What is added, and where the result goes; of the last vector only `part` is valid. */
+/* What is added, and where the result goes. */
 #define BS_GEMM_PUT(sum, at)                                            \
     {                                                                   \
         const BS_V all = BS_V_ADD(sum, BS_V_LOAD(add + (at)));          \
@@ -5444,6 +5510,32 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
         const BS_V result = BS_V_MIN(high, above);                      \
         BS_V_STORE(out + (at), result);                                 \
     }
+
+#ifdef __OPTIMIZE_SIZE__
+/* Written out in every kernel, this would be half of their code. */
+static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_gemm_put)(const bs_gemm_tile *tile, const BS_V *sums, int32_t rows,
+                                                         int32_t vectors)
+{
+    const BS_V low = BS_V_SET1(tile->low), high = BS_V_SET1(tile->high);
+    for (int32_t p = 0; p < rows; p++)
+        for (int32_t v = 0; v < vectors; v++) {
+            const int32_t at = v * BS_LANES;
+            const BS_V_PART part = BS_V_PART_OF(bs_conv_min(tile->columns - at, BS_LANES));
+            const BS_V add = BS_V_LOAD_PART(tile->add + p * tile->add_step + at, part);
+            const BS_V all = BS_V_ADD(sums[p * vectors + v], add);
+            const BS_V above = BS_V_MAX(low, all);
+            const BS_V result = BS_V_MIN(high, above);
+            BS_V_STORE_PART(tile->out + p * tile->out_step + at, result, part);
+        }
+}
+#define BS_GEMM_SUMS_1(p) s##p##_0,
+#define BS_GEMM_SUMS_2(p) s##p##_0, s##p##_1,
+#define BS_GEMM_SUMS_3(p) s##p##_0, s##p##_1, s##p##_2,
+#define BS_GEMM_END(P, V)                                     \
+        const BS_V sums[] = { BS_EACH_##P(BS_GEMM_SUMS_##V) }; \
+        BS_TIER_FN(bs_gemm_put)(tile, sums, P, V);
+#else
+/* Of the last vector only `part` is valid. */
 #define BS_GEMM_PUT_PART(sum, at)                                       \
     {                                                                   \
         const BS_V all = BS_V_ADD(sum, BS_V_LOAD_PART(add + (at), part)); \
@@ -5457,6 +5549,13 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
 #define BS_GEMM_END_3(p)                                             \
     BS_GEMM_ROW(p) BS_GEMM_PUT(s##p##_0, 0) BS_GEMM_PUT(s##p##_1, BS_LANES) \
     BS_GEMM_PUT_PART(s##p##_2, 2 * BS_LANES)
+#define BS_GEMM_END(P, V)                                                          \
+        const BS_V_PART part = BS_V_PART_OF(tile->columns - (V - 1) * BS_LANES);   \
+        const BS_V low = BS_V_SET1(tile->low), high = BS_V_SET1(tile->high);       \
+        float *out;                                                                \
+        const float *add;                                                          \
+        BS_EACH_##P(BS_GEMM_END_##V)
+#endif
 
 #define BS_GEMM_DEFINE(P, V)                                                                   \
     static BS_TARGET void BS_TIER_FN(bs_gemm_##V##_##P)(const bs_gemm_tile *tile)              \
@@ -5485,11 +5584,7 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
             xa++, xb++, w += V * BS_LANES;                                                     \
         }                                                                                      \
         (void)step3;                                                                           \
-        const BS_V_PART part = BS_V_PART_OF(tile->columns - (V - 1) * BS_LANES);               \
-        const BS_V low = BS_V_SET1(tile->low), high = BS_V_SET1(tile->high);                   \
-        float *out;                                                                            \
-        const float *add;                                                                      \
-        BS_EACH_##P(BS_GEMM_END_##V)                                                           \
+        BS_GEMM_END(P, V)                                                                      \
     }
 
 BS_GEMM_UPTO(BS_GEMM_DEFINE, 1)
@@ -6329,6 +6424,7 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_GEMM_ADD_2
 #undef BS_GEMM_ADD_3
 #undef BS_GEMM_DEFINE
+#undef BS_GEMM_END
 #undef BS_GEMM_END_1
 #undef BS_GEMM_END_2
 #undef BS_GEMM_END_3
@@ -6363,6 +6459,9 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_GEMM_THIRD
 #undef BS_GEMM_THIRD_FMA
 #undef BS_GEMM_STEP
+#undef BS_GEMM_SUMS_1
+#undef BS_GEMM_SUMS_2
+#undef BS_GEMM_SUMS_3
 #undef BS_GEMM_UPTO
 #undef BS_GEMM_WIDE
 #undef BS_GEMM_WIDE_KERNEL
@@ -6909,7 +7008,7 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
     BS_GEMM_STEP(P, V, 3)
 #endif
 
-/* What is added, and where the result goes; of the last vector only `part` is valid. */
+/* What is added, and where the result goes. */
 #define BS_GEMM_PUT(sum, at)                                            \
     {                                                                   \
         const BS_V all = BS_V_ADD(sum, BS_V_LOAD(add + (at)));          \
@@ -6917,6 +7016,32 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
         const BS_V result = BS_V_MIN(high, above);                      \
         BS_V_STORE(out + (at), result);                                 \
     }
+
+#ifdef __OPTIMIZE_SIZE__
+/* Written out in every kernel, this would be half of their code. */
+static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_gemm_put)(const bs_gemm_tile *tile, const BS_V *sums, int32_t rows,
+                                                         int32_t vectors)
+{
+    const BS_V low = BS_V_SET1(tile->low), high = BS_V_SET1(tile->high);
+    for (int32_t p = 0; p < rows; p++)
+        for (int32_t v = 0; v < vectors; v++) {
+            const int32_t at = v * BS_LANES;
+            const BS_V_PART part = BS_V_PART_OF(bs_conv_min(tile->columns - at, BS_LANES));
+            const BS_V add = BS_V_LOAD_PART(tile->add + p * tile->add_step + at, part);
+            const BS_V all = BS_V_ADD(sums[p * vectors + v], add);
+            const BS_V above = BS_V_MAX(low, all);
+            const BS_V result = BS_V_MIN(high, above);
+            BS_V_STORE_PART(tile->out + p * tile->out_step + at, result, part);
+        }
+}
+#define BS_GEMM_SUMS_1(p) s##p##_0,
+#define BS_GEMM_SUMS_2(p) s##p##_0, s##p##_1,
+#define BS_GEMM_SUMS_3(p) s##p##_0, s##p##_1, s##p##_2,
+#define BS_GEMM_END(P, V)                                     \
+        const BS_V sums[] = { BS_EACH_##P(BS_GEMM_SUMS_##V) }; \
+        BS_TIER_FN(bs_gemm_put)(tile, sums, P, V);
+#else
+/* Of the last vector only `part` is valid. */
 #define BS_GEMM_PUT_PART(sum, at)                                       \
     {                                                                   \
         const BS_V all = BS_V_ADD(sum, BS_V_LOAD_PART(add + (at), part)); \
@@ -6930,6 +7055,13 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
 #define BS_GEMM_END_3(p)                                             \
     BS_GEMM_ROW(p) BS_GEMM_PUT(s##p##_0, 0) BS_GEMM_PUT(s##p##_1, BS_LANES) \
     BS_GEMM_PUT_PART(s##p##_2, 2 * BS_LANES)
+#define BS_GEMM_END(P, V)                                                          \
+        const BS_V_PART part = BS_V_PART_OF(tile->columns - (V - 1) * BS_LANES);   \
+        const BS_V low = BS_V_SET1(tile->low), high = BS_V_SET1(tile->high);       \
+        float *out;                                                                \
+        const float *add;                                                          \
+        BS_EACH_##P(BS_GEMM_END_##V)
+#endif
 
 #define BS_GEMM_DEFINE(P, V)                                                                   \
     static BS_TARGET void BS_TIER_FN(bs_gemm_##V##_##P)(const bs_gemm_tile *tile)              \
@@ -6958,11 +7090,7 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
             xa++, xb++, w += V * BS_LANES;                                                     \
         }                                                                                      \
         (void)step3;                                                                           \
-        const BS_V_PART part = BS_V_PART_OF(tile->columns - (V - 1) * BS_LANES);               \
-        const BS_V low = BS_V_SET1(tile->low), high = BS_V_SET1(tile->high);                   \
-        float *out;                                                                            \
-        const float *add;                                                                      \
-        BS_EACH_##P(BS_GEMM_END_##V)                                                           \
+        BS_GEMM_END(P, V)                                                                      \
     }
 
 BS_GEMM_UPTO(BS_GEMM_DEFINE, 1)
@@ -7687,6 +7815,7 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_GEMM_ADD_2
 #undef BS_GEMM_ADD_3
 #undef BS_GEMM_DEFINE
+#undef BS_GEMM_END
 #undef BS_GEMM_END_1
 #undef BS_GEMM_END_2
 #undef BS_GEMM_END_3
@@ -7721,6 +7850,9 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_GEMM_THIRD
 #undef BS_GEMM_THIRD_FMA
 #undef BS_GEMM_STEP
+#undef BS_GEMM_SUMS_1
+#undef BS_GEMM_SUMS_2
+#undef BS_GEMM_SUMS_3
 #undef BS_GEMM_UPTO
 #undef BS_GEMM_WIDE
 #undef BS_GEMM_WIDE_KERNEL
@@ -9253,6 +9385,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_GEMM_ADD_2
 #undef BS_GEMM_ADD_3
 #undef BS_GEMM_DEFINE
+#undef BS_GEMM_END
 #undef BS_GEMM_END_1
 #undef BS_GEMM_END_2
 #undef BS_GEMM_END_3
@@ -9287,6 +9420,9 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_GEMM_THIRD
 #undef BS_GEMM_THIRD_FMA
 #undef BS_GEMM_STEP
+#undef BS_GEMM_SUMS_1
+#undef BS_GEMM_SUMS_2
+#undef BS_GEMM_SUMS_3
 #undef BS_GEMM_UPTO
 #undef BS_GEMM_WIDE
 #undef BS_GEMM_WIDE_KERNEL
@@ -9954,6 +10090,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_GEMM_ADD_2
 #undef BS_GEMM_ADD_3
 #undef BS_GEMM_DEFINE
+#undef BS_GEMM_END
 #undef BS_GEMM_END_1
 #undef BS_GEMM_END_2
 #undef BS_GEMM_END_3
@@ -9988,6 +10125,9 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_GEMM_THIRD
 #undef BS_GEMM_THIRD_FMA
 #undef BS_GEMM_STEP
+#undef BS_GEMM_SUMS_1
+#undef BS_GEMM_SUMS_2
+#undef BS_GEMM_SUMS_3
 #undef BS_GEMM_UPTO
 #undef BS_GEMM_WIDE
 #undef BS_GEMM_WIDE_KERNEL
@@ -10602,6 +10742,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_GEMM_ADD_2
 #undef BS_GEMM_ADD_3
 #undef BS_GEMM_DEFINE
+#undef BS_GEMM_END
 #undef BS_GEMM_END_1
 #undef BS_GEMM_END_2
 #undef BS_GEMM_END_3
@@ -10636,6 +10777,9 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_GEMM_THIRD
 #undef BS_GEMM_THIRD_FMA
 #undef BS_GEMM_STEP
+#undef BS_GEMM_SUMS_1
+#undef BS_GEMM_SUMS_2
+#undef BS_GEMM_SUMS_3
 #undef BS_GEMM_UPTO
 #undef BS_GEMM_WIDE
 #undef BS_GEMM_WIDE_KERNEL
@@ -11284,6 +11428,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_GEMM_ADD_2
 #undef BS_GEMM_ADD_3
 #undef BS_GEMM_DEFINE
+#undef BS_GEMM_END
 #undef BS_GEMM_END_1
 #undef BS_GEMM_END_2
 #undef BS_GEMM_END_3
@@ -11318,6 +11463,9 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_GEMM_THIRD
 #undef BS_GEMM_THIRD_FMA
 #undef BS_GEMM_STEP
+#undef BS_GEMM_SUMS_1
+#undef BS_GEMM_SUMS_2
+#undef BS_GEMM_SUMS_3
 #undef BS_GEMM_UPTO
 #undef BS_GEMM_WIDE
 #undef BS_GEMM_WIDE_KERNEL
@@ -12279,6 +12427,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_GEMM_ADD_2
 #undef BS_GEMM_ADD_3
 #undef BS_GEMM_DEFINE
+#undef BS_GEMM_END
 #undef BS_GEMM_END_1
 #undef BS_GEMM_END_2
 #undef BS_GEMM_END_3
@@ -12313,6 +12462,9 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_GEMM_THIRD
 #undef BS_GEMM_THIRD_FMA
 #undef BS_GEMM_STEP
+#undef BS_GEMM_SUMS_1
+#undef BS_GEMM_SUMS_2
+#undef BS_GEMM_SUMS_3
 #undef BS_GEMM_UPTO
 #undef BS_GEMM_WIDE
 #undef BS_GEMM_WIDE_KERNEL
@@ -13047,6 +13199,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_GEMM_ADD_2
 #undef BS_GEMM_ADD_3
 #undef BS_GEMM_DEFINE
+#undef BS_GEMM_END
 #undef BS_GEMM_END_1
 #undef BS_GEMM_END_2
 #undef BS_GEMM_END_3
@@ -13081,6 +13234,9 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_GEMM_THIRD
 #undef BS_GEMM_THIRD_FMA
 #undef BS_GEMM_STEP
+#undef BS_GEMM_SUMS_1
+#undef BS_GEMM_SUMS_2
+#undef BS_GEMM_SUMS_3
 #undef BS_GEMM_UPTO
 #undef BS_GEMM_WIDE
 #undef BS_GEMM_WIDE_KERNEL
@@ -13763,6 +13919,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_GEMM_ADD_2
 #undef BS_GEMM_ADD_3
 #undef BS_GEMM_DEFINE
+#undef BS_GEMM_END
 #undef BS_GEMM_END_1
 #undef BS_GEMM_END_2
 #undef BS_GEMM_END_3
@@ -13797,6 +13954,9 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_GEMM_THIRD
 #undef BS_GEMM_THIRD_FMA
 #undef BS_GEMM_STEP
+#undef BS_GEMM_SUMS_1
+#undef BS_GEMM_SUMS_2
+#undef BS_GEMM_SUMS_3
 #undef BS_GEMM_UPTO
 #undef BS_GEMM_WIDE
 #undef BS_GEMM_WIDE_KERNEL
@@ -14514,6 +14674,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_GEMM_ADD_2
 #undef BS_GEMM_ADD_3
 #undef BS_GEMM_DEFINE
+#undef BS_GEMM_END
 #undef BS_GEMM_END_1
 #undef BS_GEMM_END_2
 #undef BS_GEMM_END_3
@@ -14548,6 +14709,9 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_GEMM_THIRD
 #undef BS_GEMM_THIRD_FMA
 #undef BS_GEMM_STEP
+#undef BS_GEMM_SUMS_1
+#undef BS_GEMM_SUMS_2
+#undef BS_GEMM_SUMS_3
 #undef BS_GEMM_UPTO
 #undef BS_GEMM_WIDE
 #undef BS_GEMM_WIDE_KERNEL

@@ -58,6 +58,7 @@
 #undef BS_GEMM_ADD_2
 #undef BS_GEMM_ADD_3
 #undef BS_GEMM_DEFINE
+#undef BS_GEMM_END
 #undef BS_GEMM_END_1
 #undef BS_GEMM_END_2
 #undef BS_GEMM_END_3
@@ -92,6 +93,9 @@
 #undef BS_GEMM_THIRD
 #undef BS_GEMM_THIRD_FMA
 #undef BS_GEMM_STEP
+#undef BS_GEMM_SUMS_1
+#undef BS_GEMM_SUMS_2
+#undef BS_GEMM_SUMS_3
 #undef BS_GEMM_UPTO
 #undef BS_GEMM_WIDE
 #undef BS_GEMM_WIDE_KERNEL
