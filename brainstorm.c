@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: a99a0cac5ec200f6a1fef63e0fc52446c9109c36eee9325b25c36ee90725d3fe
+ * sha256 of the parts: 9e832eaffe17c89f96caed45185dae3e720461288af850e4684e5d7452c12843
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -17001,6 +17001,9 @@ BS_INTERNAL bool bs_infer_stacked(bs_infer *infer, bs_dim_id rows);
 /* out[0].dims[axis] = floor((d mul + add) / div) of dimension `axis` of operand 0. */
 BS_INTERNAL bool bs_infer_extent(bs_infer *infer, int32_t axis, int64_t mul, int64_t add, int64_t div);
 
+/* A dimension, whose maximum allows it, is `least` or more in every run: other runs are refused before they begin. */
+BS_INTERNAL bool bs_infer_least(bs_infer *infer, bs_dim_id d, int64_t least);
+
 /* Whether a value is an image of a patch domain: its dims are those of the frame, a kernel sees one cell and its
  * halo. */
 BS_INTERNAL bool bs_value_in_patches(const bs_graph *graph, const bs_value_info *value);
@@ -17194,6 +17197,12 @@ bool bs_infer_extent(bs_infer *infer, int32_t axis, int64_t mul, int64_t add, in
                              bs_say_dim(infer, d), (long long)maximum);
     infer->out[0].dims[axis] = bs_dim_derive(infer->graph, d, mul, add, div);
     return infer->out[0].dims[axis] >= 0;
+}
+
+/* By a dimension that no value has, which must be 1 or more as all must. */
+bool bs_infer_least(bs_infer *infer, bs_dim_id d, int64_t least)
+{
+    return bs_dim_is_const(infer->graph, d) || bs_dim_derive(infer->graph, d, 1, 1 - least, 1) >= 0;
 }
 
 /* ------------------------------------------------------------------------------------------------- patches */
@@ -18580,7 +18589,7 @@ static bool slice_infer(bs_infer *infer)
     if (desc->length == 0)
         return bs_infer_extent(infer, axis, 1, -(int64_t)desc->start, 1);
     infer->out[0].dims[axis] = bs_dim_const(infer->graph, desc->length);
-    return true;
+    return bs_infer_least(infer, d, (int64_t)desc->start + desc->length);
 }
 
 static bs_status slice_run(const bs_call *call)
@@ -19828,6 +19837,8 @@ static bool indexed_shape(bs_infer *infer, const bs_value_info *x, const bs_valu
         const bs_dim_id dim = each ? indices->dims[d] : on ? indices->dims[d - axis] : of;
         if (!on && bs_dim_max(infer->graph, dim) > bs_dim_max(infer->graph, of))
             return bs_infer_dim_differs(infer, 1, d);
+        if (!on && bs_dim_is_const(infer->graph, dim) && !bs_infer_least(infer, of, bs_dim_max(infer->graph, dim)))
+            return false;
         if (infer->n_in > 2 && !bs_infer_dim_is(infer, 2, d, dim))
             return false;
         out->dims[d] = infer->n_in > 2 ? of : dim;
@@ -20574,7 +20585,7 @@ static bool topk_infer(bs_infer *infer)
     infer->n_out = 2;
     infer->out[0].dims[last] = infer->out[1].dims[last] = bs_dim_const(infer->graph, desc->k);
     infer->out[1].dtype = BS_I32;
-    return true;
+    return bs_infer_least(infer, d, desc->k);
 }
 
 /* NaN goes last. */
@@ -20864,8 +20875,10 @@ static void pad_upgrade(int32_t *fields, int32_t opset)
 static bool pad_reflects(bs_infer *infer, int32_t d, int32_t most)
 {
     const bs_dim_id dim = infer->in[0]->dims[d];
-    if (((const bs_pad_desc *)infer->params)->edge != BS_EDGE_REFLECT || most < bs_dim_max(infer->graph, dim))
+    if (((const bs_pad_desc *)infer->params)->edge != BS_EDGE_REFLECT)
         return true;
+    if (most < bs_dim_max(infer->graph, dim))
+        return bs_infer_least(infer, dim, (int64_t)most + 1);
     return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is %s, too few to reflect %d of them", d,
                          bs_say_dim(infer, dim), most);
 }
@@ -35252,19 +35265,22 @@ static bool begin_offsets(bs_session *s, int32_t domain, bs_error *error)
     const int32_t node = s->graph->values[s->graph->domains[domain].lengths].node, rows = s->root.domains[domain].count;
     const int64_t segments = s->dims[bs_segment_dim(s->graph, domain)];
     const char *name = bs_node_name(&s->graph->nodes[node]);
+    char text[64];
     int32_t *offsets = s->offsets[domain];
     offsets[0] = 0;
     for (int64_t g = 0; g < segments; g++) {
         const int32_t length = bound_i32(s, node, g);
         if (length < 0 || length > rows - offsets[g])
             return bs_refuse(error, BS_ERROR_DATA,
-                             "input \"%s\": segment %lld has %d rows, expected 0 .. %d, what is left of %d", name,
-                             (long long)g, length, rows - offsets[g], rows);
+                             "input \"%s\": segment %lld has %d rows, expected 0 .. %d, what is left of %d (%s)",
+                             name, (long long)g, length, rows - offsets[g], rows,
+                             bs_dim_text(s->graph, s->graph->domains[domain].rows, text, sizeof text));
         offsets[g + 1] = offsets[g] + length;
     }
     if (offsets[segments] != rows)
-        return bs_refuse(error, BS_ERROR_DATA, "input \"%s\": the segments have %d rows together, this run has %d",
-                         name, offsets[segments], rows);
+        return bs_refuse(error, BS_ERROR_DATA, "input \"%s\": the segments have %d rows together, this run has %d (%s)",
+                         name, offsets[segments], rows,
+                         bs_dim_text(s->graph, s->graph->domains[domain].rows, text, sizeof text));
     return true;
 }
 
@@ -38021,24 +38037,30 @@ static const char *symbol_input(const bs_session *s, bs_dim_id symbol)
         const bool input = s->plan->node_live[n] && bs_node_is_input(&s->graph->nodes[n]);
         const bs_value_info *v = input ? bs_bound_info(s, n) : NULL;
         for (int32_t i = 0; v && i < v->rank; i++)
-            if (v->dims[i] == symbol)
+            if (v->dims[i] == symbol || s->graph->dims[v->dims[i]].parent == symbol)
                 return bs_node_name(&s->graph->nodes[n]);
     }
 }
 
-/* Extents that an input's buffer gives; two inputs that share a symbol must agree. */
+/* Extents that an input's buffer gives; two inputs that share a symbol must agree. A multiple of a symbol gives it as
+ * well; check_extents finds whether it is one. */
 static bool take_symbols(bs_session *s, int32_t n, bs_error *error)
 {
     const bs_value_info *v = bs_bound_info(s, n);
     for (int32_t i = 0; i < v->rank; i++) {
-        int64_t *now = &s->dims[v->dims[i]];
-        if (s->graph->dims[v->dims[i]].kind != BS_DIM_SYMBOL)
+        const bs_dim_info *dim = &s->graph->dims[v->dims[i]];
+        const bool symbol = dim->kind == BS_DIM_SYMBOL;
+        int64_t *now = &s->dims[symbol ? v->dims[i] : dim->parent];
+        const int64_t extent = s->bound[n].dim[i];
+        char text[64];
+        if (dim->kind == BS_DIM_CONST)
             continue;
-        if (*now != 0 && *now != s->bound[n].dim[i] && s->plan->node_live[n])
-            return bs_refuse(error, BS_ERROR_SHAPE, "input \"%s\": dimension %d is %lld, by \"%s\" it is %lld",
-                             bs_node_name(&s->graph->nodes[n]), i, (long long)s->bound[n].dim[i],
+        if (symbol && *now != 0 && *now != extent && s->plan->node_live[n])
+            return bs_refuse(error, BS_ERROR_SHAPE, "input \"%s\": dimension %d (%s) is %lld, by \"%s\" it is %lld",
+                             bs_node_name(&s->graph->nodes[n]), i,
+                             bs_dim_text(s->graph, v->dims[i], text, sizeof text), (long long)extent,
                              symbol_input(s, v->dims[i]), (long long)*now);
-        *now = *now ? *now : s->bound[n].dim[i];
+        *now = *now ? *now : extent / bs_or_default(dim->mul, 1);
     }
     return true;
 }
@@ -38073,7 +38095,7 @@ static bool derive_extents(bs_session *s, bs_error *error)
             s->dims[d] = bs_floor_div(s->dims[dim->parent] * dim->mul + dim->add, dim->div);
         if (s->dims[d] < 1)
             return bs_refuse(error, BS_ERROR_SHAPE,
-                             "dimension %s is %lld in this run: an input is smaller than the network's window",
+                             "dimension %s is %lld in this run: an input is smaller than the network needs",
                              bs_dim_text(s->graph, d, text, sizeof text), (long long)s->dims[d]);
     }
     return true;
@@ -38081,11 +38103,14 @@ static bool derive_extents(bs_session *s, bs_error *error)
 
 static bool check_extents(const bs_session *s, int32_t n, bs_error *error)
 {
+    char text[64];
     const bs_value_info *v = bs_bound_info(s, n);
     for (int32_t i = 0; i < v->rank; i++)
         if (s->bound[n].dim[i] != s->dims[v->dims[i]])
-            return bs_refuse(error, BS_ERROR_SHAPE, "\"%s\": dimension %d of its buffer is %lld, this run needs %lld",
-                             bs_node_name(&s->graph->nodes[n]), i, (long long)s->bound[n].dim[i],
+            return bs_refuse(error, BS_ERROR_SHAPE,
+                             "\"%s\": dimension %d of its buffer (%s) is %lld, this run needs %lld",
+                             bs_node_name(&s->graph->nodes[n]), i,
+                             bs_dim_text(s->graph, v->dims[i], text, sizeof text), (long long)s->bound[n].dim[i],
                              (long long)s->dims[v->dims[i]]);
     return true;
 }
@@ -38127,10 +38152,12 @@ static bool check_rows(const bs_session *s, bs_error *error)
         const bs_value_info *x = &g->values[bs_node_in(g, node)[0]];
         const int64_t rows = s->dims[x->dims[0]];
         const int32_t cells = s->root.domains[node->domain].count;
+        char text[64], domain[96];
         if (x->rank > g->values[node->first_out].rank && rows < cells)
             return bs_refuse(error, BS_ERROR_SHAPE,
-                             "rows (node %d): dimension 0 of \"%s\" is %lld, this run has %d cells", n,
-                             bs_node_name(&g->nodes[x->node]), (long long)rows, cells);
+                             "rows (node %d): dimension 0 (%s) of \"%s\" is %lld, this run has %d cells of %s", n,
+                             bs_dim_text(g, x->dims[0], text, sizeof text), bs_node_name(&g->nodes[x->node]),
+                             (long long)rows, cells, bs_domain_text(g, node->domain, domain, sizeof domain));
     }
     return true;
 }
@@ -38291,11 +38318,32 @@ static void run_over(bs_session *s, bs_status status)
     s->broken = status != BS_OK && writes;
 }
 
+#if !defined(BS_NO_MESSAGES)
+/* "operand 0 has H<=8 = 7, W<=8 = 8": what a node found no good, where no rule of dimensions refuses it before the
+ * run. */
+static void say_extents(bs_session *s, int32_t node)
+{
+    const bs_value_info *v = &s->graph->values[bs_node_in(s->graph, &s->graph->nodes[node])[0]];
+    size_t used = 0;
+    for (int32_t i = 0; i < v->rank && used < sizeof s->fault; i++) {
+        char text[64];
+        if (!bs_dim_is_const(s->graph, v->dims[i]))
+            used += (size_t)snprintf(s->fault + used, sizeof s->fault - used, "%s%d (%s) is %lld",
+                                     used ? ", " : "operand 0: dimension ", i,
+                                     bs_dim_text(s->graph, v->dims[i], text, sizeof text), (long long)s->dims[v->dims[i]]);
+    }
+}
+#endif
+
 /* node: where the run failed. */
-static bs_status run_failed_at(const bs_session *s, bs_status status, int32_t node, bs_error *error)
+static bs_status run_failed_at(bs_session *s, bs_status status, int32_t node, bs_error *error)
 {
     if (status == BS_OK)
         return BS_OK;
+#if !defined(BS_NO_MESSAGES)
+    if (status == BS_ERROR_SHAPE && !*s->fault)
+        say_extents(s, node);
+#endif
     return (bs_fail)(error, status, "%s \"%s\" (node %d): %s", bs_op_get(s->graph->nodes[node].op)->name,
                      bs_node_name(&s->graph->nodes[node]), node, *s->fault ? s->fault : bs_status_text(status));
 }

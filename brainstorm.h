@@ -318,7 +318,8 @@ bool bs_tier_available(bs_tier tier); /* compiled in, and this processor can run
 const char *bs_tier_name(bs_tier tier);
 
 /* A dimension: a positive constant, BS_UPTO(n) (an anonymous symbol with a maximum), or a symbol made
- * by bs_symbol. Symbols are bound by the inputs of a run. Zero ends the list. */
+ * by bs_symbol. Symbols are bound by the inputs of a run; a multiple of one (bs_times) binds it too. Zero ends the
+ * list. */
 typedef int64_t bs_dim;
 #ifdef __cplusplus
 #define BS_UPTO(n) (INT64_C(1099511627776) + (n))

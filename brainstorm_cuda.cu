@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: df0d76ebd7206fdff0e3f498c775a83a6420b318b9636267439a83da7559fc6c
+ * sha256 of the parts: 41cb859e916104c0f96a8f8dc43c32889730bf9fc730d5b434ba26dc7f810c71
  */
 #include "brainstorm.h"
 
@@ -2924,6 +2924,9 @@ bool bs_infer_root(bs_infer *infer, int32_t index);
 bool bs_infer_stacked(bs_infer *infer, bs_dim_id rows);
 /* out[0].dims[axis] = floor((d mul + add) / div) of dimension `axis` of operand 0. */
 bool bs_infer_extent(bs_infer *infer, int32_t axis, int64_t mul, int64_t add, int64_t div);
+
+/* A dimension, whose maximum allows it, is `least` or more in every run: other runs are refused before they begin. */
+bool bs_infer_least(bs_infer *infer, bs_dim_id d, int64_t least);
 
 /* Whether a value is an image of a patch domain: its dims are those of the frame, a kernel sees one cell and its
  * halo. */

@@ -234,6 +234,24 @@ static void test_routers(void)
     end();
 }
 
+/* What a device finds wrong with the extents of a run reads as on a CPU. */
+static void test_extents(void)
+{
+    bs_graph *g = new_graph();
+    const bs_value x = bs_input(g, "in", BS_F32, BS_SHAPE2(bs_symbol(g, "N", ROWS), 3));
+    const bs_value i = bs_input(g, "i", BS_I32, BS_SHAPE2(bs_symbol(g, "M", ROWS), 1));
+    bs_output(g, "out", bs_gather_elements(g, x, i, 1));
+    if (!check(made(g, &(bs_plan_desc){.threads = 1}, 0), "a session %s", error.message))
+        return;
+    const bs_buffer indices = {scores, BS_I32, 2, {3, 1}, {0}};
+    memset(scores, 0, sizeof scores);
+    bs_bind(session, "i", &indices, NULL);
+    bind("in", large, 2, 2, 3);
+    bind("out", out, 2, 3, 1);
+    refused(BS_ERROR_SHAPE, "gather_elements \"\" (node 3): operand 0: dimension 0 (N<=4) is 2");
+    end();
+}
+
 static bs_graph *large_graph(void)
 {
     bs_graph *g = new_graph();
@@ -317,6 +335,7 @@ int main(void)
 {
     test_opening();
     test_routers();
+    test_extents();
     test_making();
     test_large();
     messages_of("src/cuda/device.cuh");

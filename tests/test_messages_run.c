@@ -44,15 +44,39 @@ static void test_binding(void)
     message_is(&error, BS_ERROR_ARGUMENT, "bs_bind \"in\": its strides reach beyond all memory");
     refused(BS_ERROR_UNBOUND, "input \"in\" is not bound");
     bind("in", floats[0], BS_F32, 3, 1, 6, 8);
-    bind("by", floats[1], BS_F32, 2, 7, 4, 0);
-    refused(BS_ERROR_SHAPE, "input \"by\": dimension 0 is 7, by \"in\" it is 6");
+    bind("by", floats[1], BS_F32, 2, 10, 4, 0);
+    refused(BS_ERROR_SHAPE, "input \"by\": dimension 0 (H<=20) is 10, by \"in\" it is 6");
     bind("by", floats[1], BS_F32, 2, 6, 4, 0);
     refused(BS_ERROR_UNBOUND, "output \"out\" is not bound");
     bind("out", floats[2], BS_F32, 3, 1, 3, 3);
-    refused(BS_ERROR_SHAPE, "\"out\": dimension 1 of its buffer is 3, this run needs 2");
+    refused(BS_ERROR_SHAPE, "\"out\": dimension 1 of its buffer ((H-2)/2<=9) is 3, this run needs 2");
     bind("in", floats[0], BS_F32, 3, 1, 1, 8);
     bind("by", floats[1], BS_F32, 2, 1, 4, 0);
-    refused(BS_ERROR_SHAPE, "dimension (H-2)/2<=9 is -1 in this run: an input is smaller than the network's window");
+    refused(BS_ERROR_SHAPE, "dimension (H-2)/2<=9 is -1 in this run: an input is smaller than the network needs");
+    end();
+}
+
+/* What an op needs of an extent: as a dimension before the run, or where no rule of dimensions knows it, in the run. */
+static void test_extents(void)
+{
+    bs_graph *g = new_graph();
+    const bs_dim n = bs_symbol(g, "N", 20), m = bs_symbol(g, "M", 8);
+    const bs_value x = bs_input(g, "in", BS_F32, BS_SHAPE1(bs_times(g, n, 3)));
+    const bs_value y = bs_input(g, "image", BS_F32, BS_SHAPE3(1, m, 2));
+    bs_output(g, "out", bs_slice(g, x, &(bs_slice_desc){.start = 4, .length = 8}));
+    bs_output(g, "halves", bs_pixel_unshuffle(g, y, 2));
+    begin(g, NULL);
+    bind("image", floats[1], BS_F32, 3, 1, 4, 2);
+    bind("out", floats[2], BS_F32, 1, 8, 0, 0);
+    bind("halves", floats[3], BS_F32, 3, 4, 2, 1);
+    bind("in", floats[0], BS_F32, 1, 13, 0, 0);
+    refused(BS_ERROR_SHAPE, "\"in\": dimension 0 of its buffer (3N<=60) is 13, this run needs 12");
+    bind("in", floats[0], BS_F32, 1, 9, 0, 0);
+    refused(BS_ERROR_SHAPE, "dimension 3N-11<=49 is -2 in this run: an input is smaller than the network needs");
+    bind("in", floats[0], BS_F32, 1, 12, 0, 0);
+    check(bs_run(session, &error) == BS_OK, "a multiple alone gives a symbol: %s", error.message);
+    bind("image", floats[1], BS_F32, 3, 1, 5, 2);
+    refused(BS_ERROR_SHAPE, "pixel_unshuffle \"\" (node 5): operand 0: dimension 1 (M<=8) is 5");
     end();
 }
 
@@ -67,7 +91,7 @@ static void test_joining(void)
     bind("first", floats[0], BS_F32, 2, 6, 2, 0);
     bind("second", floats[1], BS_F32, 2, 5, 2, 0);
     bind("out", floats[2], BS_F32, 2, 6, 2, 0);
-    refused(BS_ERROR_SHAPE, "rows (node 4): dimension 0 of \"second\" is 5, this run has 6 cells");
+    refused(BS_ERROR_SHAPE, "rows (node 4): dimension 0 (M<=9) of \"second\" is 5, this run has 6 cells of rows [N<=9]");
     bind("second", floats[1], BS_F32, 2, 7, 2, 0);
     check(bs_run(session, &error) == BS_OK, "more rows than cells are fine: the first ones are used");
     end();
@@ -267,11 +291,11 @@ static void test_segments(void)
     bind("out", floats[1], BS_F32, 2, 5, 4, 0);
     bind("lengths", lengths, BS_I32, 1, 2, 0, 0);
     bind("past", past, BS_I32, 1, 2, 0, 0);
-    refused(BS_ERROR_DATA, "input \"lengths\": segment 0 has -1 rows, expected 0 .. 5, what is left of 5");
+    refused(BS_ERROR_DATA, "input \"lengths\": segment 0 has -1 rows, expected 0 .. 5, what is left of 5 (N<=6)");
     lengths[0] = 3;
-    refused(BS_ERROR_DATA, "input \"lengths\": segment 1 has 3 rows, expected 0 .. 2, what is left of 5");
+    refused(BS_ERROR_DATA, "input \"lengths\": segment 1 has 3 rows, expected 0 .. 2, what is left of 5 (N<=6)");
     lengths[1] = 1;
-    refused(BS_ERROR_DATA, "input \"lengths\": the segments have 4 rows together, this run has 5");
+    refused(BS_ERROR_DATA, "input \"lengths\": the segments have 4 rows together, this run has 5 (N<=6)");
     lengths[1] = 2;
     past[1] = -2;
     refused(BS_ERROR_DATA, "input \"past\": segment 1 has -2 tokens already, expected 0 .. 1073741824");
@@ -308,6 +332,7 @@ int main(void)
     static const char *const files[] = {"src/run/session.c", "src/run/route.c",    "src/run/bind.c",
                                         "src/run/extents.c", "src/run/segments.c", "src/ops/gather_rows.c"};
     test_binding();
+    test_extents();
     test_joining();
     test_calls();
     test_decisions();

@@ -157,6 +157,12 @@ bool bs_infer_extent(bs_infer *infer, int32_t axis, int64_t mul, int64_t add, in
     return infer->out[0].dims[axis] >= 0;
 }
 
+/* By a dimension that no value has, which must be 1 or more as all must. */
+bool bs_infer_least(bs_infer *infer, bs_dim_id d, int64_t least)
+{
+    return bs_dim_is_const(infer->graph, d) || bs_dim_derive(infer->graph, d, 1, 1 - least, 1) >= 0;
+}
+
 /* ------------------------------------------------------------------------------------------------- patches */
 
 static const bs_domain *value_patches(const bs_graph *graph, const bs_value_info *value)

@@ -49,6 +49,9 @@ bool bs_infer_stacked(bs_infer *infer, bs_dim_id rows);
 /* out[0].dims[axis] = floor((d mul + add) / div) of dimension `axis` of operand 0. */
 bool bs_infer_extent(bs_infer *infer, int32_t axis, int64_t mul, int64_t add, int64_t div);
 
+/* A dimension, whose maximum allows it, is `least` or more in every run: other runs are refused before they begin. */
+bool bs_infer_least(bs_infer *infer, bs_dim_id d, int64_t least);
+
 /* Whether a value is an image of a patch domain: its dims are those of the frame, a kernel sees one cell and its
  * halo. */
 bool bs_value_in_patches(const bs_graph *graph, const bs_value_info *value);

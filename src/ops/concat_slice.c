@@ -129,7 +129,7 @@ static bool slice_infer(bs_infer *infer)
     if (desc->length == 0)
         return bs_infer_extent(infer, axis, 1, -(int64_t)desc->start, 1);
     infer->out[0].dims[axis] = bs_dim_const(infer->graph, desc->length);
-    return true;
+    return bs_infer_least(infer, d, (int64_t)desc->start + desc->length);
 }
 
 static bs_status slice_run(const bs_call *call)

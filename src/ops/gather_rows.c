@@ -32,6 +32,8 @@ static bool indexed_shape(bs_infer *infer, const bs_value_info *x, const bs_valu
         const bs_dim_id dim = each ? indices->dims[d] : on ? indices->dims[d - axis] : of;
         if (!on && bs_dim_max(infer->graph, dim) > bs_dim_max(infer->graph, of))
             return bs_infer_dim_differs(infer, 1, d);
+        if (!on && bs_dim_is_const(infer->graph, dim) && !bs_infer_least(infer, of, bs_dim_max(infer->graph, dim)))
+            return false;
         if (infer->n_in > 2 && !bs_infer_dim_is(infer, 2, d, dim))
             return false;
         out->dims[d] = infer->n_in > 2 ? of : dim;

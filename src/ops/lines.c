@@ -255,7 +255,7 @@ static bool topk_infer(bs_infer *infer)
     infer->n_out = 2;
     infer->out[0].dims[last] = infer->out[1].dims[last] = bs_dim_const(infer->graph, desc->k);
     infer->out[1].dtype = BS_I32;
-    return true;
+    return bs_infer_least(infer, d, desc->k);
 }
 
 /* NaN goes last. */

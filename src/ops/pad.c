@@ -21,8 +21,10 @@ static void pad_upgrade(int32_t *fields, int32_t opset)
 static bool pad_reflects(bs_infer *infer, int32_t d, int32_t most)
 {
     const bs_dim_id dim = infer->in[0]->dims[d];
-    if (((const bs_pad_desc *)infer->params)->edge != BS_EDGE_REFLECT || most < bs_dim_max(infer->graph, dim))
+    if (((const bs_pad_desc *)infer->params)->edge != BS_EDGE_REFLECT)
         return true;
+    if (most < bs_dim_max(infer->graph, dim))
+        return bs_infer_least(infer, dim, (int64_t)most + 1);
     return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is %s, too few to reflect %d of them", d,
                          bs_say_dim(infer, dim), most);
 }

@@ -11,24 +11,30 @@ static const char *symbol_input(const bs_session *s, bs_dim_id symbol)
         const bool input = s->plan->node_live[n] && bs_node_is_input(&s->graph->nodes[n]);
         const bs_value_info *v = input ? bs_bound_info(s, n) : NULL;
         for (int32_t i = 0; v && i < v->rank; i++)
-            if (v->dims[i] == symbol)
+            if (v->dims[i] == symbol || s->graph->dims[v->dims[i]].parent == symbol)
                 return bs_node_name(&s->graph->nodes[n]);
     }
 }
 
-/* Extents that an input's buffer gives; two inputs that share a symbol must agree. */
+/* Extents that an input's buffer gives; two inputs that share a symbol must agree. A multiple of a symbol gives it as
+ * well; check_extents finds whether it is one. */
 static bool take_symbols(bs_session *s, int32_t n, bs_error *error)
 {
     const bs_value_info *v = bs_bound_info(s, n);
     for (int32_t i = 0; i < v->rank; i++) {
-        int64_t *now = &s->dims[v->dims[i]];
-        if (s->graph->dims[v->dims[i]].kind != BS_DIM_SYMBOL)
+        const bs_dim_info *dim = &s->graph->dims[v->dims[i]];
+        const bool symbol = dim->kind == BS_DIM_SYMBOL;
+        int64_t *now = &s->dims[symbol ? v->dims[i] : dim->parent];
+        const int64_t extent = s->bound[n].dim[i];
+        char text[64];
+        if (dim->kind == BS_DIM_CONST)
             continue;
-        if (*now != 0 && *now != s->bound[n].dim[i] && s->plan->node_live[n])
-            return bs_refuse(error, BS_ERROR_SHAPE, "input \"%s\": dimension %d is %lld, by \"%s\" it is %lld",
-                             bs_node_name(&s->graph->nodes[n]), i, (long long)s->bound[n].dim[i],
+        if (symbol && *now != 0 && *now != extent && s->plan->node_live[n])
+            return bs_refuse(error, BS_ERROR_SHAPE, "input \"%s\": dimension %d (%s) is %lld, by \"%s\" it is %lld",
+                             bs_node_name(&s->graph->nodes[n]), i,
+                             bs_dim_text(s->graph, v->dims[i], text, sizeof text), (long long)extent,
                              symbol_input(s, v->dims[i]), (long long)*now);
-        *now = *now ? *now : s->bound[n].dim[i];
+        *now = *now ? *now : extent / bs_or_default(dim->mul, 1);
     }
     return true;
 }
@@ -63,7 +69,7 @@ static bool derive_extents(bs_session *s, bs_error *error)
             s->dims[d] = bs_floor_div(s->dims[dim->parent] * dim->mul + dim->add, dim->div);
         if (s->dims[d] < 1)
             return bs_refuse(error, BS_ERROR_SHAPE,
-                             "dimension %s is %lld in this run: an input is smaller than the network's window",
+                             "dimension %s is %lld in this run: an input is smaller than the network needs",
                              bs_dim_text(s->graph, d, text, sizeof text), (long long)s->dims[d]);
     }
     return true;
@@ -71,11 +77,14 @@ static bool derive_extents(bs_session *s, bs_error *error)
 
 static bool check_extents(const bs_session *s, int32_t n, bs_error *error)
 {
+    char text[64];
     const bs_value_info *v = bs_bound_info(s, n);
     for (int32_t i = 0; i < v->rank; i++)
         if (s->bound[n].dim[i] != s->dims[v->dims[i]])
-            return bs_refuse(error, BS_ERROR_SHAPE, "\"%s\": dimension %d of its buffer is %lld, this run needs %lld",
-                             bs_node_name(&s->graph->nodes[n]), i, (long long)s->bound[n].dim[i],
+            return bs_refuse(error, BS_ERROR_SHAPE,
+                             "\"%s\": dimension %d of its buffer (%s) is %lld, this run needs %lld",
+                             bs_node_name(&s->graph->nodes[n]), i,
+                             bs_dim_text(s->graph, v->dims[i], text, sizeof text), (long long)s->bound[n].dim[i],
                              (long long)s->dims[v->dims[i]]);
     return true;
 }
@@ -117,10 +126,12 @@ static bool check_rows(const bs_session *s, bs_error *error)
         const bs_value_info *x = &g->values[bs_node_in(g, node)[0]];
         const int64_t rows = s->dims[x->dims[0]];
         const int32_t cells = s->root.domains[node->domain].count;
+        char text[64], domain[96];
         if (x->rank > g->values[node->first_out].rank && rows < cells)
             return bs_refuse(error, BS_ERROR_SHAPE,
-                             "rows (node %d): dimension 0 of \"%s\" is %lld, this run has %d cells", n,
-                             bs_node_name(&g->nodes[x->node]), (long long)rows, cells);
+                             "rows (node %d): dimension 0 (%s) of \"%s\" is %lld, this run has %d cells of %s", n,
+                             bs_dim_text(g, x->dims[0], text, sizeof text), bs_node_name(&g->nodes[x->node]),
+                             (long long)rows, cells, bs_domain_text(g, node->domain, domain, sizeof domain));
     }
     return true;
 }

@@ -37,19 +37,22 @@ static bool begin_offsets(bs_session *s, int32_t domain, bs_error *error)
     const int32_t node = s->graph->values[s->graph->domains[domain].lengths].node, rows = s->root.domains[domain].count;
     const int64_t segments = s->dims[bs_segment_dim(s->graph, domain)];
     const char *name = bs_node_name(&s->graph->nodes[node]);
+    char text[64];
     int32_t *offsets = s->offsets[domain];
     offsets[0] = 0;
     for (int64_t g = 0; g < segments; g++) {
         const int32_t length = bound_i32(s, node, g);
         if (length < 0 || length > rows - offsets[g])
             return bs_refuse(error, BS_ERROR_DATA,
-                             "input \"%s\": segment %lld has %d rows, expected 0 .. %d, what is left of %d", name,
-                             (long long)g, length, rows - offsets[g], rows);
+                             "input \"%s\": segment %lld has %d rows, expected 0 .. %d, what is left of %d (%s)",
+                             name, (long long)g, length, rows - offsets[g], rows,
+                             bs_dim_text(s->graph, s->graph->domains[domain].rows, text, sizeof text));
         offsets[g + 1] = offsets[g] + length;
     }
     if (offsets[segments] != rows)
-        return bs_refuse(error, BS_ERROR_DATA, "input \"%s\": the segments have %d rows together, this run has %d",
-                         name, offsets[segments], rows);
+        return bs_refuse(error, BS_ERROR_DATA, "input \"%s\": the segments have %d rows together, this run has %d (%s)",
+                         name, offsets[segments], rows,
+                         bs_dim_text(s->graph, s->graph->domains[domain].rows, text, sizeof text));
     return true;
 }
 

@@ -128,11 +128,32 @@ static void run_over(bs_session *s, bs_status status)
     s->broken = status != BS_OK && writes;
 }
 
+#if !defined(BS_NO_MESSAGES)
+/* "operand 0 has H<=8 = 7, W<=8 = 8": what a node found no good, where no rule of dimensions refuses it before the
+ * run. */
+static void say_extents(bs_session *s, int32_t node)
+{
+    const bs_value_info *v = &s->graph->values[bs_node_in(s->graph, &s->graph->nodes[node])[0]];
+    size_t used = 0;
+    for (int32_t i = 0; i < v->rank && used < sizeof s->fault; i++) {
+        char text[64];
+        if (!bs_dim_is_const(s->graph, v->dims[i]))
+            used += (size_t)snprintf(s->fault + used, sizeof s->fault - used, "%s%d (%s) is %lld",
+                                     used ? ", " : "operand 0: dimension ", i,
+                                     bs_dim_text(s->graph, v->dims[i], text, sizeof text), (long long)s->dims[v->dims[i]]);
+    }
+}
+#endif
+
 /* node: where the run failed. */
-static bs_status run_failed_at(const bs_session *s, bs_status status, int32_t node, bs_error *error)
+static bs_status run_failed_at(bs_session *s, bs_status status, int32_t node, bs_error *error)
 {
     if (status == BS_OK)
         return BS_OK;
+#if !defined(BS_NO_MESSAGES)
+    if (status == BS_ERROR_SHAPE && !*s->fault)
+        say_extents(s, node);
+#endif
     return (bs_fail)(error, status, "%s \"%s\" (node %d): %s", bs_op_get(s->graph->nodes[node].op)->name,
                      bs_node_name(&s->graph->nodes[node]), node, *s->fault ? s->fault : bs_status_text(status));
 }
