@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 9e832eaffe17c89f96caed45185dae3e720461288af850e4684e5d7452c12843
+ * sha256 of the parts: 158ccc6d0fc5f80306135ab1bed5d49eca4dd4710954f653a462ba83677fced9
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -18497,21 +18497,25 @@ static bool concat_operand_fits(bs_infer *infer, int32_t index, int32_t axis)
     return true;
 }
 
-/* The joined extent: constants add up; at most one symbol may take part (any number of times). */
+/* The joined extent: constants add up; at most one symbol may take part (any number of times, and with a + b of it). */
 static bool concat_extent(bs_infer *infer, int32_t axis)
 {
     int64_t constant = 0, times = 0;
     bs_dim_id symbol = -1;
     for (int32_t i = 0; i < infer->n_in; i++) {
-        const bs_dim_id d = infer->in[i]->dims[axis];
-        if (bs_dim_is_const(infer->graph, d)) {
-            constant += bs_dim_max(infer->graph, d);
+        bs_dim_id d = infer->in[i]->dims[axis];
+        const bs_dim_info *dim = &infer->graph->dims[d];
+        const bool linear = dim->kind == BS_DIM_DERIVED && dim->div == 1;
+        if (dim->kind == BS_DIM_CONST) {
+            constant += dim->maximum;
             continue;
         }
+        d = linear ? dim->parent : d;
         if (symbol >= 0 && symbol != d)
             return bs_infer_fail(infer, BS_ERROR_UNSUPPORTED, "dimension %d would be a sum of different symbols", axis);
         symbol = d;
-        times++;
+        times += linear ? dim->mul : 1;
+        constant += linear ? dim->add : 0;
     }
     infer->out[0].dims[axis] =
         symbol < 0 ? bs_dim_const(infer->graph, constant) : bs_dim_derive(infer->graph, symbol, times, constant, 1);

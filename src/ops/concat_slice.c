@@ -37,21 +37,25 @@ static bool concat_operand_fits(bs_infer *infer, int32_t index, int32_t axis)
     return true;
 }
 
-/* The joined extent: constants add up; at most one symbol may take part (any number of times). */
+/* The joined extent: constants add up; at most one symbol may take part (any number of times, and with a + b of it). */
 static bool concat_extent(bs_infer *infer, int32_t axis)
 {
     int64_t constant = 0, times = 0;
     bs_dim_id symbol = -1;
     for (int32_t i = 0; i < infer->n_in; i++) {
-        const bs_dim_id d = infer->in[i]->dims[axis];
-        if (bs_dim_is_const(infer->graph, d)) {
-            constant += bs_dim_max(infer->graph, d);
+        bs_dim_id d = infer->in[i]->dims[axis];
+        const bs_dim_info *dim = &infer->graph->dims[d];
+        const bool linear = dim->kind == BS_DIM_DERIVED && dim->div == 1;
+        if (dim->kind == BS_DIM_CONST) {
+            constant += dim->maximum;
             continue;
         }
+        d = linear ? dim->parent : d;
         if (symbol >= 0 && symbol != d)
             return bs_infer_fail(infer, BS_ERROR_UNSUPPORTED, "dimension %d would be a sum of different symbols", axis);
         symbol = d;
-        times++;
+        times += linear ? dim->mul : 1;
+        constant += linear ? dim->add : 0;
     }
     infer->out[0].dims[axis] =
         symbol < 0 ? bs_dim_const(infer->graph, constant) : bs_dim_derive(infer->graph, symbol, times, constant, 1);
