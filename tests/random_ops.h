@@ -235,7 +235,7 @@ static inline void rg_recurrent(random_graph *rg, bs_value x)
     const bs_recurrent_desc desc = {.name = rg_name(rg, "n", number, ""), .projected = rg_flip(30)};
     rg_gates(rg, number, "weight_hh", lines, RG_UNITS);
     if (desc.projected) {
-        x = rg_linear(rg, x, (int32_t)lines);
+        x = bs_affine(rg->g, rg_linear(rg, x, (int32_t)lines), 256, 128);
     } else {
         rg_gates(rg, number, "weight_ih", lines, rg_extent(rg, rg_info(rg, x), 0));
         rg_gates(rg, number, "bias_ih", lines, 1);
