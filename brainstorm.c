@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 158ccc6d0fc5f80306135ab1bed5d49eca4dd4710954f653a462ba83677fced9
+ * sha256 of the parts: 0684c60654c31b56381682b79132a7d6ced40ecc277c6765aaa1e2cc51ae7962
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -8319,7 +8319,7 @@ static bs_gemm_tile gemm_block(const gemm_job *j, int32_t k)
     return tile;
 }
 
-/* All rows by one block; those to come fetch the next one. */
+/* All rows by one block; they fetch the next one, unless they are so few that this one is only just coming. */
 static void gemm_rows(const gemm_job *j, int32_t k)
 {
     const bs_conv_task *task = j->task;
@@ -8327,7 +8327,7 @@ static void gemm_rows(const gemm_job *j, int32_t k)
     bs_gemm_tile tile = gemm_block(j, k);
     const ptrdiff_t bytes = (ptrdiff_t)tile.depth * j->vectors * j->k->lanes * (ptrdiff_t)sizeof(float);
     const ptrdiff_t tiles = (ptrdiff_t)task->out_h * bs_conv_ceil_div(task->out_w, j->k->gemm_rows);
-    const ptrdiff_t share = (bytes / tiles + 255) / 256 * 256; /* kernels fetch 256 bytes at a time */
+    const ptrdiff_t share = tiles > 1 ? (bytes / tiles + 255) / 256 * 256 : 0; /* kernels fetch 256 bytes at a time */
     ptrdiff_t fetched = 0;
     tile.next = (const char *)tile.weights + bytes;
     tile.out_step = task->out_pixel;

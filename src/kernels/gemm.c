@@ -51,7 +51,7 @@ static bs_gemm_tile gemm_block(const gemm_job *j, int32_t k)
     return tile;
 }
 
-/* All rows by one block; those to come fetch the next one. */
+/* All rows by one block; they fetch the next one, unless they are so few that this one is only just coming. */
 static void gemm_rows(const gemm_job *j, int32_t k)
 {
     const bs_conv_task *task = j->task;
@@ -59,7 +59,7 @@ static void gemm_rows(const gemm_job *j, int32_t k)
     bs_gemm_tile tile = gemm_block(j, k);
     const ptrdiff_t bytes = (ptrdiff_t)tile.depth * j->vectors * j->k->lanes * (ptrdiff_t)sizeof(float);
     const ptrdiff_t tiles = (ptrdiff_t)task->out_h * bs_conv_ceil_div(task->out_w, j->k->gemm_rows);
-    const ptrdiff_t share = (bytes / tiles + 255) / 256 * 256; /* kernels fetch 256 bytes at a time */
+    const ptrdiff_t share = tiles > 1 ? (bytes / tiles + 255) / 256 * 256 : 0; /* kernels fetch 256 bytes at a time */
     ptrdiff_t fetched = 0;
     tile.next = (const char *)tile.weights + bytes;
     tile.out_step = task->out_pixel;
