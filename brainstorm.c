@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 0684c60654c31b56381682b79132a7d6ced40ecc277c6765aaa1e2cc51ae7962
+ * sha256 of the parts: ba22d02f327e9a2bd340ad8c7e8c26095836bb1a92a0e3a5822f22ad3668d231
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -15948,13 +15948,19 @@ typedef enum bs_op_flags {
 /* A field of a descriptor, in order: for model files and `inspect`, and to check that integers are within low .. high
  * (both 0: any) before a shape rule sees them. */
 typedef struct bs_field {
-    char name[15], kind; /* 'i', 'f' */
-    int32_t low, high;
+    char name[14], kind; /* 'i', 'f' */
+    int8_t low;
+    int32_t high;
 } bs_field;
 
-/* How an op lays out its weights and what else a plan decides for it. */
-typedef struct bs_op_layout {
-    /* Chooses algorithm, prepared and scratch bytes; max_rect: largest output rect. */
+/* Rules that only some ops have: for weights and what a plan decides, and for older files. */
+typedef struct bs_op_rules {
+    /* Converts the fields of a model file of an older op set; NULL: nothing changed. */
+    void (*upgrade)(int32_t *fields, int32_t opset);
+    /* Weights: NULL = none. Returns their number, fills specs. */
+    int32_t (*weights)(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs);
+    /* Chooses algorithm, prepared and scratch bytes; max_rect: largest output rect. NULL: weights are prepared as they
+     * are, each aligned to BS_ALIGNMENT. */
     void (*plan)(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w,
                  bs_node_plan *plan);
     /* Canonical weights (dense, in spec order) -> prepared; of the first tensor rows (of its first dimension) first ..
@@ -15963,7 +15969,7 @@ typedef struct bs_op_layout {
                     int32_t first, int32_t count, void *prepared);
     /* Whether two nodes with the same weights, algorithm and prepared bytes prepare them alike. NULL: they do. */
     bool (*same_layout)(const bs_graph *graph, const bs_node *a, const bs_node *b);
-} bs_op_layout;
+} bs_op_rules;
 
 typedef struct bs_op {
     const char *name;
@@ -15975,23 +15981,19 @@ typedef struct bs_op {
     uint32_t work : 4;                 /* bs_op_work */
     uint32_t bound : 4;                /* BS_BOUND_READ: an input; _WRITTEN: an output; both: a state; 0: nothing */
     uint8_t roles[BS_MAX_OPERANDS];    /* bs_role of each operand; further operands are data */
-    /* Converts the fields of a model file of an older op set; NULL: nothing changed. */
-    void (*upgrade)(int32_t *fields, int32_t opset);
     /* Shape rule: fills out[] (dtype, rank, dims, scale) or refuses (bs_infer_fail) and returns false. */
     bool (*infer)(bs_infer *infer);
     /* Margin that input `index` needs when the output has `margin`; NULL: the same margin. */
     int32_t (*halo)(const bs_graph *graph, const bs_node *node, int32_t index, int32_t out_margin);
     /* Cost rule: floating-point operations of one row at maximum extents; NULL: one for each output element. */
     double (*flops)(const bs_graph *graph, const bs_node *node);
-    /* Weights: NULL = none. Returns their number, fills specs. */
-    int32_t (*weights)(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs);
-    const bs_op_layout *layout; /* NULL: weights are prepared as they are, each aligned to BS_ALIGNMENT */
+    const bs_op_rules *rules; /* NULL: it has none of these */
     /* The kernel of plan->tier; BS_TIER_SCALAR is the plain reference. BS_ERROR_DATA for bad run-time data. */
     bs_status (*run)(const bs_call *call);
 } bs_op;
 
 /* Whether weights are brought into another form than they come in. */
-static inline bool bs_op_prepares(const bs_op *op) { return op->layout && op->layout->prepare; }
+static inline bool bs_op_prepares(const bs_op *op) { return op->rules && op->rules->prepare; }
 
 static inline int32_t bs_op_max_in(const bs_op *op) { return bs_or_default(op->max_in, op->min_in); }
 
@@ -16874,6 +16876,8 @@ BS_INTERNAL bs_node *bs_op_build_numbered(bs_graph *graph, int32_t number, const
 BS_INTERNAL bs_node *bs_op_build_node(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params);
 BS_INTERNAL bs_value bs_op_build(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params);
 
+/* Weights of a node: fills specs [BS_MAX_WEIGHTS], returns their number. */
+int32_t bs_node_weights(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs);
 /* Offset of weight `index` in default-prepared memory, and the total for index == count. */
 bs_bytes bs_weight_offset(const bs_weight_spec *specs, int32_t index);
 BS_INTERNAL bs_bytes bs_weight_elements(const bs_weight_spec *spec);
@@ -18711,13 +18715,15 @@ static bs_status constant_run(const bs_call *call)
     return BS_OK;
 }
 
+static const bs_op_rules constant_rules = {.weights = constant_weights};
+
 const bs_op bs_op_constant = {.name = "constant",
                               .min_in = 0,
                               .flags = BS_OP_SPATIAL,
                               .work = BS_WORK_GIVEN,
                               BS_PARAMS(bs_constant_desc, constant_fields),
                               .infer = constant_infer,
-                              .weights = constant_weights,
+                              .rules = &constant_rules,
                               .run = constant_run};
 
 bs_value bs_constant(bs_graph *graph, const char *name, bs_dtype dtype, bs_shape shape)
@@ -19028,19 +19034,20 @@ static bs_status conv2d_run(const bs_call *call)
     return bs_epilogue_run(call, &form, &epilogue, conv2d_reference, conv2d_fast);
 }
 
-static const bs_op_layout conv2d_layout = {
-    .plan = conv2d_plan, .prepare = conv2d_prepare, .same_layout = conv2d_same_layout};
+static const bs_op_rules conv2d_rules = {.upgrade = conv2d_upgrade,
+                                         .weights = conv2d_weights,
+                                         .plan = conv2d_plan,
+                                         .prepare = conv2d_prepare,
+                                         .same_layout = conv2d_same_layout};
 
 const bs_op bs_op_conv2d = {.name = "conv2d",
                             .min_in = 1,
                             .flags = BS_OP_SPATIAL | BS_OP_CHANNELS_LAST | BS_OP_ROWS,
                             BS_PARAMS(bs_conv2d_desc, conv2d_fields),
-                            .upgrade = conv2d_upgrade,
                             .infer = conv2d_infer,
                             .halo = conv2d_halo,
                             .flops = conv2d_flops,
-                            .weights = conv2d_weights,
-                            .layout = &conv2d_layout,
+                            .rules = &conv2d_rules,
                             .run = conv2d_run};
 
 bs_value bs_conv2d(bs_graph *graph, bs_value x, const bs_conv2d_desc *desc)
@@ -19474,19 +19481,20 @@ static bs_status deconv2d_run(const bs_call *call)
     return bs_epilogue_run(call, &f, &epilogue, deconv2d_reference, deconv2d_fast);
 }
 
-static const bs_op_layout deconv2d_layout = {
-    .plan = deconv2d_plan, .prepare = deconv2d_prepare, .same_layout = deconv2d_same_layout};
+static const bs_op_rules deconv2d_rules = {.upgrade = deconv2d_upgrade,
+                                           .weights = deconv2d_weights,
+                                           .plan = deconv2d_plan,
+                                           .prepare = deconv2d_prepare,
+                                           .same_layout = deconv2d_same_layout};
 
 const bs_op bs_op_deconv2d = {.name = "deconv2d",
                               .min_in = 1,
                               .flags = BS_OP_SPATIAL | BS_OP_CHANNELS_LAST,
                               BS_PARAMS(bs_deconv2d_desc, deconv2d_fields),
-                              .upgrade = deconv2d_upgrade,
                               .infer = deconv2d_infer,
                               .halo = deconv2d_halo,
                               .flops = deconv2d_flops,
-                              .weights = deconv2d_weights,
-                              .layout = &deconv2d_layout,
+                              .rules = &deconv2d_rules,
                               .run = deconv2d_run};
 
 bs_value bs_deconv2d(bs_graph *graph, bs_value x, const bs_deconv2d_desc *desc)
@@ -19715,12 +19723,14 @@ static bs_status prelu_run(const bs_call *call)
     return BS_OK;
 }
 
+static const bs_op_rules prelu_rules = {.weights = prelu_weights};
+
 const bs_op bs_op_prelu = {.name = "prelu",
                            .min_in = 1,
                            .flags = BS_OP_SPATIAL,
                            .params_bytes = sizeof(bs_prelu_desc),
                            .infer = channel_infer,
-                           .weights = prelu_weights,
+                           .rules = &prelu_rules,
                            .run = prelu_run};
 
 bs_value bs_prelu(bs_graph *graph, bs_value x, const char *name)
@@ -19788,16 +19798,17 @@ static bs_status batch_norm_run(const bs_call *call)
     return BS_OK;
 }
 
-static const bs_op_layout batch_norm_layout = {
-    .plan = batch_norm_plan, .prepare = batch_norm_prepare, .same_layout = batch_norm_same_layout};
+static const bs_op_rules batch_norm_rules = {.weights = batch_norm_weights,
+                                             .plan = batch_norm_plan,
+                                             .prepare = batch_norm_prepare,
+                                             .same_layout = batch_norm_same_layout};
 
 const bs_op bs_op_batch_norm = {.name = "batch_norm",
                                 .min_in = 1,
                                 .flags = BS_OP_SPATIAL,
                                 BS_PARAMS(bs_norm_desc, batch_norm_fields),
                                 .infer = channel_infer,
-                                .weights = batch_norm_weights,
-                                .layout = &batch_norm_layout,
+                                .rules = &batch_norm_rules,
                                 .run = batch_norm_run};
 
 bs_value bs_batch_norm(bs_graph *graph, bs_value x, const bs_norm_desc *desc)
@@ -20277,7 +20288,7 @@ static bs_status linear_run(const bs_call *call)
     return BS_OK;
 }
 
-static const bs_op_layout linear_layout = {.plan = linear_plan, .prepare = linear_prepare};
+static const bs_op_rules linear_rules = {.weights = linear_weights, .plan = linear_plan, .prepare = linear_prepare};
 
 const bs_op bs_op_linear = {.name = "linear",
                             .min_in = 1,
@@ -20285,8 +20296,7 @@ const bs_op bs_op_linear = {.name = "linear",
                             BS_PARAMS(bs_linear_desc, linear_fields),
                             .infer = linear_infer,
                             .flops = linear_flops,
-                            .weights = linear_weights,
-                            .layout = &linear_layout,
+                            .rules = &linear_rules,
                             .run = linear_run};
 
 bs_value bs_linear(bs_graph *graph, bs_value x, const bs_linear_desc *desc)
@@ -20489,20 +20499,24 @@ static bs_status norm_run(const bs_call *call, bool biased)
 static bs_status layer_norm_run(const bs_call *call) { return norm_run(call, true); }
 static bs_status rms_norm_run(const bs_call *call) { return norm_run(call, false); }
 
+static const bs_op_rules layer_norm_rules = {.weights = layer_norm_weights};
+
 const bs_op bs_op_layer_norm = {.name = "layer_norm",
                                 .min_in = 1,
                                 BS_PARAMS(bs_norm_desc, norm_fields),
                                 .infer = norm_infer,
                                 .flops = softmax_flops,
-                                .weights = layer_norm_weights,
+                                .rules = &layer_norm_rules,
                                 .run = layer_norm_run};
+
+static const bs_op_rules rms_norm_rules = {.weights = rms_norm_weights};
 
 const bs_op bs_op_rms_norm = {.name = "rms_norm",
                               .min_in = 1,
                               BS_PARAMS(bs_norm_desc, norm_fields),
                               .infer = norm_infer,
                               .flops = softmax_flops,
-                              .weights = rms_norm_weights,
+                              .rules = &rms_norm_rules,
                               .run = rms_norm_run};
 
 bs_value bs_layer_norm(bs_graph *graph, bs_value x, const bs_norm_desc *desc)
@@ -20837,7 +20851,7 @@ static bs_status matmul_run(const bs_call *call)
     return BS_OK;
 }
 
-static const bs_op_layout matmul_layout = {.plan = matmul_plan};
+static const bs_op_rules matmul_rules = {.plan = matmul_plan};
 
 const bs_op bs_op_matmul = {.name = "matmul",
                             .min_in = 2,
@@ -20845,7 +20859,7 @@ const bs_op bs_op_matmul = {.name = "matmul",
                             BS_PARAMS(bs_matmul_desc, matmul_fields),
                             .infer = matmul_infer,
                             .flops = matmul_flops,
-                            .layout = &matmul_layout,
+                            .rules = &matmul_rules,
                             .run = matmul_run};
 
 bs_value bs_matmul(bs_graph *graph, bs_value a, bs_value b, const bs_matmul_desc *desc)
@@ -20958,11 +20972,13 @@ static bs_status pad_run(const bs_call *call)
     return BS_OK;
 }
 
+static const bs_op_rules pad_rules = {.upgrade = pad_upgrade};
+
 const bs_op bs_op_pad = {.name = "pad",
                          .min_in = 1,
                          .flags = BS_OP_SPATIAL,
                          BS_PARAMS(bs_pad_desc, pad_fields),
-                         .upgrade = pad_upgrade,
+                         .rules = &pad_rules,
                          .infer = pad_infer,
                          .run = pad_run};
 
@@ -21486,11 +21502,13 @@ static bs_status pool2d_run(const bs_call *call)
     return BS_OK;
 }
 
+static const bs_op_rules pool2d_rules = {.upgrade = pool2d_upgrade};
+
 const bs_op bs_op_pool2d = {.name = "pool2d",
                             .min_in = 1,
                             .flags = BS_OP_SPATIAL | BS_OP_CLAMPS,
                             BS_PARAMS(bs_pool2d_desc, pool2d_fields),
-                            .upgrade = pool2d_upgrade,
+                            .rules = &pool2d_rules,
                             .infer = pool2d_infer,
                             .halo = pool2d_halo,
                             .flops = pool2d_flops,
@@ -21787,12 +21805,13 @@ static bs_status recurrent_run(const bs_call *call)
     return BS_OK;
 }
 
-static const bs_op_layout recurrent_layout = {.plan = recurrent_plan, .prepare = recurrent_prepare};
+static const bs_op_rules recurrent_rules = {
+    .weights = recurrent_weights, .plan = recurrent_plan, .prepare = recurrent_prepare};
 
 #define RECURRENT_OP(text, operands)                                                                                \
     {                                                                                                               \
         .name = text, .min_in = operands, BS_PARAMS(bs_recurrent_desc, recurrent_fields), .infer = recurrent_infer, \
-        .flops = recurrent_flops, .weights = recurrent_weights, .layout = &recurrent_layout, .run = recurrent_run   \
+        .flops = recurrent_flops, .rules = &recurrent_rules, .run = recurrent_run                                   \
     }
 const bs_op bs_op_lstm = RECURRENT_OP("lstm", 3);
 const bs_op bs_op_gru = RECURRENT_OP("gru", 2);
@@ -22219,14 +22238,14 @@ static bs_status rope_run(const bs_call *call)
     return BS_OK;
 }
 
-static const bs_op_layout rope_layout = {.plan = rope_plan};
+static const bs_op_rules rope_rules = {.plan = rope_plan};
 
 const bs_op bs_op_rope = {.name = "rope",
                           .min_in = 2,
                           BS_PARAMS(bs_rope_desc, rope_fields),
                           .infer = rope_infer,
                           .flops = rope_flops,
-                          .layout = &rope_layout,
+                          .rules = &rope_rules,
                           .run = rope_run};
 
 bs_value bs_rope(bs_graph *graph, bs_value x, bs_value positions, const bs_rope_desc *desc)
@@ -23900,6 +23919,8 @@ static int32_t route_weights(const bs_graph *graph, const bs_node *node, bs_weig
 static const bs_field route_fields[] = {BS_INT("protocol"),    BS_INT("paths"),    BS_INT("k"),
                                         BS_FLOAT("threshold"), BS_INT("fallback"), BS_INT("capacity"),
                                         BS_INT("normalise"),   BS_INT("floor")};
+static const bs_op_rules route_rules = {.weights = route_weights};
+
 const bs_op bs_op_route = {.name = "route",
                            .min_in = 1,
                            .max_in = 2,
@@ -23908,7 +23929,7 @@ const bs_op bs_op_route = {.name = "route",
                            .roles = {BS_ROLE_DECIDING, BS_ROLE_DECIDING},
                            BS_PARAMS(bs_route_desc, route_fields),
                            .infer = route_infer,
-                           .weights = route_weights};
+                           .rules = &route_rules};
 
 bs_router bs_route(bs_graph *graph, bs_value score, bs_value knob, const bs_route_desc *desc)
 {
@@ -24541,7 +24562,7 @@ static bs_status segment_reduce_run(const bs_call *call)
 
 static const bs_field segment_reduce_fields[] = {BS_INT_OF("mode", BS_SEGMENT_LAST, BS_SEGMENT_MAX)};
 
-static const bs_op_layout segment_reduce_layout = {.plan = segment_reduce_plan};
+static const bs_op_rules segment_reduce_rules = {.plan = segment_reduce_plan};
 
 const bs_op bs_op_segment_reduce = {.name = "segment_reduce",
                                     .min_in = 1,
@@ -24549,7 +24570,7 @@ const bs_op bs_op_segment_reduce = {.name = "segment_reduce",
                                     BS_PARAMS(bs_segment_reduce_desc, segment_reduce_fields),
                                     .infer = segment_reduce_infer,
                                     .flops = segment_reduce_flops,
-                                    .layout = &segment_reduce_layout,
+                                    .rules = &segment_reduce_rules,
                                     .run = segment_reduce_run};
 
 bs_value bs_segment_reduce(bs_graph *graph, bs_value x, const bs_segment_reduce_desc *desc)
@@ -25027,7 +25048,7 @@ static bs_status attention_run(const bs_call *call)
 static const bs_field attention_fields[] = {BS_INT("heads"), BS_INT_OF("alibi", 0, 1), BS_INT("kv_heads"),
                                             BS_INT_OF("bidirectional", 0, 1), BS_FLOAT("scale")};
 
-static const bs_op_layout attention_layout = {.plan = attention_plan};
+static const bs_op_rules attention_rules = {.plan = attention_plan};
 
 const bs_op bs_op_attention = {.name = "attention",
                                .min_in = 3,
@@ -25037,7 +25058,7 @@ const bs_op bs_op_attention = {.name = "attention",
                                BS_PARAMS(bs_attention_desc, attention_fields),
                                .infer = attention_infer,
                                .flops = attention_flops,
-                               .layout = &attention_layout,
+                               .rules = &attention_rules,
                                .run = attention_run};
 
 bs_value bs_attention(bs_graph *graph, bs_value q, bs_value k, bs_value v, bs_value cache_k, bs_value cache_v,
@@ -25118,6 +25139,12 @@ bs_value bs_op_build(bs_graph *graph, const bs_op *op, const int32_t *in, int32_
 }
 
 /* ------------------------------------------------------------------------------------------------- weights */
+
+int32_t bs_node_weights(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs)
+{
+    const bs_op_rules *rules = bs_op_get(node->op)->rules;
+    return rules && rules->weights ? rules->weights(graph, node, specs) : 0;
+}
 
 bs_bytes bs_weight_elements(const bs_weight_spec *spec)
 {
@@ -25583,9 +25610,9 @@ void bs_weight_prepare(const bs_graph *graph, const bs_node *node, const bs_node
 {
     bs_weight_spec specs[BS_MAX_WEIGHTS];
     const bs_op *op = bs_op_get(node->op);
-    const int32_t count = op->weights ? op->weights(graph, node, specs) : 0;
+    const int32_t count = bs_node_weights(graph, node, specs);
     if (count > 0 && bs_op_prepares(op)) {
-        op->layout->prepare(graph, node, plan, tensors, 0, (int32_t)specs[0].dim[0], prepared);
+        op->rules->prepare(graph, node, plan, tensors, 0, (int32_t)specs[0].dim[0], prepared);
         return;
     }
     for (int32_t i = 0; i < count; i++)
@@ -25958,8 +25985,6 @@ BS_INTERNAL int32_t bs_plan_margin_needed(const bs_plan *plan, const bs_node *no
 BS_INTERNAL bs_bytes bs_plan_row_bytes(const bs_plan *plan, int32_t value);
 BS_INTERNAL int64_t bs_plan_storage_rows(const bs_plan *plan, int32_t value);
 
-/* What a node's op declares: fills specs [BS_MAX_WEIGHTS], returns their number. */
-BS_INTERNAL int32_t bs_plan_tensors(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs);
 /* Whether a run reads the node's weights: a forced router needs no table. */
 BS_INTERNAL bool bs_plan_needs_weights(const bs_plan *plan, int32_t node);
 /* Bytes of a node's weights as its op declares them. */
@@ -26347,7 +26372,7 @@ void bs_plan_begin(bs_plan *p)
 static bs_bytes staging_of_node(const bs_graph *g, const bs_node *node)
 {
     bs_weight_spec specs[BS_MAX_WEIGHTS];
-    const int32_t count = bs_plan_tensors(g, node, specs);
+    const int32_t count = bs_node_weights(g, node, specs);
     return bs_weight_staging(bs_op_get(node->op), specs, count);
 }
 
@@ -26598,16 +26623,10 @@ int32_t bs_plan_domain_beyond_shared(const bs_plan *p)
 
 /* ---------------------------------------------------------------------------------------------------- weights */
 
-int32_t bs_plan_tensors(const bs_graph *g, const bs_node *node, bs_weight_spec *specs)
-{
-    const bs_op *op = bs_op_get(node->op);
-    return op->weights ? op->weights(g, node, specs) : 0;
-}
-
 bs_bytes bs_plan_canonical_bytes(const bs_graph *g, const bs_node *node)
 {
     bs_weight_spec specs[BS_MAX_WEIGHTS];
-    const int32_t count = bs_plan_tensors(g, node, specs);
+    const int32_t count = bs_node_weights(g, node, specs);
     return bs_weight_offset(specs, count);
 }
 
@@ -26615,7 +26634,7 @@ bool bs_plan_needs_weights(const bs_plan *p, int32_t n)
 {
     const bs_node *node = &p->graph->nodes[n];
     bs_weight_spec specs[BS_MAX_WEIGHTS];
-    return p->node_live[n] && bs_plan_reads(p, node, 0) && bs_plan_tensors(p->graph, node, specs) > 0;
+    return p->node_live[n] && bs_plan_reads(p, node, 0) && bs_node_weights(p->graph, node, specs) > 0;
 }
 
 void bs_plan_size_node(const bs_plan *p, int32_t n, bs_node_plan *np)
@@ -26636,8 +26655,8 @@ void bs_plan_size_node(const bs_plan *p, int32_t n, bs_node_plan *np)
     np->scratch_bytes = bs_bytes_of(0);
     np->prepared_bytes = bs_plan_canonical_bytes(g, node);
     /* larger plans are refused, whatever kernels want */
-    if (op->layout && bs_bytes_figure(np->prepared_bytes) < BS_MAX_PLAN_BYTES)
-        op->layout->plan(g, node, (bs_conv_choice)p->desc.conv, (int32_t)h, (int32_t)w, np);
+    if (op->rules && op->rules->plan && bs_bytes_figure(np->prepared_bytes) < BS_MAX_PLAN_BYTES)
+        op->rules->plan(g, node, (bs_conv_choice)p->desc.conv, (int32_t)h, (int32_t)w, np);
     if (bs_plan_on_device(p))
         np->scratch_bytes = bs_bytes_of(0); /* blocks of a device have their own scratch */
 }
@@ -26645,9 +26664,9 @@ void bs_plan_size_node(const bs_plan *p, int32_t n, bs_node_plan *np)
 bool bs_plan_laid_out_alike(const bs_plan *p, int32_t a, int32_t b)
 {
     const bs_node_plan *x = &p->nodes[a], *y = &p->nodes[b];
-    const bs_op_layout *layout = bs_op_get(p->graph->nodes[a].op)->layout;
+    const bs_op_rules *rules = bs_op_get(p->graph->nodes[a].op)->rules;
     return x->unit == y->unit && x->algorithm == y->algorithm && bs_bytes_same(x->prepared_bytes, y->prepared_bytes) &&
-           (!layout || !layout->same_layout || layout->same_layout(p->graph, &p->graph->nodes[a], &p->graph->nodes[b]));
+           (!rules || !rules->same_layout || rules->same_layout(p->graph, &p->graph->nodes[a], &p->graph->nodes[b]));
 }
 /* ==== end src/plan/facts.c ==================================================================== */
 
@@ -27156,7 +27175,7 @@ static int32_t node_of(int32_t tensor) { return tensor / BS_MAX_WEIGHTS; }
 
 static const char *suffix_of(const bs_graph *g, int32_t node, int32_t index, bs_weight_spec *specs)
 {
-    bs_op_get(g->nodes[node].op)->weights(g, &g->nodes[node], specs);
+    bs_node_weights(g, &g->nodes[node], specs);
     return specs[index].suffix;
 }
 
@@ -27196,8 +27215,8 @@ static int32_t compare_kinds(const bs_graph *g, int32_t a, int32_t b)
 {
     bs_weight_spec x[BS_MAX_WEIGHTS], y[BS_MAX_WEIGHTS];
     const bs_node *m = &g->nodes[a], *n = &g->nodes[b];
-    const int32_t count = bs_plan_tensors(g, m, x);
-    int32_t order = m->op != n->op ? m->op - n->op : count - bs_plan_tensors(g, n, y);
+    const int32_t count = bs_node_weights(g, m, x);
+    int32_t order = m->op != n->op ? m->op - n->op : count - bs_node_weights(g, n, y);
     for (int32_t i = 0; i < count && order == 0; i++)
         order = strcmp(x[i].suffix, y[i].suffix);
     return order;
@@ -27216,8 +27235,8 @@ static bool tensors_agree(const bs_graph *g, int32_t a, int32_t b, bs_error *err
     bs_weight_spec x[BS_MAX_WEIGHTS], y[BS_MAX_WEIGHTS];
     const bs_node *m = &g->nodes[node_of(a)], *n = &g->nodes[node_of(b)];
     char first[64], second[64], name[2 * BS_MAX_NAME];
-    bs_plan_tensors(g, m, x);
-    bs_plan_tensors(g, n, y);
+    bs_node_weights(g, m, x);
+    bs_node_weights(g, n, y);
     const bs_weight_spec *s = &x[a % BS_MAX_WEIGHTS], *t = &y[b % BS_MAX_WEIGHTS];
     bool agree = s->dtype == t->dtype && s->rank == t->rank;
     for (int32_t i = 0; agree && i < s->rank; i++)
@@ -27237,7 +27256,7 @@ static int64_t count_tensors(const bs_graph *g)
     bs_weight_spec specs[BS_MAX_WEIGHTS];
     int64_t count = 0;
     for (int32_t n = 1; n < g->n_nodes; n++)
-        count += bs_plan_tensors(g, &g->nodes[n], specs);
+        count += bs_node_weights(g, &g->nodes[n], specs);
     return count;
 }
 
@@ -27252,7 +27271,7 @@ bool bs_plan_share(bs_plan *p, void *workspace, bs_error *error)
     bs_weight_spec specs[BS_MAX_WEIGHTS];
     int32_t *tensors = workspace, *buffer = tensors + count_tensors(g), count = 0;
     for (int32_t n = 1; n < g->n_nodes; n++)
-        for (int32_t i = 0; bs_plan_needs_weights(p, n) && i < bs_plan_tensors(g, &g->nodes[n], specs); i++)
+        for (int32_t i = 0; bs_plan_needs_weights(p, n) && i < bs_node_weights(g, &g->nodes[n], specs); i++)
             tensors[count++] = n * BS_MAX_WEIGHTS + i;
     bs_sort(tensors, buffer, count, tensor_before, g);
     for (int32_t i = 1; i < count; i++) {
@@ -34443,7 +34462,7 @@ static bool find_node(store_planner *p, bs_store_node *found)
     const bs_node *node = &g->nodes[found->node];
     bs_weight_spec specs[BS_MAX_WEIGHTS];
     found->first_tensor = p->n_tensors;
-    found->n_tensors = bs_op_get(node->op)->weights(g, node, specs);
+    found->n_tensors = bs_node_weights(g, node, specs);
     found->begin = bs_bytes_of(BS_BYTES_TOO_MANY);
     found->end = bs_bytes_of(0);
     for (int32_t i = 0; i < found->n_tensors; i++) {
@@ -34696,7 +34715,7 @@ static void tensors_of(const bs_store *s, const bs_store_node *node, const bs_st
 {
     bs_weight_spec specs[BS_MAX_WEIGHTS];
     const bs_node *n = &s->plan->graph->nodes[node->node];
-    bs_op_get(n->op)->weights(s->plan->graph, n, specs);
+    bs_node_weights(s->plan->graph, n, specs);
     for (int32_t i = 0; i < node->n_tensors; i++) {
         const bs_store_tensor *tensor = &s->tensors[node->first_tensor + i];
         const bs_weight_spec *spec = &specs[tensor->spec];
@@ -34766,7 +34785,7 @@ static void *carve_store(bs_carver *c, const bs_plan *plan, bs_store *s)
         if (!bs_store_loads(plan, n))
             continue;
         nodes++;
-        tensors += bs_plan_tensors(plan->graph, &plan->graph->nodes[n], specs);
+        tensors += bs_node_weights(plan->graph, &plan->graph->nodes[n], specs);
     }
     BS_CARVE(c, s->facts, units);
     BS_CARVE(c, s->units, units);
@@ -36051,15 +36070,15 @@ static void operand_source(const bs_context *c, int32_t value, int32_t row, bs_o
         bs_operand_make(c, from, c->domains[s->graph->values[value].domain].ids[row], &parent);
         memcpy(o->stride, parent.stride, sizeof o->stride);
         o->data = parent.data;
-    } else if (bs_op_get(s->graph->nodes[node].op)->weights) { /* a constant */
-        bs_operand_dense(c, &s->graph->values[value], o);
-        o->data = bs_bytes_at(s->weights, s->plan->nodes[node].prepared_offset);
-    } else if (s->graph->nodes[node].n_in == 0) {
-        bs_operand_bound(c, node, o);
-    } else {
+    } else if (s->graph->nodes[node].n_in > 0) {
         bs_operand root;
         bs_operand_root(c, bs_node_in(s->graph, &s->graph->nodes[node])[0], &root);
         bs_operand_step(o, &root, bs_top_row(c, s->graph->values[value].domain, row));
+    } else if (bs_op_get(s->graph->nodes[node].op)->bound) {
+        bs_operand_bound(c, node, o);
+    } else { /* a constant */
+        bs_operand_dense(c, &s->graph->values[value], o);
+        o->data = bs_bytes_at(s->weights, s->plan->nodes[node].prepared_offset);
     }
 }
 
@@ -36581,7 +36600,7 @@ static bs_routing routing_of(bs_context *c, int32_t router)
     if (info->desc->protocol == BS_ROUTE_BUDGET) {
         bs_weight_spec specs[BS_MAX_WEIGHTS] = {{0}};
         const bs_node *node = &s->graph->nodes[info->node];
-        bs_op_get(node->op)->weights(s->graph, node, specs);
+        bs_node_weights(s->graph, node, specs);
         r.path_of = (const int32_t *)(const void *)bs_bytes_read_at(weights, bs_weight_offset(specs, 1));
     }
     if (info->knob) {
@@ -37634,7 +37653,7 @@ static bool load_rows(node_load *l, const char *name, const bs_weight_info *info
         if (bs_weight_load_rows(l->weights, name, &l->specs[0], info, first, count, l->plan->tier, target, error) !=
             BS_OK)
             return false;
-        l->op->layout->prepare(l->s->graph, l->node, l->plan, l->tensors, first, count, l->prepared);
+        l->op->rules->prepare(l->s->graph, l->node, l->plan, l->tensors, first, count, l->prepared);
     }
     return true;
 }
@@ -37674,7 +37693,7 @@ static bool load_node(bs_session *s, int32_t n, const bs_weights *weights, uint8
     const bs_node_plan *plan = &s->plan->nodes[n];
     node_load l = {.s = s, .weights = weights, .node = &s->graph->nodes[n], .plan = plan, .staging = staging};
     l.op = bs_op_get(l.node->op);
-    l.count = l.op->weights(s->graph, l.node, l.specs);
+    l.count = bs_node_weights(s->graph, l.node, l.specs);
     l.prepared = s->device ? s->device->api->load(s->on_device, error) : bs_bytes_at(s->weights, plan->prepared_offset);
     if (!l.prepared || !load_tensors(&l, error))
         return false;
@@ -39583,8 +39602,9 @@ static bool replay_node(model_replay *r, bs_model_node *node, int32_t index)
     if (node->block != r->graph->current_block)
         return bs_refuse(r->error, BS_ERROR_FORMAT, "node %d is said to be of block %d, but lies in block %d", index,
                          node->block, r->graph->current_block);
-    if (bs_op_get(node->op)->upgrade)
-        bs_op_get(node->op)->upgrade(node->params, (int32_t)r->model->opset);
+    const bs_op_rules *rules = bs_op_get(node->op)->rules;
+    if (rules && rules->upgrade)
+        rules->upgrade(node->params, (int32_t)r->model->opset);
     if (r->code_bits > 8)
         widen_codes(r->graph, node, r->code_bits);
     if (r->floor != 0)

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 41cb859e916104c0f96a8f8dc43c32889730bf9fc730d5b434ba26dc7f810c71
+ * sha256 of the parts: 79d11120349558e127cff0337bae9bad54ef1f4a1656e496f9174140a1626d66
  */
 #include "brainstorm.h"
 
@@ -883,13 +883,19 @@ typedef enum bs_op_flags {
 /* A field of a descriptor, in order: for model files and `inspect`, and to check that integers are within low .. high
  * (both 0: any) before a shape rule sees them. */
 typedef struct bs_field {
-    char name[15], kind; /* 'i', 'f' */
-    int32_t low, high;
+    char name[14], kind; /* 'i', 'f' */
+    int8_t low;
+    int32_t high;
 } bs_field;
 
-/* How an op lays out its weights and what else a plan decides for it. */
-typedef struct bs_op_layout {
-    /* Chooses algorithm, prepared and scratch bytes; max_rect: largest output rect. */
+/* Rules that only some ops have: for weights and what a plan decides, and for older files. */
+typedef struct bs_op_rules {
+    /* Converts the fields of a model file of an older op set; NULL: nothing changed. */
+    void (*upgrade)(int32_t *fields, int32_t opset);
+    /* Weights: NULL = none. Returns their number, fills specs. */
+    int32_t (*weights)(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs);
+    /* Chooses algorithm, prepared and scratch bytes; max_rect: largest output rect. NULL: weights are prepared as they
+     * are, each aligned to BS_ALIGNMENT. */
     void (*plan)(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w,
                  bs_node_plan *plan);
     /* Canonical weights (dense, in spec order) -> prepared; of the first tensor rows (of its first dimension) first ..
@@ -898,7 +904,7 @@ typedef struct bs_op_layout {
                     int32_t first, int32_t count, void *prepared);
     /* Whether two nodes with the same weights, algorithm and prepared bytes prepare them alike. NULL: they do. */
     bool (*same_layout)(const bs_graph *graph, const bs_node *a, const bs_node *b);
-} bs_op_layout;
+} bs_op_rules;
 
 typedef struct bs_op {
     const char *name;
@@ -910,23 +916,19 @@ typedef struct bs_op {
     uint32_t work : 4;                 /* bs_op_work */
     uint32_t bound : 4;                /* BS_BOUND_READ: an input; _WRITTEN: an output; both: a state; 0: nothing */
     uint8_t roles[BS_MAX_OPERANDS];    /* bs_role of each operand; further operands are data */
-    /* Converts the fields of a model file of an older op set; NULL: nothing changed. */
-    void (*upgrade)(int32_t *fields, int32_t opset);
     /* Shape rule: fills out[] (dtype, rank, dims, scale) or refuses (bs_infer_fail) and returns false. */
     bool (*infer)(bs_infer *infer);
     /* Margin that input `index` needs when the output has `margin`; NULL: the same margin. */
     int32_t (*halo)(const bs_graph *graph, const bs_node *node, int32_t index, int32_t out_margin);
     /* Cost rule: floating-point operations of one row at maximum extents; NULL: one for each output element. */
     double (*flops)(const bs_graph *graph, const bs_node *node);
-    /* Weights: NULL = none. Returns their number, fills specs. */
-    int32_t (*weights)(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs);
-    const bs_op_layout *layout; /* NULL: weights are prepared as they are, each aligned to BS_ALIGNMENT */
+    const bs_op_rules *rules; /* NULL: it has none of these */
     /* The kernel of plan->tier; BS_TIER_SCALAR is the plain reference. BS_ERROR_DATA for bad run-time data. */
     bs_status (*run)(const bs_call *call);
 } bs_op;
 
 /* Whether weights are brought into another form than they come in. */
-static inline bool bs_op_prepares(const bs_op *op) { return op->layout && op->layout->prepare; }
+static inline bool bs_op_prepares(const bs_op *op) { return op->rules && op->rules->prepare; }
 
 static inline int32_t bs_op_max_in(const bs_op *op) { return bs_or_default(op->max_in, op->min_in); }
 
@@ -1027,6 +1029,8 @@ bs_node *bs_op_build_numbered(bs_graph *graph, int32_t number, const int32_t *in
 bs_node *bs_op_build_node(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params);
 bs_value bs_op_build(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params);
 
+/* Weights of a node: fills specs [BS_MAX_WEIGHTS], returns their number. */
+int32_t bs_node_weights(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs);
 /* Offset of weight `index` in default-prepared memory, and the total for index == count. */
 bs_bytes bs_weight_offset(const bs_weight_spec *specs, int32_t index);
 bs_bytes bs_weight_elements(const bs_weight_spec *spec);
@@ -1414,8 +1418,6 @@ int32_t bs_plan_margin_needed(const bs_plan *plan, const bs_node *node, int32_t 
 bs_bytes bs_plan_row_bytes(const bs_plan *plan, int32_t value);
 int64_t bs_plan_storage_rows(const bs_plan *plan, int32_t value);
 
-/* What a node's op declares: fills specs [BS_MAX_WEIGHTS], returns their number. */
-int32_t bs_plan_tensors(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs);
 /* Whether a run reads the node's weights: a forced router needs no table. */
 bool bs_plan_needs_weights(const bs_plan *plan, int32_t node);
 /* Bytes of a node's weights as its op declares them. */
@@ -9790,7 +9792,7 @@ static void bs_cu_route_describe(const bs_cu_node *n, bs_device_step *s)
         return;
     bs_weight_spec specs[BS_MAX_WEIGHTS];
     const int32_t patches = n->graph->domains[info->domain].patches;
-    bs_op_get(n->node->op)->weights(n->graph, n->node, specs);
+    bs_node_weights(n->graph, n->node, specs);
     s->p[BS_CU_P_PATHS_AT].i = (int32_t)bs_bytes_figure(bs_weight_offset(specs, 1));
     if (patches < 0)
         return;
@@ -10759,14 +10761,14 @@ static void bs_cu_source(bs_cu_tables *l, int32_t value, bs_device_operand *o)
     const int32_t node = l->graph->values[value].node;
     const bs_node *n = &l->graph->nodes[node];
     bs_cu_extent(l, value, o);
-    if (bs_op_get(n->op)->weights) { /* a constant */
+    if (n->n_in > 0) {
+        bs_cu_view_of(l, value, o);
+    } else if (bs_op_get(n->op)->bound) {
+        bs_cu_at_bound(l, node, o);
+    } else { /* a constant */
         bs_cu_dense(l, value, o);
         o->base = l->weights + bs_bytes_figure(l->plan->nodes[node].prepared_offset);
         o->place = BS_AT_ROOT;
-    } else if (n->n_in == 0) {
-        bs_cu_at_bound(l, node, o);
-    } else {
-        bs_cu_view_of(l, value, o);
     }
 }
 

@@ -145,9 +145,8 @@ static inline void rig_make_weights(cuda_rig *r)
 {
     for (int32_t n = 1; n < r->graph->n_nodes; n++) {
         const bs_node *node = &r->graph->nodes[n];
-        const bs_op *op = bs_op_get(node->op);
         bs_weight_spec specs[BS_MAX_WEIGHTS];
-        const int32_t count = op->weights ? op->weights(r->graph, node, specs) : 0;
+        const int32_t count = bs_node_weights(r->graph, node, specs);
         for (int32_t k = 0; k < count; k++) {
             char name[2 * BS_MAX_NAME];
             bool known = false;

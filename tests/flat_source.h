@@ -113,8 +113,7 @@ static inline void flat_block(flat_source *s, int32_t block, const bs_tensor_tab
     bool any = false;
     for (int32_t n = 1; n < s->g->n_nodes; n++) {
         const bs_node *node = &s->g->nodes[n];
-        const bs_op *op = bs_op_get(node->op);
-        const int32_t count = node->block == block && op->weights ? op->weights(s->g, node, specs) : 0;
+        const int32_t count = node->block == block ? bs_node_weights(s->g, node, specs) : 0;
         for (int32_t i = 0; i < count; i++) {
             const bs_weight_spec *spec = &specs[flat_backwards ? count - 1 - i : i];
             if (flat_has(s, node, spec->suffix))

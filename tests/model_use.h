@@ -36,9 +36,8 @@ static inline bs_status use_weights(const bs_model *model, const bs_graph *graph
     static float target[4096];
     const bs_weights weights = bs_model_weights(model);
     for (int32_t n = 1; n < graph->n_nodes; n++) {
-        const bs_op *op = bs_op_get(graph->nodes[n].op);
         bs_weight_spec specs[BS_MAX_WEIGHTS];
-        const int32_t count = op->weights ? op->weights(graph, &graph->nodes[n], specs) : 0;
+        const int32_t count = bs_node_weights(graph, &graph->nodes[n], specs);
         for (int32_t i = 0; i < count; i++) {
             char name[BS_MAX_WEIGHT_NAME];
             bs_weight_info info;

@@ -272,7 +272,7 @@ static int32_t op_halo(const op_run *r, int32_t index, int32_t margin)
 static inline void op_random_weights(op_run *r)
 {
     bs_weight_spec specs[BS_MAX_WEIGHTS];
-    const int32_t n = r->op->weights ? r->op->weights(r->graph, r->node, specs) : 0;
+    const int32_t n = bs_node_weights(r->graph, r->node, specs);
     for (int32_t i = 0; i < n; i++) {
         const uint64_t elements = bs_bytes_figure(bs_weight_elements(&specs[i]));
         float *w = pool_take(elements * 4);
@@ -286,13 +286,13 @@ static inline void op_random_weights(op_run *r)
 static void op_prepare(op_run *r, int32_t max_h, int32_t max_w)
 {
     bs_weight_spec specs[BS_MAX_WEIGHTS];
-    const int32_t n = r->op->weights ? r->op->weights(r->graph, r->node, specs) : 0;
+    const int32_t n = bs_node_weights(r->graph, r->node, specs);
     memset(&r->plan, 0, sizeof r->plan);
     memset(&r->call, 0, sizeof r->call);
     r->plan.tier = r->tier;
-    if (r->op->layout)
-        r->op->layout->plan(r->graph, r->node, r->tier == BS_TIER_SCALAR ? BS_CONV_FORCE_REFERENCE : r->choice, max_h,
-                            max_w, &r->plan);
+    if (r->op->rules && r->op->rules->plan)
+        r->op->rules->plan(r->graph, r->node, r->tier == BS_TIER_SCALAR ? BS_CONV_FORCE_REFERENCE : r->choice, max_h,
+                           max_w, &r->plan);
     else
         r->plan.prepared_bytes = bs_weight_offset(specs, n);
     const size_t prepared_bytes = (size_t)bs_bytes_figure(r->plan.prepared_bytes),

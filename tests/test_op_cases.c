@@ -452,7 +452,7 @@ static void test_linear_of_devices(void)
             memset(&r.plan, 0, sizeof r.plan);
             r.plan.tier = BS_TIER_CUDA;
             r.plan.half = half;
-            r.op->layout->plan(g, r.node, BS_CONV_AUTO, 1, 1, &r.plan);
+            r.op->rules->plan(g, r.node, BS_CONV_AUTO, 1, 1, &r.plan);
             uint8_t *prepared = pool_take((size_t)bs_bytes_figure(r.plan.prepared_bytes));
             bs_weight_prepare(g, r.node, &r.plan, r.weights, prepared);
             const int32_t line = half ? 16 : 32;

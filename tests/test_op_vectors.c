@@ -325,7 +325,7 @@ static bool case_build(const vector_case *c, bs_graph *g, tensor *in, int32_t *i
 static bool case_weights(const vector_case *c, op_run *r)
 {
     bs_weight_spec specs[BS_MAX_WEIGHTS];
-    const int32_t n = r->op->weights ? r->op->weights(r->graph, r->node, specs) : 0;
+    const int32_t n = bs_node_weights(r->graph, r->node, specs);
     for (int32_t i = 0; i < n; i++) {
         tensor w;
         if (!vector_find(c->name, specs[i].suffix, false, &w) ||

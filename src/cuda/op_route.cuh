@@ -42,7 +42,7 @@ static void bs_cu_route_describe(const bs_cu_node *n, bs_device_step *s)
         return;
     bs_weight_spec specs[BS_MAX_WEIGHTS];
     const int32_t patches = n->graph->domains[info->domain].patches;
-    bs_op_get(n->node->op)->weights(n->graph, n->node, specs);
+    bs_node_weights(n->graph, n->node, specs);
     s->p[BS_CU_P_PATHS_AT].i = (int32_t)bs_bytes_figure(bs_weight_offset(specs, 1));
     if (patches < 0)
         return;

@@ -186,14 +186,14 @@ static void bs_cu_source(bs_cu_tables *l, int32_t value, bs_device_operand *o)
     const int32_t node = l->graph->values[value].node;
     const bs_node *n = &l->graph->nodes[node];
     bs_cu_extent(l, value, o);
-    if (bs_op_get(n->op)->weights) { /* a constant */
+    if (n->n_in > 0) {
+        bs_cu_view_of(l, value, o);
+    } else if (bs_op_get(n->op)->bound) {
+        bs_cu_at_bound(l, node, o);
+    } else { /* a constant */
         bs_cu_dense(l, value, o);
         o->base = l->weights + bs_bytes_figure(l->plan->nodes[node].prepared_offset);
         o->place = BS_AT_ROOT;
-    } else if (n->n_in == 0) {
-        bs_cu_at_bound(l, node, o);
-    } else {
-        bs_cu_view_of(l, value, o);
     }
 }
 

@@ -155,13 +155,19 @@ typedef enum bs_op_flags {
 /* A field of a descriptor, in order: for model files and `inspect`, and to check that integers are within low .. high
  * (both 0: any) before a shape rule sees them. */
 typedef struct bs_field {
-    char name[15], kind; /* 'i', 'f' */
-    int32_t low, high;
+    char name[14], kind; /* 'i', 'f' */
+    int8_t low;
+    int32_t high;
 } bs_field;
 
-/* How an op lays out its weights and what else a plan decides for it. */
-typedef struct bs_op_layout {
-    /* Chooses algorithm, prepared and scratch bytes; max_rect: largest output rect. */
+/* Rules that only some ops have: for weights and what a plan decides, and for older files. */
+typedef struct bs_op_rules {
+    /* Converts the fields of a model file of an older op set; NULL: nothing changed. */
+    void (*upgrade)(int32_t *fields, int32_t opset);
+    /* Weights: NULL = none. Returns their number, fills specs. */
+    int32_t (*weights)(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs);
+    /* Chooses algorithm, prepared and scratch bytes; max_rect: largest output rect. NULL: weights are prepared as they
+     * are, each aligned to BS_ALIGNMENT. */
     void (*plan)(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w,
                  bs_node_plan *plan);
     /* Canonical weights (dense, in spec order) -> prepared; of the first tensor rows (of its first dimension) first ..
@@ -170,7 +176,7 @@ typedef struct bs_op_layout {
                     int32_t first, int32_t count, void *prepared);
     /* Whether two nodes with the same weights, algorithm and prepared bytes prepare them alike. NULL: they do. */
     bool (*same_layout)(const bs_graph *graph, const bs_node *a, const bs_node *b);
-} bs_op_layout;
+} bs_op_rules;
 
 typedef struct bs_op {
     const char *name;
@@ -182,23 +188,19 @@ typedef struct bs_op {
     uint32_t work : 4;                 /* bs_op_work */
     uint32_t bound : 4;                /* BS_BOUND_READ: an input; _WRITTEN: an output; both: a state; 0: nothing */
     uint8_t roles[BS_MAX_OPERANDS];    /* bs_role of each operand; further operands are data */
-    /* Converts the fields of a model file of an older op set; NULL: nothing changed. */
-    void (*upgrade)(int32_t *fields, int32_t opset);
     /* Shape rule: fills out[] (dtype, rank, dims, scale) or refuses (bs_infer_fail) and returns false. */
     bool (*infer)(bs_infer *infer);
     /* Margin that input `index` needs when the output has `margin`; NULL: the same margin. */
     int32_t (*halo)(const bs_graph *graph, const bs_node *node, int32_t index, int32_t out_margin);
     /* Cost rule: floating-point operations of one row at maximum extents; NULL: one for each output element. */
     double (*flops)(const bs_graph *graph, const bs_node *node);
-    /* Weights: NULL = none. Returns their number, fills specs. */
-    int32_t (*weights)(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs);
-    const bs_op_layout *layout; /* NULL: weights are prepared as they are, each aligned to BS_ALIGNMENT */
+    const bs_op_rules *rules; /* NULL: it has none of these */
     /* The kernel of plan->tier; BS_TIER_SCALAR is the plain reference. BS_ERROR_DATA for bad run-time data. */
     bs_status (*run)(const bs_call *call);
 } bs_op;
 
 /* Whether weights are brought into another form than they come in. */
-static inline bool bs_op_prepares(const bs_op *op) { return op->layout && op->layout->prepare; }
+static inline bool bs_op_prepares(const bs_op *op) { return op->rules && op->rules->prepare; }
 
 static inline int32_t bs_op_max_in(const bs_op *op) { return bs_or_default(op->max_in, op->min_in); }
 

@@ -291,8 +291,9 @@ static bool replay_node(model_replay *r, bs_model_node *node, int32_t index)
     if (node->block != r->graph->current_block)
         return bs_refuse(r->error, BS_ERROR_FORMAT, "node %d is said to be of block %d, but lies in block %d", index,
                          node->block, r->graph->current_block);
-    if (bs_op_get(node->op)->upgrade)
-        bs_op_get(node->op)->upgrade(node->params, (int32_t)r->model->opset);
+    const bs_op_rules *rules = bs_op_get(node->op)->rules;
+    if (rules && rules->upgrade)
+        rules->upgrade(node->params, (int32_t)r->model->opset);
     if (r->code_bits > 8)
         widen_codes(r->graph, node, r->code_bits);
     if (r->floor != 0)

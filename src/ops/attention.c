@@ -234,7 +234,7 @@ static bs_status attention_run(const bs_call *call)
 static const bs_field attention_fields[] = {BS_INT("heads"), BS_INT_OF("alibi", 0, 1), BS_INT("kv_heads"),
                                             BS_INT_OF("bidirectional", 0, 1), BS_FLOAT("scale")};
 
-static const bs_op_layout attention_layout = {.plan = attention_plan};
+static const bs_op_rules attention_rules = {.plan = attention_plan};
 
 const bs_op bs_op_attention = {.name = "attention",
                                .min_in = 3,
@@ -244,7 +244,7 @@ const bs_op bs_op_attention = {.name = "attention",
                                BS_PARAMS(bs_attention_desc, attention_fields),
                                .infer = attention_infer,
                                .flops = attention_flops,
-                               .layout = &attention_layout,
+                               .rules = &attention_rules,
                                .run = attention_run};
 
 bs_value bs_attention(bs_graph *graph, bs_value q, bs_value k, bs_value v, bs_value cache_k, bs_value cache_v,

@@ -53,13 +53,15 @@ static bs_status constant_run(const bs_call *call)
     return BS_OK;
 }
 
+static const bs_op_rules constant_rules = {.weights = constant_weights};
+
 const bs_op bs_op_constant = {.name = "constant",
                               .min_in = 0,
                               .flags = BS_OP_SPATIAL,
                               .work = BS_WORK_GIVEN,
                               BS_PARAMS(bs_constant_desc, constant_fields),
                               .infer = constant_infer,
-                              .weights = constant_weights,
+                              .rules = &constant_rules,
                               .run = constant_run};
 
 bs_value bs_constant(bs_graph *graph, const char *name, bs_dtype dtype, bs_shape shape)

@@ -296,19 +296,20 @@ static bs_status conv2d_run(const bs_call *call)
     return bs_epilogue_run(call, &form, &epilogue, conv2d_reference, conv2d_fast);
 }
 
-static const bs_op_layout conv2d_layout = {
-    .plan = conv2d_plan, .prepare = conv2d_prepare, .same_layout = conv2d_same_layout};
+static const bs_op_rules conv2d_rules = {.upgrade = conv2d_upgrade,
+                                         .weights = conv2d_weights,
+                                         .plan = conv2d_plan,
+                                         .prepare = conv2d_prepare,
+                                         .same_layout = conv2d_same_layout};
 
 const bs_op bs_op_conv2d = {.name = "conv2d",
                             .min_in = 1,
                             .flags = BS_OP_SPATIAL | BS_OP_CHANNELS_LAST | BS_OP_ROWS,
                             BS_PARAMS(bs_conv2d_desc, conv2d_fields),
-                            .upgrade = conv2d_upgrade,
                             .infer = conv2d_infer,
                             .halo = conv2d_halo,
                             .flops = conv2d_flops,
-                            .weights = conv2d_weights,
-                            .layout = &conv2d_layout,
+                            .rules = &conv2d_rules,
                             .run = conv2d_run};
 
 bs_value bs_conv2d(bs_graph *graph, bs_value x, const bs_conv2d_desc *desc)

@@ -217,12 +217,14 @@ static bs_status prelu_run(const bs_call *call)
     return BS_OK;
 }
 
+static const bs_op_rules prelu_rules = {.weights = prelu_weights};
+
 const bs_op bs_op_prelu = {.name = "prelu",
                            .min_in = 1,
                            .flags = BS_OP_SPATIAL,
                            .params_bytes = sizeof(bs_prelu_desc),
                            .infer = channel_infer,
-                           .weights = prelu_weights,
+                           .rules = &prelu_rules,
                            .run = prelu_run};
 
 bs_value bs_prelu(bs_graph *graph, bs_value x, const char *name)
@@ -290,16 +292,17 @@ static bs_status batch_norm_run(const bs_call *call)
     return BS_OK;
 }
 
-static const bs_op_layout batch_norm_layout = {
-    .plan = batch_norm_plan, .prepare = batch_norm_prepare, .same_layout = batch_norm_same_layout};
+static const bs_op_rules batch_norm_rules = {.weights = batch_norm_weights,
+                                             .plan = batch_norm_plan,
+                                             .prepare = batch_norm_prepare,
+                                             .same_layout = batch_norm_same_layout};
 
 const bs_op bs_op_batch_norm = {.name = "batch_norm",
                                 .min_in = 1,
                                 .flags = BS_OP_SPATIAL,
                                 BS_PARAMS(bs_norm_desc, batch_norm_fields),
                                 .infer = channel_infer,
-                                .weights = batch_norm_weights,
-                                .layout = &batch_norm_layout,
+                                .rules = &batch_norm_rules,
                                 .run = batch_norm_run};
 
 bs_value bs_batch_norm(bs_graph *graph, bs_value x, const bs_norm_desc *desc)

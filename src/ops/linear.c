@@ -220,7 +220,7 @@ static bs_status linear_run(const bs_call *call)
     return BS_OK;
 }
 
-static const bs_op_layout linear_layout = {.plan = linear_plan, .prepare = linear_prepare};
+static const bs_op_rules linear_rules = {.weights = linear_weights, .plan = linear_plan, .prepare = linear_prepare};
 
 const bs_op bs_op_linear = {.name = "linear",
                             .min_in = 1,
@@ -228,8 +228,7 @@ const bs_op bs_op_linear = {.name = "linear",
                             BS_PARAMS(bs_linear_desc, linear_fields),
                             .infer = linear_infer,
                             .flops = linear_flops,
-                            .weights = linear_weights,
-                            .layout = &linear_layout,
+                            .rules = &linear_rules,
                             .run = linear_run};
 
 bs_value bs_linear(bs_graph *graph, bs_value x, const bs_linear_desc *desc)

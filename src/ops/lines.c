@@ -155,20 +155,24 @@ static bs_status norm_run(const bs_call *call, bool biased)
 static bs_status layer_norm_run(const bs_call *call) { return norm_run(call, true); }
 static bs_status rms_norm_run(const bs_call *call) { return norm_run(call, false); }
 
+static const bs_op_rules layer_norm_rules = {.weights = layer_norm_weights};
+
 const bs_op bs_op_layer_norm = {.name = "layer_norm",
                                 .min_in = 1,
                                 BS_PARAMS(bs_norm_desc, norm_fields),
                                 .infer = norm_infer,
                                 .flops = softmax_flops,
-                                .weights = layer_norm_weights,
+                                .rules = &layer_norm_rules,
                                 .run = layer_norm_run};
+
+static const bs_op_rules rms_norm_rules = {.weights = rms_norm_weights};
 
 const bs_op bs_op_rms_norm = {.name = "rms_norm",
                               .min_in = 1,
                               BS_PARAMS(bs_norm_desc, norm_fields),
                               .infer = norm_infer,
                               .flops = softmax_flops,
-                              .weights = rms_norm_weights,
+                              .rules = &rms_norm_rules,
                               .run = rms_norm_run};
 
 bs_value bs_layer_norm(bs_graph *graph, bs_value x, const bs_norm_desc *desc)

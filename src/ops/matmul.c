@@ -91,7 +91,7 @@ static bs_status matmul_run(const bs_call *call)
     return BS_OK;
 }
 
-static const bs_op_layout matmul_layout = {.plan = matmul_plan};
+static const bs_op_rules matmul_rules = {.plan = matmul_plan};
 
 const bs_op bs_op_matmul = {.name = "matmul",
                             .min_in = 2,
@@ -99,7 +99,7 @@ const bs_op bs_op_matmul = {.name = "matmul",
                             BS_PARAMS(bs_matmul_desc, matmul_fields),
                             .infer = matmul_infer,
                             .flops = matmul_flops,
-                            .layout = &matmul_layout,
+                            .rules = &matmul_rules,
                             .run = matmul_run};
 
 bs_value bs_matmul(bs_graph *graph, bs_value a, bs_value b, const bs_matmul_desc *desc)

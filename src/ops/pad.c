@@ -100,11 +100,13 @@ static bs_status pad_run(const bs_call *call)
     return BS_OK;
 }
 
+static const bs_op_rules pad_rules = {.upgrade = pad_upgrade};
+
 const bs_op bs_op_pad = {.name = "pad",
                          .min_in = 1,
                          .flags = BS_OP_SPATIAL,
                          BS_PARAMS(bs_pad_desc, pad_fields),
-                         .upgrade = pad_upgrade,
+                         .rules = &pad_rules,
                          .infer = pad_infer,
                          .run = pad_run};
 

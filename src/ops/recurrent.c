@@ -282,12 +282,13 @@ static bs_status recurrent_run(const bs_call *call)
     return BS_OK;
 }
 
-static const bs_op_layout recurrent_layout = {.plan = recurrent_plan, .prepare = recurrent_prepare};
+static const bs_op_rules recurrent_rules = {
+    .weights = recurrent_weights, .plan = recurrent_plan, .prepare = recurrent_prepare};
 
 #define RECURRENT_OP(text, operands)                                                                                \
     {                                                                                                               \
         .name = text, .min_in = operands, BS_PARAMS(bs_recurrent_desc, recurrent_fields), .infer = recurrent_infer, \
-        .flops = recurrent_flops, .weights = recurrent_weights, .layout = &recurrent_layout, .run = recurrent_run   \
+        .flops = recurrent_flops, .rules = &recurrent_rules, .run = recurrent_run                                   \
     }
 const bs_op bs_op_lstm = RECURRENT_OP("lstm", 3);
 const bs_op bs_op_gru = RECURRENT_OP("gru", 2);

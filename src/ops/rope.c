@@ -127,14 +127,14 @@ static bs_status rope_run(const bs_call *call)
     return BS_OK;
 }
 
-static const bs_op_layout rope_layout = {.plan = rope_plan};
+static const bs_op_rules rope_rules = {.plan = rope_plan};
 
 const bs_op bs_op_rope = {.name = "rope",
                           .min_in = 2,
                           BS_PARAMS(bs_rope_desc, rope_fields),
                           .infer = rope_infer,
                           .flops = rope_flops,
-                          .layout = &rope_layout,
+                          .rules = &rope_rules,
                           .run = rope_run};
 
 bs_value bs_rope(bs_graph *graph, bs_value x, bs_value positions, const bs_rope_desc *desc)

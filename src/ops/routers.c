@@ -141,6 +141,8 @@ static int32_t route_weights(const bs_graph *graph, const bs_node *node, bs_weig
 static const bs_field route_fields[] = {BS_INT("protocol"),    BS_INT("paths"),    BS_INT("k"),
                                         BS_FLOAT("threshold"), BS_INT("fallback"), BS_INT("capacity"),
                                         BS_INT("normalise"),   BS_INT("floor")};
+static const bs_op_rules route_rules = {.weights = route_weights};
+
 const bs_op bs_op_route = {.name = "route",
                            .min_in = 1,
                            .max_in = 2,
@@ -149,7 +151,7 @@ const bs_op bs_op_route = {.name = "route",
                            .roles = {BS_ROLE_DECIDING, BS_ROLE_DECIDING},
                            BS_PARAMS(bs_route_desc, route_fields),
                            .infer = route_infer,
-                           .weights = route_weights};
+                           .rules = &route_rules};
 
 bs_router bs_route(bs_graph *graph, bs_value score, bs_value knob, const bs_route_desc *desc)
 {

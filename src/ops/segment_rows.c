@@ -209,7 +209,7 @@ static bs_status segment_reduce_run(const bs_call *call)
 
 static const bs_field segment_reduce_fields[] = {BS_INT_OF("mode", BS_SEGMENT_LAST, BS_SEGMENT_MAX)};
 
-static const bs_op_layout segment_reduce_layout = {.plan = segment_reduce_plan};
+static const bs_op_rules segment_reduce_rules = {.plan = segment_reduce_plan};
 
 const bs_op bs_op_segment_reduce = {.name = "segment_reduce",
                                     .min_in = 1,
@@ -217,7 +217,7 @@ const bs_op bs_op_segment_reduce = {.name = "segment_reduce",
                                     BS_PARAMS(bs_segment_reduce_desc, segment_reduce_fields),
                                     .infer = segment_reduce_infer,
                                     .flops = segment_reduce_flops,
-                                    .layout = &segment_reduce_layout,
+                                    .rules = &segment_reduce_rules,
                                     .run = segment_reduce_run};
 
 bs_value bs_segment_reduce(bs_graph *graph, bs_value x, const bs_segment_reduce_desc *desc)

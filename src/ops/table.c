@@ -60,6 +60,12 @@ bs_value bs_op_build(bs_graph *graph, const bs_op *op, const int32_t *in, int32_
 
 /* ------------------------------------------------------------------------------------------------- weights */
 
+int32_t bs_node_weights(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs)
+{
+    const bs_op_rules *rules = bs_op_get(node->op)->rules;
+    return rules && rules->weights ? rules->weights(graph, node, specs) : 0;
+}
+
 bs_bytes bs_weight_elements(const bs_weight_spec *spec)
 {
     bs_bytes elements = bs_bytes_of(1);

@@ -50,6 +50,8 @@ bs_node *bs_op_build_numbered(bs_graph *graph, int32_t number, const int32_t *in
 bs_node *bs_op_build_node(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params);
 bs_value bs_op_build(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params);
 
+/* Weights of a node: fills specs [BS_MAX_WEIGHTS], returns their number. */
+int32_t bs_node_weights(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs);
 /* Offset of weight `index` in default-prepared memory, and the total for index == count. */
 bs_bytes bs_weight_offset(const bs_weight_spec *specs, int32_t index);
 bs_bytes bs_weight_elements(const bs_weight_spec *spec);

@@ -177,9 +177,9 @@ void bs_weight_prepare(const bs_graph *graph, const bs_node *node, const bs_node
 {
     bs_weight_spec specs[BS_MAX_WEIGHTS];
     const bs_op *op = bs_op_get(node->op);
-    const int32_t count = op->weights ? op->weights(graph, node, specs) : 0;
+    const int32_t count = bs_node_weights(graph, node, specs);
     if (count > 0 && bs_op_prepares(op)) {
-        op->layout->prepare(graph, node, plan, tensors, 0, (int32_t)specs[0].dim[0], prepared);
+        op->rules->prepare(graph, node, plan, tensors, 0, (int32_t)specs[0].dim[0], prepared);
         return;
     }
     for (int32_t i = 0; i < count; i++)

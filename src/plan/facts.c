@@ -16,7 +16,7 @@ void bs_plan_begin(bs_plan *p)
 static bs_bytes staging_of_node(const bs_graph *g, const bs_node *node)
 {
     bs_weight_spec specs[BS_MAX_WEIGHTS];
-    const int32_t count = bs_plan_tensors(g, node, specs);
+    const int32_t count = bs_node_weights(g, node, specs);
     return bs_weight_staging(bs_op_get(node->op), specs, count);
 }
 
@@ -267,16 +267,10 @@ int32_t bs_plan_domain_beyond_shared(const bs_plan *p)
 
 /* ---------------------------------------------------------------------------------------------------- weights */
 
-int32_t bs_plan_tensors(const bs_graph *g, const bs_node *node, bs_weight_spec *specs)
-{
-    const bs_op *op = bs_op_get(node->op);
-    return op->weights ? op->weights(g, node, specs) : 0;
-}
-
 bs_bytes bs_plan_canonical_bytes(const bs_graph *g, const bs_node *node)
 {
     bs_weight_spec specs[BS_MAX_WEIGHTS];
-    const int32_t count = bs_plan_tensors(g, node, specs);
+    const int32_t count = bs_node_weights(g, node, specs);
     return bs_weight_offset(specs, count);
 }
 
@@ -284,7 +278,7 @@ bool bs_plan_needs_weights(const bs_plan *p, int32_t n)
 {
     const bs_node *node = &p->graph->nodes[n];
     bs_weight_spec specs[BS_MAX_WEIGHTS];
-    return p->node_live[n] && bs_plan_reads(p, node, 0) && bs_plan_tensors(p->graph, node, specs) > 0;
+    return p->node_live[n] && bs_plan_reads(p, node, 0) && bs_node_weights(p->graph, node, specs) > 0;
 }
 
 void bs_plan_size_node(const bs_plan *p, int32_t n, bs_node_plan *np)
@@ -305,8 +299,8 @@ void bs_plan_size_node(const bs_plan *p, int32_t n, bs_node_plan *np)
     np->scratch_bytes = bs_bytes_of(0);
     np->prepared_bytes = bs_plan_canonical_bytes(g, node);
     /* larger plans are refused, whatever kernels want */
-    if (op->layout && bs_bytes_figure(np->prepared_bytes) < BS_MAX_PLAN_BYTES)
-        op->layout->plan(g, node, (bs_conv_choice)p->desc.conv, (int32_t)h, (int32_t)w, np);
+    if (op->rules && op->rules->plan && bs_bytes_figure(np->prepared_bytes) < BS_MAX_PLAN_BYTES)
+        op->rules->plan(g, node, (bs_conv_choice)p->desc.conv, (int32_t)h, (int32_t)w, np);
     if (bs_plan_on_device(p))
         np->scratch_bytes = bs_bytes_of(0); /* blocks of a device have their own scratch */
 }
@@ -314,7 +308,7 @@ void bs_plan_size_node(const bs_plan *p, int32_t n, bs_node_plan *np)
 bool bs_plan_laid_out_alike(const bs_plan *p, int32_t a, int32_t b)
 {
     const bs_node_plan *x = &p->nodes[a], *y = &p->nodes[b];
-    const bs_op_layout *layout = bs_op_get(p->graph->nodes[a].op)->layout;
+    const bs_op_rules *rules = bs_op_get(p->graph->nodes[a].op)->rules;
     return x->unit == y->unit && x->algorithm == y->algorithm && bs_bytes_same(x->prepared_bytes, y->prepared_bytes) &&
-           (!layout || !layout->same_layout || layout->same_layout(p->graph, &p->graph->nodes[a], &p->graph->nodes[b]));
+           (!rules || !rules->same_layout || rules->same_layout(p->graph, &p->graph->nodes[a], &p->graph->nodes[b]));
 }

@@ -306,8 +306,6 @@ int32_t bs_plan_margin_needed(const bs_plan *plan, const bs_node *node, int32_t 
 bs_bytes bs_plan_row_bytes(const bs_plan *plan, int32_t value);
 int64_t bs_plan_storage_rows(const bs_plan *plan, int32_t value);
 
-/* What a node's op declares: fills specs [BS_MAX_WEIGHTS], returns their number. */
-int32_t bs_plan_tensors(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs);
 /* Whether a run reads the node's weights: a forced router needs no table. */
 bool bs_plan_needs_weights(const bs_plan *plan, int32_t node);
 /* Bytes of a node's weights as its op declares them. */

@@ -15,7 +15,7 @@ static int32_t node_of(int32_t tensor) { return tensor / BS_MAX_WEIGHTS; }
 
 static const char *suffix_of(const bs_graph *g, int32_t node, int32_t index, bs_weight_spec *specs)
 {
-    bs_op_get(g->nodes[node].op)->weights(g, &g->nodes[node], specs);
+    bs_node_weights(g, &g->nodes[node], specs);
     return specs[index].suffix;
 }
 
@@ -55,8 +55,8 @@ static int32_t compare_kinds(const bs_graph *g, int32_t a, int32_t b)
 {
     bs_weight_spec x[BS_MAX_WEIGHTS], y[BS_MAX_WEIGHTS];
     const bs_node *m = &g->nodes[a], *n = &g->nodes[b];
-    const int32_t count = bs_plan_tensors(g, m, x);
-    int32_t order = m->op != n->op ? m->op - n->op : count - bs_plan_tensors(g, n, y);
+    const int32_t count = bs_node_weights(g, m, x);
+    int32_t order = m->op != n->op ? m->op - n->op : count - bs_node_weights(g, n, y);
     for (int32_t i = 0; i < count && order == 0; i++)
         order = strcmp(x[i].suffix, y[i].suffix);
     return order;
@@ -75,8 +75,8 @@ static bool tensors_agree(const bs_graph *g, int32_t a, int32_t b, bs_error *err
     bs_weight_spec x[BS_MAX_WEIGHTS], y[BS_MAX_WEIGHTS];
     const bs_node *m = &g->nodes[node_of(a)], *n = &g->nodes[node_of(b)];
     char first[64], second[64], name[2 * BS_MAX_NAME];
-    bs_plan_tensors(g, m, x);
-    bs_plan_tensors(g, n, y);
+    bs_node_weights(g, m, x);
+    bs_node_weights(g, n, y);
     const bs_weight_spec *s = &x[a % BS_MAX_WEIGHTS], *t = &y[b % BS_MAX_WEIGHTS];
     bool agree = s->dtype == t->dtype && s->rank == t->rank;
     for (int32_t i = 0; agree && i < s->rank; i++)
@@ -96,7 +96,7 @@ static int64_t count_tensors(const bs_graph *g)
     bs_weight_spec specs[BS_MAX_WEIGHTS];
     int64_t count = 0;
     for (int32_t n = 1; n < g->n_nodes; n++)
-        count += bs_plan_tensors(g, &g->nodes[n], specs);
+        count += bs_node_weights(g, &g->nodes[n], specs);
     return count;
 }
 
@@ -111,7 +111,7 @@ bool bs_plan_share(bs_plan *p, void *workspace, bs_error *error)
     bs_weight_spec specs[BS_MAX_WEIGHTS];
     int32_t *tensors = workspace, *buffer = tensors + count_tensors(g), count = 0;
     for (int32_t n = 1; n < g->n_nodes; n++)
-        for (int32_t i = 0; bs_plan_needs_weights(p, n) && i < bs_plan_tensors(g, &g->nodes[n], specs); i++)
+        for (int32_t i = 0; bs_plan_needs_weights(p, n) && i < bs_node_weights(g, &g->nodes[n], specs); i++)
             tensors[count++] = n * BS_MAX_WEIGHTS + i;
     bs_sort(tensors, buffer, count, tensor_before, g);
     for (int32_t i = 1; i < count; i++) {

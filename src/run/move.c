@@ -182,15 +182,15 @@ static void operand_source(const bs_context *c, int32_t value, int32_t row, bs_o
         bs_operand_make(c, from, c->domains[s->graph->values[value].domain].ids[row], &parent);
         memcpy(o->stride, parent.stride, sizeof o->stride);
         o->data = parent.data;
-    } else if (bs_op_get(s->graph->nodes[node].op)->weights) { /* a constant */
-        bs_operand_dense(c, &s->graph->values[value], o);
-        o->data = bs_bytes_at(s->weights, s->plan->nodes[node].prepared_offset);
-    } else if (s->graph->nodes[node].n_in == 0) {
-        bs_operand_bound(c, node, o);
-    } else {
+    } else if (s->graph->nodes[node].n_in > 0) {
         bs_operand root;
         bs_operand_root(c, bs_node_in(s->graph, &s->graph->nodes[node])[0], &root);
         bs_operand_step(o, &root, bs_top_row(c, s->graph->values[value].domain, row));
+    } else if (bs_op_get(s->graph->nodes[node].op)->bound) {
+        bs_operand_bound(c, node, o);
+    } else { /* a constant */
+        bs_operand_dense(c, &s->graph->values[value], o);
+        o->data = bs_bytes_at(s->weights, s->plan->nodes[node].prepared_offset);
     }
 }
 

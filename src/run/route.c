@@ -197,7 +197,7 @@ static bs_routing routing_of(bs_context *c, int32_t router)
     if (info->desc->protocol == BS_ROUTE_BUDGET) {
         bs_weight_spec specs[BS_MAX_WEIGHTS] = {{0}};
         const bs_node *node = &s->graph->nodes[info->node];
-        bs_op_get(node->op)->weights(s->graph, node, specs);
+        bs_node_weights(s->graph, node, specs);
         r.path_of = (const int32_t *)(const void *)bs_bytes_read_at(weights, bs_weight_offset(specs, 1));
     }
     if (info->knob) {

@@ -52,7 +52,7 @@ static bool load_rows(node_load *l, const char *name, const bs_weight_info *info
         if (bs_weight_load_rows(l->weights, name, &l->specs[0], info, first, count, l->plan->tier, target, error) !=
             BS_OK)
             return false;
-        l->op->layout->prepare(l->s->graph, l->node, l->plan, l->tensors, first, count, l->prepared);
+        l->op->rules->prepare(l->s->graph, l->node, l->plan, l->tensors, first, count, l->prepared);
     }
     return true;
 }
@@ -92,7 +92,7 @@ static bool load_node(bs_session *s, int32_t n, const bs_weights *weights, uint8
     const bs_node_plan *plan = &s->plan->nodes[n];
     node_load l = {.s = s, .weights = weights, .node = &s->graph->nodes[n], .plan = plan, .staging = staging};
     l.op = bs_op_get(l.node->op);
-    l.count = l.op->weights(s->graph, l.node, l.specs);
+    l.count = bs_node_weights(s->graph, l.node, l.specs);
     l.prepared = s->device ? s->device->api->load(s->on_device, error) : bs_bytes_at(s->weights, plan->prepared_offset);
     if (!l.prepared || !load_tensors(&l, error))
         return false;

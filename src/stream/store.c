@@ -29,7 +29,7 @@ static void *carve_store(bs_carver *c, const bs_plan *plan, bs_store *s)
         if (!bs_store_loads(plan, n))
             continue;
         nodes++;
-        tensors += bs_plan_tensors(plan->graph, &plan->graph->nodes[n], specs);
+        tensors += bs_node_weights(plan->graph, &plan->graph->nodes[n], specs);
     }
     BS_CARVE(c, s->facts, units);
     BS_CARVE(c, s->units, units);

@@ -54,7 +54,7 @@ static void tensors_of(const bs_store *s, const bs_store_node *node, const bs_st
 {
     bs_weight_spec specs[BS_MAX_WEIGHTS];
     const bs_node *n = &s->plan->graph->nodes[node->node];
-    bs_op_get(n->op)->weights(s->plan->graph, n, specs);
+    bs_node_weights(s->plan->graph, n, specs);
     for (int32_t i = 0; i < node->n_tensors; i++) {
         const bs_store_tensor *tensor = &s->tensors[node->first_tensor + i];
         const bs_weight_spec *spec = &specs[tensor->spec];

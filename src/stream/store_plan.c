@@ -75,7 +75,7 @@ static bool find_node(store_planner *p, bs_store_node *found)
     const bs_node *node = &g->nodes[found->node];
     bs_weight_spec specs[BS_MAX_WEIGHTS];
     found->first_tensor = p->n_tensors;
-    found->n_tensors = bs_op_get(node->op)->weights(g, node, specs);
+    found->n_tensors = bs_node_weights(g, node, specs);
     found->begin = bs_bytes_of(BS_BYTES_TOO_MANY);
     found->end = bs_bytes_of(0);
     for (int32_t i = 0; i < found->n_tensors; i++) {

@@ -17,8 +17,7 @@ static inline bool fuzz_make_weights(flat_source *source, const bs_graph *g, fuz
     uint64_t elements = 0, count = 0;
     const int32_t style = fuzz_below(o, 4);
     for (int32_t n = 1; n < g->n_nodes; n++) {
-        const bs_op *op = bs_op_get(g->nodes[n].op);
-        const int32_t n_specs = op->weights ? op->weights(g, &g->nodes[n], specs) : 0;
+        const int32_t n_specs = bs_node_weights(g, &g->nodes[n], specs);
         for (int32_t i = 0; i < n_specs; i++)
             elements = bs_add_u64(elements, bs_bytes_figure(bs_weight_elements(&specs[i])));
         count += (uint64_t)n_specs;
