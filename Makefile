@@ -231,7 +231,8 @@ help:
 	@echo 'make bare         the example on a board without an operating system, under qemu'
 	@echo 'make bench        benchmarks (CUDA=1: of the GPU; CUDA=emulated: that its results are right)'
 	@echo 'make bench-preload  weights streamed from storage (ARGS="--quick")'
-	@echo 'make bench-products  products, convolutions and what stands between them, beside PyTorch and ONNX Runtime'
+	@echo 'make bench-products  products, convolutions and whole networks beside PyTorch, ONNX Runtime and others' \
+	  '(ARGS="--help")'
 	@echo 'make bench-planning  instructions that planning takes, of networks of 1k to 64k nodes, and a run beside its' \
 	  'kernels: minutes, by valgrind'
 	@echo 'make amalgamate   generate brainstorm.c and brainstorm_cuda.cu from src/'
@@ -333,6 +334,7 @@ $(BENCH_FILES): $(BENCH_ARCHIVE) $(MODULES) $(LIBRARY) $(BUILD)/flags_link
 # What does not build counts as failed, and the tests that do still run: hence a make of its own, with -k.
 test-build: $(TEST_FILES) $(if $(filter %.sh %.py,$(TESTS)),$(PROGRAM_FILES)) \
   $(if $(filter %/test_same_files.sh,$(TESTS)),$(addprefix $(BUILD)/bench/,ops frames preload)) \
+  $(if $(filter %/test_bench_products.py,$(TESTS)),$(addprefix $(BUILD)/bench/,products networks)) \
   $(if $(filter %_plans.sh %_plan_cli.sh,$(TESTS)),$(addprefix $(BUILD)/tests/,test_plan_image test_model_plans))
 
 # Tests of the CUDA backend run in the emulation, from a build of their own below this one.
@@ -432,7 +434,7 @@ mutants-cuda:
 	  sh tests/mutants.sh tests/cuda_mutants.txt $(NAMES)
 
 # With the CUDA backend the GPU's benchmark alone; the emulation checks its results.
-BENCH_RUN := $(if $(CUDA),%/cuda,$(filter-out %/preload %/large_run %/products,$(BENCH_FILES)))
+BENCH_RUN := $(if $(CUDA),%/cuda,$(filter-out %/preload %/large_run %/products %/networks,$(BENCH_FILES)))
 bench: $(BENCH_FILES) $(PROGRAM_FILES)
 	@for program in $(filter $(BENCH_RUN),$(BENCH_FILES)); do \
 	  echo "== $$program"; $(RUN) $$program $(if $(CUDA),$(ARGS)) || exit 1; \
@@ -442,8 +444,8 @@ bench: $(BENCH_FILES) $(PROGRAM_FILES)
 bench-preload: $(BUILD)/bench/preload
 	@$(RUN) $< $(ARGS)
 
-# Beside peers, which bench/peers/requirements.txt names: PYTHON has to have them. Minutes; ARGS="gemm --tier avx2".
-bench-products: $(BUILD)/bench/products
+# Beside peers, which bench/peers/requirements.txt names: those that PYTHON has. Many minutes; ARGS="--only gemm,bert".
+bench-products: $(BUILD)/bench/products $(BUILD)/bench/networks
 	@BUILD='$(BUILD)' $(PYTHON) bench/peers/products.py $(ARGS)
 
 # Minutes, under valgrind: whether planning takes time in proportion to a network, and a run in proportion to its

@@ -113,6 +113,65 @@ double bench_peak_gflops(bs_tier tier)
     return best;
 }
 
+/* Sums, that nothing be left out; four of them, that none waits for another. */
+#if defined(__x86_64__)
+__attribute__((target("avx512f"))) static void avx512_read(const float *from, size_t count)
+{
+    __m512 a0 = _mm512_setzero_ps(), a1 = a0, a2 = a0, a3 = a0;
+    for (size_t i = 0; i + 64 <= count; i += 64) {
+        a0 = _mm512_add_ps(a0, _mm512_loadu_ps(from + i));
+        a1 = _mm512_add_ps(a1, _mm512_loadu_ps(from + i + 16));
+        a2 = _mm512_add_ps(a2, _mm512_loadu_ps(from + i + 32));
+        a3 = _mm512_add_ps(a3, _mm512_loadu_ps(from + i + 48));
+    }
+    a0 = _mm512_add_ps(_mm512_add_ps(a0, a1), _mm512_add_ps(a2, a3));
+    PEAK_KEEP_v(0)
+}
+
+__attribute__((target("avx2"))) static void avx2_read(const float *from, size_t count)
+{
+    __m256 a0 = _mm256_setzero_ps(), a1 = a0, a2 = a0, a3 = a0;
+    for (size_t i = 0; i + 32 <= count; i += 32) {
+        a0 = _mm256_add_ps(a0, _mm256_loadu_ps(from + i));
+        a1 = _mm256_add_ps(a1, _mm256_loadu_ps(from + i + 8));
+        a2 = _mm256_add_ps(a2, _mm256_loadu_ps(from + i + 16));
+        a3 = _mm256_add_ps(a3, _mm256_loadu_ps(from + i + 24));
+    }
+    a0 = _mm256_add_ps(_mm256_add_ps(a0, a1), _mm256_add_ps(a2, a3));
+    PEAK_KEEP_x(0)
+}
+#endif
+
+static void plain_read(const float *from, size_t count)
+{
+    float sum[8] = {0};
+    for (size_t i = 0; i + 8 <= count; i += 8)
+        for (size_t k = 0; k < 8; k++)
+            sum[k] += from[i + k];
+    __asm__ volatile("" : : "r"(sum) : "memory");
+}
+
+double bench_read_gbs(size_t bytes)
+{
+    void (*once)(const float *, size_t) = plain_read;
+#if defined(__x86_64__)
+    once = bs_tier_available(BS_TIER_AVX512) ? avx512_read : bs_tier_available(BS_TIER_AVX2) ? avx2_read : plain_read;
+#endif
+    float *from = malloc(bytes);
+    double best = 0;
+    const int turns = 1 + (int)((size_t)(4 << 20) / bytes);
+    for (int i = 0; from && i < REPEATS / 2; i++) {
+        memset(from, 0, i == 0 ? bytes : 0);
+        const double since = bench_cpu_seconds();
+        for (int k = 0; k < turns; k++)
+            once(from, bytes / sizeof *from);
+        const double now = 1e-9 * (double)bytes * turns / (bench_cpu_seconds() - since);
+        best = now > best ? now : best;
+    }
+    free(from);
+    return best;
+}
+
 double bench_copy_gbs(size_t bytes)
 {
     uint8_t *from = malloc(bytes), *to = malloc(bytes);

@@ -16,4 +16,7 @@ double bench_peak_gflops(bs_tier tier);
 /* GB/s read plus GB/s written by memcpy of `bytes`, one thread, warm. */
 double bench_copy_gbs(size_t bytes);
 
+/* GB/s of reading `bytes` again and again, one thread: from whichever cache or memory holds so many. */
+double bench_read_gbs(size_t bytes);
+
 #endif

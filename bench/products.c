@@ -8,14 +8,16 @@
  *     tensor NAME DIM...                        a weight, then its f32 bytes                                   "ok"
  *     input I                                   then the f32 bytes of input I                                  "ok"
  *     ready                                     plans it, prepares its weights                      "ARENA-BYTES"
- *     run TIMES                                 runs it so often                            "CPU-SECONDS" of it all
+ *     run TIMES                                 runs it so often                "CPU-SECONDS ALLOCATIONS" of it all
  *     result I                                  output I                                               its f32 bytes
  *     close                                                                                                    "ok"
  *     peak TIER                                 multiply-add peak                                           "GFLOP/s"
+ *     copy BYTES, read BYTES                    of memory, again and again                                     "GB/s"
  *     tier                                      the best tier here                                          its name
  *
  * Owns: the protocol, and the table of kinds. Relies on: brainstorm.h, peak.h. Must never: time anything but bs_run.
  */
+#include "allocations.h"
 #include "figures.h"
 #include "peak.h"
 
@@ -34,7 +36,7 @@ typedef struct kind {
     bs_shape (*input)(const int32_t *a);
     bs_value (*build)(bs_graph *g, bs_value x, const int32_t *a);
     bool channels_last; /* its inputs, and its outputs: images as they lie inside a network */
-    bool sequence;      /* its first argument is a number of steps: a run of the graph each, from states of zeros on */
+    bool sequence;      /* its first argument is a number of steps, its sixth of those in a run; from zeros on */
 } kind;
 
 static bs_shape shape_rows(const int32_t *a) { return BS_SHAPE2(a[0], a[1]); }
@@ -90,21 +92,66 @@ static bs_value build_conv(bs_graph *g, bs_value x, const int32_t *a)
                                        .act = a[6]});
 }
 
-static bs_shape shape_step(const int32_t *a) { return BS_SHAPE2(a[1], a[2]); }
+/* A run takes one step, or a chunk of them. */
+static bs_shape shape_steps(const int32_t *a)
+{
+    return a[5] == 1 ? BS_SHAPE2(a[1], a[2]) : BS_SHAPE3(a[5], a[1], a[2]);
+}
 
-/* One step of all layers: "op0", "op1" ... */
+/* op0.weight_ih and so on; a chunk's are op0i.weight, op0i.bias, op0h.weight, op0h.bias of two products. */
+static const char *numbered(char *text, size_t bytes, const char *name, int32_t layer, const char *what)
+{
+    snprintf(text, bytes, "%s%u%s", name, (unsigned)layer % 10, what);
+    return text;
+}
+
+/* One step by its parts: `projected` [1, rows, 4 units] is what the step's input gives. */
+static bs_value step_of_parts(bs_graph *g, bs_value projected, bs_value h, bs_value *c, const int32_t *a,
+                              int32_t layer)
+{
+    char name[16];
+    const bs_value of_h = bs_linear(
+        g, h, &(bs_linear_desc){.name = numbered(name, sizeof name, "op", layer, "h"), .out = 4 * a[3]});
+    const bs_value sums = bs_add(g, bs_reshape(g, projected, BS_SHAPE2(a[1], 4 * a[3])), of_h);
+    bs_value gate[4];
+    for (int32_t i = 0; i < 4; i++)
+        gate[i] = bs_activation(
+            g, bs_slice(g, sums, &(bs_slice_desc){.axis = 1, .start = i * a[3], .length = a[3]}),
+            i == 2 ? BS_TANH : BS_SIGMOID, 0);
+    *c = bs_add(g, bs_mul(g, gate[1], *c), bs_mul(g, gate[0], gate[2]));
+    return bs_mul(g, gate[3], bs_activation(g, *c, BS_TANH, 0));
+}
+
+/* A layer of a whole chunk: one product for all its inputs, then step by step. */
+static bs_value chunk_of(bs_graph *g, bs_value x, bs_value *h, bs_value *c, const int32_t *a, int32_t layer)
+{
+    char name[16];
+    bs_value steps[BS_MAX_OPERANDS];
+    const bs_value projected = bs_linear(
+        g, x, &(bs_linear_desc){.name = numbered(name, sizeof name, "op", layer, "i"), .out = 4 * a[3]});
+    for (int32_t i = 0; i < a[5] && i < BS_MAX_OPERANDS; i++) {
+        const bs_value one = bs_slice(g, projected, &(bs_slice_desc){.start = i, .length = 1});
+        *h = step_of_parts(g, one, *h, c, a, layer);
+        steps[i] = bs_reshape(g, *h, BS_SHAPE3(1, a[1], a[3]));
+    }
+    return bs_concat(g, steps, a[5], 0);
+}
+
+/* All layers: "op0", "op1" ... */
 static bs_value build_lstm(bs_graph *g, bs_value x, const int32_t *a)
 {
     for (int32_t layer = 0; layer < a[4]; layer++) {
-        char name[8], h_name[8], c_name[8];
-        snprintf(name, sizeof name, "op%u", (unsigned)layer % 10);
-        snprintf(h_name, sizeof h_name, "h%u", (unsigned)layer % 10);
-        snprintf(c_name, sizeof c_name, "c%u", (unsigned)layer % 10);
-        const bs_value h = bs_state(g, h_name, BS_F32, BS_SHAPE2(a[1], a[3])),
-                       c = bs_state(g, c_name, BS_F32, BS_SHAPE2(a[1], a[3]));
-        bs_value c_out;
-        x = bs_lstm(g, x, h, c, &(bs_recurrent_desc){.name = name}, &c_out);
-        bs_state_write(g, h, x);
+        char name[8];
+        const bs_value h = bs_state(g, numbered(name, sizeof name, "h", layer, ""), BS_F32, BS_SHAPE2(a[1], a[3])),
+                       c = bs_state(g, numbered(name, sizeof name, "c", layer, ""), BS_F32, BS_SHAPE2(a[1], a[3]));
+        bs_value h_out = h, c_out = c;
+        if (a[5] == 1) {
+            numbered(name, sizeof name, "op", layer, "");
+            x = h_out = bs_lstm(g, x, h, c, &(bs_recurrent_desc){.name = name}, &c_out);
+        } else {
+            x = chunk_of(g, x, &h_out, &c_out, a, layer);
+        }
+        bs_state_write(g, h, h_out);
         bs_state_write(g, c, c_out);
     }
     return x;
@@ -118,7 +165,7 @@ static const kind kinds[] = {
     {"heads", "rows width heads", 3, shape_rows, build_heads, false, false},
     {"matmul", "matrices rows inner columns transposed", 5, shape_matrices, build_matmul, false, false},
     {"conv", "channels side outputs kernel stride groups activation", 7, shape_image, build_conv, true, false},
-    {"lstm", "steps rows inputs units layers", 5, shape_step, build_lstm, false, true},
+    {"lstm", "steps rows inputs units layers chunk", 6, shape_steps, build_lstm, false, true},
 };
 
 /* ------------------------------------------------------------------------------------------------ one graph */
@@ -226,7 +273,9 @@ static bool bench_open(bench *b, const char *name, int count, const char *tier, 
     bs_arena_init(&arena, "graph", b->graph_memory, GRAPH_BYTES);
     b->graph = bs_graph_create(&arena, NULL);
     const bs_shape shape = b->kind->input(b->argument);
-    b->steps = b->kind->sequence ? b->argument[0] : 1;
+    if (b->kind->sequence && (b->argument[5] < 1 || b->argument[5] > BS_MAX_OPERANDS))
+        return complain(name, "a chunk has 1 .. 8 steps");
+    b->steps = b->kind->sequence ? b->argument[0] / b->argument[5] : 1;
     b->inputs = shape_elements(&shape) * (size_t)b->steps;
     b->count = count;
     for (int i = 0; i < count; i++) {
@@ -327,14 +376,16 @@ static bool bench_ready(bench *b)
 
 static bool bench_run(bench *b, int times)
 {
+    const long before = bench_allocations();
     const double since = bench_cpu_seconds();
     for (int i = 0; i < times * b->steps; i++) {
-        if (b->steps > 1 && i % b->steps == 0)
+        if (b->session && b->kind->sequence && i % b->steps == 0)
             bs_reset_state(b->session);
         if (!b->session || (b->steps > 1 && !bench_bind(b, i % b->steps)) || bs_run(b->session, &b->error) != BS_OK)
             return complain("run", b->session ? b->error.message : "nothing is ready");
     }
-    return printf("%.9f\n", bench_cpu_seconds() - since) > 0;
+    const double seconds = bench_cpu_seconds() - since;
+    return printf("%.9f %ld\n", seconds, before > 0 ? bench_allocations() - before : -1) > 0;
 }
 
 /* ------------------------------------------------------------------------------------------------- protocol */
@@ -359,6 +410,9 @@ static bool obey(bench *b, const char *verb, const char *rest)
     if (strcmp(verb, "tier") == 0)
         return puts(bs_tier_name(bs_tier_best())) >= 0;
     const int number = atoi(rest);
+    if (strcmp(verb, "copy") == 0 || strcmp(verb, "read") == 0)
+        return number > 0 &&
+               printf("%.2f\n", (verb[0] == 'c' ? bench_copy_gbs : bench_read_gbs)((size_t)number)) > 0;
     if (strcmp(verb, "run") == 0)
         return bench_run(b, number);
     if (number < 0 || number >= b->count)

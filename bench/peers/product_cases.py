@@ -4,7 +4,7 @@ A case knows its kind in bench/products.c, and the shapes; product_onnx.py and p
 a kind.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -33,6 +33,7 @@ class Case:
     arguments: tuple
     count: int = 64
     spread: float = 1.0  # of the inputs
+    stream: bool = False  # peers too get chunks, one after the other
 
     @property
     def input_shape(self):
@@ -80,6 +81,19 @@ class Case:
         made = shapes.get(self.kind, dict)()
         return {k: (noise.standard_normal(s) / np.sqrt(max(1, np.prod(s[1:])))).astype(np.float32)
                 for k, s in made.items()}
+
+    def sent(self, weights):
+        """As our program calls them: the products of an LSTM in chunks are two a layer."""
+        if self.kind != "lstm" or self.arguments[5] == 1:
+            return weights
+        return {k.replace(".weight_ih", "i.weight").replace(".bias_ih", "i.bias").replace(".weight_hh", "h.weight")
+                .replace(".bias_hh", "h.bias"): w for k, w in weights.items()}
+
+    def reads(self, weights):
+        """Bytes of weights that one of it has to read, and how often: an LSTM those of the recurrence at each step."""
+        if self.kind == "lstm":
+            return sum(w.nbytes for k, w in weights.items() if k.endswith("weight_hh")), self.arguments[0]
+        return (sum(w.nbytes for w in weights.values()), 1) if self.flops else (0, 1)
 
     def activation(self):
         """Its name, or None."""
@@ -190,19 +204,27 @@ def conv():
 
 
 def lstm():
+    """Peers get the whole sequence at once; as a stream, chunks with a state."""
     for layers in (1, 2):
-        for steps in (8, 32, 128):
-            for rows_ in (1, 32):
-                yield Case(f"lstm {layers} of 300 to 512, {steps} steps of {rows_}", "lstm",
-                           (steps, rows_, 300, 512, layers), count=1)
+        for rows_ in (1, 32):
+            name = f"lstm {layers} of 300 to 512, "
+            for steps in (8, 32, 128):
+                yield Case(f"{name}{steps} steps of {rows_}", "lstm", (steps, rows_, 300, 512, layers, 1), count=1)
+            for steps in (8, 32, 128):
+                yield Case(f"{name}{steps} of {rows_}, 8 a run", "lstm", (steps, rows_, 300, 512, layers, 8), count=1)
+            yield Case(f"{name}128 of {rows_}, stream of 8s", "lstm", (128, rows_, 300, 512, layers, 8), count=1,
+                       stream=True)
 
 
 GROUPS = {"gemm": gemm, "matmul": matmul, "rows": rows, "conv": conv, "lstm": lstm}
 
 
-def cases(only):
-    """All, or those of the groups named and those whose name has such a part."""
+def cases(only, tiny=False):
+    """(group, case): all, or those of the groups named and those whose name has such a part. tiny: the first of each
+    group, once."""
     for group, make in GROUPS.items():
-        for case in make():
+        for i, case in enumerate(make()):
             if not only or group in only or any(part in case.name for part in only if part not in GROUPS):
-                yield case
+                if tiny and i > 0:
+                    break
+                yield group, replace(case, count=1) if tiny else case

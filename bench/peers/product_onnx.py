@@ -30,7 +30,9 @@ def nodes_of(case, x, y):
         for i in range(a[4]):
             made = x if i == 0 else f"h{i}"
             to = last if i + 1 == a[4] else f"h{i + 1}"
-            nodes += [helper.make_node("LSTM", [made, f"op{i}.W", f"op{i}.R", f"op{i}.B"], [f"all{i}"],
+            given = ["", f"h{i}_in", f"c{i}_in"] if case.stream else []
+            left = [f"h{i}_out", f"c{i}_out"] if case.stream else []
+            nodes += [helper.make_node("LSTM", [made, f"op{i}.W", f"op{i}.R", f"op{i}.B", *given], [f"all{i}", *left],
                                        hidden_size=a[3]),
                       helper.make_node("Squeeze", [f"all{i}", "directions"], [to])]
     elif case.kind == "conv":
@@ -55,6 +57,11 @@ def lstm_constants(case, weights):
     return constants
 
 
+def states_of(case):
+    _, rows, _, units, layers, _ = case.arguments
+    return [(f"{letter}{i}", (1, rows, units)) for i in range(layers) for letter in "hc"]
+
+
 def write(case, weights, path):
     constants = dict(weights)
     if case.kind == "matmul" and case.arguments[4]:
@@ -65,11 +72,18 @@ def write(case, weights, path):
         rows, width, heads = case.arguments
         constants["split"] = np.array([rows, heads, width // heads], np.int64)
     batch = (1,) if case.kind == "conv" else ()
+    given, made = batch + tuple(case.input_shape), batch + tuple(case.result_shape)
+    value = lambda name, shape: helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
     nodes, ins, outs = [], [], []
+    if case.stream:
+        chunk = case.arguments[5]
+        given, made = (chunk, *given[1:]), (chunk, *made[1:])
+        ins += [value(name + "_in", shape) for name, shape in states_of(case)]
+        outs += [value(name + "_out", shape) for name, shape in states_of(case)]
     for i in range(case.count):
         nodes += nodes_of(case, f"x{i}", f"y{i}")
-        ins.append(helper.make_tensor_value_info(f"x{i}", TensorProto.FLOAT, batch + tuple(case.input_shape)))
-        outs.append(helper.make_tensor_value_info(f"y{i}", TensorProto.FLOAT, batch + tuple(case.result_shape)))
+        ins.append(value(f"x{i}", given))
+        outs.append(value(f"y{i}", made))
     graph = helper.make_graph(nodes, "case", ins, outs, [numpy_helper.from_array(np.ascontiguousarray(w), k)
                                                          for k, w in constants.items()])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9), path)
@@ -89,14 +103,25 @@ class OnnxCase:
         batch = (1,) if case.kind == "conv" else ()
         self.results = [np.empty(batch + tuple(case.result_shape), np.float32) for _ in inputs]
         self.inputs = [np.ascontiguousarray(x.reshape(batch + x.shape)) for x in inputs]
+        self.case = case
         for i, (x, y) in enumerate(zip(self.inputs, self.results)):
+            if case.stream:
+                continue
             self.binding.bind_input(f"x{i}", "cpu", 0, np.float32, x.shape, x.ctypes.data)
             self.binding.bind_output(f"y{i}", "cpu", 0, np.float32, y.shape, y.ctypes.data)
+
+    def stream(self):
+        chunk, feed = self.case.arguments[5], {f"{n}_in": np.zeros(s, np.float32) for n, s in states_of(self.case)}
+        names = [f"{n}_out" for n, _ in states_of(self.case)]
+        for at in range(0, len(self.inputs[0]), chunk):
+            feed["x0"] = self.inputs[0][at:at + chunk]
+            self.results[0][at:at + chunk], *states = self.session.run(["y0", *names], feed)
+            feed.update({name.replace("_out", "_in"): s for name, s in zip(names, states)})
 
     def run(self, times):
         since = time.process_time()
         for _ in range(times):
-            self.session.run_with_iobinding(self.binding)
+            self.stream() if self.case.stream else self.session.run_with_iobinding(self.binding)
         return time.process_time() - since
 
     def result(self, index):

@@ -29,16 +29,18 @@ class Products:
     def open(self, case, tier, inputs, weights):
         """Bytes of its arenas."""
         self.ask(f"open {case.kind} {case.count} {tier} " + " ".join(str(a) for a in case.arguments))
-        for name, weight in weights.items():
+        for name, weight in case.sent(weights).items():
             dims = " ".join(str(d) for d in weight.shape)
             self.ask(f"tensor {name} {dims}", np.ascontiguousarray(weight, np.float32).tobytes())
         for i, x in enumerate(inputs):
             self.ask(f"input {i}", case.laid_out(x).tobytes())
-        self.shape = case
+        self.shape, self.allocations = case, 0
         return int(self.ask("ready"))
 
     def run(self, times):
-        return float(self.ask(f"run {times}"))
+        seconds, allocations = self.ask(f"run {times}").split()
+        self.allocations = -1 if int(allocations) < 0 else max(self.allocations, int(allocations))
+        return float(seconds)
 
     def result(self, index):
         self.process.stdin.write(f"result {index}\n".encode())
@@ -48,6 +50,10 @@ class Products:
 
     def peak(self, tier):
         return float(self.ask(f"peak {tier}"))
+
+    def bandwidth(self, verb, count):
+        """GB/s of verb "read" or "copy"."""
+        return float(self.ask(f"{verb} {count}"))
 
     def tier(self):
         return self.ask("tier")

@@ -11,6 +11,14 @@ torch.set_num_threads(1)
 ACT = {"relu": F.relu, "gelu": F.gelu, "sigmoid": torch.sigmoid, "tanh": torch.tanh, "silu": F.silu}
 
 
+def streamed(net, x, chunk):
+    state, parts = None, []
+    for part in x.split(chunk):
+        y, state = net(part, state)
+        parts.append(y)
+    return torch.cat(parts)
+
+
 class TorchCase:
     name = "torch"
 
@@ -31,7 +39,7 @@ class TorchCase:
         if case.kind == "lstm":
             net = torch.nn.LSTM(a[2], a[3], a[4])
             net.load_state_dict({f"{k.split('.')[1]}_l{k[2]}": v for k, v in w.items()})
-            op = lambda x: net(x)[0]
+            op = (lambda x: streamed(net, x, a[5])) if case.stream else lambda x: net(x)[0]
         self.op = (lambda x: act(op(x))) if op and act else op or act
         self.results = [None] * len(inputs)
 

@@ -1,14 +1,15 @@
-"""Products, and what stands between them in a transformer, run in turns by brainstorm and by its peers.
+"""Products, what stands between them, convolutions and whole networks, in turns by brainstorm and by its peers.
 
-    pip install -r bench/peers/requirements.txt
-    make bench-products [ARGS="gemm --tier avx2 --peers onnxruntime,torch --turns 31 --json products.json"]
+    pip install -r bench/peers/requirements.txt      into a virtual environment outside the repository
+    make bench-products [ARGS="--only gemm,bert --tier avx2 --peers onnxruntime,torch --turns 31 --json products.json"]
 
-A case is one graph of 64 (large ones: fewer) such ops with an input and an output of its own each, all bound, and the
-same weights. A turn runs everyone once, one after the other, for some milliseconds, on one thread; a ratio is the
-median over turns of (theirs / ours) within a turn, above 1 where ours is faster, so that other work on the machine
-strikes all. Time is the processor's. `limit` is the shortest time that the multiply-add peak, or where more weights
-are read than computed with, their bytes allow; `share` is the limit over our time. `error` is the largest difference
-from float64 over the largest value; `theirs` is PyTorch's.
+A case is one graph of 64 (large ones: fewer) ops with an input and an output of its own each, all bound, and the same
+weights; or a whole network. A turn runs everyone once, one after the other, for some milliseconds, on one thread; a
+ratio is the median over turns of (theirs / ours) within a turn, above 1 where ours is faster, so that other work on the
+machine strikes all. Time is the processor's. `limit` is the shortest time that the multiply-add peak allows, or the
+bytes of the weights, or, where nothing is multiplied, those of input and output; each is measured beside the row, and
+`share` is the limit over our time. `error` is the largest difference from float64 over the largest value; `theirs` is
+PyTorch's. `MB` are all our arenas. Peers that are not installed are named and left out.
 """
 
 import argparse
@@ -24,10 +25,12 @@ import numpy as np
 here = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [here, os.path.join(here, "..")]
 import luma
+import network_cases
 import product_cases
 import product_server
+import turns
 
-TURN_SECONDS = 4e-3
+GROUPS = [*product_cases.GROUPS, *network_cases.FAMILIES]
 
 
 def open_peers(wanted, case, inputs, weights, folder):
@@ -41,75 +44,125 @@ def open_peers(wanted, case, inputs, weights, folder):
     return peers
 
 
-def relative_error(result, truth):
-    return float(np.max(np.abs(result.astype(np.float64) - truth)) / np.max(np.abs(truth)))
+class Run:
+    """What the command line asked for, and our programs."""
+
+    def __init__(self, args):
+        self.tier, self.turns, self.seconds, self.tiny = args.tier, args.turns, args.turn_ms * 1e-3, args.tiny
+        self.peers, self.versions = turns.installed(args.peers)
+        self.folder = os.path.join(luma.build_dir(), "bench")
+        os.makedirs(self.folder, exist_ok=True)
+        self.products = product_server.Products()
+        if self.tier == "auto":
+            self.tier = self.products.tier()
+        self.limits = turns.Limits(self.products, self.tier)
+        self._networks = None
+
+    def networks(self):
+        """Our program for whole networks."""
+        if self._networks is None:
+            from network_ours import Ours
+            self._networks = Ours()
+        return self._networks
+
+    def file(self, name):
+        return os.path.join(self.folder, name)
+
+    def end(self):
+        self.products.end()
+        if self._networks:
+            self._networks.end()
 
 
-def measure(ours, case, args, folder):
+def measure(run, case):
     noise = np.random.default_rng(1)
     inputs, weights = case.inputs(noise), case.weights(noise)
-    arenas = ours.open(case, args.tier, inputs, weights)
-    runners = [ours, *open_peers(args.peers, case, inputs, weights, folder)]
+    ours = run.products
+    arenas = ours.open(case, run.tier, inputs, weights)
+    runners = [ours, *open_peers(run.peers, case, inputs, weights, run.folder)]
     truth = case.definition(inputs[0].astype(np.float64), {k: w.astype(np.float64) for k, w in weights.items()})
-    times = []
-    for r in runners:
-        r.run(1)
-    often = [max(1, min(4096, int(TURN_SECONDS / max(r.run(1), 1e-7)))) for r in runners]
-    for _ in range(args.turns):
-        times.append([r.run(n) / n / case.count for r, n in zip(runners, often)])
-    times = np.array(times)
-    row = {"case": case.name, "us": float(np.median(times[:, 0])) * 1e6, "flops": case.flops, "arenas": arenas,
-           "error": relative_error(ours.result(0), truth)}
-    for i, r in enumerate(runners[1:], 1):
-        row[r.name] = float(np.median(times[:, i] / times[:, 0]))
+    row = {"case": case.name, "flops": case.flops, "elements": case.elements, "arenas": arenas}
+    turns.ratios(row, runners, turns.in_turns(runners, run.turns, run.seconds) / case.count)
+    row["error"], row["allocations"] = turns.relative_error(ours.result(0), truth), ours.allocations
+    for r in runners[1:]:
         if r.name == "torch":
-            row["theirs"] = relative_error(r.result(0), truth)
+            row["theirs"] = turns.relative_error(r.result(0), truth)
+    moved = 0 if case.flops else 8 * case.elements
+    row["limit"] = run.limits.us(case.flops, *case.reads(weights), moved, moved * case.count)
     ours.close()
     return row
 
 
-def show(row, peak, peers):
-    rate = row["flops"] / row["us"] * 1e-3
-    share = f"{rate:8.1f} {rate / peak:6.1%}" if row["flops"] else f"{row['us'] * 1e3 / row['elements']:8.3f} {'':6}"
-    print(f"{row['case']:38} {row['us']:10.2f} {share} " + " ".join(f"{row[p]:11.3f}" for p in peers if p in row)
-          + f"  {row['error']:.1e} {row.get('theirs', float('nan')):.1e}", flush=True)
+def rows_of(run, only):
+    """(group, row), one after the other."""
+    cases = list(product_cases.cases(only, run.tiny))
+    families = [f for f in network_cases.FAMILIES if not only or f in only]
+    progress = turns.Progress(len(cases) + len(families))
+    for group, case in cases:
+        progress.now(case.name)
+        yield group, measure(run, case)
+    for family in families:
+        progress.now(family)
+        for row in network_cases.FAMILIES[family](run):
+            yield family, row
+
+
+def summary(rows, peers):
+    for group in dict(rows):
+        best = [min(r[p] for p in peers if p in r) for g, r in rows if g == group and any(p in r for p in peers)]
+        if best:
+            print(f"{group}: the fastest peer's time over ours: least {min(best):.3f}, "
+                  f"geometric mean {np.exp(np.mean(np.log(best))):.3f}")
+    counts = {r["allocations"] for _, r in rows}
+    print("allocations in our runs: " + ("not counted here" if -1 in counts else str(sum(counts))))
+    apart = [r["spread"] for _, r in rows if r["spread"]]
+    if apart:
+        print(f"the middle half of the turns' ratios lies {np.median(apart):.1%} apart (median of rows), "
+              f"{max(apart):.1%} at most")
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0], epilog="Groups: " + ", ".join(GROUPS) + ".")
+    parser.add_argument("words", nargs="*", help="groups, or parts of the names of products")
+    parser.add_argument("--only", default="", help="the same, with commas between them")
+    parser.add_argument("--tier", default="auto", help="auto (the best here), avx2, avx512, neon, scalar")
+    parser.add_argument("--peers", default="onnxruntime,torch", help="with commas; empty: none")
+    parser.add_argument("--turns", type=int, default=31)
+    parser.add_argument("--turn-ms", type=float, default=4, help="of each in a turn, one run at least [4]")
+    parser.add_argument("--tiny", action="store_true", help="small shapes: whether it works, not how fast it is")
+    parser.add_argument("--json", help="a file for all figures")
+    args = parser.parse_args()
+    args.only = [w for w in [*args.words, *args.only.split(",")] if w]
+    args.peers = [p for p in args.peers.split(",") if p]
+    for peer in args.peers:
+        if peer not in turns.PEERS:
+            parser.error(f"no peer is called {peer}: {', '.join(turns.PEERS)}")
+    for word in args.only:
+        if word not in GROUPS and not list(product_cases.cases([word])):
+            parser.error(f"neither a group nor a part of a product's name: {word}")
+    return args
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("only", nargs="*", help="groups or parts of names: " + ", ".join(product_cases.GROUPS))
-    parser.add_argument("--tier", default="auto")
-    parser.add_argument("--peers", default="onnxruntime,torch")
-    parser.add_argument("--turns", type=int, default=31)
-    parser.add_argument("--json")
-    args = parser.parse_args()
-    args.peers = [p for p in args.peers.split(",") if p]
-
-    folder = os.path.join(luma.build_dir(), "bench")
-    os.makedirs(folder, exist_ok=True)
-    ours = product_server.Products()
-    tier = ours.tier() if args.tier == "auto" else args.tier
+    args = arguments()
+    run = Run(args)
+    print(f"{turns.processor()}; load {os.getloadavg()[0]:.1f}")
+    print(f"tier {run.tier}, 1 thread, {run.turns} turns, processor time; a peer's column: its time / ours; "
+          f"* ns an element")
+    print(f"{run.versions}")
+    print(turns.COLUMNS + " ".join(f"{p:>11}" for p in run.peers) + "  error   theirs        MB")
     rows = []
-    print(f"tier {tier}, 1 thread, {args.turns} turns; load {os.getloadavg()[0]:.1f}; a peer's column: its time / ours")
-    print(f"{'':38} {'us':>10} {'GFLOP/s':>8} {'share':>6} " + " ".join(f"{p:>11}" for p in args.peers)
-          + "  error   theirs   (without products: ns an element)")
-    for case in product_cases.cases(args.only):
-        peak = ours.peak(tier)
-        row = measure(ours, case, args, folder)
-        row["peak"], row["elements"] = peak, case.elements
-        rows.append(row)
-        show(row, peak, args.peers)
-    ours.end()
-    for group in product_cases.GROUPS:
-        names = [c.name for c in product_cases.cases([group])]
-        best = [min(r[p] for p in args.peers) for r in rows if r["case"] in names and all(p in r for p in args.peers)]
-        if best and args.peers:
-            print(f"{group}: the fastest peer's time over ours: least {min(best):.3f}, "
-                  f"geometric mean {np.exp(np.mean(np.log(best))):.3f}")
+    for group, row in rows_of(run, args.only):
+        rows.append((group, row))
+        turns.show(row, run.peers)
+    run.end()
+    summary(rows, run.peers)
     if args.json:
         with open(args.json, "w") as f:
-            json.dump({"tier": tier, "rows": rows}, f, indent=1)
+            json.dump({"processor": turns.processor(), "tier": run.tier, "peers": run.versions,
+                       "rows": [{"group": g, **r} for g, r in rows]}, f, indent=1)
+    return 1 if not rows or any(r.get("same") is False for _, r in rows) else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
