@@ -9,6 +9,7 @@ import os
 import numpy as np
 
 import network_forms
+import network_memory
 from network_layers import lengths_flops
 from turns import in_turns, ratios, relative_error
 
@@ -161,4 +162,56 @@ def bert(run):
                            {"source": ragged})
 
 
-FAMILIES = {"bert": bert}
+def translator(run):
+    network = network_forms.translator(*((1, 32, 4, 64) if run.tiny else ()))
+    alone = [(3, 2)] if run.tiny else [(8, 8), (32, 32), (64, 48)]
+    ragged = {"source": [2, 5, 3], "target": [4, 1, 3]} if run.tiny else {"source": RAGGED, "target": RAGGED[::-1]}
+    most = {d: (max(sum(n), *(pair[i] for pair in alone)), len(n)) for i, (d, n) in enumerate(ragged.items())}
+    rows = Rows(run, network, most)
+    singles = row_peers(network, run.peers, run.folder, masked=False)
+    for source, target in alone:
+        yield rows.alone(f"translator, {source} to {target} tokens", singles, {"source": [source], "target": [target]})
+    padders = row_peers(network, run.peers, run.folder, masked=True)
+    yield from rows.ragged(f"translator, {len(RAGGED) if not run.tiny else 3} pairs", singles, padders, ragged)
+
+
+def image_peers(run, network, stem):
+    made = []
+    if "onnxruntime" in run.peers:
+        from network_onnx import OnnxNetwork
+        made.append(OnnxNetwork(network, stem + ".onnx"))
+    if "ncnn" in run.peers:
+        from network_ncnn import NcnnNetwork
+        made.append(NcnnNetwork(network, stem))
+    if "torch" in run.peers:
+        from network_torch import TorchNetwork
+        made.append(TorchNetwork(network))
+    return made
+
+
+def images(run):
+    """Frames and results as peers have them: channels first."""
+    forms = {"small_image": network_forms.small_image} if run.tiny else network_forms.IMAGES
+    for name, form in forms.items():
+        network, ours = form(), run.networks()
+        arenas, beside = ours.open(network, {}, run.tier, run.file("network.gguf"))
+        noise = np.random.default_rng(2)
+        inputs = {layer.name: noise.standard_normal(layer.shape).astype(np.float32) for layer in network.inputs}
+        runners = [ours, *image_peers(run, network, run.file(name))]
+        for r in runners:
+            r.bind(inputs, {})
+        times = in_turns(runners, run.turns, run.seconds)
+        flops, truth = lengths_flops(network, {}), truth_of(network, run.peers)(inputs, {})
+        row = {"case": name, "flops": flops, "arenas": arenas + beside, "allocations": ours.allocations,
+               "limit": run.limits.us(flops, network.weight_bytes), "error": relative_error(ours.result(), truth)}
+        ratios(row, runners, times)
+        for r in runners[1:]:
+            row[f"{r.name} bytes"] = network_memory.peak(r.name, network, run.file(name))
+            off = relative_error(r.result(), truth)
+            row["theirs" if r.name == "torch" else f"{r.name} error"] = off
+        told = [f"{r.name} {row[f'{r.name} bytes'] / 1e6:.1f} MB" for r in runners[1:] if row[f"{r.name} bytes"]]
+        row["note"] = f"weights {network.weight_bytes / 1e6:.1f} MB" + "".join(f"; {t} at its peak" for t in told)
+        yield row
+
+
+FAMILIES = {"bert": bert, "translator": translator, "images": images}
