@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: ba22d02f327e9a2bd340ad8c7e8c26095836bb1a92a0e3a5822f22ad3668d231
+ * sha256 of the parts: 1e3f6e7a4a5eebe767315fc0b4e6947a9cf8135fba8a9fa96e5f4ec4543998b1
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -16994,8 +16994,8 @@ bool bs_infer_const(bs_infer *infer, int32_t index, int32_t axis, const char *wh
 BS_INTERNAL bool bs_infer_axis(bs_infer *infer, int32_t axis, int32_t *positive);
 /* The same for kernels, whose axes are already checked. */
 static inline int32_t bs_axis_of(int32_t axis, int32_t rank) { return axis < 0 ? axis + rank : axis; }
-/* `padding` must be a bs_padding; `pad` 0 .. most with BS_PAD_EXPLICIT, else 0. */
-BS_INTERNAL bool bs_infer_padding(bs_infer *infer, int32_t padding, int32_t pad, int32_t most);
+/* `padding` must be a bs_padding; `pad` 0 .. most with BS_PAD_EXPLICIT, else 0, as `sides`, all of them in one word. */
+BS_INTERNAL bool bs_infer_padding(bs_infer *infer, int32_t padding, int32_t pad, int32_t sides, int32_t most);
 /* Before op set 3 there was only `pad`. */
 BS_INTERNAL void bs_upgrade_padding(int32_t opset, int32_t pad, int32_t *padding);
 /* The operand is a root value. */
@@ -17017,11 +17017,25 @@ BS_INTERNAL bool bs_infer_whole(bs_infer *infer, int32_t index);
 BS_INTERNAL bool bs_infer_no_new_image(bs_infer *infer);
 /* The frame of out[0] is num/den of operand 0's; a cell must stay a whole number of pixels. */
 BS_INTERNAL bool bs_infer_scale(bs_infer *infer, int32_t num, int32_t den);
-/* Windows of `kernel` (dilated) over both axes. Sets extents and scale. In a patch domain padding must keep output
- * cells where their input cells are: floor(H/stride) <= H' <= ceil(H/stride). */
+/* Windows of `kernel` (dilated) over both axes, down and across, of a frame that begins `before` ahead of its first
+ * sample and ends `after` behind its last one. Sets extents and scale. In a patch domain padding must keep output cells
+ * where their input cells are: floor(H/stride) <= H' <= ceil(H/stride); and one scale is for both axes. */
+typedef struct bs_window_axis {
+    int32_t kernel, stride, dilation, before, after;
+} bs_window_axis;
 typedef struct bs_window {
-    int32_t kernel_h, kernel_w, stride, pad_h, pad_w, dilation;
+    bs_window_axis axis[2];
 } bs_window;
+/* Samples between the first tap of a window and its last. */
+static inline BS_BOTH int32_t bs_window_reach(const bs_window_axis *a) { return a->dilation * (a->kernel - 1); }
+/* What conv2d and pool2d have at the end of their descriptors: their tables of fields, and the sides in one word. */
+#define BS_WINDOW_MOST (1 << 15)
+#define BS_WINDOW_FIELDS                                                                                   \
+    BS_INT_OF("stride_h", 0, BS_WINDOW_MOST), BS_INT_OF("stride_w", 0, BS_WINDOW_MOST),                    \
+        BS_INT_OF("dilation_h", 0, BS_WINDOW_MOST), BS_INT_OF("dilation_w", 0, BS_WINDOW_MOST),            \
+        BS_INT_OF("pad_top", 0, BS_WINDOW_MOST), BS_INT_OF("pad_left", 0, BS_WINDOW_MOST),                 \
+        BS_INT_OF("pad_bottom", 0, BS_WINDOW_MOST), BS_INT_OF("pad_right", 0, BS_WINDOW_MOST)
+#define BS_WINDOW_SIDES(desc) ((desc)->pad_top | (desc)->pad_left | (desc)->pad_bottom | (desc)->pad_right)
 BS_INTERNAL bool bs_infer_window(bs_infer *infer, const bs_window *window);
 BS_INTERNAL int32_t bs_window_halo(const bs_window *window, int32_t out_margin);
 
@@ -17154,13 +17168,15 @@ bool bs_infer_axis(bs_infer *infer, int32_t axis, int32_t *positive)
                          bs_say_value(infer, infer->in[0]));
 }
 
-bool bs_infer_padding(bs_infer *infer, int32_t padding, int32_t pad, int32_t most)
+bool bs_infer_padding(bs_infer *infer, int32_t padding, int32_t pad, int32_t sides, int32_t most)
 {
     if (!bs_infer_field(infer, "padding", padding, 0, BS_PAD_EXPLICIT))
         return false;
     if (padding != BS_PAD_EXPLICIT && pad != 0)
         return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "pad is %d, expected 0 where padding is not BS_PAD_EXPLICIT",
                              pad);
+    if (padding != BS_PAD_EXPLICIT && sides != 0)
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "a side's pad is not 0, where padding is not BS_PAD_EXPLICIT");
     return bs_infer_field(infer, "pad", pad, 0, most);
 }
 
@@ -17259,35 +17275,45 @@ bool bs_infer_scale(bs_infer *infer, int32_t num, int32_t den)
 }
 
 /* H' = floor((H + slack) / stride). */
-static int32_t window_slack(const bs_window *w, int32_t kernel, int32_t pad)
+static int32_t window_slack(const bs_window_axis *a)
 {
-    return 2 * pad - w->dilation * (kernel - 1) - 1 + w->stride;
+    return a->before + a->after - bs_window_reach(a) - 1 + a->stride;
 }
 
-static bool window_aligned(bs_infer *infer, const bs_window *w, int32_t axis, int32_t slack)
+static bool window_aligned(bs_infer *infer, const bs_window *w)
 {
-    if (!bs_value_in_patches(infer->graph, infer->in[0]) || (slack >= 0 && slack < w->stride))
+    const bs_window_axis *a = w->axis;
+    if (!bs_value_in_patches(infer->graph, infer->in[0]))
         return true;
-    return bs_infer_fail(
-        infer, BS_ERROR_SHAPE,
-        "dimension %d: padding %d with kernel %d moves cells of a patch domain; pad by dilation (kernel-1)/2", axis,
-        axis == 1 ? w->pad_h : w->pad_w, axis == 1 ? w->kernel_h : w->kernel_w);
+    for (int32_t i = 0; i < 2; i++, a++)
+        if (window_slack(a) < 0 || window_slack(a) >= a->stride)
+            return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                                 "dimension %d: pads %d and %d with kernel %d move cells of a patch domain; their sum "
+                                 "must be dilation (kernel-1)",
+                                 i + 1, a->before, a->after, a->kernel);
+    if (w->axis[0].stride == w->axis[1].stride)
+        return true;
+    return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                         "strides %d and %d make cells of a patch domain oblong; do this before the frame is cut",
+                         w->axis[0].stride, w->axis[1].stride);
 }
 
-bool bs_infer_window(bs_infer *infer, const bs_window *window)
+/* Outside a patch domain nobody reads the scale. */
+bool bs_infer_window(bs_infer *infer, const bs_window *w)
 {
-    const int32_t h = window_slack(window, window->kernel_h, window->pad_h);
-    const int32_t w = window_slack(window, window->kernel_w, window->pad_w);
-    return bs_infer_extent(infer, 1, 1, h, window->stride) && bs_infer_extent(infer, 2, 1, w, window->stride) &&
-           window_aligned(infer, window, 1, h) && window_aligned(infer, window, 2, w) &&
-           bs_infer_scale(infer, 1, window->stride);
+    for (int32_t i = 0; i < 2; i++)
+        if (!bs_infer_extent(infer, i + 1, 1, window_slack(&w->axis[i]), w->axis[i].stride))
+            return false;
+    return window_aligned(infer, w) && bs_infer_scale(infer, 1, w->axis[0].stride);
 }
 
-/* In a patch domain slack >= 0, so the last window of a margin m reaches no farther than the first: m stride + pad. A
- * whole frame has m = 0, and its windows end at pad beyond it. */
+/* In a patch domain slack >= 0, so the last window of a margin m reaches no farther than m stride + after, the first
+ * one m stride + before. A whole frame has m = 0, and its windows end at `after` beyond it. */
 int32_t bs_window_halo(const bs_window *window, int32_t out_margin)
 {
-    return out_margin * window->stride + bs_max_i32(window->pad_h, window->pad_w);
+    const bs_window_axis *y = &window->axis[0], *x = &window->axis[1];
+    const int32_t side = bs_max_i32(bs_max_i32(y->before, y->after), bs_max_i32(x->before, x->after));
+    return (int32_t)bs_min_i64((int64_t)out_margin * y->stride + side, INT32_MAX);
 }
 
 /* ---------------------------------------------------------------------------------------------------- cost */
@@ -17818,6 +17844,9 @@ typedef struct bs_conv2d_form {
 } bs_conv2d_form;
 bs_conv2d_form bs_conv2d_form_of(const bs_conv2d_desc *desc, int32_t channels);
 bs_epilogue_layout bs_conv2d_layout(const bs_conv2d_desc *desc, const bs_conv_geometry *g, const bs_node_plan *plan);
+
+/* ops/pool2d.c */
+bs_window bs_pool2d_window(const bs_pool2d_desc *desc);
 
 /* ops/deconv2d.c */
 typedef struct bs_deconv2d_form {
@@ -18747,18 +18776,19 @@ enum { BS_FOLD_FLOATS = 16384 };
 /* Bounds that keep every product of the geometry far inside 32 bits. */
 static const bs_field conv2d_fields[] = {
     BS_INT_OF("out", 1, 1 << 20),
-    BS_INT_OF("kernel", 0, 255),
-    BS_INT_OF("kernel_h", 0, 255),
-    BS_INT_OF("kernel_w", 0, 255),
-    BS_INT_OF("stride", 0, 255),
+    BS_INT_OF("kernel", 0, BS_WINDOW_MOST),
+    BS_INT_OF("kernel_h", 0, BS_WINDOW_MOST),
+    BS_INT_OF("kernel_w", 0, BS_WINDOW_MOST),
+    BS_INT_OF("stride", 0, BS_WINDOW_MOST),
     BS_INT("pad"),
-    BS_INT_OF("dilation", 0, 255),
+    BS_INT_OF("dilation", 0, BS_WINDOW_MOST),
     BS_INT_OF("groups", BS_DEPTHWISE, 1 << 20),
     BS_INT("no_bias"),
     BS_INT("batch_norm"),
     BS_INT_OF("act", 0, BS_ACT_COUNT - 1),
     BS_FLOAT("act_param"),
     BS_INT("padding"),
+    BS_WINDOW_FIELDS,
 };
 
 /* Before op set 3 a pad of -1 meant none. */
@@ -18774,14 +18804,20 @@ static void conv2d_upgrade(int32_t *fields, int32_t opset)
 
 bs_conv2d_form bs_conv2d_form_of(const bs_conv2d_desc *desc, int32_t channels)
 {
-    const int32_t square = bs_or_default(desc->kernel, 3), dilation = bs_or_default(desc->dilation, 1);
-    const int32_t kh = bs_or_default(desc->kernel_h, square), kw = bs_or_default(desc->kernel_w, square);
-    const int32_t stride = bs_or_default(desc->stride, 1);
-    const int32_t pad_h = bs_pad_of(desc->padding, desc->pad, dilation * (kh - 1) / 2);
-    const int32_t pad_w = bs_pad_of(desc->padding, desc->pad, dilation * (kw - 1) / 2);
+    const int32_t square = bs_or_default(desc->kernel, 3), dilation = bs_or_default(desc->dilation, 1),
+                  stride = bs_or_default(desc->stride, 1);
+    bs_window w = {{{bs_or_default(desc->kernel_h, square), bs_or_default(desc->stride_h, stride),
+                     bs_or_default(desc->dilation_h, dilation), bs_or_default(desc->pad_top, desc->pad),
+                     bs_or_default(desc->pad_bottom, desc->pad)},
+                    {bs_or_default(desc->kernel_w, square), bs_or_default(desc->stride_w, stride),
+                     bs_or_default(desc->dilation_w, dilation), bs_or_default(desc->pad_left, desc->pad),
+                     bs_or_default(desc->pad_right, desc->pad)}}};
+    for (int32_t i = 0; i < 2 && desc->padding == BS_PAD_DEFAULT; i++)
+        w.axis[i].before = w.axis[i].after = bs_window_reach(&w.axis[i]) / 2;
     const int32_t groups = desc->groups == BS_DEPTHWISE ? channels : bs_or_default(desc->groups, 1);
-    const bs_conv2d_form form = {{channels, desc->out, kh, kw, stride, stride, dilation, dilation, groups},
-                              {kh, kw, stride, pad_h, pad_w, dilation}};
+    const bs_conv2d_form form = {{channels, desc->out, w.axis[0].kernel, w.axis[1].kernel, w.axis[0].stride,
+                                  w.axis[1].stride, w.axis[0].dilation, w.axis[1].dilation, groups},
+                                 w};
     return form;
 }
 
@@ -18797,7 +18833,8 @@ static bool conv2d_infer(bs_infer *infer)
 {
     const bs_conv2d_desc *desc = infer->params;
     int32_t channels;
-    if (!bs_infer_padding(infer, desc->padding, desc->pad, 1 << 15) || !bs_infer_image(infer, 0, &channels))
+    if (!bs_infer_padding(infer, desc->padding, desc->pad, BS_WINDOW_SIDES(desc), 1 << 15) ||
+        !bs_infer_image(infer, 0, &channels))
         return false;
     const bs_conv2d_form form = bs_conv2d_form_of(desc, channels);
     if (channels % form.geometry.groups != 0 || desc->out % form.geometry.groups != 0)
@@ -18985,7 +19022,7 @@ static float conv2d_sum(const bs_conv_geometry *g, const bs_operand *in, const f
         for (int32_t kx = 0; kx < g->kernel_w; kx++) {
             const float *tap = x + ky * g->dilation_h * in->stride[1] + kx * g->dilation_w * in->stride[2];
             for (int32_t c = 0; c < channels; c++)
-                sum += tap[c * in->stride[0]] * weight[c * taps + ky * g->kernel_w + kx];
+                sum += tap[c * in->stride[0]] * weight[(ptrdiff_t)c * taps + ky * g->kernel_w + kx];
         }
     return sum;
 }
@@ -19004,8 +19041,8 @@ static void conv2d_reference(const bs_call *call, const void *of, const bs_epilo
         const float *weight = (const float *)call->prepared + o * each;
         for (int32_t oy = out->rect.y0; oy < out->rect.y1; oy++)
             for (int32_t ox = out->rect.x0; ox < out->rect.x1; ox++) {
-                const float *window = group + (oy * g->stride_h - form->window.pad_h) * in->stride[1] +
-                                      (ox * g->stride_w - form->window.pad_w) * in->stride[2];
+                const float *window = group + (oy * g->stride_h - form->window.axis[0].before) * in->stride[1] +
+                                      (ox * g->stride_w - form->window.axis[1].before) * in->stride[2];
                 y[o * out->stride[0] + oy * out->stride[1] + ox * out->stride[2]] =
                     bs_epilogue_apply(epilogue, o, conv2d_sum(g, in, window, weight));
             }
@@ -19018,8 +19055,9 @@ static void conv2d_fast(const bs_call *call, const void *of, const bs_epilogue *
 {
     const bs_conv2d_form *form = of;
     const bs_rect r = call->out[0].rect;
-    const int32_t stride = form->window.stride, to[2] = {r.y0, r.x0};
-    const int32_t from[2] = {r.y0 * stride - form->window.pad_h, r.x0 * stride - form->window.pad_w};
+    const int32_t to[2] = {r.y0, r.x0};
+    const int32_t from[2] = {r.y0 * form->geometry.stride_h - form->window.axis[0].before,
+                             r.x0 * form->geometry.stride_w - form->window.axis[1].before};
     bs_conv_task task = bs_epilogue_task(call, row, from, to, 1);
     bs_epilogue_fuse(epilogue, &task);
     bs_conv_run(&form->geometry, (bs_conv_algorithm)call->plan->algorithm, call->plan->tier, &task);
@@ -19247,7 +19285,7 @@ static bool deconv2d_infer(bs_infer *infer)
 {
     const bs_deconv2d_desc *desc = infer->params;
     int32_t channels;
-    if (!bs_infer_padding(infer, desc->padding, desc->pad, 255) || !bs_infer_image(infer, 0, &channels))
+    if (!bs_infer_padding(infer, desc->padding, desc->pad, 0, 255) || !bs_infer_image(infer, 0, &channels))
         return false;
     const bs_deconv2d_form f = bs_deconv2d_form_of(desc, channels);
     const int32_t extra = deconv2d_extra(&f);
@@ -21328,15 +21366,18 @@ bs_value bs_pixel_unshuffle(bs_graph *graph, bs_value x, int32_t r)
 /* ops/pool2d.c - average and maximum over windows, or over everything.
  * Relies on graph/op.h. Must never count what lies outside the frame (unless count_pad says so): windows are clipped by
  * the operand's place in its frame. Global pooling sees the core only, so that every pixel counts once. */
-/* #include "ops/common.h" */
+/* #include "ops/forms.h" */
 
 static const bs_field pool2d_fields[] = {BS_INT_OF("kind", 0, BS_POOL_MAX),
-                                         BS_INT_OF("kernel", 0, 255),
-                                         BS_INT_OF("stride", 0, 255),
+                                         BS_INT_OF("kernel", 0, BS_WINDOW_MOST),
+                                         BS_INT_OF("stride", 0, BS_WINDOW_MOST),
                                          BS_INT("pad"),
                                          BS_INT("global"),
                                          BS_INT("count_pad"),
-                                         BS_INT("padding")};
+                                         BS_INT("padding"),
+                                         BS_INT_OF("kernel_h", 0, BS_WINDOW_MOST),
+                                         BS_INT_OF("kernel_w", 0, BS_WINDOW_MOST),
+                                         BS_WINDOW_FIELDS};
 
 /* Before op set 3 a global pool ignored `pad`. */
 static void pool2d_upgrade(int32_t *fields, int32_t opset)
@@ -21346,20 +21387,32 @@ static void pool2d_upgrade(int32_t *fields, int32_t opset)
     bs_upgrade_padding(opset, fields[3], &fields[6]);
 }
 
-static bs_window pool2d_window(const bs_pool2d_desc *desc)
+bs_window bs_pool2d_window(const bs_pool2d_desc *d)
 {
-    const int32_t kernel = bs_or_default(desc->kernel, 2);
-    const bs_window window = {kernel, kernel, bs_or_default(desc->stride, kernel), desc->pad, desc->pad, 1};
+    const int32_t square = bs_or_default(d->kernel, 2), kh = bs_or_default(d->kernel_h, square),
+                  kw = bs_or_default(d->kernel_w, square);
+    const bs_window window = {{{kh, bs_or_default(d->stride_h, bs_or_default(d->stride, kh)),
+                                bs_or_default(d->dilation_h, 1), bs_or_default(d->pad_top, d->pad),
+                                bs_or_default(d->pad_bottom, d->pad)},
+                               {kw, bs_or_default(d->stride_w, bs_or_default(d->stride, kw)),
+                                bs_or_default(d->dilation_w, 1), bs_or_default(d->pad_left, d->pad),
+                                bs_or_default(d->pad_right, d->pad)}}};
     return window;
 }
 
 static bool pool2d_infer(bs_infer *infer)
 {
     const bs_pool2d_desc *desc = infer->params;
-    const bs_window window = pool2d_window(desc);
-    if (!bs_infer_padding(infer, desc->padding, desc->pad, window.kernel_h / 2) || !bs_infer_dtype(infer, 0, BS_F32) ||
-        !bs_infer_rank(infer, 0, 3, 3))
+    const bs_window window = bs_pool2d_window(desc);
+    if (!bs_infer_padding(infer, desc->padding, desc->pad, BS_WINDOW_SIDES(desc), BS_WINDOW_MOST) ||
+        !bs_infer_dtype(infer, 0, BS_F32) || !bs_infer_rank(infer, 0, 3, 3))
         return false;
+    for (int32_t i = 0; i < 2; i++) {
+        const bs_window_axis *a = &window.axis[i];
+        if (bs_max_i32(a->before, a->after) > bs_window_reach(a))
+            return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "dimension %d: pads %d and %d, expected 0 .. %d", i + 1,
+                                 a->before, a->after, bs_window_reach(a));
+    }
     if (!desc->global)
         return bs_infer_window(infer, &window);
     infer->out[0].rank = 1;
@@ -21370,7 +21423,7 @@ static bool pool2d_infer(bs_infer *infer)
 static int32_t pool2d_halo(const bs_graph *graph, const bs_node *node, int32_t index, int32_t out_margin)
 {
     const bs_pool2d_desc *desc = node->params;
-    const bs_window window = pool2d_window(desc);
+    const bs_window window = bs_pool2d_window(desc);
     (void)graph, (void)index;
     return desc->global ? 0 : bs_window_halo(&window, out_margin);
 }
@@ -21378,10 +21431,10 @@ static int32_t pool2d_halo(const bs_graph *graph, const bs_node *node, int32_t i
 static double pool2d_flops(const bs_graph *graph, const bs_node *node)
 {
     const bs_pool2d_desc *desc = node->params;
-    const bs_window window = pool2d_window(desc);
+    const bs_window window = bs_pool2d_window(desc);
     if (desc->global)
         return bs_value_work(graph, bs_node_in(graph, node)[0]);
-    return bs_value_work(graph, node->first_out) * window.kernel_h * window.kernel_w;
+    return bs_value_work(graph, node->first_out) * window.axis[0].kernel * window.axis[1].kernel;
 }
 
 /* ----------------------------------------------------------------------------------------------------- windows */
@@ -21391,30 +21444,39 @@ typedef struct pool2d_range {
     int32_t first, end;
 } pool2d_range;
 
-static pool2d_range pool2d_clip(int32_t at, int32_t kernel, int32_t extent)
+static pool2d_range pool2d_clip(int32_t at, const bs_window_axis *a, int32_t extent)
 {
-    const pool2d_range range = {bs_max_i32(0, -at), bs_min_i32(kernel, extent - at)};
+    const int32_t more = a->dilation - 1; /* to round up; neither dividend is negative */
+    const pool2d_range range = {(bs_max_i32(0, -at) + more) / a->dilation,
+                                bs_min_i32(a->kernel, (extent - at + more) / a->dilation)};
     return range;
 }
 
-static void pool2d_pixel(const bs_call *call, const float *window, pool2d_range y, pool2d_range x, float *out)
+/* A window of which no tap is in the frame (dilated ones step over small frames) gives zero. */
+static void pool2d_pixel(const bs_call *call, const bs_window *w, const float *window, pool2d_range y, pool2d_range x,
+                         float *out)
 {
     const bs_pool2d_desc *desc = call->params;
     const bs_operand *in = &call->in[0];
     const ptrdiff_t step = in->stride[0], out_step = call->out[0].stride[0];
-    const int32_t channels = call->out[0].dim[0], kernel = bs_or_default(desc->kernel, 2);
+    const int32_t channels = call->out[0].dim[0];
+    const bool none = y.first >= y.end || x.first >= x.end;
+    for (int32_t c = 0; c < channels && none; c++)
+        out[c * out_step] = 0.0f;
     for (int32_t ky = y.first; ky < y.end; ky++)
         for (int32_t kx = x.first; kx < x.end; kx++) {
-            const float *tap = window + ky * in->stride[1] + kx * in->stride[2];
+            const float *tap = window + ky * w->axis[0].dilation * in->stride[1] +
+                               kx * w->axis[1].dilation * in->stride[2];
             const bool first = ky == y.first && kx == x.first;
             for (int32_t c = 0; c < channels; c++) {
                 const float v = tap[c * step], old = first ? v : out[c * out_step];
                 out[c * out_step] = first ? v : desc->kind == BS_POOL_MAX ? (v > old ? v : old) : old + v;
             }
         }
-    if (desc->kind == BS_POOL_MAX)
+    if (desc->kind == BS_POOL_MAX || none)
         return;
-    const float count = (float)(desc->count_pad ? kernel * kernel : (y.end - y.first) * (x.end - x.first));
+    const float count = (float)(desc->count_pad ? w->axis[0].kernel * w->axis[1].kernel
+                                                : (y.end - y.first) * (x.end - x.first));
     for (int32_t c = 0; c < channels; c++)
         out[c * out_step] /= count;
 }
@@ -21422,16 +21484,17 @@ static void pool2d_pixel(const bs_call *call, const float *window, pool2d_range 
 static void pool2d_windows(const bs_call *call, int32_t row)
 {
     const bs_operand *in = &call->in[0], *out = &call->out[0];
-    const bs_window w = pool2d_window(call->params);
+    const bs_window w = bs_pool2d_window(call->params);
+    const bs_window_axis *down = &w.axis[0], *across = &w.axis[1];
     const float *from = bs_f32_at(in, row * in->row_stride);
     float *to = bs_f32_at(out, row * out->row_stride);
     for (int32_t oy = out->rect.y0; oy < out->rect.y1; oy++) {
-        const int32_t y = oy * w.stride - w.pad_h;
-        const pool2d_range rows = pool2d_clip(y + in->frame_y, w.kernel_h, in->frame_h);
+        const int32_t y = oy * down->stride - down->before;
+        const pool2d_range rows = pool2d_clip(y + in->frame_y, down, in->frame_h);
         for (int32_t ox = out->rect.x0; ox < out->rect.x1; ox++) {
-            const int32_t x = ox * w.stride - w.pad_w;
-            pool2d_pixel(call, from + y * in->stride[1] + x * in->stride[2], rows,
-                         pool2d_clip(x + in->frame_x, w.kernel_w, in->frame_w),
+            const int32_t x = ox * across->stride - across->before;
+            pool2d_pixel(call, &w, from + y * in->stride[1] + x * in->stride[2], rows,
+                         pool2d_clip(x + in->frame_x, across, in->frame_w),
                          to + oy * out->stride[1] + ox * out->stride[2]);
         }
     }

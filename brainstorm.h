@@ -118,9 +118,9 @@
  *     a value       rank 4, elements 2^40; a dimension 2^30, as are the cells of a domain and what a router chooses for
  *                   them
  *     an op         operands 8, margin around a cell 2^20 pixels, a frame's scale 2^15 (either number of n/d)
- *     conv2d        kernel, stride and dilation 255, out and groups 2^20, pad 2^15
+ *     conv2d        kernel, stride, dilation and pad 2^15, out and groups 2^20
  *     deconv2d      kernel and pad 255, out 2^20, stride 16, output_pad 15
- *     pool2d        kernel and stride 255, pad half the kernel
+ *     pool2d        kernel, stride and dilation 2^15, pads dilation (kernel-1)
  *     other ops     linear's out 2^24, pixel_shuffle's r 64, resize's factor 16, each side of a pad 2^15,
  *                   size of patches 8192, buckets 128, code_bits 16, attention's heads times rows 2^30,
  *                   a router's floor 2^24,
@@ -431,11 +431,13 @@ typedef enum bs_act {
 typedef enum bs_padding {
     BS_PAD_DEFAULT, /* what the op says: conv2d keeps the size at stride 1, others do not pad */
     BS_PAD_VALID,   /* none */
-    BS_PAD_EXPLICIT /* `pad` on all four sides */
+    BS_PAD_EXPLICIT /* `pad` on all four sides, or what `pad_top` and so on say */
 } bs_padding;
 
 /* x [C,H,W] -> [out,H',W']. Weights "<name>.weight" [out, C/groups, kh, kw], "<name>.bias" [out].
- * H' = floor((H + 2 pad - dilation (kh-1) - 1) / stride) + 1.  Accumulates in f32 in a fixed order. */
+ * H' = floor((H + pad_top + pad_bottom - dilation_h (kh-1) - 1) / stride_h) + 1, W' alike. Accumulates in f32 in a
+ * fixed order. In a patch domain cells stay where they are: pads of an axis make up dilation (kernel-1), and stride_h
+ * is stride_w; else it is BS_ERROR_SHAPE. */
 typedef struct bs_conv2d_desc {
     const char *name;
     int32_t out;        /* output channels, required */
@@ -450,6 +452,9 @@ typedef struct bs_conv2d_desc {
     int32_t act;        /* bs_act */
     float act_param;
     int32_t padding;    /* bs_padding [dilation (kernel-1)/2, each side: "same" at stride 1] */
+    int32_t stride_h, stride_w;     /* [stride] */
+    int32_t dilation_h, dilation_w; /* [dilation] */
+    int32_t pad_top, pad_left, pad_bottom, pad_right; /* [pad], with BS_PAD_EXPLICIT; the order of ONNX */
 } bs_conv2d_desc;
 bs_value bs_conv2d(bs_graph *graph, bs_value x, const bs_conv2d_desc *desc);
 
@@ -626,12 +631,18 @@ typedef struct bs_lrn_desc {
 bs_value bs_lrn(bs_graph *graph, bs_value x, const bs_lrn_desc *desc);
 
 typedef enum bs_pool { BS_POOL_AVERAGE, BS_POOL_MAX } bs_pool;
+/* x [C,H,W] -> [C,H',W'], sizes as of conv2d. Of a window what lies in the frame counts; one without any is 0. Pads are
+ * dilation (kernel-1) at most. */
 typedef struct bs_pool2d_desc {
     const char *name;
-    int32_t kind, kernel /* [2] */, stride /* [kernel] */, pad /* with BS_PAD_EXPLICIT; at most kernel/2 */;
+    int32_t kind, kernel /* [2] */, stride /* [kernel] */, pad /* with BS_PAD_EXPLICIT */;
     int32_t global; /* 1: [C,H,W] -> [C]; a patch's core only */
-    int32_t count_pad; /* average: 1 divides by kernel^2 at the edges too */
+    int32_t count_pad; /* average: 1 divides by kernel_h kernel_w at the edges too */
     int32_t padding;   /* bs_padding [none] */
+    int32_t kernel_h, kernel_w;     /* [kernel] */
+    int32_t stride_h, stride_w;     /* [stride; kernel_h, kernel_w] */
+    int32_t dilation_h, dilation_w; /* [1] */
+    int32_t pad_top, pad_left, pad_bottom, pad_right; /* [pad], with BS_PAD_EXPLICIT */
 } bs_pool2d_desc;
 bs_value bs_pool2d(bs_graph *graph, bs_value x, const bs_pool2d_desc *desc);
 

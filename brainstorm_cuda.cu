@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 79d11120349558e127cff0337bae9bad54ef1f4a1656e496f9174140a1626d66
+ * sha256 of the parts: 5c5622cbb80ea6bea37c5667de0d41922883152bcb701408261561af0a399e2a
  */
 #include "brainstorm.h"
 
@@ -2916,8 +2916,8 @@ bool bs_infer_const(bs_infer *infer, int32_t index, int32_t axis, const char *wh
 bool bs_infer_axis(bs_infer *infer, int32_t axis, int32_t *positive);
 /* The same for kernels, whose axes are already checked. */
 static inline int32_t bs_axis_of(int32_t axis, int32_t rank) { return axis < 0 ? axis + rank : axis; }
-/* `padding` must be a bs_padding; `pad` 0 .. most with BS_PAD_EXPLICIT, else 0. */
-bool bs_infer_padding(bs_infer *infer, int32_t padding, int32_t pad, int32_t most);
+/* `padding` must be a bs_padding; `pad` 0 .. most with BS_PAD_EXPLICIT, else 0, as `sides`, all of them in one word. */
+bool bs_infer_padding(bs_infer *infer, int32_t padding, int32_t pad, int32_t sides, int32_t most);
 /* Before op set 3 there was only `pad`. */
 void bs_upgrade_padding(int32_t opset, int32_t pad, int32_t *padding);
 /* The operand is a root value. */
@@ -2939,11 +2939,25 @@ bool bs_infer_whole(bs_infer *infer, int32_t index);
 bool bs_infer_no_new_image(bs_infer *infer);
 /* The frame of out[0] is num/den of operand 0's; a cell must stay a whole number of pixels. */
 bool bs_infer_scale(bs_infer *infer, int32_t num, int32_t den);
-/* Windows of `kernel` (dilated) over both axes. Sets extents and scale. In a patch domain padding must keep output
- * cells where their input cells are: floor(H/stride) <= H' <= ceil(H/stride). */
+/* Windows of `kernel` (dilated) over both axes, down and across, of a frame that begins `before` ahead of its first
+ * sample and ends `after` behind its last one. Sets extents and scale. In a patch domain padding must keep output cells
+ * where their input cells are: floor(H/stride) <= H' <= ceil(H/stride); and one scale is for both axes. */
+typedef struct bs_window_axis {
+    int32_t kernel, stride, dilation, before, after;
+} bs_window_axis;
 typedef struct bs_window {
-    int32_t kernel_h, kernel_w, stride, pad_h, pad_w, dilation;
+    bs_window_axis axis[2];
 } bs_window;
+/* Samples between the first tap of a window and its last. */
+static inline BS_BOTH int32_t bs_window_reach(const bs_window_axis *a) { return a->dilation * (a->kernel - 1); }
+/* What conv2d and pool2d have at the end of their descriptors: their tables of fields, and the sides in one word. */
+#define BS_WINDOW_MOST (1 << 15)
+#define BS_WINDOW_FIELDS                                                                                   \
+    BS_INT_OF("stride_h", 0, BS_WINDOW_MOST), BS_INT_OF("stride_w", 0, BS_WINDOW_MOST),                    \
+        BS_INT_OF("dilation_h", 0, BS_WINDOW_MOST), BS_INT_OF("dilation_w", 0, BS_WINDOW_MOST),            \
+        BS_INT_OF("pad_top", 0, BS_WINDOW_MOST), BS_INT_OF("pad_left", 0, BS_WINDOW_MOST),                 \
+        BS_INT_OF("pad_bottom", 0, BS_WINDOW_MOST), BS_INT_OF("pad_right", 0, BS_WINDOW_MOST)
+#define BS_WINDOW_SIDES(desc) ((desc)->pad_top | (desc)->pad_left | (desc)->pad_bottom | (desc)->pad_right)
 bool bs_infer_window(bs_infer *infer, const bs_window *window);
 int32_t bs_window_halo(const bs_window *window, int32_t out_margin);
 
@@ -3067,6 +3081,9 @@ typedef struct bs_conv2d_form {
 } bs_conv2d_form;
 bs_conv2d_form bs_conv2d_form_of(const bs_conv2d_desc *desc, int32_t channels);
 bs_epilogue_layout bs_conv2d_layout(const bs_conv2d_desc *desc, const bs_conv_geometry *g, const bs_node_plan *plan);
+
+/* ops/pool2d.c */
+bs_window bs_pool2d_window(const bs_pool2d_desc *desc);
 
 /* ops/deconv2d.c */
 typedef struct bs_deconv2d_form {
@@ -5253,10 +5270,10 @@ extern "C" {
 enum {
     BS_CU_CONV_KERNEL_H,
     BS_CU_CONV_KERNEL_W,
-    BS_CU_CONV_STRIDE,
-    BS_CU_CONV_PAD_H,
+    BS_CU_CONV_STRIDE, /* of both axes, in one word (bs_cu_both) */
+    BS_CU_CONV_PAD_H,  /* before the first sample */
     BS_CU_CONV_PAD_W,
-    BS_CU_CONV_DILATION,
+    BS_CU_CONV_DILATION, /* alike */
     BS_CU_CONV_GROUPS,
     BS_CU_CONV_ACT,
     BS_CU_CONV_PARAM,
@@ -5280,12 +5297,21 @@ struct bs_cu_conv {
     int16_t in_dtype, out_dtype;
     int32_t in_row, in_pixel, out_row, out_pixel;
     int32_t h, w; /* outputs */
-    int32_t kernel_h, kernel_w, stride, dilation;
+    int32_t kernel_h, kernel_w;
+    uint16_t stride_h, stride_w, dilation_h, dilation_w;
     int32_t groups, in_c, out_c; /* channels of a group */
     const uint8_t *weights;
     const float *bias;
     const bs_device_step *step;
 };
+
+/* Two numbers in one word of p, down and across. */
+__host__ __device__ static inline int32_t bs_cu_both(int32_t h, int32_t w)
+{
+    return (int32_t)((uint32_t)h << 16 | (uint32_t)w);
+}
+__host__ __device__ static inline uint16_t bs_cu_down(int32_t both) { return (uint16_t)((uint32_t)both >> 16); }
+__host__ __device__ static inline uint16_t bs_cu_across(int32_t both) { return (uint16_t)both; }
 
 /* -------------------------------------------------------------------------------------------- the host's side */
 
@@ -5298,15 +5324,16 @@ static inline int64_t bs_cu_window(int64_t outputs, int32_t kernel, int32_t stri
  * window of a single output is larger. */
 static bool bs_cu_conv_cut(bs_device_step *s, int64_t h, int64_t w, int64_t most, int64_t room)
 {
-    const int32_t kh = s->p[BS_CU_CONV_KERNEL_H].i, kw = s->p[BS_CU_CONV_KERNEL_W].i,
-                  stride = s->p[BS_CU_CONV_STRIDE].i;
-    const int32_t dilation = s->p[BS_CU_CONV_DILATION].i;
+    const int32_t kh = s->p[BS_CU_CONV_KERNEL_H].i, kw = s->p[BS_CU_CONV_KERNEL_W].i;
+    const int32_t stride = s->p[BS_CU_CONV_STRIDE].i, dilation = s->p[BS_CU_CONV_DILATION].i;
+    const int64_t window = bs_cu_window(1, kh, 1, bs_cu_down(dilation));
     int64_t fewest = INT64_MAX, from = bs_ceil_div(w, most < 64 ? most : 64);
     for (int64_t columns = from < 1 ? 1 : from; columns <= w && columns <= 2 * bs_ceil_div(w, 8) + 8; columns++) {
-        const int64_t tw = bs_ceil_div(w, columns), across = bs_cu_window(tw, kw, stride, dilation);
-        const int64_t rows = (room / across - (int64_t)(kh - 1) * dilation - 1) / stride + 1;
+        const int64_t tw = bs_ceil_div(w, columns),
+                      across = bs_cu_window(tw, kw, bs_cu_across(stride), bs_cu_across(dilation));
+        const int64_t rows = (room / across - window) / bs_cu_down(stride) + 1;
         const int64_t th = rows * tw > most ? most / tw : rows;
-        if (room / across < (int64_t)(kh - 1) * dilation + 1 || th < 1)
+        if (room / across < window || th < 1)
             continue;
         const int64_t down = bs_ceil_div(h, th < h ? th : h);
         if (columns * down >= fewest)
@@ -5340,14 +5367,17 @@ __device__ __forceinline__ int32_t bs_cu_conv_p(const bs_cu_conv &c, int which) 
 __device__ __forceinline__ bs_cu_conv bs_cu_conv_of(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_view &x,
                                                     const bs_cu_view &y)
 {
-    const int32_t stride = s->p[BS_CU_CONV_STRIDE].i, groups = s->p[BS_CU_CONV_GROUPS].i;
+    const int32_t stride = s->p[BS_CU_CONV_STRIDE].i, dilation = s->p[BS_CU_CONV_DILATION].i,
+                  groups = s->p[BS_CU_CONV_GROUPS].i;
     bs_cu_conv c;
+    c.stride_h = bs_cu_down(stride);
+    c.stride_w = bs_cu_across(stride);
+    c.dilation_h = bs_cu_down(dilation);
+    c.dilation_w = bs_cu_across(dilation);
     c.kernel_h = s->p[BS_CU_CONV_KERNEL_H].i;
     c.kernel_w = s->p[BS_CU_CONV_KERNEL_W].i;
-    c.in = x.data + bs_cu_pixel_at(x, 0, y.y0 * stride - s->p[BS_CU_CONV_PAD_H].i,
-                                   y.x0 * stride - s->p[BS_CU_CONV_PAD_W].i) * bs_cu_bytes(x.dtype);
-    c.stride = stride;
-    c.dilation = s->p[BS_CU_CONV_DILATION].i;
+    c.in = x.data + bs_cu_pixel_at(x, 0, y.y0 * c.stride_h - s->p[BS_CU_CONV_PAD_H].i,
+                                   y.x0 * c.stride_w - s->p[BS_CU_CONV_PAD_W].i) * bs_cu_bytes(x.dtype);
     c.groups = groups;
     c.in_dtype = (int16_t)x.dtype;
     c.in_row = x.stride[1];
@@ -5422,8 +5452,8 @@ __device__ __forceinline__ bs_cu_conv_item bs_cu_conv_item_of(const bs_cu_conv &
     p.x = item % across * tile_w;
     p.h = min(tile_h, c.h - p.y);
     p.w = min(tile_w, c.w - p.x);
-    p.window_h = (p.h - 1) * c.stride + (c.kernel_h - 1) * c.dilation + 1;
-    p.window_w = (p.w - 1) * c.stride + (c.kernel_w - 1) * c.dilation + 1;
+    p.window_h = (p.h - 1) * c.stride_h + (c.kernel_h - 1) * c.dilation_h + 1;
+    p.window_w = (p.w - 1) * c.stride_w + (c.kernel_w - 1) * c.dilation_w + 1;
     return p;
 }
 
@@ -5435,7 +5465,7 @@ __device__ __forceinline__ int32_t bs_cu_conv_tiles_of(const bs_cu_conv &c)
 
 __device__ __forceinline__ const uint8_t *bs_cu_conv_source(const bs_cu_conv &c, const bs_cu_conv_item &p)
 {
-    const int64_t at = (int64_t)(p.y * c.stride) * c.in_row + (int64_t)(p.x * c.stride) * c.in_pixel;
+    const int64_t at = (int64_t)(p.y * c.stride_h) * c.in_row + (int64_t)(p.x * c.stride_w) * c.in_pixel;
     return c.in + (at + (int64_t)p.group * c.in_c) * bs_cu_bytes(c.in_dtype);
 }
 
@@ -5556,14 +5586,15 @@ __device__ inline void bs_cu_conv2d_depthwise_run(const bs_cu_tile &t, const bs_
         bs_cu_scan_run(d, {0, c.h, 0, c.w}, (c.groups + 3) / 4, [&](const bs_cu_scan &k) {
             const int32_t channel = 4 * k.c, count = min(4, c.groups - channel);
             const float4 *weight = reinterpret_cast<const float4 *>(c.weights) + (int64_t)k.c * taps;
-            const uint8_t *window = c.in + ((int64_t)k.y * c.stride * c.in_row + (int64_t)k.x * c.stride * c.in_pixel +
-                                            channel) *
-                                               bytes;
+            const int64_t first = (int64_t)k.y * c.stride_h * c.in_row + (int64_t)k.x * c.stride_w * c.in_pixel;
+            const uint8_t *window = c.in + (first + channel) * bytes;
             float sum[8] = {};
             for (int32_t ky = 0; ky < c.kernel_h; ky++)
                 for (int32_t kx = 0; kx < c.kernel_w; kx++, weight++) {
                     const uint8_t *at = window +
-                                        ((int64_t)ky * c.in_row + (int64_t)kx * c.in_pixel) * c.dilation * bytes;
+                                        ((int64_t)ky * c.dilation_h * c.in_row +
+                                         (int64_t)kx * c.dilation_w * c.in_pixel) *
+                                            bytes;
                     const float4 v = bs_cu_constant(weight);
                     float4 q = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
                     if (quads && count == 4) {
@@ -5774,7 +5805,7 @@ __device__ __forceinline__ int32_t bs_cu_conv_direct(const bs_cu_tile &t, const 
 #pragma unroll
         for (int k = 0; k < 4; k++) { /* neighbouring threads have neighbouring pixels */
             const int32_t i = min(lane + k * each, n - 1), y = i / p.w;
-            at[k] = (y * c.stride * p.window_w + (i - y * p.w) * c.stride) * apart;
+            at[k] = (y * c.stride_h * p.window_w + (i - y * p.w) * c.stride_w) * apart;
         }
         for (int32_t i = 0; i < c.in_c && taps > 0; i += chunk) {
             const int32_t channels = min(chunk, c.in_c - i);
@@ -5784,7 +5815,7 @@ __device__ __forceinline__ int32_t bs_cu_conv_direct(const bs_cu_tile &t, const 
                 __syncthreads();
                 staged = item / passes;
             }
-            const int32_t column = c.dilation * apart, row = p.window_w * column;
+            const int32_t column = c.dilation_w * apart, row = p.window_w * c.dilation_h * apart;
             if (active && wide == 8)
                 bs_cu_conv_sum<8>(c, window, row, column, at, w + i * 8, c.in_c * 8, channels, sum);
             else if (active)
@@ -5838,12 +5869,13 @@ __device__ inline void bs_cu_conv2d_plain_run(const bs_cu_tile &t, const bs_devi
         const bs_cu_conv &c = bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y));
         bs_cu_scan_run(d, {0, c.h, 0, c.w}, y.dim[0], [&](const bs_cu_scan &k) {
             const int32_t group = k.c / c.out_c;
-            const int64_t window = (int64_t)k.y * c.stride * c.in_row + (int64_t)k.x * c.stride * c.in_pixel +
+            const int64_t window = (int64_t)k.y * c.stride_h * c.in_row + (int64_t)k.x * c.stride_w * c.in_pixel +
                                    (int64_t)group * c.in_c * x.stride[0];
             float sum = 0.0f;
             for (int32_t tap = 0; tap < c.kernel_h * c.kernel_w; tap++) {
                 const int32_t ky = tap / c.kernel_w, kx = tap - ky * c.kernel_w;
-                const int64_t at = window + ((int64_t)ky * c.in_row + (int64_t)kx * c.in_pixel) * c.dilation;
+                const int64_t at = window + (int64_t)ky * c.dilation_h * c.in_row +
+                                   (int64_t)kx * c.dilation_w * c.in_pixel;
                 for (int32_t i = 0; i < c.in_c; i++)
                     sum = fmaf(bs_cu_get(c.in, c.in_dtype, at + (int64_t)i * x.stride[0]),
                                bs_cu_conv_weight(c, s->p[BS_CU_CONV_LAYOUT].i, group, k.c - group * c.out_c, tap, i),
@@ -5902,6 +5934,11 @@ static bool bs_cu_conv_describe_tensor(const bs_cu_node *n, bs_device_step *s, i
                                                        : 16);
     }
     s->parts = bs_cu_work_items(bs_cu_conv_tiles(s, h, w) * s->p[BS_CU_CONV_GROUPS].i, 1);
+    /* read in place, windows are found by offsets of 32 bits */
+    const int64_t down = bs_cu_window(s->p[BS_CU_CONV_TILE_H].i, s->p[BS_CU_CONV_KERNEL_H].i,
+                                      bs_cu_down(s->p[BS_CU_CONV_STRIDE].i), bs_cu_down(s->p[BS_CU_CONV_DILATION].i));
+    if (s->p[BS_CU_CONV_PIXEL].i == 0 && 2 * (down + 1) * n->in[0].stride[1] > INT32_MAX)
+        return false;
     return half || s->p[BS_CU_CONV_PIXEL].i > 0;
 }
 
@@ -5961,7 +5998,7 @@ __device__ __forceinline__ void bs_cu_conv_table(const bs_cu_conv &c, int32_t ro
     const int32_t products = c.kernel_h * c.kernel_w * c.in_c;
     for (int32_t q = bs_cu_thread(); q < quads; q += bs_cu_threads()) {
         const int32_t k = 4 * q, tap = k / c.in_c, ky = tap / c.kernel_w, kx = tap - ky * c.kernel_w;
-        table[q] = k < products ? 2 * (ky * c.dilation * row + kx * c.dilation * pixel + k - tap * c.in_c) : 0;
+        table[q] = k < products ? 2 * (ky * c.dilation_h * row + kx * c.dilation_w * pixel + k - tap * c.in_c) : 0;
     }
 }
 
@@ -6157,8 +6194,8 @@ __device__ __forceinline__ void bs_cu_conv_tensor(const bs_cu_tile &t, const bs_
         __syncthreads();
         columns = p.window_w;
         v.data = apart > 0 ? reinterpret_cast<const uint8_t *>(room) : from;
-        v.row = 2 * row * c.stride;
-        v.pixel = 2 * pixel * c.stride;
+        v.row = 2 * row * c.stride_h;
+        v.pixel = 2 * pixel * c.stride_w;
         v.spread = bs_cu_conv_spread(v.pixel);
         bs_cu_conv_deal<TILE>(c, v, p, apart > 0);
     }
@@ -6188,12 +6225,12 @@ static void bs_cu_conv2d_describe(const bs_cu_node *n, bs_device_step *s)
     const bool depthwise = in_c == 1 && out_c == 1;
     int64_t h, w;
     memset(s->p, 0, sizeof s->p);
-    s->p[BS_CU_CONV_KERNEL_H].i = f.window.kernel_h;
-    s->p[BS_CU_CONV_KERNEL_W].i = f.window.kernel_w;
-    s->p[BS_CU_CONV_STRIDE].i = f.window.stride;
-    s->p[BS_CU_CONV_PAD_H].i = f.window.pad_h;
-    s->p[BS_CU_CONV_PAD_W].i = f.window.pad_w;
-    s->p[BS_CU_CONV_DILATION].i = f.window.dilation;
+    s->p[BS_CU_CONV_KERNEL_H].i = f.geometry.kernel_h;
+    s->p[BS_CU_CONV_KERNEL_W].i = f.geometry.kernel_w;
+    s->p[BS_CU_CONV_STRIDE].i = bs_cu_both(f.geometry.stride_h, f.geometry.stride_w);
+    s->p[BS_CU_CONV_PAD_H].i = f.window.axis[0].before;
+    s->p[BS_CU_CONV_PAD_W].i = f.window.axis[1].before;
+    s->p[BS_CU_CONV_DILATION].i = bs_cu_both(f.geometry.dilation_h, f.geometry.dilation_w);
     s->p[BS_CU_CONV_GROUPS].i = groups;
     s->p[BS_CU_CONV_ACT].i = d->act;
     s->p[BS_CU_CONV_PARAM].f = d->act_param;
@@ -6397,7 +6434,8 @@ static void bs_cu_deconv2d_describe(const bs_cu_node *n, bs_device_step *s)
     bs_cu_conv_extent(&n->out[0], &h, &w);
     /* of the largest phase */
     s->p[BS_CU_CONV_KERNEL_H].i = s->p[BS_CU_CONV_KERNEL_W].i = bs_deconv2d_taps(kernel, stride, 0);
-    s->p[BS_CU_CONV_STRIDE].i = s->p[BS_CU_CONV_DILATION].i = s->p[BS_CU_CONV_GROUPS].i = 1;
+    s->p[BS_CU_CONV_STRIDE].i = s->p[BS_CU_CONV_DILATION].i = bs_cu_both(1, 1);
+    s->p[BS_CU_CONV_GROUPS].i = 1;
     if (reference || !bs_cu_conv_describe_direct(s, in_c, d->out, bs_ceil_div(h, stride), bs_ceil_div(w, stride)))
         s->parts = bs_cu_work_items(h * w * d->out, 4 * BS_CU_THREADS);
     else
@@ -7064,6 +7102,7 @@ __device__ inline void bs_cu_paths_run(const bs_cu_tile &t, const bs_device_step
 /* #include "cuda/walk.cuh" */
 
 extern "C" {
+/* #include "ops/forms.h" */
 /* ==== begin src/ops/lrn.h ===================================================================== */
 /* ops/lrn.h - local response normalisation with the defaults of its descriptor filled in, for the plain kernel and for
  * a device. Relies on base/base.h. Must never contain a product that a compiler may fuse with a sum. */
@@ -7098,24 +7137,26 @@ static inline BS_BOTH float bs_lrn_of(float x, float squares, float scale, float
 /* ==== end src/ops/lrn.h ======================================================================= */
 }
 
-/* Parameters of pooling, in p: the descriptor's words, then ours. */
+/* Parameters of pooling, in p. */
 enum {
     BS_CU_POOL_KIND,
-    BS_CU_POOL_KERNEL,
-    BS_CU_POOL_STRIDE,
-    BS_CU_POOL_PAD,
-    BS_CU_POOL_GLOBAL,
     BS_CU_POOL_COUNT_PAD,
-    BS_CU_POOL_CHANNELS = 8 /* channels that global pooling sums together */
+    BS_CU_POOL_CHANNELS, /* channels that global pooling sums together */
+    BS_CU_POOL_WINDOW    /* a bs_window */
 };
+static_assert(BS_CU_POOL_WINDOW + sizeof(bs_window) / 4 <= BS_DEVICE_PARAMS, "p holds a window");
 
 static void bs_cu_pool2d_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const int32_t channels = n->in[0].dim[0];
-    s->p[BS_CU_POOL_KERNEL].i = bs_or_default(s->p[BS_CU_POOL_KERNEL].i, 2);
-    s->p[BS_CU_POOL_STRIDE].i = bs_or_default(s->p[BS_CU_POOL_STRIDE].i, s->p[BS_CU_POOL_KERNEL].i);
-    s->kernel = s->p[BS_CU_POOL_GLOBAL].i ? BS_CU_pool2d_global : BS_CU_pool2d;
-    if (!s->p[BS_CU_POOL_GLOBAL].i) {
+    const bs_pool2d_desc *d = static_cast<const bs_pool2d_desc *>(n->params);
+    const bs_window window = bs_pool2d_window(d);
+    memset(s->p, 0, sizeof s->p);
+    s->p[BS_CU_POOL_KIND].i = d->kind;
+    s->p[BS_CU_POOL_COUNT_PAD].i = d->count_pad;
+    memcpy(&s->p[BS_CU_POOL_WINDOW], &window, sizeof window);
+    s->kernel = d->global ? BS_CU_pool2d_global : BS_CU_pool2d;
+    if (!d->global) {
         s->parts = bs_cu_work_items(bs_cu_elements(&n->out[0]), BS_CU_EACH / 2);
         return;
     }
@@ -7128,20 +7169,28 @@ static void bs_cu_pool2d_describe(const bs_cu_node *n, bs_device_step *s)
 
 /* The taps of a pixel that are in the frame: first .. end of the window at (y, x). */
 struct bs_cu_pool_window {
-    int32_t y, x, y_first, y_end, x_first, x_end;
+    int32_t y, x, y_first, y_end, x_first, x_end, y_step, x_step;
 };
+
+__device__ __forceinline__ const bs_window_axis *bs_cu_pool_axes(const bs_device_step *s)
+{
+    return reinterpret_cast<const bs_window *>(&s->p[BS_CU_POOL_WINDOW])->axis;
+}
 
 __device__ __forceinline__ bs_cu_pool_window bs_cu_pool_window_of(const bs_device_step *s, const bs_cu_view &x,
                                                                   int32_t oy, int32_t ox)
 {
-    const int32_t kernel = s->p[BS_CU_POOL_KERNEL].i, stride = s->p[BS_CU_POOL_STRIDE].i, pad = s->p[BS_CU_POOL_PAD].i,
-                  y = oy * stride - pad, at = ox * stride - pad;
-    const bs_cu_pool_window o = {y,
-                                 at,
-                                 max(0, -(y + x.frame_y)),
-                                 min(kernel, x.frame_h - y - x.frame_y),
-                                 max(0, -(at + x.frame_x)),
-                                 min(kernel, x.frame_w - at - x.frame_x)};
+    const bs_window_axis &down = bs_cu_pool_axes(s)[0], &across = bs_cu_pool_axes(s)[1];
+    const int32_t y = oy * down.stride - down.before, at = ox * across.stride - across.before;
+    const bs_cu_pool_window o = {
+        y,
+        at,
+        (max(0, -(y + x.frame_y)) + down.dilation - 1) / down.dilation,
+        min(down.kernel, (x.frame_h - y - x.frame_y + down.dilation - 1) / down.dilation),
+        (max(0, -(at + x.frame_x)) + across.dilation - 1) / across.dilation,
+        min(across.kernel, (x.frame_w - at - x.frame_x + across.dilation - 1) / across.dilation),
+        down.dilation,
+        across.dilation};
     return o;
 }
 
@@ -7152,8 +7201,10 @@ __device__ __forceinline__ float bs_cu_pool_join(bool top, bool first, float v, 
 
 __device__ __forceinline__ float bs_cu_pool_count(const bs_device_step *s, const bs_cu_pool_window &o)
 {
-    const int32_t kernel = s->p[BS_CU_POOL_KERNEL].i;
-    return (float)(s->p[BS_CU_POOL_COUNT_PAD].i ? kernel * kernel : (o.y_end - o.y_first) * (o.x_end - o.x_first));
+    const bs_window_axis *a = bs_cu_pool_axes(s);
+    const int32_t taps = s->p[BS_CU_POOL_COUNT_PAD].i ? a[0].kernel * a[1].kernel
+                                                      : max(0, o.y_end - o.y_first) * max(0, o.x_end - o.x_first);
+    return (float)max(1, taps); /* a window of which nothing is in the frame gives 0 */
 }
 
 __device__ inline void bs_cu_pool_one(const bs_device_step *s, const bs_cu_view &x, const bs_cu_view &y,
@@ -7164,7 +7215,7 @@ __device__ inline void bs_cu_pool_one(const bs_device_step *s, const bs_cu_view 
     float sum = 0.0f;
     for (int32_t ky = o.y_first; ky < o.y_end; ky++)
         for (int32_t kx = o.x_first; kx < o.x_end; kx++) {
-            const int64_t at = bs_cu_pixel_at(x, k.c, o.y + ky, o.x + kx);
+            const int64_t at = bs_cu_pixel_at(x, k.c, o.y + ky * o.y_step, o.x + kx * o.x_step);
             sum = bs_cu_pool_join(top, ky == o.y_first && kx == o.x_first, bs_cu_get(x.data, x.dtype, at), sum);
         }
     bs_cu_put(y.data, y.dtype, bs_cu_pixel_at(y, k.c, k.y, k.x),
@@ -7181,7 +7232,9 @@ __device__ inline void bs_cu_pool_four(const bs_device_step *s, const bs_cu_view
     for (int32_t ky = o.y_first; ky < o.y_end; ky++)
         for (int32_t kx = o.x_first; kx < o.x_end; kx++) {
             bs_cu_get_four(x.data, x.dtype,
-                           (int64_t)(o.y + ky) * x.stride[1] + (int64_t)(o.x + kx) * x.stride[2] + 4 * k.c, v);
+                           (int64_t)(o.y + ky * o.y_step) * x.stride[1] + (int64_t)(o.x + kx * o.x_step) * x.stride[2] +
+                               4 * k.c,
+                           v);
             for (int32_t i = 0; i < 4; i++)
                 sum[i] = bs_cu_pool_join(top, ky == o.y_first && kx == o.x_first, v[i], sum[i]);
         }

@@ -168,28 +168,38 @@ static inline void naive_recurrent(const naive *n, const bs_node *node, const do
     }
 }
 
+/* A field's own number, or what it defaults to. */
+static inline int32_t naive_first(int32_t own, int32_t both, int32_t otherwise)
+{
+    return own ? own : both ? both : otherwise;
+}
+
 static inline void naive_conv(const naive *n, const bs_node *node, const double *x, double *y)
 {
     const bs_conv2d_desc *p = node->params;
     const int32_t in = bs_node_in(n->g, node)[0], out = node->first_out;
     const int64_t c = naive_dim(n, in, 0), h = naive_dim(n, in, 1), w = naive_dim(n, in, 2);
     const int64_t oh = naive_dim(n, out, 1), ow = naive_dim(n, out, 2);
-    const int32_t k = bs_or_default(p->kernel, 3), dilation = bs_or_default(p->dilation, 1),
-                  stride = bs_or_default(p->stride, 1);
-    const int32_t pad = p->padding == BS_PAD_DEFAULT ? dilation * (k - 1) / 2 : p->pad;
+    const int32_t square = bs_or_default(p->kernel, 3), kh = bs_or_default(p->kernel_h, square),
+                  kw = bs_or_default(p->kernel_w, square);
+    const int32_t step[2] = {naive_first(p->stride_h, p->stride, 1), naive_first(p->stride_w, p->stride, 1)};
+    const int32_t apart[2] = {naive_first(p->dilation_h, p->dilation, 1), naive_first(p->dilation_w, p->dilation, 1)};
+    const bool same = p->padding == BS_PAD_DEFAULT;
+    const int32_t top = same ? apart[0] * (kh - 1) / 2 : bs_or_default(p->pad_top, p->pad),
+                  left = same ? apart[1] * (kw - 1) / 2 : bs_or_default(p->pad_left, p->pad);
     double weight[16 * 16 * 25];
-    for (int64_t i = 0; i < p->out * c * k * k; i++)
+    for (int64_t i = 0; i < p->out * c * kh * kw; i++)
         weight[i] = naive_weight(n, p->name, "weight", i);
     for (int64_t o = 0; o < p->out; o++) {
         const double bias = p->no_bias ? 0 : naive_weight(n, p->name, "bias", o);
         for (int64_t oy = 0; oy < oh; oy++)
             for (int64_t ox = 0; ox < ow; ox++) {
                 double sum = bias;
-                for (int64_t i = 0; i < c * k * k; i++) {
-                    const int64_t iy = oy * stride - pad + i / k % k * dilation,
-                                  ix = ox * stride - pad + i % k * dilation;
+                for (int64_t i = 0; i < c * kh * kw; i++) {
+                    const int64_t iy = oy * step[0] - top + i / kw % kh * apart[0],
+                                  ix = ox * step[1] - left + i % kw * apart[1];
                     if (iy >= 0 && iy < h && ix >= 0 && ix < w)
-                        sum += x[(i / k / k * h + iy) * w + ix] * weight[o * c * k * k + i];
+                        sum += x[(i / kw / kh * h + iy) * w + ix] * weight[o * c * kh * kw + i];
                 }
                 y[(o * oh + oy) * ow + ox] = naive_act(p->act, p->act_param, sum);
             }
@@ -202,18 +212,23 @@ static inline void naive_pool_max(const naive *n, const bs_node *node, int32_t r
     const bs_pool2d_desc *p = node->params;
     const int32_t in = bs_node_in(n->g, node)[0], out = node->first_out;
     const int64_t h = naive_dim(n, in, 1), w = naive_dim(n, in, 2);
-    const int32_t k = bs_or_default(p->kernel, 2), stride = bs_or_default(p->stride, k);
+    const int32_t k[2] = {naive_first(p->kernel_h, p->kernel, 2), naive_first(p->kernel_w, p->kernel, 2)};
+    const int32_t step[2] = {naive_first(p->stride_h, p->stride, k[0]), naive_first(p->stride_w, p->stride, k[1])};
+    const int32_t dy = p->global ? 1 : naive_first(p->dilation_h, 0, 1),
+                  dx = p->global ? 1 : naive_first(p->dilation_w, 0, 1);
     const naive_box core = naive_core(n, in, row);
     const int64_t oh = p->global ? 1 : naive_dim(n, out, 1), ow = p->global ? 1 : naive_dim(n, out, 2);
     for (int64_t i = 0; i < naive_dim(n, in, 0) * oh * ow; i++) {
         const int64_t oy = i / ow % oh, ox = i % ow, c = i / ow / oh;
-        const int64_t y0 = p->global ? core.y : oy * stride - p->pad, x0 = p->global ? core.x : ox * stride - p->pad;
-        const int64_t kh = p->global ? core.h : k, kw = p->global ? core.w : k;
+        const int64_t y0 = p->global ? core.y : oy * step[0] - naive_first(p->pad_top, p->pad, 0),
+                      x0 = p->global ? core.x : ox * step[1] - naive_first(p->pad_left, p->pad, 0);
+        const int64_t kh = p->global ? core.h : k[0], kw = p->global ? core.w : k[1];
         double best = -INFINITY;
-        for (int64_t ky = y0 < 0 ? 0 : y0; ky < y0 + kh && ky < h; ky++)
-            for (int64_t kx = x0 < 0 ? 0 : x0; kx < x0 + kw && kx < w; kx++)
-                best = x[(c * h + ky) * w + kx] > best ? x[(c * h + ky) * w + kx] : best;
-        y[i] = best == -INFINITY ? 0 : best; /* a cell without pixels */
+        for (int64_t ky = y0; ky < y0 + kh * dy; ky += dy)
+            for (int64_t kx = x0; kx < x0 + kw * dx; kx += dx)
+                if (ky >= 0 && ky < h && kx >= 0 && kx < w)
+                    best = x[(c * h + ky) * w + kx] > best ? x[(c * h + ky) * w + kx] : best;
+        y[i] = best == -INFINITY ? 0 : best; /* a cell without pixels, a window without any in the frame */
     }
 }
 

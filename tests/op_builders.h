@@ -24,6 +24,17 @@ CONV(conv_wide, .out = 16, .act = BS_RELU)
 CONV(conv_sigmoid, .out = 17, .kernel = 1, .act = BS_SIGMOID)
 CONV(conv_half, .out = 5, .kernel = 2, .stride = 2)
 CONV(conv_large, .out = 3, .kernel = 7, .stride = 2, .act = BS_TANH)
+CONV(conv_row, .out = 6, .kernel_h = 1, .kernel_w = 7)
+CONV(conv_column, .out = 9, .kernel_h = 7, .kernel_w = 1, .act = BS_RELU)
+CONV(conv_strides, .out = 6, .kernel_w = 1, .stride_h = 2)
+CONV(conv_dilations, .out = 12, .dilation_w = 2)
+#define SIDES .padding = BS_PAD_EXPLICIT, .pad_left = 1, .pad_bottom = 2, .pad_right = 3
+CONV(conv_pads, .out = 4, SIDES)
+CONV(conv_long, .out = 3, .kernel_h = 1, .kernel_w = 300, .padding = BS_PAD_EXPLICIT, .pad_left = 2, .pad_right = 1)
+CONV(conv_depthwise_strides, .out = 6, .groups = BS_DEPTHWISE, .kernel_w = 5, .stride_w = 2)
+/* what leaves cells in their places */
+CONV(conv_causal, .out = 5, .kernel_h = 2, .dilation_h = 3, .padding = BS_PAD_EXPLICIT, .pad_top = 3, .pad_right = 2)
+CONV(conv_late, .out = 5, .kernel = 4, .stride = 2, .padding = BS_PAD_EXPLICIT, .pad_bottom = 3, .pad_right = 2)
 #undef CONV
 
 #define DECONV(function, ...)                                                                    \
@@ -189,9 +200,24 @@ BUILD(pool_average, POOL(.kind = BS_POOL_AVERAGE))
 BUILD(pool_average_pad, POOL(.kernel = 3, .stride = 2, .padding = BS_PAD_EXPLICIT, .pad = 1))
 BUILD(pool_average_count, POOL(.kernel = 3, .stride = 1, .padding = BS_PAD_EXPLICIT, .pad = 1, .count_pad = 1))
 BUILD(pool_max, POOL(.kind = BS_POOL_MAX, .kernel = 3, .stride = 2, .padding = BS_PAD_EXPLICIT, .pad = 1))
+BUILD(pool_average_axes, POOL(.kernel = 3, .kernel_w = 2, .stride_h = 2, .stride_w = 1, .padding = BS_PAD_EXPLICIT,
+                              .pad_top = 1, .pad_bottom = 1))
+BUILD(pool_average_axes_count, POOL(.kernel_h = 3, .stride = 1, .stride_w = 2, .padding = BS_PAD_EXPLICIT, .pad = 1,
+                                    .count_pad = 1))
+BUILD(pool_average_sides, POOL(.kernel = 4, .stride = 3, SIDES, .count_pad = 1))
+BUILD(pool_max_axes, POOL(.kind = BS_POOL_MAX, .kernel_w = 3, .stride_h = 1, .stride_w = 2, .dilation_h = 2,
+                          .padding = BS_PAD_EXPLICIT, .pad = 1))
+BUILD(pool_max_sides, POOL(.kind = BS_POOL_MAX, .kernel = 4, .stride_w = 3, SIDES))
+BUILD(pool_max_apart, POOL(.kind = BS_POOL_MAX, .stride = 1, .dilation_w = 9, .padding = BS_PAD_EXPLICIT,
+                           .pad_left = 4, .pad_right = 5))
+BUILD(pool_causal, POOL(.kernel = 3, .stride = 1, .padding = BS_PAD_EXPLICIT, .pad_bottom = 2, .pad_left = 2))
+/* of small frames all taps may be outside */
+BUILD(pool_apart, POOL(.kernel = 2, .stride = 1, .dilation_w = 9, .padding = BS_PAD_EXPLICIT, .pad_bottom = 1,
+                       .pad_left = 4, .pad_right = 5))
 BUILD(pool_global, POOL(.global = 1))
 BUILD(pool_global_max, POOL(.kind = BS_POOL_MAX, .global = 1))
 #undef POOL
+#undef SIDES
 #define RESIZE(...) bs_resize(g, x[0], &(bs_resize_desc){__VA_ARGS__})
 BUILD(nearest_3, RESIZE(.kind = BS_RESIZE_NEAREST, .factor = 3))
 BUILD(bilinear_3, RESIZE(.kind = BS_RESIZE_BILINEAR, .factor = 3))

@@ -120,6 +120,12 @@ static inline bool rg_is_wide(const random_graph *rg, const bs_value_info *v)
     return v->rank == 1 && rg_extent(rg, v, 0) == RG_UNITS;
 }
 
+/* Not a result of which only what is clipped may be computed with: its sums would be no whole numbers in f32. */
+static inline bool rg_is_small(const random_graph *rg, int32_t id)
+{
+    return rg->g->values[id].dtype != BS_F32 || rg->bound[id] <= RG_MOST;
+}
+
 /* A value that is wanted, often a young one; id 0 when there is none. domain -1: any. */
 static inline bs_value rg_pick(const random_graph *rg, int32_t domain, rg_want want)
 {
@@ -128,7 +134,7 @@ static inline bs_value rg_pick(const random_graph *rg, int32_t domain, rg_want w
         const int32_t young = n < 12 ? n : 12;
         const int32_t id = rg_flip(50) ? 1 + check_below(n) : n - check_below(young);
         const bs_value_info *v = &rg->g->values[id];
-        if ((domain < 0 || v->domain == domain) && want(rg, v) && !rg_is_wide(rg, v))
+        if ((domain < 0 || v->domain == domain) && want(rg, v) && !rg_is_wide(rg, v) && rg_is_small(rg, id))
             return (bs_value){id};
     }
     return (bs_value){0};
@@ -143,7 +149,7 @@ static inline bs_value rg_twin(const random_graph *rg, bs_value x, int32_t domai
         const int32_t id = 1 + (start - i + n) % n;
         const bs_value_info *b = &rg->g->values[id];
         if (b->domain == domain && bs_same_shape(a, b) && a->scale_num == b->scale_num &&
-            a->scale_den == b->scale_den && id != x.id)
+            a->scale_den == b->scale_den && id != x.id && rg_is_small(rg, id))
             return (bs_value){id};
     }
     return (bs_value){0};
@@ -263,17 +269,18 @@ static inline bs_value rg_conv(random_graph *rg, bs_value x)
     const int64_t c = rg_extent(rg, v, 0);
     const int32_t out = rg_flip(70) ? 2 : 4, k = rg_flip(70) ? 3 : 1,
                   stride = k == 3 && v->scale_den == 1 && rg_flip(10) ? 2 : 1;
-    const int64_t dim[4] = {out, c, k, k};
+    /* a kernel of two rows that sees what is above: as many rows come out */
+    const int32_t above = k == 3 && stride == 1 && rg_flip(15) ? 1 + check_below(2) : 0;
+    const int64_t dim[4] = {out, c, above ? 2 : k, k};
     const bool act = rg_flip(50);
     number = rg_weights(rg, "c", number, 4, dim);
-    const bs_value y = bs_conv2d(rg->g, x,
-                                 &(bs_conv2d_desc){.name = rg_name(rg, "c", number, ""),
-                                                   .out = out,
-                                                   .kernel = k,
-                                                   .stride = stride,
-                                                   .dilation = k == 3 && stride == 1 && rg_flip(20) ? 2 : 1,
-                                                   .act = act ? BS_CLIP : 0,
-                                                   .act_param = 8});
+    bs_conv2d_desc desc = {.name = rg_name(rg, "c", number, ""), .out = out, .kernel = k, .stride = stride,
+                           .dilation = k == 3 && stride == 1 && rg_flip(20) ? 2 : 1, .act = act ? BS_CLIP : 0,
+                           .act_param = 8};
+    if (above)
+        desc.padding = BS_PAD_EXPLICIT, desc.kernel_h = 2, desc.dilation = 1, desc.dilation_h = desc.pad_top = above,
+        desc.pad_right = 2;
+    const bs_value y = bs_conv2d(rg->g, x, &desc);
     if (own)
         bs_block_end(rg->g);
     return rg_made(rg, y, act ? 8 : (double)(c * k * k) * rg->bound[x.id] + 1);
@@ -370,11 +377,10 @@ static inline bs_value rg_rescale(random_graph *rg, bs_value x)
         return rg_made(rg, bs_resize(rg->g, x, &(bs_resize_desc){.factor = 1, .den = 2}), a);
     if (may_shrink && rg_flip(30))
         return rg_made(rg, bs_pool2d(rg->g, x, &(bs_pool2d_desc){.kind = BS_POOL_MAX}), a);
-    return rg_made(rg,
-                   bs_pool2d(rg->g, x,
-                             &(bs_pool2d_desc){
-                                 .kind = BS_POOL_MAX, .kernel = 3, .stride = 1, .padding = BS_PAD_EXPLICIT, .pad = 1}),
-                   a);
+    const bs_pool2d_desc square = {.kind = BS_POOL_MAX, .kernel = 3, .stride = 1, .padding = BS_PAD_EXPLICIT, .pad = 1},
+                         oblong = {.kind = BS_POOL_MAX, .kernel_w = 4, .stride = 1, .dilation_h = 2,
+                                   .padding = BS_PAD_EXPLICIT, .pad_bottom = 2, .pad_left = 2, .pad_right = 1};
+    return rg_made(rg, bs_pool2d(rg->g, x, rg_flip(60) ? &square : &oblong), a);
 }
 
 /* What changes a line to one number, or keeps its width. */

@@ -14,6 +14,7 @@ typedef struct conv_case {
     bool cells; /* may stand in a patch domain */
 } conv_case;
 
+#define SIDES .padding = BS_PAD_EXPLICIT, .pad_left = 1, .pad_bottom = 2, .pad_right = 3
 static const conv_case cases[] = {
     {"3x3 1->8", 1, 13, 21, {.out = 8}, true},
     {"3x3 1->20 relu", 1, 20, 33, {.out = 20, .act = BS_RELU}, true},
@@ -43,6 +44,21 @@ static const conv_case cases[] = {
     {"valid 3x3 8->8", 8, 10, 12, {.out = 8, .padding = BS_PAD_VALID}, false},
     {"1x5 4->6 sigmoid", 4, 9, 17, {.out = 6, .kernel_h = 1, .kernel_w = 5, .act = BS_SIGMOID}, true},
     {"7x1 4->10 tanh", 4, 17, 9, {.out = 10, .kernel_h = 7, .kernel_w = 1, .act = BS_TANH}, true},
+    {"1x7 8->12", 8, 5, 21, {.out = 12, .kernel_h = 1, .kernel_w = 7}, true},
+    {"3x1 strides 2, 1, 8->6", 8, 13, 9, {.out = 6, .kernel_w = 1, .stride_h = 2}, false},
+    {"3x3 strides 1, 3, 3->9", 3, 9, 20, {.out = 9, .stride_w = 3, .act = BS_RELU}, false},
+    {"3x3 dilations 1, 2, 16->12", 16, 9, 14, {.out = 12, .dilation_w = 2}, true},
+    {"3x3 dilations 3, 1, 5->7", 5, 12, 11, {.out = 7, .dilation_h = 3}, true},
+    {"3x3 pads 0, 1, 2, 3", 8, 9, 11, {.out = 8, SIDES}, false},
+    {"2x3 of what is above and right",
+     12,
+     9,
+     18,
+     {.out = 8, .kernel_h = 2, .dilation_h = 3, .padding = BS_PAD_EXPLICIT, .pad_top = 3, .pad_right = 2},
+     true},
+    {"1x300 4->8", 4, 2, 310, {.out = 8, .kernel_h = 1, .kernel_w = 300, SIDES}, false},
+    {"depthwise strides 1, 2", 12, 9, 14, {.out = 12, .kernel_w = 5, .stride_w = 2, .groups = BS_DEPTHWISE}, false},
+    {"depthwise dilations 2, 1", 7, 9, 14, {.out = 7, .dilation_h = 2, .groups = BS_DEPTHWISE}, true},
     {"3x3 2 groups 16->24", 16, 9, 11, {.out = 24, .groups = 2}, true},
     {"3x3 4 groups 12->8", 12, 9, 11, {.out = 8, .groups = 4, .act = BS_PRELU}, true},
     {"depthwise 3x3 16", 16, 12, 15, {.out = 16, .groups = BS_DEPTHWISE, .act = BS_RELU}, true},

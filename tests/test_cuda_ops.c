@@ -98,6 +98,12 @@ BUILD(pool, POOL(.kind = BS_POOL_AVERAGE))
 BUILD(pool_pad, POOL(.kernel = 3, .stride = 2, .padding = BS_PAD_EXPLICIT, .pad = 1))
 BUILD(pool_count, POOL(.kernel = 3, .stride = 1, .padding = BS_PAD_EXPLICIT, .pad = 1, .count_pad = 1))
 BUILD(pool_max, POOL(.kind = BS_POOL_MAX, .kernel = 3, .stride = 1, .padding = BS_PAD_EXPLICIT, .pad = 1))
+BUILD(pool_axes, POOL(.kernel = 3, .kernel_w = 2, .stride_h = 1, .stride_w = 3, .padding = BS_PAD_EXPLICIT,
+                      .pad_top = 1, .pad_right = 1, .count_pad = 1))
+BUILD(pool_causal, POOL(.kind = BS_POOL_MAX, .kernel = 3, .kernel_w = 2, .stride = 1, .dilation_w = 2,
+                        .padding = BS_PAD_EXPLICIT, .pad_bottom = 2, .pad_left = 2))
+BUILD(pool_apart, POOL(.kernel = 2, .stride = 1, .dilation_h = 99, .padding = BS_PAD_EXPLICIT, .pad_top = 49,
+                       .pad_bottom = 50, .pad_right = 1)) /* of some windows nothing is in the frame */
 BUILD(pool_global, POOL(.global = 1))
 BUILD(pool_global_max, POOL(.kind = BS_POOL_MAX, .global = 1))
 #undef POOL
@@ -198,6 +204,9 @@ static const op_case image_cases[] = {
     {"pool2d padded", pool_pad, ROOT | CELLS, 0},
     {"pool2d that counts padding", pool_count, ROOT | CELLS, 0},
     {"pool2d maximum", pool_max, ROOT | CELLS, 0},
+    {"pool2d by axis", pool_axes, ROOT, 0},
+    {"pool2d of what is below and left", pool_causal, ROOT | CELLS, 0},
+    {"pool2d of taps far apart", pool_apart, ROOT | CELLS, 0},
     {"pool2d global", pool_global, ROOT | CELLS, 5e-3},
     {"pool2d global maximum", pool_global_max, ROOT | CELLS, 0},
     {"resize nearest", nearest_3, ROOT | CELLS | CODES, 0},

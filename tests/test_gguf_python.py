@@ -122,6 +122,8 @@ def whole_images(g):
     x = g.pad(g.pad(x, 1, 0, 2, 1, edge="reflect"), 0, 1, 0, 1, edge=1)
     x = g.pool2d(g.deconv2d(x, "up", random(3, 2, 2, 2), random(2), stride=2), "max", 2, padding="valid")
     x = g.conv2d(x, "padded", random(2, 2, 3, 3), padding="explicit", pad=2)
+    x = g.conv2d(x, "oblong", random(2, 2, 3, 2), stride=(1, 2), dilation=(2, 1), padding="explicit", pad=(4, 0, 0, 1))
+    x = g.pool2d(x, "max", kernel=(3, 2), stride=(1, 2), pad=(1, 0), padding="explicit", dilation=(1, 3))
     x = g.resize(g.lrn(g.resize(x, "nearest", 2), size=3, alpha=0.5), "area", 3, den=4)
     g.output("small", g.resize(x, "bilinear", height=40, width=30, antialias=1))
     g.output("mean", g.pool2d(x, "average", everything=1))

@@ -52,12 +52,17 @@ def refused_windows():
     deconv = lambda shape=(1, 1, 3, 3), **fields: (
         lambda g: g.deconv2d(image(g), "d", np.zeros(shape, np.float32), **fields))
     return {
-        "a kernel 256 high": conv((1, 1, 256, 1)),
-        "a kernel 256 wide": conv((1, 1, 1, 256)),
-        "a stride of 256": conv(stride=256),
+        "a kernel 2^15 + 1 high": conv((1, 1, 2**15 + 1, 1)),
+        "a kernel 2^15 + 1 wide": conv((1, 1, 1, 2**15 + 1)),
+        "a stride of 2^15 + 1": conv(stride=2**15 + 1),
+        "a stride of 2^15 + 1 across": conv(stride=(1, 2**15 + 1)),
+        "strides of three axes": conv(stride=(1, 1, 1)),
+        "pads of three sides": conv(pad=(1, 1, 1), padding="explicit"),
+        "a side's pad of 2^15 + 1": conv(pad=(0, 0, 2**15 + 1, 0), padding="explicit"),
+        "a side's pad that is not read": conv(pad=(0, 1, 0, 0)),
         "a stride below 0": conv(stride=-1),
         "half a stride": conv(stride=1.5),
-        "a dilation of 256": conv(dilation=256),
+        "a dilation of 2^15 + 1": conv(dilation=2**15 + 1),
         "2^20 + 1 channels": conv((2**20 + 1, 1, 1, 1)),
         "2^20 + 1 groups": conv(groups=2**20 + 1),
         "-2 groups": conv(groups=-2),
@@ -69,9 +74,10 @@ def refused_windows():
         "a deconv2d's 2^20 + 1 channels": deconv((1, 2**20 + 1, 1, 1)),
         "an output_pad of 16": deconv(stride=16, output_pad=16),
         "an output_pad of the stride": deconv(stride=2, output_pad=2),
-        "a pool's kernel of 256": lambda g: g.pool2d(image(g), kernel=256),
-        "a pool's stride of 256": lambda g: g.pool2d(image(g), stride=256),
-        "more than half a pool's default around it": lambda g: g.pool2d(image(g), pad=2, padding="explicit"),
+        "a pool's kernel of 2^15 + 1": lambda g: g.pool2d(image(g), kernel=2**15 + 1),
+        "a pool's stride of 2^15 + 1": lambda g: g.pool2d(image(g), stride=2**15 + 1),
+        "a pool's default around it": lambda g: g.pool2d(image(g), pad=2, padding="explicit"),
+        "a pool's width beside it": lambda g: g.pool2d(image(g), kernel=(4, 3), pad=(0, 3), padding="explicit"),
     }
 
 
@@ -222,9 +228,13 @@ def test_refusals():
 def test_allowed():
     """What is just within the limits is written, and the library agrees."""
     allowed = {
-        "a kernel of 255": lambda g: g.conv2d(image(g), "c", random(1, 1, 255, 255)),
-        "a stride of 255": lambda g: g.conv2d(image(g), "c", random(1, 1, 1, 1), stride=255),
-        "a dilation of 255": lambda g: g.conv2d(image(g), "c", random(1, 1, 3, 3), dilation=255),
+        "a kernel of 2^15": lambda g: g.conv2d(image(g), "c", random(1, 1, 1, 2**15)),
+        "a stride of 2^15": lambda g: g.conv2d(image(g), "c", random(1, 1, 1, 1), stride=2**15),
+        "a dilation of 2^15": lambda g: g.conv2d(image(g), "c", random(1, 1, 3, 3), dilation=(1, 2**15)),
+        "a side's pad of 2^15": lambda g: g.conv2d(image(g), "c", random(1, 1, 1, 1), pad=(0, 0, 0, 2**15),
+                                                   padding="explicit"),
+        "all but a sample of a pool's window beside it": lambda g: g.pool2d(
+            image(g), kernel=(1, 3), dilation=(1, 2), pad=(0, 4, 0, 3), padding="explicit"),
         "2^20 channels": lambda g: g.conv2d(image(g), "c", np.zeros((2**20, 1, 1, 1), np.float32)),
         "a deconv2d's stride of 16": lambda g: g.deconv2d(image(g), "d", random(1, 1, 3, 3), stride=16, output_pad=15),
         "a pool's pad of half its default": lambda g: g.pool2d(image(g), pad=1, padding="explicit"),

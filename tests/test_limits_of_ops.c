@@ -15,6 +15,19 @@ static const char *conv_height(int32_t n)
 {
     return conv_built(BS_SHAPE3(1, 300, 300), &(bs_conv2d_desc){.name = "c", .out = 1, .kernel_h = n});
 }
+static const char *conv_stride_w(int32_t n)
+{
+    return conv_built(BS_SHAPE3(1, 300, 300), &(bs_conv2d_desc){.name = "c", .out = 1, .stride_w = n});
+}
+static const char *conv_dilation_h(int32_t n)
+{
+    return conv_built(BS_SHAPE3(1, 300, 300), &(bs_conv2d_desc){.name = "c", .out = 1, .dilation_h = n});
+}
+static const char *conv_pad_right(int32_t n)
+{
+    return conv_built(BS_SHAPE3(1, 8, 8),
+                      &(bs_conv2d_desc){.name = "c", .out = 1, .padding = BS_PAD_EXPLICIT, .pad_right = n});
+}
 static const char *conv_width(int32_t n)
 {
     return conv_built(BS_SHAPE3(1, 300, 300), &(bs_conv2d_desc){.name = "c", .out = 1, .kernel_w = n});
@@ -72,10 +85,12 @@ static const char *deconv_output_pad(int32_t n)
 static const char *pool_built(const bs_pool2d_desc *desc)
 {
     bs_graph *g = new_graph(NULL);
-    return built(g, bs_pool2d(g, bs_input(g, "x", BS_F32, BS_SHAPE3(1, 300, 300)), desc));
+    return built(g, bs_pool2d(g, bs_input(g, "x", BS_F32, BS_SHAPE3(1, 40000, 40000)), desc));
 }
 
 static const char *pool_kernel(int32_t n) { return pool_built(&(bs_pool2d_desc){.kernel = n}); }
+static const char *pool_kernel_w(int32_t n) { return pool_built(&(bs_pool2d_desc){.kernel_w = n}); }
+static const char *pool_dilation_w(int32_t n) { return pool_built(&(bs_pool2d_desc){.dilation_w = n}); }
 static const char *pool_stride(int32_t n) { return pool_built(&(bs_pool2d_desc){.stride = n}); }
 
 static const char *linear_out(int32_t n)
@@ -185,21 +200,26 @@ static const struct {
     const char *(*build)(int32_t n);
     const char *field;
 } limits[] = {
-    {"conv2d", "kernel, stride and dilation", conv_kernel, "kernel"},
-    {"conv2d", "kernel, stride and dilation", conv_height, "kernel_h"},
-    {"conv2d", "kernel, stride and dilation", conv_width, "kernel_w"},
-    {"conv2d", "kernel, stride and dilation", conv_stride, "stride"},
-    {"conv2d", "kernel, stride and dilation", conv_dilation, "dilation"},
+    {"conv2d", "kernel, stride, dilation and pad", conv_kernel, "kernel"},
+    {"conv2d", "kernel, stride, dilation and pad", conv_height, "kernel_h"},
+    {"conv2d", "kernel, stride, dilation and pad", conv_width, "kernel_w"},
+    {"conv2d", "kernel, stride, dilation and pad", conv_stride, "stride"},
+    {"conv2d", "kernel, stride, dilation and pad", conv_stride_w, "stride_w"},
+    {"conv2d", "kernel, stride, dilation and pad", conv_dilation, "dilation"},
+    {"conv2d", "kernel, stride, dilation and pad", conv_dilation_h, "dilation_h"},
     {"conv2d", "out and groups", conv_out, "out"},
     {"conv2d", "out and groups", conv_groups, "groups"},
-    {"conv2d", "pad", conv_pad, "pad"},
+    {"conv2d", "kernel, stride, dilation and pad", conv_pad, "pad"},
+    {"conv2d", "kernel, stride, dilation and pad", conv_pad_right, "pad_right"},
     {"deconv2d", "kernel and pad", deconv_kernel, "kernel"},
     {"deconv2d", "kernel and pad", deconv_pad, "pad"},
     {"deconv2d", "out", deconv_out, "out"},
     {"deconv2d", "stride", deconv_stride, "stride"},
     {"deconv2d", "output_pad", deconv_output_pad, "output_pad"},
-    {"pool2d", "kernel and stride", pool_kernel, "kernel"},
-    {"pool2d", "kernel and stride", pool_stride, "stride"},
+    {"pool2d", "kernel, stride and dilation", pool_kernel, "kernel"},
+    {"pool2d", "kernel, stride and dilation", pool_kernel_w, "kernel_w"},
+    {"pool2d", "kernel, stride and dilation", pool_stride, "stride"},
+    {"pool2d", "kernel, stride and dilation", pool_dilation_w, "dilation_w"},
     {"other ops", "linear's out", linear_out, "out"},
     {"other ops", "pixel_shuffle's r", shuffle_r, "r"},
     {"other ops", "pixel_shuffle's r", unshuffle_r, "r"},
@@ -233,11 +253,11 @@ static void test_limits_of_ops(void)
     const char *most = frame_scale(scale), *beyond = frame_scale(2 * scale);
     check(scale > 1 && !*most && strstr(beyond, "numbers of 2^15 at most"),
           "a frame may be %d times as large, not twice that: %s%s", scale, most, beyond);
-    const int32_t pad = 255 / 2;
-    most = pool_built(&(bs_pool2d_desc){.kernel = 255, .padding = BS_PAD_EXPLICIT, .pad = pad});
-    check(!*most, "half a kernel may lie around a pool%s", most);
-    beyond = pool_built(&(bs_pool2d_desc){.kernel = 255, .padding = BS_PAD_EXPLICIT, .pad = pad + 1});
-    check(strstr(beyond, "pad is 128, expected 0 .. 127") != NULL, "not more: %s", beyond);
+    most = pool_built(&(bs_pool2d_desc){.kernel = 128, .dilation_w = 2, .padding = BS_PAD_EXPLICIT, .pad = 127});
+    check(!*most, "all but a sample of a window may lie beside a pool%s", most);
+    beyond = pool_built(&(bs_pool2d_desc){
+        .kernel = 128, .dilation_w = 2, .padding = BS_PAD_EXPLICIT, .pad = 127, .pad_right = 255});
+    check(strstr(beyond, "dimension 2: pads 127 and 255, expected 0 .. 254") != NULL, "not more: %s", beyond);
 }
 
 int main(void)

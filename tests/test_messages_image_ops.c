@@ -62,13 +62,13 @@ static void rows_of_conv2d_fields(void)
           bs_conv2d(g, f->frame, &(bs_conv2d_desc){.name = "c", .out = 4, .act = BS_ACT_COUNT}));
     WRONG(BS_ERROR_ARGUMENT, "conv2d \"c\": out is 1048577, expected 1 .. 1048576",
           bs_conv2d(g, f->frame, &(bs_conv2d_desc){.name = "c", .out = (1 << 20) + 1}));
-    WRONG(BS_ERROR_ARGUMENT, "conv2d \"c\": kernel is 256, expected 0 .. 255",
-          bs_conv2d(g, f->frame, &(bs_conv2d_desc){.name = "c", .out = 4, .kernel = 256}));
-    WRONG(BS_ERROR_ARGUMENT, "conv2d \"c\": kernel_h is -1, expected 0 .. 255",
+    WRONG(BS_ERROR_ARGUMENT, "conv2d \"c\": kernel is 32769, expected 0 .. 32768",
+          bs_conv2d(g, f->frame, &(bs_conv2d_desc){.name = "c", .out = 4, .kernel = 32769}));
+    WRONG(BS_ERROR_ARGUMENT, "conv2d \"c\": kernel_h is -1, expected 0 .. 32768",
           bs_conv2d(g, f->frame, &(bs_conv2d_desc){.name = "c", .out = 4, .kernel_h = -1}));
-    WRONG(BS_ERROR_ARGUMENT, "conv2d \"c\": kernel_w is 256, expected 0 .. 255",
-          bs_conv2d(g, f->frame, &(bs_conv2d_desc){.name = "c", .out = 4, .kernel_w = 256}));
-    WRONG(BS_ERROR_ARGUMENT, "conv2d \"c\": stride is -1, expected 0 .. 255",
+    WRONG(BS_ERROR_ARGUMENT, "conv2d \"c\": kernel_w is 32769, expected 0 .. 32768",
+          bs_conv2d(g, f->frame, &(bs_conv2d_desc){.name = "c", .out = 4, .kernel_w = 32769}));
+    WRONG(BS_ERROR_ARGUMENT, "conv2d \"c\": stride is -1, expected 0 .. 32768",
           bs_conv2d(g, f->frame, &(bs_conv2d_desc){.name = "c", .out = 4, .stride = -1}));
     WRONG(BS_ERROR_ARGUMENT, "conv2d \"c\": pad is -2, expected 0 .. 32768",
           bs_conv2d(g, f->frame, &(bs_conv2d_desc){.name = "c", .out = 4, .padding = BS_PAD_EXPLICIT, .pad = -2}));
@@ -84,8 +84,14 @@ static void rows_of_conv2d_fields(void)
           bs_deconv2d(g, f->image, &(bs_deconv2d_desc){.name = "d", .out = 1, .pad = 1}));
     WRONG(BS_ERROR_ARGUMENT, "pool2d \"q\": pad is 1, expected 0 where padding is not BS_PAD_EXPLICIT",
           bs_pool2d(g, f->image, &(bs_pool2d_desc){.name = "q", .pad = 1, .global = 1}));
-    WRONG(BS_ERROR_ARGUMENT, "conv2d \"c\": dilation is 256, expected 0 .. 255",
-          bs_conv2d(g, f->frame, &(bs_conv2d_desc){.name = "c", .out = 4, .dilation = 256}));
+    WRONG(BS_ERROR_ARGUMENT, "conv2d \"c\": dilation is 32769, expected 0 .. 32768",
+          bs_conv2d(g, f->frame, &(bs_conv2d_desc){.name = "c", .out = 4, .dilation = 32769}));
+    WRONG(BS_ERROR_ARGUMENT, "conv2d \"c\": stride_h is -1, expected 0 .. 32768",
+          bs_conv2d(g, f->frame, &(bs_conv2d_desc){.name = "c", .out = 4, .stride_h = -1}));
+    WRONG(BS_ERROR_ARGUMENT, "conv2d \"c\": pad_left is -1, expected 0 .. 32768",
+          bs_conv2d(g, f->frame, &(bs_conv2d_desc){.name = "c", .out = 4, .padding = BS_PAD_EXPLICIT, .pad_left = -1}));
+    WRONG(BS_ERROR_ARGUMENT, "conv2d \"c\": a side's pad is not 0, where padding is not BS_PAD_EXPLICIT",
+          bs_conv2d(g, f->frame, &(bs_conv2d_desc){.name = "c", .out = 4, .pad_bottom = 1}));
     WRONG(BS_ERROR_ARGUMENT, "conv2d \"c\": groups is -2, expected -1 .. 1048576",
           bs_conv2d(g, f->frame, &(bs_conv2d_desc){.name = "c", .out = 4, .groups = -2}));
     WRONG(BS_ERROR_SHAPE, "conv2d \"c\": dimension 2 is 10, which gives a result of 0, expected 1 .. 2^30",
@@ -103,17 +109,22 @@ static void rows_of_conv2d(void)
           bs_conv2d(g, f->image, &(bs_conv2d_desc){.name = "c", .out = 4, .groups = 2}));
     WRONG(
         BS_ERROR_SHAPE,
-        "conv2d \"c\": dimension 1: padding 0 with kernel 3 moves cells of a patch domain; pad by dilation "
-        "(kernel-1)/2",
+        "conv2d \"c\": dimension 1: pads 0 and 0 with kernel 3 move cells of a patch domain; their sum must be "
+        "dilation (kernel-1)",
         bs_conv2d(g, f->cells, &(bs_conv2d_desc){.name = "c", .out = 4, .padding = BS_PAD_VALID}));
     WRONG(BS_ERROR_SHAPE, "conv2d \"c\": dimension 0: 3 channels in and 4 out are not divisible by 3 groups",
           bs_conv2d(g, f->image, &(bs_conv2d_desc){.name = "c", .out = 4, .groups = 3}));
     WRONG(
         BS_ERROR_SHAPE,
-        "conv2d \"c\": dimension 2: padding 1 with kernel 5 moves cells of a patch domain; pad by dilation "
-        "(kernel-1)/2",
-        bs_conv2d(g, f->cells,
-                  &(bs_conv2d_desc){.name = "c", .out = 4, .kernel_w = 5, .padding = BS_PAD_EXPLICIT, .pad = 1}));
+        "conv2d \"c\": dimension 2: pads 1 and 2 with kernel 5 move cells of a patch domain; their sum must be "
+        "dilation (kernel-1)",
+        bs_conv2d(
+            g, f->cells,
+            &(bs_conv2d_desc){
+                .name = "c", .out = 4, .kernel_w = 5, .padding = BS_PAD_EXPLICIT, .pad = 1, .pad_right = 2}));
+    WRONG(BS_ERROR_SHAPE,
+          "conv2d \"c\": strides 1 and 2 make cells of a patch domain oblong; do this before the frame is cut",
+          bs_conv2d(g, f->cells, &(bs_conv2d_desc){.name = "c", .out = 4, .stride_w = 2}));
     WRONG(BS_ERROR_SHAPE, "conv2d \"c\": dimension 0 of operand 0 (channels) is N<=40, expected a constant",
           bs_conv2d(g, bs_input(g, "planes", BS_F32, BS_SHAPE3(f->n, 8, 8)), &(bs_conv2d_desc){.name = "c", .out = 4}));
     WRONG(BS_ERROR_LIMIT, "conv2d \"c\": the frame's scale would be 1/262144, expected numbers of 2^15 at most",
@@ -214,17 +225,17 @@ static void rows_of_pool2d(void)
     WRONG(BS_ERROR_SHAPE, "pool2d \"half\": cells of 15 pixels (dimensions 1 and 2) do not divide by 2",
           bs_pool2d(g, bs_patches(g, f->frame, &(bs_patches_desc){.size = 15}),
                     &(bs_pool2d_desc){.name = "half", .kind = BS_POOL_MAX}));
-    WRONG(BS_ERROR_ARGUMENT, "pool2d \"q\": kernel is 256, expected 0 .. 255",
-          bs_pool2d(g, f->image, &(bs_pool2d_desc){.name = "q", .kernel = 256}));
-    WRONG(BS_ERROR_ARGUMENT, "pool2d \"q\": stride is -1, expected 0 .. 255",
+    WRONG(BS_ERROR_ARGUMENT, "pool2d \"q\": kernel is 32769, expected 0 .. 32768",
+          bs_pool2d(g, f->image, &(bs_pool2d_desc){.name = "q", .kernel = 32769}));
+    WRONG(BS_ERROR_ARGUMENT, "pool2d \"q\": stride is -1, expected 0 .. 32768",
           bs_pool2d(g, f->image, &(bs_pool2d_desc){.name = "q", .stride = -1}));
-    WRONG(BS_ERROR_ARGUMENT, "pool2d \"q\": pad is 2, expected 0 .. 1",
+    WRONG(BS_ERROR_ARGUMENT, "pool2d \"q\": dimension 1: pads 2 and 2, expected 0 .. 1",
           bs_pool2d(g, f->image, &(bs_pool2d_desc){.name = "q", .padding = BS_PAD_EXPLICIT, .pad = 2}));
     WRONG(BS_ERROR_SHAPE, "pool2d: operand 0 is u8, expected f32", bs_pool2d(g, f->codes, NULL));
     WRONG(
         BS_ERROR_SHAPE,
-        "pool2d \"q\": dimension 1: padding 0 with kernel 3 moves cells of a patch domain; pad by dilation "
-        "(kernel-1)/2",
+        "pool2d \"q\": dimension 1: pads 0 and 0 with kernel 3 move cells of a patch domain; their sum must be "
+        "dilation (kernel-1)",
         bs_pool2d(g, f->cells, &(bs_pool2d_desc){.name = "q", .kernel = 3, .stride = 1}));
 }
 

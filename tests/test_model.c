@@ -371,7 +371,7 @@ static const padded paddings[] = {
     {"deconv2d", 3, 0, BS_PAD_VALID, 18},
     {"pool2d", 1, 0, NOT_STORED, 6},
     {"pool2d", 2, 1, NOT_STORED, 8},
-    {"pool2d", 1, 2, NOT_STORED, REFUSED},
+    {"pool2d", 1, 3, NOT_STORED, REFUSED},
     {"pool2d", 1, 7, NOT_STORED, 1},
     {"pool2d", 3, 1, NOT_STORED, REFUSED},
     {"pool2d", 3, 1, BS_PAD_EXPLICIT, 8},

@@ -105,7 +105,7 @@ REFUSE(pad_cut, bs_pad(g, c[0], &(bs_pad_desc){.name = "border", .top = 1}))
 REFUSE(pad_negative, bs_pad(g, x[0], &(bs_pad_desc){.name = "border", .left = -1}))
 REFUSE(softmax_cut, bs_softmax(g, c[0]))
 REFUSE(norm_bytes, bs_layer_norm(g, x[1], &(bs_norm_desc){.name = "ln"}))
-REFUSE(pool_pad, bs_pool2d(g, x[0], &(bs_pool2d_desc){.name = "p", .kernel = 3, .padding = BS_PAD_EXPLICIT, .pad = 2}))
+REFUSE(pool_pad, bs_pool2d(g, x[0], &(bs_pool2d_desc){.name = "p", .kernel = 3, .padding = BS_PAD_EXPLICIT, .pad = 3}))
 REFUSE(pool_cut, bs_pool2d(g, c[0], &(bs_pool2d_desc){.name = "p", .kernel = 3}))
 REFUSE(resize_type, bs_resize(g, bs_convert(g, x[0], &(bs_convert_desc){.dtype = BS_F16}), NULL))
 REFUSE(resize_factor_large, bs_resize(g, x[0], &(bs_resize_desc){.name = "up", .factor = 17}))
@@ -176,7 +176,7 @@ static const refusal refusals[] = {
     {"pad negative", pad_negative, BS_ERROR_ARGUMENT, {"pad \"border\"", "left is -1"}},
     {"softmax of cells", softmax_cut, BS_ERROR_DOMAIN, {"softmax", "patches"}},
     {"layer_norm of bytes", norm_bytes, BS_ERROR_SHAPE, {"layer_norm \"ln\"", "u8"}},
-    {"pool padding", pool_pad, BS_ERROR_ARGUMENT, {"pool2d \"p\"", "pad is 2"}},
+    {"pool padding", pool_pad, BS_ERROR_ARGUMENT, {"pool2d \"p\"", "pads 3 and 3", "0 .. 2"}},
     {"pool of cells", pool_cut, BS_ERROR_SHAPE, {"pool2d \"p\"", "divide by 3"}},
     {"resize of f16", resize_type, BS_ERROR_SHAPE, {"resize", "f16"}},
     {"resize factor", resize_factor_large, BS_ERROR_ARGUMENT, {"resize \"up\"", "factor is 17"}},

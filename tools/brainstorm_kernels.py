@@ -6,8 +6,8 @@ import numpy as np
 
 from brainstorm_file import STORED, stored_array
 from brainstorm_ops import (
-    ACTS, BINARIES, CENTRES, COMPARES, DTYPES, EDGES, MAX_CONCAT, POOLS, REDUCES, RESIZES, UNARIES, UPDATES, gates_each,
-    number_of, one_each, padding_of, reshaped, within)
+    ACTS, BINARIES, CENTRES, COMPARES, DTYPES, EDGES, MAX_CONCAT, POOLS, REDUCES, RESIZES, UNARIES, UPDATES, axes_of,
+    gates_each, number_of, one_each, padding_of, reshaped, within)
 
 
 class Kernels:
@@ -19,18 +19,19 @@ class Kernels:
 
     def conv2d(self, x, name, weight, bias=None, stride=0, pad=0, dilation=0, groups=0, batch_norm=None, act="none",
                act_param=0.0, prelu=None, padding="default"):
-        """weight: [out, in / groups, kh, kw]. batch_norm: {"weight", "bias", "mean", "var"}. padding: "default" keeps
-        the size at stride 1, "valid" is none, "explicit" reads pad: PyTorch's padding=p is padding="explicit",
-        pad=p."""
+        """weight: [out, in / groups, kh, kw]. batch_norm: {"weight", "bias", "mean", "var"}. stride, dilation: a number
+        or (down, across). padding: "default" keeps the size at stride 1, "valid" is none, "explicit" reads pad:
+        PyTorch's padding=p is padding="explicit", pad=p, with p a number or (down, across); or pad is what ONNX has,
+        (top, left, bottom, right)."""
         out, _, kernel_h, kernel_w = np.shape(weight)
         if groups > 0 and out % groups != 0:
             raise ValueError(f"conv2d {name!r}: {out} channels are not divisible by {groups} groups")
         norm = {f"bn.{key}": array for key, array in (batch_norm or {}).items()}
         each = one_each(name, out, {"bias": bias, **norm, "prelu": prelu})
         return self.node("conv2d", [x], name, {"weight": weight, **each}, out=out, kernel_h=kernel_h, kernel_w=kernel_w,
-                         stride=stride, pad=pad, dilation=dilation, groups=groups, no_bias=bias is None,
-                         batch_norm=batch_norm is not None, act=self._activation(act, prelu), act_param=act_param,
-                         padding=padding_of(padding, pad, 2**15))
+                         groups=groups, no_bias=bias is None, batch_norm=batch_norm is not None,
+                         act=self._activation(act, prelu), act_param=act_param, **axes_of("stride", stride),
+                         **axes_of("dilation", dilation), **padding_of(padding, pad))
 
     def deconv2d(self, x, name, weight, bias=None, stride=0, pad=0, output_pad=0, act="none", act_param=0.0, prelu=None,
                  padding="default"):
@@ -42,8 +43,8 @@ class Kernels:
             raise ValueError(f"deconv2d {name!r}: output_pad {output_pad} is not below stride {stride or 1}")
         each = one_each(name, out, {"bias": bias, "prelu": prelu})
         return self.node("deconv2d", [x], name, {"weight": weight, **each}, out=out, kernel=kernel, stride=stride,
-                         pad=pad, output_pad=output_pad, no_bias=bias is None,
-                         act=self._activation(act, prelu), act_param=act_param, padding=padding_of(padding, pad, 255))
+                         output_pad=output_pad, no_bias=bias is None,
+                         act=self._activation(act, prelu), act_param=act_param, **padding_of(padding, pad, 255))
 
     def linear(self, x, name, weight, bias=None, act="none", act_param=0.0, prelu=None):
         """weight: [out, in]."""
@@ -152,12 +153,17 @@ class Kernels:
     def lrn(self, x, size=0, alpha=0.0, beta=0.0, bias=0.0):
         return self.node("lrn", [x], size=size, alpha=alpha, beta=beta, bias=bias)
 
-    def pool2d(self, x, kind="average", kernel=0, stride=0, pad=0, everything=0, count_pad=0, padding="default"):
-        """everything: 1 for one value a channel (the descriptor's `global`). padding: by default none, "explicit" reads
-        pad."""
-        return self.node("pool2d", [x], kind=number_of(POOLS, kind, "pool"), kernel=kernel, stride=stride, pad=pad,
-                         count_pad=count_pad, padding=padding_of(padding, pad, (kernel or 2) // 2),
-                         **{"global": everything})
+    def pool2d(self, x, kind="average", kernel=0, stride=0, pad=0, everything=0, count_pad=0, padding="default",
+               dilation=(0, 0)):
+        """everything: 1 for one value a channel (the descriptor's `global`). kernel, stride, dilation: a number or
+        (down, across). padding: by default none, "explicit" reads pad, as of conv2d."""
+        fields = padding_of(padding, pad)
+        for i, (size, apart) in enumerate(zip(np.broadcast_to(kernel, 2), np.broadcast_to(dilation, 2))):
+            for side in np.ravel(pad)[i::2] if np.ndim(pad) else [pad]:
+                within("pad", side, 0, ((size or 2) - 1) * (apart or 1))
+        return self.node("pool2d", [x], kind=number_of(POOLS, kind, "pool"), count_pad=count_pad,
+                         **axes_of("kernel", kernel), **axes_of("stride", stride),
+                         **axes_of("dilation", np.broadcast_to(dilation, 2)), **fields, **{"global": everything})
 
     def resize(self, x, kind="bicubic", factor=2, cubic_a=0.0, code_bits=0, den=0, height=0, width=0,
                centres="half_pixel", antialias=0):

@@ -48,6 +48,7 @@ REST = -2**31  # reshape: what is left over
 
 _SOURCE = "dtype rank dim0 dim1 dim2 dim3"
 _ROUTER = "router path"
+_WINDOW = "stride_h stride_w dilation_h dilation_w pad_top pad_left pad_bottom pad_right"
 
 # op: parameters in the order of its descriptor (a trailing ~ marks f32), and how many values it makes.
 OPS = {
@@ -56,7 +57,8 @@ OPS = {
     "route": ("protocol paths k threshold~ fallback capacity normalise floor", 0),
     "scatter": (_ROUTER, 1), "gather": ("router mode", 1), "route_price": (_ROUTER, 1), "route_score": (_ROUTER, 1),
     "look_ahead": ("", 0),
-    "conv2d": ("out kernel kernel_h kernel_w stride pad dilation groups no_bias batch_norm act act_param~ padding", 1),
+    "conv2d": ("out kernel kernel_h kernel_w stride pad dilation groups no_bias batch_norm act act_param~ padding "
+               + _WINDOW, 1),
     "deconv2d": ("out kernel stride pad output_pad no_bias act act_param~ padding", 1),
     "linear": ("out no_bias act act_param~", 1),
     "matmul": ("transpose_b scale~", 1),
@@ -67,7 +69,7 @@ OPS = {
     "concat": ("axis", 1), "slice": ("axis start length", 1), "reshape": ("rank dim0 dim1 dim2 dim3", 1),
     "transpose": ("order0 order1 order2 order3", 1), "pad": ("top bottom left right value~ edge", 1),
     "softmax": ("", 1), "layer_norm": ("epsilon~", 1), "batch_norm": ("epsilon~", 1),
-    "pool2d": ("kind kernel stride pad global count_pad padding", 1),
+    "pool2d": ("kind kernel stride pad global count_pad padding kernel_h kernel_w " + _WINDOW, 1),
     "resize": ("kind factor cubic_a~ code_bits den height width centres antialias", 1),
     "reduce": ("kind axis keep axes", 1), "argmax": ("", 1), "topk": ("k", 2), "gather_rows": ("", 1),
     "constant": (_SOURCE, 1), "patch_features": ("buckets code_bits", 1),
@@ -89,9 +91,10 @@ OPS = {
 _AXIS = (-MAX_RANK, MAX_RANK - 1)
 RANGES = {
     ("patches", "size"): (0, 8192),
-    ("conv2d", "out"): (1, 2**20), ("conv2d", "kernel"): (0, 255), ("conv2d", "kernel_h"): (0, 255),
-    ("conv2d", "kernel_w"): (0, 255), ("conv2d", "stride"): (0, 255), ("conv2d", "dilation"): (0, 255),
-    ("conv2d", "groups"): (DEPTHWISE, 2**20),
+    ("conv2d", "out"): (1, 2**20), ("conv2d", "groups"): (DEPTHWISE, 2**20),
+    **{(op, field): (0, 2**15) for op in ("conv2d", "pool2d")
+       for field in ("kernel kernel_h kernel_w stride " + _WINDOW).split()},
+    ("conv2d", "dilation"): (0, 2**15),
     ("deconv2d", "out"): (1, 2**20), ("deconv2d", "kernel"): (0, 255), ("deconv2d", "stride"): (0, 16),
     ("deconv2d", "output_pad"): (0, 15),
     ("linear", "out"): (1, 2**24),
@@ -108,7 +111,6 @@ RANGES = {
     ("reshape", "rank"): (1, MAX_RANK),
     ("pad", "top"): (0, 2**15), ("pad", "bottom"): (0, 2**15), ("pad", "left"): (0, 2**15),
     ("pad", "right"): (0, 2**15), ("pad", "edge"): (0, 2),
-    ("pool2d", "kernel"): (0, 255), ("pool2d", "stride"): (0, 255),
     ("topk", "k"): (1, MAX_EXTENT),
     ("patch_features", "buckets"): (0, 128), ("patch_features", "code_bits"): (0, 16),
     ("select", "axis"): _AXIS, ("gather_elements", "axis"): _AXIS, ("scatter_elements", "axis"): _AXIS,
@@ -131,9 +133,13 @@ OPSET_OF_PARAM = {("conv2d", "padding"): 3, ("deconv2d", "padding"): 3, ("pool2d
                   ("route", "floor"): 3,
                   ("attention", "kv_heads"): 4, ("attention", "bidirectional"): 4, ("attention", "scale"): 4,
                   ("reduce", "axes"): 4,
+                  **{("conv2d", field): 4 for field in _WINDOW.split()},
+                  **{("pool2d", field): 4 for field in ("kernel_h kernel_w " + _WINDOW).split()},
                   **{("resize", field): 4 for field in ("den", "height", "width", "centres", "antialias")}}
 # The same of numbers: those beyond the first are of the set that stands second.
-OPSET_OF_NUMBER = {("reduce", "kind"): (3, 4), ("pad", "edge"): (1, 4), ("resize", "kind"): (2, 4)}
+OPSET_OF_NUMBER = {("reduce", "kind"): (3, 4), ("pad", "edge"): (1, 4), ("resize", "kind"): (2, 4),
+                   **{("conv2d", field): (255, 4) for field in "kernel kernel_h kernel_w stride dilation".split()},
+                   ("pool2d", "kernel"): (255, 4), ("pool2d", "stride"): (255, 4)}
 
 
 def number_of(table, what, kind):
@@ -155,12 +161,23 @@ def all_within(what, numbers, low, high):
         within(what, number, low, high)
 
 
-def padding_of(padding, pad, most):
+def padding_of(padding, pad, most=2**15):
+    """The fields of a padding. pad: a number, (down, across), or (top, left, bottom, right)."""
     number = number_of(PADDINGS, padding, "padding")
-    within("pad", pad, 0, most)
-    if pad and number != PADDINGS["explicit"]:
+    all_within("pad", np.ravel(pad), 0, most)
+    if np.any(pad) and number != PADDINGS["explicit"]:
         raise ValueError(f"pad is {pad}, expected 0 where padding is not \"explicit\"")
-    return number
+    if np.ndim(pad) == 0:
+        return {"padding": number, "pad": pad}
+    names = "pad_top", "pad_left", "pad_bottom", "pad_right"
+    return {"padding": number, **dict(zip(names, tuple(pad) * (4 // len(pad)), strict=True))}
+
+
+def axes_of(what, numbers):
+    """The fields of a number for both axes, or of two: down and across."""
+    if np.ndim(numbers) == 0:
+        return {what: numbers}
+    return dict(zip((what + "_h", what + "_w"), numbers, strict=True))
 
 
 def one_each(name, n, arrays):

@@ -23,7 +23,7 @@ def rnd(*shape):
 # ------------------------------------------------------------------ convolutions
 
 
-def conv(case, channels, out, kernel, size, act=None, bias=True, norm=False, groups=1, **options):
+def conv(case, channels, out, kernel, size, act=None, bias=True, norm=False, groups=1, sides=(0, 0, 0, 0), **options):
     kh, kw = kernel if isinstance(kernel, tuple) else (kernel, kernel)
     x = rnd(2, channels, *size)
     w = rnd(out, channels // groups, kh, kw) / math.sqrt(channels // groups * kh * kw)
@@ -31,7 +31,7 @@ def conv(case, channels, out, kernel, size, act=None, bias=True, norm=False, gro
     tensors = dict(x0=x, weight=w)
     if bias:
         tensors["bias"] = b
-    y = F.conv2d(x, w, b, groups=groups, **options)
+    y = F.conv2d(F.pad(x, sides), w, b, groups=groups, **options)
     if norm:
         weight, shift, mean, var = rnd(out), rnd(out), rnd(out), torch.rand(out) + 0.1
         tensors.update(bn__weight=weight, bn__bias=shift, bn__mean=mean, bn__var=var)
@@ -288,5 +288,24 @@ recurrent("gru", torch.nn.GRUCell, (5,), 7, 34)
 projected("gru_projected", torch.nn.GRUCell, 3, 10, True)
 projected("lstm_projected", torch.nn.LSTMCell, 4, 9, False)
 recurrent("gru_lines", torch.nn.GRUCell, (2, 3, 2), 5, 9, bias=False)
+
+# ------------------------------------------------------------------ windows that differ by axis
+
+conv("conv2d_row", 5, 6, (1, 7), (6, 15), padding=(0, 3))
+conv("conv2d_column", 4, 9, (7, 1), (11, 6), padding=(3, 0), act=F.relu)
+conv("conv2d_strides", 3, 6, (3, 1), (9, 10), padding=(1, 0), stride=(2, 1))
+conv("conv2d_dilations", 8, 12, 3, (6, 9), padding=(1, 2), dilation=(1, 2))
+SIDES = 1, 3, 0, 2  # left, right, top, bottom
+conv("conv2d_pads", 3, 4, 3, (6, 7), sides=SIDES)
+conv("conv2d_long", 2, 3, (1, 300), (1, 310), sides=(2, 1, 0, 0))
+conv("conv2d_depthwise_strides", 6, 6, (3, 5), (6, 9), padding=(1, 2), stride=(1, 2), groups=6)
+x = rnd(2, 3, 7, 8)
+put("pool_average_axes", x0=x, y0=F.avg_pool2d(x, (3, 2), (2, 1), (1, 0), count_include_pad=False))
+put("pool_average_axes_count", x0=x, y0=F.avg_pool2d(x, (3, 2), (1, 2), 1, count_include_pad=True))
+put("pool_average_sides", x0=x, y0=F.avg_pool2d(F.pad(x, SIDES), 4, 3))
+put("pool_max_axes", x0=x, y0=F.max_pool2d(x, (2, 3), (1, 2), 1, (2, 1)))
+put("pool_max_sides", x0=x, y0=F.max_pool2d(F.pad(x, SIDES, value=-math.inf), 4, (4, 3)))
+y = F.max_pool2d(F.pad(x, (4, 5, 0, 0), value=-math.inf), 2, 1, dilation=(1, 9))
+put("pool_max_apart", x0=x, y0=y.masked_fill(y.isinf(), 0))  # here a window of which nothing is in the frame gives 0
 
 write("ops.bin")

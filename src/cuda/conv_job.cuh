@@ -16,10 +16,10 @@ extern "C" {
 enum {
     BS_CU_CONV_KERNEL_H,
     BS_CU_CONV_KERNEL_W,
-    BS_CU_CONV_STRIDE,
-    BS_CU_CONV_PAD_H,
+    BS_CU_CONV_STRIDE, /* of both axes, in one word (bs_cu_both) */
+    BS_CU_CONV_PAD_H,  /* before the first sample */
     BS_CU_CONV_PAD_W,
-    BS_CU_CONV_DILATION,
+    BS_CU_CONV_DILATION, /* alike */
     BS_CU_CONV_GROUPS,
     BS_CU_CONV_ACT,
     BS_CU_CONV_PARAM,
@@ -43,12 +43,21 @@ struct bs_cu_conv {
     int16_t in_dtype, out_dtype;
     int32_t in_row, in_pixel, out_row, out_pixel;
     int32_t h, w; /* outputs */
-    int32_t kernel_h, kernel_w, stride, dilation;
+    int32_t kernel_h, kernel_w;
+    uint16_t stride_h, stride_w, dilation_h, dilation_w;
     int32_t groups, in_c, out_c; /* channels of a group */
     const uint8_t *weights;
     const float *bias;
     const bs_device_step *step;
 };
+
+/* Two numbers in one word of p, down and across. */
+__host__ __device__ static inline int32_t bs_cu_both(int32_t h, int32_t w)
+{
+    return (int32_t)((uint32_t)h << 16 | (uint32_t)w);
+}
+__host__ __device__ static inline uint16_t bs_cu_down(int32_t both) { return (uint16_t)((uint32_t)both >> 16); }
+__host__ __device__ static inline uint16_t bs_cu_across(int32_t both) { return (uint16_t)both; }
 
 /* -------------------------------------------------------------------------------------------- the host's side */
 
@@ -61,15 +70,16 @@ static inline int64_t bs_cu_window(int64_t outputs, int32_t kernel, int32_t stri
  * window of a single output is larger. */
 static bool bs_cu_conv_cut(bs_device_step *s, int64_t h, int64_t w, int64_t most, int64_t room)
 {
-    const int32_t kh = s->p[BS_CU_CONV_KERNEL_H].i, kw = s->p[BS_CU_CONV_KERNEL_W].i,
-                  stride = s->p[BS_CU_CONV_STRIDE].i;
-    const int32_t dilation = s->p[BS_CU_CONV_DILATION].i;
+    const int32_t kh = s->p[BS_CU_CONV_KERNEL_H].i, kw = s->p[BS_CU_CONV_KERNEL_W].i;
+    const int32_t stride = s->p[BS_CU_CONV_STRIDE].i, dilation = s->p[BS_CU_CONV_DILATION].i;
+    const int64_t window = bs_cu_window(1, kh, 1, bs_cu_down(dilation));
     int64_t fewest = INT64_MAX, from = bs_ceil_div(w, most < 64 ? most : 64);
     for (int64_t columns = from < 1 ? 1 : from; columns <= w && columns <= 2 * bs_ceil_div(w, 8) + 8; columns++) {
-        const int64_t tw = bs_ceil_div(w, columns), across = bs_cu_window(tw, kw, stride, dilation);
-        const int64_t rows = (room / across - (int64_t)(kh - 1) * dilation - 1) / stride + 1;
+        const int64_t tw = bs_ceil_div(w, columns),
+                      across = bs_cu_window(tw, kw, bs_cu_across(stride), bs_cu_across(dilation));
+        const int64_t rows = (room / across - window) / bs_cu_down(stride) + 1;
         const int64_t th = rows * tw > most ? most / tw : rows;
-        if (room / across < (int64_t)(kh - 1) * dilation + 1 || th < 1)
+        if (room / across < window || th < 1)
             continue;
         const int64_t down = bs_ceil_div(h, th < h ? th : h);
         if (columns * down >= fewest)
@@ -103,14 +113,17 @@ __device__ __forceinline__ int32_t bs_cu_conv_p(const bs_cu_conv &c, int which) 
 __device__ __forceinline__ bs_cu_conv bs_cu_conv_of(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_view &x,
                                                     const bs_cu_view &y)
 {
-    const int32_t stride = s->p[BS_CU_CONV_STRIDE].i, groups = s->p[BS_CU_CONV_GROUPS].i;
+    const int32_t stride = s->p[BS_CU_CONV_STRIDE].i, dilation = s->p[BS_CU_CONV_DILATION].i,
+                  groups = s->p[BS_CU_CONV_GROUPS].i;
     bs_cu_conv c;
+    c.stride_h = bs_cu_down(stride);
+    c.stride_w = bs_cu_across(stride);
+    c.dilation_h = bs_cu_down(dilation);
+    c.dilation_w = bs_cu_across(dilation);
     c.kernel_h = s->p[BS_CU_CONV_KERNEL_H].i;
     c.kernel_w = s->p[BS_CU_CONV_KERNEL_W].i;
-    c.in = x.data + bs_cu_pixel_at(x, 0, y.y0 * stride - s->p[BS_CU_CONV_PAD_H].i,
-                                   y.x0 * stride - s->p[BS_CU_CONV_PAD_W].i) * bs_cu_bytes(x.dtype);
-    c.stride = stride;
-    c.dilation = s->p[BS_CU_CONV_DILATION].i;
+    c.in = x.data + bs_cu_pixel_at(x, 0, y.y0 * c.stride_h - s->p[BS_CU_CONV_PAD_H].i,
+                                   y.x0 * c.stride_w - s->p[BS_CU_CONV_PAD_W].i) * bs_cu_bytes(x.dtype);
     c.groups = groups;
     c.in_dtype = (int16_t)x.dtype;
     c.in_row = x.stride[1];
@@ -185,8 +198,8 @@ __device__ __forceinline__ bs_cu_conv_item bs_cu_conv_item_of(const bs_cu_conv &
     p.x = item % across * tile_w;
     p.h = min(tile_h, c.h - p.y);
     p.w = min(tile_w, c.w - p.x);
-    p.window_h = (p.h - 1) * c.stride + (c.kernel_h - 1) * c.dilation + 1;
-    p.window_w = (p.w - 1) * c.stride + (c.kernel_w - 1) * c.dilation + 1;
+    p.window_h = (p.h - 1) * c.stride_h + (c.kernel_h - 1) * c.dilation_h + 1;
+    p.window_w = (p.w - 1) * c.stride_w + (c.kernel_w - 1) * c.dilation_w + 1;
     return p;
 }
 
@@ -198,7 +211,7 @@ __device__ __forceinline__ int32_t bs_cu_conv_tiles_of(const bs_cu_conv &c)
 
 __device__ __forceinline__ const uint8_t *bs_cu_conv_source(const bs_cu_conv &c, const bs_cu_conv_item &p)
 {
-    const int64_t at = (int64_t)(p.y * c.stride) * c.in_row + (int64_t)(p.x * c.stride) * c.in_pixel;
+    const int64_t at = (int64_t)(p.y * c.stride_h) * c.in_row + (int64_t)(p.x * c.stride_w) * c.in_pixel;
     return c.in + (at + (int64_t)p.group * c.in_c) * bs_cu_bytes(c.in_dtype);
 }
 

@@ -17,12 +17,12 @@ static void bs_cu_conv2d_describe(const bs_cu_node *n, bs_device_step *s)
     const bool depthwise = in_c == 1 && out_c == 1;
     int64_t h, w;
     memset(s->p, 0, sizeof s->p);
-    s->p[BS_CU_CONV_KERNEL_H].i = f.window.kernel_h;
-    s->p[BS_CU_CONV_KERNEL_W].i = f.window.kernel_w;
-    s->p[BS_CU_CONV_STRIDE].i = f.window.stride;
-    s->p[BS_CU_CONV_PAD_H].i = f.window.pad_h;
-    s->p[BS_CU_CONV_PAD_W].i = f.window.pad_w;
-    s->p[BS_CU_CONV_DILATION].i = f.window.dilation;
+    s->p[BS_CU_CONV_KERNEL_H].i = f.geometry.kernel_h;
+    s->p[BS_CU_CONV_KERNEL_W].i = f.geometry.kernel_w;
+    s->p[BS_CU_CONV_STRIDE].i = bs_cu_both(f.geometry.stride_h, f.geometry.stride_w);
+    s->p[BS_CU_CONV_PAD_H].i = f.window.axis[0].before;
+    s->p[BS_CU_CONV_PAD_W].i = f.window.axis[1].before;
+    s->p[BS_CU_CONV_DILATION].i = bs_cu_both(f.geometry.dilation_h, f.geometry.dilation_w);
     s->p[BS_CU_CONV_GROUPS].i = groups;
     s->p[BS_CU_CONV_ACT].i = d->act;
     s->p[BS_CU_CONV_PARAM].f = d->act_param;

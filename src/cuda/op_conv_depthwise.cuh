@@ -16,14 +16,15 @@ __device__ inline void bs_cu_conv2d_depthwise_run(const bs_cu_tile &t, const bs_
         bs_cu_scan_run(d, {0, c.h, 0, c.w}, (c.groups + 3) / 4, [&](const bs_cu_scan &k) {
             const int32_t channel = 4 * k.c, count = min(4, c.groups - channel);
             const float4 *weight = reinterpret_cast<const float4 *>(c.weights) + (int64_t)k.c * taps;
-            const uint8_t *window = c.in + ((int64_t)k.y * c.stride * c.in_row + (int64_t)k.x * c.stride * c.in_pixel +
-                                            channel) *
-                                               bytes;
+            const int64_t first = (int64_t)k.y * c.stride_h * c.in_row + (int64_t)k.x * c.stride_w * c.in_pixel;
+            const uint8_t *window = c.in + (first + channel) * bytes;
             float sum[8] = {};
             for (int32_t ky = 0; ky < c.kernel_h; ky++)
                 for (int32_t kx = 0; kx < c.kernel_w; kx++, weight++) {
                     const uint8_t *at = window +
-                                        ((int64_t)ky * c.in_row + (int64_t)kx * c.in_pixel) * c.dilation * bytes;
+                                        ((int64_t)ky * c.dilation_h * c.in_row +
+                                         (int64_t)kx * c.dilation_w * c.in_pixel) *
+                                            bytes;
                     const float4 v = bs_cu_constant(weight);
                     float4 q = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
                     if (quads && count == 4) {

@@ -179,7 +179,7 @@ __device__ __forceinline__ int32_t bs_cu_conv_direct(const bs_cu_tile &t, const 
 #pragma unroll
         for (int k = 0; k < 4; k++) { /* neighbouring threads have neighbouring pixels */
             const int32_t i = min(lane + k * each, n - 1), y = i / p.w;
-            at[k] = (y * c.stride * p.window_w + (i - y * p.w) * c.stride) * apart;
+            at[k] = (y * c.stride_h * p.window_w + (i - y * p.w) * c.stride_w) * apart;
         }
         for (int32_t i = 0; i < c.in_c && taps > 0; i += chunk) {
             const int32_t channels = min(chunk, c.in_c - i);
@@ -189,7 +189,7 @@ __device__ __forceinline__ int32_t bs_cu_conv_direct(const bs_cu_tile &t, const 
                 __syncthreads();
                 staged = item / passes;
             }
-            const int32_t column = c.dilation * apart, row = p.window_w * column;
+            const int32_t column = c.dilation_w * apart, row = p.window_w * c.dilation_h * apart;
             if (active && wide == 8)
                 bs_cu_conv_sum<8>(c, window, row, column, at, w + i * 8, c.in_c * 8, channels, sum);
             else if (active)

@@ -41,6 +41,11 @@ static bool bs_cu_conv_describe_tensor(const bs_cu_node *n, bs_device_step *s, i
                                                        : 16);
     }
     s->parts = bs_cu_work_items(bs_cu_conv_tiles(s, h, w) * s->p[BS_CU_CONV_GROUPS].i, 1);
+    /* read in place, windows are found by offsets of 32 bits */
+    const int64_t down = bs_cu_window(s->p[BS_CU_CONV_TILE_H].i, s->p[BS_CU_CONV_KERNEL_H].i,
+                                      bs_cu_down(s->p[BS_CU_CONV_STRIDE].i), bs_cu_down(s->p[BS_CU_CONV_DILATION].i));
+    if (s->p[BS_CU_CONV_PIXEL].i == 0 && 2 * (down + 1) * n->in[0].stride[1] > INT32_MAX)
+        return false;
     return half || s->p[BS_CU_CONV_PIXEL].i > 0;
 }
 
@@ -100,7 +105,7 @@ __device__ __forceinline__ void bs_cu_conv_table(const bs_cu_conv &c, int32_t ro
     const int32_t products = c.kernel_h * c.kernel_w * c.in_c;
     for (int32_t q = bs_cu_thread(); q < quads; q += bs_cu_threads()) {
         const int32_t k = 4 * q, tap = k / c.in_c, ky = tap / c.kernel_w, kx = tap - ky * c.kernel_w;
-        table[q] = k < products ? 2 * (ky * c.dilation * row + kx * c.dilation * pixel + k - tap * c.in_c) : 0;
+        table[q] = k < products ? 2 * (ky * c.dilation_h * row + kx * c.dilation_w * pixel + k - tap * c.in_c) : 0;
     }
 }
 
@@ -296,8 +301,8 @@ __device__ __forceinline__ void bs_cu_conv_tensor(const bs_cu_tile &t, const bs_
         __syncthreads();
         columns = p.window_w;
         v.data = apart > 0 ? reinterpret_cast<const uint8_t *>(room) : from;
-        v.row = 2 * row * c.stride;
-        v.pixel = 2 * pixel * c.stride;
+        v.row = 2 * row * c.stride_h;
+        v.pixel = 2 * pixel * c.stride_w;
         v.spread = bs_cu_conv_spread(v.pixel);
         bs_cu_conv_deal<TILE>(c, v, p, apart > 0);
     }

@@ -33,7 +33,8 @@ static void bs_cu_deconv2d_describe(const bs_cu_node *n, bs_device_step *s)
     bs_cu_conv_extent(&n->out[0], &h, &w);
     /* of the largest phase */
     s->p[BS_CU_CONV_KERNEL_H].i = s->p[BS_CU_CONV_KERNEL_W].i = bs_deconv2d_taps(kernel, stride, 0);
-    s->p[BS_CU_CONV_STRIDE].i = s->p[BS_CU_CONV_DILATION].i = s->p[BS_CU_CONV_GROUPS].i = 1;
+    s->p[BS_CU_CONV_STRIDE].i = s->p[BS_CU_CONV_DILATION].i = bs_cu_both(1, 1);
+    s->p[BS_CU_CONV_GROUPS].i = 1;
     if (reference || !bs_cu_conv_describe_direct(s, in_c, d->out, bs_ceil_div(h, stride), bs_ceil_div(w, stride)))
         s->parts = bs_cu_work_items(h * w * d->out, 4 * BS_CU_THREADS);
     else

@@ -7,27 +7,30 @@
 #include "cuda/walk.cuh"
 
 extern "C" {
+#include "ops/forms.h"
 #include "ops/lrn.h"
 }
 
-/* Parameters of pooling, in p: the descriptor's words, then ours. */
+/* Parameters of pooling, in p. */
 enum {
     BS_CU_POOL_KIND,
-    BS_CU_POOL_KERNEL,
-    BS_CU_POOL_STRIDE,
-    BS_CU_POOL_PAD,
-    BS_CU_POOL_GLOBAL,
     BS_CU_POOL_COUNT_PAD,
-    BS_CU_POOL_CHANNELS = 8 /* channels that global pooling sums together */
+    BS_CU_POOL_CHANNELS, /* channels that global pooling sums together */
+    BS_CU_POOL_WINDOW    /* a bs_window */
 };
+static_assert(BS_CU_POOL_WINDOW + sizeof(bs_window) / 4 <= BS_DEVICE_PARAMS, "p holds a window");
 
 static void bs_cu_pool2d_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const int32_t channels = n->in[0].dim[0];
-    s->p[BS_CU_POOL_KERNEL].i = bs_or_default(s->p[BS_CU_POOL_KERNEL].i, 2);
-    s->p[BS_CU_POOL_STRIDE].i = bs_or_default(s->p[BS_CU_POOL_STRIDE].i, s->p[BS_CU_POOL_KERNEL].i);
-    s->kernel = s->p[BS_CU_POOL_GLOBAL].i ? BS_CU_pool2d_global : BS_CU_pool2d;
-    if (!s->p[BS_CU_POOL_GLOBAL].i) {
+    const bs_pool2d_desc *d = static_cast<const bs_pool2d_desc *>(n->params);
+    const bs_window window = bs_pool2d_window(d);
+    memset(s->p, 0, sizeof s->p);
+    s->p[BS_CU_POOL_KIND].i = d->kind;
+    s->p[BS_CU_POOL_COUNT_PAD].i = d->count_pad;
+    memcpy(&s->p[BS_CU_POOL_WINDOW], &window, sizeof window);
+    s->kernel = d->global ? BS_CU_pool2d_global : BS_CU_pool2d;
+    if (!d->global) {
         s->parts = bs_cu_work_items(bs_cu_elements(&n->out[0]), BS_CU_EACH / 2);
         return;
     }
@@ -40,20 +43,28 @@ static void bs_cu_pool2d_describe(const bs_cu_node *n, bs_device_step *s)
 
 /* The taps of a pixel that are in the frame: first .. end of the window at (y, x). */
 struct bs_cu_pool_window {
-    int32_t y, x, y_first, y_end, x_first, x_end;
+    int32_t y, x, y_first, y_end, x_first, x_end, y_step, x_step;
 };
+
+__device__ __forceinline__ const bs_window_axis *bs_cu_pool_axes(const bs_device_step *s)
+{
+    return reinterpret_cast<const bs_window *>(&s->p[BS_CU_POOL_WINDOW])->axis;
+}
 
 __device__ __forceinline__ bs_cu_pool_window bs_cu_pool_window_of(const bs_device_step *s, const bs_cu_view &x,
                                                                   int32_t oy, int32_t ox)
 {
-    const int32_t kernel = s->p[BS_CU_POOL_KERNEL].i, stride = s->p[BS_CU_POOL_STRIDE].i, pad = s->p[BS_CU_POOL_PAD].i,
-                  y = oy * stride - pad, at = ox * stride - pad;
-    const bs_cu_pool_window o = {y,
-                                 at,
-                                 max(0, -(y + x.frame_y)),
-                                 min(kernel, x.frame_h - y - x.frame_y),
-                                 max(0, -(at + x.frame_x)),
-                                 min(kernel, x.frame_w - at - x.frame_x)};
+    const bs_window_axis &down = bs_cu_pool_axes(s)[0], &across = bs_cu_pool_axes(s)[1];
+    const int32_t y = oy * down.stride - down.before, at = ox * across.stride - across.before;
+    const bs_cu_pool_window o = {
+        y,
+        at,
+        (max(0, -(y + x.frame_y)) + down.dilation - 1) / down.dilation,
+        min(down.kernel, (x.frame_h - y - x.frame_y + down.dilation - 1) / down.dilation),
+        (max(0, -(at + x.frame_x)) + across.dilation - 1) / across.dilation,
+        min(across.kernel, (x.frame_w - at - x.frame_x + across.dilation - 1) / across.dilation),
+        down.dilation,
+        across.dilation};
     return o;
 }
 
@@ -64,8 +75,10 @@ __device__ __forceinline__ float bs_cu_pool_join(bool top, bool first, float v, 
 
 __device__ __forceinline__ float bs_cu_pool_count(const bs_device_step *s, const bs_cu_pool_window &o)
 {
-    const int32_t kernel = s->p[BS_CU_POOL_KERNEL].i;
-    return (float)(s->p[BS_CU_POOL_COUNT_PAD].i ? kernel * kernel : (o.y_end - o.y_first) * (o.x_end - o.x_first));
+    const bs_window_axis *a = bs_cu_pool_axes(s);
+    const int32_t taps = s->p[BS_CU_POOL_COUNT_PAD].i ? a[0].kernel * a[1].kernel
+                                                      : max(0, o.y_end - o.y_first) * max(0, o.x_end - o.x_first);
+    return (float)max(1, taps); /* a window of which nothing is in the frame gives 0 */
 }
 
 __device__ inline void bs_cu_pool_one(const bs_device_step *s, const bs_cu_view &x, const bs_cu_view &y,
@@ -76,7 +89,7 @@ __device__ inline void bs_cu_pool_one(const bs_device_step *s, const bs_cu_view 
     float sum = 0.0f;
     for (int32_t ky = o.y_first; ky < o.y_end; ky++)
         for (int32_t kx = o.x_first; kx < o.x_end; kx++) {
-            const int64_t at = bs_cu_pixel_at(x, k.c, o.y + ky, o.x + kx);
+            const int64_t at = bs_cu_pixel_at(x, k.c, o.y + ky * o.y_step, o.x + kx * o.x_step);
             sum = bs_cu_pool_join(top, ky == o.y_first && kx == o.x_first, bs_cu_get(x.data, x.dtype, at), sum);
         }
     bs_cu_put(y.data, y.dtype, bs_cu_pixel_at(y, k.c, k.y, k.x),
@@ -93,7 +106,9 @@ __device__ inline void bs_cu_pool_four(const bs_device_step *s, const bs_cu_view
     for (int32_t ky = o.y_first; ky < o.y_end; ky++)
         for (int32_t kx = o.x_first; kx < o.x_end; kx++) {
             bs_cu_get_four(x.data, x.dtype,
-                           (int64_t)(o.y + ky) * x.stride[1] + (int64_t)(o.x + kx) * x.stride[2] + 4 * k.c, v);
+                           (int64_t)(o.y + ky * o.y_step) * x.stride[1] + (int64_t)(o.x + kx * o.x_step) * x.stride[2] +
+                               4 * k.c,
+                           v);
             for (int32_t i = 0; i < 4; i++)
                 sum[i] = bs_cu_pool_join(top, ky == o.y_first && kx == o.x_first, v[i], sum[i]);
         }

@@ -108,13 +108,15 @@ bool bs_infer_axis(bs_infer *infer, int32_t axis, int32_t *positive)
                          bs_say_value(infer, infer->in[0]));
 }
 
-bool bs_infer_padding(bs_infer *infer, int32_t padding, int32_t pad, int32_t most)
+bool bs_infer_padding(bs_infer *infer, int32_t padding, int32_t pad, int32_t sides, int32_t most)
 {
     if (!bs_infer_field(infer, "padding", padding, 0, BS_PAD_EXPLICIT))
         return false;
     if (padding != BS_PAD_EXPLICIT && pad != 0)
         return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "pad is %d, expected 0 where padding is not BS_PAD_EXPLICIT",
                              pad);
+    if (padding != BS_PAD_EXPLICIT && sides != 0)
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "a side's pad is not 0, where padding is not BS_PAD_EXPLICIT");
     return bs_infer_field(infer, "pad", pad, 0, most);
 }
 
@@ -213,35 +215,45 @@ bool bs_infer_scale(bs_infer *infer, int32_t num, int32_t den)
 }
 
 /* H' = floor((H + slack) / stride). */
-static int32_t window_slack(const bs_window *w, int32_t kernel, int32_t pad)
+static int32_t window_slack(const bs_window_axis *a)
 {
-    return 2 * pad - w->dilation * (kernel - 1) - 1 + w->stride;
+    return a->before + a->after - bs_window_reach(a) - 1 + a->stride;
 }
 
-static bool window_aligned(bs_infer *infer, const bs_window *w, int32_t axis, int32_t slack)
+static bool window_aligned(bs_infer *infer, const bs_window *w)
 {
-    if (!bs_value_in_patches(infer->graph, infer->in[0]) || (slack >= 0 && slack < w->stride))
+    const bs_window_axis *a = w->axis;
+    if (!bs_value_in_patches(infer->graph, infer->in[0]))
         return true;
-    return bs_infer_fail(
-        infer, BS_ERROR_SHAPE,
-        "dimension %d: padding %d with kernel %d moves cells of a patch domain; pad by dilation (kernel-1)/2", axis,
-        axis == 1 ? w->pad_h : w->pad_w, axis == 1 ? w->kernel_h : w->kernel_w);
+    for (int32_t i = 0; i < 2; i++, a++)
+        if (window_slack(a) < 0 || window_slack(a) >= a->stride)
+            return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                                 "dimension %d: pads %d and %d with kernel %d move cells of a patch domain; their sum "
+                                 "must be dilation (kernel-1)",
+                                 i + 1, a->before, a->after, a->kernel);
+    if (w->axis[0].stride == w->axis[1].stride)
+        return true;
+    return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                         "strides %d and %d make cells of a patch domain oblong; do this before the frame is cut",
+                         w->axis[0].stride, w->axis[1].stride);
 }
 
-bool bs_infer_window(bs_infer *infer, const bs_window *window)
+/* Outside a patch domain nobody reads the scale. */
+bool bs_infer_window(bs_infer *infer, const bs_window *w)
 {
-    const int32_t h = window_slack(window, window->kernel_h, window->pad_h);
-    const int32_t w = window_slack(window, window->kernel_w, window->pad_w);
-    return bs_infer_extent(infer, 1, 1, h, window->stride) && bs_infer_extent(infer, 2, 1, w, window->stride) &&
-           window_aligned(infer, window, 1, h) && window_aligned(infer, window, 2, w) &&
-           bs_infer_scale(infer, 1, window->stride);
+    for (int32_t i = 0; i < 2; i++)
+        if (!bs_infer_extent(infer, i + 1, 1, window_slack(&w->axis[i]), w->axis[i].stride))
+            return false;
+    return window_aligned(infer, w) && bs_infer_scale(infer, 1, w->axis[0].stride);
 }
 
-/* In a patch domain slack >= 0, so the last window of a margin m reaches no farther than the first: m stride + pad. A
- * whole frame has m = 0, and its windows end at pad beyond it. */
+/* In a patch domain slack >= 0, so the last window of a margin m reaches no farther than m stride + after, the first
+ * one m stride + before. A whole frame has m = 0, and its windows end at `after` beyond it. */
 int32_t bs_window_halo(const bs_window *window, int32_t out_margin)
 {
-    return out_margin * window->stride + bs_max_i32(window->pad_h, window->pad_w);
+    const bs_window_axis *y = &window->axis[0], *x = &window->axis[1];
+    const int32_t side = bs_max_i32(bs_max_i32(y->before, y->after), bs_max_i32(x->before, x->after));
+    return (int32_t)bs_min_i64((int64_t)out_margin * y->stride + side, INT32_MAX);
 }
 
 /* ---------------------------------------------------------------------------------------------------- cost */

@@ -38,8 +38,8 @@ bool bs_infer_const(bs_infer *infer, int32_t index, int32_t axis, const char *wh
 bool bs_infer_axis(bs_infer *infer, int32_t axis, int32_t *positive);
 /* The same for kernels, whose axes are already checked. */
 static inline int32_t bs_axis_of(int32_t axis, int32_t rank) { return axis < 0 ? axis + rank : axis; }
-/* `padding` must be a bs_padding; `pad` 0 .. most with BS_PAD_EXPLICIT, else 0. */
-bool bs_infer_padding(bs_infer *infer, int32_t padding, int32_t pad, int32_t most);
+/* `padding` must be a bs_padding; `pad` 0 .. most with BS_PAD_EXPLICIT, else 0, as `sides`, all of them in one word. */
+bool bs_infer_padding(bs_infer *infer, int32_t padding, int32_t pad, int32_t sides, int32_t most);
 /* Before op set 3 there was only `pad`. */
 void bs_upgrade_padding(int32_t opset, int32_t pad, int32_t *padding);
 /* The operand is a root value. */
@@ -61,11 +61,25 @@ bool bs_infer_whole(bs_infer *infer, int32_t index);
 bool bs_infer_no_new_image(bs_infer *infer);
 /* The frame of out[0] is num/den of operand 0's; a cell must stay a whole number of pixels. */
 bool bs_infer_scale(bs_infer *infer, int32_t num, int32_t den);
-/* Windows of `kernel` (dilated) over both axes. Sets extents and scale. In a patch domain padding must keep output
- * cells where their input cells are: floor(H/stride) <= H' <= ceil(H/stride). */
+/* Windows of `kernel` (dilated) over both axes, down and across, of a frame that begins `before` ahead of its first
+ * sample and ends `after` behind its last one. Sets extents and scale. In a patch domain padding must keep output cells
+ * where their input cells are: floor(H/stride) <= H' <= ceil(H/stride); and one scale is for both axes. */
+typedef struct bs_window_axis {
+    int32_t kernel, stride, dilation, before, after;
+} bs_window_axis;
 typedef struct bs_window {
-    int32_t kernel_h, kernel_w, stride, pad_h, pad_w, dilation;
+    bs_window_axis axis[2];
 } bs_window;
+/* Samples between the first tap of a window and its last. */
+static inline BS_BOTH int32_t bs_window_reach(const bs_window_axis *a) { return a->dilation * (a->kernel - 1); }
+/* What conv2d and pool2d have at the end of their descriptors: their tables of fields, and the sides in one word. */
+#define BS_WINDOW_MOST (1 << 15)
+#define BS_WINDOW_FIELDS                                                                                   \
+    BS_INT_OF("stride_h", 0, BS_WINDOW_MOST), BS_INT_OF("stride_w", 0, BS_WINDOW_MOST),                    \
+        BS_INT_OF("dilation_h", 0, BS_WINDOW_MOST), BS_INT_OF("dilation_w", 0, BS_WINDOW_MOST),            \
+        BS_INT_OF("pad_top", 0, BS_WINDOW_MOST), BS_INT_OF("pad_left", 0, BS_WINDOW_MOST),                 \
+        BS_INT_OF("pad_bottom", 0, BS_WINDOW_MOST), BS_INT_OF("pad_right", 0, BS_WINDOW_MOST)
+#define BS_WINDOW_SIDES(desc) ((desc)->pad_top | (desc)->pad_left | (desc)->pad_bottom | (desc)->pad_right)
 bool bs_infer_window(bs_infer *infer, const bs_window *window);
 int32_t bs_window_halo(const bs_window *window, int32_t out_margin);
 

@@ -9,18 +9,19 @@ enum { BS_FOLD_FLOATS = 16384 };
 /* Bounds that keep every product of the geometry far inside 32 bits. */
 static const bs_field conv2d_fields[] = {
     BS_INT_OF("out", 1, 1 << 20),
-    BS_INT_OF("kernel", 0, 255),
-    BS_INT_OF("kernel_h", 0, 255),
-    BS_INT_OF("kernel_w", 0, 255),
-    BS_INT_OF("stride", 0, 255),
+    BS_INT_OF("kernel", 0, BS_WINDOW_MOST),
+    BS_INT_OF("kernel_h", 0, BS_WINDOW_MOST),
+    BS_INT_OF("kernel_w", 0, BS_WINDOW_MOST),
+    BS_INT_OF("stride", 0, BS_WINDOW_MOST),
     BS_INT("pad"),
-    BS_INT_OF("dilation", 0, 255),
+    BS_INT_OF("dilation", 0, BS_WINDOW_MOST),
     BS_INT_OF("groups", BS_DEPTHWISE, 1 << 20),
     BS_INT("no_bias"),
     BS_INT("batch_norm"),
     BS_INT_OF("act", 0, BS_ACT_COUNT - 1),
     BS_FLOAT("act_param"),
     BS_INT("padding"),
+    BS_WINDOW_FIELDS,
 };
 
 /* Before op set 3 a pad of -1 meant none. */
@@ -36,14 +37,20 @@ static void conv2d_upgrade(int32_t *fields, int32_t opset)
 
 bs_conv2d_form bs_conv2d_form_of(const bs_conv2d_desc *desc, int32_t channels)
 {
-    const int32_t square = bs_or_default(desc->kernel, 3), dilation = bs_or_default(desc->dilation, 1);
-    const int32_t kh = bs_or_default(desc->kernel_h, square), kw = bs_or_default(desc->kernel_w, square);
-    const int32_t stride = bs_or_default(desc->stride, 1);
-    const int32_t pad_h = bs_pad_of(desc->padding, desc->pad, dilation * (kh - 1) / 2);
-    const int32_t pad_w = bs_pad_of(desc->padding, desc->pad, dilation * (kw - 1) / 2);
+    const int32_t square = bs_or_default(desc->kernel, 3), dilation = bs_or_default(desc->dilation, 1),
+                  stride = bs_or_default(desc->stride, 1);
+    bs_window w = {{{bs_or_default(desc->kernel_h, square), bs_or_default(desc->stride_h, stride),
+                     bs_or_default(desc->dilation_h, dilation), bs_or_default(desc->pad_top, desc->pad),
+                     bs_or_default(desc->pad_bottom, desc->pad)},
+                    {bs_or_default(desc->kernel_w, square), bs_or_default(desc->stride_w, stride),
+                     bs_or_default(desc->dilation_w, dilation), bs_or_default(desc->pad_left, desc->pad),
+                     bs_or_default(desc->pad_right, desc->pad)}}};
+    for (int32_t i = 0; i < 2 && desc->padding == BS_PAD_DEFAULT; i++)
+        w.axis[i].before = w.axis[i].after = bs_window_reach(&w.axis[i]) / 2;
     const int32_t groups = desc->groups == BS_DEPTHWISE ? channels : bs_or_default(desc->groups, 1);
-    const bs_conv2d_form form = {{channels, desc->out, kh, kw, stride, stride, dilation, dilation, groups},
-                              {kh, kw, stride, pad_h, pad_w, dilation}};
+    const bs_conv2d_form form = {{channels, desc->out, w.axis[0].kernel, w.axis[1].kernel, w.axis[0].stride,
+                                  w.axis[1].stride, w.axis[0].dilation, w.axis[1].dilation, groups},
+                                 w};
     return form;
 }
 
@@ -59,7 +66,8 @@ static bool conv2d_infer(bs_infer *infer)
 {
     const bs_conv2d_desc *desc = infer->params;
     int32_t channels;
-    if (!bs_infer_padding(infer, desc->padding, desc->pad, 1 << 15) || !bs_infer_image(infer, 0, &channels))
+    if (!bs_infer_padding(infer, desc->padding, desc->pad, BS_WINDOW_SIDES(desc), 1 << 15) ||
+        !bs_infer_image(infer, 0, &channels))
         return false;
     const bs_conv2d_form form = bs_conv2d_form_of(desc, channels);
     if (channels % form.geometry.groups != 0 || desc->out % form.geometry.groups != 0)
@@ -247,7 +255,7 @@ static float conv2d_sum(const bs_conv_geometry *g, const bs_operand *in, const f
         for (int32_t kx = 0; kx < g->kernel_w; kx++) {
             const float *tap = x + ky * g->dilation_h * in->stride[1] + kx * g->dilation_w * in->stride[2];
             for (int32_t c = 0; c < channels; c++)
-                sum += tap[c * in->stride[0]] * weight[c * taps + ky * g->kernel_w + kx];
+                sum += tap[c * in->stride[0]] * weight[(ptrdiff_t)c * taps + ky * g->kernel_w + kx];
         }
     return sum;
 }
@@ -266,8 +274,8 @@ static void conv2d_reference(const bs_call *call, const void *of, const bs_epilo
         const float *weight = (const float *)call->prepared + o * each;
         for (int32_t oy = out->rect.y0; oy < out->rect.y1; oy++)
             for (int32_t ox = out->rect.x0; ox < out->rect.x1; ox++) {
-                const float *window = group + (oy * g->stride_h - form->window.pad_h) * in->stride[1] +
-                                      (ox * g->stride_w - form->window.pad_w) * in->stride[2];
+                const float *window = group + (oy * g->stride_h - form->window.axis[0].before) * in->stride[1] +
+                                      (ox * g->stride_w - form->window.axis[1].before) * in->stride[2];
                 y[o * out->stride[0] + oy * out->stride[1] + ox * out->stride[2]] =
                     bs_epilogue_apply(epilogue, o, conv2d_sum(g, in, window, weight));
             }
@@ -280,8 +288,9 @@ static void conv2d_fast(const bs_call *call, const void *of, const bs_epilogue *
 {
     const bs_conv2d_form *form = of;
     const bs_rect r = call->out[0].rect;
-    const int32_t stride = form->window.stride, to[2] = {r.y0, r.x0};
-    const int32_t from[2] = {r.y0 * stride - form->window.pad_h, r.x0 * stride - form->window.pad_w};
+    const int32_t to[2] = {r.y0, r.x0};
+    const int32_t from[2] = {r.y0 * form->geometry.stride_h - form->window.axis[0].before,
+                             r.x0 * form->geometry.stride_w - form->window.axis[1].before};
     bs_conv_task task = bs_epilogue_task(call, row, from, to, 1);
     bs_epilogue_fuse(epilogue, &task);
     bs_conv_run(&form->geometry, (bs_conv_algorithm)call->plan->algorithm, call->plan->tier, &task);

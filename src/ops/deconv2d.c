@@ -43,7 +43,7 @@ static bool deconv2d_infer(bs_infer *infer)
 {
     const bs_deconv2d_desc *desc = infer->params;
     int32_t channels;
-    if (!bs_infer_padding(infer, desc->padding, desc->pad, 255) || !bs_infer_image(infer, 0, &channels))
+    if (!bs_infer_padding(infer, desc->padding, desc->pad, 0, 255) || !bs_infer_image(infer, 0, &channels))
         return false;
     const bs_deconv2d_form f = bs_deconv2d_form_of(desc, channels);
     const int32_t extra = deconv2d_extra(&f);

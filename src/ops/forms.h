@@ -16,6 +16,9 @@ typedef struct bs_conv2d_form {
 bs_conv2d_form bs_conv2d_form_of(const bs_conv2d_desc *desc, int32_t channels);
 bs_epilogue_layout bs_conv2d_layout(const bs_conv2d_desc *desc, const bs_conv_geometry *g, const bs_node_plan *plan);
 
+/* ops/pool2d.c */
+bs_window bs_pool2d_window(const bs_pool2d_desc *desc);
+
 /* ops/deconv2d.c */
 typedef struct bs_deconv2d_form {
     int32_t in, out, kernel, stride, pad, output_pad;

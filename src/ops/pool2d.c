@@ -1,15 +1,18 @@
 /* ops/pool2d.c - average and maximum over windows, or over everything.
  * Relies on graph/op.h. Must never count what lies outside the frame (unless count_pad says so): windows are clipped by
  * the operand's place in its frame. Global pooling sees the core only, so that every pixel counts once. */
-#include "ops/common.h"
+#include "ops/forms.h"
 
 static const bs_field pool2d_fields[] = {BS_INT_OF("kind", 0, BS_POOL_MAX),
-                                         BS_INT_OF("kernel", 0, 255),
-                                         BS_INT_OF("stride", 0, 255),
+                                         BS_INT_OF("kernel", 0, BS_WINDOW_MOST),
+                                         BS_INT_OF("stride", 0, BS_WINDOW_MOST),
                                          BS_INT("pad"),
                                          BS_INT("global"),
                                          BS_INT("count_pad"),
-                                         BS_INT("padding")};
+                                         BS_INT("padding"),
+                                         BS_INT_OF("kernel_h", 0, BS_WINDOW_MOST),
+                                         BS_INT_OF("kernel_w", 0, BS_WINDOW_MOST),
+                                         BS_WINDOW_FIELDS};
 
 /* Before op set 3 a global pool ignored `pad`. */
 static void pool2d_upgrade(int32_t *fields, int32_t opset)
@@ -19,20 +22,32 @@ static void pool2d_upgrade(int32_t *fields, int32_t opset)
     bs_upgrade_padding(opset, fields[3], &fields[6]);
 }
 
-static bs_window pool2d_window(const bs_pool2d_desc *desc)
+bs_window bs_pool2d_window(const bs_pool2d_desc *d)
 {
-    const int32_t kernel = bs_or_default(desc->kernel, 2);
-    const bs_window window = {kernel, kernel, bs_or_default(desc->stride, kernel), desc->pad, desc->pad, 1};
+    const int32_t square = bs_or_default(d->kernel, 2), kh = bs_or_default(d->kernel_h, square),
+                  kw = bs_or_default(d->kernel_w, square);
+    const bs_window window = {{{kh, bs_or_default(d->stride_h, bs_or_default(d->stride, kh)),
+                                bs_or_default(d->dilation_h, 1), bs_or_default(d->pad_top, d->pad),
+                                bs_or_default(d->pad_bottom, d->pad)},
+                               {kw, bs_or_default(d->stride_w, bs_or_default(d->stride, kw)),
+                                bs_or_default(d->dilation_w, 1), bs_or_default(d->pad_left, d->pad),
+                                bs_or_default(d->pad_right, d->pad)}}};
     return window;
 }
 
 static bool pool2d_infer(bs_infer *infer)
 {
     const bs_pool2d_desc *desc = infer->params;
-    const bs_window window = pool2d_window(desc);
-    if (!bs_infer_padding(infer, desc->padding, desc->pad, window.kernel_h / 2) || !bs_infer_dtype(infer, 0, BS_F32) ||
-        !bs_infer_rank(infer, 0, 3, 3))
+    const bs_window window = bs_pool2d_window(desc);
+    if (!bs_infer_padding(infer, desc->padding, desc->pad, BS_WINDOW_SIDES(desc), BS_WINDOW_MOST) ||
+        !bs_infer_dtype(infer, 0, BS_F32) || !bs_infer_rank(infer, 0, 3, 3))
         return false;
+    for (int32_t i = 0; i < 2; i++) {
+        const bs_window_axis *a = &window.axis[i];
+        if (bs_max_i32(a->before, a->after) > bs_window_reach(a))
+            return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "dimension %d: pads %d and %d, expected 0 .. %d", i + 1,
+                                 a->before, a->after, bs_window_reach(a));
+    }
     if (!desc->global)
         return bs_infer_window(infer, &window);
     infer->out[0].rank = 1;
@@ -43,7 +58,7 @@ static bool pool2d_infer(bs_infer *infer)
 static int32_t pool2d_halo(const bs_graph *graph, const bs_node *node, int32_t index, int32_t out_margin)
 {
     const bs_pool2d_desc *desc = node->params;
-    const bs_window window = pool2d_window(desc);
+    const bs_window window = bs_pool2d_window(desc);
     (void)graph, (void)index;
     return desc->global ? 0 : bs_window_halo(&window, out_margin);
 }
@@ -51,10 +66,10 @@ static int32_t pool2d_halo(const bs_graph *graph, const bs_node *node, int32_t i
 static double pool2d_flops(const bs_graph *graph, const bs_node *node)
 {
     const bs_pool2d_desc *desc = node->params;
-    const bs_window window = pool2d_window(desc);
+    const bs_window window = bs_pool2d_window(desc);
     if (desc->global)
         return bs_value_work(graph, bs_node_in(graph, node)[0]);
-    return bs_value_work(graph, node->first_out) * window.kernel_h * window.kernel_w;
+    return bs_value_work(graph, node->first_out) * window.axis[0].kernel * window.axis[1].kernel;
 }
 
 /* ----------------------------------------------------------------------------------------------------- windows */
@@ -64,30 +79,39 @@ typedef struct pool2d_range {
     int32_t first, end;
 } pool2d_range;
 
-static pool2d_range pool2d_clip(int32_t at, int32_t kernel, int32_t extent)
+static pool2d_range pool2d_clip(int32_t at, const bs_window_axis *a, int32_t extent)
 {
-    const pool2d_range range = {bs_max_i32(0, -at), bs_min_i32(kernel, extent - at)};
+    const int32_t more = a->dilation - 1; /* to round up; neither dividend is negative */
+    const pool2d_range range = {(bs_max_i32(0, -at) + more) / a->dilation,
+                                bs_min_i32(a->kernel, (extent - at + more) / a->dilation)};
     return range;
 }
 
-static void pool2d_pixel(const bs_call *call, const float *window, pool2d_range y, pool2d_range x, float *out)
+/* A window of which no tap is in the frame (dilated ones step over small frames) gives zero. */
+static void pool2d_pixel(const bs_call *call, const bs_window *w, const float *window, pool2d_range y, pool2d_range x,
+                         float *out)
 {
     const bs_pool2d_desc *desc = call->params;
     const bs_operand *in = &call->in[0];
     const ptrdiff_t step = in->stride[0], out_step = call->out[0].stride[0];
-    const int32_t channels = call->out[0].dim[0], kernel = bs_or_default(desc->kernel, 2);
+    const int32_t channels = call->out[0].dim[0];
+    const bool none = y.first >= y.end || x.first >= x.end;
+    for (int32_t c = 0; c < channels && none; c++)
+        out[c * out_step] = 0.0f;
     for (int32_t ky = y.first; ky < y.end; ky++)
         for (int32_t kx = x.first; kx < x.end; kx++) {
-            const float *tap = window + ky * in->stride[1] + kx * in->stride[2];
+            const float *tap = window + ky * w->axis[0].dilation * in->stride[1] +
+                               kx * w->axis[1].dilation * in->stride[2];
             const bool first = ky == y.first && kx == x.first;
             for (int32_t c = 0; c < channels; c++) {
                 const float v = tap[c * step], old = first ? v : out[c * out_step];
                 out[c * out_step] = first ? v : desc->kind == BS_POOL_MAX ? (v > old ? v : old) : old + v;
             }
         }
-    if (desc->kind == BS_POOL_MAX)
+    if (desc->kind == BS_POOL_MAX || none)
         return;
-    const float count = (float)(desc->count_pad ? kernel * kernel : (y.end - y.first) * (x.end - x.first));
+    const float count = (float)(desc->count_pad ? w->axis[0].kernel * w->axis[1].kernel
+                                                : (y.end - y.first) * (x.end - x.first));
     for (int32_t c = 0; c < channels; c++)
         out[c * out_step] /= count;
 }
@@ -95,16 +119,17 @@ static void pool2d_pixel(const bs_call *call, const float *window, pool2d_range 
 static void pool2d_windows(const bs_call *call, int32_t row)
 {
     const bs_operand *in = &call->in[0], *out = &call->out[0];
-    const bs_window w = pool2d_window(call->params);
+    const bs_window w = bs_pool2d_window(call->params);
+    const bs_window_axis *down = &w.axis[0], *across = &w.axis[1];
     const float *from = bs_f32_at(in, row * in->row_stride);
     float *to = bs_f32_at(out, row * out->row_stride);
     for (int32_t oy = out->rect.y0; oy < out->rect.y1; oy++) {
-        const int32_t y = oy * w.stride - w.pad_h;
-        const pool2d_range rows = pool2d_clip(y + in->frame_y, w.kernel_h, in->frame_h);
+        const int32_t y = oy * down->stride - down->before;
+        const pool2d_range rows = pool2d_clip(y + in->frame_y, down, in->frame_h);
         for (int32_t ox = out->rect.x0; ox < out->rect.x1; ox++) {
-            const int32_t x = ox * w.stride - w.pad_w;
-            pool2d_pixel(call, from + y * in->stride[1] + x * in->stride[2], rows,
-                         pool2d_clip(x + in->frame_x, w.kernel_w, in->frame_w),
+            const int32_t x = ox * across->stride - across->before;
+            pool2d_pixel(call, &w, from + y * in->stride[1] + x * in->stride[2], rows,
+                         pool2d_clip(x + in->frame_x, across, in->frame_w),
                          to + oy * out->stride[1] + ox * out->stride[2]);
         }
     }

@@ -149,7 +149,8 @@ static inline bs_value image_call(uint8_t which)
     switch (which) {
     case 0: {
         bs_conv2d_desc d = {name(),   number(), number(), number(), number(), number(), number(),
-                            number(), number(), number(), number(), number(), real(),   0};
+                            number(), number(), number(), number(), number(), real(),   0,        positive(), 0,
+                            positive(), 0,        number(), number(), number(), number()};
         d.padding = padding(&d.pad);
         return bs_conv2d(w.g, x, &d);
     }
@@ -162,7 +163,8 @@ static inline bs_value image_call(uint8_t which)
     case 3: return bs_pixel_shuffle(w.g, x, number());
     case 4: return bs_pixel_unshuffle(w.g, x, number());
     case 5: {
-        bs_pool2d_desc d = {name(), number(), number(), number(), number(), number(), number(), 0};
+        bs_pool2d_desc d = {name(), number(), number(), number(), number(), number(), number(),   0, number(),
+                            0,      number(), 0,        number(), 0,        number(), positive(), 0, number()};
         d.padding = padding(&d.pad);
         return bs_pool2d(w.g, x, &d);
     }
