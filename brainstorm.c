@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 1e3f6e7a4a5eebe767315fc0b4e6947a9cf8135fba8a9fa96e5f4ec4543998b1
+ * sha256 of the parts: 72939a8b0a72fba5d571d871b2c14685a512e7ad66a088ccc7a8be163f81750d
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -17026,8 +17026,15 @@ typedef struct bs_window_axis {
 typedef struct bs_window {
     bs_window_axis axis[2];
 } bs_window;
-/* Samples between the first tap of a window and its last. */
-static inline BS_BOTH int32_t bs_window_reach(const bs_window_axis *a) { return a->dilation * (a->kernel - 1); }
+/* Samples between the first tap of a window and its last; of fields that nobody has checked any number. */
+static inline int32_t bs_window_reach(const bs_window_axis *a)
+{
+    return (int32_t)((uint32_t)a->dilation * ((uint32_t)a->kernel - 1u));
+}
+/* The windows that a descriptor ends with, from its stride_h on. `stride` 0: as large as the kernel. */
+bs_window bs_window_of(const void *fields, int32_t kernel_h, int32_t kernel_w, int32_t stride, int32_t dilation,
+                       int32_t pad);
+#define BS_WINDOW_OF(desc, type, ...) bs_window_of((const char *)(desc) + offsetof(type, stride_h), __VA_ARGS__)
 /* What conv2d and pool2d have at the end of their descriptors: their tables of fields, and the sides in one word. */
 #define BS_WINDOW_MOST (1 << 15)
 #define BS_WINDOW_FIELDS                                                                                   \
@@ -17172,11 +17179,9 @@ bool bs_infer_padding(bs_infer *infer, int32_t padding, int32_t pad, int32_t sid
 {
     if (!bs_infer_field(infer, "padding", padding, 0, BS_PAD_EXPLICIT))
         return false;
-    if (padding != BS_PAD_EXPLICIT && pad != 0)
+    if (padding != BS_PAD_EXPLICIT && (pad | sides) != 0)
         return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "pad is %d, expected 0 where padding is not BS_PAD_EXPLICIT",
-                             pad);
-    if (padding != BS_PAD_EXPLICIT && sides != 0)
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "a side's pad is not 0, where padding is not BS_PAD_EXPLICIT");
+                             pad | sides);
     return bs_infer_field(infer, "pad", pad, 0, most);
 }
 
@@ -17272,6 +17277,20 @@ bool bs_infer_scale(bs_infer *infer, int32_t num, int32_t den)
     infer->out[0].scale_num = (int32_t)n;
     infer->out[0].scale_den = (int32_t)d;
     return true;
+}
+
+bs_window bs_window_of(const void *fields, int32_t kernel_h, int32_t kernel_w, int32_t stride, int32_t dilation,
+                       int32_t pad)
+{
+    const int32_t kernel[2] = {kernel_h, kernel_w};
+    int32_t f[8]; /* BS_WINDOW_FIELDS */
+    bs_window w;
+    memcpy(f, fields, sizeof f);
+    for (int32_t i = 0; i < 2; i++)
+        w.axis[i] = (bs_window_axis){kernel[i], bs_or_default(f[i], bs_or_default(stride, kernel[i])),
+                                     bs_or_default(f[2 + i], dilation), bs_or_default(f[4 + i], pad),
+                                     bs_or_default(f[6 + i], pad)};
+    return w;
 }
 
 /* H' = floor((H + slack) / stride). */
@@ -17847,6 +17866,9 @@ bs_epilogue_layout bs_conv2d_layout(const bs_conv2d_desc *desc, const bs_conv_ge
 
 /* ops/pool2d.c */
 bs_window bs_pool2d_window(const bs_pool2d_desc *desc);
+
+/* ops/reshape.c: [C,L] as an image [C,1,L], or back. */
+BS_INTERNAL bs_value bs_reshape_line(bs_graph *graph, bs_value x, bool image);
 
 /* ops/deconv2d.c */
 typedef struct bs_deconv2d_form {
@@ -18804,14 +18826,10 @@ static void conv2d_upgrade(int32_t *fields, int32_t opset)
 
 bs_conv2d_form bs_conv2d_form_of(const bs_conv2d_desc *desc, int32_t channels)
 {
-    const int32_t square = bs_or_default(desc->kernel, 3), dilation = bs_or_default(desc->dilation, 1),
-                  stride = bs_or_default(desc->stride, 1);
-    bs_window w = {{{bs_or_default(desc->kernel_h, square), bs_or_default(desc->stride_h, stride),
-                     bs_or_default(desc->dilation_h, dilation), bs_or_default(desc->pad_top, desc->pad),
-                     bs_or_default(desc->pad_bottom, desc->pad)},
-                    {bs_or_default(desc->kernel_w, square), bs_or_default(desc->stride_w, stride),
-                     bs_or_default(desc->dilation_w, dilation), bs_or_default(desc->pad_left, desc->pad),
-                     bs_or_default(desc->pad_right, desc->pad)}}};
+    const int32_t square = bs_or_default(desc->kernel, 3);
+    bs_window w = BS_WINDOW_OF(desc, bs_conv2d_desc, bs_or_default(desc->kernel_h, square),
+                               bs_or_default(desc->kernel_w, square), bs_or_default(desc->stride, 1),
+                               bs_or_default(desc->dilation, 1), desc->pad);
     for (int32_t i = 0; i < 2 && desc->padding == BS_PAD_DEFAULT; i++)
         w.axis[i].before = w.axis[i].after = bs_window_reach(&w.axis[i]) / 2;
     const int32_t groups = desc->groups == BS_DEPTHWISE ? channels : bs_or_default(desc->groups, 1);
@@ -19093,6 +19111,57 @@ bs_value bs_conv2d(bs_graph *graph, bs_value x, const bs_conv2d_desc *desc)
     return bs_op_build(graph, &bs_op_conv2d, &x.id, 1, desc);
 }
 /* ==== end src/ops/conv2d.c ==================================================================== */
+
+/* ==== begin src/ops/conv1d.c ================================================================== */
+/* ops/conv1d.c - convolution and pooling of [C,L], as nodes of images of height 1.
+ * Relies on ops/reshape.c. Must never leave a convolution its padding: a value has one margin for all sides, which would
+ * be many times a line. */
+/* #include "ops/forms.h" */
+
+/* Whether x is [C,L]; then it becomes an image. */
+static bool line_image(bs_graph *graph, bs_value *x)
+{
+    const bool sound = graph && graph->status == BS_OK && x->id > 0 && x->id < graph->n_values;
+    const bool line = sound && bs_value_get(graph, x->id)->rank == 2;
+    if (line)
+        *x = bs_reshape_line(graph, *x, true);
+    return line;
+}
+
+bs_value bs_conv1d(bs_graph *graph, bs_value x, const bs_conv2d_desc *desc)
+{
+    if (!desc)
+        return bs_conv2d(graph, x, desc);
+    const bool line = line_image(graph, &x);
+    bs_conv2d_desc d = *desc;
+    d.kernel_h = d.stride_h = d.dilation_h = 1;
+    d.pad_top = d.pad_bottom = 0;
+    const bs_window_axis axis = bs_conv2d_form_of(&d, 1).window.axis[1];
+    const bs_pad_desc border = {.left = axis.before, .right = axis.after};
+    if (d.padding == BS_PAD_EXPLICIT)
+        d.pad = d.pad_left = d.pad_right = 0;
+    else if (d.padding == BS_PAD_DEFAULT)
+        d.padding = BS_PAD_VALID; /* pads that should not be there stay, and are refused */
+    if (border.left != 0 || border.right != 0)
+        x = bs_pad(graph, x, &border);
+    x = bs_conv2d(graph, x, &d);
+    return line ? bs_reshape_line(graph, x, false) : x;
+}
+
+bs_value bs_pool1d(bs_graph *graph, bs_value x, const bs_pool2d_desc *desc)
+{
+    if (!desc)
+        desc = &(const bs_pool2d_desc){0};
+    const bool line = line_image(graph, &x);
+    bs_pool2d_desc d = *desc;
+    d.pad_left = bs_or_default(d.pad_left, d.pad);
+    d.pad_right = bs_or_default(d.pad_right, d.pad);
+    d.kernel_h = d.stride_h = d.dilation_h = 1;
+    d.pad = d.pad_top = d.pad_bottom = 0;
+    x = bs_pool2d(graph, x, &d);
+    return line && !d.global ? bs_reshape_line(graph, x, false) : x;
+}
+/* ==== end src/ops/conv1d.c ==================================================================== */
 
 /* ==== begin src/ops/convert.c ================================================================= */
 /* ops/convert.c - conversion between element types, with a scale.
@@ -21389,15 +21458,9 @@ static void pool2d_upgrade(int32_t *fields, int32_t opset)
 
 bs_window bs_pool2d_window(const bs_pool2d_desc *d)
 {
-    const int32_t square = bs_or_default(d->kernel, 2), kh = bs_or_default(d->kernel_h, square),
-                  kw = bs_or_default(d->kernel_w, square);
-    const bs_window window = {{{kh, bs_or_default(d->stride_h, bs_or_default(d->stride, kh)),
-                                bs_or_default(d->dilation_h, 1), bs_or_default(d->pad_top, d->pad),
-                                bs_or_default(d->pad_bottom, d->pad)},
-                               {kw, bs_or_default(d->stride_w, bs_or_default(d->stride, kw)),
-                                bs_or_default(d->dilation_w, 1), bs_or_default(d->pad_left, d->pad),
-                                bs_or_default(d->pad_right, d->pad)}}};
-    return window;
+    const int32_t square = bs_or_default(d->kernel, 2);
+    return BS_WINDOW_OF(d, bs_pool2d_desc, bs_or_default(d->kernel_h, square), bs_or_default(d->kernel_w, square),
+                        d->stride, 1, d->pad);
 }
 
 static bool pool2d_infer(bs_infer *infer)
@@ -22321,10 +22384,10 @@ bs_value bs_rope(bs_graph *graph, bs_value x, bs_value positions, const bs_rope_
 /* ==== begin src/ops/reshape.c ================================================================= */
 /* ops/reshape.c - reshape and transpose: elements keep their values, but not their positions. Elements of any type.
  * Relies on span.h. Must never be used on images of a patch domain: a cell holds only part of the elements. */
-/* #include "ops/common.h" */
+/* #include "ops/forms.h" */
 /* #include "ops/span.h" */
 
-/* dim: > 0 a constant; 0 - a: the symbol in dimension a - 1 of the operand (so -1 is dimension 0); BS_RESHAPE_REST,
+/* dim: > 0 a constant; 0 - a: dimension a - 1 of the operand (so -1 is dimension 0), a symbol once; BS_RESHAPE_REST,
  * once: what is left. Dimensions are named by position, so that files need no symbols here. */
 typedef struct bs_reshape_desc {
     const char *name;
@@ -22363,6 +22426,8 @@ static void reshape_count_operand(const bs_infer *infer, reshape_count *count)
 static bool reshape_take(bs_infer *infer, reshape_count *count, int32_t axis, int32_t code)
 {
     const int32_t source = -1 - code; /* BS_RESHAPE_REST has no opposite */
+    if (source >= 0 && source < infer->in[0]->rank && bs_dim_is_const(infer->graph, infer->in[0]->dims[source]))
+        code = (int32_t)bs_dim_max(infer->graph, infer->in[0]->dims[source]);
     if (code == BS_RESHAPE_REST) {
         if (count->rest >= 0)
             return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimensions %d and %d are both to be worked out", count->rest,
@@ -22464,6 +22529,26 @@ static void place_next(reshape_place *place, const bs_operand *o)
     }
 }
 
+/* The operand with the result's dimensions, where they differ in ones alone: such a result is a strided copy. */
+static bool reshape_view(const bs_operand *in, const bs_operand *out, bs_operand *view)
+{
+    int32_t from = 0;
+    *view = *in;
+    view->rank = out->rank;
+    for (int32_t d = 0; d < out->rank; d++) {
+        while (from < in->rank && in->dim[from] == 1)
+            from++;
+        view->dim[d] = out->dim[d];
+        view->stride[d] = 0;
+        if (out->dim[d] != 1) {
+            if (from == in->rank || in->dim[from] != out->dim[d])
+                return false;
+            view->stride[d] = in->stride[from++];
+        }
+    }
+    return true; /* nothing of the operand is left: it has as many elements */
+}
+
 static void reshape_row(const bs_operand *in, const bs_operand *out, int32_t row)
 {
     const int64_t elements = row_elements(out);
@@ -22487,6 +22572,13 @@ static bs_status reshape_run(const bs_call *call)
     const bs_operand *in = &call->in[0], *out = &call->out[0];
     if (row_elements(in) != row_elements(out))
         return BS_ERROR_SHAPE;
+    bs_operand view;
+    if (reshape_view(in, out, &view)) {
+        bs_span span;
+        bs_span_box(&span, out, call->rows);
+        bs_span_copy(&span, out, &view, NULL);
+        return BS_OK;
+    }
     for (int32_t row = 0; row < call->rows; row++)
         reshape_row(in, out, row);
     return BS_OK;
@@ -22521,6 +22613,12 @@ bs_value bs_reshape(bs_graph *graph, bs_value x, bs_shape shape)
     for (int32_t d = 0; d < shape.rank && d < BS_MAX_RANK && sound; d++)
         desc.dim[d] = reshape_code(graph, bs_value_get(graph, x.id), shape.dim[d]);
     return bs_op_build(graph, &bs_op_reshape, &x.id, 1, &desc);
+}
+
+bs_value bs_reshape_line(bs_graph *graph, bs_value x, bool image)
+{
+    static const bs_reshape_desc to[2] = {{NULL, 2, {-1, -3}}, {NULL, 3, {-1, 1, -2}}};
+    return bs_op_build(graph, &bs_op_reshape, &x.id, 1, &to[image]);
 }
 
 /* --------------------------------------------------------------------------------------------------- transpose */

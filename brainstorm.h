@@ -457,6 +457,10 @@ typedef struct bs_conv2d_desc {
     int32_t pad_top, pad_left, pad_bottom, pad_right; /* [pad], with BS_PAD_EXPLICIT; the order of ONNX */
 } bs_conv2d_desc;
 bs_value bs_conv2d(bs_graph *graph, bs_value x, const bs_conv2d_desc *desc);
+/* x [C,L] -> [out,L'], by weights [out, C/groups, 1, kernel], the bytes of PyTorch's [out, C/groups, kernel]; or of an
+ * image [C,H,W] each row by itself. Fields of the height are not read. Builds a conv2d of an image of height 1 and
+ * around it reshape and pad; it is one node, and copies nothing, where x is an image and padding BS_PAD_VALID. */
+bs_value bs_conv1d(bs_graph *graph, bs_value x, const bs_conv2d_desc *desc);
 
 /* Transposed convolution: x [C,H,W] -> [out, (H-1) stride - 2 pad + kernel + output_pad, ...].
  * Weight "<name>.weight" [C, out, kh, kw]. */
@@ -645,6 +649,8 @@ typedef struct bs_pool2d_desc {
     int32_t pad_top, pad_left, pad_bottom, pad_right; /* [pad], with BS_PAD_EXPLICIT */
 } bs_pool2d_desc;
 bs_value bs_pool2d(bs_graph *graph, bs_value x, const bs_pool2d_desc *desc);
+/* x [C,L] -> [C,L'], or [C] with `global`; or of an image each row. Fields of the height are not read. */
+bs_value bs_pool1d(bs_graph *graph, bs_value x, const bs_pool2d_desc *desc);
 
 typedef enum bs_resize_kind {
     BS_RESIZE_NEAREST,

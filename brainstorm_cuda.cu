@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 5c5622cbb80ea6bea37c5667de0d41922883152bcb701408261561af0a399e2a
+ * sha256 of the parts: ece2be2ab01f7dfeeca58c6a8fea11b7fc1b53088ab5b35c28b769ec45cb79dd
  */
 #include "brainstorm.h"
 
@@ -2948,8 +2948,15 @@ typedef struct bs_window_axis {
 typedef struct bs_window {
     bs_window_axis axis[2];
 } bs_window;
-/* Samples between the first tap of a window and its last. */
-static inline BS_BOTH int32_t bs_window_reach(const bs_window_axis *a) { return a->dilation * (a->kernel - 1); }
+/* Samples between the first tap of a window and its last; of fields that nobody has checked any number. */
+static inline int32_t bs_window_reach(const bs_window_axis *a)
+{
+    return (int32_t)((uint32_t)a->dilation * ((uint32_t)a->kernel - 1u));
+}
+/* The windows that a descriptor ends with, from its stride_h on. `stride` 0: as large as the kernel. */
+bs_window bs_window_of(const void *fields, int32_t kernel_h, int32_t kernel_w, int32_t stride, int32_t dilation,
+                       int32_t pad);
+#define BS_WINDOW_OF(desc, type, ...) bs_window_of((const char *)(desc) + offsetof(type, stride_h), __VA_ARGS__)
 /* What conv2d and pool2d have at the end of their descriptors: their tables of fields, and the sides in one word. */
 #define BS_WINDOW_MOST (1 << 15)
 #define BS_WINDOW_FIELDS                                                                                   \
@@ -3084,6 +3091,9 @@ bs_epilogue_layout bs_conv2d_layout(const bs_conv2d_desc *desc, const bs_conv_ge
 
 /* ops/pool2d.c */
 bs_window bs_pool2d_window(const bs_pool2d_desc *desc);
+
+/* ops/reshape.c: [C,L] as an image [C,1,L], or back. */
+bs_value bs_reshape_line(bs_graph *graph, bs_value x, bool image);
 
 /* ops/deconv2d.c */
 typedef struct bs_deconv2d_form {

@@ -127,6 +127,11 @@ def whole_images(g):
     x = g.resize(g.lrn(g.resize(x, "nearest", 2), size=3, alpha=0.5), "area", 3, den=4)
     g.output("small", g.resize(x, "bilinear", height=40, width=30, antialias=1))
     g.output("mean", g.pool2d(x, "average", everything=1))
+    line = g.input("line", "f32", [4, g.symbol("samples", 90)])
+    line = g.conv1d(line, "narrow", random(6, 2, 3), stride=2, groups=2, act="relu")
+    line = g.conv1d(line, "causal", random(3, 6, 2), random(3), pad=(5, 0), dilation=5, padding="explicit")
+    g.output("lines", g.pool1d(line, "max", 3, 2, pad=1, padding="explicit"))
+    g.output("peak", g.pool1d(line, "max", everything=1))
 
 
 def everything():

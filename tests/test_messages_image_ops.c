@@ -90,7 +90,7 @@ static void rows_of_conv2d_fields(void)
           bs_conv2d(g, f->frame, &(bs_conv2d_desc){.name = "c", .out = 4, .stride_h = -1}));
     WRONG(BS_ERROR_ARGUMENT, "conv2d \"c\": pad_left is -1, expected 0 .. 32768",
           bs_conv2d(g, f->frame, &(bs_conv2d_desc){.name = "c", .out = 4, .padding = BS_PAD_EXPLICIT, .pad_left = -1}));
-    WRONG(BS_ERROR_ARGUMENT, "conv2d \"c\": a side's pad is not 0, where padding is not BS_PAD_EXPLICIT",
+    WRONG(BS_ERROR_ARGUMENT, "conv2d \"c\": pad is 1, expected 0 where padding is not BS_PAD_EXPLICIT",
           bs_conv2d(g, f->frame, &(bs_conv2d_desc){.name = "c", .out = 4, .pad_bottom = 1}));
     WRONG(BS_ERROR_ARGUMENT, "conv2d \"c\": groups is -2, expected -1 .. 1048576",
           bs_conv2d(g, f->frame, &(bs_conv2d_desc){.name = "c", .out = 4, .groups = -2}));

@@ -141,6 +141,7 @@ static void rows_of_builders(void)
     BUILD(bs_state, bs_state(g, NULL, BS_F32, BS_SHAPE1(4)));
     BUILD(bs_constant, bs_constant(g, NULL, (bs_dtype)-1, BS_SHAPE1(4)));
     BUILD(bs_conv2d, bs_conv2d(g, none, NULL));
+    BUILD(bs_conv1d, bs_conv1d(g, none, NULL));
     BUILD(bs_deconv2d, bs_deconv2d(g, none, NULL));
     BUILD(bs_linear, bs_linear(g, none, NULL));
     BUILD(bs_lstm, bs_lstm(g, none, none, none, NULL, NULL));
@@ -171,6 +172,7 @@ static void rows_of_builders(void)
     BUILD(bs_batch_norm, bs_batch_norm(g, none, NULL));
     BUILD(bs_lrn, bs_lrn(g, none, NULL));
     BUILD(bs_pool2d, bs_pool2d(g, none, NULL));
+    BUILD(bs_pool1d, bs_pool1d(g, none, NULL));
     BUILD(bs_resize, bs_resize(g, none, NULL));
     BUILD(bs_reduce, bs_reduce(g, none, NULL));
     BUILD(bs_argmax, bs_argmax(g, none));

@@ -33,6 +33,25 @@ class Kernels:
                          act=self._activation(act, prelu), act_param=act_param, **axes_of("stride", stride),
                          **axes_of("dilation", dilation), **padding_of(padding, pad))
 
+    def conv1d(self, x, name, weight, bias=None, stride=1, pad=0, dilation=1, padding="default", **fields):
+        """Of [C, L]. weight: [out, in / groups, k]; pad: a number or (left, right); what else conv2d has."""
+        out, inputs, kernel = np.shape(weight)
+        side = dilation * (kernel - 1) // 2
+        padding_of(padding, pad)
+        left, right = np.broadcast_to(side if padding == "default" else pad, 2).tolist()
+        y = self.reshape(x, ["a0", 1, "a1"])
+        y = self.pad(y, left=left, right=right) if left or right else y
+        y = self.conv2d(y, name, np.reshape(weight, (out, inputs, 1, kernel)), bias, (1, stride), 0, (1, dilation),
+                        padding="valid", **fields)
+        return self.reshape(y, ["a0", "a2"])
+
+    def pool1d(self, x, kind="average", kernel=2, stride=0, pad=0, padding="default", **fields):
+        """Of [C, L]. pad: a number or (left, right); what else pool2d has."""
+        left, right = np.broadcast_to(pad, 2).tolist()
+        y = self.pool2d(self.reshape(x, ["a0", 1, "a1"]), kind, (1, kernel), (1, stride), (0, left, 0, right),
+                        padding=padding, **fields)
+        return y if fields.get("everything") else self.reshape(y, ["a0", "a2"])
+
     def deconv2d(self, x, name, weight, bias=None, stride=0, pad=0, output_pad=0, act="none", act_param=0.0, prelu=None,
                  padding="default"):
         """weight: [in, out, k, k]. padding: by default none, "explicit" reads pad."""

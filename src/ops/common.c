@@ -112,11 +112,9 @@ bool bs_infer_padding(bs_infer *infer, int32_t padding, int32_t pad, int32_t sid
 {
     if (!bs_infer_field(infer, "padding", padding, 0, BS_PAD_EXPLICIT))
         return false;
-    if (padding != BS_PAD_EXPLICIT && pad != 0)
+    if (padding != BS_PAD_EXPLICIT && (pad | sides) != 0)
         return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "pad is %d, expected 0 where padding is not BS_PAD_EXPLICIT",
-                             pad);
-    if (padding != BS_PAD_EXPLICIT && sides != 0)
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "a side's pad is not 0, where padding is not BS_PAD_EXPLICIT");
+                             pad | sides);
     return bs_infer_field(infer, "pad", pad, 0, most);
 }
 
@@ -212,6 +210,20 @@ bool bs_infer_scale(bs_infer *infer, int32_t num, int32_t den)
     infer->out[0].scale_num = (int32_t)n;
     infer->out[0].scale_den = (int32_t)d;
     return true;
+}
+
+bs_window bs_window_of(const void *fields, int32_t kernel_h, int32_t kernel_w, int32_t stride, int32_t dilation,
+                       int32_t pad)
+{
+    const int32_t kernel[2] = {kernel_h, kernel_w};
+    int32_t f[8]; /* BS_WINDOW_FIELDS */
+    bs_window w;
+    memcpy(f, fields, sizeof f);
+    for (int32_t i = 0; i < 2; i++)
+        w.axis[i] = (bs_window_axis){kernel[i], bs_or_default(f[i], bs_or_default(stride, kernel[i])),
+                                     bs_or_default(f[2 + i], dilation), bs_or_default(f[4 + i], pad),
+                                     bs_or_default(f[6 + i], pad)};
+    return w;
 }
 
 /* H' = floor((H + slack) / stride). */

@@ -70,8 +70,15 @@ typedef struct bs_window_axis {
 typedef struct bs_window {
     bs_window_axis axis[2];
 } bs_window;
-/* Samples between the first tap of a window and its last. */
-static inline BS_BOTH int32_t bs_window_reach(const bs_window_axis *a) { return a->dilation * (a->kernel - 1); }
+/* Samples between the first tap of a window and its last; of fields that nobody has checked any number. */
+static inline int32_t bs_window_reach(const bs_window_axis *a)
+{
+    return (int32_t)((uint32_t)a->dilation * ((uint32_t)a->kernel - 1u));
+}
+/* The windows that a descriptor ends with, from its stride_h on. `stride` 0: as large as the kernel. */
+bs_window bs_window_of(const void *fields, int32_t kernel_h, int32_t kernel_w, int32_t stride, int32_t dilation,
+                       int32_t pad);
+#define BS_WINDOW_OF(desc, type, ...) bs_window_of((const char *)(desc) + offsetof(type, stride_h), __VA_ARGS__)
 /* What conv2d and pool2d have at the end of their descriptors: their tables of fields, and the sides in one word. */
 #define BS_WINDOW_MOST (1 << 15)
 #define BS_WINDOW_FIELDS                                                                                   \

@@ -37,14 +37,10 @@ static void conv2d_upgrade(int32_t *fields, int32_t opset)
 
 bs_conv2d_form bs_conv2d_form_of(const bs_conv2d_desc *desc, int32_t channels)
 {
-    const int32_t square = bs_or_default(desc->kernel, 3), dilation = bs_or_default(desc->dilation, 1),
-                  stride = bs_or_default(desc->stride, 1);
-    bs_window w = {{{bs_or_default(desc->kernel_h, square), bs_or_default(desc->stride_h, stride),
-                     bs_or_default(desc->dilation_h, dilation), bs_or_default(desc->pad_top, desc->pad),
-                     bs_or_default(desc->pad_bottom, desc->pad)},
-                    {bs_or_default(desc->kernel_w, square), bs_or_default(desc->stride_w, stride),
-                     bs_or_default(desc->dilation_w, dilation), bs_or_default(desc->pad_left, desc->pad),
-                     bs_or_default(desc->pad_right, desc->pad)}}};
+    const int32_t square = bs_or_default(desc->kernel, 3);
+    bs_window w = BS_WINDOW_OF(desc, bs_conv2d_desc, bs_or_default(desc->kernel_h, square),
+                               bs_or_default(desc->kernel_w, square), bs_or_default(desc->stride, 1),
+                               bs_or_default(desc->dilation, 1), desc->pad);
     for (int32_t i = 0; i < 2 && desc->padding == BS_PAD_DEFAULT; i++)
         w.axis[i].before = w.axis[i].after = bs_window_reach(&w.axis[i]) / 2;
     const int32_t groups = desc->groups == BS_DEPTHWISE ? channels : bs_or_default(desc->groups, 1);

@@ -19,6 +19,9 @@ bs_epilogue_layout bs_conv2d_layout(const bs_conv2d_desc *desc, const bs_conv_ge
 /* ops/pool2d.c */
 bs_window bs_pool2d_window(const bs_pool2d_desc *desc);
 
+/* ops/reshape.c: [C,L] as an image [C,1,L], or back. */
+bs_value bs_reshape_line(bs_graph *graph, bs_value x, bool image);
+
 /* ops/deconv2d.c */
 typedef struct bs_deconv2d_form {
     int32_t in, out, kernel, stride, pad, output_pad;

@@ -24,15 +24,9 @@ static void pool2d_upgrade(int32_t *fields, int32_t opset)
 
 bs_window bs_pool2d_window(const bs_pool2d_desc *d)
 {
-    const int32_t square = bs_or_default(d->kernel, 2), kh = bs_or_default(d->kernel_h, square),
-                  kw = bs_or_default(d->kernel_w, square);
-    const bs_window window = {{{kh, bs_or_default(d->stride_h, bs_or_default(d->stride, kh)),
-                                bs_or_default(d->dilation_h, 1), bs_or_default(d->pad_top, d->pad),
-                                bs_or_default(d->pad_bottom, d->pad)},
-                               {kw, bs_or_default(d->stride_w, bs_or_default(d->stride, kw)),
-                                bs_or_default(d->dilation_w, 1), bs_or_default(d->pad_left, d->pad),
-                                bs_or_default(d->pad_right, d->pad)}}};
-    return window;
+    const int32_t square = bs_or_default(d->kernel, 2);
+    return BS_WINDOW_OF(d, bs_pool2d_desc, bs_or_default(d->kernel_h, square), bs_or_default(d->kernel_w, square),
+                        d->stride, 1, d->pad);
 }
 
 static bool pool2d_infer(bs_infer *infer)

@@ -1,9 +1,9 @@
 /* ops/reshape.c - reshape and transpose: elements keep their values, but not their positions. Elements of any type.
  * Relies on span.h. Must never be used on images of a patch domain: a cell holds only part of the elements. */
-#include "ops/common.h"
+#include "ops/forms.h"
 #include "ops/span.h"
 
-/* dim: > 0 a constant; 0 - a: the symbol in dimension a - 1 of the operand (so -1 is dimension 0); BS_RESHAPE_REST,
+/* dim: > 0 a constant; 0 - a: dimension a - 1 of the operand (so -1 is dimension 0), a symbol once; BS_RESHAPE_REST,
  * once: what is left. Dimensions are named by position, so that files need no symbols here. */
 typedef struct bs_reshape_desc {
     const char *name;
@@ -42,6 +42,8 @@ static void reshape_count_operand(const bs_infer *infer, reshape_count *count)
 static bool reshape_take(bs_infer *infer, reshape_count *count, int32_t axis, int32_t code)
 {
     const int32_t source = -1 - code; /* BS_RESHAPE_REST has no opposite */
+    if (source >= 0 && source < infer->in[0]->rank && bs_dim_is_const(infer->graph, infer->in[0]->dims[source]))
+        code = (int32_t)bs_dim_max(infer->graph, infer->in[0]->dims[source]);
     if (code == BS_RESHAPE_REST) {
         if (count->rest >= 0)
             return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimensions %d and %d are both to be worked out", count->rest,
@@ -143,6 +145,26 @@ static void place_next(reshape_place *place, const bs_operand *o)
     }
 }
 
+/* The operand with the result's dimensions, where they differ in ones alone: such a result is a strided copy. */
+static bool reshape_view(const bs_operand *in, const bs_operand *out, bs_operand *view)
+{
+    int32_t from = 0;
+    *view = *in;
+    view->rank = out->rank;
+    for (int32_t d = 0; d < out->rank; d++) {
+        while (from < in->rank && in->dim[from] == 1)
+            from++;
+        view->dim[d] = out->dim[d];
+        view->stride[d] = 0;
+        if (out->dim[d] != 1) {
+            if (from == in->rank || in->dim[from] != out->dim[d])
+                return false;
+            view->stride[d] = in->stride[from++];
+        }
+    }
+    return true; /* nothing of the operand is left: it has as many elements */
+}
+
 static void reshape_row(const bs_operand *in, const bs_operand *out, int32_t row)
 {
     const int64_t elements = row_elements(out);
@@ -166,6 +188,13 @@ static bs_status reshape_run(const bs_call *call)
     const bs_operand *in = &call->in[0], *out = &call->out[0];
     if (row_elements(in) != row_elements(out))
         return BS_ERROR_SHAPE;
+    bs_operand view;
+    if (reshape_view(in, out, &view)) {
+        bs_span span;
+        bs_span_box(&span, out, call->rows);
+        bs_span_copy(&span, out, &view, NULL);
+        return BS_OK;
+    }
     for (int32_t row = 0; row < call->rows; row++)
         reshape_row(in, out, row);
     return BS_OK;
@@ -200,6 +229,12 @@ bs_value bs_reshape(bs_graph *graph, bs_value x, bs_shape shape)
     for (int32_t d = 0; d < shape.rank && d < BS_MAX_RANK && sound; d++)
         desc.dim[d] = reshape_code(graph, bs_value_get(graph, x.id), shape.dim[d]);
     return bs_op_build(graph, &bs_op_reshape, &x.id, 1, &desc);
+}
+
+bs_value bs_reshape_line(bs_graph *graph, bs_value x, bool image)
+{
+    static const bs_reshape_desc to[2] = {{NULL, 2, {-1, -3}}, {NULL, 3, {-1, 1, -2}}};
+    return bs_op_build(graph, &bs_op_reshape, &x.id, 1, &to[image]);
 }
 
 /* --------------------------------------------------------------------------------------------------- transpose */

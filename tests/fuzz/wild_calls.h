@@ -171,6 +171,17 @@ static inline bs_value image_call(uint8_t which)
     case 6: return bs_resize(w.g, x, &(bs_resize_desc){name(), number(), number(), real(), number(), 0, 0, 0, 0, 0});
     case 7: return bs_pad(w.g, x, &(bs_pad_desc){name(), number(), number(), number(), number(), real(), number()});
     case 8: return bs_batch_norm(w.g, x, &(bs_norm_desc){name(), real()});
+    case 9: {
+        bs_conv2d_desc d = {.name = name(), .out = positive(), .kernel = number(), .dilation_w = number(),
+                            .pad_left = number()};
+        d.padding = padding(&d.pad);
+        return bs_conv1d(w.g, x, &d);
+    }
+    case 10: {
+        bs_pool2d_desc d = {.name = name(), .kernel = number(), .stride_w = number(), .pad_right = number()};
+        d.padding = padding(&d.pad);
+        return bs_pool1d(w.g, x, &d);
+    }
     default: return bs_patch_features(w.g, x, value(), &(bs_patch_features_desc){name(), number(), number()});
     }
 }
@@ -327,7 +338,7 @@ static inline void wild_call(void)
     if (kind < 3 || w.g->n_values == 1)
         source_call();
     else if (kind < 6)
-        image_call(fuzz_u8(&w.in) % 10);
+        image_call(fuzz_u8(&w.in) % 12);
     else if (kind < 9) {
         const uint8_t which = fuzz_u8(&w.in); /* inputs that were kept mean what they meant */
         if (which < 240)
