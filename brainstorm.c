@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 72939a8b0a72fba5d571d871b2c14685a512e7ad66a088ccc7a8be163f81750d
+ * sha256 of the parts: 48fb81fc4a10861ca3ab7a11b1bec8ea414cab74480d2948cdbe43d93dddcb0c
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -19114,8 +19114,8 @@ bs_value bs_conv2d(bs_graph *graph, bs_value x, const bs_conv2d_desc *desc)
 
 /* ==== begin src/ops/conv1d.c ================================================================== */
 /* ops/conv1d.c - convolution and pooling of [C,L], as nodes of images of height 1.
- * Relies on ops/reshape.c. Must never leave a convolution its padding: a value has one margin for all sides, which would
- * be many times a line. */
+ * Relies on ops/reshape.c. Must never leave a convolution its padding: a value has one margin for all sides, which
+ * would be many times a line. */
 /* #include "ops/forms.h" */
 
 /* Whether x is [C,L]; then it becomes an image. */
@@ -38514,7 +38514,8 @@ static void say_extents(bs_session *s, int32_t node)
         if (!bs_dim_is_const(s->graph, v->dims[i]))
             used += (size_t)snprintf(s->fault + used, sizeof s->fault - used, "%s%d (%s) is %lld",
                                      used ? ", " : "operand 0: dimension ", i,
-                                     bs_dim_text(s->graph, v->dims[i], text, sizeof text), (long long)s->dims[v->dims[i]]);
+                                     bs_dim_text(s->graph, v->dims[i], text, sizeof text),
+                                     (long long)s->dims[v->dims[i]]);
     }
 }
 #endif

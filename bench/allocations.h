@@ -1,5 +1,5 @@
 /* allocations.h: how often this process has asked for memory, so that a benchmark can say that runs do not.
- * Owns: malloc and its kin, which a program that links this replaces. Relies on: glibc, which keeps its own beside them.
+ * Owns: malloc and its kin, which a program that links this replaces. Relies on: glibc, which has its own beside them.
  * Must never: be linked with a sanitizer, which replaces them too; there, and elsewhere, it counts nothing. */
 #ifndef BENCH_ALLOCATIONS_H
 #define BENCH_ALLOCATIONS_H

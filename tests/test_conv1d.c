@@ -19,7 +19,8 @@ typedef struct line_case {
 
 static const line_case cases[] = {
     {"the default", 5, 40, {.out = 7}, {0}, 3, 1, 1, 1, 1, 1},
-    {"stride and groups", 8, 41, {.out = 12, .kernel = 5, .stride = 2, .groups = 4, .no_bias = 1}, {0}, 5, 2, 1, 2, 2, 4},
+    {"stride and groups", 8, 41, {.out = 12, .kernel = 5, .stride = 2, .groups = 4, .no_bias = 1}, {0},
+     5, 2, 1, 2, 2, 4},
     {"depthwise by width", 6, 33, {.out = 6, .kernel_w = 4, .stride_w = 3, .dilation_w = 2, .groups = BS_DEPTHWISE},
      {0}, 4, 3, 2, 3, 3, 6},
     {"causal and far apart", 4, 90, {.out = 8, .kernel = 2, .dilation = 64, .padding = BS_PAD_EXPLICIT, .pad_left = 64},
@@ -29,8 +30,8 @@ static const line_case cases[] = {
     {"longer than 255", 2, 310, {.out = 3, .kernel = 300, .padding = BS_PAD_EXPLICIT, .pad_left = 7, .pad_right = 1},
      {0}, 300, 1, 1, 7, 1, 1},
     {"one tap", 24, 9, {.out = 20, .kernel = 1}, {0}, 1, 1, 1, 0, 0, 1},
-    {"a maximum", 3, 21, {0}, {.kind = BS_POOL_MAX, .kernel = 3, .stride = 2, .padding = BS_PAD_EXPLICIT, .pad_left = 2},
-     3, 2, 1, 2, 0, 1},
+    {"a maximum", 3, 21, {0},
+     {.kind = BS_POOL_MAX, .kernel = 3, .stride = 2, .padding = BS_PAD_EXPLICIT, .pad_left = 2}, 3, 2, 1, 2, 0, 1},
     {"a mean", 5, 20, {0}, {.kernel = 4, .padding = BS_PAD_EXPLICIT, .pad = 1}, 4, 4, 1, 1, 1, 1},
     {"a mean that counts padding", 5, 20, {0},
      {.kernel_w = 5, .stride = 1, .padding = BS_PAD_EXPLICIT, .pad_left = 1, .pad_right = 3, .count_pad = 1},

@@ -91,7 +91,8 @@ static void test_joining(void)
     bind("first", floats[0], BS_F32, 2, 6, 2, 0);
     bind("second", floats[1], BS_F32, 2, 5, 2, 0);
     bind("out", floats[2], BS_F32, 2, 6, 2, 0);
-    refused(BS_ERROR_SHAPE, "rows (node 4): dimension 0 (M<=9) of \"second\" is 5, this run has 6 cells of rows [N<=9]");
+    refused(BS_ERROR_SHAPE,
+            "rows (node 4): dimension 0 (M<=9) of \"second\" is 5, this run has 6 cells of rows [N<=9]");
     bind("second", floats[1], BS_F32, 2, 7, 2, 0);
     check(bs_run(session, &error) == BS_OK, "more rows than cells are fine: the first ones are used");
     end();

@@ -1,6 +1,6 @@
 /* ops/conv1d.c - convolution and pooling of [C,L], as nodes of images of height 1.
- * Relies on ops/reshape.c. Must never leave a convolution its padding: a value has one margin for all sides, which would
- * be many times a line. */
+ * Relies on ops/reshape.c. Must never leave a convolution its padding: a value has one margin for all sides, which
+ * would be many times a line. */
 #include "ops/forms.h"
 
 /* Whether x is [C,L]; then it becomes an image. */

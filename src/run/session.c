@@ -140,7 +140,8 @@ static void say_extents(bs_session *s, int32_t node)
         if (!bs_dim_is_const(s->graph, v->dims[i]))
             used += (size_t)snprintf(s->fault + used, sizeof s->fault - used, "%s%d (%s) is %lld",
                                      used ? ", " : "operand 0: dimension ", i,
-                                     bs_dim_text(s->graph, v->dims[i], text, sizeof text), (long long)s->dims[v->dims[i]]);
+                                     bs_dim_text(s->graph, v->dims[i], text, sizeof text),
+                                     (long long)s->dims[v->dims[i]]);
     }
 }
 #endif
