@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 48fb81fc4a10861ca3ab7a11b1bec8ea414cab74480d2948cdbe43d93dddcb0c
+ * sha256 of the parts: 585c6004d77b4ebae90aa481cb8bc73c2e8099a7e61a2fb0f434e181e7876c41
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -8683,7 +8683,8 @@ static void bs_conv_depthwise_pixels(const bs_conv_geometry *g, const bs_conv_ke
         k->depthwise[pixels](&tile);
         tile.in += k->lanes;
         tile.out += k->lanes;
-        tile.residual += tile.residual ? k->lanes : 0;
+        if (tile.residual)
+            tile.residual += k->lanes;
         tile.weights += (ptrdiff_t)g->kernel_h * g->kernel_w * k->lanes;
     }
 }

@@ -99,7 +99,8 @@ static void bs_conv_depthwise_pixels(const bs_conv_geometry *g, const bs_conv_ke
         k->depthwise[pixels](&tile);
         tile.in += k->lanes;
         tile.out += k->lanes;
-        tile.residual += tile.residual ? k->lanes : 0;
+        if (tile.residual)
+            tile.residual += k->lanes;
         tile.weights += (ptrdiff_t)g->kernel_h * g->kernel_w * k->lanes;
     }
 }
