@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 585c6004d77b4ebae90aa481cb8bc73c2e8099a7e61a2fb0f434e181e7876c41
+ * sha256 of the parts: 59594f2c58eb0dca373ecadfea5e57cfe21b42d9d67520540a0d5a541f71474e
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -15608,7 +15608,7 @@ static inline bool bs_domain_is_segments(const bs_domain *domain) { return domai
 typedef struct bs_value_info {
     bs_dtype dtype;
     int32_t rank;
-    bs_dim_id dims[BS_MAX_RANK];
+    bs_dim_id dims[BS_MAX_AXES];
     int32_t domain;
     int32_t node; /* the node that makes it */
     int32_t output_index;
@@ -15812,8 +15812,8 @@ typedef struct bs_operand {
     void *data;
     bs_dtype dtype;
     int32_t rank;
-    int32_t dim[BS_MAX_RANK];
-    ptrdiff_t stride[BS_MAX_RANK];
+    int32_t dim[BS_MAX_AXES];
+    ptrdiff_t stride[BS_MAX_AXES];
     ptrdiff_t row_stride;
     bs_rect rect;             /* rank 3 only: for an output, the part to compute */
     int32_t frame_y, frame_x; /* of the core's origin in its frame */
@@ -15939,6 +15939,7 @@ typedef enum bs_op_flags {
     BS_OP_CLAMPS = 32,      /* finds the frame's edge itself: may read a view, which has no zeros around it */
     BS_OP_CHANNELS_LAST = 64, /* reads and writes images with channel step 1 only (or one channel): no planar views */
     BS_OP_ROWS = 1024,      /* prepares rows of its first weight by themselves */
+    BS_OP_AXES = 4096,      /* takes operands of BS_MAX_AXES dimensions, not of BS_MAX_RANK at most */
     BS_OP_CAPTURE_FIRST = 2048, /* so may operand 0; its rule says which domain the result is of */
     BS_OP_DECIDED = 512,    /* reads its router's decision, row by row */
     BS_OP_NAMED = 256,      /* its name must be unique: inputs, states and outputs; routers */
@@ -16633,6 +16634,9 @@ static bool operands_known(bs_graph *g, const bs_op *op, const int32_t *in, int3
         const bool none = in[i] == 0 && op->flags & BS_OP_VARIADIC && op->flags & BS_OP_STRUCTURAL;
         if (!none && (in[i] < 1 || in[i] >= g->n_values))
             return bs_graph_fail(g, BS_ERROR_GRAPH, "operand %d is value %d, which does not exist", i, in[i]);
+        if (!none && g->values[in[i]].rank > BS_MAX_RANK && !(op->flags & BS_OP_AXES))
+            return bs_graph_fail(g, BS_ERROR_SHAPE, "operand %d has rank %d, expected %d at most", i,
+                                 g->values[in[i]].rank, BS_MAX_RANK);
     }
     return true;
 }
@@ -17384,7 +17388,7 @@ bs_weight_spec bs_weight_vector(const char *suffix, int64_t length) { return bs_
 /* #include "ops/table.h" */
 
 #define BS_SPAN_OPERANDS 5
-#define BS_SPAN_AXES     (BS_MAX_RANK + 1) /* axis 0 is the row, axis d + 1 dimension d */
+#define BS_SPAN_AXES     (BS_MAX_AXES + 1) /* axis 0 is the row, axis d + 1 dimension d */
 
 typedef struct bs_span {
     int32_t operands, axes;
@@ -18657,7 +18661,7 @@ static bs_status slice_run(const bs_call *call)
     const bs_slice_desc *desc = call->params;
     const bs_operand *in = &call->in[0], *out = &call->out[0];
     const int32_t axis = bs_axis_of(desc->axis, out->rank);
-    int32_t shift[BS_MAX_RANK] = {0};
+    int32_t shift[BS_MAX_AXES] = {0};
     shift[axis] = -desc->start;
     if (out->dim[axis] > in->dim[axis] - desc->start)
         return BS_ERROR_SHAPE; /* a run set a symbol below what the slice needs */
@@ -18669,7 +18673,7 @@ static bs_status slice_run(const bs_call *call)
 
 const bs_op bs_op_slice = {.name = "slice",
                            .min_in = 1,
-                           .flags = BS_OP_SPATIAL,
+                           .flags = BS_OP_SPATIAL | BS_OP_AXES,
                            BS_PARAMS(bs_slice_desc, slice_fields),
                            .infer = slice_infer,
                            .run = slice_run};
@@ -22392,20 +22396,20 @@ bs_value bs_rope(bs_graph *graph, bs_value x, bs_value positions, const bs_rope_
  * once: what is left. Dimensions are named by position, so that files need no symbols here. */
 typedef struct bs_reshape_desc {
     const char *name;
-    int32_t rank, dim[BS_MAX_RANK];
+    int32_t rank, dim[BS_MAX_AXES];
 } bs_reshape_desc;
 #define BS_RESHAPE_REST INT32_MIN
 
-static const bs_field reshape_fields[] = {BS_INT_OF("rank", 1, BS_MAX_RANK), BS_INT("dim0"), BS_INT("dim1"),
-                                          BS_INT("dim2"), BS_INT("dim3")};
-static const bs_field transpose_fields[] = {BS_INT("order0"), BS_INT("order1"), BS_INT("order2"), BS_INT("order3")};
+static const bs_field reshape_fields[] = {BS_INT_OF("rank", 1, BS_MAX_AXES), BS_INT("dim0"), BS_INT("dim1"),
+                                          BS_INT("dim2"), BS_INT("dim3"), BS_INT("dim4"), BS_INT("dim5")};
+static const bs_field transpose_fields[] = {BS_INT("order0"), BS_INT("order1"), BS_INT("order2"), BS_INT("order3"), BS_INT("order4"), BS_INT("order5")};
 
 /* -------------------------------------------------------------------------------------------------- shape rule */
 
 /* Elements on both sides as constant x symbols; a symbol on both sides cancels out. */
 typedef struct reshape_count {
     int64_t in, out;             /* products of constants */
-    bs_dim_id left[BS_MAX_RANK]; /* symbols of the operand that the result has not copied yet; -1 none */
+    bs_dim_id left[BS_MAX_AXES]; /* symbols of the operand that the result has not copied yet; -1 none */
     int32_t symbols, rest;       /* how many are left; axis of BS_RESHAPE_REST or -1 */
 } reshape_count;
 
@@ -22515,7 +22519,7 @@ static int64_t row_elements(const bs_operand *o)
 
 /* A row-major counter over the elements of one operand. */
 typedef struct reshape_place {
-    int32_t index[BS_MAX_RANK];
+    int32_t index[BS_MAX_AXES];
     ptrdiff_t offset;
 } reshape_place;
 
@@ -22587,6 +22591,7 @@ static bs_status reshape_run(const bs_call *call)
 
 const bs_op bs_op_reshape = {.name = "reshape",
                              .min_in = 1,
+                             .flags = BS_OP_AXES,
                              BS_PARAMS(bs_reshape_desc, reshape_fields),
                              .infer = reshape_infer,
                              .run = reshape_run};
@@ -22611,7 +22616,7 @@ bs_value bs_reshape(bs_graph *graph, bs_value x, bs_shape shape)
 {
     bs_reshape_desc desc = {NULL, shape.rank, {0}};
     const bool sound = graph && graph->status == BS_OK && x.id > 0 && x.id < graph->n_values;
-    for (int32_t d = 0; d < shape.rank && d < BS_MAX_RANK && sound; d++)
+    for (int32_t d = 0; d < shape.rank && d < BS_MAX_AXES && sound; d++)
         desc.dim[d] = reshape_code(graph, bs_value_get(graph, x.id), shape.dim[d]);
     return bs_op_build(graph, &bs_op_reshape, &x.id, 1, &desc);
 }
@@ -22628,7 +22633,7 @@ bs_value bs_reshape_line(bs_graph *graph, bs_value x, bool image)
 static void transpose_order(const bs_transpose_desc *desc, int32_t rank, int32_t *order)
 {
     bool given = rank < 2;
-    for (int32_t d = 0; d < BS_MAX_RANK; d++) {
+    for (int32_t d = 0; d < BS_MAX_AXES; d++) {
         given = given || desc->order[d] != 0;
         order[d] = desc->order[d];
     }
@@ -22641,9 +22646,9 @@ static void transpose_order(const bs_transpose_desc *desc, int32_t rank, int32_t
 static bool transpose_infer(bs_infer *infer)
 {
     const bs_value_info *x = infer->in[0];
-    int32_t order[BS_MAX_RANK];
+    int32_t order[BS_MAX_AXES];
     uint32_t seen = 0;
-    if (!bs_infer_rank(infer, 0, 1, BS_MAX_RANK) || !bs_infer_whole(infer, 0))
+    if (!bs_infer_rank(infer, 0, 1, BS_MAX_AXES) || !bs_infer_whole(infer, 0))
         return false;
     transpose_order(infer->params, x->rank, order);
     for (int32_t d = 0; d < x->rank; d++) {
@@ -22660,7 +22665,7 @@ static bs_status transpose_run(const bs_call *call)
 {
     const bs_operand *in = &call->in[0], *out = &call->out[0];
     bs_operand view = *in;
-    int32_t order[BS_MAX_RANK];
+    int32_t order[BS_MAX_AXES];
     transpose_order(call->params, in->rank, order);
     for (int32_t d = 0; d < in->rank; d++) {
         view.dim[d] = in->dim[order[d]];
@@ -22674,6 +22679,7 @@ static bs_status transpose_run(const bs_call *call)
 
 const bs_op bs_op_transpose = {.name = "transpose",
                                .min_in = 1,
+                               .flags = BS_OP_AXES,
                                BS_PARAMS(bs_transpose_desc, transpose_fields),
                                .infer = transpose_infer,
                                .run = transpose_run};
@@ -26200,8 +26206,8 @@ typedef struct bs_device_bound {
 typedef struct bs_device_operand {
     uint64_t base;      /* address on the device */
     int64_t row_bytes;  /* from one row to the next */
-    int32_t stride[BS_MAX_RANK]; /* in elements */
-    int32_t dim[BS_MAX_RANK];    /* in this run (until it begins: at most); for patches, of the frame */
+    int32_t stride[BS_MAX_AXES]; /* in elements */
+    int32_t dim[BS_MAX_AXES];    /* in this run (until it begins: at most); for patches, of the frame */
     int32_t max_h, max_w;        /* core at most: the margin is kept around that */
     int32_t margin;
     int32_t cell, across; /* patches: side of a whole cell in pixels, and cells beside each other; else 0 */
@@ -26210,7 +26216,7 @@ typedef struct bs_device_operand {
     int32_t domain; /* whose rows are read or written */
     int32_t stored; /* domain whose rows are stored: `domain`, or one above when a scatter is a view of it */
     /* what dim and across are taken from: dimensions (-1: none), the width of the frame, pixels of a cell in that */
-    int32_t from[BS_MAX_RANK], width, size;
+    int32_t from[BS_MAX_AXES], width, size;
     int32_t bound; /* the buffer that base and strides are taken from, 0: none */
 } bs_device_operand;
 

@@ -115,7 +115,7 @@
  * LIMITS   Little-endian hosts. Segments do not nest, and what works across their rows (attention, reductions) stands
  *   outside routers: gather first. What is beyond a number below is refused with a message that names it, before
  *   anything runs (a bs_graph_desc: bs_graph_bytes is 0 and bs_graph_create gives NULL).
- *     a value       rank 4, elements 2^40; a dimension 2^30, as are the cells of a domain and what a router chooses for
+ *     a value       rank 4 (6 between reshape, transpose and slice), elements 2^40; a dimension 2^30, as are the cells of a domain and what a router chooses for
  *                   them
  *     an op         operands 8, margin around a cell 2^20 pixels, a frame's scale 2^15 (either number of n/d)
  *     conv2d        kernel, stride, dilation and pad 2^15, out and groups 2^20
@@ -179,6 +179,7 @@ int32_t bs_version(void);
  *                 memory
  */
 #define BS_MAX_RANK 4
+#define BS_MAX_AXES 6 /* rank of what reshape, transpose and slice make for each other */
 #define BS_MAX_OPERANDS 8
 #define BS_MAX_OUTPUTS 2
 #define BS_MAX_PATHS 32767 /* of a router; no table is sized by it */
@@ -329,7 +330,7 @@ typedef int64_t bs_dim;
 
 typedef struct bs_shape {
     int32_t rank;
-    bs_dim dim[BS_MAX_RANK];
+    bs_dim dim[BS_MAX_AXES];
 } bs_shape;
 
 /* A caller's strided buffer. strides in elements, all zero = dense row-major; they may be negative (`data` is the
@@ -595,8 +596,10 @@ bs_value bs_slice(bs_graph *graph, bs_value x, const bs_slice_desc *desc);
 typedef struct bs_roll_desc { const char *name; int32_t axis, shift; } bs_roll_desc;
 /* y[i] = x[(i - shift) mod n] along a dimension of n (torch.roll); in patches along the channels only. */
 bs_value bs_roll(bs_graph *graph, bs_value x, const bs_roll_desc *desc);
-bs_value bs_reshape(bs_graph *graph, bs_value x, bs_shape shape); /* one dimension may be -1 */
-typedef struct bs_transpose_desc { const char *name; int32_t order[BS_MAX_RANK]; } bs_transpose_desc;
+/* One dimension may be -1. What it makes may have a rank up to BS_MAX_AXES, as may what transpose and slice make of
+ * that, for each other alone: every other op takes BS_MAX_RANK. */
+bs_value bs_reshape(bs_graph *graph, bs_value x, bs_shape shape);
+typedef struct bs_transpose_desc { const char *name; int32_t order[BS_MAX_AXES]; } bs_transpose_desc;
 bs_value bs_transpose(bs_graph *graph, bs_value x, const bs_transpose_desc *desc);
 typedef enum bs_pad_edge {
     BS_EDGE_VALUE,

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: ece2be2ab01f7dfeeca58c6a8fea11b7fc1b53088ab5b35c28b769ec45cb79dd
+ * sha256 of the parts: e0b88dde18afbff0d55e6b8a0b1db1e64452edd0087b8b9242323db4b7bb6a67
  */
 #include "brainstorm.h"
 
@@ -553,7 +553,7 @@ static inline bool bs_domain_is_segments(const bs_domain *domain) { return domai
 typedef struct bs_value_info {
     bs_dtype dtype;
     int32_t rank;
-    bs_dim_id dims[BS_MAX_RANK];
+    bs_dim_id dims[BS_MAX_AXES];
     int32_t domain;
     int32_t node; /* the node that makes it */
     int32_t output_index;
@@ -746,8 +746,8 @@ typedef struct bs_operand {
     void *data;
     bs_dtype dtype;
     int32_t rank;
-    int32_t dim[BS_MAX_RANK];
-    ptrdiff_t stride[BS_MAX_RANK];
+    int32_t dim[BS_MAX_AXES];
+    ptrdiff_t stride[BS_MAX_AXES];
     ptrdiff_t row_stride;
     bs_rect rect;             /* rank 3 only: for an output, the part to compute */
     int32_t frame_y, frame_x; /* of the core's origin in its frame */
@@ -873,6 +873,7 @@ typedef enum bs_op_flags {
     BS_OP_CLAMPS = 32,      /* finds the frame's edge itself: may read a view, which has no zeros around it */
     BS_OP_CHANNELS_LAST = 64, /* reads and writes images with channel step 1 only (or one channel): no planar views */
     BS_OP_ROWS = 1024,      /* prepares rows of its first weight by themselves */
+    BS_OP_AXES = 4096,      /* takes operands of BS_MAX_AXES dimensions, not of BS_MAX_RANK at most */
     BS_OP_CAPTURE_FIRST = 2048, /* so may operand 0; its rule says which domain the result is of */
     BS_OP_DECIDED = 512,    /* reads its router's decision, row by row */
     BS_OP_NAMED = 256,      /* its name must be unique: inputs, states and outputs; routers */
@@ -1458,8 +1459,8 @@ typedef struct bs_device_bound {
 typedef struct bs_device_operand {
     uint64_t base;      /* address on the device */
     int64_t row_bytes;  /* from one row to the next */
-    int32_t stride[BS_MAX_RANK]; /* in elements */
-    int32_t dim[BS_MAX_RANK];    /* in this run (until it begins: at most); for patches, of the frame */
+    int32_t stride[BS_MAX_AXES]; /* in elements */
+    int32_t dim[BS_MAX_AXES];    /* in this run (until it begins: at most); for patches, of the frame */
     int32_t max_h, max_w;        /* core at most: the margin is kept around that */
     int32_t margin;
     int32_t cell, across; /* patches: side of a whole cell in pixels, and cells beside each other; else 0 */
@@ -1468,7 +1469,7 @@ typedef struct bs_device_operand {
     int32_t domain; /* whose rows are read or written */
     int32_t stored; /* domain whose rows are stored: `domain`, or one above when a scatter is a view of it */
     /* what dim and across are taken from: dimensions (-1: none), the width of the frame, pixels of a cell in that */
-    int32_t from[BS_MAX_RANK], width, size;
+    int32_t from[BS_MAX_AXES], width, size;
     int32_t bound; /* the buffer that base and strides are taken from, 0: none */
 } bs_device_operand;
 
@@ -1892,8 +1893,8 @@ struct bs_cu_rect {
  * is present (of an output: to be computed), in core coordinates, as in bs_operand. */
 struct bs_cu_view : bs_cu_rect {
     uint8_t *data;
-    int32_t dim[BS_MAX_RANK];
-    int32_t stride[BS_MAX_RANK]; /* in elements */
+    int32_t dim[BS_MAX_AXES];
+    int32_t stride[BS_MAX_AXES]; /* in elements */
     int32_t dtype, rank;
     int32_t frame_y, frame_x, frame_h, frame_w;
     int32_t margin, max_h, max_w;
@@ -2044,7 +2045,7 @@ __device__ inline void bs_cu_clip(const bs_cu_tile &t, const bs_device_operand *
 __device__ inline bs_cu_view bs_cu_open(const bs_cu_tile &t, const bs_device_operand *o, int32_t row)
 {
     bs_cu_view v;
-    for (int32_t i = 0; i < BS_MAX_RANK; i++) {
+    for (int32_t i = 0; i < BS_MAX_AXES; i++) {
         v.dim[i] = o->dim[i];
         v.stride[i] = o->stride[i];
     }
@@ -2995,7 +2996,7 @@ bs_weight_spec bs_weight_vector(const char *suffix, int64_t length);
 /* #include "ops/table.h" */
 
 #define BS_SPAN_OPERANDS 5
-#define BS_SPAN_AXES     (BS_MAX_RANK + 1) /* axis 0 is the row, axis d + 1 dimension d */
+#define BS_SPAN_AXES     (BS_MAX_AXES + 1) /* axis 0 is the row, axis d + 1 dimension d */
 
 typedef struct bs_span {
     int32_t operands, axes;
@@ -4313,7 +4314,8 @@ template <int N> struct bs_cu_walk {
 };
 
 /* Where axis k of the walk is in a view: an image goes y, x, c where channels lie side by side, else c, y, x. */
-__device__ __forceinline__ int32_t bs_cu_on_axis(const int32_t (&v)[BS_MAX_RANK], int32_t rank, bool last, int32_t k,
+template <int M>
+__device__ __forceinline__ int32_t bs_cu_on_axis(const int32_t (&v)[M], int32_t rank, bool last, int32_t k,
                                                  int32_t none)
 {
     if (rank == 3)
@@ -7467,7 +7469,8 @@ __device__ __forceinline__ void bs_cu_lines_widen(bs_cu_view *y, int32_t rank, i
 }
 
 /* Axis a, from 1 on, of those that are left when lines run along axis `own` of a walk. */
-__device__ __forceinline__ int32_t bs_cu_lines_axis(const int32_t (&v)[BS_MAX_RANK], int32_t rank, int32_t own,
+template <int M>
+__device__ __forceinline__ int32_t bs_cu_lines_axis(const int32_t (&v)[M], int32_t rank, int32_t own,
                                                     int32_t a, int32_t none)
 {
     return a > own ? bs_cu_on_axis(v, rank, true, a, none) : bs_cu_on_axis(v, rank, true, a - 1, none);
@@ -10060,6 +10063,44 @@ __device__ inline void bs_cu_copy_view(const bs_cu_view &to, const bs_cu_view &f
     bs_cu_nest_copy(bs_cu_nest_of(to, from, to), team, workspace, bs_cu_uncut());
 }
 
+/* As bs_cu_pick, of all axes that a view can have. */
+__device__ __forceinline__ int32_t bs_cu_pick_axis(const int32_t *a, int32_t d)
+{
+    return d == 4 ? a[4] : d == 5 ? a[5] : bs_cu_pick(a, d);
+}
+
+/* The first of more than four dimensions goes; the others move up. */
+__device__ __forceinline__ int32_t bs_cu_drop_axis(bs_cu_view *v)
+{
+    const int32_t n = v->dim[0];
+    v->rank--;
+#pragma unroll
+    for (int32_t i = 1; i < BS_MAX_AXES; i++) {
+        v->dim[i - 1] = v->dim[i];
+        v->stride[i - 1] = v->stride[i];
+    }
+    return n;
+}
+
+/* The same of views of any rank: loops around copies of four dimensions. */
+__device__ inline void bs_cu_copy_axes(const bs_cu_view &to, const bs_cu_view &from, const bs_cu_deal &d,
+                                       uint8_t *workspace)
+{
+    bs_cu_view y = to, x = from;
+    const int32_t outer = to.rank > BS_MAX_RANK ? bs_cu_drop_axis(&y) : 1;
+    const int32_t inner = to.rank > BS_MAX_RANK + 1 ? bs_cu_drop_axis(&y) : 1;
+    if (to.rank > BS_MAX_RANK)
+        bs_cu_drop_axis(&x);
+    if (to.rank > BS_MAX_RANK + 1)
+        bs_cu_drop_axis(&x);
+    for (int32_t i = 0; i < outer; i++)
+        for (int32_t k = 0; k < inner; k++) {
+            y.data = to.data + ((int64_t)i * to.stride[0] + (int64_t)k * to.stride[1]) * bs_cu_bytes(to.dtype);
+            x.data = from.data + ((int64_t)i * from.stride[0] + (int64_t)k * from.stride[1]) * bs_cu_bytes(from.dtype);
+            bs_cu_copy_view(y, x, d, workspace);
+        }
+}
+
 /* Copies element (c, y, x) of `from` to where the scan is in `to`. */
 __device__ __forceinline__ void bs_cu_pixel_move(const bs_cu_view &to, const bs_cu_scan &k, const bs_cu_view &from,
                                                  int32_t c, int32_t y, int32_t x)
@@ -10072,7 +10113,7 @@ __device__ __forceinline__ void bs_cu_pixel_move(const bs_cu_view &to, const bs_
 __device__ __forceinline__ void bs_cu_shift(bs_cu_view *v, int32_t d, int32_t by)
 {
 #pragma unroll
-    for (int32_t i = 0; i < BS_MAX_RANK; i++)
+    for (int32_t i = 0; i < BS_MAX_AXES; i++)
         v->data += i == d ? (int64_t)by * v->stride[i] * bs_cu_bytes(v->dtype) : 0;
 }
 
@@ -10121,12 +10162,12 @@ __device__ inline void bs_cu_slice_run(const bs_cu_tile &t, const bs_device_step
     const int32_t axis = s->p[BS_CU_SLICE_AXIS].i, start = s->p[BS_CU_SLICE_START].i;
     bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, bs_cu_view &x, int32_t) {
         /* a symbol was bound below what the slice needs */
-        if (bs_cu_pick(y.dim, axis) > bs_cu_pick(x.dim, axis) - start) {
+        if (bs_cu_pick_axis(y.dim, axis) > bs_cu_pick_axis(x.dim, axis) - start) {
             bs_cu_fail(t, s, BS_ERROR_SHAPE);
             return;
         }
         bs_cu_shift(&x, axis, start);
-        bs_cu_copy_view(y, x, d, t.workspace);
+        bs_cu_copy_axes(y, x, d, t.workspace);
     });
 }
 
@@ -10158,7 +10199,7 @@ static void bs_cu_transpose_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const int32_t rank = n->out[0].rank;
     bool given = rank < 2;
-    for (int32_t d = 0; d < BS_MAX_RANK; d++)
+    for (int32_t d = 0; d < BS_MAX_AXES; d++)
         given = given || s->p[d].i != 0;
     for (int32_t d = 0; d < rank && !given; d++)
         s->p[d].i = d < rank - 2 ? d : 2 * rank - 3 - d;
@@ -10171,9 +10212,9 @@ __device__ inline void bs_cu_transpose_run(const bs_cu_tile &t, const bs_device_
     bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &x, int32_t) {
         bs_cu_view turned = x;
 #pragma unroll
-        for (int32_t i = 0; i < BS_MAX_RANK; i++)
-            turned.stride[i] = bs_cu_pick(x.stride, s->p[i].i);
-        bs_cu_copy_view(y, turned, d, t.workspace);
+        for (int32_t i = 0; i < BS_MAX_AXES; i++)
+            turned.stride[i] = bs_cu_pick_axis(x.stride, s->p[i].i);
+        bs_cu_copy_axes(y, turned, d, t.workspace);
     });
 }
 
@@ -10185,7 +10226,7 @@ __device__ inline int32_t bs_cu_reshape_count(const bs_cu_view &v)
 {
     int32_t n = 1;
 #pragma unroll
-    for (int32_t d = 0; d < BS_MAX_RANK; d++)
+    for (int32_t d = 0; d < BS_MAX_AXES; d++)
         n *= d < v.rank ? v.dim[d] : 1;
     return n;
 }
@@ -10195,7 +10236,7 @@ __device__ inline int64_t bs_cu_reshape_at(const bs_cu_view &v, int32_t i)
 {
     int64_t at = 0;
 #pragma unroll
-    for (int32_t d = BS_MAX_RANK - 1; d >= 0; d--)
+    for (int32_t d = BS_MAX_AXES - 1; d >= 0; d--)
         if (d < v.rank) {
             const int32_t rest = i / v.dim[d];
             at += (int64_t)(i - rest * v.dim[d]) * v.stride[d];
@@ -10210,7 +10251,7 @@ __device__ inline bool bs_cu_reshape_line(bs_cu_view *v, int32_t count)
     int32_t step = 1;
     bool dense = true;
 #pragma unroll
-    for (int32_t d = BS_MAX_RANK - 1; d >= 0; d--)
+    for (int32_t d = BS_MAX_AXES - 1; d >= 0; d--)
         if (d < v->rank) {
             dense = dense && (v->dim[d] == 1 || v->stride[d] == step);
             step *= v->dim[d];
@@ -10624,7 +10665,7 @@ __host__ __device__ static inline void bs_cu_bind_operand(const bs_device_bound 
 __host__ __device__ static inline void bs_cu_extend_operand(const int32_t *dims, const bs_device_bound *bound,
                                                             bs_device_operand *o)
 {
-    for (int32_t i = 0; i < BS_MAX_RANK; i++)
+    for (int32_t i = 0; i < BS_MAX_AXES; i++)
         if (o->from[i] >= 0)
             o->dim[i] = dims[o->from[i]];
     if (o->cell > 0)
@@ -10686,7 +10727,7 @@ static void bs_cu_extent(bs_cu_tables *l, int32_t value, bs_device_operand *o)
     o->dtype = (uint8_t)v->dtype;
     o->rank = (uint8_t)v->rank;
     o->domain = o->stored = v->domain;
-    for (int32_t i = 0; i < BS_MAX_RANK; i++) {
+    for (int32_t i = 0; i < BS_MAX_AXES; i++) {
         o->from[i] = i < v->rank ? v->dims[i] : -1;
         o->dim[i] = i < v->rank ? (int32_t)bs_dim_max(l->graph, v->dims[i]) : 0;
     }
@@ -10914,7 +10955,7 @@ static bs_device_operand *bs_cu_add_operand(bs_cu_tables *l)
     l->overflow = l->overflow || l->n_operands >= l->layout->n_operands;
     l->n_operands++;
     memset(o, 0, sizeof *o);
-    for (int32_t i = 0; i < BS_MAX_RANK; i++)
+    for (int32_t i = 0; i < BS_MAX_AXES; i++)
         o->from[i] = -1;
     return o;
 }

@@ -84,6 +84,8 @@ def tokens(g):
     square = g.reshape(y, [2, 4])
     product = g.matmul(square, square, transpose_b=1, scale=0.5)
     turned = g.transpose(product, [1, 0])
+    axes = g.transpose(g.reshape(turned, [1, 2, 1, 2, 1]), [4, 3, 2, 1, 0])
+    g.output("axes", g.collect(g.reshape(g.slice(axes, axis=-5, start=0, length=1), [4])))
     g.output("sum", g.collect(g.reduce(turned, "mean", axis=-1, keep=0)))
     g.output("best", g.collect(best))
     g.output("index", g.collect(index))

@@ -181,10 +181,10 @@ static void rows_of_reshape(void)
           bs_reshape(g, f->image, BS_SHAPE2(7, 7)));
     WRONG(BS_ERROR_SHAPE, "reshape: dimensions 0 and 1 are both to be worked out",
           bs_reshape(g, f->image, BS_SHAPE3(-1, -1, 2)));
-    WRONG(BS_ERROR_ARGUMENT, "reshape: rank is 0, expected 1 .. 4",
+    WRONG(BS_ERROR_ARGUMENT, "reshape: rank is 0, expected 1 .. 6",
           bs_reshape(g, f->image, bs_shape_of(0, 0, 0, 0, 0)));
-    WRONG(BS_ERROR_ARGUMENT, "reshape: rank is 5, expected 1 .. 4",
-          bs_reshape(g, f->image, bs_shape_of(5, 1, 1, 1, 1)));
+    WRONG(BS_ERROR_ARGUMENT, "reshape: rank is 7, expected 1 .. 6",
+          bs_reshape(g, f->image, bs_shape_of(7, 1, 1, 1, 1)));
     WRONG(BS_ERROR_DOMAIN, "reshape: operand 0 is cut into patches, but this needs all of its pixels",
           bs_reshape(g, f->cells, BS_SHAPE1(-1)));
     WRONG(BS_ERROR_DOMAIN, "reshape: the result would be an image (rank 3) without a place in the patched frame",
@@ -203,7 +203,7 @@ static void rows_of_transpose(void)
           bs_transpose(g, f->image, &(bs_transpose_desc){.name = "t", .order = {0, -1, 2}}));
     WRONG(BS_ERROR_DOMAIN, "transpose: operand 0 is cut into patches, but this needs all of its pixels",
           bs_transpose(g, f->cells, NULL));
-    WRONG(BS_ERROR_SHAPE, "transpose: operand 0 is [], expected rank 1 to 4",
+    WRONG(BS_ERROR_SHAPE, "transpose: operand 0 is [], expected rank 1 to 6",
           bs_transpose(g, bs_rows(g, f->line, none), NULL));
 }
 

@@ -20,6 +20,7 @@ MAX_FACTOR = 1024       # of a symbol
 MAX_EXTENT = 2**30
 MAX_ELEMENTS = 2**40
 MAX_RANK = 4
+MAX_AXES = 6  # of what reshape, transpose and slice make for each other
 MAX_SCALE = 64          # of a model
 
 # Numbers of the enums in brainstorm.h. They are stored in files and never change.
@@ -66,8 +67,8 @@ OPS = {
     "add": ("", 1), "sub": ("", 1), "mul": ("", 1),
     "activation": ("act param~", 1), "prelu": ("", 1), "clip": ("low~ high~", 1), "affine": ("scale~ offset~", 1),
     "convert": ("dtype scale~ code_bits", 1),
-    "concat": ("axis", 1), "slice": ("axis start length", 1), "reshape": ("rank dim0 dim1 dim2 dim3", 1),
-    "transpose": ("order0 order1 order2 order3", 1), "pad": ("top bottom left right value~ edge", 1),
+    "concat": ("axis", 1), "slice": ("axis start length", 1), "reshape": ("rank dim0 dim1 dim2 dim3 dim4 dim5", 1),
+    "transpose": ("order0 order1 order2 order3 order4 order5", 1), "pad": ("top bottom left right value~ edge", 1),
     "softmax": ("", 1), "layer_norm": ("epsilon~", 1), "batch_norm": ("epsilon~", 1),
     "pool2d": ("kind kernel stride pad global count_pad padding kernel_h kernel_w " + _WINDOW, 1),
     "resize": ("kind factor cubic_a~ code_bits den height width centres antialias", 1),
@@ -102,13 +103,13 @@ RANGES = {
     ("convert", "code_bits"): (0, 16), ("resize", "code_bits"): (0, 16), ("resize", "factor"): (0, 2**15),
     ("resize", "den"): (0, 2**15), ("resize", "height"): (0, MAX_EXTENT), ("resize", "width"): (0, MAX_EXTENT),
     ("resize", "antialias"): (0, 1),
-    ("concat", "axis"): _AXIS, ("slice", "axis"): _AXIS, ("reduce", "axis"): _AXIS,
+    ("concat", "axis"): _AXIS, ("slice", "axis"): (-MAX_AXES, MAX_AXES - 1), ("reduce", "axis"): _AXIS,
     ("reduce", "axes"): (0, MAX_RANK),
     ("rope", "heads"): (0, MAX_EXTENT), ("rope", "dims"): (0, MAX_EXTENT), ("rope", "interleaved"): (0, 1),
     ("lrn", "size"): (0, 2**20),
     ("cumsum", "axis"): _AXIS, ("cumsum", "exclusive"): (0, 1), ("cumsum", "reverse"): (0, 1),
     ("slice", "start"): (0, MAX_EXTENT), ("slice", "length"): (0, MAX_EXTENT),
-    ("reshape", "rank"): (1, MAX_RANK),
+    ("reshape", "rank"): (1, MAX_AXES),
     ("pad", "top"): (0, 2**15), ("pad", "bottom"): (0, 2**15), ("pad", "left"): (0, 2**15),
     ("pad", "right"): (0, 2**15), ("pad", "edge"): (0, 2),
     ("topk", "k"): (1, MAX_EXTENT),
@@ -135,6 +136,8 @@ OPSET_OF_PARAM = {("conv2d", "padding"): 3, ("deconv2d", "padding"): 3, ("pool2d
                   ("reduce", "axes"): 4,
                   **{("conv2d", field): 4 for field in _WINDOW.split()},
                   **{("pool2d", field): 4 for field in ("kernel_h kernel_w " + _WINDOW).split()},
+                  ("reshape", "dim4"): 4, ("reshape", "dim5"): 4, ("transpose", "order4"): 4,
+                  ("transpose", "order5"): 4,
                   **{("resize", field): 4 for field in ("den", "height", "width", "centres", "antialias")}}
 # The same of numbers: those beyond the first are of the set that stands second.
 OPSET_OF_NUMBER = {("reduce", "kind"): (3, 4), ("pad", "edge"): (1, 4), ("resize", "kind"): (2, 4),
@@ -207,5 +210,5 @@ def gates_each(name, gates, weight_ih, weight_hh, bias_ih, bias_hh):
 
 def reshaped(d):
     if isinstance(d, str):
-        return -1 - within(f"the number of {d!r}", int(d[1:]), 0, MAX_RANK - 1)
+        return -1 - within(f"the number of {d!r}", int(d[1:]), 0, MAX_AXES - 1)
     return REST if d in (-1, REST) else within("a dimension", d, 1, MAX_EXTENT)

@@ -27,7 +27,7 @@ __host__ __device__ static inline void bs_cu_bind_operand(const bs_device_bound 
 __host__ __device__ static inline void bs_cu_extend_operand(const int32_t *dims, const bs_device_bound *bound,
                                                             bs_device_operand *o)
 {
-    for (int32_t i = 0; i < BS_MAX_RANK; i++)
+    for (int32_t i = 0; i < BS_MAX_AXES; i++)
         if (o->from[i] >= 0)
             o->dim[i] = dims[o->from[i]];
     if (o->cell > 0)

@@ -76,7 +76,8 @@ __device__ __forceinline__ void bs_cu_lines_widen(bs_cu_view *y, int32_t rank, i
 }
 
 /* Axis a, from 1 on, of those that are left when lines run along axis `own` of a walk. */
-__device__ __forceinline__ int32_t bs_cu_lines_axis(const int32_t (&v)[BS_MAX_RANK], int32_t rank, int32_t own,
+template <int M>
+__device__ __forceinline__ int32_t bs_cu_lines_axis(const int32_t (&v)[M], int32_t rank, int32_t own,
                                                     int32_t a, int32_t none)
 {
     return a > own ? bs_cu_on_axis(v, rank, true, a, none) : bs_cu_on_axis(v, rank, true, a - 1, none);

@@ -20,6 +20,44 @@ __device__ inline void bs_cu_copy_view(const bs_cu_view &to, const bs_cu_view &f
     bs_cu_nest_copy(bs_cu_nest_of(to, from, to), team, workspace, bs_cu_uncut());
 }
 
+/* As bs_cu_pick, of all axes that a view can have. */
+__device__ __forceinline__ int32_t bs_cu_pick_axis(const int32_t *a, int32_t d)
+{
+    return d == 4 ? a[4] : d == 5 ? a[5] : bs_cu_pick(a, d);
+}
+
+/* The first of more than four dimensions goes; the others move up. */
+__device__ __forceinline__ int32_t bs_cu_drop_axis(bs_cu_view *v)
+{
+    const int32_t n = v->dim[0];
+    v->rank--;
+#pragma unroll
+    for (int32_t i = 1; i < BS_MAX_AXES; i++) {
+        v->dim[i - 1] = v->dim[i];
+        v->stride[i - 1] = v->stride[i];
+    }
+    return n;
+}
+
+/* The same of views of any rank: loops around copies of four dimensions. */
+__device__ inline void bs_cu_copy_axes(const bs_cu_view &to, const bs_cu_view &from, const bs_cu_deal &d,
+                                       uint8_t *workspace)
+{
+    bs_cu_view y = to, x = from;
+    const int32_t outer = to.rank > BS_MAX_RANK ? bs_cu_drop_axis(&y) : 1;
+    const int32_t inner = to.rank > BS_MAX_RANK + 1 ? bs_cu_drop_axis(&y) : 1;
+    if (to.rank > BS_MAX_RANK)
+        bs_cu_drop_axis(&x);
+    if (to.rank > BS_MAX_RANK + 1)
+        bs_cu_drop_axis(&x);
+    for (int32_t i = 0; i < outer; i++)
+        for (int32_t k = 0; k < inner; k++) {
+            y.data = to.data + ((int64_t)i * to.stride[0] + (int64_t)k * to.stride[1]) * bs_cu_bytes(to.dtype);
+            x.data = from.data + ((int64_t)i * from.stride[0] + (int64_t)k * from.stride[1]) * bs_cu_bytes(from.dtype);
+            bs_cu_copy_view(y, x, d, workspace);
+        }
+}
+
 /* Copies element (c, y, x) of `from` to where the scan is in `to`. */
 __device__ __forceinline__ void bs_cu_pixel_move(const bs_cu_view &to, const bs_cu_scan &k, const bs_cu_view &from,
                                                  int32_t c, int32_t y, int32_t x)
@@ -32,7 +70,7 @@ __device__ __forceinline__ void bs_cu_pixel_move(const bs_cu_view &to, const bs_
 __device__ __forceinline__ void bs_cu_shift(bs_cu_view *v, int32_t d, int32_t by)
 {
 #pragma unroll
-    for (int32_t i = 0; i < BS_MAX_RANK; i++)
+    for (int32_t i = 0; i < BS_MAX_AXES; i++)
         v->data += i == d ? (int64_t)by * v->stride[i] * bs_cu_bytes(v->dtype) : 0;
 }
 
@@ -81,12 +119,12 @@ __device__ inline void bs_cu_slice_run(const bs_cu_tile &t, const bs_device_step
     const int32_t axis = s->p[BS_CU_SLICE_AXIS].i, start = s->p[BS_CU_SLICE_START].i;
     bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, bs_cu_view &x, int32_t) {
         /* a symbol was bound below what the slice needs */
-        if (bs_cu_pick(y.dim, axis) > bs_cu_pick(x.dim, axis) - start) {
+        if (bs_cu_pick_axis(y.dim, axis) > bs_cu_pick_axis(x.dim, axis) - start) {
             bs_cu_fail(t, s, BS_ERROR_SHAPE);
             return;
         }
         bs_cu_shift(&x, axis, start);
-        bs_cu_copy_view(y, x, d, t.workspace);
+        bs_cu_copy_axes(y, x, d, t.workspace);
     });
 }
 
@@ -118,7 +156,7 @@ static void bs_cu_transpose_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const int32_t rank = n->out[0].rank;
     bool given = rank < 2;
-    for (int32_t d = 0; d < BS_MAX_RANK; d++)
+    for (int32_t d = 0; d < BS_MAX_AXES; d++)
         given = given || s->p[d].i != 0;
     for (int32_t d = 0; d < rank && !given; d++)
         s->p[d].i = d < rank - 2 ? d : 2 * rank - 3 - d;
@@ -131,9 +169,9 @@ __device__ inline void bs_cu_transpose_run(const bs_cu_tile &t, const bs_device_
     bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &x, int32_t) {
         bs_cu_view turned = x;
 #pragma unroll
-        for (int32_t i = 0; i < BS_MAX_RANK; i++)
-            turned.stride[i] = bs_cu_pick(x.stride, s->p[i].i);
-        bs_cu_copy_view(y, turned, d, t.workspace);
+        for (int32_t i = 0; i < BS_MAX_AXES; i++)
+            turned.stride[i] = bs_cu_pick_axis(x.stride, s->p[i].i);
+        bs_cu_copy_axes(y, turned, d, t.workspace);
     });
 }
 
@@ -145,7 +183,7 @@ __device__ inline int32_t bs_cu_reshape_count(const bs_cu_view &v)
 {
     int32_t n = 1;
 #pragma unroll
-    for (int32_t d = 0; d < BS_MAX_RANK; d++)
+    for (int32_t d = 0; d < BS_MAX_AXES; d++)
         n *= d < v.rank ? v.dim[d] : 1;
     return n;
 }
@@ -155,7 +193,7 @@ __device__ inline int64_t bs_cu_reshape_at(const bs_cu_view &v, int32_t i)
 {
     int64_t at = 0;
 #pragma unroll
-    for (int32_t d = BS_MAX_RANK - 1; d >= 0; d--)
+    for (int32_t d = BS_MAX_AXES - 1; d >= 0; d--)
         if (d < v.rank) {
             const int32_t rest = i / v.dim[d];
             at += (int64_t)(i - rest * v.dim[d]) * v.stride[d];
@@ -170,7 +208,7 @@ __device__ inline bool bs_cu_reshape_line(bs_cu_view *v, int32_t count)
     int32_t step = 1;
     bool dense = true;
 #pragma unroll
-    for (int32_t d = BS_MAX_RANK - 1; d >= 0; d--)
+    for (int32_t d = BS_MAX_AXES - 1; d >= 0; d--)
         if (d < v->rank) {
             dense = dense && (v->dim[d] == 1 || v->stride[d] == step);
             step *= v->dim[d];

@@ -62,8 +62,8 @@ struct bs_cu_rect {
  * is present (of an output: to be computed), in core coordinates, as in bs_operand. */
 struct bs_cu_view : bs_cu_rect {
     uint8_t *data;
-    int32_t dim[BS_MAX_RANK];
-    int32_t stride[BS_MAX_RANK]; /* in elements */
+    int32_t dim[BS_MAX_AXES];
+    int32_t stride[BS_MAX_AXES]; /* in elements */
     int32_t dtype, rank;
     int32_t frame_y, frame_x, frame_h, frame_w;
     int32_t margin, max_h, max_w;
@@ -214,7 +214,7 @@ __device__ inline void bs_cu_clip(const bs_cu_tile &t, const bs_device_operand *
 __device__ inline bs_cu_view bs_cu_open(const bs_cu_tile &t, const bs_device_operand *o, int32_t row)
 {
     bs_cu_view v;
-    for (int32_t i = 0; i < BS_MAX_RANK; i++) {
+    for (int32_t i = 0; i < BS_MAX_AXES; i++) {
         v.dim[i] = o->dim[i];
         v.stride[i] = o->stride[i];
     }

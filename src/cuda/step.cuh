@@ -31,7 +31,7 @@ static bs_device_operand *bs_cu_add_operand(bs_cu_tables *l)
     l->overflow = l->overflow || l->n_operands >= l->layout->n_operands;
     l->n_operands++;
     memset(o, 0, sizeof *o);
-    for (int32_t i = 0; i < BS_MAX_RANK; i++)
+    for (int32_t i = 0; i < BS_MAX_AXES; i++)
         o->from[i] = -1;
     return o;
 }

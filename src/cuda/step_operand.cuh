@@ -48,7 +48,7 @@ static void bs_cu_extent(bs_cu_tables *l, int32_t value, bs_device_operand *o)
     o->dtype = (uint8_t)v->dtype;
     o->rank = (uint8_t)v->rank;
     o->domain = o->stored = v->domain;
-    for (int32_t i = 0; i < BS_MAX_RANK; i++) {
+    for (int32_t i = 0; i < BS_MAX_AXES; i++) {
         o->from[i] = i < v->rank ? v->dims[i] : -1;
         o->dim[i] = i < v->rank ? (int32_t)bs_dim_max(l->graph, v->dims[i]) : 0;
     }

@@ -87,7 +87,8 @@ template <int N> struct bs_cu_walk {
 };
 
 /* Where axis k of the walk is in a view: an image goes y, x, c where channels lie side by side, else c, y, x. */
-__device__ __forceinline__ int32_t bs_cu_on_axis(const int32_t (&v)[BS_MAX_RANK], int32_t rank, bool last, int32_t k,
+template <int M>
+__device__ __forceinline__ int32_t bs_cu_on_axis(const int32_t (&v)[M], int32_t rank, bool last, int32_t k,
                                                  int32_t none)
 {
     if (rank == 3)

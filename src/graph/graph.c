@@ -277,6 +277,9 @@ static bool operands_known(bs_graph *g, const bs_op *op, const int32_t *in, int3
         const bool none = in[i] == 0 && op->flags & BS_OP_VARIADIC && op->flags & BS_OP_STRUCTURAL;
         if (!none && (in[i] < 1 || in[i] >= g->n_values))
             return bs_graph_fail(g, BS_ERROR_GRAPH, "operand %d is value %d, which does not exist", i, in[i]);
+        if (!none && g->values[in[i]].rank > BS_MAX_RANK && !(op->flags & BS_OP_AXES))
+            return bs_graph_fail(g, BS_ERROR_SHAPE, "operand %d has rank %d, expected %d at most", i,
+                                 g->values[in[i]].rank, BS_MAX_RANK);
     }
     return true;
 }

@@ -52,7 +52,7 @@ static inline bool bs_domain_is_segments(const bs_domain *domain) { return domai
 typedef struct bs_value_info {
     bs_dtype dtype;
     int32_t rank;
-    bs_dim_id dims[BS_MAX_RANK];
+    bs_dim_id dims[BS_MAX_AXES];
     int32_t domain;
     int32_t node; /* the node that makes it */
     int32_t output_index;

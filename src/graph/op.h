@@ -18,8 +18,8 @@ typedef struct bs_operand {
     void *data;
     bs_dtype dtype;
     int32_t rank;
-    int32_t dim[BS_MAX_RANK];
-    ptrdiff_t stride[BS_MAX_RANK];
+    int32_t dim[BS_MAX_AXES];
+    ptrdiff_t stride[BS_MAX_AXES];
     ptrdiff_t row_stride;
     bs_rect rect;             /* rank 3 only: for an output, the part to compute */
     int32_t frame_y, frame_x; /* of the core's origin in its frame */
@@ -145,6 +145,7 @@ typedef enum bs_op_flags {
     BS_OP_CLAMPS = 32,      /* finds the frame's edge itself: may read a view, which has no zeros around it */
     BS_OP_CHANNELS_LAST = 64, /* reads and writes images with channel step 1 only (or one channel): no planar views */
     BS_OP_ROWS = 1024,      /* prepares rows of its first weight by themselves */
+    BS_OP_AXES = 4096,      /* takes operands of BS_MAX_AXES dimensions, not of BS_MAX_RANK at most */
     BS_OP_CAPTURE_FIRST = 2048, /* so may operand 0; its rule says which domain the result is of */
     BS_OP_DECIDED = 512,    /* reads its router's decision, row by row */
     BS_OP_NAMED = 256,      /* its name must be unique: inputs, states and outputs; routers */

@@ -141,7 +141,7 @@ static bs_status slice_run(const bs_call *call)
     const bs_slice_desc *desc = call->params;
     const bs_operand *in = &call->in[0], *out = &call->out[0];
     const int32_t axis = bs_axis_of(desc->axis, out->rank);
-    int32_t shift[BS_MAX_RANK] = {0};
+    int32_t shift[BS_MAX_AXES] = {0};
     shift[axis] = -desc->start;
     if (out->dim[axis] > in->dim[axis] - desc->start)
         return BS_ERROR_SHAPE; /* a run set a symbol below what the slice needs */
@@ -153,7 +153,7 @@ static bs_status slice_run(const bs_call *call)
 
 const bs_op bs_op_slice = {.name = "slice",
                            .min_in = 1,
-                           .flags = BS_OP_SPATIAL,
+                           .flags = BS_OP_SPATIAL | BS_OP_AXES,
                            BS_PARAMS(bs_slice_desc, slice_fields),
                            .infer = slice_infer,
                            .run = slice_run};

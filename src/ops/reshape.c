@@ -7,20 +7,20 @@
  * once: what is left. Dimensions are named by position, so that files need no symbols here. */
 typedef struct bs_reshape_desc {
     const char *name;
-    int32_t rank, dim[BS_MAX_RANK];
+    int32_t rank, dim[BS_MAX_AXES];
 } bs_reshape_desc;
 #define BS_RESHAPE_REST INT32_MIN
 
-static const bs_field reshape_fields[] = {BS_INT_OF("rank", 1, BS_MAX_RANK), BS_INT("dim0"), BS_INT("dim1"),
-                                          BS_INT("dim2"), BS_INT("dim3")};
-static const bs_field transpose_fields[] = {BS_INT("order0"), BS_INT("order1"), BS_INT("order2"), BS_INT("order3")};
+static const bs_field reshape_fields[] = {BS_INT_OF("rank", 1, BS_MAX_AXES), BS_INT("dim0"), BS_INT("dim1"),
+                                          BS_INT("dim2"), BS_INT("dim3"), BS_INT("dim4"), BS_INT("dim5")};
+static const bs_field transpose_fields[] = {BS_INT("order0"), BS_INT("order1"), BS_INT("order2"), BS_INT("order3"), BS_INT("order4"), BS_INT("order5")};
 
 /* -------------------------------------------------------------------------------------------------- shape rule */
 
 /* Elements on both sides as constant x symbols; a symbol on both sides cancels out. */
 typedef struct reshape_count {
     int64_t in, out;             /* products of constants */
-    bs_dim_id left[BS_MAX_RANK]; /* symbols of the operand that the result has not copied yet; -1 none */
+    bs_dim_id left[BS_MAX_AXES]; /* symbols of the operand that the result has not copied yet; -1 none */
     int32_t symbols, rest;       /* how many are left; axis of BS_RESHAPE_REST or -1 */
 } reshape_count;
 
@@ -130,7 +130,7 @@ static int64_t row_elements(const bs_operand *o)
 
 /* A row-major counter over the elements of one operand. */
 typedef struct reshape_place {
-    int32_t index[BS_MAX_RANK];
+    int32_t index[BS_MAX_AXES];
     ptrdiff_t offset;
 } reshape_place;
 
@@ -202,6 +202,7 @@ static bs_status reshape_run(const bs_call *call)
 
 const bs_op bs_op_reshape = {.name = "reshape",
                              .min_in = 1,
+                             .flags = BS_OP_AXES,
                              BS_PARAMS(bs_reshape_desc, reshape_fields),
                              .infer = reshape_infer,
                              .run = reshape_run};
@@ -226,7 +227,7 @@ bs_value bs_reshape(bs_graph *graph, bs_value x, bs_shape shape)
 {
     bs_reshape_desc desc = {NULL, shape.rank, {0}};
     const bool sound = graph && graph->status == BS_OK && x.id > 0 && x.id < graph->n_values;
-    for (int32_t d = 0; d < shape.rank && d < BS_MAX_RANK && sound; d++)
+    for (int32_t d = 0; d < shape.rank && d < BS_MAX_AXES && sound; d++)
         desc.dim[d] = reshape_code(graph, bs_value_get(graph, x.id), shape.dim[d]);
     return bs_op_build(graph, &bs_op_reshape, &x.id, 1, &desc);
 }
@@ -243,7 +244,7 @@ bs_value bs_reshape_line(bs_graph *graph, bs_value x, bool image)
 static void transpose_order(const bs_transpose_desc *desc, int32_t rank, int32_t *order)
 {
     bool given = rank < 2;
-    for (int32_t d = 0; d < BS_MAX_RANK; d++) {
+    for (int32_t d = 0; d < BS_MAX_AXES; d++) {
         given = given || desc->order[d] != 0;
         order[d] = desc->order[d];
     }
@@ -256,9 +257,9 @@ static void transpose_order(const bs_transpose_desc *desc, int32_t rank, int32_t
 static bool transpose_infer(bs_infer *infer)
 {
     const bs_value_info *x = infer->in[0];
-    int32_t order[BS_MAX_RANK];
+    int32_t order[BS_MAX_AXES];
     uint32_t seen = 0;
-    if (!bs_infer_rank(infer, 0, 1, BS_MAX_RANK) || !bs_infer_whole(infer, 0))
+    if (!bs_infer_rank(infer, 0, 1, BS_MAX_AXES) || !bs_infer_whole(infer, 0))
         return false;
     transpose_order(infer->params, x->rank, order);
     for (int32_t d = 0; d < x->rank; d++) {
@@ -275,7 +276,7 @@ static bs_status transpose_run(const bs_call *call)
 {
     const bs_operand *in = &call->in[0], *out = &call->out[0];
     bs_operand view = *in;
-    int32_t order[BS_MAX_RANK];
+    int32_t order[BS_MAX_AXES];
     transpose_order(call->params, in->rank, order);
     for (int32_t d = 0; d < in->rank; d++) {
         view.dim[d] = in->dim[order[d]];
@@ -289,6 +290,7 @@ static bs_status transpose_run(const bs_call *call)
 
 const bs_op bs_op_transpose = {.name = "transpose",
                                .min_in = 1,
+                               .flags = BS_OP_AXES,
                                BS_PARAMS(bs_transpose_desc, transpose_fields),
                                .infer = transpose_infer,
                                .run = transpose_run};

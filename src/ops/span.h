@@ -7,7 +7,7 @@
 #include "ops/table.h"
 
 #define BS_SPAN_OPERANDS 5
-#define BS_SPAN_AXES     (BS_MAX_RANK + 1) /* axis 0 is the row, axis d + 1 dimension d */
+#define BS_SPAN_AXES     (BS_MAX_AXES + 1) /* axis 0 is the row, axis d + 1 dimension d */
 
 typedef struct bs_span {
     int32_t operands, axes;

@@ -33,8 +33,8 @@ typedef struct bs_device_bound {
 typedef struct bs_device_operand {
     uint64_t base;      /* address on the device */
     int64_t row_bytes;  /* from one row to the next */
-    int32_t stride[BS_MAX_RANK]; /* in elements */
-    int32_t dim[BS_MAX_RANK];    /* in this run (until it begins: at most); for patches, of the frame */
+    int32_t stride[BS_MAX_AXES]; /* in elements */
+    int32_t dim[BS_MAX_AXES];    /* in this run (until it begins: at most); for patches, of the frame */
     int32_t max_h, max_w;        /* core at most: the margin is kept around that */
     int32_t margin;
     int32_t cell, across; /* patches: side of a whole cell in pixels, and cells beside each other; else 0 */
@@ -43,7 +43,7 @@ typedef struct bs_device_operand {
     int32_t domain; /* whose rows are read or written */
     int32_t stored; /* domain whose rows are stored: `domain`, or one above when a scatter is a view of it */
     /* what dim and across are taken from: dimensions (-1: none), the width of the frame, pixels of a cell in that */
-    int32_t from[BS_MAX_RANK], width, size;
+    int32_t from[BS_MAX_AXES], width, size;
     int32_t bound; /* the buffer that base and strides are taken from, 0: none */
 } bs_device_operand;
 

@@ -95,8 +95,8 @@ static inline bs_dim dim(void)
 static inline bs_shape shape(void)
 {
     const uint8_t n = fuzz_u8(&w.in);
-    bs_shape s = {n >= 250 ? n - 251 : 1 + n % 4, {0, 0, 0, 0}};
-    for (int32_t i = 0; i < 4 && i < s.rank; i++)
+    bs_shape s = {n >= 250 ? n - 249 : 1 + n % 4, {0}};
+    for (int32_t i = 0; i < BS_MAX_AXES && i < s.rank; i++)
         s.dim[i] = dim();
     return s;
 }
@@ -208,7 +208,7 @@ static inline bs_value line_call(uint8_t which)
         return bs_concat(w.g, list, count, number());
     case 11: return bs_slice(w.g, x, &(bs_slice_desc){name(), number(), number(), number()});
     case 12: return bs_reshape(w.g, x, shape());
-    case 13: return bs_transpose(w.g, x, &(bs_transpose_desc){name(), {number(), number(), number(), number()}});
+    case 13: return bs_transpose(w.g, x, &(bs_transpose_desc){name(), {number(), number(), number(), number(), number()}});
     case 14: return bs_softmax(w.g, x);
     case 15: return bs_layer_norm(w.g, x, &(bs_norm_desc){name(), real()});
     case 16: return bs_reduce(w.g, x, &(bs_reduce_desc){name(), number(), number(), number(), 0});
