@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 59594f2c58eb0dca373ecadfea5e57cfe21b42d9d67520540a0d5a541f71474e
+ * sha256 of the parts: 78c526fe74beb7723143062736d3b46e8a6cc766a95c3ffe4689a80922b6c4f3
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -17904,15 +17904,15 @@ void bs_convert_range(bs_dtype to, int32_t code_bits, int32_t *low, int32_t *hig
 
 /* ops/linear.c */
 bs_epilogue_layout bs_linear_layout(const bs_linear_desc *desc, const bs_node_plan *plan, int32_t inputs);
-/* A device's layout is the plain one, with lines padded with zeros to whole loads of 16 bytes. */
+/* A device's layout is that of the reference, with lines padded with zeros to whole loads of 16 bytes. */
 static inline BS_BOTH int64_t bs_linear_line_bytes(int32_t inputs, int32_t each)
 {
     return ((int64_t)inputs * each + 15) & ~(int64_t)15;
 }
 
-/* Weights as these lines, for a device. */
-BS_INTERNAL void bs_linear_pad(const bs_node_plan *plan, int32_t inputs, int32_t outputs, const float *weight, size_t line,
-                   uint8_t *memory);
+/* Weights as lines for a device or for the reference, and bytes of one. */
+BS_INTERNAL bs_bytes bs_linear_line(const bs_node_plan *plan, int32_t inputs);
+BS_INTERNAL void bs_linear_lines(const bs_node_plan *plan, int32_t inputs, int32_t outputs, const float *weight, uint8_t *memory);
 
 /* ops/recurrent.c: lines of x come first; biases are [4 columns][units], of groups of units in a tier's panels. */
 typedef struct bs_recurrent_layout {
@@ -20224,20 +20224,20 @@ static bs_conv_geometry linear_geometry(int32_t inputs, int32_t outputs)
     return g;
 }
 
-static bs_bytes linear_line_bytes(const bs_node_plan *plan, int32_t inputs)
+bs_bytes bs_linear_line(const bs_node_plan *plan, int32_t inputs)
 {
-    return bs_bytes_array(bs_linear_line_bytes(inputs, plan->half ? 2 : 4), 1);
+    const bool padded = plan->tier == BS_TIER_CUDA;
+    return bs_bytes_array(padded ? bs_linear_line_bytes(inputs, plan->half ? 2 : 4) : (int64_t)inputs * 4, 1);
 }
 
 bs_epilogue_layout bs_linear_layout(const bs_linear_desc *desc, const bs_node_plan *plan, int32_t inputs)
 {
     const bs_conv_geometry g = linear_geometry(inputs, desc->out);
-    if (plan->tier == BS_TIER_CUDA)
-        return bs_epilogue_place(bs_bytes_times(linear_line_bytes(plan, inputs), desc->out), desc->out, desc->act);
-    const bs_bytes floats = plan->algorithm == BS_CONV_REFERENCE
-                                ? bs_bytes_times(bs_bytes_array(inputs, 1), desc->out)
-                                : bs_bytes_of(bs_conv_prepared_floats(&g, BS_CONV_DIRECT, plan->tier));
-    return bs_epilogue_place(bs_bytes_times(floats, sizeof(float)), desc->out, desc->act);
+    const bs_bytes weights =
+        plan->algorithm == BS_CONV_REFERENCE
+            ? bs_bytes_times(bs_linear_line(plan, inputs), desc->out)
+            : bs_bytes_times(bs_bytes_of(bs_conv_prepared_floats(&g, BS_CONV_DIRECT, plan->tier)), sizeof(float));
+    return bs_epilogue_place(weights, desc->out, desc->act);
 }
 
 /* Scratch: one line in and one line out, for operands whose last dimension is not contiguous. */
@@ -20256,9 +20256,9 @@ static void linear_plan(const bs_graph *graph, const bs_node *node, bs_conv_choi
                                        bs_bytes_align(bs_bytes_array(desc->out, sizeof(float))));
 }
 
-void bs_linear_pad(const bs_node_plan *plan, int32_t inputs, int32_t outputs, const float *weight, size_t line,
-                   uint8_t *memory)
+void bs_linear_lines(const bs_node_plan *plan, int32_t inputs, int32_t outputs, const float *weight, uint8_t *memory)
 {
+    const size_t line = (size_t)bs_bytes_figure(bs_linear_line(plan, inputs));
     for (int32_t o = 0; o < outputs; o++, weight += inputs, memory += line) {
         memset(memory, 0, line);
         for (int32_t k = 0; k < inputs; k++) {
@@ -20277,11 +20277,9 @@ static void linear_prepare(const bs_graph *graph, const bs_node *node, const bs_
     const int32_t inputs = linear_inputs(graph, node);
     const bs_conv_geometry g = linear_geometry(inputs, desc->out);
     const bs_epilogue_layout layout = bs_linear_layout(desc, plan, inputs);
-    const size_t line = (size_t)bs_bytes_figure(linear_line_bytes(plan, inputs));
-    if (plan->tier == BS_TIER_CUDA)
-        bs_linear_pad(plan, inputs, count, weights[0], line, (uint8_t *)prepared + (size_t)first * line);
-    else if (plan->algorithm == BS_CONV_REFERENCE)
-        memcpy((float *)prepared + (size_t)first * (size_t)inputs, weights[0], 4 * (size_t)inputs * (size_t)count);
+    if (plan->algorithm == BS_CONV_REFERENCE)
+        bs_linear_lines(plan, inputs, count, weights[0],
+                        bs_bytes_at(prepared, bs_bytes_times(bs_linear_line(plan, inputs), first)));
     else
         bs_conv_prepare_rows(&g, BS_CONV_DIRECT, plan->tier, first, count, weights[0], prepared);
     bs_epilogue_prepare(&layout, desc->out, desc->no_bias, desc->act, weights, prepared);
@@ -21730,15 +21728,10 @@ static int32_t recurrent_weights(const bs_graph *graph, const bs_node *node, bs_
 /* Lines of x and h as a device wants them, or as they are, or in the panels of a tier; then biases. */
 bs_recurrent_layout bs_recurrent_place(const bs_recurrent *net, const bs_node_plan *plan)
 {
-    const int32_t lines = bs_recurrent_gates(net->gru) * net->hidden, each = plan->half ? 2 : 4;
-    const bool cuda = plan->tier == BS_TIER_CUDA;
-    const bs_bytes of_x = cuda ? bs_bytes_times(bs_bytes_array(bs_linear_line_bytes(net->inputs, each), 1), lines)
-                               : bs_bytes_times(bs_bytes_array(net->inputs, sizeof(float)), lines),
-                   of_h = cuda ? bs_bytes_times(bs_bytes_array(bs_linear_line_bytes(net->hidden, each), 1), lines)
-                               : bs_bytes_times(bs_bytes_array(net->hidden, sizeof(float)), lines);
+    const int32_t lines = bs_recurrent_gates(net->gru) * net->hidden;
     bs_recurrent_layout layout;
-    layout.of_h = bs_bytes_align(of_x);
-    layout.bias = bs_bytes_align(bs_bytes_add(layout.of_h, of_h));
+    layout.of_h = bs_bytes_align(bs_bytes_times(bs_linear_line(plan, net->inputs), lines));
+    layout.bias = bs_bytes_align(bs_bytes_add(layout.of_h, bs_bytes_times(bs_linear_line(plan, net->hidden), lines)));
     if (plan->algorithm != BS_CONV_REFERENCE)
         layout.bias = bs_bytes_align(
             bs_bytes_times(bs_bytes_of(bs_recurrent_floats((bs_tier)plan->tier, net)), sizeof(float)));
@@ -21800,14 +21793,9 @@ static void recurrent_prepare(const bs_graph *graph, const bs_node *node, const 
     (void)first, (void)count; /* all of it: BS_OP_ROWS is not set */
     if (!plain) {
         bs_recurrent_prepare(tier, &net, weights[0], of_h, prepared);
-    } else if (tier == BS_TIER_CUDA) {
-        const int32_t each = plan->half ? 2 : 4;
-        bs_linear_pad(plan, net.inputs, lines, weights[0], (size_t)bs_linear_line_bytes(net.inputs, each), prepared);
-        bs_linear_pad(plan, net.hidden, lines, of_h, (size_t)bs_linear_line_bytes(net.hidden, each),
-                      bs_bytes_at(prepared, layout.of_h));
     } else {
-        memcpy(prepared, weights[0], sizeof(float) * (size_t)lines * (size_t)net.inputs);
-        memcpy(bs_bytes_at(prepared, layout.of_h), of_h, sizeof(float) * (size_t)lines * (size_t)net.hidden);
+        bs_linear_lines(plan, net.inputs, lines, weights[0], prepared);
+        bs_linear_lines(plan, net.hidden, lines, of_h, bs_bytes_at(prepared, layout.of_h));
     }
     recurrent_biases(&net, desc->no_bias ? NULL : weights, plain ? net.hidden : bs_recurrent_units(tier, net.gru),
                      (float *)(void *)bs_bytes_at(prepared, layout.bias));

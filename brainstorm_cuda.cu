@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: e0b88dde18afbff0d55e6b8a0b1db1e64452edd0087b8b9242323db4b7bb6a67
+ * sha256 of the parts: 2033cd9e6d7024e044e42c5f6f72d83d0e93229b6ed9cb66ca230706c0311cba
  */
 #include "brainstorm.h"
 
@@ -3125,15 +3125,15 @@ void bs_convert_range(bs_dtype to, int32_t code_bits, int32_t *low, int32_t *hig
 
 /* ops/linear.c */
 bs_epilogue_layout bs_linear_layout(const bs_linear_desc *desc, const bs_node_plan *plan, int32_t inputs);
-/* A device's layout is the plain one, with lines padded with zeros to whole loads of 16 bytes. */
+/* A device's layout is that of the reference, with lines padded with zeros to whole loads of 16 bytes. */
 static inline BS_BOTH int64_t bs_linear_line_bytes(int32_t inputs, int32_t each)
 {
     return ((int64_t)inputs * each + 15) & ~(int64_t)15;
 }
 
-/* Weights as these lines, for a device. */
-void bs_linear_pad(const bs_node_plan *plan, int32_t inputs, int32_t outputs, const float *weight, size_t line,
-                   uint8_t *memory);
+/* Weights as lines for a device or for the reference, and bytes of one. */
+bs_bytes bs_linear_line(const bs_node_plan *plan, int32_t inputs);
+void bs_linear_lines(const bs_node_plan *plan, int32_t inputs, int32_t outputs, const float *weight, uint8_t *memory);
 
 /* ops/recurrent.c: lines of x come first; biases are [4 columns][units], of groups of units in a tier's panels. */
 typedef struct bs_recurrent_layout {

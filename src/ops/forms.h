@@ -51,15 +51,15 @@ void bs_convert_range(bs_dtype to, int32_t code_bits, int32_t *low, int32_t *hig
 
 /* ops/linear.c */
 bs_epilogue_layout bs_linear_layout(const bs_linear_desc *desc, const bs_node_plan *plan, int32_t inputs);
-/* A device's layout is the plain one, with lines padded with zeros to whole loads of 16 bytes. */
+/* A device's layout is that of the reference, with lines padded with zeros to whole loads of 16 bytes. */
 static inline BS_BOTH int64_t bs_linear_line_bytes(int32_t inputs, int32_t each)
 {
     return ((int64_t)inputs * each + 15) & ~(int64_t)15;
 }
 
-/* Weights as these lines, for a device. */
-void bs_linear_pad(const bs_node_plan *plan, int32_t inputs, int32_t outputs, const float *weight, size_t line,
-                   uint8_t *memory);
+/* Weights as lines for a device or for the reference, and bytes of one. */
+bs_bytes bs_linear_line(const bs_node_plan *plan, int32_t inputs);
+void bs_linear_lines(const bs_node_plan *plan, int32_t inputs, int32_t outputs, const float *weight, uint8_t *memory);
 
 /* ops/recurrent.c: lines of x come first; biases are [4 columns][units], of groups of units in a tier's panels. */
 typedef struct bs_recurrent_layout {

@@ -44,20 +44,20 @@ static bs_conv_geometry linear_geometry(int32_t inputs, int32_t outputs)
     return g;
 }
 
-static bs_bytes linear_line_bytes(const bs_node_plan *plan, int32_t inputs)
+bs_bytes bs_linear_line(const bs_node_plan *plan, int32_t inputs)
 {
-    return bs_bytes_array(bs_linear_line_bytes(inputs, plan->half ? 2 : 4), 1);
+    const bool padded = plan->tier == BS_TIER_CUDA;
+    return bs_bytes_array(padded ? bs_linear_line_bytes(inputs, plan->half ? 2 : 4) : (int64_t)inputs * 4, 1);
 }
 
 bs_epilogue_layout bs_linear_layout(const bs_linear_desc *desc, const bs_node_plan *plan, int32_t inputs)
 {
     const bs_conv_geometry g = linear_geometry(inputs, desc->out);
-    if (plan->tier == BS_TIER_CUDA)
-        return bs_epilogue_place(bs_bytes_times(linear_line_bytes(plan, inputs), desc->out), desc->out, desc->act);
-    const bs_bytes floats = plan->algorithm == BS_CONV_REFERENCE
-                                ? bs_bytes_times(bs_bytes_array(inputs, 1), desc->out)
-                                : bs_bytes_of(bs_conv_prepared_floats(&g, BS_CONV_DIRECT, plan->tier));
-    return bs_epilogue_place(bs_bytes_times(floats, sizeof(float)), desc->out, desc->act);
+    const bs_bytes weights =
+        plan->algorithm == BS_CONV_REFERENCE
+            ? bs_bytes_times(bs_linear_line(plan, inputs), desc->out)
+            : bs_bytes_times(bs_bytes_of(bs_conv_prepared_floats(&g, BS_CONV_DIRECT, plan->tier)), sizeof(float));
+    return bs_epilogue_place(weights, desc->out, desc->act);
 }
 
 /* Scratch: one line in and one line out, for operands whose last dimension is not contiguous. */
@@ -76,9 +76,9 @@ static void linear_plan(const bs_graph *graph, const bs_node *node, bs_conv_choi
                                        bs_bytes_align(bs_bytes_array(desc->out, sizeof(float))));
 }
 
-void bs_linear_pad(const bs_node_plan *plan, int32_t inputs, int32_t outputs, const float *weight, size_t line,
-                   uint8_t *memory)
+void bs_linear_lines(const bs_node_plan *plan, int32_t inputs, int32_t outputs, const float *weight, uint8_t *memory)
 {
+    const size_t line = (size_t)bs_bytes_figure(bs_linear_line(plan, inputs));
     for (int32_t o = 0; o < outputs; o++, weight += inputs, memory += line) {
         memset(memory, 0, line);
         for (int32_t k = 0; k < inputs; k++) {
@@ -97,11 +97,9 @@ static void linear_prepare(const bs_graph *graph, const bs_node *node, const bs_
     const int32_t inputs = linear_inputs(graph, node);
     const bs_conv_geometry g = linear_geometry(inputs, desc->out);
     const bs_epilogue_layout layout = bs_linear_layout(desc, plan, inputs);
-    const size_t line = (size_t)bs_bytes_figure(linear_line_bytes(plan, inputs));
-    if (plan->tier == BS_TIER_CUDA)
-        bs_linear_pad(plan, inputs, count, weights[0], line, (uint8_t *)prepared + (size_t)first * line);
-    else if (plan->algorithm == BS_CONV_REFERENCE)
-        memcpy((float *)prepared + (size_t)first * (size_t)inputs, weights[0], 4 * (size_t)inputs * (size_t)count);
+    if (plan->algorithm == BS_CONV_REFERENCE)
+        bs_linear_lines(plan, inputs, count, weights[0],
+                        bs_bytes_at(prepared, bs_bytes_times(bs_linear_line(plan, inputs), first)));
     else
         bs_conv_prepare_rows(&g, BS_CONV_DIRECT, plan->tier, first, count, weights[0], prepared);
     bs_epilogue_prepare(&layout, desc->out, desc->no_bias, desc->act, weights, prepared);

@@ -76,15 +76,10 @@ static int32_t recurrent_weights(const bs_graph *graph, const bs_node *node, bs_
 /* Lines of x and h as a device wants them, or as they are, or in the panels of a tier; then biases. */
 bs_recurrent_layout bs_recurrent_place(const bs_recurrent *net, const bs_node_plan *plan)
 {
-    const int32_t lines = bs_recurrent_gates(net->gru) * net->hidden, each = plan->half ? 2 : 4;
-    const bool cuda = plan->tier == BS_TIER_CUDA;
-    const bs_bytes of_x = cuda ? bs_bytes_times(bs_bytes_array(bs_linear_line_bytes(net->inputs, each), 1), lines)
-                               : bs_bytes_times(bs_bytes_array(net->inputs, sizeof(float)), lines),
-                   of_h = cuda ? bs_bytes_times(bs_bytes_array(bs_linear_line_bytes(net->hidden, each), 1), lines)
-                               : bs_bytes_times(bs_bytes_array(net->hidden, sizeof(float)), lines);
+    const int32_t lines = bs_recurrent_gates(net->gru) * net->hidden;
     bs_recurrent_layout layout;
-    layout.of_h = bs_bytes_align(of_x);
-    layout.bias = bs_bytes_align(bs_bytes_add(layout.of_h, of_h));
+    layout.of_h = bs_bytes_align(bs_bytes_times(bs_linear_line(plan, net->inputs), lines));
+    layout.bias = bs_bytes_align(bs_bytes_add(layout.of_h, bs_bytes_times(bs_linear_line(plan, net->hidden), lines)));
     if (plan->algorithm != BS_CONV_REFERENCE)
         layout.bias = bs_bytes_align(
             bs_bytes_times(bs_bytes_of(bs_recurrent_floats((bs_tier)plan->tier, net)), sizeof(float)));
@@ -146,14 +141,9 @@ static void recurrent_prepare(const bs_graph *graph, const bs_node *node, const 
     (void)first, (void)count; /* all of it: BS_OP_ROWS is not set */
     if (!plain) {
         bs_recurrent_prepare(tier, &net, weights[0], of_h, prepared);
-    } else if (tier == BS_TIER_CUDA) {
-        const int32_t each = plan->half ? 2 : 4;
-        bs_linear_pad(plan, net.inputs, lines, weights[0], (size_t)bs_linear_line_bytes(net.inputs, each), prepared);
-        bs_linear_pad(plan, net.hidden, lines, of_h, (size_t)bs_linear_line_bytes(net.hidden, each),
-                      bs_bytes_at(prepared, layout.of_h));
     } else {
-        memcpy(prepared, weights[0], sizeof(float) * (size_t)lines * (size_t)net.inputs);
-        memcpy(bs_bytes_at(prepared, layout.of_h), of_h, sizeof(float) * (size_t)lines * (size_t)net.hidden);
+        bs_linear_lines(plan, net.inputs, lines, weights[0], prepared);
+        bs_linear_lines(plan, net.hidden, lines, of_h, bs_bytes_at(prepared, layout.of_h));
     }
     recurrent_biases(&net, desc->no_bias ? NULL : weights, plain ? net.hidden : bs_recurrent_units(tier, net.gru),
                      (float *)(void *)bs_bytes_at(prepared, layout.bias));
