@@ -98,40 +98,24 @@ static bs_shape shape_steps(const int32_t *a)
     return a[5] == 1 ? BS_SHAPE2(a[1], a[2]) : BS_SHAPE3(a[5], a[1], a[2]);
 }
 
-/* op0.weight_ih and so on; a chunk's are op0i.weight, op0i.bias, op0h.weight, op0h.bias of two products. */
+/* op0.weight_ih and so on; a chunk's op0.weight_ih and op0.bias_ih are op0i.weight and op0i.bias, of one product. */
 static const char *numbered(char *text, size_t bytes, const char *name, int32_t layer, const char *what)
 {
     snprintf(text, bytes, "%s%u%s", name, (unsigned)layer % 10, what);
     return text;
 }
 
-/* One step by its parts: `projected` [1, rows, 4 units] is what the step's input gives. */
-static bs_value step_of_parts(bs_graph *g, bs_value projected, bs_value h, bs_value *c, const int32_t *a,
-                              int32_t layer)
-{
-    char name[16];
-    const bs_value of_h = bs_linear(
-        g, h, &(bs_linear_desc){.name = numbered(name, sizeof name, "op", layer, "h"), .out = 4 * a[3]});
-    const bs_value sums = bs_add(g, bs_reshape(g, projected, BS_SHAPE2(a[1], 4 * a[3])), of_h);
-    bs_value gate[4];
-    for (int32_t i = 0; i < 4; i++)
-        gate[i] = bs_activation(
-            g, bs_slice(g, sums, &(bs_slice_desc){.axis = 1, .start = i * a[3], .length = a[3]}),
-            i == 2 ? BS_TANH : BS_SIGMOID, 0);
-    *c = bs_add(g, bs_mul(g, gate[1], *c), bs_mul(g, gate[0], gate[2]));
-    return bs_mul(g, gate[3], bs_activation(g, *c, BS_TANH, 0));
-}
-
 /* A layer of a whole chunk: one product for all its inputs, then step by step. */
 static bs_value chunk_of(bs_graph *g, bs_value x, bs_value *h, bs_value *c, const int32_t *a, int32_t layer)
 {
-    char name[16];
+    char name[16], step[16];
     bs_value steps[BS_MAX_OPERANDS];
+    const bs_recurrent_desc desc = {.name = numbered(step, sizeof step, "op", layer, ""), .projected = 1};
     const bs_value projected = bs_linear(
         g, x, &(bs_linear_desc){.name = numbered(name, sizeof name, "op", layer, "i"), .out = 4 * a[3]});
     for (int32_t i = 0; i < a[5] && i < BS_MAX_OPERANDS; i++) {
         const bs_value one = bs_slice(g, projected, &(bs_slice_desc){.start = i, .length = 1});
-        *h = step_of_parts(g, one, *h, c, a, layer);
+        *h = bs_lstm(g, bs_reshape(g, one, BS_SHAPE2(a[1], 4 * a[3])), *h, *c, &desc, c);
         steps[i] = bs_reshape(g, *h, BS_SHAPE3(1, a[1], a[3]));
     }
     return bs_concat(g, steps, a[5], 0);

@@ -83,11 +83,10 @@ class Case:
                 for k, s in made.items()}
 
     def sent(self, weights):
-        """As our program calls them: the products of an LSTM in chunks are two a layer."""
+        """As our program calls them: in chunks of an LSTM what inputs give is a product of its own."""
         if self.kind != "lstm" or self.arguments[5] == 1:
             return weights
-        return {k.replace(".weight_ih", "i.weight").replace(".bias_ih", "i.bias").replace(".weight_hh", "h.weight")
-                .replace(".bias_hh", "h.bias"): w for k, w in weights.items()}
+        return {k.replace(".weight_ih", "i.weight").replace(".bias_ih", "i.bias"): w for k, w in weights.items()}
 
     def reads(self, weights):
         """Bytes of weights that one of it has to read, and how often: an LSTM those of the recurrence at each step."""
