@@ -434,7 +434,7 @@ mutants-cuda:
 	  sh tests/mutants.sh tests/cuda_mutants.txt $(NAMES)
 
 # With the CUDA backend the GPU's benchmark alone; the emulation checks its results.
-BENCH_RUN := $(if $(CUDA),%/cuda,$(filter-out %/preload %/large_run %/products %/networks,$(BENCH_FILES)))
+BENCH_RUN := $(if $(CUDA),%/cuda,$(filter-out %/preload %/large_run %/products %/networks %/blas,$(BENCH_FILES)))
 bench: $(BENCH_FILES) $(PROGRAM_FILES)
 	@for program in $(filter $(BENCH_RUN),$(BENCH_FILES)); do \
 	  echo "== $$program"; $(RUN) $$program $(if $(CUDA),$(ARGS)) || exit 1; \
@@ -445,7 +445,8 @@ bench-preload: $(BUILD)/bench/preload
 	@$(RUN) $< $(ARGS)
 
 # Beside peers, which bench/peers/requirements.txt names: those that PYTHON has. Many minutes; ARGS="--only gemm,bert".
-bench-products: $(BUILD)/bench/products $(BUILD)/bench/networks
+$(BUILD)/bench/blas: private LDLIBS += -ldl
+bench-products: $(BUILD)/bench/products $(BUILD)/bench/networks $(BUILD)/bench/blas
 	@BUILD='$(BUILD)' $(PYTHON) bench/peers/products.py $(ARGS)
 
 # Minutes, under valgrind: whether planning takes time in proportion to a network, and a run in proportion to its

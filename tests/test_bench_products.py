@@ -42,7 +42,7 @@ def tiny():
 
 
 def left_out():
-    sys.path.insert(0, PEERS)
+    sys.path[:0] = [PEERS, "bench"]
     import turns
     sys.modules["ncnn"] = None  # as if it were not installed
     here, line = turns.installed(["ncnn"])

@@ -33,14 +33,19 @@ import turns
 GROUPS = [*product_cases.GROUPS, *network_cases.FAMILIES]
 
 
-def open_peers(wanted, case, inputs, weights, folder):
+def open_peers(run, case, inputs, weights):
     peers = []
-    if "onnxruntime" in wanted:
+    if "onnxruntime" in run.peers:
         from product_onnx import OnnxCase
-        peers.append(OnnxCase(case, inputs, weights, os.path.join(folder, "product.onnx")))
-    if "torch" in wanted:
+        peers.append(OnnxCase(case, inputs, weights, run.file("product.onnx")))
+    if "torch" in run.peers:
         from product_torch import TorchCase
         peers.append(TorchCase(case, inputs, weights))
+    if "openblas" in run.peers and case.kind == "linear":
+        peers.append(run.blas().open(case, inputs, weights))
+    if "ncnn" in run.peers and case.kind == "conv":
+        from product_ncnn import NcnnCase
+        peers.append(NcnnCase(case, inputs, weights, run.file("product")))
     return peers
 
 
@@ -56,7 +61,9 @@ class Run:
         if self.tier == "auto":
             self.tier = self.products.tier()
         self.limits = turns.Limits(self.products, self.tier)
-        self._networks = None
+        self._networks = self._blas = None
+        if "openblas" in self.peers:
+            self.versions = self.versions.replace("openblas", f"openblas (its kernels: {self.blas().kernel})")
 
     def networks(self):
         """Our program for whole networks."""
@@ -65,13 +72,21 @@ class Run:
             self._networks = Ours()
         return self._networks
 
+    def blas(self):
+        """OpenBLAS."""
+        if self._blas is None:
+            from product_blas import Blas
+            self._blas = Blas()
+        return self._blas
+
     def file(self, name):
         return os.path.join(self.folder, name)
 
     def end(self):
         self.products.end()
-        if self._networks:
-            self._networks.end()
+        for program in (self._networks, self._blas):
+            if program:
+                program.end()
 
 
 def measure(run, case):
@@ -79,7 +94,7 @@ def measure(run, case):
     inputs, weights = case.inputs(noise), case.weights(noise)
     ours = run.products
     arenas = ours.open(case, run.tier, inputs, weights)
-    runners = [ours, *open_peers(run.peers, case, inputs, weights, run.folder)]
+    runners = [ours, *open_peers(run, case, inputs, weights)]
     truth = case.definition(inputs[0].astype(np.float64), {k: w.astype(np.float64) for k, w in weights.items()})
     row = {"case": case.name, "flops": case.flops, "elements": case.elements, "arenas": arenas}
     turns.ratios(row, runners, turns.in_turns(runners, run.turns, run.seconds) / case.count)
@@ -126,7 +141,7 @@ def arguments():
     parser.add_argument("words", nargs="*", help="groups, or parts of the names of products")
     parser.add_argument("--only", default="", help="the same, with commas between them")
     parser.add_argument("--tier", default="auto", help="auto (the best here), avx2, avx512, neon, scalar")
-    parser.add_argument("--peers", default="onnxruntime,torch", help="with commas; empty: none")
+    parser.add_argument("--peers", default=",".join(turns.PEERS), help="with commas; empty: none")
     parser.add_argument("--turns", type=int, default=31)
     parser.add_argument("--turn-ms", type=float, default=4, help="of each in a turn, one run at least [4]")
     parser.add_argument("--tiny", action="store_true", help="small shapes: whether it works, not how fast it is")

@@ -10,8 +10,9 @@ import time
 
 import numpy as np
 
-PEERS = {"onnxruntime": ("onnxruntime", "onnx"), "torch": ("torch",), "openblas": ("scipy_openblas32",),
-         "ncnn": ("ncnn",)}
+import product_blas
+
+PEERS = {"onnxruntime": ("onnxruntime", "onnx"), "torch": ("torch",), "ncnn": ("ncnn",), "openblas": ()}
 COLUMNS = (f"{'':42} {'us':>10} {'GFLOP/s':>8} {'limit us':>9} {'share':>6} ")
 
 
@@ -20,9 +21,11 @@ def installed(wanted):
     here, lines = [], []
     for peer in wanted:
         try:
+            if peer == "openblas" and not product_blas.library():
+                raise ImportError("no library of this name, and no package scipy-openblas32")
             versions = [getattr(importlib.import_module(m), "__version__", "") for m in PEERS[peer]]
             here.append(peer)
-            lines.append(f"{peer} {versions[0]}".strip())
+            lines.append(" ".join([peer, *versions[:1]]))
         except ImportError as missing:
             lines.append(f"{peer} left out: {missing}")
     return here, "; ".join(lines)
