@@ -51,13 +51,7 @@ int posix_memalign(void **memory, size_t alignment, size_t bytes)
     return *memory ? 0 : ENOMEM;
 }
 
-long bench_allocations(void)
-{
-    return atomic_load(&calls);
-}
+long bench_allocations(void) { return atomic_load(&calls); }
 #else
-long bench_allocations(void)
-{
-    return -1;
-}
+long bench_allocations(void) { return -1; }
 #endif

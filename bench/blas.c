@@ -1,5 +1,5 @@
-/* blas.c: products by a BLAS with a C interface, such as OpenBLAS, as a driver asks, so that bench/peers/products.py can
- * run it in turns with ours, with as little around it as ours has.
+/* blas.c: products by a BLAS with a C interface, such as OpenBLAS, as a driver asks, so that bench/peers/products.py
+ * can run it in turns with ours, with as little around it as ours has.
  *
  *     blas LIBRARY                commands on standard input, replies on standard output
  *
@@ -120,7 +120,8 @@ static bool blas_open(blas *b, int count, int m, int k, int n)
     blas_close(b);
     if (count < 1 || count > MAX_COUNT || m < 1 || k < 1 || n < 1)
         return complain("open", "1 .. 64 products of positive sizes");
-    const size_t of_weights = (size_t)k * (size_t)n, of_input = (size_t)m * (size_t)k, of_output = (size_t)m * (size_t)n;
+    const size_t of_weights = (size_t)k * (size_t)n;
+    const size_t of_input = (size_t)m * (size_t)k, of_output = (size_t)m * (size_t)n;
     b->count = count, b->m = m, b->k = k, b->n = n;
     b->weights = floats(of_weights);
     b->transposed = floats(of_weights);

@@ -1,4 +1,4 @@
-"""A product of product_cases.py by OpenBLAS: the program bench/blas, which see. Without a bias, which we and others add.
+"""A product of product_cases.py by OpenBLAS: the program bench/blas, which see. Without a bias: we and others add one.
 
 The library is that of the package scipy-openblas32 (pip), else Debian's. OPENBLAS_CORETYPE and OPENBLAS_L2_SIZE are
 both unset for it: it has the kernels and block sizes that it chooses for this processor.
