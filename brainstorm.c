@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 78c526fe74beb7723143062736d3b46e8a6cc766a95c3ffe4689a80922b6c4f3
+ * sha256 of the parts: 82d444afb918cfc3dc2ccc664565144adb2055dcbc6689a593e9d9bd53847315
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -1967,7 +1967,7 @@ static const double bs_conv_winograd_g[6][3] = {
 /* ==== begin src/kernels/arrange.h ============================================================= */
 /* arrange.h: moving weights into the layout that kernels want, as fast as they come from storage.
  *
- * Owns:      transposing, and widening of half floats, for every tier.
+ * Owns:      transposing, gathering what is not dense, and widening of half floats, for every tier.
  * Relies on: tier.h.
  * Must never: change a value: every tier gives the same bytes (except the payload of a NaN).
  */
@@ -1979,6 +1979,10 @@ static const double bs_conv_winograd_g[6][3] = {
 /* to[c * to_row + r] = from[r * from_row + c] for r < rows, c < columns; rows in floats, nothing overlaps. */
 BS_INTERNAL void bs_transpose_f32(bs_tier tier, const float *from, ptrdiff_t from_row, int32_t rows, int32_t columns, float *to,
                       ptrdiff_t to_row);
+
+/* to[r * to_row + c] = from[r * from_row + c * from_step], by whichever step is 1; nothing overlaps. */
+BS_INTERNAL void bs_gather_f32(bs_tier tier, const float *from, ptrdiff_t from_row, ptrdiff_t from_step, int32_t rows,
+                   int32_t columns, float *to, ptrdiff_t to_row);
 
 /* 64 half floats (IEEE binary16) to floats. Overlapping is fine: all are read before one is written. */
 BS_INTERNAL void bs_widen64_f16(bs_tier tier, const uint16_t *from, float *to);
@@ -2117,6 +2121,21 @@ void bs_transpose_f32(bs_tier tier, const float *from, ptrdiff_t from_row, int32
     transpose_plain(from + whole_columns, from_row, whole_rows, columns - whole_columns, to + whole_columns * to_row,
                     to_row);
     transpose_plain(from + whole_rows * from_row, from_row, rows - whole_rows, columns, to + whole_rows, to_row);
+}
+
+void bs_gather_f32(bs_tier tier, const float *from, ptrdiff_t from_row, ptrdiff_t from_step, int32_t rows,
+                   int32_t columns, float *to, ptrdiff_t to_row)
+{
+    if (from_row == 1) {
+        bs_transpose_f32(tier, from, from_step, columns, rows, to, to_row);
+        return;
+    }
+    for (int32_t r = 0; r < rows; r++, from += from_row, to += to_row) {
+        if (from_step == 1)
+            memcpy(to, from, (size_t)columns * sizeof(float));
+        for (int32_t c = 0; c < columns && from_step != 1; c++)
+            to[c] = from[c * from_step];
+    }
 }
 
 void bs_widen64_f16(bs_tier tier, const uint16_t *from, float *to)
@@ -8489,31 +8508,9 @@ static void pack_panel(const product_job *j, int32_t k, int32_t depth, int32_t n
     const float *from = p->b + k * p->b_row + n * p->b_step;
     if (columns < width)
         memset(j->panel, 0, (size_t)(depth * width) * sizeof(float));
-    if (p->b_row == 1)
-        bs_transpose_f32(j->tier, from, p->b_step, columns, depth, j->panel, width);
-    for (int32_t i = 0; i < depth && p->b_row != 1; i++) {
-        float *to = j->panel + (ptrdiff_t)i * width;
-        const float *line = from + i * p->b_row;
-        if (p->b_step == 1)
-            memcpy(to, line, (size_t)columns * sizeof(float));
-        for (int32_t c = 0; c < columns && p->b_step != 1; c++)
-            to[c] = line[c * p->b_step];
-    }
+    bs_gather_f32(j->tier, from, p->b_row, p->b_step, depth, columns, j->panel, width);
     for (int32_t i = 0; i < depth * width && p->scale != 1.0f; i++)
         j->panel[i] *= p->scale;
-}
-
-static void pack_rows(const product_job *j, int32_t m, int32_t rows, int32_t k, int32_t depth)
-{
-    const bs_product *p = j->p;
-    const float *from = p->a + m * p->a_row + k * p->a_step;
-    if (p->a_row == 1) {
-        bs_transpose_f32(j->tier, from, p->a_step, depth, rows, j->rows, depth);
-        return;
-    }
-    for (int32_t r = 0; r < rows; r++)
-        for (int32_t i = 0; i < depth; i++)
-            j->rows[r * depth + i] = from[r * p->a_row + i * p->a_step];
 }
 
 /* Some rows by the panel. A result that is not dense goes through a copy of it. */
@@ -8549,7 +8546,7 @@ static void product_block(const product_job *j, int32_t m, int32_t rows, int32_t
     const bool dense = p->a_step == 1;
     const float *a = dense ? p->a + m * p->a_row + k : j->rows;
     if (!dense)
-        pack_rows(j, m, rows, k, depth);
+        bs_gather_f32(j->tier, p->a + m * p->a_row + k * p->a_step, p->a_row, p->a_step, rows, depth, j->rows, depth);
     for (int32_t n = 0; n < p->n; n += whole) {
         bs_gemm_tile tile = {.in_step = dense ? p->a_row : depth,
                              .weights = j->panel,
@@ -15094,10 +15091,7 @@ static void pack_keys(const attend_tile *t, int32_t j, int32_t columns, int32_t 
         ptrdiff_t row, step;
         run = columns - c;
         const float *from = attend_at(t->a, &t->a->k, j + c, &run, &row, &step) + k * step;
-        if (step == 1)
-            bs_transpose_f32(t->tier, from, row, run, depth, t->panel + c, width);
-        for (int32_t r = 0; r < run && step != 1; r++)
-            copy_line(t->panel + c + r, width, from + r * row, step, depth);
+        bs_gather_f32(t->tier, from, step, row, depth, run, t->panel + c, width);
     }
 }
 
@@ -15201,12 +15195,11 @@ static void pack_values(const attend_tile *t, int32_t j, int32_t depth, int32_t 
         ptrdiff_t row, step;
         run = depth - i;
         const float *from = attend_at(t->a, &t->a->v, j + i, &run, &row, &step) + e * step;
-        for (int32_t r = 0; r < run; r++) {
-            const bool hidden = t->a->mask && t->mask[j + i + r - t->low] == -INFINITY;
-            copy_line(t->panel + (i + r) * width, 1, hidden ? bs_gemm_zero : from + r * row, hidden ? 1 : step,
-                      columns);
-        }
+        bs_gather_f32(t->tier, from, row, step, run, columns, t->panel + i * width, width);
     }
+    for (int32_t i = 0; i < depth && t->a->mask; i++)
+        if (t->mask[j + i - t->low] == -INFINITY)
+            memset(t->panel + i * width, 0, (size_t)columns * sizeof(float));
 }
 
 /* Adds values j .. j + depth, packed, to all queries, or begins with them. Results stand where queries were. */
@@ -24263,11 +24256,7 @@ static bool gather_value_sound(bs_infer *infer, const bs_router_info *router, in
     if (d->kind != BS_DOMAIN_PATH || d->router != p->router || d->path != path)
         return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, expected path %d of \"%s\"", path,
                              bs_say_domain(infer, v->domain), path, router->desc->name);
-    bool same = v->rank == first->rank && v->dtype == first->dtype && v->scale_num == first->scale_num &&
-                v->scale_den == first->scale_den;
-    for (int32_t i = 0; same && i < v->rank; i++)
-        same = v->dims[i] == first->dims[i];
-    if (!same)
+    if (!bs_same_shape(v, first) || v->scale_num != first->scale_num || v->scale_den != first->scale_den)
         return bs_infer_fail(infer, BS_ERROR_SHAPE,
                              "path %d of \"%s\" gives %s (scale %d/%d), another path %s (scale %d/%d)", path,
                              router->desc->name, bs_say_typed(infer, v), v->scale_num, v->scale_den,

@@ -130,6 +130,21 @@ void bs_transpose_f32(bs_tier tier, const float *from, ptrdiff_t from_row, int32
     transpose_plain(from + whole_rows * from_row, from_row, rows - whole_rows, columns, to + whole_rows, to_row);
 }
 
+void bs_gather_f32(bs_tier tier, const float *from, ptrdiff_t from_row, ptrdiff_t from_step, int32_t rows,
+                   int32_t columns, float *to, ptrdiff_t to_row)
+{
+    if (from_row == 1) {
+        bs_transpose_f32(tier, from, from_step, columns, rows, to, to_row);
+        return;
+    }
+    for (int32_t r = 0; r < rows; r++, from += from_row, to += to_row) {
+        if (from_step == 1)
+            memcpy(to, from, (size_t)columns * sizeof(float));
+        for (int32_t c = 0; c < columns && from_step != 1; c++)
+            to[c] = from[c * from_step];
+    }
+}
+
 void bs_widen64_f16(bs_tier tier, const uint16_t *from, float *to)
 {
     if (tier == BS_TIER_SCALAR)

@@ -137,10 +137,7 @@ static void pack_keys(const attend_tile *t, int32_t j, int32_t columns, int32_t 
         ptrdiff_t row, step;
         run = columns - c;
         const float *from = attend_at(t->a, &t->a->k, j + c, &run, &row, &step) + k * step;
-        if (step == 1)
-            bs_transpose_f32(t->tier, from, row, run, depth, t->panel + c, width);
-        for (int32_t r = 0; r < run && step != 1; r++)
-            copy_line(t->panel + c + r, width, from + r * row, step, depth);
+        bs_gather_f32(t->tier, from, step, row, depth, run, t->panel + c, width);
     }
 }
 
@@ -244,12 +241,11 @@ static void pack_values(const attend_tile *t, int32_t j, int32_t depth, int32_t 
         ptrdiff_t row, step;
         run = depth - i;
         const float *from = attend_at(t->a, &t->a->v, j + i, &run, &row, &step) + e * step;
-        for (int32_t r = 0; r < run; r++) {
-            const bool hidden = t->a->mask && t->mask[j + i + r - t->low] == -INFINITY;
-            copy_line(t->panel + (i + r) * width, 1, hidden ? bs_gemm_zero : from + r * row, hidden ? 1 : step,
-                      columns);
-        }
+        bs_gather_f32(t->tier, from, row, step, run, columns, t->panel + i * width, width);
     }
+    for (int32_t i = 0; i < depth && t->a->mask; i++)
+        if (t->mask[j + i - t->low] == -INFINITY)
+            memset(t->panel + i * width, 0, (size_t)columns * sizeof(float));
 }
 
 /* Adds values j .. j + depth, packed, to all queries, or begins with them. Results stand where queries were. */

@@ -37,31 +37,9 @@ static void pack_panel(const product_job *j, int32_t k, int32_t depth, int32_t n
     const float *from = p->b + k * p->b_row + n * p->b_step;
     if (columns < width)
         memset(j->panel, 0, (size_t)(depth * width) * sizeof(float));
-    if (p->b_row == 1)
-        bs_transpose_f32(j->tier, from, p->b_step, columns, depth, j->panel, width);
-    for (int32_t i = 0; i < depth && p->b_row != 1; i++) {
-        float *to = j->panel + (ptrdiff_t)i * width;
-        const float *line = from + i * p->b_row;
-        if (p->b_step == 1)
-            memcpy(to, line, (size_t)columns * sizeof(float));
-        for (int32_t c = 0; c < columns && p->b_step != 1; c++)
-            to[c] = line[c * p->b_step];
-    }
+    bs_gather_f32(j->tier, from, p->b_row, p->b_step, depth, columns, j->panel, width);
     for (int32_t i = 0; i < depth * width && p->scale != 1.0f; i++)
         j->panel[i] *= p->scale;
-}
-
-static void pack_rows(const product_job *j, int32_t m, int32_t rows, int32_t k, int32_t depth)
-{
-    const bs_product *p = j->p;
-    const float *from = p->a + m * p->a_row + k * p->a_step;
-    if (p->a_row == 1) {
-        bs_transpose_f32(j->tier, from, p->a_step, depth, rows, j->rows, depth);
-        return;
-    }
-    for (int32_t r = 0; r < rows; r++)
-        for (int32_t i = 0; i < depth; i++)
-            j->rows[r * depth + i] = from[r * p->a_row + i * p->a_step];
 }
 
 /* Some rows by the panel. A result that is not dense goes through a copy of it. */
@@ -97,7 +75,7 @@ static void product_block(const product_job *j, int32_t m, int32_t rows, int32_t
     const bool dense = p->a_step == 1;
     const float *a = dense ? p->a + m * p->a_row + k : j->rows;
     if (!dense)
-        pack_rows(j, m, rows, k, depth);
+        bs_gather_f32(j->tier, p->a + m * p->a_row + k * p->a_step, p->a_row, p->a_step, rows, depth, j->rows, depth);
     for (int32_t n = 0; n < p->n; n += whole) {
         bs_gemm_tile tile = {.in_step = dense ? p->a_row : depth,
                              .weights = j->panel,

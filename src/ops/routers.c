@@ -329,11 +329,7 @@ static bool gather_value_sound(bs_infer *infer, const bs_router_info *router, in
     if (d->kind != BS_DOMAIN_PATH || d->router != p->router || d->path != path)
         return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, expected path %d of \"%s\"", path,
                              bs_say_domain(infer, v->domain), path, router->desc->name);
-    bool same = v->rank == first->rank && v->dtype == first->dtype && v->scale_num == first->scale_num &&
-                v->scale_den == first->scale_den;
-    for (int32_t i = 0; same && i < v->rank; i++)
-        same = v->dims[i] == first->dims[i];
-    if (!same)
+    if (!bs_same_shape(v, first) || v->scale_num != first->scale_num || v->scale_den != first->scale_den)
         return bs_infer_fail(infer, BS_ERROR_SHAPE,
                              "path %d of \"%s\" gives %s (scale %d/%d), another path %s (scale %d/%d)", path,
                              router->desc->name, bs_say_typed(infer, v), v->scale_num, v->scale_den,
