@@ -192,9 +192,7 @@ static inline void sweep_weights_of(sweep_file *s, const bs_graph *g, int32_t bl
     for (int32_t n = 1; n < g->n_nodes; n++) {
         const bs_node *node = &g->nodes[n];
         bs_weight_spec specs[BS_MAX_WEIGHTS];
-        const int32_t count = node->block == block && bs_op_get(node->op)->weights
-                                  ? bs_op_get(node->op)->weights(g, node, specs)
-                                  : 0;
+        const int32_t count = node->block == block ? bs_node_weights(g, node, specs) : 0;
         for (int32_t i = 0; i < count; i++) {
             sweep_weight *w = &s->weights[s->n_weights++];
             if (s->n_weights > SWEEP_WEIGHTS || at + 256 > SWEEP_PAGE)

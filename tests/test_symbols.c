@@ -238,9 +238,8 @@ static void make_weights(net_table *t, const bs_graph *g)
     t->table.count = 0;
     t->next = NULL;
     for (int32_t n = 1; n < g->n_nodes; n++) {
-        const bs_op *op = bs_op_get(g->nodes[n].op);
         bs_weight_spec specs[BS_MAX_WEIGHTS];
-        const int32_t count = op->weights ? op->weights(g, &g->nodes[n], specs) : 0;
+        const int32_t count = bs_node_weights(g, &g->nodes[n], specs);
         for (int32_t k = 0; k < count; k++) {
             char *name = names[t->table.count];
             snprintf(name, sizeof names[0], "%s%s%s", bs_node_name(&g->nodes[n]), *specs[k].suffix ? "." : "",
