@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 82d444afb918cfc3dc2ccc664565144adb2055dcbc6689a593e9d9bd53847315
+ * sha256 of the parts: f2552dcaf131e335ca6a59bc5ca5e98e7ba472f1aceecb8900d2faa2526d3230
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -16873,6 +16873,9 @@ BS_INTERNAL bs_node *bs_op_build_numbered(bs_graph *graph, int32_t number, const
 /* The same by the op itself; and the same, returning output 0 as a handle. */
 BS_INTERNAL bs_node *bs_op_build_node(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params);
 BS_INTERNAL bs_value bs_op_build(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params);
+/* The same with one operand, or two: `b` may be none where the op takes one. */
+BS_INTERNAL bs_value bs_op_build_one(bs_graph *graph, bs_value x, const void *params, const bs_op *op);
+BS_INTERNAL bs_value bs_op_build_two(bs_graph *graph, bs_value a, bs_value b, const void *params, const bs_op *op);
 
 /* Weights of a node: fills specs [BS_MAX_WEIGHTS], returns their number. */
 int32_t bs_node_weights(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs);
@@ -18435,8 +18438,7 @@ static bs_status mul_run(const bs_call *call) { return binary_run(call, mul_inne
                               .run = op##_run};                       \
     bs_value bs_##op(bs_graph *graph, bs_value a, bs_value b)         \
     {                                                                 \
-        const int32_t in[2] = {a.id, b.id};                           \
-        return bs_op_build(graph, &bs_op_##op, in, 2, NULL);          \
+        return bs_op_build_two(graph, a, b, NULL, &bs_op_##op);       \
     }
 BINARY_OP(add)
 BINARY_OP(sub)
@@ -18505,8 +18507,7 @@ const bs_op bs_op_binary = {.name = "binary",
 bs_value bs_binary(bs_graph *graph, bs_value a, bs_value b, bs_binary_kind kind)
 {
     const bs_binary_desc desc = {NULL, (int32_t)kind};
-    const int32_t in[2] = {a.id, b.id};
-    return bs_op_build(graph, &bs_op_binary, in, 2, &desc);
+    return bs_op_build_two(graph, a, b, &desc, &bs_op_binary);
 }
 /* ==== end src/ops/binary.c ==================================================================== */
 
@@ -18673,7 +18674,7 @@ const bs_op bs_op_slice = {.name = "slice",
 
 bs_value bs_slice(bs_graph *graph, bs_value x, const bs_slice_desc *desc)
 {
-    return bs_op_build(graph, &bs_op_slice, &x.id, 1, desc);
+    return bs_op_build_one(graph, x, desc, &bs_op_slice);
 }
 
 /* ------------------------------------------------------------------------------------------------------- roll */
@@ -18704,7 +18705,7 @@ const bs_op bs_op_roll = {.name = "roll",
 
 bs_value bs_roll(bs_graph *graph, bs_value x, const bs_roll_desc *desc)
 {
-    return bs_op_build(graph, &bs_op_roll, &x.id, 1, desc);
+    return bs_op_build_one(graph, x, desc, &bs_op_roll);
 }
 /* ==== end src/ops/concat_slice.c ============================================================== */
 
@@ -19106,7 +19107,7 @@ const bs_op bs_op_conv2d = {.name = "conv2d",
 
 bs_value bs_conv2d(bs_graph *graph, bs_value x, const bs_conv2d_desc *desc)
 {
-    return bs_op_build(graph, &bs_op_conv2d, &x.id, 1, desc);
+    return bs_op_build_one(graph, x, desc, &bs_op_conv2d);
 }
 /* ==== end src/ops/conv2d.c ==================================================================== */
 
@@ -19302,7 +19303,7 @@ const bs_op bs_op_convert = {.name = "convert",
 
 bs_value bs_convert(bs_graph *graph, bs_value x, const bs_convert_desc *desc)
 {
-    return bs_op_build(graph, &bs_op_convert, &x.id, 1, desc);
+    return bs_op_build_one(graph, x, desc, &bs_op_convert);
 }
 /* ==== end src/ops/convert.c =================================================================== */
 
@@ -19604,7 +19605,7 @@ const bs_op bs_op_deconv2d = {.name = "deconv2d",
 
 bs_value bs_deconv2d(bs_graph *graph, bs_value x, const bs_deconv2d_desc *desc)
 {
-    return bs_op_build(graph, &bs_op_deconv2d, &x.id, 1, desc);
+    return bs_op_build_one(graph, x, desc, &bs_op_deconv2d);
 }
 /* ==== end src/ops/deconv2d.c ================================================================== */
 
@@ -19708,7 +19709,7 @@ const bs_op bs_op_activation = {.name = "activation",
 bs_value bs_activation(bs_graph *graph, bs_value x, bs_act act, float param)
 {
     const bs_activation_desc desc = {NULL, (int32_t)act, param};
-    return bs_op_build(graph, &bs_op_activation, &x.id, 1, &desc);
+    return bs_op_build_one(graph, x, &desc, &bs_op_activation);
 }
 
 static bool clip_infer(bs_infer *infer)
@@ -19753,7 +19754,7 @@ const bs_op bs_op_clip = {.name = "clip",
 bs_value bs_clip(bs_graph *graph, bs_value x, float low, float high)
 {
     const bs_clip_desc desc = {NULL, low, high};
-    return bs_op_build(graph, &bs_op_clip, &x.id, 1, &desc);
+    return bs_op_build_one(graph, x, &desc, &bs_op_clip);
 }
 
 static void affine_inner(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
@@ -19782,7 +19783,7 @@ const bs_op bs_op_affine = {.name = "affine",
 bs_value bs_affine(bs_graph *graph, bs_value x, float scale, float offset)
 {
     const bs_affine_desc desc = {NULL, scale, offset};
-    return bs_op_build(graph, &bs_op_affine, &x.id, 1, &desc);
+    return bs_op_build_one(graph, x, &desc, &bs_op_affine);
 }
 
 /* ------------------------------------------------------------------------------------------ prelu, batch_norm */
@@ -19841,7 +19842,7 @@ const bs_op bs_op_prelu = {.name = "prelu",
 bs_value bs_prelu(bs_graph *graph, bs_value x, const char *name)
 {
     const bs_prelu_desc desc = {name};
-    return bs_op_build(graph, &bs_op_prelu, &x.id, 1, &desc);
+    return bs_op_build_one(graph, x, &desc, &bs_op_prelu);
 }
 
 static int32_t batch_norm_weights(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs)
@@ -19918,7 +19919,7 @@ const bs_op bs_op_batch_norm = {.name = "batch_norm",
 
 bs_value bs_batch_norm(bs_graph *graph, bs_value x, const bs_norm_desc *desc)
 {
-    return bs_op_build(graph, &bs_op_batch_norm, &x.id, 1, desc);
+    return bs_op_build_one(graph, x, desc, &bs_op_batch_norm);
 }
 /* ==== end src/ops/elementwise.c =============================================================== */
 
@@ -20139,20 +20140,17 @@ INDEXED_OP(scatter_rows, 3, bs_update_desc, update_fields);
 
 bs_value bs_gather_rows(bs_graph *graph, bs_value table, bs_value indices)
 {
-    const int32_t in[2] = {indices.id, table.id};
-    return bs_op_build(graph, &bs_op_gather_rows, in, 2, NULL);
+    return bs_op_build_two(graph, indices, table, NULL, &bs_op_gather_rows);
 }
 
 bs_value bs_select(bs_graph *graph, bs_value x, bs_value indices, int32_t axis)
 {
-    const int32_t in[2] = {x.id, indices.id};
-    return bs_op_build(graph, &bs_op_select, in, 2, &(bs_select_desc){NULL, axis});
+    return bs_op_build_two(graph, x, indices, &(bs_select_desc){NULL, axis}, &bs_op_select);
 }
 
 bs_value bs_gather_elements(bs_graph *graph, bs_value x, bs_value indices, int32_t axis)
 {
-    const int32_t in[2] = {x.id, indices.id};
-    return bs_op_build(graph, &bs_op_gather_elements, in, 2, &(bs_select_desc){NULL, axis});
+    return bs_op_build_two(graph, x, indices, &(bs_select_desc){NULL, axis}, &bs_op_gather_elements);
 }
 
 bs_value bs_scatter_elements(bs_graph *graph, bs_value x, bs_value indices, bs_value updates,
@@ -20404,7 +20402,7 @@ const bs_op bs_op_linear = {.name = "linear",
 
 bs_value bs_linear(bs_graph *graph, bs_value x, const bs_linear_desc *desc)
 {
-    return bs_op_build(graph, &bs_op_linear, &x.id, 1, desc);
+    return bs_op_build_one(graph, x, desc, &bs_op_linear);
 }
 /* ==== end src/ops/linear.c ==================================================================== */
 
@@ -20555,7 +20553,7 @@ static bs_status softmax_run(const bs_call *call)
 const bs_op bs_op_softmax = {
     .name = "softmax", .min_in = 1, .infer = lines_last_f32, .flops = softmax_flops, .run = softmax_run};
 
-bs_value bs_softmax(bs_graph *graph, bs_value x) { return bs_op_build(graph, &bs_op_softmax, &x.id, 1, NULL); }
+bs_value bs_softmax(bs_graph *graph, bs_value x) { return bs_op_build_one(graph, x, NULL, &bs_op_softmax); }
 
 /* --------------------------------------------------------------------------------------- layer_norm, rms_norm */
 
@@ -20624,12 +20622,12 @@ const bs_op bs_op_rms_norm = {.name = "rms_norm",
 
 bs_value bs_layer_norm(bs_graph *graph, bs_value x, const bs_norm_desc *desc)
 {
-    return bs_op_build(graph, &bs_op_layer_norm, &x.id, 1, desc);
+    return bs_op_build_one(graph, x, desc, &bs_op_layer_norm);
 }
 
 bs_value bs_rms_norm(bs_graph *graph, bs_value x, const bs_norm_desc *desc)
 {
-    return bs_op_build(graph, &bs_op_rms_norm, &x.id, 1, desc);
+    return bs_op_build_one(graph, x, desc, &bs_op_rms_norm);
 }
 
 /* ---------------------------------------------------------------------------------------- argmax, argmin, topk */
@@ -20690,8 +20688,8 @@ const bs_op bs_op_argmax = {
 const bs_op bs_op_argmin = {
     .name = "argmin", .min_in = 1, .infer = arg_infer, .flops = bs_lines_flops, .run = argmin_run};
 
-bs_value bs_argmax(bs_graph *graph, bs_value x) { return bs_op_build(graph, &bs_op_argmax, &x.id, 1, NULL); }
-bs_value bs_argmin(bs_graph *graph, bs_value x) { return bs_op_build(graph, &bs_op_argmin, &x.id, 1, NULL); }
+bs_value bs_argmax(bs_graph *graph, bs_value x) { return bs_op_build_one(graph, x, NULL, &bs_op_argmax); }
+bs_value bs_argmin(bs_graph *graph, bs_value x) { return bs_op_build_one(graph, x, NULL, &bs_op_argmin); }
 
 static bool topk_infer(bs_infer *infer)
 {
@@ -20856,7 +20854,7 @@ const bs_op bs_op_lrn = {.name = "lrn",
 
 bs_value bs_lrn(bs_graph *graph, bs_value x, const bs_lrn_desc *desc)
 {
-    return bs_op_build(graph, &bs_op_lrn, &x.id, 1, desc);
+    return bs_op_build_one(graph, x, desc, &bs_op_lrn);
 }
 /* ==== end src/ops/lrn.c ======================================================================= */
 
@@ -20967,8 +20965,7 @@ const bs_op bs_op_matmul = {.name = "matmul",
 
 bs_value bs_matmul(bs_graph *graph, bs_value a, bs_value b, const bs_matmul_desc *desc)
 {
-    const int32_t in[2] = {a.id, b.id};
-    return bs_op_build(graph, &bs_op_matmul, in, 2, desc);
+    return bs_op_build_two(graph, a, b, desc, &bs_op_matmul);
 }
 /* ==== end src/ops/matmul.c ==================================================================== */
 
@@ -21087,7 +21084,7 @@ const bs_op bs_op_pad = {.name = "pad",
 
 bs_value bs_pad(bs_graph *graph, bs_value x, const bs_pad_desc *desc)
 {
-    return bs_op_build(graph, &bs_op_pad, &x.id, 1, desc);
+    return bs_op_build_one(graph, x, desc, &bs_op_pad);
 }
 /* ==== end src/ops/pad.c ======================================================================= */
 
@@ -21268,8 +21265,7 @@ const bs_op bs_op_patch_features = {.name = "patch_features",
 
 bs_value bs_patch_features(bs_graph *graph, bs_value cells, bs_value reference, const bs_patch_features_desc *desc)
 {
-    const int32_t in[2] = {cells.id, reference.id};
-    return bs_op_build(graph, &bs_op_patch_features, in, reference.id ? 2 : 1, desc);
+    return bs_op_build_two(graph, cells, reference, desc, &bs_op_patch_features);
 }
 /* ==== end src/ops/patch_features.c ============================================================ */
 
@@ -21417,13 +21413,13 @@ const bs_op bs_op_pixel_unshuffle = {.name = "pixel_unshuffle",
 bs_value bs_pixel_shuffle(bs_graph *graph, bs_value x, int32_t r)
 {
     const bs_pixel_shuffle_desc desc = {NULL, r};
-    return bs_op_build(graph, &bs_op_pixel_shuffle, &x.id, 1, &desc);
+    return bs_op_build_one(graph, x, &desc, &bs_op_pixel_shuffle);
 }
 
 bs_value bs_pixel_unshuffle(bs_graph *graph, bs_value x, int32_t r)
 {
     const bs_pixel_shuffle_desc desc = {NULL, r};
-    return bs_op_build(graph, &bs_op_pixel_unshuffle, &x.id, 1, &desc);
+    return bs_op_build_one(graph, x, &desc, &bs_op_pixel_unshuffle);
 }
 /* ==== end src/ops/pixel_shuffle.c ============================================================= */
 
@@ -21638,7 +21634,7 @@ const bs_op bs_op_pool2d = {.name = "pool2d",
 
 bs_value bs_pool2d(bs_graph *graph, bs_value x, const bs_pool2d_desc *desc)
 {
-    return bs_op_build(graph, &bs_op_pool2d, &x.id, 1, desc);
+    return bs_op_build_one(graph, x, desc, &bs_op_pool2d);
 }
 /* ==== end src/ops/pool2d.c ==================================================================== */
 
@@ -21940,8 +21936,7 @@ bs_value bs_lstm(bs_graph *graph, bs_value x, bs_value h, bs_value c, const bs_r
 
 bs_value bs_gru(bs_graph *graph, bs_value x, bs_value h, const bs_recurrent_desc *desc)
 {
-    const int32_t in[2] = {x.id, h.id};
-    return bs_op_build(graph, &bs_op_gru, in, 2, desc);
+    return bs_op_build_two(graph, x, h, desc, &bs_op_gru);
 }
 /* ==== end src/ops/recurrent.c ================================================================= */
 
@@ -22081,7 +22076,7 @@ const bs_op bs_op_reduce = {.name = "reduce",
 
 bs_value bs_reduce(bs_graph *graph, bs_value x, const bs_reduce_desc *desc)
 {
-    return bs_op_build(graph, &bs_op_reduce, &x.id, 1, desc);
+    return bs_op_build_one(graph, x, desc, &bs_op_reduce);
 }
 
 /* ------------------------------------------------------------------------------------------------------ cumsum */
@@ -22152,7 +22147,7 @@ const bs_op bs_op_cumsum = {.name = "cumsum",
 
 bs_value bs_cumsum(bs_graph *graph, bs_value x, const bs_cumsum_desc *desc)
 {
-    return bs_op_build(graph, &bs_op_cumsum, &x.id, 1, desc);
+    return bs_op_build_one(graph, x, desc, &bs_op_cumsum);
 }
 /* ==== end src/ops/reduce.c ==================================================================== */
 
@@ -22362,8 +22357,7 @@ const bs_op bs_op_rope = {.name = "rope",
 
 bs_value bs_rope(bs_graph *graph, bs_value x, bs_value positions, const bs_rope_desc *desc)
 {
-    const int32_t in[2] = {x.id, positions.id};
-    return bs_op_build(graph, &bs_op_rope, in, 2, desc);
+    return bs_op_build_two(graph, x, positions, desc, &bs_op_rope);
 }
 /* ==== end src/ops/rope.c ====================================================================== */
 
@@ -22599,7 +22593,7 @@ bs_value bs_reshape(bs_graph *graph, bs_value x, bs_shape shape)
     const bool sound = graph && graph->status == BS_OK && x.id > 0 && x.id < graph->n_values;
     for (int32_t d = 0; d < shape.rank && d < BS_MAX_AXES && sound; d++)
         desc.dim[d] = reshape_code(graph, bs_value_get(graph, x.id), shape.dim[d]);
-    return bs_op_build(graph, &bs_op_reshape, &x.id, 1, &desc);
+    return bs_op_build_one(graph, x, &desc, &bs_op_reshape);
 }
 
 bs_value bs_reshape_line(bs_graph *graph, bs_value x, bool image)
@@ -22667,7 +22661,7 @@ const bs_op bs_op_transpose = {.name = "transpose",
 
 bs_value bs_transpose(bs_graph *graph, bs_value x, const bs_transpose_desc *desc)
 {
-    return bs_op_build(graph, &bs_op_transpose, &x.id, 1, desc);
+    return bs_op_build_one(graph, x, desc, &bs_op_transpose);
 }
 #undef BS_RESHAPE_REST
 /* ==== end src/ops/reshape.c =================================================================== */
@@ -23022,7 +23016,7 @@ const bs_op bs_op_resize = {.name = "resize",
 
 bs_value bs_resize(bs_graph *graph, bs_value x, const bs_resize_desc *desc)
 {
-    return bs_op_build(graph, &bs_op_resize, &x.id, 1, desc);
+    return bs_op_build_one(graph, x, desc, &bs_op_resize);
 }
 /* ==== end src/ops/resize.c ==================================================================== */
 
@@ -23814,10 +23808,9 @@ const bs_op bs_op_patches = {.name = "patches",
 bs_value bs_patches(bs_graph *graph, bs_value frame, const bs_patches_desc *desc)
 {
     bs_patches_desc p = desc ? *desc : (bs_patches_desc){NULL, 0, 0};
-    const int32_t in[2] = {frame.id, p.like};
-    const int32_t n_in = p.like ? 2 : 1;
+    const bs_value like = {p.like};
     p.like = 0; /* it is an operand now */
-    return bs_op_build(graph, &bs_op_patches, in, n_in, &p);
+    return bs_op_build_two(graph, frame, like, &p, &bs_op_patches);
 }
 
 static bool assemble_infer(bs_infer *infer)
@@ -23837,7 +23830,7 @@ const bs_op bs_op_assemble = {.name = "assemble", .min_in = 1, .flags = BS_OP_ST
 
 bs_value bs_assemble(bs_graph *graph, bs_value cells)
 {
-    return bs_op_build(graph, &bs_op_assemble, &cells.id, 1, NULL);
+    return bs_op_build_one(graph, cells, NULL, &bs_op_assemble);
 }
 
 bool bs_infer_row_shape(bs_infer *infer)
@@ -23894,8 +23887,7 @@ const bs_op bs_op_rows = {.name = "rows",
 
 bs_value bs_rows(bs_graph *graph, bs_value x, bs_value like)
 {
-    const int32_t in[2] = {x.id, like.id};
-    return bs_op_build(graph, &bs_op_rows, in, like.id ? 2 : 1, NULL);
+    return bs_op_build_two(graph, x, like, NULL, &bs_op_rows);
 }
 
 static bool collect_infer(bs_infer *infer)
@@ -23920,7 +23912,7 @@ const bs_op bs_op_collect = {.name = "collect", .min_in = 1, .flags = BS_OP_STRU
 
 bs_value bs_collect(bs_graph *graph, bs_value cells)
 {
-    return bs_op_build(graph, &bs_op_collect, &cells.id, 1, NULL);
+    return bs_op_build_one(graph, cells, NULL, &bs_op_collect);
 }
 /* ==== end src/ops/structure.c ================================================================= */
 
@@ -24147,7 +24139,7 @@ const bs_op bs_op_scatter = {.name = "scatter",
 bs_value bs_scatter(bs_graph *graph, bs_router router, int32_t path, bs_value x)
 {
     const bs_router_params p = {"", router.id, path};
-    return bs_op_build(graph, &bs_op_scatter, &x.id, 1, &p);
+    return bs_op_build_one(graph, x, &p, &bs_op_scatter);
 }
 
 bs_value bs_branch(bs_graph *graph, bs_router router, int32_t path, const char *name, bs_value x,
@@ -24450,8 +24442,7 @@ const bs_op bs_op_segments = {.name = "segments",
 
 bs_value bs_segments(bs_graph *graph, bs_value x, bs_value lengths)
 {
-    const int32_t in[2] = {x.id, lengths.id};
-    return bs_op_build(graph, &bs_op_segments, in, 2, NULL);
+    return bs_op_build_two(graph, x, lengths, NULL, &bs_op_segments);
 }
 
 /* ------------------------------------------------------------------------------------------------ state_append */
@@ -24547,8 +24538,7 @@ const bs_op bs_op_segment_index = {.name = "segment_index",
 
 bs_value bs_segment_index(bs_graph *graph, bs_value like, bs_value cache_lengths)
 {
-    const int32_t in[2] = {like.id, cache_lengths.id};
-    return bs_op_build(graph, &bs_op_segment_index, in, cache_lengths.id ? 2 : 1, NULL);
+    return bs_op_build_two(graph, like, cache_lengths, NULL, &bs_op_segment_index);
 }
 
 /* ------------------------------------------------------------------------------------------------------ spread */
@@ -24592,8 +24582,7 @@ const bs_op bs_op_segment_spread = {.name = "segment_spread",
 
 bs_value bs_segment_spread(bs_graph *graph, bs_value parent, bs_value like)
 {
-    const int32_t in[2] = {parent.id, like.id};
-    return bs_op_build(graph, &bs_op_segment_spread, in, 2, NULL);
+    return bs_op_build_two(graph, parent, like, NULL, &bs_op_segment_spread);
 }
 
 /* ------------------------------------------------------------------------------------------------------ reduce */
@@ -24720,7 +24709,7 @@ const bs_op bs_op_segment_reduce = {.name = "segment_reduce",
 
 bs_value bs_segment_reduce(bs_graph *graph, bs_value x, const bs_segment_reduce_desc *desc)
 {
-    return bs_op_build(graph, &bs_op_segment_reduce, &x.id, 1, desc);
+    return bs_op_build_one(graph, x, desc, &bs_op_segment_reduce);
 }
 /* ==== end src/ops/segment_rows.c ============================================================== */
 
@@ -24814,7 +24803,7 @@ const bs_op bs_op_unary = {.name = "unary",
 bs_value bs_unary(bs_graph *graph, bs_value x, bs_unary_kind kind)
 {
     const bs_unary_desc desc = {NULL, (int32_t)kind};
-    return bs_op_build(graph, &bs_op_unary, &x.id, 1, &desc);
+    return bs_op_build_one(graph, x, &desc, &bs_op_unary);
 }
 /* ==== end src/ops/unary.c ===================================================================== */
 
@@ -24900,8 +24889,7 @@ const bs_op bs_op_compare = {.name = "compare",
 bs_value bs_compare(bs_graph *graph, bs_value a, bs_value b, bs_compare_kind kind)
 {
     const bs_compare_desc desc = {NULL, (int32_t)kind};
-    const int32_t in[2] = {a.id, b.id};
-    return bs_op_build(graph, &bs_op_compare, in, 2, &desc);
+    return bs_op_build_two(graph, a, b, &desc, &bs_op_compare);
 }
 
 /* --------------------------------------------------------------------------------------------------- where */
@@ -25281,6 +25269,18 @@ bs_value bs_op_build(bs_graph *graph, const bs_op *op, const int32_t *in, int32_
     const bs_node *node = bs_op_build_node(graph, op, in, n_in, params);
     const bs_value value = {node ? node->first_out : 0};
     return value;
+}
+
+bs_value bs_op_build_two(bs_graph *graph, bs_value a, bs_value b, const void *params, const bs_op *op)
+{
+    const int32_t in[2] = {a.id, b.id};
+    return bs_op_build(graph, op, in, b.id || op->min_in > 1 ? 2 : 1, params);
+}
+
+bs_value bs_op_build_one(bs_graph *graph, bs_value x, const void *params, const bs_op *op)
+{
+    const bs_value none = {0};
+    return bs_op_build_two(graph, x, none, params, op);
 }
 
 /* ------------------------------------------------------------------------------------------------- weights */

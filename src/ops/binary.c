@@ -72,8 +72,7 @@ static bs_status mul_run(const bs_call *call) { return binary_run(call, mul_inne
                               .run = op##_run};                       \
     bs_value bs_##op(bs_graph *graph, bs_value a, bs_value b)         \
     {                                                                 \
-        const int32_t in[2] = {a.id, b.id};                           \
-        return bs_op_build(graph, &bs_op_##op, in, 2, NULL);          \
+        return bs_op_build_two(graph, a, b, NULL, &bs_op_##op);       \
     }
 BINARY_OP(add)
 BINARY_OP(sub)
@@ -142,6 +141,5 @@ const bs_op bs_op_binary = {.name = "binary",
 bs_value bs_binary(bs_graph *graph, bs_value a, bs_value b, bs_binary_kind kind)
 {
     const bs_binary_desc desc = {NULL, (int32_t)kind};
-    const int32_t in[2] = {a.id, b.id};
-    return bs_op_build(graph, &bs_op_binary, in, 2, &desc);
+    return bs_op_build_two(graph, a, b, &desc, &bs_op_binary);
 }

@@ -79,8 +79,7 @@ const bs_op bs_op_compare = {.name = "compare",
 bs_value bs_compare(bs_graph *graph, bs_value a, bs_value b, bs_compare_kind kind)
 {
     const bs_compare_desc desc = {NULL, (int32_t)kind};
-    const int32_t in[2] = {a.id, b.id};
-    return bs_op_build(graph, &bs_op_compare, in, 2, &desc);
+    return bs_op_build_two(graph, a, b, &desc, &bs_op_compare);
 }
 
 /* --------------------------------------------------------------------------------------------------- where */

@@ -160,7 +160,7 @@ const bs_op bs_op_slice = {.name = "slice",
 
 bs_value bs_slice(bs_graph *graph, bs_value x, const bs_slice_desc *desc)
 {
-    return bs_op_build(graph, &bs_op_slice, &x.id, 1, desc);
+    return bs_op_build_one(graph, x, desc, &bs_op_slice);
 }
 
 /* ------------------------------------------------------------------------------------------------------- roll */
@@ -191,5 +191,5 @@ const bs_op bs_op_roll = {.name = "roll",
 
 bs_value bs_roll(bs_graph *graph, bs_value x, const bs_roll_desc *desc)
 {
-    return bs_op_build(graph, &bs_op_roll, &x.id, 1, desc);
+    return bs_op_build_one(graph, x, desc, &bs_op_roll);
 }

@@ -319,5 +319,5 @@ const bs_op bs_op_conv2d = {.name = "conv2d",
 
 bs_value bs_conv2d(bs_graph *graph, bs_value x, const bs_conv2d_desc *desc)
 {
-    return bs_op_build(graph, &bs_op_conv2d, &x.id, 1, desc);
+    return bs_op_build_one(graph, x, desc, &bs_op_conv2d);
 }

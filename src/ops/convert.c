@@ -138,5 +138,5 @@ const bs_op bs_op_convert = {.name = "convert",
 
 bs_value bs_convert(bs_graph *graph, bs_value x, const bs_convert_desc *desc)
 {
-    return bs_op_build(graph, &bs_op_convert, &x.id, 1, desc);
+    return bs_op_build_one(graph, x, desc, &bs_op_convert);
 }

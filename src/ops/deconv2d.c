@@ -295,5 +295,5 @@ const bs_op bs_op_deconv2d = {.name = "deconv2d",
 
 bs_value bs_deconv2d(bs_graph *graph, bs_value x, const bs_deconv2d_desc *desc)
 {
-    return bs_op_build(graph, &bs_op_deconv2d, &x.id, 1, desc);
+    return bs_op_build_one(graph, x, desc, &bs_op_deconv2d);
 }

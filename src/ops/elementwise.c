@@ -97,7 +97,7 @@ const bs_op bs_op_activation = {.name = "activation",
 bs_value bs_activation(bs_graph *graph, bs_value x, bs_act act, float param)
 {
     const bs_activation_desc desc = {NULL, (int32_t)act, param};
-    return bs_op_build(graph, &bs_op_activation, &x.id, 1, &desc);
+    return bs_op_build_one(graph, x, &desc, &bs_op_activation);
 }
 
 static bool clip_infer(bs_infer *infer)
@@ -142,7 +142,7 @@ const bs_op bs_op_clip = {.name = "clip",
 bs_value bs_clip(bs_graph *graph, bs_value x, float low, float high)
 {
     const bs_clip_desc desc = {NULL, low, high};
-    return bs_op_build(graph, &bs_op_clip, &x.id, 1, &desc);
+    return bs_op_build_one(graph, x, &desc, &bs_op_clip);
 }
 
 static void affine_inner(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
@@ -171,7 +171,7 @@ const bs_op bs_op_affine = {.name = "affine",
 bs_value bs_affine(bs_graph *graph, bs_value x, float scale, float offset)
 {
     const bs_affine_desc desc = {NULL, scale, offset};
-    return bs_op_build(graph, &bs_op_affine, &x.id, 1, &desc);
+    return bs_op_build_one(graph, x, &desc, &bs_op_affine);
 }
 
 /* ------------------------------------------------------------------------------------------ prelu, batch_norm */
@@ -230,7 +230,7 @@ const bs_op bs_op_prelu = {.name = "prelu",
 bs_value bs_prelu(bs_graph *graph, bs_value x, const char *name)
 {
     const bs_prelu_desc desc = {name};
-    return bs_op_build(graph, &bs_op_prelu, &x.id, 1, &desc);
+    return bs_op_build_one(graph, x, &desc, &bs_op_prelu);
 }
 
 static int32_t batch_norm_weights(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs)
@@ -307,5 +307,5 @@ const bs_op bs_op_batch_norm = {.name = "batch_norm",
 
 bs_value bs_batch_norm(bs_graph *graph, bs_value x, const bs_norm_desc *desc)
 {
-    return bs_op_build(graph, &bs_op_batch_norm, &x.id, 1, desc);
+    return bs_op_build_one(graph, x, desc, &bs_op_batch_norm);
 }

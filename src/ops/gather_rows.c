@@ -214,20 +214,17 @@ INDEXED_OP(scatter_rows, 3, bs_update_desc, update_fields);
 
 bs_value bs_gather_rows(bs_graph *graph, bs_value table, bs_value indices)
 {
-    const int32_t in[2] = {indices.id, table.id};
-    return bs_op_build(graph, &bs_op_gather_rows, in, 2, NULL);
+    return bs_op_build_two(graph, indices, table, NULL, &bs_op_gather_rows);
 }
 
 bs_value bs_select(bs_graph *graph, bs_value x, bs_value indices, int32_t axis)
 {
-    const int32_t in[2] = {x.id, indices.id};
-    return bs_op_build(graph, &bs_op_select, in, 2, &(bs_select_desc){NULL, axis});
+    return bs_op_build_two(graph, x, indices, &(bs_select_desc){NULL, axis}, &bs_op_select);
 }
 
 bs_value bs_gather_elements(bs_graph *graph, bs_value x, bs_value indices, int32_t axis)
 {
-    const int32_t in[2] = {x.id, indices.id};
-    return bs_op_build(graph, &bs_op_gather_elements, in, 2, &(bs_select_desc){NULL, axis});
+    return bs_op_build_two(graph, x, indices, &(bs_select_desc){NULL, axis}, &bs_op_gather_elements);
 }
 
 bs_value bs_scatter_elements(bs_graph *graph, bs_value x, bs_value indices, bs_value updates,

@@ -231,5 +231,5 @@ const bs_op bs_op_linear = {.name = "linear",
 
 bs_value bs_linear(bs_graph *graph, bs_value x, const bs_linear_desc *desc)
 {
-    return bs_op_build(graph, &bs_op_linear, &x.id, 1, desc);
+    return bs_op_build_one(graph, x, desc, &bs_op_linear);
 }

@@ -108,7 +108,7 @@ static bs_status softmax_run(const bs_call *call)
 const bs_op bs_op_softmax = {
     .name = "softmax", .min_in = 1, .infer = lines_last_f32, .flops = softmax_flops, .run = softmax_run};
 
-bs_value bs_softmax(bs_graph *graph, bs_value x) { return bs_op_build(graph, &bs_op_softmax, &x.id, 1, NULL); }
+bs_value bs_softmax(bs_graph *graph, bs_value x) { return bs_op_build_one(graph, x, NULL, &bs_op_softmax); }
 
 /* --------------------------------------------------------------------------------------- layer_norm, rms_norm */
 
@@ -177,12 +177,12 @@ const bs_op bs_op_rms_norm = {.name = "rms_norm",
 
 bs_value bs_layer_norm(bs_graph *graph, bs_value x, const bs_norm_desc *desc)
 {
-    return bs_op_build(graph, &bs_op_layer_norm, &x.id, 1, desc);
+    return bs_op_build_one(graph, x, desc, &bs_op_layer_norm);
 }
 
 bs_value bs_rms_norm(bs_graph *graph, bs_value x, const bs_norm_desc *desc)
 {
-    return bs_op_build(graph, &bs_op_rms_norm, &x.id, 1, desc);
+    return bs_op_build_one(graph, x, desc, &bs_op_rms_norm);
 }
 
 /* ---------------------------------------------------------------------------------------- argmax, argmin, topk */
@@ -243,8 +243,8 @@ const bs_op bs_op_argmax = {
 const bs_op bs_op_argmin = {
     .name = "argmin", .min_in = 1, .infer = arg_infer, .flops = bs_lines_flops, .run = argmin_run};
 
-bs_value bs_argmax(bs_graph *graph, bs_value x) { return bs_op_build(graph, &bs_op_argmax, &x.id, 1, NULL); }
-bs_value bs_argmin(bs_graph *graph, bs_value x) { return bs_op_build(graph, &bs_op_argmin, &x.id, 1, NULL); }
+bs_value bs_argmax(bs_graph *graph, bs_value x) { return bs_op_build_one(graph, x, NULL, &bs_op_argmax); }
+bs_value bs_argmin(bs_graph *graph, bs_value x) { return bs_op_build_one(graph, x, NULL, &bs_op_argmin); }
 
 static bool topk_infer(bs_infer *infer)
 {

@@ -50,5 +50,5 @@ const bs_op bs_op_lrn = {.name = "lrn",
 
 bs_value bs_lrn(bs_graph *graph, bs_value x, const bs_lrn_desc *desc)
 {
-    return bs_op_build(graph, &bs_op_lrn, &x.id, 1, desc);
+    return bs_op_build_one(graph, x, desc, &bs_op_lrn);
 }

@@ -104,6 +104,5 @@ const bs_op bs_op_matmul = {.name = "matmul",
 
 bs_value bs_matmul(bs_graph *graph, bs_value a, bs_value b, const bs_matmul_desc *desc)
 {
-    const int32_t in[2] = {a.id, b.id};
-    return bs_op_build(graph, &bs_op_matmul, in, 2, desc);
+    return bs_op_build_two(graph, a, b, desc, &bs_op_matmul);
 }

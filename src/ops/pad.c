@@ -112,5 +112,5 @@ const bs_op bs_op_pad = {.name = "pad",
 
 bs_value bs_pad(bs_graph *graph, bs_value x, const bs_pad_desc *desc)
 {
-    return bs_op_build(graph, &bs_op_pad, &x.id, 1, desc);
+    return bs_op_build_one(graph, x, desc, &bs_op_pad);
 }

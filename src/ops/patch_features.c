@@ -174,6 +174,5 @@ const bs_op bs_op_patch_features = {.name = "patch_features",
 
 bs_value bs_patch_features(bs_graph *graph, bs_value cells, bs_value reference, const bs_patch_features_desc *desc)
 {
-    const int32_t in[2] = {cells.id, reference.id};
-    return bs_op_build(graph, &bs_op_patch_features, in, reference.id ? 2 : 1, desc);
+    return bs_op_build_two(graph, cells, reference, desc, &bs_op_patch_features);
 }

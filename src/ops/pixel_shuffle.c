@@ -141,11 +141,11 @@ const bs_op bs_op_pixel_unshuffle = {.name = "pixel_unshuffle",
 bs_value bs_pixel_shuffle(bs_graph *graph, bs_value x, int32_t r)
 {
     const bs_pixel_shuffle_desc desc = {NULL, r};
-    return bs_op_build(graph, &bs_op_pixel_shuffle, &x.id, 1, &desc);
+    return bs_op_build_one(graph, x, &desc, &bs_op_pixel_shuffle);
 }
 
 bs_value bs_pixel_unshuffle(bs_graph *graph, bs_value x, int32_t r)
 {
     const bs_pixel_shuffle_desc desc = {NULL, r};
-    return bs_op_build(graph, &bs_op_pixel_unshuffle, &x.id, 1, &desc);
+    return bs_op_build_one(graph, x, &desc, &bs_op_pixel_unshuffle);
 }

@@ -208,5 +208,5 @@ const bs_op bs_op_pool2d = {.name = "pool2d",
 
 bs_value bs_pool2d(bs_graph *graph, bs_value x, const bs_pool2d_desc *desc)
 {
-    return bs_op_build(graph, &bs_op_pool2d, &x.id, 1, desc);
+    return bs_op_build_one(graph, x, desc, &bs_op_pool2d);
 }

@@ -295,6 +295,5 @@ bs_value bs_lstm(bs_graph *graph, bs_value x, bs_value h, bs_value c, const bs_r
 
 bs_value bs_gru(bs_graph *graph, bs_value x, bs_value h, const bs_recurrent_desc *desc)
 {
-    const int32_t in[2] = {x.id, h.id};
-    return bs_op_build(graph, &bs_op_gru, in, 2, desc);
+    return bs_op_build_two(graph, x, h, desc, &bs_op_gru);
 }

@@ -92,7 +92,7 @@ const bs_op bs_op_reduce = {.name = "reduce",
 
 bs_value bs_reduce(bs_graph *graph, bs_value x, const bs_reduce_desc *desc)
 {
-    return bs_op_build(graph, &bs_op_reduce, &x.id, 1, desc);
+    return bs_op_build_one(graph, x, desc, &bs_op_reduce);
 }
 
 /* ------------------------------------------------------------------------------------------------------ cumsum */
@@ -163,5 +163,5 @@ const bs_op bs_op_cumsum = {.name = "cumsum",
 
 bs_value bs_cumsum(bs_graph *graph, bs_value x, const bs_cumsum_desc *desc)
 {
-    return bs_op_build(graph, &bs_op_cumsum, &x.id, 1, desc);
+    return bs_op_build_one(graph, x, desc, &bs_op_cumsum);
 }

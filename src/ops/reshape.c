@@ -229,7 +229,7 @@ bs_value bs_reshape(bs_graph *graph, bs_value x, bs_shape shape)
     const bool sound = graph && graph->status == BS_OK && x.id > 0 && x.id < graph->n_values;
     for (int32_t d = 0; d < shape.rank && d < BS_MAX_AXES && sound; d++)
         desc.dim[d] = reshape_code(graph, bs_value_get(graph, x.id), shape.dim[d]);
-    return bs_op_build(graph, &bs_op_reshape, &x.id, 1, &desc);
+    return bs_op_build_one(graph, x, &desc, &bs_op_reshape);
 }
 
 bs_value bs_reshape_line(bs_graph *graph, bs_value x, bool image)
@@ -297,6 +297,6 @@ const bs_op bs_op_transpose = {.name = "transpose",
 
 bs_value bs_transpose(bs_graph *graph, bs_value x, const bs_transpose_desc *desc)
 {
-    return bs_op_build(graph, &bs_op_transpose, &x.id, 1, desc);
+    return bs_op_build_one(graph, x, desc, &bs_op_transpose);
 }
 #undef BS_RESHAPE_REST

@@ -347,5 +347,5 @@ const bs_op bs_op_resize = {.name = "resize",
 
 bs_value bs_resize(bs_graph *graph, bs_value x, const bs_resize_desc *desc)
 {
-    return bs_op_build(graph, &bs_op_resize, &x.id, 1, desc);
+    return bs_op_build_one(graph, x, desc, &bs_op_resize);
 }

@@ -139,6 +139,5 @@ const bs_op bs_op_rope = {.name = "rope",
 
 bs_value bs_rope(bs_graph *graph, bs_value x, bs_value positions, const bs_rope_desc *desc)
 {
-    const int32_t in[2] = {x.id, positions.id};
-    return bs_op_build(graph, &bs_op_rope, in, 2, desc);
+    return bs_op_build_two(graph, x, positions, desc, &bs_op_rope);
 }

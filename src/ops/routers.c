@@ -220,7 +220,7 @@ const bs_op bs_op_scatter = {.name = "scatter",
 bs_value bs_scatter(bs_graph *graph, bs_router router, int32_t path, bs_value x)
 {
     const bs_router_params p = {"", router.id, path};
-    return bs_op_build(graph, &bs_op_scatter, &x.id, 1, &p);
+    return bs_op_build_one(graph, x, &p, &bs_op_scatter);
 }
 
 bs_value bs_branch(bs_graph *graph, bs_router router, int32_t path, const char *name, bs_value x,

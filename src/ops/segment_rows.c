@@ -49,8 +49,7 @@ const bs_op bs_op_segment_index = {.name = "segment_index",
 
 bs_value bs_segment_index(bs_graph *graph, bs_value like, bs_value cache_lengths)
 {
-    const int32_t in[2] = {like.id, cache_lengths.id};
-    return bs_op_build(graph, &bs_op_segment_index, in, cache_lengths.id ? 2 : 1, NULL);
+    return bs_op_build_two(graph, like, cache_lengths, NULL, &bs_op_segment_index);
 }
 
 /* ------------------------------------------------------------------------------------------------------ spread */
@@ -94,8 +93,7 @@ const bs_op bs_op_segment_spread = {.name = "segment_spread",
 
 bs_value bs_segment_spread(bs_graph *graph, bs_value parent, bs_value like)
 {
-    const int32_t in[2] = {parent.id, like.id};
-    return bs_op_build(graph, &bs_op_segment_spread, in, 2, NULL);
+    return bs_op_build_two(graph, parent, like, NULL, &bs_op_segment_spread);
 }
 
 /* ------------------------------------------------------------------------------------------------------ reduce */
@@ -222,5 +220,5 @@ const bs_op bs_op_segment_reduce = {.name = "segment_reduce",
 
 bs_value bs_segment_reduce(bs_graph *graph, bs_value x, const bs_segment_reduce_desc *desc)
 {
-    return bs_op_build(graph, &bs_op_segment_reduce, &x.id, 1, desc);
+    return bs_op_build_one(graph, x, desc, &bs_op_segment_reduce);
 }

@@ -52,8 +52,7 @@ const bs_op bs_op_segments = {.name = "segments",
 
 bs_value bs_segments(bs_graph *graph, bs_value x, bs_value lengths)
 {
-    const int32_t in[2] = {x.id, lengths.id};
-    return bs_op_build(graph, &bs_op_segments, in, 2, NULL);
+    return bs_op_build_two(graph, x, lengths, NULL, &bs_op_segments);
 }
 
 /* ------------------------------------------------------------------------------------------------ state_append */

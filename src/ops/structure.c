@@ -262,10 +262,9 @@ const bs_op bs_op_patches = {.name = "patches",
 bs_value bs_patches(bs_graph *graph, bs_value frame, const bs_patches_desc *desc)
 {
     bs_patches_desc p = desc ? *desc : (bs_patches_desc){NULL, 0, 0};
-    const int32_t in[2] = {frame.id, p.like};
-    const int32_t n_in = p.like ? 2 : 1;
+    const bs_value like = {p.like};
     p.like = 0; /* it is an operand now */
-    return bs_op_build(graph, &bs_op_patches, in, n_in, &p);
+    return bs_op_build_two(graph, frame, like, &p, &bs_op_patches);
 }
 
 static bool assemble_infer(bs_infer *infer)
@@ -285,7 +284,7 @@ const bs_op bs_op_assemble = {.name = "assemble", .min_in = 1, .flags = BS_OP_ST
 
 bs_value bs_assemble(bs_graph *graph, bs_value cells)
 {
-    return bs_op_build(graph, &bs_op_assemble, &cells.id, 1, NULL);
+    return bs_op_build_one(graph, cells, NULL, &bs_op_assemble);
 }
 
 bool bs_infer_row_shape(bs_infer *infer)
@@ -342,8 +341,7 @@ const bs_op bs_op_rows = {.name = "rows",
 
 bs_value bs_rows(bs_graph *graph, bs_value x, bs_value like)
 {
-    const int32_t in[2] = {x.id, like.id};
-    return bs_op_build(graph, &bs_op_rows, in, like.id ? 2 : 1, NULL);
+    return bs_op_build_two(graph, x, like, NULL, &bs_op_rows);
 }
 
 static bool collect_infer(bs_infer *infer)
@@ -368,5 +366,5 @@ const bs_op bs_op_collect = {.name = "collect", .min_in = 1, .flags = BS_OP_STRU
 
 bs_value bs_collect(bs_graph *graph, bs_value cells)
 {
-    return bs_op_build(graph, &bs_op_collect, &cells.id, 1, NULL);
+    return bs_op_build_one(graph, cells, NULL, &bs_op_collect);
 }

@@ -58,6 +58,18 @@ bs_value bs_op_build(bs_graph *graph, const bs_op *op, const int32_t *in, int32_
     return value;
 }
 
+bs_value bs_op_build_two(bs_graph *graph, bs_value a, bs_value b, const void *params, const bs_op *op)
+{
+    const int32_t in[2] = {a.id, b.id};
+    return bs_op_build(graph, op, in, b.id || op->min_in > 1 ? 2 : 1, params);
+}
+
+bs_value bs_op_build_one(bs_graph *graph, bs_value x, const void *params, const bs_op *op)
+{
+    const bs_value none = {0};
+    return bs_op_build_two(graph, x, none, params, op);
+}
+
 /* ------------------------------------------------------------------------------------------------- weights */
 
 int32_t bs_node_weights(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs)

@@ -49,6 +49,9 @@ bs_node *bs_op_build_numbered(bs_graph *graph, int32_t number, const int32_t *in
 /* The same by the op itself; and the same, returning output 0 as a handle. */
 bs_node *bs_op_build_node(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params);
 bs_value bs_op_build(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params);
+/* The same with one operand, or two: `b` may be none where the op takes one. */
+bs_value bs_op_build_one(bs_graph *graph, bs_value x, const void *params, const bs_op *op);
+bs_value bs_op_build_two(bs_graph *graph, bs_value a, bs_value b, const void *params, const bs_op *op);
 
 /* Weights of a node: fills specs [BS_MAX_WEIGHTS], returns their number. */
 int32_t bs_node_weights(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs);

@@ -87,5 +87,5 @@ const bs_op bs_op_unary = {.name = "unary",
 bs_value bs_unary(bs_graph *graph, bs_value x, bs_unary_kind kind)
 {
     const bs_unary_desc desc = {NULL, (int32_t)kind};
-    return bs_op_build(graph, &bs_op_unary, &x.id, 1, &desc);
+    return bs_op_build_one(graph, x, &desc, &bs_op_unary);
 }
