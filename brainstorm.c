@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: f2552dcaf131e335ca6a59bc5ca5e98e7ba472f1aceecb8900d2faa2526d3230
+ * sha256 of the parts: bf1745a141f0d556081d28a9237bc7a1f528918ecbd6b9f849fd368333f51e52
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -17868,8 +17868,9 @@ bs_epilogue_layout bs_conv2d_layout(const bs_conv2d_desc *desc, const bs_conv_ge
 /* ops/pool2d.c */
 bs_window bs_pool2d_window(const bs_pool2d_desc *desc);
 
-/* ops/reshape.c: [C,L] as an image [C,1,L], or back. */
-BS_INTERNAL bs_value bs_reshape_line(bs_graph *graph, bs_value x, bool image);
+/* ops/reshape.c: x becomes an image [C,1,L] if it is [C,L]; and back. */
+BS_INTERNAL bool bs_reshape_line(bs_graph *graph, bs_value *x);
+BS_INTERNAL bs_value bs_reshape_to_line(bs_graph *graph, bs_value x);
 
 /* ops/deconv2d.c */
 typedef struct bs_deconv2d_form {
@@ -19019,8 +19020,9 @@ static void conv2d_prepare(const bs_graph *graph, const bs_node *node, const bs_
     int32_t next = 1;
     const float *bias = desc->no_bias ? NULL : weights[next++];
     const float *norm[4] = {NULL, NULL, NULL, NULL};
-    for (int32_t i = 0; desc->batch_norm && i < 4; i++)
-        norm[i] = weights[next++];
+    if (desc->batch_norm)
+        for (int32_t i = 0; i < 4; i++)
+            norm[i] = weights[next++];
     conv2d_fold_bias(bias, norm, desc->out, (float *)(void *)bs_bytes_at(prepared, layout.bias));
     if (desc->act == BS_PRELU)
         memcpy(bs_bytes_at(prepared, layout.slopes), weights[next], 4 * (size_t)desc->out);
@@ -19117,21 +19119,11 @@ bs_value bs_conv2d(bs_graph *graph, bs_value x, const bs_conv2d_desc *desc)
  * would be many times a line. */
 /* #include "ops/forms.h" */
 
-/* Whether x is [C,L]; then it becomes an image. */
-static bool line_image(bs_graph *graph, bs_value *x)
-{
-    const bool sound = graph && graph->status == BS_OK && x->id > 0 && x->id < graph->n_values;
-    const bool line = sound && bs_value_get(graph, x->id)->rank == 2;
-    if (line)
-        *x = bs_reshape_line(graph, *x, true);
-    return line;
-}
-
 bs_value bs_conv1d(bs_graph *graph, bs_value x, const bs_conv2d_desc *desc)
 {
     if (!desc)
         return bs_conv2d(graph, x, desc);
-    const bool line = line_image(graph, &x);
+    const bool line = bs_reshape_line(graph, &x);
     bs_conv2d_desc d = *desc;
     d.kernel_h = d.stride_h = d.dilation_h = 1;
     d.pad_top = d.pad_bottom = 0;
@@ -19144,21 +19136,21 @@ bs_value bs_conv1d(bs_graph *graph, bs_value x, const bs_conv2d_desc *desc)
     if (border.left != 0 || border.right != 0)
         x = bs_pad(graph, x, &border);
     x = bs_conv2d(graph, x, &d);
-    return line ? bs_reshape_line(graph, x, false) : x;
+    return line ? bs_reshape_to_line(graph, x) : x;
 }
 
 bs_value bs_pool1d(bs_graph *graph, bs_value x, const bs_pool2d_desc *desc)
 {
-    if (!desc)
-        desc = &(const bs_pool2d_desc){0};
-    const bool line = line_image(graph, &x);
-    bs_pool2d_desc d = *desc;
+    const bool line = bs_reshape_line(graph, &x);
+    bs_pool2d_desc d = {0};
+    if (desc)
+        d = *desc;
     d.pad_left = bs_or_default(d.pad_left, d.pad);
     d.pad_right = bs_or_default(d.pad_right, d.pad);
     d.kernel_h = d.stride_h = d.dilation_h = 1;
     d.pad = d.pad_top = d.pad_bottom = 0;
     x = bs_pool2d(graph, x, &d);
-    return line && !d.global ? bs_reshape_line(graph, x, false) : x;
+    return line && !d.global ? bs_reshape_to_line(graph, x) : x;
 }
 /* ==== end src/ops/conv1d.c ==================================================================== */
 
@@ -22587,19 +22579,36 @@ static int32_t reshape_code(bs_graph *graph, const bs_value_info *x, bs_dim dim)
     return 0;
 }
 
+/* What is known of an operand; NULL when there is none. */
+static const bs_value_info *reshape_operand(const bs_graph *graph, bs_value x)
+{
+    const bool sound = graph && graph->status == BS_OK && x.id > 0 && x.id < graph->n_values;
+    return sound ? bs_value_get(graph, x.id) : NULL;
+}
+
 bs_value bs_reshape(bs_graph *graph, bs_value x, bs_shape shape)
 {
     bs_reshape_desc desc = {NULL, shape.rank, {0}};
-    const bool sound = graph && graph->status == BS_OK && x.id > 0 && x.id < graph->n_values;
-    for (int32_t d = 0; d < shape.rank && d < BS_MAX_AXES && sound; d++)
-        desc.dim[d] = reshape_code(graph, bs_value_get(graph, x.id), shape.dim[d]);
+    const bs_value_info *operand = reshape_operand(graph, x);
+    for (int32_t d = 0; d < shape.rank && d < BS_MAX_AXES && operand; d++)
+        desc.dim[d] = reshape_code(graph, operand, shape.dim[d]);
     return bs_op_build_one(graph, x, &desc, &bs_op_reshape);
 }
 
-bs_value bs_reshape_line(bs_graph *graph, bs_value x, bool image)
+bool bs_reshape_line(bs_graph *graph, bs_value *x)
 {
-    static const bs_reshape_desc to[2] = {{NULL, 2, {-1, -3}}, {NULL, 3, {-1, 1, -2}}};
-    return bs_op_build(graph, &bs_op_reshape, &x.id, 1, &to[image]);
+    const bs_reshape_desc image = {NULL, 3, {-1, 1, -2}};
+    const bs_value_info *operand = reshape_operand(graph, *x);
+    if (!operand || operand->rank != 2)
+        return false;
+    *x = bs_op_build_one(graph, *x, &image, &bs_op_reshape);
+    return true;
+}
+
+bs_value bs_reshape_to_line(bs_graph *graph, bs_value x)
+{
+    const bs_reshape_desc line = {NULL, 2, {-1, -3}};
+    return bs_op_build_one(graph, x, &line, &bs_op_reshape);
 }
 
 /* --------------------------------------------------------------------------------------------------- transpose */

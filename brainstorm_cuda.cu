@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 9bea6d5ca7e27759282f620acc05d44d762c12346da03daf9f2c5394e6f497c7
+ * sha256 of the parts: 5566ee3da80e15f92d75670801582fece1a3208b6887dd5c517da1642d097a2d
  */
 #include "brainstorm.h"
 
@@ -3096,8 +3096,9 @@ bs_epilogue_layout bs_conv2d_layout(const bs_conv2d_desc *desc, const bs_conv_ge
 /* ops/pool2d.c */
 bs_window bs_pool2d_window(const bs_pool2d_desc *desc);
 
-/* ops/reshape.c: [C,L] as an image [C,1,L], or back. */
-bs_value bs_reshape_line(bs_graph *graph, bs_value x, bool image);
+/* ops/reshape.c: x becomes an image [C,1,L] if it is [C,L]; and back. */
+bool bs_reshape_line(bs_graph *graph, bs_value *x);
+bs_value bs_reshape_to_line(bs_graph *graph, bs_value x);
 
 /* ops/deconv2d.c */
 typedef struct bs_deconv2d_form {

@@ -3,21 +3,11 @@
  * would be many times a line. */
 #include "ops/forms.h"
 
-/* Whether x is [C,L]; then it becomes an image. */
-static bool line_image(bs_graph *graph, bs_value *x)
-{
-    const bool sound = graph && graph->status == BS_OK && x->id > 0 && x->id < graph->n_values;
-    const bool line = sound && bs_value_get(graph, x->id)->rank == 2;
-    if (line)
-        *x = bs_reshape_line(graph, *x, true);
-    return line;
-}
-
 bs_value bs_conv1d(bs_graph *graph, bs_value x, const bs_conv2d_desc *desc)
 {
     if (!desc)
         return bs_conv2d(graph, x, desc);
-    const bool line = line_image(graph, &x);
+    const bool line = bs_reshape_line(graph, &x);
     bs_conv2d_desc d = *desc;
     d.kernel_h = d.stride_h = d.dilation_h = 1;
     d.pad_top = d.pad_bottom = 0;
@@ -30,19 +20,19 @@ bs_value bs_conv1d(bs_graph *graph, bs_value x, const bs_conv2d_desc *desc)
     if (border.left != 0 || border.right != 0)
         x = bs_pad(graph, x, &border);
     x = bs_conv2d(graph, x, &d);
-    return line ? bs_reshape_line(graph, x, false) : x;
+    return line ? bs_reshape_to_line(graph, x) : x;
 }
 
 bs_value bs_pool1d(bs_graph *graph, bs_value x, const bs_pool2d_desc *desc)
 {
-    if (!desc)
-        desc = &(const bs_pool2d_desc){0};
-    const bool line = line_image(graph, &x);
-    bs_pool2d_desc d = *desc;
+    const bool line = bs_reshape_line(graph, &x);
+    bs_pool2d_desc d = {0};
+    if (desc)
+        d = *desc;
     d.pad_left = bs_or_default(d.pad_left, d.pad);
     d.pad_right = bs_or_default(d.pad_right, d.pad);
     d.kernel_h = d.stride_h = d.dilation_h = 1;
     d.pad = d.pad_top = d.pad_bottom = 0;
     x = bs_pool2d(graph, x, &d);
-    return line && !d.global ? bs_reshape_line(graph, x, false) : x;
+    return line && !d.global ? bs_reshape_to_line(graph, x) : x;
 }

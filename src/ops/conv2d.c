@@ -231,8 +231,9 @@ static void conv2d_prepare(const bs_graph *graph, const bs_node *node, const bs_
     int32_t next = 1;
     const float *bias = desc->no_bias ? NULL : weights[next++];
     const float *norm[4] = {NULL, NULL, NULL, NULL};
-    for (int32_t i = 0; desc->batch_norm && i < 4; i++)
-        norm[i] = weights[next++];
+    if (desc->batch_norm)
+        for (int32_t i = 0; i < 4; i++)
+            norm[i] = weights[next++];
     conv2d_fold_bias(bias, norm, desc->out, (float *)(void *)bs_bytes_at(prepared, layout.bias));
     if (desc->act == BS_PRELU)
         memcpy(bs_bytes_at(prepared, layout.slopes), weights[next], 4 * (size_t)desc->out);

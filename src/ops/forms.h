@@ -19,8 +19,9 @@ bs_epilogue_layout bs_conv2d_layout(const bs_conv2d_desc *desc, const bs_conv_ge
 /* ops/pool2d.c */
 bs_window bs_pool2d_window(const bs_pool2d_desc *desc);
 
-/* ops/reshape.c: [C,L] as an image [C,1,L], or back. */
-bs_value bs_reshape_line(bs_graph *graph, bs_value x, bool image);
+/* ops/reshape.c: x becomes an image [C,1,L] if it is [C,L]; and back. */
+bool bs_reshape_line(bs_graph *graph, bs_value *x);
+bs_value bs_reshape_to_line(bs_graph *graph, bs_value x);
 
 /* ops/deconv2d.c */
 typedef struct bs_deconv2d_form {

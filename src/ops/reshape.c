@@ -223,19 +223,36 @@ static int32_t reshape_code(bs_graph *graph, const bs_value_info *x, bs_dim dim)
     return 0;
 }
 
+/* What is known of an operand; NULL when there is none. */
+static const bs_value_info *reshape_operand(const bs_graph *graph, bs_value x)
+{
+    const bool sound = graph && graph->status == BS_OK && x.id > 0 && x.id < graph->n_values;
+    return sound ? bs_value_get(graph, x.id) : NULL;
+}
+
 bs_value bs_reshape(bs_graph *graph, bs_value x, bs_shape shape)
 {
     bs_reshape_desc desc = {NULL, shape.rank, {0}};
-    const bool sound = graph && graph->status == BS_OK && x.id > 0 && x.id < graph->n_values;
-    for (int32_t d = 0; d < shape.rank && d < BS_MAX_AXES && sound; d++)
-        desc.dim[d] = reshape_code(graph, bs_value_get(graph, x.id), shape.dim[d]);
+    const bs_value_info *operand = reshape_operand(graph, x);
+    for (int32_t d = 0; d < shape.rank && d < BS_MAX_AXES && operand; d++)
+        desc.dim[d] = reshape_code(graph, operand, shape.dim[d]);
     return bs_op_build_one(graph, x, &desc, &bs_op_reshape);
 }
 
-bs_value bs_reshape_line(bs_graph *graph, bs_value x, bool image)
+bool bs_reshape_line(bs_graph *graph, bs_value *x)
 {
-    static const bs_reshape_desc to[2] = {{NULL, 2, {-1, -3}}, {NULL, 3, {-1, 1, -2}}};
-    return bs_op_build(graph, &bs_op_reshape, &x.id, 1, &to[image]);
+    const bs_reshape_desc image = {NULL, 3, {-1, 1, -2}};
+    const bs_value_info *operand = reshape_operand(graph, *x);
+    if (!operand || operand->rank != 2)
+        return false;
+    *x = bs_op_build_one(graph, *x, &image, &bs_op_reshape);
+    return true;
+}
+
+bs_value bs_reshape_to_line(bs_graph *graph, bs_value x)
+{
+    const bs_reshape_desc line = {NULL, 2, {-1, -3}};
+    return bs_op_build_one(graph, x, &line, &bs_op_reshape);
 }
 
 /* --------------------------------------------------------------------------------------------------- transpose */
