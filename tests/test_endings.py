@@ -136,7 +136,7 @@ def test_nothing_written(clip):
     sr = ["out.y4m", "stats.json", "map.y4m", "run.bsp", "run.json"]
     recorded = ["--profile", at(sr[3]), "--trace", at(sr[4])]
     video = doubling("--throttle", "300K", "--stats", at(sr[1]), "--map", at(sr[2]), *recorded, clip, at(sr[0]))
-    text = [*program("moe_text"), "--model", TEXT_MODEL, "--throttle", "5M", *recorded]
+    text = [*program("moe_text"), "--model", TEXT_MODEL, "--throttle", "500K", *recorded]
     for name, command, files in (("video_sr", video, sr), ("moe_text", text, sr[3:])):
         for old in (True, False):
             for file in files if old else ():
