@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: bf1745a141f0d556081d28a9237bc7a1f528918ecbd6b9f849fd368333f51e52
+ * sha256 of the parts: e5612f24d11a7b1045992b209b0e587e83110b7e5c6be1eb7f2a6833f90b7380
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -16976,8 +16976,10 @@ bool bs_infer_fail(bs_infer *infer, bs_status status, const char *format, ...) B
 bs_status bs_call_fail(const bs_call *call, const char *format, ...) BS_PRINTF(2, 3);
 
 BS_INTERNAL bool bs_infer_dtype(bs_infer *infer, int32_t index, bs_dtype dtype);
-/* Operand 0 is f32 or i32. */
-BS_INTERNAL bool bs_infer_number(bs_infer *infer);
+/* The type is one of these, bits 1 << bs_dtype; `expected` names them in the refusal. */
+bool bs_infer_dtypes(bs_infer *infer, int32_t index, uint32_t dtypes, const char *expected);
+/* It is f32 or i32. */
+BS_INTERNAL bool bs_infer_number(bs_infer *infer, int32_t index);
 /* Refuses operand `index`, whose dimension d is not what operand 0 has. */
 BS_INTERNAL bool bs_infer_dim_differs(bs_infer *infer, int32_t index, int32_t d);
 /* Dimension d of operand `index` must be `expected`. */
@@ -16987,6 +16989,8 @@ BS_INTERNAL bool bs_infer_rank_out(bs_infer *infer, int32_t rank);
 BS_INTERNAL bool bs_infer_rank(bs_infer *infer, int32_t index, int32_t low, int32_t high);
 /* Operand `index` must have as many dimensions as operand 0. */
 BS_INTERNAL bool bs_infer_same_rank(bs_infer *infer, int32_t index);
+/* Operand `index` has type, rank and dimensions of operand 0; dimension `but` may differ. */
+BS_INTERNAL bool bs_infer_like(bs_infer *infer, int32_t index, int32_t but);
 /* An f32 image [C,H,W] with a constant number of channels. */
 BS_INTERNAL bool bs_infer_image(bs_infer *infer, int32_t index, int32_t *channels);
 /* Dimension `axis` of the operand as a constant; `what` names it in the refusal. */
@@ -17005,6 +17009,8 @@ BS_INTERNAL bool bs_infer_root(bs_infer *infer, int32_t index);
 BS_INTERNAL bool bs_infer_stacked(bs_infer *infer, bs_dim_id rows);
 /* out[0].dims[axis] = floor((d mul + add) / div) of dimension `axis` of operand 0. */
 BS_INTERNAL bool bs_infer_extent(bs_infer *infer, int32_t axis, int64_t mul, int64_t add, int64_t div);
+/* The same of dimensions 1 and 2. */
+BS_INTERNAL bool bs_infer_frame(bs_infer *infer, int64_t mul, int64_t add_h, int64_t add_w, int64_t div);
 
 /* A dimension, whose maximum allows it, is `least` or more in every run: other runs are refused before they begin. */
 BS_INTERNAL bool bs_infer_least(bs_infer *infer, bs_dim_id d, int64_t least);
@@ -17059,6 +17065,7 @@ BS_INTERNAL bs_weight_spec bs_weight_vector(const char *suffix, int64_t length);
 #define bs_infer_fail(infer, status, ...) \
     BS_TOLD((bs_infer_fail)(infer, status, __VA_ARGS__), bs_graph_fail_bare((infer)->graph, status))
 #define bs_call_fail(call, ...) BS_TOLD((bs_call_fail)(call, __VA_ARGS__), BS_ERROR_DATA)
+#define bs_infer_dtypes(infer, index, dtypes, expected) (bs_infer_dtypes)(infer, index, dtypes, BS_TEXT(expected))
 #define bs_infer_const(infer, index, axis, what, n) (bs_infer_const)(infer, index, axis, BS_TEXT(what), n)
 #endif
 
@@ -17093,19 +17100,21 @@ bs_status (bs_call_fail)(const bs_call *call, const char *format, ...)
 }
 #endif
 
-bool bs_infer_dtype(bs_infer *infer, int32_t index, bs_dtype dtype)
+bool (bs_infer_dtypes)(bs_infer *infer, int32_t index, uint32_t dtypes, const char *expected)
 {
-    if (infer->in[index]->dtype == dtype)
-        return true;
-    return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected %s", index,
-                         bs_dtype_name(infer->in[index]->dtype), bs_dtype_name(dtype));
+    const bs_dtype dtype = infer->in[index]->dtype;
+    return dtypes >> dtype & 1 || bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected %s", index,
+                                                bs_dtype_name(dtype), expected);
 }
 
-bool bs_infer_number(bs_infer *infer)
+bool bs_infer_dtype(bs_infer *infer, int32_t index, bs_dtype dtype)
 {
-    const bs_dtype dtype = infer->in[0]->dtype;
-    return dtype == BS_F32 || dtype == BS_I32 ||
-           bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s, expected f32 or i32", bs_dtype_name(dtype));
+    return bs_infer_dtypes(infer, index, 1u << dtype, bs_dtype_name(dtype));
+}
+
+bool bs_infer_number(bs_infer *infer, int32_t index)
+{
+    return bs_infer_dtypes(infer, index, 1u << BS_F32 | 1u << BS_I32, "f32 or i32");
 }
 
 bool bs_infer_dim_differs(bs_infer *infer, int32_t index, int32_t d)
@@ -17148,6 +17157,17 @@ bool bs_infer_same_rank(bs_infer *infer, int32_t index)
         return true;
     return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected the rank of operand 0, which is %s", index,
                          bs_say_value(infer, value), bs_say_value(infer, first));
+}
+
+bool bs_infer_like(bs_infer *infer, int32_t index, int32_t but)
+{
+    const bs_value_info *first = infer->in[0];
+    if (!bs_infer_dtype(infer, index, first->dtype) || !bs_infer_same_rank(infer, index))
+        return false;
+    for (int32_t d = 0; d < first->rank; d++)
+        if (d != but && first->dims[d] != infer->in[index]->dims[d])
+            return bs_infer_dim_differs(infer, index, d);
+    return true;
 }
 
 bool (bs_infer_const)(bs_infer *infer, int32_t index, int32_t axis, const char *what, int32_t *n)
@@ -17229,6 +17249,11 @@ bool bs_infer_extent(bs_infer *infer, int32_t axis, int64_t mul, int64_t add, in
 bool bs_infer_least(bs_infer *infer, bs_dim_id d, int64_t least)
 {
     return bs_dim_is_const(infer->graph, d) || bs_dim_derive(infer->graph, d, 1, 1 - least, 1) >= 0;
+}
+
+bool bs_infer_frame(bs_infer *infer, int64_t mul, int64_t add_h, int64_t add_w, int64_t div)
+{
+    return bs_infer_extent(infer, 1, mul, add_h, div) && bs_infer_extent(infer, 2, mul, add_w, div);
 }
 
 /* ------------------------------------------------------------------------------------------------- patches */
@@ -18380,7 +18405,7 @@ static const bs_field binary_fields[] = {BS_INT_OF("kind", 0, BS_BINARY_COUNT - 
 
 static bool binary_infer(bs_infer *infer)
 {
-    return bs_infer_number(infer) && bs_infer_dtype(infer, 1, infer->in[0]->dtype) && bs_infer_broadcast(infer);
+    return bs_infer_number(infer, 0) && bs_infer_dtype(infer, 1, infer->in[0]->dtype) && bs_infer_broadcast(infer);
 }
 
 /* The three loops differ in one operator. i32 wraps: unsigned, because signed overflow is undefined. */
@@ -18540,11 +18565,8 @@ static bool axis_may_change(bs_infer *infer, int32_t axis)
 static bool concat_operand_fits(bs_infer *infer, int32_t index, int32_t axis)
 {
     const bs_value_info *first = infer->in[0], *other = infer->in[index];
-    if (!bs_infer_dtype(infer, index, first->dtype) || !bs_infer_same_rank(infer, index))
+    if (!bs_infer_like(infer, index, axis))
         return false;
-    for (int32_t d = 0; d < first->rank; d++)
-        if (d != axis && first->dims[d] != other->dims[d])
-            return bs_infer_dim_differs(infer, index, d);
     if (bs_value_in_patches(infer->graph, first) &&
         (first->scale_num != other->scale_num || first->scale_den != other->scale_den))
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimensions 1 and 2: operand %d has a frame of another scale",
@@ -19356,8 +19378,7 @@ static bool deconv2d_infer(bs_infer *infer)
             infer, BS_ERROR_SHAPE,
             "dimensions 1 and 2: kernel - stride - 2 pad + output_pad is %d, in a patch domain it must be 0", extra);
     infer->out[0].dims[0] = bs_dim_const(infer->graph, f.out);
-    return bs_infer_extent(infer, 1, f.stride, extra, 1) && bs_infer_extent(infer, 2, f.stride, extra, 1) &&
-           bs_infer_scale(infer, f.stride, 1);
+    return bs_infer_frame(infer, f.stride, extra, extra, 1) && bs_infer_scale(infer, f.stride, 1);
 }
 
 /* Follows from the relation above for the last output (of stride x operand + extra) and its first tap; the first
@@ -19987,7 +20008,7 @@ static bool gather_elements_infer(bs_infer *infer) { return indexed_infer(infer,
 /* Operand 2 has a type that can be written, or added. */
 static bool update_infer(bs_infer *infer)
 {
-    return (((const bs_update_desc *)infer->params)->update == BS_UPDATE_WRITE || bs_infer_number(infer)) &&
+    return (((const bs_update_desc *)infer->params)->update == BS_UPDATE_WRITE || bs_infer_number(infer, 0)) &&
            bs_infer_dtype(infer, 2, infer->in[0]->dtype) && bs_infer_same_rank(infer, 2);
 }
 
@@ -20627,7 +20648,7 @@ bs_value bs_rms_norm(bs_graph *graph, bs_value x, const bs_norm_desc *desc)
 static bool arg_infer(bs_infer *infer)
 {
     const bs_value_info *x = infer->in[0];
-    if (!bs_infer_number(infer) || !bs_infer_rank(infer, 0, 1, BS_MAX_RANK) || !bs_infer_whole(infer, 0))
+    if (!bs_infer_number(infer, 0) || !bs_infer_rank(infer, 0, 1, BS_MAX_RANK) || !bs_infer_whole(infer, 0))
         return false;
     infer->out[0].dtype = BS_I32;
     return bs_lines_remove(infer, x->rank - 1, 1);
@@ -20999,8 +21020,7 @@ static bool pad_infer(bs_infer *infer)
     return bs_infer_rank(infer, 0, 3, 3) && bs_infer_whole(infer, 0) &&
            pad_reflects(infer, 1, bs_max_i32(desc->top, desc->bottom)) &&
            pad_reflects(infer, 2, bs_max_i32(desc->left, desc->right)) &&
-           bs_infer_extent(infer, 1, 1, (int64_t)desc->top + desc->bottom, 1) &&
-           bs_infer_extent(infer, 2, 1, (int64_t)desc->left + desc->right, 1);
+           bs_infer_frame(infer, 1, (int64_t)desc->top + desc->bottom, (int64_t)desc->left + desc->right, 1);
 }
 
 void bs_pad_element(bs_dtype dtype, float value, void *element)
@@ -21094,9 +21114,7 @@ static bool patch_features_infer(bs_infer *infer)
 {
     const bs_patch_features_desc *desc = infer->params;
     const bs_value_info *cells = infer->in[0];
-    if (cells->dtype != BS_U8 && cells->dtype != BS_U16)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s, expected u8 or u16", bs_dtype_name(cells->dtype));
-    if (!bs_infer_rank(infer, 0, 3, 3) ||
+    if (!bs_infer_dtypes(infer, 0, 1u << BS_U8 | 1u << BS_U16, "u8 or u16") || !bs_infer_rank(infer, 0, 3, 3) ||
         !bs_infer_field(infer, "buckets", bs_or_default(desc->buckets, 2), 2, BS_FEATURE_MOST) ||
         !bs_infer_field(infer, "code_bits", bs_or_default(desc->code_bits, 16), 8, 16))
         return false;
@@ -21291,7 +21309,7 @@ static bool pixel_shuffle_infer(bs_infer *infer)
     if (channels % (r * r) != 0)
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension 0 is %d, not a multiple of r r = %d", channels, r * r);
     infer->out[0].dims[0] = bs_dim_const(infer->graph, channels / (r * r));
-    return bs_infer_extent(infer, 1, r, 0, 1) && bs_infer_extent(infer, 2, r, 0, 1) && bs_infer_scale(infer, r, 1);
+    return bs_infer_frame(infer, r, 0, 0, 1) && bs_infer_scale(infer, r, 1);
 }
 
 static bool pixel_unshuffle_divides(bs_infer *infer, int32_t axis, int32_t r)
@@ -21309,7 +21327,7 @@ static bool pixel_unshuffle_infer(bs_infer *infer)
     if (!channels || !pixel_unshuffle_divides(infer, 1, r) || !pixel_unshuffle_divides(infer, 2, r))
         return false;
     infer->out[0].dims[0] = bs_dim_const(infer->graph, (int64_t)channels * r * r);
-    return bs_infer_extent(infer, 1, 1, 0, r) && bs_infer_extent(infer, 2, 1, 0, r) && bs_infer_scale(infer, 1, r);
+    return bs_infer_frame(infer, 1, 0, 0, r) && bs_infer_scale(infer, 1, r);
 }
 
 static int32_t pixel_shuffle_halo(const bs_graph *graph, const bs_node *node, int32_t index, int32_t out_margin)
@@ -21655,14 +21673,10 @@ static bool recurrent_infer(bs_infer *infer)
 {
     const int32_t last = infer->in[0]->rank - 1;
     int32_t inputs, hidden;
-    for (int32_t i = 0; i < infer->n_in; i++) {
+    for (int32_t i = 0; i < infer->n_in; i++)
         if (!bs_infer_dtype(infer, i, BS_F32) || !bs_infer_rank(infer, i, 1, BS_MAX_RANK) ||
-            !bs_infer_same_rank(infer, i) || !bs_infer_whole(infer, i))
+            !bs_infer_whole(infer, i) || !bs_infer_like(infer, i, last))
             return false;
-        for (int32_t d = 0; d < last; d++)
-            if (infer->in[i]->dims[d] != infer->in[0]->dims[d])
-                return bs_infer_dim_differs(infer, i, d);
-    }
     if (!bs_infer_const(infer, 0, last, "features", &inputs) || !bs_infer_const(infer, 1, last, "units", &hidden))
         return false;
     if (hidden > RECURRENT_MOST)
@@ -22078,7 +22092,7 @@ static const bs_field cumsum_fields[] = {BS_INT("axis"), BS_INT_OF("exclusive", 
 static bool cumsum_infer(bs_infer *infer)
 {
     int32_t axis;
-    return bs_infer_number(infer) && bs_infer_axis(infer, ((const bs_cumsum_desc *)infer->params)->axis, &axis) &&
+    return bs_infer_number(infer, 0) && bs_infer_axis(infer, ((const bs_cumsum_desc *)infer->params)->axis, &axis) &&
            bs_infer_whole(infer, 0);
 }
 
@@ -22745,10 +22759,8 @@ static bool resize_infer(bs_infer *infer)
     const bs_resize_desc *desc = infer->params;
     const int32_t factor = resize_factor(desc), den = resize_den(desc);
     const bool sized = desc->height > 0 || desc->width > 0;
-    const bs_dtype dtype = infer->in[0]->dtype;
-    if (dtype != BS_F32 && dtype != BS_U8 && dtype != BS_U16)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s, expected f32, u8 or u16", bs_dtype_name(dtype));
-    return bs_infer_field(infer, "factor", desc->factor, 0, bs_min_i32(BS_RESIZE_MOST * den, 1 << 15)) &&
+    return bs_infer_dtypes(infer, 0, 1u << BS_F32 | 1u << BS_U8 | 1u << BS_U16, "f32, u8 or u16") &&
+           bs_infer_field(infer, "factor", desc->factor, 0, bs_min_i32(BS_RESIZE_MOST * den, 1 << 15)) &&
            bs_infer_rank(infer, 0, 3, 3) && resize_options(infer, sized) &&
            resize_extent(infer, 1, "height", desc->height, sized) &&
            resize_extent(infer, 2, "width", desc->width, sized) && (sized || bs_infer_scale(infer, factor, den));
@@ -24743,7 +24755,7 @@ static bool unary_op_infer(bs_infer *infer)
     const bs_unary_desc *desc = infer->params;
     if (desc->kind == BS_UNARY_NOT)
         return bs_infer_dtype(infer, 0, BS_I32);
-    return bs_unary_takes_i32((bs_unary_kind)desc->kind) ? bs_infer_number(infer) : bs_infer_dtype(infer, 0, BS_F32);
+    return bs_unary_takes_i32((bs_unary_kind)desc->kind) ? bs_infer_number(infer, 0) : bs_infer_dtype(infer, 0, BS_F32);
 }
 
 /* Loops over what processors have an instruction for: compilers make vectors of these. */
@@ -24834,7 +24846,7 @@ static bool compare_infer(bs_infer *infer)
 {
     const bs_compare_desc *desc = infer->params;
     const bool logic = desc->kind >= BS_COMPARE_AND;
-    const bool sound = logic ? bs_infer_dtype(infer, 0, BS_I32) : bs_infer_number(infer);
+    const bool sound = logic ? bs_infer_dtype(infer, 0, BS_I32) : bs_infer_number(infer, 0);
     if (!sound || !bs_infer_dtype(infer, 1, infer->in[0]->dtype) || !bs_infer_broadcast(infer))
         return false;
     infer->out[0].dtype = BS_I32;
@@ -24905,13 +24917,9 @@ bs_value bs_compare(bs_graph *graph, bs_value a, bs_value b, bs_compare_kind kin
 
 static bool where_infer(bs_infer *infer)
 {
-    const bs_dtype dtype = infer->in[1]->dtype;
-    if (!bs_infer_dtype(infer, 0, BS_I32))
-        return false;
-    if (dtype != BS_F32 && dtype != BS_I32)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 1 is %s, expected f32 or i32", bs_dtype_name(dtype));
-    infer->out[0].dtype = dtype;
-    return bs_infer_dtype(infer, 2, dtype) && bs_infer_broadcast(infer);
+    const bs_dtype dtype = infer->out[0].dtype = infer->in[1]->dtype;
+    return bs_infer_dtype(infer, 0, BS_I32) && bs_infer_number(infer, 1) && bs_infer_dtype(infer, 2, dtype) &&
+           bs_infer_broadcast(infer);
 }
 
 /* Floats as their bits. */
@@ -30346,7 +30354,7 @@ static bool is_within(const image_bounds *b, const bs_image_field *f, int32_t ro
 {
     if (number >= b->low[f->range] && number <= b->high[f->range])
         return true;
-    return bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: %s[%d]%s is %lld, expected %lld .. %lld",
+    return bs_refuse(error, BS_ERROR_FORMAT, "%s[%d]%s is %lld, expected %lld .. %lld",
                      image_name(table_names, f->table), row, image_name(field_names, f - bs_image_fields),
                      (long long)number, (long long)b->low[f->range], (long long)b->high[f->range]);
 }
@@ -30382,7 +30390,7 @@ bool bs_image_each(const bs_plan *p, int32_t table, int32_t first, bs_image_wron
     int32_t row = first;
     for (; row < bs_image_rows(p, table) && !what; row++)
         what = wrong(p, row);
-    return !what || bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: %s[%d]: %s", image_name(table_names, table),
+    return !what || bs_refuse(error, BS_ERROR_FORMAT, "%s[%d]: %s", image_name(table_names, table),
                               row - 1, what);
 }
 /* ==== end src/plan/image_tables.c ============================================================= */
@@ -30666,7 +30674,7 @@ bool bs_image_sums_sound(bs_plan *p, bs_error *error)
     bs_plan_sum(p);
     bs_plan_size_slots(p);
     return bs_image_same(BS_IMAGE_plan, &said, p) ||
-           bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: its arenas are not of the bytes of its rows and weights");
+           bs_refuse(error, BS_ERROR_FORMAT, "its arenas are not of the bytes of its rows and weights");
 }
 /* ==== end src/plan/image_values.c ============================================================= */
 
@@ -30974,7 +30982,7 @@ bool bs_image_instrs_sound(const bs_plan *p, bs_error *error)
            bs_image_each(p, BS_IMAGE_routers, 1, decision_wrong, error) &&
            bs_image_each(p, BS_IMAGE_instrs, 0, instr_wrong, error) &&
            (!bs_plan_domain_beyond_shared(p) ||
-            bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: its tiles are larger than shared memory"));
+            bs_refuse(error, BS_ERROR_FORMAT, "its tiles are larger than shared memory"));
 }
 /* ==== end src/plan/image_instrs.c ============================================================= */
 
@@ -31069,13 +31077,13 @@ bool bs_image_phases_sound(const bs_plan *p, bs_error *error)
     if (!bs_image_each(p, BS_IMAGE_units, 1, unit_wrong, error))
         return false;
     if (bs_bytes_less(p->slot_bytes, p->largest_unit_bytes))
-        return bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: its slots are smaller than its largest unit");
+        return bs_refuse(error, BS_ERROR_FORMAT, "its slots are smaller than its largest unit");
     for (int32_t k = 0; k < p->n_top; k++)
         if (!has_phase(&l, &p->instrs[k]))
             return bs_refuse(error, BS_ERROR_FORMAT,
-                             "bs_plan_open: instrs[%d]: its phase does not list the weights that it needs", k);
+                             "instrs[%d]: its phase does not list the weights that it needs", k);
     return (l.phase == p->n_phases - 1 && l.end == p->n_phase_units) ||
-           bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: it has phases without instructions");
+           bs_refuse(error, BS_ERROR_FORMAT, "it has phases without instructions");
 }
 
 #endif
@@ -31170,20 +31178,20 @@ bs_image_head bs_image_head_of(const bs_graph *g, size_t bytes)
 static bool is_image(const void *image, size_t bytes, bs_image_head *head, bs_error *error)
 {
     if (bytes < sizeof *head || memcmp(image, image_magic, sizeof image_magic) != 0)
-        return bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: these %llu bytes are no image of a plan",
+        return bs_refuse(error, BS_ERROR_FORMAT, "these %llu bytes are no image of a plan",
                          (unsigned long long)bytes);
     memcpy(head, image, sizeof *head);
     if (head->format != BS_IMAGE_FORMAT)
-        return bs_refuse(error, BS_ERROR_VERSION, "bs_plan_open: the image is of format %u, this library reads %d",
+        return bs_refuse(error, BS_ERROR_VERSION, "the image is of format %u, this library reads %d",
                          (unsigned)head->format, BS_IMAGE_FORMAT);
     if (head->library != BS_VERSION)
         return bs_refuse(error, BS_ERROR_VERSION,
-                         "bs_plan_open: the image was made by version %u.%u.%u of the library, this is %d.%d.%d",
+                         "the image was made by version %u.%u.%u of the library, this is %d.%d.%d",
                          (unsigned)head->library / 10000, (unsigned)head->library / 100 % 100,
                          (unsigned)head->library % 100, BS_VERSION_MAJOR, BS_VERSION_MINOR, BS_VERSION_PATCH);
     if (head->layout != bs_image_layout())
         return bs_refuse(error, BS_ERROR_VERSION,
-                         "bs_plan_open: the image was made for another kind of processor: its tables are laid out in "
+                         "the image was made for another kind of processor: its tables are laid out in "
                          "another way");
     return true;
 }
@@ -31191,12 +31199,12 @@ static bool is_image(const void *image, size_t bytes, bs_image_head *head, bs_er
 static bool is_whole(const void *image, size_t bytes, const bs_image_head *head, bs_error *error)
 {
     if (head->bytes > bytes || head->bytes < sizeof *head)
-        return bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: %llu bytes given, the image says that it has %llu",
+        return bs_refuse(error, BS_ERROR_FORMAT, "%llu bytes given, the image says that it has %llu",
                          (unsigned long long)bytes, (unsigned long long)head->bytes);
     const uint32_t crc = bs_crc32(0, (const uint8_t *)image + BS_IMAGE_CRC_FROM,
                                   (size_t)head->bytes - BS_IMAGE_CRC_FROM);
     return crc == head->crc || bs_refuse(error, BS_ERROR_FORMAT,
-                                         "bs_plan_open: the image is damaged: its CRC-32 is %08x, expected %08x",
+                                         "the image is damaged: its CRC-32 is %08x, expected %08x",
                                          (unsigned)crc, (unsigned)head->crc);
 }
 
@@ -31205,13 +31213,13 @@ static bool is_of_graph(const bs_image_head *head, const bs_graph *g, bs_error *
     const bs_image_head here = bs_image_head_of(g, 0);
     if (memcmp(&head->nodes, &here.nodes, sizeof here - offsetof(bs_image_head, nodes)) != 0)
         return bs_refuse(error, BS_ERROR_GRAPH,
-                         "bs_plan_open: the image is of another graph: %d nodes, %d values, %d domains and %d routers, "
+                         "the image is of another graph: %d nodes, %d values, %d domains and %d routers, "
                          "this one has %d, %d, %d and %d",
                          head->nodes, head->values, head->domains, head->routers, here.nodes, here.values, here.domains,
                          here.routers);
     return head->graph == here.graph ||
            bs_refuse(error, BS_ERROR_GRAPH,
-                     "bs_plan_open: the image is of another graph with as many nodes: a name, a parameter or an extent "
+                     "the image is of another graph with as many nodes: a name, a parameter or an extent "
                      "differs");
 }
 
@@ -31229,7 +31237,7 @@ static bool take_image(bs_plan *p, const uint8_t *image, const bs_image_head *he
     for (int32_t t = BS_IMAGE_plan + 1; t < BS_IMAGE_TABLES && fits; t++)
         bs_image_set_table(p, t, bs_bytes_read_at(image, places.table[t]));
     p->desc.tier = (int32_t)p->tier;
-    return fits || bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: the image has %llu bytes, its tables take %llu",
+    return fits || bs_refuse(error, BS_ERROR_FORMAT, "the image has %llu bytes, its tables take %llu",
                              (unsigned long long)head->bytes, (unsigned long long)bs_bytes_figure(places.bytes));
 }
 
@@ -31256,21 +31264,22 @@ const bs_plan *bs_plan_open(bs_arena *arena, const bs_graph *graph, const void *
                 BS_IMAGE_ALIGNMENT);
         return NULL;
     }
-    if (!is_image(image, bytes, &head, error) || !is_whole(image, bytes, &head, error) ||
-        !is_of_graph(&head, graph, error))
-        return NULL;
     const size_t mark = arena->used;
-    bs_plan *p = bs_take_zeros(arena, own);
-    if (!p) {
-        bs_fail_arena(error, arena, own, "the plan");
-        return NULL;
+    if (is_image(image, bytes, &head, error) && is_whole(image, bytes, &head, error) &&
+        is_of_graph(&head, graph, error)) {
+        bs_plan *p = bs_take_zeros(arena, own);
+        if (!p) {
+            bs_fail_arena(error, arena, own, "the plan");
+            return NULL;
+        }
+        p->mark = BS_MARK_PLAN;
+        p->graph = graph;
+        p->own_bytes = bs_bytes_of(bs_plan_open_bytes());
+        if (open_image(p, image, &head, error))
+            return p;
     }
-    p->mark = BS_MARK_PLAN;
-    p->graph = graph;
-    p->own_bytes = bs_bytes_of(bs_plan_open_bytes());
-    if (open_image(p, image, &head, error))
-        return p;
     arena->used = mark;
+    bs_error_prefix(error, "bs_plan_open: ");
     return NULL;
 }
 /* ==== end src/plan/image.c ==================================================================== */

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 5566ee3da80e15f92d75670801582fece1a3208b6887dd5c517da1642d097a2d
+ * sha256 of the parts: e7d5526c32e41e36b25d60c73f53e32be4019a98723a573406e1488e004090af
  */
 #include "brainstorm.h"
 
@@ -2901,8 +2901,10 @@ bool bs_infer_fail(bs_infer *infer, bs_status status, const char *format, ...) B
 bs_status bs_call_fail(const bs_call *call, const char *format, ...) BS_PRINTF(2, 3);
 
 bool bs_infer_dtype(bs_infer *infer, int32_t index, bs_dtype dtype);
-/* Operand 0 is f32 or i32. */
-bool bs_infer_number(bs_infer *infer);
+/* The type is one of these, bits 1 << bs_dtype; `expected` names them in the refusal. */
+bool bs_infer_dtypes(bs_infer *infer, int32_t index, uint32_t dtypes, const char *expected);
+/* It is f32 or i32. */
+bool bs_infer_number(bs_infer *infer, int32_t index);
 /* Refuses operand `index`, whose dimension d is not what operand 0 has. */
 bool bs_infer_dim_differs(bs_infer *infer, int32_t index, int32_t d);
 /* Dimension d of operand `index` must be `expected`. */
@@ -2912,6 +2914,8 @@ bool bs_infer_rank_out(bs_infer *infer, int32_t rank);
 bool bs_infer_rank(bs_infer *infer, int32_t index, int32_t low, int32_t high);
 /* Operand `index` must have as many dimensions as operand 0. */
 bool bs_infer_same_rank(bs_infer *infer, int32_t index);
+/* Operand `index` has type, rank and dimensions of operand 0; dimension `but` may differ. */
+bool bs_infer_like(bs_infer *infer, int32_t index, int32_t but);
 /* An f32 image [C,H,W] with a constant number of channels. */
 bool bs_infer_image(bs_infer *infer, int32_t index, int32_t *channels);
 /* Dimension `axis` of the operand as a constant; `what` names it in the refusal. */
@@ -2930,6 +2934,8 @@ bool bs_infer_root(bs_infer *infer, int32_t index);
 bool bs_infer_stacked(bs_infer *infer, bs_dim_id rows);
 /* out[0].dims[axis] = floor((d mul + add) / div) of dimension `axis` of operand 0. */
 bool bs_infer_extent(bs_infer *infer, int32_t axis, int64_t mul, int64_t add, int64_t div);
+/* The same of dimensions 1 and 2. */
+bool bs_infer_frame(bs_infer *infer, int64_t mul, int64_t add_h, int64_t add_w, int64_t div);
 
 /* A dimension, whose maximum allows it, is `least` or more in every run: other runs are refused before they begin. */
 bool bs_infer_least(bs_infer *infer, bs_dim_id d, int64_t least);
@@ -2984,6 +2990,7 @@ bs_weight_spec bs_weight_vector(const char *suffix, int64_t length);
 #define bs_infer_fail(infer, status, ...) \
     BS_TOLD((bs_infer_fail)(infer, status, __VA_ARGS__), bs_graph_fail_bare((infer)->graph, status))
 #define bs_call_fail(call, ...) BS_TOLD((bs_call_fail)(call, __VA_ARGS__), BS_ERROR_DATA)
+#define bs_infer_dtypes(infer, index, dtypes, expected) (bs_infer_dtypes)(infer, index, dtypes, BS_TEXT(expected))
 #define bs_infer_const(infer, index, axis, what, n) (bs_infer_const)(infer, index, axis, BS_TEXT(what), n)
 #endif
 

@@ -13,7 +13,7 @@ static const bs_field binary_fields[] = {BS_INT_OF("kind", 0, BS_BINARY_COUNT - 
 
 static bool binary_infer(bs_infer *infer)
 {
-    return bs_infer_number(infer) && bs_infer_dtype(infer, 1, infer->in[0]->dtype) && bs_infer_broadcast(infer);
+    return bs_infer_number(infer, 0) && bs_infer_dtype(infer, 1, infer->in[0]->dtype) && bs_infer_broadcast(infer);
 }
 
 /* The three loops differ in one operator. i32 wraps: unsigned, because signed overflow is undefined. */

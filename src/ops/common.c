@@ -25,19 +25,21 @@ bs_status (bs_call_fail)(const bs_call *call, const char *format, ...)
 }
 #endif
 
-bool bs_infer_dtype(bs_infer *infer, int32_t index, bs_dtype dtype)
+bool (bs_infer_dtypes)(bs_infer *infer, int32_t index, uint32_t dtypes, const char *expected)
 {
-    if (infer->in[index]->dtype == dtype)
-        return true;
-    return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected %s", index,
-                         bs_dtype_name(infer->in[index]->dtype), bs_dtype_name(dtype));
+    const bs_dtype dtype = infer->in[index]->dtype;
+    return dtypes >> dtype & 1 || bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected %s", index,
+                                                bs_dtype_name(dtype), expected);
 }
 
-bool bs_infer_number(bs_infer *infer)
+bool bs_infer_dtype(bs_infer *infer, int32_t index, bs_dtype dtype)
 {
-    const bs_dtype dtype = infer->in[0]->dtype;
-    return dtype == BS_F32 || dtype == BS_I32 ||
-           bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s, expected f32 or i32", bs_dtype_name(dtype));
+    return bs_infer_dtypes(infer, index, 1u << dtype, bs_dtype_name(dtype));
+}
+
+bool bs_infer_number(bs_infer *infer, int32_t index)
+{
+    return bs_infer_dtypes(infer, index, 1u << BS_F32 | 1u << BS_I32, "f32 or i32");
 }
 
 bool bs_infer_dim_differs(bs_infer *infer, int32_t index, int32_t d)
@@ -80,6 +82,17 @@ bool bs_infer_same_rank(bs_infer *infer, int32_t index)
         return true;
     return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected the rank of operand 0, which is %s", index,
                          bs_say_value(infer, value), bs_say_value(infer, first));
+}
+
+bool bs_infer_like(bs_infer *infer, int32_t index, int32_t but)
+{
+    const bs_value_info *first = infer->in[0];
+    if (!bs_infer_dtype(infer, index, first->dtype) || !bs_infer_same_rank(infer, index))
+        return false;
+    for (int32_t d = 0; d < first->rank; d++)
+        if (d != but && first->dims[d] != infer->in[index]->dims[d])
+            return bs_infer_dim_differs(infer, index, d);
+    return true;
 }
 
 bool (bs_infer_const)(bs_infer *infer, int32_t index, int32_t axis, const char *what, int32_t *n)
@@ -161,6 +174,11 @@ bool bs_infer_extent(bs_infer *infer, int32_t axis, int64_t mul, int64_t add, in
 bool bs_infer_least(bs_infer *infer, bs_dim_id d, int64_t least)
 {
     return bs_dim_is_const(infer->graph, d) || bs_dim_derive(infer->graph, d, 1, 1 - least, 1) >= 0;
+}
+
+bool bs_infer_frame(bs_infer *infer, int64_t mul, int64_t add_h, int64_t add_w, int64_t div)
+{
+    return bs_infer_extent(infer, 1, mul, add_h, div) && bs_infer_extent(infer, 2, mul, add_w, div);
 }
 
 /* ------------------------------------------------------------------------------------------------- patches */

@@ -19,8 +19,10 @@ bool bs_infer_fail(bs_infer *infer, bs_status status, const char *format, ...) B
 bs_status bs_call_fail(const bs_call *call, const char *format, ...) BS_PRINTF(2, 3);
 
 bool bs_infer_dtype(bs_infer *infer, int32_t index, bs_dtype dtype);
-/* Operand 0 is f32 or i32. */
-bool bs_infer_number(bs_infer *infer);
+/* The type is one of these, bits 1 << bs_dtype; `expected` names them in the refusal. */
+bool bs_infer_dtypes(bs_infer *infer, int32_t index, uint32_t dtypes, const char *expected);
+/* It is f32 or i32. */
+bool bs_infer_number(bs_infer *infer, int32_t index);
 /* Refuses operand `index`, whose dimension d is not what operand 0 has. */
 bool bs_infer_dim_differs(bs_infer *infer, int32_t index, int32_t d);
 /* Dimension d of operand `index` must be `expected`. */
@@ -30,6 +32,8 @@ bool bs_infer_rank_out(bs_infer *infer, int32_t rank);
 bool bs_infer_rank(bs_infer *infer, int32_t index, int32_t low, int32_t high);
 /* Operand `index` must have as many dimensions as operand 0. */
 bool bs_infer_same_rank(bs_infer *infer, int32_t index);
+/* Operand `index` has type, rank and dimensions of operand 0; dimension `but` may differ. */
+bool bs_infer_like(bs_infer *infer, int32_t index, int32_t but);
 /* An f32 image [C,H,W] with a constant number of channels. */
 bool bs_infer_image(bs_infer *infer, int32_t index, int32_t *channels);
 /* Dimension `axis` of the operand as a constant; `what` names it in the refusal. */
@@ -48,6 +52,8 @@ bool bs_infer_root(bs_infer *infer, int32_t index);
 bool bs_infer_stacked(bs_infer *infer, bs_dim_id rows);
 /* out[0].dims[axis] = floor((d mul + add) / div) of dimension `axis` of operand 0. */
 bool bs_infer_extent(bs_infer *infer, int32_t axis, int64_t mul, int64_t add, int64_t div);
+/* The same of dimensions 1 and 2. */
+bool bs_infer_frame(bs_infer *infer, int64_t mul, int64_t add_h, int64_t add_w, int64_t div);
 
 /* A dimension, whose maximum allows it, is `least` or more in every run: other runs are refused before they begin. */
 bool bs_infer_least(bs_infer *infer, bs_dim_id d, int64_t least);
@@ -102,6 +108,7 @@ bs_weight_spec bs_weight_vector(const char *suffix, int64_t length);
 #define bs_infer_fail(infer, status, ...) \
     BS_TOLD((bs_infer_fail)(infer, status, __VA_ARGS__), bs_graph_fail_bare((infer)->graph, status))
 #define bs_call_fail(call, ...) BS_TOLD((bs_call_fail)(call, __VA_ARGS__), BS_ERROR_DATA)
+#define bs_infer_dtypes(infer, index, dtypes, expected) (bs_infer_dtypes)(infer, index, dtypes, BS_TEXT(expected))
 #define bs_infer_const(infer, index, axis, what, n) (bs_infer_const)(infer, index, axis, BS_TEXT(what), n)
 #endif
 

@@ -15,7 +15,7 @@ static bool compare_infer(bs_infer *infer)
 {
     const bs_compare_desc *desc = infer->params;
     const bool logic = desc->kind >= BS_COMPARE_AND;
-    const bool sound = logic ? bs_infer_dtype(infer, 0, BS_I32) : bs_infer_number(infer);
+    const bool sound = logic ? bs_infer_dtype(infer, 0, BS_I32) : bs_infer_number(infer, 0);
     if (!sound || !bs_infer_dtype(infer, 1, infer->in[0]->dtype) || !bs_infer_broadcast(infer))
         return false;
     infer->out[0].dtype = BS_I32;
@@ -86,13 +86,9 @@ bs_value bs_compare(bs_graph *graph, bs_value a, bs_value b, bs_compare_kind kin
 
 static bool where_infer(bs_infer *infer)
 {
-    const bs_dtype dtype = infer->in[1]->dtype;
-    if (!bs_infer_dtype(infer, 0, BS_I32))
-        return false;
-    if (dtype != BS_F32 && dtype != BS_I32)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 1 is %s, expected f32 or i32", bs_dtype_name(dtype));
-    infer->out[0].dtype = dtype;
-    return bs_infer_dtype(infer, 2, dtype) && bs_infer_broadcast(infer);
+    const bs_dtype dtype = infer->out[0].dtype = infer->in[1]->dtype;
+    return bs_infer_dtype(infer, 0, BS_I32) && bs_infer_number(infer, 1) && bs_infer_dtype(infer, 2, dtype) &&
+           bs_infer_broadcast(infer);
 }
 
 /* Floats as their bits. */

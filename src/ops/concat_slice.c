@@ -25,11 +25,8 @@ static bool axis_may_change(bs_infer *infer, int32_t axis)
 static bool concat_operand_fits(bs_infer *infer, int32_t index, int32_t axis)
 {
     const bs_value_info *first = infer->in[0], *other = infer->in[index];
-    if (!bs_infer_dtype(infer, index, first->dtype) || !bs_infer_same_rank(infer, index))
+    if (!bs_infer_like(infer, index, axis))
         return false;
-    for (int32_t d = 0; d < first->rank; d++)
-        if (d != axis && first->dims[d] != other->dims[d])
-            return bs_infer_dim_differs(infer, index, d);
     if (bs_value_in_patches(infer->graph, first) &&
         (first->scale_num != other->scale_num || first->scale_den != other->scale_den))
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimensions 1 and 2: operand %d has a frame of another scale",

@@ -54,8 +54,7 @@ static bool deconv2d_infer(bs_infer *infer)
             infer, BS_ERROR_SHAPE,
             "dimensions 1 and 2: kernel - stride - 2 pad + output_pad is %d, in a patch domain it must be 0", extra);
     infer->out[0].dims[0] = bs_dim_const(infer->graph, f.out);
-    return bs_infer_extent(infer, 1, f.stride, extra, 1) && bs_infer_extent(infer, 2, f.stride, extra, 1) &&
-           bs_infer_scale(infer, f.stride, 1);
+    return bs_infer_frame(infer, f.stride, extra, extra, 1) && bs_infer_scale(infer, f.stride, 1);
 }
 
 /* Follows from the relation above for the last output (of stride x operand + extra) and its first tap; the first

@@ -69,7 +69,7 @@ static bool gather_elements_infer(bs_infer *infer) { return indexed_infer(infer,
 /* Operand 2 has a type that can be written, or added. */
 static bool update_infer(bs_infer *infer)
 {
-    return (((const bs_update_desc *)infer->params)->update == BS_UPDATE_WRITE || bs_infer_number(infer)) &&
+    return (((const bs_update_desc *)infer->params)->update == BS_UPDATE_WRITE || bs_infer_number(infer, 0)) &&
            bs_infer_dtype(infer, 2, infer->in[0]->dtype) && bs_infer_same_rank(infer, 2);
 }
 

@@ -190,7 +190,7 @@ bs_value bs_rms_norm(bs_graph *graph, bs_value x, const bs_norm_desc *desc)
 static bool arg_infer(bs_infer *infer)
 {
     const bs_value_info *x = infer->in[0];
-    if (!bs_infer_number(infer) || !bs_infer_rank(infer, 0, 1, BS_MAX_RANK) || !bs_infer_whole(infer, 0))
+    if (!bs_infer_number(infer, 0) || !bs_infer_rank(infer, 0, 1, BS_MAX_RANK) || !bs_infer_whole(infer, 0))
         return false;
     infer->out[0].dtype = BS_I32;
     return bs_lines_remove(infer, x->rank - 1, 1);

@@ -35,8 +35,7 @@ static bool pad_infer(bs_infer *infer)
     return bs_infer_rank(infer, 0, 3, 3) && bs_infer_whole(infer, 0) &&
            pad_reflects(infer, 1, bs_max_i32(desc->top, desc->bottom)) &&
            pad_reflects(infer, 2, bs_max_i32(desc->left, desc->right)) &&
-           bs_infer_extent(infer, 1, 1, (int64_t)desc->top + desc->bottom, 1) &&
-           bs_infer_extent(infer, 2, 1, (int64_t)desc->left + desc->right, 1);
+           bs_infer_frame(infer, 1, (int64_t)desc->top + desc->bottom, (int64_t)desc->left + desc->right, 1);
 }
 
 void bs_pad_element(bs_dtype dtype, float value, void *element)

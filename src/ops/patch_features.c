@@ -11,9 +11,7 @@ static bool patch_features_infer(bs_infer *infer)
 {
     const bs_patch_features_desc *desc = infer->params;
     const bs_value_info *cells = infer->in[0];
-    if (cells->dtype != BS_U8 && cells->dtype != BS_U16)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s, expected u8 or u16", bs_dtype_name(cells->dtype));
-    if (!bs_infer_rank(infer, 0, 3, 3) ||
+    if (!bs_infer_dtypes(infer, 0, 1u << BS_U8 | 1u << BS_U16, "u8 or u16") || !bs_infer_rank(infer, 0, 3, 3) ||
         !bs_infer_field(infer, "buckets", bs_or_default(desc->buckets, 2), 2, BS_FEATURE_MOST) ||
         !bs_infer_field(infer, "code_bits", bs_or_default(desc->code_bits, 16), 8, 16))
         return false;

@@ -27,7 +27,7 @@ static bool pixel_shuffle_infer(bs_infer *infer)
     if (channels % (r * r) != 0)
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension 0 is %d, not a multiple of r r = %d", channels, r * r);
     infer->out[0].dims[0] = bs_dim_const(infer->graph, channels / (r * r));
-    return bs_infer_extent(infer, 1, r, 0, 1) && bs_infer_extent(infer, 2, r, 0, 1) && bs_infer_scale(infer, r, 1);
+    return bs_infer_frame(infer, r, 0, 0, 1) && bs_infer_scale(infer, r, 1);
 }
 
 static bool pixel_unshuffle_divides(bs_infer *infer, int32_t axis, int32_t r)
@@ -45,7 +45,7 @@ static bool pixel_unshuffle_infer(bs_infer *infer)
     if (!channels || !pixel_unshuffle_divides(infer, 1, r) || !pixel_unshuffle_divides(infer, 2, r))
         return false;
     infer->out[0].dims[0] = bs_dim_const(infer->graph, (int64_t)channels * r * r);
-    return bs_infer_extent(infer, 1, 1, 0, r) && bs_infer_extent(infer, 2, 1, 0, r) && bs_infer_scale(infer, 1, r);
+    return bs_infer_frame(infer, 1, 0, 0, r) && bs_infer_scale(infer, 1, r);
 }
 
 static int32_t pixel_shuffle_halo(const bs_graph *graph, const bs_node *node, int32_t index, int32_t out_margin)

@@ -102,7 +102,7 @@ static const bs_field cumsum_fields[] = {BS_INT("axis"), BS_INT_OF("exclusive", 
 static bool cumsum_infer(bs_infer *infer)
 {
     int32_t axis;
-    return bs_infer_number(infer) && bs_infer_axis(infer, ((const bs_cumsum_desc *)infer->params)->axis, &axis) &&
+    return bs_infer_number(infer, 0) && bs_infer_axis(infer, ((const bs_cumsum_desc *)infer->params)->axis, &axis) &&
            bs_infer_whole(infer, 0);
 }
 

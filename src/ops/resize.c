@@ -67,10 +67,8 @@ static bool resize_infer(bs_infer *infer)
     const bs_resize_desc *desc = infer->params;
     const int32_t factor = resize_factor(desc), den = resize_den(desc);
     const bool sized = desc->height > 0 || desc->width > 0;
-    const bs_dtype dtype = infer->in[0]->dtype;
-    if (dtype != BS_F32 && dtype != BS_U8 && dtype != BS_U16)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s, expected f32, u8 or u16", bs_dtype_name(dtype));
-    return bs_infer_field(infer, "factor", desc->factor, 0, bs_min_i32(BS_RESIZE_MOST * den, 1 << 15)) &&
+    return bs_infer_dtypes(infer, 0, 1u << BS_F32 | 1u << BS_U8 | 1u << BS_U16, "f32, u8 or u16") &&
+           bs_infer_field(infer, "factor", desc->factor, 0, bs_min_i32(BS_RESIZE_MOST * den, 1 << 15)) &&
            bs_infer_rank(infer, 0, 3, 3) && resize_options(infer, sized) &&
            resize_extent(infer, 1, "height", desc->height, sized) &&
            resize_extent(infer, 2, "width", desc->width, sized) && (sized || bs_infer_scale(infer, factor, den));

@@ -18,7 +18,7 @@ static bool unary_op_infer(bs_infer *infer)
     const bs_unary_desc *desc = infer->params;
     if (desc->kind == BS_UNARY_NOT)
         return bs_infer_dtype(infer, 0, BS_I32);
-    return bs_unary_takes_i32((bs_unary_kind)desc->kind) ? bs_infer_number(infer) : bs_infer_dtype(infer, 0, BS_F32);
+    return bs_unary_takes_i32((bs_unary_kind)desc->kind) ? bs_infer_number(infer, 0) : bs_infer_dtype(infer, 0, BS_F32);
 }
 
 /* Loops over what processors have an instruction for: compilers make vectors of these. */

@@ -33,20 +33,20 @@ bs_image_head bs_image_head_of(const bs_graph *g, size_t bytes)
 static bool is_image(const void *image, size_t bytes, bs_image_head *head, bs_error *error)
 {
     if (bytes < sizeof *head || memcmp(image, image_magic, sizeof image_magic) != 0)
-        return bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: these %llu bytes are no image of a plan",
+        return bs_refuse(error, BS_ERROR_FORMAT, "these %llu bytes are no image of a plan",
                          (unsigned long long)bytes);
     memcpy(head, image, sizeof *head);
     if (head->format != BS_IMAGE_FORMAT)
-        return bs_refuse(error, BS_ERROR_VERSION, "bs_plan_open: the image is of format %u, this library reads %d",
+        return bs_refuse(error, BS_ERROR_VERSION, "the image is of format %u, this library reads %d",
                          (unsigned)head->format, BS_IMAGE_FORMAT);
     if (head->library != BS_VERSION)
         return bs_refuse(error, BS_ERROR_VERSION,
-                         "bs_plan_open: the image was made by version %u.%u.%u of the library, this is %d.%d.%d",
+                         "the image was made by version %u.%u.%u of the library, this is %d.%d.%d",
                          (unsigned)head->library / 10000, (unsigned)head->library / 100 % 100,
                          (unsigned)head->library % 100, BS_VERSION_MAJOR, BS_VERSION_MINOR, BS_VERSION_PATCH);
     if (head->layout != bs_image_layout())
         return bs_refuse(error, BS_ERROR_VERSION,
-                         "bs_plan_open: the image was made for another kind of processor: its tables are laid out in "
+                         "the image was made for another kind of processor: its tables are laid out in "
                          "another way");
     return true;
 }
@@ -54,12 +54,12 @@ static bool is_image(const void *image, size_t bytes, bs_image_head *head, bs_er
 static bool is_whole(const void *image, size_t bytes, const bs_image_head *head, bs_error *error)
 {
     if (head->bytes > bytes || head->bytes < sizeof *head)
-        return bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: %llu bytes given, the image says that it has %llu",
+        return bs_refuse(error, BS_ERROR_FORMAT, "%llu bytes given, the image says that it has %llu",
                          (unsigned long long)bytes, (unsigned long long)head->bytes);
     const uint32_t crc = bs_crc32(0, (const uint8_t *)image + BS_IMAGE_CRC_FROM,
                                   (size_t)head->bytes - BS_IMAGE_CRC_FROM);
     return crc == head->crc || bs_refuse(error, BS_ERROR_FORMAT,
-                                         "bs_plan_open: the image is damaged: its CRC-32 is %08x, expected %08x",
+                                         "the image is damaged: its CRC-32 is %08x, expected %08x",
                                          (unsigned)crc, (unsigned)head->crc);
 }
 
@@ -68,13 +68,13 @@ static bool is_of_graph(const bs_image_head *head, const bs_graph *g, bs_error *
     const bs_image_head here = bs_image_head_of(g, 0);
     if (memcmp(&head->nodes, &here.nodes, sizeof here - offsetof(bs_image_head, nodes)) != 0)
         return bs_refuse(error, BS_ERROR_GRAPH,
-                         "bs_plan_open: the image is of another graph: %d nodes, %d values, %d domains and %d routers, "
+                         "the image is of another graph: %d nodes, %d values, %d domains and %d routers, "
                          "this one has %d, %d, %d and %d",
                          head->nodes, head->values, head->domains, head->routers, here.nodes, here.values, here.domains,
                          here.routers);
     return head->graph == here.graph ||
            bs_refuse(error, BS_ERROR_GRAPH,
-                     "bs_plan_open: the image is of another graph with as many nodes: a name, a parameter or an extent "
+                     "the image is of another graph with as many nodes: a name, a parameter or an extent "
                      "differs");
 }
 
@@ -92,7 +92,7 @@ static bool take_image(bs_plan *p, const uint8_t *image, const bs_image_head *he
     for (int32_t t = BS_IMAGE_plan + 1; t < BS_IMAGE_TABLES && fits; t++)
         bs_image_set_table(p, t, bs_bytes_read_at(image, places.table[t]));
     p->desc.tier = (int32_t)p->tier;
-    return fits || bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: the image has %llu bytes, its tables take %llu",
+    return fits || bs_refuse(error, BS_ERROR_FORMAT, "the image has %llu bytes, its tables take %llu",
                              (unsigned long long)head->bytes, (unsigned long long)bs_bytes_figure(places.bytes));
 }
 
@@ -119,20 +119,21 @@ const bs_plan *bs_plan_open(bs_arena *arena, const bs_graph *graph, const void *
                 BS_IMAGE_ALIGNMENT);
         return NULL;
     }
-    if (!is_image(image, bytes, &head, error) || !is_whole(image, bytes, &head, error) ||
-        !is_of_graph(&head, graph, error))
-        return NULL;
     const size_t mark = arena->used;
-    bs_plan *p = bs_take_zeros(arena, own);
-    if (!p) {
-        bs_fail_arena(error, arena, own, "the plan");
-        return NULL;
+    if (is_image(image, bytes, &head, error) && is_whole(image, bytes, &head, error) &&
+        is_of_graph(&head, graph, error)) {
+        bs_plan *p = bs_take_zeros(arena, own);
+        if (!p) {
+            bs_fail_arena(error, arena, own, "the plan");
+            return NULL;
+        }
+        p->mark = BS_MARK_PLAN;
+        p->graph = graph;
+        p->own_bytes = bs_bytes_of(bs_plan_open_bytes());
+        if (open_image(p, image, &head, error))
+            return p;
     }
-    p->mark = BS_MARK_PLAN;
-    p->graph = graph;
-    p->own_bytes = bs_bytes_of(bs_plan_open_bytes());
-    if (open_image(p, image, &head, error))
-        return p;
     arena->used = mark;
+    bs_error_prefix(error, "bs_plan_open: ");
     return NULL;
 }

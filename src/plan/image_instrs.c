@@ -301,5 +301,5 @@ bool bs_image_instrs_sound(const bs_plan *p, bs_error *error)
            bs_image_each(p, BS_IMAGE_routers, 1, decision_wrong, error) &&
            bs_image_each(p, BS_IMAGE_instrs, 0, instr_wrong, error) &&
            (!bs_plan_domain_beyond_shared(p) ||
-            bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: its tiles are larger than shared memory"));
+            bs_refuse(error, BS_ERROR_FORMAT, "its tiles are larger than shared memory"));
 }

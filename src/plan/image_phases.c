@@ -88,13 +88,13 @@ bool bs_image_phases_sound(const bs_plan *p, bs_error *error)
     if (!bs_image_each(p, BS_IMAGE_units, 1, unit_wrong, error))
         return false;
     if (bs_bytes_less(p->slot_bytes, p->largest_unit_bytes))
-        return bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: its slots are smaller than its largest unit");
+        return bs_refuse(error, BS_ERROR_FORMAT, "its slots are smaller than its largest unit");
     for (int32_t k = 0; k < p->n_top; k++)
         if (!has_phase(&l, &p->instrs[k]))
             return bs_refuse(error, BS_ERROR_FORMAT,
-                             "bs_plan_open: instrs[%d]: its phase does not list the weights that it needs", k);
+                             "instrs[%d]: its phase does not list the weights that it needs", k);
     return (l.phase == p->n_phases - 1 && l.end == p->n_phase_units) ||
-           bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: it has phases without instructions");
+           bs_refuse(error, BS_ERROR_FORMAT, "it has phases without instructions");
 }
 
 #endif

@@ -280,7 +280,7 @@ static bool is_within(const image_bounds *b, const bs_image_field *f, int32_t ro
 {
     if (number >= b->low[f->range] && number <= b->high[f->range])
         return true;
-    return bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: %s[%d]%s is %lld, expected %lld .. %lld",
+    return bs_refuse(error, BS_ERROR_FORMAT, "%s[%d]%s is %lld, expected %lld .. %lld",
                      image_name(table_names, f->table), row, image_name(field_names, f - bs_image_fields),
                      (long long)number, (long long)b->low[f->range], (long long)b->high[f->range]);
 }
@@ -316,6 +316,6 @@ bool bs_image_each(const bs_plan *p, int32_t table, int32_t first, bs_image_wron
     int32_t row = first;
     for (; row < bs_image_rows(p, table) && !what; row++)
         what = wrong(p, row);
-    return !what || bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: %s[%d]: %s", image_name(table_names, table),
+    return !what || bs_refuse(error, BS_ERROR_FORMAT, "%s[%d]: %s", image_name(table_names, table),
                               row - 1, what);
 }

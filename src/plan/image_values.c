@@ -276,5 +276,5 @@ bool bs_image_sums_sound(bs_plan *p, bs_error *error)
     bs_plan_sum(p);
     bs_plan_size_slots(p);
     return bs_image_same(BS_IMAGE_plan, &said, p) ||
-           bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: its arenas are not of the bytes of its rows and weights");
+           bs_refuse(error, BS_ERROR_FORMAT, "its arenas are not of the bytes of its rows and weights");
 }
