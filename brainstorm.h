@@ -163,7 +163,7 @@ int32_t bs_version(void);
  * BS_NO_STREAM    weights that come and go: asking a plan for slots is BS_ERROR_UNSUPPORTED
  * BS_NO_PROFILE   recording what happens, and reading it again: bs_profile_..., bs_trace_load
  * BS_NO_REPLAY    reading profiles, and bs_replay: what a workstation does with what a board has recorded
- * BS_NO_REPORT    bs_plan_report, bs_graph_describe, bs_op_describe
+ * BS_NO_REPORT    bs_plan_report, bs_session_report, bs_graph_describe, bs_op_describe
  * BS_NO_MESSAGES  texts of errors: bs_error.message is the status' own sentence, with the op and the node where one is
  *                 at fault; all other fields of bs_error are as ever
  * BS_NO_WINOGRAD  every convolution is direct
@@ -1022,8 +1022,9 @@ bs_status bs_plan_save(const bs_plan *plan, void *image, size_t bytes, bs_error 
 size_t bs_plan_open_bytes(void);
 const bs_plan *bs_plan_open(bs_arena *arena, const bs_graph *graph, const void *image, size_t bytes, bs_error *error);
 #ifndef BS_NO_REPORT
-/* A printable report of arenas, blocks and instructions. Returns the length it has (cut to bytes-1, always ended by
- * NUL). */
+/* A printable report of arenas, blocks and instructions; and of what maxima cost: for each symbol, and each domain of
+ * rows or patches (64 of these), the bytes of the activations that depend on it, which share memory with others. Returns
+ * the length it has (cut to bytes-1, always ended by NUL). */
 size_t bs_plan_report(const bs_plan *plan, char *text, size_t bytes);
 #endif
 
@@ -1268,6 +1269,11 @@ typedef struct bs_run_stats {
     uint64_t routing_ns; /* last run: features and decisions, outside the blocks */
 } bs_run_stats;
 void bs_session_stats(const bs_session *session, bs_run_stats *stats);
+#ifndef BS_NO_REPORT
+/* The report of its plan; beside each symbol and domain what the last run had, and the bytes that it used of those
+ * activations. Between runs. */
+size_t bs_session_report(const bs_session *session, char *text, size_t bytes);
+#endif
 #ifndef BS_NO_STREAM
 /* Zero for a session that does not stream. Between runs; reader threads may go on reading for guesses meanwhile. */
 void bs_session_stream_stats(bs_session *session, bs_stream_stats *stats);

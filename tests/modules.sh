@@ -94,6 +94,7 @@ check "bs_policy_name is not declared" gone STREAM 'bs_policy_name(BS_POLICY_LRU
 check "bs_profile_create is not declared" gone PROFILE 'bs_profile_create(0, 0, 0)'
 check "bs_replay is not declared" gone REPLAY 'bs_replay(0, 0, 0, 0, 0)'
 check "bs_plan_report is not declared" gone REPORT 'bs_plan_report(0, 0, 0)'
+check "bs_session_report is not declared" gone REPORT 'bs_session_report(0, 0, 0)'
 if have gcc; then
     check "the smallest program runs without what it does not use" least
     check "without messages no texts are compiled" no_texts

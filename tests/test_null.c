@@ -282,6 +282,7 @@ static void rows_of_session(void)
     bs_session_stats(s, NULL);
     bs_session_stats(NULL, &stats);
     ROW(bs_session_stats, ZEROS(stats));
+    ROW(bs_session_report, bs_session_report(NULL, NULL, 9) == 0 && bs_session_report(s, NULL, 9) > 99);
     bs_session_stream_stats(s, NULL);
     bs_session_stream_stats(NULL, &stream);
     ROW(bs_session_stream_stats, ZEROS(stream));

@@ -255,6 +255,34 @@ static void test_report(void)
     check(cut, "a report that is cut ends with NUL and says how long it would be");
 }
 
+/* What maxima cost, and what a run used of that. */
+static void test_maxima(void)
+{
+    static float in[40 * 8], out[40 * 8];
+    static const char *const planned[] = {"\n  N<=40: at most 40, 3840 bytes\n",
+                                          "\n  rows [N<=40]: at most 40, 2560 bytes\n"},
+                             *const used[] = {"\n  N<=40: at most 40, 3840 bytes; last run 10, 960 bytes\n",
+                                              "\n  rows [N<=40]: at most 40, 2560 bytes; last run 10, 640 bytes\n"};
+    rig r;
+    bs_graph *g = new_graph();
+    const bs_value x = bs_input(g, "x", BS_F32, BS_SHAPE2(bs_symbol(g, "N", 40), 8));
+    const bs_value y = bs_rows(g, bs_softmax(g, x), none);
+    bs_output(g, "y", bs_collect(g, bs_softmax(g, bs_softmax(g, y))));
+    if (!check(rig_plan(&r, g, NULL) && rig_session(&r, NULL, NULL, 0), "a plan of a symbol: %s", r.error.message))
+        return;
+    const bs_buffer from = {in, BS_F32, 2, {10, 8}, {0}}, to = {out, BS_F32, 2, {10, 8}, {0}};
+    bs_plan_report(r.plan, report, sizeof report);
+    check(strstr(report, planned[0]) && strstr(report, planned[1]), "what maxima cost is told: %s", report);
+    bs_session_report(r.session, report, sizeof report);
+    check(strstr(report, planned[0]) && strstr(report, planned[1]), "before a run that is all");
+    bs_bind(r.session, "x", &from, NULL);
+    bs_bind(r.session, "y", &to, NULL);
+    check(bs_run(r.session, &r.error) == BS_OK, "a run of 10 %s", r.error.message);
+    bs_session_report(r.session, report, sizeof report);
+    check(strstr(report, used[0]) && strstr(report, used[1]), "what the run used is told: %s", report);
+    bs_session_close(r.session);
+}
+
 static void test_wrong_descriptions(void)
 {
     static const bs_plan_desc wrong[] = {{.threads = -1},
@@ -289,6 +317,7 @@ int main(void)
     test_patch_sizes();
     test_symbols();
     test_report();
+    test_maxima();
     test_wrong_descriptions();
     return check_end();
 }

@@ -312,6 +312,7 @@ static bs_status run(net *n, const symbol_case *c, const int32_t *extents, float
 /* One graph whose letters in the mask are symbols, and for each of these extents one with constants. */
 static bool agrees(const symbol_case *c, uint32_t symbols, int32_t (*extents)[LETTERS], int32_t count, char *why)
 {
+    static char report[16384];
     net n;
     bs_status status[8];
     *why = '\0';
@@ -321,7 +322,12 @@ static bool agrees(const symbol_case *c, uint32_t symbols, int32_t (*extents)[LE
     }
     for (int32_t k = 0; k < count; k++)
         status[k] = run(&n, c, extents[k], answers[k]);
+    bs_session_report(n.session, report, sizeof report);
     bs_session_close(n.session);
+    if (status[count - 1] == BS_OK && !strstr(report, "; last run ")) {
+        snprintf(why, 300, "nothing of the last run in: %.200s", report);
+        return false;
+    }
     for (int32_t k = 0; k < count; k++) {
         const bool sound = bs_graph_check(build(&n, c, 0, extents[k]), &n.error) == BS_OK && start(&n, n.graph);
         const bs_status alone = sound ? run(&n, c, extents[k], answer) : n.error.status;

@@ -13,7 +13,8 @@ typedef struct bs_reshape_desc {
 
 static const bs_field reshape_fields[] = {BS_INT_OF("rank", 1, BS_MAX_AXES), BS_INT("dim0"), BS_INT("dim1"),
                                           BS_INT("dim2"), BS_INT("dim3"), BS_INT("dim4"), BS_INT("dim5")};
-static const bs_field transpose_fields[] = {BS_INT("order0"), BS_INT("order1"), BS_INT("order2"), BS_INT("order3"), BS_INT("order4"), BS_INT("order5")};
+static const bs_field transpose_fields[] = {BS_INT("order0"), BS_INT("order1"), BS_INT("order2"),
+                                            BS_INT("order3"), BS_INT("order4"), BS_INT("order5")};
 
 /* -------------------------------------------------------------------------------------------------- shape rule */
 

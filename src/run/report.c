@@ -1,6 +1,9 @@
-/* run/report.c - a plan in words: bytes of every arena, and what its instructions do.
+/* run/report.c - a plan in words: bytes of every arena, what maxima cost, and what its instructions do; what of that
+ * the last run of a session used.
  * Relies on run/session.h. Must never change a plan. */
 #include "run/session.h"
+
+#include "ops/common.h"
 
 #if !defined(BS_NO_REPORT)
 
@@ -83,7 +86,71 @@ static void say_memory(report *r, const bs_plan *p, const bs_sizes *sizes)
     }
 }
 
-size_t bs_plan_report(const bs_plan *plan, char *text, size_t bytes)
+/* --------------------------------------------------------------------------------------------------- extents */
+
+enum { REPORT_LISTED = 64 }; /* symbols and domains, at most: each takes a walk over all values */
+
+/* Whether a value has rows of a domain (symbol -1), or extents or a number of rows that follow from a symbol. */
+static bool depends(const bs_graph *g, const bs_value_info *v, bs_dim_id symbol, int32_t domain)
+{
+    const int32_t n = g->domains[v->domain].top;
+    bs_dim_id dims[BS_MAX_AXES + 3] = {g->domains[n].rows, g->domains[n].height, g->domains[n].width};
+    memcpy(dims + 3, v->dims, (size_t)v->rank * sizeof *dims);
+    bool found = symbol < 0 && n == domain;
+    for (int32_t i = n ? 0 : 3; i < v->rank + 3 && symbol >= 0; i++) {
+        bs_dim_id d = dims[i];
+        while (d > symbol && g->dims[d].kind == BS_DIM_DERIVED)
+            d = g->dims[d].parent;
+        found = found || d == symbol;
+    }
+    return found;
+}
+
+/* The bytes of the activations that depend on it, by the maxima or (s) in the last run. */
+static double activations(const bs_plan *p, const bs_session *s, bs_dim_id symbol, int32_t domain)
+{
+    const bs_graph *g = p->graph;
+    double sum = 0;
+    for (int32_t k = 1; k < g->n_values; k++) {
+        const bs_value_info *v = &g->values[k];
+        const bs_domain *d = &g->domains[v->domain];
+        int64_t rows = p->values[k].rows;
+        if (p->values[k].storage != BS_STORAGE_TRANSIENT || !depends(g, v, symbol, domain))
+            continue;
+        if (s && v->domain)
+            rows = d->kind == BS_DOMAIN_PATH ? s->counts[g->routers[d->router].first_path + d->path]
+                                             : s->root.domains[v->domain].count;
+        double bytes = (double)bs_bytes_figure(p->values[k].row_bytes) * (double)rows;
+        for (int32_t i = 0; s && i < v->rank && !bs_value_in_patches(g, v); i++)
+            bytes *= (double)s->dims[v->dims[i]] / (double)bs_dim_max(g, v->dims[i]);
+        sum += bytes;
+    }
+    return sum;
+}
+
+/* Symbols, then domains of rows: maxima and what they cost, and with a session what the last run had. */
+static void say_maxima(report *r, const bs_plan *p, const bs_session *s)
+{
+    const bs_graph *g = p->graph;
+    int32_t listed = 0;
+    for (int32_t i = 0; i < g->n_dims + g->n_domains && listed < REPORT_LISTED; i++) {
+        const bool symbol = i < g->n_dims;
+        const int32_t d = symbol ? 0 : i - g->n_dims, of = symbol ? i : -1;
+        char text[128];
+        if (symbol ? g->dims[i].kind != BS_DIM_SYMBOL : g->domains[d].kind != BS_DOMAIN_ROWS || !p->domains[d].live)
+            continue;
+        say(r, "%s%s: at most %lld", listed++ ? "  " : "activations that depend on extents, before sharing:\n  ",
+            symbol ? bs_dim_text(g, i, text, sizeof text) : bs_domain_text(g, d, text, sizeof text),
+            (long long)(symbol ? bs_dim_max(g, i) : p->domains[d].max_rows));
+        say(r, ", %.0f bytes", activations(p, NULL, of, d));
+        if (s)
+            say(r, "; last run %lld, %.0f bytes", (long long)(symbol ? s->dims[i] : s->root.domains[d].count),
+                activations(p, s, of, d));
+        say(r, "\n");
+    }
+}
+
+static size_t report_of(const bs_plan *plan, const bs_session *session, char *text, size_t bytes)
 {
     report r = {text, text ? bytes : 0, 0};
     bs_sizes sizes;
@@ -102,13 +169,20 @@ size_t bs_plan_report(const bs_plan *plan, char *text, size_t bytes)
         say(&r, "streamed: %d units of %llu bytes in all, the largest %llu; %d phases, %d lanes of %llu bytes\n",
             plan->n_units - 1, bs_bytes_figure(plan->all_unit_bytes), bs_bytes_figure(plan->largest_unit_bytes),
             plan->n_phases, plan->lanes, bs_bytes_figure(plan->lane_bytes));
+    say_maxima(&r, plan, session);
     for (int32_t i = 0; i < plan->n_top; i++) {
         say_instr(&r, plan, &plan->instrs[i], "  ");
         if (plan->instrs[i].kind == BS_INSTR_RUN)
             say_region(&r, plan, plan->instrs[i].region);
     }
-    if (text && r.bytes > 0 && r.used >= r.bytes)
-        text[r.bytes - 1] = 0;
     return r.used;
+}
+
+size_t bs_plan_report(const bs_plan *plan, char *text, size_t bytes) { return report_of(plan, NULL, text, bytes); }
+
+size_t bs_session_report(const bs_session *session, char *text, size_t bytes)
+{
+    const bool ran = session && session->stats.runs > 0;
+    return report_of(session ? session->plan : NULL, ran ? session : NULL, text, bytes);
 }
 #endif
