@@ -115,8 +115,8 @@
  * LIMITS   Little-endian hosts. Segments do not nest, and what works across their rows (attention, reductions) stands
  *   outside routers: gather first. What is beyond a number below is refused with a message that names it, before
  *   anything runs (a bs_graph_desc: bs_graph_bytes is 0 and bs_graph_create gives NULL).
- *     a value       rank 4 (6 between reshape, transpose and slice), elements 2^40; a dimension 2^30, as are the cells of a domain and what a router chooses for
- *                   them
+ *     a value       rank 4 (6 between reshape, transpose and slice), elements 2^40; a dimension 2^30, as are the cells
+ *                   of a domain and what a router chooses for them
  *     an op         operands 8, margin around a cell 2^20 pixels, a frame's scale 2^15 (either number of n/d)
  *     conv2d        kernel, stride, dilation and pad 2^15, out and groups 2^20
  *     deconv2d      kernel and pad 255, out 2^20, stride 16, output_pad 15
@@ -1023,8 +1023,8 @@ size_t bs_plan_open_bytes(void);
 const bs_plan *bs_plan_open(bs_arena *arena, const bs_graph *graph, const void *image, size_t bytes, bs_error *error);
 #ifndef BS_NO_REPORT
 /* A printable report of arenas, blocks and instructions; and of what maxima cost: for each symbol, and each domain of
- * rows or patches (64 of these), the bytes of the activations that depend on it, which share memory with others. Returns
- * the length it has (cut to bytes-1, always ended by NUL). */
+ * rows or patches (64 of these), the bytes of the activations that depend on it, which share memory with others.
+ * Returns the length it has (cut to bytes-1, always ended by NUL). */
 size_t bs_plan_report(const bs_plan *plan, char *text, size_t bytes);
 #endif
 

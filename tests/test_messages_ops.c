@@ -475,7 +475,6 @@ int main(void)
     rows_of_masked_attention();
     wrong_builds_end();
     static const char *const files[] = {"src/ops/attention.c",   "src/ops/constant.c", "src/ops/elementwise.c",
-                                        "src/ops/compare.c", "src/ops/compare.c",
                                         "src/ops/lines.c",       "src/ops/matmul.c",   "src/ops/reshape.c",
                                         "src/ops/segment_rows.c"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)

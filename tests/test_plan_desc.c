@@ -266,7 +266,7 @@ static void test_maxima(void)
     rig r;
     bs_graph *g = new_graph();
     const bs_value x = bs_input(g, "x", BS_F32, BS_SHAPE2(bs_symbol(g, "N", 40), 8));
-    const bs_value y = bs_rows(g, bs_softmax(g, x), none);
+    const bs_value y = bs_rows(g, bs_softmax(g, x), (bs_value){0});
     bs_output(g, "y", bs_collect(g, bs_softmax(g, bs_softmax(g, y))));
     if (!check(rig_plan(&r, g, NULL) && rig_session(&r, NULL, NULL, 0), "a plan of a symbol: %s", r.error.message))
         return;

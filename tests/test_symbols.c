@@ -314,7 +314,7 @@ static bool agrees(const symbol_case *c, uint32_t symbols, int32_t (*extents)[LE
 {
     static char report[16384];
     net n;
-    bs_status status[8];
+    bs_status status[8] = {BS_OK};
     *why = '\0';
     if (!start(&n, build(&n, c, symbols, extents[0]))) {
         snprintf(why, 300, "%s", n.error.message);
