@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: f624a0fe9c79085b951500a5dc06d824b79de74aabc594117b14e3bef44c188a
+ * sha256 of the parts: c1186e33cafe6e8d7f82382d2a951cc250b07d440bfe43929b35d3c781123c2e
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -25305,8 +25305,8 @@ bs_value bs_op_build_one(bs_graph *graph, bs_value x, const void *params, const 
 
 int32_t bs_node_weights(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs)
 {
-    const bs_op_rules *rules = bs_op_get(node->op)->rules;
-    return rules && rules->weights ? rules->weights(graph, node, specs) : 0;
+    const bs_op *op = bs_op_get(node->op);
+    return op && op->rules && op->rules->weights ? op->rules->weights(graph, node, specs) : 0;
 }
 
 bs_bytes bs_weight_elements(const bs_weight_spec *spec)

@@ -259,10 +259,10 @@ static void test_report(void)
 static void test_maxima(void)
 {
     static float in[40 * 8], out[40 * 8];
-    static const char *const planned[] = {"\n  N<=40: at most 40, 3840 bytes\n",
-                                          "\n  rows [N<=40]: at most 40, 2560 bytes\n"},
-                             *const used[] = {"\n  N<=40: at most 40, 3840 bytes; last run 10, 960 bytes\n",
-                                              "\n  rows [N<=40]: at most 40, 2560 bytes; last run 10, 640 bytes\n"};
+    static const char *const planned[] = {"\n  N<=40: at most 40, 6400 bytes\n",
+                                          "\n  rows [N<=40]: at most 40, 5120 bytes\n"},
+                             *const used[] = {"\n  N<=40: at most 40, 6400 bytes; last run 10, 1600 bytes\n",
+                                              "\n  rows [N<=40]: at most 40, 5120 bytes; last run 10, 1280 bytes\n"};
     rig r;
     bs_graph *g = new_graph();
     const bs_value x = bs_input(g, "x", BS_F32, BS_SHAPE2(bs_symbol(g, "N", 40), 8));
