@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: c1186e33cafe6e8d7f82382d2a951cc250b07d440bfe43929b35d3c781123c2e
+ * sha256 of the parts: 039188116a0ba7c21702ef88361448240abcfae3ddeaf12f9e78fef755923c1a
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -8782,7 +8782,7 @@ typedef struct bs_elementwise_kernels {
 /* ------------------------------------------------------------------------------- helpers of the templates */
 
 /* A coordinate, moved to the nearest one that has a sample. */
-static inline ptrdiff_t bs_inside(int32_t at, int32_t extent, int32_t before, int32_t after)
+static BS_INLINE_IF_FAST ptrdiff_t bs_inside(int32_t at, int32_t extent, int32_t before, int32_t after)
 {
     return at < -before ? -before : at > extent - 1 + after ? extent - 1 + after : at;
 }
@@ -9074,7 +9074,7 @@ static inline bs_v4_scalar bs_odd_pairs_scalar(bs_v4_scalar a, bs_v4_scalar b)
  * two passes give multiples of 2^-14 below 2^10, or something that is clipped anyway. */
 
 /* Far taps first: so no partial sum exceeds the result's range by more than a few per cent. */
-static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic)(BS_V a, BS_V b, BS_V c, BS_V d)
+static BS_INLINE_IF_FAST BS_TARGET BS_V BS_TIER_FN(bs_cubic)(BS_V a, BS_V b, BS_V c, BS_V d)
 {
     BS_V sum = BS_V_MUL(a, BS_V_SET1(-3.0f / 128.0f));
     sum = BS_V_FNMA(d, BS_V_SET1(9.0f / 128.0f), sum);
@@ -9779,7 +9779,7 @@ static inline BS_TARGET __m256 bs_odd_pairs_avx2(__m256 a, __m256 b)
  * two passes give multiples of 2^-14 below 2^10, or something that is clipped anyway. */
 
 /* Far taps first: so no partial sum exceeds the result's range by more than a few per cent. */
-static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic)(BS_V a, BS_V b, BS_V c, BS_V d)
+static BS_INLINE_IF_FAST BS_TARGET BS_V BS_TIER_FN(bs_cubic)(BS_V a, BS_V b, BS_V c, BS_V d)
 {
     BS_V sum = BS_V_MUL(a, BS_V_SET1(-3.0f / 128.0f));
     sum = BS_V_FNMA(d, BS_V_SET1(9.0f / 128.0f), sum);
@@ -10431,7 +10431,7 @@ static inline BS_TARGET __m512 bs_odd_pairs_avx512(__m512 a, __m512 b)
  * two passes give multiples of 2^-14 below 2^10, or something that is clipped anyway. */
 
 /* Far taps first: so no partial sum exceeds the result's range by more than a few per cent. */
-static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic)(BS_V a, BS_V b, BS_V c, BS_V d)
+static BS_INLINE_IF_FAST BS_TARGET BS_V BS_TIER_FN(bs_cubic)(BS_V a, BS_V b, BS_V c, BS_V d)
 {
     BS_V sum = BS_V_MUL(a, BS_V_SET1(-3.0f / 128.0f));
     sum = BS_V_FNMA(d, BS_V_SET1(9.0f / 128.0f), sum);
@@ -11117,7 +11117,7 @@ static inline float32x4_t bs_odd_pairs_neon(float32x4_t a, float32x4_t b)
  * two passes give multiples of 2^-14 below 2^10, or something that is clipped anyway. */
 
 /* Far taps first: so no partial sum exceeds the result's range by more than a few per cent. */
-static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic)(BS_V a, BS_V b, BS_V c, BS_V d)
+static BS_INLINE_IF_FAST BS_TARGET BS_V BS_TIER_FN(bs_cubic)(BS_V a, BS_V b, BS_V c, BS_V d)
 {
     BS_V sum = BS_V_MUL(a, BS_V_SET1(-3.0f / 128.0f));
     sum = BS_V_FNMA(d, BS_V_SET1(9.0f / 128.0f), sum);

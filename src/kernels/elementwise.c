@@ -33,7 +33,7 @@ typedef struct bs_elementwise_kernels {
 /* ------------------------------------------------------------------------------- helpers of the templates */
 
 /* A coordinate, moved to the nearest one that has a sample. */
-static inline ptrdiff_t bs_inside(int32_t at, int32_t extent, int32_t before, int32_t after)
+static BS_INLINE_IF_FAST ptrdiff_t bs_inside(int32_t at, int32_t extent, int32_t before, int32_t after)
 {
     return at < -before ? -before : at > extent - 1 + after ? extent - 1 + after : at;
 }
