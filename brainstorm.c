@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 039188116a0ba7c21702ef88361448240abcfae3ddeaf12f9e78fef755923c1a
+ * sha256 of the parts: c27b398ef23a80dd289918b7148dc455609c189aa6d2b92fd33b9469ea1a2307
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -1902,7 +1902,7 @@ static inline int32_t bs_conv_min(int32_t a, int32_t b)
 }
 
 /* How many pixels the next of `tiles` tiles takes. Pixels are divided evenly: 64 by at most 14 are 13 13 13 13 12, not
- * 14 14 14 14 8. A build for size (-Os) has kernels for some counts only (repeat.h): 8 4 1 for 13. */
+ * 14 14 14 14 8. A build for size (-Os) has kernels for some counts only (repeat.h): 8 4 1 for 13 on x86-64. */
 static inline int32_t bs_conv_next_pixels(bs_conv_tile_kernel *const *kernels, int32_t left, int32_t tiles,
                                           int32_t most)
 {
@@ -6693,11 +6693,18 @@ const bs_conv_kernels *bs_conv_kernels_avx512(void)
 #define BS_OPAQUE(pointer) (void)(pointer)
 #define BS_HOLD(a) (void)(a)
 
-/* 16 accumulators, 8 inputs and 2 weights of 32 registers. */
+/* 16 accumulators, 8 inputs and 2 weights of 32 registers; for few bytes what is left of 8 goes one by one. */
 #define BS_OUTER_PIXELS_1 8
 #define BS_OUTER_PIXELS_2 8
+#ifdef __OPTIMIZE_SIZE__
+#define BS_OUTER_UPTO_1(M) M(1, 1) M(8, 1)
+#define BS_OUTER_UPTO_2(M) M(1, 2) M(8, 2)
+#define BS_DEPTHWISE_UPTO(M) M(1, 0) M(8, 0)
+#else
 #define BS_OUTER_UPTO_1(M) BS_UPTO_8(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_8(M, 2)
+#define BS_DEPTHWISE_UPTO(M) BS_UPTO_8(M, 0)
+#endif
 /* 18 sums, 6 inputs and 3 vectors of weights of 32 registers; for few bytes 12 and 4. */
 #ifdef __OPTIMIZE_SIZE__
 #define BS_GEMM_ROWS 4
@@ -6708,7 +6715,6 @@ const bs_conv_kernels *bs_conv_kernels_avx512(void)
 #define BS_GEMM_WIDE
 #endif
 #define BS_DEPTHWISE_PIXELS 8
-#define BS_DEPTHWISE_UPTO(M) BS_UPTO_8(M, 0)
 
 /* Codes. Loads widen to float; stores take values already inside the range of the code, the pairs are truncated
  * and interleaved (even 0, odd 0, even 1, ...). EVEN and ODD_PAIRS pick two of every four floats of a, then of b. */
@@ -10969,11 +10975,18 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #define BS_OPAQUE(pointer) (void)(pointer)
 #define BS_HOLD(a) (void)(a)
 
-/* 16 accumulators, 8 inputs and 2 weights of 32 registers. */
+/* 16 accumulators, 8 inputs and 2 weights of 32 registers; for few bytes what is left of 8 goes one by one. */
 #define BS_OUTER_PIXELS_1 8
 #define BS_OUTER_PIXELS_2 8
+#ifdef __OPTIMIZE_SIZE__
+#define BS_OUTER_UPTO_1(M) M(1, 1) M(8, 1)
+#define BS_OUTER_UPTO_2(M) M(1, 2) M(8, 2)
+#define BS_DEPTHWISE_UPTO(M) M(1, 0) M(8, 0)
+#else
 #define BS_OUTER_UPTO_1(M) BS_UPTO_8(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_8(M, 2)
+#define BS_DEPTHWISE_UPTO(M) BS_UPTO_8(M, 0)
+#endif
 /* 18 sums, 6 inputs and 3 vectors of weights of 32 registers; for few bytes 12 and 4. */
 #ifdef __OPTIMIZE_SIZE__
 #define BS_GEMM_ROWS 4
@@ -10984,7 +10997,6 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #define BS_GEMM_WIDE
 #endif
 #define BS_DEPTHWISE_PIXELS 8
-#define BS_DEPTHWISE_UPTO(M) BS_UPTO_8(M, 0)
 
 /* Codes. Loads widen to float; stores take values already inside the range of the code, the pairs are truncated
  * and interleaved (even 0, odd 0, even 1, ...). EVEN and ODD_PAIRS pick two of every four floats of a, then of b. */
@@ -14147,11 +14159,18 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #define BS_OPAQUE(pointer) (void)(pointer)
 #define BS_HOLD(a) (void)(a)
 
-/* 16 accumulators, 8 inputs and 2 weights of 32 registers. */
+/* 16 accumulators, 8 inputs and 2 weights of 32 registers; for few bytes what is left of 8 goes one by one. */
 #define BS_OUTER_PIXELS_1 8
 #define BS_OUTER_PIXELS_2 8
+#ifdef __OPTIMIZE_SIZE__
+#define BS_OUTER_UPTO_1(M) M(1, 1) M(8, 1)
+#define BS_OUTER_UPTO_2(M) M(1, 2) M(8, 2)
+#define BS_DEPTHWISE_UPTO(M) M(1, 0) M(8, 0)
+#else
 #define BS_OUTER_UPTO_1(M) BS_UPTO_8(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_8(M, 2)
+#define BS_DEPTHWISE_UPTO(M) BS_UPTO_8(M, 0)
+#endif
 /* 18 sums, 6 inputs and 3 vectors of weights of 32 registers; for few bytes 12 and 4. */
 #ifdef __OPTIMIZE_SIZE__
 #define BS_GEMM_ROWS 4
@@ -14162,7 +14181,6 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #define BS_GEMM_WIDE
 #endif
 #define BS_DEPTHWISE_PIXELS 8
-#define BS_DEPTHWISE_UPTO(M) BS_UPTO_8(M, 0)
 
 /* Codes. Loads widen to float; stores take values already inside the range of the code, the pairs are truncated
  * and interleaved (even 0, odd 0, even 1, ...). EVEN and ODD_PAIRS pick two of every four floats of a, then of b. */

@@ -184,7 +184,7 @@ static inline int32_t bs_conv_min(int32_t a, int32_t b)
 }
 
 /* How many pixels the next of `tiles` tiles takes. Pixels are divided evenly: 64 by at most 14 are 13 13 13 13 12, not
- * 14 14 14 14 8. A build for size (-Os) has kernels for some counts only (repeat.h): 8 4 1 for 13. */
+ * 14 14 14 14 8. A build for size (-Os) has kernels for some counts only (repeat.h): 8 4 1 for 13 on x86-64. */
 static inline int32_t bs_conv_next_pixels(bs_conv_tile_kernel *const *kernels, int32_t left, int32_t tiles,
                                           int32_t most)
 {

@@ -50,11 +50,18 @@
 #define BS_OPAQUE(pointer) (void)(pointer)
 #define BS_HOLD(a) (void)(a)
 
-/* 16 accumulators, 8 inputs and 2 weights of 32 registers. */
+/* 16 accumulators, 8 inputs and 2 weights of 32 registers; for few bytes what is left of 8 goes one by one. */
 #define BS_OUTER_PIXELS_1 8
 #define BS_OUTER_PIXELS_2 8
+#ifdef __OPTIMIZE_SIZE__
+#define BS_OUTER_UPTO_1(M) M(1, 1) M(8, 1)
+#define BS_OUTER_UPTO_2(M) M(1, 2) M(8, 2)
+#define BS_DEPTHWISE_UPTO(M) M(1, 0) M(8, 0)
+#else
 #define BS_OUTER_UPTO_1(M) BS_UPTO_8(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_8(M, 2)
+#define BS_DEPTHWISE_UPTO(M) BS_UPTO_8(M, 0)
+#endif
 /* 18 sums, 6 inputs and 3 vectors of weights of 32 registers; for few bytes 12 and 4. */
 #ifdef __OPTIMIZE_SIZE__
 #define BS_GEMM_ROWS 4
@@ -65,7 +72,6 @@
 #define BS_GEMM_WIDE
 #endif
 #define BS_DEPTHWISE_PIXELS 8
-#define BS_DEPTHWISE_UPTO(M) BS_UPTO_8(M, 0)
 
 /* Codes. Loads widen to float; stores take values already inside the range of the code, the pairs are truncated
  * and interleaved (even 0, odd 0, even 1, ...). EVEN and ODD_PAIRS pick two of every four floats of a, then of b. */
