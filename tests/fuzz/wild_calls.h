@@ -208,7 +208,10 @@ static inline bs_value line_call(uint8_t which)
         return bs_concat(w.g, list, count, number());
     case 11: return bs_slice(w.g, x, &(bs_slice_desc){name(), number(), number(), number()});
     case 12: return bs_reshape(w.g, x, shape());
-    case 13: return bs_transpose(w.g, x, &(bs_transpose_desc){name(), {number(), number(), number(), number(), number()}});
+    case 13: {
+        const bs_transpose_desc desc = {name(), {number(), number(), number(), number(), number(), number()}};
+        return bs_transpose(w.g, x, &desc);
+    }
     case 14: return bs_softmax(w.g, x);
     case 15: return bs_layer_norm(w.g, x, &(bs_norm_desc){name(), real()});
     case 16: return bs_reduce(w.g, x, &(bs_reduce_desc){name(), number(), number(), number(), 0});
