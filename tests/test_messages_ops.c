@@ -137,7 +137,7 @@ static void rows_of_convert(void)
 
 typedef struct stored {
     const char *name;
-    int32_t rank, dim[4];
+    int32_t rank, dim[6];
 } stored;
 
 static void rows_of_reshaped_symbols(void)
