@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: c27b398ef23a80dd289918b7148dc455609c189aa6d2b92fd33b9469ea1a2307
+ * sha256 of the parts: f9e7cb0d1d00010437d385265ded5b1ff364457c7b1dc28845da16926ced6302
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -17052,7 +17052,7 @@ typedef struct bs_window {
     bs_window_axis axis[2];
 } bs_window;
 /* Samples between the first tap of a window and its last; of fields that nobody has checked any number. */
-static inline int32_t bs_window_reach(const bs_window_axis *a)
+BS_WRAPS static inline int32_t bs_window_reach(const bs_window_axis *a)
 {
     return (int32_t)((uint32_t)a->dilation * ((uint32_t)a->kernel - 1u));
 }

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: e7d5526c32e41e36b25d60c73f53e32be4019a98723a573406e1488e004090af
+ * sha256 of the parts: f5d7d46e439d4866a4259840d27f2d44859144e18ea7f5323832cd9058e90ea0
  */
 #include "brainstorm.h"
 
@@ -2959,7 +2959,7 @@ typedef struct bs_window {
     bs_window_axis axis[2];
 } bs_window;
 /* Samples between the first tap of a window and its last; of fields that nobody has checked any number. */
-static inline int32_t bs_window_reach(const bs_window_axis *a)
+BS_WRAPS static inline int32_t bs_window_reach(const bs_window_axis *a)
 {
     return (int32_t)((uint32_t)a->dilation * ((uint32_t)a->kernel - 1u));
 }

@@ -77,7 +77,7 @@ typedef struct bs_window {
     bs_window_axis axis[2];
 } bs_window;
 /* Samples between the first tap of a window and its last; of fields that nobody has checked any number. */
-static inline int32_t bs_window_reach(const bs_window_axis *a)
+BS_WRAPS static inline int32_t bs_window_reach(const bs_window_axis *a)
 {
     return (int32_t)((uint32_t)a->dilation * ((uint32_t)a->kernel - 1u));
 }
