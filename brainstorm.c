@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: f9e7cb0d1d00010437d385265ded5b1ff364457c7b1dc28845da16926ced6302
+ * sha256 of the parts: b1ae274989889e53b3b872f1b1c6e3ba09497367f62a09722d71c7a549f408cf
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -8579,7 +8579,7 @@ void bs_product_run(bs_tier tier, const bs_product *product)
     const product_job j = {product, kernels, tier, product->scratch, product->scratch + panel_floats(kernels)};
     const int32_t each = product->a_step == 1 ? product->m : PRODUCT_ROWS;
     for (int32_t m = 0; m < product->m; m += each)
-        for (int32_t k = 0; k < product->k; k += BS_GEMM_DEPTH)
+        for (int32_t k = 0; k == 0 || k < product->k; k += BS_GEMM_DEPTH) /* of no products: zeros */
             product_block(&j, m, bs_conv_min(product->m - m, each), k, bs_conv_min(product->k - k, BS_GEMM_DEPTH));
 }
 /* ==== end src/kernels/product.c =============================================================== */
@@ -15574,7 +15574,9 @@ void bs_recurrent_run(bs_tier tier, const bs_recurrent *net, const float *prepar
 /* #include "base/debug.h" */
 
 /* A dimension is a constant, a symbol with a maximum, or floor((parent * mul + add) / div) of another.
- * Equal expressions are one entry, so two dimensions are equal in every run exactly when their ids are equal. */
+ * Equal expressions are one entry, so two dimensions are equal in every run exactly when their ids are equal.
+ * A symbol is given by the inputs of a run, or it comes from data: then it is known when the node that makes it has
+ * run, and until then it stands at its maximum. Only what comes from data may be 0. */
 typedef enum bs_dim_kind { BS_DIM_CONST, BS_DIM_SYMBOL, BS_DIM_DERIVED } bs_dim_kind;
 typedef int32_t bs_dim_id;
 
@@ -15585,6 +15587,7 @@ typedef struct bs_dim_info {
     int32_t maximum;       /* the value of a constant */
     int32_t name;    /* offset in text; 0 none */
     int32_t symbols; /* number of symbols up to this entry, itself included */
+    int32_t node;    /* a symbol from data, or what is derived of one: the node that makes it; else 0 */
     int32_t child[2];
 } bs_dim_info;
 
@@ -15637,6 +15640,7 @@ typedef struct bs_node {
     int32_t router; /* route, scatter, gather: the router; else 0 */
     int32_t path;   /* scatter */
     int32_t writer; /* state: the node that writes it; 0 none */
+    int32_t makes;  /* 1 + the symbol that is known when this has run; 0 none */
     int32_t child[2]; /* in the tree of names, for ops with BS_OP_NAMED */
     const void *params; /* the descriptor, name resolved into the graph's text */
 } bs_node;
@@ -15710,9 +15714,17 @@ BS_INTERNAL bs_dim_id bs_dim_const(bs_graph *graph, int64_t n);
 BS_INTERNAL bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t add, int64_t div); /* div: 1 .. 2^30 */
 BS_INTERNAL int64_t bs_common_divisor(int64_t a, int64_t b); /* the greatest; its sign is not defined */
 BS_INTERNAL bs_dim_id bs_dim_resolve(bs_graph *graph, bs_dim dim); /* from a public handle */
+/* A new symbol that the node to be added next makes; `name` lies in the graph's text. */
+BS_INTERNAL bs_dim_id bs_dim_from_data(bs_graph *graph, const char *name, int64_t maximum);
 BS_INTERNAL bool bs_dim_is_known(const bs_graph *graph, bs_dim dim); /* whether a handle is valid; records nothing */
 static inline int64_t bs_dim_max(const bs_graph *graph, bs_dim_id d) { return graph->dims[d].maximum; }
 static inline bool bs_dim_is_const(const bs_graph *graph, bs_dim_id d) { return graph->dims[d].kind == BS_DIM_CONST; }
+/* The node that says how many rows a domain has; 0: inputs do, or a router. */
+static inline int32_t bs_domain_maker(const bs_graph *graph, int32_t domain)
+{
+    const bs_domain *d = &graph->domains[domain];
+    return d->kind == BS_DOMAIN_ROWS && d->rows >= 0 ? graph->dims[d->rows].node : 0;
+}
 /* The product of its dimensions, each at its maximum; and the bytes of these elements. */
 bs_bytes bs_value_elements(const bs_graph *graph, const bs_value_info *value);
 static inline bs_bytes bs_value_bytes(const bs_graph *graph, const bs_value_info *value)
@@ -15852,6 +15864,7 @@ typedef struct bs_node_plan {
     int32_t fused_in[2];    /* the operands of a fused kernel */
     int32_t unit;           /* unit whose slot holds its prepared weights; 0: resident */
     int32_t twin;           /* the last node before it that has the same weights; 0: none */
+    int32_t instr;          /* of a node that makes a symbol: the instruction that calls it; else -1 */
     int32_t owner;          /* the node whose prepared copy it reads: itself, or an earlier twin with the same layout */
     int32_t newest_owner;   /* the last owner among its twins, itself included */
     bs_bytes prepared_bytes; /* offset of its weights, in its unit's slot or the resident weights */
@@ -15860,7 +15873,7 @@ typedef struct bs_node_plan {
 } bs_node_plan;
 
 #define BS_CROSS_ROWS 64 /* rows, at most, of a call that is one of the work items of bs_node_plan */
-#define BS_FAULT_BYTES 96
+#define BS_FAULT_BYTES 160
 
 typedef struct bs_call {
     const bs_graph *graph;
@@ -15873,6 +15886,9 @@ typedef struct bs_call {
     const void *prepared; /* the node's prepared weights */
     void *scratch;
     char *fault; /* [BS_FAULT_BYTES] for what is wrong with the data of this run, or NULL */
+    /* of an op that makes a symbol (bs_infer_data_dim): where it says what the extent is, 0 so far. Its results have
+     * the maximum as their extent; it writes no element beyond that, and says more when there are more */
+    int64_t *extent;
     /* BS_OP_CROSS_ROW only */
     /* where outputs begin in the segment domain; operands of that domain are whole, from row 0 */
     int32_t row;
@@ -15899,6 +15915,7 @@ typedef struct bs_infer {
     const int32_t *ids; /* of the operands; a structural op may have more than BS_MAX_OPERANDS, and 0 = none */
     const bs_value_info *in[BS_MAX_OPERANDS];
     int32_t router, path; /* structural ops set them; the node keeps them */
+    int32_t makes;        /* bs_infer_data_dim sets it; the node keeps it */
     int32_t n_out; /* 1 unless the rule says otherwise */
     bs_value_info out[BS_MAX_OUTPUTS]; /* starts as a copy of in[0], if there is one */
     char said[4][112]; /* texts for a refusal, at most four (bs_say_value, ...) */
@@ -15953,6 +15970,9 @@ typedef enum bs_op_flags {
     BS_OP_AXES = 4096,      /* takes operands of BS_MAX_AXES dimensions, not of BS_MAX_RANK at most */
     BS_OP_CAPTURE_FIRST = 2048, /* so may operand 0; its rule says which domain the result is of */
     BS_OP_DECIDED = 512,    /* reads its router's decision, row by row */
+    /* its kernel takes operands without elements; of other ops such a run is BS_ERROR_DATA, unless the result is empty
+     * as well: then no kernel is called */
+    BS_OP_EMPTY = 8192,
     BS_OP_NAMED = 256,      /* its name must be unique: inputs, states and outputs; routers */
     /* rows of a segment influence each other: never in a tile, operands whole; its rule checks their domains */
     BS_OP_CROSS_ROW = 128
@@ -16300,13 +16320,24 @@ bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t 
                              .mul = (int32_t)mul,
                              .add = (int32_t)add,
                              .div = (int32_t)div,
-                             .maximum = (int32_t)maximum};
+                             .maximum = (int32_t)maximum,
+                             .node = p->node};
     return dim_intern(graph, &dim);
 }
 
 /* Public handles: constants are themselves, BS_UPTO sets bit 40, a dimension of the table sets bit 41. */
 #define BS_DIM_UPTO ((bs_dim)1 << 40)
 #define BS_DIM_TABLE ((bs_dim)1 << 41)
+
+static bs_dim_id symbol_add(bs_graph *g, const char *text, int64_t maximum, int32_t node)
+{
+    const bs_dim_info dim = {.kind = BS_DIM_SYMBOL,
+                             .parent = -1,
+                             .maximum = (int32_t)maximum,
+                             .name = (int32_t)(text - g->text),
+                             .node = node};
+    return dim_intern(g, &dim);
+}
 
 bs_dim bs_symbol(bs_graph *graph, const char *name, int64_t maximum)
 {
@@ -16317,11 +16348,13 @@ bs_dim bs_symbol(bs_graph *graph, const char *name, int64_t maximum)
                       name ? name : "", (long long)maximum);
         return 0;
     }
-    const char *text = bs_graph_text(graph, name);
-    const bs_dim_info dim = {
-        .kind = BS_DIM_SYMBOL, .parent = -1, .maximum = (int32_t)maximum, .name = (int32_t)(text - graph->text)};
-    const bs_dim_id id = dim_intern(graph, &dim);
+    const bs_dim_id id = symbol_add(graph, bs_graph_text(graph, name), maximum, 0);
     return id < 0 ? 0 : BS_DIM_TABLE + id;
+}
+
+bs_dim_id bs_dim_from_data(bs_graph *graph, const char *name, int64_t maximum)
+{
+    return symbol_add(graph, name, maximum, graph->n_nodes);
 }
 
 bool bs_dim_is_known(const bs_graph *graph, bs_dim dim)
@@ -16791,6 +16824,7 @@ bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const in
     node->params = copy;
     node->router = infer.router;
     node->path = infer.path;
+    node->makes = infer.makes;
     node->domain = infer.n_out > 0 ? infer.out[0].domain : graph->values[in[0]].domain;
     for (int32_t i = 0; i < n_in; i++)
         graph->operands[graph->n_operands++] = in[i];
@@ -16939,7 +16973,9 @@ BS_INTERNAL bs_bytes bs_weight_elements(const bs_weight_spec *spec);
     /* recurrent.c */                                                                                                 \
     X(lstm, KERNEL) X(gru, KERNEL)                                                                                    \
     /* op set 4: unary.c, binary.c, compare.c */                                                                      \
-    X(unary, KERNEL) X(binary, KERNEL) X(compare, KERNEL) X(where, KERNEL)
+    X(unary, KERNEL) X(binary, KERNEL) X(compare, KERNEL) X(where, KERNEL)                                            \
+    /* op set 4: from_data.c; on a CPU only (plan/limits.c) */                                                        \
+    X(arange, NONE) X(nonzero, NONE)
 
 #if defined(BS_ONLY_OPS)
 #define BS_OP_input 1
@@ -17021,6 +17057,8 @@ static inline int32_t bs_axis_of(int32_t axis, int32_t rank) { return axis < 0 ?
 BS_INTERNAL bool bs_infer_padding(bs_infer *infer, int32_t padding, int32_t pad, int32_t sides, int32_t most);
 /* Before op set 3 there was only `pad`. */
 BS_INTERNAL void bs_upgrade_padding(int32_t opset, int32_t pad, int32_t *padding);
+/* Operand `index` has one element, whatever its rank. */
+BS_INTERNAL bool bs_infer_single(bs_infer *infer, int32_t index);
 /* The operand is a root value. */
 BS_INTERNAL bool bs_infer_root(bs_infer *infer, int32_t index);
 /* out[0] has the shape of operand 0 behind a dimension of rows, and is a root value. */
@@ -17030,7 +17068,13 @@ BS_INTERNAL bool bs_infer_extent(bs_infer *infer, int32_t axis, int64_t mul, int
 /* The same of dimensions 1 and 2. */
 BS_INTERNAL bool bs_infer_frame(bs_infer *infer, int64_t mul, int64_t add_h, int64_t add_w, int64_t div);
 
-/* A dimension, whose maximum allows it, is `least` or more in every run: other runs are refused before they begin. */
+/* A new dimension, named as the node, whose extent the op says when it has run (bs_call.extent): 0 .. maximum. One for
+ * each node. All operands must be root values. */
+BS_INTERNAL bs_dim_id bs_infer_data_dim(bs_infer *infer, int64_t maximum);
+/* Refuses a dimension of operand `index` that comes from data, where it must be known before a run. */
+BS_INTERNAL bool bs_infer_bound_dim(bs_infer *infer, int32_t index, int32_t d);
+/* A dimension, whose maximum allows it, is `least` or more in every run: other runs are refused before they begin, or
+ * end when it is known. */
 BS_INTERNAL bool bs_infer_least(bs_infer *infer, bs_dim_id d, int64_t least);
 
 /* Whether a value is an image of a patch domain: its dims are those of the frame, a kernel sees one cell and its
@@ -17230,6 +17274,14 @@ void bs_upgrade_padding(int32_t opset, int32_t pad, int32_t *padding)
         *padding = BS_PAD_EXPLICIT;
 }
 
+bool bs_infer_single(bs_infer *infer, int32_t index)
+{
+    const bs_value_info *value = infer->in[index];
+    return bs_bytes_figure(bs_value_elements(infer->graph, value)) == 1 ||
+           bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected one element", index,
+                         bs_say_value(infer, value));
+}
+
 bool bs_infer_root(bs_infer *infer, int32_t index)
 {
     const int32_t domain = infer->in[index]->domain;
@@ -17263,10 +17315,31 @@ bool bs_infer_extent(bs_infer *infer, int32_t axis, int64_t mul, int64_t add, in
     return infer->out[0].dims[axis] >= 0;
 }
 
-/* By a dimension that no value has, which must be 1 or more as all must. */
+bs_dim_id bs_infer_data_dim(bs_infer *infer, int64_t maximum)
+{
+    for (int32_t i = 0; i < infer->n_in; i++)
+        if (!bs_infer_root(infer, i))
+            return -1;
+    const bs_dim_id d = bs_dim_from_data(infer->graph, infer->name, maximum);
+    infer->makes = d + 1;
+    return d;
+}
+
+bool bs_infer_bound_dim(bs_infer *infer, int32_t index, int32_t d)
+{
+    const bs_dim_id dim = infer->in[index]->dims[d];
+    return !infer->graph->dims[dim].node ||
+           bs_infer_fail(infer, BS_ERROR_SHAPE,
+                         "dimension %d of operand %d is %s, which comes from data, expected one that inputs give", d,
+                         index, bs_say_dim(infer, dim));
+}
+
+/* By a dimension that no value has, which must be 1 or more as all must; 0 or more where it comes from data, so that
+ * one is doubled. */
 bool bs_infer_least(bs_infer *infer, bs_dim_id d, int64_t least)
 {
-    return bs_dim_is_const(infer->graph, d) || bs_dim_derive(infer->graph, d, 1, 1 - least, 1) >= 0;
+    const int64_t twice = infer->graph->dims[d].node ? 2 : 1;
+    return bs_dim_is_const(infer->graph, d) || bs_dim_derive(infer->graph, d, twice, 1 - twice * least, 1) >= 0;
 }
 
 bool bs_infer_frame(bs_infer *infer, int64_t mul, int64_t add_h, int64_t add_w, int64_t div)
@@ -18657,7 +18730,7 @@ static bs_status concat_run(const bs_call *call)
 const bs_op bs_op_concat = {.name = "concat",
                             .min_in = 1,
                             .max_in = BS_MAX_OPERANDS,
-                            .flags = BS_OP_SPATIAL | BS_OP_VARIADIC,
+                            .flags = BS_OP_SPATIAL | BS_OP_VARIADIC | BS_OP_EMPTY,
                             BS_PARAMS(bs_concat_desc, concat_fields),
                             .infer = concat_infer,
                             .run = concat_run};
@@ -19954,6 +20027,142 @@ bs_value bs_batch_norm(bs_graph *graph, bs_value x, const bs_norm_desc *desc)
 }
 /* ==== end src/ops/elementwise.c =============================================================== */
 
+/* ==== begin src/ops/from_data.c =============================================================== */
+/* ops/from_data.c - ops whose result is as long as their data say: arange, nonzero.
+ * Relies on common.h for the dimension that a node makes. Must never write an element beyond its maximum: what there is
+ * is counted all the same, and the run then ends (run/extents.c). */
+/* #include "ops/common.h" */
+
+#include <math.h>
+
+static const bs_field extent_fields[] = {BS_INT_OF("maximum", 0, 1 << 30)};
+
+/* ------------------------------------------------------------------------------------------------------ arange */
+
+static bool arange_infer(bs_infer *infer)
+{
+    const bs_extent_desc *desc = infer->params;
+    if (!bs_infer_number(infer, 0) || !bs_infer_field(infer, "maximum", desc->maximum, 1, 1 << 30))
+        return false;
+    for (int32_t i = 0; i < infer->n_in; i++)
+        if (!bs_infer_dtype(infer, i, infer->in[0]->dtype) || !bs_infer_single(infer, i))
+            return false;
+    infer->out[0].rank = 1;
+    infer->out[0].dims[0] = bs_infer_data_dim(infer, desc->maximum);
+    return infer->makes != 0;
+}
+
+/* Integers as well: a quotient of two of 32 bits is far enough from an integer that it is not one. */
+static bs_status arange_run(const bs_call *call)
+{
+    double from[3] = {0, 0, 1}; /* limit, start, step */
+    const bs_operand *out = &call->out[0];
+    for (int32_t i = 0; i < call->n_in; i++) {
+        const bs_operand *in = &call->in[i];
+        from[i] = in->dtype == BS_I32 ? *(const int32_t *)in->data : (double)*(const float *)in->data;
+    }
+    const double count = ceil((from[0] - from[1]) / from[2]);
+    if (!(fabs(count) < 1e18))
+        return bs_call_fail(call, "from %g to %g by %g: %g elements", from[1], from[0], from[2], count);
+    *call->extent = (int64_t)fmax(count, 0);
+    for (int32_t i = 0; i < *call->extent && i < out->dim[0]; i++) {
+        const double element = fma(i, from[2], from[1]);
+        void *to = bs_operand_at(out, i * out->stride[0]);
+        if (out->dtype == BS_I32)
+            *(int32_t *)to = (int32_t)element;
+        else
+            *(float *)to = (float)element;
+    }
+    return BS_OK;
+}
+
+const bs_op bs_op_arange = {.name = "arange",
+                            .min_in = 1,
+                            .max_in = 3,
+                            BS_PARAMS(bs_extent_desc, extent_fields),
+                            .infer = arange_infer,
+                            .run = arange_run};
+
+bs_value bs_arange(bs_graph *graph, bs_value limit, bs_value start, bs_value step, const bs_extent_desc *desc)
+{
+    const int32_t in[3] = {limit.id, start.id, step.id};
+    return bs_op_build(graph, &bs_op_arange, in, step.id ? 3 : start.id ? 2 : 1, desc);
+}
+
+/* ----------------------------------------------------------------------------------------------------- nonzero */
+
+static bool nonzero_infer(bs_infer *infer)
+{
+    const bs_value_info *x = infer->in[0];
+    bs_value_info *out = &infer->out[0];
+    const int32_t rank = x->rank;
+    if (!bs_infer_rank(infer, 0, 1, BS_MAX_RANK))
+        return false;
+    const int64_t elements = (int64_t)bs_bytes_figure(bs_value_elements(infer->graph, x)),
+                  given = ((const bs_extent_desc *)infer->params)->maximum, maximum = given ? given : elements;
+    if (!bs_infer_field(infer, "maximum", maximum, 1, bs_min_i64(elements, 1 << 30)))
+        return false;
+    out->dtype = BS_I32;
+    out->rank = 2;
+    out->dims[0] = bs_infer_data_dim(infer, maximum);
+    out->dims[1] = bs_dim_const(infer->graph, rank);
+    return infer->makes != 0;
+}
+
+/* All bits of an element but the sign of a float: 0 where it is zero. */
+static uint32_t element_bits(bs_dtype dtype, const void *at)
+{
+    const size_t bytes = bs_dtype_bytes(dtype);
+    if (bytes == 4)
+        return *(const uint32_t *)at & (dtype == BS_F32 ? INT32_MAX : UINT32_MAX);
+    if (bytes == 2)
+        return *(const uint16_t *)at & (dtype == BS_U16 ? UINT16_MAX : INT16_MAX);
+    return *(const uint8_t *)at;
+}
+
+static void nonzero_put(const bs_call *call, const int32_t *index)
+{
+    const bs_operand *out = &call->out[0];
+    const int64_t row = (*call->extent)++;
+    for (int32_t d = 0; row < out->dim[0] && d < out->dim[1]; d++)
+        *(int32_t *)bs_operand_at(out, row * out->stride[0] + d * out->stride[1]) = index[d];
+}
+
+static bs_status nonzero_run(const bs_call *call)
+{
+    const bs_operand *x = &call->in[0];
+    int32_t index[BS_MAX_RANK] = {0};
+    int64_t left = 1;
+    ptrdiff_t at = 0;
+    for (int32_t d = 0; d < x->rank; d++)
+        left *= x->dim[d];
+    for (; left > 0; left--) {
+        if (element_bits(x->dtype, bs_operand_at(x, at)))
+            nonzero_put(call, index);
+        for (int32_t d = x->rank - 1; d >= 0; d--) {
+            at += x->stride[d];
+            if (++index[d] < x->dim[d])
+                break;
+            at -= x->stride[d] * x->dim[d];
+            index[d] = 0;
+        }
+    }
+    return BS_OK;
+}
+
+const bs_op bs_op_nonzero = {.name = "nonzero",
+                             .min_in = 1,
+                             .flags = BS_OP_EMPTY,
+                             BS_PARAMS(bs_extent_desc, extent_fields),
+                             .infer = nonzero_infer,
+                             .run = nonzero_run};
+
+bs_value bs_nonzero(bs_graph *graph, bs_value x, const bs_extent_desc *desc)
+{
+    return bs_op_build_one(graph, x, desc, &bs_op_nonzero);
+}
+/* ==== end src/ops/from_data.c ================================================================= */
+
 /* ==== begin src/ops/gather_rows.c ============================================================= */
 /* ops/gather_rows.c - elements by index: read (gather_rows, select, gather_elements), written or added to
  * (scatter_elements, scatter_rows). Read and written are elements of any type.
@@ -20156,17 +20365,17 @@ const bs_op bs_op_gather_rows = {.name = "gather_rows",
                                  .infer = gather_rows_infer,
                                  .run = gather_rows_run};
 
-#define INDEXED_OP(op, operands, desc, array)                                                                        \
+#define INDEXED_OP(op, operands, desc, array, empty)                                                                 \
     const bs_op bs_op_##op = {.name = #op,                                                                           \
                               .min_in = operands,                                                                    \
-                              .flags = BS_OP_CAPTURE | BS_OP_CAPTURE_FIRST,                                          \
+                              .flags = BS_OP_CAPTURE | BS_OP_CAPTURE_FIRST | empty,                                  \
                               BS_PARAMS(desc, array),                                                                \
                               .infer = op##_infer,                                                                   \
                               .run = op##_run}
-INDEXED_OP(select, 2, bs_select_desc, select_fields);
-INDEXED_OP(gather_elements, 2, bs_select_desc, select_fields);
-INDEXED_OP(scatter_elements, 3, bs_update_desc, update_fields);
-INDEXED_OP(scatter_rows, 3, bs_update_desc, update_fields);
+INDEXED_OP(select, 2, bs_select_desc, select_fields, 0);
+INDEXED_OP(gather_elements, 2, bs_select_desc, select_fields, 0);
+INDEXED_OP(scatter_elements, 3, bs_update_desc, update_fields, BS_OP_EMPTY);
+INDEXED_OP(scatter_rows, 3, bs_update_desc, update_fields, BS_OP_EMPTY);
 #undef INDEXED_OP
 
 bs_value bs_gather_rows(bs_graph *graph, bs_value table, bs_value indices)
@@ -20987,7 +21196,7 @@ static const bs_op_rules matmul_rules = {.plan = matmul_plan};
 
 const bs_op bs_op_matmul = {.name = "matmul",
                             .min_in = 2,
-                            .flags = BS_OP_CAPTURE,
+                            .flags = BS_OP_CAPTURE | BS_OP_EMPTY,
                             BS_PARAMS(bs_matmul_desc, matmul_fields),
                             .infer = matmul_infer,
                             .flops = matmul_flops,
@@ -22056,6 +22265,8 @@ static const float *reduce_line_at(const reduce_job *r, const float *x, int64_t 
 
 static float reduce_all(const reduce_job *r, int32_t kind, const float *x, float top)
 {
+    if (r->lines * r->job.n == 0)
+        return kind == BS_REDUCE_PROD;
     float result = bs_reduce_term(kind, x[0], top);
     for (int64_t l = 0; l < r->lines; l++) {
         const float *line = l == 0 ? x : reduce_line_at(r, x, l);
@@ -22085,14 +22296,15 @@ static bs_status reduce_run(const bs_call *call)
     r.job.kind = desc->kind;
     for (int32_t d = first; d < last; d++)
         r.lines *= call->in[0].dim[d];
-    if (r.lines * r.job.n > 0)
-        bs_lines_visit(call, last, reduce_lines, &r.job);
+    if (r.lines * r.job.n == 0 && desc->kind >= BS_REDUCE_MEAN && desc->kind <= BS_REDUCE_MIN)
+        return bs_call_fail(call, "operand 0 is empty");
+    bs_lines_visit(call, last, reduce_lines, &r.job);
     return BS_OK;
 }
 
 const bs_op bs_op_reduce = {.name = "reduce",
                             .min_in = 1,
-                            .flags = BS_OP_SPATIAL,
+                            .flags = BS_OP_SPATIAL | BS_OP_EMPTY,
                             BS_PARAMS(bs_reduce_desc, reduce_fields),
                             .infer = reduce_infer,
                             .flops = bs_lines_flops,
@@ -23628,7 +23840,7 @@ static bs_dim_id source_dim_decode(bs_graph *g, int32_t code)
     if (code < -(65536 * 1024))
         return -1;
     const bs_dim_id symbol = symbol_by_number(g, -code & 0xffff);
-    return symbol < 0 ? -1 : bs_dim_derive(g, symbol, (-code >> 16) + 1, 0, 1);
+    return symbol < 0 || g->dims[symbol].node ? -1 : bs_dim_derive(g, symbol, (-code >> 16) + 1, 0, 1);
 }
 
 static bool name_is_new(bs_infer *infer)
@@ -23822,7 +24034,8 @@ static bool patches_infer(bs_infer *infer)
     const bs_patches_desc *p = infer->params;
     const bs_value_info *frame = infer->in[0];
     const int32_t size = bs_or_default(p->size, 64);
-    if (!bs_infer_root(infer, 0) || !bs_infer_rank(infer, 0, 3, 3) || !bs_infer_field(infer, "size", size, 1, 8192))
+    if (!bs_infer_root(infer, 0) || !bs_infer_rank(infer, 0, 3, 3) || !bs_infer_field(infer, "size", size, 1, 8192) ||
+        !bs_infer_bound_dim(infer, 0, 1) || !bs_infer_bound_dim(infer, 0, 2))
         return false;
     infer->out[0].scale_num = infer->out[0].scale_den = 1;
     if (infer->n_in == 2)
@@ -24468,7 +24681,8 @@ bool bs_infer_segment_input(bs_infer *infer, int32_t index, int32_t domain, cons
 
 static bool segments_infer(bs_infer *infer)
 {
-    return bs_infer_row_shape(infer) && bs_infer_segment_input(infer, 1, 0, "lengths") &&
+    return bs_infer_row_shape(infer) && bs_infer_bound_dim(infer, 0, 0) &&
+           bs_infer_segment_input(infer, 1, 0, "lengths") &&
            bs_infer_row_domain(infer, infer->ids[1]);
 }
 
@@ -26990,9 +27204,21 @@ static bool margins_fit(const bs_plan *plan, bs_error *error)
     return true;
 }
 
+/* Kernels of a device cannot say extents yet. */
+static bool makers_fit(const bs_plan *plan, bs_error *error)
+{
+    const bs_graph *g = plan->graph;
+    for (int32_t n = 1; n < g->n_nodes; n++)
+        if (plan->node_live[n] && g->nodes[n].makes && bs_plan_on_device(plan))
+            return bs_refuse(error, BS_ERROR_UNSUPPORTED, "%s \"%s\": a plan of BS_TIER_CUDA has no extents from data",
+                             bs_op_get(g->nodes[n].op)->name, bs_node_name(&g->nodes[n]));
+    return true;
+}
+
 bool bs_plan_rows_fit(const bs_plan *plan, bs_error *error)
 {
-    return rows_fit(plan, error) && cells_fit(plan, error) && cells_are_whole(plan, error) && margins_fit(plan, error);
+    return makers_fit(plan, error) && rows_fit(plan, error) && cells_fit(plan, error) &&
+           cells_are_whole(plan, error) && margins_fit(plan, error);
 }
 
 bool bs_plan_bytes_fit(const bs_plan *plan, bs_error *error)
@@ -27159,7 +27385,8 @@ static void mark_router(live_pass *l, int32_t router)
         mark_node(l, n);
 }
 
-/* A domain needs the router that decided for it, whose own domain is above it, and the input that groups its rows. */
+/* A domain needs the router that decided for it, whose own domain is above it, the input that groups its rows, and
+ * the node that says how many there are. */
 static void mark_domain(live_pass *l, int32_t domain)
 {
     const bs_domain *d = &l->plan->graph->domains[domain];
@@ -27169,6 +27396,16 @@ static void mark_domain(live_pass *l, int32_t domain)
     }
     l->plan->domains[domain].live = true;
     mark(l, d->lengths);
+    mark_node(l, bs_domain_maker(l->plan->graph, domain));
+}
+
+/* What a node makes has extents. */
+static void mark_extents(live_pass *l, const bs_node *node)
+{
+    const bs_graph *g = l->plan->graph;
+    for (const bs_value_info *v = &g->values[node->first_out]; v < &g->values[node->first_out + node->n_out]; v++)
+        for (int32_t i = 0; i < v->rank; i++)
+            mark_node(l, g->dims[v->dims[i]].node);
 }
 
 static void mark_operands(live_pass *l, const bs_node *node)
@@ -27228,6 +27465,7 @@ static void find_live(live_pass *l)
         const int32_t n = l->waiting[--l->n_waiting];
         mark_operands(l, &g->nodes[n]);
         mark_domain(l, g->nodes[n].domain);
+        mark_extents(l, &g->nodes[n]);
         if (bs_node_is_state(&g->nodes[n]))
             mark_node(l, l->follower[n]);
     }
@@ -28081,6 +28319,9 @@ static int32_t node_level(const bs_lower_pass *l, int32_t n, int32_t top, int32_
             level = bs_max_i32(level, level_after(l, l->g->values[in[i]].node, top, domain));
     for (int32_t d = node->domain; l->g->domains[d].kind == BS_DOMAIN_PATH; d = l->g->domains[d].parent)
         level = bs_max_i32(level, level_after(l, l->g->routers[l->g->domains[d].router].node, top, domain));
+    const int32_t maker = bs_domain_maker(l->g, bs_plan_top_domain(l->g, node->domain));
+    if (maker)
+        level = bs_max_i32(level, level_after(l, maker, top, domain));
     return node->router && l->g->routers[node->router].node != n
                ? bs_max_i32(level, level_after(l, l->g->routers[node->router].node, top, domain))
                : level;
@@ -28583,15 +28824,32 @@ static int32_t region_of(const bs_plan *p, const bs_instr *i)
     return i->part == BS_TOP ? BS_TOP : p->parts[i->part].region;
 }
 
+/* The time from which extents are known that `node` says; 0: none does. */
+static int32_t extent_ready(const bs_lower_pass *l, int32_t node)
+{
+    return node ? l->ready[l->g->nodes[node].first_out] : 0;
+}
+
+/* The time from which all extents of a value are known. */
+static int32_t extents_ready(const bs_lower_pass *l, int32_t value)
+{
+    const bs_value_info *v = &l->g->values[value];
+    int32_t ready = 0;
+    for (int32_t i = 0; i < v->rank; i++)
+        ready = bs_max_i32(ready, extent_ready(l, l->g->dims[v->dims[i]].node));
+    return ready;
+}
+
 /* The time from which an instruction of `region` can read `value`. Within a region values are simply made in order. */
 static int32_t value_ready(const bs_lower_pass *l, int32_t value, int32_t region)
 {
     if (value == 0)
         return 0;
+    const int32_t known = extents_ready(l, value);
     const bs_storage storage = l->plan->values[value].storage;
     const int32_t made_in = bs_lower_region_of(l, l->g->values[value].node);
     /* the rows of a view may be stored by another node */
-    const int32_t ready = made_in == BS_TOP || storage == BS_STORAGE_VIEW ? l->ready[value] : 0;
+    const int32_t ready = bs_max_i32(known, made_in == BS_TOP || storage == BS_STORAGE_VIEW ? l->ready[value] : 0);
     return made_in == BS_TOP || made_in == region ? ready : bs_max_i32(ready, l->region_time[made_in]);
 }
 
@@ -28607,11 +28865,11 @@ static void schedule(bs_lower_pass *l, bs_instr *i, int32_t after)
     l->clock[i->domain] = i->time;
 }
 
-/* Rows of a path exist once its router has decided. */
+/* Rows of a path exist once its router has decided, others once their number is known. */
 static int32_t domain_ready(const bs_lower_pass *l, int32_t domain)
 {
     const bs_domain *d = &l->g->domains[domain];
-    return d->kind == BS_DOMAIN_PATH ? l->path_ready[d->router] : 0;
+    return d->kind == BS_DOMAIN_PATH ? l->path_ready[d->router] : extent_ready(l, bs_domain_maker(l->g, domain));
 }
 
 static int32_t operands_ready(const bs_lower_pass *l, const bs_node *node, int32_t region)
@@ -29838,15 +30096,19 @@ static void order_parts(bs_plan *p, int32_t *buffer)
     }
 }
 
-/* Finds the instruction of each router and of each region. */
+/* Finds the instruction of each router, of each region and of each node that makes a symbol. */
 static void find_instrs(bs_plan *p)
 {
     for (int32_t r = 0; r < p->graph->n_routers; r++)
         p->routers[r].instr = -1;
     for (int32_t r = 0; r < p->n_regions; r++)
         p->regions[r].instr = -1;
+    for (int32_t n = 0; n < p->graph->n_nodes; n++)
+        p->nodes[n].instr = -1;
     for (int32_t k = 0; k < p->n_instrs; k++) {
         const bs_instr *i = &p->instrs[k];
+        if (i->kind == BS_INSTR_CALL && p->graph->nodes[i->node].makes)
+            p->nodes[i->node].instr = k;
         if (i->kind == BS_INSTR_RUN)
             p->regions[i->region].instr = k;
         if (i->kind == BS_INSTR_ROUTE)
@@ -30212,6 +30474,7 @@ static void bounds_make(const bs_plan *p, image_bounds *b)
     X(nodes, prepared_offset, BYTES) \
     X(nodes, scratch_bytes, BYTES)  \
     X(nodes, work_items, COUNT)         \
+    X(nodes, instr, INSTR)          \
     X(values, storage, STORAGE)        \
     X(values, source, SOURCE)      \
     X(values, margin, MARGIN)      \
@@ -30485,7 +30748,8 @@ static bool domain_is_live(const bs_plan *p, int32_t n)
     const bool image = node->n_out > 0 && g->values[node->first_out].rank == 3 && domain->top > 0;
     return (!node->router || p->routers[node->router].live) && (!image || p->domains[domain->top].images) &&
            (domain->kind == BS_DOMAIN_PATH ? p->routers[domain->router].live : p->domains[node->domain].live) &&
-           (!domain->lengths || p->node_live[g->values[domain->lengths].node]);
+           (!domain->lengths || p->node_live[g->values[domain->lengths].node]) &&
+           (!bs_domain_maker(g, node->domain) || p->node_live[bs_domain_maker(g, node->domain)]);
 }
 
 static bool chain_is_there(const bs_plan *p, int32_t n)
@@ -30710,6 +30974,7 @@ bool bs_image_sums_sound(bs_plan *p, bs_error *error)
  *   instrs: node, map, combine,      moves between rows that differ,           what the planner makes of such a node
  *     value, target, domain            kernels that there are not
  *   routers: instr, and the order    rows of decisions that are not made       decided once, before it is read
+ *   nodes: instr, and the order      rows beyond the buffers that have them    counted before they are seen
  *   values an instruction touches    a tile's rows seen by others              scratch of the part that it is in
  *   instrs: phase; parts: unit       weights used that are not there           in a part those of its unit
  *   instrs: time; parts: flops       nothing: reports and times                -
@@ -30802,6 +31067,15 @@ static bool is_decided(const image_at *a, int32_t router)
     return r->instr < now && instrs[r->instr].time < instrs[now].time;
 }
 
+/* Whether the node that says how many rows there are has run before. Only makers of symbols are looked for. */
+static bool is_counted(const image_at *a, int32_t maker)
+{
+    const bs_instr *instrs = a->p->instrs;
+    const int32_t at = a->p->nodes[maker].instr;
+    return maker == 0 || (at >= 0 && at < a->at && instrs[at].part == BS_TOP && instrs[at].kind == BS_INSTR_CALL &&
+                          instrs[at].node == maker && instrs[at].time < a->i->time);
+}
+
 /* Whether the rows of a domain are known to this instruction. If a path is seen, the instruction that decided saw the
  * domain above it. */
 static bool sees(const image_at *a, int32_t domain)
@@ -30810,7 +31084,7 @@ static bool sees(const image_at *a, int32_t domain)
     if (a->tile && bs_image_is_within(a->g, a->tile, domain))
         return true; /* its own rows, and those above */
     if (d->kind != BS_DOMAIN_PATH)
-        return a->tile == 0 || domain == 0;
+        return (a->tile == 0 || domain == 0) && is_counted(a, bs_domain_maker(a->g, domain));
     return is_decided(a, d->router) && a->p->routers[d->router].in_tile == (a->tile != 0);
 }
 
@@ -35315,7 +35589,8 @@ struct bs_session {
     uint8_t *weights; /* prepared, resident; on a device: its address there */
     bs_store store;   /* weights that are streamed */
     bs_profile *profile;
-    int64_t *dims;    /* [dims] of this run */
+    int64_t *dims;    /* [dims] of this run; what comes from data has its maximum until it is known */
+    bool any_empty;   /* some dimension of this run is 0 */
     bs_buffer *bound; /* [nodes] inputs, outputs, states; data NULL = not bound */
     uint8_t **state;  /* [nodes] own memory of states */
     bs_bytes *state_bytes;
@@ -35399,6 +35674,9 @@ static inline uint64_t bs_session_now(const bs_session *s)
 
 /* Checks a run before it begins; sets extents and the rows of domains. (run/extents.c) */
 BS_INTERNAL bool bs_session_check_run(bs_session *session, bs_error *error);
+/* The node of this instruction has run and made a symbol: sets its extent and what hangs on it, or says in
+ * fault[BS_FAULT_BYTES], zeros so far, why this run cannot go on. (run/extents.c) */
+BS_INTERNAL bs_status bs_extents_made(bs_session *session, const bs_instr *i, int64_t extent, char *fault);
 /* Whether the session itself provides the memory of this state. */
 BS_INTERNAL bool bs_session_owns_state(const bs_session *s, int32_t node);
 
@@ -36861,6 +37139,8 @@ BS_INTERNAL void bs_exec_region_units(bs_session *s, int32_t region, int32_t *co
  * Relies on run/exec.h. Must never know which rows there are, or who else is at work. */
 /* #include "run/exec.h" */
 
+/* #include "ops/common.h" */
+
 #define BAND_ROWS 32  /* of an image, per task; a multiple of the Winograd tile, so cutting changes no bit */
 #define BATCH_ROWS 16 /* cells of a non-image op, per task; of an op that cuts itself, BS_CROSS_ROWS */
 
@@ -36915,17 +37195,52 @@ static void run_decided(const bs_context *c, const bs_node *node, int32_t row, i
     }
 }
 
+/* The dimension along which a value is empty in this run; -1: it has elements. */
+static int32_t empty_along(const bs_session *s, int32_t value)
+{
+    const bs_value_info *v = &s->graph->values[value];
+    for (int32_t i = 0; i < v->rank; i++)
+        if (s->dims[v->dims[i]] == 0)
+            return i;
+    return -1;
+}
+
+/* In a run with extents of 0: whether the kernel is to be called. It is not where all results are empty; where an
+ * operand alone is, only some ops have a result (BS_OP_EMPTY). */
+static bool wants_kernel(const bs_session *s, const bs_node *node, const bs_call *call, bs_status *status)
+{
+    bool empty = node->n_out > 0;
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(s->plan, (int32_t)(node - s->graph->nodes), &n_in);
+    for (int32_t i = 0; i < node->n_out; i++)
+        empty = empty && empty_along(s, node->first_out + i) >= 0;
+    for (int32_t i = 0; i < n_in && !empty && !(bs_op_get(node->op)->flags & BS_OP_EMPTY); i++) {
+        const int32_t along = empty_along(s, in[i]);
+        char text[64];
+        if (along < 0)
+            continue;
+        *status = bs_call_fail(call, "operand %d is empty: dimension %d (%s) is 0", i, along,
+                               bs_dim_text(s->graph, s->graph->values[in[i]].dims[along], text, sizeof text));
+        return false;
+    }
+    return !empty;
+}
+
 void bs_exec_call(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band)
 {
+    bs_session *s = c->session;
     bs_call call;
     char fault[BS_FAULT_BYTES] = "";
-    const bs_node *node = &c->session->graph->nodes[i->node];
+    int64_t extent = 0;
+    bs_status status = BS_OK;
+    const bs_node *node = &s->graph->nodes[i->node];
     if (bs_op_get(node->op)->flags & BS_OP_DECIDED) {
         run_decided(c, node, row, rows);
         return;
     }
     call_prepare(c, node, row, rows, &call);
     call.fault = fault;
+    call.extent = &extent;
     if (band <= 0)
         zero_margins(c, &call);
     if (call.plan->work_items > 0) {
@@ -36938,8 +37253,12 @@ void bs_exec_call(const bs_context *c, const bs_instr *i, int32_t row, int32_t r
         r->y1 = bs_min_i32(y0 + BAND_ROWS, r->y1);
         r->y0 = y0;
     }
-    if (bs_exec_fail(c->session, call.plan->fusion ? bs_fusion_run(&call) : bs_op_get(node->op)->run(&call), i->node))
-        memcpy(c->session->fault, fault, BS_FAULT_BYTES);
+    if (!s->any_empty || wants_kernel(s, node, &call, &status))
+        status = call.plan->fusion ? bs_fusion_run(&call) : bs_op_get(node->op)->run(&call);
+    if (status == BS_OK && node->makes)
+        status = bs_extents_made(s, i, extent, fault);
+    if (bs_exec_fail(s, status, i->node))
+        memcpy(s->fault, fault, BS_FAULT_BYTES);
 }
 
 /* Rows of one call: one, where geometry differs from row to row or rows are found through a decision. */
@@ -38229,8 +38548,9 @@ bs_status bs_set_route(bs_session *session, const char *router, bs_route_functio
 /* ==== end src/run/bind.c ====================================================================== */
 
 /* ==== begin src/run/extents.c ================================================================= */
-/* run/extents.c - the extents of a run: symbols from the bound inputs, the dimensions derived from them, rows of
- * domains. Relies on run/session.h. Must never let a run begin whose extents or buffers do not fit the plan. */
+/* run/extents.c - the extents of a run: symbols from the bound inputs and from what has run, the dimensions derived
+ * from them, rows of domains. Relies on run/session.h. Must never let a run begin, or go on, whose extents or buffers
+ * do not fit the plan. */
 /* #include "run/session.h" */
 
 /* #include "ops/structure.h" */
@@ -38295,7 +38615,7 @@ static bool derive_extents(bs_session *s, bs_error *error)
     for (int32_t d = 0; d < s->graph->n_dims; d++) {
         const bs_dim_info *dim = &s->graph->dims[d];
         if (dim->kind == BS_DIM_SYMBOL && s->dims[d] == 0)
-            s->dims[d] = dim->maximum; /* no input has it: states keep their maximum */
+            s->dims[d] = dim->maximum; /* no input has it: states keep their maximum; or it comes from data */
         if (dim->kind == BS_DIM_DERIVED)
             s->dims[d] = bs_floor_div(s->dims[dim->parent] * dim->mul + dim->add, dim->div);
         if (s->dims[d] < 1)
@@ -38346,8 +38666,15 @@ static bool check_bound(bs_session *s, bs_error *error)
     return true;
 }
 
-/* A tensor that joins the cells of another value must have a row for each cell of this run, too. */
-static bool check_rows(const bs_session *s, bs_error *error)
+/* Whether what a node makes is known after instruction `at`, or from the start. */
+static bool is_known(const bs_session *s, int32_t maker, int32_t at)
+{
+    return maker == 0 || s->plan->nodes[maker].instr <= at;
+}
+
+/* A tensor that joins the cells of another value must have a row for each cell of this run, too: as soon as both
+ * numbers are known, and before anything reads these rows. */
+static bool check_rows(const bs_session *s, int32_t at, bs_error *error)
 {
     const bs_graph *g = s->graph;
     for (int32_t n = 1; n < g->n_nodes; n++) {
@@ -38355,6 +38682,8 @@ static bool check_rows(const bs_session *s, bs_error *error)
         if (!s->plan->node_live[n] || !bs_node_is_view(node) || node->router != 0)
             continue;
         const bs_value_info *x = &g->values[bs_node_in(g, node)[0]];
+        if (!is_known(s, g->dims[x->dims[0]].node, at) || !is_known(s, bs_domain_maker(g, node->domain), at))
+            continue;
         const int64_t rows = s->dims[x->dims[0]];
         const int32_t cells = s->root.domains[node->domain].count;
         char text[64], domain[96];
@@ -38382,13 +38711,47 @@ static bool count_rows(bs_session *s, bs_error *error)
             rows->count = (int32_t)s->dims[domain->rows];
         }
     }
-    return check_rows(s, error);
+    return check_rows(s, -1, error);
 }
 
 bool bs_session_check_run(bs_session *s, bs_error *error)
 {
+    s->any_empty = false;
     return set_symbols(s, error) && derive_extents(s, error) && check_bound(s, error) && count_rows(s, error) &&
            bs_segments_begin(s, error);
+}
+
+/* ------------------------------------------------------------------------------------------- extents from data */
+
+/* The symbol that a node made, and what is derived of it. */
+static bool set_made(bs_session *s, int32_t n, int64_t extent, bs_error *error)
+{
+    char text[64];
+    for (int32_t d = s->graph->nodes[n].makes - 1; d < s->graph->n_dims; d++) {
+        const bs_dim_info *dim = &s->graph->dims[d];
+        if (dim->node != n)
+            continue;
+        if (dim->kind == BS_DIM_DERIVED)
+            extent = bs_floor_div(s->dims[dim->parent] * dim->mul + dim->add, dim->div);
+        if (extent < 0 || extent > dim->maximum)
+            return bs_refuse(error, BS_ERROR_DATA, "dimension %s would be %lld",
+                             bs_dim_text(s->graph, d, text, sizeof text), (long long)extent);
+        s->dims[d] = extent;
+        s->any_empty = s->any_empty || extent == 0;
+    }
+    return true;
+}
+
+bs_status bs_extents_made(bs_session *s, const bs_instr *i, int64_t extent, char *fault)
+{
+    bs_error error = {.status = BS_OK};
+    bool fits = set_made(s, i->node, extent, &error);
+    for (int32_t d = 1; d < s->graph->n_domains && fits; d++)
+        if (bs_domain_maker(s->graph, d) == i->node)
+            s->root.domains[d].count = (int32_t)s->dims[s->graph->domains[d].rows];
+    fits = fits && check_rows(s, (int32_t)(i - s->plan->instrs), &error);
+    memcpy(fault, error.message, BS_FAULT_BYTES - 1); /* its last byte stays 0 */
+    return fits ? BS_OK : BS_ERROR_DATA;
 }
 /* ==== end src/run/extents.c =================================================================== */
 
@@ -38654,6 +39017,17 @@ bs_status bs_decision_get(const bs_session *session, const char *router, bs_deci
     decision->cells = session->root.domains[bs_plan_top_domain(session->graph, info->domain)].count;
     decision->chosen = session->chosen[r];
     decision->dropped = session->dropped[r];
+    return BS_OK;
+}
+
+bs_status bs_output_extents(const bs_session *session, const char *output, int64_t *dims)
+{
+    const int32_t n = session && output && dims ? bs_graph_named(session->graph, output, false) : 0;
+    if (n == 0 || !bs_node_is_output(&session->graph->nodes[n]))
+        return BS_ERROR_ARGUMENT;
+    const bs_value_info *v = bs_bound_info(session, n);
+    for (int32_t i = 0; i < BS_MAX_RANK; i++)
+        dims[i] = i < v->rank ? session->dims[v->dims[i]] : 0;
     return BS_OK;
 }
 

@@ -319,8 +319,8 @@ bool bs_tier_available(bs_tier tier); /* compiled in, and this processor can run
 const char *bs_tier_name(bs_tier tier);
 
 /* A dimension: a positive constant, BS_UPTO(n) (an anonymous symbol with a maximum), or a symbol made
- * by bs_symbol. Symbols are bound by the inputs of a run; a multiple of one (bs_times) binds it too. Zero ends the
- * list. */
+ * by bs_symbol. Symbols are bound by the inputs of a run; a multiple of one (bs_times) binds it too. (Some ops make
+ * symbols of their own: "Extents from data".) Zero ends the list. */
 typedef int64_t bs_dim;
 #ifdef __cplusplus
 #define BS_UPTO(n) (INT64_C(1099511627776) + (n))
@@ -742,6 +742,25 @@ bs_value bs_scatter_elements(bs_graph *graph, bs_value x, bs_value indices, bs_v
  * index_copy, index_add). */
 bs_value bs_scatter_rows(bs_graph *graph, bs_value table, bs_value indices, bs_value updates,
                          const bs_update_desc *desc);
+
+/* Extents from data. Some ops know only when they have run how long their result is: its dimension is a symbol with the
+ * descriptor's maximum, named as the node, from 0 on in a run. A run that would be beyond the maximum is BS_ERROR_DATA,
+ * and so is one that makes a dimension derived of it negative. Whatever follows computes as many elements as there are;
+ * a result without elements is computed by nothing, and an op that wants elements (a maximum, an average) and gets none
+ * ends the run with BS_ERROR_DATA. An output's buffer has the maximum in such a dimension: what lies beyond the extent
+ * of a run is left as it is, and bs_output_extents tells that extent. Operands are root values. Not on a GPU yet. */
+typedef struct bs_extent_desc {
+    const char *name;
+    int32_t maximum; /* 1 .. 2^30 */
+} bs_extent_desc;
+/* start, start + step, ... up to `limit`, which is not one of them (ONNX Range, torch.arange, numpy.arange): f32 or i32
+ * [n], operands of that type with one element. start may be id 0: 0; with that step may be id 0: 1. Element i is
+ * start + i step, rounded once. A step of 0, infinities and NaN are BS_ERROR_DATA. */
+bs_value bs_arange(bs_graph *graph, bs_value limit, bs_value start, bs_value step, const bs_extent_desc *desc);
+/* The indices of all elements that are not 0 (NaN is not), the last dimension fastest: x of any type and rank 1 .. 4 ->
+ * i32 [n, rank] (torch.nonzero). desc may be NULL; maximum [elements of x]. */
+bs_value bs_nonzero(bs_graph *graph, bs_value x, const bs_extent_desc *desc);
+
 /* A constant from the weights: "<name>" of that dtype (f32 or i32) and shape, root domain. */
 bs_value bs_constant(bs_graph *graph, const char *name, bs_dtype dtype, bs_shape shape);
 
@@ -1262,6 +1281,10 @@ typedef struct bs_decision {
     int64_t dropped;        /* choices beyond the capacity */
 } bs_decision;
 bs_status bs_decision_get(const bs_session *session, const char *router, bs_decision *decision);
+
+/* The extents that an output had in the last run, for those that come from data: dims[BS_MAX_RANK], 0 beyond its rank.
+ * BS_ERROR_ARGUMENT: there is no output of that name. */
+bs_status bs_output_extents(const bs_session *session, const char *output, int64_t *dims);
 
 typedef struct bs_run_stats {
     uint64_t runs;

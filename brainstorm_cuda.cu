@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: f5d7d46e439d4866a4259840d27f2d44859144e18ea7f5323832cd9058e90ea0
+ * sha256 of the parts: d0f4c5efc04c74183f4475dc769252b0d21609ad6380639adebc274a22bae6df
  */
 #include "brainstorm.h"
 
@@ -508,7 +508,9 @@ static inline bool bs_disjoint(const void *a, uint64_t a_bytes, const void *b, u
 /* ==== end src/base/debug.h ==================================================================== */
 
 /* A dimension is a constant, a symbol with a maximum, or floor((parent * mul + add) / div) of another.
- * Equal expressions are one entry, so two dimensions are equal in every run exactly when their ids are equal. */
+ * Equal expressions are one entry, so two dimensions are equal in every run exactly when their ids are equal.
+ * A symbol is given by the inputs of a run, or it comes from data: then it is known when the node that makes it has
+ * run, and until then it stands at its maximum. Only what comes from data may be 0. */
 typedef enum bs_dim_kind { BS_DIM_CONST, BS_DIM_SYMBOL, BS_DIM_DERIVED } bs_dim_kind;
 typedef int32_t bs_dim_id;
 
@@ -519,6 +521,7 @@ typedef struct bs_dim_info {
     int32_t maximum;       /* the value of a constant */
     int32_t name;    /* offset in text; 0 none */
     int32_t symbols; /* number of symbols up to this entry, itself included */
+    int32_t node;    /* a symbol from data, or what is derived of one: the node that makes it; else 0 */
     int32_t child[2];
 } bs_dim_info;
 
@@ -571,6 +574,7 @@ typedef struct bs_node {
     int32_t router; /* route, scatter, gather: the router; else 0 */
     int32_t path;   /* scatter */
     int32_t writer; /* state: the node that writes it; 0 none */
+    int32_t makes;  /* 1 + the symbol that is known when this has run; 0 none */
     int32_t child[2]; /* in the tree of names, for ops with BS_OP_NAMED */
     const void *params; /* the descriptor, name resolved into the graph's text */
 } bs_node;
@@ -644,9 +648,17 @@ bs_dim_id bs_dim_const(bs_graph *graph, int64_t n);
 bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t add, int64_t div); /* div: 1 .. 2^30 */
 int64_t bs_common_divisor(int64_t a, int64_t b); /* the greatest; its sign is not defined */
 bs_dim_id bs_dim_resolve(bs_graph *graph, bs_dim dim); /* from a public handle */
+/* A new symbol that the node to be added next makes; `name` lies in the graph's text. */
+bs_dim_id bs_dim_from_data(bs_graph *graph, const char *name, int64_t maximum);
 bool bs_dim_is_known(const bs_graph *graph, bs_dim dim); /* whether a handle is valid; records nothing */
 static inline int64_t bs_dim_max(const bs_graph *graph, bs_dim_id d) { return graph->dims[d].maximum; }
 static inline bool bs_dim_is_const(const bs_graph *graph, bs_dim_id d) { return graph->dims[d].kind == BS_DIM_CONST; }
+/* The node that says how many rows a domain has; 0: inputs do, or a router. */
+static inline int32_t bs_domain_maker(const bs_graph *graph, int32_t domain)
+{
+    const bs_domain *d = &graph->domains[domain];
+    return d->kind == BS_DOMAIN_ROWS && d->rows >= 0 ? graph->dims[d->rows].node : 0;
+}
 /* The product of its dimensions, each at its maximum; and the bytes of these elements. */
 bs_bytes bs_value_elements(const bs_graph *graph, const bs_value_info *value);
 static inline bs_bytes bs_value_bytes(const bs_graph *graph, const bs_value_info *value)
@@ -775,6 +787,7 @@ typedef struct bs_node_plan {
     int32_t fused_in[2];    /* the operands of a fused kernel */
     int32_t unit;           /* unit whose slot holds its prepared weights; 0: resident */
     int32_t twin;           /* the last node before it that has the same weights; 0: none */
+    int32_t instr;          /* of a node that makes a symbol: the instruction that calls it; else -1 */
     int32_t owner;          /* the node whose prepared copy it reads: itself, or an earlier twin with the same layout */
     int32_t newest_owner;   /* the last owner among its twins, itself included */
     bs_bytes prepared_bytes; /* offset of its weights, in its unit's slot or the resident weights */
@@ -783,7 +796,7 @@ typedef struct bs_node_plan {
 } bs_node_plan;
 
 #define BS_CROSS_ROWS 64 /* rows, at most, of a call that is one of the work items of bs_node_plan */
-#define BS_FAULT_BYTES 96
+#define BS_FAULT_BYTES 160
 
 typedef struct bs_call {
     const bs_graph *graph;
@@ -796,6 +809,9 @@ typedef struct bs_call {
     const void *prepared; /* the node's prepared weights */
     void *scratch;
     char *fault; /* [BS_FAULT_BYTES] for what is wrong with the data of this run, or NULL */
+    /* of an op that makes a symbol (bs_infer_data_dim): where it says what the extent is, 0 so far. Its results have
+     * the maximum as their extent; it writes no element beyond that, and says more when there are more */
+    int64_t *extent;
     /* BS_OP_CROSS_ROW only */
     /* where outputs begin in the segment domain; operands of that domain are whole, from row 0 */
     int32_t row;
@@ -822,6 +838,7 @@ typedef struct bs_infer {
     const int32_t *ids; /* of the operands; a structural op may have more than BS_MAX_OPERANDS, and 0 = none */
     const bs_value_info *in[BS_MAX_OPERANDS];
     int32_t router, path; /* structural ops set them; the node keeps them */
+    int32_t makes;        /* bs_infer_data_dim sets it; the node keeps it */
     int32_t n_out; /* 1 unless the rule says otherwise */
     bs_value_info out[BS_MAX_OUTPUTS]; /* starts as a copy of in[0], if there is one */
     char said[4][112]; /* texts for a refusal, at most four (bs_say_value, ...) */
@@ -876,6 +893,9 @@ typedef enum bs_op_flags {
     BS_OP_AXES = 4096,      /* takes operands of BS_MAX_AXES dimensions, not of BS_MAX_RANK at most */
     BS_OP_CAPTURE_FIRST = 2048, /* so may operand 0; its rule says which domain the result is of */
     BS_OP_DECIDED = 512,    /* reads its router's decision, row by row */
+    /* its kernel takes operands without elements; of other ops such a run is BS_ERROR_DATA, unless the result is empty
+     * as well: then no kernel is called */
+    BS_OP_EMPTY = 8192,
     BS_OP_NAMED = 256,      /* its name must be unique: inputs, states and outputs; routers */
     /* rows of a segment influence each other: never in a tile, operands whole; its rule checks their domains */
     BS_OP_CROSS_ROW = 128
@@ -2293,7 +2313,9 @@ static inline int32_t bs_cu_work_items(int64_t count, int64_t each)
     /* recurrent.c */                                                                                                 \
     X(lstm, KERNEL) X(gru, KERNEL)                                                                                    \
     /* op set 4: unary.c, binary.c, compare.c */                                                                      \
-    X(unary, KERNEL) X(binary, KERNEL) X(compare, KERNEL) X(where, KERNEL)
+    X(unary, KERNEL) X(binary, KERNEL) X(compare, KERNEL) X(where, KERNEL)                                            \
+    /* op set 4: from_data.c; on a CPU only (plan/limits.c) */                                                        \
+    X(arange, NONE) X(nonzero, NONE)
 
 #if defined(BS_ONLY_OPS)
 #define BS_OP_input 1
@@ -2928,6 +2950,8 @@ static inline int32_t bs_axis_of(int32_t axis, int32_t rank) { return axis < 0 ?
 bool bs_infer_padding(bs_infer *infer, int32_t padding, int32_t pad, int32_t sides, int32_t most);
 /* Before op set 3 there was only `pad`. */
 void bs_upgrade_padding(int32_t opset, int32_t pad, int32_t *padding);
+/* Operand `index` has one element, whatever its rank. */
+bool bs_infer_single(bs_infer *infer, int32_t index);
 /* The operand is a root value. */
 bool bs_infer_root(bs_infer *infer, int32_t index);
 /* out[0] has the shape of operand 0 behind a dimension of rows, and is a root value. */
@@ -2937,7 +2961,13 @@ bool bs_infer_extent(bs_infer *infer, int32_t axis, int64_t mul, int64_t add, in
 /* The same of dimensions 1 and 2. */
 bool bs_infer_frame(bs_infer *infer, int64_t mul, int64_t add_h, int64_t add_w, int64_t div);
 
-/* A dimension, whose maximum allows it, is `least` or more in every run: other runs are refused before they begin. */
+/* A new dimension, named as the node, whose extent the op says when it has run (bs_call.extent): 0 .. maximum. One for
+ * each node. All operands must be root values. */
+bs_dim_id bs_infer_data_dim(bs_infer *infer, int64_t maximum);
+/* Refuses a dimension of operand `index` that comes from data, where it must be known before a run. */
+bool bs_infer_bound_dim(bs_infer *infer, int32_t index, int32_t d);
+/* A dimension, whose maximum allows it, is `least` or more in every run: other runs are refused before they begin, or
+ * end when it is known. */
 bool bs_infer_least(bs_infer *infer, bs_dim_id d, int64_t least);
 
 /* Whether a value is an image of a patch domain: its dims are those of the frame, a kernel sees one cell and its

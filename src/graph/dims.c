@@ -109,13 +109,24 @@ bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t 
                              .mul = (int32_t)mul,
                              .add = (int32_t)add,
                              .div = (int32_t)div,
-                             .maximum = (int32_t)maximum};
+                             .maximum = (int32_t)maximum,
+                             .node = p->node};
     return dim_intern(graph, &dim);
 }
 
 /* Public handles: constants are themselves, BS_UPTO sets bit 40, a dimension of the table sets bit 41. */
 #define BS_DIM_UPTO ((bs_dim)1 << 40)
 #define BS_DIM_TABLE ((bs_dim)1 << 41)
+
+static bs_dim_id symbol_add(bs_graph *g, const char *text, int64_t maximum, int32_t node)
+{
+    const bs_dim_info dim = {.kind = BS_DIM_SYMBOL,
+                             .parent = -1,
+                             .maximum = (int32_t)maximum,
+                             .name = (int32_t)(text - g->text),
+                             .node = node};
+    return dim_intern(g, &dim);
+}
 
 bs_dim bs_symbol(bs_graph *graph, const char *name, int64_t maximum)
 {
@@ -126,11 +137,13 @@ bs_dim bs_symbol(bs_graph *graph, const char *name, int64_t maximum)
                       name ? name : "", (long long)maximum);
         return 0;
     }
-    const char *text = bs_graph_text(graph, name);
-    const bs_dim_info dim = {
-        .kind = BS_DIM_SYMBOL, .parent = -1, .maximum = (int32_t)maximum, .name = (int32_t)(text - graph->text)};
-    const bs_dim_id id = dim_intern(graph, &dim);
+    const bs_dim_id id = symbol_add(graph, bs_graph_text(graph, name), maximum, 0);
     return id < 0 ? 0 : BS_DIM_TABLE + id;
+}
+
+bs_dim_id bs_dim_from_data(bs_graph *graph, const char *name, int64_t maximum)
+{
+    return symbol_add(graph, name, maximum, graph->n_nodes);
 }
 
 bool bs_dim_is_known(const bs_graph *graph, bs_dim dim)

@@ -7,7 +7,9 @@
 #include "base/debug.h"
 
 /* A dimension is a constant, a symbol with a maximum, or floor((parent * mul + add) / div) of another.
- * Equal expressions are one entry, so two dimensions are equal in every run exactly when their ids are equal. */
+ * Equal expressions are one entry, so two dimensions are equal in every run exactly when their ids are equal.
+ * A symbol is given by the inputs of a run, or it comes from data: then it is known when the node that makes it has
+ * run, and until then it stands at its maximum. Only what comes from data may be 0. */
 typedef enum bs_dim_kind { BS_DIM_CONST, BS_DIM_SYMBOL, BS_DIM_DERIVED } bs_dim_kind;
 typedef int32_t bs_dim_id;
 
@@ -18,6 +20,7 @@ typedef struct bs_dim_info {
     int32_t maximum;       /* the value of a constant */
     int32_t name;    /* offset in text; 0 none */
     int32_t symbols; /* number of symbols up to this entry, itself included */
+    int32_t node;    /* a symbol from data, or what is derived of one: the node that makes it; else 0 */
     int32_t child[2];
 } bs_dim_info;
 
@@ -70,6 +73,7 @@ typedef struct bs_node {
     int32_t router; /* route, scatter, gather: the router; else 0 */
     int32_t path;   /* scatter */
     int32_t writer; /* state: the node that writes it; 0 none */
+    int32_t makes;  /* 1 + the symbol that is known when this has run; 0 none */
     int32_t child[2]; /* in the tree of names, for ops with BS_OP_NAMED */
     const void *params; /* the descriptor, name resolved into the graph's text */
 } bs_node;
@@ -143,9 +147,17 @@ bs_dim_id bs_dim_const(bs_graph *graph, int64_t n);
 bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t add, int64_t div); /* div: 1 .. 2^30 */
 int64_t bs_common_divisor(int64_t a, int64_t b); /* the greatest; its sign is not defined */
 bs_dim_id bs_dim_resolve(bs_graph *graph, bs_dim dim); /* from a public handle */
+/* A new symbol that the node to be added next makes; `name` lies in the graph's text. */
+bs_dim_id bs_dim_from_data(bs_graph *graph, const char *name, int64_t maximum);
 bool bs_dim_is_known(const bs_graph *graph, bs_dim dim); /* whether a handle is valid; records nothing */
 static inline int64_t bs_dim_max(const bs_graph *graph, bs_dim_id d) { return graph->dims[d].maximum; }
 static inline bool bs_dim_is_const(const bs_graph *graph, bs_dim_id d) { return graph->dims[d].kind == BS_DIM_CONST; }
+/* The node that says how many rows a domain has; 0: inputs do, or a router. */
+static inline int32_t bs_domain_maker(const bs_graph *graph, int32_t domain)
+{
+    const bs_domain *d = &graph->domains[domain];
+    return d->kind == BS_DOMAIN_ROWS && d->rows >= 0 ? graph->dims[d->rows].node : 0;
+}
 /* The product of its dimensions, each at its maximum; and the bytes of these elements. */
 bs_bytes bs_value_elements(const bs_graph *graph, const bs_value_info *value);
 static inline bs_bytes bs_value_bytes(const bs_graph *graph, const bs_value_info *value)

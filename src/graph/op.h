@@ -47,6 +47,7 @@ typedef struct bs_node_plan {
     int32_t fused_in[2];    /* the operands of a fused kernel */
     int32_t unit;           /* unit whose slot holds its prepared weights; 0: resident */
     int32_t twin;           /* the last node before it that has the same weights; 0: none */
+    int32_t instr;          /* of a node that makes a symbol: the instruction that calls it; else -1 */
     int32_t owner;          /* the node whose prepared copy it reads: itself, or an earlier twin with the same layout */
     int32_t newest_owner;   /* the last owner among its twins, itself included */
     bs_bytes prepared_bytes; /* offset of its weights, in its unit's slot or the resident weights */
@@ -55,7 +56,7 @@ typedef struct bs_node_plan {
 } bs_node_plan;
 
 #define BS_CROSS_ROWS 64 /* rows, at most, of a call that is one of the work items of bs_node_plan */
-#define BS_FAULT_BYTES 96
+#define BS_FAULT_BYTES 160
 
 typedef struct bs_call {
     const bs_graph *graph;
@@ -68,6 +69,9 @@ typedef struct bs_call {
     const void *prepared; /* the node's prepared weights */
     void *scratch;
     char *fault; /* [BS_FAULT_BYTES] for what is wrong with the data of this run, or NULL */
+    /* of an op that makes a symbol (bs_infer_data_dim): where it says what the extent is, 0 so far. Its results have
+     * the maximum as their extent; it writes no element beyond that, and says more when there are more */
+    int64_t *extent;
     /* BS_OP_CROSS_ROW only */
     /* where outputs begin in the segment domain; operands of that domain are whole, from row 0 */
     int32_t row;
@@ -94,6 +98,7 @@ typedef struct bs_infer {
     const int32_t *ids; /* of the operands; a structural op may have more than BS_MAX_OPERANDS, and 0 = none */
     const bs_value_info *in[BS_MAX_OPERANDS];
     int32_t router, path; /* structural ops set them; the node keeps them */
+    int32_t makes;        /* bs_infer_data_dim sets it; the node keeps it */
     int32_t n_out; /* 1 unless the rule says otherwise */
     bs_value_info out[BS_MAX_OUTPUTS]; /* starts as a copy of in[0], if there is one */
     char said[4][112]; /* texts for a refusal, at most four (bs_say_value, ...) */
@@ -148,6 +153,9 @@ typedef enum bs_op_flags {
     BS_OP_AXES = 4096,      /* takes operands of BS_MAX_AXES dimensions, not of BS_MAX_RANK at most */
     BS_OP_CAPTURE_FIRST = 2048, /* so may operand 0; its rule says which domain the result is of */
     BS_OP_DECIDED = 512,    /* reads its router's decision, row by row */
+    /* its kernel takes operands without elements; of other ops such a run is BS_ERROR_DATA, unless the result is empty
+     * as well: then no kernel is called */
+    BS_OP_EMPTY = 8192,
     BS_OP_NAMED = 256,      /* its name must be unique: inputs, states and outputs; routers */
     /* rows of a segment influence each other: never in a tile, operands whole; its rule checks their domains */
     BS_OP_CROSS_ROW = 128

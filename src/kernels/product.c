@@ -102,6 +102,6 @@ void bs_product_run(bs_tier tier, const bs_product *product)
     const product_job j = {product, kernels, tier, product->scratch, product->scratch + panel_floats(kernels)};
     const int32_t each = product->a_step == 1 ? product->m : PRODUCT_ROWS;
     for (int32_t m = 0; m < product->m; m += each)
-        for (int32_t k = 0; k < product->k; k += BS_GEMM_DEPTH)
+        for (int32_t k = 0; k == 0 || k < product->k; k += BS_GEMM_DEPTH) /* of no products: zeros */
             product_block(&j, m, bs_conv_min(product->m - m, each), k, bs_conv_min(product->k - k, BS_GEMM_DEPTH));
 }

@@ -137,6 +137,14 @@ void bs_upgrade_padding(int32_t opset, int32_t pad, int32_t *padding)
         *padding = BS_PAD_EXPLICIT;
 }
 
+bool bs_infer_single(bs_infer *infer, int32_t index)
+{
+    const bs_value_info *value = infer->in[index];
+    return bs_bytes_figure(bs_value_elements(infer->graph, value)) == 1 ||
+           bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected one element", index,
+                         bs_say_value(infer, value));
+}
+
 bool bs_infer_root(bs_infer *infer, int32_t index)
 {
     const int32_t domain = infer->in[index]->domain;
@@ -170,10 +178,31 @@ bool bs_infer_extent(bs_infer *infer, int32_t axis, int64_t mul, int64_t add, in
     return infer->out[0].dims[axis] >= 0;
 }
 
-/* By a dimension that no value has, which must be 1 or more as all must. */
+bs_dim_id bs_infer_data_dim(bs_infer *infer, int64_t maximum)
+{
+    for (int32_t i = 0; i < infer->n_in; i++)
+        if (!bs_infer_root(infer, i))
+            return -1;
+    const bs_dim_id d = bs_dim_from_data(infer->graph, infer->name, maximum);
+    infer->makes = d + 1;
+    return d;
+}
+
+bool bs_infer_bound_dim(bs_infer *infer, int32_t index, int32_t d)
+{
+    const bs_dim_id dim = infer->in[index]->dims[d];
+    return !infer->graph->dims[dim].node ||
+           bs_infer_fail(infer, BS_ERROR_SHAPE,
+                         "dimension %d of operand %d is %s, which comes from data, expected one that inputs give", d,
+                         index, bs_say_dim(infer, dim));
+}
+
+/* By a dimension that no value has, which must be 1 or more as all must; 0 or more where it comes from data, so that
+ * one is doubled. */
 bool bs_infer_least(bs_infer *infer, bs_dim_id d, int64_t least)
 {
-    return bs_dim_is_const(infer->graph, d) || bs_dim_derive(infer->graph, d, 1, 1 - least, 1) >= 0;
+    const int64_t twice = infer->graph->dims[d].node ? 2 : 1;
+    return bs_dim_is_const(infer->graph, d) || bs_dim_derive(infer->graph, d, twice, 1 - twice * least, 1) >= 0;
 }
 
 bool bs_infer_frame(bs_infer *infer, int64_t mul, int64_t add_h, int64_t add_w, int64_t div)

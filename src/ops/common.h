@@ -46,6 +46,8 @@ static inline int32_t bs_axis_of(int32_t axis, int32_t rank) { return axis < 0 ?
 bool bs_infer_padding(bs_infer *infer, int32_t padding, int32_t pad, int32_t sides, int32_t most);
 /* Before op set 3 there was only `pad`. */
 void bs_upgrade_padding(int32_t opset, int32_t pad, int32_t *padding);
+/* Operand `index` has one element, whatever its rank. */
+bool bs_infer_single(bs_infer *infer, int32_t index);
 /* The operand is a root value. */
 bool bs_infer_root(bs_infer *infer, int32_t index);
 /* out[0] has the shape of operand 0 behind a dimension of rows, and is a root value. */
@@ -55,7 +57,13 @@ bool bs_infer_extent(bs_infer *infer, int32_t axis, int64_t mul, int64_t add, in
 /* The same of dimensions 1 and 2. */
 bool bs_infer_frame(bs_infer *infer, int64_t mul, int64_t add_h, int64_t add_w, int64_t div);
 
-/* A dimension, whose maximum allows it, is `least` or more in every run: other runs are refused before they begin. */
+/* A new dimension, named as the node, whose extent the op says when it has run (bs_call.extent): 0 .. maximum. One for
+ * each node. All operands must be root values. */
+bs_dim_id bs_infer_data_dim(bs_infer *infer, int64_t maximum);
+/* Refuses a dimension of operand `index` that comes from data, where it must be known before a run. */
+bool bs_infer_bound_dim(bs_infer *infer, int32_t index, int32_t d);
+/* A dimension, whose maximum allows it, is `least` or more in every run: other runs are refused before they begin, or
+ * end when it is known. */
 bool bs_infer_least(bs_infer *infer, bs_dim_id d, int64_t least);
 
 /* Whether a value is an image of a patch domain: its dims are those of the frame, a kernel sees one cell and its

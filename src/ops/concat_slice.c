@@ -99,7 +99,7 @@ static bs_status concat_run(const bs_call *call)
 const bs_op bs_op_concat = {.name = "concat",
                             .min_in = 1,
                             .max_in = BS_MAX_OPERANDS,
-                            .flags = BS_OP_SPATIAL | BS_OP_VARIADIC,
+                            .flags = BS_OP_SPATIAL | BS_OP_VARIADIC | BS_OP_EMPTY,
                             BS_PARAMS(bs_concat_desc, concat_fields),
                             .infer = concat_infer,
                             .run = concat_run};

@@ -199,17 +199,17 @@ const bs_op bs_op_gather_rows = {.name = "gather_rows",
                                  .infer = gather_rows_infer,
                                  .run = gather_rows_run};
 
-#define INDEXED_OP(op, operands, desc, array)                                                                        \
+#define INDEXED_OP(op, operands, desc, array, empty)                                                                 \
     const bs_op bs_op_##op = {.name = #op,                                                                           \
                               .min_in = operands,                                                                    \
-                              .flags = BS_OP_CAPTURE | BS_OP_CAPTURE_FIRST,                                          \
+                              .flags = BS_OP_CAPTURE | BS_OP_CAPTURE_FIRST | empty,                                  \
                               BS_PARAMS(desc, array),                                                                \
                               .infer = op##_infer,                                                                   \
                               .run = op##_run}
-INDEXED_OP(select, 2, bs_select_desc, select_fields);
-INDEXED_OP(gather_elements, 2, bs_select_desc, select_fields);
-INDEXED_OP(scatter_elements, 3, bs_update_desc, update_fields);
-INDEXED_OP(scatter_rows, 3, bs_update_desc, update_fields);
+INDEXED_OP(select, 2, bs_select_desc, select_fields, 0);
+INDEXED_OP(gather_elements, 2, bs_select_desc, select_fields, 0);
+INDEXED_OP(scatter_elements, 3, bs_update_desc, update_fields, BS_OP_EMPTY);
+INDEXED_OP(scatter_rows, 3, bs_update_desc, update_fields, BS_OP_EMPTY);
 #undef INDEXED_OP
 
 bs_value bs_gather_rows(bs_graph *graph, bs_value table, bs_value indices)

@@ -95,7 +95,7 @@ static const bs_op_rules matmul_rules = {.plan = matmul_plan};
 
 const bs_op bs_op_matmul = {.name = "matmul",
                             .min_in = 2,
-                            .flags = BS_OP_CAPTURE,
+                            .flags = BS_OP_CAPTURE | BS_OP_EMPTY,
                             BS_PARAMS(bs_matmul_desc, matmul_fields),
                             .infer = matmul_infer,
                             .flops = matmul_flops,

@@ -48,6 +48,8 @@ static const float *reduce_line_at(const reduce_job *r, const float *x, int64_t 
 
 static float reduce_all(const reduce_job *r, int32_t kind, const float *x, float top)
 {
+    if (r->lines * r->job.n == 0)
+        return kind == BS_REDUCE_PROD;
     float result = bs_reduce_term(kind, x[0], top);
     for (int64_t l = 0; l < r->lines; l++) {
         const float *line = l == 0 ? x : reduce_line_at(r, x, l);
@@ -77,14 +79,15 @@ static bs_status reduce_run(const bs_call *call)
     r.job.kind = desc->kind;
     for (int32_t d = first; d < last; d++)
         r.lines *= call->in[0].dim[d];
-    if (r.lines * r.job.n > 0)
-        bs_lines_visit(call, last, reduce_lines, &r.job);
+    if (r.lines * r.job.n == 0 && desc->kind >= BS_REDUCE_MEAN && desc->kind <= BS_REDUCE_MIN)
+        return bs_call_fail(call, "operand 0 is empty");
+    bs_lines_visit(call, last, reduce_lines, &r.job);
     return BS_OK;
 }
 
 const bs_op bs_op_reduce = {.name = "reduce",
                             .min_in = 1,
-                            .flags = BS_OP_SPATIAL,
+                            .flags = BS_OP_SPATIAL | BS_OP_EMPTY,
                             BS_PARAMS(bs_reduce_desc, reduce_fields),
                             .infer = reduce_infer,
                             .flops = bs_lines_flops,

@@ -38,7 +38,8 @@ bool bs_infer_segment_input(bs_infer *infer, int32_t index, int32_t domain, cons
 
 static bool segments_infer(bs_infer *infer)
 {
-    return bs_infer_row_shape(infer) && bs_infer_segment_input(infer, 1, 0, "lengths") &&
+    return bs_infer_row_shape(infer) && bs_infer_bound_dim(infer, 0, 0) &&
+           bs_infer_segment_input(infer, 1, 0, "lengths") &&
            bs_infer_row_domain(infer, infer->ids[1]);
 }
 

@@ -42,7 +42,7 @@ static bs_dim_id source_dim_decode(bs_graph *g, int32_t code)
     if (code < -(65536 * 1024))
         return -1;
     const bs_dim_id symbol = symbol_by_number(g, -code & 0xffff);
-    return symbol < 0 ? -1 : bs_dim_derive(g, symbol, (-code >> 16) + 1, 0, 1);
+    return symbol < 0 || g->dims[symbol].node ? -1 : bs_dim_derive(g, symbol, (-code >> 16) + 1, 0, 1);
 }
 
 static bool name_is_new(bs_infer *infer)
@@ -236,7 +236,8 @@ static bool patches_infer(bs_infer *infer)
     const bs_patches_desc *p = infer->params;
     const bs_value_info *frame = infer->in[0];
     const int32_t size = bs_or_default(p->size, 64);
-    if (!bs_infer_root(infer, 0) || !bs_infer_rank(infer, 0, 3, 3) || !bs_infer_field(infer, "size", size, 1, 8192))
+    if (!bs_infer_root(infer, 0) || !bs_infer_rank(infer, 0, 3, 3) || !bs_infer_field(infer, "size", size, 1, 8192) ||
+        !bs_infer_bound_dim(infer, 0, 1) || !bs_infer_bound_dim(infer, 0, 2))
         return false;
     infer->out[0].scale_num = infer->out[0].scale_den = 1;
     if (infer->n_in == 2)

@@ -10,6 +10,7 @@
  *   instrs: node, map, combine,      moves between rows that differ,           what the planner makes of such a node
  *     value, target, domain            kernels that there are not
  *   routers: instr, and the order    rows of decisions that are not made       decided once, before it is read
+ *   nodes: instr, and the order      rows beyond the buffers that have them    counted before they are seen
  *   values an instruction touches    a tile's rows seen by others              scratch of the part that it is in
  *   instrs: phase; parts: unit       weights used that are not there           in a part those of its unit
  *   instrs: time; parts: flops       nothing: reports and times                -
@@ -102,6 +103,15 @@ static bool is_decided(const image_at *a, int32_t router)
     return r->instr < now && instrs[r->instr].time < instrs[now].time;
 }
 
+/* Whether the node that says how many rows there are has run before. Only makers of symbols are looked for. */
+static bool is_counted(const image_at *a, int32_t maker)
+{
+    const bs_instr *instrs = a->p->instrs;
+    const int32_t at = a->p->nodes[maker].instr;
+    return maker == 0 || (at >= 0 && at < a->at && instrs[at].part == BS_TOP && instrs[at].kind == BS_INSTR_CALL &&
+                          instrs[at].node == maker && instrs[at].time < a->i->time);
+}
+
 /* Whether the rows of a domain are known to this instruction. If a path is seen, the instruction that decided saw the
  * domain above it. */
 static bool sees(const image_at *a, int32_t domain)
@@ -110,7 +120,7 @@ static bool sees(const image_at *a, int32_t domain)
     if (a->tile && bs_image_is_within(a->g, a->tile, domain))
         return true; /* its own rows, and those above */
     if (d->kind != BS_DOMAIN_PATH)
-        return a->tile == 0 || domain == 0;
+        return (a->tile == 0 || domain == 0) && is_counted(a, bs_domain_maker(a->g, domain));
     return is_decided(a, d->router) && a->p->routers[d->router].in_tile == (a->tile != 0);
 }
 

@@ -119,6 +119,7 @@ static void bounds_make(const bs_plan *p, image_bounds *b)
     X(nodes, prepared_offset, BYTES) \
     X(nodes, scratch_bytes, BYTES)  \
     X(nodes, work_items, COUNT)         \
+    X(nodes, instr, INSTR)          \
     X(values, storage, STORAGE)        \
     X(values, source, SOURCE)      \
     X(values, margin, MARGIN)      \

@@ -61,7 +61,8 @@ static void mark_router(live_pass *l, int32_t router)
         mark_node(l, n);
 }
 
-/* A domain needs the router that decided for it, whose own domain is above it, and the input that groups its rows. */
+/* A domain needs the router that decided for it, whose own domain is above it, the input that groups its rows, and
+ * the node that says how many there are. */
 static void mark_domain(live_pass *l, int32_t domain)
 {
     const bs_domain *d = &l->plan->graph->domains[domain];
@@ -71,6 +72,16 @@ static void mark_domain(live_pass *l, int32_t domain)
     }
     l->plan->domains[domain].live = true;
     mark(l, d->lengths);
+    mark_node(l, bs_domain_maker(l->plan->graph, domain));
+}
+
+/* What a node makes has extents. */
+static void mark_extents(live_pass *l, const bs_node *node)
+{
+    const bs_graph *g = l->plan->graph;
+    for (const bs_value_info *v = &g->values[node->first_out]; v < &g->values[node->first_out + node->n_out]; v++)
+        for (int32_t i = 0; i < v->rank; i++)
+            mark_node(l, g->dims[v->dims[i]].node);
 }
 
 static void mark_operands(live_pass *l, const bs_node *node)
@@ -130,6 +141,7 @@ static void find_live(live_pass *l)
         const int32_t n = l->waiting[--l->n_waiting];
         mark_operands(l, &g->nodes[n]);
         mark_domain(l, g->nodes[n].domain);
+        mark_extents(l, &g->nodes[n]);
         if (bs_node_is_state(&g->nodes[n]))
             mark_node(l, l->follower[n]);
     }

@@ -40,15 +40,32 @@ static int32_t region_of(const bs_plan *p, const bs_instr *i)
     return i->part == BS_TOP ? BS_TOP : p->parts[i->part].region;
 }
 
+/* The time from which extents are known that `node` says; 0: none does. */
+static int32_t extent_ready(const bs_lower_pass *l, int32_t node)
+{
+    return node ? l->ready[l->g->nodes[node].first_out] : 0;
+}
+
+/* The time from which all extents of a value are known. */
+static int32_t extents_ready(const bs_lower_pass *l, int32_t value)
+{
+    const bs_value_info *v = &l->g->values[value];
+    int32_t ready = 0;
+    for (int32_t i = 0; i < v->rank; i++)
+        ready = bs_max_i32(ready, extent_ready(l, l->g->dims[v->dims[i]].node));
+    return ready;
+}
+
 /* The time from which an instruction of `region` can read `value`. Within a region values are simply made in order. */
 static int32_t value_ready(const bs_lower_pass *l, int32_t value, int32_t region)
 {
     if (value == 0)
         return 0;
+    const int32_t known = extents_ready(l, value);
     const bs_storage storage = l->plan->values[value].storage;
     const int32_t made_in = bs_lower_region_of(l, l->g->values[value].node);
     /* the rows of a view may be stored by another node */
-    const int32_t ready = made_in == BS_TOP || storage == BS_STORAGE_VIEW ? l->ready[value] : 0;
+    const int32_t ready = bs_max_i32(known, made_in == BS_TOP || storage == BS_STORAGE_VIEW ? l->ready[value] : 0);
     return made_in == BS_TOP || made_in == region ? ready : bs_max_i32(ready, l->region_time[made_in]);
 }
 
@@ -64,11 +81,11 @@ static void schedule(bs_lower_pass *l, bs_instr *i, int32_t after)
     l->clock[i->domain] = i->time;
 }
 
-/* Rows of a path exist once its router has decided. */
+/* Rows of a path exist once its router has decided, others once their number is known. */
 static int32_t domain_ready(const bs_lower_pass *l, int32_t domain)
 {
     const bs_domain *d = &l->g->domains[domain];
-    return d->kind == BS_DOMAIN_PATH ? l->path_ready[d->router] : 0;
+    return d->kind == BS_DOMAIN_PATH ? l->path_ready[d->router] : extent_ready(l, bs_domain_maker(l->g, domain));
 }
 
 static int32_t operands_ready(const bs_lower_pass *l, const bs_node *node, int32_t region)

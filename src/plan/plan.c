@@ -109,15 +109,19 @@ static void order_parts(bs_plan *p, int32_t *buffer)
     }
 }
 
-/* Finds the instruction of each router and of each region. */
+/* Finds the instruction of each router, of each region and of each node that makes a symbol. */
 static void find_instrs(bs_plan *p)
 {
     for (int32_t r = 0; r < p->graph->n_routers; r++)
         p->routers[r].instr = -1;
     for (int32_t r = 0; r < p->n_regions; r++)
         p->regions[r].instr = -1;
+    for (int32_t n = 0; n < p->graph->n_nodes; n++)
+        p->nodes[n].instr = -1;
     for (int32_t k = 0; k < p->n_instrs; k++) {
         const bs_instr *i = &p->instrs[k];
+        if (i->kind == BS_INSTR_CALL && p->graph->nodes[i->node].makes)
+            p->nodes[i->node].instr = k;
         if (i->kind == BS_INSTR_RUN)
             p->regions[i->region].instr = k;
         if (i->kind == BS_INSTR_ROUTE)

@@ -192,6 +192,9 @@ static int32_t node_level(const bs_lower_pass *l, int32_t n, int32_t top, int32_
             level = bs_max_i32(level, level_after(l, l->g->values[in[i]].node, top, domain));
     for (int32_t d = node->domain; l->g->domains[d].kind == BS_DOMAIN_PATH; d = l->g->domains[d].parent)
         level = bs_max_i32(level, level_after(l, l->g->routers[l->g->domains[d].router].node, top, domain));
+    const int32_t maker = bs_domain_maker(l->g, bs_plan_top_domain(l->g, node->domain));
+    if (maker)
+        level = bs_max_i32(level, level_after(l, maker, top, domain));
     return node->router && l->g->routers[node->router].node != n
                ? bs_max_i32(level, level_after(l, l->g->routers[node->router].node, top, domain))
                : level;

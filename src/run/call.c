@@ -2,6 +2,8 @@
  * Relies on run/exec.h. Must never know which rows there are, or who else is at work. */
 #include "run/exec.h"
 
+#include "ops/common.h"
+
 #define BAND_ROWS 32  /* of an image, per task; a multiple of the Winograd tile, so cutting changes no bit */
 #define BATCH_ROWS 16 /* cells of a non-image op, per task; of an op that cuts itself, BS_CROSS_ROWS */
 
@@ -56,17 +58,52 @@ static void run_decided(const bs_context *c, const bs_node *node, int32_t row, i
     }
 }
 
+/* The dimension along which a value is empty in this run; -1: it has elements. */
+static int32_t empty_along(const bs_session *s, int32_t value)
+{
+    const bs_value_info *v = &s->graph->values[value];
+    for (int32_t i = 0; i < v->rank; i++)
+        if (s->dims[v->dims[i]] == 0)
+            return i;
+    return -1;
+}
+
+/* In a run with extents of 0: whether the kernel is to be called. It is not where all results are empty; where an
+ * operand alone is, only some ops have a result (BS_OP_EMPTY). */
+static bool wants_kernel(const bs_session *s, const bs_node *node, const bs_call *call, bs_status *status)
+{
+    bool empty = node->n_out > 0;
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(s->plan, (int32_t)(node - s->graph->nodes), &n_in);
+    for (int32_t i = 0; i < node->n_out; i++)
+        empty = empty && empty_along(s, node->first_out + i) >= 0;
+    for (int32_t i = 0; i < n_in && !empty && !(bs_op_get(node->op)->flags & BS_OP_EMPTY); i++) {
+        const int32_t along = empty_along(s, in[i]);
+        char text[64];
+        if (along < 0)
+            continue;
+        *status = bs_call_fail(call, "operand %d is empty: dimension %d (%s) is 0", i, along,
+                               bs_dim_text(s->graph, s->graph->values[in[i]].dims[along], text, sizeof text));
+        return false;
+    }
+    return !empty;
+}
+
 void bs_exec_call(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band)
 {
+    bs_session *s = c->session;
     bs_call call;
     char fault[BS_FAULT_BYTES] = "";
-    const bs_node *node = &c->session->graph->nodes[i->node];
+    int64_t extent = 0;
+    bs_status status = BS_OK;
+    const bs_node *node = &s->graph->nodes[i->node];
     if (bs_op_get(node->op)->flags & BS_OP_DECIDED) {
         run_decided(c, node, row, rows);
         return;
     }
     call_prepare(c, node, row, rows, &call);
     call.fault = fault;
+    call.extent = &extent;
     if (band <= 0)
         zero_margins(c, &call);
     if (call.plan->work_items > 0) {
@@ -79,8 +116,12 @@ void bs_exec_call(const bs_context *c, const bs_instr *i, int32_t row, int32_t r
         r->y1 = bs_min_i32(y0 + BAND_ROWS, r->y1);
         r->y0 = y0;
     }
-    if (bs_exec_fail(c->session, call.plan->fusion ? bs_fusion_run(&call) : bs_op_get(node->op)->run(&call), i->node))
-        memcpy(c->session->fault, fault, BS_FAULT_BYTES);
+    if (!s->any_empty || wants_kernel(s, node, &call, &status))
+        status = call.plan->fusion ? bs_fusion_run(&call) : bs_op_get(node->op)->run(&call);
+    if (status == BS_OK && node->makes)
+        status = bs_extents_made(s, i, extent, fault);
+    if (bs_exec_fail(s, status, i->node))
+        memcpy(s->fault, fault, BS_FAULT_BYTES);
 }
 
 /* Rows of one call: one, where geometry differs from row to row or rows are found through a decision. */

@@ -1,5 +1,6 @@
-/* run/extents.c - the extents of a run: symbols from the bound inputs, the dimensions derived from them, rows of
- * domains. Relies on run/session.h. Must never let a run begin whose extents or buffers do not fit the plan. */
+/* run/extents.c - the extents of a run: symbols from the bound inputs and from what has run, the dimensions derived
+ * from them, rows of domains. Relies on run/session.h. Must never let a run begin, or go on, whose extents or buffers
+ * do not fit the plan. */
 #include "run/session.h"
 
 #include "ops/structure.h"
@@ -64,7 +65,7 @@ static bool derive_extents(bs_session *s, bs_error *error)
     for (int32_t d = 0; d < s->graph->n_dims; d++) {
         const bs_dim_info *dim = &s->graph->dims[d];
         if (dim->kind == BS_DIM_SYMBOL && s->dims[d] == 0)
-            s->dims[d] = dim->maximum; /* no input has it: states keep their maximum */
+            s->dims[d] = dim->maximum; /* no input has it: states keep their maximum; or it comes from data */
         if (dim->kind == BS_DIM_DERIVED)
             s->dims[d] = bs_floor_div(s->dims[dim->parent] * dim->mul + dim->add, dim->div);
         if (s->dims[d] < 1)
@@ -115,8 +116,15 @@ static bool check_bound(bs_session *s, bs_error *error)
     return true;
 }
 
-/* A tensor that joins the cells of another value must have a row for each cell of this run, too. */
-static bool check_rows(const bs_session *s, bs_error *error)
+/* Whether what a node makes is known after instruction `at`, or from the start. */
+static bool is_known(const bs_session *s, int32_t maker, int32_t at)
+{
+    return maker == 0 || s->plan->nodes[maker].instr <= at;
+}
+
+/* A tensor that joins the cells of another value must have a row for each cell of this run, too: as soon as both
+ * numbers are known, and before anything reads these rows. */
+static bool check_rows(const bs_session *s, int32_t at, bs_error *error)
 {
     const bs_graph *g = s->graph;
     for (int32_t n = 1; n < g->n_nodes; n++) {
@@ -124,6 +132,8 @@ static bool check_rows(const bs_session *s, bs_error *error)
         if (!s->plan->node_live[n] || !bs_node_is_view(node) || node->router != 0)
             continue;
         const bs_value_info *x = &g->values[bs_node_in(g, node)[0]];
+        if (!is_known(s, g->dims[x->dims[0]].node, at) || !is_known(s, bs_domain_maker(g, node->domain), at))
+            continue;
         const int64_t rows = s->dims[x->dims[0]];
         const int32_t cells = s->root.domains[node->domain].count;
         char text[64], domain[96];
@@ -151,11 +161,45 @@ static bool count_rows(bs_session *s, bs_error *error)
             rows->count = (int32_t)s->dims[domain->rows];
         }
     }
-    return check_rows(s, error);
+    return check_rows(s, -1, error);
 }
 
 bool bs_session_check_run(bs_session *s, bs_error *error)
 {
+    s->any_empty = false;
     return set_symbols(s, error) && derive_extents(s, error) && check_bound(s, error) && count_rows(s, error) &&
            bs_segments_begin(s, error);
+}
+
+/* ------------------------------------------------------------------------------------------- extents from data */
+
+/* The symbol that a node made, and what is derived of it. */
+static bool set_made(bs_session *s, int32_t n, int64_t extent, bs_error *error)
+{
+    char text[64];
+    for (int32_t d = s->graph->nodes[n].makes - 1; d < s->graph->n_dims; d++) {
+        const bs_dim_info *dim = &s->graph->dims[d];
+        if (dim->node != n)
+            continue;
+        if (dim->kind == BS_DIM_DERIVED)
+            extent = bs_floor_div(s->dims[dim->parent] * dim->mul + dim->add, dim->div);
+        if (extent < 0 || extent > dim->maximum)
+            return bs_refuse(error, BS_ERROR_DATA, "dimension %s would be %lld",
+                             bs_dim_text(s->graph, d, text, sizeof text), (long long)extent);
+        s->dims[d] = extent;
+        s->any_empty = s->any_empty || extent == 0;
+    }
+    return true;
+}
+
+bs_status bs_extents_made(bs_session *s, const bs_instr *i, int64_t extent, char *fault)
+{
+    bs_error error = {.status = BS_OK};
+    bool fits = set_made(s, i->node, extent, &error);
+    for (int32_t d = 1; d < s->graph->n_domains && fits; d++)
+        if (bs_domain_maker(s->graph, d) == i->node)
+            s->root.domains[d].count = (int32_t)s->dims[s->graph->domains[d].rows];
+    fits = fits && check_rows(s, (int32_t)(i - s->plan->instrs), &error);
+    memcpy(fault, error.message, BS_FAULT_BYTES - 1); /* its last byte stays 0 */
+    return fits ? BS_OK : BS_ERROR_DATA;
 }

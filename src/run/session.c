@@ -262,6 +262,17 @@ bs_status bs_decision_get(const bs_session *session, const char *router, bs_deci
     return BS_OK;
 }
 
+bs_status bs_output_extents(const bs_session *session, const char *output, int64_t *dims)
+{
+    const int32_t n = session && output && dims ? bs_graph_named(session->graph, output, false) : 0;
+    if (n == 0 || !bs_node_is_output(&session->graph->nodes[n]))
+        return BS_ERROR_ARGUMENT;
+    const bs_value_info *v = bs_bound_info(session, n);
+    for (int32_t i = 0; i < BS_MAX_RANK; i++)
+        dims[i] = i < v->rank ? session->dims[v->dims[i]] : 0;
+    return BS_OK;
+}
+
 void bs_session_stats(const bs_session *session, bs_run_stats *stats)
 {
     if (!stats)

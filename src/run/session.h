@@ -48,7 +48,8 @@ struct bs_session {
     uint8_t *weights; /* prepared, resident; on a device: its address there */
     bs_store store;   /* weights that are streamed */
     bs_profile *profile;
-    int64_t *dims;    /* [dims] of this run */
+    int64_t *dims;    /* [dims] of this run; what comes from data has its maximum until it is known */
+    bool any_empty;   /* some dimension of this run is 0 */
     bs_buffer *bound; /* [nodes] inputs, outputs, states; data NULL = not bound */
     uint8_t **state;  /* [nodes] own memory of states */
     bs_bytes *state_bytes;
@@ -132,6 +133,9 @@ static inline uint64_t bs_session_now(const bs_session *s)
 
 /* Checks a run before it begins; sets extents and the rows of domains. (run/extents.c) */
 bool bs_session_check_run(bs_session *session, bs_error *error);
+/* The node of this instruction has run and made a symbol: sets its extent and what hangs on it, or says in
+ * fault[BS_FAULT_BYTES], zeros so far, why this run cannot go on. (run/extents.c) */
+bs_status bs_extents_made(bs_session *session, const bs_instr *i, int64_t extent, char *fault);
 /* Whether the session itself provides the memory of this state. */
 bool bs_session_owns_state(const bs_session *s, int32_t node);
 
