@@ -84,9 +84,25 @@ static inline bool naive_same_operands(const naive *n, const bs_node *node, int3
     return true;
 }
 
+/* Whether an op is to compute: not without elements to make, and only some ops make any of none. */
+static inline bool naive_has_elements(naive *n, const bs_node *node)
+{
+    const bs_op *op = bs_op_get(node->op);
+    bool makes = false, takes = true;
+    for (int32_t i = 0; i < node->n_out; i++)
+        makes = makes || naive_elements(n, node->first_out + i) > 0;
+    for (int32_t i = 0; i < node->n_in; i++)
+        takes = takes && naive_elements(n, bs_node_in(n->g, node)[i]) > 0;
+    const int32_t kind = strcmp(op->name, "reduce") == 0 ? ((const bs_reduce_desc *)node->params)->kind : 0;
+    const bool refuses = !(op->flags & BS_OP_EMPTY) || (kind >= BS_REDUCE_MEAN && kind <= BS_REDUCE_MIN);
+    if (makes && !takes && refuses)
+        n->status = BS_ERROR_DATA;
+    return makes && n->status == BS_OK;
+}
+
 static inline void naive_cell(naive *n, const bs_node *node, int32_t row, int32_t before)
 {
-    double *out[BS_MAX_OUTPUTS] = {NULL, NULL};
+    double *out[BS_MAX_OUTPUTS] = {NULL};
     const double *in[BS_MAX_OPERANDS];
     const bool global =
         strcmp(bs_op_get(node->op)->name, "pool2d") == 0 && ((const bs_pool2d_desc *)node->params)->global;
@@ -106,6 +122,9 @@ static inline void naive_cell(naive *n, const bs_node *node, int32_t row, int32_
         in[i] = n->cell[id][n->g->values[id].domain == 0 ? 0 : row];
     }
     if (!out[0])
+        return;
+    n->made = 0;
+    if (kernel && !naive_has_elements(n, node))
         return;
     if (kernel)
         naive_op(n, node, row, in, out);
@@ -143,6 +162,8 @@ static inline void naive_node(naive *n, int32_t k)
         naive_cell(n, node, r, before);
         before = r;
     }
+    if (node->makes && n->status == BS_OK)
+        naive_made(n, k, n->made);
 }
 
 /* Every value of the graph. BS_ERROR_DATA when a router meets what it must refuse. */

@@ -48,6 +48,7 @@ typedef struct naive {
     int64_t dropped[NAIVE_ROUTERS];
     int32_t counts[NAIVE_ROUTERS][NAIVE_PATHS];
     double price[NAIVE_ROUTERS];
+    int64_t made; /* the extent that the last node with one from data has */
     bs_status status;
 } naive;
 
@@ -124,6 +125,30 @@ static inline void naive_set_dims(naive *n)
     for (int32_t d = 0; d < g->n_dims; d++)
         if (g->dims[d].kind == BS_DIM_DERIVED)
             n->dims[d] = bs_floor_div(n->dims[g->dims[d].parent] * g->dims[d].mul + g->dims[d].add, g->dims[d].div);
+}
+
+/* The symbol that node k made, what is derived of it, and the rows of domains: all that is there, from the first on. A
+ * run that cannot be is BS_ERROR_DATA. */
+static inline void naive_made(naive *n, int32_t k, int64_t extent)
+{
+    const bs_graph *g = n->g;
+    for (int32_t d = 0; d < g->n_dims; d++) {
+        const bs_dim_info *dim = &g->dims[d];
+        if (dim->node != k)
+            continue;
+        n->dims[d] = dim->kind == BS_DIM_SYMBOL
+                         ? extent
+                         : bs_floor_div(n->dims[dim->parent] * dim->mul + dim->add, dim->div);
+        if (n->dims[d] < 0 || n->dims[d] > dim->maximum)
+            n->status = BS_ERROR_DATA;
+    }
+    for (int32_t d = 1; d < g->n_domains && n->status == BS_OK; d++) {
+        const bs_domain *domain = &g->domains[d];
+        if (domain->kind == BS_DOMAIN_ROWS && domain->rows >= 0 && g->dims[domain->rows].node == k)
+            n->rows[d] = (int32_t)n->dims[domain->rows];
+        else if (domain->kind == BS_DOMAIN_PATH)
+            n->rows[d] = n->rows[domain->parent];
+    }
 }
 
 static inline void naive_set_rows(naive *n)

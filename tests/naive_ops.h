@@ -285,22 +285,59 @@ static inline void naive_roll(const naive *n, const bs_node *node, const double 
     }
 }
 
-/* Elements of lines by index: y[i] = x[index[i]], or y[index[i]] = or += u[i]. */
+/* Elements of lines by index: y[i] = x[index[i]], or y[index[i]] = or += u[i]; scatter_rows of whole rows. */
 static inline void naive_indexed(const naive *n, const bs_node *node, const char *op, const double *const *in,
                                  double *y)
 {
     const int32_t *operands = bs_node_in(n->g, node);
-    const int64_t count = naive_elements(n, operands[1]);
     const bool reads = op[0] == 'g' || op[1] == 'e'; /* gather_elements, select */
+    const int64_t each = strcmp(op, "scatter_rows") == 0
+                             ? naive_elements(n, operands[0]) / naive_dim(n, operands[0], 0) : 1;
+    const int64_t count = naive_elements(n, operands[1]) * each;
     for (int64_t i = 0; !reads && i < naive_elements(n, operands[0]); i++)
         y[i] = in[0][i];
     for (int64_t i = 0; i < count; i++) {
-        const int64_t index = (int64_t)in[1][i];
+        const int64_t index = (int64_t)in[1][i / each] * each + i % each;
         if (reads)
             y[i] = in[0][index];
         else
             y[index] = in[2][i] + (((const bs_update_desc *)node->params)->update == BS_UPDATE_ADD ? y[index] : 0);
     }
+}
+
+static inline void naive_gather_rows(const naive *n, const bs_node *node, const double *const *in, double *y)
+{
+    const int64_t count = naive_elements(n, node->first_out), each = count / naive_dim(n, node->first_out, 0);
+    for (int64_t i = 0; i < count; i++)
+        y[i] = in[1][(int64_t)in[0][i / each] * each + i % each];
+}
+
+/* start, start + step, ... below limit: as many as there are, whatever the maximum. */
+static inline int64_t naive_arange(const bs_node *node, const double *const *in, double *y, int64_t room)
+{
+    const double start = node->n_in > 1 ? in[1][0] : 0, step = node->n_in > 2 ? in[2][0] : 1;
+    int64_t count = 0;
+    for (; step > 0 ? start + (double)count * step < in[0][0] : start + (double)count * step > in[0][0]; count++)
+        if (count < room)
+            y[count] = start + (double)count * step;
+    return count;
+}
+
+static inline int64_t naive_nonzero(const naive *n, const bs_node *node, const double *x, double *y)
+{
+    const int32_t in = bs_node_in(n->g, node)[0], rank = n->g->values[in].rank;
+    int64_t count = 0;
+    for (int64_t i = 0; i < naive_elements(n, in); i++) {
+        int64_t rest = i;
+        if (x[i] == 0)
+            continue;
+        for (int32_t d = rank - 1; d >= 0 && count < naive_dim(n, node->first_out, 0); d--) {
+            y[count * rank + d] = (double)(rest % naive_dim(n, in, d));
+            rest /= naive_dim(n, in, d);
+        }
+        count++;
+    }
+    return count;
 }
 
 static inline void naive_convert(const naive *n, const bs_node *node, const double *x, double *y)

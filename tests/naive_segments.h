@@ -194,6 +194,14 @@ static inline void naive_op(naive *n, const bs_node *node, int32_t row, const do
             out[0][i] = naive_weight(n, bs_node_name(node), "", i);
     else if (strcmp(op, "attention") == 0)
         naive_attention(n, node, row, out[0]);
+    else if (strcmp(op, "gather_rows") == 0)
+        naive_gather_rows(n, node, in, out[0]);
+    else if (strcmp(op, "reshape") == 0)
+        memcpy(out[0], in[0], (size_t)naive_elements(n, node->first_out) * sizeof(double));
+    else if (strcmp(op, "arange") == 0)
+        n->made = naive_arange(node, in, out[0], naive_elements(n, node->first_out));
+    else if (strcmp(op, "nonzero") == 0)
+        n->made = naive_nonzero(n, node, in[0], out[0]);
     else {
         printf("FAIL the oracle does not know op %s\n", op);
         exit(1);

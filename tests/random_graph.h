@@ -4,6 +4,7 @@
 #ifndef BS_TEST_RANDOM_GRAPH_H
 #define BS_TEST_RANDOM_GRAPH_H
 
+#include "random_extents.h"
 #include "random_routers.h"
 
 /* ------------------------------------------------------------------------------------------------ whole blocks */
@@ -260,6 +261,8 @@ static inline void rg_step(random_graph *rg)
         rg_to_cells(rg);
     else if (what < 98 && rg->state[1].id && rg->reused.id == 0)
         rg_reuse(rg);
+    else if (what >= 98 && rg_counts)
+        rg_count(rg);
 }
 
 static inline bool rg_is_root(const random_graph *rg, const bs_value_info *v)

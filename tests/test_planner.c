@@ -23,7 +23,7 @@ static bs_graph *new_graph(void)
 /* What the random graphs and their plans held: a generator that stops making something must not go unnoticed. */
 typedef struct coverage {
     int32_t graphs, refused, plans, sound, moved, noticed, regions, in_tile, torn, in_place, frames, loads, packed,
-        fills, slabs, forced, sizes, streamed, uses;
+        fills, slabs, forced, sizes, streamed, uses, makers, counted;
 } coverage;
 
 static void count_plan(coverage *c, const bs_plan *p)
@@ -51,6 +51,10 @@ static void count_plan(coverage *c, const bs_plan *p)
         c->packed += moves && instr->map == BS_MAP_PATHS;
         c->fills += moves && (instr->combine == BS_COMBINE_RESIDUAL || instr->combine == BS_COMBINE_ZERO);
     }
+    for (int32_t n = 1; n < g->n_nodes; n++)
+        c->makers += p->node_live[n] && g->nodes[n].makes;
+    for (int32_t d = 1; d < g->n_domains; d++)
+        c->counted += p->domains[d].live && bs_domain_maker(g, d);
     c->forced += p->desc.n_forces > 0;
     c->sizes += p->desc.patch_size > 0;
 }
@@ -206,9 +210,10 @@ static void test_random_graphs(uint64_t seed, int32_t count, const char *rows)
            c.regions, c.in_tile, c.torn, c.in_place, c.frames);
     printf("  loads %d, packed gathers %d, fills %d, shared slabs %d, forced %d, other patches %d\n", c.loads, c.packed,
            c.fills, c.slabs, c.forced, c.sizes);
-    printf("  streamed plans %d, with %d uses of units\n", c.streamed, c.uses);
+    printf("  streamed plans %d, with %d uses of units; extents from data %d, numbers of rows %d\n", c.streamed, c.uses,
+           c.makers, c.counted);
     check(c.streamed && c.uses && c.regions && c.in_tile && c.torn && c.in_place && c.frames && c.loads && c.packed &&
-              c.fills && c.slabs && c.forced && c.sizes,
+              c.fills && c.slabs && c.forced && c.sizes && c.makers && (c.counted || rg_segments),
           "random graphs reach every kind of launch mode");
 }
 

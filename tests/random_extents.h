@@ -1,0 +1,43 @@
+/* random_extents.h - a graph that grows at random (random_graph.h): values that are as long as data say. */
+#ifndef BS_TEST_RANDOM_EXTENTS_H
+#define BS_TEST_RANDOM_EXTENTS_H
+
+#include "random_ops.h"
+
+#ifdef BS_TEST_ON_DEVICE
+static bool rg_counts; /* extents may come from data: set before rg_begin; not on a device */
+#else
+static bool rg_counts = true;
+#endif
+
+/* What is as long as data say: some numbers, or the indices of a table's rows that are not all zero, and these rows. */
+static inline void rg_count(random_graph *rg)
+{
+    const bs_value table = rg_pick(rg, 0, rg_is_table), none = {0};
+    const char *name = rg_name(rg, "d", rg->n_names, "");
+    if (rg_flip(25) || table.id == 0 || rg_extent(rg, rg_info(rg, table), 0) <= 8) { /* shorter ones are lines */
+        const bs_value limit = rg_made(rg, bs_affine(rg->g, rg->knob, 16, 0), 16);
+        rg_made(rg, bs_arange(rg->g, limit, none, none, &(bs_extent_desc){name, 16 + check_below(8)}), 16);
+        return;
+    }
+    const double a = rg->bound[table.id], most = (double)rg_extent(rg, rg_info(rg, table), 0);
+    const bool line = rg_info(rg, table)->rank == 1;
+    const bs_reduce_desc sum = {.axis = -1}, total = {.axis = 0, .keep = 1};
+    const bs_value seen = rg_flip(50) ? table : rg_made(rg, bs_activation(rg->g, table, BS_RELU, 0), a);
+    const bs_value which = line ? seen : rg_made(rg, bs_reduce(rg->g, seen, &sum), 8 * a);
+    const bs_value at = rg_made(rg, bs_nonzero(rg->g, which, &(bs_extent_desc){.name = name}), most);
+    const bs_value i = rg_made(rg, bs_reshape(rg->g, at, BS_SHAPE1(-1)), most),
+                   rows = rg_made(rg, bs_gather_rows(rg->g, table, i), a);
+    if (rg_flip(30))
+        rg_made(rg, bs_convert(rg->g, at, &(bs_convert_desc){.dtype = BS_F32}), most);
+    if (rg_flip(30))
+        rg_made(rg, bs_reduce(rg->g, rows, &total), most * a);
+    if (rg_flip(30))
+        rg_made(rg, bs_scatter_rows(rg->g, table, i, rows, &(bs_update_desc){.update = BS_UPDATE_ADD}), 2 * a);
+    if (rg_flip(20))
+        rg_made(rg, bs_concat(rg->g, (bs_value[]){rows, rows}, 2, 0), a);
+    if (rg_flip(50) && rg->g->n_domains < 24)
+        rg_made(rg, bs_rows(rg->g, rows, none), a);
+}
+
+#endif
