@@ -105,7 +105,7 @@ typedef struct world {
     bs_graph *g;
     bs_value images[5]; /* plain, of many channels, large, cells, cells of a path */
     bs_value line, integers, table, codes, cells_codes, lengths, past, cache, words, tokens, score, losses, square,
-        inside;
+        inside, one;
     bs_value rope_positions;
     bs_router router, budget;
 } world;
@@ -127,6 +127,7 @@ static inline world world_new(void)
     w.images[4] = bs_scatter(g, w.router, 1, w.images[3]);
     w.line = bs_input(g, "line", BS_F32, BS_SHAPE1(4));
     w.integers = bs_input(g, "integers", BS_I32, BS_SHAPE1(4));
+    w.one = bs_input(g, "one", BS_I32, BS_SHAPE1(1));
     w.table = bs_input(g, "table", BS_F32, BS_SHAPE2(n, 4));
     w.codes = bs_input(g, "codes", BS_U8, BS_SHAPE3(1, h, x));
     w.cells_codes = bs_patches(g, w.codes, &(bs_patches_desc){.size = 16});
@@ -149,7 +150,8 @@ static inline bool operands_of(const world *w, const char *name, int32_t turn, i
                                             "reshape",    "transpose", "pad",           "softmax",         "layer_norm",
                                             "batch_norm", "pool2d",    "resize",        "reduce",          "argmax",
                                             "topk",       "linear",    "patches",       "concat",          "rows",
-                                            "rms_norm", "argmin", "cumsum", "lrn", "roll", "unary"};
+                                            "rms_norm",   "argmin",    "cumsum",    "lrn",             "roll",       "unary",
+                                            "nonzero"};
     const int32_t words = w->words.id, cells = w->images[3].id;
     const struct {
         const char *op;
@@ -166,6 +168,7 @@ static inline bool operands_of(const world *w, const char *name, int32_t turn, i
                   {"gather_elements", 2, {w->line.id, w->integers.id}},
                   {"scatter_elements", 3, {w->line.id, w->integers.id, w->line.id}},
                   {"scatter_rows", 3, {w->line.id, w->integers.id, w->line.id}},
+                  {"arange", 3, {w->one.id, w->one.id, w->one.id}},
                   {"constant", 0, {0}},
                   {"input", 0, {0}},
                   {"state", 0, {0}},

@@ -247,6 +247,11 @@ BUILD(antialias_3_2, RESIZE(.kind = BS_RESIZE_BICUBIC, .factor = 3, .den = 2, .a
 BUILD(antialias_1_4, RESIZE(.kind = BS_RESIZE_BICUBIC, .factor = 1, .den = 4, .antialias = 1))
 BUILD(antialias_3_4, RESIZE(.kind = BS_RESIZE_BILINEAR, .factor = 3, .den = 4, .antialias = 1, .code_bits = 10))
 #undef RESIZE
+/* As many as the vectors have. */
+BUILD(arange_13, bs_arange(g, x[0], x[1], x[2], &(bs_extent_desc){"n", 13}))
+BUILD(arange_7, bs_arange(g, x[0], (bs_value){0}, (bs_value){0}, &(bs_extent_desc){"n", 7}))
+BUILD(nonzero_19, bs_nonzero(g, x[0], &(bs_extent_desc){"n", 19}))
+BUILD(nonzero_all, bs_nonzero(g, x[0], NULL))
 BUILD(features, bs_patch_features(g, x[0], x[1], &(bs_patch_features_desc){.name = "f"}))
 BUILD(features_alone, bs_patch_features(g, x[0], (bs_value){0}, &(bs_patch_features_desc){.buckets = 20}))
 BUILD(features_u10, bs_patch_features(g, x[0], x[1], &(bs_patch_features_desc){.code_bits = 10}))

@@ -63,9 +63,19 @@ def indexed(g, x, values, index):
     g.output("selected", g.collect(g.select(table, index, 0)))
 
 
+def counted(g, x):
+    """As many rows as are not 0, and as many numbers as x says."""
+    rows = g.gather_rows(x, g.reshape(g.nonzero(g.reduce(x, "sum", -1), name="chosen"), [-1]))
+    g.output("chosen", g.collect(g.affine(g.rows(rows), 2, 1)))
+    one = g.reduce(x, "max", 0, axes=2)
+    g.output("numbers", g.arange(one, 40, g.affine(one, 0, 0), g.affine(one, 0, 2), name="numbers"))
+
+
 def tokens(g):
     """Rows of 8 features; experts picked by top-2."""
-    x = g.rows(g.input("tokens", "f32", [g.symbol("n", 40), 8]))
+    table = g.input("tokens", "f32", [g.symbol("n", 40), 8])
+    counted(g, table)
+    x = g.rows(table)
     h = g.layer_norm(x, "ln", random(8), random(8))
     h = g.rms_norm(h, "rms", random(8), epsilon=1e-6)
     scores = g.softmax(g.linear(h, "score", random(4, 8), random(4)))

@@ -371,6 +371,8 @@ static void rows_of_gather_rows(void)
 #define PAIRS bs_input(g, "pairs", BS_I32, BS_SHAPE2(2, 4))
 #define FOUR bs_input(g, "four", BS_I32, BS_SHAPE1(4))
 #define CODES bs_input(g, "raw", BS_U8, BS_SHAPE1(4))
+#define ONE bs_input(g, "one", BS_F32, BS_SHAPE1(1))
+#define SCALAR bs_constant(g, "scalar", BS_F32, bs_shape_of(0, 0, 0, 0, 0))
 static void rows_of_indexed(void)
 {
     WRONG(BS_ERROR_SHAPE, "select: axis 2 of operand 0, which is [N<=40, 4]", bs_select(g, f->table, FOUR, 2));
@@ -406,6 +408,33 @@ static void rows_of_indexed(void)
           "or gather it first",
           bs_scatter_rows(g, f->line, features_of(f), bs_rows(g, f->table, (bs_value){0}), NULL));
 }
+
+static void rows_of_extents(void)
+{
+    WRONG(BS_ERROR_SHAPE, "arange \"a\": operand 0 is [4], expected one element",
+          bs_arange(g, f->line, none, none, &(bs_extent_desc){"a", 9}));
+    WRONG(BS_ERROR_SHAPE, "arange \"a\": operand 0 is u8, expected f32 or i32",
+          bs_arange(g, CODES, none, none, &(bs_extent_desc){"a", 9}));
+    WRONG(BS_ERROR_ARGUMENT, "arange: maximum is 0, expected 1 .. 1073741824", bs_arange(g, ONE, none, none, NULL));
+    WRONG(BS_ERROR_SHAPE, "arange \"a\": operand 1 is i32, expected f32",
+          bs_arange(g, ONE, FOUR, none, &(bs_extent_desc){"a", 9}));
+    WRONG(BS_ERROR_GRAPH, "arange \"a\": operand 1 is value 0, which does not exist",
+          bs_arange(g, ONE, none, f->line, &(bs_extent_desc){"a", 9}));
+    WRONG(BS_ERROR_DOMAIN, "nonzero: operand 0 is of rows [N<=40], expected a root value",
+          bs_nonzero(g, bs_rows(g, f->table, none), NULL));
+    WRONG(BS_ERROR_ARGUMENT, "nonzero \"z\": maximum is 5, expected 1 .. 4",
+          bs_nonzero(g, f->line, &(bs_extent_desc){"z", 5}));
+    WRONG(BS_ERROR_SHAPE, "nonzero: operand 0 is [], expected rank 1 to 4", bs_nonzero(g, SCALAR, NULL));
+    WRONG(BS_ERROR_SHAPE, "patches \"p\": dimension 1 of operand 0 is z<=4, which comes from data, expected one that "
+                          "inputs give",
+          bs_patches(g, bs_reshape(g, bs_nonzero(g, f->line, &(bs_extent_desc){"z", 0}), BS_SHAPE3(1, -1, 1)),
+                     &(bs_patches_desc){.name = "p"}));
+    WRONG(BS_ERROR_SHAPE,
+          "segments: dimension 0 of operand 0 is z<=4, which comes from data, expected one that inputs give",
+          bs_segments(g, bs_nonzero(g, f->line, &(bs_extent_desc){"z", 0}), f->lengths));
+}
+#undef ONE
+#undef SCALAR
 #undef CODES
 #undef FOUR
 #undef PAIRS
@@ -438,6 +467,7 @@ int main(void)
     rows_of_slice();
     rows_of_gather_rows();
     rows_of_indexed();
+    rows_of_extents();
     rows_of_roll();
     rows_of_roots();
     wrong_builds_end();

@@ -328,10 +328,35 @@ static void test_attention(void)
     end();
 }
 
+/* What comes from data is refused when it is known. */
+static void test_data_extents(void)
+{
+    static float limits[2];
+    bs_graph *g = new_graph();
+    const bs_value limit = bs_input(g, "limit", BS_F32, BS_SHAPE1(1)), wide = bs_input(g, "wide", BS_F32, BS_SHAPE1(1));
+    const bs_value y = bs_arange(g, limit, none, none, &(bs_extent_desc){"N", 5});
+    bs_output(g, "best", bs_argmax(g, y));
+    bs_output(g, "line", bs_arange(g, wide, limit, wide, &(bs_extent_desc){"M", 5}));
+    begin(g, NULL);
+    bind("limit", &limits[0], BS_F32, 1, 1, 0, 0);
+    bind("wide", &limits[1], BS_F32, 1, 1, 0, 0);
+    bind("best", floats[0], BS_I32, 1, 1, 0, 0);
+    bind("line", floats[1], BS_F32, 1, 4, 0, 0);
+    refused(BS_ERROR_SHAPE, "\"line\": dimension 0 of its buffer (M<=5) is 4, this run needs 5");
+    bind("line", floats[1], BS_F32, 1, 5, 0, 0);
+    refused(BS_ERROR_DATA, "argmax \"\" (node 4): operand 0 is empty: dimension 0 (N<=5) is 0");
+    limits[0] = 5.5f;
+    refused(BS_ERROR_DATA, "arange \"N\" (node 3): dimension N<=5 would be 6");
+    limits[0] = 1;
+    refused(BS_ERROR_DATA, "arange \"M\" (node 6): from 1 to 0 by 0: -inf elements");
+    end();
+}
+
 int main(void)
 {
     static const char *const files[] = {"src/run/session.c", "src/run/route.c",    "src/run/bind.c",
-                                        "src/run/extents.c", "src/run/segments.c", "src/ops/gather_rows.c"};
+                                        "src/run/extents.c", "src/run/segments.c", "src/ops/gather_rows.c",
+                                        "src/run/call.c",    "src/ops/from_data.c"};
     test_binding();
     test_extents();
     test_joining();
@@ -342,6 +367,7 @@ int main(void)
     test_segments();
     test_positions();
     test_attention();
+    test_data_extents();
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         messages_of(files[i]);
     return check_end();

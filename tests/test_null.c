@@ -184,6 +184,8 @@ static void rows_of_builders(void)
     BUILD(bs_scatter_elements, bs_scatter_elements(g, none, none, none, NULL));
     BUILD(bs_scatter_rows, bs_scatter_rows(g, none, none, none, NULL));
     BUILD(bs_roll, bs_roll(g, none, NULL));
+    BUILD(bs_arange, bs_arange(g, none, none, none, NULL));
+    BUILD(bs_nonzero, bs_nonzero(g, none, NULL));
     BUILD(bs_patch_features, bs_patch_features(g, none, none, NULL));
     BUILD(bs_rows, bs_rows(g, none, none));
     BUILD(bs_collect, bs_collect(g, none));
@@ -279,6 +281,12 @@ static void rows_of_session(void)
                              bs_decision_get(s, NULL, &decision) == BS_ERROR_ARGUMENT &&
                              bs_decision_get(s, "r", NULL) == BS_ERROR_ARGUMENT &&
                              bs_decision_get(s, "r", &decision) == BS_OK);
+    int64_t dims[BS_MAX_RANK];
+    ROW(bs_output_extents, bs_output_extents(NULL, "y", dims) == BS_ERROR_ARGUMENT &&
+                               bs_output_extents(s, NULL, dims) == BS_ERROR_ARGUMENT &&
+                               bs_output_extents(s, "y", NULL) == BS_ERROR_ARGUMENT &&
+                               bs_output_extents(s, "x", dims) == BS_ERROR_ARGUMENT &&
+                               bs_output_extents(s, "none", dims) == BS_ERROR_ARGUMENT);
     bs_session_stats(s, NULL);
     bs_session_stats(NULL, &stats);
     ROW(bs_session_stats, ZEROS(stats));

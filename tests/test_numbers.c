@@ -22,7 +22,7 @@ static int32_t sound_number(const char *op, const char *name)
         int32_t n;
     } table[] = {{"", "out", 4},    {"", "r", 2},         {"", "k", 1},    {"", "paths", 2},
                  {"", "router", 1}, {"", "rank", 1},      {"", "dim0", 4}, {"route_price", "router", 2},
-                 {"route", "k", 0}, {"gather", "mode", 3}};
+                 {"route", "k", 0},  {"gather", "mode", 3},  {"arange", "maximum", 4}};
     int32_t n = 0;
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (strcmp(table[i].field, name) == 0 && (!*table[i].op || strcmp(table[i].op, op) == 0))

@@ -227,6 +227,13 @@ static const vector_case vector_cases[] = {
     {"scatter_rows_add", scatter_rows_add, 3, 0, 1e-6},
     {"roll_height", roll_height, 1, 0, 0},
     {"roll_width", roll_width, 1, 0, 0},
+    {"arange_f32", arange_13, 3, ROOT, 0},
+    {"arange_i32", arange_13, 3, ROOT, 0},
+    {"arange_limit", arange_7, 1, ROOT, 0},
+    {"nonzero_f32", nonzero_19, 1, ROOT, 0},
+    {"nonzero_u8", nonzero_19, 1, ROOT, 0},
+    {"nonzero_bf16", nonzero_19, 1, ROOT, 0},
+    {"nonzero_all", nonzero_all, 1, ROOT, 0},
     {"constant", constant, 0, ROOT, 0},
     {"softmax", softmax, 1, 0, 1e-6},
     {"layer_norm", layer_norm, 1, 0, 1e-5},
@@ -393,6 +400,8 @@ static const char *case_run(const vector_case *c, op_run *r, const tensor *in, c
         out[i] = storage_of_output(r, i, rows, layout);
         r->call.out[i] = out[i].operand;
     }
+    int64_t extent = 0;
+    r->call.extent = &extent;
     r->call.rows = rows;
     /* a part only: a band of rows, some columns */
     if (r->op->flags & BS_OP_SPATIAL && out[0].operand.rank == 3 && layout % 2) {
@@ -403,6 +412,8 @@ static const char *case_run(const vector_case *c, op_run *r, const tensor *in, c
     }
     if (r->op->run(&r->call) != BS_OK)
         return "run failed";
+    if (r->node->makes && extent != out[0].operand.dim[0])
+        return "has another extent";
     for (int32_t i = 0; i < r->node->n_out; i++) {
         const char *wrong = case_compare(c, i, &out[i], worst);
         if (wrong)
@@ -450,7 +461,8 @@ int main(int argc, char **argv)
 {
     check_seed(argc > 1 ? strtoull(argv[1], NULL, 10) : 1);
     const bool read = read_vectors("tests/vectors/ops.bin") && read_vectors("tests/vectors/lines.bin") &&
-                      read_vectors("tests/vectors/moves.bin") && read_vectors("tests/vectors/elements.bin");
+                      read_vectors("tests/vectors/moves.bin") && read_vectors("tests/vectors/elements.bin") &&
+                      read_vectors("tests/vectors/extents.bin");
     if (!check(read, "vectors: %d tensors read", n_records))
         return check_end();
     for (size_t i = 0; i < sizeof vector_cases / sizeof *vector_cases; i++)

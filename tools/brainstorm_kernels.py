@@ -219,6 +219,20 @@ class Kernels:
         return self.node(op, [x, indices, updates], axis=axis, update=number_of(UPDATES, update, "update"))
     scatter_rows = functools.partialmethod(scatter_elements, op="scatter_rows")
 
+    def arange(self, limit, maximum, start=None, step=None, name=""):
+        """start, start + step, ... below limit, `maximum` of them at most: values with one element, f32 or i32. A step
+        wants a start. name: of the dimension as well."""
+        operands = [limit, start, step]
+        while operands[-1] is None:
+            operands.pop()
+        if None in operands:
+            raise ValueError(f"arange {name!r} has a step, and no start")
+        return self.node("arange", operands, name, maximum=maximum)
+
+    def nonzero(self, x, maximum=0, name=""):
+        """The indices of all elements that are not 0, `maximum` at most (0: as many as x has)."""
+        return self.node("nonzero", [x], name, maximum=maximum)
+
     def constant(self, name, array):
         """f32 or i32; its weight has the constant's own name."""
         stored = stored_array(name, array)

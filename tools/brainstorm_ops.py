@@ -86,6 +86,7 @@ OPS = {
     "scatter_rows": ("axis update", 1), "roll": ("axis shift", 1),
     "lstm": ("no_bias projected", 2), "gru": ("no_bias projected", 1),
     "unary": ("kind", 1), "binary": ("kind", 1), "compare": ("kind", 1), "where": ("", 1),
+    "arange": ("maximum", 1), "nonzero": ("maximum", 1),
 }
 
 # What numbers may be, where the library refuses others whatever the shapes; 0 is a default, if there is one.
@@ -116,6 +117,7 @@ RANGES = {
     ("patch_features", "buckets"): (0, 128), ("patch_features", "code_bits"): (0, 16),
     ("select", "axis"): _AXIS, ("gather_elements", "axis"): _AXIS, ("scatter_elements", "axis"): _AXIS,
     ("scatter_rows", "axis"): _AXIS, ("roll", "axis"): _AXIS,
+    ("arange", "maximum"): (1, MAX_EXTENT), ("nonzero", "maximum"): (0, MAX_EXTENT),
     ("attention", "heads"): (0, MAX_EXTENT), ("attention", "alibi"): (0, 1),
     ("attention", "kv_heads"): (0, MAX_EXTENT), ("attention", "bidirectional"): (0, 1),
 }
@@ -128,7 +130,7 @@ OPSET_OF = {"segments": 2, "state_append": 2, "segment_spread": 2, "segment_redu
             "lrn": 4,
             "select": 4, "gather_elements": 4, "scatter_elements": 4, "scatter_rows": 4, "roll": 4,
             "lstm": 4, "gru": 4,
-            "unary": 4, "binary": 4, "compare": 4, "where": 4}
+            "unary": 4, "binary": 4, "compare": 4, "where": 4, "arange": 4, "nonzero": 4}
 # The same of parameters, last ones of their op: where they are 0 they are left out, and older libraries read the file.
 OPSET_OF_PARAM = {("conv2d", "padding"): 3, ("deconv2d", "padding"): 3, ("pool2d", "padding"): 3,
                   ("route", "floor"): 3,

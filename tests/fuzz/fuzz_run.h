@@ -154,7 +154,7 @@ static inline void fuzz_extents(const bs_graph *g, fuzz_bytes *o, int32_t most, 
     for (int32_t d = 0; d < g->n_dims; d++) {
         const bs_dim_info *dim = &g->dims[d];
         extent[d] = dim->maximum;
-        if (dim->kind == BS_DIM_SYMBOL && most > 0) {
+        if (dim->kind == BS_DIM_SYMBOL && most > 0 && !dim->node) { /* what comes from data is bound as its maximum */
             const int64_t wanted = 1 + fuzz_below(o, most);
             extent[d] = wanted < dim->maximum ? wanted : dim->maximum;
         }

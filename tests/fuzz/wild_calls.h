@@ -246,6 +246,8 @@ static inline bs_value new_line_call(uint8_t which)
     case 15: return bs_binary(w.g, x, value(), (bs_binary_kind)number());
     case 16: return bs_compare(w.g, x, value(), (bs_compare_kind)number());
     case 17: return bs_where(w.g, x, value(), value());
+    case 19: return bs_arange(w.g, x, value(), value(), &(bs_extent_desc){name(), number()});
+    case 20: return bs_nonzero(w.g, x, &(bs_extent_desc){name(), number()});
     default: return bs_rms_norm(w.g, x, &(bs_norm_desc){name(), real()});
     }
 }
@@ -347,7 +349,7 @@ static inline void wild_call(void)
         if (which < 240)
             line_call(which % 20);
         else
-            new_line_call(fuzz_u8(&w.in) % 19);
+            new_line_call(fuzz_u8(&w.in) % 21);
     } else if (kind < 12) {
         const uint8_t which = fuzz_u8(&w.in);
         cell_call(which < 240 ? which % 11 : 11 + which % 2);
