@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: b1ae274989889e53b3b872f1b1c6e3ba09497367f62a09722d71c7a549f408cf
+ * sha256 of the parts: e98d07edfb0b67fb5415adc3766c0814e5aaab0ca4111ee8a6a8219533b21970
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -20035,14 +20035,15 @@ bs_value bs_batch_norm(bs_graph *graph, bs_value x, const bs_norm_desc *desc)
 
 #include <math.h>
 
-static const bs_field extent_fields[] = {BS_INT_OF("maximum", 0, 1 << 30)};
+static const bs_field arange_fields[] = {BS_INT_OF("maximum", 1, 1 << 30)};
+static const bs_field nonzero_fields[] = {BS_INT_OF("maximum", 0, 1 << 30)};
 
 /* ------------------------------------------------------------------------------------------------------ arange */
 
 static bool arange_infer(bs_infer *infer)
 {
     const bs_extent_desc *desc = infer->params;
-    if (!bs_infer_number(infer, 0) || !bs_infer_field(infer, "maximum", desc->maximum, 1, 1 << 30))
+    if (!bs_infer_number(infer, 0))
         return false;
     for (int32_t i = 0; i < infer->n_in; i++)
         if (!bs_infer_dtype(infer, i, infer->in[0]->dtype) || !bs_infer_single(infer, i))
@@ -20079,7 +20080,7 @@ static bs_status arange_run(const bs_call *call)
 const bs_op bs_op_arange = {.name = "arange",
                             .min_in = 1,
                             .max_in = 3,
-                            BS_PARAMS(bs_extent_desc, extent_fields),
+                            BS_PARAMS(bs_extent_desc, arange_fields),
                             .infer = arange_infer,
                             .run = arange_run};
 
@@ -20153,7 +20154,7 @@ static bs_status nonzero_run(const bs_call *call)
 const bs_op bs_op_nonzero = {.name = "nonzero",
                              .min_in = 1,
                              .flags = BS_OP_EMPTY,
-                             BS_PARAMS(bs_extent_desc, extent_fields),
+                             BS_PARAMS(bs_extent_desc, nonzero_fields),
                              .infer = nonzero_infer,
                              .run = nonzero_run};
 
@@ -27385,8 +27386,7 @@ static void mark_router(live_pass *l, int32_t router)
         mark_node(l, n);
 }
 
-/* A domain needs the router that decided for it, whose own domain is above it, the input that groups its rows, and
- * the node that says how many there are. */
+/* A domain needs the router that decided for it, whose own domain is above it, and the input that groups its rows. */
 static void mark_domain(live_pass *l, int32_t domain)
 {
     const bs_domain *d = &l->plan->graph->domains[domain];
@@ -27396,10 +27396,9 @@ static void mark_domain(live_pass *l, int32_t domain)
     }
     l->plan->domains[domain].live = true;
     mark(l, d->lengths);
-    mark_node(l, bs_domain_maker(l->plan->graph, domain));
 }
 
-/* What a node makes has extents. */
+/* What a node makes has extents. (So has what collects the rows of a domain: as many as these are.) */
 static void mark_extents(live_pass *l, const bs_node *node)
 {
     const bs_graph *g = l->plan->graph;
@@ -28830,33 +28829,28 @@ static int32_t extent_ready(const bs_lower_pass *l, int32_t node)
     return node ? l->ready[l->g->nodes[node].first_out] : 0;
 }
 
-/* The time from which all extents of a value are known. */
-static int32_t extents_ready(const bs_lower_pass *l, int32_t value)
-{
-    const bs_value_info *v = &l->g->values[value];
-    int32_t ready = 0;
-    for (int32_t i = 0; i < v->rank; i++)
-        ready = bs_max_i32(ready, extent_ready(l, l->g->dims[v->dims[i]].node));
-    return ready;
-}
-
 /* The time from which an instruction of `region` can read `value`. Within a region values are simply made in order. */
 static int32_t value_ready(const bs_lower_pass *l, int32_t value, int32_t region)
 {
     if (value == 0)
         return 0;
-    const int32_t known = extents_ready(l, value);
     const bs_storage storage = l->plan->values[value].storage;
     const int32_t made_in = bs_lower_region_of(l, l->g->values[value].node);
     /* the rows of a view may be stored by another node */
-    const int32_t ready = bs_max_i32(known, made_in == BS_TOP || storage == BS_STORAGE_VIEW ? l->ready[value] : 0);
+    const int32_t ready = made_in == BS_TOP || storage == BS_STORAGE_VIEW ? l->ready[value] : 0;
     return made_in == BS_TOP || made_in == region ? ready : bs_max_i32(ready, l->region_time[made_in]);
 }
 
-/* When an instruction can run: after what it reads, and after the previous one of its domain. */
+/* When an instruction can run: after what it reads, after the previous one of its domain, and when the extents of what
+ * its node makes are known. */
 static void schedule(bs_lower_pass *l, bs_instr *i, int32_t after)
 {
     const int32_t region = region_of(l->plan, i);
+    const bs_node *node = &l->g->nodes[i->node];
+    const bs_value_info *v = &l->g->values[node->first_out], *end = v + node->n_out;
+    for (; v < end; v++)
+        for (int32_t d = 0; d < v->rank; d++)
+            after = bs_max_i32(after, extent_ready(l, l->g->dims[v->dims[d]].node));
     if (region != BS_TOP) {
         l->region_time[region] = bs_max_i32(l->region_time[region], after + 1);
         return;
@@ -30748,8 +30742,7 @@ static bool domain_is_live(const bs_plan *p, int32_t n)
     const bool image = node->n_out > 0 && g->values[node->first_out].rank == 3 && domain->top > 0;
     return (!node->router || p->routers[node->router].live) && (!image || p->domains[domain->top].images) &&
            (domain->kind == BS_DOMAIN_PATH ? p->routers[domain->router].live : p->domains[node->domain].live) &&
-           (!domain->lengths || p->node_live[g->values[domain->lengths].node]) &&
-           (!bs_domain_maker(g, node->domain) || p->node_live[bs_domain_maker(g, node->domain)]);
+           (!domain->lengths || p->node_live[g->values[domain->lengths].node]);
 }
 
 static bool chain_is_there(const bs_plan *p, int32_t n)

@@ -150,8 +150,7 @@ static inline bool operands_of(const world *w, const char *name, int32_t turn, i
                                             "reshape",    "transpose", "pad",           "softmax",         "layer_norm",
                                             "batch_norm", "pool2d",    "resize",        "reduce",          "argmax",
                                             "topk",       "linear",    "patches",       "concat",          "rows",
-                                            "rms_norm",   "argmin",    "cumsum",    "lrn",             "roll",       "unary",
-                                            "nonzero"};
+                                            "rms_norm", "argmin", "cumsum", "lrn", "roll", "unary", "nonzero"};
     const int32_t words = w->words.id, cells = w->images[3].id;
     const struct {
         const char *op;

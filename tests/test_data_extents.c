@@ -18,7 +18,7 @@ static bs_value linear(bs_graph *g, bs_value x, const char *name, int32_t out)
 {
     static char names[16][32];
     static int32_t next;
-    const int64_t dim[2] = {out, 4};
+    const int64_t dim[2] = {out, bs_dim_max(g, g->values[x.id].dims[0])};
     for (int32_t i = 0; i < 2; i++, next = (next + 1) % 16) {
         snprintf(names[next], sizeof names[0], "%s.%s", name, i ? "bias" : "weight");
         net_add_whole(&weights, names[next], 2 - i, dim);
@@ -151,6 +151,31 @@ static void test_streamed(void)
     check(wrong == 0, "weights that come and go give the same: %s", r.error.message);
 }
 
+/* A forced path gives nothing, so no data lead from what counts to the zeros that are as long as it says. */
+static void test_forced(void)
+{
+    static const int64_t extent[3] = {1, 1, 1};
+    int32_t wrong = 0;
+    for (int32_t order = BS_ORDER_BREADTH; order <= BS_ORDER_DEPTH; order++) {
+        const bs_plan_desc d = {.order = order, .threads = 1, .forces = {{"r", 1}}, .n_forces = 1};
+        bs_graph *g = new_graph();
+        const bs_value x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(3, 1)), none);
+        bs_value mask = bs_input(g, "mask", BS_F32, BS_SHAPE1(MOST));
+        for (int32_t k = 0; k < 9; k++) /* it counts late */
+            mask = bs_affine(g, mask, 1, 0);
+        const bs_router route = bs_route(g, linear(g, x, "score", 2), none, &(bs_route_desc){.name = "r", .paths = 2});
+        const bs_value i = bs_reshape(g, bs_nonzero(g, mask, &(bs_extent_desc){.name = "N"}), BS_SHAPE1(-1));
+        const bs_value wide = bs_convert(g, i, &(bs_convert_desc){.dtype = BS_F32});
+        const bs_value out[2] = {bs_add(g, bs_scatter(g, route, 0, x), wide)};
+        bs_output(g, "y", bs_collect(g, bs_gather(g, route, out, none, NULL)));
+        memset(&a, 0, sizeof a);
+        against_inputs(&a, g, &weights.table, &d, extent);
+        wrong += !rig_plan(&r, g, &d) || !rig_session(&r, &weights.table, NULL, 0xFF) || !against_run(&a, r.session);
+        bs_session_close(r.session);
+    }
+    check(wrong == 0, "zeros of a forced path are as long as data say: %s %s", r.error.message, a.why);
+}
+
 /* -------------------------------------------------------------------------------------------- what is refused */
 
 static void start(const bs_graph *g)
@@ -217,6 +242,16 @@ static bs_value squares(bs_graph *g, bs_value rows)
     return bs_matmul(g, bs_transpose(g, rows, NULL), rows, &(bs_matmul_desc){.scale = 2});
 }
 
+/* No input can give what data say. */
+static void test_inputs(void)
+{
+    bs_graph *g = new_graph();
+    const bs_value at = bs_nonzero(g, bs_input(g, "mask", BS_F32, BS_SHAPE1(MOST)), NULL);
+    const bs_dim handle = ((bs_dim)1 << 41) + g->values[at.id].dims[0];
+    check(g->status == BS_OK && bs_input(g, "x", BS_F32, BS_SHAPE1(handle)).id == 0 && g->status == BS_ERROR_SHAPE,
+          "an input has no extent from data: %s", g->error.message);
+}
+
 static void test_empty(void)
 {
     for (int32_t i = 0; i < MOST; i++)
@@ -261,10 +296,39 @@ static void test_derived(void)
     ends(BS_OK, NULL);
 }
 
+/* What there is beyond the maximum is counted, and not written. */
+static void test_beyond(void)
+{
+    static int32_t at[MOST], numbers[MOST];
+    static float limit = MOST;
+    bs_graph *g = new_graph();
+    bs_output(g, "at", bs_nonzero(g, bs_input(g, "mask", BS_F32, BS_SHAPE1(MOST)), &(bs_extent_desc){"N", KEPT}));
+    bs_output(g, "numbers",
+              bs_arange(g, bs_input(g, "limit", BS_F32, BS_SHAPE1(1)), none, none, &(bs_extent_desc){"M", KEPT}));
+    start(g);
+    bind("mask", mask, BS_F32, 1, MOST, 0);
+    bind("limit", &limit, BS_F32, 1, 1, 0);
+    bind("at", at, BS_I32, 2, KEPT, 1);
+    bind("numbers", numbers, BS_F32, 1, KEPT, 0);
+    choose(MOST);
+    ends(BS_ERROR_DATA, "nonzero \"N\" (node 2): dimension N<=20 would be 24");
+    choose(KEPT);
+    ends(BS_ERROR_DATA, "arange \"M\" (node 5): dimension M<=20 would be 24");
+    check(at[KEPT - 1] == KEPT - 1 && at[KEPT] == 0 && numbers[KEPT - 1] != 0 && numbers[KEPT] == 0,
+          "nothing is written beyond the maximum");
+}
+
+/* Whether a plan that was saved is one that could have been made. */
+static int32_t opens(const bs_graph *g)
+{
+    plan_image_save(&saved, r.plan);
+    return plan_image_open(&saved, g) != NULL;
+}
+
 /* Rows that join cells of which there are as many as data say: a row for each, whichever number is known first. */
 static void test_joined(void)
 {
-    static float few[5];
+    static float few[5], two[2];
     for (int32_t way = 0; way < 3; way++) {
         bs_graph *g = new_graph();
         const bs_value m = bs_input(g, "mask", BS_F32, BS_SHAPE1(MOST)),
@@ -275,14 +339,16 @@ static void test_joined(void)
         for (int32_t i = 0; i < 2; i++) /* in this order, and in the other one */
             at[i ^ (way == 1)] = i ^ (way == 1) ? bs_nonzero(g, m, &k) : bs_nonzero(g, first, &n);
         const bs_value cells = bs_rows(g, at[0], none), beside = way == 2 ? given : bs_reshape(g, at[1], BS_SHAPE1(-1));
-        bs_output(g, "y", bs_collect(g, bs_rows(g, beside, cells)));
+        const bs_value joined = bs_rows(g, beside, cells);
+        bs_output(g, "y", bs_collect(g, way == 2 ? bs_affine(g, joined, 1, 0) : joined));
         if (way == 2)
             bs_output(g, "at", at[1]);
         start(g);
+        check(opens(g), "rows are counted before they are used: %s", saved.error.message);
         bind("mask", mask, BS_F32, 1, MOST, 0);
         bind("first", few, BS_F32, 1, 5, 0);
         if (way == 2)
-            bind("given", x, BS_F32, 1, 2, 0);
+            bind("given", two, BS_F32, 1, 2, 0);
         bind("y", shown, way == 2 ? BS_F32 : BS_I32, 1, 5, 0);
         if (way == 2)
             bind("at", x, BS_I32, 2, MOST, 1);
@@ -384,12 +450,6 @@ static void test_ranges(void)
 
 /* ------------------------------------------------------------------------------------------------------- images */
 
-static int32_t opens(const bs_graph *g)
-{
-    plan_image_save(&saved, r.plan);
-    return plan_image_open(&saved, g) != NULL;
-}
-
 /* An image in which rows are used before anything has counted them would let a run read beyond a caller's buffer. */
 static void test_images(void)
 {
@@ -418,8 +478,11 @@ int main(void)
     test_ways();
     test_saved();
     test_streamed();
+    test_forced();
+    test_inputs();
     test_empty();
     test_derived();
+    test_beyond();
     test_joined();
     test_ranges();
     test_images();

@@ -385,7 +385,8 @@ static void test_case(const symbol_case *c)
     if (!strchr(c->fixed, '+')) {
         check(agrees(c, all, extents, 4, why), "%s of %s with all symbols %s", c->name, c->shapes, why);
         in_rows = !strchr(c->shapes, 'l') && !strstr(c->shapes, "ABCD") &&
-                  c->build != rope && c->build != cells && c->build != heads && c->build != nonzero && c->build != arange;
+                  c->build != rope && c->build != cells && c->build != heads && c->build != nonzero &&
+                  c->build != arange;
         if (in_rows)
             check(agrees(c, all, extents, 4, why), "%s of rows %s with all symbols %s", c->name, c->shapes, why);
         in_rows = false;

@@ -5,14 +5,15 @@
 
 #include <math.h>
 
-static const bs_field extent_fields[] = {BS_INT_OF("maximum", 0, 1 << 30)};
+static const bs_field arange_fields[] = {BS_INT_OF("maximum", 1, 1 << 30)};
+static const bs_field nonzero_fields[] = {BS_INT_OF("maximum", 0, 1 << 30)};
 
 /* ------------------------------------------------------------------------------------------------------ arange */
 
 static bool arange_infer(bs_infer *infer)
 {
     const bs_extent_desc *desc = infer->params;
-    if (!bs_infer_number(infer, 0) || !bs_infer_field(infer, "maximum", desc->maximum, 1, 1 << 30))
+    if (!bs_infer_number(infer, 0))
         return false;
     for (int32_t i = 0; i < infer->n_in; i++)
         if (!bs_infer_dtype(infer, i, infer->in[0]->dtype) || !bs_infer_single(infer, i))
@@ -49,7 +50,7 @@ static bs_status arange_run(const bs_call *call)
 const bs_op bs_op_arange = {.name = "arange",
                             .min_in = 1,
                             .max_in = 3,
-                            BS_PARAMS(bs_extent_desc, extent_fields),
+                            BS_PARAMS(bs_extent_desc, arange_fields),
                             .infer = arange_infer,
                             .run = arange_run};
 
@@ -123,7 +124,7 @@ static bs_status nonzero_run(const bs_call *call)
 const bs_op bs_op_nonzero = {.name = "nonzero",
                              .min_in = 1,
                              .flags = BS_OP_EMPTY,
-                             BS_PARAMS(bs_extent_desc, extent_fields),
+                             BS_PARAMS(bs_extent_desc, nonzero_fields),
                              .infer = nonzero_infer,
                              .run = nonzero_run};
 

@@ -68,8 +68,7 @@ static bool domain_is_live(const bs_plan *p, int32_t n)
     const bool image = node->n_out > 0 && g->values[node->first_out].rank == 3 && domain->top > 0;
     return (!node->router || p->routers[node->router].live) && (!image || p->domains[domain->top].images) &&
            (domain->kind == BS_DOMAIN_PATH ? p->routers[domain->router].live : p->domains[node->domain].live) &&
-           (!domain->lengths || p->node_live[g->values[domain->lengths].node]) &&
-           (!bs_domain_maker(g, node->domain) || p->node_live[bs_domain_maker(g, node->domain)]);
+           (!domain->lengths || p->node_live[g->values[domain->lengths].node]);
 }
 
 static bool chain_is_there(const bs_plan *p, int32_t n)

@@ -61,8 +61,7 @@ static void mark_router(live_pass *l, int32_t router)
         mark_node(l, n);
 }
 
-/* A domain needs the router that decided for it, whose own domain is above it, the input that groups its rows, and
- * the node that says how many there are. */
+/* A domain needs the router that decided for it, whose own domain is above it, and the input that groups its rows. */
 static void mark_domain(live_pass *l, int32_t domain)
 {
     const bs_domain *d = &l->plan->graph->domains[domain];
@@ -72,10 +71,9 @@ static void mark_domain(live_pass *l, int32_t domain)
     }
     l->plan->domains[domain].live = true;
     mark(l, d->lengths);
-    mark_node(l, bs_domain_maker(l->plan->graph, domain));
 }
 
-/* What a node makes has extents. */
+/* What a node makes has extents. (So has what collects the rows of a domain: as many as these are.) */
 static void mark_extents(live_pass *l, const bs_node *node)
 {
     const bs_graph *g = l->plan->graph;

@@ -46,33 +46,28 @@ static int32_t extent_ready(const bs_lower_pass *l, int32_t node)
     return node ? l->ready[l->g->nodes[node].first_out] : 0;
 }
 
-/* The time from which all extents of a value are known. */
-static int32_t extents_ready(const bs_lower_pass *l, int32_t value)
-{
-    const bs_value_info *v = &l->g->values[value];
-    int32_t ready = 0;
-    for (int32_t i = 0; i < v->rank; i++)
-        ready = bs_max_i32(ready, extent_ready(l, l->g->dims[v->dims[i]].node));
-    return ready;
-}
-
 /* The time from which an instruction of `region` can read `value`. Within a region values are simply made in order. */
 static int32_t value_ready(const bs_lower_pass *l, int32_t value, int32_t region)
 {
     if (value == 0)
         return 0;
-    const int32_t known = extents_ready(l, value);
     const bs_storage storage = l->plan->values[value].storage;
     const int32_t made_in = bs_lower_region_of(l, l->g->values[value].node);
     /* the rows of a view may be stored by another node */
-    const int32_t ready = bs_max_i32(known, made_in == BS_TOP || storage == BS_STORAGE_VIEW ? l->ready[value] : 0);
+    const int32_t ready = made_in == BS_TOP || storage == BS_STORAGE_VIEW ? l->ready[value] : 0;
     return made_in == BS_TOP || made_in == region ? ready : bs_max_i32(ready, l->region_time[made_in]);
 }
 
-/* When an instruction can run: after what it reads, and after the previous one of its domain. */
+/* When an instruction can run: after what it reads, after the previous one of its domain, and when the extents of what
+ * its node makes are known. */
 static void schedule(bs_lower_pass *l, bs_instr *i, int32_t after)
 {
     const int32_t region = region_of(l->plan, i);
+    const bs_node *node = &l->g->nodes[i->node];
+    const bs_value_info *v = &l->g->values[node->first_out], *end = v + node->n_out;
+    for (; v < end; v++)
+        for (int32_t d = 0; d < v->rank; d++)
+            after = bs_max_i32(after, extent_ready(l, l->g->dims[v->dims[d]].node));
     if (region != BS_TOP) {
         l->region_time[region] = bs_max_i32(l->region_time[region], after + 1);
         return;
