@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: e98d07edfb0b67fb5415adc3766c0814e5aaab0ca4111ee8a6a8219533b21970
+ * sha256 of the parts: 505474210c26dce59793484263e7017d96543d799166be9ba5a069931d707652
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -1488,7 +1488,7 @@ bool bs_hashes_unique(uint64_t *hashes, size_t count, uint64_t *twice)
  * Relies on: brainstorm.h (BS_NO_SIMD: scalar kernels only).
  * Must never: keep state. Callers probe once and pass the tier along, so a test can force any lower one.
  *
- *     BS_TIER_SCALAR  portable C: whatever the build's baseline is (SSE2 on x86-64)
+ *     BS_TIER_SCALAR  portable C: whatever the build's baseline is (SSE2 on x86-64); with -Os on AArch64 it is NEON
  *     BS_TIER_AVX2    AVX2, FMA and F16C (no processor has the first without the others)
  *     BS_TIER_AVX512  AVX-512 F, BW, DQ, VL: Skylake-X, Zen 4 and later
  *     BS_TIER_NEON    AArch64 Advanced SIMD, part of its baseline
@@ -1511,6 +1511,13 @@ bool bs_hashes_unique(uint64_t *hashes, size_t count, uint64_t *twice)
 #define BS_HAVE_NEON_TIER 1
 #else
 #define BS_HAVE_NEON_TIER 0
+#endif
+
+/* Every AArch64 has NEON: a build for size (-Os) has no other kernels, and its scalar tier runs them. */
+#if defined(__OPTIMIZE_SIZE__) && BS_HAVE_NEON_TIER
+#define BS_HAVE_SCALAR_KERNELS 0
+#else
+#define BS_HAVE_SCALAR_KERNELS 1
 #endif
 
 /* INLINE: a copy for each constant argument is wanted. OUTLINE: a rare case that would bloat a hundred kernels.
@@ -2531,12 +2538,14 @@ void bs_conv_prepare(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_
  *
  * Owns:      the tier's kernel table.
  * Relies on: the templates (*.inc) and simd_scalar.h. Of two templates it takes the plain ones: this tier is in every
- *            build and runs only where no other does, so it should be small; its bits are those of the unrolled ones.
+ *            build but one (tier.h) and runs only where no other does, so it should be small; its bits are those of
+ *            the unrolled ones.
  * Must never: contain arithmetic of its own: what differs between tiers is in simd_scalar.h.
  */
 /* #include "kernels/conv_internal.h" */
 /* #include "kernels/conv_winograd.h" */
 
+#if BS_HAVE_SCALAR_KERNELS
 /* --- template kernels/simd_scalar.h --- */
 /* simd_scalar.h: the vector vocabulary of the kernel templates in portable C.
  *
@@ -2587,7 +2596,7 @@ void bs_conv_prepare(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_
 #define BS_HOLD(a) (void)(a)
 
 /* In builds for size (-Os) with another tier this one is only compared with: one pixel at a time. */
-#if defined(__OPTIMIZE_SIZE__) && (BS_HAVE_X86_TIERS || BS_HAVE_NEON_TIER)
+#if defined(__OPTIMIZE_SIZE__) && BS_HAVE_X86_TIERS
 #define BS_OUTER_PIXELS_1 1
 #define BS_OUTER_PIXELS_2 1
 #define BS_OUTER_UPTO_1(M) M(1, 1)
@@ -3628,6 +3637,12 @@ const bs_conv_kernels *bs_conv_kernels_scalar(void)
 {
     return &bs_conv_table_scalar;
 }
+#else
+const bs_conv_kernels *bs_conv_kernels_scalar(void)
+{
+    return bs_conv_kernels_neon();
+}
+#endif
 /* ==== end src/kernels/conv_scalar.c =========================================================== */
 
 /* ==== begin src/kernels/conv_avx2.c =========================================================== */
@@ -8846,15 +8861,7 @@ static void bs_bicubic2x_any(const bs_bicubic2x *t, bs_bicubic_lines *enlarge, b
 
 /* -------------------------------------------------------------------------------------------------- tiers */
 
-/* A build for size (-Os) that always has NEON uses NEON's loops for the scalar tier, except the bicubic in floats:
- * their results are the same to the bit. */
-#if defined(__OPTIMIZE_SIZE__) && BS_HAVE_NEON_TIER
-#define BS_EXACT_ELSEWHERE
-#define BS_ELEMENTWISE_SCALAR BS_ELEMENTWISE_TABLE(scalar, neon)
-#else
-#define BS_ELEMENTWISE_SCALAR BS_ELEMENTWISE_TABLE(scalar, scalar)
-#endif
-
+#if BS_HAVE_SCALAR_KERNELS
 /* --- template kernels/simd_scalar.h --- */
 /* simd_scalar.h: the vector vocabulary of the kernel templates in portable C.
  *
@@ -8905,7 +8912,7 @@ static void bs_bicubic2x_any(const bs_bicubic2x *t, bs_bicubic_lines *enlarge, b
 #define BS_HOLD(a) (void)(a)
 
 /* In builds for size (-Os) with another tier this one is only compared with: one pixel at a time. */
-#if defined(__OPTIMIZE_SIZE__) && (BS_HAVE_X86_TIERS || BS_HAVE_NEON_TIER)
+#if defined(__OPTIMIZE_SIZE__) && BS_HAVE_X86_TIERS
 #define BS_OUTER_PIXELS_1 1
 #define BS_OUTER_PIXELS_2 1
 #define BS_OUTER_UPTO_1(M) M(1, 1)
@@ -9164,7 +9171,6 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
 
 BS_BICUBIC_DEFINE(f32, float, BS_V_LOAD_F32, BS_V_STORE_PAIRS_F32, BS_CUBIC_PLAIN)
 
-#ifndef BS_EXACT_ELSEWHERE /* from here on every tier gives the same results (elementwise.c) */
 BS_BICUBIC_DEFINE(u8, uint8_t, BS_V_LOAD_U8, BS_V_STORE_PAIRS_U8, BS_CUBIC_CODE)
 BS_BICUBIC_DEFINE(u16, uint16_t, BS_V_LOAD_U16, BS_V_STORE_PAIRS_U16, BS_CUBIC_CODE)
 
@@ -9326,7 +9332,6 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
     }
     return sum;
 }
-#endif
 /* --- end of template kernels/elementwise.inc --- */
 /* --- template kernels/simd_end.h --- */
 /* simd_end.h: takes back every macro of simd_*.h, repeat.h and the templates, so that the next tier, or the
@@ -9562,7 +9567,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_X_12
 #undef BS_X_13
 /* --- end of template kernels/simd_end.h --- */
-#undef BS_EXACT_ELSEWHERE
+#endif
 
 #if BS_HAVE_X86_TIERS
 /* --- template kernels/simd_avx2.h --- */
@@ -9869,7 +9874,6 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
 
 BS_BICUBIC_DEFINE(f32, float, BS_V_LOAD_F32, BS_V_STORE_PAIRS_F32, BS_CUBIC_PLAIN)
 
-#ifndef BS_EXACT_ELSEWHERE /* from here on every tier gives the same results (elementwise.c) */
 BS_BICUBIC_DEFINE(u8, uint8_t, BS_V_LOAD_U8, BS_V_STORE_PAIRS_U8, BS_CUBIC_CODE)
 BS_BICUBIC_DEFINE(u16, uint16_t, BS_V_LOAD_U16, BS_V_STORE_PAIRS_U16, BS_CUBIC_CODE)
 
@@ -10031,7 +10035,6 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
     }
     return sum;
 }
-#endif
 /* --- end of template kernels/elementwise.inc --- */
 /* --- template kernels/simd_end.h --- */
 /* simd_end.h: takes back every macro of simd_*.h, repeat.h and the templates, so that the next tier, or the
@@ -10521,7 +10524,6 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
 
 BS_BICUBIC_DEFINE(f32, float, BS_V_LOAD_F32, BS_V_STORE_PAIRS_F32, BS_CUBIC_PLAIN)
 
-#ifndef BS_EXACT_ELSEWHERE /* from here on every tier gives the same results (elementwise.c) */
 BS_BICUBIC_DEFINE(u8, uint8_t, BS_V_LOAD_U8, BS_V_STORE_PAIRS_U8, BS_CUBIC_CODE)
 BS_BICUBIC_DEFINE(u16, uint16_t, BS_V_LOAD_U16, BS_V_STORE_PAIRS_U16, BS_CUBIC_CODE)
 
@@ -10683,7 +10685,6 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
     }
     return sum;
 }
-#endif
 /* --- end of template kernels/elementwise.inc --- */
 /* --- template kernels/simd_end.h --- */
 /* simd_end.h: takes back every macro of simd_*.h, repeat.h and the templates, so that the next tier, or the
@@ -11213,7 +11214,6 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
 
 BS_BICUBIC_DEFINE(f32, float, BS_V_LOAD_F32, BS_V_STORE_PAIRS_F32, BS_CUBIC_PLAIN)
 
-#ifndef BS_EXACT_ELSEWHERE /* from here on every tier gives the same results (elementwise.c) */
 BS_BICUBIC_DEFINE(u8, uint8_t, BS_V_LOAD_U8, BS_V_STORE_PAIRS_U8, BS_CUBIC_CODE)
 BS_BICUBIC_DEFINE(u16, uint16_t, BS_V_LOAD_U16, BS_V_STORE_PAIRS_U16, BS_CUBIC_CODE)
 
@@ -11375,7 +11375,6 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
     }
     return sum;
 }
-#endif
 /* --- end of template kernels/elementwise.inc --- */
 /* --- template kernels/simd_end.h --- */
 /* simd_end.h: takes back every macro of simd_*.h, repeat.h and the templates, so that the next tier, or the
@@ -11613,37 +11612,38 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 /* --- end of template kernels/simd_end.h --- */
 #endif
 
-#define BS_ELEMENTWISE_TABLE(tier, exact)                                                                          \
-    {                                                                                                              \
-        bs_u8_to_f32_##exact, bs_u16_to_f32_##exact, bs_f32_to_u8_##exact, bs_f32_to_u16_##exact,                  \
-            bs_sr_u8_all_##exact, bs_sr_u16_all_##exact, bs_bicubic_f32_##tier, bs_bicubic_u8_##exact,             \
-            bs_bicubic_u16_##exact, {bs_laplacian_u8_##exact, bs_laplacian_u16_##exact},                           \
-        {                                                                                                          \
-            bs_change_u8_##exact, bs_change_u16_##exact                                                            \
-        }                                                                                                          \
+#define BS_ELEMENTWISE_TABLE(tier)                                                                               \
+    {                                                                                                            \
+        bs_u8_to_f32_##tier, bs_u16_to_f32_##tier, bs_f32_to_u8_##tier, bs_f32_to_u16_##tier,                    \
+            bs_sr_u8_all_##tier, bs_sr_u16_all_##tier, bs_bicubic_f32_##tier, bs_bicubic_u8_##tier,              \
+            bs_bicubic_u16_##tier, {bs_laplacian_u8_##tier, bs_laplacian_u16_##tier},                            \
+        {                                                                                                        \
+            bs_change_u8_##tier, bs_change_u16_##tier                                                            \
+        }                                                                                                        \
     }
 
 static const bs_elementwise_kernels *bs_elementwise_of(bs_tier tier)
 {
-    static const bs_elementwise_kernels scalar = BS_ELEMENTWISE_SCALAR;
 #if BS_HAVE_X86_TIERS
-    static const bs_elementwise_kernels avx2 = BS_ELEMENTWISE_TABLE(avx2, avx2);
-    static const bs_elementwise_kernels avx512 = BS_ELEMENTWISE_TABLE(avx512, avx512);
+    static const bs_elementwise_kernels avx2 = BS_ELEMENTWISE_TABLE(avx2);
+    static const bs_elementwise_kernels avx512 = BS_ELEMENTWISE_TABLE(avx512);
     if (tier == BS_TIER_AVX2)
         return &avx2;
     if (tier == BS_TIER_AVX512)
         return &avx512;
 #endif
 #if BS_HAVE_NEON_TIER
-    static const bs_elementwise_kernels neon = BS_ELEMENTWISE_TABLE(neon, neon);
-    if (tier == BS_TIER_NEON)
+    static const bs_elementwise_kernels neon = BS_ELEMENTWISE_TABLE(neon);
+    if (tier == BS_TIER_NEON || !BS_HAVE_SCALAR_KERNELS)
         return &neon;
 #endif
     (void)tier;
+#if BS_HAVE_SCALAR_KERNELS
+    static const bs_elementwise_kernels scalar = BS_ELEMENTWISE_TABLE(scalar);
     return &scalar;
+#endif
 }
 #undef BS_ELEMENTWISE_TABLE
-#undef BS_ELEMENTWISE_SCALAR
 #undef BS_BICUBIC_RUN
 #undef BS_BICUBIC_BODY
 
@@ -11827,14 +11827,7 @@ static BS_OUTLINE void bs_give_lanes(const float *lanes, int32_t count, float *y
         y[i * step] = lanes[i];
 }
 
-/* Every AArch64 has NEON: where few bytes are asked for, the scalar tier has exp, log and erf of it. */
-#if defined(__OPTIMIZE_SIZE__) && BS_HAVE_NEON_TIER
-#define BS_UNARY_ELSEWHERE
-#define bs_rows_exp_scalar bs_rows_exp_neon
-#define bs_rows_log_scalar bs_rows_log_neon
-#define bs_rows_erf_scalar bs_rows_erf_neon
-#endif
-
+#if BS_HAVE_SCALAR_KERNELS
 /* --- template kernels/simd_scalar.h --- */
 /* simd_scalar.h: the vector vocabulary of the kernel templates in portable C.
  *
@@ -11885,7 +11878,7 @@ static BS_OUTLINE void bs_give_lanes(const float *lanes, int32_t count, float *y
 #define BS_HOLD(a) (void)(a)
 
 /* In builds for size (-Os) with another tier this one is only compared with: one pixel at a time. */
-#if defined(__OPTIMIZE_SIZE__) && (BS_HAVE_X86_TIERS || BS_HAVE_NEON_TIER)
+#if defined(__OPTIMIZE_SIZE__) && BS_HAVE_X86_TIERS
 #define BS_OUTER_PIXELS_1 1
 #define BS_OUTER_PIXELS_2 1
 #define BS_OUTER_UPTO_1(M) M(1, 1)
@@ -12288,11 +12281,9 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_erf)(BS_V x)
     return BS_V_OR(sign, BS_V_IF_LESS(BS_V_SET1(0.927734375f), t, far, BS_V_FMA(t, p, t)));
 }
 
-#ifndef BS_UNARY_ELSEWHERE
 BS_ROW_FUNCTION_DEFINE(exp)
 BS_ROW_FUNCTION_DEFINE(log)
 BS_ROW_FUNCTION_DEFINE(erf)
-#endif
 
 /* ------------------------------------------------------------------------------------------- softmax, norms
  * Lane l sums elements l, l + LANES, ... of BS_SUM_VECTORS vectors, then these sums: errors grow with the longer of the
@@ -12610,6 +12601,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_X_12
 #undef BS_X_13
 /* --- end of template kernels/simd_end.h --- */
+#endif
 
 #if BS_HAVE_X86_TIERS
 /* --- template kernels/simd_avx2.h --- */
@@ -13060,11 +13052,9 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_erf)(BS_V x)
     return BS_V_OR(sign, BS_V_IF_LESS(BS_V_SET1(0.927734375f), t, far, BS_V_FMA(t, p, t)));
 }
 
-#ifndef BS_UNARY_ELSEWHERE
 BS_ROW_FUNCTION_DEFINE(exp)
 BS_ROW_FUNCTION_DEFINE(log)
 BS_ROW_FUNCTION_DEFINE(erf)
-#endif
 
 /* ------------------------------------------------------------------------------------------- softmax, norms
  * Lane l sums elements l, l + LANES, ... of BS_SUM_VECTORS vectors, then these sums: errors grow with the longer of the
@@ -13780,11 +13770,9 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_erf)(BS_V x)
     return BS_V_OR(sign, BS_V_IF_LESS(BS_V_SET1(0.927734375f), t, far, BS_V_FMA(t, p, t)));
 }
 
-#ifndef BS_UNARY_ELSEWHERE
 BS_ROW_FUNCTION_DEFINE(exp)
 BS_ROW_FUNCTION_DEFINE(log)
 BS_ROW_FUNCTION_DEFINE(erf)
-#endif
 
 /* ------------------------------------------------------------------------------------------- softmax, norms
  * Lane l sums elements l, l + LANES, ... of BS_SUM_VECTORS vectors, then these sums: errors grow with the longer of the
@@ -14104,7 +14092,6 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 /* --- end of template kernels/simd_end.h --- */
 #endif
 
-#undef BS_UNARY_ELSEWHERE
 #if BS_HAVE_NEON_TIER
 /* --- template kernels/simd_neon.h --- */
 /* simd_neon.h: the vector vocabulary of the kernel templates, AArch64 Advanced SIMD.
@@ -14541,11 +14528,9 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_erf)(BS_V x)
     return BS_V_OR(sign, BS_V_IF_LESS(BS_V_SET1(0.927734375f), t, far, BS_V_FMA(t, p, t)));
 }
 
-#ifndef BS_UNARY_ELSEWHERE
 BS_ROW_FUNCTION_DEFINE(exp)
 BS_ROW_FUNCTION_DEFINE(log)
 BS_ROW_FUNCTION_DEFINE(erf)
-#endif
 
 /* ------------------------------------------------------------------------------------------- softmax, norms
  * Lane l sums elements l, l + LANES, ... of BS_SUM_VECTORS vectors, then these sums: errors grow with the longer of the
@@ -14869,6 +14854,8 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #if BS_HAVE_X86_TIERS
 #define BS_OF_TIER(tier, name) \
     ((tier) == BS_TIER_AVX512 ? name##_avx512 : (tier) == BS_TIER_AVX2 ? name##_avx2 : name##_scalar)
+#elif !BS_HAVE_SCALAR_KERNELS
+#define BS_OF_TIER(tier, name) ((void)(tier), name##_neon)
 #elif BS_HAVE_NEON_TIER
 #define BS_OF_TIER(tier, name) ((tier) == BS_TIER_NEON ? name##_neon : name##_scalar)
 #else

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: d0f4c5efc04c74183f4475dc769252b0d21609ad6380639adebc274a22bae6df
+ * sha256 of the parts: 132131cfdf4a8c07299956cd700ae943cafd3cf8477da7ec7952e891f8934ffe
  */
 #include "brainstorm.h"
 
@@ -2640,7 +2640,7 @@ extern "C" {
  * Relies on: brainstorm.h (BS_NO_SIMD: scalar kernels only).
  * Must never: keep state. Callers probe once and pass the tier along, so a test can force any lower one.
  *
- *     BS_TIER_SCALAR  portable C: whatever the build's baseline is (SSE2 on x86-64)
+ *     BS_TIER_SCALAR  portable C: whatever the build's baseline is (SSE2 on x86-64); with -Os on AArch64 it is NEON
  *     BS_TIER_AVX2    AVX2, FMA and F16C (no processor has the first without the others)
  *     BS_TIER_AVX512  AVX-512 F, BW, DQ, VL: Skylake-X, Zen 4 and later
  *     BS_TIER_NEON    AArch64 Advanced SIMD, part of its baseline
@@ -2663,6 +2663,13 @@ extern "C" {
 #define BS_HAVE_NEON_TIER 1
 #else
 #define BS_HAVE_NEON_TIER 0
+#endif
+
+/* Every AArch64 has NEON: a build for size (-Os) has no other kernels, and its scalar tier runs them. */
+#if defined(__OPTIMIZE_SIZE__) && BS_HAVE_NEON_TIER
+#define BS_HAVE_SCALAR_KERNELS 0
+#else
+#define BS_HAVE_SCALAR_KERNELS 1
 #endif
 
 /* INLINE: a copy for each constant argument is wanted. OUTLINE: a rare case that would bloat a hundred kernels.

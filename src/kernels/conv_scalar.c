@@ -2,12 +2,14 @@
  *
  * Owns:      the tier's kernel table.
  * Relies on: the templates (*.inc) and simd_scalar.h. Of two templates it takes the plain ones: this tier is in every
- *            build and runs only where no other does, so it should be small; its bits are those of the unrolled ones.
+ *            build but one (tier.h) and runs only where no other does, so it should be small; its bits are those of
+ *            the unrolled ones.
  * Must never: contain arithmetic of its own: what differs between tiers is in simd_scalar.h.
  */
 #include "kernels/conv_internal.h"
 #include "kernels/conv_winograd.h"
 
+#if BS_HAVE_SCALAR_KERNELS
 #include "kernels/simd_scalar.h"
 
 #include "kernels/repeat.h"
@@ -28,3 +30,9 @@ const bs_conv_kernels *bs_conv_kernels_scalar(void)
 {
     return &bs_conv_table_scalar;
 }
+#else
+const bs_conv_kernels *bs_conv_kernels_scalar(void)
+{
+    return bs_conv_kernels_neon();
+}
+#endif

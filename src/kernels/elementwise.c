@@ -91,20 +91,12 @@ static void bs_bicubic2x_any(const bs_bicubic2x *t, bs_bicubic_lines *enlarge, b
 
 /* -------------------------------------------------------------------------------------------------- tiers */
 
-/* A build for size (-Os) that always has NEON uses NEON's loops for the scalar tier, except the bicubic in floats:
- * their results are the same to the bit. */
-#if defined(__OPTIMIZE_SIZE__) && BS_HAVE_NEON_TIER
-#define BS_EXACT_ELSEWHERE
-#define BS_ELEMENTWISE_SCALAR BS_ELEMENTWISE_TABLE(scalar, neon)
-#else
-#define BS_ELEMENTWISE_SCALAR BS_ELEMENTWISE_TABLE(scalar, scalar)
-#endif
-
+#if BS_HAVE_SCALAR_KERNELS
 #include "kernels/simd_scalar.h"
 
 #include "kernels/elementwise.inc"
 #include "kernels/simd_end.h"
-#undef BS_EXACT_ELSEWHERE
+#endif
 
 #if BS_HAVE_X86_TIERS
 #include "kernels/simd_avx2.h"
@@ -125,37 +117,38 @@ static void bs_bicubic2x_any(const bs_bicubic2x *t, bs_bicubic_lines *enlarge, b
 #include "kernels/simd_end.h"
 #endif
 
-#define BS_ELEMENTWISE_TABLE(tier, exact)                                                                          \
-    {                                                                                                              \
-        bs_u8_to_f32_##exact, bs_u16_to_f32_##exact, bs_f32_to_u8_##exact, bs_f32_to_u16_##exact,                  \
-            bs_sr_u8_all_##exact, bs_sr_u16_all_##exact, bs_bicubic_f32_##tier, bs_bicubic_u8_##exact,             \
-            bs_bicubic_u16_##exact, {bs_laplacian_u8_##exact, bs_laplacian_u16_##exact},                           \
-        {                                                                                                          \
-            bs_change_u8_##exact, bs_change_u16_##exact                                                            \
-        }                                                                                                          \
+#define BS_ELEMENTWISE_TABLE(tier)                                                                               \
+    {                                                                                                            \
+        bs_u8_to_f32_##tier, bs_u16_to_f32_##tier, bs_f32_to_u8_##tier, bs_f32_to_u16_##tier,                    \
+            bs_sr_u8_all_##tier, bs_sr_u16_all_##tier, bs_bicubic_f32_##tier, bs_bicubic_u8_##tier,              \
+            bs_bicubic_u16_##tier, {bs_laplacian_u8_##tier, bs_laplacian_u16_##tier},                            \
+        {                                                                                                        \
+            bs_change_u8_##tier, bs_change_u16_##tier                                                            \
+        }                                                                                                        \
     }
 
 static const bs_elementwise_kernels *bs_elementwise_of(bs_tier tier)
 {
-    static const bs_elementwise_kernels scalar = BS_ELEMENTWISE_SCALAR;
 #if BS_HAVE_X86_TIERS
-    static const bs_elementwise_kernels avx2 = BS_ELEMENTWISE_TABLE(avx2, avx2);
-    static const bs_elementwise_kernels avx512 = BS_ELEMENTWISE_TABLE(avx512, avx512);
+    static const bs_elementwise_kernels avx2 = BS_ELEMENTWISE_TABLE(avx2);
+    static const bs_elementwise_kernels avx512 = BS_ELEMENTWISE_TABLE(avx512);
     if (tier == BS_TIER_AVX2)
         return &avx2;
     if (tier == BS_TIER_AVX512)
         return &avx512;
 #endif
 #if BS_HAVE_NEON_TIER
-    static const bs_elementwise_kernels neon = BS_ELEMENTWISE_TABLE(neon, neon);
-    if (tier == BS_TIER_NEON)
+    static const bs_elementwise_kernels neon = BS_ELEMENTWISE_TABLE(neon);
+    if (tier == BS_TIER_NEON || !BS_HAVE_SCALAR_KERNELS)
         return &neon;
 #endif
     (void)tier;
+#if BS_HAVE_SCALAR_KERNELS
+    static const bs_elementwise_kernels scalar = BS_ELEMENTWISE_TABLE(scalar);
     return &scalar;
+#endif
 }
 #undef BS_ELEMENTWISE_TABLE
-#undef BS_ELEMENTWISE_SCALAR
 #undef BS_BICUBIC_RUN
 #undef BS_BICUBIC_BODY
 

@@ -40,18 +40,12 @@ static BS_OUTLINE void bs_give_lanes(const float *lanes, int32_t count, float *y
         y[i * step] = lanes[i];
 }
 
-/* Every AArch64 has NEON: where few bytes are asked for, the scalar tier has exp, log and erf of it. */
-#if defined(__OPTIMIZE_SIZE__) && BS_HAVE_NEON_TIER
-#define BS_UNARY_ELSEWHERE
-#define bs_rows_exp_scalar bs_rows_exp_neon
-#define bs_rows_log_scalar bs_rows_log_neon
-#define bs_rows_erf_scalar bs_rows_erf_neon
-#endif
-
+#if BS_HAVE_SCALAR_KERNELS
 #include "kernels/simd_scalar.h"
 
 #include "kernels/functions.inc"
 #include "kernels/simd_end.h"
+#endif
 
 #if BS_HAVE_X86_TIERS
 #include "kernels/simd_avx2.h"
@@ -65,7 +59,6 @@ static BS_OUTLINE void bs_give_lanes(const float *lanes, int32_t count, float *y
 #include "kernels/simd_end.h"
 #endif
 
-#undef BS_UNARY_ELSEWHERE
 #if BS_HAVE_NEON_TIER
 #include "kernels/simd_neon.h"
 
@@ -77,6 +70,8 @@ static BS_OUTLINE void bs_give_lanes(const float *lanes, int32_t count, float *y
 #if BS_HAVE_X86_TIERS
 #define BS_OF_TIER(tier, name) \
     ((tier) == BS_TIER_AVX512 ? name##_avx512 : (tier) == BS_TIER_AVX2 ? name##_avx2 : name##_scalar)
+#elif !BS_HAVE_SCALAR_KERNELS
+#define BS_OF_TIER(tier, name) ((void)(tier), name##_neon)
 #elif BS_HAVE_NEON_TIER
 #define BS_OF_TIER(tier, name) ((tier) == BS_TIER_NEON ? name##_neon : name##_scalar)
 #else

@@ -4,7 +4,7 @@
  * Relies on: brainstorm.h (BS_NO_SIMD: scalar kernels only).
  * Must never: keep state. Callers probe once and pass the tier along, so a test can force any lower one.
  *
- *     BS_TIER_SCALAR  portable C: whatever the build's baseline is (SSE2 on x86-64)
+ *     BS_TIER_SCALAR  portable C: whatever the build's baseline is (SSE2 on x86-64); with -Os on AArch64 it is NEON
  *     BS_TIER_AVX2    AVX2, FMA and F16C (no processor has the first without the others)
  *     BS_TIER_AVX512  AVX-512 F, BW, DQ, VL: Skylake-X, Zen 4 and later
  *     BS_TIER_NEON    AArch64 Advanced SIMD, part of its baseline
@@ -27,6 +27,13 @@
 #define BS_HAVE_NEON_TIER 1
 #else
 #define BS_HAVE_NEON_TIER 0
+#endif
+
+/* Every AArch64 has NEON: a build for size (-Os) has no other kernels, and its scalar tier runs them. */
+#if defined(__OPTIMIZE_SIZE__) && BS_HAVE_NEON_TIER
+#define BS_HAVE_SCALAR_KERNELS 0
+#else
+#define BS_HAVE_SCALAR_KERNELS 1
 #endif
 
 /* INLINE: a copy for each constant argument is wanted. OUTLINE: a rare case that would bloat a hundred kernels.
