@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 505474210c26dce59793484263e7017d96543d799166be9ba5a069931d707652
+ * sha256 of the parts: 4d9a2327a9f118b879c012b0b047eed7610a041ee741e9ac1bee6221d96ca30f
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -3556,7 +3556,6 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_SLOPES_2
 #undef BS_SLOPE_1
 #undef BS_SLOPE_2
-#undef BS_SR_STORE_DEFINE
 #undef BS_STORE_1
 #undef BS_STORE_2
 #undef BS_STORE_OUT
@@ -3565,7 +3564,6 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
-#undef BS_TO_CODES_DEFINE
 #undef BS_UPTO_4
 #undef BS_UPTO_5
 #undef BS_UPTO_6
@@ -5081,7 +5079,6 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_SLOPES_2
 #undef BS_SLOPE_1
 #undef BS_SLOPE_2
-#undef BS_SR_STORE_DEFINE
 #undef BS_STORE_1
 #undef BS_STORE_2
 #undef BS_STORE_OUT
@@ -5090,7 +5087,6 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
-#undef BS_TO_CODES_DEFINE
 #undef BS_UPTO_4
 #undef BS_UPTO_5
 #undef BS_UPTO_6
@@ -6555,7 +6551,6 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_SLOPES_2
 #undef BS_SLOPE_1
 #undef BS_SLOPE_2
-#undef BS_SR_STORE_DEFINE
 #undef BS_STORE_1
 #undef BS_STORE_2
 #undef BS_STORE_OUT
@@ -6564,7 +6559,6 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
-#undef BS_TO_CODES_DEFINE
 #undef BS_UPTO_4
 #undef BS_UPTO_5
 #undef BS_UPTO_6
@@ -7952,7 +7946,6 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_SLOPES_2
 #undef BS_SLOPE_1
 #undef BS_SLOPE_2
-#undef BS_SR_STORE_DEFINE
 #undef BS_STORE_1
 #undef BS_STORE_2
 #undef BS_STORE_OUT
@@ -7961,7 +7954,6 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
-#undef BS_TO_CODES_DEFINE
 #undef BS_UPTO_4
 #undef BS_UPTO_5
 #undef BS_UPTO_6
@@ -8808,56 +8800,10 @@ static BS_INLINE_IF_FAST ptrdiff_t bs_inside(int32_t at, int32_t extent, int32_t
     return at < -before ? -before : at > extent - 1 + after ? extent - 1 + after : at;
 }
 
-/* Stores some pixels at (y, x), at most half a vector. */
-typedef void bs_sr_pixels(const bs_sr_store *s, const float *quads, int32_t y, int32_t x, int32_t pixels, float high);
-
 /* Part of an input row of the bicubic, enlarged sideways: the outputs left and right of each column. */
 typedef struct bs_line_pair {
     float even[BS_BICUBIC_CHUNK], odd[BS_BICUBIC_CHUNK];
 } bs_line_pair;
-
-/* The two steps of the bicubic: part of a row sideways, then five of those to two output rows. */
-typedef void bs_bicubic_lines(const bs_bicubic2x *task, int32_t y, int32_t x, int32_t count, bs_line_pair *lines);
-typedef void bs_bicubic_vertical(const bs_line_pair *const *r, void *samples, ptrdiff_t out_row, int32_t count,
-                                 float high);
-
-/* A column of parts of rows. Each input row is enlarged sideways once and kept while the next five are. The last of
- * the five rows that an output needs moves down by one each time, within the valid rows. `scale` is 1, or the bytes of
- * a sample where `type` is char. */
-#define BS_BICUBIC_BODY(type, scale, enlarge, vertical)                                                          \
-    bs_line_pair ring[5];                                                                                        \
-    for (int32_t x = 0; x < t->w; x += BS_BICUBIC_CHUNK) {                                                       \
-        const int32_t count = t->w - x < BS_BICUBIC_CHUNK ? t->w - x : BS_BICUBIC_CHUNK;                         \
-        type *out = (type *)t->out + 2 * (ptrdiff_t)x * (scale);                                                 \
-        const bs_line_pair *r[5] = {0};                                                                          \
-        int32_t made = -3, slot = 0;                                                                             \
-        for (int32_t y = -4; y < t->h; y++) {                                                                    \
-            const int32_t row = (int32_t)bs_inside(y + 2, t->h, t->margins.top, t->margins.bottom);              \
-            if (row > made) {                                                                                    \
-                slot = slot < 4 ? slot + 1 : 0;                                                                  \
-                enlarge(t, row, x, count, &ring[slot]);                                                          \
-                made = row;                                                                                      \
-            }                                                                                                    \
-            memmove(r, r + 1, 4 * sizeof *r);                                                                    \
-            r[4] = &ring[slot];                                                                                  \
-            if (y < 0)                                                                                           \
-                continue;                                                                                        \
-            vertical(r, out, t->out_row, count, high);                                                           \
-            out += 2 * t->out_row * (scale);                                                                     \
-        }                                                                                                        \
-    }
-
-/* Once for each type and tier; in a build for size (-Os), once for all. */
-#ifdef __OPTIMIZE_SIZE__
-static void bs_bicubic2x_any(const bs_bicubic2x *t, bs_bicubic_lines *enlarge, bs_bicubic_vertical *vertical,
-                             ptrdiff_t sample_bytes, float high)
-{
-    BS_BICUBIC_BODY(char, sample_bytes, enlarge, vertical)
-}
-#define BS_BICUBIC_RUN(type, enlarge, vertical) bs_bicubic2x_any(t, enlarge, vertical, sizeof(type), high);
-#else
-#define BS_BICUBIC_RUN(type, enlarge, vertical) BS_BICUBIC_BODY(type, 1, enlarge, vertical)
-#endif
 
 /* -------------------------------------------------------------------------------------------------- tiers */
 
@@ -9107,70 +9053,109 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
 #define BS_CUBIC_CODE(v, top) BS_TIER_FN(bs_cubic_code)(v, top)
 #define BS_V_LOAD_F32(p) BS_V_LOAD(p)
 
+/* How samples of a type come and go, `bytes` each: a vector of them widened, and one vector of columns of an output
+ * row, fewer at its end. */
+typedef BS_V BS_TIER_FN(bs_widen)(const void *samples);
+typedef void BS_TIER_FN(bs_pairs)(void *samples, BS_V left, BS_V right, BS_V top, int32_t columns);
+
+/* A chunk of an input row: both outputs of each column. Vectors that reach beyond the margins are gathered column by
+ * column. */
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_lines)(const bs_bicubic2x *t, int32_t y, int32_t x, int32_t count,
+                                                             bs_line_pair *lines, ptrdiff_t bytes,
+                                                             BS_TIER_FN(bs_widen) *widen)
+{
+    const char *row = (const char *)t->in + y * t->in_row * bytes;
+    for (int32_t i = 0; i < count; i += BS_LANES) {
+        const int32_t first = x + i - 2, end = x + i + BS_LANES + 2;
+        union {
+            float f32[BS_LANES + 4];
+            uint16_t u16[BS_LANES + 4];
+            char samples[4 * (BS_LANES + 4)];
+        } some;
+        const char *in = row + first * bytes;
+        if (first < -t->margins.left || end > t->w + t->margins.right) {
+            for (int32_t k = 0; k < BS_LANES + 4; k++)
+                memcpy(some.samples + k * bytes,
+                       row + bs_inside(first + k, t->w, t->margins.left, t->margins.right) * bytes, (size_t)bytes);
+            in = some.samples;
+        }
+        const BS_V a = widen(in), b = widen(in + bytes), c = widen(in + 2 * bytes), d = widen(in + 3 * bytes),
+                   e = widen(in + 4 * bytes);
+        const BS_V left = BS_TIER_FN(bs_cubic)(a, b, c, d), right = BS_TIER_FN(bs_cubic)(e, d, c, b);
+        BS_V_STORE(lines->even + i, left);
+        BS_V_STORE(lines->odd + i, right);
+    }
+}
+
+/* Two output rows, `out_row` bytes apart, from five pairs of lines, nearest weights on the third. */
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_vertical)(const bs_line_pair *const *r, char *out,
+                                                                ptrdiff_t out_row, int32_t count, float high,
+                                                                ptrdiff_t bytes, BS_TIER_FN(bs_pairs) *pairs)
+{
+    const BS_V top = BS_V_SET1(high);
+    for (int32_t i = 0; i < count; i += BS_LANES, out += 2 * BS_LANES * bytes) {
+        const BS_V e1 = BS_V_LOAD(r[1]->even + i), e2 = BS_V_LOAD(r[2]->even + i), e3 = BS_V_LOAD(r[3]->even + i);
+        const BS_V o1 = BS_V_LOAD(r[1]->odd + i), o2 = BS_V_LOAD(r[2]->odd + i), o3 = BS_V_LOAD(r[3]->odd + i);
+        pairs(out, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->even + i), e1, e2, e3),
+              BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->odd + i), o1, o2, o3), top, count - i);
+        pairs(out + out_row, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->even + i), e3, e2, e1),
+              BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->odd + i), o3, o2, o1), top, count - i);
+    }
+}
+
+/* A column of parts of rows. Each input row is enlarged sideways once and kept while the next five are. The last of
+ * the five rows that an output needs moves down by one each time, within the valid rows. */
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_bicubic)(const bs_bicubic2x *t, float high, ptrdiff_t bytes,
+                                                               BS_TIER_FN(bs_widen) *widen, BS_TIER_FN(bs_pairs) *pairs)
+{
+    bs_line_pair ring[5];
+    for (int32_t x = 0; x < t->w; x += BS_BICUBIC_CHUNK) {
+        const int32_t count = t->w - x < BS_BICUBIC_CHUNK ? t->w - x : BS_BICUBIC_CHUNK;
+        char *out = (char *)t->out + 2 * (ptrdiff_t)x * bytes;
+        const bs_line_pair *r[5] = {0};
+        int32_t made = -3, slot = 0;
+        for (int32_t y = -4; y < t->h; y++) {
+            const int32_t row = (int32_t)bs_inside(y + 2, t->h, t->margins.top, t->margins.bottom);
+            if (row > made) {
+                slot = slot < 4 ? slot + 1 : 0;
+                BS_TIER_FN(bs_lines)(t, row, x, count, &ring[slot], bytes, widen);
+                made = row;
+            }
+            memmove(r, r + 1, 4 * sizeof *r);
+            r[4] = &ring[slot];
+            if (y < 0)
+                continue;
+            BS_TIER_FN(bs_vertical)(r, out, t->out_row * bytes, count, high, bytes, pairs);
+            out += 2 * t->out_row * bytes;
+        }
+    }
+}
+
 #define BS_BICUBIC_DEFINE(type, sample_type, LOAD, STORE_PAIRS, FINISH)                                                \
-    /* Both outputs of one vector of columns of an input row; `in` stands two columns before the first. */             \
-    static inline BS_TARGET void BS_TIER_FN(bs_horizontal_##type)(const sample_type *in, float *even, float *odd)      \
+    static inline BS_TARGET BS_V BS_TIER_FN(bs_widen_##type)(const void *samples)                                      \
     {                                                                                                                  \
-        const BS_V a = LOAD(in), b = LOAD(in + 1), c = LOAD(in + 2), d = LOAD(in + 3), e = LOAD(in + 4);               \
-        const BS_V left = BS_TIER_FN(bs_cubic)(a, b, c, d), right = BS_TIER_FN(bs_cubic)(e, d, c, b);                  \
-        BS_V_STORE(even, left);                                                                                        \
-        BS_V_STORE(odd, right);                                                                                        \
+        return LOAD((const sample_type *)samples);                                                                     \
     }                                                                                                                  \
-    /* A chunk of an input row. Vectors that reach beyond the margins are gathered column by column. */                \
-    static BS_TARGET void BS_TIER_FN(bs_lines_##type)(const bs_bicubic2x *t, int32_t y, int32_t x, int32_t count,      \
-                                                      bs_line_pair *lines)                                             \
-    {                                                                                                                  \
-        const sample_type *row = (const sample_type *)t->in + y * t->in_row;                                           \
-        for (int32_t i = 0; i < count; i += BS_LANES) {                                                                \
-            const int32_t first = x + i - 2, end = x + i + BS_LANES + 2;                                               \
-            sample_type some[BS_LANES + 4];                                                                            \
-            const sample_type *in = row + first;                                                                       \
-            if (first < -t->margins.left || end > t->w + t->margins.right) {                                           \
-                for (int32_t k = 0; k < BS_LANES + 4; k++)                                                             \
-                    some[k] = row[bs_inside(first + k, t->w, t->margins.left, t->margins.right)];                      \
-                in = some;                                                                                             \
-            }                                                                                                          \
-            BS_TIER_FN(bs_horizontal_##type)(in, lines->even + i, lines->odd + i);                                     \
-        }                                                                                                              \
-    }                                                                                                                  \
-    /* One vector of columns of an output row; fewer at its end. */                                                    \
-    static inline BS_TARGET void BS_TIER_FN(bs_pairs_##type)(sample_type * out, BS_V left, BS_V right, BS_V top,       \
+    static inline BS_TARGET void BS_TIER_FN(bs_pairs_##type)(void *samples, BS_V left, BS_V right, BS_V top,           \
                                                              int32_t columns)                                          \
     {                                                                                                                  \
+        sample_type *out = samples, last[2 * BS_LANES];                                                                \
         const BS_V even = FINISH(left, top), odd = FINISH(right, top);                                                 \
         (void)top;                                                                                                     \
         if (columns >= BS_LANES) {                                                                                     \
             STORE_PAIRS(out, even, odd);                                                                               \
             return;                                                                                                    \
         }                                                                                                              \
-        sample_type last[2 * BS_LANES];                                                                                \
         STORE_PAIRS(last, even, odd);                                                                                  \
         memcpy(out, last, (size_t)(2 * columns) * sizeof(sample_type));                                                \
     }                                                                                                                  \
-    /* Two output rows from five pairs of lines, nearest weights on the third. */                                      \
-    static BS_TARGET void BS_TIER_FN(bs_vertical_##type)(const bs_line_pair *const *r, void *samples,                  \
-                                                         ptrdiff_t out_row, int32_t count, float high)                 \
-    {                                                                                                                  \
-        sample_type *out = samples;                                                                                    \
-        const BS_V top = BS_V_SET1(high);                                                                              \
-        for (int32_t i = 0; i < count; i += BS_LANES, out += 2 * BS_LANES) {                                           \
-            const BS_V e1 = BS_V_LOAD(r[1]->even + i), e2 = BS_V_LOAD(r[2]->even + i), e3 = BS_V_LOAD(r[3]->even + i); \
-            const BS_V o1 = BS_V_LOAD(r[1]->odd + i), o2 = BS_V_LOAD(r[2]->odd + i), o3 = BS_V_LOAD(r[3]->odd + i);    \
-            BS_TIER_FN(bs_pairs_##type)                                                                                \
-            (out, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->even + i), e1, e2, e3),                                         \
-             BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->odd + i), o1, o2, o3), top, count - i);                              \
-            BS_TIER_FN(bs_pairs_##type)                                                                                \
-            (out + out_row, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->even + i), e3, e2, e1),                               \
-             BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->odd + i), o3, o2, o1), top, count - i);                              \
-        }                                                                                                              \
-    }                                                                                                                  \
     static BS_TARGET void BS_TIER_FN(bs_bicubic_##type)(const bs_bicubic2x *t, float high)                             \
     {                                                                                                                  \
-        BS_BICUBIC_RUN(sample_type, BS_TIER_FN(bs_lines_##type), BS_TIER_FN(bs_vertical_##type))                       \
+        BS_TIER_FN(bs_bicubic)                                                                                         \
+        (t, high, sizeof(sample_type), BS_TIER_FN(bs_widen_##type), BS_TIER_FN(bs_pairs_##type));                      \
     }
 
 BS_BICUBIC_DEFINE(f32, float, BS_V_LOAD_F32, BS_V_STORE_PAIRS_F32, BS_CUBIC_PLAIN)
-
 BS_BICUBIC_DEFINE(u8, uint8_t, BS_V_LOAD_U8, BS_V_STORE_PAIRS_U8, BS_CUBIC_CODE)
 BS_BICUBIC_DEFINE(u16, uint16_t, BS_V_LOAD_U16, BS_V_STORE_PAIRS_U16, BS_CUBIC_CODE)
 
@@ -9190,27 +9175,42 @@ static BS_TARGET void BS_TIER_FN(bs_u16_to_f32)(const uint16_t *restrict in, flo
         out[i] = (float)in[i] * scale;
 }
 
-/* MAX before MIN, with the bound second: NaN becomes 0 (with NEON, in the conversion). */
-#define BS_TO_CODES_DEFINE(name, code_type, STORE)                                                               \
-    static BS_TARGET void BS_TIER_FN(name)(const float *in, code_type *out, int32_t count, float scale, float high) \
-    {                                                                                                            \
-        const BS_V zero = BS_V_ZERO(), factor = BS_V_SET1(scale), top = BS_V_SET1(high);                         \
-        for (; count >= BS_LANES; count -= BS_LANES, in += BS_LANES, out += BS_LANES) {                          \
-            BS_V v = BS_V_MUL(BS_V_LOAD(in), factor);                                                            \
-            v = BS_V_MAX(v, zero);                                                                               \
-            STORE(out, BS_V_MIN(v, top));                                                                        \
-        }                                                                                                        \
-        if (count > 0) {                                                                                         \
-            code_type codes[BS_LANES];                                                                           \
-            BS_V v = BS_V_MUL(BS_V_LOAD_PART(in, BS_V_PART_OF(count)), factor);                                  \
-            v = BS_V_MAX(v, zero);                                                                               \
-            STORE(codes, BS_V_MIN(v, top));                                                                      \
-            memcpy(out, codes, (size_t)count * sizeof(code_type));                                               \
-        }                                                                                                        \
-    }
+/* How codes of a type are stored, a vector of them. */
+typedef void BS_TIER_FN(bs_put)(void *codes, BS_V v);
 
-BS_TO_CODES_DEFINE(bs_f32_to_u8, uint8_t, BS_V_STORE_U8)
-BS_TO_CODES_DEFINE(bs_f32_to_u16, uint16_t, BS_V_STORE_U16)
+static inline BS_TARGET void BS_TIER_FN(bs_put_u8)(void *codes, BS_V v) { BS_V_STORE_U8((uint8_t *)codes, v); }
+static inline BS_TARGET void BS_TIER_FN(bs_put_u16)(void *codes, BS_V v) { BS_V_STORE_U16((uint16_t *)codes, v); }
+
+/* MAX before MIN, with the bound second: NaN becomes 0 (with NEON, in the conversion). */
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_to_codes)(const float *in, void *codes, int32_t count,
+                                                                float scale, float high, ptrdiff_t bytes,
+                                                                BS_TIER_FN(bs_put) *put)
+{
+    const BS_V zero = BS_V_ZERO(), factor = BS_V_SET1(scale), top = BS_V_SET1(high);
+    char *out = codes;
+    for (; count >= BS_LANES; count -= BS_LANES, in += BS_LANES, out += BS_LANES * bytes) {
+        BS_V v = BS_V_MUL(BS_V_LOAD(in), factor);
+        v = BS_V_MAX(v, zero);
+        put(out, BS_V_MIN(v, top));
+    }
+    if (count > 0) {
+        uint16_t last[BS_LANES];
+        BS_V v = BS_V_MUL(BS_V_LOAD_PART(in, BS_V_PART_OF(count)), factor);
+        v = BS_V_MAX(v, zero);
+        put(last, BS_V_MIN(v, top));
+        memcpy(out, last, (size_t)(count * bytes));
+    }
+}
+
+static BS_TARGET void BS_TIER_FN(bs_f32_to_u8)(const float *in, uint8_t *out, int32_t count, float scale, float high)
+{
+    BS_TIER_FN(bs_to_codes)(in, out, count, scale, high, 1, BS_TIER_FN(bs_put_u8));
+}
+
+static BS_TARGET void BS_TIER_FN(bs_f32_to_u16)(const float *in, uint16_t *out, int32_t count, float scale, float high)
+{
+    BS_TIER_FN(bs_to_codes)(in, out, count, scale, high, 2, BS_TIER_FN(bs_put_u16));
+}
 
 /* ---------------------------------------------------------------------------------- super-resolution store
  * Half a vector of pixels: their first two channels belong to the upper output row, the others to the lower. */
@@ -9226,33 +9226,31 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_sr_value)(BS_V pairs, const float *ba
 }
 
 /* `pixels` of the four-channel tail, at most half a vector. */
-#define BS_SR_STORE_DEFINE(name, code_type, STORE)                                                         \
-    static BS_TARGET void BS_TIER_FN(name)(const bs_sr_store *s, const float *quads, int32_t y, int32_t x, \
-                                           int32_t pixels, float high)                                     \
-    {                                                                                                      \
-        const BS_V a = BS_V_LOAD(quads), b = BS_V_LOAD(quads + BS_LANES);                                  \
-        const BS_V scale = BS_V_SET1(s->scale), top = BS_V_SET1(high);                                     \
-        const float *base = s->base ? s->base + 2 * y * s->base_row + 2 * x : NULL;                        \
-        const float *below = base ? base + s->base_row : NULL;                                             \
-        code_type *out = (code_type *)s->out + 2 * y * s->out_row + 2 * x, *under = out + s->out_row;      \
-        const BS_V upper = BS_TIER_FN(bs_sr_value)(BS_V_EVEN_PAIRS(a, b), base, 2 * pixels, scale, top);   \
-        const BS_V lower = BS_TIER_FN(bs_sr_value)(BS_V_ODD_PAIRS(a, b), below, 2 * pixels, scale, top);   \
-        if (2 * pixels == BS_LANES) {                                                                      \
-            STORE(out, upper);                                                                             \
-            STORE(under, lower);                                                                           \
-            return;                                                                                        \
-        }                                                                                                  \
-        code_type codes[2][BS_LANES];                                                                      \
-        STORE(codes[0], upper);                                                                            \
-        STORE(codes[1], lower);                                                                            \
-        memcpy(out, codes[0], (size_t)(2 * pixels) * sizeof(code_type));                                   \
-        memcpy(under, codes[1], (size_t)(2 * pixels) * sizeof(code_type));                                 \
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_sr_pixels)(const bs_sr_store *s, const float *quads, int32_t y,
+                                                                 int32_t x, int32_t pixels, float high, ptrdiff_t bytes,
+                                                                 BS_TIER_FN(bs_put) *put)
+{
+    const BS_V a = BS_V_LOAD(quads), b = BS_V_LOAD(quads + BS_LANES);
+    const BS_V scale = BS_V_SET1(s->scale), top = BS_V_SET1(high);
+    const float *base = s->base ? s->base + 2 * y * s->base_row + 2 * x : NULL;
+    const float *below = base ? base + s->base_row : NULL;
+    char *out = (char *)s->out + (2 * y * s->out_row + 2 * x) * bytes, *under = out + s->out_row * bytes;
+    const BS_V upper = BS_TIER_FN(bs_sr_value)(BS_V_EVEN_PAIRS(a, b), base, 2 * pixels, scale, top);
+    const BS_V lower = BS_TIER_FN(bs_sr_value)(BS_V_ODD_PAIRS(a, b), below, 2 * pixels, scale, top);
+    if (2 * pixels == BS_LANES) {
+        put(out, upper);
+        put(under, lower);
+        return;
     }
+    uint16_t codes[2][BS_LANES];
+    put(codes[0], upper);
+    put(codes[1], lower);
+    memcpy(out, codes[0], (size_t)(2 * pixels * bytes));
+    memcpy(under, codes[1], (size_t)(2 * pixels * bytes));
+}
 
-BS_SR_STORE_DEFINE(bs_sr_u8, uint8_t, BS_V_STORE_U8)
-BS_SR_STORE_DEFINE(bs_sr_u16, uint16_t, BS_V_STORE_U16)
-
-static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_sr_all)(const bs_sr_store *s, float high, bs_sr_pixels *store)
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_sr_all)(const bs_sr_store *s, float high, ptrdiff_t bytes,
+                                                              BS_TIER_FN(bs_put) *put)
 {
     for (int32_t y = 0; y < s->h; y++)
         for (int32_t x = 0; x < s->w; x += BS_LANES / 2) {
@@ -9260,24 +9258,24 @@ static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_sr_all)(const bs_sr_store 
             float quads[2 * BS_LANES];
             const int32_t pixels = s->w - x < BS_LANES / 2 ? s->w - x : BS_LANES / 2;
             if (s->tail_pixel == 4 && pixels == BS_LANES / 2) {
-                store(s, tail, y, x, pixels, high);
+                BS_TIER_FN(bs_sr_pixels)(s, tail, y, x, pixels, high, bytes, put);
                 continue;
             }
             memset(quads, 0, sizeof quads);
             for (int32_t i = 0; i < pixels; i++)
                 memcpy(quads + 4 * i, tail + i * (ptrdiff_t)s->tail_pixel, 4 * sizeof(float));
-            store(s, quads, y, x, pixels, high);
+            BS_TIER_FN(bs_sr_pixels)(s, quads, y, x, pixels, high, bytes, put);
         }
 }
 
 static BS_TARGET void BS_TIER_FN(bs_sr_u8_all)(const bs_sr_store *s, float high)
 {
-    BS_TIER_FN(bs_sr_all)(s, high, BS_TIER_FN(bs_sr_u8));
+    BS_TIER_FN(bs_sr_all)(s, high, 1, BS_TIER_FN(bs_put_u8));
 }
 
 static BS_TARGET void BS_TIER_FN(bs_sr_u16_all)(const bs_sr_store *s, float high)
 {
-    BS_TIER_FN(bs_sr_all)(s, high, BS_TIER_FN(bs_sr_u16));
+    BS_TIER_FN(bs_sr_all)(s, high, 2, BS_TIER_FN(bs_put_u16));
 }
 
 /* ----------------------------------------------------------------------------------------------- features
@@ -9491,7 +9489,6 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_SLOPES_2
 #undef BS_SLOPE_1
 #undef BS_SLOPE_2
-#undef BS_SR_STORE_DEFINE
 #undef BS_STORE_1
 #undef BS_STORE_2
 #undef BS_STORE_OUT
@@ -9500,7 +9497,6 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
-#undef BS_TO_CODES_DEFINE
 #undef BS_UPTO_4
 #undef BS_UPTO_5
 #undef BS_UPTO_6
@@ -9810,70 +9806,109 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
 #define BS_CUBIC_CODE(v, top) BS_TIER_FN(bs_cubic_code)(v, top)
 #define BS_V_LOAD_F32(p) BS_V_LOAD(p)
 
+/* How samples of a type come and go, `bytes` each: a vector of them widened, and one vector of columns of an output
+ * row, fewer at its end. */
+typedef BS_V BS_TIER_FN(bs_widen)(const void *samples);
+typedef void BS_TIER_FN(bs_pairs)(void *samples, BS_V left, BS_V right, BS_V top, int32_t columns);
+
+/* A chunk of an input row: both outputs of each column. Vectors that reach beyond the margins are gathered column by
+ * column. */
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_lines)(const bs_bicubic2x *t, int32_t y, int32_t x, int32_t count,
+                                                             bs_line_pair *lines, ptrdiff_t bytes,
+                                                             BS_TIER_FN(bs_widen) *widen)
+{
+    const char *row = (const char *)t->in + y * t->in_row * bytes;
+    for (int32_t i = 0; i < count; i += BS_LANES) {
+        const int32_t first = x + i - 2, end = x + i + BS_LANES + 2;
+        union {
+            float f32[BS_LANES + 4];
+            uint16_t u16[BS_LANES + 4];
+            char samples[4 * (BS_LANES + 4)];
+        } some;
+        const char *in = row + first * bytes;
+        if (first < -t->margins.left || end > t->w + t->margins.right) {
+            for (int32_t k = 0; k < BS_LANES + 4; k++)
+                memcpy(some.samples + k * bytes,
+                       row + bs_inside(first + k, t->w, t->margins.left, t->margins.right) * bytes, (size_t)bytes);
+            in = some.samples;
+        }
+        const BS_V a = widen(in), b = widen(in + bytes), c = widen(in + 2 * bytes), d = widen(in + 3 * bytes),
+                   e = widen(in + 4 * bytes);
+        const BS_V left = BS_TIER_FN(bs_cubic)(a, b, c, d), right = BS_TIER_FN(bs_cubic)(e, d, c, b);
+        BS_V_STORE(lines->even + i, left);
+        BS_V_STORE(lines->odd + i, right);
+    }
+}
+
+/* Two output rows, `out_row` bytes apart, from five pairs of lines, nearest weights on the third. */
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_vertical)(const bs_line_pair *const *r, char *out,
+                                                                ptrdiff_t out_row, int32_t count, float high,
+                                                                ptrdiff_t bytes, BS_TIER_FN(bs_pairs) *pairs)
+{
+    const BS_V top = BS_V_SET1(high);
+    for (int32_t i = 0; i < count; i += BS_LANES, out += 2 * BS_LANES * bytes) {
+        const BS_V e1 = BS_V_LOAD(r[1]->even + i), e2 = BS_V_LOAD(r[2]->even + i), e3 = BS_V_LOAD(r[3]->even + i);
+        const BS_V o1 = BS_V_LOAD(r[1]->odd + i), o2 = BS_V_LOAD(r[2]->odd + i), o3 = BS_V_LOAD(r[3]->odd + i);
+        pairs(out, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->even + i), e1, e2, e3),
+              BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->odd + i), o1, o2, o3), top, count - i);
+        pairs(out + out_row, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->even + i), e3, e2, e1),
+              BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->odd + i), o3, o2, o1), top, count - i);
+    }
+}
+
+/* A column of parts of rows. Each input row is enlarged sideways once and kept while the next five are. The last of
+ * the five rows that an output needs moves down by one each time, within the valid rows. */
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_bicubic)(const bs_bicubic2x *t, float high, ptrdiff_t bytes,
+                                                               BS_TIER_FN(bs_widen) *widen, BS_TIER_FN(bs_pairs) *pairs)
+{
+    bs_line_pair ring[5];
+    for (int32_t x = 0; x < t->w; x += BS_BICUBIC_CHUNK) {
+        const int32_t count = t->w - x < BS_BICUBIC_CHUNK ? t->w - x : BS_BICUBIC_CHUNK;
+        char *out = (char *)t->out + 2 * (ptrdiff_t)x * bytes;
+        const bs_line_pair *r[5] = {0};
+        int32_t made = -3, slot = 0;
+        for (int32_t y = -4; y < t->h; y++) {
+            const int32_t row = (int32_t)bs_inside(y + 2, t->h, t->margins.top, t->margins.bottom);
+            if (row > made) {
+                slot = slot < 4 ? slot + 1 : 0;
+                BS_TIER_FN(bs_lines)(t, row, x, count, &ring[slot], bytes, widen);
+                made = row;
+            }
+            memmove(r, r + 1, 4 * sizeof *r);
+            r[4] = &ring[slot];
+            if (y < 0)
+                continue;
+            BS_TIER_FN(bs_vertical)(r, out, t->out_row * bytes, count, high, bytes, pairs);
+            out += 2 * t->out_row * bytes;
+        }
+    }
+}
+
 #define BS_BICUBIC_DEFINE(type, sample_type, LOAD, STORE_PAIRS, FINISH)                                                \
-    /* Both outputs of one vector of columns of an input row; `in` stands two columns before the first. */             \
-    static inline BS_TARGET void BS_TIER_FN(bs_horizontal_##type)(const sample_type *in, float *even, float *odd)      \
+    static inline BS_TARGET BS_V BS_TIER_FN(bs_widen_##type)(const void *samples)                                      \
     {                                                                                                                  \
-        const BS_V a = LOAD(in), b = LOAD(in + 1), c = LOAD(in + 2), d = LOAD(in + 3), e = LOAD(in + 4);               \
-        const BS_V left = BS_TIER_FN(bs_cubic)(a, b, c, d), right = BS_TIER_FN(bs_cubic)(e, d, c, b);                  \
-        BS_V_STORE(even, left);                                                                                        \
-        BS_V_STORE(odd, right);                                                                                        \
+        return LOAD((const sample_type *)samples);                                                                     \
     }                                                                                                                  \
-    /* A chunk of an input row. Vectors that reach beyond the margins are gathered column by column. */                \
-    static BS_TARGET void BS_TIER_FN(bs_lines_##type)(const bs_bicubic2x *t, int32_t y, int32_t x, int32_t count,      \
-                                                      bs_line_pair *lines)                                             \
-    {                                                                                                                  \
-        const sample_type *row = (const sample_type *)t->in + y * t->in_row;                                           \
-        for (int32_t i = 0; i < count; i += BS_LANES) {                                                                \
-            const int32_t first = x + i - 2, end = x + i + BS_LANES + 2;                                               \
-            sample_type some[BS_LANES + 4];                                                                            \
-            const sample_type *in = row + first;                                                                       \
-            if (first < -t->margins.left || end > t->w + t->margins.right) {                                           \
-                for (int32_t k = 0; k < BS_LANES + 4; k++)                                                             \
-                    some[k] = row[bs_inside(first + k, t->w, t->margins.left, t->margins.right)];                      \
-                in = some;                                                                                             \
-            }                                                                                                          \
-            BS_TIER_FN(bs_horizontal_##type)(in, lines->even + i, lines->odd + i);                                     \
-        }                                                                                                              \
-    }                                                                                                                  \
-    /* One vector of columns of an output row; fewer at its end. */                                                    \
-    static inline BS_TARGET void BS_TIER_FN(bs_pairs_##type)(sample_type * out, BS_V left, BS_V right, BS_V top,       \
+    static inline BS_TARGET void BS_TIER_FN(bs_pairs_##type)(void *samples, BS_V left, BS_V right, BS_V top,           \
                                                              int32_t columns)                                          \
     {                                                                                                                  \
+        sample_type *out = samples, last[2 * BS_LANES];                                                                \
         const BS_V even = FINISH(left, top), odd = FINISH(right, top);                                                 \
         (void)top;                                                                                                     \
         if (columns >= BS_LANES) {                                                                                     \
             STORE_PAIRS(out, even, odd);                                                                               \
             return;                                                                                                    \
         }                                                                                                              \
-        sample_type last[2 * BS_LANES];                                                                                \
         STORE_PAIRS(last, even, odd);                                                                                  \
         memcpy(out, last, (size_t)(2 * columns) * sizeof(sample_type));                                                \
     }                                                                                                                  \
-    /* Two output rows from five pairs of lines, nearest weights on the third. */                                      \
-    static BS_TARGET void BS_TIER_FN(bs_vertical_##type)(const bs_line_pair *const *r, void *samples,                  \
-                                                         ptrdiff_t out_row, int32_t count, float high)                 \
-    {                                                                                                                  \
-        sample_type *out = samples;                                                                                    \
-        const BS_V top = BS_V_SET1(high);                                                                              \
-        for (int32_t i = 0; i < count; i += BS_LANES, out += 2 * BS_LANES) {                                           \
-            const BS_V e1 = BS_V_LOAD(r[1]->even + i), e2 = BS_V_LOAD(r[2]->even + i), e3 = BS_V_LOAD(r[3]->even + i); \
-            const BS_V o1 = BS_V_LOAD(r[1]->odd + i), o2 = BS_V_LOAD(r[2]->odd + i), o3 = BS_V_LOAD(r[3]->odd + i);    \
-            BS_TIER_FN(bs_pairs_##type)                                                                                \
-            (out, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->even + i), e1, e2, e3),                                         \
-             BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->odd + i), o1, o2, o3), top, count - i);                              \
-            BS_TIER_FN(bs_pairs_##type)                                                                                \
-            (out + out_row, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->even + i), e3, e2, e1),                               \
-             BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->odd + i), o3, o2, o1), top, count - i);                              \
-        }                                                                                                              \
-    }                                                                                                                  \
     static BS_TARGET void BS_TIER_FN(bs_bicubic_##type)(const bs_bicubic2x *t, float high)                             \
     {                                                                                                                  \
-        BS_BICUBIC_RUN(sample_type, BS_TIER_FN(bs_lines_##type), BS_TIER_FN(bs_vertical_##type))                       \
+        BS_TIER_FN(bs_bicubic)                                                                                         \
+        (t, high, sizeof(sample_type), BS_TIER_FN(bs_widen_##type), BS_TIER_FN(bs_pairs_##type));                      \
     }
 
 BS_BICUBIC_DEFINE(f32, float, BS_V_LOAD_F32, BS_V_STORE_PAIRS_F32, BS_CUBIC_PLAIN)
-
 BS_BICUBIC_DEFINE(u8, uint8_t, BS_V_LOAD_U8, BS_V_STORE_PAIRS_U8, BS_CUBIC_CODE)
 BS_BICUBIC_DEFINE(u16, uint16_t, BS_V_LOAD_U16, BS_V_STORE_PAIRS_U16, BS_CUBIC_CODE)
 
@@ -9893,27 +9928,42 @@ static BS_TARGET void BS_TIER_FN(bs_u16_to_f32)(const uint16_t *restrict in, flo
         out[i] = (float)in[i] * scale;
 }
 
-/* MAX before MIN, with the bound second: NaN becomes 0 (with NEON, in the conversion). */
-#define BS_TO_CODES_DEFINE(name, code_type, STORE)                                                               \
-    static BS_TARGET void BS_TIER_FN(name)(const float *in, code_type *out, int32_t count, float scale, float high) \
-    {                                                                                                            \
-        const BS_V zero = BS_V_ZERO(), factor = BS_V_SET1(scale), top = BS_V_SET1(high);                         \
-        for (; count >= BS_LANES; count -= BS_LANES, in += BS_LANES, out += BS_LANES) {                          \
-            BS_V v = BS_V_MUL(BS_V_LOAD(in), factor);                                                            \
-            v = BS_V_MAX(v, zero);                                                                               \
-            STORE(out, BS_V_MIN(v, top));                                                                        \
-        }                                                                                                        \
-        if (count > 0) {                                                                                         \
-            code_type codes[BS_LANES];                                                                           \
-            BS_V v = BS_V_MUL(BS_V_LOAD_PART(in, BS_V_PART_OF(count)), factor);                                  \
-            v = BS_V_MAX(v, zero);                                                                               \
-            STORE(codes, BS_V_MIN(v, top));                                                                      \
-            memcpy(out, codes, (size_t)count * sizeof(code_type));                                               \
-        }                                                                                                        \
-    }
+/* How codes of a type are stored, a vector of them. */
+typedef void BS_TIER_FN(bs_put)(void *codes, BS_V v);
 
-BS_TO_CODES_DEFINE(bs_f32_to_u8, uint8_t, BS_V_STORE_U8)
-BS_TO_CODES_DEFINE(bs_f32_to_u16, uint16_t, BS_V_STORE_U16)
+static inline BS_TARGET void BS_TIER_FN(bs_put_u8)(void *codes, BS_V v) { BS_V_STORE_U8((uint8_t *)codes, v); }
+static inline BS_TARGET void BS_TIER_FN(bs_put_u16)(void *codes, BS_V v) { BS_V_STORE_U16((uint16_t *)codes, v); }
+
+/* MAX before MIN, with the bound second: NaN becomes 0 (with NEON, in the conversion). */
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_to_codes)(const float *in, void *codes, int32_t count,
+                                                                float scale, float high, ptrdiff_t bytes,
+                                                                BS_TIER_FN(bs_put) *put)
+{
+    const BS_V zero = BS_V_ZERO(), factor = BS_V_SET1(scale), top = BS_V_SET1(high);
+    char *out = codes;
+    for (; count >= BS_LANES; count -= BS_LANES, in += BS_LANES, out += BS_LANES * bytes) {
+        BS_V v = BS_V_MUL(BS_V_LOAD(in), factor);
+        v = BS_V_MAX(v, zero);
+        put(out, BS_V_MIN(v, top));
+    }
+    if (count > 0) {
+        uint16_t last[BS_LANES];
+        BS_V v = BS_V_MUL(BS_V_LOAD_PART(in, BS_V_PART_OF(count)), factor);
+        v = BS_V_MAX(v, zero);
+        put(last, BS_V_MIN(v, top));
+        memcpy(out, last, (size_t)(count * bytes));
+    }
+}
+
+static BS_TARGET void BS_TIER_FN(bs_f32_to_u8)(const float *in, uint8_t *out, int32_t count, float scale, float high)
+{
+    BS_TIER_FN(bs_to_codes)(in, out, count, scale, high, 1, BS_TIER_FN(bs_put_u8));
+}
+
+static BS_TARGET void BS_TIER_FN(bs_f32_to_u16)(const float *in, uint16_t *out, int32_t count, float scale, float high)
+{
+    BS_TIER_FN(bs_to_codes)(in, out, count, scale, high, 2, BS_TIER_FN(bs_put_u16));
+}
 
 /* ---------------------------------------------------------------------------------- super-resolution store
  * Half a vector of pixels: their first two channels belong to the upper output row, the others to the lower. */
@@ -9929,33 +9979,31 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_sr_value)(BS_V pairs, const float *ba
 }
 
 /* `pixels` of the four-channel tail, at most half a vector. */
-#define BS_SR_STORE_DEFINE(name, code_type, STORE)                                                         \
-    static BS_TARGET void BS_TIER_FN(name)(const bs_sr_store *s, const float *quads, int32_t y, int32_t x, \
-                                           int32_t pixels, float high)                                     \
-    {                                                                                                      \
-        const BS_V a = BS_V_LOAD(quads), b = BS_V_LOAD(quads + BS_LANES);                                  \
-        const BS_V scale = BS_V_SET1(s->scale), top = BS_V_SET1(high);                                     \
-        const float *base = s->base ? s->base + 2 * y * s->base_row + 2 * x : NULL;                        \
-        const float *below = base ? base + s->base_row : NULL;                                             \
-        code_type *out = (code_type *)s->out + 2 * y * s->out_row + 2 * x, *under = out + s->out_row;      \
-        const BS_V upper = BS_TIER_FN(bs_sr_value)(BS_V_EVEN_PAIRS(a, b), base, 2 * pixels, scale, top);   \
-        const BS_V lower = BS_TIER_FN(bs_sr_value)(BS_V_ODD_PAIRS(a, b), below, 2 * pixels, scale, top);   \
-        if (2 * pixels == BS_LANES) {                                                                      \
-            STORE(out, upper);                                                                             \
-            STORE(under, lower);                                                                           \
-            return;                                                                                        \
-        }                                                                                                  \
-        code_type codes[2][BS_LANES];                                                                      \
-        STORE(codes[0], upper);                                                                            \
-        STORE(codes[1], lower);                                                                            \
-        memcpy(out, codes[0], (size_t)(2 * pixels) * sizeof(code_type));                                   \
-        memcpy(under, codes[1], (size_t)(2 * pixels) * sizeof(code_type));                                 \
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_sr_pixels)(const bs_sr_store *s, const float *quads, int32_t y,
+                                                                 int32_t x, int32_t pixels, float high, ptrdiff_t bytes,
+                                                                 BS_TIER_FN(bs_put) *put)
+{
+    const BS_V a = BS_V_LOAD(quads), b = BS_V_LOAD(quads + BS_LANES);
+    const BS_V scale = BS_V_SET1(s->scale), top = BS_V_SET1(high);
+    const float *base = s->base ? s->base + 2 * y * s->base_row + 2 * x : NULL;
+    const float *below = base ? base + s->base_row : NULL;
+    char *out = (char *)s->out + (2 * y * s->out_row + 2 * x) * bytes, *under = out + s->out_row * bytes;
+    const BS_V upper = BS_TIER_FN(bs_sr_value)(BS_V_EVEN_PAIRS(a, b), base, 2 * pixels, scale, top);
+    const BS_V lower = BS_TIER_FN(bs_sr_value)(BS_V_ODD_PAIRS(a, b), below, 2 * pixels, scale, top);
+    if (2 * pixels == BS_LANES) {
+        put(out, upper);
+        put(under, lower);
+        return;
     }
+    uint16_t codes[2][BS_LANES];
+    put(codes[0], upper);
+    put(codes[1], lower);
+    memcpy(out, codes[0], (size_t)(2 * pixels * bytes));
+    memcpy(under, codes[1], (size_t)(2 * pixels * bytes));
+}
 
-BS_SR_STORE_DEFINE(bs_sr_u8, uint8_t, BS_V_STORE_U8)
-BS_SR_STORE_DEFINE(bs_sr_u16, uint16_t, BS_V_STORE_U16)
-
-static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_sr_all)(const bs_sr_store *s, float high, bs_sr_pixels *store)
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_sr_all)(const bs_sr_store *s, float high, ptrdiff_t bytes,
+                                                              BS_TIER_FN(bs_put) *put)
 {
     for (int32_t y = 0; y < s->h; y++)
         for (int32_t x = 0; x < s->w; x += BS_LANES / 2) {
@@ -9963,24 +10011,24 @@ static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_sr_all)(const bs_sr_store 
             float quads[2 * BS_LANES];
             const int32_t pixels = s->w - x < BS_LANES / 2 ? s->w - x : BS_LANES / 2;
             if (s->tail_pixel == 4 && pixels == BS_LANES / 2) {
-                store(s, tail, y, x, pixels, high);
+                BS_TIER_FN(bs_sr_pixels)(s, tail, y, x, pixels, high, bytes, put);
                 continue;
             }
             memset(quads, 0, sizeof quads);
             for (int32_t i = 0; i < pixels; i++)
                 memcpy(quads + 4 * i, tail + i * (ptrdiff_t)s->tail_pixel, 4 * sizeof(float));
-            store(s, quads, y, x, pixels, high);
+            BS_TIER_FN(bs_sr_pixels)(s, quads, y, x, pixels, high, bytes, put);
         }
 }
 
 static BS_TARGET void BS_TIER_FN(bs_sr_u8_all)(const bs_sr_store *s, float high)
 {
-    BS_TIER_FN(bs_sr_all)(s, high, BS_TIER_FN(bs_sr_u8));
+    BS_TIER_FN(bs_sr_all)(s, high, 1, BS_TIER_FN(bs_put_u8));
 }
 
 static BS_TARGET void BS_TIER_FN(bs_sr_u16_all)(const bs_sr_store *s, float high)
 {
-    BS_TIER_FN(bs_sr_all)(s, high, BS_TIER_FN(bs_sr_u16));
+    BS_TIER_FN(bs_sr_all)(s, high, 2, BS_TIER_FN(bs_put_u16));
 }
 
 /* ----------------------------------------------------------------------------------------------- features
@@ -10194,7 +10242,6 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_SLOPES_2
 #undef BS_SLOPE_1
 #undef BS_SLOPE_2
-#undef BS_SR_STORE_DEFINE
 #undef BS_STORE_1
 #undef BS_STORE_2
 #undef BS_STORE_OUT
@@ -10203,7 +10250,6 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
-#undef BS_TO_CODES_DEFINE
 #undef BS_UPTO_4
 #undef BS_UPTO_5
 #undef BS_UPTO_6
@@ -10460,70 +10506,109 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
 #define BS_CUBIC_CODE(v, top) BS_TIER_FN(bs_cubic_code)(v, top)
 #define BS_V_LOAD_F32(p) BS_V_LOAD(p)
 
+/* How samples of a type come and go, `bytes` each: a vector of them widened, and one vector of columns of an output
+ * row, fewer at its end. */
+typedef BS_V BS_TIER_FN(bs_widen)(const void *samples);
+typedef void BS_TIER_FN(bs_pairs)(void *samples, BS_V left, BS_V right, BS_V top, int32_t columns);
+
+/* A chunk of an input row: both outputs of each column. Vectors that reach beyond the margins are gathered column by
+ * column. */
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_lines)(const bs_bicubic2x *t, int32_t y, int32_t x, int32_t count,
+                                                             bs_line_pair *lines, ptrdiff_t bytes,
+                                                             BS_TIER_FN(bs_widen) *widen)
+{
+    const char *row = (const char *)t->in + y * t->in_row * bytes;
+    for (int32_t i = 0; i < count; i += BS_LANES) {
+        const int32_t first = x + i - 2, end = x + i + BS_LANES + 2;
+        union {
+            float f32[BS_LANES + 4];
+            uint16_t u16[BS_LANES + 4];
+            char samples[4 * (BS_LANES + 4)];
+        } some;
+        const char *in = row + first * bytes;
+        if (first < -t->margins.left || end > t->w + t->margins.right) {
+            for (int32_t k = 0; k < BS_LANES + 4; k++)
+                memcpy(some.samples + k * bytes,
+                       row + bs_inside(first + k, t->w, t->margins.left, t->margins.right) * bytes, (size_t)bytes);
+            in = some.samples;
+        }
+        const BS_V a = widen(in), b = widen(in + bytes), c = widen(in + 2 * bytes), d = widen(in + 3 * bytes),
+                   e = widen(in + 4 * bytes);
+        const BS_V left = BS_TIER_FN(bs_cubic)(a, b, c, d), right = BS_TIER_FN(bs_cubic)(e, d, c, b);
+        BS_V_STORE(lines->even + i, left);
+        BS_V_STORE(lines->odd + i, right);
+    }
+}
+
+/* Two output rows, `out_row` bytes apart, from five pairs of lines, nearest weights on the third. */
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_vertical)(const bs_line_pair *const *r, char *out,
+                                                                ptrdiff_t out_row, int32_t count, float high,
+                                                                ptrdiff_t bytes, BS_TIER_FN(bs_pairs) *pairs)
+{
+    const BS_V top = BS_V_SET1(high);
+    for (int32_t i = 0; i < count; i += BS_LANES, out += 2 * BS_LANES * bytes) {
+        const BS_V e1 = BS_V_LOAD(r[1]->even + i), e2 = BS_V_LOAD(r[2]->even + i), e3 = BS_V_LOAD(r[3]->even + i);
+        const BS_V o1 = BS_V_LOAD(r[1]->odd + i), o2 = BS_V_LOAD(r[2]->odd + i), o3 = BS_V_LOAD(r[3]->odd + i);
+        pairs(out, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->even + i), e1, e2, e3),
+              BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->odd + i), o1, o2, o3), top, count - i);
+        pairs(out + out_row, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->even + i), e3, e2, e1),
+              BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->odd + i), o3, o2, o1), top, count - i);
+    }
+}
+
+/* A column of parts of rows. Each input row is enlarged sideways once and kept while the next five are. The last of
+ * the five rows that an output needs moves down by one each time, within the valid rows. */
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_bicubic)(const bs_bicubic2x *t, float high, ptrdiff_t bytes,
+                                                               BS_TIER_FN(bs_widen) *widen, BS_TIER_FN(bs_pairs) *pairs)
+{
+    bs_line_pair ring[5];
+    for (int32_t x = 0; x < t->w; x += BS_BICUBIC_CHUNK) {
+        const int32_t count = t->w - x < BS_BICUBIC_CHUNK ? t->w - x : BS_BICUBIC_CHUNK;
+        char *out = (char *)t->out + 2 * (ptrdiff_t)x * bytes;
+        const bs_line_pair *r[5] = {0};
+        int32_t made = -3, slot = 0;
+        for (int32_t y = -4; y < t->h; y++) {
+            const int32_t row = (int32_t)bs_inside(y + 2, t->h, t->margins.top, t->margins.bottom);
+            if (row > made) {
+                slot = slot < 4 ? slot + 1 : 0;
+                BS_TIER_FN(bs_lines)(t, row, x, count, &ring[slot], bytes, widen);
+                made = row;
+            }
+            memmove(r, r + 1, 4 * sizeof *r);
+            r[4] = &ring[slot];
+            if (y < 0)
+                continue;
+            BS_TIER_FN(bs_vertical)(r, out, t->out_row * bytes, count, high, bytes, pairs);
+            out += 2 * t->out_row * bytes;
+        }
+    }
+}
+
 #define BS_BICUBIC_DEFINE(type, sample_type, LOAD, STORE_PAIRS, FINISH)                                                \
-    /* Both outputs of one vector of columns of an input row; `in` stands two columns before the first. */             \
-    static inline BS_TARGET void BS_TIER_FN(bs_horizontal_##type)(const sample_type *in, float *even, float *odd)      \
+    static inline BS_TARGET BS_V BS_TIER_FN(bs_widen_##type)(const void *samples)                                      \
     {                                                                                                                  \
-        const BS_V a = LOAD(in), b = LOAD(in + 1), c = LOAD(in + 2), d = LOAD(in + 3), e = LOAD(in + 4);               \
-        const BS_V left = BS_TIER_FN(bs_cubic)(a, b, c, d), right = BS_TIER_FN(bs_cubic)(e, d, c, b);                  \
-        BS_V_STORE(even, left);                                                                                        \
-        BS_V_STORE(odd, right);                                                                                        \
+        return LOAD((const sample_type *)samples);                                                                     \
     }                                                                                                                  \
-    /* A chunk of an input row. Vectors that reach beyond the margins are gathered column by column. */                \
-    static BS_TARGET void BS_TIER_FN(bs_lines_##type)(const bs_bicubic2x *t, int32_t y, int32_t x, int32_t count,      \
-                                                      bs_line_pair *lines)                                             \
-    {                                                                                                                  \
-        const sample_type *row = (const sample_type *)t->in + y * t->in_row;                                           \
-        for (int32_t i = 0; i < count; i += BS_LANES) {                                                                \
-            const int32_t first = x + i - 2, end = x + i + BS_LANES + 2;                                               \
-            sample_type some[BS_LANES + 4];                                                                            \
-            const sample_type *in = row + first;                                                                       \
-            if (first < -t->margins.left || end > t->w + t->margins.right) {                                           \
-                for (int32_t k = 0; k < BS_LANES + 4; k++)                                                             \
-                    some[k] = row[bs_inside(first + k, t->w, t->margins.left, t->margins.right)];                      \
-                in = some;                                                                                             \
-            }                                                                                                          \
-            BS_TIER_FN(bs_horizontal_##type)(in, lines->even + i, lines->odd + i);                                     \
-        }                                                                                                              \
-    }                                                                                                                  \
-    /* One vector of columns of an output row; fewer at its end. */                                                    \
-    static inline BS_TARGET void BS_TIER_FN(bs_pairs_##type)(sample_type * out, BS_V left, BS_V right, BS_V top,       \
+    static inline BS_TARGET void BS_TIER_FN(bs_pairs_##type)(void *samples, BS_V left, BS_V right, BS_V top,           \
                                                              int32_t columns)                                          \
     {                                                                                                                  \
+        sample_type *out = samples, last[2 * BS_LANES];                                                                \
         const BS_V even = FINISH(left, top), odd = FINISH(right, top);                                                 \
         (void)top;                                                                                                     \
         if (columns >= BS_LANES) {                                                                                     \
             STORE_PAIRS(out, even, odd);                                                                               \
             return;                                                                                                    \
         }                                                                                                              \
-        sample_type last[2 * BS_LANES];                                                                                \
         STORE_PAIRS(last, even, odd);                                                                                  \
         memcpy(out, last, (size_t)(2 * columns) * sizeof(sample_type));                                                \
     }                                                                                                                  \
-    /* Two output rows from five pairs of lines, nearest weights on the third. */                                      \
-    static BS_TARGET void BS_TIER_FN(bs_vertical_##type)(const bs_line_pair *const *r, void *samples,                  \
-                                                         ptrdiff_t out_row, int32_t count, float high)                 \
-    {                                                                                                                  \
-        sample_type *out = samples;                                                                                    \
-        const BS_V top = BS_V_SET1(high);                                                                              \
-        for (int32_t i = 0; i < count; i += BS_LANES, out += 2 * BS_LANES) {                                           \
-            const BS_V e1 = BS_V_LOAD(r[1]->even + i), e2 = BS_V_LOAD(r[2]->even + i), e3 = BS_V_LOAD(r[3]->even + i); \
-            const BS_V o1 = BS_V_LOAD(r[1]->odd + i), o2 = BS_V_LOAD(r[2]->odd + i), o3 = BS_V_LOAD(r[3]->odd + i);    \
-            BS_TIER_FN(bs_pairs_##type)                                                                                \
-            (out, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->even + i), e1, e2, e3),                                         \
-             BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->odd + i), o1, o2, o3), top, count - i);                              \
-            BS_TIER_FN(bs_pairs_##type)                                                                                \
-            (out + out_row, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->even + i), e3, e2, e1),                               \
-             BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->odd + i), o3, o2, o1), top, count - i);                              \
-        }                                                                                                              \
-    }                                                                                                                  \
     static BS_TARGET void BS_TIER_FN(bs_bicubic_##type)(const bs_bicubic2x *t, float high)                             \
     {                                                                                                                  \
-        BS_BICUBIC_RUN(sample_type, BS_TIER_FN(bs_lines_##type), BS_TIER_FN(bs_vertical_##type))                       \
+        BS_TIER_FN(bs_bicubic)                                                                                         \
+        (t, high, sizeof(sample_type), BS_TIER_FN(bs_widen_##type), BS_TIER_FN(bs_pairs_##type));                      \
     }
 
 BS_BICUBIC_DEFINE(f32, float, BS_V_LOAD_F32, BS_V_STORE_PAIRS_F32, BS_CUBIC_PLAIN)
-
 BS_BICUBIC_DEFINE(u8, uint8_t, BS_V_LOAD_U8, BS_V_STORE_PAIRS_U8, BS_CUBIC_CODE)
 BS_BICUBIC_DEFINE(u16, uint16_t, BS_V_LOAD_U16, BS_V_STORE_PAIRS_U16, BS_CUBIC_CODE)
 
@@ -10543,27 +10628,42 @@ static BS_TARGET void BS_TIER_FN(bs_u16_to_f32)(const uint16_t *restrict in, flo
         out[i] = (float)in[i] * scale;
 }
 
-/* MAX before MIN, with the bound second: NaN becomes 0 (with NEON, in the conversion). */
-#define BS_TO_CODES_DEFINE(name, code_type, STORE)                                                               \
-    static BS_TARGET void BS_TIER_FN(name)(const float *in, code_type *out, int32_t count, float scale, float high) \
-    {                                                                                                            \
-        const BS_V zero = BS_V_ZERO(), factor = BS_V_SET1(scale), top = BS_V_SET1(high);                         \
-        for (; count >= BS_LANES; count -= BS_LANES, in += BS_LANES, out += BS_LANES) {                          \
-            BS_V v = BS_V_MUL(BS_V_LOAD(in), factor);                                                            \
-            v = BS_V_MAX(v, zero);                                                                               \
-            STORE(out, BS_V_MIN(v, top));                                                                        \
-        }                                                                                                        \
-        if (count > 0) {                                                                                         \
-            code_type codes[BS_LANES];                                                                           \
-            BS_V v = BS_V_MUL(BS_V_LOAD_PART(in, BS_V_PART_OF(count)), factor);                                  \
-            v = BS_V_MAX(v, zero);                                                                               \
-            STORE(codes, BS_V_MIN(v, top));                                                                      \
-            memcpy(out, codes, (size_t)count * sizeof(code_type));                                               \
-        }                                                                                                        \
-    }
+/* How codes of a type are stored, a vector of them. */
+typedef void BS_TIER_FN(bs_put)(void *codes, BS_V v);
 
-BS_TO_CODES_DEFINE(bs_f32_to_u8, uint8_t, BS_V_STORE_U8)
-BS_TO_CODES_DEFINE(bs_f32_to_u16, uint16_t, BS_V_STORE_U16)
+static inline BS_TARGET void BS_TIER_FN(bs_put_u8)(void *codes, BS_V v) { BS_V_STORE_U8((uint8_t *)codes, v); }
+static inline BS_TARGET void BS_TIER_FN(bs_put_u16)(void *codes, BS_V v) { BS_V_STORE_U16((uint16_t *)codes, v); }
+
+/* MAX before MIN, with the bound second: NaN becomes 0 (with NEON, in the conversion). */
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_to_codes)(const float *in, void *codes, int32_t count,
+                                                                float scale, float high, ptrdiff_t bytes,
+                                                                BS_TIER_FN(bs_put) *put)
+{
+    const BS_V zero = BS_V_ZERO(), factor = BS_V_SET1(scale), top = BS_V_SET1(high);
+    char *out = codes;
+    for (; count >= BS_LANES; count -= BS_LANES, in += BS_LANES, out += BS_LANES * bytes) {
+        BS_V v = BS_V_MUL(BS_V_LOAD(in), factor);
+        v = BS_V_MAX(v, zero);
+        put(out, BS_V_MIN(v, top));
+    }
+    if (count > 0) {
+        uint16_t last[BS_LANES];
+        BS_V v = BS_V_MUL(BS_V_LOAD_PART(in, BS_V_PART_OF(count)), factor);
+        v = BS_V_MAX(v, zero);
+        put(last, BS_V_MIN(v, top));
+        memcpy(out, last, (size_t)(count * bytes));
+    }
+}
+
+static BS_TARGET void BS_TIER_FN(bs_f32_to_u8)(const float *in, uint8_t *out, int32_t count, float scale, float high)
+{
+    BS_TIER_FN(bs_to_codes)(in, out, count, scale, high, 1, BS_TIER_FN(bs_put_u8));
+}
+
+static BS_TARGET void BS_TIER_FN(bs_f32_to_u16)(const float *in, uint16_t *out, int32_t count, float scale, float high)
+{
+    BS_TIER_FN(bs_to_codes)(in, out, count, scale, high, 2, BS_TIER_FN(bs_put_u16));
+}
 
 /* ---------------------------------------------------------------------------------- super-resolution store
  * Half a vector of pixels: their first two channels belong to the upper output row, the others to the lower. */
@@ -10579,33 +10679,31 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_sr_value)(BS_V pairs, const float *ba
 }
 
 /* `pixels` of the four-channel tail, at most half a vector. */
-#define BS_SR_STORE_DEFINE(name, code_type, STORE)                                                         \
-    static BS_TARGET void BS_TIER_FN(name)(const bs_sr_store *s, const float *quads, int32_t y, int32_t x, \
-                                           int32_t pixels, float high)                                     \
-    {                                                                                                      \
-        const BS_V a = BS_V_LOAD(quads), b = BS_V_LOAD(quads + BS_LANES);                                  \
-        const BS_V scale = BS_V_SET1(s->scale), top = BS_V_SET1(high);                                     \
-        const float *base = s->base ? s->base + 2 * y * s->base_row + 2 * x : NULL;                        \
-        const float *below = base ? base + s->base_row : NULL;                                             \
-        code_type *out = (code_type *)s->out + 2 * y * s->out_row + 2 * x, *under = out + s->out_row;      \
-        const BS_V upper = BS_TIER_FN(bs_sr_value)(BS_V_EVEN_PAIRS(a, b), base, 2 * pixels, scale, top);   \
-        const BS_V lower = BS_TIER_FN(bs_sr_value)(BS_V_ODD_PAIRS(a, b), below, 2 * pixels, scale, top);   \
-        if (2 * pixels == BS_LANES) {                                                                      \
-            STORE(out, upper);                                                                             \
-            STORE(under, lower);                                                                           \
-            return;                                                                                        \
-        }                                                                                                  \
-        code_type codes[2][BS_LANES];                                                                      \
-        STORE(codes[0], upper);                                                                            \
-        STORE(codes[1], lower);                                                                            \
-        memcpy(out, codes[0], (size_t)(2 * pixels) * sizeof(code_type));                                   \
-        memcpy(under, codes[1], (size_t)(2 * pixels) * sizeof(code_type));                                 \
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_sr_pixels)(const bs_sr_store *s, const float *quads, int32_t y,
+                                                                 int32_t x, int32_t pixels, float high, ptrdiff_t bytes,
+                                                                 BS_TIER_FN(bs_put) *put)
+{
+    const BS_V a = BS_V_LOAD(quads), b = BS_V_LOAD(quads + BS_LANES);
+    const BS_V scale = BS_V_SET1(s->scale), top = BS_V_SET1(high);
+    const float *base = s->base ? s->base + 2 * y * s->base_row + 2 * x : NULL;
+    const float *below = base ? base + s->base_row : NULL;
+    char *out = (char *)s->out + (2 * y * s->out_row + 2 * x) * bytes, *under = out + s->out_row * bytes;
+    const BS_V upper = BS_TIER_FN(bs_sr_value)(BS_V_EVEN_PAIRS(a, b), base, 2 * pixels, scale, top);
+    const BS_V lower = BS_TIER_FN(bs_sr_value)(BS_V_ODD_PAIRS(a, b), below, 2 * pixels, scale, top);
+    if (2 * pixels == BS_LANES) {
+        put(out, upper);
+        put(under, lower);
+        return;
     }
+    uint16_t codes[2][BS_LANES];
+    put(codes[0], upper);
+    put(codes[1], lower);
+    memcpy(out, codes[0], (size_t)(2 * pixels * bytes));
+    memcpy(under, codes[1], (size_t)(2 * pixels * bytes));
+}
 
-BS_SR_STORE_DEFINE(bs_sr_u8, uint8_t, BS_V_STORE_U8)
-BS_SR_STORE_DEFINE(bs_sr_u16, uint16_t, BS_V_STORE_U16)
-
-static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_sr_all)(const bs_sr_store *s, float high, bs_sr_pixels *store)
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_sr_all)(const bs_sr_store *s, float high, ptrdiff_t bytes,
+                                                              BS_TIER_FN(bs_put) *put)
 {
     for (int32_t y = 0; y < s->h; y++)
         for (int32_t x = 0; x < s->w; x += BS_LANES / 2) {
@@ -10613,24 +10711,24 @@ static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_sr_all)(const bs_sr_store 
             float quads[2 * BS_LANES];
             const int32_t pixels = s->w - x < BS_LANES / 2 ? s->w - x : BS_LANES / 2;
             if (s->tail_pixel == 4 && pixels == BS_LANES / 2) {
-                store(s, tail, y, x, pixels, high);
+                BS_TIER_FN(bs_sr_pixels)(s, tail, y, x, pixels, high, bytes, put);
                 continue;
             }
             memset(quads, 0, sizeof quads);
             for (int32_t i = 0; i < pixels; i++)
                 memcpy(quads + 4 * i, tail + i * (ptrdiff_t)s->tail_pixel, 4 * sizeof(float));
-            store(s, quads, y, x, pixels, high);
+            BS_TIER_FN(bs_sr_pixels)(s, quads, y, x, pixels, high, bytes, put);
         }
 }
 
 static BS_TARGET void BS_TIER_FN(bs_sr_u8_all)(const bs_sr_store *s, float high)
 {
-    BS_TIER_FN(bs_sr_all)(s, high, BS_TIER_FN(bs_sr_u8));
+    BS_TIER_FN(bs_sr_all)(s, high, 1, BS_TIER_FN(bs_put_u8));
 }
 
 static BS_TARGET void BS_TIER_FN(bs_sr_u16_all)(const bs_sr_store *s, float high)
 {
-    BS_TIER_FN(bs_sr_all)(s, high, BS_TIER_FN(bs_sr_u16));
+    BS_TIER_FN(bs_sr_all)(s, high, 2, BS_TIER_FN(bs_put_u16));
 }
 
 /* ----------------------------------------------------------------------------------------------- features
@@ -10844,7 +10942,6 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_SLOPES_2
 #undef BS_SLOPE_1
 #undef BS_SLOPE_2
-#undef BS_SR_STORE_DEFINE
 #undef BS_STORE_1
 #undef BS_STORE_2
 #undef BS_STORE_OUT
@@ -10853,7 +10950,6 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
-#undef BS_TO_CODES_DEFINE
 #undef BS_UPTO_4
 #undef BS_UPTO_5
 #undef BS_UPTO_6
@@ -11150,70 +11246,109 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
 #define BS_CUBIC_CODE(v, top) BS_TIER_FN(bs_cubic_code)(v, top)
 #define BS_V_LOAD_F32(p) BS_V_LOAD(p)
 
+/* How samples of a type come and go, `bytes` each: a vector of them widened, and one vector of columns of an output
+ * row, fewer at its end. */
+typedef BS_V BS_TIER_FN(bs_widen)(const void *samples);
+typedef void BS_TIER_FN(bs_pairs)(void *samples, BS_V left, BS_V right, BS_V top, int32_t columns);
+
+/* A chunk of an input row: both outputs of each column. Vectors that reach beyond the margins are gathered column by
+ * column. */
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_lines)(const bs_bicubic2x *t, int32_t y, int32_t x, int32_t count,
+                                                             bs_line_pair *lines, ptrdiff_t bytes,
+                                                             BS_TIER_FN(bs_widen) *widen)
+{
+    const char *row = (const char *)t->in + y * t->in_row * bytes;
+    for (int32_t i = 0; i < count; i += BS_LANES) {
+        const int32_t first = x + i - 2, end = x + i + BS_LANES + 2;
+        union {
+            float f32[BS_LANES + 4];
+            uint16_t u16[BS_LANES + 4];
+            char samples[4 * (BS_LANES + 4)];
+        } some;
+        const char *in = row + first * bytes;
+        if (first < -t->margins.left || end > t->w + t->margins.right) {
+            for (int32_t k = 0; k < BS_LANES + 4; k++)
+                memcpy(some.samples + k * bytes,
+                       row + bs_inside(first + k, t->w, t->margins.left, t->margins.right) * bytes, (size_t)bytes);
+            in = some.samples;
+        }
+        const BS_V a = widen(in), b = widen(in + bytes), c = widen(in + 2 * bytes), d = widen(in + 3 * bytes),
+                   e = widen(in + 4 * bytes);
+        const BS_V left = BS_TIER_FN(bs_cubic)(a, b, c, d), right = BS_TIER_FN(bs_cubic)(e, d, c, b);
+        BS_V_STORE(lines->even + i, left);
+        BS_V_STORE(lines->odd + i, right);
+    }
+}
+
+/* Two output rows, `out_row` bytes apart, from five pairs of lines, nearest weights on the third. */
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_vertical)(const bs_line_pair *const *r, char *out,
+                                                                ptrdiff_t out_row, int32_t count, float high,
+                                                                ptrdiff_t bytes, BS_TIER_FN(bs_pairs) *pairs)
+{
+    const BS_V top = BS_V_SET1(high);
+    for (int32_t i = 0; i < count; i += BS_LANES, out += 2 * BS_LANES * bytes) {
+        const BS_V e1 = BS_V_LOAD(r[1]->even + i), e2 = BS_V_LOAD(r[2]->even + i), e3 = BS_V_LOAD(r[3]->even + i);
+        const BS_V o1 = BS_V_LOAD(r[1]->odd + i), o2 = BS_V_LOAD(r[2]->odd + i), o3 = BS_V_LOAD(r[3]->odd + i);
+        pairs(out, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->even + i), e1, e2, e3),
+              BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->odd + i), o1, o2, o3), top, count - i);
+        pairs(out + out_row, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->even + i), e3, e2, e1),
+              BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->odd + i), o3, o2, o1), top, count - i);
+    }
+}
+
+/* A column of parts of rows. Each input row is enlarged sideways once and kept while the next five are. The last of
+ * the five rows that an output needs moves down by one each time, within the valid rows. */
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_bicubic)(const bs_bicubic2x *t, float high, ptrdiff_t bytes,
+                                                               BS_TIER_FN(bs_widen) *widen, BS_TIER_FN(bs_pairs) *pairs)
+{
+    bs_line_pair ring[5];
+    for (int32_t x = 0; x < t->w; x += BS_BICUBIC_CHUNK) {
+        const int32_t count = t->w - x < BS_BICUBIC_CHUNK ? t->w - x : BS_BICUBIC_CHUNK;
+        char *out = (char *)t->out + 2 * (ptrdiff_t)x * bytes;
+        const bs_line_pair *r[5] = {0};
+        int32_t made = -3, slot = 0;
+        for (int32_t y = -4; y < t->h; y++) {
+            const int32_t row = (int32_t)bs_inside(y + 2, t->h, t->margins.top, t->margins.bottom);
+            if (row > made) {
+                slot = slot < 4 ? slot + 1 : 0;
+                BS_TIER_FN(bs_lines)(t, row, x, count, &ring[slot], bytes, widen);
+                made = row;
+            }
+            memmove(r, r + 1, 4 * sizeof *r);
+            r[4] = &ring[slot];
+            if (y < 0)
+                continue;
+            BS_TIER_FN(bs_vertical)(r, out, t->out_row * bytes, count, high, bytes, pairs);
+            out += 2 * t->out_row * bytes;
+        }
+    }
+}
+
 #define BS_BICUBIC_DEFINE(type, sample_type, LOAD, STORE_PAIRS, FINISH)                                                \
-    /* Both outputs of one vector of columns of an input row; `in` stands two columns before the first. */             \
-    static inline BS_TARGET void BS_TIER_FN(bs_horizontal_##type)(const sample_type *in, float *even, float *odd)      \
+    static inline BS_TARGET BS_V BS_TIER_FN(bs_widen_##type)(const void *samples)                                      \
     {                                                                                                                  \
-        const BS_V a = LOAD(in), b = LOAD(in + 1), c = LOAD(in + 2), d = LOAD(in + 3), e = LOAD(in + 4);               \
-        const BS_V left = BS_TIER_FN(bs_cubic)(a, b, c, d), right = BS_TIER_FN(bs_cubic)(e, d, c, b);                  \
-        BS_V_STORE(even, left);                                                                                        \
-        BS_V_STORE(odd, right);                                                                                        \
+        return LOAD((const sample_type *)samples);                                                                     \
     }                                                                                                                  \
-    /* A chunk of an input row. Vectors that reach beyond the margins are gathered column by column. */                \
-    static BS_TARGET void BS_TIER_FN(bs_lines_##type)(const bs_bicubic2x *t, int32_t y, int32_t x, int32_t count,      \
-                                                      bs_line_pair *lines)                                             \
-    {                                                                                                                  \
-        const sample_type *row = (const sample_type *)t->in + y * t->in_row;                                           \
-        for (int32_t i = 0; i < count; i += BS_LANES) {                                                                \
-            const int32_t first = x + i - 2, end = x + i + BS_LANES + 2;                                               \
-            sample_type some[BS_LANES + 4];                                                                            \
-            const sample_type *in = row + first;                                                                       \
-            if (first < -t->margins.left || end > t->w + t->margins.right) {                                           \
-                for (int32_t k = 0; k < BS_LANES + 4; k++)                                                             \
-                    some[k] = row[bs_inside(first + k, t->w, t->margins.left, t->margins.right)];                      \
-                in = some;                                                                                             \
-            }                                                                                                          \
-            BS_TIER_FN(bs_horizontal_##type)(in, lines->even + i, lines->odd + i);                                     \
-        }                                                                                                              \
-    }                                                                                                                  \
-    /* One vector of columns of an output row; fewer at its end. */                                                    \
-    static inline BS_TARGET void BS_TIER_FN(bs_pairs_##type)(sample_type * out, BS_V left, BS_V right, BS_V top,       \
+    static inline BS_TARGET void BS_TIER_FN(bs_pairs_##type)(void *samples, BS_V left, BS_V right, BS_V top,           \
                                                              int32_t columns)                                          \
     {                                                                                                                  \
+        sample_type *out = samples, last[2 * BS_LANES];                                                                \
         const BS_V even = FINISH(left, top), odd = FINISH(right, top);                                                 \
         (void)top;                                                                                                     \
         if (columns >= BS_LANES) {                                                                                     \
             STORE_PAIRS(out, even, odd);                                                                               \
             return;                                                                                                    \
         }                                                                                                              \
-        sample_type last[2 * BS_LANES];                                                                                \
         STORE_PAIRS(last, even, odd);                                                                                  \
         memcpy(out, last, (size_t)(2 * columns) * sizeof(sample_type));                                                \
     }                                                                                                                  \
-    /* Two output rows from five pairs of lines, nearest weights on the third. */                                      \
-    static BS_TARGET void BS_TIER_FN(bs_vertical_##type)(const bs_line_pair *const *r, void *samples,                  \
-                                                         ptrdiff_t out_row, int32_t count, float high)                 \
-    {                                                                                                                  \
-        sample_type *out = samples;                                                                                    \
-        const BS_V top = BS_V_SET1(high);                                                                              \
-        for (int32_t i = 0; i < count; i += BS_LANES, out += 2 * BS_LANES) {                                           \
-            const BS_V e1 = BS_V_LOAD(r[1]->even + i), e2 = BS_V_LOAD(r[2]->even + i), e3 = BS_V_LOAD(r[3]->even + i); \
-            const BS_V o1 = BS_V_LOAD(r[1]->odd + i), o2 = BS_V_LOAD(r[2]->odd + i), o3 = BS_V_LOAD(r[3]->odd + i);    \
-            BS_TIER_FN(bs_pairs_##type)                                                                                \
-            (out, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->even + i), e1, e2, e3),                                         \
-             BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->odd + i), o1, o2, o3), top, count - i);                              \
-            BS_TIER_FN(bs_pairs_##type)                                                                                \
-            (out + out_row, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->even + i), e3, e2, e1),                               \
-             BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->odd + i), o3, o2, o1), top, count - i);                              \
-        }                                                                                                              \
-    }                                                                                                                  \
     static BS_TARGET void BS_TIER_FN(bs_bicubic_##type)(const bs_bicubic2x *t, float high)                             \
     {                                                                                                                  \
-        BS_BICUBIC_RUN(sample_type, BS_TIER_FN(bs_lines_##type), BS_TIER_FN(bs_vertical_##type))                       \
+        BS_TIER_FN(bs_bicubic)                                                                                         \
+        (t, high, sizeof(sample_type), BS_TIER_FN(bs_widen_##type), BS_TIER_FN(bs_pairs_##type));                      \
     }
 
 BS_BICUBIC_DEFINE(f32, float, BS_V_LOAD_F32, BS_V_STORE_PAIRS_F32, BS_CUBIC_PLAIN)
-
 BS_BICUBIC_DEFINE(u8, uint8_t, BS_V_LOAD_U8, BS_V_STORE_PAIRS_U8, BS_CUBIC_CODE)
 BS_BICUBIC_DEFINE(u16, uint16_t, BS_V_LOAD_U16, BS_V_STORE_PAIRS_U16, BS_CUBIC_CODE)
 
@@ -11233,27 +11368,42 @@ static BS_TARGET void BS_TIER_FN(bs_u16_to_f32)(const uint16_t *restrict in, flo
         out[i] = (float)in[i] * scale;
 }
 
-/* MAX before MIN, with the bound second: NaN becomes 0 (with NEON, in the conversion). */
-#define BS_TO_CODES_DEFINE(name, code_type, STORE)                                                               \
-    static BS_TARGET void BS_TIER_FN(name)(const float *in, code_type *out, int32_t count, float scale, float high) \
-    {                                                                                                            \
-        const BS_V zero = BS_V_ZERO(), factor = BS_V_SET1(scale), top = BS_V_SET1(high);                         \
-        for (; count >= BS_LANES; count -= BS_LANES, in += BS_LANES, out += BS_LANES) {                          \
-            BS_V v = BS_V_MUL(BS_V_LOAD(in), factor);                                                            \
-            v = BS_V_MAX(v, zero);                                                                               \
-            STORE(out, BS_V_MIN(v, top));                                                                        \
-        }                                                                                                        \
-        if (count > 0) {                                                                                         \
-            code_type codes[BS_LANES];                                                                           \
-            BS_V v = BS_V_MUL(BS_V_LOAD_PART(in, BS_V_PART_OF(count)), factor);                                  \
-            v = BS_V_MAX(v, zero);                                                                               \
-            STORE(codes, BS_V_MIN(v, top));                                                                      \
-            memcpy(out, codes, (size_t)count * sizeof(code_type));                                               \
-        }                                                                                                        \
-    }
+/* How codes of a type are stored, a vector of them. */
+typedef void BS_TIER_FN(bs_put)(void *codes, BS_V v);
 
-BS_TO_CODES_DEFINE(bs_f32_to_u8, uint8_t, BS_V_STORE_U8)
-BS_TO_CODES_DEFINE(bs_f32_to_u16, uint16_t, BS_V_STORE_U16)
+static inline BS_TARGET void BS_TIER_FN(bs_put_u8)(void *codes, BS_V v) { BS_V_STORE_U8((uint8_t *)codes, v); }
+static inline BS_TARGET void BS_TIER_FN(bs_put_u16)(void *codes, BS_V v) { BS_V_STORE_U16((uint16_t *)codes, v); }
+
+/* MAX before MIN, with the bound second: NaN becomes 0 (with NEON, in the conversion). */
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_to_codes)(const float *in, void *codes, int32_t count,
+                                                                float scale, float high, ptrdiff_t bytes,
+                                                                BS_TIER_FN(bs_put) *put)
+{
+    const BS_V zero = BS_V_ZERO(), factor = BS_V_SET1(scale), top = BS_V_SET1(high);
+    char *out = codes;
+    for (; count >= BS_LANES; count -= BS_LANES, in += BS_LANES, out += BS_LANES * bytes) {
+        BS_V v = BS_V_MUL(BS_V_LOAD(in), factor);
+        v = BS_V_MAX(v, zero);
+        put(out, BS_V_MIN(v, top));
+    }
+    if (count > 0) {
+        uint16_t last[BS_LANES];
+        BS_V v = BS_V_MUL(BS_V_LOAD_PART(in, BS_V_PART_OF(count)), factor);
+        v = BS_V_MAX(v, zero);
+        put(last, BS_V_MIN(v, top));
+        memcpy(out, last, (size_t)(count * bytes));
+    }
+}
+
+static BS_TARGET void BS_TIER_FN(bs_f32_to_u8)(const float *in, uint8_t *out, int32_t count, float scale, float high)
+{
+    BS_TIER_FN(bs_to_codes)(in, out, count, scale, high, 1, BS_TIER_FN(bs_put_u8));
+}
+
+static BS_TARGET void BS_TIER_FN(bs_f32_to_u16)(const float *in, uint16_t *out, int32_t count, float scale, float high)
+{
+    BS_TIER_FN(bs_to_codes)(in, out, count, scale, high, 2, BS_TIER_FN(bs_put_u16));
+}
 
 /* ---------------------------------------------------------------------------------- super-resolution store
  * Half a vector of pixels: their first two channels belong to the upper output row, the others to the lower. */
@@ -11269,33 +11419,31 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_sr_value)(BS_V pairs, const float *ba
 }
 
 /* `pixels` of the four-channel tail, at most half a vector. */
-#define BS_SR_STORE_DEFINE(name, code_type, STORE)                                                         \
-    static BS_TARGET void BS_TIER_FN(name)(const bs_sr_store *s, const float *quads, int32_t y, int32_t x, \
-                                           int32_t pixels, float high)                                     \
-    {                                                                                                      \
-        const BS_V a = BS_V_LOAD(quads), b = BS_V_LOAD(quads + BS_LANES);                                  \
-        const BS_V scale = BS_V_SET1(s->scale), top = BS_V_SET1(high);                                     \
-        const float *base = s->base ? s->base + 2 * y * s->base_row + 2 * x : NULL;                        \
-        const float *below = base ? base + s->base_row : NULL;                                             \
-        code_type *out = (code_type *)s->out + 2 * y * s->out_row + 2 * x, *under = out + s->out_row;      \
-        const BS_V upper = BS_TIER_FN(bs_sr_value)(BS_V_EVEN_PAIRS(a, b), base, 2 * pixels, scale, top);   \
-        const BS_V lower = BS_TIER_FN(bs_sr_value)(BS_V_ODD_PAIRS(a, b), below, 2 * pixels, scale, top);   \
-        if (2 * pixels == BS_LANES) {                                                                      \
-            STORE(out, upper);                                                                             \
-            STORE(under, lower);                                                                           \
-            return;                                                                                        \
-        }                                                                                                  \
-        code_type codes[2][BS_LANES];                                                                      \
-        STORE(codes[0], upper);                                                                            \
-        STORE(codes[1], lower);                                                                            \
-        memcpy(out, codes[0], (size_t)(2 * pixels) * sizeof(code_type));                                   \
-        memcpy(under, codes[1], (size_t)(2 * pixels) * sizeof(code_type));                                 \
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_sr_pixels)(const bs_sr_store *s, const float *quads, int32_t y,
+                                                                 int32_t x, int32_t pixels, float high, ptrdiff_t bytes,
+                                                                 BS_TIER_FN(bs_put) *put)
+{
+    const BS_V a = BS_V_LOAD(quads), b = BS_V_LOAD(quads + BS_LANES);
+    const BS_V scale = BS_V_SET1(s->scale), top = BS_V_SET1(high);
+    const float *base = s->base ? s->base + 2 * y * s->base_row + 2 * x : NULL;
+    const float *below = base ? base + s->base_row : NULL;
+    char *out = (char *)s->out + (2 * y * s->out_row + 2 * x) * bytes, *under = out + s->out_row * bytes;
+    const BS_V upper = BS_TIER_FN(bs_sr_value)(BS_V_EVEN_PAIRS(a, b), base, 2 * pixels, scale, top);
+    const BS_V lower = BS_TIER_FN(bs_sr_value)(BS_V_ODD_PAIRS(a, b), below, 2 * pixels, scale, top);
+    if (2 * pixels == BS_LANES) {
+        put(out, upper);
+        put(under, lower);
+        return;
     }
+    uint16_t codes[2][BS_LANES];
+    put(codes[0], upper);
+    put(codes[1], lower);
+    memcpy(out, codes[0], (size_t)(2 * pixels * bytes));
+    memcpy(under, codes[1], (size_t)(2 * pixels * bytes));
+}
 
-BS_SR_STORE_DEFINE(bs_sr_u8, uint8_t, BS_V_STORE_U8)
-BS_SR_STORE_DEFINE(bs_sr_u16, uint16_t, BS_V_STORE_U16)
-
-static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_sr_all)(const bs_sr_store *s, float high, bs_sr_pixels *store)
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_sr_all)(const bs_sr_store *s, float high, ptrdiff_t bytes,
+                                                              BS_TIER_FN(bs_put) *put)
 {
     for (int32_t y = 0; y < s->h; y++)
         for (int32_t x = 0; x < s->w; x += BS_LANES / 2) {
@@ -11303,24 +11451,24 @@ static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_sr_all)(const bs_sr_store 
             float quads[2 * BS_LANES];
             const int32_t pixels = s->w - x < BS_LANES / 2 ? s->w - x : BS_LANES / 2;
             if (s->tail_pixel == 4 && pixels == BS_LANES / 2) {
-                store(s, tail, y, x, pixels, high);
+                BS_TIER_FN(bs_sr_pixels)(s, tail, y, x, pixels, high, bytes, put);
                 continue;
             }
             memset(quads, 0, sizeof quads);
             for (int32_t i = 0; i < pixels; i++)
                 memcpy(quads + 4 * i, tail + i * (ptrdiff_t)s->tail_pixel, 4 * sizeof(float));
-            store(s, quads, y, x, pixels, high);
+            BS_TIER_FN(bs_sr_pixels)(s, quads, y, x, pixels, high, bytes, put);
         }
 }
 
 static BS_TARGET void BS_TIER_FN(bs_sr_u8_all)(const bs_sr_store *s, float high)
 {
-    BS_TIER_FN(bs_sr_all)(s, high, BS_TIER_FN(bs_sr_u8));
+    BS_TIER_FN(bs_sr_all)(s, high, 1, BS_TIER_FN(bs_put_u8));
 }
 
 static BS_TARGET void BS_TIER_FN(bs_sr_u16_all)(const bs_sr_store *s, float high)
 {
-    BS_TIER_FN(bs_sr_all)(s, high, BS_TIER_FN(bs_sr_u16));
+    BS_TIER_FN(bs_sr_all)(s, high, 2, BS_TIER_FN(bs_put_u16));
 }
 
 /* ----------------------------------------------------------------------------------------------- features
@@ -11534,7 +11682,6 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_SLOPES_2
 #undef BS_SLOPE_1
 #undef BS_SLOPE_2
-#undef BS_SR_STORE_DEFINE
 #undef BS_STORE_1
 #undef BS_STORE_2
 #undef BS_STORE_OUT
@@ -11543,7 +11690,6 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
-#undef BS_TO_CODES_DEFINE
 #undef BS_UPTO_4
 #undef BS_UPTO_5
 #undef BS_UPTO_6
@@ -11644,8 +11790,6 @@ static const bs_elementwise_kernels *bs_elementwise_of(bs_tier tier)
 #endif
 }
 #undef BS_ELEMENTWISE_TABLE
-#undef BS_BICUBIC_RUN
-#undef BS_BICUBIC_BODY
 
 /* ----------------------------------------------------------------------------------------------- dispatch */
 
@@ -12525,7 +12669,6 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_SLOPES_2
 #undef BS_SLOPE_1
 #undef BS_SLOPE_2
-#undef BS_SR_STORE_DEFINE
 #undef BS_STORE_1
 #undef BS_STORE_2
 #undef BS_STORE_OUT
@@ -12534,7 +12677,6 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
-#undef BS_TO_CODES_DEFINE
 #undef BS_UPTO_4
 #undef BS_UPTO_5
 #undef BS_UPTO_6
@@ -13296,7 +13438,6 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_SLOPES_2
 #undef BS_SLOPE_1
 #undef BS_SLOPE_2
-#undef BS_SR_STORE_DEFINE
 #undef BS_STORE_1
 #undef BS_STORE_2
 #undef BS_STORE_OUT
@@ -13305,7 +13446,6 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
-#undef BS_TO_CODES_DEFINE
 #undef BS_UPTO_4
 #undef BS_UPTO_5
 #undef BS_UPTO_6
@@ -14014,7 +14154,6 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_SLOPES_2
 #undef BS_SLOPE_1
 #undef BS_SLOPE_2
-#undef BS_SR_STORE_DEFINE
 #undef BS_STORE_1
 #undef BS_STORE_2
 #undef BS_STORE_OUT
@@ -14023,7 +14162,6 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
-#undef BS_TO_CODES_DEFINE
 #undef BS_UPTO_4
 #undef BS_UPTO_5
 #undef BS_UPTO_6
@@ -14772,7 +14910,6 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_SLOPES_2
 #undef BS_SLOPE_1
 #undef BS_SLOPE_2
-#undef BS_SR_STORE_DEFINE
 #undef BS_STORE_1
 #undef BS_STORE_2
 #undef BS_STORE_OUT
@@ -14781,7 +14918,6 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
-#undef BS_TO_CODES_DEFINE
 #undef BS_UPTO_4
 #undef BS_UPTO_5
 #undef BS_UPTO_6

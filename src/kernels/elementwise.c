@@ -38,56 +38,10 @@ static BS_INLINE_IF_FAST ptrdiff_t bs_inside(int32_t at, int32_t extent, int32_t
     return at < -before ? -before : at > extent - 1 + after ? extent - 1 + after : at;
 }
 
-/* Stores some pixels at (y, x), at most half a vector. */
-typedef void bs_sr_pixels(const bs_sr_store *s, const float *quads, int32_t y, int32_t x, int32_t pixels, float high);
-
 /* Part of an input row of the bicubic, enlarged sideways: the outputs left and right of each column. */
 typedef struct bs_line_pair {
     float even[BS_BICUBIC_CHUNK], odd[BS_BICUBIC_CHUNK];
 } bs_line_pair;
-
-/* The two steps of the bicubic: part of a row sideways, then five of those to two output rows. */
-typedef void bs_bicubic_lines(const bs_bicubic2x *task, int32_t y, int32_t x, int32_t count, bs_line_pair *lines);
-typedef void bs_bicubic_vertical(const bs_line_pair *const *r, void *samples, ptrdiff_t out_row, int32_t count,
-                                 float high);
-
-/* A column of parts of rows. Each input row is enlarged sideways once and kept while the next five are. The last of
- * the five rows that an output needs moves down by one each time, within the valid rows. `scale` is 1, or the bytes of
- * a sample where `type` is char. */
-#define BS_BICUBIC_BODY(type, scale, enlarge, vertical)                                                          \
-    bs_line_pair ring[5];                                                                                        \
-    for (int32_t x = 0; x < t->w; x += BS_BICUBIC_CHUNK) {                                                       \
-        const int32_t count = t->w - x < BS_BICUBIC_CHUNK ? t->w - x : BS_BICUBIC_CHUNK;                         \
-        type *out = (type *)t->out + 2 * (ptrdiff_t)x * (scale);                                                 \
-        const bs_line_pair *r[5] = {0};                                                                          \
-        int32_t made = -3, slot = 0;                                                                             \
-        for (int32_t y = -4; y < t->h; y++) {                                                                    \
-            const int32_t row = (int32_t)bs_inside(y + 2, t->h, t->margins.top, t->margins.bottom);              \
-            if (row > made) {                                                                                    \
-                slot = slot < 4 ? slot + 1 : 0;                                                                  \
-                enlarge(t, row, x, count, &ring[slot]);                                                          \
-                made = row;                                                                                      \
-            }                                                                                                    \
-            memmove(r, r + 1, 4 * sizeof *r);                                                                    \
-            r[4] = &ring[slot];                                                                                  \
-            if (y < 0)                                                                                           \
-                continue;                                                                                        \
-            vertical(r, out, t->out_row, count, high);                                                           \
-            out += 2 * t->out_row * (scale);                                                                     \
-        }                                                                                                        \
-    }
-
-/* Once for each type and tier; in a build for size (-Os), once for all. */
-#ifdef __OPTIMIZE_SIZE__
-static void bs_bicubic2x_any(const bs_bicubic2x *t, bs_bicubic_lines *enlarge, bs_bicubic_vertical *vertical,
-                             ptrdiff_t sample_bytes, float high)
-{
-    BS_BICUBIC_BODY(char, sample_bytes, enlarge, vertical)
-}
-#define BS_BICUBIC_RUN(type, enlarge, vertical) bs_bicubic2x_any(t, enlarge, vertical, sizeof(type), high);
-#else
-#define BS_BICUBIC_RUN(type, enlarge, vertical) BS_BICUBIC_BODY(type, 1, enlarge, vertical)
-#endif
 
 /* -------------------------------------------------------------------------------------------------- tiers */
 
@@ -149,8 +103,6 @@ static const bs_elementwise_kernels *bs_elementwise_of(bs_tier tier)
 #endif
 }
 #undef BS_ELEMENTWISE_TABLE
-#undef BS_BICUBIC_RUN
-#undef BS_BICUBIC_BODY
 
 /* ----------------------------------------------------------------------------------------------- dispatch */
 

@@ -155,7 +155,6 @@
 #undef BS_SLOPES_2
 #undef BS_SLOPE_1
 #undef BS_SLOPE_2
-#undef BS_SR_STORE_DEFINE
 #undef BS_STORE_1
 #undef BS_STORE_2
 #undef BS_STORE_OUT
@@ -164,7 +163,6 @@
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
-#undef BS_TO_CODES_DEFINE
 #undef BS_UPTO_4
 #undef BS_UPTO_5
 #undef BS_UPTO_6
