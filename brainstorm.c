@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 4d9a2327a9f118b879c012b0b047eed7610a041ee741e9ac1bee6221d96ca30f
+ * sha256 of the parts: 980db4625e573622adcaac3754b063078b1ea16d7dd88c9fbf571f201f08b723
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -336,6 +336,15 @@ void *bs_carve(bs_carver *carver, uint64_t count, size_t each); /* (base/arena.c
 BS_INTERNAL void *bs_carve_bytes(bs_carver *carver, bs_bytes bytes);
 /* Carves an array for a pointer: `count` elements of its type. A count below zero is too many. */
 #define BS_CARVE(carver, pointer, count) ((pointer) = bs_carve(carver, (uint64_t)(count), sizeof *(pointer)))
+/* Arrays that are carved together: of `each` bytes an element, counts[count] of them, for the pointer at `offset` of an
+ * object. */
+typedef struct bs_carved {
+    uint32_t offset : 14, each : 12, count : 6;
+} bs_carved;
+#define BS_CARVED(type, pointer, count) {offsetof(type, pointer), sizeof *((type *)0)->pointer, count}
+void bs_carve_arrays(bs_carver *carver, void *object, const bs_carved *arrays, size_t n, const int64_t *counts);
+#define BS_CARVE_ARRAYS(carver, object, arrays, counts) \
+    bs_carve_arrays(carver, object, arrays, sizeof(arrays) / sizeof *(arrays), counts)
 /* Takes bytes from an arena, if size_t of this machine holds their number; or NULL. */
 BS_INTERNAL void *bs_take(bs_arena *arena, bs_bytes bytes);
 BS_INTERNAL void *bs_take_zeros(bs_arena *arena, bs_bytes bytes);
@@ -594,6 +603,14 @@ void *bs_carve_bytes(bs_carver *carver, bs_bytes bytes)
 void *bs_carve(bs_carver *carver, uint64_t count, size_t each)
 {
     return bs_carve_bytes(carver, bs_bytes_product(bs_bytes_of(count), bs_bytes_of(each)));
+}
+
+void bs_carve_arrays(bs_carver *carver, void *object, const bs_carved *arrays, size_t n, const int64_t *counts)
+{
+    for (size_t i = 0; i < n; i++) {
+        void *memory = bs_carve(carver, (uint64_t)counts[arrays[i].count], arrays[i].each);
+        memcpy((uint8_t *)object + arrays[i].offset, &memory, sizeof memory); /* a pointer to any type */
+    }
 }
 /* ==== end src/base/arena.c ==================================================================== */
 
@@ -29294,26 +29311,29 @@ static void index_room(bs_carver *c, bs_lower_index *index, int32_t most)
 /* One walk counts and hands out. The lists of nodes serve the sort of instructions at the end. */
 static void carve_lower(bs_carver *c, bs_lower_pass *l, const bs_graph *g)
 {
-    const int32_t nodes = g->n_nodes, values = g->n_values, regions = l->max_regions = bs_plan_most_parts(g);
-    BS_CARVE(c, l->part_of, nodes);
-    BS_CARVE(c, l->level, nodes);
-    BS_CARVE(c, l->list, bs_max_i32(nodes, values));
-    BS_CARVE(c, l->seen, nodes);
-    BS_CARVE(c, l->neighbour, nodes);
-    BS_CARVE(c, l->ready, values);
-    BS_CARVE(c, l->first_reader, (uint64_t)values + 1);
-    BS_CARVE(c, l->readers, g->n_operands);
-    BS_CARVE(c, l->clock, g->n_domains);
-    BS_CARVE(c, l->open, g->n_domains);
-    BS_CARVE(c, l->tile_region, g->n_domains);
-    BS_CARVE(c, l->region_time, regions);
-    BS_CARVE(c, l->region_level, regions);
-    BS_CARVE(c, l->region_part, regions);
-    BS_CARVE(c, l->region_node, regions);
-    BS_CARVE(c, l->region_seen, regions);
-    BS_CARVE(c, l->region_checked, regions);
-    BS_CARVE(c, l->decided, g->n_routers);
-    BS_CARVE(c, l->path_ready, g->n_routers);
+    enum { NODES, VALUES, NODES_OR_VALUES, ENDS_OF_VALUES, OPERANDS, DOMAINS, REGIONS, ROUTERS };
+    static const bs_carved arrays[] = {
+        BS_CARVED(bs_lower_pass, part_of, NODES),               BS_CARVED(bs_lower_pass, level, NODES),
+        BS_CARVED(bs_lower_pass, list, NODES_OR_VALUES),        BS_CARVED(bs_lower_pass, seen, NODES),
+        BS_CARVED(bs_lower_pass, neighbour, NODES),             BS_CARVED(bs_lower_pass, ready, VALUES),
+        BS_CARVED(bs_lower_pass, first_reader, ENDS_OF_VALUES), BS_CARVED(bs_lower_pass, readers, OPERANDS),
+        BS_CARVED(bs_lower_pass, clock, DOMAINS),               BS_CARVED(bs_lower_pass, open, DOMAINS),
+        BS_CARVED(bs_lower_pass, tile_region, DOMAINS),         BS_CARVED(bs_lower_pass, region_time, REGIONS),
+        BS_CARVED(bs_lower_pass, region_level, REGIONS),        BS_CARVED(bs_lower_pass, region_part, REGIONS),
+        BS_CARVED(bs_lower_pass, region_node, REGIONS),         BS_CARVED(bs_lower_pass, region_seen, REGIONS),
+        BS_CARVED(bs_lower_pass, region_checked, REGIONS),      BS_CARVED(bs_lower_pass, decided, ROUTERS),
+        BS_CARVED(bs_lower_pass, path_ready, ROUTERS),
+    };
+    l->max_regions = bs_plan_most_parts(g);
+    const int64_t counts[] = {g->n_nodes,
+                              g->n_values,
+                              bs_max_i32(g->n_nodes, g->n_values),
+                              (int64_t)g->n_values + 1,
+                              g->n_operands,
+                              g->n_domains,
+                              l->max_regions,
+                              g->n_routers};
+    BS_CARVE_ARRAYS(c, l, arrays, counts);
     index_room(c, &l->parts, bs_plan_most_parts(g));
     index_room(c, &l->levels, l->max_regions);
     index_room(c, &l->units, 2 * l->max_regions); /* looked up without a unit first, then with one */
@@ -29772,25 +29792,24 @@ static bs_bytes place_best(place_pass *p)
 
 static void carve_place(bs_carver *c, place_pass *p, int32_t count)
 {
-    const uint64_t n = (uint64_t)count, swept = count > EXACT_ALIVE ? n + 1 : 0;
+    enum { LIVES, ENDS, SWEPT, LEVELS };
+    static const bs_carved arrays[] = {
+        BS_CARVED(place_pass, by_start, LIVES),   BS_CARVED(place_pass, rank, LIVES),
+        BS_CARVED(place_pass, by_size, LIVES),    BS_CARVED(place_pass, met, LIVES),
+        BS_CARVED(place_pass, ends, ENDS),        BS_CARVED(place_pass, by_birth, SWEPT),
+        BS_CARVED(place_pass, by_death, SWEPT),   BS_CARVED(place_pass, size_rank, SWEPT),
+        BS_CARVED(place_pass, birth_rank, SWEPT), BS_CARVED(place_pass, above, SWEPT),
+        BS_CARVED(place_pass, below, SWEPT),      BS_CARVED(place_pass, left, SWEPT),
+        BS_CARVED(place_pass, right, SWEPT),      BS_CARVED(place_pass, level, LEVELS),
+    };
     p->count = count;
     p->leaves = 1;
     while (p->leaves < count)
         p->leaves *= 2;
-    BS_CARVE(c, p->by_start, n);
-    BS_CARVE(c, p->rank, n);
-    BS_CARVE(c, p->by_size, n);
-    BS_CARVE(c, p->met, n);
-    BS_CARVE(c, p->ends, 2 * (uint64_t)p->leaves);
-    BS_CARVE(c, p->by_birth, swept);
-    BS_CARVE(c, p->by_death, swept);
-    BS_CARVE(c, p->size_rank, swept);
-    BS_CARVE(c, p->birth_rank, swept);
-    BS_CARVE(c, p->above, swept);
-    BS_CARVE(c, p->below, swept);
-    BS_CARVE(c, p->left, swept);
-    BS_CARVE(c, p->right, swept);
-    BS_CARVE(c, p->level, swept ? 2 * (uint64_t)p->leaves : 0);
+    const bool sweeps = count > EXACT_ALIVE;
+    const int64_t ends = 2 * (int64_t)p->leaves;
+    const int64_t counts[] = {count, ends, sweeps ? (int64_t)count + 1 : 0, sweeps ? ends : 0};
+    BS_CARVE_ARRAYS(c, p, arrays, counts);
 }
 
 bs_bytes bs_place_workspace(int32_t count)
@@ -30138,21 +30157,28 @@ static bool may_tile(const bs_graph *g, const bs_plan_desc *desc)
  * instructions. */
 static void carve_plan(bs_carver *c, bs_plan *p, const bs_graph *g, const bs_plan_desc *desc)
 {
+    enum { NODES, VALUES, DOMAINS, ROUTERS, PARTS, INSTRS, UNITS, PHASES, USES };
+    static const bs_carved arrays[] = {
+        BS_CARVED(bs_plan, node_live, NODES),    BS_CARVED(bs_plan, nodes, NODES),
+        BS_CARVED(bs_plan, values, VALUES),      BS_CARVED(bs_plan, domains, DOMAINS),
+        BS_CARVED(bs_plan, routers, ROUTERS),    BS_CARVED(bs_plan, parts, PARTS),
+        BS_CARVED(bs_plan, region_parts, PARTS), BS_CARVED(bs_plan, regions, PARTS),
+        BS_CARVED(bs_plan, instrs, INSTRS),      BS_CARVED(bs_plan, units, UNITS),
+        BS_CARVED(bs_plan, phases, PHASES),      BS_CARVED(bs_plan, phase_units, USES),
+    };
     const bool streams = desc && desc->slot_bytes > 0;
-    const uint64_t nodes = (uint64_t)g->n_nodes, parts = may_tile(g, desc) ? (uint64_t)bs_plan_most_parts(g) : 0;
+    const int64_t nodes = g->n_nodes, parts = may_tile(g, desc) ? bs_plan_most_parts(g) : 0;
     p->max_instrs = bs_plan_most_instrs(g);
-    BS_CARVE(c, p->node_live, nodes);
-    BS_CARVE(c, p->nodes, nodes);
-    BS_CARVE(c, p->values, g->n_values);
-    BS_CARVE(c, p->domains, g->n_domains);
-    BS_CARVE(c, p->routers, g->n_routers);
-    BS_CARVE(c, p->parts, parts);
-    BS_CARVE(c, p->region_parts, parts);
-    BS_CARVE(c, p->regions, parts);
-    BS_CARVE(c, p->instrs, p->max_instrs);
-    BS_CARVE(c, p->units, streams ? (uint64_t)g->n_blocks + (uint64_t)g->n_domains + 1 : 0);
-    BS_CARVE(c, p->phases, streams ? nodes : 0);
-    BS_CARVE(c, p->phase_units, streams ? 2 * nodes + parts : 0);
+    const int64_t counts[] = {nodes,
+                              g->n_values,
+                              g->n_domains,
+                              g->n_routers,
+                              parts,
+                              p->max_instrs,
+                              streams ? (int64_t)g->n_blocks + g->n_domains + 1 : 0,
+                              streams ? nodes : 0,
+                              streams ? 2 * nodes + parts : 0};
+    BS_CARVE_ARRAYS(c, p, arrays, counts);
 }
 
 static bs_bytes plan_bytes(const bs_graph *g, const bs_plan_desc *desc)
@@ -33911,24 +33937,20 @@ static int32_t most_of_a_phase(const bs_stream_facts *f)
 
 static void carve_stream(bs_carver *c, const bs_stream_facts *f, bs_stream *s)
 {
-    const int32_t units = f->n_units, uses = f->n_uses, most = most_of_a_phase(f);
-    BS_CARVE(c, s->slots, units);
-    BS_CARVE(c, s->phases, f->n_phases);
-    BS_CARVE(c, s->rate, uses);
-    BS_CARVE(c, s->recent, uses);
-    BS_CARVE(c, s->interval, uses);
-    BS_CARVE(c, s->deviation, uses);
-    BS_CARVE(c, s->needed_at, uses);
-    BS_CARVE(c, s->score, most);
-    BS_CARVE(c, s->follows, most);
-    BS_CARVE(c, s->ranked, most);
-    BS_CARVE(c, s->chosen, uses);
-    BS_CARVE(c, s->expected, uses);
-    BS_CARVE(c, s->distance, units);
-    BS_CARVE(c, s->next_use, units);
-    BS_CARVE(c, s->needed, units);
-    BS_CARVE(c, s->present, units);
-    BS_CARVE(c, s->by_offset, units);
+    enum { UNITS, PHASES, USES, MOST };
+    static const bs_carved arrays[] = {
+        BS_CARVED(bs_stream, slots, UNITS),     BS_CARVED(bs_stream, phases, PHASES),
+        BS_CARVED(bs_stream, rate, USES),       BS_CARVED(bs_stream, recent, USES),
+        BS_CARVED(bs_stream, interval, USES),   BS_CARVED(bs_stream, deviation, USES),
+        BS_CARVED(bs_stream, needed_at, USES),  BS_CARVED(bs_stream, score, MOST),
+        BS_CARVED(bs_stream, follows, MOST),    BS_CARVED(bs_stream, ranked, MOST),
+        BS_CARVED(bs_stream, chosen, USES),     BS_CARVED(bs_stream, expected, USES),
+        BS_CARVED(bs_stream, distance, UNITS),  BS_CARVED(bs_stream, next_use, UNITS),
+        BS_CARVED(bs_stream, needed, UNITS),    BS_CARVED(bs_stream, present, UNITS),
+        BS_CARVED(bs_stream, by_offset, UNITS),
+    };
+    const int64_t counts[] = {f->n_units, f->n_phases, f->n_uses, most_of_a_phase(f)};
+    BS_CARVE_ARRAYS(c, s, arrays, counts);
     s->transitions = bs_carve_bytes(c, bs_predict_tables(f, NULL));
 }
 
@@ -34673,14 +34695,15 @@ static bs_stream_facts replay_facts(const bs_trace *t)
 static void *carve_replay(bs_carver *c, const bs_trace *t, replay *r)
 {
     const bs_stream_facts facts = replay_facts(t);
-    const int32_t units = t->n_units, uses = bs_or_default(t->n_uses, 1);
-    BS_CARVE(c, r->units, units);
-    BS_CARVE(c, r->next_position, uses);
-    BS_CARVE(c, r->future, units);
-    BS_CARVE(c, r->wanted, units);
-    BS_CARVE(c, r->ready_at, units);
-    BS_CARVE(c, r->before, uses);
-    BS_CARVE(c, r->resident, units);
+    enum { UNITS, USES };
+    static const bs_carved arrays[] = {
+        BS_CARVED(replay, units, UNITS),    BS_CARVED(replay, next_position, USES),
+        BS_CARVED(replay, future, UNITS),   BS_CARVED(replay, wanted, UNITS),
+        BS_CARVED(replay, ready_at, UNITS), BS_CARVED(replay, before, USES),
+        BS_CARVED(replay, resident, UNITS),
+    };
+    const int64_t counts[] = {t->n_units, bs_or_default(t->n_uses, 1)};
+    BS_CARVE_ARRAYS(c, r, arrays, counts);
     return bs_carve_bytes(c, bs_stream_bytes(&facts));
 }
 
@@ -35350,7 +35373,13 @@ static bs_stream_facts store_facts(const bs_plan *plan)
 static void *carve_store(bs_carver *c, const bs_plan *plan, bs_store *s)
 {
     const bs_stream_facts facts = store_facts(plan);
-    const int32_t units = plan->n_units - 1;
+    enum { UNITS, NODES, TENSORS, CHUNKS, BASES };
+    static const bs_carved arrays[] = {
+        BS_CARVED(bs_store, facts, UNITS),   BS_CARVED(bs_store, units, UNITS),
+        BS_CARVED(bs_store, nodes, NODES),   BS_CARVED(bs_store, tensors, TENSORS),
+        BS_CARVED(bs_store, chunks, CHUNKS), BS_CARVED(bs_store, wanted, UNITS),
+        BS_CARVED(bs_store, base, BASES),
+    };
     int64_t nodes = 0, tensors = 0;
     for (int32_t n = 1; n < plan->graph->n_nodes; n++) {
         bs_weight_spec specs[BS_MAX_WEIGHTS];
@@ -35359,13 +35388,8 @@ static void *carve_store(bs_carver *c, const bs_plan *plan, bs_store *s)
         nodes++;
         tensors += bs_node_weights(plan->graph, &plan->graph->nodes[n], specs);
     }
-    BS_CARVE(c, s->facts, units);
-    BS_CARVE(c, s->units, units);
-    BS_CARVE(c, s->nodes, nodes);
-    BS_CARVE(c, s->tensors, tensors);
-    BS_CARVE(c, s->chunks, 2 * nodes);
-    BS_CARVE(c, s->wanted, units);
-    BS_CARVE(c, s->base, units + 1);
+    const int64_t counts[] = {plan->n_units - 1, nodes, tensors, 2 * nodes, plan->n_units};
+    BS_CARVE_ARRAYS(c, s, arrays, counts);
     return bs_carve_bytes(c, bs_stream_bytes(&facts));
 }
 
@@ -38070,18 +38094,24 @@ typedef struct session_parts {
 
 static void carve_work(bs_carver *c, const bs_plan *p, bs_exec_work *w)
 {
-    const int32_t paths = p->graph->max_paths, parts = p->most_parts;
+    enum { PARTS, FIRSTS, STREAMED_PATHS, STREAMED_PARTS, NEEDED, VISITED };
+    static const bs_carved arrays[] = {
+        BS_CARVED(bs_exec_work, parts, PARTS),            BS_CARVED(bs_exec_work, first_tile, FIRSTS),
+        BS_CARVED(bs_exec_work, order, STREAMED_PATHS),   BS_CARVED(bs_exec_work, units, STREAMED_PARTS),
+        BS_CARVED(bs_exec_work, spent, STREAMED_PARTS),   BS_CARVED(bs_exec_work, needed, NEEDED),
+        BS_CARVED(bs_exec_work, visited, VISITED),        BS_CARVED(bs_exec_work, counts, STREAMED_PATHS),
+        BS_CARVED(bs_exec_work, margins, STREAMED_PATHS),
+    };
+    const int32_t parts = p->most_parts;
     const bool streams = bs_plan_streams(p);
+    const int64_t counts[] = {parts,
+                              parts ? parts + 1 : 0,
+                              streams ? p->graph->max_paths : 0,
+                              streams ? parts : 0,
+                              p->most_phase_units,
+                              streams ? p->n_units : 0};
     memset(w, 0, sizeof *w);
-    BS_CARVE(c, w->parts, parts);
-    BS_CARVE(c, w->first_tile, parts ? parts + 1 : 0);
-    BS_CARVE(c, w->order, streams ? paths : 0);
-    BS_CARVE(c, w->units, streams ? parts : 0);
-    BS_CARVE(c, w->spent, streams ? parts : 0);
-    BS_CARVE(c, w->needed, p->most_phase_units);
-    BS_CARVE(c, w->visited, streams ? p->n_units : 0);
-    BS_CARVE(c, w->counts, streams ? paths : 0);
-    BS_CARVE(c, w->margins, streams ? paths : 0);
+    BS_CARVE_ARRAYS(c, w, arrays, counts);
 }
 
 /* Everything persistent; root: NULL while counting. States come last. A caller that binds its own states pays for
@@ -38089,20 +38119,21 @@ static void carve_work(bs_carver *c, const bs_plan *p, bs_exec_work *w)
 static void carve_session(bs_carver *c, const bs_plan *p, session_parts *s, bs_context *root)
 {
     const bs_graph *g = p->graph;
-    const int32_t nodes = g->n_nodes, routers = g->n_routers;
+    enum { DIMS, NODES, ROUTERS, DOMAINS, THREADS };
+    static const bs_carved arrays[] = {
+        BS_CARVED(session_parts, dims, DIMS),           BS_CARVED(session_parts, bound, NODES),
+        BS_CARVED(session_parts, state, NODES),         BS_CARVED(session_parts, state_bytes, NODES),
+        BS_CARVED(session_parts, cache_lengths, NODES), BS_CARVED(session_parts, callbacks, ROUTERS),
+        BS_CARVED(session_parts, chosen, ROUTERS),      BS_CARVED(session_parts, dropped, ROUTERS),
+        BS_CARVED(session_parts, offsets, DOMAINS),     BS_CARVED(session_parts, contexts, THREADS),
+    };
+    const int64_t counts[] = {g->n_dims, g->n_nodes, g->n_routers, g->n_domains, p->threads};
     const bs_bytes paths = bs_bytes_array(g->n_paths, 1); /* counts as bytes, so that products are checked */
-    BS_CARVE(c, s->dims, g->n_dims);
-    BS_CARVE(c, s->bound, nodes);
-    BS_CARVE(c, s->state, nodes);
-    BS_CARVE(c, s->state_bytes, nodes);
-    BS_CARVE(c, s->callbacks, routers);
-    BS_CARVE(c, s->chosen, routers);
+    BS_CARVE_ARRAYS(c, s, arrays, counts);
     s->counts = bs_carve_bytes(c, bs_bytes_times(paths, sizeof(int32_t)));
-    BS_CARVE(c, s->dropped, routers);
     s->path_ns = bs_carve_bytes(c, bs_bytes_times(bs_bytes_times(paths, p->threads), sizeof(uint64_t)));
     s->route_counts = bs_carve_bytes(c, bs_bytes_times(bs_bytes_times(paths, p->threads), sizeof(int32_t)));
     carve_work(c, p, &s->work);
-    BS_CARVE(c, s->contexts, p->threads);
     carve_context(c, p, root, false);
     for (int32_t t = 0; t < p->threads && !bs_plan_on_device(p); t++)
         carve_context(c, p, s->contexts ? &s->contexts[t] : NULL, true);
@@ -38112,13 +38143,11 @@ static void carve_session(bs_carver *c, const bs_plan *p, session_parts *s, bs_c
         if (s->chosen)
             s->chosen[r] = chosen;
     }
-    BS_CARVE(c, s->offsets, g->n_domains);
     for (int32_t d = 1; d < g->n_domains; d++) {
         int32_t *offsets = bs_carve(c, (uint64_t)bs_segment_room(p, d), sizeof(int32_t));
         if (s->offsets)
             s->offsets[d] = bs_segment_room(p, d) ? offsets : NULL;
     }
-    BS_CARVE(c, s->cache_lengths, nodes);
     for (int32_t n = 1; n < g->n_nodes; n++) {
         int32_t *cache_lengths = bs_carve(c, (uint64_t)bs_cache_lengths_room(p, n), sizeof(int32_t));
         if (s->cache_lengths)

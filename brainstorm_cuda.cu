@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 132131cfdf4a8c07299956cd700ae943cafd3cf8477da7ec7952e891f8934ffe
+ * sha256 of the parts: 08a2559652e0c3ba8541450ea5bd6528ea9e04d977f59d2e4e3757ba4016e7e8
  */
 #include "brainstorm.h"
 
@@ -437,6 +437,15 @@ void *bs_carve(bs_carver *carver, uint64_t count, size_t each); /* (base/arena.c
 void *bs_carve_bytes(bs_carver *carver, bs_bytes bytes);
 /* Carves an array for a pointer: `count` elements of its type. A count below zero is too many. */
 #define BS_CARVE(carver, pointer, count) ((pointer) = bs_carve(carver, (uint64_t)(count), sizeof *(pointer)))
+/* Arrays that are carved together: of `each` bytes an element, counts[count] of them, for the pointer at `offset` of an
+ * object. */
+typedef struct bs_carved {
+    uint32_t offset : 14, each : 12, count : 6;
+} bs_carved;
+#define BS_CARVED(type, pointer, count) {offsetof(type, pointer), sizeof *((type *)0)->pointer, count}
+void bs_carve_arrays(bs_carver *carver, void *object, const bs_carved *arrays, size_t n, const int64_t *counts);
+#define BS_CARVE_ARRAYS(carver, object, arrays, counts) \
+    bs_carve_arrays(carver, object, arrays, sizeof(arrays) / sizeof *(arrays), counts)
 /* Takes bytes from an arena, if size_t of this machine holds their number; or NULL. */
 void *bs_take(bs_arena *arena, bs_bytes bytes);
 void *bs_take_zeros(bs_arena *arena, bs_bytes bytes);

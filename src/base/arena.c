@@ -49,3 +49,11 @@ void *bs_carve(bs_carver *carver, uint64_t count, size_t each)
 {
     return bs_carve_bytes(carver, bs_bytes_product(bs_bytes_of(count), bs_bytes_of(each)));
 }
+
+void bs_carve_arrays(bs_carver *carver, void *object, const bs_carved *arrays, size_t n, const int64_t *counts)
+{
+    for (size_t i = 0; i < n; i++) {
+        void *memory = bs_carve(carver, (uint64_t)counts[arrays[i].count], arrays[i].each);
+        memcpy((uint8_t *)object + arrays[i].offset, &memory, sizeof memory); /* a pointer to any type */
+    }
+}

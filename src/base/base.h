@@ -73,6 +73,15 @@ void *bs_carve(bs_carver *carver, uint64_t count, size_t each); /* (base/arena.c
 void *bs_carve_bytes(bs_carver *carver, bs_bytes bytes);
 /* Carves an array for a pointer: `count` elements of its type. A count below zero is too many. */
 #define BS_CARVE(carver, pointer, count) ((pointer) = bs_carve(carver, (uint64_t)(count), sizeof *(pointer)))
+/* Arrays that are carved together: of `each` bytes an element, counts[count] of them, for the pointer at `offset` of an
+ * object. */
+typedef struct bs_carved {
+    uint32_t offset : 14, each : 12, count : 6;
+} bs_carved;
+#define BS_CARVED(type, pointer, count) {offsetof(type, pointer), sizeof *((type *)0)->pointer, count}
+void bs_carve_arrays(bs_carver *carver, void *object, const bs_carved *arrays, size_t n, const int64_t *counts);
+#define BS_CARVE_ARRAYS(carver, object, arrays, counts) \
+    bs_carve_arrays(carver, object, arrays, sizeof(arrays) / sizeof *(arrays), counts)
 /* Takes bytes from an arena, if size_t of this machine holds their number; or NULL. */
 void *bs_take(bs_arena *arena, bs_bytes bytes);
 void *bs_take_zeros(bs_arena *arena, bs_bytes bytes);

@@ -409,25 +409,24 @@ static bs_bytes place_best(place_pass *p)
 
 static void carve_place(bs_carver *c, place_pass *p, int32_t count)
 {
-    const uint64_t n = (uint64_t)count, swept = count > EXACT_ALIVE ? n + 1 : 0;
+    enum { LIVES, ENDS, SWEPT, LEVELS };
+    static const bs_carved arrays[] = {
+        BS_CARVED(place_pass, by_start, LIVES),   BS_CARVED(place_pass, rank, LIVES),
+        BS_CARVED(place_pass, by_size, LIVES),    BS_CARVED(place_pass, met, LIVES),
+        BS_CARVED(place_pass, ends, ENDS),        BS_CARVED(place_pass, by_birth, SWEPT),
+        BS_CARVED(place_pass, by_death, SWEPT),   BS_CARVED(place_pass, size_rank, SWEPT),
+        BS_CARVED(place_pass, birth_rank, SWEPT), BS_CARVED(place_pass, above, SWEPT),
+        BS_CARVED(place_pass, below, SWEPT),      BS_CARVED(place_pass, left, SWEPT),
+        BS_CARVED(place_pass, right, SWEPT),      BS_CARVED(place_pass, level, LEVELS),
+    };
     p->count = count;
     p->leaves = 1;
     while (p->leaves < count)
         p->leaves *= 2;
-    BS_CARVE(c, p->by_start, n);
-    BS_CARVE(c, p->rank, n);
-    BS_CARVE(c, p->by_size, n);
-    BS_CARVE(c, p->met, n);
-    BS_CARVE(c, p->ends, 2 * (uint64_t)p->leaves);
-    BS_CARVE(c, p->by_birth, swept);
-    BS_CARVE(c, p->by_death, swept);
-    BS_CARVE(c, p->size_rank, swept);
-    BS_CARVE(c, p->birth_rank, swept);
-    BS_CARVE(c, p->above, swept);
-    BS_CARVE(c, p->below, swept);
-    BS_CARVE(c, p->left, swept);
-    BS_CARVE(c, p->right, swept);
-    BS_CARVE(c, p->level, swept ? 2 * (uint64_t)p->leaves : 0);
+    const bool sweeps = count > EXACT_ALIVE;
+    const int64_t ends = 2 * (int64_t)p->leaves;
+    const int64_t counts[] = {count, ends, sweeps ? (int64_t)count + 1 : 0, sweeps ? ends : 0};
+    BS_CARVE_ARRAYS(c, p, arrays, counts);
 }
 
 bs_bytes bs_place_workspace(int32_t count)

@@ -388,26 +388,29 @@ static void index_room(bs_carver *c, bs_lower_index *index, int32_t most)
 /* One walk counts and hands out. The lists of nodes serve the sort of instructions at the end. */
 static void carve_lower(bs_carver *c, bs_lower_pass *l, const bs_graph *g)
 {
-    const int32_t nodes = g->n_nodes, values = g->n_values, regions = l->max_regions = bs_plan_most_parts(g);
-    BS_CARVE(c, l->part_of, nodes);
-    BS_CARVE(c, l->level, nodes);
-    BS_CARVE(c, l->list, bs_max_i32(nodes, values));
-    BS_CARVE(c, l->seen, nodes);
-    BS_CARVE(c, l->neighbour, nodes);
-    BS_CARVE(c, l->ready, values);
-    BS_CARVE(c, l->first_reader, (uint64_t)values + 1);
-    BS_CARVE(c, l->readers, g->n_operands);
-    BS_CARVE(c, l->clock, g->n_domains);
-    BS_CARVE(c, l->open, g->n_domains);
-    BS_CARVE(c, l->tile_region, g->n_domains);
-    BS_CARVE(c, l->region_time, regions);
-    BS_CARVE(c, l->region_level, regions);
-    BS_CARVE(c, l->region_part, regions);
-    BS_CARVE(c, l->region_node, regions);
-    BS_CARVE(c, l->region_seen, regions);
-    BS_CARVE(c, l->region_checked, regions);
-    BS_CARVE(c, l->decided, g->n_routers);
-    BS_CARVE(c, l->path_ready, g->n_routers);
+    enum { NODES, VALUES, NODES_OR_VALUES, ENDS_OF_VALUES, OPERANDS, DOMAINS, REGIONS, ROUTERS };
+    static const bs_carved arrays[] = {
+        BS_CARVED(bs_lower_pass, part_of, NODES),               BS_CARVED(bs_lower_pass, level, NODES),
+        BS_CARVED(bs_lower_pass, list, NODES_OR_VALUES),        BS_CARVED(bs_lower_pass, seen, NODES),
+        BS_CARVED(bs_lower_pass, neighbour, NODES),             BS_CARVED(bs_lower_pass, ready, VALUES),
+        BS_CARVED(bs_lower_pass, first_reader, ENDS_OF_VALUES), BS_CARVED(bs_lower_pass, readers, OPERANDS),
+        BS_CARVED(bs_lower_pass, clock, DOMAINS),               BS_CARVED(bs_lower_pass, open, DOMAINS),
+        BS_CARVED(bs_lower_pass, tile_region, DOMAINS),         BS_CARVED(bs_lower_pass, region_time, REGIONS),
+        BS_CARVED(bs_lower_pass, region_level, REGIONS),        BS_CARVED(bs_lower_pass, region_part, REGIONS),
+        BS_CARVED(bs_lower_pass, region_node, REGIONS),         BS_CARVED(bs_lower_pass, region_seen, REGIONS),
+        BS_CARVED(bs_lower_pass, region_checked, REGIONS),      BS_CARVED(bs_lower_pass, decided, ROUTERS),
+        BS_CARVED(bs_lower_pass, path_ready, ROUTERS),
+    };
+    l->max_regions = bs_plan_most_parts(g);
+    const int64_t counts[] = {g->n_nodes,
+                              g->n_values,
+                              bs_max_i32(g->n_nodes, g->n_values),
+                              (int64_t)g->n_values + 1,
+                              g->n_operands,
+                              g->n_domains,
+                              l->max_regions,
+                              g->n_routers};
+    BS_CARVE_ARRAYS(c, l, arrays, counts);
     index_room(c, &l->parts, bs_plan_most_parts(g));
     index_room(c, &l->levels, l->max_regions);
     index_room(c, &l->units, 2 * l->max_regions); /* looked up without a unit first, then with one */

@@ -34,21 +34,28 @@ static bool may_tile(const bs_graph *g, const bs_plan_desc *desc)
  * instructions. */
 static void carve_plan(bs_carver *c, bs_plan *p, const bs_graph *g, const bs_plan_desc *desc)
 {
+    enum { NODES, VALUES, DOMAINS, ROUTERS, PARTS, INSTRS, UNITS, PHASES, USES };
+    static const bs_carved arrays[] = {
+        BS_CARVED(bs_plan, node_live, NODES),    BS_CARVED(bs_plan, nodes, NODES),
+        BS_CARVED(bs_plan, values, VALUES),      BS_CARVED(bs_plan, domains, DOMAINS),
+        BS_CARVED(bs_plan, routers, ROUTERS),    BS_CARVED(bs_plan, parts, PARTS),
+        BS_CARVED(bs_plan, region_parts, PARTS), BS_CARVED(bs_plan, regions, PARTS),
+        BS_CARVED(bs_plan, instrs, INSTRS),      BS_CARVED(bs_plan, units, UNITS),
+        BS_CARVED(bs_plan, phases, PHASES),      BS_CARVED(bs_plan, phase_units, USES),
+    };
     const bool streams = desc && desc->slot_bytes > 0;
-    const uint64_t nodes = (uint64_t)g->n_nodes, parts = may_tile(g, desc) ? (uint64_t)bs_plan_most_parts(g) : 0;
+    const int64_t nodes = g->n_nodes, parts = may_tile(g, desc) ? bs_plan_most_parts(g) : 0;
     p->max_instrs = bs_plan_most_instrs(g);
-    BS_CARVE(c, p->node_live, nodes);
-    BS_CARVE(c, p->nodes, nodes);
-    BS_CARVE(c, p->values, g->n_values);
-    BS_CARVE(c, p->domains, g->n_domains);
-    BS_CARVE(c, p->routers, g->n_routers);
-    BS_CARVE(c, p->parts, parts);
-    BS_CARVE(c, p->region_parts, parts);
-    BS_CARVE(c, p->regions, parts);
-    BS_CARVE(c, p->instrs, p->max_instrs);
-    BS_CARVE(c, p->units, streams ? (uint64_t)g->n_blocks + (uint64_t)g->n_domains + 1 : 0);
-    BS_CARVE(c, p->phases, streams ? nodes : 0);
-    BS_CARVE(c, p->phase_units, streams ? 2 * nodes + parts : 0);
+    const int64_t counts[] = {nodes,
+                              g->n_values,
+                              g->n_domains,
+                              g->n_routers,
+                              parts,
+                              p->max_instrs,
+                              streams ? (int64_t)g->n_blocks + g->n_domains + 1 : 0,
+                              streams ? nodes : 0,
+                              streams ? 2 * nodes + parts : 0};
+    BS_CARVE_ARRAYS(c, p, arrays, counts);
 }
 
 static bs_bytes plan_bytes(const bs_graph *g, const bs_plan_desc *desc)

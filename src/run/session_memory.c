@@ -59,18 +59,24 @@ typedef struct session_parts {
 
 static void carve_work(bs_carver *c, const bs_plan *p, bs_exec_work *w)
 {
-    const int32_t paths = p->graph->max_paths, parts = p->most_parts;
+    enum { PARTS, FIRSTS, STREAMED_PATHS, STREAMED_PARTS, NEEDED, VISITED };
+    static const bs_carved arrays[] = {
+        BS_CARVED(bs_exec_work, parts, PARTS),            BS_CARVED(bs_exec_work, first_tile, FIRSTS),
+        BS_CARVED(bs_exec_work, order, STREAMED_PATHS),   BS_CARVED(bs_exec_work, units, STREAMED_PARTS),
+        BS_CARVED(bs_exec_work, spent, STREAMED_PARTS),   BS_CARVED(bs_exec_work, needed, NEEDED),
+        BS_CARVED(bs_exec_work, visited, VISITED),        BS_CARVED(bs_exec_work, counts, STREAMED_PATHS),
+        BS_CARVED(bs_exec_work, margins, STREAMED_PATHS),
+    };
+    const int32_t parts = p->most_parts;
     const bool streams = bs_plan_streams(p);
+    const int64_t counts[] = {parts,
+                              parts ? parts + 1 : 0,
+                              streams ? p->graph->max_paths : 0,
+                              streams ? parts : 0,
+                              p->most_phase_units,
+                              streams ? p->n_units : 0};
     memset(w, 0, sizeof *w);
-    BS_CARVE(c, w->parts, parts);
-    BS_CARVE(c, w->first_tile, parts ? parts + 1 : 0);
-    BS_CARVE(c, w->order, streams ? paths : 0);
-    BS_CARVE(c, w->units, streams ? parts : 0);
-    BS_CARVE(c, w->spent, streams ? parts : 0);
-    BS_CARVE(c, w->needed, p->most_phase_units);
-    BS_CARVE(c, w->visited, streams ? p->n_units : 0);
-    BS_CARVE(c, w->counts, streams ? paths : 0);
-    BS_CARVE(c, w->margins, streams ? paths : 0);
+    BS_CARVE_ARRAYS(c, w, arrays, counts);
 }
 
 /* Everything persistent; root: NULL while counting. States come last. A caller that binds its own states pays for
@@ -78,20 +84,21 @@ static void carve_work(bs_carver *c, const bs_plan *p, bs_exec_work *w)
 static void carve_session(bs_carver *c, const bs_plan *p, session_parts *s, bs_context *root)
 {
     const bs_graph *g = p->graph;
-    const int32_t nodes = g->n_nodes, routers = g->n_routers;
+    enum { DIMS, NODES, ROUTERS, DOMAINS, THREADS };
+    static const bs_carved arrays[] = {
+        BS_CARVED(session_parts, dims, DIMS),           BS_CARVED(session_parts, bound, NODES),
+        BS_CARVED(session_parts, state, NODES),         BS_CARVED(session_parts, state_bytes, NODES),
+        BS_CARVED(session_parts, cache_lengths, NODES), BS_CARVED(session_parts, callbacks, ROUTERS),
+        BS_CARVED(session_parts, chosen, ROUTERS),      BS_CARVED(session_parts, dropped, ROUTERS),
+        BS_CARVED(session_parts, offsets, DOMAINS),     BS_CARVED(session_parts, contexts, THREADS),
+    };
+    const int64_t counts[] = {g->n_dims, g->n_nodes, g->n_routers, g->n_domains, p->threads};
     const bs_bytes paths = bs_bytes_array(g->n_paths, 1); /* counts as bytes, so that products are checked */
-    BS_CARVE(c, s->dims, g->n_dims);
-    BS_CARVE(c, s->bound, nodes);
-    BS_CARVE(c, s->state, nodes);
-    BS_CARVE(c, s->state_bytes, nodes);
-    BS_CARVE(c, s->callbacks, routers);
-    BS_CARVE(c, s->chosen, routers);
+    BS_CARVE_ARRAYS(c, s, arrays, counts);
     s->counts = bs_carve_bytes(c, bs_bytes_times(paths, sizeof(int32_t)));
-    BS_CARVE(c, s->dropped, routers);
     s->path_ns = bs_carve_bytes(c, bs_bytes_times(bs_bytes_times(paths, p->threads), sizeof(uint64_t)));
     s->route_counts = bs_carve_bytes(c, bs_bytes_times(bs_bytes_times(paths, p->threads), sizeof(int32_t)));
     carve_work(c, p, &s->work);
-    BS_CARVE(c, s->contexts, p->threads);
     carve_context(c, p, root, false);
     for (int32_t t = 0; t < p->threads && !bs_plan_on_device(p); t++)
         carve_context(c, p, s->contexts ? &s->contexts[t] : NULL, true);
@@ -101,13 +108,11 @@ static void carve_session(bs_carver *c, const bs_plan *p, session_parts *s, bs_c
         if (s->chosen)
             s->chosen[r] = chosen;
     }
-    BS_CARVE(c, s->offsets, g->n_domains);
     for (int32_t d = 1; d < g->n_domains; d++) {
         int32_t *offsets = bs_carve(c, (uint64_t)bs_segment_room(p, d), sizeof(int32_t));
         if (s->offsets)
             s->offsets[d] = bs_segment_room(p, d) ? offsets : NULL;
     }
-    BS_CARVE(c, s->cache_lengths, nodes);
     for (int32_t n = 1; n < g->n_nodes; n++) {
         int32_t *cache_lengths = bs_carve(c, (uint64_t)bs_cache_lengths_room(p, n), sizeof(int32_t));
         if (s->cache_lengths)

@@ -380,14 +380,15 @@ static bs_stream_facts replay_facts(const bs_trace *t)
 static void *carve_replay(bs_carver *c, const bs_trace *t, replay *r)
 {
     const bs_stream_facts facts = replay_facts(t);
-    const int32_t units = t->n_units, uses = bs_or_default(t->n_uses, 1);
-    BS_CARVE(c, r->units, units);
-    BS_CARVE(c, r->next_position, uses);
-    BS_CARVE(c, r->future, units);
-    BS_CARVE(c, r->wanted, units);
-    BS_CARVE(c, r->ready_at, units);
-    BS_CARVE(c, r->before, uses);
-    BS_CARVE(c, r->resident, units);
+    enum { UNITS, USES };
+    static const bs_carved arrays[] = {
+        BS_CARVED(replay, units, UNITS),    BS_CARVED(replay, next_position, USES),
+        BS_CARVED(replay, future, UNITS),   BS_CARVED(replay, wanted, UNITS),
+        BS_CARVED(replay, ready_at, UNITS), BS_CARVED(replay, before, USES),
+        BS_CARVED(replay, resident, UNITS),
+    };
+    const int64_t counts[] = {t->n_units, bs_or_default(t->n_uses, 1)};
+    BS_CARVE_ARRAYS(c, r, arrays, counts);
     return bs_carve_bytes(c, bs_stream_bytes(&facts));
 }
 

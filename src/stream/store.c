@@ -22,7 +22,13 @@ static bs_stream_facts store_facts(const bs_plan *plan)
 static void *carve_store(bs_carver *c, const bs_plan *plan, bs_store *s)
 {
     const bs_stream_facts facts = store_facts(plan);
-    const int32_t units = plan->n_units - 1;
+    enum { UNITS, NODES, TENSORS, CHUNKS, BASES };
+    static const bs_carved arrays[] = {
+        BS_CARVED(bs_store, facts, UNITS),   BS_CARVED(bs_store, units, UNITS),
+        BS_CARVED(bs_store, nodes, NODES),   BS_CARVED(bs_store, tensors, TENSORS),
+        BS_CARVED(bs_store, chunks, CHUNKS), BS_CARVED(bs_store, wanted, UNITS),
+        BS_CARVED(bs_store, base, BASES),
+    };
     int64_t nodes = 0, tensors = 0;
     for (int32_t n = 1; n < plan->graph->n_nodes; n++) {
         bs_weight_spec specs[BS_MAX_WEIGHTS];
@@ -31,13 +37,8 @@ static void *carve_store(bs_carver *c, const bs_plan *plan, bs_store *s)
         nodes++;
         tensors += bs_node_weights(plan->graph, &plan->graph->nodes[n], specs);
     }
-    BS_CARVE(c, s->facts, units);
-    BS_CARVE(c, s->units, units);
-    BS_CARVE(c, s->nodes, nodes);
-    BS_CARVE(c, s->tensors, tensors);
-    BS_CARVE(c, s->chunks, 2 * nodes);
-    BS_CARVE(c, s->wanted, units);
-    BS_CARVE(c, s->base, units + 1);
+    const int64_t counts[] = {plan->n_units - 1, nodes, tensors, 2 * nodes, plan->n_units};
+    BS_CARVE_ARRAYS(c, s, arrays, counts);
     return bs_carve_bytes(c, bs_stream_bytes(&facts));
 }
 

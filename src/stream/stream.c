@@ -28,24 +28,20 @@ static int32_t most_of_a_phase(const bs_stream_facts *f)
 
 static void carve_stream(bs_carver *c, const bs_stream_facts *f, bs_stream *s)
 {
-    const int32_t units = f->n_units, uses = f->n_uses, most = most_of_a_phase(f);
-    BS_CARVE(c, s->slots, units);
-    BS_CARVE(c, s->phases, f->n_phases);
-    BS_CARVE(c, s->rate, uses);
-    BS_CARVE(c, s->recent, uses);
-    BS_CARVE(c, s->interval, uses);
-    BS_CARVE(c, s->deviation, uses);
-    BS_CARVE(c, s->needed_at, uses);
-    BS_CARVE(c, s->score, most);
-    BS_CARVE(c, s->follows, most);
-    BS_CARVE(c, s->ranked, most);
-    BS_CARVE(c, s->chosen, uses);
-    BS_CARVE(c, s->expected, uses);
-    BS_CARVE(c, s->distance, units);
-    BS_CARVE(c, s->next_use, units);
-    BS_CARVE(c, s->needed, units);
-    BS_CARVE(c, s->present, units);
-    BS_CARVE(c, s->by_offset, units);
+    enum { UNITS, PHASES, USES, MOST };
+    static const bs_carved arrays[] = {
+        BS_CARVED(bs_stream, slots, UNITS),     BS_CARVED(bs_stream, phases, PHASES),
+        BS_CARVED(bs_stream, rate, USES),       BS_CARVED(bs_stream, recent, USES),
+        BS_CARVED(bs_stream, interval, USES),   BS_CARVED(bs_stream, deviation, USES),
+        BS_CARVED(bs_stream, needed_at, USES),  BS_CARVED(bs_stream, score, MOST),
+        BS_CARVED(bs_stream, follows, MOST),    BS_CARVED(bs_stream, ranked, MOST),
+        BS_CARVED(bs_stream, chosen, USES),     BS_CARVED(bs_stream, expected, USES),
+        BS_CARVED(bs_stream, distance, UNITS),  BS_CARVED(bs_stream, next_use, UNITS),
+        BS_CARVED(bs_stream, needed, UNITS),    BS_CARVED(bs_stream, present, UNITS),
+        BS_CARVED(bs_stream, by_offset, UNITS),
+    };
+    const int64_t counts[] = {f->n_units, f->n_phases, f->n_uses, most_of_a_phase(f)};
+    BS_CARVE_ARRAYS(c, s, arrays, counts);
     s->transitions = bs_carve_bytes(c, bs_predict_tables(f, NULL));
 }
 
