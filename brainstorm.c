@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 980db4625e573622adcaac3754b063078b1ea16d7dd88c9fbf571f201f08b723
+ * sha256 of the parts: 1b91aeb22f6c7784c7a4731b9a3abf89d44b303fe0efb62518d1366d24079d4a
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -370,6 +370,10 @@ static inline void bs_starts_of(int32_t *counts, int32_t n)
     }
 }
 
+/* Name `number` of `count`, which stand one behind the other ("auto\0scalar\0"): a table of pointers takes more bytes.
+ * "unknown" for other numbers. (base/error.c) */
+BS_INTERNAL const char *bs_name_of(const char *names, int64_t number, int64_t count);
+
 /* Storage conversions (base/dtype.c). Round to nearest even. */
 BS_INTERNAL float bs_f16_to_f32(uint16_t h);
 /* The nearest code. Saturates before rounding: the bounds are compared as floats, and 2^31 - 1 is not one. NaN gives
@@ -428,29 +432,37 @@ static inline bool bs_disjoint(const void *a, uint64_t a_bytes, const void *b, u
 /* base/error.c - status names and the filling of bs_error. Relies on base/base.h. Must never print. */
 /* #include "base/base.h" */
 
-/* In the order of their numbers, which count down from 0. */
-static const struct {
-    const char *name, *text;
-} statuses[] = {
-#define STATUS_ENTRY(name, number, text) [-(number)] = {#name, text},
-    BS_STATUS_LIST(STATUS_ENTRY)
-#undef STATUS_ENTRY
-};
-
-bool bs_status_is_known(int32_t number)
+const char *bs_name_of(const char *names, int64_t number, int64_t count)
 {
-    return number <= 0 && number > -(int32_t)(sizeof statuses / sizeof *statuses);
+    if (number < 0 || number >= count)
+        return "unknown";
+    for (; number > 0; number--)
+        names += strlen(names) + 1;
+    return names;
 }
+
+/* In the order of their numbers, which count down from 0. */
+#define STATUS_ONE(name, number, text) +1
+#define STATUS_NAME(name, number, text) #name "\0"
+#define STATUS_TEXT(name, number, text) text "\0"
+enum { N_STATUSES = BS_STATUS_LIST(STATUS_ONE) };
+
+bool bs_status_is_known(int32_t number) { return number <= 0 && number > -N_STATUSES; }
 
 const char *bs_status_name(bs_status status)
 {
-    return bs_status_is_known(status) ? statuses[-(int32_t)status].name : "BS_UNKNOWN";
+    return bs_status_is_known(status) ? bs_name_of(BS_STATUS_LIST(STATUS_NAME), -(int64_t)status, N_STATUSES)
+                                      : "BS_UNKNOWN";
 }
 
 const char *bs_status_text(bs_status status)
 {
-    return bs_status_is_known(status) ? statuses[-(int32_t)status].text : "unknown status";
+    return bs_status_is_known(status) ? bs_name_of(BS_STATUS_LIST(STATUS_TEXT), -(int64_t)status, N_STATUSES)
+                                      : "unknown status";
 }
+#undef STATUS_ONE
+#undef STATUS_NAME
+#undef STATUS_TEXT
 
 int32_t bs_version(void)
 {
@@ -709,12 +721,6 @@ uint32_t bs_crc32(uint32_t crc, const void *data, size_t bytes)
  * Relies on base/base.h. Must never depend on the rounding mode or on instructions a board may lack. */
 /* #include "base/base.h" */
 
-static const char *const dtype_names[] = {
-#define DTYPE_NAME(name, bytes, text) text,
-    BS_DTYPE_LIST(DTYPE_NAME)
-#undef DTYPE_NAME
-};
-
 static const uint8_t dtype_sizes[] = {
 #define DTYPE_SIZE(name, bytes, text) bytes,
     BS_DTYPE_LIST(DTYPE_SIZE)
@@ -723,7 +729,9 @@ static const uint8_t dtype_sizes[] = {
 
 static bool dtype_known(bs_dtype dtype) { return (int)dtype >= 0 && (int)dtype < (int)BS_DTYPE_COUNT; }
 
-const char *bs_dtype_name(bs_dtype dtype) { return dtype_known(dtype) ? dtype_names[dtype] : "unknown"; }
+#define DTYPE_NAME(name, bytes, text) text "\0"
+const char *bs_dtype_name(bs_dtype dtype) { return bs_name_of(BS_DTYPE_LIST(DTYPE_NAME), dtype, BS_DTYPE_COUNT); }
+#undef DTYPE_NAME
 
 size_t bs_dtype_bytes(bs_dtype dtype) { return dtype_known(dtype) ? dtype_sizes[dtype] : 0; }
 
@@ -1558,6 +1566,8 @@ bool bs_hashes_unique(uint64_t *hashes, size_t count, uint64_t *twice)
  */
 /* #include "kernels/tier.h" */
 
+/* #include "base/base.h" */
+
 #if BS_HAVE_X86_TIERS
 #include <cpuid.h>
 
@@ -1624,15 +1634,7 @@ bool bs_tier_available(bs_tier tier)
 
 const char *bs_tier_name(bs_tier tier)
 {
-    switch (tier) {
-    case BS_TIER_AUTO: return "auto";
-    case BS_TIER_SCALAR: return "scalar";
-    case BS_TIER_AVX2: return "avx2";
-    case BS_TIER_AVX512: return "avx512";
-    case BS_TIER_NEON: return "neon";
-    case BS_TIER_CUDA: return "cuda";
-    }
-    return "unknown";
+    return bs_name_of("auto\0scalar\0avx2\0avx512\0neon\0cuda", tier, BS_TIER_CUDA + 1);
 }
 /* ==== end src/kernels/tier.c ================================================================== */
 
@@ -25763,20 +25765,19 @@ static void describe_outputs(const bs_graph *g, const bs_node *node, describe_te
 
 /* The names of enums, by op ("" = any) and field. */
 typedef struct describe_names {
-    const char *op, *field;
+    const char *op, *field, *names;
     int32_t count;
-    const char *names[BS_ACT_COUNT];
 } describe_names;
 
 static const describe_names describe_enums[] = {
-    {"", "act", BS_ACT_COUNT, {"none", "relu", "leaky_relu", "prelu", "sigmoid", "tanh", "gelu", "silu", "clip"}},
-    {"gather", "mode", 4, {"place", "add", "weighted", "select"}},
-    {"pool2d", "kind", 2, {"average", "max"}},
-    {"resize", "kind", 4, {"nearest", "bilinear", "bicubic", "area"}},
-    {"", "centres", 3, {"half_pixel", "align_corners", "asymmetric"}},
-    {"reduce", "kind", 9, {"sum", "mean", "max", "min", "prod", "sum_square", "l1", "l2", "log_sum_exp"}},
-    {"", "update", 2, {"write", "add"}},
-    {"segment_reduce", "mode", 4, {"last", "sum", "mean", "max"}},
+    {"", "act", "none\0relu\0leaky_relu\0prelu\0sigmoid\0tanh\0gelu\0silu\0clip", BS_ACT_COUNT},
+    {"gather", "mode", "place\0add\0weighted\0select", 4},
+    {"pool2d", "kind", "average\0max", 2},
+    {"resize", "kind", "nearest\0bilinear\0bicubic\0area", 4},
+    {"", "centres", "half_pixel\0align_corners\0asymmetric", 3},
+    {"reduce", "kind", "sum\0mean\0max\0min\0prod\0sum_square\0l1\0l2\0log_sum_exp", 9},
+    {"", "update", "write\0add", 2},
+    {"segment_reduce", "mode", "last\0sum\0mean\0max", 4},
 };
 
 /* The name of a field's value, if it is one of the public enums; else NULL. */
@@ -25789,7 +25790,7 @@ static const char *describe_enum(const char *op, const char *field, int32_t n)
     for (size_t i = 0; i < sizeof describe_enums / sizeof *describe_enums; i++) {
         const describe_names *e = &describe_enums[i];
         if (strcmp(e->field, field) == 0 && (!*e->op || strcmp(e->op, op) == 0))
-            return n >= 0 && n < e->count ? e->names[n] : NULL;
+            return n >= 0 && n < e->count ? bs_name_of(e->names, n, e->count) : NULL;
     }
     return NULL;
 }
@@ -25812,9 +25813,8 @@ static void describe_field(const bs_op *op, const bs_field *field, const uint8_t
 /* Whether a field says what an op is, so that it is printed even when it is the default. */
 static bool describe_always(const char *field)
 {
-    static const char *const fields[] = {"protocol", "dtype", "mode", "kind"};
-    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
-        if (strcmp(field, fields[i]) == 0)
+    for (int32_t i = 0; i < 4; i++)
+        if (strcmp(field, bs_name_of("protocol\0dtype\0mode\0kind", i, 4)) == 0)
             return true;
     return false;
 }
@@ -30686,19 +30686,14 @@ const bs_image_field bs_image_fields[] = {IMAGE_FIELDS(IMAGE_FIELD, IMAGE_WHOLE)
 #define IMAGE_ONE(table, field, range) +1
 enum { N_NUMBERS = IMAGE_NUMBERS(IMAGE_ONE) };
 
-/* The names of all fields, for messages, one behind the other. */
+/* The names of all fields, for messages (bs_name_of). */
 #define IMAGE_FIELD_NAME(table, field, range) "." #field "\0"
 #define IMAGE_WHOLE_NAME(table, range) "\0"
 #define IMAGE_TABLE_NAME(table, row, rows) #table "\0"
 static const char field_names[] = IMAGE_FIELDS(IMAGE_FIELD_NAME, IMAGE_WHOLE_NAME),
                   table_names[] = "plan\0" BS_IMAGE_EACH_TABLE(IMAGE_TABLE_NAME);
 
-static const char *image_name(const char *names, ptrdiff_t index)
-{
-    for (; index > 0; index--)
-        names += strlen(names) + 1;
-    return names;
-}
+static const char *table_name(int32_t table) { return bs_name_of(table_names, table, BS_IMAGE_TABLES); }
 
 /* ------------------------------------------------------------------------------------------------ tables */
 
@@ -30780,7 +30775,7 @@ static bool is_within(const image_bounds *b, const bs_image_field *f, int32_t ro
     if (number >= b->low[f->range] && number <= b->high[f->range])
         return true;
     return bs_refuse(error, BS_ERROR_FORMAT, "%s[%d]%s is %lld, expected %lld .. %lld",
-                     image_name(table_names, f->table), row, image_name(field_names, f - bs_image_fields),
+                     table_name(f->table), row, bs_name_of(field_names, f - bs_image_fields, INT32_MAX),
                      (long long)number, (long long)b->low[f->range], (long long)b->high[f->range]);
 }
 
@@ -30815,8 +30810,7 @@ bool bs_image_each(const bs_plan *p, int32_t table, int32_t first, bs_image_wron
     int32_t row = first;
     for (; row < bs_image_rows(p, table) && !what; row++)
         what = wrong(p, row);
-    return !what || bs_refuse(error, BS_ERROR_FORMAT, "%s[%d]: %s", image_name(table_names, table),
-                              row - 1, what);
+    return !what || bs_refuse(error, BS_ERROR_FORMAT, "%s[%d]: %s", table_name(table), row - 1, what);
 }
 /* ==== end src/plan/image_tables.c ============================================================= */
 
@@ -33154,10 +33148,9 @@ static const slot_keep slot_policies[BS_POLICY_COUNT] = {keep_reuse, keep_lru, k
 
 const char *bs_policy_name(bs_policy policy)
 {
-#define SLOT_POLICY_TEXT(name, text) text,
-    static const char *const names[] = {BS_POLICY_LIST(SLOT_POLICY_TEXT)};
+#define SLOT_POLICY_TEXT(name, text) text "\0"
+    return bs_name_of(BS_POLICY_LIST(SLOT_POLICY_TEXT), policy, BS_POLICY_COUNT);
 #undef SLOT_POLICY_TEXT
-    return (int)policy >= 0 && policy < BS_POLICY_COUNT ? names[policy] : "unknown";
 }
 
 /* ------------------------------------------------------------------------------------------------ searching */
@@ -33361,8 +33354,7 @@ void bs_slots_begin(bs_stream *s, int32_t unit, bs_bytes offset, bool guessed, u
 
 const char *bs_predictor_name(bs_predictor predictor)
 {
-    static const char *const names[] = {"known", "look-ahead", "transition", "frequency"};
-    return (int)predictor >= 0 && predictor < BS_PREDICTOR_COUNT ? names[predictor] : "unknown";
+    return bs_name_of("known\0look-ahead\0transition\0frequency", predictor, BS_PREDICTOR_COUNT);
 }
 
 /* ---------------------------------------------------------------------------------------------- transitions */
@@ -39237,10 +39229,10 @@ static void say(report *r, const char *format, ...)
     r->used += n > 0 ? (size_t)n : 0;
 }
 
-static const char *const instr_names[] = {"call", "move", "route", "run"};
-static const char *const map_names[] = {"view to rows",  "row to row",       "row to parent", "row to cell",
-                                        "row to bound",  "row to cache",     "paths to row",  "beyond the cells"};
-static const char *const combine_names[] = {"copy", "residual", "zero", "sum", "weighted sum", "select"};
+static const char instr_names[] = "call\0move\0route\0run";
+static const char map_names[] = "view to rows\0row to row\0row to parent\0row to cell\0"
+                                "row to bound\0row to cache\0paths to row\0beyond the cells";
+static const char combine_names[] = "copy\0residual\0zero\0sum\0weighted sum\0select";
 
 static void say_instr(report *r, const bs_plan *p, const bs_instr *i, const char *indent)
 {
@@ -39250,14 +39242,16 @@ static void say_instr(report *r, const bs_plan *p, const bs_instr *i, const char
     char time[16] = "end";
     if (i->time < BS_TIME_END)
         snprintf(time, sizeof time, "t%d", i->time);
-    say(r, "%s[%s] %-5s ", indent, time, instr_names[i->kind]);
+    say(r, "%s[%s] %-5s ", indent, time,
+        bs_name_of(instr_names, i->kind, BS_INSTR_RUN + 1));
     if (i->kind == BS_INSTR_RUN) {
         say(r, "region %d: tiles of domain %d\n", i->region, i->domain);
         return;
     }
     say(r, "%s%s%s", bs_op_get(node->op)->name, *name ? " " : "", name);
     if (i->kind == BS_INSTR_MOVE)
-        say(r, "  (%s, %s)", map_names[i->map], combine_names[i->combine]);
+        say(r, "  (%s, %s)", bs_name_of(map_names, i->map, BS_MAP_BEYOND + 1),
+            bs_name_of(combine_names, i->combine, BS_COMBINE_SELECT + 1));
     if (i->kind == BS_INSTR_CALL)
         say(r, "%s%s%s", plan->algorithm == 1 ? "  (winograd)" : "", plan->fusion ? "  fused: " : "",
             bs_fusion_name(plan->fusion));
@@ -39411,8 +39405,7 @@ size_t bs_session_report(const bs_session *session, char *text, size_t bytes)
 
 const char *bs_launch_mode_name(bs_launch_mode launch_mode)
 {
-    static const char *const names[] = {"auto", "stream", "graph", "conditional", "host"};
-    return (int32_t)launch_mode >= 0 && launch_mode < BS_LAUNCH_COUNT ? names[launch_mode] : "unknown";
+    return bs_name_of("auto\0stream\0graph\0conditional\0host", launch_mode, BS_LAUNCH_COUNT);
 }
 
 static bs_status timed_run(bs_session *s, uint64_t *ns, bs_error *error)
@@ -39915,9 +39908,7 @@ const bs_gguf_key *bs_gguf_find(const bs_gguf *gguf, const char *name)
 
 static const char *gguf_type_name(uint32_t type)
 {
-    static const char names[BS_GGUF_TYPE_COUNT][8] = {"u8",   "i8",     "u16",   "i16", "u32", "i32", "f32",
-                                                      "bool", "string", "array", "u64", "i64", "f64"};
-    return names[type];
+    return bs_name_of("u8\0i8\0u16\0i16\0u32\0i32\0f32\0bool\0string\0array\0u64\0i64\0f64", type, BS_GGUF_TYPE_COUNT);
 }
 
 bool bs_gguf_get(const bs_gguf *gguf, const char *name, bs_gguf_type type, bool is_array, bool required,

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 08a2559652e0c3ba8541450ea5bd6528ea9e04d977f59d2e4e3757ba4016e7e8
+ * sha256 of the parts: 4f35768a1da1ff9860d4c5854f025cc5711f4cb1b6282f6f21b391b71f77966b
  */
 #include "brainstorm.h"
 
@@ -470,6 +470,10 @@ static inline void bs_starts_of(int32_t *counts, int32_t n)
         sum += count;
     }
 }
+
+/* Name `number` of `count`, which stand one behind the other ("auto\0scalar\0"): a table of pointers takes more bytes.
+ * "unknown" for other numbers. (base/error.c) */
+const char *bs_name_of(const char *names, int64_t number, int64_t count);
 
 /* Storage conversions (base/dtype.c). Round to nearest even. */
 float bs_f16_to_f32(uint16_t h);

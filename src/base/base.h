@@ -107,6 +107,10 @@ static inline void bs_starts_of(int32_t *counts, int32_t n)
     }
 }
 
+/* Name `number` of `count`, which stand one behind the other ("auto\0scalar\0"): a table of pointers takes more bytes.
+ * "unknown" for other numbers. (base/error.c) */
+const char *bs_name_of(const char *names, int64_t number, int64_t count);
+
 /* Storage conversions (base/dtype.c). Round to nearest even. */
 float bs_f16_to_f32(uint16_t h);
 /* The nearest code. Saturates before rounding: the bounds are compared as floats, and 2^31 - 1 is not one. NaN gives

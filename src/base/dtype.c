@@ -2,12 +2,6 @@
  * Relies on base/base.h. Must never depend on the rounding mode or on instructions a board may lack. */
 #include "base/base.h"
 
-static const char *const dtype_names[] = {
-#define DTYPE_NAME(name, bytes, text) text,
-    BS_DTYPE_LIST(DTYPE_NAME)
-#undef DTYPE_NAME
-};
-
 static const uint8_t dtype_sizes[] = {
 #define DTYPE_SIZE(name, bytes, text) bytes,
     BS_DTYPE_LIST(DTYPE_SIZE)
@@ -16,7 +10,9 @@ static const uint8_t dtype_sizes[] = {
 
 static bool dtype_known(bs_dtype dtype) { return (int)dtype >= 0 && (int)dtype < (int)BS_DTYPE_COUNT; }
 
-const char *bs_dtype_name(bs_dtype dtype) { return dtype_known(dtype) ? dtype_names[dtype] : "unknown"; }
+#define DTYPE_NAME(name, bytes, text) text "\0"
+const char *bs_dtype_name(bs_dtype dtype) { return bs_name_of(BS_DTYPE_LIST(DTYPE_NAME), dtype, BS_DTYPE_COUNT); }
+#undef DTYPE_NAME
 
 size_t bs_dtype_bytes(bs_dtype dtype) { return dtype_known(dtype) ? dtype_sizes[dtype] : 0; }
 

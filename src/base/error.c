@@ -1,29 +1,37 @@
 /* base/error.c - status names and the filling of bs_error. Relies on base/base.h. Must never print. */
 #include "base/base.h"
 
-/* In the order of their numbers, which count down from 0. */
-static const struct {
-    const char *name, *text;
-} statuses[] = {
-#define STATUS_ENTRY(name, number, text) [-(number)] = {#name, text},
-    BS_STATUS_LIST(STATUS_ENTRY)
-#undef STATUS_ENTRY
-};
-
-bool bs_status_is_known(int32_t number)
+const char *bs_name_of(const char *names, int64_t number, int64_t count)
 {
-    return number <= 0 && number > -(int32_t)(sizeof statuses / sizeof *statuses);
+    if (number < 0 || number >= count)
+        return "unknown";
+    for (; number > 0; number--)
+        names += strlen(names) + 1;
+    return names;
 }
+
+/* In the order of their numbers, which count down from 0. */
+#define STATUS_ONE(name, number, text) +1
+#define STATUS_NAME(name, number, text) #name "\0"
+#define STATUS_TEXT(name, number, text) text "\0"
+enum { N_STATUSES = BS_STATUS_LIST(STATUS_ONE) };
+
+bool bs_status_is_known(int32_t number) { return number <= 0 && number > -N_STATUSES; }
 
 const char *bs_status_name(bs_status status)
 {
-    return bs_status_is_known(status) ? statuses[-(int32_t)status].name : "BS_UNKNOWN";
+    return bs_status_is_known(status) ? bs_name_of(BS_STATUS_LIST(STATUS_NAME), -(int64_t)status, N_STATUSES)
+                                      : "BS_UNKNOWN";
 }
 
 const char *bs_status_text(bs_status status)
 {
-    return bs_status_is_known(status) ? statuses[-(int32_t)status].text : "unknown status";
+    return bs_status_is_known(status) ? bs_name_of(BS_STATUS_LIST(STATUS_TEXT), -(int64_t)status, N_STATUSES)
+                                      : "unknown status";
 }
+#undef STATUS_ONE
+#undef STATUS_NAME
+#undef STATUS_TEXT
 
 int32_t bs_version(void)
 {

@@ -5,6 +5,8 @@
  */
 #include "kernels/tier.h"
 
+#include "base/base.h"
+
 #if BS_HAVE_X86_TIERS
 #include <cpuid.h>
 
@@ -71,13 +73,5 @@ bool bs_tier_available(bs_tier tier)
 
 const char *bs_tier_name(bs_tier tier)
 {
-    switch (tier) {
-    case BS_TIER_AUTO: return "auto";
-    case BS_TIER_SCALAR: return "scalar";
-    case BS_TIER_AVX2: return "avx2";
-    case BS_TIER_AVX512: return "avx512";
-    case BS_TIER_NEON: return "neon";
-    case BS_TIER_CUDA: return "cuda";
-    }
-    return "unknown";
+    return bs_name_of("auto\0scalar\0avx2\0avx512\0neon\0cuda", tier, BS_TIER_CUDA + 1);
 }

@@ -353,9 +353,7 @@ const bs_gguf_key *bs_gguf_find(const bs_gguf *gguf, const char *name)
 
 static const char *gguf_type_name(uint32_t type)
 {
-    static const char names[BS_GGUF_TYPE_COUNT][8] = {"u8",   "i8",     "u16",   "i16", "u32", "i32", "f32",
-                                                      "bool", "string", "array", "u64", "i64", "f64"};
-    return names[type];
+    return bs_name_of("u8\0i8\0u16\0i16\0u32\0i32\0f32\0bool\0string\0array\0u64\0i64\0f64", type, BS_GGUF_TYPE_COUNT);
 }
 
 bool bs_gguf_get(const bs_gguf *gguf, const char *name, bs_gguf_type type, bool is_array, bool required,

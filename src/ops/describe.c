@@ -58,20 +58,19 @@ static void describe_outputs(const bs_graph *g, const bs_node *node, describe_te
 
 /* The names of enums, by op ("" = any) and field. */
 typedef struct describe_names {
-    const char *op, *field;
+    const char *op, *field, *names;
     int32_t count;
-    const char *names[BS_ACT_COUNT];
 } describe_names;
 
 static const describe_names describe_enums[] = {
-    {"", "act", BS_ACT_COUNT, {"none", "relu", "leaky_relu", "prelu", "sigmoid", "tanh", "gelu", "silu", "clip"}},
-    {"gather", "mode", 4, {"place", "add", "weighted", "select"}},
-    {"pool2d", "kind", 2, {"average", "max"}},
-    {"resize", "kind", 4, {"nearest", "bilinear", "bicubic", "area"}},
-    {"", "centres", 3, {"half_pixel", "align_corners", "asymmetric"}},
-    {"reduce", "kind", 9, {"sum", "mean", "max", "min", "prod", "sum_square", "l1", "l2", "log_sum_exp"}},
-    {"", "update", 2, {"write", "add"}},
-    {"segment_reduce", "mode", 4, {"last", "sum", "mean", "max"}},
+    {"", "act", "none\0relu\0leaky_relu\0prelu\0sigmoid\0tanh\0gelu\0silu\0clip", BS_ACT_COUNT},
+    {"gather", "mode", "place\0add\0weighted\0select", 4},
+    {"pool2d", "kind", "average\0max", 2},
+    {"resize", "kind", "nearest\0bilinear\0bicubic\0area", 4},
+    {"", "centres", "half_pixel\0align_corners\0asymmetric", 3},
+    {"reduce", "kind", "sum\0mean\0max\0min\0prod\0sum_square\0l1\0l2\0log_sum_exp", 9},
+    {"", "update", "write\0add", 2},
+    {"segment_reduce", "mode", "last\0sum\0mean\0max", 4},
 };
 
 /* The name of a field's value, if it is one of the public enums; else NULL. */
@@ -84,7 +83,7 @@ static const char *describe_enum(const char *op, const char *field, int32_t n)
     for (size_t i = 0; i < sizeof describe_enums / sizeof *describe_enums; i++) {
         const describe_names *e = &describe_enums[i];
         if (strcmp(e->field, field) == 0 && (!*e->op || strcmp(e->op, op) == 0))
-            return n >= 0 && n < e->count ? e->names[n] : NULL;
+            return n >= 0 && n < e->count ? bs_name_of(e->names, n, e->count) : NULL;
     }
     return NULL;
 }
@@ -107,9 +106,8 @@ static void describe_field(const bs_op *op, const bs_field *field, const uint8_t
 /* Whether a field says what an op is, so that it is printed even when it is the default. */
 static bool describe_always(const char *field)
 {
-    static const char *const fields[] = {"protocol", "dtype", "mode", "kind"};
-    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
-        if (strcmp(field, fields[i]) == 0)
+    for (int32_t i = 0; i < 4; i++)
+        if (strcmp(field, bs_name_of("protocol\0dtype\0mode\0kind", i, 4)) == 0)
             return true;
     return false;
 }

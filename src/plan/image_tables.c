@@ -188,19 +188,14 @@ const bs_image_field bs_image_fields[] = {IMAGE_FIELDS(IMAGE_FIELD, IMAGE_WHOLE)
 #define IMAGE_ONE(table, field, range) +1
 enum { N_NUMBERS = IMAGE_NUMBERS(IMAGE_ONE) };
 
-/* The names of all fields, for messages, one behind the other. */
+/* The names of all fields, for messages (bs_name_of). */
 #define IMAGE_FIELD_NAME(table, field, range) "." #field "\0"
 #define IMAGE_WHOLE_NAME(table, range) "\0"
 #define IMAGE_TABLE_NAME(table, row, rows) #table "\0"
 static const char field_names[] = IMAGE_FIELDS(IMAGE_FIELD_NAME, IMAGE_WHOLE_NAME),
                   table_names[] = "plan\0" BS_IMAGE_EACH_TABLE(IMAGE_TABLE_NAME);
 
-static const char *image_name(const char *names, ptrdiff_t index)
-{
-    for (; index > 0; index--)
-        names += strlen(names) + 1;
-    return names;
-}
+static const char *table_name(int32_t table) { return bs_name_of(table_names, table, BS_IMAGE_TABLES); }
 
 /* ------------------------------------------------------------------------------------------------ tables */
 
@@ -282,7 +277,7 @@ static bool is_within(const image_bounds *b, const bs_image_field *f, int32_t ro
     if (number >= b->low[f->range] && number <= b->high[f->range])
         return true;
     return bs_refuse(error, BS_ERROR_FORMAT, "%s[%d]%s is %lld, expected %lld .. %lld",
-                     image_name(table_names, f->table), row, image_name(field_names, f - bs_image_fields),
+                     table_name(f->table), row, bs_name_of(field_names, f - bs_image_fields, INT32_MAX),
                      (long long)number, (long long)b->low[f->range], (long long)b->high[f->range]);
 }
 
@@ -317,6 +312,5 @@ bool bs_image_each(const bs_plan *p, int32_t table, int32_t first, bs_image_wron
     int32_t row = first;
     for (; row < bs_image_rows(p, table) && !what; row++)
         what = wrong(p, row);
-    return !what || bs_refuse(error, BS_ERROR_FORMAT, "%s[%d]: %s", image_name(table_names, table),
-                              row - 1, what);
+    return !what || bs_refuse(error, BS_ERROR_FORMAT, "%s[%d]: %s", table_name(table), row - 1, what);
 }

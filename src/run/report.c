@@ -23,10 +23,10 @@ static void say(report *r, const char *format, ...)
     r->used += n > 0 ? (size_t)n : 0;
 }
 
-static const char *const instr_names[] = {"call", "move", "route", "run"};
-static const char *const map_names[] = {"view to rows",  "row to row",       "row to parent", "row to cell",
-                                        "row to bound",  "row to cache",     "paths to row",  "beyond the cells"};
-static const char *const combine_names[] = {"copy", "residual", "zero", "sum", "weighted sum", "select"};
+static const char instr_names[] = "call\0move\0route\0run";
+static const char map_names[] = "view to rows\0row to row\0row to parent\0row to cell\0"
+                                "row to bound\0row to cache\0paths to row\0beyond the cells";
+static const char combine_names[] = "copy\0residual\0zero\0sum\0weighted sum\0select";
 
 static void say_instr(report *r, const bs_plan *p, const bs_instr *i, const char *indent)
 {
@@ -36,14 +36,16 @@ static void say_instr(report *r, const bs_plan *p, const bs_instr *i, const char
     char time[16] = "end";
     if (i->time < BS_TIME_END)
         snprintf(time, sizeof time, "t%d", i->time);
-    say(r, "%s[%s] %-5s ", indent, time, instr_names[i->kind]);
+    say(r, "%s[%s] %-5s ", indent, time,
+        bs_name_of(instr_names, i->kind, BS_INSTR_RUN + 1));
     if (i->kind == BS_INSTR_RUN) {
         say(r, "region %d: tiles of domain %d\n", i->region, i->domain);
         return;
     }
     say(r, "%s%s%s", bs_op_get(node->op)->name, *name ? " " : "", name);
     if (i->kind == BS_INSTR_MOVE)
-        say(r, "  (%s, %s)", map_names[i->map], combine_names[i->combine]);
+        say(r, "  (%s, %s)", bs_name_of(map_names, i->map, BS_MAP_BEYOND + 1),
+            bs_name_of(combine_names, i->combine, BS_COMBINE_SELECT + 1));
     if (i->kind == BS_INSTR_CALL)
         say(r, "%s%s%s", plan->algorithm == 1 ? "  (winograd)" : "", plan->fusion ? "  fused: " : "",
             bs_fusion_name(plan->fusion));

@@ -16,8 +16,7 @@
 
 const char *bs_predictor_name(bs_predictor predictor)
 {
-    static const char *const names[] = {"known", "look-ahead", "transition", "frequency"};
-    return (int)predictor >= 0 && predictor < BS_PREDICTOR_COUNT ? names[predictor] : "unknown";
+    return bs_name_of("known\0look-ahead\0transition\0frequency", predictor, BS_PREDICTOR_COUNT);
 }
 
 /* ---------------------------------------------------------------------------------------------- transitions */

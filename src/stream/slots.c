@@ -36,10 +36,9 @@ static const slot_keep slot_policies[BS_POLICY_COUNT] = {keep_reuse, keep_lru, k
 
 const char *bs_policy_name(bs_policy policy)
 {
-#define SLOT_POLICY_TEXT(name, text) text,
-    static const char *const names[] = {BS_POLICY_LIST(SLOT_POLICY_TEXT)};
+#define SLOT_POLICY_TEXT(name, text) text "\0"
+    return bs_name_of(BS_POLICY_LIST(SLOT_POLICY_TEXT), policy, BS_POLICY_COUNT);
 #undef SLOT_POLICY_TEXT
-    return (int)policy >= 0 && policy < BS_POLICY_COUNT ? names[policy] : "unknown";
 }
 
 /* ------------------------------------------------------------------------------------------------ searching */
