@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 1b91aeb22f6c7784c7a4731b9a3abf89d44b303fe0efb62518d1366d24079d4a
+ * sha256 of the parts: 4905f1dd8c0df725ecb952236ca385afb1b39f9758a24803d35358c23d9d71d3
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -17183,6 +17183,9 @@ BS_INTERNAL bool bs_infer_dim_is(bs_infer *infer, int32_t index, int32_t d, bs_d
 /* out[0] gets this rank, if a value can have it. */
 BS_INTERNAL bool bs_infer_rank_out(bs_infer *infer, int32_t rank);
 BS_INTERNAL bool bs_infer_rank(bs_infer *infer, int32_t index, int32_t low, int32_t high);
+/* f32 of that rank; and lines of f32, of which a kernel sees the whole. */
+BS_INTERNAL bool bs_infer_f32(bs_infer *infer, int32_t index, int32_t low, int32_t high);
+BS_INTERNAL bool bs_infer_lines(bs_infer *infer, int32_t index);
 /* Operand `index` must have as many dimensions as operand 0. */
 BS_INTERNAL bool bs_infer_same_rank(bs_infer *infer, int32_t index);
 /* Operand `index` has type, rank and dimensions of operand 0; dimension `but` may differ. */
@@ -17354,6 +17357,16 @@ bool bs_infer_rank(bs_infer *infer, int32_t index, int32_t low, int32_t high)
                          bs_say_value(infer, value), low, high);
 }
 
+bool bs_infer_f32(bs_infer *infer, int32_t index, int32_t low, int32_t high)
+{
+    return bs_infer_dtype(infer, index, BS_F32) && bs_infer_rank(infer, index, low, high);
+}
+
+bool bs_infer_lines(bs_infer *infer, int32_t index)
+{
+    return bs_infer_f32(infer, index, 1, BS_MAX_RANK) && bs_infer_whole(infer, index);
+}
+
 bool bs_infer_same_rank(bs_infer *infer, int32_t index)
 {
     const bs_value_info *value = infer->in[index], *first = infer->in[0];
@@ -17386,8 +17399,7 @@ bool (bs_infer_const)(bs_infer *infer, int32_t index, int32_t axis, const char *
 
 bool bs_infer_image(bs_infer *infer, int32_t index, int32_t *channels)
 {
-    return bs_infer_dtype(infer, index, BS_F32) && bs_infer_rank(infer, index, 3, 3) &&
-           bs_infer_const(infer, index, 0, "channels", channels);
+    return bs_infer_f32(infer, index, 3, 3) && bs_infer_const(infer, index, 0, "channels", channels);
 }
 
 bool bs_infer_axis(bs_infer *infer, int32_t axis, int32_t *positive)
@@ -20042,8 +20054,7 @@ static int32_t first_dim(const bs_graph *graph, const bs_node *node)
 static bool channel_infer(bs_infer *infer)
 {
     int32_t channels;
-    return bs_infer_dtype(infer, 0, BS_F32) && bs_infer_rank(infer, 0, 1, BS_MAX_RANK) &&
-           bs_infer_const(infer, 0, 0, "channels", &channels);
+    return bs_infer_f32(infer, 0, 1, BS_MAX_RANK) && bs_infer_const(infer, 0, 0, "channels", &channels);
 }
 
 static int32_t prelu_weights(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs)
@@ -20565,8 +20576,7 @@ static bool linear_infer(bs_infer *infer)
     const bs_linear_desc *desc = infer->params;
     const int32_t last = infer->in[0]->rank - 1;
     int32_t inputs;
-    if (!bs_infer_dtype(infer, 0, BS_F32) || !bs_infer_rank(infer, 0, 1, BS_MAX_RANK) || !bs_infer_whole(infer, 0) ||
-        !bs_infer_const(infer, 0, last, "features", &inputs))
+    if (!bs_infer_lines(infer, 0) || !bs_infer_const(infer, 0, last, "features", &inputs))
         return false;
     infer->out[0].dims[last] = bs_dim_const(infer->graph, desc->out);
     return true;
@@ -20840,10 +20850,7 @@ static const bs_field topk_fields[] = {BS_INT("k")};
 
 /* ------------------------------------------------------------------------------------------------------ shared */
 
-static bool lines_last_f32(bs_infer *infer)
-{
-    return bs_infer_dtype(infer, 0, BS_F32) && bs_infer_rank(infer, 0, 1, BS_MAX_RANK) && bs_infer_whole(infer, 0);
-}
+static bool lines_infer(bs_infer *infer) { return bs_infer_lines(infer, 0); }
 
 bool bs_lines_remove(bs_infer *infer, int32_t axis, int32_t count)
 {
@@ -20934,7 +20941,7 @@ static bs_status softmax_run(const bs_call *call)
 }
 
 const bs_op bs_op_softmax = {
-    .name = "softmax", .min_in = 1, .infer = lines_last_f32, .flops = softmax_flops, .run = softmax_run};
+    .name = "softmax", .min_in = 1, .infer = lines_infer, .flops = softmax_flops, .run = softmax_run};
 
 bs_value bs_softmax(bs_graph *graph, bs_value x) { return bs_op_build_one(graph, x, NULL, &bs_op_softmax); }
 
@@ -20943,7 +20950,7 @@ bs_value bs_softmax(bs_graph *graph, bs_value x) { return bs_op_build_one(graph,
 static bool norm_infer(bs_infer *infer)
 {
     int32_t features;
-    return lines_last_f32(infer) && bs_infer_const(infer, 0, infer->in[0]->rank - 1, "features", &features);
+    return bs_infer_lines(infer, 0) && bs_infer_const(infer, 0, infer->in[0]->rank - 1, "features", &features);
 }
 
 static int32_t rms_norm_weights(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs)
@@ -21077,7 +21084,7 @@ bs_value bs_argmin(bs_graph *graph, bs_value x) { return bs_op_build_one(graph, 
 static bool topk_infer(bs_infer *infer)
 {
     const bs_topk_desc *desc = infer->params;
-    if (!lines_last_f32(infer))
+    if (!bs_infer_lines(infer, 0))
         return false;
     const int32_t last = infer->in[0]->rank - 1;
     const bs_dim_id d = infer->in[0]->dims[last];
@@ -21262,9 +21269,8 @@ static bool matmul_infer(bs_infer *infer)
 {
     const bs_matmul_desc *desc = infer->params;
     const int32_t rank = infer->in[0]->rank;
-    if (!bs_infer_dtype(infer, 0, BS_F32) || !bs_infer_dtype(infer, 1, BS_F32) ||
-        !bs_infer_rank(infer, 0, 2, BS_MAX_RANK) || !bs_infer_same_rank(infer, 1) || !bs_infer_whole(infer, 0) ||
-        !bs_infer_whole(infer, 1))
+    if (!bs_infer_f32(infer, 0, 2, BS_MAX_RANK) || !bs_infer_lines(infer, 1) || !bs_infer_same_rank(infer, 1) ||
+        !bs_infer_whole(infer, 0))
         return false;
     for (int32_t d = 0; d < rank - 2; d++)
         if (!matmul_same_dim(infer, d, d))
@@ -21840,7 +21846,7 @@ static bool pool2d_infer(bs_infer *infer)
     const bs_pool2d_desc *desc = infer->params;
     const bs_window window = bs_pool2d_window(desc);
     if (!bs_infer_padding(infer, desc->padding, desc->pad, BS_WINDOW_SIDES(desc), BS_WINDOW_MOST) ||
-        !bs_infer_dtype(infer, 0, BS_F32) || !bs_infer_rank(infer, 0, 3, 3))
+        !bs_infer_f32(infer, 0, 3, 3))
         return false;
     for (int32_t i = 0; i < 2; i++) {
         const bs_window_axis *a = &window.axis[i];
@@ -22044,8 +22050,7 @@ static bool recurrent_infer(bs_infer *infer)
     const int32_t last = infer->in[0]->rank - 1;
     int32_t inputs, hidden;
     for (int32_t i = 0; i < infer->n_in; i++)
-        if (!bs_infer_dtype(infer, i, BS_F32) || !bs_infer_rank(infer, i, 1, BS_MAX_RANK) ||
-            !bs_infer_whole(infer, i) || !bs_infer_like(infer, i, last))
+        if (!bs_infer_lines(infer, i) || !bs_infer_like(infer, i, last))
             return false;
     if (!bs_infer_const(infer, 0, last, "features", &inputs) || !bs_infer_const(infer, 1, last, "units", &hidden))
         return false;
@@ -22621,8 +22626,8 @@ static bool rope_infer(bs_infer *infer)
     const bs_rope_desc *desc = infer->params;
     const bs_value_info *x = infer->in[0];
     int32_t width = 0;
-    if (!bs_infer_dtype(infer, 0, BS_F32) || !bs_infer_rank(infer, 0, 1, 2) ||
-        !bs_infer_const(infer, 0, x->rank - 1, "features", &width) || !rope_positions(infer))
+    if (!bs_infer_f32(infer, 0, 1, 2) || !bs_infer_const(infer, 0, x->rank - 1, "features", &width) ||
+        !rope_positions(infer))
         return false;
     const int32_t heads = x->rank == 2 ? 1 : bs_or_default(desc->heads, 1);
     if (x->rank == 2 && !bs_infer_field(infer, "heads", desc->heads, 0, 0)) /* dimension 0 says it */
@@ -24987,7 +24992,7 @@ bs_value bs_segment_spread(bs_graph *graph, bs_value parent, bs_value like)
 static bool segment_reduce_infer(bs_infer *infer)
 {
     const int32_t domain = bs_infer_segments(infer, 0);
-    return domain && bs_infer_dtype(infer, 0, BS_F32) && bs_infer_rank(infer, 0, 0, BS_MAX_RANK - 1) &&
+    return domain && bs_infer_f32(infer, 0, 0, BS_MAX_RANK - 1) &&
            bs_infer_stacked(infer, bs_segment_dim(infer->graph, domain));
 }
 
@@ -25369,7 +25374,7 @@ static int32_t attention_keys(bs_infer *infer, int32_t domain)
     const int32_t keys = infer->in[ATTENTION_K]->domain;
     for (int32_t i = ATTENTION_Q; i <= ATTENTION_V; i++) {
         const int32_t expected = i == ATTENTION_V ? keys : domain, found = infer->in[i]->domain;
-        if (!bs_infer_dtype(infer, i, BS_F32) || !bs_infer_rank(infer, i, 1, 1))
+        if (!bs_infer_f32(infer, i, 1, 1))
             return 0;
         if (found == expected || (i == ATTENTION_K && desc->bidirectional && bs_domain_is_segments(&g->domains[found])))
             continue;

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 4f35768a1da1ff9860d4c5854f025cc5711f4cb1b6282f6f21b391b71f77966b
+ * sha256 of the parts: c9f0299a940acdb9827c34d4b399b6737884142c70b4caa18ef9f52b39b4234a
  */
 #include "brainstorm.h"
 
@@ -2954,6 +2954,9 @@ bool bs_infer_dim_is(bs_infer *infer, int32_t index, int32_t d, bs_dim_id expect
 /* out[0] gets this rank, if a value can have it. */
 bool bs_infer_rank_out(bs_infer *infer, int32_t rank);
 bool bs_infer_rank(bs_infer *infer, int32_t index, int32_t low, int32_t high);
+/* f32 of that rank; and lines of f32, of which a kernel sees the whole. */
+bool bs_infer_f32(bs_infer *infer, int32_t index, int32_t low, int32_t high);
+bool bs_infer_lines(bs_infer *infer, int32_t index);
 /* Operand `index` must have as many dimensions as operand 0. */
 bool bs_infer_same_rank(bs_infer *infer, int32_t index);
 /* Operand `index` has type, rank and dimensions of operand 0; dimension `but` may differ. */

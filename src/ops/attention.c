@@ -29,7 +29,7 @@ static int32_t attention_keys(bs_infer *infer, int32_t domain)
     const int32_t keys = infer->in[ATTENTION_K]->domain;
     for (int32_t i = ATTENTION_Q; i <= ATTENTION_V; i++) {
         const int32_t expected = i == ATTENTION_V ? keys : domain, found = infer->in[i]->domain;
-        if (!bs_infer_dtype(infer, i, BS_F32) || !bs_infer_rank(infer, i, 1, 1))
+        if (!bs_infer_f32(infer, i, 1, 1))
             return 0;
         if (found == expected || (i == ATTENTION_K && desc->bidirectional && bs_domain_is_segments(&g->domains[found])))
             continue;

@@ -75,6 +75,16 @@ bool bs_infer_rank(bs_infer *infer, int32_t index, int32_t low, int32_t high)
                          bs_say_value(infer, value), low, high);
 }
 
+bool bs_infer_f32(bs_infer *infer, int32_t index, int32_t low, int32_t high)
+{
+    return bs_infer_dtype(infer, index, BS_F32) && bs_infer_rank(infer, index, low, high);
+}
+
+bool bs_infer_lines(bs_infer *infer, int32_t index)
+{
+    return bs_infer_f32(infer, index, 1, BS_MAX_RANK) && bs_infer_whole(infer, index);
+}
+
 bool bs_infer_same_rank(bs_infer *infer, int32_t index)
 {
     const bs_value_info *value = infer->in[index], *first = infer->in[0];
@@ -107,8 +117,7 @@ bool (bs_infer_const)(bs_infer *infer, int32_t index, int32_t axis, const char *
 
 bool bs_infer_image(bs_infer *infer, int32_t index, int32_t *channels)
 {
-    return bs_infer_dtype(infer, index, BS_F32) && bs_infer_rank(infer, index, 3, 3) &&
-           bs_infer_const(infer, index, 0, "channels", channels);
+    return bs_infer_f32(infer, index, 3, 3) && bs_infer_const(infer, index, 0, "channels", channels);
 }
 
 bool bs_infer_axis(bs_infer *infer, int32_t axis, int32_t *positive)

@@ -30,6 +30,9 @@ bool bs_infer_dim_is(bs_infer *infer, int32_t index, int32_t d, bs_dim_id expect
 /* out[0] gets this rank, if a value can have it. */
 bool bs_infer_rank_out(bs_infer *infer, int32_t rank);
 bool bs_infer_rank(bs_infer *infer, int32_t index, int32_t low, int32_t high);
+/* f32 of that rank; and lines of f32, of which a kernel sees the whole. */
+bool bs_infer_f32(bs_infer *infer, int32_t index, int32_t low, int32_t high);
+bool bs_infer_lines(bs_infer *infer, int32_t index);
 /* Operand `index` must have as many dimensions as operand 0. */
 bool bs_infer_same_rank(bs_infer *infer, int32_t index);
 /* Operand `index` has type, rank and dimensions of operand 0; dimension `but` may differ. */

@@ -184,8 +184,7 @@ static int32_t first_dim(const bs_graph *graph, const bs_node *node)
 static bool channel_infer(bs_infer *infer)
 {
     int32_t channels;
-    return bs_infer_dtype(infer, 0, BS_F32) && bs_infer_rank(infer, 0, 1, BS_MAX_RANK) &&
-           bs_infer_const(infer, 0, 0, "channels", &channels);
+    return bs_infer_f32(infer, 0, 1, BS_MAX_RANK) && bs_infer_const(infer, 0, 0, "channels", &channels);
 }
 
 static int32_t prelu_weights(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs)

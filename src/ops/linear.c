@@ -11,8 +11,7 @@ static bool linear_infer(bs_infer *infer)
     const bs_linear_desc *desc = infer->params;
     const int32_t last = infer->in[0]->rank - 1;
     int32_t inputs;
-    if (!bs_infer_dtype(infer, 0, BS_F32) || !bs_infer_rank(infer, 0, 1, BS_MAX_RANK) || !bs_infer_whole(infer, 0) ||
-        !bs_infer_const(infer, 0, last, "features", &inputs))
+    if (!bs_infer_lines(infer, 0) || !bs_infer_const(infer, 0, last, "features", &inputs))
         return false;
     infer->out[0].dims[last] = bs_dim_const(infer->graph, desc->out);
     return true;

@@ -12,10 +12,7 @@ static const bs_field topk_fields[] = {BS_INT("k")};
 
 /* ------------------------------------------------------------------------------------------------------ shared */
 
-static bool lines_last_f32(bs_infer *infer)
-{
-    return bs_infer_dtype(infer, 0, BS_F32) && bs_infer_rank(infer, 0, 1, BS_MAX_RANK) && bs_infer_whole(infer, 0);
-}
+static bool lines_infer(bs_infer *infer) { return bs_infer_lines(infer, 0); }
 
 bool bs_lines_remove(bs_infer *infer, int32_t axis, int32_t count)
 {
@@ -106,7 +103,7 @@ static bs_status softmax_run(const bs_call *call)
 }
 
 const bs_op bs_op_softmax = {
-    .name = "softmax", .min_in = 1, .infer = lines_last_f32, .flops = softmax_flops, .run = softmax_run};
+    .name = "softmax", .min_in = 1, .infer = lines_infer, .flops = softmax_flops, .run = softmax_run};
 
 bs_value bs_softmax(bs_graph *graph, bs_value x) { return bs_op_build_one(graph, x, NULL, &bs_op_softmax); }
 
@@ -115,7 +112,7 @@ bs_value bs_softmax(bs_graph *graph, bs_value x) { return bs_op_build_one(graph,
 static bool norm_infer(bs_infer *infer)
 {
     int32_t features;
-    return lines_last_f32(infer) && bs_infer_const(infer, 0, infer->in[0]->rank - 1, "features", &features);
+    return bs_infer_lines(infer, 0) && bs_infer_const(infer, 0, infer->in[0]->rank - 1, "features", &features);
 }
 
 static int32_t rms_norm_weights(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs)
@@ -249,7 +246,7 @@ bs_value bs_argmin(bs_graph *graph, bs_value x) { return bs_op_build_one(graph, 
 static bool topk_infer(bs_infer *infer)
 {
     const bs_topk_desc *desc = infer->params;
-    if (!lines_last_f32(infer))
+    if (!bs_infer_lines(infer, 0))
         return false;
     const int32_t last = infer->in[0]->rank - 1;
     const bs_dim_id d = infer->in[0]->dims[last];

@@ -34,7 +34,7 @@ static bool pool2d_infer(bs_infer *infer)
     const bs_pool2d_desc *desc = infer->params;
     const bs_window window = bs_pool2d_window(desc);
     if (!bs_infer_padding(infer, desc->padding, desc->pad, BS_WINDOW_SIDES(desc), BS_WINDOW_MOST) ||
-        !bs_infer_dtype(infer, 0, BS_F32) || !bs_infer_rank(infer, 0, 3, 3))
+        !bs_infer_f32(infer, 0, 3, 3))
         return false;
     for (int32_t i = 0; i < 2; i++) {
         const bs_window_axis *a = &window.axis[i];

@@ -23,8 +23,7 @@ static bool recurrent_infer(bs_infer *infer)
     const int32_t last = infer->in[0]->rank - 1;
     int32_t inputs, hidden;
     for (int32_t i = 0; i < infer->n_in; i++)
-        if (!bs_infer_dtype(infer, i, BS_F32) || !bs_infer_rank(infer, i, 1, BS_MAX_RANK) ||
-            !bs_infer_whole(infer, i) || !bs_infer_like(infer, i, last))
+        if (!bs_infer_lines(infer, i) || !bs_infer_like(infer, i, last))
             return false;
     if (!bs_infer_const(infer, 0, last, "features", &inputs) || !bs_infer_const(infer, 1, last, "units", &hidden))
         return false;

@@ -24,8 +24,8 @@ static bool rope_infer(bs_infer *infer)
     const bs_rope_desc *desc = infer->params;
     const bs_value_info *x = infer->in[0];
     int32_t width = 0;
-    if (!bs_infer_dtype(infer, 0, BS_F32) || !bs_infer_rank(infer, 0, 1, 2) ||
-        !bs_infer_const(infer, 0, x->rank - 1, "features", &width) || !rope_positions(infer))
+    if (!bs_infer_f32(infer, 0, 1, 2) || !bs_infer_const(infer, 0, x->rank - 1, "features", &width) ||
+        !rope_positions(infer))
         return false;
     const int32_t heads = x->rank == 2 ? 1 : bs_or_default(desc->heads, 1);
     if (x->rank == 2 && !bs_infer_field(infer, "heads", desc->heads, 0, 0)) /* dimension 0 says it */

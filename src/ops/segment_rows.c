@@ -101,7 +101,7 @@ bs_value bs_segment_spread(bs_graph *graph, bs_value parent, bs_value like)
 static bool segment_reduce_infer(bs_infer *infer)
 {
     const int32_t domain = bs_infer_segments(infer, 0);
-    return domain && bs_infer_dtype(infer, 0, BS_F32) && bs_infer_rank(infer, 0, 0, BS_MAX_RANK - 1) &&
+    return domain && bs_infer_f32(infer, 0, 0, BS_MAX_RANK - 1) &&
            bs_infer_stacked(infer, bs_segment_dim(infer->graph, domain));
 }
 
