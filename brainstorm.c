@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 4905f1dd8c0df725ecb952236ca385afb1b39f9758a24803d35358c23d9d71d3
+ * sha256 of the parts: 8db45f3c8021cf47978211093a945aad1b4b96b6bd6869455f524c8c2a60838b
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -12249,14 +12249,27 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_exponent)(BS_V v)
     return BS_V_FMA(v, BS_V_SET1(BS_LOG2_E), BS_V_SET1(BS_EXPONENT_0));
 }
 
+/* A polynomial of n coefficients, 2 .. 9, that of the highest power first. Written out in fast builds: n is a constant
+ * there, and compilers do not always make as many terms of a loop. */
+static BS_INLINE_IF_FAST BS_TARGET BS_V BS_TIER_FN(bs_polynomial)(BS_V x, const float *c, int32_t n)
+{
+    BS_V y = BS_V_SET1(c[0]);
+#ifdef __OPTIMIZE_SIZE__
+    for (int32_t i = 1; i < n; i++)
+        y = BS_V_FMA(x, y, BS_V_SET1(c[i]));
+#else
+#define BS_TERM(i) y = n > (i) ? BS_V_FMA(x, y, BS_V_SET1(c[i])) : y;
+    BS_TERM(1) BS_TERM(2) BS_TERM(3) BS_TERM(4) BS_TERM(5) BS_TERM(6) BS_TERM(7) BS_TERM(8)
+#undef BS_TERM
+#endif
+    return y;
+}
+
 /* e^r - 1 = r + r^2 q(r): relative error 1.4e-8, of q's rounded coefficients. */
 static inline BS_TARGET BS_V BS_TIER_FN(bs_expm1)(BS_V r)
 {
-    BS_V q = BS_V_FMA(r, BS_V_SET1(1.386843855e-03f), BS_V_SET1(8.366432972e-03f));
-    q = BS_V_FMA(r, q, BS_V_SET1(4.166746140e-02f));
-    q = BS_V_FMA(r, q, BS_V_SET1(1.666654497e-01f));
-    q = BS_V_FMA(r, q, BS_V_SET1(4.999999702e-01f));
-    return BS_V_FMA(BS_V_MUL(r, r), q, r);
+    static const float q[] = {1.386843855e-03f, 8.366432972e-03f, 4.166746140e-02f, 1.666654497e-01f, 4.999999702e-01f};
+    return BS_V_FMA(BS_V_MUL(r, r), BS_TIER_FN(bs_polynomial)(r, q, 5), r);
 }
 
 /* e^r - 1 of v, whose exponent is t. */
@@ -12321,15 +12334,10 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_tanh)(BS_V x)
  * coefficients. None is negative, so no sum cancels. */
 static inline BS_TARGET BS_V BS_TIER_FN(bs_tail)(BS_V t)
 {
-    BS_V p = BS_V_FMA(t, BS_V_SET1(4.090595059e-03f), BS_V_SET1(4.048150778e-02f));
-    BS_V q = BS_V_FMA(t, BS_V_SET1(1.025348157e-02f), BS_V_SET1(1.014785692e-01f));
-    p = BS_V_FMA(t, p, BS_V_SET1(1.828167140e-01f));
-    q = BS_V_FMA(t, q, BS_V_SET1(4.683563411e-01f));
-    p = BS_V_FMA(t, p, BS_V_SET1(4.377791882e-01f));
-    q = BS_V_FMA(t, q, BS_V_SET1(1.200844169e+00f));
-    p = BS_V_FMA(t, p, BS_V_SET1(0.5f));
-    q = BS_V_FMA(t, q, BS_V_SET1(1.673443198e+00f));
-    return BS_V_DIV(p, BS_V_FMA(t, q, BS_V_SET1(1.0f)));
+    static const float p[] = {4.090595059e-03f, 4.048150778e-02f, 1.828167140e-01f, 4.377791882e-01f, 0.5f};
+    static const float q[] = {1.025348157e-02f, 1.014785692e-01f, 4.683563411e-01f,
+                              1.200844169e+00f, 1.673443198e+00f, 1.0f};
+    return BS_V_DIV(BS_TIER_FN(bs_polynomial)(t, p, 5), BS_TIER_FN(bs_polynomial)(t, q, 6));
 }
 
 /* x less t times the tail from t on where x > 0, else only the latter, t = |x|. An error of t^2 would be one of the
@@ -12395,14 +12403,10 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_exp)(BS_V x)
 /* log(1 + f) - f + f^2 / 2, -.293 <= f <= .414, over f^3 (coefficients of Cephes' logf). */
 static inline BS_TARGET BS_V BS_TIER_FN(bs_log1p_rest)(BS_V f)
 {
-    BS_V q = BS_V_FMA(f, BS_V_SET1(7.0376836292e-2f), BS_V_SET1(-1.1514610310e-1f));
-    q = BS_V_FMA(f, q, BS_V_SET1(1.1676998740e-1f));
-    q = BS_V_FMA(f, q, BS_V_SET1(-1.2420140846e-1f));
-    q = BS_V_FMA(f, q, BS_V_SET1(1.4249322787e-1f));
-    q = BS_V_FMA(f, q, BS_V_SET1(-1.6668057665e-1f));
-    q = BS_V_FMA(f, q, BS_V_SET1(2.0000714765e-1f));
-    q = BS_V_FMA(f, q, BS_V_SET1(-2.4999993993e-1f));
-    return BS_V_FMA(f, q, BS_V_SET1(3.3333331174e-1f));
+    static const float q[] = {7.0376836292e-2f,  -1.1514610310e-1f, 1.1676998740e-1f,
+                              -1.2420140846e-1f, 1.4249322787e-1f,  -1.6668057665e-1f,
+                              2.0000714765e-1f,  -2.4999993993e-1f, 3.3333331174e-1f};
+    return BS_TIER_FN(bs_polynomial)(f, q, 9);
 }
 
 /* x is m 2^e, m from sqrt(1/2) to sqrt(2), subnormal numbers after a product by 2^24. */
@@ -12430,18 +12434,16 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_erf)(BS_V x)
 {
     const BS_V sign = BS_V_AND(BS_V_SET1(-0.0f), x), t = BS_V_MIN(BS_V_SET1(4.0f), BS_V_XOR(sign, x));
     const BS_V square = BS_V_MUL(t, t);
-    BS_V p = BS_V_FMA(square, BS_V_SET1(-5.96761703e-4f), BS_V_SET1(4.99119423e-3f));
+    static const float p[] = {-5.96761703e-4f, 4.99119423e-3f,  -2.67681349e-2f,
+                              1.12819925e-1f,  -3.76125336e-1f, 1.28379166e-1f};
+    const BS_V near = BS_V_FMA(t, BS_TIER_FN(bs_polynomial)(square, p, 6), t);
     BS_V q = BS_V_FMA(t, BS_V_SET1(-1.72853470e-5f), BS_V_SET1(3.83197126e-4f));
-    p = BS_V_FMA(square, p, BS_V_SET1(-2.67681349e-2f));
     q = BS_V_FMA(square, q, BS_V_FMA(t, BS_V_SET1(-3.88396438e-3f), BS_V_SET1(2.42546219e-2f)));
-    p = BS_V_FMA(square, p, BS_V_SET1(1.12819925e-1f));
     q = BS_V_FMA(t, q, BS_V_SET1(-1.06777877e-1f));
-    p = BS_V_FMA(square, p, BS_V_SET1(-3.76125336e-1f));
     q = BS_V_FMA(t, q, BS_V_SET1(-6.34846687e-1f));
-    p = BS_V_FMA(square, p, BS_V_SET1(1.28379166e-1f));
     q = BS_V_FMA(t, q, BS_V_SET1(-1.28717512e-1f));
     const BS_V far = BS_V_SUB(BS_V_SET1(1.0f), BS_TIER_FN(bs_exp)(BS_V_FMA(t, q, BS_V_SUB(BS_V_ZERO(), t))));
-    return BS_V_OR(sign, BS_V_IF_LESS(BS_V_SET1(0.927734375f), t, far, BS_V_FMA(t, p, t)));
+    return BS_V_OR(sign, BS_V_IF_LESS(BS_V_SET1(0.927734375f), t, far, near));
 }
 
 BS_ROW_FUNCTION_DEFINE(exp)
@@ -13018,14 +13020,27 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_exponent)(BS_V v)
     return BS_V_FMA(v, BS_V_SET1(BS_LOG2_E), BS_V_SET1(BS_EXPONENT_0));
 }
 
+/* A polynomial of n coefficients, 2 .. 9, that of the highest power first. Written out in fast builds: n is a constant
+ * there, and compilers do not always make as many terms of a loop. */
+static BS_INLINE_IF_FAST BS_TARGET BS_V BS_TIER_FN(bs_polynomial)(BS_V x, const float *c, int32_t n)
+{
+    BS_V y = BS_V_SET1(c[0]);
+#ifdef __OPTIMIZE_SIZE__
+    for (int32_t i = 1; i < n; i++)
+        y = BS_V_FMA(x, y, BS_V_SET1(c[i]));
+#else
+#define BS_TERM(i) y = n > (i) ? BS_V_FMA(x, y, BS_V_SET1(c[i])) : y;
+    BS_TERM(1) BS_TERM(2) BS_TERM(3) BS_TERM(4) BS_TERM(5) BS_TERM(6) BS_TERM(7) BS_TERM(8)
+#undef BS_TERM
+#endif
+    return y;
+}
+
 /* e^r - 1 = r + r^2 q(r): relative error 1.4e-8, of q's rounded coefficients. */
 static inline BS_TARGET BS_V BS_TIER_FN(bs_expm1)(BS_V r)
 {
-    BS_V q = BS_V_FMA(r, BS_V_SET1(1.386843855e-03f), BS_V_SET1(8.366432972e-03f));
-    q = BS_V_FMA(r, q, BS_V_SET1(4.166746140e-02f));
-    q = BS_V_FMA(r, q, BS_V_SET1(1.666654497e-01f));
-    q = BS_V_FMA(r, q, BS_V_SET1(4.999999702e-01f));
-    return BS_V_FMA(BS_V_MUL(r, r), q, r);
+    static const float q[] = {1.386843855e-03f, 8.366432972e-03f, 4.166746140e-02f, 1.666654497e-01f, 4.999999702e-01f};
+    return BS_V_FMA(BS_V_MUL(r, r), BS_TIER_FN(bs_polynomial)(r, q, 5), r);
 }
 
 /* e^r - 1 of v, whose exponent is t. */
@@ -13090,15 +13105,10 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_tanh)(BS_V x)
  * coefficients. None is negative, so no sum cancels. */
 static inline BS_TARGET BS_V BS_TIER_FN(bs_tail)(BS_V t)
 {
-    BS_V p = BS_V_FMA(t, BS_V_SET1(4.090595059e-03f), BS_V_SET1(4.048150778e-02f));
-    BS_V q = BS_V_FMA(t, BS_V_SET1(1.025348157e-02f), BS_V_SET1(1.014785692e-01f));
-    p = BS_V_FMA(t, p, BS_V_SET1(1.828167140e-01f));
-    q = BS_V_FMA(t, q, BS_V_SET1(4.683563411e-01f));
-    p = BS_V_FMA(t, p, BS_V_SET1(4.377791882e-01f));
-    q = BS_V_FMA(t, q, BS_V_SET1(1.200844169e+00f));
-    p = BS_V_FMA(t, p, BS_V_SET1(0.5f));
-    q = BS_V_FMA(t, q, BS_V_SET1(1.673443198e+00f));
-    return BS_V_DIV(p, BS_V_FMA(t, q, BS_V_SET1(1.0f)));
+    static const float p[] = {4.090595059e-03f, 4.048150778e-02f, 1.828167140e-01f, 4.377791882e-01f, 0.5f};
+    static const float q[] = {1.025348157e-02f, 1.014785692e-01f, 4.683563411e-01f,
+                              1.200844169e+00f, 1.673443198e+00f, 1.0f};
+    return BS_V_DIV(BS_TIER_FN(bs_polynomial)(t, p, 5), BS_TIER_FN(bs_polynomial)(t, q, 6));
 }
 
 /* x less t times the tail from t on where x > 0, else only the latter, t = |x|. An error of t^2 would be one of the
@@ -13164,14 +13174,10 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_exp)(BS_V x)
 /* log(1 + f) - f + f^2 / 2, -.293 <= f <= .414, over f^3 (coefficients of Cephes' logf). */
 static inline BS_TARGET BS_V BS_TIER_FN(bs_log1p_rest)(BS_V f)
 {
-    BS_V q = BS_V_FMA(f, BS_V_SET1(7.0376836292e-2f), BS_V_SET1(-1.1514610310e-1f));
-    q = BS_V_FMA(f, q, BS_V_SET1(1.1676998740e-1f));
-    q = BS_V_FMA(f, q, BS_V_SET1(-1.2420140846e-1f));
-    q = BS_V_FMA(f, q, BS_V_SET1(1.4249322787e-1f));
-    q = BS_V_FMA(f, q, BS_V_SET1(-1.6668057665e-1f));
-    q = BS_V_FMA(f, q, BS_V_SET1(2.0000714765e-1f));
-    q = BS_V_FMA(f, q, BS_V_SET1(-2.4999993993e-1f));
-    return BS_V_FMA(f, q, BS_V_SET1(3.3333331174e-1f));
+    static const float q[] = {7.0376836292e-2f,  -1.1514610310e-1f, 1.1676998740e-1f,
+                              -1.2420140846e-1f, 1.4249322787e-1f,  -1.6668057665e-1f,
+                              2.0000714765e-1f,  -2.4999993993e-1f, 3.3333331174e-1f};
+    return BS_TIER_FN(bs_polynomial)(f, q, 9);
 }
 
 /* x is m 2^e, m from sqrt(1/2) to sqrt(2), subnormal numbers after a product by 2^24. */
@@ -13199,18 +13205,16 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_erf)(BS_V x)
 {
     const BS_V sign = BS_V_AND(BS_V_SET1(-0.0f), x), t = BS_V_MIN(BS_V_SET1(4.0f), BS_V_XOR(sign, x));
     const BS_V square = BS_V_MUL(t, t);
-    BS_V p = BS_V_FMA(square, BS_V_SET1(-5.96761703e-4f), BS_V_SET1(4.99119423e-3f));
+    static const float p[] = {-5.96761703e-4f, 4.99119423e-3f,  -2.67681349e-2f,
+                              1.12819925e-1f,  -3.76125336e-1f, 1.28379166e-1f};
+    const BS_V near = BS_V_FMA(t, BS_TIER_FN(bs_polynomial)(square, p, 6), t);
     BS_V q = BS_V_FMA(t, BS_V_SET1(-1.72853470e-5f), BS_V_SET1(3.83197126e-4f));
-    p = BS_V_FMA(square, p, BS_V_SET1(-2.67681349e-2f));
     q = BS_V_FMA(square, q, BS_V_FMA(t, BS_V_SET1(-3.88396438e-3f), BS_V_SET1(2.42546219e-2f)));
-    p = BS_V_FMA(square, p, BS_V_SET1(1.12819925e-1f));
     q = BS_V_FMA(t, q, BS_V_SET1(-1.06777877e-1f));
-    p = BS_V_FMA(square, p, BS_V_SET1(-3.76125336e-1f));
     q = BS_V_FMA(t, q, BS_V_SET1(-6.34846687e-1f));
-    p = BS_V_FMA(square, p, BS_V_SET1(1.28379166e-1f));
     q = BS_V_FMA(t, q, BS_V_SET1(-1.28717512e-1f));
     const BS_V far = BS_V_SUB(BS_V_SET1(1.0f), BS_TIER_FN(bs_exp)(BS_V_FMA(t, q, BS_V_SUB(BS_V_ZERO(), t))));
-    return BS_V_OR(sign, BS_V_IF_LESS(BS_V_SET1(0.927734375f), t, far, BS_V_FMA(t, p, t)));
+    return BS_V_OR(sign, BS_V_IF_LESS(BS_V_SET1(0.927734375f), t, far, near));
 }
 
 BS_ROW_FUNCTION_DEFINE(exp)
@@ -13734,14 +13738,27 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_exponent)(BS_V v)
     return BS_V_FMA(v, BS_V_SET1(BS_LOG2_E), BS_V_SET1(BS_EXPONENT_0));
 }
 
+/* A polynomial of n coefficients, 2 .. 9, that of the highest power first. Written out in fast builds: n is a constant
+ * there, and compilers do not always make as many terms of a loop. */
+static BS_INLINE_IF_FAST BS_TARGET BS_V BS_TIER_FN(bs_polynomial)(BS_V x, const float *c, int32_t n)
+{
+    BS_V y = BS_V_SET1(c[0]);
+#ifdef __OPTIMIZE_SIZE__
+    for (int32_t i = 1; i < n; i++)
+        y = BS_V_FMA(x, y, BS_V_SET1(c[i]));
+#else
+#define BS_TERM(i) y = n > (i) ? BS_V_FMA(x, y, BS_V_SET1(c[i])) : y;
+    BS_TERM(1) BS_TERM(2) BS_TERM(3) BS_TERM(4) BS_TERM(5) BS_TERM(6) BS_TERM(7) BS_TERM(8)
+#undef BS_TERM
+#endif
+    return y;
+}
+
 /* e^r - 1 = r + r^2 q(r): relative error 1.4e-8, of q's rounded coefficients. */
 static inline BS_TARGET BS_V BS_TIER_FN(bs_expm1)(BS_V r)
 {
-    BS_V q = BS_V_FMA(r, BS_V_SET1(1.386843855e-03f), BS_V_SET1(8.366432972e-03f));
-    q = BS_V_FMA(r, q, BS_V_SET1(4.166746140e-02f));
-    q = BS_V_FMA(r, q, BS_V_SET1(1.666654497e-01f));
-    q = BS_V_FMA(r, q, BS_V_SET1(4.999999702e-01f));
-    return BS_V_FMA(BS_V_MUL(r, r), q, r);
+    static const float q[] = {1.386843855e-03f, 8.366432972e-03f, 4.166746140e-02f, 1.666654497e-01f, 4.999999702e-01f};
+    return BS_V_FMA(BS_V_MUL(r, r), BS_TIER_FN(bs_polynomial)(r, q, 5), r);
 }
 
 /* e^r - 1 of v, whose exponent is t. */
@@ -13806,15 +13823,10 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_tanh)(BS_V x)
  * coefficients. None is negative, so no sum cancels. */
 static inline BS_TARGET BS_V BS_TIER_FN(bs_tail)(BS_V t)
 {
-    BS_V p = BS_V_FMA(t, BS_V_SET1(4.090595059e-03f), BS_V_SET1(4.048150778e-02f));
-    BS_V q = BS_V_FMA(t, BS_V_SET1(1.025348157e-02f), BS_V_SET1(1.014785692e-01f));
-    p = BS_V_FMA(t, p, BS_V_SET1(1.828167140e-01f));
-    q = BS_V_FMA(t, q, BS_V_SET1(4.683563411e-01f));
-    p = BS_V_FMA(t, p, BS_V_SET1(4.377791882e-01f));
-    q = BS_V_FMA(t, q, BS_V_SET1(1.200844169e+00f));
-    p = BS_V_FMA(t, p, BS_V_SET1(0.5f));
-    q = BS_V_FMA(t, q, BS_V_SET1(1.673443198e+00f));
-    return BS_V_DIV(p, BS_V_FMA(t, q, BS_V_SET1(1.0f)));
+    static const float p[] = {4.090595059e-03f, 4.048150778e-02f, 1.828167140e-01f, 4.377791882e-01f, 0.5f};
+    static const float q[] = {1.025348157e-02f, 1.014785692e-01f, 4.683563411e-01f,
+                              1.200844169e+00f, 1.673443198e+00f, 1.0f};
+    return BS_V_DIV(BS_TIER_FN(bs_polynomial)(t, p, 5), BS_TIER_FN(bs_polynomial)(t, q, 6));
 }
 
 /* x less t times the tail from t on where x > 0, else only the latter, t = |x|. An error of t^2 would be one of the
@@ -13880,14 +13892,10 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_exp)(BS_V x)
 /* log(1 + f) - f + f^2 / 2, -.293 <= f <= .414, over f^3 (coefficients of Cephes' logf). */
 static inline BS_TARGET BS_V BS_TIER_FN(bs_log1p_rest)(BS_V f)
 {
-    BS_V q = BS_V_FMA(f, BS_V_SET1(7.0376836292e-2f), BS_V_SET1(-1.1514610310e-1f));
-    q = BS_V_FMA(f, q, BS_V_SET1(1.1676998740e-1f));
-    q = BS_V_FMA(f, q, BS_V_SET1(-1.2420140846e-1f));
-    q = BS_V_FMA(f, q, BS_V_SET1(1.4249322787e-1f));
-    q = BS_V_FMA(f, q, BS_V_SET1(-1.6668057665e-1f));
-    q = BS_V_FMA(f, q, BS_V_SET1(2.0000714765e-1f));
-    q = BS_V_FMA(f, q, BS_V_SET1(-2.4999993993e-1f));
-    return BS_V_FMA(f, q, BS_V_SET1(3.3333331174e-1f));
+    static const float q[] = {7.0376836292e-2f,  -1.1514610310e-1f, 1.1676998740e-1f,
+                              -1.2420140846e-1f, 1.4249322787e-1f,  -1.6668057665e-1f,
+                              2.0000714765e-1f,  -2.4999993993e-1f, 3.3333331174e-1f};
+    return BS_TIER_FN(bs_polynomial)(f, q, 9);
 }
 
 /* x is m 2^e, m from sqrt(1/2) to sqrt(2), subnormal numbers after a product by 2^24. */
@@ -13915,18 +13923,16 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_erf)(BS_V x)
 {
     const BS_V sign = BS_V_AND(BS_V_SET1(-0.0f), x), t = BS_V_MIN(BS_V_SET1(4.0f), BS_V_XOR(sign, x));
     const BS_V square = BS_V_MUL(t, t);
-    BS_V p = BS_V_FMA(square, BS_V_SET1(-5.96761703e-4f), BS_V_SET1(4.99119423e-3f));
+    static const float p[] = {-5.96761703e-4f, 4.99119423e-3f,  -2.67681349e-2f,
+                              1.12819925e-1f,  -3.76125336e-1f, 1.28379166e-1f};
+    const BS_V near = BS_V_FMA(t, BS_TIER_FN(bs_polynomial)(square, p, 6), t);
     BS_V q = BS_V_FMA(t, BS_V_SET1(-1.72853470e-5f), BS_V_SET1(3.83197126e-4f));
-    p = BS_V_FMA(square, p, BS_V_SET1(-2.67681349e-2f));
     q = BS_V_FMA(square, q, BS_V_FMA(t, BS_V_SET1(-3.88396438e-3f), BS_V_SET1(2.42546219e-2f)));
-    p = BS_V_FMA(square, p, BS_V_SET1(1.12819925e-1f));
     q = BS_V_FMA(t, q, BS_V_SET1(-1.06777877e-1f));
-    p = BS_V_FMA(square, p, BS_V_SET1(-3.76125336e-1f));
     q = BS_V_FMA(t, q, BS_V_SET1(-6.34846687e-1f));
-    p = BS_V_FMA(square, p, BS_V_SET1(1.28379166e-1f));
     q = BS_V_FMA(t, q, BS_V_SET1(-1.28717512e-1f));
     const BS_V far = BS_V_SUB(BS_V_SET1(1.0f), BS_TIER_FN(bs_exp)(BS_V_FMA(t, q, BS_V_SUB(BS_V_ZERO(), t))));
-    return BS_V_OR(sign, BS_V_IF_LESS(BS_V_SET1(0.927734375f), t, far, BS_V_FMA(t, p, t)));
+    return BS_V_OR(sign, BS_V_IF_LESS(BS_V_SET1(0.927734375f), t, far, near));
 }
 
 BS_ROW_FUNCTION_DEFINE(exp)
@@ -14490,14 +14496,27 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_exponent)(BS_V v)
     return BS_V_FMA(v, BS_V_SET1(BS_LOG2_E), BS_V_SET1(BS_EXPONENT_0));
 }
 
+/* A polynomial of n coefficients, 2 .. 9, that of the highest power first. Written out in fast builds: n is a constant
+ * there, and compilers do not always make as many terms of a loop. */
+static BS_INLINE_IF_FAST BS_TARGET BS_V BS_TIER_FN(bs_polynomial)(BS_V x, const float *c, int32_t n)
+{
+    BS_V y = BS_V_SET1(c[0]);
+#ifdef __OPTIMIZE_SIZE__
+    for (int32_t i = 1; i < n; i++)
+        y = BS_V_FMA(x, y, BS_V_SET1(c[i]));
+#else
+#define BS_TERM(i) y = n > (i) ? BS_V_FMA(x, y, BS_V_SET1(c[i])) : y;
+    BS_TERM(1) BS_TERM(2) BS_TERM(3) BS_TERM(4) BS_TERM(5) BS_TERM(6) BS_TERM(7) BS_TERM(8)
+#undef BS_TERM
+#endif
+    return y;
+}
+
 /* e^r - 1 = r + r^2 q(r): relative error 1.4e-8, of q's rounded coefficients. */
 static inline BS_TARGET BS_V BS_TIER_FN(bs_expm1)(BS_V r)
 {
-    BS_V q = BS_V_FMA(r, BS_V_SET1(1.386843855e-03f), BS_V_SET1(8.366432972e-03f));
-    q = BS_V_FMA(r, q, BS_V_SET1(4.166746140e-02f));
-    q = BS_V_FMA(r, q, BS_V_SET1(1.666654497e-01f));
-    q = BS_V_FMA(r, q, BS_V_SET1(4.999999702e-01f));
-    return BS_V_FMA(BS_V_MUL(r, r), q, r);
+    static const float q[] = {1.386843855e-03f, 8.366432972e-03f, 4.166746140e-02f, 1.666654497e-01f, 4.999999702e-01f};
+    return BS_V_FMA(BS_V_MUL(r, r), BS_TIER_FN(bs_polynomial)(r, q, 5), r);
 }
 
 /* e^r - 1 of v, whose exponent is t. */
@@ -14562,15 +14581,10 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_tanh)(BS_V x)
  * coefficients. None is negative, so no sum cancels. */
 static inline BS_TARGET BS_V BS_TIER_FN(bs_tail)(BS_V t)
 {
-    BS_V p = BS_V_FMA(t, BS_V_SET1(4.090595059e-03f), BS_V_SET1(4.048150778e-02f));
-    BS_V q = BS_V_FMA(t, BS_V_SET1(1.025348157e-02f), BS_V_SET1(1.014785692e-01f));
-    p = BS_V_FMA(t, p, BS_V_SET1(1.828167140e-01f));
-    q = BS_V_FMA(t, q, BS_V_SET1(4.683563411e-01f));
-    p = BS_V_FMA(t, p, BS_V_SET1(4.377791882e-01f));
-    q = BS_V_FMA(t, q, BS_V_SET1(1.200844169e+00f));
-    p = BS_V_FMA(t, p, BS_V_SET1(0.5f));
-    q = BS_V_FMA(t, q, BS_V_SET1(1.673443198e+00f));
-    return BS_V_DIV(p, BS_V_FMA(t, q, BS_V_SET1(1.0f)));
+    static const float p[] = {4.090595059e-03f, 4.048150778e-02f, 1.828167140e-01f, 4.377791882e-01f, 0.5f};
+    static const float q[] = {1.025348157e-02f, 1.014785692e-01f, 4.683563411e-01f,
+                              1.200844169e+00f, 1.673443198e+00f, 1.0f};
+    return BS_V_DIV(BS_TIER_FN(bs_polynomial)(t, p, 5), BS_TIER_FN(bs_polynomial)(t, q, 6));
 }
 
 /* x less t times the tail from t on where x > 0, else only the latter, t = |x|. An error of t^2 would be one of the
@@ -14636,14 +14650,10 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_exp)(BS_V x)
 /* log(1 + f) - f + f^2 / 2, -.293 <= f <= .414, over f^3 (coefficients of Cephes' logf). */
 static inline BS_TARGET BS_V BS_TIER_FN(bs_log1p_rest)(BS_V f)
 {
-    BS_V q = BS_V_FMA(f, BS_V_SET1(7.0376836292e-2f), BS_V_SET1(-1.1514610310e-1f));
-    q = BS_V_FMA(f, q, BS_V_SET1(1.1676998740e-1f));
-    q = BS_V_FMA(f, q, BS_V_SET1(-1.2420140846e-1f));
-    q = BS_V_FMA(f, q, BS_V_SET1(1.4249322787e-1f));
-    q = BS_V_FMA(f, q, BS_V_SET1(-1.6668057665e-1f));
-    q = BS_V_FMA(f, q, BS_V_SET1(2.0000714765e-1f));
-    q = BS_V_FMA(f, q, BS_V_SET1(-2.4999993993e-1f));
-    return BS_V_FMA(f, q, BS_V_SET1(3.3333331174e-1f));
+    static const float q[] = {7.0376836292e-2f,  -1.1514610310e-1f, 1.1676998740e-1f,
+                              -1.2420140846e-1f, 1.4249322787e-1f,  -1.6668057665e-1f,
+                              2.0000714765e-1f,  -2.4999993993e-1f, 3.3333331174e-1f};
+    return BS_TIER_FN(bs_polynomial)(f, q, 9);
 }
 
 /* x is m 2^e, m from sqrt(1/2) to sqrt(2), subnormal numbers after a product by 2^24. */
@@ -14671,18 +14681,16 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_erf)(BS_V x)
 {
     const BS_V sign = BS_V_AND(BS_V_SET1(-0.0f), x), t = BS_V_MIN(BS_V_SET1(4.0f), BS_V_XOR(sign, x));
     const BS_V square = BS_V_MUL(t, t);
-    BS_V p = BS_V_FMA(square, BS_V_SET1(-5.96761703e-4f), BS_V_SET1(4.99119423e-3f));
+    static const float p[] = {-5.96761703e-4f, 4.99119423e-3f,  -2.67681349e-2f,
+                              1.12819925e-1f,  -3.76125336e-1f, 1.28379166e-1f};
+    const BS_V near = BS_V_FMA(t, BS_TIER_FN(bs_polynomial)(square, p, 6), t);
     BS_V q = BS_V_FMA(t, BS_V_SET1(-1.72853470e-5f), BS_V_SET1(3.83197126e-4f));
-    p = BS_V_FMA(square, p, BS_V_SET1(-2.67681349e-2f));
     q = BS_V_FMA(square, q, BS_V_FMA(t, BS_V_SET1(-3.88396438e-3f), BS_V_SET1(2.42546219e-2f)));
-    p = BS_V_FMA(square, p, BS_V_SET1(1.12819925e-1f));
     q = BS_V_FMA(t, q, BS_V_SET1(-1.06777877e-1f));
-    p = BS_V_FMA(square, p, BS_V_SET1(-3.76125336e-1f));
     q = BS_V_FMA(t, q, BS_V_SET1(-6.34846687e-1f));
-    p = BS_V_FMA(square, p, BS_V_SET1(1.28379166e-1f));
     q = BS_V_FMA(t, q, BS_V_SET1(-1.28717512e-1f));
     const BS_V far = BS_V_SUB(BS_V_SET1(1.0f), BS_TIER_FN(bs_exp)(BS_V_FMA(t, q, BS_V_SUB(BS_V_ZERO(), t))));
-    return BS_V_OR(sign, BS_V_IF_LESS(BS_V_SET1(0.927734375f), t, far, BS_V_FMA(t, p, t)));
+    return BS_V_OR(sign, BS_V_IF_LESS(BS_V_SET1(0.927734375f), t, far, near));
 }
 
 BS_ROW_FUNCTION_DEFINE(exp)
