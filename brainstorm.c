@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 8db45f3c8021cf47978211093a945aad1b4b96b6bd6869455f524c8c2a60838b
+ * sha256 of the parts: 472a9b67e52529cf56cad8e5d1a93053c391ea0bfe9b12d08cfa2c910bfb32e0
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -1799,9 +1799,11 @@ typedef struct bs_conv_tile {
 
 typedef void bs_conv_tile_kernel(const bs_conv_tile *tile);
 
-/* Some rows by a block of a panel: out = clamp(add + in x weights). Steps between rows, in floats. */
+/* Some rows by a block of a panel: out = clamp(add + in x weights). Steps between rows, in floats. A kernel takes
+ * `tiles` times the rows that it is for, one after the other; in builds for size (-Os) `tiles` is 1. */
 typedef struct bs_gemm_tile {
     const float *in;
+    int32_t tiles;
     ptrdiff_t in_step;
     const float *weights;
     ptrdiff_t panel; /* to the next one, where several are taken */
@@ -1812,7 +1814,8 @@ typedef struct bs_gemm_tile {
     ptrdiff_t out_step;
     int32_t columns; /* valid ones: the kernel's vectors cover them, only the last may be partial */
     float low, high;
-    const char *next, *next_end; /* what will be read soon: is fetched meanwhile */
+    const char *next; /* what will be read soon, or the weights */
+    ptrdiff_t next_step; /* bytes of it that are fetched while four products of a tile are summed */
 } bs_gemm_tile;
 
 typedef void bs_gemm_kernel(const bs_gemm_tile *tile);
@@ -1874,8 +1877,13 @@ BS_INTERNAL const bs_conv_kernels *bs_conv_kernels_of(bs_tier tier);
 /* gemm.c */
 /* What is added to the first sums of a matrix without bias. */
 extern const float bs_gemm_zero[BS_GEMM_ZEROS];
-/* How many rows the next tile takes of those that are left. */
-BS_INTERNAL int32_t bs_gemm_next_rows(const bs_conv_kernels *kernels, int32_t vectors, int32_t left);
+/* How many rows the next tile takes of those that are left, and how many tiles take as many. */
+typedef struct bs_gemm_share {
+    int32_t rows, tiles;
+} bs_gemm_share;
+BS_INTERNAL bs_gemm_share bs_gemm_next_rows(const bs_conv_kernels *kernels, int32_t vectors, int32_t left);
+/* Some rows by the block at hand. The tile is moved on beyond them. */
+BS_INTERNAL void bs_gemm_run(const bs_conv_kernels *kernels, int32_t vectors, int32_t rows, bs_gemm_tile *tile);
 BS_INTERNAL void bs_conv_run_gemm(const bs_conv_geometry *geometry, const bs_conv_kernels *kernels, const bs_conv_task *task);
 
 /* conv_pack.c: layout, known without running the tier's instructions. Lanes of each tier are fixed. */
@@ -2907,7 +2915,9 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
 #define BS_GEMM_THIRD(w2, from)   \
     BS_V w2 = BS_V_LOAD(from);    \
     BS_HOLD(w2);
-#define BS_GEMM_THIRD_FMA(sum, x, w2) (sum) = BS_V_FMA(x, w2, sum)
+#define BS_GEMM_ZERO(zero) const BS_V zero = BS_V_ZERO();
+#define BS_GEMM_FMA(sum, x, w) (sum) = BS_V_FMA(x, w, sum)
+#define BS_GEMM_THIRD_FMA(sum, x, w2) BS_GEMM_FMA(sum, x, w2)
 #endif
 
 /* Row p stands at one of two bases plus 0, 1, 2 or 3 steps; u is the product of four at hand. */
@@ -2935,8 +2945,8 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
     BS_GEMM_W_2(from)     \
     BS_GEMM_THIRD(w2, (from) + 2 * BS_LANES)
 
-#define BS_GEMM_ADD_1(p, x) s##p##_0 = BS_V_FMA(x, w0, s##p##_0);
-#define BS_GEMM_ADD_2(p, x) BS_GEMM_ADD_1(p, x) s##p##_1 = BS_V_FMA(x, w1, s##p##_1);
+#define BS_GEMM_ADD_1(p, x) BS_GEMM_FMA(s##p##_0, x, w0);
+#define BS_GEMM_ADD_2(p, x) BS_GEMM_ADD_1(p, x) BS_GEMM_FMA(s##p##_1, x, w1);
 #define BS_GEMM_ADD_3(p, x) BS_GEMM_ADD_2(p, x) BS_GEMM_THIRD_FMA(s##p##_2, x, w2);
 
 #define BS_GEMM_MAC(p, V)                         \
@@ -2996,6 +3006,13 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
     BS_GEMM_STEP(P, V, 3)
 #endif
 
+/* What comes next, a little at a time: a burst would hold up what is needed now, and a branch would be predicted
+ * wrongly once a tile. */
+#define BS_GEMM_FETCH(next)                 \
+    __builtin_prefetch(next);               \
+    if (BS_LANES >= 8)                      \
+        __builtin_prefetch((next) + 64);
+
 /* What is added, and where the result goes. */
 #define BS_GEMM_PUT(sum, at)                                            \
     {                                                                   \
@@ -3006,6 +3023,8 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
     }
 
 #ifdef __OPTIMIZE_SIZE__
+#define BS_GEMM_EACH_TILE(tiles)
+#define BS_GEMM_ONWARD(P) (void)from, (void)to;
 /* Written out in every kernel, this would be half of their code. */
 static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_gemm_put)(const bs_gemm_tile *tile, const BS_V *sums, int32_t rows,
                                                          int32_t vectors)
@@ -3029,6 +3048,8 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_gemm_put)(const bs_gemm_tile *til
         const BS_V sums[] = { BS_EACH_##P(BS_GEMM_SUMS_##V) }; \
         BS_TIER_FN(bs_gemm_put)(tile, sums, P, V);
 #else
+#define BS_GEMM_EACH_TILE(tiles) for (int32_t to_go = (tiles); to_go > 0; to_go--)
+#define BS_GEMM_ONWARD(P) in += (P) * step, to += (P) * tile->out_step, from += (P) * tile->add_step;
 /* Of the last vector only `part` is valid. */
 #define BS_GEMM_PUT_PART(sum, at)                                       \
     {                                                                   \
@@ -3037,7 +3058,7 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_gemm_put)(const bs_gemm_tile *til
         const BS_V result = BS_V_MIN(high, above);                      \
         BS_V_STORE_PART(out + (at), result, part);                      \
     }
-#define BS_GEMM_ROW(p) out = tile->out + (p) * tile->out_step, add = tile->add + (p) * tile->add_step;
+#define BS_GEMM_ROW(p) out = to + (p) * tile->out_step, add = from + (p) * tile->add_step;
 #define BS_GEMM_END_1(p) BS_GEMM_ROW(p) BS_GEMM_PUT_PART(s##p##_0, 0)
 #define BS_GEMM_END_2(p) BS_GEMM_ROW(p) BS_GEMM_PUT(s##p##_0, 0) BS_GEMM_PUT_PART(s##p##_1, BS_LANES)
 #define BS_GEMM_END_3(p)                                             \
@@ -3054,31 +3075,31 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_gemm_put)(const bs_gemm_tile *til
 #define BS_GEMM_DEFINE(P, V)                                                                   \
     static BS_TARGET void BS_TIER_FN(bs_gemm_##V##_##P)(const bs_gemm_tile *tile)              \
     {                                                                                          \
-        const BS_V zero = BS_V_ZERO();                                                         \
         const ptrdiff_t step = tile->in_step, step3 = 3 * step;                                \
-        const float *w = tile->weights, *xa = tile->in, *xb = xa + (P > 4 ? 4 : 0) * step;     \
-        const char *next = tile->next, *const next_end = tile->next_end;                       \
-        BS_EACH_##P(BS_GEMM_ZERO_##V)                                                          \
-        int32_t left = tile->depth;                                                            \
-        for (; left >= 4; left -= 4) {                                                         \
-            if (next < next_end) {                                                             \
-                __builtin_prefetch(next);                                                      \
-                __builtin_prefetch(next + 64);                                                 \
-                __builtin_prefetch(next + 128);                                                \
-                __builtin_prefetch(next + 192);                                                \
-                next += 256;                                                                   \
+        const float *in = tile->in, *from = tile->add;                                         \
+        float *to = tile->out;                                                                 \
+        const char *next = tile->next;                                                         \
+        BS_GEMM_EACH_TILE(tile->tiles) {                                                       \
+            const float *w = tile->weights, *xa = in, *xb = xa + (P > 4 ? 4 : 0) * step;       \
+            BS_GEMM_ZERO(zero)                                                                 \
+            BS_EACH_##P(BS_GEMM_ZERO_##V)                                                      \
+            int32_t left = tile->depth;                                                        \
+            for (; left >= 4; left -= 4) {                                                     \
+                BS_GEMM_FETCH(next)                                                            \
+                next += tile->next_step;                                                       \
+                BS_OPAQUE(xa);                                                                 \
+                BS_OPAQUE(xb);                                                                 \
+                BS_GEMM_FOUR(P, V)                                                             \
+                xa += 4, xb += 4, w += 4 * V * BS_LANES;                                       \
             }                                                                                  \
-            BS_OPAQUE(xa);                                                                     \
-            BS_OPAQUE(xb);                                                                     \
-            BS_GEMM_FOUR(P, V)                                                                 \
-            xa += 4, xb += 4, w += 4 * V * BS_LANES;                                           \
-        }                                                                                      \
-        for (; left > 0; left--) {                                                             \
-            BS_GEMM_STEP(P, V, 0)                                                              \
-            xa++, xb++, w += V * BS_LANES;                                                     \
+            for (; left > 0; left--) {                                                         \
+                BS_GEMM_STEP(P, V, 0)                                                          \
+                xa++, xb++, w += V * BS_LANES;                                                 \
+            }                                                                                  \
+            BS_GEMM_END(P, V)                                                                  \
+            BS_GEMM_ONWARD(P)                                                                  \
         }                                                                                      \
         (void)step3;                                                                           \
-        BS_GEMM_END(P, V)                                                                      \
     }
 
 BS_GEMM_UPTO(BS_GEMM_DEFINE, 1)
@@ -3104,7 +3125,7 @@ static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_3)[] = { NULL, BS_GEMM_UPTO(BS_G
 
 static BS_TARGET void BS_TIER_FN(bs_gemm_abreast)(const bs_gemm_tile *tile)
 {
-    const BS_V zero = BS_V_ZERO();
+    BS_GEMM_ZERO(zero)
     const float *w = tile->weights, *in = tile->in, *add = tile->add;
     const ptrdiff_t panel = tile->panel;
     float *out = tile->out;
@@ -3478,10 +3499,13 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_GEMM_ADD_2
 #undef BS_GEMM_ADD_3
 #undef BS_GEMM_DEFINE
+#undef BS_GEMM_EACH_TILE
 #undef BS_GEMM_END
 #undef BS_GEMM_END_1
 #undef BS_GEMM_END_2
 #undef BS_GEMM_END_3
+#undef BS_GEMM_FETCH
+#undef BS_GEMM_FMA
 #undef BS_GEMM_FOUR
 #undef BS_GEMM_LANE
 #undef BS_GEMM_MAC
@@ -3510,6 +3534,7 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_GEMM_ROW
 #undef BS_GEMM_ROWS
 #undef BS_GEMM_ONE_INPUT
+#undef BS_GEMM_ONWARD
 #undef BS_GEMM_THIRD
 #undef BS_GEMM_THIRD_FMA
 #undef BS_GEMM_STEP
@@ -3530,6 +3555,7 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_GEMM_X_5
 #undef BS_GEMM_X_6
 #undef BS_GEMM_X_7
+#undef BS_GEMM_ZERO
 #undef BS_GEMM_ZERO_1
 #undef BS_GEMM_ZERO_2
 #undef BS_GEMM_ZERO_3
@@ -3727,10 +3753,15 @@ const bs_conv_kernels *bs_conv_kernels_scalar(void)
 #define BS_OUTER_UPTO_1(M) BS_UPTO_12(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_6(M, 2)
 /* 12 sums, 2 vectors of weights and an input leave a register of 16: with the third vector in the last one GCC keeps
- * sums on the stack. */
+ * sums on the stack. So it does where it chooses which operand of a multiply-add becomes the result, or keeps a zero
+ * for the next tile. */
 #define BS_GEMM_ROWS 4
 #define BS_GEMM_ONE_INPUT(x) BS_HOLD(x);
 #define BS_GEMM_THIRD(w2, from) const __m256_u *const w2 = (const __m256_u *)(from);
+#define BS_GEMM_ZERO(zero) \
+    BS_V zero;             \
+    __asm__ volatile("vxorps %0, %0, %0" : "=x"(zero));
+#define BS_GEMM_FMA(sum, x, w) __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "x"(w))
 #define BS_GEMM_THIRD_FMA(sum, x, w2) __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "m"(*(w2)))
 #define BS_GEMM_UPTO(M, V) BS_UPTO_4(M, V)
 #define BS_GEMM_WIDE
@@ -3990,7 +4021,9 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
 #define BS_GEMM_THIRD(w2, from)   \
     BS_V w2 = BS_V_LOAD(from);    \
     BS_HOLD(w2);
-#define BS_GEMM_THIRD_FMA(sum, x, w2) (sum) = BS_V_FMA(x, w2, sum)
+#define BS_GEMM_ZERO(zero) const BS_V zero = BS_V_ZERO();
+#define BS_GEMM_FMA(sum, x, w) (sum) = BS_V_FMA(x, w, sum)
+#define BS_GEMM_THIRD_FMA(sum, x, w2) BS_GEMM_FMA(sum, x, w2)
 #endif
 
 /* Row p stands at one of two bases plus 0, 1, 2 or 3 steps; u is the product of four at hand. */
@@ -4018,8 +4051,8 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
     BS_GEMM_W_2(from)     \
     BS_GEMM_THIRD(w2, (from) + 2 * BS_LANES)
 
-#define BS_GEMM_ADD_1(p, x) s##p##_0 = BS_V_FMA(x, w0, s##p##_0);
-#define BS_GEMM_ADD_2(p, x) BS_GEMM_ADD_1(p, x) s##p##_1 = BS_V_FMA(x, w1, s##p##_1);
+#define BS_GEMM_ADD_1(p, x) BS_GEMM_FMA(s##p##_0, x, w0);
+#define BS_GEMM_ADD_2(p, x) BS_GEMM_ADD_1(p, x) BS_GEMM_FMA(s##p##_1, x, w1);
 #define BS_GEMM_ADD_3(p, x) BS_GEMM_ADD_2(p, x) BS_GEMM_THIRD_FMA(s##p##_2, x, w2);
 
 #define BS_GEMM_MAC(p, V)                         \
@@ -4079,6 +4112,13 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
     BS_GEMM_STEP(P, V, 3)
 #endif
 
+/* What comes next, a little at a time: a burst would hold up what is needed now, and a branch would be predicted
+ * wrongly once a tile. */
+#define BS_GEMM_FETCH(next)                 \
+    __builtin_prefetch(next);               \
+    if (BS_LANES >= 8)                      \
+        __builtin_prefetch((next) + 64);
+
 /* What is added, and where the result goes. */
 #define BS_GEMM_PUT(sum, at)                                            \
     {                                                                   \
@@ -4089,6 +4129,8 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
     }
 
 #ifdef __OPTIMIZE_SIZE__
+#define BS_GEMM_EACH_TILE(tiles)
+#define BS_GEMM_ONWARD(P) (void)from, (void)to;
 /* Written out in every kernel, this would be half of their code. */
 static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_gemm_put)(const bs_gemm_tile *tile, const BS_V *sums, int32_t rows,
                                                          int32_t vectors)
@@ -4112,6 +4154,8 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_gemm_put)(const bs_gemm_tile *til
         const BS_V sums[] = { BS_EACH_##P(BS_GEMM_SUMS_##V) }; \
         BS_TIER_FN(bs_gemm_put)(tile, sums, P, V);
 #else
+#define BS_GEMM_EACH_TILE(tiles) for (int32_t to_go = (tiles); to_go > 0; to_go--)
+#define BS_GEMM_ONWARD(P) in += (P) * step, to += (P) * tile->out_step, from += (P) * tile->add_step;
 /* Of the last vector only `part` is valid. */
 #define BS_GEMM_PUT_PART(sum, at)                                       \
     {                                                                   \
@@ -4120,7 +4164,7 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_gemm_put)(const bs_gemm_tile *til
         const BS_V result = BS_V_MIN(high, above);                      \
         BS_V_STORE_PART(out + (at), result, part);                      \
     }
-#define BS_GEMM_ROW(p) out = tile->out + (p) * tile->out_step, add = tile->add + (p) * tile->add_step;
+#define BS_GEMM_ROW(p) out = to + (p) * tile->out_step, add = from + (p) * tile->add_step;
 #define BS_GEMM_END_1(p) BS_GEMM_ROW(p) BS_GEMM_PUT_PART(s##p##_0, 0)
 #define BS_GEMM_END_2(p) BS_GEMM_ROW(p) BS_GEMM_PUT(s##p##_0, 0) BS_GEMM_PUT_PART(s##p##_1, BS_LANES)
 #define BS_GEMM_END_3(p)                                             \
@@ -4137,31 +4181,31 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_gemm_put)(const bs_gemm_tile *til
 #define BS_GEMM_DEFINE(P, V)                                                                   \
     static BS_TARGET void BS_TIER_FN(bs_gemm_##V##_##P)(const bs_gemm_tile *tile)              \
     {                                                                                          \
-        const BS_V zero = BS_V_ZERO();                                                         \
         const ptrdiff_t step = tile->in_step, step3 = 3 * step;                                \
-        const float *w = tile->weights, *xa = tile->in, *xb = xa + (P > 4 ? 4 : 0) * step;     \
-        const char *next = tile->next, *const next_end = tile->next_end;                       \
-        BS_EACH_##P(BS_GEMM_ZERO_##V)                                                          \
-        int32_t left = tile->depth;                                                            \
-        for (; left >= 4; left -= 4) {                                                         \
-            if (next < next_end) {                                                             \
-                __builtin_prefetch(next);                                                      \
-                __builtin_prefetch(next + 64);                                                 \
-                __builtin_prefetch(next + 128);                                                \
-                __builtin_prefetch(next + 192);                                                \
-                next += 256;                                                                   \
+        const float *in = tile->in, *from = tile->add;                                         \
+        float *to = tile->out;                                                                 \
+        const char *next = tile->next;                                                         \
+        BS_GEMM_EACH_TILE(tile->tiles) {                                                       \
+            const float *w = tile->weights, *xa = in, *xb = xa + (P > 4 ? 4 : 0) * step;       \
+            BS_GEMM_ZERO(zero)                                                                 \
+            BS_EACH_##P(BS_GEMM_ZERO_##V)                                                      \
+            int32_t left = tile->depth;                                                        \
+            for (; left >= 4; left -= 4) {                                                     \
+                BS_GEMM_FETCH(next)                                                            \
+                next += tile->next_step;                                                       \
+                BS_OPAQUE(xa);                                                                 \
+                BS_OPAQUE(xb);                                                                 \
+                BS_GEMM_FOUR(P, V)                                                             \
+                xa += 4, xb += 4, w += 4 * V * BS_LANES;                                       \
             }                                                                                  \
-            BS_OPAQUE(xa);                                                                     \
-            BS_OPAQUE(xb);                                                                     \
-            BS_GEMM_FOUR(P, V)                                                                 \
-            xa += 4, xb += 4, w += 4 * V * BS_LANES;                                           \
-        }                                                                                      \
-        for (; left > 0; left--) {                                                             \
-            BS_GEMM_STEP(P, V, 0)                                                              \
-            xa++, xb++, w += V * BS_LANES;                                                     \
+            for (; left > 0; left--) {                                                         \
+                BS_GEMM_STEP(P, V, 0)                                                          \
+                xa++, xb++, w += V * BS_LANES;                                                 \
+            }                                                                                  \
+            BS_GEMM_END(P, V)                                                                  \
+            BS_GEMM_ONWARD(P)                                                                  \
         }                                                                                      \
         (void)step3;                                                                           \
-        BS_GEMM_END(P, V)                                                                      \
     }
 
 BS_GEMM_UPTO(BS_GEMM_DEFINE, 1)
@@ -4187,7 +4231,7 @@ static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_3)[] = { NULL, BS_GEMM_UPTO(BS_G
 
 static BS_TARGET void BS_TIER_FN(bs_gemm_abreast)(const bs_gemm_tile *tile)
 {
-    const BS_V zero = BS_V_ZERO();
+    BS_GEMM_ZERO(zero)
     const float *w = tile->weights, *in = tile->in, *add = tile->add;
     const ptrdiff_t panel = tile->panel;
     float *out = tile->out;
@@ -5001,10 +5045,13 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_GEMM_ADD_2
 #undef BS_GEMM_ADD_3
 #undef BS_GEMM_DEFINE
+#undef BS_GEMM_EACH_TILE
 #undef BS_GEMM_END
 #undef BS_GEMM_END_1
 #undef BS_GEMM_END_2
 #undef BS_GEMM_END_3
+#undef BS_GEMM_FETCH
+#undef BS_GEMM_FMA
 #undef BS_GEMM_FOUR
 #undef BS_GEMM_LANE
 #undef BS_GEMM_MAC
@@ -5033,6 +5080,7 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_GEMM_ROW
 #undef BS_GEMM_ROWS
 #undef BS_GEMM_ONE_INPUT
+#undef BS_GEMM_ONWARD
 #undef BS_GEMM_THIRD
 #undef BS_GEMM_THIRD_FMA
 #undef BS_GEMM_STEP
@@ -5053,6 +5101,7 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_GEMM_X_5
 #undef BS_GEMM_X_6
 #undef BS_GEMM_X_7
+#undef BS_GEMM_ZERO
 #undef BS_GEMM_ZERO_1
 #undef BS_GEMM_ZERO_2
 #undef BS_GEMM_ZERO_3
@@ -5462,7 +5511,9 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
 #define BS_GEMM_THIRD(w2, from)   \
     BS_V w2 = BS_V_LOAD(from);    \
     BS_HOLD(w2);
-#define BS_GEMM_THIRD_FMA(sum, x, w2) (sum) = BS_V_FMA(x, w2, sum)
+#define BS_GEMM_ZERO(zero) const BS_V zero = BS_V_ZERO();
+#define BS_GEMM_FMA(sum, x, w) (sum) = BS_V_FMA(x, w, sum)
+#define BS_GEMM_THIRD_FMA(sum, x, w2) BS_GEMM_FMA(sum, x, w2)
 #endif
 
 /* Row p stands at one of two bases plus 0, 1, 2 or 3 steps; u is the product of four at hand. */
@@ -5490,8 +5541,8 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
     BS_GEMM_W_2(from)     \
     BS_GEMM_THIRD(w2, (from) + 2 * BS_LANES)
 
-#define BS_GEMM_ADD_1(p, x) s##p##_0 = BS_V_FMA(x, w0, s##p##_0);
-#define BS_GEMM_ADD_2(p, x) BS_GEMM_ADD_1(p, x) s##p##_1 = BS_V_FMA(x, w1, s##p##_1);
+#define BS_GEMM_ADD_1(p, x) BS_GEMM_FMA(s##p##_0, x, w0);
+#define BS_GEMM_ADD_2(p, x) BS_GEMM_ADD_1(p, x) BS_GEMM_FMA(s##p##_1, x, w1);
 #define BS_GEMM_ADD_3(p, x) BS_GEMM_ADD_2(p, x) BS_GEMM_THIRD_FMA(s##p##_2, x, w2);
 
 #define BS_GEMM_MAC(p, V)                         \
@@ -5551,6 +5602,13 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
     BS_GEMM_STEP(P, V, 3)
 #endif
 
+/* What comes next, a little at a time: a burst would hold up what is needed now, and a branch would be predicted
+ * wrongly once a tile. */
+#define BS_GEMM_FETCH(next)                 \
+    __builtin_prefetch(next);               \
+    if (BS_LANES >= 8)                      \
+        __builtin_prefetch((next) + 64);
+
 /* What is added, and where the result goes. */
 #define BS_GEMM_PUT(sum, at)                                            \
     {                                                                   \
@@ -5561,6 +5619,8 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
     }
 
 #ifdef __OPTIMIZE_SIZE__
+#define BS_GEMM_EACH_TILE(tiles)
+#define BS_GEMM_ONWARD(P) (void)from, (void)to;
 /* Written out in every kernel, this would be half of their code. */
 static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_gemm_put)(const bs_gemm_tile *tile, const BS_V *sums, int32_t rows,
                                                          int32_t vectors)
@@ -5584,6 +5644,8 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_gemm_put)(const bs_gemm_tile *til
         const BS_V sums[] = { BS_EACH_##P(BS_GEMM_SUMS_##V) }; \
         BS_TIER_FN(bs_gemm_put)(tile, sums, P, V);
 #else
+#define BS_GEMM_EACH_TILE(tiles) for (int32_t to_go = (tiles); to_go > 0; to_go--)
+#define BS_GEMM_ONWARD(P) in += (P) * step, to += (P) * tile->out_step, from += (P) * tile->add_step;
 /* Of the last vector only `part` is valid. */
 #define BS_GEMM_PUT_PART(sum, at)                                       \
     {                                                                   \
@@ -5592,7 +5654,7 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_gemm_put)(const bs_gemm_tile *til
         const BS_V result = BS_V_MIN(high, above);                      \
         BS_V_STORE_PART(out + (at), result, part);                      \
     }
-#define BS_GEMM_ROW(p) out = tile->out + (p) * tile->out_step, add = tile->add + (p) * tile->add_step;
+#define BS_GEMM_ROW(p) out = to + (p) * tile->out_step, add = from + (p) * tile->add_step;
 #define BS_GEMM_END_1(p) BS_GEMM_ROW(p) BS_GEMM_PUT_PART(s##p##_0, 0)
 #define BS_GEMM_END_2(p) BS_GEMM_ROW(p) BS_GEMM_PUT(s##p##_0, 0) BS_GEMM_PUT_PART(s##p##_1, BS_LANES)
 #define BS_GEMM_END_3(p)                                             \
@@ -5609,31 +5671,31 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_gemm_put)(const bs_gemm_tile *til
 #define BS_GEMM_DEFINE(P, V)                                                                   \
     static BS_TARGET void BS_TIER_FN(bs_gemm_##V##_##P)(const bs_gemm_tile *tile)              \
     {                                                                                          \
-        const BS_V zero = BS_V_ZERO();                                                         \
         const ptrdiff_t step = tile->in_step, step3 = 3 * step;                                \
-        const float *w = tile->weights, *xa = tile->in, *xb = xa + (P > 4 ? 4 : 0) * step;     \
-        const char *next = tile->next, *const next_end = tile->next_end;                       \
-        BS_EACH_##P(BS_GEMM_ZERO_##V)                                                          \
-        int32_t left = tile->depth;                                                            \
-        for (; left >= 4; left -= 4) {                                                         \
-            if (next < next_end) {                                                             \
-                __builtin_prefetch(next);                                                      \
-                __builtin_prefetch(next + 64);                                                 \
-                __builtin_prefetch(next + 128);                                                \
-                __builtin_prefetch(next + 192);                                                \
-                next += 256;                                                                   \
+        const float *in = tile->in, *from = tile->add;                                         \
+        float *to = tile->out;                                                                 \
+        const char *next = tile->next;                                                         \
+        BS_GEMM_EACH_TILE(tile->tiles) {                                                       \
+            const float *w = tile->weights, *xa = in, *xb = xa + (P > 4 ? 4 : 0) * step;       \
+            BS_GEMM_ZERO(zero)                                                                 \
+            BS_EACH_##P(BS_GEMM_ZERO_##V)                                                      \
+            int32_t left = tile->depth;                                                        \
+            for (; left >= 4; left -= 4) {                                                     \
+                BS_GEMM_FETCH(next)                                                            \
+                next += tile->next_step;                                                       \
+                BS_OPAQUE(xa);                                                                 \
+                BS_OPAQUE(xb);                                                                 \
+                BS_GEMM_FOUR(P, V)                                                             \
+                xa += 4, xb += 4, w += 4 * V * BS_LANES;                                       \
             }                                                                                  \
-            BS_OPAQUE(xa);                                                                     \
-            BS_OPAQUE(xb);                                                                     \
-            BS_GEMM_FOUR(P, V)                                                                 \
-            xa += 4, xb += 4, w += 4 * V * BS_LANES;                                           \
-        }                                                                                      \
-        for (; left > 0; left--) {                                                             \
-            BS_GEMM_STEP(P, V, 0)                                                              \
-            xa++, xb++, w += V * BS_LANES;                                                     \
+            for (; left > 0; left--) {                                                         \
+                BS_GEMM_STEP(P, V, 0)                                                          \
+                xa++, xb++, w += V * BS_LANES;                                                 \
+            }                                                                                  \
+            BS_GEMM_END(P, V)                                                                  \
+            BS_GEMM_ONWARD(P)                                                                  \
         }                                                                                      \
         (void)step3;                                                                           \
-        BS_GEMM_END(P, V)                                                                      \
     }
 
 BS_GEMM_UPTO(BS_GEMM_DEFINE, 1)
@@ -5659,7 +5721,7 @@ static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_3)[] = { NULL, BS_GEMM_UPTO(BS_G
 
 static BS_TARGET void BS_TIER_FN(bs_gemm_abreast)(const bs_gemm_tile *tile)
 {
-    const BS_V zero = BS_V_ZERO();
+    BS_GEMM_ZERO(zero)
     const float *w = tile->weights, *in = tile->in, *add = tile->add;
     const ptrdiff_t panel = tile->panel;
     float *out = tile->out;
@@ -6473,10 +6535,13 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_GEMM_ADD_2
 #undef BS_GEMM_ADD_3
 #undef BS_GEMM_DEFINE
+#undef BS_GEMM_EACH_TILE
 #undef BS_GEMM_END
 #undef BS_GEMM_END_1
 #undef BS_GEMM_END_2
 #undef BS_GEMM_END_3
+#undef BS_GEMM_FETCH
+#undef BS_GEMM_FMA
 #undef BS_GEMM_FOUR
 #undef BS_GEMM_LANE
 #undef BS_GEMM_MAC
@@ -6505,6 +6570,7 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_GEMM_ROW
 #undef BS_GEMM_ROWS
 #undef BS_GEMM_ONE_INPUT
+#undef BS_GEMM_ONWARD
 #undef BS_GEMM_THIRD
 #undef BS_GEMM_THIRD_FMA
 #undef BS_GEMM_STEP
@@ -6525,6 +6591,7 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_GEMM_X_5
 #undef BS_GEMM_X_6
 #undef BS_GEMM_X_7
+#undef BS_GEMM_ZERO
 #undef BS_GEMM_ZERO_1
 #undef BS_GEMM_ZERO_2
 #undef BS_GEMM_ZERO_3
@@ -6972,7 +7039,9 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
 #define BS_GEMM_THIRD(w2, from)   \
     BS_V w2 = BS_V_LOAD(from);    \
     BS_HOLD(w2);
-#define BS_GEMM_THIRD_FMA(sum, x, w2) (sum) = BS_V_FMA(x, w2, sum)
+#define BS_GEMM_ZERO(zero) const BS_V zero = BS_V_ZERO();
+#define BS_GEMM_FMA(sum, x, w) (sum) = BS_V_FMA(x, w, sum)
+#define BS_GEMM_THIRD_FMA(sum, x, w2) BS_GEMM_FMA(sum, x, w2)
 #endif
 
 /* Row p stands at one of two bases plus 0, 1, 2 or 3 steps; u is the product of four at hand. */
@@ -7000,8 +7069,8 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
     BS_GEMM_W_2(from)     \
     BS_GEMM_THIRD(w2, (from) + 2 * BS_LANES)
 
-#define BS_GEMM_ADD_1(p, x) s##p##_0 = BS_V_FMA(x, w0, s##p##_0);
-#define BS_GEMM_ADD_2(p, x) BS_GEMM_ADD_1(p, x) s##p##_1 = BS_V_FMA(x, w1, s##p##_1);
+#define BS_GEMM_ADD_1(p, x) BS_GEMM_FMA(s##p##_0, x, w0);
+#define BS_GEMM_ADD_2(p, x) BS_GEMM_ADD_1(p, x) BS_GEMM_FMA(s##p##_1, x, w1);
 #define BS_GEMM_ADD_3(p, x) BS_GEMM_ADD_2(p, x) BS_GEMM_THIRD_FMA(s##p##_2, x, w2);
 
 #define BS_GEMM_MAC(p, V)                         \
@@ -7061,6 +7130,13 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
     BS_GEMM_STEP(P, V, 3)
 #endif
 
+/* What comes next, a little at a time: a burst would hold up what is needed now, and a branch would be predicted
+ * wrongly once a tile. */
+#define BS_GEMM_FETCH(next)                 \
+    __builtin_prefetch(next);               \
+    if (BS_LANES >= 8)                      \
+        __builtin_prefetch((next) + 64);
+
 /* What is added, and where the result goes. */
 #define BS_GEMM_PUT(sum, at)                                            \
     {                                                                   \
@@ -7071,6 +7147,8 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
     }
 
 #ifdef __OPTIMIZE_SIZE__
+#define BS_GEMM_EACH_TILE(tiles)
+#define BS_GEMM_ONWARD(P) (void)from, (void)to;
 /* Written out in every kernel, this would be half of their code. */
 static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_gemm_put)(const bs_gemm_tile *tile, const BS_V *sums, int32_t rows,
                                                          int32_t vectors)
@@ -7094,6 +7172,8 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_gemm_put)(const bs_gemm_tile *til
         const BS_V sums[] = { BS_EACH_##P(BS_GEMM_SUMS_##V) }; \
         BS_TIER_FN(bs_gemm_put)(tile, sums, P, V);
 #else
+#define BS_GEMM_EACH_TILE(tiles) for (int32_t to_go = (tiles); to_go > 0; to_go--)
+#define BS_GEMM_ONWARD(P) in += (P) * step, to += (P) * tile->out_step, from += (P) * tile->add_step;
 /* Of the last vector only `part` is valid. */
 #define BS_GEMM_PUT_PART(sum, at)                                       \
     {                                                                   \
@@ -7102,7 +7182,7 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_gemm_put)(const bs_gemm_tile *til
         const BS_V result = BS_V_MIN(high, above);                      \
         BS_V_STORE_PART(out + (at), result, part);                      \
     }
-#define BS_GEMM_ROW(p) out = tile->out + (p) * tile->out_step, add = tile->add + (p) * tile->add_step;
+#define BS_GEMM_ROW(p) out = to + (p) * tile->out_step, add = from + (p) * tile->add_step;
 #define BS_GEMM_END_1(p) BS_GEMM_ROW(p) BS_GEMM_PUT_PART(s##p##_0, 0)
 #define BS_GEMM_END_2(p) BS_GEMM_ROW(p) BS_GEMM_PUT(s##p##_0, 0) BS_GEMM_PUT_PART(s##p##_1, BS_LANES)
 #define BS_GEMM_END_3(p)                                             \
@@ -7119,31 +7199,31 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_gemm_put)(const bs_gemm_tile *til
 #define BS_GEMM_DEFINE(P, V)                                                                   \
     static BS_TARGET void BS_TIER_FN(bs_gemm_##V##_##P)(const bs_gemm_tile *tile)              \
     {                                                                                          \
-        const BS_V zero = BS_V_ZERO();                                                         \
         const ptrdiff_t step = tile->in_step, step3 = 3 * step;                                \
-        const float *w = tile->weights, *xa = tile->in, *xb = xa + (P > 4 ? 4 : 0) * step;     \
-        const char *next = tile->next, *const next_end = tile->next_end;                       \
-        BS_EACH_##P(BS_GEMM_ZERO_##V)                                                          \
-        int32_t left = tile->depth;                                                            \
-        for (; left >= 4; left -= 4) {                                                         \
-            if (next < next_end) {                                                             \
-                __builtin_prefetch(next);                                                      \
-                __builtin_prefetch(next + 64);                                                 \
-                __builtin_prefetch(next + 128);                                                \
-                __builtin_prefetch(next + 192);                                                \
-                next += 256;                                                                   \
+        const float *in = tile->in, *from = tile->add;                                         \
+        float *to = tile->out;                                                                 \
+        const char *next = tile->next;                                                         \
+        BS_GEMM_EACH_TILE(tile->tiles) {                                                       \
+            const float *w = tile->weights, *xa = in, *xb = xa + (P > 4 ? 4 : 0) * step;       \
+            BS_GEMM_ZERO(zero)                                                                 \
+            BS_EACH_##P(BS_GEMM_ZERO_##V)                                                      \
+            int32_t left = tile->depth;                                                        \
+            for (; left >= 4; left -= 4) {                                                     \
+                BS_GEMM_FETCH(next)                                                            \
+                next += tile->next_step;                                                       \
+                BS_OPAQUE(xa);                                                                 \
+                BS_OPAQUE(xb);                                                                 \
+                BS_GEMM_FOUR(P, V)                                                             \
+                xa += 4, xb += 4, w += 4 * V * BS_LANES;                                       \
             }                                                                                  \
-            BS_OPAQUE(xa);                                                                     \
-            BS_OPAQUE(xb);                                                                     \
-            BS_GEMM_FOUR(P, V)                                                                 \
-            xa += 4, xb += 4, w += 4 * V * BS_LANES;                                           \
-        }                                                                                      \
-        for (; left > 0; left--) {                                                             \
-            BS_GEMM_STEP(P, V, 0)                                                              \
-            xa++, xb++, w += V * BS_LANES;                                                     \
+            for (; left > 0; left--) {                                                         \
+                BS_GEMM_STEP(P, V, 0)                                                          \
+                xa++, xb++, w += V * BS_LANES;                                                 \
+            }                                                                                  \
+            BS_GEMM_END(P, V)                                                                  \
+            BS_GEMM_ONWARD(P)                                                                  \
         }                                                                                      \
         (void)step3;                                                                           \
-        BS_GEMM_END(P, V)                                                                      \
     }
 
 BS_GEMM_UPTO(BS_GEMM_DEFINE, 1)
@@ -7169,7 +7249,7 @@ static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_3)[] = { NULL, BS_GEMM_UPTO(BS_G
 
 static BS_TARGET void BS_TIER_FN(bs_gemm_abreast)(const bs_gemm_tile *tile)
 {
-    const BS_V zero = BS_V_ZERO();
+    BS_GEMM_ZERO(zero)
     const float *w = tile->weights, *in = tile->in, *add = tile->add;
     const ptrdiff_t panel = tile->panel;
     float *out = tile->out;
@@ -7868,10 +7948,13 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_GEMM_ADD_2
 #undef BS_GEMM_ADD_3
 #undef BS_GEMM_DEFINE
+#undef BS_GEMM_EACH_TILE
 #undef BS_GEMM_END
 #undef BS_GEMM_END_1
 #undef BS_GEMM_END_2
 #undef BS_GEMM_END_3
+#undef BS_GEMM_FETCH
+#undef BS_GEMM_FMA
 #undef BS_GEMM_FOUR
 #undef BS_GEMM_LANE
 #undef BS_GEMM_MAC
@@ -7900,6 +7983,7 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_GEMM_ROW
 #undef BS_GEMM_ROWS
 #undef BS_GEMM_ONE_INPUT
+#undef BS_GEMM_ONWARD
 #undef BS_GEMM_THIRD
 #undef BS_GEMM_THIRD_FMA
 #undef BS_GEMM_STEP
@@ -7920,6 +8004,7 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_GEMM_X_5
 #undef BS_GEMM_X_6
 #undef BS_GEMM_X_7
+#undef BS_GEMM_ZERO
 #undef BS_GEMM_ZERO_1
 #undef BS_GEMM_ZERO_2
 #undef BS_GEMM_ZERO_3
@@ -8324,8 +8409,9 @@ void bs_conv_winograd_run(const bs_conv_geometry *geometry, const bs_conv_kernel
  * Must never: do arithmetic on samples, or let its order depend on how many rows there are.
  *
  * A panel is BS_GEMM_VECTORS vectors of columns (the last one fewer), and stays in the first cache for BS_GEMM_DEPTH
- * products while all rows pass; meanwhile the next one is fetched. The sums of a block begin at zero and are added to
- * those of the blocks before, so rounding grows with the depth of a block, not with that of the matrix.
+ * products while GEMM_PIXELS rows pass; meanwhile the next one is fetched. All panels pass before other rows are taken,
+ * so that what rows read and write stays in the second cache. The sums of a block begin at zero and are added to those
+ * of the blocks before, so rounding grows with the depth of a block, not with that of the matrix.
  */
 /* #include "kernels/conv_internal.h" */
 
@@ -8333,12 +8419,38 @@ void bs_conv_winograd_run(const bs_conv_geometry *geometry, const bs_conv_kernel
 
 const float bs_gemm_zero[BS_GEMM_ZEROS];
 
-int32_t bs_gemm_next_rows(const bs_conv_kernels *k, int32_t vectors, int32_t left)
+enum { GEMM_PIXELS = 64 };
+
+/* Whether kernels take one tile at a time. */
+#ifdef __OPTIMIZE_SIZE__
+#define GEMM_ONE_TILE true
+#else
+#define GEMM_ONE_TILE false
+#endif
+
+bs_gemm_share bs_gemm_next_rows(const bs_conv_kernels *k, int32_t vectors, int32_t left)
 {
-    int32_t count = bs_conv_ceil_div(left, bs_conv_ceil_div(left, k->gemm_rows));
-    while (!k->gemm[vectors][count])
-        count--;
-    return count;
+    const int32_t tiles = bs_conv_ceil_div(left, k->gemm_rows);
+    bs_gemm_share share = {.rows = bs_conv_ceil_div(left, tiles)};
+    share.tiles = GEMM_ONE_TILE ? 1 : left - tiles * (share.rows - 1);
+    while (!k->gemm[vectors][share.rows])
+        share.rows--;
+    return share;
+}
+
+void bs_gemm_run(const bs_conv_kernels *k, int32_t vectors, int32_t rows, bs_gemm_tile *tile)
+{
+    while (rows > 0) {
+        const bs_gemm_share share = bs_gemm_next_rows(k, vectors, rows);
+        const ptrdiff_t taken = (ptrdiff_t)share.rows * share.tiles;
+        tile->tiles = share.tiles;
+        k->gemm[vectors][share.rows](tile);
+        tile->in += taken * tile->in_step;
+        tile->out += taken * tile->out_step;
+        tile->add += taken * tile->add_step;
+        tile->next += share.tiles * (tile->depth / 4) * tile->next_step;
+        rows -= (int32_t)taken;
+    }
 }
 
 typedef struct gemm_job {
@@ -8351,16 +8463,17 @@ typedef struct gemm_job {
     int32_t panels; /* BS_GEMM_ABREAST of them are taken as one; else 1 */
     int32_t channel, columns, vectors;
     const float *weights;
-    bs_gemm_kernel *const *kernels; /* [rows] */
 } gemm_job;
 
 /* The block of products from `k` on, for any rows. */
 static bs_gemm_tile gemm_block(const gemm_job *j, int32_t k)
 {
     const int32_t width = j->vectors * j->k->lanes, depth = bs_conv_min(j->g->in_channels - k, BS_GEMM_DEPTH);
+    const float *weights = j->weights + (ptrdiff_t)k * width;
     const bool clamps = k + depth == j->g->in_channels && !j->finish;
     const bs_gemm_tile tile = {.in_step = (ptrdiff_t)j->g->stride_w * j->task->in_pixel,
-                               .weights = j->weights + (ptrdiff_t)k * width,
+                               .weights = weights,
+                               .next = (const char *)weights,
                                .panel = (ptrdiff_t)j->g->in_channels * width,
                                .depth = depth,
                                .add = j->task->bias ? j->task->bias + j->channel : bs_gemm_zero,
@@ -8376,28 +8489,24 @@ static void gemm_rows(const gemm_job *j, int32_t k)
     const bs_conv_task *task = j->task;
     const bool onto = k > 0 || task->onto;
     bs_gemm_tile tile = gemm_block(j, k);
-    const ptrdiff_t bytes = (ptrdiff_t)tile.depth * j->vectors * j->k->lanes * (ptrdiff_t)sizeof(float);
-    const ptrdiff_t tiles = (ptrdiff_t)task->out_h * bs_conv_ceil_div(task->out_w, j->k->gemm_rows);
-    const ptrdiff_t share = tiles > 1 ? (bytes / tiles + 255) / 256 * 256 : 0; /* kernels fetch 256 bytes at a time */
-    ptrdiff_t fetched = 0;
-    tile.next = (const char *)tile.weights + bytes;
+    const int32_t tiles = task->out_h * bs_conv_ceil_div(task->out_w, j->k->gemm_rows),
+                  floats = 4 * j->vectors * j->k->lanes; /* of four products */
+    const bool last = k + tile.depth == j->g->in_channels && j->channel + j->columns == j->g->out_channels;
+    if (tiles > 1 && !last) {
+        tile.next = (const char *)(tile.weights + (ptrdiff_t)tile.depth * (floats / 4));
+        tile.next_step = floats * (ptrdiff_t)sizeof(float) / tiles;
+    }
     tile.out_step = task->out_pixel;
     tile.add_step = onto ? tile.out_step : 0;
-    for (ptrdiff_t y = 0; y < task->out_h; y++)
-        for (int32_t x = 0; x < task->out_w;) {
-            const int32_t rows = bs_gemm_next_rows(j->k, j->vectors, task->out_w - x);
-            tile.in = task->in + y * j->g->stride_h * task->in_row + x * tile.in_step + k;
-            tile.out = task->out + y * task->out_row + x * tile.out_step + j->channel;
-            tile.add = onto ? tile.out : tile.add;
-            tile.next_end = fetched < bytes ? tile.next + share : tile.next;
-            if (j->panels > 1)
-                j->k->gemm_abreast(&tile);
-            else
-                j->kernels[rows](&tile);
-            tile.next = tile.next_end;
-            fetched += share;
-            x += rows;
-        }
+    for (ptrdiff_t y = 0; y < task->out_h; y++) {
+        tile.in = task->in + y * j->g->stride_h * task->in_row + k;
+        tile.out = task->out + y * task->out_row + j->channel;
+        tile.add = onto ? tile.out : tile.add;
+        if (j->panels > 1)
+            j->k->gemm_abreast(&tile);
+        else
+            bs_gemm_run(j->k, j->vectors, task->out_w, &tile);
+    }
 }
 
 /* Some rows by all blocks, then what follows. The sums are kept apart: the residual may lie where the result goes. */
@@ -8412,7 +8521,7 @@ static void gemm_finished(const gemm_job *j, int32_t rows, const float *in, bs_c
         tile.out_step = width;
         tile.add = k > 0 ? sums : tile.add;
         tile.add_step = k > 0 ? width : 0;
-        j->kernels[rows](&tile);
+        bs_gemm_run(j->k, j->vectors, rows, &tile);
     }
     j->k->finish(to, sums, width, rows);
 }
@@ -8427,7 +8536,7 @@ static void gemm_rows_finished(const gemm_job *j)
                        .task = task};
     for (ptrdiff_t y = 0; y < task->out_h; y++)
         for (int32_t x = 0; x < task->out_w;) {
-            const int32_t rows = bs_gemm_next_rows(j->k, j->vectors, task->out_w - x);
+            const int32_t rows = bs_gemm_next_rows(j->k, j->vectors, task->out_w - x).rows;
             to.out = task->out + y * task->out_row + (ptrdiff_t)x * task->out_pixel + j->channel;
             if (task->residual)
                 to.residual =
@@ -8439,7 +8548,8 @@ static void gemm_rows_finished(const gemm_job *j)
         }
 }
 
-void bs_conv_run_gemm(const bs_conv_geometry *g, const bs_conv_kernels *k, const bs_conv_task *task)
+/* All panels. */
+static void gemm_panels(const bs_conv_geometry *g, const bs_conv_kernels *k, const bs_conv_task *task)
 {
     const bool clip = task->activation == BS_CONV_CLIP, clamp = clip || task->activation == BS_CONV_RELU;
     const int32_t width = BS_GEMM_VECTORS * k->lanes;
@@ -8456,7 +8566,6 @@ void bs_conv_run_gemm(const bs_conv_geometry *g, const bs_conv_kernels *k, const
         j.columns = bs_conv_min(left, width);
         j.vectors = bs_conv_ceil_div(j.columns, k->lanes);
         j.panels = one && left >= BS_GEMM_ABREAST * width ? BS_GEMM_ABREAST : 1;
-        j.kernels = k->gemm[j.vectors];
         if (j.finish)
             gemm_rows_finished(&j);
         for (int32_t i = 0; i < g->in_channels && !j.finish; i += BS_GEMM_DEPTH)
@@ -8464,6 +8573,23 @@ void bs_conv_run_gemm(const bs_conv_geometry *g, const bs_conv_kernels *k, const
         j.weights += (ptrdiff_t)j.panels * j.vectors * k->lanes * g->in_channels;
         j.channel += j.panels * j.columns;
     }
+}
+
+/* Some lines at a time, or a part of one. */
+void bs_conv_run_gemm(const bs_conv_geometry *g, const bs_conv_kernels *k, const bs_conv_task *task)
+{
+    const int32_t w = bs_conv_min(task->out_w, GEMM_PIXELS), h = task->out_w > 0 ? GEMM_PIXELS / w : 1;
+    for (int32_t y = 0; y < task->out_h; y += h)
+        for (int32_t x = 0; x < task->out_w; x += w) {
+            bs_conv_task some = *task;
+            some.in += (ptrdiff_t)y * g->stride_h * task->in_row + (ptrdiff_t)x * g->stride_w * task->in_pixel;
+            some.out += y * (ptrdiff_t)task->out_row + (ptrdiff_t)x * task->out_pixel;
+            if (task->residual)
+                some.residual += y * (ptrdiff_t)task->residual_row + (ptrdiff_t)x * task->residual_pixel;
+            some.out_h = bs_conv_min(h, task->out_h - y);
+            some.out_w = bs_conv_min(w, task->out_w - x);
+            gemm_panels(g, k, &some);
+        }
 }
 /* ==== end src/kernels/gemm.c ================================================================== */
 
@@ -8545,29 +8671,25 @@ static void pack_panel(const product_job *j, int32_t k, int32_t depth, int32_t n
         j->panel[i] *= p->scale;
 }
 
-/* Some rows by the panel. A result that is not dense goes through a copy of it. */
-static void product_tile(bs_gemm_tile *tile, bs_gemm_kernel *kernel, const bs_product *p, int32_t rows, float *out)
+/* Rows by the panel, whose result is not dense: through a copy of it. */
+static void product_apart(const product_job *j, int32_t vectors, int32_t rows, bs_gemm_tile *tile)
 {
-    const bool first = !tile->add;
-    tile->out = out;
-    tile->out_step = p->out_row;
-    tile->add_step = first ? 0 : tile->out_step;
-    tile->add = first ? bs_gemm_zero : out;
-    if (p->out_step == 1) {
-        kernel(tile);
-        return;
+    const bs_product *p = j->p;
+    const bool first = tile->add_step == 0;
+    float copy[BS_GEMM_MOST_ROWS][BS_GEMM_VECTORS * BS_MOST_LANES], *out = tile->out;
+    for (int32_t count; rows > 0; rows -= count, out += count * p->out_row) {
+        count = bs_gemm_next_rows(j->kernels, vectors, rows).rows;
+        for (int32_t r = 0; r < count; r++)
+            for (int32_t c = 0; c < tile->columns; c++)
+                copy[r][c] = first ? 0.0f : out[r * p->out_row + c * p->out_step];
+        tile->out = copy[0];
+        tile->add = copy[0];
+        tile->out_step = tile->add_step = BS_GEMM_VECTORS * BS_MOST_LANES;
+        bs_gemm_run(j->kernels, vectors, count, tile);
+        for (int32_t r = 0; r < count; r++)
+            for (int32_t c = 0; c < tile->columns; c++)
+                out[r * p->out_row + c * p->out_step] = copy[r][c];
     }
-    float copy[BS_GEMM_MOST_ROWS][BS_GEMM_VECTORS * BS_MOST_LANES];
-    for (int32_t r = 0; r < rows; r++)
-        for (int32_t c = 0; c < tile->columns; c++)
-            copy[r][c] = first ? 0.0f : out[r * p->out_row + c * p->out_step];
-    tile->out = copy[0];
-    tile->add = copy[0];
-    tile->out_step = tile->add_step = BS_GEMM_VECTORS * BS_MOST_LANES;
-    kernel(tile);
-    for (int32_t r = 0; r < rows; r++)
-        for (int32_t c = 0; c < tile->columns; c++)
-            out[r * p->out_row + c * p->out_step] = copy[r][c];
 }
 
 /* Rows m .. m + rows, from k on: by one panel after the other. */
@@ -8580,22 +8702,25 @@ static void product_block(const product_job *j, int32_t m, int32_t rows, int32_t
     if (!dense)
         bs_gather_f32(j->tier, p->a + m * p->a_row + k * p->a_step, p->a_row, p->a_step, rows, depth, j->rows, depth);
     for (int32_t n = 0; n < p->n; n += whole) {
-        bs_gemm_tile tile = {.in_step = dense ? p->a_row : depth,
+        float *out = p->out + m * p->out_row + n * p->out_step;
+        bs_gemm_tile tile = {.in = a,
+                             .in_step = dense ? p->a_row : depth,
                              .weights = j->panel,
                              .depth = depth,
+                             .add = k > 0 ? out : bs_gemm_zero,
+                             .add_step = k > 0 ? p->out_row : 0,
+                             .out = out,
+                             .out_step = p->out_row,
                              .columns = bs_conv_min(p->n - n, whole),
                              .low = -INFINITY,
-                             .high = INFINITY};
+                             .high = INFINITY,
+                             .next = (const char *)j->panel};
         const int32_t vectors = bs_conv_ceil_div(tile.columns, lanes);
         pack_panel(j, k, depth, n, tile.columns, vectors * lanes);
-        for (int32_t r = 0; r < rows;) {
-            const int32_t count = bs_gemm_next_rows(j->kernels, vectors, rows - r);
-            float *out = p->out + (m + r) * p->out_row + n * p->out_step;
-            tile.in = a + r * tile.in_step;
-            tile.add = k > 0 ? out : NULL;
-            product_tile(&tile, j->kernels->gemm[vectors][count], p, count, out);
-            r += count;
-        }
+        if (p->out_step == 1)
+            bs_gemm_run(j->kernels, vectors, rows, &tile);
+        else
+            product_apart(j, vectors, rows, &tile);
     }
 }
 
@@ -9411,10 +9536,13 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_GEMM_ADD_2
 #undef BS_GEMM_ADD_3
 #undef BS_GEMM_DEFINE
+#undef BS_GEMM_EACH_TILE
 #undef BS_GEMM_END
 #undef BS_GEMM_END_1
 #undef BS_GEMM_END_2
 #undef BS_GEMM_END_3
+#undef BS_GEMM_FETCH
+#undef BS_GEMM_FMA
 #undef BS_GEMM_FOUR
 #undef BS_GEMM_LANE
 #undef BS_GEMM_MAC
@@ -9443,6 +9571,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_GEMM_ROW
 #undef BS_GEMM_ROWS
 #undef BS_GEMM_ONE_INPUT
+#undef BS_GEMM_ONWARD
 #undef BS_GEMM_THIRD
 #undef BS_GEMM_THIRD_FMA
 #undef BS_GEMM_STEP
@@ -9463,6 +9592,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_GEMM_X_5
 #undef BS_GEMM_X_6
 #undef BS_GEMM_X_7
+#undef BS_GEMM_ZERO
 #undef BS_GEMM_ZERO_1
 #undef BS_GEMM_ZERO_2
 #undef BS_GEMM_ZERO_3
@@ -9639,10 +9769,15 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #define BS_OUTER_UPTO_1(M) BS_UPTO_12(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_6(M, 2)
 /* 12 sums, 2 vectors of weights and an input leave a register of 16: with the third vector in the last one GCC keeps
- * sums on the stack. */
+ * sums on the stack. So it does where it chooses which operand of a multiply-add becomes the result, or keeps a zero
+ * for the next tile. */
 #define BS_GEMM_ROWS 4
 #define BS_GEMM_ONE_INPUT(x) BS_HOLD(x);
 #define BS_GEMM_THIRD(w2, from) const __m256_u *const w2 = (const __m256_u *)(from);
+#define BS_GEMM_ZERO(zero) \
+    BS_V zero;             \
+    __asm__ volatile("vxorps %0, %0, %0" : "=x"(zero));
+#define BS_GEMM_FMA(sum, x, w) __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "x"(w))
 #define BS_GEMM_THIRD_FMA(sum, x, w2) __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "m"(*(w2)))
 #define BS_GEMM_UPTO(M, V) BS_UPTO_4(M, V)
 #define BS_GEMM_WIDE
@@ -10164,10 +10299,13 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_GEMM_ADD_2
 #undef BS_GEMM_ADD_3
 #undef BS_GEMM_DEFINE
+#undef BS_GEMM_EACH_TILE
 #undef BS_GEMM_END
 #undef BS_GEMM_END_1
 #undef BS_GEMM_END_2
 #undef BS_GEMM_END_3
+#undef BS_GEMM_FETCH
+#undef BS_GEMM_FMA
 #undef BS_GEMM_FOUR
 #undef BS_GEMM_LANE
 #undef BS_GEMM_MAC
@@ -10196,6 +10334,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_GEMM_ROW
 #undef BS_GEMM_ROWS
 #undef BS_GEMM_ONE_INPUT
+#undef BS_GEMM_ONWARD
 #undef BS_GEMM_THIRD
 #undef BS_GEMM_THIRD_FMA
 #undef BS_GEMM_STEP
@@ -10216,6 +10355,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_GEMM_X_5
 #undef BS_GEMM_X_6
 #undef BS_GEMM_X_7
+#undef BS_GEMM_ZERO
 #undef BS_GEMM_ZERO_1
 #undef BS_GEMM_ZERO_2
 #undef BS_GEMM_ZERO_3
@@ -10864,10 +11004,13 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_GEMM_ADD_2
 #undef BS_GEMM_ADD_3
 #undef BS_GEMM_DEFINE
+#undef BS_GEMM_EACH_TILE
 #undef BS_GEMM_END
 #undef BS_GEMM_END_1
 #undef BS_GEMM_END_2
 #undef BS_GEMM_END_3
+#undef BS_GEMM_FETCH
+#undef BS_GEMM_FMA
 #undef BS_GEMM_FOUR
 #undef BS_GEMM_LANE
 #undef BS_GEMM_MAC
@@ -10896,6 +11039,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_GEMM_ROW
 #undef BS_GEMM_ROWS
 #undef BS_GEMM_ONE_INPUT
+#undef BS_GEMM_ONWARD
 #undef BS_GEMM_THIRD
 #undef BS_GEMM_THIRD_FMA
 #undef BS_GEMM_STEP
@@ -10916,6 +11060,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_GEMM_X_5
 #undef BS_GEMM_X_6
 #undef BS_GEMM_X_7
+#undef BS_GEMM_ZERO
 #undef BS_GEMM_ZERO_1
 #undef BS_GEMM_ZERO_2
 #undef BS_GEMM_ZERO_3
@@ -11604,10 +11749,13 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_GEMM_ADD_2
 #undef BS_GEMM_ADD_3
 #undef BS_GEMM_DEFINE
+#undef BS_GEMM_EACH_TILE
 #undef BS_GEMM_END
 #undef BS_GEMM_END_1
 #undef BS_GEMM_END_2
 #undef BS_GEMM_END_3
+#undef BS_GEMM_FETCH
+#undef BS_GEMM_FMA
 #undef BS_GEMM_FOUR
 #undef BS_GEMM_LANE
 #undef BS_GEMM_MAC
@@ -11636,6 +11784,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_GEMM_ROW
 #undef BS_GEMM_ROWS
 #undef BS_GEMM_ONE_INPUT
+#undef BS_GEMM_ONWARD
 #undef BS_GEMM_THIRD
 #undef BS_GEMM_THIRD_FMA
 #undef BS_GEMM_STEP
@@ -11656,6 +11805,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_GEMM_X_5
 #undef BS_GEMM_X_6
 #undef BS_GEMM_X_7
+#undef BS_GEMM_ZERO
 #undef BS_GEMM_ZERO_1
 #undef BS_GEMM_ZERO_2
 #undef BS_GEMM_ZERO_3
@@ -12593,10 +12743,13 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_GEMM_ADD_2
 #undef BS_GEMM_ADD_3
 #undef BS_GEMM_DEFINE
+#undef BS_GEMM_EACH_TILE
 #undef BS_GEMM_END
 #undef BS_GEMM_END_1
 #undef BS_GEMM_END_2
 #undef BS_GEMM_END_3
+#undef BS_GEMM_FETCH
+#undef BS_GEMM_FMA
 #undef BS_GEMM_FOUR
 #undef BS_GEMM_LANE
 #undef BS_GEMM_MAC
@@ -12625,6 +12778,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_GEMM_ROW
 #undef BS_GEMM_ROWS
 #undef BS_GEMM_ONE_INPUT
+#undef BS_GEMM_ONWARD
 #undef BS_GEMM_THIRD
 #undef BS_GEMM_THIRD_FMA
 #undef BS_GEMM_STEP
@@ -12645,6 +12799,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_GEMM_X_5
 #undef BS_GEMM_X_6
 #undef BS_GEMM_X_7
+#undef BS_GEMM_ZERO
 #undef BS_GEMM_ZERO_1
 #undef BS_GEMM_ZERO_2
 #undef BS_GEMM_ZERO_3
@@ -12821,10 +12976,15 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #define BS_OUTER_UPTO_1(M) BS_UPTO_12(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_6(M, 2)
 /* 12 sums, 2 vectors of weights and an input leave a register of 16: with the third vector in the last one GCC keeps
- * sums on the stack. */
+ * sums on the stack. So it does where it chooses which operand of a multiply-add becomes the result, or keeps a zero
+ * for the next tile. */
 #define BS_GEMM_ROWS 4
 #define BS_GEMM_ONE_INPUT(x) BS_HOLD(x);
 #define BS_GEMM_THIRD(w2, from) const __m256_u *const w2 = (const __m256_u *)(from);
+#define BS_GEMM_ZERO(zero) \
+    BS_V zero;             \
+    __asm__ volatile("vxorps %0, %0, %0" : "=x"(zero));
+#define BS_GEMM_FMA(sum, x, w) __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "x"(w))
 #define BS_GEMM_THIRD_FMA(sum, x, w2) __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "m"(*(w2)))
 #define BS_GEMM_UPTO(M, V) BS_UPTO_4(M, V)
 #define BS_GEMM_WIDE
@@ -13364,10 +13524,13 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_GEMM_ADD_2
 #undef BS_GEMM_ADD_3
 #undef BS_GEMM_DEFINE
+#undef BS_GEMM_EACH_TILE
 #undef BS_GEMM_END
 #undef BS_GEMM_END_1
 #undef BS_GEMM_END_2
 #undef BS_GEMM_END_3
+#undef BS_GEMM_FETCH
+#undef BS_GEMM_FMA
 #undef BS_GEMM_FOUR
 #undef BS_GEMM_LANE
 #undef BS_GEMM_MAC
@@ -13396,6 +13559,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_GEMM_ROW
 #undef BS_GEMM_ROWS
 #undef BS_GEMM_ONE_INPUT
+#undef BS_GEMM_ONWARD
 #undef BS_GEMM_THIRD
 #undef BS_GEMM_THIRD_FMA
 #undef BS_GEMM_STEP
@@ -13416,6 +13580,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_GEMM_X_5
 #undef BS_GEMM_X_6
 #undef BS_GEMM_X_7
+#undef BS_GEMM_ZERO
 #undef BS_GEMM_ZERO_1
 #undef BS_GEMM_ZERO_2
 #undef BS_GEMM_ZERO_3
@@ -14082,10 +14247,13 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_GEMM_ADD_2
 #undef BS_GEMM_ADD_3
 #undef BS_GEMM_DEFINE
+#undef BS_GEMM_EACH_TILE
 #undef BS_GEMM_END
 #undef BS_GEMM_END_1
 #undef BS_GEMM_END_2
 #undef BS_GEMM_END_3
+#undef BS_GEMM_FETCH
+#undef BS_GEMM_FMA
 #undef BS_GEMM_FOUR
 #undef BS_GEMM_LANE
 #undef BS_GEMM_MAC
@@ -14114,6 +14282,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_GEMM_ROW
 #undef BS_GEMM_ROWS
 #undef BS_GEMM_ONE_INPUT
+#undef BS_GEMM_ONWARD
 #undef BS_GEMM_THIRD
 #undef BS_GEMM_THIRD_FMA
 #undef BS_GEMM_STEP
@@ -14134,6 +14303,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_GEMM_X_5
 #undef BS_GEMM_X_6
 #undef BS_GEMM_X_7
+#undef BS_GEMM_ZERO
 #undef BS_GEMM_ZERO_1
 #undef BS_GEMM_ZERO_2
 #undef BS_GEMM_ZERO_3
@@ -14840,10 +15010,13 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_GEMM_ADD_2
 #undef BS_GEMM_ADD_3
 #undef BS_GEMM_DEFINE
+#undef BS_GEMM_EACH_TILE
 #undef BS_GEMM_END
 #undef BS_GEMM_END_1
 #undef BS_GEMM_END_2
 #undef BS_GEMM_END_3
+#undef BS_GEMM_FETCH
+#undef BS_GEMM_FMA
 #undef BS_GEMM_FOUR
 #undef BS_GEMM_LANE
 #undef BS_GEMM_MAC
@@ -14872,6 +15045,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_GEMM_ROW
 #undef BS_GEMM_ROWS
 #undef BS_GEMM_ONE_INPUT
+#undef BS_GEMM_ONWARD
 #undef BS_GEMM_THIRD
 #undef BS_GEMM_THIRD_FMA
 #undef BS_GEMM_STEP
@@ -14892,6 +15066,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_GEMM_X_5
 #undef BS_GEMM_X_6
 #undef BS_GEMM_X_7
+#undef BS_GEMM_ZERO
 #undef BS_GEMM_ZERO_1
 #undef BS_GEMM_ZERO_2
 #undef BS_GEMM_ZERO_3
@@ -15263,21 +15438,6 @@ static void pack_keys(const attend_tile *t, int32_t j, int32_t columns, int32_t 
     }
 }
 
-/* Queries first .. end, one kernel after the other. */
-static void scores_by_panel(const attend_tile *t, bs_gemm_tile *tile, int32_t k, int32_t column, int32_t first,
-                            int32_t end)
-{
-    const int32_t vectors = bs_conv_ceil_div(tile->columns, t->kernels->lanes);
-    for (int32_t r = first; r < end;) {
-        const int32_t count = bs_gemm_next_rows(t->kernels, vectors, end - r);
-        tile->in = t->q + r * t->n_step + k;
-        tile->out = t->scores + r * t->step + column;
-        tile->add = k > 0 ? tile->out : bs_gemm_zero;
-        t->kernels->gemm[vectors][count](tile);
-        r += count;
-    }
-}
-
 static void attend_scores(const attend_tile *t)
 {
     const bs_attend *a = t->a;
@@ -15288,7 +15448,9 @@ static void attend_scores(const attend_tile *t)
                              .out_step = t->step,
                              .columns = bs_conv_min(t->keys - c, whole),
                              .low = -INFINITY,
-                             .high = INFINITY};
+                             .high = INFINITY,
+                             .next = (const char *)t->panel};
+        const int32_t vectors = bs_conv_ceil_div(tile.columns, t->kernels->lanes);
         int32_t first = 0, end = t->count;
         while (first < end && seen_end(t, first) <= t->low + c)
             first++;
@@ -15296,10 +15458,12 @@ static void attend_scores(const attend_tile *t)
             end--;
         for (int32_t k = 0; k < a->n; k += BS_GEMM_DEPTH) {
             tile.depth = bs_conv_min(a->n - k, BS_GEMM_DEPTH);
+            tile.in = t->q + first * t->n_step + k;
+            tile.out = t->scores + first * t->step + c;
             tile.add_step = k > 0 ? t->step : 0;
-            pack_keys(t, t->low + c, tile.columns, k, tile.depth,
-                      bs_conv_ceil_div(tile.columns, t->kernels->lanes) * t->kernels->lanes);
-            scores_by_panel(t, &tile, k, c, first, end);
+            tile.add = k > 0 ? tile.out : bs_gemm_zero;
+            pack_keys(t, t->low + c, tile.columns, k, tile.depth, vectors * t->kernels->lanes);
+            bs_gemm_run(t->kernels, vectors, end - first, &tile);
         }
     }
 }
@@ -15375,7 +15539,7 @@ static void values_by_panel(const attend_tile *t, bs_gemm_tile *tile, int32_t j,
 {
     const int32_t vectors = bs_conv_ceil_div(tile->columns, t->kernels->lanes);
     for (int32_t r = 0, count; r < t->count; r += count) {
-        count = leaks ? 1 : bs_gemm_next_rows(t->kernels, vectors, t->count - r);
+        count = leaks ? 1 : bs_gemm_next_rows(t->kernels, vectors, t->count - r).rows;
         const int32_t low = bs_min_i32(bs_max_i32(seen_low(t, r), j), j + depth),
                       end = bs_min_i32(seen_end(t, r + count - 1), j + depth);
         tile->in = t->scores + r * t->step + (low - t->low);
@@ -15383,7 +15547,7 @@ static void values_by_panel(const attend_tile *t, bs_gemm_tile *tile, int32_t j,
         tile->depth = bs_max_i32(end - low, 0);
         tile->out = t->q + r * t->n_step + e;
         tile->add = tile->add_step ? tile->out : bs_gemm_zero;
-        t->kernels->gemm[vectors][count](tile);
+        bs_gemm_run(t->kernels, vectors, count, tile);
     }
 }
 
@@ -15399,7 +15563,8 @@ static void attend_values(const attend_tile *t)
                                  .add_step = j > t->low ? t->n_step : 0,
                                  .columns = bs_conv_min(n - e, whole),
                                  .low = -INFINITY,
-                                 .high = INFINITY};
+                                 .high = INFINITY,
+                                 .next = (const char *)t->panel};
             pack_values(t, j, depth, e, tile.columns,
                         bs_conv_ceil_div(tile.columns, t->kernels->lanes) * t->kernels->lanes);
             values_by_panel(t, &tile, j, depth, e, leaks);

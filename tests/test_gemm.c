@@ -119,6 +119,48 @@ static void test_tier(bs_tier tier)
           bs_tier_name(tier));
 }
 
+/* More rows than are taken at once, as lines of `width`. */
+static void run_lines(const product *p, int32_t rows, int32_t width, float *to)
+{
+    bs_conv_task t = p->task;
+    t.in = in;
+    t.out = to;
+    t.residual = t.residual ? residual : NULL;
+    t.in_row = (ptrdiff_t)width * t.in_pixel;
+    t.out_row = (ptrdiff_t)width * t.out_pixel;
+    t.residual_row = (ptrdiff_t)width * t.residual_pixel;
+    t.out_h = rows / width;
+    t.out_w = width;
+    bs_conv_run(&p->g, BS_CONV_DIRECT, p->tier, &t);
+}
+
+static void test_many_rows(bs_tier tier)
+{
+    enum { ROWS = 150, K = 20, N = 29 };
+    static const int32_t widths[] = {1, 10, 25, 50, 75, 150};
+    int32_t other = 0;
+    for (int32_t form = 0; form < 2; form++) {
+        product p = {.g = {K, N, 1, 1, 1, 1, 1, 1, 1},
+                     .tier = tier,
+                     .task = {.in_pixel = K + GAP,
+                              .out_pixel = N + GAP,
+                              .weights = packed,
+                              .bias = bias,
+                              .residual = form == 1 ? residual : NULL,
+                              .residual_pixel = N}};
+        bs_conv_prepare(&p.g, BS_CONV_DIRECT, tier, weights, packed);
+        memset(all, 0xC3, sizeof all);
+        for (int32_t row = 0; row < ROWS; row++)
+            run(&p, row, 1, false, all);
+        for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+            memset(some, 0xC3, sizeof some);
+            run_lines(&p, ROWS, widths[i], some);
+            other += memcmp(some, all, sizeof all) != 0;
+        }
+    }
+    check(other == 0, "%s: 150 rows give the bytes of one after the other, as lines of any width", bs_tier_name(tier));
+}
+
 /* ------------------------------------------------------------------------------------- two computed matrices */
 
 enum { STEP = 3, SIDE = 200, SPREAD = SIDE * SIDE * STEP };
@@ -209,6 +251,6 @@ int main(void)
     fill(residual, sizeof residual / sizeof *residual);
     for (int t = BS_TIER_SCALAR; t <= BS_TIER_NEON; t++)
         if (bs_tier_available((bs_tier)t))
-            test_tier((bs_tier)t), test_products((bs_tier)t);
+            test_tier((bs_tier)t), test_many_rows((bs_tier)t), test_products((bs_tier)t);
     return check_end();
 }

@@ -141,21 +141,6 @@ static void pack_keys(const attend_tile *t, int32_t j, int32_t columns, int32_t 
     }
 }
 
-/* Queries first .. end, one kernel after the other. */
-static void scores_by_panel(const attend_tile *t, bs_gemm_tile *tile, int32_t k, int32_t column, int32_t first,
-                            int32_t end)
-{
-    const int32_t vectors = bs_conv_ceil_div(tile->columns, t->kernels->lanes);
-    for (int32_t r = first; r < end;) {
-        const int32_t count = bs_gemm_next_rows(t->kernels, vectors, end - r);
-        tile->in = t->q + r * t->n_step + k;
-        tile->out = t->scores + r * t->step + column;
-        tile->add = k > 0 ? tile->out : bs_gemm_zero;
-        t->kernels->gemm[vectors][count](tile);
-        r += count;
-    }
-}
-
 static void attend_scores(const attend_tile *t)
 {
     const bs_attend *a = t->a;
@@ -166,7 +151,9 @@ static void attend_scores(const attend_tile *t)
                              .out_step = t->step,
                              .columns = bs_conv_min(t->keys - c, whole),
                              .low = -INFINITY,
-                             .high = INFINITY};
+                             .high = INFINITY,
+                             .next = (const char *)t->panel};
+        const int32_t vectors = bs_conv_ceil_div(tile.columns, t->kernels->lanes);
         int32_t first = 0, end = t->count;
         while (first < end && seen_end(t, first) <= t->low + c)
             first++;
@@ -174,10 +161,12 @@ static void attend_scores(const attend_tile *t)
             end--;
         for (int32_t k = 0; k < a->n; k += BS_GEMM_DEPTH) {
             tile.depth = bs_conv_min(a->n - k, BS_GEMM_DEPTH);
+            tile.in = t->q + first * t->n_step + k;
+            tile.out = t->scores + first * t->step + c;
             tile.add_step = k > 0 ? t->step : 0;
-            pack_keys(t, t->low + c, tile.columns, k, tile.depth,
-                      bs_conv_ceil_div(tile.columns, t->kernels->lanes) * t->kernels->lanes);
-            scores_by_panel(t, &tile, k, c, first, end);
+            tile.add = k > 0 ? tile.out : bs_gemm_zero;
+            pack_keys(t, t->low + c, tile.columns, k, tile.depth, vectors * t->kernels->lanes);
+            bs_gemm_run(t->kernels, vectors, end - first, &tile);
         }
     }
 }
@@ -253,7 +242,7 @@ static void values_by_panel(const attend_tile *t, bs_gemm_tile *tile, int32_t j,
 {
     const int32_t vectors = bs_conv_ceil_div(tile->columns, t->kernels->lanes);
     for (int32_t r = 0, count; r < t->count; r += count) {
-        count = leaks ? 1 : bs_gemm_next_rows(t->kernels, vectors, t->count - r);
+        count = leaks ? 1 : bs_gemm_next_rows(t->kernels, vectors, t->count - r).rows;
         const int32_t low = bs_min_i32(bs_max_i32(seen_low(t, r), j), j + depth),
                       end = bs_min_i32(seen_end(t, r + count - 1), j + depth);
         tile->in = t->scores + r * t->step + (low - t->low);
@@ -261,7 +250,7 @@ static void values_by_panel(const attend_tile *t, bs_gemm_tile *tile, int32_t j,
         tile->depth = bs_max_i32(end - low, 0);
         tile->out = t->q + r * t->n_step + e;
         tile->add = tile->add_step ? tile->out : bs_gemm_zero;
-        t->kernels->gemm[vectors][count](tile);
+        bs_gemm_run(t->kernels, vectors, count, tile);
     }
 }
 
@@ -277,7 +266,8 @@ static void attend_values(const attend_tile *t)
                                  .add_step = j > t->low ? t->n_step : 0,
                                  .columns = bs_conv_min(n - e, whole),
                                  .low = -INFINITY,
-                                 .high = INFINITY};
+                                 .high = INFINITY,
+                                 .next = (const char *)t->panel};
             pack_values(t, j, depth, e, tile.columns,
                         bs_conv_ceil_div(tile.columns, t->kernels->lanes) * t->kernels->lanes);
             values_by_panel(t, &tile, j, depth, e, leaks);

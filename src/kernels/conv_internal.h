@@ -55,9 +55,11 @@ typedef struct bs_conv_tile {
 
 typedef void bs_conv_tile_kernel(const bs_conv_tile *tile);
 
-/* Some rows by a block of a panel: out = clamp(add + in x weights). Steps between rows, in floats. */
+/* Some rows by a block of a panel: out = clamp(add + in x weights). Steps between rows, in floats. A kernel takes
+ * `tiles` times the rows that it is for, one after the other; in builds for size (-Os) `tiles` is 1. */
 typedef struct bs_gemm_tile {
     const float *in;
+    int32_t tiles;
     ptrdiff_t in_step;
     const float *weights;
     ptrdiff_t panel; /* to the next one, where several are taken */
@@ -68,7 +70,8 @@ typedef struct bs_gemm_tile {
     ptrdiff_t out_step;
     int32_t columns; /* valid ones: the kernel's vectors cover them, only the last may be partial */
     float low, high;
-    const char *next, *next_end; /* what will be read soon: is fetched meanwhile */
+    const char *next; /* what will be read soon, or the weights */
+    ptrdiff_t next_step; /* bytes of it that are fetched while four products of a tile are summed */
 } bs_gemm_tile;
 
 typedef void bs_gemm_kernel(const bs_gemm_tile *tile);
@@ -130,8 +133,13 @@ const bs_conv_kernels *bs_conv_kernels_of(bs_tier tier);
 /* gemm.c */
 /* What is added to the first sums of a matrix without bias. */
 extern const float bs_gemm_zero[BS_GEMM_ZEROS];
-/* How many rows the next tile takes of those that are left. */
-int32_t bs_gemm_next_rows(const bs_conv_kernels *kernels, int32_t vectors, int32_t left);
+/* How many rows the next tile takes of those that are left, and how many tiles take as many. */
+typedef struct bs_gemm_share {
+    int32_t rows, tiles;
+} bs_gemm_share;
+bs_gemm_share bs_gemm_next_rows(const bs_conv_kernels *kernels, int32_t vectors, int32_t left);
+/* Some rows by the block at hand. The tile is moved on beyond them. */
+void bs_gemm_run(const bs_conv_kernels *kernels, int32_t vectors, int32_t rows, bs_gemm_tile *tile);
 void bs_conv_run_gemm(const bs_conv_geometry *geometry, const bs_conv_kernels *kernels, const bs_conv_task *task);
 
 /* conv_pack.c: layout, known without running the tier's instructions. Lanes of each tier are fixed. */

@@ -5,8 +5,9 @@
  * Must never: do arithmetic on samples, or let its order depend on how many rows there are.
  *
  * A panel is BS_GEMM_VECTORS vectors of columns (the last one fewer), and stays in the first cache for BS_GEMM_DEPTH
- * products while all rows pass; meanwhile the next one is fetched. The sums of a block begin at zero and are added to
- * those of the blocks before, so rounding grows with the depth of a block, not with that of the matrix.
+ * products while GEMM_PIXELS rows pass; meanwhile the next one is fetched. All panels pass before other rows are taken,
+ * so that what rows read and write stays in the second cache. The sums of a block begin at zero and are added to those
+ * of the blocks before, so rounding grows with the depth of a block, not with that of the matrix.
  */
 #include "kernels/conv_internal.h"
 
@@ -14,12 +15,38 @@
 
 const float bs_gemm_zero[BS_GEMM_ZEROS];
 
-int32_t bs_gemm_next_rows(const bs_conv_kernels *k, int32_t vectors, int32_t left)
+enum { GEMM_PIXELS = 64 };
+
+/* Whether kernels take one tile at a time. */
+#ifdef __OPTIMIZE_SIZE__
+#define GEMM_ONE_TILE true
+#else
+#define GEMM_ONE_TILE false
+#endif
+
+bs_gemm_share bs_gemm_next_rows(const bs_conv_kernels *k, int32_t vectors, int32_t left)
 {
-    int32_t count = bs_conv_ceil_div(left, bs_conv_ceil_div(left, k->gemm_rows));
-    while (!k->gemm[vectors][count])
-        count--;
-    return count;
+    const int32_t tiles = bs_conv_ceil_div(left, k->gemm_rows);
+    bs_gemm_share share = {.rows = bs_conv_ceil_div(left, tiles)};
+    share.tiles = GEMM_ONE_TILE ? 1 : left - tiles * (share.rows - 1);
+    while (!k->gemm[vectors][share.rows])
+        share.rows--;
+    return share;
+}
+
+void bs_gemm_run(const bs_conv_kernels *k, int32_t vectors, int32_t rows, bs_gemm_tile *tile)
+{
+    while (rows > 0) {
+        const bs_gemm_share share = bs_gemm_next_rows(k, vectors, rows);
+        const ptrdiff_t taken = (ptrdiff_t)share.rows * share.tiles;
+        tile->tiles = share.tiles;
+        k->gemm[vectors][share.rows](tile);
+        tile->in += taken * tile->in_step;
+        tile->out += taken * tile->out_step;
+        tile->add += taken * tile->add_step;
+        tile->next += share.tiles * (tile->depth / 4) * tile->next_step;
+        rows -= (int32_t)taken;
+    }
 }
 
 typedef struct gemm_job {
@@ -32,16 +59,17 @@ typedef struct gemm_job {
     int32_t panels; /* BS_GEMM_ABREAST of them are taken as one; else 1 */
     int32_t channel, columns, vectors;
     const float *weights;
-    bs_gemm_kernel *const *kernels; /* [rows] */
 } gemm_job;
 
 /* The block of products from `k` on, for any rows. */
 static bs_gemm_tile gemm_block(const gemm_job *j, int32_t k)
 {
     const int32_t width = j->vectors * j->k->lanes, depth = bs_conv_min(j->g->in_channels - k, BS_GEMM_DEPTH);
+    const float *weights = j->weights + (ptrdiff_t)k * width;
     const bool clamps = k + depth == j->g->in_channels && !j->finish;
     const bs_gemm_tile tile = {.in_step = (ptrdiff_t)j->g->stride_w * j->task->in_pixel,
-                               .weights = j->weights + (ptrdiff_t)k * width,
+                               .weights = weights,
+                               .next = (const char *)weights,
                                .panel = (ptrdiff_t)j->g->in_channels * width,
                                .depth = depth,
                                .add = j->task->bias ? j->task->bias + j->channel : bs_gemm_zero,
@@ -57,28 +85,24 @@ static void gemm_rows(const gemm_job *j, int32_t k)
     const bs_conv_task *task = j->task;
     const bool onto = k > 0 || task->onto;
     bs_gemm_tile tile = gemm_block(j, k);
-    const ptrdiff_t bytes = (ptrdiff_t)tile.depth * j->vectors * j->k->lanes * (ptrdiff_t)sizeof(float);
-    const ptrdiff_t tiles = (ptrdiff_t)task->out_h * bs_conv_ceil_div(task->out_w, j->k->gemm_rows);
-    const ptrdiff_t share = tiles > 1 ? (bytes / tiles + 255) / 256 * 256 : 0; /* kernels fetch 256 bytes at a time */
-    ptrdiff_t fetched = 0;
-    tile.next = (const char *)tile.weights + bytes;
+    const int32_t tiles = task->out_h * bs_conv_ceil_div(task->out_w, j->k->gemm_rows),
+                  floats = 4 * j->vectors * j->k->lanes; /* of four products */
+    const bool last = k + tile.depth == j->g->in_channels && j->channel + j->columns == j->g->out_channels;
+    if (tiles > 1 && !last) {
+        tile.next = (const char *)(tile.weights + (ptrdiff_t)tile.depth * (floats / 4));
+        tile.next_step = floats * (ptrdiff_t)sizeof(float) / tiles;
+    }
     tile.out_step = task->out_pixel;
     tile.add_step = onto ? tile.out_step : 0;
-    for (ptrdiff_t y = 0; y < task->out_h; y++)
-        for (int32_t x = 0; x < task->out_w;) {
-            const int32_t rows = bs_gemm_next_rows(j->k, j->vectors, task->out_w - x);
-            tile.in = task->in + y * j->g->stride_h * task->in_row + x * tile.in_step + k;
-            tile.out = task->out + y * task->out_row + x * tile.out_step + j->channel;
-            tile.add = onto ? tile.out : tile.add;
-            tile.next_end = fetched < bytes ? tile.next + share : tile.next;
-            if (j->panels > 1)
-                j->k->gemm_abreast(&tile);
-            else
-                j->kernels[rows](&tile);
-            tile.next = tile.next_end;
-            fetched += share;
-            x += rows;
-        }
+    for (ptrdiff_t y = 0; y < task->out_h; y++) {
+        tile.in = task->in + y * j->g->stride_h * task->in_row + k;
+        tile.out = task->out + y * task->out_row + j->channel;
+        tile.add = onto ? tile.out : tile.add;
+        if (j->panels > 1)
+            j->k->gemm_abreast(&tile);
+        else
+            bs_gemm_run(j->k, j->vectors, task->out_w, &tile);
+    }
 }
 
 /* Some rows by all blocks, then what follows. The sums are kept apart: the residual may lie where the result goes. */
@@ -93,7 +117,7 @@ static void gemm_finished(const gemm_job *j, int32_t rows, const float *in, bs_c
         tile.out_step = width;
         tile.add = k > 0 ? sums : tile.add;
         tile.add_step = k > 0 ? width : 0;
-        j->kernels[rows](&tile);
+        bs_gemm_run(j->k, j->vectors, rows, &tile);
     }
     j->k->finish(to, sums, width, rows);
 }
@@ -108,7 +132,7 @@ static void gemm_rows_finished(const gemm_job *j)
                        .task = task};
     for (ptrdiff_t y = 0; y < task->out_h; y++)
         for (int32_t x = 0; x < task->out_w;) {
-            const int32_t rows = bs_gemm_next_rows(j->k, j->vectors, task->out_w - x);
+            const int32_t rows = bs_gemm_next_rows(j->k, j->vectors, task->out_w - x).rows;
             to.out = task->out + y * task->out_row + (ptrdiff_t)x * task->out_pixel + j->channel;
             if (task->residual)
                 to.residual =
@@ -120,7 +144,8 @@ static void gemm_rows_finished(const gemm_job *j)
         }
 }
 
-void bs_conv_run_gemm(const bs_conv_geometry *g, const bs_conv_kernels *k, const bs_conv_task *task)
+/* All panels. */
+static void gemm_panels(const bs_conv_geometry *g, const bs_conv_kernels *k, const bs_conv_task *task)
 {
     const bool clip = task->activation == BS_CONV_CLIP, clamp = clip || task->activation == BS_CONV_RELU;
     const int32_t width = BS_GEMM_VECTORS * k->lanes;
@@ -137,7 +162,6 @@ void bs_conv_run_gemm(const bs_conv_geometry *g, const bs_conv_kernels *k, const
         j.columns = bs_conv_min(left, width);
         j.vectors = bs_conv_ceil_div(j.columns, k->lanes);
         j.panels = one && left >= BS_GEMM_ABREAST * width ? BS_GEMM_ABREAST : 1;
-        j.kernels = k->gemm[j.vectors];
         if (j.finish)
             gemm_rows_finished(&j);
         for (int32_t i = 0; i < g->in_channels && !j.finish; i += BS_GEMM_DEPTH)
@@ -145,4 +169,21 @@ void bs_conv_run_gemm(const bs_conv_geometry *g, const bs_conv_kernels *k, const
         j.weights += (ptrdiff_t)j.panels * j.vectors * k->lanes * g->in_channels;
         j.channel += j.panels * j.columns;
     }
+}
+
+/* Some lines at a time, or a part of one. */
+void bs_conv_run_gemm(const bs_conv_geometry *g, const bs_conv_kernels *k, const bs_conv_task *task)
+{
+    const int32_t w = bs_conv_min(task->out_w, GEMM_PIXELS), h = task->out_w > 0 ? GEMM_PIXELS / w : 1;
+    for (int32_t y = 0; y < task->out_h; y += h)
+        for (int32_t x = 0; x < task->out_w; x += w) {
+            bs_conv_task some = *task;
+            some.in += (ptrdiff_t)y * g->stride_h * task->in_row + (ptrdiff_t)x * g->stride_w * task->in_pixel;
+            some.out += y * (ptrdiff_t)task->out_row + (ptrdiff_t)x * task->out_pixel;
+            if (task->residual)
+                some.residual += y * (ptrdiff_t)task->residual_row + (ptrdiff_t)x * task->residual_pixel;
+            some.out_h = bs_conv_min(h, task->out_h - y);
+            some.out_w = bs_conv_min(w, task->out_w - x);
+            gemm_panels(g, k, &some);
+        }
 }

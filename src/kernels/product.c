@@ -42,29 +42,25 @@ static void pack_panel(const product_job *j, int32_t k, int32_t depth, int32_t n
         j->panel[i] *= p->scale;
 }
 
-/* Some rows by the panel. A result that is not dense goes through a copy of it. */
-static void product_tile(bs_gemm_tile *tile, bs_gemm_kernel *kernel, const bs_product *p, int32_t rows, float *out)
+/* Rows by the panel, whose result is not dense: through a copy of it. */
+static void product_apart(const product_job *j, int32_t vectors, int32_t rows, bs_gemm_tile *tile)
 {
-    const bool first = !tile->add;
-    tile->out = out;
-    tile->out_step = p->out_row;
-    tile->add_step = first ? 0 : tile->out_step;
-    tile->add = first ? bs_gemm_zero : out;
-    if (p->out_step == 1) {
-        kernel(tile);
-        return;
+    const bs_product *p = j->p;
+    const bool first = tile->add_step == 0;
+    float copy[BS_GEMM_MOST_ROWS][BS_GEMM_VECTORS * BS_MOST_LANES], *out = tile->out;
+    for (int32_t count; rows > 0; rows -= count, out += count * p->out_row) {
+        count = bs_gemm_next_rows(j->kernels, vectors, rows).rows;
+        for (int32_t r = 0; r < count; r++)
+            for (int32_t c = 0; c < tile->columns; c++)
+                copy[r][c] = first ? 0.0f : out[r * p->out_row + c * p->out_step];
+        tile->out = copy[0];
+        tile->add = copy[0];
+        tile->out_step = tile->add_step = BS_GEMM_VECTORS * BS_MOST_LANES;
+        bs_gemm_run(j->kernels, vectors, count, tile);
+        for (int32_t r = 0; r < count; r++)
+            for (int32_t c = 0; c < tile->columns; c++)
+                out[r * p->out_row + c * p->out_step] = copy[r][c];
     }
-    float copy[BS_GEMM_MOST_ROWS][BS_GEMM_VECTORS * BS_MOST_LANES];
-    for (int32_t r = 0; r < rows; r++)
-        for (int32_t c = 0; c < tile->columns; c++)
-            copy[r][c] = first ? 0.0f : out[r * p->out_row + c * p->out_step];
-    tile->out = copy[0];
-    tile->add = copy[0];
-    tile->out_step = tile->add_step = BS_GEMM_VECTORS * BS_MOST_LANES;
-    kernel(tile);
-    for (int32_t r = 0; r < rows; r++)
-        for (int32_t c = 0; c < tile->columns; c++)
-            out[r * p->out_row + c * p->out_step] = copy[r][c];
 }
 
 /* Rows m .. m + rows, from k on: by one panel after the other. */
@@ -77,22 +73,25 @@ static void product_block(const product_job *j, int32_t m, int32_t rows, int32_t
     if (!dense)
         bs_gather_f32(j->tier, p->a + m * p->a_row + k * p->a_step, p->a_row, p->a_step, rows, depth, j->rows, depth);
     for (int32_t n = 0; n < p->n; n += whole) {
-        bs_gemm_tile tile = {.in_step = dense ? p->a_row : depth,
+        float *out = p->out + m * p->out_row + n * p->out_step;
+        bs_gemm_tile tile = {.in = a,
+                             .in_step = dense ? p->a_row : depth,
                              .weights = j->panel,
                              .depth = depth,
+                             .add = k > 0 ? out : bs_gemm_zero,
+                             .add_step = k > 0 ? p->out_row : 0,
+                             .out = out,
+                             .out_step = p->out_row,
                              .columns = bs_conv_min(p->n - n, whole),
                              .low = -INFINITY,
-                             .high = INFINITY};
+                             .high = INFINITY,
+                             .next = (const char *)j->panel};
         const int32_t vectors = bs_conv_ceil_div(tile.columns, lanes);
         pack_panel(j, k, depth, n, tile.columns, vectors * lanes);
-        for (int32_t r = 0; r < rows;) {
-            const int32_t count = bs_gemm_next_rows(j->kernels, vectors, rows - r);
-            float *out = p->out + (m + r) * p->out_row + n * p->out_step;
-            tile.in = a + r * tile.in_step;
-            tile.add = k > 0 ? out : NULL;
-            product_tile(&tile, j->kernels->gemm[vectors][count], p, count, out);
-            r += count;
-        }
+        if (p->out_step == 1)
+            bs_gemm_run(j->kernels, vectors, rows, &tile);
+        else
+            product_apart(j, vectors, rows, &tile);
     }
 }
 

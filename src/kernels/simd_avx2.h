@@ -51,10 +51,15 @@
 #define BS_OUTER_UPTO_1(M) BS_UPTO_12(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_6(M, 2)
 /* 12 sums, 2 vectors of weights and an input leave a register of 16: with the third vector in the last one GCC keeps
- * sums on the stack. */
+ * sums on the stack. So it does where it chooses which operand of a multiply-add becomes the result, or keeps a zero
+ * for the next tile. */
 #define BS_GEMM_ROWS 4
 #define BS_GEMM_ONE_INPUT(x) BS_HOLD(x);
 #define BS_GEMM_THIRD(w2, from) const __m256_u *const w2 = (const __m256_u *)(from);
+#define BS_GEMM_ZERO(zero) \
+    BS_V zero;             \
+    __asm__ volatile("vxorps %0, %0, %0" : "=x"(zero));
+#define BS_GEMM_FMA(sum, x, w) __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "x"(w))
 #define BS_GEMM_THIRD_FMA(sum, x, w2) __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "m"(*(w2)))
 #define BS_GEMM_UPTO(M, V) BS_UPTO_4(M, V)
 #define BS_GEMM_WIDE

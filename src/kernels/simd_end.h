@@ -58,10 +58,13 @@
 #undef BS_GEMM_ADD_2
 #undef BS_GEMM_ADD_3
 #undef BS_GEMM_DEFINE
+#undef BS_GEMM_EACH_TILE
 #undef BS_GEMM_END
 #undef BS_GEMM_END_1
 #undef BS_GEMM_END_2
 #undef BS_GEMM_END_3
+#undef BS_GEMM_FETCH
+#undef BS_GEMM_FMA
 #undef BS_GEMM_FOUR
 #undef BS_GEMM_LANE
 #undef BS_GEMM_MAC
@@ -90,6 +93,7 @@
 #undef BS_GEMM_ROW
 #undef BS_GEMM_ROWS
 #undef BS_GEMM_ONE_INPUT
+#undef BS_GEMM_ONWARD
 #undef BS_GEMM_THIRD
 #undef BS_GEMM_THIRD_FMA
 #undef BS_GEMM_STEP
@@ -110,6 +114,7 @@
 #undef BS_GEMM_X_5
 #undef BS_GEMM_X_6
 #undef BS_GEMM_X_7
+#undef BS_GEMM_ZERO
 #undef BS_GEMM_ZERO_1
 #undef BS_GEMM_ZERO_2
 #undef BS_GEMM_ZERO_3
