@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: c9f0299a940acdb9827c34d4b399b6737884142c70b4caa18ef9f52b39b4234a
+ * sha256 of the parts: 7d77bcd20f9611bd2386e47dc1f518bc8481feed93f1b4d0109a86fa9222f3b1
  */
 #include "brainstorm.h"
 
@@ -3099,8 +3099,9 @@ static inline bool bs_span_dense_f32(const ptrdiff_t *step, int32_t operands)
     return dense;
 }
 
-/* Adds `to`, then `from` with its shift, to a box, and copies the elements, of 1, 2 or 4 bytes. */
-void bs_span_copy(bs_span *span, const bs_operand *to, const bs_operand *from, const int32_t *shift);
+/* Adds `to`, then `from` with its shift, to a box, and copies the elements, of 1, 2 or 4 bytes. They do not overlap. */
+void bs_span_copy(bs_span *span, const bs_call *call, const bs_operand *to, const bs_operand *from,
+                  const int32_t *shift);
 
 #endif
 /* ==== end src/ops/span.h ====================================================================== */

@@ -2,48 +2,8 @@
  * op needs, NaN among the best, lines that are not contiguous, features beyond the last bucket, and weights as a device
  * wants them. */
 #include "op_harness.h"
-#include "plan/plan.h"
 
 static const bs_value none = {0};
-
-/* One op of a graph on storage of one layout, at its largest extents; in[i] may be changed before op_case_run. */
-typedef struct op_case {
-    op_run r;
-    storage in[3], out[2];
-} op_case;
-
-static op_case op_case_new(bs_graph *g, bs_tier tier, int32_t layout)
-{
-    op_case c;
-    memset(&c, 0, sizeof c);
-    if (g->status != BS_OK)
-        check(0, "a sound graph: %s", g->error.message);
-    c.r = op_run_of(g, tier);
-    op_random_weights(&c.r);
-    op_prepare(&c.r, 32, 32);
-    for (int32_t i = 0; i < c.r.node->n_in; i++) {
-        const bs_value_info *v = bs_value_get(g, bs_node_in(g, c.r.node)[i]);
-        int32_t dim[BS_MAX_RANK] = {0};
-        for (int32_t d = 0; d < v->rank; d++)
-            dim[d] = (int32_t)bs_dim_max(g, v->dims[d]);
-        c.in[i] = storage_new(v->dtype, 1, v->rank, dim, whole_rect(v->rank, dim), op_halo(&c.r, i, 0), layout);
-        tensor t = tensor_new(v->dtype, 1, v->rank, dim);
-        tensor_randomise(&t);
-        storage_fill(&c.in[i], &t, 0, 0);
-        c.r.call.in[i] = c.in[i].operand;
-    }
-    for (int32_t i = 0; i < c.r.node->n_out; i++) {
-        c.out[i] = storage_of_output(&c.r, i, 1, layout);
-        c.r.call.out[i] = c.out[i].operand;
-    }
-    return c;
-}
-
-static bs_status op_case_run(op_case *c)
-{
-    c->r.call.plan = &c->r.plan; /* not that of the copy it was made of */
-    return c->r.plan.fusion ? bs_fusion_run(&c->r.call) : c->r.op->run(&c->r.call);
-}
 
 static float *out_f32(op_case *c) { return c->out[0].operand.data; }
 

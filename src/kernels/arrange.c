@@ -65,6 +65,36 @@ __attribute__((target("avx2"))) static void transpose_block(const float *from, p
     }
 }
 
+#ifndef __OPTIMIZE_SIZE__
+/* 4 x 8, for few rows. */
+#define ARRANGE_FEW 4
+__attribute__((target("avx2"))) static void transpose_few(const float *from, ptrdiff_t from_row, float *to,
+                                                          ptrdiff_t to_row)
+{
+    const __m256 a = _mm256_loadu_ps(from), b = _mm256_loadu_ps(from + from_row);
+    const __m256 c = _mm256_loadu_ps(from + 2 * from_row), d = _mm256_loadu_ps(from + 3 * from_row);
+    const __m256 ab[2] = {_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b)};
+    const __m256 cd[2] = {_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d)};
+    for (int i = 0; i < 2; i++) {
+        const __m256 even = _mm256_shuffle_ps(ab[i], cd[i], 0x44), odd = _mm256_shuffle_ps(ab[i], cd[i], 0xee);
+        _mm_storeu_ps(to + 2 * i * to_row, _mm256_castps256_ps128(even));
+        _mm_storeu_ps(to + (2 * i + 1) * to_row, _mm256_castps256_ps128(odd));
+        _mm_storeu_ps(to + (2 * i + 4) * to_row, _mm256_extractf128_ps(even, 1));
+        _mm_storeu_ps(to + (2 * i + 5) * to_row, _mm256_extractf128_ps(odd, 1));
+    }
+}
+
+/* 2 x 8, whose columns lie side by side. */
+#define ARRANGE_PAIRS 8
+__attribute__((target("avx2"))) static void transpose_pairs(const float *first, const float *second, float *to)
+{
+    const __m256 a = _mm256_loadu_ps(first), b = _mm256_loadu_ps(second);
+    const __m256 low = _mm256_unpacklo_ps(a, b), high = _mm256_unpackhi_ps(a, b);
+    _mm256_storeu_ps(to, _mm256_permute2f128_ps(low, high, 0x20));
+    _mm256_storeu_ps(to + 8, _mm256_permute2f128_ps(low, high, 0x31));
+}
+#endif
+
 __attribute__((target("avx2,f16c"))) static void widen64_block(const uint16_t *from, float *to)
 {
     __m128i half[8];
@@ -91,6 +121,15 @@ static void transpose_block(const float *from, ptrdiff_t from_row, float *to, pt
     vst1q_f32(to + 3 * to_row, vcombine_f32(vget_high_f32(a.val[1]), vget_high_f32(b.val[1])));
 }
 
+#ifndef __OPTIMIZE_SIZE__
+#define ARRANGE_PAIRS 4
+static void transpose_pairs(const float *first, const float *second, float *to)
+{
+    const float32x4x2_t pairs = {{vld1q_f32(first), vld1q_f32(second)}};
+    vst2q_f32(to, pairs);
+}
+#endif
+
 static void widen64_block(const uint16_t *from, float *to)
 {
     uint16x4_t half[16];
@@ -116,6 +155,26 @@ static void widen64_block(const uint16_t *from, float *to) { widen64_plain(from,
 
 /* --------------------------------------------------------------------------------------------------- the whole */
 
+/* Fewer rows than a block has. */
+static void transpose_narrow(bs_tier tier, const float *from, ptrdiff_t from_row, int32_t rows, int32_t columns,
+                             float *to, ptrdiff_t to_row)
+{
+    int32_t done = 0, taken = rows;
+#ifdef ARRANGE_PAIRS
+    for (; tier != BS_TIER_SCALAR && rows == 2 && to_row == 2 && columns - done >= ARRANGE_PAIRS; done += ARRANGE_PAIRS)
+        transpose_pairs(from + done, from + from_row + done, to + 2 * done);
+#endif
+#ifdef ARRANGE_FEW
+    if (tier != BS_TIER_SCALAR && rows >= ARRANGE_FEW) {
+        for (taken = ARRANGE_FEW; columns - done >= 8; done += 8)
+            transpose_few(from + done, from_row, to + done * to_row, to_row);
+        transpose_plain(from + taken * from_row, from_row, rows - taken, columns, to + taken, to_row);
+    }
+#endif
+    (void)tier;
+    transpose_plain(from + done, from_row, taken, columns - done, to + done * to_row, to_row);
+}
+
 void bs_transpose_f32(bs_tier tier, const float *from, ptrdiff_t from_row, int32_t rows, int32_t columns, float *to,
                       ptrdiff_t to_row)
 {
@@ -127,7 +186,8 @@ void bs_transpose_f32(bs_tier tier, const float *from, ptrdiff_t from_row, int32
             transpose_block(from + r * from_row + c, from_row, to + c * to_row + r, to_row);
     transpose_plain(from + whole_columns, from_row, whole_rows, columns - whole_columns, to + whole_columns * to_row,
                     to_row);
-    transpose_plain(from + whole_rows * from_row, from_row, rows - whole_rows, columns, to + whole_rows, to_row);
+    transpose_narrow(tier, from + whole_rows * from_row, from_row, rows - whole_rows, columns, to + whole_rows,
+                     to_row);
 }
 
 void bs_gather_f32(bs_tier tier, const float *from, ptrdiff_t from_row, ptrdiff_t from_step, int32_t rows,

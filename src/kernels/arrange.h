@@ -1,4 +1,5 @@
-/* arrange.h: moving weights into the layout that kernels want, as fast as they come from storage.
+/* arrange.h: moving weights into the layout that kernels want, as fast as they come from storage, and values into
+ * another order.
  *
  * Owns:      transposing, gathering what is not dense, and widening of half floats, for every tier.
  * Relies on: tier.h.

@@ -82,7 +82,7 @@ static void concat_one(const bs_call *call, int32_t index, int32_t axis, int32_t
     span.low[axis + 1] = low;
     span.count[axis + 1] = high - low;
     shift[axis] = at;
-    bs_span_copy(&span, out, in, shift);
+    bs_span_copy(&span, call, out, in, shift);
 }
 
 static bs_status concat_run(const bs_call *call)
@@ -144,7 +144,7 @@ static bs_status slice_run(const bs_call *call)
         return BS_ERROR_SHAPE; /* a run set a symbol below what the slice needs */
     bs_span span;
     bs_span_box(&span, out, call->rows);
-    bs_span_copy(&span, out, in, shift);
+    bs_span_copy(&span, call, out, in, shift);
     return BS_OK;
 }
 

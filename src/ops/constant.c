@@ -49,7 +49,7 @@ static bs_status constant_run(const bs_call *call)
     }
     bs_span span;
     bs_span_box(&span, &call->out[0], call->rows);
-    bs_span_copy(&span, &call->out[0], &from, NULL);
+    bs_span_copy(&span, call, &call->out[0], &from, NULL);
     return BS_OK;
 }
 

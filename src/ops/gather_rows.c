@@ -105,11 +105,29 @@ static void indexed_one(const indexed *k, void *beside, void *named)
         *(uint32_t *)named += *(const uint32_t *)beside; /* of i32: what does not fit wraps round */
 }
 
+/* Indices next to each other, which name elements of 4 bytes: a loop that does nothing else. */
+static const int32_t *indexed_words(const indexed *k, int64_t n, char *const *at)
+{
+    const int32_t *index = (const int32_t *)(const void *)at[1];
+    char *to = at[0];
+    for (int64_t i = 0; i < n; i++) {
+        if (index[i] < 0 || index[i] >= k->extent)
+            return index + i;
+        memcpy(to + 4 * i, at[2] + index[i] * k->step, 4);
+    }
+    return NULL;
+}
+
 /* Operands of the walk: elements beside the indices, indices, lines of what is indexed. */
 static void indexed_line(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
 {
     const indexed *k = context;
     const ptrdiff_t bytes = (ptrdiff_t)bs_dtype_bytes(k->dtype);
+    if (BS_DENSE_PAYS && k->move == INDEXED_READ && bytes == 4 && step[0] == 4 && step[1] == 4 && step[2] == 0) {
+        const int32_t *bad = indexed_words(k, n, at);
+        *k->bad = *k->bad ? *k->bad : bad;
+        return;
+    }
     const bool whole = step[1] == 0 && k->move == INDEXED_READ && step[0] == bytes && step[2] == bytes;
     for (int64_t i = 0; i < n; i++) {
         const void *at_index = at[1] + i * step[1];
@@ -125,6 +143,53 @@ static void indexed_line(const void *context, int64_t n, char *const *at, const 
         }
         indexed_one(k, at[0] + i * step[0], named);
     }
+}
+
+/* Indices of `groups` runs of `length`, interleaved, as shuffles of channels have them: first, first + apart, .. of
+ * each run its first, then of each its second. With one group it is a run. */
+typedef struct indexed_runs {
+    int32_t groups, length, first, apart;
+} indexed_runs;
+
+static bool indexed_interleaves(const int32_t *index, ptrdiff_t step, int32_t n, int32_t extent, indexed_runs *runs)
+{
+    const int32_t first = n > 1 ? index[0] : -1;
+    int32_t groups = 1;
+    if (first < 0 || first >= extent)
+        return false;
+    while (groups < n && index[groups * step] != first + 1)
+        groups++;
+    const int64_t apart = groups > 1 ? (int64_t)index[step] - first : 0, length = n / groups;
+    if (n % groups != 0 || apart < 0 || first + (groups - 1) * apart + length > extent)
+        return false;
+    for (int32_t i = 0; i < length; i++)
+        for (int32_t g = 0; g < groups; g++, index += step)
+            if (*index != first + g * apart + i)
+                return false;
+    *runs = (indexed_runs){groups, (int32_t)length, first, (int32_t)apart};
+    return true;
+}
+
+/* Reads by such indices: a copy, with the axis as two. False: they are others, or differ from row to row. */
+static bool indexed_copies(const bs_call *call, const bs_operand *beside, const bs_operand *indices,
+                           const bs_operand *named, int32_t axis)
+{
+    bs_operand to = *beside, from = *named;
+    bs_span span;
+    indexed_runs runs;
+    bs_span_box(&span, beside, call->rows);
+    if (indices->rank != 1 || (call->rows > 1 && indices->row_stride != 0) ||
+        span.count[axis + 1] != beside->dim[axis] ||
+        !indexed_interleaves(indices->data, indices->stride[0], beside->dim[axis], named->dim[axis], &runs))
+        return false;
+    to.stride[to.rank++] = to.stride[axis];
+    to.stride[axis] *= runs.groups;
+    from.stride[from.rank++] = from.stride[axis] * runs.apart;
+    from.data = bs_operand_at(named, runs.first * named->stride[axis]);
+    span.count[axis + 1] = runs.length;
+    span.count[span.axes++] = runs.groups;
+    bs_span_copy(&span, call, &to, &from, NULL);
+    return true;
 }
 
 /* Counts from the first index of a row. */
@@ -152,6 +217,8 @@ static bs_status indexed_run(const bs_call *call, const bs_operand *beside, cons
         if (!on && beside->dim[d] > named->dim[of])
             return BS_ERROR_SHAPE; /* a run set a symbol below what the indices need */
     }
+    if (BS_DENSE_PAYS && move == INDEXED_READ && !each && indexed_copies(call, beside, indices, named, axis))
+        return BS_OK;
     bs_span span;
     bs_span_open(&span, beside, call->rows);
     bs_span_add(&span, &which, NULL, 0);
@@ -183,7 +250,7 @@ static bs_status write_run(const bs_call *call, bool each)
     const bs_operand *out = &call->out[0];
     bs_span span;
     bs_span_box(&span, out, call->rows);
-    bs_span_copy(&span, out, &call->in[0], NULL);
+    bs_span_copy(&span, call, out, &call->in[0], NULL);
     return indexed_run(call, &call->in[2], &call->in[1], out, bs_axis_of(desc->axis, out->rank), each,
                        desc->update == BS_UPDATE_ADD ? INDEXED_ADD : INDEXED_WRITE);
 }

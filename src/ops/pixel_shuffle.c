@@ -100,7 +100,7 @@ static bs_status pixel_shuffle_run(const bs_call *call)
         bs_span_box(&span, out, call->rows);
         phase_range(&span, 1, out->rect.y0, out->rect.y1, r, phase / r);
         phase_range(&span, 2, out->rect.x0, out->rect.x1, r, phase % r);
-        bs_span_copy(&span, &to, &from, NULL);
+        bs_span_copy(&span, call, &to, &from, NULL);
     }
     return BS_OK;
 }
@@ -117,7 +117,7 @@ static bs_status pixel_unshuffle_run(const bs_call *call)
         bs_span span;
         bs_span_box(&span, out, call->rows);
         span.count[1] = to.dim[0];
-        bs_span_copy(&span, &to, &from, NULL);
+        bs_span_copy(&span, call, &to, &from, NULL);
     }
     return BS_OK;
 }

@@ -193,7 +193,7 @@ static bs_status reshape_run(const bs_call *call)
     if (reshape_view(in, out, &view)) {
         bs_span span;
         bs_span_box(&span, out, call->rows);
-        bs_span_copy(&span, out, &view, NULL);
+        bs_span_copy(&span, call, out, &view, NULL);
         return BS_OK;
     }
     for (int32_t row = 0; row < call->rows; row++)
@@ -302,7 +302,7 @@ static bs_status transpose_run(const bs_call *call)
     }
     bs_span span;
     bs_span_box(&span, out, call->rows);
-    bs_span_copy(&span, out, &view, NULL);
+    bs_span_copy(&span, call, out, &view, NULL);
     return BS_OK;
 }
 

@@ -78,7 +78,7 @@ static bs_status segment_spread_run(const bs_call *call)
                                             &to);
         bs_span span;
         bs_span_box(&span, &to, 1);
-        bs_span_copy(&span, &to, &from, NULL);
+        bs_span_copy(&span, call, &to, &from, NULL);
     }
     return BS_OK;
 }

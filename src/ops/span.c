@@ -1,6 +1,7 @@
 /* ops/span.c - the strided walk.
  * Relies on span.h. Must never let the order of elements matter: inner functions are element by element. */
 #include "ops/span.h"
+#include "kernels/arrange.h"
 
 void bs_span_box(bs_span *span, const bs_operand *out, int32_t rows)
 {
@@ -135,13 +136,19 @@ static bool span_next(bs_span *s, int64_t *index, int32_t inner)
     return false;
 }
 
-void bs_span_run(bs_span *span, bs_span_inner inner, const void *context)
+/* False: there is nothing to walk. */
+static bool span_arrange(bs_span *span)
 {
     for (int32_t a = 0; a < span->axes; a++)
         if (span->count[a] <= 0)
-            return;
+            return false;
     span_sort(span);
     span_merge(span);
+    return true;
+}
+
+static void span_walk(bs_span *span, bs_span_inner inner, const void *context)
+{
     const int32_t last = span->axes > 0 ? span->axes - 1 : 0;
     int64_t index[BS_SPAN_AXES] = {0};
     ptrdiff_t step[BS_SPAN_OPERANDS] = {0};
@@ -150,6 +157,12 @@ void bs_span_run(bs_span *span, bs_span_inner inner, const void *context)
     do
         inner(context, span->axes > 0 ? span->count[last] : 1, span->at, step);
     while (span_next(span, index, last));
+}
+
+void bs_span_run(bs_span *span, bs_span_inner inner, const void *context)
+{
+    if (span_arrange(span))
+        span_walk(span, inner, context);
 }
 
 /* ---------------------------------------------------------------------------------------------------- copy */
@@ -174,10 +187,49 @@ static void span_copy_line(const void *context, int64_t n, char *const *at, cons
             to[i * step[0]] = from[i * step[1]];
 }
 
-void bs_span_copy(bs_span *span, const bs_operand *to, const bs_operand *from, const int32_t *shift)
+/* Two axes, one that is dense in the output and one that is dense in what is copied. */
+typedef struct span_plane {
+    bs_tier tier;
+    int32_t rows, columns;
+    ptrdiff_t from_row, to_row; /* in elements */
+} span_plane;
+
+static void span_transpose(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+{
+    const span_plane *p = context;
+    for (int64_t i = 0; i < n; i++)
+        bs_transpose_f32(p->tier, (const float *)(const void *)(at[1] + i * step[1]), p->from_row, p->rows, p->columns,
+                         (float *)(void *)(at[0] + i * step[0]), p->to_row);
+}
+
+/* Takes such a plane of floats out of what is walked. False: there is none. */
+static bool span_take_plane(bs_span *s, bs_tier tier, span_plane *plane)
+{
+    const int32_t last = s->axes - 1;
+    int32_t dense = 0;
+    while (dense < last && s->step[1][dense] != 4)
+        dense++;
+    if (dense >= last || s->step[0][last] != 4 || s->count[last] > INT32_MAX || s->count[dense] > INT32_MAX)
+        return false;
+    const span_plane found = {tier, (int32_t)s->count[last], (int32_t)s->count[dense], s->step[1][last] / 4,
+                              s->step[0][dense] / 4};
+    *plane = found;
+    span_move_axis(s, dense, last - 1);
+    s->axes -= 2;
+    return true;
+}
+
+void bs_span_copy(bs_span *span, const bs_call *call, const bs_operand *to, const bs_operand *from,
+                  const int32_t *shift)
 {
     const size_t bytes = bs_dtype_bytes(to->dtype);
+    span_plane plane;
     bs_span_add(span, to, NULL, 0);
     bs_span_add(span, from, shift, 0);
-    bs_span_run(span, span_copy_line, &bytes);
+    if (!span_arrange(span))
+        return;
+    if (BS_DENSE_PAYS && to->dtype == BS_F32 && span_take_plane(span, (bs_tier)call->plan->tier, &plane))
+        span_walk(span, span_transpose, &plane);
+    else
+        span_walk(span, span_copy_line, &bytes);
 }

@@ -47,7 +47,8 @@ static inline bool bs_span_dense_f32(const ptrdiff_t *step, int32_t operands)
     return dense;
 }
 
-/* Adds `to`, then `from` with its shift, to a box, and copies the elements, of 1, 2 or 4 bytes. */
-void bs_span_copy(bs_span *span, const bs_operand *to, const bs_operand *from, const int32_t *shift);
+/* Adds `to`, then `from` with its shift, to a box, and copies the elements, of 1, 2 or 4 bytes. They do not overlap. */
+void bs_span_copy(bs_span *span, const bs_call *call, const bs_operand *to, const bs_operand *from,
+                  const int32_t *shift);
 
 #endif
