@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 3f4e92d84b0757019e8d1f55578157f18f046b8e185c7a1ed791eaba64cf9b76
+ * sha256 of the parts: 278104fab01906935e7503244a4077c1215cf32965431981f8703848a39641e6
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -2332,6 +2332,48 @@ BS_INTERNAL uint64_t bs_squared_change(bs_tier tier, const bs_codes *a, const bs
 #endif
 /* ==== end src/kernels/elementwise.h =========================================================== */
 
+/* ==== begin src/kernels/pool.h ================================================================ */
+/* pool.h: the maximum or the mean of a window, a vector of channels at a time.
+ *
+ * Owns:      the interface of those loops, for tiers with vectors; others, and builds for size (-Os), have the plain
+ *            ones of ops/pool2d.c.
+ * Relies on: tier.h.
+ * Must never: read outside the window, or give other bytes than those: taps are taken row by row; a mean of rows adds
+ *            up each row, then these sums.
+ */
+#ifndef BS_KERNELS_POOL_H
+#define BS_KERNELS_POOL_H
+
+#include <stdbool.h>
+
+/* #include "kernels/tier.h" */
+
+typedef enum bs_pool_sum { BS_POOL_LARGEST, BS_POOL_MEAN, BS_POOL_MEAN_OF_ROWS } bs_pool_sum;
+
+/* Channels of a tap lie side by side; strides are in floats. rows and taps: 1 or more. */
+typedef struct bs_pool_window {
+    const float *in;
+    ptrdiff_t row, tap;
+    int32_t rows, taps;
+    int32_t channels;
+    bs_pool_sum sum;
+    float count; /* of a mean: what the sum is divided by */
+    float *out;
+} bs_pool_window;
+
+/* False, and nothing is done: the tier is the scalar one, or there are fewer channels than it has lanes. */
+#ifdef __OPTIMIZE_SIZE__
+static inline bool bs_pool_window_run(bs_tier tier, const bs_pool_window *window)
+{
+    return (void)tier, (void)window, false;
+}
+#else
+BS_INTERNAL bool bs_pool_window_run(bs_tier tier, const bs_pool_window *window);
+#endif
+
+#endif
+/* ==== end src/kernels/pool.h ================================================================== */
+
 /* ==== begin src/kernels/functions.h =========================================================== */
 /* functions.h: rows of what needs an exponential or a logarithm, and what sums a row: activations, exp, log, erf,
  * softmax, layer and RMS norm.
@@ -3642,6 +3684,20 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
+#undef BS_POOL_ADD
+#undef BS_POOL_DEFINE
+#undef BS_POOL_DIVIDE
+#undef BS_POOL_FIRST
+#undef BS_POOL_LARGER
+#undef BS_POOL_LINES
+#undef BS_POOL_LINE_ADD
+#undef BS_POOL_LINE_END
+#undef BS_POOL_LINE_ZERO
+#undef BS_POOL_ROW
+#undef BS_POOL_STORE
+#undef BS_POOL_TAPS
+#undef BS_POOL_X
+#undef BS_POOL_ZERO
 #undef BS_QUAD_1
 #undef BS_QUAD_1_0
 #undef BS_QUAD_1_1
@@ -3685,6 +3741,7 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_V_FMA
 #undef BS_V_FNMA
 #undef BS_V_IF_LESS
+#undef BS_V_LARGER
 #undef BS_V_LOAD
 #undef BS_V_LOAD_F32
 #undef BS_V_LOAD_FILLED
@@ -3785,6 +3842,7 @@ const bs_conv_kernels *bs_conv_kernels_scalar(void)
 /* When one operand is NaN, the second one is returned: MAX(low, v) keeps a NaN v. */
 #define BS_V_MAX(a, b) _mm256_max_ps(a, b)
 #define BS_V_MIN(a, b) _mm256_min_ps(a, b)
+#define BS_V_LARGER(a, b) BS_V_MAX(a, b)
 
 /* As in simd_avx512.h. */
 #define BS_V_DIV(a, b) _mm256_div_ps(a, b)
@@ -5188,6 +5246,20 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
+#undef BS_POOL_ADD
+#undef BS_POOL_DEFINE
+#undef BS_POOL_DIVIDE
+#undef BS_POOL_FIRST
+#undef BS_POOL_LARGER
+#undef BS_POOL_LINES
+#undef BS_POOL_LINE_ADD
+#undef BS_POOL_LINE_END
+#undef BS_POOL_LINE_ZERO
+#undef BS_POOL_ROW
+#undef BS_POOL_STORE
+#undef BS_POOL_TAPS
+#undef BS_POOL_X
+#undef BS_POOL_ZERO
 #undef BS_QUAD_1
 #undef BS_QUAD_1_0
 #undef BS_QUAD_1_1
@@ -5231,6 +5303,7 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_V_FMA
 #undef BS_V_FNMA
 #undef BS_V_IF_LESS
+#undef BS_V_LARGER
 #undef BS_V_LOAD
 #undef BS_V_LOAD_F32
 #undef BS_V_LOAD_FILLED
@@ -5331,6 +5404,8 @@ const bs_conv_kernels *bs_conv_kernels_avx2(void)
 /* When one operand is NaN, the second one is returned: MAX(low, v) keeps a NaN v. */
 #define BS_V_MAX(a, b) _mm512_max_ps(a, b)
 #define BS_V_MIN(a, b) _mm512_min_ps(a, b)
+/* a > b ? a : b, of NaN too */
+#define BS_V_LARGER(a, b) BS_V_MAX(a, b)
 
 /* Of the row functions (functions.inc). POWER2(t) is 2^n where t is 1.5 * 2^23 + 127 + n, n from -127 (0) to 127: the
  * low bits of t are the exponent's. SCALE(v, n) is v 2^n for n of any size, and LOAD_FILLED puts a number in lanes that
@@ -6678,6 +6753,20 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
+#undef BS_POOL_ADD
+#undef BS_POOL_DEFINE
+#undef BS_POOL_DIVIDE
+#undef BS_POOL_FIRST
+#undef BS_POOL_LARGER
+#undef BS_POOL_LINES
+#undef BS_POOL_LINE_ADD
+#undef BS_POOL_LINE_END
+#undef BS_POOL_LINE_ZERO
+#undef BS_POOL_ROW
+#undef BS_POOL_STORE
+#undef BS_POOL_TAPS
+#undef BS_POOL_X
+#undef BS_POOL_ZERO
 #undef BS_QUAD_1
 #undef BS_QUAD_1_0
 #undef BS_QUAD_1_1
@@ -6721,6 +6810,7 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_V_FMA
 #undef BS_V_FNMA
 #undef BS_V_IF_LESS
+#undef BS_V_LARGER
 #undef BS_V_LOAD
 #undef BS_V_LOAD_F32
 #undef BS_V_LOAD_FILLED
@@ -6822,6 +6912,7 @@ const bs_conv_kernels *bs_conv_kernels_avx512(void)
 /* NaN where either operand is NaN: MAX(low, v) keeps a NaN v. Conversion to an integer makes it 0. */
 #define BS_V_MAX(a, b) vmaxq_f32(a, b)
 #define BS_V_MIN(a, b) vminq_f32(a, b)
+#define BS_V_LARGER(a, b) bs_larger_neon(a, b)
 
 /* As in simd_avx512.h. */
 #define BS_V_DIV(a, b) vdivq_f32(a, b)
@@ -6922,6 +7013,11 @@ static inline void bs_store_part_neon(float *to, float32x4_t v, int32_t part)
         vst1q_f32(to, v);
     else
         bs_store_few_neon(to, v, part);
+}
+
+static inline float32x4_t bs_larger_neon(float32x4_t a, float32x4_t b)
+{
+    return vbslq_f32(vcgtq_f32(a, b), a, b);
 }
 
 static inline float32x4_t bs_load_u8_neon(const uint8_t *from)
@@ -8091,6 +8187,20 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
+#undef BS_POOL_ADD
+#undef BS_POOL_DEFINE
+#undef BS_POOL_DIVIDE
+#undef BS_POOL_FIRST
+#undef BS_POOL_LARGER
+#undef BS_POOL_LINES
+#undef BS_POOL_LINE_ADD
+#undef BS_POOL_LINE_END
+#undef BS_POOL_LINE_ZERO
+#undef BS_POOL_ROW
+#undef BS_POOL_STORE
+#undef BS_POOL_TAPS
+#undef BS_POOL_X
+#undef BS_POOL_ZERO
 #undef BS_QUAD_1
 #undef BS_QUAD_1_0
 #undef BS_QUAD_1_1
@@ -8134,6 +8244,7 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_V_FMA
 #undef BS_V_FNMA
 #undef BS_V_IF_LESS
+#undef BS_V_LARGER
 #undef BS_V_LOAD
 #undef BS_V_LOAD_F32
 #undef BS_V_LOAD_FILLED
@@ -9679,6 +9790,20 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
+#undef BS_POOL_ADD
+#undef BS_POOL_DEFINE
+#undef BS_POOL_DIVIDE
+#undef BS_POOL_FIRST
+#undef BS_POOL_LARGER
+#undef BS_POOL_LINES
+#undef BS_POOL_LINE_ADD
+#undef BS_POOL_LINE_END
+#undef BS_POOL_LINE_ZERO
+#undef BS_POOL_ROW
+#undef BS_POOL_STORE
+#undef BS_POOL_TAPS
+#undef BS_POOL_X
+#undef BS_POOL_ZERO
 #undef BS_QUAD_1
 #undef BS_QUAD_1_0
 #undef BS_QUAD_1_1
@@ -9722,6 +9847,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_V_FMA
 #undef BS_V_FNMA
 #undef BS_V_IF_LESS
+#undef BS_V_LARGER
 #undef BS_V_LOAD
 #undef BS_V_LOAD_F32
 #undef BS_V_LOAD_FILLED
@@ -9801,6 +9927,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 /* When one operand is NaN, the second one is returned: MAX(low, v) keeps a NaN v. */
 #define BS_V_MAX(a, b) _mm256_max_ps(a, b)
 #define BS_V_MIN(a, b) _mm256_min_ps(a, b)
+#define BS_V_LARGER(a, b) BS_V_MAX(a, b)
 
 /* As in simd_avx512.h. */
 #define BS_V_DIV(a, b) _mm256_div_ps(a, b)
@@ -10442,6 +10569,20 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
+#undef BS_POOL_ADD
+#undef BS_POOL_DEFINE
+#undef BS_POOL_DIVIDE
+#undef BS_POOL_FIRST
+#undef BS_POOL_LARGER
+#undef BS_POOL_LINES
+#undef BS_POOL_LINE_ADD
+#undef BS_POOL_LINE_END
+#undef BS_POOL_LINE_ZERO
+#undef BS_POOL_ROW
+#undef BS_POOL_STORE
+#undef BS_POOL_TAPS
+#undef BS_POOL_X
+#undef BS_POOL_ZERO
 #undef BS_QUAD_1
 #undef BS_QUAD_1_0
 #undef BS_QUAD_1_1
@@ -10485,6 +10626,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_V_FMA
 #undef BS_V_FNMA
 #undef BS_V_IF_LESS
+#undef BS_V_LARGER
 #undef BS_V_LOAD
 #undef BS_V_LOAD_F32
 #undef BS_V_LOAD_FILLED
@@ -10562,6 +10704,8 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 /* When one operand is NaN, the second one is returned: MAX(low, v) keeps a NaN v. */
 #define BS_V_MAX(a, b) _mm512_max_ps(a, b)
 #define BS_V_MIN(a, b) _mm512_min_ps(a, b)
+/* a > b ? a : b, of NaN too */
+#define BS_V_LARGER(a, b) BS_V_MAX(a, b)
 
 /* Of the row functions (functions.inc). POWER2(t) is 2^n where t is 1.5 * 2^23 + 127 + n, n from -127 (0) to 127: the
  * low bits of t are the exponent's. SCALE(v, n) is v 2^n for n of any size, and LOAD_FILLED puts a number in lanes that
@@ -11147,6 +11291,20 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
+#undef BS_POOL_ADD
+#undef BS_POOL_DEFINE
+#undef BS_POOL_DIVIDE
+#undef BS_POOL_FIRST
+#undef BS_POOL_LARGER
+#undef BS_POOL_LINES
+#undef BS_POOL_LINE_ADD
+#undef BS_POOL_LINE_END
+#undef BS_POOL_LINE_ZERO
+#undef BS_POOL_ROW
+#undef BS_POOL_STORE
+#undef BS_POOL_TAPS
+#undef BS_POOL_X
+#undef BS_POOL_ZERO
 #undef BS_QUAD_1
 #undef BS_QUAD_1_0
 #undef BS_QUAD_1_1
@@ -11190,6 +11348,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_V_FMA
 #undef BS_V_FNMA
 #undef BS_V_IF_LESS
+#undef BS_V_LARGER
 #undef BS_V_LOAD
 #undef BS_V_LOAD_F32
 #undef BS_V_LOAD_FILLED
@@ -11270,6 +11429,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 /* NaN where either operand is NaN: MAX(low, v) keeps a NaN v. Conversion to an integer makes it 0. */
 #define BS_V_MAX(a, b) vmaxq_f32(a, b)
 #define BS_V_MIN(a, b) vminq_f32(a, b)
+#define BS_V_LARGER(a, b) bs_larger_neon(a, b)
 
 /* As in simd_avx512.h. */
 #define BS_V_DIV(a, b) vdivq_f32(a, b)
@@ -11370,6 +11530,11 @@ static inline void bs_store_part_neon(float *to, float32x4_t v, int32_t part)
         vst1q_f32(to, v);
     else
         bs_store_few_neon(to, v, part);
+}
+
+static inline float32x4_t bs_larger_neon(float32x4_t a, float32x4_t b)
+{
+    return vbslq_f32(vcgtq_f32(a, b), a, b);
 }
 
 static inline float32x4_t bs_load_u8_neon(const uint8_t *from)
@@ -11892,6 +12057,20 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
+#undef BS_POOL_ADD
+#undef BS_POOL_DEFINE
+#undef BS_POOL_DIVIDE
+#undef BS_POOL_FIRST
+#undef BS_POOL_LARGER
+#undef BS_POOL_LINES
+#undef BS_POOL_LINE_ADD
+#undef BS_POOL_LINE_END
+#undef BS_POOL_LINE_ZERO
+#undef BS_POOL_ROW
+#undef BS_POOL_STORE
+#undef BS_POOL_TAPS
+#undef BS_POOL_X
+#undef BS_POOL_ZERO
 #undef BS_QUAD_1
 #undef BS_QUAD_1_0
 #undef BS_QUAD_1_1
@@ -11935,6 +12114,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_V_FMA
 #undef BS_V_FNMA
 #undef BS_V_IF_LESS
+#undef BS_V_LARGER
 #undef BS_V_LOAD
 #undef BS_V_LOAD_F32
 #undef BS_V_LOAD_FILLED
@@ -12886,6 +13066,20 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
+#undef BS_POOL_ADD
+#undef BS_POOL_DEFINE
+#undef BS_POOL_DIVIDE
+#undef BS_POOL_FIRST
+#undef BS_POOL_LARGER
+#undef BS_POOL_LINES
+#undef BS_POOL_LINE_ADD
+#undef BS_POOL_LINE_END
+#undef BS_POOL_LINE_ZERO
+#undef BS_POOL_ROW
+#undef BS_POOL_STORE
+#undef BS_POOL_TAPS
+#undef BS_POOL_X
+#undef BS_POOL_ZERO
 #undef BS_QUAD_1
 #undef BS_QUAD_1_0
 #undef BS_QUAD_1_1
@@ -12929,6 +13123,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_V_FMA
 #undef BS_V_FNMA
 #undef BS_V_IF_LESS
+#undef BS_V_LARGER
 #undef BS_V_LOAD
 #undef BS_V_LOAD_F32
 #undef BS_V_LOAD_FILLED
@@ -13008,6 +13203,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 /* When one operand is NaN, the second one is returned: MAX(low, v) keeps a NaN v. */
 #define BS_V_MAX(a, b) _mm256_max_ps(a, b)
 #define BS_V_MIN(a, b) _mm256_min_ps(a, b)
+#define BS_V_LARGER(a, b) BS_V_MAX(a, b)
 
 /* As in simd_avx512.h. */
 #define BS_V_DIV(a, b) _mm256_div_ps(a, b)
@@ -13667,6 +13863,20 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
+#undef BS_POOL_ADD
+#undef BS_POOL_DEFINE
+#undef BS_POOL_DIVIDE
+#undef BS_POOL_FIRST
+#undef BS_POOL_LARGER
+#undef BS_POOL_LINES
+#undef BS_POOL_LINE_ADD
+#undef BS_POOL_LINE_END
+#undef BS_POOL_LINE_ZERO
+#undef BS_POOL_ROW
+#undef BS_POOL_STORE
+#undef BS_POOL_TAPS
+#undef BS_POOL_X
+#undef BS_POOL_ZERO
 #undef BS_QUAD_1
 #undef BS_QUAD_1_0
 #undef BS_QUAD_1_1
@@ -13710,6 +13920,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_V_FMA
 #undef BS_V_FNMA
 #undef BS_V_IF_LESS
+#undef BS_V_LARGER
 #undef BS_V_LOAD
 #undef BS_V_LOAD_F32
 #undef BS_V_LOAD_FILLED
@@ -13787,6 +13998,8 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 /* When one operand is NaN, the second one is returned: MAX(low, v) keeps a NaN v. */
 #define BS_V_MAX(a, b) _mm512_max_ps(a, b)
 #define BS_V_MIN(a, b) _mm512_min_ps(a, b)
+/* a > b ? a : b, of NaN too */
+#define BS_V_LARGER(a, b) BS_V_MAX(a, b)
 
 /* Of the row functions (functions.inc). POWER2(t) is 2^n where t is 1.5 * 2^23 + 127 + n, n from -127 (0) to 127: the
  * low bits of t are the exponent's. SCALE(v, n) is v 2^n for n of any size, and LOAD_FILLED puts a number in lanes that
@@ -14390,6 +14603,20 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
+#undef BS_POOL_ADD
+#undef BS_POOL_DEFINE
+#undef BS_POOL_DIVIDE
+#undef BS_POOL_FIRST
+#undef BS_POOL_LARGER
+#undef BS_POOL_LINES
+#undef BS_POOL_LINE_ADD
+#undef BS_POOL_LINE_END
+#undef BS_POOL_LINE_ZERO
+#undef BS_POOL_ROW
+#undef BS_POOL_STORE
+#undef BS_POOL_TAPS
+#undef BS_POOL_X
+#undef BS_POOL_ZERO
 #undef BS_QUAD_1
 #undef BS_QUAD_1_0
 #undef BS_QUAD_1_1
@@ -14433,6 +14660,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_V_FMA
 #undef BS_V_FNMA
 #undef BS_V_IF_LESS
+#undef BS_V_LARGER
 #undef BS_V_LOAD
 #undef BS_V_LOAD_F32
 #undef BS_V_LOAD_FILLED
@@ -14513,6 +14741,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 /* NaN where either operand is NaN: MAX(low, v) keeps a NaN v. Conversion to an integer makes it 0. */
 #define BS_V_MAX(a, b) vmaxq_f32(a, b)
 #define BS_V_MIN(a, b) vminq_f32(a, b)
+#define BS_V_LARGER(a, b) bs_larger_neon(a, b)
 
 /* As in simd_avx512.h. */
 #define BS_V_DIV(a, b) vdivq_f32(a, b)
@@ -14613,6 +14842,11 @@ static inline void bs_store_part_neon(float *to, float32x4_t v, int32_t part)
         vst1q_f32(to, v);
     else
         bs_store_few_neon(to, v, part);
+}
+
+static inline float32x4_t bs_larger_neon(float32x4_t a, float32x4_t b)
+{
+    return vbslq_f32(vcgtq_f32(a, b), a, b);
 }
 
 static inline float32x4_t bs_load_u8_neon(const uint8_t *from)
@@ -15153,6 +15387,20 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
+#undef BS_POOL_ADD
+#undef BS_POOL_DEFINE
+#undef BS_POOL_DIVIDE
+#undef BS_POOL_FIRST
+#undef BS_POOL_LARGER
+#undef BS_POOL_LINES
+#undef BS_POOL_LINE_ADD
+#undef BS_POOL_LINE_END
+#undef BS_POOL_LINE_ZERO
+#undef BS_POOL_ROW
+#undef BS_POOL_STORE
+#undef BS_POOL_TAPS
+#undef BS_POOL_X
+#undef BS_POOL_ZERO
 #undef BS_QUAD_1
 #undef BS_QUAD_1_0
 #undef BS_QUAD_1_1
@@ -15196,6 +15444,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_V_FMA
 #undef BS_V_FNMA
 #undef BS_V_IF_LESS
+#undef BS_V_LARGER
 #undef BS_V_LOAD
 #undef BS_V_LOAD_F32
 #undef BS_V_LOAD_FILLED
@@ -15299,6 +15548,1705 @@ void bs_row_normalise(bs_tier tier, const bs_row_norm *norm, const float *x, ptr
 #undef BS_OF_TIER
 #undef BS_TWICE_PAYS
 /* ==== end src/kernels/functions.c ============================================================= */
+
+/* ==== begin src/kernels/pool.c ================================================================ */
+/* pool.c: instantiates pool.inc for the tiers that have vectors, and dispatches to it.
+ *
+ * Owns:      which tier's loops run.
+ * Relies on: pool.inc and the simd_*.h.
+ * Must never: be in builds for size (-Os).
+ */
+/* #include "kernels/pool.h" */
+
+#ifndef __OPTIMIZE_SIZE__
+#if BS_HAVE_X86_TIERS
+/* --- template kernels/simd_avx2.h --- */
+/* simd_avx2.h: the vector vocabulary of the kernel templates, AVX2 and FMA.
+ *
+ * Owns:      the BS_V_* macros and the tile sizes; simd_end.h takes them back.
+ * Relies on: being included by conv_avx2.c just before the templates.
+ * Must never: be guarded against a second inclusion, or need -m flags.
+ */
+#include <immintrin.h>
+
+#define BS_TIER_FN(name) name##_avx2
+#define BS_TARGET __attribute__((target("avx2,fma")))
+#define BS_LANES 8
+#define BS_V __m256
+#define BS_V_ZERO() _mm256_setzero_ps()
+#define BS_V_SET1(x) _mm256_set1_ps(x)
+#define BS_V_LOAD(p) _mm256_loadu_ps(p)
+#define BS_V_STORE(p, v) _mm256_storeu_ps(p, v)
+#define BS_V_ADD(a, b) _mm256_add_ps(a, b)
+#define BS_V_SUB(a, b) _mm256_sub_ps(a, b)
+#define BS_V_MUL(a, b) _mm256_mul_ps(a, b)
+#define BS_V_FMA(a, b, c) _mm256_fmadd_ps(a, b, c)   /* a * b + c */
+#define BS_V_FNMA(a, b, c) _mm256_fnmadd_ps(a, b, c) /* c - a * b */
+/* When one operand is NaN, the second one is returned: MAX(low, v) keeps a NaN v. */
+#define BS_V_MAX(a, b) _mm256_max_ps(a, b)
+#define BS_V_MIN(a, b) _mm256_min_ps(a, b)
+#define BS_V_LARGER(a, b) BS_V_MAX(a, b)
+
+/* As in simd_avx512.h. */
+#define BS_V_DIV(a, b) _mm256_div_ps(a, b)
+#define BS_V_AND(a, b) _mm256_and_ps(a, b)
+#define BS_V_OR(a, b) _mm256_or_ps(a, b)
+#define BS_V_XOR(a, b) _mm256_xor_ps(a, b)
+#define BS_V_POWER2(t) _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(t), 23))
+#define BS_V_IF_LESS(a, b, yes, no) _mm256_blendv_ps(no, yes, _mm256_cmp_ps(a, b, _CMP_LT_OQ))
+#define BS_V_BITS_23(v) _mm256_castsi256_ps(_mm256_srli_epi32(_mm256_castps_si256(v), 23))
+#define BS_V_SQUARE_REST(a, square) BS_V_FNMA(a, a, square)
+#define BS_V_LOAD_FILLED(p, part, fill) bs_load_filled_avx2(p, part, fill)
+#define BS_V_TOP(v) bs_top_avx2(v)
+#define BS_V_SUM(v) bs_sum_avx2(v)
+
+/* A part is the count of valid lanes, 1..BS_LANES; the others are neither read nor written. A masked load is fast
+ * everywhere, a masked store is microcode on some processors, so whole vectors and halves avoid it. */
+#define BS_V_PART int32_t
+#define BS_V_PART_OF(n) (n)
+#define BS_V_LOAD_PART(p, part) bs_load_part_avx2(p, part)
+#define BS_V_STORE_PART(p, v, part) bs_store_part_avx2(p, v, part)
+
+/* As in simd_avx512.h. */
+#define BS_OPAQUE(pointer) __asm__("" : "+r"(pointer))
+
+#define BS_OUTER_PIXELS_1 12
+#define BS_OUTER_PIXELS_2 6
+#define BS_OUTER_UPTO_1(M) BS_UPTO_12(M, 1)
+#define BS_OUTER_UPTO_2(M) BS_UPTO_6(M, 2)
+/* 12 sums, 2 vectors of weights and an input leave a register of 16: with the third vector in the last one GCC keeps
+ * sums on the stack. So it does where it chooses which operand of a multiply-add becomes the result, or keeps a zero
+ * for the next tile. */
+#define BS_GEMM_ROWS 4
+#define BS_GEMM_ONE_INPUT(x) BS_HOLD(x);
+#define BS_GEMM_THIRD(w2, from) const __m256_u *const w2 = (const __m256_u *)(from);
+#define BS_GEMM_ZERO(zero) \
+    BS_V zero;             \
+    __asm__ volatile("vxorps %0, %0, %0" : "=x"(zero));
+#define BS_GEMM_FMA(sum, x, w) __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "x"(w))
+#define BS_GEMM_THIRD_FMA(sum, x, w2) __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "m"(*(w2)))
+#define BS_GEMM_UPTO(M, V) BS_UPTO_4(M, V)
+#define BS_GEMM_WIDE
+#define BS_DEPTHWISE_PIXELS 14
+#define BS_DEPTHWISE_UPTO(M) BS_UPTO_14(M, 0)
+/* Keeps four weights in registers: left alone, GCC reads each from memory once for every pixel. */
+#define BS_HOLD(a) __asm__("" : "+x"(a))
+#define BS_HOLD4(a, b, c, d) __asm__("" : "+x"(a), "+x"(b), "+x"(c), "+x"(d))
+#define BS_DOT_PIXELS 2
+#define BS_DOT_UPTO(M) M(1, 0) M(2, 0)
+
+#define BS_V_SUM4(a, b, c, d) bs_sum4_avx2(a, b, c, d)
+
+/* Codes. Loads widen to float; stores take values already inside the range of the code, the pairs are truncated
+ * and interleaved (even 0, odd 0, even 1, ...). EVEN and ODD_PAIRS pick two of every four floats of a, then of b. */
+#define BS_V_LOAD_U8(p) bs_load_u8_avx2(p)
+#define BS_V_LOAD_U16(p) bs_load_u16_avx2(p)
+#define BS_V_STORE_U8(p, v) bs_store_u8_avx2(p, v)
+#define BS_V_STORE_U16(p, v) bs_store_u16_avx2(p, v)
+#define BS_V_STORE_PAIRS_U8(p, even, odd) bs_store_pairs_u8_avx2(p, even, odd)
+#define BS_V_STORE_PAIRS_U16(p, even, odd) bs_store_pairs_u16_avx2(p, even, odd)
+#define BS_V_STORE_PAIRS_F32(p, even, odd) bs_store_pairs_f32_avx2(p, even, odd)
+#define BS_V_EVEN_PAIRS(a, b) bs_even_pairs_avx2(a, b)
+#define BS_V_ODD_PAIRS(a, b) bs_odd_pairs_avx2(a, b)
+
+#ifndef BS_SIMD_AVX2_FUNCTIONS /* the header is included for each family of kernels, its functions exist once */
+#define BS_SIMD_AVX2_FUNCTIONS
+
+static inline BS_TARGET __m256i bs_part_mask_avx2(int32_t part)
+{
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(part), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
+static inline BS_TARGET __m256 bs_load_part_avx2(const float *from, int32_t part)
+{
+    return part == BS_LANES ? _mm256_loadu_ps(from) : _mm256_maskload_ps(from, bs_part_mask_avx2(part));
+}
+
+static inline BS_TARGET __m256 bs_load_filled_avx2(const float *from, int32_t part, float fill)
+{
+    const __m256i mask = bs_part_mask_avx2(part);
+    return _mm256_blendv_ps(_mm256_set1_ps(fill), _mm256_maskload_ps(from, mask), _mm256_castsi256_ps(mask));
+}
+
+static BS_OUTLINE BS_TARGET void bs_store_few_avx2(float *to, __m256 v, int32_t part)
+{
+    if (part == 4)
+        _mm_storeu_ps(to, _mm256_castps256_ps128(v));
+    else
+        _mm256_maskstore_ps(to, bs_part_mask_avx2(part), v);
+}
+
+static inline BS_TARGET void bs_store_part_avx2(float *to, __m256 v, int32_t part)
+{
+    if (part == BS_LANES)
+        _mm256_storeu_ps(to, v);
+    else
+        bs_store_few_avx2(to, v, part);
+}
+
+/* Four vectors -> the four sums of their lanes. */
+static inline BS_TARGET __m128 bs_sum4_avx2(__m256 a, __m256 b, __m256 c, __m256 d)
+{
+    const __m256 ab = _mm256_add_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
+    const __m256 cd = _mm256_add_ps(_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
+    const __m256 t = _mm256_add_ps(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee));
+    return _mm_add_ps(_mm256_castps256_ps128(t), _mm256_extractf128_ps(t, 1));
+}
+
+static inline BS_TARGET float bs_sum_avx2(__m256 v)
+{
+    const __m128 four = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
+}
+
+static inline BS_TARGET float bs_top_avx2(__m256 v)
+{
+    const __m128 four = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));
+}
+
+static inline BS_TARGET __m256 bs_load_u8_avx2(const uint8_t *from)
+{
+    return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)from)));
+}
+
+static inline BS_TARGET __m256 bs_load_u16_avx2(const uint16_t *from)
+{
+    return _mm256_cvtepi32_ps(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)from)));
+}
+
+/* Eight integers of at most 16 bits. */
+static inline BS_TARGET __m128i bs_narrow_avx2(__m256i v)
+{
+    return _mm_packus_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+}
+
+static inline BS_TARGET void bs_store_u8_avx2(uint8_t *to, __m256 v)
+{
+    const __m128i codes = bs_narrow_avx2(_mm256_cvtps_epi32(v));
+    _mm_storel_epi64((__m128i *)(void *)to, _mm_packus_epi16(codes, codes));
+}
+
+static inline BS_TARGET void bs_store_u16_avx2(uint16_t *to, __m256 v)
+{
+    _mm_storeu_si128((__m128i *)(void *)to, bs_narrow_avx2(_mm256_cvtps_epi32(v)));
+}
+
+static inline BS_TARGET void bs_store_pairs_u8_avx2(uint8_t *to, __m256 even, __m256 odd)
+{
+    const __m256i high = _mm256_slli_epi32(_mm256_cvttps_epi32(odd), 8);
+    const __m256i pairs = _mm256_or_si256(_mm256_cvttps_epi32(even), high);
+    _mm_storeu_si128((__m128i *)(void *)to, bs_narrow_avx2(pairs));
+}
+
+static inline BS_TARGET void bs_store_pairs_u16_avx2(uint16_t *to, __m256 even, __m256 odd)
+{
+    const __m256i high = _mm256_slli_epi32(_mm256_cvttps_epi32(odd), 16);
+    _mm256_storeu_si256((__m256i *)(void *)to, _mm256_or_si256(_mm256_cvttps_epi32(even), high));
+}
+
+static inline BS_TARGET void bs_store_pairs_f32_avx2(float *to, __m256 even, __m256 odd)
+{
+    const __m256 low = _mm256_unpacklo_ps(even, odd), high = _mm256_unpackhi_ps(even, odd);
+    _mm256_storeu_ps(to, _mm256_permute2f128_ps(low, high, 0x20));
+    _mm256_storeu_ps(to + BS_LANES, _mm256_permute2f128_ps(low, high, 0x31));
+}
+
+static inline BS_TARGET __m256 bs_even_pairs_avx2(__m256 a, __m256 b)
+{
+    const __m256d pairs = _mm256_unpacklo_pd(_mm256_castps_pd(a), _mm256_castps_pd(b));
+    return _mm256_castpd_ps(_mm256_permute4x64_pd(pairs, 0xd8));
+}
+
+static inline BS_TARGET __m256 bs_odd_pairs_avx2(__m256 a, __m256 b)
+{
+    const __m256d pairs = _mm256_unpackhi_pd(_mm256_castps_pd(a), _mm256_castps_pd(b));
+    return _mm256_castpd_ps(_mm256_permute4x64_pd(pairs, 0xd8));
+}
+
+#endif
+/* --- end of template kernels/simd_avx2.h --- */
+
+/* --- template kernels/repeat.h --- */
+/* repeat.h: loops over small constants, written out by the preprocessor.
+ *
+ * Owns:      BS_EACH_n(M): M(0) ... M(n-1), and BS_UPTO_n(M, x): M(1, x) ... M(n, x), of which builds for size (-Os)
+ *            leave some out.
+ * Relies on: nothing.
+ * Must never: stay defined after a template: simd_end.h undefines all of it.
+ *
+ * Why not loops: accumulators must be separate variables to live in registers with every compiler and at -O2.
+ */
+#define BS_EACH_1(M) M(0)
+#define BS_EACH_2(M) BS_EACH_1(M) M(1)
+#define BS_EACH_3(M) BS_EACH_2(M) M(2)
+#define BS_EACH_4(M) BS_EACH_3(M) M(3)
+#define BS_EACH_5(M) BS_EACH_4(M) M(4)
+#define BS_EACH_6(M) BS_EACH_5(M) M(5)
+#define BS_EACH_7(M) BS_EACH_6(M) M(6)
+#define BS_EACH_8(M) BS_EACH_7(M) M(7)
+#define BS_EACH_9(M) BS_EACH_8(M) M(8)
+#define BS_EACH_10(M) BS_EACH_9(M) M(9)
+#define BS_EACH_11(M) BS_EACH_10(M) M(10)
+#define BS_EACH_12(M) BS_EACH_11(M) M(11)
+#define BS_EACH_13(M) BS_EACH_12(M) M(12)
+#define BS_EACH_14(M) BS_EACH_13(M) M(13)
+
+#ifdef __OPTIMIZE_SIZE__
+#define BS_UPTO_4(M, x) M(1, x) M(4, x)
+#define BS_UPTO_5(M, x) BS_UPTO_4(M, x) M(5, x)
+#define BS_UPTO_6(M, x) BS_UPTO_4(M, x) M(6, x)
+#define BS_UPTO_8(M, x) BS_UPTO_4(M, x) M(8, x)
+#define BS_UPTO_12(M, x) BS_UPTO_8(M, x) M(12, x)
+#define BS_UPTO_14(M, x) BS_UPTO_8(M, x) M(14, x)
+#else
+#define BS_UPTO_4(M, x) M(1, x) M(2, x) M(3, x) M(4, x)
+#define BS_UPTO_5(M, x) BS_UPTO_4(M, x) M(5, x)
+#define BS_UPTO_6(M, x) BS_UPTO_5(M, x) M(6, x)
+#define BS_UPTO_8(M, x) BS_UPTO_6(M, x) M(7, x) M(8, x)
+#define BS_UPTO_12(M, x) BS_UPTO_8(M, x) M(9, x) M(10, x) M(11, x) M(12, x)
+#define BS_UPTO_14(M, x) BS_UPTO_12(M, x) M(13, x) M(14, x)
+#endif
+/* --- end of template kernels/repeat.h --- */
+
+/* --- template kernels/pool.inc --- */
+/* pool.inc: windows of pool.h, lanes are channels.
+ *
+ * Owns:      for one vector of channels and for four of them the loops over a window's taps.
+ * Relies on: a simd_*.h and repeat.h before it.
+ * Must never: let the order of taps depend on how many vectors are taken.
+ */
+#define BS_POOL_X(p) BS_V_LOAD(at + (p) * BS_LANES)
+#define BS_POOL_FIRST(p) BS_V v##p = BS_POOL_X(p), line##p = v##p;
+#define BS_POOL_LARGER(p) v##p = BS_V_LARGER(BS_POOL_X(p), v##p);
+#define BS_POOL_ADD(p) v##p = BS_V_ADD(v##p, BS_POOL_X(p));
+#define BS_POOL_ZERO(p) v##p = zero;
+#define BS_POOL_LINE_ZERO(p) line##p = zero;
+#define BS_POOL_LINE_ADD(p) line##p = BS_V_ADD(line##p, BS_POOL_X(p));
+#define BS_POOL_LINE_END(p) v##p = BS_V_ADD(v##p, line##p);
+#define BS_POOL_DIVIDE(p) v##p = BS_V_DIV(v##p, count);
+#define BS_POOL_STORE(p) BS_V_STORE(out + (p) * BS_LANES, v##p);
+
+#define BS_POOL_ROW(P, first, STEP)                                                      \
+    for (int32_t x = (first); x < w->taps; x++, at += w->tap) {                          \
+        BS_EACH_##P(STEP)                                                                \
+    }
+/* All taps but the first one, which is in v. */
+#define BS_POOL_TAPS(P, STEP)                                                            \
+    at += w->tap;                                                                        \
+    BS_POOL_ROW(P, 1, STEP)                                                              \
+    for (int32_t y = 1; y < w->rows; y++) {                                              \
+        at = in + y * w->row;                                                            \
+        BS_POOL_ROW(P, 0, STEP)                                                          \
+    }
+#define BS_POOL_LINES(P)                                                                 \
+    BS_EACH_##P(BS_POOL_ZERO)                                                            \
+    for (int32_t y = 0; y < w->rows; y++) {                                              \
+        at = in + y * w->row;                                                            \
+        BS_EACH_##P(BS_POOL_LINE_ZERO)                                                   \
+        BS_POOL_ROW(P, 0, BS_POOL_LINE_ADD)                                              \
+        BS_EACH_##P(BS_POOL_LINE_END)                                                    \
+    }
+
+#define BS_POOL_DEFINE(P)                                                                \
+    static BS_TARGET void BS_TIER_FN(bs_pool_##P)(const bs_pool_window *w, int32_t c)    \
+    {                                                                                    \
+        const float *const in = w->in + c, *at = in;                                     \
+        float *const out = w->out + c;                                                   \
+        const BS_V zero = BS_V_ZERO(), count = BS_V_SET1(w->count);                      \
+        BS_EACH_##P(BS_POOL_FIRST)                                                       \
+        if (w->sum == BS_POOL_LARGEST) {                                                 \
+            BS_POOL_TAPS(P, BS_POOL_LARGER)                                              \
+        } else {                                                                         \
+            if (w->sum == BS_POOL_MEAN) {                                                \
+                BS_POOL_TAPS(P, BS_POOL_ADD)                                             \
+            } else {                                                                     \
+                BS_POOL_LINES(P)                                                         \
+            }                                                                            \
+            BS_EACH_##P(BS_POOL_DIVIDE)                                                  \
+        }                                                                                \
+        BS_EACH_##P(BS_POOL_STORE)                                                       \
+    }
+
+BS_POOL_DEFINE(1)
+BS_POOL_DEFINE(4)
+
+/* The last vector may take channels that the one before it took, and gives them the same bytes. */
+static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
+{
+    int32_t c = 0;
+    if (w->channels < BS_LANES)
+        return false;
+    for (; c + 4 * BS_LANES <= w->channels; c += 4 * BS_LANES)
+        BS_TIER_FN(bs_pool_4)(w, c);
+    for (; c < w->channels; c += BS_LANES)
+        BS_TIER_FN(bs_pool_1)(w, c + BS_LANES <= w->channels ? c : w->channels - BS_LANES);
+    return true;
+}
+/* --- end of template kernels/pool.inc --- */
+/* --- template kernels/simd_end.h --- */
+/* simd_end.h: takes back every macro of simd_*.h, repeat.h and the templates, so that the next tier, or the
+ * rest of an amalgamated file, starts clean. Included last by each conv_<tier>.c. */
+#undef BS_BIAS_1
+#undef BS_BIAS_2
+#undef BS_BICUBIC_DEFINE
+#undef BS_CLAMP_1
+#undef BS_CLAMP_2
+#undef BS_COLUMN_OUT
+#undef BS_COLUMN_OUTER
+#undef BS_COLUMN_PAIR
+#undef BS_CUBIC_CODE
+#undef BS_CUBIC_PLAIN
+#undef BS_D0
+#undef BS_D1
+#undef BS_D2
+#undef BS_D3
+#undef BS_D4
+#undef BS_D5
+#undef BS_DEPTHWISE_DEFINE
+#undef BS_DEPTHWISE_LOOP
+#undef BS_DEPTHWISE_MAC
+#undef BS_DEPTHWISE_MAC_PART
+#undef BS_DEPTHWISE_NAME
+#undef BS_DEPTHWISE_PIXELS
+#undef BS_DEPTHWISE_TAPS
+#undef BS_DEPTHWISE_UPTO
+#undef BS_DOT_DEFINE
+#undef BS_DOT_FINISH
+#undef BS_DOT_FMA
+#undef BS_DOT_INIT
+#undef BS_DOT_NAME
+#undef BS_DOT_PART
+#undef BS_DOT_PIXELS
+#undef BS_DOT_STEP
+#undef BS_DOT_STORE
+#undef BS_DOT_SUM
+#undef BS_DOT_UPTO
+#undef BS_DOT_WHOLE
+#undef BS_EACH_1
+#undef BS_EACH_2
+#undef BS_EACH_3
+#undef BS_EACH_4
+#undef BS_EACH_5
+#undef BS_EACH_6
+#undef BS_EACH_7
+#undef BS_EACH_8
+#undef BS_EACH_9
+#undef BS_EACH_10
+#undef BS_EACH_11
+#undef BS_EACH_12
+#undef BS_EACH_13
+#undef BS_EACH_14
+#undef BS_EPILOGUE
+#undef BS_G
+#undef BS_GEMM_ABREAST_END
+#undef BS_GEMM_ABREAST_MAC
+#undef BS_GEMM_ADD_1
+#undef BS_GEMM_ADD_2
+#undef BS_GEMM_ADD_3
+#undef BS_GEMM_DEFINE
+#undef BS_GEMM_EACH_TILE
+#undef BS_GEMM_END
+#undef BS_GEMM_END_1
+#undef BS_GEMM_END_2
+#undef BS_GEMM_END_3
+#undef BS_GEMM_FETCH
+#undef BS_GEMM_FMA
+#undef BS_GEMM_FOUR
+#undef BS_GEMM_LANE
+#undef BS_GEMM_MAC
+#undef BS_GEMM_MAC_1
+#undef BS_GEMM_MAC_2
+#undef BS_GEMM_MAC_3
+#undef BS_GEMM_NAME
+#undef BS_GEMM_PUT
+#undef BS_GEMM_PUT_PART
+#undef BS_GEMM_QUAD_1
+#undef BS_GEMM_QUAD_1_0
+#undef BS_GEMM_QUAD_1_1
+#undef BS_GEMM_QUAD_1_2
+#undef BS_GEMM_QUAD_1_3
+#undef BS_GEMM_QUAD_2
+#undef BS_GEMM_QUAD_2_0
+#undef BS_GEMM_QUAD_2_1
+#undef BS_GEMM_QUAD_2_2
+#undef BS_GEMM_QUAD_2_3
+#undef BS_GEMM_QUAD_3
+#undef BS_GEMM_QUAD_3_0
+#undef BS_GEMM_QUAD_3_1
+#undef BS_GEMM_QUAD_3_2
+#undef BS_GEMM_QUAD_3_3
+#undef BS_GEMM_QUAD_LOAD
+#undef BS_GEMM_ROW
+#undef BS_GEMM_ROWS
+#undef BS_GEMM_ONE_INPUT
+#undef BS_GEMM_ONWARD
+#undef BS_GEMM_THIRD
+#undef BS_GEMM_THIRD_FMA
+#undef BS_GEMM_STEP
+#undef BS_GEMM_SUMS_1
+#undef BS_GEMM_SUMS_2
+#undef BS_GEMM_SUMS_3
+#undef BS_GEMM_UPTO
+#undef BS_GEMM_WIDE
+#undef BS_GEMM_WIDE_KERNEL
+#undef BS_GEMM_W_1
+#undef BS_GEMM_W_2
+#undef BS_GEMM_W_3
+#undef BS_GEMM_X_0
+#undef BS_GEMM_X_1
+#undef BS_GEMM_X_2
+#undef BS_GEMM_X_3
+#undef BS_GEMM_X_4
+#undef BS_GEMM_X_5
+#undef BS_GEMM_X_6
+#undef BS_GEMM_X_7
+#undef BS_GEMM_ZERO
+#undef BS_GEMM_ZERO_1
+#undef BS_GEMM_ZERO_2
+#undef BS_GEMM_ZERO_3
+#undef BS_HOLD
+#undef BS_HOLD4
+#undef BS_INIT_1
+#undef BS_INIT_2
+#undef BS_LANES
+#undef BS_M0
+#undef BS_M1
+#undef BS_M2
+#undef BS_M3
+#undef BS_M4
+#undef BS_M5
+#undef BS_MAC_1
+#undef BS_MAC_2
+#undef BS_OPAQUE
+#undef BS_OUTER_DEFINE
+#undef BS_OUTER_NAME
+#undef BS_OUTER_PIXELS_1
+#undef BS_OUTER_PIXELS_2
+#undef BS_OUTER_QUADS
+#undef BS_OUTER_UPTO_1
+#undef BS_OUTER_UPTO_2
+#undef BS_PART_IS_SLOW
+#undef BS_POOL_ADD
+#undef BS_POOL_DEFINE
+#undef BS_POOL_DIVIDE
+#undef BS_POOL_FIRST
+#undef BS_POOL_LARGER
+#undef BS_POOL_LINES
+#undef BS_POOL_LINE_ADD
+#undef BS_POOL_LINE_END
+#undef BS_POOL_LINE_ZERO
+#undef BS_POOL_ROW
+#undef BS_POOL_STORE
+#undef BS_POOL_TAPS
+#undef BS_POOL_X
+#undef BS_POOL_ZERO
+#undef BS_QUAD_1
+#undef BS_QUAD_1_0
+#undef BS_QUAD_1_1
+#undef BS_QUAD_1_2
+#undef BS_QUAD_1_3
+#undef BS_QUAD_2
+#undef BS_QUAD_2_0
+#undef BS_QUAD_2_1
+#undef BS_QUAD_2_2
+#undef BS_QUAD_2_3
+#undef BS_QUAD_LOAD
+#undef BS_QUAD_STEP
+#undef BS_RESIDUAL_1
+#undef BS_RESIDUAL_2
+#undef BS_ROW_IN
+#undef BS_ROW_OUT
+#undef BS_SLOPES_1
+#undef BS_SLOPES_2
+#undef BS_SLOPE_1
+#undef BS_SLOPE_2
+#undef BS_STORE_1
+#undef BS_STORE_2
+#undef BS_STORE_OUT
+#undef BS_SUM_1
+#undef BS_SUM_2
+#undef BS_ROW_FUNCTION_DEFINE
+#undef BS_TARGET
+#undef BS_TIER_FN
+#undef BS_UPTO_4
+#undef BS_UPTO_5
+#undef BS_UPTO_6
+#undef BS_UPTO_8
+#undef BS_UPTO_12
+#undef BS_UPTO_14
+#undef BS_V
+#undef BS_V_ADD
+#undef BS_V_AND
+#undef BS_V_BITS_23
+#undef BS_V_DIV
+#undef BS_V_EVEN_PAIRS
+#undef BS_V_FMA
+#undef BS_V_FNMA
+#undef BS_V_IF_LESS
+#undef BS_V_LARGER
+#undef BS_V_LOAD
+#undef BS_V_LOAD_F32
+#undef BS_V_LOAD_FILLED
+#undef BS_V_LOAD_PART
+#undef BS_V_LOAD_U8
+#undef BS_V_LOAD_U16
+#undef BS_V_MAX
+#undef BS_V_MIN
+#undef BS_V_MUL
+#undef BS_V_ODD_PAIRS
+#undef BS_V_OR
+#undef BS_V_PART
+#undef BS_V_PART_OF
+#undef BS_V_POWER2
+#undef BS_V_QUAD
+#undef BS_V_QUAD_FMA
+#undef BS_V_QUAD_LOAD
+#undef BS_V_SCALE
+#undef BS_V_SET1
+#undef BS_V_SQUARE_REST
+#undef BS_V_STORE
+#undef BS_V_STORE_AT
+#undef BS_V_STORE_PAIRS_F32
+#undef BS_V_STORE_PAIRS_U8
+#undef BS_V_STORE_PAIRS_U16
+#undef BS_V_STORE_PART
+#undef BS_V_STORE_U8
+#undef BS_V_STORE_U16
+#undef BS_V_SUB
+#undef BS_V_SUM
+#undef BS_V_SUM4
+#undef BS_V_TOP
+#undef BS_V_XOR
+#undef BS_V_ZERO
+#undef BS_WEIGHTS_1
+#undef BS_WEIGHTS_2
+#undef BS_X_0
+#undef BS_X_1
+#undef BS_X_2
+#undef BS_X_3
+#undef BS_X_4
+#undef BS_X_5
+#undef BS_X_6
+#undef BS_X_7
+#undef BS_X_8
+#undef BS_X_9
+#undef BS_X_10
+#undef BS_X_11
+#undef BS_X_12
+#undef BS_X_13
+/* --- end of template kernels/simd_end.h --- */
+
+/* --- template kernels/simd_avx512.h --- */
+/* simd_avx512.h: the vector vocabulary of the kernel templates, AVX-512 (F, BW, DQ, VL).
+ *
+ * Owns:      the BS_V_* macros and the tile sizes; simd_end.h takes them back.
+ * Relies on: being included by conv_avx512.c just before the templates.
+ * Must never: be guarded against a second inclusion, or need -m flags.
+ */
+#include <immintrin.h>
+
+#define BS_TIER_FN(name) name##_avx512
+#define BS_TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")))
+#define BS_LANES 16
+#define BS_V __m512
+#define BS_V_ZERO() _mm512_setzero_ps()
+#define BS_V_SET1(x) _mm512_set1_ps(x)
+#define BS_V_LOAD(p) _mm512_loadu_ps(p)
+#define BS_V_STORE(p, v) _mm512_storeu_ps(p, v)
+#define BS_V_ADD(a, b) _mm512_add_ps(a, b)
+#define BS_V_SUB(a, b) _mm512_sub_ps(a, b)
+#define BS_V_MUL(a, b) _mm512_mul_ps(a, b)
+#define BS_V_FMA(a, b, c) _mm512_fmadd_ps(a, b, c)   /* a * b + c */
+#define BS_V_FNMA(a, b, c) _mm512_fnmadd_ps(a, b, c) /* c - a * b */
+/* When one operand is NaN, the second one is returned: MAX(low, v) keeps a NaN v. */
+#define BS_V_MAX(a, b) _mm512_max_ps(a, b)
+#define BS_V_MIN(a, b) _mm512_min_ps(a, b)
+/* a > b ? a : b, of NaN too */
+#define BS_V_LARGER(a, b) BS_V_MAX(a, b)
+
+/* Of the row functions (functions.inc). POWER2(t) is 2^n where t is 1.5 * 2^23 + 127 + n, n from -127 (0) to 127: the
+ * low bits of t are the exponent's. SCALE(v, n) is v 2^n for n of any size, and LOAD_FILLED puts a number in lanes that
+ * are not valid, where a tier has them. SQUARE_REST is square - a^2, of the a^2 that was rounded to `square`. TOP and
+ * SUM are of a vector's lanes, in an order of the tier. IF_LESS takes lanes of `yes` where a < b, which no NaN is;
+ * BITS_23 is the bits of v, 23 places lower: its sign and exponent as a number. */
+#define BS_V_DIV(a, b) _mm512_div_ps(a, b)
+#define BS_V_AND(a, b) _mm512_and_ps(a, b)
+#define BS_V_OR(a, b) _mm512_or_ps(a, b)
+#define BS_V_XOR(a, b) _mm512_xor_ps(a, b)
+#define BS_V_POWER2(t) _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(t), 23))
+#define BS_V_IF_LESS(a, b, yes, no) _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), no, yes)
+#define BS_V_BITS_23(v) _mm512_castsi512_ps(_mm512_srli_epi32(_mm512_castps_si512(v), 23))
+#define BS_V_SCALE(v, n) _mm512_scalef_ps(v, n)
+#define BS_V_SQUARE_REST(a, square) BS_V_FNMA(a, a, square)
+#define BS_V_LOAD_FILLED(p, part, fill) _mm512_mask_loadu_ps(_mm512_set1_ps(fill), part, p)
+#define BS_V_TOP(v) _mm512_reduce_max_ps(v)
+#define BS_V_SUM(v) _mm512_reduce_add_ps(v)
+
+/* A part is the mask of the valid lanes, 1..BS_LANES of them; the others are neither read nor written. */
+#define BS_V_PART __mmask16
+#define BS_V_PART_OF(n) ((__mmask16)(0xffffu >> (BS_LANES - (n))))
+#define BS_V_LOAD_PART(p, part) _mm512_maskz_loadu_ps(part, p)
+#define BS_V_STORE_PART(p, v, part) _mm512_mask_storeu_ps(p, part, v)
+
+/* Stops the compiler from turning a base and its multiples into one pointer for each pixel: x86 adds base + index *
+ * scale at no cost, and fourteen pointers do not fit into the registers. */
+#define BS_OPAQUE(pointer) __asm__("" : "+r"(pointer))
+
+#define BS_OUTER_PIXELS_1 14
+#define BS_OUTER_PIXELS_2 14
+#define BS_OUTER_UPTO_1(M) BS_UPTO_14(M, 1)
+#define BS_OUTER_UPTO_2(M) BS_UPTO_14(M, 2)
+#define BS_GEMM_ROWS 8
+#define BS_GEMM_UPTO(M, V) BS_UPTO_8(M, V)
+#define BS_GEMM_WIDE
+#define BS_DEPTHWISE_PIXELS 14
+#define BS_DEPTHWISE_UPTO(M) BS_UPTO_14(M, 0)
+/* Keeps four weights in registers: left alone, GCC reads each from memory once for every pixel. */
+#define BS_HOLD(a) __asm__("" : "+v"(a))
+#define BS_HOLD4(a, b, c, d) __asm__("" : "+v"(a), "+v"(b), "+v"(c), "+v"(d))
+#define BS_DOT_PIXELS 4
+#define BS_DOT_UPTO(M) BS_UPTO_4(M, 0)
+
+#define BS_V_SUM4(a, b, c, d) bs_sum4_avx512(a, b, c, d)
+
+/* Codes. Loads widen to float; stores take values already inside the range of the code, the pairs are truncated
+ * and interleaved (even 0, odd 0, even 1, ...). EVEN and ODD_PAIRS pick two of every four floats of a, then of b. */
+#define BS_V_LOAD_U8(p) bs_load_u8_avx512(p)
+#define BS_V_LOAD_U16(p) bs_load_u16_avx512(p)
+#define BS_V_STORE_U8(p, v) bs_store_u8_avx512(p, v)
+#define BS_V_STORE_U16(p, v) bs_store_u16_avx512(p, v)
+#define BS_V_STORE_PAIRS_U8(p, even, odd) bs_store_pairs_u8_avx512(p, even, odd)
+#define BS_V_STORE_PAIRS_U16(p, even, odd) bs_store_pairs_u16_avx512(p, even, odd)
+#define BS_V_STORE_PAIRS_F32(p, even, odd) bs_store_pairs_f32_avx512(p, even, odd)
+#define BS_V_EVEN_PAIRS(a, b) bs_even_pairs_avx512(a, b)
+#define BS_V_ODD_PAIRS(a, b) bs_odd_pairs_avx512(a, b)
+
+#ifndef BS_SIMD_AVX512_FUNCTIONS /* the header is included for each family of kernels, its functions exist once */
+#define BS_SIMD_AVX512_FUNCTIONS
+
+/* Four vectors -> the four sums of their lanes. */
+static inline BS_TARGET __m128 bs_sum4_avx512(__m512 a, __m512 b, __m512 c, __m512 d)
+{
+    const __m512 ab = _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
+    const __m512 cd = _mm512_add_ps(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d));
+    const __m512 t = _mm512_add_ps(_mm512_shuffle_ps(ab, cd, 0x44), _mm512_shuffle_ps(ab, cd, 0xee));
+    const __m256 h = _mm256_add_ps(_mm512_castps512_ps256(t), _mm512_extractf32x8_ps(t, 1));
+    return _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+}
+
+static inline BS_TARGET __m512 bs_load_u8_avx512(const uint8_t *from)
+{
+    return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)from)));
+}
+
+static inline BS_TARGET __m512 bs_load_u16_avx512(const uint16_t *from)
+{
+    return _mm512_cvtepi32_ps(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)from)));
+}
+
+static inline BS_TARGET void bs_store_u8_avx512(uint8_t *to, __m512 v)
+{
+    _mm_storeu_si128((__m128i *)(void *)to, _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(v)));
+}
+
+static inline BS_TARGET void bs_store_u16_avx512(uint16_t *to, __m512 v)
+{
+    _mm256_storeu_si256((__m256i *)(void *)to, _mm512_cvtepi32_epi16(_mm512_cvtps_epi32(v)));
+}
+
+static inline BS_TARGET void bs_store_pairs_u8_avx512(uint8_t *to, __m512 even, __m512 odd)
+{
+    const __m512i high = _mm512_slli_epi32(_mm512_cvttps_epi32(odd), 8);
+    const __m512i pairs = _mm512_or_si512(_mm512_cvttps_epi32(even), high);
+    _mm256_storeu_si256((__m256i *)(void *)to, _mm512_cvtepi32_epi16(pairs));
+}
+
+static inline BS_TARGET void bs_store_pairs_u16_avx512(uint16_t *to, __m512 even, __m512 odd)
+{
+    const __m512i high = _mm512_slli_epi32(_mm512_cvttps_epi32(odd), 16);
+    _mm512_storeu_si512(to, _mm512_or_si512(_mm512_cvttps_epi32(even), high));
+}
+
+static inline BS_TARGET void bs_store_pairs_f32_avx512(float *to, __m512 even, __m512 odd)
+{
+    const __m512i first = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    const __m512i second = _mm512_add_epi32(first, _mm512_set1_epi32(8));
+    _mm512_storeu_ps(to, _mm512_permutex2var_ps(even, first, odd));
+    _mm512_storeu_ps(to + BS_LANES, _mm512_permutex2var_ps(even, second, odd));
+}
+
+static inline BS_TARGET __m512 bs_even_pairs_avx512(__m512 a, __m512 b)
+{
+    const __m512i which = _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14);
+    return _mm512_castpd_ps(_mm512_permutex2var_pd(_mm512_castps_pd(a), which, _mm512_castps_pd(b)));
+}
+
+static inline BS_TARGET __m512 bs_odd_pairs_avx512(__m512 a, __m512 b)
+{
+    const __m512i which = _mm512_setr_epi64(1, 3, 5, 7, 9, 11, 13, 15);
+    return _mm512_castpd_ps(_mm512_permutex2var_pd(_mm512_castps_pd(a), which, _mm512_castps_pd(b)));
+}
+
+#endif
+/* --- end of template kernels/simd_avx512.h --- */
+
+/* --- template kernels/repeat.h --- */
+/* repeat.h: loops over small constants, written out by the preprocessor.
+ *
+ * Owns:      BS_EACH_n(M): M(0) ... M(n-1), and BS_UPTO_n(M, x): M(1, x) ... M(n, x), of which builds for size (-Os)
+ *            leave some out.
+ * Relies on: nothing.
+ * Must never: stay defined after a template: simd_end.h undefines all of it.
+ *
+ * Why not loops: accumulators must be separate variables to live in registers with every compiler and at -O2.
+ */
+#define BS_EACH_1(M) M(0)
+#define BS_EACH_2(M) BS_EACH_1(M) M(1)
+#define BS_EACH_3(M) BS_EACH_2(M) M(2)
+#define BS_EACH_4(M) BS_EACH_3(M) M(3)
+#define BS_EACH_5(M) BS_EACH_4(M) M(4)
+#define BS_EACH_6(M) BS_EACH_5(M) M(5)
+#define BS_EACH_7(M) BS_EACH_6(M) M(6)
+#define BS_EACH_8(M) BS_EACH_7(M) M(7)
+#define BS_EACH_9(M) BS_EACH_8(M) M(8)
+#define BS_EACH_10(M) BS_EACH_9(M) M(9)
+#define BS_EACH_11(M) BS_EACH_10(M) M(10)
+#define BS_EACH_12(M) BS_EACH_11(M) M(11)
+#define BS_EACH_13(M) BS_EACH_12(M) M(12)
+#define BS_EACH_14(M) BS_EACH_13(M) M(13)
+
+#ifdef __OPTIMIZE_SIZE__
+#define BS_UPTO_4(M, x) M(1, x) M(4, x)
+#define BS_UPTO_5(M, x) BS_UPTO_4(M, x) M(5, x)
+#define BS_UPTO_6(M, x) BS_UPTO_4(M, x) M(6, x)
+#define BS_UPTO_8(M, x) BS_UPTO_4(M, x) M(8, x)
+#define BS_UPTO_12(M, x) BS_UPTO_8(M, x) M(12, x)
+#define BS_UPTO_14(M, x) BS_UPTO_8(M, x) M(14, x)
+#else
+#define BS_UPTO_4(M, x) M(1, x) M(2, x) M(3, x) M(4, x)
+#define BS_UPTO_5(M, x) BS_UPTO_4(M, x) M(5, x)
+#define BS_UPTO_6(M, x) BS_UPTO_5(M, x) M(6, x)
+#define BS_UPTO_8(M, x) BS_UPTO_6(M, x) M(7, x) M(8, x)
+#define BS_UPTO_12(M, x) BS_UPTO_8(M, x) M(9, x) M(10, x) M(11, x) M(12, x)
+#define BS_UPTO_14(M, x) BS_UPTO_12(M, x) M(13, x) M(14, x)
+#endif
+/* --- end of template kernels/repeat.h --- */
+
+/* --- template kernels/pool.inc --- */
+/* pool.inc: windows of pool.h, lanes are channels.
+ *
+ * Owns:      for one vector of channels and for four of them the loops over a window's taps.
+ * Relies on: a simd_*.h and repeat.h before it.
+ * Must never: let the order of taps depend on how many vectors are taken.
+ */
+#define BS_POOL_X(p) BS_V_LOAD(at + (p) * BS_LANES)
+#define BS_POOL_FIRST(p) BS_V v##p = BS_POOL_X(p), line##p = v##p;
+#define BS_POOL_LARGER(p) v##p = BS_V_LARGER(BS_POOL_X(p), v##p);
+#define BS_POOL_ADD(p) v##p = BS_V_ADD(v##p, BS_POOL_X(p));
+#define BS_POOL_ZERO(p) v##p = zero;
+#define BS_POOL_LINE_ZERO(p) line##p = zero;
+#define BS_POOL_LINE_ADD(p) line##p = BS_V_ADD(line##p, BS_POOL_X(p));
+#define BS_POOL_LINE_END(p) v##p = BS_V_ADD(v##p, line##p);
+#define BS_POOL_DIVIDE(p) v##p = BS_V_DIV(v##p, count);
+#define BS_POOL_STORE(p) BS_V_STORE(out + (p) * BS_LANES, v##p);
+
+#define BS_POOL_ROW(P, first, STEP)                                                      \
+    for (int32_t x = (first); x < w->taps; x++, at += w->tap) {                          \
+        BS_EACH_##P(STEP)                                                                \
+    }
+/* All taps but the first one, which is in v. */
+#define BS_POOL_TAPS(P, STEP)                                                            \
+    at += w->tap;                                                                        \
+    BS_POOL_ROW(P, 1, STEP)                                                              \
+    for (int32_t y = 1; y < w->rows; y++) {                                              \
+        at = in + y * w->row;                                                            \
+        BS_POOL_ROW(P, 0, STEP)                                                          \
+    }
+#define BS_POOL_LINES(P)                                                                 \
+    BS_EACH_##P(BS_POOL_ZERO)                                                            \
+    for (int32_t y = 0; y < w->rows; y++) {                                              \
+        at = in + y * w->row;                                                            \
+        BS_EACH_##P(BS_POOL_LINE_ZERO)                                                   \
+        BS_POOL_ROW(P, 0, BS_POOL_LINE_ADD)                                              \
+        BS_EACH_##P(BS_POOL_LINE_END)                                                    \
+    }
+
+#define BS_POOL_DEFINE(P)                                                                \
+    static BS_TARGET void BS_TIER_FN(bs_pool_##P)(const bs_pool_window *w, int32_t c)    \
+    {                                                                                    \
+        const float *const in = w->in + c, *at = in;                                     \
+        float *const out = w->out + c;                                                   \
+        const BS_V zero = BS_V_ZERO(), count = BS_V_SET1(w->count);                      \
+        BS_EACH_##P(BS_POOL_FIRST)                                                       \
+        if (w->sum == BS_POOL_LARGEST) {                                                 \
+            BS_POOL_TAPS(P, BS_POOL_LARGER)                                              \
+        } else {                                                                         \
+            if (w->sum == BS_POOL_MEAN) {                                                \
+                BS_POOL_TAPS(P, BS_POOL_ADD)                                             \
+            } else {                                                                     \
+                BS_POOL_LINES(P)                                                         \
+            }                                                                            \
+            BS_EACH_##P(BS_POOL_DIVIDE)                                                  \
+        }                                                                                \
+        BS_EACH_##P(BS_POOL_STORE)                                                       \
+    }
+
+BS_POOL_DEFINE(1)
+BS_POOL_DEFINE(4)
+
+/* The last vector may take channels that the one before it took, and gives them the same bytes. */
+static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
+{
+    int32_t c = 0;
+    if (w->channels < BS_LANES)
+        return false;
+    for (; c + 4 * BS_LANES <= w->channels; c += 4 * BS_LANES)
+        BS_TIER_FN(bs_pool_4)(w, c);
+    for (; c < w->channels; c += BS_LANES)
+        BS_TIER_FN(bs_pool_1)(w, c + BS_LANES <= w->channels ? c : w->channels - BS_LANES);
+    return true;
+}
+/* --- end of template kernels/pool.inc --- */
+/* --- template kernels/simd_end.h --- */
+/* simd_end.h: takes back every macro of simd_*.h, repeat.h and the templates, so that the next tier, or the
+ * rest of an amalgamated file, starts clean. Included last by each conv_<tier>.c. */
+#undef BS_BIAS_1
+#undef BS_BIAS_2
+#undef BS_BICUBIC_DEFINE
+#undef BS_CLAMP_1
+#undef BS_CLAMP_2
+#undef BS_COLUMN_OUT
+#undef BS_COLUMN_OUTER
+#undef BS_COLUMN_PAIR
+#undef BS_CUBIC_CODE
+#undef BS_CUBIC_PLAIN
+#undef BS_D0
+#undef BS_D1
+#undef BS_D2
+#undef BS_D3
+#undef BS_D4
+#undef BS_D5
+#undef BS_DEPTHWISE_DEFINE
+#undef BS_DEPTHWISE_LOOP
+#undef BS_DEPTHWISE_MAC
+#undef BS_DEPTHWISE_MAC_PART
+#undef BS_DEPTHWISE_NAME
+#undef BS_DEPTHWISE_PIXELS
+#undef BS_DEPTHWISE_TAPS
+#undef BS_DEPTHWISE_UPTO
+#undef BS_DOT_DEFINE
+#undef BS_DOT_FINISH
+#undef BS_DOT_FMA
+#undef BS_DOT_INIT
+#undef BS_DOT_NAME
+#undef BS_DOT_PART
+#undef BS_DOT_PIXELS
+#undef BS_DOT_STEP
+#undef BS_DOT_STORE
+#undef BS_DOT_SUM
+#undef BS_DOT_UPTO
+#undef BS_DOT_WHOLE
+#undef BS_EACH_1
+#undef BS_EACH_2
+#undef BS_EACH_3
+#undef BS_EACH_4
+#undef BS_EACH_5
+#undef BS_EACH_6
+#undef BS_EACH_7
+#undef BS_EACH_8
+#undef BS_EACH_9
+#undef BS_EACH_10
+#undef BS_EACH_11
+#undef BS_EACH_12
+#undef BS_EACH_13
+#undef BS_EACH_14
+#undef BS_EPILOGUE
+#undef BS_G
+#undef BS_GEMM_ABREAST_END
+#undef BS_GEMM_ABREAST_MAC
+#undef BS_GEMM_ADD_1
+#undef BS_GEMM_ADD_2
+#undef BS_GEMM_ADD_3
+#undef BS_GEMM_DEFINE
+#undef BS_GEMM_EACH_TILE
+#undef BS_GEMM_END
+#undef BS_GEMM_END_1
+#undef BS_GEMM_END_2
+#undef BS_GEMM_END_3
+#undef BS_GEMM_FETCH
+#undef BS_GEMM_FMA
+#undef BS_GEMM_FOUR
+#undef BS_GEMM_LANE
+#undef BS_GEMM_MAC
+#undef BS_GEMM_MAC_1
+#undef BS_GEMM_MAC_2
+#undef BS_GEMM_MAC_3
+#undef BS_GEMM_NAME
+#undef BS_GEMM_PUT
+#undef BS_GEMM_PUT_PART
+#undef BS_GEMM_QUAD_1
+#undef BS_GEMM_QUAD_1_0
+#undef BS_GEMM_QUAD_1_1
+#undef BS_GEMM_QUAD_1_2
+#undef BS_GEMM_QUAD_1_3
+#undef BS_GEMM_QUAD_2
+#undef BS_GEMM_QUAD_2_0
+#undef BS_GEMM_QUAD_2_1
+#undef BS_GEMM_QUAD_2_2
+#undef BS_GEMM_QUAD_2_3
+#undef BS_GEMM_QUAD_3
+#undef BS_GEMM_QUAD_3_0
+#undef BS_GEMM_QUAD_3_1
+#undef BS_GEMM_QUAD_3_2
+#undef BS_GEMM_QUAD_3_3
+#undef BS_GEMM_QUAD_LOAD
+#undef BS_GEMM_ROW
+#undef BS_GEMM_ROWS
+#undef BS_GEMM_ONE_INPUT
+#undef BS_GEMM_ONWARD
+#undef BS_GEMM_THIRD
+#undef BS_GEMM_THIRD_FMA
+#undef BS_GEMM_STEP
+#undef BS_GEMM_SUMS_1
+#undef BS_GEMM_SUMS_2
+#undef BS_GEMM_SUMS_3
+#undef BS_GEMM_UPTO
+#undef BS_GEMM_WIDE
+#undef BS_GEMM_WIDE_KERNEL
+#undef BS_GEMM_W_1
+#undef BS_GEMM_W_2
+#undef BS_GEMM_W_3
+#undef BS_GEMM_X_0
+#undef BS_GEMM_X_1
+#undef BS_GEMM_X_2
+#undef BS_GEMM_X_3
+#undef BS_GEMM_X_4
+#undef BS_GEMM_X_5
+#undef BS_GEMM_X_6
+#undef BS_GEMM_X_7
+#undef BS_GEMM_ZERO
+#undef BS_GEMM_ZERO_1
+#undef BS_GEMM_ZERO_2
+#undef BS_GEMM_ZERO_3
+#undef BS_HOLD
+#undef BS_HOLD4
+#undef BS_INIT_1
+#undef BS_INIT_2
+#undef BS_LANES
+#undef BS_M0
+#undef BS_M1
+#undef BS_M2
+#undef BS_M3
+#undef BS_M4
+#undef BS_M5
+#undef BS_MAC_1
+#undef BS_MAC_2
+#undef BS_OPAQUE
+#undef BS_OUTER_DEFINE
+#undef BS_OUTER_NAME
+#undef BS_OUTER_PIXELS_1
+#undef BS_OUTER_PIXELS_2
+#undef BS_OUTER_QUADS
+#undef BS_OUTER_UPTO_1
+#undef BS_OUTER_UPTO_2
+#undef BS_PART_IS_SLOW
+#undef BS_POOL_ADD
+#undef BS_POOL_DEFINE
+#undef BS_POOL_DIVIDE
+#undef BS_POOL_FIRST
+#undef BS_POOL_LARGER
+#undef BS_POOL_LINES
+#undef BS_POOL_LINE_ADD
+#undef BS_POOL_LINE_END
+#undef BS_POOL_LINE_ZERO
+#undef BS_POOL_ROW
+#undef BS_POOL_STORE
+#undef BS_POOL_TAPS
+#undef BS_POOL_X
+#undef BS_POOL_ZERO
+#undef BS_QUAD_1
+#undef BS_QUAD_1_0
+#undef BS_QUAD_1_1
+#undef BS_QUAD_1_2
+#undef BS_QUAD_1_3
+#undef BS_QUAD_2
+#undef BS_QUAD_2_0
+#undef BS_QUAD_2_1
+#undef BS_QUAD_2_2
+#undef BS_QUAD_2_3
+#undef BS_QUAD_LOAD
+#undef BS_QUAD_STEP
+#undef BS_RESIDUAL_1
+#undef BS_RESIDUAL_2
+#undef BS_ROW_IN
+#undef BS_ROW_OUT
+#undef BS_SLOPES_1
+#undef BS_SLOPES_2
+#undef BS_SLOPE_1
+#undef BS_SLOPE_2
+#undef BS_STORE_1
+#undef BS_STORE_2
+#undef BS_STORE_OUT
+#undef BS_SUM_1
+#undef BS_SUM_2
+#undef BS_ROW_FUNCTION_DEFINE
+#undef BS_TARGET
+#undef BS_TIER_FN
+#undef BS_UPTO_4
+#undef BS_UPTO_5
+#undef BS_UPTO_6
+#undef BS_UPTO_8
+#undef BS_UPTO_12
+#undef BS_UPTO_14
+#undef BS_V
+#undef BS_V_ADD
+#undef BS_V_AND
+#undef BS_V_BITS_23
+#undef BS_V_DIV
+#undef BS_V_EVEN_PAIRS
+#undef BS_V_FMA
+#undef BS_V_FNMA
+#undef BS_V_IF_LESS
+#undef BS_V_LARGER
+#undef BS_V_LOAD
+#undef BS_V_LOAD_F32
+#undef BS_V_LOAD_FILLED
+#undef BS_V_LOAD_PART
+#undef BS_V_LOAD_U8
+#undef BS_V_LOAD_U16
+#undef BS_V_MAX
+#undef BS_V_MIN
+#undef BS_V_MUL
+#undef BS_V_ODD_PAIRS
+#undef BS_V_OR
+#undef BS_V_PART
+#undef BS_V_PART_OF
+#undef BS_V_POWER2
+#undef BS_V_QUAD
+#undef BS_V_QUAD_FMA
+#undef BS_V_QUAD_LOAD
+#undef BS_V_SCALE
+#undef BS_V_SET1
+#undef BS_V_SQUARE_REST
+#undef BS_V_STORE
+#undef BS_V_STORE_AT
+#undef BS_V_STORE_PAIRS_F32
+#undef BS_V_STORE_PAIRS_U8
+#undef BS_V_STORE_PAIRS_U16
+#undef BS_V_STORE_PART
+#undef BS_V_STORE_U8
+#undef BS_V_STORE_U16
+#undef BS_V_SUB
+#undef BS_V_SUM
+#undef BS_V_SUM4
+#undef BS_V_TOP
+#undef BS_V_XOR
+#undef BS_V_ZERO
+#undef BS_WEIGHTS_1
+#undef BS_WEIGHTS_2
+#undef BS_X_0
+#undef BS_X_1
+#undef BS_X_2
+#undef BS_X_3
+#undef BS_X_4
+#undef BS_X_5
+#undef BS_X_6
+#undef BS_X_7
+#undef BS_X_8
+#undef BS_X_9
+#undef BS_X_10
+#undef BS_X_11
+#undef BS_X_12
+#undef BS_X_13
+/* --- end of template kernels/simd_end.h --- */
+#endif
+
+#if BS_HAVE_NEON_TIER
+/* --- template kernels/simd_neon.h --- */
+/* simd_neon.h: the vector vocabulary of the kernel templates, AArch64 Advanced SIMD.
+ *
+ * Owns:      the BS_V_* macros and the tile sizes; simd_end.h takes them back.
+ * Relies on: being included by conv_neon.c just before the templates.
+ * Must never: be guarded against a second inclusion, or use what is not in the AArch64 baseline.
+ */
+#include <arm_neon.h>
+#include <string.h>
+
+#define BS_TIER_FN(name) name##_neon
+#define BS_TARGET
+#define BS_LANES 4
+#define BS_V float32x4_t
+#define BS_V_ZERO() vdupq_n_f32(0)
+#define BS_V_SET1(x) vdupq_n_f32(x)
+#define BS_V_LOAD(p) vld1q_f32(p)
+#define BS_V_STORE(p, v) vst1q_f32(p, v)
+#define BS_V_ADD(a, b) vaddq_f32(a, b)
+#define BS_V_SUB(a, b) vsubq_f32(a, b)
+#define BS_V_MUL(a, b) vmulq_f32(a, b)
+#define BS_V_FMA(a, b, c) vfmaq_f32(c, a, b)  /* a * b + c */
+#define BS_V_FNMA(a, b, c) vfmsq_f32(c, a, b) /* c - a * b */
+/* NaN where either operand is NaN: MAX(low, v) keeps a NaN v. Conversion to an integer makes it 0. */
+#define BS_V_MAX(a, b) vmaxq_f32(a, b)
+#define BS_V_MIN(a, b) vminq_f32(a, b)
+#define BS_V_LARGER(a, b) bs_larger_neon(a, b)
+
+/* As in simd_avx512.h. */
+#define BS_V_DIV(a, b) vdivq_f32(a, b)
+#define BS_V_AND(a, b) vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(a), vreinterpretq_u32_f32(b)))
+#define BS_V_OR(a, b) vreinterpretq_f32_u32(vorrq_u32(vreinterpretq_u32_f32(a), vreinterpretq_u32_f32(b)))
+#define BS_V_XOR(a, b) vreinterpretq_f32_u32(veorq_u32(vreinterpretq_u32_f32(a), vreinterpretq_u32_f32(b)))
+#define BS_V_POWER2(t) vreinterpretq_f32_u32(vshlq_n_u32(vreinterpretq_u32_f32(t), 23))
+#define BS_V_IF_LESS(a, b, yes, no) vbslq_f32(vcltq_f32(a, b), yes, no)
+#define BS_V_BITS_23(v) vreinterpretq_f32_u32(vshrq_n_u32(vreinterpretq_u32_f32(v), 23))
+#define BS_V_SQUARE_REST(a, square) BS_V_FNMA(a, a, square)
+#define BS_V_TOP(v) vmaxvq_f32(v)
+#define BS_V_SUM(v) vaddvq_f32(v)
+
+#define BS_V_QUAD float32x4_t
+#define BS_V_QUAD_LOAD(p) vld1q_f32(p)
+#define BS_V_QUAD_FMA(sum, w, quad, lane) vfmaq_laneq_f32(sum, w, quad, lane)
+
+/* A part is the count of valid lanes, 1..BS_LANES; the others are neither read nor written. */
+#define BS_V_PART int32_t
+#define BS_V_PART_OF(n) (n)
+#define BS_V_LOAD_PART(p, part) bs_load_part_neon(p, part)
+#define BS_V_STORE_PART(p, v, part) bs_store_part_neon(p, v, part)
+#define BS_PART_IS_SLOW /* a call, lane by lane */
+
+#define BS_OPAQUE(pointer) (void)(pointer)
+#define BS_HOLD(a) (void)(a)
+
+/* 16 accumulators, 8 inputs and 2 weights of 32 registers; for few bytes what is left of 8 goes one by one. */
+#define BS_OUTER_PIXELS_1 8
+#define BS_OUTER_PIXELS_2 8
+#ifdef __OPTIMIZE_SIZE__
+#define BS_OUTER_UPTO_1(M) M(1, 1) M(8, 1)
+#define BS_OUTER_UPTO_2(M) M(1, 2) M(8, 2)
+#define BS_DEPTHWISE_UPTO(M) M(1, 0) M(8, 0)
+#else
+#define BS_OUTER_UPTO_1(M) BS_UPTO_8(M, 1)
+#define BS_OUTER_UPTO_2(M) BS_UPTO_8(M, 2)
+#define BS_DEPTHWISE_UPTO(M) BS_UPTO_8(M, 0)
+#endif
+/* 18 sums, 6 inputs and 3 vectors of weights of 32 registers; for few bytes 12 and 4. */
+#ifdef __OPTIMIZE_SIZE__
+#define BS_GEMM_ROWS 4
+#define BS_GEMM_UPTO(M, V) BS_UPTO_4(M, V)
+#else
+#define BS_GEMM_ROWS 6
+#define BS_GEMM_UPTO(M, V) BS_UPTO_6(M, V)
+#define BS_GEMM_WIDE
+#endif
+#define BS_DEPTHWISE_PIXELS 8
+
+/* Codes. Loads widen to float; stores take values already inside the range of the code, the pairs are truncated
+ * and interleaved (even 0, odd 0, even 1, ...). EVEN and ODD_PAIRS pick two of every four floats of a, then of b. */
+#define BS_V_LOAD_U8(p) bs_load_u8_neon(p)
+#define BS_V_LOAD_U16(p) bs_load_u16_neon(p)
+#define BS_V_STORE_U8(p, v) bs_store_u8_neon(p, v)
+#define BS_V_STORE_U16(p, v) bs_store_u16_neon(p, v)
+#define BS_V_STORE_PAIRS_U8(p, even, odd) bs_store_pairs_u8_neon(p, even, odd)
+#define BS_V_STORE_PAIRS_U16(p, even, odd) bs_store_pairs_u16_neon(p, even, odd)
+#define BS_V_STORE_PAIRS_F32(p, even, odd) bs_store_pairs_f32_neon(p, even, odd)
+#define BS_V_EVEN_PAIRS(a, b) bs_even_pairs_neon(a, b)
+#define BS_V_ODD_PAIRS(a, b) bs_odd_pairs_neon(a, b)
+
+#ifndef BS_SIMD_NEON_FUNCTIONS /* the header is included for each family of kernels, its functions exist once */
+#define BS_SIMD_NEON_FUNCTIONS
+
+/* Up to three floats, lane by lane: of a loop some compilers make a call of memcpy(), before which every kernel would
+ * have to put its registers away. */
+static BS_OUTLINE float32x4_t bs_load_few_neon(const float *from, int32_t part)
+{
+    float32x4_t v = vdupq_n_f32(0);
+    if (part > 0)
+        v = vld1q_lane_f32(from, v, 0);
+    if (part > 1)
+        v = vld1q_lane_f32(from + 1, v, 1);
+    if (part > 2)
+        v = vld1q_lane_f32(from + 2, v, 2);
+    return v;
+}
+
+static BS_OUTLINE void bs_store_few_neon(float *to, float32x4_t v, int32_t part)
+{
+    if (part > 0)
+        vst1q_lane_f32(to, v, 0);
+    if (part > 1)
+        vst1q_lane_f32(to + 1, v, 1);
+    if (part > 2)
+        vst1q_lane_f32(to + 2, v, 2);
+}
+
+static inline float32x4_t bs_load_part_neon(const float *from, int32_t part)
+{
+    return part == BS_LANES ? vld1q_f32(from) : bs_load_few_neon(from, part);
+}
+
+static inline void bs_store_part_neon(float *to, float32x4_t v, int32_t part)
+{
+    if (part == BS_LANES)
+        vst1q_f32(to, v);
+    else
+        bs_store_few_neon(to, v, part);
+}
+
+static inline float32x4_t bs_larger_neon(float32x4_t a, float32x4_t b)
+{
+    return vbslq_f32(vcgtq_f32(a, b), a, b);
+}
+
+static inline float32x4_t bs_load_u8_neon(const uint8_t *from)
+{
+    uint32_t four;
+    memcpy(&four, from, 4);
+    const uint16x8_t wide = vmovl_u8(vcreate_u8(four));
+    return vcvtq_f32_u32(vmovl_u16(vget_low_u16(wide)));
+}
+
+static inline float32x4_t bs_load_u16_neon(const uint16_t *from)
+{
+    return vcvtq_f32_u32(vmovl_u16(vld1_u16(from)));
+}
+
+/* The low bytes of eight 16-bit integers, of which the first four count. */
+static inline void bs_store_low_neon(uint8_t *to, uint16x4_t codes)
+{
+    const uint8x8_t bytes = vmovn_u16(vcombine_u16(codes, codes));
+    const uint32_t four = vget_lane_u32(vreinterpret_u32_u8(bytes), 0);
+    memcpy(to, &four, 4);
+}
+
+static inline void bs_store_u8_neon(uint8_t *to, float32x4_t v)
+{
+    bs_store_low_neon(to, vmovn_u32(vcvtnq_u32_f32(v)));
+}
+
+static inline void bs_store_u16_neon(uint16_t *to, float32x4_t v)
+{
+    vst1_u16(to, vmovn_u32(vcvtnq_u32_f32(v)));
+}
+
+static inline void bs_store_pairs_u8_neon(uint8_t *to, float32x4_t even, float32x4_t odd)
+{
+    const uint32x4_t pairs = vorrq_u32(vcvtq_u32_f32(even), vshlq_n_u32(vcvtq_u32_f32(odd), 8));
+    vst1_u8(to, vreinterpret_u8_u16(vmovn_u32(pairs)));
+}
+
+static inline void bs_store_pairs_u16_neon(uint16_t *to, float32x4_t even, float32x4_t odd)
+{
+    const uint32x4_t pairs = vorrq_u32(vcvtq_u32_f32(even), vshlq_n_u32(vcvtq_u32_f32(odd), 16));
+    vst1q_u16(to, vreinterpretq_u16_u32(pairs));
+}
+
+static inline void bs_store_pairs_f32_neon(float *to, float32x4_t even, float32x4_t odd)
+{
+    vst1q_f32(to, vzip1q_f32(even, odd));
+    vst1q_f32(to + BS_LANES, vzip2q_f32(even, odd));
+}
+
+static inline float32x4_t bs_even_pairs_neon(float32x4_t a, float32x4_t b)
+{
+    return vcombine_f32(vget_low_f32(a), vget_low_f32(b));
+}
+
+static inline float32x4_t bs_odd_pairs_neon(float32x4_t a, float32x4_t b)
+{
+    return vcombine_f32(vget_high_f32(a), vget_high_f32(b));
+}
+
+#endif
+/* --- end of template kernels/simd_neon.h --- */
+
+/* --- template kernels/repeat.h --- */
+/* repeat.h: loops over small constants, written out by the preprocessor.
+ *
+ * Owns:      BS_EACH_n(M): M(0) ... M(n-1), and BS_UPTO_n(M, x): M(1, x) ... M(n, x), of which builds for size (-Os)
+ *            leave some out.
+ * Relies on: nothing.
+ * Must never: stay defined after a template: simd_end.h undefines all of it.
+ *
+ * Why not loops: accumulators must be separate variables to live in registers with every compiler and at -O2.
+ */
+#define BS_EACH_1(M) M(0)
+#define BS_EACH_2(M) BS_EACH_1(M) M(1)
+#define BS_EACH_3(M) BS_EACH_2(M) M(2)
+#define BS_EACH_4(M) BS_EACH_3(M) M(3)
+#define BS_EACH_5(M) BS_EACH_4(M) M(4)
+#define BS_EACH_6(M) BS_EACH_5(M) M(5)
+#define BS_EACH_7(M) BS_EACH_6(M) M(6)
+#define BS_EACH_8(M) BS_EACH_7(M) M(7)
+#define BS_EACH_9(M) BS_EACH_8(M) M(8)
+#define BS_EACH_10(M) BS_EACH_9(M) M(9)
+#define BS_EACH_11(M) BS_EACH_10(M) M(10)
+#define BS_EACH_12(M) BS_EACH_11(M) M(11)
+#define BS_EACH_13(M) BS_EACH_12(M) M(12)
+#define BS_EACH_14(M) BS_EACH_13(M) M(13)
+
+#ifdef __OPTIMIZE_SIZE__
+#define BS_UPTO_4(M, x) M(1, x) M(4, x)
+#define BS_UPTO_5(M, x) BS_UPTO_4(M, x) M(5, x)
+#define BS_UPTO_6(M, x) BS_UPTO_4(M, x) M(6, x)
+#define BS_UPTO_8(M, x) BS_UPTO_4(M, x) M(8, x)
+#define BS_UPTO_12(M, x) BS_UPTO_8(M, x) M(12, x)
+#define BS_UPTO_14(M, x) BS_UPTO_8(M, x) M(14, x)
+#else
+#define BS_UPTO_4(M, x) M(1, x) M(2, x) M(3, x) M(4, x)
+#define BS_UPTO_5(M, x) BS_UPTO_4(M, x) M(5, x)
+#define BS_UPTO_6(M, x) BS_UPTO_5(M, x) M(6, x)
+#define BS_UPTO_8(M, x) BS_UPTO_6(M, x) M(7, x) M(8, x)
+#define BS_UPTO_12(M, x) BS_UPTO_8(M, x) M(9, x) M(10, x) M(11, x) M(12, x)
+#define BS_UPTO_14(M, x) BS_UPTO_12(M, x) M(13, x) M(14, x)
+#endif
+/* --- end of template kernels/repeat.h --- */
+
+/* --- template kernels/pool.inc --- */
+/* pool.inc: windows of pool.h, lanes are channels.
+ *
+ * Owns:      for one vector of channels and for four of them the loops over a window's taps.
+ * Relies on: a simd_*.h and repeat.h before it.
+ * Must never: let the order of taps depend on how many vectors are taken.
+ */
+#define BS_POOL_X(p) BS_V_LOAD(at + (p) * BS_LANES)
+#define BS_POOL_FIRST(p) BS_V v##p = BS_POOL_X(p), line##p = v##p;
+#define BS_POOL_LARGER(p) v##p = BS_V_LARGER(BS_POOL_X(p), v##p);
+#define BS_POOL_ADD(p) v##p = BS_V_ADD(v##p, BS_POOL_X(p));
+#define BS_POOL_ZERO(p) v##p = zero;
+#define BS_POOL_LINE_ZERO(p) line##p = zero;
+#define BS_POOL_LINE_ADD(p) line##p = BS_V_ADD(line##p, BS_POOL_X(p));
+#define BS_POOL_LINE_END(p) v##p = BS_V_ADD(v##p, line##p);
+#define BS_POOL_DIVIDE(p) v##p = BS_V_DIV(v##p, count);
+#define BS_POOL_STORE(p) BS_V_STORE(out + (p) * BS_LANES, v##p);
+
+#define BS_POOL_ROW(P, first, STEP)                                                      \
+    for (int32_t x = (first); x < w->taps; x++, at += w->tap) {                          \
+        BS_EACH_##P(STEP)                                                                \
+    }
+/* All taps but the first one, which is in v. */
+#define BS_POOL_TAPS(P, STEP)                                                            \
+    at += w->tap;                                                                        \
+    BS_POOL_ROW(P, 1, STEP)                                                              \
+    for (int32_t y = 1; y < w->rows; y++) {                                              \
+        at = in + y * w->row;                                                            \
+        BS_POOL_ROW(P, 0, STEP)                                                          \
+    }
+#define BS_POOL_LINES(P)                                                                 \
+    BS_EACH_##P(BS_POOL_ZERO)                                                            \
+    for (int32_t y = 0; y < w->rows; y++) {                                              \
+        at = in + y * w->row;                                                            \
+        BS_EACH_##P(BS_POOL_LINE_ZERO)                                                   \
+        BS_POOL_ROW(P, 0, BS_POOL_LINE_ADD)                                              \
+        BS_EACH_##P(BS_POOL_LINE_END)                                                    \
+    }
+
+#define BS_POOL_DEFINE(P)                                                                \
+    static BS_TARGET void BS_TIER_FN(bs_pool_##P)(const bs_pool_window *w, int32_t c)    \
+    {                                                                                    \
+        const float *const in = w->in + c, *at = in;                                     \
+        float *const out = w->out + c;                                                   \
+        const BS_V zero = BS_V_ZERO(), count = BS_V_SET1(w->count);                      \
+        BS_EACH_##P(BS_POOL_FIRST)                                                       \
+        if (w->sum == BS_POOL_LARGEST) {                                                 \
+            BS_POOL_TAPS(P, BS_POOL_LARGER)                                              \
+        } else {                                                                         \
+            if (w->sum == BS_POOL_MEAN) {                                                \
+                BS_POOL_TAPS(P, BS_POOL_ADD)                                             \
+            } else {                                                                     \
+                BS_POOL_LINES(P)                                                         \
+            }                                                                            \
+            BS_EACH_##P(BS_POOL_DIVIDE)                                                  \
+        }                                                                                \
+        BS_EACH_##P(BS_POOL_STORE)                                                       \
+    }
+
+BS_POOL_DEFINE(1)
+BS_POOL_DEFINE(4)
+
+/* The last vector may take channels that the one before it took, and gives them the same bytes. */
+static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
+{
+    int32_t c = 0;
+    if (w->channels < BS_LANES)
+        return false;
+    for (; c + 4 * BS_LANES <= w->channels; c += 4 * BS_LANES)
+        BS_TIER_FN(bs_pool_4)(w, c);
+    for (; c < w->channels; c += BS_LANES)
+        BS_TIER_FN(bs_pool_1)(w, c + BS_LANES <= w->channels ? c : w->channels - BS_LANES);
+    return true;
+}
+/* --- end of template kernels/pool.inc --- */
+/* --- template kernels/simd_end.h --- */
+/* simd_end.h: takes back every macro of simd_*.h, repeat.h and the templates, so that the next tier, or the
+ * rest of an amalgamated file, starts clean. Included last by each conv_<tier>.c. */
+#undef BS_BIAS_1
+#undef BS_BIAS_2
+#undef BS_BICUBIC_DEFINE
+#undef BS_CLAMP_1
+#undef BS_CLAMP_2
+#undef BS_COLUMN_OUT
+#undef BS_COLUMN_OUTER
+#undef BS_COLUMN_PAIR
+#undef BS_CUBIC_CODE
+#undef BS_CUBIC_PLAIN
+#undef BS_D0
+#undef BS_D1
+#undef BS_D2
+#undef BS_D3
+#undef BS_D4
+#undef BS_D5
+#undef BS_DEPTHWISE_DEFINE
+#undef BS_DEPTHWISE_LOOP
+#undef BS_DEPTHWISE_MAC
+#undef BS_DEPTHWISE_MAC_PART
+#undef BS_DEPTHWISE_NAME
+#undef BS_DEPTHWISE_PIXELS
+#undef BS_DEPTHWISE_TAPS
+#undef BS_DEPTHWISE_UPTO
+#undef BS_DOT_DEFINE
+#undef BS_DOT_FINISH
+#undef BS_DOT_FMA
+#undef BS_DOT_INIT
+#undef BS_DOT_NAME
+#undef BS_DOT_PART
+#undef BS_DOT_PIXELS
+#undef BS_DOT_STEP
+#undef BS_DOT_STORE
+#undef BS_DOT_SUM
+#undef BS_DOT_UPTO
+#undef BS_DOT_WHOLE
+#undef BS_EACH_1
+#undef BS_EACH_2
+#undef BS_EACH_3
+#undef BS_EACH_4
+#undef BS_EACH_5
+#undef BS_EACH_6
+#undef BS_EACH_7
+#undef BS_EACH_8
+#undef BS_EACH_9
+#undef BS_EACH_10
+#undef BS_EACH_11
+#undef BS_EACH_12
+#undef BS_EACH_13
+#undef BS_EACH_14
+#undef BS_EPILOGUE
+#undef BS_G
+#undef BS_GEMM_ABREAST_END
+#undef BS_GEMM_ABREAST_MAC
+#undef BS_GEMM_ADD_1
+#undef BS_GEMM_ADD_2
+#undef BS_GEMM_ADD_3
+#undef BS_GEMM_DEFINE
+#undef BS_GEMM_EACH_TILE
+#undef BS_GEMM_END
+#undef BS_GEMM_END_1
+#undef BS_GEMM_END_2
+#undef BS_GEMM_END_3
+#undef BS_GEMM_FETCH
+#undef BS_GEMM_FMA
+#undef BS_GEMM_FOUR
+#undef BS_GEMM_LANE
+#undef BS_GEMM_MAC
+#undef BS_GEMM_MAC_1
+#undef BS_GEMM_MAC_2
+#undef BS_GEMM_MAC_3
+#undef BS_GEMM_NAME
+#undef BS_GEMM_PUT
+#undef BS_GEMM_PUT_PART
+#undef BS_GEMM_QUAD_1
+#undef BS_GEMM_QUAD_1_0
+#undef BS_GEMM_QUAD_1_1
+#undef BS_GEMM_QUAD_1_2
+#undef BS_GEMM_QUAD_1_3
+#undef BS_GEMM_QUAD_2
+#undef BS_GEMM_QUAD_2_0
+#undef BS_GEMM_QUAD_2_1
+#undef BS_GEMM_QUAD_2_2
+#undef BS_GEMM_QUAD_2_3
+#undef BS_GEMM_QUAD_3
+#undef BS_GEMM_QUAD_3_0
+#undef BS_GEMM_QUAD_3_1
+#undef BS_GEMM_QUAD_3_2
+#undef BS_GEMM_QUAD_3_3
+#undef BS_GEMM_QUAD_LOAD
+#undef BS_GEMM_ROW
+#undef BS_GEMM_ROWS
+#undef BS_GEMM_ONE_INPUT
+#undef BS_GEMM_ONWARD
+#undef BS_GEMM_THIRD
+#undef BS_GEMM_THIRD_FMA
+#undef BS_GEMM_STEP
+#undef BS_GEMM_SUMS_1
+#undef BS_GEMM_SUMS_2
+#undef BS_GEMM_SUMS_3
+#undef BS_GEMM_UPTO
+#undef BS_GEMM_WIDE
+#undef BS_GEMM_WIDE_KERNEL
+#undef BS_GEMM_W_1
+#undef BS_GEMM_W_2
+#undef BS_GEMM_W_3
+#undef BS_GEMM_X_0
+#undef BS_GEMM_X_1
+#undef BS_GEMM_X_2
+#undef BS_GEMM_X_3
+#undef BS_GEMM_X_4
+#undef BS_GEMM_X_5
+#undef BS_GEMM_X_6
+#undef BS_GEMM_X_7
+#undef BS_GEMM_ZERO
+#undef BS_GEMM_ZERO_1
+#undef BS_GEMM_ZERO_2
+#undef BS_GEMM_ZERO_3
+#undef BS_HOLD
+#undef BS_HOLD4
+#undef BS_INIT_1
+#undef BS_INIT_2
+#undef BS_LANES
+#undef BS_M0
+#undef BS_M1
+#undef BS_M2
+#undef BS_M3
+#undef BS_M4
+#undef BS_M5
+#undef BS_MAC_1
+#undef BS_MAC_2
+#undef BS_OPAQUE
+#undef BS_OUTER_DEFINE
+#undef BS_OUTER_NAME
+#undef BS_OUTER_PIXELS_1
+#undef BS_OUTER_PIXELS_2
+#undef BS_OUTER_QUADS
+#undef BS_OUTER_UPTO_1
+#undef BS_OUTER_UPTO_2
+#undef BS_PART_IS_SLOW
+#undef BS_POOL_ADD
+#undef BS_POOL_DEFINE
+#undef BS_POOL_DIVIDE
+#undef BS_POOL_FIRST
+#undef BS_POOL_LARGER
+#undef BS_POOL_LINES
+#undef BS_POOL_LINE_ADD
+#undef BS_POOL_LINE_END
+#undef BS_POOL_LINE_ZERO
+#undef BS_POOL_ROW
+#undef BS_POOL_STORE
+#undef BS_POOL_TAPS
+#undef BS_POOL_X
+#undef BS_POOL_ZERO
+#undef BS_QUAD_1
+#undef BS_QUAD_1_0
+#undef BS_QUAD_1_1
+#undef BS_QUAD_1_2
+#undef BS_QUAD_1_3
+#undef BS_QUAD_2
+#undef BS_QUAD_2_0
+#undef BS_QUAD_2_1
+#undef BS_QUAD_2_2
+#undef BS_QUAD_2_3
+#undef BS_QUAD_LOAD
+#undef BS_QUAD_STEP
+#undef BS_RESIDUAL_1
+#undef BS_RESIDUAL_2
+#undef BS_ROW_IN
+#undef BS_ROW_OUT
+#undef BS_SLOPES_1
+#undef BS_SLOPES_2
+#undef BS_SLOPE_1
+#undef BS_SLOPE_2
+#undef BS_STORE_1
+#undef BS_STORE_2
+#undef BS_STORE_OUT
+#undef BS_SUM_1
+#undef BS_SUM_2
+#undef BS_ROW_FUNCTION_DEFINE
+#undef BS_TARGET
+#undef BS_TIER_FN
+#undef BS_UPTO_4
+#undef BS_UPTO_5
+#undef BS_UPTO_6
+#undef BS_UPTO_8
+#undef BS_UPTO_12
+#undef BS_UPTO_14
+#undef BS_V
+#undef BS_V_ADD
+#undef BS_V_AND
+#undef BS_V_BITS_23
+#undef BS_V_DIV
+#undef BS_V_EVEN_PAIRS
+#undef BS_V_FMA
+#undef BS_V_FNMA
+#undef BS_V_IF_LESS
+#undef BS_V_LARGER
+#undef BS_V_LOAD
+#undef BS_V_LOAD_F32
+#undef BS_V_LOAD_FILLED
+#undef BS_V_LOAD_PART
+#undef BS_V_LOAD_U8
+#undef BS_V_LOAD_U16
+#undef BS_V_MAX
+#undef BS_V_MIN
+#undef BS_V_MUL
+#undef BS_V_ODD_PAIRS
+#undef BS_V_OR
+#undef BS_V_PART
+#undef BS_V_PART_OF
+#undef BS_V_POWER2
+#undef BS_V_QUAD
+#undef BS_V_QUAD_FMA
+#undef BS_V_QUAD_LOAD
+#undef BS_V_SCALE
+#undef BS_V_SET1
+#undef BS_V_SQUARE_REST
+#undef BS_V_STORE
+#undef BS_V_STORE_AT
+#undef BS_V_STORE_PAIRS_F32
+#undef BS_V_STORE_PAIRS_U8
+#undef BS_V_STORE_PAIRS_U16
+#undef BS_V_STORE_PART
+#undef BS_V_STORE_U8
+#undef BS_V_STORE_U16
+#undef BS_V_SUB
+#undef BS_V_SUM
+#undef BS_V_SUM4
+#undef BS_V_TOP
+#undef BS_V_XOR
+#undef BS_V_ZERO
+#undef BS_WEIGHTS_1
+#undef BS_WEIGHTS_2
+#undef BS_X_0
+#undef BS_X_1
+#undef BS_X_2
+#undef BS_X_3
+#undef BS_X_4
+#undef BS_X_5
+#undef BS_X_6
+#undef BS_X_7
+#undef BS_X_8
+#undef BS_X_9
+#undef BS_X_10
+#undef BS_X_11
+#undef BS_X_12
+#undef BS_X_13
+/* --- end of template kernels/simd_end.h --- */
+#endif
+
+bool bs_pool_window_run(bs_tier tier, const bs_pool_window *window)
+{
+#if BS_HAVE_X86_TIERS
+    if (tier == BS_TIER_AVX512)
+        return bs_pool_avx512(window);
+    if (tier == BS_TIER_AVX2)
+        return bs_pool_avx2(window);
+#elif BS_HAVE_NEON_TIER
+    if (tier == BS_TIER_NEON)
+        return bs_pool_neon(window);
+#endif
+    return (void)tier, (void)window, false;
+}
+#endif
+/* ==== end src/kernels/pool.c ================================================================== */
 
 /* ==== begin src/kernels/attend.h ============================================================== */
 /* attend.h: attention of rows of one segment, of heads that share their keys.
@@ -22168,6 +24116,7 @@ bs_value bs_pixel_unshuffle(bs_graph *graph, bs_value x, int32_t r)
  * Relies on graph/op.h. Must never count what lies outside the frame (unless count_pad says so): windows are clipped by
  * the operand's place in its frame. Global pooling sees the core only, so that every pixel counts once. */
 /* #include "ops/forms.h" */
+/* #include "kernels/pool.h" */
 
 static const bs_field pool2d_fields[] = {BS_INT_OF("kind", 0, BS_POOL_MAX),
                                          BS_INT_OF("kernel", 0, BS_WINDOW_MOST),
@@ -22247,6 +24196,16 @@ static pool2d_range pool2d_clip(int32_t at, const bs_window_axis *a, int32_t ext
     return range;
 }
 
+/* By a kernel, where channels lie side by side. False: they do not, or it has none for them; nothing is done. */
+static bool pool2d_by_kernel(const bs_call *call, const float *in, ptrdiff_t down, ptrdiff_t across, int32_t rows,
+                             int32_t taps, bs_pool_sum sum, float count, float *out)
+{
+    const bs_operand *from = &call->in[0];
+    const bs_pool_window window = {in, down, across, rows, taps, from->dim[0], sum, count, out};
+    return BS_DENSE_PAYS && from->stride[0] == 1 && call->out[0].stride[0] == 1 &&
+           bs_pool_window_run((bs_tier)call->plan->tier, &window);
+}
+
 /* A window of which no tap is in the frame (dilated ones step over small frames) gives zero. */
 static void pool2d_pixel(const bs_call *call, const bs_window *w, const float *window, pool2d_range y, pool2d_range x,
                          float *out)
@@ -22254,25 +24213,26 @@ static void pool2d_pixel(const bs_call *call, const bs_window *w, const float *w
     const bs_pool2d_desc *desc = call->params;
     const bs_operand *in = &call->in[0];
     const ptrdiff_t step = in->stride[0], out_step = call->out[0].stride[0];
+    const ptrdiff_t down = w->axis[0].dilation * in->stride[1], across = w->axis[1].dilation * in->stride[2];
     const int32_t channels = call->out[0].dim[0];
-    const bool none = y.first >= y.end || x.first >= x.end;
+    const bool none = y.first >= y.end || x.first >= x.end, largest = desc->kind == BS_POOL_MAX;
+    const float count = (float)(desc->count_pad ? w->axis[0].kernel * w->axis[1].kernel
+                                                : (y.end - y.first) * (x.end - x.first));
+    if (!none && pool2d_by_kernel(call, window + y.first * down + x.first * across, down, across, y.end - y.first,
+                                  x.end - x.first, largest ? BS_POOL_LARGEST : BS_POOL_MEAN, count, out))
+        return;
     for (int32_t c = 0; c < channels && none; c++)
         out[c * out_step] = 0.0f;
     for (int32_t ky = y.first; ky < y.end; ky++)
         for (int32_t kx = x.first; kx < x.end; kx++) {
-            const float *tap = window + ky * w->axis[0].dilation * in->stride[1] +
-                               kx * w->axis[1].dilation * in->stride[2];
+            const float *tap = window + ky * down + kx * across;
             const bool first = ky == y.first && kx == x.first;
             for (int32_t c = 0; c < channels; c++) {
                 const float v = tap[c * step], old = first ? v : out[c * out_step];
-                out[c * out_step] = first ? v : desc->kind == BS_POOL_MAX ? (v > old ? v : old) : old + v;
+                out[c * out_step] = first ? v : largest ? (v > old ? v : old) : old + v;
             }
         }
-    if (desc->kind == BS_POOL_MAX || none)
-        return;
-    const float count = (float)(desc->count_pad ? w->axis[0].kernel * w->axis[1].kernel
-                                                : (y.end - y.first) * (x.end - x.first));
-    for (int32_t c = 0; c < channels; c++)
+    for (int32_t c = 0; c < channels && !largest && !none; c++)
         out[c * out_step] /= count;
 }
 
@@ -22334,6 +24294,10 @@ static void pool2d_global(const bs_call *call, int32_t row)
     const bs_operand *in = &call->in[0], *out = &call->out[0];
     const float area = (float)in->dim[1] * (float)in->dim[2];
     float *to = bs_f32_at(out, row * out->row_stride);
+    if (area > 0.0f && pool2d_by_kernel(call, bs_f32_at(in, row * in->row_stride), in->stride[1], in->stride[2],
+                                        in->dim[1], in->dim[2],
+                                        desc->kind == BS_POOL_MAX ? BS_POOL_LARGEST : BS_POOL_MEAN_OF_ROWS, area, to))
+        return;
     for (int32_t first = 0; first < in->dim[0]; first += POOL_BLOCK) {
         const float *from = bs_f32_at(in, row * in->row_stride + first * in->stride[0]);
         const int32_t channels = bs_min_i32(POOL_BLOCK, in->dim[0] - first);

@@ -9,7 +9,8 @@ static int32_t some_extent(void) { return 1 + check_below(check_below(4) ? 12 : 
 static void build_random_conv(bs_graph *g, int32_t channels, int32_t h, int32_t w)
 {
     const bs_value x = bs_input(g, "x", BS_F32, BS_SHAPE3(channels, h, w));
-    const int32_t groups = check_below(3) ? 1 : channels, padding = check_below(3) ? BS_PAD_DEFAULT : check_below(3);
+    const int32_t part = 1 + check_below(9), some = channels % part == 0 ? part : channels;
+    const int32_t groups = check_below(3) ? 1 : some, padding = check_below(3) ? BS_PAD_DEFAULT : check_below(3);
     const bs_conv2d_desc desc = {.name = "conv",
                                  .out = groups * (1 + check_below(check_below(2) ? 8 : 40)),
                                  .kernel = 1 + check_below(5),
@@ -109,6 +110,43 @@ static void test_tiers(const char *name, void (*build)(bs_graph *, int32_t, int3
     if (!why && worst > 2e-4)
         why = "differs from the scalar reference";
     check(!why, "tiers %s: %d runs, worst %.2g%s%s", name, runs, worst, why ? ": " : "", why ? why : "");
+}
+
+/* Pooling takes taps in one order wherever channels lie and however many a vector has, so bytes are the same. */
+static void test_pool(void)
+{
+    const char *why = NULL;
+    int32_t differ = 0, runs = 0;
+    for (int32_t i = 0; i < 200 && !why; i++) {
+        const size_t mark = pool_used;
+        const int32_t dim[] = {1 + check_below(80), some_extent(), some_extent()};
+        const bs_pool2d_desc desc = {.kind = check_below(2),
+                                     .kernel = 1 + check_below(4),
+                                     .stride = check_below(4),
+                                     .padding = BS_PAD_EXPLICIT,
+                                     .pad_left = check_below(2),
+                                     .pad_bottom = check_below(2),
+                                     .count_pad = check_below(2),
+                                     .dilation_w = check_below(3),
+                                     .global = check_below(3) == 0};
+        bs_graph *g = new_graph();
+        bs_error error;
+        bs_pool2d(g, bs_input(g, "x", BS_F32, BS_SHAPE3(dim[0], dim[1], dim[2])), &desc);
+        if (bs_graph_check(g, &error) != BS_OK)
+            continue; /* the window was larger than the image, or its padding than the window */
+        op_run r = op_run_of(g, BS_TIER_SCALAR);
+        tensor x = tensor_new(BS_F32, 1, 3, dim);
+        tensor_randomise(&x);
+        ((float *)(void *)x.data)[check_below((int32_t)tensor_elements(&x))] = NAN;
+        const tensor expected = run_whole(&r, &x, LAYOUT_PLANAR, &why);
+        for (; r.tier != BS_TIER_AUTO && !why; r.tier = next_tier(r.tier), runs++) {
+            const tensor got = run_whole(&r, &x, LAYOUT_LAST + check_below(2), &why);
+            differ += memcmp(got.data, expected.data, 4 * (size_t)tensor_elements(&got)) != 0;
+        }
+        pool_used = mark;
+    }
+    check(!why && runs > 100 && differ == 0, "pool2d: %d of %d runs differ from planes by the scalar tier%s%s", differ,
+          runs, why ? ": " : "", why ? why : "");
 }
 
 static tensor run_of(bs_graph *g, bs_tier tier, const tensor *x, int32_t layout, const char **why)
@@ -278,6 +316,7 @@ int main(int argc, char **argv)
     test_tiers("bicubic", build_random_bicubic, 40);
     test_tiers("convert", build_random_codes, 60);
     test_tiers("patch_features", build_random_features, 40);
+    test_pool();
     for (bs_tier tier = next_tier(BS_TIER_SCALAR); tier != BS_TIER_AUTO; tier = next_tier(tier)) {
         test_activated(true, tier);
         test_activated(false, tier);

@@ -22,6 +22,7 @@
 /* When one operand is NaN, the second one is returned: MAX(low, v) keeps a NaN v. */
 #define BS_V_MAX(a, b) _mm256_max_ps(a, b)
 #define BS_V_MIN(a, b) _mm256_min_ps(a, b)
+#define BS_V_LARGER(a, b) BS_V_MAX(a, b)
 
 /* As in simd_avx512.h. */
 #define BS_V_DIV(a, b) _mm256_div_ps(a, b)

@@ -22,6 +22,8 @@
 /* When one operand is NaN, the second one is returned: MAX(low, v) keeps a NaN v. */
 #define BS_V_MAX(a, b) _mm512_max_ps(a, b)
 #define BS_V_MIN(a, b) _mm512_min_ps(a, b)
+/* a > b ? a : b, of NaN too */
+#define BS_V_LARGER(a, b) BS_V_MAX(a, b)
 
 /* Of the row functions (functions.inc). POWER2(t) is 2^n where t is 1.5 * 2^23 + 127 + n, n from -127 (0) to 127: the
  * low bits of t are the exponent's. SCALE(v, n) is v 2^n for n of any size, and LOAD_FILLED puts a number in lanes that

@@ -23,6 +23,7 @@
 /* NaN where either operand is NaN: MAX(low, v) keeps a NaN v. Conversion to an integer makes it 0. */
 #define BS_V_MAX(a, b) vmaxq_f32(a, b)
 #define BS_V_MIN(a, b) vminq_f32(a, b)
+#define BS_V_LARGER(a, b) bs_larger_neon(a, b)
 
 /* As in simd_avx512.h. */
 #define BS_V_DIV(a, b) vdivq_f32(a, b)
@@ -123,6 +124,11 @@ static inline void bs_store_part_neon(float *to, float32x4_t v, int32_t part)
         vst1q_f32(to, v);
     else
         bs_store_few_neon(to, v, part);
+}
+
+static inline float32x4_t bs_larger_neon(float32x4_t a, float32x4_t b)
+{
+    return vbslq_f32(vcgtq_f32(a, b), a, b);
 }
 
 static inline float32x4_t bs_load_u8_neon(const uint8_t *from)

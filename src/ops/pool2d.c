@@ -2,6 +2,7 @@
  * Relies on graph/op.h. Must never count what lies outside the frame (unless count_pad says so): windows are clipped by
  * the operand's place in its frame. Global pooling sees the core only, so that every pixel counts once. */
 #include "ops/forms.h"
+#include "kernels/pool.h"
 
 static const bs_field pool2d_fields[] = {BS_INT_OF("kind", 0, BS_POOL_MAX),
                                          BS_INT_OF("kernel", 0, BS_WINDOW_MOST),
@@ -81,6 +82,16 @@ static pool2d_range pool2d_clip(int32_t at, const bs_window_axis *a, int32_t ext
     return range;
 }
 
+/* By a kernel, where channels lie side by side. False: they do not, or it has none for them; nothing is done. */
+static bool pool2d_by_kernel(const bs_call *call, const float *in, ptrdiff_t down, ptrdiff_t across, int32_t rows,
+                             int32_t taps, bs_pool_sum sum, float count, float *out)
+{
+    const bs_operand *from = &call->in[0];
+    const bs_pool_window window = {in, down, across, rows, taps, from->dim[0], sum, count, out};
+    return BS_DENSE_PAYS && from->stride[0] == 1 && call->out[0].stride[0] == 1 &&
+           bs_pool_window_run((bs_tier)call->plan->tier, &window);
+}
+
 /* A window of which no tap is in the frame (dilated ones step over small frames) gives zero. */
 static void pool2d_pixel(const bs_call *call, const bs_window *w, const float *window, pool2d_range y, pool2d_range x,
                          float *out)
@@ -88,25 +99,26 @@ static void pool2d_pixel(const bs_call *call, const bs_window *w, const float *w
     const bs_pool2d_desc *desc = call->params;
     const bs_operand *in = &call->in[0];
     const ptrdiff_t step = in->stride[0], out_step = call->out[0].stride[0];
+    const ptrdiff_t down = w->axis[0].dilation * in->stride[1], across = w->axis[1].dilation * in->stride[2];
     const int32_t channels = call->out[0].dim[0];
-    const bool none = y.first >= y.end || x.first >= x.end;
+    const bool none = y.first >= y.end || x.first >= x.end, largest = desc->kind == BS_POOL_MAX;
+    const float count = (float)(desc->count_pad ? w->axis[0].kernel * w->axis[1].kernel
+                                                : (y.end - y.first) * (x.end - x.first));
+    if (!none && pool2d_by_kernel(call, window + y.first * down + x.first * across, down, across, y.end - y.first,
+                                  x.end - x.first, largest ? BS_POOL_LARGEST : BS_POOL_MEAN, count, out))
+        return;
     for (int32_t c = 0; c < channels && none; c++)
         out[c * out_step] = 0.0f;
     for (int32_t ky = y.first; ky < y.end; ky++)
         for (int32_t kx = x.first; kx < x.end; kx++) {
-            const float *tap = window + ky * w->axis[0].dilation * in->stride[1] +
-                               kx * w->axis[1].dilation * in->stride[2];
+            const float *tap = window + ky * down + kx * across;
             const bool first = ky == y.first && kx == x.first;
             for (int32_t c = 0; c < channels; c++) {
                 const float v = tap[c * step], old = first ? v : out[c * out_step];
-                out[c * out_step] = first ? v : desc->kind == BS_POOL_MAX ? (v > old ? v : old) : old + v;
+                out[c * out_step] = first ? v : largest ? (v > old ? v : old) : old + v;
             }
         }
-    if (desc->kind == BS_POOL_MAX || none)
-        return;
-    const float count = (float)(desc->count_pad ? w->axis[0].kernel * w->axis[1].kernel
-                                                : (y.end - y.first) * (x.end - x.first));
-    for (int32_t c = 0; c < channels; c++)
+    for (int32_t c = 0; c < channels && !largest && !none; c++)
         out[c * out_step] /= count;
 }
 
@@ -168,6 +180,10 @@ static void pool2d_global(const bs_call *call, int32_t row)
     const bs_operand *in = &call->in[0], *out = &call->out[0];
     const float area = (float)in->dim[1] * (float)in->dim[2];
     float *to = bs_f32_at(out, row * out->row_stride);
+    if (area > 0.0f && pool2d_by_kernel(call, bs_f32_at(in, row * in->row_stride), in->stride[1], in->stride[2],
+                                        in->dim[1], in->dim[2],
+                                        desc->kind == BS_POOL_MAX ? BS_POOL_LARGEST : BS_POOL_MEAN_OF_ROWS, area, to))
+        return;
     for (int32_t first = 0; first < in->dim[0]; first += POOL_BLOCK) {
         const float *from = bs_f32_at(in, row * in->row_stride + first * in->stride[0]);
         const int32_t channels = bs_min_i32(POOL_BLOCK, in->dim[0] - first);
