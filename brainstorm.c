@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 278104fab01906935e7503244a4077c1215cf32965431981f8703848a39641e6
+ * sha256 of the parts: ae39fb2178a6f5b7d7a9cfe4f7769e085f2cce4b6f6e75d13d3c83a5295aa935
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -1757,7 +1757,7 @@ BS_INTERNAL void bs_conv_run(const bs_conv_geometry *geometry, bs_conv_algorithm
  * because the packed layout follows from it. */
 typedef enum bs_conv_family {
     BS_FAMILY_OUTER,    /* lanes are output channels; inputs are broadcast */
-    BS_FAMILY_GEMM,     /* a 1x1 kernel of one group: lanes are output channels, in panels */
+    BS_FAMILY_GEMM,     /* a 1x1 kernel: lanes are output channels, in panels */
     BS_FAMILY_DOT,      /* lanes are input channels; four outputs a pass, reduced at the end */
     BS_FAMILY_DEPTHWISE /* lanes are channels, one group each */
 } bs_conv_family;
@@ -2449,7 +2449,8 @@ BS_INTERNAL void bs_row_normalise(bs_tier tier, const bs_row_norm *norm, const f
  * Layouts, `lanes` wide, padding lanes zero:
  *   OUTER      [group][block][kernel_h][kernel_w][in / group][vectors of the block][lanes]
  *              blocks of two vectors of output channels, the last of one where that is enough
- *   GEMM       [panel][in][vectors of the panel][lanes]: three vectors, of the last panel as many as are needed
+ *   GEMM       [group][panel][in / group][vectors of the panel][lanes]: three vectors, of a last panel as many as are
+ *              needed
  *   DOT        [group][block of 4 outputs][kernel_h][kernel_w][vectors of in / group][4][lanes]
  *   DEPTHWISE  [vectors of channels][kernel_h][kernel_w][lanes]
  *   WINOGRAD4  [36 points] of OUTER with a 1x1 kernel; of many channels just OUTER
@@ -2479,7 +2480,7 @@ bs_conv_family bs_conv_family_of(const bs_conv_geometry *g, bs_tier tier)
 {
     if (g->groups == g->in_channels && g->groups == g->out_channels)
         return BS_FAMILY_DEPTHWISE;
-    const bool rows = g->kernel_h == 1 && g->kernel_w == 1 && g->groups == 1 && tier != BS_TIER_CUDA;
+    const bool rows = g->kernel_h == 1 && g->kernel_w == 1 && tier != BS_TIER_CUDA;
     const bs_conv_family many = rows ? BS_FAMILY_GEMM : BS_FAMILY_OUTER;
     if (tier != BS_TIER_AVX2 && tier != BS_TIER_AVX512)
         return many;
@@ -9057,6 +9058,25 @@ static void bs_conv_run_direct(const bs_conv_geometry *g, const bs_conv_kernels 
         }
 }
 
+/* Each group is a matrix of its own. */
+static void bs_conv_run_groups(const bs_conv_geometry *g, const bs_conv_kernels *k, const bs_conv_task *task)
+{
+    bs_conv_geometry group = *g;
+    bs_conv_task part = *task;
+    group.in_channels /= g->groups;
+    group.out_channels /= g->groups;
+    group.groups = 1;
+    for (int32_t i = 0; i < g->groups; i++) {
+        bs_conv_run_gemm(&group, k, &part);
+        part.in += group.in_channels;
+        part.out += group.out_channels;
+        part.weights += (ptrdiff_t)bs_conv_round_up(group.out_channels, k->lanes) * group.in_channels;
+        part.bias = part.bias ? part.bias + group.out_channels : NULL;
+        part.slopes = part.slopes ? part.slopes + group.out_channels : NULL;
+        part.residual = part.residual ? part.residual + group.out_channels : NULL;
+    }
+}
+
 void bs_conv_run(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier,
                  const bs_conv_task *task)
 {
@@ -9069,7 +9089,7 @@ void bs_conv_run(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, 
     else if (family == BS_FAMILY_DEPTHWISE)
         bs_conv_run_depthwise(geometry, kernels, task);
     else if (family == BS_FAMILY_GEMM)
-        bs_conv_run_gemm(geometry, kernels, task);
+        bs_conv_run_groups(geometry, kernels, task);
     else
         bs_conv_run_direct(geometry, kernels, family, task);
 }

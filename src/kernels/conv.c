@@ -147,6 +147,25 @@ static void bs_conv_run_direct(const bs_conv_geometry *g, const bs_conv_kernels 
         }
 }
 
+/* Each group is a matrix of its own. */
+static void bs_conv_run_groups(const bs_conv_geometry *g, const bs_conv_kernels *k, const bs_conv_task *task)
+{
+    bs_conv_geometry group = *g;
+    bs_conv_task part = *task;
+    group.in_channels /= g->groups;
+    group.out_channels /= g->groups;
+    group.groups = 1;
+    for (int32_t i = 0; i < g->groups; i++) {
+        bs_conv_run_gemm(&group, k, &part);
+        part.in += group.in_channels;
+        part.out += group.out_channels;
+        part.weights += (ptrdiff_t)bs_conv_round_up(group.out_channels, k->lanes) * group.in_channels;
+        part.bias = part.bias ? part.bias + group.out_channels : NULL;
+        part.slopes = part.slopes ? part.slopes + group.out_channels : NULL;
+        part.residual = part.residual ? part.residual + group.out_channels : NULL;
+    }
+}
+
 void bs_conv_run(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier,
                  const bs_conv_task *task)
 {
@@ -159,7 +178,7 @@ void bs_conv_run(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, 
     else if (family == BS_FAMILY_DEPTHWISE)
         bs_conv_run_depthwise(geometry, kernels, task);
     else if (family == BS_FAMILY_GEMM)
-        bs_conv_run_gemm(geometry, kernels, task);
+        bs_conv_run_groups(geometry, kernels, task);
     else
         bs_conv_run_direct(geometry, kernels, family, task);
 }

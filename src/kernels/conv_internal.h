@@ -13,7 +13,7 @@
  * because the packed layout follows from it. */
 typedef enum bs_conv_family {
     BS_FAMILY_OUTER,    /* lanes are output channels; inputs are broadcast */
-    BS_FAMILY_GEMM,     /* a 1x1 kernel of one group: lanes are output channels, in panels */
+    BS_FAMILY_GEMM,     /* a 1x1 kernel: lanes are output channels, in panels */
     BS_FAMILY_DOT,      /* lanes are input channels; four outputs a pass, reduced at the end */
     BS_FAMILY_DEPTHWISE /* lanes are channels, one group each */
 } bs_conv_family;

@@ -7,7 +7,8 @@
  * Layouts, `lanes` wide, padding lanes zero:
  *   OUTER      [group][block][kernel_h][kernel_w][in / group][vectors of the block][lanes]
  *              blocks of two vectors of output channels, the last of one where that is enough
- *   GEMM       [panel][in][vectors of the panel][lanes]: three vectors, of the last panel as many as are needed
+ *   GEMM       [group][panel][in / group][vectors of the panel][lanes]: three vectors, of a last panel as many as are
+ *              needed
  *   DOT        [group][block of 4 outputs][kernel_h][kernel_w][vectors of in / group][4][lanes]
  *   DEPTHWISE  [vectors of channels][kernel_h][kernel_w][lanes]
  *   WINOGRAD4  [36 points] of OUTER with a 1x1 kernel; of many channels just OUTER
@@ -37,7 +38,7 @@ bs_conv_family bs_conv_family_of(const bs_conv_geometry *g, bs_tier tier)
 {
     if (g->groups == g->in_channels && g->groups == g->out_channels)
         return BS_FAMILY_DEPTHWISE;
-    const bool rows = g->kernel_h == 1 && g->kernel_w == 1 && g->groups == 1 && tier != BS_TIER_CUDA;
+    const bool rows = g->kernel_h == 1 && g->kernel_w == 1 && tier != BS_TIER_CUDA;
     const bs_conv_family many = rows ? BS_FAMILY_GEMM : BS_FAMILY_OUTER;
     if (tier != BS_TIER_AVX2 && tier != BS_TIER_AVX512)
         return many;
