@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: ae39fb2178a6f5b7d7a9cfe4f7769e085f2cce4b6f6e75d13d3c83a5295aa935
+ * sha256 of the parts: 3d2c458391487f37ba3962e6692160a5443c92c007f4a86e0c3d903d0ff2cef1
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -28569,7 +28569,8 @@ typedef enum bs_storage {
     BS_STORAGE_INPUT,     /* the caller's buffer of input `source` */
     BS_STORAGE_OUTPUT,    /* the caller's buffer of output `source` */
     BS_STORAGE_STATE,     /* the state made by node `source` */
-    BS_STORAGE_TRANSIENT, /* rows in the transient arena */
+    BS_STORAGE_TRANSIENT, /* rows in the transient arena; or in output `source`, if there is one, when a run finds
+                           * that it is bound as the rows would lie: images channels last */
     BS_STORAGE_SCRATCH,   /* rows of the tile in a thread's scratch */
     BS_STORAGE_WEIGHT,    /* a constant: prepared memory of its node */
     BS_STORAGE_VIEW,      /* patches, rows, scatter: rows of operand `source`, found through the decision */
@@ -31196,24 +31197,31 @@ static void place_joined(bs_lower_pass *l, int32_t value)
         return;
     }
     v->storage = outputs ? BS_STORAGE_OUTPUT : BS_STORAGE_TRANSIENT;
+    v->source = outputs ? v->source : 0;
 }
 
-/* A kernel's result that only outputs read is stored directly in the first of them. */
+/* The first output that reads a value which nothing else reads; or 0. */
+static int32_t only_output_of(const bs_lower_pass *l, int32_t value)
+{
+    int32_t output = 0;
+    BS_EACH_READER(l, value, r) {
+        if (!bs_node_is_output(&l->g->nodes[r->node]))
+            return 0;
+        output = output ? output : r->node;
+    }
+    return output;
+}
+
+/* What only outputs read is stored directly in the first of them: kernels' results, and images if that turns out to be
+ * bound channels last. */
 static void place_result(bs_lower_pass *l, int32_t value)
 {
     bs_value_plan *v = &l->plan->values[value];
-    int32_t output = 0;
-    if (!bs_plan_may_end_in_place(l->plan, value))
-        return;
-    BS_EACH_READER(l, value, r) {
-        if (!bs_node_is_output(&l->g->nodes[r->node]))
-            return;
-        output = output ? output : r->node;
-    }
-    if (output) {
+    const int32_t output = only_output_of(l, value);
+    if (output && bs_plan_may_end_in_place(l->plan, value))
         v->storage = BS_STORAGE_OUTPUT;
+    if (l->g->values[value].domain == 0 && !bs_plan_on_device(l->plan))
         v->source = output;
-    }
 }
 
 static void place_value(bs_lower_pass *l, int32_t value)
@@ -33335,7 +33343,7 @@ static const char *node_wrong(const bs_plan *p, int32_t n)
 
 /* --------------------------------------------------------------------------------------------------- values */
 
-/* Whether a joined value may lie where it is copied at the end: in the output or the state that is node `source`. */
+/* Whether a value may lie where it is copied at the end: in the output or the state that is node `source`. */
 static bool ends_in_place(const bs_plan *p, int32_t value)
 {
     const bs_graph *g = p->graph;
@@ -33343,7 +33351,7 @@ static bool ends_in_place(const bs_plan *p, int32_t value)
     if (source >= g->n_nodes || !p->node_live[source])
         return false;
     const bs_node *node = &g->nodes[source];
-    const bool output = p->values[value].storage == BS_STORAGE_OUTPUT;
+    const bool output = p->values[value].storage != BS_STORAGE_STATE;
     const int32_t end = output ? source : node->writer;
     return (output ? bs_node_is_output(node) : bs_node_is_state(node)) && end > 0 && p->node_live[end] &&
            p->values[value].margin == 0 && g->values[value].domain == 0 &&
@@ -33373,8 +33381,9 @@ static bool lies_well(const bs_plan *p, int32_t value)
     case BS_STORAGE_OUTPUT: return bs_plan_may_end_in_place(p, value) && ends_in_place(p, value);
     case BS_STORAGE_VIEW: return bs_node_is_view(node) && source == bs_node_in(p->graph, node)[0];
     case BS_STORAGE_FRAME: return frames(p, value);
-    case BS_STORAGE_NONE:
     case BS_STORAGE_TRANSIENT:
+        return bs_plan_on_device(p) || source == 0 || ends_in_place(p, value);
+    case BS_STORAGE_NONE:
     case BS_STORAGE_SCRATCH: break;
     }
     return true;
@@ -38779,13 +38788,22 @@ static uint8_t *storage_row(const bs_context *c, int32_t value, int32_t row)
     return bs_bytes_row(c->session->transient, p->offset, c->domains[domain].first + row, p->row_bytes);
 }
 
+/* Whether an image with rows of its own lies in the output that is its source: kernels write channels last. */
+static bool ends_as_bound(const bs_context *c, const bs_value_plan *p)
+{
+    const bs_buffer *b = &c->session->bound[p->source];
+    return p->storage == BS_STORAGE_TRANSIENT && p->source != 0 && (b->dim[0] == 1 || b->stride[0] == 1) &&
+           b->stride[2] == b->dim[0];
+}
+
 /* A root value, whatever its storage class. */
 void bs_operand_root(const bs_context *c, int32_t value, bs_operand *o)
 {
     const bs_value_plan *p = &c->session->plan->values[value];
     const bs_session *s = c->session;
     bs_operand_extent(c, value, 0, o);
-    if (p->storage == BS_STORAGE_INPUT || p->storage == BS_STORAGE_OUTPUT || p->storage == BS_STORAGE_STATE) {
+    if (p->storage == BS_STORAGE_INPUT || p->storage == BS_STORAGE_OUTPUT || p->storage == BS_STORAGE_STATE ||
+        ends_as_bound(c, p)) {
         bs_operand_bound(c, p->source, o);
     } else if (p->storage == BS_STORAGE_WEIGHT) {
         o->data = bs_bytes_at(s->weights, s->plan->nodes[p->source].prepared_offset);
@@ -38992,6 +39010,8 @@ static void pair_up(move_pair *pair, const bs_operand *to, const bs_operand *fro
 static void move_row(const bs_operand *to, const bs_operand *from)
 {
     move_pair p;
+    if (to->data == from->data)
+        return; /* an image was stored in the output at once */
     pair_up(&p, to, from);
     for (int64_t k = 0; k < p.rows; k++)
         copy_row(tensor_row(&p.to, k), p.to.stride[p.last], tensor_row(&p.from, k), p.from.stride[p.last],

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 7d77bcd20f9611bd2386e47dc1f518bc8481feed93f1b4d0109a86fa9222f3b1
+ * sha256 of the parts: 4eab2251b84b5f3640c512becc0167e91a994120f05e39e22cbcbc34b2a2e6c0
  */
 #include "brainstorm.h"
 
@@ -1160,7 +1160,8 @@ typedef enum bs_storage {
     BS_STORAGE_INPUT,     /* the caller's buffer of input `source` */
     BS_STORAGE_OUTPUT,    /* the caller's buffer of output `source` */
     BS_STORAGE_STATE,     /* the state made by node `source` */
-    BS_STORAGE_TRANSIENT, /* rows in the transient arena */
+    BS_STORAGE_TRANSIENT, /* rows in the transient arena; or in output `source`, if there is one, when a run finds
+                           * that it is bound as the rows would lie: images channels last */
     BS_STORAGE_SCRATCH,   /* rows of the tile in a thread's scratch */
     BS_STORAGE_WEIGHT,    /* a constant: prepared memory of its node */
     BS_STORAGE_VIEW,      /* patches, rows, scatter: rows of operand `source`, found through the decision */

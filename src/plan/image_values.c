@@ -175,7 +175,7 @@ static const char *node_wrong(const bs_plan *p, int32_t n)
 
 /* --------------------------------------------------------------------------------------------------- values */
 
-/* Whether a joined value may lie where it is copied at the end: in the output or the state that is node `source`. */
+/* Whether a value may lie where it is copied at the end: in the output or the state that is node `source`. */
 static bool ends_in_place(const bs_plan *p, int32_t value)
 {
     const bs_graph *g = p->graph;
@@ -183,7 +183,7 @@ static bool ends_in_place(const bs_plan *p, int32_t value)
     if (source >= g->n_nodes || !p->node_live[source])
         return false;
     const bs_node *node = &g->nodes[source];
-    const bool output = p->values[value].storage == BS_STORAGE_OUTPUT;
+    const bool output = p->values[value].storage != BS_STORAGE_STATE;
     const int32_t end = output ? source : node->writer;
     return (output ? bs_node_is_output(node) : bs_node_is_state(node)) && end > 0 && p->node_live[end] &&
            p->values[value].margin == 0 && g->values[value].domain == 0 &&
@@ -213,8 +213,9 @@ static bool lies_well(const bs_plan *p, int32_t value)
     case BS_STORAGE_OUTPUT: return bs_plan_may_end_in_place(p, value) && ends_in_place(p, value);
     case BS_STORAGE_VIEW: return bs_node_is_view(node) && source == bs_node_in(p->graph, node)[0];
     case BS_STORAGE_FRAME: return frames(p, value);
-    case BS_STORAGE_NONE:
     case BS_STORAGE_TRANSIENT:
+        return bs_plan_on_device(p) || source == 0 || ends_in_place(p, value);
+    case BS_STORAGE_NONE:
     case BS_STORAGE_SCRATCH: break;
     }
     return true;

@@ -230,24 +230,31 @@ static void place_joined(bs_lower_pass *l, int32_t value)
         return;
     }
     v->storage = outputs ? BS_STORAGE_OUTPUT : BS_STORAGE_TRANSIENT;
+    v->source = outputs ? v->source : 0;
 }
 
-/* A kernel's result that only outputs read is stored directly in the first of them. */
+/* The first output that reads a value which nothing else reads; or 0. */
+static int32_t only_output_of(const bs_lower_pass *l, int32_t value)
+{
+    int32_t output = 0;
+    BS_EACH_READER(l, value, r) {
+        if (!bs_node_is_output(&l->g->nodes[r->node]))
+            return 0;
+        output = output ? output : r->node;
+    }
+    return output;
+}
+
+/* What only outputs read is stored directly in the first of them: kernels' results, and images if that turns out to be
+ * bound channels last. */
 static void place_result(bs_lower_pass *l, int32_t value)
 {
     bs_value_plan *v = &l->plan->values[value];
-    int32_t output = 0;
-    if (!bs_plan_may_end_in_place(l->plan, value))
-        return;
-    BS_EACH_READER(l, value, r) {
-        if (!bs_node_is_output(&l->g->nodes[r->node]))
-            return;
-        output = output ? output : r->node;
-    }
-    if (output) {
+    const int32_t output = only_output_of(l, value);
+    if (output && bs_plan_may_end_in_place(l->plan, value))
         v->storage = BS_STORAGE_OUTPUT;
+    if (l->g->values[value].domain == 0 && !bs_plan_on_device(l->plan))
         v->source = output;
-    }
 }
 
 static void place_value(bs_lower_pass *l, int32_t value)

@@ -11,7 +11,8 @@ typedef enum bs_storage {
     BS_STORAGE_INPUT,     /* the caller's buffer of input `source` */
     BS_STORAGE_OUTPUT,    /* the caller's buffer of output `source` */
     BS_STORAGE_STATE,     /* the state made by node `source` */
-    BS_STORAGE_TRANSIENT, /* rows in the transient arena */
+    BS_STORAGE_TRANSIENT, /* rows in the transient arena; or in output `source`, if there is one, when a run finds
+                           * that it is bound as the rows would lie: images channels last */
     BS_STORAGE_SCRATCH,   /* rows of the tile in a thread's scratch */
     BS_STORAGE_WEIGHT,    /* a constant: prepared memory of its node */
     BS_STORAGE_VIEW,      /* patches, rows, scatter: rows of operand `source`, found through the decision */

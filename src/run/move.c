@@ -169,6 +169,8 @@ static void pair_up(move_pair *pair, const bs_operand *to, const bs_operand *fro
 static void move_row(const bs_operand *to, const bs_operand *from)
 {
     move_pair p;
+    if (to->data == from->data)
+        return; /* an image was stored in the output at once */
     pair_up(&p, to, from);
     for (int64_t k = 0; k < p.rows; k++)
         copy_row(tensor_row(&p.to, k), p.to.stride[p.last], tensor_row(&p.from, k), p.from.stride[p.last],

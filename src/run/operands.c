@@ -112,13 +112,22 @@ static uint8_t *storage_row(const bs_context *c, int32_t value, int32_t row)
     return bs_bytes_row(c->session->transient, p->offset, c->domains[domain].first + row, p->row_bytes);
 }
 
+/* Whether an image with rows of its own lies in the output that is its source: kernels write channels last. */
+static bool ends_as_bound(const bs_context *c, const bs_value_plan *p)
+{
+    const bs_buffer *b = &c->session->bound[p->source];
+    return p->storage == BS_STORAGE_TRANSIENT && p->source != 0 && (b->dim[0] == 1 || b->stride[0] == 1) &&
+           b->stride[2] == b->dim[0];
+}
+
 /* A root value, whatever its storage class. */
 void bs_operand_root(const bs_context *c, int32_t value, bs_operand *o)
 {
     const bs_value_plan *p = &c->session->plan->values[value];
     const bs_session *s = c->session;
     bs_operand_extent(c, value, 0, o);
-    if (p->storage == BS_STORAGE_INPUT || p->storage == BS_STORAGE_OUTPUT || p->storage == BS_STORAGE_STATE) {
+    if (p->storage == BS_STORAGE_INPUT || p->storage == BS_STORAGE_OUTPUT || p->storage == BS_STORAGE_STATE ||
+        ends_as_bound(c, p)) {
         bs_operand_bound(c, p->source, o);
     } else if (p->storage == BS_STORAGE_WEIGHT) {
         o->data = bs_bytes_at(s->weights, s->plan->nodes[p->source].prepared_offset);
