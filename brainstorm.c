@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 3d2c458391487f37ba3962e6692160a5443c92c007f4a86e0c3d903d0ff2cef1
+ * sha256 of the parts: 5750bf30faa728dc1924e7c030da4043528304f65578b558c4b873c2b4922d6d
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -1778,6 +1778,23 @@ enum {
     BS_WINOGRAD_TAPS = 9
 };
 
+#ifndef __OPTIMIZE_SIZE__
+/* Floats that the next tile will read or write: each vector of this one fetches a share of them. */
+typedef struct bs_conv_next {
+    const float *at; /* or NULL */
+    ptrdiff_t share;
+} bs_conv_next;
+
+enum { BS_CONV_NEXT = 3 };
+
+static inline void bs_conv_fetch(const bs_conv_next *next, int32_t vector)
+{
+    for (int32_t i = 0; i < BS_CONV_NEXT && next[i].at; i++)
+        for (ptrdiff_t f = 0; f < next[i].share; f += 16)
+            __builtin_prefetch(next[i].at + vector * next[i].share + f);
+}
+#endif
+
 /* A run of pixels of one output row, times one block of output channels. Strides in floats. */
 typedef struct bs_conv_tile {
     const float *in;   /* first window of the tile, first channel of the group */
@@ -1795,6 +1812,9 @@ typedef struct bs_conv_tile {
     const float *residual; /* the same of the residual, or NULL */
     ptrdiff_t residual_pixel;
     const bs_conv_task *task; /* bias, activation, order of the residual */
+#ifndef __OPTIMIZE_SIZE__
+    bs_conv_next next[BS_CONV_NEXT]; /* of kernels that fetch */
+#endif
 } bs_conv_tile;
 
 typedef void bs_conv_tile_kernel(const bs_conv_tile *tile);
@@ -1841,6 +1861,9 @@ typedef struct bs_conv_kernels {
     bs_conv_tile_kernel *const *dot; /* [pixels], or NULL: then OUTER is used */
     int32_t depthwise_pixels;
     bs_conv_tile_kernel *const *depthwise; /* [pixels] */
+#ifndef __OPTIMIZE_SIZE__
+    bs_conv_tile_kernel *const *depthwise_whole; /* [pixels], of any number of whole vectors, no residual; or NULL */
+#endif
     bs_conv_winograd_in *winograd_in;
     bs_conv_winograd_out *winograd_out;
     bs_conv_winograd_weights *winograd_weights;
@@ -1860,6 +1883,7 @@ typedef struct bs_conv_kernels {
         .dot = kernels_of_dot,                                                           \
         .depthwise_pixels = BS_DEPTHWISE_PIXELS,                                         \
         .depthwise = BS_TIER_FN(bs_conv_depthwise),                                      \
+        BS_DEPTHWISE_WHOLE_KERNELS                                                       \
         .winograd_in = BS_WINOGRAD_FN(bs_conv_winograd_in),                              \
         .winograd_out = BS_WINOGRAD_FN(bs_conv_winograd_out),                            \
         .winograd_weights = BS_WINOGRAD_FN(bs_conv_winograd_weights),                    \
@@ -3372,7 +3396,7 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUT
 
 #define BS_DEPTHWISE_TAPS(P, MAC)                                        \
     for (int32_t row = 0; row < tile->rows; row++) {                     \
-        const float *xa = tile->in + row * in_row;                       \
+        const float *xa = in + row * in_row;                             \
         for (int32_t tap = tile->taps; tap > 0; tap--, xa += in_tap) {   \
             const float *xb = xa + (P > 4 ? 4 : 0) * step;               \
             const float *xc = xa + (P > 8 ? 8 : 0) * step;               \
@@ -3387,18 +3411,6 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUT
         }                                                                \
     }
 
-/* Whole vectors by themselves: a partial load decides each time. */
-#ifdef __OPTIMIZE_SIZE__
-#define BS_DEPTHWISE_LOOP(P) BS_DEPTHWISE_TAPS(P, BS_DEPTHWISE_MAC_PART)
-#else
-#define BS_DEPTHWISE_LOOP(P)                         \
-    if (tile->channels == BS_LANES) {                \
-        BS_DEPTHWISE_TAPS(P, BS_DEPTHWISE_MAC)       \
-    } else {                                         \
-        BS_DEPTHWISE_TAPS(P, BS_DEPTHWISE_MAC_PART)  \
-    }
-#endif
-
 #define BS_DEPTHWISE_DEFINE(P, unused)                                                \
     static BS_TARGET void BS_TIER_FN(bs_conv_depthwise_##P)(const bs_conv_tile *tile) \
     {                                                                                 \
@@ -3411,7 +3423,8 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUT
         BS_BIAS_1                                                                     \
         BS_EACH_##P(BS_INIT_1)                                                        \
         const ptrdiff_t in_row = tile->in_row, in_tap = tile->in_tap;                 \
-        BS_DEPTHWISE_LOOP(P)                                                          \
+        const float *const in = tile->in;                                             \
+        BS_DEPTHWISE_TAPS(P, BS_DEPTHWISE_MAC_PART)                                   \
         (void)step3;                                                                  \
         BS_EPILOGUE(P, 1)                                                             \
     }
@@ -3420,6 +3433,73 @@ BS_DEPTHWISE_UPTO(BS_DEPTHWISE_DEFINE)
 
 #define BS_DEPTHWISE_NAME(P, unused) [P] = BS_TIER_FN(bs_conv_depthwise_##P),
 static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_depthwise)[] = { NULL, BS_DEPTHWISE_UPTO(BS_DEPTHWISE_NAME) };
+
+#ifdef BS_CLAMP_1 /* of conv_epilogue.inc: the plain one is for few bytes */
+/* Three taps that lie a pixel apart: what a pixel's last tap reads the next pixel's second does, too. */
+#define BS_DEPTHWISE_SLIDE(p)              \
+    x2 = BS_V_LOAD(&BS_X_##p);             \
+    a##p##_0 = BS_V_FMA(x0, w0, a##p##_0); \
+    a##p##_0 = BS_V_FMA(x1, w1, a##p##_0); \
+    a##p##_0 = BS_V_FMA(x2, w2, a##p##_0); \
+    x0 = x1;                               \
+    x1 = x2;
+#define BS_DEPTHWISE_THREE(P)                                                           \
+    for (int32_t row = 0; row < tile->rows; row++) {                                    \
+        const float *xa = in + row * in_row;                                            \
+        const BS_V w0 = BS_V_LOAD(w), w1 = BS_V_LOAD(w + BS_LANES);                     \
+        const BS_V w2 = BS_V_LOAD(w + 2 * BS_LANES);                                    \
+        BS_V x0 = BS_V_LOAD(xa), x1 = BS_V_LOAD(xa + step), x2;                         \
+        xa += 2 * step;                                                                 \
+        const float *xb = xa + (P > 4 ? 4 : 0) * step;                                  \
+        const float *xc = xa + (P > 8 ? 8 : 0) * step;                                  \
+        const float *xd = xa + (P > 12 ? 12 : 0) * step;                                \
+        BS_OPAQUE(xa);                                                                  \
+        BS_OPAQUE(xb);                                                                  \
+        BS_OPAQUE(xc);                                                                  \
+        BS_OPAQUE(xd);                                                                  \
+        BS_EACH_##P(BS_DEPTHWISE_SLIDE)                                                 \
+        w += 3 * BS_LANES;                                                              \
+    }
+#define BS_DEPTHWISE_PUT(p) BS_V_STORE(out + (p) * out_pixel, a##p##_0);
+
+/* All whole vectors of channels, where nothing follows but a clamp: what is set up once serves them all. */
+#define BS_DEPTHWISE_WHOLE(P, unused)                                                        \
+    static BS_TARGET void BS_TIER_FN(bs_conv_depthwise_whole_##P)(const bs_conv_tile *tile)  \
+    {                                                                                        \
+        const bs_conv_task *task = tile->task;                                               \
+        const bool clip = task->activation == BS_CONV_CLIP, none = task->activation == BS_CONV_NONE; \
+        const BS_V zero = BS_V_ZERO(), low = BS_V_SET1(clip ? task->low : none ? -INFINITY : 0.0f); \
+        const BS_V high = BS_V_SET1(clip ? task->high : INFINITY);                           \
+        const ptrdiff_t step = tile->in_step, step3 = 3 * step, out_pixel = tile->out_pixel; \
+        const ptrdiff_t in_row = tile->in_row, in_tap = tile->in_tap;                        \
+        const bool slides = tile->taps == 3 && in_tap == step;                               \
+        const float *w = tile->weights, *in = tile->in, *bias = task->bias;                  \
+        float *out = tile->out;                                                              \
+        for (int32_t c = 0; c < tile->channels; c += BS_LANES) {                             \
+            const BS_V b0 = bias ? BS_V_LOAD(bias + c) : zero;                               \
+            BS_EACH_##P(BS_INIT_1)                                                           \
+            bs_conv_fetch(tile->next, c / BS_LANES);                                         \
+            if (slides) {                                                                    \
+                BS_DEPTHWISE_THREE(P)                                                        \
+            } else {                                                                         \
+                BS_DEPTHWISE_TAPS(P, BS_DEPTHWISE_MAC)                                       \
+            }                                                                                \
+            BS_EACH_##P(BS_CLAMP_1)                                                          \
+            BS_EACH_##P(BS_DEPTHWISE_PUT)                                                    \
+            in += BS_LANES, out += BS_LANES;                                                 \
+        }                                                                                    \
+        (void)step3;                                                                         \
+    }
+BS_DEPTHWISE_UPTO(BS_DEPTHWISE_WHOLE)
+
+#define BS_DEPTHWISE_WHOLE_NAME(P, unused) [P] = BS_TIER_FN(bs_conv_depthwise_whole_##P),
+static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_depthwise_whole)[] = {
+    NULL, BS_DEPTHWISE_UPTO(BS_DEPTHWISE_WHOLE_NAME)
+};
+#define BS_DEPTHWISE_WHOLE_KERNELS .depthwise_whole = BS_TIER_FN(bs_conv_depthwise_whole),
+#else
+#define BS_DEPTHWISE_WHOLE_KERNELS
+#endif
 /* --- end of template kernels/conv_depthwise.inc --- */
 /* --- template kernels/conv_winograd_weights.inc --- */
 /* conv_winograd_weights.inc: F(4x4, 3x3) transforms weights while it runs, lanes are output channels.
@@ -3562,13 +3642,18 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_D4
 #undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
-#undef BS_DEPTHWISE_LOOP
 #undef BS_DEPTHWISE_MAC
 #undef BS_DEPTHWISE_MAC_PART
 #undef BS_DEPTHWISE_NAME
 #undef BS_DEPTHWISE_PIXELS
+#undef BS_DEPTHWISE_PUT
+#undef BS_DEPTHWISE_SLIDE
 #undef BS_DEPTHWISE_TAPS
+#undef BS_DEPTHWISE_THREE
 #undef BS_DEPTHWISE_UPTO
+#undef BS_DEPTHWISE_WHOLE
+#undef BS_DEPTHWISE_WHOLE_KERNELS
+#undef BS_DEPTHWISE_WHOLE_NAME
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
@@ -3885,8 +3970,14 @@ const bs_conv_kernels *bs_conv_kernels_scalar(void)
 #define BS_GEMM_THIRD_FMA(sum, x, w2) __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "m"(*(w2)))
 #define BS_GEMM_UPTO(M, V) BS_UPTO_4(M, V)
 #define BS_GEMM_WIDE
+/* 10 sums, 3 weights and 3 inputs; for few bytes the counts that OUTER has. */
+#ifdef __OPTIMIZE_SIZE__
 #define BS_DEPTHWISE_PIXELS 14
 #define BS_DEPTHWISE_UPTO(M) BS_UPTO_14(M, 0)
+#else
+#define BS_DEPTHWISE_PIXELS 10
+#define BS_DEPTHWISE_UPTO(M) BS_UPTO_8(M, 0) M(9, 0) M(10, 0)
+#endif
 /* Keeps four weights in registers: left alone, GCC reads each from memory once for every pixel. */
 #define BS_HOLD(a) __asm__("" : "+x"(a))
 #define BS_HOLD4(a, b, c, d) __asm__("" : "+x"(a), "+x"(b), "+x"(c), "+x"(d))
@@ -4903,7 +4994,7 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUT
 
 #define BS_DEPTHWISE_TAPS(P, MAC)                                        \
     for (int32_t row = 0; row < tile->rows; row++) {                     \
-        const float *xa = tile->in + row * in_row;                       \
+        const float *xa = in + row * in_row;                             \
         for (int32_t tap = tile->taps; tap > 0; tap--, xa += in_tap) {   \
             const float *xb = xa + (P > 4 ? 4 : 0) * step;               \
             const float *xc = xa + (P > 8 ? 8 : 0) * step;               \
@@ -4918,18 +5009,6 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUT
         }                                                                \
     }
 
-/* Whole vectors by themselves: a partial load decides each time. */
-#ifdef __OPTIMIZE_SIZE__
-#define BS_DEPTHWISE_LOOP(P) BS_DEPTHWISE_TAPS(P, BS_DEPTHWISE_MAC_PART)
-#else
-#define BS_DEPTHWISE_LOOP(P)                         \
-    if (tile->channels == BS_LANES) {                \
-        BS_DEPTHWISE_TAPS(P, BS_DEPTHWISE_MAC)       \
-    } else {                                         \
-        BS_DEPTHWISE_TAPS(P, BS_DEPTHWISE_MAC_PART)  \
-    }
-#endif
-
 #define BS_DEPTHWISE_DEFINE(P, unused)                                                \
     static BS_TARGET void BS_TIER_FN(bs_conv_depthwise_##P)(const bs_conv_tile *tile) \
     {                                                                                 \
@@ -4942,7 +5021,8 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUT
         BS_BIAS_1                                                                     \
         BS_EACH_##P(BS_INIT_1)                                                        \
         const ptrdiff_t in_row = tile->in_row, in_tap = tile->in_tap;                 \
-        BS_DEPTHWISE_LOOP(P)                                                          \
+        const float *const in = tile->in;                                             \
+        BS_DEPTHWISE_TAPS(P, BS_DEPTHWISE_MAC_PART)                                   \
         (void)step3;                                                                  \
         BS_EPILOGUE(P, 1)                                                             \
     }
@@ -4951,6 +5031,73 @@ BS_DEPTHWISE_UPTO(BS_DEPTHWISE_DEFINE)
 
 #define BS_DEPTHWISE_NAME(P, unused) [P] = BS_TIER_FN(bs_conv_depthwise_##P),
 static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_depthwise)[] = { NULL, BS_DEPTHWISE_UPTO(BS_DEPTHWISE_NAME) };
+
+#ifdef BS_CLAMP_1 /* of conv_epilogue.inc: the plain one is for few bytes */
+/* Three taps that lie a pixel apart: what a pixel's last tap reads the next pixel's second does, too. */
+#define BS_DEPTHWISE_SLIDE(p)              \
+    x2 = BS_V_LOAD(&BS_X_##p);             \
+    a##p##_0 = BS_V_FMA(x0, w0, a##p##_0); \
+    a##p##_0 = BS_V_FMA(x1, w1, a##p##_0); \
+    a##p##_0 = BS_V_FMA(x2, w2, a##p##_0); \
+    x0 = x1;                               \
+    x1 = x2;
+#define BS_DEPTHWISE_THREE(P)                                                           \
+    for (int32_t row = 0; row < tile->rows; row++) {                                    \
+        const float *xa = in + row * in_row;                                            \
+        const BS_V w0 = BS_V_LOAD(w), w1 = BS_V_LOAD(w + BS_LANES);                     \
+        const BS_V w2 = BS_V_LOAD(w + 2 * BS_LANES);                                    \
+        BS_V x0 = BS_V_LOAD(xa), x1 = BS_V_LOAD(xa + step), x2;                         \
+        xa += 2 * step;                                                                 \
+        const float *xb = xa + (P > 4 ? 4 : 0) * step;                                  \
+        const float *xc = xa + (P > 8 ? 8 : 0) * step;                                  \
+        const float *xd = xa + (P > 12 ? 12 : 0) * step;                                \
+        BS_OPAQUE(xa);                                                                  \
+        BS_OPAQUE(xb);                                                                  \
+        BS_OPAQUE(xc);                                                                  \
+        BS_OPAQUE(xd);                                                                  \
+        BS_EACH_##P(BS_DEPTHWISE_SLIDE)                                                 \
+        w += 3 * BS_LANES;                                                              \
+    }
+#define BS_DEPTHWISE_PUT(p) BS_V_STORE(out + (p) * out_pixel, a##p##_0);
+
+/* All whole vectors of channels, where nothing follows but a clamp: what is set up once serves them all. */
+#define BS_DEPTHWISE_WHOLE(P, unused)                                                        \
+    static BS_TARGET void BS_TIER_FN(bs_conv_depthwise_whole_##P)(const bs_conv_tile *tile)  \
+    {                                                                                        \
+        const bs_conv_task *task = tile->task;                                               \
+        const bool clip = task->activation == BS_CONV_CLIP, none = task->activation == BS_CONV_NONE; \
+        const BS_V zero = BS_V_ZERO(), low = BS_V_SET1(clip ? task->low : none ? -INFINITY : 0.0f); \
+        const BS_V high = BS_V_SET1(clip ? task->high : INFINITY);                           \
+        const ptrdiff_t step = tile->in_step, step3 = 3 * step, out_pixel = tile->out_pixel; \
+        const ptrdiff_t in_row = tile->in_row, in_tap = tile->in_tap;                        \
+        const bool slides = tile->taps == 3 && in_tap == step;                               \
+        const float *w = tile->weights, *in = tile->in, *bias = task->bias;                  \
+        float *out = tile->out;                                                              \
+        for (int32_t c = 0; c < tile->channels; c += BS_LANES) {                             \
+            const BS_V b0 = bias ? BS_V_LOAD(bias + c) : zero;                               \
+            BS_EACH_##P(BS_INIT_1)                                                           \
+            bs_conv_fetch(tile->next, c / BS_LANES);                                         \
+            if (slides) {                                                                    \
+                BS_DEPTHWISE_THREE(P)                                                        \
+            } else {                                                                         \
+                BS_DEPTHWISE_TAPS(P, BS_DEPTHWISE_MAC)                                       \
+            }                                                                                \
+            BS_EACH_##P(BS_CLAMP_1)                                                          \
+            BS_EACH_##P(BS_DEPTHWISE_PUT)                                                    \
+            in += BS_LANES, out += BS_LANES;                                                 \
+        }                                                                                    \
+        (void)step3;                                                                         \
+    }
+BS_DEPTHWISE_UPTO(BS_DEPTHWISE_WHOLE)
+
+#define BS_DEPTHWISE_WHOLE_NAME(P, unused) [P] = BS_TIER_FN(bs_conv_depthwise_whole_##P),
+static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_depthwise_whole)[] = {
+    NULL, BS_DEPTHWISE_UPTO(BS_DEPTHWISE_WHOLE_NAME)
+};
+#define BS_DEPTHWISE_WHOLE_KERNELS .depthwise_whole = BS_TIER_FN(bs_conv_depthwise_whole),
+#else
+#define BS_DEPTHWISE_WHOLE_KERNELS
+#endif
 /* --- end of template kernels/conv_depthwise.inc --- */
 /* --- template kernels/conv_winograd_weights.inc --- */
 /* conv_winograd_weights.inc: F(4x4, 3x3) transforms weights while it runs, lanes are output channels.
@@ -5124,13 +5271,18 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_D4
 #undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
-#undef BS_DEPTHWISE_LOOP
 #undef BS_DEPTHWISE_MAC
 #undef BS_DEPTHWISE_MAC_PART
 #undef BS_DEPTHWISE_NAME
 #undef BS_DEPTHWISE_PIXELS
+#undef BS_DEPTHWISE_PUT
+#undef BS_DEPTHWISE_SLIDE
 #undef BS_DEPTHWISE_TAPS
+#undef BS_DEPTHWISE_THREE
 #undef BS_DEPTHWISE_UPTO
+#undef BS_DEPTHWISE_WHOLE
+#undef BS_DEPTHWISE_WHOLE_KERNELS
+#undef BS_DEPTHWISE_WHOLE_NAME
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
@@ -6410,7 +6562,7 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUT
 
 #define BS_DEPTHWISE_TAPS(P, MAC)                                        \
     for (int32_t row = 0; row < tile->rows; row++) {                     \
-        const float *xa = tile->in + row * in_row;                       \
+        const float *xa = in + row * in_row;                             \
         for (int32_t tap = tile->taps; tap > 0; tap--, xa += in_tap) {   \
             const float *xb = xa + (P > 4 ? 4 : 0) * step;               \
             const float *xc = xa + (P > 8 ? 8 : 0) * step;               \
@@ -6425,18 +6577,6 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUT
         }                                                                \
     }
 
-/* Whole vectors by themselves: a partial load decides each time. */
-#ifdef __OPTIMIZE_SIZE__
-#define BS_DEPTHWISE_LOOP(P) BS_DEPTHWISE_TAPS(P, BS_DEPTHWISE_MAC_PART)
-#else
-#define BS_DEPTHWISE_LOOP(P)                         \
-    if (tile->channels == BS_LANES) {                \
-        BS_DEPTHWISE_TAPS(P, BS_DEPTHWISE_MAC)       \
-    } else {                                         \
-        BS_DEPTHWISE_TAPS(P, BS_DEPTHWISE_MAC_PART)  \
-    }
-#endif
-
 #define BS_DEPTHWISE_DEFINE(P, unused)                                                \
     static BS_TARGET void BS_TIER_FN(bs_conv_depthwise_##P)(const bs_conv_tile *tile) \
     {                                                                                 \
@@ -6449,7 +6589,8 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUT
         BS_BIAS_1                                                                     \
         BS_EACH_##P(BS_INIT_1)                                                        \
         const ptrdiff_t in_row = tile->in_row, in_tap = tile->in_tap;                 \
-        BS_DEPTHWISE_LOOP(P)                                                          \
+        const float *const in = tile->in;                                             \
+        BS_DEPTHWISE_TAPS(P, BS_DEPTHWISE_MAC_PART)                                   \
         (void)step3;                                                                  \
         BS_EPILOGUE(P, 1)                                                             \
     }
@@ -6458,6 +6599,73 @@ BS_DEPTHWISE_UPTO(BS_DEPTHWISE_DEFINE)
 
 #define BS_DEPTHWISE_NAME(P, unused) [P] = BS_TIER_FN(bs_conv_depthwise_##P),
 static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_depthwise)[] = { NULL, BS_DEPTHWISE_UPTO(BS_DEPTHWISE_NAME) };
+
+#ifdef BS_CLAMP_1 /* of conv_epilogue.inc: the plain one is for few bytes */
+/* Three taps that lie a pixel apart: what a pixel's last tap reads the next pixel's second does, too. */
+#define BS_DEPTHWISE_SLIDE(p)              \
+    x2 = BS_V_LOAD(&BS_X_##p);             \
+    a##p##_0 = BS_V_FMA(x0, w0, a##p##_0); \
+    a##p##_0 = BS_V_FMA(x1, w1, a##p##_0); \
+    a##p##_0 = BS_V_FMA(x2, w2, a##p##_0); \
+    x0 = x1;                               \
+    x1 = x2;
+#define BS_DEPTHWISE_THREE(P)                                                           \
+    for (int32_t row = 0; row < tile->rows; row++) {                                    \
+        const float *xa = in + row * in_row;                                            \
+        const BS_V w0 = BS_V_LOAD(w), w1 = BS_V_LOAD(w + BS_LANES);                     \
+        const BS_V w2 = BS_V_LOAD(w + 2 * BS_LANES);                                    \
+        BS_V x0 = BS_V_LOAD(xa), x1 = BS_V_LOAD(xa + step), x2;                         \
+        xa += 2 * step;                                                                 \
+        const float *xb = xa + (P > 4 ? 4 : 0) * step;                                  \
+        const float *xc = xa + (P > 8 ? 8 : 0) * step;                                  \
+        const float *xd = xa + (P > 12 ? 12 : 0) * step;                                \
+        BS_OPAQUE(xa);                                                                  \
+        BS_OPAQUE(xb);                                                                  \
+        BS_OPAQUE(xc);                                                                  \
+        BS_OPAQUE(xd);                                                                  \
+        BS_EACH_##P(BS_DEPTHWISE_SLIDE)                                                 \
+        w += 3 * BS_LANES;                                                              \
+    }
+#define BS_DEPTHWISE_PUT(p) BS_V_STORE(out + (p) * out_pixel, a##p##_0);
+
+/* All whole vectors of channels, where nothing follows but a clamp: what is set up once serves them all. */
+#define BS_DEPTHWISE_WHOLE(P, unused)                                                        \
+    static BS_TARGET void BS_TIER_FN(bs_conv_depthwise_whole_##P)(const bs_conv_tile *tile)  \
+    {                                                                                        \
+        const bs_conv_task *task = tile->task;                                               \
+        const bool clip = task->activation == BS_CONV_CLIP, none = task->activation == BS_CONV_NONE; \
+        const BS_V zero = BS_V_ZERO(), low = BS_V_SET1(clip ? task->low : none ? -INFINITY : 0.0f); \
+        const BS_V high = BS_V_SET1(clip ? task->high : INFINITY);                           \
+        const ptrdiff_t step = tile->in_step, step3 = 3 * step, out_pixel = tile->out_pixel; \
+        const ptrdiff_t in_row = tile->in_row, in_tap = tile->in_tap;                        \
+        const bool slides = tile->taps == 3 && in_tap == step;                               \
+        const float *w = tile->weights, *in = tile->in, *bias = task->bias;                  \
+        float *out = tile->out;                                                              \
+        for (int32_t c = 0; c < tile->channels; c += BS_LANES) {                             \
+            const BS_V b0 = bias ? BS_V_LOAD(bias + c) : zero;                               \
+            BS_EACH_##P(BS_INIT_1)                                                           \
+            bs_conv_fetch(tile->next, c / BS_LANES);                                         \
+            if (slides) {                                                                    \
+                BS_DEPTHWISE_THREE(P)                                                        \
+            } else {                                                                         \
+                BS_DEPTHWISE_TAPS(P, BS_DEPTHWISE_MAC)                                       \
+            }                                                                                \
+            BS_EACH_##P(BS_CLAMP_1)                                                          \
+            BS_EACH_##P(BS_DEPTHWISE_PUT)                                                    \
+            in += BS_LANES, out += BS_LANES;                                                 \
+        }                                                                                    \
+        (void)step3;                                                                         \
+    }
+BS_DEPTHWISE_UPTO(BS_DEPTHWISE_WHOLE)
+
+#define BS_DEPTHWISE_WHOLE_NAME(P, unused) [P] = BS_TIER_FN(bs_conv_depthwise_whole_##P),
+static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_depthwise_whole)[] = {
+    NULL, BS_DEPTHWISE_UPTO(BS_DEPTHWISE_WHOLE_NAME)
+};
+#define BS_DEPTHWISE_WHOLE_KERNELS .depthwise_whole = BS_TIER_FN(bs_conv_depthwise_whole),
+#else
+#define BS_DEPTHWISE_WHOLE_KERNELS
+#endif
 /* --- end of template kernels/conv_depthwise.inc --- */
 /* --- template kernels/conv_winograd_weights.inc --- */
 /* conv_winograd_weights.inc: F(4x4, 3x3) transforms weights while it runs, lanes are output channels.
@@ -6631,13 +6839,18 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_D4
 #undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
-#undef BS_DEPTHWISE_LOOP
 #undef BS_DEPTHWISE_MAC
 #undef BS_DEPTHWISE_MAC_PART
 #undef BS_DEPTHWISE_NAME
 #undef BS_DEPTHWISE_PIXELS
+#undef BS_DEPTHWISE_PUT
+#undef BS_DEPTHWISE_SLIDE
 #undef BS_DEPTHWISE_TAPS
+#undef BS_DEPTHWISE_THREE
 #undef BS_DEPTHWISE_UPTO
+#undef BS_DEPTHWISE_WHOLE
+#undef BS_DEPTHWISE_WHOLE_KERNELS
+#undef BS_DEPTHWISE_WHOLE_NAME
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
@@ -7959,7 +8172,7 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUT
 
 #define BS_DEPTHWISE_TAPS(P, MAC)                                        \
     for (int32_t row = 0; row < tile->rows; row++) {                     \
-        const float *xa = tile->in + row * in_row;                       \
+        const float *xa = in + row * in_row;                             \
         for (int32_t tap = tile->taps; tap > 0; tap--, xa += in_tap) {   \
             const float *xb = xa + (P > 4 ? 4 : 0) * step;               \
             const float *xc = xa + (P > 8 ? 8 : 0) * step;               \
@@ -7974,18 +8187,6 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUT
         }                                                                \
     }
 
-/* Whole vectors by themselves: a partial load decides each time. */
-#ifdef __OPTIMIZE_SIZE__
-#define BS_DEPTHWISE_LOOP(P) BS_DEPTHWISE_TAPS(P, BS_DEPTHWISE_MAC_PART)
-#else
-#define BS_DEPTHWISE_LOOP(P)                         \
-    if (tile->channels == BS_LANES) {                \
-        BS_DEPTHWISE_TAPS(P, BS_DEPTHWISE_MAC)       \
-    } else {                                         \
-        BS_DEPTHWISE_TAPS(P, BS_DEPTHWISE_MAC_PART)  \
-    }
-#endif
-
 #define BS_DEPTHWISE_DEFINE(P, unused)                                                \
     static BS_TARGET void BS_TIER_FN(bs_conv_depthwise_##P)(const bs_conv_tile *tile) \
     {                                                                                 \
@@ -7998,7 +8199,8 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUT
         BS_BIAS_1                                                                     \
         BS_EACH_##P(BS_INIT_1)                                                        \
         const ptrdiff_t in_row = tile->in_row, in_tap = tile->in_tap;                 \
-        BS_DEPTHWISE_LOOP(P)                                                          \
+        const float *const in = tile->in;                                             \
+        BS_DEPTHWISE_TAPS(P, BS_DEPTHWISE_MAC_PART)                                   \
         (void)step3;                                                                  \
         BS_EPILOGUE(P, 1)                                                             \
     }
@@ -8007,6 +8209,73 @@ BS_DEPTHWISE_UPTO(BS_DEPTHWISE_DEFINE)
 
 #define BS_DEPTHWISE_NAME(P, unused) [P] = BS_TIER_FN(bs_conv_depthwise_##P),
 static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_depthwise)[] = { NULL, BS_DEPTHWISE_UPTO(BS_DEPTHWISE_NAME) };
+
+#ifdef BS_CLAMP_1 /* of conv_epilogue.inc: the plain one is for few bytes */
+/* Three taps that lie a pixel apart: what a pixel's last tap reads the next pixel's second does, too. */
+#define BS_DEPTHWISE_SLIDE(p)              \
+    x2 = BS_V_LOAD(&BS_X_##p);             \
+    a##p##_0 = BS_V_FMA(x0, w0, a##p##_0); \
+    a##p##_0 = BS_V_FMA(x1, w1, a##p##_0); \
+    a##p##_0 = BS_V_FMA(x2, w2, a##p##_0); \
+    x0 = x1;                               \
+    x1 = x2;
+#define BS_DEPTHWISE_THREE(P)                                                           \
+    for (int32_t row = 0; row < tile->rows; row++) {                                    \
+        const float *xa = in + row * in_row;                                            \
+        const BS_V w0 = BS_V_LOAD(w), w1 = BS_V_LOAD(w + BS_LANES);                     \
+        const BS_V w2 = BS_V_LOAD(w + 2 * BS_LANES);                                    \
+        BS_V x0 = BS_V_LOAD(xa), x1 = BS_V_LOAD(xa + step), x2;                         \
+        xa += 2 * step;                                                                 \
+        const float *xb = xa + (P > 4 ? 4 : 0) * step;                                  \
+        const float *xc = xa + (P > 8 ? 8 : 0) * step;                                  \
+        const float *xd = xa + (P > 12 ? 12 : 0) * step;                                \
+        BS_OPAQUE(xa);                                                                  \
+        BS_OPAQUE(xb);                                                                  \
+        BS_OPAQUE(xc);                                                                  \
+        BS_OPAQUE(xd);                                                                  \
+        BS_EACH_##P(BS_DEPTHWISE_SLIDE)                                                 \
+        w += 3 * BS_LANES;                                                              \
+    }
+#define BS_DEPTHWISE_PUT(p) BS_V_STORE(out + (p) * out_pixel, a##p##_0);
+
+/* All whole vectors of channels, where nothing follows but a clamp: what is set up once serves them all. */
+#define BS_DEPTHWISE_WHOLE(P, unused)                                                        \
+    static BS_TARGET void BS_TIER_FN(bs_conv_depthwise_whole_##P)(const bs_conv_tile *tile)  \
+    {                                                                                        \
+        const bs_conv_task *task = tile->task;                                               \
+        const bool clip = task->activation == BS_CONV_CLIP, none = task->activation == BS_CONV_NONE; \
+        const BS_V zero = BS_V_ZERO(), low = BS_V_SET1(clip ? task->low : none ? -INFINITY : 0.0f); \
+        const BS_V high = BS_V_SET1(clip ? task->high : INFINITY);                           \
+        const ptrdiff_t step = tile->in_step, step3 = 3 * step, out_pixel = tile->out_pixel; \
+        const ptrdiff_t in_row = tile->in_row, in_tap = tile->in_tap;                        \
+        const bool slides = tile->taps == 3 && in_tap == step;                               \
+        const float *w = tile->weights, *in = tile->in, *bias = task->bias;                  \
+        float *out = tile->out;                                                              \
+        for (int32_t c = 0; c < tile->channels; c += BS_LANES) {                             \
+            const BS_V b0 = bias ? BS_V_LOAD(bias + c) : zero;                               \
+            BS_EACH_##P(BS_INIT_1)                                                           \
+            bs_conv_fetch(tile->next, c / BS_LANES);                                         \
+            if (slides) {                                                                    \
+                BS_DEPTHWISE_THREE(P)                                                        \
+            } else {                                                                         \
+                BS_DEPTHWISE_TAPS(P, BS_DEPTHWISE_MAC)                                       \
+            }                                                                                \
+            BS_EACH_##P(BS_CLAMP_1)                                                          \
+            BS_EACH_##P(BS_DEPTHWISE_PUT)                                                    \
+            in += BS_LANES, out += BS_LANES;                                                 \
+        }                                                                                    \
+        (void)step3;                                                                         \
+    }
+BS_DEPTHWISE_UPTO(BS_DEPTHWISE_WHOLE)
+
+#define BS_DEPTHWISE_WHOLE_NAME(P, unused) [P] = BS_TIER_FN(bs_conv_depthwise_whole_##P),
+static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_depthwise_whole)[] = {
+    NULL, BS_DEPTHWISE_UPTO(BS_DEPTHWISE_WHOLE_NAME)
+};
+#define BS_DEPTHWISE_WHOLE_KERNELS .depthwise_whole = BS_TIER_FN(bs_conv_depthwise_whole),
+#else
+#define BS_DEPTHWISE_WHOLE_KERNELS
+#endif
 /* --- end of template kernels/conv_depthwise.inc --- */
 /* --- template kernels/conv_winograd_weights.inc --- */
 /* conv_winograd_weights.inc: F(4x4, 3x3) transforms weights while it runs, lanes are output channels.
@@ -8065,13 +8334,18 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_D4
 #undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
-#undef BS_DEPTHWISE_LOOP
 #undef BS_DEPTHWISE_MAC
 #undef BS_DEPTHWISE_MAC_PART
 #undef BS_DEPTHWISE_NAME
 #undef BS_DEPTHWISE_PIXELS
+#undef BS_DEPTHWISE_PUT
+#undef BS_DEPTHWISE_SLIDE
 #undef BS_DEPTHWISE_TAPS
+#undef BS_DEPTHWISE_THREE
 #undef BS_DEPTHWISE_UPTO
+#undef BS_DEPTHWISE_WHOLE
+#undef BS_DEPTHWISE_WHOLE_KERNELS
+#undef BS_DEPTHWISE_WHOLE_NAME
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
@@ -9001,10 +9275,53 @@ static bs_conv_tile bs_conv_tile_of(const bs_conv_geometry *g, const bs_conv_tas
     return tile;
 }
 
+#ifndef __OPTIMIZE_SIZE__
+/* All whole vectors of some pixels of a row at once, where no more than a clamp follows a sum. */
+static void bs_conv_depthwise_whole(const bs_conv_geometry *g, const bs_conv_kernels *k, bs_conv_tile *tile,
+                                    int32_t pixels)
+{
+    const bs_conv_activation activation = tile->task->activation;
+    const bool clamps = activation == BS_CONV_NONE || activation == BS_CONV_RELU || activation == BS_CONV_CLIP;
+    if (!k->depthwise_whole || !clamps || tile->residual)
+        return;
+    tile->channels = g->out_channels / k->lanes * k->lanes;
+    k->depthwise_whole[pixels](tile);
+    tile->channel += tile->channels;
+    tile->in += tile->channels;
+    tile->out += tile->channels;
+    tile->weights += (ptrdiff_t)g->kernel_h * g->kernel_w * tile->channels;
+}
+
+/* What the tile of `pixels` at (y, x) will write, and read first, the lowest rows of its windows. Tiles go through rows
+ * side by side, which a processor does not see coming. */
+static void bs_conv_depthwise_next(const bs_conv_geometry *g, const bs_conv_kernels *k, int32_t y, int32_t x,
+                                   int32_t pixels, bs_conv_tile *tile)
+{
+    const bs_conv_task *task = tile->task;
+    const int32_t vectors = bs_conv_ceil_div(g->out_channels, k->lanes);
+    const int32_t seen = g->kernel_w > g->stride_w ? (g->kernel_w - g->stride_w) * g->dilation_w : 0;
+    const int32_t rows = bs_conv_min(g->kernel_h, bs_conv_min(g->stride_h, BS_CONV_NEXT - 1));
+    for (int32_t i = 0; i < BS_CONV_NEXT; i++)
+        tile->next[i].at = NULL;
+    if (y >= task->out_h)
+        return;
+    tile->next[0].at = task->out + y * task->out_row + x * tile->out_pixel;
+    tile->next[0].share = pixels * tile->out_pixel / vectors;
+    for (int32_t i = 1; i <= rows; i++) {
+        tile->next[i].at = task->in + y * g->stride_h * task->in_row + (g->kernel_h - i) * tile->in_row +
+                           x * tile->in_step + (ptrdiff_t)seen * task->in_pixel;
+        tile->next[i].share = pixels * tile->in_step / vectors;
+    }
+}
+#endif
+
 /* Some pixels of a row, all channels. */
 static void bs_conv_depthwise_pixels(const bs_conv_geometry *g, const bs_conv_kernels *k, bs_conv_tile tile,
                                      int32_t pixels)
 {
+#ifndef __OPTIMIZE_SIZE__
+    bs_conv_depthwise_whole(g, k, &tile, pixels);
+#endif
     for (; tile.channel < g->out_channels; tile.channel += k->lanes) {
         tile.channels = bs_conv_min(g->out_channels - tile.channel, k->lanes);
         k->depthwise[pixels](&tile);
@@ -9020,16 +9337,19 @@ static void bs_conv_depthwise_pixels(const bs_conv_geometry *g, const bs_conv_ke
 static void bs_conv_run_depthwise(const bs_conv_geometry *g, const bs_conv_kernels *k, const bs_conv_task *task)
 {
     bs_conv_tile tile = bs_conv_tile_of(g, task, k->lanes, BS_FAMILY_DEPTHWISE);
-    for (ptrdiff_t y = 0; y < task->out_h; y++) {
+    for (int32_t y = 0; y < task->out_h; y++) {
         int32_t tiles = bs_conv_ceil_div(task->out_w, k->depthwise_pixels);
         for (int32_t x = 0; x < task->out_w; tiles--) {
             const int32_t pixels = bs_conv_next_pixels(k->depthwise, task->out_w - x, tiles, k->depthwise_pixels);
-            tile.in = task->in + y * g->stride_h * task->in_row + x * tile.in_step;
+            tile.in = task->in + (ptrdiff_t)y * g->stride_h * task->in_row + x * tile.in_step;
             tile.out = task->out + y * task->out_row + x * tile.out_pixel;
             if (task->residual)
                 tile.residual = task->residual + y * task->residual_row + x * tile.residual_pixel;
-            bs_conv_depthwise_pixels(g, k, tile, pixels);
             x += pixels;
+#ifndef __OPTIMIZE_SIZE__
+            bs_conv_depthwise_next(g, k, x < task->out_w ? y : y + 1, x < task->out_w ? x : 0, pixels, &tile);
+#endif
+            bs_conv_depthwise_pixels(g, k, tile, pixels);
         }
     }
 }
@@ -9687,13 +10007,18 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_D4
 #undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
-#undef BS_DEPTHWISE_LOOP
 #undef BS_DEPTHWISE_MAC
 #undef BS_DEPTHWISE_MAC_PART
 #undef BS_DEPTHWISE_NAME
 #undef BS_DEPTHWISE_PIXELS
+#undef BS_DEPTHWISE_PUT
+#undef BS_DEPTHWISE_SLIDE
 #undef BS_DEPTHWISE_TAPS
+#undef BS_DEPTHWISE_THREE
 #undef BS_DEPTHWISE_UPTO
+#undef BS_DEPTHWISE_WHOLE
+#undef BS_DEPTHWISE_WHOLE_KERNELS
+#undef BS_DEPTHWISE_WHOLE_NAME
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
@@ -9989,8 +10314,14 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #define BS_GEMM_THIRD_FMA(sum, x, w2) __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "m"(*(w2)))
 #define BS_GEMM_UPTO(M, V) BS_UPTO_4(M, V)
 #define BS_GEMM_WIDE
+/* 10 sums, 3 weights and 3 inputs; for few bytes the counts that OUTER has. */
+#ifdef __OPTIMIZE_SIZE__
 #define BS_DEPTHWISE_PIXELS 14
 #define BS_DEPTHWISE_UPTO(M) BS_UPTO_14(M, 0)
+#else
+#define BS_DEPTHWISE_PIXELS 10
+#define BS_DEPTHWISE_UPTO(M) BS_UPTO_8(M, 0) M(9, 0) M(10, 0)
+#endif
 /* Keeps four weights in registers: left alone, GCC reads each from memory once for every pixel. */
 #define BS_HOLD(a) __asm__("" : "+x"(a))
 #define BS_HOLD4(a, b, c, d) __asm__("" : "+x"(a), "+x"(b), "+x"(c), "+x"(d))
@@ -10466,13 +10797,18 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_D4
 #undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
-#undef BS_DEPTHWISE_LOOP
 #undef BS_DEPTHWISE_MAC
 #undef BS_DEPTHWISE_MAC_PART
 #undef BS_DEPTHWISE_NAME
 #undef BS_DEPTHWISE_PIXELS
+#undef BS_DEPTHWISE_PUT
+#undef BS_DEPTHWISE_SLIDE
 #undef BS_DEPTHWISE_TAPS
+#undef BS_DEPTHWISE_THREE
 #undef BS_DEPTHWISE_UPTO
+#undef BS_DEPTHWISE_WHOLE
+#undef BS_DEPTHWISE_WHOLE_KERNELS
+#undef BS_DEPTHWISE_WHOLE_NAME
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
@@ -11188,13 +11524,18 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_D4
 #undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
-#undef BS_DEPTHWISE_LOOP
 #undef BS_DEPTHWISE_MAC
 #undef BS_DEPTHWISE_MAC_PART
 #undef BS_DEPTHWISE_NAME
 #undef BS_DEPTHWISE_PIXELS
+#undef BS_DEPTHWISE_PUT
+#undef BS_DEPTHWISE_SLIDE
 #undef BS_DEPTHWISE_TAPS
+#undef BS_DEPTHWISE_THREE
 #undef BS_DEPTHWISE_UPTO
+#undef BS_DEPTHWISE_WHOLE
+#undef BS_DEPTHWISE_WHOLE_KERNELS
+#undef BS_DEPTHWISE_WHOLE_NAME
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
@@ -11954,13 +12295,18 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_D4
 #undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
-#undef BS_DEPTHWISE_LOOP
 #undef BS_DEPTHWISE_MAC
 #undef BS_DEPTHWISE_MAC_PART
 #undef BS_DEPTHWISE_NAME
 #undef BS_DEPTHWISE_PIXELS
+#undef BS_DEPTHWISE_PUT
+#undef BS_DEPTHWISE_SLIDE
 #undef BS_DEPTHWISE_TAPS
+#undef BS_DEPTHWISE_THREE
 #undef BS_DEPTHWISE_UPTO
+#undef BS_DEPTHWISE_WHOLE
+#undef BS_DEPTHWISE_WHOLE_KERNELS
+#undef BS_DEPTHWISE_WHOLE_NAME
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
@@ -12963,13 +13309,18 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_D4
 #undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
-#undef BS_DEPTHWISE_LOOP
 #undef BS_DEPTHWISE_MAC
 #undef BS_DEPTHWISE_MAC_PART
 #undef BS_DEPTHWISE_NAME
 #undef BS_DEPTHWISE_PIXELS
+#undef BS_DEPTHWISE_PUT
+#undef BS_DEPTHWISE_SLIDE
 #undef BS_DEPTHWISE_TAPS
+#undef BS_DEPTHWISE_THREE
 #undef BS_DEPTHWISE_UPTO
+#undef BS_DEPTHWISE_WHOLE
+#undef BS_DEPTHWISE_WHOLE_KERNELS
+#undef BS_DEPTHWISE_WHOLE_NAME
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
@@ -13265,8 +13616,14 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #define BS_GEMM_THIRD_FMA(sum, x, w2) __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "m"(*(w2)))
 #define BS_GEMM_UPTO(M, V) BS_UPTO_4(M, V)
 #define BS_GEMM_WIDE
+/* 10 sums, 3 weights and 3 inputs; for few bytes the counts that OUTER has. */
+#ifdef __OPTIMIZE_SIZE__
 #define BS_DEPTHWISE_PIXELS 14
 #define BS_DEPTHWISE_UPTO(M) BS_UPTO_14(M, 0)
+#else
+#define BS_DEPTHWISE_PIXELS 10
+#define BS_DEPTHWISE_UPTO(M) BS_UPTO_8(M, 0) M(9, 0) M(10, 0)
+#endif
 /* Keeps four weights in registers: left alone, GCC reads each from memory once for every pixel. */
 #define BS_HOLD(a) __asm__("" : "+x"(a))
 #define BS_HOLD4(a, b, c, d) __asm__("" : "+x"(a), "+x"(b), "+x"(c), "+x"(d))
@@ -13760,13 +14117,18 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_D4
 #undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
-#undef BS_DEPTHWISE_LOOP
 #undef BS_DEPTHWISE_MAC
 #undef BS_DEPTHWISE_MAC_PART
 #undef BS_DEPTHWISE_NAME
 #undef BS_DEPTHWISE_PIXELS
+#undef BS_DEPTHWISE_PUT
+#undef BS_DEPTHWISE_SLIDE
 #undef BS_DEPTHWISE_TAPS
+#undef BS_DEPTHWISE_THREE
 #undef BS_DEPTHWISE_UPTO
+#undef BS_DEPTHWISE_WHOLE
+#undef BS_DEPTHWISE_WHOLE_KERNELS
+#undef BS_DEPTHWISE_WHOLE_NAME
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
@@ -14500,13 +14862,18 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_D4
 #undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
-#undef BS_DEPTHWISE_LOOP
 #undef BS_DEPTHWISE_MAC
 #undef BS_DEPTHWISE_MAC_PART
 #undef BS_DEPTHWISE_NAME
 #undef BS_DEPTHWISE_PIXELS
+#undef BS_DEPTHWISE_PUT
+#undef BS_DEPTHWISE_SLIDE
 #undef BS_DEPTHWISE_TAPS
+#undef BS_DEPTHWISE_THREE
 #undef BS_DEPTHWISE_UPTO
+#undef BS_DEPTHWISE_WHOLE
+#undef BS_DEPTHWISE_WHOLE_KERNELS
+#undef BS_DEPTHWISE_WHOLE_NAME
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
@@ -15284,13 +15651,18 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_D4
 #undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
-#undef BS_DEPTHWISE_LOOP
 #undef BS_DEPTHWISE_MAC
 #undef BS_DEPTHWISE_MAC_PART
 #undef BS_DEPTHWISE_NAME
 #undef BS_DEPTHWISE_PIXELS
+#undef BS_DEPTHWISE_PUT
+#undef BS_DEPTHWISE_SLIDE
 #undef BS_DEPTHWISE_TAPS
+#undef BS_DEPTHWISE_THREE
 #undef BS_DEPTHWISE_UPTO
+#undef BS_DEPTHWISE_WHOLE
+#undef BS_DEPTHWISE_WHOLE_KERNELS
+#undef BS_DEPTHWISE_WHOLE_NAME
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
@@ -15647,8 +16019,14 @@ void bs_row_normalise(bs_tier tier, const bs_row_norm *norm, const float *x, ptr
 #define BS_GEMM_THIRD_FMA(sum, x, w2) __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "m"(*(w2)))
 #define BS_GEMM_UPTO(M, V) BS_UPTO_4(M, V)
 #define BS_GEMM_WIDE
+/* 10 sums, 3 weights and 3 inputs; for few bytes the counts that OUTER has. */
+#ifdef __OPTIMIZE_SIZE__
 #define BS_DEPTHWISE_PIXELS 14
 #define BS_DEPTHWISE_UPTO(M) BS_UPTO_14(M, 0)
+#else
+#define BS_DEPTHWISE_PIXELS 10
+#define BS_DEPTHWISE_UPTO(M) BS_UPTO_8(M, 0) M(9, 0) M(10, 0)
+#endif
 /* Keeps four weights in registers: left alone, GCC reads each from memory once for every pixel. */
 #define BS_HOLD(a) __asm__("" : "+x"(a))
 #define BS_HOLD4(a, b, c, d) __asm__("" : "+x"(a), "+x"(b), "+x"(c), "+x"(d))
@@ -15926,13 +16304,18 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_D4
 #undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
-#undef BS_DEPTHWISE_LOOP
 #undef BS_DEPTHWISE_MAC
 #undef BS_DEPTHWISE_MAC_PART
 #undef BS_DEPTHWISE_NAME
 #undef BS_DEPTHWISE_PIXELS
+#undef BS_DEPTHWISE_PUT
+#undef BS_DEPTHWISE_SLIDE
 #undef BS_DEPTHWISE_TAPS
+#undef BS_DEPTHWISE_THREE
 #undef BS_DEPTHWISE_UPTO
+#undef BS_DEPTHWISE_WHOLE
+#undef BS_DEPTHWISE_WHOLE_KERNELS
+#undef BS_DEPTHWISE_WHOLE_NAME
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
@@ -16450,13 +16833,18 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_D4
 #undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
-#undef BS_DEPTHWISE_LOOP
 #undef BS_DEPTHWISE_MAC
 #undef BS_DEPTHWISE_MAC_PART
 #undef BS_DEPTHWISE_NAME
 #undef BS_DEPTHWISE_PIXELS
+#undef BS_DEPTHWISE_PUT
+#undef BS_DEPTHWISE_SLIDE
 #undef BS_DEPTHWISE_TAPS
+#undef BS_DEPTHWISE_THREE
 #undef BS_DEPTHWISE_UPTO
+#undef BS_DEPTHWISE_WHOLE
+#undef BS_DEPTHWISE_WHOLE_KERNELS
+#undef BS_DEPTHWISE_WHOLE_NAME
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA
@@ -17018,13 +17406,18 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_D4
 #undef BS_D5
 #undef BS_DEPTHWISE_DEFINE
-#undef BS_DEPTHWISE_LOOP
 #undef BS_DEPTHWISE_MAC
 #undef BS_DEPTHWISE_MAC_PART
 #undef BS_DEPTHWISE_NAME
 #undef BS_DEPTHWISE_PIXELS
+#undef BS_DEPTHWISE_PUT
+#undef BS_DEPTHWISE_SLIDE
 #undef BS_DEPTHWISE_TAPS
+#undef BS_DEPTHWISE_THREE
 #undef BS_DEPTHWISE_UPTO
+#undef BS_DEPTHWISE_WHOLE
+#undef BS_DEPTHWISE_WHOLE_KERNELS
+#undef BS_DEPTHWISE_WHOLE_NAME
 #undef BS_DOT_DEFINE
 #undef BS_DOT_FINISH
 #undef BS_DOT_FMA

@@ -84,6 +84,7 @@ static const test_case test_cases[] = {
     { "3x3 depthwise 19 stride 2", { 19, 19, 3, 3, 2, 2, 1, 1, 19 }, 0, 0 },
     { "5x5 depthwise 12 dilation 2", { 12, 12, 5, 5, 1, 1, 2, 2, 12 }, 0, 0 },
     { "3x3 8->16, depthwise times two", { 8, 16, 3, 3, 1, 1, 1, 1, 8 }, 0, 0 },
+    { "3x3 depthwise 68", { 68, 68, 3, 3, 1, 1, 1, 1, 68 }, 0, 0 },
 };
 
 /* ----------------------------------------------------------------------------------------- buffers */
@@ -155,8 +156,8 @@ static void test_begin(test_setup *s, const test_case *c, bs_conv_algorithm algo
     t->slope = test_float();
     t->low = -0.5f, t->high = 0.75f;
     if (test_between(0, 1)) {
-        t->residual_pixel = g->out_channels + test_between(0, 3);
-        t->residual_row = (ptrdiff_t)t->out_w * t->residual_pixel + test_between(0, 3);
+        t->residual_pixel = g->out_channels + (dense ? 0 : test_between(0, 3));
+        t->residual_row = (ptrdiff_t)t->out_w * t->residual_pixel + (dense ? 0 : test_between(0, 3));
         s->residual = test_image(t->out_h, t->out_w, g->out_channels, t->residual_row, t->residual_pixel, NULL);
         t->residual = s->residual;
         t->residual_before_activation = test_between(0, 1);

@@ -34,6 +34,23 @@ enum {
     BS_WINOGRAD_TAPS = 9
 };
 
+#ifndef __OPTIMIZE_SIZE__
+/* Floats that the next tile will read or write: each vector of this one fetches a share of them. */
+typedef struct bs_conv_next {
+    const float *at; /* or NULL */
+    ptrdiff_t share;
+} bs_conv_next;
+
+enum { BS_CONV_NEXT = 3 };
+
+static inline void bs_conv_fetch(const bs_conv_next *next, int32_t vector)
+{
+    for (int32_t i = 0; i < BS_CONV_NEXT && next[i].at; i++)
+        for (ptrdiff_t f = 0; f < next[i].share; f += 16)
+            __builtin_prefetch(next[i].at + vector * next[i].share + f);
+}
+#endif
+
 /* A run of pixels of one output row, times one block of output channels. Strides in floats. */
 typedef struct bs_conv_tile {
     const float *in;   /* first window of the tile, first channel of the group */
@@ -51,6 +68,9 @@ typedef struct bs_conv_tile {
     const float *residual; /* the same of the residual, or NULL */
     ptrdiff_t residual_pixel;
     const bs_conv_task *task; /* bias, activation, order of the residual */
+#ifndef __OPTIMIZE_SIZE__
+    bs_conv_next next[BS_CONV_NEXT]; /* of kernels that fetch */
+#endif
 } bs_conv_tile;
 
 typedef void bs_conv_tile_kernel(const bs_conv_tile *tile);
@@ -97,6 +117,9 @@ typedef struct bs_conv_kernels {
     bs_conv_tile_kernel *const *dot; /* [pixels], or NULL: then OUTER is used */
     int32_t depthwise_pixels;
     bs_conv_tile_kernel *const *depthwise; /* [pixels] */
+#ifndef __OPTIMIZE_SIZE__
+    bs_conv_tile_kernel *const *depthwise_whole; /* [pixels], of any number of whole vectors, no residual; or NULL */
+#endif
     bs_conv_winograd_in *winograd_in;
     bs_conv_winograd_out *winograd_out;
     bs_conv_winograd_weights *winograd_weights;
@@ -116,6 +139,7 @@ typedef struct bs_conv_kernels {
         .dot = kernels_of_dot,                                                           \
         .depthwise_pixels = BS_DEPTHWISE_PIXELS,                                         \
         .depthwise = BS_TIER_FN(bs_conv_depthwise),                                      \
+        BS_DEPTHWISE_WHOLE_KERNELS                                                       \
         .winograd_in = BS_WINOGRAD_FN(bs_conv_winograd_in),                              \
         .winograd_out = BS_WINOGRAD_FN(bs_conv_winograd_out),                            \
         .winograd_weights = BS_WINOGRAD_FN(bs_conv_winograd_weights),                    \

@@ -64,8 +64,14 @@
 #define BS_GEMM_THIRD_FMA(sum, x, w2) __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "m"(*(w2)))
 #define BS_GEMM_UPTO(M, V) BS_UPTO_4(M, V)
 #define BS_GEMM_WIDE
+/* 10 sums, 3 weights and 3 inputs; for few bytes the counts that OUTER has. */
+#ifdef __OPTIMIZE_SIZE__
 #define BS_DEPTHWISE_PIXELS 14
 #define BS_DEPTHWISE_UPTO(M) BS_UPTO_14(M, 0)
+#else
+#define BS_DEPTHWISE_PIXELS 10
+#define BS_DEPTHWISE_UPTO(M) BS_UPTO_8(M, 0) M(9, 0) M(10, 0)
+#endif
 /* Keeps four weights in registers: left alone, GCC reads each from memory once for every pixel. */
 #define BS_HOLD(a) __asm__("" : "+x"(a))
 #define BS_HOLD4(a, b, c, d) __asm__("" : "+x"(a), "+x"(b), "+x"(c), "+x"(d))
