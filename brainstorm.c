@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 5750bf30faa728dc1924e7c030da4043528304f65578b558c4b873c2b4922d6d
+ * sha256 of the parts: d2633bcb5dac99484ad11ff3e9cfd14bed0a33e8d259ddd8b08695306dbb5534
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -9191,6 +9191,8 @@ void bs_product_run(bs_tier tier, const bs_product *product)
  */
 /* #include "kernels/conv_internal.h" */
 
+enum { BS_CONV_STRIP = 192 << 10 }; /* bytes that a strip reads and writes, up to twice as many */
+
 const bs_conv_kernels *bs_conv_kernels_of(bs_tier tier)
 {
     switch (tier) {
@@ -9397,6 +9399,55 @@ static void bs_conv_run_groups(const bs_conv_geometry *g, const bs_conv_kernels 
     }
 }
 
+static void bs_conv_run_strip(const bs_conv_geometry *g, const bs_conv_kernels *k, bs_conv_family family,
+                              const bs_conv_task *task)
+{
+    if (family == BS_FAMILY_GEMM)
+        bs_conv_run_groups(g, k, task);
+    else
+        bs_conv_run_direct(g, k, family, task);
+}
+
+#ifdef __OPTIMIZE_SIZE__
+#define bs_conv_run_strips bs_conv_run_strip
+#else
+/* Rows of a strip: all blocks of weights pass over one while it lies in the second cache. Strips are of equal size. */
+static int32_t bs_conv_strip_rows(const bs_conv_geometry *g, const bs_conv_task *task)
+{
+    const int64_t pixel = (int64_t)g->stride_h * g->stride_w * g->in_channels + g->out_channels;
+    const int64_t strips = task->out_h * (task->out_w * pixel) * (int64_t)sizeof(float) / BS_CONV_STRIP + 1;
+    return strips >= task->out_h ? 1 : bs_conv_ceil_div(task->out_h, (int32_t)strips);
+}
+
+/* A 1x1 convolution of rows that lie one after the other is one of a long row. */
+static void bs_conv_join_rows(const bs_conv_geometry *g, bs_conv_task *task)
+{
+    const ptrdiff_t w = task->out_w;
+    if (g->stride_h == 1 && g->stride_w == 1 && task->in_row == w * task->in_pixel &&
+        task->out_row == w * task->out_pixel && (!task->residual || task->residual_row == w * task->residual_pixel)) {
+        task->out_w *= task->out_h;
+        task->out_h = 1;
+    }
+}
+
+static void bs_conv_run_strips(const bs_conv_geometry *g, const bs_conv_kernels *k, bs_conv_family family,
+                               const bs_conv_task *task)
+{
+    const int32_t rows = bs_conv_strip_rows(g, task);
+    for (int32_t y = 0; y < task->out_h; y += rows) {
+        bs_conv_task strip = *task;
+        strip.in += y * g->stride_h * task->in_row;
+        strip.out += y * task->out_row;
+        if (strip.residual)
+            strip.residual += y * task->residual_row;
+        strip.out_h = bs_conv_min(rows, task->out_h - y);
+        if (family == BS_FAMILY_GEMM)
+            bs_conv_join_rows(g, &strip);
+        bs_conv_run_strip(g, k, family, &strip);
+    }
+}
+#endif
+
 void bs_conv_run(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier,
                  const bs_conv_task *task)
 {
@@ -9408,10 +9459,8 @@ void bs_conv_run(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, 
         bs_conv_winograd_run(geometry, kernels, task);
     else if (family == BS_FAMILY_DEPTHWISE)
         bs_conv_run_depthwise(geometry, kernels, task);
-    else if (family == BS_FAMILY_GEMM)
-        bs_conv_run_groups(geometry, kernels, task);
     else
-        bs_conv_run_direct(geometry, kernels, family, task);
+        bs_conv_run_strips(geometry, kernels, family, task);
 }
 /* ==== end src/kernels/conv.c ================================================================== */
 
