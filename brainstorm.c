@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: d2633bcb5dac99484ad11ff3e9cfd14bed0a33e8d259ddd8b08695306dbb5534
+ * sha256 of the parts: c12c740a13e9db061eaf8126a4cb03e9594e770606402ef2fc19bcc8bfbf1e52
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -24033,8 +24033,9 @@ static bool matmul_infer(bs_infer *infer)
 {
     const bs_matmul_desc *desc = infer->params;
     const int32_t rank = infer->in[0]->rank;
-    if (!bs_infer_f32(infer, 0, 2, BS_MAX_RANK) || !bs_infer_lines(infer, 1) || !bs_infer_same_rank(infer, 1) ||
-        !bs_infer_whole(infer, 0))
+    if (!bs_infer_dtype(infer, 0, BS_F32) || !bs_infer_dtype(infer, 1, BS_F32) ||
+        !bs_infer_rank(infer, 0, 2, BS_MAX_RANK) || !bs_infer_same_rank(infer, 1) || !bs_infer_whole(infer, 0) ||
+        !bs_infer_whole(infer, 1))
         return false;
     for (int32_t d = 0; d < rank - 2; d++)
         if (!matmul_same_dim(infer, d, d))

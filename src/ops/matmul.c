@@ -18,8 +18,9 @@ static bool matmul_infer(bs_infer *infer)
 {
     const bs_matmul_desc *desc = infer->params;
     const int32_t rank = infer->in[0]->rank;
-    if (!bs_infer_f32(infer, 0, 2, BS_MAX_RANK) || !bs_infer_lines(infer, 1) || !bs_infer_same_rank(infer, 1) ||
-        !bs_infer_whole(infer, 0))
+    if (!bs_infer_dtype(infer, 0, BS_F32) || !bs_infer_dtype(infer, 1, BS_F32) ||
+        !bs_infer_rank(infer, 0, 2, BS_MAX_RANK) || !bs_infer_same_rank(infer, 1) || !bs_infer_whole(infer, 0) ||
+        !bs_infer_whole(infer, 1))
         return false;
     for (int32_t d = 0; d < rank - 2; d++)
         if (!matmul_same_dim(infer, d, d))
