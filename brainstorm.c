@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: c12c740a13e9db061eaf8126a4cb03e9594e770606402ef2fc19bcc8bfbf1e52
+ * sha256 of the parts: 330b5ec66feec2f50d338eda987147d678a2b38ddba39ff884ccba272b63d467
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -2338,11 +2338,11 @@ BS_INTERNAL void bs_bicubic2x_u16(bs_tier tier, const bs_bicubic2x *task);
 
 /* ----------------------------------------------------------------------------------------------- features */
 
-/* Codes of a region: uint8_t; or with `wide` uint16_t, which are first shifted right by `shift` and must then be below
- * 2^12. */
+/* Codes of a region: uint8_t; or with `wide` uint16_t, which are first shifted right by `shift`. Kernels take those
+ * that lie side by side and are below 2^14 then, whatever they were; others are taken one by one. */
 typedef struct bs_codes {
     const void *data;
-    ptrdiff_t row;
+    ptrdiff_t row, step; /* from a row to the next, and from a column */
     bool wide;
     int32_t shift;
 } bs_codes;
@@ -12721,20 +12721,32 @@ static int64_t bs_code_at(const bs_codes *codes, ptrdiff_t at)
     return codes->wide ? *(const uint16_t *)code >> codes->shift : *(const uint8_t *)code;
 }
 
+/* Whether the loops of a tier take them; the scalar tier is the reference. */
+static bool bs_codes_are_dense(bs_tier tier, const bs_codes *codes)
+{
+    return tier != BS_TIER_SCALAR && codes->step == 1 && (!codes->wide || codes->shift >= 2);
+}
+
 /* Columns 0 and w-1 lack a neighbour and are summed apart; those between are summed BS_SUM_CHUNK at a time. */
 uint64_t bs_laplacian_energy(bs_tier tier, const bs_codes *in, int32_t h, int32_t w)
 {
     const bs_elementwise_kernels *k = bs_elementwise_of(tier);
+    const bool dense = bs_codes_are_dense(tier, in);
     uint64_t sum = 0;
     for (int32_t y = 0; y < h; y++) {
         const ptrdiff_t row = y * in->row, up = y > 0 ? row - in->row : row, down = y < h - 1 ? row + in->row : row;
-        for (int32_t x = 1; x < w - 1; x += BS_SUM_CHUNK)
-            sum += k->laplacian[in->wide](bs_codes_from(in, up + x), bs_codes_from(in, row + x),
-                                          bs_codes_from(in, down + x), bs_chunk(w - 1 - x), in->shift);
-        for (int32_t x = 0; x < w; x += w > 1 ? w - 1 : 1) {
-            const ptrdiff_t left = row + (x > 0 ? x - 1 : x), right = row + (x < w - 1 ? x + 1 : x);
-            const int64_t d = 4 * bs_code_at(in, row + x) - bs_code_at(in, up + x) - bs_code_at(in, down + x) -
-                              bs_code_at(in, left) - bs_code_at(in, right);
+        for (int32_t x = 0, count; x < w; x += count) {
+            const ptrdiff_t at = x * in->step, left = x > 0 ? at - in->step : at,
+                            right = x < w - 1 ? at + in->step : at;
+            const bool between = dense && x > 0 && x < w - 1;
+            count = between ? bs_chunk(w - 1 - x) : 1;
+            if (between) {
+                sum += k->laplacian[in->wide](bs_codes_from(in, up + x), bs_codes_from(in, row + x),
+                                              bs_codes_from(in, down + x), count, in->shift);
+                continue;
+            }
+            const int64_t d = 4 * bs_code_at(in, row + at) - bs_code_at(in, up + at) - bs_code_at(in, down + at) -
+                              bs_code_at(in, row + left) - bs_code_at(in, row + right);
             sum += (uint64_t)(d * d);
         }
     }
@@ -12744,11 +12756,19 @@ uint64_t bs_laplacian_energy(bs_tier tier, const bs_codes *in, int32_t h, int32_
 uint64_t bs_squared_change(bs_tier tier, const bs_codes *a, const bs_codes *b, int32_t h, int32_t w)
 {
     const bs_elementwise_kernels *k = bs_elementwise_of(tier);
+    const bool dense = bs_codes_are_dense(tier, a) && bs_codes_are_dense(tier, b);
     uint64_t sum = 0;
     for (int32_t y = 0; y < h; y++)
-        for (int32_t x = 0; x < w; x += BS_SUM_CHUNK)
-            sum += k->change[a->wide](bs_codes_from(a, y * a->row + x), bs_codes_from(b, y * b->row + x),
-                                      bs_chunk(w - x), a->shift);
+        for (int32_t x = 0, count; x < w; x += count) {
+            const ptrdiff_t at = y * a->row + x * a->step, other = y * b->row + x * b->step;
+            count = dense ? bs_chunk(w - x) : 1;
+            if (dense) {
+                sum += k->change[a->wide](bs_codes_from(a, at), bs_codes_from(b, other), count, a->shift);
+                continue;
+            }
+            const int64_t d = bs_code_at(a, at) - bs_code_at(b, other);
+            sum += (uint64_t)(d * d);
+        }
     return sum;
 }
 /* ==== end src/kernels/elementwise.c =========================================================== */
@@ -24284,112 +24304,36 @@ static double patch_features_flops(const bs_graph *graph, const bs_node *node)
     return 10.0 * bs_value_work(graph, bs_node_in(graph, node)[0]);
 }
 
-/* -------------------------------------------------------------------------------------------------------- sums */
+/* -------------------------------------------------------------------------------------------------------- run */
 
-/* Codes of 8 bits of one operand's core. */
-typedef struct feature_source {
-    const bs_operand *operand;
-    ptrdiff_t row;
-    int32_t shift;
-} feature_source;
-
-static int32_t feature_code(const feature_source *s, int32_t c, int32_t y, int32_t x)
+/* A channel of a cell's core, of which features see the upper 8 bits. */
+static bs_codes feature_plane(const bs_call *call, int32_t operand, int32_t row, int32_t c)
 {
-    const bs_operand *o = s->operand;
-    const ptrdiff_t at = s->row + c * o->stride[0] + y * o->stride[1] + x * o->stride[2];
-    return o->dtype == BS_U8 ? ((const uint8_t *)o->data)[at] : ((const uint16_t *)o->data)[at] >> s->shift;
-}
-
-static uint64_t feature_energy(const feature_source *s)
-{
-    const int32_t height = s->operand->dim[1], width = s->operand->dim[2];
-    uint64_t sum = 0;
-    for (int32_t c = 0; c < s->operand->dim[0]; c++)
-        for (int32_t y = 0; y < height; y++)
-            for (int32_t x = 0; x < width; x++) {
-                const int64_t d = 4 * (int64_t)feature_code(s, c, y, x) - feature_code(s, c, bs_max_i32(y - 1, 0), x) -
-                                  feature_code(s, c, bs_min_i32(y + 1, height - 1), x) -
-                                  feature_code(s, c, y, bs_max_i32(x - 1, 0)) -
-                                  feature_code(s, c, y, bs_min_i32(x + 1, width - 1));
-                sum += (uint64_t)(d * d);
-            }
-    return sum;
-}
-
-static uint64_t feature_change(const feature_source *s, const feature_source *reference)
-{
-    const bs_operand *o = s->operand;
-    uint64_t sum = 0;
-    for (int32_t c = 0; c < o->dim[0]; c++)
-        for (int32_t y = 0; y < o->dim[1]; y++)
-            for (int32_t x = 0; x < o->dim[2]; x++) {
-                const int64_t d = (int64_t)feature_code(s, c, y, x) - feature_code(reference, c, y, x);
-                sum += (uint64_t)(d * d);
-            }
-    return sum;
-}
-
-/* ------------------------------------------------------------------------------------------------------- fast */
-
-/* The kernels take rows of contiguous samples, and u16 codes that are below 2^14 even when they are no valid codes. */
-static bool feature_is_fast(const bs_call *call, const feature_source *s)
-{
-    return call->plan->tier != BS_TIER_SCALAR && s->operand->stride[2] == 1 &&
-           (s->operand->dtype == BS_U8 || s->shift >= 2);
-}
-
-static bs_codes feature_plane(const feature_source *s, int32_t c)
-{
-    const bs_operand *o = s->operand;
-    const bs_codes codes = {bs_operand_at(o, s->row + c * o->stride[0]), o->stride[1], o->dtype == BS_U16, s->shift};
+    const bs_operand *o = &call->in[operand];
+    const bs_patch_features_desc *desc = call->params;
+    const bs_codes codes = {bs_operand_at(o, row * o->row_stride + c * o->stride[0]), o->stride[1], o->stride[2],
+                            o->dtype == BS_U16, bs_feature_shift(desc->code_bits)};
     return codes;
 }
-
-static uint64_t feature_energy_fast(bs_tier tier, const feature_source *s)
-{
-    const bs_operand *o = s->operand;
-    uint64_t sum = 0;
-    for (int32_t c = 0; c < o->dim[0]; c++) {
-        const bs_codes codes = feature_plane(s, c);
-        sum += bs_laplacian_energy(tier, &codes, o->dim[1], o->dim[2]);
-    }
-    return sum;
-}
-
-static uint64_t feature_change_fast(bs_tier tier, const feature_source *s, const feature_source *reference)
-{
-    const bs_operand *o = s->operand;
-    uint64_t sum = 0;
-    for (int32_t c = 0; c < o->dim[0]; c++) {
-        const bs_codes codes = feature_plane(s, c), others = feature_plane(reference, c);
-        sum += bs_squared_change(tier, &codes, &others, o->dim[1], o->dim[2]);
-    }
-    return sum;
-}
-
-/* -------------------------------------------------------------------------------------------------------- run */
 
 static void patch_features_row(const bs_call *call, int32_t row, int32_t *energy, int32_t *change)
 {
     const bs_patch_features_desc *desc = call->params;
     const bs_operand *in = &call->in[0];
-    const int32_t buckets = bs_or_default(desc->buckets, BS_FEATURE_BUCKETS),
-                  shift = bs_feature_shift(desc->code_bits);
+    const bs_tier tier = (bs_tier)call->plan->tier;
+    const int32_t buckets = bs_or_default(desc->buckets, BS_FEATURE_BUCKETS);
     const uint64_t area = (uint64_t)in->dim[0] * (uint64_t)in->dim[1] * (uint64_t)in->dim[2];
-    const feature_source cells = {in, row * in->row_stride, shift};
-    const feature_source reference = {&call->in[1], row * call->in[1].row_stride, shift};
-    const bool fast = feature_is_fast(call, &cells);
-    *energy = *change = 0;
-    if (area == 0)
-        return;
-    *energy =
-        bs_feature_bucket(fast ? feature_energy_fast(call->plan->tier, &cells) : feature_energy(&cells), area, buckets);
-    if (call->n_in < 2)
-        return;
-    const bool both = fast && feature_is_fast(call, &reference);
-    *change = bs_feature_bucket(both ? feature_change_fast(call->plan->tier, &cells, &reference)
-                                     : feature_change(&cells, &reference),
-                                area, buckets);
+    uint64_t energies = 0, changes = 0;
+    for (int32_t c = 0; c < in->dim[0]; c++) {
+        const bs_codes cells = feature_plane(call, 0, row, c);
+        energies += bs_laplacian_energy(tier, &cells, in->dim[1], in->dim[2]);
+        if (call->n_in < 2)
+            continue;
+        const bs_codes reference = feature_plane(call, 1, row, c);
+        changes += bs_squared_change(tier, &cells, &reference, in->dim[1], in->dim[2]);
+    }
+    *energy = area > 0 ? bs_feature_bucket(energies, area, buckets) : 0;
+    *change = area > 0 && call->n_in > 1 ? bs_feature_bucket(changes, area, buckets) : 0;
 }
 
 static bs_status patch_features_run(const bs_call *call)

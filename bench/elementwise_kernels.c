@@ -54,8 +54,8 @@ static void bench_tier(bs_tier tier)
     const bs_bicubic2x up8 = { a8 + ORIGIN, ROW, out8, 2 * EDGE, EDGE, EDGE, margins, 0 };
     const bs_bicubic2x up16 = { a16 + ORIGIN, ROW, out16, 2 * EDGE, EDGE, EDGE, margins, 1023 };
     const bs_bicubic2x up32 = { f32 + ORIGIN, ROW, out32, 2 * EDGE, EDGE, EDGE, margins, 0 };
-    const bs_codes from8 = { a8 + ORIGIN, ROW, false, 0 }, to8 = { b8 + ORIGIN, ROW, false, 0 };
-    const bs_codes from16 = { a16 + ORIGIN, ROW, true, 2 }, to16 = { b16 + ORIGIN, ROW, true, 2 };
+    const bs_codes from8 = { a8 + ORIGIN, ROW, 1, false, 0 }, to8 = { b8 + ORIGIN, ROW, 1, false, 0 };
+    const bs_codes from16 = { a16 + ORIGIN, ROW, 1, true, 2 }, to16 = { b16 + ORIGIN, ROW, 1, true, 2 };
     printf("tier %s, 1 thread, cell %dx%d, ns an input pixel\n", bs_tier_name(tier), EDGE, EDGE);
     BENCH("u8 to f32", ROWS(bs_row_u8_to_f32(tier, a8 + at, f32 + at, EDGE, 1.0f / 255.0f)))
     BENCH("u16 to f32", ROWS(bs_row_u16_to_f32(tier, a16 + at, f32 + at, EDGE, 1.0f / 1023.0f)))

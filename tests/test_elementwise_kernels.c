@@ -293,8 +293,8 @@ static void test_features(bs_tier tier)
             change8 += square(a8[at] - b8[at]);
             change16 += square((a16[at] >> shift) - (b16[at] >> shift));
         }
-    const bs_codes from8 = {a8 + r.origin, r.row, false, 0}, to8 = {b8 + r.origin, r.row, false, 0};
-    const bs_codes from16 = {a16 + r.origin, r.row, true, shift}, to16 = {b16 + r.origin, r.row, true, shift};
+    const bs_codes from8 = {a8 + r.origin, r.row, 1, false, 0}, to8 = {b8 + r.origin, r.row, 1, false, 0};
+    const bs_codes from16 = {a16 + r.origin, r.row, 1, true, shift}, to16 = {b16 + r.origin, r.row, 1, true, shift};
     test_expect(bs_laplacian_energy(tier, &from8, r.h, r.w) == expected_energy(&r, wide8, 0), tier, "energy u8", r.h,
                 r.w);
     test_expect(bs_laplacian_energy(tier, &from16, r.h, r.w) == expected_energy(&r, a16, shift), tier, "energy u16",

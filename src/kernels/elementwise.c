@@ -209,20 +209,32 @@ static int64_t bs_code_at(const bs_codes *codes, ptrdiff_t at)
     return codes->wide ? *(const uint16_t *)code >> codes->shift : *(const uint8_t *)code;
 }
 
+/* Whether the loops of a tier take them; the scalar tier is the reference. */
+static bool bs_codes_are_dense(bs_tier tier, const bs_codes *codes)
+{
+    return tier != BS_TIER_SCALAR && codes->step == 1 && (!codes->wide || codes->shift >= 2);
+}
+
 /* Columns 0 and w-1 lack a neighbour and are summed apart; those between are summed BS_SUM_CHUNK at a time. */
 uint64_t bs_laplacian_energy(bs_tier tier, const bs_codes *in, int32_t h, int32_t w)
 {
     const bs_elementwise_kernels *k = bs_elementwise_of(tier);
+    const bool dense = bs_codes_are_dense(tier, in);
     uint64_t sum = 0;
     for (int32_t y = 0; y < h; y++) {
         const ptrdiff_t row = y * in->row, up = y > 0 ? row - in->row : row, down = y < h - 1 ? row + in->row : row;
-        for (int32_t x = 1; x < w - 1; x += BS_SUM_CHUNK)
-            sum += k->laplacian[in->wide](bs_codes_from(in, up + x), bs_codes_from(in, row + x),
-                                          bs_codes_from(in, down + x), bs_chunk(w - 1 - x), in->shift);
-        for (int32_t x = 0; x < w; x += w > 1 ? w - 1 : 1) {
-            const ptrdiff_t left = row + (x > 0 ? x - 1 : x), right = row + (x < w - 1 ? x + 1 : x);
-            const int64_t d = 4 * bs_code_at(in, row + x) - bs_code_at(in, up + x) - bs_code_at(in, down + x) -
-                              bs_code_at(in, left) - bs_code_at(in, right);
+        for (int32_t x = 0, count; x < w; x += count) {
+            const ptrdiff_t at = x * in->step, left = x > 0 ? at - in->step : at,
+                            right = x < w - 1 ? at + in->step : at;
+            const bool between = dense && x > 0 && x < w - 1;
+            count = between ? bs_chunk(w - 1 - x) : 1;
+            if (between) {
+                sum += k->laplacian[in->wide](bs_codes_from(in, up + x), bs_codes_from(in, row + x),
+                                              bs_codes_from(in, down + x), count, in->shift);
+                continue;
+            }
+            const int64_t d = 4 * bs_code_at(in, row + at) - bs_code_at(in, up + at) - bs_code_at(in, down + at) -
+                              bs_code_at(in, row + left) - bs_code_at(in, row + right);
             sum += (uint64_t)(d * d);
         }
     }
@@ -232,10 +244,18 @@ uint64_t bs_laplacian_energy(bs_tier tier, const bs_codes *in, int32_t h, int32_
 uint64_t bs_squared_change(bs_tier tier, const bs_codes *a, const bs_codes *b, int32_t h, int32_t w)
 {
     const bs_elementwise_kernels *k = bs_elementwise_of(tier);
+    const bool dense = bs_codes_are_dense(tier, a) && bs_codes_are_dense(tier, b);
     uint64_t sum = 0;
     for (int32_t y = 0; y < h; y++)
-        for (int32_t x = 0; x < w; x += BS_SUM_CHUNK)
-            sum += k->change[a->wide](bs_codes_from(a, y * a->row + x), bs_codes_from(b, y * b->row + x),
-                                      bs_chunk(w - x), a->shift);
+        for (int32_t x = 0, count; x < w; x += count) {
+            const ptrdiff_t at = y * a->row + x * a->step, other = y * b->row + x * b->step;
+            count = dense ? bs_chunk(w - x) : 1;
+            if (dense) {
+                sum += k->change[a->wide](bs_codes_from(a, at), bs_codes_from(b, other), count, a->shift);
+                continue;
+            }
+            const int64_t d = bs_code_at(a, at) - bs_code_at(b, other);
+            sum += (uint64_t)(d * d);
+        }
     return sum;
 }

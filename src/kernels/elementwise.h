@@ -69,11 +69,11 @@ void bs_bicubic2x_u16(bs_tier tier, const bs_bicubic2x *task);
 
 /* ----------------------------------------------------------------------------------------------- features */
 
-/* Codes of a region: uint8_t; or with `wide` uint16_t, which are first shifted right by `shift` and must then be below
- * 2^12. */
+/* Codes of a region: uint8_t; or with `wide` uint16_t, which are first shifted right by `shift`. Kernels take those
+ * that lie side by side and are below 2^14 then, whatever they were; others are taken one by one. */
 typedef struct bs_codes {
     const void *data;
-    ptrdiff_t row;
+    ptrdiff_t row, step; /* from a row to the next, and from a column */
     bool wide;
     int32_t shift;
 } bs_codes;

@@ -40,112 +40,36 @@ static double patch_features_flops(const bs_graph *graph, const bs_node *node)
     return 10.0 * bs_value_work(graph, bs_node_in(graph, node)[0]);
 }
 
-/* -------------------------------------------------------------------------------------------------------- sums */
+/* -------------------------------------------------------------------------------------------------------- run */
 
-/* Codes of 8 bits of one operand's core. */
-typedef struct feature_source {
-    const bs_operand *operand;
-    ptrdiff_t row;
-    int32_t shift;
-} feature_source;
-
-static int32_t feature_code(const feature_source *s, int32_t c, int32_t y, int32_t x)
+/* A channel of a cell's core, of which features see the upper 8 bits. */
+static bs_codes feature_plane(const bs_call *call, int32_t operand, int32_t row, int32_t c)
 {
-    const bs_operand *o = s->operand;
-    const ptrdiff_t at = s->row + c * o->stride[0] + y * o->stride[1] + x * o->stride[2];
-    return o->dtype == BS_U8 ? ((const uint8_t *)o->data)[at] : ((const uint16_t *)o->data)[at] >> s->shift;
-}
-
-static uint64_t feature_energy(const feature_source *s)
-{
-    const int32_t height = s->operand->dim[1], width = s->operand->dim[2];
-    uint64_t sum = 0;
-    for (int32_t c = 0; c < s->operand->dim[0]; c++)
-        for (int32_t y = 0; y < height; y++)
-            for (int32_t x = 0; x < width; x++) {
-                const int64_t d = 4 * (int64_t)feature_code(s, c, y, x) - feature_code(s, c, bs_max_i32(y - 1, 0), x) -
-                                  feature_code(s, c, bs_min_i32(y + 1, height - 1), x) -
-                                  feature_code(s, c, y, bs_max_i32(x - 1, 0)) -
-                                  feature_code(s, c, y, bs_min_i32(x + 1, width - 1));
-                sum += (uint64_t)(d * d);
-            }
-    return sum;
-}
-
-static uint64_t feature_change(const feature_source *s, const feature_source *reference)
-{
-    const bs_operand *o = s->operand;
-    uint64_t sum = 0;
-    for (int32_t c = 0; c < o->dim[0]; c++)
-        for (int32_t y = 0; y < o->dim[1]; y++)
-            for (int32_t x = 0; x < o->dim[2]; x++) {
-                const int64_t d = (int64_t)feature_code(s, c, y, x) - feature_code(reference, c, y, x);
-                sum += (uint64_t)(d * d);
-            }
-    return sum;
-}
-
-/* ------------------------------------------------------------------------------------------------------- fast */
-
-/* The kernels take rows of contiguous samples, and u16 codes that are below 2^14 even when they are no valid codes. */
-static bool feature_is_fast(const bs_call *call, const feature_source *s)
-{
-    return call->plan->tier != BS_TIER_SCALAR && s->operand->stride[2] == 1 &&
-           (s->operand->dtype == BS_U8 || s->shift >= 2);
-}
-
-static bs_codes feature_plane(const feature_source *s, int32_t c)
-{
-    const bs_operand *o = s->operand;
-    const bs_codes codes = {bs_operand_at(o, s->row + c * o->stride[0]), o->stride[1], o->dtype == BS_U16, s->shift};
+    const bs_operand *o = &call->in[operand];
+    const bs_patch_features_desc *desc = call->params;
+    const bs_codes codes = {bs_operand_at(o, row * o->row_stride + c * o->stride[0]), o->stride[1], o->stride[2],
+                            o->dtype == BS_U16, bs_feature_shift(desc->code_bits)};
     return codes;
 }
-
-static uint64_t feature_energy_fast(bs_tier tier, const feature_source *s)
-{
-    const bs_operand *o = s->operand;
-    uint64_t sum = 0;
-    for (int32_t c = 0; c < o->dim[0]; c++) {
-        const bs_codes codes = feature_plane(s, c);
-        sum += bs_laplacian_energy(tier, &codes, o->dim[1], o->dim[2]);
-    }
-    return sum;
-}
-
-static uint64_t feature_change_fast(bs_tier tier, const feature_source *s, const feature_source *reference)
-{
-    const bs_operand *o = s->operand;
-    uint64_t sum = 0;
-    for (int32_t c = 0; c < o->dim[0]; c++) {
-        const bs_codes codes = feature_plane(s, c), others = feature_plane(reference, c);
-        sum += bs_squared_change(tier, &codes, &others, o->dim[1], o->dim[2]);
-    }
-    return sum;
-}
-
-/* -------------------------------------------------------------------------------------------------------- run */
 
 static void patch_features_row(const bs_call *call, int32_t row, int32_t *energy, int32_t *change)
 {
     const bs_patch_features_desc *desc = call->params;
     const bs_operand *in = &call->in[0];
-    const int32_t buckets = bs_or_default(desc->buckets, BS_FEATURE_BUCKETS),
-                  shift = bs_feature_shift(desc->code_bits);
+    const bs_tier tier = (bs_tier)call->plan->tier;
+    const int32_t buckets = bs_or_default(desc->buckets, BS_FEATURE_BUCKETS);
     const uint64_t area = (uint64_t)in->dim[0] * (uint64_t)in->dim[1] * (uint64_t)in->dim[2];
-    const feature_source cells = {in, row * in->row_stride, shift};
-    const feature_source reference = {&call->in[1], row * call->in[1].row_stride, shift};
-    const bool fast = feature_is_fast(call, &cells);
-    *energy = *change = 0;
-    if (area == 0)
-        return;
-    *energy =
-        bs_feature_bucket(fast ? feature_energy_fast(call->plan->tier, &cells) : feature_energy(&cells), area, buckets);
-    if (call->n_in < 2)
-        return;
-    const bool both = fast && feature_is_fast(call, &reference);
-    *change = bs_feature_bucket(both ? feature_change_fast(call->plan->tier, &cells, &reference)
-                                     : feature_change(&cells, &reference),
-                                area, buckets);
+    uint64_t energies = 0, changes = 0;
+    for (int32_t c = 0; c < in->dim[0]; c++) {
+        const bs_codes cells = feature_plane(call, 0, row, c);
+        energies += bs_laplacian_energy(tier, &cells, in->dim[1], in->dim[2]);
+        if (call->n_in < 2)
+            continue;
+        const bs_codes reference = feature_plane(call, 1, row, c);
+        changes += bs_squared_change(tier, &cells, &reference, in->dim[1], in->dim[2]);
+    }
+    *energy = area > 0 ? bs_feature_bucket(energies, area, buckets) : 0;
+    *change = area > 0 && call->n_in > 1 ? bs_feature_bucket(changes, area, buckets) : 0;
 }
 
 static bs_status patch_features_run(const bs_call *call)
