@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 330b5ec66feec2f50d338eda987147d678a2b38ddba39ff884ccba272b63d467
+ * sha256 of the parts: 26d2e8575f263f742594d9961d5c0b0437d7dcce3b9dea3900c13beb7fa7c738
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -19780,8 +19780,8 @@ BS_INTERNAL bs_bytes bs_weight_elements(const bs_weight_spec *spec);
     X(lstm, KERNEL) X(gru, KERNEL)                                                                                    \
     /* op set 4: unary.c, binary.c, compare.c */                                                                      \
     X(unary, KERNEL) X(binary, KERNEL) X(compare, KERNEL) X(where, KERNEL)                                            \
-    /* op set 4: from_data.c; on a CPU only (plan/limits.c) */                                                        \
-    X(arange, NONE) X(nonzero, NONE)
+    /* op set 4: from_data.c */                                                                                      \
+    X(arange, KERNEL) X(nonzero, KERNEL)
 
 #if defined(BS_ONLY_OPS)
 #define BS_OP_input 1
@@ -29321,6 +29321,18 @@ typedef struct bs_device_operand {
 
 #define BS_DEVICE_PARAMS 16
 
+/* A dimension, where nodes make some: how it follows from its parent (-1: a symbol). */
+typedef struct bs_device_dim {
+    int32_t node; /* that makes it; 0: inputs give it */
+    int32_t parent, mul, add, div, maximum;
+} bs_device_dim;
+
+/* Rows of a root tensor that join cells, as many of either as data say: there must be a row for each cell. */
+typedef struct bs_device_join {
+    int32_t dim, domain; /* rows; cells */
+    int32_t maker;       /* the node after which both numbers are known */
+} bs_device_join;
+
 /* One instruction. */
 typedef struct bs_device_step {
     int32_t kernel;   /* the backend's number of the kernel */
@@ -29332,6 +29344,8 @@ typedef struct bs_device_step {
     int32_t batch;    /* rows of a work item */
     int32_t parts;    /* work items that each batch is cut into */
     int32_t unit;     /* unit whose slot holds its weights; 0: resident */
+    int32_t makes;    /* 1 + the symbol that its kernel says the extent of, or 0 */
+    int32_t empty;    /* it has a result even where an operand has no elements */
     uint64_t prepared; /* offset in bytes, in the resident weights or the unit */
     union {
         int32_t i;
@@ -29373,16 +29387,18 @@ typedef struct bs_device_decision {
 /* Offsets within what a session takes of the device's arena and of the pinned arena. */
 typedef struct bs_device_layout {
     int32_t n_steps, n_operands, n_given;
+    int32_t n_dims, n_joins; /* where nodes make extents; else 0 */
     uint64_t transient, states, inputs, decisions, guesses, contexts, tables, scratch, slots, device_bytes;
     uint64_t context_bytes;  /* of the decisions of one tile */
     uint64_t scratch_bytes;  /* of the rows of one tile, when they do not fit in shared memory; else 0 */
     int32_t tiles;           /* tiles that have a context (and scratch outside shared memory) */
     uint64_t status;         /* within decisions: i32 status, i32 node */
+    uint64_t extents;        /* within decisions, of n_dims: i32, as known so far in a run */
     uint64_t results_bytes;  /* what the host reads after a run: this many bytes from the start of the decisions */
     uint64_t session, session_bytes, tables_pinned, slots_pinned, rooms, room_bytes /* a lane */,
         places /* u64 a unit */, fetched, asked, results, inputs_pinned, loading, pinned_bytes;
     /* within tables */
-    uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, given_at, units_at;
+    uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, given_at, units_at, derived_at, joins_at;
     uint64_t dims_at, bound_at, segments_at, tables_bytes; /* from dims_at on: of each run */
     uint64_t inputs_bytes;
     /* With bs_plan_desc.in_place, inputs and slots take no bytes of the device. */
@@ -29411,6 +29427,9 @@ BS_INTERNAL bs_bytes bs_device_state_place(const bs_plan *plan, int32_t node);
 uint64_t bs_device_offsets_place(const bs_plan *plan, int32_t domain);
 uint64_t bs_device_cache_lengths_place(const bs_plan *plan, int32_t node);
 
+/* Whether node n joins rows to cells whose numbers data say: then *join says which. */
+bool bs_device_joins(const bs_plan *plan, int32_t node, bs_device_join *join);
+
 /* ------------------------------------------------------------------------------------------------ backend */
 
 /* What a session shows its device. Arrays are the session's own and stay where they are. */
@@ -29418,7 +29437,7 @@ typedef struct bs_device_client {
     const bs_graph *graph;
     const bs_plan *plan;
     const bs_platform *platform;
-    const int64_t *dims;          /* [dims] of the run that is submitted */
+    int64_t *dims;                /* [dims] of the run that is submitted; wait fills in what its nodes made */
     const bs_buffer *bound;       /* [nodes] */
     uint8_t *const *state;        /* [nodes] device memory of states */
     const bs_rows_state *domains; /* [domains] row counts of domains that no router makes */
@@ -29462,6 +29481,8 @@ typedef struct bs_device_api {
     bs_status (*place)(bs_device_session *session, int32_t unit, const uint8_t *weights, bs_error *error);
     bs_status (*fetch_counts)(bs_device_session *session, int32_t router, int32_t *counts, int32_t *node,
                               bs_error *error);
+    /* fetch_extents: waits for what nodes have made so far and puts it into the client's dims. */
+    bs_status (*fetch_extents)(bs_device_session *session, int32_t *node, bs_error *error);
     /* guess: waits for the result of the last look_ahead: margins [paths] as in bs_call.margins. */
     bs_status (*guess)(bs_device_session *session, int32_t router, float *margins, bs_error *error);
     bs_status (*settle)(bs_device_session *session, bs_error *error);
@@ -30076,20 +30097,9 @@ static bool margins_fit(const bs_plan *plan, bs_error *error)
     return true;
 }
 
-/* Kernels of a device cannot say extents yet. */
-static bool makers_fit(const bs_plan *plan, bs_error *error)
-{
-    const bs_graph *g = plan->graph;
-    for (int32_t n = 1; n < g->n_nodes; n++)
-        if (plan->node_live[n] && g->nodes[n].makes && bs_plan_on_device(plan))
-            return bs_refuse(error, BS_ERROR_UNSUPPORTED, "%s \"%s\": a plan of BS_TIER_CUDA has no extents from data",
-                             bs_op_get(g->nodes[n].op)->name, bs_node_name(&g->nodes[n]));
-    return true;
-}
-
 bool bs_plan_rows_fit(const bs_plan *plan, bs_error *error)
 {
-    return makers_fit(plan, error) && rows_fit(plan, error) && cells_fit(plan, error) &&
+    return rows_fit(plan, error) && cells_fit(plan, error) &&
            cells_are_whole(plan, error) && margins_fit(plan, error);
 }
 
@@ -38548,6 +38558,8 @@ BS_INTERNAL bool bs_session_check_run(bs_session *session, bs_error *error);
 /* The node of this instruction has run and made a symbol: sets its extent and what hangs on it, or says in
  * fault[BS_FAULT_BYTES], zeros so far, why this run cannot go on. (run/extents.c) */
 BS_INTERNAL bs_status bs_extents_made(bs_session *session, const bs_instr *i, int64_t extent, char *fault);
+/* Counts the rows that nodes make, by the extents as they are known. (run/extents.c) */
+BS_INTERNAL void bs_extents_count(bs_session *session);
 /* Whether the session itself provides the memory of this state. */
 BS_INTERNAL bool bs_session_owns_state(const bs_session *s, int32_t node);
 
@@ -38815,10 +38827,37 @@ uint64_t bs_device_cache_lengths_place(const bs_plan *plan, int32_t node)
     return bs_bytes_figure(cache_lengths_place(plan, node));
 }
 
+/* ----------------------------------------------------------------------------------------- extents from data */
+
+static bool has_makers(const bs_plan *p)
+{
+    bool any = false;
+    for (int32_t n = 1; n < p->graph->n_nodes; n++)
+        any = any || (p->node_live[n] && p->graph->nodes[n].makes);
+    return any;
+}
+
+bool bs_device_joins(const bs_plan *plan, int32_t node, bs_device_join *join)
+{
+    const bs_graph *g = plan->graph;
+    const bs_node *joins = &g->nodes[node];
+    if (!plan->node_live[node] || !bs_node_is_view(joins) || joins->router != 0)
+        return false;
+    const bs_value_info *x = &g->values[bs_node_in(g, joins)[0]];
+    if (x->rank <= g->values[joins->first_out].rank)
+        return false;
+    const int32_t rows = g->dims[x->dims[0]].node, cells = bs_domain_maker(g, joins->domain);
+    join->dim = x->dims[0];
+    join->domain = joins->domain;
+    join->maker = rows && (!cells || plan->nodes[rows].instr > plan->nodes[cells].instr) ? rows : cells;
+    return join->maker != 0;
+}
+
 /* ---------------------------------------------------------------------------------------------- decisions */
 
 typedef struct decision_sizes {
     bs_bytes fetched, global, tile; /* what the host fetches after a run lies first */
+    uint64_t extents;
 } decision_sizes;
 
 /* The tables that a device reads hold offsets as plain numbers. None is cut: all lie below a total that an arena had
@@ -38860,6 +38899,7 @@ static void place_choices(decision_sizes *used, bs_device_decision *d)
 static void place_decisions(const bs_plan *p, decision_sizes *used, bs_device_decision *all)
 {
     used->fetched = bs_bytes_of(BS_ALIGNMENT); /* the status */
+    used->extents = take(&used->fetched, has_makers(p) ? p->graph->n_dims : 0, sizeof(int32_t));
     used->global = used->tile = bs_bytes_of(0);
     bs_device_decision here;
     memset(&here, 0, sizeof here);
@@ -38934,6 +38974,11 @@ static void layout_tables(const bs_plan *p, bs_device_layout *l)
         l->n_given += bs_device_given_words(p, &p->instrs[i]);
     l->given_at = take(&at, l->n_given, sizeof(uint32_t));
     l->units_at = take(&at, bs_max_i32(p->n_units, 1), sizeof(uint64_t));
+    l->n_dims = has_makers(p) ? p->graph->n_dims : 0;
+    l->derived_at = take(&at, l->n_dims, sizeof(bs_device_dim));
+    for (int32_t n = 1; n < p->graph->n_nodes && l->n_dims > 0; n++)
+        l->n_joins += bs_device_joins(p, n, &(bs_device_join){0});
+    l->joins_at = take(&at, l->n_joins, sizeof(bs_device_join));
     l->dims_at = take(&at, p->graph->n_dims, sizeof(int32_t));
     l->bound_at = take(&at, 1 + count_bound(p), sizeof(bs_device_bound));
     l->segments_at = take_bytes(&at, cache_lengths_place(p, p->graph->n_nodes));
@@ -39001,6 +39046,7 @@ void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
     layout_tables(plan, l);
     place_decisions(plan, &decisions, NULL);
     l->context_bytes = bs_bytes_figure(decisions.tile);
+    l->extents = decisions.extents;
     l->results_bytes = bs_bytes_figure(decisions.fetched);
     for (int32_t k = 0; k < plan->n_parts; k++)
         if (bs_bytes_less(plan->shared_bytes, plan->parts[k].scratch_bytes))
@@ -40443,11 +40489,20 @@ static void instr_task(void *user, int32_t index, int32_t thread)
     run_rows(&c, job->instr, first, bs_min_i32(job->batch, job->rows - first), job->bands > 0 ? index % bands : -1);
 }
 
+/* An extent that a device has found: the host goes by it, too, where it goes from instruction to instruction. */
+static void fetch_extents(bs_session *s, int32_t node)
+{
+    bs_exec_fail(s, s->device->api->fetch_extents(s->on_device, &node, NULL), node);
+    bs_extents_count(s);
+}
+
 static void run_parallel(bs_session *s, const bs_instr *i)
 {
     const int32_t at = (int32_t)(i - s->plan->instrs);
     if (s->device) {
         bs_exec_fail(s, s->device->api->run(s->on_device, at, at + 1, NULL), i->node);
+        if (i->kind == BS_INSTR_CALL && s->graph->nodes[i->node].makes)
+            fetch_extents(s, i->node);
         return;
     }
     instr_job job = {s, i, s->root.domains[i->domain].count, bs_exec_batch(s, i), bs_exec_bands(s, i)};
@@ -41634,13 +41689,18 @@ static bool set_made(bs_session *s, int32_t n, int64_t extent, bs_error *error)
     return true;
 }
 
+void bs_extents_count(bs_session *s)
+{
+    for (int32_t d = 1; d < s->graph->n_domains; d++)
+        if (bs_domain_maker(s->graph, d))
+            s->root.domains[d].count = (int32_t)s->dims[s->graph->domains[d].rows];
+}
+
 bs_status bs_extents_made(bs_session *s, const bs_instr *i, int64_t extent, char *fault)
 {
     bs_error error = {.status = BS_OK};
     bool fits = set_made(s, i->node, extent, &error);
-    for (int32_t d = 1; d < s->graph->n_domains && fits; d++)
-        if (bs_domain_maker(s->graph, d) == i->node)
-            s->root.domains[d].count = (int32_t)s->dims[s->graph->domains[d].rows];
+    bs_extents_count(s);
     fits = fits && check_rows(s, (int32_t)(i - s->plan->instrs), &error);
     memcpy(fault, error.message, BS_FAULT_BYTES - 1); /* its last byte stays 0 */
     return fits ? BS_OK : BS_ERROR_DATA;
@@ -41870,6 +41930,7 @@ static bs_status session_wait(bs_session *session, bs_error *error)
                    ? BS_OK
                    : bs_fail(error, session->last, "the last run failed: %s", bs_status_text(session->last));
     const bs_status status = session->device->api->wait(session->on_device, &node, error);
+    bs_extents_count(session);
     bs_exec_ended(session, session->started_ns);
     run_over(session, status);
     /* node 0: the device itself failed, and its message stands */

@@ -748,7 +748,7 @@ bs_value bs_scatter_rows(bs_graph *graph, bs_value table, bs_value indices, bs_v
  * and so is one that makes a dimension derived of it negative. Whatever follows computes as many elements as there are;
  * a result without elements is computed by nothing, and an op that wants elements (a maximum, an average) and gets none
  * ends the run with BS_ERROR_DATA. An output's buffer has the maximum in such a dimension: what lies beyond the extent
- * of a run is left as it is, and bs_output_extents tells that extent. Operands are root values. Not on a GPU yet. */
+ * of a run is left as it is, and bs_output_extents tells that extent. Operands are root values. */
 typedef struct bs_extent_desc {
     const char *name;
     int32_t maximum; /* 1 .. 2^30 */

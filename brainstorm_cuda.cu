@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 4eab2251b84b5f3640c512becc0167e91a994120f05e39e22cbcbc34b2a2e6c0
+ * sha256 of the parts: 989a45f344b3b4a3079768f64a56576faac73f19cad3f603a3ddcac0c03f592e
  */
 #include "brainstorm.h"
 
@@ -1512,6 +1512,18 @@ typedef struct bs_device_operand {
 
 #define BS_DEVICE_PARAMS 16
 
+/* A dimension, where nodes make some: how it follows from its parent (-1: a symbol). */
+typedef struct bs_device_dim {
+    int32_t node; /* that makes it; 0: inputs give it */
+    int32_t parent, mul, add, div, maximum;
+} bs_device_dim;
+
+/* Rows of a root tensor that join cells, as many of either as data say: there must be a row for each cell. */
+typedef struct bs_device_join {
+    int32_t dim, domain; /* rows; cells */
+    int32_t maker;       /* the node after which both numbers are known */
+} bs_device_join;
+
 /* One instruction. */
 typedef struct bs_device_step {
     int32_t kernel;   /* the backend's number of the kernel */
@@ -1523,6 +1535,8 @@ typedef struct bs_device_step {
     int32_t batch;    /* rows of a work item */
     int32_t parts;    /* work items that each batch is cut into */
     int32_t unit;     /* unit whose slot holds its weights; 0: resident */
+    int32_t makes;    /* 1 + the symbol that its kernel says the extent of, or 0 */
+    int32_t empty;    /* it has a result even where an operand has no elements */
     uint64_t prepared; /* offset in bytes, in the resident weights or the unit */
     union {
         int32_t i;
@@ -1564,16 +1578,18 @@ typedef struct bs_device_decision {
 /* Offsets within what a session takes of the device's arena and of the pinned arena. */
 typedef struct bs_device_layout {
     int32_t n_steps, n_operands, n_given;
+    int32_t n_dims, n_joins; /* where nodes make extents; else 0 */
     uint64_t transient, states, inputs, decisions, guesses, contexts, tables, scratch, slots, device_bytes;
     uint64_t context_bytes;  /* of the decisions of one tile */
     uint64_t scratch_bytes;  /* of the rows of one tile, when they do not fit in shared memory; else 0 */
     int32_t tiles;           /* tiles that have a context (and scratch outside shared memory) */
     uint64_t status;         /* within decisions: i32 status, i32 node */
+    uint64_t extents;        /* within decisions, of n_dims: i32, as known so far in a run */
     uint64_t results_bytes;  /* what the host reads after a run: this many bytes from the start of the decisions */
     uint64_t session, session_bytes, tables_pinned, slots_pinned, rooms, room_bytes /* a lane */,
         places /* u64 a unit */, fetched, asked, results, inputs_pinned, loading, pinned_bytes;
     /* within tables */
-    uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, given_at, units_at;
+    uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, given_at, units_at, derived_at, joins_at;
     uint64_t dims_at, bound_at, segments_at, tables_bytes; /* from dims_at on: of each run */
     uint64_t inputs_bytes;
     /* With bs_plan_desc.in_place, inputs and slots take no bytes of the device. */
@@ -1602,6 +1618,9 @@ bs_bytes bs_device_state_place(const bs_plan *plan, int32_t node);
 uint64_t bs_device_offsets_place(const bs_plan *plan, int32_t domain);
 uint64_t bs_device_cache_lengths_place(const bs_plan *plan, int32_t node);
 
+/* Whether node n joins rows to cells whose numbers data say: then *join says which. */
+bool bs_device_joins(const bs_plan *plan, int32_t node, bs_device_join *join);
+
 /* ------------------------------------------------------------------------------------------------ backend */
 
 /* What a session shows its device. Arrays are the session's own and stay where they are. */
@@ -1609,7 +1628,7 @@ typedef struct bs_device_client {
     const bs_graph *graph;
     const bs_plan *plan;
     const bs_platform *platform;
-    const int64_t *dims;          /* [dims] of the run that is submitted */
+    int64_t *dims;                /* [dims] of the run that is submitted; wait fills in what its nodes made */
     const bs_buffer *bound;       /* [nodes] */
     uint8_t *const *state;        /* [nodes] device memory of states */
     const bs_rows_state *domains; /* [domains] row counts of domains that no router makes */
@@ -1653,6 +1672,8 @@ typedef struct bs_device_api {
     bs_status (*place)(bs_device_session *session, int32_t unit, const uint8_t *weights, bs_error *error);
     bs_status (*fetch_counts)(bs_device_session *session, int32_t router, int32_t *counts, int32_t *node,
                               bs_error *error);
+    /* fetch_extents: waits for what nodes have made so far and puts it into the client's dims. */
+    bs_status (*fetch_extents)(bs_device_session *session, int32_t *node, bs_error *error);
     /* guess: waits for the result of the last look_ahead: margins [paths] as in bs_call.margins. */
     bs_status (*guess)(bs_device_session *session, int32_t router, float *margins, bs_error *error);
     bs_status (*settle)(bs_device_session *session, bs_error *error);
@@ -1896,9 +1917,12 @@ struct bs_cu_program {
     uint64_t scratch_bytes;
     float *guesses;        /* [paths of a router] of the last look_ahead, and room for its lists */
     int32_t *status;       /* [3]: the first failure of the run, its node; whether a branch has rows (graph.cuh) */
-    const int32_t *dims;   /* [dimensions] of the run */
+    const int32_t *dims;   /* [dimensions] of the run, as it begins */
     const bs_device_bound *bound;
-    int32_t n_operands, n_domains;
+    int32_t *extents; /* [n_dims] as they are known so far; NULL: no step makes any */
+    const bs_device_dim *derived;
+    const bs_device_join *joins;
+    int32_t n_operands, n_domains, n_dims, n_joins;
 };
 
 /* What a block works on: all rows (domain -1), or a tile of the rows of a part. */
@@ -2195,8 +2219,8 @@ __device__ __forceinline__ void bs_cu_zero_margin_of(const bs_cu_tile &t, const 
     /* op_lines.cuh */                                                                                    \
     X(softmax) X(layer_norm) X(reduce) X(argmax) X(topk)                                                  \
     X(rms_norm) X(argmin) X(cumsum)                                                                       \
-    /* op_rope.cuh, op_segment.cuh, op_image.cuh */                                                       \
-    X(rope) X(segment_index) X(lrn)                                                                       \
+    /* op_rope.cuh, op_segment.cuh, op_image.cuh, op_from_data.cuh */                                     \
+    X(rope) X(segment_index) X(lrn) X(arange) X(nonzero)                                                  \
     /* op_image.cuh, op_resize.cuh, op_features.cuh */                                                    \
     X(pool2d) X(pool2d_global) X(resize) X(resize_double) X(resize_any) X(patch_features)                 \
     /* op_conv_*.cuh, op_deconv.cuh */                                                                    \
@@ -2216,7 +2240,8 @@ enum {
     BS_CU_KERNELS(BS_CU_ENUM)
 #undef BS_CU_ENUM
         BS_CU_COUNT,
-    BS_CU_cublas = BS_CU_COUNT /* a linear that the host hands to cuBLAS */
+    BS_CU_cublas = BS_CU_COUNT, /* a linear that the host hands to cuBLAS */
+    BS_CU_extend                /* puts extents that steps made in place: launch.cuh */
 };
 
 #endif
@@ -2328,8 +2353,8 @@ static inline int32_t bs_cu_work_items(int64_t count, int64_t each)
     X(lstm, KERNEL) X(gru, KERNEL)                                                                                    \
     /* op set 4: unary.c, binary.c, compare.c */                                                                      \
     X(unary, KERNEL) X(binary, KERNEL) X(compare, KERNEL) X(where, KERNEL)                                            \
-    /* op set 4: from_data.c; on a CPU only (plan/limits.c) */                                                        \
-    X(arange, NONE) X(nonzero, NONE)
+    /* op set 4: from_data.c */                                                                                      \
+    X(arange, KERNEL) X(nonzero, KERNEL)
 
 #if defined(BS_ONLY_OPS)
 #define BS_OP_input 1
@@ -6867,6 +6892,173 @@ __device__ inline void bs_cu_patch_features_run(const bs_cu_tile &t, const bs_de
 
 #endif
 /* ==== end src/cuda/op_features.cuh ============================================================ */
+/* ==== begin src/cuda/op_from_data.cuh ========================================================= */
+/* op_from_data.cuh - ops whose result is as long as their data say: arange, nonzero.
+ * One block does all of it, because what it finds has one order and one number. Relies on extents_made.cuh. Must never
+ * write an element beyond its maximum: what there is is counted all the same, and the run then fails. */
+#ifndef BS_CUDA_OP_FROM_DATA
+#define BS_CUDA_OP_FROM_DATA
+
+/* #include "cuda/describe.cuh" */
+/* ==== begin src/cuda/extents_made.cuh ========================================================= */
+/* extents_made.cuh - extents that a step finds in its data, and steps that have nothing to do because of that.
+ *
+ * A kernel that makes a dimension says how long it is (bs_cu_made); the launch after it puts that into the operands and
+ * domains (bs_cu_extend in launch.cuh). Until then they hold the maximum.
+ * Relies on program.cuh. Must never let an extent become one that memory was not planned for. */
+#ifndef BS_CUDA_EXTENTS_MADE
+#define BS_CUDA_EXTENTS_MADE
+
+/* #include "cuda/program.cuh" */
+
+/* Sets the symbol that a step makes, and what is derived of it. Called by one thread of the launch. */
+__device__ inline void bs_cu_made(const bs_cu_tile &t, const bs_device_step *s, int64_t extent)
+{
+    const bs_cu_program &p = *t.program;
+    for (int32_t d = s->makes - 1; d < p.n_dims; d++) {
+        const bs_device_dim &dim = p.derived[d];
+        if (dim.node != s->node)
+            continue;
+        if (dim.parent >= 0)
+            extent = bs_floor_div((int64_t)p.extents[dim.parent] * dim.mul + dim.add, dim.div);
+        if (extent < 0 || extent > dim.maximum) {
+            bs_cu_fail(t, s, BS_ERROR_DATA);
+            return;
+        }
+        p.extents[d] = (int32_t)extent;
+    }
+}
+
+__device__ inline bool bs_cu_is_empty(const bs_device_operand *o)
+{
+    bool empty = false;
+    for (int32_t i = 0; i < o->rank; i++)
+        empty = empty || o->dim[i] == 0;
+    return empty;
+}
+
+/* As wants_kernel in run/call.c: whether a step is to run. It is not where all results are empty; where an operand
+ * alone is, the run fails unless the step has a result all the same. */
+__device__ inline bool bs_cu_wants_kernel(const bs_cu_tile &t, const bs_device_step *s)
+{
+    if (!t.program->extents)
+        return true;
+    bool empty = s->n_out > 0, lacks = false;
+    for (int32_t i = 0; i < s->n_out; i++)
+        empty = empty && bs_cu_is_empty(bs_cu_out(t, s, i));
+    for (int32_t i = 0; i < s->n_in && !s->empty; i++)
+        lacks = lacks || bs_cu_is_empty(bs_cu_in(t, s, i));
+    if (lacks && !empty)
+        bs_cu_fail(t, s, BS_ERROR_DATA);
+    return !lacks && !empty;
+}
+
+#endif
+/* ==== end src/cuda/extents_made.cuh =========================================================== */
+/* #include "cuda/kernels.cuh" */
+
+/* One work item. */
+static void bs_cu_arange_describe(const bs_cu_node *n, bs_device_step *s) { (void)n, (void)s; }
+
+static constexpr bs_cu_describe bs_cu_nonzero_describe = bs_cu_arange_describe;
+
+/* ------------------------------------------------------------------------------------------------------ arange */
+
+/* Operand i of arange; `otherwise`, if there is none. */
+__device__ inline double bs_cu_arange_operand(const bs_cu_tile &t, const bs_device_step *s, int32_t i, double otherwise)
+{
+    if (i >= s->n_in)
+        return otherwise;
+    const bs_device_operand *in = bs_cu_in(t, s, i);
+    const uint8_t *at = bs_cu_row(t, in, 0);
+    return in->dtype == BS_I32 ? (double)*reinterpret_cast<const int32_t *>(at) : (double)bs_cu_get(at, in->dtype, 0);
+}
+
+__device__ inline void bs_cu_arange_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_device_operand *out = bs_cu_out(t, s, 0);
+    const double limit = bs_cu_arange_operand(t, s, 0, 0), start = bs_cu_arange_operand(t, s, 1, 0),
+                 step = bs_cu_arange_operand(t, s, 2, 1), count = ceil((limit - start) / step);
+    uint8_t *to = bs_cu_row(t, out, 0);
+    (void)w;
+    if (!(fabs(count) < 1e18)) {
+        bs_cu_fail(t, s, BS_ERROR_DATA);
+        return;
+    }
+    const int64_t extent = (int64_t)fmax(count, 0.0), end = extent < out->dim[0] ? extent : out->dim[0];
+    for (int64_t i = bs_cu_thread(); i < end; i += bs_cu_threads()) {
+        const double element = fma((double)i, step, start);
+        if (out->dtype == BS_I32)
+            reinterpret_cast<int32_t *>(to)[i * out->stride[0]] = (int32_t)element;
+        else
+            bs_cu_put(to, out->dtype, i * out->stride[0], (float)element);
+    }
+    if (bs_cu_thread() == 0)
+        bs_cu_made(t, s, extent);
+}
+
+/* ----------------------------------------------------------------------------------------------------- nonzero */
+
+/* All bits of an element but the sign of a float: 0 where it is zero. */
+__device__ __forceinline__ uint32_t bs_cu_element_bits(const uint8_t *x, int32_t dtype, int64_t at)
+{
+    const uint32_t bits = bs_cu_load_one(x, bs_cu_bytes(dtype), at);
+    return bits & (dtype == BS_F32 ? 0x7fffffffu : dtype == BS_F16 ? 0x7fffu : 0xffffffffu);
+}
+
+/* The number of threads before this one for which `is` holds. *all: of all threads. of_warp: a word a warp, which may
+ * be written again after the next barrier. All threads. */
+__device__ inline int32_t bs_cu_rank(bool is, int32_t *of_warp, int32_t *all)
+{
+    const uint32_t votes = __ballot_sync(0xffffffffu, is);
+    int32_t before = __popc(votes & ((1u << bs_cu_lane()) - 1u));
+    if (bs_cu_lane() == 0)
+        of_warp[bs_cu_warp()] = __popc(votes);
+    __syncthreads();
+    *all = 0;
+    for (int32_t k = 0; k < bs_cu_warps(); k++) {
+        before += k < bs_cu_warp() ? of_warp[k] : 0;
+        *all += of_warp[k];
+    }
+    return before;
+}
+
+/* The index of element number i of x along each dimension; returns where it lies. */
+__device__ inline int64_t bs_cu_index_of(const bs_device_operand *x, int64_t i, int32_t (&index)[BS_MAX_AXES])
+{
+    int64_t at = 0;
+    for (int32_t d = x->rank - 1; d >= 0; d--) {
+        index[d] = (int32_t)(i % x->dim[d]);
+        i /= x->dim[d];
+        at += (int64_t)index[d] * x->stride[d];
+    }
+    return at;
+}
+
+__device__ inline void bs_cu_nonzero_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_device_operand *x = bs_cu_in(t, s, 0), *out = bs_cu_out(t, s, 0);
+    const uint8_t *from = bs_cu_row(t, x, 0);
+    int32_t *to = reinterpret_cast<int32_t *>(bs_cu_row(t, out, 0));
+    const int64_t elements = bs_cu_product(x->dim, x->rank);
+    int64_t found = 0;
+    (void)w;
+    for (int64_t first = 0; first < elements; first += bs_cu_threads()) {
+        int32_t index[BS_MAX_AXES] = {0}, all;
+        const int64_t i = first + bs_cu_thread(), at = bs_cu_index_of(x, i < elements ? i : 0, index);
+        const bool is = i < elements && bs_cu_element_bits(from, x->dtype, at) != 0;
+        const int64_t row = found + bs_cu_rank(is, reinterpret_cast<int32_t *>(t.workspace), &all);
+        for (int32_t d = 0; is && row < out->dim[0] && d < x->rank; d++)
+            to[row * out->stride[0] + d * out->stride[1]] = index[d];
+        found += all;
+        __syncthreads(); /* before the next round takes the workspace */
+    }
+    if (bs_cu_thread() == 0)
+        bs_cu_made(t, s, found);
+}
+
+#endif
+/* ==== end src/cuda/op_from_data.cuh =========================================================== */
 /* ==== begin src/cuda/op_gather.cuh ============================================================ */
 /* op_gather.cuh - brings what the paths of a router gave back to the rows they came from.
  *
@@ -7601,7 +7793,7 @@ __device__ __forceinline__ void bs_cu_lines_run(const bs_cu_tile &t, const bs_de
         const bs_cu_lines k = bs_cu_lines_of(bs_cu_open_in(t, s, 0, r), y, z, s->p[BS_CU_FIRST].i,
                                              s->p[BS_CU_AXIS].i, s->p[BS_CU_LANES].i);
         const int32_t n1 = k.count[1], n2 = k.count[2], n = k.count[0] * n1 * n2;
-        for (int32_t l = d.index; l < n && k.n > 0; l += d.workers) {
+        for (int32_t l = d.index; l < n && (k.n > 0 || s->empty); l += d.workers) {
             const int32_t d2 = l % n2, d1 = l / n2 % n1, d0 = l / n2 / n1;
             int64_t at[N];
 #pragma unroll
@@ -7722,6 +7914,8 @@ __device__ inline float bs_cu_reduced(const bs_cu_tile &t, const bs_device_step 
 {
     const bs_device_operand *x = bs_cu_in(t, s, 0);
     const bool own = kind != BS_REDUCE_MAX && kind != BS_REDUCE_MIN && k.lane > 0;
+    if (lines * k.n == 0)
+        return kind == BS_REDUCE_PROD ? 1.0f : 0.0f;
     float result = kind == BS_REDUCE_PROD ? 1.0f : -0.0f;
     if (!own || k.lane < k.n)
         result = bs_reduce_term(kind, bs_cu_line_get(k, at, own ? k.lane : 0), top);
@@ -7744,8 +7938,10 @@ __device__ inline void bs_cu_reduce_run(const bs_cu_tile &t, const bs_device_ste
     const bs_device_operand *x = bs_cu_in(t, s, 0);
     const int32_t kind = s->p[BS_CU_REDUCE_KIND].i, first = s->p[BS_CU_FIRST].i;
     const int64_t lines = bs_cu_product(x->dim + first, s->p[BS_CU_AXIS].i - first);
-    if (lines <= 0)
+    if (kind >= BS_REDUCE_MEAN && kind <= BS_REDUCE_MIN && bs_cu_product(x->dim, x->rank) == 0) {
+        bs_cu_fail(t, s, BS_ERROR_DATA);
         return;
+    }
     bs_cu_lines_run<2>(t, s, w, [&](const bs_cu_lines &k, const int64_t (&at)[2]) {
         float top = 0.0f;
         if (kind == BS_REDUCE_LOG_SUM_EXP)
@@ -11174,6 +11370,18 @@ static bs_cu_node bs_cu_node_of(const bs_device_client *c, const bs_device_step 
     return n;
 }
 
+#ifndef BS_NO_CUBLAS
+/* Whether nodes make an extent of what a node computes: then the host cannot tell cuBLAS how much there is. */
+static bool bs_cu_is_from_data(const bs_cu_node *n)
+{
+    const bs_value_info *y = &n->graph->values[n->node->first_out];
+    bool any = bs_domain_maker(n->graph, y->domain) != 0;
+    for (int32_t i = 0; i < y->rank; i++)
+        any = any || n->graph->dims[y->dims[i]].node != 0;
+    return any;
+}
+#endif
+
 /* Writes the step of an instruction. */
 static void bs_cu_step(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
 {
@@ -11186,6 +11394,8 @@ static void bs_cu_step(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
     s->batch = s->parts = 1;
     s->unit = l->plan->nodes[i->node].unit;
     s->prepared = bs_bytes_figure(l->plan->nodes[i->node].prepared_offset);
+    s->makes = i->kind == BS_INSTR_CALL ? node->makes : 0;
+    s->empty = i->kind != BS_INSTR_CALL || (bs_op_get(node->op)->flags & BS_OP_EMPTY) != 0;
     switch (static_cast<bs_instr_kind>(i->kind)) {
     case BS_INSTR_CALL: bs_cu_step_call(l, i, s); break;
     case BS_INSTR_MOVE: bs_cu_move_of(i)->operands(l, i, s); break;
@@ -11206,7 +11416,7 @@ static void bs_cu_step(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
     }
 #ifndef BS_NO_CUBLAS
     const bool linear = s->kernel == BS_CU_linear || s->kernel == BS_CU_linear_tensor;
-    if (linear && l->cublas && s->unit == 0 && bs_cu_linear_is_large(&n))
+    if (linear && l->cublas && s->unit == 0 && !bs_cu_is_from_data(&n) && bs_cu_linear_is_large(&n))
         s->kernel = BS_CU_cublas;
 #endif
 }
@@ -11293,6 +11503,11 @@ static void bs_cu_launch_steps(bs_cu_tables *l, bs_cu_launches *to, int32_t firs
         }
         k += count;
     }
+    for (int32_t k = first; k < end; k++)
+        if (l->steps[k].makes) {
+            bs_cu_add_launch(l, to, BS_CU_extend, first, end - first, 1);
+            return;
+        }
 }
 
 /* The parts of a region, in the plan's order: the most expensive first. */
@@ -11358,6 +11573,7 @@ static bs_status bs_cu_write_tables(bs_cu_tables *l, bs_cu_launches *to, bs_devi
 #ifndef BS_CUDA_LAUNCH
 #define BS_CUDA_LAUNCH
 
+/* #include "cuda/extents_made.cuh" */
 /* #include "cuda/step.cuh" */
 
 /* Finds the step, of `count` from `first` on, that work item number `item` belongs to, and its rows. Every warp does so
@@ -11437,7 +11653,8 @@ __global__ void __launch_bounds__(256, KERNEL <= BS_CU_patch_features || KERNEL 
         const bs_device_step *s = bs_cu_find_step(t, first, count, item, &w);
         if (!s)
             return;
-        bs_cu_run<KERNEL>(t, s, w);
+        if (bs_cu_wants_kernel(t, s))
+            bs_cu_run<KERNEL>(t, s, w);
         __syncthreads(); /* before the next item takes the workspace */
     }
 }
@@ -11470,7 +11687,7 @@ __device__ inline void bs_cu_tile_step(const bs_cu_tile &t, const bs_device_step
         __syncthreads();
         return;
     }
-    for (; w.row < rows; w.row += s->batch) {
+    for (; w.row < rows && bs_cu_wants_kernel(t, s); w.row += s->batch) {
         w.end = min(w.row + s->batch, rows);
         bs_cu_dispatch(t, s, w);
         __syncthreads();
@@ -11523,6 +11740,8 @@ __global__ void bs_cu_begin(BS_CU_ARGUMENT bs_cu_program program, int32_t router
         bs_cu_extend_operand(program.dims, program.bound, &program.operands[i]);
     for (int32_t i = at; i < program.n_domains; i += step)
         bs_cu_extend_domain(program.dims, &program.domains[i]);
+    for (int32_t i = at; i < program.n_dims; i += step)
+        program.extents[i] = program.dims[i];
     for (int32_t r = 1; r < routers; r++) {
         const bs_device_decision &d = program.decision[r];
         if (!d.live)
@@ -11533,6 +11752,33 @@ __global__ void bs_cu_begin(BS_CU_ARGUMENT bs_cu_program program, int32_t router
             reinterpret_cast<int32_t *>(program.decisions + d.dropped)[i] = 0;
         for (int32_t i = at; i < d.top_rows; i += step)
             reinterpret_cast<int16_t *>(program.decisions + d.top)[i] = -1;
+    }
+}
+
+/* Whether a join has a row for each cell. */
+__device__ inline bool bs_cu_join_fits(const bs_cu_program &program, const bs_device_join &join)
+{
+    bs_device_domain cells = program.domains[join.domain];
+    bs_cu_extend_domain(program.extents, &cells);
+    return program.extents[join.dim] >= cells.count;
+}
+
+/* Puts what steps first .. first + count - 1 made in place, for the launches after this one. */
+__global__ void bs_cu_extend(BS_CU_ARGUMENT bs_cu_program program, int32_t first, int32_t count)
+{
+    const int32_t at = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x), step = (int32_t)(gridDim.x * blockDim.x);
+    const bs_cu_tile t = bs_cu_everything(&program, NULL);
+    if (bs_cu_failed(program)) /* it left extents in between */
+        return;
+    for (int32_t i = at; i < program.n_operands; i += step)
+        bs_cu_extend_operand(program.extents, program.bound, &program.operands[i]);
+    for (int32_t i = at; i < program.n_domains; i += step)
+        bs_cu_extend_domain(program.extents, &program.domains[i]);
+    for (int32_t i = at; i < program.n_joins * count; i += step) {
+        const bs_device_join &join = program.joins[i / count];
+        const bs_device_step *s = program.steps + first + i % count;
+        if (s->makes && s->node == join.maker && !bs_cu_join_fits(program, join))
+            bs_cu_fail(t, s, BS_ERROR_DATA);
     }
 }
 
@@ -11843,6 +12089,11 @@ static void bs_cu_session_program(bs_device_session *s)
     p->operands = reinterpret_cast<bs_device_operand *>(tables + l->operands_at);
     p->domains = reinterpret_cast<bs_device_domain *>(tables + l->domains_at);
     p->dims = reinterpret_cast<const int32_t *>(tables + l->dims_at);
+    p->n_dims = l->n_dims;
+    p->n_joins = l->n_joins;
+    p->extents = l->n_dims ? reinterpret_cast<int32_t *>(s->memory + l->decisions + l->extents) : NULL;
+    p->derived = reinterpret_cast<const bs_device_dim *>(tables + l->derived_at);
+    p->joins = reinterpret_cast<const bs_device_join *>(tables + l->joins_at);
     p->bound = reinterpret_cast<const bs_device_bound *>(tables + l->bound_at);
     p->decision = reinterpret_cast<const bs_device_decision *>(tables + l->decisions_at);
     p->parts = reinterpret_cast<const bs_device_part *>(tables + l->parts_at);
@@ -12110,22 +12361,24 @@ static size_t bs_cu_bound_bytes(const bs_buffer *b)
     return bytes;
 }
 
-/* Copies between a strided buffer and a dense one, by lines of the last dimension; a scalar is a line of one. */
-static void bs_cu_pack(const bs_buffer *b, uint8_t *dense, bool out)
+/* Copies between a strided buffer and a dense one of its extents, by lines of the last dimension; a scalar is a line of
+ * one. dim: how far, at most b->dim. */
+static void bs_cu_pack(const bs_buffer *b, const int64_t *dim, uint8_t *dense, bool out)
 {
     const size_t bytes = bs_dtype_bytes(b->dtype);
-    const int64_t last = b->rank > 0 ? b->dim[b->rank - 1] : 1, step = b->rank > 0 ? b->stride[b->rank - 1] : 1;
+    const int64_t last = b->rank > 0 ? dim[b->rank - 1] : 1, step = b->rank > 0 ? b->stride[b->rank - 1] : 1;
     int64_t lines = 1;
     for (int32_t i = 0; i + 1 < b->rank; i++)
-        lines *= b->dim[i];
+        lines *= dim[i];
     for (int64_t line = 0; line < lines; line++) {
-        int64_t at = 0, rest = line;
+        int64_t at = 0, there = 0, rest = line, pitch = b->rank > 0 ? b->dim[b->rank - 1] : 1;
         for (int32_t i = b->rank - 2; i >= 0; i--) {
-            at += rest % b->dim[i] * b->stride[i];
-            rest /= b->dim[i];
+            at += rest % dim[i] * b->stride[i];
+            there += rest % dim[i] * pitch;
+            rest /= dim[i];
+            pitch *= b->dim[i];
         }
-        uint8_t *from = static_cast<uint8_t *>(b->data) + at * (int64_t)bytes,
-                *to = dense + (size_t)(line * last) * bytes;
+        uint8_t *from = static_cast<uint8_t *>(b->data) + at * (int64_t)bytes, *to = dense + (size_t)there * bytes;
         for (int64_t x = 0; step != 1 && x < last; x++)
             memcpy(out ? from + x * step * (int64_t)bytes : to + x * (int64_t)bytes,
                    out ? to + x * (int64_t)bytes : from + x * step * (int64_t)bytes, bytes);
@@ -12150,7 +12403,18 @@ static void bs_cu_pack_inputs(bs_device_session *s)
 {
     for (int32_t n = 1; n < s->client->graph->n_nodes; n++)
         if (bs_cu_reads(s, n))
-            bs_cu_pack(&s->client->bound[n], bs_cu_dense(s, n), false);
+            bs_cu_pack(&s->client->bound[n], s->client->bound[n].dim, bs_cu_dense(s, n), false);
+}
+
+/* Copies what was computed from pinned memory to the caller's buffer of an output or a state, as far as this run went. */
+static void bs_cu_unpack(const bs_device_session *s, int32_t node)
+{
+    const bs_device_client *c = s->client;
+    const bs_value_info *v = &c->graph->values[bs_bound_value(c->graph, &c->graph->nodes[node])];
+    int64_t dim[BS_MAX_RANK];
+    for (int32_t i = 0; i < v->rank; i++)
+        dim[i] = c->dims[v->dims[i]];
+    bs_cu_pack(&c->bound[node], dim, bs_cu_dense(s, node), true);
 }
 
 /* Copies staged buffers to the device, or back into pinned memory. */
@@ -12248,6 +12512,23 @@ static void bs_cu_write_domains(bs_device_session *s)
     *bs_cu_table<uint64_t>(s, s->layout.units_at) = (uint64_t)(uintptr_t)c->weights;
 }
 
+/* How dimensions follow from what nodes make, and what must fit then. */
+static void bs_cu_write_derived(bs_device_session *s)
+{
+    const bs_device_client *c = s->client;
+    bs_device_dim *dims = bs_cu_table<bs_device_dim>(s, s->layout.derived_at);
+    bs_device_join *join = bs_cu_table<bs_device_join>(s, s->layout.joins_at), one;
+    for (int32_t d = 0; d < s->layout.n_dims; d++) {
+        const bs_dim_info *from = &c->graph->dims[d];
+        const bs_device_dim dim = {from->node, from->kind == BS_DIM_DERIVED ? from->parent : -1, from->mul, from->add,
+                                   from->div, from->maximum};
+        dims[d] = dim;
+    }
+    for (int32_t n = 1; n < c->graph->n_nodes && s->layout.n_joins > 0; n++)
+        if (bs_device_joins(c->plan, n, &one))
+            *join++ = one;
+}
+
 static bs_status bs_cu_write_bound(bs_device_session *s, bs_error *error)
 {
     bs_device_bound *bound = bs_cu_table<bs_device_bound>(s, s->layout.bound_at);
@@ -12336,6 +12617,7 @@ static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
     if (status != BS_OK)
         return status;
     bs_cu_write_domains(s);
+    bs_cu_write_derived(s);
     s->program.n_operands = l.n_operands;
     s->program.n_domains = c->graph->n_domains;
     status = bs_cu_upload(s, 0, s->layout.dims_at, error);
@@ -12378,6 +12660,11 @@ static bs_status bs_cu_rows(bs_device_session *s, int32_t domain, int32_t *first
     int32_t *fetched = reinterpret_cast<int32_t *>(s->pinned + s->layout.fetched);
     *rows = s->client->domains[domain].count;
     *first = 0;
+    if (bs_domain_maker(s->client->graph, domain)) {
+        const bs_status status = bs_cu_fetch(s, fetched, s->program.extents + d->rows, sizeof *fetched, error);
+        *rows = fetched[0];
+        return status;
+    }
     if (d->kind != BS_DOMAIN_PATH)
         return BS_OK;
     const bs_status status = bs_cu_fetch(
@@ -12502,7 +12789,9 @@ static bs_status bs_cu_run_launch(bs_device_session *s, const bs_cu_launch *l, b
     if (l->kernel == BS_CU_cublas)
         return bs_cu_run_cublas(s, l, error);
 #endif
-    if (l->kernel == BS_CU_none)
+    if (l->kernel == BS_CU_extend)
+        BS_LAUNCH(bs_cu_extend, 4, (unsigned)s->threads, 0, stream, s->program, l->first, l->count);
+    else if (l->kernel == BS_CU_none)
         BS_LAUNCH(bs_cu_region, (unsigned)bs_min_i32(l->items, s->layout.tiles), (unsigned)s->threads,
                   (size_t)s->shared, stream, s->program, l->first, l->count);
     else
@@ -12550,7 +12839,7 @@ static int32_t bs_cu_branch_length(const bs_device_session *s, int32_t at, int32
     for (; at + count < end; count++) {
         const bs_cu_launch *l = &s->launches.list[at + count];
         const bool decides = l->kernel == BS_CU_route || l->kernel == BS_CU_route_rows || l->kernel == BS_CU_route_pack;
-        if (l->kernel == BS_CU_none || decides)
+        if (l->kernel == BS_CU_none || l->kernel == BS_CU_extend || decides)
             return count;
         for (int32_t k = l->first; k < l->first + l->count; k++)
             if (s->client->graph->domains[steps[k].domain].kind != BS_DOMAIN_PATH)
@@ -12850,6 +13139,28 @@ static bs_status bs_cu_session_fetch_counts(bs_device_session *s, int32_t router
     return (bs_status)fetched[0];
 }
 
+/* The extents that nodes made, from what was fetched into the results. */
+static void bs_cu_tell_extents(bs_device_session *s)
+{
+    const int32_t *now = reinterpret_cast<const int32_t *>(s->pinned + s->layout.results + s->layout.extents);
+    for (int32_t d = 0; d < s->layout.n_dims; d++)
+        if (s->client->graph->dims[d].node)
+            s->client->dims[d] = now[d];
+}
+
+static bs_status bs_cu_session_fetch_extents(bs_device_session *s, int32_t *node, bs_error *error)
+{
+    const int32_t *said = reinterpret_cast<const int32_t *>(s->pinned + s->layout.results + s->layout.status);
+    const uint64_t bytes = s->layout.extents + 4 * (uint64_t)s->layout.n_dims;
+    const bs_status status =
+        bs_cu_fetch(s, s->pinned + s->layout.results, s->memory + s->layout.decisions, bytes, error);
+    if (status != BS_OK)
+        return status;
+    bs_cu_tell_extents(s);
+    *node = said[0] ? said[1] : *node;
+    return (bs_status)said[0];
+}
+
 static bs_status bs_cu_session_guess(bs_device_session *s, int32_t router, float *margins, bs_error *error)
 {
     const size_t bytes = (size_t)s->client->graph->routers[router].desc->paths * sizeof *margins;
@@ -13024,9 +13335,10 @@ static bs_status bs_cu_session_wait(bs_device_session *s, int32_t *node, bs_erro
     if (status != BS_OK)
         return status;
     const int32_t *said = reinterpret_cast<const int32_t *>(s->pinned + s->layout.results + s->layout.status);
+    bs_cu_tell_extents(s);
     for (int32_t n = 1; said[0] == 0 && n < s->client->graph->n_nodes; n++) /* a failed run leaves outputs alone */
         if (bs_cu_writes(s, n))
-            bs_cu_pack(&s->client->bound[n], bs_cu_dense(s, n), true);
+            bs_cu_unpack(s, n);
     bs_cu_tell(s);
     *node = said[0] != 0 ? said[1] : 0;
     return (bs_status)said[0];
@@ -13059,7 +13371,7 @@ const bs_device_api bs_cu_api = {
     bs_cu_state_open,    bs_cu_session_close,       bs_cu_session_load,   bs_cu_session_loaded,
     bs_cu_session_zero,  bs_cu_session_launch_mode, bs_cu_session_begin,  bs_cu_session_run,
     bs_cu_session_end,   bs_cu_session_wait,        bs_cu_session_part,   bs_cu_session_place,
-    bs_cu_session_fetch_counts, bs_cu_session_guess,       bs_cu_session_settle, bs_cu_session_copy};
+    bs_cu_session_fetch_counts, bs_cu_session_fetch_extents, bs_cu_session_guess, bs_cu_session_settle, bs_cu_session_copy};
 
 #endif
 /* ==== end src/cuda/session.cuh ================================================================ */

@@ -218,15 +218,6 @@ static void rows_of_sizes(void)
         "the maxima right?");
 }
 
-static void rows_of_extents(void)
-{
-    bs_graph *g = new_graph();
-    const bs_value x = bs_input(g, "x", BS_F32, BS_SHAPE1(1));
-    bs_output(g, "y", bs_arange(g, x, none, none, &(bs_extent_desc){"n", 4}));
-    plan_fails(g, &(bs_plan_desc){.tier = BS_TIER_CUDA}, BS_ERROR_UNSUPPORTED,
-               "arange \"n\": a plan of BS_TIER_CUDA has no extents from data");
-}
-
 /* Every path of every router is a part of its region, and every domain of its own a region: tables are as long as that
  * takes. */
 static void test_many_regions(void)
@@ -274,7 +265,6 @@ int main(void)
     rows_of_look_aheads();
     rows_of_patches();
     rows_of_sizes();
-    rows_of_extents();
     test_many_regions();
     /* the text of plan/units.c is that of arenas */
     static const char *const files[] = {"src/plan/plan.c", "src/plan/live.c", "src/plan/limits.c"};

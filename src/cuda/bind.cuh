@@ -62,22 +62,24 @@ static size_t bs_cu_bound_bytes(const bs_buffer *b)
     return bytes;
 }
 
-/* Copies between a strided buffer and a dense one, by lines of the last dimension; a scalar is a line of one. */
-static void bs_cu_pack(const bs_buffer *b, uint8_t *dense, bool out)
+/* Copies between a strided buffer and a dense one of its extents, by lines of the last dimension; a scalar is a line of
+ * one. dim: how far, at most b->dim. */
+static void bs_cu_pack(const bs_buffer *b, const int64_t *dim, uint8_t *dense, bool out)
 {
     const size_t bytes = bs_dtype_bytes(b->dtype);
-    const int64_t last = b->rank > 0 ? b->dim[b->rank - 1] : 1, step = b->rank > 0 ? b->stride[b->rank - 1] : 1;
+    const int64_t last = b->rank > 0 ? dim[b->rank - 1] : 1, step = b->rank > 0 ? b->stride[b->rank - 1] : 1;
     int64_t lines = 1;
     for (int32_t i = 0; i + 1 < b->rank; i++)
-        lines *= b->dim[i];
+        lines *= dim[i];
     for (int64_t line = 0; line < lines; line++) {
-        int64_t at = 0, rest = line;
+        int64_t at = 0, there = 0, rest = line, pitch = b->rank > 0 ? b->dim[b->rank - 1] : 1;
         for (int32_t i = b->rank - 2; i >= 0; i--) {
-            at += rest % b->dim[i] * b->stride[i];
-            rest /= b->dim[i];
+            at += rest % dim[i] * b->stride[i];
+            there += rest % dim[i] * pitch;
+            rest /= dim[i];
+            pitch *= b->dim[i];
         }
-        uint8_t *from = static_cast<uint8_t *>(b->data) + at * (int64_t)bytes,
-                *to = dense + (size_t)(line * last) * bytes;
+        uint8_t *from = static_cast<uint8_t *>(b->data) + at * (int64_t)bytes, *to = dense + (size_t)there * bytes;
         for (int64_t x = 0; step != 1 && x < last; x++)
             memcpy(out ? from + x * step * (int64_t)bytes : to + x * (int64_t)bytes,
                    out ? to + x * (int64_t)bytes : from + x * step * (int64_t)bytes, bytes);
@@ -102,7 +104,18 @@ static void bs_cu_pack_inputs(bs_device_session *s)
 {
     for (int32_t n = 1; n < s->client->graph->n_nodes; n++)
         if (bs_cu_reads(s, n))
-            bs_cu_pack(&s->client->bound[n], bs_cu_dense(s, n), false);
+            bs_cu_pack(&s->client->bound[n], s->client->bound[n].dim, bs_cu_dense(s, n), false);
+}
+
+/* Copies what was computed from pinned memory to the caller's buffer of an output or a state, as far as this run went. */
+static void bs_cu_unpack(const bs_device_session *s, int32_t node)
+{
+    const bs_device_client *c = s->client;
+    const bs_value_info *v = &c->graph->values[bs_bound_value(c->graph, &c->graph->nodes[node])];
+    int64_t dim[BS_MAX_RANK];
+    for (int32_t i = 0; i < v->rank; i++)
+        dim[i] = c->dims[v->dims[i]];
+    bs_cu_pack(&c->bound[node], dim, bs_cu_dense(s, node), true);
 }
 
 /* Copies staged buffers to the device, or back into pinned memory. */

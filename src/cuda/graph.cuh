@@ -52,7 +52,7 @@ static int32_t bs_cu_branch_length(const bs_device_session *s, int32_t at, int32
     for (; at + count < end; count++) {
         const bs_cu_launch *l = &s->launches.list[at + count];
         const bool decides = l->kernel == BS_CU_route || l->kernel == BS_CU_route_rows || l->kernel == BS_CU_route_pack;
-        if (l->kernel == BS_CU_none || decides)
+        if (l->kernel == BS_CU_none || l->kernel == BS_CU_extend || decides)
             return count;
         for (int32_t k = l->first; k < l->first + l->count; k++)
             if (s->client->graph->domains[steps[k].domain].kind != BS_DOMAIN_PATH)

@@ -7,6 +7,7 @@
 #ifndef BS_CUDA_LAUNCH
 #define BS_CUDA_LAUNCH
 
+#include "cuda/extents_made.cuh"
 #include "cuda/step.cuh"
 
 /* Finds the step, of `count` from `first` on, that work item number `item` belongs to, and its rows. Every warp does so
@@ -86,7 +87,8 @@ __global__ void __launch_bounds__(256, KERNEL <= BS_CU_patch_features || KERNEL 
         const bs_device_step *s = bs_cu_find_step(t, first, count, item, &w);
         if (!s)
             return;
-        bs_cu_run<KERNEL>(t, s, w);
+        if (bs_cu_wants_kernel(t, s))
+            bs_cu_run<KERNEL>(t, s, w);
         __syncthreads(); /* before the next item takes the workspace */
     }
 }
@@ -119,7 +121,7 @@ __device__ inline void bs_cu_tile_step(const bs_cu_tile &t, const bs_device_step
         __syncthreads();
         return;
     }
-    for (; w.row < rows; w.row += s->batch) {
+    for (; w.row < rows && bs_cu_wants_kernel(t, s); w.row += s->batch) {
         w.end = min(w.row + s->batch, rows);
         bs_cu_dispatch(t, s, w);
         __syncthreads();
@@ -172,6 +174,8 @@ __global__ void bs_cu_begin(BS_CU_ARGUMENT bs_cu_program program, int32_t router
         bs_cu_extend_operand(program.dims, program.bound, &program.operands[i]);
     for (int32_t i = at; i < program.n_domains; i += step)
         bs_cu_extend_domain(program.dims, &program.domains[i]);
+    for (int32_t i = at; i < program.n_dims; i += step)
+        program.extents[i] = program.dims[i];
     for (int32_t r = 1; r < routers; r++) {
         const bs_device_decision &d = program.decision[r];
         if (!d.live)
@@ -182,6 +186,33 @@ __global__ void bs_cu_begin(BS_CU_ARGUMENT bs_cu_program program, int32_t router
             reinterpret_cast<int32_t *>(program.decisions + d.dropped)[i] = 0;
         for (int32_t i = at; i < d.top_rows; i += step)
             reinterpret_cast<int16_t *>(program.decisions + d.top)[i] = -1;
+    }
+}
+
+/* Whether a join has a row for each cell. */
+__device__ inline bool bs_cu_join_fits(const bs_cu_program &program, const bs_device_join &join)
+{
+    bs_device_domain cells = program.domains[join.domain];
+    bs_cu_extend_domain(program.extents, &cells);
+    return program.extents[join.dim] >= cells.count;
+}
+
+/* Puts what steps first .. first + count - 1 made in place, for the launches after this one. */
+__global__ void bs_cu_extend(BS_CU_ARGUMENT bs_cu_program program, int32_t first, int32_t count)
+{
+    const int32_t at = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x), step = (int32_t)(gridDim.x * blockDim.x);
+    const bs_cu_tile t = bs_cu_everything(&program, NULL);
+    if (bs_cu_failed(program)) /* it left extents in between */
+        return;
+    for (int32_t i = at; i < program.n_operands; i += step)
+        bs_cu_extend_operand(program.extents, program.bound, &program.operands[i]);
+    for (int32_t i = at; i < program.n_domains; i += step)
+        bs_cu_extend_domain(program.extents, &program.domains[i]);
+    for (int32_t i = at; i < program.n_joins * count; i += step) {
+        const bs_device_join &join = program.joins[i / count];
+        const bs_device_step *s = program.steps + first + i % count;
+        if (s->makes && s->node == join.maker && !bs_cu_join_fits(program, join))
+            bs_cu_fail(t, s, BS_ERROR_DATA);
     }
 }
 

@@ -142,7 +142,7 @@ __device__ __forceinline__ void bs_cu_lines_run(const bs_cu_tile &t, const bs_de
         const bs_cu_lines k = bs_cu_lines_of(bs_cu_open_in(t, s, 0, r), y, z, s->p[BS_CU_FIRST].i,
                                              s->p[BS_CU_AXIS].i, s->p[BS_CU_LANES].i);
         const int32_t n1 = k.count[1], n2 = k.count[2], n = k.count[0] * n1 * n2;
-        for (int32_t l = d.index; l < n && k.n > 0; l += d.workers) {
+        for (int32_t l = d.index; l < n && (k.n > 0 || s->empty); l += d.workers) {
             const int32_t d2 = l % n2, d1 = l / n2 % n1, d0 = l / n2 / n1;
             int64_t at[N];
 #pragma unroll
@@ -263,6 +263,8 @@ __device__ inline float bs_cu_reduced(const bs_cu_tile &t, const bs_device_step 
 {
     const bs_device_operand *x = bs_cu_in(t, s, 0);
     const bool own = kind != BS_REDUCE_MAX && kind != BS_REDUCE_MIN && k.lane > 0;
+    if (lines * k.n == 0)
+        return kind == BS_REDUCE_PROD ? 1.0f : 0.0f;
     float result = kind == BS_REDUCE_PROD ? 1.0f : -0.0f;
     if (!own || k.lane < k.n)
         result = bs_reduce_term(kind, bs_cu_line_get(k, at, own ? k.lane : 0), top);
@@ -285,8 +287,10 @@ __device__ inline void bs_cu_reduce_run(const bs_cu_tile &t, const bs_device_ste
     const bs_device_operand *x = bs_cu_in(t, s, 0);
     const int32_t kind = s->p[BS_CU_REDUCE_KIND].i, first = s->p[BS_CU_FIRST].i;
     const int64_t lines = bs_cu_product(x->dim + first, s->p[BS_CU_AXIS].i - first);
-    if (lines <= 0)
+    if (kind >= BS_REDUCE_MEAN && kind <= BS_REDUCE_MIN && bs_cu_product(x->dim, x->rank) == 0) {
+        bs_cu_fail(t, s, BS_ERROR_DATA);
         return;
+    }
     bs_cu_lines_run<2>(t, s, w, [&](const bs_cu_lines &k, const int64_t (&at)[2]) {
         float top = 0.0f;
         if (kind == BS_REDUCE_LOG_SUM_EXP)

@@ -14,6 +14,7 @@
 #include "cuda/op_deconv.cuh"
 #include "cuda/op_elementwise.cuh"
 #include "cuda/op_features.cuh"
+#include "cuda/op_from_data.cuh"
 #include "cuda/op_gather.cuh"
 #include "cuda/op_image.cuh"
 #include "cuda/op_linear.cuh"

@@ -28,9 +28,12 @@ struct bs_cu_program {
     uint64_t scratch_bytes;
     float *guesses;        /* [paths of a router] of the last look_ahead, and room for its lists */
     int32_t *status;       /* [3]: the first failure of the run, its node; whether a branch has rows (graph.cuh) */
-    const int32_t *dims;   /* [dimensions] of the run */
+    const int32_t *dims;   /* [dimensions] of the run, as it begins */
     const bs_device_bound *bound;
-    int32_t n_operands, n_domains;
+    int32_t *extents; /* [n_dims] as they are known so far; NULL: no step makes any */
+    const bs_device_dim *derived;
+    const bs_device_join *joins;
+    int32_t n_operands, n_domains, n_dims, n_joins;
 };
 
 /* What a block works on: all rows (domain -1), or a tile of the rows of a part. */

@@ -21,6 +21,11 @@ static bs_status bs_cu_rows(bs_device_session *s, int32_t domain, int32_t *first
     int32_t *fetched = reinterpret_cast<int32_t *>(s->pinned + s->layout.fetched);
     *rows = s->client->domains[domain].count;
     *first = 0;
+    if (bs_domain_maker(s->client->graph, domain)) {
+        const bs_status status = bs_cu_fetch(s, fetched, s->program.extents + d->rows, sizeof *fetched, error);
+        *rows = fetched[0];
+        return status;
+    }
     if (d->kind != BS_DOMAIN_PATH)
         return BS_OK;
     const bs_status status = bs_cu_fetch(
@@ -145,7 +150,9 @@ static bs_status bs_cu_run_launch(bs_device_session *s, const bs_cu_launch *l, b
     if (l->kernel == BS_CU_cublas)
         return bs_cu_run_cublas(s, l, error);
 #endif
-    if (l->kernel == BS_CU_none)
+    if (l->kernel == BS_CU_extend)
+        BS_LAUNCH(bs_cu_extend, 4, (unsigned)s->threads, 0, stream, s->program, l->first, l->count);
+    else if (l->kernel == BS_CU_none)
         BS_LAUNCH(bs_cu_region, (unsigned)bs_min_i32(l->items, s->layout.tiles), (unsigned)s->threads,
                   (size_t)s->shared, stream, s->program, l->first, l->count);
     else

@@ -156,9 +156,10 @@ static bs_status bs_cu_session_wait(bs_device_session *s, int32_t *node, bs_erro
     if (status != BS_OK)
         return status;
     const int32_t *said = reinterpret_cast<const int32_t *>(s->pinned + s->layout.results + s->layout.status);
+    bs_cu_tell_extents(s);
     for (int32_t n = 1; said[0] == 0 && n < s->client->graph->n_nodes; n++) /* a failed run leaves outputs alone */
         if (bs_cu_writes(s, n))
-            bs_cu_pack(&s->client->bound[n], bs_cu_dense(s, n), true);
+            bs_cu_unpack(s, n);
     bs_cu_tell(s);
     *node = said[0] != 0 ? said[1] : 0;
     return (bs_status)said[0];
@@ -191,6 +192,6 @@ const bs_device_api bs_cu_api = {
     bs_cu_state_open,    bs_cu_session_close,       bs_cu_session_load,   bs_cu_session_loaded,
     bs_cu_session_zero,  bs_cu_session_launch_mode, bs_cu_session_begin,  bs_cu_session_run,
     bs_cu_session_end,   bs_cu_session_wait,        bs_cu_session_part,   bs_cu_session_place,
-    bs_cu_session_fetch_counts, bs_cu_session_guess,       bs_cu_session_settle, bs_cu_session_copy};
+    bs_cu_session_fetch_counts, bs_cu_session_fetch_extents, bs_cu_session_guess, bs_cu_session_settle, bs_cu_session_copy};
 
 #endif

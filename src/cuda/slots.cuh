@@ -49,6 +49,28 @@ static bs_status bs_cu_session_fetch_counts(bs_device_session *s, int32_t router
     return (bs_status)fetched[0];
 }
 
+/* The extents that nodes made, from what was fetched into the results. */
+static void bs_cu_tell_extents(bs_device_session *s)
+{
+    const int32_t *now = reinterpret_cast<const int32_t *>(s->pinned + s->layout.results + s->layout.extents);
+    for (int32_t d = 0; d < s->layout.n_dims; d++)
+        if (s->client->graph->dims[d].node)
+            s->client->dims[d] = now[d];
+}
+
+static bs_status bs_cu_session_fetch_extents(bs_device_session *s, int32_t *node, bs_error *error)
+{
+    const int32_t *said = reinterpret_cast<const int32_t *>(s->pinned + s->layout.results + s->layout.status);
+    const uint64_t bytes = s->layout.extents + 4 * (uint64_t)s->layout.n_dims;
+    const bs_status status =
+        bs_cu_fetch(s, s->pinned + s->layout.results, s->memory + s->layout.decisions, bytes, error);
+    if (status != BS_OK)
+        return status;
+    bs_cu_tell_extents(s);
+    *node = said[0] ? said[1] : *node;
+    return (bs_status)said[0];
+}
+
 static bs_status bs_cu_session_guess(bs_device_session *s, int32_t router, float *margins, bs_error *error)
 {
     const size_t bytes = (size_t)s->client->graph->routers[router].desc->paths * sizeof *margins;

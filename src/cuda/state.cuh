@@ -80,6 +80,11 @@ static void bs_cu_session_program(bs_device_session *s)
     p->operands = reinterpret_cast<bs_device_operand *>(tables + l->operands_at);
     p->domains = reinterpret_cast<bs_device_domain *>(tables + l->domains_at);
     p->dims = reinterpret_cast<const int32_t *>(tables + l->dims_at);
+    p->n_dims = l->n_dims;
+    p->n_joins = l->n_joins;
+    p->extents = l->n_dims ? reinterpret_cast<int32_t *>(s->memory + l->decisions + l->extents) : NULL;
+    p->derived = reinterpret_cast<const bs_device_dim *>(tables + l->derived_at);
+    p->joins = reinterpret_cast<const bs_device_join *>(tables + l->joins_at);
     p->bound = reinterpret_cast<const bs_device_bound *>(tables + l->bound_at);
     p->decision = reinterpret_cast<const bs_device_decision *>(tables + l->decisions_at);
     p->parts = reinterpret_cast<const bs_device_part *>(tables + l->parts_at);

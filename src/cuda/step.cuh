@@ -184,6 +184,18 @@ static bs_cu_node bs_cu_node_of(const bs_device_client *c, const bs_device_step 
     return n;
 }
 
+#ifndef BS_NO_CUBLAS
+/* Whether nodes make an extent of what a node computes: then the host cannot tell cuBLAS how much there is. */
+static bool bs_cu_is_from_data(const bs_cu_node *n)
+{
+    const bs_value_info *y = &n->graph->values[n->node->first_out];
+    bool any = bs_domain_maker(n->graph, y->domain) != 0;
+    for (int32_t i = 0; i < y->rank; i++)
+        any = any || n->graph->dims[y->dims[i]].node != 0;
+    return any;
+}
+#endif
+
 /* Writes the step of an instruction. */
 static void bs_cu_step(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
 {
@@ -196,6 +208,8 @@ static void bs_cu_step(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
     s->batch = s->parts = 1;
     s->unit = l->plan->nodes[i->node].unit;
     s->prepared = bs_bytes_figure(l->plan->nodes[i->node].prepared_offset);
+    s->makes = i->kind == BS_INSTR_CALL ? node->makes : 0;
+    s->empty = i->kind != BS_INSTR_CALL || (bs_op_get(node->op)->flags & BS_OP_EMPTY) != 0;
     switch (static_cast<bs_instr_kind>(i->kind)) {
     case BS_INSTR_CALL: bs_cu_step_call(l, i, s); break;
     case BS_INSTR_MOVE: bs_cu_move_of(i)->operands(l, i, s); break;
@@ -216,7 +230,7 @@ static void bs_cu_step(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
     }
 #ifndef BS_NO_CUBLAS
     const bool linear = s->kernel == BS_CU_linear || s->kernel == BS_CU_linear_tensor;
-    if (linear && l->cublas && s->unit == 0 && bs_cu_linear_is_large(&n))
+    if (linear && l->cublas && s->unit == 0 && !bs_cu_is_from_data(&n) && bs_cu_linear_is_large(&n))
         s->kernel = BS_CU_cublas;
 #endif
 }
@@ -303,6 +317,11 @@ static void bs_cu_launch_steps(bs_cu_tables *l, bs_cu_launches *to, int32_t firs
         }
         k += count;
     }
+    for (int32_t k = first; k < end; k++)
+        if (l->steps[k].makes) {
+            bs_cu_add_launch(l, to, BS_CU_extend, first, end - first, 1);
+            return;
+        }
 }
 
 /* The parts of a region, in the plan's order: the most expensive first. */

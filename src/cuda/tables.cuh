@@ -81,6 +81,23 @@ static void bs_cu_write_domains(bs_device_session *s)
     *bs_cu_table<uint64_t>(s, s->layout.units_at) = (uint64_t)(uintptr_t)c->weights;
 }
 
+/* How dimensions follow from what nodes make, and what must fit then. */
+static void bs_cu_write_derived(bs_device_session *s)
+{
+    const bs_device_client *c = s->client;
+    bs_device_dim *dims = bs_cu_table<bs_device_dim>(s, s->layout.derived_at);
+    bs_device_join *join = bs_cu_table<bs_device_join>(s, s->layout.joins_at), one;
+    for (int32_t d = 0; d < s->layout.n_dims; d++) {
+        const bs_dim_info *from = &c->graph->dims[d];
+        const bs_device_dim dim = {from->node, from->kind == BS_DIM_DERIVED ? from->parent : -1, from->mul, from->add,
+                                   from->div, from->maximum};
+        dims[d] = dim;
+    }
+    for (int32_t n = 1; n < c->graph->n_nodes && s->layout.n_joins > 0; n++)
+        if (bs_device_joins(c->plan, n, &one))
+            *join++ = one;
+}
+
 static bs_status bs_cu_write_bound(bs_device_session *s, bs_error *error)
 {
     bs_device_bound *bound = bs_cu_table<bs_device_bound>(s, s->layout.bound_at);
@@ -169,6 +186,7 @@ static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
     if (status != BS_OK)
         return status;
     bs_cu_write_domains(s);
+    bs_cu_write_derived(s);
     s->program.n_operands = l.n_operands;
     s->program.n_domains = c->graph->n_domains;
     status = bs_cu_upload(s, 0, s->layout.dims_at, error);

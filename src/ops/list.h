@@ -33,8 +33,8 @@
     X(lstm, KERNEL) X(gru, KERNEL)                                                                                    \
     /* op set 4: unary.c, binary.c, compare.c */                                                                      \
     X(unary, KERNEL) X(binary, KERNEL) X(compare, KERNEL) X(where, KERNEL)                                            \
-    /* op set 4: from_data.c; on a CPU only (plan/limits.c) */                                                        \
-    X(arange, NONE) X(nonzero, NONE)
+    /* op set 4: from_data.c */                                                                                      \
+    X(arange, KERNEL) X(nonzero, KERNEL)
 
 #if defined(BS_ONLY_OPS)
 #define BS_OP_input 1

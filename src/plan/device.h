@@ -49,6 +49,18 @@ typedef struct bs_device_operand {
 
 #define BS_DEVICE_PARAMS 16
 
+/* A dimension, where nodes make some: how it follows from its parent (-1: a symbol). */
+typedef struct bs_device_dim {
+    int32_t node; /* that makes it; 0: inputs give it */
+    int32_t parent, mul, add, div, maximum;
+} bs_device_dim;
+
+/* Rows of a root tensor that join cells, as many of either as data say: there must be a row for each cell. */
+typedef struct bs_device_join {
+    int32_t dim, domain; /* rows; cells */
+    int32_t maker;       /* the node after which both numbers are known */
+} bs_device_join;
+
 /* One instruction. */
 typedef struct bs_device_step {
     int32_t kernel;   /* the backend's number of the kernel */
@@ -60,6 +72,8 @@ typedef struct bs_device_step {
     int32_t batch;    /* rows of a work item */
     int32_t parts;    /* work items that each batch is cut into */
     int32_t unit;     /* unit whose slot holds its weights; 0: resident */
+    int32_t makes;    /* 1 + the symbol that its kernel says the extent of, or 0 */
+    int32_t empty;    /* it has a result even where an operand has no elements */
     uint64_t prepared; /* offset in bytes, in the resident weights or the unit */
     union {
         int32_t i;
@@ -101,16 +115,18 @@ typedef struct bs_device_decision {
 /* Offsets within what a session takes of the device's arena and of the pinned arena. */
 typedef struct bs_device_layout {
     int32_t n_steps, n_operands, n_given;
+    int32_t n_dims, n_joins; /* where nodes make extents; else 0 */
     uint64_t transient, states, inputs, decisions, guesses, contexts, tables, scratch, slots, device_bytes;
     uint64_t context_bytes;  /* of the decisions of one tile */
     uint64_t scratch_bytes;  /* of the rows of one tile, when they do not fit in shared memory; else 0 */
     int32_t tiles;           /* tiles that have a context (and scratch outside shared memory) */
     uint64_t status;         /* within decisions: i32 status, i32 node */
+    uint64_t extents;        /* within decisions, of n_dims: i32, as known so far in a run */
     uint64_t results_bytes;  /* what the host reads after a run: this many bytes from the start of the decisions */
     uint64_t session, session_bytes, tables_pinned, slots_pinned, rooms, room_bytes /* a lane */,
         places /* u64 a unit */, fetched, asked, results, inputs_pinned, loading, pinned_bytes;
     /* within tables */
-    uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, given_at, units_at;
+    uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, given_at, units_at, derived_at, joins_at;
     uint64_t dims_at, bound_at, segments_at, tables_bytes; /* from dims_at on: of each run */
     uint64_t inputs_bytes;
     /* With bs_plan_desc.in_place, inputs and slots take no bytes of the device. */
@@ -139,6 +155,9 @@ bs_bytes bs_device_state_place(const bs_plan *plan, int32_t node);
 uint64_t bs_device_offsets_place(const bs_plan *plan, int32_t domain);
 uint64_t bs_device_cache_lengths_place(const bs_plan *plan, int32_t node);
 
+/* Whether node n joins rows to cells whose numbers data say: then *join says which. */
+bool bs_device_joins(const bs_plan *plan, int32_t node, bs_device_join *join);
+
 /* ------------------------------------------------------------------------------------------------ backend */
 
 /* What a session shows its device. Arrays are the session's own and stay where they are. */
@@ -146,7 +165,7 @@ typedef struct bs_device_client {
     const bs_graph *graph;
     const bs_plan *plan;
     const bs_platform *platform;
-    const int64_t *dims;          /* [dims] of the run that is submitted */
+    int64_t *dims;                /* [dims] of the run that is submitted; wait fills in what its nodes made */
     const bs_buffer *bound;       /* [nodes] */
     uint8_t *const *state;        /* [nodes] device memory of states */
     const bs_rows_state *domains; /* [domains] row counts of domains that no router makes */
@@ -190,6 +209,8 @@ typedef struct bs_device_api {
     bs_status (*place)(bs_device_session *session, int32_t unit, const uint8_t *weights, bs_error *error);
     bs_status (*fetch_counts)(bs_device_session *session, int32_t router, int32_t *counts, int32_t *node,
                               bs_error *error);
+    /* fetch_extents: waits for what nodes have made so far and puts it into the client's dims. */
+    bs_status (*fetch_extents)(bs_device_session *session, int32_t *node, bs_error *error);
     /* guess: waits for the result of the last look_ahead: margins [paths] as in bs_call.margins. */
     bs_status (*guess)(bs_device_session *session, int32_t router, float *margins, bs_error *error);
     bs_status (*settle)(bs_device_session *session, bs_error *error);

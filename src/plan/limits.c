@@ -136,20 +136,9 @@ static bool margins_fit(const bs_plan *plan, bs_error *error)
     return true;
 }
 
-/* Kernels of a device cannot say extents yet. */
-static bool makers_fit(const bs_plan *plan, bs_error *error)
-{
-    const bs_graph *g = plan->graph;
-    for (int32_t n = 1; n < g->n_nodes; n++)
-        if (plan->node_live[n] && g->nodes[n].makes && bs_plan_on_device(plan))
-            return bs_refuse(error, BS_ERROR_UNSUPPORTED, "%s \"%s\": a plan of BS_TIER_CUDA has no extents from data",
-                             bs_op_get(g->nodes[n].op)->name, bs_node_name(&g->nodes[n]));
-    return true;
-}
-
 bool bs_plan_rows_fit(const bs_plan *plan, bs_error *error)
 {
-    return makers_fit(plan, error) && rows_fit(plan, error) && cells_fit(plan, error) &&
+    return rows_fit(plan, error) && cells_fit(plan, error) &&
            cells_are_whole(plan, error) && margins_fit(plan, error);
 }
 

@@ -68,10 +68,37 @@ uint64_t bs_device_cache_lengths_place(const bs_plan *plan, int32_t node)
     return bs_bytes_figure(cache_lengths_place(plan, node));
 }
 
+/* ----------------------------------------------------------------------------------------- extents from data */
+
+static bool has_makers(const bs_plan *p)
+{
+    bool any = false;
+    for (int32_t n = 1; n < p->graph->n_nodes; n++)
+        any = any || (p->node_live[n] && p->graph->nodes[n].makes);
+    return any;
+}
+
+bool bs_device_joins(const bs_plan *plan, int32_t node, bs_device_join *join)
+{
+    const bs_graph *g = plan->graph;
+    const bs_node *joins = &g->nodes[node];
+    if (!plan->node_live[node] || !bs_node_is_view(joins) || joins->router != 0)
+        return false;
+    const bs_value_info *x = &g->values[bs_node_in(g, joins)[0]];
+    if (x->rank <= g->values[joins->first_out].rank)
+        return false;
+    const int32_t rows = g->dims[x->dims[0]].node, cells = bs_domain_maker(g, joins->domain);
+    join->dim = x->dims[0];
+    join->domain = joins->domain;
+    join->maker = rows && (!cells || plan->nodes[rows].instr > plan->nodes[cells].instr) ? rows : cells;
+    return join->maker != 0;
+}
+
 /* ---------------------------------------------------------------------------------------------- decisions */
 
 typedef struct decision_sizes {
     bs_bytes fetched, global, tile; /* what the host fetches after a run lies first */
+    uint64_t extents;
 } decision_sizes;
 
 /* The tables that a device reads hold offsets as plain numbers. None is cut: all lie below a total that an arena had
@@ -113,6 +140,7 @@ static void place_choices(decision_sizes *used, bs_device_decision *d)
 static void place_decisions(const bs_plan *p, decision_sizes *used, bs_device_decision *all)
 {
     used->fetched = bs_bytes_of(BS_ALIGNMENT); /* the status */
+    used->extents = take(&used->fetched, has_makers(p) ? p->graph->n_dims : 0, sizeof(int32_t));
     used->global = used->tile = bs_bytes_of(0);
     bs_device_decision here;
     memset(&here, 0, sizeof here);
@@ -187,6 +215,11 @@ static void layout_tables(const bs_plan *p, bs_device_layout *l)
         l->n_given += bs_device_given_words(p, &p->instrs[i]);
     l->given_at = take(&at, l->n_given, sizeof(uint32_t));
     l->units_at = take(&at, bs_max_i32(p->n_units, 1), sizeof(uint64_t));
+    l->n_dims = has_makers(p) ? p->graph->n_dims : 0;
+    l->derived_at = take(&at, l->n_dims, sizeof(bs_device_dim));
+    for (int32_t n = 1; n < p->graph->n_nodes && l->n_dims > 0; n++)
+        l->n_joins += bs_device_joins(p, n, &(bs_device_join){0});
+    l->joins_at = take(&at, l->n_joins, sizeof(bs_device_join));
     l->dims_at = take(&at, p->graph->n_dims, sizeof(int32_t));
     l->bound_at = take(&at, 1 + count_bound(p), sizeof(bs_device_bound));
     l->segments_at = take_bytes(&at, cache_lengths_place(p, p->graph->n_nodes));
@@ -254,6 +287,7 @@ void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
     layout_tables(plan, l);
     place_decisions(plan, &decisions, NULL);
     l->context_bytes = bs_bytes_figure(decisions.tile);
+    l->extents = decisions.extents;
     l->results_bytes = bs_bytes_figure(decisions.fetched);
     for (int32_t k = 0; k < plan->n_parts; k++)
         if (bs_bytes_less(plan->shared_bytes, plan->parts[k].scratch_bytes))

@@ -51,11 +51,20 @@ static void instr_task(void *user, int32_t index, int32_t thread)
     run_rows(&c, job->instr, first, bs_min_i32(job->batch, job->rows - first), job->bands > 0 ? index % bands : -1);
 }
 
+/* An extent that a device has found: the host goes by it, too, where it goes from instruction to instruction. */
+static void fetch_extents(bs_session *s, int32_t node)
+{
+    bs_exec_fail(s, s->device->api->fetch_extents(s->on_device, &node, NULL), node);
+    bs_extents_count(s);
+}
+
 static void run_parallel(bs_session *s, const bs_instr *i)
 {
     const int32_t at = (int32_t)(i - s->plan->instrs);
     if (s->device) {
         bs_exec_fail(s, s->device->api->run(s->on_device, at, at + 1, NULL), i->node);
+        if (i->kind == BS_INSTR_CALL && s->graph->nodes[i->node].makes)
+            fetch_extents(s, i->node);
         return;
     }
     instr_job job = {s, i, s->root.domains[i->domain].count, bs_exec_batch(s, i), bs_exec_bands(s, i)};

@@ -192,13 +192,18 @@ static bool set_made(bs_session *s, int32_t n, int64_t extent, bs_error *error)
     return true;
 }
 
+void bs_extents_count(bs_session *s)
+{
+    for (int32_t d = 1; d < s->graph->n_domains; d++)
+        if (bs_domain_maker(s->graph, d))
+            s->root.domains[d].count = (int32_t)s->dims[s->graph->domains[d].rows];
+}
+
 bs_status bs_extents_made(bs_session *s, const bs_instr *i, int64_t extent, char *fault)
 {
     bs_error error = {.status = BS_OK};
     bool fits = set_made(s, i->node, extent, &error);
-    for (int32_t d = 1; d < s->graph->n_domains && fits; d++)
-        if (bs_domain_maker(s->graph, d) == i->node)
-            s->root.domains[d].count = (int32_t)s->dims[s->graph->domains[d].rows];
+    bs_extents_count(s);
     fits = fits && check_rows(s, (int32_t)(i - s->plan->instrs), &error);
     memcpy(fault, error.message, BS_FAULT_BYTES - 1); /* its last byte stays 0 */
     return fits ? BS_OK : BS_ERROR_DATA;

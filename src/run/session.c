@@ -220,6 +220,7 @@ static bs_status session_wait(bs_session *session, bs_error *error)
                    ? BS_OK
                    : bs_fail(error, session->last, "the last run failed: %s", bs_status_text(session->last));
     const bs_status status = session->device->api->wait(session->on_device, &node, error);
+    bs_extents_count(session);
     bs_exec_ended(session, session->started_ns);
     run_over(session, status);
     /* node 0: the device itself failed, and its message stands */

@@ -136,6 +136,8 @@ bool bs_session_check_run(bs_session *session, bs_error *error);
 /* The node of this instruction has run and made a symbol: sets its extent and what hangs on it, or says in
  * fault[BS_FAULT_BYTES], zeros so far, why this run cannot go on. (run/extents.c) */
 bs_status bs_extents_made(bs_session *session, const bs_instr *i, int64_t extent, char *fault);
+/* Counts the rows that nodes make, by the extents as they are known. (run/extents.c) */
+void bs_extents_count(bs_session *session);
 /* Whether the session itself provides the memory of this state. */
 bool bs_session_owns_state(const bs_session *s, int32_t node);
 
