@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 26d2e8575f263f742594d9961d5c0b0437d7dcce3b9dea3900c13beb7fa7c738
+ * sha256 of the parts: c37b83042b9242983636031a17ca0da7fb37684d64044a3b7de4d1d53477c822
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -18755,7 +18755,7 @@ typedef enum bs_op_work {
 typedef enum bs_role {
     BS_ROLE_DATA,
     BS_ROLE_LIKE,        /* only tells the domain of the result; not read */
-    BS_ROLE_DECIDING,    /* a router decides by it, so it keeps its own type */
+    BS_ROLE_DECIDING,    /* a router decides by it, or it says an extent: it keeps its own type */
     BS_ROLE_STATE,       /* a state that is written at the end of a run */
     BS_ROLE_CACHE_LENGTH /* i32, tokens that the cache of each segment holds: checked and copied before a run */
 } bs_role;
@@ -22950,6 +22950,7 @@ static bs_status arange_run(const bs_call *call)
 const bs_op bs_op_arange = {.name = "arange",
                             .min_in = 1,
                             .max_in = 3,
+                            .roles = {BS_ROLE_DECIDING, BS_ROLE_DECIDING, BS_ROLE_DECIDING},
                             BS_PARAMS(bs_extent_desc, arange_fields),
                             .infer = arange_infer,
                             .run = arange_run};
@@ -23023,6 +23024,7 @@ static bs_status nonzero_run(const bs_call *call)
 
 const bs_op bs_op_nonzero = {.name = "nonzero",
                              .min_in = 1,
+                             .roles = {BS_ROLE_DECIDING},
                              .flags = BS_OP_EMPTY,
                              BS_PARAMS(bs_extent_desc, nonzero_fields),
                              .infer = nonzero_infer,

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 989a45f344b3b4a3079768f64a56576faac73f19cad3f603a3ddcac0c03f592e
+ * sha256 of the parts: 42163b7b08c4c59ad5d9cec767bc247dc75a58c9e119b18998cf40cee9026141
  */
 #include "brainstorm.h"
 
@@ -885,7 +885,7 @@ typedef enum bs_op_work {
 typedef enum bs_role {
     BS_ROLE_DATA,
     BS_ROLE_LIKE,        /* only tells the domain of the result; not read */
-    BS_ROLE_DECIDING,    /* a router decides by it, so it keeps its own type */
+    BS_ROLE_DECIDING,    /* a router decides by it, or it says an extent: it keeps its own type */
     BS_ROLE_STATE,       /* a state that is written at the end of a run */
     BS_ROLE_CACHE_LENGTH /* i32, tokens that the cache of each segment holds: checked and copied before a run */
 } bs_role;
@@ -12406,7 +12406,8 @@ static void bs_cu_pack_inputs(bs_device_session *s)
             bs_cu_pack(&s->client->bound[n], s->client->bound[n].dim, bs_cu_dense(s, n), false);
 }
 
-/* Copies what was computed from pinned memory to the caller's buffer of an output or a state, as far as this run went. */
+/* Copies what was computed from pinned memory to the caller's buffer of an output or a state, as far as this run
+ * went. */
 static void bs_cu_unpack(const bs_device_session *s, int32_t node)
 {
     const bs_device_client *c = s->client;
@@ -13371,7 +13372,8 @@ const bs_device_api bs_cu_api = {
     bs_cu_state_open,    bs_cu_session_close,       bs_cu_session_load,   bs_cu_session_loaded,
     bs_cu_session_zero,  bs_cu_session_launch_mode, bs_cu_session_begin,  bs_cu_session_run,
     bs_cu_session_end,   bs_cu_session_wait,        bs_cu_session_part,   bs_cu_session_place,
-    bs_cu_session_fetch_counts, bs_cu_session_fetch_extents, bs_cu_session_guess, bs_cu_session_settle, bs_cu_session_copy};
+    bs_cu_session_fetch_counts, bs_cu_session_fetch_extents, bs_cu_session_guess,
+    bs_cu_session_settle, bs_cu_session_copy};
 
 #endif
 /* ==== end src/cuda/session.cuh ================================================================ */

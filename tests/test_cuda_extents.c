@@ -1,6 +1,6 @@
 /* test_cuda_extents.c - extents from data on a device: one session, from no row to the maximum and beyond it, gives the
- * CPU's results, decisions, extents and failures, in every launch mode; its launches are captured once; what lies beyond
- * an extent is left alone. Counting needs the emulation; the rest runs on a GPU as well. */
+ * CPU's results, decisions, extents and failures, in every launch mode; its launches are captured once; what lies
+ * beyond an extent is left alone. Counting needs the emulation; the rest runs on a GPU as well. */
 #define _POSIX_C_SOURCE 200809L
 #include "cuda_rig.h"
 #include "flat_source.h"
@@ -16,6 +16,7 @@
 static const bs_value none = {0};
 static cuda_rig r;
 static flat_source source;
+static bool half; /* of the device's plan */
 static float mask[MOST], limit, first[5];
 
 typedef struct side {
@@ -148,8 +149,8 @@ static bs_value routed(bs_graph *g, bs_value table, bs_protocol protocol)
 {
     static const char *const names[2] = {"first", "second"};
     const bs_value cells = bs_rows(g, table, none);
-    const bs_router route =
-        bs_route(g, linear(g, cells, "score", 2), none, &(bs_route_desc){.name = "r", .protocol = protocol, .paths = 2});
+    const bs_router route = bs_route(g, linear(g, cells, "score", 2), none,
+                                     &(bs_route_desc){.name = "r", .protocol = protocol, .paths = 2});
     bs_value out[2];
     for (int32_t p = 0; p < 2; p++) {
         bs_block_begin(g, names[p]);
@@ -188,6 +189,7 @@ static void begin(bs_launch_mode mode, bs_order order, uint64_t slot_bytes, bs_r
     const bool here = side_open(&cpu, &desc, callback);
     desc.tier = BS_TIER_CUDA;
     desc.launch_mode = mode;
+    desc.half = half;
     desc.slot_bytes = slot_bytes;
     check(side_open(&gpu, &desc, callback) && here, "two sessions: %s%s", cpu.error.message, gpu.error.message);
 }
@@ -303,6 +305,24 @@ static void test_refused(void)
     check(same, "what is refused is what the CPU refuses");
 }
 
+/* What says how many there are is not rounded to f16. */
+static void test_half(void)
+{
+    bs_graph *g = rig_begin(&r, "half");
+    bs_value x = bs_input(g, "limit", BS_F32, BS_SHAPE1(1));
+    for (int32_t k = 0; k < 2; k++)
+        x = bs_affine(g, x, 1, 0.001f);
+    bs_output(g, "y", bs_convert(g, bs_arange(g, x, none, none, &(bs_extent_desc){"M", MOST}),
+                                 &(bs_convert_desc){.dtype = BS_I32}));
+    rig_give(&r, "limit", &limit);
+    half = true;
+    begin(BS_LAUNCH_AUTO, BS_ORDER_AUTO, 0, NULL);
+    half = false;
+    choose(200);
+    check(gpu.session && agree(), "a plan for half counts as the CPU");
+    end();
+}
+
 int main(void)
 {
     check_seed(1);
@@ -311,5 +331,6 @@ int main(void)
     test_host(false);
     test_host(true);
     test_refused();
+    test_half();
     return check_end();
 }

@@ -107,7 +107,8 @@ static void bs_cu_pack_inputs(bs_device_session *s)
             bs_cu_pack(&s->client->bound[n], s->client->bound[n].dim, bs_cu_dense(s, n), false);
 }
 
-/* Copies what was computed from pinned memory to the caller's buffer of an output or a state, as far as this run went. */
+/* Copies what was computed from pinned memory to the caller's buffer of an output or a state, as far as this run
+ * went. */
 static void bs_cu_unpack(const bs_device_session *s, int32_t node)
 {
     const bs_device_client *c = s->client;

@@ -192,6 +192,7 @@ const bs_device_api bs_cu_api = {
     bs_cu_state_open,    bs_cu_session_close,       bs_cu_session_load,   bs_cu_session_loaded,
     bs_cu_session_zero,  bs_cu_session_launch_mode, bs_cu_session_begin,  bs_cu_session_run,
     bs_cu_session_end,   bs_cu_session_wait,        bs_cu_session_part,   bs_cu_session_place,
-    bs_cu_session_fetch_counts, bs_cu_session_fetch_extents, bs_cu_session_guess, bs_cu_session_settle, bs_cu_session_copy};
+    bs_cu_session_fetch_counts, bs_cu_session_fetch_extents, bs_cu_session_guess,
+    bs_cu_session_settle, bs_cu_session_copy};
 
 #endif

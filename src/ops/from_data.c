@@ -50,6 +50,7 @@ static bs_status arange_run(const bs_call *call)
 const bs_op bs_op_arange = {.name = "arange",
                             .min_in = 1,
                             .max_in = 3,
+                            .roles = {BS_ROLE_DECIDING, BS_ROLE_DECIDING, BS_ROLE_DECIDING},
                             BS_PARAMS(bs_extent_desc, arange_fields),
                             .infer = arange_infer,
                             .run = arange_run};
@@ -123,6 +124,7 @@ static bs_status nonzero_run(const bs_call *call)
 
 const bs_op bs_op_nonzero = {.name = "nonzero",
                              .min_in = 1,
+                             .roles = {BS_ROLE_DECIDING},
                              .flags = BS_OP_EMPTY,
                              BS_PARAMS(bs_extent_desc, nonzero_fields),
                              .infer = nonzero_infer,
