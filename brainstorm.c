@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: c37b83042b9242983636031a17ca0da7fb37684d64044a3b7de4d1d53477c822
+ * sha256 of the parts: 3a2a565192e2823860dd2c84882f5fd52237caca135f06d87319607de466b222
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -18415,7 +18415,9 @@ typedef struct bs_domain {
     int64_t max_rows;
     int32_t patches;          /* the domain of patches that it is or descends from; -1 none */
     int32_t top;              /* the domain without a router that it is or descends from */
-    int32_t outermost;        /* PATH: the outermost PATH domain that it is or descends from; else 0 */
+    /* PATH: the outermost PATH domain that it is or descends from, if no loop is between it and the rows; else 0 */
+    int32_t outermost;
+    int32_t loop;             /* the innermost loop in whose body it is (its router); 0 none */
     int32_t next;             /* PATH: another PATH domain of its router; 0 none */
     int32_t child[2];
 } bs_domain;
@@ -18445,7 +18447,7 @@ typedef struct bs_node {
     int32_t block;
     int32_t router; /* route, scatter, gather: the router; else 0 */
     int32_t path;   /* scatter */
-    int32_t writer; /* state: the node that writes it; 0 none */
+    int32_t writer; /* state: the node that writes it; carried value: what it is after a trip; 0 none */
     int32_t makes;  /* 1 + the symbol that is known when this has run; 0 none */
     int32_t child[2]; /* in the tree of names, for ops with BS_OP_NAMED */
     const void *params; /* the descriptor, name resolved into the graph's text */
@@ -18466,7 +18468,16 @@ typedef struct bs_router_info {
     int32_t first_path; /* number of paths of all routers before it: where its own begin in tables of all paths */
     int32_t path_domains; /* the first of its PATH domains; 0 none */
     const bs_route_desc *desc;
+    /* a loop: its one path is the body, decided again after each trip */
+    int32_t bound;      /* most trips; 0: it is no loop */
+    int32_t count;      /* value i32 [1]: trips of each row; 0 none */
+    bs_dim_id trips;    /* the dimension that is the number of trips; -1 none */
+    int32_t again;      /* the node that decides after a trip, with which the body ends; 0: it has not ended yet */
+    int32_t begun_before; /* the loop that was begun before it and had not ended; 0 none */
+    int32_t n_carried;  /* carried values that nothing follows yet */
 } bs_router_info;
+
+#define BS_MAX_LOOP_DEPTH 8 /* loops in loops */
 
 /* Limit of every table: ids, and small multiples of counts, stay far below 2^31. */
 #define BS_MAX_ENTRIES (1 << 24)
@@ -18488,6 +18499,7 @@ struct bs_graph {
     int32_t max_paths;  /* most paths of one router */
     int32_t first_name; /* root of the tree of names; 0 none */
     int32_t current_block;
+    int32_t open_loop;  /* the loop begun last of those that have not ended; 0 none */
     /* while a node is added: its op and name, with which messages begin; else NULL */
     const char *adding, *adding_name;
     bs_node *nodes;       /* [0] unused */
@@ -18544,6 +18556,10 @@ BS_INTERNAL const char *bs_value_text(const bs_graph *graph, const bs_value_info
 /* "the root", "rows [N<=40]", "patches of 16 [H<=64, W<=48]", "path 1 of \"route\"" */
 BS_INTERNAL const char *bs_domain_text(const bs_graph *graph, int32_t domain, char *buffer, size_t bytes);
 
+/* Whether `router` is a loop; and whether the rows of a domain are those of its body. */
+static inline bool bs_router_loops(const bs_graph *graph, int32_t router) { return graph->routers[router].bound > 0; }
+BS_INTERNAL bool bs_domain_in_loop(const bs_graph *graph, int32_t domain, int32_t router);
+
 static inline const bs_value_info *bs_value_get(const bs_graph *graph, int32_t id) { return &graph->values[id]; }
 static inline const int32_t *bs_node_in(const bs_graph *graph, const bs_node *node)
 {
@@ -18556,6 +18572,7 @@ static inline const char *bs_node_name(const bs_node *node)
 
 /* Names and parameters live in the graph's text. NULL on failure (recorded). */
 BS_INTERNAL const char *bs_graph_text(bs_graph *graph, const char *text);
+BS_INTERNAL const void *bs_graph_keep(bs_graph *graph, const void *bytes, size_t count); /* a copy, aligned for pointers */
 BS_INTERNAL int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain); /* an equal one, or this one added; -1 on failure */
 /* The node of this name among ops with BS_OP_NAMED: a router, or (false) an input, a state or an output. 0: there is
  * none. */
@@ -18589,6 +18606,7 @@ static inline int32_t *bs_graph_operands(bs_graph *graph, int32_t count)
 typedef struct bs_decision_data {
     int32_t rows, paths, per_row; /* per_row: most paths a cell */
     float price;                  /* price at which a budget is kept; 0 for other protocols and forced routes */
+    int32_t trip;                 /* a loop: the number of the trip that is to be made, from 0 */
     int32_t *chosen;   /* [rows * per_row] path or -1, in order of choice */
     float *gates;      /* [rows * per_row] */
     int32_t *counts;   /* [paths] */
@@ -18722,6 +18740,7 @@ typedef struct bs_infer {
     const bs_value_info *in[BS_MAX_OPERANDS];
     int32_t router, path; /* structural ops set them; the node keeps them */
     int32_t makes;        /* bs_infer_data_dim sets it; the node keeps it */
+    int32_t domain; /* of a node without outputs; 0: that of operand 0 */
     int32_t n_out; /* 1 unless the rule says otherwise */
     bs_value_info out[BS_MAX_OUTPUTS]; /* starts as a copy of in[0], if there is one */
     char said[4][112]; /* texts for a refusal, at most four (bs_say_value, ...) */
@@ -18773,6 +18792,7 @@ typedef enum bs_op_flags {
     BS_OP_CLAMPS = 32,      /* finds the frame's edge itself: may read a view, which has no zeros around it */
     BS_OP_CHANNELS_LAST = 64, /* reads and writes images with channel step 1 only (or one channel): no planar views */
     BS_OP_ROWS = 1024,      /* prepares rows of its first weight by themselves */
+    BS_OP_PICKS = 16384,    /* reads little of operand 0, so wherever its rows lie is well */
     BS_OP_AXES = 4096,      /* takes operands of BS_MAX_AXES dimensions, not of BS_MAX_RANK at most */
     BS_OP_CAPTURE_FIRST = 2048, /* so may operand 0; its rule says which domain the result is of */
     BS_OP_DECIDED = 512,    /* reads its router's decision, row by row */
@@ -19204,6 +19224,78 @@ bs_shape bs_shape_of(int32_t rank, bs_dim d0, bs_dim d1, bs_dim d2, bs_dim d3)
 }
 /* ==== end src/graph/dims.c ==================================================================== */
 
+/* ==== begin src/graph/domains.c =============================================================== */
+/* graph/domains.c - domains: sets of cells; equal ones are one entry. Relies on graph/graph.h and graph/tree.h. Must
+ * never know what decides about them. */
+/* #include "graph/graph.h" */
+/* #include "graph/tree.h" */
+
+/* Domains with equal keys are one domain. */
+typedef struct domain_key {
+    int32_t of[9];
+} domain_key;
+
+static domain_key domain_key_of(const bs_domain *d)
+{
+    const domain_key key = {
+        {(int32_t)d->kind, d->parent, d->router, d->path, d->rows, d->height, d->width, d->size, d->lengths}};
+    return key;
+}
+
+static bool domains_equal(const bs_domain *a, const bs_domain *b)
+{
+    const domain_key left = domain_key_of(a), right = domain_key_of(b);
+    return memcmp(&left, &right, sizeof left) == 0;
+}
+
+static uint64_t domain_hash(const bs_domain *d)
+{
+    const domain_key key = domain_key_of(d);
+    uint64_t hash = 0;
+    for (size_t i = 0; i < sizeof key.of / sizeof *key.of; i++)
+        hash = bs_tree_mix(hash, key.of[i]);
+    return hash;
+}
+
+/* A loop within a loop is one of a domain further in, so this takes as many steps as loops are nested. */
+bool bs_domain_in_loop(const bs_graph *graph, int32_t domain, int32_t router)
+{
+    int32_t loop = graph->domains[domain].loop;
+    while (loop != 0 && loop != router)
+        loop = graph->domains[graph->routers[loop].domain].loop;
+    return loop == router;
+}
+
+int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain)
+{
+    uint64_t hash = domain_hash(domain);
+    int32_t *link = bs_tree_step(graph->domains[0].child, &hash); /* no node makes the root */
+    for (; *link; link = bs_tree_step(graph->domains[*link].child, &hash))
+        if (domains_equal(&graph->domains[*link], domain))
+            return *link;
+    if (graph->n_domains > graph->max_domains) {
+        bs_graph_fail(graph, BS_ERROR_LIMIT, "the graph is full: %d domains (bs_graph_desc.max_domains)",
+                      graph->max_domains);
+        return -1;
+    }
+    const int32_t id = *link = graph->n_domains++;
+    bs_domain *d = &graph->domains[id];
+    *d = *domain;
+    const bs_domain *parent = &graph->domains[d->parent];
+    d->patches = bs_domain_is_patches(d) ? id : parent->patches;
+    d->top = d->kind == BS_DOMAIN_PATH ? parent->top : id;
+    const bool path = d->kind == BS_DOMAIN_PATH;
+    d->loop = !path ? 0 : bs_router_loops(graph, d->router) ? d->router : parent->loop;
+    d->outermost = !path ? 0 : parent->outermost || d->loop ? parent->outermost : id;
+    d->next = 0;
+    if (d->kind == BS_DOMAIN_PATH) {
+        d->next = graph->routers[d->router].path_domains;
+        graph->routers[d->router].path_domains = id;
+    }
+    return id;
+}
+/* ==== end src/graph/domains.c ================================================================= */
+
 /* ==== begin src/graph/graph.c ================================================================= */
 /* graph/graph.c - building a graph: storage, sticky errors, names, domains, nodes, blocks.
  * Relies on graph/graph.h and graph/op.h. Must never plan or touch data. */
@@ -19352,6 +19444,9 @@ bs_status bs_graph_check(const bs_graph *graph, bs_error *error)
     if (graph->status == BS_OK && graph->current_block != 0)
         return bs_fail(error, BS_ERROR_GRAPH, "block \"%.63s\" is begun and never ended (bs_block_end)",
                        graph->text + graph->blocks[graph->current_block].name);
+    if (graph->status == BS_OK && graph->open_loop != 0)
+        return bs_fail(error, BS_ERROR_GRAPH, "loop \"%.63s\" is begun and never ended (bs_loop_end)",
+                       graph->routers[graph->open_loop].desc->name);
     return bs_graph_failure(graph, error);
 }
 
@@ -19386,60 +19481,10 @@ const char *bs_graph_text(bs_graph *graph, const char *text)
     return copy;
 }
 
-/* ------------------------------------------------------------------------------------------------ domains */
-
-/* Domains with equal keys are one domain. */
-typedef struct domain_key {
-    int32_t of[9];
-} domain_key;
-
-static domain_key domain_key_of(const bs_domain *d)
+const void *bs_graph_keep(bs_graph *graph, const void *bytes, size_t count)
 {
-    const domain_key key = {
-        {(int32_t)d->kind, d->parent, d->router, d->path, d->rows, d->height, d->width, d->size, d->lengths}};
-    return key;
-}
-
-static bool domains_equal(const bs_domain *a, const bs_domain *b)
-{
-    const domain_key left = domain_key_of(a), right = domain_key_of(b);
-    return memcmp(&left, &right, sizeof left) == 0;
-}
-
-static uint64_t domain_hash(const bs_domain *d)
-{
-    const domain_key key = domain_key_of(d);
-    uint64_t hash = 0;
-    for (size_t i = 0; i < sizeof key.of / sizeof *key.of; i++)
-        hash = bs_tree_mix(hash, key.of[i]);
-    return hash;
-}
-
-int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain)
-{
-    uint64_t hash = domain_hash(domain);
-    int32_t *link = bs_tree_step(graph->domains[0].child, &hash); /* no node makes the root */
-    for (; *link; link = bs_tree_step(graph->domains[*link].child, &hash))
-        if (domains_equal(&graph->domains[*link], domain))
-            return *link;
-    if (graph->n_domains > graph->max_domains) {
-        bs_graph_fail(graph, BS_ERROR_LIMIT, "the graph is full: %d domains (bs_graph_desc.max_domains)",
-                      graph->max_domains);
-        return -1;
-    }
-    const int32_t id = *link = graph->n_domains++;
-    bs_domain *d = &graph->domains[id];
-    *d = *domain;
-    const bs_domain *parent = &graph->domains[d->parent];
-    d->patches = bs_domain_is_patches(d) ? id : parent->patches;
-    d->top = d->kind == BS_DOMAIN_PATH ? parent->top : id;
-    d->outermost = d->kind != BS_DOMAIN_PATH ? 0 : parent->outermost ? parent->outermost : id;
-    d->next = 0;
-    if (d->kind == BS_DOMAIN_PATH) {
-        d->next = graph->routers[d->router].path_domains;
-        graph->routers[d->router].path_domains = id;
-    }
-    return id;
+    void *copy = graph_take(graph, count, sizeof(void *));
+    return copy ? memcpy(copy, bytes, count) : NULL;
 }
 
 /* -------------------------------------------------------------------------------------------------- names */
@@ -19507,6 +19552,30 @@ static bool operands_agree(bs_graph *g, bs_infer *infer)
                                  bs_say_domain(infer, d), of, bs_say_domain(infer, first));
     }
     return true;
+}
+
+/* Before the node that is being added, which may be the end itself. */
+static bool has_ended(const bs_graph *g, int32_t loop)
+{
+    return loop && g->routers[loop].again && g->routers[loop].again < g->n_nodes;
+}
+
+/* Rows of a body are there while its loop is being built, and what a loop gives once it has ended. */
+static bool loops_agree(bs_graph *g, const bs_infer *infer)
+{
+    for (int32_t i = 0; i < infer->n_in; i++) {
+        const bs_value_info *v = &g->values[infer->ids[i]];
+        const int32_t body = g->domains[v->domain].loop, of = g->nodes[v->node].router;
+        if (has_ended(g, body))
+            return bs_graph_fail(g, BS_ERROR_DOMAIN, "operand %d is of the body of loop \"%s\", which has ended", i,
+                                 g->routers[body].desc->name);
+        if (bs_router_loops(g, of) && !has_ended(g, of) && v->domain == g->routers[of].domain)
+            return bs_graph_fail(g, BS_ERROR_DOMAIN, "operand %d is a result of loop \"%s\", which has not ended", i,
+                                 g->routers[of].desc->name);
+    }
+    const int32_t body = infer->n_out > 0 ? g->domains[infer->out[0].domain].loop : 0;
+    return !has_ended(g, body) ||
+           bs_graph_fail(g, BS_ERROR_DOMAIN, "loop \"%s\" has ended", g->routers[body].desc->name);
 }
 
 bool (bs_infer_field)(bs_infer *infer, const char *field, int64_t n, int64_t low, int64_t high)
@@ -19615,7 +19684,8 @@ bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const in
     infer_begin(&infer, graph, op, in, n_in, copy);
     if (graph->status != BS_OK || !operands_agree(graph, &infer))
         return NULL;
-    if (!fields_sound(&infer) || !op->infer(&infer) || graph->status != BS_OK || !outputs_sound(graph, &infer))
+    if (!fields_sound(&infer) || !op->infer(&infer) || graph->status != BS_OK || !outputs_sound(graph, &infer) ||
+        !loops_agree(graph, &infer))
         return NULL;
     graph->adding = NULL;
 
@@ -19631,7 +19701,7 @@ bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const in
     node->router = infer.router;
     node->path = infer.path;
     node->makes = infer.makes;
-    node->domain = infer.n_out > 0 ? infer.out[0].domain : graph->values[in[0]].domain;
+    node->domain = infer.n_out > 0 ? infer.out[0].domain : infer.domain ? infer.domain : graph->values[in[0]].domain;
     for (int32_t i = 0; i < n_in; i++)
         graph->operands[graph->n_operands++] = in[i];
     for (int32_t i = 0; i < infer.n_out; i++) {
@@ -19780,8 +19850,10 @@ BS_INTERNAL bs_bytes bs_weight_elements(const bs_weight_spec *spec);
     X(lstm, KERNEL) X(gru, KERNEL)                                                                                    \
     /* op set 4: unary.c, binary.c, compare.c */                                                                      \
     X(unary, KERNEL) X(binary, KERNEL) X(compare, KERNEL) X(where, KERNEL)                                            \
-    /* op set 4: from_data.c */                                                                                      \
-    X(arange, KERNEL) X(nonzero, KERNEL)
+    /* op set 4: from_data.c */                                                                                       \
+    X(arange, KERNEL) X(nonzero, KERNEL)                                                                              \
+    /* op set 4: loops.c, lowered by the planner */                                                                   \
+    X(loop, NONE) X(loop_carry, NONE) X(loop_trip, NONE) X(loop_next, NONE) X(loop_collect, NONE) X(loop_again, NONE)
 
 #if defined(BS_ONLY_OPS)
 #define BS_OP_input 1
@@ -23305,15 +23377,15 @@ const bs_op bs_op_gather_rows = {.name = "gather_rows",
                                  .infer = gather_rows_infer,
                                  .run = gather_rows_run};
 
-#define INDEXED_OP(op, operands, desc, array, empty)                                                                 \
+#define INDEXED_OP(op, operands, desc, array, more)                                                                  \
     const bs_op bs_op_##op = {.name = #op,                                                                           \
                               .min_in = operands,                                                                    \
-                              .flags = BS_OP_CAPTURE | BS_OP_CAPTURE_FIRST | empty,                                  \
+                              .flags = BS_OP_CAPTURE | BS_OP_CAPTURE_FIRST | more,                                   \
                               BS_PARAMS(desc, array),                                                                \
                               .infer = op##_infer,                                                                   \
                               .run = op##_run}
-INDEXED_OP(select, 2, bs_select_desc, select_fields, 0);
-INDEXED_OP(gather_elements, 2, bs_select_desc, select_fields, 0);
+INDEXED_OP(select, 2, bs_select_desc, select_fields, BS_OP_PICKS);
+INDEXED_OP(gather_elements, 2, bs_select_desc, select_fields, BS_OP_PICKS);
 INDEXED_OP(scatter_elements, 3, bs_update_desc, update_fields, BS_OP_EMPTY);
 INDEXED_OP(scatter_rows, 3, bs_update_desc, update_fields, BS_OP_EMPTY);
 #undef INDEXED_OP
@@ -26158,7 +26230,7 @@ bs_value bs_resize(bs_graph *graph, bs_value x, const bs_resize_desc *desc)
 extern const bs_op bs_op_input, bs_op_state, bs_op_state_write, bs_op_output, bs_op_patches, bs_op_assemble, bs_op_rows,
     bs_op_collect, bs_op_route, bs_op_scatter, bs_op_gather, bs_op_route_price, bs_op_route_score, bs_op_look_ahead,
     bs_op_segments, bs_op_state_append, bs_op_segment_spread, bs_op_segment_reduce, bs_op_segment_index,
-    bs_op_attention;
+    bs_op_attention, bs_op_loop_carry;
 
 /* input, state. dim > 0: a constant; dim < 0: -dim is symbol number (from 1, in order of creation) + 65536 (factor -
  * 1). */
@@ -26181,6 +26253,14 @@ typedef struct bs_gather_params { /* operands: one for each path (0: none), then
     int32_t router, mode;
 } bs_gather_params;
 
+typedef struct bs_loop_params {
+    const char *name;
+    int32_t bound;
+} bs_loop_params;
+
+/* The protocol of loops, which no bs_route has: a predicate, a count or a dimension decides after each trip. */
+enum { BS_ROUTE_LOOP = BS_PROTOCOL_COUNT };
+
 /* Whether `node` is of this op. */
 static inline bool bs_node_is(const bs_node *node, const bs_op *op)
 {
@@ -26193,6 +26273,17 @@ bool bs_protocol_sees_all_rows(int32_t protocol);
 
 /* Same dtype, rank and dimensions, in every run. */
 BS_INTERNAL bool bs_same_shape(const bs_value_info *a, const bs_value_info *b);
+
+/* A router's name must be there and new; then the router is added, which decides for the rows of `domain`. NULL: it is
+ * refused. */
+BS_INTERNAL bool bs_infer_router_name(bs_infer *infer);
+BS_INTERNAL bs_router_info *bs_infer_router(bs_infer *infer, const bs_route_desc *desc, int32_t domain);
+
+/* The value whose rows a view shows: its operand, or what a carried value is after a trip. */
+static inline int32_t bs_view_of(const bs_graph *g, const bs_node *view)
+{
+    return view->writer ? g->nodes[view->writer].first_out : bs_node_in(g, view)[0];
+}
 
 /* Refuses unless operand 0 is a state that no node writes yet. */
 BS_INTERNAL bool bs_infer_state(bs_infer *infer);
@@ -26356,7 +26447,11 @@ typedef enum bs_route_fault_kind {
     BS_ROUTE_BAD_VARIANT, /* the path of a variant */
     BS_ROUTE_BAD_ANSWER,  /* a path that the function chose */
     BS_ROUTE_BAD_STATUS,  /* the status that the function returned */
-    BS_ROUTE_NO_FUNCTION  /* no function is set */
+    BS_ROUTE_NO_FUNCTION, /* no function is set */
+    /* of a loop, whose bound is `end`: */
+    BS_ROUTE_BAD_COUNT,    /* trips of a row */
+    BS_ROUTE_ENDLESS,      /* its predicate holds after the last trip that there may be */
+    BS_ROUTE_BAD_PREDICATE /* trip after which it is NaN */
 } bs_route_fault_kind;
 
 typedef struct bs_route_fault {
@@ -27057,7 +27152,7 @@ typedef struct bs_protocol_rule {
     bool all_rows; /* what a row takes depends on other rows or on the caller: never decided in a tile */
 } bs_protocol_rule;
 
-static const bs_protocol_rule protocol_rules[BS_PROTOCOL_COUNT] = {
+static const bs_protocol_rule protocol_rules[BS_PROTOCOL_COUNT + 1] = {
     [BS_ROUTE_TOP1] = {"top1", 0, true, true, false},
     [BS_ROUTE_TOPK] = {"topk", 0, true, true, false},
     [BS_ROUTE_THRESHOLD] = {"threshold", 0, true, false, false},
@@ -27068,23 +27163,27 @@ static const bs_protocol_rule protocol_rules[BS_PROTOCOL_COUNT] = {
     [BS_ROUTE_CAPACITY] = {"capacity", 0, true, true, true},
     [BS_ROUTE_BUDGET] = {"budget", 0, false, true, true},
     [BS_ROUTE_CALLBACK] = {"callback", -1, true, true, true},
+    [BS_ROUTE_LOOP] = {"loop", 1, true, true, false},
 };
 
 const char *bs_protocol_name(bs_protocol protocol)
 {
-    return (int32_t)protocol >= 0 && protocol < BS_PROTOCOL_COUNT ? protocol_rules[protocol].name : "unknown";
+    return (int32_t)protocol >= 0 && (int32_t)protocol <= BS_ROUTE_LOOP ? protocol_rules[protocol].name : "unknown";
 }
 
 bool bs_protocol_sees_all_rows(int32_t protocol) { return protocol_rules[protocol].all_rows; }
 
-static bool route_params_sound(bs_infer *infer, const bs_route_desc *d)
+bool bs_infer_router_name(bs_infer *infer)
 {
-    bs_graph *g = infer->graph;
     if (!infer->name[0])
         return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "a name is needed");
-    if (bs_graph_named(g, infer->name, true))
-        return bs_infer_fail(infer, BS_ERROR_GRAPH, "its name is taken by an earlier router");
-    if (!bs_infer_field(infer, "protocol", d->protocol, 0, BS_PROTOCOL_COUNT - 1))
+    return !bs_graph_named(infer->graph, infer->name, true) ||
+           bs_infer_fail(infer, BS_ERROR_GRAPH, "its name is taken by an earlier router");
+}
+
+static bool route_params_sound(bs_infer *infer, const bs_route_desc *d)
+{
+    if (!bs_infer_router_name(infer) || !bs_infer_field(infer, "protocol", d->protocol, 0, BS_PROTOCOL_COUNT - 1))
         return false;
     const bool two = d->protocol == BS_ROUTE_BINARY || d->protocol == BS_ROUTE_RESIDUAL_THRESHOLD;
     return bs_infer_field(infer, "paths", d->paths, two ? 2 : 1, two ? 2 : BS_MAX_PATHS) &&
@@ -27139,32 +27238,43 @@ static int32_t route_max_paths_per_cell(const bs_route_desc *d)
     return d->protocol == BS_ROUTE_THRESHOLD ? d->paths : 1;
 }
 
-static bool route_infer(bs_infer *infer)
+bs_router_info *bs_infer_router(bs_infer *infer, const bs_route_desc *desc, int32_t domain)
 {
     bs_graph *g = infer->graph;
+    bs_router_info *router = &g->routers[g->n_routers];
+    if (g->n_routers > g->max_routers)
+        bs_infer_fail(infer, BS_ERROR_LIMIT, "the graph is full: %d routers (bs_graph_desc.max_routers)",
+                      g->max_routers);
+    if (desc && desc->paths > BS_MAX_ALL_PATHS - g->n_paths)
+        bs_infer_fail(infer, BS_ERROR_LIMIT, "all routers together have more than %d paths", BS_MAX_ALL_PATHS);
+    if (g->status != BS_OK) /* also when there is no room for the descriptor */
+        return NULL;
+    memset(router, 0, sizeof *router);
+    router->node = g->n_nodes;
+    router->first_path = g->n_paths;
+    router->domain = domain;
+    router->desc = desc;
+    router->trips = -1;
+    g->n_paths += desc->paths;
+    g->max_paths = bs_max_i32(g->max_paths, desc->paths);
+    infer->router = g->n_routers++;
+    return router;
+}
+
+static bool route_infer(bs_infer *infer)
+{
     const bs_route_desc *d = infer->params;
     infer->n_out = 0;
     if (!route_params_sound(infer, d) || !route_scores_sound(infer, d) || !route_knob_sound(infer))
         return false;
     if (infer->in[0]->domain == 0)
         return bs_infer_fail(infer, BS_ERROR_DOMAIN, "scores are a root value: make cells first (bs_rows, bs_patches)");
-    if (g->n_routers > g->max_routers)
-        return bs_infer_fail(infer, BS_ERROR_LIMIT, "the graph is full: %d routers (bs_graph_desc.max_routers)",
-                             g->max_routers);
-    if (d->paths > BS_MAX_ALL_PATHS - g->n_paths)
-        return bs_infer_fail(infer, BS_ERROR_LIMIT, "all routers together have more than %d paths", BS_MAX_ALL_PATHS);
-    bs_router_info *router = &g->routers[g->n_routers];
-    router->node = g->n_nodes;
-    router->first_path = g->n_paths;
-    router->path_domains = 0;
-    g->n_paths += d->paths;
-    g->max_paths = bs_max_i32(g->max_paths, d->paths);
-    router->domain = infer->in[0]->domain;
+    bs_router_info *router = bs_infer_router(infer, d, infer->in[0]->domain);
+    if (!router)
+        return false;
     router->score = infer->ids[0];
     router->knob = infer->n_in > 1 ? infer->ids[1] : 0;
     router->max_paths_per_cell = route_max_paths_per_cell(d);
-    router->desc = d;
-    infer->router = g->n_routers++;
     return true;
 }
 
@@ -27290,6 +27400,10 @@ static bool price_infer(bs_infer *infer)
     if (router->desc->protocol != BS_ROUTE_BUDGET)
         return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "router \"%s\" is of protocol %s, expected budget",
                              router->desc->name, protocol_rules[router->desc->protocol].name);
+    if (infer->graph->domains[router->domain].loop)
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN,
+                             "router \"%s\" is in the body of a loop: its price is another in every trip",
+                             router->desc->name);
     infer->router = p->router;
     infer->out[0].dtype = BS_F32;
     infer->out[0].rank = 1;
@@ -27430,6 +27544,9 @@ static bool gather_infer(bs_infer *infer)
     if (infer->ids[router->desc->paths] && !bs_same_shape(residual, first))
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "the residual is %s, paths of \"%s\" give %s",
                              bs_say_typed(infer, residual), router->desc->name, bs_say_typed(infer, first));
+    if (bs_router_loops(g, p->router))
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "router \"%s\" is a loop, whose rows come back by bs_loop_next",
+                             router->desc->name);
     infer->router = p->router;
     infer->out[0] = *first;
     infer->out[0].domain = router->domain;
@@ -27461,6 +27578,331 @@ bs_value bs_gather(bs_graph *graph, bs_router router, const bs_value *values, bs
     return bs_op_build(graph, &bs_op_gather, in, paths + 1, &p);
 }
 /* ==== end src/ops/routers.c =================================================================== */
+
+/* ==== begin src/ops/loops.c =================================================================== */
+/* ops/loops.c - loops: a router whose one path is the body, decided again after each trip. Builder functions and shape
+ * rules. Relies on ops/structure.h. Must never decide anything itself: that is run/loops.c, when a session runs.
+ *
+ * A carried value is two nodes: loop_carry gives the body its rows as they were before the trip, loop_next what they
+ * are after it. Both are of one storage, the rows of loop_next in the domain of the loop. */
+/* #include "ops/common.h" */
+/* #include "ops/structure.h" */
+
+static const bs_field loop_fields[] = {BS_INT_OF("bound", 0, BS_MAX_TRIPS)};
+static const bs_field of_loop_fields[] = {BS_INT("router"), BS_INT("mode")};
+
+/* ------------------------------------------------------------------------------------------------------- begin */
+
+static int32_t loop_depth(const bs_graph *g, int32_t domain)
+{
+    int32_t depth = 0;
+    for (int32_t l = g->domains[domain].loop; l; l = g->domains[g->routers[l].domain].loop)
+        depth++;
+    return depth;
+}
+
+/* Operands: what tells the domain, the count or none, what has the number of trips as dimension 0 or none. */
+static bool loop_operands_sound(bs_infer *infer)
+{
+    bs_graph *g = infer->graph;
+    const bs_value_info *count = infer->in[1], *over = infer->in[2];
+    if (infer->ids[0] == 0)
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "`like` is no value");
+    if (infer->ids[1] && (count->domain != infer->in[0]->domain || count->dtype != BS_I32 || count->rank > 1 ||
+                          (count->rank == 1 && bs_dim_max(g, count->dims[0]) != 1)))
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "the count is %s of %s, expected i32 [1] of %s",
+                             bs_say_typed(infer, count), bs_say_domain(infer, count->domain),
+                             bs_say_domain(infer, infer->in[0]->domain));
+    if (infer->ids[2] && over->rank < 1)
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "what it goes over has no dimension");
+    if (loop_depth(g, infer->in[0]->domain) == BS_MAX_LOOP_DEPTH)
+        return bs_infer_fail(infer, BS_ERROR_LIMIT, "%d loops in loops, expected %d at most", BS_MAX_LOOP_DEPTH + 1,
+                             BS_MAX_LOOP_DEPTH);
+    return true;
+}
+
+static bool loop_bound(bs_infer *infer, int32_t *bound)
+{
+    const bs_loop_params *p = infer->params;
+    const int64_t most = infer->ids[2] ? bs_dim_max(infer->graph, infer->in[2]->dims[0]) : BS_MAX_TRIPS;
+    const int64_t n = infer->ids[2] && p->bound == 0 ? most : p->bound;
+    if (!bs_infer_field(infer, "bound", n, infer->ids[2] ? most : 1, BS_MAX_TRIPS))
+        return false;
+    *bound = (int32_t)n;
+    return true;
+}
+
+static bool loop_infer(bs_infer *infer)
+{
+    bs_graph *g = infer->graph;
+    bs_route_desc desc = {.name = infer->name, .protocol = BS_ROUTE_LOOP, .paths = 1};
+    infer->n_out = 0;
+    if (!bs_infer_router_name(infer) || !loop_operands_sound(infer) || !loop_bound(infer, &desc.capacity))
+        return false;
+    const bs_domain body = {.kind = BS_DOMAIN_PATH, .parent = infer->in[0]->domain, .router = g->n_routers, .rows = -1,
+                            .height = -1, .width = -1, .max_rows = g->domains[infer->in[0]->domain].max_rows};
+    bs_router_info *loop = bs_infer_router(infer, bs_graph_keep(g, &desc, sizeof desc), infer->in[0]->domain);
+    if (!loop)
+        return false;
+    loop->bound = desc.capacity;
+    loop->count = infer->ids[1];
+    loop->trips = infer->ids[2] ? infer->in[2]->dims[0] : -1;
+    loop->max_paths_per_cell = 1;
+    loop->begun_before = g->open_loop;
+    g->open_loop = infer->router;
+    return bs_graph_domain(g, &body) >= 0;
+}
+
+const bs_op bs_op_loop = {.name = "loop",
+                          .min_in = 3,
+                          .flags = BS_OP_STRUCTURAL | BS_OP_VARIADIC | BS_OP_NAMED,
+                          .work = BS_WORK_ROUTE,
+                          .roles = {BS_ROLE_LIKE, BS_ROLE_DECIDING, BS_ROLE_LIKE},
+                          BS_PARAMS(bs_loop_params, loop_fields),
+                          .infer = loop_infer};
+
+bs_router bs_loop_begin(bs_graph *graph, bs_value like, bs_value count, const bs_loop_desc *desc)
+{
+    const bs_loop_params p = {desc && desc->name ? desc->name : "", desc ? desc->bound : 0};
+    const int32_t in[3] = {like.id, count.id, desc ? desc->over : 0};
+    const bs_node *node = bs_op_build_node(graph, &bs_op_loop, in, 3, &p);
+    const bs_router loop = {node ? node->router : 0};
+    return loop;
+}
+
+/* --------------------------------------------------------------------------------------------- what a body reads */
+
+/* The loop of a node that is about one, which must be the one that was begun last: its body is being built. */
+static bs_router_info *loop_of(bs_infer *infer)
+{
+    bs_graph *g = infer->graph;
+    const int32_t id = ((const bs_gather_params *)infer->params)->router;
+    if (id < 1 || id >= g->n_routers || !bs_router_loops(g, id)) {
+        bs_infer_fail(infer, BS_ERROR_GRAPH, "router %d is no loop", id);
+        return NULL;
+    }
+    if (id != g->open_loop) {
+        bs_infer_fail(infer, BS_ERROR_GRAPH, "loop \"%s\" %s", g->routers[id].desc->name,
+                      g->routers[id].again ? "has ended" : "is not the one that was begun last");
+        return NULL;
+    }
+    infer->router = id;
+    infer->path = 0;
+    return &g->routers[id];
+}
+
+/* Whether operand `index` is of the domain: that of the loop, or of its body. */
+static bool is_of(bs_infer *infer, int32_t index, int32_t domain)
+{
+    const int32_t has = infer->in[index]->domain;
+    return has == domain || bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, expected %s", index,
+                                          bs_say_domain(infer, has), bs_say_domain(infer, domain));
+}
+
+static bool carry_infer(bs_infer *infer)
+{
+    bs_router_info *loop = loop_of(infer);
+    if (!loop || !is_of(infer, 0, loop->domain))
+        return false;
+    loop->n_carried++;
+    infer->out[0].domain = loop->path_domains;
+    return true;
+}
+
+const bs_op bs_op_loop_carry = {.name = "loop_carry",
+                                .min_in = 1,
+                                .flags = BS_OP_STRUCTURAL,
+                                .work = BS_WORK_VIEW,
+                                BS_PARAMS(bs_gather_params, of_loop_fields),
+                                .infer = carry_infer};
+
+static bs_gather_params params_of(bs_router loop)
+{
+    const bs_gather_params p = {"", loop.id, BS_GATHER_PLACE};
+    return p;
+}
+
+bs_value bs_loop_carry(bs_graph *graph, bs_router loop, bs_value initial)
+{
+    const bs_gather_params p = params_of(loop);
+    return bs_op_build_one(graph, initial, &p, &bs_op_loop_carry);
+}
+
+/* The number of a trip, from 0 or from 1, as [1]; or from 0 as a number alone, for an index. */
+enum { TRIP_FROM_0, TRIP_FROM_1, TRIP_INDEX };
+
+static bool trip_infer(bs_infer *infer)
+{
+    const bs_router_info *loop = loop_of(infer);
+    const int32_t mode = ((const bs_gather_params *)infer->params)->mode;
+    if (!loop || !bs_infer_field(infer, "mode", mode, TRIP_FROM_0, TRIP_INDEX))
+        return false;
+    bs_value_info *out = &infer->out[0];
+    out->domain = loop->path_domains;
+    out->dtype = BS_I32;
+    out->rank = mode != TRIP_INDEX;
+    out->dims[0] = bs_dim_const(infer->graph, 1);
+    return true;
+}
+
+static bs_status trip_run(const bs_call *call)
+{
+    const bool from_1 = ((const bs_gather_params *)call->params)->mode == TRIP_FROM_1;
+    *(int32_t *)call->out[0].data = call->decision->trip + from_1;
+    return BS_OK;
+}
+
+const bs_op bs_op_loop_trip = {.name = "loop_trip",
+                               .flags = BS_OP_STRUCTURAL | BS_OP_DECIDED,
+                               BS_PARAMS(bs_gather_params, of_loop_fields),
+                               .infer = trip_infer,
+                               .run = trip_run};
+
+static bs_value trip_of(bs_graph *graph, bs_router loop, int32_t mode)
+{
+    const bs_gather_params p = {"", loop.id, mode};
+    return bs_op_build(graph, &bs_op_loop_trip, NULL, 0, &p);
+}
+
+bs_value bs_loop_trip(bs_graph *graph, bs_router loop) { return trip_of(graph, loop, TRIP_FROM_0); }
+
+bs_value bs_loop_slice(bs_graph *graph, bs_router loop, bs_value x)
+{
+    const bs_value rows = bs_scatter(graph, loop, 0, x);
+    return bs_select(graph, rows, trip_of(graph, loop, TRIP_INDEX), 0);
+}
+
+/* -------------------------------------------------------------------------------------------- what a body gives */
+
+/* Operands: the value of the body, what was there before the first trip (none: zeros), the carried value or none. */
+static bool next_infer(bs_infer *infer)
+{
+    bs_graph *g = infer->graph;
+    bs_router_info *loop = loop_of(infer);
+    const bs_value_info *value = infer->in[0];
+    bs_node *carry = &g->nodes[infer->in[2]->node];
+    if (!loop || !is_of(infer, 0, loop->path_domains))
+        return false;
+    infer->out[0].domain = loop->domain;
+    if (infer->ids[2] == 0)
+        return infer->ids[1] == 0 || bs_infer_fail(infer, BS_ERROR_GRAPH, "what it begins with is of no carried value");
+    if (bs_op_get(carry->op) != &bs_op_loop_carry || carry->router != infer->router ||
+        bs_node_in(g, carry)[0] != infer->ids[1])
+        return bs_infer_fail(infer, BS_ERROR_GRAPH,
+                             "operand 2 is made by %s, expected a value that loop \"%s\" carries from operand 1",
+                             bs_op_get(carry->op)->name, loop->desc->name);
+    if (carry->writer)
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "the carried value is given twice");
+    if (!bs_same_shape(value, infer->in[2]) || value->scale_num != infer->in[2]->scale_num ||
+        value->scale_den != infer->in[2]->scale_den)
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "the carried value is %s, after a trip it would be %s",
+                             bs_say_typed(infer, infer->in[2]), bs_say_typed(infer, value));
+    carry->writer = g->n_nodes; /* the node to be added; if refused, the graph has failed */
+    loop->n_carried--;
+    return true;
+}
+
+const bs_op bs_op_loop_next = {.name = "loop_next",
+                               .min_in = 3,
+                               .flags = BS_OP_STRUCTURAL | BS_OP_VARIADIC,
+                               .work = BS_WORK_MOVE,
+                               .roles = {BS_ROLE_DATA, BS_ROLE_DATA, BS_ROLE_LIKE},
+                               BS_PARAMS(bs_gather_params, of_loop_fields),
+                               .infer = next_infer};
+
+bs_value bs_loop_next(bs_graph *graph, bs_router loop, bs_value carried, bs_value value)
+{
+    const bs_gather_params p = params_of(loop);
+    const bool known = graph && graph->status == BS_OK && carried.id > 0 && carried.id < graph->n_values;
+    const bs_node *carry = known ? &graph->nodes[graph->values[carried.id].node] : NULL;
+    const int32_t in[3] = {value.id, carry && carry->n_in > 0 ? bs_node_in(graph, carry)[0] : 0, carried.id};
+    return bs_op_build(graph, &bs_op_loop_next, in, 3, &p);
+}
+
+bs_value bs_loop_trips(bs_graph *graph, bs_router loop)
+{
+    const bs_value none = {0};
+    return bs_loop_next(graph, loop, none, trip_of(graph, loop, TRIP_FROM_1));
+}
+
+/* A place for the value of each trip in front of the value's own dimensions. */
+static bool loop_collect_infer(bs_infer *infer)
+{
+    bs_graph *g = infer->graph;
+    const bs_router_info *loop = loop_of(infer);
+    const bs_value_info *value = infer->in[0];
+    bs_value_info *out = &infer->out[0];
+    if (!loop || !is_of(infer, 0, loop->path_domains))
+        return false;
+    if (infer->ids[1])
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "what is collected begins with zeros");
+    if (!bs_infer_rank_out(infer, value->rank + 1) || !bs_infer_whole(infer, 0))
+        return false;
+    for (int32_t i = 0; i < value->rank; i++)
+        out->dims[i + 1] = value->dims[i];
+    out->dims[0] = loop->trips >= 0 ? loop->trips : bs_dim_const(g, loop->bound);
+    out->domain = loop->domain;
+    return bs_infer_no_new_image(infer);
+}
+
+const bs_op bs_op_loop_collect = {.name = "loop_collect",
+                                  .min_in = 2,
+                                  .flags = BS_OP_STRUCTURAL | BS_OP_VARIADIC,
+                                  .work = BS_WORK_MOVE,
+                                  BS_PARAMS(bs_gather_params, of_loop_fields),
+                                  .infer = loop_collect_infer};
+
+bs_value bs_loop_collect(bs_graph *graph, bs_router loop, bs_value value)
+{
+    const bs_gather_params p = params_of(loop);
+    const int32_t in[2] = {value.id, 0};
+    return bs_op_build(graph, &bs_op_loop_collect, in, 2, &p);
+}
+
+/* --------------------------------------------------------------------------------------------------------- end */
+
+/* Operands: the predicate or none, the loop's count or none. */
+static bool again_infer(bs_infer *infer)
+{
+    bs_graph *g = infer->graph;
+    bs_router_info *loop = loop_of(infer);
+    const bs_value_info *go_on = infer->in[0];
+    infer->n_out = 0;
+    if (!loop)
+        return false;
+    infer->domain = loop->path_domains;
+    if (infer->ids[0] && !is_of(infer, 0, loop->path_domains))
+        return false;
+    if (infer->ids[0] && ((go_on->dtype != BS_F32 && go_on->dtype != BS_I32) || go_on->rank > 1 ||
+                          (go_on->rank == 1 && bs_dim_max(g, go_on->dims[0]) != 1)))
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "the predicate is %s, expected f32 or i32 [1]",
+                             bs_say_typed(infer, go_on));
+    if (infer->ids[1] != loop->count)
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "operand 1 is value %d, expected the loop's count, value %d",
+                             infer->ids[1], loop->count);
+    if (loop->n_carried > 0)
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "%d carried values have no bs_loop_next", loop->n_carried);
+    loop->again = g->n_nodes; /* the node to be added */
+    g->open_loop = loop->begun_before;
+    return true;
+}
+
+const bs_op bs_op_loop_again = {.name = "loop_again",
+                                .min_in = 2,
+                                .flags = BS_OP_STRUCTURAL | BS_OP_VARIADIC,
+                                .work = BS_WORK_ROUTE,
+                                .roles = {BS_ROLE_DECIDING, BS_ROLE_DECIDING},
+                                BS_PARAMS(bs_gather_params, of_loop_fields),
+                                .infer = again_infer};
+
+void bs_loop_end(bs_graph *graph, bs_router loop, bs_value go_on)
+{
+    const bool known = graph && graph->status == BS_OK && loop.id > 0 && loop.id < graph->n_routers;
+    const bs_gather_params p = {known ? graph->routers[loop.id].desc->name : "", loop.id, BS_GATHER_PLACE};
+    const int32_t in[2] = {go_on.id, known ? graph->routers[loop.id].count : 0};
+    bs_op_build_node(graph, &bs_op_loop_again, in, 2, &p);
+}
+/* ==== end src/ops/loops.c ===================================================================== */
 
 /* ==== begin src/ops/look_ahead.c ============================================================== */
 /* ops/look_ahead.c - predicts what a later router will choose by scores that are known now, so that weights are read
@@ -28998,7 +29440,8 @@ typedef enum bs_row_map {
     BS_MAP_BOUND,  /* from the only row to the buffer bound to `node`, or to the state that it writes */
     BS_MAP_APPEND, /* from a row of a segment to the next place in the ring of the cache that `node` writes */
     BS_MAP_PATHS,  /* from the packed rows that paths made of a row to that row of `target` */
-    BS_MAP_BEYOND  /* to the rows of the root tensor `target` that no cell has */
+    BS_MAP_BEYOND, /* to the rows of the root tensor `target` that no cell has */
+    BS_MAP_TRIP    /* from a row of a loop's body to the place that the trip has in the parent row of `target` */
 } bs_row_map;
 
 typedef enum bs_combine {
@@ -29051,6 +29494,7 @@ typedef struct bs_router_plan {
     bool live;
     bool in_tile;   /* decided tile by tile, inside a region */
     int32_t instr;  /* the instruction that decides; -1 none */
+    int32_t again;  /* a loop: the instruction that decides after a trip; -1 none */
     int64_t rows;   /* most rows that a decision is about */
 } bs_router_plan;
 
@@ -29733,7 +30177,8 @@ void bs_plan_size_domain(const bs_plan *plan, int32_t domain, bs_domain_plan *p)
 void bs_plan_size_router(const bs_plan *plan, int32_t router, bs_router_plan *r)
 {
     const int32_t d = plan->graph->routers[router].domain;
-    r->in_tile = plan->domains[d].order == BS_ORDER_DEPTH && plan->graph->domains[d].kind == BS_DOMAIN_PATH;
+    r->in_tile = plan->domains[d].order == BS_ORDER_DEPTH &&
+                 (plan->graph->domains[d].kind == BS_DOMAIN_PATH || bs_router_loops(plan->graph, router));
     r->rows = r->in_tile ? plan->domains[d].tile_rows : plan->domains[d].max_rows;
 }
 
@@ -29769,7 +30214,7 @@ static bool planar_step(const bs_plan *p, int32_t value, int32_t *from)
     *from = 0;
     if (node->n_in == 0 || !bs_node_is_view(node))
         return node->n_in == 0 || p->values[value].planar;
-    const int32_t in = bs_node_in(g, node)[0];
+    const int32_t in = bs_view_of(g, node);
     if (g->values[in].rank > g->values[value].rank) /* rows of a tensor */
         return true;
     *from = bs_plan_is_stored(p, in) ? 0 : in;
@@ -29808,6 +30253,14 @@ bool bs_plan_may_end_in_place(const bs_plan *p, int32_t value)
             (v->rank != 3 || p->values[value].planar));
 }
 
+/* What a trip hands on, where it is only seen through a view: perhaps that of another carried value, which may be
+ * written before it is read. */
+static bool hands_on_a_view(const bs_plan *p, const bs_node *node, int32_t index, int32_t value)
+{
+    return bs_router_loops(p->graph, node->router) && bs_node_gathers(node) && index == 0 &&
+           bs_node_is_view(&p->graph->nodes[p->graph->values[value].node]);
+}
+
 /* If not, the reader needs zeros around the rows, rows that lie one after the other, or channels that do. */
 bool bs_plan_reads_in_place(const bs_plan *p, int32_t n, int32_t index, int32_t value)
 {
@@ -29816,7 +30269,7 @@ bool bs_plan_reads_in_place(const bs_plan *p, int32_t n, int32_t index, int32_t 
     const bs_op *op = bs_op_get(node->op);
     const bs_value_info *v = &g->values[value];
     const bool scattered_rows = g->domains[v->domain].kind == BS_DOMAIN_PATH &&
-                                g->domains[v->domain].patches < 0 &&
+                                g->domains[v->domain].patches < 0 && !(op->flags & BS_OP_PICKS && index == 0) &&
                                 !bs_plan_on_device(p); /* kernels of a device look every row up */
     if (bs_node_role(node, index) == BS_ROLE_DECIDING && node->router != 0 &&
         g->routers[node->router].desc->protocol == BS_ROUTE_CALLBACK)
@@ -29825,7 +30278,7 @@ bool bs_plan_reads_in_place(const bs_plan *p, int32_t n, int32_t index, int32_t 
     if (bs_node_ends_run(node) && v->domain != 0)
         return false; /* copied when states are written: the old content must be kept until then */
     if (op->flags & BS_OP_STRUCTURAL)
-        return true;
+        return !hands_on_a_view(p, node, index, value);
     const bool zeros = v->rank == 3 && op->halo && !(op->flags & (BS_OP_CLAMPS | BS_OP_CORE_INPUT)) &&
                        p->values[value].margin > 0;
     const bool channels = v->rank == 3 && (op->flags & BS_OP_CHANNELS_LAST || p->nodes[n].fusion) &&
@@ -30099,10 +30552,29 @@ static bool margins_fit(const bs_plan *plan, bs_error *error)
     return true;
 }
 
+/* After a trip a cell has no neighbours: they may have made another number of trips. */
+static bool loops_fit(const bs_plan *plan, bs_error *error)
+{
+    const bs_graph *g = plan->graph;
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        const bs_node *node = &g->nodes[n];
+        const int32_t loop = plan->node_live[n] && bs_router_loops(g, node->router) ? node->router : 0;
+        if (loop && bs_plan_on_device(plan))
+            return bs_refuse(error, BS_ERROR_UNSUPPORTED, "loop \"%s\": loops run on the CPU so far",
+                             g->routers[loop].desc->name);
+        if (loop && bs_node_is_view(node) && node->writer && plan->values[node->first_out].margin > 0)
+            return bs_refuse(error, BS_ERROR_UNSUPPORTED,
+                             "loop \"%s\" carries value %d, of which %d pixels around a cell are read: carry them in "
+                             "the value, or loop over the assembled frame",
+                             g->routers[loop].desc->name, node->first_out, plan->values[node->first_out].margin);
+    }
+    return true;
+}
+
 bool bs_plan_rows_fit(const bs_plan *plan, bs_error *error)
 {
-    return rows_fit(plan, error) && cells_fit(plan, error) &&
-           cells_are_whole(plan, error) && margins_fit(plan, error);
+    return rows_fit(plan, error) && cells_fit(plan, error) && cells_are_whole(plan, error) &&
+           margins_fit(plan, error) && loops_fit(plan, error);
 }
 
 bool bs_plan_bytes_fit(const bs_plan *plan, bs_error *error)
@@ -30134,7 +30606,7 @@ bool bs_plan_node_streams(const bs_plan *p, int32_t n)
 {
     const bs_node *node = &p->graph->nodes[n];
     return p->desc.slot_bytes > 0 && node->block != 0 && bs_node_work(node) == BS_WORK_CALL &&
-           bs_plan_needs_weights(p, n);
+           !p->graph->domains[node->domain].loop && bs_plan_needs_weights(p, n);
 }
 
 /* Slots have the bytes of the description, or less where all units together need less. A lane's staging holds a chunk,
@@ -30225,6 +30697,8 @@ static bool force_routes(bs_plan *plan, bs_error *error)
         if (!found || force->path < 0 || force->path >= g->routers[found].desc->paths)
             return bs_refuse(error, BS_ERROR_ARGUMENT, "cannot force path %d of router \"%s\": there is no such %s",
                              force->path, force->router ? force->router : "", found ? "path" : "router");
+        if (bs_router_loops(g, found))
+            return bs_refuse(error, BS_ERROR_ARGUMENT, "cannot force router \"%s\": it is a loop", force->router);
         plan->routers[found].forced = force->path + 1;
     }
     return true;
@@ -30237,8 +30711,7 @@ typedef struct live_pass {
     bs_plan *plan;
     int32_t *waiting; /* [nodes] */
     int32_t n_waiting;
-    /* [nodes] for a state: the node that writes it; for a look-ahead: the next one about the same router; 0: none */
-    int32_t *follower;
+    int32_t *follower;   /* [nodes] for a look-ahead: the next one about the same router; 0: none */
     int32_t *look_ahead; /* [routers] the first look-ahead about it, or 0 */
 } live_pass;
 
@@ -30256,7 +30729,7 @@ static void mark(live_pass *l, int32_t value)
         mark_node(l, l->plan->graph->values[value].node);
 }
 
-/* Where weights are streamed, a needed decision also needs the look-aheads about it. */
+/* A needed loop has an end. Where weights are streamed, a needed decision also needs the look-aheads about it. */
 static void mark_router(live_pass *l, int32_t router)
 {
     bs_router_plan *r = &l->plan->routers[router];
@@ -30264,6 +30737,7 @@ static void mark_router(live_pass *l, int32_t router)
         return;
     r->live = true;
     mark_node(l, l->plan->graph->routers[router].node);
+    mark_node(l, l->plan->graph->routers[router].again);
     const bool streams = l->plan->desc.slot_bytes > 0 && !r->forced;
     for (int32_t n = l->look_ahead[router]; streams && n != 0; n = l->follower[n])
         mark_node(l, n);
@@ -30317,18 +30791,14 @@ static bool find_look_aheads(bs_plan *p, bs_error *error)
     return true;
 }
 
-/* Finds what becomes needed along with a state or a decision. */
+/* Finds the look-aheads about each decision. */
 static void find_followers(live_pass *l)
 {
     const bs_graph *g = l->plan->graph;
     memset(l->follower, 0, (size_t)g->n_nodes * sizeof *l->follower);
     memset(l->look_ahead, 0, (size_t)g->n_routers * sizeof *l->look_ahead);
     for (int32_t n = 1; n < g->n_nodes; n++) {
-        const bs_node *node = &g->nodes[n];
-        const int32_t state = bs_node_operand(node, BS_ROLE_STATE);
-        if (state >= 0)
-            l->follower[g->values[bs_node_in(g, node)[state]].node] = n; /* a state is written once */
-        if (!bs_plan_looks_ahead(node))
+        if (!bs_plan_looks_ahead(&g->nodes[n]))
             continue;
         int32_t *first = &l->look_ahead[l->plan->nodes[n].ahead_of];
         l->follower[n] = *first;
@@ -30336,7 +30806,8 @@ static void find_followers(live_pass *l)
     }
 }
 
-/* Goes from the outputs backwards to everything that is needed. A state is kept when a needed node reads it. */
+/* Goes from the outputs backwards to everything that is needed. A state, or a carried value, is kept when a needed node
+ * reads it: then what writes it is needed, too. */
 static void find_live(live_pass *l)
 {
     const bs_graph *g = l->plan->graph;
@@ -30348,8 +30819,7 @@ static void find_live(live_pass *l)
         mark_operands(l, &g->nodes[n]);
         mark_domain(l, g->nodes[n].domain);
         mark_extents(l, &g->nodes[n]);
-        if (bs_node_is_state(&g->nodes[n]))
-            mark_node(l, l->follower[n]);
+        mark_node(l, g->nodes[n].writer);
     }
 }
 
@@ -30367,6 +30837,8 @@ static void look_into_trees(bs_plan *plan)
         if (!plan->node_live[n])
             continue;
         top->images = top->images || (node->n_out > 0 && g->values[node->first_out].rank == 3);
+        /* the trips of a tile cannot wait for other rows */
+        top->whole = top->whole || (g->domains[node->domain].loop && bs_op_get(node->op)->flags & BS_OP_CROSS_ROW);
         top->streams = top->streams ||
                        (g->domains[node->domain].kind == BS_DOMAIN_PATH && bs_plan_node_streams(plan, n));
     }
@@ -30984,6 +31456,11 @@ typedef struct bs_lower_pass {
     bs_lower_index parts; /* by region and domain */
     bs_lower_index levels; /* mixed: the first region by top-level domain, level and router */
     bs_lower_index units; /* mixed: a region without router by top-level domain, level and unit */
+    /* Loops: nodes are listed so that a body stands behind all that it needs from outside. */
+    int32_t *follows;     /* [nodes] the next node of the list, or 0 */
+    int32_t *first, *last; /* [routers] the list of a loop's body; [0]: of what is in no loop */
+    int32_t floor;        /* nothing runs before this time: what came earlier, or is in a loop, is over */
+    int32_t latest;       /* of all times so far */
     int32_t searches;
 } bs_lower_pass;
 
@@ -31000,6 +31477,8 @@ BS_INTERNAL void bs_lower_find_readers(bs_lower_pass *l);
  * tiles: these now run layer by layer, and the function must be called again. */
 BS_INTERNAL bool bs_lower_regions(bs_lower_pass *l);
 BS_INTERNAL int32_t bs_lower_region_of(const bs_lower_pass *l, int32_t node);
+/* Lists all nodes in l->list, bodies of loops whole, each where its loop ends. */
+BS_INTERNAL void bs_lower_order(bs_lower_pass *l);
 /* Gives every live value its storage class; needs the regions. */
 BS_INTERNAL void bs_lower_places(bs_lower_pass *l);
 
@@ -31096,10 +31575,11 @@ static bool region_is_of_unit(const bs_lower_pass *l, int32_t region, int32_t to
 
 /* ------------------------------------------------------------------------------------------------ regions */
 
-/* The domain of the part that a node runs in: its top-level domain itself, or the outermost path below it. */
+/* The domain of the part that a node runs in: its top-level domain itself, or the outermost path below it. A loop is of
+ * the part of its rows. */
 static int32_t part_domain(const bs_graph *g, int32_t domain)
 {
-    return g->domains[domain].kind == BS_DOMAIN_PATH ? g->domains[domain].outermost : domain;
+    return bs_or_default(g->domains[domain].outermost, g->domains[domain].top);
 }
 
 static int32_t part_find(bs_lower_pass *l, int32_t region, int32_t domain)
@@ -31425,7 +31905,8 @@ static void place_gather(bs_lower_pass *l, int32_t value)
 {
     const bs_node *node = &l->g->nodes[l->g->values[value].node];
     const int32_t frame = frame_of(l, value);
-    if (frame && !bs_plan_is_packed(l->g, node) && !l->plan->routers[node->router].in_tile) {
+    if (frame && !bs_plan_is_packed(l->g, node) && !l->plan->routers[node->router].in_tile &&
+        !bs_router_loops(l->g, node->router)) {
         l->plan->values[value].storage = BS_STORAGE_FRAME;
         l->plan->values[value].source = frame;
         return;
@@ -31438,7 +31919,7 @@ static void place_view(bs_lower_pass *l, int32_t value)
     const bs_node *node = &l->g->nodes[l->g->values[value].node];
     if (is_read_in_place(l, value)) {
         l->plan->values[value].storage = BS_STORAGE_VIEW;
-        l->plan->values[value].source = bs_node_in(l->g, node)[0];
+        l->plan->values[value].source = bs_view_of(l->g, node);
     } else {
         place_computed(l, value);
     }
@@ -31670,6 +32151,54 @@ void bs_lower_places(bs_lower_pass *l)
 #endif
 /* ==== end src/plan/places.c =================================================================== */
 
+/* ==== begin src/plan/loops.c ================================================================== */
+/* plan/loops.c - the order in which nodes become instructions, where there are loops.
+ *
+ * Nodes stand in the order in which they were built, and nodes of a body between others. What a body reads from outside
+ * is built before its loop ends, and what the loop gives is read after that: so a body is moved, whole, to where its
+ * loop ends. Loops in loops are moved with the body that they are in.
+ * Relies on plan/lower.h. Must never emit instructions. */
+/* #include "plan/lower.h" */
+
+#if !defined(BS_NO_PLANNER)
+
+static void append(bs_lower_pass *l, int32_t loop, int32_t first, int32_t last)
+{
+    if (l->last[loop])
+        l->follows[l->last[loop]] = first;
+    else
+        l->first[loop] = first;
+    l->last[loop] = last;
+}
+
+/* The loop in whose list a node stands: both decisions of a loop are in its own. */
+static int32_t list_of(const bs_graph *g, int32_t n)
+{
+    const bs_node *node = &g->nodes[n];
+    return bs_node_work(node) == BS_WORK_ROUTE && bs_router_loops(g, node->router) ? node->router
+                                                                                  : g->domains[node->domain].loop;
+}
+
+void bs_lower_order(bs_lower_pass *l)
+{
+    const bs_graph *g = l->g;
+    memset(l->follows, 0, (size_t)g->n_nodes * sizeof *l->follows);
+    memset(l->first, 0, (size_t)g->n_routers * sizeof *l->first);
+    memset(l->last, 0, (size_t)g->n_routers * sizeof *l->last);
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        const int32_t loop = list_of(g, n);
+        append(l, loop, n, n);
+        if (loop && g->routers[loop].again == n)
+            append(l, g->domains[g->routers[loop].domain].loop, l->first[loop], l->last[loop]);
+    }
+    int32_t count = 0;
+    for (int32_t n = l->first[0]; n; n = l->follows[n])
+        l->list[count++] = n;
+}
+
+#endif
+/* ==== end src/plan/loops.c ==================================================================== */
+
 /* ==== begin src/plan/lower.c ================================================================== */
 /* plan/lower.c - the pass of planning that turns nodes into instructions.
  *
@@ -31731,6 +32260,15 @@ static int32_t value_ready(const bs_lower_pass *l, int32_t value, int32_t region
     return made_in == BS_TOP || made_in == region ? ready : bs_max_i32(ready, l->region_time[made_in]);
 }
 
+/* A region is not put off for a loop that it does not wait for: others may have read what it makes. */
+static void region_waits(bs_lower_pass *l, int32_t region, int32_t after)
+{
+    if (after < l->region_time[region])
+        return;
+    l->region_time[region] = bs_max_i32(after, l->floor) + 1;
+    l->latest = bs_max_i32(l->latest, l->region_time[region]);
+}
+
 /* When an instruction can run: after what it reads, after the previous one of its domain, and when the extents of what
  * its node makes are known. */
 static void schedule(bs_lower_pass *l, bs_instr *i, int32_t after)
@@ -31742,11 +32280,12 @@ static void schedule(bs_lower_pass *l, bs_instr *i, int32_t after)
         for (int32_t d = 0; d < v->rank; d++)
             after = bs_max_i32(after, extent_ready(l, l->g->dims[v->dims[d]].node));
     if (region != BS_TOP) {
-        l->region_time[region] = bs_max_i32(l->region_time[region], after + 1);
+        region_waits(l, region, after);
         return;
     }
-    i->time = bs_max_i32(after, l->clock[i->domain]) + 1;
+    i->time = bs_max_i32(bs_max_i32(after, l->floor), l->clock[i->domain]) + 1;
     l->clock[i->domain] = i->time;
+    l->latest = bs_max_i32(l->latest, i->time);
 }
 
 /* Rows of a path exist once its router has decided, others once their number is known. */
@@ -31856,17 +32395,51 @@ static void emit_beyond(bs_lower_pass *l, int32_t n)
     l->ready[target] = i->time;
 }
 
+/* The moves of what a loop gives: before the first trip what was there, or zeros; after a trip what its rows made. */
+static void emit_results(bs_lower_pass *l, int32_t loop, bool before)
+{
+    const bs_router_info *info = &l->g->routers[loop];
+    for (int32_t n = info->node + 1; n < info->again; n++) {
+        const bs_node *node = &l->g->nodes[n];
+        if (node->router != loop || !l->plan->node_live[n] || !bs_node_gathers(node))
+            continue;
+        const int32_t *in = bs_node_in(l->g, node), region = bs_lower_region_of(l, n), value = in[before];
+        const bs_row_map map = before ? BS_MAP_ROW : node->n_in > 2 ? BS_MAP_PARENT : BS_MAP_TRIP;
+        bs_instr *i = emit_move(l, map, value ? BS_COMBINE_COPY : BS_COMBINE_ZERO, l->part_of[n], n, value,
+                                node->first_out);
+        i->domain = before ? info->domain : info->path_domains;
+        schedule(l, i, bs_max_i32(value_ready(l, value, region), domain_ready(l, i->domain)));
+        l->ready[node->first_out] = time_of(l, i);
+    }
+}
+
+/* A loop at top level takes a span of time of its own: nothing else stands between its decisions. */
+static void loop_waits(bs_lower_pass *l, int32_t router)
+{
+    if (bs_router_loops(l->g, router) && !l->plan->routers[router].in_tile)
+        l->floor = l->latest;
+}
+
 static void emit_route(bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
+    const int32_t loop = bs_router_loops(l->g, node->router) ? node->router : 0;
+    const bool again = loop && l->g->routers[loop].again == n;
+    loop_waits(l, node->router);
+    if (loop)
+        emit_results(l, loop, !again);
+    loop_waits(l, node->router);
     bs_instr *i = emit(l, BS_INSTR_ROUTE, l->part_of[n], n);
     const int32_t *in = bs_node_in(l->g, node);
     const bool forced = l->plan->routers[node->router].forced != 0;
-    i->domain = l->g->routers[node->router].domain;
+    i->domain = again ? node->domain : l->g->routers[node->router].domain;
     int32_t ready = domain_ready(l, i->domain);
     for (int32_t k = 0; !forced && k < node->n_in; k++)
         ready = bs_max_i32(ready, value_ready(l, in[k], region_of(l->plan, i)));
     schedule(l, i, ready);
+    loop_waits(l, node->router);
+    if (again)
+        return;
     l->decided[node->router] = i->part == BS_TOP ? i->time : 0;
     l->path_ready[node->router] = bs_max_i32(l->decided[node->router], domain_ready(l, i->domain));
 }
@@ -31930,7 +32503,7 @@ static void emit_found(bs_lower_pass *l, int32_t n)
     }
     outputs_ready(l, node, ready);
     if (region != BS_TOP) /* its stores come late, so they must not advance the region's time */
-        l->region_time[region] = bs_max_i32(l->region_time[region], ready + 1);
+        region_waits(l, region, ready);
 }
 
 static void emit_node(bs_lower_pass *l, int32_t n)
@@ -31941,6 +32514,8 @@ static void emit_node(bs_lower_pass *l, int32_t n)
     case BS_WORK_GIVEN:
     case BS_WORK_VIEW: emit_found(l, n); break;
     case BS_WORK_MOVE:
+        if (bs_router_loops(l->g, node->router))
+            break; /* its moves come with the decisions of the loop */
         if (bs_node_gathers(node))
             emit_gather(l, n);
         else if (bs_node_joins_cells(node))
@@ -32036,6 +32611,13 @@ static void emit_nodes(bs_lower_pass *l)
 {
     const int32_t nodes = l->g->n_nodes;
     int32_t *next = l->seen; /* [levels] index of the next node of each; operands have a lower level, or the same */
+    if (!l->mixed) {
+        bs_lower_order(l);
+        for (int32_t i = 0; i < nodes - 1; i++)
+            if (l->plan->node_live[l->list[i]])
+                emit_node(l, l->list[i]);
+        return;
+    }
     memset(next, 0, (size_t)nodes * sizeof *next);
     for (int32_t n = 1; n < nodes; n++)
         next[l->level[n]]++;
@@ -32072,7 +32654,8 @@ static void carve_lower(bs_carver *c, bs_lower_pass *l, const bs_graph *g)
         BS_CARVED(bs_lower_pass, region_level, REGIONS),        BS_CARVED(bs_lower_pass, region_part, REGIONS),
         BS_CARVED(bs_lower_pass, region_node, REGIONS),         BS_CARVED(bs_lower_pass, region_seen, REGIONS),
         BS_CARVED(bs_lower_pass, region_checked, REGIONS),      BS_CARVED(bs_lower_pass, decided, ROUTERS),
-        BS_CARVED(bs_lower_pass, path_ready, ROUTERS),
+        BS_CARVED(bs_lower_pass, path_ready, ROUTERS),          BS_CARVED(bs_lower_pass, follows, NODES),
+        BS_CARVED(bs_lower_pass, first, ROUTERS),               BS_CARVED(bs_lower_pass, last, ROUTERS),
     };
     l->max_regions = bs_plan_most_parts(g);
     const int64_t counts[] = {g->n_nodes,
@@ -32641,30 +33224,64 @@ static int32_t storage_of(const bs_plan *p, int32_t value)
     return value;
 }
 
-static void touch(bs_plan *p, int32_t value, int32_t scope, int32_t time)
+/* Where an instruction stands: the part whose scratch it may touch (-1: none), its time there, and the innermost loop
+ * around it. */
+typedef struct life_at {
+    int32_t scope, time, loop;
+} life_at;
+
+static void stretch(bs_value_plan *v, int32_t time)
 {
-    value = storage_of(p, value);
-    bs_value_plan *v = &p->values[value];
-    const bool here = value > 0 && ((v->storage == BS_STORAGE_TRANSIENT && scope < 0) ||
-                                    (v->storage == BS_STORAGE_SCRATCH && v->scope == scope));
-    if (!here)
-        return;
     v->first = v->first < 0 ? time : bs_min_i32(v->first, time);
     v->last = bs_max_i32(v->last, time);
 }
 
-static void touch_instr(bs_plan *p, const bs_instr *i, int32_t scope, int32_t time)
+static int32_t instr_time(const bs_plan *p, int32_t k)
+{
+    return p->instrs[k].part == BS_TOP ? p->instrs[k].time : k;
+}
+
+/* What is outside a loop, and touched in it, is touched in every trip. */
+static void touch(bs_plan *p, int32_t value, const life_at *at)
+{
+    const bs_graph *g = p->graph;
+    value = storage_of(p, value);
+    bs_value_plan *v = &p->values[value];
+    const bool here = value > 0 && ((v->storage == BS_STORAGE_TRANSIENT && at->scope < 0) ||
+                                    (v->storage == BS_STORAGE_SCRATCH && v->scope == at->scope));
+    if (!here)
+        return;
+    stretch(v, at->time);
+    for (int32_t l = at->loop; l && !bs_domain_in_loop(g, g->values[value].domain, l);
+         l = g->domains[g->routers[l].domain].loop) {
+        stretch(v, instr_time(p, p->routers[l].instr));
+        stretch(v, instr_time(p, p->routers[l].again));
+    }
+}
+
+static void touch_instr(bs_plan *p, const bs_instr *i, const life_at *at)
 {
     const bs_node *node = &p->graph->nodes[i->node];
     int32_t n_in;
     const int32_t *in = bs_plan_in(p, i->node, &n_in);
-    touch(p, i->value, scope, time);
-    touch(p, i->target, scope, time);
-    const bool reads_operands = i->kind != BS_INSTR_MOVE || i->map == BS_MAP_VIEW || i->map == BS_MAP_PATHS;
+    touch(p, i->value, at);
+    touch(p, i->target, at);
+    const bool reads_operands = i->kind != BS_INSTR_MOVE || i->map == BS_MAP_PATHS;
     for (int32_t k = 0; reads_operands && k < n_in; k++)
-        touch(p, in[k], scope, time);
+        touch(p, in[k], at);
+    if (i->kind == BS_INSTR_MOVE && i->map == BS_MAP_VIEW && n_in > 0)
+        touch(p, bs_view_of(p->graph, node), at);
     for (int32_t k = 0; i->kind == BS_INSTR_CALL && k < node->n_out; k++)
-        touch(p, node->first_out + k, scope, time);
+        touch(p, node->first_out + k, at);
+}
+
+/* The innermost loop around what follows instruction k, which stands in `loop`. */
+static int32_t loop_after(const bs_plan *p, int32_t k, int32_t loop)
+{
+    const int32_t router = p->instrs[k].kind == BS_INSTR_ROUTE ? p->graph->nodes[p->instrs[k].node].router : 0;
+    if (!router || !bs_router_loops(p->graph, router))
+        return loop;
+    return p->routers[router].instr == k ? router : p->graph->domains[p->graph->routers[router].domain].loop;
 }
 
 static void find_lifetimes(memory_pass *m)
@@ -32676,13 +33293,17 @@ static void find_lifetimes(memory_pass *m)
     for (int32_t t = 0; t < p->n_top; t++)
         if (p->instrs[t].kind == BS_INSTR_RUN)
             region_time[p->instrs[t].region] = p->instrs[t].time;
-    for (int32_t i = 0; i < p->n_instrs; i++) {
+    for (int32_t i = 0, loop = 0; i < p->n_instrs; i++) {
         const bs_instr *instr = &p->instrs[i];
         if (instr->kind == BS_INSTR_RUN)
             continue;
-        touch_instr(p, instr, instr->part, instr->part == BS_TOP ? instr->time : i);
-        if (instr->part != BS_TOP) /* a region touches outside values at its own time */
-            touch_instr(p, instr, BS_TOP, region_time[p->parts[instr->part].region]);
+        const life_at here = {instr->part, instr_time(p, i), loop};
+        touch_instr(p, instr, &here);
+        if (instr->part != BS_TOP) { /* a region touches outside values at its own time, loops and all */
+            const life_at outside = {BS_TOP, region_time[p->parts[instr->part].region], 0};
+            touch_instr(p, instr, &outside);
+        }
+        loop = loop_after(p, i, loop);
     }
 }
 
@@ -32993,7 +33614,7 @@ static void order_parts(bs_plan *p, int32_t *buffer)
 static void find_instrs(bs_plan *p)
 {
     for (int32_t r = 0; r < p->graph->n_routers; r++)
-        p->routers[r].instr = -1;
+        p->routers[r].instr = p->routers[r].again = -1;
     for (int32_t r = 0; r < p->n_regions; r++)
         p->regions[r].instr = -1;
     for (int32_t n = 0; n < p->graph->n_nodes; n++)
@@ -33004,8 +33625,10 @@ static void find_instrs(bs_plan *p)
             p->nodes[i->node].instr = k;
         if (i->kind == BS_INSTR_RUN)
             p->regions[i->region].instr = k;
-        if (i->kind == BS_INSTR_ROUTE)
-            p->routers[p->graph->nodes[i->node].router].instr = k;
+        if (i->kind != BS_INSTR_ROUTE)
+            continue;
+        const int32_t router = p->graph->nodes[i->node].router;
+        *(i->node == p->graph->routers[router].node ? &p->routers[router].instr : &p->routers[router].again) = k;
     }
 }
 
@@ -33391,6 +34014,7 @@ static void bounds_make(const bs_plan *p, image_bounds *b)
     X(routers, live, FLAG)        \
     X(routers, in_tile, FLAG)     \
     X(routers, instr, INSTR)      \
+    X(routers, again, INSTR)      \
     X(routers, rows, ANY)         \
     X(instrs, kind, KIND)               \
     X(instrs, map, ANY)                 \
@@ -33619,6 +34243,8 @@ static const char *router_wrong(const bs_plan *p, int32_t r)
     sized.live = router->live && p->node_live[info->node];
     if (!bs_image_same(BS_IMAGE_routers, &sized, router))
         return bs_image_refused("its rows or paths are not those of the graph, or it is needed, and its node is not");
+    if (router->live && info->again && !p->node_live[info->again])
+        return bs_image_refused("it is a loop whose end is not needed");
     return router->live && router->in_tile && !router->forced && bs_protocol_sees_all_rows(info->desc->protocol)
                ? bs_image_refused("its protocol does not decide tile by tile")
                : NULL;
@@ -33725,6 +34351,8 @@ static const char *node_wrong(const bs_plan *p, int32_t n)
         return bs_node_is_output(node) || np->unit != 0
                    ? bs_image_refused("it is an output, or has weights that are loaded, and is not needed")
                    : NULL;
+    if (bs_node_is_view(node) && node->writer && !p->node_live[node->writer])
+        return bs_image_refused("a loop carries it, and what it is after a trip is not needed");
     if (!domain_is_live(p, n))
         return bs_image_refused("its domain or its router is not needed, and it is");
     if (!chain_is_there(p, n))
@@ -33764,7 +34392,7 @@ static bool frames(const bs_plan *p, int32_t value)
     const int32_t frame = p->values[value].source < g->n_values ? p->values[value].source : 0;
     const bs_node *joins = &g->nodes[g->values[frame].node];
     return bs_node_gathers(node) && !bs_plan_is_packed(g, node) && !p->routers[node->router].in_tile &&
-           bs_node_joins_cells(joins) && bs_node_in(g, joins)[0] == value &&
+           !bs_router_loops(g, node->router) && bs_node_joins_cells(joins) && bs_node_in(g, joins)[0] == value &&
            g->values[frame].rank == g->values[value].rank;
 }
 
@@ -33778,7 +34406,7 @@ static bool lies_well(const bs_plan *p, int32_t value)
     case BS_STORAGE_WEIGHT: return given && bs_op_get(node->op)->bound == 0;
     case BS_STORAGE_STATE: return bs_node_is_state(node) ? given : bs_node_joins_cells(node) && ends_in_place(p, value);
     case BS_STORAGE_OUTPUT: return bs_plan_may_end_in_place(p, value) && ends_in_place(p, value);
-    case BS_STORAGE_VIEW: return bs_node_is_view(node) && source == bs_node_in(p->graph, node)[0];
+    case BS_STORAGE_VIEW: return bs_node_is_view(node) && source == bs_view_of(p->graph, node);
     case BS_STORAGE_FRAME: return frames(p, value);
     case BS_STORAGE_TRANSIENT:
         return bs_plan_on_device(p) || source == 0 || ends_in_place(p, value);
@@ -33975,7 +34603,8 @@ static bool sees(const image_at *a, int32_t domain)
     return is_decided(a, d->router) && a->p->routers[d->router].in_tile == (a->tile != 0);
 }
 
-/* Whether the instruction may touch a value: its rows are there. Views lead to values of lower numbers. */
+/* Whether the instruction may touch a value: its rows are there. Views lead to values of lower numbers, or to what a
+ * loop gives, which is no view. */
 static bool touches(const image_at *a, int32_t value)
 {
     const bs_value_plan *values = a->p->values;
@@ -34003,11 +34632,14 @@ static const char *decision_wrong(const bs_plan *p, int32_t r)
 {
     const bs_router_plan *router = &p->routers[r];
     if (router->instr < 0)
-        return NULL;
-    const bs_instr *i = &p->instrs[router->instr];
-    return i->kind == BS_INSTR_ROUTE && p->graph->nodes[i->node].router == r
+        return router->again < 0 ? NULL : bs_image_refused("it ends, and does not begin");
+    const bs_instr *i = &p->instrs[router->instr], *end = router->again < 0 ? NULL : &p->instrs[router->again];
+    const bs_router_info *info = &p->graph->routers[r];
+    if (i->kind != BS_INSTR_ROUTE || i->node != info->node)
+        return bs_image_refused("what is to decide it does not");
+    return !end || (end->kind == BS_INSTR_ROUTE && info->again && end->node == info->again && end->part == i->part)
                ? NULL
-               : bs_image_refused("what is to decide it does not");
+               : bs_image_refused("what is to decide it after a trip does not");
 }
 
 /* ------------------------------------------------------------------------------------------------- each kind
@@ -34032,8 +34664,10 @@ static bool make_route(const image_at *a, bs_instr *made)
     if (bs_node_work(a->node) != BS_WORK_ROUTE)
         return false;
     const bs_router_plan *r = &a->p->routers[a->node->router];
-    made->domain = a->g->routers[a->node->router].domain;
-    return r->instr == a->at && r->in_tile == (a->tile != 0) && touches_operands(a);
+    const bool again = a->g->routers[a->node->router].again == a->i->node;
+    made->domain = again ? a->node->domain : a->g->routers[a->node->router].domain;
+    return (again ? r->again == a->at && is_decided(a, a->node->router) : r->instr == a->at) &&
+           r->in_tile == (a->tile != 0) && touches_operands(a);
 }
 
 /* The paths' domains must be seen when the region runs, which it does once. */
@@ -34102,10 +34736,24 @@ static bool make_joined(const image_at *a, bs_instr *made)
            bs_domain_is_patches(&a->g->domains[from->domain]) && a->p->node_live[from->node];
 }
 
+/* The moves of what a loop gives: what is there before the first trip, and the rows that made a trip. */
+static bool make_result(const image_at *a, bs_instr *made)
+{
+    const bs_router_info *loop = &a->g->routers[a->node->router];
+    const int32_t *in = bs_node_in(a->g, a->node), out = a->node->first_out;
+    const bool before = a->i->map == BS_MAP_ROW;
+    made->domain = before ? loop->domain : loop->path_domains;
+    make_move(made, before ? BS_MAP_ROW : a->node->n_in > 2 ? BS_MAP_PARENT : BS_MAP_TRIP,
+              in[before] ? BS_COMBINE_COPY : BS_COMBINE_ZERO, in[before], out);
+    return before || is_decided(a, a->node->router);
+}
+
 static bool make_moved(const image_at *a, bs_instr *made)
 {
     const bs_node *node = a->node;
     const int32_t out = node->first_out;
+    if (bs_router_loops(a->g, node->router) && bs_node_gathers(node))
+        return make_result(a, made);
     if (bs_node_gathers(node))
         return make_gathered(a, made);
     if (bs_node_joins_cells(node))
@@ -38583,6 +39231,7 @@ BS_INTERNAL void bs_segment_append(const bs_context *c, const bs_instr *i, int32
 /* run/route.c */
 /* On failure c->fault says what is wrong with the data; "": the status says everything. */
 BS_INTERNAL bs_status bs_route_decide(bs_context *c, int32_t router);
+BS_INTERNAL bs_status bs_route_again(bs_context *c, int32_t router); /* a loop, after a trip */
 BS_INTERNAL void bs_decision_forced(bs_decision_data *d, int32_t rows, int32_t path);
 
 /* run/exec.c */
@@ -39269,6 +39918,14 @@ void bs_operand_make(const bs_context *c, int32_t value, int32_t row, bs_operand
         row = c->domains[s->graph->values[value].domain].ids[row];
         value = s->plan->values[value].source;
     }
+    if (s->graph->values[value].domain == 0) { /* seen from a loop of the root */
+        bs_operand root;
+        bs_operand_root(c, value, &root);
+        memcpy(o->stride, root.stride, sizeof o->stride);
+        o->data = root.data;
+        o->row_stride = 0;
+        return;
+    }
     operand_stored(c, value, storage_row(c, value, row), o);
 }
 /* ==== end src/run/operands.c ================================================================== */
@@ -39461,7 +40118,7 @@ static void operand_source(const bs_context *c, int32_t value, int32_t row, bs_o
     bs_operand_extent(c, value, row, o);
     if (s->graph->nodes[node].router != 0) {
         bs_operand parent;
-        const int32_t from = bs_node_in(s->graph, &s->graph->nodes[node])[0];
+        const int32_t from = bs_view_of(s->graph, &s->graph->nodes[node]);
         bs_operand_make(c, from, c->domains[s->graph->values[value].domain].ids[row], &parent);
         memcpy(o->stride, parent.stride, sizeof o->stride);
         o->data = parent.data;
@@ -39499,6 +40156,21 @@ static void operand_ending(const bs_context *c, const bs_instr *i, bs_operand *o
     bs_operand_bound(c, state < 0 ? i->node : g->values[bs_node_in(g, node)[state]].node, o);
 }
 
+/* The row that a row of a loop's body came from; with `trip`, the place in it that the trip has. */
+static void operand_parent(const bs_context *c, const bs_instr *i, int32_t row, bool trip, bs_operand *o)
+{
+    bs_operand parent;
+    bs_operand_make(c, i->target, c->domains[i->domain].ids[row], trip ? &parent : o);
+    if (!trip)
+        return;
+    const int32_t number = bs_decision_of(c, c->session->graph->nodes[i->node].router)->trip;
+    bs_operand_extent(c, i->value, row, o);
+    for (int32_t d = 0; d < o->rank; d++)
+        o->stride[d] = parent.stride[d + 1];
+    o->row_stride = 0;
+    o->data = (uint8_t *)parent.data + number * parent.stride[0] * (ptrdiff_t)bs_dtype_bytes(o->dtype);
+}
+
 /* All rows of a root tensor that belong to no cell, as one operand. */
 static void operand_beyond(const bs_context *c, const bs_instr *i, bs_operand *o)
 {
@@ -39517,7 +40189,8 @@ static void operand_target(const bs_context *c, const bs_instr *i, int32_t row, 
     case BS_MAP_VIEW:
     case BS_MAP_ROW:
     case BS_MAP_PATHS: bs_operand_make(c, i->target, row, o); break;
-    case BS_MAP_PARENT: bs_operand_make(c, i->target, c->domains[i->domain].ids[row], o); break;
+    case BS_MAP_PARENT:
+    case BS_MAP_TRIP: operand_parent(c, i, row, i->map == BS_MAP_TRIP, o); break;
     case BS_MAP_CELL: operand_cell(c, i, row, o); break;
     case BS_MAP_BOUND: operand_ending(c, i, o); break;
     case BS_MAP_APPEND:
@@ -39736,6 +40409,12 @@ static inline bs_choices bs_choices_of(const bs_decision_data *d, int32_t row)
     return choices;
 }
 
+/* Counts, offsets, ids and the inverse map from what was chosen. (run/route.c) */
+BS_INTERNAL void bs_decision_pack(bs_decision_data *d);
+/* run/loops.c: chooses the rows that make the first trip of a loop; and, of those that made one, the rows that make
+ * another. */
+BS_INTERNAL bs_route_fault bs_loop_decide(bs_context *c, int32_t router);
+BS_INTERNAL bs_route_fault bs_loop_decide_again(bs_context *c, int32_t router);
 /* run/budget.c: chooses for all rows, and publishes the price. */
 BS_INTERNAL bs_route_fault bs_route_budget(const bs_routing *r);
 
@@ -39795,6 +40474,75 @@ bs_route_fault bs_route_budget(const bs_routing *r)
 }
 /* ==== end src/run/budget.c ==================================================================== */
 
+/* ==== begin src/run/loops.c =================================================================== */
+/* run/loops.c - the decisions of a loop: which rows make the first trip, and which of those that made one make another.
+ * Relies on run/routing.h. Must never keep a row active beyond its bound. */
+/* #include "run/routing.h" */
+
+/* How many trips a row of the loop's domain may make: its count, the extent of a dimension, or the bound. */
+static int32_t most_trips(const bs_context *c, const bs_router_info *loop, int32_t row)
+{
+    const int64_t trips = loop->trips >= 0 ? c->session->dims[loop->trips] : loop->bound;
+    if (!loop->count)
+        return (int32_t)trips;
+    const bs_scores count = bs_scores_of(c, loop->count, row);
+    return bs_min_i32(bs_score_int(&count, 0), loop->trips >= 0 ? (int32_t)trips : INT32_MAX);
+}
+
+bs_route_fault bs_loop_decide(bs_context *c, int32_t router)
+{
+    const bs_router_info *loop = &c->session->graph->routers[router];
+    bs_decision_data *d = &c->decisions[router];
+    bs_route_fault fault = {BS_ROUTE_SOUND, -1, 0, 0};
+    d->trip = 0;
+    for (int32_t row = 0; row < d->rows && fault.kind == BS_ROUTE_SOUND; row++) {
+        const int32_t most = most_trips(c, loop, row);
+        fault = bs_route_fault_if(most > loop->bound, BS_ROUTE_BAD_COUNT, row, most, loop->bound);
+        d->chosen[row] = most > 0 ? 0 : -1;
+        d->gates[row] = 1.0f;
+    }
+    if (fault.kind == BS_ROUTE_SOUND)
+        bs_decision_pack(d);
+    return fault;
+}
+
+/* Whether body row `row` makes another trip by the loop's predicate. */
+static bool goes_on(const bs_context *c, int32_t predicate, int32_t row, int32_t trip, bs_route_fault *fault)
+{
+    if (!predicate)
+        return true;
+    const bs_scores x = bs_scores_of(c, predicate, row);
+    const float score = bs_score_at(&x, 0);
+    *fault = bs_route_fault_if(isnan(score), BS_ROUTE_BAD_PREDICATE, row, trip, 0);
+    return score > 0.0f;
+}
+
+/* Rows that go on keep their order, so they are packed in place: a row is written where it, or one that is decided
+ * already, has been. A fault names the row of the loop's domain. */
+bs_route_fault bs_loop_decide_again(bs_context *c, int32_t router)
+{
+    const bs_graph *g = c->session->graph;
+    const bs_router_info *loop = &g->routers[router];
+    bs_decision_data *d = &c->decisions[router];
+    const int32_t predicate = bs_node_in(g, &g->nodes[loop->again])[0], trip = d->trip + (d->counts[0] > 0);
+    const bool must_end = predicate && !loop->count && loop->trips < 0 && trip == loop->bound;
+    bs_route_fault fault = {BS_ROUTE_SOUND, -1, 0, 0};
+    int32_t kept = 0;
+    d->trip = trip;
+    for (int32_t k = 0; k < d->counts[0] && fault.kind == BS_ROUTE_SOUND; k++) {
+        const int32_t row = d->ids[k];
+        const bool wants = goes_on(c, predicate, k, trip - 1, &fault);
+        if (fault.kind == BS_ROUTE_SOUND)
+            fault = bs_route_fault_if(wants && must_end, BS_ROUTE_ENDLESS, row, trip, loop->bound);
+        fault.row = row;
+        if (wants && trip < most_trips(c, loop, row))
+            d->ids[kept++] = row;
+    }
+    d->counts[0] = d->offsets[1] = kept;
+    return fault;
+}
+/* ==== end src/run/loops.c ===================================================================== */
+
 /* ==== begin src/run/route.c =================================================================== */
 /* run/route.c - from scores to a decision: the protocols, row after row.
  *
@@ -39833,6 +40581,12 @@ bs_status bs_route_fail(const bs_route_fault *fault, bs_error *error)
     case BS_ROUTE_BAD_ANSWER:
         what = "the callback chose";
         break;
+    case BS_ROUTE_BAD_COUNT:
+        return bs_fail(error, BS_ERROR_DATA, "%d trips, its bound is %d", fault->number, fault->end);
+    case BS_ROUTE_ENDLESS:
+        return bs_fail(error, BS_ERROR_DATA, "it would go on after %d trips, its bound", fault->end);
+    case BS_ROUTE_BAD_PREDICATE:
+        return bs_fail(error, BS_ERROR_DATA, "its predicate after trip %d is NaN", fault->number);
     }
     return bs_fail(error, BS_ERROR_DATA, "%s %d, expected 0 .. %d", what, fault->number, fault->end - 1);
 }
@@ -39942,7 +40696,7 @@ static bs_status decide_callback(const bs_routing *r, bs_route_fault *fault)
 /* --------------------------------------------------------------------------------------------------- pack */
 
 /* Counts, offsets, ids and the inverse map from what was chosen: two passes in row order, so the order is stable. */
-static void decision_pack(bs_decision_data *d)
+void bs_decision_pack(bs_decision_data *d)
 {
     const int32_t choices = d->rows * d->per_row;
     memset(d->counts, 0, (size_t)d->paths * sizeof *d->counts);
@@ -39969,7 +40723,7 @@ void bs_decision_forced(bs_decision_data *d, int32_t rows, int32_t path)
         d->chosen[at] = bs_forced_choice(at, d->per_row, path);
         d->gates[at] = 1.0f;
     }
-    decision_pack(d);
+    bs_decision_pack(d);
 }
 
 static bs_status decide_all(const bs_routing *r, bs_route_fault *fault)
@@ -40006,6 +40760,13 @@ static bs_routing routing_of(bs_context *c, int32_t router)
     return r;
 }
 
+bs_status bs_route_again(bs_context *c, int32_t router)
+{
+    const bs_route_fault fault = bs_loop_decide_again(c, router);
+    *c->fault = '\0';
+    return route_status(c, router, &fault);
+}
+
 bs_status bs_route_decide(bs_context *c, int32_t router)
 {
     const bs_session *s = c->session;
@@ -40019,13 +40780,17 @@ bs_status bs_route_decide(bs_context *c, int32_t router)
         bs_decision_forced(d, d->rows, forced - 1);
         return BS_OK;
     }
+    if (bs_router_loops(s->graph, router)) {
+        const bs_route_fault fault = bs_loop_decide(c, router);
+        return route_status(c, router, &fault);
+    }
     const bs_routing r = routing_of(c, router);
     bs_route_fault fault = bs_route_check_knob(r.knob);
     bs_status status = fault.kind == BS_ROUTE_SOUND ? decide_all(&r, &fault) : BS_OK;
     if (status == BS_OK)
         status = route_status(c, router, &fault);
     if (status == BS_OK)
-        decision_pack(d);
+        bs_decision_pack(d);
     return status;
 }
 /* ==== end src/run/route.c ===================================================================== */
@@ -40543,7 +41308,8 @@ static void tell_decision(const bs_session *s, int32_t router, const int32_t *co
             record_event(s, BS_EVENT_DECISION, now, now, router, p, (uint64_t)counts[p]);
 }
 
-static void record_decision(bs_context *c, int32_t router)
+/* again: after a trip of a loop, whose rows are counted in every trip and chosen before the first. */
+static void record_decision(bs_context *c, int32_t router, bool again)
 {
     bs_session *s = c->session;
     const bs_decision_data *d = &c->decisions[router];
@@ -40551,24 +41317,38 @@ static void record_decision(bs_context *c, int32_t router)
     int32_t *counts = s->route_counts + bs_session_counts(s, c->thread, router);
     for (int32_t p = 0; p < d->paths; p++)
         counts[p] += d->counts[p];
-    for (int32_t row = 0; row < d->rows; row++)
+    for (int32_t row = 0; row < d->rows && !again; row++)
         s->chosen[router][bs_top_row(c, domain, row)] = (int16_t)d->chosen[row * d->per_row];
     if (c->tile)
         return;
-    s->dropped[router] = d->dropped;
+    s->dropped[router] += again ? 0 : d->dropped; /* in a loop there is a decision a trip */
     tell_decision(s, router, d->counts);
 }
 
 static void route_here(bs_context *c, const bs_instr *i)
 {
-    const int32_t router = c->session->graph->nodes[i->node].router;
-    const bs_status status = bs_route_decide(c, router);
+    const bs_graph *g = c->session->graph;
+    const int32_t router = g->nodes[i->node].router;
+    const bool again = g->routers[router].again == i->node;
+    const bs_status status = again ? bs_route_again(c, router) : bs_route_decide(c, router);
     if (bs_exec_fail(c->session, status, i->node))
         memcpy(c->session->fault, c->fault, BS_FAULT_BYTES);
     if (status != BS_OK)
         return;
     open_paths(c, router);
-    record_decision(c, router);
+    record_decision(c, router, again);
+}
+
+/* The instruction after which the list goes on: k itself, or, while a loop that ends there has rows, its first
+ * decision, behind which its body begins. */
+static int32_t next_after(const bs_context *c, int32_t k)
+{
+    const bs_session *s = c->session;
+    const bs_instr *i = &s->plan->instrs[k];
+    const int32_t router = i->kind == BS_INSTR_ROUTE ? s->graph->nodes[i->node].router : 0;
+    if (!router || s->plan->routers[router].again != k || bs_exec_failed(c->session))
+        return k;
+    return c->decisions[router].counts[0] > 0 ? s->plan->routers[router].instr : k;
 }
 
 /* ------------------------------------------------------------------------------------------------- phases */
@@ -40742,6 +41522,7 @@ void bs_exec_tile(bs_context *c, int32_t first, int32_t count, int32_t domain)
             domain = i->domain;
         }
         run_in_tile(c, i);
+        k = next_after(c, k);
     }
     charge(c, domain, since);
 }
@@ -40804,6 +41585,7 @@ void bs_execute(bs_session *s)
         }
         if (counts_as_routing(s->plan, k))
             s->stats.routing_ns += bs_session_now(s) - since;
+        k = next_after(&s->root, k);
     }
     if (!s->device) /* a device is still at work: bs_wait counts */
         bs_exec_ended(s, start);

@@ -127,7 +127,7 @@
  *                   units of an lstm or a gru 2^20
  *     a graph       entries 2^24 of each table of bs_graph_desc (four times as many operands), text 2^30 bytes,
  *                   symbols 65535, in an input or state 1024 times one, paths 32767 of a router and 2^28 of all,
- *                   names 63 bytes
+ *                   names 63 bytes; loops in loops 8, trips of a row 2^24
  *     a plan        bytes of activations, scratch of a thread and weights together 2^46, threads 64, lanes 8,
  *                   forces 16, patch_size 8192, chunk_bytes 2^30
  *     a model file  what its bytes can hold: entries 2^24 of each kind (keys, weights); weight names 95 bytes,
@@ -939,6 +939,47 @@ typedef enum bs_gather_mode {
 typedef struct bs_gather_desc { const char *name; int32_t mode; } bs_gather_desc;
 bs_value bs_gather(bs_graph *graph, bs_router router, const bs_value *values, bs_value residual,
                    const bs_gather_desc *desc);
+
+/* Loops. The rows of a domain, or the root (one row), go through the body again and again, each as often as it needs;
+ * rows that are done cost nothing. A loop is a router whose one path is the body, decided again after each trip:
+ *
+ *     bs_router loop = bs_loop_begin(g, x, none, &(bs_loop_desc){.name = "steps", .over = x.id});
+ *     bs_value h = bs_loop_carry(g, loop, h0);                    what the row has before the trip
+ *     bs_value y = body(g, bs_loop_slice(g, loop, x), h);
+ *     bs_value last = bs_loop_next(g, loop, h, y);                what it has after it
+ *     bs_value all = bs_loop_collect(g, loop, y);
+ *     bs_loop_end(g, loop, none);
+ *
+ * Between begin and end values of the body are built as those of any path: from carried values, slices, and rows of the
+ * outside by bs_scatter(graph, loop, 0, x). What a loop gives is of the domain around it and is read after its end.
+ * Loops stand in loops, up to 8 deep, and end in the order opposite to that in which they begin. So far they run on the
+ * CPU, with weights that are resident, and no carried value may need a halo.
+ *
+ * A row makes as many trips as its `count` says, or as dimension 0 of `over` has in the run, or `bound`, and none after
+ * a trip whose predicate does not hold. BS_ERROR_DATA, which names loop and row: a count beyond the bound; or, without
+ * `count` and `over`, a predicate that still holds after `bound` trips; or one that is NaN. */
+#define BS_MAX_TRIPS (1 << 24)
+typedef struct bs_loop_desc {
+    const char *name; /* among those of routers */
+    int32_t bound;    /* most trips of a row, 1 .. BS_MAX_TRIPS; with `over` 0 is its largest extent */
+    int32_t over;     /* .id of a value [T, ...]: T trips; 0: none */
+} bs_loop_desc;
+/* like: a value of the domain whose rows loop. count: i32 [1] of that domain, or none; below 1: no trip. */
+bs_router bs_loop_begin(bs_graph *graph, bs_value like, bs_value count, const bs_loop_desc *desc);
+/* A value that trips hand on: `initial`, of the loop's domain, before the first one. Gives it in the body. */
+bs_value bs_loop_carry(bs_graph *graph, bs_router loop, bs_value initial);
+/* What `carried` is after the trip: `value` of the body, of the same type and shape. Gives what each row has in the
+ * end. carried none: the value of the row's last trip, zeros where it makes none. */
+bs_value bs_loop_next(bs_graph *graph, bs_router loop, bs_value carried, bs_value value);
+/* The values of all trips, [T, ...] or [bound, ...]; zeros for trips that a row does not make. */
+bs_value bs_loop_collect(bs_graph *graph, bs_router loop, bs_value value);
+/* In the body: the number of the trip, i32 [1], from 0; and x[trip] of x [T, ...] of the loop's domain. */
+bs_value bs_loop_trip(bs_graph *graph, bs_router loop);
+bs_value bs_loop_slice(bs_graph *graph, bs_router loop, bs_value x);
+/* After the end: how many trips each row made, i32 [1]. Call it in the body. */
+bs_value bs_loop_trips(bs_graph *graph, bs_router loop);
+/* go_on: f32 or i32 [1] of the body: whether the row makes another trip, above 0; or none: as far as the trips go. */
+void bs_loop_end(bs_graph *graph, bs_router loop, bs_value go_on);
 
 /* -------------------------------------------------------------------------------------------------- plan
  * Planning needs no weights and no device: a workstation can tell what a board will need. */

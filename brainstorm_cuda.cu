@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 42163b7b08c4c59ad5d9cec767bc247dc75a58c9e119b18998cf40cee9026141
+ * sha256 of the parts: f3714a4012436582e8797be8b98fb65ac41b250a2472cd2f2d5d296aac4036a2
  */
 #include "brainstorm.h"
 
@@ -556,7 +556,9 @@ typedef struct bs_domain {
     int64_t max_rows;
     int32_t patches;          /* the domain of patches that it is or descends from; -1 none */
     int32_t top;              /* the domain without a router that it is or descends from */
-    int32_t outermost;        /* PATH: the outermost PATH domain that it is or descends from; else 0 */
+    /* PATH: the outermost PATH domain that it is or descends from, if no loop is between it and the rows; else 0 */
+    int32_t outermost;
+    int32_t loop;             /* the innermost loop in whose body it is (its router); 0 none */
     int32_t next;             /* PATH: another PATH domain of its router; 0 none */
     int32_t child[2];
 } bs_domain;
@@ -586,7 +588,7 @@ typedef struct bs_node {
     int32_t block;
     int32_t router; /* route, scatter, gather: the router; else 0 */
     int32_t path;   /* scatter */
-    int32_t writer; /* state: the node that writes it; 0 none */
+    int32_t writer; /* state: the node that writes it; carried value: what it is after a trip; 0 none */
     int32_t makes;  /* 1 + the symbol that is known when this has run; 0 none */
     int32_t child[2]; /* in the tree of names, for ops with BS_OP_NAMED */
     const void *params; /* the descriptor, name resolved into the graph's text */
@@ -607,7 +609,16 @@ typedef struct bs_router_info {
     int32_t first_path; /* number of paths of all routers before it: where its own begin in tables of all paths */
     int32_t path_domains; /* the first of its PATH domains; 0 none */
     const bs_route_desc *desc;
+    /* a loop: its one path is the body, decided again after each trip */
+    int32_t bound;      /* most trips; 0: it is no loop */
+    int32_t count;      /* value i32 [1]: trips of each row; 0 none */
+    bs_dim_id trips;    /* the dimension that is the number of trips; -1 none */
+    int32_t again;      /* the node that decides after a trip, with which the body ends; 0: it has not ended yet */
+    int32_t begun_before; /* the loop that was begun before it and had not ended; 0 none */
+    int32_t n_carried;  /* carried values that nothing follows yet */
 } bs_router_info;
+
+#define BS_MAX_LOOP_DEPTH 8 /* loops in loops */
 
 /* Limit of every table: ids, and small multiples of counts, stay far below 2^31. */
 #define BS_MAX_ENTRIES (1 << 24)
@@ -629,6 +640,7 @@ struct bs_graph {
     int32_t max_paths;  /* most paths of one router */
     int32_t first_name; /* root of the tree of names; 0 none */
     int32_t current_block;
+    int32_t open_loop;  /* the loop begun last of those that have not ended; 0 none */
     /* while a node is added: its op and name, with which messages begin; else NULL */
     const char *adding, *adding_name;
     bs_node *nodes;       /* [0] unused */
@@ -685,6 +697,10 @@ const char *bs_value_text(const bs_graph *graph, const bs_value_info *value, cha
 /* "the root", "rows [N<=40]", "patches of 16 [H<=64, W<=48]", "path 1 of \"route\"" */
 const char *bs_domain_text(const bs_graph *graph, int32_t domain, char *buffer, size_t bytes);
 
+/* Whether `router` is a loop; and whether the rows of a domain are those of its body. */
+static inline bool bs_router_loops(const bs_graph *graph, int32_t router) { return graph->routers[router].bound > 0; }
+bool bs_domain_in_loop(const bs_graph *graph, int32_t domain, int32_t router);
+
 static inline const bs_value_info *bs_value_get(const bs_graph *graph, int32_t id) { return &graph->values[id]; }
 static inline const int32_t *bs_node_in(const bs_graph *graph, const bs_node *node)
 {
@@ -697,6 +713,7 @@ static inline const char *bs_node_name(const bs_node *node)
 
 /* Names and parameters live in the graph's text. NULL on failure (recorded). */
 const char *bs_graph_text(bs_graph *graph, const char *text);
+const void *bs_graph_keep(bs_graph *graph, const void *bytes, size_t count); /* a copy, aligned for pointers */
 int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain); /* an equal one, or this one added; -1 on failure */
 /* The node of this name among ops with BS_OP_NAMED: a router, or (false) an input, a state or an output. 0: there is
  * none. */
@@ -729,6 +746,7 @@ static inline int32_t *bs_graph_operands(bs_graph *graph, int32_t count)
 typedef struct bs_decision_data {
     int32_t rows, paths, per_row; /* per_row: most paths a cell */
     float price;                  /* price at which a budget is kept; 0 for other protocols and forced routes */
+    int32_t trip;                 /* a loop: the number of the trip that is to be made, from 0 */
     int32_t *chosen;   /* [rows * per_row] path or -1, in order of choice */
     float *gates;      /* [rows * per_row] */
     int32_t *counts;   /* [paths] */
@@ -852,6 +870,7 @@ typedef struct bs_infer {
     const bs_value_info *in[BS_MAX_OPERANDS];
     int32_t router, path; /* structural ops set them; the node keeps them */
     int32_t makes;        /* bs_infer_data_dim sets it; the node keeps it */
+    int32_t domain; /* of a node without outputs; 0: that of operand 0 */
     int32_t n_out; /* 1 unless the rule says otherwise */
     bs_value_info out[BS_MAX_OUTPUTS]; /* starts as a copy of in[0], if there is one */
     char said[4][112]; /* texts for a refusal, at most four (bs_say_value, ...) */
@@ -903,6 +922,7 @@ typedef enum bs_op_flags {
     BS_OP_CLAMPS = 32,      /* finds the frame's edge itself: may read a view, which has no zeros around it */
     BS_OP_CHANNELS_LAST = 64, /* reads and writes images with channel step 1 only (or one channel): no planar views */
     BS_OP_ROWS = 1024,      /* prepares rows of its first weight by themselves */
+    BS_OP_PICKS = 16384,    /* reads little of operand 0, so wherever its rows lie is well */
     BS_OP_AXES = 4096,      /* takes operands of BS_MAX_AXES dimensions, not of BS_MAX_RANK at most */
     BS_OP_CAPTURE_FIRST = 2048, /* so may operand 0; its rule says which domain the result is of */
     BS_OP_DECIDED = 512,    /* reads its router's decision, row by row */
@@ -1078,7 +1098,7 @@ bs_bytes bs_weight_elements(const bs_weight_spec *spec);
 extern const bs_op bs_op_input, bs_op_state, bs_op_state_write, bs_op_output, bs_op_patches, bs_op_assemble, bs_op_rows,
     bs_op_collect, bs_op_route, bs_op_scatter, bs_op_gather, bs_op_route_price, bs_op_route_score, bs_op_look_ahead,
     bs_op_segments, bs_op_state_append, bs_op_segment_spread, bs_op_segment_reduce, bs_op_segment_index,
-    bs_op_attention;
+    bs_op_attention, bs_op_loop_carry;
 
 /* input, state. dim > 0: a constant; dim < 0: -dim is symbol number (from 1, in order of creation) + 65536 (factor -
  * 1). */
@@ -1101,6 +1121,14 @@ typedef struct bs_gather_params { /* operands: one for each path (0: none), then
     int32_t router, mode;
 } bs_gather_params;
 
+typedef struct bs_loop_params {
+    const char *name;
+    int32_t bound;
+} bs_loop_params;
+
+/* The protocol of loops, which no bs_route has: a predicate, a count or a dimension decides after each trip. */
+enum { BS_ROUTE_LOOP = BS_PROTOCOL_COUNT };
+
 /* Whether `node` is of this op. */
 static inline bool bs_node_is(const bs_node *node, const bs_op *op)
 {
@@ -1113,6 +1141,17 @@ bool bs_protocol_sees_all_rows(int32_t protocol);
 
 /* Same dtype, rank and dimensions, in every run. */
 bool bs_same_shape(const bs_value_info *a, const bs_value_info *b);
+
+/* A router's name must be there and new; then the router is added, which decides for the rows of `domain`. NULL: it is
+ * refused. */
+bool bs_infer_router_name(bs_infer *infer);
+bs_router_info *bs_infer_router(bs_infer *infer, const bs_route_desc *desc, int32_t domain);
+
+/* The value whose rows a view shows: its operand, or what a carried value is after a trip. */
+static inline int32_t bs_view_of(const bs_graph *g, const bs_node *view)
+{
+    return view->writer ? g->nodes[view->writer].first_out : bs_node_in(g, view)[0];
+}
 
 /* Refuses unless operand 0 is a state that no node writes yet. */
 bool bs_infer_state(bs_infer *infer);
@@ -1200,7 +1239,8 @@ typedef enum bs_row_map {
     BS_MAP_BOUND,  /* from the only row to the buffer bound to `node`, or to the state that it writes */
     BS_MAP_APPEND, /* from a row of a segment to the next place in the ring of the cache that `node` writes */
     BS_MAP_PATHS,  /* from the packed rows that paths made of a row to that row of `target` */
-    BS_MAP_BEYOND  /* to the rows of the root tensor `target` that no cell has */
+    BS_MAP_BEYOND, /* to the rows of the root tensor `target` that no cell has */
+    BS_MAP_TRIP    /* from a row of a loop's body to the place that the trip has in the parent row of `target` */
 } bs_row_map;
 
 typedef enum bs_combine {
@@ -1253,6 +1293,7 @@ typedef struct bs_router_plan {
     bool live;
     bool in_tile;   /* decided tile by tile, inside a region */
     int32_t instr;  /* the instruction that decides; -1 none */
+    int32_t again;  /* a loop: the instruction that decides after a trip; -1 none */
     int64_t rows;   /* most rows that a decision is about */
 } bs_router_plan;
 
@@ -2353,8 +2394,10 @@ static inline int32_t bs_cu_work_items(int64_t count, int64_t each)
     X(lstm, KERNEL) X(gru, KERNEL)                                                                                    \
     /* op set 4: unary.c, binary.c, compare.c */                                                                      \
     X(unary, KERNEL) X(binary, KERNEL) X(compare, KERNEL) X(where, KERNEL)                                            \
-    /* op set 4: from_data.c */                                                                                      \
-    X(arange, KERNEL) X(nonzero, KERNEL)
+    /* op set 4: from_data.c */                                                                                       \
+    X(arange, KERNEL) X(nonzero, KERNEL)                                                                              \
+    /* op set 4: loops.c, lowered by the planner */                                                                   \
+    X(loop, NONE) X(loop_carry, NONE) X(loop_trip, NONE) X(loop_next, NONE) X(loop_collect, NONE) X(loop_again, NONE)
 
 #if defined(BS_ONLY_OPS)
 #define BS_OP_input 1
@@ -8299,7 +8342,11 @@ typedef enum bs_route_fault_kind {
     BS_ROUTE_BAD_VARIANT, /* the path of a variant */
     BS_ROUTE_BAD_ANSWER,  /* a path that the function chose */
     BS_ROUTE_BAD_STATUS,  /* the status that the function returned */
-    BS_ROUTE_NO_FUNCTION  /* no function is set */
+    BS_ROUTE_NO_FUNCTION, /* no function is set */
+    /* of a loop, whose bound is `end`: */
+    BS_ROUTE_BAD_COUNT,    /* trips of a row */
+    BS_ROUTE_ENDLESS,      /* its predicate holds after the last trip that there may be */
+    BS_ROUTE_BAD_PREDICATE /* trip after which it is NaN */
 } bs_route_fault_kind;
 
 typedef struct bs_route_fault {

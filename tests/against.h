@@ -399,7 +399,8 @@ static inline bool ag_compare_decisions(against *a, bs_session *session)
                 return false;
             }
         for (int32_t c = 0; c < d.cells; c++) {
-            const naive_choice *choice = &a->oracle.choice[r][c];
+            static const naive_choice none; /* in a body that no row went through */
+            const naive_choice *choice = a->oracle.choice[r] ? &a->oracle.choice[r][c] : &none;
             if (d.chosen[c] != (choice->n ? choice->path[0] : -1) || d.dropped != a->oracle.dropped[r]) {
                 snprintf(a->why, sizeof a->why, "router %s cell %d: path %d, %lld dropped, the oracle says %d and %lld",
                          g->routers[r].desc->name, c, d.chosen[c], (long long)d.dropped,

@@ -6,7 +6,7 @@
 #define BS_TEST_NAIVE_H
 
 #include "naive_segments.h"
-#include "naive_routes.h"
+#include "naive_loops.h"
 
 /* -------------------------------------------------------------------------------------------------- structure */
 
@@ -134,6 +134,8 @@ static inline void naive_cell(naive *n, const bs_node *node, int32_t row, int32_
         naive_assemble(n, bs_node_in(n->g, node)[0], out[0]);
     else if (bs_node_is(node, &bs_op_route_price))
         out[0][0] = n->price[node->router];
+    else if (naive_is(node, "loop_trip"))
+        out[0][0] = n->trip[node->router] + (((const bs_gather_params *)node->params)->mode == 1);
     else if (bs_node_is(node, &bs_op_route_score)) {
         const bs_router_info *router = &n->g->routers[node->router];
         const naive_choice *c = &n->choice[node->router][row];
@@ -154,6 +156,8 @@ static inline void naive_node(naive *n, int32_t k)
     int32_t before = -1;
     if (bs_node_is(node, &bs_op_route))
         naive_route(n, node->router);
+    if (bs_node_is(node, &bs_op_loop_carry) || naive_is_result(n, k, node->router))
+        return;
     for (int32_t i = 0; i < node->n_out; i++)
         n->cell[node->first_out + i] = naive_take(n, (size_t)n->rows[node->domain] * sizeof(double *));
     for (int32_t r = 0; node->n_out > 0 && r < n->rows[node->domain]; r++) {
@@ -177,8 +181,14 @@ static inline bs_status naive_run(naive *n)
     memset(n->counts, 0, sizeof n->counts);
     naive_set_dims(n);
     naive_set_rows(n);
-    for (int32_t k = 1; k < n->g->n_nodes && n->status == BS_OK; k++)
-        naive_node(n, k);
+    memset(n->choice, 0, sizeof n->choice);
+    for (int32_t k = 1; k < n->g->n_nodes && n->status == BS_OK; k++) {
+        const bs_node *node = &n->g->nodes[k];
+        if (naive_is(node, "loop_again") && n->g->domains[n->g->routers[node->router].domain].loop == 0)
+            naive_loop_run(n, node->router);
+        else if (!naive_is(node, "loop_again") && n->g->domains[node->domain].loop == 0)
+            naive_node(n, k);
+    }
     return n->status;
 }
 

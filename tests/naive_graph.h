@@ -49,6 +49,7 @@ typedef struct naive {
     int32_t counts[NAIVE_ROUTERS][NAIVE_PATHS];
     double price[NAIVE_ROUTERS];
     int64_t made; /* the extent that the last node with one from data has */
+    int32_t trip[NAIVE_ROUTERS]; /* of a loop: the trip that is being evaluated */
     bs_status status;
 } naive;
 

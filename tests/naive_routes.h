@@ -227,6 +227,7 @@ static inline void naive_route(naive *n, int32_t router)
                   width = (int32_t)naive_elements(n, info->score);
     const bool *present = n->present[info->domain];
     const float knob = info->knob ? (float)n->cell[info->knob][0][0] : 0.0f;
+    const naive_choice *old = n->choice[router]; /* of the trip before, in a loop */
     n->choice[router] = naive_take(n, (size_t)rows * sizeof(naive_choice));
     if (isnan(knob) && forced < 0)
         n->status = BS_ERROR_DATA;
@@ -248,6 +249,9 @@ static inline void naive_route(naive *n, int32_t router)
              r++)
             for (int32_t k = 0; k < n->choice[router][r].n; k++)
                 n->present[d][r] = n->present[d][r] || n->choice[router][r].path[k] == n->g->domains[d].path;
+    for (int32_t r = 0; old && r < rows; r++)
+        if (!present[r])
+            n->choice[router][r] = old[r];
 }
 
 #endif

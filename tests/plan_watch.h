@@ -18,7 +18,18 @@ typedef struct watch {
     const bs_plan *plan;
     span_of spans[NAIVE_VALUES];
     int32_t scope; /* -1 or a part */
+    int32_t trip[NAIVE_ROUTERS]; /* of each loop */
 } watch;
+
+/* Whether every loop that a value is in the body of makes its first trip: later ones use the same bytes again. */
+static inline bool is_first_trip(const watch *w, int32_t value)
+{
+    const bs_graph *g = w->plan->graph;
+    bool first = true;
+    for (int32_t l = g->domains[g->values[value].domain].loop; l; l = g->domains[g->routers[l].domain].loop)
+        first = first && w->trip[l] == 0;
+    return first;
+}
 
 static inline void see(watch *w, int32_t value, int32_t time, bool writes)
 {
@@ -28,7 +39,7 @@ static inline void see(watch *w, int32_t value, int32_t time, bool writes)
     const bs_value_plan *v = &w->plan->values[value];
     const bool here =
         w->scope < 0 ? v->storage == BS_STORAGE_TRANSIENT : v->storage == BS_STORAGE_SCRATCH && v->scope == w->scope;
-    if (value == 0 || !here)
+    if (value == 0 || !here || !is_first_trip(w, value))
         return;
     span_of *s = &w->spans[value];
     if (s->first < 0 || time < s->first)
@@ -56,7 +67,7 @@ static inline void see_instr(watch *w, const bs_instr *i, int32_t time)
         break;
     case BS_INSTR_MOVE:
         if (i->map == BS_MAP_VIEW)
-            see(w, n_in ? in[0] : 0, time, false);
+            see(w, n_in ? bs_view_of(g, node) : 0, time, false);
         else if (i->map == BS_MAP_PATHS)
             for (int32_t k = 0; k < n_in; k++)
                 see(w, bs_plan_reads(w->plan, node, k) ? in[k] : 0, time, false);
@@ -84,8 +95,24 @@ static inline void watch_scope(watch *w, const bs_plan *plan, int32_t scope)
     w->scope = scope;
     for (int32_t v = 0; v < plan->graph->n_values; v++)
         w->spans[v] = (span_of){-1, -1, false};
-    for (int32_t i = first; i < first + count; i++)
-        see_instr(w, &plan->instrs[i], scope < 0 ? plan->instrs[i].time : i);
+    memset(w->trip, 0, sizeof w->trip);
+    int32_t shift = 0; /* loops make two trips: later times are later by what went before */
+    for (int32_t i = first; i < first + count; i++) {
+        const bs_instr *instr = &plan->instrs[i];
+        const int32_t router = instr->kind == BS_INSTR_ROUTE ? plan->graph->nodes[instr->node].router : 0;
+        see_instr(w, instr, (scope < 0 ? instr->time : i) + shift);
+        if (!router || !bs_router_loops(plan->graph, router))
+            continue;
+        const bool again = plan->graph->routers[router].again == instr->node;
+        if (again && w->trip[router] == 0) {
+            const int32_t begin = plan->routers[router].instr;
+            shift += scope < 0 ? instr->time - plan->instrs[begin].time : i - begin;
+            w->trip[router] = 1;
+            i = begin;
+        } else {
+            w->trip[router] = 0;
+        }
+    }
 }
 
 /* Rows of different paths of a router are packed: they may share one slab, row size and all. */

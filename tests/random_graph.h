@@ -25,7 +25,7 @@ static inline void rg_fold(random_graph *rg, int32_t domain)
     int32_t n = 0;
     for (int32_t v = 1; v < rg->g->n_values; v++)
         if (rg->g->values[v].domain == domain && rg->g->values[v].dtype == BS_F32 && !rg_is_read(rg, v) &&
-            !rg_is_wide(rg, &rg->g->values[v]))
+            !rg_is_wide(rg, &rg->g->values[v]) && naive_is_there(rg->g, v))
             left[n++] = (bs_value){v};
     for (int32_t i = 0; i < n; i++)
         for (int32_t k = i + 1; k < n; k++) {
@@ -77,6 +77,103 @@ static inline void rg_block(random_graph *rg, int32_t domain, int32_t depth)
     }
     for (int32_t i = 0; i < 3 && rg->g->status == BS_OK; i++)
         rg_gather(rg, r);
+}
+
+/* Trips of each row: a small number, seldom too large a one for the bound. */
+static inline bs_value rg_trips(random_graph *rg, bs_value line, int32_t most)
+{
+    bs_value index = {0};
+    const bs_value best = bs_topk(rg->g, rg_linear(rg, line, most + 1), 1, &index);
+    rg->bound[best.id] = RG_MOST, rg->bound[index.id] = most;
+    return index;
+}
+
+static inline bool rg_is_number_or_line(const random_graph *rg, const bs_value_info *v)
+{
+    return rg_is_any_line(rg, v) || (v->rank == 1 && v->dtype == BS_I32 && rg_extent(rg, v, 0) <= 8);
+}
+
+/* Values of the body, of which two are carried, one is the last trip's and one is collected. */
+typedef struct rg_body {
+    bs_router loop;
+    bs_value line, carried[2];
+    double before[2]; /* bounds of what is carried */
+} rg_body;
+
+static inline void rg_body_begin(random_graph *rg, rg_body *b, bs_value line)
+{
+    const bool counts = rg_flip(60), over = !counts && rg_flip(40);
+    const bs_loop_desc desc = {rg_name(rg, "l", rg->n_names, ""), over ? 0 : counts ? 4 : 2 + check_below(3),
+                               over ? line.id : 0};
+    b->line = line;
+    b->loop = bs_loop_begin(rg->g, line, counts ? rg_trips(rg, line, 4) : (bs_value){0}, &desc);
+    for (int32_t i = 0; i < 2 && b->loop.id; i++) {
+        const bs_value from = i == 0 ? line : rg_pick(rg, rg_info(rg, line)->domain, rg_is_line);
+        b->before[i] = from.id ? fmax(rg->bound[from.id], 8) : 8;
+        b->carried[i] = rg_made(rg, bs_loop_carry(rg->g, b->loop, from.id ? from : line), b->before[i]);
+    }
+    const bs_value image = rg_pick(rg, rg_info(rg, line)->domain, rg_is_any_image);
+    if (image.id)
+        rg_made(rg, bs_scatter(rg->g, b->loop, 0, image), rg->bound[image.id]);
+    rg_made(rg, bs_scatter(rg->g, b->loop, 0, line), rg->bound[line.id]);
+    if (over || rg_flip(50))
+        rg_made(rg, bs_add(rg->g, b->carried[0],
+                           over ? rg_made(rg, bs_loop_slice(rg->g, b->loop, line), rg->bound[line.id])
+                                : bs_convert(rg->g, rg_made(rg, bs_loop_trip(rg->g, b->loop), 8),
+                                             &(bs_convert_desc){.dtype = BS_F32})),
+                b->before[0] + rg->bound[line.id] + 8);
+}
+
+static inline void rg_body_end(random_graph *rg, rg_body *b)
+{
+    const int32_t inside = rg->g->routers[b->loop.id].path_domains;
+    const bs_router_info loop = rg->g->routers[b->loop.id];
+    for (int32_t i = 0; i < 2; i++) {
+        bs_value twin = rg_twin(rg, b->carried[i], inside);
+        twin = !twin.id || rg_flip(10) ? b->carried[1 - i] : twin; /* what is carried may change places */
+        if (!bs_same_shape(rg_info(rg, twin), rg_info(rg, b->carried[i])))
+            twin = b->carried[i];
+        if (rg->bound[twin.id] > b->before[i])
+            twin = rg_made(rg, bs_clip(rg->g, twin, -8, 8), 8);
+        rg_made(rg, bs_loop_next(rg->g, b->loop, b->carried[i], twin), b->before[i]);
+    }
+    const bs_value last = rg_pick(rg, inside, rg_flip(50) ? rg_is_any_image : rg_is_number_or_line),
+                   all = rg_pick(rg, inside, rg_is_any_line);
+    if (last.id && rg_flip(70))
+        rg_made(rg, bs_loop_next(rg->g, b->loop, (bs_value){0}, last), rg->bound[last.id]);
+    if (all.id && rg_flip(70))
+        rg_made(rg, bs_loop_collect(rg->g, b->loop, all), rg->bound[all.id]);
+    if (rg_flip(50))
+        rg_made(rg, bs_loop_trips(rg->g, b->loop), 8);
+    const bs_value line = rg_pick(rg, inside, rg_is_line);
+    const bool asks = (loop.count || loop.trips >= 0) && line.id && rg_flip(60);
+    bs_loop_end(rg->g, b->loop, asks ? rg_linear(rg, line, 1) : (bs_value){0});
+}
+
+/* A loop with its whole body, in which there may be routers and loops; now and then what is outside grows, too. */
+static inline void rg_loop(random_graph *rg, int32_t depth)
+{
+    const bs_value line = rg_pick(rg, -1, rg_is_line);
+    rg_body b;
+    if (line.id == 0 || rg->g->n_routers > 8 || rg->g->n_nodes > 250 || rg->g->n_values > 250)
+        return;
+    bs_block_begin(rg->g, rg_name(rg, "body", rg->n_names, ""));
+    rg_body_begin(rg, &b, line);
+    for (int32_t i = 0; i < 2 && rg->g->status == BS_OK; i++) {
+        const int32_t inside = rg->g->routers[b.loop.id].path_domains;
+        rg_ops(rg, inside, check_below(4));
+        if (rg_flip(30))
+            rg_block(rg, inside, 2);
+        if (rg_flip(30))
+            rg_ops(rg, rg_info(rg, line)->domain, 1);
+        if (depth < 2 && rg_flip(35))
+            rg_loop(rg, depth + 1);
+        if (rg_flip(50))
+            rg_fold(rg, inside);
+    }
+    if (rg->g->status == BS_OK)
+        rg_body_end(rg, &b);
+    bs_block_end(rg->g);
 }
 
 /* --------------------------------------------------------------------------------------------------- structure */
@@ -242,6 +339,10 @@ static inline void rg_step(random_graph *rg)
         rg_segment_op(rg);
         return;
     }
+    if (rg_loops && rg_flip(10)) {
+        rg_loop(rg, 0);
+        return;
+    }
     const bs_value line = rg_pick(rg, -1, rg_is_line), image = rg_pick(rg, -1, rg_is_image),
                    routable = rg_pick(rg, -1, rg_is_routable);
     const int32_t what = check_below(100);
@@ -276,6 +377,8 @@ static inline void rg_end(random_graph *rg)
 {
     static const char *const outputs[RG_OUTPUTS] = {"o0", "o1", "o2", "o3", "o4", "o5"};
     for (int32_t r = rg->g->n_routers - 1; r >= 1; r--) {
+        if (bs_router_loops(rg->g, r) || rg->g->domains[rg->g->routers[r].domain].loop)
+            continue;
         for (int32_t p = 0; p < rg->g->routers[r].desc->paths && rg_flip(70); p++)
             rg_fold(rg, rg_path_domain(rg, r, p));
         for (int32_t i = 0; i < 2; i++)

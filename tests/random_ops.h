@@ -12,6 +12,7 @@
 
 static bool rg_segments; /* rows come in segments: set before rg_begin */
 static bool rg_shares;   /* layers may have the weights of others: likewise */
+static bool rg_loops;    /* rows go round in loops: likewise */
 #define RG_SEGMENTS 5
 #define RG_UNITS    9 /* of an lstm: more than a line has, so that what is not whole is in no other op's reach */
 
@@ -134,7 +135,8 @@ static inline bs_value rg_pick(const random_graph *rg, int32_t domain, rg_want w
         const int32_t young = n < 12 ? n : 12;
         const int32_t id = rg_flip(50) ? 1 + check_below(n) : n - check_below(young);
         const bs_value_info *v = &rg->g->values[id];
-        if ((domain < 0 || v->domain == domain) && want(rg, v) && !rg_is_wide(rg, v) && rg_is_small(rg, id))
+        if ((domain < 0 || v->domain == domain) && want(rg, v) && !rg_is_wide(rg, v) && rg_is_small(rg, id) &&
+            naive_is_there(rg->g, id))
             return (bs_value){id};
     }
     return (bs_value){0};
@@ -149,7 +151,7 @@ static inline bs_value rg_twin(const random_graph *rg, bs_value x, int32_t domai
         const int32_t id = 1 + (start - i + n) % n;
         const bs_value_info *b = &rg->g->values[id];
         if (b->domain == domain && bs_same_shape(a, b) && a->scale_num == b->scale_num &&
-            a->scale_den == b->scale_den && id != x.id && rg_is_small(rg, id))
+            a->scale_den == b->scale_den && id != x.id && rg_is_small(rg, id) && naive_is_there(rg->g, id))
             return (bs_value){id};
     }
     return (bs_value){0};

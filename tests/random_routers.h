@@ -42,7 +42,7 @@ static inline void rg_choose(bs_plan_desc *desc, const bs_graph *g)
         desc->patch_size = sizes[check_below(4)];
     if (rg_flip(25) && g->n_routers > 1) {
         const bs_route_desc *route = g->routers[1 + check_below(g->n_routers - 1)].desc;
-        desc->n_forces = 1;
+        desc->n_forces = route->protocol != BS_ROUTE_LOOP;
         desc->forces[0] = (bs_force){route->name, check_below(route->paths)};
     }
 }
@@ -117,8 +117,14 @@ static inline void rg_add_router(random_graph *rg, bs_value x)
     const bs_router r = bs_route(rg->g, score, rg_flip(50) ? rg->knob : (bs_value){0}, &d);
     if (rg_flip(20) && score.id)
         rg_made(rg, bs_route_score(rg->g, r), rg->bound[score.id]);
-    if (d.protocol == BS_ROUTE_BUDGET)
+    if (d.protocol == BS_ROUTE_BUDGET && !rg->g->domains[rg_info(rg, x)->domain].loop)
         rg_made(rg, bs_route_price(rg->g, r), 20);
+}
+
+/* Whether rows can still be sent along its paths: it is no loop that has ended. */
+static inline bool rg_router_is_open(const random_graph *rg, int32_t r)
+{
+    return !bs_router_loops(rg->g, r) || rg->g->routers[r].again == 0;
 }
 
 static inline void rg_scatter(random_graph *rg)
@@ -127,7 +133,7 @@ static inline void rg_scatter(random_graph *rg)
         return;
     const int32_t r = 1 + check_below(rg->g->n_routers - 1), domain = rg->g->routers[r].domain;
     const bs_value x = rg_pick(rg, domain, rg_flip(50) ? rg_is_any_image : rg_is_any_line);
-    if (x.id)
+    if (x.id && rg_router_is_open(rg, r))
         rg_made(rg, bs_scatter(rg->g, (bs_router){r}, check_below(rg->g->routers[r].desc->paths), x), rg->bound[x.id]);
 }
 
@@ -147,7 +153,7 @@ static inline void rg_gather(random_graph *rg, int32_t r)
     const bs_value model = from < 0 ? (bs_value){0} : rg_pick(rg, from, rg_flip(50) ? rg_is_any_image : rg_is_any_line);
     bs_value values[TEST_PATHS] = {{0}};
     double bound = 0;
-    if (model.id == 0)
+    if (model.id == 0 || bs_router_loops(rg->g, r))
         return;
     for (int32_t p = 0; p < router->desc->paths; p++) {
         const int32_t domain = rg_path_domain(rg, r, p);

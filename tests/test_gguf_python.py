@@ -104,6 +104,20 @@ def tokens(g):
     g.output("least", g.collect(g.argmin(scores)))
     g.output("all", g.collect(g.reduce(turned, "l2", axis=0, axes=2)))
     g.output("gate", g.collect(g.route_score(router)))
+    rounds(g, x, index)
+
+
+def rounds(g, x, index):
+    """Trips over the features of each row, as many as an index says."""
+    loop = g.loop(x, "rounds", count=g.slice(index, axis=0, start=0, length=1), over=x)
+    h = g.loop_carry(loop, x)
+    y = g.activation(g.linear(h, "round", random(8, 8), random(8)), "tanh")
+    y = g.add(y, g.convert(g.loop_trip(loop), "f32"))
+    go_on = g.loop_slice(loop, x)
+    results = {"rounded": g.loop_next(loop, h, y), "rounds": g.loop_collect(loop, y), "trips": g.loop_trips(loop)}
+    g.loop_end(loop, g.reshape(go_on, [1]))
+    for name, value in results.items():
+        g.output(name, g.collect(value))
 
 
 def sequences(g):

@@ -85,7 +85,7 @@ static void rows_of_nodes(void)
     WRONG(BS_ERROR_SHAPE, "clip: operand 0 has rank 5, expected 4 at most",
           bs_clip(g, bs_reshape(g, f->line, (bs_shape){5, {1, 1, 2, 2, 1}}), 0, 1));
     WRONG(BS_ERROR_GRAPH, "bs_block_end without bs_block_begin", bs_block_end(g));
-    WRONG(BS_ERROR_GRAPH, "op 68 does not exist", bs_op_build_numbered(g, bs_op_count(), NULL, 0, NULL));
+    WRONG(BS_ERROR_GRAPH, "op 74 does not exist", bs_op_build_numbered(g, bs_op_count(), NULL, 0, NULL));
     WRONG(BS_ERROR_GRAPH, "add: 1 operands, expected 2 .. 2",
           bs_op_build_numbered(g, bs_op_index("add"), &f->line.id, 1, NULL));
     WRONG(BS_ERROR_GRAPH, "scatter \"s\": 0 operands, expected 1 .. 1",
@@ -252,6 +252,32 @@ static void test_name_limit(void)
 }
 
 /* A block that is not ended is told by its name, and is no plan; ended, the graph is sound. */
+static void rows_of_loops(void)
+{
+    const bs_router a = {2}; /* what bs_loop_begin makes of a fixture */
+    const bs_loop_desc desc = {.name = "a", .bound = 3};
+    WRONG(BS_ERROR_DOMAIN, "add: operand 0 is of the body of loop \"a\", which has ended",
+          (bs_loop_begin(g, f->tokens, none, &desc), bs_scatter(g, a, 0, f->tokens), bs_loop_end(g, a, none),
+           bs_add(g, (bs_value){g->n_values - 1}, (bs_value){g->n_values - 1})));
+    WRONG(BS_ERROR_DOMAIN, "add: operand 1 is a result of loop \"a\", which has not ended",
+          (bs_loop_begin(g, f->tokens, none, &desc),
+           bs_add(g, f->tokens, bs_loop_next(g, a, none, bs_scatter(g, a, 0, f->tokens)))));
+    WRONG(BS_ERROR_DOMAIN, "scatter: loop \"a\" has ended",
+          (bs_loop_begin(g, f->tokens, none, &desc), bs_loop_end(g, a, none), bs_scatter(g, a, 0, f->tokens)));
+}
+
+static void test_open_loop(void)
+{
+    bs_error error;
+    bs_graph *g = new_graph(NULL);
+    const bs_value x = bs_input(g, "x", BS_F32, BS_SHAPE1(4));
+    const bs_router loop = bs_loop_begin(g, x, none, &(bs_loop_desc){.name = "a", .bound = 3});
+    bs_graph_check(g, &error);
+    message_is(&error, BS_ERROR_GRAPH, "loop \"a\" is begun and never ended (bs_loop_end)");
+    bs_loop_end(g, loop, none);
+    check(bs_graph_check(g, NULL) == BS_OK, "and when it is ended, the graph is sound");
+}
+
 static void test_open_block(void)
 {
     bs_error error;
@@ -278,6 +304,8 @@ static void test_open_block(void)
 int main(void)
 {
     test_open_block();
+    test_open_loop();
+    rows_of_loops();
     rows_of_symbols();
     rows_of_derived_dimensions();
     rows_of_nodes();
@@ -291,6 +319,7 @@ int main(void)
     wrong_builds_end();
     messages_of("src/graph/graph.c");
     messages_of("src/graph/dims.c");
+    messages_of("src/graph/domains.c");
     messages_of("src/ops/table.c");
     return check_end();
 }

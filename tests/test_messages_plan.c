@@ -88,6 +88,34 @@ static void rows_of_forces(void)
                "cannot force path 0 of router \"\": there is no such router");
 }
 
+/* A loop of rows; with `halo` it carries images whose neighbours are read. */
+static const bs_graph *looping_net(bool halo)
+{
+    const bs_value none = {0};
+    const bs_conv2d_desc conv = {.name = "c", .out = 1, .kernel = 5};
+    bs_graph *g = new_graph();
+    const bs_value frame = bs_input(g, "x", BS_F32, BS_SHAPE3(1, 16, 16));
+    const bs_value x = halo ? bs_patches(g, frame, &(bs_patches_desc){.size = 8}) : bs_rows(g, frame, none);
+    const bs_router loop = bs_loop_begin(g, x, none, &(bs_loop_desc){.name = "round", .bound = 4});
+    const bs_value v = bs_loop_carry(g, loop, x);
+    const bs_value end = bs_loop_next(g, loop, v, halo ? bs_conv2d(g, v, &conv) : bs_add(g, v, v));
+    bs_loop_end(g, loop, none);
+    bs_output(g, "y", halo ? bs_assemble(g, end) : bs_collect(g, end));
+    return g;
+}
+
+static void rows_of_loops(void)
+{
+    const bs_graph *g = looping_net(false);
+    plan_fails(g, &(bs_plan_desc){.n_forces = 1, .forces = {{"round", 0}}}, BS_ERROR_ARGUMENT,
+               "cannot force router \"round\": it is a loop");
+    plan_fails(g, &(bs_plan_desc){.tier = BS_TIER_CUDA}, BS_ERROR_UNSUPPORTED,
+               "loop \"round\": loops run on the CPU so far");
+    plan_fails(looping_net(true), &(bs_plan_desc){0}, BS_ERROR_UNSUPPORTED,
+               "loop \"round\" carries value 3, of which 2 pixels around a cell are read: carry them in the value, or "
+               "loop over the assembled frame");
+}
+
 static void rows_of_arenas(void)
 {
     const bs_graph *g = routed_net();
@@ -261,6 +289,7 @@ int main(void)
 {
     rows_of_fields();
     rows_of_forces();
+    rows_of_loops();
     rows_of_arenas();
     rows_of_look_aheads();
     rows_of_patches();

@@ -183,6 +183,9 @@ static void rows_of_gathered_paths(void)
 
 static void rows_of_gather(void)
 {
+    WRONG(BS_ERROR_GRAPH, "gather: router \"a\" is a loop, whose rows come back by bs_loop_next",
+          (bs_loop_begin(g, f->labels, none, &(bs_loop_desc){.name = "a", .bound = 3}),
+           bs_gather(g, (bs_router){2}, (bs_value[]){bs_scatter(g, (bs_router){2}, 0, f->labels)}, none, NULL)));
     WRONG(BS_ERROR_GRAPH, "gather: router 7 does not exist",
           bs_gather(g, (bs_router){7}, (bs_value[]){f->inside, none}, none, NULL));
     WRONG(BS_ERROR_DOMAIN, "gather: operand 1 is of path 0 of \"first\", expected path 1 of \"first\"",
@@ -209,6 +212,10 @@ static void rows_of_asking(void)
 {
     WRONG(BS_ERROR_ARGUMENT, "route: a name is needed", bs_route(g, f->score, none, NULL));
     WRONG(BS_ERROR_ARGUMENT, "route: a name is needed", bs_route(g, f->score, none, &(bs_route_desc){.paths = 2}));
+    WRONG(BS_ERROR_DOMAIN, "route_price: router \"b\" is in the body of a loop: its price is another in every trip",
+          (bs_loop_begin(g, f->labels, none, &(bs_loop_desc){.name = "a", .bound = 3}),
+           bs_route_price(g, bs_route(g, bs_scatter(g, (bs_router){2}, 0, f->labels), none,
+                                      &(bs_route_desc){.name = "b", .protocol = BS_ROUTE_BUDGET, .paths = 1}))));
     WRONG(BS_ERROR_ARGUMENT, "route_price: router \"first\" is of protocol top1, expected budget",
           bs_route_price(g, f->router));
     WRONG(BS_ERROR_GRAPH, "route_price: router 7 does not exist", bs_route_price(g, (bs_router){7}));

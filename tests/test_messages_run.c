@@ -208,6 +208,35 @@ static void test_decisions(void)
     end();
 }
 
+/* Four rows through a loop "a" of up to four trips, by counts or as long as they are above 0. */
+static void begin_loop(bs_dtype dtype)
+{
+    bs_graph *g = new_graph();
+    const bs_value s = bs_rows(g, bs_input(g, "scores", dtype, BS_SHAPE2(4, 1)), none);
+    const bs_router a = bs_loop_begin(g, s, dtype == BS_I32 ? s : none, &(bs_loop_desc){.name = "a", .bound = 4});
+    const bs_value row = bs_scatter(g, a, 0, s), last = bs_loop_next(g, a, none, row);
+    bs_loop_end(g, a, dtype == BS_I32 ? none : row);
+    bs_output(g, "out", bs_collect(g, last));
+    begin(g, &router_desc);
+    memset(&scores, 0, sizeof scores);
+    bind("scores", &scores, dtype, 2, 4, 1, 0);
+    bind("out", floats[3], dtype, 2, 4, 1, 0);
+}
+
+static void test_loops(void)
+{
+    begin_loop(BS_I32);
+    scores.i[1] = 9;
+    refused(BS_ERROR_DATA, "loop \"a\" (node 3): cell 1: 9 trips, its bound is 4");
+    end();
+    begin_loop(BS_F32);
+    scores.f[2] = NAN;
+    refused(BS_ERROR_DATA, "loop_again \"a\" (node 6): cell 2: its predicate after trip 0 is NaN");
+    scores.f[2] = 0, scores.f[3] = 1;
+    refused(BS_ERROR_DATA, "loop_again \"a\" (node 6): cell 3: it would go on after 4 trips, its bound");
+    end();
+}
+
 /* An exit inside a path is decided by the tile, and tells the cell of the frame. */
 static void test_nested(void)
 {
@@ -363,6 +392,7 @@ int main(void)
     test_calls();
     test_decisions();
     test_nested();
+    test_loops();
     test_states();
     test_segments();
     test_positions();

@@ -204,6 +204,14 @@ static void rows_of_builders(void)
     BUILD(bs_route_score, bs_route_score(g, no_router));
     BUILD(bs_branch, bs_branch(g, no_router, 0, NULL, none, NULL, NULL));
     BUILD(bs_gather, bs_gather(g, no_router, NULL, none, NULL));
+    BUILD(bs_loop_begin, bs_loop_begin(g, none, none, NULL));
+    BUILD(bs_loop_carry, bs_loop_carry(g, no_router, none));
+    BUILD(bs_loop_next, bs_loop_next(g, no_router, none, none));
+    BUILD(bs_loop_collect, bs_loop_collect(g, no_router, none));
+    BUILD(bs_loop_trip, bs_loop_trip(g, no_router));
+    BUILD(bs_loop_slice, bs_loop_slice(g, no_router, none));
+    BUILD(bs_loop_trips, bs_loop_trips(g, no_router));
+    BUILD(bs_loop_end, (bs_loop_end(g, no_router, none), none));
 }
 
 /* ------------------------------------------------------------------------------------------- plan and session */

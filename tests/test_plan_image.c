@@ -141,6 +141,7 @@ static void test_random_graphs(uint64_t seed, int32_t count)
         check_state = check_mixed(seed + (uint64_t)i);
         rg_segments = i % 3 == 2;
         rg_shares = i % 2 == 1;
+        rg_loops = i % 4 >= 2;
         bs_graph *g = new_graph();
         if (!rg_grow(&rg, g, &weights, 15 + check_below(60)))
             continue;

@@ -23,7 +23,7 @@ static bs_graph *new_graph(void)
 /* What the random graphs and their plans held: a generator that stops making something must not go unnoticed. */
 typedef struct coverage {
     int32_t graphs, refused, plans, sound, moved, noticed, regions, in_tile, torn, in_place, frames, loads, packed,
-        fills, slabs, forced, sizes, streamed, uses, makers, counted;
+        fills, slabs, forced, sizes, streamed, uses, makers, counted, loops, nested, looping_tiles;
 } coverage;
 
 static void count_plan(coverage *c, const bs_plan *p)
@@ -33,6 +33,12 @@ static void count_plan(coverage *c, const bs_plan *p)
     c->regions += p->n_regions > 0;
     for (int32_t r = 1; r < g->n_routers; r++)
         c->in_tile += p->routers[r].live && p->routers[r].in_tile;
+    for (int32_t r = 1; r < g->n_routers; r++) {
+        const bool loops = p->routers[r].live && bs_router_loops(g, r);
+        c->loops += loops;
+        c->nested += loops && g->domains[g->routers[r].domain].loop;
+        c->looping_tiles += loops && p->routers[r].in_tile;
+    }
     for (int32_t d = 1; d < g->n_domains && p->desc.order == BS_ORDER_DEPTH; d++)
         if (g->domains[d].kind != BS_DOMAIN_PATH && p->domains[d].order == BS_ORDER_BREADTH) {
             c->torn++;
@@ -210,6 +216,8 @@ static void test_random_graphs(uint64_t seed, int32_t count, const char *rows)
            c.regions, c.in_tile, c.torn, c.in_place, c.frames);
     printf("  loads %d, packed gathers %d, fills %d, shared slabs %d, forced %d, other patches %d\n", c.loads, c.packed,
            c.fills, c.slabs, c.forced, c.sizes);
+    printf("  loops %d, in loops %d, in tiles %d\n", c.loops, c.nested, c.looping_tiles);
+    check(!rg_loops || (c.loops && c.nested && c.looping_tiles), "random graphs have loops of every kind");
     printf("  streamed plans %d, with %d uses of units; extents from data %d, numbers of rows %d\n", c.streamed, c.uses,
            c.makers, c.counted);
     check(c.streamed && c.uses && c.regions && c.in_tile && c.torn && c.in_place && c.frames && c.loads && c.packed &&
@@ -224,5 +232,8 @@ int main(int argc, char **argv)
     test_random_graphs(seed * 1000, argc > 2 ? atoi(argv[2]) : 120, "rows and patches");
     rg_segments = true;
     test_random_graphs(seed * 1000 + 500000, argc > 2 ? atoi(argv[2]) : 60, "segments");
+    rg_segments = false;
+    rg_loops = true;
+    test_random_graphs(seed * 1000 + 800000, argc > 2 ? atoi(argv[2]) : 120, "loops");
     return check_end();
 }

@@ -316,6 +316,32 @@ static void tell_of_decisions(tally *t)
         }
 }
 
+/* What ends a loop, or follows a carried value, is said not to be needed; and a loop to end somewhere else. */
+static void tell_of_loops(tally *t)
+{
+    for (int32_t n = 1; n < graph->n_nodes; n++) {
+        const bs_node *node = &graph->nodes[n];
+        const bool loops = plan->node_live[n] && node->router && bs_router_loops(graph, node->router);
+        if (!loops || (node->n_out > 0 && !bs_node_gathers(node)))
+            continue;
+        const uint32_t storage = plan->values[node->first_out].storage;
+        plan->node_live[n] = false;
+        if (node->n_out > 0)
+            plan->values[node->first_out].storage = BS_STORAGE_NONE;
+        tell(t);
+        plan->values[node->first_out].storage = storage;
+        plan->node_live[n] = true;
+    }
+    for (int32_t r = 1; r < graph->n_routers; r++) {
+        const int32_t again = plan->routers[r].again;
+        for (int32_t other = -1; other <= again + 2 && other < plan->n_instrs; other += 1 + check_below(4)) {
+            plan->routers[r].again = other;
+            tell(t);
+        }
+        plan->routers[r].again = again;
+    }
+}
+
 /* What needs no weights is said to wait for those of the phase before it: nothing would ever let go of them. */
 static void tell_of_phases(tally *t)
 {
@@ -351,6 +377,7 @@ static void test_stories(void)
     tell_of_orders(&t);
     tell_of_parts(&t);
     tell_of_decisions(&t);
+    tell_of_loops(&t);
     tell_of_phases(&t);
     tell_of_layouts(&t);
     check(t.silent == 0 && t.refused > 0, "of %d lies that agree with each other %d are refused, and %d run",
@@ -449,6 +476,7 @@ static void test_many(void)
         bs_arena arena;
         const bs_plan_desc d = {.order = seed % 2 ? BS_ORDER_BREADTH : BS_ORDER_DEPTH};
         rg_segments = seed % 3 == 2;
+        rg_loops = seed % 4 >= 2;
         check_state = check_mixed(seed);
         bs_arena_init(&arena, "graph", graph_memory, sizeof graph_memory);
         graph = bs_graph_create(&arena, NULL);
@@ -461,6 +489,7 @@ static void test_many(void)
         tell_of_orders(&t);
         tell_of_parts(&t);
     tell_of_decisions(&t);
+    tell_of_loops(&t);
     tell_of_phases(&t);
     tell_of_layouts(&t);
     }

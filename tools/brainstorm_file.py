@@ -132,6 +132,8 @@ def write(graph, path):
 
     types = {"str": gguf.GGUFValueType.STRING, "i32": gguf.GGUFValueType.INT32, "u32": gguf.GGUFValueType.UINT32,
              "i64": gguf.GGUFValueType.INT64, "u64": gguf.GGUFValueType.UINT64}
+    if graph.open_loops:
+        raise ValueError(f"loop {graph.open_loops[-1].name!r} is begun and never ended")
     if len(graph.open_blocks) != 1:
         raise ValueError("a block is still open")
     identity = file_id(graph.blocks)

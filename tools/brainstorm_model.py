@@ -15,7 +15,7 @@ file, finds what does not fit. What is checked here is what can be told without 
 other graphs, doubled names, numbers that the library refuses, weights of odd types.
 
 Needs numpy and gguf (tools/requirements.txt), and the files beside it: brainstorm_kernels.py has the ops that compute,
-brainstorm_ops.py says what the library takes, brainstorm_file.py writes. The format is described in docs/format.md.
+brainstorm_loops.py loops, brainstorm_ops.py says what the library takes, brainstorm_file.py writes. The format is described in docs/format.md.
 """
 
 import contextlib
@@ -26,9 +26,10 @@ import numpy as np
 
 from brainstorm_file import Block, read_weights, stored_array, write  # noqa: F401: read_weights is for others
 from brainstorm_kernels import Kernels
+from brainstorm_loops import Loops
 from brainstorm_ops import (  # noqa: F401: ACTS, DEPTHWISE, OPSET are for others
     ACTS, DEPTHWISE, DTYPES, GATHERS, INT32, MAX_ALL_PATHS, MAX_ELEMENTS, MAX_ENTRIES, MAX_EXTENT, MAX_FACTOR,
-    MAX_FLOOR, MAX_NAME, MAX_OPERANDS, MAX_PATHS, MAX_RANK, MAX_SCALE, MAX_SYMBOLS, OPS, OPSET, OPSET_OF,
+    MAX_FLOOR, MAX_NAME, MAX_OPERANDS, MAX_PATHS, MAX_RANK, MAX_SCALE, MAX_SYMBOLS, NONE_STANDS, OPS, OPSET, OPSET_OF,
     OPSET_OF_NUMBER, OPSET_OF_PARAM, PROTOCOLS, RANGES, SEGMENTS, all_within, number_of, within)
 
 
@@ -81,7 +82,7 @@ class Node:
             self.opset = max(self.opset, OPSET_OF_PARAM.get((op, field), 1), beyond if number > most else 1)
 
 
-class Graph(Kernels):
+class Graph(Kernels, Loops):
     def __init__(self, name="", scale=0):
         self._check_name(name)
         self.name, self.scale = name, within("the model's scale", scale, 0, MAX_SCALE)
@@ -89,6 +90,7 @@ class Graph(Kernels):
         self.blocks = [Block("main", 0)]
         self.n_values = self.n_routers = self.n_paths = self.n_operands = 0
         self.open_blocks = [0]  # numbers of the blocks we are in
+        self.open_loops = []    # those that have not ended
         self._weights = {}     # by name
         self._taken = set()    # of inputs, states and outputs; (name,) of routers
         self._written = set()  # numbers of states
@@ -101,7 +103,7 @@ class Graph(Kernels):
         fields, outputs = OPS[op]
         self._check_name(name)
         within("the number of nodes", len(self.nodes) + 1, 1, MAX_ENTRIES)
-        numbers = [0 if v is None and op == "gather" else self._operand(v) for v in inputs]
+        numbers = [0 if v is None and op in NONE_STANDS else self._operand(v) for v in inputs]
         self.n_operands = within("the number of operands", self.n_operands + len(numbers), 0, MAX_OPERANDS)
         self.nodes.append(Node(op, name, numbers, self._pack(op, name, fields.split(), params), self.open_blocks[-1]))
         for suffix, array in (weights or {}).items():
@@ -122,7 +124,7 @@ class Graph(Kernels):
             raise ValueError(f"{what} is made by {value.op}, expected {op}")
 
     def _router(self, router):
-        if not isinstance(router, Router) or router.graph is not self:
+        if not hasattr(router, "paths") or router.graph is not self:
             raise ValueError(f"{router!r} is not a router of this graph")
         return router
 

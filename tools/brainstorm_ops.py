@@ -11,6 +11,7 @@ MAX_NAME = 63           # bytes of a name
 # Limits of the library: what is beyond them would be refused when the file is opened.
 MAX_PATHS = 32767       # of a router: BS_MAX_PATHS
 MAX_FLOOR = 2**24       # of a budget
+MAX_TRIPS = 2**24       # of a loop
 MAX_ALL_PATHS = 2**28   # of all routers
 MAX_ENTRIES = 2**24     # nodes, blocks, weights
 MAX_OPERANDS = 2**26    # of all nodes
@@ -49,6 +50,7 @@ REST = -2**31  # reshape: what is left over
 
 _SOURCE = "dtype rank dim0 dim1 dim2 dim3"
 _ROUTER = "router path"
+_OF_LOOP = "router mode"
 _WINDOW = "stride_h stride_w dilation_h dilation_w pad_top pad_left pad_bottom pad_right"
 
 # op: parameters in the order of its descriptor (a trailing ~ marks f32), and how many values it makes.
@@ -87,7 +89,10 @@ OPS = {
     "lstm": ("no_bias projected", 2), "gru": ("no_bias projected", 1),
     "unary": ("kind", 1), "binary": ("kind", 1), "compare": ("kind", 1), "where": ("", 1),
     "arange": ("maximum", 1), "nonzero": ("maximum", 1),
+    "loop": ("bound", 0), "loop_carry": (_OF_LOOP, 1), "loop_trip": (_OF_LOOP, 1), "loop_next": (_OF_LOOP, 1),
+    "loop_collect": (_OF_LOOP, 1), "loop_again": (_OF_LOOP, 0),
 }
+NONE_STANDS = ("gather", "loop", "loop_next", "loop_collect", "loop_again")  # whose operands may be none
 
 # What numbers may be, where the library refuses others whatever the shapes; 0 is a default, if there is one.
 _AXIS = (-MAX_RANK, MAX_RANK - 1)
@@ -120,6 +125,7 @@ RANGES = {
     ("arange", "maximum"): (1, MAX_EXTENT), ("nonzero", "maximum"): (0, MAX_EXTENT),
     ("attention", "heads"): (0, MAX_EXTENT), ("attention", "alibi"): (0, 1),
     ("attention", "kv_heads"): (0, MAX_EXTENT), ("attention", "bidirectional"): (0, 1),
+    ("loop", "bound"): (0, MAX_TRIPS),
 }
 INT32 = (-2**31, 2**31 - 1)
 
@@ -130,7 +136,8 @@ OPSET_OF = {"segments": 2, "state_append": 2, "segment_spread": 2, "segment_redu
             "lrn": 4,
             "select": 4, "gather_elements": 4, "scatter_elements": 4, "scatter_rows": 4, "roll": 4,
             "lstm": 4, "gru": 4,
-            "unary": 4, "binary": 4, "compare": 4, "where": 4, "arange": 4, "nonzero": 4}
+            "unary": 4, "binary": 4, "compare": 4, "where": 4, "arange": 4, "nonzero": 4,
+            "loop": 4, "loop_carry": 4, "loop_trip": 4, "loop_next": 4, "loop_collect": 4, "loop_again": 4}
 # The same of parameters, last ones of their op: where they are 0 they are left out, and older libraries read the file.
 OPSET_OF_PARAM = {("conv2d", "padding"): 3, ("deconv2d", "padding"): 3, ("pool2d", "padding"): 3,
                   ("route", "floor"): 3,

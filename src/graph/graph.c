@@ -145,6 +145,9 @@ bs_status bs_graph_check(const bs_graph *graph, bs_error *error)
     if (graph->status == BS_OK && graph->current_block != 0)
         return bs_fail(error, BS_ERROR_GRAPH, "block \"%.63s\" is begun and never ended (bs_block_end)",
                        graph->text + graph->blocks[graph->current_block].name);
+    if (graph->status == BS_OK && graph->open_loop != 0)
+        return bs_fail(error, BS_ERROR_GRAPH, "loop \"%.63s\" is begun and never ended (bs_loop_end)",
+                       graph->routers[graph->open_loop].desc->name);
     return bs_graph_failure(graph, error);
 }
 
@@ -179,60 +182,10 @@ const char *bs_graph_text(bs_graph *graph, const char *text)
     return copy;
 }
 
-/* ------------------------------------------------------------------------------------------------ domains */
-
-/* Domains with equal keys are one domain. */
-typedef struct domain_key {
-    int32_t of[9];
-} domain_key;
-
-static domain_key domain_key_of(const bs_domain *d)
+const void *bs_graph_keep(bs_graph *graph, const void *bytes, size_t count)
 {
-    const domain_key key = {
-        {(int32_t)d->kind, d->parent, d->router, d->path, d->rows, d->height, d->width, d->size, d->lengths}};
-    return key;
-}
-
-static bool domains_equal(const bs_domain *a, const bs_domain *b)
-{
-    const domain_key left = domain_key_of(a), right = domain_key_of(b);
-    return memcmp(&left, &right, sizeof left) == 0;
-}
-
-static uint64_t domain_hash(const bs_domain *d)
-{
-    const domain_key key = domain_key_of(d);
-    uint64_t hash = 0;
-    for (size_t i = 0; i < sizeof key.of / sizeof *key.of; i++)
-        hash = bs_tree_mix(hash, key.of[i]);
-    return hash;
-}
-
-int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain)
-{
-    uint64_t hash = domain_hash(domain);
-    int32_t *link = bs_tree_step(graph->domains[0].child, &hash); /* no node makes the root */
-    for (; *link; link = bs_tree_step(graph->domains[*link].child, &hash))
-        if (domains_equal(&graph->domains[*link], domain))
-            return *link;
-    if (graph->n_domains > graph->max_domains) {
-        bs_graph_fail(graph, BS_ERROR_LIMIT, "the graph is full: %d domains (bs_graph_desc.max_domains)",
-                      graph->max_domains);
-        return -1;
-    }
-    const int32_t id = *link = graph->n_domains++;
-    bs_domain *d = &graph->domains[id];
-    *d = *domain;
-    const bs_domain *parent = &graph->domains[d->parent];
-    d->patches = bs_domain_is_patches(d) ? id : parent->patches;
-    d->top = d->kind == BS_DOMAIN_PATH ? parent->top : id;
-    d->outermost = d->kind != BS_DOMAIN_PATH ? 0 : parent->outermost ? parent->outermost : id;
-    d->next = 0;
-    if (d->kind == BS_DOMAIN_PATH) {
-        d->next = graph->routers[d->router].path_domains;
-        graph->routers[d->router].path_domains = id;
-    }
-    return id;
+    void *copy = graph_take(graph, count, sizeof(void *));
+    return copy ? memcpy(copy, bytes, count) : NULL;
 }
 
 /* -------------------------------------------------------------------------------------------------- names */
@@ -300,6 +253,30 @@ static bool operands_agree(bs_graph *g, bs_infer *infer)
                                  bs_say_domain(infer, d), of, bs_say_domain(infer, first));
     }
     return true;
+}
+
+/* Before the node that is being added, which may be the end itself. */
+static bool has_ended(const bs_graph *g, int32_t loop)
+{
+    return loop && g->routers[loop].again && g->routers[loop].again < g->n_nodes;
+}
+
+/* Rows of a body are there while its loop is being built, and what a loop gives once it has ended. */
+static bool loops_agree(bs_graph *g, const bs_infer *infer)
+{
+    for (int32_t i = 0; i < infer->n_in; i++) {
+        const bs_value_info *v = &g->values[infer->ids[i]];
+        const int32_t body = g->domains[v->domain].loop, of = g->nodes[v->node].router;
+        if (has_ended(g, body))
+            return bs_graph_fail(g, BS_ERROR_DOMAIN, "operand %d is of the body of loop \"%s\", which has ended", i,
+                                 g->routers[body].desc->name);
+        if (bs_router_loops(g, of) && !has_ended(g, of) && v->domain == g->routers[of].domain)
+            return bs_graph_fail(g, BS_ERROR_DOMAIN, "operand %d is a result of loop \"%s\", which has not ended", i,
+                                 g->routers[of].desc->name);
+    }
+    const int32_t body = infer->n_out > 0 ? g->domains[infer->out[0].domain].loop : 0;
+    return !has_ended(g, body) ||
+           bs_graph_fail(g, BS_ERROR_DOMAIN, "loop \"%s\" has ended", g->routers[body].desc->name);
 }
 
 bool (bs_infer_field)(bs_infer *infer, const char *field, int64_t n, int64_t low, int64_t high)
@@ -408,7 +385,8 @@ bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const in
     infer_begin(&infer, graph, op, in, n_in, copy);
     if (graph->status != BS_OK || !operands_agree(graph, &infer))
         return NULL;
-    if (!fields_sound(&infer) || !op->infer(&infer) || graph->status != BS_OK || !outputs_sound(graph, &infer))
+    if (!fields_sound(&infer) || !op->infer(&infer) || graph->status != BS_OK || !outputs_sound(graph, &infer) ||
+        !loops_agree(graph, &infer))
         return NULL;
     graph->adding = NULL;
 
@@ -424,7 +402,7 @@ bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const in
     node->router = infer.router;
     node->path = infer.path;
     node->makes = infer.makes;
-    node->domain = infer.n_out > 0 ? infer.out[0].domain : graph->values[in[0]].domain;
+    node->domain = infer.n_out > 0 ? infer.out[0].domain : infer.domain ? infer.domain : graph->values[in[0]].domain;
     for (int32_t i = 0; i < n_in; i++)
         graph->operands[graph->n_operands++] = in[i];
     for (int32_t i = 0; i < infer.n_out; i++) {

@@ -42,7 +42,9 @@ typedef struct bs_domain {
     int64_t max_rows;
     int32_t patches;          /* the domain of patches that it is or descends from; -1 none */
     int32_t top;              /* the domain without a router that it is or descends from */
-    int32_t outermost;        /* PATH: the outermost PATH domain that it is or descends from; else 0 */
+    /* PATH: the outermost PATH domain that it is or descends from, if no loop is between it and the rows; else 0 */
+    int32_t outermost;
+    int32_t loop;             /* the innermost loop in whose body it is (its router); 0 none */
     int32_t next;             /* PATH: another PATH domain of its router; 0 none */
     int32_t child[2];
 } bs_domain;
@@ -72,7 +74,7 @@ typedef struct bs_node {
     int32_t block;
     int32_t router; /* route, scatter, gather: the router; else 0 */
     int32_t path;   /* scatter */
-    int32_t writer; /* state: the node that writes it; 0 none */
+    int32_t writer; /* state: the node that writes it; carried value: what it is after a trip; 0 none */
     int32_t makes;  /* 1 + the symbol that is known when this has run; 0 none */
     int32_t child[2]; /* in the tree of names, for ops with BS_OP_NAMED */
     const void *params; /* the descriptor, name resolved into the graph's text */
@@ -93,7 +95,16 @@ typedef struct bs_router_info {
     int32_t first_path; /* number of paths of all routers before it: where its own begin in tables of all paths */
     int32_t path_domains; /* the first of its PATH domains; 0 none */
     const bs_route_desc *desc;
+    /* a loop: its one path is the body, decided again after each trip */
+    int32_t bound;      /* most trips; 0: it is no loop */
+    int32_t count;      /* value i32 [1]: trips of each row; 0 none */
+    bs_dim_id trips;    /* the dimension that is the number of trips; -1 none */
+    int32_t again;      /* the node that decides after a trip, with which the body ends; 0: it has not ended yet */
+    int32_t begun_before; /* the loop that was begun before it and had not ended; 0 none */
+    int32_t n_carried;  /* carried values that nothing follows yet */
 } bs_router_info;
+
+#define BS_MAX_LOOP_DEPTH 8 /* loops in loops */
 
 /* Limit of every table: ids, and small multiples of counts, stay far below 2^31. */
 #define BS_MAX_ENTRIES (1 << 24)
@@ -115,6 +126,7 @@ struct bs_graph {
     int32_t max_paths;  /* most paths of one router */
     int32_t first_name; /* root of the tree of names; 0 none */
     int32_t current_block;
+    int32_t open_loop;  /* the loop begun last of those that have not ended; 0 none */
     /* while a node is added: its op and name, with which messages begin; else NULL */
     const char *adding, *adding_name;
     bs_node *nodes;       /* [0] unused */
@@ -171,6 +183,10 @@ const char *bs_value_text(const bs_graph *graph, const bs_value_info *value, cha
 /* "the root", "rows [N<=40]", "patches of 16 [H<=64, W<=48]", "path 1 of \"route\"" */
 const char *bs_domain_text(const bs_graph *graph, int32_t domain, char *buffer, size_t bytes);
 
+/* Whether `router` is a loop; and whether the rows of a domain are those of its body. */
+static inline bool bs_router_loops(const bs_graph *graph, int32_t router) { return graph->routers[router].bound > 0; }
+bool bs_domain_in_loop(const bs_graph *graph, int32_t domain, int32_t router);
+
 static inline const bs_value_info *bs_value_get(const bs_graph *graph, int32_t id) { return &graph->values[id]; }
 static inline const int32_t *bs_node_in(const bs_graph *graph, const bs_node *node)
 {
@@ -183,6 +199,7 @@ static inline const char *bs_node_name(const bs_node *node)
 
 /* Names and parameters live in the graph's text. NULL on failure (recorded). */
 const char *bs_graph_text(bs_graph *graph, const char *text);
+const void *bs_graph_keep(bs_graph *graph, const void *bytes, size_t count); /* a copy, aligned for pointers */
 int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain); /* an equal one, or this one added; -1 on failure */
 /* The node of this name among ops with BS_OP_NAMED: a router, or (false) an input, a state or an output. 0: there is
  * none. */

@@ -99,6 +99,7 @@ typedef struct bs_infer {
     const bs_value_info *in[BS_MAX_OPERANDS];
     int32_t router, path; /* structural ops set them; the node keeps them */
     int32_t makes;        /* bs_infer_data_dim sets it; the node keeps it */
+    int32_t domain; /* of a node without outputs; 0: that of operand 0 */
     int32_t n_out; /* 1 unless the rule says otherwise */
     bs_value_info out[BS_MAX_OUTPUTS]; /* starts as a copy of in[0], if there is one */
     char said[4][112]; /* texts for a refusal, at most four (bs_say_value, ...) */
@@ -150,6 +151,7 @@ typedef enum bs_op_flags {
     BS_OP_CLAMPS = 32,      /* finds the frame's edge itself: may read a view, which has no zeros around it */
     BS_OP_CHANNELS_LAST = 64, /* reads and writes images with channel step 1 only (or one channel): no planar views */
     BS_OP_ROWS = 1024,      /* prepares rows of its first weight by themselves */
+    BS_OP_PICKS = 16384,    /* reads little of operand 0, so wherever its rows lie is well */
     BS_OP_AXES = 4096,      /* takes operands of BS_MAX_AXES dimensions, not of BS_MAX_RANK at most */
     BS_OP_CAPTURE_FIRST = 2048, /* so may operand 0; its rule says which domain the result is of */
     BS_OP_DECIDED = 512,    /* reads its router's decision, row by row */

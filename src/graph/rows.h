@@ -11,6 +11,7 @@
 typedef struct bs_decision_data {
     int32_t rows, paths, per_row; /* per_row: most paths a cell */
     float price;                  /* price at which a budget is kept; 0 for other protocols and forced routes */
+    int32_t trip;                 /* a loop: the number of the trip that is to be made, from 0 */
     int32_t *chosen;   /* [rows * per_row] path or -1, in order of choice */
     float *gates;      /* [rows * per_row] */
     int32_t *counts;   /* [paths] */

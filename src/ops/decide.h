@@ -137,7 +137,11 @@ typedef enum bs_route_fault_kind {
     BS_ROUTE_BAD_VARIANT, /* the path of a variant */
     BS_ROUTE_BAD_ANSWER,  /* a path that the function chose */
     BS_ROUTE_BAD_STATUS,  /* the status that the function returned */
-    BS_ROUTE_NO_FUNCTION  /* no function is set */
+    BS_ROUTE_NO_FUNCTION, /* no function is set */
+    /* of a loop, whose bound is `end`: */
+    BS_ROUTE_BAD_COUNT,    /* trips of a row */
+    BS_ROUTE_ENDLESS,      /* its predicate holds after the last trip that there may be */
+    BS_ROUTE_BAD_PREDICATE /* trip after which it is NaN */
 } bs_route_fault_kind;
 
 typedef struct bs_route_fault {

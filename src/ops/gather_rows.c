@@ -266,15 +266,15 @@ const bs_op bs_op_gather_rows = {.name = "gather_rows",
                                  .infer = gather_rows_infer,
                                  .run = gather_rows_run};
 
-#define INDEXED_OP(op, operands, desc, array, empty)                                                                 \
+#define INDEXED_OP(op, operands, desc, array, more)                                                                  \
     const bs_op bs_op_##op = {.name = #op,                                                                           \
                               .min_in = operands,                                                                    \
-                              .flags = BS_OP_CAPTURE | BS_OP_CAPTURE_FIRST | empty,                                  \
+                              .flags = BS_OP_CAPTURE | BS_OP_CAPTURE_FIRST | more,                                   \
                               BS_PARAMS(desc, array),                                                                \
                               .infer = op##_infer,                                                                   \
                               .run = op##_run}
-INDEXED_OP(select, 2, bs_select_desc, select_fields, 0);
-INDEXED_OP(gather_elements, 2, bs_select_desc, select_fields, 0);
+INDEXED_OP(select, 2, bs_select_desc, select_fields, BS_OP_PICKS);
+INDEXED_OP(gather_elements, 2, bs_select_desc, select_fields, BS_OP_PICKS);
 INDEXED_OP(scatter_elements, 3, bs_update_desc, update_fields, BS_OP_EMPTY);
 INDEXED_OP(scatter_rows, 3, bs_update_desc, update_fields, BS_OP_EMPTY);
 #undef INDEXED_OP

@@ -10,7 +10,7 @@ typedef struct bs_protocol_rule {
     bool all_rows; /* what a row takes depends on other rows or on the caller: never decided in a tile */
 } bs_protocol_rule;
 
-static const bs_protocol_rule protocol_rules[BS_PROTOCOL_COUNT] = {
+static const bs_protocol_rule protocol_rules[BS_PROTOCOL_COUNT + 1] = {
     [BS_ROUTE_TOP1] = {"top1", 0, true, true, false},
     [BS_ROUTE_TOPK] = {"topk", 0, true, true, false},
     [BS_ROUTE_THRESHOLD] = {"threshold", 0, true, false, false},
@@ -21,23 +21,27 @@ static const bs_protocol_rule protocol_rules[BS_PROTOCOL_COUNT] = {
     [BS_ROUTE_CAPACITY] = {"capacity", 0, true, true, true},
     [BS_ROUTE_BUDGET] = {"budget", 0, false, true, true},
     [BS_ROUTE_CALLBACK] = {"callback", -1, true, true, true},
+    [BS_ROUTE_LOOP] = {"loop", 1, true, true, false},
 };
 
 const char *bs_protocol_name(bs_protocol protocol)
 {
-    return (int32_t)protocol >= 0 && protocol < BS_PROTOCOL_COUNT ? protocol_rules[protocol].name : "unknown";
+    return (int32_t)protocol >= 0 && (int32_t)protocol <= BS_ROUTE_LOOP ? protocol_rules[protocol].name : "unknown";
 }
 
 bool bs_protocol_sees_all_rows(int32_t protocol) { return protocol_rules[protocol].all_rows; }
 
-static bool route_params_sound(bs_infer *infer, const bs_route_desc *d)
+bool bs_infer_router_name(bs_infer *infer)
 {
-    bs_graph *g = infer->graph;
     if (!infer->name[0])
         return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "a name is needed");
-    if (bs_graph_named(g, infer->name, true))
-        return bs_infer_fail(infer, BS_ERROR_GRAPH, "its name is taken by an earlier router");
-    if (!bs_infer_field(infer, "protocol", d->protocol, 0, BS_PROTOCOL_COUNT - 1))
+    return !bs_graph_named(infer->graph, infer->name, true) ||
+           bs_infer_fail(infer, BS_ERROR_GRAPH, "its name is taken by an earlier router");
+}
+
+static bool route_params_sound(bs_infer *infer, const bs_route_desc *d)
+{
+    if (!bs_infer_router_name(infer) || !bs_infer_field(infer, "protocol", d->protocol, 0, BS_PROTOCOL_COUNT - 1))
         return false;
     const bool two = d->protocol == BS_ROUTE_BINARY || d->protocol == BS_ROUTE_RESIDUAL_THRESHOLD;
     return bs_infer_field(infer, "paths", d->paths, two ? 2 : 1, two ? 2 : BS_MAX_PATHS) &&
@@ -92,32 +96,43 @@ static int32_t route_max_paths_per_cell(const bs_route_desc *d)
     return d->protocol == BS_ROUTE_THRESHOLD ? d->paths : 1;
 }
 
-static bool route_infer(bs_infer *infer)
+bs_router_info *bs_infer_router(bs_infer *infer, const bs_route_desc *desc, int32_t domain)
 {
     bs_graph *g = infer->graph;
+    bs_router_info *router = &g->routers[g->n_routers];
+    if (g->n_routers > g->max_routers)
+        bs_infer_fail(infer, BS_ERROR_LIMIT, "the graph is full: %d routers (bs_graph_desc.max_routers)",
+                      g->max_routers);
+    if (desc && desc->paths > BS_MAX_ALL_PATHS - g->n_paths)
+        bs_infer_fail(infer, BS_ERROR_LIMIT, "all routers together have more than %d paths", BS_MAX_ALL_PATHS);
+    if (g->status != BS_OK) /* also when there is no room for the descriptor */
+        return NULL;
+    memset(router, 0, sizeof *router);
+    router->node = g->n_nodes;
+    router->first_path = g->n_paths;
+    router->domain = domain;
+    router->desc = desc;
+    router->trips = -1;
+    g->n_paths += desc->paths;
+    g->max_paths = bs_max_i32(g->max_paths, desc->paths);
+    infer->router = g->n_routers++;
+    return router;
+}
+
+static bool route_infer(bs_infer *infer)
+{
     const bs_route_desc *d = infer->params;
     infer->n_out = 0;
     if (!route_params_sound(infer, d) || !route_scores_sound(infer, d) || !route_knob_sound(infer))
         return false;
     if (infer->in[0]->domain == 0)
         return bs_infer_fail(infer, BS_ERROR_DOMAIN, "scores are a root value: make cells first (bs_rows, bs_patches)");
-    if (g->n_routers > g->max_routers)
-        return bs_infer_fail(infer, BS_ERROR_LIMIT, "the graph is full: %d routers (bs_graph_desc.max_routers)",
-                             g->max_routers);
-    if (d->paths > BS_MAX_ALL_PATHS - g->n_paths)
-        return bs_infer_fail(infer, BS_ERROR_LIMIT, "all routers together have more than %d paths", BS_MAX_ALL_PATHS);
-    bs_router_info *router = &g->routers[g->n_routers];
-    router->node = g->n_nodes;
-    router->first_path = g->n_paths;
-    router->path_domains = 0;
-    g->n_paths += d->paths;
-    g->max_paths = bs_max_i32(g->max_paths, d->paths);
-    router->domain = infer->in[0]->domain;
+    bs_router_info *router = bs_infer_router(infer, d, infer->in[0]->domain);
+    if (!router)
+        return false;
     router->score = infer->ids[0];
     router->knob = infer->n_in > 1 ? infer->ids[1] : 0;
     router->max_paths_per_cell = route_max_paths_per_cell(d);
-    router->desc = d;
-    infer->router = g->n_routers++;
     return true;
 }
 
@@ -243,6 +258,10 @@ static bool price_infer(bs_infer *infer)
     if (router->desc->protocol != BS_ROUTE_BUDGET)
         return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "router \"%s\" is of protocol %s, expected budget",
                              router->desc->name, protocol_rules[router->desc->protocol].name);
+    if (infer->graph->domains[router->domain].loop)
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN,
+                             "router \"%s\" is in the body of a loop: its price is another in every trip",
+                             router->desc->name);
     infer->router = p->router;
     infer->out[0].dtype = BS_F32;
     infer->out[0].rank = 1;
@@ -383,6 +402,9 @@ static bool gather_infer(bs_infer *infer)
     if (infer->ids[router->desc->paths] && !bs_same_shape(residual, first))
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "the residual is %s, paths of \"%s\" give %s",
                              bs_say_typed(infer, residual), router->desc->name, bs_say_typed(infer, first));
+    if (bs_router_loops(g, p->router))
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "router \"%s\" is a loop, whose rows come back by bs_loop_next",
+                             router->desc->name);
     infer->router = p->router;
     infer->out[0] = *first;
     infer->out[0].domain = router->domain;

@@ -8,7 +8,7 @@
 extern const bs_op bs_op_input, bs_op_state, bs_op_state_write, bs_op_output, bs_op_patches, bs_op_assemble, bs_op_rows,
     bs_op_collect, bs_op_route, bs_op_scatter, bs_op_gather, bs_op_route_price, bs_op_route_score, bs_op_look_ahead,
     bs_op_segments, bs_op_state_append, bs_op_segment_spread, bs_op_segment_reduce, bs_op_segment_index,
-    bs_op_attention;
+    bs_op_attention, bs_op_loop_carry;
 
 /* input, state. dim > 0: a constant; dim < 0: -dim is symbol number (from 1, in order of creation) + 65536 (factor -
  * 1). */
@@ -31,6 +31,14 @@ typedef struct bs_gather_params { /* operands: one for each path (0: none), then
     int32_t router, mode;
 } bs_gather_params;
 
+typedef struct bs_loop_params {
+    const char *name;
+    int32_t bound;
+} bs_loop_params;
+
+/* The protocol of loops, which no bs_route has: a predicate, a count or a dimension decides after each trip. */
+enum { BS_ROUTE_LOOP = BS_PROTOCOL_COUNT };
+
 /* Whether `node` is of this op. */
 static inline bool bs_node_is(const bs_node *node, const bs_op *op)
 {
@@ -43,6 +51,17 @@ bool bs_protocol_sees_all_rows(int32_t protocol);
 
 /* Same dtype, rank and dimensions, in every run. */
 bool bs_same_shape(const bs_value_info *a, const bs_value_info *b);
+
+/* A router's name must be there and new; then the router is added, which decides for the rows of `domain`. NULL: it is
+ * refused. */
+bool bs_infer_router_name(bs_infer *infer);
+bs_router_info *bs_infer_router(bs_infer *infer, const bs_route_desc *desc, int32_t domain);
+
+/* The value whose rows a view shows: its operand, or what a carried value is after a trip. */
+static inline int32_t bs_view_of(const bs_graph *g, const bs_node *view)
+{
+    return view->writer ? g->nodes[view->writer].first_out : bs_node_in(g, view)[0];
+}
 
 /* Refuses unless operand 0 is a state that no node writes yet. */
 bool bs_infer_state(bs_infer *infer);

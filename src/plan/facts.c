@@ -87,7 +87,8 @@ void bs_plan_size_domain(const bs_plan *plan, int32_t domain, bs_domain_plan *p)
 void bs_plan_size_router(const bs_plan *plan, int32_t router, bs_router_plan *r)
 {
     const int32_t d = plan->graph->routers[router].domain;
-    r->in_tile = plan->domains[d].order == BS_ORDER_DEPTH && plan->graph->domains[d].kind == BS_DOMAIN_PATH;
+    r->in_tile = plan->domains[d].order == BS_ORDER_DEPTH &&
+                 (plan->graph->domains[d].kind == BS_DOMAIN_PATH || bs_router_loops(plan->graph, router));
     r->rows = r->in_tile ? plan->domains[d].tile_rows : plan->domains[d].max_rows;
 }
 
@@ -123,7 +124,7 @@ static bool planar_step(const bs_plan *p, int32_t value, int32_t *from)
     *from = 0;
     if (node->n_in == 0 || !bs_node_is_view(node))
         return node->n_in == 0 || p->values[value].planar;
-    const int32_t in = bs_node_in(g, node)[0];
+    const int32_t in = bs_view_of(g, node);
     if (g->values[in].rank > g->values[value].rank) /* rows of a tensor */
         return true;
     *from = bs_plan_is_stored(p, in) ? 0 : in;
@@ -162,6 +163,14 @@ bool bs_plan_may_end_in_place(const bs_plan *p, int32_t value)
             (v->rank != 3 || p->values[value].planar));
 }
 
+/* What a trip hands on, where it is only seen through a view: perhaps that of another carried value, which may be
+ * written before it is read. */
+static bool hands_on_a_view(const bs_plan *p, const bs_node *node, int32_t index, int32_t value)
+{
+    return bs_router_loops(p->graph, node->router) && bs_node_gathers(node) && index == 0 &&
+           bs_node_is_view(&p->graph->nodes[p->graph->values[value].node]);
+}
+
 /* If not, the reader needs zeros around the rows, rows that lie one after the other, or channels that do. */
 bool bs_plan_reads_in_place(const bs_plan *p, int32_t n, int32_t index, int32_t value)
 {
@@ -170,7 +179,7 @@ bool bs_plan_reads_in_place(const bs_plan *p, int32_t n, int32_t index, int32_t 
     const bs_op *op = bs_op_get(node->op);
     const bs_value_info *v = &g->values[value];
     const bool scattered_rows = g->domains[v->domain].kind == BS_DOMAIN_PATH &&
-                                g->domains[v->domain].patches < 0 &&
+                                g->domains[v->domain].patches < 0 && !(op->flags & BS_OP_PICKS && index == 0) &&
                                 !bs_plan_on_device(p); /* kernels of a device look every row up */
     if (bs_node_role(node, index) == BS_ROLE_DECIDING && node->router != 0 &&
         g->routers[node->router].desc->protocol == BS_ROUTE_CALLBACK)
@@ -179,7 +188,7 @@ bool bs_plan_reads_in_place(const bs_plan *p, int32_t n, int32_t index, int32_t 
     if (bs_node_ends_run(node) && v->domain != 0)
         return false; /* copied when states are written: the old content must be kept until then */
     if (op->flags & BS_OP_STRUCTURAL)
-        return true;
+        return !hands_on_a_view(p, node, index, value);
     const bool zeros = v->rank == 3 && op->halo && !(op->flags & (BS_OP_CLAMPS | BS_OP_CORE_INPUT)) &&
                        p->values[value].margin > 0;
     const bool channels = v->rank == 3 && (op->flags & BS_OP_CHANNELS_LAST || p->nodes[n].fusion) &&

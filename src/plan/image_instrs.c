@@ -124,7 +124,8 @@ static bool sees(const image_at *a, int32_t domain)
     return is_decided(a, d->router) && a->p->routers[d->router].in_tile == (a->tile != 0);
 }
 
-/* Whether the instruction may touch a value: its rows are there. Views lead to values of lower numbers. */
+/* Whether the instruction may touch a value: its rows are there. Views lead to values of lower numbers, or to what a
+ * loop gives, which is no view. */
 static bool touches(const image_at *a, int32_t value)
 {
     const bs_value_plan *values = a->p->values;
@@ -152,11 +153,14 @@ static const char *decision_wrong(const bs_plan *p, int32_t r)
 {
     const bs_router_plan *router = &p->routers[r];
     if (router->instr < 0)
-        return NULL;
-    const bs_instr *i = &p->instrs[router->instr];
-    return i->kind == BS_INSTR_ROUTE && p->graph->nodes[i->node].router == r
+        return router->again < 0 ? NULL : bs_image_refused("it ends, and does not begin");
+    const bs_instr *i = &p->instrs[router->instr], *end = router->again < 0 ? NULL : &p->instrs[router->again];
+    const bs_router_info *info = &p->graph->routers[r];
+    if (i->kind != BS_INSTR_ROUTE || i->node != info->node)
+        return bs_image_refused("what is to decide it does not");
+    return !end || (end->kind == BS_INSTR_ROUTE && info->again && end->node == info->again && end->part == i->part)
                ? NULL
-               : bs_image_refused("what is to decide it does not");
+               : bs_image_refused("what is to decide it after a trip does not");
 }
 
 /* ------------------------------------------------------------------------------------------------- each kind
@@ -181,8 +185,10 @@ static bool make_route(const image_at *a, bs_instr *made)
     if (bs_node_work(a->node) != BS_WORK_ROUTE)
         return false;
     const bs_router_plan *r = &a->p->routers[a->node->router];
-    made->domain = a->g->routers[a->node->router].domain;
-    return r->instr == a->at && r->in_tile == (a->tile != 0) && touches_operands(a);
+    const bool again = a->g->routers[a->node->router].again == a->i->node;
+    made->domain = again ? a->node->domain : a->g->routers[a->node->router].domain;
+    return (again ? r->again == a->at && is_decided(a, a->node->router) : r->instr == a->at) &&
+           r->in_tile == (a->tile != 0) && touches_operands(a);
 }
 
 /* The paths' domains must be seen when the region runs, which it does once. */
@@ -251,10 +257,24 @@ static bool make_joined(const image_at *a, bs_instr *made)
            bs_domain_is_patches(&a->g->domains[from->domain]) && a->p->node_live[from->node];
 }
 
+/* The moves of what a loop gives: what is there before the first trip, and the rows that made a trip. */
+static bool make_result(const image_at *a, bs_instr *made)
+{
+    const bs_router_info *loop = &a->g->routers[a->node->router];
+    const int32_t *in = bs_node_in(a->g, a->node), out = a->node->first_out;
+    const bool before = a->i->map == BS_MAP_ROW;
+    made->domain = before ? loop->domain : loop->path_domains;
+    make_move(made, before ? BS_MAP_ROW : a->node->n_in > 2 ? BS_MAP_PARENT : BS_MAP_TRIP,
+              in[before] ? BS_COMBINE_COPY : BS_COMBINE_ZERO, in[before], out);
+    return before || is_decided(a, a->node->router);
+}
+
 static bool make_moved(const image_at *a, bs_instr *made)
 {
     const bs_node *node = a->node;
     const int32_t out = node->first_out;
+    if (bs_router_loops(a->g, node->router) && bs_node_gathers(node))
+        return make_result(a, made);
     if (bs_node_gathers(node))
         return make_gathered(a, made);
     if (bs_node_joins_cells(node))

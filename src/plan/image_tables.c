@@ -143,6 +143,7 @@ static void bounds_make(const bs_plan *p, image_bounds *b)
     X(routers, live, FLAG)        \
     X(routers, in_tile, FLAG)     \
     X(routers, instr, INSTR)      \
+    X(routers, again, INSTR)      \
     X(routers, rows, ANY)         \
     X(instrs, kind, KIND)               \
     X(instrs, map, ANY)                 \

@@ -52,6 +52,8 @@ static const char *router_wrong(const bs_plan *p, int32_t r)
     sized.live = router->live && p->node_live[info->node];
     if (!bs_image_same(BS_IMAGE_routers, &sized, router))
         return bs_image_refused("its rows or paths are not those of the graph, or it is needed, and its node is not");
+    if (router->live && info->again && !p->node_live[info->again])
+        return bs_image_refused("it is a loop whose end is not needed");
     return router->live && router->in_tile && !router->forced && bs_protocol_sees_all_rows(info->desc->protocol)
                ? bs_image_refused("its protocol does not decide tile by tile")
                : NULL;
@@ -158,6 +160,8 @@ static const char *node_wrong(const bs_plan *p, int32_t n)
         return bs_node_is_output(node) || np->unit != 0
                    ? bs_image_refused("it is an output, or has weights that are loaded, and is not needed")
                    : NULL;
+    if (bs_node_is_view(node) && node->writer && !p->node_live[node->writer])
+        return bs_image_refused("a loop carries it, and what it is after a trip is not needed");
     if (!domain_is_live(p, n))
         return bs_image_refused("its domain or its router is not needed, and it is");
     if (!chain_is_there(p, n))
@@ -197,7 +201,7 @@ static bool frames(const bs_plan *p, int32_t value)
     const int32_t frame = p->values[value].source < g->n_values ? p->values[value].source : 0;
     const bs_node *joins = &g->nodes[g->values[frame].node];
     return bs_node_gathers(node) && !bs_plan_is_packed(g, node) && !p->routers[node->router].in_tile &&
-           bs_node_joins_cells(joins) && bs_node_in(g, joins)[0] == value &&
+           !bs_router_loops(g, node->router) && bs_node_joins_cells(joins) && bs_node_in(g, joins)[0] == value &&
            g->values[frame].rank == g->values[value].rank;
 }
 
@@ -211,7 +215,7 @@ static bool lies_well(const bs_plan *p, int32_t value)
     case BS_STORAGE_WEIGHT: return given && bs_op_get(node->op)->bound == 0;
     case BS_STORAGE_STATE: return bs_node_is_state(node) ? given : bs_node_joins_cells(node) && ends_in_place(p, value);
     case BS_STORAGE_OUTPUT: return bs_plan_may_end_in_place(p, value) && ends_in_place(p, value);
-    case BS_STORAGE_VIEW: return bs_node_is_view(node) && source == bs_node_in(p->graph, node)[0];
+    case BS_STORAGE_VIEW: return bs_node_is_view(node) && source == bs_view_of(p->graph, node);
     case BS_STORAGE_FRAME: return frames(p, value);
     case BS_STORAGE_TRANSIENT:
         return bs_plan_on_device(p) || source == 0 || ends_in_place(p, value);

@@ -136,10 +136,29 @@ static bool margins_fit(const bs_plan *plan, bs_error *error)
     return true;
 }
 
+/* After a trip a cell has no neighbours: they may have made another number of trips. */
+static bool loops_fit(const bs_plan *plan, bs_error *error)
+{
+    const bs_graph *g = plan->graph;
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        const bs_node *node = &g->nodes[n];
+        const int32_t loop = plan->node_live[n] && bs_router_loops(g, node->router) ? node->router : 0;
+        if (loop && bs_plan_on_device(plan))
+            return bs_refuse(error, BS_ERROR_UNSUPPORTED, "loop \"%s\": loops run on the CPU so far",
+                             g->routers[loop].desc->name);
+        if (loop && bs_node_is_view(node) && node->writer && plan->values[node->first_out].margin > 0)
+            return bs_refuse(error, BS_ERROR_UNSUPPORTED,
+                             "loop \"%s\" carries value %d, of which %d pixels around a cell are read: carry them in "
+                             "the value, or loop over the assembled frame",
+                             g->routers[loop].desc->name, node->first_out, plan->values[node->first_out].margin);
+    }
+    return true;
+}
+
 bool bs_plan_rows_fit(const bs_plan *plan, bs_error *error)
 {
-    return rows_fit(plan, error) && cells_fit(plan, error) &&
-           cells_are_whole(plan, error) && margins_fit(plan, error);
+    return rows_fit(plan, error) && cells_fit(plan, error) && cells_are_whole(plan, error) &&
+           margins_fit(plan, error) && loops_fit(plan, error);
 }
 
 bool bs_plan_bytes_fit(const bs_plan *plan, bs_error *error)

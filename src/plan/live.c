@@ -17,6 +17,8 @@ static bool force_routes(bs_plan *plan, bs_error *error)
         if (!found || force->path < 0 || force->path >= g->routers[found].desc->paths)
             return bs_refuse(error, BS_ERROR_ARGUMENT, "cannot force path %d of router \"%s\": there is no such %s",
                              force->path, force->router ? force->router : "", found ? "path" : "router");
+        if (bs_router_loops(g, found))
+            return bs_refuse(error, BS_ERROR_ARGUMENT, "cannot force router \"%s\": it is a loop", force->router);
         plan->routers[found].forced = force->path + 1;
     }
     return true;
@@ -29,8 +31,7 @@ typedef struct live_pass {
     bs_plan *plan;
     int32_t *waiting; /* [nodes] */
     int32_t n_waiting;
-    /* [nodes] for a state: the node that writes it; for a look-ahead: the next one about the same router; 0: none */
-    int32_t *follower;
+    int32_t *follower;   /* [nodes] for a look-ahead: the next one about the same router; 0: none */
     int32_t *look_ahead; /* [routers] the first look-ahead about it, or 0 */
 } live_pass;
 
@@ -48,7 +49,7 @@ static void mark(live_pass *l, int32_t value)
         mark_node(l, l->plan->graph->values[value].node);
 }
 
-/* Where weights are streamed, a needed decision also needs the look-aheads about it. */
+/* A needed loop has an end. Where weights are streamed, a needed decision also needs the look-aheads about it. */
 static void mark_router(live_pass *l, int32_t router)
 {
     bs_router_plan *r = &l->plan->routers[router];
@@ -56,6 +57,7 @@ static void mark_router(live_pass *l, int32_t router)
         return;
     r->live = true;
     mark_node(l, l->plan->graph->routers[router].node);
+    mark_node(l, l->plan->graph->routers[router].again);
     const bool streams = l->plan->desc.slot_bytes > 0 && !r->forced;
     for (int32_t n = l->look_ahead[router]; streams && n != 0; n = l->follower[n])
         mark_node(l, n);
@@ -109,18 +111,14 @@ static bool find_look_aheads(bs_plan *p, bs_error *error)
     return true;
 }
 
-/* Finds what becomes needed along with a state or a decision. */
+/* Finds the look-aheads about each decision. */
 static void find_followers(live_pass *l)
 {
     const bs_graph *g = l->plan->graph;
     memset(l->follower, 0, (size_t)g->n_nodes * sizeof *l->follower);
     memset(l->look_ahead, 0, (size_t)g->n_routers * sizeof *l->look_ahead);
     for (int32_t n = 1; n < g->n_nodes; n++) {
-        const bs_node *node = &g->nodes[n];
-        const int32_t state = bs_node_operand(node, BS_ROLE_STATE);
-        if (state >= 0)
-            l->follower[g->values[bs_node_in(g, node)[state]].node] = n; /* a state is written once */
-        if (!bs_plan_looks_ahead(node))
+        if (!bs_plan_looks_ahead(&g->nodes[n]))
             continue;
         int32_t *first = &l->look_ahead[l->plan->nodes[n].ahead_of];
         l->follower[n] = *first;
@@ -128,7 +126,8 @@ static void find_followers(live_pass *l)
     }
 }
 
-/* Goes from the outputs backwards to everything that is needed. A state is kept when a needed node reads it. */
+/* Goes from the outputs backwards to everything that is needed. A state, or a carried value, is kept when a needed node
+ * reads it: then what writes it is needed, too. */
 static void find_live(live_pass *l)
 {
     const bs_graph *g = l->plan->graph;
@@ -140,8 +139,7 @@ static void find_live(live_pass *l)
         mark_operands(l, &g->nodes[n]);
         mark_domain(l, g->nodes[n].domain);
         mark_extents(l, &g->nodes[n]);
-        if (bs_node_is_state(&g->nodes[n]))
-            mark_node(l, l->follower[n]);
+        mark_node(l, g->nodes[n].writer);
     }
 }
 
@@ -159,6 +157,8 @@ static void look_into_trees(bs_plan *plan)
         if (!plan->node_live[n])
             continue;
         top->images = top->images || (node->n_out > 0 && g->values[node->first_out].rank == 3);
+        /* the trips of a tile cannot wait for other rows */
+        top->whole = top->whole || (g->domains[node->domain].loop && bs_op_get(node->op)->flags & BS_OP_CROSS_ROW);
         top->streams = top->streams ||
                        (g->domains[node->domain].kind == BS_DOMAIN_PATH && bs_plan_node_streams(plan, n));
     }

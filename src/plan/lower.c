@@ -58,6 +58,15 @@ static int32_t value_ready(const bs_lower_pass *l, int32_t value, int32_t region
     return made_in == BS_TOP || made_in == region ? ready : bs_max_i32(ready, l->region_time[made_in]);
 }
 
+/* A region is not put off for a loop that it does not wait for: others may have read what it makes. */
+static void region_waits(bs_lower_pass *l, int32_t region, int32_t after)
+{
+    if (after < l->region_time[region])
+        return;
+    l->region_time[region] = bs_max_i32(after, l->floor) + 1;
+    l->latest = bs_max_i32(l->latest, l->region_time[region]);
+}
+
 /* When an instruction can run: after what it reads, after the previous one of its domain, and when the extents of what
  * its node makes are known. */
 static void schedule(bs_lower_pass *l, bs_instr *i, int32_t after)
@@ -69,11 +78,12 @@ static void schedule(bs_lower_pass *l, bs_instr *i, int32_t after)
         for (int32_t d = 0; d < v->rank; d++)
             after = bs_max_i32(after, extent_ready(l, l->g->dims[v->dims[d]].node));
     if (region != BS_TOP) {
-        l->region_time[region] = bs_max_i32(l->region_time[region], after + 1);
+        region_waits(l, region, after);
         return;
     }
-    i->time = bs_max_i32(after, l->clock[i->domain]) + 1;
+    i->time = bs_max_i32(bs_max_i32(after, l->floor), l->clock[i->domain]) + 1;
     l->clock[i->domain] = i->time;
+    l->latest = bs_max_i32(l->latest, i->time);
 }
 
 /* Rows of a path exist once its router has decided, others once their number is known. */
@@ -183,17 +193,51 @@ static void emit_beyond(bs_lower_pass *l, int32_t n)
     l->ready[target] = i->time;
 }
 
+/* The moves of what a loop gives: before the first trip what was there, or zeros; after a trip what its rows made. */
+static void emit_results(bs_lower_pass *l, int32_t loop, bool before)
+{
+    const bs_router_info *info = &l->g->routers[loop];
+    for (int32_t n = info->node + 1; n < info->again; n++) {
+        const bs_node *node = &l->g->nodes[n];
+        if (node->router != loop || !l->plan->node_live[n] || !bs_node_gathers(node))
+            continue;
+        const int32_t *in = bs_node_in(l->g, node), region = bs_lower_region_of(l, n), value = in[before];
+        const bs_row_map map = before ? BS_MAP_ROW : node->n_in > 2 ? BS_MAP_PARENT : BS_MAP_TRIP;
+        bs_instr *i = emit_move(l, map, value ? BS_COMBINE_COPY : BS_COMBINE_ZERO, l->part_of[n], n, value,
+                                node->first_out);
+        i->domain = before ? info->domain : info->path_domains;
+        schedule(l, i, bs_max_i32(value_ready(l, value, region), domain_ready(l, i->domain)));
+        l->ready[node->first_out] = time_of(l, i);
+    }
+}
+
+/* A loop at top level takes a span of time of its own: nothing else stands between its decisions. */
+static void loop_waits(bs_lower_pass *l, int32_t router)
+{
+    if (bs_router_loops(l->g, router) && !l->plan->routers[router].in_tile)
+        l->floor = l->latest;
+}
+
 static void emit_route(bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
+    const int32_t loop = bs_router_loops(l->g, node->router) ? node->router : 0;
+    const bool again = loop && l->g->routers[loop].again == n;
+    loop_waits(l, node->router);
+    if (loop)
+        emit_results(l, loop, !again);
+    loop_waits(l, node->router);
     bs_instr *i = emit(l, BS_INSTR_ROUTE, l->part_of[n], n);
     const int32_t *in = bs_node_in(l->g, node);
     const bool forced = l->plan->routers[node->router].forced != 0;
-    i->domain = l->g->routers[node->router].domain;
+    i->domain = again ? node->domain : l->g->routers[node->router].domain;
     int32_t ready = domain_ready(l, i->domain);
     for (int32_t k = 0; !forced && k < node->n_in; k++)
         ready = bs_max_i32(ready, value_ready(l, in[k], region_of(l->plan, i)));
     schedule(l, i, ready);
+    loop_waits(l, node->router);
+    if (again)
+        return;
     l->decided[node->router] = i->part == BS_TOP ? i->time : 0;
     l->path_ready[node->router] = bs_max_i32(l->decided[node->router], domain_ready(l, i->domain));
 }
@@ -257,7 +301,7 @@ static void emit_found(bs_lower_pass *l, int32_t n)
     }
     outputs_ready(l, node, ready);
     if (region != BS_TOP) /* its stores come late, so they must not advance the region's time */
-        l->region_time[region] = bs_max_i32(l->region_time[region], ready + 1);
+        region_waits(l, region, ready);
 }
 
 static void emit_node(bs_lower_pass *l, int32_t n)
@@ -268,6 +312,8 @@ static void emit_node(bs_lower_pass *l, int32_t n)
     case BS_WORK_GIVEN:
     case BS_WORK_VIEW: emit_found(l, n); break;
     case BS_WORK_MOVE:
+        if (bs_router_loops(l->g, node->router))
+            break; /* its moves come with the decisions of the loop */
         if (bs_node_gathers(node))
             emit_gather(l, n);
         else if (bs_node_joins_cells(node))
@@ -363,6 +409,13 @@ static void emit_nodes(bs_lower_pass *l)
 {
     const int32_t nodes = l->g->n_nodes;
     int32_t *next = l->seen; /* [levels] index of the next node of each; operands have a lower level, or the same */
+    if (!l->mixed) {
+        bs_lower_order(l);
+        for (int32_t i = 0; i < nodes - 1; i++)
+            if (l->plan->node_live[l->list[i]])
+                emit_node(l, l->list[i]);
+        return;
+    }
     memset(next, 0, (size_t)nodes * sizeof *next);
     for (int32_t n = 1; n < nodes; n++)
         next[l->level[n]]++;
@@ -399,7 +452,8 @@ static void carve_lower(bs_carver *c, bs_lower_pass *l, const bs_graph *g)
         BS_CARVED(bs_lower_pass, region_level, REGIONS),        BS_CARVED(bs_lower_pass, region_part, REGIONS),
         BS_CARVED(bs_lower_pass, region_node, REGIONS),         BS_CARVED(bs_lower_pass, region_seen, REGIONS),
         BS_CARVED(bs_lower_pass, region_checked, REGIONS),      BS_CARVED(bs_lower_pass, decided, ROUTERS),
-        BS_CARVED(bs_lower_pass, path_ready, ROUTERS),
+        BS_CARVED(bs_lower_pass, path_ready, ROUTERS),          BS_CARVED(bs_lower_pass, follows, NODES),
+        BS_CARVED(bs_lower_pass, first, ROUTERS),               BS_CARVED(bs_lower_pass, last, ROUTERS),
     };
     l->max_regions = bs_plan_most_parts(g);
     const int64_t counts[] = {g->n_nodes,

@@ -45,6 +45,11 @@ typedef struct bs_lower_pass {
     bs_lower_index parts; /* by region and domain */
     bs_lower_index levels; /* mixed: the first region by top-level domain, level and router */
     bs_lower_index units; /* mixed: a region without router by top-level domain, level and unit */
+    /* Loops: nodes are listed so that a body stands behind all that it needs from outside. */
+    int32_t *follows;     /* [nodes] the next node of the list, or 0 */
+    int32_t *first, *last; /* [routers] the list of a loop's body; [0]: of what is in no loop */
+    int32_t floor;        /* nothing runs before this time: what came earlier, or is in a loop, is over */
+    int32_t latest;       /* of all times so far */
     int32_t searches;
 } bs_lower_pass;
 
@@ -61,6 +66,8 @@ void bs_lower_find_readers(bs_lower_pass *l);
  * tiles: these now run layer by layer, and the function must be called again. */
 bool bs_lower_regions(bs_lower_pass *l);
 int32_t bs_lower_region_of(const bs_lower_pass *l, int32_t node);
+/* Lists all nodes in l->list, bodies of loops whole, each where its loop ends. */
+void bs_lower_order(bs_lower_pass *l);
 /* Gives every live value its storage class; needs the regions. */
 void bs_lower_places(bs_lower_pass *l);
 

@@ -29,30 +29,64 @@ static int32_t storage_of(const bs_plan *p, int32_t value)
     return value;
 }
 
-static void touch(bs_plan *p, int32_t value, int32_t scope, int32_t time)
+/* Where an instruction stands: the part whose scratch it may touch (-1: none), its time there, and the innermost loop
+ * around it. */
+typedef struct life_at {
+    int32_t scope, time, loop;
+} life_at;
+
+static void stretch(bs_value_plan *v, int32_t time)
 {
-    value = storage_of(p, value);
-    bs_value_plan *v = &p->values[value];
-    const bool here = value > 0 && ((v->storage == BS_STORAGE_TRANSIENT && scope < 0) ||
-                                    (v->storage == BS_STORAGE_SCRATCH && v->scope == scope));
-    if (!here)
-        return;
     v->first = v->first < 0 ? time : bs_min_i32(v->first, time);
     v->last = bs_max_i32(v->last, time);
 }
 
-static void touch_instr(bs_plan *p, const bs_instr *i, int32_t scope, int32_t time)
+static int32_t instr_time(const bs_plan *p, int32_t k)
+{
+    return p->instrs[k].part == BS_TOP ? p->instrs[k].time : k;
+}
+
+/* What is outside a loop, and touched in it, is touched in every trip. */
+static void touch(bs_plan *p, int32_t value, const life_at *at)
+{
+    const bs_graph *g = p->graph;
+    value = storage_of(p, value);
+    bs_value_plan *v = &p->values[value];
+    const bool here = value > 0 && ((v->storage == BS_STORAGE_TRANSIENT && at->scope < 0) ||
+                                    (v->storage == BS_STORAGE_SCRATCH && v->scope == at->scope));
+    if (!here)
+        return;
+    stretch(v, at->time);
+    for (int32_t l = at->loop; l && !bs_domain_in_loop(g, g->values[value].domain, l);
+         l = g->domains[g->routers[l].domain].loop) {
+        stretch(v, instr_time(p, p->routers[l].instr));
+        stretch(v, instr_time(p, p->routers[l].again));
+    }
+}
+
+static void touch_instr(bs_plan *p, const bs_instr *i, const life_at *at)
 {
     const bs_node *node = &p->graph->nodes[i->node];
     int32_t n_in;
     const int32_t *in = bs_plan_in(p, i->node, &n_in);
-    touch(p, i->value, scope, time);
-    touch(p, i->target, scope, time);
-    const bool reads_operands = i->kind != BS_INSTR_MOVE || i->map == BS_MAP_VIEW || i->map == BS_MAP_PATHS;
+    touch(p, i->value, at);
+    touch(p, i->target, at);
+    const bool reads_operands = i->kind != BS_INSTR_MOVE || i->map == BS_MAP_PATHS;
     for (int32_t k = 0; reads_operands && k < n_in; k++)
-        touch(p, in[k], scope, time);
+        touch(p, in[k], at);
+    if (i->kind == BS_INSTR_MOVE && i->map == BS_MAP_VIEW && n_in > 0)
+        touch(p, bs_view_of(p->graph, node), at);
     for (int32_t k = 0; i->kind == BS_INSTR_CALL && k < node->n_out; k++)
-        touch(p, node->first_out + k, scope, time);
+        touch(p, node->first_out + k, at);
+}
+
+/* The innermost loop around what follows instruction k, which stands in `loop`. */
+static int32_t loop_after(const bs_plan *p, int32_t k, int32_t loop)
+{
+    const int32_t router = p->instrs[k].kind == BS_INSTR_ROUTE ? p->graph->nodes[p->instrs[k].node].router : 0;
+    if (!router || !bs_router_loops(p->graph, router))
+        return loop;
+    return p->routers[router].instr == k ? router : p->graph->domains[p->graph->routers[router].domain].loop;
 }
 
 static void find_lifetimes(memory_pass *m)
@@ -64,13 +98,17 @@ static void find_lifetimes(memory_pass *m)
     for (int32_t t = 0; t < p->n_top; t++)
         if (p->instrs[t].kind == BS_INSTR_RUN)
             region_time[p->instrs[t].region] = p->instrs[t].time;
-    for (int32_t i = 0; i < p->n_instrs; i++) {
+    for (int32_t i = 0, loop = 0; i < p->n_instrs; i++) {
         const bs_instr *instr = &p->instrs[i];
         if (instr->kind == BS_INSTR_RUN)
             continue;
-        touch_instr(p, instr, instr->part, instr->part == BS_TOP ? instr->time : i);
-        if (instr->part != BS_TOP) /* a region touches outside values at its own time */
-            touch_instr(p, instr, BS_TOP, region_time[p->parts[instr->part].region]);
+        const life_at here = {instr->part, instr_time(p, i), loop};
+        touch_instr(p, instr, &here);
+        if (instr->part != BS_TOP) { /* a region touches outside values at its own time, loops and all */
+            const life_at outside = {BS_TOP, region_time[p->parts[instr->part].region], 0};
+            touch_instr(p, instr, &outside);
+        }
+        loop = loop_after(p, i, loop);
     }
 }
 

@@ -59,7 +59,8 @@ static void place_gather(bs_lower_pass *l, int32_t value)
 {
     const bs_node *node = &l->g->nodes[l->g->values[value].node];
     const int32_t frame = frame_of(l, value);
-    if (frame && !bs_plan_is_packed(l->g, node) && !l->plan->routers[node->router].in_tile) {
+    if (frame && !bs_plan_is_packed(l->g, node) && !l->plan->routers[node->router].in_tile &&
+        !bs_router_loops(l->g, node->router)) {
         l->plan->values[value].storage = BS_STORAGE_FRAME;
         l->plan->values[value].source = frame;
         return;
@@ -72,7 +73,7 @@ static void place_view(bs_lower_pass *l, int32_t value)
     const bs_node *node = &l->g->nodes[l->g->values[value].node];
     if (is_read_in_place(l, value)) {
         l->plan->values[value].storage = BS_STORAGE_VIEW;
-        l->plan->values[value].source = bs_node_in(l->g, node)[0];
+        l->plan->values[value].source = bs_view_of(l->g, node);
     } else {
         place_computed(l, value);
     }

@@ -120,7 +120,7 @@ static void order_parts(bs_plan *p, int32_t *buffer)
 static void find_instrs(bs_plan *p)
 {
     for (int32_t r = 0; r < p->graph->n_routers; r++)
-        p->routers[r].instr = -1;
+        p->routers[r].instr = p->routers[r].again = -1;
     for (int32_t r = 0; r < p->n_regions; r++)
         p->regions[r].instr = -1;
     for (int32_t n = 0; n < p->graph->n_nodes; n++)
@@ -131,8 +131,10 @@ static void find_instrs(bs_plan *p)
             p->nodes[i->node].instr = k;
         if (i->kind == BS_INSTR_RUN)
             p->regions[i->region].instr = k;
-        if (i->kind == BS_INSTR_ROUTE)
-            p->routers[p->graph->nodes[i->node].router].instr = k;
+        if (i->kind != BS_INSTR_ROUTE)
+            continue;
+        const int32_t router = p->graph->nodes[i->node].router;
+        *(i->node == p->graph->routers[router].node ? &p->routers[router].instr : &p->routers[router].again) = k;
     }
 }
 

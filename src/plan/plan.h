@@ -51,7 +51,8 @@ typedef enum bs_row_map {
     BS_MAP_BOUND,  /* from the only row to the buffer bound to `node`, or to the state that it writes */
     BS_MAP_APPEND, /* from a row of a segment to the next place in the ring of the cache that `node` writes */
     BS_MAP_PATHS,  /* from the packed rows that paths made of a row to that row of `target` */
-    BS_MAP_BEYOND  /* to the rows of the root tensor `target` that no cell has */
+    BS_MAP_BEYOND, /* to the rows of the root tensor `target` that no cell has */
+    BS_MAP_TRIP    /* from a row of a loop's body to the place that the trip has in the parent row of `target` */
 } bs_row_map;
 
 typedef enum bs_combine {
@@ -104,6 +105,7 @@ typedef struct bs_router_plan {
     bool live;
     bool in_tile;   /* decided tile by tile, inside a region */
     int32_t instr;  /* the instruction that decides; -1 none */
+    int32_t again;  /* a loop: the instruction that decides after a trip; -1 none */
     int64_t rows;   /* most rows that a decision is about */
 } bs_router_plan;
 

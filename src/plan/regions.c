@@ -87,10 +87,11 @@ static bool region_is_of_unit(const bs_lower_pass *l, int32_t region, int32_t to
 
 /* ------------------------------------------------------------------------------------------------ regions */
 
-/* The domain of the part that a node runs in: its top-level domain itself, or the outermost path below it. */
+/* The domain of the part that a node runs in: its top-level domain itself, or the outermost path below it. A loop is of
+ * the part of its rows. */
 static int32_t part_domain(const bs_graph *g, int32_t domain)
 {
-    return g->domains[domain].kind == BS_DOMAIN_PATH ? g->domains[domain].outermost : domain;
+    return bs_or_default(g->domains[domain].outermost, g->domains[domain].top);
 }
 
 static int32_t part_find(bs_lower_pass *l, int32_t region, int32_t domain)

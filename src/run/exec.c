@@ -103,7 +103,8 @@ static void tell_decision(const bs_session *s, int32_t router, const int32_t *co
             record_event(s, BS_EVENT_DECISION, now, now, router, p, (uint64_t)counts[p]);
 }
 
-static void record_decision(bs_context *c, int32_t router)
+/* again: after a trip of a loop, whose rows are counted in every trip and chosen before the first. */
+static void record_decision(bs_context *c, int32_t router, bool again)
 {
     bs_session *s = c->session;
     const bs_decision_data *d = &c->decisions[router];
@@ -111,24 +112,38 @@ static void record_decision(bs_context *c, int32_t router)
     int32_t *counts = s->route_counts + bs_session_counts(s, c->thread, router);
     for (int32_t p = 0; p < d->paths; p++)
         counts[p] += d->counts[p];
-    for (int32_t row = 0; row < d->rows; row++)
+    for (int32_t row = 0; row < d->rows && !again; row++)
         s->chosen[router][bs_top_row(c, domain, row)] = (int16_t)d->chosen[row * d->per_row];
     if (c->tile)
         return;
-    s->dropped[router] = d->dropped;
+    s->dropped[router] += again ? 0 : d->dropped; /* in a loop there is a decision a trip */
     tell_decision(s, router, d->counts);
 }
 
 static void route_here(bs_context *c, const bs_instr *i)
 {
-    const int32_t router = c->session->graph->nodes[i->node].router;
-    const bs_status status = bs_route_decide(c, router);
+    const bs_graph *g = c->session->graph;
+    const int32_t router = g->nodes[i->node].router;
+    const bool again = g->routers[router].again == i->node;
+    const bs_status status = again ? bs_route_again(c, router) : bs_route_decide(c, router);
     if (bs_exec_fail(c->session, status, i->node))
         memcpy(c->session->fault, c->fault, BS_FAULT_BYTES);
     if (status != BS_OK)
         return;
     open_paths(c, router);
-    record_decision(c, router);
+    record_decision(c, router, again);
+}
+
+/* The instruction after which the list goes on: k itself, or, while a loop that ends there has rows, its first
+ * decision, behind which its body begins. */
+static int32_t next_after(const bs_context *c, int32_t k)
+{
+    const bs_session *s = c->session;
+    const bs_instr *i = &s->plan->instrs[k];
+    const int32_t router = i->kind == BS_INSTR_ROUTE ? s->graph->nodes[i->node].router : 0;
+    if (!router || s->plan->routers[router].again != k || bs_exec_failed(c->session))
+        return k;
+    return c->decisions[router].counts[0] > 0 ? s->plan->routers[router].instr : k;
 }
 
 /* ------------------------------------------------------------------------------------------------- phases */
@@ -302,6 +317,7 @@ void bs_exec_tile(bs_context *c, int32_t first, int32_t count, int32_t domain)
             domain = i->domain;
         }
         run_in_tile(c, i);
+        k = next_after(c, k);
     }
     charge(c, domain, since);
 }
@@ -364,6 +380,7 @@ void bs_execute(bs_session *s)
         }
         if (counts_as_routing(s->plan, k))
             s->stats.routing_ns += bs_session_now(s) - since;
+        k = next_after(&s->root, k);
     }
     if (!s->device) /* a device is still at work: bs_wait counts */
         bs_exec_ended(s, start);

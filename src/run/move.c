@@ -185,7 +185,7 @@ static void operand_source(const bs_context *c, int32_t value, int32_t row, bs_o
     bs_operand_extent(c, value, row, o);
     if (s->graph->nodes[node].router != 0) {
         bs_operand parent;
-        const int32_t from = bs_node_in(s->graph, &s->graph->nodes[node])[0];
+        const int32_t from = bs_view_of(s->graph, &s->graph->nodes[node]);
         bs_operand_make(c, from, c->domains[s->graph->values[value].domain].ids[row], &parent);
         memcpy(o->stride, parent.stride, sizeof o->stride);
         o->data = parent.data;
@@ -223,6 +223,21 @@ static void operand_ending(const bs_context *c, const bs_instr *i, bs_operand *o
     bs_operand_bound(c, state < 0 ? i->node : g->values[bs_node_in(g, node)[state]].node, o);
 }
 
+/* The row that a row of a loop's body came from; with `trip`, the place in it that the trip has. */
+static void operand_parent(const bs_context *c, const bs_instr *i, int32_t row, bool trip, bs_operand *o)
+{
+    bs_operand parent;
+    bs_operand_make(c, i->target, c->domains[i->domain].ids[row], trip ? &parent : o);
+    if (!trip)
+        return;
+    const int32_t number = bs_decision_of(c, c->session->graph->nodes[i->node].router)->trip;
+    bs_operand_extent(c, i->value, row, o);
+    for (int32_t d = 0; d < o->rank; d++)
+        o->stride[d] = parent.stride[d + 1];
+    o->row_stride = 0;
+    o->data = (uint8_t *)parent.data + number * parent.stride[0] * (ptrdiff_t)bs_dtype_bytes(o->dtype);
+}
+
 /* All rows of a root tensor that belong to no cell, as one operand. */
 static void operand_beyond(const bs_context *c, const bs_instr *i, bs_operand *o)
 {
@@ -241,7 +256,8 @@ static void operand_target(const bs_context *c, const bs_instr *i, int32_t row, 
     case BS_MAP_VIEW:
     case BS_MAP_ROW:
     case BS_MAP_PATHS: bs_operand_make(c, i->target, row, o); break;
-    case BS_MAP_PARENT: bs_operand_make(c, i->target, c->domains[i->domain].ids[row], o); break;
+    case BS_MAP_PARENT:
+    case BS_MAP_TRIP: operand_parent(c, i, row, i->map == BS_MAP_TRIP, o); break;
     case BS_MAP_CELL: operand_cell(c, i, row, o); break;
     case BS_MAP_BOUND: operand_ending(c, i, o); break;
     case BS_MAP_APPEND:

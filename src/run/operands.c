@@ -158,5 +158,13 @@ void bs_operand_make(const bs_context *c, int32_t value, int32_t row, bs_operand
         row = c->domains[s->graph->values[value].domain].ids[row];
         value = s->plan->values[value].source;
     }
+    if (s->graph->values[value].domain == 0) { /* seen from a loop of the root */
+        bs_operand root;
+        bs_operand_root(c, value, &root);
+        memcpy(o->stride, root.stride, sizeof o->stride);
+        o->data = root.data;
+        o->row_stride = 0;
+        return;
+    }
     operand_stored(c, value, storage_row(c, value, row), o);
 }

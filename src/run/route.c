@@ -35,6 +35,12 @@ bs_status bs_route_fail(const bs_route_fault *fault, bs_error *error)
     case BS_ROUTE_BAD_ANSWER:
         what = "the callback chose";
         break;
+    case BS_ROUTE_BAD_COUNT:
+        return bs_fail(error, BS_ERROR_DATA, "%d trips, its bound is %d", fault->number, fault->end);
+    case BS_ROUTE_ENDLESS:
+        return bs_fail(error, BS_ERROR_DATA, "it would go on after %d trips, its bound", fault->end);
+    case BS_ROUTE_BAD_PREDICATE:
+        return bs_fail(error, BS_ERROR_DATA, "its predicate after trip %d is NaN", fault->number);
     }
     return bs_fail(error, BS_ERROR_DATA, "%s %d, expected 0 .. %d", what, fault->number, fault->end - 1);
 }
@@ -144,7 +150,7 @@ static bs_status decide_callback(const bs_routing *r, bs_route_fault *fault)
 /* --------------------------------------------------------------------------------------------------- pack */
 
 /* Counts, offsets, ids and the inverse map from what was chosen: two passes in row order, so the order is stable. */
-static void decision_pack(bs_decision_data *d)
+void bs_decision_pack(bs_decision_data *d)
 {
     const int32_t choices = d->rows * d->per_row;
     memset(d->counts, 0, (size_t)d->paths * sizeof *d->counts);
@@ -171,7 +177,7 @@ void bs_decision_forced(bs_decision_data *d, int32_t rows, int32_t path)
         d->chosen[at] = bs_forced_choice(at, d->per_row, path);
         d->gates[at] = 1.0f;
     }
-    decision_pack(d);
+    bs_decision_pack(d);
 }
 
 static bs_status decide_all(const bs_routing *r, bs_route_fault *fault)
@@ -208,6 +214,13 @@ static bs_routing routing_of(bs_context *c, int32_t router)
     return r;
 }
 
+bs_status bs_route_again(bs_context *c, int32_t router)
+{
+    const bs_route_fault fault = bs_loop_decide_again(c, router);
+    *c->fault = '\0';
+    return route_status(c, router, &fault);
+}
+
 bs_status bs_route_decide(bs_context *c, int32_t router)
 {
     const bs_session *s = c->session;
@@ -221,12 +234,16 @@ bs_status bs_route_decide(bs_context *c, int32_t router)
         bs_decision_forced(d, d->rows, forced - 1);
         return BS_OK;
     }
+    if (bs_router_loops(s->graph, router)) {
+        const bs_route_fault fault = bs_loop_decide(c, router);
+        return route_status(c, router, &fault);
+    }
     const bs_routing r = routing_of(c, router);
     bs_route_fault fault = bs_route_check_knob(r.knob);
     bs_status status = fault.kind == BS_ROUTE_SOUND ? decide_all(&r, &fault) : BS_OK;
     if (status == BS_OK)
         status = route_status(c, router, &fault);
     if (status == BS_OK)
-        decision_pack(d);
+        bs_decision_pack(d);
     return status;
 }

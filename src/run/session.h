@@ -159,6 +159,7 @@ void bs_segment_append(const bs_context *c, const bs_instr *i, int32_t row, bs_o
 /* run/route.c */
 /* On failure c->fault says what is wrong with the data; "": the status says everything. */
 bs_status bs_route_decide(bs_context *c, int32_t router);
+bs_status bs_route_again(bs_context *c, int32_t router); /* a loop, after a trip */
 void bs_decision_forced(bs_decision_data *d, int32_t rows, int32_t path);
 
 /* run/exec.c */

@@ -1,0 +1,322 @@
+/* ops/loops.c - loops: a router whose one path is the body, decided again after each trip. Builder functions and shape
+ * rules. Relies on ops/structure.h. Must never decide anything itself: that is run/loops.c, when a session runs.
+ *
+ * A carried value is two nodes: loop_carry gives the body its rows as they were before the trip, loop_next what they
+ * are after it. Both are of one storage, the rows of loop_next in the domain of the loop. */
+#include "ops/common.h"
+#include "ops/structure.h"
+
+static const bs_field loop_fields[] = {BS_INT_OF("bound", 0, BS_MAX_TRIPS)};
+static const bs_field of_loop_fields[] = {BS_INT("router"), BS_INT("mode")};
+
+/* ------------------------------------------------------------------------------------------------------- begin */
+
+static int32_t loop_depth(const bs_graph *g, int32_t domain)
+{
+    int32_t depth = 0;
+    for (int32_t l = g->domains[domain].loop; l; l = g->domains[g->routers[l].domain].loop)
+        depth++;
+    return depth;
+}
+
+/* Operands: what tells the domain, the count or none, what has the number of trips as dimension 0 or none. */
+static bool loop_operands_sound(bs_infer *infer)
+{
+    bs_graph *g = infer->graph;
+    const bs_value_info *count = infer->in[1], *over = infer->in[2];
+    if (infer->ids[0] == 0)
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "`like` is no value");
+    if (infer->ids[1] && (count->domain != infer->in[0]->domain || count->dtype != BS_I32 || count->rank > 1 ||
+                          (count->rank == 1 && bs_dim_max(g, count->dims[0]) != 1)))
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "the count is %s of %s, expected i32 [1] of %s",
+                             bs_say_typed(infer, count), bs_say_domain(infer, count->domain),
+                             bs_say_domain(infer, infer->in[0]->domain));
+    if (infer->ids[2] && over->rank < 1)
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "what it goes over has no dimension");
+    if (loop_depth(g, infer->in[0]->domain) == BS_MAX_LOOP_DEPTH)
+        return bs_infer_fail(infer, BS_ERROR_LIMIT, "%d loops in loops, expected %d at most", BS_MAX_LOOP_DEPTH + 1,
+                             BS_MAX_LOOP_DEPTH);
+    return true;
+}
+
+static bool loop_bound(bs_infer *infer, int32_t *bound)
+{
+    const bs_loop_params *p = infer->params;
+    const int64_t most = infer->ids[2] ? bs_dim_max(infer->graph, infer->in[2]->dims[0]) : BS_MAX_TRIPS;
+    const int64_t n = infer->ids[2] && p->bound == 0 ? most : p->bound;
+    if (!bs_infer_field(infer, "bound", n, infer->ids[2] ? most : 1, BS_MAX_TRIPS))
+        return false;
+    *bound = (int32_t)n;
+    return true;
+}
+
+static bool loop_infer(bs_infer *infer)
+{
+    bs_graph *g = infer->graph;
+    bs_route_desc desc = {.name = infer->name, .protocol = BS_ROUTE_LOOP, .paths = 1};
+    infer->n_out = 0;
+    if (!bs_infer_router_name(infer) || !loop_operands_sound(infer) || !loop_bound(infer, &desc.capacity))
+        return false;
+    const bs_domain body = {.kind = BS_DOMAIN_PATH, .parent = infer->in[0]->domain, .router = g->n_routers, .rows = -1,
+                            .height = -1, .width = -1, .max_rows = g->domains[infer->in[0]->domain].max_rows};
+    bs_router_info *loop = bs_infer_router(infer, bs_graph_keep(g, &desc, sizeof desc), infer->in[0]->domain);
+    if (!loop)
+        return false;
+    loop->bound = desc.capacity;
+    loop->count = infer->ids[1];
+    loop->trips = infer->ids[2] ? infer->in[2]->dims[0] : -1;
+    loop->max_paths_per_cell = 1;
+    loop->begun_before = g->open_loop;
+    g->open_loop = infer->router;
+    return bs_graph_domain(g, &body) >= 0;
+}
+
+const bs_op bs_op_loop = {.name = "loop",
+                          .min_in = 3,
+                          .flags = BS_OP_STRUCTURAL | BS_OP_VARIADIC | BS_OP_NAMED,
+                          .work = BS_WORK_ROUTE,
+                          .roles = {BS_ROLE_LIKE, BS_ROLE_DECIDING, BS_ROLE_LIKE},
+                          BS_PARAMS(bs_loop_params, loop_fields),
+                          .infer = loop_infer};
+
+bs_router bs_loop_begin(bs_graph *graph, bs_value like, bs_value count, const bs_loop_desc *desc)
+{
+    const bs_loop_params p = {desc && desc->name ? desc->name : "", desc ? desc->bound : 0};
+    const int32_t in[3] = {like.id, count.id, desc ? desc->over : 0};
+    const bs_node *node = bs_op_build_node(graph, &bs_op_loop, in, 3, &p);
+    const bs_router loop = {node ? node->router : 0};
+    return loop;
+}
+
+/* --------------------------------------------------------------------------------------------- what a body reads */
+
+/* The loop of a node that is about one, which must be the one that was begun last: its body is being built. */
+static bs_router_info *loop_of(bs_infer *infer)
+{
+    bs_graph *g = infer->graph;
+    const int32_t id = ((const bs_gather_params *)infer->params)->router;
+    if (id < 1 || id >= g->n_routers || !bs_router_loops(g, id)) {
+        bs_infer_fail(infer, BS_ERROR_GRAPH, "router %d is no loop", id);
+        return NULL;
+    }
+    if (id != g->open_loop) {
+        bs_infer_fail(infer, BS_ERROR_GRAPH, "loop \"%s\" %s", g->routers[id].desc->name,
+                      g->routers[id].again ? "has ended" : "is not the one that was begun last");
+        return NULL;
+    }
+    infer->router = id;
+    infer->path = 0;
+    return &g->routers[id];
+}
+
+/* Whether operand `index` is of the domain: that of the loop, or of its body. */
+static bool is_of(bs_infer *infer, int32_t index, int32_t domain)
+{
+    const int32_t has = infer->in[index]->domain;
+    return has == domain || bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, expected %s", index,
+                                          bs_say_domain(infer, has), bs_say_domain(infer, domain));
+}
+
+static bool carry_infer(bs_infer *infer)
+{
+    bs_router_info *loop = loop_of(infer);
+    if (!loop || !is_of(infer, 0, loop->domain))
+        return false;
+    loop->n_carried++;
+    infer->out[0].domain = loop->path_domains;
+    return true;
+}
+
+const bs_op bs_op_loop_carry = {.name = "loop_carry",
+                                .min_in = 1,
+                                .flags = BS_OP_STRUCTURAL,
+                                .work = BS_WORK_VIEW,
+                                BS_PARAMS(bs_gather_params, of_loop_fields),
+                                .infer = carry_infer};
+
+static bs_gather_params params_of(bs_router loop)
+{
+    const bs_gather_params p = {"", loop.id, BS_GATHER_PLACE};
+    return p;
+}
+
+bs_value bs_loop_carry(bs_graph *graph, bs_router loop, bs_value initial)
+{
+    const bs_gather_params p = params_of(loop);
+    return bs_op_build_one(graph, initial, &p, &bs_op_loop_carry);
+}
+
+/* The number of a trip, from 0 or from 1, as [1]; or from 0 as a number alone, for an index. */
+enum { TRIP_FROM_0, TRIP_FROM_1, TRIP_INDEX };
+
+static bool trip_infer(bs_infer *infer)
+{
+    const bs_router_info *loop = loop_of(infer);
+    const int32_t mode = ((const bs_gather_params *)infer->params)->mode;
+    if (!loop || !bs_infer_field(infer, "mode", mode, TRIP_FROM_0, TRIP_INDEX))
+        return false;
+    bs_value_info *out = &infer->out[0];
+    out->domain = loop->path_domains;
+    out->dtype = BS_I32;
+    out->rank = mode != TRIP_INDEX;
+    out->dims[0] = bs_dim_const(infer->graph, 1);
+    return true;
+}
+
+static bs_status trip_run(const bs_call *call)
+{
+    const bool from_1 = ((const bs_gather_params *)call->params)->mode == TRIP_FROM_1;
+    *(int32_t *)call->out[0].data = call->decision->trip + from_1;
+    return BS_OK;
+}
+
+const bs_op bs_op_loop_trip = {.name = "loop_trip",
+                               .flags = BS_OP_STRUCTURAL | BS_OP_DECIDED,
+                               BS_PARAMS(bs_gather_params, of_loop_fields),
+                               .infer = trip_infer,
+                               .run = trip_run};
+
+static bs_value trip_of(bs_graph *graph, bs_router loop, int32_t mode)
+{
+    const bs_gather_params p = {"", loop.id, mode};
+    return bs_op_build(graph, &bs_op_loop_trip, NULL, 0, &p);
+}
+
+bs_value bs_loop_trip(bs_graph *graph, bs_router loop) { return trip_of(graph, loop, TRIP_FROM_0); }
+
+bs_value bs_loop_slice(bs_graph *graph, bs_router loop, bs_value x)
+{
+    const bs_value rows = bs_scatter(graph, loop, 0, x);
+    return bs_select(graph, rows, trip_of(graph, loop, TRIP_INDEX), 0);
+}
+
+/* -------------------------------------------------------------------------------------------- what a body gives */
+
+/* Operands: the value of the body, what was there before the first trip (none: zeros), the carried value or none. */
+static bool next_infer(bs_infer *infer)
+{
+    bs_graph *g = infer->graph;
+    bs_router_info *loop = loop_of(infer);
+    const bs_value_info *value = infer->in[0];
+    bs_node *carry = &g->nodes[infer->in[2]->node];
+    if (!loop || !is_of(infer, 0, loop->path_domains))
+        return false;
+    infer->out[0].domain = loop->domain;
+    if (infer->ids[2] == 0)
+        return infer->ids[1] == 0 || bs_infer_fail(infer, BS_ERROR_GRAPH, "what it begins with is of no carried value");
+    if (bs_op_get(carry->op) != &bs_op_loop_carry || carry->router != infer->router ||
+        bs_node_in(g, carry)[0] != infer->ids[1])
+        return bs_infer_fail(infer, BS_ERROR_GRAPH,
+                             "operand 2 is made by %s, expected a value that loop \"%s\" carries from operand 1",
+                             bs_op_get(carry->op)->name, loop->desc->name);
+    if (carry->writer)
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "the carried value is given twice");
+    if (!bs_same_shape(value, infer->in[2]) || value->scale_num != infer->in[2]->scale_num ||
+        value->scale_den != infer->in[2]->scale_den)
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "the carried value is %s, after a trip it would be %s",
+                             bs_say_typed(infer, infer->in[2]), bs_say_typed(infer, value));
+    carry->writer = g->n_nodes; /* the node to be added; if refused, the graph has failed */
+    loop->n_carried--;
+    return true;
+}
+
+const bs_op bs_op_loop_next = {.name = "loop_next",
+                               .min_in = 3,
+                               .flags = BS_OP_STRUCTURAL | BS_OP_VARIADIC,
+                               .work = BS_WORK_MOVE,
+                               .roles = {BS_ROLE_DATA, BS_ROLE_DATA, BS_ROLE_LIKE},
+                               BS_PARAMS(bs_gather_params, of_loop_fields),
+                               .infer = next_infer};
+
+bs_value bs_loop_next(bs_graph *graph, bs_router loop, bs_value carried, bs_value value)
+{
+    const bs_gather_params p = params_of(loop);
+    const bool known = graph && graph->status == BS_OK && carried.id > 0 && carried.id < graph->n_values;
+    const bs_node *carry = known ? &graph->nodes[graph->values[carried.id].node] : NULL;
+    const int32_t in[3] = {value.id, carry && carry->n_in > 0 ? bs_node_in(graph, carry)[0] : 0, carried.id};
+    return bs_op_build(graph, &bs_op_loop_next, in, 3, &p);
+}
+
+bs_value bs_loop_trips(bs_graph *graph, bs_router loop)
+{
+    const bs_value none = {0};
+    return bs_loop_next(graph, loop, none, trip_of(graph, loop, TRIP_FROM_1));
+}
+
+/* A place for the value of each trip in front of the value's own dimensions. */
+static bool loop_collect_infer(bs_infer *infer)
+{
+    bs_graph *g = infer->graph;
+    const bs_router_info *loop = loop_of(infer);
+    const bs_value_info *value = infer->in[0];
+    bs_value_info *out = &infer->out[0];
+    if (!loop || !is_of(infer, 0, loop->path_domains))
+        return false;
+    if (infer->ids[1])
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "what is collected begins with zeros");
+    if (!bs_infer_rank_out(infer, value->rank + 1) || !bs_infer_whole(infer, 0))
+        return false;
+    for (int32_t i = 0; i < value->rank; i++)
+        out->dims[i + 1] = value->dims[i];
+    out->dims[0] = loop->trips >= 0 ? loop->trips : bs_dim_const(g, loop->bound);
+    out->domain = loop->domain;
+    return bs_infer_no_new_image(infer);
+}
+
+const bs_op bs_op_loop_collect = {.name = "loop_collect",
+                                  .min_in = 2,
+                                  .flags = BS_OP_STRUCTURAL | BS_OP_VARIADIC,
+                                  .work = BS_WORK_MOVE,
+                                  BS_PARAMS(bs_gather_params, of_loop_fields),
+                                  .infer = loop_collect_infer};
+
+bs_value bs_loop_collect(bs_graph *graph, bs_router loop, bs_value value)
+{
+    const bs_gather_params p = params_of(loop);
+    const int32_t in[2] = {value.id, 0};
+    return bs_op_build(graph, &bs_op_loop_collect, in, 2, &p);
+}
+
+/* --------------------------------------------------------------------------------------------------------- end */
+
+/* Operands: the predicate or none, the loop's count or none. */
+static bool again_infer(bs_infer *infer)
+{
+    bs_graph *g = infer->graph;
+    bs_router_info *loop = loop_of(infer);
+    const bs_value_info *go_on = infer->in[0];
+    infer->n_out = 0;
+    if (!loop)
+        return false;
+    infer->domain = loop->path_domains;
+    if (infer->ids[0] && !is_of(infer, 0, loop->path_domains))
+        return false;
+    if (infer->ids[0] && ((go_on->dtype != BS_F32 && go_on->dtype != BS_I32) || go_on->rank > 1 ||
+                          (go_on->rank == 1 && bs_dim_max(g, go_on->dims[0]) != 1)))
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "the predicate is %s, expected f32 or i32 [1]",
+                             bs_say_typed(infer, go_on));
+    if (infer->ids[1] != loop->count)
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "operand 1 is value %d, expected the loop's count, value %d",
+                             infer->ids[1], loop->count);
+    if (loop->n_carried > 0)
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "%d carried values have no bs_loop_next", loop->n_carried);
+    loop->again = g->n_nodes; /* the node to be added */
+    g->open_loop = loop->begun_before;
+    return true;
+}
+
+const bs_op bs_op_loop_again = {.name = "loop_again",
+                                .min_in = 2,
+                                .flags = BS_OP_STRUCTURAL | BS_OP_VARIADIC,
+                                .work = BS_WORK_ROUTE,
+                                .roles = {BS_ROLE_DECIDING, BS_ROLE_DECIDING},
+                                BS_PARAMS(bs_gather_params, of_loop_fields),
+                                .infer = again_infer};
+
+void bs_loop_end(bs_graph *graph, bs_router loop, bs_value go_on)
+{
+    const bool known = graph && graph->status == BS_OK && loop.id > 0 && loop.id < graph->n_routers;
+    const bs_gather_params p = {known ? graph->routers[loop.id].desc->name : "", loop.id, BS_GATHER_PLACE};
+    const int32_t in[2] = {go_on.id, known ? graph->routers[loop.id].count : 0};
+    bs_op_build_node(graph, &bs_op_loop_again, in, 2, &p);
+}

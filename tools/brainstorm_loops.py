@@ -1,0 +1,69 @@
+"""Loops of the graph that brainstorm_model.py builds: the twins of bs_loop_begin and what follows it.
+
+    loop = g.loop(x, "steps", over=x)
+    h = g.loop_carry(loop, h0)
+    y = body(g.loop_slice(loop, x), h)
+    last, all = g.loop_next(loop, h, y), g.loop_collect(loop, y)
+    g.loop_end(loop)
+
+Must never: know of shapes.
+"""
+
+from brainstorm_ops import MAX_ALL_PATHS, MAX_TRIPS, within
+
+
+class Loop:
+    """A router whose one path is the body."""
+
+    paths, score, protocol, most = 1, None, None, 1
+
+    def __init__(self, graph, number, name, count):
+        self.graph, self.number, self.name, self.count, self.carried = graph, number, name, count, {}
+
+
+class Loops:
+    def loop(self, like, name, bound=0, count=None, over=None):
+        """Rows of the domain of `like` make as many trips as `count` says or `over` is long, at most `bound`."""
+        within(f"bound of {name!r}", bound, 0 if over is not None else 1, MAX_TRIPS)
+        self.n_paths = within("the number of all paths", self.n_paths + 1, 1, MAX_ALL_PATHS)
+        self._take_name(name, (name,))
+        self.node("loop", [like, count, over], name, bound=bound)
+        self.n_routers += 1
+        self.open_loops.append(Loop(self, self.n_routers, name, count))
+        return self.open_loops[-1]
+
+    def _open(self, loop):
+        if not self.open_loops or self.open_loops[-1] is not self._router(loop):
+            raise ValueError(f"loop {loop.name!r} has ended, or is not the one that was begun last")
+        return loop
+
+    def loop_carry(self, loop, initial):
+        value = self.node("loop_carry", [initial], router=self._open(loop).number)
+        loop.carried[value] = initial
+        return value
+
+    def loop_next(self, loop, carried, value):
+        """What a carried value is after a trip; carried None: the value of a row's last trip."""
+        if carried is not None and carried not in self._open(loop).carried:
+            raise ValueError("loop_next: the loop does not carry it, or it was given before")
+        initial = None if carried is None else loop.carried.pop(carried)
+        return self.node("loop_next", [value, initial, carried], router=self._open(loop).number)
+
+    def loop_collect(self, loop, value):
+        return self.node("loop_collect", [value, None], router=self._open(loop).number)
+
+    def loop_trip(self, loop, mode=0):
+        return self.node("loop_trip", router=self._open(loop).number, mode=mode)
+
+    def loop_slice(self, loop, x):
+        rows = self.scatter(self._open(loop), 0, x)
+        return self.select(rows, self.loop_trip(loop, 2), 0)
+
+    def loop_trips(self, loop):
+        return self.loop_next(loop, None, self.loop_trip(loop, 1))
+
+    def loop_end(self, loop, go_on=None):
+        if self._open(loop).carried:
+            raise ValueError(f"loop {loop.name!r}: {len(loop.carried)} carried values have no loop_next")
+        self.node("loop_again", [go_on, loop.count], loop.name, router=loop.number)
+        self.open_loops.pop()
