@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 3a2a565192e2823860dd2c84882f5fd52237caca135f06d87319607de466b222
+ * sha256 of the parts: 8a57ba7a7d79877c22ed46109f6879853da911b72e72ee424f0faeea88fcbce7
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -18799,6 +18799,7 @@ typedef enum bs_op_flags {
     /* its kernel takes operands without elements; of other ops such a run is BS_ERROR_DATA, unless the result is empty
      * as well: then no kernel is called */
     BS_OP_EMPTY = 8192,
+    BS_OP_HOST = 32768,     /* has no kernel for a device */
     BS_OP_NAMED = 256,      /* its name must be unique: inputs, states and outputs; routers */
     /* rows of a segment influence each other: never in a tile, operands whole; its rule checks their domains */
     BS_OP_CROSS_ROW = 128
@@ -19850,8 +19851,8 @@ BS_INTERNAL bs_bytes bs_weight_elements(const bs_weight_spec *spec);
     X(lstm, KERNEL) X(gru, KERNEL)                                                                                    \
     /* op set 4: unary.c, binary.c, compare.c */                                                                      \
     X(unary, KERNEL) X(binary, KERNEL) X(compare, KERNEL) X(where, KERNEL)                                            \
-    /* op set 4: from_data.c */                                                                                       \
-    X(arange, KERNEL) X(nonzero, KERNEL)                                                                              \
+    /* op set 4: from_data.c, unique.c, nms.c */                                                                      \
+    X(arange, KERNEL) X(nonzero, KERNEL) X(unique, NONE) X(nms, NONE)                                                 \
     /* op set 4: loops.c, lowered by the planner */                                                                   \
     X(loop, NONE) X(loop_carry, NONE) X(loop_trip, NONE) X(loop_next, NONE) X(loop_collect, NONE) X(loop_again, NONE)
 
@@ -19952,6 +19953,8 @@ BS_INTERNAL bool bs_infer_frame(bs_infer *infer, int64_t mul, int64_t add_h, int
 /* A new dimension, named as the node, whose extent the op says when it has run (bs_call.extent): 0 .. maximum. One for
  * each node. All operands must be root values. */
 BS_INTERNAL bs_dim_id bs_infer_data_dim(bs_infer *infer, int64_t maximum);
+/* The same of an op that finds `most` at the most, whose descriptor may give a smaller maximum (0: none). */
+BS_INTERNAL bs_dim_id bs_infer_found_dim(bs_infer *infer, int32_t given, int64_t most);
 /* Refuses a dimension of operand `index` that comes from data, where it must be known before a run. */
 BS_INTERNAL bool bs_infer_bound_dim(bs_infer *infer, int32_t index, int32_t d);
 /* A dimension, whose maximum allows it, is `least` or more in every run: other runs are refused before they begin, or
@@ -20213,6 +20216,13 @@ bs_dim_id bs_infer_data_dim(bs_infer *infer, int64_t maximum)
     const bs_dim_id d = bs_dim_from_data(infer->graph, infer->name, maximum);
     infer->makes = d + 1;
     return d;
+}
+
+bs_dim_id bs_infer_found_dim(bs_infer *infer, int32_t given, int64_t most)
+{
+    const int64_t maximum = given ? given : most;
+    return bs_infer_field(infer, "maximum", maximum, 1, bs_min_i64(most, 1 << 30)) ? bs_infer_data_dim(infer, maximum)
+                                                                                   : -1;
 }
 
 bool bs_infer_bound_dim(bs_infer *infer, int32_t index, int32_t d)
@@ -23042,15 +23052,12 @@ static bool nonzero_infer(bs_infer *infer)
     const int32_t rank = x->rank;
     if (!bs_infer_rank(infer, 0, 1, BS_MAX_RANK))
         return false;
-    const int64_t elements = (int64_t)bs_bytes_figure(bs_value_elements(infer->graph, x)),
-                  given = ((const bs_extent_desc *)infer->params)->maximum, maximum = given ? given : elements;
-    if (!bs_infer_field(infer, "maximum", maximum, 1, bs_min_i64(elements, 1 << 30)))
-        return false;
     out->dtype = BS_I32;
     out->rank = 2;
-    out->dims[0] = bs_infer_data_dim(infer, maximum);
+    out->dims[0] = bs_infer_found_dim(infer, ((const bs_extent_desc *)infer->params)->maximum,
+                                      (int64_t)bs_bytes_figure(bs_value_elements(infer->graph, x)));
     out->dims[1] = bs_dim_const(infer->graph, rank);
-    return infer->makes != 0;
+    return out->dims[0] >= 0;
 }
 
 /* All bits of an element but the sign of a float: 0 where it is zero. */
@@ -24216,6 +24223,170 @@ bs_value bs_matmul(bs_graph *graph, bs_value a, bs_value b, const bs_matmul_desc
     return bs_op_build_two(graph, a, b, desc, &bs_op_matmul);
 }
 /* ==== end src/ops/matmul.c ==================================================================== */
+
+/* ==== begin src/ops/nms.c ===================================================================== */
+/* ops/nms.c - of boxes that overlap the one with the best score: nms.
+ * Relies on common.h for the dimension that a node makes, base/sort.c. Must never write a row beyond its maximum: what
+ * there is is counted all the same, and the run then ends (run/extents.c). Must never leave a rounding to the compiler:
+ * products are of doubles, where they are exact. */
+/* #include "ops/common.h" */
+
+static const bs_field nms_fields[] = {BS_INT_OF("maximum", 0, 1 << 30), BS_INT_OF("max_each", 0, 1 << 30),
+                                      BS_FLOAT("iou_threshold"), BS_FLOAT("score_above"), BS_INT_OF("centre", 0, 1)};
+
+static bool nms_infer(bs_infer *infer)
+{
+    const bs_nms_desc *desc = infer->params;
+    const bs_value_info *boxes = infer->in[0], *scores = infer->in[1];
+    bs_value_info *out = &infer->out[0];
+    if (!bs_infer_f32(infer, 0, 3, 3) || !bs_infer_f32(infer, 1, 3, 3) ||
+        !bs_infer_dim_is(infer, 0, 2, bs_dim_const(infer->graph, 4)) ||
+        !bs_infer_dim_is(infer, 1, 0, boxes->dims[0]) || !bs_infer_dim_is(infer, 1, 2, boxes->dims[1]))
+        return false;
+    if (!(desc->iou_threshold >= 0 && desc->iou_threshold <= 1))
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "iou_threshold is %g, expected 0 .. 1", desc->iou_threshold);
+    const int64_t each = bs_dim_max(infer->graph, boxes->dims[1]),
+                  lines = (int64_t)bs_bytes_figure(bs_value_elements(infer->graph, scores)) / each;
+    out->dtype = BS_I32;
+    out->rank = 2;
+    out->dims[0] =
+        bs_infer_found_dim(infer, desc->maximum, lines * bs_min_i64(each, bs_or_default(desc->max_each, 1 << 30)));
+    out->dims[1] = bs_dim_const(infer->graph, 3);
+    return out->dims[0] >= 0;
+}
+
+typedef struct nms_box {
+    float low[2], high[2], area;
+} nms_box;
+
+typedef struct nms_job {
+    nms_box *box;         /* [boxes] of one batch */
+    int32_t *ids, *other; /* [boxes] */
+    const float *score;   /* of box 0, for one class */
+    ptrdiff_t step;
+} nms_job;
+
+static void nms_plan(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w,
+                     bs_node_plan *plan)
+{
+    (void)choice, (void)max_h, (void)max_w;
+    const bs_value_info *boxes = bs_value_get(graph, bs_node_in(graph, node)[0]);
+    plan->scratch_bytes = bs_bytes_times(bs_bytes_of(sizeof(nms_box) + 2 * sizeof(int32_t)),
+                                         bs_dim_max(graph, boxes->dims[1]));
+}
+
+/* Which of both axes is which makes no difference. */
+static nms_box nms_box_of(const float *at, ptrdiff_t step, bool centre)
+{
+    nms_box box;
+    for (int32_t axis = 0; axis < 2; axis++) {
+        const float a = at[axis * step], b = at[(axis + 2) * step];
+        const float first = centre ? (float)(a - 0.5 * b) : a, second = centre ? (float)(a + 0.5 * b) : b;
+        box.low[axis] = first < second ? first : second;
+        box.high[axis] = first < second ? second : first;
+    }
+    box.area = (float)((double)(box.high[0] - box.low[0]) * (double)(box.high[1] - box.low[1]));
+    return box;
+}
+
+/* Whether what both have in common is more than this part of what one of them has. */
+static bool nms_overlap(const nms_box *a, const nms_box *b, float most)
+{
+    float side[2];
+    for (int32_t axis = 0; axis < 2; axis++) {
+        const float low = a->low[axis] > b->low[axis] ? a->low[axis] : b->low[axis],
+                    high = a->high[axis] < b->high[axis] ? a->high[axis] : b->high[axis];
+        side[axis] = high > low ? high - low : 0;
+    }
+    const float both = (float)((double)side[0] * (double)side[1]), either = a->area + b->area - both;
+    return either > 0 && both / either > most;
+}
+
+static bool nms_is_better(const void *user, int32_t a, int32_t b)
+{
+    const nms_job *job = user;
+    return job->score[a * job->step] > job->score[b * job->step];
+}
+
+static void nms_put(const bs_call *call, int32_t batch, int32_t class, int32_t box)
+{
+    const bs_operand *out = &call->out[0];
+    const int32_t found[3] = {batch, class, box};
+    const int64_t row = (*call->extent)++;
+    for (int32_t i = 0; row < out->dim[0] && i < 3; i++)
+        *(int32_t *)bs_operand_at(out, row * out->stride[0] + i * out->stride[1]) = found[i];
+}
+
+/* The best first; ids of those that stay move to the front. */
+static void nms_choose(const bs_call *call, const nms_job *job, int32_t count, int32_t batch, int32_t class)
+{
+    const bs_nms_desc *desc = call->params;
+    const int32_t most = bs_or_default(desc->max_each, INT32_MAX);
+    int32_t kept = 0;
+    bs_sort(job->ids, job->other, count, nms_is_better, job);
+    for (int32_t i = 0; i < count && kept < most; i++) {
+        const int32_t id = job->ids[i];
+        int32_t k = 0;
+        while (k < kept && !nms_overlap(&job->box[job->ids[k]], &job->box[id], desc->iou_threshold))
+            k++;
+        if (k < kept)
+            continue;
+        job->ids[kept++] = id;
+        nms_put(call, batch, class, id);
+    }
+}
+
+static bs_status nms_class(const bs_call *call, nms_job *job, int32_t batch, int32_t class)
+{
+    const bs_operand *scores = &call->in[1];
+    const float above = ((const bs_nms_desc *)call->params)->score_above;
+    int32_t count = 0;
+    job->score = bs_f32_at(scores, batch * scores->stride[0] + class * scores->stride[1]);
+    job->step = scores->stride[2];
+    for (int32_t i = 0; i < scores->dim[2]; i++) {
+        const float score = job->score[i * job->step];
+        if (score != score)
+            return bs_call_fail(call, "score [%d, %d, %d] is NaN", batch, class, i);
+        if (score > above)
+            job->ids[count++] = i;
+    }
+    nms_choose(call, job, count, batch, class);
+    return BS_OK;
+}
+
+static bs_status nms_run(const bs_call *call)
+{
+    const bs_operand *boxes = &call->in[0];
+    const int32_t n = boxes->dim[1];
+    nms_job job = {call->scratch, NULL, NULL, NULL, 0};
+    bs_status status = BS_OK;
+    job.ids = (int32_t *)(void *)(job.box + n);
+    job.other = job.ids + n;
+    for (int32_t b = 0; b < boxes->dim[0]; b++) {
+        for (int32_t i = 0; i < n; i++)
+            job.box[i] = nms_box_of(bs_f32_at(boxes, b * boxes->stride[0] + i * boxes->stride[1]), boxes->stride[2],
+                                    ((const bs_nms_desc *)call->params)->centre);
+        for (int32_t c = 0; c < call->in[1].dim[1] && status == BS_OK; c++)
+            status = nms_class(call, &job, b, c);
+    }
+    return status;
+}
+
+static const bs_op_rules nms_rules = {.plan = nms_plan};
+
+const bs_op bs_op_nms = {.name = "nms",
+                         .min_in = 2,
+                         .flags = BS_OP_EMPTY | BS_OP_HOST,
+                         BS_PARAMS(bs_nms_desc, nms_fields),
+                         .infer = nms_infer,
+                         .rules = &nms_rules,
+                         .run = nms_run};
+
+bs_value bs_nms(bs_graph *graph, bs_value boxes, bs_value scores, const bs_nms_desc *desc)
+{
+    return bs_op_build_two(graph, boxes, scores, desc, &bs_op_nms);
+}
+/* ==== end src/ops/nms.c ======================================================================= */
 
 /* ==== begin src/ops/pad.c ===================================================================== */
 /* ops/pad.c - a border around an image: a value, the edge repeated, or the image reflected. Elements of any type.
@@ -28378,6 +28549,131 @@ bs_value bs_unary(bs_graph *graph, bs_value x, bs_unary_kind kind)
 }
 /* ==== end src/ops/unary.c ===================================================================== */
 
+/* ==== begin src/ops/unique.c ================================================================== */
+/* ops/unique.c - the different elements of a value, in rising order: unique.
+ * Relies on common.h for the dimension that a node makes, base/sort.c. Must never write an element beyond its maximum:
+ * what there is is counted all the same, and the run then ends (run/extents.c). */
+/* #include "ops/common.h" */
+
+static const bs_field unique_fields[] = {BS_INT_OF("maximum", 0, 1 << 30)};
+
+enum { UNIQUE_VALUES, UNIQUE_FIRST, UNIQUE_INVERSE, UNIQUE_COUNTS, UNIQUE_OUTPUTS };
+
+static bool unique_infer(bs_infer *infer)
+{
+    const bs_value_info *x = infer->in[0];
+    if (!bs_infer_number(infer, 0) || !bs_infer_rank(infer, 0, 1, BS_MAX_RANK))
+        return false;
+    const bs_dim_id found = bs_infer_found_dim(infer, ((const bs_extent_desc *)infer->params)->maximum,
+                                               (int64_t)bs_bytes_figure(bs_value_elements(infer->graph, x)));
+    infer->n_out = UNIQUE_OUTPUTS;
+    for (int32_t i = 0; i < UNIQUE_OUTPUTS; i++) {
+        bs_value_info *out = &infer->out[i];
+        out->dtype = i == UNIQUE_VALUES ? x->dtype : BS_I32;
+        if (i == UNIQUE_INVERSE)
+            continue; /* of the shape of x: a product of symbols would be no dimension */
+        out->rank = 1;
+        out->dims[0] = found;
+    }
+    return found >= 0;
+}
+
+/* For each element a key, an id and room to sort ids. */
+static void unique_plan(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w,
+                        bs_node_plan *plan)
+{
+    (void)choice, (void)max_h, (void)max_w;
+    const bs_value_info *x = bs_value_get(graph, bs_node_in(graph, node)[0]);
+    plan->scratch_bytes = bs_bytes_times(bs_value_elements(graph, x), 3 * sizeof(uint32_t));
+}
+
+/* Element `index` of an operand, the last dimension fastest. */
+static void *element_at(const bs_operand *o, int64_t index)
+{
+    int64_t at = 0;
+    for (int32_t d = o->rank - 1; d >= 0; d--) {
+        at += index % o->dim[d] * o->stride[d];
+        index /= o->dim[d];
+    }
+    return bs_operand_at(o, at);
+}
+
+/* Numbers without a sign that order as elements do: those of a float from its largest negative one on, then 0 of any
+ * sign, and last NaN of any kind. */
+static uint32_t element_key(bs_dtype dtype, const void *at)
+{
+    const uint32_t sign = UINT32_C(1) << 31, bits = *(const uint32_t *)at;
+    if (dtype == BS_I32)
+        return bits ^ sign;
+    const float x = *(const float *)at;
+    if (x != x)
+        return UINT32_MAX;
+    return x == 0 ? sign : bits & sign ? ~bits : bits | sign;
+}
+
+static bool key_is_less(const void *keys, int32_t a, int32_t b)
+{
+    return ((const uint32_t *)keys)[a] < ((const uint32_t *)keys)[b];
+}
+
+static int32_t *count_at(const bs_call *call, int32_t output, int64_t row)
+{
+    return bs_operand_at(&call->out[output], row * call->out[output].stride[0]);
+}
+
+/* One more element, in order: of those before it, or the first of its kind. */
+static void unique_put(const bs_call *call, int32_t id, bool first)
+{
+    const int64_t row = (*call->extent += first) - 1;
+    *(int32_t *)element_at(&call->out[UNIQUE_INVERSE], id) = (int32_t)row;
+    if (row >= call->out[UNIQUE_VALUES].dim[0])
+        return;
+    if (first) {
+        memcpy(count_at(call, UNIQUE_VALUES, row), element_at(&call->in[0], id), sizeof(int32_t));
+        *count_at(call, UNIQUE_FIRST, row) = id;
+        *count_at(call, UNIQUE_COUNTS, row) = 0;
+    }
+    ++*count_at(call, UNIQUE_COUNTS, row);
+}
+
+static bs_status unique_run(const bs_call *call)
+{
+    const bs_operand *x = &call->in[0];
+    int32_t n = 1;
+    for (int32_t d = 0; d < x->rank; d++)
+        n *= x->dim[d];
+    uint32_t *keys = call->scratch;
+    int32_t *ids = (int32_t *)keys + n;
+    for (int32_t i = 0; i < n; i++) {
+        keys[i] = element_key(x->dtype, element_at(x, i));
+        ids[i] = i;
+    }
+    bs_sort(ids, ids + n, n, key_is_less, keys);
+    for (int32_t i = 0; i < n; i++)
+        unique_put(call, ids[i], i == 0 || keys[ids[i]] != keys[ids[i - 1]]);
+    return BS_OK;
+}
+
+static const bs_op_rules unique_rules = {.plan = unique_plan};
+
+const bs_op bs_op_unique = {.name = "unique",
+                            .min_in = 1,
+                            .flags = BS_OP_EMPTY | BS_OP_HOST,
+                            BS_PARAMS(bs_extent_desc, unique_fields),
+                            .infer = unique_infer,
+                            .rules = &unique_rules,
+                            .run = unique_run};
+
+bs_value bs_unique(bs_graph *graph, bs_value x, const bs_extent_desc *desc, bs_value *outputs)
+{
+    const bs_node *node = bs_op_build_node(graph, &bs_op_unique, &x.id, 1, desc);
+    const bs_value values = {node ? node->first_out : 0};
+    for (int32_t i = 0; outputs && i < UNIQUE_OUTPUTS; i++)
+        outputs[i].id = node ? node->first_out + i : 0;
+    return values;
+}
+/* ==== end src/ops/unique.c ==================================================================== */
+
 /* ==== begin src/ops/compare.c ================================================================= */
 /* ops/compare.c - compare: truth values of two operands; where: a choice of two by truth values.
  * Truth values are i32: 0 is false, all else true, and what is made is 0 or 1. Relies on broadcast.h for shapes and the
@@ -30571,10 +30867,22 @@ static bool loops_fit(const bs_plan *plan, bs_error *error)
     return true;
 }
 
+static bool kernels_fit(const bs_plan *plan, bs_error *error)
+{
+    const bs_graph *g = plan->graph;
+    for (int32_t n = 1; n < g->n_nodes && bs_plan_on_device(plan); n++) {
+        const bs_op *op = bs_op_get(g->nodes[n].op);
+        if (plan->node_live[n] && op->flags & BS_OP_HOST)
+            return bs_refuse(error, BS_ERROR_UNSUPPORTED, "%s \"%s\": it has no kernel for a GPU yet", op->name,
+                             bs_node_name(&g->nodes[n]));
+    }
+    return true;
+}
+
 bool bs_plan_rows_fit(const bs_plan *plan, bs_error *error)
 {
     return rows_fit(plan, error) && cells_fit(plan, error) && cells_are_whole(plan, error) &&
-           margins_fit(plan, error) && loops_fit(plan, error);
+           margins_fit(plan, error) && loops_fit(plan, error) && kernels_fit(plan, error);
 }
 
 bool bs_plan_bytes_fit(const bs_plan *plan, bs_error *error)

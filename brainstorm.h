@@ -181,7 +181,7 @@ int32_t bs_version(void);
 #define BS_MAX_RANK 4
 #define BS_MAX_AXES 6 /* rank of what reshape, transpose and slice make for each other */
 #define BS_MAX_OPERANDS 8
-#define BS_MAX_OUTPUTS 2
+#define BS_MAX_OUTPUTS 4
 #define BS_MAX_PATHS 32767 /* of a router; no table is sized by it */
 #define BS_MAX_NAME 64
 #define BS_ALIGNMENT 64 /* of every arena's base and of everything placed in it */
@@ -760,6 +760,27 @@ bs_value bs_arange(bs_graph *graph, bs_value limit, bs_value start, bs_value ste
 /* The indices of all elements that are not 0 (NaN is not), the last dimension fastest: x of any type and rank 1 .. 4 ->
  * i32 [n, rank] (torch.nonzero). desc may be NULL; maximum [elements of x]. */
 bs_value bs_nonzero(bs_graph *graph, bs_value x, const bs_extent_desc *desc);
+/* The different elements of x, in rising order [n]: f32 or i32 of rank 1 .. 4 (ONNX Unique, torch.unique). -0 is 0,
+ * and all NaN are one element, the last. outputs [4], may be NULL: these elements, each as it stands where it comes
+ * first; i32 [n]: that place, counted over all of x, the last dimension fastest; i32 of x's shape: which of the
+ * elements stands there; i32 [n]: how often each is there. Returns the first one. desc may be NULL; maximum [elements
+ * of x]. */
+bs_value bs_unique(bs_graph *graph, bs_value x, const bs_extent_desc *desc, bs_value *outputs);
+
+typedef struct bs_nms_desc {
+    const char *name;
+    int32_t maximum;     /* [as many as there can be] rows of the result */
+    int32_t max_each;    /* [as many as there are] boxes of each class of a batch */
+    float iou_threshold; /* 0 .. 1 */
+    float score_above;   /* a box wants a score above it: with 0 a positive one, with -INFINITY any but that */
+    int32_t centre;      /* 1: boxes are x y w h, x and y of their centre; 0: y x y x of two opposite corners */
+} bs_nms_desc;
+/* Of boxes that overlap the best ones (ONNX NonMaxSuppression): boxes f32 [B, N, 4], scores f32 [B, C, N] -> i32
+ * [n, 3]: batch, class, box. For each class of a batch, from the highest score down (of equal ones the lower index
+ * first), a box is kept if with none that is kept already it shares more than iou_threshold of the area of both. In
+ * f32: a side is high - low, an area the product of two sides, a share A / (area + area - A), areas added first; of no
+ * area it is 0. A score that is NaN is BS_ERROR_DATA. desc may be NULL. */
+bs_value bs_nms(bs_graph *graph, bs_value boxes, bs_value scores, const bs_nms_desc *desc);
 
 /* A constant from the weights: "<name>" of that dtype (f32 or i32) and shape, root domain. */
 bs_value bs_constant(bs_graph *graph, const char *name, bs_dtype dtype, bs_shape shape);

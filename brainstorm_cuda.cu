@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: f3714a4012436582e8797be8b98fb65ac41b250a2472cd2f2d5d296aac4036a2
+ * sha256 of the parts: 8869910940ec040a1d9401a66200d81b7f1ca7ebbb520e7a767acf4994d929ff
  */
 #include "brainstorm.h"
 
@@ -929,6 +929,7 @@ typedef enum bs_op_flags {
     /* its kernel takes operands without elements; of other ops such a run is BS_ERROR_DATA, unless the result is empty
      * as well: then no kernel is called */
     BS_OP_EMPTY = 8192,
+    BS_OP_HOST = 32768,     /* has no kernel for a device */
     BS_OP_NAMED = 256,      /* its name must be unique: inputs, states and outputs; routers */
     /* rows of a segment influence each other: never in a tile, operands whole; its rule checks their domains */
     BS_OP_CROSS_ROW = 128
@@ -2394,8 +2395,8 @@ static inline int32_t bs_cu_work_items(int64_t count, int64_t each)
     X(lstm, KERNEL) X(gru, KERNEL)                                                                                    \
     /* op set 4: unary.c, binary.c, compare.c */                                                                      \
     X(unary, KERNEL) X(binary, KERNEL) X(compare, KERNEL) X(where, KERNEL)                                            \
-    /* op set 4: from_data.c */                                                                                       \
-    X(arange, KERNEL) X(nonzero, KERNEL)                                                                              \
+    /* op set 4: from_data.c, unique.c, nms.c */                                                                      \
+    X(arange, KERNEL) X(nonzero, KERNEL) X(unique, NONE) X(nms, NONE)                                                 \
     /* op set 4: loops.c, lowered by the planner */                                                                   \
     X(loop, NONE) X(loop_carry, NONE) X(loop_trip, NONE) X(loop_next, NONE) X(loop_collect, NONE) X(loop_again, NONE)
 
@@ -3056,6 +3057,8 @@ bool bs_infer_frame(bs_infer *infer, int64_t mul, int64_t add_h, int64_t add_w, 
 /* A new dimension, named as the node, whose extent the op says when it has run (bs_call.extent): 0 .. maximum. One for
  * each node. All operands must be root values. */
 bs_dim_id bs_infer_data_dim(bs_infer *infer, int64_t maximum);
+/* The same of an op that finds `most` at the most, whose descriptor may give a smaller maximum (0: none). */
+bs_dim_id bs_infer_found_dim(bs_infer *infer, int32_t given, int64_t most);
 /* Refuses a dimension of operand `index` that comes from data, where it must be known before a run. */
 bool bs_infer_bound_dim(bs_infer *infer, int32_t index, int32_t d);
 /* A dimension, whose maximum allows it, is `least` or more in every run: other runs are refused before they begin, or

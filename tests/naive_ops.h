@@ -268,8 +268,14 @@ static inline void naive_concat(const naive *n, const bs_node *node, const doubl
 static inline void naive_slice(const naive *n, const bs_node *node, const double *x, double *y)
 {
     const bs_slice_desc *p = node->params;
-    const int64_t each = naive_elements(n, node->first_out) / p->length;
-    memcpy(y, x + p->start * each, (size_t)(p->length * each) * sizeof *y);
+    const int32_t in = bs_node_in(n->g, node)[0], rank = n->g->values[in].rank,
+                  axis = p->axis < 0 ? p->axis + rank : p->axis;
+    const int64_t count = naive_dim(n, node->first_out, axis), from = naive_dim(n, in, axis);
+    int64_t each = 1;
+    for (int32_t d = axis + 1; d < rank; d++)
+        each *= naive_dim(n, in, d);
+    for (int64_t i = 0; i < naive_elements(n, node->first_out); i++)
+        y[i] = x[i / (count * each) * from * each + p->start * each + i % (count * each)];
 }
 
 /* So does roll: the first dimension turns round. */

@@ -3,6 +3,7 @@
 #ifndef BS_TEST_NAIVE_SEGMENTS_H
 #define BS_TEST_NAIVE_SEGMENTS_H
 
+#include "naive_found.h"
 #include "naive_ops.h"
 
 /* The segment of a row, and its first row. */
@@ -200,6 +201,10 @@ static inline void naive_op(naive *n, const bs_node *node, int32_t row, const do
         memcpy(out[0], in[0], (size_t)naive_elements(n, node->first_out) * sizeof(double));
     else if (strcmp(op, "arange") == 0)
         n->made = naive_arange(node, in, out[0], naive_elements(n, node->first_out));
+    else if (strcmp(op, "unique") == 0)
+        n->made = naive_unique(n, node, in[0], out);
+    else if (strcmp(op, "nms") == 0)
+        n->made = naive_nms(n, node, in, out[0]);
     else if (strcmp(op, "nonzero") == 0)
         n->made = naive_nonzero(n, node, in[0], out[0]);
     else {

@@ -105,6 +105,7 @@ typedef struct world {
     bs_graph *g;
     bs_value images[5]; /* plain, of many channels, large, cells, cells of a path */
     bs_value line, integers, table, codes, cells_codes, lengths, past, cache, words, tokens, score, losses, square,
+        boxes,
         inside, one;
     bs_value rope_positions;
     bs_router router, budget;
@@ -135,6 +136,7 @@ static inline world world_new(void)
     w.past = bs_input(g, "past", BS_I32, BS_SHAPE1(5));
     w.cache = bs_state(g, "cache", BS_F32, BS_SHAPE3(5, 6, 4));
     w.square = bs_input(g, "square", BS_F32, BS_SHAPE2(4, 4));
+    w.boxes = bs_reshape(g, w.square, BS_SHAPE3(1, 4, 4));
     w.inside = bs_scatter(g, w.router, 0, w.images[3]);
     w.words = bs_segments(g, w.table, w.lengths);
     w.rope_positions = bs_segment_index(g, w.words, w.past);
@@ -150,7 +152,8 @@ static inline bool operands_of(const world *w, const char *name, int32_t turn, i
                                             "reshape",    "transpose", "pad",           "softmax",         "layer_norm",
                                             "batch_norm", "pool2d",    "resize",        "reduce",          "argmax",
                                             "topk",       "linear",    "patches",       "concat",          "rows",
-                                            "rms_norm", "argmin", "cumsum", "lrn", "roll", "unary", "nonzero"};
+                                            "rms_norm", "argmin", "cumsum", "lrn", "roll", "unary", "nonzero",
+                                            "unique"};
     const int32_t words = w->words.id, cells = w->images[3].id;
     const struct {
         const char *op;
@@ -168,6 +171,7 @@ static inline bool operands_of(const world *w, const char *name, int32_t turn, i
                   {"scatter_elements", 3, {w->line.id, w->integers.id, w->line.id}},
                   {"scatter_rows", 3, {w->line.id, w->integers.id, w->line.id}},
                   {"arange", 3, {w->one.id, w->one.id, w->one.id}},
+                  {"nms", 2, {w->boxes.id, w->boxes.id}},
                   {"constant", 0, {0}},
                   {"input", 0, {0}},
                   {"state", 0, {0}},

@@ -69,6 +69,11 @@ def counted(g, x):
     g.output("chosen", g.collect(g.affine(g.rows(rows), 2, 1)))
     one = g.reduce(x, "max", 0, axes=2)
     g.output("numbers", g.arange(one, 40, g.affine(one, 0, 0), g.affine(one, 0, 2), name="numbers"))
+    for name, found in zip(("values", "places", "which", "often"), g.unique(x, 0, "differ")):
+        g.output(name, found)
+    boxes = g.reshape(g.slice(x, axis=1, start=0, length=4), [1, -1, 4])
+    scores = g.reshape(g.slice(x, axis=1, start=4, length=1), [1, 1, -1])
+    g.output("apart", g.nms(boxes, scores, 0, 30, 0.5, -0.25, 1, "kept"))
 
 
 def tokens(g):

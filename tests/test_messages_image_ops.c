@@ -425,6 +425,20 @@ static void rows_of_extents(void)
     WRONG(BS_ERROR_ARGUMENT, "nonzero \"z\": maximum is 5, expected 1 .. 4",
           bs_nonzero(g, f->line, &(bs_extent_desc){"z", 5}));
     WRONG(BS_ERROR_SHAPE, "nonzero: operand 0 is [], expected rank 1 to 4", bs_nonzero(g, SCALAR, NULL));
+    WRONG(BS_ERROR_SHAPE, "unique: operand 0 is u8, expected f32 or i32", bs_unique(g, CODES, NULL, NULL));
+    WRONG(BS_ERROR_ARGUMENT, "unique \"u\": maximum is 5, expected 1 .. 4",
+          bs_unique(g, f->line, &(bs_extent_desc){"u", 5}, NULL));
+#define BOXES bs_reshape(g, f->line, BS_SHAPE3(1, 1, 4))
+#define SCORES bs_reshape(g, f->line, BS_SHAPE3(1, 4, 1))
+    WRONG(BS_ERROR_SHAPE, "nms \"k\": dimension 2 of operand 0 is 1, expected 4",
+          bs_nms(g, SCORES, SCORES, &(bs_nms_desc){.name = "k"}));
+    WRONG(BS_ERROR_SHAPE, "nms: dimension 2 of operand 1 is 4, expected 1", bs_nms(g, BOXES, BOXES, NULL));
+    WRONG(BS_ERROR_ARGUMENT, "nms: iou_threshold is 1.5, expected 0 .. 1",
+          bs_nms(g, BOXES, SCORES, &(bs_nms_desc){.iou_threshold = 1.5f}));
+    WRONG(BS_ERROR_ARGUMENT, "nms: maximum is 9, expected 1 .. 4",
+          bs_nms(g, BOXES, SCORES, &(bs_nms_desc){.maximum = 9, .max_each = 2}));
+#undef BOXES
+#undef SCORES
     WRONG(BS_ERROR_SHAPE, "patches \"p\": dimension 1 of operand 0 is z<=4, which comes from data, expected one that "
                           "inputs give",
           bs_patches(g, bs_reshape(g, bs_nonzero(g, f->line, &(bs_extent_desc){"z", 0}), BS_SHAPE3(1, -1, 1)),

@@ -104,6 +104,16 @@ static const bs_graph *looping_net(bool halo)
     return g;
 }
 
+static void rows_of_a_device(void)
+{
+    bs_graph *g = new_graph();
+    bs_value found[4];
+    bs_unique(g, bs_input(g, "x", BS_F32, BS_SHAPE1(8)), &(bs_extent_desc){.name = "u"}, found);
+    bs_output(g, "y", found[0]);
+    plan_fails(g, &(bs_plan_desc){.tier = BS_TIER_CUDA}, BS_ERROR_UNSUPPORTED,
+               "unique \"u\": it has no kernel for a GPU yet");
+}
+
 static void rows_of_loops(void)
 {
     const bs_graph *g = looping_net(false);
@@ -290,6 +300,7 @@ int main(void)
     rows_of_fields();
     rows_of_forces();
     rows_of_loops();
+    rows_of_a_device();
     rows_of_arenas();
     rows_of_look_aheads();
     rows_of_patches();

@@ -379,6 +379,18 @@ static void test_data_extents(void)
     limits[0] = 1;
     refused(BS_ERROR_DATA, "arange \"M\" (node 6): from 1 to 0 by 0: -inf elements");
     end();
+    floats[1][0] = NAN;
+    bs_graph *of = new_graph();
+    const bs_value boxes = bs_input(of, "boxes", BS_F32, BS_SHAPE3(1, 1, 4)),
+                   rated = bs_input(of, "scores", BS_F32, BS_SHAPE3(1, 1, 1));
+    bs_output(of, "kept", bs_nms(of, boxes, rated, &(bs_nms_desc){.name = "K"}));
+    begin(of, NULL);
+    bind("boxes", floats[0], BS_F32, 3, 1, 1, 4);
+    bind("scores", floats[1], BS_F32, 3, 1, 1, 1);
+    bind("kept", floats[2], BS_I32, 2, 1, 3, 0);
+    refused(BS_ERROR_DATA, "nms \"K\" (node 3): score [0, 0, 0] is NaN");
+    floats[1][0] = 0;
+    end();
 }
 
 int main(void)

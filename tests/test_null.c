@@ -186,6 +186,8 @@ static void rows_of_builders(void)
     BUILD(bs_roll, bs_roll(g, none, NULL));
     BUILD(bs_arange, bs_arange(g, none, none, none, NULL));
     BUILD(bs_nonzero, bs_nonzero(g, none, NULL));
+    BUILD(bs_unique, bs_unique(g, none, NULL, NULL));
+    BUILD(bs_nms, bs_nms(g, none, none, NULL));
     BUILD(bs_patch_features, bs_patch_features(g, none, none, NULL));
     BUILD(bs_rows, bs_rows(g, none, none));
     BUILD(bs_collect, bs_collect(g, none));

@@ -46,6 +46,7 @@ static void sound_params(const bs_op *op, params *p)
 /* Builds one node of the op on the turn-th operands, and uses it. */
 static bool build(const bs_op *op, int32_t turn, const params *p, world *w)
 {
+    static const char *const names[BS_MAX_OUTPUTS] = {"first", "second", "third", "fourth"};
     int32_t in[8], n_in;
     *w = world_new();
     if (!operands_of(w, op->name, turn, in, &n_in))
@@ -56,7 +57,7 @@ static bool build(const bs_op *op, int32_t turn, const params *p, world *w)
     const bs_value first = {node->first_out};
     const int32_t count = node->n_out;
     for (int32_t i = 0; i < count && w->g->status == BS_OK; i++)
-        use(w->g, (bs_value){first.id + i}, i ? "second" : "first");
+        use(w->g, (bs_value){first.id + i}, names[i]);
     return true;
 }
 

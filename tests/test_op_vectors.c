@@ -234,6 +234,10 @@ static const vector_case vector_cases[] = {
     {"nonzero_u8", nonzero_19, 1, ROOT, 0},
     {"nonzero_bf16", nonzero_19, 1, ROOT, 0},
     {"nonzero_all", nonzero_all, 1, ROOT, 0},
+    {"unique_f32", unique_11, 1, ROOT, 0},
+    {"unique_i32", unique_11, 1, ROOT, 0},
+    {"unique_one", unique_all, 1, ROOT, 0},
+    {"unique_each", unique_all, 1, ROOT, 0},
     {"constant", constant, 0, ROOT, 0},
     {"softmax", softmax, 1, 0, 1e-6},
     {"layer_norm", layer_norm, 1, 0, 1e-5},
@@ -359,7 +363,7 @@ static bool case_weights(const vector_case *c, op_run *r)
 /* Compares result i with the vector's. Returns what is wrong, or NULL. */
 static const char *case_compare(const vector_case *c, int32_t i, storage *out, double *worst)
 {
-    static const char *const parts[] = {"y0", "y1"};
+    static const char *const parts[] = {"y0", "y1", "y2", "y3"};
     const bs_operand *o = &out->operand;
     tensor expected, got = storage_drain(out);
     if (!vector_find(c->name, parts[i], !(c->flags & ROOT), &expected))

@@ -78,6 +78,20 @@ BUILD(compare, bs_compare(g, x[0], x[1], BS_COMPARE_LESS))
 BUILD(where, bs_where(g, x[0], x[1], x[2]))
 BUILD(nonzero, bs_nonzero(g, x[0], NULL))
 BUILD(arange, bs_arange(g, x[0], x[1], x[2], &(bs_extent_desc){"n", 9}))
+BUILD(unique, bs_unique(g, x[0], NULL, NULL))
+static bs_value unique_counts(bs_graph *g, const bs_value *x)
+{
+    bs_value of[4];
+    bs_unique(g, x[0], NULL, of);
+    return of[3];
+}
+static bs_value unique_inverse(bs_graph *g, const bs_value *x)
+{
+    bs_value of[4];
+    bs_unique(g, x[0], NULL, of);
+    return of[2];
+}
+BUILD(nms, bs_nms(g, x[0], x[1], &(bs_nms_desc){.iou_threshold = 0.25f, .score_above = -0.5f}))
 BUILD(features, bs_patch_features(g, x[0], (bs_value){0}, NULL))
 BUILD(gru, bs_gru(g, x[0], x[1], &(bs_recurrent_desc){.name = "w"}))
 static bs_value lstm(bs_graph *g, const bs_value *x)
@@ -176,6 +190,10 @@ static const symbol_case cases[] = {
 #ifndef BS_TEST_ON_DEVICE
     {"nonzero", nonzero, "iABC", "", NULL},
     {"arange", arange, "i1 i1 i1", "", NULL},
+    {"unique", unique, "iABC", "", NULL},
+    {"unique, how often", unique_counts, "iABC", "", NULL},
+    {"unique, which one", unique_inverse, "iABC", "", NULL},
+    {"nms", nms, "fAB4 fACB", "", NULL},
 #endif
     {"patch_features", features, "u1AB", "", NULL},
     {"gru", gru, "fAB fAC", "BC", constant},
@@ -386,7 +404,8 @@ static void test_case(const symbol_case *c)
         check(agrees(c, all, extents, 4, why), "%s of %s with all symbols %s", c->name, c->shapes, why);
         in_rows = !strchr(c->shapes, 'l') && !strstr(c->shapes, "ABCD") &&
                   c->build != rope && c->build != cells && c->build != heads && c->build != nonzero &&
-                  c->build != arange;
+                  c->build != arange && c->build != unique && c->build != unique_counts &&
+                  c->build != unique_inverse && c->build != nms;
         if (in_rows)
             check(agrees(c, all, extents, 4, why), "%s of rows %s with all symbols %s", c->name, c->shapes, why);
         in_rows = false;
@@ -405,7 +424,8 @@ int main(void)
         const bs_op *op = bs_op_get(i);
         const bool routes = strncmp(op->name, "route", 5) == 0 || strcmp(op->name, "look_ahead") == 0;
 #ifdef BS_TEST_ON_DEVICE
-        const bool made = strcmp(op->name, "nonzero") != 0 && strcmp(op->name, "arange") != 0;
+        const bool made = strcmp(op->name, "nonzero") != 0 && strcmp(op->name, "arange") != 0 &&
+                          strcmp(op->name, "unique") != 0 && strcmp(op->name, "nms") != 0;
 #else
         const bool made = true;
 #endif

@@ -233,6 +233,18 @@ class Kernels:
         """The indices of all elements that are not 0, `maximum` at most (0: as many as x has)."""
         return self.node("nonzero", [x], name, maximum=maximum)
 
+    def unique(self, x, maximum=0, name=""):
+        """The different elements in rising order, where each comes first, which one stands at each place of x, and how
+        often each is there."""
+        return self.node("unique", [x], name, maximum=maximum)
+
+    def nms(self, boxes, scores, maximum=0, max_each=0, iou_threshold=0, score_above=0, centre=0, name=""):
+        """Of boxes [B, N, 4] that overlap those with the best scores [B, C, N]: rows of batch, class, box."""
+        if not 0 <= iou_threshold <= 1:
+            raise ValueError(f"nms {name!r}: iou_threshold is {iou_threshold}, expected 0 .. 1")
+        return self.node("nms", [boxes, scores], name, maximum=maximum, max_each=max_each,
+                         iou_threshold=iou_threshold, score_above=score_above, centre=centre)
+
     def constant(self, name, array):
         """f32 or i32; its weight has the constant's own name."""
         stored = stored_array(name, array)

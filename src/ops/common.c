@@ -197,6 +197,13 @@ bs_dim_id bs_infer_data_dim(bs_infer *infer, int64_t maximum)
     return d;
 }
 
+bs_dim_id bs_infer_found_dim(bs_infer *infer, int32_t given, int64_t most)
+{
+    const int64_t maximum = given ? given : most;
+    return bs_infer_field(infer, "maximum", maximum, 1, bs_min_i64(most, 1 << 30)) ? bs_infer_data_dim(infer, maximum)
+                                                                                   : -1;
+}
+
 bool bs_infer_bound_dim(bs_infer *infer, int32_t index, int32_t d)
 {
     const bs_dim_id dim = infer->in[index]->dims[d];

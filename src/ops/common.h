@@ -63,6 +63,8 @@ bool bs_infer_frame(bs_infer *infer, int64_t mul, int64_t add_h, int64_t add_w, 
 /* A new dimension, named as the node, whose extent the op says when it has run (bs_call.extent): 0 .. maximum. One for
  * each node. All operands must be root values. */
 bs_dim_id bs_infer_data_dim(bs_infer *infer, int64_t maximum);
+/* The same of an op that finds `most` at the most, whose descriptor may give a smaller maximum (0: none). */
+bs_dim_id bs_infer_found_dim(bs_infer *infer, int32_t given, int64_t most);
 /* Refuses a dimension of operand `index` that comes from data, where it must be known before a run. */
 bool bs_infer_bound_dim(bs_infer *infer, int32_t index, int32_t d);
 /* A dimension, whose maximum allows it, is `least` or more in every run: other runs are refused before they begin, or

@@ -70,15 +70,12 @@ static bool nonzero_infer(bs_infer *infer)
     const int32_t rank = x->rank;
     if (!bs_infer_rank(infer, 0, 1, BS_MAX_RANK))
         return false;
-    const int64_t elements = (int64_t)bs_bytes_figure(bs_value_elements(infer->graph, x)),
-                  given = ((const bs_extent_desc *)infer->params)->maximum, maximum = given ? given : elements;
-    if (!bs_infer_field(infer, "maximum", maximum, 1, bs_min_i64(elements, 1 << 30)))
-        return false;
     out->dtype = BS_I32;
     out->rank = 2;
-    out->dims[0] = bs_infer_data_dim(infer, maximum);
+    out->dims[0] = bs_infer_found_dim(infer, ((const bs_extent_desc *)infer->params)->maximum,
+                                      (int64_t)bs_bytes_figure(bs_value_elements(infer->graph, x)));
     out->dims[1] = bs_dim_const(infer->graph, rank);
-    return infer->makes != 0;
+    return out->dims[0] >= 0;
 }
 
 /* All bits of an element but the sign of a float: 0 where it is zero. */

@@ -319,6 +319,8 @@ static inline int32_t gm_outputs(const gm_node *node)
     for (size_t i = 0; op && i < sizeof none / sizeof *none; i++)
         if (strcmp(op->name, none[i]) == 0)
             return 0;
+    if (op && strcmp(op->name, "unique") == 0)
+        return 4;
     return op && (strcmp(op->name, "topk") == 0 || strcmp(op->name, "lstm") == 0) ? 2 : 1;
 }
 

@@ -248,6 +248,9 @@ static inline bs_value new_line_call(uint8_t which)
     case 17: return bs_where(w.g, x, value(), value());
     case 19: return bs_arange(w.g, x, value(), value(), &(bs_extent_desc){name(), number()});
     case 20: return bs_nonzero(w.g, x, &(bs_extent_desc){name(), number()});
+    case 21: return bs_unique(w.g, x, &(bs_extent_desc){name(), number()}, NULL);
+    case 22: return bs_nms(w.g, x, value(), &(bs_nms_desc){name(), number(), number(), real(), real(), number()});
+    case 23: return bs_nms(w.g, x, value(), &(bs_nms_desc){.name = name(), .max_each = number()});
     default: return bs_rms_norm(w.g, x, &(bs_norm_desc){name(), real()});
     }
 }
@@ -349,7 +352,7 @@ static inline void wild_call(void)
         if (which < 240)
             line_call(which % 20);
         else
-            new_line_call(fuzz_u8(&w.in) % 21);
+            new_line_call(fuzz_u8(&w.in) % 24);
     } else if (kind < 12) {
         const uint8_t which = fuzz_u8(&w.in);
         cell_call(which < 240 ? which % 11 : 11 + which % 2);
