@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 8a57ba7a7d79877c22ed46109f6879853da911b72e72ee424f0faeea88fcbce7
+ * sha256 of the parts: 414e8e27768d7b49bd59633f464bff0126175760d0f874ab19b13a40bb2e2c5f
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -12786,6 +12786,7 @@ uint64_t bs_squared_change(bs_tier tier, const bs_codes *a, const bs_codes *b, i
 #include <string.h>
 
 #define BS_LOG2_E 1.44269504f
+#define BS_LN2 0.69314718f
 #define BS_LN2_HIGH 0.693359375f /* 9 digits */
 #define BS_LN2_LOW (-2.12194440e-4f)
 #define BS_FRACTION 1.17549421e-38f /* the bits of a fraction: 0x007fffff */
@@ -12794,9 +12795,17 @@ uint64_t bs_squared_change(bs_tier tier, const bs_codes *a, const bs_codes *b, i
 /* Whether a row is worth its code twice, the second time for dense numbers: not where few bytes are asked for (-Os). */
 #ifdef __OPTIMIZE_SIZE__
 #define BS_TWICE_PAYS false
+#define BS_OR_NEAR(name) BS_TIER_FN(bs_##name)
 #else
 #define BS_TWICE_PAYS true
+#define BS_OR_NEAR(name) BS_TIER_FN(bs_near_##name)
 #endif
+
+#define BS_NEAR (-86.0f) /* e^x is a normal number from there on */
+enum {
+    BS_NEAR_VECTORS = 8, /* that are looked at together */
+    BS_AHEAD = 1024      /* floats that are fetched before they are needed: no processor does so beyond its page */
+};
 
 enum { BS_SUM_VECTORS = 16 }; /* summed before their sum is added to that of the row */
 
@@ -13091,11 +13100,13 @@ static BS_INLINE_IF_FAST BS_TARGET BS_V BS_TIER_FN(bs_polynomial)(BS_V x, const 
     return y;
 }
 
-/* e^r - 1 = r + r^2 q(r): relative error 1.4e-8, of q's rounded coefficients. */
+/* e^r - 1 = r + r^2 q(r): relative error 1.4e-8, of q's rounded coefficients. In pairs: nothing waits for long. */
 static inline BS_TARGET BS_V BS_TIER_FN(bs_expm1)(BS_V r)
 {
-    static const float q[] = {1.386843855e-03f, 8.366432972e-03f, 4.166746140e-02f, 1.666654497e-01f, 4.999999702e-01f};
-    return BS_V_FMA(BS_V_MUL(r, r), BS_TIER_FN(bs_polynomial)(r, q, 5), r);
+    const BS_V square = BS_V_MUL(r, r), low = BS_V_FMA(r, BS_V_SET1(1.666654497e-01f), BS_V_SET1(4.999999702e-01f));
+    const BS_V middle = BS_V_FMA(r, BS_V_SET1(8.366432972e-03f), BS_V_SET1(4.166746140e-02f));
+    const BS_V high = BS_V_FMA(square, BS_V_SET1(1.386843855e-03f), middle);
+    return BS_V_FMA(square, BS_V_FMA(square, high, low), r);
 }
 
 /* e^r - 1 of v, whose exponent is t. */
@@ -13122,12 +13133,17 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_scaled)(BS_V v, BS_V t)
 /* --------------------------------------------------------------------------------------------- activations */
 
 /* a / (1 + e^-x). Where e^-x has more than 100 binary digits the 1 does not count: the others are taken off the
- * quotient, so that it is right as long as it is a number, and 0 where e^-x is too large for one. */
-static inline BS_TARGET BS_V BS_TIER_FN(bs_logistic)(BS_V a, BS_V x)
+ * quotient, so that it is right as long as it is a number, and 0 where e^-x is too large for one. From BS_NEAR on the
+ * quotient is a normal number without that. */
+static BS_INLINE_IF_FAST BS_TARGET BS_V BS_TIER_FN(bs_logistic)(BS_V a, BS_V x, bool near)
 {
     const BS_V low = BS_V_MAX(BS_V_SET1(-80.0f), BS_V_SUB(BS_V_ZERO(), x));
-    const BS_V v = BS_V_MIN(BS_V_SET1(157.3f), low); /* 157.3 / log(2) is 227: the second power is 0 */
+    const BS_V v = near ? low : BS_V_MIN(BS_V_SET1(157.3f), low); /* 157.3 / log(2) is 227: the second power is 0 */
     const BS_V t = BS_TIER_FN(bs_exponent)(v);
+    if (near) {
+        const BS_V whole = BS_V_POWER2(t);
+        return BS_V_DIV(a, BS_V_FMA(BS_TIER_FN(bs_exp_rest)(v, t), whole, BS_V_ADD(whole, BS_V_SET1(1.0f))));
+    }
     const BS_V first = BS_V_MIN(BS_V_SET1(BS_EXPONENT_0 + 100.0f), t);
     const BS_V power = BS_V_POWER2(first);
     const BS_V second = BS_V_POWER2(BS_V_ADD(BS_V_SUB(first, t), BS_V_SET1(BS_EXPONENT_0)));
@@ -13137,22 +13153,33 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_logistic)(BS_V a, BS_V x)
 
 static inline BS_TARGET BS_V BS_TIER_FN(bs_sigmoid)(BS_V x)
 {
-    return BS_TIER_FN(bs_logistic)(BS_V_SET1(1.0f), x);
+    return BS_TIER_FN(bs_logistic)(BS_V_SET1(1.0f), x, false);
+}
+
+static inline BS_TARGET BS_V BS_TIER_FN(bs_near_sigmoid)(BS_V x)
+{
+    return BS_TIER_FN(bs_logistic)(BS_V_SET1(1.0f), x, true);
 }
 
 static inline BS_TARGET BS_V BS_TIER_FN(bs_silu)(BS_V x)
 {
-    return BS_TIER_FN(bs_logistic)(x, x);
+    return BS_TIER_FN(bs_logistic)(x, x, false);
 }
 
-/* d / (d + 2), d = e^(2 |x|) - 1, which keeps its digits where x is small; 1 from 9.02 on. */
+static inline BS_TARGET BS_V BS_TIER_FN(bs_near_silu)(BS_V x)
+{
+    return BS_TIER_FN(bs_logistic)(x, x, true);
+}
+
+/* d / (d + 2), d = e^(2 |x|) - 1, which keeps its digits where x is small; 1 from 9.02 on. log(2) need not be cut: the
+ * larger n is, the less the result depends on r. */
 static inline BS_TARGET BS_V BS_TIER_FN(bs_tanh)(BS_V x)
 {
     const BS_V sign = BS_V_AND(BS_V_SET1(-0.0f), x);
-    const BS_V v = BS_V_MIN(BS_V_SET1(20.0f), BS_V_XOR(sign, BS_V_ADD(x, x)));
-    const BS_V t = BS_TIER_FN(bs_exponent)(v);
-    const BS_V power = BS_V_POWER2(t);
-    const BS_V d = BS_V_FMA(BS_TIER_FN(bs_exp_rest)(v, t), power, BS_V_SUB(power, BS_V_SET1(1.0f)));
+    const BS_V v = BS_V_MIN(BS_V_SET1(10.0f), BS_V_XOR(sign, x));
+    const BS_V t = BS_V_FMA(v, BS_V_SET1(2 * BS_LOG2_E), BS_V_SET1(BS_EXPONENT_0)), power = BS_V_POWER2(t);
+    const BS_V r = BS_V_FNMA(BS_V_SUB(t, BS_V_SET1(BS_EXPONENT_0)), BS_V_SET1(BS_LN2), BS_V_ADD(v, v));
+    const BS_V d = BS_V_FMA(BS_TIER_FN(bs_expm1)(r), power, BS_V_SUB(power, BS_V_SET1(1.0f)));
     return BS_V_OR(sign, BS_V_DIV(d, BS_V_ADD(d, BS_V_SET1(2.0f))));
 }
 
@@ -13182,14 +13209,40 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_gelu)(BS_V x)
     return BS_V_OR(sign, BS_V_SUB(BS_V_MAX(BS_V_ZERO(), x), lost)); /* of -0, -0 */
 }
 
-/* A row by the function of its vectors. */
-static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_rows)(const float *x, ptrdiff_t x_step, float *y,
-                                                             ptrdiff_t y_step, int64_t n, BS_V (*function)(BS_V))
+/* Whether none of BS_NEAR_VECTORS vectors lies below BS_NEAR; NaN may lie anywhere. */
+static inline BS_TARGET bool BS_TIER_FN(bs_are_near)(const float *x)
 {
+    BS_V low = BS_V_ZERO();
+    for (int32_t k = 0; k < BS_NEAR_VECTORS; k++) {
+        const BS_V v = BS_V_LOAD(x + k * BS_LANES);
+        low = BS_V_MIN(v, low);
+    }
+    return BS_V_TOP(BS_V_SUB(BS_V_ZERO(), low)) < -BS_NEAR;
+}
+
+/* A row by the function of its vectors; `near` gives the same bytes from BS_NEAR on, in fewer steps. */
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_rows)(const float *x, ptrdiff_t x_step, float *y,
+                                                             ptrdiff_t y_step, int64_t n, BS_V (*function)(BS_V),
+                                                             BS_V (*near)(BS_V))
+{
+    const bool dense = BS_TWICE_PAYS && x_step == 1 && y_step == 1;
     int64_t i = 0;
-    for (; BS_TWICE_PAYS && x_step == 1 && y_step == 1 && n - i >= BS_LANES; i += BS_LANES) {
-        const BS_V v = function(BS_V_LOAD(x + i));
-        BS_V_STORE(y + i, v);
+    while (dense && n - i >= BS_LANES) {
+        const bool many = n - i >= BS_NEAR_VECTORS * BS_LANES;
+        const bool nears = many && near != function && BS_TIER_FN(bs_are_near)(x + i);
+        const int64_t end = i + (many ? BS_NEAR_VECTORS : 1) * BS_LANES;
+        for (int64_t k = i; k < end && many; k += 16) { /* a line of a cache */
+            __builtin_prefetch(x + k + BS_AHEAD);
+            __builtin_prefetch(y + k + BS_AHEAD, 1);
+        }
+        for (; i < end && nears; i += BS_LANES) {
+            const BS_V v = near(BS_V_LOAD(x + i));
+            BS_V_STORE(y + i, v);
+        }
+        for (; i < end; i += BS_LANES) {
+            const BS_V v = function(BS_V_LOAD(x + i));
+            BS_V_STORE(y + i, v);
+        }
     }
     for (; i < n; i += BS_LANES) {
         const BS_V v = function(BS_TIER_FN(bs_take)(x, x_step, i, n, 0.0f));
@@ -13197,17 +13250,17 @@ static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_rows)(const float *x, ptrd
     }
 }
 
-#define BS_ROW_FUNCTION_DEFINE(name)                                                                               \
+#define BS_ROW_FUNCTION_DEFINE(name, near)                                                                         \
     static BS_TARGET void BS_TIER_FN(bs_rows_##name)(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, \
                                                      int64_t n)                                                    \
     {                                                                                                              \
-        BS_TIER_FN(bs_rows)(x, x_step, y, y_step, n, BS_TIER_FN(bs_##name));                                       \
+        BS_TIER_FN(bs_rows)(x, x_step, y, y_step, n, BS_TIER_FN(bs_##name), near);                                 \
     }
 
-BS_ROW_FUNCTION_DEFINE(sigmoid)
-BS_ROW_FUNCTION_DEFINE(tanh)
-BS_ROW_FUNCTION_DEFINE(gelu)
-BS_ROW_FUNCTION_DEFINE(silu)
+BS_ROW_FUNCTION_DEFINE(sigmoid, BS_OR_NEAR(sigmoid))
+BS_ROW_FUNCTION_DEFINE(tanh, BS_TIER_FN(bs_tanh))
+BS_ROW_FUNCTION_DEFINE(gelu, BS_TIER_FN(bs_gelu))
+BS_ROW_FUNCTION_DEFINE(silu, BS_OR_NEAR(silu))
 
 /* ------------------------------------------------------------------------------------------- exp, log, erf */
 
@@ -13272,41 +13325,85 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_erf)(BS_V x)
     return BS_V_OR(sign, BS_V_IF_LESS(BS_V_SET1(0.927734375f), t, far, near));
 }
 
-BS_ROW_FUNCTION_DEFINE(exp)
-BS_ROW_FUNCTION_DEFINE(log)
-BS_ROW_FUNCTION_DEFINE(erf)
+#ifndef BS_UNARY_ELSEWHERE
+BS_ROW_FUNCTION_DEFINE(exp, BS_TIER_FN(bs_exp))
+BS_ROW_FUNCTION_DEFINE(log, BS_TIER_FN(bs_log))
+BS_ROW_FUNCTION_DEFINE(erf, BS_TIER_FN(bs_erf))
+#endif
 
 /* ------------------------------------------------------------------------------------------- softmax, norms
  * Lane l sums elements l, l + LANES, ... of BS_SUM_VECTORS vectors, then these sums: errors grow with the longer of the
  * two, not with the row. */
 
-static inline BS_TARGET float BS_TIER_FN(bs_row_top)(const float *x, ptrdiff_t step, int64_t n)
+/* The largest number of a row. Of a dense one also whether no number lies 86 or more below it: else false. */
+static BS_INLINE inline BS_TARGET float BS_TIER_FN(bs_row_top)(const float *x, ptrdiff_t step, int64_t n, bool *near)
 {
-    BS_V top = BS_V_SET1(-INFINITY);
-    for (int64_t i = 0; i < n; i += BS_LANES)
+    BS_V top = BS_V_SET1(-INFINITY), low = BS_V_SET1(INFINITY);
+    int64_t i = 0;
+    for (; BS_TWICE_PAYS && step == 1 && n - i >= BS_LANES; i += BS_LANES) {
+        const BS_V v = BS_V_LOAD(x + i);
+        top = BS_V_MAX(v, top);
+        low = BS_V_MIN(v, low);
+    }
+    for (; i < n; i += BS_LANES)
         top = BS_V_MAX(BS_TIER_FN(bs_take)(x, step, i, n, -INFINITY), top);
-    return BS_V_TOP(top);
+    const float most = BS_V_TOP(top);
+    *near = BS_TWICE_PAYS && step == 1 && most + BS_V_TOP(BS_V_SUB(BS_V_ZERO(), low)) < -BS_NEAR;
+    return most;
+}
+
+/* e^v, v <= 0. The same bytes from BS_NEAR on, in fewer steps, if it is `near`. */
+static BS_INLINE inline BS_TARGET BS_V BS_TIER_FN(bs_exp_below)(BS_V x, bool near)
+{
+    const BS_V v = near ? x : BS_V_MAX(BS_V_SET1(-110.0f), x); /* beyond, e^v is 0 */
+    const BS_V t = BS_TIER_FN(bs_exponent)(v), rest = BS_TIER_FN(bs_exp_rest)(v, t);
+    if (near) {
+        const BS_V power = BS_V_POWER2(t);
+        return BS_V_FMA(rest, power, power);
+    }
+    return BS_TIER_FN(bs_scaled)(BS_V_ADD(rest, BS_V_SET1(1.0f)), t);
+}
+
+/* Replaces elements i .. end of a row by e^(x - top) and returns their sum. */
+static BS_INLINE inline BS_TARGET BS_V BS_TIER_FN(bs_softmax_part)(const float *x, ptrdiff_t x_step, float *y,
+                                                                   ptrdiff_t y_step, int64_t i, int64_t end, BS_V top,
+                                                                   bool near)
+{
+    BS_V sum = BS_V_ZERO();
+    for (; BS_TWICE_PAYS && x_step == 1 && y_step == 1 && end - i >= BS_LANES; i += BS_LANES) {
+        const BS_V v = BS_V_LOAD(x + i), e = BS_TIER_FN(bs_exp_below)(BS_V_SUB(v, top), near);
+        BS_V_STORE(y + i, e);
+        sum = BS_V_ADD(sum, e);
+    }
+    for (; i < end; i += BS_LANES) {
+        const BS_V v = BS_TIER_FN(bs_take)(x, x_step, i, end, -INFINITY);
+        const BS_V e = BS_TIER_FN(bs_exp_below)(BS_V_SUB(v, top), false);
+        BS_TIER_FN(bs_give)(y, y_step, i, end, e);
+        sum = BS_V_ADD(sum, e);
+    }
+    return sum;
 }
 
 static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_softmax_by)(const float *x, ptrdiff_t x_step, float *y,
                                                                    ptrdiff_t y_step, int64_t n)
 {
-    const BS_V top = BS_V_SET1(BS_TIER_FN(bs_row_top)(x, x_step, n)), one = BS_V_SET1(1.0f);
+    bool near;
+    const float most = BS_TIER_FN(bs_row_top)(x, x_step, n, &near);
+    const BS_V top = BS_V_SET1(most);
     BS_V total = BS_V_ZERO();
-    for (int64_t i = 0; i < n;) {
-        BS_V sum = BS_V_ZERO();
-        for (int32_t k = 0; k < BS_SUM_VECTORS && i < n; k++, i += BS_LANES) {
-            const BS_V v = BS_V_SUB(BS_TIER_FN(bs_take)(x, x_step, i, n, -INFINITY), top);
-            const BS_V low = BS_V_MAX(BS_V_SET1(-110.0f), v); /* beyond, e^v is 0 */
-            const BS_V t = BS_TIER_FN(bs_exponent)(low);
-            const BS_V e = BS_TIER_FN(bs_scaled)(BS_V_ADD(BS_TIER_FN(bs_exp_rest)(low, t), one), t);
-            BS_TIER_FN(bs_give)(y, y_step, i, n, e);
-            sum = BS_V_ADD(sum, e);
-        }
+    for (int64_t i = 0, end; i < n; i = end) {
+        end = n - i > BS_SUM_VECTORS * BS_LANES ? i + BS_SUM_VECTORS * BS_LANES : n;
+        const BS_V sum = BS_TWICE_PAYS && near ? BS_TIER_FN(bs_softmax_part)(x, x_step, y, y_step, i, end, top, true)
+                                               : BS_TIER_FN(bs_softmax_part)(x, x_step, y, y_step, i, end, top, false);
         total = BS_V_ADD(total, sum);
     }
     const BS_V scale = BS_V_SET1(1.0f / BS_V_SUM(total));
-    for (int64_t i = 0; i < n; i += BS_LANES)
+    int64_t i = 0;
+    for (; BS_TWICE_PAYS && y_step == 1 && n - i >= BS_LANES; i += BS_LANES) {
+        const BS_V v = BS_V_LOAD(y + i), scaled = BS_V_MUL(v, scale);
+        BS_V_STORE(y + i, scaled);
+    }
+    for (; i < n; i += BS_LANES)
         BS_TIER_FN(bs_give)(y, y_step, i, n, BS_V_MUL(BS_TIER_FN(bs_take)(y, y_step, i, n, 0.0f), scale));
 }
 
@@ -13899,11 +13996,13 @@ static BS_INLINE_IF_FAST BS_TARGET BS_V BS_TIER_FN(bs_polynomial)(BS_V x, const 
     return y;
 }
 
-/* e^r - 1 = r + r^2 q(r): relative error 1.4e-8, of q's rounded coefficients. */
+/* e^r - 1 = r + r^2 q(r): relative error 1.4e-8, of q's rounded coefficients. In pairs: nothing waits for long. */
 static inline BS_TARGET BS_V BS_TIER_FN(bs_expm1)(BS_V r)
 {
-    static const float q[] = {1.386843855e-03f, 8.366432972e-03f, 4.166746140e-02f, 1.666654497e-01f, 4.999999702e-01f};
-    return BS_V_FMA(BS_V_MUL(r, r), BS_TIER_FN(bs_polynomial)(r, q, 5), r);
+    const BS_V square = BS_V_MUL(r, r), low = BS_V_FMA(r, BS_V_SET1(1.666654497e-01f), BS_V_SET1(4.999999702e-01f));
+    const BS_V middle = BS_V_FMA(r, BS_V_SET1(8.366432972e-03f), BS_V_SET1(4.166746140e-02f));
+    const BS_V high = BS_V_FMA(square, BS_V_SET1(1.386843855e-03f), middle);
+    return BS_V_FMA(square, BS_V_FMA(square, high, low), r);
 }
 
 /* e^r - 1 of v, whose exponent is t. */
@@ -13930,12 +14029,17 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_scaled)(BS_V v, BS_V t)
 /* --------------------------------------------------------------------------------------------- activations */
 
 /* a / (1 + e^-x). Where e^-x has more than 100 binary digits the 1 does not count: the others are taken off the
- * quotient, so that it is right as long as it is a number, and 0 where e^-x is too large for one. */
-static inline BS_TARGET BS_V BS_TIER_FN(bs_logistic)(BS_V a, BS_V x)
+ * quotient, so that it is right as long as it is a number, and 0 where e^-x is too large for one. From BS_NEAR on the
+ * quotient is a normal number without that. */
+static BS_INLINE_IF_FAST BS_TARGET BS_V BS_TIER_FN(bs_logistic)(BS_V a, BS_V x, bool near)
 {
     const BS_V low = BS_V_MAX(BS_V_SET1(-80.0f), BS_V_SUB(BS_V_ZERO(), x));
-    const BS_V v = BS_V_MIN(BS_V_SET1(157.3f), low); /* 157.3 / log(2) is 227: the second power is 0 */
+    const BS_V v = near ? low : BS_V_MIN(BS_V_SET1(157.3f), low); /* 157.3 / log(2) is 227: the second power is 0 */
     const BS_V t = BS_TIER_FN(bs_exponent)(v);
+    if (near) {
+        const BS_V whole = BS_V_POWER2(t);
+        return BS_V_DIV(a, BS_V_FMA(BS_TIER_FN(bs_exp_rest)(v, t), whole, BS_V_ADD(whole, BS_V_SET1(1.0f))));
+    }
     const BS_V first = BS_V_MIN(BS_V_SET1(BS_EXPONENT_0 + 100.0f), t);
     const BS_V power = BS_V_POWER2(first);
     const BS_V second = BS_V_POWER2(BS_V_ADD(BS_V_SUB(first, t), BS_V_SET1(BS_EXPONENT_0)));
@@ -13945,22 +14049,33 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_logistic)(BS_V a, BS_V x)
 
 static inline BS_TARGET BS_V BS_TIER_FN(bs_sigmoid)(BS_V x)
 {
-    return BS_TIER_FN(bs_logistic)(BS_V_SET1(1.0f), x);
+    return BS_TIER_FN(bs_logistic)(BS_V_SET1(1.0f), x, false);
+}
+
+static inline BS_TARGET BS_V BS_TIER_FN(bs_near_sigmoid)(BS_V x)
+{
+    return BS_TIER_FN(bs_logistic)(BS_V_SET1(1.0f), x, true);
 }
 
 static inline BS_TARGET BS_V BS_TIER_FN(bs_silu)(BS_V x)
 {
-    return BS_TIER_FN(bs_logistic)(x, x);
+    return BS_TIER_FN(bs_logistic)(x, x, false);
 }
 
-/* d / (d + 2), d = e^(2 |x|) - 1, which keeps its digits where x is small; 1 from 9.02 on. */
+static inline BS_TARGET BS_V BS_TIER_FN(bs_near_silu)(BS_V x)
+{
+    return BS_TIER_FN(bs_logistic)(x, x, true);
+}
+
+/* d / (d + 2), d = e^(2 |x|) - 1, which keeps its digits where x is small; 1 from 9.02 on. log(2) need not be cut: the
+ * larger n is, the less the result depends on r. */
 static inline BS_TARGET BS_V BS_TIER_FN(bs_tanh)(BS_V x)
 {
     const BS_V sign = BS_V_AND(BS_V_SET1(-0.0f), x);
-    const BS_V v = BS_V_MIN(BS_V_SET1(20.0f), BS_V_XOR(sign, BS_V_ADD(x, x)));
-    const BS_V t = BS_TIER_FN(bs_exponent)(v);
-    const BS_V power = BS_V_POWER2(t);
-    const BS_V d = BS_V_FMA(BS_TIER_FN(bs_exp_rest)(v, t), power, BS_V_SUB(power, BS_V_SET1(1.0f)));
+    const BS_V v = BS_V_MIN(BS_V_SET1(10.0f), BS_V_XOR(sign, x));
+    const BS_V t = BS_V_FMA(v, BS_V_SET1(2 * BS_LOG2_E), BS_V_SET1(BS_EXPONENT_0)), power = BS_V_POWER2(t);
+    const BS_V r = BS_V_FNMA(BS_V_SUB(t, BS_V_SET1(BS_EXPONENT_0)), BS_V_SET1(BS_LN2), BS_V_ADD(v, v));
+    const BS_V d = BS_V_FMA(BS_TIER_FN(bs_expm1)(r), power, BS_V_SUB(power, BS_V_SET1(1.0f)));
     return BS_V_OR(sign, BS_V_DIV(d, BS_V_ADD(d, BS_V_SET1(2.0f))));
 }
 
@@ -13990,14 +14105,40 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_gelu)(BS_V x)
     return BS_V_OR(sign, BS_V_SUB(BS_V_MAX(BS_V_ZERO(), x), lost)); /* of -0, -0 */
 }
 
-/* A row by the function of its vectors. */
-static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_rows)(const float *x, ptrdiff_t x_step, float *y,
-                                                             ptrdiff_t y_step, int64_t n, BS_V (*function)(BS_V))
+/* Whether none of BS_NEAR_VECTORS vectors lies below BS_NEAR; NaN may lie anywhere. */
+static inline BS_TARGET bool BS_TIER_FN(bs_are_near)(const float *x)
 {
+    BS_V low = BS_V_ZERO();
+    for (int32_t k = 0; k < BS_NEAR_VECTORS; k++) {
+        const BS_V v = BS_V_LOAD(x + k * BS_LANES);
+        low = BS_V_MIN(v, low);
+    }
+    return BS_V_TOP(BS_V_SUB(BS_V_ZERO(), low)) < -BS_NEAR;
+}
+
+/* A row by the function of its vectors; `near` gives the same bytes from BS_NEAR on, in fewer steps. */
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_rows)(const float *x, ptrdiff_t x_step, float *y,
+                                                             ptrdiff_t y_step, int64_t n, BS_V (*function)(BS_V),
+                                                             BS_V (*near)(BS_V))
+{
+    const bool dense = BS_TWICE_PAYS && x_step == 1 && y_step == 1;
     int64_t i = 0;
-    for (; BS_TWICE_PAYS && x_step == 1 && y_step == 1 && n - i >= BS_LANES; i += BS_LANES) {
-        const BS_V v = function(BS_V_LOAD(x + i));
-        BS_V_STORE(y + i, v);
+    while (dense && n - i >= BS_LANES) {
+        const bool many = n - i >= BS_NEAR_VECTORS * BS_LANES;
+        const bool nears = many && near != function && BS_TIER_FN(bs_are_near)(x + i);
+        const int64_t end = i + (many ? BS_NEAR_VECTORS : 1) * BS_LANES;
+        for (int64_t k = i; k < end && many; k += 16) { /* a line of a cache */
+            __builtin_prefetch(x + k + BS_AHEAD);
+            __builtin_prefetch(y + k + BS_AHEAD, 1);
+        }
+        for (; i < end && nears; i += BS_LANES) {
+            const BS_V v = near(BS_V_LOAD(x + i));
+            BS_V_STORE(y + i, v);
+        }
+        for (; i < end; i += BS_LANES) {
+            const BS_V v = function(BS_V_LOAD(x + i));
+            BS_V_STORE(y + i, v);
+        }
     }
     for (; i < n; i += BS_LANES) {
         const BS_V v = function(BS_TIER_FN(bs_take)(x, x_step, i, n, 0.0f));
@@ -14005,17 +14146,17 @@ static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_rows)(const float *x, ptrd
     }
 }
 
-#define BS_ROW_FUNCTION_DEFINE(name)                                                                               \
+#define BS_ROW_FUNCTION_DEFINE(name, near)                                                                         \
     static BS_TARGET void BS_TIER_FN(bs_rows_##name)(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, \
                                                      int64_t n)                                                    \
     {                                                                                                              \
-        BS_TIER_FN(bs_rows)(x, x_step, y, y_step, n, BS_TIER_FN(bs_##name));                                       \
+        BS_TIER_FN(bs_rows)(x, x_step, y, y_step, n, BS_TIER_FN(bs_##name), near);                                 \
     }
 
-BS_ROW_FUNCTION_DEFINE(sigmoid)
-BS_ROW_FUNCTION_DEFINE(tanh)
-BS_ROW_FUNCTION_DEFINE(gelu)
-BS_ROW_FUNCTION_DEFINE(silu)
+BS_ROW_FUNCTION_DEFINE(sigmoid, BS_OR_NEAR(sigmoid))
+BS_ROW_FUNCTION_DEFINE(tanh, BS_TIER_FN(bs_tanh))
+BS_ROW_FUNCTION_DEFINE(gelu, BS_TIER_FN(bs_gelu))
+BS_ROW_FUNCTION_DEFINE(silu, BS_OR_NEAR(silu))
 
 /* ------------------------------------------------------------------------------------------- exp, log, erf */
 
@@ -14080,41 +14221,85 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_erf)(BS_V x)
     return BS_V_OR(sign, BS_V_IF_LESS(BS_V_SET1(0.927734375f), t, far, near));
 }
 
-BS_ROW_FUNCTION_DEFINE(exp)
-BS_ROW_FUNCTION_DEFINE(log)
-BS_ROW_FUNCTION_DEFINE(erf)
+#ifndef BS_UNARY_ELSEWHERE
+BS_ROW_FUNCTION_DEFINE(exp, BS_TIER_FN(bs_exp))
+BS_ROW_FUNCTION_DEFINE(log, BS_TIER_FN(bs_log))
+BS_ROW_FUNCTION_DEFINE(erf, BS_TIER_FN(bs_erf))
+#endif
 
 /* ------------------------------------------------------------------------------------------- softmax, norms
  * Lane l sums elements l, l + LANES, ... of BS_SUM_VECTORS vectors, then these sums: errors grow with the longer of the
  * two, not with the row. */
 
-static inline BS_TARGET float BS_TIER_FN(bs_row_top)(const float *x, ptrdiff_t step, int64_t n)
+/* The largest number of a row. Of a dense one also whether no number lies 86 or more below it: else false. */
+static BS_INLINE inline BS_TARGET float BS_TIER_FN(bs_row_top)(const float *x, ptrdiff_t step, int64_t n, bool *near)
 {
-    BS_V top = BS_V_SET1(-INFINITY);
-    for (int64_t i = 0; i < n; i += BS_LANES)
+    BS_V top = BS_V_SET1(-INFINITY), low = BS_V_SET1(INFINITY);
+    int64_t i = 0;
+    for (; BS_TWICE_PAYS && step == 1 && n - i >= BS_LANES; i += BS_LANES) {
+        const BS_V v = BS_V_LOAD(x + i);
+        top = BS_V_MAX(v, top);
+        low = BS_V_MIN(v, low);
+    }
+    for (; i < n; i += BS_LANES)
         top = BS_V_MAX(BS_TIER_FN(bs_take)(x, step, i, n, -INFINITY), top);
-    return BS_V_TOP(top);
+    const float most = BS_V_TOP(top);
+    *near = BS_TWICE_PAYS && step == 1 && most + BS_V_TOP(BS_V_SUB(BS_V_ZERO(), low)) < -BS_NEAR;
+    return most;
+}
+
+/* e^v, v <= 0. The same bytes from BS_NEAR on, in fewer steps, if it is `near`. */
+static BS_INLINE inline BS_TARGET BS_V BS_TIER_FN(bs_exp_below)(BS_V x, bool near)
+{
+    const BS_V v = near ? x : BS_V_MAX(BS_V_SET1(-110.0f), x); /* beyond, e^v is 0 */
+    const BS_V t = BS_TIER_FN(bs_exponent)(v), rest = BS_TIER_FN(bs_exp_rest)(v, t);
+    if (near) {
+        const BS_V power = BS_V_POWER2(t);
+        return BS_V_FMA(rest, power, power);
+    }
+    return BS_TIER_FN(bs_scaled)(BS_V_ADD(rest, BS_V_SET1(1.0f)), t);
+}
+
+/* Replaces elements i .. end of a row by e^(x - top) and returns their sum. */
+static BS_INLINE inline BS_TARGET BS_V BS_TIER_FN(bs_softmax_part)(const float *x, ptrdiff_t x_step, float *y,
+                                                                   ptrdiff_t y_step, int64_t i, int64_t end, BS_V top,
+                                                                   bool near)
+{
+    BS_V sum = BS_V_ZERO();
+    for (; BS_TWICE_PAYS && x_step == 1 && y_step == 1 && end - i >= BS_LANES; i += BS_LANES) {
+        const BS_V v = BS_V_LOAD(x + i), e = BS_TIER_FN(bs_exp_below)(BS_V_SUB(v, top), near);
+        BS_V_STORE(y + i, e);
+        sum = BS_V_ADD(sum, e);
+    }
+    for (; i < end; i += BS_LANES) {
+        const BS_V v = BS_TIER_FN(bs_take)(x, x_step, i, end, -INFINITY);
+        const BS_V e = BS_TIER_FN(bs_exp_below)(BS_V_SUB(v, top), false);
+        BS_TIER_FN(bs_give)(y, y_step, i, end, e);
+        sum = BS_V_ADD(sum, e);
+    }
+    return sum;
 }
 
 static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_softmax_by)(const float *x, ptrdiff_t x_step, float *y,
                                                                    ptrdiff_t y_step, int64_t n)
 {
-    const BS_V top = BS_V_SET1(BS_TIER_FN(bs_row_top)(x, x_step, n)), one = BS_V_SET1(1.0f);
+    bool near;
+    const float most = BS_TIER_FN(bs_row_top)(x, x_step, n, &near);
+    const BS_V top = BS_V_SET1(most);
     BS_V total = BS_V_ZERO();
-    for (int64_t i = 0; i < n;) {
-        BS_V sum = BS_V_ZERO();
-        for (int32_t k = 0; k < BS_SUM_VECTORS && i < n; k++, i += BS_LANES) {
-            const BS_V v = BS_V_SUB(BS_TIER_FN(bs_take)(x, x_step, i, n, -INFINITY), top);
-            const BS_V low = BS_V_MAX(BS_V_SET1(-110.0f), v); /* beyond, e^v is 0 */
-            const BS_V t = BS_TIER_FN(bs_exponent)(low);
-            const BS_V e = BS_TIER_FN(bs_scaled)(BS_V_ADD(BS_TIER_FN(bs_exp_rest)(low, t), one), t);
-            BS_TIER_FN(bs_give)(y, y_step, i, n, e);
-            sum = BS_V_ADD(sum, e);
-        }
+    for (int64_t i = 0, end; i < n; i = end) {
+        end = n - i > BS_SUM_VECTORS * BS_LANES ? i + BS_SUM_VECTORS * BS_LANES : n;
+        const BS_V sum = BS_TWICE_PAYS && near ? BS_TIER_FN(bs_softmax_part)(x, x_step, y, y_step, i, end, top, true)
+                                               : BS_TIER_FN(bs_softmax_part)(x, x_step, y, y_step, i, end, top, false);
         total = BS_V_ADD(total, sum);
     }
     const BS_V scale = BS_V_SET1(1.0f / BS_V_SUM(total));
-    for (int64_t i = 0; i < n; i += BS_LANES)
+    int64_t i = 0;
+    for (; BS_TWICE_PAYS && y_step == 1 && n - i >= BS_LANES; i += BS_LANES) {
+        const BS_V v = BS_V_LOAD(y + i), scaled = BS_V_MUL(v, scale);
+        BS_V_STORE(y + i, scaled);
+    }
+    for (; i < n; i += BS_LANES)
         BS_TIER_FN(bs_give)(y, y_step, i, n, BS_V_MUL(BS_TIER_FN(bs_take)(y, y_step, i, n, 0.0f), scale));
 }
 
@@ -14644,11 +14829,13 @@ static BS_INLINE_IF_FAST BS_TARGET BS_V BS_TIER_FN(bs_polynomial)(BS_V x, const 
     return y;
 }
 
-/* e^r - 1 = r + r^2 q(r): relative error 1.4e-8, of q's rounded coefficients. */
+/* e^r - 1 = r + r^2 q(r): relative error 1.4e-8, of q's rounded coefficients. In pairs: nothing waits for long. */
 static inline BS_TARGET BS_V BS_TIER_FN(bs_expm1)(BS_V r)
 {
-    static const float q[] = {1.386843855e-03f, 8.366432972e-03f, 4.166746140e-02f, 1.666654497e-01f, 4.999999702e-01f};
-    return BS_V_FMA(BS_V_MUL(r, r), BS_TIER_FN(bs_polynomial)(r, q, 5), r);
+    const BS_V square = BS_V_MUL(r, r), low = BS_V_FMA(r, BS_V_SET1(1.666654497e-01f), BS_V_SET1(4.999999702e-01f));
+    const BS_V middle = BS_V_FMA(r, BS_V_SET1(8.366432972e-03f), BS_V_SET1(4.166746140e-02f));
+    const BS_V high = BS_V_FMA(square, BS_V_SET1(1.386843855e-03f), middle);
+    return BS_V_FMA(square, BS_V_FMA(square, high, low), r);
 }
 
 /* e^r - 1 of v, whose exponent is t. */
@@ -14675,12 +14862,17 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_scaled)(BS_V v, BS_V t)
 /* --------------------------------------------------------------------------------------------- activations */
 
 /* a / (1 + e^-x). Where e^-x has more than 100 binary digits the 1 does not count: the others are taken off the
- * quotient, so that it is right as long as it is a number, and 0 where e^-x is too large for one. */
-static inline BS_TARGET BS_V BS_TIER_FN(bs_logistic)(BS_V a, BS_V x)
+ * quotient, so that it is right as long as it is a number, and 0 where e^-x is too large for one. From BS_NEAR on the
+ * quotient is a normal number without that. */
+static BS_INLINE_IF_FAST BS_TARGET BS_V BS_TIER_FN(bs_logistic)(BS_V a, BS_V x, bool near)
 {
     const BS_V low = BS_V_MAX(BS_V_SET1(-80.0f), BS_V_SUB(BS_V_ZERO(), x));
-    const BS_V v = BS_V_MIN(BS_V_SET1(157.3f), low); /* 157.3 / log(2) is 227: the second power is 0 */
+    const BS_V v = near ? low : BS_V_MIN(BS_V_SET1(157.3f), low); /* 157.3 / log(2) is 227: the second power is 0 */
     const BS_V t = BS_TIER_FN(bs_exponent)(v);
+    if (near) {
+        const BS_V whole = BS_V_POWER2(t);
+        return BS_V_DIV(a, BS_V_FMA(BS_TIER_FN(bs_exp_rest)(v, t), whole, BS_V_ADD(whole, BS_V_SET1(1.0f))));
+    }
     const BS_V first = BS_V_MIN(BS_V_SET1(BS_EXPONENT_0 + 100.0f), t);
     const BS_V power = BS_V_POWER2(first);
     const BS_V second = BS_V_POWER2(BS_V_ADD(BS_V_SUB(first, t), BS_V_SET1(BS_EXPONENT_0)));
@@ -14690,22 +14882,33 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_logistic)(BS_V a, BS_V x)
 
 static inline BS_TARGET BS_V BS_TIER_FN(bs_sigmoid)(BS_V x)
 {
-    return BS_TIER_FN(bs_logistic)(BS_V_SET1(1.0f), x);
+    return BS_TIER_FN(bs_logistic)(BS_V_SET1(1.0f), x, false);
+}
+
+static inline BS_TARGET BS_V BS_TIER_FN(bs_near_sigmoid)(BS_V x)
+{
+    return BS_TIER_FN(bs_logistic)(BS_V_SET1(1.0f), x, true);
 }
 
 static inline BS_TARGET BS_V BS_TIER_FN(bs_silu)(BS_V x)
 {
-    return BS_TIER_FN(bs_logistic)(x, x);
+    return BS_TIER_FN(bs_logistic)(x, x, false);
 }
 
-/* d / (d + 2), d = e^(2 |x|) - 1, which keeps its digits where x is small; 1 from 9.02 on. */
+static inline BS_TARGET BS_V BS_TIER_FN(bs_near_silu)(BS_V x)
+{
+    return BS_TIER_FN(bs_logistic)(x, x, true);
+}
+
+/* d / (d + 2), d = e^(2 |x|) - 1, which keeps its digits where x is small; 1 from 9.02 on. log(2) need not be cut: the
+ * larger n is, the less the result depends on r. */
 static inline BS_TARGET BS_V BS_TIER_FN(bs_tanh)(BS_V x)
 {
     const BS_V sign = BS_V_AND(BS_V_SET1(-0.0f), x);
-    const BS_V v = BS_V_MIN(BS_V_SET1(20.0f), BS_V_XOR(sign, BS_V_ADD(x, x)));
-    const BS_V t = BS_TIER_FN(bs_exponent)(v);
-    const BS_V power = BS_V_POWER2(t);
-    const BS_V d = BS_V_FMA(BS_TIER_FN(bs_exp_rest)(v, t), power, BS_V_SUB(power, BS_V_SET1(1.0f)));
+    const BS_V v = BS_V_MIN(BS_V_SET1(10.0f), BS_V_XOR(sign, x));
+    const BS_V t = BS_V_FMA(v, BS_V_SET1(2 * BS_LOG2_E), BS_V_SET1(BS_EXPONENT_0)), power = BS_V_POWER2(t);
+    const BS_V r = BS_V_FNMA(BS_V_SUB(t, BS_V_SET1(BS_EXPONENT_0)), BS_V_SET1(BS_LN2), BS_V_ADD(v, v));
+    const BS_V d = BS_V_FMA(BS_TIER_FN(bs_expm1)(r), power, BS_V_SUB(power, BS_V_SET1(1.0f)));
     return BS_V_OR(sign, BS_V_DIV(d, BS_V_ADD(d, BS_V_SET1(2.0f))));
 }
 
@@ -14735,14 +14938,40 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_gelu)(BS_V x)
     return BS_V_OR(sign, BS_V_SUB(BS_V_MAX(BS_V_ZERO(), x), lost)); /* of -0, -0 */
 }
 
-/* A row by the function of its vectors. */
-static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_rows)(const float *x, ptrdiff_t x_step, float *y,
-                                                             ptrdiff_t y_step, int64_t n, BS_V (*function)(BS_V))
+/* Whether none of BS_NEAR_VECTORS vectors lies below BS_NEAR; NaN may lie anywhere. */
+static inline BS_TARGET bool BS_TIER_FN(bs_are_near)(const float *x)
 {
+    BS_V low = BS_V_ZERO();
+    for (int32_t k = 0; k < BS_NEAR_VECTORS; k++) {
+        const BS_V v = BS_V_LOAD(x + k * BS_LANES);
+        low = BS_V_MIN(v, low);
+    }
+    return BS_V_TOP(BS_V_SUB(BS_V_ZERO(), low)) < -BS_NEAR;
+}
+
+/* A row by the function of its vectors; `near` gives the same bytes from BS_NEAR on, in fewer steps. */
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_rows)(const float *x, ptrdiff_t x_step, float *y,
+                                                             ptrdiff_t y_step, int64_t n, BS_V (*function)(BS_V),
+                                                             BS_V (*near)(BS_V))
+{
+    const bool dense = BS_TWICE_PAYS && x_step == 1 && y_step == 1;
     int64_t i = 0;
-    for (; BS_TWICE_PAYS && x_step == 1 && y_step == 1 && n - i >= BS_LANES; i += BS_LANES) {
-        const BS_V v = function(BS_V_LOAD(x + i));
-        BS_V_STORE(y + i, v);
+    while (dense && n - i >= BS_LANES) {
+        const bool many = n - i >= BS_NEAR_VECTORS * BS_LANES;
+        const bool nears = many && near != function && BS_TIER_FN(bs_are_near)(x + i);
+        const int64_t end = i + (many ? BS_NEAR_VECTORS : 1) * BS_LANES;
+        for (int64_t k = i; k < end && many; k += 16) { /* a line of a cache */
+            __builtin_prefetch(x + k + BS_AHEAD);
+            __builtin_prefetch(y + k + BS_AHEAD, 1);
+        }
+        for (; i < end && nears; i += BS_LANES) {
+            const BS_V v = near(BS_V_LOAD(x + i));
+            BS_V_STORE(y + i, v);
+        }
+        for (; i < end; i += BS_LANES) {
+            const BS_V v = function(BS_V_LOAD(x + i));
+            BS_V_STORE(y + i, v);
+        }
     }
     for (; i < n; i += BS_LANES) {
         const BS_V v = function(BS_TIER_FN(bs_take)(x, x_step, i, n, 0.0f));
@@ -14750,17 +14979,17 @@ static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_rows)(const float *x, ptrd
     }
 }
 
-#define BS_ROW_FUNCTION_DEFINE(name)                                                                               \
+#define BS_ROW_FUNCTION_DEFINE(name, near)                                                                         \
     static BS_TARGET void BS_TIER_FN(bs_rows_##name)(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, \
                                                      int64_t n)                                                    \
     {                                                                                                              \
-        BS_TIER_FN(bs_rows)(x, x_step, y, y_step, n, BS_TIER_FN(bs_##name));                                       \
+        BS_TIER_FN(bs_rows)(x, x_step, y, y_step, n, BS_TIER_FN(bs_##name), near);                                 \
     }
 
-BS_ROW_FUNCTION_DEFINE(sigmoid)
-BS_ROW_FUNCTION_DEFINE(tanh)
-BS_ROW_FUNCTION_DEFINE(gelu)
-BS_ROW_FUNCTION_DEFINE(silu)
+BS_ROW_FUNCTION_DEFINE(sigmoid, BS_OR_NEAR(sigmoid))
+BS_ROW_FUNCTION_DEFINE(tanh, BS_TIER_FN(bs_tanh))
+BS_ROW_FUNCTION_DEFINE(gelu, BS_TIER_FN(bs_gelu))
+BS_ROW_FUNCTION_DEFINE(silu, BS_OR_NEAR(silu))
 
 /* ------------------------------------------------------------------------------------------- exp, log, erf */
 
@@ -14825,41 +15054,85 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_erf)(BS_V x)
     return BS_V_OR(sign, BS_V_IF_LESS(BS_V_SET1(0.927734375f), t, far, near));
 }
 
-BS_ROW_FUNCTION_DEFINE(exp)
-BS_ROW_FUNCTION_DEFINE(log)
-BS_ROW_FUNCTION_DEFINE(erf)
+#ifndef BS_UNARY_ELSEWHERE
+BS_ROW_FUNCTION_DEFINE(exp, BS_TIER_FN(bs_exp))
+BS_ROW_FUNCTION_DEFINE(log, BS_TIER_FN(bs_log))
+BS_ROW_FUNCTION_DEFINE(erf, BS_TIER_FN(bs_erf))
+#endif
 
 /* ------------------------------------------------------------------------------------------- softmax, norms
  * Lane l sums elements l, l + LANES, ... of BS_SUM_VECTORS vectors, then these sums: errors grow with the longer of the
  * two, not with the row. */
 
-static inline BS_TARGET float BS_TIER_FN(bs_row_top)(const float *x, ptrdiff_t step, int64_t n)
+/* The largest number of a row. Of a dense one also whether no number lies 86 or more below it: else false. */
+static BS_INLINE inline BS_TARGET float BS_TIER_FN(bs_row_top)(const float *x, ptrdiff_t step, int64_t n, bool *near)
 {
-    BS_V top = BS_V_SET1(-INFINITY);
-    for (int64_t i = 0; i < n; i += BS_LANES)
+    BS_V top = BS_V_SET1(-INFINITY), low = BS_V_SET1(INFINITY);
+    int64_t i = 0;
+    for (; BS_TWICE_PAYS && step == 1 && n - i >= BS_LANES; i += BS_LANES) {
+        const BS_V v = BS_V_LOAD(x + i);
+        top = BS_V_MAX(v, top);
+        low = BS_V_MIN(v, low);
+    }
+    for (; i < n; i += BS_LANES)
         top = BS_V_MAX(BS_TIER_FN(bs_take)(x, step, i, n, -INFINITY), top);
-    return BS_V_TOP(top);
+    const float most = BS_V_TOP(top);
+    *near = BS_TWICE_PAYS && step == 1 && most + BS_V_TOP(BS_V_SUB(BS_V_ZERO(), low)) < -BS_NEAR;
+    return most;
+}
+
+/* e^v, v <= 0. The same bytes from BS_NEAR on, in fewer steps, if it is `near`. */
+static BS_INLINE inline BS_TARGET BS_V BS_TIER_FN(bs_exp_below)(BS_V x, bool near)
+{
+    const BS_V v = near ? x : BS_V_MAX(BS_V_SET1(-110.0f), x); /* beyond, e^v is 0 */
+    const BS_V t = BS_TIER_FN(bs_exponent)(v), rest = BS_TIER_FN(bs_exp_rest)(v, t);
+    if (near) {
+        const BS_V power = BS_V_POWER2(t);
+        return BS_V_FMA(rest, power, power);
+    }
+    return BS_TIER_FN(bs_scaled)(BS_V_ADD(rest, BS_V_SET1(1.0f)), t);
+}
+
+/* Replaces elements i .. end of a row by e^(x - top) and returns their sum. */
+static BS_INLINE inline BS_TARGET BS_V BS_TIER_FN(bs_softmax_part)(const float *x, ptrdiff_t x_step, float *y,
+                                                                   ptrdiff_t y_step, int64_t i, int64_t end, BS_V top,
+                                                                   bool near)
+{
+    BS_V sum = BS_V_ZERO();
+    for (; BS_TWICE_PAYS && x_step == 1 && y_step == 1 && end - i >= BS_LANES; i += BS_LANES) {
+        const BS_V v = BS_V_LOAD(x + i), e = BS_TIER_FN(bs_exp_below)(BS_V_SUB(v, top), near);
+        BS_V_STORE(y + i, e);
+        sum = BS_V_ADD(sum, e);
+    }
+    for (; i < end; i += BS_LANES) {
+        const BS_V v = BS_TIER_FN(bs_take)(x, x_step, i, end, -INFINITY);
+        const BS_V e = BS_TIER_FN(bs_exp_below)(BS_V_SUB(v, top), false);
+        BS_TIER_FN(bs_give)(y, y_step, i, end, e);
+        sum = BS_V_ADD(sum, e);
+    }
+    return sum;
 }
 
 static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_softmax_by)(const float *x, ptrdiff_t x_step, float *y,
                                                                    ptrdiff_t y_step, int64_t n)
 {
-    const BS_V top = BS_V_SET1(BS_TIER_FN(bs_row_top)(x, x_step, n)), one = BS_V_SET1(1.0f);
+    bool near;
+    const float most = BS_TIER_FN(bs_row_top)(x, x_step, n, &near);
+    const BS_V top = BS_V_SET1(most);
     BS_V total = BS_V_ZERO();
-    for (int64_t i = 0; i < n;) {
-        BS_V sum = BS_V_ZERO();
-        for (int32_t k = 0; k < BS_SUM_VECTORS && i < n; k++, i += BS_LANES) {
-            const BS_V v = BS_V_SUB(BS_TIER_FN(bs_take)(x, x_step, i, n, -INFINITY), top);
-            const BS_V low = BS_V_MAX(BS_V_SET1(-110.0f), v); /* beyond, e^v is 0 */
-            const BS_V t = BS_TIER_FN(bs_exponent)(low);
-            const BS_V e = BS_TIER_FN(bs_scaled)(BS_V_ADD(BS_TIER_FN(bs_exp_rest)(low, t), one), t);
-            BS_TIER_FN(bs_give)(y, y_step, i, n, e);
-            sum = BS_V_ADD(sum, e);
-        }
+    for (int64_t i = 0, end; i < n; i = end) {
+        end = n - i > BS_SUM_VECTORS * BS_LANES ? i + BS_SUM_VECTORS * BS_LANES : n;
+        const BS_V sum = BS_TWICE_PAYS && near ? BS_TIER_FN(bs_softmax_part)(x, x_step, y, y_step, i, end, top, true)
+                                               : BS_TIER_FN(bs_softmax_part)(x, x_step, y, y_step, i, end, top, false);
         total = BS_V_ADD(total, sum);
     }
     const BS_V scale = BS_V_SET1(1.0f / BS_V_SUM(total));
-    for (int64_t i = 0; i < n; i += BS_LANES)
+    int64_t i = 0;
+    for (; BS_TWICE_PAYS && y_step == 1 && n - i >= BS_LANES; i += BS_LANES) {
+        const BS_V v = BS_V_LOAD(y + i), scaled = BS_V_MUL(v, scale);
+        BS_V_STORE(y + i, scaled);
+    }
+    for (; i < n; i += BS_LANES)
         BS_TIER_FN(bs_give)(y, y_step, i, n, BS_V_MUL(BS_TIER_FN(bs_take)(y, y_step, i, n, 0.0f), scale));
 }
 
@@ -15433,11 +15706,13 @@ static BS_INLINE_IF_FAST BS_TARGET BS_V BS_TIER_FN(bs_polynomial)(BS_V x, const 
     return y;
 }
 
-/* e^r - 1 = r + r^2 q(r): relative error 1.4e-8, of q's rounded coefficients. */
+/* e^r - 1 = r + r^2 q(r): relative error 1.4e-8, of q's rounded coefficients. In pairs: nothing waits for long. */
 static inline BS_TARGET BS_V BS_TIER_FN(bs_expm1)(BS_V r)
 {
-    static const float q[] = {1.386843855e-03f, 8.366432972e-03f, 4.166746140e-02f, 1.666654497e-01f, 4.999999702e-01f};
-    return BS_V_FMA(BS_V_MUL(r, r), BS_TIER_FN(bs_polynomial)(r, q, 5), r);
+    const BS_V square = BS_V_MUL(r, r), low = BS_V_FMA(r, BS_V_SET1(1.666654497e-01f), BS_V_SET1(4.999999702e-01f));
+    const BS_V middle = BS_V_FMA(r, BS_V_SET1(8.366432972e-03f), BS_V_SET1(4.166746140e-02f));
+    const BS_V high = BS_V_FMA(square, BS_V_SET1(1.386843855e-03f), middle);
+    return BS_V_FMA(square, BS_V_FMA(square, high, low), r);
 }
 
 /* e^r - 1 of v, whose exponent is t. */
@@ -15464,12 +15739,17 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_scaled)(BS_V v, BS_V t)
 /* --------------------------------------------------------------------------------------------- activations */
 
 /* a / (1 + e^-x). Where e^-x has more than 100 binary digits the 1 does not count: the others are taken off the
- * quotient, so that it is right as long as it is a number, and 0 where e^-x is too large for one. */
-static inline BS_TARGET BS_V BS_TIER_FN(bs_logistic)(BS_V a, BS_V x)
+ * quotient, so that it is right as long as it is a number, and 0 where e^-x is too large for one. From BS_NEAR on the
+ * quotient is a normal number without that. */
+static BS_INLINE_IF_FAST BS_TARGET BS_V BS_TIER_FN(bs_logistic)(BS_V a, BS_V x, bool near)
 {
     const BS_V low = BS_V_MAX(BS_V_SET1(-80.0f), BS_V_SUB(BS_V_ZERO(), x));
-    const BS_V v = BS_V_MIN(BS_V_SET1(157.3f), low); /* 157.3 / log(2) is 227: the second power is 0 */
+    const BS_V v = near ? low : BS_V_MIN(BS_V_SET1(157.3f), low); /* 157.3 / log(2) is 227: the second power is 0 */
     const BS_V t = BS_TIER_FN(bs_exponent)(v);
+    if (near) {
+        const BS_V whole = BS_V_POWER2(t);
+        return BS_V_DIV(a, BS_V_FMA(BS_TIER_FN(bs_exp_rest)(v, t), whole, BS_V_ADD(whole, BS_V_SET1(1.0f))));
+    }
     const BS_V first = BS_V_MIN(BS_V_SET1(BS_EXPONENT_0 + 100.0f), t);
     const BS_V power = BS_V_POWER2(first);
     const BS_V second = BS_V_POWER2(BS_V_ADD(BS_V_SUB(first, t), BS_V_SET1(BS_EXPONENT_0)));
@@ -15479,22 +15759,33 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_logistic)(BS_V a, BS_V x)
 
 static inline BS_TARGET BS_V BS_TIER_FN(bs_sigmoid)(BS_V x)
 {
-    return BS_TIER_FN(bs_logistic)(BS_V_SET1(1.0f), x);
+    return BS_TIER_FN(bs_logistic)(BS_V_SET1(1.0f), x, false);
+}
+
+static inline BS_TARGET BS_V BS_TIER_FN(bs_near_sigmoid)(BS_V x)
+{
+    return BS_TIER_FN(bs_logistic)(BS_V_SET1(1.0f), x, true);
 }
 
 static inline BS_TARGET BS_V BS_TIER_FN(bs_silu)(BS_V x)
 {
-    return BS_TIER_FN(bs_logistic)(x, x);
+    return BS_TIER_FN(bs_logistic)(x, x, false);
 }
 
-/* d / (d + 2), d = e^(2 |x|) - 1, which keeps its digits where x is small; 1 from 9.02 on. */
+static inline BS_TARGET BS_V BS_TIER_FN(bs_near_silu)(BS_V x)
+{
+    return BS_TIER_FN(bs_logistic)(x, x, true);
+}
+
+/* d / (d + 2), d = e^(2 |x|) - 1, which keeps its digits where x is small; 1 from 9.02 on. log(2) need not be cut: the
+ * larger n is, the less the result depends on r. */
 static inline BS_TARGET BS_V BS_TIER_FN(bs_tanh)(BS_V x)
 {
     const BS_V sign = BS_V_AND(BS_V_SET1(-0.0f), x);
-    const BS_V v = BS_V_MIN(BS_V_SET1(20.0f), BS_V_XOR(sign, BS_V_ADD(x, x)));
-    const BS_V t = BS_TIER_FN(bs_exponent)(v);
-    const BS_V power = BS_V_POWER2(t);
-    const BS_V d = BS_V_FMA(BS_TIER_FN(bs_exp_rest)(v, t), power, BS_V_SUB(power, BS_V_SET1(1.0f)));
+    const BS_V v = BS_V_MIN(BS_V_SET1(10.0f), BS_V_XOR(sign, x));
+    const BS_V t = BS_V_FMA(v, BS_V_SET1(2 * BS_LOG2_E), BS_V_SET1(BS_EXPONENT_0)), power = BS_V_POWER2(t);
+    const BS_V r = BS_V_FNMA(BS_V_SUB(t, BS_V_SET1(BS_EXPONENT_0)), BS_V_SET1(BS_LN2), BS_V_ADD(v, v));
+    const BS_V d = BS_V_FMA(BS_TIER_FN(bs_expm1)(r), power, BS_V_SUB(power, BS_V_SET1(1.0f)));
     return BS_V_OR(sign, BS_V_DIV(d, BS_V_ADD(d, BS_V_SET1(2.0f))));
 }
 
@@ -15524,14 +15815,40 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_gelu)(BS_V x)
     return BS_V_OR(sign, BS_V_SUB(BS_V_MAX(BS_V_ZERO(), x), lost)); /* of -0, -0 */
 }
 
-/* A row by the function of its vectors. */
-static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_rows)(const float *x, ptrdiff_t x_step, float *y,
-                                                             ptrdiff_t y_step, int64_t n, BS_V (*function)(BS_V))
+/* Whether none of BS_NEAR_VECTORS vectors lies below BS_NEAR; NaN may lie anywhere. */
+static inline BS_TARGET bool BS_TIER_FN(bs_are_near)(const float *x)
 {
+    BS_V low = BS_V_ZERO();
+    for (int32_t k = 0; k < BS_NEAR_VECTORS; k++) {
+        const BS_V v = BS_V_LOAD(x + k * BS_LANES);
+        low = BS_V_MIN(v, low);
+    }
+    return BS_V_TOP(BS_V_SUB(BS_V_ZERO(), low)) < -BS_NEAR;
+}
+
+/* A row by the function of its vectors; `near` gives the same bytes from BS_NEAR on, in fewer steps. */
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_rows)(const float *x, ptrdiff_t x_step, float *y,
+                                                             ptrdiff_t y_step, int64_t n, BS_V (*function)(BS_V),
+                                                             BS_V (*near)(BS_V))
+{
+    const bool dense = BS_TWICE_PAYS && x_step == 1 && y_step == 1;
     int64_t i = 0;
-    for (; BS_TWICE_PAYS && x_step == 1 && y_step == 1 && n - i >= BS_LANES; i += BS_LANES) {
-        const BS_V v = function(BS_V_LOAD(x + i));
-        BS_V_STORE(y + i, v);
+    while (dense && n - i >= BS_LANES) {
+        const bool many = n - i >= BS_NEAR_VECTORS * BS_LANES;
+        const bool nears = many && near != function && BS_TIER_FN(bs_are_near)(x + i);
+        const int64_t end = i + (many ? BS_NEAR_VECTORS : 1) * BS_LANES;
+        for (int64_t k = i; k < end && many; k += 16) { /* a line of a cache */
+            __builtin_prefetch(x + k + BS_AHEAD);
+            __builtin_prefetch(y + k + BS_AHEAD, 1);
+        }
+        for (; i < end && nears; i += BS_LANES) {
+            const BS_V v = near(BS_V_LOAD(x + i));
+            BS_V_STORE(y + i, v);
+        }
+        for (; i < end; i += BS_LANES) {
+            const BS_V v = function(BS_V_LOAD(x + i));
+            BS_V_STORE(y + i, v);
+        }
     }
     for (; i < n; i += BS_LANES) {
         const BS_V v = function(BS_TIER_FN(bs_take)(x, x_step, i, n, 0.0f));
@@ -15539,17 +15856,17 @@ static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_rows)(const float *x, ptrd
     }
 }
 
-#define BS_ROW_FUNCTION_DEFINE(name)                                                                               \
+#define BS_ROW_FUNCTION_DEFINE(name, near)                                                                         \
     static BS_TARGET void BS_TIER_FN(bs_rows_##name)(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, \
                                                      int64_t n)                                                    \
     {                                                                                                              \
-        BS_TIER_FN(bs_rows)(x, x_step, y, y_step, n, BS_TIER_FN(bs_##name));                                       \
+        BS_TIER_FN(bs_rows)(x, x_step, y, y_step, n, BS_TIER_FN(bs_##name), near);                                 \
     }
 
-BS_ROW_FUNCTION_DEFINE(sigmoid)
-BS_ROW_FUNCTION_DEFINE(tanh)
-BS_ROW_FUNCTION_DEFINE(gelu)
-BS_ROW_FUNCTION_DEFINE(silu)
+BS_ROW_FUNCTION_DEFINE(sigmoid, BS_OR_NEAR(sigmoid))
+BS_ROW_FUNCTION_DEFINE(tanh, BS_TIER_FN(bs_tanh))
+BS_ROW_FUNCTION_DEFINE(gelu, BS_TIER_FN(bs_gelu))
+BS_ROW_FUNCTION_DEFINE(silu, BS_OR_NEAR(silu))
 
 /* ------------------------------------------------------------------------------------------- exp, log, erf */
 
@@ -15614,41 +15931,85 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_erf)(BS_V x)
     return BS_V_OR(sign, BS_V_IF_LESS(BS_V_SET1(0.927734375f), t, far, near));
 }
 
-BS_ROW_FUNCTION_DEFINE(exp)
-BS_ROW_FUNCTION_DEFINE(log)
-BS_ROW_FUNCTION_DEFINE(erf)
+#ifndef BS_UNARY_ELSEWHERE
+BS_ROW_FUNCTION_DEFINE(exp, BS_TIER_FN(bs_exp))
+BS_ROW_FUNCTION_DEFINE(log, BS_TIER_FN(bs_log))
+BS_ROW_FUNCTION_DEFINE(erf, BS_TIER_FN(bs_erf))
+#endif
 
 /* ------------------------------------------------------------------------------------------- softmax, norms
  * Lane l sums elements l, l + LANES, ... of BS_SUM_VECTORS vectors, then these sums: errors grow with the longer of the
  * two, not with the row. */
 
-static inline BS_TARGET float BS_TIER_FN(bs_row_top)(const float *x, ptrdiff_t step, int64_t n)
+/* The largest number of a row. Of a dense one also whether no number lies 86 or more below it: else false. */
+static BS_INLINE inline BS_TARGET float BS_TIER_FN(bs_row_top)(const float *x, ptrdiff_t step, int64_t n, bool *near)
 {
-    BS_V top = BS_V_SET1(-INFINITY);
-    for (int64_t i = 0; i < n; i += BS_LANES)
+    BS_V top = BS_V_SET1(-INFINITY), low = BS_V_SET1(INFINITY);
+    int64_t i = 0;
+    for (; BS_TWICE_PAYS && step == 1 && n - i >= BS_LANES; i += BS_LANES) {
+        const BS_V v = BS_V_LOAD(x + i);
+        top = BS_V_MAX(v, top);
+        low = BS_V_MIN(v, low);
+    }
+    for (; i < n; i += BS_LANES)
         top = BS_V_MAX(BS_TIER_FN(bs_take)(x, step, i, n, -INFINITY), top);
-    return BS_V_TOP(top);
+    const float most = BS_V_TOP(top);
+    *near = BS_TWICE_PAYS && step == 1 && most + BS_V_TOP(BS_V_SUB(BS_V_ZERO(), low)) < -BS_NEAR;
+    return most;
+}
+
+/* e^v, v <= 0. The same bytes from BS_NEAR on, in fewer steps, if it is `near`. */
+static BS_INLINE inline BS_TARGET BS_V BS_TIER_FN(bs_exp_below)(BS_V x, bool near)
+{
+    const BS_V v = near ? x : BS_V_MAX(BS_V_SET1(-110.0f), x); /* beyond, e^v is 0 */
+    const BS_V t = BS_TIER_FN(bs_exponent)(v), rest = BS_TIER_FN(bs_exp_rest)(v, t);
+    if (near) {
+        const BS_V power = BS_V_POWER2(t);
+        return BS_V_FMA(rest, power, power);
+    }
+    return BS_TIER_FN(bs_scaled)(BS_V_ADD(rest, BS_V_SET1(1.0f)), t);
+}
+
+/* Replaces elements i .. end of a row by e^(x - top) and returns their sum. */
+static BS_INLINE inline BS_TARGET BS_V BS_TIER_FN(bs_softmax_part)(const float *x, ptrdiff_t x_step, float *y,
+                                                                   ptrdiff_t y_step, int64_t i, int64_t end, BS_V top,
+                                                                   bool near)
+{
+    BS_V sum = BS_V_ZERO();
+    for (; BS_TWICE_PAYS && x_step == 1 && y_step == 1 && end - i >= BS_LANES; i += BS_LANES) {
+        const BS_V v = BS_V_LOAD(x + i), e = BS_TIER_FN(bs_exp_below)(BS_V_SUB(v, top), near);
+        BS_V_STORE(y + i, e);
+        sum = BS_V_ADD(sum, e);
+    }
+    for (; i < end; i += BS_LANES) {
+        const BS_V v = BS_TIER_FN(bs_take)(x, x_step, i, end, -INFINITY);
+        const BS_V e = BS_TIER_FN(bs_exp_below)(BS_V_SUB(v, top), false);
+        BS_TIER_FN(bs_give)(y, y_step, i, end, e);
+        sum = BS_V_ADD(sum, e);
+    }
+    return sum;
 }
 
 static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_softmax_by)(const float *x, ptrdiff_t x_step, float *y,
                                                                    ptrdiff_t y_step, int64_t n)
 {
-    const BS_V top = BS_V_SET1(BS_TIER_FN(bs_row_top)(x, x_step, n)), one = BS_V_SET1(1.0f);
+    bool near;
+    const float most = BS_TIER_FN(bs_row_top)(x, x_step, n, &near);
+    const BS_V top = BS_V_SET1(most);
     BS_V total = BS_V_ZERO();
-    for (int64_t i = 0; i < n;) {
-        BS_V sum = BS_V_ZERO();
-        for (int32_t k = 0; k < BS_SUM_VECTORS && i < n; k++, i += BS_LANES) {
-            const BS_V v = BS_V_SUB(BS_TIER_FN(bs_take)(x, x_step, i, n, -INFINITY), top);
-            const BS_V low = BS_V_MAX(BS_V_SET1(-110.0f), v); /* beyond, e^v is 0 */
-            const BS_V t = BS_TIER_FN(bs_exponent)(low);
-            const BS_V e = BS_TIER_FN(bs_scaled)(BS_V_ADD(BS_TIER_FN(bs_exp_rest)(low, t), one), t);
-            BS_TIER_FN(bs_give)(y, y_step, i, n, e);
-            sum = BS_V_ADD(sum, e);
-        }
+    for (int64_t i = 0, end; i < n; i = end) {
+        end = n - i > BS_SUM_VECTORS * BS_LANES ? i + BS_SUM_VECTORS * BS_LANES : n;
+        const BS_V sum = BS_TWICE_PAYS && near ? BS_TIER_FN(bs_softmax_part)(x, x_step, y, y_step, i, end, top, true)
+                                               : BS_TIER_FN(bs_softmax_part)(x, x_step, y, y_step, i, end, top, false);
         total = BS_V_ADD(total, sum);
     }
     const BS_V scale = BS_V_SET1(1.0f / BS_V_SUM(total));
-    for (int64_t i = 0; i < n; i += BS_LANES)
+    int64_t i = 0;
+    for (; BS_TWICE_PAYS && y_step == 1 && n - i >= BS_LANES; i += BS_LANES) {
+        const BS_V v = BS_V_LOAD(y + i), scaled = BS_V_MUL(v, scale);
+        BS_V_STORE(y + i, scaled);
+    }
+    for (; i < n; i += BS_LANES)
         BS_TIER_FN(bs_give)(y, y_step, i, n, BS_V_MUL(BS_TIER_FN(bs_take)(y, y_step, i, n, 0.0f), scale));
 }
 
@@ -16007,6 +16368,7 @@ void bs_row_normalise(bs_tier tier, const bs_row_norm *norm, const float *x, ptr
     row(norm, x, x_step, y, y_step);
 }
 #undef BS_OF_TIER
+#undef BS_OR_NEAR
 #undef BS_TWICE_PAYS
 /* ==== end src/kernels/functions.c ============================================================= */
 

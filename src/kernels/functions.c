@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define BS_LOG2_E 1.44269504f
+#define BS_LN2 0.69314718f
 #define BS_LN2_HIGH 0.693359375f /* 9 digits */
 #define BS_LN2_LOW (-2.12194440e-4f)
 #define BS_FRACTION 1.17549421e-38f /* the bits of a fraction: 0x007fffff */
@@ -18,9 +19,17 @@
 /* Whether a row is worth its code twice, the second time for dense numbers: not where few bytes are asked for (-Os). */
 #ifdef __OPTIMIZE_SIZE__
 #define BS_TWICE_PAYS false
+#define BS_OR_NEAR(name) BS_TIER_FN(bs_##name)
 #else
 #define BS_TWICE_PAYS true
+#define BS_OR_NEAR(name) BS_TIER_FN(bs_near_##name)
 #endif
+
+#define BS_NEAR (-86.0f) /* e^x is a normal number from there on */
+enum {
+    BS_NEAR_VECTORS = 8, /* that are looked at together */
+    BS_AHEAD = 1024      /* floats that are fetched before they are needed: no processor does so beyond its page */
+};
 
 enum { BS_SUM_VECTORS = 16 }; /* summed before their sum is added to that of the row */
 
@@ -114,4 +123,5 @@ void bs_row_normalise(bs_tier tier, const bs_row_norm *norm, const float *x, ptr
     row(norm, x, x_step, y, y_step);
 }
 #undef BS_OF_TIER
+#undef BS_OR_NEAR
 #undef BS_TWICE_PAYS
