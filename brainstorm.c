@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 414e8e27768d7b49bd59633f464bff0126175760d0f874ab19b13a40bb2e2c5f
+ * sha256 of the parts: 6641b3961c68a37882a6de6bfddcdd7474e4dd86551ba87b0aae6ea2c32c2216
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -1906,6 +1906,9 @@ typedef struct bs_gemm_share {
     int32_t rows, tiles;
 } bs_gemm_share;
 BS_INTERNAL bs_gemm_share bs_gemm_next_rows(const bs_conv_kernels *kernels, int32_t vectors, int32_t left);
+/* Columns of the next panel of those that are left, where panels are made while a product runs: evenly, because a panel
+ * of one vector has too few sums under way. */
+BS_INTERNAL int32_t bs_gemm_next_columns(const bs_conv_kernels *kernels, int32_t left);
 /* Some rows by the block at hand. The tile is moved on beyond them. */
 BS_INTERNAL void bs_gemm_run(const bs_conv_kernels *kernels, int32_t vectors, int32_t rows, bs_gemm_tile *tile);
 BS_INTERNAL void bs_conv_run_gemm(const bs_conv_geometry *geometry, const bs_conv_kernels *kernels, const bs_conv_task *task);
@@ -2095,25 +2098,23 @@ static void widen64_plain(const uint16_t *from, float *to)
 
 #define ARRANGE_BLOCK 8
 
-/* 8 x 8: pairs of rows are interleaved, then pairs of pairs, then halves. */
+/* 8 x 8: four rows and the four below them side by side; then pairs are interleaved, then pairs of pairs. */
 __attribute__((target("avx2"))) static void transpose_block(const float *from, ptrdiff_t from_row, float *to,
                                                             ptrdiff_t to_row)
 {
-    __m256 row[8], pair[8], quad[8];
-    for (int i = 0; i < 8; i++)
-        row[i] = _mm256_loadu_ps(from + i * from_row);
-    for (int i = 0; i < 8; i += 2) {
-        pair[i] = _mm256_unpacklo_ps(row[i], row[i + 1]);
-        pair[i + 1] = _mm256_unpackhi_ps(row[i], row[i + 1]);
-    }
-    for (int i = 0; i < 8; i += 4)
-        for (int k = 0; k < 2; k++) {
-            quad[i + 2 * k] = _mm256_shuffle_ps(pair[i + k], pair[i + k + 2], 0x44);
-            quad[i + 2 * k + 1] = _mm256_shuffle_ps(pair[i + k], pair[i + k + 2], 0xee);
+    for (int half = 0; half < 8; half += 4, from += 4, to += 4 * to_row) {
+        __m256 row[4], pair[4];
+        for (int i = 0; i < 4; i++)
+            row[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(from + i * from_row)),
+                                          _mm_loadu_ps(from + (i + 4) * from_row), 1);
+        for (int i = 0; i < 2; i++) {
+            pair[i] = _mm256_unpacklo_ps(row[2 * i], row[2 * i + 1]);
+            pair[i + 2] = _mm256_unpackhi_ps(row[2 * i], row[2 * i + 1]);
         }
-    for (int i = 0; i < 4; i++) {
-        _mm256_storeu_ps(to + i * to_row, _mm256_permute2f128_ps(quad[i], quad[i + 4], 0x20));
-        _mm256_storeu_ps(to + (i + 4) * to_row, _mm256_permute2f128_ps(quad[i], quad[i + 4], 0x31));
+        for (int i = 0; i < 2; i++) {
+            _mm256_storeu_ps(to + 2 * i * to_row, _mm256_shuffle_ps(pair[2 * i], pair[2 * i + 1], 0x44));
+            _mm256_storeu_ps(to + (2 * i + 1) * to_row, _mm256_shuffle_ps(pair[2 * i], pair[2 * i + 1], 0xee));
+        }
     }
 }
 
@@ -2242,6 +2243,17 @@ void bs_transpose_f32(bs_tier tier, const float *from, ptrdiff_t from_row, int32
                      to_row);
 }
 
+/* Rows of a panel are short: calls of memcpy would take longer than what they copy. */
+static void gather_row(const float *from, int32_t columns, float *to)
+{
+#ifndef __OPTIMIZE_SIZE__
+    for (; columns >= 8; columns -= 8, from += 8, to += 8)
+        memcpy(to, from, 8 * sizeof(float));
+#endif
+    if (columns > 0)
+        memcpy(to, from, (size_t)columns * sizeof(float));
+}
+
 void bs_gather_f32(bs_tier tier, const float *from, ptrdiff_t from_row, ptrdiff_t from_step, int32_t rows,
                    int32_t columns, float *to, ptrdiff_t to_row)
 {
@@ -2251,7 +2263,7 @@ void bs_gather_f32(bs_tier tier, const float *from, ptrdiff_t from_row, ptrdiff_
     }
     for (int32_t r = 0; r < rows; r++, from += from_row, to += to_row) {
         if (from_step == 1)
-            memcpy(to, from, (size_t)columns * sizeof(float));
+            gather_row(from, columns, to);
         for (int32_t c = 0; c < columns && from_step != 1; c++)
             to[c] = from[c * from_step];
     }
@@ -8885,6 +8897,12 @@ bs_gemm_share bs_gemm_next_rows(const bs_conv_kernels *k, int32_t vectors, int32
     return share;
 }
 
+int32_t bs_gemm_next_columns(const bs_conv_kernels *k, int32_t left)
+{
+    const int32_t vectors = bs_conv_ceil_div(left, k->lanes), panels = bs_conv_ceil_div(vectors, BS_GEMM_VECTORS);
+    return bs_conv_min(left, bs_conv_ceil_div(vectors, panels) * k->lanes);
+}
+
 void bs_gemm_run(const bs_conv_kernels *k, int32_t vectors, int32_t rows, bs_gemm_tile *tile)
 {
     while (rows > 0) {
@@ -9143,12 +9161,13 @@ static void product_apart(const product_job *j, int32_t vectors, int32_t rows, b
 static void product_block(const product_job *j, int32_t m, int32_t rows, int32_t k, int32_t depth)
 {
     const bs_product *p = j->p;
-    const int32_t lanes = j->kernels->lanes, whole = BS_GEMM_VECTORS * lanes;
+    const int32_t lanes = j->kernels->lanes;
     const bool dense = p->a_step == 1;
     const float *a = dense ? p->a + m * p->a_row + k : j->rows;
     if (!dense)
         bs_gather_f32(j->tier, p->a + m * p->a_row + k * p->a_step, p->a_row, p->a_step, rows, depth, j->rows, depth);
-    for (int32_t n = 0; n < p->n; n += whole) {
+    for (int32_t n = 0, columns; n < p->n; n += columns) {
+        columns = bs_gemm_next_columns(j->kernels, p->n - n);
         float *out = p->out + m * p->out_row + n * p->out_step;
         bs_gemm_tile tile = {.in = a,
                              .in_step = dense ? p->a_row : depth,
@@ -9158,12 +9177,12 @@ static void product_block(const product_job *j, int32_t m, int32_t rows, int32_t
                              .add_step = k > 0 ? p->out_row : 0,
                              .out = out,
                              .out_step = p->out_row,
-                             .columns = bs_conv_min(p->n - n, whole),
+                             .columns = columns,
                              .low = -INFINITY,
                              .high = INFINITY,
                              .next = (const char *)j->panel};
-        const int32_t vectors = bs_conv_ceil_div(tile.columns, lanes);
-        pack_panel(j, k, depth, n, tile.columns, vectors * lanes);
+        const int32_t vectors = bs_conv_ceil_div(columns, lanes);
+        pack_panel(j, k, depth, n, columns, vectors * lanes);
         if (p->out_step == 1)
             bs_gemm_run(j->kernels, vectors, rows, &tile);
         else
@@ -18294,12 +18313,12 @@ static void pack_keys(const attend_tile *t, int32_t j, int32_t columns, int32_t 
 static void attend_scores(const attend_tile *t)
 {
     const bs_attend *a = t->a;
-    const int32_t whole = panel_width(t->kernels);
-    for (int32_t c = 0; c < t->keys; c += whole) {
+    for (int32_t c = 0, columns; c < t->keys; c += columns) {
+        columns = bs_gemm_next_columns(t->kernels, t->keys - c);
         bs_gemm_tile tile = {.in_step = t->n_step,
                              .weights = t->panel,
                              .out_step = t->step,
-                             .columns = bs_conv_min(t->keys - c, whole),
+                             .columns = columns,
                              .low = -INFINITY,
                              .high = INFINITY,
                              .next = (const char *)t->panel};
@@ -18406,15 +18425,16 @@ static void values_by_panel(const attend_tile *t, bs_gemm_tile *tile, int32_t j,
 
 static void attend_values(const attend_tile *t)
 {
-    const int32_t whole = panel_width(t->kernels), n = t->a->n;
+    const int32_t n = t->a->n;
     const bool leaks = attend_leaks(t);
     for (int32_t j = t->low, depth; j < t->low + t->keys; j += depth) {
         depth = bs_conv_min(t->low + t->keys - j, BS_GEMM_DEPTH - j % BS_GEMM_DEPTH);
-        for (int32_t e = 0; e < n; e += whole) {
+        for (int32_t e = 0, columns; e < n; e += columns) {
+            columns = bs_gemm_next_columns(t->kernels, n - e);
             bs_gemm_tile tile = {.in_step = t->step,
                                  .out_step = t->n_step,
                                  .add_step = j > t->low ? t->n_step : 0,
-                                 .columns = bs_conv_min(n - e, whole),
+                                 .columns = columns,
                                  .low = -INFINITY,
                                  .high = INFINITY,
                                  .next = (const char *)t->panel};

@@ -43,25 +43,23 @@ static void widen64_plain(const uint16_t *from, float *to)
 
 #define ARRANGE_BLOCK 8
 
-/* 8 x 8: pairs of rows are interleaved, then pairs of pairs, then halves. */
+/* 8 x 8: four rows and the four below them side by side; then pairs are interleaved, then pairs of pairs. */
 __attribute__((target("avx2"))) static void transpose_block(const float *from, ptrdiff_t from_row, float *to,
                                                             ptrdiff_t to_row)
 {
-    __m256 row[8], pair[8], quad[8];
-    for (int i = 0; i < 8; i++)
-        row[i] = _mm256_loadu_ps(from + i * from_row);
-    for (int i = 0; i < 8; i += 2) {
-        pair[i] = _mm256_unpacklo_ps(row[i], row[i + 1]);
-        pair[i + 1] = _mm256_unpackhi_ps(row[i], row[i + 1]);
-    }
-    for (int i = 0; i < 8; i += 4)
-        for (int k = 0; k < 2; k++) {
-            quad[i + 2 * k] = _mm256_shuffle_ps(pair[i + k], pair[i + k + 2], 0x44);
-            quad[i + 2 * k + 1] = _mm256_shuffle_ps(pair[i + k], pair[i + k + 2], 0xee);
+    for (int half = 0; half < 8; half += 4, from += 4, to += 4 * to_row) {
+        __m256 row[4], pair[4];
+        for (int i = 0; i < 4; i++)
+            row[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(from + i * from_row)),
+                                          _mm_loadu_ps(from + (i + 4) * from_row), 1);
+        for (int i = 0; i < 2; i++) {
+            pair[i] = _mm256_unpacklo_ps(row[2 * i], row[2 * i + 1]);
+            pair[i + 2] = _mm256_unpackhi_ps(row[2 * i], row[2 * i + 1]);
         }
-    for (int i = 0; i < 4; i++) {
-        _mm256_storeu_ps(to + i * to_row, _mm256_permute2f128_ps(quad[i], quad[i + 4], 0x20));
-        _mm256_storeu_ps(to + (i + 4) * to_row, _mm256_permute2f128_ps(quad[i], quad[i + 4], 0x31));
+        for (int i = 0; i < 2; i++) {
+            _mm256_storeu_ps(to + 2 * i * to_row, _mm256_shuffle_ps(pair[2 * i], pair[2 * i + 1], 0x44));
+            _mm256_storeu_ps(to + (2 * i + 1) * to_row, _mm256_shuffle_ps(pair[2 * i], pair[2 * i + 1], 0xee));
+        }
     }
 }
 
@@ -190,6 +188,17 @@ void bs_transpose_f32(bs_tier tier, const float *from, ptrdiff_t from_row, int32
                      to_row);
 }
 
+/* Rows of a panel are short: calls of memcpy would take longer than what they copy. */
+static void gather_row(const float *from, int32_t columns, float *to)
+{
+#ifndef __OPTIMIZE_SIZE__
+    for (; columns >= 8; columns -= 8, from += 8, to += 8)
+        memcpy(to, from, 8 * sizeof(float));
+#endif
+    if (columns > 0)
+        memcpy(to, from, (size_t)columns * sizeof(float));
+}
+
 void bs_gather_f32(bs_tier tier, const float *from, ptrdiff_t from_row, ptrdiff_t from_step, int32_t rows,
                    int32_t columns, float *to, ptrdiff_t to_row)
 {
@@ -199,7 +208,7 @@ void bs_gather_f32(bs_tier tier, const float *from, ptrdiff_t from_row, ptrdiff_
     }
     for (int32_t r = 0; r < rows; r++, from += from_row, to += to_row) {
         if (from_step == 1)
-            memcpy(to, from, (size_t)columns * sizeof(float));
+            gather_row(from, columns, to);
         for (int32_t c = 0; c < columns && from_step != 1; c++)
             to[c] = from[c * from_step];
     }

@@ -144,12 +144,12 @@ static void pack_keys(const attend_tile *t, int32_t j, int32_t columns, int32_t 
 static void attend_scores(const attend_tile *t)
 {
     const bs_attend *a = t->a;
-    const int32_t whole = panel_width(t->kernels);
-    for (int32_t c = 0; c < t->keys; c += whole) {
+    for (int32_t c = 0, columns; c < t->keys; c += columns) {
+        columns = bs_gemm_next_columns(t->kernels, t->keys - c);
         bs_gemm_tile tile = {.in_step = t->n_step,
                              .weights = t->panel,
                              .out_step = t->step,
-                             .columns = bs_conv_min(t->keys - c, whole),
+                             .columns = columns,
                              .low = -INFINITY,
                              .high = INFINITY,
                              .next = (const char *)t->panel};
@@ -256,15 +256,16 @@ static void values_by_panel(const attend_tile *t, bs_gemm_tile *tile, int32_t j,
 
 static void attend_values(const attend_tile *t)
 {
-    const int32_t whole = panel_width(t->kernels), n = t->a->n;
+    const int32_t n = t->a->n;
     const bool leaks = attend_leaks(t);
     for (int32_t j = t->low, depth; j < t->low + t->keys; j += depth) {
         depth = bs_conv_min(t->low + t->keys - j, BS_GEMM_DEPTH - j % BS_GEMM_DEPTH);
-        for (int32_t e = 0; e < n; e += whole) {
+        for (int32_t e = 0, columns; e < n; e += columns) {
+            columns = bs_gemm_next_columns(t->kernels, n - e);
             bs_gemm_tile tile = {.in_step = t->step,
                                  .out_step = t->n_step,
                                  .add_step = j > t->low ? t->n_step : 0,
-                                 .columns = bs_conv_min(n - e, whole),
+                                 .columns = columns,
                                  .low = -INFINITY,
                                  .high = INFINITY,
                                  .next = (const char *)t->panel};

@@ -162,6 +162,9 @@ typedef struct bs_gemm_share {
     int32_t rows, tiles;
 } bs_gemm_share;
 bs_gemm_share bs_gemm_next_rows(const bs_conv_kernels *kernels, int32_t vectors, int32_t left);
+/* Columns of the next panel of those that are left, where panels are made while a product runs: evenly, because a panel
+ * of one vector has too few sums under way. */
+int32_t bs_gemm_next_columns(const bs_conv_kernels *kernels, int32_t left);
 /* Some rows by the block at hand. The tile is moved on beyond them. */
 void bs_gemm_run(const bs_conv_kernels *kernels, int32_t vectors, int32_t rows, bs_gemm_tile *tile);
 void bs_conv_run_gemm(const bs_conv_geometry *geometry, const bs_conv_kernels *kernels, const bs_conv_task *task);

@@ -34,6 +34,12 @@ bs_gemm_share bs_gemm_next_rows(const bs_conv_kernels *k, int32_t vectors, int32
     return share;
 }
 
+int32_t bs_gemm_next_columns(const bs_conv_kernels *k, int32_t left)
+{
+    const int32_t vectors = bs_conv_ceil_div(left, k->lanes), panels = bs_conv_ceil_div(vectors, BS_GEMM_VECTORS);
+    return bs_conv_min(left, bs_conv_ceil_div(vectors, panels) * k->lanes);
+}
+
 void bs_gemm_run(const bs_conv_kernels *k, int32_t vectors, int32_t rows, bs_gemm_tile *tile)
 {
     while (rows > 0) {

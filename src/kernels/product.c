@@ -67,12 +67,13 @@ static void product_apart(const product_job *j, int32_t vectors, int32_t rows, b
 static void product_block(const product_job *j, int32_t m, int32_t rows, int32_t k, int32_t depth)
 {
     const bs_product *p = j->p;
-    const int32_t lanes = j->kernels->lanes, whole = BS_GEMM_VECTORS * lanes;
+    const int32_t lanes = j->kernels->lanes;
     const bool dense = p->a_step == 1;
     const float *a = dense ? p->a + m * p->a_row + k : j->rows;
     if (!dense)
         bs_gather_f32(j->tier, p->a + m * p->a_row + k * p->a_step, p->a_row, p->a_step, rows, depth, j->rows, depth);
-    for (int32_t n = 0; n < p->n; n += whole) {
+    for (int32_t n = 0, columns; n < p->n; n += columns) {
+        columns = bs_gemm_next_columns(j->kernels, p->n - n);
         float *out = p->out + m * p->out_row + n * p->out_step;
         bs_gemm_tile tile = {.in = a,
                              .in_step = dense ? p->a_row : depth,
@@ -82,12 +83,12 @@ static void product_block(const product_job *j, int32_t m, int32_t rows, int32_t
                              .add_step = k > 0 ? p->out_row : 0,
                              .out = out,
                              .out_step = p->out_row,
-                             .columns = bs_conv_min(p->n - n, whole),
+                             .columns = columns,
                              .low = -INFINITY,
                              .high = INFINITY,
                              .next = (const char *)j->panel};
-        const int32_t vectors = bs_conv_ceil_div(tile.columns, lanes);
-        pack_panel(j, k, depth, n, tile.columns, vectors * lanes);
+        const int32_t vectors = bs_conv_ceil_div(columns, lanes);
+        pack_panel(j, k, depth, n, columns, vectors * lanes);
         if (p->out_step == 1)
             bs_gemm_run(j->kernels, vectors, rows, &tile);
         else
