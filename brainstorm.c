@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 6641b3961c68a37882a6de6bfddcdd7474e4dd86551ba87b0aae6ea2c32c2216
+ * sha256 of the parts: 202ad4f1f87306689fdaabb8889f4d4503bb457fffda137a78fe52fc9e42d253
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -20045,7 +20045,7 @@ static bool outputs_sound(bs_graph *g, const bs_infer *infer)
             return bs_graph_fail(g, BS_ERROR_SHAPE, "the result %s has more than 2^40 elements",
                                  bs_value_text(g, out, shape, sizeof shape));
     }
-    return true;
+    return loops_agree(g, infer);
 }
 
 bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const int32_t *in, int32_t n_in,
@@ -20067,8 +20067,7 @@ bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const in
     infer_begin(&infer, graph, op, in, n_in, copy);
     if (graph->status != BS_OK || !operands_agree(graph, &infer))
         return NULL;
-    if (!fields_sound(&infer) || !op->infer(&infer) || graph->status != BS_OK || !outputs_sound(graph, &infer) ||
-        !loops_agree(graph, &infer))
+    if (!fields_sound(&infer) || !op->infer(&infer) || graph->status != BS_OK || !outputs_sound(graph, &infer))
         return NULL;
     graph->adding = NULL;
 
@@ -24626,7 +24625,8 @@ static bool nms_infer(bs_infer *infer)
         !bs_infer_dim_is(infer, 1, 0, boxes->dims[0]) || !bs_infer_dim_is(infer, 1, 2, boxes->dims[1]))
         return false;
     if (!(desc->iou_threshold >= 0 && desc->iou_threshold <= 1))
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "iou_threshold is %g, expected 0 .. 1", desc->iou_threshold);
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "iou_threshold is %g, expected 0 .. 1",
+                             (double)desc->iou_threshold);
     const int64_t each = bs_dim_max(infer->graph, boxes->dims[1]),
                   lines = (int64_t)bs_bytes_figure(bs_value_elements(infer->graph, scores)) / each;
     out->dtype = BS_I32;
@@ -24663,7 +24663,8 @@ static nms_box nms_box_of(const float *at, ptrdiff_t step, bool centre)
     nms_box box;
     for (int32_t axis = 0; axis < 2; axis++) {
         const float a = at[axis * step], b = at[(axis + 2) * step];
-        const float first = centre ? (float)(a - 0.5 * b) : a, second = centre ? (float)(a + 0.5 * b) : b;
+        const double half = centre ? 0.5 * (double)b : 0;
+        const float first = centre ? (float)((double)a - half) : a, second = centre ? (float)((double)a + half) : b;
         box.low[axis] = first < second ? first : second;
         box.high[axis] = first < second ? second : first;
     }
@@ -32167,6 +32168,13 @@ BS_INTERNAL void bs_lower_find_readers(bs_lower_pass *l);
  * tiles: these now run layer by layer, and the function must be called again. */
 BS_INTERNAL bool bs_lower_regions(bs_lower_pass *l);
 BS_INTERNAL int32_t bs_lower_region_of(const bs_lower_pass *l, int32_t node);
+static inline int32_t bs_instr_region(const bs_plan *p, const bs_instr *i) /* that it stands in, or BS_TOP */
+{
+    return i->part == BS_TOP ? BS_TOP : p->parts[i->part].region;
+}
+/* Puts the instructions in order and finds those of each part. workspace: twice the most instructions.
+ * (plan/order.c) */
+BS_INTERNAL void bs_lower_sort(bs_plan *plan, int32_t *workspace);
 /* Lists all nodes in l->list, bodies of loops whole, each where its loop ends. */
 BS_INTERNAL void bs_lower_order(bs_lower_pass *l);
 /* Gives every live value its storage class; needs the regions. */
@@ -32889,6 +32897,73 @@ void bs_lower_order(bs_lower_pass *l)
 #endif
 /* ==== end src/plan/loops.c ==================================================================== */
 
+/* ==== begin src/plan/order.c ================================================================== */
+/* plan/order.c - the order of instructions: top level first, by time, then part after part. Relies on plan/lower.h.
+ * Must never change what an instruction does. */
+/* #include "plan/lower.h" */
+
+#if !defined(BS_NO_PLANNER)
+
+static bool goes_before(const void *user, int32_t first, int32_t second)
+{
+    const bs_plan *p = user;
+    const bs_instr *a = &p->instrs[first], *b = &p->instrs[second];
+    const int32_t region_a = bs_instr_region(p, a), region_b = bs_instr_region(p, b);
+    if (region_a != region_b)
+        return region_a < region_b; /* BS_TOP first */
+    if (region_a == BS_TOP)
+        return a->time < b->time;
+    return a->part < b->part;
+}
+
+/* Moves every instruction to its place in `order`, cycle by cycle. */
+static void arrange(bs_instr *instrs, int32_t *order, int32_t count)
+{
+    for (int32_t k = 0; k < count; k++) {
+        const bs_instr first = instrs[k];
+        int32_t at = k;
+        while (order[at] != k) {
+            const int32_t from = order[at];
+            instrs[at] = instrs[from];
+            order[at] = at;
+            at = from;
+        }
+        instrs[at] = first;
+        order[at] = at;
+    }
+}
+
+static void sort_instrs(bs_plan *p, int32_t *order, int32_t *buffer)
+{
+    for (int32_t i = 0; i < p->n_instrs; i++)
+        order[i] = i;
+    bs_sort(order, buffer, p->n_instrs, goes_before, p);
+    arrange(p->instrs, order, p->n_instrs);
+}
+
+static void index_parts(bs_plan *p)
+{
+    p->n_top = 0;
+    for (int32_t i = 0; i < p->n_instrs; i++) {
+        if (p->instrs[i].part == BS_TOP) {
+            p->n_top++;
+            continue;
+        }
+        bs_part *part = &p->parts[p->instrs[i].part];
+        if (part->count++ == 0)
+            part->first = i;
+    }
+}
+
+void bs_lower_sort(bs_plan *plan, int32_t *workspace)
+{
+    sort_instrs(plan, workspace, workspace + plan->max_instrs);
+    index_parts(plan);
+}
+
+#endif
+/* ==== end src/plan/order.c ==================================================================== */
+
 /* ==== begin src/plan/lower.c ================================================================== */
 /* plan/lower.c - the pass of planning that turns nodes into instructions.
  *
@@ -32926,12 +33001,6 @@ static bs_instr *emit_move(bs_lower_pass *l, bs_row_map map, bs_combine combine,
     return i;
 }
 
-/* The region that an instruction stands in, or BS_TOP. */
-static int32_t region_of(const bs_plan *p, const bs_instr *i)
-{
-    return i->part == BS_TOP ? BS_TOP : p->parts[i->part].region;
-}
-
 /* The time from which extents are known that `node` says; 0: none does. */
 static int32_t extent_ready(const bs_lower_pass *l, int32_t node)
 {
@@ -32963,7 +33032,7 @@ static void region_waits(bs_lower_pass *l, int32_t region, int32_t after)
  * its node makes are known. */
 static void schedule(bs_lower_pass *l, bs_instr *i, int32_t after)
 {
-    const int32_t region = region_of(l->plan, i);
+    const int32_t region = bs_instr_region(l->plan, i);
     const bs_node *node = &l->g->nodes[i->node];
     const bs_value_info *v = &l->g->values[node->first_out], *end = v + node->n_out;
     for (; v < end; v++)
@@ -33004,7 +33073,7 @@ static void outputs_ready(bs_lower_pass *l, const bs_node *node, int32_t time)
 /* The time at which the result of `i` is there; for an instruction in a region, that of the region. */
 static int32_t time_of(const bs_lower_pass *l, const bs_instr *i)
 {
-    return i->part == BS_TOP ? i->time : l->region_time[region_of(l->plan, i)];
+    return i->part == BS_TOP ? i->time : l->region_time[bs_instr_region(l->plan, i)];
 }
 
 /* Rows of `value` go to `target`, in the part that makes the value; the target is ready when all of them are there. */
@@ -33015,7 +33084,7 @@ static void emit_store(bs_lower_pass *l, int32_t n, int32_t value, int32_t targe
     bs_instr *i = emit_move(l, map, BS_COMBINE_COPY, l->part_of[v->node], n, value, target);
     i->domain = v->domain;
     const int32_t from = l->plan->values[value].storage == BS_STORAGE_VIEW ? l->plan->values[value].source : value;
-    const int32_t region = region_of(l->plan, i);
+    const int32_t region = bs_instr_region(l->plan, i);
     schedule(l, i,
              bs_max_i32(domain_ready(l, v->domain),
                         bs_max_i32(value_ready(l, value, region), value_ready(l, from, region))));
@@ -33125,7 +33194,7 @@ static void emit_route(bs_lower_pass *l, int32_t n)
     i->domain = again ? node->domain : l->g->routers[node->router].domain;
     int32_t ready = domain_ready(l, i->domain);
     for (int32_t k = 0; !forced && k < node->n_in; k++)
-        ready = bs_max_i32(ready, value_ready(l, in[k], region_of(l->plan, i)));
+        ready = bs_max_i32(ready, value_ready(l, in[k], bs_instr_region(l->plan, i)));
     schedule(l, i, ready);
     loop_waits(l, node->router);
     if (again)
@@ -33174,7 +33243,7 @@ static void emit_call(bs_lower_pass *l, int32_t n)
         return;
     bs_instr *i = emit(l, BS_INSTR_CALL, l->part_of[n], n);
     schedule(l, i,
-             bs_max_i32(operands_ready(l, node, region_of(l->plan, i)), decided ? l->decided[node->router] : 0));
+             bs_max_i32(operands_ready(l, node, bs_instr_region(l->plan, i)), decided ? l->decided[node->router] : 0));
     outputs_ready(l, node, time_of(l, i));
 }
 
@@ -33215,58 +33284,7 @@ static void emit_node(bs_lower_pass *l, int32_t n)
     }
 }
 
-/* -------------------------------------------------------------------------------------------------- order */
-
-static bool goes_before(const void *user, int32_t first, int32_t second)
-{
-    const bs_plan *p = user;
-    const bs_instr *a = &p->instrs[first], *b = &p->instrs[second];
-    const int32_t region_a = region_of(p, a), region_b = region_of(p, b);
-    if (region_a != region_b)
-        return region_a < region_b; /* BS_TOP first */
-    if (region_a == BS_TOP)
-        return a->time < b->time;
-    return a->part < b->part;
-}
-
-/* Moves every instruction to its place in `order`, cycle by cycle. */
-static void arrange(bs_instr *instrs, int32_t *order, int32_t count)
-{
-    for (int32_t k = 0; k < count; k++) {
-        const bs_instr first = instrs[k];
-        int32_t at = k;
-        while (order[at] != k) {
-            const int32_t from = order[at];
-            instrs[at] = instrs[from];
-            order[at] = at;
-            at = from;
-        }
-        instrs[at] = first;
-        order[at] = at;
-    }
-}
-
-static void sort_instrs(bs_plan *p, int32_t *order, int32_t *buffer)
-{
-    for (int32_t i = 0; i < p->n_instrs; i++)
-        order[i] = i;
-    bs_sort(order, buffer, p->n_instrs, goes_before, p);
-    arrange(p->instrs, order, p->n_instrs);
-}
-
-static void index_parts(bs_plan *p)
-{
-    p->n_top = 0;
-    for (int32_t i = 0; i < p->n_instrs; i++) {
-        if (p->instrs[i].part == BS_TOP) {
-            p->n_top++;
-            continue;
-        }
-        bs_part *part = &p->parts[p->instrs[i].part];
-        if (part->count++ == 0)
-            part->first = i;
-    }
-}
+/* --------------------------------------------------------------------------------------------- all instructions */
 
 /* A region whose nodes are all views has nothing to run. */
 static void emit_regions(bs_lower_pass *l)
@@ -33274,7 +33292,7 @@ static void emit_regions(bs_lower_pass *l)
     const int32_t search = ++l->searches;
     for (int32_t i = 0; i < l->plan->n_instrs; i++)
         if (l->plan->instrs[i].part != BS_TOP)
-            l->region_seen[region_of(l->plan, &l->plan->instrs[i])] = search;
+            l->region_seen[bs_instr_region(l->plan, &l->plan->instrs[i])] = search;
     for (int32_t r = 0; r < l->plan->n_regions; r++) {
         if (l->region_seen[r] != search)
             continue;
@@ -33395,8 +33413,7 @@ void bs_plan_lower(bs_plan *plan, void *workspace)
         if (plan->node_live[n] && bs_node_ends_run(&g->nodes[n]))
             emit_ending(l, n);
     /* the pass is done with its workspace */
-    sort_instrs(plan, workspace, (int32_t *)workspace + plan->max_instrs);
-    index_parts(plan);
+    bs_lower_sort(plan, workspace);
     part_costs(plan);
 }
 
@@ -40849,13 +40866,13 @@ static void operand_ending(const bs_context *c, const bs_instr *i, bs_operand *o
 /* The row that a row of a loop's body came from; with `trip`, the place in it that the trip has. */
 static void operand_parent(const bs_context *c, const bs_instr *i, int32_t row, bool trip, bs_operand *o)
 {
-    bs_operand parent;
-    bs_operand_make(c, i->target, c->domains[i->domain].ids[row], trip ? &parent : o);
+    bs_operand_make(c, i->target, c->domains[i->domain].ids[row], o);
     if (!trip)
         return;
+    const bs_operand parent = *o;
     const int32_t number = bs_decision_of(c, c->session->graph->nodes[i->node].router)->trip;
     bs_operand_extent(c, i->value, row, o);
-    for (int32_t d = 0; d < o->rank; d++)
+    for (int32_t d = 0; d < o->rank && d + 1 < BS_MAX_AXES; d++)
         o->stride[d] = parent.stride[d + 1];
     o->row_stride = 0;
     o->data = (uint8_t *)parent.data + number * parent.stride[0] * (ptrdiff_t)bs_dtype_bytes(o->dtype);

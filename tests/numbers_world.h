@@ -108,8 +108,18 @@ typedef struct world {
         boxes,
         inside, one;
     bs_value rope_positions;
-    bs_router router, budget;
+    bs_router router, budget, loop; /* loop: begun for ops of loops alone */
+    bs_value body;
 } world;
+
+static inline bool is_of_a_loop(const char *op) { return strncmp(op, "loop_", 5) == 0; }
+
+/* A loop whose body an op is to stand in. */
+static inline void world_begin_loop(world *w)
+{
+    w->loop = bs_loop_begin(w->g, w->tokens, none, &(bs_loop_desc){.name = "loop", .bound = 4});
+    w->body = bs_scatter(w->g, w->loop, 0, w->tokens);
+}
 
 static inline world world_new(void)
 {
@@ -194,6 +204,12 @@ static inline bool operands_of(const world *w, const char *name, int32_t turn, i
                   {"rope", 2, {words, w->rope_positions.id}},
                   {"lstm", 3, {w->line.id, w->line.id, w->line.id}},
                   {"gru", 2, {w->tokens.id, w->tokens.id}},
+                  {"loop", 3, {w->tokens.id, 0, 0}},
+                  {"loop_carry", 1, {w->tokens.id}},
+                  {"loop_trip", 0, {0}},
+                  {"loop_next", 3, {w->body.id, 0, 0}},
+                  {"loop_collect", 2, {w->body.id, 0}},
+                  {"loop_again", 2, {0, 0}},
                   {"look_ahead", 1, {w->score.id}}};
     for (size_t i = 0; i < sizeof of_images / sizeof *of_images; i++)
         if (strcmp(of_images[i], name) == 0) {

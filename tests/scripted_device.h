@@ -141,9 +141,16 @@ static inline bs_status device_copy(bs_device_session *s, int32_t lane, uint8_t 
     return call('k', NULL);
 }
 
+/* No network here has extents from data. */
+static bs_status device_extents(bs_device_session *s, int32_t *node, bs_error *why)
+{
+    (void)s, (void)node, (void)why;
+    return BS_ERROR_UNSUPPORTED;
+}
+
 static const bs_device_api api = {device_open,  device_close, device_load,   device_loaded, device_zero, device_lower,
                                   device_begin, device_run,   device_end,    device_wait,   device_part, device_place,
-                                  device_learn, device_guess, device_settle, device_copy};
+                                  device_learn, device_extents, device_guess, device_settle, device_copy};
 static bs_device device;
 
 /* ---------------------------------------------------------------------------------------------------- weights */

@@ -202,7 +202,7 @@ static void test_domains(void)
           "the baseline of a budget is a variant: there may be more of them than paths");
     check(strcmp(bs_protocol_name(BS_ROUTE_TOP1), "top1") == 0 &&
               strcmp(bs_protocol_name((bs_protocol)-1), "unknown") == 0 &&
-              strcmp(bs_protocol_name(BS_PROTOCOL_COUNT), "unknown") == 0,
+              strcmp(bs_protocol_name((bs_protocol)(BS_PROTOCOL_COUNT + 1)), "unknown") == 0,
           "protocols have names");
 }
 

@@ -159,7 +159,7 @@ static void test_counts(int32_t order)
         }
         wrong += sum[i / 2][i % 2] != total;
     }
-    check(wrong == 0, "order %d: a slice a trip, every trip's value collected, zeros for trips that are not made", order);
+    check(wrong == 0, "order %d: a slice a trip, the value of every trip, zeros for trips that are not made", order);
     bs_session_close(s);
 }
 

@@ -91,7 +91,6 @@ static void rows_of_forces(void)
 /* A loop of rows; with `halo` it carries images whose neighbours are read. */
 static const bs_graph *looping_net(bool halo)
 {
-    const bs_value none = {0};
     const bs_conv2d_desc conv = {.name = "c", .out = 1, .kernel = 5};
     bs_graph *g = new_graph();
     const bs_value frame = bs_input(g, "x", BS_F32, BS_SHAPE3(1, 16, 16));

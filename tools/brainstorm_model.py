@@ -15,7 +15,8 @@ file, finds what does not fit. What is checked here is what can be told without 
 other graphs, doubled names, numbers that the library refuses, weights of odd types.
 
 Needs numpy and gguf (tools/requirements.txt), and the files beside it: brainstorm_kernels.py has the ops that compute,
-brainstorm_loops.py loops, brainstorm_ops.py says what the library takes, brainstorm_file.py writes. The format is described in docs/format.md.
+brainstorm_loops.py loops, brainstorm_ops.py says what the library takes, brainstorm_file.py writes. The format is
+described in docs/format.md.
 """
 
 import contextlib

@@ -363,7 +363,7 @@ static bool outputs_sound(bs_graph *g, const bs_infer *infer)
             return bs_graph_fail(g, BS_ERROR_SHAPE, "the result %s has more than 2^40 elements",
                                  bs_value_text(g, out, shape, sizeof shape));
     }
-    return true;
+    return loops_agree(g, infer);
 }
 
 bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const int32_t *in, int32_t n_in,
@@ -385,8 +385,7 @@ bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const in
     infer_begin(&infer, graph, op, in, n_in, copy);
     if (graph->status != BS_OK || !operands_agree(graph, &infer))
         return NULL;
-    if (!fields_sound(&infer) || !op->infer(&infer) || graph->status != BS_OK || !outputs_sound(graph, &infer) ||
-        !loops_agree(graph, &infer))
+    if (!fields_sound(&infer) || !op->infer(&infer) || graph->status != BS_OK || !outputs_sound(graph, &infer))
         return NULL;
     graph->adding = NULL;
 

@@ -17,7 +17,8 @@ static bool nms_infer(bs_infer *infer)
         !bs_infer_dim_is(infer, 1, 0, boxes->dims[0]) || !bs_infer_dim_is(infer, 1, 2, boxes->dims[1]))
         return false;
     if (!(desc->iou_threshold >= 0 && desc->iou_threshold <= 1))
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "iou_threshold is %g, expected 0 .. 1", desc->iou_threshold);
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "iou_threshold is %g, expected 0 .. 1",
+                             (double)desc->iou_threshold);
     const int64_t each = bs_dim_max(infer->graph, boxes->dims[1]),
                   lines = (int64_t)bs_bytes_figure(bs_value_elements(infer->graph, scores)) / each;
     out->dtype = BS_I32;
@@ -54,7 +55,8 @@ static nms_box nms_box_of(const float *at, ptrdiff_t step, bool centre)
     nms_box box;
     for (int32_t axis = 0; axis < 2; axis++) {
         const float a = at[axis * step], b = at[(axis + 2) * step];
-        const float first = centre ? (float)(a - 0.5 * b) : a, second = centre ? (float)(a + 0.5 * b) : b;
+        const double half = centre ? 0.5 * (double)b : 0;
+        const float first = centre ? (float)((double)a - half) : a, second = centre ? (float)((double)a + half) : b;
         box.low[axis] = first < second ? first : second;
         box.high[axis] = first < second ? second : first;
     }

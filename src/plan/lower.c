@@ -34,12 +34,6 @@ static bs_instr *emit_move(bs_lower_pass *l, bs_row_map map, bs_combine combine,
     return i;
 }
 
-/* The region that an instruction stands in, or BS_TOP. */
-static int32_t region_of(const bs_plan *p, const bs_instr *i)
-{
-    return i->part == BS_TOP ? BS_TOP : p->parts[i->part].region;
-}
-
 /* The time from which extents are known that `node` says; 0: none does. */
 static int32_t extent_ready(const bs_lower_pass *l, int32_t node)
 {
@@ -71,7 +65,7 @@ static void region_waits(bs_lower_pass *l, int32_t region, int32_t after)
  * its node makes are known. */
 static void schedule(bs_lower_pass *l, bs_instr *i, int32_t after)
 {
-    const int32_t region = region_of(l->plan, i);
+    const int32_t region = bs_instr_region(l->plan, i);
     const bs_node *node = &l->g->nodes[i->node];
     const bs_value_info *v = &l->g->values[node->first_out], *end = v + node->n_out;
     for (; v < end; v++)
@@ -112,7 +106,7 @@ static void outputs_ready(bs_lower_pass *l, const bs_node *node, int32_t time)
 /* The time at which the result of `i` is there; for an instruction in a region, that of the region. */
 static int32_t time_of(const bs_lower_pass *l, const bs_instr *i)
 {
-    return i->part == BS_TOP ? i->time : l->region_time[region_of(l->plan, i)];
+    return i->part == BS_TOP ? i->time : l->region_time[bs_instr_region(l->plan, i)];
 }
 
 /* Rows of `value` go to `target`, in the part that makes the value; the target is ready when all of them are there. */
@@ -123,7 +117,7 @@ static void emit_store(bs_lower_pass *l, int32_t n, int32_t value, int32_t targe
     bs_instr *i = emit_move(l, map, BS_COMBINE_COPY, l->part_of[v->node], n, value, target);
     i->domain = v->domain;
     const int32_t from = l->plan->values[value].storage == BS_STORAGE_VIEW ? l->plan->values[value].source : value;
-    const int32_t region = region_of(l->plan, i);
+    const int32_t region = bs_instr_region(l->plan, i);
     schedule(l, i,
              bs_max_i32(domain_ready(l, v->domain),
                         bs_max_i32(value_ready(l, value, region), value_ready(l, from, region))));
@@ -233,7 +227,7 @@ static void emit_route(bs_lower_pass *l, int32_t n)
     i->domain = again ? node->domain : l->g->routers[node->router].domain;
     int32_t ready = domain_ready(l, i->domain);
     for (int32_t k = 0; !forced && k < node->n_in; k++)
-        ready = bs_max_i32(ready, value_ready(l, in[k], region_of(l->plan, i)));
+        ready = bs_max_i32(ready, value_ready(l, in[k], bs_instr_region(l->plan, i)));
     schedule(l, i, ready);
     loop_waits(l, node->router);
     if (again)
@@ -282,7 +276,7 @@ static void emit_call(bs_lower_pass *l, int32_t n)
         return;
     bs_instr *i = emit(l, BS_INSTR_CALL, l->part_of[n], n);
     schedule(l, i,
-             bs_max_i32(operands_ready(l, node, region_of(l->plan, i)), decided ? l->decided[node->router] : 0));
+             bs_max_i32(operands_ready(l, node, bs_instr_region(l->plan, i)), decided ? l->decided[node->router] : 0));
     outputs_ready(l, node, time_of(l, i));
 }
 
@@ -323,58 +317,7 @@ static void emit_node(bs_lower_pass *l, int32_t n)
     }
 }
 
-/* -------------------------------------------------------------------------------------------------- order */
-
-static bool goes_before(const void *user, int32_t first, int32_t second)
-{
-    const bs_plan *p = user;
-    const bs_instr *a = &p->instrs[first], *b = &p->instrs[second];
-    const int32_t region_a = region_of(p, a), region_b = region_of(p, b);
-    if (region_a != region_b)
-        return region_a < region_b; /* BS_TOP first */
-    if (region_a == BS_TOP)
-        return a->time < b->time;
-    return a->part < b->part;
-}
-
-/* Moves every instruction to its place in `order`, cycle by cycle. */
-static void arrange(bs_instr *instrs, int32_t *order, int32_t count)
-{
-    for (int32_t k = 0; k < count; k++) {
-        const bs_instr first = instrs[k];
-        int32_t at = k;
-        while (order[at] != k) {
-            const int32_t from = order[at];
-            instrs[at] = instrs[from];
-            order[at] = at;
-            at = from;
-        }
-        instrs[at] = first;
-        order[at] = at;
-    }
-}
-
-static void sort_instrs(bs_plan *p, int32_t *order, int32_t *buffer)
-{
-    for (int32_t i = 0; i < p->n_instrs; i++)
-        order[i] = i;
-    bs_sort(order, buffer, p->n_instrs, goes_before, p);
-    arrange(p->instrs, order, p->n_instrs);
-}
-
-static void index_parts(bs_plan *p)
-{
-    p->n_top = 0;
-    for (int32_t i = 0; i < p->n_instrs; i++) {
-        if (p->instrs[i].part == BS_TOP) {
-            p->n_top++;
-            continue;
-        }
-        bs_part *part = &p->parts[p->instrs[i].part];
-        if (part->count++ == 0)
-            part->first = i;
-    }
-}
+/* --------------------------------------------------------------------------------------------- all instructions */
 
 /* A region whose nodes are all views has nothing to run. */
 static void emit_regions(bs_lower_pass *l)
@@ -382,7 +325,7 @@ static void emit_regions(bs_lower_pass *l)
     const int32_t search = ++l->searches;
     for (int32_t i = 0; i < l->plan->n_instrs; i++)
         if (l->plan->instrs[i].part != BS_TOP)
-            l->region_seen[region_of(l->plan, &l->plan->instrs[i])] = search;
+            l->region_seen[bs_instr_region(l->plan, &l->plan->instrs[i])] = search;
     for (int32_t r = 0; r < l->plan->n_regions; r++) {
         if (l->region_seen[r] != search)
             continue;
@@ -503,8 +446,7 @@ void bs_plan_lower(bs_plan *plan, void *workspace)
         if (plan->node_live[n] && bs_node_ends_run(&g->nodes[n]))
             emit_ending(l, n);
     /* the pass is done with its workspace */
-    sort_instrs(plan, workspace, (int32_t *)workspace + plan->max_instrs);
-    index_parts(plan);
+    bs_lower_sort(plan, workspace);
     part_costs(plan);
 }
 

@@ -66,6 +66,13 @@ void bs_lower_find_readers(bs_lower_pass *l);
  * tiles: these now run layer by layer, and the function must be called again. */
 bool bs_lower_regions(bs_lower_pass *l);
 int32_t bs_lower_region_of(const bs_lower_pass *l, int32_t node);
+static inline int32_t bs_instr_region(const bs_plan *p, const bs_instr *i) /* that it stands in, or BS_TOP */
+{
+    return i->part == BS_TOP ? BS_TOP : p->parts[i->part].region;
+}
+/* Puts the instructions in order and finds those of each part. workspace: twice the most instructions.
+ * (plan/order.c) */
+void bs_lower_sort(bs_plan *plan, int32_t *workspace);
 /* Lists all nodes in l->list, bodies of loops whole, each where its loop ends. */
 void bs_lower_order(bs_lower_pass *l);
 /* Gives every live value its storage class; needs the regions. */

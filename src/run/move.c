@@ -226,13 +226,13 @@ static void operand_ending(const bs_context *c, const bs_instr *i, bs_operand *o
 /* The row that a row of a loop's body came from; with `trip`, the place in it that the trip has. */
 static void operand_parent(const bs_context *c, const bs_instr *i, int32_t row, bool trip, bs_operand *o)
 {
-    bs_operand parent;
-    bs_operand_make(c, i->target, c->domains[i->domain].ids[row], trip ? &parent : o);
+    bs_operand_make(c, i->target, c->domains[i->domain].ids[row], o);
     if (!trip)
         return;
+    const bs_operand parent = *o;
     const int32_t number = bs_decision_of(c, c->session->graph->nodes[i->node].router)->trip;
     bs_operand_extent(c, i->value, row, o);
-    for (int32_t d = 0; d < o->rank; d++)
+    for (int32_t d = 0; d < o->rank && d + 1 < BS_MAX_AXES; d++)
         o->stride[d] = parent.stride[d + 1];
     o->row_stride = 0;
     o->data = (uint8_t *)parent.data + number * parent.stride[0] * (ptrdiff_t)bs_dtype_bytes(o->dtype);
