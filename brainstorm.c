@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 202ad4f1f87306689fdaabb8889f4d4503bb457fffda137a78fe52fc9e42d253
+ * sha256 of the parts: a680977bb87572d590de4acca4a2a53083ddc9a403fcb70bdb174d92ef2f870b
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -28991,7 +28991,9 @@ static uint32_t element_key(bs_dtype dtype, const void *at)
     const float x = *(const float *)at;
     if (x != x)
         return UINT32_MAX;
-    return x == 0 ? sign : bits & sign ? ~bits : bits | sign;
+    if (x == 0)
+        return sign;
+    return (bits & sign) != 0 ? ~bits : bits | sign;
 }
 
 static bool key_is_less(const void *keys, int32_t a, int32_t b)

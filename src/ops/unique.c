@@ -56,7 +56,9 @@ static uint32_t element_key(bs_dtype dtype, const void *at)
     const float x = *(const float *)at;
     if (x != x)
         return UINT32_MAX;
-    return x == 0 ? sign : bits & sign ? ~bits : bits | sign;
+    if (x == 0)
+        return sign;
+    return (bits & sign) != 0 ? ~bits : bits | sign;
 }
 
 static bool key_is_less(const void *keys, int32_t a, int32_t b)
