@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: a680977bb87572d590de4acca4a2a53083ddc9a403fcb70bdb174d92ef2f870b
+ * sha256 of the parts: 552b7348a75d42c465f150c4497393f0147846d4edf450cf193cd1c35819d48b
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -2426,16 +2426,16 @@ BS_INTERNAL bool bs_pool_window_run(bs_tier tier, const bs_pool_window *window);
  * smallest number. test_functions.c measures them, over all floats:
  *
  *                                         bound  worst
- *     sigmoid   1 / (1 + e^-x)             2.5    2.4
+ *     sigmoid   1 / (1 + e^-x)             2.5    2.5
  *     silu      x / (1 + e^-x)             2.5    2.4   silu(-inf) is NaN, as the quotient is
- *     tanh                                 2.7    2.5
- *     gelu      x / 2 (1 + erf(x / 2^.5))  8      6.9   in the lower tail; 3.1 above 0
+ *     tanh                                 2.7    2.7
+ *     gelu      x / 2 (1 + erf(x / 2^.5))  8      7.0   in the lower tail; 3.1 above 0
  *     exp                                  1.5    1.1
  *     log                                  1.5    0.9
  *     erf                                  1.5    1.2
- *     softmax                              6      4.7   of differences x - top as floats have them
+ *     softmax                              6      4.2   of differences x - top as floats have them
  *     layer norm: 4 times 2^-24 of |bias| + |weight| (1 + largest |x| / sqrt(variance + epsilon))
- *     RMS norm                             4      3.2   where the mean of squares is a normal number
+ *     RMS norm                             4      3.4   where the mean of squares is a normal number
  */
 #ifndef BS_KERNELS_FUNCTIONS_H
 #define BS_KERNELS_FUNCTIONS_H
@@ -2471,6 +2471,12 @@ typedef struct bs_row_norm {
 } bs_row_norm;
 BS_INTERNAL void bs_row_normalise(bs_tier tier, const bs_row_norm *norm, const float *x, ptrdiff_t x_step, float *y,
                       ptrdiff_t y_step);
+
+/* A step of n units of an LSTM: sums of i, f, o and g behind each other, n of each; c' = f c + i g, h' = o tanh(c'). As
+ * by rows of sigmoid and tanh, but c' is rounded once less. c_out may be c. Builds for size (-Os) do without it. */
+#ifndef __OPTIMIZE_SIZE__
+BS_INTERNAL void bs_row_lstm(bs_tier tier, const float *sums, const float *c, float *c_out, float *h_out, int64_t n);
+#endif
 
 #endif
 /* ==== end src/kernels/functions.h ============================================================= */
@@ -12829,6 +12835,7 @@ enum {
 enum { BS_SUM_VECTORS = 16 }; /* summed before their sum is added to that of the row */
 
 typedef void bs_function_row(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, int64_t n);
+typedef void bs_lstm_row(const float *sums, const float *c, float *c_out, float *h_out, int64_t n);
 typedef void bs_norm_row(const bs_row_norm *norm, const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step);
 
 /* From a row, of which n elements are left, to `count` lanes. */
@@ -13280,6 +13287,21 @@ BS_ROW_FUNCTION_DEFINE(sigmoid, BS_OR_NEAR(sigmoid))
 BS_ROW_FUNCTION_DEFINE(tanh, BS_TIER_FN(bs_tanh))
 BS_ROW_FUNCTION_DEFINE(gelu, BS_TIER_FN(bs_gelu))
 BS_ROW_FUNCTION_DEFINE(silu, BS_OR_NEAR(silu))
+
+#ifndef __OPTIMIZE_SIZE__
+static BS_TARGET void BS_TIER_FN(bs_lstm)(const float *sums, const float *c, float *c_out, float *h_out, int64_t n)
+{
+    for (int64_t k = 0; k < n; k += BS_LANES) {
+        const BS_V i = BS_TIER_FN(bs_sigmoid)(BS_TIER_FN(bs_take)(sums, 1, k, n, 0.0f)),
+                   f = BS_TIER_FN(bs_sigmoid)(BS_TIER_FN(bs_take)(sums + n, 1, k, n, 0.0f)),
+                   o = BS_TIER_FN(bs_sigmoid)(BS_TIER_FN(bs_take)(sums + 2 * n, 1, k, n, 0.0f)),
+                   g = BS_TIER_FN(bs_tanh)(BS_TIER_FN(bs_take)(sums + 3 * n, 1, k, n, 0.0f));
+        const BS_V kept = BS_V_MUL(f, BS_TIER_FN(bs_take)(c, 1, k, n, 0.0f)), state = BS_V_FMA(i, g, kept);
+        BS_TIER_FN(bs_give)(c_out, 1, k, n, state);
+        BS_TIER_FN(bs_give)(h_out, 1, k, n, BS_V_MUL(o, BS_TIER_FN(bs_tanh)(state)));
+    }
+}
+#endif
 
 /* ------------------------------------------------------------------------------------------- exp, log, erf */
 
@@ -14177,6 +14199,21 @@ BS_ROW_FUNCTION_DEFINE(tanh, BS_TIER_FN(bs_tanh))
 BS_ROW_FUNCTION_DEFINE(gelu, BS_TIER_FN(bs_gelu))
 BS_ROW_FUNCTION_DEFINE(silu, BS_OR_NEAR(silu))
 
+#ifndef __OPTIMIZE_SIZE__
+static BS_TARGET void BS_TIER_FN(bs_lstm)(const float *sums, const float *c, float *c_out, float *h_out, int64_t n)
+{
+    for (int64_t k = 0; k < n; k += BS_LANES) {
+        const BS_V i = BS_TIER_FN(bs_sigmoid)(BS_TIER_FN(bs_take)(sums, 1, k, n, 0.0f)),
+                   f = BS_TIER_FN(bs_sigmoid)(BS_TIER_FN(bs_take)(sums + n, 1, k, n, 0.0f)),
+                   o = BS_TIER_FN(bs_sigmoid)(BS_TIER_FN(bs_take)(sums + 2 * n, 1, k, n, 0.0f)),
+                   g = BS_TIER_FN(bs_tanh)(BS_TIER_FN(bs_take)(sums + 3 * n, 1, k, n, 0.0f));
+        const BS_V kept = BS_V_MUL(f, BS_TIER_FN(bs_take)(c, 1, k, n, 0.0f)), state = BS_V_FMA(i, g, kept);
+        BS_TIER_FN(bs_give)(c_out, 1, k, n, state);
+        BS_TIER_FN(bs_give)(h_out, 1, k, n, BS_V_MUL(o, BS_TIER_FN(bs_tanh)(state)));
+    }
+}
+#endif
+
 /* ------------------------------------------------------------------------------------------- exp, log, erf */
 
 /* e^x: the power in two steps, the second of which rounds where the result is subnormal, or is infinite. */
@@ -15009,6 +15046,21 @@ BS_ROW_FUNCTION_DEFINE(sigmoid, BS_OR_NEAR(sigmoid))
 BS_ROW_FUNCTION_DEFINE(tanh, BS_TIER_FN(bs_tanh))
 BS_ROW_FUNCTION_DEFINE(gelu, BS_TIER_FN(bs_gelu))
 BS_ROW_FUNCTION_DEFINE(silu, BS_OR_NEAR(silu))
+
+#ifndef __OPTIMIZE_SIZE__
+static BS_TARGET void BS_TIER_FN(bs_lstm)(const float *sums, const float *c, float *c_out, float *h_out, int64_t n)
+{
+    for (int64_t k = 0; k < n; k += BS_LANES) {
+        const BS_V i = BS_TIER_FN(bs_sigmoid)(BS_TIER_FN(bs_take)(sums, 1, k, n, 0.0f)),
+                   f = BS_TIER_FN(bs_sigmoid)(BS_TIER_FN(bs_take)(sums + n, 1, k, n, 0.0f)),
+                   o = BS_TIER_FN(bs_sigmoid)(BS_TIER_FN(bs_take)(sums + 2 * n, 1, k, n, 0.0f)),
+                   g = BS_TIER_FN(bs_tanh)(BS_TIER_FN(bs_take)(sums + 3 * n, 1, k, n, 0.0f));
+        const BS_V kept = BS_V_MUL(f, BS_TIER_FN(bs_take)(c, 1, k, n, 0.0f)), state = BS_V_FMA(i, g, kept);
+        BS_TIER_FN(bs_give)(c_out, 1, k, n, state);
+        BS_TIER_FN(bs_give)(h_out, 1, k, n, BS_V_MUL(o, BS_TIER_FN(bs_tanh)(state)));
+    }
+}
+#endif
 
 /* ------------------------------------------------------------------------------------------- exp, log, erf */
 
@@ -15887,6 +15939,21 @@ BS_ROW_FUNCTION_DEFINE(tanh, BS_TIER_FN(bs_tanh))
 BS_ROW_FUNCTION_DEFINE(gelu, BS_TIER_FN(bs_gelu))
 BS_ROW_FUNCTION_DEFINE(silu, BS_OR_NEAR(silu))
 
+#ifndef __OPTIMIZE_SIZE__
+static BS_TARGET void BS_TIER_FN(bs_lstm)(const float *sums, const float *c, float *c_out, float *h_out, int64_t n)
+{
+    for (int64_t k = 0; k < n; k += BS_LANES) {
+        const BS_V i = BS_TIER_FN(bs_sigmoid)(BS_TIER_FN(bs_take)(sums, 1, k, n, 0.0f)),
+                   f = BS_TIER_FN(bs_sigmoid)(BS_TIER_FN(bs_take)(sums + n, 1, k, n, 0.0f)),
+                   o = BS_TIER_FN(bs_sigmoid)(BS_TIER_FN(bs_take)(sums + 2 * n, 1, k, n, 0.0f)),
+                   g = BS_TIER_FN(bs_tanh)(BS_TIER_FN(bs_take)(sums + 3 * n, 1, k, n, 0.0f));
+        const BS_V kept = BS_V_MUL(f, BS_TIER_FN(bs_take)(c, 1, k, n, 0.0f)), state = BS_V_FMA(i, g, kept);
+        BS_TIER_FN(bs_give)(c_out, 1, k, n, state);
+        BS_TIER_FN(bs_give)(h_out, 1, k, n, BS_V_MUL(o, BS_TIER_FN(bs_tanh)(state)));
+    }
+}
+#endif
+
 /* ------------------------------------------------------------------------------------------- exp, log, erf */
 
 /* e^x: the power in two steps, the second of which rounds where the result is subnormal, or is infinite. */
@@ -16379,6 +16446,14 @@ void bs_row_softmax(bs_tier tier, const float *x, ptrdiff_t x_step, float *y, pt
     bs_function_row *const row = BS_OF_TIER(tier, bs_softmax);
     row(x, x_step, y, y_step, n);
 }
+
+#ifndef __OPTIMIZE_SIZE__
+void bs_row_lstm(bs_tier tier, const float *sums, const float *c, float *c_out, float *h_out, int64_t n)
+{
+    bs_lstm_row *const row = BS_OF_TIER(tier, bs_lstm);
+    row(sums, c, c_out, h_out, n);
+}
+#endif
 
 void bs_row_normalise(bs_tier tier, const bs_row_norm *norm, const float *x, ptrdiff_t x_step, float *y,
                       ptrdiff_t y_step)
@@ -18682,9 +18757,13 @@ static void units_lstm(const units_job *j, int64_t row, float *s)
 {
     const bs_recurrent_rows *r = j->rows;
     const int32_t n = j->units;
-    const float *c = r->c + (ptrdiff_t)row * r->c_row + j->first, *f = s + n, *o = s + 2 * n, *g = s + 3 * n;
+    const float *c = r->c + (ptrdiff_t)row * r->c_row + j->first;
     float *c_out = r->c_out + (ptrdiff_t)row * r->c_out_row + j->first,
           *h_out = r->h_out + (ptrdiff_t)row * r->h_out_row + j->first;
+#ifndef __OPTIMIZE_SIZE__
+    bs_row_lstm(j->tier, s, c, c_out, h_out, n);
+#else
+    const float *f = s + n, *o = s + 2 * n, *g = s + 3 * n;
     bs_row_function(j->tier, BS_SIGMOID, s, 1, s, 1, 3 * n);
     bs_row_function(j->tier, BS_TANH, g, 1, s + 3 * n, 1, n);
     for (int32_t k = 0; k < n; k++)
@@ -18693,6 +18772,7 @@ static void units_lstm(const units_job *j, int64_t row, float *s)
     bs_row_function(j->tier, BS_TANH, s, 1, s, 1, n);
     for (int32_t k = 0; k < n; k++)
         h_out[k] = o[k] * s[k];
+#endif
 }
 
 /* Columns n of x, r, z, n of h become h'. */

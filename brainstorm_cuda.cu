@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 8869910940ec040a1d9401a66200d81b7f1ca7ebbb520e7a767acf4994d929ff
+ * sha256 of the parts: c86e038bc165441b363ebb67d28d407b277f652533b9ffac206ed44d1d0a7aed
  */
 #include "brainstorm.h"
 
@@ -2942,16 +2942,16 @@ void bs_conv_run(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, 
  * smallest number. test_functions.c measures them, over all floats:
  *
  *                                         bound  worst
- *     sigmoid   1 / (1 + e^-x)             2.5    2.4
+ *     sigmoid   1 / (1 + e^-x)             2.5    2.5
  *     silu      x / (1 + e^-x)             2.5    2.4   silu(-inf) is NaN, as the quotient is
- *     tanh                                 2.7    2.5
- *     gelu      x / 2 (1 + erf(x / 2^.5))  8      6.9   in the lower tail; 3.1 above 0
+ *     tanh                                 2.7    2.7
+ *     gelu      x / 2 (1 + erf(x / 2^.5))  8      7.0   in the lower tail; 3.1 above 0
  *     exp                                  1.5    1.1
  *     log                                  1.5    0.9
  *     erf                                  1.5    1.2
- *     softmax                              6      4.7   of differences x - top as floats have them
+ *     softmax                              6      4.2   of differences x - top as floats have them
  *     layer norm: 4 times 2^-24 of |bias| + |weight| (1 + largest |x| / sqrt(variance + epsilon))
- *     RMS norm                             4      3.2   where the mean of squares is a normal number
+ *     RMS norm                             4      3.4   where the mean of squares is a normal number
  */
 #ifndef BS_KERNELS_FUNCTIONS_H
 #define BS_KERNELS_FUNCTIONS_H
@@ -2987,6 +2987,12 @@ typedef struct bs_row_norm {
 } bs_row_norm;
 void bs_row_normalise(bs_tier tier, const bs_row_norm *norm, const float *x, ptrdiff_t x_step, float *y,
                       ptrdiff_t y_step);
+
+/* A step of n units of an LSTM: sums of i, f, o and g behind each other, n of each; c' = f c + i g, h' = o tanh(c'). As
+ * by rows of sigmoid and tanh, but c' is rounded once less. c_out may be c. Builds for size (-Os) do without it. */
+#ifndef __OPTIMIZE_SIZE__
+void bs_row_lstm(bs_tier tier, const float *sums, const float *c, float *c_out, float *h_out, int64_t n);
+#endif
 
 #endif
 /* ==== end src/kernels/functions.h ============================================================= */

@@ -34,6 +34,7 @@ enum {
 enum { BS_SUM_VECTORS = 16 }; /* summed before their sum is added to that of the row */
 
 typedef void bs_function_row(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, int64_t n);
+typedef void bs_lstm_row(const float *sums, const float *c, float *c_out, float *h_out, int64_t n);
 typedef void bs_norm_row(const bs_row_norm *norm, const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step);
 
 /* From a row, of which n elements are left, to `count` lanes. */
@@ -115,6 +116,14 @@ void bs_row_softmax(bs_tier tier, const float *x, ptrdiff_t x_step, float *y, pt
     bs_function_row *const row = BS_OF_TIER(tier, bs_softmax);
     row(x, x_step, y, y_step, n);
 }
+
+#ifndef __OPTIMIZE_SIZE__
+void bs_row_lstm(bs_tier tier, const float *sums, const float *c, float *c_out, float *h_out, int64_t n)
+{
+    bs_lstm_row *const row = BS_OF_TIER(tier, bs_lstm);
+    row(sums, c, c_out, h_out, n);
+}
+#endif
 
 void bs_row_normalise(bs_tier tier, const bs_row_norm *norm, const float *x, ptrdiff_t x_step, float *y,
                       ptrdiff_t y_step)
