@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 552b7348a75d42c465f150c4497393f0147846d4edf450cf193cd1c35819d48b
+ * sha256 of the parts: 4456ff1326dbfedb6778cbfaee2b9dfe239a9fc1a9c2cd401d5b843d17fccd6b
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -3170,6 +3170,7 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
 
 #ifdef __OPTIMIZE_SIZE__
 #define BS_GEMM_EACH_TILE(tiles)
+#define BS_GEMM_EXPECT(p)
 #define BS_GEMM_ONWARD(P) (void)from, (void)to;
 /* Written out in every kernel, this would be half of their code. */
 static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_gemm_put)(const bs_gemm_tile *tile, const BS_V *sums, int32_t rows,
@@ -3194,6 +3195,10 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_gemm_put)(const bs_gemm_tile *til
         const BS_V sums[] = { BS_EACH_##P(BS_GEMM_SUMS_##V) }; \
         BS_TIER_FN(bs_gemm_put)(tile, sums, P, V);
 #else
+/* Where results of row p go is fetched while they are computed: it may not have been touched for long. */
+#define BS_GEMM_EXPECT(p)                                                 \
+    __builtin_prefetch(to + (p) * tile->out_step);                        \
+    __builtin_prefetch(to + (p) * tile->out_step + 2 * BS_LANES);
 #define BS_GEMM_EACH_TILE(tiles) for (int32_t to_go = (tiles); to_go > 0; to_go--)
 #define BS_GEMM_ONWARD(P) in += (P) * step, to += (P) * tile->out_step, from += (P) * tile->add_step;
 /* Of the last vector only `part` is valid. */
@@ -3228,6 +3233,7 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_gemm_put)(const bs_gemm_tile *til
         BS_GEMM_EACH_TILE(tile->tiles) {                                                       \
             const float *w = tile->weights, *xa = in, *xb = xa + (P > 4 ? 4 : 0) * step;       \
             BS_GEMM_ZERO(zero)                                                                 \
+            BS_EACH_##P(BS_GEMM_EXPECT)                                                        \
             BS_EACH_##P(BS_GEMM_ZERO_##V)                                                      \
             int32_t left = tile->depth;                                                        \
             for (; left >= 4; left -= 4) {                                                     \
@@ -3711,6 +3717,7 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_GEMM_END_1
 #undef BS_GEMM_END_2
 #undef BS_GEMM_END_3
+#undef BS_GEMM_EXPECT
 #undef BS_GEMM_FETCH
 #undef BS_GEMM_FMA
 #undef BS_GEMM_FOUR
@@ -4359,6 +4366,7 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
 
 #ifdef __OPTIMIZE_SIZE__
 #define BS_GEMM_EACH_TILE(tiles)
+#define BS_GEMM_EXPECT(p)
 #define BS_GEMM_ONWARD(P) (void)from, (void)to;
 /* Written out in every kernel, this would be half of their code. */
 static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_gemm_put)(const bs_gemm_tile *tile, const BS_V *sums, int32_t rows,
@@ -4383,6 +4391,10 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_gemm_put)(const bs_gemm_tile *til
         const BS_V sums[] = { BS_EACH_##P(BS_GEMM_SUMS_##V) }; \
         BS_TIER_FN(bs_gemm_put)(tile, sums, P, V);
 #else
+/* Where results of row p go is fetched while they are computed: it may not have been touched for long. */
+#define BS_GEMM_EXPECT(p)                                                 \
+    __builtin_prefetch(to + (p) * tile->out_step);                        \
+    __builtin_prefetch(to + (p) * tile->out_step + 2 * BS_LANES);
 #define BS_GEMM_EACH_TILE(tiles) for (int32_t to_go = (tiles); to_go > 0; to_go--)
 #define BS_GEMM_ONWARD(P) in += (P) * step, to += (P) * tile->out_step, from += (P) * tile->add_step;
 /* Of the last vector only `part` is valid. */
@@ -4417,6 +4429,7 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_gemm_put)(const bs_gemm_tile *til
         BS_GEMM_EACH_TILE(tile->tiles) {                                                       \
             const float *w = tile->weights, *xa = in, *xb = xa + (P > 4 ? 4 : 0) * step;       \
             BS_GEMM_ZERO(zero)                                                                 \
+            BS_EACH_##P(BS_GEMM_EXPECT)                                                        \
             BS_EACH_##P(BS_GEMM_ZERO_##V)                                                      \
             int32_t left = tile->depth;                                                        \
             for (; left >= 4; left -= 4) {                                                     \
@@ -5340,6 +5353,7 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_GEMM_END_1
 #undef BS_GEMM_END_2
 #undef BS_GEMM_END_3
+#undef BS_GEMM_EXPECT
 #undef BS_GEMM_FETCH
 #undef BS_GEMM_FMA
 #undef BS_GEMM_FOUR
@@ -5927,6 +5941,7 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
 
 #ifdef __OPTIMIZE_SIZE__
 #define BS_GEMM_EACH_TILE(tiles)
+#define BS_GEMM_EXPECT(p)
 #define BS_GEMM_ONWARD(P) (void)from, (void)to;
 /* Written out in every kernel, this would be half of their code. */
 static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_gemm_put)(const bs_gemm_tile *tile, const BS_V *sums, int32_t rows,
@@ -5951,6 +5966,10 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_gemm_put)(const bs_gemm_tile *til
         const BS_V sums[] = { BS_EACH_##P(BS_GEMM_SUMS_##V) }; \
         BS_TIER_FN(bs_gemm_put)(tile, sums, P, V);
 #else
+/* Where results of row p go is fetched while they are computed: it may not have been touched for long. */
+#define BS_GEMM_EXPECT(p)                                                 \
+    __builtin_prefetch(to + (p) * tile->out_step);                        \
+    __builtin_prefetch(to + (p) * tile->out_step + 2 * BS_LANES);
 #define BS_GEMM_EACH_TILE(tiles) for (int32_t to_go = (tiles); to_go > 0; to_go--)
 #define BS_GEMM_ONWARD(P) in += (P) * step, to += (P) * tile->out_step, from += (P) * tile->add_step;
 /* Of the last vector only `part` is valid. */
@@ -5985,6 +6004,7 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_gemm_put)(const bs_gemm_tile *til
         BS_GEMM_EACH_TILE(tile->tiles) {                                                       \
             const float *w = tile->weights, *xa = in, *xb = xa + (P > 4 ? 4 : 0) * step;       \
             BS_GEMM_ZERO(zero)                                                                 \
+            BS_EACH_##P(BS_GEMM_EXPECT)                                                        \
             BS_EACH_##P(BS_GEMM_ZERO_##V)                                                      \
             int32_t left = tile->depth;                                                        \
             for (; left >= 4; left -= 4) {                                                     \
@@ -6908,6 +6928,7 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_GEMM_END_1
 #undef BS_GEMM_END_2
 #undef BS_GEMM_END_3
+#undef BS_GEMM_EXPECT
 #undef BS_GEMM_FETCH
 #undef BS_GEMM_FMA
 #undef BS_GEMM_FOUR
@@ -7537,6 +7558,7 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
 
 #ifdef __OPTIMIZE_SIZE__
 #define BS_GEMM_EACH_TILE(tiles)
+#define BS_GEMM_EXPECT(p)
 #define BS_GEMM_ONWARD(P) (void)from, (void)to;
 /* Written out in every kernel, this would be half of their code. */
 static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_gemm_put)(const bs_gemm_tile *tile, const BS_V *sums, int32_t rows,
@@ -7561,6 +7583,10 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_gemm_put)(const bs_gemm_tile *til
         const BS_V sums[] = { BS_EACH_##P(BS_GEMM_SUMS_##V) }; \
         BS_TIER_FN(bs_gemm_put)(tile, sums, P, V);
 #else
+/* Where results of row p go is fetched while they are computed: it may not have been touched for long. */
+#define BS_GEMM_EXPECT(p)                                                 \
+    __builtin_prefetch(to + (p) * tile->out_step);                        \
+    __builtin_prefetch(to + (p) * tile->out_step + 2 * BS_LANES);
 #define BS_GEMM_EACH_TILE(tiles) for (int32_t to_go = (tiles); to_go > 0; to_go--)
 #define BS_GEMM_ONWARD(P) in += (P) * step, to += (P) * tile->out_step, from += (P) * tile->add_step;
 /* Of the last vector only `part` is valid. */
@@ -7595,6 +7621,7 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_gemm_put)(const bs_gemm_tile *til
         BS_GEMM_EACH_TILE(tile->tiles) {                                                       \
             const float *w = tile->weights, *xa = in, *xb = xa + (P > 4 ? 4 : 0) * step;       \
             BS_GEMM_ZERO(zero)                                                                 \
+            BS_EACH_##P(BS_GEMM_EXPECT)                                                        \
             BS_EACH_##P(BS_GEMM_ZERO_##V)                                                      \
             int32_t left = tile->depth;                                                        \
             for (; left >= 4; left -= 4) {                                                     \
@@ -8403,6 +8430,7 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_GEMM_END_1
 #undef BS_GEMM_END_2
 #undef BS_GEMM_END_3
+#undef BS_GEMM_EXPECT
 #undef BS_GEMM_FETCH
 #undef BS_GEMM_FMA
 #undef BS_GEMM_FOUR
@@ -10132,6 +10160,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_GEMM_END_1
 #undef BS_GEMM_END_2
 #undef BS_GEMM_END_3
+#undef BS_GEMM_EXPECT
 #undef BS_GEMM_FETCH
 #undef BS_GEMM_FMA
 #undef BS_GEMM_FOUR
@@ -10922,6 +10951,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_GEMM_END_1
 #undef BS_GEMM_END_2
 #undef BS_GEMM_END_3
+#undef BS_GEMM_EXPECT
 #undef BS_GEMM_FETCH
 #undef BS_GEMM_FMA
 #undef BS_GEMM_FOUR
@@ -11649,6 +11679,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_GEMM_END_1
 #undef BS_GEMM_END_2
 #undef BS_GEMM_END_3
+#undef BS_GEMM_EXPECT
 #undef BS_GEMM_FETCH
 #undef BS_GEMM_FMA
 #undef BS_GEMM_FOUR
@@ -12420,6 +12451,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_GEMM_END_1
 #undef BS_GEMM_END_2
 #undef BS_GEMM_END_3
+#undef BS_GEMM_EXPECT
 #undef BS_GEMM_FETCH
 #undef BS_GEMM_FMA
 #undef BS_GEMM_FOUR
@@ -13412,6 +13444,8 @@ static BS_INLINE inline BS_TARGET BS_V BS_TIER_FN(bs_softmax_part)(const float *
 {
     BS_V sum = BS_V_ZERO();
     for (; BS_TWICE_PAYS && x_step == 1 && y_step == 1 && end - i >= BS_LANES; i += BS_LANES) {
+        __builtin_prefetch(x + i + BS_AHEAD);
+        __builtin_prefetch(y + i + BS_AHEAD, 1);
         const BS_V v = BS_V_LOAD(x + i), e = BS_TIER_FN(bs_exp_below)(BS_V_SUB(v, top), near);
         BS_V_STORE(y + i, e);
         sum = BS_V_ADD(sum, e);
@@ -13567,6 +13601,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_GEMM_END_1
 #undef BS_GEMM_END_2
 #undef BS_GEMM_END_3
+#undef BS_GEMM_EXPECT
 #undef BS_GEMM_FETCH
 #undef BS_GEMM_FMA
 #undef BS_GEMM_FOUR
@@ -14323,6 +14358,8 @@ static BS_INLINE inline BS_TARGET BS_V BS_TIER_FN(bs_softmax_part)(const float *
 {
     BS_V sum = BS_V_ZERO();
     for (; BS_TWICE_PAYS && x_step == 1 && y_step == 1 && end - i >= BS_LANES; i += BS_LANES) {
+        __builtin_prefetch(x + i + BS_AHEAD);
+        __builtin_prefetch(y + i + BS_AHEAD, 1);
         const BS_V v = BS_V_LOAD(x + i), e = BS_TIER_FN(bs_exp_below)(BS_V_SUB(v, top), near);
         BS_V_STORE(y + i, e);
         sum = BS_V_ADD(sum, e);
@@ -14478,6 +14515,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_GEMM_END_1
 #undef BS_GEMM_END_2
 #undef BS_GEMM_END_3
+#undef BS_GEMM_EXPECT
 #undef BS_GEMM_FETCH
 #undef BS_GEMM_FMA
 #undef BS_GEMM_FOUR
@@ -15171,6 +15209,8 @@ static BS_INLINE inline BS_TARGET BS_V BS_TIER_FN(bs_softmax_part)(const float *
 {
     BS_V sum = BS_V_ZERO();
     for (; BS_TWICE_PAYS && x_step == 1 && y_step == 1 && end - i >= BS_LANES; i += BS_LANES) {
+        __builtin_prefetch(x + i + BS_AHEAD);
+        __builtin_prefetch(y + i + BS_AHEAD, 1);
         const BS_V v = BS_V_LOAD(x + i), e = BS_TIER_FN(bs_exp_below)(BS_V_SUB(v, top), near);
         BS_V_STORE(y + i, e);
         sum = BS_V_ADD(sum, e);
@@ -15326,6 +15366,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_GEMM_END_1
 #undef BS_GEMM_END_2
 #undef BS_GEMM_END_3
+#undef BS_GEMM_EXPECT
 #undef BS_GEMM_FETCH
 #undef BS_GEMM_FMA
 #undef BS_GEMM_FOUR
@@ -16063,6 +16104,8 @@ static BS_INLINE inline BS_TARGET BS_V BS_TIER_FN(bs_softmax_part)(const float *
 {
     BS_V sum = BS_V_ZERO();
     for (; BS_TWICE_PAYS && x_step == 1 && y_step == 1 && end - i >= BS_LANES; i += BS_LANES) {
+        __builtin_prefetch(x + i + BS_AHEAD);
+        __builtin_prefetch(y + i + BS_AHEAD, 1);
         const BS_V v = BS_V_LOAD(x + i), e = BS_TIER_FN(bs_exp_below)(BS_V_SUB(v, top), near);
         BS_V_STORE(y + i, e);
         sum = BS_V_ADD(sum, e);
@@ -16218,6 +16261,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_GEMM_END_1
 #undef BS_GEMM_END_2
 #undef BS_GEMM_END_3
+#undef BS_GEMM_EXPECT
 #undef BS_GEMM_FETCH
 #undef BS_GEMM_FMA
 #undef BS_GEMM_FOUR
@@ -16880,6 +16924,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_GEMM_END_1
 #undef BS_GEMM_END_2
 #undef BS_GEMM_END_3
+#undef BS_GEMM_EXPECT
 #undef BS_GEMM_FETCH
 #undef BS_GEMM_FMA
 #undef BS_GEMM_FOUR
@@ -17409,6 +17454,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_GEMM_END_1
 #undef BS_GEMM_END_2
 #undef BS_GEMM_END_3
+#undef BS_GEMM_EXPECT
 #undef BS_GEMM_FETCH
 #undef BS_GEMM_FMA
 #undef BS_GEMM_FOUR
@@ -17982,6 +18028,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_GEMM_END_1
 #undef BS_GEMM_END_2
 #undef BS_GEMM_END_3
+#undef BS_GEMM_EXPECT
 #undef BS_GEMM_FETCH
 #undef BS_GEMM_FMA
 #undef BS_GEMM_FOUR

@@ -68,6 +68,7 @@
 #undef BS_GEMM_END_1
 #undef BS_GEMM_END_2
 #undef BS_GEMM_END_3
+#undef BS_GEMM_EXPECT
 #undef BS_GEMM_FETCH
 #undef BS_GEMM_FMA
 #undef BS_GEMM_FOUR
