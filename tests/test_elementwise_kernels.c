@@ -272,6 +272,25 @@ static uint64_t expected_energy(const test_region *r, const uint16_t *v, int32_t
     return sum;
 }
 
+/* Every other column, as they lie, is what they are side by side. */
+static void test_columns_apart(bs_tier tier, const test_region *r, const uint16_t *a, const uint16_t *b, int32_t shift)
+{
+    const int32_t w = (r->w + 1) / 2;
+    uint16_t *copy[2] = {test_memory((size_t)r->h * (size_t)w * 2), test_memory((size_t)r->h * (size_t)w * 2)};
+    for (int32_t y = 0; y < r->h; y++)
+        for (int32_t x = 0; x < w; x++) {
+            copy[0][y * w + x] = a[region_at(r, y, 2 * x)];
+            copy[1][y * w + x] = b[region_at(r, y, 2 * x)];
+        }
+    const bs_codes from = {a + r->origin, r->row, 2, true, shift}, to = {b + r->origin, r->row, 2, true, shift};
+    const bs_codes dense = {copy[0], w, 1, true, shift}, others = {copy[1], w, 1, true, shift};
+    test_expect(bs_laplacian_energy(tier, &from, r->h, w) == bs_laplacian_energy(tier, &dense, r->h, w), tier,
+                "energy of columns apart", r->h, w);
+    test_expect(bs_squared_change(tier, &from, &to, r->h, w) == bs_squared_change(tier, &dense, &others, r->h, w), tier,
+                "change of columns apart", r->h, w);
+    free(copy[0]), free(copy[1]);
+}
+
 static void test_features(bs_tier tier)
 {
     test_region r = test_region_random(test_between(0, 3) ? 70 : 600);
@@ -301,6 +320,7 @@ static void test_features(bs_tier tier)
                 r.h, r.w);
     test_expect(bs_squared_change(tier, &from8, &to8, r.h, r.w) == change8, tier, "change u8", r.h, r.w);
     test_expect(bs_squared_change(tier, &from16, &to16, r.h, r.w) == change16, tier, "change u16", r.h, r.w);
+    test_columns_apart(tier, &r, a16, b16, shift);
     free(a8), free(b8), free(a16), free(b16), free(wide8);
 }
 
