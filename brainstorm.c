@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 4456ff1326dbfedb6778cbfaee2b9dfe239a9fc1a9c2cd401d5b843d17fccd6b
+ * sha256 of the parts: e96e5cd227f289eb8bcf8d0d649dc546ef8912fbf93a808f94fa4c46a0a5b60a
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -9476,8 +9476,9 @@ static int32_t bs_conv_strip_rows(const bs_conv_geometry *g, const bs_conv_task 
 static void bs_conv_join_rows(const bs_conv_geometry *g, bs_conv_task *task)
 {
     const ptrdiff_t w = task->out_w;
-    if (g->stride_h == 1 && g->stride_w == 1 && task->in_row == w * task->in_pixel &&
-        task->out_row == w * task->out_pixel && (!task->residual || task->residual_row == w * task->residual_pixel)) {
+    const bool points = g->kernel_h == 1 && g->kernel_w == 1 && g->stride_h == 1 && g->stride_w == 1;
+    if (points && task->in_row == w * task->in_pixel && task->out_row == w * task->out_pixel &&
+        (!task->residual || task->residual_row == w * task->residual_pixel)) {
         task->out_w *= task->out_h;
         task->out_h = 1;
     }
@@ -9494,8 +9495,7 @@ static void bs_conv_run_strips(const bs_conv_geometry *g, const bs_conv_kernels 
         if (strip.residual)
             strip.residual += y * task->residual_row;
         strip.out_h = bs_conv_min(rows, task->out_h - y);
-        if (family == BS_FAMILY_GEMM)
-            bs_conv_join_rows(g, &strip);
+        bs_conv_join_rows(g, &strip);
         bs_conv_run_strip(g, k, family, &strip);
     }
 }

@@ -238,8 +238,9 @@ static int32_t bs_conv_strip_rows(const bs_conv_geometry *g, const bs_conv_task 
 static void bs_conv_join_rows(const bs_conv_geometry *g, bs_conv_task *task)
 {
     const ptrdiff_t w = task->out_w;
-    if (g->stride_h == 1 && g->stride_w == 1 && task->in_row == w * task->in_pixel &&
-        task->out_row == w * task->out_pixel && (!task->residual || task->residual_row == w * task->residual_pixel)) {
+    const bool points = g->kernel_h == 1 && g->kernel_w == 1 && g->stride_h == 1 && g->stride_w == 1;
+    if (points && task->in_row == w * task->in_pixel && task->out_row == w * task->out_pixel &&
+        (!task->residual || task->residual_row == w * task->residual_pixel)) {
         task->out_w *= task->out_h;
         task->out_h = 1;
     }
@@ -256,8 +257,7 @@ static void bs_conv_run_strips(const bs_conv_geometry *g, const bs_conv_kernels 
         if (strip.residual)
             strip.residual += y * task->residual_row;
         strip.out_h = bs_conv_min(rows, task->out_h - y);
-        if (family == BS_FAMILY_GEMM)
-            bs_conv_join_rows(g, &strip);
+        bs_conv_join_rows(g, &strip);
         bs_conv_run_strip(g, k, family, &strip);
     }
 }
