@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: e96e5cd227f289eb8bcf8d0d649dc546ef8912fbf93a808f94fa4c46a0a5b60a
+ * sha256 of the parts: 1e3e2d9340c8e5fb554b2e9cd8a18aada07e49f46c03fee40e92c64e1b5c05cf
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -1787,7 +1787,8 @@ typedef struct bs_conv_next {
 
 enum { BS_CONV_NEXT = 3 };
 
-static inline void bs_conv_fetch(const bs_conv_next *next, int32_t vector)
+/* Must be inlined: GCC drops calls of a function that does no more than this. */
+static inline __attribute__((always_inline)) void bs_conv_fetch(const bs_conv_next *next, int32_t vector)
 {
     for (int32_t i = 0; i < BS_CONV_NEXT && next[i].at; i++)
         for (ptrdiff_t f = 0; f < next[i].share; f += 16)

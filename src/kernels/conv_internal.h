@@ -43,7 +43,8 @@ typedef struct bs_conv_next {
 
 enum { BS_CONV_NEXT = 3 };
 
-static inline void bs_conv_fetch(const bs_conv_next *next, int32_t vector)
+/* Must be inlined: GCC drops calls of a function that does no more than this. */
+static inline __attribute__((always_inline)) void bs_conv_fetch(const bs_conv_next *next, int32_t vector)
 {
     for (int32_t i = 0; i < BS_CONV_NEXT && next[i].at; i++)
         for (ptrdiff_t f = 0; f < next[i].share; f += 16)
