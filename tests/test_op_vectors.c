@@ -399,7 +399,7 @@ static const char *case_run(const vector_case *c, op_run *r, const tensor *in, c
             else
                 rows = in[i].rows;
         }
-    storage out[2];
+    storage out[BS_MAX_OUTPUTS];
     for (int32_t i = 0; i < r->node->n_out; i++) {
         out[i] = storage_of_output(r, i, rows, layout);
         r->call.out[i] = out[i].operand;
