@@ -69,18 +69,35 @@ parts_separately() {
         xargs -P "$(nproc 2>/dev/null || echo 2)" -n 8 gcc $STRICT $ALL -I. -Isrc -fsyntax-only
 }
 
-for compiler in gcc clang; do
-    if ! have $compiler; then
-        skip "everything with $compiler (not here)"
-        continue
-    fi
-    both $compiler everything
+everything() { # COMPILER
+    both "$1" everything
     for module in $MODULES; do
-        both $compiler "no_$module" "-DBS_NO_$module"
+        both "$1" "no_$module" "-DBS_NO_$module"
     done
-    both $compiler only_ops $OPS
-    both $compiler none $ALL
-    both $compiler least $ALL -DBS_NO_POSIX -DBS_NO_SIMD $OPS
+    both "$1" only_ops $OPS
+    both "$1" none $ALL
+    both "$1" least $ALL -DBS_NO_POSIX -DBS_NO_SIMD $OPS
+}
+
+# Side by side, each in a folder of its own: what they print comes when both have ended.
+for compiler in gcc clang; do
+    if have $compiler; then
+        (
+            BUILD="$BUILD/$compiler"
+            log="$BUILD/log"
+            mkdir -p "$BUILD" && everything $compiler >"$BUILD/said"
+            echo "$passed $failed" >"$BUILD/counts"
+        ) &
+    else
+        skip "everything with $compiler (not here)"
+    fi
+done
+wait
+for compiler in gcc clang; do
+    have $compiler || continue
+    cat "$BUILD/$compiler/said"
+    read -r p f <"$BUILD/$compiler/counts" || p=0 f=1
+    passed=$((passed + p)) failed=$((failed + f))
 done
 
 least() { # it plans by itself

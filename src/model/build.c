@@ -95,13 +95,22 @@ typedef struct model_maximum {
     bool set; /* an input gave it */
 } model_maximum;
 
-/* Until the symbols are made, the graph's still empty table of dimensions holds their maxima, one entry each. */
-static model_maximum *maximum_of(bs_graph *graph, int64_t symbol)
+typedef char model_maximum_fits[sizeof(model_maximum) <= sizeof(bs_dim_info) ? 1 : -1];
+
+/* Until the symbols are made, the graph's still empty table of dimensions holds their maxima, the bytes of one in each
+ * entry. */
+static model_maximum maximum_of(const bs_graph *graph, int64_t symbol)
 {
-    return (model_maximum *)(void *)&graph->dims[symbol];
+    model_maximum m;
+    memcpy(&m, &graph->dims[symbol], sizeof m);
+    return m;
 }
 
-typedef char model_maximum_fits[sizeof(model_maximum) <= sizeof(bs_dim_info) ? 1 : -1];
+static void maximum_keep(bs_graph *graph, int64_t symbol, int64_t maximum, bool set)
+{
+    const model_maximum m = {maximum, set};
+    memcpy(&graph->dims[symbol], &m, sizeof m);
+}
 
 /* Takes the maximum from one dimension of an input, encoded as in ops/structure.h: a constant, or symbol number +
  * 65536 (factor - 1), negated. */
@@ -122,12 +131,11 @@ static bool maxima_dim(const bs_model *model, bs_graph *graph, const bs_model_in
     if (wanted < 1 || wanted % factor != 0)
         return bs_refuse(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected a positive multiple of %d", index,
                          (long long)wanted, (int)factor);
-    model_maximum *m = maximum_of(graph, symbol);
-    if (m->set && m->maximum != wanted / factor)
+    const model_maximum m = maximum_of(graph, symbol);
+    if (m.set && m.maximum != wanted / factor)
         return bs_refuse(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected %lld: it is another input's too", index,
-                         (long long)wanted, (long long)(m->maximum * factor));
-    m->maximum = wanted / factor;
-    m->set = true;
+                         (long long)wanted, (long long)(m.maximum * factor));
+    maximum_keep(graph, symbol, wanted / factor, true);
     return true;
 }
 
@@ -171,7 +179,7 @@ static bool maxima_decide(const bs_model *model, bs_graph *graph, const bs_model
                          "%d symbols, the graph has room for %d dimensions (bs_graph_desc.max_dims)", model->n_symbols,
                          graph->max_dims);
     for (int32_t i = 0; i < model->n_symbols; i++)
-        *maximum_of(graph, i) = (model_maximum){model->symbols[i].maximum, false};
+        maximum_keep(graph, i, model->symbols[i].maximum, false);
     for (int32_t i = 0; sound && desc && i < desc->n_inputs; i++)
         sound = maxima_find(model, graph, &desc->inputs[i], error);
     return sound;
@@ -186,7 +194,7 @@ static bool build_symbols(const bs_model *model, bs_graph *graph, const bs_model
         char name[BS_MAX_NAME];
         if (!bs_gguf_text(&model->gguf, model->symbols[i].name_at, name, sizeof name, error))
             return false;
-        bs_symbol(graph, name, maximum_of(graph, i)->maximum);
+        bs_symbol(graph, name, maximum_of(graph, i).maximum);
     }
     return bs_graph_check(graph, error) == BS_OK;
 }
