@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 297b3d76672970c1ba5b4021d554662899a9744da2b6ac5db60bab20dfce59cb
+ * sha256 of the parts: 450c817b3450556779a331fa113e61ea3d71af34069532cc6a334509659f2b25
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -21450,6 +21450,16 @@ bs_window bs_pool2d_window(const bs_pool2d_desc *desc);
 BS_INTERNAL bool bs_reshape_line(bs_graph *graph, bs_value *x);
 BS_INTERNAL bs_value bs_reshape_to_line(bs_graph *graph, bs_value x);
 
+/* The same file: one pass for a reshape and the transpose of its result, called for the transpose; and for the reshape
+ * of what a transpose has made, called for the reshape. (plan/fusions.c) */
+BS_INTERNAL bs_status bs_reshape_transpose_run(const bs_call *call);
+BS_INTERNAL bs_status bs_transpose_reshape_run(const bs_call *call);
+/* Parameters of the transpose whose result is operand 0 of `node`. */
+static inline const void *bs_transpose_before(const bs_graph *graph, const bs_node *node)
+{
+    return graph->nodes[graph->values[bs_node_in(graph, node)[0]].node].params;
+}
+
 /* ops/deconv2d.c */
 typedef struct bs_deconv2d_form {
     int32_t in, out, kernel, stride, pad, output_pad;
@@ -26227,7 +26237,7 @@ bs_value bs_rope(bs_graph *graph, bs_value x, bs_value positions, const bs_rope_
 /* ==== end src/ops/rope.c ====================================================================== */
 
 /* ==== begin src/ops/reshape.c ================================================================= */
-/* ops/reshape.c - reshape and transpose: elements keep their values, but not their positions. Elements of any type.
+/* ops/reshape.c - reshape and transpose, and both in one: elements keep their values, but not their positions. Elements of any type.
  * Relies on span.h. Must never be used on images of a patch domain: a cell holds only part of the elements. */
 /* #include "ops/forms.h" */
 /* #include "ops/span.h" */
@@ -26339,17 +26349,6 @@ static bool reshape_infer(bs_infer *infer)
 
 /* ----------------------------------------------------------------------------------------------------- reshape */
 
-static bool dense_row(const bs_operand *o)
-{
-    ptrdiff_t step = 1;
-    for (int32_t d = o->rank - 1; d >= 0; d--) {
-        if (o->dim[d] != 1 && o->stride[d] != step)
-            return false;
-        step *= o->dim[d];
-    }
-    return true;
-}
-
 static int64_t row_elements(const bs_operand *o)
 {
     int64_t elements = 1;
@@ -26375,24 +26374,49 @@ static void place_next(reshape_place *place, const bs_operand *o)
     }
 }
 
-/* The operand with the result's dimensions, where they differ in ones alone: such a result is a strided copy. */
-static bool reshape_view(const bs_operand *in, const bs_operand *out, bs_operand *view)
+/* Axes of more than one element. */
+static int32_t real_axes(const bs_operand *o, int32_t *axes)
 {
-    int32_t from = 0;
-    *view = *in;
-    view->rank = out->rank;
-    for (int32_t d = 0; d < out->rank; d++) {
-        while (from < in->rank && in->dim[from] == 1)
-            from++;
-        view->dim[d] = out->dim[d];
+    int32_t n = 0;
+    for (int32_t d = 0; d < o->rank; d++)
+        if (o->dim[d] != 1)
+            axes[n++] = d;
+    return n;
+}
+
+/* `o` with as many elements in other dimensions, those of `like`: false where no strides say that. Axes fall into the
+ * smallest groups with as many elements on both sides; in a group, those of `o` must lie one in the other. */
+static bool reshape_view(const bs_operand *o, const bs_operand *like, bs_operand *view)
+{
+    int32_t axes[BS_MAX_AXES], from = 0, to = 0;
+    const int32_t n = real_axes(o, axes);
+    *view = *o;
+    view->rank = like->rank;
+    for (int32_t d = 0; d < like->rank; d++) {
+        view->dim[d] = like->dim[d];
         view->stride[d] = 0;
-        if (out->dim[d] != 1) {
-            if (from == in->rank || in->dim[from] != out->dim[d])
-                return false;
-            view->stride[d] = in->stride[from++];
-        }
     }
-    return true; /* nothing of the operand is left: it has as many elements */
+    for (; from < n && to < view->rank; from++) {
+        int64_t have = o->dim[axes[from]], want = view->dim[to];
+        int32_t end = to + 1;
+        while (have != want && (have < want ? from + 1 < n : end < view->rank)) {
+            if (have > want) {
+                want *= view->dim[end++];
+                continue;
+            }
+            from++;
+            have *= o->dim[axes[from]];
+            if (o->stride[axes[from - 1]] != o->dim[axes[from]] * o->stride[axes[from]])
+                return false;
+        }
+        ptrdiff_t stride = o->stride[axes[from]];
+        for (int32_t d = end - 1; d >= to; d--) {
+            view->stride[d] = stride;
+            stride *= view->dim[d];
+        }
+        to = end;
+    }
+    return true;
 }
 
 static void reshape_row(const bs_operand *in, const bs_operand *out, int32_t row)
@@ -26402,10 +26426,6 @@ static void reshape_row(const bs_operand *in, const bs_operand *out, int32_t row
     char *to = bs_operand_at(out, row * out->row_stride);
     const char *from = bs_operand_at(in, row * in->row_stride);
     reshape_place source = {{0}, 0}, target = {{0}, 0};
-    if (dense_row(in) && dense_row(out)) {
-        bs_copy(to, from, bytes * (size_t)elements);
-        return;
-    }
     for (int64_t i = 0; i < elements; i++) {
         bs_copy(to + target.offset * (ptrdiff_t)bytes, from + source.offset * (ptrdiff_t)bytes, bytes);
         place_next(&source, in);
@@ -26413,21 +26433,31 @@ static void reshape_row(const bs_operand *in, const bs_operand *out, int32_t row
     }
 }
 
-static bs_status reshape_run(const bs_call *call)
+/* Element number i of `in`, row-major, becomes that of `out`: both are whole. */
+static bs_status reshape_copy(const bs_call *call, const bs_operand *in, const bs_operand *out)
 {
-    const bs_operand *in = &call->in[0], *out = &call->out[0];
+    bs_operand from, to;
     if (row_elements(in) != row_elements(out))
         return BS_ERROR_SHAPE;
-    bs_operand view;
-    if (reshape_view(in, out, &view)) {
-        bs_span span;
-        bs_span_box(&span, out, call->rows);
-        bs_span_copy(&span, call, out, &view, NULL);
+    if (reshape_view(in, out, &from)) {
+        to = *out;
+    } else if (reshape_view(out, in, &to)) {
+        from = *in;
+    } else {
+        for (int32_t row = 0; row < call->rows; row++)
+            reshape_row(in, out, row);
         return BS_OK;
     }
-    for (int32_t row = 0; row < call->rows; row++)
-        reshape_row(in, out, row);
+    to.rect = (bs_rect){.y1 = to.dim[1], .x1 = to.dim[2]};
+    bs_span span;
+    bs_span_box(&span, &to, call->rows);
+    bs_span_copy(&span, call, &to, &from, NULL);
     return BS_OK;
+}
+
+static bs_status reshape_run(const bs_call *call)
+{
+    return reshape_copy(call, &call->in[0], &call->out[0]);
 }
 
 const bs_op bs_op_reshape = {.name = "reshape",
@@ -26519,20 +26549,36 @@ static bool transpose_infer(bs_infer *infer)
     return true;
 }
 
+/* `o` as the operand of a transpose sees its result, or, back, as the result sees that. */
+static bs_operand transpose_turn(const bs_operand *o, const bs_transpose_desc *desc, bool back)
+{
+    bs_operand turned = *o;
+    int32_t order[BS_MAX_AXES];
+    transpose_order(desc, o->rank, order);
+    for (int32_t d = 0; d < o->rank; d++) {
+        const int32_t to = back ? order[d] : d, from = back ? d : order[d];
+        turned.dim[to] = o->dim[from];
+        turned.stride[to] = o->stride[from];
+    }
+    return turned;
+}
+
 static bs_status transpose_run(const bs_call *call)
 {
-    const bs_operand *in = &call->in[0], *out = &call->out[0];
-    bs_operand view = *in;
-    int32_t order[BS_MAX_AXES];
-    transpose_order(call->params, in->rank, order);
-    for (int32_t d = 0; d < in->rank; d++) {
-        view.dim[d] = in->dim[order[d]];
-        view.stride[d] = in->stride[order[d]];
-    }
-    bs_span span;
-    bs_span_box(&span, out, call->rows);
-    bs_span_copy(&span, call, out, &view, NULL);
-    return BS_OK;
+    const bs_operand turned = transpose_turn(&call->in[0], call->params, false);
+    return reshape_copy(call, &turned, &call->out[0]);
+}
+
+bs_status bs_reshape_transpose_run(const bs_call *call)
+{
+    const bs_operand turned = transpose_turn(&call->out[0], call->params, true);
+    return reshape_copy(call, &call->in[0], &turned);
+}
+
+bs_status bs_transpose_reshape_run(const bs_call *call)
+{
+    const bs_operand turned = transpose_turn(&call->in[0], bs_transpose_before(call->graph, call->node), false);
+    return reshape_copy(call, &turned, &call->out[0]);
 }
 
 const bs_op bs_op_transpose = {.name = "transpose",
@@ -30484,6 +30530,7 @@ const int32_t *bs_plan_in(const bs_plan *plan, int32_t node, int32_t *count);
 BS_INTERNAL bs_status bs_fusion_run(const bs_call *call);
 BS_INTERNAL const char *bs_fusion_name(int32_t fusion);
 BS_INTERNAL int32_t bs_fusion_count(void);
+BS_INTERNAL bool bs_fusion_is_of_images(int32_t fusion); /* 0: false */
 /* Whether a run reads operand `index` of a node. A forced router reads no scores; a gather of one reads only what the
  * forced path gives, or the residual instead. */
 bool bs_plan_reads(const bs_plan *plan, const bs_node *node, int32_t index);
@@ -30787,15 +30834,16 @@ BS_INTERNAL bool bs_fusion_find(const bs_fusion_search *search, int32_t node, in
  * Relies on plan/fusions.h. Must never change a result. */
 /* #include "plan/fusions.h" */
 
+/* #include "ops/forms.h" */
 /* #include "ops/structure.h" */
 /* #include "kernels/elementwise.h" */
 
-/* The node of op `name` that makes `value`, when a live node is the only reader of that value; else 0. */
+/* The node of op `name` that makes `value` by itself, when a live node is the only reader of that value; else 0. */
 static int32_t only_use(const bs_fusion_search *f, int32_t value, const char *name)
 {
     const bs_graph *g = f->plan->graph;
     const int32_t n = g->values[value].node;
-    const bool is = strcmp(bs_op_get(g->nodes[n].op)->name, name) == 0;
+    const bool is = strcmp(bs_op_get(g->nodes[n].op)->name, name) == 0 && f->plan->nodes[n].fusion == 0;
     return is && (!f->readers || f->readers[value] == 1) ? n : 0;
 }
 
@@ -30857,6 +30905,31 @@ static bs_status sr_store_run(const bs_call *call)
     return BS_OK;
 }
 
+/* ------------------------------------------------------------------- reshape, then transpose; and the other way */
+
+static bool pair_match(const bs_fusion_search *f, int32_t n, const char *first, const char *last, bs_fusion_match *m)
+{
+    const bs_graph *g = f->plan->graph;
+    if (strcmp(bs_op_get(g->nodes[n].op)->name, last) != 0)
+        return false;
+    const int32_t inner = only_use(f, bs_node_in(g, &g->nodes[n])[0], first);
+    const int32_t x = bs_node_in(g, &g->nodes[inner])[0];
+    if (!inner || (f->wanted && f->wanted[0] != x))
+        return false;
+    *m = (bs_fusion_match){{inner, 0}, 1, {x, 0}};
+    return true;
+}
+
+static bool reshape_transpose_match(const bs_fusion_search *f, int32_t n, bs_fusion_match *m)
+{
+    return pair_match(f, n, "reshape", "transpose", m);
+}
+
+static bool transpose_reshape_match(const bs_fusion_search *f, int32_t n, bs_fusion_match *m)
+{
+    return pair_match(f, n, "transpose", "reshape", m);
+}
+
 /* -------------------------------------------------------------------------------------------------- table */
 
 typedef struct bs_fusion {
@@ -30864,9 +30937,12 @@ typedef struct bs_fusion {
     bool (*match)(const bs_fusion_search *f, int32_t node, bs_fusion_match *match);
     bs_status (*run)(const bs_call *call);
     int32_t operands;
+    bool images; /* it wants images with their channels side by side */
 } bs_fusion;
 
-static const bs_fusion fusions[] = {{"sr_store", sr_store_match, sr_store_run, 2}};
+static const bs_fusion fusions[] = {{"sr_store", sr_store_match, sr_store_run, 2, true},
+                                    {"reshape_transpose", reshape_transpose_match, bs_reshape_transpose_run, 1, false},
+                                    {"transpose_reshape", transpose_reshape_match, bs_transpose_reshape_run, 1, false}};
 #define FUSIONS ((int32_t)(sizeof fusions / sizeof *fusions))
 
 bool bs_fusion_find(const bs_fusion_search *search, int32_t node, int32_t fusion, bs_fusion_match *match)
@@ -30889,6 +30965,8 @@ bs_status bs_fusion_run(const bs_call *call)
 }
 
 int32_t bs_fusion_count(void) { return FUSIONS; }
+
+bool bs_fusion_is_of_images(int32_t fusion) { return fusion != 0 && fusions[fusion - 1].images; }
 
 const char *bs_fusion_name(int32_t fusion)
 {
@@ -31042,7 +31120,7 @@ bool bs_plan_is_planar(const bs_plan *plan, int32_t value)
 bool bs_plan_is_of_images(const bs_plan *p, int32_t n)
 {
     const bs_op *op = bs_op_get(p->graph->nodes[n].op);
-    return op->halo || op->flags & (BS_OP_CHANNELS_LAST | BS_OP_CLAMPS) || p->nodes[n].fusion ||
+    return op->halo || op->flags & (BS_OP_CHANNELS_LAST | BS_OP_CLAMPS) || bs_fusion_is_of_images(p->nodes[n].fusion) ||
            bs_node_is_view(&p->graph->nodes[n]) || bs_node_joins_cells(&p->graph->nodes[n]);
 }
 
@@ -31090,8 +31168,8 @@ bool bs_plan_reads_in_place(const bs_plan *p, int32_t n, int32_t index, int32_t 
         return !hands_on_a_view(p, node, index, value);
     const bool zeros = v->rank == 3 && op->halo && !(op->flags & (BS_OP_CLAMPS | BS_OP_CORE_INPUT)) &&
                        p->values[value].margin > 0;
-    const bool channels = v->rank == 3 && (op->flags & BS_OP_CHANNELS_LAST || p->nodes[n].fusion) &&
-                          bs_plan_is_planar(p, value);
+    const bool channels = v->rank == 3 && bs_plan_is_planar(p, value) &&
+                          (op->flags & BS_OP_CHANNELS_LAST || bs_fusion_is_of_images(p->nodes[n].fusion));
     return !zeros && !scattered_rows && !channels;
 }
 

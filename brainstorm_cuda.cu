@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: c86e038bc165441b363ebb67d28d407b277f652533b9ffac206ed44d1d0a7aed
+ * sha256 of the parts: b3df00cfe1f9fba4fed8d3f54d7c83a47e23e82aef7acfb515486a327c0af056
  */
 #include "brainstorm.h"
 
@@ -1475,6 +1475,7 @@ const int32_t *bs_plan_in(const bs_plan *plan, int32_t node, int32_t *count);
 bs_status bs_fusion_run(const bs_call *call);
 const char *bs_fusion_name(int32_t fusion);
 int32_t bs_fusion_count(void);
+bool bs_fusion_is_of_images(int32_t fusion); /* 0: false */
 /* Whether a run reads operand `index` of a node. A forced router reads no scores; a gather of one reads only what the
  * forced path gives, or the residual instead. */
 bool bs_plan_reads(const bs_plan *plan, const bs_node *node, int32_t index);
@@ -3238,6 +3239,16 @@ bs_window bs_pool2d_window(const bs_pool2d_desc *desc);
 /* ops/reshape.c: x becomes an image [C,1,L] if it is [C,L]; and back. */
 bool bs_reshape_line(bs_graph *graph, bs_value *x);
 bs_value bs_reshape_to_line(bs_graph *graph, bs_value x);
+
+/* The same file: one pass for a reshape and the transpose of its result, called for the transpose; and for the reshape
+ * of what a transpose has made, called for the reshape. (plan/fusions.c) */
+bs_status bs_reshape_transpose_run(const bs_call *call);
+bs_status bs_transpose_reshape_run(const bs_call *call);
+/* Parameters of the transpose whose result is operand 0 of `node`. */
+static inline const void *bs_transpose_before(const bs_graph *graph, const bs_node *node)
+{
+    return graph->nodes[graph->values[bs_node_in(graph, node)[0]].node].params;
+}
 
 /* ops/deconv2d.c */
 typedef struct bs_deconv2d_form {
@@ -10361,12 +10372,102 @@ __device__ inline void bs_cu_route_price_run(const bs_cu_tile &t, const bs_devic
 /* ==== begin src/cuda/op_shape.cuh ============================================================= */
 /* op_shape.cuh - concat, slice, roll, reshape, transpose, pad, pixel_shuffle, pixel_unshuffle, gather_rows: they move
  * elements of any type.
- * Relies on move_nest.cuh and walk.cuh. Must never do arithmetic on elements, nor trust an index. */
+ * Relies on move_nest.cuh, walk.cuh and turn.cuh. Must never do arithmetic on elements, nor trust an index. */
 #ifndef BS_CUDA_OP_SHAPE
 #define BS_CUDA_OP_SHAPE
 
 /* #include "cuda/kernels.cuh" */
 /* #include "cuda/move_nest.cuh" */
+/* ==== begin src/cuda/turn.cuh ================================================================= */
+/* turn.cuh - views whose axes are split, joined or in another order: the same elements by other strides.
+ * Relies on program.cuh. Must never touch an element. */
+#ifndef BS_CUDA_TURN
+#define BS_CUDA_TURN
+
+/* #include "cuda/program.cuh" */
+
+/* As bs_cu_pick, of all axes that a view can have. */
+__device__ __forceinline__ int32_t bs_cu_pick_axis(const int32_t *a, int32_t d)
+{
+    return d == 4 ? a[4] : d == 5 ? a[5] : bs_cu_pick(a, d);
+}
+
+/* What is whole, in other dimensions: images are, too. */
+__device__ __forceinline__ void bs_cu_make_whole(bs_cu_view *v)
+{
+    v->y0 = v->x0 = 0;
+    v->y1 = v->dim[1];
+    v->x1 = v->dim[2];
+}
+
+/* Dimension d is dimension p[d] of v. */
+__device__ inline bs_cu_view bs_cu_turn(const bs_cu_view &v, const bs_device_step *s)
+{
+    bs_cu_view turned = v;
+#pragma unroll
+    for (int32_t d = 0; d < BS_MAX_AXES; d++)
+        if (d < v.rank) {
+            turned.dim[d] = bs_cu_pick_axis(v.dim, s->p[d].i);
+            turned.stride[d] = bs_cu_pick_axis(v.stride, s->p[d].i);
+        }
+    bs_cu_make_whole(&turned);
+    return turned;
+}
+
+/* The next axis of more than one element, from `axis` on; the rank: there is none. */
+__device__ __forceinline__ int32_t bs_cu_real_axis(const bs_cu_view &v, int32_t axis)
+{
+    while (axis < v.rank && bs_cu_pick_axis(v.dim, axis) == 1)
+        axis++;
+    return axis;
+}
+
+/* Axes `to` .. `end` - 1 of a view become those of one axis with this stride. */
+__device__ __forceinline__ void bs_cu_split_axis(bs_cu_view *view, int32_t to, int32_t end, int32_t stride)
+{
+#pragma unroll
+    for (int32_t d = BS_MAX_AXES - 1; d >= 0; d--)
+        if (d >= to && d < end) {
+            view->stride[d] = stride;
+            stride *= view->dim[d];
+        }
+}
+
+/* As reshape_view of ops/reshape.c: `o` in the dimensions of `like`, of as many elements; false: no strides say it. */
+__device__ inline bool bs_cu_reshape_view(const bs_cu_view &o, const bs_cu_view &like, bs_cu_view *view)
+{
+    *view = o;
+    view->rank = like.rank;
+#pragma unroll
+    for (int32_t d = 0; d < BS_MAX_AXES; d++) {
+        view->dim[d] = like.dim[d];
+        view->stride[d] = 0;
+    }
+    bs_cu_make_whole(view);
+    int32_t to = 0;
+    for (int32_t from = bs_cu_real_axis(o, 0); from < o.rank && to < like.rank; from = bs_cu_real_axis(o, from + 1)) {
+        int32_t have = bs_cu_pick_axis(o.dim, from), want = bs_cu_pick_axis(like.dim, to), end = to + 1;
+        while (have != want) {
+            const int32_t next = bs_cu_real_axis(o, from + 1);
+            if (have < want ? next >= o.rank : end >= like.rank)
+                return false;
+            if (have > want) {
+                want *= bs_cu_pick_axis(like.dim, end++);
+                continue;
+            }
+            if (bs_cu_pick_axis(o.stride, from) != bs_cu_pick_axis(o.dim, next) * bs_cu_pick_axis(o.stride, next))
+                return false;
+            have *= bs_cu_pick_axis(o.dim, next);
+            from = next;
+        }
+        bs_cu_split_axis(view, to, end, bs_cu_pick_axis(o.stride, from));
+        to = end;
+    }
+    return true;
+}
+
+#endif
+/* ==== end src/cuda/turn.cuh =================================================================== */
 /* #include "cuda/walk.cuh" */
 
 extern "C" {
@@ -10379,12 +10480,6 @@ __device__ inline void bs_cu_copy_view(const bs_cu_view &to, const bs_cu_view &f
 {
     const bs_cu_team team = {d.index, d.workers, 0, 1};
     bs_cu_nest_copy(bs_cu_nest_of(to, from, to), team, workspace, bs_cu_uncut());
-}
-
-/* As bs_cu_pick, of all axes that a view can have. */
-__device__ __forceinline__ int32_t bs_cu_pick_axis(const int32_t *a, int32_t d)
-{
-    return d == 4 ? a[4] : d == 5 ? a[5] : bs_cu_pick(a, d);
 }
 
 /* The first of more than four dimensions goes; the others move up. */
@@ -10512,15 +10607,35 @@ __device__ inline void bs_cu_roll_run(const bs_cu_tile &t, const bs_device_step 
     });
 }
 
-/* p: dimension d of the result is dimension p[d] of the operand. */
-static void bs_cu_transpose_describe(const bs_cu_node *n, bs_device_step *s)
+/* ---------------------------------------------------------------------------- transpose, reshape, both in one */
+
+/* Parameters of a reshape, in p: what is a transpose too, and its order. */
+enum { BS_CU_RESHAPE_TURNED = BS_MAX_AXES, BS_CU_RESHAPE_PARAMS };
+static_assert(BS_CU_RESHAPE_PARAMS <= BS_DEVICE_PARAMS, "a step has these parameters");
+
+enum { BS_CU_TURN_NONE, BS_CU_TURN_OPERAND, BS_CU_TURN_RESULT };
+
+/* p: dimension d of the result is dimension p[d] of the operand; back: the other way. */
+static void bs_cu_transpose_order(const bs_transpose_desc *desc, int32_t rank, bool back, bs_device_step *s)
 {
-    const int32_t rank = n->out[0].rank;
     bool given = rank < 2;
     for (int32_t d = 0; d < BS_MAX_AXES; d++)
-        given = given || s->p[d].i != 0;
-    for (int32_t d = 0; d < rank && !given; d++)
-        s->p[d].i = d < rank - 2 ? d : 2 * rank - 3 - d;
+        given = given || desc->order[d] != 0;
+    for (int32_t d = 0; d < rank; d++) {
+        const int32_t of = given ? desc->order[d] : d < rank - 2 ? d : 2 * rank - 3 - d;
+        s->p[back ? of : d].i = back ? d : of;
+    }
+}
+
+/* Or the end of reshape, transpose (plan/fusions.c): operand 0 is then the reshape's. */
+static void bs_cu_transpose_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    const bool fused = n->np->fusion != 0;
+    bs_cu_transpose_order((const bs_transpose_desc *)n->params, n->out[0].rank, fused, s);
+    if (fused) {
+        s->kernel = BS_CU_reshape;
+        s->p[BS_CU_RESHAPE_TURNED].i = BS_CU_TURN_RESULT;
+    }
     bs_cu_cut(n, s);
 }
 
@@ -10528,17 +10643,20 @@ __device__ inline void bs_cu_transpose_run(const bs_cu_tile &t, const bs_device_
 {
     const bs_cu_deal d = bs_cu_deal_rows(t, s, w);
     bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &x, int32_t) {
-        bs_cu_view turned = x;
-#pragma unroll
-        for (int32_t i = 0; i < BS_MAX_AXES; i++)
-            turned.stride[i] = bs_cu_pick_axis(x.stride, s->p[i].i);
-        bs_cu_copy_axes(y, turned, d, t.workspace);
+        bs_cu_copy_axes(y, bs_cu_turn(x, s), d, t.workspace);
     });
 }
 
-/* ------------------------------------------------------------------------------------------------- reshape */
-
-static constexpr bs_cu_describe bs_cu_reshape_describe = bs_cu_cut;
+/* Or the end of transpose, reshape: operand 0 is then the transpose's. */
+static void bs_cu_reshape_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    const bool fused = n->np->fusion != 0;
+    s->p[BS_CU_RESHAPE_TURNED].i = fused ? BS_CU_TURN_OPERAND : BS_CU_TURN_NONE;
+    if (fused)
+        bs_cu_transpose_order((const bs_transpose_desc *)bs_transpose_before(n->graph, n->node), n->in[0].rank, false,
+                              s);
+    bs_cu_cut(n, s);
+}
 
 __device__ inline int32_t bs_cu_reshape_count(const bs_cu_view &v)
 {
@@ -10563,37 +10681,25 @@ __device__ inline int64_t bs_cu_reshape_at(const bs_cu_view &v, int32_t i)
     return at;
 }
 
-/* Makes a dense view one line; false: it is not dense. */
-__device__ inline bool bs_cu_reshape_line(bs_cu_view *v, int32_t count)
-{
-    int32_t step = 1;
-    bool dense = true;
-#pragma unroll
-    for (int32_t d = BS_MAX_AXES - 1; d >= 0; d--)
-        if (d < v->rank) {
-            dense = dense && (v->dim[d] == 1 || v->stride[d] == step);
-            step *= v->dim[d];
-        }
-    if (!dense)
-        return false;
-    v->rank = 1;
-    v->dim[0] = count;
-    v->stride[0] = 1;
-    return true;
-}
-
 __device__ inline void bs_cu_reshape_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const bs_cu_deal d = bs_cu_deal_rows(t, s, w);
-    bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &x, int32_t) {
+    const int32_t turned = s->p[BS_CU_RESHAPE_TURNED].i;
+    bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &result, const bs_cu_view &operand, int32_t) {
+        const bs_cu_view y = turned == BS_CU_TURN_RESULT ? bs_cu_turn(result, s) : result;
+        const bs_cu_view x = turned == BS_CU_TURN_OPERAND ? bs_cu_turn(operand, s) : operand;
         const int32_t n = bs_cu_reshape_count(y);
         if (n != bs_cu_reshape_count(x)) {
             bs_cu_fail(t, s, BS_ERROR_SHAPE);
             return;
         }
-        bs_cu_view to = y, from = x;
-        if (bs_cu_reshape_line(&to, n) && bs_cu_reshape_line(&from, n)) {
-            bs_cu_copy_view(to, from, d, t.workspace);
+        bs_cu_view view;
+        if (bs_cu_reshape_view(x, y, &view)) {
+            bs_cu_copy_axes(y, view, d, t.workspace);
+            return;
+        }
+        if (bs_cu_reshape_view(y, x, &view)) {
+            bs_cu_copy_axes(view, x, d, t.workspace);
             return;
         }
         for (int32_t i = d.index; i < n; i += d.workers)
@@ -10992,11 +11098,18 @@ __host__ __device__ static inline void bs_cu_extend_operand(const int32_t *dims,
         bs_cu_bind_operand(&bound[o->bound], o);
 }
 
+/* Rows of a domain; its count, where that is not of a run, is read then alone. */
+__host__ __device__ static inline int32_t bs_cu_domain_count(const int32_t *dims, const bs_device_domain *d)
+{
+    if (d->rows < 0)
+        return d->count;
+    return d->size > 0 ? bs_cu_cells(dims[d->rows], d->size) * bs_cu_cells(dims[d->across], d->size) : dims[d->rows];
+}
+
 __host__ __device__ static inline void bs_cu_extend_domain(const int32_t *dims, bs_device_domain *d)
 {
     if (d->rows >= 0)
-        d->count = d->size > 0 ? bs_cu_cells(dims[d->rows], d->size) * bs_cu_cells(dims[d->across], d->size)
-                               : dims[d->rows];
+        d->count = bs_cu_domain_count(dims, d);
     if (d->segments >= 0)
         d->lengths = dims[d->segments];
 }
@@ -11811,12 +11924,10 @@ __global__ void bs_cu_begin(BS_CU_ARGUMENT bs_cu_program program, int32_t router
     }
 }
 
-/* Whether a join has a row for each cell. */
+/* Whether a join has a row for each cell. Another thread may be putting the domain's count in place meanwhile. */
 __device__ inline bool bs_cu_join_fits(const bs_cu_program &program, const bs_device_join &join)
 {
-    bs_device_domain cells = program.domains[join.domain];
-    bs_cu_extend_domain(program.extents, &cells);
-    return program.extents[join.dim] >= cells.count;
+    return program.extents[join.dim] >= bs_cu_domain_count(program.extents, &program.domains[join.domain]);
 }
 
 /* Puts what steps first .. first + count - 1 made in place, for the launches after this one. */

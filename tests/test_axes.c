@@ -1,8 +1,9 @@
 /* test_axes.c - reshape, transpose and slice over as many as six axes: chains of them move each element to where their
- * definition says, whatever its type, in a root tensor or in each of some rows; what other ops are of the same kind
- * give the same bytes. On a GPU: test_cuda_suite_axes.c. Usage: test_axes [seed] */
+ * definition says, whatever its type and the bound layout, in a root tensor or in each of some rows; a reshape and a
+ * transpose that are one kernel do, too; what other ops are of the same kind give the same bytes. On a GPU: test_cuda_suite_axes.c. Usage: test_axes [seed] */
 #include "net.h"
 #include "ops/table.h"
+#include "plan/plan.h"
 
 #define MOST 8192 /* elements of a value */
 #define ROWS 3
@@ -98,6 +99,8 @@ static bool run(net *n, bs_buffer *in, bs_buffer *out)
            bs_bind(n->session, "y", out, &n->error) == BS_OK && bs_run(n->session, &n->error) == BS_OK;
 }
 
+static int32_t fused[8]; /* nodes of each fusion */
+
 static void test_chain(int32_t trial)
 {
     static uint8_t given[4 * ROWS * MOST], made[4 * ROWS * MOST];
@@ -115,15 +118,20 @@ static void test_chain(int32_t trial)
     memcpy(in.dim + rows, w.dim, 2 * sizeof *w.dim);
     w.x = bs_input(w.g, "x", dtype, (bs_shape){in.rank, {in.dim[0], in.dim[1], in.dim[2]}});
     w.x = rows ? bs_rows(w.g, w.x, none) : w.x;
-    const int64_t whole = w.n;
+    const int64_t whole = w.n, height = w.dim[0], width = w.dim[1];
+    const bool columns = !rows && check_below(2); /* the input lies column by column */
+    if (columns)
+        in.stride[0] = 1, in.stride[1] = height;
     for (int32_t i = 0; i < w.n; i++)
         w.at[i] = i;
     for (int64_t i = 0; i < (int64_t)sizeof given; i++)
         given[i] = (uint8_t)check_random();
     for (int32_t step = 0; step < 3; step++) {
-        reshape(&w, 5 + check_below(2));
+        if (check_below(3))
+            reshape(&w, 5 + check_below(2));
         transpose(&w);
-        slice(&w);
+        if (check_below(2))
+            slice(&w);
     }
     reshape(&w, 1 + check_below(rows ? 3 : 4));
     bs_output(w.g, "y", rows ? bs_collect(w.g, w.x) : w.x);
@@ -133,8 +141,12 @@ static void test_chain(int32_t trial)
     memset(made, 0, sizeof made);
     bool same = run(&n, &in, &out);
     for (int64_t r = 0; r < (rows ? ROWS : 1); r++)
-        for (int64_t i = 0; same && i < w.n; i++)
-            same = memcmp(made + (r * w.n + i) * bytes, given + (r * whole + w.at[i]) * bytes, (size_t)bytes) == 0;
+        for (int64_t i = 0; same && i < w.n; i++) {
+            const int64_t at = columns ? w.at[i] % width * height + w.at[i] / width : w.at[i];
+            same = memcmp(made + (r * w.n + i) * bytes, given + (r * whole + at) * bytes, (size_t)bytes) == 0;
+        }
+    for (int32_t k = 1; k < w.g->n_nodes; k++)
+        fused[n.plan ? n.plan->nodes[k].fusion : 0]++;
     check(same, "chain %d of %s%s %s", trial, bs_dtype_name(dtype), rows ? " in rows" : "", n.error.message);
     bs_session_close(n.session);
 }
@@ -190,8 +202,10 @@ static void test_refusals(void)
 int main(int argc, char **argv)
 {
     check_seed(argc > 1 ? strtoull(argv[1], NULL, 10) : 1);
-    for (int32_t i = 0; i < 60; i++)
+    for (int32_t i = 0; i < 90; i++)
         test_chain(i);
+    for (int32_t f = 1; f <= bs_fusion_count(); f++)
+        check(fused[f] > 20 || !strstr(bs_fusion_name(f), "transpose"), "%d nodes are %s", fused[f], bs_fusion_name(f));
     test_shuffle();
     test_refusals();
     return check_end();

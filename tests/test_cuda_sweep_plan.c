@@ -47,8 +47,8 @@ static size_t told; /* lies, of which the share takes some */
 static bool shows;
 static _Alignas(64) uint8_t graph_memory[1 << 20], plan_memory[1 << 20], plan_before[1 << 20];
 
-/* A run in the emulation takes as long as a hundred openings: where all lies in the bytes are told, of those that are
- * opened one in thirteen is run. */
+/* A run in the emulation takes as long as a hundred openings: where more than one in a hundred lies in the bytes is
+ * told, of those that are opened one in thirteen is run. */
 typedef struct tally {
     int32_t cases, refused, ran, silent, left;
     bool all; /* all of them are run */
@@ -161,7 +161,7 @@ static void try_image(uint8_t *bytes, size_t n, tally *t)
     t->cases++;
     t->refused += !opened;
     t->silent += !opened && (error.status >= 0 || !error.message[0] || arena.used != 0);
-    if (opened && (t->all || share.stride >= 13 || (t->cases - t->refused) % 13 == 0))
+    if (opened && (t->all || share.stride >= 100 || (t->cases - t->refused) % 13 == 0))
         run_opened(opened, t);
     free(exact);
 }

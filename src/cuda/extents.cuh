@@ -36,11 +36,18 @@ __host__ __device__ static inline void bs_cu_extend_operand(const int32_t *dims,
         bs_cu_bind_operand(&bound[o->bound], o);
 }
 
+/* Rows of a domain; its count, where that is not of a run, is read then alone. */
+__host__ __device__ static inline int32_t bs_cu_domain_count(const int32_t *dims, const bs_device_domain *d)
+{
+    if (d->rows < 0)
+        return d->count;
+    return d->size > 0 ? bs_cu_cells(dims[d->rows], d->size) * bs_cu_cells(dims[d->across], d->size) : dims[d->rows];
+}
+
 __host__ __device__ static inline void bs_cu_extend_domain(const int32_t *dims, bs_device_domain *d)
 {
     if (d->rows >= 0)
-        d->count = d->size > 0 ? bs_cu_cells(dims[d->rows], d->size) * bs_cu_cells(dims[d->across], d->size)
-                               : dims[d->rows];
+        d->count = bs_cu_domain_count(dims, d);
     if (d->segments >= 0)
         d->lengths = dims[d->segments];
 }

@@ -189,12 +189,10 @@ __global__ void bs_cu_begin(BS_CU_ARGUMENT bs_cu_program program, int32_t router
     }
 }
 
-/* Whether a join has a row for each cell. */
+/* Whether a join has a row for each cell. Another thread may be putting the domain's count in place meanwhile. */
 __device__ inline bool bs_cu_join_fits(const bs_cu_program &program, const bs_device_join &join)
 {
-    bs_device_domain cells = program.domains[join.domain];
-    bs_cu_extend_domain(program.extents, &cells);
-    return program.extents[join.dim] >= cells.count;
+    return program.extents[join.dim] >= bs_cu_domain_count(program.extents, &program.domains[join.domain]);
 }
 
 /* Puts what steps first .. first + count - 1 made in place, for the launches after this one. */

@@ -1,11 +1,12 @@
 /* op_shape.cuh - concat, slice, roll, reshape, transpose, pad, pixel_shuffle, pixel_unshuffle, gather_rows: they move
  * elements of any type.
- * Relies on move_nest.cuh and walk.cuh. Must never do arithmetic on elements, nor trust an index. */
+ * Relies on move_nest.cuh, walk.cuh and turn.cuh. Must never do arithmetic on elements, nor trust an index. */
 #ifndef BS_CUDA_OP_SHAPE
 #define BS_CUDA_OP_SHAPE
 
 #include "cuda/kernels.cuh"
 #include "cuda/move_nest.cuh"
+#include "cuda/turn.cuh"
 #include "cuda/walk.cuh"
 
 extern "C" {
@@ -18,12 +19,6 @@ __device__ inline void bs_cu_copy_view(const bs_cu_view &to, const bs_cu_view &f
 {
     const bs_cu_team team = {d.index, d.workers, 0, 1};
     bs_cu_nest_copy(bs_cu_nest_of(to, from, to), team, workspace, bs_cu_uncut());
-}
-
-/* As bs_cu_pick, of all axes that a view can have. */
-__device__ __forceinline__ int32_t bs_cu_pick_axis(const int32_t *a, int32_t d)
-{
-    return d == 4 ? a[4] : d == 5 ? a[5] : bs_cu_pick(a, d);
 }
 
 /* The first of more than four dimensions goes; the others move up. */
@@ -151,15 +146,35 @@ __device__ inline void bs_cu_roll_run(const bs_cu_tile &t, const bs_device_step 
     });
 }
 
-/* p: dimension d of the result is dimension p[d] of the operand. */
-static void bs_cu_transpose_describe(const bs_cu_node *n, bs_device_step *s)
+/* ---------------------------------------------------------------------------- transpose, reshape, both in one */
+
+/* Parameters of a reshape, in p: what is a transpose too, and its order. */
+enum { BS_CU_RESHAPE_TURNED = BS_MAX_AXES, BS_CU_RESHAPE_PARAMS };
+static_assert(BS_CU_RESHAPE_PARAMS <= BS_DEVICE_PARAMS, "a step has these parameters");
+
+enum { BS_CU_TURN_NONE, BS_CU_TURN_OPERAND, BS_CU_TURN_RESULT };
+
+/* p: dimension d of the result is dimension p[d] of the operand; back: the other way. */
+static void bs_cu_transpose_order(const bs_transpose_desc *desc, int32_t rank, bool back, bs_device_step *s)
 {
-    const int32_t rank = n->out[0].rank;
     bool given = rank < 2;
     for (int32_t d = 0; d < BS_MAX_AXES; d++)
-        given = given || s->p[d].i != 0;
-    for (int32_t d = 0; d < rank && !given; d++)
-        s->p[d].i = d < rank - 2 ? d : 2 * rank - 3 - d;
+        given = given || desc->order[d] != 0;
+    for (int32_t d = 0; d < rank; d++) {
+        const int32_t of = given ? desc->order[d] : d < rank - 2 ? d : 2 * rank - 3 - d;
+        s->p[back ? of : d].i = back ? d : of;
+    }
+}
+
+/* Or the end of reshape, transpose (plan/fusions.c): operand 0 is then the reshape's. */
+static void bs_cu_transpose_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    const bool fused = n->np->fusion != 0;
+    bs_cu_transpose_order((const bs_transpose_desc *)n->params, n->out[0].rank, fused, s);
+    if (fused) {
+        s->kernel = BS_CU_reshape;
+        s->p[BS_CU_RESHAPE_TURNED].i = BS_CU_TURN_RESULT;
+    }
     bs_cu_cut(n, s);
 }
 
@@ -167,17 +182,20 @@ __device__ inline void bs_cu_transpose_run(const bs_cu_tile &t, const bs_device_
 {
     const bs_cu_deal d = bs_cu_deal_rows(t, s, w);
     bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &x, int32_t) {
-        bs_cu_view turned = x;
-#pragma unroll
-        for (int32_t i = 0; i < BS_MAX_AXES; i++)
-            turned.stride[i] = bs_cu_pick_axis(x.stride, s->p[i].i);
-        bs_cu_copy_axes(y, turned, d, t.workspace);
+        bs_cu_copy_axes(y, bs_cu_turn(x, s), d, t.workspace);
     });
 }
 
-/* ------------------------------------------------------------------------------------------------- reshape */
-
-static constexpr bs_cu_describe bs_cu_reshape_describe = bs_cu_cut;
+/* Or the end of transpose, reshape: operand 0 is then the transpose's. */
+static void bs_cu_reshape_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    const bool fused = n->np->fusion != 0;
+    s->p[BS_CU_RESHAPE_TURNED].i = fused ? BS_CU_TURN_OPERAND : BS_CU_TURN_NONE;
+    if (fused)
+        bs_cu_transpose_order((const bs_transpose_desc *)bs_transpose_before(n->graph, n->node), n->in[0].rank, false,
+                              s);
+    bs_cu_cut(n, s);
+}
 
 __device__ inline int32_t bs_cu_reshape_count(const bs_cu_view &v)
 {
@@ -202,37 +220,25 @@ __device__ inline int64_t bs_cu_reshape_at(const bs_cu_view &v, int32_t i)
     return at;
 }
 
-/* Makes a dense view one line; false: it is not dense. */
-__device__ inline bool bs_cu_reshape_line(bs_cu_view *v, int32_t count)
-{
-    int32_t step = 1;
-    bool dense = true;
-#pragma unroll
-    for (int32_t d = BS_MAX_AXES - 1; d >= 0; d--)
-        if (d < v->rank) {
-            dense = dense && (v->dim[d] == 1 || v->stride[d] == step);
-            step *= v->dim[d];
-        }
-    if (!dense)
-        return false;
-    v->rank = 1;
-    v->dim[0] = count;
-    v->stride[0] = 1;
-    return true;
-}
-
 __device__ inline void bs_cu_reshape_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const bs_cu_deal d = bs_cu_deal_rows(t, s, w);
-    bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &x, int32_t) {
+    const int32_t turned = s->p[BS_CU_RESHAPE_TURNED].i;
+    bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &result, const bs_cu_view &operand, int32_t) {
+        const bs_cu_view y = turned == BS_CU_TURN_RESULT ? bs_cu_turn(result, s) : result;
+        const bs_cu_view x = turned == BS_CU_TURN_OPERAND ? bs_cu_turn(operand, s) : operand;
         const int32_t n = bs_cu_reshape_count(y);
         if (n != bs_cu_reshape_count(x)) {
             bs_cu_fail(t, s, BS_ERROR_SHAPE);
             return;
         }
-        bs_cu_view to = y, from = x;
-        if (bs_cu_reshape_line(&to, n) && bs_cu_reshape_line(&from, n)) {
-            bs_cu_copy_view(to, from, d, t.workspace);
+        bs_cu_view view;
+        if (bs_cu_reshape_view(x, y, &view)) {
+            bs_cu_copy_axes(y, view, d, t.workspace);
+            return;
+        }
+        if (bs_cu_reshape_view(y, x, &view)) {
+            bs_cu_copy_axes(view, x, d, t.workspace);
             return;
         }
         for (int32_t i = d.index; i < n; i += d.workers)

@@ -23,6 +23,16 @@ bs_window bs_pool2d_window(const bs_pool2d_desc *desc);
 bool bs_reshape_line(bs_graph *graph, bs_value *x);
 bs_value bs_reshape_to_line(bs_graph *graph, bs_value x);
 
+/* The same file: one pass for a reshape and the transpose of its result, called for the transpose; and for the reshape
+ * of what a transpose has made, called for the reshape. (plan/fusions.c) */
+bs_status bs_reshape_transpose_run(const bs_call *call);
+bs_status bs_transpose_reshape_run(const bs_call *call);
+/* Parameters of the transpose whose result is operand 0 of `node`. */
+static inline const void *bs_transpose_before(const bs_graph *graph, const bs_node *node)
+{
+    return graph->nodes[graph->values[bs_node_in(graph, node)[0]].node].params;
+}
+
 /* ops/deconv2d.c */
 typedef struct bs_deconv2d_form {
     int32_t in, out, kernel, stride, pad, output_pad;

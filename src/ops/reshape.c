@@ -1,4 +1,4 @@
-/* ops/reshape.c - reshape and transpose: elements keep their values, but not their positions. Elements of any type.
+/* ops/reshape.c - reshape and transpose, and both in one: elements keep their values, but not their positions. Elements of any type.
  * Relies on span.h. Must never be used on images of a patch domain: a cell holds only part of the elements. */
 #include "ops/forms.h"
 #include "ops/span.h"
@@ -110,17 +110,6 @@ static bool reshape_infer(bs_infer *infer)
 
 /* ----------------------------------------------------------------------------------------------------- reshape */
 
-static bool dense_row(const bs_operand *o)
-{
-    ptrdiff_t step = 1;
-    for (int32_t d = o->rank - 1; d >= 0; d--) {
-        if (o->dim[d] != 1 && o->stride[d] != step)
-            return false;
-        step *= o->dim[d];
-    }
-    return true;
-}
-
 static int64_t row_elements(const bs_operand *o)
 {
     int64_t elements = 1;
@@ -146,24 +135,49 @@ static void place_next(reshape_place *place, const bs_operand *o)
     }
 }
 
-/* The operand with the result's dimensions, where they differ in ones alone: such a result is a strided copy. */
-static bool reshape_view(const bs_operand *in, const bs_operand *out, bs_operand *view)
+/* Axes of more than one element. */
+static int32_t real_axes(const bs_operand *o, int32_t *axes)
 {
-    int32_t from = 0;
-    *view = *in;
-    view->rank = out->rank;
-    for (int32_t d = 0; d < out->rank; d++) {
-        while (from < in->rank && in->dim[from] == 1)
-            from++;
-        view->dim[d] = out->dim[d];
+    int32_t n = 0;
+    for (int32_t d = 0; d < o->rank; d++)
+        if (o->dim[d] != 1)
+            axes[n++] = d;
+    return n;
+}
+
+/* `o` with as many elements in other dimensions, those of `like`: false where no strides say that. Axes fall into the
+ * smallest groups with as many elements on both sides; in a group, those of `o` must lie one in the other. */
+static bool reshape_view(const bs_operand *o, const bs_operand *like, bs_operand *view)
+{
+    int32_t axes[BS_MAX_AXES], from = 0, to = 0;
+    const int32_t n = real_axes(o, axes);
+    *view = *o;
+    view->rank = like->rank;
+    for (int32_t d = 0; d < like->rank; d++) {
+        view->dim[d] = like->dim[d];
         view->stride[d] = 0;
-        if (out->dim[d] != 1) {
-            if (from == in->rank || in->dim[from] != out->dim[d])
-                return false;
-            view->stride[d] = in->stride[from++];
-        }
     }
-    return true; /* nothing of the operand is left: it has as many elements */
+    for (; from < n && to < view->rank; from++) {
+        int64_t have = o->dim[axes[from]], want = view->dim[to];
+        int32_t end = to + 1;
+        while (have != want && (have < want ? from + 1 < n : end < view->rank)) {
+            if (have > want) {
+                want *= view->dim[end++];
+                continue;
+            }
+            from++;
+            have *= o->dim[axes[from]];
+            if (o->stride[axes[from - 1]] != o->dim[axes[from]] * o->stride[axes[from]])
+                return false;
+        }
+        ptrdiff_t stride = o->stride[axes[from]];
+        for (int32_t d = end - 1; d >= to; d--) {
+            view->stride[d] = stride;
+            stride *= view->dim[d];
+        }
+        to = end;
+    }
+    return true;
 }
 
 static void reshape_row(const bs_operand *in, const bs_operand *out, int32_t row)
@@ -173,10 +187,6 @@ static void reshape_row(const bs_operand *in, const bs_operand *out, int32_t row
     char *to = bs_operand_at(out, row * out->row_stride);
     const char *from = bs_operand_at(in, row * in->row_stride);
     reshape_place source = {{0}, 0}, target = {{0}, 0};
-    if (dense_row(in) && dense_row(out)) {
-        bs_copy(to, from, bytes * (size_t)elements);
-        return;
-    }
     for (int64_t i = 0; i < elements; i++) {
         bs_copy(to + target.offset * (ptrdiff_t)bytes, from + source.offset * (ptrdiff_t)bytes, bytes);
         place_next(&source, in);
@@ -184,21 +194,31 @@ static void reshape_row(const bs_operand *in, const bs_operand *out, int32_t row
     }
 }
 
-static bs_status reshape_run(const bs_call *call)
+/* Element number i of `in`, row-major, becomes that of `out`: both are whole. */
+static bs_status reshape_copy(const bs_call *call, const bs_operand *in, const bs_operand *out)
 {
-    const bs_operand *in = &call->in[0], *out = &call->out[0];
+    bs_operand from, to;
     if (row_elements(in) != row_elements(out))
         return BS_ERROR_SHAPE;
-    bs_operand view;
-    if (reshape_view(in, out, &view)) {
-        bs_span span;
-        bs_span_box(&span, out, call->rows);
-        bs_span_copy(&span, call, out, &view, NULL);
+    if (reshape_view(in, out, &from)) {
+        to = *out;
+    } else if (reshape_view(out, in, &to)) {
+        from = *in;
+    } else {
+        for (int32_t row = 0; row < call->rows; row++)
+            reshape_row(in, out, row);
         return BS_OK;
     }
-    for (int32_t row = 0; row < call->rows; row++)
-        reshape_row(in, out, row);
+    to.rect = (bs_rect){.y1 = to.dim[1], .x1 = to.dim[2]};
+    bs_span span;
+    bs_span_box(&span, &to, call->rows);
+    bs_span_copy(&span, call, &to, &from, NULL);
     return BS_OK;
+}
+
+static bs_status reshape_run(const bs_call *call)
+{
+    return reshape_copy(call, &call->in[0], &call->out[0]);
 }
 
 const bs_op bs_op_reshape = {.name = "reshape",
@@ -290,20 +310,36 @@ static bool transpose_infer(bs_infer *infer)
     return true;
 }
 
+/* `o` as the operand of a transpose sees its result, or, back, as the result sees that. */
+static bs_operand transpose_turn(const bs_operand *o, const bs_transpose_desc *desc, bool back)
+{
+    bs_operand turned = *o;
+    int32_t order[BS_MAX_AXES];
+    transpose_order(desc, o->rank, order);
+    for (int32_t d = 0; d < o->rank; d++) {
+        const int32_t to = back ? order[d] : d, from = back ? d : order[d];
+        turned.dim[to] = o->dim[from];
+        turned.stride[to] = o->stride[from];
+    }
+    return turned;
+}
+
 static bs_status transpose_run(const bs_call *call)
 {
-    const bs_operand *in = &call->in[0], *out = &call->out[0];
-    bs_operand view = *in;
-    int32_t order[BS_MAX_AXES];
-    transpose_order(call->params, in->rank, order);
-    for (int32_t d = 0; d < in->rank; d++) {
-        view.dim[d] = in->dim[order[d]];
-        view.stride[d] = in->stride[order[d]];
-    }
-    bs_span span;
-    bs_span_box(&span, out, call->rows);
-    bs_span_copy(&span, call, out, &view, NULL);
-    return BS_OK;
+    const bs_operand turned = transpose_turn(&call->in[0], call->params, false);
+    return reshape_copy(call, &turned, &call->out[0]);
+}
+
+bs_status bs_reshape_transpose_run(const bs_call *call)
+{
+    const bs_operand turned = transpose_turn(&call->out[0], call->params, true);
+    return reshape_copy(call, &call->in[0], &turned);
+}
+
+bs_status bs_transpose_reshape_run(const bs_call *call)
+{
+    const bs_operand turned = transpose_turn(&call->in[0], bs_transpose_before(call->graph, call->node), false);
+    return reshape_copy(call, &turned, &call->out[0]);
 }
 
 const bs_op bs_op_transpose = {.name = "transpose",

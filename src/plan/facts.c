@@ -143,7 +143,7 @@ bool bs_plan_is_planar(const bs_plan *plan, int32_t value)
 bool bs_plan_is_of_images(const bs_plan *p, int32_t n)
 {
     const bs_op *op = bs_op_get(p->graph->nodes[n].op);
-    return op->halo || op->flags & (BS_OP_CHANNELS_LAST | BS_OP_CLAMPS) || p->nodes[n].fusion ||
+    return op->halo || op->flags & (BS_OP_CHANNELS_LAST | BS_OP_CLAMPS) || bs_fusion_is_of_images(p->nodes[n].fusion) ||
            bs_node_is_view(&p->graph->nodes[n]) || bs_node_joins_cells(&p->graph->nodes[n]);
 }
 
@@ -191,8 +191,8 @@ bool bs_plan_reads_in_place(const bs_plan *p, int32_t n, int32_t index, int32_t 
         return !hands_on_a_view(p, node, index, value);
     const bool zeros = v->rank == 3 && op->halo && !(op->flags & (BS_OP_CLAMPS | BS_OP_CORE_INPUT)) &&
                        p->values[value].margin > 0;
-    const bool channels = v->rank == 3 && (op->flags & BS_OP_CHANNELS_LAST || p->nodes[n].fusion) &&
-                          bs_plan_is_planar(p, value);
+    const bool channels = v->rank == 3 && bs_plan_is_planar(p, value) &&
+                          (op->flags & BS_OP_CHANNELS_LAST || bs_fusion_is_of_images(p->nodes[n].fusion));
     return !zeros && !scattered_rows && !channels;
 }
 

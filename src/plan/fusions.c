@@ -5,15 +5,16 @@
  * Relies on plan/fusions.h. Must never change a result. */
 #include "plan/fusions.h"
 
+#include "ops/forms.h"
 #include "ops/structure.h"
 #include "kernels/elementwise.h"
 
-/* The node of op `name` that makes `value`, when a live node is the only reader of that value; else 0. */
+/* The node of op `name` that makes `value` by itself, when a live node is the only reader of that value; else 0. */
 static int32_t only_use(const bs_fusion_search *f, int32_t value, const char *name)
 {
     const bs_graph *g = f->plan->graph;
     const int32_t n = g->values[value].node;
-    const bool is = strcmp(bs_op_get(g->nodes[n].op)->name, name) == 0;
+    const bool is = strcmp(bs_op_get(g->nodes[n].op)->name, name) == 0 && f->plan->nodes[n].fusion == 0;
     return is && (!f->readers || f->readers[value] == 1) ? n : 0;
 }
 
@@ -75,6 +76,31 @@ static bs_status sr_store_run(const bs_call *call)
     return BS_OK;
 }
 
+/* ------------------------------------------------------------------- reshape, then transpose; and the other way */
+
+static bool pair_match(const bs_fusion_search *f, int32_t n, const char *first, const char *last, bs_fusion_match *m)
+{
+    const bs_graph *g = f->plan->graph;
+    if (strcmp(bs_op_get(g->nodes[n].op)->name, last) != 0)
+        return false;
+    const int32_t inner = only_use(f, bs_node_in(g, &g->nodes[n])[0], first);
+    const int32_t x = bs_node_in(g, &g->nodes[inner])[0];
+    if (!inner || (f->wanted && f->wanted[0] != x))
+        return false;
+    *m = (bs_fusion_match){{inner, 0}, 1, {x, 0}};
+    return true;
+}
+
+static bool reshape_transpose_match(const bs_fusion_search *f, int32_t n, bs_fusion_match *m)
+{
+    return pair_match(f, n, "reshape", "transpose", m);
+}
+
+static bool transpose_reshape_match(const bs_fusion_search *f, int32_t n, bs_fusion_match *m)
+{
+    return pair_match(f, n, "transpose", "reshape", m);
+}
+
 /* -------------------------------------------------------------------------------------------------- table */
 
 typedef struct bs_fusion {
@@ -82,9 +108,12 @@ typedef struct bs_fusion {
     bool (*match)(const bs_fusion_search *f, int32_t node, bs_fusion_match *match);
     bs_status (*run)(const bs_call *call);
     int32_t operands;
+    bool images; /* it wants images with their channels side by side */
 } bs_fusion;
 
-static const bs_fusion fusions[] = {{"sr_store", sr_store_match, sr_store_run, 2}};
+static const bs_fusion fusions[] = {{"sr_store", sr_store_match, sr_store_run, 2, true},
+                                    {"reshape_transpose", reshape_transpose_match, bs_reshape_transpose_run, 1, false},
+                                    {"transpose_reshape", transpose_reshape_match, bs_transpose_reshape_run, 1, false}};
 #define FUSIONS ((int32_t)(sizeof fusions / sizeof *fusions))
 
 bool bs_fusion_find(const bs_fusion_search *search, int32_t node, int32_t fusion, bs_fusion_match *match)
@@ -107,6 +136,8 @@ bs_status bs_fusion_run(const bs_call *call)
 }
 
 int32_t bs_fusion_count(void) { return FUSIONS; }
+
+bool bs_fusion_is_of_images(int32_t fusion) { return fusion != 0 && fusions[fusion - 1].images; }
 
 const char *bs_fusion_name(int32_t fusion)
 {

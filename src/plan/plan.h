@@ -286,6 +286,7 @@ const int32_t *bs_plan_in(const bs_plan *plan, int32_t node, int32_t *count);
 bs_status bs_fusion_run(const bs_call *call);
 const char *bs_fusion_name(int32_t fusion);
 int32_t bs_fusion_count(void);
+bool bs_fusion_is_of_images(int32_t fusion); /* 0: false */
 /* Whether a run reads operand `index` of a node. A forced router reads no scores; a gather of one reads only what the
  * forced path gives, or the residual instead. */
 bool bs_plan_reads(const bs_plan *plan, const bs_node *node, int32_t index);
