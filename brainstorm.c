@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 450c817b3450556779a331fa113e61ea3d71af34069532cc6a334509659f2b25
+ * sha256 of the parts: 00b1d72ad4c2429c6b0d2e4c11904f7ab07337459ebc9facf5128b61b2d3d92a
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -26237,7 +26237,8 @@ bs_value bs_rope(bs_graph *graph, bs_value x, bs_value positions, const bs_rope_
 /* ==== end src/ops/rope.c ====================================================================== */
 
 /* ==== begin src/ops/reshape.c ================================================================= */
-/* ops/reshape.c - reshape and transpose, and both in one: elements keep their values, but not their positions. Elements of any type.
+/* ops/reshape.c - reshape and transpose, and both in one: elements keep their values, but not their positions.
+ * Elements of any type.
  * Relies on span.h. Must never be used on images of a patch domain: a cell holds only part of the elements. */
 /* #include "ops/forms.h" */
 /* #include "ops/span.h" */

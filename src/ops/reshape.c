@@ -1,4 +1,5 @@
-/* ops/reshape.c - reshape and transpose, and both in one: elements keep their values, but not their positions. Elements of any type.
+/* ops/reshape.c - reshape and transpose, and both in one: elements keep their values, but not their positions.
+ * Elements of any type.
  * Relies on span.h. Must never be used on images of a patch domain: a cell holds only part of the elements. */
 #include "ops/forms.h"
 #include "ops/span.h"
