@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 00b1d72ad4c2429c6b0d2e4c11904f7ab07337459ebc9facf5128b61b2d3d92a
+ * sha256 of the parts: 050fb145daa8d275d37e0eea607cae1d42133630ef48411adfe9d171a7a7011e
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -40734,7 +40734,7 @@ static void operand_stored(const bs_context *c, int32_t value, uint8_t *base, bs
     const bs_value_info *v = &c->session->graph->values[value];
     const bs_value_plan *p = &c->session->plan->values[value];
     const ptrdiff_t bytes = (ptrdiff_t)bs_dtype_bytes(v->dtype);
-    o->row_stride = (ptrdiff_t)bs_bytes_figure(p->row_bytes) / bytes;
+    o->row_stride = (ptrdiff_t)bs_bytes_figure(p->row_bytes) >> bytes / 2; /* 1, 2 or 4: a division is slow */
     o->data = base;
     if (v->rank != 3 || p->planar) {
         bs_operand_dense(c, v, o);
