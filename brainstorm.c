@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 050fb145daa8d275d37e0eea607cae1d42133630ef48411adfe9d171a7a7011e
+ * sha256 of the parts: 30e7dc40c4f740a358c656be36dfd26d809ab170fbe0fce6b11bfdef7532e775
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -19203,7 +19203,8 @@ typedef struct bs_node_plan {
     int32_t newest_owner;   /* the last owner among its twins, itself included */
     bs_bytes prepared_bytes; /* offset of its weights, in its unit's slot or the resident weights */
     bs_bytes prepared_offset;
-    bs_bytes scratch_bytes; /* for each thread */
+    /* for each thread; on a device for all blocks together, in its memory, and only where an extent is made */
+    bs_bytes scratch_bytes;
 } bs_node_plan;
 
 #define BS_CROSS_ROWS 64 /* rows, at most, of a call that is one of the work items of bs_node_plan */
@@ -20361,7 +20362,7 @@ BS_INTERNAL bs_bytes bs_weight_elements(const bs_weight_spec *spec);
     /* op set 4: unary.c, binary.c, compare.c */                                                                      \
     X(unary, KERNEL) X(binary, KERNEL) X(compare, KERNEL) X(where, KERNEL)                                            \
     /* op set 4: from_data.c, unique.c, nms.c */                                                                      \
-    X(arange, KERNEL) X(nonzero, KERNEL) X(unique, NONE) X(nms, NONE)                                                 \
+    X(arange, KERNEL) X(nonzero, KERNEL) X(unique, KERNEL) X(nms, NONE)                                               \
     /* op set 4: loops.c, lowered by the planner */                                                                   \
     X(loop, NONE) X(loop_carry, NONE) X(loop_trip, NONE) X(loop_next, NONE) X(loop_collect, NONE) X(loop_again, NONE)
 
@@ -21631,6 +21632,31 @@ static inline BS_BOTH int32_t bs_compare_apply_i32(bs_compare_kind kind, int32_t
 
 #endif
 /* ==== end src/ops/maths.h ===================================================================== */
+
+/* ==== begin src/ops/found.h =================================================================== */
+/* ops/found.h - what ops find whose result is as long as their data say, for plain kernels and a device: the order of
+ * elements. Relies on base/base.h. Must never compare floats where bits decide: all NaN are one element. */
+#ifndef BS_OPS_FOUND_H
+#define BS_OPS_FOUND_H
+
+/* #include "base/base.h" */
+
+/* Numbers without a sign that order as elements of f32 or i32 with these bits do: those of a float from its largest
+ * negative one on, then 0 of any sign, and last NaN of any kind. */
+static inline BS_BOTH uint32_t bs_order_key(bs_dtype dtype, uint32_t bits)
+{
+    const uint32_t sign = UINT32_C(1) << 31, infinite = UINT32_C(0x7f800000), size = bits & ~sign;
+    if (dtype == BS_I32)
+        return bits ^ sign;
+    if (size > infinite)
+        return UINT32_MAX;
+    if (size == 0)
+        return sign;
+    return (bits & sign) != 0 ? ~bits : bits | sign;
+}
+
+#endif
+/* ==== end src/ops/found.h ===================================================================== */
 
 /* ==== begin src/ops/features.h ================================================================ */
 /* ops/features.h - from the sums of patch_features to the small integers that are the keys of a routing table.
@@ -29109,9 +29135,10 @@ bs_value bs_unary(bs_graph *graph, bs_value x, bs_unary_kind kind)
 
 /* ==== begin src/ops/unique.c ================================================================== */
 /* ops/unique.c - the different elements of a value, in rising order: unique.
- * Relies on common.h for the dimension that a node makes, base/sort.c. Must never write an element beyond its maximum:
- * what there is is counted all the same, and the run then ends (run/extents.c). */
+ * Relies on common.h for the dimension that a node makes, found.h for the order, base/sort.c. Must never write an
+ * element beyond its maximum: what there is is counted all the same, and the run then ends (run/extents.c). */
 /* #include "ops/common.h" */
+/* #include "ops/found.h" */
 
 static const bs_field unique_fields[] = {BS_INT_OF("maximum", 0, 1 << 30)};
 
@@ -29136,7 +29163,7 @@ static bool unique_infer(bs_infer *infer)
     return found >= 0;
 }
 
-/* For each element a key, an id and room to sort ids. */
+/* For each element a key, an id and room to sort ids; on a device a key with its id, and where an element begins. */
 static void unique_plan(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w,
                         bs_node_plan *plan)
 {
@@ -29154,21 +29181,6 @@ static void *element_at(const bs_operand *o, int64_t index)
         index /= o->dim[d];
     }
     return bs_operand_at(o, at);
-}
-
-/* Numbers without a sign that order as elements do: those of a float from its largest negative one on, then 0 of any
- * sign, and last NaN of any kind. */
-static uint32_t element_key(bs_dtype dtype, const void *at)
-{
-    const uint32_t sign = UINT32_C(1) << 31, bits = *(const uint32_t *)at;
-    if (dtype == BS_I32)
-        return bits ^ sign;
-    const float x = *(const float *)at;
-    if (x != x)
-        return UINT32_MAX;
-    if (x == 0)
-        return sign;
-    return (bits & sign) != 0 ? ~bits : bits | sign;
 }
 
 static bool key_is_less(const void *keys, int32_t a, int32_t b)
@@ -29205,7 +29217,7 @@ static bs_status unique_run(const bs_call *call)
     uint32_t *keys = call->scratch;
     int32_t *ids = (int32_t *)keys + n;
     for (int32_t i = 0; i < n; i++) {
-        keys[i] = element_key(x->dtype, element_at(x, i));
+        keys[i] = bs_order_key(x->dtype, *(const uint32_t *)element_at(x, i));
         ids[i] = i;
     }
     bs_sort(ids, ids + n, n, key_is_less, keys);
@@ -29218,7 +29230,8 @@ static const bs_op_rules unique_rules = {.plan = unique_plan};
 
 const bs_op bs_op_unique = {.name = "unique",
                             .min_in = 1,
-                            .flags = BS_OP_EMPTY | BS_OP_HOST,
+                            .roles = {BS_ROLE_DECIDING},
+                            .flags = BS_OP_EMPTY,
                             BS_PARAMS(bs_extent_desc, unique_fields),
                             .infer = unique_infer,
                             .rules = &unique_rules,
@@ -30694,6 +30707,7 @@ typedef struct bs_device_layout {
     uint64_t transient, states, inputs, decisions, guesses, contexts, tables, scratch, slots, device_bytes;
     uint64_t context_bytes;  /* of the decisions of one tile */
     uint64_t scratch_bytes;  /* of the rows of one tile, when they do not fit in shared memory; else 0 */
+    uint64_t kernel_scratch; /* of a kernel that makes an extent (bs_node_plan.scratch_bytes): one runs at a time */
     int32_t tiles;           /* tiles that have a context (and scratch outside shared memory) */
     uint64_t status;         /* within decisions: i32 status, i32 node */
     uint64_t extents;        /* within decisions, of n_dims: i32, as known so far in a run */
@@ -31288,7 +31302,7 @@ void bs_plan_size_node(const bs_plan *p, int32_t n, bs_node_plan *np)
     /* larger plans are refused, whatever kernels want */
     if (op->rules && op->rules->plan && bs_bytes_figure(np->prepared_bytes) < BS_MAX_PLAN_BYTES)
         op->rules->plan(g, node, (bs_conv_choice)p->desc.conv, (int32_t)h, (int32_t)w, np);
-    if (bs_plan_on_device(p))
+    if (bs_plan_on_device(p) && !node->makes)
         np->scratch_bytes = bs_bytes_of(0); /* blocks of a device have their own scratch */
 }
 
@@ -40630,6 +40644,7 @@ void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
     l->guesses = take(&at, 2 * (int64_t)plan->graph->max_paths + 1, sizeof(float));
     l->contexts = take_bytes(&at, bs_bytes_times(decisions.tile, l->tiles));
     l->scratch = take_bytes(&at, bs_bytes_times(scratch, l->tiles));
+    l->kernel_scratch = take_bytes(&at, plan->kernel_scratch_bytes);
     l->tables = take_bytes(&at, bs_bytes_of(l->tables_bytes));
     l->slots = take_bytes(&at, plan->desc.in_place ? bs_bytes_of(0) : plan->slot_bytes);
     l->device_bytes = bs_bytes_figure(at);

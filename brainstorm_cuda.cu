@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: b3df00cfe1f9fba4fed8d3f54d7c83a47e23e82aef7acfb515486a327c0af056
+ * sha256 of the parts: 4f5e9d80a185e93e4841f545155b1107b29936a9fcc2886bfd88d2237070df0d
  */
 #include "brainstorm.h"
 
@@ -823,7 +823,8 @@ typedef struct bs_node_plan {
     int32_t newest_owner;   /* the last owner among its twins, itself included */
     bs_bytes prepared_bytes; /* offset of its weights, in its unit's slot or the resident weights */
     bs_bytes prepared_offset;
-    bs_bytes scratch_bytes; /* for each thread */
+    /* for each thread; on a device for all blocks together, in its memory, and only where an extent is made */
+    bs_bytes scratch_bytes;
 } bs_node_plan;
 
 #define BS_CROSS_ROWS 64 /* rows, at most, of a call that is one of the work items of bs_node_plan */
@@ -1625,6 +1626,7 @@ typedef struct bs_device_layout {
     uint64_t transient, states, inputs, decisions, guesses, contexts, tables, scratch, slots, device_bytes;
     uint64_t context_bytes;  /* of the decisions of one tile */
     uint64_t scratch_bytes;  /* of the rows of one tile, when they do not fit in shared memory; else 0 */
+    uint64_t kernel_scratch; /* of a kernel that makes an extent (bs_node_plan.scratch_bytes): one runs at a time */
     int32_t tiles;           /* tiles that have a context (and scratch outside shared memory) */
     uint64_t status;         /* within decisions: i32 status, i32 node */
     uint64_t extents;        /* within decisions, of n_dims: i32, as known so far in a run */
@@ -1958,6 +1960,7 @@ struct bs_cu_program {
     uint64_t context_bytes;
     uint8_t *scratch; /* rows of tiles, scratch_bytes each, when they do not fit in shared memory */
     uint64_t scratch_bytes;
+    uint8_t *kernel_scratch; /* of the step that makes an extent, for all of its blocks */
     float *guesses;        /* [paths of a router] of the last look_ahead, and room for its lists */
     int32_t *status;       /* [3]: the first failure of the run, its node; whether a branch has rows (graph.cuh) */
     const int32_t *dims;   /* [dimensions] of the run, as it begins */
@@ -2262,8 +2265,8 @@ __device__ __forceinline__ void bs_cu_zero_margin_of(const bs_cu_tile &t, const 
     /* op_lines.cuh */                                                                                    \
     X(softmax) X(layer_norm) X(reduce) X(argmax) X(topk)                                                  \
     X(rms_norm) X(argmin) X(cumsum)                                                                       \
-    /* op_rope.cuh, op_segment.cuh, op_image.cuh, op_from_data.cuh */                                     \
-    X(rope) X(segment_index) X(lrn) X(arange) X(nonzero)                                                  \
+    /* op_rope.cuh, op_segment.cuh, op_image.cuh, op_from_data.cuh, op_unique.cuh */                      \
+    X(rope) X(segment_index) X(lrn) X(arange) X(nonzero) X(unique)                                        \
     /* op_image.cuh, op_resize.cuh, op_features.cuh */                                                    \
     X(pool2d) X(pool2d_global) X(resize) X(resize_double) X(resize_any) X(patch_features)                 \
     /* op_conv_*.cuh, op_deconv.cuh */                                                                    \
@@ -2397,7 +2400,7 @@ static inline int32_t bs_cu_work_items(int64_t count, int64_t each)
     /* op set 4: unary.c, binary.c, compare.c */                                                                      \
     X(unary, KERNEL) X(binary, KERNEL) X(compare, KERNEL) X(where, KERNEL)                                            \
     /* op set 4: from_data.c, unique.c, nms.c */                                                                      \
-    X(arange, KERNEL) X(nonzero, KERNEL) X(unique, NONE) X(nms, NONE)                                                 \
+    X(arange, KERNEL) X(nonzero, KERNEL) X(unique, KERNEL) X(nms, NONE)                                               \
     /* op set 4: loops.c, lowered by the planner */                                                                   \
     X(loop, NONE) X(loop_carry, NONE) X(loop_trip, NONE) X(loop_next, NONE) X(loop_collect, NONE) X(loop_again, NONE)
 
@@ -9841,7 +9844,8 @@ __device__ inline bool bs_cu_decide_budget(const bs_cu_router &r)
 /* ==== end src/cuda/route_budget.cuh =========================================================== */
 /* ==== begin src/cuda/route_capacity.cuh ======================================================= */
 /* route_capacity.cuh - the protocol CAPACITY, once rows have their choices: a path keeps those of the highest gates.
- * Looks at all rows at once. Relies on route_pack.cuh. Must never let the order in which threads arrive decide. */
+ * Looks at all rows at once. Relies on route_pack.cuh and sort.cuh. Must never let the order in which threads arrive
+ * decide. */
 #ifndef BS_CUDA_ROUTE_CAPACITY
 #define BS_CUDA_ROUTE_CAPACITY
 
@@ -10029,6 +10033,86 @@ __device__ inline void bs_cu_record_counts(const bs_cu_router &r)
 
 #endif
 /* ==== end src/cuda/route_pack.cuh ============================================================= */
+/* ==== begin src/cuda/sort.cuh ================================================================= */
+/* sort.cuh - sorting keys of which no two are equal, ascending, by all threads of a block.
+ *
+ * A bitonic network whose every comparison puts the smaller key first, so that what lies beyond the last key can be
+ * left out: log2(n)^2 / 2 passes over all keys. Called after a barrier; ends with one.
+ * Relies on portable.cuh. Must never be given two equal keys where their order matters: they have none. */
+#ifndef BS_CUDA_SORT
+#define BS_CUDA_SORT
+
+/* #include "cuda/portable.cuh" */
+
+enum { BS_CU_SORT_STAGE = 2048 }; /* keys that are sorted in shared memory at a time: a power of two */
+
+/* One pass: compares keys that are `half` apart in blocks of twice as many; mirrored, those that lie alike from both
+ * ends of such a block. */
+__device__ inline void bs_cu_sort_pass(uint64_t *keys, uint32_t n, uint32_t half, bool mirrored)
+{
+    for (uint32_t i = threadIdx.x;; i += blockDim.x) {
+        const uint32_t low = i / half * 2 * half + i % half, high = mirrored ? low ^ (2 * half - 1) : low + half;
+        if (low >= n)
+            break;
+        if (high < n && keys[low] > keys[high]) {
+            const uint64_t key = keys[low];
+            keys[low] = keys[high];
+            keys[high] = key;
+        }
+    }
+    __syncthreads();
+}
+
+/* The passes from `half` down to 1. */
+__device__ inline void bs_cu_sort_passes(uint64_t *keys, uint32_t n, uint32_t half)
+{
+    for (; half > 0; half /= 2)
+        bs_cu_sort_pass(keys, n, half, false);
+}
+
+/* All passes where the keys are: for keys in shared memory, or few. */
+__device__ inline void bs_cu_sort_here(uint64_t *keys, uint32_t n)
+{
+    for (uint32_t half = 1; half < n; half *= 2) {
+        bs_cu_sort_pass(keys, n, half, true);
+        bs_cu_sort_passes(keys, n, half / 2);
+    }
+}
+
+/* Sorts each BS_CU_SORT_STAGE keys by themselves, in shared memory; merges: they were merged so far that passes from
+ * half of as many down are left. */
+__device__ inline void bs_cu_sort_stages(uint64_t *keys, uint32_t n, uint64_t *stage, bool merges)
+{
+    for (uint32_t first = 0; first < n; first += BS_CU_SORT_STAGE) {
+        const uint32_t count = min(n - first, (uint32_t)BS_CU_SORT_STAGE);
+        for (uint32_t i = threadIdx.x; i < count; i += blockDim.x)
+            stage[i] = keys[first + i];
+        __syncthreads();
+        if (merges)
+            bs_cu_sort_passes(stage, count, BS_CU_SORT_STAGE / 2);
+        else
+            bs_cu_sort_here(stage, count);
+        for (uint32_t i = threadIdx.x; i < count; i += blockDim.x)
+            keys[first + i] = stage[i];
+        __syncthreads();
+    }
+}
+
+/* Any number of keys up to 2^31 in the device's memory; stage: [BS_CU_SORT_STAGE] in shared memory. Of 2^k stages all
+ * keys are read and written k (k + 1) / 2 times for passes between stages, and k + 1 times for those within them. */
+__device__ inline void bs_cu_sort_keys(uint64_t *keys, uint32_t n, uint64_t *stage)
+{
+    bs_cu_sort_stages(keys, n, stage, false);
+    for (uint32_t half = BS_CU_SORT_STAGE; half < n; half *= 2) {
+        bs_cu_sort_pass(keys, n, half, true);
+        for (uint32_t within = half / 2; within >= BS_CU_SORT_STAGE; within /= 2)
+            bs_cu_sort_pass(keys, n, within, false);
+        bs_cu_sort_stages(keys, n, stage, true);
+    }
+}
+
+#endif
+/* ==== end src/cuda/sort.cuh =================================================================== */
 
 /* The order in which rows are served, as keys of which no two are equal. */
 enum { BS_CU_CAPACITY_ROW = (1 << 30) - 1 };
@@ -10036,26 +10120,6 @@ enum { BS_CU_CAPACITY_ROW = (1 << 30) - 1 };
 __device__ __forceinline__ uint64_t bs_cu_capacity_key(float gate, int32_t row)
 {
     return (uint64_t)bs_capacity_rank(gate) << 30 | (uint32_t)row;
-}
-
-/* Sorts n keys, ascending: a bitonic network whose every comparison puts the smaller key first, so that what lies
- * beyond n can be left out. Called by all threads, after a barrier. */
-__device__ inline void bs_cu_sort_keys(uint64_t *keys, int32_t n)
-{
-    for (int32_t width = 2; width / 2 < n; width *= 2)
-        for (int32_t half = width / 2, mirror = 1; half > 0; half /= 2, mirror = 0) {
-            for (int32_t i = bs_cu_thread();; i += bs_cu_threads()) {
-                const int32_t low = i / half * 2 * half + i % half, high = mirror ? low ^ (width - 1) : low + half;
-                if (low >= n)
-                    break;
-                if (high < n && keys[low] > keys[high]) {
-                    const uint64_t key = keys[low];
-                    keys[low] = keys[high];
-                    keys[high] = key;
-                }
-            }
-            __syncthreads();
-        }
 }
 
 /* Limits choice k of all rows: every path keeps those with the highest gates, as long as it has room. next: how many it
@@ -10078,7 +10142,7 @@ __device__ inline void bs_cu_limit_choice(const bs_cu_router &r, int32_t k)
         keys[row] = bs_cu_capacity_key(r.d.gates[(int64_t)row * per_row + k], row);
     __syncthreads();
     if (over)
-        bs_cu_sort_keys(keys, r.rows);
+        bs_cu_sort_here(keys, (uint32_t)r.rows);
     for (int32_t base = 0; over && base < r.rows; base += bs_cu_threads()) {
         const int32_t i = base + bs_cu_thread(), row = i < r.rows ? (int32_t)(keys[i] & BS_CU_CAPACITY_ROW) : 0;
         const int32_t path = i < r.rows ? r.d.chosen[(int64_t)row * per_row + k] : -1;
@@ -11036,6 +11100,121 @@ __device__ inline void bs_cu_unary_run(const bs_cu_tile &t, const bs_device_step
 
 #endif
 /* ==== end src/cuda/op_unary.cuh =============================================================== */
+/* ==== begin src/cuda/op_unique.cuh ============================================================ */
+/* op_unique.cuh - the different elements of a value, in rising order: unique.
+ *
+ * One block sorts keys of all elements, each with its place, so that equal ones stay in the order of their places and
+ * no two keys are equal (sort.cuh says how often it goes through them: 28 times with 10^5 elements); then it numbers
+ * them. Keys lie in the scratch that the op planned.
+ * Relies on op_from_data.cuh, move_nest.cuh and sort.cuh. Must never write an element beyond its maximum: what there is
+ * is counted all the same, and the run then fails. */
+#ifndef BS_CUDA_OP_UNIQUE
+#define BS_CUDA_OP_UNIQUE
+
+/* #include "cuda/move_nest.cuh" */
+/* #include "cuda/op_from_data.cuh" */
+/* #include "cuda/sort.cuh" */
+
+extern "C" {
+/* ==== begin src/ops/found.h =================================================================== */
+/* ops/found.h - what ops find whose result is as long as their data say, for plain kernels and a device: the order of
+ * elements. Relies on base/base.h. Must never compare floats where bits decide: all NaN are one element. */
+#ifndef BS_OPS_FOUND_H
+#define BS_OPS_FOUND_H
+
+/* #include "base/base.h" */
+
+/* Numbers without a sign that order as elements of f32 or i32 with these bits do: those of a float from its largest
+ * negative one on, then 0 of any sign, and last NaN of any kind. */
+static inline BS_BOTH uint32_t bs_order_key(bs_dtype dtype, uint32_t bits)
+{
+    const uint32_t sign = UINT32_C(1) << 31, infinite = UINT32_C(0x7f800000), size = bits & ~sign;
+    if (dtype == BS_I32)
+        return bits ^ sign;
+    if (size > infinite)
+        return UINT32_MAX;
+    if (size == 0)
+        return sign;
+    return (bits & sign) != 0 ? ~bits : bits | sign;
+}
+
+#endif
+/* ==== end src/ops/found.h ===================================================================== */
+}
+
+enum { BS_CU_UNIQUE_FIRST = 1, BS_CU_UNIQUE_INVERSE, BS_CU_UNIQUE_COUNTS }; /* results after the elements */
+
+static constexpr bs_cu_describe bs_cu_unique_describe = bs_cu_arange_describe;
+
+/* What lies in the scratch, as unique_plan in ops/unique.c sizes it. */
+struct bs_cu_unique {
+    uint64_t *keys;   /* [n]: the order of an element, then its place */
+    int32_t *begins;  /* [n]: the first key of each different element */
+    int32_t n, found;
+};
+
+static_assert(BS_CU_SORT_STAGE * sizeof(uint64_t) <= BS_CU_WORKSPACE, "a stage of keys is sorted in the workspace");
+
+__device__ inline void bs_cu_unique_sort(const bs_cu_tile &t, const bs_device_operand *x, const bs_cu_unique &u)
+{
+    const uint8_t *from = bs_cu_row(t, x, 0);
+    for (int32_t i = bs_cu_thread(); i < u.n; i += bs_cu_threads()) {
+        int32_t index[BS_MAX_AXES];
+        const uint32_t bits = reinterpret_cast<const uint32_t *>(from)[bs_cu_index_of(x, i, index)];
+        u.keys[i] = (uint64_t)bs_order_key((bs_dtype)x->dtype, bits) << 32 | (uint32_t)i;
+    }
+    __syncthreads();
+    bs_cu_sort_keys(u.keys, (uint32_t)u.n, reinterpret_cast<uint64_t *>(t.workspace));
+}
+
+/* Writes which of the different elements stands where, and finds where each begins among the keys. */
+__device__ inline void bs_cu_unique_number(const bs_cu_tile &t, const bs_device_operand *inverse, bs_cu_unique *u)
+{
+    int32_t *to = reinterpret_cast<int32_t *>(bs_cu_row(t, inverse, 0));
+    u->found = 0;
+    for (int64_t first = 0; first < u->n; first += bs_cu_threads()) {
+        int32_t index[BS_MAX_AXES], all;
+        const int64_t i = first + bs_cu_thread();
+        const bool is = i < u->n && (i == 0 || u->keys[i] >> 32 != u->keys[i - 1] >> 32);
+        const int32_t row = u->found + bs_cu_rank(is, reinterpret_cast<int32_t *>(t.workspace), &all) - !is;
+        if (is)
+            u->begins[row] = (int32_t)i;
+        if (i < u->n)
+            to[bs_cu_index_of(inverse, (int32_t)u->keys[i], index)] = row;
+        u->found += all;
+        __syncthreads(); /* before the next round takes the workspace, and before others read where elements begin */
+    }
+}
+
+__device__ inline void bs_cu_unique_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_device_operand *x = bs_cu_in(t, s, 0), *out = bs_cu_out(t, s, 0);
+    bs_cu_unique u;
+    u.n = (int32_t)bs_cu_product(x->dim, x->rank);
+    u.keys = reinterpret_cast<uint64_t *>(t.program->kernel_scratch);
+    u.begins = reinterpret_cast<int32_t *>(u.keys + u.n);
+    bs_cu_zero_margin_of(t, w, &out[BS_CU_UNIQUE_INVERSE], 0);
+    bs_cu_unique_sort(t, x, u);
+    bs_cu_unique_number(t, &out[BS_CU_UNIQUE_INVERSE], &u);
+    const uint8_t *from = bs_cu_row(t, x, 0);
+    uint8_t *values = bs_cu_row(t, out, 0);
+    int32_t *places = reinterpret_cast<int32_t *>(bs_cu_row(t, &out[BS_CU_UNIQUE_FIRST], 0)),
+            *counts = reinterpret_cast<int32_t *>(bs_cu_row(t, &out[BS_CU_UNIQUE_COUNTS], 0));
+    for (int32_t row = bs_cu_thread(); row < min(u.found, out->dim[0]); row += bs_cu_threads()) {
+        const int32_t begin = u.begins[row], end = row + 1 < u.found ? u.begins[row + 1] : u.n,
+                      place = (int32_t)u.keys[begin];
+        int32_t index[BS_MAX_AXES];
+        bs_cu_element_move(values, out->dtype, (int64_t)row * out->stride[0], from, x->dtype,
+                           bs_cu_index_of(x, place, index));
+        places[(int64_t)row * out[BS_CU_UNIQUE_FIRST].stride[0]] = place;
+        counts[(int64_t)row * out[BS_CU_UNIQUE_COUNTS].stride[0]] = end - begin;
+    }
+    if (bs_cu_thread() == 0)
+        bs_cu_made(t, s, u.found);
+}
+
+#endif
+/* ==== end src/cuda/op_unique.cuh ============================================================== */
 
 /* The device's column of the op table: how the step of an op is made. A missing function does not compile. */
 static const bs_cu_description bs_cu_ops[] = {
@@ -11714,7 +11893,7 @@ static bs_status bs_cu_write_tables(bs_cu_tables *l, bs_cu_launches *to, bs_devi
         }
         const int32_t first = l->n_steps, time = p->instrs[at].time;
         for (; at < p->n_top && p->instrs[at].time == time && p->instrs[at].kind != BS_INSTR_RUN &&
-               (l->n_steps == first || together);
+               (l->n_steps == first || (together && !l->steps[l->n_steps - 1].makes)); /* they share scratch */
              at++)
             bs_cu_step(l, &p->instrs[at], &l->steps[l->n_steps++]);
         bs_cu_launch_steps(l, to, first, l->n_steps);
@@ -12282,6 +12461,7 @@ static bs_status bs_cu_session_shared(bs_device_session *s, bs_error *error)
         most = bs_bytes_max(most, s->client->plan->parts[k].scratch_bytes);
     s->program.scratch = s->memory + s->layout.scratch;
     s->program.scratch_bytes = s->layout.scratch_bytes;
+    s->program.kernel_scratch = s->memory + s->layout.kernel_scratch;
     s->shared = (s->layout.scratch_bytes ? 0 : bs_bytes_figure(most)) + BS_CU_WORKSPACE;
     if (s->client->plan->n_regions == 0)
         return BS_OK;

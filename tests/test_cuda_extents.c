@@ -2,118 +2,13 @@
  * CPU's results, decisions, extents and failures, in every launch mode; its launches are captured once; what lies
  * beyond an extent is left alone. Counting needs the emulation; the rest runs on a GPU as well. */
 #define _POSIX_C_SOURCE 200809L
-#include "cuda_rig.h"
-#include "flat_source.h"
-
-#ifdef BS_CUDA_CPU
-#include "cuda_cpu/control.h"
-#endif
+#include "cuda_sides.h"
 
 #define MOST 300 /* rows of the table: more than a block has threads */
 #define KEPT 280 /* of which as many may be chosen */
-#define MOST_BYTES 1024 /* copied beside the caller's buffers in a run */
 
 static const bs_value none = {0};
-static cuda_rig r;
-static flat_source source;
-static bool half; /* of the device's plan */
 static float mask[MOST], limit, first[5];
-
-typedef struct side {
-    bs_arena plans, opened;
-    bs_memory memory;
-    bs_plan *plan;
-    bs_device *device;
-    bs_session *session;
-    void *out[RIG_BUFFERS];
-    bs_status status;
-    bs_error error;
-} side;
-
-static side cpu, gpu;
-static uint8_t plan_memory[2][8 << 20], open_memory[4096], host_memory[2][16 << 20];
-
-static bool side_open(side *s, const bs_plan_desc *desc, bs_route_function callback)
-{
-    const int32_t which = desc->tier == BS_TIER_CUDA;
-    bs_sizes sizes;
-    memset(s, 0, sizeof *s);
-    bs_arena_init(&s->plans, "plan", plan_memory[which], sizeof plan_memory[which]);
-    bs_arena_init(&s->opened, "opened", open_memory, sizeof open_memory);
-    s->plan = bs_plan_create(&s->plans, r.graph, desc, &s->error);
-    if (!s->plan)
-        return false;
-    bs_plan_sizes(s->plan, &sizes);
-    uint8_t *at = host_memory[which];
-    bs_arena_init(&s->memory.persistent, "persistent", at, (size_t)sizes.persistent + 64);
-    bs_arena_init(&s->memory.transient, "transient", at += sizes.persistent + 128, (size_t)sizes.transient + 64);
-    bs_arena_init(&s->memory.staging, "staging", at += sizes.transient + 128, (size_t)sizes.staging + 64);
-    bs_arena_init(&s->memory.slots, "slots", at += sizes.staging + 128, (size_t)sizes.slots + 64);
-    bs_session_desc with;
-    memset(&with, 0, sizeof with);
-    with.weights = bs_weights_from_table(&r.table);
-    if (desc->slot_bytes) {
-        flat_init(&source, r.graph, &r.table, BS_F32);
-        with.weights = flat_weights(&source, 64);
-    }
-    if (which) {
-        const bs_cuda_desc c = {.device_bytes = sizes.device, .pinned_bytes = sizes.pinned};
-        s->device = bs_cuda_open(&s->opened, &c, &s->error);
-        with.device = s->device;
-    }
-    s->session = which && !s->device ? NULL : bs_session_create(&s->memory, s->plan, &with, &s->error);
-    for (int32_t i = 0; i < r.n_buffers; i++)
-        s->out[i] = rig_take((size_t)rig_elements(&r.buffers[i].given) * 4);
-    if (s->session && callback)
-        bs_set_route(s->session, "r", callback, NULL, NULL);
-    return s->session != NULL;
-}
-
-static void side_close(side *s)
-{
-    bs_session_close(s->session);
-    bs_cuda_close(s->device);
-}
-
-static void side_run(side *s)
-{
-    for (int32_t i = 0; i < r.n_buffers; i++) {
-        bs_buffer b = r.buffers[i].given;
-        if (r.buffers[i].output)
-            b.data = memset(s->out[i], 0x5A, (size_t)rig_elements(&b) * 4);
-        bs_bind(s->session, r.buffers[i].name, &b, &s->error);
-    }
-    s->status = bs_run(s->session, &s->error);
-}
-
-static bool same_outputs(void)
-{
-    bool same = true;
-    for (int32_t i = 0; i < r.n_buffers; i++) {
-        int64_t a[BS_MAX_RANK], b[BS_MAX_RANK];
-        if (!r.buffers[i].output)
-            continue;
-        bs_output_extents(cpu.session, r.buffers[i].name, a);
-        bs_output_extents(gpu.session, r.buffers[i].name, b);
-        const double distance = rig_distance(&r.buffers[i].given, gpu.out[i], cpu.out[i]);
-        if (memcmp(a, b, sizeof a) == 0 && distance <= 1e-5)
-            continue;
-        printf("  \"%s\": %lld rows, on the device %lld; distance %.2g\n", r.buffers[i].name, (long long)a[0],
-               (long long)b[0], distance);
-        same = false;
-    }
-    return same;
-}
-
-static bool same_decision(void)
-{
-    bs_decision a, b;
-    if (bs_decision_get(cpu.session, "r", &a) != BS_OK)
-        return true;
-    bs_decision_get(gpu.session, "r", &b);
-    return a.cells == b.cells && memcmp(a.counts, b.counts, (size_t)a.paths * sizeof *a.counts) == 0 &&
-           memcmp(a.chosen, b.chosen, (size_t)a.cells * sizeof *a.chosen) == 0;
-}
 
 /* Chooses `count` rows, anywhere. */
 static void choose(int32_t count)
@@ -124,18 +19,6 @@ static void choose(int32_t count)
         left -= mask[i] != 0;
     }
     limit = (float)count;
-}
-
-/* One run of each side: the same, whatever becomes of it. */
-static bool agree(void)
-{
-    side_run(&cpu);
-    side_run(&gpu);
-    if (cpu.status == gpu.status && (cpu.status != BS_OK || (same_outputs() && same_decision())))
-        return true;
-    printf("  %g: CPU %s (%s), device %s (%s)\n", (double)limit, bs_status_name(cpu.status), cpu.error.message,
-           bs_status_name(gpu.status), gpu.error.message);
-    return false;
 }
 
 /* ------------------------------------------------------------------------------------------------------- nets */
@@ -181,37 +64,10 @@ static void chosen_net(bs_protocol protocol)
     rig_give(&r, "limit", &limit);
 }
 
-static void begin(bs_launch_mode mode, bs_order order, uint64_t slot_bytes, bs_route_function callback)
-{
-    bs_plan_desc desc = {.tier = BS_TIER_SCALAR, .order = order, .conv = BS_CONV_FORCE_REFERENCE};
-    rig_make_weights(&r);
-    rig_make_buffers(&r);
-    const bool here = side_open(&cpu, &desc, callback);
-    desc.tier = BS_TIER_CUDA;
-    desc.launch_mode = mode;
-    desc.half = half;
-    desc.slot_bytes = slot_bytes;
-    check(side_open(&gpu, &desc, callback) && here, "two sessions: %s%s", cpu.error.message, gpu.error.message);
-}
-
-static void end(void)
-{
-    side_close(&gpu);
-    side_close(&cpu);
-}
-
 /* --------------------------------------------------------------------------------------------------------- tests */
 
 static const int32_t counts[] = {7, 0, KEPT, 1, KEPT + 1, 0, 33, MOST, 257, 0, KEPT};
 #define TURNS (int32_t)(sizeof counts / sizeof *counts)
-
-static int64_t bound_bytes(void)
-{
-    int64_t bytes = 0;
-    for (int32_t i = 0; i < r.n_buffers; i++)
-        bytes += rig_elements(&r.buffers[i].given) * 4;
-    return bytes;
-}
 
 static void test_mode(bs_launch_mode mode, bs_order order)
 {

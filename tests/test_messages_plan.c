@@ -106,11 +106,11 @@ static const bs_graph *looping_net(bool halo)
 static void rows_of_a_device(void)
 {
     bs_graph *g = new_graph();
-    bs_value found[4];
-    bs_unique(g, bs_input(g, "x", BS_F32, BS_SHAPE1(8)), &(bs_extent_desc){.name = "u"}, found);
-    bs_output(g, "y", found[0]);
+    const bs_value boxes = bs_input(g, "boxes", BS_F32, BS_SHAPE3(1, 8, 4)),
+                   scores = bs_input(g, "scores", BS_F32, BS_SHAPE3(1, 1, 8));
+    bs_output(g, "y", bs_nms(g, boxes, scores, &(bs_nms_desc){.name = "u"}));
     plan_fails(g, &(bs_plan_desc){.tier = BS_TIER_CUDA}, BS_ERROR_UNSUPPORTED,
-               "unique \"u\": it has no kernel for a GPU yet");
+               "nms \"u\": it has no kernel for a GPU yet");
 }
 
 static void rows_of_loops(void)

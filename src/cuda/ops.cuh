@@ -31,6 +31,7 @@
 #include "cuda/op_shape.cuh"
 #include "cuda/op_shape_index.cuh"
 #include "cuda/op_unary.cuh"
+#include "cuda/op_unique.cuh"
 
 /* The device's column of the op table: how the step of an op is made. A missing function does not compile. */
 static const bs_cu_description bs_cu_ops[] = {

@@ -1,9 +1,11 @@
 /* route_capacity.cuh - the protocol CAPACITY, once rows have their choices: a path keeps those of the highest gates.
- * Looks at all rows at once. Relies on route_pack.cuh. Must never let the order in which threads arrive decide. */
+ * Looks at all rows at once. Relies on route_pack.cuh and sort.cuh. Must never let the order in which threads arrive
+ * decide. */
 #ifndef BS_CUDA_ROUTE_CAPACITY
 #define BS_CUDA_ROUTE_CAPACITY
 
 #include "cuda/route_pack.cuh"
+#include "cuda/sort.cuh"
 
 /* The order in which rows are served, as keys of which no two are equal. */
 enum { BS_CU_CAPACITY_ROW = (1 << 30) - 1 };
@@ -11,26 +13,6 @@ enum { BS_CU_CAPACITY_ROW = (1 << 30) - 1 };
 __device__ __forceinline__ uint64_t bs_cu_capacity_key(float gate, int32_t row)
 {
     return (uint64_t)bs_capacity_rank(gate) << 30 | (uint32_t)row;
-}
-
-/* Sorts n keys, ascending: a bitonic network whose every comparison puts the smaller key first, so that what lies
- * beyond n can be left out. Called by all threads, after a barrier. */
-__device__ inline void bs_cu_sort_keys(uint64_t *keys, int32_t n)
-{
-    for (int32_t width = 2; width / 2 < n; width *= 2)
-        for (int32_t half = width / 2, mirror = 1; half > 0; half /= 2, mirror = 0) {
-            for (int32_t i = bs_cu_thread();; i += bs_cu_threads()) {
-                const int32_t low = i / half * 2 * half + i % half, high = mirror ? low ^ (width - 1) : low + half;
-                if (low >= n)
-                    break;
-                if (high < n && keys[low] > keys[high]) {
-                    const uint64_t key = keys[low];
-                    keys[low] = keys[high];
-                    keys[high] = key;
-                }
-            }
-            __syncthreads();
-        }
 }
 
 /* Limits choice k of all rows: every path keeps those with the highest gates, as long as it has room. next: how many it
@@ -53,7 +35,7 @@ __device__ inline void bs_cu_limit_choice(const bs_cu_router &r, int32_t k)
         keys[row] = bs_cu_capacity_key(r.d.gates[(int64_t)row * per_row + k], row);
     __syncthreads();
     if (over)
-        bs_cu_sort_keys(keys, r.rows);
+        bs_cu_sort_here(keys, (uint32_t)r.rows);
     for (int32_t base = 0; over && base < r.rows; base += bs_cu_threads()) {
         const int32_t i = base + bs_cu_thread(), row = i < r.rows ? (int32_t)(keys[i] & BS_CU_CAPACITY_ROW) : 0;
         const int32_t path = i < r.rows ? r.d.chosen[(int64_t)row * per_row + k] : -1;

@@ -359,7 +359,7 @@ static bs_status bs_cu_write_tables(bs_cu_tables *l, bs_cu_launches *to, bs_devi
         }
         const int32_t first = l->n_steps, time = p->instrs[at].time;
         for (; at < p->n_top && p->instrs[at].time == time && p->instrs[at].kind != BS_INSTR_RUN &&
-               (l->n_steps == first || together);
+               (l->n_steps == first || (together && !l->steps[l->n_steps - 1].makes)); /* they share scratch */
              at++)
             bs_cu_step(l, &p->instrs[at], &l->steps[l->n_steps++]);
         bs_cu_launch_steps(l, to, first, l->n_steps);

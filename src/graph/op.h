@@ -52,7 +52,8 @@ typedef struct bs_node_plan {
     int32_t newest_owner;   /* the last owner among its twins, itself included */
     bs_bytes prepared_bytes; /* offset of its weights, in its unit's slot or the resident weights */
     bs_bytes prepared_offset;
-    bs_bytes scratch_bytes; /* for each thread */
+    /* for each thread; on a device for all blocks together, in its memory, and only where an extent is made */
+    bs_bytes scratch_bytes;
 } bs_node_plan;
 
 #define BS_CROSS_ROWS 64 /* rows, at most, of a call that is one of the work items of bs_node_plan */

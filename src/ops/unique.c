@@ -1,7 +1,8 @@
 /* ops/unique.c - the different elements of a value, in rising order: unique.
- * Relies on common.h for the dimension that a node makes, base/sort.c. Must never write an element beyond its maximum:
- * what there is is counted all the same, and the run then ends (run/extents.c). */
+ * Relies on common.h for the dimension that a node makes, found.h for the order, base/sort.c. Must never write an
+ * element beyond its maximum: what there is is counted all the same, and the run then ends (run/extents.c). */
 #include "ops/common.h"
+#include "ops/found.h"
 
 static const bs_field unique_fields[] = {BS_INT_OF("maximum", 0, 1 << 30)};
 
@@ -26,7 +27,7 @@ static bool unique_infer(bs_infer *infer)
     return found >= 0;
 }
 
-/* For each element a key, an id and room to sort ids. */
+/* For each element a key, an id and room to sort ids; on a device a key with its id, and where an element begins. */
 static void unique_plan(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w,
                         bs_node_plan *plan)
 {
@@ -44,21 +45,6 @@ static void *element_at(const bs_operand *o, int64_t index)
         index /= o->dim[d];
     }
     return bs_operand_at(o, at);
-}
-
-/* Numbers without a sign that order as elements do: those of a float from its largest negative one on, then 0 of any
- * sign, and last NaN of any kind. */
-static uint32_t element_key(bs_dtype dtype, const void *at)
-{
-    const uint32_t sign = UINT32_C(1) << 31, bits = *(const uint32_t *)at;
-    if (dtype == BS_I32)
-        return bits ^ sign;
-    const float x = *(const float *)at;
-    if (x != x)
-        return UINT32_MAX;
-    if (x == 0)
-        return sign;
-    return (bits & sign) != 0 ? ~bits : bits | sign;
 }
 
 static bool key_is_less(const void *keys, int32_t a, int32_t b)
@@ -95,7 +81,7 @@ static bs_status unique_run(const bs_call *call)
     uint32_t *keys = call->scratch;
     int32_t *ids = (int32_t *)keys + n;
     for (int32_t i = 0; i < n; i++) {
-        keys[i] = element_key(x->dtype, element_at(x, i));
+        keys[i] = bs_order_key(x->dtype, *(const uint32_t *)element_at(x, i));
         ids[i] = i;
     }
     bs_sort(ids, ids + n, n, key_is_less, keys);
@@ -108,7 +94,8 @@ static const bs_op_rules unique_rules = {.plan = unique_plan};
 
 const bs_op bs_op_unique = {.name = "unique",
                             .min_in = 1,
-                            .flags = BS_OP_EMPTY | BS_OP_HOST,
+                            .roles = {BS_ROLE_DECIDING},
+                            .flags = BS_OP_EMPTY,
                             BS_PARAMS(bs_extent_desc, unique_fields),
                             .infer = unique_infer,
                             .rules = &unique_rules,

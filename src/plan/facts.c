@@ -310,7 +310,7 @@ void bs_plan_size_node(const bs_plan *p, int32_t n, bs_node_plan *np)
     /* larger plans are refused, whatever kernels want */
     if (op->rules && op->rules->plan && bs_bytes_figure(np->prepared_bytes) < BS_MAX_PLAN_BYTES)
         op->rules->plan(g, node, (bs_conv_choice)p->desc.conv, (int32_t)h, (int32_t)w, np);
-    if (bs_plan_on_device(p))
+    if (bs_plan_on_device(p) && !node->makes)
         np->scratch_bytes = bs_bytes_of(0); /* blocks of a device have their own scratch */
 }
 

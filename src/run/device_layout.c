@@ -304,6 +304,7 @@ void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
     l->guesses = take(&at, 2 * (int64_t)plan->graph->max_paths + 1, sizeof(float));
     l->contexts = take_bytes(&at, bs_bytes_times(decisions.tile, l->tiles));
     l->scratch = take_bytes(&at, bs_bytes_times(scratch, l->tiles));
+    l->kernel_scratch = take_bytes(&at, plan->kernel_scratch_bytes);
     l->tables = take_bytes(&at, bs_bytes_of(l->tables_bytes));
     l->slots = take_bytes(&at, plan->desc.in_place ? bs_bytes_of(0) : plan->slot_bytes);
     l->device_bytes = bs_bytes_figure(at);
