@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 30e7dc40c4f740a358c656be36dfd26d809ab170fbe0fce6b11bfdef7532e775
+ * sha256 of the parts: 40637bd45c1cdecd5e0803c2f181774039b1f6307d2d0063c657af5624d09fbc
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -54,7 +54,8 @@
 
 /* ==== begin src/base/both.h =================================================================== */
 /* base/both.h - what a device compiles too: functions with one source for both.
- * Owns BS_BOTH and BS_SUM. Relies on nothing. A function marked BS_BOTH must never touch anything but its arguments. */
+ * Owns BS_BOTH, BS_SUM and BS_PRODUCT. Relies on nothing. A function marked BS_BOTH must never touch anything but its
+ * arguments. */
 #ifndef BS_BOTH_H
 #define BS_BOTH_H
 
@@ -69,6 +70,13 @@
 #define BS_SUM(a, b) __fadd_rn(a, b)
 #else
 #define BS_SUM(a, b) ((a) + (b))
+#endif
+
+/* The product of two floats, rounded before anything is added to it: doubles hold it, so nothing is fused. */
+#if defined(__CUDA_ARCH__)
+#define BS_PRODUCT(a, b) __fmul_rn(a, b)
+#else
+#define BS_PRODUCT(a, b) ((float)((double)(a) * (double)(b)))
 #endif
 
 #endif
@@ -19310,7 +19318,6 @@ typedef enum bs_op_flags {
     /* its kernel takes operands without elements; of other ops such a run is BS_ERROR_DATA, unless the result is empty
      * as well: then no kernel is called */
     BS_OP_EMPTY = 8192,
-    BS_OP_HOST = 32768,     /* has no kernel for a device */
     BS_OP_NAMED = 256,      /* its name must be unique: inputs, states and outputs; routers */
     /* rows of a segment influence each other: never in a tile, operands whole; its rule checks their domains */
     BS_OP_CROSS_ROW = 128
@@ -20362,7 +20369,7 @@ BS_INTERNAL bs_bytes bs_weight_elements(const bs_weight_spec *spec);
     /* op set 4: unary.c, binary.c, compare.c */                                                                      \
     X(unary, KERNEL) X(binary, KERNEL) X(compare, KERNEL) X(where, KERNEL)                                            \
     /* op set 4: from_data.c, unique.c, nms.c */                                                                      \
-    X(arange, KERNEL) X(nonzero, KERNEL) X(unique, KERNEL) X(nms, NONE)                                               \
+    X(arange, KERNEL) X(nonzero, KERNEL) X(unique, KERNEL) X(nms, KERNEL)                                             \
     /* op set 4: loops.c, lowered by the planner */                                                                   \
     X(loop, NONE) X(loop_carry, NONE) X(loop_trip, NONE) X(loop_next, NONE) X(loop_collect, NONE) X(loop_again, NONE)
 
@@ -21634,8 +21641,8 @@ static inline BS_BOTH int32_t bs_compare_apply_i32(bs_compare_kind kind, int32_t
 /* ==== end src/ops/maths.h ===================================================================== */
 
 /* ==== begin src/ops/found.h =================================================================== */
-/* ops/found.h - what ops find whose result is as long as their data say, for plain kernels and a device: the order of
- * elements. Relies on base/base.h. Must never compare floats where bits decide: all NaN are one element. */
+/* ops/found.h - what decides how long a result is, for plain kernels and a device: the order of elements, boxes and
+ * what they share. Relies on base/base.h. Must never leave a rounding to the compiler. */
 #ifndef BS_OPS_FOUND_H
 #define BS_OPS_FOUND_H
 
@@ -21653,6 +21660,40 @@ static inline BS_BOTH uint32_t bs_order_key(bs_dtype dtype, uint32_t bits)
     if (size == 0)
         return sign;
     return (bits & sign) != 0 ? ~bits : bits | sign;
+}
+
+/* -------------------------------------------------------------------------------------------------------- boxes */
+
+typedef struct bs_box {
+    float low[2], high[2], area;
+} bs_box;
+
+/* Which of both axes is which makes no difference. */
+static inline BS_BOTH bs_box bs_box_of(const float *at, ptrdiff_t step, bool centre)
+{
+    bs_box box;
+    for (int32_t axis = 0; axis < 2; axis++) {
+        const float a = at[axis * step], b = at[(axis + 2) * step];
+        const double half = centre ? 0.5 * (double)b : 0;
+        const float first = centre ? (float)((double)a - half) : a, second = centre ? (float)((double)a + half) : b;
+        box.low[axis] = first < second ? first : second;
+        box.high[axis] = first < second ? second : first;
+    }
+    box.area = BS_PRODUCT(box.high[0] - box.low[0], box.high[1] - box.low[1]);
+    return box;
+}
+
+/* Whether what both have in common is more than this part of what one of them has. */
+static inline BS_BOTH bool bs_boxes_overlap(const bs_box *a, const bs_box *b, float most)
+{
+    float side[2];
+    for (int32_t axis = 0; axis < 2; axis++) {
+        const float low = a->low[axis] > b->low[axis] ? a->low[axis] : b->low[axis],
+                    high = a->high[axis] < b->high[axis] ? a->high[axis] : b->high[axis];
+        side[axis] = high > low ? high - low : 0;
+    }
+    const float both = BS_PRODUCT(side[0], side[1]), either = a->area + b->area - both;
+    return either > 0 && both / either > most;
 }
 
 #endif
@@ -24771,10 +24812,10 @@ bs_value bs_matmul(bs_graph *graph, bs_value a, bs_value b, const bs_matmul_desc
 
 /* ==== begin src/ops/nms.c ===================================================================== */
 /* ops/nms.c - of boxes that overlap the one with the best score: nms.
- * Relies on common.h for the dimension that a node makes, base/sort.c. Must never write a row beyond its maximum: what
- * there is is counted all the same, and the run then ends (run/extents.c). Must never leave a rounding to the compiler:
- * products are of doubles, where they are exact. */
+ * Relies on common.h for the dimension that a node makes, found.h for boxes, base/sort.c. Must never write a row beyond
+ * its maximum: what there is is counted all the same, and the run then ends (run/extents.c). */
 /* #include "ops/common.h" */
+/* #include "ops/found.h" */
 
 static const bs_field nms_fields[] = {BS_INT_OF("maximum", 0, 1 << 30), BS_INT_OF("max_each", 0, 1 << 30),
                                       BS_FLOAT("iou_threshold"), BS_FLOAT("score_above"), BS_INT_OF("centre", 0, 1)};
@@ -24801,12 +24842,8 @@ static bool nms_infer(bs_infer *infer)
     return out->dims[0] >= 0;
 }
 
-typedef struct nms_box {
-    float low[2], high[2], area;
-} nms_box;
-
 typedef struct nms_job {
-    nms_box *box;         /* [boxes] of one batch */
+    bs_box *box;         /* [boxes] of one batch */
     int32_t *ids, *other; /* [boxes] */
     const float *score;   /* of box 0, for one class */
     ptrdiff_t step;
@@ -24816,37 +24853,16 @@ static void nms_plan(const bs_graph *graph, const bs_node *node, bs_conv_choice 
                      bs_node_plan *plan)
 {
     (void)choice, (void)max_h, (void)max_w;
-    const bs_value_info *boxes = bs_value_get(graph, bs_node_in(graph, node)[0]);
-    plan->scratch_bytes = bs_bytes_times(bs_bytes_of(sizeof(nms_box) + 2 * sizeof(int32_t)),
+    const int32_t *in = bs_node_in(graph, node);
+    const bs_value_info *boxes = bs_value_get(graph, in[0]), *scores = bs_value_get(graph, in[1]);
+    if (plan->tier == BS_TIER_CUDA) { /* classes of all batches at once: a key for each score, a count for each class */
+        const bs_bytes counts = bs_bytes_array(bs_dim_max(graph, scores->dims[0]), sizeof(int32_t));
+        plan->scratch_bytes = bs_bytes_add(bs_bytes_times(bs_value_elements(graph, scores), sizeof(uint64_t)),
+                                           bs_bytes_times(counts, bs_dim_max(graph, scores->dims[1])));
+        return;
+    }
+    plan->scratch_bytes = bs_bytes_times(bs_bytes_of(sizeof(bs_box) + 2 * sizeof(int32_t)),
                                          bs_dim_max(graph, boxes->dims[1]));
-}
-
-/* Which of both axes is which makes no difference. */
-static nms_box nms_box_of(const float *at, ptrdiff_t step, bool centre)
-{
-    nms_box box;
-    for (int32_t axis = 0; axis < 2; axis++) {
-        const float a = at[axis * step], b = at[(axis + 2) * step];
-        const double half = centre ? 0.5 * (double)b : 0;
-        const float first = centre ? (float)((double)a - half) : a, second = centre ? (float)((double)a + half) : b;
-        box.low[axis] = first < second ? first : second;
-        box.high[axis] = first < second ? second : first;
-    }
-    box.area = (float)((double)(box.high[0] - box.low[0]) * (double)(box.high[1] - box.low[1]));
-    return box;
-}
-
-/* Whether what both have in common is more than this part of what one of them has. */
-static bool nms_overlap(const nms_box *a, const nms_box *b, float most)
-{
-    float side[2];
-    for (int32_t axis = 0; axis < 2; axis++) {
-        const float low = a->low[axis] > b->low[axis] ? a->low[axis] : b->low[axis],
-                    high = a->high[axis] < b->high[axis] ? a->high[axis] : b->high[axis];
-        side[axis] = high > low ? high - low : 0;
-    }
-    const float both = (float)((double)side[0] * (double)side[1]), either = a->area + b->area - both;
-    return either > 0 && both / either > most;
 }
 
 static bool nms_is_better(const void *user, int32_t a, int32_t b)
@@ -24874,7 +24890,7 @@ static void nms_choose(const bs_call *call, const nms_job *job, int32_t count, i
     for (int32_t i = 0; i < count && kept < most; i++) {
         const int32_t id = job->ids[i];
         int32_t k = 0;
-        while (k < kept && !nms_overlap(&job->box[job->ids[k]], &job->box[id], desc->iou_threshold))
+        while (k < kept && !bs_boxes_overlap(&job->box[job->ids[k]], &job->box[id], desc->iou_threshold))
             k++;
         if (k < kept)
             continue;
@@ -24911,7 +24927,7 @@ static bs_status nms_run(const bs_call *call)
     job.other = job.ids + n;
     for (int32_t b = 0; b < boxes->dim[0]; b++) {
         for (int32_t i = 0; i < n; i++)
-            job.box[i] = nms_box_of(bs_f32_at(boxes, b * boxes->stride[0] + i * boxes->stride[1]), boxes->stride[2],
+            job.box[i] = bs_box_of(bs_f32_at(boxes, b * boxes->stride[0] + i * boxes->stride[1]), boxes->stride[2],
                                     ((const bs_nms_desc *)call->params)->centre);
         for (int32_t c = 0; c < call->in[1].dim[1] && status == BS_OK; c++)
             status = nms_class(call, &job, b, c);
@@ -24923,7 +24939,8 @@ static const bs_op_rules nms_rules = {.plan = nms_plan};
 
 const bs_op bs_op_nms = {.name = "nms",
                          .min_in = 2,
-                         .flags = BS_OP_EMPTY | BS_OP_HOST,
+                         .roles = {BS_ROLE_DECIDING, BS_ROLE_DECIDING},
+                         .flags = BS_OP_EMPTY,
                          BS_PARAMS(bs_nms_desc, nms_fields),
                          .infer = nms_infer,
                          .rules = &nms_rules,
@@ -31473,22 +31490,10 @@ static bool loops_fit(const bs_plan *plan, bs_error *error)
     return true;
 }
 
-static bool kernels_fit(const bs_plan *plan, bs_error *error)
-{
-    const bs_graph *g = plan->graph;
-    for (int32_t n = 1; n < g->n_nodes && bs_plan_on_device(plan); n++) {
-        const bs_op *op = bs_op_get(g->nodes[n].op);
-        if (plan->node_live[n] && op->flags & BS_OP_HOST)
-            return bs_refuse(error, BS_ERROR_UNSUPPORTED, "%s \"%s\": it has no kernel for a GPU yet", op->name,
-                             bs_node_name(&g->nodes[n]));
-    }
-    return true;
-}
-
 bool bs_plan_rows_fit(const bs_plan *plan, bs_error *error)
 {
     return rows_fit(plan, error) && cells_fit(plan, error) && cells_are_whole(plan, error) &&
-           margins_fit(plan, error) && loops_fit(plan, error) && kernels_fit(plan, error);
+           margins_fit(plan, error) && loops_fit(plan, error);
 }
 
 bool bs_plan_bytes_fit(const bs_plan *plan, bs_error *error)
@@ -40610,7 +40615,7 @@ static bs_bytes session_bytes(const bs_plan *p, const bs_device_layout *l)
     const uint64_t nodes = (uint64_t)p->graph->n_nodes;
     bs_carver c = {NULL, {0}};
     bs_carve(&c, 1, BS_DEVICE_SESSION_BYTES);
-    bs_carve(&c, 2 * (uint64_t)l->n_steps + 2, BS_DEVICE_LAUNCH_BYTES);
+    bs_carve(&c, 3 * (uint64_t)l->n_steps + 2, BS_DEVICE_LAUNCH_BYTES);
     bs_carve(&c, (uint64_t)p->graph->n_dims, sizeof(int64_t));
     bs_carve(&c, nodes, sizeof(bs_buffer));
     bs_carve(&c, nodes, BS_DEVICE_BOUND_BYTES);

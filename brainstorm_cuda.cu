@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 4f5e9d80a185e93e4841f545155b1107b29936a9fcc2886bfd88d2237070df0d
+ * sha256 of the parts: f45cb333792a6bd6679e8c45d9fa92f04a18e5623da4de75e8b3b00d455ae544
  */
 #include "brainstorm.h"
 
@@ -138,7 +138,8 @@ extern "C" {
 /* #include "brainstorm.h" */
 /* ==== begin src/base/both.h =================================================================== */
 /* base/both.h - what a device compiles too: functions with one source for both.
- * Owns BS_BOTH and BS_SUM. Relies on nothing. A function marked BS_BOTH must never touch anything but its arguments. */
+ * Owns BS_BOTH, BS_SUM and BS_PRODUCT. Relies on nothing. A function marked BS_BOTH must never touch anything but its
+ * arguments. */
 #ifndef BS_BOTH_H
 #define BS_BOTH_H
 
@@ -153,6 +154,13 @@ extern "C" {
 #define BS_SUM(a, b) __fadd_rn(a, b)
 #else
 #define BS_SUM(a, b) ((a) + (b))
+#endif
+
+/* The product of two floats, rounded before anything is added to it: doubles hold it, so nothing is fused. */
+#if defined(__CUDA_ARCH__)
+#define BS_PRODUCT(a, b) __fmul_rn(a, b)
+#else
+#define BS_PRODUCT(a, b) ((float)((double)(a) * (double)(b)))
 #endif
 
 #endif
@@ -930,7 +938,6 @@ typedef enum bs_op_flags {
     /* its kernel takes operands without elements; of other ops such a run is BS_ERROR_DATA, unless the result is empty
      * as well: then no kernel is called */
     BS_OP_EMPTY = 8192,
-    BS_OP_HOST = 32768,     /* has no kernel for a device */
     BS_OP_NAMED = 256,      /* its name must be unique: inputs, states and outputs; routers */
     /* rows of a segment influence each other: never in a tile, operands whole; its rule checks their domains */
     BS_OP_CROSS_ROW = 128
@@ -2265,8 +2272,8 @@ __device__ __forceinline__ void bs_cu_zero_margin_of(const bs_cu_tile &t, const 
     /* op_lines.cuh */                                                                                    \
     X(softmax) X(layer_norm) X(reduce) X(argmax) X(topk)                                                  \
     X(rms_norm) X(argmin) X(cumsum)                                                                       \
-    /* op_rope.cuh, op_segment.cuh, op_image.cuh, op_from_data.cuh, op_unique.cuh */                      \
-    X(rope) X(segment_index) X(lrn) X(arange) X(nonzero) X(unique)                                        \
+    /* op_rope.cuh, op_segment.cuh, op_image.cuh, op_from_data.cuh, op_unique.cuh, op_nms.cuh */          \
+    X(rope) X(segment_index) X(lrn) X(arange) X(nonzero) X(unique) X(nms) X(nms_pack)                     \
     /* op_image.cuh, op_resize.cuh, op_features.cuh */                                                    \
     X(pool2d) X(pool2d_global) X(resize) X(resize_double) X(resize_any) X(patch_features)                 \
     /* op_conv_*.cuh, op_deconv.cuh */                                                                    \
@@ -2400,7 +2407,7 @@ static inline int32_t bs_cu_work_items(int64_t count, int64_t each)
     /* op set 4: unary.c, binary.c, compare.c */                                                                      \
     X(unary, KERNEL) X(binary, KERNEL) X(compare, KERNEL) X(where, KERNEL)                                            \
     /* op set 4: from_data.c, unique.c, nms.c */                                                                      \
-    X(arange, KERNEL) X(nonzero, KERNEL) X(unique, KERNEL) X(nms, NONE)                                               \
+    X(arange, KERNEL) X(nonzero, KERNEL) X(unique, KERNEL) X(nms, KERNEL)                                             \
     /* op set 4: loops.c, lowered by the planner */                                                                   \
     X(loop, NONE) X(loop_carry, NONE) X(loop_trip, NONE) X(loop_next, NONE) X(loop_collect, NONE) X(loop_again, NONE)
 
@@ -9033,6 +9040,342 @@ __device__ inline void bs_cu_beyond_run(const bs_cu_tile &t, const bs_device_ste
 
 #endif
 /* ==== end src/cuda/op_move.cuh ================================================================ */
+/* ==== begin src/cuda/op_nms.cuh =============================================================== */
+/* op_nms.cuh - of boxes that overlap the one with the best score: nms.
+ *
+ * A block takes a class of a batch: it sorts the scores above the limit, then decides of as many boxes as it has
+ * threads at a time, the best ones first. Each is compared with what is kept already, which is kept boxes times boxes
+ * in all; among themselves they take one barrier for each that is kept. A second launch, for which all counts are
+ * known, puts the rows one after the other.
+ * Relies on op_from_data.cuh, sort.cuh and ops/found.h. Must never write a row beyond its maximum: what there is is
+ * counted all the same, and the run then fails. */
+#ifndef BS_CUDA_OP_NMS
+#define BS_CUDA_OP_NMS
+
+/* #include "cuda/op_from_data.cuh" */
+/* ==== begin src/cuda/sort.cuh ================================================================= */
+/* sort.cuh - sorting keys of which no two are equal, ascending, by all threads of a block.
+ *
+ * A bitonic network whose every comparison puts the smaller key first, so that what lies beyond the last key can be
+ * left out: log2(n)^2 / 2 passes over all keys. Called after a barrier; ends with one.
+ * Relies on portable.cuh. Must never be given two equal keys where their order matters: they have none. */
+#ifndef BS_CUDA_SORT
+#define BS_CUDA_SORT
+
+/* #include "cuda/portable.cuh" */
+
+enum { BS_CU_SORT_STAGE = 2048 }; /* keys that are sorted in shared memory at a time: a power of two */
+
+/* One pass: compares keys that are `half` apart in blocks of twice as many; mirrored, those that lie alike from both
+ * ends of such a block. */
+__device__ inline void bs_cu_sort_pass(uint64_t *keys, uint32_t n, uint32_t half, bool mirrored)
+{
+    for (uint32_t i = threadIdx.x;; i += blockDim.x) {
+        const uint32_t low = i / half * 2 * half + i % half, high = mirrored ? low ^ (2 * half - 1) : low + half;
+        if (low >= n)
+            break;
+        if (high < n && keys[low] > keys[high]) {
+            const uint64_t key = keys[low];
+            keys[low] = keys[high];
+            keys[high] = key;
+        }
+    }
+    __syncthreads();
+}
+
+/* The passes from `half` down to 1. */
+__device__ inline void bs_cu_sort_passes(uint64_t *keys, uint32_t n, uint32_t half)
+{
+    for (; half > 0; half /= 2)
+        bs_cu_sort_pass(keys, n, half, false);
+}
+
+/* All passes where the keys are: for keys in shared memory, or few. */
+__device__ inline void bs_cu_sort_here(uint64_t *keys, uint32_t n)
+{
+    for (uint32_t half = 1; half < n; half *= 2) {
+        bs_cu_sort_pass(keys, n, half, true);
+        bs_cu_sort_passes(keys, n, half / 2);
+    }
+}
+
+/* Sorts each BS_CU_SORT_STAGE keys by themselves, in shared memory; merges: they were merged so far that passes from
+ * half of as many down are left. */
+__device__ inline void bs_cu_sort_stages(uint64_t *keys, uint32_t n, uint64_t *stage, bool merges)
+{
+    for (uint32_t first = 0; first < n; first += BS_CU_SORT_STAGE) {
+        const uint32_t count = min(n - first, (uint32_t)BS_CU_SORT_STAGE);
+        for (uint32_t i = threadIdx.x; i < count; i += blockDim.x)
+            stage[i] = keys[first + i];
+        __syncthreads();
+        if (merges)
+            bs_cu_sort_passes(stage, count, BS_CU_SORT_STAGE / 2);
+        else
+            bs_cu_sort_here(stage, count);
+        for (uint32_t i = threadIdx.x; i < count; i += blockDim.x)
+            keys[first + i] = stage[i];
+        __syncthreads();
+    }
+}
+
+/* Any number of keys up to 2^31 in the device's memory; stage: [BS_CU_SORT_STAGE] in shared memory. Of 2^k stages all
+ * keys are read and written k (k + 1) / 2 times for passes between stages, and k + 1 times for those within them. */
+__device__ inline void bs_cu_sort_keys(uint64_t *keys, uint32_t n, uint64_t *stage)
+{
+    bs_cu_sort_stages(keys, n, stage, false);
+    for (uint32_t half = BS_CU_SORT_STAGE; half < n; half *= 2) {
+        bs_cu_sort_pass(keys, n, half, true);
+        for (uint32_t within = half / 2; within >= BS_CU_SORT_STAGE; within /= 2)
+            bs_cu_sort_pass(keys, n, within, false);
+        bs_cu_sort_stages(keys, n, stage, true);
+    }
+}
+
+#endif
+/* ==== end src/cuda/sort.cuh =================================================================== */
+
+extern "C" {
+/* ==== begin src/ops/found.h =================================================================== */
+/* ops/found.h - what decides how long a result is, for plain kernels and a device: the order of elements, boxes and
+ * what they share. Relies on base/base.h. Must never leave a rounding to the compiler. */
+#ifndef BS_OPS_FOUND_H
+#define BS_OPS_FOUND_H
+
+/* #include "base/base.h" */
+
+/* Numbers without a sign that order as elements of f32 or i32 with these bits do: those of a float from its largest
+ * negative one on, then 0 of any sign, and last NaN of any kind. */
+static inline BS_BOTH uint32_t bs_order_key(bs_dtype dtype, uint32_t bits)
+{
+    const uint32_t sign = UINT32_C(1) << 31, infinite = UINT32_C(0x7f800000), size = bits & ~sign;
+    if (dtype == BS_I32)
+        return bits ^ sign;
+    if (size > infinite)
+        return UINT32_MAX;
+    if (size == 0)
+        return sign;
+    return (bits & sign) != 0 ? ~bits : bits | sign;
+}
+
+/* -------------------------------------------------------------------------------------------------------- boxes */
+
+typedef struct bs_box {
+    float low[2], high[2], area;
+} bs_box;
+
+/* Which of both axes is which makes no difference. */
+static inline BS_BOTH bs_box bs_box_of(const float *at, ptrdiff_t step, bool centre)
+{
+    bs_box box;
+    for (int32_t axis = 0; axis < 2; axis++) {
+        const float a = at[axis * step], b = at[(axis + 2) * step];
+        const double half = centre ? 0.5 * (double)b : 0;
+        const float first = centre ? (float)((double)a - half) : a, second = centre ? (float)((double)a + half) : b;
+        box.low[axis] = first < second ? first : second;
+        box.high[axis] = first < second ? second : first;
+    }
+    box.area = BS_PRODUCT(box.high[0] - box.low[0], box.high[1] - box.low[1]);
+    return box;
+}
+
+/* Whether what both have in common is more than this part of what one of them has. */
+static inline BS_BOTH bool bs_boxes_overlap(const bs_box *a, const bs_box *b, float most)
+{
+    float side[2];
+    for (int32_t axis = 0; axis < 2; axis++) {
+        const float low = a->low[axis] > b->low[axis] ? a->low[axis] : b->low[axis],
+                    high = a->high[axis] < b->high[axis] ? a->high[axis] : b->high[axis];
+        side[axis] = high > low ? high - low : 0;
+    }
+    const float both = BS_PRODUCT(side[0], side[1]), either = a->area + b->area - both;
+    return either > 0 && both / either > most;
+}
+
+#endif
+/* ==== end src/ops/found.h ===================================================================== */
+}
+
+/* p: the descriptor's words, the second one not 0 */
+enum { BS_CU_NMS_MAXIMUM, BS_CU_NMS_MOST, BS_CU_NMS_SHARE, BS_CU_NMS_ABOVE, BS_CU_NMS_CENTRE };
+
+/* A work item for each class of each batch. */
+static void bs_cu_nms_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    s->parts = bs_cu_work_items((int64_t)n->in[1].dim[0] * n->in[1].dim[1], 1);
+    if (s->p[BS_CU_NMS_MOST].i == 0)
+        s->p[BS_CU_NMS_MOST].i = INT32_MAX;
+}
+
+/* What lies in the scratch, as nms_plan in ops/nms.c sizes it. A line is a class of a batch. */
+struct bs_cu_nms {
+    uint64_t *keys; /* [lines][boxes]: the order of a score, then its box; at last the boxes that are kept */
+    int32_t *kept;  /* [lines] */
+    int64_t lines;
+    int32_t boxes, classes;
+};
+
+struct bs_cu_nms_room {
+    int32_t of_warp[BS_CU_THREADS / 32];
+    uint32_t votes[2][BS_CU_THREADS / 32];
+    bs_box box[BS_CU_THREADS];
+};
+
+static_assert(sizeof(bs_cu_nms_room) <= BS_CU_WORKSPACE, "boxes are compared in the workspace");
+
+__device__ __forceinline__ bs_cu_nms bs_cu_nms_of(const bs_cu_tile &t, const bs_device_step *s)
+{
+    const bs_device_operand *scores = bs_cu_in(t, s, 1);
+    bs_cu_nms k;
+    k.lines = (int64_t)scores->dim[0] * scores->dim[1];
+    k.classes = scores->dim[1];
+    k.boxes = scores->dim[2];
+    k.keys = reinterpret_cast<uint64_t *>(t.program->kernel_scratch);
+    k.kept = reinterpret_cast<int32_t *>(k.keys + k.lines * k.boxes);
+    return k;
+}
+
+/* Box `id` of batch `batch`. */
+__device__ __forceinline__ bs_box bs_cu_nms_box(const bs_cu_tile &t, const bs_device_step *s, int64_t batch, int32_t id)
+{
+    const bs_device_operand *o = bs_cu_in(t, s, 0);
+    const float *at = reinterpret_cast<const float *>(bs_cu_row(t, o, 0)) + batch * o->stride[0] +
+                      (int64_t)id * o->stride[1];
+    return bs_box_of(at, o->stride[2], s->p[BS_CU_NMS_CENTRE].i != 0);
+}
+
+/* Keys of the scores above the limit, the best first; returns how many. */
+__device__ inline int32_t bs_cu_nms_sort(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_nms &k, int64_t line,
+                                         uint64_t *keys)
+{
+    bs_cu_nms_room *room = reinterpret_cast<bs_cu_nms_room *>(t.workspace);
+    const bs_device_operand *o = bs_cu_in(t, s, 1);
+    const float *scores = reinterpret_cast<const float *>(bs_cu_row(t, o, 0)) + line / k.classes * o->stride[0] +
+                          line % k.classes * o->stride[1];
+    int32_t count = 0;
+    for (int64_t first = 0; first < k.boxes; first += bs_cu_threads()) {
+        const int64_t i = first + bs_cu_thread();
+        const float score = i < k.boxes ? scores[i * o->stride[2]] : 0.0f;
+        const bool is = i < k.boxes && score > s->p[BS_CU_NMS_ABOVE].f;
+        int32_t all;
+        if (score != score)
+            bs_cu_fail(t, s, BS_ERROR_DATA);
+        const int32_t at = count + bs_cu_rank(is, room->of_warp, &all);
+        if (is)
+            keys[at] = (uint64_t)~bs_order_key(BS_F32, __float_as_uint(score)) << 32 | (uint32_t)i;
+        count += all;
+        __syncthreads(); /* before the next round takes the workspace */
+    }
+    bs_cu_sort_keys(keys, (uint32_t)count, reinterpret_cast<uint64_t *>(t.workspace));
+    return count;
+}
+
+/* Whether a box overlaps one that is kept. All threads, a box each. */
+__device__ inline bool bs_cu_nms_is_covered(const bs_cu_tile &t, const bs_device_step *s, int64_t batch,
+                                            const uint64_t *keys, int32_t kept, const bs_box &own)
+{
+    bs_cu_nms_room *room = reinterpret_cast<bs_cu_nms_room *>(t.workspace);
+    bool covered = false;
+    for (int32_t first = 0; first < kept; first += bs_cu_threads()) {
+        const int32_t count = min(bs_cu_threads(), kept - first);
+        __syncthreads(); /* what is there has been compared */
+        if (bs_cu_thread() < count)
+            room->box[bs_cu_thread()] = bs_cu_nms_box(t, s, batch, (int32_t)keys[first + bs_cu_thread()]);
+        __syncthreads();
+        for (int32_t i = 0; i < count && !covered; i++)
+            covered = bs_boxes_overlap(&room->box[i], &own, s->p[BS_CU_NMS_SHARE].f);
+    }
+    return covered;
+}
+
+/* The first thread for which `is` holds, or -1. votes: a word a warp, which may be written again after the next
+ * barrier. */
+__device__ inline int32_t bs_cu_first_of(bool is, uint32_t *votes)
+{
+    const uint32_t own = __ballot_sync(0xffffffffu, is);
+    if (bs_cu_lane() == 0)
+        votes[bs_cu_warp()] = own;
+    __syncthreads();
+    for (int32_t k = 0; k < bs_cu_warps(); k++)
+        if (votes[k])
+            return 32 * k + __ffs((int)votes[k]) - 1;
+    return -1;
+}
+
+/* Moves the boxes of a line that stay to the front of its `count` keys; returns how many. */
+__device__ inline int32_t bs_cu_nms_choose(const bs_cu_tile &t, const bs_device_step *s, int64_t batch, uint64_t *keys,
+                                           int32_t count)
+{
+    bs_cu_nms_room *room = reinterpret_cast<bs_cu_nms_room *>(t.workspace);
+    const int32_t most = s->p[BS_CU_NMS_MOST].i;
+    int32_t kept = 0;
+    for (int64_t first = 0; first < count && kept < most; first += bs_cu_threads()) {
+        const bool is = first + bs_cu_thread() < count;
+        const int32_t id = is ? (int32_t)keys[first + bs_cu_thread()] : (int32_t)keys[first];
+        const bs_box own = bs_cu_nms_box(t, s, batch, id);
+        bool left = !bs_cu_nms_is_covered(t, s, batch, keys, kept, own) && is;
+        __syncthreads(); /* what is there has been compared */
+        room->box[bs_cu_thread()] = own;
+        for (int32_t turn = 0; kept < most; turn ^= 1) { /* two sets of votes: one barrier is enough */
+            const int32_t best = bs_cu_first_of(left, room->votes[turn]);
+            if (best < 0)
+                break;
+            if (bs_cu_thread() == best)
+                keys[kept] = (uint32_t)id; /* each thread has read its own key */
+            kept++;
+            left = left && bs_cu_thread() > best &&
+                   !bs_boxes_overlap(&room->box[best], &own, s->p[BS_CU_NMS_SHARE].f);
+        }
+    }
+    return kept;
+}
+
+__device__ inline void bs_cu_nms_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_cu_nms k = bs_cu_nms_of(t, s);
+    for (int64_t line = w.part; line < k.lines; line += w.parts) {
+        uint64_t *keys = k.keys + line * k.boxes;
+        const int32_t count = bs_cu_nms_sort(t, s, k, line, keys),
+                      kept = bs_cu_nms_choose(t, s, line / k.classes, keys, count);
+        if (bs_cu_thread() == 0)
+            k.kept[line] = kept;
+        __syncthreads(); /* before the next line takes the workspace */
+    }
+}
+
+/* ----------------------------------------------------------------------------------------------------- the rows */
+
+/* How many boxes the lines before this one keep. All threads. */
+__device__ inline int64_t bs_cu_nms_before(const bs_cu_tile &t, const bs_cu_nms &k, int64_t line)
+{
+    uint64_t sum = 0;
+    for (int64_t i = bs_cu_thread(); i < line; i += bs_cu_threads())
+        sum += (uint64_t)k.kept[i];
+    return (int64_t)bs_cu_sum_threads(reinterpret_cast<uint64_t *>(t.workspace), sum);
+}
+
+__device__ inline void bs_cu_nms_pack_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_device_operand *out = bs_cu_out(t, s, 0);
+    const bs_cu_nms k = bs_cu_nms_of(t, s);
+    int32_t *to = reinterpret_cast<int32_t *>(bs_cu_row(t, out, 0));
+    for (int64_t line = w.part; line < k.lines; line += w.parts) {
+        const int64_t before = bs_cu_nms_before(t, k, line);
+        for (int64_t i = bs_cu_thread(); i < k.kept[line] && before + i < out->dim[0]; i += bs_cu_threads()) {
+            int32_t *row = to + (before + i) * out->stride[0];
+            row[0] = (int32_t)(line / k.classes);
+            row[out->stride[1]] = (int32_t)(line % k.classes);
+            row[2 * (int64_t)out->stride[1]] = (int32_t)k.keys[line * k.boxes + i];
+        }
+    }
+    if (w.part > 0)
+        return;
+    const int64_t all = bs_cu_nms_before(t, k, k.lines);
+    if (bs_cu_thread() == 0)
+        bs_cu_made(t, s, all);
+}
+
+#endif
+/* ==== end src/cuda/op_nms.cuh ================================================================= */
 /* ==== begin src/cuda/op_recurrent.cuh ========================================================= */
 /* op_recurrent.cuh - one step of an LSTM or a GRU.
  * A warp has one unit of up to four lines: all sums of the unit, so that only h' and c' are written. Its lanes take
@@ -10033,86 +10376,7 @@ __device__ inline void bs_cu_record_counts(const bs_cu_router &r)
 
 #endif
 /* ==== end src/cuda/route_pack.cuh ============================================================= */
-/* ==== begin src/cuda/sort.cuh ================================================================= */
-/* sort.cuh - sorting keys of which no two are equal, ascending, by all threads of a block.
- *
- * A bitonic network whose every comparison puts the smaller key first, so that what lies beyond the last key can be
- * left out: log2(n)^2 / 2 passes over all keys. Called after a barrier; ends with one.
- * Relies on portable.cuh. Must never be given two equal keys where their order matters: they have none. */
-#ifndef BS_CUDA_SORT
-#define BS_CUDA_SORT
-
-/* #include "cuda/portable.cuh" */
-
-enum { BS_CU_SORT_STAGE = 2048 }; /* keys that are sorted in shared memory at a time: a power of two */
-
-/* One pass: compares keys that are `half` apart in blocks of twice as many; mirrored, those that lie alike from both
- * ends of such a block. */
-__device__ inline void bs_cu_sort_pass(uint64_t *keys, uint32_t n, uint32_t half, bool mirrored)
-{
-    for (uint32_t i = threadIdx.x;; i += blockDim.x) {
-        const uint32_t low = i / half * 2 * half + i % half, high = mirrored ? low ^ (2 * half - 1) : low + half;
-        if (low >= n)
-            break;
-        if (high < n && keys[low] > keys[high]) {
-            const uint64_t key = keys[low];
-            keys[low] = keys[high];
-            keys[high] = key;
-        }
-    }
-    __syncthreads();
-}
-
-/* The passes from `half` down to 1. */
-__device__ inline void bs_cu_sort_passes(uint64_t *keys, uint32_t n, uint32_t half)
-{
-    for (; half > 0; half /= 2)
-        bs_cu_sort_pass(keys, n, half, false);
-}
-
-/* All passes where the keys are: for keys in shared memory, or few. */
-__device__ inline void bs_cu_sort_here(uint64_t *keys, uint32_t n)
-{
-    for (uint32_t half = 1; half < n; half *= 2) {
-        bs_cu_sort_pass(keys, n, half, true);
-        bs_cu_sort_passes(keys, n, half / 2);
-    }
-}
-
-/* Sorts each BS_CU_SORT_STAGE keys by themselves, in shared memory; merges: they were merged so far that passes from
- * half of as many down are left. */
-__device__ inline void bs_cu_sort_stages(uint64_t *keys, uint32_t n, uint64_t *stage, bool merges)
-{
-    for (uint32_t first = 0; first < n; first += BS_CU_SORT_STAGE) {
-        const uint32_t count = min(n - first, (uint32_t)BS_CU_SORT_STAGE);
-        for (uint32_t i = threadIdx.x; i < count; i += blockDim.x)
-            stage[i] = keys[first + i];
-        __syncthreads();
-        if (merges)
-            bs_cu_sort_passes(stage, count, BS_CU_SORT_STAGE / 2);
-        else
-            bs_cu_sort_here(stage, count);
-        for (uint32_t i = threadIdx.x; i < count; i += blockDim.x)
-            keys[first + i] = stage[i];
-        __syncthreads();
-    }
-}
-
-/* Any number of keys up to 2^31 in the device's memory; stage: [BS_CU_SORT_STAGE] in shared memory. Of 2^k stages all
- * keys are read and written k (k + 1) / 2 times for passes between stages, and k + 1 times for those within them. */
-__device__ inline void bs_cu_sort_keys(uint64_t *keys, uint32_t n, uint64_t *stage)
-{
-    bs_cu_sort_stages(keys, n, stage, false);
-    for (uint32_t half = BS_CU_SORT_STAGE; half < n; half *= 2) {
-        bs_cu_sort_pass(keys, n, half, true);
-        for (uint32_t within = half / 2; within >= BS_CU_SORT_STAGE; within /= 2)
-            bs_cu_sort_pass(keys, n, within, false);
-        bs_cu_sort_stages(keys, n, stage, true);
-    }
-}
-
-#endif
-/* ==== end src/cuda/sort.cuh =================================================================== */
+/* #include "cuda/sort.cuh" */
 
 /* The order in which rows are served, as keys of which no two are equal. */
 enum { BS_CU_CAPACITY_ROW = (1 << 30) - 1 };
@@ -11116,30 +11380,7 @@ __device__ inline void bs_cu_unary_run(const bs_cu_tile &t, const bs_device_step
 /* #include "cuda/sort.cuh" */
 
 extern "C" {
-/* ==== begin src/ops/found.h =================================================================== */
-/* ops/found.h - what ops find whose result is as long as their data say, for plain kernels and a device: the order of
- * elements. Relies on base/base.h. Must never compare floats where bits decide: all NaN are one element. */
-#ifndef BS_OPS_FOUND_H
-#define BS_OPS_FOUND_H
-
-/* #include "base/base.h" */
-
-/* Numbers without a sign that order as elements of f32 or i32 with these bits do: those of a float from its largest
- * negative one on, then 0 of any sign, and last NaN of any kind. */
-static inline BS_BOTH uint32_t bs_order_key(bs_dtype dtype, uint32_t bits)
-{
-    const uint32_t sign = UINT32_C(1) << 31, infinite = UINT32_C(0x7f800000), size = bits & ~sign;
-    if (dtype == BS_I32)
-        return bits ^ sign;
-    if (size > infinite)
-        return UINT32_MAX;
-    if (size == 0)
-        return sign;
-    return (bits & sign) != 0 ? ~bits : bits | sign;
-}
-
-#endif
-/* ==== end src/ops/found.h ===================================================================== */
+/* #include "ops/found.h" */
 }
 
 enum { BS_CU_UNIQUE_FIRST = 1, BS_CU_UNIQUE_INVERSE, BS_CU_UNIQUE_COUNTS }; /* results after the elements */
@@ -11848,6 +12089,8 @@ static void bs_cu_launch_steps(bs_cu_tables *l, bs_cu_launches *to, int32_t firs
                 count++;
             if (kernel != BS_CU_none)
                 bs_cu_add_launch(l, to, kernel, k, count, bs_cu_most_work_items(l, k, count));
+            if (kernel == BS_CU_nms) /* where its rows go is known when all of them are */
+                bs_cu_add_launch(l, to, BS_CU_nms_pack, k, count, bs_cu_most_work_items(l, k, count));
         }
         k += count;
     }
@@ -12411,7 +12654,7 @@ static bs_status bs_cu_session_carve(bs_device_session *s, bs_error *error)
     const bs_graph *g = s->client->graph;
     bs_carver c = {s->pinned + s->layout.session, {0}};
     bs_carve(&c, 1, sizeof *s);
-    s->launches.room = 2 * s->layout.n_steps + 2;
+    s->launches.room = 3 * s->layout.n_steps + 2; /* two of its own, and what it made */
     s->launches.list = static_cast<bs_cu_launch *>(bs_carve(&c, (uint64_t)s->launches.room, sizeof(bs_cu_launch)));
     s->dims = static_cast<int64_t *>(bs_carve(&c, (uint64_t)g->n_dims, sizeof(int64_t)));
     s->bound = static_cast<bs_buffer *>(bs_carve(&c, (uint64_t)g->n_nodes, sizeof(bs_buffer)));

@@ -4,11 +4,21 @@
 
 #include "random_ops.h"
 
-#ifdef BS_TEST_ON_DEVICE
-static bool rg_counts; /* extents may come from data: set before rg_begin; not on a device */
-#else
-static bool rg_counts = true;
-#endif
+static bool rg_counts = true; /* extents may come from data: set before rg_begin */
+
+/* The different elements of a table, how often each is there, and the table again. */
+static inline void rg_tell_apart(random_graph *rg, bs_value table, const char *name)
+{
+    const double a = rg->bound[table.id], most = (double)bs_bytes_figure(bs_value_elements(rg->g, rg_info(rg, table)));
+    bs_value of[4];
+    bs_unique(rg->g, table, &(bs_extent_desc){.name = name}, of);
+    const bs_value which = rg_made(rg, bs_reshape(rg->g, of[2], BS_SHAPE1(-1)), most);
+    rg_made(rg, of[0], a);
+    rg_made(rg, bs_convert(rg->g, of[3], &(bs_convert_desc){.dtype = BS_F32}), most);
+    rg_made(rg, bs_gather_rows(rg->g, of[0], which), a);
+    if (rg_flip(50))
+        rg_made(rg, bs_convert(rg->g, of[1], &(bs_convert_desc){.dtype = BS_F32}), most);
+}
 
 /* What is as long as data say: some numbers, or the indices of a table's rows that are not all zero, and these rows. */
 static inline void rg_count(random_graph *rg)
@@ -18,6 +28,10 @@ static inline void rg_count(random_graph *rg)
     if (rg_flip(25) || table.id == 0 || rg_extent(rg, rg_info(rg, table), 0) <= 8) { /* shorter ones are lines */
         const bs_value limit = rg_made(rg, bs_affine(rg->g, rg->knob, 16, 0), 16);
         rg_made(rg, bs_arange(rg->g, limit, none, none, &(bs_extent_desc){name, 16 + check_below(8)}), 16);
+        return;
+    }
+    if (rg_flip(25)) {
+        rg_tell_apart(rg, table, name);
         return;
     }
     const double a = rg->bound[table.id], most = (double)rg_extent(rg, rg_info(rg, table), 0);

@@ -103,16 +103,6 @@ static const bs_graph *looping_net(bool halo)
     return g;
 }
 
-static void rows_of_a_device(void)
-{
-    bs_graph *g = new_graph();
-    const bs_value boxes = bs_input(g, "boxes", BS_F32, BS_SHAPE3(1, 8, 4)),
-                   scores = bs_input(g, "scores", BS_F32, BS_SHAPE3(1, 1, 8));
-    bs_output(g, "y", bs_nms(g, boxes, scores, &(bs_nms_desc){.name = "u"}));
-    plan_fails(g, &(bs_plan_desc){.tier = BS_TIER_CUDA}, BS_ERROR_UNSUPPORTED,
-               "nms \"u\": it has no kernel for a GPU yet");
-}
-
 static void rows_of_loops(void)
 {
     const bs_graph *g = looping_net(false);
@@ -299,7 +289,6 @@ int main(void)
     rows_of_fields();
     rows_of_forces();
     rows_of_loops();
-    rows_of_a_device();
     rows_of_arenas();
     rows_of_look_aheads();
     rows_of_patches();

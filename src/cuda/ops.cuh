@@ -22,6 +22,7 @@
 #include "cuda/op_look_ahead.cuh"
 #include "cuda/op_matmul.cuh"
 #include "cuda/op_move.cuh"
+#include "cuda/op_nms.cuh"
 #include "cuda/op_recurrent.cuh"
 #include "cuda/op_resize.cuh"
 #include "cuda/op_rope.cuh"

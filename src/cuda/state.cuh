@@ -56,7 +56,7 @@ static bs_status bs_cu_session_carve(bs_device_session *s, bs_error *error)
     const bs_graph *g = s->client->graph;
     bs_carver c = {s->pinned + s->layout.session, {0}};
     bs_carve(&c, 1, sizeof *s);
-    s->launches.room = 2 * s->layout.n_steps + 2;
+    s->launches.room = 3 * s->layout.n_steps + 2; /* two of its own, and what it made */
     s->launches.list = static_cast<bs_cu_launch *>(bs_carve(&c, (uint64_t)s->launches.room, sizeof(bs_cu_launch)));
     s->dims = static_cast<int64_t *>(bs_carve(&c, (uint64_t)g->n_dims, sizeof(int64_t)));
     s->bound = static_cast<bs_buffer *>(bs_carve(&c, (uint64_t)g->n_nodes, sizeof(bs_buffer)));

@@ -314,6 +314,8 @@ static void bs_cu_launch_steps(bs_cu_tables *l, bs_cu_launches *to, int32_t firs
                 count++;
             if (kernel != BS_CU_none)
                 bs_cu_add_launch(l, to, kernel, k, count, bs_cu_most_work_items(l, k, count));
+            if (kernel == BS_CU_nms) /* where its rows go is known when all of them are */
+                bs_cu_add_launch(l, to, BS_CU_nms_pack, k, count, bs_cu_most_work_items(l, k, count));
         }
         k += count;
     }

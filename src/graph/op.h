@@ -159,7 +159,6 @@ typedef enum bs_op_flags {
     /* its kernel takes operands without elements; of other ops such a run is BS_ERROR_DATA, unless the result is empty
      * as well: then no kernel is called */
     BS_OP_EMPTY = 8192,
-    BS_OP_HOST = 32768,     /* has no kernel for a device */
     BS_OP_NAMED = 256,      /* its name must be unique: inputs, states and outputs; routers */
     /* rows of a segment influence each other: never in a tile, operands whole; its rule checks their domains */
     BS_OP_CROSS_ROW = 128

@@ -34,7 +34,7 @@
     /* op set 4: unary.c, binary.c, compare.c */                                                                      \
     X(unary, KERNEL) X(binary, KERNEL) X(compare, KERNEL) X(where, KERNEL)                                            \
     /* op set 4: from_data.c, unique.c, nms.c */                                                                      \
-    X(arange, KERNEL) X(nonzero, KERNEL) X(unique, KERNEL) X(nms, NONE)                                               \
+    X(arange, KERNEL) X(nonzero, KERNEL) X(unique, KERNEL) X(nms, KERNEL)                                             \
     /* op set 4: loops.c, lowered by the planner */                                                                   \
     X(loop, NONE) X(loop_carry, NONE) X(loop_trip, NONE) X(loop_next, NONE) X(loop_collect, NONE) X(loop_again, NONE)
 

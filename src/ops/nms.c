@@ -1,8 +1,8 @@
 /* ops/nms.c - of boxes that overlap the one with the best score: nms.
- * Relies on common.h for the dimension that a node makes, base/sort.c. Must never write a row beyond its maximum: what
- * there is is counted all the same, and the run then ends (run/extents.c). Must never leave a rounding to the compiler:
- * products are of doubles, where they are exact. */
+ * Relies on common.h for the dimension that a node makes, found.h for boxes, base/sort.c. Must never write a row beyond
+ * its maximum: what there is is counted all the same, and the run then ends (run/extents.c). */
 #include "ops/common.h"
+#include "ops/found.h"
 
 static const bs_field nms_fields[] = {BS_INT_OF("maximum", 0, 1 << 30), BS_INT_OF("max_each", 0, 1 << 30),
                                       BS_FLOAT("iou_threshold"), BS_FLOAT("score_above"), BS_INT_OF("centre", 0, 1)};
@@ -29,12 +29,8 @@ static bool nms_infer(bs_infer *infer)
     return out->dims[0] >= 0;
 }
 
-typedef struct nms_box {
-    float low[2], high[2], area;
-} nms_box;
-
 typedef struct nms_job {
-    nms_box *box;         /* [boxes] of one batch */
+    bs_box *box;         /* [boxes] of one batch */
     int32_t *ids, *other; /* [boxes] */
     const float *score;   /* of box 0, for one class */
     ptrdiff_t step;
@@ -44,37 +40,16 @@ static void nms_plan(const bs_graph *graph, const bs_node *node, bs_conv_choice 
                      bs_node_plan *plan)
 {
     (void)choice, (void)max_h, (void)max_w;
-    const bs_value_info *boxes = bs_value_get(graph, bs_node_in(graph, node)[0]);
-    plan->scratch_bytes = bs_bytes_times(bs_bytes_of(sizeof(nms_box) + 2 * sizeof(int32_t)),
+    const int32_t *in = bs_node_in(graph, node);
+    const bs_value_info *boxes = bs_value_get(graph, in[0]), *scores = bs_value_get(graph, in[1]);
+    if (plan->tier == BS_TIER_CUDA) { /* classes of all batches at once: a key for each score, a count for each class */
+        const bs_bytes counts = bs_bytes_array(bs_dim_max(graph, scores->dims[0]), sizeof(int32_t));
+        plan->scratch_bytes = bs_bytes_add(bs_bytes_times(bs_value_elements(graph, scores), sizeof(uint64_t)),
+                                           bs_bytes_times(counts, bs_dim_max(graph, scores->dims[1])));
+        return;
+    }
+    plan->scratch_bytes = bs_bytes_times(bs_bytes_of(sizeof(bs_box) + 2 * sizeof(int32_t)),
                                          bs_dim_max(graph, boxes->dims[1]));
-}
-
-/* Which of both axes is which makes no difference. */
-static nms_box nms_box_of(const float *at, ptrdiff_t step, bool centre)
-{
-    nms_box box;
-    for (int32_t axis = 0; axis < 2; axis++) {
-        const float a = at[axis * step], b = at[(axis + 2) * step];
-        const double half = centre ? 0.5 * (double)b : 0;
-        const float first = centre ? (float)((double)a - half) : a, second = centre ? (float)((double)a + half) : b;
-        box.low[axis] = first < second ? first : second;
-        box.high[axis] = first < second ? second : first;
-    }
-    box.area = (float)((double)(box.high[0] - box.low[0]) * (double)(box.high[1] - box.low[1]));
-    return box;
-}
-
-/* Whether what both have in common is more than this part of what one of them has. */
-static bool nms_overlap(const nms_box *a, const nms_box *b, float most)
-{
-    float side[2];
-    for (int32_t axis = 0; axis < 2; axis++) {
-        const float low = a->low[axis] > b->low[axis] ? a->low[axis] : b->low[axis],
-                    high = a->high[axis] < b->high[axis] ? a->high[axis] : b->high[axis];
-        side[axis] = high > low ? high - low : 0;
-    }
-    const float both = (float)((double)side[0] * (double)side[1]), either = a->area + b->area - both;
-    return either > 0 && both / either > most;
 }
 
 static bool nms_is_better(const void *user, int32_t a, int32_t b)
@@ -102,7 +77,7 @@ static void nms_choose(const bs_call *call, const nms_job *job, int32_t count, i
     for (int32_t i = 0; i < count && kept < most; i++) {
         const int32_t id = job->ids[i];
         int32_t k = 0;
-        while (k < kept && !nms_overlap(&job->box[job->ids[k]], &job->box[id], desc->iou_threshold))
+        while (k < kept && !bs_boxes_overlap(&job->box[job->ids[k]], &job->box[id], desc->iou_threshold))
             k++;
         if (k < kept)
             continue;
@@ -139,7 +114,7 @@ static bs_status nms_run(const bs_call *call)
     job.other = job.ids + n;
     for (int32_t b = 0; b < boxes->dim[0]; b++) {
         for (int32_t i = 0; i < n; i++)
-            job.box[i] = nms_box_of(bs_f32_at(boxes, b * boxes->stride[0] + i * boxes->stride[1]), boxes->stride[2],
+            job.box[i] = bs_box_of(bs_f32_at(boxes, b * boxes->stride[0] + i * boxes->stride[1]), boxes->stride[2],
                                     ((const bs_nms_desc *)call->params)->centre);
         for (int32_t c = 0; c < call->in[1].dim[1] && status == BS_OK; c++)
             status = nms_class(call, &job, b, c);
@@ -151,7 +126,8 @@ static const bs_op_rules nms_rules = {.plan = nms_plan};
 
 const bs_op bs_op_nms = {.name = "nms",
                          .min_in = 2,
-                         .flags = BS_OP_EMPTY | BS_OP_HOST,
+                         .roles = {BS_ROLE_DECIDING, BS_ROLE_DECIDING},
+                         .flags = BS_OP_EMPTY,
                          BS_PARAMS(bs_nms_desc, nms_fields),
                          .infer = nms_infer,
                          .rules = &nms_rules,

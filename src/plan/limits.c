@@ -155,22 +155,10 @@ static bool loops_fit(const bs_plan *plan, bs_error *error)
     return true;
 }
 
-static bool kernels_fit(const bs_plan *plan, bs_error *error)
-{
-    const bs_graph *g = plan->graph;
-    for (int32_t n = 1; n < g->n_nodes && bs_plan_on_device(plan); n++) {
-        const bs_op *op = bs_op_get(g->nodes[n].op);
-        if (plan->node_live[n] && op->flags & BS_OP_HOST)
-            return bs_refuse(error, BS_ERROR_UNSUPPORTED, "%s \"%s\": it has no kernel for a GPU yet", op->name,
-                             bs_node_name(&g->nodes[n]));
-    }
-    return true;
-}
-
 bool bs_plan_rows_fit(const bs_plan *plan, bs_error *error)
 {
     return rows_fit(plan, error) && cells_fit(plan, error) && cells_are_whole(plan, error) &&
-           margins_fit(plan, error) && loops_fit(plan, error) && kernels_fit(plan, error);
+           margins_fit(plan, error) && loops_fit(plan, error);
 }
 
 bool bs_plan_bytes_fit(const bs_plan *plan, bs_error *error)

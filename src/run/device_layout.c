@@ -270,7 +270,7 @@ static bs_bytes session_bytes(const bs_plan *p, const bs_device_layout *l)
     const uint64_t nodes = (uint64_t)p->graph->n_nodes;
     bs_carver c = {NULL, {0}};
     bs_carve(&c, 1, BS_DEVICE_SESSION_BYTES);
-    bs_carve(&c, 2 * (uint64_t)l->n_steps + 2, BS_DEVICE_LAUNCH_BYTES);
+    bs_carve(&c, 3 * (uint64_t)l->n_steps + 2, BS_DEVICE_LAUNCH_BYTES);
     bs_carve(&c, (uint64_t)p->graph->n_dims, sizeof(int64_t));
     bs_carve(&c, nodes, sizeof(bs_buffer));
     bs_carve(&c, nodes, BS_DEVICE_BOUND_BYTES);
