@@ -49,7 +49,8 @@ usage() { # SM
              print fn, registers[fn], stack[fn], spilled[fn], shared[fn]
          } }' \
         "$BUILD/sm_$1.log" | c++filt |
-        sed -e 's/^void //' -e 's/^_INTERNAL_[^:]*:://' -e 's/([^)]*)//' -f "$BUILD/names.sed"
+        sed -e 's/^void //' -e 's/^_INTERNAL_[^:]*:://' -e 's/([^)]*)//g' -e 's/ const \([-0-9]\)/ \1/' \
+            -f "$BUILD/names.sed"
 }
 
 no_spills() { # SM
