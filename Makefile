@@ -475,7 +475,7 @@ check:
 
 # Each module left out, and all of them.
 test-modules:
-	@BUILD='$(BUILD)/modules' RUN='$(RUN)' sh tests/modules.sh
+	@BUILD='$(BUILD)/modules' RUN='$(RUN)' COMPILERS='$(COMPILERS)' sh tests/modules.sh
 
 size:
 	@BUILD='$(BUILD)/size' sh tests/size.sh

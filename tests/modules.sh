@@ -4,7 +4,7 @@
 #
 # Objects are not optimised, but where texts must have vanished: it is minutes of a compiler's time as it is.
 set -u
-BUILD="${BUILD:-build/modules}" RUN="${RUN:-}"
+BUILD="${BUILD:-build/modules}" RUN="${RUN:-}" COMPILERS="${COMPILERS:-gcc clang}"
 STRICT='-std=c11 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wvla -Wstrict-prototypes -Wmissing-prototypes -Werror'
 . tests/checks.sh
 log="$BUILD/log" shown=40
@@ -69,34 +69,40 @@ parts_separately() {
         xargs -P "$(nproc 2>/dev/null || echo 2)" -n 8 gcc $STRICT $ALL -I. -Isrc -fsyntax-only
 }
 
-everything() { # COMPILER
-    both "$1" everything
-    for module in $MODULES; do
-        both "$1" "no_$module" "-DBS_NO_$module"
+# Every second build, from number `first` on.
+share() { # COMPILER FIRST
+    n=$2
+    for module in everything $MODULES; do
+        n=$((n + 1))
+        [ $((n % 2)) -eq 1 ] || continue
+        if [ $module = everything ]; then both "$1" everything; else both "$1" "no_$module" "-DBS_NO_$module"; fi
     done
-    both "$1" only_ops $OPS
-    both "$1" none $ALL
-    both "$1" least $ALL -DBS_NO_POSIX -DBS_NO_SIMD $OPS
+    if [ "$2" -eq 0 ]; then
+        both "$1" only_ops $OPS
+    else
+        both "$1" none $ALL
+        both "$1" least $ALL -DBS_NO_POSIX -DBS_NO_SIMD $OPS
+    fi
 }
 
-# Side by side, each in a folder of its own: what they print comes when both have ended.
-for compiler in gcc clang; do
-    if have $compiler; then
+# Side by side, each share in a folder of its own: what they print comes when all have ended.
+shares=
+for compiler in $COMPILERS; do
+    have $compiler || { skip "everything with $compiler (not here)"; continue; }
+    for first in 0 1; do
+        shares="$shares $compiler.$first"
         (
-            BUILD="$BUILD/$compiler"
+            BUILD="$BUILD/$compiler.$first"
             log="$BUILD/log"
-            mkdir -p "$BUILD" && everything $compiler >"$BUILD/said"
+            mkdir -p "$BUILD" && share $compiler $first >"$BUILD/said"
             echo "$passed $failed" >"$BUILD/counts"
         ) &
-    else
-        skip "everything with $compiler (not here)"
-    fi
+    done
 done
 wait
-for compiler in gcc clang; do
-    have $compiler || continue
-    cat "$BUILD/$compiler/said"
-    read -r p f <"$BUILD/$compiler/counts" || p=0 f=1
+for share in $shares; do
+    cat "$BUILD/$share/said"
+    read -r p f <"$BUILD/$share/counts" || p=0 f=1
     passed=$((passed + p)) failed=$((failed + f))
 done
 
