@@ -35,9 +35,8 @@ def by_sequence(layer, lengths, q, k, v):
 def made(layer, x, w, lengths):
     """x: what its operands are; w: its weights by suffix."""
     if layer.op == "conv":
-        assert layer.pad == layer.kernel // 2
-        return activated(convolution(x[0], w["weight"], layer.stride, layer.groups) + w["bias"][:, None, None],
-                         layer.act)
+        y = convolution(x[0], w["weight"], layer.stride, layer.groups, layer.pad)
+        return activated(y + w["bias"][:, None, None], layer.act)
     if layer.op == "linear":
         return activated(x[0] @ w["weight"].T + w["bias"], layer.act)
     if layer.op == "pool":

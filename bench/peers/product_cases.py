@@ -156,9 +156,11 @@ def lstm_layer(x, weight_ih, weight_hh, bias_ih, bias_hh):
     return np.stack(out)
 
 
-def convolution(x, w, stride, groups):
+def convolution(x, w, stride, groups, pad=None):
+    """pad: on each side; None: half a kernel."""
     k = w.shape[2]
-    padded = np.pad(x, ((0, 0), (k // 2, k // 2), (k // 2, k // 2)))
+    p = k // 2 if pad is None else pad
+    padded = np.pad(x, ((0, 0), (p, p), (p, p)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, (k, k), (1, 2))[:, ::stride, ::stride]
     each = x.shape[0] // groups
     return np.concatenate([np.einsum("chwij,ocij->ohw", windows[g * each:(g + 1) * each], part, optimize=True)
