@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 40637bd45c1cdecd5e0803c2f181774039b1f6307d2d0063c657af5624d09fbc
+ * sha256 of the parts: 8abf36957992e29e114faaa2327149f7fd893762ba7d8f373c97557634fc0618
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -21462,6 +21462,19 @@ BS_INTERNAL bs_value bs_reshape_to_line(bs_graph *graph, bs_value x);
  * of what a transpose has made, called for the reshape. (plan/fusions.c) */
 BS_INTERNAL bs_status bs_reshape_transpose_run(const bs_call *call);
 BS_INTERNAL bs_status bs_transpose_reshape_run(const bs_call *call);
+/* Dimension d of the result of a transpose is dimension order[d] of the operand. All zero: the last two change
+ * places. */
+static inline void bs_transpose_order(const bs_transpose_desc *desc, int32_t rank, int32_t *order)
+{
+    bool given = rank < 2;
+    for (int32_t d = 0; d < BS_MAX_AXES; d++) {
+        given = given || desc->order[d] != 0;
+        order[d] = desc->order[d];
+    }
+    for (int32_t d = 0; d < rank && !given; d++)
+        order[d] = d < rank - 2 ? d : 2 * rank - 3 - d;
+}
+
 /* Parameters of the transpose whose result is operand 0 of `node`. */
 static inline const void *bs_transpose_before(const bs_graph *graph, const bs_node *node)
 {
@@ -24843,7 +24856,7 @@ static bool nms_infer(bs_infer *infer)
 }
 
 typedef struct nms_job {
-    bs_box *box;         /* [boxes] of one batch */
+    bs_box *box;          /* [boxes] of one batch */
     int32_t *ids, *other; /* [boxes] */
     const float *score;   /* of box 0, for one class */
     ptrdiff_t step;
@@ -24928,7 +24941,7 @@ static bs_status nms_run(const bs_call *call)
     for (int32_t b = 0; b < boxes->dim[0]; b++) {
         for (int32_t i = 0; i < n; i++)
             job.box[i] = bs_box_of(bs_f32_at(boxes, b * boxes->stride[0] + i * boxes->stride[1]), boxes->stride[2],
-                                    ((const bs_nms_desc *)call->params)->centre);
+                                   ((const bs_nms_desc *)call->params)->centre);
         for (int32_t c = 0; c < call->in[1].dim[1] && status == BS_OK; c++)
             status = nms_class(call, &job, b, c);
     }
@@ -26561,20 +26574,6 @@ bs_value bs_reshape_to_line(bs_graph *graph, bs_value x)
 
 /* --------------------------------------------------------------------------------------------------- transpose */
 
-/* Dimension d of the result is dimension order[d] of the operand. All zero: the last two change places. */
-static void transpose_order(const bs_transpose_desc *desc, int32_t rank, int32_t *order)
-{
-    bool given = rank < 2;
-    for (int32_t d = 0; d < BS_MAX_AXES; d++) {
-        given = given || desc->order[d] != 0;
-        order[d] = desc->order[d];
-    }
-    if (given)
-        return;
-    for (int32_t d = 0; d < rank; d++)
-        order[d] = d < rank - 2 ? d : 2 * rank - 3 - d;
-}
-
 static bool transpose_infer(bs_infer *infer)
 {
     const bs_value_info *x = infer->in[0];
@@ -26582,7 +26581,7 @@ static bool transpose_infer(bs_infer *infer)
     uint32_t seen = 0;
     if (!bs_infer_rank(infer, 0, 1, BS_MAX_AXES) || !bs_infer_whole(infer, 0))
         return false;
-    transpose_order(infer->params, x->rank, order);
+    bs_transpose_order(infer->params, x->rank, order);
     for (int32_t d = 0; d < x->rank; d++) {
         if (order[d] < 0 || order[d] >= x->rank || seen >> order[d] & 1u)
             return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "order[%d] = %d is out of range or there twice", d,
@@ -26598,7 +26597,7 @@ static bs_operand transpose_turn(const bs_operand *o, const bs_transpose_desc *d
 {
     bs_operand turned = *o;
     int32_t order[BS_MAX_AXES];
-    transpose_order(desc, o->rank, order);
+    bs_transpose_order(desc, o->rank, order);
     for (int32_t d = 0; d < o->rank; d++) {
         const int32_t to = back ? order[d] : d, from = back ? d : order[d];
         turned.dim[to] = o->dim[from];
@@ -30945,8 +30944,10 @@ static bool pair_match(const bs_fusion_search *f, int32_t n, const char *first, 
     if (strcmp(bs_op_get(g->nodes[n].op)->name, last) != 0)
         return false;
     const int32_t inner = only_use(f, bs_node_in(g, &g->nodes[n])[0], first);
+    if (!inner)
+        return false;
     const int32_t x = bs_node_in(g, &g->nodes[inner])[0];
-    if (!inner || (f->wanted && f->wanted[0] != x))
+    if (f->wanted && f->wanted[0] != x)
         return false;
     *m = (bs_fusion_match){{inner, 0}, 1, {x, 0}};
     return true;

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: f45cb333792a6bd6679e8c45d9fa92f04a18e5623da4de75e8b3b00d455ae544
+ * sha256 of the parts: c1fbb113a2d8bfdb0be55663961f42a9f48f94af6f9eca384499474a66e27d45
  */
 #include "brainstorm.h"
 
@@ -3254,6 +3254,19 @@ bs_value bs_reshape_to_line(bs_graph *graph, bs_value x);
  * of what a transpose has made, called for the reshape. (plan/fusions.c) */
 bs_status bs_reshape_transpose_run(const bs_call *call);
 bs_status bs_transpose_reshape_run(const bs_call *call);
+/* Dimension d of the result of a transpose is dimension order[d] of the operand. All zero: the last two change
+ * places. */
+static inline void bs_transpose_order(const bs_transpose_desc *desc, int32_t rank, int32_t *order)
+{
+    bool given = rank < 2;
+    for (int32_t d = 0; d < BS_MAX_AXES; d++) {
+        given = given || desc->order[d] != 0;
+        order[d] = desc->order[d];
+    }
+    for (int32_t d = 0; d < rank && !given; d++)
+        order[d] = d < rank - 2 ? d : 2 * rank - 3 - d;
+}
+
 /* Parameters of the transpose whose result is operand 0 of `node`. */
 static inline const void *bs_transpose_before(const bs_graph *graph, const bs_node *node)
 {
@@ -10946,13 +10959,10 @@ enum { BS_CU_TURN_NONE, BS_CU_TURN_OPERAND, BS_CU_TURN_RESULT };
 /* p: dimension d of the result is dimension p[d] of the operand; back: the other way. */
 static void bs_cu_transpose_order(const bs_transpose_desc *desc, int32_t rank, bool back, bs_device_step *s)
 {
-    bool given = rank < 2;
-    for (int32_t d = 0; d < BS_MAX_AXES; d++)
-        given = given || desc->order[d] != 0;
-    for (int32_t d = 0; d < rank; d++) {
-        const int32_t of = given ? desc->order[d] : d < rank - 2 ? d : 2 * rank - 3 - d;
-        s->p[back ? of : d].i = back ? d : of;
-    }
+    int32_t order[BS_MAX_AXES];
+    bs_transpose_order(desc, rank, order);
+    for (int32_t d = 0; d < rank; d++)
+        s->p[back ? order[d] : d].i = back ? d : order[d];
 }
 
 /* Or the end of reshape, transpose (plan/fusions.c): operand 0 is then the reshape's. */
@@ -11021,7 +11031,13 @@ __device__ inline void bs_cu_reshape_run(const bs_cu_tile &t, const bs_device_st
             bs_cu_fail(t, s, BS_ERROR_SHAPE);
             return;
         }
-        bs_cu_view view;
+        bs_cu_view view, from, line = y;
+        line.rank = 1;
+        line.dim[0] = n;
+        if (bs_cu_reshape_view(x, line, &from) && bs_cu_reshape_view(y, line, &view)) { /* dense */
+            bs_cu_copy_view(view, from, d, t.workspace);
+            return;
+        }
         if (bs_cu_reshape_view(x, y, &view)) {
             bs_cu_copy_axes(y, view, d, t.workspace);
             return;

@@ -157,13 +157,10 @@ enum { BS_CU_TURN_NONE, BS_CU_TURN_OPERAND, BS_CU_TURN_RESULT };
 /* p: dimension d of the result is dimension p[d] of the operand; back: the other way. */
 static void bs_cu_transpose_order(const bs_transpose_desc *desc, int32_t rank, bool back, bs_device_step *s)
 {
-    bool given = rank < 2;
-    for (int32_t d = 0; d < BS_MAX_AXES; d++)
-        given = given || desc->order[d] != 0;
-    for (int32_t d = 0; d < rank; d++) {
-        const int32_t of = given ? desc->order[d] : d < rank - 2 ? d : 2 * rank - 3 - d;
-        s->p[back ? of : d].i = back ? d : of;
-    }
+    int32_t order[BS_MAX_AXES];
+    bs_transpose_order(desc, rank, order);
+    for (int32_t d = 0; d < rank; d++)
+        s->p[back ? order[d] : d].i = back ? d : order[d];
 }
 
 /* Or the end of reshape, transpose (plan/fusions.c): operand 0 is then the reshape's. */
@@ -232,7 +229,13 @@ __device__ inline void bs_cu_reshape_run(const bs_cu_tile &t, const bs_device_st
             bs_cu_fail(t, s, BS_ERROR_SHAPE);
             return;
         }
-        bs_cu_view view;
+        bs_cu_view view, from, line = y;
+        line.rank = 1;
+        line.dim[0] = n;
+        if (bs_cu_reshape_view(x, line, &from) && bs_cu_reshape_view(y, line, &view)) { /* dense */
+            bs_cu_copy_view(view, from, d, t.workspace);
+            return;
+        }
         if (bs_cu_reshape_view(x, y, &view)) {
             bs_cu_copy_axes(y, view, d, t.workspace);
             return;

@@ -27,6 +27,19 @@ bs_value bs_reshape_to_line(bs_graph *graph, bs_value x);
  * of what a transpose has made, called for the reshape. (plan/fusions.c) */
 bs_status bs_reshape_transpose_run(const bs_call *call);
 bs_status bs_transpose_reshape_run(const bs_call *call);
+/* Dimension d of the result of a transpose is dimension order[d] of the operand. All zero: the last two change
+ * places. */
+static inline void bs_transpose_order(const bs_transpose_desc *desc, int32_t rank, int32_t *order)
+{
+    bool given = rank < 2;
+    for (int32_t d = 0; d < BS_MAX_AXES; d++) {
+        given = given || desc->order[d] != 0;
+        order[d] = desc->order[d];
+    }
+    for (int32_t d = 0; d < rank && !given; d++)
+        order[d] = d < rank - 2 ? d : 2 * rank - 3 - d;
+}
+
 /* Parameters of the transpose whose result is operand 0 of `node`. */
 static inline const void *bs_transpose_before(const bs_graph *graph, const bs_node *node)
 {

@@ -30,7 +30,7 @@ static bool nms_infer(bs_infer *infer)
 }
 
 typedef struct nms_job {
-    bs_box *box;         /* [boxes] of one batch */
+    bs_box *box;          /* [boxes] of one batch */
     int32_t *ids, *other; /* [boxes] */
     const float *score;   /* of box 0, for one class */
     ptrdiff_t step;
@@ -115,7 +115,7 @@ static bs_status nms_run(const bs_call *call)
     for (int32_t b = 0; b < boxes->dim[0]; b++) {
         for (int32_t i = 0; i < n; i++)
             job.box[i] = bs_box_of(bs_f32_at(boxes, b * boxes->stride[0] + i * boxes->stride[1]), boxes->stride[2],
-                                    ((const bs_nms_desc *)call->params)->centre);
+                                   ((const bs_nms_desc *)call->params)->centre);
         for (int32_t c = 0; c < call->in[1].dim[1] && status == BS_OK; c++)
             status = nms_class(call, &job, b, c);
     }

@@ -279,20 +279,6 @@ bs_value bs_reshape_to_line(bs_graph *graph, bs_value x)
 
 /* --------------------------------------------------------------------------------------------------- transpose */
 
-/* Dimension d of the result is dimension order[d] of the operand. All zero: the last two change places. */
-static void transpose_order(const bs_transpose_desc *desc, int32_t rank, int32_t *order)
-{
-    bool given = rank < 2;
-    for (int32_t d = 0; d < BS_MAX_AXES; d++) {
-        given = given || desc->order[d] != 0;
-        order[d] = desc->order[d];
-    }
-    if (given)
-        return;
-    for (int32_t d = 0; d < rank; d++)
-        order[d] = d < rank - 2 ? d : 2 * rank - 3 - d;
-}
-
 static bool transpose_infer(bs_infer *infer)
 {
     const bs_value_info *x = infer->in[0];
@@ -300,7 +286,7 @@ static bool transpose_infer(bs_infer *infer)
     uint32_t seen = 0;
     if (!bs_infer_rank(infer, 0, 1, BS_MAX_AXES) || !bs_infer_whole(infer, 0))
         return false;
-    transpose_order(infer->params, x->rank, order);
+    bs_transpose_order(infer->params, x->rank, order);
     for (int32_t d = 0; d < x->rank; d++) {
         if (order[d] < 0 || order[d] >= x->rank || seen >> order[d] & 1u)
             return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "order[%d] = %d is out of range or there twice", d,
@@ -316,7 +302,7 @@ static bs_operand transpose_turn(const bs_operand *o, const bs_transpose_desc *d
 {
     bs_operand turned = *o;
     int32_t order[BS_MAX_AXES];
-    transpose_order(desc, o->rank, order);
+    bs_transpose_order(desc, o->rank, order);
     for (int32_t d = 0; d < o->rank; d++) {
         const int32_t to = back ? order[d] : d, from = back ? d : order[d];
         turned.dim[to] = o->dim[from];

@@ -84,8 +84,10 @@ static bool pair_match(const bs_fusion_search *f, int32_t n, const char *first, 
     if (strcmp(bs_op_get(g->nodes[n].op)->name, last) != 0)
         return false;
     const int32_t inner = only_use(f, bs_node_in(g, &g->nodes[n])[0], first);
+    if (!inner)
+        return false;
     const int32_t x = bs_node_in(g, &g->nodes[inner])[0];
-    if (!inner || (f->wanted && f->wanted[0] != x))
+    if (f->wanted && f->wanted[0] != x)
         return false;
     *m = (bs_fusion_match){{inner, 0}, 1, {x, 0}};
     return true;
