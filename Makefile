@@ -74,6 +74,19 @@ LEVEL_OF_KERNELS := -O3
 LEVEL_OF_OPS := -O2 -ftree-vectorize $(if $(findstring clang,$(CC)),,-fvect-cost-model=dynamic)
 LEVEL_OF_TESTS := -O1
 LEVEL_OF_PLANNING := -O1
+LEVEL_OF_CASES = $(LEVEL_OF_TESTS)
+# With the address sanitizer compilers take so long that optimizing most tests, which run once, does not pay, and clang
+# takes two minutes in kernels unless it leaves out sizes (-Os), of which gcc has all.
+ifneq ($(and $(DEFAULT_FLAGS),$(SANITIZE)),)
+  ADDRESS := $(findstring address,$(SANITIZE))
+  LEVEL := $(if $(and $(ADDRESS),$(findstring clang,$(CC))),-Os,-O1) -g1
+  LEVEL_OF_KERNELS := $(LEVEL)
+  LEVEL_OF_OPS := $(LEVEL)
+  LEVEL_OF_TESTS := $(LEVEL)
+  LEVEL_OF_CASES := $(if $(ADDRESS),-O0 -g1,$(LEVEL))
+  LEVEL_OF_PLANNING := $(LEVEL)
+endif
+COMPUTING := conv_kernels plan_image planner sweep_plan references gemm
 PLANNING := base/cursor graph/% ops/structure ops/routers ops/segments ops/describe ops/ports plan/% profile/read \
   profile/trace stream/store_plan stream/replay run/session_make run/session_memory run/device_layout run/report model/%
 level_of = $(foreach d,$(sort $(PLAIN) $(BUILD)),$(1:%=$(d)/obj/%.o))
@@ -81,6 +94,8 @@ level_of = $(foreach d,$(sort $(PLAIN) $(BUILD)),$(1:%=$(d)/obj/%.o))
 $(call level_of,src/kernels/% unit_kernels): private LEVEL = $(LEVEL_OF_KERNELS)
 $(call level_of,src/ops/% unit_ops): private LEVEL = $(LEVEL_OF_OPS)
 $(call level_of,tests/% src/cuda/%): private LEVEL = $(LEVEL_OF_TESTS)
+$(call level_of,tests/test_%): private LEVEL = $(LEVEL_OF_CASES)
+$(call level_of,$(COMPUTING:%=tests/test_%)): private LEVEL = $(LEVEL_OF_TESTS)
 $(call level_of,$(PLANNING:%=src/%) unit_planning): private LEVEL = $(LEVEL_OF_PLANNING)
 
 WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wvla
@@ -248,7 +263,8 @@ help:
 say = $(if $(V),,@echo '  $(if $(filter %.cu,$<),CUDA,CC) $<' && )
 
 # Rewritten only when compiler or flags change: then everything is built again.
-LEVELS = $(if $(DEFAULT_FLAGS),$(LEVEL_OF_KERNELS) | $(LEVEL_OF_OPS) | $(LEVEL_OF_TESTS) | $(LEVEL_OF_PLANNING))
+LEVELS = $(if $(DEFAULT_FLAGS),$(LEVEL_OF_KERNELS) | $(LEVEL_OF_OPS) | $(LEVEL_OF_TESTS) | $(LEVEL_OF_CASES) | \
+  $(LEVEL_OF_PLANNING))
 keep = mkdir -p $(@D) && echo '$(1)' | cmp -s - $@ || echo '$(1)' > $@
 $(PLAIN)/flags: FORCE
 	@$(call keep,$(COMPILE) | $(LEVELS))
@@ -359,11 +375,10 @@ test-all:
 	@$(MAKE) --no-print-directory test TIER=all
 
 # Slower by 2 (address), 10 (thread) and 20 (qemu): hence the seconds a test may take.
-SANITIZED = CFLAGS='-O1 -g'
 SANITIZED_TIER = $(if $(findstring command,$(origin TIER)),$(TIER),all)
 test-asan test-ubsan:
 	@$(MAKE) --no-print-directory test TIER=$(SANITIZED_TIER) BUILD='$(PLAIN)/asan$(VARIANT)' \
-	  SANITIZE=address,undefined,float-cast-overflow TIMEOUT=600 $(SANITIZED)
+	  SANITIZE=address,undefined,float-cast-overflow TIMEOUT=600
 
 # Only clang sees sums of unsigned numbers that wrap. The tests that go to the limits of sizes, counts and files.
 UNSIGNED := damage gguf graph ground lies limits limits_of_ops limits_told model model_calls numbers plan_cases \
@@ -372,14 +387,14 @@ UNSIGNED := damage gguf graph ground lies limits limits_of_ops limits_told model
 test-unsigned:
 	@$(MAKE) --no-print-directory test BUILD='$(PLAIN)/unsigned' CC=clang \
 	  SANITIZE=address,undefined,unsigned-integer-overflow TIMEOUT=600 \
-	  TEST='$(or $(TEST),$(UNSIGNED:%=test_%))' $(SANITIZED)
+	  TEST='$(or $(TEST),$(UNSIGNED:%=test_%))'
 
 # The tests that take a part of their cases only, with all of them.
 SWEEPS := $(basename $(notdir $(wildcard tests/test_sweep_*.c)))
 CUDA_SWEEPS := $(if $(CUDA_HEADERS),$(basename $(notdir $(wildcard tests/test_cuda_sweep*.c))))
 SWEEP_PROGRAMS := $(SWEEPS:%=$(BUILD_ROOT)/asan/tests/%)
 CUDA_SWEEP_PROGRAMS := $(CUDA_SWEEPS:%=$(BUILD_ROOT)/asan/cuda-emulated/tests/%)
-SWEPT = SANITIZE=address,undefined,float-cast-overflow $(SANITIZED)
+SWEPT = SANITIZE=address,undefined,float-cast-overflow
 sweep:
 	@$(MAKE) --no-print-directory $(SWEEP_PROGRAMS) BUILD='$(BUILD_ROOT)/asan' $(SWEPT)
 	@$(if $(CUDA_SWEEPS),$(MAKE) --no-print-directory $(CUDA_SWEEP_PROGRAMS) CUDA=emulated \
@@ -389,7 +404,7 @@ sweep:
 
 test-tsan:
 	@$(MAKE) --no-print-directory test TIER=$(SANITIZED_TIER) BUILD='$(PLAIN)/tsan$(VARIANT)' SANITIZE=thread \
-	  TIMEOUT=900 $(SANITIZED)
+	  TIMEOUT=900
 
 # What another processor can break: kernels of its own, ops, whole nets, the files, threads, a program. TEST=... runs
 # others.
@@ -411,7 +426,7 @@ test-aarch64:
 COUNTING := limits plan_desc planner shared_weights store_layout sweep_arena
 CC_32 ?= gcc -m32 -msse2 -mfpmath=sse -Wno-psabi -idirafter /usr/include/x86_64-linux-gnu
 test-32:
-	@$(MAKE) --no-print-directory test BUILD='$(PLAIN)/32' CC='$(CC_32)' TIMEOUT=600 $(SANITIZED) \
+	@$(MAKE) --no-print-directory test BUILD='$(PLAIN)/32' CC='$(CC_32)' TIMEOUT=600 CFLAGS='-O1 -g' \
 	  TEST='$(or $(TEST),$(patsubst %,test_%,$(FOREIGN) $(COUNTING)))'
 
 # What can be found without running anything (PARTS="stack recursion": only these).

@@ -6,7 +6,7 @@
 #   recursion  nothing calls itself, by name or through a pointer (callgraph.py)
 #   analyzer   gcc -fanalyzer (lint_known.txt: what is not so)
 #   tidy       clang-tidy (.clang-tidy: what is off, and why)
-#   cppcheck   (cppcheck.txt: what is not so)
+#   cppcheck   (cppcheck.txt: what is not so); $CPPCHECK_CONFIGS: of how many sets of macros, a file, at most [12]
 #
 # A part that lacks its tool is skipped and says so. Some minutes of processor time: all processors are used.
 set -u
@@ -115,6 +115,7 @@ tidy() {
 cppchecked() {
     cppcheck --std=c11 --enable=warning,performance,portability,style --inline-suppr \
         --suppressions-list=tests/cppcheck.txt --error-exitcode=1 --quiet -j "$JOBS" $INCLUDES \
+        --max-configs="${CPPCHECK_CONFIGS:-12}" \
         --template='{file}:{line}: {severity} {id}: {message}' src examples
 }
 

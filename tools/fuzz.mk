@@ -38,7 +38,7 @@ fuzz-engines: $(FUZZERS:%=$(BUILD)/fuzz_%) $(BUILD)/make_corpus
 
 fuzz-build:
 	@$(MAKE) --no-print-directory fuzz-engines BUILD=$(BUILD_ROOT)/fuzz CC=$(FUZZ_CC) \
-	  CPPFLAGS='-DFUZZ_ENGINE $(FUZZ_COVERAGE)' CFLAGS='-O1 -g' \
+	  CPPFLAGS='-DFUZZ_ENGINE $(FUZZ_COVERAGE)' \
 	  SANITIZE=fuzzer-no-link,address,undefined,float-cast-overflow,unsigned-integer-overflow
 
 # FUZZ="model y4m": only these. JOBS at a time, SECONDS each.
