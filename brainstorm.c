@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 8abf36957992e29e114faaa2327149f7fd893762ba7d8f373c97557634fc0618
+ * sha256 of the parts: 631d903a5935986173c6688d709b210e65ff020dc031a01f4d9eb4d62a263ff7
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -30566,6 +30566,12 @@ BS_INTERNAL bool bs_fusion_is_of_images(int32_t fusion); /* 0: false */
 bool bs_plan_reads(const bs_plan *plan, const bs_node *node, int32_t index);
 /* Whether operand `index` of node n, which is `value`, can be read where its rows are, without a copy. */
 BS_INTERNAL bool bs_plan_reads_in_place(const bs_plan *plan, int32_t n, int32_t index, int32_t value);
+/* The same where the rows of a path happen to lie one after the other among those around it. */
+BS_INTERNAL bool bs_plan_reads_in_a_row(const bs_plan *plan, int32_t n, int32_t index, int32_t value);
+/* Whether a run may look for the rows of a value of a path, which is stored, where its source has them: a carried value,
+ * which outlives its trip. */
+BS_INTERNAL bool bs_plan_may_be_seen(const bs_plan *plan, int32_t value);
+BS_INTERNAL bool bs_plan_is_seen(const bs_plan *plan, int32_t value);
 BS_INTERNAL bool bs_plan_is_planar(const bs_plan *plan, int32_t value);
 /* Whether a gather keeps the rows of all paths until all are there (for sums, and for several paths a cell); and how
  * it then combines them. */
@@ -31181,16 +31187,13 @@ static bool hands_on_a_view(const bs_plan *p, const bs_node *node, int32_t index
            bs_node_is_view(&p->graph->nodes[p->graph->values[value].node]);
 }
 
-/* If not, the reader needs zeros around the rows, rows that lie one after the other, or channels that do. */
-bool bs_plan_reads_in_place(const bs_plan *p, int32_t n, int32_t index, int32_t value)
+/* If not, the reader needs zeros around the rows, or channels that lie one after the other. */
+bool bs_plan_reads_in_a_row(const bs_plan *p, int32_t n, int32_t index, int32_t value)
 {
     const bs_graph *g = p->graph;
     const bs_node *node = &g->nodes[n];
     const bs_op *op = bs_op_get(node->op);
     const bs_value_info *v = &g->values[value];
-    const bool scattered_rows = g->domains[v->domain].kind == BS_DOMAIN_PATH &&
-                                g->domains[v->domain].patches < 0 && !(op->flags & BS_OP_PICKS && index == 0) &&
-                                !bs_plan_on_device(p); /* kernels of a device look every row up */
     if (bs_node_role(node, index) == BS_ROLE_DECIDING && node->router != 0 &&
         g->routers[node->router].desc->protocol == BS_ROUTE_CALLBACK)
         return g->domains[v->domain].kind != BS_DOMAIN_PATH &&
@@ -31203,7 +31206,29 @@ bool bs_plan_reads_in_place(const bs_plan *p, int32_t n, int32_t index, int32_t 
                        p->values[value].margin > 0;
     const bool channels = v->rank == 3 && bs_plan_is_planar(p, value) &&
                           (op->flags & BS_OP_CHANNELS_LAST || bs_fusion_is_of_images(p->nodes[n].fusion));
-    return !zeros && !scattered_rows && !channels;
+    return !zeros && !channels;
+}
+
+/* If not, the rows may also lie apart, where the reader takes them by one stride. */
+bool bs_plan_reads_in_place(const bs_plan *p, int32_t n, int32_t index, int32_t value)
+{
+    const bs_domain *domain = &p->graph->domains[p->graph->values[value].domain];
+    const uint32_t flags = bs_op_get(p->graph->nodes[n].op)->flags;
+    const bool apart = domain->kind == BS_DOMAIN_PATH && domain->patches < 0 && !(flags & BS_OP_STRUCTURAL) &&
+                       !(flags & BS_OP_PICKS && index == 0) &&
+                       !bs_plan_on_device(p); /* kernels of a device look every row up */
+    return !apart && bs_plan_reads_in_a_row(p, n, index, value);
+}
+
+bool bs_plan_may_be_seen(const bs_plan *p, int32_t value)
+{
+    const bs_node *node = &p->graph->nodes[p->graph->values[value].node];
+    return bs_node_is_view(node) && node->writer != 0 && !bs_plan_on_device(p);
+}
+
+bool bs_plan_is_seen(const bs_plan *p, int32_t value)
+{
+    return p->values[value].source != 0 && bs_plan_is_stored(p, value) && bs_plan_may_be_seen(p, value);
 }
 
 /* ---------------------------------------------------------------------------------------------------- gathers */
@@ -32786,6 +32811,15 @@ static bool is_read_in_place(const bs_lower_pass *l, int32_t value)
     return true;
 }
 
+/* The same of rows that happen to lie side by side. */
+static bool is_read_in_a_row(const bs_lower_pass *l, int32_t value)
+{
+    BS_EACH_READER(l, value, r)
+        if (!bs_plan_reads_in_a_row(l->plan, r->node, r->index, value))
+            return false;
+    return true;
+}
+
 /* Whether no reader takes the value in this role. */
 static bool is_never_read_as(const bs_lower_pass *l, int32_t value, bs_role role)
 {
@@ -32849,6 +32883,11 @@ static void place_view(bs_lower_pass *l, int32_t value)
         l->plan->values[value].source = bs_view_of(l->g, node);
     } else {
         place_computed(l, value);
+        /* in a tile its scratch only: nobody else can tell whether the rows of a tile lay side by side */
+        const bool own = l->part_of[l->g->values[value].node] == BS_TOP ||
+                         l->plan->values[value].storage == BS_STORAGE_SCRATCH;
+        if (own && bs_plan_may_be_seen(l->plan, value) && is_read_in_a_row(l, value))
+            l->plan->values[value].source = bs_view_of(l->g, node);
     }
 }
 
@@ -35249,6 +35288,8 @@ static bool finds(const bs_plan *p, int32_t n, int32_t index, int32_t value)
         return bs_node_is_output(node);
     if (v->storage == BS_STORAGE_STATE && bs_node_joins_cells(&g->nodes[g->values[value].node]))
         return bs_node_ends_run(node);
+    if (bs_plan_is_seen(p, value) && !bs_plan_reads_in_a_row(p, n, index, value))
+        return false;
     return bs_plan_is_stored(p, value) || bs_plan_reads_in_place(p, n, index, value);
 }
 
@@ -35332,6 +35373,13 @@ static bool frames(const bs_plan *p, int32_t value)
            g->values[frame].rank == g->values[value].rank;
 }
 
+/* Whether the source of a value that is stored has its rows as well. */
+static bool sees_source(const bs_plan *p, int32_t value)
+{
+    return bs_plan_may_be_seen(p, value) &&
+           p->values[value].source == bs_view_of(p->graph, &p->graph->nodes[p->graph->values[value].node]);
+}
+
 static bool lies_well(const bs_plan *p, int32_t value)
 {
     const int32_t n = p->graph->values[value].node, source = p->values[value].source;
@@ -35344,10 +35392,9 @@ static bool lies_well(const bs_plan *p, int32_t value)
     case BS_STORAGE_OUTPUT: return bs_plan_may_end_in_place(p, value) && ends_in_place(p, value);
     case BS_STORAGE_VIEW: return bs_node_is_view(node) && source == bs_view_of(p->graph, node);
     case BS_STORAGE_FRAME: return frames(p, value);
-    case BS_STORAGE_TRANSIENT:
-        return bs_plan_on_device(p) || source == 0 || ends_in_place(p, value);
-    case BS_STORAGE_NONE:
-    case BS_STORAGE_SCRATCH: break;
+    case BS_STORAGE_TRANSIENT: return bs_plan_on_device(p) || source == 0 || ends_in_place(p, value) || sees_source(p, value);
+    case BS_STORAGE_SCRATCH: return source == 0 || sees_source(p, value);
+    case BS_STORAGE_NONE: break;
     }
     return true;
 }
@@ -35539,8 +35586,15 @@ static bool sees(const image_at *a, int32_t domain)
     return is_decided(a, d->router) && a->p->routers[d->router].in_tile == (a->tile != 0);
 }
 
-/* Whether the instruction may touch a value: its rows are there. Views lead to values of lower numbers, or to what a
- * loop gives, which is no view. */
+static bool has_storage(const image_at *a, int32_t value)
+{
+    const bs_value_plan *v = &a->p->values[value];
+    return v->storage == BS_STORAGE_SCRATCH ? v->scope == a->i->part
+                                            : v->storage != BS_STORAGE_NONE && v->storage != BS_STORAGE_FRAME;
+}
+
+/* Whether the instruction may touch a value: its rows are there, and there where it may see them instead. Views lead to
+ * values of lower numbers, or to what a loop gives, which is no view. */
 static bool touches(const image_at *a, int32_t value)
 {
     const bs_value_plan *values = a->p->values;
@@ -35548,9 +35602,7 @@ static bool touches(const image_at *a, int32_t value)
         return false;
     while (values[value].storage == BS_STORAGE_VIEW)
         value = values[value].source;
-    const bs_value_plan *v = &values[value];
-    return v->storage == BS_STORAGE_SCRATCH ? v->scope == a->i->part
-                                        : v->storage != BS_STORAGE_NONE && v->storage != BS_STORAGE_FRAME;
+    return has_storage(a, value) && (!bs_plan_is_seen(a->p, value) || has_storage(a, values[value].source));
 }
 
 static bool touches_operands(const image_at *a)
@@ -35703,7 +35755,8 @@ static bool make_moved(const image_at *a, bs_instr *made)
     /* rows of a view, copied where a reader needs them in storage of their own */
     make_move(made, BS_MAP_VIEW, BS_COMBINE_COPY, out, out);
     return (bs_node_work(node) == BS_WORK_GIVEN || bs_node_work(node) == BS_WORK_VIEW) &&
-           bs_plan_is_stored(a->p, out) && touches_operands(a);
+           bs_plan_is_stored(a->p, out) && touches_operands(a) &&
+           (!a->tile || !bs_plan_is_seen(a->p, out) || a->p->values[out].storage == BS_STORAGE_SCRATCH);
 }
 
 static bool is_made(const image_at *a)
@@ -40149,8 +40202,11 @@ BS_INTERNAL void bs_extents_count(bs_session *session);
 /* Whether the session itself provides the memory of this state. */
 BS_INTERNAL bool bs_session_owns_state(const bs_session *s, int32_t node);
 
-/* run/move.c: finding rows, and moving them */
+/* run/operands.c, run/move.c: finding rows, and moving them */
 BS_INTERNAL void bs_operand_make(const bs_context *c, int32_t value, int32_t row, bs_operand *operand);
+/* Whether the rows of a value of a path lie one after the other in its source, a carried value: they are read there, and
+ * no move copies them. */
+BS_INTERNAL bool bs_operand_is_seen(const bs_context *c, int32_t value);
 BS_INTERNAL void bs_move(const bs_context *c, const bs_instr *i, int32_t row); /* one row of a BS_INSTR_MOVE */
 BS_INTERNAL void bs_zero_margin(const bs_operand *operand, int32_t margin, int64_t max_h, int64_t max_w);
 /* The row of the ROWS or PATCHES domain above that this row came from, counted over all tiles. */
@@ -40836,6 +40892,17 @@ void bs_operand_root(const bs_context *c, int32_t value, bs_operand *o)
     }
 }
 
+bool bs_operand_is_seen(const bs_context *c, int32_t value)
+{
+    const bs_value_plan *p = &c->session->plan->values[value];
+    const int32_t domain = c->session->graph->values[value].domain;
+    if (p->source == 0 || (p->storage != BS_STORAGE_TRANSIENT && p->storage != BS_STORAGE_SCRATCH) ||
+        c->session->graph->domains[domain].kind != BS_DOMAIN_PATH)
+        return false;
+    const bs_rows_state *rows = &c->domains[domain]; /* ids ascend */
+    return rows->count > 0 && rows->ids[rows->count - 1] - rows->ids[0] == rows->count - 1;
+}
+
 void bs_operand_make(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
 {
     const bs_session *s = c->session;
@@ -40845,7 +40912,7 @@ void bs_operand_make(const bs_context *c, int32_t value, int32_t row, bs_operand
         bs_operand_root(c, value, o);
         return;
     }
-    while (s->plan->values[value].storage == BS_STORAGE_VIEW) {
+    while (s->plan->values[value].storage == BS_STORAGE_VIEW || bs_operand_is_seen(c, value)) {
         if (s->graph->nodes[s->graph->values[value].node].router == 0) {
             bs_operand root;
             bs_operand_root(c, s->plan->values[value].source, &root);
@@ -42170,7 +42237,7 @@ static void run_rows(const bs_context *c, const bs_instr *i, int32_t row, int32_
 {
     if (i->kind == BS_INSTR_CALL)
         bs_exec_call(c, i, row, rows, band);
-    else
+    else if (i->map != BS_MAP_VIEW || !bs_operand_is_seen(c, i->target))
         for (int32_t r = row; r < row + rows; r++)
             bs_move(c, i, r);
 }

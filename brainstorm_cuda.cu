@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: c1fbb113a2d8bfdb0be55663961f42a9f48f94af6f9eca384499474a66e27d45
+ * sha256 of the parts: 4c7d20827c867bfe61df9c8a892a7051d03f2226e9567f739304c6bccfb334fa
  */
 #include "brainstorm.h"
 
@@ -1489,6 +1489,12 @@ bool bs_fusion_is_of_images(int32_t fusion); /* 0: false */
 bool bs_plan_reads(const bs_plan *plan, const bs_node *node, int32_t index);
 /* Whether operand `index` of node n, which is `value`, can be read where its rows are, without a copy. */
 bool bs_plan_reads_in_place(const bs_plan *plan, int32_t n, int32_t index, int32_t value);
+/* The same where the rows of a path happen to lie one after the other among those around it. */
+bool bs_plan_reads_in_a_row(const bs_plan *plan, int32_t n, int32_t index, int32_t value);
+/* Whether a run may look for the rows of a value of a path, which is stored, where its source has them: a carried value,
+ * which outlives its trip. */
+bool bs_plan_may_be_seen(const bs_plan *plan, int32_t value);
+bool bs_plan_is_seen(const bs_plan *plan, int32_t value);
 bool bs_plan_is_planar(const bs_plan *plan, int32_t value);
 /* Whether a gather keeps the rows of all paths until all are there (for sums, and for several paths a cell); and how
  * it then combines them. */

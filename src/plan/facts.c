@@ -171,16 +171,13 @@ static bool hands_on_a_view(const bs_plan *p, const bs_node *node, int32_t index
            bs_node_is_view(&p->graph->nodes[p->graph->values[value].node]);
 }
 
-/* If not, the reader needs zeros around the rows, rows that lie one after the other, or channels that do. */
-bool bs_plan_reads_in_place(const bs_plan *p, int32_t n, int32_t index, int32_t value)
+/* If not, the reader needs zeros around the rows, or channels that lie one after the other. */
+bool bs_plan_reads_in_a_row(const bs_plan *p, int32_t n, int32_t index, int32_t value)
 {
     const bs_graph *g = p->graph;
     const bs_node *node = &g->nodes[n];
     const bs_op *op = bs_op_get(node->op);
     const bs_value_info *v = &g->values[value];
-    const bool scattered_rows = g->domains[v->domain].kind == BS_DOMAIN_PATH &&
-                                g->domains[v->domain].patches < 0 && !(op->flags & BS_OP_PICKS && index == 0) &&
-                                !bs_plan_on_device(p); /* kernels of a device look every row up */
     if (bs_node_role(node, index) == BS_ROLE_DECIDING && node->router != 0 &&
         g->routers[node->router].desc->protocol == BS_ROUTE_CALLBACK)
         return g->domains[v->domain].kind != BS_DOMAIN_PATH &&
@@ -193,7 +190,29 @@ bool bs_plan_reads_in_place(const bs_plan *p, int32_t n, int32_t index, int32_t 
                        p->values[value].margin > 0;
     const bool channels = v->rank == 3 && bs_plan_is_planar(p, value) &&
                           (op->flags & BS_OP_CHANNELS_LAST || bs_fusion_is_of_images(p->nodes[n].fusion));
-    return !zeros && !scattered_rows && !channels;
+    return !zeros && !channels;
+}
+
+/* If not, the rows may also lie apart, where the reader takes them by one stride. */
+bool bs_plan_reads_in_place(const bs_plan *p, int32_t n, int32_t index, int32_t value)
+{
+    const bs_domain *domain = &p->graph->domains[p->graph->values[value].domain];
+    const uint32_t flags = bs_op_get(p->graph->nodes[n].op)->flags;
+    const bool apart = domain->kind == BS_DOMAIN_PATH && domain->patches < 0 && !(flags & BS_OP_STRUCTURAL) &&
+                       !(flags & BS_OP_PICKS && index == 0) &&
+                       !bs_plan_on_device(p); /* kernels of a device look every row up */
+    return !apart && bs_plan_reads_in_a_row(p, n, index, value);
+}
+
+bool bs_plan_may_be_seen(const bs_plan *p, int32_t value)
+{
+    const bs_node *node = &p->graph->nodes[p->graph->values[value].node];
+    return bs_node_is_view(node) && node->writer != 0 && !bs_plan_on_device(p);
+}
+
+bool bs_plan_is_seen(const bs_plan *p, int32_t value)
+{
+    return p->values[value].source != 0 && bs_plan_is_stored(p, value) && bs_plan_may_be_seen(p, value);
 }
 
 /* ---------------------------------------------------------------------------------------------------- gathers */

@@ -124,8 +124,15 @@ static bool sees(const image_at *a, int32_t domain)
     return is_decided(a, d->router) && a->p->routers[d->router].in_tile == (a->tile != 0);
 }
 
-/* Whether the instruction may touch a value: its rows are there. Views lead to values of lower numbers, or to what a
- * loop gives, which is no view. */
+static bool has_storage(const image_at *a, int32_t value)
+{
+    const bs_value_plan *v = &a->p->values[value];
+    return v->storage == BS_STORAGE_SCRATCH ? v->scope == a->i->part
+                                            : v->storage != BS_STORAGE_NONE && v->storage != BS_STORAGE_FRAME;
+}
+
+/* Whether the instruction may touch a value: its rows are there, and there where it may see them instead. Views lead to
+ * values of lower numbers, or to what a loop gives, which is no view. */
 static bool touches(const image_at *a, int32_t value)
 {
     const bs_value_plan *values = a->p->values;
@@ -133,9 +140,7 @@ static bool touches(const image_at *a, int32_t value)
         return false;
     while (values[value].storage == BS_STORAGE_VIEW)
         value = values[value].source;
-    const bs_value_plan *v = &values[value];
-    return v->storage == BS_STORAGE_SCRATCH ? v->scope == a->i->part
-                                        : v->storage != BS_STORAGE_NONE && v->storage != BS_STORAGE_FRAME;
+    return has_storage(a, value) && (!bs_plan_is_seen(a->p, value) || has_storage(a, values[value].source));
 }
 
 static bool touches_operands(const image_at *a)
@@ -288,7 +293,8 @@ static bool make_moved(const image_at *a, bs_instr *made)
     /* rows of a view, copied where a reader needs them in storage of their own */
     make_move(made, BS_MAP_VIEW, BS_COMBINE_COPY, out, out);
     return (bs_node_work(node) == BS_WORK_GIVEN || bs_node_work(node) == BS_WORK_VIEW) &&
-           bs_plan_is_stored(a->p, out) && touches_operands(a);
+           bs_plan_is_stored(a->p, out) && touches_operands(a) &&
+           (!a->tile || !bs_plan_is_seen(a->p, out) || a->p->values[out].storage == BS_STORAGE_SCRATCH);
 }
 
 static bool is_made(const image_at *a)

@@ -122,6 +122,8 @@ static bool finds(const bs_plan *p, int32_t n, int32_t index, int32_t value)
         return bs_node_is_output(node);
     if (v->storage == BS_STORAGE_STATE && bs_node_joins_cells(&g->nodes[g->values[value].node]))
         return bs_node_ends_run(node);
+    if (bs_plan_is_seen(p, value) && !bs_plan_reads_in_a_row(p, n, index, value))
+        return false;
     return bs_plan_is_stored(p, value) || bs_plan_reads_in_place(p, n, index, value);
 }
 
@@ -205,6 +207,13 @@ static bool frames(const bs_plan *p, int32_t value)
            g->values[frame].rank == g->values[value].rank;
 }
 
+/* Whether the source of a value that is stored has its rows as well. */
+static bool sees_source(const bs_plan *p, int32_t value)
+{
+    return bs_plan_may_be_seen(p, value) &&
+           p->values[value].source == bs_view_of(p->graph, &p->graph->nodes[p->graph->values[value].node]);
+}
+
 static bool lies_well(const bs_plan *p, int32_t value)
 {
     const int32_t n = p->graph->values[value].node, source = p->values[value].source;
@@ -217,10 +226,9 @@ static bool lies_well(const bs_plan *p, int32_t value)
     case BS_STORAGE_OUTPUT: return bs_plan_may_end_in_place(p, value) && ends_in_place(p, value);
     case BS_STORAGE_VIEW: return bs_node_is_view(node) && source == bs_view_of(p->graph, node);
     case BS_STORAGE_FRAME: return frames(p, value);
-    case BS_STORAGE_TRANSIENT:
-        return bs_plan_on_device(p) || source == 0 || ends_in_place(p, value);
-    case BS_STORAGE_NONE:
-    case BS_STORAGE_SCRATCH: break;
+    case BS_STORAGE_TRANSIENT: return bs_plan_on_device(p) || source == 0 || ends_in_place(p, value) || sees_source(p, value);
+    case BS_STORAGE_SCRATCH: return source == 0 || sees_source(p, value);
+    case BS_STORAGE_NONE: break;
     }
     return true;
 }

@@ -13,6 +13,15 @@ static bool is_read_in_place(const bs_lower_pass *l, int32_t value)
     return true;
 }
 
+/* The same of rows that happen to lie side by side. */
+static bool is_read_in_a_row(const bs_lower_pass *l, int32_t value)
+{
+    BS_EACH_READER(l, value, r)
+        if (!bs_plan_reads_in_a_row(l->plan, r->node, r->index, value))
+            return false;
+    return true;
+}
+
 /* Whether no reader takes the value in this role. */
 static bool is_never_read_as(const bs_lower_pass *l, int32_t value, bs_role role)
 {
@@ -76,6 +85,11 @@ static void place_view(bs_lower_pass *l, int32_t value)
         l->plan->values[value].source = bs_view_of(l->g, node);
     } else {
         place_computed(l, value);
+        /* in a tile its scratch only: nobody else can tell whether the rows of a tile lay side by side */
+        const bool own = l->part_of[l->g->values[value].node] == BS_TOP ||
+                         l->plan->values[value].storage == BS_STORAGE_SCRATCH;
+        if (own && bs_plan_may_be_seen(l->plan, value) && is_read_in_a_row(l, value))
+            l->plan->values[value].source = bs_view_of(l->g, node);
     }
 }
 

@@ -139,6 +139,17 @@ void bs_operand_root(const bs_context *c, int32_t value, bs_operand *o)
     }
 }
 
+bool bs_operand_is_seen(const bs_context *c, int32_t value)
+{
+    const bs_value_plan *p = &c->session->plan->values[value];
+    const int32_t domain = c->session->graph->values[value].domain;
+    if (p->source == 0 || (p->storage != BS_STORAGE_TRANSIENT && p->storage != BS_STORAGE_SCRATCH) ||
+        c->session->graph->domains[domain].kind != BS_DOMAIN_PATH)
+        return false;
+    const bs_rows_state *rows = &c->domains[domain]; /* ids ascend */
+    return rows->count > 0 && rows->ids[rows->count - 1] - rows->ids[0] == rows->count - 1;
+}
+
 void bs_operand_make(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
 {
     const bs_session *s = c->session;
@@ -148,7 +159,7 @@ void bs_operand_make(const bs_context *c, int32_t value, int32_t row, bs_operand
         bs_operand_root(c, value, o);
         return;
     }
-    while (s->plan->values[value].storage == BS_STORAGE_VIEW) {
+    while (s->plan->values[value].storage == BS_STORAGE_VIEW || bs_operand_is_seen(c, value)) {
         if (s->graph->nodes[s->graph->values[value].node].router == 0) {
             bs_operand root;
             bs_operand_root(c, s->plan->values[value].source, &root);
