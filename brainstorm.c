@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 631d903a5935986173c6688d709b210e65ff020dc031a01f4d9eb4d62a263ff7
+ * sha256 of the parts: c0f37718aa765e0f62a69c82ca870c3a1df55b73cc9189771f8382acb5230e8d
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -18959,6 +18959,7 @@ typedef struct bs_value_info {
 typedef struct bs_node {
     int32_t op; /* index into the op table */
     int32_t n_in, n_out;
+    int32_t n_read; /* of n_in, those that are read: one that only tells the domain is the last */
     int32_t in; /* offset of n_in value ids in the operand pool */
     int32_t first_out; /* value id; outputs are consecutive */
     int32_t domain;    /* of the outputs; the node runs on its rows */
@@ -20220,8 +20221,10 @@ bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const in
     node->path = infer.path;
     node->makes = infer.makes;
     node->domain = infer.n_out > 0 ? infer.out[0].domain : infer.domain ? infer.domain : graph->values[in[0]].domain;
-    for (int32_t i = 0; i < n_in; i++)
+    for (int32_t i = 0; i < n_in; i++) {
         graph->operands[graph->n_operands++] = in[i];
+        node->n_read += i >= BS_MAX_OPERANDS || op->roles[i] != BS_ROLE_LIKE;
+    }
     for (int32_t i = 0; i < infer.n_out; i++) {
         bs_value_info *value = &graph->values[graph->n_values++];
         *value = infer.out[i];
@@ -30993,8 +30996,7 @@ const int32_t *bs_plan_in(const bs_plan *plan, int32_t node, int32_t *count)
 {
     const bs_node_plan *p = &plan->nodes[node];
     const bs_node *n = &plan->graph->nodes[node];
-    const int32_t like = bs_node_operand(n, BS_ROLE_LIKE); /* the last one, where there is one */
-    *count = p->fusion ? fusions[p->fusion - 1].operands : like >= 0 ? like : n->n_in;
+    *count = p->fusion ? fusions[p->fusion - 1].operands : n->n_read;
     return p->fusion ? p->fused_in : bs_node_in(plan->graph, n);
 }
 
@@ -40903,15 +40905,10 @@ bool bs_operand_is_seen(const bs_context *c, int32_t value)
     return rows->count > 0 && rows->ids[rows->count - 1] - rows->ids[0] == rows->count - 1;
 }
 
-void bs_operand_make(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
+/* Row `row` of a view: where what it is a view of has it. */
+static void operand_viewed(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
 {
     const bs_session *s = c->session;
-    const bs_value_info *v = &s->graph->values[value];
-    bs_operand_extent(c, value, row, o);
-    if (v->domain == 0) {
-        bs_operand_root(c, value, o);
-        return;
-    }
     while (s->plan->values[value].storage == BS_STORAGE_VIEW || bs_operand_is_seen(c, value)) {
         if (s->graph->nodes[s->graph->values[value].node].router == 0) {
             bs_operand root;
@@ -40922,15 +40919,26 @@ void bs_operand_make(const bs_context *c, int32_t value, int32_t row, bs_operand
         row = c->domains[s->graph->values[value].domain].ids[row];
         value = s->plan->values[value].source;
     }
-    if (s->graph->values[value].domain == 0) { /* seen from a loop of the root */
-        bs_operand root;
-        bs_operand_root(c, value, &root);
-        memcpy(o->stride, root.stride, sizeof o->stride);
-        o->data = root.data;
-        o->row_stride = 0;
+    if (s->graph->values[value].domain != 0) {
+        operand_stored(c, value, storage_row(c, value, row), o);
         return;
     }
-    operand_stored(c, value, storage_row(c, value, row), o);
+    bs_operand root; /* seen from a loop of the root */
+    bs_operand_root(c, value, &root);
+    memcpy(o->stride, root.stride, sizeof o->stride);
+    o->data = root.data;
+    o->row_stride = 0;
+}
+
+void bs_operand_make(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
+{
+    bs_operand_extent(c, value, row, o);
+    if (c->session->graph->values[value].domain == 0)
+        bs_operand_root(c, value, o);
+    else if (c->session->plan->values[value].source != 0)
+        operand_viewed(c, value, row, o);
+    else
+        operand_stored(c, value, storage_row(c, value, row), o);
 }
 /* ==== end src/run/operands.c ================================================================== */
 
@@ -42284,7 +42292,7 @@ static void run_parallel(bs_session *s, const bs_instr *i)
 /* All rows of the instruction's domain, on this thread. */
 static void run_rows_here(const bs_context *c, const bs_instr *i)
 {
-    const int32_t rows = c->domains[i->domain].count, batch = bs_exec_batch(c->session, i);
+    const int32_t rows = c->domains[i->domain].count, batch = rows > 1 ? bs_exec_batch(c->session, i) : 1;
     for (int32_t row = 0; row < rows; row += batch)
         run_rows(c, i, row, bs_min_i32(batch, rows - row), -1);
 }

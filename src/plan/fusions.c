@@ -127,8 +127,7 @@ const int32_t *bs_plan_in(const bs_plan *plan, int32_t node, int32_t *count)
 {
     const bs_node_plan *p = &plan->nodes[node];
     const bs_node *n = &plan->graph->nodes[node];
-    const int32_t like = bs_node_operand(n, BS_ROLE_LIKE); /* the last one, where there is one */
-    *count = p->fusion ? fusions[p->fusion - 1].operands : like >= 0 ? like : n->n_in;
+    *count = p->fusion ? fusions[p->fusion - 1].operands : n->n_read;
     return p->fusion ? p->fused_in : bs_node_in(plan->graph, n);
 }
 

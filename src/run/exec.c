@@ -75,7 +75,7 @@ static void run_parallel(bs_session *s, const bs_instr *i)
 /* All rows of the instruction's domain, on this thread. */
 static void run_rows_here(const bs_context *c, const bs_instr *i)
 {
-    const int32_t rows = c->domains[i->domain].count, batch = bs_exec_batch(c->session, i);
+    const int32_t rows = c->domains[i->domain].count, batch = rows > 1 ? bs_exec_batch(c->session, i) : 1;
     for (int32_t row = 0; row < rows; row += batch)
         run_rows(c, i, row, bs_min_i32(batch, rows - row), -1);
 }

@@ -150,15 +150,10 @@ bool bs_operand_is_seen(const bs_context *c, int32_t value)
     return rows->count > 0 && rows->ids[rows->count - 1] - rows->ids[0] == rows->count - 1;
 }
 
-void bs_operand_make(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
+/* Row `row` of a view: where what it is a view of has it. */
+static void operand_viewed(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
 {
     const bs_session *s = c->session;
-    const bs_value_info *v = &s->graph->values[value];
-    bs_operand_extent(c, value, row, o);
-    if (v->domain == 0) {
-        bs_operand_root(c, value, o);
-        return;
-    }
     while (s->plan->values[value].storage == BS_STORAGE_VIEW || bs_operand_is_seen(c, value)) {
         if (s->graph->nodes[s->graph->values[value].node].router == 0) {
             bs_operand root;
@@ -169,13 +164,24 @@ void bs_operand_make(const bs_context *c, int32_t value, int32_t row, bs_operand
         row = c->domains[s->graph->values[value].domain].ids[row];
         value = s->plan->values[value].source;
     }
-    if (s->graph->values[value].domain == 0) { /* seen from a loop of the root */
-        bs_operand root;
-        bs_operand_root(c, value, &root);
-        memcpy(o->stride, root.stride, sizeof o->stride);
-        o->data = root.data;
-        o->row_stride = 0;
+    if (s->graph->values[value].domain != 0) {
+        operand_stored(c, value, storage_row(c, value, row), o);
         return;
     }
-    operand_stored(c, value, storage_row(c, value, row), o);
+    bs_operand root; /* seen from a loop of the root */
+    bs_operand_root(c, value, &root);
+    memcpy(o->stride, root.stride, sizeof o->stride);
+    o->data = root.data;
+    o->row_stride = 0;
+}
+
+void bs_operand_make(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
+{
+    bs_operand_extent(c, value, row, o);
+    if (c->session->graph->values[value].domain == 0)
+        bs_operand_root(c, value, o);
+    else if (c->session->plan->values[value].source != 0)
+        operand_viewed(c, value, row, o);
+    else
+        operand_stored(c, value, storage_row(c, value, row), o);
 }
