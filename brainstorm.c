@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: c0f37718aa765e0f62a69c82ca870c3a1df55b73cc9189771f8382acb5230e8d
+ * sha256 of the parts: 8b33067bec7dcb6503b9e66f6ed7fdc6b3a43b1a5df1267b937bf72a353382fc
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -18959,7 +18959,7 @@ typedef struct bs_value_info {
 typedef struct bs_node {
     int32_t op; /* index into the op table */
     int32_t n_in, n_out;
-    int32_t n_read; /* of n_in, those that are read: one that only tells the domain is the last */
+    int32_t n_read; /* of n_in, those before one that only tells the domain, which are read */
     int32_t in; /* offset of n_in value ids in the operand pool */
     int32_t first_out; /* value id; outputs are consecutive */
     int32_t domain;    /* of the outputs; the node runs on its rows */
@@ -20223,7 +20223,7 @@ bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const in
     node->domain = infer.n_out > 0 ? infer.out[0].domain : infer.domain ? infer.domain : graph->values[in[0]].domain;
     for (int32_t i = 0; i < n_in; i++) {
         graph->operands[graph->n_operands++] = in[i];
-        node->n_read += i >= BS_MAX_OPERANDS || op->roles[i] != BS_ROLE_LIKE;
+        node->n_read += node->n_read == i && (i >= BS_MAX_OPERANDS || op->roles[i] != BS_ROLE_LIKE);
     }
     for (int32_t i = 0; i < infer.n_out; i++) {
         bs_value_info *value = &graph->values[graph->n_values++];
@@ -31181,11 +31181,11 @@ bool bs_plan_may_end_in_place(const bs_plan *p, int32_t value)
             (v->rank != 3 || p->values[value].planar));
 }
 
-/* What a trip hands on, where it is only seen through a view: perhaps that of another carried value, which may be
- * written before it is read. */
-static bool hands_on_a_view(const bs_plan *p, const bs_node *node, int32_t index, int32_t value)
+/* What is read at the end of a trip, to be handed on or to go on by, where it is only seen through a view: perhaps that
+ * of a carried value, which may be written before it is read. */
+static bool ends_a_trip_by_a_view(const bs_plan *p, const bs_node *node, int32_t index, int32_t value)
 {
-    return bs_router_loops(p->graph, node->router) && bs_node_gathers(node) && index == 0 &&
+    return bs_router_loops(p->graph, node->router) && !bs_node_is_view(node) && index == 0 &&
            bs_node_is_view(&p->graph->nodes[p->graph->values[value].node]);
 }
 
@@ -31203,7 +31203,7 @@ bool bs_plan_reads_in_a_row(const bs_plan *p, int32_t n, int32_t index, int32_t 
     if (bs_node_ends_run(node) && v->domain != 0)
         return false; /* copied when states are written: the old content must be kept until then */
     if (op->flags & BS_OP_STRUCTURAL)
-        return !hands_on_a_view(p, node, index, value);
+        return !ends_a_trip_by_a_view(p, node, index, value);
     const bool zeros = v->rank == 3 && op->halo && !(op->flags & (BS_OP_CLAMPS | BS_OP_CORE_INPUT)) &&
                        p->values[value].margin > 0;
     const bool channels = v->rank == 3 && bs_plan_is_planar(p, value) &&
@@ -35394,7 +35394,8 @@ static bool lies_well(const bs_plan *p, int32_t value)
     case BS_STORAGE_OUTPUT: return bs_plan_may_end_in_place(p, value) && ends_in_place(p, value);
     case BS_STORAGE_VIEW: return bs_node_is_view(node) && source == bs_view_of(p->graph, node);
     case BS_STORAGE_FRAME: return frames(p, value);
-    case BS_STORAGE_TRANSIENT: return bs_plan_on_device(p) || source == 0 || ends_in_place(p, value) || sees_source(p, value);
+    case BS_STORAGE_TRANSIENT:
+        return bs_plan_on_device(p) || source == 0 || ends_in_place(p, value) || sees_source(p, value);
     case BS_STORAGE_SCRATCH: return source == 0 || sees_source(p, value);
     case BS_STORAGE_NONE: break;
     }

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 4fa07d5490e256cda35902fd4ea46059e14613837970496df0b3b08670b727a1
+ * sha256 of the parts: 9dc911469640c568b727851732307f6a0ed5cebc4b1243a3b1ced50ab8c9d751
  */
 #include "brainstorm.h"
 
@@ -590,7 +590,7 @@ typedef struct bs_value_info {
 typedef struct bs_node {
     int32_t op; /* index into the op table */
     int32_t n_in, n_out;
-    int32_t n_read; /* of n_in, those that are read: one that only tells the domain is the last */
+    int32_t n_read; /* of n_in, those before one that only tells the domain, which are read */
     int32_t in; /* offset of n_in value ids in the operand pool */
     int32_t first_out; /* value id; outputs are consecutive */
     int32_t domain;    /* of the outputs; the node runs on its rows */

@@ -4,6 +4,7 @@
 #include "check.h"
 
 #include "brainstorm.h"
+#include "plan/plan.h"
 
 #include <math.h>
 
@@ -219,6 +220,48 @@ static void test_root(int32_t threads)
     bs_session_close(s);
 }
 
+/* Goes on by a carried value: by what it was before the trip, whether a kernel of the body reads it, too, or not. */
+static void test_by_carried(int32_t order, bool alone)
+{
+    static float x[4] = {0, 3, 1, 2}, end[4];
+    static int32_t trips[4];
+    bs_graph *g = new_graph();
+    const bs_value rows = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(4, 1)), none);
+    const bs_router loop = bs_loop_begin(g, rows, none, &(bs_loop_desc){.name = "down", .bound = 10});
+    const bs_value v = bs_loop_carry(g, loop, rows), same = alone ? bs_loop_carry(g, loop, rows) : v;
+    const bs_value less = bs_affine(g, v, 1.0f, -1.0f), last = bs_loop_next(g, loop, v, less);
+    if (alone)
+        bs_loop_next(g, loop, same, less);
+    const bs_value count = bs_loop_trips(g, loop);
+    bs_loop_end(g, loop, same);
+    bs_output(g, "end", bs_collect(g, last));
+    bs_output(g, "trips", bs_collect(g, count));
+    bs_session *s = open_session(g, order, 1);
+    bind_f32(s, "x", x, 4, 1);
+    bind_f32(s, "end", end, 4, 1);
+    bind_i32(s, "trips", trips, 4);
+    int32_t right = 0;
+    check(bs_run(s, &error) == BS_OK, "a loop goes on by what it carries: %s", error.message);
+    for (int32_t i = 0; i < 4; i++)
+        right += end[i] == -1.0f && trips[i] == (int32_t)x[i] + 1;
+    check(right == 4, "order %d, %s: a row goes on by what was carried before the trip, %d of 4", order,
+          alone ? "which nothing else reads" : "which a kernel reads", right);
+    bs_session_close(s);
+}
+
+/* What tells the domain of a loop is not computed. */
+static void test_like(void)
+{
+    bs_graph *g = new_graph();
+    const bs_value x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(4, 1)), none), like = bs_affine(g, x, 2.0f, 0.0f);
+    const bs_router loop = bs_loop_begin(g, like, none, &(bs_loop_desc){.name = "a", .bound = 2});
+    const bs_value v = bs_loop_carry(g, loop, x), end = bs_loop_next(g, loop, v, bs_add(g, v, v));
+    bs_loop_end(g, loop, none);
+    bs_output(g, "y", bs_collect(g, end));
+    const bs_plan *plan = bs_plan_create(&memory.persistent, g, NULL, &error);
+    check(plan && !plan->node_live[g->values[like.id].node], "what only tells the domain of a loop is not computed");
+}
+
 /* ------------------------------------------------------------------------------------------------- refused */
 
 typedef void (*build)(bs_graph *g, bs_value x, bs_router loop, bs_value carried);
@@ -340,10 +383,13 @@ int main(void)
             test_while(order, threads);
         test_endless(order);
         test_counts(order);
+        test_by_carried(order, false);
+        test_by_carried(order, true);
     }
     test_bound_of_count();
     test_root(1);
     test_root(2);
+    test_like();
     test_refused();
     test_halo();
     return check_end();

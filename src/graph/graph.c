@@ -404,7 +404,7 @@ bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const in
     node->domain = infer.n_out > 0 ? infer.out[0].domain : infer.domain ? infer.domain : graph->values[in[0]].domain;
     for (int32_t i = 0; i < n_in; i++) {
         graph->operands[graph->n_operands++] = in[i];
-        node->n_read += i >= BS_MAX_OPERANDS || op->roles[i] != BS_ROLE_LIKE;
+        node->n_read += node->n_read == i && (i >= BS_MAX_OPERANDS || op->roles[i] != BS_ROLE_LIKE);
     }
     for (int32_t i = 0; i < infer.n_out; i++) {
         bs_value_info *value = &graph->values[graph->n_values++];

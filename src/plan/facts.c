@@ -163,11 +163,11 @@ bool bs_plan_may_end_in_place(const bs_plan *p, int32_t value)
             (v->rank != 3 || p->values[value].planar));
 }
 
-/* What a trip hands on, where it is only seen through a view: perhaps that of another carried value, which may be
- * written before it is read. */
-static bool hands_on_a_view(const bs_plan *p, const bs_node *node, int32_t index, int32_t value)
+/* What is read at the end of a trip, to be handed on or to go on by, where it is only seen through a view: perhaps that
+ * of a carried value, which may be written before it is read. */
+static bool ends_a_trip_by_a_view(const bs_plan *p, const bs_node *node, int32_t index, int32_t value)
 {
-    return bs_router_loops(p->graph, node->router) && bs_node_gathers(node) && index == 0 &&
+    return bs_router_loops(p->graph, node->router) && !bs_node_is_view(node) && index == 0 &&
            bs_node_is_view(&p->graph->nodes[p->graph->values[value].node]);
 }
 
@@ -185,7 +185,7 @@ bool bs_plan_reads_in_a_row(const bs_plan *p, int32_t n, int32_t index, int32_t 
     if (bs_node_ends_run(node) && v->domain != 0)
         return false; /* copied when states are written: the old content must be kept until then */
     if (op->flags & BS_OP_STRUCTURAL)
-        return !hands_on_a_view(p, node, index, value);
+        return !ends_a_trip_by_a_view(p, node, index, value);
     const bool zeros = v->rank == 3 && op->halo && !(op->flags & (BS_OP_CLAMPS | BS_OP_CORE_INPUT)) &&
                        p->values[value].margin > 0;
     const bool channels = v->rank == 3 && bs_plan_is_planar(p, value) &&
