@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 8b33067bec7dcb6503b9e66f6ed7fdc6b3a43b1a5df1267b937bf72a353382fc
+ * sha256 of the parts: da19939f0ccd783257bde19a269541e5a809a0e707bbbadb11b00d96f210d297
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -35757,8 +35757,8 @@ static bool make_moved(const image_at *a, bs_instr *made)
     }
     /* rows of a view, copied where a reader needs them in storage of their own */
     make_move(made, BS_MAP_VIEW, BS_COMBINE_COPY, out, out);
-    return (bs_node_work(node) == BS_WORK_GIVEN || bs_node_work(node) == BS_WORK_VIEW) &&
-           bs_plan_is_stored(a->p, out) && touches_operands(a) &&
+    return (bs_node_is_view(node) ? touches(a, bs_view_of(a->g, node)) : bs_node_work(node) == BS_WORK_GIVEN) &&
+           bs_plan_is_stored(a->p, out) &&
            (!a->tile || !bs_plan_is_seen(a->p, out) || a->p->values[out].storage == BS_STORAGE_SCRATCH);
 }
 
