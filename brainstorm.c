@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: da19939f0ccd783257bde19a269541e5a809a0e707bbbadb11b00d96f210d297
+ * sha256 of the parts: ef5ea27cee27dad72381711231f643b8cd688bb57fc6fa27271c7ac279e10a1a
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -32885,10 +32885,7 @@ static void place_view(bs_lower_pass *l, int32_t value)
         l->plan->values[value].source = bs_view_of(l->g, node);
     } else {
         place_computed(l, value);
-        /* in a tile its scratch only: nobody else can tell whether the rows of a tile lay side by side */
-        const bool own = l->part_of[l->g->values[value].node] == BS_TOP ||
-                         l->plan->values[value].storage == BS_STORAGE_SCRATCH;
-        if (own && bs_plan_may_be_seen(l->plan, value) && is_read_in_a_row(l, value))
+        if (bs_plan_may_be_seen(l->plan, value) && is_read_in_a_row(l, value)) /* a loop is whole in its part */
             l->plan->values[value].source = bs_view_of(l->g, node);
     }
 }
@@ -35758,8 +35755,7 @@ static bool make_moved(const image_at *a, bs_instr *made)
     /* rows of a view, copied where a reader needs them in storage of their own */
     make_move(made, BS_MAP_VIEW, BS_COMBINE_COPY, out, out);
     return (bs_node_is_view(node) ? touches(a, bs_view_of(a->g, node)) : bs_node_work(node) == BS_WORK_GIVEN) &&
-           bs_plan_is_stored(a->p, out) &&
-           (!a->tile || !bs_plan_is_seen(a->p, out) || a->p->values[out].storage == BS_STORAGE_SCRATCH);
+           bs_plan_is_stored(a->p, out);
 }
 
 static bool is_made(const image_at *a)

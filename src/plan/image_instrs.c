@@ -293,8 +293,7 @@ static bool make_moved(const image_at *a, bs_instr *made)
     /* rows of a view, copied where a reader needs them in storage of their own */
     make_move(made, BS_MAP_VIEW, BS_COMBINE_COPY, out, out);
     return (bs_node_is_view(node) ? touches(a, bs_view_of(a->g, node)) : bs_node_work(node) == BS_WORK_GIVEN) &&
-           bs_plan_is_stored(a->p, out) &&
-           (!a->tile || !bs_plan_is_seen(a->p, out) || a->p->values[out].storage == BS_STORAGE_SCRATCH);
+           bs_plan_is_stored(a->p, out);
 }
 
 static bool is_made(const image_at *a)

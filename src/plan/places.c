@@ -85,10 +85,7 @@ static void place_view(bs_lower_pass *l, int32_t value)
         l->plan->values[value].source = bs_view_of(l->g, node);
     } else {
         place_computed(l, value);
-        /* in a tile its scratch only: nobody else can tell whether the rows of a tile lay side by side */
-        const bool own = l->part_of[l->g->values[value].node] == BS_TOP ||
-                         l->plan->values[value].storage == BS_STORAGE_SCRATCH;
-        if (own && bs_plan_may_be_seen(l->plan, value) && is_read_in_a_row(l, value))
+        if (bs_plan_may_be_seen(l->plan, value) && is_read_in_a_row(l, value)) /* a loop is whole in its part */
             l->plan->values[value].source = bs_view_of(l->g, node);
     }
 }
