@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: ef5ea27cee27dad72381711231f643b8cd688bb57fc6fa27271c7ac279e10a1a
+ * sha256 of the parts: 783ffbdf6dd8973a29c7fd0caab3598cca5d2476bcb042d94fbbad533fdbaf82
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -20185,6 +20185,14 @@ static bool outputs_sound(bs_graph *g, const bs_infer *infer)
     return loops_agree(g, infer);
 }
 
+static int32_t operands_read(const bs_op *op, int32_t n_in)
+{
+    int32_t n = 0;
+    while (n < n_in && (n >= BS_MAX_OPERANDS || op->roles[n] != BS_ROLE_LIKE))
+        n++;
+    return n;
+}
+
 bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const int32_t *in, int32_t n_in,
                       const void *params)
 {
@@ -20221,10 +20229,9 @@ bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const in
     node->path = infer.path;
     node->makes = infer.makes;
     node->domain = infer.n_out > 0 ? infer.out[0].domain : infer.domain ? infer.domain : graph->values[in[0]].domain;
-    for (int32_t i = 0; i < n_in; i++) {
+    node->n_read = operands_read(op, n_in);
+    for (int32_t i = 0; i < n_in; i++)
         graph->operands[graph->n_operands++] = in[i];
-        node->n_read += node->n_read == i && (i >= BS_MAX_OPERANDS || op->roles[i] != BS_ROLE_LIKE);
-    }
     for (int32_t i = 0; i < infer.n_out; i++) {
         bs_value_info *value = &graph->values[graph->n_values++];
         *value = infer.out[i];
@@ -30571,8 +30578,8 @@ bool bs_plan_reads(const bs_plan *plan, const bs_node *node, int32_t index);
 BS_INTERNAL bool bs_plan_reads_in_place(const bs_plan *plan, int32_t n, int32_t index, int32_t value);
 /* The same where the rows of a path happen to lie one after the other among those around it. */
 BS_INTERNAL bool bs_plan_reads_in_a_row(const bs_plan *plan, int32_t n, int32_t index, int32_t value);
-/* Whether a run may look for the rows of a value of a path, which is stored, where its source has them: a carried value,
- * which outlives its trip. */
+/* Whether a run may look for the rows of a value of a path, which is stored, where its source has them: a carried
+ * value, which outlives its trip. */
 BS_INTERNAL bool bs_plan_may_be_seen(const bs_plan *plan, int32_t value);
 BS_INTERNAL bool bs_plan_is_seen(const bs_plan *plan, int32_t value);
 BS_INTERNAL bool bs_plan_is_planar(const bs_plan *plan, int32_t value);
@@ -40203,8 +40210,8 @@ BS_INTERNAL bool bs_session_owns_state(const bs_session *s, int32_t node);
 
 /* run/operands.c, run/move.c: finding rows, and moving them */
 BS_INTERNAL void bs_operand_make(const bs_context *c, int32_t value, int32_t row, bs_operand *operand);
-/* Whether the rows of a value of a path lie one after the other in its source, a carried value: they are read there, and
- * no move copies them. */
+/* Whether the rows of a value of a path lie one after the other in its source, a carried value: they are read there,
+ * and no move copies them. */
 BS_INTERNAL bool bs_operand_is_seen(const bs_context *c, int32_t value);
 BS_INTERNAL void bs_move(const bs_context *c, const bs_instr *i, int32_t row); /* one row of a BS_INSTR_MOVE */
 BS_INTERNAL void bs_zero_margin(const bs_operand *operand, int32_t margin, int64_t max_h, int64_t max_w);

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 9dc911469640c568b727851732307f6a0ed5cebc4b1243a3b1ced50ab8c9d751
+ * sha256 of the parts: 2c63b5ff106f3cb290a76c0d70f03d1adafd7f8b94857b167fae238bb1e2c657
  */
 #include "brainstorm.h"
 
@@ -1492,8 +1492,8 @@ bool bs_plan_reads(const bs_plan *plan, const bs_node *node, int32_t index);
 bool bs_plan_reads_in_place(const bs_plan *plan, int32_t n, int32_t index, int32_t value);
 /* The same where the rows of a path happen to lie one after the other among those around it. */
 bool bs_plan_reads_in_a_row(const bs_plan *plan, int32_t n, int32_t index, int32_t value);
-/* Whether a run may look for the rows of a value of a path, which is stored, where its source has them: a carried value,
- * which outlives its trip. */
+/* Whether a run may look for the rows of a value of a path, which is stored, where its source has them: a carried
+ * value, which outlives its trip. */
 bool bs_plan_may_be_seen(const bs_plan *plan, int32_t value);
 bool bs_plan_is_seen(const bs_plan *plan, int32_t value);
 bool bs_plan_is_planar(const bs_plan *plan, int32_t value);

@@ -366,6 +366,14 @@ static bool outputs_sound(bs_graph *g, const bs_infer *infer)
     return loops_agree(g, infer);
 }
 
+static int32_t operands_read(const bs_op *op, int32_t n_in)
+{
+    int32_t n = 0;
+    while (n < n_in && (n >= BS_MAX_OPERANDS || op->roles[n] != BS_ROLE_LIKE))
+        n++;
+    return n;
+}
+
 bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const int32_t *in, int32_t n_in,
                       const void *params)
 {
@@ -402,10 +410,9 @@ bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const in
     node->path = infer.path;
     node->makes = infer.makes;
     node->domain = infer.n_out > 0 ? infer.out[0].domain : infer.domain ? infer.domain : graph->values[in[0]].domain;
-    for (int32_t i = 0; i < n_in; i++) {
+    node->n_read = operands_read(op, n_in);
+    for (int32_t i = 0; i < n_in; i++)
         graph->operands[graph->n_operands++] = in[i];
-        node->n_read += node->n_read == i && (i >= BS_MAX_OPERANDS || op->roles[i] != BS_ROLE_LIKE);
-    }
     for (int32_t i = 0; i < infer.n_out; i++) {
         bs_value_info *value = &graph->values[graph->n_values++];
         *value = infer.out[i];

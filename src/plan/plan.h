@@ -294,8 +294,8 @@ bool bs_plan_reads(const bs_plan *plan, const bs_node *node, int32_t index);
 bool bs_plan_reads_in_place(const bs_plan *plan, int32_t n, int32_t index, int32_t value);
 /* The same where the rows of a path happen to lie one after the other among those around it. */
 bool bs_plan_reads_in_a_row(const bs_plan *plan, int32_t n, int32_t index, int32_t value);
-/* Whether a run may look for the rows of a value of a path, which is stored, where its source has them: a carried value,
- * which outlives its trip. */
+/* Whether a run may look for the rows of a value of a path, which is stored, where its source has them: a carried
+ * value, which outlives its trip. */
 bool bs_plan_may_be_seen(const bs_plan *plan, int32_t value);
 bool bs_plan_is_seen(const bs_plan *plan, int32_t value);
 bool bs_plan_is_planar(const bs_plan *plan, int32_t value);

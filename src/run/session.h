@@ -143,8 +143,8 @@ bool bs_session_owns_state(const bs_session *s, int32_t node);
 
 /* run/operands.c, run/move.c: finding rows, and moving them */
 void bs_operand_make(const bs_context *c, int32_t value, int32_t row, bs_operand *operand);
-/* Whether the rows of a value of a path lie one after the other in its source, a carried value: they are read there, and
- * no move copies them. */
+/* Whether the rows of a value of a path lie one after the other in its source, a carried value: they are read there,
+ * and no move copies them. */
 bool bs_operand_is_seen(const bs_context *c, int32_t value);
 void bs_move(const bs_context *c, const bs_instr *i, int32_t row); /* one row of a BS_INSTR_MOVE */
 void bs_zero_margin(const bs_operand *operand, int32_t margin, int64_t max_h, int64_t max_w);
