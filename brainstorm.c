@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 783ffbdf6dd8973a29c7fd0caab3598cca5d2476bcb042d94fbbad533fdbaf82
+ * sha256 of the parts: 3174b147a405217e2c25b58769f3e6589f07936cc6453dfc378104b7d1229c14
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -18959,7 +18959,7 @@ typedef struct bs_value_info {
 typedef struct bs_node {
     int32_t op; /* index into the op table */
     int32_t n_in, n_out;
-    int32_t n_read; /* of n_in, those before one that only tells the domain, which are read */
+    int32_t n_read; /* of n_in: the others only tell the domain */
     int32_t in; /* offset of n_in value ids in the operand pool */
     int32_t first_out; /* value id; outputs are consecutive */
     int32_t domain;    /* of the outputs; the node runs on its rows */
@@ -20185,6 +20185,7 @@ static bool outputs_sound(bs_graph *g, const bs_infer *infer)
     return loops_agree(g, infer);
 }
 
+/* Those before the one that only tells the domain. (Operands beyond the roles are read.) */
 static int32_t operands_read(const bs_op *op, int32_t n_in)
 {
     int32_t n = 0;
@@ -20217,11 +20218,8 @@ bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const in
     graph->adding = NULL;
 
     bs_node *node = &graph->nodes[graph->n_nodes];
-    memset(node, 0, sizeof *node);
-    node->op = number;
-    node->n_in = n_in;
-    node->n_out = infer.n_out;
-    node->in = graph->n_operands;
+    *node = (bs_node){.op = number, .n_in = n_in, .n_out = infer.n_out, .in = graph->n_operands};
+    node->n_read = operands_read(op, n_in);
     node->first_out = graph->n_values;
     node->block = graph->current_block;
     node->params = copy;
@@ -20229,7 +20227,6 @@ bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const in
     node->path = infer.path;
     node->makes = infer.makes;
     node->domain = infer.n_out > 0 ? infer.out[0].domain : infer.domain ? infer.domain : graph->values[in[0]].domain;
-    node->n_read = operands_read(op, n_in);
     for (int32_t i = 0; i < n_in; i++)
         graph->operands[graph->n_operands++] = in[i];
     for (int32_t i = 0; i < infer.n_out; i++) {

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 2c63b5ff106f3cb290a76c0d70f03d1adafd7f8b94857b167fae238bb1e2c657
+ * sha256 of the parts: b63213d563ba04e1b2dc6b4d4cea5bd83984294813595feb2fc6eed618ef0e0d
  */
 #include "brainstorm.h"
 
@@ -590,7 +590,7 @@ typedef struct bs_value_info {
 typedef struct bs_node {
     int32_t op; /* index into the op table */
     int32_t n_in, n_out;
-    int32_t n_read; /* of n_in, those before one that only tells the domain, which are read */
+    int32_t n_read; /* of n_in: the others only tell the domain */
     int32_t in; /* offset of n_in value ids in the operand pool */
     int32_t first_out; /* value id; outputs are consecutive */
     int32_t domain;    /* of the outputs; the node runs on its rows */

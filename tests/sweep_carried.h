@@ -1,4 +1,5 @@
-/* sweep_carried.h - a part of test_sweep_plan.c, which includes it behind small plans: lies about what is carried, and caches. */
+/* sweep_carried.h - a part of test_sweep_plan.c, which includes it behind small plans: lies about what a loop carries,
+ * and about caches. */
 #ifndef BS_TEST_SWEEP_CARRIED_H
 #define BS_TEST_SWEEP_CARRIED_H
 
@@ -21,8 +22,8 @@ static void tell_of_moves(tally *t, int32_t first, int32_t first_else, int32_t n
     tell(t);
 }
 
-/* Two values are carried. Nobody moves what the first is after a trip, which is nowhere: it is looked for where a trip
- * sees it, and where it is copied. */
+/* Two values are carried. Nobody moves what the first is after a trip, which is nowhere, though it is looked for; and
+ * the rows of the first are said to be those of the second. */
 static void test_carried(int32_t order)
 {
     const bs_plan_desc d = {.order = order};

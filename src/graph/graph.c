@@ -366,6 +366,7 @@ static bool outputs_sound(bs_graph *g, const bs_infer *infer)
     return loops_agree(g, infer);
 }
 
+/* Those before the one that only tells the domain. (Operands beyond the roles are read.) */
 static int32_t operands_read(const bs_op *op, int32_t n_in)
 {
     int32_t n = 0;
@@ -398,11 +399,8 @@ bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const in
     graph->adding = NULL;
 
     bs_node *node = &graph->nodes[graph->n_nodes];
-    memset(node, 0, sizeof *node);
-    node->op = number;
-    node->n_in = n_in;
-    node->n_out = infer.n_out;
-    node->in = graph->n_operands;
+    *node = (bs_node){.op = number, .n_in = n_in, .n_out = infer.n_out, .in = graph->n_operands};
+    node->n_read = operands_read(op, n_in);
     node->first_out = graph->n_values;
     node->block = graph->current_block;
     node->params = copy;
@@ -410,7 +408,6 @@ bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const in
     node->path = infer.path;
     node->makes = infer.makes;
     node->domain = infer.n_out > 0 ? infer.out[0].domain : infer.domain ? infer.domain : graph->values[in[0]].domain;
-    node->n_read = operands_read(op, n_in);
     for (int32_t i = 0; i < n_in; i++)
         graph->operands[graph->n_operands++] = in[i];
     for (int32_t i = 0; i < infer.n_out; i++) {

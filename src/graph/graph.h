@@ -68,7 +68,7 @@ typedef struct bs_value_info {
 typedef struct bs_node {
     int32_t op; /* index into the op table */
     int32_t n_in, n_out;
-    int32_t n_read; /* of n_in, those before one that only tells the domain, which are read */
+    int32_t n_read; /* of n_in: the others only tell the domain */
     int32_t in; /* offset of n_in value ids in the operand pool */
     int32_t first_out; /* value id; outputs are consecutive */
     int32_t domain;    /* of the outputs; the node runs on its rows */
