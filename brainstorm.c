@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 3174b147a405217e2c25b58769f3e6589f07936cc6453dfc378104b7d1229c14
+ * sha256 of the parts: a8d25375fb75af51291a5ba2db3c6137c4c3e6996bf8edd891e1ef5bf6fc298f
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -40897,12 +40897,9 @@ void bs_operand_root(const bs_context *c, int32_t value, bs_operand *o)
 
 bool bs_operand_is_seen(const bs_context *c, int32_t value)
 {
-    const bs_value_plan *p = &c->session->plan->values[value];
-    const int32_t domain = c->session->graph->values[value].domain;
-    if (p->source == 0 || (p->storage != BS_STORAGE_TRANSIENT && p->storage != BS_STORAGE_SCRATCH) ||
-        c->session->graph->domains[domain].kind != BS_DOMAIN_PATH)
+    if (!bs_plan_is_seen(c->session->plan, value))
         return false;
-    const bs_rows_state *rows = &c->domains[domain]; /* ids ascend */
+    const bs_rows_state *rows = &c->domains[c->session->graph->values[value].domain]; /* ids ascend */
     return rows->count > 0 && rows->ids[rows->count - 1] - rows->ids[0] == rows->count - 1;
 }
 

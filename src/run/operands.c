@@ -141,12 +141,9 @@ void bs_operand_root(const bs_context *c, int32_t value, bs_operand *o)
 
 bool bs_operand_is_seen(const bs_context *c, int32_t value)
 {
-    const bs_value_plan *p = &c->session->plan->values[value];
-    const int32_t domain = c->session->graph->values[value].domain;
-    if (p->source == 0 || (p->storage != BS_STORAGE_TRANSIENT && p->storage != BS_STORAGE_SCRATCH) ||
-        c->session->graph->domains[domain].kind != BS_DOMAIN_PATH)
+    if (!bs_plan_is_seen(c->session->plan, value))
         return false;
-    const bs_rows_state *rows = &c->domains[domain]; /* ids ascend */
+    const bs_rows_state *rows = &c->domains[c->session->graph->values[value].domain]; /* ids ascend */
     return rows->count > 0 && rows->ids[rows->count - 1] - rows->ids[0] == rows->count - 1;
 }
 
