@@ -471,10 +471,11 @@ int main(int argc, char **argv)
     for (int32_t i = 0; i < SUBJECTS; i++)
         if (takes(&share, i))
             test_subject(&subjects[i]);
-    if (takes(&share, SUBJECTS))
+    if (takes(&share, SUBJECTS)) {
         test_caches();
-    test_carried(BS_ORDER_BREADTH);
-    test_carried(BS_ORDER_DEPTH);
+        test_carried(BS_ORDER_BREADTH);
+        test_carried(BS_ORDER_DEPTH);
+    }
     if (takes(&share, SUBJECTS + 1))
         test_many();
     if (takes(&share, SUBJECTS + 2))
