@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: a8d25375fb75af51291a5ba2db3c6137c4c3e6996bf8edd891e1ef5bf6fc298f
+ * sha256 of the parts: ed304582d01652ab6fe833116b69b2ef7b2f3ef92fd5a47a6c2463c6a852e59f
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -3161,12 +3161,14 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
     BS_GEMM_STEP(P, V, 3)
 #endif
 
-/* What comes next, a little at a time: a burst would hold up what is needed now, and a branch would be predicted
- * wrongly once a tile. */
-#define BS_GEMM_FETCH(next)                 \
-    __builtin_prefetch(next);               \
-    if (BS_LANES >= 8)                      \
-        __builtin_prefetch((next) + 64);
+/* What comes next, a little at a time: a burst would hold up what is needed now. Many tiles fetch a line or two a step
+ * each; a few fetch all that a step reads. The branch goes the same way in every step: one that ended the fetching would
+ * be predicted wrongly once a tile. */
+#define BS_GEMM_FETCH(next, V)                                          \
+    __builtin_prefetch(next);                                           \
+    if (BS_LANES >= 8)                                                  \
+        __builtin_prefetch((next) + 64);                                \
+    BS_GEMM_FETCH_MORE(next, V)
 
 /* What is added, and where the result goes. */
 #define BS_GEMM_PUT(sum, at)                                            \
@@ -3178,6 +3180,8 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
     }
 
 #ifdef __OPTIMIZE_SIZE__
+#define BS_GEMM_FEW(tiles)
+#define BS_GEMM_FETCH_MORE(next, V)
 #define BS_GEMM_EACH_TILE(tiles)
 #define BS_GEMM_EXPECT(p)
 #define BS_GEMM_ONWARD(P) (void)from, (void)to;
@@ -3204,6 +3208,10 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_gemm_put)(const bs_gemm_tile *til
         const BS_V sums[] = { BS_EACH_##P(BS_GEMM_SUMS_##V) }; \
         BS_TIER_FN(bs_gemm_put)(tile, sums, P, V);
 #else
+#define BS_GEMM_FEW(tiles) const bool few = (tiles) <= 2;
+#define BS_GEMM_FETCH_MORE(next, V)                                     \
+    for (int32_t at = BS_LANES >= 8 ? 128 : 64; few && at < (V) * BS_LANES * 16; at += 64) \
+        __builtin_prefetch((next) + at);
 /* Where results of row p go is fetched while they are computed: it may not have been touched for long. */
 #define BS_GEMM_EXPECT(p)                                                 \
     __builtin_prefetch(to + (p) * tile->out_step);                        \
@@ -3239,6 +3247,7 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_gemm_put)(const bs_gemm_tile *til
         const float *in = tile->in, *from = tile->add;                                         \
         float *to = tile->out;                                                                 \
         const char *next = tile->next;                                                         \
+        BS_GEMM_FEW(tile->tiles)                                                               \
         BS_GEMM_EACH_TILE(tile->tiles) {                                                       \
             const float *w = tile->weights, *xa = in, *xb = xa + (P > 4 ? 4 : 0) * step;       \
             BS_GEMM_ZERO(zero)                                                                 \
@@ -3246,7 +3255,7 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_gemm_put)(const bs_gemm_tile *til
             BS_EACH_##P(BS_GEMM_ZERO_##V)                                                      \
             int32_t left = tile->depth;                                                        \
             for (; left >= 4; left -= 4) {                                                     \
-                BS_GEMM_FETCH(next)                                                            \
+                BS_GEMM_FETCH(next, V)                                                          \
                 next += tile->next_step;                                                       \
                 BS_OPAQUE(xa);                                                                 \
                 BS_OPAQUE(xb);                                                                 \
@@ -4357,12 +4366,14 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
     BS_GEMM_STEP(P, V, 3)
 #endif
 
-/* What comes next, a little at a time: a burst would hold up what is needed now, and a branch would be predicted
- * wrongly once a tile. */
-#define BS_GEMM_FETCH(next)                 \
-    __builtin_prefetch(next);               \
-    if (BS_LANES >= 8)                      \
-        __builtin_prefetch((next) + 64);
+/* What comes next, a little at a time: a burst would hold up what is needed now. Many tiles fetch a line or two a step
+ * each; a few fetch all that a step reads. The branch goes the same way in every step: one that ended the fetching would
+ * be predicted wrongly once a tile. */
+#define BS_GEMM_FETCH(next, V)                                          \
+    __builtin_prefetch(next);                                           \
+    if (BS_LANES >= 8)                                                  \
+        __builtin_prefetch((next) + 64);                                \
+    BS_GEMM_FETCH_MORE(next, V)
 
 /* What is added, and where the result goes. */
 #define BS_GEMM_PUT(sum, at)                                            \
@@ -4374,6 +4385,8 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
     }
 
 #ifdef __OPTIMIZE_SIZE__
+#define BS_GEMM_FEW(tiles)
+#define BS_GEMM_FETCH_MORE(next, V)
 #define BS_GEMM_EACH_TILE(tiles)
 #define BS_GEMM_EXPECT(p)
 #define BS_GEMM_ONWARD(P) (void)from, (void)to;
@@ -4400,6 +4413,10 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_gemm_put)(const bs_gemm_tile *til
         const BS_V sums[] = { BS_EACH_##P(BS_GEMM_SUMS_##V) }; \
         BS_TIER_FN(bs_gemm_put)(tile, sums, P, V);
 #else
+#define BS_GEMM_FEW(tiles) const bool few = (tiles) <= 2;
+#define BS_GEMM_FETCH_MORE(next, V)                                     \
+    for (int32_t at = BS_LANES >= 8 ? 128 : 64; few && at < (V) * BS_LANES * 16; at += 64) \
+        __builtin_prefetch((next) + at);
 /* Where results of row p go is fetched while they are computed: it may not have been touched for long. */
 #define BS_GEMM_EXPECT(p)                                                 \
     __builtin_prefetch(to + (p) * tile->out_step);                        \
@@ -4435,6 +4452,7 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_gemm_put)(const bs_gemm_tile *til
         const float *in = tile->in, *from = tile->add;                                         \
         float *to = tile->out;                                                                 \
         const char *next = tile->next;                                                         \
+        BS_GEMM_FEW(tile->tiles)                                                               \
         BS_GEMM_EACH_TILE(tile->tiles) {                                                       \
             const float *w = tile->weights, *xa = in, *xb = xa + (P > 4 ? 4 : 0) * step;       \
             BS_GEMM_ZERO(zero)                                                                 \
@@ -4442,7 +4460,7 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_gemm_put)(const bs_gemm_tile *til
             BS_EACH_##P(BS_GEMM_ZERO_##V)                                                      \
             int32_t left = tile->depth;                                                        \
             for (; left >= 4; left -= 4) {                                                     \
-                BS_GEMM_FETCH(next)                                                            \
+                BS_GEMM_FETCH(next, V)                                                          \
                 next += tile->next_step;                                                       \
                 BS_OPAQUE(xa);                                                                 \
                 BS_OPAQUE(xb);                                                                 \
@@ -5932,12 +5950,14 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
     BS_GEMM_STEP(P, V, 3)
 #endif
 
-/* What comes next, a little at a time: a burst would hold up what is needed now, and a branch would be predicted
- * wrongly once a tile. */
-#define BS_GEMM_FETCH(next)                 \
-    __builtin_prefetch(next);               \
-    if (BS_LANES >= 8)                      \
-        __builtin_prefetch((next) + 64);
+/* What comes next, a little at a time: a burst would hold up what is needed now. Many tiles fetch a line or two a step
+ * each; a few fetch all that a step reads. The branch goes the same way in every step: one that ended the fetching would
+ * be predicted wrongly once a tile. */
+#define BS_GEMM_FETCH(next, V)                                          \
+    __builtin_prefetch(next);                                           \
+    if (BS_LANES >= 8)                                                  \
+        __builtin_prefetch((next) + 64);                                \
+    BS_GEMM_FETCH_MORE(next, V)
 
 /* What is added, and where the result goes. */
 #define BS_GEMM_PUT(sum, at)                                            \
@@ -5949,6 +5969,8 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
     }
 
 #ifdef __OPTIMIZE_SIZE__
+#define BS_GEMM_FEW(tiles)
+#define BS_GEMM_FETCH_MORE(next, V)
 #define BS_GEMM_EACH_TILE(tiles)
 #define BS_GEMM_EXPECT(p)
 #define BS_GEMM_ONWARD(P) (void)from, (void)to;
@@ -5975,6 +5997,10 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_gemm_put)(const bs_gemm_tile *til
         const BS_V sums[] = { BS_EACH_##P(BS_GEMM_SUMS_##V) }; \
         BS_TIER_FN(bs_gemm_put)(tile, sums, P, V);
 #else
+#define BS_GEMM_FEW(tiles) const bool few = (tiles) <= 2;
+#define BS_GEMM_FETCH_MORE(next, V)                                     \
+    for (int32_t at = BS_LANES >= 8 ? 128 : 64; few && at < (V) * BS_LANES * 16; at += 64) \
+        __builtin_prefetch((next) + at);
 /* Where results of row p go is fetched while they are computed: it may not have been touched for long. */
 #define BS_GEMM_EXPECT(p)                                                 \
     __builtin_prefetch(to + (p) * tile->out_step);                        \
@@ -6010,6 +6036,7 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_gemm_put)(const bs_gemm_tile *til
         const float *in = tile->in, *from = tile->add;                                         \
         float *to = tile->out;                                                                 \
         const char *next = tile->next;                                                         \
+        BS_GEMM_FEW(tile->tiles)                                                               \
         BS_GEMM_EACH_TILE(tile->tiles) {                                                       \
             const float *w = tile->weights, *xa = in, *xb = xa + (P > 4 ? 4 : 0) * step;       \
             BS_GEMM_ZERO(zero)                                                                 \
@@ -6017,7 +6044,7 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_gemm_put)(const bs_gemm_tile *til
             BS_EACH_##P(BS_GEMM_ZERO_##V)                                                      \
             int32_t left = tile->depth;                                                        \
             for (; left >= 4; left -= 4) {                                                     \
-                BS_GEMM_FETCH(next)                                                            \
+                BS_GEMM_FETCH(next, V)                                                          \
                 next += tile->next_step;                                                       \
                 BS_OPAQUE(xa);                                                                 \
                 BS_OPAQUE(xb);                                                                 \
@@ -7549,12 +7576,14 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
     BS_GEMM_STEP(P, V, 3)
 #endif
 
-/* What comes next, a little at a time: a burst would hold up what is needed now, and a branch would be predicted
- * wrongly once a tile. */
-#define BS_GEMM_FETCH(next)                 \
-    __builtin_prefetch(next);               \
-    if (BS_LANES >= 8)                      \
-        __builtin_prefetch((next) + 64);
+/* What comes next, a little at a time: a burst would hold up what is needed now. Many tiles fetch a line or two a step
+ * each; a few fetch all that a step reads. The branch goes the same way in every step: one that ended the fetching would
+ * be predicted wrongly once a tile. */
+#define BS_GEMM_FETCH(next, V)                                          \
+    __builtin_prefetch(next);                                           \
+    if (BS_LANES >= 8)                                                  \
+        __builtin_prefetch((next) + 64);                                \
+    BS_GEMM_FETCH_MORE(next, V)
 
 /* What is added, and where the result goes. */
 #define BS_GEMM_PUT(sum, at)                                            \
@@ -7566,6 +7595,8 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
     }
 
 #ifdef __OPTIMIZE_SIZE__
+#define BS_GEMM_FEW(tiles)
+#define BS_GEMM_FETCH_MORE(next, V)
 #define BS_GEMM_EACH_TILE(tiles)
 #define BS_GEMM_EXPECT(p)
 #define BS_GEMM_ONWARD(P) (void)from, (void)to;
@@ -7592,6 +7623,10 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_gemm_put)(const bs_gemm_tile *til
         const BS_V sums[] = { BS_EACH_##P(BS_GEMM_SUMS_##V) }; \
         BS_TIER_FN(bs_gemm_put)(tile, sums, P, V);
 #else
+#define BS_GEMM_FEW(tiles) const bool few = (tiles) <= 2;
+#define BS_GEMM_FETCH_MORE(next, V)                                     \
+    for (int32_t at = BS_LANES >= 8 ? 128 : 64; few && at < (V) * BS_LANES * 16; at += 64) \
+        __builtin_prefetch((next) + at);
 /* Where results of row p go is fetched while they are computed: it may not have been touched for long. */
 #define BS_GEMM_EXPECT(p)                                                 \
     __builtin_prefetch(to + (p) * tile->out_step);                        \
@@ -7627,6 +7662,7 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_gemm_put)(const bs_gemm_tile *til
         const float *in = tile->in, *from = tile->add;                                         \
         float *to = tile->out;                                                                 \
         const char *next = tile->next;                                                         \
+        BS_GEMM_FEW(tile->tiles)                                                               \
         BS_GEMM_EACH_TILE(tile->tiles) {                                                       \
             const float *w = tile->weights, *xa = in, *xb = xa + (P > 4 ? 4 : 0) * step;       \
             BS_GEMM_ZERO(zero)                                                                 \
@@ -7634,7 +7670,7 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_gemm_put)(const bs_gemm_tile *til
             BS_EACH_##P(BS_GEMM_ZERO_##V)                                                      \
             int32_t left = tile->depth;                                                        \
             for (; left >= 4; left -= 4) {                                                     \
-                BS_GEMM_FETCH(next)                                                            \
+                BS_GEMM_FETCH(next, V)                                                          \
                 next += tile->next_step;                                                       \
                 BS_OPAQUE(xa);                                                                 \
                 BS_OPAQUE(xb);                                                                 \
@@ -8921,7 +8957,11 @@ void bs_conv_winograd_run(const bs_conv_geometry *geometry, const bs_conv_kernel
 
 const float bs_gemm_zero[BS_GEMM_ZEROS];
 
-enum { GEMM_PIXELS = 64 };
+enum {
+    GEMM_PIXELS = 64,
+    GEMM_AHEAD = 2048, /* floats */
+    GEMM_SUMS = 768    /* floats that are kept on the stack: of 16, 32 or 64 rows of a panel */
+};
 
 /* Whether kernels take one tile at a time. */
 #ifdef __OPTIMIZE_SIZE__
@@ -8991,19 +9031,25 @@ static bs_gemm_tile gemm_block(const gemm_job *j, int32_t k)
     return tile;
 }
 
-/* All rows by one block; they fetch the next one, unless they are so few that this one is only just coming. */
+/* What rows fetch while they pass a block: the next one, each tile its share. A single tile reads a block as it comes
+ * from memory: it fetches some way ahead, past the end of the last one. */
+static void gemm_fetch(const gemm_job *j, bs_gemm_tile *tile, int32_t k, int32_t tiles)
+{
+    const ptrdiff_t width = (ptrdiff_t)j->vectors * j->k->lanes;
+    const bool last = k + tile->depth == j->g->in_channels && j->channel + j->columns == j->g->out_channels;
+    if (tiles > 1 && last)
+        return;
+    tile->next = (const char *)(tile->weights + (tiles > 1 ? tile->depth * width : GEMM_AHEAD));
+    tile->next_step = 4 * width * (ptrdiff_t)sizeof(float) / tiles;
+}
+
+/* All rows by one block. */
 static void gemm_rows(const gemm_job *j, int32_t k)
 {
     const bs_conv_task *task = j->task;
     const bool onto = k > 0 || task->onto;
     bs_gemm_tile tile = gemm_block(j, k);
-    const int32_t tiles = task->out_h * bs_conv_ceil_div(task->out_w, j->k->gemm_rows),
-                  floats = 4 * j->vectors * j->k->lanes; /* of four products */
-    const bool last = k + tile.depth == j->g->in_channels && j->channel + j->columns == j->g->out_channels;
-    if (tiles > 1 && !last) {
-        tile.next = (const char *)(tile.weights + (ptrdiff_t)tile.depth * (floats / 4));
-        tile.next_step = floats * (ptrdiff_t)sizeof(float) / tiles;
-    }
+    gemm_fetch(j, &tile, k, task->out_h * bs_conv_ceil_div(task->out_w, j->k->gemm_rows));
     tile.out_step = task->out_pixel;
     tile.add_step = onto ? tile.out_step : 0;
     for (ptrdiff_t y = 0; y < task->out_h; y++) {
@@ -9020,10 +9066,11 @@ static void gemm_rows(const gemm_job *j, int32_t k)
 /* Some rows by all blocks, then what follows. The sums are kept apart: the residual may lie where the result goes. */
 static void gemm_finished(const gemm_job *j, int32_t rows, const float *in, bs_conv_tile *to)
 {
-    float sums[BS_GEMM_MOST_ROWS * BS_GEMM_VECTORS * BS_MOST_LANES];
+    float sums[GEMM_SUMS];
     const int32_t width = j->vectors * j->k->lanes;
     for (int32_t k = 0; k < j->g->in_channels; k += BS_GEMM_DEPTH) {
         bs_gemm_tile tile = gemm_block(j, k);
+        gemm_fetch(j, &tile, k, bs_conv_ceil_div(rows, j->k->gemm_rows));
         tile.in = in + k;
         tile.out = sums;
         tile.out_step = width;
@@ -9034,17 +9081,19 @@ static void gemm_finished(const gemm_job *j, int32_t rows, const float *in, bs_c
     j->k->finish(to, sums, width, rows);
 }
 
+/* As many rows at a time as there is room for their sums: each time the whole panel is read. */
 static void gemm_rows_finished(const gemm_job *j)
 {
     const bs_conv_task *task = j->task;
+    const int32_t most = GEMM_SUMS / (BS_GEMM_VECTORS * j->k->lanes);
     bs_conv_tile to = {.channel = j->channel,
                        .channels = j->columns,
                        .out_pixel = task->out_pixel,
                        .residual_pixel = task->residual_pixel,
                        .task = task};
     for (ptrdiff_t y = 0; y < task->out_h; y++)
-        for (int32_t x = 0; x < task->out_w;) {
-            const int32_t rows = bs_gemm_next_rows(j->k, j->vectors, task->out_w - x).rows;
+        for (int32_t x = 0, rows; x < task->out_w; x += rows) {
+            rows = bs_conv_min(task->out_w - x, most);
             to.out = task->out + y * task->out_row + (ptrdiff_t)x * task->out_pixel + j->channel;
             if (task->residual)
                 to.residual =
@@ -9052,7 +9101,6 @@ static void gemm_rows_finished(const gemm_job *j)
             gemm_finished(j, rows,
                           task->in + y * j->g->stride_h * task->in_row + (ptrdiff_t)x * j->g->stride_w * task->in_pixel,
                           &to);
-            x += rows;
         }
 }
 

@@ -15,7 +15,11 @@
 
 const float bs_gemm_zero[BS_GEMM_ZEROS];
 
-enum { GEMM_PIXELS = 64 };
+enum {
+    GEMM_PIXELS = 64,
+    GEMM_AHEAD = 2048, /* floats */
+    GEMM_SUMS = 768    /* floats that are kept on the stack: of 16, 32 or 64 rows of a panel */
+};
 
 /* Whether kernels take one tile at a time. */
 #ifdef __OPTIMIZE_SIZE__
@@ -85,19 +89,25 @@ static bs_gemm_tile gemm_block(const gemm_job *j, int32_t k)
     return tile;
 }
 
-/* All rows by one block; they fetch the next one, unless they are so few that this one is only just coming. */
+/* What rows fetch while they pass a block: the next one, each tile its share. A single tile reads a block as it comes
+ * from memory: it fetches some way ahead, past the end of the last one. */
+static void gemm_fetch(const gemm_job *j, bs_gemm_tile *tile, int32_t k, int32_t tiles)
+{
+    const ptrdiff_t width = (ptrdiff_t)j->vectors * j->k->lanes;
+    const bool last = k + tile->depth == j->g->in_channels && j->channel + j->columns == j->g->out_channels;
+    if (tiles > 1 && last)
+        return;
+    tile->next = (const char *)(tile->weights + (tiles > 1 ? tile->depth * width : GEMM_AHEAD));
+    tile->next_step = 4 * width * (ptrdiff_t)sizeof(float) / tiles;
+}
+
+/* All rows by one block. */
 static void gemm_rows(const gemm_job *j, int32_t k)
 {
     const bs_conv_task *task = j->task;
     const bool onto = k > 0 || task->onto;
     bs_gemm_tile tile = gemm_block(j, k);
-    const int32_t tiles = task->out_h * bs_conv_ceil_div(task->out_w, j->k->gemm_rows),
-                  floats = 4 * j->vectors * j->k->lanes; /* of four products */
-    const bool last = k + tile.depth == j->g->in_channels && j->channel + j->columns == j->g->out_channels;
-    if (tiles > 1 && !last) {
-        tile.next = (const char *)(tile.weights + (ptrdiff_t)tile.depth * (floats / 4));
-        tile.next_step = floats * (ptrdiff_t)sizeof(float) / tiles;
-    }
+    gemm_fetch(j, &tile, k, task->out_h * bs_conv_ceil_div(task->out_w, j->k->gemm_rows));
     tile.out_step = task->out_pixel;
     tile.add_step = onto ? tile.out_step : 0;
     for (ptrdiff_t y = 0; y < task->out_h; y++) {
@@ -114,10 +124,11 @@ static void gemm_rows(const gemm_job *j, int32_t k)
 /* Some rows by all blocks, then what follows. The sums are kept apart: the residual may lie where the result goes. */
 static void gemm_finished(const gemm_job *j, int32_t rows, const float *in, bs_conv_tile *to)
 {
-    float sums[BS_GEMM_MOST_ROWS * BS_GEMM_VECTORS * BS_MOST_LANES];
+    float sums[GEMM_SUMS];
     const int32_t width = j->vectors * j->k->lanes;
     for (int32_t k = 0; k < j->g->in_channels; k += BS_GEMM_DEPTH) {
         bs_gemm_tile tile = gemm_block(j, k);
+        gemm_fetch(j, &tile, k, bs_conv_ceil_div(rows, j->k->gemm_rows));
         tile.in = in + k;
         tile.out = sums;
         tile.out_step = width;
@@ -128,17 +139,19 @@ static void gemm_finished(const gemm_job *j, int32_t rows, const float *in, bs_c
     j->k->finish(to, sums, width, rows);
 }
 
+/* As many rows at a time as there is room for their sums: each time the whole panel is read. */
 static void gemm_rows_finished(const gemm_job *j)
 {
     const bs_conv_task *task = j->task;
+    const int32_t most = GEMM_SUMS / (BS_GEMM_VECTORS * j->k->lanes);
     bs_conv_tile to = {.channel = j->channel,
                        .channels = j->columns,
                        .out_pixel = task->out_pixel,
                        .residual_pixel = task->residual_pixel,
                        .task = task};
     for (ptrdiff_t y = 0; y < task->out_h; y++)
-        for (int32_t x = 0; x < task->out_w;) {
-            const int32_t rows = bs_gemm_next_rows(j->k, j->vectors, task->out_w - x).rows;
+        for (int32_t x = 0, rows; x < task->out_w; x += rows) {
+            rows = bs_conv_min(task->out_w - x, most);
             to.out = task->out + y * task->out_row + (ptrdiff_t)x * task->out_pixel + j->channel;
             if (task->residual)
                 to.residual =
@@ -146,7 +159,6 @@ static void gemm_rows_finished(const gemm_job *j)
             gemm_finished(j, rows,
                           task->in + y * j->g->stride_h * task->in_row + (ptrdiff_t)x * j->g->stride_w * task->in_pixel,
                           &to);
-            x += rows;
         }
 }
 
