@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: ed304582d01652ab6fe833116b69b2ef7b2f3ef92fd5a47a6c2463c6a852e59f
+ * sha256 of the parts: 4fed4f48097b42daae9de8ef76400e272fe03ee85c01028a815d7b61363241ce
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -9031,14 +9031,11 @@ static bs_gemm_tile gemm_block(const gemm_job *j, int32_t k)
     return tile;
 }
 
-/* What rows fetch while they pass a block: the next one, each tile its share. A single tile reads a block as it comes
- * from memory: it fetches some way ahead, past the end of the last one. */
-static void gemm_fetch(const gemm_job *j, bs_gemm_tile *tile, int32_t k, int32_t tiles)
+/* What rows fetch while they pass a block: the next one, each tile its share; behind the last one lies what runs next,
+ * often. A single tile reads a block as it comes from memory: it fetches some way ahead. */
+static void gemm_fetch(const gemm_job *j, bs_gemm_tile *tile, int32_t tiles)
 {
     const ptrdiff_t width = (ptrdiff_t)j->vectors * j->k->lanes;
-    const bool last = k + tile->depth == j->g->in_channels && j->channel + j->columns == j->g->out_channels;
-    if (tiles > 1 && last)
-        return;
     tile->next = (const char *)(tile->weights + (tiles > 1 ? tile->depth * width : GEMM_AHEAD));
     tile->next_step = 4 * width * (ptrdiff_t)sizeof(float) / tiles;
 }
@@ -9049,7 +9046,7 @@ static void gemm_rows(const gemm_job *j, int32_t k)
     const bs_conv_task *task = j->task;
     const bool onto = k > 0 || task->onto;
     bs_gemm_tile tile = gemm_block(j, k);
-    gemm_fetch(j, &tile, k, task->out_h * bs_conv_ceil_div(task->out_w, j->k->gemm_rows));
+    gemm_fetch(j, &tile, task->out_h * bs_conv_ceil_div(task->out_w, j->k->gemm_rows));
     tile.out_step = task->out_pixel;
     tile.add_step = onto ? tile.out_step : 0;
     for (ptrdiff_t y = 0; y < task->out_h; y++) {
@@ -9070,7 +9067,7 @@ static void gemm_finished(const gemm_job *j, int32_t rows, const float *in, bs_c
     const int32_t width = j->vectors * j->k->lanes;
     for (int32_t k = 0; k < j->g->in_channels; k += BS_GEMM_DEPTH) {
         bs_gemm_tile tile = gemm_block(j, k);
-        gemm_fetch(j, &tile, k, bs_conv_ceil_div(rows, j->k->gemm_rows));
+        gemm_fetch(j, &tile, bs_conv_ceil_div(rows, j->k->gemm_rows));
         tile.in = in + k;
         tile.out = sums;
         tile.out_step = width;
@@ -27111,6 +27108,12 @@ static inline int32_t bs_view_of(const bs_graph *g, const bs_node *view)
     return view->writer ? g->nodes[view->writer].first_out : bs_node_in(g, view)[0];
 }
 
+/* Whether it keeps what each trip of a loop gives, not what the last one does. */
+static inline bool bs_loop_collects(const bs_graph *g, const bs_node *node)
+{
+    return bs_node_gathers(node) && bs_router_loops(g, node->router) && node->n_in == 2;
+}
+
 /* Refuses unless operand 0 is a state that no node writes yet. */
 BS_INTERNAL bool bs_infer_state(bs_infer *infer);
 
@@ -30575,6 +30578,8 @@ BS_INTERNAL void bs_plan_find_owner(bs_plan *plan, int32_t node);
  * stored otherwise, as far as its own node goes. */
 BS_INTERNAL bool bs_plan_is_of_images(const bs_plan *plan, int32_t node);
 BS_INTERNAL bool bs_plan_may_be_planar(const bs_plan *plan, int32_t value);
+/* What a view of rows that are neither patches nor parts of anything shows, in its layout; or 0. */
+BS_INTERNAL int32_t bs_plan_whole_view_of(const bs_plan *plan, int32_t node);
 
 /* Whether a value may be stored in the buffer of an output, whose strides are known when it is bound: joined cells, and
  * root values of kernels. Kernels of images want channels last, and a device's the strides that it was planned for. */
@@ -31198,7 +31203,7 @@ static bool planar_step(const bs_plan *p, int32_t value, int32_t *from)
     if (g->values[in].rank > g->values[value].rank) /* rows of a tensor */
         return true;
     *from = bs_plan_is_stored(p, in) ? 0 : in;
-    return false;
+    return bs_plan_is_stored(p, in) && p->values[in].planar;
 }
 
 bool bs_plan_is_planar(const bs_plan *plan, int32_t value)
@@ -31209,19 +31214,32 @@ bool bs_plan_is_planar(const bs_plan *plan, int32_t value)
     return planar;
 }
 
+int32_t bs_plan_whole_view_of(const bs_plan *p, int32_t n)
+{
+    const bs_graph *g = p->graph;
+    const bs_node *node = &g->nodes[n];
+    if (!bs_node_is_view(node) || node->router == 0 || node->writer != 0)
+        return 0;
+    const int32_t of = bs_view_of(g, node);
+    const bool whole = g->values[of].rank == g->values[node->first_out].rank;
+    return whole && g->domains[g->values[of].domain].patches < 0 ? of : 0;
+}
+
 /* Whether a kernel treats rank-3 operands as images: it looks at neighbours or needs channels side by side. */
 bool bs_plan_is_of_images(const bs_plan *p, int32_t n)
 {
-    const bs_op *op = bs_op_get(p->graph->nodes[n].op);
+    const bs_node *node = &p->graph->nodes[n];
+    const bs_op *op = bs_op_get(node->op);
     return op->halo || op->flags & (BS_OP_CHANNELS_LAST | BS_OP_CLAMPS) || bs_fusion_is_of_images(p->nodes[n].fusion) ||
-           bs_node_is_view(&p->graph->nodes[n]) || bs_node_joins_cells(&p->graph->nodes[n]);
+           (bs_node_is_view(node) && !bs_plan_whole_view_of(p, n)) || bs_node_joins_cells(node);
 }
 
 bool bs_plan_may_be_planar(const bs_plan *p, int32_t value)
 {
     const bs_value_info *v = &p->graph->values[value];
+    const bs_node *node = &p->graph->nodes[v->node];
     return v->rank == 3 && v->domain == 0 && p->values[value].margin == 0 && !bs_plan_on_device(p) &&
-           bs_node_work(&p->graph->nodes[v->node]) == BS_WORK_CALL && !bs_plan_is_of_images(p, v->node);
+           (bs_node_work(node) == BS_WORK_CALL || bs_loop_collects(p->graph, node)) && !bs_plan_is_of_images(p, v->node);
 }
 
 bool bs_plan_may_end_in_place(const bs_plan *p, int32_t value)
@@ -32378,7 +32396,8 @@ static void spread_image(bs_plan *p, int32_t n)
     int32_t n_in;
     const int32_t *in = bs_plan_in(p, n, &n_in);
     bool image = bs_plan_is_of_images(p, n);
-    if (!p->node_live[n] || !(image || bs_op_get(node->op)->flags & BS_OP_SPATIAL))
+    const bool one = bs_op_get(node->op)->flags & BS_OP_SPATIAL || bs_plan_whole_view_of(p, n);
+    if (!p->node_live[n] || !(image || one))
         return;
     for (int32_t i = 0; i < n_in; i++)
         image = image || is_stored_image(p, in[i]);
@@ -32390,18 +32409,26 @@ static void spread_image(bs_plan *p, int32_t n)
         p->values[node->first_out + i].planar = false;
 }
 
+static bool shows_matrices(const bs_plan *p, int32_t value)
+{
+    const int32_t of = bs_plan_whole_view_of(p, p->graph->values[value].node);
+    return of != 0 && p->values[of].planar;
+}
+
 /* Down the graph and up again, twice: what zigzags further stays as it is, and is slower. A kernel of images that reads
  * a value is seen going either way. */
 void bs_plan_lay_out(bs_plan *p)
 {
     for (int32_t v = 1; v < p->graph->n_values; v++)
-        p->values[v].planar = bs_plan_may_be_planar(p, v);
+        p->values[v].planar = bs_plan_may_be_planar(p, v) || shows_matrices(p, v);
     for (int32_t sweep = 0; sweep < 2; sweep++) {
         for (int32_t n = 1; n < p->graph->n_nodes; n++)
             spread_image(p, n);
         for (int32_t n = p->graph->n_nodes - 1; n >= 1; n--)
             spread_image(p, n);
     }
+    for (int32_t v = 1; v < p->graph->n_values; v++) /* what a view shows tells its layout */
+        p->values[v].planar = p->values[v].planar && bs_plan_may_be_planar(p, v);
 }
 
 #endif
@@ -33482,7 +33509,7 @@ static void emit_results(bs_lower_pass *l, int32_t loop, bool before)
         if (node->router != loop || !l->plan->node_live[n] || !bs_node_gathers(node))
             continue;
         const int32_t *in = bs_node_in(l->g, node), region = bs_lower_region_of(l, n), value = in[before];
-        const bs_row_map map = before ? BS_MAP_ROW : node->n_in > 2 ? BS_MAP_PARENT : BS_MAP_TRIP;
+        const bs_row_map map = before ? BS_MAP_ROW : bs_loop_collects(l->g, node) ? BS_MAP_TRIP : BS_MAP_PARENT;
         bs_instr *i = emit_move(l, map, value ? BS_COMBINE_COPY : BS_COMBINE_ZERO, l->part_of[n], n, value,
                                 node->first_out);
         i->domain = before ? info->domain : info->path_domains;
@@ -35783,7 +35810,7 @@ static bool make_result(const image_at *a, bs_instr *made)
     const int32_t *in = bs_node_in(a->g, a->node), out = a->node->first_out;
     const bool before = a->i->map == BS_MAP_ROW;
     made->domain = before ? loop->domain : loop->path_domains;
-    make_move(made, before ? BS_MAP_ROW : a->node->n_in > 2 ? BS_MAP_PARENT : BS_MAP_TRIP,
+    make_move(made, before ? BS_MAP_ROW : bs_loop_collects(a->g, a->node) ? BS_MAP_TRIP : BS_MAP_PARENT,
               in[before] ? BS_COMBINE_COPY : BS_COMBINE_ZERO, in[before], out);
     return before || is_decided(a, a->node->router);
 }

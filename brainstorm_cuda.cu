@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: b63213d563ba04e1b2dc6b4d4cea5bd83984294813595feb2fc6eed618ef0e0d
+ * sha256 of the parts: 918ea385762842055fe62edfc6d386763d4843495d1a7fce516add0f1f209282
  */
 #include "brainstorm.h"
 
@@ -1163,6 +1163,12 @@ static inline int32_t bs_view_of(const bs_graph *g, const bs_node *view)
     return view->writer ? g->nodes[view->writer].first_out : bs_node_in(g, view)[0];
 }
 
+/* Whether it keeps what each trip of a loop gives, not what the last one does. */
+static inline bool bs_loop_collects(const bs_graph *g, const bs_node *node)
+{
+    return bs_node_gathers(node) && bs_router_loops(g, node->router) && node->n_in == 2;
+}
+
 /* Refuses unless operand 0 is a state that no node writes yet. */
 bool bs_infer_state(bs_infer *infer);
 
@@ -1444,6 +1450,8 @@ void bs_plan_find_owner(bs_plan *plan, int32_t node);
  * stored otherwise, as far as its own node goes. */
 bool bs_plan_is_of_images(const bs_plan *plan, int32_t node);
 bool bs_plan_may_be_planar(const bs_plan *plan, int32_t value);
+/* What a view of rows that are neither patches nor parts of anything shows, in its layout; or 0. */
+int32_t bs_plan_whole_view_of(const bs_plan *plan, int32_t node);
 
 /* Whether a value may be stored in the buffer of an output, whose strides are known when it is bound: joined cells, and
  * root values of kernels. Kernels of images want channels last, and a device's the strides that it was planned for. */

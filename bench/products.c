@@ -105,20 +105,23 @@ static const char *numbered(char *text, size_t bytes, const char *name, int32_t 
     return text;
 }
 
-/* A layer of a whole chunk: one product for all its inputs, then step by step. */
+/* A layer of a whole chunk: one product for all its inputs, then a loop over its steps. */
 static bs_value chunk_of(bs_graph *g, bs_value x, bs_value *h, bs_value *c, const int32_t *a, int32_t layer)
 {
+    static const bs_value none = {0};
     char name[16], step[16];
-    bs_value steps[BS_MAX_OPERANDS];
     const bs_recurrent_desc desc = {.name = numbered(step, sizeof step, "op", layer, ""), .projected = 1};
     const bs_value projected = bs_linear(
         g, x, &(bs_linear_desc){.name = numbered(name, sizeof name, "op", layer, "i"), .out = 4 * a[3]});
-    for (int32_t i = 0; i < a[5] && i < BS_MAX_OPERANDS; i++) {
-        const bs_value one = bs_slice(g, projected, &(bs_slice_desc){.start = i, .length = 1});
-        *h = bs_lstm(g, bs_reshape(g, one, BS_SHAPE2(a[1], 4 * a[3])), *h, *c, &desc, c);
-        steps[i] = bs_reshape(g, *h, BS_SHAPE3(1, a[1], a[3]));
-    }
-    return bs_concat(g, steps, a[5], 0);
+    const bs_router steps = bs_loop_begin(g, *h, none, &(bs_loop_desc){.name = desc.name, .over = projected.id});
+    const bs_value h_was = bs_loop_carry(g, steps, *h), c_was = bs_loop_carry(g, steps, *c);
+    bs_value c_is;
+    const bs_value h_is = bs_lstm(g, bs_loop_slice(g, steps, projected), h_was, c_was, &desc, &c_is);
+    *h = bs_loop_next(g, steps, h_was, h_is);
+    *c = bs_loop_next(g, steps, c_was, c_is);
+    const bs_value all = bs_loop_collect(g, steps, h_is);
+    bs_loop_end(g, steps, none);
+    return all;
 }
 
 /* All layers: "op0", "op1" ... */
@@ -257,8 +260,8 @@ static bool bench_open(bench *b, const char *name, int count, const char *tier, 
     bs_arena_init(&arena, "graph", b->graph_memory, GRAPH_BYTES);
     b->graph = bs_graph_create(&arena, NULL);
     const bs_shape shape = b->kind->input(b->argument);
-    if (b->kind->sequence && (b->argument[5] < 1 || b->argument[5] > BS_MAX_OPERANDS))
-        return complain(name, "a chunk has 1 .. 8 steps");
+    if (b->kind->sequence && (b->argument[5] < 1 || b->argument[5] > b->argument[0]))
+        return complain(name, "a chunk has as many steps as there are, or fewer");
     b->steps = b->kind->sequence ? b->argument[0] / b->argument[5] : 1;
     b->inputs = shape_elements(&shape) * (size_t)b->steps;
     b->count = count;

@@ -282,6 +282,35 @@ static void test_layouts(void)
           "images are stored channels last, before, after and beside a convolution");
 }
 
+/* What a loop of the root slices and collects keeps its layout: matrices row by row, images channels last. */
+static void test_layouts_of_loops(void)
+{
+    bs_graph *g = new_graph();
+    const bs_value start = bs_input(g, "start", BS_F32, BS_SHAPE2(8, 16));
+    const bs_value steps = bs_linear(g, bs_input(g, "steps", BS_F32, BS_SHAPE3(BS_UPTO(32), 8, 4)),
+                                     &(bs_linear_desc){.name = "project", .out = 16});
+    const bs_value image = bs_affine(g, bs_input(g, "image", BS_F32, BS_SHAPE3(4, 8, 16)), 2, 1);
+    const bs_router loop = bs_loop_begin(g, start, none, &(bs_loop_desc){.name = "loop", .over = steps.id});
+    const bs_value was = bs_loop_carry(g, loop, start);
+    const bs_value is = bs_add(g, was, bs_loop_slice(g, loop, steps));
+    const bs_value table = bs_scatter(g, loop, 0, steps), frame = bs_scatter(g, loop, 0, image);
+    const bs_value seen = bs_conv2d(g, frame, &(bs_conv2d_desc){.name = "conv", .out = 4});
+    const bs_value last = bs_loop_next(g, loop, none, seen), all = bs_loop_collect(g, loop, is);
+    const bs_value end = bs_loop_next(g, loop, was, is);
+    bs_loop_end(g, loop, none);
+    bs_output(g, "end", end);
+    const bs_value next = bs_linear(g, all, &(bs_linear_desc){.name = "next", .out = 4});
+    bs_output(g, "all", next);
+    bs_output(g, "last", last);
+    const bs_plan *p = plan_of(g, NULL);
+    check(p && p->values[steps.id].planar && p->values[all.id].planar && p->values[next.id].planar,
+          "what a loop slices is stored row by row, and what it collects: products take all its rows at once");
+    check(p && !p->values[image.id].planar && !p->values[seen.id].planar && !p->values[last.id].planar,
+          "an image that a convolution in the body reads is stored channels last");
+    check(p && bs_plan_is_planar(p, table.id) && !bs_plan_is_planar(p, frame.id),
+          "and what the body sees is laid out as what it is a view of");
+}
+
 int main(void)
 {
     check(bs_plan_bytes(NULL, NULL) == 0, "no graph, no bytes");
@@ -292,5 +321,6 @@ int main(void)
     test_nested_gathers();
     test_budget_of_tiles();
     test_layouts();
+    test_layouts_of_loops();
     return check_end();
 }

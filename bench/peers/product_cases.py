@@ -205,7 +205,7 @@ def conv():
 
 
 def lstm():
-    """Peers get the whole sequence at once; as a stream, chunks with a state."""
+    """Ours in runs of one step, of eight and of all; peers get the whole sequence at once, or chunks with a state."""
     for layers in (1, 2):
         for rows_ in (1, 32):
             name = f"lstm {layers} of 300 to 512, "
@@ -213,6 +213,9 @@ def lstm():
                 yield Case(f"{name}{steps} steps of {rows_}", "lstm", (steps, rows_, 300, 512, layers, 1), count=1)
             for steps in (8, 32, 128):
                 yield Case(f"{name}{steps} of {rows_}, 8 a run", "lstm", (steps, rows_, 300, 512, layers, 8), count=1)
+            for steps in (32, 128):
+                yield Case(f"{name}{steps} of {rows_}, one run", "lstm", (steps, rows_, 300, 512, layers, steps),
+                           count=1)
             yield Case(f"{name}128 of {rows_}, stream of 8s", "lstm", (128, rows_, 300, 512, layers, 8), count=1,
                        stream=True)
 

@@ -89,14 +89,11 @@ static bs_gemm_tile gemm_block(const gemm_job *j, int32_t k)
     return tile;
 }
 
-/* What rows fetch while they pass a block: the next one, each tile its share. A single tile reads a block as it comes
- * from memory: it fetches some way ahead, past the end of the last one. */
-static void gemm_fetch(const gemm_job *j, bs_gemm_tile *tile, int32_t k, int32_t tiles)
+/* What rows fetch while they pass a block: the next one, each tile its share; behind the last one lies what runs next,
+ * often. A single tile reads a block as it comes from memory: it fetches some way ahead. */
+static void gemm_fetch(const gemm_job *j, bs_gemm_tile *tile, int32_t tiles)
 {
     const ptrdiff_t width = (ptrdiff_t)j->vectors * j->k->lanes;
-    const bool last = k + tile->depth == j->g->in_channels && j->channel + j->columns == j->g->out_channels;
-    if (tiles > 1 && last)
-        return;
     tile->next = (const char *)(tile->weights + (tiles > 1 ? tile->depth * width : GEMM_AHEAD));
     tile->next_step = 4 * width * (ptrdiff_t)sizeof(float) / tiles;
 }
@@ -107,7 +104,7 @@ static void gemm_rows(const gemm_job *j, int32_t k)
     const bs_conv_task *task = j->task;
     const bool onto = k > 0 || task->onto;
     bs_gemm_tile tile = gemm_block(j, k);
-    gemm_fetch(j, &tile, k, task->out_h * bs_conv_ceil_div(task->out_w, j->k->gemm_rows));
+    gemm_fetch(j, &tile, task->out_h * bs_conv_ceil_div(task->out_w, j->k->gemm_rows));
     tile.out_step = task->out_pixel;
     tile.add_step = onto ? tile.out_step : 0;
     for (ptrdiff_t y = 0; y < task->out_h; y++) {
@@ -128,7 +125,7 @@ static void gemm_finished(const gemm_job *j, int32_t rows, const float *in, bs_c
     const int32_t width = j->vectors * j->k->lanes;
     for (int32_t k = 0; k < j->g->in_channels; k += BS_GEMM_DEPTH) {
         bs_gemm_tile tile = gemm_block(j, k);
-        gemm_fetch(j, &tile, k, bs_conv_ceil_div(rows, j->k->gemm_rows));
+        gemm_fetch(j, &tile, bs_conv_ceil_div(rows, j->k->gemm_rows));
         tile.in = in + k;
         tile.out = sums;
         tile.out_step = width;

@@ -63,6 +63,12 @@ static inline int32_t bs_view_of(const bs_graph *g, const bs_node *view)
     return view->writer ? g->nodes[view->writer].first_out : bs_node_in(g, view)[0];
 }
 
+/* Whether it keeps what each trip of a loop gives, not what the last one does. */
+static inline bool bs_loop_collects(const bs_graph *g, const bs_node *node)
+{
+    return bs_node_gathers(node) && bs_router_loops(g, node->router) && node->n_in == 2;
+}
+
 /* Refuses unless operand 0 is a state that no node writes yet. */
 bool bs_infer_state(bs_infer *infer);
 

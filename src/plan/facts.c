@@ -128,7 +128,7 @@ static bool planar_step(const bs_plan *p, int32_t value, int32_t *from)
     if (g->values[in].rank > g->values[value].rank) /* rows of a tensor */
         return true;
     *from = bs_plan_is_stored(p, in) ? 0 : in;
-    return false;
+    return bs_plan_is_stored(p, in) && p->values[in].planar;
 }
 
 bool bs_plan_is_planar(const bs_plan *plan, int32_t value)
@@ -139,19 +139,32 @@ bool bs_plan_is_planar(const bs_plan *plan, int32_t value)
     return planar;
 }
 
+int32_t bs_plan_whole_view_of(const bs_plan *p, int32_t n)
+{
+    const bs_graph *g = p->graph;
+    const bs_node *node = &g->nodes[n];
+    if (!bs_node_is_view(node) || node->router == 0 || node->writer != 0)
+        return 0;
+    const int32_t of = bs_view_of(g, node);
+    const bool whole = g->values[of].rank == g->values[node->first_out].rank;
+    return whole && g->domains[g->values[of].domain].patches < 0 ? of : 0;
+}
+
 /* Whether a kernel treats rank-3 operands as images: it looks at neighbours or needs channels side by side. */
 bool bs_plan_is_of_images(const bs_plan *p, int32_t n)
 {
-    const bs_op *op = bs_op_get(p->graph->nodes[n].op);
+    const bs_node *node = &p->graph->nodes[n];
+    const bs_op *op = bs_op_get(node->op);
     return op->halo || op->flags & (BS_OP_CHANNELS_LAST | BS_OP_CLAMPS) || bs_fusion_is_of_images(p->nodes[n].fusion) ||
-           bs_node_is_view(&p->graph->nodes[n]) || bs_node_joins_cells(&p->graph->nodes[n]);
+           (bs_node_is_view(node) && !bs_plan_whole_view_of(p, n)) || bs_node_joins_cells(node);
 }
 
 bool bs_plan_may_be_planar(const bs_plan *p, int32_t value)
 {
     const bs_value_info *v = &p->graph->values[value];
+    const bs_node *node = &p->graph->nodes[v->node];
     return v->rank == 3 && v->domain == 0 && p->values[value].margin == 0 && !bs_plan_on_device(p) &&
-           bs_node_work(&p->graph->nodes[v->node]) == BS_WORK_CALL && !bs_plan_is_of_images(p, v->node);
+           (bs_node_work(node) == BS_WORK_CALL || bs_loop_collects(p->graph, node)) && !bs_plan_is_of_images(p, v->node);
 }
 
 bool bs_plan_may_end_in_place(const bs_plan *p, int32_t value)

@@ -269,7 +269,7 @@ static bool make_result(const image_at *a, bs_instr *made)
     const int32_t *in = bs_node_in(a->g, a->node), out = a->node->first_out;
     const bool before = a->i->map == BS_MAP_ROW;
     made->domain = before ? loop->domain : loop->path_domains;
-    make_move(made, before ? BS_MAP_ROW : a->node->n_in > 2 ? BS_MAP_PARENT : BS_MAP_TRIP,
+    make_move(made, before ? BS_MAP_ROW : bs_loop_collects(a->g, a->node) ? BS_MAP_TRIP : BS_MAP_PARENT,
               in[before] ? BS_COMBINE_COPY : BS_COMBINE_ZERO, in[before], out);
     return before || is_decided(a, a->node->router);
 }

@@ -19,7 +19,8 @@ static void spread_image(bs_plan *p, int32_t n)
     int32_t n_in;
     const int32_t *in = bs_plan_in(p, n, &n_in);
     bool image = bs_plan_is_of_images(p, n);
-    if (!p->node_live[n] || !(image || bs_op_get(node->op)->flags & BS_OP_SPATIAL))
+    const bool one = bs_op_get(node->op)->flags & BS_OP_SPATIAL || bs_plan_whole_view_of(p, n);
+    if (!p->node_live[n] || !(image || one))
         return;
     for (int32_t i = 0; i < n_in; i++)
         image = image || is_stored_image(p, in[i]);
@@ -31,18 +32,26 @@ static void spread_image(bs_plan *p, int32_t n)
         p->values[node->first_out + i].planar = false;
 }
 
+static bool shows_matrices(const bs_plan *p, int32_t value)
+{
+    const int32_t of = bs_plan_whole_view_of(p, p->graph->values[value].node);
+    return of != 0 && p->values[of].planar;
+}
+
 /* Down the graph and up again, twice: what zigzags further stays as it is, and is slower. A kernel of images that reads
  * a value is seen going either way. */
 void bs_plan_lay_out(bs_plan *p)
 {
     for (int32_t v = 1; v < p->graph->n_values; v++)
-        p->values[v].planar = bs_plan_may_be_planar(p, v);
+        p->values[v].planar = bs_plan_may_be_planar(p, v) || shows_matrices(p, v);
     for (int32_t sweep = 0; sweep < 2; sweep++) {
         for (int32_t n = 1; n < p->graph->n_nodes; n++)
             spread_image(p, n);
         for (int32_t n = p->graph->n_nodes - 1; n >= 1; n--)
             spread_image(p, n);
     }
+    for (int32_t v = 1; v < p->graph->n_values; v++) /* what a view shows tells its layout */
+        p->values[v].planar = p->values[v].planar && bs_plan_may_be_planar(p, v);
 }
 
 #endif

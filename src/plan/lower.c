@@ -196,7 +196,7 @@ static void emit_results(bs_lower_pass *l, int32_t loop, bool before)
         if (node->router != loop || !l->plan->node_live[n] || !bs_node_gathers(node))
             continue;
         const int32_t *in = bs_node_in(l->g, node), region = bs_lower_region_of(l, n), value = in[before];
-        const bs_row_map map = before ? BS_MAP_ROW : node->n_in > 2 ? BS_MAP_PARENT : BS_MAP_TRIP;
+        const bs_row_map map = before ? BS_MAP_ROW : bs_loop_collects(l->g, node) ? BS_MAP_TRIP : BS_MAP_PARENT;
         bs_instr *i = emit_move(l, map, value ? BS_COMBINE_COPY : BS_COMBINE_ZERO, l->part_of[n], n, value,
                                 node->first_out);
         i->domain = before ? info->domain : info->path_domains;

@@ -246,6 +246,8 @@ void bs_plan_find_owner(bs_plan *plan, int32_t node);
  * stored otherwise, as far as its own node goes. */
 bool bs_plan_is_of_images(const bs_plan *plan, int32_t node);
 bool bs_plan_may_be_planar(const bs_plan *plan, int32_t value);
+/* What a view of rows that are neither patches nor parts of anything shows, in its layout; or 0. */
+int32_t bs_plan_whole_view_of(const bs_plan *plan, int32_t node);
 
 /* Whether a value may be stored in the buffer of an output, whose strides are known when it is bound: joined cells, and
  * root values of kernels. Kernels of images want channels last, and a device's the strides that it was planned for. */
