@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 4fed4f48097b42daae9de8ef76400e272fe03ee85c01028a815d7b61363241ce
+ * sha256 of the parts: 27ff518d9af9eb8d87902118b674d2efeaac5367825dabbb97ec1dea0d5c45c1
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -3162,8 +3162,8 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
 #endif
 
 /* What comes next, a little at a time: a burst would hold up what is needed now. Many tiles fetch a line or two a step
- * each; a few fetch all that a step reads. The branch goes the same way in every step: one that ended the fetching would
- * be predicted wrongly once a tile. */
+ * each; a few fetch all that a step reads. The branch goes the same way in every step: one that ended the fetching
+ * would be predicted wrongly once a tile. */
 #define BS_GEMM_FETCH(next, V)                                          \
     __builtin_prefetch(next);                                           \
     if (BS_LANES >= 8)                                                  \
@@ -4367,8 +4367,8 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
 #endif
 
 /* What comes next, a little at a time: a burst would hold up what is needed now. Many tiles fetch a line or two a step
- * each; a few fetch all that a step reads. The branch goes the same way in every step: one that ended the fetching would
- * be predicted wrongly once a tile. */
+ * each; a few fetch all that a step reads. The branch goes the same way in every step: one that ended the fetching
+ * would be predicted wrongly once a tile. */
 #define BS_GEMM_FETCH(next, V)                                          \
     __builtin_prefetch(next);                                           \
     if (BS_LANES >= 8)                                                  \
@@ -5951,8 +5951,8 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
 #endif
 
 /* What comes next, a little at a time: a burst would hold up what is needed now. Many tiles fetch a line or two a step
- * each; a few fetch all that a step reads. The branch goes the same way in every step: one that ended the fetching would
- * be predicted wrongly once a tile. */
+ * each; a few fetch all that a step reads. The branch goes the same way in every step: one that ended the fetching
+ * would be predicted wrongly once a tile. */
 #define BS_GEMM_FETCH(next, V)                                          \
     __builtin_prefetch(next);                                           \
     if (BS_LANES >= 8)                                                  \
@@ -7577,8 +7577,8 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
 #endif
 
 /* What comes next, a little at a time: a burst would hold up what is needed now. Many tiles fetch a line or two a step
- * each; a few fetch all that a step reads. The branch goes the same way in every step: one that ended the fetching would
- * be predicted wrongly once a tile. */
+ * each; a few fetch all that a step reads. The branch goes the same way in every step: one that ended the fetching
+ * would be predicted wrongly once a tile. */
 #define BS_GEMM_FETCH(next, V)                                          \
     __builtin_prefetch(next);                                           \
     if (BS_LANES >= 8)                                                  \
@@ -31238,8 +31238,9 @@ bool bs_plan_may_be_planar(const bs_plan *p, int32_t value)
 {
     const bs_value_info *v = &p->graph->values[value];
     const bs_node *node = &p->graph->nodes[v->node];
-    return v->rank == 3 && v->domain == 0 && p->values[value].margin == 0 && !bs_plan_on_device(p) &&
-           (bs_node_work(node) == BS_WORK_CALL || bs_loop_collects(p->graph, node)) && !bs_plan_is_of_images(p, v->node);
+    const bool stored = bs_node_work(node) == BS_WORK_CALL || bs_loop_collects(p->graph, node);
+    return v->rank == 3 && v->domain == 0 && p->values[value].margin == 0 && !bs_plan_on_device(p) && stored &&
+           !bs_plan_is_of_images(p, v->node);
 }
 
 bool bs_plan_may_end_in_place(const bs_plan *p, int32_t value)

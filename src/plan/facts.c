@@ -163,8 +163,9 @@ bool bs_plan_may_be_planar(const bs_plan *p, int32_t value)
 {
     const bs_value_info *v = &p->graph->values[value];
     const bs_node *node = &p->graph->nodes[v->node];
-    return v->rank == 3 && v->domain == 0 && p->values[value].margin == 0 && !bs_plan_on_device(p) &&
-           (bs_node_work(node) == BS_WORK_CALL || bs_loop_collects(p->graph, node)) && !bs_plan_is_of_images(p, v->node);
+    const bool stored = bs_node_work(node) == BS_WORK_CALL || bs_loop_collects(p->graph, node);
+    return v->rank == 3 && v->domain == 0 && p->values[value].margin == 0 && !bs_plan_on_device(p) && stored &&
+           !bs_plan_is_of_images(p, v->node);
 }
 
 bool bs_plan_may_end_in_place(const bs_plan *p, int32_t value)
