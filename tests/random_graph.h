@@ -334,13 +334,16 @@ static inline void rg_step(random_graph *rg)
                  rg->g->domains[rg_info(rg, cell)->domain].kind == BS_DOMAIN_PATH ? 2 : 1);
         return;
     }
-
     if (rg_segments && rg_flip(12)) {
         rg_segment_op(rg);
         return;
     }
     if (rg_loops && rg_flip(10)) {
         rg_loop(rg, 0);
+        return;
+    }
+    if (rg_boxes && rg_flip(8)) {
+        rg_count(rg);
         return;
     }
     const bs_value line = rg_pick(rg, -1, rg_is_line), image = rg_pick(rg, -1, rg_is_image),

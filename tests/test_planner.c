@@ -23,7 +23,7 @@ static bs_graph *new_graph(void)
 /* What the random graphs and their plans held: a generator that stops making something must not go unnoticed. */
 typedef struct coverage {
     int32_t graphs, refused, plans, sound, moved, noticed, regions, in_tile, torn, in_place, frames, loads, packed,
-        fills, slabs, forced, sizes, streamed, uses, makers, counted, loops, nested, looping_tiles;
+        fills, slabs, forced, sizes, streamed, uses, makers, kept, counted, loops, nested, looping_tiles;
 } coverage;
 
 static void count_plan(coverage *c, const bs_plan *p)
@@ -59,6 +59,8 @@ static void count_plan(coverage *c, const bs_plan *p)
     }
     for (int32_t n = 1; n < g->n_nodes; n++)
         c->makers += p->node_live[n] && g->nodes[n].makes;
+    for (int32_t n = 1; n < g->n_nodes; n++)
+        c->kept += p->node_live[n] && strcmp(bs_op_get(g->nodes[n].op)->name, "nms") == 0;
     for (int32_t d = 1; d < g->n_domains; d++)
         c->counted += p->domains[d].live && bs_domain_maker(g, d);
     c->forced += p->desc.n_forces > 0;
@@ -217,11 +219,12 @@ static void test_random_graphs(uint64_t seed, int32_t count, const char *rows)
     printf("  loads %d, packed gathers %d, fills %d, shared slabs %d, forced %d, other patches %d\n", c.loads, c.packed,
            c.fills, c.slabs, c.forced, c.sizes);
     printf("  loops %d, in loops %d, in tiles %d\n", c.loops, c.nested, c.looping_tiles);
+    check(!rg_boxes || c.kept, "random graphs keep the best of boxes");
     check(!rg_loops || (c.loops && c.nested && c.looping_tiles), "random graphs have loops of every kind");
-    printf("  streamed plans %d, with %d uses of units; extents from data %d, numbers of rows %d\n", c.streamed, c.uses,
-           c.makers, c.counted);
+    printf("  streamed plans %d, with %d uses of units; extents from data %d, of nms %d, numbers of rows %d\n",
+           c.streamed, c.uses, c.makers, c.kept, c.counted);
     check(c.streamed && c.uses && c.regions && c.in_tile && c.torn && c.in_place && c.frames && c.loads && c.packed &&
-              c.fills && c.slabs && c.forced && c.sizes && c.makers && (c.counted || rg_segments),
+              c.fills && c.slabs && c.forced && c.sizes && c.makers && (c.counted || rg_segments || rg_boxes),
           "random graphs reach every kind of launch mode");
 }
 
@@ -233,6 +236,9 @@ int main(int argc, char **argv)
     rg_segments = true;
     test_random_graphs(seed * 1000 + 500000, argc > 2 ? atoi(argv[2]) : 60, "segments");
     rg_segments = false;
+    rg_boxes = true;
+    test_random_graphs(seed * 1000 + 600000, argc > 2 ? atoi(argv[2]) : 60, "boxes");
+    rg_boxes = false;
     rg_loops = true;
     test_random_graphs(seed * 1000 + 800000, argc > 2 ? atoi(argv[2]) : 120, "loops");
     return check_end();
