@@ -198,5 +198,8 @@ int main(int argc, char **argv)
     test_random_graphs(seed * 1000, count, "rows and patches");
     rg_segments = true;
     test_random_graphs(seed * 1000 + 500000, count / 2, "segments");
+    rg_segments = false;
+    rg_boxes = true;
+    test_random_graphs(seed * 1000 + 600000, count / 4, "boxes");
     return check_end();
 }
