@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 27ff518d9af9eb8d87902118b674d2efeaac5367825dabbb97ec1dea0d5c45c1
+ * sha256 of the parts: 84e965ed34039c815e6059f13221296224f3be041e65dc4911930eccc51d2837
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -32397,8 +32397,8 @@ static void spread_image(bs_plan *p, int32_t n)
     int32_t n_in;
     const int32_t *in = bs_plan_in(p, n, &n_in);
     bool image = bs_plan_is_of_images(p, n);
-    const bool one = bs_op_get(node->op)->flags & BS_OP_SPATIAL || bs_plan_whole_view_of(p, n);
-    if (!p->node_live[n] || !(image || one))
+    const bool side_by_side = bs_op_get(node->op)->flags & BS_OP_SPATIAL || bs_plan_whole_view_of(p, n);
+    if (!p->node_live[n] || !(image || side_by_side))
         return;
     for (int32_t i = 0; i < n_in; i++)
         image = image || is_stored_image(p, in[i]);
@@ -32410,6 +32410,7 @@ static void spread_image(bs_plan *p, int32_t n)
         p->values[node->first_out + i].planar = false;
 }
 
+/* Whether a view shows what is stored as matrices, so far. */
 static bool shows_matrices(const bs_plan *p, int32_t value)
 {
     const int32_t of = bs_plan_whole_view_of(p, p->graph->values[value].node);

@@ -19,8 +19,8 @@ static void spread_image(bs_plan *p, int32_t n)
     int32_t n_in;
     const int32_t *in = bs_plan_in(p, n, &n_in);
     bool image = bs_plan_is_of_images(p, n);
-    const bool one = bs_op_get(node->op)->flags & BS_OP_SPATIAL || bs_plan_whole_view_of(p, n);
-    if (!p->node_live[n] || !(image || one))
+    const bool side_by_side = bs_op_get(node->op)->flags & BS_OP_SPATIAL || bs_plan_whole_view_of(p, n);
+    if (!p->node_live[n] || !(image || side_by_side))
         return;
     for (int32_t i = 0; i < n_in; i++)
         image = image || is_stored_image(p, in[i]);
@@ -32,6 +32,7 @@ static void spread_image(bs_plan *p, int32_t n)
         p->values[node->first_out + i].planar = false;
 }
 
+/* Whether a view shows what is stored as matrices, so far. */
 static bool shows_matrices(const bs_plan *p, int32_t value)
 {
     const int32_t of = bs_plan_whole_view_of(p, p->graph->values[value].node);
