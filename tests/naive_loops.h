@@ -25,6 +25,12 @@ static inline bool naive_is_result(const naive *n, int32_t k, int32_t r)
     return node->router == r && (naive_is(node, "loop_next") || naive_is(node, "loop_collect"));
 }
 
+static inline void naive_loop_slice(const naive *n, const bs_node *node, int32_t row, double *y)
+{
+    const int64_t each = naive_elements(n, node->first_out);
+    memcpy(y, n->cell[bs_node_in(n->g, node)[0]][row] + n->trip[node->router] * each, (size_t)each * sizeof *y);
+}
+
 static inline const double **naive_rows_of(naive *n, int32_t value)
 {
     return n->cell[value] = naive_take(n, (size_t)n->rows[n->g->values[value].domain] * sizeof(double *));

@@ -207,6 +207,7 @@ static inline bool operands_of(const world *w, const char *name, int32_t turn, i
                   {"loop", 3, {w->tokens.id, 0, 0}},
                   {"loop_carry", 1, {w->tokens.id}},
                   {"loop_trip", 0, {0}},
+                  {"loop_slice", 1, {w->tokens.id}},
                   {"loop_next", 3, {w->body.id, 0, 0}},
                   {"loop_collect", 2, {w->body.id, 0}},
                   {"loop_again", 2, {0, 0}},

@@ -81,6 +81,9 @@ static void rows_of_files(void)
            bs_op_build_numbered(g, collect, (int32_t[]){g->n_values - 1, f->tokens.id}, 2, &of_loop)));
     WRONG(BS_ERROR_GRAPH, "loop_again: operand 1 is value 1, expected the loop's count, value 0",
           (LOOP(.bound = 3), bs_op_build_numbered(g, again, (int32_t[]){0, 1}, 2, &of_loop)));
+    const int32_t slice = bs_op_index("loop_slice");
+    WRONG(BS_ERROR_SHAPE, "loop_slice: dimension 0 is 4, loop \"a\" makes up to 5 trips",
+          (LOOP(.bound = 5), bs_op_build_numbered(g, slice, &f->tokens.id, 1, &of_loop)));
     WRONG(BS_ERROR_ARGUMENT, "loop_trip: mode is 3, expected 0 .. 2",
           (LOOP(.bound = 3), bs_op_build_numbered(g, trip, NULL, 0, &mode_3)));
 }

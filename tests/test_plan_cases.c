@@ -292,7 +292,8 @@ static void test_layouts_of_loops(void)
     const bs_value image = bs_affine(g, bs_input(g, "image", BS_F32, BS_SHAPE3(4, 8, 16)), 2, 1);
     const bs_router loop = bs_loop_begin(g, start, none, &(bs_loop_desc){.name = "loop", .over = steps.id});
     const bs_value was = bs_loop_carry(g, loop, start);
-    const bs_value is = bs_add(g, was, bs_loop_slice(g, loop, steps));
+    const bs_value step = bs_loop_slice(g, loop, steps), first = bs_scatter(g, loop, 0, start);
+    const bs_value is = bs_add(g, bs_add(g, was, step), first);
     const bs_value table = bs_scatter(g, loop, 0, steps), frame = bs_scatter(g, loop, 0, image);
     const bs_value seen = bs_conv2d(g, frame, &(bs_conv2d_desc){.name = "conv", .out = 4});
     const bs_value last = bs_loop_next(g, loop, none, seen), all = bs_loop_collect(g, loop, is);
@@ -307,6 +308,8 @@ static void test_layouts_of_loops(void)
           "what a loop slices is stored row by row, and what it collects: products take all its rows at once");
     check(p && !p->values[image.id].planar && !p->values[seen.id].planar && !p->values[last.id].planar,
           "an image that a convolution in the body reads is stored channels last");
+    check(p && place_of(p, step) == BS_STORAGE_VIEW && place_of(p, first) == BS_STORAGE_VIEW,
+          "a step of a sequence is not copied, nor what lies outside the loop: the root has one row");
     check(p && bs_plan_is_planar(p, table.id) && !bs_plan_is_planar(p, frame.id),
           "and what the body sees is laid out as what it is a view of");
 }

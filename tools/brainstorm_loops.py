@@ -17,8 +17,9 @@ class Loop:
 
     paths, score, protocol, most = 1, None, None, 1
 
-    def __init__(self, graph, number, name, count):
-        self.graph, self.number, self.name, self.count, self.carried = graph, number, name, count, {}
+    def __init__(self, graph, number, name, count, over):
+        self.graph, self.number, self.name, self.count, self.over = graph, number, name, count, over
+        self.carried = {}
 
 
 class Loops:
@@ -29,7 +30,7 @@ class Loops:
         self._take_name(name, (name,))
         self.node("loop", [like, count, over], name, bound=bound)
         self.n_routers += 1
-        self.open_loops.append(Loop(self, self.n_routers, name, count))
+        self.open_loops.append(Loop(self, self.n_routers, name, count, over))
         return self.open_loops[-1]
 
     def _open(self, loop):
@@ -56,6 +57,9 @@ class Loops:
         return self.node("loop_trip", router=self._open(loop).number, mode=mode)
 
     def loop_slice(self, loop, x):
+        """x[trip]; where x is not what the loop goes over, it may have too few for a trip, which the run then says."""
+        if x is self._open(loop).over:
+            return self.node("loop_slice", [x], router=loop.number)
         rows = self.scatter(self._open(loop), 0, x)
         return self.select(rows, self.loop_trip(loop, 2), 0)
 

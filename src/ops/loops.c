@@ -184,10 +184,46 @@ static bs_value trip_of(bs_graph *graph, bs_router loop, int32_t mode)
 
 bs_value bs_loop_trip(bs_graph *graph, bs_router loop) { return trip_of(graph, loop, TRIP_FROM_0); }
 
+/* Whether a dimension has a place for every trip, in every run. */
+static bool is_as_long(const bs_graph *g, const bs_router_info *loop, bs_dim_id dim)
+{
+    return dim == loop->trips || (bs_dim_is_const(g, dim) && bs_dim_max(g, dim) >= loop->bound);
+}
+
+static bool loop_slice_infer(bs_infer *infer)
+{
+    const bs_router_info *loop = loop_of(infer);
+    const bs_value_info *x = infer->in[0];
+    bs_value_info *out = &infer->out[0];
+    if (!loop || !is_of(infer, 0, loop->domain) || !bs_infer_rank(infer, 0, 1, BS_MAX_RANK) ||
+        !bs_infer_whole(infer, 0))
+        return false;
+    if (!is_as_long(infer->graph, loop, x->dims[0]))
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension 0 is %lld, loop \"%s\" makes up to %d trips",
+                             (long long)bs_dim_max(infer->graph, x->dims[0]), loop->desc->name, loop->bound);
+    out->rank = x->rank - 1;
+    for (int32_t i = 0; i < out->rank; i++)
+        out->dims[i] = x->dims[i + 1];
+    out->domain = loop->path_domains;
+    return bs_infer_no_new_image(infer);
+}
+
+const bs_op bs_op_loop_slice = {.name = "loop_slice",
+                                .min_in = 1,
+                                .flags = BS_OP_STRUCTURAL,
+                                .work = BS_WORK_VIEW,
+                                BS_PARAMS(bs_gather_params, of_loop_fields),
+                                .infer = loop_slice_infer};
+
+/* Where there may be fewer places than trips each index is checked. */
 bs_value bs_loop_slice(bs_graph *graph, bs_router loop, bs_value x)
 {
-    const bs_value rows = bs_scatter(graph, loop, 0, x);
-    return bs_select(graph, rows, trip_of(graph, loop, TRIP_INDEX), 0);
+    const bs_gather_params p = params_of(loop);
+    const bool known = graph && graph->status == BS_OK && loop.id > 0 && loop.id < graph->n_routers && x.id > 0 &&
+                       x.id < graph->n_values && graph->values[x.id].rank > 0;
+    if (!known || is_as_long(graph, &graph->routers[loop.id], graph->values[x.id].dims[0]))
+        return bs_op_build_one(graph, x, &p, &bs_op_loop_slice);
+    return bs_select(graph, bs_scatter(graph, loop, 0, x), trip_of(graph, loop, TRIP_INDEX), 0);
 }
 
 /* -------------------------------------------------------------------------------------------- what a body gives */

@@ -63,6 +63,12 @@ static inline int32_t bs_view_of(const bs_graph *g, const bs_node *view)
     return view->writer ? g->nodes[view->writer].first_out : bs_node_in(g, view)[0];
 }
 
+/* Whether a view shows the part of each row that belongs to the trip of its loop, along dimension 0. */
+static inline bool bs_view_slices(const bs_graph *g, const bs_node *view)
+{
+    return view->router != 0 && g->values[bs_view_of(g, view)].rank > g->values[view->first_out].rank;
+}
+
 /* Whether it keeps what each trip of a loop gives, not what the last one does. */
 static inline bool bs_loop_collects(const bs_graph *g, const bs_node *node)
 {

@@ -125,7 +125,7 @@ static bool planar_step(const bs_plan *p, int32_t value, int32_t *from)
     if (node->n_in == 0 || !bs_node_is_view(node))
         return node->n_in == 0 || p->values[value].planar;
     const int32_t in = bs_view_of(g, node);
-    if (g->values[in].rank > g->values[value].rank) /* rows of a tensor */
+    if (g->values[in].rank > g->values[value].rank) /* rows of a tensor, or a part of each */
         return true;
     *from = bs_plan_is_stored(p, in) ? 0 : in;
     return bs_plan_is_stored(p, in) && p->values[in].planar;
@@ -139,15 +139,18 @@ bool bs_plan_is_planar(const bs_plan *plan, int32_t value)
     return planar;
 }
 
+/* Whether it shows rows of a path as they lie around it, or parts of them, and these are no patches. */
+static bool is_view_of_rows(const bs_graph *g, const bs_node *node)
+{
+    return bs_node_is_view(node) && node->router != 0 && node->writer == 0 &&
+           g->domains[g->values[bs_view_of(g, node)].domain].patches < 0;
+}
+
 int32_t bs_plan_whole_view_of(const bs_plan *p, int32_t n)
 {
     const bs_graph *g = p->graph;
     const bs_node *node = &g->nodes[n];
-    if (!bs_node_is_view(node) || node->router == 0 || node->writer != 0)
-        return 0;
-    const int32_t of = bs_view_of(g, node);
-    const bool whole = g->values[of].rank == g->values[node->first_out].rank;
-    return whole && g->domains[g->values[of].domain].patches < 0 ? of : 0;
+    return is_view_of_rows(g, node) && !bs_view_slices(g, node) ? bs_view_of(g, node) : 0;
 }
 
 /* Whether a kernel treats rank-3 operands as images: it looks at neighbours or needs channels side by side. */
@@ -156,7 +159,7 @@ bool bs_plan_is_of_images(const bs_plan *p, int32_t n)
     const bs_node *node = &p->graph->nodes[n];
     const bs_op *op = bs_op_get(node->op);
     return op->halo || op->flags & (BS_OP_CHANNELS_LAST | BS_OP_CLAMPS) || bs_fusion_is_of_images(p->nodes[n].fusion) ||
-           (bs_node_is_view(node) && !bs_plan_whole_view_of(p, n)) || bs_node_joins_cells(node);
+           (bs_node_is_view(node) && !is_view_of_rows(p->graph, node)) || bs_node_joins_cells(node);
 }
 
 bool bs_plan_may_be_planar(const bs_plan *p, int32_t value)
@@ -207,13 +210,13 @@ bool bs_plan_reads_in_a_row(const bs_plan *p, int32_t n, int32_t index, int32_t 
     return !zeros && !channels;
 }
 
-/* If not, the rows may also lie apart, where the reader takes them by one stride. */
+/* If not, the rows may also lie apart, where the reader takes them by one stride; the one row of the root does not. */
 bool bs_plan_reads_in_place(const bs_plan *p, int32_t n, int32_t index, int32_t value)
 {
     const bs_domain *domain = &p->graph->domains[p->graph->values[value].domain];
     const uint32_t flags = bs_op_get(p->graph->nodes[n].op)->flags;
-    const bool apart = domain->kind == BS_DOMAIN_PATH && domain->patches < 0 && !(flags & BS_OP_STRUCTURAL) &&
-                       !(flags & BS_OP_PICKS && index == 0) &&
+    const bool apart = domain->kind == BS_DOMAIN_PATH && domain->patches < 0 && domain->max_rows > 1 &&
+                       !(flags & BS_OP_STRUCTURAL) && !(flags & BS_OP_PICKS && index == 0) &&
                        !bs_plan_on_device(p); /* kernels of a device look every row up */
     return !apart && bs_plan_reads_in_a_row(p, n, index, value);
 }
@@ -221,7 +224,7 @@ bool bs_plan_reads_in_place(const bs_plan *p, int32_t n, int32_t index, int32_t 
 bool bs_plan_may_be_seen(const bs_plan *p, int32_t value)
 {
     const bs_node *node = &p->graph->nodes[p->graph->values[value].node];
-    return bs_node_is_view(node) && node->writer != 0 && !bs_plan_on_device(p);
+    return bs_node_is_view(node) && bs_router_loops(p->graph, node->router) && !bs_plan_on_device(p);
 }
 
 bool bs_plan_is_seen(const bs_plan *p, int32_t value)

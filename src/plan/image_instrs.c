@@ -138,9 +138,9 @@ static bool touches(const image_at *a, int32_t value)
     const bs_value_plan *values = a->p->values;
     if (value == 0 || !sees(a, a->g->values[value].domain))
         return false;
-    while (values[value].storage == BS_STORAGE_VIEW)
+    while (values[value].storage == BS_STORAGE_VIEW || (has_storage(a, value) && bs_plan_is_seen(a->p, value)))
         value = values[value].source;
-    return has_storage(a, value) && (!bs_plan_is_seen(a->p, value) || has_storage(a, values[value].source));
+    return has_storage(a, value);
 }
 
 static bool touches_operands(const image_at *a)

@@ -185,10 +185,10 @@ static void operand_source(const bs_context *c, int32_t value, int32_t row, bs_o
     bs_operand_extent(c, value, row, o);
     if (s->graph->nodes[node].router != 0) {
         bs_operand parent;
-        const int32_t from = bs_view_of(s->graph, &s->graph->nodes[node]);
+        const bs_node *view = &s->graph->nodes[node];
+        const int32_t from = bs_view_of(s->graph, view);
         bs_operand_make(c, from, c->domains[s->graph->values[value].domain].ids[row], &parent);
-        memcpy(o->stride, parent.stride, sizeof o->stride);
-        o->data = parent.data;
+        bs_operand_trips(c, &view->router, bs_view_slices(s->graph, view), &parent, o);
     } else if (s->graph->nodes[node].n_in > 0) {
         bs_operand root;
         bs_operand_root(c, bs_node_in(s->graph, &s->graph->nodes[node])[0], &root);
@@ -230,12 +230,8 @@ static void operand_parent(const bs_context *c, const bs_instr *i, int32_t row, 
     if (!trip)
         return;
     const bs_operand parent = *o;
-    const int32_t number = bs_decision_of(c, c->session->graph->nodes[i->node].router)->trip;
     bs_operand_extent(c, i->value, row, o);
-    for (int32_t d = 0; d < o->rank && d + 1 < BS_MAX_AXES; d++)
-        o->stride[d] = parent.stride[d + 1];
-    o->row_stride = 0;
-    o->data = (uint8_t *)parent.data + number * parent.stride[0] * (ptrdiff_t)bs_dtype_bytes(o->dtype);
+    bs_operand_trips(c, &c->session->graph->nodes[i->node].router, 1, &parent, o);
 }
 
 /* All rows of a root tensor that belong to no cell, as one operand. */

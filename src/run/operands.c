@@ -147,29 +147,57 @@ bool bs_operand_is_seen(const bs_context *c, int32_t value)
     return rows->count > 0 && rows->ids[rows->count - 1] - rows->ids[0] == rows->count - 1;
 }
 
+/* Row `row` of a value of which no decision says where it lies. */
+static void operand_found(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
+{
+    const bs_session *s = c->session;
+    bs_operand root;
+    if (s->plan->values[value].storage == BS_STORAGE_VIEW) {
+        bs_operand_root(c, s->plan->values[value].source, &root);
+        bs_operand_step(o, &root, bs_top_row(c, s->graph->values[value].domain, row));
+    } else if (s->graph->values[value].domain != 0) {
+        operand_stored(c, value, storage_row(c, value, row), o);
+    } else { /* seen from a path of the root */
+        bs_operand_root(c, value, &root);
+        memcpy(o->stride, root.stride, sizeof o->stride);
+        o->data = root.data;
+        o->row_stride = 0;
+    }
+}
+
+void bs_operand_trips(const bs_context *c, const int32_t *loops, int32_t count, const bs_operand *whole, bs_operand *o)
+{
+    ptrdiff_t offset = 0;
+    for (int32_t i = 0; i < count; i++)
+        offset += whole->stride[count - 1 - i] * bs_decision_of(c, loops[i])->trip;
+    for (int32_t d = 0; d < o->rank && d + count < BS_MAX_AXES; d++)
+        o->stride[d] = whole->stride[d + count];
+    o->data = (uint8_t *)whole->data + offset * (ptrdiff_t)bs_dtype_bytes(whole->dtype);
+    o->row_stride = whole->row_stride;
+}
+
 /* Row `row` of a view: where what it is a view of has it. */
 static void operand_viewed(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
 {
     const bs_session *s = c->session;
+    int32_t loops[BS_MAX_RANK] = {0}, slices = 0;
     while (s->plan->values[value].storage == BS_STORAGE_VIEW || bs_operand_is_seen(c, value)) {
-        if (s->graph->nodes[s->graph->values[value].node].router == 0) {
-            bs_operand root;
-            bs_operand_root(c, s->plan->values[value].source, &root);
-            bs_operand_step(o, &root, bs_top_row(c, s->graph->values[value].domain, row));
-            return;
-        }
+        const bs_node *view = &s->graph->nodes[s->graph->values[value].node];
+        if (view->router == 0)
+            break;
+        if (bs_view_slices(s->graph, view) && slices < BS_MAX_RANK)
+            loops[slices++] = view->router;
         row = c->domains[s->graph->values[value].domain].ids[row];
         value = s->plan->values[value].source;
     }
-    if (s->graph->values[value].domain != 0) {
-        operand_stored(c, value, storage_row(c, value, row), o);
+    if (slices == 0) {
+        operand_found(c, value, row, o);
         return;
     }
-    bs_operand root; /* seen from a loop of the root */
-    bs_operand_root(c, value, &root);
-    memcpy(o->stride, root.stride, sizeof o->stride);
-    o->data = root.data;
-    o->row_stride = 0;
+    bs_operand whole;
+    bs_operand_extent(c, value, row, &whole);
+    operand_found(c, value, row, &whole);
+    bs_operand_trips(c, loops, slices, &whole, o);
 }
 
 void bs_operand_make(const bs_context *c, int32_t value, int32_t row, bs_operand *o)

@@ -15,5 +15,8 @@ void bs_operand_bound(const bs_context *c, int32_t node, bs_operand *operand);
 void bs_operand_step(bs_operand *operand, const bs_operand *root, int32_t top);
 /* A root value, whatever its storage class. */
 void bs_operand_root(const bs_context *c, int32_t value, bs_operand *operand);
+/* The part of [T, ...] that belongs to the trips that `count` loops make, the last one's along dimension 0. */
+void bs_operand_trips(const bs_context *c, const int32_t *loops, int32_t count, const bs_operand *whole,
+                      bs_operand *operand);
 
 #endif
