@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 84e965ed34039c815e6059f13221296224f3be041e65dc4911930eccc51d2837
+ * sha256 of the parts: 4cb026a14c10759f03a7cec0e20591fab28ddd81e1d1af16267398bb0e2a7a1b
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -20423,7 +20423,8 @@ BS_INTERNAL bs_bytes bs_weight_elements(const bs_weight_spec *spec);
     /* op set 4: from_data.c, unique.c, nms.c */                                                                      \
     X(arange, KERNEL) X(nonzero, KERNEL) X(unique, KERNEL) X(nms, KERNEL)                                             \
     /* op set 4: loops.c, lowered by the planner */                                                                   \
-    X(loop, NONE) X(loop_carry, NONE) X(loop_trip, NONE) X(loop_next, NONE) X(loop_collect, NONE) X(loop_again, NONE)
+    X(loop, NONE) X(loop_carry, NONE) X(loop_trip, NONE) X(loop_slice, NONE) X(loop_next, NONE)                       \
+    X(loop_collect, NONE) X(loop_again, NONE)
 
 #if defined(BS_ONLY_OPS)
 #define BS_OP_input 1
@@ -27108,6 +27109,12 @@ static inline int32_t bs_view_of(const bs_graph *g, const bs_node *view)
     return view->writer ? g->nodes[view->writer].first_out : bs_node_in(g, view)[0];
 }
 
+/* Whether a view shows the part of each row that belongs to the trip of its loop, along dimension 0. */
+static inline bool bs_view_slices(const bs_graph *g, const bs_node *view)
+{
+    return view->router != 0 && g->values[bs_view_of(g, view)].rank > g->values[view->first_out].rank;
+}
+
 /* Whether it keeps what each trip of a loop gives, not what the last one does. */
 static inline bool bs_loop_collects(const bs_graph *g, const bs_node *node)
 {
@@ -28595,10 +28602,46 @@ static bs_value trip_of(bs_graph *graph, bs_router loop, int32_t mode)
 
 bs_value bs_loop_trip(bs_graph *graph, bs_router loop) { return trip_of(graph, loop, TRIP_FROM_0); }
 
+/* Whether a dimension has a place for every trip, in every run. */
+static bool is_as_long(const bs_graph *g, const bs_router_info *loop, bs_dim_id dim)
+{
+    return dim == loop->trips || (bs_dim_is_const(g, dim) && bs_dim_max(g, dim) >= loop->bound);
+}
+
+static bool loop_slice_infer(bs_infer *infer)
+{
+    const bs_router_info *loop = loop_of(infer);
+    const bs_value_info *x = infer->in[0];
+    bs_value_info *out = &infer->out[0];
+    if (!loop || !is_of(infer, 0, loop->domain) || !bs_infer_rank(infer, 0, 1, BS_MAX_RANK) ||
+        !bs_infer_whole(infer, 0))
+        return false;
+    if (!is_as_long(infer->graph, loop, x->dims[0]))
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension 0 is %lld, loop \"%s\" makes up to %d trips",
+                             (long long)bs_dim_max(infer->graph, x->dims[0]), loop->desc->name, loop->bound);
+    out->rank = x->rank - 1;
+    for (int32_t i = 0; i < out->rank; i++)
+        out->dims[i] = x->dims[i + 1];
+    out->domain = loop->path_domains;
+    return bs_infer_no_new_image(infer);
+}
+
+const bs_op bs_op_loop_slice = {.name = "loop_slice",
+                                .min_in = 1,
+                                .flags = BS_OP_STRUCTURAL,
+                                .work = BS_WORK_VIEW,
+                                BS_PARAMS(bs_gather_params, of_loop_fields),
+                                .infer = loop_slice_infer};
+
+/* Where there may be fewer places than trips each index is checked. */
 bs_value bs_loop_slice(bs_graph *graph, bs_router loop, bs_value x)
 {
-    const bs_value rows = bs_scatter(graph, loop, 0, x);
-    return bs_select(graph, rows, trip_of(graph, loop, TRIP_INDEX), 0);
+    const bs_gather_params p = params_of(loop);
+    const bool known = graph && graph->status == BS_OK && loop.id > 0 && loop.id < graph->n_routers && x.id > 0 &&
+                       x.id < graph->n_values && graph->values[x.id].rank > 0;
+    if (!known || is_as_long(graph, &graph->routers[loop.id], graph->values[x.id].dims[0]))
+        return bs_op_build_one(graph, x, &p, &bs_op_loop_slice);
+    return bs_select(graph, bs_scatter(graph, loop, 0, x), trip_of(graph, loop, TRIP_INDEX), 0);
 }
 
 /* -------------------------------------------------------------------------------------------- what a body gives */
@@ -31200,7 +31243,7 @@ static bool planar_step(const bs_plan *p, int32_t value, int32_t *from)
     if (node->n_in == 0 || !bs_node_is_view(node))
         return node->n_in == 0 || p->values[value].planar;
     const int32_t in = bs_view_of(g, node);
-    if (g->values[in].rank > g->values[value].rank) /* rows of a tensor */
+    if (g->values[in].rank > g->values[value].rank) /* rows of a tensor, or a part of each */
         return true;
     *from = bs_plan_is_stored(p, in) ? 0 : in;
     return bs_plan_is_stored(p, in) && p->values[in].planar;
@@ -31214,15 +31257,18 @@ bool bs_plan_is_planar(const bs_plan *plan, int32_t value)
     return planar;
 }
 
+/* Whether it shows rows of a path as they lie around it, or parts of them, and these are no patches. */
+static bool is_view_of_rows(const bs_graph *g, const bs_node *node)
+{
+    return bs_node_is_view(node) && node->router != 0 && node->writer == 0 &&
+           g->domains[g->values[bs_view_of(g, node)].domain].patches < 0;
+}
+
 int32_t bs_plan_whole_view_of(const bs_plan *p, int32_t n)
 {
     const bs_graph *g = p->graph;
     const bs_node *node = &g->nodes[n];
-    if (!bs_node_is_view(node) || node->router == 0 || node->writer != 0)
-        return 0;
-    const int32_t of = bs_view_of(g, node);
-    const bool whole = g->values[of].rank == g->values[node->first_out].rank;
-    return whole && g->domains[g->values[of].domain].patches < 0 ? of : 0;
+    return is_view_of_rows(g, node) && !bs_view_slices(g, node) ? bs_view_of(g, node) : 0;
 }
 
 /* Whether a kernel treats rank-3 operands as images: it looks at neighbours or needs channels side by side. */
@@ -31231,7 +31277,7 @@ bool bs_plan_is_of_images(const bs_plan *p, int32_t n)
     const bs_node *node = &p->graph->nodes[n];
     const bs_op *op = bs_op_get(node->op);
     return op->halo || op->flags & (BS_OP_CHANNELS_LAST | BS_OP_CLAMPS) || bs_fusion_is_of_images(p->nodes[n].fusion) ||
-           (bs_node_is_view(node) && !bs_plan_whole_view_of(p, n)) || bs_node_joins_cells(node);
+           (bs_node_is_view(node) && !is_view_of_rows(p->graph, node)) || bs_node_joins_cells(node);
 }
 
 bool bs_plan_may_be_planar(const bs_plan *p, int32_t value)
@@ -31282,13 +31328,13 @@ bool bs_plan_reads_in_a_row(const bs_plan *p, int32_t n, int32_t index, int32_t 
     return !zeros && !channels;
 }
 
-/* If not, the rows may also lie apart, where the reader takes them by one stride. */
+/* If not, the rows may also lie apart, where the reader takes them by one stride; the one row of the root does not. */
 bool bs_plan_reads_in_place(const bs_plan *p, int32_t n, int32_t index, int32_t value)
 {
     const bs_domain *domain = &p->graph->domains[p->graph->values[value].domain];
     const uint32_t flags = bs_op_get(p->graph->nodes[n].op)->flags;
-    const bool apart = domain->kind == BS_DOMAIN_PATH && domain->patches < 0 && !(flags & BS_OP_STRUCTURAL) &&
-                       !(flags & BS_OP_PICKS && index == 0) &&
+    const bool apart = domain->kind == BS_DOMAIN_PATH && domain->patches < 0 && domain->max_rows > 1 &&
+                       !(flags & BS_OP_STRUCTURAL) && !(flags & BS_OP_PICKS && index == 0) &&
                        !bs_plan_on_device(p); /* kernels of a device look every row up */
     return !apart && bs_plan_reads_in_a_row(p, n, index, value);
 }
@@ -31296,7 +31342,7 @@ bool bs_plan_reads_in_place(const bs_plan *p, int32_t n, int32_t index, int32_t 
 bool bs_plan_may_be_seen(const bs_plan *p, int32_t value)
 {
     const bs_node *node = &p->graph->nodes[p->graph->values[value].node];
-    return bs_node_is_view(node) && node->writer != 0 && !bs_plan_on_device(p);
+    return bs_node_is_view(node) && bs_router_loops(p->graph, node->router) && !bs_plan_on_device(p);
 }
 
 bool bs_plan_is_seen(const bs_plan *p, int32_t value)
@@ -33051,10 +33097,11 @@ static bool is_early(bs_lower_pass *l, state_use *use, const bs_lower_reader *r)
     const int32_t region = bs_lower_region_of(l, r->node);
     if (bs_node_operand(node, BS_ROLE_STATE) >= 0)
         return bs_node_role(node, r->index) == BS_ROLE_STATE;
-    if (bs_node_is_view(node) && l->plan->values[node->first_out].storage == BS_STORAGE_VIEW) {
+    const bool seen = bs_plan_is_seen(l->plan, node->first_out);
+    if (bs_node_is_view(node) && (seen || l->plan->values[node->first_out].storage == BS_STORAGE_VIEW)) {
         /* a view: its readers are checked next. `like` only tells the cells and is not read */
         l->list[use->n_views++] = node->first_out;
-        return true;
+        return !seen || l->seen[r->node] == use->needed;
     }
     if (bs_node_gathers(node) && r->index == l->g->routers[node->router].desc->paths &&
         l->plan->values[node->first_out].storage == BS_STORAGE_FRAME &&
@@ -35681,9 +35728,9 @@ static bool touches(const image_at *a, int32_t value)
     const bs_value_plan *values = a->p->values;
     if (value == 0 || !sees(a, a->g->values[value].domain))
         return false;
-    while (values[value].storage == BS_STORAGE_VIEW)
+    while (values[value].storage == BS_STORAGE_VIEW || (has_storage(a, value) && bs_plan_is_seen(a->p, value)))
         value = values[value].source;
-    return has_storage(a, value) && (!bs_plan_is_seen(a->p, value) || has_storage(a, values[value].source));
+    return has_storage(a, value);
 }
 
 static bool touches_operands(const image_at *a)
@@ -40826,6 +40873,9 @@ BS_INTERNAL void bs_operand_bound(const bs_context *c, int32_t node, bs_operand 
 BS_INTERNAL void bs_operand_step(bs_operand *operand, const bs_operand *root, int32_t top);
 /* A root value, whatever its storage class. */
 BS_INTERNAL void bs_operand_root(const bs_context *c, int32_t value, bs_operand *operand);
+/* The part of [T, ...] that belongs to the trips that `count` loops make, the last one's along dimension 0. */
+BS_INTERNAL void bs_operand_trips(const bs_context *c, const int32_t *loops, int32_t count, const bs_operand *whole,
+                      bs_operand *operand);
 
 #endif
 /* ==== end src/run/operands.h ================================================================== */
@@ -40972,37 +41022,78 @@ void bs_operand_root(const bs_context *c, int32_t value, bs_operand *o)
     }
 }
 
+/* Whether the rows of a path stand side by side around it: their ids ascend. */
+static bool is_in_a_row(const bs_rows_state *rows)
+{
+    return rows->count > 0 && rows->ids[rows->count - 1] - rows->ids[0] == rows->count - 1;
+}
+
+/* So they must on every way from view to view. */
 bool bs_operand_is_seen(const bs_context *c, int32_t value)
 {
-    if (!bs_plan_is_seen(c->session->plan, value))
-        return false;
-    const bs_rows_state *rows = &c->domains[c->session->graph->values[value].domain]; /* ids ascend */
-    return rows->count > 0 && rows->ids[rows->count - 1] - rows->ids[0] == rows->count - 1;
+    const bs_session *s = c->session;
+    bool seen = bs_plan_is_seen(s->plan, value);
+    while (seen) {
+        seen = is_in_a_row(&c->domains[s->graph->values[value].domain]);
+        value = s->plan->values[value].source;
+        const bool onward = s->plan->values[value].storage == BS_STORAGE_VIEW;
+        if (!onward || s->graph->nodes[s->graph->values[value].node].router == 0)
+            break;
+    }
+    return seen;
+}
+
+/* Row `row` of a value of which no decision says where it lies. */
+static void operand_found(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
+{
+    const bs_session *s = c->session;
+    bs_operand root;
+    if (s->plan->values[value].storage == BS_STORAGE_VIEW) {
+        bs_operand_root(c, s->plan->values[value].source, &root);
+        bs_operand_step(o, &root, bs_top_row(c, s->graph->values[value].domain, row));
+    } else if (s->graph->values[value].domain != 0) {
+        operand_stored(c, value, storage_row(c, value, row), o);
+    } else { /* seen from a path of the root */
+        bs_operand_root(c, value, &root);
+        memcpy(o->stride, root.stride, sizeof o->stride);
+        o->data = root.data;
+        o->row_stride = 0;
+    }
+}
+
+void bs_operand_trips(const bs_context *c, const int32_t *loops, int32_t count, const bs_operand *whole, bs_operand *o)
+{
+    ptrdiff_t offset = 0;
+    for (int32_t i = 0; i < count; i++)
+        offset += whole->stride[count - 1 - i] * bs_decision_of(c, loops[i])->trip;
+    for (int32_t d = 0; d < o->rank && d + count < BS_MAX_AXES; d++)
+        o->stride[d] = whole->stride[d + count];
+    o->data = (uint8_t *)whole->data + offset * (ptrdiff_t)bs_dtype_bytes(whole->dtype);
+    o->row_stride = whole->row_stride;
 }
 
 /* Row `row` of a view: where what it is a view of has it. */
 static void operand_viewed(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
 {
     const bs_session *s = c->session;
+    int32_t loops[BS_MAX_RANK] = {0}, slices = 0;
     while (s->plan->values[value].storage == BS_STORAGE_VIEW || bs_operand_is_seen(c, value)) {
-        if (s->graph->nodes[s->graph->values[value].node].router == 0) {
-            bs_operand root;
-            bs_operand_root(c, s->plan->values[value].source, &root);
-            bs_operand_step(o, &root, bs_top_row(c, s->graph->values[value].domain, row));
-            return;
-        }
+        const bs_node *view = &s->graph->nodes[s->graph->values[value].node];
+        if (view->router == 0)
+            break;
+        if (bs_view_slices(s->graph, view) && slices < BS_MAX_RANK)
+            loops[slices++] = view->router;
         row = c->domains[s->graph->values[value].domain].ids[row];
         value = s->plan->values[value].source;
     }
-    if (s->graph->values[value].domain != 0) {
-        operand_stored(c, value, storage_row(c, value, row), o);
+    if (slices == 0) {
+        operand_found(c, value, row, o);
         return;
     }
-    bs_operand root; /* seen from a loop of the root */
-    bs_operand_root(c, value, &root);
-    memcpy(o->stride, root.stride, sizeof o->stride);
-    o->data = root.data;
-    o->row_stride = 0;
+    bs_operand whole;
+    bs_operand_extent(c, value, row, &whole);
+    operand_found(c, value, row, &whole);
+    bs_operand_trips(c, loops, slices, &whole, o);
 }
 
 void bs_operand_make(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
@@ -41205,10 +41296,10 @@ static void operand_source(const bs_context *c, int32_t value, int32_t row, bs_o
     bs_operand_extent(c, value, row, o);
     if (s->graph->nodes[node].router != 0) {
         bs_operand parent;
-        const int32_t from = bs_view_of(s->graph, &s->graph->nodes[node]);
+        const bs_node *view = &s->graph->nodes[node];
+        const int32_t from = bs_view_of(s->graph, view);
         bs_operand_make(c, from, c->domains[s->graph->values[value].domain].ids[row], &parent);
-        memcpy(o->stride, parent.stride, sizeof o->stride);
-        o->data = parent.data;
+        bs_operand_trips(c, &view->router, bs_view_slices(s->graph, view), &parent, o);
     } else if (s->graph->nodes[node].n_in > 0) {
         bs_operand root;
         bs_operand_root(c, bs_node_in(s->graph, &s->graph->nodes[node])[0], &root);
@@ -41250,12 +41341,8 @@ static void operand_parent(const bs_context *c, const bs_instr *i, int32_t row, 
     if (!trip)
         return;
     const bs_operand parent = *o;
-    const int32_t number = bs_decision_of(c, c->session->graph->nodes[i->node].router)->trip;
     bs_operand_extent(c, i->value, row, o);
-    for (int32_t d = 0; d < o->rank && d + 1 < BS_MAX_AXES; d++)
-        o->stride[d] = parent.stride[d + 1];
-    o->row_stride = 0;
-    o->data = (uint8_t *)parent.data + number * parent.stride[0] * (ptrdiff_t)bs_dtype_bytes(o->dtype);
+    bs_operand_trips(c, &c->session->graph->nodes[i->node].router, 1, &parent, o);
 }
 
 /* All rows of a root tensor that belong to no cell, as one operand. */

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 918ea385762842055fe62edfc6d386763d4843495d1a7fce516add0f1f209282
+ * sha256 of the parts: 70cbac74ece2b8c1f62cb2cf979d6b81880d708a05a7af1aa25afc15a61107a4
  */
 #include "brainstorm.h"
 
@@ -1161,6 +1161,12 @@ bs_router_info *bs_infer_router(bs_infer *infer, const bs_route_desc *desc, int3
 static inline int32_t bs_view_of(const bs_graph *g, const bs_node *view)
 {
     return view->writer ? g->nodes[view->writer].first_out : bs_node_in(g, view)[0];
+}
+
+/* Whether a view shows the part of each row that belongs to the trip of its loop, along dimension 0. */
+static inline bool bs_view_slices(const bs_graph *g, const bs_node *view)
+{
+    return view->router != 0 && g->values[bs_view_of(g, view)].rank > g->values[view->first_out].rank;
 }
 
 /* Whether it keeps what each trip of a loop gives, not what the last one does. */
@@ -2424,7 +2430,8 @@ static inline int32_t bs_cu_work_items(int64_t count, int64_t each)
     /* op set 4: from_data.c, unique.c, nms.c */                                                                      \
     X(arange, KERNEL) X(nonzero, KERNEL) X(unique, KERNEL) X(nms, KERNEL)                                             \
     /* op set 4: loops.c, lowered by the planner */                                                                   \
-    X(loop, NONE) X(loop_carry, NONE) X(loop_trip, NONE) X(loop_next, NONE) X(loop_collect, NONE) X(loop_again, NONE)
+    X(loop, NONE) X(loop_carry, NONE) X(loop_trip, NONE) X(loop_slice, NONE) X(loop_next, NONE)                       \
+    X(loop_collect, NONE) X(loop_again, NONE)
 
 #if defined(BS_ONLY_OPS)
 #define BS_OP_input 1

@@ -164,6 +164,42 @@ static void test_counts(int32_t order)
     bs_session_close(s);
 }
 
+/* A loop in a loop sums slices of slices; the rows that it has side by side stand apart outside, after the first trip. */
+static void test_slices_of_slices(int32_t order)
+{
+    static float table[3][3][2][2], zero[3][2], sum[3][2];
+    int32_t count[3] = {3, 1, 2}, wrong = 0;
+    bs_graph *g = new_graph();
+    const bs_value x = bs_rows(g, bs_input(g, "table", BS_F32, (bs_shape){4, {3, 3, 2, 2}}), none);
+    const bs_value n = bs_rows(g, bs_input(g, "count", BS_I32, BS_SHAPE2(3, 1)), x);
+    const bs_value start = bs_rows(g, bs_input(g, "zero", BS_F32, BS_SHAPE2(3, 2)), x);
+    const bs_router outer = bs_loop_begin(g, x, n, &(bs_loop_desc){.name = "outer", .over = x.id});
+    const bs_value before = bs_loop_carry(g, outer, start), step = bs_loop_slice(g, outer, x);
+    const bs_router inner = bs_loop_begin(g, step, none, &(bs_loop_desc){.name = "inner", .over = step.id});
+    const bs_value was = bs_loop_carry(g, inner, before), is = bs_add(g, was, bs_loop_slice(g, inner, step));
+    const bs_value row = bs_loop_next(g, inner, was, is);
+    bs_loop_end(g, inner, none);
+    const bs_value end = bs_loop_next(g, outer, before, row);
+    bs_loop_end(g, outer, none);
+    bs_output(g, "sum", bs_collect(g, end));
+    bs_session *s = open_session(g, order, 1);
+    for (int32_t i = 0; i < 36; i++)
+        table[i / 12][i / 4 % 3][i / 2 % 2][i % 2] = (float)(i * i % 11);
+    bs_bind(s, "table", &(bs_buffer){table, BS_F32, 4, {3, 3, 2, 2}, {0}}, &error);
+    bind_i32(s, "count", count, 3);
+    bind_f32(s, "zero", zero[0], 3, 2);
+    bind_f32(s, "sum", sum[0], 3, 2);
+    check(bs_run(s, &error) == BS_OK, "a loop in a loop runs: %s", error.message);
+    for (int32_t i = 0; i < 6; i++) {
+        float total = 0;
+        for (int32_t t = 0; t < 2 * count[i / 2]; t++)
+            total += table[i / 2][t / 2][t % 2][i % 2];
+        wrong += sum[i / 2][i % 2] != total;
+    }
+    check(wrong == 0, "order %d: slices of slices, of rows that stand apart: %d wrong", order, wrong);
+    bs_session_close(s);
+}
+
 static void test_bound_of_count(void)
 {
     static float x[2], y[2];
@@ -383,6 +419,7 @@ int main(void)
             test_while(order, threads);
         test_endless(order);
         test_counts(order);
+        test_slices_of_slices(order);
         test_by_carried(order, false);
         test_by_carried(order, true);
     }

@@ -47,9 +47,10 @@ static int32_t instr_time(const bs_plan *p, int32_t k)
 }
 
 /* What is outside a loop, and touched in it, is touched in every trip. */
-static void touch_storage(bs_plan *p, int32_t value, const life_at *at)
+static void touch(bs_plan *p, int32_t value, const life_at *at)
 {
     const bs_graph *g = p->graph;
+    value = storage_of(p, value);
     bs_value_plan *v = &p->values[value];
     const bool here = value > 0 && ((v->storage == BS_STORAGE_TRANSIENT && at->scope < 0) ||
                                     (v->storage == BS_STORAGE_SCRATCH && v->scope == at->scope));
@@ -60,15 +61,6 @@ static void touch_storage(bs_plan *p, int32_t value, const life_at *at)
          l = g->domains[g->routers[l].domain].loop) {
         stretch(v, instr_time(p, p->routers[l].instr));
         stretch(v, instr_time(p, p->routers[l].again));
-    }
-}
-
-/* A value, and what may be seen instead of it. */
-static void touch(bs_plan *p, int32_t value, const life_at *at)
-{
-    for (value = storage_of(p, value); value > 0;) {
-        touch_storage(p, value, at);
-        value = bs_plan_is_seen(p, value) ? storage_of(p, p->values[value].source) : 0;
     }
 }
 

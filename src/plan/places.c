@@ -170,10 +170,11 @@ static bool is_early(bs_lower_pass *l, state_use *use, const bs_lower_reader *r)
     const int32_t region = bs_lower_region_of(l, r->node);
     if (bs_node_operand(node, BS_ROLE_STATE) >= 0)
         return bs_node_role(node, r->index) == BS_ROLE_STATE;
-    if (bs_node_is_view(node) && l->plan->values[node->first_out].storage == BS_STORAGE_VIEW) {
+    const bool seen = bs_plan_is_seen(l->plan, node->first_out);
+    if (bs_node_is_view(node) && (seen || l->plan->values[node->first_out].storage == BS_STORAGE_VIEW)) {
         /* a view: its readers are checked next. `like` only tells the cells and is not read */
         l->list[use->n_views++] = node->first_out;
-        return true;
+        return !seen || l->seen[r->node] == use->needed;
     }
     if (bs_node_gathers(node) && r->index == l->g->routers[node->router].desc->paths &&
         l->plan->values[node->first_out].storage == BS_STORAGE_FRAME &&

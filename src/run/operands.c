@@ -139,12 +139,25 @@ void bs_operand_root(const bs_context *c, int32_t value, bs_operand *o)
     }
 }
 
+/* Whether the rows of a path stand side by side around it: their ids ascend. */
+static bool is_in_a_row(const bs_rows_state *rows)
+{
+    return rows->count > 0 && rows->ids[rows->count - 1] - rows->ids[0] == rows->count - 1;
+}
+
+/* So they must on every way from view to view. */
 bool bs_operand_is_seen(const bs_context *c, int32_t value)
 {
-    if (!bs_plan_is_seen(c->session->plan, value))
-        return false;
-    const bs_rows_state *rows = &c->domains[c->session->graph->values[value].domain]; /* ids ascend */
-    return rows->count > 0 && rows->ids[rows->count - 1] - rows->ids[0] == rows->count - 1;
+    const bs_session *s = c->session;
+    bool seen = bs_plan_is_seen(s->plan, value);
+    while (seen) {
+        seen = is_in_a_row(&c->domains[s->graph->values[value].domain]);
+        value = s->plan->values[value].source;
+        const bool onward = s->plan->values[value].storage == BS_STORAGE_VIEW;
+        if (!onward || s->graph->nodes[s->graph->values[value].node].router == 0)
+            break;
+    }
+    return seen;
 }
 
 /* Row `row` of a value of which no decision says where it lies. */
