@@ -216,7 +216,7 @@ NO_UNIT := $(filter-out $(foreach u,$(UNITS),$(UNIT_$(u))),$(LIBRARY_SOURCES))
 LIBRARY_OBJECTS := $(UNITS:%=$(PLAIN)/obj/unit_%.o) $(call objects,$(NO_UNIT) $(CUDA_SOURCES))
 
 .PHONY: all demo test test-all test-longer test-foreign test-build coverage test-asan test-ubsan test-tsan \
-        test-unsigned test-32 test-aarch64 test-modules mutants-cuda consumers bench bench-planning bench-preload \
+        test-unsigned test-32 test-aarch64 test-modules mutants-cuda check-cuda consumers bench bench-planning bench-preload \
         bench-products \
         amalgamate check size sweep soak mutants lint install clean help FORCE
 
@@ -233,6 +233,7 @@ help:
 	@echo 'make test-unsigned  those of sizes and files, with clang, which reports unsigned sums that wrap'
 	@echo 'make test-32      those that another processor can break, built with gcc -m32'
 	@echo 'make test-aarch64 the same cross-built, under qemu'
+	@echo 'make check-cuda    what nvcc makes of the CUDA backend: minutes'
 	@echo 'make test-modules  brainstorm.c without each module, and without all of them'
 	@echo 'make lint         stack, recursion, analyzers (PARTS=stack: one)'
 	@echo 'make coverage     branches of src/ the tests take (TEST=... FILES=src/model/model.c: the ones these leave' \
@@ -489,12 +490,17 @@ consumers:
 check:
 	@BUILD='$(BUILD)/check' PYTHON='$(PYTHON)' MAKE='$(MAKE)' sh tests/check.sh
 
+# What nvcc makes of the CUDA backend (SMS="87 90 110", KERNELS=no: a fifth of the time).
+check-cuda:
+	@BUILD='$(BUILD)/cuda-build' CUDA_HOME='$(CUDA_HOME)' SMS='$(SMS)' KERNELS='$(KERNELS)' MAKE='$(MAKE)' \
+	  sh tests/cuda_build.sh
+
 # Each module left out, and all of them.
 test-modules:
-	@BUILD='$(BUILD)/modules' RUN='$(RUN)' COMPILERS='$(COMPILERS)' sh tests/modules.sh
+	@BUILD='$(BUILD)/modules' RUN='$(RUN)' COMPILERS='$(COMPILERS)' RUN_EACH='$(RUN_EACH)' sh tests/modules.sh
 
 size:
-	@BUILD='$(BUILD)/size' sh tests/size.sh
+	@BUILD='$(BUILD)/size' ROWS='$(ROWS)' sh tests/size.sh
 
 PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib

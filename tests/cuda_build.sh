@@ -1,8 +1,8 @@
 #!/bin/sh
 # cuda_build.sh - what nvcc makes of the CUDA backend: no warnings, no spilled registers, no product and sum that it
-# fuses as it likes, links that hold, and an honest end where there is no GPU. Needs no GPU. Called by .ci/run; by hand:
-# sh tests/cuda_build.sh
+# fuses as it likes, links that hold, and an honest end where there is no GPU. Needs no GPU. `make check-cuda` calls it.
 #
+#   KERNELS=no     without what looks at optimized kernels: ten minutes of processor time an architecture
 #   CUDA_HOME      the toolkit [/usr/local/cuda]
 #   SMS            architectures, one after the other [87 90 110]
 #   CXX            the host compiler that nvcc uses [c++]: an older toolkit wants an older one
@@ -10,7 +10,7 @@
 set -u
 export LC_ALL=C
 BUILD="${BUILD:-build/cuda-build}" CUDA_HOME="${CUDA_HOME:-/usr/local/cuda}" SMS="${SMS:-87 90 110}" \
-    MAKE="${MAKE:-make}"
+    MAKE="${MAKE:-make}" KERNELS="${KERNELS:-yes}"
 NVCC="${NVCC:-$CUDA_HOME/bin/nvcc}" CXX="${CXX:-c++}"
 . tests/checks.sh
 log="$BUILD/log" shown=40
@@ -105,6 +105,22 @@ table() {
     done | sort -k 1,1 -k 2,2 -k 3n
 }
 
+optimized() {
+    check "kernels have names" kernel_names
+    for sm in $SMS; do
+        compile "$sm" &
+    done
+    unfused "${SMS%% *}" &
+    wait
+    for sm in $SMS; do
+        check "sm_$sm: compiles without a warning" quietly "$sm"
+        check "sm_$sm: no register is spilled" no_spills "$sm"
+    done
+    check "no product and sum is fused that the sources have apart" fuses_nothing "${SMS%% *}"
+    check "a table of kernels" table
+    cat "$BUILD/log"
+}
+
 # --- what the object asks for ----------------------------------------------------------------------------
 
 # CUDA's calls, C's memcpy and the like; no allocator, no printing. (atexit is nvcc's own.)
@@ -123,7 +139,7 @@ compile_alone() { # FOLDER FLAGS: as users do, but for the optimization
     folder=$BUILD/$1
     shift
     mkdir -p "$folder" && cp brainstorm.h brainstorm_cuda.cu "$folder" &&
-        (cd "$folder" && "$NVCC" -std=c++14 -ccbin "$CXX" -G -arch=sm_"$highest" -Xcompiler -Wall,-Wextra "$@" \
+        (cd "$folder" && "$NVCC" -std=c++14 -ccbin "$CXX" -G -arch="sm_${SMS##* }" -Xcompiler -O1,-Wall,-Wextra "$@" \
             -c brainstorm_cuda.cu) >"$folder/log" 2>&1
     echo $? >"$folder/status"
 }
@@ -210,27 +226,14 @@ refuses_misspelt() { # COMPILER FOLDER
 # --- all of it -------------------------------------------------------------------------------------------
 
 "$NVCC" --version | sed -n 's/^Cuda compilation tools, /nvcc: /p'
-check "kernels have names" kernel_names
-for sm in $SMS; do
-    compile "$sm" &
-done
-unfused "${SMS%% *}" &
-wait
-for sm in $SMS; do
-    highest=$sm
-    check "sm_$sm: compiles without a warning" quietly "$sm"
-    check "sm_$sm: no register is spilled" no_spills "$sm"
-done
-check "no product and sum is fused that the sources have apart" fuses_nothing "${SMS%% *}"
-check "a table of kernels" table
-cat "$BUILD/log"
+[ "$KERNELS" = no ] || optimized
 compile_alone alone &
 compile_alone alone_no_cublas -DBS_NO_CUBLAS &
 wait
 check "brainstorm_cuda.cu alone, without a warning" alone alone
 check "brainstorm_cuda.cu alone, without cuBLAS" alone alone_no_cublas
-check "object allocates, prints, exits nothing" forbidden "$BUILD/sm_$highest.o"
-check "object defines only bs_ names" foreign "$BUILD/sm_$highest.o"
+check "object allocates, prints, exits nothing" forbidden "$BUILD/alone/brainstorm_cuda.o"
+check "object defines only bs_ names" foreign "$BUILD/alone/brainstorm_cuda.o"
 
 first=${SMS%% *}
 host="$BUILD/host" here="$CUDA_HOME/lib64"

@@ -2,17 +2,18 @@
 # lint.sh [PART...] - what can be found without running anything. `make lint` calls it, in the repository's root.
 #
 #   warnings   gcc's and clang's, beyond those of the Makefile
-#   stack      bytes of each function, as gcc builds what users compile: at most 4096, none that depends on data
+#   stack      bytes of each function, as gcc builds what users compile: at most 4096, none that depends on data;
+#              $STACK_LEVELS: optimized how [-O2 -O3]
 #   recursion  nothing calls itself, by name or through a pointer (callgraph.py)
 #   analyzer   gcc -fanalyzer (lint_known.txt: what is not so)
 #   tidy       clang-tidy (.clang-tidy: what is off, and why)
-#   cppcheck   (cppcheck.txt: what is not so); $CPPCHECK_CONFIGS: of how many sets of macros, a file, at most [12]
+#   cppcheck   (cppcheck.txt: what is not so)
 #
 # A part that lacks its tool is skipped and says so. Some minutes of processor time: all processors are used.
 set -u
 BUILD="${BUILD:-build/lint}" PYTHON="${PYTHON:-python3}" JOBS="${JOBS:-$(nproc 2>/dev/null || echo 2)}"
 PARTS="${*:-warnings stack recursion analyzer tidy cppcheck}"
-STACK_BYTES=4096
+STACK_BYTES=4096 STACK_LEVELS="${STACK_LEVELS:--O2 -O3}"
 INCLUDES='-I. -Isrc -Iexamples -Iexamples/video -Iexamples/moe_text'
 . tests/checks.sh
 log="$BUILD/log" shown=60
@@ -58,7 +59,7 @@ warnings() { # COMPILER
 # Each takes most of a minute: as many at a time as there are processors.
 compile_for_stack() {
     for compiler in gcc aarch64-linux-gnu-gcc; do
-        have $compiler && printf '%s -O2\n%s -O3\n' $compiler $compiler
+        for level in $STACK_LEVELS; do ! have $compiler || echo "$compiler $level"; done
     done | xargs -P "$JOBS" -n 2 sh -c '$1 -std=c11 $2 -fstack-usage -c brainstorm.c -o "$0/frames$1$2.o"' "$BUILD"
 }
 
@@ -115,7 +116,7 @@ tidy() {
 cppchecked() {
     cppcheck --std=c11 --enable=warning,performance,portability,style --inline-suppr \
         --suppressions-list=tests/cppcheck.txt --error-exitcode=1 --quiet -j "$JOBS" $INCLUDES \
-        --max-configs="${CPPCHECK_CONFIGS:-12}" \
+        --max-configs=12 \
         --template='{file}:{line}: {severity} {id}: {message}' src examples
 }
 
@@ -135,7 +136,7 @@ for part in $PARTS; do
         check "stack: compiles" compile_for_stack
         for compiler in gcc aarch64-linux-gnu-gcc; do
             have $compiler || { skip "stack: no $compiler"; continue; }
-            for level in -O2 -O3; do
+            for level in $STACK_LEVELS; do
                 check "$compiler $level: no function with more than $STACK_BYTES bytes of stack" stack $compiler $level
                 sed -n '1,8s/^/             /p' "$BUILD/frames$level.txt"
             done
