@@ -102,6 +102,22 @@ static void units_product(const units_job *j, bool of_h, int64_t row, int32_t n)
     bs_conv_run_gemm(&g, j->kernels, &task);
 }
 
+/* Fetches what the next group reads of a row besides weights: rows lie apart, which no processor foresees. Must be
+ * inlined, as bs_conv_fetch. */
+static inline __attribute__((always_inline)) void units_fetch(const units_job *j, int64_t row)
+{
+    const bs_recurrent *net = j->net;
+    const int32_t next = j->first + j->units, last = bs_conv_min(j->units, net->hidden - next) - 1;
+    const float *x = j->rows->x + (ptrdiff_t)row * j->rows->x_row + next,
+                *c = j->rows->c + (ptrdiff_t)row * j->rows->c_row + next;
+    for (int32_t gate = 0; last >= 0 && gate < bs_recurrent_gates(net->gru) && net->inputs == 0; gate++) {
+        __builtin_prefetch(x + (ptrdiff_t)gate * net->hidden);
+        __builtin_prefetch(x + (ptrdiff_t)gate * net->hidden + last);
+    }
+    if (last >= 0)
+        __builtin_prefetch(c + last);
+}
+
 /* x, which is projected, is added to the sums of one row. */
 static void units_add(const units_job *j, int64_t row, float *sums)
 {
@@ -158,6 +174,7 @@ static void units_rows(const units_job *j, int64_t row, int32_t n)
         memcpy(j->sums + (ptrdiff_t)i * width, j->bias, sizeof(float) * (size_t)width);
         if (j->net->inputs == 0)
             units_add(j, row + i, j->sums + (ptrdiff_t)i * width);
+        units_fetch(j, row + i);
     }
     if (j->net->inputs > 0)
         units_product(j, false, row, n);

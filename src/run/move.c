@@ -82,6 +82,10 @@ static void zero_row(const bs_operand *o)
     const int64_t rows = tensor_rows(&all);
     for (int64_t k = 0; k < rows; k++) {
         uint8_t *row = tensor_row(&all, k);
+        if (step == (ptrdiff_t)bytes) {
+            memset(row, 0, bytes * (size_t)all.dim[last]);
+            continue;
+        }
         for (int32_t x = 0; x < all.dim[last]; x++)
             memset(row + x * step, 0, bytes);
     }
