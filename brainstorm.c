@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 4cb026a14c10759f03a7cec0e20591fab28ddd81e1d1af16267398bb0e2a7a1b
+ * sha256 of the parts: f6c1b760ea1feaf7819ebc21c9e1f60a603673c5021a5f021c3b2b5b2389b6cd
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -18842,6 +18842,22 @@ static void units_product(const units_job *j, bool of_h, int64_t row, int32_t n)
     bs_conv_run_gemm(&g, j->kernels, &task);
 }
 
+/* Fetches what the next group reads of a row besides weights: rows lie apart, which no processor foresees. Must be
+ * inlined, as bs_conv_fetch. */
+static inline __attribute__((always_inline)) void units_fetch(const units_job *j, int64_t row)
+{
+    const bs_recurrent *net = j->net;
+    const int32_t next = j->first + j->units, last = bs_conv_min(j->units, net->hidden - next) - 1;
+    const float *x = j->rows->x + (ptrdiff_t)row * j->rows->x_row + next,
+                *c = j->rows->c + (ptrdiff_t)row * j->rows->c_row + next;
+    for (int32_t gate = 0; last >= 0 && gate < bs_recurrent_gates(net->gru) && net->inputs == 0; gate++) {
+        __builtin_prefetch(x + (ptrdiff_t)gate * net->hidden);
+        __builtin_prefetch(x + (ptrdiff_t)gate * net->hidden + last);
+    }
+    if (last >= 0)
+        __builtin_prefetch(c + last);
+}
+
 /* x, which is projected, is added to the sums of one row. */
 static void units_add(const units_job *j, int64_t row, float *sums)
 {
@@ -18898,6 +18914,7 @@ static void units_rows(const units_job *j, int64_t row, int32_t n)
         memcpy(j->sums + (ptrdiff_t)i * width, j->bias, sizeof(float) * (size_t)width);
         if (j->net->inputs == 0)
             units_add(j, row + i, j->sums + (ptrdiff_t)i * width);
+        units_fetch(j, row + i);
     }
     if (j->net->inputs > 0)
         units_product(j, false, row, n);
@@ -20423,8 +20440,8 @@ BS_INTERNAL bs_bytes bs_weight_elements(const bs_weight_spec *spec);
     /* op set 4: from_data.c, unique.c, nms.c */                                                                      \
     X(arange, KERNEL) X(nonzero, KERNEL) X(unique, KERNEL) X(nms, KERNEL)                                             \
     /* op set 4: loops.c, lowered by the planner */                                                                   \
-    X(loop, NONE) X(loop_carry, NONE) X(loop_trip, NONE) X(loop_slice, NONE) X(loop_next, NONE)                       \
-    X(loop_collect, NONE) X(loop_again, NONE)
+    X(loop, KERNEL) X(loop_carry, NONE) X(loop_trip, KERNEL) X(loop_slice, NONE) X(loop_next, NONE)                   \
+    X(loop_collect, NONE) X(loop_again, KERNEL)
 
 #if defined(BS_ONLY_OPS)
 #define BS_OP_input 1
@@ -27082,6 +27099,9 @@ typedef struct bs_loop_params {
     int32_t bound;
 } bs_loop_params;
 
+/* `mode` of a loop_trip: the number of the trip, from 0 or from 1, as [1]; or from 0 as a number alone, an index. */
+enum { BS_TRIP_FROM_0, BS_TRIP_FROM_1, BS_TRIP_INDEX };
+
 /* The protocol of loops, which no bs_route has: a predicate, a count or a dimension decides after each trip. */
 enum { BS_ROUTE_LOOP = BS_PROTOCOL_COUNT };
 
@@ -27462,6 +27482,42 @@ static inline BS_BOTH float bs_guess_margin(const bs_scores *x, const int32_t *b
 {
     const float above = asked > taken ? bs_score_at(x, best[k]) - bs_score_at(x, best[taken]) : 0.0f;
     return above > 0.0f ? above : 0.0f; /* 0 for NaN: it is a choice all the same */
+}
+
+/* ---------------------------------------------------------------------------------------------- loops */
+
+typedef struct bs_loop_rule {
+    int32_t bound; /* trips of any row, at most */
+    int32_t trips; /* extent of the dimension that it goes over; the bound where there is none */
+    bool over, counted; /* it goes over a dimension; each row has a count */
+} bs_loop_rule;
+
+/* How many trips a row may make. `count`: its own, read only where rows have one. */
+static inline BS_BOTH int32_t bs_loop_most(const bs_loop_rule *rule, const bs_scores *count)
+{
+    return !rule->counted ? rule->trips : bs_min_i32(bs_score_int(count, 0), rule->over ? rule->trips : INT32_MAX);
+}
+
+/* Whether a row makes the first trip. */
+static inline BS_BOTH bs_route_fault bs_loop_begins(const bs_loop_rule *rule, const bs_scores *count, int32_t row,
+                                                    bool *goes)
+{
+    const int32_t most = bs_loop_most(rule, count);
+    *goes = most > 0;
+    return bs_route_fault_if(most > rule->bound, BS_ROUTE_BAD_COUNT, row, most, rule->bound);
+}
+
+/* Whether a row makes trip number `trip`, after the one before. predicate: what the body gave, or NULL. */
+static inline BS_BOTH bs_route_fault bs_loop_goes_on(const bs_loop_rule *rule, const bs_scores *predicate,
+                                                     const bs_scores *count, int32_t row, int32_t trip, bool *goes)
+{
+    const float score = predicate ? bs_score_at(predicate, 0) : 1.0f;
+    const bool wants = score > 0.0f, must_end = predicate && !rule->counted && !rule->over && trip == rule->bound;
+    const bs_route_fault fault = bs_route_fault_if(isnan(score), BS_ROUTE_BAD_PREDICATE, row, trip - 1, 0);
+    *goes = wants && trip < bs_loop_most(rule, count);
+    return fault.kind != BS_ROUTE_SOUND
+               ? fault
+               : bs_route_fault_if(wants && must_end, BS_ROUTE_ENDLESS, row, trip, rule->bound);
 }
 
 #endif
@@ -28564,26 +28620,23 @@ bs_value bs_loop_carry(bs_graph *graph, bs_router loop, bs_value initial)
     return bs_op_build_one(graph, initial, &p, &bs_op_loop_carry);
 }
 
-/* The number of a trip, from 0 or from 1, as [1]; or from 0 as a number alone, for an index. */
-enum { TRIP_FROM_0, TRIP_FROM_1, TRIP_INDEX };
-
 static bool trip_infer(bs_infer *infer)
 {
     const bs_router_info *loop = loop_of(infer);
     const int32_t mode = ((const bs_gather_params *)infer->params)->mode;
-    if (!loop || !bs_infer_field(infer, "mode", mode, TRIP_FROM_0, TRIP_INDEX))
+    if (!loop || !bs_infer_field(infer, "mode", mode, BS_TRIP_FROM_0, BS_TRIP_INDEX))
         return false;
     bs_value_info *out = &infer->out[0];
     out->domain = loop->path_domains;
     out->dtype = BS_I32;
-    out->rank = mode != TRIP_INDEX;
+    out->rank = mode != BS_TRIP_INDEX;
     out->dims[0] = bs_dim_const(infer->graph, 1);
     return true;
 }
 
 static bs_status trip_run(const bs_call *call)
 {
-    const bool from_1 = ((const bs_gather_params *)call->params)->mode == TRIP_FROM_1;
+    const bool from_1 = ((const bs_gather_params *)call->params)->mode == BS_TRIP_FROM_1;
     *(int32_t *)call->out[0].data = call->decision->trip + from_1;
     return BS_OK;
 }
@@ -28600,7 +28653,7 @@ static bs_value trip_of(bs_graph *graph, bs_router loop, int32_t mode)
     return bs_op_build(graph, &bs_op_loop_trip, NULL, 0, &p);
 }
 
-bs_value bs_loop_trip(bs_graph *graph, bs_router loop) { return trip_of(graph, loop, TRIP_FROM_0); }
+bs_value bs_loop_trip(bs_graph *graph, bs_router loop) { return trip_of(graph, loop, BS_TRIP_FROM_0); }
 
 /* Whether a dimension has a place for every trip, in every run. */
 static bool is_as_long(const bs_graph *g, const bs_router_info *loop, bs_dim_id dim)
@@ -28641,7 +28694,7 @@ bs_value bs_loop_slice(bs_graph *graph, bs_router loop, bs_value x)
                        x.id < graph->n_values && graph->values[x.id].rank > 0;
     if (!known || is_as_long(graph, &graph->routers[loop.id], graph->values[x.id].dims[0]))
         return bs_op_build_one(graph, x, &p, &bs_op_loop_slice);
-    return bs_select(graph, bs_scatter(graph, loop, 0, x), trip_of(graph, loop, TRIP_INDEX), 0);
+    return bs_select(graph, bs_scatter(graph, loop, 0, x), trip_of(graph, loop, BS_TRIP_INDEX), 0);
 }
 
 /* -------------------------------------------------------------------------------------------- what a body gives */
@@ -28694,7 +28747,7 @@ bs_value bs_loop_next(bs_graph *graph, bs_router loop, bs_value carried, bs_valu
 bs_value bs_loop_trips(bs_graph *graph, bs_router loop)
 {
     const bs_value none = {0};
-    return bs_loop_next(graph, loop, none, trip_of(graph, loop, TRIP_FROM_1));
+    return bs_loop_next(graph, loop, none, trip_of(graph, loop, BS_TRIP_FROM_1));
 }
 
 /* A place for the value of each trip in front of the value's own dimensions. */
@@ -30752,12 +30805,15 @@ typedef struct bs_device_operand {
     int32_t margin;
     int32_t cell, across; /* patches: side of a whole cell in pixels, and cells beside each other; else 0 */
     uint8_t place, dtype, rank;
-    uint8_t skip; /* dimensions of the buffer before the operand's own: 1 for a row of it, 2 for a place in a ring */
+    uint8_t skip; /* dimensions of the buffer before the operand's own: of rows 1, of a ring 2; 1 more of trips */
     int32_t domain; /* whose rows are read or written */
     int32_t stored; /* domain whose rows are stored: `domain`, or one above when a scatter is a view of it */
     /* what dim and across are taken from: dimensions (-1: none), the width of the frame, pixels of a cell in that */
     int32_t from[BS_MAX_AXES], width, size;
     int32_t bound; /* the buffer that base and strides are taken from, 0: none */
+    /* a loop, and bytes from the place that one trip has in a row to that of the next; router 0: none */
+    int32_t loop;
+    int64_t trip_bytes;
 } bs_device_operand;
 
 #define BS_DEVICE_PARAMS 16
@@ -30821,6 +30877,7 @@ typedef struct bs_device_decision {
     uint64_t top;  /* i16 [rows of the top-level domain]: the first path of each, for the host; -1 not reached */
     uint64_t sums; /* i32 [paths]: rows of a path in this run, over all tiles */
     uint64_t price; /* f32 [1] */
+    uint64_t trip;  /* i32 [1]: of a loop */
 } bs_device_decision;
 
 /* ------------------------------------------------------------------------------------------------- layout */
@@ -31335,8 +31392,9 @@ bool bs_plan_reads_in_place(const bs_plan *p, int32_t n, int32_t index, int32_t 
     const uint32_t flags = bs_op_get(p->graph->nodes[n].op)->flags;
     const bool apart = domain->kind == BS_DOMAIN_PATH && domain->patches < 0 && domain->max_rows > 1 &&
                        !(flags & BS_OP_STRUCTURAL) && !(flags & BS_OP_PICKS && index == 0) &&
-                       !bs_plan_on_device(p); /* kernels of a device look every row up */
-    return !apart && bs_plan_reads_in_a_row(p, n, index, value);
+                       !bs_plan_on_device(p); /* kernels of a device look every row up, */
+    const bool trip = bs_plan_on_device(p) && bs_view_slices(p->graph, &p->graph->nodes[p->graph->values[value].node]);
+    return !apart && !trip && /* but not what belongs to a trip */ bs_plan_reads_in_a_row(p, n, index, value);
 }
 
 bool bs_plan_may_be_seen(const bs_plan *p, int32_t value)
@@ -31623,9 +31681,6 @@ static bool loops_fit(const bs_plan *plan, bs_error *error)
     for (int32_t n = 1; n < g->n_nodes; n++) {
         const bs_node *node = &g->nodes[n];
         const int32_t loop = plan->node_live[n] && bs_router_loops(g, node->router) ? node->router : 0;
-        if (loop && bs_plan_on_device(plan))
-            return bs_refuse(error, BS_ERROR_UNSUPPORTED, "loop \"%s\": loops run on the CPU so far",
-                             g->routers[loop].desc->name);
         if (loop && bs_node_is_view(node) && node->writer && plan->values[node->first_out].margin > 0)
             return bs_refuse(error, BS_ERROR_UNSUPPORTED,
                              "loop \"%s\" carries value %d, of which %d pixels around a cell are read: carry them in "
@@ -40663,6 +40718,7 @@ static void place_choices(decision_sizes *used, bs_device_decision *d)
     d->inverse = take(at, choices, sizeof(int32_t));
     d->work = take(at, 2 * choices + 4 * (int64_t)d->paths, sizeof(int32_t));
     d->price = take(at, 1, sizeof(float));
+    d->trip = take(at, 1, sizeof(int32_t));
 }
 
 /* Places the decisions of all routers: [routers], or NULL when only the sizes are wanted. */
@@ -41193,6 +41249,10 @@ static void zero_row(const bs_operand *o)
     const int64_t rows = tensor_rows(&all);
     for (int64_t k = 0; k < rows; k++) {
         uint8_t *row = tensor_row(&all, k);
+        if (step == (ptrdiff_t)bytes) {
+            memset(row, 0, bytes * (size_t)all.dim[last]);
+            continue;
+        }
         for (int32_t x = 0; x < all.dim[last]; x++)
             memset(row + x * step, 0, bytes);
     }
@@ -41653,42 +41713,37 @@ bs_route_fault bs_route_budget(const bs_routing *r)
  * Relies on run/routing.h. Must never keep a row active beyond its bound. */
 /* #include "run/routing.h" */
 
-/* How many trips a row of the loop's domain may make: its count, the extent of a dimension, or the bound. */
-static int32_t most_trips(const bs_context *c, const bs_router_info *loop, int32_t row)
+static bs_loop_rule rule_of(const bs_context *c, const bs_router_info *loop)
 {
-    const int64_t trips = loop->trips >= 0 ? c->session->dims[loop->trips] : loop->bound;
-    if (!loop->count)
-        return (int32_t)trips;
-    const bs_scores count = bs_scores_of(c, loop->count, row);
-    return bs_min_i32(bs_score_int(&count, 0), loop->trips >= 0 ? (int32_t)trips : INT32_MAX);
+    const bool over = loop->trips >= 0;
+    const bs_loop_rule rule = {loop->bound, over ? (int32_t)c->session->dims[loop->trips] : loop->bound, over,
+                               loop->count != 0};
+    return rule;
+}
+
+/* The count of a row of the loop's domain, where rows have one. */
+static bs_scores count_of(const bs_context *c, const bs_router_info *loop, int32_t row)
+{
+    return loop->count ? bs_scores_of(c, loop->count, row) : (bs_scores){NULL, 0, true};
 }
 
 bs_route_fault bs_loop_decide(bs_context *c, int32_t router)
 {
     const bs_router_info *loop = &c->session->graph->routers[router];
+    const bs_loop_rule rule = rule_of(c, loop);
     bs_decision_data *d = &c->decisions[router];
     bs_route_fault fault = {BS_ROUTE_SOUND, -1, 0, 0};
     d->trip = 0;
     for (int32_t row = 0; row < d->rows && fault.kind == BS_ROUTE_SOUND; row++) {
-        const int32_t most = most_trips(c, loop, row);
-        fault = bs_route_fault_if(most > loop->bound, BS_ROUTE_BAD_COUNT, row, most, loop->bound);
-        d->chosen[row] = most > 0 ? 0 : -1;
+        const bs_scores count = count_of(c, loop, row);
+        bool goes;
+        fault = bs_loop_begins(&rule, &count, row, &goes);
+        d->chosen[row] = goes ? 0 : -1;
         d->gates[row] = 1.0f;
     }
     if (fault.kind == BS_ROUTE_SOUND)
         bs_decision_pack(d);
     return fault;
-}
-
-/* Whether body row `row` makes another trip by the loop's predicate. */
-static bool goes_on(const bs_context *c, int32_t predicate, int32_t row, int32_t trip, bs_route_fault *fault)
-{
-    if (!predicate)
-        return true;
-    const bs_scores x = bs_scores_of(c, predicate, row);
-    const float score = bs_score_at(&x, 0);
-    *fault = bs_route_fault_if(isnan(score), BS_ROUTE_BAD_PREDICATE, row, trip, 0);
-    return score > 0.0f;
 }
 
 /* Rows that go on keep their order, so they are packed in place: a row is written where it, or one that is decided
@@ -41697,19 +41752,19 @@ bs_route_fault bs_loop_decide_again(bs_context *c, int32_t router)
 {
     const bs_graph *g = c->session->graph;
     const bs_router_info *loop = &g->routers[router];
+    const bs_loop_rule rule = rule_of(c, loop);
     bs_decision_data *d = &c->decisions[router];
-    const int32_t predicate = bs_node_in(g, &g->nodes[loop->again])[0], trip = d->trip + (d->counts[0] > 0);
-    const bool must_end = predicate && !loop->count && loop->trips < 0 && trip == loop->bound;
+    const int32_t predicate = bs_node_in(g, &g->nodes[loop->again])[0];
     bs_route_fault fault = {BS_ROUTE_SOUND, -1, 0, 0};
     int32_t kept = 0;
-    d->trip = trip;
+    d->trip += d->counts[0] > 0;
     for (int32_t k = 0; k < d->counts[0] && fault.kind == BS_ROUTE_SOUND; k++) {
         const int32_t row = d->ids[k];
-        const bool wants = goes_on(c, predicate, k, trip - 1, &fault);
-        if (fault.kind == BS_ROUTE_SOUND)
-            fault = bs_route_fault_if(wants && must_end, BS_ROUTE_ENDLESS, row, trip, loop->bound);
-        fault.row = row;
-        if (wants && trip < most_trips(c, loop, row))
+        const bs_scores count = count_of(c, loop, row),
+                        score = predicate ? bs_scores_of(c, predicate, k) : (bs_scores){NULL, 0, true};
+        bool goes;
+        fault = bs_loop_goes_on(&rule, predicate ? &score : NULL, &count, row, d->trip, &goes);
+        if (goes)
             d->ids[kept++] = row;
     }
     d->counts[0] = d->offsets[1] = kept;
@@ -42522,7 +42577,8 @@ static int32_t next_after(const bs_context *c, int32_t k)
     const int32_t router = i->kind == BS_INSTR_ROUTE ? s->graph->nodes[i->node].router : 0;
     if (!router || s->plan->routers[router].again != k || bs_exec_failed(c->session))
         return k;
-    return c->decisions[router].counts[0] > 0 ? s->plan->routers[router].instr : k;
+    const int32_t body = s->graph->routers[router].path_domains;
+    return c->domains[body].count > 0 ? s->plan->routers[router].instr : k;
 }
 
 /* ------------------------------------------------------------------------------------------------- phases */

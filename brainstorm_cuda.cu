@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 70cbac74ece2b8c1f62cb2cf979d6b81880d708a05a7af1aa25afc15a61107a4
+ * sha256 of the parts: 81861a472cfc3b409c362142859a7a9100dd071395544b79a41c062327f14e8b
  */
 #include "brainstorm.h"
 
@@ -1136,6 +1136,9 @@ typedef struct bs_loop_params {
     int32_t bound;
 } bs_loop_params;
 
+/* `mode` of a loop_trip: the number of the trip, from 0 or from 1, as [1]; or from 0 as a number alone, an index. */
+enum { BS_TRIP_FROM_0, BS_TRIP_FROM_1, BS_TRIP_INDEX };
+
 /* The protocol of loops, which no bs_route has: a predicate, a count or a dimension decides after each trip. */
 enum { BS_ROUTE_LOOP = BS_PROTOCOL_COUNT };
 
@@ -1574,12 +1577,15 @@ typedef struct bs_device_operand {
     int32_t margin;
     int32_t cell, across; /* patches: side of a whole cell in pixels, and cells beside each other; else 0 */
     uint8_t place, dtype, rank;
-    uint8_t skip; /* dimensions of the buffer before the operand's own: 1 for a row of it, 2 for a place in a ring */
+    uint8_t skip; /* dimensions of the buffer before the operand's own: of rows 1, of a ring 2; 1 more of trips */
     int32_t domain; /* whose rows are read or written */
     int32_t stored; /* domain whose rows are stored: `domain`, or one above when a scatter is a view of it */
     /* what dim and across are taken from: dimensions (-1: none), the width of the frame, pixels of a cell in that */
     int32_t from[BS_MAX_AXES], width, size;
     int32_t bound; /* the buffer that base and strides are taken from, 0: none */
+    /* a loop, and bytes from the place that one trip has in a row to that of the next; router 0: none */
+    int32_t loop;
+    int64_t trip_bytes;
 } bs_device_operand;
 
 #define BS_DEVICE_PARAMS 16
@@ -1643,6 +1649,7 @@ typedef struct bs_device_decision {
     uint64_t top;  /* i16 [rows of the top-level domain]: the first path of each, for the host; -1 not reached */
     uint64_t sums; /* i32 [paths]: rows of a path in this run, over all tiles */
     uint64_t price; /* f32 [1] */
+    uint64_t trip;  /* i32 [1]: of a loop */
 } bs_device_decision;
 
 /* ------------------------------------------------------------------------------------------------- layout */
@@ -2147,6 +2154,13 @@ __device__ __forceinline__ int64_t bs_cu_pixel_at(const bs_cu_view &v, int32_t c
     return (int64_t)c * v.stride[0] + (int64_t)y * v.stride[1] + (int64_t)x * v.stride[2];
 }
 
+/* The number of the trip that a loop makes, from 0. */
+__device__ inline int32_t *bs_cu_trip(const bs_cu_tile &t, int32_t loop)
+{
+    const bs_device_decision &d = t.program->decision[loop];
+    return reinterpret_cast<int32_t *>(bs_cu_decided(t, d) + d.trip);
+}
+
 /* The address of a row, for kernels that need nothing else; not for views of images. */
 __device__ inline uint8_t *bs_cu_row(const bs_cu_tile &t, const bs_device_operand *o, int32_t row)
 {
@@ -2199,6 +2213,8 @@ __device__ inline bs_cu_view bs_cu_open(const bs_cu_tile &t, const bs_device_ope
                  ((int64_t)v.frame_y * v.stride[1] + (int64_t)v.frame_x * v.stride[2]) * bs_cu_bytes(v.dtype);
     else
         v.data = bs_cu_row(t, o, row);
+    if (o->loop)
+        v.data += *bs_cu_trip(t, o->loop) * o->trip_bytes;
     return v;
 }
 
@@ -2293,8 +2309,8 @@ __device__ __forceinline__ void bs_cu_zero_margin_of(const bs_cu_tile &t, const 
     /* op_lines.cuh */                                                                                    \
     X(softmax) X(layer_norm) X(reduce) X(argmax) X(topk)                                                  \
     X(rms_norm) X(argmin) X(cumsum)                                                                       \
-    /* op_rope.cuh, op_segment.cuh, op_image.cuh, op_from_data.cuh, op_unique.cuh, op_nms.cuh */          \
-    X(rope) X(segment_index) X(lrn) X(arange) X(nonzero) X(unique) X(nms) X(nms_pack)                     \
+    /* op_loop.cuh, op_rope.cuh, op_segment.cuh, op_image.cuh, op_from_data.cuh, op_unique.cuh, op_nms.cuh */          \
+    X(loop_trip) X(rope) X(segment_index) X(lrn) X(arange) X(nonzero) X(unique) X(nms) X(nms_pack)                     \
     /* op_image.cuh, op_resize.cuh, op_features.cuh */                                                    \
     X(pool2d) X(pool2d_global) X(resize) X(resize_double) X(resize_any) X(patch_features)                 \
     /* op_conv_*.cuh, op_deconv.cuh */                                                                    \
@@ -2305,8 +2321,8 @@ __device__ __forceinline__ void bs_cu_zero_margin_of(const bs_cu_tile &t, const 
     X(lstm) X(gru)                                                                                        \
     /* op_attention.cuh, op_segment.cuh */                                                                \
     X(attention) X(segment_spread) X(segment_reduce)                                                      \
-    /* op_route.cuh, op_look_ahead.cuh: they see all rows of a router at once. Last: see bs_cu_group */   \
-    X(route) X(route_rows) X(route_pack) X(look_ahead)
+    /* op_route.cuh, op_loop.cuh, op_look_ahead.cuh: they see all rows of a router. Last: see bs_cu_group */ \
+    X(route) X(route_rows) X(route_pack) X(loop) X(loop_again) X(look_ahead)
 
 enum {
     BS_CU_none,
@@ -2326,6 +2342,7 @@ enum {
 #ifndef BS_CUDA_DESCRIBE
 #define BS_CUDA_DESCRIBE
 
+/* #include "cuda/kernels.cuh" */
 /* #include "cuda/portable.cuh" */
 
 #ifndef BS_CU_THREADS
@@ -2354,6 +2371,16 @@ struct bs_cu_description {
     bs_cu_describe describe;
 };
 #define BS_CU_DESCRIPTION(name) {BS_CU_##name, bs_cu_##name##_describe}
+
+/* Whether a kernel makes a decision of a router; or that of a loop, too. */
+__host__ __device__ static inline bool bs_cu_routes(int32_t kernel)
+{
+    return kernel == BS_CU_route || kernel == BS_CU_route_rows || kernel == BS_CU_route_pack;
+}
+__host__ __device__ static inline bool bs_cu_decides(int32_t kernel)
+{
+    return bs_cu_routes(kernel) || kernel == BS_CU_loop || kernel == BS_CU_loop_again;
+}
 
 /* Pixels of the largest rectangle of a row of an image, margins included. */
 static inline int64_t bs_cu_pixels(const bs_device_operand *o)
@@ -2430,8 +2457,8 @@ static inline int32_t bs_cu_work_items(int64_t count, int64_t each)
     /* op set 4: from_data.c, unique.c, nms.c */                                                                      \
     X(arange, KERNEL) X(nonzero, KERNEL) X(unique, KERNEL) X(nms, KERNEL)                                             \
     /* op set 4: loops.c, lowered by the planner */                                                                   \
-    X(loop, NONE) X(loop_carry, NONE) X(loop_trip, NONE) X(loop_slice, NONE) X(loop_next, NONE)                       \
-    X(loop_collect, NONE) X(loop_again, NONE)
+    X(loop, KERNEL) X(loop_carry, NONE) X(loop_trip, KERNEL) X(loop_slice, NONE) X(loop_next, NONE)                   \
+    X(loop_collect, NONE) X(loop_again, KERNEL)
 
 #if defined(BS_ONLY_OPS)
 #define BS_OP_input 1
@@ -8588,6 +8615,42 @@ static inline BS_BOTH float bs_guess_margin(const bs_scores *x, const int32_t *b
     return above > 0.0f ? above : 0.0f; /* 0 for NaN: it is a choice all the same */
 }
 
+/* ---------------------------------------------------------------------------------------------- loops */
+
+typedef struct bs_loop_rule {
+    int32_t bound; /* trips of any row, at most */
+    int32_t trips; /* extent of the dimension that it goes over; the bound where there is none */
+    bool over, counted; /* it goes over a dimension; each row has a count */
+} bs_loop_rule;
+
+/* How many trips a row may make. `count`: its own, read only where rows have one. */
+static inline BS_BOTH int32_t bs_loop_most(const bs_loop_rule *rule, const bs_scores *count)
+{
+    return !rule->counted ? rule->trips : bs_min_i32(bs_score_int(count, 0), rule->over ? rule->trips : INT32_MAX);
+}
+
+/* Whether a row makes the first trip. */
+static inline BS_BOTH bs_route_fault bs_loop_begins(const bs_loop_rule *rule, const bs_scores *count, int32_t row,
+                                                    bool *goes)
+{
+    const int32_t most = bs_loop_most(rule, count);
+    *goes = most > 0;
+    return bs_route_fault_if(most > rule->bound, BS_ROUTE_BAD_COUNT, row, most, rule->bound);
+}
+
+/* Whether a row makes trip number `trip`, after the one before. predicate: what the body gave, or NULL. */
+static inline BS_BOTH bs_route_fault bs_loop_goes_on(const bs_loop_rule *rule, const bs_scores *predicate,
+                                                     const bs_scores *count, int32_t row, int32_t trip, bool *goes)
+{
+    const float score = predicate ? bs_score_at(predicate, 0) : 1.0f;
+    const bool wants = score > 0.0f, must_end = predicate && !rule->counted && !rule->over && trip == rule->bound;
+    const bs_route_fault fault = bs_route_fault_if(isnan(score), BS_ROUTE_BAD_PREDICATE, row, trip - 1, 0);
+    *goes = wants && trip < bs_loop_most(rule, count);
+    return fault.kind != BS_ROUTE_SOUND
+               ? fault
+               : bs_route_fault_if(wants && must_end, BS_ROUTE_ENDLESS, row, trip, rule->bound);
+}
+
 #endif
 /* ==== end src/ops/decide.h ==================================================================== */
 
@@ -8877,6 +8940,332 @@ __device__ inline void bs_cu_look_ahead_run(const bs_cu_tile &t, const bs_device
 
 #endif
 /* ==== end src/cuda/op_look_ahead.cuh ========================================================== */
+/* ==== begin src/cuda/op_loop.cuh ============================================================== */
+/* op_loop.cuh - the decisions of a loop: which rows make the first trip, which of those that made one make another; and
+ * the number of the trip.
+ *
+ * One block decides for all rows (of a tile, or of the whole), by the rules of ops/decide.h. Rows that go on keep their
+ * order. A loop in a tile is gone round by the block itself (bs_cu_region), one at top level by the host.
+ * Relies on route_pack.cuh and route_scores.cuh. Must never keep a row active beyond its bound, or after a failure. */
+#ifndef BS_CUDA_OP_LOOP
+#define BS_CUDA_OP_LOOP
+
+/* ==== begin src/cuda/route_pack.cuh =========================================================== */
+/* route_pack.cuh - from choices to a decision that can be followed: how many rows each path got, which ones, where each
+ * went; and what the host reads of it.
+ * The rows of a path are packed in their order: ranks come from ballots and prefixes, never from the order in
+ * which threads arrive. Relies on route_job.cuh. Must never change a choice. */
+#ifndef BS_CUDA_ROUTE_PACK
+#define BS_CUDA_ROUTE_PACK
+
+/* #include "cuda/route_job.cuh" */
+
+/* --------------------------------------------------------------------------------------------------- counting */
+
+/* The lanes of this warp whose choice is the same path; 0 where there is none. Called by whole warps. */
+__device__ __forceinline__ uint32_t bs_cu_peers(int32_t path, int32_t paths)
+{
+    uint32_t peers = __ballot_sync(0xffffffffu, path >= 0);
+    for (int32_t bit = 1; bit < paths; bit *= 2) {
+        const uint32_t set = __ballot_sync(0xffffffffu, (path & bit) != 0);
+        peers &= path & bit ? set : ~set;
+    }
+    return path >= 0 ? peers : 0;
+}
+
+__device__ __forceinline__ uint32_t bs_cu_lanes_below() { return (1u << (threadIdx.x & 31u)) - 1u; }
+
+/* Adds choices first .. last - 1 to counts; choice i is chosen[i * step + offset]. The caller clears counts before, and
+ * synchronises. */
+__device__ inline void bs_cu_count_choices(const bs_cu_router &r, int32_t first, int32_t last, int32_t step = 1,
+                                           int32_t offset = 0)
+{
+    for (int32_t base = first; base < last; base += bs_cu_threads()) {
+        const int32_t at = base + bs_cu_thread(), path = at < last ? r.d.chosen[(int64_t)at * step + offset] : -1;
+        const uint32_t peers = bs_cu_peers(path, r.d.paths);
+        if (path >= 0 && (peers & bs_cu_lanes_below()) == 0)
+            atomicAdd(&r.counts[path], __popc(peers));
+    }
+}
+
+__device__ inline void bs_cu_clear_counts(const bs_cu_router &r)
+{
+    for (int32_t p = bs_cu_thread(); p < r.d.paths; p += bs_cu_threads())
+        r.counts[p] = r.next[p] = 0;
+}
+
+/* Makes offsets from counts, and adds them to next. All threads, each a share of the paths; synchronises before and
+ * after. */
+__device__ inline void bs_cu_sum_counts(const bs_cu_router &r)
+{
+    const int32_t share = (r.d.paths + bs_cu_threads() - 1) / bs_cu_threads();
+    const int32_t first = min(bs_cu_thread() * share, r.d.paths), last = min(first + share, r.d.paths);
+    int32_t own = 0, sum = 0;
+    __syncthreads();
+    for (int32_t p = first; p < last; p++)
+        own += r.counts[p];
+    r.shared->of_thread[threadIdx.x] = own;
+    __syncthreads();
+    for (int32_t k = 0; k < bs_cu_thread() && first < r.d.paths; k++)
+        sum += r.shared->of_thread[k];
+    for (int32_t p = first; p < last; p++) {
+        r.offsets[p] = sum;
+        r.next[p] += sum;
+        sum += r.counts[p];
+        if (p + 1 == r.d.paths)
+            r.offsets[r.d.paths] = sum;
+    }
+    __syncthreads();
+}
+
+/* Takes the next place on a path for this thread's item, in the order of the threads; -1 where it has no path. Called
+ * by all threads; the warps take turns. */
+__device__ inline int32_t bs_cu_take_next(const bs_cu_router &r, int32_t path)
+{
+    const int32_t warp = bs_cu_warp(), lane = bs_cu_lane();
+    const uint32_t peers = bs_cu_peers(path, r.d.paths);
+    const int32_t leader = peers ? __ffs((int)peers) - 1 : lane;
+    int32_t first = 0;
+    for (int32_t k = 0; k < bs_cu_warps(); k++) {
+        if (k == warp && path >= 0 && lane == leader) {
+            first = r.next[path];
+            r.next[path] = first + __popc(peers);
+        }
+        __syncthreads();
+    }
+    first = __shfl_sync(0xffffffffu, first, leader);
+    return path < 0 ? -1 : first + __popc(peers & bs_cu_lanes_below());
+}
+
+/* ---------------------------------------------------------------------------------------------------- packing */
+
+/* Gives choices first .. last - 1 their packed rows: in order, from next on. All threads. */
+__device__ inline void bs_cu_place_choices(const bs_cu_router &r, int32_t first, int32_t last)
+{
+    for (int32_t base = first; base < last; base += bs_cu_threads()) {
+        const int32_t at = base + bs_cu_thread(), path = at < last ? r.d.chosen[at] : -1;
+        const int32_t packed = bs_cu_take_next(r, path);
+        if (at < last)
+            bs_pack_choice(at, r.d.per_row, packed, r.d.ids, r.d.inverse);
+    }
+}
+
+/* At most 32 choices: the first warp packs them alone. A lane handles every 32nd path. */
+__device__ inline void bs_cu_pack_few(const bs_cu_router &r, int32_t choices)
+{
+    const int32_t lane = bs_cu_thread(), paths = r.d.paths;
+    if (lane >= 32)
+        return;
+    const int32_t path = lane < choices ? r.d.chosen[lane] : -1;
+    const uint32_t peers = bs_cu_peers(path, paths);
+    int32_t smaller = 0;
+    for (int32_t base = 0; base < paths; base += 32) {
+        const int32_t p = base + lane;
+        int32_t count = 0, before = 0;
+        for (int32_t i = 0; i < choices; i++) {
+            const int32_t other = __shfl_sync(0xffffffffu, path, i);
+            count += other == p;
+            before += other >= 0 && other < p;
+            smaller += base == 0 && other >= 0 && other < path;
+        }
+        if (p >= paths)
+            continue;
+        r.d.counts[p] = r.counts[p] = count;
+        r.d.offsets[p] = before;
+        if (p + 1 == paths)
+            r.d.offsets[paths] = before + count;
+    }
+    if (lane >= choices)
+        return;
+    const int32_t packed = path < 0 ? -1 : smaller + __popc(peers & bs_cu_lanes_below());
+    bs_pack_choice(lane, r.d.per_row, packed, r.d.ids, r.d.inverse);
+}
+
+/* Writes counts and offsets to where readers of the decision find them. */
+__device__ inline void bs_cu_tell_counts(const bs_cu_router &r)
+{
+    for (int32_t p = bs_cu_thread(); p <= r.d.paths; p += bs_cu_threads()) {
+        r.d.offsets[p] = r.offsets[p];
+        if (p < r.d.paths)
+            r.d.counts[p] = r.counts[p];
+    }
+}
+
+/* Makes counts (rows of each path), offsets, ids and the inverse of what was chosen, by one block. */
+__device__ inline void bs_cu_pack(const bs_cu_router &r)
+{
+    const int32_t choices = r.rows * r.d.per_row;
+    __syncthreads(); /* chosen is written */
+    if (choices <= 32) {
+        bs_cu_pack_few(r, choices);
+        __syncthreads();
+        return;
+    }
+    bs_cu_clear_counts(r);
+    __syncthreads();
+    bs_cu_count_choices(r, 0, choices);
+    bs_cu_sum_counts(r);
+    bs_cu_tell_counts(r);
+    bs_cu_place_choices(r, 0, choices);
+}
+
+/* ----------------------------------------------------------------------------------------------------- record */
+
+/* What the host reads: the first path of rows first .. last - 1, by their place among all cells. */
+__device__ inline void bs_cu_record_rows(const bs_cu_router &r, int32_t first, int32_t last)
+{
+    int16_t *top = reinterpret_cast<int16_t *>(r.t->program->decisions + r.t->program->decision[r.s->router].top);
+    for (int32_t row = first + bs_cu_thread(); row < last; row += bs_cu_threads())
+        top[bs_cu_top_row(*r.t, r.s->domain, row)] = (int16_t)r.d.chosen[(int64_t)row * r.d.per_row];
+}
+
+/* And how many rows each path got (counts): tiles add theirs. */
+__device__ inline void bs_cu_record_counts(const bs_cu_router &r)
+{
+    const bs_device_decision &d = r.t->program->decision[r.s->router];
+    int32_t *sums = reinterpret_cast<int32_t *>(r.t->program->decisions + d.sums);
+    for (int32_t p = bs_cu_thread(); p < r.d.paths; p += bs_cu_threads()) {
+        if (!d.in_tile) /* in a loop there is a decision a trip */
+            sums[p] += r.counts[p];
+        else if (r.counts[p] > 0)
+            atomicAdd(&sums[p], r.counts[p]);
+    }
+}
+
+#endif
+/* ==== end src/cuda/route_pack.cuh ============================================================= */
+/* #include "cuda/route_scores.cuh" */
+
+/* Parameters of both decisions, in p, where a router has its bs_rule. */
+enum {
+    BS_CU_LOOP_BOUND,
+    BS_CU_LOOP_TRIPS,   /* the dimension that it goes over, or -1 */
+    BS_CU_LOOP_COUNTED, /* rows have counts: the last operand */
+    BS_CU_LOOP_ASKS,    /* again: a predicate: operand 0 */
+    BS_CU_LOOP_BACK,    /* again, in a tile: steps back to the first decision */
+    BS_CU_LOOP_END
+};
+
+static_assert((int)BS_CU_LOOP_END <= (int)BS_CU_P_KNOB, "loops have no knob");
+
+static void bs_cu_loop_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    const bs_router_info *loop = &n->graph->routers[n->node->router];
+    memset(s->p, 0, sizeof s->p);
+    s->p[BS_CU_LOOP_BOUND].i = loop->bound;
+    s->p[BS_CU_LOOP_TRIPS].i = loop->trips;
+    s->p[BS_CU_LOOP_COUNTED].i = loop->count != 0;
+}
+
+static void bs_cu_loop_again_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    const bs_router_plan *plan = &n->plan->routers[n->node->router];
+    bs_cu_loop_describe(n, s);
+    s->p[BS_CU_LOOP_ASKS].i = bs_node_in(n->graph, n->node)[0] != 0;
+    s->p[BS_CU_LOOP_BACK].i = plan->in_tile ? plan->again - plan->instr : 0;
+}
+
+static void bs_cu_loop_trip_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    s->p[0].i = static_cast<const bs_gather_params *>(n->params)->mode == BS_TRIP_FROM_1;
+    s->batch = BS_CU_THREADS;
+}
+
+/* ------------------------------------------------------------------------------------------------- decisions */
+
+__device__ inline bs_loop_rule bs_cu_loop_rule(const bs_cu_tile &t, const bs_device_step *s)
+{
+    const int32_t *dims = t.program->extents ? t.program->extents : t.program->dims;
+    const int32_t bound = s->p[BS_CU_LOOP_BOUND].i, trips = s->p[BS_CU_LOOP_TRIPS].i;
+    const bs_loop_rule rule = {bound, trips >= 0 ? dims[trips] : bound, trips >= 0, s->p[BS_CU_LOOP_COUNTED].i != 0};
+    return rule;
+}
+
+/* The count of a row of the loop's domain, where rows have one. */
+__device__ inline bs_scores bs_cu_loop_count(const bs_cu_tile &t, const bs_device_step *s, int32_t row)
+{
+    const bs_scores none = {NULL, 0, true};
+    return s->p[BS_CU_LOOP_COUNTED].i ? bs_cu_scores_of(t, bs_cu_in(t, s, s->n_in - 1), row) : none;
+}
+
+__device__ inline void bs_cu_loop_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_cu_router r = bs_cu_router_of(t, s);
+    const bs_loop_rule rule = bs_cu_loop_rule(t, s);
+    bool bad = false;
+    (void)w;
+    for (int32_t row = bs_cu_thread(); row < r.rows; row += bs_cu_threads()) {
+        const bs_scores count = bs_cu_loop_count(t, s, row);
+        bool goes;
+        bad = bs_loop_begins(&rule, &count, row, &goes).kind != BS_ROUTE_SOUND || bad;
+        r.d.chosen[row] = goes ? 0 : -1;
+        r.d.gates[row] = 1.0f;
+    }
+    if (threadIdx.x == 0)
+        *bs_cu_trip(t, s->router) = 0;
+    if (__syncthreads_or(bad)) {
+        bs_cu_choose_none(r, 0, r.rows);
+        if (threadIdx.x == 0)
+            bs_cu_fail(t, s, BS_ERROR_DATA);
+    }
+    bs_cu_pack(r);
+    bs_cu_record_rows(r, 0, r.rows);
+    bs_cu_record_counts(r);
+}
+
+/* Whether the k-th row of the body makes trip number `trip`; *bad: it cannot be said. */
+__device__ inline bool bs_cu_loop_goes_on(const bs_cu_tile &t, const bs_device_step *s, const bs_loop_rule &rule,
+                                          int32_t k, int32_t row, int32_t trip, bool *bad)
+{
+    const bool asks = s->p[BS_CU_LOOP_ASKS].i != 0;
+    const bs_scores none = {NULL, 0, true}, count = bs_cu_loop_count(t, s, row),
+                    score = asks ? bs_cu_scores_of(t, bs_cu_in(t, s, 0), k) : none;
+    bool goes;
+    *bad = bs_loop_goes_on(&rule, asks ? &score : NULL, &count, row, trip, &goes).kind != BS_ROUTE_SOUND || *bad;
+    return goes;
+}
+
+/* Rows are packed in place, as many at a time as there are threads: none is written before all of those are read. */
+__device__ inline void bs_cu_loop_again_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_cu_router r = bs_cu_router_of(t, s);
+    const bs_loop_rule rule = bs_cu_loop_rule(t, s);
+    const int32_t count = r.d.counts[0], trip = *bs_cu_trip(t, s->router) + (count > 0);
+    bool bad = false;
+    (void)w;
+    bs_cu_clear_counts(r);
+    __syncthreads();
+    for (int32_t base = 0; base < count; base += bs_cu_threads()) {
+        const int32_t k = base + bs_cu_thread(), row = k < count ? r.d.ids[k] : 0;
+        const bool goes = k < count && bs_cu_loop_goes_on(t, s, rule, k, row, trip, &bad);
+        const int32_t at = bs_cu_take_next(r, goes ? 0 : -1);
+        if (goes)
+            r.d.ids[at] = row;
+        __syncthreads(); /* what the next rows of the body are views of follows from these */
+    }
+    bad = __syncthreads_or(bad) != 0;
+    if (threadIdx.x == 0) {
+        r.counts[0] = bad ? 0 : r.next[0];
+        r.d.counts[0] = r.d.offsets[1] = r.counts[0];
+        *bs_cu_trip(t, s->router) = trip;
+        if (bad)
+            bs_cu_fail(t, s, BS_ERROR_DATA);
+    }
+    __syncthreads();
+    bs_cu_record_counts(r);
+}
+
+/* ------------------------------------------------------------------------------------------------------ trip */
+
+__device__ inline void bs_cu_loop_trip_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const int32_t trip = *bs_cu_trip(t, s->router) + s->p[0].i;
+    for (int32_t row = w.row + bs_cu_thread(); row < w.end; row += bs_cu_threads())
+        *reinterpret_cast<int32_t *>(bs_cu_row(t, bs_cu_out(t, s, 0), row)) = trip;
+}
+
+#endif
+/* ==== end src/cuda/op_loop.cuh ================================================================ */
 /* ==== begin src/cuda/op_matmul.cuh ============================================================ */
 /* op_matmul.cuh - products of two computed matrices, one product for each index of the leading dimensions.
  * Operands have any strides and are copied to shared memory element by element, fastest along the dimension whose
@@ -9036,7 +9425,7 @@ __device__ inline void bs_cu_matmul_run(const bs_cu_tile &t, const bs_device_ste
 
 static void bs_cu_store_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    bs_cu_move_cut(&n->out[0], bs_cu_elements(&n->in[0]), s);
+    bs_cu_move_cut(&n->out[0], bs_cu_elements(s->n_in ? &n->in[0] : &n->out[0]), s);
 }
 
 enum { BS_CU_BEYOND_DOMAIN }; /* p: the domain whose rows were collected */
@@ -9054,7 +9443,12 @@ __device__ inline void bs_cu_store_run(const bs_cu_tile &t, const bs_device_step
     const bs_device_operand *out = bs_cu_out(t, s, 0);
     const bs_cu_team team = bs_cu_team_of(s);
     for (int32_t r = w.row + team.index; r < w.end; r += team.count) {
-        bs_cu_row_copy(bs_cu_open_target(t, out, r), bs_cu_open_in(t, s, 0, r), team, t.workspace, w);
+        if (s->n_in == 0) { /* what a loop collects, before the first trip */
+            const bs_cu_view v = bs_cu_open_target(t, out, r);
+            bs_cu_zero_rect(v, v, team, w);
+        } else {
+            bs_cu_row_copy(bs_cu_open_target(t, out, r), bs_cu_open_in(t, s, 0, r), team, t.workspace, w);
+        }
         bs_cu_zero_around(t, out, r, team, w);
     }
 }
@@ -10227,190 +10621,7 @@ __device__ inline bool bs_cu_decide_budget(const bs_cu_router &r)
 #ifndef BS_CUDA_ROUTE_CAPACITY
 #define BS_CUDA_ROUTE_CAPACITY
 
-/* ==== begin src/cuda/route_pack.cuh =========================================================== */
-/* route_pack.cuh - from choices to a decision that can be followed: how many rows each path got, which ones, where each
- * went; and what the host reads of it.
- * The rows of a path are packed in their order: ranks come from ballots and prefixes, never from the order in
- * which threads arrive. Relies on route_job.cuh. Must never change a choice. */
-#ifndef BS_CUDA_ROUTE_PACK
-#define BS_CUDA_ROUTE_PACK
-
-/* #include "cuda/route_job.cuh" */
-
-/* --------------------------------------------------------------------------------------------------- counting */
-
-/* The lanes of this warp whose choice is the same path; 0 where there is none. Called by whole warps. */
-__device__ __forceinline__ uint32_t bs_cu_peers(int32_t path, int32_t paths)
-{
-    uint32_t peers = __ballot_sync(0xffffffffu, path >= 0);
-    for (int32_t bit = 1; bit < paths; bit *= 2) {
-        const uint32_t set = __ballot_sync(0xffffffffu, (path & bit) != 0);
-        peers &= path & bit ? set : ~set;
-    }
-    return path >= 0 ? peers : 0;
-}
-
-__device__ __forceinline__ uint32_t bs_cu_lanes_below() { return (1u << (threadIdx.x & 31u)) - 1u; }
-
-/* Adds choices first .. last - 1 to counts; choice i is chosen[i * step + offset]. The caller clears counts before, and
- * synchronises. */
-__device__ inline void bs_cu_count_choices(const bs_cu_router &r, int32_t first, int32_t last, int32_t step = 1,
-                                           int32_t offset = 0)
-{
-    for (int32_t base = first; base < last; base += bs_cu_threads()) {
-        const int32_t at = base + bs_cu_thread(), path = at < last ? r.d.chosen[(int64_t)at * step + offset] : -1;
-        const uint32_t peers = bs_cu_peers(path, r.d.paths);
-        if (path >= 0 && (peers & bs_cu_lanes_below()) == 0)
-            atomicAdd(&r.counts[path], __popc(peers));
-    }
-}
-
-__device__ inline void bs_cu_clear_counts(const bs_cu_router &r)
-{
-    for (int32_t p = bs_cu_thread(); p < r.d.paths; p += bs_cu_threads())
-        r.counts[p] = r.next[p] = 0;
-}
-
-/* Makes offsets from counts, and adds them to next. All threads, each a share of the paths; synchronises before and
- * after. */
-__device__ inline void bs_cu_sum_counts(const bs_cu_router &r)
-{
-    const int32_t share = (r.d.paths + bs_cu_threads() - 1) / bs_cu_threads();
-    const int32_t first = min(bs_cu_thread() * share, r.d.paths), last = min(first + share, r.d.paths);
-    int32_t own = 0, sum = 0;
-    __syncthreads();
-    for (int32_t p = first; p < last; p++)
-        own += r.counts[p];
-    r.shared->of_thread[threadIdx.x] = own;
-    __syncthreads();
-    for (int32_t k = 0; k < bs_cu_thread() && first < r.d.paths; k++)
-        sum += r.shared->of_thread[k];
-    for (int32_t p = first; p < last; p++) {
-        r.offsets[p] = sum;
-        r.next[p] += sum;
-        sum += r.counts[p];
-        if (p + 1 == r.d.paths)
-            r.offsets[r.d.paths] = sum;
-    }
-    __syncthreads();
-}
-
-/* Takes the next place on a path for this thread's item, in the order of the threads; -1 where it has no path. Called
- * by all threads; the warps take turns. */
-__device__ inline int32_t bs_cu_take_next(const bs_cu_router &r, int32_t path)
-{
-    const int32_t warp = bs_cu_warp(), lane = bs_cu_lane();
-    const uint32_t peers = bs_cu_peers(path, r.d.paths);
-    const int32_t leader = peers ? __ffs((int)peers) - 1 : lane;
-    int32_t first = 0;
-    for (int32_t k = 0; k < bs_cu_warps(); k++) {
-        if (k == warp && path >= 0 && lane == leader) {
-            first = r.next[path];
-            r.next[path] = first + __popc(peers);
-        }
-        __syncthreads();
-    }
-    first = __shfl_sync(0xffffffffu, first, leader);
-    return path < 0 ? -1 : first + __popc(peers & bs_cu_lanes_below());
-}
-
-/* ---------------------------------------------------------------------------------------------------- packing */
-
-/* Gives choices first .. last - 1 their packed rows: in order, from next on. All threads. */
-__device__ inline void bs_cu_place_choices(const bs_cu_router &r, int32_t first, int32_t last)
-{
-    for (int32_t base = first; base < last; base += bs_cu_threads()) {
-        const int32_t at = base + bs_cu_thread(), path = at < last ? r.d.chosen[at] : -1;
-        const int32_t packed = bs_cu_take_next(r, path);
-        if (at < last)
-            bs_pack_choice(at, r.d.per_row, packed, r.d.ids, r.d.inverse);
-    }
-}
-
-/* At most 32 choices: the first warp packs them alone. A lane handles every 32nd path. */
-__device__ inline void bs_cu_pack_few(const bs_cu_router &r, int32_t choices)
-{
-    const int32_t lane = bs_cu_thread(), paths = r.d.paths;
-    if (lane >= 32)
-        return;
-    const int32_t path = lane < choices ? r.d.chosen[lane] : -1;
-    const uint32_t peers = bs_cu_peers(path, paths);
-    int32_t smaller = 0;
-    for (int32_t base = 0; base < paths; base += 32) {
-        const int32_t p = base + lane;
-        int32_t count = 0, before = 0;
-        for (int32_t i = 0; i < choices; i++) {
-            const int32_t other = __shfl_sync(0xffffffffu, path, i);
-            count += other == p;
-            before += other >= 0 && other < p;
-            smaller += base == 0 && other >= 0 && other < path;
-        }
-        if (p >= paths)
-            continue;
-        r.d.counts[p] = r.counts[p] = count;
-        r.d.offsets[p] = before;
-        if (p + 1 == paths)
-            r.d.offsets[paths] = before + count;
-    }
-    if (lane >= choices)
-        return;
-    const int32_t packed = path < 0 ? -1 : smaller + __popc(peers & bs_cu_lanes_below());
-    bs_pack_choice(lane, r.d.per_row, packed, r.d.ids, r.d.inverse);
-}
-
-/* Writes counts and offsets to where readers of the decision find them. */
-__device__ inline void bs_cu_tell_counts(const bs_cu_router &r)
-{
-    for (int32_t p = bs_cu_thread(); p <= r.d.paths; p += bs_cu_threads()) {
-        r.d.offsets[p] = r.offsets[p];
-        if (p < r.d.paths)
-            r.d.counts[p] = r.counts[p];
-    }
-}
-
-/* Makes counts (rows of each path), offsets, ids and the inverse of what was chosen, by one block. */
-__device__ inline void bs_cu_pack(const bs_cu_router &r)
-{
-    const int32_t choices = r.rows * r.d.per_row;
-    __syncthreads(); /* chosen is written */
-    if (choices <= 32) {
-        bs_cu_pack_few(r, choices);
-        __syncthreads();
-        return;
-    }
-    bs_cu_clear_counts(r);
-    __syncthreads();
-    bs_cu_count_choices(r, 0, choices);
-    bs_cu_sum_counts(r);
-    bs_cu_tell_counts(r);
-    bs_cu_place_choices(r, 0, choices);
-}
-
-/* ----------------------------------------------------------------------------------------------------- record */
-
-/* What the host reads: the first path of rows first .. last - 1, by their place among all cells. */
-__device__ inline void bs_cu_record_rows(const bs_cu_router &r, int32_t first, int32_t last)
-{
-    int16_t *top = reinterpret_cast<int16_t *>(r.t->program->decisions + r.t->program->decision[r.s->router].top);
-    for (int32_t row = first + bs_cu_thread(); row < last; row += bs_cu_threads())
-        top[bs_cu_top_row(*r.t, r.s->domain, row)] = (int16_t)r.d.chosen[(int64_t)row * r.d.per_row];
-}
-
-/* And how many rows each path got (counts): tiles add theirs. */
-__device__ inline void bs_cu_record_counts(const bs_cu_router &r)
-{
-    const bs_device_decision &d = r.t->program->decision[r.s->router];
-    int32_t *sums = reinterpret_cast<int32_t *>(r.t->program->decisions + d.sums);
-    for (int32_t p = bs_cu_thread(); p < r.d.paths; p += bs_cu_threads()) {
-        if (!d.in_tile)
-            sums[p] = r.counts[p];
-        else if (r.counts[p] > 0)
-            atomicAdd(&sums[p], r.counts[p]);
-    }
-}
-
-#endif
-/* ==== end src/cuda/route_pack.cuh ============================================================= */
+/* #include "cuda/route_pack.cuh" */
 /* #include "cuda/sort.cuh" */
 
 /* The order in which rows are served, as keys of which no two are equal. */
@@ -10470,7 +10681,7 @@ __device__ inline void bs_cu_limit_capacity(const bs_cu_router &r)
     }
     lost = bs_cu_sum_threads(r.shared->sums, lost);
     if (threadIdx.x == 0)
-        *dropped = (int64_t)lost;
+        *dropped += (int64_t)lost;
 }
 
 #endif
@@ -11530,17 +11741,19 @@ __host__ __device__ static inline int32_t bs_cu_cells(int32_t extent, int32_t si
     return (int32_t)bs_ceil_div(extent, size);
 }
 
-/* Strides of a row are those of the buffer's later dimensions; a row of the first, or of a ring (the first two), begins
- * where its step says. */
+/* Strides of a row are those of the buffer's later dimensions; a row of the first, or of a ring (the first two), or the
+ * place of a trip begins where its step says. */
 __host__ __device__ static inline void bs_cu_bind_operand(const bs_device_bound *b, bs_device_operand *o)
 {
     o->base = b->address;
     for (int32_t i = 0; i < o->rank && i + o->skip < BS_MAX_RANK; i++)
         o->stride[i] = b->stride[i + o->skip];
-    if (o->skip > 0)
+    if (o->place != BS_AT_ROOT)
         o->row_bytes = (int64_t)b->stride[0] * b->bytes;
-    if (o->skip > 1)
+    if (o->place == BS_AT_RING)
         o->max_w = b->stride[1];
+    if (o->loop)
+        o->trip_bytes = (int64_t)b->stride[o->skip - 1] * b->bytes;
 }
 
 /* dims: [dimensions] of the run, bound: [entries]. */
@@ -11700,15 +11913,15 @@ static void bs_cu_root(bs_cu_tables *l, int32_t value, bs_device_operand *o)
     o->place = BS_AT_ROOT;
 }
 
-/* Rows that are found in a root value by their place in it. */
-static void bs_cu_seen(const bs_device_operand *root, bool image, bs_device_operand *o)
+/* Rows that are found in a root value by their place in it: cells, lines, or all of it. */
+static void bs_cu_seen(const bs_device_operand *root, bs_device_place place, bs_device_operand *o)
 {
-    const int32_t first = image ? 0 : 1;
+    const int32_t first = place == BS_AT_LINE;
     o->dtype = root->dtype;
     o->bound = root->bound;
     o->skip = (uint8_t)first;
     o->base = root->base;
-    o->place = (uint8_t)(image ? BS_AT_CELL : BS_AT_LINE);
+    o->place = (uint8_t)place;
     o->row_bytes = (int64_t)root->stride[0] * (int64_t)bs_dtype_bytes((bs_dtype)root->dtype);
     for (int32_t i = 0; i < o->rank && i + first < BS_MAX_RANK; i++)
         o->stride[i] = root->stride[i + first];
@@ -11719,11 +11932,12 @@ static void bs_cu_view_of(bs_cu_tables *l, int32_t value, bs_device_operand *o)
 {
     for (;;) {
         const bs_node *node = &l->graph->nodes[l->graph->values[value].node];
-        const int32_t from = bs_node_in(l->graph, node)[0];
-        if (node->router == 0) {
+        const int32_t from = bs_view_of(l->graph, node);
+        const bool cells = node->router == 0;
+        if (cells || l->graph->values[from].domain == 0) { /* the latter: seen from a path of the root */
             bs_device_operand root;
             bs_cu_root(l, from, &root);
-            bs_cu_seen(&root, o->rank == root.rank, o);
+            bs_cu_seen(&root, !cells ? BS_AT_ROOT : o->rank == root.rank ? BS_AT_CELL : BS_AT_LINE, o);
             return;
         }
         value = from;
@@ -11748,13 +11962,34 @@ static void bs_cu_operand(bs_cu_tables *l, int32_t value, bs_device_operand *o)
         bs_cu_stored(l, value, o);
 }
 
+/* The place that a trip of a loop has in a row: o has its extents, `row` is the row as the loop's body finds it. */
+static void bs_cu_trip_of(int32_t loop, const bs_device_operand *row, bs_device_operand *o)
+{
+    o->dtype = row->dtype;
+    o->bound = row->bound;
+    o->skip = (uint8_t)(row->skip + 1);
+    o->base = row->base;
+    o->place = row->place;
+    o->row_bytes = row->row_bytes;
+    o->stored = row->stored;
+    o->loop = loop;
+    o->trip_bytes = (int64_t)row->stride[0] * (int64_t)bs_dtype_bytes((bs_dtype)row->dtype);
+    for (int32_t i = 0; i < o->rank && i + 1 < BS_MAX_AXES; i++)
+        o->stride[i] = row->stride[i + 1];
+}
+
 /* What a load copies from: the value itself has rows of its own. */
 static void bs_cu_source(bs_cu_tables *l, int32_t value, bs_device_operand *o)
 {
     const int32_t node = l->graph->values[value].node;
     const bs_node *n = &l->graph->nodes[node];
     bs_cu_extent(l, value, o);
-    if (n->n_in > 0) {
+    if (bs_view_slices(l->graph, n)) {
+        bs_device_operand row;
+        bs_cu_operand(l, bs_view_of(l->graph, n), &row);
+        row.domain = o->domain;
+        bs_cu_trip_of(n->router, &row, o);
+    } else if (n->n_in > 0) {
         bs_cu_view_of(l, value, o);
     } else if (bs_op_get(n->op)->bound) {
         bs_cu_at_bound(l, node, o);
@@ -11765,18 +12000,26 @@ static void bs_cu_source(bs_cu_tables *l, int32_t value, bs_device_operand *o)
     }
 }
 
-/* Where an instruction stores rows of `value` (of `domain`) in `target`. */
-static void bs_cu_target(bs_cu_tables *l, int32_t value, int32_t target, int32_t domain, bs_device_operand *o)
+/* Where an instruction stores rows of `value` in its target. */
+static void bs_cu_target(bs_cu_tables *l, const bs_instr *i, int32_t value, bs_device_operand *o)
 {
+    const int32_t target = i->target, domain = i->domain;
     bs_device_operand root;
-    if (l->graph->values[target].domain != 0) { /* a gather with rows of its own: the row of the parent */
+    if (i->map == BS_MAP_TRIP) {
+        bs_cu_operand(l, target, &root);
+        bs_cu_extent(l, value, o);
+        bs_cu_trip_of(l->graph->nodes[i->node].router, &root, o);
+        o->domain = domain;
+        return;
+    }
+    if (i->map != BS_MAP_CELL) { /* the row of the parent */
         bs_cu_operand(l, target, o);
         o->domain = domain;
         return;
     }
     bs_cu_root(l, target, &root);
     bs_cu_extent(l, value, o);
-    bs_cu_seen(&root, o->rank == 3 && root.rank == 3, o);
+    bs_cu_seen(&root, o->rank == 3 && root.rank == 3 ? BS_AT_CELL : BS_AT_LINE, o);
     o->domain = domain;
     o->margin = l->plan->values[target].margin;
 }
@@ -11891,14 +12134,16 @@ static int32_t bs_cu_add_given(bs_cu_tables *l, const bs_instr *i)
     return at;
 }
 
-/* Stores rows: to rows of the parent, cells of a root tensor, or what is bound. */
+/* Stores rows, or zeros: to rows of the parent, the places of a trip in them, cells of a root tensor, or what is bound.
+ */
 static void bs_cu_step_store(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
 {
-    bs_cu_add_in(l, s, i->value);
+    if (i->value)
+        bs_cu_add_in(l, s, i->value);
     bs_device_operand *out = bs_cu_add_operand(l);
     s->n_out = 1;
     if (i->target)
-        bs_cu_target(l, i->value, i->target, i->domain, out);
+        bs_cu_target(l, i, i->value ? i->value : i->target, out);
     else
         bs_cu_ending(l, i, out);
 }
@@ -11916,7 +12161,7 @@ static void bs_cu_step_residual(bs_cu_tables *l, const bs_instr *i, bs_device_st
 {
     if (i->value)
         bs_cu_add_in(l, s, i->value);
-    bs_cu_target(l, l->graph->nodes[i->node].first_out, i->target, i->domain, bs_cu_add_operand(l));
+    bs_cu_target(l, i, l->graph->nodes[i->node].first_out, bs_cu_add_operand(l));
     s->n_out = 1;
     s->p[BS_CU_FILL_GIVEN].i = bs_cu_add_given(l, i);
 }
@@ -11960,16 +12205,25 @@ static const bs_cu_move *bs_cu_move_of(const bs_instr *i)
                             paths = {bs_cu_step_paths, BS_CU_DESCRIPTION(paths)},
                             beyond = {bs_cu_step_beyond, BS_CU_DESCRIPTION(beyond)},
                             fill = {bs_cu_step_residual, BS_CU_DESCRIPTION(fill)};
-    static const bs_cu_move *const moves[] = {&load, &store, &store, &store, &store, &append, &paths, &beyond};
-    static_assert(BS_MAP_APPEND == 5 && BS_MAP_BEYOND == 7, "a move for each row map");
+    static const bs_cu_move *const moves[] = {&load,   &store, &store,  &store, &store,
+                                              &append, &paths, &beyond, &store};
+    static_assert(BS_MAP_APPEND == 5 && BS_MAP_BEYOND == 7 && BS_MAP_TRIP == 8, "a move for each row map");
     return i->combine == BS_COMBINE_RESIDUAL ? &fill : moves[i->map];
 }
 
 static void bs_cu_step_route(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
 {
-    const bs_router_info *r = &l->graph->routers[l->graph->nodes[i->node].router];
+    const bs_node *node = &l->graph->nodes[i->node];
+    const bs_router_info *r = &l->graph->routers[node->router];
     if (l->plan->routers[s->router].forced)
         return;
+    if (bs_router_loops(l->graph, node->router)) { /* a predicate, a count */
+        if (r->again == i->node && bs_node_in(l->graph, node)[0])
+            bs_cu_add_in(l, s, bs_node_in(l->graph, node)[0]);
+        if (r->count)
+            bs_cu_add_in(l, s, r->count);
+        return;
+    }
     bs_cu_add_in(l, s, r->score);
     if (r->knob)
         bs_cu_add_in(l, s, r->knob);
@@ -12118,9 +12372,9 @@ static void bs_cu_launch_steps(bs_cu_tables *l, bs_cu_launches *to, int32_t firs
     for (int32_t k = first; k < end;) {
         const int32_t kernel = l->steps[k].kernel;
         int32_t count = 1;
-        if (kernel == BS_CU_route || kernel == BS_CU_route_rows || kernel == BS_CU_route_pack) {
+        if (bs_cu_routes(kernel)) {
             bs_cu_launch_route(l, to, k);
-        } else if (kernel == BS_CU_look_ahead) {
+        } else if (kernel == BS_CU_look_ahead || bs_cu_decides(kernel)) {
             bs_cu_add_launch(l, to, kernel, k, 1, 1);
         } else {
             while (k + count < end && l->steps[k + count].kernel == kernel)
@@ -12311,7 +12565,7 @@ __device__ inline void bs_cu_tile_step(const bs_cu_tile &t, const bs_device_step
 {
     const int32_t rows = bs_cu_count(t, s->domain);
     bs_cu_work w = {0, rows, 0, 1};
-    if (s->kernel == BS_CU_route) {
+    if (bs_cu_decides(s->kernel)) {
         bs_cu_dispatch(t, s, w);
         __syncthreads();
         return;
@@ -12321,6 +12575,15 @@ __device__ inline void bs_cu_tile_step(const bs_cu_tile &t, const bs_device_step
         bs_cu_dispatch(t, s, w);
         __syncthreads();
     }
+}
+
+/* The step after which a tile goes on: k itself, or the first decision of a loop that has rows after a trip. */
+__device__ inline int32_t bs_cu_tile_after(const bs_cu_tile &t, const bs_device_step *s, int32_t k)
+{
+    if (s->kernel != BS_CU_loop_again)
+        return k;
+    const bs_cu_decision d = bs_cu_decision_of(t, s->router);
+    return d.counts[0] > 0 ? k - s->p[BS_CU_LOOP_BACK].i : k;
 }
 
 /* Finds the part that tile number `item` belongs to, and sets the tile's rows. */
@@ -12353,8 +12616,11 @@ __global__ void __launch_bounds__(256, 1)
         const bs_device_part *part = bs_cu_failed(program) ? NULL : bs_cu_find_part(program, first, count, item, &t);
         if (!part)
             return;
-        for (int32_t k = 0; k < part->count; k++)
-            bs_cu_tile_step(t, program.steps + part->first + k);
+        for (int32_t k = 0; k < part->count; k++) {
+            const bs_device_step *s = program.steps + part->first + k;
+            bs_cu_tile_step(t, s);
+            k = bs_cu_tile_after(t, s, k);
+        }
     }
 }
 
@@ -12600,10 +12866,12 @@ extern "C" void bs_cuda_close(bs_device *device)
 /* ==== begin src/cuda/graph.cuh ================================================================ */
 /* graph.cuh - how the launches of a run reach the device: its *launch mode*.
  *
- *   STREAM       launch by launch; branches without rows are launched too, and their blocks return
- *   GRAPH        the same, captured once as a CUDA graph: one launch a run
- *   CONDITIONAL  captured, with an IF node around each branch: launches whose steps are all on paths (CUDA 12.4)
- *   HOST         launch by launch; before a branch the host fetches whether it has rows, and waits for that
+ *   STREAM       launch by launch; branches without rows are launched too, and their blocks return; so are the trips
+ *                of a loop, but after every 64 the host fetches whether there is another
+ *   GRAPH        the same, captured once as a CUDA graph: one launch a run; loops as many times as their bounds say
+ *   CONDITIONAL  captured, with an IF node around each branch: launches whose steps are all on paths (CUDA 12.4), and a
+ *                WHILE node around each body of a loop
+ *   HOST         launch by launch; before a branch, and after a trip, the host fetches whether there are rows, and waits
  *   AUTO         STREAM, then GRAPH from the second run on
  *
  * All modes read the same counts in the device's memory, so results are the same bytes.
@@ -13440,7 +13708,7 @@ typedef cudaGraphConditionalHandle bs_cu_handle;
 typedef unsigned long long bs_cu_handle;
 #endif
 
-/* Sets *any to whether any step of a branch has rows; decides: the condition of the IF node `handle` too. */
+/* Sets *any to whether any step of a branch has rows; decides: the condition of the node `handle` too. */
 __global__ void bs_cu_any_rows(BS_CU_ARGUMENT bs_cu_program program, int32_t first, int32_t count, int32_t *any,
                               bs_cu_handle handle, bool decides)
 {
@@ -13460,6 +13728,13 @@ __global__ void bs_cu_any_rows(BS_CU_ARGUMENT bs_cu_program program, int32_t fir
 #endif
 }
 
+/* Whether a step works on the rows of a path, of which there may be none; a body of a loop is not run without any. */
+static bool bs_cu_on_path(const bs_device_session *s, const bs_device_step *step)
+{
+    const bs_domain *d = &s->client->graph->domains[step->domain];
+    return d->kind == BS_DOMAIN_PATH && !bs_router_loops(s->client->graph, d->router);
+}
+
 /* How many launches from number `at` on are one branch: all of their steps are on paths, and none is a decision. */
 static int32_t bs_cu_branch_length(const bs_device_session *s, int32_t at, int32_t end)
 {
@@ -13467,17 +13742,16 @@ static int32_t bs_cu_branch_length(const bs_device_session *s, int32_t at, int32
     int32_t count = 0;
     for (; at + count < end; count++) {
         const bs_cu_launch *l = &s->launches.list[at + count];
-        const bool decides = l->kernel == BS_CU_route || l->kernel == BS_CU_route_rows || l->kernel == BS_CU_route_pack;
-        if (l->kernel == BS_CU_none || l->kernel == BS_CU_extend || decides)
+        if (l->kernel == BS_CU_none || l->kernel == BS_CU_extend || bs_cu_decides(l->kernel))
             return count;
         for (int32_t k = l->first; k < l->first + l->count; k++)
-            if (s->client->graph->domains[steps[k].domain].kind != BS_DOMAIN_PATH)
+            if (!bs_cu_on_path(s, &steps[k]))
                 return count;
     }
     return count;
 }
 
-/* Queues the kernel that finds out whether any step of a branch has rows. decides: for the IF node `handle`. */
+/* Queues the kernel that finds out whether any step of a branch has rows. decides: for the conditional node `handle`. */
 static bs_status bs_cu_ask_anybody(bs_device_session *s, int32_t at, int32_t count, bs_cu_handle handle, bool decides,
                                    bs_error *error)
 {
@@ -13553,15 +13827,15 @@ static bs_status bs_cu_capture_close(bs_device_session *s, bs_error *error)
 }
 
 #if BS_CU_CONDITIONAL
-/* Adds an IF node after what was captured: its condition is `handle`, its body the empty graph *body. */
-static bs_status bs_cu_add_if(bs_device_session *s, cudaGraphConditionalHandle handle, cudaGraph_t *body,
-                              bs_error *error)
+/* Adds an IF or a WHILE node after what was captured: its condition is `handle`, its body the empty graph *body. */
+static bs_status bs_cu_add_conditional(bs_device_session *s, cudaGraphConditionalNodeType type,
+                                       cudaGraphConditionalHandle handle, cudaGraph_t *body, bs_error *error)
 {
     cudaGraphNodeParams params = {};
     cudaGraphNode_t node;
     params.type = cudaGraphNodeTypeConditional;
     params.conditional.handle = handle;
-    params.conditional.type = cudaGraphCondTypeIf;
+    params.conditional.type = type;
     params.conditional.size = 1;
 #if CUDART_VERSION >= 13000
     const cudaError_t e = cudaGraphAddNode(&node, s->graph, s->last ? &s->last : NULL, NULL, s->last ? 1 : 0, &params);
@@ -13572,7 +13846,7 @@ static bs_status bs_cu_add_if(bs_device_session *s, cudaGraphConditionalHandle h
         s->last = node;
         *body = params.conditional.phGraph_out[0];
     }
-    return bs_cu_check(e, "adding an IF node", error);
+    return bs_cu_check(e, "adding a conditional node", error);
 }
 
 static bs_status bs_cu_capture_body(bs_device_session *s, cudaGraph_t body, int32_t at, int32_t count, bs_error *error)
@@ -13602,7 +13876,7 @@ static bs_status bs_cu_run_if(bs_device_session *s, int32_t at, int32_t count, b
     status = bs_cu_capture_close(s, error);
     s->capturing = false;
     if (status == BS_OK)
-        status = bs_cu_add_if(s, handle, &body, error);
+        status = bs_cu_add_conditional(s, cudaGraphCondTypeIf, handle, &body, error);
     if (status == BS_OK)
         status = bs_cu_capture_body(s, body, at, count, error);
     if (status == BS_OK)
@@ -13617,30 +13891,187 @@ static bs_status bs_cu_run_if(bs_device_session *s, int32_t at, int32_t count, b
 }
 #endif
 
-/* HOST: waits for whether the branch has rows, and launches it if so. */
-static bs_status bs_cu_run_branch(bs_device_session *s, int32_t at, int32_t count, bs_error *error)
+/* HOST: waits for whether a branch has rows. */
+static bs_status bs_cu_ask_host(bs_device_session *s, int32_t at, int32_t count, bool *any, bs_error *error)
 {
     int32_t *fetched = reinterpret_cast<int32_t *>(s->pinned + s->layout.fetched);
     bs_status status = bs_cu_ask_anybody(s, at, count, 0, false, error);
     if (status == BS_OK)
         status = bs_cu_fetch(s, fetched, s->program.status + 2, sizeof *fetched, error);
-    return status == BS_OK && fetched[0] ? bs_cu_run_launches(s, at, at + count, error) : status;
+    *any = status == BS_OK && fetched[0];
+    return status;
 }
 
-/* Launches [first, end) as the launch mode says. */
+/* And launches it if so. */
+static bs_status bs_cu_run_branch(bs_device_session *s, int32_t at, int32_t count, bs_error *error)
+{
+    bool any = false;
+    const bs_status status = bs_cu_ask_host(s, at, count, &any, error);
+    return any ? bs_cu_run_launches(s, at, at + count, error) : status;
+}
+
+/* --------------------------------------------------------------------------------------------------- loops */
+
+/* A loop at top level that is being launched or captured. */
+struct bs_cu_round {
+    int32_t begin, trips; /* launch of its first decision; trips so far */
+    bs_cu_handle handle;  /* of its WHILE node, */
+    cudaGraphNode_t node; /* which is this, */
+    cudaGraph_t around;   /* and stands in this graph */
+};
+
+struct bs_cu_rounds {
+    bs_cu_round list[BS_MAX_LOOP_DEPTH];
+    int32_t count;
+};
+
+enum {
+    BS_CU_TRIPS = 64,       /* trips between two questions of the host, in mode STREAM */
+    BS_CU_UNROLLED = 1 << 12 /* launches of a graph without WHILE nodes, at most */
+};
+
+static const bs_device_step *bs_cu_step_of(const bs_device_session *s, const bs_cu_launch *l)
+{
+    return bs_cu_table<bs_device_step>(s, s->layout.steps_at) + l->first;
+}
+
+/* The launch of a loop's second decision; its first is launch `begin`. */
+static int32_t bs_cu_again_of(const bs_device_session *s, int32_t begin)
+{
+    const int32_t router = bs_cu_step_of(s, &s->launches.list[begin])->router;
+    int32_t k = begin;
+    while (s->launches.list[k].kernel != BS_CU_loop_again ||
+           bs_cu_step_of(s, &s->launches.list[k])->router != router)
+        k++;
+    return k;
+}
+
+static const bs_router_info *bs_cu_loop_of(const bs_device_session *s, int32_t begin)
+{
+    return &s->client->graph->routers[bs_cu_step_of(s, &s->launches.list[begin])->router];
+}
+
+#if BS_CU_CONDITIONAL
+/* From here on what is queued is captured into the body of a WHILE node. */
+static bs_status bs_cu_open_while(bs_device_session *s, bs_cu_round *r, bs_error *error)
+{
+    cudaGraph_t body = NULL;
+    bs_status status = bs_cu_check(cudaGraphConditionalHandleCreate(&r->handle, s->graph, 0, 0), "making a condition",
+                                   error);
+    r->around = s->graph;
+    if (status == BS_OK)
+        status = bs_cu_ask_anybody(s, bs_cu_again_of(s, r->begin), 1, r->handle, true, error);
+    if (status != BS_OK)
+        return status; /* still capturing: bs_cu_graph_give_up ends it */
+    status = bs_cu_capture_close(s, error);
+    s->capturing = false;
+    if (status == BS_OK)
+        status = bs_cu_add_conditional(s, cudaGraphCondTypeWhile, r->handle, &body, error);
+    if (status != BS_OK)
+        return status;
+    r->node = s->last;
+    s->graph = body;
+    s->last = NULL;
+    status = bs_cu_capture_open(s, error);
+    s->capturing = status == BS_OK;
+    return status;
+}
+
+static bs_status bs_cu_close_while(bs_device_session *s, const bs_cu_round *r, bs_error *error)
+{
+    bs_status status = bs_cu_ask_anybody(s, bs_cu_again_of(s, r->begin), 1, r->handle, true, error);
+    if (status != BS_OK)
+        return status;
+    status = bs_cu_capture_close(s, error);
+    s->graph = r->around;
+    s->last = r->node;
+    s->capturing = false;
+    if (status == BS_OK)
+        status = bs_cu_capture_open(s, error);
+    s->capturing = status == BS_OK;
+    return status;
+}
+#else
+static bs_status bs_cu_open_while(bs_device_session *s, bs_cu_round *r, bs_error *error)
+{
+    return (void)s, (void)r, bs_fail(error, BS_ERROR_UNSUPPORTED, "no WHILE nodes"); /* unreachable: graph.cuh */
+}
+static bs_status bs_cu_close_while(bs_device_session *s, const bs_cu_round *r, bs_error *error)
+{
+    return (void)s, (void)r, bs_fail(error, BS_ERROR_UNSUPPORTED, "no WHILE nodes");
+}
+#endif
+
+/* Behind launch k, the first decision of a loop. */
+static bs_status bs_cu_enter_loop(bs_device_session *s, bs_cu_rounds *rounds, int32_t k, bs_error *error)
+{
+    bs_cu_round *r = &rounds->list[rounds->count++]; /* the builder bounds how deep loops nest */
+    memset(r, 0, sizeof *r);
+    r->begin = k;
+    return s->launch_mode == BS_LAUNCH_CONDITIONAL && s->capturing ? bs_cu_open_while(s, r, error) : BS_OK;
+}
+
+/* Behind launch *k, the second decision of the innermost loop: goes back to the first one, or on. */
+static bs_status bs_cu_leave_loop(bs_device_session *s, bs_cu_rounds *rounds, int32_t *k, bs_error *error)
+{
+    bs_cu_round *r = &rounds->list[rounds->count - 1];
+    if (s->launch_mode == BS_LAUNCH_CONDITIONAL && s->capturing) {
+        rounds->count--;
+        return bs_cu_close_while(s, r, error);
+    }
+    bs_status status = BS_OK;
+    bool more = ++r->trips < bs_cu_loop_of(s, r->begin)->bound;
+    if (more && !s->capturing && r->trips % (s->launch_mode == BS_LAUNCH_HOST ? 1 : BS_CU_TRIPS) == 0)
+        status = bs_cu_ask_host(s, *k, 1, &more, error);
+    *k = more ? r->begin : *k;
+    rounds->count -= !more;
+    return status;
+}
+
+/* Launches with all trips that there may be, cut at BS_CU_UNROLLED. */
+static int32_t bs_cu_unrolled(const bs_device_session *s)
+{
+    int64_t launches = 0, times[BS_MAX_LOOP_DEPTH + 1] = {1};
+    int32_t depth = 0;
+    for (int32_t k = 0; k < s->launches.count && launches < BS_CU_UNROLLED; k++) {
+        const bs_cu_launch *l = &s->launches.list[k];
+        launches += times[depth];
+        if (l->kernel == BS_CU_loop) {
+            times[depth + 1] = bs_min_i64(times[depth] * bs_cu_loop_of(s, k)->bound, BS_CU_UNROLLED);
+            depth++;
+        }
+        depth -= l->kernel == BS_CU_loop_again;
+    }
+    return (int32_t)bs_min_i64(launches, BS_CU_UNROLLED);
+}
+
+/* -------------------------------------------------------------------------------------------------- a run */
+
+/* Launches [first, end) as the launch mode says. Where weights are streamed it is the interpreter that goes round
+ * loops. */
 static bs_status bs_cu_run_lowered(bs_device_session *s, int32_t first, int32_t end, bs_error *error)
 {
     const bool asks = s->launch_mode == BS_LAUNCH_HOST,
-               decides = s->launch_mode == BS_LAUNCH_CONDITIONAL && s->capturing;
+               decides = s->launch_mode == BS_LAUNCH_CONDITIONAL && s->capturing,
+               goes_round = !bs_plan_streams(s->client->plan);
     bs_status status = BS_OK;
+    bs_cu_rounds rounds;
+    rounds.count = 0;
     for (int32_t k = first; k < end && status == BS_OK;) {
-        const int32_t branch = asks || decides ? bs_cu_branch_length(s, k, end) : 0;
+        const int32_t branch = asks || decides ? bs_cu_branch_length(s, k, end) : 0,
+                      kernel = s->launches.list[k].kernel;
         if (branch == 0)
             status = bs_cu_run_launch(s, &s->launches.list[k], error);
         else
             status = asks ? bs_cu_run_branch(s, k, branch, error) : bs_cu_run_if(s, k, branch, error);
+        if (status == BS_OK && goes_round && kernel == BS_CU_loop)
+            status = bs_cu_enter_loop(s, &rounds, k, error);
+        else if (status == BS_OK && goes_round && kernel == BS_CU_loop_again)
+            status = bs_cu_leave_loop(s, &rounds, &k, error);
         k += branch > 0 ? branch : 1;
     }
+    if (decides && rounds.count > 0) /* it failed within */
+        s->graph = rounds.list[0].around;
     return status;
 }
 
@@ -13658,7 +14089,8 @@ static bool bs_cu_wants_graph(const bs_device_session *s, bool like)
 {
     const bool wanted = s->launch_mode == BS_LAUNCH_GRAPH || s->launch_mode == BS_LAUNCH_CONDITIONAL ||
                         (s->launch_mode == BS_LAUNCH_AUTO && like);
-    if (!wanted || s->no_graph || bs_plan_streams(s->client->plan))
+    const bool unrolls = s->launch_mode != BS_LAUNCH_CONDITIONAL;
+    if (!wanted || s->no_graph || bs_plan_streams(s->client->plan) || (unrolls && bs_cu_unrolled(s) == BS_CU_UNROLLED))
         return false;
     for (int32_t k = 0; k < s->launches.count; k++)
         if (s->launches.list[k].callback)
@@ -13705,7 +14137,7 @@ static void bs_cu_graph_give_up(bs_device_session *s)
 {
     cudaGraph_t captured = NULL;
     if (s->capturing && cudaStreamEndCapture(s->private_stream, &captured) == cudaSuccess && captured &&
-        captured != s->graph)
+        captured != s->graph && s->launch_mode != BS_LAUNCH_CONDITIONAL) /* that one's are parts of its graph */
         cudaGraphDestroy(captured);
     cudaGetLastError();
     bs_cu_drop_graph(s);

@@ -33,7 +33,7 @@ static bs_plan_desc random_desc(const bs_graph *g, int32_t turn)
     d.patch_size = rg_flip(30) ? 4 * (1 + check_below(4)) : 0;
     d.shared_bytes = rg_flip(50) ? BS_DEVICE_WORKSPACE + 256 * check_below(40) : 0;
     for (int32_t r = 1; r < g->n_routers && d.n_forces < 2; r++)
-        if (rg_flip(10))
+        if (!bs_router_loops(g, r) && rg_flip(10))
             d.forces[d.n_forces++] = (bs_force){g->routers[r].desc->name, check_below(g->routers[r].desc->paths)};
     return d;
 }
@@ -201,5 +201,8 @@ int main(int argc, char **argv)
     rg_segments = false;
     rg_boxes = true;
     test_random_graphs(seed * 1000 + 600000, count / 4, "boxes");
+    rg_boxes = false;
+    rg_loops = true;
+    test_random_graphs(seed * 1000 + 700000, count, "loops");
     return check_end();
 }

@@ -108,8 +108,6 @@ static void rows_of_loops(void)
     const bs_graph *g = looping_net(false);
     plan_fails(g, &(bs_plan_desc){.n_forces = 1, .forces = {{"round", 0}}}, BS_ERROR_ARGUMENT,
                "cannot force router \"round\": it is a loop");
-    plan_fails(g, &(bs_plan_desc){.tier = BS_TIER_CUDA}, BS_ERROR_UNSUPPORTED,
-               "loop \"round\": loops run on the CPU so far");
     plan_fails(looping_net(true), &(bs_plan_desc){0}, BS_ERROR_UNSUPPORTED,
                "loop \"round\" carries value 3, of which 2 pixels around a cell are read: carry them in the value, or "
                "loop over the assembled frame");

@@ -3,6 +3,7 @@
 #ifndef BS_CUDA_DESCRIBE
 #define BS_CUDA_DESCRIBE
 
+#include "cuda/kernels.cuh"
 #include "cuda/portable.cuh"
 
 #ifndef BS_CU_THREADS
@@ -31,6 +32,16 @@ struct bs_cu_description {
     bs_cu_describe describe;
 };
 #define BS_CU_DESCRIPTION(name) {BS_CU_##name, bs_cu_##name##_describe}
+
+/* Whether a kernel makes a decision of a router; or that of a loop, too. */
+__host__ __device__ static inline bool bs_cu_routes(int32_t kernel)
+{
+    return kernel == BS_CU_route || kernel == BS_CU_route_rows || kernel == BS_CU_route_pack;
+}
+__host__ __device__ static inline bool bs_cu_decides(int32_t kernel)
+{
+    return bs_cu_routes(kernel) || kernel == BS_CU_loop || kernel == BS_CU_loop_again;
+}
 
 /* Pixels of the largest rectangle of a row of an image, margins included. */
 static inline int64_t bs_cu_pixels(const bs_device_operand *o)

@@ -10,17 +10,19 @@ __host__ __device__ static inline int32_t bs_cu_cells(int32_t extent, int32_t si
     return (int32_t)bs_ceil_div(extent, size);
 }
 
-/* Strides of a row are those of the buffer's later dimensions; a row of the first, or of a ring (the first two), begins
- * where its step says. */
+/* Strides of a row are those of the buffer's later dimensions; a row of the first, or of a ring (the first two), or the
+ * place of a trip begins where its step says. */
 __host__ __device__ static inline void bs_cu_bind_operand(const bs_device_bound *b, bs_device_operand *o)
 {
     o->base = b->address;
     for (int32_t i = 0; i < o->rank && i + o->skip < BS_MAX_RANK; i++)
         o->stride[i] = b->stride[i + o->skip];
-    if (o->skip > 0)
+    if (o->place != BS_AT_ROOT)
         o->row_bytes = (int64_t)b->stride[0] * b->bytes;
-    if (o->skip > 1)
+    if (o->place == BS_AT_RING)
         o->max_w = b->stride[1];
+    if (o->loop)
+        o->trip_bytes = (int64_t)b->stride[o->skip - 1] * b->bytes;
 }
 
 /* dims: [dimensions] of the run, bound: [entries]. */

@@ -23,8 +23,8 @@
     /* op_lines.cuh */                                                                                    \
     X(softmax) X(layer_norm) X(reduce) X(argmax) X(topk)                                                  \
     X(rms_norm) X(argmin) X(cumsum)                                                                       \
-    /* op_rope.cuh, op_segment.cuh, op_image.cuh, op_from_data.cuh, op_unique.cuh, op_nms.cuh */          \
-    X(rope) X(segment_index) X(lrn) X(arange) X(nonzero) X(unique) X(nms) X(nms_pack)                     \
+    /* op_loop.cuh, op_rope.cuh, op_segment.cuh, op_image.cuh, op_from_data.cuh, op_unique.cuh, op_nms.cuh */          \
+    X(loop_trip) X(rope) X(segment_index) X(lrn) X(arange) X(nonzero) X(unique) X(nms) X(nms_pack)                     \
     /* op_image.cuh, op_resize.cuh, op_features.cuh */                                                    \
     X(pool2d) X(pool2d_global) X(resize) X(resize_double) X(resize_any) X(patch_features)                 \
     /* op_conv_*.cuh, op_deconv.cuh */                                                                    \
@@ -35,8 +35,8 @@
     X(lstm) X(gru)                                                                                        \
     /* op_attention.cuh, op_segment.cuh */                                                                \
     X(attention) X(segment_spread) X(segment_reduce)                                                      \
-    /* op_route.cuh, op_look_ahead.cuh: they see all rows of a router at once. Last: see bs_cu_group */   \
-    X(route) X(route_rows) X(route_pack) X(look_ahead)
+    /* op_route.cuh, op_loop.cuh, op_look_ahead.cuh: they see all rows of a router. Last: see bs_cu_group */ \
+    X(route) X(route_rows) X(route_pack) X(loop) X(loop_again) X(look_ahead)
 
 enum {
     BS_CU_none,

@@ -116,7 +116,7 @@ __device__ inline void bs_cu_tile_step(const bs_cu_tile &t, const bs_device_step
 {
     const int32_t rows = bs_cu_count(t, s->domain);
     bs_cu_work w = {0, rows, 0, 1};
-    if (s->kernel == BS_CU_route) {
+    if (bs_cu_decides(s->kernel)) {
         bs_cu_dispatch(t, s, w);
         __syncthreads();
         return;
@@ -126,6 +126,15 @@ __device__ inline void bs_cu_tile_step(const bs_cu_tile &t, const bs_device_step
         bs_cu_dispatch(t, s, w);
         __syncthreads();
     }
+}
+
+/* The step after which a tile goes on: k itself, or the first decision of a loop that has rows after a trip. */
+__device__ inline int32_t bs_cu_tile_after(const bs_cu_tile &t, const bs_device_step *s, int32_t k)
+{
+    if (s->kernel != BS_CU_loop_again)
+        return k;
+    const bs_cu_decision d = bs_cu_decision_of(t, s->router);
+    return d.counts[0] > 0 ? k - s->p[BS_CU_LOOP_BACK].i : k;
 }
 
 /* Finds the part that tile number `item` belongs to, and sets the tile's rows. */
@@ -158,8 +167,11 @@ __global__ void __launch_bounds__(256, 1)
         const bs_device_part *part = bs_cu_failed(program) ? NULL : bs_cu_find_part(program, first, count, item, &t);
         if (!part)
             return;
-        for (int32_t k = 0; k < part->count; k++)
-            bs_cu_tile_step(t, program.steps + part->first + k);
+        for (int32_t k = 0; k < part->count; k++) {
+            const bs_device_step *s = program.steps + part->first + k;
+            bs_cu_tile_step(t, s);
+            k = bs_cu_tile_after(t, s, k);
+        }
     }
 }
 

@@ -11,7 +11,7 @@
 
 static void bs_cu_store_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    bs_cu_move_cut(&n->out[0], bs_cu_elements(&n->in[0]), s);
+    bs_cu_move_cut(&n->out[0], bs_cu_elements(s->n_in ? &n->in[0] : &n->out[0]), s);
 }
 
 enum { BS_CU_BEYOND_DOMAIN }; /* p: the domain whose rows were collected */
@@ -29,7 +29,12 @@ __device__ inline void bs_cu_store_run(const bs_cu_tile &t, const bs_device_step
     const bs_device_operand *out = bs_cu_out(t, s, 0);
     const bs_cu_team team = bs_cu_team_of(s);
     for (int32_t r = w.row + team.index; r < w.end; r += team.count) {
-        bs_cu_row_copy(bs_cu_open_target(t, out, r), bs_cu_open_in(t, s, 0, r), team, t.workspace, w);
+        if (s->n_in == 0) { /* what a loop collects, before the first trip */
+            const bs_cu_view v = bs_cu_open_target(t, out, r);
+            bs_cu_zero_rect(v, v, team, w);
+        } else {
+            bs_cu_row_copy(bs_cu_open_target(t, out, r), bs_cu_open_in(t, s, 0, r), team, t.workspace, w);
+        }
         bs_cu_zero_around(t, out, r, team, w);
     }
 }

@@ -20,6 +20,7 @@
 #include "cuda/op_linear.cuh"
 #include "cuda/op_lines.cuh"
 #include "cuda/op_look_ahead.cuh"
+#include "cuda/op_loop.cuh"
 #include "cuda/op_matmul.cuh"
 #include "cuda/op_move.cuh"
 #include "cuda/op_nms.cuh"

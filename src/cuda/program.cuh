@@ -185,6 +185,13 @@ __device__ __forceinline__ int64_t bs_cu_pixel_at(const bs_cu_view &v, int32_t c
     return (int64_t)c * v.stride[0] + (int64_t)y * v.stride[1] + (int64_t)x * v.stride[2];
 }
 
+/* The number of the trip that a loop makes, from 0. */
+__device__ inline int32_t *bs_cu_trip(const bs_cu_tile &t, int32_t loop)
+{
+    const bs_device_decision &d = t.program->decision[loop];
+    return reinterpret_cast<int32_t *>(bs_cu_decided(t, d) + d.trip);
+}
+
 /* The address of a row, for kernels that need nothing else; not for views of images. */
 __device__ inline uint8_t *bs_cu_row(const bs_cu_tile &t, const bs_device_operand *o, int32_t row)
 {
@@ -237,6 +244,8 @@ __device__ inline bs_cu_view bs_cu_open(const bs_cu_tile &t, const bs_device_ope
                  ((int64_t)v.frame_y * v.stride[1] + (int64_t)v.frame_x * v.stride[2]) * bs_cu_bytes(v.dtype);
     else
         v.data = bs_cu_row(t, o, row);
+    if (o->loop)
+        v.data += *bs_cu_trip(t, o->loop) * o->trip_bytes;
     return v;
 }
 

@@ -64,7 +64,7 @@ __device__ inline void bs_cu_limit_capacity(const bs_cu_router &r)
     }
     lost = bs_cu_sum_threads(r.shared->sums, lost);
     if (threadIdx.x == 0)
-        *dropped = (int64_t)lost;
+        *dropped += (int64_t)lost;
 }
 
 #endif

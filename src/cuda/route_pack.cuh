@@ -172,8 +172,8 @@ __device__ inline void bs_cu_record_counts(const bs_cu_router &r)
     const bs_device_decision &d = r.t->program->decision[r.s->router];
     int32_t *sums = reinterpret_cast<int32_t *>(r.t->program->decisions + d.sums);
     for (int32_t p = bs_cu_thread(); p < r.d.paths; p += bs_cu_threads()) {
-        if (!d.in_tile)
-            sums[p] = r.counts[p];
+        if (!d.in_tile) /* in a loop there is a decision a trip */
+            sums[p] += r.counts[p];
         else if (r.counts[p] > 0)
             atomicAdd(&sums[p], r.counts[p]);
     }

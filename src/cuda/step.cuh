@@ -78,14 +78,16 @@ static int32_t bs_cu_add_given(bs_cu_tables *l, const bs_instr *i)
     return at;
 }
 
-/* Stores rows: to rows of the parent, cells of a root tensor, or what is bound. */
+/* Stores rows, or zeros: to rows of the parent, the places of a trip in them, cells of a root tensor, or what is bound.
+ */
 static void bs_cu_step_store(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
 {
-    bs_cu_add_in(l, s, i->value);
+    if (i->value)
+        bs_cu_add_in(l, s, i->value);
     bs_device_operand *out = bs_cu_add_operand(l);
     s->n_out = 1;
     if (i->target)
-        bs_cu_target(l, i->value, i->target, i->domain, out);
+        bs_cu_target(l, i, i->value ? i->value : i->target, out);
     else
         bs_cu_ending(l, i, out);
 }
@@ -103,7 +105,7 @@ static void bs_cu_step_residual(bs_cu_tables *l, const bs_instr *i, bs_device_st
 {
     if (i->value)
         bs_cu_add_in(l, s, i->value);
-    bs_cu_target(l, l->graph->nodes[i->node].first_out, i->target, i->domain, bs_cu_add_operand(l));
+    bs_cu_target(l, i, l->graph->nodes[i->node].first_out, bs_cu_add_operand(l));
     s->n_out = 1;
     s->p[BS_CU_FILL_GIVEN].i = bs_cu_add_given(l, i);
 }
@@ -147,16 +149,25 @@ static const bs_cu_move *bs_cu_move_of(const bs_instr *i)
                             paths = {bs_cu_step_paths, BS_CU_DESCRIPTION(paths)},
                             beyond = {bs_cu_step_beyond, BS_CU_DESCRIPTION(beyond)},
                             fill = {bs_cu_step_residual, BS_CU_DESCRIPTION(fill)};
-    static const bs_cu_move *const moves[] = {&load, &store, &store, &store, &store, &append, &paths, &beyond};
-    static_assert(BS_MAP_APPEND == 5 && BS_MAP_BEYOND == 7, "a move for each row map");
+    static const bs_cu_move *const moves[] = {&load,   &store, &store,  &store, &store,
+                                              &append, &paths, &beyond, &store};
+    static_assert(BS_MAP_APPEND == 5 && BS_MAP_BEYOND == 7 && BS_MAP_TRIP == 8, "a move for each row map");
     return i->combine == BS_COMBINE_RESIDUAL ? &fill : moves[i->map];
 }
 
 static void bs_cu_step_route(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
 {
-    const bs_router_info *r = &l->graph->routers[l->graph->nodes[i->node].router];
+    const bs_node *node = &l->graph->nodes[i->node];
+    const bs_router_info *r = &l->graph->routers[node->router];
     if (l->plan->routers[s->router].forced)
         return;
+    if (bs_router_loops(l->graph, node->router)) { /* a predicate, a count */
+        if (r->again == i->node && bs_node_in(l->graph, node)[0])
+            bs_cu_add_in(l, s, bs_node_in(l->graph, node)[0]);
+        if (r->count)
+            bs_cu_add_in(l, s, r->count);
+        return;
+    }
     bs_cu_add_in(l, s, r->score);
     if (r->knob)
         bs_cu_add_in(l, s, r->knob);
@@ -305,9 +316,9 @@ static void bs_cu_launch_steps(bs_cu_tables *l, bs_cu_launches *to, int32_t firs
     for (int32_t k = first; k < end;) {
         const int32_t kernel = l->steps[k].kernel;
         int32_t count = 1;
-        if (kernel == BS_CU_route || kernel == BS_CU_route_rows || kernel == BS_CU_route_pack) {
+        if (bs_cu_routes(kernel)) {
             bs_cu_launch_route(l, to, k);
-        } else if (kernel == BS_CU_look_ahead) {
+        } else if (kernel == BS_CU_look_ahead || bs_cu_decides(kernel)) {
             bs_cu_add_launch(l, to, kernel, k, 1, 1);
         } else {
             while (k + count < end && l->steps[k + count].kernel == kernel)

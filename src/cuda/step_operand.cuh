@@ -132,15 +132,15 @@ static void bs_cu_root(bs_cu_tables *l, int32_t value, bs_device_operand *o)
     o->place = BS_AT_ROOT;
 }
 
-/* Rows that are found in a root value by their place in it. */
-static void bs_cu_seen(const bs_device_operand *root, bool image, bs_device_operand *o)
+/* Rows that are found in a root value by their place in it: cells, lines, or all of it. */
+static void bs_cu_seen(const bs_device_operand *root, bs_device_place place, bs_device_operand *o)
 {
-    const int32_t first = image ? 0 : 1;
+    const int32_t first = place == BS_AT_LINE;
     o->dtype = root->dtype;
     o->bound = root->bound;
     o->skip = (uint8_t)first;
     o->base = root->base;
-    o->place = (uint8_t)(image ? BS_AT_CELL : BS_AT_LINE);
+    o->place = (uint8_t)place;
     o->row_bytes = (int64_t)root->stride[0] * (int64_t)bs_dtype_bytes((bs_dtype)root->dtype);
     for (int32_t i = 0; i < o->rank && i + first < BS_MAX_RANK; i++)
         o->stride[i] = root->stride[i + first];
@@ -151,11 +151,12 @@ static void bs_cu_view_of(bs_cu_tables *l, int32_t value, bs_device_operand *o)
 {
     for (;;) {
         const bs_node *node = &l->graph->nodes[l->graph->values[value].node];
-        const int32_t from = bs_node_in(l->graph, node)[0];
-        if (node->router == 0) {
+        const int32_t from = bs_view_of(l->graph, node);
+        const bool cells = node->router == 0;
+        if (cells || l->graph->values[from].domain == 0) { /* the latter: seen from a path of the root */
             bs_device_operand root;
             bs_cu_root(l, from, &root);
-            bs_cu_seen(&root, o->rank == root.rank, o);
+            bs_cu_seen(&root, !cells ? BS_AT_ROOT : o->rank == root.rank ? BS_AT_CELL : BS_AT_LINE, o);
             return;
         }
         value = from;
@@ -180,13 +181,34 @@ static void bs_cu_operand(bs_cu_tables *l, int32_t value, bs_device_operand *o)
         bs_cu_stored(l, value, o);
 }
 
+/* The place that a trip of a loop has in a row: o has its extents, `row` is the row as the loop's body finds it. */
+static void bs_cu_trip_of(int32_t loop, const bs_device_operand *row, bs_device_operand *o)
+{
+    o->dtype = row->dtype;
+    o->bound = row->bound;
+    o->skip = (uint8_t)(row->skip + 1);
+    o->base = row->base;
+    o->place = row->place;
+    o->row_bytes = row->row_bytes;
+    o->stored = row->stored;
+    o->loop = loop;
+    o->trip_bytes = (int64_t)row->stride[0] * (int64_t)bs_dtype_bytes((bs_dtype)row->dtype);
+    for (int32_t i = 0; i < o->rank && i + 1 < BS_MAX_AXES; i++)
+        o->stride[i] = row->stride[i + 1];
+}
+
 /* What a load copies from: the value itself has rows of its own. */
 static void bs_cu_source(bs_cu_tables *l, int32_t value, bs_device_operand *o)
 {
     const int32_t node = l->graph->values[value].node;
     const bs_node *n = &l->graph->nodes[node];
     bs_cu_extent(l, value, o);
-    if (n->n_in > 0) {
+    if (bs_view_slices(l->graph, n)) {
+        bs_device_operand row;
+        bs_cu_operand(l, bs_view_of(l->graph, n), &row);
+        row.domain = o->domain;
+        bs_cu_trip_of(n->router, &row, o);
+    } else if (n->n_in > 0) {
         bs_cu_view_of(l, value, o);
     } else if (bs_op_get(n->op)->bound) {
         bs_cu_at_bound(l, node, o);
@@ -197,18 +219,26 @@ static void bs_cu_source(bs_cu_tables *l, int32_t value, bs_device_operand *o)
     }
 }
 
-/* Where an instruction stores rows of `value` (of `domain`) in `target`. */
-static void bs_cu_target(bs_cu_tables *l, int32_t value, int32_t target, int32_t domain, bs_device_operand *o)
+/* Where an instruction stores rows of `value` in its target. */
+static void bs_cu_target(bs_cu_tables *l, const bs_instr *i, int32_t value, bs_device_operand *o)
 {
+    const int32_t target = i->target, domain = i->domain;
     bs_device_operand root;
-    if (l->graph->values[target].domain != 0) { /* a gather with rows of its own: the row of the parent */
+    if (i->map == BS_MAP_TRIP) {
+        bs_cu_operand(l, target, &root);
+        bs_cu_extent(l, value, o);
+        bs_cu_trip_of(l->graph->nodes[i->node].router, &root, o);
+        o->domain = domain;
+        return;
+    }
+    if (i->map != BS_MAP_CELL) { /* the row of the parent */
         bs_cu_operand(l, target, o);
         o->domain = domain;
         return;
     }
     bs_cu_root(l, target, &root);
     bs_cu_extent(l, value, o);
-    bs_cu_seen(&root, o->rank == 3 && root.rank == 3, o);
+    bs_cu_seen(&root, o->rank == 3 && root.rank == 3 ? BS_AT_CELL : BS_AT_LINE, o);
     o->domain = domain;
     o->margin = l->plan->values[target].margin;
 }

@@ -318,4 +318,40 @@ static inline BS_BOTH float bs_guess_margin(const bs_scores *x, const int32_t *b
     return above > 0.0f ? above : 0.0f; /* 0 for NaN: it is a choice all the same */
 }
 
+/* ---------------------------------------------------------------------------------------------- loops */
+
+typedef struct bs_loop_rule {
+    int32_t bound; /* trips of any row, at most */
+    int32_t trips; /* extent of the dimension that it goes over; the bound where there is none */
+    bool over, counted; /* it goes over a dimension; each row has a count */
+} bs_loop_rule;
+
+/* How many trips a row may make. `count`: its own, read only where rows have one. */
+static inline BS_BOTH int32_t bs_loop_most(const bs_loop_rule *rule, const bs_scores *count)
+{
+    return !rule->counted ? rule->trips : bs_min_i32(bs_score_int(count, 0), rule->over ? rule->trips : INT32_MAX);
+}
+
+/* Whether a row makes the first trip. */
+static inline BS_BOTH bs_route_fault bs_loop_begins(const bs_loop_rule *rule, const bs_scores *count, int32_t row,
+                                                    bool *goes)
+{
+    const int32_t most = bs_loop_most(rule, count);
+    *goes = most > 0;
+    return bs_route_fault_if(most > rule->bound, BS_ROUTE_BAD_COUNT, row, most, rule->bound);
+}
+
+/* Whether a row makes trip number `trip`, after the one before. predicate: what the body gave, or NULL. */
+static inline BS_BOTH bs_route_fault bs_loop_goes_on(const bs_loop_rule *rule, const bs_scores *predicate,
+                                                     const bs_scores *count, int32_t row, int32_t trip, bool *goes)
+{
+    const float score = predicate ? bs_score_at(predicate, 0) : 1.0f;
+    const bool wants = score > 0.0f, must_end = predicate && !rule->counted && !rule->over && trip == rule->bound;
+    const bs_route_fault fault = bs_route_fault_if(isnan(score), BS_ROUTE_BAD_PREDICATE, row, trip - 1, 0);
+    *goes = wants && trip < bs_loop_most(rule, count);
+    return fault.kind != BS_ROUTE_SOUND
+               ? fault
+               : bs_route_fault_if(wants && must_end, BS_ROUTE_ENDLESS, row, trip, rule->bound);
+}
+
 #endif

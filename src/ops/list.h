@@ -36,8 +36,8 @@
     /* op set 4: from_data.c, unique.c, nms.c */                                                                      \
     X(arange, KERNEL) X(nonzero, KERNEL) X(unique, KERNEL) X(nms, KERNEL)                                             \
     /* op set 4: loops.c, lowered by the planner */                                                                   \
-    X(loop, NONE) X(loop_carry, NONE) X(loop_trip, NONE) X(loop_slice, NONE) X(loop_next, NONE)                       \
-    X(loop_collect, NONE) X(loop_again, NONE)
+    X(loop, KERNEL) X(loop_carry, NONE) X(loop_trip, KERNEL) X(loop_slice, NONE) X(loop_next, NONE)                   \
+    X(loop_collect, NONE) X(loop_again, KERNEL)
 
 #if defined(BS_ONLY_OPS)
 #define BS_OP_input 1

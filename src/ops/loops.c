@@ -146,26 +146,23 @@ bs_value bs_loop_carry(bs_graph *graph, bs_router loop, bs_value initial)
     return bs_op_build_one(graph, initial, &p, &bs_op_loop_carry);
 }
 
-/* The number of a trip, from 0 or from 1, as [1]; or from 0 as a number alone, for an index. */
-enum { TRIP_FROM_0, TRIP_FROM_1, TRIP_INDEX };
-
 static bool trip_infer(bs_infer *infer)
 {
     const bs_router_info *loop = loop_of(infer);
     const int32_t mode = ((const bs_gather_params *)infer->params)->mode;
-    if (!loop || !bs_infer_field(infer, "mode", mode, TRIP_FROM_0, TRIP_INDEX))
+    if (!loop || !bs_infer_field(infer, "mode", mode, BS_TRIP_FROM_0, BS_TRIP_INDEX))
         return false;
     bs_value_info *out = &infer->out[0];
     out->domain = loop->path_domains;
     out->dtype = BS_I32;
-    out->rank = mode != TRIP_INDEX;
+    out->rank = mode != BS_TRIP_INDEX;
     out->dims[0] = bs_dim_const(infer->graph, 1);
     return true;
 }
 
 static bs_status trip_run(const bs_call *call)
 {
-    const bool from_1 = ((const bs_gather_params *)call->params)->mode == TRIP_FROM_1;
+    const bool from_1 = ((const bs_gather_params *)call->params)->mode == BS_TRIP_FROM_1;
     *(int32_t *)call->out[0].data = call->decision->trip + from_1;
     return BS_OK;
 }
@@ -182,7 +179,7 @@ static bs_value trip_of(bs_graph *graph, bs_router loop, int32_t mode)
     return bs_op_build(graph, &bs_op_loop_trip, NULL, 0, &p);
 }
 
-bs_value bs_loop_trip(bs_graph *graph, bs_router loop) { return trip_of(graph, loop, TRIP_FROM_0); }
+bs_value bs_loop_trip(bs_graph *graph, bs_router loop) { return trip_of(graph, loop, BS_TRIP_FROM_0); }
 
 /* Whether a dimension has a place for every trip, in every run. */
 static bool is_as_long(const bs_graph *g, const bs_router_info *loop, bs_dim_id dim)
@@ -223,7 +220,7 @@ bs_value bs_loop_slice(bs_graph *graph, bs_router loop, bs_value x)
                        x.id < graph->n_values && graph->values[x.id].rank > 0;
     if (!known || is_as_long(graph, &graph->routers[loop.id], graph->values[x.id].dims[0]))
         return bs_op_build_one(graph, x, &p, &bs_op_loop_slice);
-    return bs_select(graph, bs_scatter(graph, loop, 0, x), trip_of(graph, loop, TRIP_INDEX), 0);
+    return bs_select(graph, bs_scatter(graph, loop, 0, x), trip_of(graph, loop, BS_TRIP_INDEX), 0);
 }
 
 /* -------------------------------------------------------------------------------------------- what a body gives */
@@ -276,7 +273,7 @@ bs_value bs_loop_next(bs_graph *graph, bs_router loop, bs_value carried, bs_valu
 bs_value bs_loop_trips(bs_graph *graph, bs_router loop)
 {
     const bs_value none = {0};
-    return bs_loop_next(graph, loop, none, trip_of(graph, loop, TRIP_FROM_1));
+    return bs_loop_next(graph, loop, none, trip_of(graph, loop, BS_TRIP_FROM_1));
 }
 
 /* A place for the value of each trip in front of the value's own dimensions. */

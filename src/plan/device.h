@@ -39,12 +39,15 @@ typedef struct bs_device_operand {
     int32_t margin;
     int32_t cell, across; /* patches: side of a whole cell in pixels, and cells beside each other; else 0 */
     uint8_t place, dtype, rank;
-    uint8_t skip; /* dimensions of the buffer before the operand's own: 1 for a row of it, 2 for a place in a ring */
+    uint8_t skip; /* dimensions of the buffer before the operand's own: of rows 1, of a ring 2; 1 more of trips */
     int32_t domain; /* whose rows are read or written */
     int32_t stored; /* domain whose rows are stored: `domain`, or one above when a scatter is a view of it */
     /* what dim and across are taken from: dimensions (-1: none), the width of the frame, pixels of a cell in that */
     int32_t from[BS_MAX_AXES], width, size;
     int32_t bound; /* the buffer that base and strides are taken from, 0: none */
+    /* a loop, and bytes from the place that one trip has in a row to that of the next; router 0: none */
+    int32_t loop;
+    int64_t trip_bytes;
 } bs_device_operand;
 
 #define BS_DEVICE_PARAMS 16
@@ -108,6 +111,7 @@ typedef struct bs_device_decision {
     uint64_t top;  /* i16 [rows of the top-level domain]: the first path of each, for the host; -1 not reached */
     uint64_t sums; /* i32 [paths]: rows of a path in this run, over all tiles */
     uint64_t price; /* f32 [1] */
+    uint64_t trip;  /* i32 [1]: of a loop */
 } bs_device_decision;
 
 /* ------------------------------------------------------------------------------------------------- layout */

@@ -217,8 +217,9 @@ bool bs_plan_reads_in_place(const bs_plan *p, int32_t n, int32_t index, int32_t 
     const uint32_t flags = bs_op_get(p->graph->nodes[n].op)->flags;
     const bool apart = domain->kind == BS_DOMAIN_PATH && domain->patches < 0 && domain->max_rows > 1 &&
                        !(flags & BS_OP_STRUCTURAL) && !(flags & BS_OP_PICKS && index == 0) &&
-                       !bs_plan_on_device(p); /* kernels of a device look every row up */
-    return !apart && bs_plan_reads_in_a_row(p, n, index, value);
+                       !bs_plan_on_device(p); /* kernels of a device look every row up, */
+    const bool trip = bs_plan_on_device(p) && bs_view_slices(p->graph, &p->graph->nodes[p->graph->values[value].node]);
+    return !apart && !trip && /* but not what belongs to a trip */ bs_plan_reads_in_a_row(p, n, index, value);
 }
 
 bool bs_plan_may_be_seen(const bs_plan *p, int32_t value)

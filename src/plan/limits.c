@@ -143,9 +143,6 @@ static bool loops_fit(const bs_plan *plan, bs_error *error)
     for (int32_t n = 1; n < g->n_nodes; n++) {
         const bs_node *node = &g->nodes[n];
         const int32_t loop = plan->node_live[n] && bs_router_loops(g, node->router) ? node->router : 0;
-        if (loop && bs_plan_on_device(plan))
-            return bs_refuse(error, BS_ERROR_UNSUPPORTED, "loop \"%s\": loops run on the CPU so far",
-                             g->routers[loop].desc->name);
         if (loop && bs_node_is_view(node) && node->writer && plan->values[node->first_out].margin > 0)
             return bs_refuse(error, BS_ERROR_UNSUPPORTED,
                              "loop \"%s\" carries value %d, of which %d pixels around a cell are read: carry them in "

@@ -143,7 +143,8 @@ static int32_t next_after(const bs_context *c, int32_t k)
     const int32_t router = i->kind == BS_INSTR_ROUTE ? s->graph->nodes[i->node].router : 0;
     if (!router || s->plan->routers[router].again != k || bs_exec_failed(c->session))
         return k;
-    return c->decisions[router].counts[0] > 0 ? s->plan->routers[router].instr : k;
+    const int32_t body = s->graph->routers[router].path_domains;
+    return c->domains[body].count > 0 ? s->plan->routers[router].instr : k;
 }
 
 /* ------------------------------------------------------------------------------------------------- phases */

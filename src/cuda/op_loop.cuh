@@ -1,0 +1,141 @@
+/* op_loop.cuh - the decisions of a loop: which rows make the first trip, which of those that made one make another; and
+ * the number of the trip.
+ *
+ * One block decides for all rows (of a tile, or of the whole), by the rules of ops/decide.h. Rows that go on keep their
+ * order. A loop in a tile is gone round by the block itself (bs_cu_region), one at top level by the host.
+ * Relies on route_pack.cuh and route_scores.cuh. Must never keep a row active beyond its bound, or after a failure. */
+#ifndef BS_CUDA_OP_LOOP
+#define BS_CUDA_OP_LOOP
+
+#include "cuda/route_pack.cuh"
+#include "cuda/route_scores.cuh"
+
+/* Parameters of both decisions, in p, where a router has its bs_rule. */
+enum {
+    BS_CU_LOOP_BOUND,
+    BS_CU_LOOP_TRIPS,   /* the dimension that it goes over, or -1 */
+    BS_CU_LOOP_COUNTED, /* rows have counts: the last operand */
+    BS_CU_LOOP_ASKS,    /* again: a predicate: operand 0 */
+    BS_CU_LOOP_BACK,    /* again, in a tile: steps back to the first decision */
+    BS_CU_LOOP_END
+};
+
+static_assert((int)BS_CU_LOOP_END <= (int)BS_CU_P_KNOB, "loops have no knob");
+
+static void bs_cu_loop_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    const bs_router_info *loop = &n->graph->routers[n->node->router];
+    memset(s->p, 0, sizeof s->p);
+    s->p[BS_CU_LOOP_BOUND].i = loop->bound;
+    s->p[BS_CU_LOOP_TRIPS].i = loop->trips;
+    s->p[BS_CU_LOOP_COUNTED].i = loop->count != 0;
+}
+
+static void bs_cu_loop_again_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    const bs_router_plan *plan = &n->plan->routers[n->node->router];
+    bs_cu_loop_describe(n, s);
+    s->p[BS_CU_LOOP_ASKS].i = bs_node_in(n->graph, n->node)[0] != 0;
+    s->p[BS_CU_LOOP_BACK].i = plan->in_tile ? plan->again - plan->instr : 0;
+}
+
+static void bs_cu_loop_trip_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    s->p[0].i = static_cast<const bs_gather_params *>(n->params)->mode == BS_TRIP_FROM_1;
+    s->batch = BS_CU_THREADS;
+}
+
+/* ------------------------------------------------------------------------------------------------- decisions */
+
+__device__ inline bs_loop_rule bs_cu_loop_rule(const bs_cu_tile &t, const bs_device_step *s)
+{
+    const int32_t *dims = t.program->extents ? t.program->extents : t.program->dims;
+    const int32_t bound = s->p[BS_CU_LOOP_BOUND].i, trips = s->p[BS_CU_LOOP_TRIPS].i;
+    const bs_loop_rule rule = {bound, trips >= 0 ? dims[trips] : bound, trips >= 0, s->p[BS_CU_LOOP_COUNTED].i != 0};
+    return rule;
+}
+
+/* The count of a row of the loop's domain, where rows have one. */
+__device__ inline bs_scores bs_cu_loop_count(const bs_cu_tile &t, const bs_device_step *s, int32_t row)
+{
+    const bs_scores none = {NULL, 0, true};
+    return s->p[BS_CU_LOOP_COUNTED].i ? bs_cu_scores_of(t, bs_cu_in(t, s, s->n_in - 1), row) : none;
+}
+
+__device__ inline void bs_cu_loop_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_cu_router r = bs_cu_router_of(t, s);
+    const bs_loop_rule rule = bs_cu_loop_rule(t, s);
+    bool bad = false;
+    (void)w;
+    for (int32_t row = bs_cu_thread(); row < r.rows; row += bs_cu_threads()) {
+        const bs_scores count = bs_cu_loop_count(t, s, row);
+        bool goes;
+        bad = bs_loop_begins(&rule, &count, row, &goes).kind != BS_ROUTE_SOUND || bad;
+        r.d.chosen[row] = goes ? 0 : -1;
+        r.d.gates[row] = 1.0f;
+    }
+    if (threadIdx.x == 0)
+        *bs_cu_trip(t, s->router) = 0;
+    if (__syncthreads_or(bad)) {
+        bs_cu_choose_none(r, 0, r.rows);
+        if (threadIdx.x == 0)
+            bs_cu_fail(t, s, BS_ERROR_DATA);
+    }
+    bs_cu_pack(r);
+    bs_cu_record_rows(r, 0, r.rows);
+    bs_cu_record_counts(r);
+}
+
+/* Whether the k-th row of the body makes trip number `trip`; *bad: it cannot be said. */
+__device__ inline bool bs_cu_loop_goes_on(const bs_cu_tile &t, const bs_device_step *s, const bs_loop_rule &rule,
+                                          int32_t k, int32_t row, int32_t trip, bool *bad)
+{
+    const bool asks = s->p[BS_CU_LOOP_ASKS].i != 0;
+    const bs_scores none = {NULL, 0, true}, count = bs_cu_loop_count(t, s, row),
+                    score = asks ? bs_cu_scores_of(t, bs_cu_in(t, s, 0), k) : none;
+    bool goes;
+    *bad = bs_loop_goes_on(&rule, asks ? &score : NULL, &count, row, trip, &goes).kind != BS_ROUTE_SOUND || *bad;
+    return goes;
+}
+
+/* Rows are packed in place, as many at a time as there are threads: none is written before all of those are read. */
+__device__ inline void bs_cu_loop_again_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_cu_router r = bs_cu_router_of(t, s);
+    const bs_loop_rule rule = bs_cu_loop_rule(t, s);
+    const int32_t count = r.d.counts[0], trip = *bs_cu_trip(t, s->router) + (count > 0);
+    bool bad = false;
+    (void)w;
+    bs_cu_clear_counts(r);
+    __syncthreads();
+    for (int32_t base = 0; base < count; base += bs_cu_threads()) {
+        const int32_t k = base + bs_cu_thread(), row = k < count ? r.d.ids[k] : 0;
+        const bool goes = k < count && bs_cu_loop_goes_on(t, s, rule, k, row, trip, &bad);
+        const int32_t at = bs_cu_take_next(r, goes ? 0 : -1);
+        if (goes)
+            r.d.ids[at] = row;
+        __syncthreads(); /* what the next rows of the body are views of follows from these */
+    }
+    bad = __syncthreads_or(bad) != 0;
+    if (threadIdx.x == 0) {
+        r.counts[0] = bad ? 0 : r.next[0];
+        r.d.counts[0] = r.d.offsets[1] = r.counts[0];
+        *bs_cu_trip(t, s->router) = trip;
+        if (bad)
+            bs_cu_fail(t, s, BS_ERROR_DATA);
+    }
+    __syncthreads();
+    bs_cu_record_counts(r);
+}
+
+/* ------------------------------------------------------------------------------------------------------ trip */
+
+__device__ inline void bs_cu_loop_trip_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const int32_t trip = *bs_cu_trip(t, s->router) + s->p[0].i;
+    for (int32_t row = w.row + bs_cu_thread(); row < w.end; row += bs_cu_threads())
+        *reinterpret_cast<int32_t *>(bs_cu_row(t, bs_cu_out(t, s, 0), row)) = trip;
+}
+
+#endif
