@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: f6c1b760ea1feaf7819ebc21c9e1f60a603673c5021a5f021c3b2b5b2389b6cd
+ * sha256 of the parts: 5b52cc47e1c67de40b9967452422c68ee31d4d4005d5c602eea51ca61f7d8605
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -30891,7 +30891,7 @@ typedef struct bs_device_layout {
     uint64_t scratch_bytes;  /* of the rows of one tile, when they do not fit in shared memory; else 0 */
     uint64_t kernel_scratch; /* of a kernel that makes an extent (bs_node_plan.scratch_bytes): one runs at a time */
     int32_t tiles;           /* tiles that have a context (and scratch outside shared memory) */
-    uint64_t status;         /* within decisions: i32 status, i32 node */
+    uint64_t status;         /* within decisions: i32 [BS_DEVICE_STATUS] */
     uint64_t extents;        /* within decisions, of n_dims: i32, as known so far in a run */
     uint64_t results_bytes;  /* what the host reads after a run: this many bytes from the start of the decisions */
     uint64_t session, session_bytes, tables_pinned, slots_pinned, rooms, room_bytes /* a lane */,
@@ -30903,6 +30903,7 @@ typedef struct bs_device_layout {
     /* With bs_plan_desc.in_place, inputs and slots take no bytes of the device. */
 } bs_device_layout;
 
+#define BS_DEVICE_STATUS 7 /* status, node, whether a branch has rows; of a failed loop kind, cell, number, end */
 #define BS_DEVICE_WORKSPACE 24576 /* bytes of shared memory that a kernel may use beside the rows of its tile */
 #define BS_DEVICE_LAUNCH_BYTES 24  /* pinned bytes that the backend keeps for a launch, */
 #define BS_DEVICE_SESSION_BYTES 2048 /* for a session besides, */
@@ -30948,6 +30949,7 @@ typedef struct bs_device_client {
     int16_t *const *chosen;
     int32_t *counts;   /* [paths] of all routers; those of one begin at bs_router_info.first_path */
     int64_t *dropped;  /* [routers] */
+    char *fault;       /* filled where a run fails: [BS_FAULT_BYTES], "" where the status says everything */
     void *stream; /* the caller's stream for runs; NULL: the backend makes one for this session alone */
 } bs_device_client;
 
@@ -40906,7 +40908,7 @@ void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
     l->room_bytes = bs_bytes_figure(room);
     l->rooms = take_bytes(&at, bs_bytes_times(room, plan->lanes));
     l->places = take(&at, bs_max_i32(plan->n_units, 1), sizeof(uint64_t));
-    l->fetched = take(&at, (int64_t)plan->graph->max_paths + 2, sizeof(int32_t));
+    l->fetched = take(&at, (int64_t)plan->graph->max_paths + BS_DEVICE_STATUS, sizeof(int32_t));
     l->pinned_bytes = bs_bytes_figure(at);
 }
 /* ==== end src/run/device_layout.c ============================================================= */
@@ -41593,8 +41595,10 @@ void bs_move(const bs_context *c, const bs_instr *i, int32_t row)
 
 /* #include "ops/decide.h" */
 
-/* Records in words what is wrong; BS_OK: nothing is. */
+/* Records in words what is wrong; BS_OK: nothing is. bs_route_say: into a failed run's message [BS_FAULT_BYTES], with the
+ * cell, numbered as in bs_decision.chosen. */
 bs_status bs_route_fail(const bs_route_fault *fault, bs_error *error);
+bs_status bs_route_say(const bs_route_fault *fault, int32_t cell, char *message);
 /* Calls the caller's function, which chooses one path for each of `rows` rows. BS_OK and a fault: there is no
  * function, or its result is not valid. */
 bs_status bs_route_ask(const bs_route_callback *callback, const bs_operand_view *scores, int32_t paths, int32_t rows,
@@ -41820,19 +41824,24 @@ bs_status bs_route_fail(const bs_route_fault *fault, bs_error *error)
     return bs_fail(error, BS_ERROR_DATA, "%s %d, expected 0 .. %d", what, fault->number, fault->end - 1);
 }
 
-/* Puts the message of a fault where a failed run looks for it (c->fault). A cell is numbered as in
- * bs_decision.chosen. */
-static bs_status route_status(bs_context *c, int32_t router, const bs_route_fault *fault)
+bs_status bs_route_say(const bs_route_fault *fault, int32_t cell, char *message)
 {
     bs_error error;
-    if (fault->kind == BS_ROUTE_SOUND)
-        return BS_OK;
     const bs_status status = bs_route_fail(fault, &error);
+    if (status == BS_OK)
+        return BS_OK;
     if (fault->row >= 0)
-        bs_error_prefix(&error, "cell %d: ", bs_top_row(c, c->session->graph->routers[router].domain, fault->row));
-    memcpy(c->fault, error.message, sizeof c->fault - 1); /* bs_error.message is the longer of the two */
-    c->fault[sizeof c->fault - 1] = '\0';
+        bs_error_prefix(&error, "cell %d: ", cell);
+    memcpy(message, error.message, BS_FAULT_BYTES - 1); /* bs_error.message is the longer of the two */
+    message[BS_FAULT_BYTES - 1] = '\0';
     return status;
+}
+
+static bs_status route_status(bs_context *c, int32_t router, const bs_route_fault *fault)
+{
+    const int32_t domain = c->session->graph->routers[router].domain;
+    return bs_route_say(fault, fault->kind != BS_ROUTE_SOUND && fault->row >= 0 ? bs_top_row(c, domain, fault->row) : -1,
+                        c->fault);
 }
 
 /* ------------------------------------------------------------------------------------------------ all rows */
@@ -43218,7 +43227,7 @@ static bool device_start(bs_session *s, bs_device *device, void *stream, bs_erro
                                       bs_bytes_add(bs_bytes_of(layout.states), bs_device_state_place(s->plan, n)));
     const bs_device_client client = {s->graph,     s->plan,         s->platform, s->dims,    s->bound,
                                      s->state,     s->root.domains, s->offsets,  s->cache_lengths, s->weights,
-                                     s->callbacks, s->chosen,       s->counts,   s->dropped, stream};
+                                     s->callbacks, s->chosen,       s->counts,   s->dropped, s->fault, stream};
     s->client = client;
     if (device->api->open(device, &s->client, s->device_memory, s->device_pinned, &s->on_device, error) != BS_OK)
         return false;

@@ -1030,10 +1030,13 @@ typedef struct bs_force {
 /* CUDA: how the kernels of a run are launched. The results are the same bytes. */
 typedef enum bs_launch_mode {
     BS_LAUNCH_AUTO,        /* GRAPH from the second run on, where it can be */
-    BS_LAUNCH_STREAM,      /* one by one; branches without cells cost an empty launch */
-    BS_LAUNCH_GRAPH,       /* captured once as a CUDA graph, which serves all extents and buffers */
-    BS_LAUNCH_CONDITIONAL, /* the same, and the graph leaves out what no cell takes (CUDA 12.4) */
-    BS_LAUNCH_HOST,        /* one by one; before each branch the host waits to learn whether any cell takes it */
+    BS_LAUNCH_STREAM,      /* one by one; branches without cells cost an empty launch; of loops at top level the host
+                              learns now and then whether there is another trip */
+    BS_LAUNCH_GRAPH,       /* captured once as a CUDA graph, which serves all extents and buffers, with all trips that
+                              there may be; above 4,096 launches: STREAM */
+    BS_LAUNCH_CONDITIONAL, /* the same, and the graph leaves out what no cell takes, and goes round loops (CUDA 12.4) */
+    BS_LAUNCH_HOST,        /* one by one; before each branch, and after each trip, the host waits to learn whether there
+                              are cells */
     BS_LAUNCH_COUNT
 } bs_launch_mode;
 const char *bs_launch_mode_name(bs_launch_mode launch_mode);

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 81861a472cfc3b409c362142859a7a9100dd071395544b79a41c062327f14e8b
+ * sha256 of the parts: d8754345b80bdaab218f4fb37b70daedad1af79cf7c05d3b76178e51f0176154
  */
 #include "brainstorm.h"
 
@@ -1663,7 +1663,7 @@ typedef struct bs_device_layout {
     uint64_t scratch_bytes;  /* of the rows of one tile, when they do not fit in shared memory; else 0 */
     uint64_t kernel_scratch; /* of a kernel that makes an extent (bs_node_plan.scratch_bytes): one runs at a time */
     int32_t tiles;           /* tiles that have a context (and scratch outside shared memory) */
-    uint64_t status;         /* within decisions: i32 status, i32 node */
+    uint64_t status;         /* within decisions: i32 [BS_DEVICE_STATUS] */
     uint64_t extents;        /* within decisions, of n_dims: i32, as known so far in a run */
     uint64_t results_bytes;  /* what the host reads after a run: this many bytes from the start of the decisions */
     uint64_t session, session_bytes, tables_pinned, slots_pinned, rooms, room_bytes /* a lane */,
@@ -1675,6 +1675,7 @@ typedef struct bs_device_layout {
     /* With bs_plan_desc.in_place, inputs and slots take no bytes of the device. */
 } bs_device_layout;
 
+#define BS_DEVICE_STATUS 7 /* status, node, whether a branch has rows; of a failed loop kind, cell, number, end */
 #define BS_DEVICE_WORKSPACE 24576 /* bytes of shared memory that a kernel may use beside the rows of its tile */
 #define BS_DEVICE_LAUNCH_BYTES 24  /* pinned bytes that the backend keeps for a launch, */
 #define BS_DEVICE_SESSION_BYTES 2048 /* for a session besides, */
@@ -1720,6 +1721,7 @@ typedef struct bs_device_client {
     int16_t *const *chosen;
     int32_t *counts;   /* [paths] of all routers; those of one begin at bs_router_info.first_path */
     int64_t *dropped;  /* [routers] */
+    char *fault;       /* filled where a run fails: [BS_FAULT_BYTES], "" where the status says everything */
     void *stream; /* the caller's stream for runs; NULL: the backend makes one for this session alone */
 } bs_device_client;
 
@@ -1997,7 +1999,7 @@ struct bs_cu_program {
     uint64_t scratch_bytes;
     uint8_t *kernel_scratch; /* of the step that makes an extent, for all of its blocks */
     float *guesses;        /* [paths of a router] of the last look_ahead, and room for its lists */
-    int32_t *status;       /* [3]: the first failure of the run, its node; whether a branch has rows (graph.cuh) */
+    int32_t *status;       /* [BS_DEVICE_STATUS]: the first failure of the run; whether a branch has rows (graph.cuh) */
     const int32_t *dims;   /* [dimensions] of the run, as it begins */
     const bs_device_bound *bound;
     int32_t *extents; /* [n_dims] as they are known so far; NULL: no step makes any */
@@ -9173,6 +9175,32 @@ static void bs_cu_loop_trip_describe(const bs_cu_node *n, bs_device_step *s)
 
 /* ------------------------------------------------------------------------------------------------- decisions */
 
+/* Fails the run by the fault of the lowest row, of those that the threads found. Returns whether there is any. `row` is
+ * one of the loop's domain. */
+__device__ inline bool bs_cu_loop_fails(const bs_cu_router &r, const bs_route_fault &fault, int32_t domain)
+{
+    int32_t *lowest = &r.shared->of_thread[0];
+    const bool bad = fault.kind != BS_ROUTE_SOUND;
+    if (!__syncthreads_or(bad))
+        return false;
+    if (threadIdx.x == 0)
+        *lowest = INT32_MAX;
+    __syncthreads();
+    if (bad)
+        atomicMin(lowest, fault.row);
+    __syncthreads();
+    int32_t *status = r.t->program->status;
+    if (bad && *lowest == fault.row && atomicCAS(&status[0], 0, (int)BS_ERROR_DATA) == 0) {
+        status[1] = r.s->node;
+        status[3] = fault.kind;
+        status[4] = bs_cu_top_row(*r.t, domain, fault.row);
+        status[5] = fault.number;
+        status[6] = fault.end;
+    }
+    __syncthreads();
+    return true;
+}
+
 __device__ inline bs_loop_rule bs_cu_loop_rule(const bs_cu_tile &t, const bs_device_step *s)
 {
     const int32_t *dims = t.program->extents ? t.program->extents : t.program->dims;
@@ -9192,37 +9220,34 @@ __device__ inline void bs_cu_loop_run(const bs_cu_tile &t, const bs_device_step 
 {
     const bs_cu_router r = bs_cu_router_of(t, s);
     const bs_loop_rule rule = bs_cu_loop_rule(t, s);
-    bool bad = false;
+    bs_route_fault fault = {BS_ROUTE_SOUND, -1, 0, 0};
     (void)w;
     for (int32_t row = bs_cu_thread(); row < r.rows; row += bs_cu_threads()) {
         const bs_scores count = bs_cu_loop_count(t, s, row);
         bool goes;
-        bad = bs_loop_begins(&rule, &count, row, &goes).kind != BS_ROUTE_SOUND || bad;
+        const bs_route_fault here = bs_loop_begins(&rule, &count, row, &goes);
+        fault = fault.kind == BS_ROUTE_SOUND ? here : fault;
         r.d.chosen[row] = goes ? 0 : -1;
         r.d.gates[row] = 1.0f;
     }
     if (threadIdx.x == 0)
         *bs_cu_trip(t, s->router) = 0;
-    if (__syncthreads_or(bad)) {
+    if (bs_cu_loop_fails(r, fault, s->domain))
         bs_cu_choose_none(r, 0, r.rows);
-        if (threadIdx.x == 0)
-            bs_cu_fail(t, s, BS_ERROR_DATA);
-    }
     bs_cu_pack(r);
     bs_cu_record_rows(r, 0, r.rows);
     bs_cu_record_counts(r);
 }
 
-/* Whether the k-th row of the body makes trip number `trip`; *bad: it cannot be said. */
-__device__ inline bool bs_cu_loop_goes_on(const bs_cu_tile &t, const bs_device_step *s, const bs_loop_rule &rule,
-                                          int32_t k, int32_t row, int32_t trip, bool *bad)
+/* Whether the k-th row of the body makes trip number `trip`. */
+__device__ inline bs_route_fault bs_cu_loop_goes_on(const bs_cu_tile &t, const bs_device_step *s,
+                                                    const bs_loop_rule &rule, int32_t k, int32_t row, int32_t trip,
+                                                    bool *goes)
 {
     const bool asks = s->p[BS_CU_LOOP_ASKS].i != 0;
     const bs_scores none = {NULL, 0, true}, count = bs_cu_loop_count(t, s, row),
                     score = asks ? bs_cu_scores_of(t, bs_cu_in(t, s, 0), k) : none;
-    bool goes;
-    *bad = bs_loop_goes_on(&rule, asks ? &score : NULL, &count, row, trip, &goes).kind != BS_ROUTE_SOUND || *bad;
-    return goes;
+    return bs_loop_goes_on(&rule, asks ? &score : NULL, &count, row, trip, goes);
 }
 
 /* Rows are packed in place, as many at a time as there are threads: none is written before all of those are read. */
@@ -9231,25 +9256,25 @@ __device__ inline void bs_cu_loop_again_run(const bs_cu_tile &t, const bs_device
     const bs_cu_router r = bs_cu_router_of(t, s);
     const bs_loop_rule rule = bs_cu_loop_rule(t, s);
     const int32_t count = r.d.counts[0], trip = *bs_cu_trip(t, s->router) + (count > 0);
-    bool bad = false;
+    bs_route_fault fault = {BS_ROUTE_SOUND, -1, 0, 0};
     (void)w;
     bs_cu_clear_counts(r);
     __syncthreads();
     for (int32_t base = 0; base < count; base += bs_cu_threads()) {
         const int32_t k = base + bs_cu_thread(), row = k < count ? r.d.ids[k] : 0;
-        const bool goes = k < count && bs_cu_loop_goes_on(t, s, rule, k, row, trip, &bad);
+        bool goes = false;
+        if (k < count && fault.kind == BS_ROUTE_SOUND)
+            fault = bs_cu_loop_goes_on(t, s, rule, k, row, trip, &goes);
         const int32_t at = bs_cu_take_next(r, goes ? 0 : -1);
         if (goes)
             r.d.ids[at] = row;
         __syncthreads(); /* what the next rows of the body are views of follows from these */
     }
-    bad = __syncthreads_or(bad) != 0;
+    const bool bad = bs_cu_loop_fails(r, fault, t.program->domains[s->domain].parent);
     if (threadIdx.x == 0) {
         r.counts[0] = bad ? 0 : r.next[0];
         r.d.counts[0] = r.d.offsets[1] = r.counts[0];
         *bs_cu_trip(t, s->router) = trip;
-        if (bad)
-            bs_cu_fail(t, s, BS_ERROR_DATA);
     }
     __syncthreads();
     bs_cu_record_counts(r);
@@ -12629,7 +12654,7 @@ __global__ void __launch_bounds__(256, 1)
 __global__ void bs_cu_begin(BS_CU_ARGUMENT bs_cu_program program, int32_t routers)
 {
     const int32_t at = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x), step = (int32_t)(gridDim.x * blockDim.x);
-    if (at < 2)
+    if (at < BS_DEVICE_STATUS)
         program.status[at] = 0;
     for (int32_t i = at; i < program.n_operands; i += step)
         bs_cu_extend_operand(program.dims, program.bound, &program.operands[i]);
@@ -12867,7 +12892,7 @@ extern "C" void bs_cuda_close(bs_device *device)
 /* graph.cuh - how the launches of a run reach the device: its *launch mode*.
  *
  *   STREAM       launch by launch; branches without rows are launched too, and their blocks return; so are the trips
- *                of a loop, but after every 64 the host fetches whether there is another
+ *                of a loop, but now and then the host fetches whether there is another
  *   GRAPH        the same, captured once as a CUDA graph: one launch a run; loops as many times as their bounds say
  *   CONDITIONAL  captured, with an IF node around each branch: launches whose steps are all on paths (CUDA 12.4), and a
  *                WHILE node around each body of a loop
@@ -12876,11 +12901,27 @@ extern "C" void bs_cuda_close(bs_device *device)
  *
  * All modes read the same counts in the device's memory, so results are the same bytes.
  *
+ * Relies on rounds.cuh. Must never let a mode change what a launch does. */
+#ifndef BS_CUDA_GRAPH
+#define BS_CUDA_GRAPH
+
+/* ==== begin src/cuda/rounds.cuh =============================================================== */
+/* rounds.cuh - loops at top level: their launches again and again, up to the bound or until the host has asked whether
+ * there is another trip; or the body of a WHILE node, captured once.
+ * (A loop in a tile is gone round by the tile's block: launch.cuh. Where weights are streamed the interpreter goes round,
+ * run/exec.c.) Relies on capture.cuh. Must never launch a body more often than its loop's bound. */
+#ifndef BS_CUDA_ROUNDS
+#define BS_CUDA_ROUNDS
+
+/* ==== begin src/cuda/capture.cuh ============================================================== */
+/* capture.cuh - launches as a captured graph: opening and closing a capture, conditional nodes in it, and the question
+ * that decides those, whether there are rows, which the host may ask as well.
+ *
  * Captures always use the session's private stream, whichever stream its runs are queued on, so nothing that the caller
  * or other sessions and threads queue meanwhile can end up in the graph. Relies on run.cuh.
  * Must never use what the toolkit or the driver lacks, and never capture a stream that others can reach. */
-#ifndef BS_CUDA_GRAPH
-#define BS_CUDA_GRAPH
+#ifndef BS_CUDA_CAPTURE
+#define BS_CUDA_CAPTURE
 
 /* ==== begin src/cuda/run.cuh ================================================================== */
 /* run.cuh - running one launch, and the callbacks of routers.
@@ -12913,6 +12954,28 @@ extern "C" void bs_cuda_close(bs_device *device)
 
 /* #include "cuda/device.cuh" */
 /* #include "cuda/launch.cuh" */
+
+extern "C" {
+/* ==== begin src/run/route.h =================================================================== */
+/* run/route.h - the parts of run/route.c that serve a device as well: faults in words, and calling the caller's
+ * function. Relies on ops/decide.h. */
+#ifndef BS_ROUTE_H
+#define BS_ROUTE_H
+
+/* #include "ops/decide.h" */
+
+/* Records in words what is wrong; BS_OK: nothing is. bs_route_say: into a failed run's message [BS_FAULT_BYTES], with the
+ * cell, numbered as in bs_decision.chosen. */
+bs_status bs_route_fail(const bs_route_fault *fault, bs_error *error);
+bs_status bs_route_say(const bs_route_fault *fault, int32_t cell, char *message);
+/* Calls the caller's function, which chooses one path for each of `rows` rows. BS_OK and a fault: there is no
+ * function, or its result is not valid. */
+bs_status bs_route_ask(const bs_route_callback *callback, const bs_operand_view *scores, int32_t paths, int32_t rows,
+                       int32_t *chosen, float *gates, bs_route_fault *fault);
+
+#endif
+/* ==== end src/run/route.h ===================================================================== */
+}
 
 struct bs_device_session {
     bs_cu_device *device;
@@ -13169,6 +13232,17 @@ static bs_status bs_cu_session_settle(bs_device_session *s, bs_error *error)
 {
     const bs_status status = bs_cu_mark(s, error);
     return status == BS_OK ? bs_cu_settle(s, error) : status;
+}
+
+/* The status of the run as the device says it; where it has failed, the node and what is wrong with its data. */
+static bs_status bs_cu_tell_status(bs_device_session *s, const int32_t *said, int32_t *node)
+{
+    const bs_route_fault fault = {said[3], said[4], said[5], said[6]};
+    if (said[0] == BS_OK)
+        return BS_OK;
+    *node = said[1];
+    bs_route_say(&fault, fault.row, s->client->fault);
+    return (bs_status)said[0];
 }
 
 /* Copies between pinned and device memory. what: for the error message. */
@@ -13525,26 +13599,6 @@ static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
 #endif
 /* ==== end src/cuda/tables.cuh ================================================================= */
 
-extern "C" {
-/* ==== begin src/run/route.h =================================================================== */
-/* run/route.h - the parts of run/route.c that serve a device as well: faults in words, and calling the caller's
- * function. Relies on ops/decide.h. */
-#ifndef BS_ROUTE_H
-#define BS_ROUTE_H
-
-/* #include "ops/decide.h" */
-
-/* Records in words what is wrong; BS_OK: nothing is. */
-bs_status bs_route_fail(const bs_route_fault *fault, bs_error *error);
-/* Calls the caller's function, which chooses one path for each of `rows` rows. BS_OK and a fault: there is no
- * function, or its result is not valid. */
-bs_status bs_route_ask(const bs_route_callback *callback, const bs_operand_view *scores, int32_t paths, int32_t rows,
-                       int32_t *chosen, float *gates, bs_route_fault *fault);
-
-#endif
-/* ==== end src/run/route.h ===================================================================== */
-}
-
 static bs_status bs_cu_launched(bs_error *error)
 {
     return bs_cu_check(cudaGetLastError(), "launching a kernel", error);
@@ -13708,6 +13762,8 @@ typedef cudaGraphConditionalHandle bs_cu_handle;
 typedef unsigned long long bs_cu_handle;
 #endif
 
+/* ------------------------------------------------------------------------------------------------- rows */
+
 /* Sets *any to whether any step of a branch has rows; decides: the condition of the node `handle` too. */
 __global__ void bs_cu_any_rows(BS_CU_ARGUMENT bs_cu_program program, int32_t first, int32_t count, int32_t *any,
                               bs_cu_handle handle, bool decides)
@@ -13728,29 +13784,6 @@ __global__ void bs_cu_any_rows(BS_CU_ARGUMENT bs_cu_program program, int32_t fir
 #endif
 }
 
-/* Whether a step works on the rows of a path, of which there may be none; a body of a loop is not run without any. */
-static bool bs_cu_on_path(const bs_device_session *s, const bs_device_step *step)
-{
-    const bs_domain *d = &s->client->graph->domains[step->domain];
-    return d->kind == BS_DOMAIN_PATH && !bs_router_loops(s->client->graph, d->router);
-}
-
-/* How many launches from number `at` on are one branch: all of their steps are on paths, and none is a decision. */
-static int32_t bs_cu_branch_length(const bs_device_session *s, int32_t at, int32_t end)
-{
-    const bs_device_step *steps = bs_cu_table<bs_device_step>(s, s->layout.steps_at);
-    int32_t count = 0;
-    for (; at + count < end; count++) {
-        const bs_cu_launch *l = &s->launches.list[at + count];
-        if (l->kernel == BS_CU_none || l->kernel == BS_CU_extend || bs_cu_decides(l->kernel))
-            return count;
-        for (int32_t k = l->first; k < l->first + l->count; k++)
-            if (!bs_cu_on_path(s, &steps[k]))
-                return count;
-    }
-    return count;
-}
-
 /* Queues the kernel that finds out whether any step of a branch has rows. decides: for the conditional node `handle`. */
 static bs_status bs_cu_ask_anybody(bs_device_session *s, int32_t at, int32_t count, bs_cu_handle handle, bool decides,
                                    bs_error *error)
@@ -13763,11 +13796,14 @@ static bs_status bs_cu_ask_anybody(bs_device_session *s, int32_t at, int32_t cou
     return bs_cu_launched(error);
 }
 
-static bs_status bs_cu_run_launches(bs_device_session *s, int32_t first, int32_t end, bs_error *error)
+/* Waits for the answer. */
+static bs_status bs_cu_ask_host(bs_device_session *s, int32_t at, int32_t count, bool *any, bs_error *error)
 {
-    bs_status status = BS_OK;
-    for (int32_t k = first; k < end && status == BS_OK; k++)
-        status = bs_cu_run_launch(s, &s->launches.list[k], error);
+    int32_t *fetched = reinterpret_cast<int32_t *>(s->pinned + s->layout.fetched);
+    bs_status status = bs_cu_ask_anybody(s, at, count, 0, false, error);
+    if (status == BS_OK)
+        status = bs_cu_fetch(s, fetched, s->program.status + 2, sizeof *fetched, error);
+    *any = status == BS_OK && fetched[0];
     return status;
 }
 
@@ -13848,69 +13884,60 @@ static bs_status bs_cu_add_conditional(bs_device_session *s, cudaGraphConditiona
     }
     return bs_cu_check(e, "adding a conditional node", error);
 }
+#endif
 
-static bs_status bs_cu_capture_body(bs_device_session *s, cudaGraph_t body, int32_t at, int32_t count, bs_error *error)
-{
-    cudaGraph_t same = NULL;
-    bs_status status = bs_cu_check(
-        cudaStreamBeginCaptureToGraph(s->private_stream, body, NULL, NULL, 0, cudaStreamCaptureModeThreadLocal),
-        "capturing a branch", error);
-    if (status != BS_OK)
-        return status;
-    status = bs_cu_run_launches(s, at, at + count, error);
-    const bs_status ended = bs_cu_check(cudaStreamEndCapture(s->private_stream, &same), "capturing a branch",
-                                        status == BS_OK ? error : NULL);
-    return status == BS_OK ? ended : status;
-}
+/* -------------------------------------------------------------------------------------------------- a graph */
 
-static bs_status bs_cu_run_if(bs_device_session *s, int32_t at, int32_t count, bs_error *error)
+static bs_status bs_cu_graph_begin(bs_device_session *s, bs_error *error)
 {
-    cudaGraphConditionalHandle handle;
-    cudaGraph_t body = NULL;
-    bs_status status = bs_cu_check(cudaGraphConditionalHandleCreate(&handle, s->graph, 0, 0), "making a condition",
-                                   error);
-    if (status == BS_OK)
-        status = bs_cu_ask_anybody(s, at, count, handle, true, error);
-    if (status != BS_OK)
-        return status; /* still capturing: bs_cu_graph_give_up ends it */
-    status = bs_cu_capture_close(s, error);
-    s->capturing = false;
-    if (status == BS_OK)
-        status = bs_cu_add_conditional(s, cudaGraphCondTypeIf, handle, &body, error);
-    if (status == BS_OK)
-        status = bs_cu_capture_body(s, body, at, count, error);
+    bs_status status = BS_OK;
+#if BS_CU_CONDITIONAL
+    if (s->launch_mode == BS_LAUNCH_CONDITIONAL)
+        status = bs_cu_check(cudaGraphCreate(&s->graph, 0), "making a graph", error);
+#endif
+    s->last = NULL;
     if (status == BS_OK)
         status = bs_cu_capture_open(s, error);
     s->capturing = status == BS_OK;
+    if (s->capturing)
+        s->stream = s->private_stream;
     return status;
 }
-#else
-static bs_status bs_cu_run_if(bs_device_session *s, int32_t at, int32_t count, bs_error *error)
-{
-    return bs_cu_run_launches(s, at, at + count, error);
-}
-#endif
 
-/* HOST: waits for whether a branch has rows. */
-static bs_status bs_cu_ask_host(bs_device_session *s, int32_t at, int32_t count, bool *any, bs_error *error)
+/* Instantiates what was captured, and launches it for this run. */
+static bs_status bs_cu_graph_end(bs_device_session *s, bs_error *error)
 {
-    int32_t *fetched = reinterpret_cast<int32_t *>(s->pinned + s->layout.fetched);
-    bs_status status = bs_cu_ask_anybody(s, at, count, 0, false, error);
+    bs_status status = bs_cu_capture_close(s, error);
+    s->capturing = false;
+    s->stream = s->run_stream;
+#if CUDART_VERSION >= 12000
     if (status == BS_OK)
-        status = bs_cu_fetch(s, fetched, s->program.status + 2, sizeof *fetched, error);
-    *any = status == BS_OK && fetched[0];
+        status = bs_cu_check(cudaGraphInstantiate(&s->exec, s->graph, 0), "instantiating a graph", error);
+#else
+    if (status == BS_OK)
+        status = bs_cu_check(cudaGraphInstantiate(&s->exec, s->graph, NULL, NULL, 0), "instantiating a graph", error);
+#endif
+    if (status == BS_OK)
+        status = bs_cu_check(cudaGraphLaunch(s->exec, s->stream), "launching a graph", error);
     return status;
 }
 
-/* And launches it if so. */
-static bs_status bs_cu_run_branch(bs_device_session *s, int32_t at, int32_t count, bs_error *error)
+/* After a failure while capturing: the private stream is as before, and graphs are not tried again. */
+static void bs_cu_graph_give_up(bs_device_session *s)
 {
-    bool any = false;
-    const bs_status status = bs_cu_ask_host(s, at, count, &any, error);
-    return any ? bs_cu_run_launches(s, at, at + count, error) : status;
+    cudaGraph_t captured = NULL;
+    if (s->capturing && cudaStreamEndCapture(s->private_stream, &captured) == cudaSuccess && captured &&
+        captured != s->graph && s->launch_mode != BS_LAUNCH_CONDITIONAL) /* that one's are parts of its graph */
+        cudaGraphDestroy(captured);
+    cudaGetLastError();
+    bs_cu_drop_graph(s);
+    s->capturing = false;
+    s->stream = s->run_stream;
+    s->no_graph = true;
 }
 
-/* --------------------------------------------------------------------------------------------------- loops */
+#endif
+/* ==== end src/cuda/capture.cuh ================================================================ */
 
 /* A loop at top level that is being launched or captured. */
 struct bs_cu_round {
@@ -13926,7 +13953,8 @@ struct bs_cu_rounds {
 };
 
 enum {
-    BS_CU_TRIPS = 64,       /* trips between two questions of the host, in mode STREAM */
+    BS_CU_TRIPS_FIRST = 8,   /* in mode STREAM the host asks after 8 trips, 16, 32, then every 64 */
+    BS_CU_TRIPS = 64,
     BS_CU_UNROLLED = 1 << 12 /* launches of a graph without WHILE nodes, at most */
 };
 
@@ -14011,6 +14039,23 @@ static bs_status bs_cu_enter_loop(bs_device_session *s, bs_cu_rounds *rounds, in
     return s->launch_mode == BS_LAUNCH_CONDITIONAL && s->capturing ? bs_cu_open_while(s, r, error) : BS_OK;
 }
 
+/* Trips that the host launches of a loop, at most: where an extent that it knows says how many, those. A graph serves
+ * all extents. */
+static int32_t bs_cu_most_trips(const bs_device_session *s, const bs_router_info *loop)
+{
+    const bs_graph *g = s->client->graph;
+    const bool known = loop->trips >= 0 && !s->capturing && g->dims[loop->trips].node == 0;
+    return known ? (int32_t)s->client->dims[loop->trips] : loop->bound;
+}
+
+/* Whether the host asks after so many trips if there is another: only where rows end at different times. */
+static bool bs_cu_asks_after(const bs_device_session *s, const bs_router_info *loop, int32_t trips)
+{
+    const bool ends = loop->count || bs_node_in(s->client->graph, &s->client->graph->nodes[loop->again])[0] != 0,
+               now_and_then = trips % BS_CU_TRIPS == 0 || (trips >= BS_CU_TRIPS_FIRST && (trips & (trips - 1)) == 0);
+    return ends && !s->capturing && (s->launch_mode == BS_LAUNCH_HOST || now_and_then);
+}
+
 /* Behind launch *k, the second decision of the innermost loop: goes back to the first one, or on. */
 static bs_status bs_cu_leave_loop(bs_device_session *s, bs_cu_rounds *rounds, int32_t *k, bs_error *error)
 {
@@ -14019,9 +14064,10 @@ static bs_status bs_cu_leave_loop(bs_device_session *s, bs_cu_rounds *rounds, in
         rounds->count--;
         return bs_cu_close_while(s, r, error);
     }
+    const bs_router_info *loop = bs_cu_loop_of(s, r->begin);
     bs_status status = BS_OK;
-    bool more = ++r->trips < bs_cu_loop_of(s, r->begin)->bound;
-    if (more && !s->capturing && r->trips % (s->launch_mode == BS_LAUNCH_HOST ? 1 : BS_CU_TRIPS) == 0)
+    bool more = ++r->trips < bs_cu_most_trips(s, loop);
+    if (more && bs_cu_asks_after(s, loop, r->trips))
         status = bs_cu_ask_host(s, *k, 1, &more, error);
     *k = more ? r->begin : *k;
     rounds->count -= !more;
@@ -14043,6 +14089,93 @@ static int32_t bs_cu_unrolled(const bs_device_session *s)
         depth -= l->kernel == BS_CU_loop_again;
     }
     return (int32_t)bs_min_i64(launches, BS_CU_UNROLLED);
+}
+
+#endif
+/* ==== end src/cuda/rounds.cuh ================================================================= */
+
+/* ------------------------------------------------------------------------------------------------- branches */
+
+/* Whether a step works on the rows of a path, of which there may be none; a body of a loop is not run without any. */
+static bool bs_cu_on_path(const bs_device_session *s, const bs_device_step *step)
+{
+    const bs_domain *d = &s->client->graph->domains[step->domain];
+    return d->kind == BS_DOMAIN_PATH && !bs_router_loops(s->client->graph, d->router);
+}
+
+/* How many launches from number `at` on are one branch: all of their steps are on paths, and none is a decision. */
+static int32_t bs_cu_branch_length(const bs_device_session *s, int32_t at, int32_t end)
+{
+    const bs_device_step *steps = bs_cu_table<bs_device_step>(s, s->layout.steps_at);
+    int32_t count = 0;
+    for (; at + count < end; count++) {
+        const bs_cu_launch *l = &s->launches.list[at + count];
+        if (l->kernel == BS_CU_none || l->kernel == BS_CU_extend || bs_cu_decides(l->kernel))
+            return count;
+        for (int32_t k = l->first; k < l->first + l->count; k++)
+            if (!bs_cu_on_path(s, &steps[k]))
+                return count;
+    }
+    return count;
+}
+
+static bs_status bs_cu_run_launches(bs_device_session *s, int32_t first, int32_t end, bs_error *error)
+{
+    bs_status status = BS_OK;
+    for (int32_t k = first; k < end && status == BS_OK; k++)
+        status = bs_cu_run_launch(s, &s->launches.list[k], error);
+    return status;
+}
+
+#if BS_CU_CONDITIONAL
+static bs_status bs_cu_capture_body(bs_device_session *s, cudaGraph_t body, int32_t at, int32_t count, bs_error *error)
+{
+    cudaGraph_t same = NULL;
+    bs_status status = bs_cu_check(
+        cudaStreamBeginCaptureToGraph(s->private_stream, body, NULL, NULL, 0, cudaStreamCaptureModeThreadLocal),
+        "capturing a branch", error);
+    if (status != BS_OK)
+        return status;
+    status = bs_cu_run_launches(s, at, at + count, error);
+    const bs_status ended = bs_cu_check(cudaStreamEndCapture(s->private_stream, &same), "capturing a branch",
+                                        status == BS_OK ? error : NULL);
+    return status == BS_OK ? ended : status;
+}
+
+static bs_status bs_cu_run_if(bs_device_session *s, int32_t at, int32_t count, bs_error *error)
+{
+    cudaGraphConditionalHandle handle;
+    cudaGraph_t body = NULL;
+    bs_status status = bs_cu_check(cudaGraphConditionalHandleCreate(&handle, s->graph, 0, 0), "making a condition",
+                                   error);
+    if (status == BS_OK)
+        status = bs_cu_ask_anybody(s, at, count, handle, true, error);
+    if (status != BS_OK)
+        return status; /* still capturing: bs_cu_graph_give_up ends it */
+    status = bs_cu_capture_close(s, error);
+    s->capturing = false;
+    if (status == BS_OK)
+        status = bs_cu_add_conditional(s, cudaGraphCondTypeIf, handle, &body, error);
+    if (status == BS_OK)
+        status = bs_cu_capture_body(s, body, at, count, error);
+    if (status == BS_OK)
+        status = bs_cu_capture_open(s, error);
+    s->capturing = status == BS_OK;
+    return status;
+}
+#else
+static bs_status bs_cu_run_if(bs_device_session *s, int32_t at, int32_t count, bs_error *error)
+{
+    return bs_cu_run_launches(s, at, at + count, error);
+}
+#endif
+
+/* HOST: launches a branch if it has rows. */
+static bs_status bs_cu_run_branch(bs_device_session *s, int32_t at, int32_t count, bs_error *error)
+{
+    bool any = false;
+    const bs_status status = bs_cu_ask_host(s, at, count, &any, error);
+    return any ? bs_cu_run_launches(s, at, at + count, error) : status;
 }
 
 /* -------------------------------------------------------------------------------------------------- a run */
@@ -14098,54 +14231,6 @@ static bool bs_cu_wants_graph(const bs_device_session *s, bool like)
     return true;
 }
 
-static bs_status bs_cu_graph_begin(bs_device_session *s, bs_error *error)
-{
-    bs_status status = BS_OK;
-#if BS_CU_CONDITIONAL
-    if (s->launch_mode == BS_LAUNCH_CONDITIONAL)
-        status = bs_cu_check(cudaGraphCreate(&s->graph, 0), "making a graph", error);
-#endif
-    s->last = NULL;
-    if (status == BS_OK)
-        status = bs_cu_capture_open(s, error);
-    s->capturing = status == BS_OK;
-    if (s->capturing)
-        s->stream = s->private_stream;
-    return status;
-}
-
-/* Instantiates what was captured, and launches it for this run. */
-static bs_status bs_cu_graph_end(bs_device_session *s, bs_error *error)
-{
-    bs_status status = bs_cu_capture_close(s, error);
-    s->capturing = false;
-    s->stream = s->run_stream;
-#if CUDART_VERSION >= 12000
-    if (status == BS_OK)
-        status = bs_cu_check(cudaGraphInstantiate(&s->exec, s->graph, 0), "instantiating a graph", error);
-#else
-    if (status == BS_OK)
-        status = bs_cu_check(cudaGraphInstantiate(&s->exec, s->graph, NULL, NULL, 0), "instantiating a graph", error);
-#endif
-    if (status == BS_OK)
-        status = bs_cu_check(cudaGraphLaunch(s->exec, s->stream), "launching a graph", error);
-    return status;
-}
-
-/* After a failure while capturing: the private stream is as before, and graphs are not tried again. */
-static void bs_cu_graph_give_up(bs_device_session *s)
-{
-    cudaGraph_t captured = NULL;
-    if (s->capturing && cudaStreamEndCapture(s->private_stream, &captured) == cudaSuccess && captured &&
-        captured != s->graph && s->launch_mode != BS_LAUNCH_CONDITIONAL) /* that one's are parts of its graph */
-        cudaGraphDestroy(captured);
-    cudaGetLastError();
-    bs_cu_drop_graph(s);
-    s->capturing = false;
-    s->stream = s->run_stream;
-    s->no_graph = true;
-}
-
 #endif
 /* ==== end src/cuda/graph.cuh ================================================================== */
 /* ==== begin src/cuda/slots.cuh ================================================================ */
@@ -14186,18 +14271,17 @@ static bs_status bs_cu_session_fetch_counts(bs_device_session *s, int32_t router
 {
     const bs_device_decision *d = bs_cu_decision_at(s, router);
     int32_t *fetched = reinterpret_cast<int32_t *>(s->pinned + s->layout.fetched);
-    bs_status status = bs_cu_copy(s, fetched, s->program.status, 2 * sizeof *fetched, cudaMemcpyDeviceToHost,
-                                  "copying the status from the device", error);
+    bs_status status = bs_cu_copy(s, fetched, s->program.status, BS_DEVICE_STATUS * sizeof *fetched,
+                                  cudaMemcpyDeviceToHost, "copying the status from the device", error);
     if (status == BS_OK)
-        status = bs_cu_copy(s, fetched + 2, s->program.decisions + d->counts, (uint64_t)d->paths * sizeof *fetched,
+        status = bs_cu_copy(s, fetched + BS_DEVICE_STATUS, s->program.decisions + d->counts, (uint64_t)d->paths * sizeof *fetched,
                             cudaMemcpyDeviceToHost, "copying a decision from the device", error);
     if (status == BS_OK)
         status = bs_cu_session_settle(s, error);
     if (status != BS_OK)
         return status;
-    memcpy(counts, fetched + 2, (size_t)d->paths * sizeof *counts);
-    *node = fetched[0] ? fetched[1] : *node;
-    return (bs_status)fetched[0];
+    memcpy(counts, fetched + BS_DEVICE_STATUS, (size_t)d->paths * sizeof *counts);
+    return bs_cu_tell_status(s, fetched, node);
 }
 
 /* The extents that nodes made, from what was fetched into the results. */
@@ -14218,8 +14302,7 @@ static bs_status bs_cu_session_fetch_extents(bs_device_session *s, int32_t *node
     if (status != BS_OK)
         return status;
     bs_cu_tell_extents(s);
-    *node = said[0] ? said[1] : *node;
-    return (bs_status)said[0];
+    return bs_cu_tell_status(s, said, node);
 }
 
 static bs_status bs_cu_session_guess(bs_device_session *s, int32_t router, float *margins, bs_error *error)
@@ -14401,8 +14484,7 @@ static bs_status bs_cu_session_wait(bs_device_session *s, int32_t *node, bs_erro
         if (bs_cu_writes(s, n))
             bs_cu_unpack(s, n);
     bs_cu_tell(s);
-    *node = said[0] != 0 ? said[1] : 0;
-    return (bs_status)said[0];
+    return bs_cu_tell_status(s, said, node);
 }
 
 /* memory: the device's or the caller's, in one allocation. */

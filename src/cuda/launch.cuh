@@ -180,7 +180,7 @@ __global__ void __launch_bounds__(256, 1)
 __global__ void bs_cu_begin(BS_CU_ARGUMENT bs_cu_program program, int32_t routers)
 {
     const int32_t at = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x), step = (int32_t)(gridDim.x * blockDim.x);
-    if (at < 2)
+    if (at < BS_DEVICE_STATUS)
         program.status[at] = 0;
     for (int32_t i = at; i < program.n_operands; i += step)
         bs_cu_extend_operand(program.dims, program.bound, &program.operands[i]);

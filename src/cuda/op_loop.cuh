@@ -47,6 +47,32 @@ static void bs_cu_loop_trip_describe(const bs_cu_node *n, bs_device_step *s)
 
 /* ------------------------------------------------------------------------------------------------- decisions */
 
+/* Fails the run by the fault of the lowest row, of those that the threads found. Returns whether there is any. `row` is
+ * one of the loop's domain. */
+__device__ inline bool bs_cu_loop_fails(const bs_cu_router &r, const bs_route_fault &fault, int32_t domain)
+{
+    int32_t *lowest = &r.shared->of_thread[0];
+    const bool bad = fault.kind != BS_ROUTE_SOUND;
+    if (!__syncthreads_or(bad))
+        return false;
+    if (threadIdx.x == 0)
+        *lowest = INT32_MAX;
+    __syncthreads();
+    if (bad)
+        atomicMin(lowest, fault.row);
+    __syncthreads();
+    int32_t *status = r.t->program->status;
+    if (bad && *lowest == fault.row && atomicCAS(&status[0], 0, (int)BS_ERROR_DATA) == 0) {
+        status[1] = r.s->node;
+        status[3] = fault.kind;
+        status[4] = bs_cu_top_row(*r.t, domain, fault.row);
+        status[5] = fault.number;
+        status[6] = fault.end;
+    }
+    __syncthreads();
+    return true;
+}
+
 __device__ inline bs_loop_rule bs_cu_loop_rule(const bs_cu_tile &t, const bs_device_step *s)
 {
     const int32_t *dims = t.program->extents ? t.program->extents : t.program->dims;
@@ -66,37 +92,34 @@ __device__ inline void bs_cu_loop_run(const bs_cu_tile &t, const bs_device_step 
 {
     const bs_cu_router r = bs_cu_router_of(t, s);
     const bs_loop_rule rule = bs_cu_loop_rule(t, s);
-    bool bad = false;
+    bs_route_fault fault = {BS_ROUTE_SOUND, -1, 0, 0};
     (void)w;
     for (int32_t row = bs_cu_thread(); row < r.rows; row += bs_cu_threads()) {
         const bs_scores count = bs_cu_loop_count(t, s, row);
         bool goes;
-        bad = bs_loop_begins(&rule, &count, row, &goes).kind != BS_ROUTE_SOUND || bad;
+        const bs_route_fault here = bs_loop_begins(&rule, &count, row, &goes);
+        fault = fault.kind == BS_ROUTE_SOUND ? here : fault;
         r.d.chosen[row] = goes ? 0 : -1;
         r.d.gates[row] = 1.0f;
     }
     if (threadIdx.x == 0)
         *bs_cu_trip(t, s->router) = 0;
-    if (__syncthreads_or(bad)) {
+    if (bs_cu_loop_fails(r, fault, s->domain))
         bs_cu_choose_none(r, 0, r.rows);
-        if (threadIdx.x == 0)
-            bs_cu_fail(t, s, BS_ERROR_DATA);
-    }
     bs_cu_pack(r);
     bs_cu_record_rows(r, 0, r.rows);
     bs_cu_record_counts(r);
 }
 
-/* Whether the k-th row of the body makes trip number `trip`; *bad: it cannot be said. */
-__device__ inline bool bs_cu_loop_goes_on(const bs_cu_tile &t, const bs_device_step *s, const bs_loop_rule &rule,
-                                          int32_t k, int32_t row, int32_t trip, bool *bad)
+/* Whether the k-th row of the body makes trip number `trip`. */
+__device__ inline bs_route_fault bs_cu_loop_goes_on(const bs_cu_tile &t, const bs_device_step *s,
+                                                    const bs_loop_rule &rule, int32_t k, int32_t row, int32_t trip,
+                                                    bool *goes)
 {
     const bool asks = s->p[BS_CU_LOOP_ASKS].i != 0;
     const bs_scores none = {NULL, 0, true}, count = bs_cu_loop_count(t, s, row),
                     score = asks ? bs_cu_scores_of(t, bs_cu_in(t, s, 0), k) : none;
-    bool goes;
-    *bad = bs_loop_goes_on(&rule, asks ? &score : NULL, &count, row, trip, &goes).kind != BS_ROUTE_SOUND || *bad;
-    return goes;
+    return bs_loop_goes_on(&rule, asks ? &score : NULL, &count, row, trip, goes);
 }
 
 /* Rows are packed in place, as many at a time as there are threads: none is written before all of those are read. */
@@ -105,25 +128,25 @@ __device__ inline void bs_cu_loop_again_run(const bs_cu_tile &t, const bs_device
     const bs_cu_router r = bs_cu_router_of(t, s);
     const bs_loop_rule rule = bs_cu_loop_rule(t, s);
     const int32_t count = r.d.counts[0], trip = *bs_cu_trip(t, s->router) + (count > 0);
-    bool bad = false;
+    bs_route_fault fault = {BS_ROUTE_SOUND, -1, 0, 0};
     (void)w;
     bs_cu_clear_counts(r);
     __syncthreads();
     for (int32_t base = 0; base < count; base += bs_cu_threads()) {
         const int32_t k = base + bs_cu_thread(), row = k < count ? r.d.ids[k] : 0;
-        const bool goes = k < count && bs_cu_loop_goes_on(t, s, rule, k, row, trip, &bad);
+        bool goes = false;
+        if (k < count && fault.kind == BS_ROUTE_SOUND)
+            fault = bs_cu_loop_goes_on(t, s, rule, k, row, trip, &goes);
         const int32_t at = bs_cu_take_next(r, goes ? 0 : -1);
         if (goes)
             r.d.ids[at] = row;
         __syncthreads(); /* what the next rows of the body are views of follows from these */
     }
-    bad = __syncthreads_or(bad) != 0;
+    const bool bad = bs_cu_loop_fails(r, fault, t.program->domains[s->domain].parent);
     if (threadIdx.x == 0) {
         r.counts[0] = bad ? 0 : r.next[0];
         r.d.counts[0] = r.d.offsets[1] = r.counts[0];
         *bs_cu_trip(t, s->router) = trip;
-        if (bad)
-            bs_cu_fail(t, s, BS_ERROR_DATA);
     }
     __syncthreads();
     bs_cu_record_counts(r);

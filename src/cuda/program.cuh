@@ -28,7 +28,7 @@ struct bs_cu_program {
     uint64_t scratch_bytes;
     uint8_t *kernel_scratch; /* of the step that makes an extent, for all of its blocks */
     float *guesses;        /* [paths of a router] of the last look_ahead, and room for its lists */
-    int32_t *status;       /* [3]: the first failure of the run, its node; whether a branch has rows (graph.cuh) */
+    int32_t *status;       /* [BS_DEVICE_STATUS]: the first failure of the run; whether a branch has rows (graph.cuh) */
     const int32_t *dims;   /* [dimensions] of the run, as it begins */
     const bs_device_bound *bound;
     int32_t *extents; /* [n_dims] as they are known so far; NULL: no step makes any */

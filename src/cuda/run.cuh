@@ -5,10 +5,6 @@
 
 #include "cuda/tables.cuh"
 
-extern "C" {
-#include "run/route.h"
-}
-
 static bs_status bs_cu_launched(bs_error *error)
 {
     return bs_cu_check(cudaGetLastError(), "launching a kernel", error);

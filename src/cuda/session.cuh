@@ -161,8 +161,7 @@ static bs_status bs_cu_session_wait(bs_device_session *s, int32_t *node, bs_erro
         if (bs_cu_writes(s, n))
             bs_cu_unpack(s, n);
     bs_cu_tell(s);
-    *node = said[0] != 0 ? said[1] : 0;
-    return (bs_status)said[0];
+    return bs_cu_tell_status(s, said, node);
 }
 
 /* memory: the device's or the caller's, in one allocation. */

@@ -35,18 +35,17 @@ static bs_status bs_cu_session_fetch_counts(bs_device_session *s, int32_t router
 {
     const bs_device_decision *d = bs_cu_decision_at(s, router);
     int32_t *fetched = reinterpret_cast<int32_t *>(s->pinned + s->layout.fetched);
-    bs_status status = bs_cu_copy(s, fetched, s->program.status, 2 * sizeof *fetched, cudaMemcpyDeviceToHost,
-                                  "copying the status from the device", error);
+    bs_status status = bs_cu_copy(s, fetched, s->program.status, BS_DEVICE_STATUS * sizeof *fetched,
+                                  cudaMemcpyDeviceToHost, "copying the status from the device", error);
     if (status == BS_OK)
-        status = bs_cu_copy(s, fetched + 2, s->program.decisions + d->counts, (uint64_t)d->paths * sizeof *fetched,
+        status = bs_cu_copy(s, fetched + BS_DEVICE_STATUS, s->program.decisions + d->counts, (uint64_t)d->paths * sizeof *fetched,
                             cudaMemcpyDeviceToHost, "copying a decision from the device", error);
     if (status == BS_OK)
         status = bs_cu_session_settle(s, error);
     if (status != BS_OK)
         return status;
-    memcpy(counts, fetched + 2, (size_t)d->paths * sizeof *counts);
-    *node = fetched[0] ? fetched[1] : *node;
-    return (bs_status)fetched[0];
+    memcpy(counts, fetched + BS_DEVICE_STATUS, (size_t)d->paths * sizeof *counts);
+    return bs_cu_tell_status(s, fetched, node);
 }
 
 /* The extents that nodes made, from what was fetched into the results. */
@@ -67,8 +66,7 @@ static bs_status bs_cu_session_fetch_extents(bs_device_session *s, int32_t *node
     if (status != BS_OK)
         return status;
     bs_cu_tell_extents(s);
-    *node = said[0] ? said[1] : *node;
-    return (bs_status)said[0];
+    return bs_cu_tell_status(s, said, node);
 }
 
 static bs_status bs_cu_session_guess(bs_device_session *s, int32_t router, float *margins, bs_error *error)

@@ -10,6 +10,10 @@
 #include "cuda/device.cuh"
 #include "cuda/launch.cuh"
 
+extern "C" {
+#include "run/route.h"
+}
+
 struct bs_device_session {
     bs_cu_device *device;
     const bs_device_client *client;
@@ -265,6 +269,17 @@ static bs_status bs_cu_session_settle(bs_device_session *s, bs_error *error)
 {
     const bs_status status = bs_cu_mark(s, error);
     return status == BS_OK ? bs_cu_settle(s, error) : status;
+}
+
+/* The status of the run as the device says it; where it has failed, the node and what is wrong with its data. */
+static bs_status bs_cu_tell_status(bs_device_session *s, const int32_t *said, int32_t *node)
+{
+    const bs_route_fault fault = {said[3], said[4], said[5], said[6]};
+    if (said[0] == BS_OK)
+        return BS_OK;
+    *node = said[1];
+    bs_route_say(&fault, fault.row, s->client->fault);
+    return (bs_status)said[0];
 }
 
 /* Copies between pinned and device memory. what: for the error message. */

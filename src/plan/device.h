@@ -125,7 +125,7 @@ typedef struct bs_device_layout {
     uint64_t scratch_bytes;  /* of the rows of one tile, when they do not fit in shared memory; else 0 */
     uint64_t kernel_scratch; /* of a kernel that makes an extent (bs_node_plan.scratch_bytes): one runs at a time */
     int32_t tiles;           /* tiles that have a context (and scratch outside shared memory) */
-    uint64_t status;         /* within decisions: i32 status, i32 node */
+    uint64_t status;         /* within decisions: i32 [BS_DEVICE_STATUS] */
     uint64_t extents;        /* within decisions, of n_dims: i32, as known so far in a run */
     uint64_t results_bytes;  /* what the host reads after a run: this many bytes from the start of the decisions */
     uint64_t session, session_bytes, tables_pinned, slots_pinned, rooms, room_bytes /* a lane */,
@@ -137,6 +137,7 @@ typedef struct bs_device_layout {
     /* With bs_plan_desc.in_place, inputs and slots take no bytes of the device. */
 } bs_device_layout;
 
+#define BS_DEVICE_STATUS 7 /* status, node, whether a branch has rows; of a failed loop kind, cell, number, end */
 #define BS_DEVICE_WORKSPACE 24576 /* bytes of shared memory that a kernel may use beside the rows of its tile */
 #define BS_DEVICE_LAUNCH_BYTES 24  /* pinned bytes that the backend keeps for a launch, */
 #define BS_DEVICE_SESSION_BYTES 2048 /* for a session besides, */
@@ -182,6 +183,7 @@ typedef struct bs_device_client {
     int16_t *const *chosen;
     int32_t *counts;   /* [paths] of all routers; those of one begin at bs_router_info.first_path */
     int64_t *dropped;  /* [routers] */
+    char *fault;       /* filled where a run fails: [BS_FAULT_BYTES], "" where the status says everything */
     void *stream; /* the caller's stream for runs; NULL: the backend makes one for this session alone */
 } bs_device_client;
 

@@ -322,6 +322,6 @@ void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
     l->room_bytes = bs_bytes_figure(room);
     l->rooms = take_bytes(&at, bs_bytes_times(room, plan->lanes));
     l->places = take(&at, bs_max_i32(plan->n_units, 1), sizeof(uint64_t));
-    l->fetched = take(&at, (int64_t)plan->graph->max_paths + 2, sizeof(int32_t));
+    l->fetched = take(&at, (int64_t)plan->graph->max_paths + BS_DEVICE_STATUS, sizeof(int32_t));
     l->pinned_bytes = bs_bytes_figure(at);
 }

@@ -45,19 +45,24 @@ bs_status bs_route_fail(const bs_route_fault *fault, bs_error *error)
     return bs_fail(error, BS_ERROR_DATA, "%s %d, expected 0 .. %d", what, fault->number, fault->end - 1);
 }
 
-/* Puts the message of a fault where a failed run looks for it (c->fault). A cell is numbered as in
- * bs_decision.chosen. */
-static bs_status route_status(bs_context *c, int32_t router, const bs_route_fault *fault)
+bs_status bs_route_say(const bs_route_fault *fault, int32_t cell, char *message)
 {
     bs_error error;
-    if (fault->kind == BS_ROUTE_SOUND)
-        return BS_OK;
     const bs_status status = bs_route_fail(fault, &error);
+    if (status == BS_OK)
+        return BS_OK;
     if (fault->row >= 0)
-        bs_error_prefix(&error, "cell %d: ", bs_top_row(c, c->session->graph->routers[router].domain, fault->row));
-    memcpy(c->fault, error.message, sizeof c->fault - 1); /* bs_error.message is the longer of the two */
-    c->fault[sizeof c->fault - 1] = '\0';
+        bs_error_prefix(&error, "cell %d: ", cell);
+    memcpy(message, error.message, BS_FAULT_BYTES - 1); /* bs_error.message is the longer of the two */
+    message[BS_FAULT_BYTES - 1] = '\0';
     return status;
+}
+
+static bs_status route_status(bs_context *c, int32_t router, const bs_route_fault *fault)
+{
+    const int32_t domain = c->session->graph->routers[router].domain;
+    return bs_route_say(fault, fault->kind != BS_ROUTE_SOUND && fault->row >= 0 ? bs_top_row(c, domain, fault->row) : -1,
+                        c->fault);
 }
 
 /* ------------------------------------------------------------------------------------------------ all rows */
