@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: d8754345b80bdaab218f4fb37b70daedad1af79cf7c05d3b76178e51f0176154
+ * sha256 of the parts: 8914e5834576e68e9df615de6d97ca24cb85c84bbd180858f648220061375edd
  */
 #include "brainstorm.h"
 
@@ -13884,6 +13884,20 @@ static bs_status bs_cu_add_conditional(bs_device_session *s, cudaGraphConditiona
     }
     return bs_cu_check(e, "adding a conditional node", error);
 }
+
+/* From here on, what is queued on the private stream becomes nodes of `body`. */
+static bs_status bs_cu_body_open(bs_device_session *s, cudaGraph_t body, bs_error *error)
+{
+    return bs_cu_check(
+        cudaStreamBeginCaptureToGraph(s->private_stream, body, NULL, NULL, 0, cudaStreamCaptureModeThreadLocal),
+        "capturing a branch", error);
+}
+
+static bs_status bs_cu_body_close(bs_device_session *s, bs_error *error)
+{
+    cudaGraph_t same = NULL;
+    return bs_cu_check(cudaStreamEndCapture(s->private_stream, &same), "capturing a branch", error);
+}
 #endif
 
 /* -------------------------------------------------------------------------------------------------- a graph */
@@ -14128,17 +14142,14 @@ static bs_status bs_cu_run_launches(bs_device_session *s, int32_t first, int32_t
 }
 
 #if BS_CU_CONDITIONAL
+/* Launches, captured into the empty graph of a conditional node. */
 static bs_status bs_cu_capture_body(bs_device_session *s, cudaGraph_t body, int32_t at, int32_t count, bs_error *error)
 {
-    cudaGraph_t same = NULL;
-    bs_status status = bs_cu_check(
-        cudaStreamBeginCaptureToGraph(s->private_stream, body, NULL, NULL, 0, cudaStreamCaptureModeThreadLocal),
-        "capturing a branch", error);
+    bs_status status = bs_cu_body_open(s, body, error);
     if (status != BS_OK)
         return status;
     status = bs_cu_run_launches(s, at, at + count, error);
-    const bs_status ended = bs_cu_check(cudaStreamEndCapture(s->private_stream, &same), "capturing a branch",
-                                        status == BS_OK ? error : NULL);
+    const bs_status ended = bs_cu_body_close(s, status == BS_OK ? error : NULL);
     return status == BS_OK ? ended : status;
 }
 

@@ -139,6 +139,20 @@ static bs_status bs_cu_add_conditional(bs_device_session *s, cudaGraphConditiona
     }
     return bs_cu_check(e, "adding a conditional node", error);
 }
+
+/* From here on, what is queued on the private stream becomes nodes of `body`. */
+static bs_status bs_cu_body_open(bs_device_session *s, cudaGraph_t body, bs_error *error)
+{
+    return bs_cu_check(
+        cudaStreamBeginCaptureToGraph(s->private_stream, body, NULL, NULL, 0, cudaStreamCaptureModeThreadLocal),
+        "capturing a branch", error);
+}
+
+static bs_status bs_cu_body_close(bs_device_session *s, bs_error *error)
+{
+    cudaGraph_t same = NULL;
+    return bs_cu_check(cudaStreamEndCapture(s->private_stream, &same), "capturing a branch", error);
+}
 #endif
 
 /* -------------------------------------------------------------------------------------------------- a graph */

@@ -50,17 +50,14 @@ static bs_status bs_cu_run_launches(bs_device_session *s, int32_t first, int32_t
 }
 
 #if BS_CU_CONDITIONAL
+/* Launches, captured into the empty graph of a conditional node. */
 static bs_status bs_cu_capture_body(bs_device_session *s, cudaGraph_t body, int32_t at, int32_t count, bs_error *error)
 {
-    cudaGraph_t same = NULL;
-    bs_status status = bs_cu_check(
-        cudaStreamBeginCaptureToGraph(s->private_stream, body, NULL, NULL, 0, cudaStreamCaptureModeThreadLocal),
-        "capturing a branch", error);
+    bs_status status = bs_cu_body_open(s, body, error);
     if (status != BS_OK)
         return status;
     status = bs_cu_run_launches(s, at, at + count, error);
-    const bs_status ended = bs_cu_check(cudaStreamEndCapture(s->private_stream, &same), "capturing a branch",
-                                        status == BS_OK ? error : NULL);
+    const bs_status ended = bs_cu_body_close(s, status == BS_OK ? error : NULL);
     return status == BS_OK ? ended : status;
 }
 
