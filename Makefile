@@ -125,6 +125,8 @@ endif
 PROGRAM_MAINS := \
   brainstorm:examples/brainstorm_cli.c \
   minimal:examples/minimal.c \
+  ragged_lstm:examples/time/ragged_lstm.c \
+  greedy_decoder:examples/time/greedy_decoder.c \
   demo_clip:examples/demo/demo_clip.c \
   demo_pictures:examples/demo/demo_pictures.c \
   video_sr:examples/video/video_sr.c \

@@ -155,6 +155,9 @@ for pair in gcc:g++ clang:clang++; do
     check "object shows no inner function, $c" inner_functions "$alone/$c.o"
     check "object has no writable data, $c" writable_data "$alone/$c.o"
     [ ! -f examples/minimal.c ] || check "examples/minimal.c, $c" program $c "-std=c11" examples/minimal.c $c
+    for example in examples/time/*.c; do
+        check "$example, $c" program $c "-std=c11" "$example" $c
+    done
     check "docs/own_model.md's program, $c" example_of_own_model $c
     if ! have $cxx; then
         skip "header alone, C++17, $cxx (not here)"
