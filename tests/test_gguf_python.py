@@ -392,14 +392,15 @@ def test_export_sr(folder):
     report("export_sr writes a model that can be planned", status == 0, text)
 
 
-def test_own_model(folder):
+def test_pages(folder):
     here = os.path.dirname(os.path.abspath(__file__))
-    with open(os.path.join(here, "..", "docs", "own_model.md"), encoding="utf-8") as file:
-        example = file.read().split("```python\n")[1].split("```")[0]
-    path = os.path.join(folder, "experts.gguf")
-    exec(compile(example.replace('"experts.gguf"', repr(path)), "docs/own_model.md", "exec"), {})
-    status, text = brainstorm("check", path)
-    report("the example of docs/own_model.md writes a model that loads", status == 0, text)
+    for page, model in (("own_model.md", "experts.gguf"), ("networks_with_time.md", "decoder.gguf")):
+        with open(os.path.join(here, "..", "docs", page), encoding="utf-8") as file:
+            example = file.read().split("```python\n")[1].split("```")[0]
+        path = os.path.join(folder, model)
+        exec(compile(example.replace(f'"{model}"', repr(path)), f"docs/{page}", "exec"), {})
+        status, text = brainstorm("check", path)
+        report(f"the example of docs/{page} writes a model that loads", status == 0, text)
 
 
 def main():
@@ -421,7 +422,7 @@ def main():
         test_shared_weights(folder)
         test_shapes(folder)
         test_export_sr(folder)
-        test_own_model(folder)
+        test_pages(folder)
     return end()
 
 
