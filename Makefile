@@ -218,9 +218,8 @@ NO_UNIT := $(filter-out $(foreach u,$(UNITS),$(UNIT_$(u))),$(LIBRARY_SOURCES))
 LIBRARY_OBJECTS := $(UNITS:%=$(PLAIN)/obj/unit_%.o) $(call objects,$(NO_UNIT) $(CUDA_SOURCES))
 
 .PHONY: all demo test test-all test-longer test-foreign test-build coverage test-asan test-ubsan test-tsan \
-        test-unsigned test-32 test-aarch64 test-modules mutants-cuda check-cuda consumers bench bench-planning bench-preload \
-        bench-products \
-        amalgamate check size sweep soak mutants lint install clean help FORCE
+        test-unsigned test-32 test-aarch64 test-modules mutants-cuda check-cuda consumers bench bench-planning \
+        bench-preload bench-products amalgamate check size sweep soak mutants lint install clean help FORCE
 
 all: $(LIBRARY) $(PROGRAM_FILES)
 

@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 5b52cc47e1c67de40b9967452422c68ee31d4d4005d5c602eea51ca61f7d8605
+ * sha256 of the parts: d4ddeb0a66451dcdcedceb5fcf8b22faafb852851be7b46792c548d95e676083
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -41595,8 +41595,8 @@ void bs_move(const bs_context *c, const bs_instr *i, int32_t row)
 
 /* #include "ops/decide.h" */
 
-/* Records in words what is wrong; BS_OK: nothing is. bs_route_say: into a failed run's message [BS_FAULT_BYTES], with the
- * cell, numbered as in bs_decision.chosen. */
+/* Records in words what is wrong; BS_OK: nothing is. bs_route_say: into a failed run's message [BS_FAULT_BYTES], with
+ * the cell, numbered as in bs_decision.chosen. */
 bs_status bs_route_fail(const bs_route_fault *fault, bs_error *error);
 bs_status bs_route_say(const bs_route_fault *fault, int32_t cell, char *message);
 /* Calls the caller's function, which chooses one path for each of `rows` rows. BS_OK and a fault: there is no
@@ -41840,8 +41840,8 @@ bs_status bs_route_say(const bs_route_fault *fault, int32_t cell, char *message)
 static bs_status route_status(bs_context *c, int32_t router, const bs_route_fault *fault)
 {
     const int32_t domain = c->session->graph->routers[router].domain;
-    return bs_route_say(fault, fault->kind != BS_ROUTE_SOUND && fault->row >= 0 ? bs_top_row(c, domain, fault->row) : -1,
-                        c->fault);
+    const bool of_row = fault->kind != BS_ROUTE_SOUND && fault->row >= 0;
+    return bs_route_say(fault, of_row ? bs_top_row(c, domain, fault->row) : -1, c->fault);
 }
 
 /* ------------------------------------------------------------------------------------------------ all rows */
@@ -43888,8 +43888,11 @@ static bs_status run_failed_at(bs_session *s, bs_status status, int32_t node, bs
     if (status == BS_ERROR_SHAPE && !*s->fault)
         say_extents(s, node);
 #endif
-    return (bs_fail)(error, status, "%s \"%s\" (node %d): %s", bs_op_get(s->graph->nodes[node].op)->name,
-                     bs_node_name(&s->graph->nodes[node]), node, *s->fault ? s->fault : bs_status_text(status));
+    const int32_t router = s->graph->nodes[node].router;
+    const bool ends = router && s->graph->routers[router].again == node; /* a loop is known by how it begins */
+    const int32_t named = ends ? s->graph->routers[router].node : node;
+    return (bs_fail)(error, status, "%s \"%s\" (node %d): %s", bs_op_get(s->graph->nodes[named].op)->name,
+                     bs_node_name(&s->graph->nodes[named]), named, *s->fault ? s->fault : bs_status_text(status));
 }
 
 /* Runs on this thread. */

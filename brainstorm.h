@@ -973,8 +973,8 @@ bs_value bs_gather(bs_graph *graph, bs_router router, const bs_value *values, bs
  *
  * Between begin and end values of the body are built as those of any path: from carried values, slices, and rows of the
  * outside by bs_scatter(graph, loop, 0, x). What a loop gives is of the domain around it and is read after its end.
- * Loops stand in loops, up to 8 deep, and end in the order opposite to that in which they begin. So far their weights are
- * resident, and no carried value may need a halo.
+ * Loops stand in loops, up to 8 deep, and end in the order opposite to that in which they begin. So far their weights
+ * are resident, and no carried value may need a halo.
  *
  * A row makes as many trips as its `count` says, or as dimension 0 of `over` has in the run, or `bound`, and none after
  * a trip whose predicate does not hold. BS_ERROR_DATA, which names loop and row: a count beyond the bound; or, without
@@ -1339,7 +1339,7 @@ bool bs_state_valid(const bs_session *session);
 /* What a router decided in the last run. */
 typedef struct bs_decision {
     int32_t paths;
-    const int32_t *counts;  /* [paths] cells per path */
+    const int32_t *counts;  /* [paths] cells per path; of a loop those of all trips together */
     const uint64_t *ns;     /* [paths] time spent in the tiles of each path, all threads (depth first; else 0) */
     int32_t cells;          /* of the outermost domain (the patches or rows it routes, or that contain them) */
     const int16_t *chosen;  /* [cells] the (first) path each took, -1 none or not reached */

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 8914e5834576e68e9df615de6d97ca24cb85c84bbd180858f648220061375edd
+ * sha256 of the parts: 49c247b7e33755b91f896fb251a669415b0265701faf4691e0afc273283371c4
  */
 #include "brainstorm.h"
 
@@ -12896,7 +12896,7 @@ extern "C" void bs_cuda_close(bs_device *device)
  *   GRAPH        the same, captured once as a CUDA graph: one launch a run; loops as many times as their bounds say
  *   CONDITIONAL  captured, with an IF node around each branch: launches whose steps are all on paths (CUDA 12.4), and a
  *                WHILE node around each body of a loop
- *   HOST         launch by launch; before a branch, and after a trip, the host fetches whether there are rows, and waits
+ *   HOST         launch by launch; before a branch, and after a trip, the host waits to learn whether there are rows
  *   AUTO         STREAM, then GRAPH from the second run on
  *
  * All modes read the same counts in the device's memory, so results are the same bytes.
@@ -12908,8 +12908,8 @@ extern "C" void bs_cuda_close(bs_device *device)
 /* ==== begin src/cuda/rounds.cuh =============================================================== */
 /* rounds.cuh - loops at top level: their launches again and again, up to the bound or until the host has asked whether
  * there is another trip; or the body of a WHILE node, captured once.
- * (A loop in a tile is gone round by the tile's block: launch.cuh. Where weights are streamed the interpreter goes round,
- * run/exec.c.) Relies on capture.cuh. Must never launch a body more often than its loop's bound. */
+ * (A loop in a tile is gone round by the tile's block: launch.cuh. Where weights are streamed the interpreter goes
+ * round: run/exec.c.) Relies on capture.cuh. Must never launch a body more often than its loop's bound. */
 #ifndef BS_CUDA_ROUNDS
 #define BS_CUDA_ROUNDS
 
@@ -12964,8 +12964,8 @@ extern "C" {
 
 /* #include "ops/decide.h" */
 
-/* Records in words what is wrong; BS_OK: nothing is. bs_route_say: into a failed run's message [BS_FAULT_BYTES], with the
- * cell, numbered as in bs_decision.chosen. */
+/* Records in words what is wrong; BS_OK: nothing is. bs_route_say: into a failed run's message [BS_FAULT_BYTES], with
+ * the cell, numbered as in bs_decision.chosen. */
 bs_status bs_route_fail(const bs_route_fault *fault, bs_error *error);
 bs_status bs_route_say(const bs_route_fault *fault, int32_t cell, char *message);
 /* Calls the caller's function, which chooses one path for each of `rows` rows. BS_OK and a fault: there is no
@@ -13784,7 +13784,7 @@ __global__ void bs_cu_any_rows(BS_CU_ARGUMENT bs_cu_program program, int32_t fir
 #endif
 }
 
-/* Queues the kernel that finds out whether any step of a branch has rows. decides: for the conditional node `handle`. */
+/* Queues the kernel that finds out whether any step of a branch has rows. decides: for the node `handle`. */
 static bs_status bs_cu_ask_anybody(bs_device_session *s, int32_t at, int32_t count, bs_cu_handle handle, bool decides,
                                    bs_error *error)
 {
@@ -14285,8 +14285,9 @@ static bs_status bs_cu_session_fetch_counts(bs_device_session *s, int32_t router
     bs_status status = bs_cu_copy(s, fetched, s->program.status, BS_DEVICE_STATUS * sizeof *fetched,
                                   cudaMemcpyDeviceToHost, "copying the status from the device", error);
     if (status == BS_OK)
-        status = bs_cu_copy(s, fetched + BS_DEVICE_STATUS, s->program.decisions + d->counts, (uint64_t)d->paths * sizeof *fetched,
-                            cudaMemcpyDeviceToHost, "copying a decision from the device", error);
+        status = bs_cu_copy(s, fetched + BS_DEVICE_STATUS, s->program.decisions + d->counts,
+                            (uint64_t)d->paths * sizeof *fetched, cudaMemcpyDeviceToHost,
+                            "copying a decision from the device", error);
     if (status == BS_OK)
         status = bs_cu_session_settle(s, error);
     if (status != BS_OK)

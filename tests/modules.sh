@@ -2,8 +2,8 @@
 # modules.sh - each module of the library left out, and all of them: brainstorm.c compiles strictly, and a program does
 # what the rest can do. `make test-modules` calls it, in the repository's root.
 #
-# Objects are not optimised, but where texts must have vanished: it is minutes of a compiler's time as it is. RUN_EACH=no:
-# what lacks one module, or none, is compiled and not run.
+# Objects are not optimised, but where texts must have vanished: it is minutes of a compiler's time as it is.
+# RUN_EACH=no: what lacks one module, or none, is compiled and not run.
 set -u
 BUILD="${BUILD:-build/modules}" RUN="${RUN:-}" COMPILERS="${COMPILERS:-gcc clang}"
 STRICT='-std=c11 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wvla -Wstrict-prototypes -Wmissing-prototypes -Werror'

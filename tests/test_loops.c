@@ -164,7 +164,7 @@ static void test_counts(int32_t order)
     bs_session_close(s);
 }
 
-/* A loop in a loop sums slices of slices; the rows that it has side by side stand apart outside, after the first trip. */
+/* A loop in a loop sums slices of slices; the rows that it has side by side stand apart outside, after a trip. */
 static void test_slices_of_slices(int32_t order)
 {
     static float table[3][3][2][2], zero[3][2], sum[3][2];

@@ -231,9 +231,9 @@ static void test_loops(void)
     end();
     begin_loop(BS_F32);
     scores.f[2] = NAN;
-    refused(BS_ERROR_DATA, "loop_again \"a\" (node 6): cell 2: its predicate after trip 0 is NaN");
+    refused(BS_ERROR_DATA, "loop \"a\" (node 3): cell 2: its predicate after trip 0 is NaN");
     scores.f[2] = 0, scores.f[3] = 1;
-    refused(BS_ERROR_DATA, "loop_again \"a\" (node 6): cell 3: it would go on after 4 trips, its bound");
+    refused(BS_ERROR_DATA, "loop \"a\" (node 3): cell 3: it would go on after 4 trips, its bound");
     end();
 }
 

@@ -120,7 +120,7 @@ def decoder_lines():
         yield " ".join([f"row {row}, {len(tokens)} tokens:", *map(str, tokens)])
     yield 'loop "decode" (node 9): cell 1: 13 trips, its bound is 12'
     endless = [row for row, tokens in enumerate(decoded((12,) * 4)[0]) if 0 not in tokens]
-    yield f'loop_again "decode" (node 21): cell {endless[0]}: it would go on after 12 trips, its bound'
+    yield f'loop "decode" (node 7): cell {endless[0]}: it would go on after 12 trips, its bound'
 
 
 # --- page, files and programs ---------------------------------------------------------------------------

@@ -39,7 +39,7 @@ __global__ void bs_cu_any_rows(BS_CU_ARGUMENT bs_cu_program program, int32_t fir
 #endif
 }
 
-/* Queues the kernel that finds out whether any step of a branch has rows. decides: for the conditional node `handle`. */
+/* Queues the kernel that finds out whether any step of a branch has rows. decides: for the node `handle`. */
 static bs_status bs_cu_ask_anybody(bs_device_session *s, int32_t at, int32_t count, bs_cu_handle handle, bool decides,
                                    bs_error *error)
 {

@@ -5,7 +5,7 @@
  *   GRAPH        the same, captured once as a CUDA graph: one launch a run; loops as many times as their bounds say
  *   CONDITIONAL  captured, with an IF node around each branch: launches whose steps are all on paths (CUDA 12.4), and a
  *                WHILE node around each body of a loop
- *   HOST         launch by launch; before a branch, and after a trip, the host fetches whether there are rows, and waits
+ *   HOST         launch by launch; before a branch, and after a trip, the host waits to learn whether there are rows
  *   AUTO         STREAM, then GRAPH from the second run on
  *
  * All modes read the same counts in the device's memory, so results are the same bytes.

@@ -38,8 +38,9 @@ static bs_status bs_cu_session_fetch_counts(bs_device_session *s, int32_t router
     bs_status status = bs_cu_copy(s, fetched, s->program.status, BS_DEVICE_STATUS * sizeof *fetched,
                                   cudaMemcpyDeviceToHost, "copying the status from the device", error);
     if (status == BS_OK)
-        status = bs_cu_copy(s, fetched + BS_DEVICE_STATUS, s->program.decisions + d->counts, (uint64_t)d->paths * sizeof *fetched,
-                            cudaMemcpyDeviceToHost, "copying a decision from the device", error);
+        status = bs_cu_copy(s, fetched + BS_DEVICE_STATUS, s->program.decisions + d->counts,
+                            (uint64_t)d->paths * sizeof *fetched, cudaMemcpyDeviceToHost,
+                            "copying a decision from the device", error);
     if (status == BS_OK)
         status = bs_cu_session_settle(s, error);
     if (status != BS_OK)

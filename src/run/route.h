@@ -5,8 +5,8 @@
 
 #include "ops/decide.h"
 
-/* Records in words what is wrong; BS_OK: nothing is. bs_route_say: into a failed run's message [BS_FAULT_BYTES], with the
- * cell, numbered as in bs_decision.chosen. */
+/* Records in words what is wrong; BS_OK: nothing is. bs_route_say: into a failed run's message [BS_FAULT_BYTES], with
+ * the cell, numbered as in bs_decision.chosen. */
 bs_status bs_route_fail(const bs_route_fault *fault, bs_error *error);
 bs_status bs_route_say(const bs_route_fault *fault, int32_t cell, char *message);
 /* Calls the caller's function, which chooses one path for each of `rows` rows. BS_OK and a fault: there is no

@@ -155,8 +155,11 @@ static bs_status run_failed_at(bs_session *s, bs_status status, int32_t node, bs
     if (status == BS_ERROR_SHAPE && !*s->fault)
         say_extents(s, node);
 #endif
-    return (bs_fail)(error, status, "%s \"%s\" (node %d): %s", bs_op_get(s->graph->nodes[node].op)->name,
-                     bs_node_name(&s->graph->nodes[node]), node, *s->fault ? s->fault : bs_status_text(status));
+    const int32_t router = s->graph->nodes[node].router;
+    const bool ends = router && s->graph->routers[router].again == node; /* a loop is known by how it begins */
+    const int32_t named = ends ? s->graph->routers[router].node : node;
+    return (bs_fail)(error, status, "%s \"%s\" (node %d): %s", bs_op_get(s->graph->nodes[named].op)->name,
+                     bs_node_name(&s->graph->nodes[named]), named, *s->fault ? s->fault : bs_status_text(status));
 }
 
 /* Runs on this thread. */
