@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: d4ddeb0a66451dcdcedceb5fcf8b22faafb852851be7b46792c548d95e676083
+ * sha256 of the parts: 4b878799a9e32f51aea5dcbe5562e828014e6e79711840f5fced373306dfc907
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -1775,7 +1775,7 @@ enum {
     BS_GEMM_VECTORS = 3, /* of a panel */
     BS_GEMM_DEPTH = 192, /* products that are summed from zero: a part of the arithmetic */
     BS_GEMM_MOST_ROWS = 8,
-    BS_GEMM_ABREAST = 4, /* panels that one row takes at once */
+    BS_GEMM_ABREAST = 4, /* panels that one row takes at once, at most */
     /* columns that a kernel of this build's widest tier takes at once */
     BS_GEMM_ZEROS = BS_GEMM_VECTORS * BS_GEMM_ABREAST * (BS_HAVE_X86_TIERS ? BS_MOST_LANES : 4),
     BS_DOT_OUTPUTS = 4, /* outputs of one pass of the dot kernel */
@@ -1835,13 +1835,15 @@ typedef struct bs_gemm_tile {
     int32_t tiles;
     ptrdiff_t in_step;
     const float *weights;
-    ptrdiff_t panel; /* to the next one, where several are taken */
+    /* where several panels are taken: from each whole one to the next, and the weights of the last */
+    ptrdiff_t panel;
+    const float *last;
     int32_t depth;   /* products */
     const float *add; /* the bias (step 0), or the sums so far */
     ptrdiff_t add_step;
     float *out;
     ptrdiff_t out_step;
-    int32_t columns; /* valid ones: the kernel's vectors cover them, only the last may be partial */
+    int32_t columns; /* valid ones, of the last panel: the kernel's vectors cover them, only the last may be partial */
     float low, high;
     const char *next; /* what will be read soon, or the weights */
     ptrdiff_t next_step; /* bytes of it that are fetched while four products of a tile are summed */
@@ -1864,7 +1866,8 @@ typedef struct bs_conv_kernels {
     bs_conv_tile_kernel *const *outer[3]; /* [vectors][pixels]; [0] is unused */
     int32_t gemm_rows; /* at most */
     bs_gemm_kernel *const *gemm[BS_GEMM_VECTORS + 1]; /* [vectors][rows] */
-    bs_gemm_kernel *gemm_abreast; /* one row, BS_GEMM_ABREAST whole panels; or NULL */
+    /* [panels][vectors of the last]: one row, two panels or more, of which all but the last are whole; or NULL */
+    bs_gemm_kernel *const (*gemm_beside)[BS_GEMM_VECTORS + 1];
     void (*finish)(const bs_conv_tile *tile, const float *sums, ptrdiff_t pixel, int32_t pixels);
     int32_t dot_pixels;
     bs_conv_tile_kernel *const *dot; /* [pixels], or NULL: then OUTER is used */
@@ -1886,7 +1889,7 @@ typedef struct bs_conv_kernels {
         .outer = { NULL, BS_TIER_FN(bs_conv_outer_1), BS_TIER_FN(bs_conv_outer_2) },     \
         .gemm_rows = BS_GEMM_ROWS,                                                       \
         .gemm = { NULL, BS_TIER_FN(bs_gemm_1), BS_TIER_FN(bs_gemm_2), BS_TIER_FN(bs_gemm_3) }, \
-        .gemm_abreast = BS_GEMM_WIDE_KERNEL,                                             \
+        .gemm_beside = BS_GEMM_BESIDE_KERNELS,                                           \
         .finish = BS_TIER_FN(bs_conv_finish),                                            \
         .dot_pixels = pixels_of_dot,                                                     \
         .dot = kernels_of_dot,                                                           \
@@ -3058,7 +3061,7 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
 /* gemm.inc: products of rows by a matrix in panels, lanes are columns.
  *
  * Owns:      for each count of rows and vectors a kernel that keeps rows x vectors sums in registers; for one row
- *            another that takes BS_GEMM_ABREAST panels at once, so that enough sums and reads are under way.
+ *            others that take up to BS_GEMM_ABREAST panels at once, so that enough sums and reads are under way.
  * Relies on: a simd_*.h and repeat.h before it.
  * Must never: let the arithmetic of an element depend on the count of rows or panels: every variant multiplies and adds
  *            one after the other, from zero, over the products of its block, and then adds what was there before.
@@ -3282,34 +3285,64 @@ static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_2)[] = { NULL, BS_GEMM_UPTO(BS_G
 static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_3)[] = { NULL, BS_GEMM_UPTO(BS_GEMM_NAME, 3) };
 
 #ifdef BS_GEMM_WIDE
-/* One row by whole panels, side by side. */
-#define BS_GEMM_ABREAST_MAC(p)                                    \
-    {                                                             \
-        BS_GEMM_W_3(w + (p) * panel)                              \
-        BS_GEMM_ADD_3(p, x)                                       \
+/* One row by L whole panels and one of V vectors, of which the last may be partial, side by side. */
+#define BS_GEMM_BESIDE_FMA(sum, from)                                \
+    {                                                                \
+        BS_GEMM_THIRD(weights, from)                                 \
+        BS_GEMM_THIRD_FMA(sum, x, weights);                          \
     }
-#define BS_GEMM_ABREAST_END(p)                                       \
-    BS_GEMM_PUT(s##p##_0, (3 * (p)) * BS_LANES)                      \
-    BS_GEMM_PUT(s##p##_1, (3 * (p) + 1) * BS_LANES)                  \
-    BS_GEMM_PUT(s##p##_2, (3 * (p) + 2) * BS_LANES)
+#define BS_GEMM_BESIDE_FMA_1(p, from) BS_GEMM_BESIDE_FMA(s##p##_0, from)
+#define BS_GEMM_BESIDE_FMA_2(p, from) \
+    BS_GEMM_BESIDE_FMA_1(p, from) BS_GEMM_BESIDE_FMA(s##p##_1, (from) + BS_LANES)
+#define BS_GEMM_BESIDE_FMA_3(p, from) \
+    BS_GEMM_BESIDE_FMA_2(p, from) BS_GEMM_BESIDE_FMA(s##p##_2, (from) + 2 * BS_LANES)
+#define BS_GEMM_BESIDE_MAC(p) BS_GEMM_BESIDE_FMA_3(p, w + (p) * panel)
+#define BS_GEMM_BESIDE_END(p)                                        \
+    BS_GEMM_PUT(s##p##_0, 0)                                         \
+    BS_GEMM_PUT(s##p##_1, BS_LANES)                                  \
+    BS_GEMM_PUT(s##p##_2, 2 * BS_LANES)                              \
+    add += 3 * BS_LANES, out += 3 * BS_LANES;
+#define BS_GEMM_BESIDE_LAST_1(p) BS_GEMM_PUT_PART(s##p##_0, 0)
+#define BS_GEMM_BESIDE_LAST_2(p) BS_GEMM_PUT(s##p##_0, 0) BS_GEMM_PUT_PART(s##p##_1, BS_LANES)
+#define BS_GEMM_BESIDE_LAST_3(p) \
+    BS_GEMM_PUT(s##p##_0, 0) BS_GEMM_PUT(s##p##_1, BS_LANES) BS_GEMM_PUT_PART(s##p##_2, 2 * BS_LANES)
 
-static BS_TARGET void BS_TIER_FN(bs_gemm_abreast)(const bs_gemm_tile *tile)
-{
-    BS_GEMM_ZERO(zero)
-    const float *w = tile->weights, *in = tile->in, *add = tile->add;
-    const ptrdiff_t panel = tile->panel;
-    float *out = tile->out;
-    BS_EACH_4(BS_GEMM_ZERO_3)
-    for (int32_t k = 0; k < tile->depth; k++, w += 3 * BS_LANES) {
-        const BS_V x = BS_V_SET1(in[k]);
-        BS_EACH_4(BS_GEMM_ABREAST_MAC)
+#define BS_GEMM_BESIDE(L, V)                                                                   \
+    static BS_TARGET void BS_TIER_FN(bs_gemm_beside_##V##_##L)(const bs_gemm_tile *tile)       \
+    {                                                                                          \
+        BS_GEMM_ZERO(zero)                                                                     \
+        const float *w = tile->weights, *last = tile->last, *in = tile->in, *add = tile->add;  \
+        const ptrdiff_t panel = tile->panel;                                                   \
+        float *out = tile->out;                                                                \
+        BS_EACH_##L(BS_GEMM_ZERO_3)                                                            \
+        BS_GEMM_ZERO_##V(L)                                                                    \
+        for (int32_t k = 0; k < tile->depth; k++, w += 3 * BS_LANES, last += (V) * BS_LANES) { \
+            const BS_V x = BS_V_SET1(in[k]);                                                   \
+            BS_EACH_##L(BS_GEMM_BESIDE_MAC)                                                    \
+            BS_GEMM_BESIDE_FMA_##V(L, last)                                                    \
+        }                                                                                      \
+        const BS_V_PART part = BS_V_PART_OF(tile->columns - (V - 1) * BS_LANES);               \
+        const BS_V low = BS_V_SET1(tile->low), high = BS_V_SET1(tile->high);                   \
+        BS_EACH_##L(BS_GEMM_BESIDE_END)                                                        \
+        BS_GEMM_BESIDE_LAST_##V(L)                                                             \
     }
-    const BS_V low = BS_V_SET1(tile->low), high = BS_V_SET1(tile->high);
-    BS_EACH_4(BS_GEMM_ABREAST_END)
-}
-#define BS_GEMM_WIDE_KERNEL BS_TIER_FN(bs_gemm_abreast)
+BS_GEMM_BESIDE(1, 1)
+BS_GEMM_BESIDE(1, 2)
+BS_GEMM_BESIDE(1, 3)
+BS_GEMM_BESIDE(2, 1)
+BS_GEMM_BESIDE(2, 2)
+BS_GEMM_BESIDE(2, 3)
+BS_GEMM_BESIDE(3, 1)
+BS_GEMM_BESIDE(3, 2)
+BS_GEMM_BESIDE(3, 3)
+
+#define BS_GEMM_BESIDE_NAMES(L) \
+    { NULL, BS_TIER_FN(bs_gemm_beside_1_##L), BS_TIER_FN(bs_gemm_beside_2_##L), BS_TIER_FN(bs_gemm_beside_3_##L) }
+static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_beside)[BS_GEMM_ABREAST + 1][BS_GEMM_VECTORS + 1] = {
+    [2] = BS_GEMM_BESIDE_NAMES(1), [3] = BS_GEMM_BESIDE_NAMES(2), [4] = BS_GEMM_BESIDE_NAMES(3)};
+#define BS_GEMM_BESIDE_KERNELS BS_TIER_FN(bs_gemm_beside)
 #else
-#define BS_GEMM_WIDE_KERNEL NULL
+#define BS_GEMM_BESIDE_KERNELS NULL
 #endif
 /* --- end of template kernels/gemm.inc --- */
 /* --- template kernels/conv_outer.inc --- */
@@ -3724,11 +3757,21 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_EACH_14
 #undef BS_EPILOGUE
 #undef BS_G
-#undef BS_GEMM_ABREAST_END
-#undef BS_GEMM_ABREAST_MAC
 #undef BS_GEMM_ADD_1
 #undef BS_GEMM_ADD_2
 #undef BS_GEMM_ADD_3
+#undef BS_GEMM_BESIDE
+#undef BS_GEMM_BESIDE_END
+#undef BS_GEMM_BESIDE_FMA
+#undef BS_GEMM_BESIDE_FMA_1
+#undef BS_GEMM_BESIDE_FMA_2
+#undef BS_GEMM_BESIDE_FMA_3
+#undef BS_GEMM_BESIDE_KERNELS
+#undef BS_GEMM_BESIDE_LAST_1
+#undef BS_GEMM_BESIDE_LAST_2
+#undef BS_GEMM_BESIDE_LAST_3
+#undef BS_GEMM_BESIDE_MAC
+#undef BS_GEMM_BESIDE_NAMES
 #undef BS_GEMM_DEFINE
 #undef BS_GEMM_EACH_TILE
 #undef BS_GEMM_END
@@ -3775,7 +3818,6 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_GEMM_SUMS_3
 #undef BS_GEMM_UPTO
 #undef BS_GEMM_WIDE
-#undef BS_GEMM_WIDE_KERNEL
 #undef BS_GEMM_W_1
 #undef BS_GEMM_W_2
 #undef BS_GEMM_W_3
@@ -4012,7 +4054,9 @@ const bs_conv_kernels *bs_conv_kernels_scalar(void)
 #define BS_GEMM_FMA(sum, x, w) __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "x"(w))
 #define BS_GEMM_THIRD_FMA(sum, x, w2) __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "m"(*(w2)))
 #define BS_GEMM_UPTO(M, V) BS_UPTO_4(M, V)
+#ifndef __OPTIMIZE_SIZE__
 #define BS_GEMM_WIDE
+#endif
 /* 10 sums, 3 weights and 3 inputs; for few bytes the counts that OUTER has. */
 #ifdef __OPTIMIZE_SIZE__
 #define BS_DEPTHWISE_PIXELS 14
@@ -4263,7 +4307,7 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
 /* gemm.inc: products of rows by a matrix in panels, lanes are columns.
  *
  * Owns:      for each count of rows and vectors a kernel that keeps rows x vectors sums in registers; for one row
- *            another that takes BS_GEMM_ABREAST panels at once, so that enough sums and reads are under way.
+ *            others that take up to BS_GEMM_ABREAST panels at once, so that enough sums and reads are under way.
  * Relies on: a simd_*.h and repeat.h before it.
  * Must never: let the arithmetic of an element depend on the count of rows or panels: every variant multiplies and adds
  *            one after the other, from zero, over the products of its block, and then adds what was there before.
@@ -4487,34 +4531,64 @@ static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_2)[] = { NULL, BS_GEMM_UPTO(BS_G
 static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_3)[] = { NULL, BS_GEMM_UPTO(BS_GEMM_NAME, 3) };
 
 #ifdef BS_GEMM_WIDE
-/* One row by whole panels, side by side. */
-#define BS_GEMM_ABREAST_MAC(p)                                    \
-    {                                                             \
-        BS_GEMM_W_3(w + (p) * panel)                              \
-        BS_GEMM_ADD_3(p, x)                                       \
+/* One row by L whole panels and one of V vectors, of which the last may be partial, side by side. */
+#define BS_GEMM_BESIDE_FMA(sum, from)                                \
+    {                                                                \
+        BS_GEMM_THIRD(weights, from)                                 \
+        BS_GEMM_THIRD_FMA(sum, x, weights);                          \
     }
-#define BS_GEMM_ABREAST_END(p)                                       \
-    BS_GEMM_PUT(s##p##_0, (3 * (p)) * BS_LANES)                      \
-    BS_GEMM_PUT(s##p##_1, (3 * (p) + 1) * BS_LANES)                  \
-    BS_GEMM_PUT(s##p##_2, (3 * (p) + 2) * BS_LANES)
+#define BS_GEMM_BESIDE_FMA_1(p, from) BS_GEMM_BESIDE_FMA(s##p##_0, from)
+#define BS_GEMM_BESIDE_FMA_2(p, from) \
+    BS_GEMM_BESIDE_FMA_1(p, from) BS_GEMM_BESIDE_FMA(s##p##_1, (from) + BS_LANES)
+#define BS_GEMM_BESIDE_FMA_3(p, from) \
+    BS_GEMM_BESIDE_FMA_2(p, from) BS_GEMM_BESIDE_FMA(s##p##_2, (from) + 2 * BS_LANES)
+#define BS_GEMM_BESIDE_MAC(p) BS_GEMM_BESIDE_FMA_3(p, w + (p) * panel)
+#define BS_GEMM_BESIDE_END(p)                                        \
+    BS_GEMM_PUT(s##p##_0, 0)                                         \
+    BS_GEMM_PUT(s##p##_1, BS_LANES)                                  \
+    BS_GEMM_PUT(s##p##_2, 2 * BS_LANES)                              \
+    add += 3 * BS_LANES, out += 3 * BS_LANES;
+#define BS_GEMM_BESIDE_LAST_1(p) BS_GEMM_PUT_PART(s##p##_0, 0)
+#define BS_GEMM_BESIDE_LAST_2(p) BS_GEMM_PUT(s##p##_0, 0) BS_GEMM_PUT_PART(s##p##_1, BS_LANES)
+#define BS_GEMM_BESIDE_LAST_3(p) \
+    BS_GEMM_PUT(s##p##_0, 0) BS_GEMM_PUT(s##p##_1, BS_LANES) BS_GEMM_PUT_PART(s##p##_2, 2 * BS_LANES)
 
-static BS_TARGET void BS_TIER_FN(bs_gemm_abreast)(const bs_gemm_tile *tile)
-{
-    BS_GEMM_ZERO(zero)
-    const float *w = tile->weights, *in = tile->in, *add = tile->add;
-    const ptrdiff_t panel = tile->panel;
-    float *out = tile->out;
-    BS_EACH_4(BS_GEMM_ZERO_3)
-    for (int32_t k = 0; k < tile->depth; k++, w += 3 * BS_LANES) {
-        const BS_V x = BS_V_SET1(in[k]);
-        BS_EACH_4(BS_GEMM_ABREAST_MAC)
+#define BS_GEMM_BESIDE(L, V)                                                                   \
+    static BS_TARGET void BS_TIER_FN(bs_gemm_beside_##V##_##L)(const bs_gemm_tile *tile)       \
+    {                                                                                          \
+        BS_GEMM_ZERO(zero)                                                                     \
+        const float *w = tile->weights, *last = tile->last, *in = tile->in, *add = tile->add;  \
+        const ptrdiff_t panel = tile->panel;                                                   \
+        float *out = tile->out;                                                                \
+        BS_EACH_##L(BS_GEMM_ZERO_3)                                                            \
+        BS_GEMM_ZERO_##V(L)                                                                    \
+        for (int32_t k = 0; k < tile->depth; k++, w += 3 * BS_LANES, last += (V) * BS_LANES) { \
+            const BS_V x = BS_V_SET1(in[k]);                                                   \
+            BS_EACH_##L(BS_GEMM_BESIDE_MAC)                                                    \
+            BS_GEMM_BESIDE_FMA_##V(L, last)                                                    \
+        }                                                                                      \
+        const BS_V_PART part = BS_V_PART_OF(tile->columns - (V - 1) * BS_LANES);               \
+        const BS_V low = BS_V_SET1(tile->low), high = BS_V_SET1(tile->high);                   \
+        BS_EACH_##L(BS_GEMM_BESIDE_END)                                                        \
+        BS_GEMM_BESIDE_LAST_##V(L)                                                             \
     }
-    const BS_V low = BS_V_SET1(tile->low), high = BS_V_SET1(tile->high);
-    BS_EACH_4(BS_GEMM_ABREAST_END)
-}
-#define BS_GEMM_WIDE_KERNEL BS_TIER_FN(bs_gemm_abreast)
+BS_GEMM_BESIDE(1, 1)
+BS_GEMM_BESIDE(1, 2)
+BS_GEMM_BESIDE(1, 3)
+BS_GEMM_BESIDE(2, 1)
+BS_GEMM_BESIDE(2, 2)
+BS_GEMM_BESIDE(2, 3)
+BS_GEMM_BESIDE(3, 1)
+BS_GEMM_BESIDE(3, 2)
+BS_GEMM_BESIDE(3, 3)
+
+#define BS_GEMM_BESIDE_NAMES(L) \
+    { NULL, BS_TIER_FN(bs_gemm_beside_1_##L), BS_TIER_FN(bs_gemm_beside_2_##L), BS_TIER_FN(bs_gemm_beside_3_##L) }
+static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_beside)[BS_GEMM_ABREAST + 1][BS_GEMM_VECTORS + 1] = {
+    [2] = BS_GEMM_BESIDE_NAMES(1), [3] = BS_GEMM_BESIDE_NAMES(2), [4] = BS_GEMM_BESIDE_NAMES(3)};
+#define BS_GEMM_BESIDE_KERNELS BS_TIER_FN(bs_gemm_beside)
 #else
-#define BS_GEMM_WIDE_KERNEL NULL
+#define BS_GEMM_BESIDE_KERNELS NULL
 #endif
 /* --- end of template kernels/gemm.inc --- */
 #if defined(__OPTIMIZE_SIZE__)
@@ -5369,11 +5443,21 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_EACH_14
 #undef BS_EPILOGUE
 #undef BS_G
-#undef BS_GEMM_ABREAST_END
-#undef BS_GEMM_ABREAST_MAC
 #undef BS_GEMM_ADD_1
 #undef BS_GEMM_ADD_2
 #undef BS_GEMM_ADD_3
+#undef BS_GEMM_BESIDE
+#undef BS_GEMM_BESIDE_END
+#undef BS_GEMM_BESIDE_FMA
+#undef BS_GEMM_BESIDE_FMA_1
+#undef BS_GEMM_BESIDE_FMA_2
+#undef BS_GEMM_BESIDE_FMA_3
+#undef BS_GEMM_BESIDE_KERNELS
+#undef BS_GEMM_BESIDE_LAST_1
+#undef BS_GEMM_BESIDE_LAST_2
+#undef BS_GEMM_BESIDE_LAST_3
+#undef BS_GEMM_BESIDE_MAC
+#undef BS_GEMM_BESIDE_NAMES
 #undef BS_GEMM_DEFINE
 #undef BS_GEMM_EACH_TILE
 #undef BS_GEMM_END
@@ -5420,7 +5504,6 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_GEMM_SUMS_3
 #undef BS_GEMM_UPTO
 #undef BS_GEMM_WIDE
-#undef BS_GEMM_WIDE_KERNEL
 #undef BS_GEMM_W_1
 #undef BS_GEMM_W_2
 #undef BS_GEMM_W_3
@@ -5653,7 +5736,9 @@ const bs_conv_kernels *bs_conv_kernels_avx2(void)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_14(M, 2)
 #define BS_GEMM_ROWS 8
 #define BS_GEMM_UPTO(M, V) BS_UPTO_8(M, V)
+#ifndef __OPTIMIZE_SIZE__
 #define BS_GEMM_WIDE
+#endif
 #define BS_DEPTHWISE_PIXELS 14
 #define BS_DEPTHWISE_UPTO(M) BS_UPTO_14(M, 0)
 /* Keeps four weights in registers: left alone, GCC reads each from memory once for every pixel. */
@@ -5847,7 +5932,7 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
 /* gemm.inc: products of rows by a matrix in panels, lanes are columns.
  *
  * Owns:      for each count of rows and vectors a kernel that keeps rows x vectors sums in registers; for one row
- *            another that takes BS_GEMM_ABREAST panels at once, so that enough sums and reads are under way.
+ *            others that take up to BS_GEMM_ABREAST panels at once, so that enough sums and reads are under way.
  * Relies on: a simd_*.h and repeat.h before it.
  * Must never: let the arithmetic of an element depend on the count of rows or panels: every variant multiplies and adds
  *            one after the other, from zero, over the products of its block, and then adds what was there before.
@@ -6071,34 +6156,64 @@ static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_2)[] = { NULL, BS_GEMM_UPTO(BS_G
 static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_3)[] = { NULL, BS_GEMM_UPTO(BS_GEMM_NAME, 3) };
 
 #ifdef BS_GEMM_WIDE
-/* One row by whole panels, side by side. */
-#define BS_GEMM_ABREAST_MAC(p)                                    \
-    {                                                             \
-        BS_GEMM_W_3(w + (p) * panel)                              \
-        BS_GEMM_ADD_3(p, x)                                       \
+/* One row by L whole panels and one of V vectors, of which the last may be partial, side by side. */
+#define BS_GEMM_BESIDE_FMA(sum, from)                                \
+    {                                                                \
+        BS_GEMM_THIRD(weights, from)                                 \
+        BS_GEMM_THIRD_FMA(sum, x, weights);                          \
     }
-#define BS_GEMM_ABREAST_END(p)                                       \
-    BS_GEMM_PUT(s##p##_0, (3 * (p)) * BS_LANES)                      \
-    BS_GEMM_PUT(s##p##_1, (3 * (p) + 1) * BS_LANES)                  \
-    BS_GEMM_PUT(s##p##_2, (3 * (p) + 2) * BS_LANES)
+#define BS_GEMM_BESIDE_FMA_1(p, from) BS_GEMM_BESIDE_FMA(s##p##_0, from)
+#define BS_GEMM_BESIDE_FMA_2(p, from) \
+    BS_GEMM_BESIDE_FMA_1(p, from) BS_GEMM_BESIDE_FMA(s##p##_1, (from) + BS_LANES)
+#define BS_GEMM_BESIDE_FMA_3(p, from) \
+    BS_GEMM_BESIDE_FMA_2(p, from) BS_GEMM_BESIDE_FMA(s##p##_2, (from) + 2 * BS_LANES)
+#define BS_GEMM_BESIDE_MAC(p) BS_GEMM_BESIDE_FMA_3(p, w + (p) * panel)
+#define BS_GEMM_BESIDE_END(p)                                        \
+    BS_GEMM_PUT(s##p##_0, 0)                                         \
+    BS_GEMM_PUT(s##p##_1, BS_LANES)                                  \
+    BS_GEMM_PUT(s##p##_2, 2 * BS_LANES)                              \
+    add += 3 * BS_LANES, out += 3 * BS_LANES;
+#define BS_GEMM_BESIDE_LAST_1(p) BS_GEMM_PUT_PART(s##p##_0, 0)
+#define BS_GEMM_BESIDE_LAST_2(p) BS_GEMM_PUT(s##p##_0, 0) BS_GEMM_PUT_PART(s##p##_1, BS_LANES)
+#define BS_GEMM_BESIDE_LAST_3(p) \
+    BS_GEMM_PUT(s##p##_0, 0) BS_GEMM_PUT(s##p##_1, BS_LANES) BS_GEMM_PUT_PART(s##p##_2, 2 * BS_LANES)
 
-static BS_TARGET void BS_TIER_FN(bs_gemm_abreast)(const bs_gemm_tile *tile)
-{
-    BS_GEMM_ZERO(zero)
-    const float *w = tile->weights, *in = tile->in, *add = tile->add;
-    const ptrdiff_t panel = tile->panel;
-    float *out = tile->out;
-    BS_EACH_4(BS_GEMM_ZERO_3)
-    for (int32_t k = 0; k < tile->depth; k++, w += 3 * BS_LANES) {
-        const BS_V x = BS_V_SET1(in[k]);
-        BS_EACH_4(BS_GEMM_ABREAST_MAC)
+#define BS_GEMM_BESIDE(L, V)                                                                   \
+    static BS_TARGET void BS_TIER_FN(bs_gemm_beside_##V##_##L)(const bs_gemm_tile *tile)       \
+    {                                                                                          \
+        BS_GEMM_ZERO(zero)                                                                     \
+        const float *w = tile->weights, *last = tile->last, *in = tile->in, *add = tile->add;  \
+        const ptrdiff_t panel = tile->panel;                                                   \
+        float *out = tile->out;                                                                \
+        BS_EACH_##L(BS_GEMM_ZERO_3)                                                            \
+        BS_GEMM_ZERO_##V(L)                                                                    \
+        for (int32_t k = 0; k < tile->depth; k++, w += 3 * BS_LANES, last += (V) * BS_LANES) { \
+            const BS_V x = BS_V_SET1(in[k]);                                                   \
+            BS_EACH_##L(BS_GEMM_BESIDE_MAC)                                                    \
+            BS_GEMM_BESIDE_FMA_##V(L, last)                                                    \
+        }                                                                                      \
+        const BS_V_PART part = BS_V_PART_OF(tile->columns - (V - 1) * BS_LANES);               \
+        const BS_V low = BS_V_SET1(tile->low), high = BS_V_SET1(tile->high);                   \
+        BS_EACH_##L(BS_GEMM_BESIDE_END)                                                        \
+        BS_GEMM_BESIDE_LAST_##V(L)                                                             \
     }
-    const BS_V low = BS_V_SET1(tile->low), high = BS_V_SET1(tile->high);
-    BS_EACH_4(BS_GEMM_ABREAST_END)
-}
-#define BS_GEMM_WIDE_KERNEL BS_TIER_FN(bs_gemm_abreast)
+BS_GEMM_BESIDE(1, 1)
+BS_GEMM_BESIDE(1, 2)
+BS_GEMM_BESIDE(1, 3)
+BS_GEMM_BESIDE(2, 1)
+BS_GEMM_BESIDE(2, 2)
+BS_GEMM_BESIDE(2, 3)
+BS_GEMM_BESIDE(3, 1)
+BS_GEMM_BESIDE(3, 2)
+BS_GEMM_BESIDE(3, 3)
+
+#define BS_GEMM_BESIDE_NAMES(L) \
+    { NULL, BS_TIER_FN(bs_gemm_beside_1_##L), BS_TIER_FN(bs_gemm_beside_2_##L), BS_TIER_FN(bs_gemm_beside_3_##L) }
+static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_beside)[BS_GEMM_ABREAST + 1][BS_GEMM_VECTORS + 1] = {
+    [2] = BS_GEMM_BESIDE_NAMES(1), [3] = BS_GEMM_BESIDE_NAMES(2), [4] = BS_GEMM_BESIDE_NAMES(3)};
+#define BS_GEMM_BESIDE_KERNELS BS_TIER_FN(bs_gemm_beside)
 #else
-#define BS_GEMM_WIDE_KERNEL NULL
+#define BS_GEMM_BESIDE_KERNELS NULL
 #endif
 /* --- end of template kernels/gemm.inc --- */
 #if defined(__OPTIMIZE_SIZE__)
@@ -6953,11 +7068,21 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_EACH_14
 #undef BS_EPILOGUE
 #undef BS_G
-#undef BS_GEMM_ABREAST_END
-#undef BS_GEMM_ABREAST_MAC
 #undef BS_GEMM_ADD_1
 #undef BS_GEMM_ADD_2
 #undef BS_GEMM_ADD_3
+#undef BS_GEMM_BESIDE
+#undef BS_GEMM_BESIDE_END
+#undef BS_GEMM_BESIDE_FMA
+#undef BS_GEMM_BESIDE_FMA_1
+#undef BS_GEMM_BESIDE_FMA_2
+#undef BS_GEMM_BESIDE_FMA_3
+#undef BS_GEMM_BESIDE_KERNELS
+#undef BS_GEMM_BESIDE_LAST_1
+#undef BS_GEMM_BESIDE_LAST_2
+#undef BS_GEMM_BESIDE_LAST_3
+#undef BS_GEMM_BESIDE_MAC
+#undef BS_GEMM_BESIDE_NAMES
 #undef BS_GEMM_DEFINE
 #undef BS_GEMM_EACH_TILE
 #undef BS_GEMM_END
@@ -7004,7 +7129,6 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_GEMM_SUMS_3
 #undef BS_GEMM_UPTO
 #undef BS_GEMM_WIDE
-#undef BS_GEMM_WIDE_KERNEL
 #undef BS_GEMM_W_1
 #undef BS_GEMM_W_2
 #undef BS_GEMM_W_3
@@ -7473,7 +7597,7 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
 /* gemm.inc: products of rows by a matrix in panels, lanes are columns.
  *
  * Owns:      for each count of rows and vectors a kernel that keeps rows x vectors sums in registers; for one row
- *            another that takes BS_GEMM_ABREAST panels at once, so that enough sums and reads are under way.
+ *            others that take up to BS_GEMM_ABREAST panels at once, so that enough sums and reads are under way.
  * Relies on: a simd_*.h and repeat.h before it.
  * Must never: let the arithmetic of an element depend on the count of rows or panels: every variant multiplies and adds
  *            one after the other, from zero, over the products of its block, and then adds what was there before.
@@ -7697,34 +7821,64 @@ static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_2)[] = { NULL, BS_GEMM_UPTO(BS_G
 static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_3)[] = { NULL, BS_GEMM_UPTO(BS_GEMM_NAME, 3) };
 
 #ifdef BS_GEMM_WIDE
-/* One row by whole panels, side by side. */
-#define BS_GEMM_ABREAST_MAC(p)                                    \
-    {                                                             \
-        BS_GEMM_W_3(w + (p) * panel)                              \
-        BS_GEMM_ADD_3(p, x)                                       \
+/* One row by L whole panels and one of V vectors, of which the last may be partial, side by side. */
+#define BS_GEMM_BESIDE_FMA(sum, from)                                \
+    {                                                                \
+        BS_GEMM_THIRD(weights, from)                                 \
+        BS_GEMM_THIRD_FMA(sum, x, weights);                          \
     }
-#define BS_GEMM_ABREAST_END(p)                                       \
-    BS_GEMM_PUT(s##p##_0, (3 * (p)) * BS_LANES)                      \
-    BS_GEMM_PUT(s##p##_1, (3 * (p) + 1) * BS_LANES)                  \
-    BS_GEMM_PUT(s##p##_2, (3 * (p) + 2) * BS_LANES)
+#define BS_GEMM_BESIDE_FMA_1(p, from) BS_GEMM_BESIDE_FMA(s##p##_0, from)
+#define BS_GEMM_BESIDE_FMA_2(p, from) \
+    BS_GEMM_BESIDE_FMA_1(p, from) BS_GEMM_BESIDE_FMA(s##p##_1, (from) + BS_LANES)
+#define BS_GEMM_BESIDE_FMA_3(p, from) \
+    BS_GEMM_BESIDE_FMA_2(p, from) BS_GEMM_BESIDE_FMA(s##p##_2, (from) + 2 * BS_LANES)
+#define BS_GEMM_BESIDE_MAC(p) BS_GEMM_BESIDE_FMA_3(p, w + (p) * panel)
+#define BS_GEMM_BESIDE_END(p)                                        \
+    BS_GEMM_PUT(s##p##_0, 0)                                         \
+    BS_GEMM_PUT(s##p##_1, BS_LANES)                                  \
+    BS_GEMM_PUT(s##p##_2, 2 * BS_LANES)                              \
+    add += 3 * BS_LANES, out += 3 * BS_LANES;
+#define BS_GEMM_BESIDE_LAST_1(p) BS_GEMM_PUT_PART(s##p##_0, 0)
+#define BS_GEMM_BESIDE_LAST_2(p) BS_GEMM_PUT(s##p##_0, 0) BS_GEMM_PUT_PART(s##p##_1, BS_LANES)
+#define BS_GEMM_BESIDE_LAST_3(p) \
+    BS_GEMM_PUT(s##p##_0, 0) BS_GEMM_PUT(s##p##_1, BS_LANES) BS_GEMM_PUT_PART(s##p##_2, 2 * BS_LANES)
 
-static BS_TARGET void BS_TIER_FN(bs_gemm_abreast)(const bs_gemm_tile *tile)
-{
-    BS_GEMM_ZERO(zero)
-    const float *w = tile->weights, *in = tile->in, *add = tile->add;
-    const ptrdiff_t panel = tile->panel;
-    float *out = tile->out;
-    BS_EACH_4(BS_GEMM_ZERO_3)
-    for (int32_t k = 0; k < tile->depth; k++, w += 3 * BS_LANES) {
-        const BS_V x = BS_V_SET1(in[k]);
-        BS_EACH_4(BS_GEMM_ABREAST_MAC)
+#define BS_GEMM_BESIDE(L, V)                                                                   \
+    static BS_TARGET void BS_TIER_FN(bs_gemm_beside_##V##_##L)(const bs_gemm_tile *tile)       \
+    {                                                                                          \
+        BS_GEMM_ZERO(zero)                                                                     \
+        const float *w = tile->weights, *last = tile->last, *in = tile->in, *add = tile->add;  \
+        const ptrdiff_t panel = tile->panel;                                                   \
+        float *out = tile->out;                                                                \
+        BS_EACH_##L(BS_GEMM_ZERO_3)                                                            \
+        BS_GEMM_ZERO_##V(L)                                                                    \
+        for (int32_t k = 0; k < tile->depth; k++, w += 3 * BS_LANES, last += (V) * BS_LANES) { \
+            const BS_V x = BS_V_SET1(in[k]);                                                   \
+            BS_EACH_##L(BS_GEMM_BESIDE_MAC)                                                    \
+            BS_GEMM_BESIDE_FMA_##V(L, last)                                                    \
+        }                                                                                      \
+        const BS_V_PART part = BS_V_PART_OF(tile->columns - (V - 1) * BS_LANES);               \
+        const BS_V low = BS_V_SET1(tile->low), high = BS_V_SET1(tile->high);                   \
+        BS_EACH_##L(BS_GEMM_BESIDE_END)                                                        \
+        BS_GEMM_BESIDE_LAST_##V(L)                                                             \
     }
-    const BS_V low = BS_V_SET1(tile->low), high = BS_V_SET1(tile->high);
-    BS_EACH_4(BS_GEMM_ABREAST_END)
-}
-#define BS_GEMM_WIDE_KERNEL BS_TIER_FN(bs_gemm_abreast)
+BS_GEMM_BESIDE(1, 1)
+BS_GEMM_BESIDE(1, 2)
+BS_GEMM_BESIDE(1, 3)
+BS_GEMM_BESIDE(2, 1)
+BS_GEMM_BESIDE(2, 2)
+BS_GEMM_BESIDE(2, 3)
+BS_GEMM_BESIDE(3, 1)
+BS_GEMM_BESIDE(3, 2)
+BS_GEMM_BESIDE(3, 3)
+
+#define BS_GEMM_BESIDE_NAMES(L) \
+    { NULL, BS_TIER_FN(bs_gemm_beside_1_##L), BS_TIER_FN(bs_gemm_beside_2_##L), BS_TIER_FN(bs_gemm_beside_3_##L) }
+static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_beside)[BS_GEMM_ABREAST + 1][BS_GEMM_VECTORS + 1] = {
+    [2] = BS_GEMM_BESIDE_NAMES(1), [3] = BS_GEMM_BESIDE_NAMES(2), [4] = BS_GEMM_BESIDE_NAMES(3)};
+#define BS_GEMM_BESIDE_KERNELS BS_TIER_FN(bs_gemm_beside)
 #else
-#define BS_GEMM_WIDE_KERNEL NULL
+#define BS_GEMM_BESIDE_KERNELS NULL
 #endif
 /* --- end of template kernels/gemm.inc --- */
 #if defined(__OPTIMIZE_SIZE__)
@@ -8464,11 +8618,21 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_EACH_14
 #undef BS_EPILOGUE
 #undef BS_G
-#undef BS_GEMM_ABREAST_END
-#undef BS_GEMM_ABREAST_MAC
 #undef BS_GEMM_ADD_1
 #undef BS_GEMM_ADD_2
 #undef BS_GEMM_ADD_3
+#undef BS_GEMM_BESIDE
+#undef BS_GEMM_BESIDE_END
+#undef BS_GEMM_BESIDE_FMA
+#undef BS_GEMM_BESIDE_FMA_1
+#undef BS_GEMM_BESIDE_FMA_2
+#undef BS_GEMM_BESIDE_FMA_3
+#undef BS_GEMM_BESIDE_KERNELS
+#undef BS_GEMM_BESIDE_LAST_1
+#undef BS_GEMM_BESIDE_LAST_2
+#undef BS_GEMM_BESIDE_LAST_3
+#undef BS_GEMM_BESIDE_MAC
+#undef BS_GEMM_BESIDE_NAMES
 #undef BS_GEMM_DEFINE
 #undef BS_GEMM_EACH_TILE
 #undef BS_GEMM_END
@@ -8515,7 +8679,6 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_GEMM_SUMS_3
 #undef BS_GEMM_UPTO
 #undef BS_GEMM_WIDE
-#undef BS_GEMM_WIDE_KERNEL
 #undef BS_GEMM_W_1
 #undef BS_GEMM_W_2
 #undef BS_GEMM_W_3
@@ -9007,22 +9170,25 @@ typedef struct gemm_job {
     const bs_conv_task *task;
     bool finish;     /* more follows than a clamp */
     float low, high; /* of that clamp */
-    /* the panel at hand */
-    int32_t panels; /* BS_GEMM_ABREAST of them are taken as one; else 1 */
-    int32_t channel, columns, vectors;
-    const float *weights;
+    /* the panel at hand; of one row some may be */
+    int32_t whole;   /* panels beside it that are taken with it, and lie before it */
+    int32_t channel; /* the first of those */
+    int32_t columns, vectors;
+    const float *weights; /* of those */
 } gemm_job;
 
 /* The block of products from `k` on, for any rows. */
 static bs_gemm_tile gemm_block(const gemm_job *j, int32_t k)
 {
-    const int32_t width = j->vectors * j->k->lanes, depth = bs_conv_min(j->g->in_channels - k, BS_GEMM_DEPTH);
-    const float *weights = j->weights + (ptrdiff_t)k * width;
-    const bool clamps = k + depth == j->g->in_channels && !j->finish;
+    const int32_t inputs = j->g->in_channels, depth = bs_conv_min(inputs - k, BS_GEMM_DEPTH);
+    const ptrdiff_t width = (ptrdiff_t)j->vectors * j->k->lanes, whole = (ptrdiff_t)BS_GEMM_VECTORS * j->k->lanes;
+    const float *last = j->weights + j->whole * inputs * whole + k * width;
+    const bool clamps = k + depth == inputs && !j->finish;
     const bs_gemm_tile tile = {.in_step = (ptrdiff_t)j->g->stride_w * j->task->in_pixel,
-                               .weights = weights,
-                               .next = (const char *)weights,
-                               .panel = (ptrdiff_t)j->g->in_channels * width,
+                               .weights = j->whole ? j->weights + k * whole : last,
+                               .next = (const char *)last,
+                               .panel = inputs * whole,
+                               .last = last,
                                .depth = depth,
                                .add = j->task->bias ? j->task->bias + j->channel : bs_gemm_zero,
                                .columns = j->columns,
@@ -9053,11 +9219,19 @@ static void gemm_rows(const gemm_job *j, int32_t k)
         tile.in = task->in + y * j->g->stride_h * task->in_row + k;
         tile.out = task->out + y * task->out_row + j->channel;
         tile.add = onto ? tile.out : tile.add;
-        if (j->panels > 1)
-            j->k->gemm_abreast(&tile);
-        else
-            bs_gemm_run(j->k, j->vectors, task->out_w, &tile);
+        bs_gemm_run(j->k, j->vectors, task->out_w, &tile);
     }
+}
+
+/* One row by one block of several panels. */
+static void gemm_row(const gemm_job *j, int32_t k)
+{
+    bs_gemm_tile tile = gemm_block(j, k);
+    tile.in = j->task->in + k;
+    tile.out = j->task->out + j->channel;
+    if (k > 0 || j->task->onto)
+        tile.add = tile.out;
+    j->k->gemm_beside[j->whole + 1][j->vectors](&tile);
 }
 
 /* Some rows by all blocks, then what follows. The sums are kept apart: the residual may lie where the result goes. */
@@ -9113,18 +9287,19 @@ static void gemm_panels(const bs_conv_geometry *g, const bs_conv_kernels *k, con
                   .low = clip ? task->low : clamp ? 0.0f : -INFINITY,
                   .high = clip ? task->high : INFINITY,
                   .weights = task->weights};
-    const bool one = k->gemm_abreast && task->out_h == 1 && task->out_w == 1 && !j.finish;
+    const bool one = k->gemm_beside && task->out_h == 1 && task->out_w == 1 && !j.finish;
     while (j.channel < g->out_channels) {
-        const int32_t left = g->out_channels - j.channel;
+        int32_t left = g->out_channels - j.channel;
+        for (j.whole = 0; one && left > width && j.whole < BS_GEMM_ABREAST - 1; j.whole++)
+            left -= width;
         j.columns = bs_conv_min(left, width);
         j.vectors = bs_conv_ceil_div(j.columns, k->lanes);
-        j.panels = one && left >= BS_GEMM_ABREAST * width ? BS_GEMM_ABREAST : 1;
         if (j.finish)
             gemm_rows_finished(&j);
         for (int32_t i = 0; i < g->in_channels && !j.finish; i += BS_GEMM_DEPTH)
-            gemm_rows(&j, i);
-        j.weights += (ptrdiff_t)j.panels * j.vectors * k->lanes * g->in_channels;
-        j.channel += j.panels * j.columns;
+            (j.whole > 0 ? gemm_row : gemm_rows)(&j, i);
+        j.weights += ((ptrdiff_t)j.whole * BS_GEMM_VECTORS + j.vectors) * k->lanes * g->in_channels;
+        j.channel += j.whole * width + j.columns;
     }
 }
 
@@ -9132,6 +9307,10 @@ static void gemm_panels(const bs_conv_geometry *g, const bs_conv_kernels *k, con
 void bs_conv_run_gemm(const bs_conv_geometry *g, const bs_conv_kernels *k, const bs_conv_task *task)
 {
     const int32_t w = bs_conv_min(task->out_w, GEMM_PIXELS), h = task->out_w > 0 ? GEMM_PIXELS / w : 1;
+    if (h >= task->out_h && w == task->out_w) {
+        gemm_panels(g, k, task);
+        return;
+    }
     for (int32_t y = 0; y < task->out_h; y += h)
         for (int32_t x = 0; x < task->out_w; x += w) {
             bs_conv_task some = *task;
@@ -9492,6 +9671,10 @@ static void bs_conv_run_groups(const bs_conv_geometry *g, const bs_conv_kernels 
 {
     bs_conv_geometry group = *g;
     bs_conv_task part = *task;
+    if (g->groups == 1) {
+        bs_conv_run_gemm(g, k, task);
+        return;
+    }
     group.in_channels /= g->groups;
     group.out_channels /= g->groups;
     group.groups = 1;
@@ -9541,6 +9724,10 @@ static void bs_conv_join_rows(const bs_conv_geometry *g, bs_conv_task *task)
 static void bs_conv_run_strips(const bs_conv_geometry *g, const bs_conv_kernels *k, bs_conv_family family,
                                const bs_conv_task *task)
 {
+    if (task->out_h == 1) { /* a strip, and a long row, of its own */
+        bs_conv_run_strip(g, k, family, task);
+        return;
+    }
     const int32_t rows = bs_conv_strip_rows(g, task);
     for (int32_t y = 0; y < task->out_h; y += rows) {
         bs_conv_task strip = *task;
@@ -10203,11 +10390,21 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_EACH_14
 #undef BS_EPILOGUE
 #undef BS_G
-#undef BS_GEMM_ABREAST_END
-#undef BS_GEMM_ABREAST_MAC
 #undef BS_GEMM_ADD_1
 #undef BS_GEMM_ADD_2
 #undef BS_GEMM_ADD_3
+#undef BS_GEMM_BESIDE
+#undef BS_GEMM_BESIDE_END
+#undef BS_GEMM_BESIDE_FMA
+#undef BS_GEMM_BESIDE_FMA_1
+#undef BS_GEMM_BESIDE_FMA_2
+#undef BS_GEMM_BESIDE_FMA_3
+#undef BS_GEMM_BESIDE_KERNELS
+#undef BS_GEMM_BESIDE_LAST_1
+#undef BS_GEMM_BESIDE_LAST_2
+#undef BS_GEMM_BESIDE_LAST_3
+#undef BS_GEMM_BESIDE_MAC
+#undef BS_GEMM_BESIDE_NAMES
 #undef BS_GEMM_DEFINE
 #undef BS_GEMM_EACH_TILE
 #undef BS_GEMM_END
@@ -10254,7 +10451,6 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_GEMM_SUMS_3
 #undef BS_GEMM_UPTO
 #undef BS_GEMM_WIDE
-#undef BS_GEMM_WIDE_KERNEL
 #undef BS_GEMM_W_1
 #undef BS_GEMM_W_2
 #undef BS_GEMM_W_3
@@ -10470,7 +10666,9 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #define BS_GEMM_FMA(sum, x, w) __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "x"(w))
 #define BS_GEMM_THIRD_FMA(sum, x, w2) __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "m"(*(w2)))
 #define BS_GEMM_UPTO(M, V) BS_UPTO_4(M, V)
+#ifndef __OPTIMIZE_SIZE__
 #define BS_GEMM_WIDE
+#endif
 /* 10 sums, 3 weights and 3 inputs; for few bytes the counts that OUTER has. */
 #ifdef __OPTIMIZE_SIZE__
 #define BS_DEPTHWISE_PIXELS 14
@@ -10994,11 +11192,21 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_EACH_14
 #undef BS_EPILOGUE
 #undef BS_G
-#undef BS_GEMM_ABREAST_END
-#undef BS_GEMM_ABREAST_MAC
 #undef BS_GEMM_ADD_1
 #undef BS_GEMM_ADD_2
 #undef BS_GEMM_ADD_3
+#undef BS_GEMM_BESIDE
+#undef BS_GEMM_BESIDE_END
+#undef BS_GEMM_BESIDE_FMA
+#undef BS_GEMM_BESIDE_FMA_1
+#undef BS_GEMM_BESIDE_FMA_2
+#undef BS_GEMM_BESIDE_FMA_3
+#undef BS_GEMM_BESIDE_KERNELS
+#undef BS_GEMM_BESIDE_LAST_1
+#undef BS_GEMM_BESIDE_LAST_2
+#undef BS_GEMM_BESIDE_LAST_3
+#undef BS_GEMM_BESIDE_MAC
+#undef BS_GEMM_BESIDE_NAMES
 #undef BS_GEMM_DEFINE
 #undef BS_GEMM_EACH_TILE
 #undef BS_GEMM_END
@@ -11045,7 +11253,6 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_GEMM_SUMS_3
 #undef BS_GEMM_UPTO
 #undef BS_GEMM_WIDE
-#undef BS_GEMM_WIDE_KERNEL
 #undef BS_GEMM_W_1
 #undef BS_GEMM_W_2
 #undef BS_GEMM_W_3
@@ -11255,7 +11462,9 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #define BS_OUTER_UPTO_2(M) BS_UPTO_14(M, 2)
 #define BS_GEMM_ROWS 8
 #define BS_GEMM_UPTO(M, V) BS_UPTO_8(M, V)
+#ifndef __OPTIMIZE_SIZE__
 #define BS_GEMM_WIDE
+#endif
 #define BS_DEPTHWISE_PIXELS 14
 #define BS_DEPTHWISE_UPTO(M) BS_UPTO_14(M, 0)
 /* Keeps four weights in registers: left alone, GCC reads each from memory once for every pixel. */
@@ -11722,11 +11931,21 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_EACH_14
 #undef BS_EPILOGUE
 #undef BS_G
-#undef BS_GEMM_ABREAST_END
-#undef BS_GEMM_ABREAST_MAC
 #undef BS_GEMM_ADD_1
 #undef BS_GEMM_ADD_2
 #undef BS_GEMM_ADD_3
+#undef BS_GEMM_BESIDE
+#undef BS_GEMM_BESIDE_END
+#undef BS_GEMM_BESIDE_FMA
+#undef BS_GEMM_BESIDE_FMA_1
+#undef BS_GEMM_BESIDE_FMA_2
+#undef BS_GEMM_BESIDE_FMA_3
+#undef BS_GEMM_BESIDE_KERNELS
+#undef BS_GEMM_BESIDE_LAST_1
+#undef BS_GEMM_BESIDE_LAST_2
+#undef BS_GEMM_BESIDE_LAST_3
+#undef BS_GEMM_BESIDE_MAC
+#undef BS_GEMM_BESIDE_NAMES
 #undef BS_GEMM_DEFINE
 #undef BS_GEMM_EACH_TILE
 #undef BS_GEMM_END
@@ -11773,7 +11992,6 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_GEMM_SUMS_3
 #undef BS_GEMM_UPTO
 #undef BS_GEMM_WIDE
-#undef BS_GEMM_WIDE_KERNEL
 #undef BS_GEMM_W_1
 #undef BS_GEMM_W_2
 #undef BS_GEMM_W_3
@@ -12494,11 +12712,21 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_EACH_14
 #undef BS_EPILOGUE
 #undef BS_G
-#undef BS_GEMM_ABREAST_END
-#undef BS_GEMM_ABREAST_MAC
 #undef BS_GEMM_ADD_1
 #undef BS_GEMM_ADD_2
 #undef BS_GEMM_ADD_3
+#undef BS_GEMM_BESIDE
+#undef BS_GEMM_BESIDE_END
+#undef BS_GEMM_BESIDE_FMA
+#undef BS_GEMM_BESIDE_FMA_1
+#undef BS_GEMM_BESIDE_FMA_2
+#undef BS_GEMM_BESIDE_FMA_3
+#undef BS_GEMM_BESIDE_KERNELS
+#undef BS_GEMM_BESIDE_LAST_1
+#undef BS_GEMM_BESIDE_LAST_2
+#undef BS_GEMM_BESIDE_LAST_3
+#undef BS_GEMM_BESIDE_MAC
+#undef BS_GEMM_BESIDE_NAMES
 #undef BS_GEMM_DEFINE
 #undef BS_GEMM_EACH_TILE
 #undef BS_GEMM_END
@@ -12545,7 +12773,6 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_GEMM_SUMS_3
 #undef BS_GEMM_UPTO
 #undef BS_GEMM_WIDE
-#undef BS_GEMM_WIDE_KERNEL
 #undef BS_GEMM_W_1
 #undef BS_GEMM_W_2
 #undef BS_GEMM_W_3
@@ -13644,11 +13871,21 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_EACH_14
 #undef BS_EPILOGUE
 #undef BS_G
-#undef BS_GEMM_ABREAST_END
-#undef BS_GEMM_ABREAST_MAC
 #undef BS_GEMM_ADD_1
 #undef BS_GEMM_ADD_2
 #undef BS_GEMM_ADD_3
+#undef BS_GEMM_BESIDE
+#undef BS_GEMM_BESIDE_END
+#undef BS_GEMM_BESIDE_FMA
+#undef BS_GEMM_BESIDE_FMA_1
+#undef BS_GEMM_BESIDE_FMA_2
+#undef BS_GEMM_BESIDE_FMA_3
+#undef BS_GEMM_BESIDE_KERNELS
+#undef BS_GEMM_BESIDE_LAST_1
+#undef BS_GEMM_BESIDE_LAST_2
+#undef BS_GEMM_BESIDE_LAST_3
+#undef BS_GEMM_BESIDE_MAC
+#undef BS_GEMM_BESIDE_NAMES
 #undef BS_GEMM_DEFINE
 #undef BS_GEMM_EACH_TILE
 #undef BS_GEMM_END
@@ -13695,7 +13932,6 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_GEMM_SUMS_3
 #undef BS_GEMM_UPTO
 #undef BS_GEMM_WIDE
-#undef BS_GEMM_WIDE_KERNEL
 #undef BS_GEMM_W_1
 #undef BS_GEMM_W_2
 #undef BS_GEMM_W_3
@@ -13911,7 +14147,9 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #define BS_GEMM_FMA(sum, x, w) __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "x"(w))
 #define BS_GEMM_THIRD_FMA(sum, x, w2) __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "m"(*(w2)))
 #define BS_GEMM_UPTO(M, V) BS_UPTO_4(M, V)
+#ifndef __OPTIMIZE_SIZE__
 #define BS_GEMM_WIDE
+#endif
 /* 10 sums, 3 weights and 3 inputs; for few bytes the counts that OUTER has. */
 #ifdef __OPTIMIZE_SIZE__
 #define BS_DEPTHWISE_PIXELS 14
@@ -14558,11 +14796,21 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_EACH_14
 #undef BS_EPILOGUE
 #undef BS_G
-#undef BS_GEMM_ABREAST_END
-#undef BS_GEMM_ABREAST_MAC
 #undef BS_GEMM_ADD_1
 #undef BS_GEMM_ADD_2
 #undef BS_GEMM_ADD_3
+#undef BS_GEMM_BESIDE
+#undef BS_GEMM_BESIDE_END
+#undef BS_GEMM_BESIDE_FMA
+#undef BS_GEMM_BESIDE_FMA_1
+#undef BS_GEMM_BESIDE_FMA_2
+#undef BS_GEMM_BESIDE_FMA_3
+#undef BS_GEMM_BESIDE_KERNELS
+#undef BS_GEMM_BESIDE_LAST_1
+#undef BS_GEMM_BESIDE_LAST_2
+#undef BS_GEMM_BESIDE_LAST_3
+#undef BS_GEMM_BESIDE_MAC
+#undef BS_GEMM_BESIDE_NAMES
 #undef BS_GEMM_DEFINE
 #undef BS_GEMM_EACH_TILE
 #undef BS_GEMM_END
@@ -14609,7 +14857,6 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_GEMM_SUMS_3
 #undef BS_GEMM_UPTO
 #undef BS_GEMM_WIDE
-#undef BS_GEMM_WIDE_KERNEL
 #undef BS_GEMM_W_1
 #undef BS_GEMM_W_2
 #undef BS_GEMM_W_3
@@ -14819,7 +15066,9 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #define BS_OUTER_UPTO_2(M) BS_UPTO_14(M, 2)
 #define BS_GEMM_ROWS 8
 #define BS_GEMM_UPTO(M, V) BS_UPTO_8(M, V)
+#ifndef __OPTIMIZE_SIZE__
 #define BS_GEMM_WIDE
+#endif
 #define BS_DEPTHWISE_PIXELS 14
 #define BS_DEPTHWISE_UPTO(M) BS_UPTO_14(M, 0)
 /* Keeps four weights in registers: left alone, GCC reads each from memory once for every pixel. */
@@ -15409,11 +15658,21 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_EACH_14
 #undef BS_EPILOGUE
 #undef BS_G
-#undef BS_GEMM_ABREAST_END
-#undef BS_GEMM_ABREAST_MAC
 #undef BS_GEMM_ADD_1
 #undef BS_GEMM_ADD_2
 #undef BS_GEMM_ADD_3
+#undef BS_GEMM_BESIDE
+#undef BS_GEMM_BESIDE_END
+#undef BS_GEMM_BESIDE_FMA
+#undef BS_GEMM_BESIDE_FMA_1
+#undef BS_GEMM_BESIDE_FMA_2
+#undef BS_GEMM_BESIDE_FMA_3
+#undef BS_GEMM_BESIDE_KERNELS
+#undef BS_GEMM_BESIDE_LAST_1
+#undef BS_GEMM_BESIDE_LAST_2
+#undef BS_GEMM_BESIDE_LAST_3
+#undef BS_GEMM_BESIDE_MAC
+#undef BS_GEMM_BESIDE_NAMES
 #undef BS_GEMM_DEFINE
 #undef BS_GEMM_EACH_TILE
 #undef BS_GEMM_END
@@ -15460,7 +15719,6 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_GEMM_SUMS_3
 #undef BS_GEMM_UPTO
 #undef BS_GEMM_WIDE
-#undef BS_GEMM_WIDE_KERNEL
 #undef BS_GEMM_W_1
 #undef BS_GEMM_W_2
 #undef BS_GEMM_W_3
@@ -16304,11 +16562,21 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_EACH_14
 #undef BS_EPILOGUE
 #undef BS_G
-#undef BS_GEMM_ABREAST_END
-#undef BS_GEMM_ABREAST_MAC
 #undef BS_GEMM_ADD_1
 #undef BS_GEMM_ADD_2
 #undef BS_GEMM_ADD_3
+#undef BS_GEMM_BESIDE
+#undef BS_GEMM_BESIDE_END
+#undef BS_GEMM_BESIDE_FMA
+#undef BS_GEMM_BESIDE_FMA_1
+#undef BS_GEMM_BESIDE_FMA_2
+#undef BS_GEMM_BESIDE_FMA_3
+#undef BS_GEMM_BESIDE_KERNELS
+#undef BS_GEMM_BESIDE_LAST_1
+#undef BS_GEMM_BESIDE_LAST_2
+#undef BS_GEMM_BESIDE_LAST_3
+#undef BS_GEMM_BESIDE_MAC
+#undef BS_GEMM_BESIDE_NAMES
 #undef BS_GEMM_DEFINE
 #undef BS_GEMM_EACH_TILE
 #undef BS_GEMM_END
@@ -16355,7 +16623,6 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_GEMM_SUMS_3
 #undef BS_GEMM_UPTO
 #undef BS_GEMM_WIDE
-#undef BS_GEMM_WIDE_KERNEL
 #undef BS_GEMM_W_1
 #undef BS_GEMM_W_2
 #undef BS_GEMM_W_3
@@ -16641,7 +16908,9 @@ void bs_row_normalise(bs_tier tier, const bs_row_norm *norm, const float *x, ptr
 #define BS_GEMM_FMA(sum, x, w) __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "x"(w))
 #define BS_GEMM_THIRD_FMA(sum, x, w2) __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "m"(*(w2)))
 #define BS_GEMM_UPTO(M, V) BS_UPTO_4(M, V)
+#ifndef __OPTIMIZE_SIZE__
 #define BS_GEMM_WIDE
+#endif
 /* 10 sums, 3 weights and 3 inputs; for few bytes the counts that OUTER has. */
 #ifdef __OPTIMIZE_SIZE__
 #define BS_DEPTHWISE_PIXELS 14
@@ -16967,11 +17236,21 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_EACH_14
 #undef BS_EPILOGUE
 #undef BS_G
-#undef BS_GEMM_ABREAST_END
-#undef BS_GEMM_ABREAST_MAC
 #undef BS_GEMM_ADD_1
 #undef BS_GEMM_ADD_2
 #undef BS_GEMM_ADD_3
+#undef BS_GEMM_BESIDE
+#undef BS_GEMM_BESIDE_END
+#undef BS_GEMM_BESIDE_FMA
+#undef BS_GEMM_BESIDE_FMA_1
+#undef BS_GEMM_BESIDE_FMA_2
+#undef BS_GEMM_BESIDE_FMA_3
+#undef BS_GEMM_BESIDE_KERNELS
+#undef BS_GEMM_BESIDE_LAST_1
+#undef BS_GEMM_BESIDE_LAST_2
+#undef BS_GEMM_BESIDE_LAST_3
+#undef BS_GEMM_BESIDE_MAC
+#undef BS_GEMM_BESIDE_NAMES
 #undef BS_GEMM_DEFINE
 #undef BS_GEMM_EACH_TILE
 #undef BS_GEMM_END
@@ -17018,7 +17297,6 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_GEMM_SUMS_3
 #undef BS_GEMM_UPTO
 #undef BS_GEMM_WIDE
-#undef BS_GEMM_WIDE_KERNEL
 #undef BS_GEMM_W_1
 #undef BS_GEMM_W_2
 #undef BS_GEMM_W_3
@@ -17228,7 +17506,9 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_14(M, 2)
 #define BS_GEMM_ROWS 8
 #define BS_GEMM_UPTO(M, V) BS_UPTO_8(M, V)
+#ifndef __OPTIMIZE_SIZE__
 #define BS_GEMM_WIDE
+#endif
 #define BS_DEPTHWISE_PIXELS 14
 #define BS_DEPTHWISE_UPTO(M) BS_UPTO_14(M, 0)
 /* Keeps four weights in registers: left alone, GCC reads each from memory once for every pixel. */
@@ -17497,11 +17777,21 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_EACH_14
 #undef BS_EPILOGUE
 #undef BS_G
-#undef BS_GEMM_ABREAST_END
-#undef BS_GEMM_ABREAST_MAC
 #undef BS_GEMM_ADD_1
 #undef BS_GEMM_ADD_2
 #undef BS_GEMM_ADD_3
+#undef BS_GEMM_BESIDE
+#undef BS_GEMM_BESIDE_END
+#undef BS_GEMM_BESIDE_FMA
+#undef BS_GEMM_BESIDE_FMA_1
+#undef BS_GEMM_BESIDE_FMA_2
+#undef BS_GEMM_BESIDE_FMA_3
+#undef BS_GEMM_BESIDE_KERNELS
+#undef BS_GEMM_BESIDE_LAST_1
+#undef BS_GEMM_BESIDE_LAST_2
+#undef BS_GEMM_BESIDE_LAST_3
+#undef BS_GEMM_BESIDE_MAC
+#undef BS_GEMM_BESIDE_NAMES
 #undef BS_GEMM_DEFINE
 #undef BS_GEMM_EACH_TILE
 #undef BS_GEMM_END
@@ -17548,7 +17838,6 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_GEMM_SUMS_3
 #undef BS_GEMM_UPTO
 #undef BS_GEMM_WIDE
-#undef BS_GEMM_WIDE_KERNEL
 #undef BS_GEMM_W_1
 #undef BS_GEMM_W_2
 #undef BS_GEMM_W_3
@@ -18071,11 +18360,21 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_EACH_14
 #undef BS_EPILOGUE
 #undef BS_G
-#undef BS_GEMM_ABREAST_END
-#undef BS_GEMM_ABREAST_MAC
 #undef BS_GEMM_ADD_1
 #undef BS_GEMM_ADD_2
 #undef BS_GEMM_ADD_3
+#undef BS_GEMM_BESIDE
+#undef BS_GEMM_BESIDE_END
+#undef BS_GEMM_BESIDE_FMA
+#undef BS_GEMM_BESIDE_FMA_1
+#undef BS_GEMM_BESIDE_FMA_2
+#undef BS_GEMM_BESIDE_FMA_3
+#undef BS_GEMM_BESIDE_KERNELS
+#undef BS_GEMM_BESIDE_LAST_1
+#undef BS_GEMM_BESIDE_LAST_2
+#undef BS_GEMM_BESIDE_LAST_3
+#undef BS_GEMM_BESIDE_MAC
+#undef BS_GEMM_BESIDE_NAMES
 #undef BS_GEMM_DEFINE
 #undef BS_GEMM_EACH_TILE
 #undef BS_GEMM_END
@@ -18122,7 +18421,6 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_GEMM_SUMS_3
 #undef BS_GEMM_UPTO
 #undef BS_GEMM_WIDE
-#undef BS_GEMM_WIDE_KERNEL
 #undef BS_GEMM_W_1
 #undef BS_GEMM_W_2
 #undef BS_GEMM_W_3

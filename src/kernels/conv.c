@@ -200,6 +200,10 @@ static void bs_conv_run_groups(const bs_conv_geometry *g, const bs_conv_kernels 
 {
     bs_conv_geometry group = *g;
     bs_conv_task part = *task;
+    if (g->groups == 1) {
+        bs_conv_run_gemm(g, k, task);
+        return;
+    }
     group.in_channels /= g->groups;
     group.out_channels /= g->groups;
     group.groups = 1;
@@ -249,6 +253,10 @@ static void bs_conv_join_rows(const bs_conv_geometry *g, bs_conv_task *task)
 static void bs_conv_run_strips(const bs_conv_geometry *g, const bs_conv_kernels *k, bs_conv_family family,
                                const bs_conv_task *task)
 {
+    if (task->out_h == 1) { /* a strip, and a long row, of its own */
+        bs_conv_run_strip(g, k, family, task);
+        return;
+    }
     const int32_t rows = bs_conv_strip_rows(g, task);
     for (int32_t y = 0; y < task->out_h; y += rows) {
         bs_conv_task strip = *task;

@@ -23,7 +23,7 @@ enum {
     BS_GEMM_VECTORS = 3, /* of a panel */
     BS_GEMM_DEPTH = 192, /* products that are summed from zero: a part of the arithmetic */
     BS_GEMM_MOST_ROWS = 8,
-    BS_GEMM_ABREAST = 4, /* panels that one row takes at once */
+    BS_GEMM_ABREAST = 4, /* panels that one row takes at once, at most */
     /* columns that a kernel of this build's widest tier takes at once */
     BS_GEMM_ZEROS = BS_GEMM_VECTORS * BS_GEMM_ABREAST * (BS_HAVE_X86_TIERS ? BS_MOST_LANES : 4),
     BS_DOT_OUTPUTS = 4, /* outputs of one pass of the dot kernel */
@@ -83,13 +83,15 @@ typedef struct bs_gemm_tile {
     int32_t tiles;
     ptrdiff_t in_step;
     const float *weights;
-    ptrdiff_t panel; /* to the next one, where several are taken */
+    /* where several panels are taken: from each whole one to the next, and the weights of the last */
+    ptrdiff_t panel;
+    const float *last;
     int32_t depth;   /* products */
     const float *add; /* the bias (step 0), or the sums so far */
     ptrdiff_t add_step;
     float *out;
     ptrdiff_t out_step;
-    int32_t columns; /* valid ones: the kernel's vectors cover them, only the last may be partial */
+    int32_t columns; /* valid ones, of the last panel: the kernel's vectors cover them, only the last may be partial */
     float low, high;
     const char *next; /* what will be read soon, or the weights */
     ptrdiff_t next_step; /* bytes of it that are fetched while four products of a tile are summed */
@@ -112,7 +114,8 @@ typedef struct bs_conv_kernels {
     bs_conv_tile_kernel *const *outer[3]; /* [vectors][pixels]; [0] is unused */
     int32_t gemm_rows; /* at most */
     bs_gemm_kernel *const *gemm[BS_GEMM_VECTORS + 1]; /* [vectors][rows] */
-    bs_gemm_kernel *gemm_abreast; /* one row, BS_GEMM_ABREAST whole panels; or NULL */
+    /* [panels][vectors of the last]: one row, two panels or more, of which all but the last are whole; or NULL */
+    bs_gemm_kernel *const (*gemm_beside)[BS_GEMM_VECTORS + 1];
     void (*finish)(const bs_conv_tile *tile, const float *sums, ptrdiff_t pixel, int32_t pixels);
     int32_t dot_pixels;
     bs_conv_tile_kernel *const *dot; /* [pixels], or NULL: then OUTER is used */
@@ -134,7 +137,7 @@ typedef struct bs_conv_kernels {
         .outer = { NULL, BS_TIER_FN(bs_conv_outer_1), BS_TIER_FN(bs_conv_outer_2) },     \
         .gemm_rows = BS_GEMM_ROWS,                                                       \
         .gemm = { NULL, BS_TIER_FN(bs_gemm_1), BS_TIER_FN(bs_gemm_2), BS_TIER_FN(bs_gemm_3) }, \
-        .gemm_abreast = BS_GEMM_WIDE_KERNEL,                                             \
+        .gemm_beside = BS_GEMM_BESIDE_KERNELS,                                           \
         .finish = BS_TIER_FN(bs_conv_finish),                                            \
         .dot_pixels = pixels_of_dot,                                                     \
         .dot = kernels_of_dot,                                                           \

@@ -65,22 +65,25 @@ typedef struct gemm_job {
     const bs_conv_task *task;
     bool finish;     /* more follows than a clamp */
     float low, high; /* of that clamp */
-    /* the panel at hand */
-    int32_t panels; /* BS_GEMM_ABREAST of them are taken as one; else 1 */
-    int32_t channel, columns, vectors;
-    const float *weights;
+    /* the panel at hand; of one row some may be */
+    int32_t whole;   /* panels beside it that are taken with it, and lie before it */
+    int32_t channel; /* the first of those */
+    int32_t columns, vectors;
+    const float *weights; /* of those */
 } gemm_job;
 
 /* The block of products from `k` on, for any rows. */
 static bs_gemm_tile gemm_block(const gemm_job *j, int32_t k)
 {
-    const int32_t width = j->vectors * j->k->lanes, depth = bs_conv_min(j->g->in_channels - k, BS_GEMM_DEPTH);
-    const float *weights = j->weights + (ptrdiff_t)k * width;
-    const bool clamps = k + depth == j->g->in_channels && !j->finish;
+    const int32_t inputs = j->g->in_channels, depth = bs_conv_min(inputs - k, BS_GEMM_DEPTH);
+    const ptrdiff_t width = (ptrdiff_t)j->vectors * j->k->lanes, whole = (ptrdiff_t)BS_GEMM_VECTORS * j->k->lanes;
+    const float *last = j->weights + j->whole * inputs * whole + k * width;
+    const bool clamps = k + depth == inputs && !j->finish;
     const bs_gemm_tile tile = {.in_step = (ptrdiff_t)j->g->stride_w * j->task->in_pixel,
-                               .weights = weights,
-                               .next = (const char *)weights,
-                               .panel = (ptrdiff_t)j->g->in_channels * width,
+                               .weights = j->whole ? j->weights + k * whole : last,
+                               .next = (const char *)last,
+                               .panel = inputs * whole,
+                               .last = last,
                                .depth = depth,
                                .add = j->task->bias ? j->task->bias + j->channel : bs_gemm_zero,
                                .columns = j->columns,
@@ -111,11 +114,19 @@ static void gemm_rows(const gemm_job *j, int32_t k)
         tile.in = task->in + y * j->g->stride_h * task->in_row + k;
         tile.out = task->out + y * task->out_row + j->channel;
         tile.add = onto ? tile.out : tile.add;
-        if (j->panels > 1)
-            j->k->gemm_abreast(&tile);
-        else
-            bs_gemm_run(j->k, j->vectors, task->out_w, &tile);
+        bs_gemm_run(j->k, j->vectors, task->out_w, &tile);
     }
+}
+
+/* One row by one block of several panels. */
+static void gemm_row(const gemm_job *j, int32_t k)
+{
+    bs_gemm_tile tile = gemm_block(j, k);
+    tile.in = j->task->in + k;
+    tile.out = j->task->out + j->channel;
+    if (k > 0 || j->task->onto)
+        tile.add = tile.out;
+    j->k->gemm_beside[j->whole + 1][j->vectors](&tile);
 }
 
 /* Some rows by all blocks, then what follows. The sums are kept apart: the residual may lie where the result goes. */
@@ -171,18 +182,19 @@ static void gemm_panels(const bs_conv_geometry *g, const bs_conv_kernels *k, con
                   .low = clip ? task->low : clamp ? 0.0f : -INFINITY,
                   .high = clip ? task->high : INFINITY,
                   .weights = task->weights};
-    const bool one = k->gemm_abreast && task->out_h == 1 && task->out_w == 1 && !j.finish;
+    const bool one = k->gemm_beside && task->out_h == 1 && task->out_w == 1 && !j.finish;
     while (j.channel < g->out_channels) {
-        const int32_t left = g->out_channels - j.channel;
+        int32_t left = g->out_channels - j.channel;
+        for (j.whole = 0; one && left > width && j.whole < BS_GEMM_ABREAST - 1; j.whole++)
+            left -= width;
         j.columns = bs_conv_min(left, width);
         j.vectors = bs_conv_ceil_div(j.columns, k->lanes);
-        j.panels = one && left >= BS_GEMM_ABREAST * width ? BS_GEMM_ABREAST : 1;
         if (j.finish)
             gemm_rows_finished(&j);
         for (int32_t i = 0; i < g->in_channels && !j.finish; i += BS_GEMM_DEPTH)
-            gemm_rows(&j, i);
-        j.weights += (ptrdiff_t)j.panels * j.vectors * k->lanes * g->in_channels;
-        j.channel += j.panels * j.columns;
+            (j.whole > 0 ? gemm_row : gemm_rows)(&j, i);
+        j.weights += ((ptrdiff_t)j.whole * BS_GEMM_VECTORS + j.vectors) * k->lanes * g->in_channels;
+        j.channel += j.whole * width + j.columns;
     }
 }
 
@@ -190,6 +202,10 @@ static void gemm_panels(const bs_conv_geometry *g, const bs_conv_kernels *k, con
 void bs_conv_run_gemm(const bs_conv_geometry *g, const bs_conv_kernels *k, const bs_conv_task *task)
 {
     const int32_t w = bs_conv_min(task->out_w, GEMM_PIXELS), h = task->out_w > 0 ? GEMM_PIXELS / w : 1;
+    if (h >= task->out_h && w == task->out_w) {
+        gemm_panels(g, k, task);
+        return;
+    }
     for (int32_t y = 0; y < task->out_h; y += h)
         for (int32_t x = 0; x < task->out_w; x += w) {
             bs_conv_task some = *task;

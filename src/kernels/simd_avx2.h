@@ -63,7 +63,9 @@
 #define BS_GEMM_FMA(sum, x, w) __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "x"(w))
 #define BS_GEMM_THIRD_FMA(sum, x, w2) __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "m"(*(w2)))
 #define BS_GEMM_UPTO(M, V) BS_UPTO_4(M, V)
+#ifndef __OPTIMIZE_SIZE__
 #define BS_GEMM_WIDE
+#endif
 /* 10 sums, 3 weights and 3 inputs; for few bytes the counts that OUTER has. */
 #ifdef __OPTIMIZE_SIZE__
 #define BS_DEPTHWISE_PIXELS 14

@@ -59,7 +59,9 @@
 #define BS_OUTER_UPTO_2(M) BS_UPTO_14(M, 2)
 #define BS_GEMM_ROWS 8
 #define BS_GEMM_UPTO(M, V) BS_UPTO_8(M, V)
+#ifndef __OPTIMIZE_SIZE__
 #define BS_GEMM_WIDE
+#endif
 #define BS_DEPTHWISE_PIXELS 14
 #define BS_DEPTHWISE_UPTO(M) BS_UPTO_14(M, 0)
 /* Keeps four weights in registers: left alone, GCC reads each from memory once for every pixel. */
