@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 4b878799a9e32f51aea5dcbe5562e828014e6e79711840f5fced373306dfc907
+ * sha256 of the parts: 2b1bb381deac1f2fc6416f0b9586549a19e3f90b2989554f0d62fbace37064a5
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -20646,18 +20646,22 @@ BS_INTERNAL int32_t bs_op_count(void);
 const bs_op *bs_op_get(int32_t number); /* NULL: there is none */
 BS_INTERNAL int32_t bs_op_index(const char *name);  /* -1 when unknown */
 
-static inline bs_op_work bs_node_work(const bs_node *node) { return (bs_op_work)bs_op_get(node->op)->work; }
+/* The op of a node of a graph: there is one, since the node could be added. Runs ask for it many times a node. */
+extern const bs_op *const bs_op_table[];
+static inline const bs_op *bs_node_op(const bs_node *node) { return bs_op_table[node->op]; }
+
+static inline bs_op_work bs_node_work(const bs_node *node) { return (bs_op_work)bs_node_op(node)->work; }
 static inline bs_role bs_node_role(const bs_node *node, int32_t operand)
 {
-    return operand < BS_MAX_OPERANDS ? (bs_role)bs_op_get(node->op)->roles[operand] : BS_ROLE_DATA;
+    return operand < BS_MAX_OPERANDS ? (bs_role)bs_node_op(node)->roles[operand] : BS_ROLE_DATA;
 }
 /* The first operand of that role; -1: it has none. */
 int32_t bs_node_operand(const bs_node *node, bs_role role);
-static inline bool bs_node_is_input(const bs_node *node) { return bs_op_get(node->op)->bound == BS_BOUND_READ; }
-static inline bool bs_node_is_output(const bs_node *node) { return bs_op_get(node->op)->bound == BS_BOUND_WRITTEN; }
+static inline bool bs_node_is_input(const bs_node *node) { return bs_node_op(node)->bound == BS_BOUND_READ; }
+static inline bool bs_node_is_output(const bs_node *node) { return bs_node_op(node)->bound == BS_BOUND_WRITTEN; }
 static inline bool bs_node_is_state(const bs_node *node)
 {
-    return bs_op_get(node->op)->bound == (BS_BOUND_READ | BS_BOUND_WRITTEN);
+    return bs_node_op(node)->bound == (BS_BOUND_READ | BS_BOUND_WRITTEN);
 }
 static inline bool bs_node_is_view(const bs_node *node) { return bs_node_work(node) == BS_WORK_VIEW; }
 /* Whether it moves rows back from the paths of its router. */
@@ -27406,7 +27410,7 @@ enum { BS_ROUTE_LOOP = BS_PROTOCOL_COUNT };
 /* Whether `node` is of this op. */
 static inline bool bs_node_is(const bs_node *node, const bs_op *op)
 {
-    return bs_op_get(node->op) == op;
+    return bs_node_op(node) == op;
 }
 
 BS_INTERNAL const char *bs_protocol_name(bs_protocol protocol);
@@ -30125,20 +30129,20 @@ bs_value bs_attention_masked(bs_graph *graph, bs_value q, bs_value k, bs_value v
 BS_OP_LIST(OP_EXTERN)
 #undef OP_EXTERN
 
-static const bs_op *const op_table[] = {
+const bs_op *const bs_op_table[] = {
 #define OP_ENTRY(name, device) BS_OP_IF(name, &bs_op_##name, NULL),
     BS_OP_LIST(OP_ENTRY)
 #undef OP_ENTRY
 };
 
-int32_t bs_op_count(void) { return (int32_t)(sizeof op_table / sizeof *op_table); }
+int32_t bs_op_count(void) { return (int32_t)(sizeof bs_op_table / sizeof *bs_op_table); }
 
-const bs_op *bs_op_get(int32_t number) { return number >= 0 && number < bs_op_count() ? op_table[number] : NULL; }
+const bs_op *bs_op_get(int32_t number) { return number >= 0 && number < bs_op_count() ? bs_op_table[number] : NULL; }
 
 int32_t bs_op_index(const char *name)
 {
     for (int32_t i = 0; name && i < bs_op_count(); i++)
-        if (op_table[i] && strcmp(op_table[i]->name, name) == 0)
+        if (bs_op_table[i] && strcmp(bs_op_table[i]->name, name) == 0)
             return i;
     return -1;
 }
@@ -41664,7 +41668,7 @@ static void operand_source(const bs_context *c, int32_t value, int32_t row, bs_o
         bs_operand root;
         bs_operand_root(c, bs_node_in(s->graph, &s->graph->nodes[node])[0], &root);
         bs_operand_step(o, &root, bs_top_row(c, s->graph->values[value].domain, row));
-    } else if (bs_op_get(s->graph->nodes[node].op)->bound) {
+    } else if (bs_node_op(&s->graph->nodes[node])->bound) {
         bs_operand_bound(c, node, o);
     } else { /* a constant */
         bs_operand_dense(c, &s->graph->values[value], o);
@@ -42396,7 +42400,7 @@ static void call_prepare(const bs_context *c, const bs_node *node, int32_t row, 
     call->scratch = c->scratch ? bs_bytes_at(c->scratch, s->plan->kernel_scratch_offset) : NULL;
     call->margins = s->work.margins;
     call->order = s->work.order;
-    const bool across = bs_op_get(node->op)->flags & BS_OP_CROSS_ROW;
+    const bool across = bs_node_op(node)->flags & BS_OP_CROSS_ROW;
     for (int32_t i = 0; i < n_in; i++)
         bs_operand_make(c, in[i], across || s->graph->values[in[i]].domain == 0 ? 0 : row, &call->in[i]);
     if (across)
@@ -42427,7 +42431,7 @@ static void run_decided(const bs_context *c, const bs_node *node, int32_t row, i
         call.decision = bs_decision_of(c, node->router);
         call.decided = path ? r : c->domains[node->domain].first + r; /* rows of a path are counted in this context */
         call.ahead = c->session->plan->routers[node->router].forced != 0;
-        bs_exec_fail(c->session, bs_op_get(node->op)->run(&call), (int32_t)(node - c->session->graph->nodes));
+        bs_exec_fail(c->session, bs_node_op(node)->run(&call), (int32_t)(node - c->session->graph->nodes));
     }
 }
 
@@ -42450,7 +42454,7 @@ static bool wants_kernel(const bs_session *s, const bs_node *node, const bs_call
     const int32_t *in = bs_plan_in(s->plan, (int32_t)(node - s->graph->nodes), &n_in);
     for (int32_t i = 0; i < node->n_out; i++)
         empty = empty && empty_along(s, node->first_out + i) >= 0;
-    for (int32_t i = 0; i < n_in && !empty && !(bs_op_get(node->op)->flags & BS_OP_EMPTY); i++) {
+    for (int32_t i = 0; i < n_in && !empty && !(bs_node_op(node)->flags & BS_OP_EMPTY); i++) {
         const int32_t along = empty_along(s, in[i]);
         char text[64];
         if (along < 0)
@@ -42470,7 +42474,7 @@ void bs_exec_call(const bs_context *c, const bs_instr *i, int32_t row, int32_t r
     int64_t extent = 0;
     bs_status status = BS_OK;
     const bs_node *node = &s->graph->nodes[i->node];
-    if (bs_op_get(node->op)->flags & BS_OP_DECIDED) {
+    if (bs_node_op(node)->flags & BS_OP_DECIDED) {
         run_decided(c, node, row, rows);
         return;
     }
@@ -42490,7 +42494,7 @@ void bs_exec_call(const bs_context *c, const bs_instr *i, int32_t row, int32_t r
         r->y0 = y0;
     }
     if (!s->any_empty || wants_kernel(s, node, &call, &status))
-        status = call.plan->fusion ? bs_fusion_run(&call) : bs_op_get(node->op)->run(&call);
+        status = call.plan->fusion ? bs_fusion_run(&call) : bs_node_op(node)->run(&call);
     if (status == BS_OK && node->makes)
         status = bs_extents_made(s, i, extent, fault);
     if (bs_exec_fail(s, status, i->node))
@@ -42523,7 +42527,7 @@ int32_t bs_exec_bands(const bs_session *s, const bs_instr *i)
     int64_t h, w;
     if (i->kind == BS_INSTR_CALL && s->plan->nodes[i->node].work_items > 0)
         return s->plan->nodes[i->node].work_items;
-    if (i->kind != BS_INSTR_CALL || node->n_out != 1 || !(bs_op_get(node->op)->flags & BS_OP_SPATIAL) ||
+    if (i->kind != BS_INSTR_CALL || node->n_out != 1 || !(bs_node_op(node)->flags & BS_OP_SPATIAL) ||
         s->graph->values[node->first_out].rank != 3)
         return 0;
     bs_plan_core(s->plan, &s->graph->values[node->first_out], &h, &w);

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 49c247b7e33755b91f896fb251a669415b0265701faf4691e0afc273283371c4
+ * sha256 of the parts: 3cd81178c2e3f2906a7e9d7441e554ea3ac61c1500954c9ff83b25bb4d57298f
  */
 #include "brainstorm.h"
 
@@ -1052,18 +1052,22 @@ int32_t bs_op_count(void);
 const bs_op *bs_op_get(int32_t number); /* NULL: there is none */
 int32_t bs_op_index(const char *name);  /* -1 when unknown */
 
-static inline bs_op_work bs_node_work(const bs_node *node) { return (bs_op_work)bs_op_get(node->op)->work; }
+/* The op of a node of a graph: there is one, since the node could be added. Runs ask for it many times a node. */
+extern const bs_op *const bs_op_table[];
+static inline const bs_op *bs_node_op(const bs_node *node) { return bs_op_table[node->op]; }
+
+static inline bs_op_work bs_node_work(const bs_node *node) { return (bs_op_work)bs_node_op(node)->work; }
 static inline bs_role bs_node_role(const bs_node *node, int32_t operand)
 {
-    return operand < BS_MAX_OPERANDS ? (bs_role)bs_op_get(node->op)->roles[operand] : BS_ROLE_DATA;
+    return operand < BS_MAX_OPERANDS ? (bs_role)bs_node_op(node)->roles[operand] : BS_ROLE_DATA;
 }
 /* The first operand of that role; -1: it has none. */
 int32_t bs_node_operand(const bs_node *node, bs_role role);
-static inline bool bs_node_is_input(const bs_node *node) { return bs_op_get(node->op)->bound == BS_BOUND_READ; }
-static inline bool bs_node_is_output(const bs_node *node) { return bs_op_get(node->op)->bound == BS_BOUND_WRITTEN; }
+static inline bool bs_node_is_input(const bs_node *node) { return bs_node_op(node)->bound == BS_BOUND_READ; }
+static inline bool bs_node_is_output(const bs_node *node) { return bs_node_op(node)->bound == BS_BOUND_WRITTEN; }
 static inline bool bs_node_is_state(const bs_node *node)
 {
-    return bs_op_get(node->op)->bound == (BS_BOUND_READ | BS_BOUND_WRITTEN);
+    return bs_node_op(node)->bound == (BS_BOUND_READ | BS_BOUND_WRITTEN);
 }
 static inline bool bs_node_is_view(const bs_node *node) { return bs_node_work(node) == BS_WORK_VIEW; }
 /* Whether it moves rows back from the paths of its router. */
@@ -1145,7 +1149,7 @@ enum { BS_ROUTE_LOOP = BS_PROTOCOL_COUNT };
 /* Whether `node` is of this op. */
 static inline bool bs_node_is(const bs_node *node, const bs_op *op)
 {
-    return bs_op_get(node->op) == op;
+    return bs_node_op(node) == op;
 }
 
 const char *bs_protocol_name(bs_protocol protocol);

@@ -45,7 +45,7 @@ enum { BS_ROUTE_LOOP = BS_PROTOCOL_COUNT };
 /* Whether `node` is of this op. */
 static inline bool bs_node_is(const bs_node *node, const bs_op *op)
 {
-    return bs_op_get(node->op) == op;
+    return bs_node_op(node) == op;
 }
 
 const char *bs_protocol_name(bs_protocol protocol);

@@ -8,20 +8,20 @@
 BS_OP_LIST(OP_EXTERN)
 #undef OP_EXTERN
 
-static const bs_op *const op_table[] = {
+const bs_op *const bs_op_table[] = {
 #define OP_ENTRY(name, device) BS_OP_IF(name, &bs_op_##name, NULL),
     BS_OP_LIST(OP_ENTRY)
 #undef OP_ENTRY
 };
 
-int32_t bs_op_count(void) { return (int32_t)(sizeof op_table / sizeof *op_table); }
+int32_t bs_op_count(void) { return (int32_t)(sizeof bs_op_table / sizeof *bs_op_table); }
 
-const bs_op *bs_op_get(int32_t number) { return number >= 0 && number < bs_op_count() ? op_table[number] : NULL; }
+const bs_op *bs_op_get(int32_t number) { return number >= 0 && number < bs_op_count() ? bs_op_table[number] : NULL; }
 
 int32_t bs_op_index(const char *name)
 {
     for (int32_t i = 0; name && i < bs_op_count(); i++)
-        if (op_table[i] && strcmp(op_table[i]->name, name) == 0)
+        if (bs_op_table[i] && strcmp(bs_op_table[i]->name, name) == 0)
             return i;
     return -1;
 }

@@ -23,7 +23,7 @@ static void call_prepare(const bs_context *c, const bs_node *node, int32_t row, 
     call->scratch = c->scratch ? bs_bytes_at(c->scratch, s->plan->kernel_scratch_offset) : NULL;
     call->margins = s->work.margins;
     call->order = s->work.order;
-    const bool across = bs_op_get(node->op)->flags & BS_OP_CROSS_ROW;
+    const bool across = bs_node_op(node)->flags & BS_OP_CROSS_ROW;
     for (int32_t i = 0; i < n_in; i++)
         bs_operand_make(c, in[i], across || s->graph->values[in[i]].domain == 0 ? 0 : row, &call->in[i]);
     if (across)
@@ -54,7 +54,7 @@ static void run_decided(const bs_context *c, const bs_node *node, int32_t row, i
         call.decision = bs_decision_of(c, node->router);
         call.decided = path ? r : c->domains[node->domain].first + r; /* rows of a path are counted in this context */
         call.ahead = c->session->plan->routers[node->router].forced != 0;
-        bs_exec_fail(c->session, bs_op_get(node->op)->run(&call), (int32_t)(node - c->session->graph->nodes));
+        bs_exec_fail(c->session, bs_node_op(node)->run(&call), (int32_t)(node - c->session->graph->nodes));
     }
 }
 
@@ -77,7 +77,7 @@ static bool wants_kernel(const bs_session *s, const bs_node *node, const bs_call
     const int32_t *in = bs_plan_in(s->plan, (int32_t)(node - s->graph->nodes), &n_in);
     for (int32_t i = 0; i < node->n_out; i++)
         empty = empty && empty_along(s, node->first_out + i) >= 0;
-    for (int32_t i = 0; i < n_in && !empty && !(bs_op_get(node->op)->flags & BS_OP_EMPTY); i++) {
+    for (int32_t i = 0; i < n_in && !empty && !(bs_node_op(node)->flags & BS_OP_EMPTY); i++) {
         const int32_t along = empty_along(s, in[i]);
         char text[64];
         if (along < 0)
@@ -97,7 +97,7 @@ void bs_exec_call(const bs_context *c, const bs_instr *i, int32_t row, int32_t r
     int64_t extent = 0;
     bs_status status = BS_OK;
     const bs_node *node = &s->graph->nodes[i->node];
-    if (bs_op_get(node->op)->flags & BS_OP_DECIDED) {
+    if (bs_node_op(node)->flags & BS_OP_DECIDED) {
         run_decided(c, node, row, rows);
         return;
     }
@@ -117,7 +117,7 @@ void bs_exec_call(const bs_context *c, const bs_instr *i, int32_t row, int32_t r
         r->y0 = y0;
     }
     if (!s->any_empty || wants_kernel(s, node, &call, &status))
-        status = call.plan->fusion ? bs_fusion_run(&call) : bs_op_get(node->op)->run(&call);
+        status = call.plan->fusion ? bs_fusion_run(&call) : bs_node_op(node)->run(&call);
     if (status == BS_OK && node->makes)
         status = bs_extents_made(s, i, extent, fault);
     if (bs_exec_fail(s, status, i->node))
@@ -150,7 +150,7 @@ int32_t bs_exec_bands(const bs_session *s, const bs_instr *i)
     int64_t h, w;
     if (i->kind == BS_INSTR_CALL && s->plan->nodes[i->node].work_items > 0)
         return s->plan->nodes[i->node].work_items;
-    if (i->kind != BS_INSTR_CALL || node->n_out != 1 || !(bs_op_get(node->op)->flags & BS_OP_SPATIAL) ||
+    if (i->kind != BS_INSTR_CALL || node->n_out != 1 || !(bs_node_op(node)->flags & BS_OP_SPATIAL) ||
         s->graph->values[node->first_out].rank != 3)
         return 0;
     bs_plan_core(s->plan, &s->graph->values[node->first_out], &h, &w);

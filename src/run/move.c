@@ -197,7 +197,7 @@ static void operand_source(const bs_context *c, int32_t value, int32_t row, bs_o
         bs_operand root;
         bs_operand_root(c, bs_node_in(s->graph, &s->graph->nodes[node])[0], &root);
         bs_operand_step(o, &root, bs_top_row(c, s->graph->values[value].domain, row));
-    } else if (bs_op_get(s->graph->nodes[node].op)->bound) {
+    } else if (bs_node_op(&s->graph->nodes[node])->bound) {
         bs_operand_bound(c, node, o);
     } else { /* a constant */
         bs_operand_dense(c, &s->graph->values[value], o);
