@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 2b1bb381deac1f2fc6416f0b9586549a19e3f90b2989554f0d62fbace37064a5
+ * sha256 of the parts: f55b7f9323e14b9210f578a0757e7f6dc5f275bcf4e788dafad58061225a7d52
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -21313,8 +21313,10 @@ BS_INTERNAL void bs_span_call(bs_span *span, const bs_call *call);
  * 0. */
 BS_INTERNAL void bs_span_open_lines(bs_span *span, const bs_operand *out, int32_t rows, int32_t axis);
 /* Adds an operand of the output's rank. Its element c belongs to coordinate c + shift[d] of dimension d (shift may be
- * NULL); dimensions in the mask `broadcast` (bit d) do not move it. */
-BS_INTERNAL void bs_span_add(bs_span *span, const bs_operand *operand, const int32_t *shift, uint32_t broadcast);
+ * NULL). */
+BS_INTERNAL void bs_span_add(bs_span *span, const bs_operand *operand, const int32_t *shift);
+/* The same of any rank, by its strides along the dimensions of the output: 0 where these do not move it. */
+BS_INTERNAL void bs_span_add_strides(bs_span *span, const bs_operand *operand, const ptrdiff_t *stride, const int32_t *shift);
 /* Adds an array of 4-byte elements, one for each index of dimension `axis`. */
 BS_INTERNAL void bs_span_add_array(bs_span *span, const void *array, int32_t axis);
 /* Walks. The span cannot be used again. */
@@ -21344,8 +21346,9 @@ BS_INTERNAL void bs_span_copy(bs_span *span, const bs_call *call, const bs_opera
 
 void bs_span_box(bs_span *span, const bs_operand *out, int32_t rows)
 {
-    memset(span, 0, sizeof *span);
+    span->operands = 0;
     span->axes = out->rank + 1;
+    memset(span->low, 0, sizeof span->low);
     span->count[0] = rows;
     for (int32_t d = 0; d < out->rank; d++)
         span->count[d + 1] = out->dim[d];
@@ -21357,31 +21360,35 @@ void bs_span_box(bs_span *span, const bs_operand *out, int32_t rows)
     span->count[3] = out->rect.x1 - out->rect.x0;
 }
 
-void bs_span_add(bs_span *span, const bs_operand *operand, const int32_t *shift, uint32_t broadcast)
+void bs_span_add_strides(bs_span *span, const bs_operand *operand, const ptrdiff_t *stride, const int32_t *shift)
 {
     const int32_t i = span->operands++;
     const ptrdiff_t bytes = (ptrdiff_t)bs_dtype_bytes(operand->dtype);
     ptrdiff_t offset = 0;
     span->step[i][0] = operand->row_stride * bytes;
     for (int32_t d = 0; d < span->axes - 1; d++) {
-        if (broadcast >> d & 1u)
-            continue;
-        span->step[i][d + 1] = operand->stride[d] * bytes;
-        offset += (ptrdiff_t)(span->low[d + 1] - (shift ? shift[d] : 0)) * operand->stride[d] * bytes;
+        const ptrdiff_t step = stride[d] * bytes;
+        span->step[i][d + 1] = step;
+        offset += (ptrdiff_t)(span->low[d + 1] - (shift ? shift[d] : 0)) * step;
     }
     span->at[i] = (char *)operand->data + offset;
+}
+
+void bs_span_add(bs_span *span, const bs_operand *operand, const int32_t *shift)
+{
+    bs_span_add_strides(span, operand, operand->stride, shift);
 }
 
 void bs_span_open(bs_span *span, const bs_operand *out, int32_t rows)
 {
     bs_span_box(span, out, rows);
-    bs_span_add(span, out, NULL, 0);
+    bs_span_add(span, out, NULL);
 }
 
 void bs_span_call(bs_span *span, const bs_call *call)
 {
     bs_span_open(span, &call->out[0], call->rows);
-    bs_span_add(span, &call->in[0], NULL, 0);
+    bs_span_add(span, &call->in[0], NULL);
 }
 
 void bs_span_open_lines(bs_span *span, const bs_operand *out, int32_t rows, int32_t axis)
@@ -21389,12 +21396,13 @@ void bs_span_open_lines(bs_span *span, const bs_operand *out, int32_t rows, int3
     bs_span_box(span, out, rows);
     span->low[axis + 1] = 0;
     span->count[axis + 1] = 1;
-    bs_span_add(span, out, NULL, 0);
+    bs_span_add(span, out, NULL);
 }
 
 void bs_span_add_array(bs_span *span, const void *array, int32_t axis)
 {
     const int32_t i = span->operands++;
+    memset(span->step[i], 0, sizeof span->step[i]);
     span->step[i][axis + 1] = 4;
     span->at[i] = (char *)(uintptr_t)array + 4 * span->low[axis + 1];
 }
@@ -21563,8 +21571,8 @@ void bs_span_copy(bs_span *span, const bs_call *call, const bs_operand *to, cons
 {
     const size_t bytes = bs_dtype_bytes(to->dtype);
     span_plane plane;
-    bs_span_add(span, to, NULL, 0);
-    bs_span_add(span, from, shift, 0);
+    bs_span_add(span, to, NULL);
+    bs_span_add(span, from, shift);
     if (!span_arrange(span))
         return;
     if (BS_DENSE_PAYS && to->dtype == BS_F32 && span_take_plane(span, (bs_tier)call->plan->tier, &plane))
@@ -21639,6 +21647,8 @@ typedef struct bs_epilogue_layout {
     bs_bytes bias, slopes, bytes;
 } bs_epilogue_layout;
 BS_INTERNAL bs_epilogue_layout bs_epilogue_place(bs_bytes packed_bytes, int32_t channels, int32_t act);
+/* The same layout from its bytes, where they are known. */
+BS_INTERNAL bs_epilogue_layout bs_epilogue_at_end(bs_bytes bytes, int32_t channels, int32_t act);
 /* bs_epilogue_weights adds the epilogue's weights to the n before it and returns the new count. bs_epilogue_prepare
  * copies these weights to prepared memory. */
 BS_INTERNAL int32_t bs_epilogue_weights(bs_weight_spec *specs, int32_t n, int32_t channels, bool no_bias, int32_t act);
@@ -21676,6 +21686,16 @@ bs_epilogue_layout bs_epilogue_place(bs_bytes packed_bytes, int32_t channels, in
     layout.bias = bs_bytes_align(packed_bytes);
     layout.slopes = bs_bytes_add(layout.bias, array);
     layout.bytes = act == BS_PRELU ? bs_bytes_add(layout.slopes, array) : layout.slopes;
+    return layout;
+}
+
+bs_epilogue_layout bs_epilogue_at_end(bs_bytes bytes, int32_t channels, int32_t act)
+{
+    const bs_bytes array = bs_bytes_align(bs_bytes_array(channels, sizeof(float)));
+    bs_epilogue_layout layout;
+    layout.bytes = bytes;
+    layout.slopes = act == BS_PRELU ? bs_bytes_sub(bytes, array) : bytes;
+    layout.bias = bs_bytes_sub(layout.slopes, array);
     return layout;
 }
 
@@ -22283,16 +22303,21 @@ static inline int32_t bs_broadcast_dim(int32_t rank, const bs_value_info *operan
     return at < operand->rank ? at : -1;
 }
 
-/* Mask of the dimensions of the result that do not move an operand: it has not got them, or is 1 there and the result
- * is not. By the graph's extents: a clipped cell may be 1 high too. */
+/* The dimension of an operand in which dimension d of the result moves it; -1: none, as it has not got it, or is 1 there
+ * and the result is not. By the graph's extents: a clipped cell may be 1 high too. */
+static inline int32_t bs_broadcast_axis(const bs_value_info *result, const bs_value_info *operand, int32_t d)
+{
+    const int32_t at = bs_broadcast_dim(result->rank, operand, d);
+    return at < 0 || operand->dims[at] != result->dims[d] ? -1 : at;
+}
+
+/* Mask of the dimensions of the result that do not move an operand. */
 static inline uint32_t bs_broadcast_mask(const bs_value_info *result, const bs_value_info *operand)
 {
     uint32_t mask = 0;
-    for (int32_t d = 0; d < result->rank; d++) {
-        const int32_t at = bs_broadcast_dim(result->rank, operand, d);
-        if (at < 0 || operand->dims[at] != result->dims[d])
+    for (int32_t d = 0; d < result->rank; d++)
+        if (bs_broadcast_axis(result, operand, d) < 0)
             mask |= 1u << d;
-    }
     return mask;
 }
 
@@ -22394,13 +22419,13 @@ void bs_broadcast_add(bs_span *span, const bs_call *call, int32_t index)
     const int32_t *in = bs_node_in(call->graph, call->node);
     const bs_value_info *result = bs_value_get(call->graph, call->node->first_out);
     const bs_value_info *v = bs_value_get(call->graph, in[index]);
-    bs_operand operand = call->in[index];
+    const bs_operand *operand = &call->in[index];
+    ptrdiff_t stride[BS_MAX_AXES];
     for (int32_t d = 0; d < result->rank; d++) {
-        const int32_t at = bs_broadcast_dim(result->rank, v, d);
-        if (at >= 0)
-            operand.stride[d] = call->in[index].stride[at];
+        const int32_t at = bs_broadcast_axis(result, v, d);
+        stride[d] = at < 0 ? 0 : operand->stride[at];
     }
-    bs_span_add(span, &operand, NULL, bs_broadcast_mask(result, v));
+    bs_span_add_strides(span, operand, stride, NULL);
 }
 /* ==== end src/ops/broadcast.c ================================================================= */
 
@@ -24310,8 +24335,8 @@ static bs_status indexed_run(const bs_call *call, const bs_operand *beside, cons
         return BS_OK;
     bs_span span;
     bs_span_open(&span, beside, call->rows);
-    bs_span_add(&span, &which, NULL, 0);
-    bs_span_add(&span, &lines, NULL, 0);
+    bs_span_add(&span, &which, NULL);
+    bs_span_add(&span, &lines, NULL);
     bs_span_run(&span, indexed_line, &job);
     return bad ? indexed_fail(call, indices, bad, job.extent) : BS_OK;
 }
@@ -24512,7 +24537,6 @@ typedef struct linear_job {
     const bs_call *call;
     bs_conv_geometry geometry;
     bs_epilogue epilogue;
-    bool fused;
     ptrdiff_t in_step, out_step; /* of the last dimension, in floats */
 } linear_job;
 
@@ -24556,9 +24580,9 @@ static void linear_block(const linear_job *job, int64_t n, const float *x, ptrdi
                          .out_h = 1,
                          .out_w = (int32_t)n,
                          .weights = job->call->prepared};
-    bs_epilogue_fuse(&job->epilogue, &task);
+    const bool fused = bs_epilogue_fuse(&job->epilogue, &task);
     bs_conv_run(&job->geometry, BS_CONV_DIRECT, job->call->plan->tier, &task);
-    if (!job->fused)
+    if (!fused)
         linear_activate(job, n, y, out_pixel);
 }
 
@@ -24595,16 +24619,12 @@ static linear_job linear_job_of(const bs_call *call)
     const bs_linear_desc *desc = call->params;
     const bs_operand *in = &call->in[0], *out = &call->out[0];
     const int32_t inputs = in->dim[in->rank - 1];
-    const bs_epilogue_layout layout = bs_linear_layout(desc, call->plan, inputs);
-    linear_job job;
-    memset(&job, 0, sizeof job);
-    job.call = call;
-    job.geometry = linear_geometry(inputs, desc->out);
-    job.epilogue = bs_epilogue_of(call, &layout, desc->act, desc->act_param);
-    bs_conv_task probe;
-    job.fused = bs_epilogue_fuse(&job.epilogue, &probe);
-    job.in_step = in->dim[in->rank - 1] == 1 ? 1 : in->stride[in->rank - 1];
-    job.out_step = desc->out == 1 ? 1 : out->stride[out->rank - 1];
+    const bs_epilogue_layout layout = bs_epilogue_at_end(call->plan->prepared_bytes, desc->out, desc->act);
+    const linear_job job = {.call = call,
+                            .geometry = linear_geometry(inputs, desc->out),
+                            .epilogue = bs_epilogue_of(call, &layout, desc->act, desc->act_param),
+                            .in_step = inputs == 1 ? 1 : in->stride[in->rank - 1],
+                            .out_step = desc->out == 1 ? 1 : out->stride[out->rank - 1]};
     return job;
 }
 
@@ -24613,7 +24633,7 @@ static bs_status linear_run(const bs_call *call)
     const linear_job job = linear_job_of(call);
     bs_span span;
     bs_span_open_lines(&span, &call->out[0], call->rows, call->out[0].rank - 1);
-    bs_span_add(&span, &call->in[0], NULL, 0);
+    bs_span_add(&span, &call->in[0], NULL);
     bs_span_run(&span, call->plan->algorithm == BS_CONV_REFERENCE ? linear_lines_reference : linear_lines_fast, &job);
     return BS_OK;
 }
@@ -24736,9 +24756,9 @@ void bs_lines_visit(const bs_call *call, int32_t axis, bs_span_inner inner, bs_l
     bs_span span;
     job->out_step = out.stride[axis];
     bs_span_open_lines(&span, &out, call->rows, axis);
-    bs_span_add(&span, &call->in[0], NULL, 0);
+    bs_span_add(&span, &call->in[0], NULL);
     if (call->n_out > 1)
-        bs_span_add(&span, &call->out[1], NULL, 0);
+        bs_span_add(&span, &call->out[1], NULL);
     bs_span_run(&span, inner, job);
 }
 
@@ -26207,7 +26227,7 @@ static bs_status recurrent_run(const bs_call *call)
         const bs_operand *o = i < call->n_out ? &call->out[i] : &call->in[i - call->n_out];
         job.step[i] = o->dim[o->rank - 1] == 1 ? 1 : o->stride[o->rank - 1];
         if (i > 0)
-            bs_span_add(&span, o, NULL, 0);
+            bs_span_add(&span, o, NULL);
     }
     bs_span_run(&span, recurrent_lines, &job);
     return BS_OK;
@@ -29462,7 +29482,7 @@ static void segment_walk(const bs_operand *to, const bs_operand *from, bs_span_i
     bs_span span;
     bs_span_open(&span, to, 1);
     if (from)
-        bs_span_add(&span, from, NULL, 0);
+        bs_span_add(&span, from, NULL);
     bs_span_run(&span, inner, job);
 }
 

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 3cd81178c2e3f2906a7e9d7441e554ea3ac61c1500954c9ff83b25bb4d57298f
+ * sha256 of the parts: 1b1c73440fa40acb3d9d7b3db15a8b6bf61f99eac8884a3719e1e01ff9cea08f
  */
 #include "brainstorm.h"
 
@@ -3227,8 +3227,10 @@ void bs_span_call(bs_span *span, const bs_call *call);
  * 0. */
 void bs_span_open_lines(bs_span *span, const bs_operand *out, int32_t rows, int32_t axis);
 /* Adds an operand of the output's rank. Its element c belongs to coordinate c + shift[d] of dimension d (shift may be
- * NULL); dimensions in the mask `broadcast` (bit d) do not move it. */
-void bs_span_add(bs_span *span, const bs_operand *operand, const int32_t *shift, uint32_t broadcast);
+ * NULL). */
+void bs_span_add(bs_span *span, const bs_operand *operand, const int32_t *shift);
+/* The same of any rank, by its strides along the dimensions of the output: 0 where these do not move it. */
+void bs_span_add_strides(bs_span *span, const bs_operand *operand, const ptrdiff_t *stride, const int32_t *shift);
 /* Adds an array of 4-byte elements, one for each index of dimension `axis`. */
 void bs_span_add_array(bs_span *span, const void *array, int32_t axis);
 /* Walks. The span cannot be used again. */
@@ -3265,6 +3267,8 @@ typedef struct bs_epilogue_layout {
     bs_bytes bias, slopes, bytes;
 } bs_epilogue_layout;
 bs_epilogue_layout bs_epilogue_place(bs_bytes packed_bytes, int32_t channels, int32_t act);
+/* The same layout from its bytes, where they are known. */
+bs_epilogue_layout bs_epilogue_at_end(bs_bytes bytes, int32_t channels, int32_t act);
 /* bs_epilogue_weights adds the epilogue's weights to the n before it and returns the new count. bs_epilogue_prepare
  * copies these weights to prepared memory. */
 int32_t bs_epilogue_weights(bs_weight_spec *specs, int32_t n, int32_t channels, bool no_bias, int32_t act);
@@ -5154,16 +5158,21 @@ static inline int32_t bs_broadcast_dim(int32_t rank, const bs_value_info *operan
     return at < operand->rank ? at : -1;
 }
 
-/* Mask of the dimensions of the result that do not move an operand: it has not got them, or is 1 there and the result
- * is not. By the graph's extents: a clipped cell may be 1 high too. */
+/* The dimension of an operand in which dimension d of the result moves it; -1: none, as it has not got it, or is 1 there
+ * and the result is not. By the graph's extents: a clipped cell may be 1 high too. */
+static inline int32_t bs_broadcast_axis(const bs_value_info *result, const bs_value_info *operand, int32_t d)
+{
+    const int32_t at = bs_broadcast_dim(result->rank, operand, d);
+    return at < 0 || operand->dims[at] != result->dims[d] ? -1 : at;
+}
+
+/* Mask of the dimensions of the result that do not move an operand. */
 static inline uint32_t bs_broadcast_mask(const bs_value_info *result, const bs_value_info *operand)
 {
     uint32_t mask = 0;
-    for (int32_t d = 0; d < result->rank; d++) {
-        const int32_t at = bs_broadcast_dim(result->rank, operand, d);
-        if (at < 0 || operand->dims[at] != result->dims[d])
+    for (int32_t d = 0; d < result->rank; d++)
+        if (bs_broadcast_axis(result, operand, d) < 0)
             mask |= 1u << d;
-    }
     return mask;
 }
 

@@ -86,11 +86,11 @@ void bs_broadcast_add(bs_span *span, const bs_call *call, int32_t index)
     const int32_t *in = bs_node_in(call->graph, call->node);
     const bs_value_info *result = bs_value_get(call->graph, call->node->first_out);
     const bs_value_info *v = bs_value_get(call->graph, in[index]);
-    bs_operand operand = call->in[index];
+    const bs_operand *operand = &call->in[index];
+    ptrdiff_t stride[BS_MAX_AXES];
     for (int32_t d = 0; d < result->rank; d++) {
-        const int32_t at = bs_broadcast_dim(result->rank, v, d);
-        if (at >= 0)
-            operand.stride[d] = call->in[index].stride[at];
+        const int32_t at = bs_broadcast_axis(result, v, d);
+        stride[d] = at < 0 ? 0 : operand->stride[at];
     }
-    bs_span_add(span, &operand, NULL, bs_broadcast_mask(result, v));
+    bs_span_add_strides(span, operand, stride, NULL);
 }

@@ -23,16 +23,21 @@ static inline int32_t bs_broadcast_dim(int32_t rank, const bs_value_info *operan
     return at < operand->rank ? at : -1;
 }
 
-/* Mask of the dimensions of the result that do not move an operand: it has not got them, or is 1 there and the result
- * is not. By the graph's extents: a clipped cell may be 1 high too. */
+/* The dimension of an operand in which dimension d of the result moves it; -1: none, as it has not got it, or is 1 there
+ * and the result is not. By the graph's extents: a clipped cell may be 1 high too. */
+static inline int32_t bs_broadcast_axis(const bs_value_info *result, const bs_value_info *operand, int32_t d)
+{
+    const int32_t at = bs_broadcast_dim(result->rank, operand, d);
+    return at < 0 || operand->dims[at] != result->dims[d] ? -1 : at;
+}
+
+/* Mask of the dimensions of the result that do not move an operand. */
 static inline uint32_t bs_broadcast_mask(const bs_value_info *result, const bs_value_info *operand)
 {
     uint32_t mask = 0;
-    for (int32_t d = 0; d < result->rank; d++) {
-        const int32_t at = bs_broadcast_dim(result->rank, operand, d);
-        if (at < 0 || operand->dims[at] != result->dims[d])
+    for (int32_t d = 0; d < result->rank; d++)
+        if (bs_broadcast_axis(result, operand, d) < 0)
             mask |= 1u << d;
-    }
     return mask;
 }
 

@@ -12,6 +12,16 @@ bs_epilogue_layout bs_epilogue_place(bs_bytes packed_bytes, int32_t channels, in
     return layout;
 }
 
+bs_epilogue_layout bs_epilogue_at_end(bs_bytes bytes, int32_t channels, int32_t act)
+{
+    const bs_bytes array = bs_bytes_align(bs_bytes_array(channels, sizeof(float)));
+    bs_epilogue_layout layout;
+    layout.bytes = bytes;
+    layout.slopes = act == BS_PRELU ? bs_bytes_sub(bytes, array) : bytes;
+    layout.bias = bs_bytes_sub(layout.slopes, array);
+    return layout;
+}
+
 int32_t bs_epilogue_weights(bs_weight_spec *specs, int32_t n, int32_t channels, bool no_bias, int32_t act)
 {
     if (!no_bias)

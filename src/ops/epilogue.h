@@ -26,6 +26,8 @@ typedef struct bs_epilogue_layout {
     bs_bytes bias, slopes, bytes;
 } bs_epilogue_layout;
 bs_epilogue_layout bs_epilogue_place(bs_bytes packed_bytes, int32_t channels, int32_t act);
+/* The same layout from its bytes, where they are known. */
+bs_epilogue_layout bs_epilogue_at_end(bs_bytes bytes, int32_t channels, int32_t act);
 /* bs_epilogue_weights adds the epilogue's weights to the n before it and returns the new count. bs_epilogue_prepare
  * copies these weights to prepared memory. */
 int32_t bs_epilogue_weights(bs_weight_spec *specs, int32_t n, int32_t channels, bool no_bias, int32_t act);

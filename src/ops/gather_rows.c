@@ -221,8 +221,8 @@ static bs_status indexed_run(const bs_call *call, const bs_operand *beside, cons
         return BS_OK;
     bs_span span;
     bs_span_open(&span, beside, call->rows);
-    bs_span_add(&span, &which, NULL, 0);
-    bs_span_add(&span, &lines, NULL, 0);
+    bs_span_add(&span, &which, NULL);
+    bs_span_add(&span, &lines, NULL);
     bs_span_run(&span, indexed_line, &job);
     return bad ? indexed_fail(call, indices, bad, job.extent) : BS_OK;
 }

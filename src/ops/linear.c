@@ -111,7 +111,6 @@ typedef struct linear_job {
     const bs_call *call;
     bs_conv_geometry geometry;
     bs_epilogue epilogue;
-    bool fused;
     ptrdiff_t in_step, out_step; /* of the last dimension, in floats */
 } linear_job;
 
@@ -155,9 +154,9 @@ static void linear_block(const linear_job *job, int64_t n, const float *x, ptrdi
                          .out_h = 1,
                          .out_w = (int32_t)n,
                          .weights = job->call->prepared};
-    bs_epilogue_fuse(&job->epilogue, &task);
+    const bool fused = bs_epilogue_fuse(&job->epilogue, &task);
     bs_conv_run(&job->geometry, BS_CONV_DIRECT, job->call->plan->tier, &task);
-    if (!job->fused)
+    if (!fused)
         linear_activate(job, n, y, out_pixel);
 }
 
@@ -194,16 +193,12 @@ static linear_job linear_job_of(const bs_call *call)
     const bs_linear_desc *desc = call->params;
     const bs_operand *in = &call->in[0], *out = &call->out[0];
     const int32_t inputs = in->dim[in->rank - 1];
-    const bs_epilogue_layout layout = bs_linear_layout(desc, call->plan, inputs);
-    linear_job job;
-    memset(&job, 0, sizeof job);
-    job.call = call;
-    job.geometry = linear_geometry(inputs, desc->out);
-    job.epilogue = bs_epilogue_of(call, &layout, desc->act, desc->act_param);
-    bs_conv_task probe;
-    job.fused = bs_epilogue_fuse(&job.epilogue, &probe);
-    job.in_step = in->dim[in->rank - 1] == 1 ? 1 : in->stride[in->rank - 1];
-    job.out_step = desc->out == 1 ? 1 : out->stride[out->rank - 1];
+    const bs_epilogue_layout layout = bs_epilogue_at_end(call->plan->prepared_bytes, desc->out, desc->act);
+    const linear_job job = {.call = call,
+                            .geometry = linear_geometry(inputs, desc->out),
+                            .epilogue = bs_epilogue_of(call, &layout, desc->act, desc->act_param),
+                            .in_step = inputs == 1 ? 1 : in->stride[in->rank - 1],
+                            .out_step = desc->out == 1 ? 1 : out->stride[out->rank - 1]};
     return job;
 }
 
@@ -212,7 +207,7 @@ static bs_status linear_run(const bs_call *call)
     const linear_job job = linear_job_of(call);
     bs_span span;
     bs_span_open_lines(&span, &call->out[0], call->rows, call->out[0].rank - 1);
-    bs_span_add(&span, &call->in[0], NULL, 0);
+    bs_span_add(&span, &call->in[0], NULL);
     bs_span_run(&span, call->plan->algorithm == BS_CONV_REFERENCE ? linear_lines_reference : linear_lines_fast, &job);
     return BS_OK;
 }

@@ -62,9 +62,9 @@ void bs_lines_visit(const bs_call *call, int32_t axis, bs_span_inner inner, bs_l
     bs_span span;
     job->out_step = out.stride[axis];
     bs_span_open_lines(&span, &out, call->rows, axis);
-    bs_span_add(&span, &call->in[0], NULL, 0);
+    bs_span_add(&span, &call->in[0], NULL);
     if (call->n_out > 1)
-        bs_span_add(&span, &call->out[1], NULL, 0);
+        bs_span_add(&span, &call->out[1], NULL);
     bs_span_run(&span, inner, job);
 }
 

@@ -261,7 +261,7 @@ static bs_status recurrent_run(const bs_call *call)
         const bs_operand *o = i < call->n_out ? &call->out[i] : &call->in[i - call->n_out];
         job.step[i] = o->dim[o->rank - 1] == 1 ? 1 : o->stride[o->rank - 1];
         if (i > 0)
-            bs_span_add(&span, o, NULL, 0);
+            bs_span_add(&span, o, NULL);
     }
     bs_span_run(&span, recurrent_lines, &job);
     return BS_OK;

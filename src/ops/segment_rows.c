@@ -175,7 +175,7 @@ static void segment_walk(const bs_operand *to, const bs_operand *from, bs_span_i
     bs_span span;
     bs_span_open(&span, to, 1);
     if (from)
-        bs_span_add(&span, from, NULL, 0);
+        bs_span_add(&span, from, NULL);
     bs_span_run(&span, inner, job);
 }
 

@@ -5,8 +5,9 @@
 
 void bs_span_box(bs_span *span, const bs_operand *out, int32_t rows)
 {
-    memset(span, 0, sizeof *span);
+    span->operands = 0;
     span->axes = out->rank + 1;
+    memset(span->low, 0, sizeof span->low);
     span->count[0] = rows;
     for (int32_t d = 0; d < out->rank; d++)
         span->count[d + 1] = out->dim[d];
@@ -18,31 +19,35 @@ void bs_span_box(bs_span *span, const bs_operand *out, int32_t rows)
     span->count[3] = out->rect.x1 - out->rect.x0;
 }
 
-void bs_span_add(bs_span *span, const bs_operand *operand, const int32_t *shift, uint32_t broadcast)
+void bs_span_add_strides(bs_span *span, const bs_operand *operand, const ptrdiff_t *stride, const int32_t *shift)
 {
     const int32_t i = span->operands++;
     const ptrdiff_t bytes = (ptrdiff_t)bs_dtype_bytes(operand->dtype);
     ptrdiff_t offset = 0;
     span->step[i][0] = operand->row_stride * bytes;
     for (int32_t d = 0; d < span->axes - 1; d++) {
-        if (broadcast >> d & 1u)
-            continue;
-        span->step[i][d + 1] = operand->stride[d] * bytes;
-        offset += (ptrdiff_t)(span->low[d + 1] - (shift ? shift[d] : 0)) * operand->stride[d] * bytes;
+        const ptrdiff_t step = stride[d] * bytes;
+        span->step[i][d + 1] = step;
+        offset += (ptrdiff_t)(span->low[d + 1] - (shift ? shift[d] : 0)) * step;
     }
     span->at[i] = (char *)operand->data + offset;
+}
+
+void bs_span_add(bs_span *span, const bs_operand *operand, const int32_t *shift)
+{
+    bs_span_add_strides(span, operand, operand->stride, shift);
 }
 
 void bs_span_open(bs_span *span, const bs_operand *out, int32_t rows)
 {
     bs_span_box(span, out, rows);
-    bs_span_add(span, out, NULL, 0);
+    bs_span_add(span, out, NULL);
 }
 
 void bs_span_call(bs_span *span, const bs_call *call)
 {
     bs_span_open(span, &call->out[0], call->rows);
-    bs_span_add(span, &call->in[0], NULL, 0);
+    bs_span_add(span, &call->in[0], NULL);
 }
 
 void bs_span_open_lines(bs_span *span, const bs_operand *out, int32_t rows, int32_t axis)
@@ -50,12 +55,13 @@ void bs_span_open_lines(bs_span *span, const bs_operand *out, int32_t rows, int3
     bs_span_box(span, out, rows);
     span->low[axis + 1] = 0;
     span->count[axis + 1] = 1;
-    bs_span_add(span, out, NULL, 0);
+    bs_span_add(span, out, NULL);
 }
 
 void bs_span_add_array(bs_span *span, const void *array, int32_t axis)
 {
     const int32_t i = span->operands++;
+    memset(span->step[i], 0, sizeof span->step[i]);
     span->step[i][axis + 1] = 4;
     span->at[i] = (char *)(uintptr_t)array + 4 * span->low[axis + 1];
 }
@@ -224,8 +230,8 @@ void bs_span_copy(bs_span *span, const bs_call *call, const bs_operand *to, cons
 {
     const size_t bytes = bs_dtype_bytes(to->dtype);
     span_plane plane;
-    bs_span_add(span, to, NULL, 0);
-    bs_span_add(span, from, shift, 0);
+    bs_span_add(span, to, NULL);
+    bs_span_add(span, from, shift);
     if (!span_arrange(span))
         return;
     if (BS_DENSE_PAYS && to->dtype == BS_F32 && span_take_plane(span, (bs_tier)call->plan->tier, &plane))

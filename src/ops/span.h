@@ -31,8 +31,10 @@ void bs_span_call(bs_span *span, const bs_call *call);
  * 0. */
 void bs_span_open_lines(bs_span *span, const bs_operand *out, int32_t rows, int32_t axis);
 /* Adds an operand of the output's rank. Its element c belongs to coordinate c + shift[d] of dimension d (shift may be
- * NULL); dimensions in the mask `broadcast` (bit d) do not move it. */
-void bs_span_add(bs_span *span, const bs_operand *operand, const int32_t *shift, uint32_t broadcast);
+ * NULL). */
+void bs_span_add(bs_span *span, const bs_operand *operand, const int32_t *shift);
+/* The same of any rank, by its strides along the dimensions of the output: 0 where these do not move it. */
+void bs_span_add_strides(bs_span *span, const bs_operand *operand, const ptrdiff_t *stride, const int32_t *shift);
 /* Adds an array of 4-byte elements, one for each index of dimension `axis`. */
 void bs_span_add_array(bs_span *span, const void *array, int32_t axis);
 /* Walks. The span cannot be used again. */
