@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: f55b7f9323e14b9210f578a0757e7f6dc5f275bcf4e788dafad58061225a7d52
+ * sha256 of the parts: 77fc5d3ada7671efa30edbccdc829811cbc62afe6ded05f74e8d8d523a4e2fc9
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -41265,6 +41265,7 @@ BS_INTERNAL void bs_operand_trips(const bs_context *c, const int32_t *loops, int
  * cost nothing but the lookup. Relies on run/operands.h. Must never move anything, or know of threads. */
 /* #include "run/operands.h" */
 
+/* #include "kernels/tier.h" */
 /* #include "ops/structure.h" */
 
 int32_t bs_top_row(const bs_context *c, int32_t domain, int32_t row)
@@ -41275,19 +41276,12 @@ int32_t bs_top_row(const bs_context *c, int32_t domain, int32_t row)
     return c->domains[domain].first + row;
 }
 
-/* Extents of row `row`, and the rectangle that is computed or present. Independent of where the row is stored. */
-void bs_operand_extent(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
+/* Not inlined: other values, which are most, would save and restore the registers that this takes. */
+static BS_OUTLINE void image_extent(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
 {
     const bs_graph *g = c->session->graph;
     const int64_t *dims = c->session->dims;
     const bs_value_info *v = &g->values[value];
-    o->dtype = v->dtype;
-    o->rank = v->rank;
-    for (int32_t i = 0; i < v->rank; i++)
-        o->dim[i] = (int32_t)dims[v->dims[i]];
-    o->frame_y = o->frame_x = 0;
-    if (v->rank != 3)
-        return;
     o->frame_h = o->dim[1];
     o->frame_w = o->dim[2];
     o->rect = (bs_rect){0, o->dim[1], 0, o->dim[2]};
@@ -41306,6 +41300,24 @@ void bs_operand_extent(const bs_context *c, int32_t value, int32_t row, bs_opera
                         bs_max_i32(-margin, -o->frame_x), bs_min_i32(cell + margin, o->frame_w - o->frame_x)};
 }
 
+static BS_INLINE_IF_FAST void operand_extent(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
+{
+    const bs_value_info *v = &c->session->graph->values[value];
+    o->dtype = v->dtype;
+    o->rank = v->rank;
+    for (int32_t i = 0; i < v->rank; i++)
+        o->dim[i] = (int32_t)c->session->dims[v->dims[i]];
+    o->frame_y = o->frame_x = 0;
+    if (v->rank == 3)
+        image_extent(c, value, row, o);
+}
+
+/* Extents of row `row`, and the rectangle that is computed or present. Independent of where the row is stored. */
+void bs_operand_extent(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
+{
+    operand_extent(c, value, row, o);
+}
+
 void bs_operand_dense(const bs_context *c, const bs_value_info *v, bs_operand *o)
 {
     ptrdiff_t stride = 1;
@@ -41315,25 +41327,30 @@ void bs_operand_dense(const bs_context *c, const bs_value_info *v, bs_operand *o
     }
 }
 
-/* Rows the plan stores: images channels-last with margins, all else dense; strides from the maxima. */
-static void operand_stored(const bs_context *c, int32_t value, uint8_t *base, bs_operand *o)
+/* Channels last, behind the margins above and to the left. */
+static BS_OUTLINE void image_stored(const bs_context *c, const bs_value_info *v, int32_t margin,
+                                                   bs_operand *o)
 {
-    const bs_value_info *v = &c->session->graph->values[value];
-    const bs_value_plan *p = &c->session->plan->values[value];
-    const ptrdiff_t bytes = (ptrdiff_t)bs_dtype_bytes(v->dtype);
-    o->row_stride = (ptrdiff_t)bs_bytes_figure(p->row_bytes) >> bytes / 2; /* 1, 2 or 4: a division is slow */
-    o->data = base;
-    if (v->rank != 3 || p->planar) {
-        bs_operand_dense(c, v, o);
-        return;
-    }
     int64_t h, w;
     bs_plan_core(c->session->plan, v, &h, &w);
     const ptrdiff_t channels = (ptrdiff_t)bs_dim_max(c->session->graph, v->dims[0]);
     o->stride[0] = 1;
     o->stride[2] = channels;
-    o->stride[1] = channels * (ptrdiff_t)(w + 2 * p->margin);
-    o->data = base + (p->margin * o->stride[1] + p->margin * o->stride[2]) * bytes;
+    o->stride[1] = channels * (ptrdiff_t)(w + 2 * margin);
+    o->data = bs_operand_at(o, margin * o->stride[1] + margin * o->stride[2]);
+}
+
+/* Rows the plan stores: images channels-last with margins, all else dense; strides from the maxima. */
+static BS_INLINE_IF_FAST void operand_stored(const bs_context *c, const bs_value_info *v, const bs_value_plan *p, uint8_t *base,
+                                             bs_operand *o)
+{
+    const ptrdiff_t bytes = (ptrdiff_t)bs_dtype_bytes(v->dtype);
+    o->row_stride = (ptrdiff_t)bs_bytes_figure(p->row_bytes) >> bytes / 2; /* 1, 2 or 4: a division is slow */
+    o->data = base;
+    if (v->rank != 3 || p->planar)
+        bs_operand_dense(c, v, o);
+    else
+        image_stored(c, v, p->margin, o);
 }
 
 void bs_operand_bound(const bs_context *c, int32_t node, bs_operand *o)
@@ -41366,13 +41383,16 @@ void bs_operand_step(bs_operand *o, const bs_operand *root, int32_t top)
     o->data = (uint8_t *)root->data + top * root->stride[0] * bytes;
 }
 
-static uint8_t *storage_row(const bs_context *c, int32_t value, int32_t row)
+/* Row `row` of a value that has rows of its own, outside the root. */
+static void operand_own(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
 {
+    const bs_value_info *v = &c->session->graph->values[value];
     const bs_value_plan *p = &c->session->plan->values[value];
-    const int32_t domain = c->session->graph->values[value].domain;
-    if (p->storage == BS_STORAGE_SCRATCH)
-        return bs_bytes_row(c->scratch, p->offset, row, p->row_bytes);
-    return bs_bytes_row(c->session->transient, p->offset, c->domains[domain].first + row, p->row_bytes);
+    const bool tile = p->storage == BS_STORAGE_SCRATCH;
+    operand_stored(c, v, p,
+                   bs_bytes_row(tile ? c->scratch : c->session->transient, p->offset,
+                                tile ? row : c->domains[v->domain].first + row, p->row_bytes),
+                   o);
 }
 
 /* Whether an image with rows of its own lies in the output that is its source: kernels write channels last. */
@@ -41397,7 +41417,7 @@ void bs_operand_root(const bs_context *c, int32_t value, bs_operand *o)
         o->row_stride = 0;
         bs_operand_dense(c, &s->graph->values[value], o);
     } else {
-        operand_stored(c, value, bs_bytes_at(s->transient, p->offset), o);
+        operand_stored(c, &s->graph->values[value], p, bs_bytes_at(s->transient, p->offset), o);
         o->row_stride = 0;
     }
 }
@@ -41432,7 +41452,7 @@ static void operand_found(const bs_context *c, int32_t value, int32_t row, bs_op
         bs_operand_root(c, s->plan->values[value].source, &root);
         bs_operand_step(o, &root, bs_top_row(c, s->graph->values[value].domain, row));
     } else if (s->graph->values[value].domain != 0) {
-        operand_stored(c, value, storage_row(c, value, row), o);
+        operand_own(c, value, row, o);
     } else { /* seen from a path of the root */
         bs_operand_root(c, value, &root);
         memcpy(o->stride, root.stride, sizeof o->stride);
@@ -41452,11 +41472,21 @@ void bs_operand_trips(const bs_context *c, const int32_t *loops, int32_t count, 
     o->row_stride = whole->row_stride;
 }
 
+/* The part of such a row that belongs to the trips that loops make. */
+static BS_OUTLINE void operand_sliced(const bs_context *c, int32_t value, int32_t row, const int32_t *loops,
+                                      int32_t count, bs_operand *o)
+{
+    bs_operand whole;
+    bs_operand_extent(c, value, row, &whole);
+    operand_found(c, value, row, &whole);
+    bs_operand_trips(c, loops, count, &whole, o);
+}
+
 /* Row `row` of a view: where what it is a view of has it. */
 static void operand_viewed(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
 {
     const bs_session *s = c->session;
-    int32_t loops[BS_MAX_RANK] = {0}, slices = 0;
+    int32_t loops[BS_MAX_RANK], slices = 0;
     while (s->plan->values[value].storage == BS_STORAGE_VIEW || bs_operand_is_seen(c, value)) {
         const bs_node *view = &s->graph->nodes[s->graph->values[value].node];
         if (view->router == 0)
@@ -41466,25 +41496,23 @@ static void operand_viewed(const bs_context *c, int32_t value, int32_t row, bs_o
         row = c->domains[s->graph->values[value].domain].ids[row];
         value = s->plan->values[value].source;
     }
-    if (slices == 0) {
+    if (slices == 0)
         operand_found(c, value, row, o);
-        return;
-    }
-    bs_operand whole;
-    bs_operand_extent(c, value, row, &whole);
-    operand_found(c, value, row, &whole);
-    bs_operand_trips(c, loops, slices, &whole, o);
+    else
+        operand_sliced(c, value, row, loops, slices, o);
 }
 
 void bs_operand_make(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
 {
-    bs_operand_extent(c, value, row, o);
-    if (c->session->graph->values[value].domain == 0)
+    if (c->session->graph->values[value].domain == 0) {
         bs_operand_root(c, value, o);
-    else if (c->session->plan->values[value].source != 0)
+        return;
+    }
+    operand_extent(c, value, row, o);
+    if (c->session->plan->values[value].source != 0)
         operand_viewed(c, value, row, o);
     else
-        operand_stored(c, value, storage_row(c, value, row), o);
+        operand_own(c, value, row, o);
 }
 /* ==== end src/run/operands.c ================================================================== */
 
@@ -41661,11 +41689,28 @@ static void pair_up(move_pair *pair, const bs_operand *to, const bs_operand *fro
     pair->last = pair->to.rank - 1;
 }
 
+/* How many elements a tensor has, if they lie one after the other; else -1. */
+static int64_t dense_elements(const bs_operand *o)
+{
+    int64_t n = 1;
+    for (int32_t d = o->rank - 1; d >= 0; d--) {
+        if (o->stride[d] != n && o->dim[d] != 1)
+            return -1;
+        n *= o->dim[d];
+    }
+    return n;
+}
+
 static void move_row(const bs_operand *to, const bs_operand *from)
 {
     move_pair p;
     if (to->data == from->data)
         return; /* an image was stored in the output at once */
+    const int64_t n = to->rank == 3 ? -1 : dense_elements(to);
+    if (n >= 0 && dense_elements(from) == n) {
+        bs_copy(to->data, from->data, (size_t)n * bs_dtype_bytes(to->dtype));
+        return;
+    }
     pair_up(&p, to, from);
     for (int64_t k = 0; k < p.rows; k++)
         copy_row(tensor_row(&p.to, k), p.to.stride[p.last], tensor_row(&p.from, k), p.from.stride[p.last],

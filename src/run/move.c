@@ -170,11 +170,28 @@ static void pair_up(move_pair *pair, const bs_operand *to, const bs_operand *fro
     pair->last = pair->to.rank - 1;
 }
 
+/* How many elements a tensor has, if they lie one after the other; else -1. */
+static int64_t dense_elements(const bs_operand *o)
+{
+    int64_t n = 1;
+    for (int32_t d = o->rank - 1; d >= 0; d--) {
+        if (o->stride[d] != n && o->dim[d] != 1)
+            return -1;
+        n *= o->dim[d];
+    }
+    return n;
+}
+
 static void move_row(const bs_operand *to, const bs_operand *from)
 {
     move_pair p;
     if (to->data == from->data)
         return; /* an image was stored in the output at once */
+    const int64_t n = to->rank == 3 ? -1 : dense_elements(to);
+    if (n >= 0 && dense_elements(from) == n) {
+        bs_copy(to->data, from->data, (size_t)n * bs_dtype_bytes(to->dtype));
+        return;
+    }
     pair_up(&p, to, from);
     for (int64_t k = 0; k < p.rows; k++)
         copy_row(tensor_row(&p.to, k), p.to.stride[p.last], tensor_row(&p.from, k), p.from.stride[p.last],
