@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 77fc5d3ada7671efa30edbccdc829811cbc62afe6ded05f74e8d8d523a4e2fc9
+ * sha256 of the parts: 8fe14f5a0dd80eb8b4b1d01b3c5f1ed14b9d8d7a47a57466261953f410a0f9d3
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -40615,6 +40615,7 @@ struct bs_session {
     uint8_t *weights; /* prepared, resident; on a device: its address there */
     bs_store store;   /* weights that are streamed */
     bs_profile *profile;
+    int32_t n_watched, *watched; /* [n_watched] nodes of which something is asked before or after every run */
     int64_t *dims;    /* [dims] of this run; what comes from data has its maximum until it is known */
     bool any_empty;   /* some dimension of this run is 0 */
     bs_buffer *bound; /* [nodes] inputs, outputs, states; data NULL = not bound */
@@ -40852,13 +40853,17 @@ bool bs_segments_begin(bs_session *session, bs_error *error)
     for (int32_t d = 1; d < session->graph->n_domains; d++)
         if (session->offsets[d] && !begin_offsets(session, d, error))
             return false;
-    for (int32_t n = 1; n < session->graph->n_nodes; n++)
+    for (int32_t k = 0; k < session->n_watched; k++) {
+        const int32_t n = session->watched[k];
         if (session->cache_lengths[n] && !begin_cache_lengths(session, n, error))
             return false;
-    for (int32_t n = 1; n < session->graph->n_nodes; n++)
-        if (session->plan->node_live[n] && bs_node_is(&session->graph->nodes[n], &bs_op_attention) &&
-            !begin_attention(session, &session->graph->nodes[n], error))
+    }
+    for (int32_t k = 0; k < session->n_watched; k++) {
+        const bs_node *node = &session->graph->nodes[session->watched[k]];
+        if (session->plan->node_live[session->watched[k]] && bs_node_is(node, &bs_op_attention) &&
+            !begin_attention(session, node, error))
             return false;
+    }
     return true;
 }
 
@@ -42944,14 +42949,13 @@ static void route_here(bs_context *c, const bs_instr *i)
     record_decision(c, router, again);
 }
 
-/* The instruction after which the list goes on: k itself, or, while a loop that ends there has rows, its first
+/* The instruction after which the list goes on behind decision k: k itself, or, while a loop that ends there has rows, its first
  * decision, behind which its body begins. */
 static int32_t next_after(const bs_context *c, int32_t k)
 {
     const bs_session *s = c->session;
-    const bs_instr *i = &s->plan->instrs[k];
-    const int32_t router = i->kind == BS_INSTR_ROUTE ? s->graph->nodes[i->node].router : 0;
-    if (!router || s->plan->routers[router].again != k || bs_exec_failed(c->session))
+    const int32_t router = s->graph->nodes[s->plan->instrs[k].node].router;
+    if (s->plan->routers[router].again != k || bs_exec_failed(c->session))
         return k;
     const int32_t body = s->graph->routers[router].path_domains;
     return c->domains[body].count > 0 ? s->plan->routers[router].instr : k;
@@ -43128,7 +43132,7 @@ void bs_exec_tile(bs_context *c, int32_t first, int32_t count, int32_t domain)
             domain = i->domain;
         }
         run_in_tile(c, i);
-        k = next_after(c, k);
+        k = decides ? next_after(c, k) : k;
     }
     charge(c, domain, since);
 }
@@ -43191,7 +43195,7 @@ void bs_execute(bs_session *s)
         }
         if (counts_as_routing(s->plan, k))
             s->stats.routing_ns += bs_session_now(s) - since;
-        k = next_after(&s->root, k);
+        k = i->kind == BS_INSTR_ROUTE ? next_after(&s->root, k) : k;
     }
     if (!s->device) /* a device is still at work: bs_wait counts */
         bs_exec_ended(s, start);
@@ -43270,6 +43274,28 @@ static bs_bytes state_bytes(const bs_plan *p, int32_t node)
     return bs_value_bytes(p->graph, &p->graph->values[p->graph->nodes[node].first_out]);
 }
 
+/* Whether a run has to do with a node before or after its instructions: memory is bound to it, it joins cells of a
+ * tensor, writes a state, or its segments must match. */
+static bool is_watched(const bs_node *node)
+{
+    return bs_node_op(node)->bound || (bs_node_is_view(node) && node->router == 0) ||
+           bs_node_operand(node, BS_ROLE_STATE) >= 0 || bs_node_is(node, &bs_op_attention);
+}
+
+/* Counts these nodes; lists them in order, if `list` is not NULL. */
+static int32_t list_watched(const bs_graph *g, int32_t *list)
+{
+    int32_t count = 0;
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        if (!is_watched(&g->nodes[n]))
+            continue;
+        if (list)
+            list[count] = n;
+        count++;
+    }
+    return count;
+}
+
 /* Everything that is carved for a session. Counting needs this struct only, not a whole session (which is large). */
 typedef struct session_parts {
     int64_t *dims, *dropped;
@@ -43279,7 +43305,7 @@ typedef struct session_parts {
     uint64_t *path_ns;
     bs_route_callback *callbacks;
     int16_t **chosen;
-    int32_t *counts, *route_counts, **offsets, **cache_lengths;
+    int32_t *counts, *route_counts, *watched, **offsets, **cache_lengths;
     bs_exec_work work;
     bs_context *contexts;
 } session_parts;
@@ -43311,15 +43337,16 @@ static void carve_work(bs_carver *c, const bs_plan *p, bs_exec_work *w)
 static void carve_session(bs_carver *c, const bs_plan *p, session_parts *s, bs_context *root)
 {
     const bs_graph *g = p->graph;
-    enum { DIMS, NODES, ROUTERS, DOMAINS, THREADS };
+    enum { DIMS, NODES, ROUTERS, DOMAINS, THREADS, WATCHED };
     static const bs_carved arrays[] = {
         BS_CARVED(session_parts, dims, DIMS),           BS_CARVED(session_parts, bound, NODES),
         BS_CARVED(session_parts, state, NODES),         BS_CARVED(session_parts, state_bytes, NODES),
         BS_CARVED(session_parts, cache_lengths, NODES), BS_CARVED(session_parts, callbacks, ROUTERS),
         BS_CARVED(session_parts, chosen, ROUTERS),      BS_CARVED(session_parts, dropped, ROUTERS),
         BS_CARVED(session_parts, offsets, DOMAINS),     BS_CARVED(session_parts, contexts, THREADS),
+        BS_CARVED(session_parts, watched, WATCHED),
     };
-    const int64_t counts[] = {g->n_dims, g->n_nodes, g->n_routers, g->n_domains, p->threads};
+    const int64_t counts[] = {g->n_dims, g->n_nodes, g->n_routers, g->n_domains, p->threads, list_watched(g, NULL)};
     const bs_bytes paths = bs_bytes_array(g->n_paths, 1); /* counts as bytes, so that products are checked */
     BS_CARVE_ARRAYS(c, s, arrays, counts);
     s->counts = bs_carve_bytes(c, bs_bytes_times(paths, sizeof(int32_t)));
@@ -43373,6 +43400,8 @@ static void adopt_parts(bs_session *s, const session_parts *parts)
     s->offsets = parts->offsets;
     s->cache_lengths = parts->cache_lengths;
     s->contexts = parts->contexts;
+    s->watched = parts->watched;
+    s->n_watched = list_watched(s->graph, s->watched);
 }
 
 void bs_plan_sizes(const bs_plan *plan, bs_sizes *sizes)
@@ -43935,7 +43964,8 @@ static bool set_symbols(bs_session *s, bs_error *error)
     for (int32_t d = 0; d < g->n_dims; d++)
         s->dims[d] = g->dims[d].kind == BS_DIM_CONST ? g->dims[d].maximum : 0;
     for (int32_t pass = 0; pass < 2; pass++)
-        for (int32_t n = 1; n < g->n_nodes; n++) {
+        for (int32_t k = 0; k < s->n_watched; k++) {
+            const int32_t n = s->watched[k];
             if (!bs_node_is_input(&g->nodes[n]) || s->plan->node_live[n] == (pass == 1))
                 continue;
             if (!s->bound[n].data && pass == 0)
@@ -43987,7 +44017,8 @@ static bool output_is_optional(const bs_session *s, int32_t n)
 static bool check_bound(bs_session *s, bs_error *error)
 {
     const bs_graph *g = s->graph;
-    for (int32_t n = 1; n < g->n_nodes; n++) {
+    for (int32_t k = 0; k < s->n_watched; k++) {
+        const int32_t n = s->watched[k];
         const bool input = bs_node_is_input(&g->nodes[n]) && s->plan->node_live[n];
         const bool output = bs_node_is_output(&g->nodes[n]),
                    state = bs_session_is_state(s->plan, n) && !bs_session_owns_state(s, n);
@@ -44014,7 +44045,8 @@ static bool is_known(const bs_session *s, int32_t maker, int32_t at)
 static bool check_rows(const bs_session *s, int32_t at, bs_error *error)
 {
     const bs_graph *g = s->graph;
-    for (int32_t n = 1; n < g->n_nodes; n++) {
+    for (int32_t k = 0; k < s->n_watched; k++) {
+        const int32_t n = s->watched[k];
         const bs_node *node = &g->nodes[n];
         if (!s->plan->node_live[n] || !bs_node_is_view(node) || node->router != 0)
             continue;
@@ -44147,7 +44179,8 @@ void bs_reset_state(bs_session *session)
         return;
     bs_wait(session, NULL);
     session->state_valid = session->broken = false;
-    for (int32_t n = 1; n < session->graph->n_nodes; n++) {
+    for (int32_t k = 0; k < session->n_watched; k++) {
+        const int32_t n = session->watched[k];
         if (!bs_session_is_state(session->plan, n))
             continue;
         if (bs_session_owns_state(session, n))
@@ -44181,9 +44214,11 @@ static void shape_own_state(bs_session *s, int32_t n, const bs_value_info *v)
 
 static void run_begin(bs_session *s)
 {
-    for (int32_t n = 1; n < s->graph->n_nodes; n++)
+    for (int32_t k = 0; k < s->n_watched; k++) {
+        const int32_t n = s->watched[k];
         if (bs_session_is_state(s->plan, n) && bs_session_owns_state(s, n))
             shape_own_state(s, n, bs_bound_info(s, n));
+    }
     const size_t slots = (size_t)s->graph->n_paths;
     memset(s->path_ns, 0, (size_t)s->plan->threads * slots * sizeof *s->path_ns);
     memset(s->route_counts, 0, (size_t)s->plan->threads * slots * sizeof *s->route_counts);
@@ -44212,9 +44247,11 @@ static void sum_threads(bs_session *s)
 
 static bool writes_states(const bs_session *s)
 {
-    for (int32_t n = 1; n < s->graph->n_nodes; n++)
+    for (int32_t k = 0; k < s->n_watched; k++) {
+        const int32_t n = s->watched[k];
         if (s->plan->node_live[n] && bs_node_operand(&s->graph->nodes[n], BS_ROLE_STATE) >= 0)
             return true;
+    }
     return false;
 }
 

@@ -134,14 +134,13 @@ static void route_here(bs_context *c, const bs_instr *i)
     record_decision(c, router, again);
 }
 
-/* The instruction after which the list goes on: k itself, or, while a loop that ends there has rows, its first
+/* The instruction after which the list goes on behind decision k: k itself, or, while a loop that ends there has rows, its first
  * decision, behind which its body begins. */
 static int32_t next_after(const bs_context *c, int32_t k)
 {
     const bs_session *s = c->session;
-    const bs_instr *i = &s->plan->instrs[k];
-    const int32_t router = i->kind == BS_INSTR_ROUTE ? s->graph->nodes[i->node].router : 0;
-    if (!router || s->plan->routers[router].again != k || bs_exec_failed(c->session))
+    const int32_t router = s->graph->nodes[s->plan->instrs[k].node].router;
+    if (s->plan->routers[router].again != k || bs_exec_failed(c->session))
         return k;
     const int32_t body = s->graph->routers[router].path_domains;
     return c->domains[body].count > 0 ? s->plan->routers[router].instr : k;
@@ -318,7 +317,7 @@ void bs_exec_tile(bs_context *c, int32_t first, int32_t count, int32_t domain)
             domain = i->domain;
         }
         run_in_tile(c, i);
-        k = next_after(c, k);
+        k = decides ? next_after(c, k) : k;
     }
     charge(c, domain, since);
 }
@@ -381,7 +380,7 @@ void bs_execute(bs_session *s)
         }
         if (counts_as_routing(s->plan, k))
             s->stats.routing_ns += bs_session_now(s) - since;
-        k = next_after(&s->root, k);
+        k = i->kind == BS_INSTR_ROUTE ? next_after(&s->root, k) : k;
     }
     if (!s->device) /* a device is still at work: bs_wait counts */
         bs_exec_ended(s, start);

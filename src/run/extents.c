@@ -48,7 +48,8 @@ static bool set_symbols(bs_session *s, bs_error *error)
     for (int32_t d = 0; d < g->n_dims; d++)
         s->dims[d] = g->dims[d].kind == BS_DIM_CONST ? g->dims[d].maximum : 0;
     for (int32_t pass = 0; pass < 2; pass++)
-        for (int32_t n = 1; n < g->n_nodes; n++) {
+        for (int32_t k = 0; k < s->n_watched; k++) {
+            const int32_t n = s->watched[k];
             if (!bs_node_is_input(&g->nodes[n]) || s->plan->node_live[n] == (pass == 1))
                 continue;
             if (!s->bound[n].data && pass == 0)
@@ -100,7 +101,8 @@ static bool output_is_optional(const bs_session *s, int32_t n)
 static bool check_bound(bs_session *s, bs_error *error)
 {
     const bs_graph *g = s->graph;
-    for (int32_t n = 1; n < g->n_nodes; n++) {
+    for (int32_t k = 0; k < s->n_watched; k++) {
+        const int32_t n = s->watched[k];
         const bool input = bs_node_is_input(&g->nodes[n]) && s->plan->node_live[n];
         const bool output = bs_node_is_output(&g->nodes[n]),
                    state = bs_session_is_state(s->plan, n) && !bs_session_owns_state(s, n);
@@ -127,7 +129,8 @@ static bool is_known(const bs_session *s, int32_t maker, int32_t at)
 static bool check_rows(const bs_session *s, int32_t at, bs_error *error)
 {
     const bs_graph *g = s->graph;
-    for (int32_t n = 1; n < g->n_nodes; n++) {
+    for (int32_t k = 0; k < s->n_watched; k++) {
+        const int32_t n = s->watched[k];
         const bs_node *node = &g->nodes[n];
         if (!s->plan->node_live[n] || !bs_node_is_view(node) || node->router != 0)
             continue;

@@ -109,13 +109,17 @@ bool bs_segments_begin(bs_session *session, bs_error *error)
     for (int32_t d = 1; d < session->graph->n_domains; d++)
         if (session->offsets[d] && !begin_offsets(session, d, error))
             return false;
-    for (int32_t n = 1; n < session->graph->n_nodes; n++)
+    for (int32_t k = 0; k < session->n_watched; k++) {
+        const int32_t n = session->watched[k];
         if (session->cache_lengths[n] && !begin_cache_lengths(session, n, error))
             return false;
-    for (int32_t n = 1; n < session->graph->n_nodes; n++)
-        if (session->plan->node_live[n] && bs_node_is(&session->graph->nodes[n], &bs_op_attention) &&
-            !begin_attention(session, &session->graph->nodes[n], error))
+    }
+    for (int32_t k = 0; k < session->n_watched; k++) {
+        const bs_node *node = &session->graph->nodes[session->watched[k]];
+        if (session->plan->node_live[session->watched[k]] && bs_node_is(node, &bs_op_attention) &&
+            !begin_attention(session, node, error))
             return false;
+    }
     return true;
 }
 

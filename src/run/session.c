@@ -47,7 +47,8 @@ void bs_reset_state(bs_session *session)
         return;
     bs_wait(session, NULL);
     session->state_valid = session->broken = false;
-    for (int32_t n = 1; n < session->graph->n_nodes; n++) {
+    for (int32_t k = 0; k < session->n_watched; k++) {
+        const int32_t n = session->watched[k];
         if (!bs_session_is_state(session->plan, n))
             continue;
         if (bs_session_owns_state(session, n))
@@ -81,9 +82,11 @@ static void shape_own_state(bs_session *s, int32_t n, const bs_value_info *v)
 
 static void run_begin(bs_session *s)
 {
-    for (int32_t n = 1; n < s->graph->n_nodes; n++)
+    for (int32_t k = 0; k < s->n_watched; k++) {
+        const int32_t n = s->watched[k];
         if (bs_session_is_state(s->plan, n) && bs_session_owns_state(s, n))
             shape_own_state(s, n, bs_bound_info(s, n));
+    }
     const size_t slots = (size_t)s->graph->n_paths;
     memset(s->path_ns, 0, (size_t)s->plan->threads * slots * sizeof *s->path_ns);
     memset(s->route_counts, 0, (size_t)s->plan->threads * slots * sizeof *s->route_counts);
@@ -112,9 +115,11 @@ static void sum_threads(bs_session *s)
 
 static bool writes_states(const bs_session *s)
 {
-    for (int32_t n = 1; n < s->graph->n_nodes; n++)
+    for (int32_t k = 0; k < s->n_watched; k++) {
+        const int32_t n = s->watched[k];
         if (s->plan->node_live[n] && bs_node_operand(&s->graph->nodes[n], BS_ROLE_STATE) >= 0)
             return true;
+    }
     return false;
 }
 

@@ -48,6 +48,7 @@ struct bs_session {
     uint8_t *weights; /* prepared, resident; on a device: its address there */
     bs_store store;   /* weights that are streamed */
     bs_profile *profile;
+    int32_t n_watched, *watched; /* [n_watched] nodes of which something is asked before or after every run */
     int64_t *dims;    /* [dims] of this run; what comes from data has its maximum until it is known */
     bool any_empty;   /* some dimension of this run is 0 */
     bs_buffer *bound; /* [nodes] inputs, outputs, states; data NULL = not bound */

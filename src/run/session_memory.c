@@ -43,6 +43,28 @@ static bs_bytes state_bytes(const bs_plan *p, int32_t node)
     return bs_value_bytes(p->graph, &p->graph->values[p->graph->nodes[node].first_out]);
 }
 
+/* Whether a run has to do with a node before or after its instructions: memory is bound to it, it joins cells of a
+ * tensor, writes a state, or its segments must match. */
+static bool is_watched(const bs_node *node)
+{
+    return bs_node_op(node)->bound || (bs_node_is_view(node) && node->router == 0) ||
+           bs_node_operand(node, BS_ROLE_STATE) >= 0 || bs_node_is(node, &bs_op_attention);
+}
+
+/* Counts these nodes; lists them in order, if `list` is not NULL. */
+static int32_t list_watched(const bs_graph *g, int32_t *list)
+{
+    int32_t count = 0;
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        if (!is_watched(&g->nodes[n]))
+            continue;
+        if (list)
+            list[count] = n;
+        count++;
+    }
+    return count;
+}
+
 /* Everything that is carved for a session. Counting needs this struct only, not a whole session (which is large). */
 typedef struct session_parts {
     int64_t *dims, *dropped;
@@ -52,7 +74,7 @@ typedef struct session_parts {
     uint64_t *path_ns;
     bs_route_callback *callbacks;
     int16_t **chosen;
-    int32_t *counts, *route_counts, **offsets, **cache_lengths;
+    int32_t *counts, *route_counts, *watched, **offsets, **cache_lengths;
     bs_exec_work work;
     bs_context *contexts;
 } session_parts;
@@ -84,15 +106,16 @@ static void carve_work(bs_carver *c, const bs_plan *p, bs_exec_work *w)
 static void carve_session(bs_carver *c, const bs_plan *p, session_parts *s, bs_context *root)
 {
     const bs_graph *g = p->graph;
-    enum { DIMS, NODES, ROUTERS, DOMAINS, THREADS };
+    enum { DIMS, NODES, ROUTERS, DOMAINS, THREADS, WATCHED };
     static const bs_carved arrays[] = {
         BS_CARVED(session_parts, dims, DIMS),           BS_CARVED(session_parts, bound, NODES),
         BS_CARVED(session_parts, state, NODES),         BS_CARVED(session_parts, state_bytes, NODES),
         BS_CARVED(session_parts, cache_lengths, NODES), BS_CARVED(session_parts, callbacks, ROUTERS),
         BS_CARVED(session_parts, chosen, ROUTERS),      BS_CARVED(session_parts, dropped, ROUTERS),
         BS_CARVED(session_parts, offsets, DOMAINS),     BS_CARVED(session_parts, contexts, THREADS),
+        BS_CARVED(session_parts, watched, WATCHED),
     };
-    const int64_t counts[] = {g->n_dims, g->n_nodes, g->n_routers, g->n_domains, p->threads};
+    const int64_t counts[] = {g->n_dims, g->n_nodes, g->n_routers, g->n_domains, p->threads, list_watched(g, NULL)};
     const bs_bytes paths = bs_bytes_array(g->n_paths, 1); /* counts as bytes, so that products are checked */
     BS_CARVE_ARRAYS(c, s, arrays, counts);
     s->counts = bs_carve_bytes(c, bs_bytes_times(paths, sizeof(int32_t)));
@@ -146,6 +169,8 @@ static void adopt_parts(bs_session *s, const session_parts *parts)
     s->offsets = parts->offsets;
     s->cache_lengths = parts->cache_lengths;
     s->contexts = parts->contexts;
+    s->watched = parts->watched;
+    s->n_watched = list_watched(s->graph, s->watched);
 }
 
 void bs_plan_sizes(const bs_plan *plan, bs_sizes *sizes)
