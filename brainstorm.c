@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 8fe14f5a0dd80eb8b4b1d01b3c5f1ed14b9d8d7a47a57466261953f410a0f9d3
+ * sha256 of the parts: 2312c2914bc37a1ddd3700eda21990c4b094e18295e5d513a8e6a40db209f48d
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -2541,6 +2541,8 @@ bs_conv_family bs_conv_family_of(const bs_conv_geometry *g, bs_tier tier)
     /* Compares the shares of lanes that do useful work; reducing costs the dot kernel about a fifth. */
     const int64_t lanes = bs_conv_lanes(tier);
     const int64_t in = g->in_channels / g->groups, out = g->out_channels / g->groups;
+    if ((out & (lanes - 1)) == 0) /* they all do where they are output channels; this spares each call divisions */
+        return many;
     const int64_t dot_padded = bs_conv_round_up((int32_t)out, BS_DOT_OUTPUTS) *
                                (int64_t)bs_conv_round_up((int32_t)in, (int32_t)lanes);
     const int64_t outer_padded = bs_conv_round_up((int32_t)out, (int32_t)lanes) * in;
@@ -9671,10 +9673,6 @@ static void bs_conv_run_groups(const bs_conv_geometry *g, const bs_conv_kernels 
 {
     bs_conv_geometry group = *g;
     bs_conv_task part = *task;
-    if (g->groups == 1) {
-        bs_conv_run_gemm(g, k, task);
-        return;
-    }
     group.in_channels /= g->groups;
     group.out_channels /= g->groups;
     group.groups = 1;
@@ -9692,7 +9690,9 @@ static void bs_conv_run_groups(const bs_conv_geometry *g, const bs_conv_kernels 
 static void bs_conv_run_strip(const bs_conv_geometry *g, const bs_conv_kernels *k, bs_conv_family family,
                               const bs_conv_task *task)
 {
-    if (family == BS_FAMILY_GEMM)
+    if (family == BS_FAMILY_GEMM && g->groups == 1)
+        bs_conv_run_gemm(g, k, task);
+    else if (family == BS_FAMILY_GEMM)
         bs_conv_run_groups(g, k, task);
     else
         bs_conv_run_direct(g, k, family, task);
@@ -40617,6 +40617,8 @@ struct bs_session {
     bs_profile *profile;
     int32_t n_watched, *watched; /* [n_watched] nodes of which something is asked before or after every run */
     int64_t *dims;    /* [dims] of this run; what comes from data has its maximum until it is known */
+    bool fits;        /* `dims` are those of what is bound, which has been checked; a run has changed none of them */
+    bool writes_states; /* some needed node does */
     bool any_empty;   /* some dimension of this run is 0 */
     bs_buffer *bound; /* [nodes] inputs, outputs, states; data NULL = not bound */
     uint8_t **state;  /* [nodes] own memory of states */
@@ -41413,7 +41415,7 @@ void bs_operand_root(const bs_context *c, int32_t value, bs_operand *o)
 {
     const bs_value_plan *p = &c->session->plan->values[value];
     const bs_session *s = c->session;
-    bs_operand_extent(c, value, 0, o);
+    operand_extent(c, value, 0, o);
     if (p->storage == BS_STORAGE_INPUT || p->storage == BS_STORAGE_OUTPUT || p->storage == BS_STORAGE_STATE ||
         ends_as_bound(c, p)) {
         bs_operand_bound(c, p->source, o);
@@ -42882,7 +42884,8 @@ static void run_parallel(bs_session *s, const bs_instr *i)
             fetch_extents(s, i->node);
         return;
     }
-    instr_job job = {s, i, s->root.domains[i->domain].count, bs_exec_batch(s, i), bs_exec_bands(s, i)};
+    const int32_t rows = s->root.domains[i->domain].count;
+    instr_job job = {s, i, rows, rows > 1 ? bs_exec_batch(s, i) : 1, bs_exec_bands(s, i)};
     const int32_t tasks = (int32_t)bs_ceil_div(job.rows, job.batch) * bs_max_i32(job.bands, 1);
     bs_workers_run(&s->pool, instr_task, &job, tasks);
 }
@@ -43275,11 +43278,11 @@ static bs_bytes state_bytes(const bs_plan *p, int32_t node)
 }
 
 /* Whether a run has to do with a node before or after its instructions: memory is bound to it, it joins cells of a
- * tensor, writes a state, or its segments must match. */
+ * tensor, or its segments must match. */
 static bool is_watched(const bs_node *node)
 {
     return bs_node_op(node)->bound || (bs_node_is_view(node) && node->router == 0) ||
-           bs_node_operand(node, BS_ROLE_STATE) >= 0 || bs_node_is(node, &bs_op_attention);
+           bs_node_is(node, &bs_op_attention);
 }
 
 /* Counts these nodes; lists them in order, if `list` is not NULL. */
@@ -43402,6 +43405,8 @@ static void adopt_parts(bs_session *s, const session_parts *parts)
     s->contexts = parts->contexts;
     s->watched = parts->watched;
     s->n_watched = list_watched(s->graph, s->watched);
+    for (int32_t n = 1; n < s->graph->n_nodes; n++)
+        s->writes_states |= s->plan->node_live[n] && bs_node_operand(&s->graph->nodes[n], BS_ROLE_STATE) >= 0;
 }
 
 void bs_plan_sizes(const bs_plan *plan, bs_sizes *sizes)
@@ -43888,6 +43893,7 @@ static bool session_bind(bs_session *session, const char *name, const bs_buffer 
         return false;
     BS_DEBUG_CHECK(buffer_is_outside(session, &b));
     session->bound[n] = b;
+    session->fits = false;
     return true;
 }
 
@@ -44086,8 +44092,10 @@ static bool count_rows(bs_session *s, bs_error *error)
 bool bs_session_check_run(bs_session *s, bs_error *error)
 {
     s->any_empty = false;
-    return set_symbols(s, error) && derive_extents(s, error) && check_bound(s, error) && count_rows(s, error) &&
-           bs_segments_begin(s, error);
+    s->fits = s->fits || (set_symbols(s, error) && derive_extents(s, error) && check_bound(s, error));
+    if (!s->fits || s->graph->n_domains == 1) /* the root alone has no rows, nor segments */
+        return s->fits;
+    return count_rows(s, error) && bs_segments_begin(s, error);
 }
 
 /* ------------------------------------------------------------------------------------------- extents from data */
@@ -44113,6 +44121,7 @@ static bool set_made(bs_session *s, int32_t n, int64_t extent, bs_error *error)
 
 void bs_extents_count(bs_session *s)
 {
+    s->fits = false;
     for (int32_t d = 1; d < s->graph->n_domains; d++)
         if (bs_domain_maker(s->graph, d))
             s->root.domains[d].count = (int32_t)s->dims[s->graph->domains[d].rows];
@@ -44245,24 +44254,13 @@ static void sum_threads(bs_session *s)
         }
 }
 
-static bool writes_states(const bs_session *s)
-{
-    for (int32_t k = 0; k < s->n_watched; k++) {
-        const int32_t n = s->watched[k];
-        if (s->plan->node_live[n] && bs_node_operand(&s->graph->nodes[n], BS_ROLE_STATE) >= 0)
-            return true;
-    }
-    return false;
-}
-
 /* The run is over, with or without success. */
 static void run_over(bs_session *s, bs_status status)
 {
-    const bool writes = writes_states(s);
     s->pending = false;
     s->last = status;
-    s->state_valid = status == BS_OK && writes;
-    s->broken = status != BS_OK && writes;
+    s->state_valid = status == BS_OK && s->writes_states;
+    s->broken = status != BS_OK && s->writes_states;
 }
 
 #if !defined(BS_NO_MESSAGES)

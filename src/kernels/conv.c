@@ -200,10 +200,6 @@ static void bs_conv_run_groups(const bs_conv_geometry *g, const bs_conv_kernels 
 {
     bs_conv_geometry group = *g;
     bs_conv_task part = *task;
-    if (g->groups == 1) {
-        bs_conv_run_gemm(g, k, task);
-        return;
-    }
     group.in_channels /= g->groups;
     group.out_channels /= g->groups;
     group.groups = 1;
@@ -221,7 +217,9 @@ static void bs_conv_run_groups(const bs_conv_geometry *g, const bs_conv_kernels 
 static void bs_conv_run_strip(const bs_conv_geometry *g, const bs_conv_kernels *k, bs_conv_family family,
                               const bs_conv_task *task)
 {
-    if (family == BS_FAMILY_GEMM)
+    if (family == BS_FAMILY_GEMM && g->groups == 1)
+        bs_conv_run_gemm(g, k, task);
+    else if (family == BS_FAMILY_GEMM)
         bs_conv_run_groups(g, k, task);
     else
         bs_conv_run_direct(g, k, family, task);

@@ -85,6 +85,7 @@ static bool session_bind(bs_session *session, const char *name, const bs_buffer 
         return false;
     BS_DEBUG_CHECK(buffer_is_outside(session, &b));
     session->bound[n] = b;
+    session->fits = false;
     return true;
 }
 

@@ -67,7 +67,8 @@ static void run_parallel(bs_session *s, const bs_instr *i)
             fetch_extents(s, i->node);
         return;
     }
-    instr_job job = {s, i, s->root.domains[i->domain].count, bs_exec_batch(s, i), bs_exec_bands(s, i)};
+    const int32_t rows = s->root.domains[i->domain].count;
+    instr_job job = {s, i, rows, rows > 1 ? bs_exec_batch(s, i) : 1, bs_exec_bands(s, i)};
     const int32_t tasks = (int32_t)bs_ceil_div(job.rows, job.batch) * bs_max_i32(job.bands, 1);
     bs_workers_run(&s->pool, instr_task, &job, tasks);
 }

@@ -145,7 +145,7 @@ void bs_operand_root(const bs_context *c, int32_t value, bs_operand *o)
 {
     const bs_value_plan *p = &c->session->plan->values[value];
     const bs_session *s = c->session;
-    bs_operand_extent(c, value, 0, o);
+    operand_extent(c, value, 0, o);
     if (p->storage == BS_STORAGE_INPUT || p->storage == BS_STORAGE_OUTPUT || p->storage == BS_STORAGE_STATE ||
         ends_as_bound(c, p)) {
         bs_operand_bound(c, p->source, o);

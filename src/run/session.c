@@ -113,24 +113,13 @@ static void sum_threads(bs_session *s)
         }
 }
 
-static bool writes_states(const bs_session *s)
-{
-    for (int32_t k = 0; k < s->n_watched; k++) {
-        const int32_t n = s->watched[k];
-        if (s->plan->node_live[n] && bs_node_operand(&s->graph->nodes[n], BS_ROLE_STATE) >= 0)
-            return true;
-    }
-    return false;
-}
-
 /* The run is over, with or without success. */
 static void run_over(bs_session *s, bs_status status)
 {
-    const bool writes = writes_states(s);
     s->pending = false;
     s->last = status;
-    s->state_valid = status == BS_OK && writes;
-    s->broken = status != BS_OK && writes;
+    s->state_valid = status == BS_OK && s->writes_states;
+    s->broken = status != BS_OK && s->writes_states;
 }
 
 #if !defined(BS_NO_MESSAGES)

@@ -50,6 +50,8 @@ struct bs_session {
     bs_profile *profile;
     int32_t n_watched, *watched; /* [n_watched] nodes of which something is asked before or after every run */
     int64_t *dims;    /* [dims] of this run; what comes from data has its maximum until it is known */
+    bool fits;        /* `dims` are those of what is bound, which has been checked; a run has changed none of them */
+    bool writes_states; /* some needed node does */
     bool any_empty;   /* some dimension of this run is 0 */
     bs_buffer *bound; /* [nodes] inputs, outputs, states; data NULL = not bound */
     uint8_t **state;  /* [nodes] own memory of states */

@@ -44,11 +44,11 @@ static bs_bytes state_bytes(const bs_plan *p, int32_t node)
 }
 
 /* Whether a run has to do with a node before or after its instructions: memory is bound to it, it joins cells of a
- * tensor, writes a state, or its segments must match. */
+ * tensor, or its segments must match. */
 static bool is_watched(const bs_node *node)
 {
     return bs_node_op(node)->bound || (bs_node_is_view(node) && node->router == 0) ||
-           bs_node_operand(node, BS_ROLE_STATE) >= 0 || bs_node_is(node, &bs_op_attention);
+           bs_node_is(node, &bs_op_attention);
 }
 
 /* Counts these nodes; lists them in order, if `list` is not NULL. */
@@ -171,6 +171,8 @@ static void adopt_parts(bs_session *s, const session_parts *parts)
     s->contexts = parts->contexts;
     s->watched = parts->watched;
     s->n_watched = list_watched(s->graph, s->watched);
+    for (int32_t n = 1; n < s->graph->n_nodes; n++)
+        s->writes_states |= s->plan->node_live[n] && bs_node_operand(&s->graph->nodes[n], BS_ROLE_STATE) >= 0;
 }
 
 void bs_plan_sizes(const bs_plan *plan, bs_sizes *sizes)
