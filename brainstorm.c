@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 2312c2914bc37a1ddd3700eda21990c4b094e18295e5d513a8e6a40db209f48d
+ * sha256 of the parts: abb489759bf363f72f9cfee352cb18cb659a4207fcbb7141514698c057d1efc9
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -9308,11 +9308,11 @@ static void gemm_panels(const bs_conv_geometry *g, const bs_conv_kernels *k, con
 /* Some lines at a time, or a part of one. */
 void bs_conv_run_gemm(const bs_conv_geometry *g, const bs_conv_kernels *k, const bs_conv_task *task)
 {
-    const int32_t w = bs_conv_min(task->out_w, GEMM_PIXELS), h = task->out_w > 0 ? GEMM_PIXELS / w : 1;
-    if (h >= task->out_h && w == task->out_w) {
+    if (task->out_w <= GEMM_PIXELS && task->out_h <= GEMM_PIXELS && task->out_h * task->out_w <= GEMM_PIXELS) {
         gemm_panels(g, k, task);
         return;
     }
+    const int32_t w = bs_conv_min(task->out_w, GEMM_PIXELS), h = task->out_w > 0 ? GEMM_PIXELS / w : 1;
     for (int32_t y = 0; y < task->out_h; y += h)
         for (int32_t x = 0; x < task->out_w; x += w) {
             bs_conv_task some = *task;
@@ -42890,10 +42890,11 @@ static void run_parallel(bs_session *s, const bs_instr *i)
     bs_workers_run(&s->pool, instr_task, &job, tasks);
 }
 
-/* All rows of the instruction's domain, on this thread. */
+/* All rows of the instruction's domain, on this thread. A move takes its rows one by one anyway. */
 static void run_rows_here(const bs_context *c, const bs_instr *i)
 {
-    const int32_t rows = c->domains[i->domain].count, batch = rows > 1 ? bs_exec_batch(c->session, i) : 1;
+    const int32_t rows = c->domains[i->domain].count;
+    const int32_t batch = rows > 1 && i->kind == BS_INSTR_CALL ? bs_exec_batch(c->session, i) : rows;
     for (int32_t row = 0; row < rows; row += batch)
         run_rows(c, i, row, bs_min_i32(batch, rows - row), -1);
 }

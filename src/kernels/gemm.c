@@ -201,11 +201,11 @@ static void gemm_panels(const bs_conv_geometry *g, const bs_conv_kernels *k, con
 /* Some lines at a time, or a part of one. */
 void bs_conv_run_gemm(const bs_conv_geometry *g, const bs_conv_kernels *k, const bs_conv_task *task)
 {
-    const int32_t w = bs_conv_min(task->out_w, GEMM_PIXELS), h = task->out_w > 0 ? GEMM_PIXELS / w : 1;
-    if (h >= task->out_h && w == task->out_w) {
+    if (task->out_w <= GEMM_PIXELS && task->out_h <= GEMM_PIXELS && task->out_h * task->out_w <= GEMM_PIXELS) {
         gemm_panels(g, k, task);
         return;
     }
+    const int32_t w = bs_conv_min(task->out_w, GEMM_PIXELS), h = task->out_w > 0 ? GEMM_PIXELS / w : 1;
     for (int32_t y = 0; y < task->out_h; y += h)
         for (int32_t x = 0; x < task->out_w; x += w) {
             bs_conv_task some = *task;

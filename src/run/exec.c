@@ -73,10 +73,11 @@ static void run_parallel(bs_session *s, const bs_instr *i)
     bs_workers_run(&s->pool, instr_task, &job, tasks);
 }
 
-/* All rows of the instruction's domain, on this thread. */
+/* All rows of the instruction's domain, on this thread. A move takes its rows one by one anyway. */
 static void run_rows_here(const bs_context *c, const bs_instr *i)
 {
-    const int32_t rows = c->domains[i->domain].count, batch = rows > 1 ? bs_exec_batch(c->session, i) : 1;
+    const int32_t rows = c->domains[i->domain].count;
+    const int32_t batch = rows > 1 && i->kind == BS_INSTR_CALL ? bs_exec_batch(c->session, i) : rows;
     for (int32_t row = 0; row < rows; row += batch)
         run_rows(c, i, row, bs_min_i32(batch, rows - row), -1);
 }
