@@ -121,15 +121,14 @@ void bs_operand_step(bs_operand *o, const bs_operand *root, int32_t top)
 }
 
 /* Row `row` of a value that has rows of its own, outside the root. */
-static void operand_own(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
+static BS_INLINE_IF_FAST void operand_own(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
 {
     const bs_value_info *v = &c->session->graph->values[value];
     const bs_value_plan *p = &c->session->plan->values[value];
     const bool tile = p->storage == BS_STORAGE_SCRATCH;
-    operand_stored(c, v, p,
-                   bs_bytes_row(tile ? c->scratch : c->session->transient, p->offset,
-                                tile ? row : c->domains[v->domain].first + row, p->row_bytes),
-                   o);
+    uint8_t *const memory = tile ? c->scratch : c->session->transient;
+    const int32_t at = tile ? row : c->domains[v->domain].first + row;
+    operand_stored(c, v, p, bs_bytes_row(memory, p->offset, at, p->row_bytes), o);
 }
 
 /* Whether an image with rows of its own lies in the output that is its source: kernels write channels last. */
@@ -239,15 +238,23 @@ static void operand_viewed(const bs_context *c, int32_t value, int32_t row, bs_o
         operand_sliced(c, value, row, loops, slices, o);
 }
 
-void bs_operand_make(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
+/* A row that lies in the root, or where what it is a view of has it. Not inlined, as above. */
+static BS_OUTLINE void operand_elsewhere(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
 {
     if (c->session->graph->values[value].domain == 0) {
         bs_operand_root(c, value, o);
         return;
     }
     operand_extent(c, value, row, o);
-    if (c->session->plan->values[value].source != 0)
-        operand_viewed(c, value, row, o);
-    else
-        operand_own(c, value, row, o);
+    operand_viewed(c, value, row, o);
+}
+
+void bs_operand_make(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
+{
+    if (c->session->graph->values[value].domain == 0 || c->session->plan->values[value].source != 0) {
+        operand_elsewhere(c, value, row, o);
+        return;
+    }
+    operand_extent(c, value, row, o);
+    operand_own(c, value, row, o);
 }
