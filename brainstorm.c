@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: dc8cfbb2d393eccd973808dce45d977c34e6d19bdd68ce528e9d9f516652c5ca
+ * sha256 of the parts: 4600e20a7558d36db8028f97d66fe55bcb879f335fbed1dd6837621db85fa288
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -22303,8 +22303,8 @@ static inline int32_t bs_broadcast_dim(int32_t rank, const bs_value_info *operan
     return at < operand->rank ? at : -1;
 }
 
-/* The dimension of an operand in which dimension d of the result moves it; -1: none, as it has not got it, or is 1 there
- * and the result is not. By the graph's extents: a clipped cell may be 1 high too. */
+/* The dimension of an operand in which dimension d of the result moves it; -1: none, as it has not got it, or is 1
+ * there and the result is not. By the graph's extents: a clipped cell may be 1 high too. */
 static inline int32_t bs_broadcast_axis(const bs_value_info *result, const bs_value_info *operand, int32_t d)
 {
     const int32_t at = bs_broadcast_dim(result->rank, operand, d);
@@ -41335,8 +41335,7 @@ void bs_operand_dense(const bs_context *c, const bs_value_info *v, bs_operand *o
 }
 
 /* Channels last, behind the margins above and to the left. */
-static BS_OUTLINE void image_stored(const bs_context *c, const bs_value_info *v, int32_t margin,
-                                                   bs_operand *o)
+static BS_OUTLINE void image_stored(const bs_context *c, const bs_value_info *v, int32_t margin, bs_operand *o)
 {
     int64_t h, w;
     bs_plan_core(c->session->plan, v, &h, &w);
@@ -41348,8 +41347,8 @@ static BS_OUTLINE void image_stored(const bs_context *c, const bs_value_info *v,
 }
 
 /* Rows the plan stores: images channels-last with margins, all else dense; strides from the maxima. */
-static BS_INLINE_IF_FAST void operand_stored(const bs_context *c, const bs_value_info *v, const bs_value_plan *p, uint8_t *base,
-                                             bs_operand *o)
+static BS_INLINE_IF_FAST void operand_stored(const bs_context *c, const bs_value_info *v, const bs_value_plan *p,
+                                             uint8_t *base, bs_operand *o)
 {
     const ptrdiff_t bytes = (ptrdiff_t)bs_dtype_bytes(v->dtype);
     o->row_stride = (ptrdiff_t)bs_bytes_figure(p->row_bytes) >> bytes / 2; /* 1, 2 or 4: a division is slow */
@@ -42960,8 +42959,8 @@ static void route_here(bs_context *c, const bs_instr *i)
     record_decision(c, router, again);
 }
 
-/* The instruction after which the list goes on behind decision k: k itself, or, while a loop that ends there has rows, its first
- * decision, behind which its body begins. */
+/* The instruction after which the list goes on behind decision k: k itself, or, while a loop that ends there has rows,
+ * its first decision, behind which its body begins. */
 static int32_t next_after(const bs_context *c, int32_t k)
 {
     const bs_session *s = c->session;

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 1b1c73440fa40acb3d9d7b3db15a8b6bf61f99eac8884a3719e1e01ff9cea08f
+ * sha256 of the parts: 11d01d9eedd03376c8e772ac1f169ebcefc1f5ccaf80e09acb09702c685a7f92
  */
 #include "brainstorm.h"
 
@@ -5158,8 +5158,8 @@ static inline int32_t bs_broadcast_dim(int32_t rank, const bs_value_info *operan
     return at < operand->rank ? at : -1;
 }
 
-/* The dimension of an operand in which dimension d of the result moves it; -1: none, as it has not got it, or is 1 there
- * and the result is not. By the graph's extents: a clipped cell may be 1 high too. */
+/* The dimension of an operand in which dimension d of the result moves it; -1: none, as it has not got it, or is 1
+ * there and the result is not. By the graph's extents: a clipped cell may be 1 high too. */
 static inline int32_t bs_broadcast_axis(const bs_value_info *result, const bs_value_info *operand, int32_t d)
 {
     const int32_t at = bs_broadcast_dim(result->rank, operand, d);

@@ -23,8 +23,8 @@ static inline int32_t bs_broadcast_dim(int32_t rank, const bs_value_info *operan
     return at < operand->rank ? at : -1;
 }
 
-/* The dimension of an operand in which dimension d of the result moves it; -1: none, as it has not got it, or is 1 there
- * and the result is not. By the graph's extents: a clipped cell may be 1 high too. */
+/* The dimension of an operand in which dimension d of the result moves it; -1: none, as it has not got it, or is 1
+ * there and the result is not. By the graph's extents: a clipped cell may be 1 high too. */
 static inline int32_t bs_broadcast_axis(const bs_value_info *result, const bs_value_info *operand, int32_t d)
 {
     const int32_t at = bs_broadcast_dim(result->rank, operand, d);

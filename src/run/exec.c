@@ -136,8 +136,8 @@ static void route_here(bs_context *c, const bs_instr *i)
     record_decision(c, router, again);
 }
 
-/* The instruction after which the list goes on behind decision k: k itself, or, while a loop that ends there has rows, its first
- * decision, behind which its body begins. */
+/* The instruction after which the list goes on behind decision k: k itself, or, while a loop that ends there has rows,
+ * its first decision, behind which its body begins. */
 static int32_t next_after(const bs_context *c, int32_t k)
 {
     const bs_session *s = c->session;

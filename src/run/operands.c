@@ -65,8 +65,7 @@ void bs_operand_dense(const bs_context *c, const bs_value_info *v, bs_operand *o
 }
 
 /* Channels last, behind the margins above and to the left. */
-static BS_OUTLINE void image_stored(const bs_context *c, const bs_value_info *v, int32_t margin,
-                                                   bs_operand *o)
+static BS_OUTLINE void image_stored(const bs_context *c, const bs_value_info *v, int32_t margin, bs_operand *o)
 {
     int64_t h, w;
     bs_plan_core(c->session->plan, v, &h, &w);
@@ -78,8 +77,8 @@ static BS_OUTLINE void image_stored(const bs_context *c, const bs_value_info *v,
 }
 
 /* Rows the plan stores: images channels-last with margins, all else dense; strides from the maxima. */
-static BS_INLINE_IF_FAST void operand_stored(const bs_context *c, const bs_value_info *v, const bs_value_plan *p, uint8_t *base,
-                                             bs_operand *o)
+static BS_INLINE_IF_FAST void operand_stored(const bs_context *c, const bs_value_info *v, const bs_value_plan *p,
+                                             uint8_t *base, bs_operand *o)
 {
     const ptrdiff_t bytes = (ptrdiff_t)bs_dtype_bytes(v->dtype);
     o->row_stride = (ptrdiff_t)bs_bytes_figure(p->row_bytes) >> bytes / 2; /* 1, 2 or 4: a division is slow */
