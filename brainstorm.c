@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 4600e20a7558d36db8028f97d66fe55bcb879f335fbed1dd6837621db85fa288
+ * sha256 of the parts: 998effb9ea74360c681bd48c0c75db3f800ac0af702293b4b2e68633e0da6bc4
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -31225,7 +31225,10 @@ typedef struct bs_device_layout {
     /* With bs_plan_desc.in_place, inputs and slots take no bytes of the device. */
 } bs_device_layout;
 
-#define BS_DEVICE_STATUS 7 /* status, node, whether a branch has rows; of a failed loop kind, cell, number, end */
+/* The status of a run: the first failure and its node; whether a branch has rows; of a failed loop a bs_route_fault,
+ * whose row is the cell. */
+enum { BS_DEVICE_FAILED, BS_DEVICE_NODE, BS_DEVICE_ANY, BS_DEVICE_FAULT, BS_DEVICE_STATUS = BS_DEVICE_FAULT + 4 };
+
 #define BS_DEVICE_WORKSPACE 24576 /* bytes of shared memory that a kernel may use beside the rows of its tile */
 #define BS_DEVICE_LAUNCH_BYTES 24  /* pinned bytes that the backend keeps for a launch, */
 #define BS_DEVICE_SESSION_BYTES 2048 /* for a session besides, */
@@ -31709,16 +31712,17 @@ bool bs_plan_reads_in_a_row(const bs_plan *p, int32_t n, int32_t index, int32_t 
     return !zeros && !channels;
 }
 
-/* If not, the rows may also lie apart, where the reader takes them by one stride; the one row of the root does not. */
+/* If not, the rows may also lie apart, where the reader takes them by one stride; the one row of the root does not.
+ * Kernels of a device look every row up, but not the place that a trip has in it. */
 bool bs_plan_reads_in_place(const bs_plan *p, int32_t n, int32_t index, int32_t value)
 {
     const bs_domain *domain = &p->graph->domains[p->graph->values[value].domain];
     const uint32_t flags = bs_op_get(p->graph->nodes[n].op)->flags;
     const bool apart = domain->kind == BS_DOMAIN_PATH && domain->patches < 0 && domain->max_rows > 1 &&
                        !(flags & BS_OP_STRUCTURAL) && !(flags & BS_OP_PICKS && index == 0) &&
-                       !bs_plan_on_device(p); /* kernels of a device look every row up, */
+                       !bs_plan_on_device(p);
     const bool trip = bs_plan_on_device(p) && bs_view_slices(p->graph, &p->graph->nodes[p->graph->values[value].node]);
-    return !apart && !trip && /* but not what belongs to a trip */ bs_plan_reads_in_a_row(p, n, index, value);
+    return !apart && !trip && bs_plan_reads_in_a_row(p, n, index, value);
 }
 
 bool bs_plan_may_be_seen(const bs_plan *p, int32_t value)

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 11d01d9eedd03376c8e772ac1f169ebcefc1f5ccaf80e09acb09702c685a7f92
+ * sha256 of the parts: b3c96a33fbc779a438a4664bb377fd906d4b08f220d773de5267e3bd08dfa222
  */
 #include "brainstorm.h"
 
@@ -1679,7 +1679,10 @@ typedef struct bs_device_layout {
     /* With bs_plan_desc.in_place, inputs and slots take no bytes of the device. */
 } bs_device_layout;
 
-#define BS_DEVICE_STATUS 7 /* status, node, whether a branch has rows; of a failed loop kind, cell, number, end */
+/* The status of a run: the first failure and its node; whether a branch has rows; of a failed loop a bs_route_fault,
+ * whose row is the cell. */
+enum { BS_DEVICE_FAILED, BS_DEVICE_NODE, BS_DEVICE_ANY, BS_DEVICE_FAULT, BS_DEVICE_STATUS = BS_DEVICE_FAULT + 4 };
+
 #define BS_DEVICE_WORKSPACE 24576 /* bytes of shared memory that a kernel may use beside the rows of its tile */
 #define BS_DEVICE_LAUNCH_BYTES 24  /* pinned bytes that the backend keeps for a launch, */
 #define BS_DEVICE_SESSION_BYTES 2048 /* for a session besides, */
@@ -2003,7 +2006,7 @@ struct bs_cu_program {
     uint64_t scratch_bytes;
     uint8_t *kernel_scratch; /* of the step that makes an extent, for all of its blocks */
     float *guesses;        /* [paths of a router] of the last look_ahead, and room for its lists */
-    int32_t *status;       /* [BS_DEVICE_STATUS]: the first failure of the run; whether a branch has rows (graph.cuh) */
+    int32_t *status;       /* [BS_DEVICE_STATUS] */
     const int32_t *dims;   /* [dimensions] of the run, as it begins */
     const bs_device_bound *bound;
     int32_t *extents; /* [n_dims] as they are known so far; NULL: no step makes any */
@@ -2052,13 +2055,13 @@ struct bs_cu_view : bs_cu_rect {
  * threads of a block agree on one answer. */
 __device__ __forceinline__ bool bs_cu_failed(const bs_cu_program &program)
 {
-    return __syncthreads_or(BS_CU_PEEK(&program.status[0]) != 0) != 0;
+    return __syncthreads_or(BS_CU_PEEK(&program.status[BS_DEVICE_FAILED]) != 0) != 0;
 }
 
 __device__ __forceinline__ void bs_cu_fail(const bs_cu_tile &t, const bs_device_step *s, bs_status status)
 {
-    if (atomicCAS(&t.program->status[0], 0, (int)status) == 0)
-        t.program->status[1] = s->node;
+    if (atomicCAS(&t.program->status[BS_DEVICE_FAILED], 0, (int)status) == 0)
+        t.program->status[BS_DEVICE_NODE] = s->node;
 }
 
 __device__ __forceinline__ const bs_device_operand *bs_cu_in(const bs_cu_tile &t, const bs_device_step *s, int32_t i)
@@ -2297,37 +2300,37 @@ __device__ __forceinline__ void bs_cu_zero_margin_of(const bs_cu_tile &t, const 
 #ifndef BS_CUDA_KERNELS
 #define BS_CUDA_KERNELS
 
-#define BS_CU_KERNELS(X)                                                                                  \
-    /* op_move.cuh, op_append.cuh, op_gather.cuh */                                                       \
-    X(store) X(append) X(fill) X(beyond) X(paths)                                                         \
-    /* op_route_score.cuh */                                                                              \
-    X(route_score) X(route_price)                                                                         \
-    /* op_elementwise.cuh */                                                                              \
-    X(activation) X(prelu) X(clip) X(affine) X(batch_norm)                                                \
-    /* op_unary.cuh, op_binary.cuh */                                                                     \
-    X(unary) X(binary) X(compare) X(where)                                                                \
-    /* op_binary.cuh, op_convert.cuh */                                                                   \
-    X(add) X(sub) X(mul) X(convert) X(sr_store)                                                           \
-    /* op_shape.cuh */                                                                                    \
-    X(concat) X(slice) X(reshape) X(transpose) X(pad) X(pixel_shuffle) X(pixel_unshuffle) X(gather_rows)  \
+#define BS_CU_KERNELS(X)                                                                                      \
+    /* op_move.cuh, op_append.cuh, op_gather.cuh */                                                           \
+    X(store) X(append) X(fill) X(beyond) X(paths)                                                             \
+    /* op_route_score.cuh */                                                                                  \
+    X(route_score) X(route_price)                                                                             \
+    /* op_elementwise.cuh */                                                                                  \
+    X(activation) X(prelu) X(clip) X(affine) X(batch_norm)                                                    \
+    /* op_unary.cuh, op_binary.cuh */                                                                         \
+    X(unary) X(binary) X(compare) X(where)                                                                    \
+    /* op_binary.cuh, op_convert.cuh */                                                                       \
+    X(add) X(sub) X(mul) X(convert) X(sr_store)                                                               \
+    /* op_shape.cuh */                                                                                        \
+    X(concat) X(slice) X(reshape) X(transpose) X(pad) X(pixel_shuffle) X(pixel_unshuffle) X(gather_rows)      \
     /* the same, op_shape_index.cuh */                                                                        \
-    X(roll) X(select) X(gather_elements) X(scatter_elements) X(scatter_rows)                              \
-    /* op_lines.cuh */                                                                                    \
-    X(softmax) X(layer_norm) X(reduce) X(argmax) X(topk)                                                  \
-    X(rms_norm) X(argmin) X(cumsum)                                                                       \
-    /* op_loop.cuh, op_rope.cuh, op_segment.cuh, op_image.cuh, op_from_data.cuh, op_unique.cuh, op_nms.cuh */          \
-    X(loop_trip) X(rope) X(segment_index) X(lrn) X(arange) X(nonzero) X(unique) X(nms) X(nms_pack)                     \
-    /* op_image.cuh, op_resize.cuh, op_features.cuh */                                                    \
-    X(pool2d) X(pool2d_global) X(resize) X(resize_double) X(resize_any) X(patch_features)                 \
-    /* op_conv_*.cuh, op_deconv.cuh */                                                                    \
-    X(conv2d) X(conv2d_depthwise) X(conv2d_tensor) X(conv2d_tile) X(conv2d_plain) X(deconv2d)             \
-    /* op_linear.cuh, op_matmul.cuh */                                                                    \
-    X(linear) X(linear_tensor) X(matmul)                                                                  \
-    /* op_recurrent.cuh */                                                                                \
-    X(lstm) X(gru)                                                                                        \
-    /* op_attention.cuh, op_segment.cuh */                                                                \
-    X(attention) X(segment_spread) X(segment_reduce)                                                      \
-    /* op_route.cuh, op_loop.cuh, op_look_ahead.cuh: they see all rows of a router. Last: see bs_cu_group */ \
+    X(roll) X(select) X(gather_elements) X(scatter_elements) X(scatter_rows)                                  \
+    /* op_lines.cuh */                                                                                        \
+    X(softmax) X(layer_norm) X(reduce) X(argmax) X(topk)                                                      \
+    X(rms_norm) X(argmin) X(cumsum)                                                                           \
+    /* op_loop.cuh, op_rope.cuh, op_segment.cuh, op_image.cuh, op_from_data.cuh, op_unique.cuh, op_nms.cuh */ \
+    X(loop_trip) X(rope) X(segment_index) X(lrn) X(arange) X(nonzero) X(unique) X(nms) X(nms_pack)            \
+    /* op_image.cuh, op_resize.cuh, op_features.cuh */                                                        \
+    X(pool2d) X(pool2d_global) X(resize) X(resize_double) X(resize_any) X(patch_features)                     \
+    /* op_conv_*.cuh, op_deconv.cuh */                                                                        \
+    X(conv2d) X(conv2d_depthwise) X(conv2d_tensor) X(conv2d_tile) X(conv2d_plain) X(deconv2d)                 \
+    /* op_linear.cuh, op_matmul.cuh */                                                                        \
+    X(linear) X(linear_tensor) X(matmul)                                                                      \
+    /* op_recurrent.cuh */                                                                                    \
+    X(lstm) X(gru)                                                                                            \
+    /* op_attention.cuh, op_segment.cuh */                                                                    \
+    X(attention) X(segment_spread) X(segment_reduce)                                                          \
+    /* op_route.cuh, op_loop.cuh, op_look_ahead.cuh: they see all rows of a router. Last: see bs_cu_group */  \
     X(route) X(route_rows) X(route_pack) X(loop) X(loop_again) X(look_ahead)
 
 enum {
@@ -9203,12 +9206,12 @@ __device__ inline bool bs_cu_loop_fails(const bs_cu_router &r, const bs_route_fa
         atomicMin(lowest, fault.row);
     __syncthreads();
     int32_t *status = r.t->program->status;
-    if (bad && *lowest == fault.row && atomicCAS(&status[0], 0, (int)BS_ERROR_DATA) == 0) {
-        status[1] = r.s->node;
-        status[3] = fault.kind;
-        status[4] = bs_cu_top_row(*r.t, domain, fault.row);
-        status[5] = fault.number;
-        status[6] = fault.end;
+    if (bad && *lowest == fault.row && atomicCAS(&status[BS_DEVICE_FAILED], 0, (int)BS_ERROR_DATA) == 0) {
+        status[BS_DEVICE_NODE] = r.s->node;
+        status[BS_DEVICE_FAULT] = fault.kind;
+        status[BS_DEVICE_FAULT + 1] = bs_cu_top_row(*r.t, domain, fault.row);
+        status[BS_DEVICE_FAULT + 2] = fault.number;
+        status[BS_DEVICE_FAULT + 3] = fault.end;
     }
     __syncthreads();
     return true;
@@ -9283,7 +9286,8 @@ __device__ inline void bs_cu_loop_again_run(const bs_cu_tile &t, const bs_device
             r.d.ids[at] = row;
         __syncthreads(); /* what the next rows of the body are views of follows from these */
     }
-    const bool bad = bs_cu_loop_fails(r, fault, t.program->domains[s->domain].parent);
+    bs_cu_loop_fails(r, fault, t.program->domains[s->domain].parent);
+    const bool bad = bs_cu_failed(*t.program); /* here, or in the body: no row goes on by what it left */
     if (threadIdx.x == 0) {
         r.counts[0] = bad ? 0 : r.next[0];
         r.d.counts[0] = r.d.offsets[1] = r.counts[0];
@@ -12041,25 +12045,20 @@ static void bs_cu_source(bs_cu_tables *l, int32_t value, bs_device_operand *o)
 /* Where an instruction stores rows of `value` in its target. */
 static void bs_cu_target(bs_cu_tables *l, const bs_instr *i, int32_t value, bs_device_operand *o)
 {
-    const int32_t target = i->target, domain = i->domain;
-    bs_device_operand root;
+    bs_device_operand whole;
     if (i->map == BS_MAP_TRIP) {
-        bs_cu_operand(l, target, &root);
+        bs_cu_operand(l, i->target, &whole);
         bs_cu_extent(l, value, o);
-        bs_cu_trip_of(l->graph->nodes[i->node].router, &root, o);
-        o->domain = domain;
-        return;
+        bs_cu_trip_of(l->graph->nodes[i->node].router, &whole, o);
+    } else if (i->map != BS_MAP_CELL) { /* the row of the parent */
+        bs_cu_operand(l, i->target, o);
+    } else {
+        bs_cu_root(l, i->target, &whole);
+        bs_cu_extent(l, value, o);
+        bs_cu_seen(&whole, o->rank == 3 && whole.rank == 3 ? BS_AT_CELL : BS_AT_LINE, o);
+        o->margin = l->plan->values[i->target].margin;
     }
-    if (i->map != BS_MAP_CELL) { /* the row of the parent */
-        bs_cu_operand(l, target, o);
-        o->domain = domain;
-        return;
-    }
-    bs_cu_root(l, target, &root);
-    bs_cu_extent(l, value, o);
-    bs_cu_seen(&root, o->rank == 3 && root.rank == 3 ? BS_AT_CELL : BS_AT_LINE, o);
-    o->domain = domain;
-    o->margin = l->plan->values[target].margin;
+    o->domain = i->domain;
 }
 
 /* Where an output or a state is stored; base 0: nothing is bound to it. */
@@ -13250,12 +13249,13 @@ static bs_status bs_cu_session_settle(bs_device_session *s, bs_error *error)
 /* The status of the run as the device says it; where it has failed, the node and what is wrong with its data. */
 static bs_status bs_cu_tell_status(bs_device_session *s, const int32_t *said, int32_t *node)
 {
-    const bs_route_fault fault = {said[3], said[4], said[5], said[6]};
-    if (said[0] == BS_OK)
+    const int32_t *of = said + BS_DEVICE_FAULT;
+    const bs_route_fault fault = {of[0], of[1], of[2], of[3]};
+    if (said[BS_DEVICE_FAILED] == BS_OK)
         return BS_OK;
-    *node = said[1];
+    *node = said[BS_DEVICE_NODE];
     bs_route_say(&fault, fault.row, s->client->fault);
-    return (bs_status)said[0];
+    return (bs_status)said[BS_DEVICE_FAILED];
 }
 
 /* Copies between pinned and device memory. what: for the error message. */
@@ -13785,7 +13785,7 @@ __global__ void bs_cu_any_rows(BS_CU_ARGUMENT bs_cu_program program, int32_t fir
     bool any_rows = false;
     for (int32_t k = bs_cu_thread(); k < count; k += bs_cu_threads())
         any_rows = any_rows || bs_cu_count(t, program.steps[first + k].domain) > 0;
-    const bool some = __syncthreads_or(any_rows) != 0 && program.status[0] == 0;
+    const bool some = __syncthreads_or(any_rows) != 0 && program.status[BS_DEVICE_FAILED] == 0;
     if (threadIdx.x != 0)
         return;
     *any = some;
@@ -13804,8 +13804,8 @@ static bs_status bs_cu_ask_anybody(bs_device_session *s, int32_t at, int32_t cou
     int32_t steps = 0;
     for (int32_t k = at; k < at + count; k++)
         steps += s->launches.list[k].count;
-    BS_LAUNCH(bs_cu_any_rows, 1, 64, 0, s->stream, s->program, s->launches.list[at].first, steps, s->program.status + 2,
-              handle, decides);
+    BS_LAUNCH(bs_cu_any_rows, 1, 64, 0, s->stream, s->program, s->launches.list[at].first, steps,
+              s->program.status + BS_DEVICE_ANY, handle, decides);
     return bs_cu_launched(error);
 }
 
@@ -13815,7 +13815,7 @@ static bs_status bs_cu_ask_host(bs_device_session *s, int32_t at, int32_t count,
     int32_t *fetched = reinterpret_cast<int32_t *>(s->pinned + s->layout.fetched);
     bs_status status = bs_cu_ask_anybody(s, at, count, 0, false, error);
     if (status == BS_OK)
-        status = bs_cu_fetch(s, fetched, s->program.status + 2, sizeof *fetched, error);
+        status = bs_cu_fetch(s, fetched, s->program.status + BS_DEVICE_ANY, sizeof *fetched, error);
     *any = status == BS_OK && fetched[0];
     return status;
 }
@@ -13968,7 +13968,8 @@ static void bs_cu_graph_give_up(bs_device_session *s)
 
 /* A loop at top level that is being launched or captured. */
 struct bs_cu_round {
-    int32_t begin, trips; /* launch of its first decision; trips so far */
+    int32_t begin, again; /* the launches of its decisions */
+    int32_t trips;        /* so far */
     bs_cu_handle handle;  /* of its WHILE node, */
     cudaGraphNode_t node; /* which is this, */
     cudaGraph_t around;   /* and stands in this graph */
@@ -14015,7 +14016,7 @@ static bs_status bs_cu_open_while(bs_device_session *s, bs_cu_round *r, bs_error
                                    error);
     r->around = s->graph;
     if (status == BS_OK)
-        status = bs_cu_ask_anybody(s, bs_cu_again_of(s, r->begin), 1, r->handle, true, error);
+        status = bs_cu_ask_anybody(s, r->again, 1, r->handle, true, error);
     if (status != BS_OK)
         return status; /* still capturing: bs_cu_graph_give_up ends it */
     status = bs_cu_capture_close(s, error);
@@ -14034,7 +14035,7 @@ static bs_status bs_cu_open_while(bs_device_session *s, bs_cu_round *r, bs_error
 
 static bs_status bs_cu_close_while(bs_device_session *s, const bs_cu_round *r, bs_error *error)
 {
-    bs_status status = bs_cu_ask_anybody(s, bs_cu_again_of(s, r->begin), 1, r->handle, true, error);
+    bs_status status = bs_cu_ask_anybody(s, r->again, 1, r->handle, true, error);
     if (status != BS_OK)
         return status;
     status = bs_cu_capture_close(s, error);
@@ -14063,6 +14064,7 @@ static bs_status bs_cu_enter_loop(bs_device_session *s, bs_cu_rounds *rounds, in
     bs_cu_round *r = &rounds->list[rounds->count++]; /* the builder bounds how deep loops nest */
     memset(r, 0, sizeof *r);
     r->begin = k;
+    r->again = bs_cu_again_of(s, k);
     return s->launch_mode == BS_LAUNCH_CONDITIONAL && s->capturing ? bs_cu_open_while(s, r, error) : BS_OK;
 }
 
@@ -14505,7 +14507,8 @@ static bs_status bs_cu_session_wait(bs_device_session *s, int32_t *node, bs_erro
         return status;
     const int32_t *said = reinterpret_cast<const int32_t *>(s->pinned + s->layout.results + s->layout.status);
     bs_cu_tell_extents(s);
-    for (int32_t n = 1; said[0] == 0 && n < s->client->graph->n_nodes; n++) /* a failed run leaves outputs alone */
+    const bool failed = said[BS_DEVICE_FAILED] != BS_OK; /* then outputs are left alone */
+    for (int32_t n = 1; !failed && n < s->client->graph->n_nodes; n++)
         if (bs_cu_writes(s, n))
             bs_cu_unpack(s, n);
     bs_cu_tell(s);

@@ -247,6 +247,34 @@ static void test_faults(int32_t order, int32_t launch_mode)
     bs_cuda_close(device);
 }
 
+/* A body that fails in trip 3: the loop ends there, though every row would go on to the bound. */
+static void test_failing_body(int32_t order, int32_t launch_mode)
+{
+    enum { PLACES = 3, FAR = 2000 };
+    static float x[ROWS][PLACES], y[ROWS];
+    bs_graph *g = new_graph();
+    bs_device *device = NULL;
+    bs_decision d;
+    const bs_value rows = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(ROWS, PLACES)), none),
+                   start = bs_rows(g, bs_input(g, "start", BS_F32, BS_SHAPE2(ROWS, 1)), rows);
+    const bs_router loop = bs_loop_begin(g, rows, none, &(bs_loop_desc){.name = "far", .bound = FAR});
+    const bs_value was = bs_loop_carry(g, loop, start), seen = bs_loop_slice(g, loop, rows),
+                   is = bs_add(g, was, bs_reshape(g, seen, BS_SHAPE1(1))), all = bs_loop_next(g, loop, was, is);
+    bs_loop_end(g, loop, bs_affine(g, is, 0.0f, 1.0f));
+    bs_output(g, "y", bs_collect(g, all));
+    bs_session *s = open_session(g, order, launch_mode, &device);
+    const bs_buffer bx = {x, BS_F32, 2, {ROWS, PLACES}, {0}};
+    bs_bind(s, "x", &bx, &error);
+    bind(s, "start", BS_F32, y);
+    bind(s, "y", BS_F32, y);
+    check(bs_run(s, &error) == BS_ERROR_DATA && strstr(error.message, "select"), "the body fails: %s", error.message);
+    const bool told = bs_decision_get(s, "far", &d) == BS_OK;
+    check(told && d.counts[0] >= PLACES && d.counts[0] <= (PLACES + 1) * ROWS, "and no row goes on: %d trips",
+          told ? d.counts[0] : -1);
+    bs_session_close(s);
+    bs_cuda_close(device);
+}
+
 static void test_bad_count(int32_t order)
 {
     static float x[ROWS], y[ROWS];
@@ -271,8 +299,10 @@ int main(void)
     test_depth();
     cuda_cpu_order(1, 0); /* nodes that nothing holds back, and blocks, the last one first */
     for (int32_t order = BS_ORDER_BREADTH; order <= BS_ORDER_DEPTH; order++) {
-        for (int32_t mode = BS_LAUNCH_STREAM; mode < BS_LAUNCH_COUNT; mode++)
+        for (int32_t mode = BS_LAUNCH_STREAM; mode < BS_LAUNCH_COUNT; mode++) {
             test_faults(order, mode);
+            test_failing_body(order, mode);
+        }
         test_bad_count(order);
         for (int32_t mode = BS_LAUNCH_AUTO; mode < BS_LAUNCH_COUNT; mode++) {
             test_slices(order, mode, false);

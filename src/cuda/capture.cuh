@@ -27,7 +27,7 @@ __global__ void bs_cu_any_rows(BS_CU_ARGUMENT bs_cu_program program, int32_t fir
     bool any_rows = false;
     for (int32_t k = bs_cu_thread(); k < count; k += bs_cu_threads())
         any_rows = any_rows || bs_cu_count(t, program.steps[first + k].domain) > 0;
-    const bool some = __syncthreads_or(any_rows) != 0 && program.status[0] == 0;
+    const bool some = __syncthreads_or(any_rows) != 0 && program.status[BS_DEVICE_FAILED] == 0;
     if (threadIdx.x != 0)
         return;
     *any = some;
@@ -46,8 +46,8 @@ static bs_status bs_cu_ask_anybody(bs_device_session *s, int32_t at, int32_t cou
     int32_t steps = 0;
     for (int32_t k = at; k < at + count; k++)
         steps += s->launches.list[k].count;
-    BS_LAUNCH(bs_cu_any_rows, 1, 64, 0, s->stream, s->program, s->launches.list[at].first, steps, s->program.status + 2,
-              handle, decides);
+    BS_LAUNCH(bs_cu_any_rows, 1, 64, 0, s->stream, s->program, s->launches.list[at].first, steps,
+              s->program.status + BS_DEVICE_ANY, handle, decides);
     return bs_cu_launched(error);
 }
 
@@ -57,7 +57,7 @@ static bs_status bs_cu_ask_host(bs_device_session *s, int32_t at, int32_t count,
     int32_t *fetched = reinterpret_cast<int32_t *>(s->pinned + s->layout.fetched);
     bs_status status = bs_cu_ask_anybody(s, at, count, 0, false, error);
     if (status == BS_OK)
-        status = bs_cu_fetch(s, fetched, s->program.status + 2, sizeof *fetched, error);
+        status = bs_cu_fetch(s, fetched, s->program.status + BS_DEVICE_ANY, sizeof *fetched, error);
     *any = status == BS_OK && fetched[0];
     return status;
 }

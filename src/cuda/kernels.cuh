@@ -5,37 +5,37 @@
 #ifndef BS_CUDA_KERNELS
 #define BS_CUDA_KERNELS
 
-#define BS_CU_KERNELS(X)                                                                                  \
-    /* op_move.cuh, op_append.cuh, op_gather.cuh */                                                       \
-    X(store) X(append) X(fill) X(beyond) X(paths)                                                         \
-    /* op_route_score.cuh */                                                                              \
-    X(route_score) X(route_price)                                                                         \
-    /* op_elementwise.cuh */                                                                              \
-    X(activation) X(prelu) X(clip) X(affine) X(batch_norm)                                                \
-    /* op_unary.cuh, op_binary.cuh */                                                                     \
-    X(unary) X(binary) X(compare) X(where)                                                                \
-    /* op_binary.cuh, op_convert.cuh */                                                                   \
-    X(add) X(sub) X(mul) X(convert) X(sr_store)                                                           \
-    /* op_shape.cuh */                                                                                    \
-    X(concat) X(slice) X(reshape) X(transpose) X(pad) X(pixel_shuffle) X(pixel_unshuffle) X(gather_rows)  \
+#define BS_CU_KERNELS(X)                                                                                      \
+    /* op_move.cuh, op_append.cuh, op_gather.cuh */                                                           \
+    X(store) X(append) X(fill) X(beyond) X(paths)                                                             \
+    /* op_route_score.cuh */                                                                                  \
+    X(route_score) X(route_price)                                                                             \
+    /* op_elementwise.cuh */                                                                                  \
+    X(activation) X(prelu) X(clip) X(affine) X(batch_norm)                                                    \
+    /* op_unary.cuh, op_binary.cuh */                                                                         \
+    X(unary) X(binary) X(compare) X(where)                                                                    \
+    /* op_binary.cuh, op_convert.cuh */                                                                       \
+    X(add) X(sub) X(mul) X(convert) X(sr_store)                                                               \
+    /* op_shape.cuh */                                                                                        \
+    X(concat) X(slice) X(reshape) X(transpose) X(pad) X(pixel_shuffle) X(pixel_unshuffle) X(gather_rows)      \
     /* the same, op_shape_index.cuh */                                                                        \
-    X(roll) X(select) X(gather_elements) X(scatter_elements) X(scatter_rows)                              \
-    /* op_lines.cuh */                                                                                    \
-    X(softmax) X(layer_norm) X(reduce) X(argmax) X(topk)                                                  \
-    X(rms_norm) X(argmin) X(cumsum)                                                                       \
-    /* op_loop.cuh, op_rope.cuh, op_segment.cuh, op_image.cuh, op_from_data.cuh, op_unique.cuh, op_nms.cuh */          \
-    X(loop_trip) X(rope) X(segment_index) X(lrn) X(arange) X(nonzero) X(unique) X(nms) X(nms_pack)                     \
-    /* op_image.cuh, op_resize.cuh, op_features.cuh */                                                    \
-    X(pool2d) X(pool2d_global) X(resize) X(resize_double) X(resize_any) X(patch_features)                 \
-    /* op_conv_*.cuh, op_deconv.cuh */                                                                    \
-    X(conv2d) X(conv2d_depthwise) X(conv2d_tensor) X(conv2d_tile) X(conv2d_plain) X(deconv2d)             \
-    /* op_linear.cuh, op_matmul.cuh */                                                                    \
-    X(linear) X(linear_tensor) X(matmul)                                                                  \
-    /* op_recurrent.cuh */                                                                                \
-    X(lstm) X(gru)                                                                                        \
-    /* op_attention.cuh, op_segment.cuh */                                                                \
-    X(attention) X(segment_spread) X(segment_reduce)                                                      \
-    /* op_route.cuh, op_loop.cuh, op_look_ahead.cuh: they see all rows of a router. Last: see bs_cu_group */ \
+    X(roll) X(select) X(gather_elements) X(scatter_elements) X(scatter_rows)                                  \
+    /* op_lines.cuh */                                                                                        \
+    X(softmax) X(layer_norm) X(reduce) X(argmax) X(topk)                                                      \
+    X(rms_norm) X(argmin) X(cumsum)                                                                           \
+    /* op_loop.cuh, op_rope.cuh, op_segment.cuh, op_image.cuh, op_from_data.cuh, op_unique.cuh, op_nms.cuh */ \
+    X(loop_trip) X(rope) X(segment_index) X(lrn) X(arange) X(nonzero) X(unique) X(nms) X(nms_pack)            \
+    /* op_image.cuh, op_resize.cuh, op_features.cuh */                                                        \
+    X(pool2d) X(pool2d_global) X(resize) X(resize_double) X(resize_any) X(patch_features)                     \
+    /* op_conv_*.cuh, op_deconv.cuh */                                                                        \
+    X(conv2d) X(conv2d_depthwise) X(conv2d_tensor) X(conv2d_tile) X(conv2d_plain) X(deconv2d)                 \
+    /* op_linear.cuh, op_matmul.cuh */                                                                        \
+    X(linear) X(linear_tensor) X(matmul)                                                                      \
+    /* op_recurrent.cuh */                                                                                    \
+    X(lstm) X(gru)                                                                                            \
+    /* op_attention.cuh, op_segment.cuh */                                                                    \
+    X(attention) X(segment_spread) X(segment_reduce)                                                          \
+    /* op_route.cuh, op_loop.cuh, op_look_ahead.cuh: they see all rows of a router. Last: see bs_cu_group */  \
     X(route) X(route_rows) X(route_pack) X(loop) X(loop_again) X(look_ahead)
 
 enum {

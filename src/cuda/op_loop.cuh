@@ -62,12 +62,12 @@ __device__ inline bool bs_cu_loop_fails(const bs_cu_router &r, const bs_route_fa
         atomicMin(lowest, fault.row);
     __syncthreads();
     int32_t *status = r.t->program->status;
-    if (bad && *lowest == fault.row && atomicCAS(&status[0], 0, (int)BS_ERROR_DATA) == 0) {
-        status[1] = r.s->node;
-        status[3] = fault.kind;
-        status[4] = bs_cu_top_row(*r.t, domain, fault.row);
-        status[5] = fault.number;
-        status[6] = fault.end;
+    if (bad && *lowest == fault.row && atomicCAS(&status[BS_DEVICE_FAILED], 0, (int)BS_ERROR_DATA) == 0) {
+        status[BS_DEVICE_NODE] = r.s->node;
+        status[BS_DEVICE_FAULT] = fault.kind;
+        status[BS_DEVICE_FAULT + 1] = bs_cu_top_row(*r.t, domain, fault.row);
+        status[BS_DEVICE_FAULT + 2] = fault.number;
+        status[BS_DEVICE_FAULT + 3] = fault.end;
     }
     __syncthreads();
     return true;
@@ -142,7 +142,8 @@ __device__ inline void bs_cu_loop_again_run(const bs_cu_tile &t, const bs_device
             r.d.ids[at] = row;
         __syncthreads(); /* what the next rows of the body are views of follows from these */
     }
-    const bool bad = bs_cu_loop_fails(r, fault, t.program->domains[s->domain].parent);
+    bs_cu_loop_fails(r, fault, t.program->domains[s->domain].parent);
+    const bool bad = bs_cu_failed(*t.program); /* here, or in the body: no row goes on by what it left */
     if (threadIdx.x == 0) {
         r.counts[0] = bad ? 0 : r.next[0];
         r.d.counts[0] = r.d.offsets[1] = r.counts[0];

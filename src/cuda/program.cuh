@@ -28,7 +28,7 @@ struct bs_cu_program {
     uint64_t scratch_bytes;
     uint8_t *kernel_scratch; /* of the step that makes an extent, for all of its blocks */
     float *guesses;        /* [paths of a router] of the last look_ahead, and room for its lists */
-    int32_t *status;       /* [BS_DEVICE_STATUS]: the first failure of the run; whether a branch has rows (graph.cuh) */
+    int32_t *status;       /* [BS_DEVICE_STATUS] */
     const int32_t *dims;   /* [dimensions] of the run, as it begins */
     const bs_device_bound *bound;
     int32_t *extents; /* [n_dims] as they are known so far; NULL: no step makes any */
@@ -77,13 +77,13 @@ struct bs_cu_view : bs_cu_rect {
  * threads of a block agree on one answer. */
 __device__ __forceinline__ bool bs_cu_failed(const bs_cu_program &program)
 {
-    return __syncthreads_or(BS_CU_PEEK(&program.status[0]) != 0) != 0;
+    return __syncthreads_or(BS_CU_PEEK(&program.status[BS_DEVICE_FAILED]) != 0) != 0;
 }
 
 __device__ __forceinline__ void bs_cu_fail(const bs_cu_tile &t, const bs_device_step *s, bs_status status)
 {
-    if (atomicCAS(&t.program->status[0], 0, (int)status) == 0)
-        t.program->status[1] = s->node;
+    if (atomicCAS(&t.program->status[BS_DEVICE_FAILED], 0, (int)status) == 0)
+        t.program->status[BS_DEVICE_NODE] = s->node;
 }
 
 __device__ __forceinline__ const bs_device_operand *bs_cu_in(const bs_cu_tile &t, const bs_device_step *s, int32_t i)

@@ -9,7 +9,8 @@
 
 /* A loop at top level that is being launched or captured. */
 struct bs_cu_round {
-    int32_t begin, trips; /* launch of its first decision; trips so far */
+    int32_t begin, again; /* the launches of its decisions */
+    int32_t trips;        /* so far */
     bs_cu_handle handle;  /* of its WHILE node, */
     cudaGraphNode_t node; /* which is this, */
     cudaGraph_t around;   /* and stands in this graph */
@@ -56,7 +57,7 @@ static bs_status bs_cu_open_while(bs_device_session *s, bs_cu_round *r, bs_error
                                    error);
     r->around = s->graph;
     if (status == BS_OK)
-        status = bs_cu_ask_anybody(s, bs_cu_again_of(s, r->begin), 1, r->handle, true, error);
+        status = bs_cu_ask_anybody(s, r->again, 1, r->handle, true, error);
     if (status != BS_OK)
         return status; /* still capturing: bs_cu_graph_give_up ends it */
     status = bs_cu_capture_close(s, error);
@@ -75,7 +76,7 @@ static bs_status bs_cu_open_while(bs_device_session *s, bs_cu_round *r, bs_error
 
 static bs_status bs_cu_close_while(bs_device_session *s, const bs_cu_round *r, bs_error *error)
 {
-    bs_status status = bs_cu_ask_anybody(s, bs_cu_again_of(s, r->begin), 1, r->handle, true, error);
+    bs_status status = bs_cu_ask_anybody(s, r->again, 1, r->handle, true, error);
     if (status != BS_OK)
         return status;
     status = bs_cu_capture_close(s, error);
@@ -104,6 +105,7 @@ static bs_status bs_cu_enter_loop(bs_device_session *s, bs_cu_rounds *rounds, in
     bs_cu_round *r = &rounds->list[rounds->count++]; /* the builder bounds how deep loops nest */
     memset(r, 0, sizeof *r);
     r->begin = k;
+    r->again = bs_cu_again_of(s, k);
     return s->launch_mode == BS_LAUNCH_CONDITIONAL && s->capturing ? bs_cu_open_while(s, r, error) : BS_OK;
 }
 

@@ -157,7 +157,8 @@ static bs_status bs_cu_session_wait(bs_device_session *s, int32_t *node, bs_erro
         return status;
     const int32_t *said = reinterpret_cast<const int32_t *>(s->pinned + s->layout.results + s->layout.status);
     bs_cu_tell_extents(s);
-    for (int32_t n = 1; said[0] == 0 && n < s->client->graph->n_nodes; n++) /* a failed run leaves outputs alone */
+    const bool failed = said[BS_DEVICE_FAILED] != BS_OK; /* then outputs are left alone */
+    for (int32_t n = 1; !failed && n < s->client->graph->n_nodes; n++)
         if (bs_cu_writes(s, n))
             bs_cu_unpack(s, n);
     bs_cu_tell(s);

@@ -274,12 +274,13 @@ static bs_status bs_cu_session_settle(bs_device_session *s, bs_error *error)
 /* The status of the run as the device says it; where it has failed, the node and what is wrong with its data. */
 static bs_status bs_cu_tell_status(bs_device_session *s, const int32_t *said, int32_t *node)
 {
-    const bs_route_fault fault = {said[3], said[4], said[5], said[6]};
-    if (said[0] == BS_OK)
+    const int32_t *of = said + BS_DEVICE_FAULT;
+    const bs_route_fault fault = {of[0], of[1], of[2], of[3]};
+    if (said[BS_DEVICE_FAILED] == BS_OK)
         return BS_OK;
-    *node = said[1];
+    *node = said[BS_DEVICE_NODE];
     bs_route_say(&fault, fault.row, s->client->fault);
-    return (bs_status)said[0];
+    return (bs_status)said[BS_DEVICE_FAILED];
 }
 
 /* Copies between pinned and device memory. what: for the error message. */

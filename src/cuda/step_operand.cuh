@@ -222,25 +222,20 @@ static void bs_cu_source(bs_cu_tables *l, int32_t value, bs_device_operand *o)
 /* Where an instruction stores rows of `value` in its target. */
 static void bs_cu_target(bs_cu_tables *l, const bs_instr *i, int32_t value, bs_device_operand *o)
 {
-    const int32_t target = i->target, domain = i->domain;
-    bs_device_operand root;
+    bs_device_operand whole;
     if (i->map == BS_MAP_TRIP) {
-        bs_cu_operand(l, target, &root);
+        bs_cu_operand(l, i->target, &whole);
         bs_cu_extent(l, value, o);
-        bs_cu_trip_of(l->graph->nodes[i->node].router, &root, o);
-        o->domain = domain;
-        return;
+        bs_cu_trip_of(l->graph->nodes[i->node].router, &whole, o);
+    } else if (i->map != BS_MAP_CELL) { /* the row of the parent */
+        bs_cu_operand(l, i->target, o);
+    } else {
+        bs_cu_root(l, i->target, &whole);
+        bs_cu_extent(l, value, o);
+        bs_cu_seen(&whole, o->rank == 3 && whole.rank == 3 ? BS_AT_CELL : BS_AT_LINE, o);
+        o->margin = l->plan->values[i->target].margin;
     }
-    if (i->map != BS_MAP_CELL) { /* the row of the parent */
-        bs_cu_operand(l, target, o);
-        o->domain = domain;
-        return;
-    }
-    bs_cu_root(l, target, &root);
-    bs_cu_extent(l, value, o);
-    bs_cu_seen(&root, o->rank == 3 && root.rank == 3 ? BS_AT_CELL : BS_AT_LINE, o);
-    o->domain = domain;
-    o->margin = l->plan->values[target].margin;
+    o->domain = i->domain;
 }
 
 /* Where an output or a state is stored; base 0: nothing is bound to it. */

@@ -137,7 +137,10 @@ typedef struct bs_device_layout {
     /* With bs_plan_desc.in_place, inputs and slots take no bytes of the device. */
 } bs_device_layout;
 
-#define BS_DEVICE_STATUS 7 /* status, node, whether a branch has rows; of a failed loop kind, cell, number, end */
+/* The status of a run: the first failure and its node; whether a branch has rows; of a failed loop a bs_route_fault,
+ * whose row is the cell. */
+enum { BS_DEVICE_FAILED, BS_DEVICE_NODE, BS_DEVICE_ANY, BS_DEVICE_FAULT, BS_DEVICE_STATUS = BS_DEVICE_FAULT + 4 };
+
 #define BS_DEVICE_WORKSPACE 24576 /* bytes of shared memory that a kernel may use beside the rows of its tile */
 #define BS_DEVICE_LAUNCH_BYTES 24  /* pinned bytes that the backend keeps for a launch, */
 #define BS_DEVICE_SESSION_BYTES 2048 /* for a session besides, */

@@ -210,16 +210,17 @@ bool bs_plan_reads_in_a_row(const bs_plan *p, int32_t n, int32_t index, int32_t 
     return !zeros && !channels;
 }
 
-/* If not, the rows may also lie apart, where the reader takes them by one stride; the one row of the root does not. */
+/* If not, the rows may also lie apart, where the reader takes them by one stride; the one row of the root does not.
+ * Kernels of a device look every row up, but not the place that a trip has in it. */
 bool bs_plan_reads_in_place(const bs_plan *p, int32_t n, int32_t index, int32_t value)
 {
     const bs_domain *domain = &p->graph->domains[p->graph->values[value].domain];
     const uint32_t flags = bs_op_get(p->graph->nodes[n].op)->flags;
     const bool apart = domain->kind == BS_DOMAIN_PATH && domain->patches < 0 && domain->max_rows > 1 &&
                        !(flags & BS_OP_STRUCTURAL) && !(flags & BS_OP_PICKS && index == 0) &&
-                       !bs_plan_on_device(p); /* kernels of a device look every row up, */
+                       !bs_plan_on_device(p);
     const bool trip = bs_plan_on_device(p) && bs_view_slices(p->graph, &p->graph->nodes[p->graph->values[value].node]);
-    return !apart && !trip && /* but not what belongs to a trip */ bs_plan_reads_in_a_row(p, n, index, value);
+    return !apart && !trip && bs_plan_reads_in_a_row(p, n, index, value);
 }
 
 bool bs_plan_may_be_seen(const bs_plan *p, int32_t value)
