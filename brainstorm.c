@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 998effb9ea74360c681bd48c0c75db3f800ac0af702293b4b2e68633e0da6bc4
+ * sha256 of the parts: 0a3b8488fa7e483d7715c62c480ae6fb048310e7eb360e15d0268e5e51386d4c
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -19351,6 +19351,7 @@ typedef struct bs_router_info {
     int32_t bound;      /* most trips; 0: it is no loop */
     int32_t count;      /* value i32 [1]: trips of each row; 0 none */
     bs_dim_id trips;    /* the dimension that is the number of trips; -1 none */
+    bool in_turn;       /* a row makes one trip, the one that its count is the number of, from 1 */
     int32_t again;      /* the node that decides after a trip, with which the body ends; 0: it has not ended yet */
     int32_t begun_before; /* the loop that was begun before it and had not ended; 0 none */
     int32_t n_carried;  /* carried values that nothing follows yet */
@@ -19486,12 +19487,13 @@ typedef struct bs_decision_data {
     int32_t rows, paths, per_row; /* per_row: most paths a cell */
     float price;                  /* price at which a budget is kept; 0 for other protocols and forced routes */
     int32_t trip;                 /* a loop: the number of the trip that is to be made, from 0 */
+    int32_t due, taken;           /* whose rows go in turn: how many do, and how many of those have begun */
     int32_t *chosen;   /* [rows * per_row] path or -1, in order of choice */
     float *gates;      /* [rows * per_row] */
     int32_t *counts;   /* [paths] */
     int32_t *offsets;  /* [paths + 1] */
     int32_t *ids;      /* [rows * per_row] parent row of every packed row; ascending within a path */
-    int32_t *inverse;  /* [rows * per_row] packed row of every choice, -1 none */
+    int32_t *inverse;  /* [rows * per_row] packed row of every choice, -1 none; or the due rows in order of turns */
     int64_t dropped;
 } bs_decision_data;
 
@@ -19603,6 +19605,7 @@ typedef struct bs_call {
     /* BS_OP_DECIDED only: one row a call */
     const bs_decision_data *decision; /* of the node's router */
     int32_t decided;                  /* the row of it that this call is about */
+    int32_t around;                   /* BS_OP_AROUND only: rows of operand 0 */
     bool ahead;                       /* the route is forced: there are no scores */
     /* for a look-ahead, which has no outputs. [paths of its router]: the largest margins so far, -1: no row chooses
      * that path; and [paths] scratch */
@@ -19681,7 +19684,9 @@ typedef enum bs_op_flags {
     BS_OP_EMPTY = 8192,
     BS_OP_NAMED = 256,      /* its name must be unique: inputs, states and outputs; routers */
     /* rows of a segment influence each other: never in a tile, operands whole; its rule checks their domains */
-    BS_OP_CROSS_ROW = 128
+    BS_OP_CROSS_ROW = 128,
+    /* reads what a loop around it carries: never in a tile, operand 0 is all rows of the loop's domain */
+    BS_OP_AROUND = 32768
 } bs_op_flags;
 
 /* A field of a descriptor, in order: for model files and `inspect`, and to check that integers are within low .. high
@@ -19706,6 +19711,8 @@ typedef struct bs_op_rules {
      * first + count: all, or with BS_OP_ROWS a few at a time, in order. NULL: copied. */
     void (*prepare)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *weights,
                     int32_t first, int32_t count, void *prepared);
+    /* Its scratch lies in a device's memory, too, for all blocks together: no other step runs beside it. */
+    bool on_device;
     /* Whether two nodes with the same weights, algorithm and prepared bytes prepare them alike. NULL: they do. */
     bool (*same_layout)(const bs_graph *graph, const bs_node *a, const bs_node *b);
 } bs_op_rules;
@@ -19733,6 +19740,9 @@ typedef struct bs_op {
 
 /* Whether weights are brought into another form than they come in. */
 static inline bool bs_op_prepares(const bs_op *op) { return op->rules && op->rules->prepare; }
+
+/* Whether its rows need others, which a tile may not have. */
+static inline bool bs_op_sees_rows(const bs_op *op) { return (op->flags & (BS_OP_CROSS_ROW | BS_OP_AROUND)) != 0; }
 
 static inline int32_t bs_op_max_in(const bs_op *op) { return bs_or_default(op->max_in, op->min_in); }
 
@@ -20743,7 +20753,9 @@ BS_INTERNAL bs_bytes bs_weight_elements(const bs_weight_spec *spec);
     X(arange, KERNEL) X(nonzero, KERNEL) X(unique, KERNEL) X(nms, KERNEL)                                             \
     /* op set 4: loops.c, lowered by the planner */                                                                   \
     X(loop, KERNEL) X(loop_carry, NONE) X(loop_trip, KERNEL) X(loop_slice, NONE) X(loop_next, NONE)                   \
-    X(loop_collect, NONE) X(loop_again, KERNEL)
+    X(loop_collect, NONE) X(loop_again, KERNEL) X(loop_rows, KERNEL)                                                  \
+    /* op set 4: trees.c */                                                                                           \
+    X(children, KERNEL) X(levels, KERNEL)
 
 #if defined(BS_ONLY_OPS)
 #define BS_OP_input 1
@@ -25340,7 +25352,7 @@ static bs_status nms_run(const bs_call *call)
     return status;
 }
 
-static const bs_op_rules nms_rules = {.plan = nms_plan};
+static const bs_op_rules nms_rules = {.plan = nms_plan, .on_device = true};
 
 const bs_op bs_op_nms = {.name = "nms",
                          .min_in = 2,
@@ -27418,7 +27430,7 @@ typedef struct bs_gather_params { /* operands: one for each path (0: none), then
 
 typedef struct bs_loop_params {
     const char *name;
-    int32_t bound;
+    int32_t bound, in_turn;
 } bs_loop_params;
 
 /* `mode` of a loop_trip: the number of the trip, from 0 or from 1, as [1]; or from 0 as a number alone, an index. */
@@ -27811,7 +27823,7 @@ static inline BS_BOTH float bs_guess_margin(const bs_scores *x, const int32_t *b
 typedef struct bs_loop_rule {
     int32_t bound; /* trips of any row, at most */
     int32_t trips; /* extent of the dimension that it goes over; the bound where there is none */
-    bool over, counted; /* it goes over a dimension; each row has a count */
+    bool over, counted, in_turn; /* it goes over a dimension; each row has a count, which is the trip that it makes */
 } bs_loop_rule;
 
 /* How many trips a row may make. `count`: its own, read only where rows have one. */
@@ -27827,6 +27839,12 @@ static inline BS_BOTH bs_route_fault bs_loop_begins(const bs_loop_rule *rule, co
     const int32_t most = bs_loop_most(rule, count);
     *goes = most > 0;
     return bs_route_fault_if(most > rule->bound, BS_ROUTE_BAD_COUNT, row, most, rule->bound);
+}
+
+/* Where rows go in turn the turn of one that goes, else path 0; 0 or -1: it does not. */
+static inline BS_BOTH int32_t bs_loop_choice(const bs_loop_rule *rule, const bs_scores *count, bool goes)
+{
+    return !rule->in_turn ? goes - 1 : goes ? bs_score_int(count, 0) : 0;
 }
 
 /* Whether a row makes trip number `trip`, after the one before. predicate: what the body gave, or NULL. */
@@ -28795,14 +28813,16 @@ bs_value bs_gather(bs_graph *graph, bs_router router, const bs_value *values, bs
 
 /* ==== begin src/ops/loops.c =================================================================== */
 /* ops/loops.c - loops: a router whose one path is the body, decided again after each trip. Builder functions and shape
- * rules. Relies on ops/structure.h. Must never decide anything itself: that is run/loops.c, when a session runs.
+ * rules; what a body reads by itself. Relies on ops/structure.h, ops/span.h. Must never decide anything itself: that is
+ * run/loops.c, when a session runs.
  *
  * A carried value is two nodes: loop_carry gives the body its rows as they were before the trip, loop_next what they
  * are after it. Both are of one storage, the rows of loop_next in the domain of the loop. */
 /* #include "ops/common.h" */
+/* #include "ops/span.h" */
 /* #include "ops/structure.h" */
 
-static const bs_field loop_fields[] = {BS_INT_OF("bound", 0, BS_MAX_TRIPS)};
+static const bs_field loop_fields[] = {BS_INT_OF("bound", 0, BS_MAX_TRIPS), BS_INT_OF("in_turn", 0, 1)};
 static const bs_field of_loop_fields[] = {BS_INT("router"), BS_INT("mode")};
 
 /* ------------------------------------------------------------------------------------------------------- begin */
@@ -28829,6 +28849,8 @@ static bool loop_operands_sound(bs_infer *infer)
                              bs_say_domain(infer, infer->in[0]->domain));
     if (infer->ids[2] && over->rank < 1)
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "what it goes over has no dimension");
+    if (((const bs_loop_params *)infer->params)->in_turn && (infer->ids[1] == 0 || infer->ids[2] != 0))
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "rows go in turn by their count, over no value");
     if (loop_depth(g, infer->in[0]->domain) == BS_MAX_LOOP_DEPTH)
         return bs_infer_fail(infer, BS_ERROR_LIMIT, "%d loops in loops, expected %d at most", BS_MAX_LOOP_DEPTH + 1,
                              BS_MAX_LOOP_DEPTH);
@@ -28860,6 +28882,7 @@ static bool loop_infer(bs_infer *infer)
         return false;
     loop->bound = desc.capacity;
     loop->count = infer->ids[1];
+    loop->in_turn = ((const bs_loop_params *)infer->params)->in_turn != 0;
     loop->trips = infer->ids[2] ? infer->in[2]->dims[0] : -1;
     loop->max_paths_per_cell = 1;
     loop->begun_before = g->open_loop;
@@ -28877,8 +28900,9 @@ const bs_op bs_op_loop = {.name = "loop",
 
 bs_router bs_loop_begin(bs_graph *graph, bs_value like, bs_value count, const bs_loop_desc *desc)
 {
-    const bs_loop_params p = {desc && desc->name ? desc->name : "", desc ? desc->bound : 0};
-    const int32_t in[3] = {like.id, count.id, desc ? desc->over : 0};
+    const bs_loop_desc any = desc ? *desc : (bs_loop_desc){.bound = 0};
+    const bs_loop_params p = {any.name ? any.name : "", any.bound, any.in_turn};
+    const int32_t in[3] = {like.id, count.id, any.over};
     const bs_node *node = bs_op_build_node(graph, &bs_op_loop, in, 3, &p);
     const bs_router loop = {node ? node->router : 0};
     return loop;
@@ -28916,7 +28940,8 @@ static bool is_of(bs_infer *infer, int32_t index, int32_t domain)
 static bool carry_infer(bs_infer *infer)
 {
     bs_router_info *loop = loop_of(infer);
-    if (!loop || !is_of(infer, 0, loop->domain))
+    const bool shared = loop && infer->in[0]->domain == 0 && infer->graph->domains[loop->domain].patches < 0;
+    if (!loop || (!shared && !is_of(infer, 0, loop->domain)))
         return false;
     loop->n_carried++;
     infer->out[0].domain = loop->path_domains;
@@ -29019,6 +29044,78 @@ bs_value bs_loop_slice(bs_graph *graph, bs_router loop, bs_value x)
     return bs_select(graph, bs_scatter(graph, loop, 0, x), trip_of(graph, loop, BS_TRIP_INDEX), 0);
 }
 
+/* Whether operand `index` is a value that the loop carries. */
+static bool is_carried(bs_infer *infer, int32_t index)
+{
+    const bs_node *carry = &infer->graph->nodes[infer->in[index]->node];
+    return (bs_node_is(carry, &bs_op_loop_carry) && carry->router == infer->router) ||
+           bs_infer_fail(infer, BS_ERROR_GRAPH, "operand %d is made by %s, expected a value that loop \"%s\" carries",
+                         index, bs_op_get(carry->op)->name, infer->graph->routers[infer->router].desc->name);
+}
+
+static bool loop_rows_infer(bs_infer *infer)
+{
+    const bs_graph *g = infer->graph;
+    const bs_router_info *loop = loop_of(infer);
+    const bs_value_info *x = infer->in[0], *index = infer->in[1];
+    bs_value_info *out = &infer->out[0];
+    if (!loop || !is_carried(infer, 0) || !is_of(infer, 1, loop->path_domains) || !bs_infer_dtype(infer, 1, BS_I32) ||
+        !bs_infer_rank(infer, 1, 0, 1) || !bs_infer_rank_out(infer, x->rank + index->rank))
+        return false;
+    if (g->domains[loop->domain].kind != BS_DOMAIN_ROWS || bs_domain_is_patches(&g->domains[loop->domain]))
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "loop \"%s\" is of %s, expected rows of a tensor",
+                             loop->desc->name, bs_say_domain(infer, loop->domain));
+    for (int32_t i = 0; i < x->rank; i++)
+        out->dims[i + index->rank] = x->dims[i];
+    if (index->rank)
+        out->dims[0] = index->dims[0];
+    return true;
+}
+
+/* One row, or zeros. */
+static void copy_around(const bs_call *call, const bs_operand *to, const void *from)
+{
+    static const float zero = 0;
+    bs_operand row = call->in[0];
+    bs_span span;
+    row.data = from ? (void *)(uintptr_t)from : (void *)(uintptr_t)&zero;
+    for (int32_t d = 0; d < row.rank && !from; d++)
+        row.stride[d] = 0;
+    bs_span_box(&span, to, 1);
+    bs_span_copy(&span, call, to, &row, NULL);
+}
+
+static bs_status loop_rows_run(const bs_call *call)
+{
+    const bs_operand *x = &call->in[0], *index = &call->in[1], *out = &call->out[0];
+    const int32_t count = index->rank ? index->dim[0] : 1;
+    bs_operand to = *x;
+    for (int32_t d = 0; d < x->rank; d++)
+        to.stride[d] = out->stride[d + index->rank];
+    for (int32_t i = 0; i < call->rows * count; i++) {
+        const int32_t row = i / count, k = i % count;
+        const int32_t named = *(const int32_t *)bs_operand_at(index, row * index->row_stride + k * index->stride[0]);
+        if (named < -1 || named >= call->around)
+            return bs_call_fail(call, "index %d is %d, expected -1 .. %d", k, named, call->around - 1);
+        to.data = bs_operand_at(out, row * out->row_stride + (index->rank ? k * out->stride[0] : 0));
+        copy_around(call, &to, named < 0 ? NULL : bs_operand_at(x, named * x->row_stride));
+    }
+    return BS_OK;
+}
+
+const bs_op bs_op_loop_rows = {.name = "loop_rows",
+                               .min_in = 2,
+                               .flags = BS_OP_STRUCTURAL | BS_OP_AROUND,
+                               BS_PARAMS(bs_gather_params, of_loop_fields),
+                               .infer = loop_rows_infer,
+                               .run = loop_rows_run};
+
+bs_value bs_loop_rows(bs_graph *graph, bs_router loop, bs_value carried, bs_value index)
+{
+    const bs_gather_params p = params_of(loop);
+    return bs_op_build_two(graph, carried, index, &p, &bs_op_loop_rows);
+}
+
 /* -------------------------------------------------------------------------------------------- what a body gives */
 
 /* Operands: the value of the body, what was there before the first trip (none: zeros), the carried value or none. */
@@ -29118,6 +29215,8 @@ static bool again_infer(bs_infer *infer)
     if (!loop)
         return false;
     infer->domain = loop->path_domains;
+    if (infer->ids[0] && loop->in_turn)
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "a predicate, where rows go in turn: a row makes one trip");
     if (infer->ids[0] && !is_of(infer, 0, loop->path_domains))
         return false;
     if (infer->ids[0] && ((go_on->dtype != BS_F32 && go_on->dtype != BS_I32) || go_on->rank > 1 ||
@@ -29150,6 +29249,190 @@ void bs_loop_end(bs_graph *graph, bs_router loop, bs_value go_on)
     bs_op_build_node(graph, &bs_op_loop_again, in, 2, &p);
 }
 /* ==== end src/ops/loops.c ===================================================================== */
+
+/* ==== begin src/ops/trees.h =================================================================== */
+/* ops/trees.h - the lists by which rows get their levels, for the plain kernel and a device.
+ * Relies on base/base.h. Must never know where indices come from. */
+#ifndef BS_OPS_TREES_H
+#define BS_OPS_TREES_H
+
+/* #include "base/base.h" */
+/* #include "base/both.h" */
+
+typedef struct bs_children_params {
+    const char *name;
+    int32_t slots;
+} bs_children_params;
+
+/* Of [rows, slots] children. An index is named by where it stands among all of them: row * slots + slot. */
+typedef struct bs_level_lists {
+    int32_t *above; /* [rows] the first index that names a row; -1 none */
+    int32_t *waits; /* [rows] children that have no level yet */
+    int32_t *order; /* [rows] rows that have a level, in the order in which they got it */
+    int32_t *next;  /* [rows * slots] another index that names the same row; -1 none */
+} bs_level_lists;
+
+enum { BS_LEVEL_WORDS = 3 }; /* of a row, beside those of its indices */
+
+static inline BS_BOTH bs_level_lists bs_level_lists_in(void *scratch, int64_t rows)
+{
+    int32_t *at = (int32_t *)scratch;
+    const bs_level_lists lists = {at, at + rows, at + 2 * rows, at + BS_LEVEL_WORDS * rows};
+    return lists;
+}
+
+#endif
+/* ==== end src/ops/trees.h ===================================================================== */
+
+/* ==== begin src/ops/trees.c =================================================================== */
+/* ops/trees.c - the structure of trees and graphs whose vertices are rows: children, levels.
+ * Relies on common.h and trees.h. Must never let an index that was not checked reach an address. */
+/* #include "ops/common.h" */
+/* #include "ops/trees.h" */
+
+static const bs_field children_fields[] = {BS_INT_OF("slots", 1, 1 << 15)};
+
+/* ---------------------------------------------------------------------------------------------------- children */
+
+static bool children_infer(bs_infer *infer)
+{
+    bs_value_info *out = &infer->out[0];
+    for (int32_t i = 0; i < 2; i++)
+        if (!bs_infer_root(infer, i) || !bs_infer_dtype(infer, i, BS_I32) || !bs_infer_rank(infer, i, 1, 1))
+            return false;
+    out->rank = 2;
+    out->dims[1] = bs_dim_const(infer->graph, ((const bs_children_params *)infer->params)->slots);
+    return true;
+}
+
+static int32_t *index_at(const bs_operand *o, int64_t row, int64_t slot)
+{
+    return bs_operand_at(o, row * o->stride[0] + slot * o->stride[1]);
+}
+
+static bs_status children_run(const bs_call *call)
+{
+    const bs_operand *lengths = &call->in[0], *indices = &call->in[1], *out = &call->out[0];
+    int32_t taken = 0;
+    for (int32_t row = 0; row < out->dim[0]; row++) {
+        const int32_t length = *index_at(lengths, row, 0), most = bs_min_i32(out->dim[1], indices->dim[0] - taken);
+        if (length < 0 || length > most)
+            return bs_call_fail(call, "row %d has %d children, expected 0 .. %d", row, length, most);
+        for (int32_t k = 0; k < out->dim[1]; k++)
+            *index_at(out, row, k) = k < length ? *index_at(indices, taken + k, 0) : -1;
+        taken += length;
+    }
+    return BS_OK;
+}
+
+const bs_op bs_op_children = {.name = "children",
+                              .min_in = 2,
+                              .roles = {BS_ROLE_DECIDING, BS_ROLE_DECIDING},
+                              BS_PARAMS(bs_children_params, children_fields),
+                              .infer = children_infer,
+                              .run = children_run};
+
+bs_value bs_children(bs_graph *graph, bs_value lengths, bs_value indices, int32_t slots)
+{
+    return bs_op_build_two(graph, lengths, indices, &(bs_children_params){"", slots}, &bs_op_children);
+}
+
+/* ------------------------------------------------------------------------------------------------------ levels */
+
+static bool levels_infer(bs_infer *infer)
+{
+    bs_value_info *out = &infer->out[0];
+    if (!bs_infer_root(infer, 0) || !bs_infer_dtype(infer, 0, BS_I32) || !bs_infer_rank(infer, 0, 2, 2) ||
+        !bs_infer_field(infer, "children", (int64_t)bs_bytes_figure(bs_value_elements(infer->graph, infer->in[0])), 1,
+                        INT32_MAX))
+        return false;
+    out->dims[1] = bs_dim_const(infer->graph, 1);
+    return true;
+}
+
+/* For each row the list of rows above it, and how many of its children have no level yet; for each index the next one
+ * of its list; and the rows that have a level, in the order in which they got it. */
+static void levels_plan(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w,
+                        bs_node_plan *plan)
+{
+    (void)choice, (void)max_h, (void)max_w;
+    const bs_value_info *x = bs_value_get(graph, bs_node_in(graph, node)[0]);
+    plan->scratch_bytes = bs_bytes_add(
+        bs_bytes_times(bs_value_elements(graph, x), sizeof(int32_t)),
+        bs_bytes_times(bs_value_elements(graph, bs_value_get(graph, node->first_out)),
+                       BS_LEVEL_WORDS * sizeof(int32_t)));
+}
+
+typedef struct levels_job {
+    const bs_operand *children, *levels;
+    bs_level_lists lists;
+    int32_t done; /* rows that have a level */
+} levels_job;
+
+/* Row `row` has its level, when `waits` of its children have none yet. */
+static void levels_put(levels_job *job, int32_t row, int32_t level, int32_t waits)
+{
+    *index_at(job->levels, row, 0) = level;
+    if (waits == 0)
+        job->lists.order[job->done++] = row;
+}
+
+static bs_status levels_list(const bs_call *call, levels_job *job)
+{
+    const int32_t rows = job->children->dim[0], slots = job->children->dim[1];
+    for (int32_t row = 0; row < rows; row++)
+        job->lists.above[row] = -1;
+    for (int32_t row = 0; row < rows; row++) {
+        int32_t waits = 0;
+        for (int32_t k = 0; k < slots; k++) {
+            const int32_t child = *index_at(job->children, row, k), at = row * slots + k;
+            if (child < -1 || child >= rows)
+                return bs_call_fail(call, "child %d of row %d is %d, expected -1 .. %d", k, row, child, rows - 1);
+            if (child < 0)
+                continue;
+            job->lists.next[at] = job->lists.above[child];
+            job->lists.above[child] = at;
+            waits++;
+        }
+        job->lists.waits[row] = waits;
+        levels_put(job, row, 1, waits);
+    }
+    return BS_OK;
+}
+
+/* A row has its level when its last child has one, so the order of rows never goes round. */
+static bs_status levels_run(const bs_call *call)
+{
+    const int32_t rows = call->in[0].dim[0], slots = call->in[0].dim[1];
+    levels_job job = {&call->in[0], &call->out[0], bs_level_lists_in(call->scratch, rows), 0};
+    const bs_status status = levels_list(call, &job);
+    for (int32_t i = 0; i < job.done && status == BS_OK; i++) {
+        const int32_t row = job.lists.order[i], level = *index_at(job.levels, row, 0) + 1;
+        for (int32_t at = job.lists.above[row]; at >= 0; at = job.lists.next[at]) {
+            const int32_t parent = at / slots;
+            levels_put(&job, parent, bs_max_i32(level, *index_at(job.levels, parent, 0)), --job.lists.waits[parent]);
+        }
+    }
+    int32_t row = 0;
+    while (status == BS_OK && row < rows && job.lists.waits[row] == 0)
+        row++;
+    return status != BS_OK || row == rows ? status : bs_call_fail(call, "the children of row %d go round", row);
+}
+
+static const bs_op_rules levels_rules = {.plan = levels_plan, .on_device = true};
+
+const bs_op bs_op_levels = {.name = "levels",
+                            .min_in = 1,
+                            .roles = {BS_ROLE_DECIDING},
+                            .infer = levels_infer,
+                            .rules = &levels_rules,
+                            .run = levels_run};
+
+bs_value bs_levels(bs_graph *graph, bs_value children)
+{
+    return bs_op_build_one(graph, children, NULL, &bs_op_levels);
+}
+/* ==== end src/ops/trees.c ===================================================================== */
 
 /* ==== begin src/ops/look_ahead.c ============================================================== */
 /* ops/look_ahead.c - predicts what a later router will choose by scores that are known now, so that weights are read
@@ -29718,7 +30001,7 @@ static bs_status unique_run(const bs_call *call)
     return BS_OK;
 }
 
-static const bs_op_rules unique_rules = {.plan = unique_plan};
+static const bs_op_rules unique_rules = {.plan = unique_plan, .on_device = true};
 
 const bs_op bs_op_unique = {.name = "unique",
                             .min_in = 1,
@@ -31199,7 +31482,7 @@ typedef struct bs_device_decision {
     uint64_t top;  /* i16 [rows of the top-level domain]: the first path of each, for the host; -1 not reached */
     uint64_t sums; /* i32 [paths]: rows of a path in this run, over all tiles */
     uint64_t price; /* f32 [1] */
-    uint64_t trip;  /* i32 [1]: of a loop */
+    uint64_t trip;  /* i32 [3]: of a loop; then `due` and `taken` of bs_decision_data */
 } bs_device_decision;
 
 /* ------------------------------------------------------------------------------------------------- layout */
@@ -31686,7 +31969,8 @@ bool bs_plan_may_end_in_place(const bs_plan *p, int32_t value)
  * of a carried value, which may be written before it is read. */
 static bool ends_a_trip_by_a_view(const bs_plan *p, const bs_node *node, int32_t index, int32_t value)
 {
-    return bs_router_loops(p->graph, node->router) && !bs_node_is_view(node) && index == 0 &&
+    return bs_router_loops(p->graph, node->router) && bs_node_work(node) != BS_WORK_CALL && !bs_node_is_view(node) &&
+           index == 0 &&
            bs_node_is_view(&p->graph->nodes[p->graph->values[value].node]);
 }
 
@@ -31850,7 +32134,7 @@ void bs_plan_size_node(const bs_plan *p, int32_t n, bs_node_plan *np)
     /* larger plans are refused, whatever kernels want */
     if (op->rules && op->rules->plan && bs_bytes_figure(np->prepared_bytes) < BS_MAX_PLAN_BYTES)
         op->rules->plan(g, node, (bs_conv_choice)p->desc.conv, (int32_t)h, (int32_t)w, np);
-    if (bs_plan_on_device(p) && !node->makes)
+    if (bs_plan_on_device(p) && !(op->rules && op->rules->on_device))
         np->scratch_bytes = bs_bytes_of(0); /* blocks of a device have their own scratch */
 }
 
@@ -32285,7 +32569,7 @@ static void look_into_trees(bs_plan *plan)
             continue;
         top->images = top->images || (node->n_out > 0 && g->values[node->first_out].rank == 3);
         /* the trips of a tile cannot wait for other rows */
-        top->whole = top->whole || (g->domains[node->domain].loop && bs_op_get(node->op)->flags & BS_OP_CROSS_ROW);
+        top->whole = top->whole || (g->domains[node->domain].loop && bs_op_sees_rows(bs_op_get(node->op)));
         top->streams = top->streams ||
                        (g->domains[node->domain].kind == BS_DOMAIN_PATH && bs_plan_node_streams(plan, n));
     }
@@ -33091,7 +33375,7 @@ static bool runs_in_tiles(const bs_lower_pass *l, const bs_node *node)
 {
     const bs_graph *g = l->g;
     const int32_t top = bs_plan_top_domain(g, node->domain);
-    if (bs_op_get(node->op)->flags & BS_OP_CROSS_ROW)
+    if (bs_op_sees_rows(bs_op_get(node->op)))
         return false;
     if (node->n_out == 0) /* a decision; ops that end a run have no router */
         return l->plan->routers[node->router].in_tile;
@@ -36148,9 +36432,11 @@ static const char *decision_wrong(const bs_plan *p, int32_t r)
 static bool make_call(const image_at *a)
 {
     const bs_node *node = a->node;
+    const int32_t around = bs_op_get(node->op)->flags & BS_OP_AROUND ? bs_node_in(a->g, node)[0] : 0;
     bool sound = bs_node_work(node) == BS_WORK_CALL && (node->n_out > 0 || (!a->tile && bs_plan_streams(a->p))) &&
-                 !(a->tile && bs_op_get(node->op)->flags & BS_OP_CROSS_ROW) &&
-                 (node->router == 0 || is_decided(a, node->router)) && touches_operands(a);
+                 !(a->tile && bs_op_sees_rows(bs_op_get(node->op))) &&
+                 (node->router == 0 || is_decided(a, node->router)) && touches_operands(a) &&
+                 (around == 0 || touches(a, bs_view_of(a->g, &a->g->nodes[a->g->values[around].node])));
     for (int32_t k = 0; k < node->n_out && sound; k++) {
         const int32_t out = node->first_out + k;
         sound = (bs_plan_is_stored(a->p, out) || a->p->values[out].storage == BS_STORAGE_OUTPUT) && touches(a, out);
@@ -41053,7 +41339,7 @@ static void place_choices(decision_sizes *used, bs_device_decision *d)
     d->inverse = take(at, choices, sizeof(int32_t));
     d->work = take(at, 2 * choices + 4 * (int64_t)d->paths, sizeof(int32_t));
     d->price = take(at, 1, sizeof(float));
-    d->trip = take(at, 1, sizeof(int32_t));
+    d->trip = take(at, 3, sizeof(int32_t));
 }
 
 /* Places the decisions of all routers: [routers], or NULL when only the sizes are wanted. */
@@ -42097,7 +42383,8 @@ bs_route_fault bs_route_budget(const bs_routing *r)
 /* ==== end src/run/budget.c ==================================================================== */
 
 /* ==== begin src/run/loops.c =================================================================== */
-/* run/loops.c - the decisions of a loop: which rows make the first trip, and which of those that made one make another.
+/* run/loops.c - the decisions of a loop: which rows make the first trip, and which of those that made one make another;
+ * or, where rows go in turn, whose turn it is.
  * Relies on run/routing.h. Must never keep a row active beyond its bound. */
 /* #include "run/routing.h" */
 
@@ -42105,7 +42392,7 @@ static bs_loop_rule rule_of(const bs_context *c, const bs_router_info *loop)
 {
     const bool over = loop->trips >= 0;
     const bs_loop_rule rule = {loop->bound, over ? (int32_t)c->session->dims[loop->trips] : loop->bound, over,
-                               loop->count != 0};
+                               loop->count != 0, loop->in_turn};
     return rule;
 }
 
@@ -42113,6 +42400,56 @@ static bs_loop_rule rule_of(const bs_context *c, const bs_router_info *loop)
 static bs_scores count_of(const bs_context *c, const bs_router_info *loop, int32_t row)
 {
     return loop->count ? bs_scores_of(c, loop->count, row) : (bs_scores){NULL, 0, true};
+}
+
+/* Sorts the due rows, which are `ids`, by `chosen`, their turns, byte by byte: rows of one turn keep their order. */
+static void sort_turns(bs_decision_data *d, int32_t bound)
+{
+    int32_t *from = d->ids, *to = d->inverse;
+    for (int32_t shift = 0; bound >> shift > 0; shift += 8) {
+        int32_t starts[257] = {0};
+        for (int32_t i = 0; i < d->due; i++)
+            starts[(d->chosen[from[i]] >> shift & 255) + 1]++;
+        for (int32_t b = 0; b < 256; b++)
+            starts[b + 1] += starts[b];
+        for (int32_t i = 0; i < d->due; i++)
+            to[starts[d->chosen[from[i]] >> shift & 255]++] = from[i];
+        int32_t *const sorted = to;
+        to = from;
+        from = sorted;
+    }
+    if (from != d->inverse)
+        memcpy(d->inverse, from, (size_t)d->due * sizeof *from);
+}
+
+/* The rows whose turn is next: turns without rows are passed over. */
+static void take_turn(bs_context *c, const bs_router_info *loop, bs_decision_data *d)
+{
+    int32_t turn = 0, count = 0;
+    while (d->taken < d->due) {
+        const int32_t row = d->inverse[d->taken];
+        const bs_scores score = count_of(c, loop, row);
+        if (count > 0 && bs_score_int(&score, 0) != turn)
+            break;
+        turn = bs_score_int(&score, 0);
+        d->ids[count++] = row;
+        d->taken++;
+    }
+    d->trip = count > 0 ? turn - 1 : d->trip;
+    d->counts[0] = d->offsets[1] = count;
+}
+
+/* `chosen` has been the turn of each row, 0: none. */
+static void begin_turns(bs_context *c, const bs_router_info *loop, bs_decision_data *d)
+{
+    d->due = d->taken = d->offsets[0] = 0;
+    for (int32_t row = 0; row < d->rows; row++)
+        if (d->chosen[row] > 0)
+            d->ids[d->due++] = row;
+    sort_turns(d, loop->bound);
+    for (int32_t row = 0; row < d->rows; row++)
+        d->chosen[row] = d->chosen[row] > 0 ? 0 : -1;
+    take_turn(c, loop, d);
 }
 
 bs_route_fault bs_loop_decide(bs_context *c, int32_t router)
@@ -42126,10 +42463,12 @@ bs_route_fault bs_loop_decide(bs_context *c, int32_t router)
         const bs_scores count = count_of(c, loop, row);
         bool goes;
         fault = bs_loop_begins(&rule, &count, row, &goes);
-        d->chosen[row] = goes ? 0 : -1;
+        d->chosen[row] = bs_loop_choice(&rule, &count, goes);
         d->gates[row] = 1.0f;
     }
-    if (fault.kind == BS_ROUTE_SOUND)
+    if (fault.kind == BS_ROUTE_SOUND && rule.in_turn)
+        begin_turns(c, loop, d);
+    else if (fault.kind == BS_ROUTE_SOUND)
         bs_decision_pack(d);
     return fault;
 }
@@ -42145,6 +42484,10 @@ bs_route_fault bs_loop_decide_again(bs_context *c, int32_t router)
     const int32_t predicate = bs_node_in(g, &g->nodes[loop->again])[0];
     bs_route_fault fault = {BS_ROUTE_SOUND, -1, 0, 0};
     int32_t kept = 0;
+    if (rule.in_turn) {
+        take_turn(c, loop, d);
+        return fault;
+    }
     d->trip += d->counts[0] > 0;
     for (int32_t k = 0; k < d->counts[0] && fault.kind == BS_ROUTE_SOUND; k++) {
         const int32_t row = d->ids[k];
@@ -42462,9 +42805,19 @@ BS_INTERNAL void bs_exec_region_units(bs_session *s, int32_t region, int32_t *co
 /* #include "run/exec.h" */
 
 /* #include "ops/common.h" */
+/* #include "ops/structure.h" */
 
 #define BAND_ROWS 32  /* of an image, per task; a multiple of the Winograd tile, so cutting changes no bit */
 #define BATCH_ROWS 16 /* cells of a non-image op, per task; of an op that cuts itself, BS_CROSS_ROWS */
+
+/* All rows of a carried value, as they lie around the loop. */
+static void call_around(const bs_context *c, int32_t carried, bs_call *call)
+{
+    const bs_graph *g = c->session->graph;
+    const int32_t value = bs_view_of(g, &g->nodes[g->values[carried].node]);
+    bs_operand_make(c, value, 0, &call->in[0]);
+    call->around = c->domains[g->values[value].domain].count;
+}
 
 static void call_prepare(const bs_context *c, const bs_node *node, int32_t row, int32_t rows, bs_call *call)
 {
@@ -42487,6 +42840,8 @@ static void call_prepare(const bs_context *c, const bs_node *node, int32_t row, 
         bs_operand_make(c, in[i], across || s->graph->values[in[i]].domain == 0 ? 0 : row, &call->in[i]);
     if (across)
         bs_segment_call(c, row, call);
+    if (bs_node_op(node)->flags & BS_OP_AROUND)
+        call_around(c, in[0], call);
     for (int32_t i = 0; i < node->n_out; i++)
         bs_operand_make(c, node->first_out + i, row, &call->out[i]);
 }

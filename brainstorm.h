@@ -984,10 +984,12 @@ typedef struct bs_loop_desc {
     const char *name; /* among those of routers */
     int32_t bound;    /* most trips of a row, 1 .. BS_MAX_TRIPS; with `over` 0 is its largest extent */
     int32_t over;     /* .id of a value [T, ...]: T trips; 0: none */
+    int32_t in_turn;  /* not 0: a row makes one trip alone, the one that its count is the number of, from 1 */
 } bs_loop_desc;
 /* like: a value of the domain whose rows loop. count: i32 [1] of that domain, or none; below 1: no trip. */
 bs_router bs_loop_begin(bs_graph *graph, bs_value like, bs_value count, const bs_loop_desc *desc);
-/* A value that trips hand on: `initial`, of the loop's domain, before the first one. Gives it in the body. */
+/* A value that trips hand on: `initial`, of the loop's domain or one root value for all rows, before the first one.
+ * Gives it in the body. */
 bs_value bs_loop_carry(bs_graph *graph, bs_router loop, bs_value initial);
 /* What `carried` is after the trip: `value` of the body, of the same type and shape. Gives what each row has in the
  * end. carried none: the value of the row's last trip, zeros where it makes none. */
@@ -997,10 +999,32 @@ bs_value bs_loop_collect(bs_graph *graph, bs_router loop, bs_value value);
 /* In the body: the number of the trip, i32 [1], from 0; and x[trip] of x [T, ...] of the loop's domain. */
 bs_value bs_loop_trip(bs_graph *graph, bs_router loop);
 bs_value bs_loop_slice(bs_graph *graph, bs_router loop, bs_value x);
+/* In the body: the rows of a carried value that index, i32 [K] or a number alone, names: [K, ...], or one. They are as
+ * before the trip, whoever makes it too; -1: zeros. Rows count from 0 in the domain of the loop, which must be one of
+ * bs_rows and not of a path; it then runs layer by layer. BS_ERROR_DATA: an index that is out of range. */
+bs_value bs_loop_rows(bs_graph *graph, bs_router loop, bs_value carried, bs_value index);
 /* After the end: how many trips each row made, i32 [1]. Call it in the body. */
 bs_value bs_loop_trips(bs_graph *graph, bs_router loop);
 /* go_on: f32 or i32 [1] of the body: whether the row makes another trip, above 0; or none: as far as the trips go. */
 void bs_loop_end(bs_graph *graph, bs_router loop, bs_value go_on);
+
+/* Trees and graphs: a row is a vertex, and reads what its children have by bs_loop_rows. With the levels as count, in
+ * turn, vertices of one level make a trip together, those of many graphs at once:
+ *
+ *     bs_value children = bs_children(g, lengths, indices, 2);
+ *     bs_value x = bs_rows(g, words, none), of = bs_rows(g, children, x);
+ *     bs_router loop = bs_loop_begin(g, x, bs_rows(g, bs_levels(g, children), x),
+ *                                    &(bs_loop_desc){.name = "tree", .bound = DEPTH, .in_turn = 1});
+ *     bs_value h = bs_loop_carry(g, loop, zeros);
+ *     bs_value below = bs_loop_rows(g, loop, h, bs_scatter(g, loop, 0, of));      [2, ...]
+ *
+ * Lists of children, i32 [E], one behind the other, as long as lengths, i32 [V], says; E may be more than all of them.
+ * Gives [V, slots], -1 behind the last child of a row. BS_ERROR_DATA: a length that is below 0, above `slots`, or more
+ * than is left. */
+bs_value bs_children(bs_graph *graph, bs_value lengths, bs_value indices, int32_t slots);
+/* children: i32 [V, K], numbers of rows or -1. Gives i32 [V, 1]: 1 for a row without children, else 1 more than the
+ * highest level of its children. BS_ERROR_DATA: a number out of range; children that go round in a circle. */
+bs_value bs_levels(bs_graph *graph, bs_value children);
 
 /* -------------------------------------------------------------------------------------------------- plan
  * Planning needs no weights and no device: a workstation can tell what a board will need. */

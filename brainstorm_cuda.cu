@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: b3c96a33fbc779a438a4664bb377fd906d4b08f220d773de5267e3bd08dfa222
+ * sha256 of the parts: 856409dc9a9d89ac46455eab084a076f04a69d30b1be0c8743db4c6a9256f75b
  */
 #include "brainstorm.h"
 
@@ -622,6 +622,7 @@ typedef struct bs_router_info {
     int32_t bound;      /* most trips; 0: it is no loop */
     int32_t count;      /* value i32 [1]: trips of each row; 0 none */
     bs_dim_id trips;    /* the dimension that is the number of trips; -1 none */
+    bool in_turn;       /* a row makes one trip, the one that its count is the number of, from 1 */
     int32_t again;      /* the node that decides after a trip, with which the body ends; 0: it has not ended yet */
     int32_t begun_before; /* the loop that was begun before it and had not ended; 0 none */
     int32_t n_carried;  /* carried values that nothing follows yet */
@@ -756,12 +757,13 @@ typedef struct bs_decision_data {
     int32_t rows, paths, per_row; /* per_row: most paths a cell */
     float price;                  /* price at which a budget is kept; 0 for other protocols and forced routes */
     int32_t trip;                 /* a loop: the number of the trip that is to be made, from 0 */
+    int32_t due, taken;           /* whose rows go in turn: how many do, and how many of those have begun */
     int32_t *chosen;   /* [rows * per_row] path or -1, in order of choice */
     float *gates;      /* [rows * per_row] */
     int32_t *counts;   /* [paths] */
     int32_t *offsets;  /* [paths + 1] */
     int32_t *ids;      /* [rows * per_row] parent row of every packed row; ascending within a path */
-    int32_t *inverse;  /* [rows * per_row] packed row of every choice, -1 none */
+    int32_t *inverse;  /* [rows * per_row] packed row of every choice, -1 none; or the due rows in order of turns */
     int64_t dropped;
 } bs_decision_data;
 
@@ -863,6 +865,7 @@ typedef struct bs_call {
     /* BS_OP_DECIDED only: one row a call */
     const bs_decision_data *decision; /* of the node's router */
     int32_t decided;                  /* the row of it that this call is about */
+    int32_t around;                   /* BS_OP_AROUND only: rows of operand 0 */
     bool ahead;                       /* the route is forced: there are no scores */
     /* for a look-ahead, which has no outputs. [paths of its router]: the largest margins so far, -1: no row chooses
      * that path; and [paths] scratch */
@@ -941,7 +944,9 @@ typedef enum bs_op_flags {
     BS_OP_EMPTY = 8192,
     BS_OP_NAMED = 256,      /* its name must be unique: inputs, states and outputs; routers */
     /* rows of a segment influence each other: never in a tile, operands whole; its rule checks their domains */
-    BS_OP_CROSS_ROW = 128
+    BS_OP_CROSS_ROW = 128,
+    /* reads what a loop around it carries: never in a tile, operand 0 is all rows of the loop's domain */
+    BS_OP_AROUND = 32768
 } bs_op_flags;
 
 /* A field of a descriptor, in order: for model files and `inspect`, and to check that integers are within low .. high
@@ -966,6 +971,8 @@ typedef struct bs_op_rules {
      * first + count: all, or with BS_OP_ROWS a few at a time, in order. NULL: copied. */
     void (*prepare)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *weights,
                     int32_t first, int32_t count, void *prepared);
+    /* Its scratch lies in a device's memory, too, for all blocks together: no other step runs beside it. */
+    bool on_device;
     /* Whether two nodes with the same weights, algorithm and prepared bytes prepare them alike. NULL: they do. */
     bool (*same_layout)(const bs_graph *graph, const bs_node *a, const bs_node *b);
 } bs_op_rules;
@@ -993,6 +1000,9 @@ typedef struct bs_op {
 
 /* Whether weights are brought into another form than they come in. */
 static inline bool bs_op_prepares(const bs_op *op) { return op->rules && op->rules->prepare; }
+
+/* Whether its rows need others, which a tile may not have. */
+static inline bool bs_op_sees_rows(const bs_op *op) { return (op->flags & (BS_OP_CROSS_ROW | BS_OP_AROUND)) != 0; }
 
 static inline int32_t bs_op_max_in(const bs_op *op) { return bs_or_default(op->max_in, op->min_in); }
 
@@ -1137,7 +1147,7 @@ typedef struct bs_gather_params { /* operands: one for each path (0: none), then
 
 typedef struct bs_loop_params {
     const char *name;
-    int32_t bound;
+    int32_t bound, in_turn;
 } bs_loop_params;
 
 /* `mode` of a loop_trip: the number of the trip, from 0 or from 1, as [1]; or from 0 as a number alone, an index. */
@@ -1653,7 +1663,7 @@ typedef struct bs_device_decision {
     uint64_t top;  /* i16 [rows of the top-level domain]: the first path of each, for the host; -1 not reached */
     uint64_t sums; /* i32 [paths]: rows of a path in this run, over all tiles */
     uint64_t price; /* f32 [1] */
-    uint64_t trip;  /* i32 [1]: of a loop */
+    uint64_t trip;  /* i32 [3]: of a loop; then `due` and `taken` of bs_decision_data */
 } bs_device_decision;
 
 /* ------------------------------------------------------------------------------------------------- layout */
@@ -2163,7 +2173,7 @@ __device__ __forceinline__ int64_t bs_cu_pixel_at(const bs_cu_view &v, int32_t c
     return (int64_t)c * v.stride[0] + (int64_t)y * v.stride[1] + (int64_t)x * v.stride[2];
 }
 
-/* The number of the trip that a loop makes, from 0. */
+/* The number of the trip that a loop makes, from 0; where its rows go in turn, how many do and how many have begun. */
 __device__ inline int32_t *bs_cu_trip(const bs_cu_tile &t, int32_t loop)
 {
     const bs_device_decision &d = t.program->decision[loop];
@@ -2320,6 +2330,8 @@ __device__ __forceinline__ void bs_cu_zero_margin_of(const bs_cu_tile &t, const 
     X(rms_norm) X(argmin) X(cumsum)                                                                           \
     /* op_loop.cuh, op_rope.cuh, op_segment.cuh, op_image.cuh, op_from_data.cuh, op_unique.cuh, op_nms.cuh */ \
     X(loop_trip) X(rope) X(segment_index) X(lrn) X(arange) X(nonzero) X(unique) X(nms) X(nms_pack)            \
+    /* op_loop.cuh, op_trees.cuh */                                                                           \
+    X(loop_rows) X(children) X(levels)                                                                        \
     /* op_image.cuh, op_resize.cuh, op_features.cuh */                                                        \
     X(pool2d) X(pool2d_global) X(resize) X(resize_double) X(resize_any) X(patch_features)                     \
     /* op_conv_*.cuh, op_deconv.cuh */                                                                        \
@@ -2467,7 +2479,9 @@ static inline int32_t bs_cu_work_items(int64_t count, int64_t each)
     X(arange, KERNEL) X(nonzero, KERNEL) X(unique, KERNEL) X(nms, KERNEL)                                             \
     /* op set 4: loops.c, lowered by the planner */                                                                   \
     X(loop, KERNEL) X(loop_carry, NONE) X(loop_trip, KERNEL) X(loop_slice, NONE) X(loop_next, NONE)                   \
-    X(loop_collect, NONE) X(loop_again, KERNEL)
+    X(loop_collect, NONE) X(loop_again, KERNEL) X(loop_rows, KERNEL)                                                  \
+    /* op set 4: trees.c */                                                                                           \
+    X(children, KERNEL) X(levels, KERNEL)
 
 #if defined(BS_ONLY_OPS)
 #define BS_OP_input 1
@@ -8638,7 +8652,7 @@ static inline BS_BOTH float bs_guess_margin(const bs_scores *x, const int32_t *b
 typedef struct bs_loop_rule {
     int32_t bound; /* trips of any row, at most */
     int32_t trips; /* extent of the dimension that it goes over; the bound where there is none */
-    bool over, counted; /* it goes over a dimension; each row has a count */
+    bool over, counted, in_turn; /* it goes over a dimension; each row has a count, which is the trip that it makes */
 } bs_loop_rule;
 
 /* How many trips a row may make. `count`: its own, read only where rows have one. */
@@ -8654,6 +8668,12 @@ static inline BS_BOTH bs_route_fault bs_loop_begins(const bs_loop_rule *rule, co
     const int32_t most = bs_loop_most(rule, count);
     *goes = most > 0;
     return bs_route_fault_if(most > rule->bound, BS_ROUTE_BAD_COUNT, row, most, rule->bound);
+}
+
+/* Where rows go in turn the turn of one that goes, else path 0; 0 or -1: it does not. */
+static inline BS_BOTH int32_t bs_loop_choice(const bs_loop_rule *rule, const bs_scores *count, bool goes)
+{
+    return !rule->in_turn ? goes - 1 : goes ? bs_score_int(count, 0) : 0;
 }
 
 /* Whether a row makes trip number `trip`, after the one before. predicate: what the body gave, or NULL. */
@@ -8959,15 +8979,17 @@ __device__ inline void bs_cu_look_ahead_run(const bs_cu_tile &t, const bs_device
 #endif
 /* ==== end src/cuda/op_look_ahead.cuh ========================================================== */
 /* ==== begin src/cuda/op_loop.cuh ============================================================== */
-/* op_loop.cuh - the decisions of a loop: which rows make the first trip, which of those that made one make another; and
- * the number of the trip.
+/* op_loop.cuh - the decisions of a loop: which rows make the first trip, which of those that made one make another, or
+ * whose turn it is; the number of the trip; and rows around it.
  *
  * One block decides for all rows (of a tile, or of the whole), by the rules of ops/decide.h. Rows that go on keep their
  * order. A loop in a tile is gone round by the block itself (bs_cu_region), one at top level by the host.
- * Relies on route_pack.cuh and route_scores.cuh. Must never keep a row active beyond its bound, or after a failure. */
+ * Relies on move_rows.cuh, route_pack.cuh, route_scores.cuh, sort.cuh. Must never keep a row active beyond its bound,
+ * or after a failure. */
 #ifndef BS_CUDA_OP_LOOP
 #define BS_CUDA_OP_LOOP
 
+/* #include "cuda/move_rows.cuh" */
 /* ==== begin src/cuda/route_pack.cuh =========================================================== */
 /* route_pack.cuh - from choices to a decision that can be followed: how many rows each path got, which ones, where each
  * went; and what the host reads of it.
@@ -9153,12 +9175,93 @@ __device__ inline void bs_cu_record_counts(const bs_cu_router &r)
 #endif
 /* ==== end src/cuda/route_pack.cuh ============================================================= */
 /* #include "cuda/route_scores.cuh" */
+/* ==== begin src/cuda/sort.cuh ================================================================= */
+/* sort.cuh - sorting keys of which no two are equal, ascending, by all threads of a block.
+ *
+ * A bitonic network whose every comparison puts the smaller key first, so that what lies beyond the last key can be
+ * left out: log2(n)^2 / 2 passes over all keys. Called after a barrier; ends with one.
+ * Relies on portable.cuh. Must never be given two equal keys where their order matters: they have none. */
+#ifndef BS_CUDA_SORT
+#define BS_CUDA_SORT
+
+/* #include "cuda/portable.cuh" */
+
+enum { BS_CU_SORT_STAGE = 2048 }; /* keys that are sorted in shared memory at a time: a power of two */
+
+/* One pass: compares keys that are `half` apart in blocks of twice as many; mirrored, those that lie alike from both
+ * ends of such a block. */
+__device__ inline void bs_cu_sort_pass(uint64_t *keys, uint32_t n, uint32_t half, bool mirrored)
+{
+    for (uint32_t i = threadIdx.x;; i += blockDim.x) {
+        const uint32_t low = i / half * 2 * half + i % half, high = mirrored ? low ^ (2 * half - 1) : low + half;
+        if (low >= n)
+            break;
+        if (high < n && keys[low] > keys[high]) {
+            const uint64_t key = keys[low];
+            keys[low] = keys[high];
+            keys[high] = key;
+        }
+    }
+    __syncthreads();
+}
+
+/* The passes from `half` down to 1. */
+__device__ inline void bs_cu_sort_passes(uint64_t *keys, uint32_t n, uint32_t half)
+{
+    for (; half > 0; half /= 2)
+        bs_cu_sort_pass(keys, n, half, false);
+}
+
+/* All passes where the keys are: for keys in shared memory, or few. */
+__device__ inline void bs_cu_sort_here(uint64_t *keys, uint32_t n)
+{
+    for (uint32_t half = 1; half < n; half *= 2) {
+        bs_cu_sort_pass(keys, n, half, true);
+        bs_cu_sort_passes(keys, n, half / 2);
+    }
+}
+
+/* Sorts each BS_CU_SORT_STAGE keys by themselves, in shared memory; merges: they were merged so far that passes from
+ * half of as many down are left. */
+__device__ inline void bs_cu_sort_stages(uint64_t *keys, uint32_t n, uint64_t *stage, bool merges)
+{
+    for (uint32_t first = 0; first < n; first += BS_CU_SORT_STAGE) {
+        const uint32_t count = min(n - first, (uint32_t)BS_CU_SORT_STAGE);
+        for (uint32_t i = threadIdx.x; i < count; i += blockDim.x)
+            stage[i] = keys[first + i];
+        __syncthreads();
+        if (merges)
+            bs_cu_sort_passes(stage, count, BS_CU_SORT_STAGE / 2);
+        else
+            bs_cu_sort_here(stage, count);
+        for (uint32_t i = threadIdx.x; i < count; i += blockDim.x)
+            keys[first + i] = stage[i];
+        __syncthreads();
+    }
+}
+
+/* Any number of keys up to 2^31 in the device's memory; stage: [BS_CU_SORT_STAGE] in shared memory. Of 2^k stages all
+ * keys are read and written k (k + 1) / 2 times for passes between stages, and k + 1 times for those within them. */
+__device__ inline void bs_cu_sort_keys(uint64_t *keys, uint32_t n, uint64_t *stage)
+{
+    bs_cu_sort_stages(keys, n, stage, false);
+    for (uint32_t half = BS_CU_SORT_STAGE; half < n; half *= 2) {
+        bs_cu_sort_pass(keys, n, half, true);
+        for (uint32_t within = half / 2; within >= BS_CU_SORT_STAGE; within /= 2)
+            bs_cu_sort_pass(keys, n, within, false);
+        bs_cu_sort_stages(keys, n, stage, true);
+    }
+}
+
+#endif
+/* ==== end src/cuda/sort.cuh =================================================================== */
 
 /* Parameters of both decisions, in p, where a router has its bs_rule. */
 enum {
     BS_CU_LOOP_BOUND,
     BS_CU_LOOP_TRIPS,   /* the dimension that it goes over, or -1 */
     BS_CU_LOOP_COUNTED, /* rows have counts: the last operand */
+    BS_CU_LOOP_IN_TURN,
     BS_CU_LOOP_ASKS,    /* again: a predicate: operand 0 */
     BS_CU_LOOP_BACK,    /* again, in a tile: steps back to the first decision */
     BS_CU_LOOP_END
@@ -9173,6 +9276,7 @@ static void bs_cu_loop_describe(const bs_cu_node *n, bs_device_step *s)
     s->p[BS_CU_LOOP_BOUND].i = loop->bound;
     s->p[BS_CU_LOOP_TRIPS].i = loop->trips;
     s->p[BS_CU_LOOP_COUNTED].i = loop->count != 0;
+    s->p[BS_CU_LOOP_IN_TURN].i = loop->in_turn;
 }
 
 static void bs_cu_loop_again_describe(const bs_cu_node *n, bs_device_step *s)
@@ -9189,7 +9293,7 @@ static void bs_cu_loop_trip_describe(const bs_cu_node *n, bs_device_step *s)
     s->batch = BS_CU_THREADS;
 }
 
-/* ------------------------------------------------------------------------------------------------- decisions */
+/* ------------------------------------------------------------------------------------------------ rules, faults */
 
 /* Fails the run by the fault of the lowest row, of those that the threads found. Returns whether there is any. `row` is
  * one of the loop's domain. */
@@ -9221,7 +9325,8 @@ __device__ inline bs_loop_rule bs_cu_loop_rule(const bs_cu_tile &t, const bs_dev
 {
     const int32_t *dims = t.program->extents ? t.program->extents : t.program->dims;
     const int32_t bound = s->p[BS_CU_LOOP_BOUND].i, trips = s->p[BS_CU_LOOP_TRIPS].i;
-    const bs_loop_rule rule = {bound, trips >= 0 ? dims[trips] : bound, trips >= 0, s->p[BS_CU_LOOP_COUNTED].i != 0};
+    const bs_loop_rule rule = {bound, trips >= 0 ? dims[trips] : bound, trips >= 0, s->p[BS_CU_LOOP_COUNTED].i != 0,
+                               s->p[BS_CU_LOOP_IN_TURN].i != 0};
     return rule;
 }
 
@@ -9231,6 +9336,69 @@ __device__ inline bs_scores bs_cu_loop_count(const bs_cu_tile &t, const bs_devic
     const bs_scores none = {NULL, 0, true};
     return s->p[BS_CU_LOOP_COUNTED].i ? bs_cu_scores_of(t, bs_cu_in(t, s, s->n_in - 1), row) : none;
 }
+
+/* ---------------------------------------------------------------------------------------------------- in turn */
+
+enum { BS_CU_TURNS_DUE = 1, BS_CU_TURNS_TAKEN }; /* behind the number of the trip */
+
+__device__ inline int32_t bs_cu_turn_of(const bs_cu_router &r, int32_t k)
+{
+    const bs_scores count = bs_cu_loop_count(*r.t, r.s, r.d.inverse[k]);
+    return bs_score_int(&count, 0);
+}
+
+/* The rows whose turn is next: turns without rows are passed over. `ends`: no row has one. All threads. */
+__device__ inline void bs_cu_take_turn(const bs_cu_router &r, bool ends)
+{
+    int32_t *state = bs_cu_trip(*r.t, r.s->router);
+    const int32_t first = state[BS_CU_TURNS_TAKEN], due = ends ? first : state[BS_CU_TURNS_DUE],
+                  turn = first < due ? bs_cu_turn_of(r, first) : 0;
+    int32_t end = first, beyond = due; /* rows before `end` have this turn, those from `beyond` on a later one */
+    while (end < beyond) {
+        const int32_t middle = end + (beyond - end) / 2;
+        if (bs_cu_turn_of(r, middle) == turn)
+            end = middle + 1;
+        else
+            beyond = middle;
+    }
+    for (int32_t k = first + bs_cu_thread(); k < end; k += bs_cu_threads())
+        r.d.ids[k - first] = r.d.inverse[k];
+    __syncthreads(); /* all know what was taken */
+    if (threadIdx.x == 0) {
+        state[BS_CU_TURNS_TAKEN] = end;
+        state[0] = end > first ? turn - 1 : state[0];
+        r.d.offsets[0] = 0;
+        r.counts[0] = r.d.counts[0] = r.d.offsets[1] = end - first;
+    }
+    __syncthreads();
+}
+
+static_assert(BS_CU_SORT_STAGE * sizeof(uint64_t) <= BS_CU_WORKSPACE, "a stage of keys is sorted in the workspace");
+
+/* `chosen` has been the turn of each row, 0: none. Puts the due rows in order: by turn, then by row. */
+__device__ inline void bs_cu_begin_turns(const bs_cu_router &r)
+{
+    uint64_t *keys = reinterpret_cast<uint64_t *>(r.d.work);
+    int32_t *state = bs_cu_trip(*r.t, r.s->router);
+    if (threadIdx.x == 0)
+        state[BS_CU_TURNS_DUE] = state[BS_CU_TURNS_TAKEN] = 0;
+    __syncthreads();
+    for (int32_t row = bs_cu_thread(); row < r.rows; row += bs_cu_threads()) {
+        const int32_t turn = r.d.chosen[row];
+        keys[row] = (uint64_t)(turn > 0 ? (uint32_t)turn : UINT32_MAX) << 32 | (uint32_t)row;
+        r.d.chosen[row] = turn > 0 ? 0 : -1;
+        if (turn > 0)
+            atomicAdd(&state[BS_CU_TURNS_DUE], 1);
+    }
+    __syncthreads();
+    bs_cu_sort_keys(keys, (uint32_t)r.rows, reinterpret_cast<uint64_t *>(r.t->workspace));
+    for (int32_t k = bs_cu_thread(); k < r.rows; k += bs_cu_threads())
+        r.d.inverse[k] = (int32_t)(uint32_t)keys[k];
+    __syncthreads();
+    bs_cu_take_turn(r, false);
+}
+
+/* ------------------------------------------------------------------------------------------------- decisions */
 
 __device__ inline void bs_cu_loop_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
@@ -9243,14 +9411,17 @@ __device__ inline void bs_cu_loop_run(const bs_cu_tile &t, const bs_device_step 
         bool goes;
         const bs_route_fault here = bs_loop_begins(&rule, &count, row, &goes);
         fault = fault.kind == BS_ROUTE_SOUND ? here : fault;
-        r.d.chosen[row] = goes ? 0 : -1;
+        r.d.chosen[row] = bs_loop_choice(&rule, &count, goes);
         r.d.gates[row] = 1.0f;
     }
     if (threadIdx.x == 0)
         *bs_cu_trip(t, s->router) = 0;
     if (bs_cu_loop_fails(r, fault, s->domain))
         bs_cu_choose_none(r, 0, r.rows);
-    bs_cu_pack(r);
+    if (rule.in_turn)
+        bs_cu_begin_turns(r);
+    else
+        bs_cu_pack(r);
     bs_cu_record_rows(r, 0, r.rows);
     bs_cu_record_counts(r);
 }
@@ -9274,6 +9445,11 @@ __device__ inline void bs_cu_loop_again_run(const bs_cu_tile &t, const bs_device
     const int32_t count = r.d.counts[0], trip = *bs_cu_trip(t, s->router) + (count > 0);
     bs_route_fault fault = {BS_ROUTE_SOUND, -1, 0, 0};
     (void)w;
+    if (rule.in_turn) {
+        bs_cu_take_turn(r, bs_cu_failed(*t.program));
+        bs_cu_record_counts(r);
+        return;
+    }
     bs_cu_clear_counts(r);
     __syncthreads();
     for (int32_t base = 0; base < count; base += bs_cu_threads()) {
@@ -9304,6 +9480,44 @@ __device__ inline void bs_cu_loop_trip_run(const bs_cu_tile &t, const bs_device_
     const int32_t trip = *bs_cu_trip(t, s->router) + s->p[0].i;
     for (int32_t row = w.row + bs_cu_thread(); row < w.end; row += bs_cu_threads())
         *reinterpret_cast<int32_t *>(bs_cu_row(t, bs_cu_out(t, s, 0), row)) = trip;
+}
+
+/* ----------------------------------------------------------------------------------------------- rows around it */
+
+static void bs_cu_loop_rows_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    memset(s->p, 0, sizeof s->p);
+    bs_cu_move_cut(&n->out[0], bs_cu_elements(&n->out[0]), s);
+}
+
+/* Operands: the rows of the loop's domain, and which of them. A row goes to each place along dimension 0, or is all. */
+__device__ inline void bs_cu_loop_rows_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_device_operand *x = bs_cu_in(t, s, 0), *out = bs_cu_out(t, s, 0);
+    const int32_t rows = bs_cu_count(t, x->domain);
+    const bs_cu_team team = bs_cu_team_of(s);
+    for (int32_t r = w.row + team.index; r < w.end; r += team.count) {
+        const bs_cu_view index = bs_cu_open_in(t, s, 1, r);
+        for (int32_t k = 0; k < (index.rank ? index.dim[0] : 1); k++) {
+            const int32_t named = reinterpret_cast<const int32_t *>(index.data)[(int64_t)k * index.stride[0]];
+            if (named < -1 || named >= rows) {
+                bs_cu_fail(t, s, BS_ERROR_DATA);
+                return;
+            }
+            const bs_cu_view from = bs_cu_open(t, x, max(named, 0)), y = bs_cu_open_out(t, s, 0, r);
+            bs_cu_view to = from;
+            to.dtype = y.dtype;
+            to.data = y.data + (index.rank ? (int64_t)k * y.stride[0] * bs_cu_bytes(y.dtype) : 0);
+#pragma unroll
+            for (int32_t d = 0; d < BS_MAX_RANK - 1; d++)
+                to.stride[d] = index.rank ? y.stride[d + 1] : y.stride[d];
+            if (named < 0)
+                bs_cu_zero_rect(to, to, team, w);
+            else
+                bs_cu_row_copy(to, from, team, t.workspace, w);
+        }
+        bs_cu_zero_around(t, out, r, team, w);
+    }
 }
 
 #endif
@@ -9524,86 +9738,7 @@ __device__ inline void bs_cu_beyond_run(const bs_cu_tile &t, const bs_device_ste
 #define BS_CUDA_OP_NMS
 
 /* #include "cuda/op_from_data.cuh" */
-/* ==== begin src/cuda/sort.cuh ================================================================= */
-/* sort.cuh - sorting keys of which no two are equal, ascending, by all threads of a block.
- *
- * A bitonic network whose every comparison puts the smaller key first, so that what lies beyond the last key can be
- * left out: log2(n)^2 / 2 passes over all keys. Called after a barrier; ends with one.
- * Relies on portable.cuh. Must never be given two equal keys where their order matters: they have none. */
-#ifndef BS_CUDA_SORT
-#define BS_CUDA_SORT
-
-/* #include "cuda/portable.cuh" */
-
-enum { BS_CU_SORT_STAGE = 2048 }; /* keys that are sorted in shared memory at a time: a power of two */
-
-/* One pass: compares keys that are `half` apart in blocks of twice as many; mirrored, those that lie alike from both
- * ends of such a block. */
-__device__ inline void bs_cu_sort_pass(uint64_t *keys, uint32_t n, uint32_t half, bool mirrored)
-{
-    for (uint32_t i = threadIdx.x;; i += blockDim.x) {
-        const uint32_t low = i / half * 2 * half + i % half, high = mirrored ? low ^ (2 * half - 1) : low + half;
-        if (low >= n)
-            break;
-        if (high < n && keys[low] > keys[high]) {
-            const uint64_t key = keys[low];
-            keys[low] = keys[high];
-            keys[high] = key;
-        }
-    }
-    __syncthreads();
-}
-
-/* The passes from `half` down to 1. */
-__device__ inline void bs_cu_sort_passes(uint64_t *keys, uint32_t n, uint32_t half)
-{
-    for (; half > 0; half /= 2)
-        bs_cu_sort_pass(keys, n, half, false);
-}
-
-/* All passes where the keys are: for keys in shared memory, or few. */
-__device__ inline void bs_cu_sort_here(uint64_t *keys, uint32_t n)
-{
-    for (uint32_t half = 1; half < n; half *= 2) {
-        bs_cu_sort_pass(keys, n, half, true);
-        bs_cu_sort_passes(keys, n, half / 2);
-    }
-}
-
-/* Sorts each BS_CU_SORT_STAGE keys by themselves, in shared memory; merges: they were merged so far that passes from
- * half of as many down are left. */
-__device__ inline void bs_cu_sort_stages(uint64_t *keys, uint32_t n, uint64_t *stage, bool merges)
-{
-    for (uint32_t first = 0; first < n; first += BS_CU_SORT_STAGE) {
-        const uint32_t count = min(n - first, (uint32_t)BS_CU_SORT_STAGE);
-        for (uint32_t i = threadIdx.x; i < count; i += blockDim.x)
-            stage[i] = keys[first + i];
-        __syncthreads();
-        if (merges)
-            bs_cu_sort_passes(stage, count, BS_CU_SORT_STAGE / 2);
-        else
-            bs_cu_sort_here(stage, count);
-        for (uint32_t i = threadIdx.x; i < count; i += blockDim.x)
-            keys[first + i] = stage[i];
-        __syncthreads();
-    }
-}
-
-/* Any number of keys up to 2^31 in the device's memory; stage: [BS_CU_SORT_STAGE] in shared memory. Of 2^k stages all
- * keys are read and written k (k + 1) / 2 times for passes between stages, and k + 1 times for those within them. */
-__device__ inline void bs_cu_sort_keys(uint64_t *keys, uint32_t n, uint64_t *stage)
-{
-    bs_cu_sort_stages(keys, n, stage, false);
-    for (uint32_t half = BS_CU_SORT_STAGE; half < n; half *= 2) {
-        bs_cu_sort_pass(keys, n, half, true);
-        for (uint32_t within = half / 2; within >= BS_CU_SORT_STAGE; within /= 2)
-            bs_cu_sort_pass(keys, n, within, false);
-        bs_cu_sort_stages(keys, n, stage, true);
-    }
-}
-
-#endif
-/* ==== end src/cuda/sort.cuh =================================================================== */
+/* #include "cuda/sort.cuh" */
 
 extern "C" {
 /* ==== begin src/ops/found.h =================================================================== */
@@ -11601,6 +11736,177 @@ __device__ inline void bs_cu_scatter_rows_run(const bs_cu_tile &t, const bs_devi
 
 #endif
 /* ==== end src/cuda/op_shape_index.cuh ========================================================= */
+/* ==== begin src/cuda/op_trees.cuh ============================================================= */
+/* op_trees.cuh - the structure of trees and graphs whose vertices are rows: children, levels. One block does each.
+ * Relies on kernels.cuh and describe.cuh. Must never let an index that was not checked reach an address. */
+#ifndef BS_CUDA_OP_TREES
+#define BS_CUDA_OP_TREES
+
+/* #include "cuda/describe.cuh" */
+/* #include "cuda/kernels.cuh" */
+/* #include "cuda/program.cuh" */
+
+extern "C" {
+/* ==== begin src/ops/trees.h =================================================================== */
+/* ops/trees.h - the lists by which rows get their levels, for the plain kernel and a device.
+ * Relies on base/base.h. Must never know where indices come from. */
+#ifndef BS_OPS_TREES_H
+#define BS_OPS_TREES_H
+
+/* #include "base/base.h" */
+/* #include "base/both.h" */
+
+typedef struct bs_children_params {
+    const char *name;
+    int32_t slots;
+} bs_children_params;
+
+/* Of [rows, slots] children. An index is named by where it stands among all of them: row * slots + slot. */
+typedef struct bs_level_lists {
+    int32_t *above; /* [rows] the first index that names a row; -1 none */
+    int32_t *waits; /* [rows] children that have no level yet */
+    int32_t *order; /* [rows] rows that have a level, in the order in which they got it */
+    int32_t *next;  /* [rows * slots] another index that names the same row; -1 none */
+} bs_level_lists;
+
+enum { BS_LEVEL_WORDS = 3 }; /* of a row, beside those of its indices */
+
+static inline BS_BOTH bs_level_lists bs_level_lists_in(void *scratch, int64_t rows)
+{
+    int32_t *at = (int32_t *)scratch;
+    const bs_level_lists lists = {at, at + rows, at + 2 * rows, at + BS_LEVEL_WORDS * rows};
+    return lists;
+}
+
+#endif
+/* ==== end src/ops/trees.h ===================================================================== */
+}
+
+/* One work item. */
+static void bs_cu_children_describe(const bs_cu_node *n, bs_device_step *s) { (void)n, (void)s; }
+
+static constexpr bs_cu_describe bs_cu_levels_describe = bs_cu_children_describe;
+
+/* A value of two dimensions, or of one, that is whole. */
+struct bs_cu_lists {
+    int32_t *data;
+    int32_t rows, slots;
+    int64_t row_step, slot_step;
+};
+
+__device__ inline bs_cu_lists bs_cu_lists_of(const bs_cu_tile &t, const bs_device_operand *o)
+{
+    const bs_cu_lists lists = {reinterpret_cast<int32_t *>(bs_cu_row(t, o, 0)), o->dim[0],
+                               o->rank > 1 ? o->dim[1] : 1, o->stride[0], o->rank > 1 ? o->stride[1] : 0};
+    return lists;
+}
+
+__device__ __forceinline__ int32_t *bs_cu_list_at(const bs_cu_lists &l, int32_t row, int32_t slot)
+{
+    return l.data + row * l.row_step + slot * l.slot_step;
+}
+
+/* ---------------------------------------------------------------------------------------------------- children */
+
+/* Where the lists of this thread's rows begin: a share of the rows, one thread after the other. A sum beyond what a
+ * row can take is one that the check refuses. */
+__device__ inline int64_t bs_cu_children_before(const bs_cu_lists &lengths, int64_t *of_thread, int32_t first,
+                                                int32_t end)
+{
+    int64_t sum = 0;
+    for (int32_t row = first; row < end; row++)
+        sum += max(*bs_cu_list_at(lengths, row, 0), 0);
+    of_thread[threadIdx.x] = sum;
+    __syncthreads();
+    sum = 0;
+    for (int32_t k = 0; k < bs_cu_thread(); k++)
+        sum += of_thread[k];
+    return sum;
+}
+
+__device__ inline void bs_cu_children_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_cu_lists lengths = bs_cu_lists_of(t, bs_cu_in(t, s, 0)), indices = bs_cu_lists_of(t, bs_cu_in(t, s, 1)),
+                      out = bs_cu_lists_of(t, bs_cu_out(t, s, 0));
+    const int32_t share = (out.rows + bs_cu_threads() - 1) / bs_cu_threads(),
+                  first = min(bs_cu_thread() * share, out.rows), end = min(first + share, out.rows);
+    int64_t taken = bs_cu_children_before(lengths, reinterpret_cast<int64_t *>(t.workspace), first, end);
+    (void)w;
+    for (int32_t row = first; row < end; row++) {
+        const int32_t length = *bs_cu_list_at(lengths, row, 0);
+        if (length < 0 || length > out.slots || length > indices.rows - taken) {
+            bs_cu_fail(t, s, BS_ERROR_DATA);
+            return;
+        }
+        for (int32_t k = 0; k < out.slots; k++)
+            *bs_cu_list_at(out, row, k) = k < length ? *bs_cu_list_at(indices, (int32_t)taken + k, 0) : -1;
+        taken += length;
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------------ levels */
+
+/* Every list of rows above a row, and the rows without children. done: how many these are, in shared memory. Returns
+ * whether all indices are sound. All threads. */
+__device__ inline bool bs_cu_levels_list(const bs_cu_lists &children, const bs_cu_lists &levels,
+                                         const bs_level_lists &lists, int32_t *done)
+{
+    bool bad = false;
+    for (int32_t row = bs_cu_thread(); row < children.rows; row += bs_cu_threads())
+        lists.above[row] = -1;
+    __syncthreads();
+    for (int32_t row = bs_cu_thread(); row < children.rows; row += bs_cu_threads()) {
+        int32_t waits = 0;
+        for (int32_t k = 0; k < children.slots; k++) {
+            const int32_t child = *bs_cu_list_at(children, row, k), at = row * children.slots + k;
+            bad = bad || child < -1 || child >= children.rows;
+            if (child < 0 || bad)
+                continue;
+            lists.next[at] = atomicExch(&lists.above[child], at);
+            waits++;
+        }
+        lists.waits[row] = waits;
+        *bs_cu_list_at(levels, row, 0) = 1;
+        if (waits == 0)
+            lists.order[atomicAdd(done, 1)] = row;
+    }
+    return !__syncthreads_or(bad);
+}
+
+/* Rows whose last child has got its level get theirs, level by level: within one their order makes no difference. */
+__device__ inline void bs_cu_levels_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_cu_lists children = bs_cu_lists_of(t, bs_cu_in(t, s, 0)), levels = bs_cu_lists_of(t, bs_cu_out(t, s, 0));
+    const bs_level_lists lists = bs_level_lists_in(t.program->kernel_scratch, children.rows);
+    int32_t *done = reinterpret_cast<int32_t *>(t.workspace);
+    (void)w;
+    if (threadIdx.x == 0)
+        *done = 0;
+    __syncthreads();
+    bool sound = bs_cu_levels_list(children, levels, lists, done);
+    int32_t end = sound ? *done : 0;
+    __syncthreads(); /* before others add to it */
+    for (int32_t first = 0, level = 2; first < end; level++) {
+        for (int32_t i = first + bs_cu_thread(); i < end; i += bs_cu_threads())
+            for (int32_t at = lists.above[lists.order[i]]; at >= 0; at = lists.next[at]) {
+                const int32_t parent = at / children.slots;
+                if (atomicSub(&lists.waits[parent], 1) != 1)
+                    continue;
+                *bs_cu_list_at(levels, parent, 0) = level;
+                lists.order[atomicAdd(done, 1)] = parent;
+            }
+        __syncthreads();
+        first = end;
+        end = *done;
+        __syncthreads();
+    }
+    sound = sound && end == children.rows;
+    if (!sound && threadIdx.x == 0)
+        bs_cu_fail(t, s, BS_ERROR_DATA);
+}
+
+#endif
+/* ==== end src/cuda/op_trees.cuh =============================================================== */
 /* ==== begin src/cuda/op_unary.cuh ============================================================= */
 /* op_unary.cuh - unary: a function of one operand.
  * Relies on walk.cuh and ops/maths.h. Must never let an element depend on where it stands. */
@@ -12150,8 +12456,11 @@ static void bs_cu_step_call(bs_cu_tables *l, const bs_instr *i, bs_device_step *
     const bs_node *node = &l->graph->nodes[i->node];
     int32_t n_in;
     const int32_t *in = bs_plan_in(l->plan, i->node, &n_in);
-    for (int32_t k = 0; k < n_in; k++)
-        bs_cu_add_in(l, s, in[k]);
+    const bool around = bs_op_get(node->op)->flags & BS_OP_AROUND;
+    for (int32_t k = 0; k < n_in; k++) {
+        const bs_node *carry = &l->graph->nodes[l->graph->values[in[k]].node];
+        bs_cu_add_in(l, s, around && k == 0 ? bs_view_of(l->graph, carry) : in[k]);
+    }
     bs_cu_copy_fields(node, s);
     for (int32_t k = 0; k < node->n_out; k++, s->n_out++)
         bs_cu_operand(l, node->first_out + k, bs_cu_add_operand(l));
@@ -12450,6 +12759,12 @@ static void bs_cu_launch_region(bs_cu_tables *l, bs_cu_launches *to, const bs_re
     bs_cu_add_launch(l, to, BS_CU_none, region->first, region->count, tiles);
 }
 
+/* Whether a step makes an extent, or has scratch, which others share. */
+static bool bs_cu_stands_alone(const bs_cu_tables *l, const bs_device_step *s)
+{
+    return s->makes || bs_bytes_figure(l->plan->nodes[s->node].scratch_bytes) > 0;
+}
+
 /* All tables of a run. */
 static bs_status bs_cu_write_tables(bs_cu_tables *l, bs_cu_launches *to, bs_device_part *parts, bs_error *error)
 {
@@ -12465,7 +12780,7 @@ static bs_status bs_cu_write_tables(bs_cu_tables *l, bs_cu_launches *to, bs_devi
         }
         const int32_t first = l->n_steps, time = p->instrs[at].time;
         for (; at < p->n_top && p->instrs[at].time == time && p->instrs[at].kind != BS_INSTR_RUN &&
-               (l->n_steps == first || (together && !l->steps[l->n_steps - 1].makes)); /* they share scratch */
+               (l->n_steps == first || (together && !bs_cu_stands_alone(l, &l->steps[l->n_steps - 1])));
              at++)
             bs_cu_step(l, &p->instrs[at], &l->steps[l->n_steps++]);
         bs_cu_launch_steps(l, to, first, l->n_steps);

@@ -1,20 +1,24 @@
-/* op_loop.cuh - the decisions of a loop: which rows make the first trip, which of those that made one make another; and
- * the number of the trip.
+/* op_loop.cuh - the decisions of a loop: which rows make the first trip, which of those that made one make another, or
+ * whose turn it is; the number of the trip; and rows around it.
  *
  * One block decides for all rows (of a tile, or of the whole), by the rules of ops/decide.h. Rows that go on keep their
  * order. A loop in a tile is gone round by the block itself (bs_cu_region), one at top level by the host.
- * Relies on route_pack.cuh and route_scores.cuh. Must never keep a row active beyond its bound, or after a failure. */
+ * Relies on move_rows.cuh, route_pack.cuh, route_scores.cuh, sort.cuh. Must never keep a row active beyond its bound,
+ * or after a failure. */
 #ifndef BS_CUDA_OP_LOOP
 #define BS_CUDA_OP_LOOP
 
+#include "cuda/move_rows.cuh"
 #include "cuda/route_pack.cuh"
 #include "cuda/route_scores.cuh"
+#include "cuda/sort.cuh"
 
 /* Parameters of both decisions, in p, where a router has its bs_rule. */
 enum {
     BS_CU_LOOP_BOUND,
     BS_CU_LOOP_TRIPS,   /* the dimension that it goes over, or -1 */
     BS_CU_LOOP_COUNTED, /* rows have counts: the last operand */
+    BS_CU_LOOP_IN_TURN,
     BS_CU_LOOP_ASKS,    /* again: a predicate: operand 0 */
     BS_CU_LOOP_BACK,    /* again, in a tile: steps back to the first decision */
     BS_CU_LOOP_END
@@ -29,6 +33,7 @@ static void bs_cu_loop_describe(const bs_cu_node *n, bs_device_step *s)
     s->p[BS_CU_LOOP_BOUND].i = loop->bound;
     s->p[BS_CU_LOOP_TRIPS].i = loop->trips;
     s->p[BS_CU_LOOP_COUNTED].i = loop->count != 0;
+    s->p[BS_CU_LOOP_IN_TURN].i = loop->in_turn;
 }
 
 static void bs_cu_loop_again_describe(const bs_cu_node *n, bs_device_step *s)
@@ -45,7 +50,7 @@ static void bs_cu_loop_trip_describe(const bs_cu_node *n, bs_device_step *s)
     s->batch = BS_CU_THREADS;
 }
 
-/* ------------------------------------------------------------------------------------------------- decisions */
+/* ------------------------------------------------------------------------------------------------ rules, faults */
 
 /* Fails the run by the fault of the lowest row, of those that the threads found. Returns whether there is any. `row` is
  * one of the loop's domain. */
@@ -77,7 +82,8 @@ __device__ inline bs_loop_rule bs_cu_loop_rule(const bs_cu_tile &t, const bs_dev
 {
     const int32_t *dims = t.program->extents ? t.program->extents : t.program->dims;
     const int32_t bound = s->p[BS_CU_LOOP_BOUND].i, trips = s->p[BS_CU_LOOP_TRIPS].i;
-    const bs_loop_rule rule = {bound, trips >= 0 ? dims[trips] : bound, trips >= 0, s->p[BS_CU_LOOP_COUNTED].i != 0};
+    const bs_loop_rule rule = {bound, trips >= 0 ? dims[trips] : bound, trips >= 0, s->p[BS_CU_LOOP_COUNTED].i != 0,
+                               s->p[BS_CU_LOOP_IN_TURN].i != 0};
     return rule;
 }
 
@@ -87,6 +93,69 @@ __device__ inline bs_scores bs_cu_loop_count(const bs_cu_tile &t, const bs_devic
     const bs_scores none = {NULL, 0, true};
     return s->p[BS_CU_LOOP_COUNTED].i ? bs_cu_scores_of(t, bs_cu_in(t, s, s->n_in - 1), row) : none;
 }
+
+/* ---------------------------------------------------------------------------------------------------- in turn */
+
+enum { BS_CU_TURNS_DUE = 1, BS_CU_TURNS_TAKEN }; /* behind the number of the trip */
+
+__device__ inline int32_t bs_cu_turn_of(const bs_cu_router &r, int32_t k)
+{
+    const bs_scores count = bs_cu_loop_count(*r.t, r.s, r.d.inverse[k]);
+    return bs_score_int(&count, 0);
+}
+
+/* The rows whose turn is next: turns without rows are passed over. `ends`: no row has one. All threads. */
+__device__ inline void bs_cu_take_turn(const bs_cu_router &r, bool ends)
+{
+    int32_t *state = bs_cu_trip(*r.t, r.s->router);
+    const int32_t first = state[BS_CU_TURNS_TAKEN], due = ends ? first : state[BS_CU_TURNS_DUE],
+                  turn = first < due ? bs_cu_turn_of(r, first) : 0;
+    int32_t end = first, beyond = due; /* rows before `end` have this turn, those from `beyond` on a later one */
+    while (end < beyond) {
+        const int32_t middle = end + (beyond - end) / 2;
+        if (bs_cu_turn_of(r, middle) == turn)
+            end = middle + 1;
+        else
+            beyond = middle;
+    }
+    for (int32_t k = first + bs_cu_thread(); k < end; k += bs_cu_threads())
+        r.d.ids[k - first] = r.d.inverse[k];
+    __syncthreads(); /* all know what was taken */
+    if (threadIdx.x == 0) {
+        state[BS_CU_TURNS_TAKEN] = end;
+        state[0] = end > first ? turn - 1 : state[0];
+        r.d.offsets[0] = 0;
+        r.counts[0] = r.d.counts[0] = r.d.offsets[1] = end - first;
+    }
+    __syncthreads();
+}
+
+static_assert(BS_CU_SORT_STAGE * sizeof(uint64_t) <= BS_CU_WORKSPACE, "a stage of keys is sorted in the workspace");
+
+/* `chosen` has been the turn of each row, 0: none. Puts the due rows in order: by turn, then by row. */
+__device__ inline void bs_cu_begin_turns(const bs_cu_router &r)
+{
+    uint64_t *keys = reinterpret_cast<uint64_t *>(r.d.work);
+    int32_t *state = bs_cu_trip(*r.t, r.s->router);
+    if (threadIdx.x == 0)
+        state[BS_CU_TURNS_DUE] = state[BS_CU_TURNS_TAKEN] = 0;
+    __syncthreads();
+    for (int32_t row = bs_cu_thread(); row < r.rows; row += bs_cu_threads()) {
+        const int32_t turn = r.d.chosen[row];
+        keys[row] = (uint64_t)(turn > 0 ? (uint32_t)turn : UINT32_MAX) << 32 | (uint32_t)row;
+        r.d.chosen[row] = turn > 0 ? 0 : -1;
+        if (turn > 0)
+            atomicAdd(&state[BS_CU_TURNS_DUE], 1);
+    }
+    __syncthreads();
+    bs_cu_sort_keys(keys, (uint32_t)r.rows, reinterpret_cast<uint64_t *>(r.t->workspace));
+    for (int32_t k = bs_cu_thread(); k < r.rows; k += bs_cu_threads())
+        r.d.inverse[k] = (int32_t)(uint32_t)keys[k];
+    __syncthreads();
+    bs_cu_take_turn(r, false);
+}
+
+/* ------------------------------------------------------------------------------------------------- decisions */
 
 __device__ inline void bs_cu_loop_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
@@ -99,14 +168,17 @@ __device__ inline void bs_cu_loop_run(const bs_cu_tile &t, const bs_device_step 
         bool goes;
         const bs_route_fault here = bs_loop_begins(&rule, &count, row, &goes);
         fault = fault.kind == BS_ROUTE_SOUND ? here : fault;
-        r.d.chosen[row] = goes ? 0 : -1;
+        r.d.chosen[row] = bs_loop_choice(&rule, &count, goes);
         r.d.gates[row] = 1.0f;
     }
     if (threadIdx.x == 0)
         *bs_cu_trip(t, s->router) = 0;
     if (bs_cu_loop_fails(r, fault, s->domain))
         bs_cu_choose_none(r, 0, r.rows);
-    bs_cu_pack(r);
+    if (rule.in_turn)
+        bs_cu_begin_turns(r);
+    else
+        bs_cu_pack(r);
     bs_cu_record_rows(r, 0, r.rows);
     bs_cu_record_counts(r);
 }
@@ -130,6 +202,11 @@ __device__ inline void bs_cu_loop_again_run(const bs_cu_tile &t, const bs_device
     const int32_t count = r.d.counts[0], trip = *bs_cu_trip(t, s->router) + (count > 0);
     bs_route_fault fault = {BS_ROUTE_SOUND, -1, 0, 0};
     (void)w;
+    if (rule.in_turn) {
+        bs_cu_take_turn(r, bs_cu_failed(*t.program));
+        bs_cu_record_counts(r);
+        return;
+    }
     bs_cu_clear_counts(r);
     __syncthreads();
     for (int32_t base = 0; base < count; base += bs_cu_threads()) {
@@ -160,6 +237,44 @@ __device__ inline void bs_cu_loop_trip_run(const bs_cu_tile &t, const bs_device_
     const int32_t trip = *bs_cu_trip(t, s->router) + s->p[0].i;
     for (int32_t row = w.row + bs_cu_thread(); row < w.end; row += bs_cu_threads())
         *reinterpret_cast<int32_t *>(bs_cu_row(t, bs_cu_out(t, s, 0), row)) = trip;
+}
+
+/* ----------------------------------------------------------------------------------------------- rows around it */
+
+static void bs_cu_loop_rows_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    memset(s->p, 0, sizeof s->p);
+    bs_cu_move_cut(&n->out[0], bs_cu_elements(&n->out[0]), s);
+}
+
+/* Operands: the rows of the loop's domain, and which of them. A row goes to each place along dimension 0, or is all. */
+__device__ inline void bs_cu_loop_rows_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_device_operand *x = bs_cu_in(t, s, 0), *out = bs_cu_out(t, s, 0);
+    const int32_t rows = bs_cu_count(t, x->domain);
+    const bs_cu_team team = bs_cu_team_of(s);
+    for (int32_t r = w.row + team.index; r < w.end; r += team.count) {
+        const bs_cu_view index = bs_cu_open_in(t, s, 1, r);
+        for (int32_t k = 0; k < (index.rank ? index.dim[0] : 1); k++) {
+            const int32_t named = reinterpret_cast<const int32_t *>(index.data)[(int64_t)k * index.stride[0]];
+            if (named < -1 || named >= rows) {
+                bs_cu_fail(t, s, BS_ERROR_DATA);
+                return;
+            }
+            const bs_cu_view from = bs_cu_open(t, x, max(named, 0)), y = bs_cu_open_out(t, s, 0, r);
+            bs_cu_view to = from;
+            to.dtype = y.dtype;
+            to.data = y.data + (index.rank ? (int64_t)k * y.stride[0] * bs_cu_bytes(y.dtype) : 0);
+#pragma unroll
+            for (int32_t d = 0; d < BS_MAX_RANK - 1; d++)
+                to.stride[d] = index.rank ? y.stride[d + 1] : y.stride[d];
+            if (named < 0)
+                bs_cu_zero_rect(to, to, team, w);
+            else
+                bs_cu_row_copy(to, from, team, t.workspace, w);
+        }
+        bs_cu_zero_around(t, out, r, team, w);
+    }
 }
 
 #endif

@@ -32,6 +32,7 @@
 #include "cuda/op_segment.cuh"
 #include "cuda/op_shape.cuh"
 #include "cuda/op_shape_index.cuh"
+#include "cuda/op_trees.cuh"
 #include "cuda/op_unary.cuh"
 #include "cuda/op_unique.cuh"
 

@@ -185,7 +185,7 @@ __device__ __forceinline__ int64_t bs_cu_pixel_at(const bs_cu_view &v, int32_t c
     return (int64_t)c * v.stride[0] + (int64_t)y * v.stride[1] + (int64_t)x * v.stride[2];
 }
 
-/* The number of the trip that a loop makes, from 0. */
+/* The number of the trip that a loop makes, from 0; where its rows go in turn, how many do and how many have begun. */
 __device__ inline int32_t *bs_cu_trip(const bs_cu_tile &t, int32_t loop)
 {
     const bs_device_decision &d = t.program->decision[loop];

@@ -57,8 +57,11 @@ static void bs_cu_step_call(bs_cu_tables *l, const bs_instr *i, bs_device_step *
     const bs_node *node = &l->graph->nodes[i->node];
     int32_t n_in;
     const int32_t *in = bs_plan_in(l->plan, i->node, &n_in);
-    for (int32_t k = 0; k < n_in; k++)
-        bs_cu_add_in(l, s, in[k]);
+    const bool around = bs_op_get(node->op)->flags & BS_OP_AROUND;
+    for (int32_t k = 0; k < n_in; k++) {
+        const bs_node *carry = &l->graph->nodes[l->graph->values[in[k]].node];
+        bs_cu_add_in(l, s, around && k == 0 ? bs_view_of(l->graph, carry) : in[k]);
+    }
     bs_cu_copy_fields(node, s);
     for (int32_t k = 0; k < node->n_out; k++, s->n_out++)
         bs_cu_operand(l, node->first_out + k, bs_cu_add_operand(l));
@@ -357,6 +360,12 @@ static void bs_cu_launch_region(bs_cu_tables *l, bs_cu_launches *to, const bs_re
     bs_cu_add_launch(l, to, BS_CU_none, region->first, region->count, tiles);
 }
 
+/* Whether a step makes an extent, or has scratch, which others share. */
+static bool bs_cu_stands_alone(const bs_cu_tables *l, const bs_device_step *s)
+{
+    return s->makes || bs_bytes_figure(l->plan->nodes[s->node].scratch_bytes) > 0;
+}
+
 /* All tables of a run. */
 static bs_status bs_cu_write_tables(bs_cu_tables *l, bs_cu_launches *to, bs_device_part *parts, bs_error *error)
 {
@@ -372,7 +381,7 @@ static bs_status bs_cu_write_tables(bs_cu_tables *l, bs_cu_launches *to, bs_devi
         }
         const int32_t first = l->n_steps, time = p->instrs[at].time;
         for (; at < p->n_top && p->instrs[at].time == time && p->instrs[at].kind != BS_INSTR_RUN &&
-               (l->n_steps == first || (together && !l->steps[l->n_steps - 1].makes)); /* they share scratch */
+               (l->n_steps == first || (together && !bs_cu_stands_alone(l, &l->steps[l->n_steps - 1])));
              at++)
             bs_cu_step(l, &p->instrs[at], &l->steps[l->n_steps++]);
         bs_cu_launch_steps(l, to, first, l->n_steps);

@@ -83,6 +83,7 @@ typedef struct bs_call {
     /* BS_OP_DECIDED only: one row a call */
     const bs_decision_data *decision; /* of the node's router */
     int32_t decided;                  /* the row of it that this call is about */
+    int32_t around;                   /* BS_OP_AROUND only: rows of operand 0 */
     bool ahead;                       /* the route is forced: there are no scores */
     /* for a look-ahead, which has no outputs. [paths of its router]: the largest margins so far, -1: no row chooses
      * that path; and [paths] scratch */
@@ -161,7 +162,9 @@ typedef enum bs_op_flags {
     BS_OP_EMPTY = 8192,
     BS_OP_NAMED = 256,      /* its name must be unique: inputs, states and outputs; routers */
     /* rows of a segment influence each other: never in a tile, operands whole; its rule checks their domains */
-    BS_OP_CROSS_ROW = 128
+    BS_OP_CROSS_ROW = 128,
+    /* reads what a loop around it carries: never in a tile, operand 0 is all rows of the loop's domain */
+    BS_OP_AROUND = 32768
 } bs_op_flags;
 
 /* A field of a descriptor, in order: for model files and `inspect`, and to check that integers are within low .. high
@@ -186,6 +189,8 @@ typedef struct bs_op_rules {
      * first + count: all, or with BS_OP_ROWS a few at a time, in order. NULL: copied. */
     void (*prepare)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *weights,
                     int32_t first, int32_t count, void *prepared);
+    /* Its scratch lies in a device's memory, too, for all blocks together: no other step runs beside it. */
+    bool on_device;
     /* Whether two nodes with the same weights, algorithm and prepared bytes prepare them alike. NULL: they do. */
     bool (*same_layout)(const bs_graph *graph, const bs_node *a, const bs_node *b);
 } bs_op_rules;
@@ -213,6 +218,9 @@ typedef struct bs_op {
 
 /* Whether weights are brought into another form than they come in. */
 static inline bool bs_op_prepares(const bs_op *op) { return op->rules && op->rules->prepare; }
+
+/* Whether its rows need others, which a tile may not have. */
+static inline bool bs_op_sees_rows(const bs_op *op) { return (op->flags & (BS_OP_CROSS_ROW | BS_OP_AROUND)) != 0; }
 
 static inline int32_t bs_op_max_in(const bs_op *op) { return bs_or_default(op->max_in, op->min_in); }
 

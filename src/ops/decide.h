@@ -323,7 +323,7 @@ static inline BS_BOTH float bs_guess_margin(const bs_scores *x, const int32_t *b
 typedef struct bs_loop_rule {
     int32_t bound; /* trips of any row, at most */
     int32_t trips; /* extent of the dimension that it goes over; the bound where there is none */
-    bool over, counted; /* it goes over a dimension; each row has a count */
+    bool over, counted, in_turn; /* it goes over a dimension; each row has a count, which is the trip that it makes */
 } bs_loop_rule;
 
 /* How many trips a row may make. `count`: its own, read only where rows have one. */
@@ -339,6 +339,12 @@ static inline BS_BOTH bs_route_fault bs_loop_begins(const bs_loop_rule *rule, co
     const int32_t most = bs_loop_most(rule, count);
     *goes = most > 0;
     return bs_route_fault_if(most > rule->bound, BS_ROUTE_BAD_COUNT, row, most, rule->bound);
+}
+
+/* Where rows go in turn the turn of one that goes, else path 0; 0 or -1: it does not. */
+static inline BS_BOTH int32_t bs_loop_choice(const bs_loop_rule *rule, const bs_scores *count, bool goes)
+{
+    return !rule->in_turn ? goes - 1 : goes ? bs_score_int(count, 0) : 0;
 }
 
 /* Whether a row makes trip number `trip`, after the one before. predicate: what the body gave, or NULL. */

@@ -1,12 +1,14 @@
 /* ops/loops.c - loops: a router whose one path is the body, decided again after each trip. Builder functions and shape
- * rules. Relies on ops/structure.h. Must never decide anything itself: that is run/loops.c, when a session runs.
+ * rules; what a body reads by itself. Relies on ops/structure.h, ops/span.h. Must never decide anything itself: that is
+ * run/loops.c, when a session runs.
  *
  * A carried value is two nodes: loop_carry gives the body its rows as they were before the trip, loop_next what they
  * are after it. Both are of one storage, the rows of loop_next in the domain of the loop. */
 #include "ops/common.h"
+#include "ops/span.h"
 #include "ops/structure.h"
 
-static const bs_field loop_fields[] = {BS_INT_OF("bound", 0, BS_MAX_TRIPS)};
+static const bs_field loop_fields[] = {BS_INT_OF("bound", 0, BS_MAX_TRIPS), BS_INT_OF("in_turn", 0, 1)};
 static const bs_field of_loop_fields[] = {BS_INT("router"), BS_INT("mode")};
 
 /* ------------------------------------------------------------------------------------------------------- begin */
@@ -33,6 +35,8 @@ static bool loop_operands_sound(bs_infer *infer)
                              bs_say_domain(infer, infer->in[0]->domain));
     if (infer->ids[2] && over->rank < 1)
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "what it goes over has no dimension");
+    if (((const bs_loop_params *)infer->params)->in_turn && (infer->ids[1] == 0 || infer->ids[2] != 0))
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "rows go in turn by their count, over no value");
     if (loop_depth(g, infer->in[0]->domain) == BS_MAX_LOOP_DEPTH)
         return bs_infer_fail(infer, BS_ERROR_LIMIT, "%d loops in loops, expected %d at most", BS_MAX_LOOP_DEPTH + 1,
                              BS_MAX_LOOP_DEPTH);
@@ -64,6 +68,7 @@ static bool loop_infer(bs_infer *infer)
         return false;
     loop->bound = desc.capacity;
     loop->count = infer->ids[1];
+    loop->in_turn = ((const bs_loop_params *)infer->params)->in_turn != 0;
     loop->trips = infer->ids[2] ? infer->in[2]->dims[0] : -1;
     loop->max_paths_per_cell = 1;
     loop->begun_before = g->open_loop;
@@ -81,8 +86,9 @@ const bs_op bs_op_loop = {.name = "loop",
 
 bs_router bs_loop_begin(bs_graph *graph, bs_value like, bs_value count, const bs_loop_desc *desc)
 {
-    const bs_loop_params p = {desc && desc->name ? desc->name : "", desc ? desc->bound : 0};
-    const int32_t in[3] = {like.id, count.id, desc ? desc->over : 0};
+    const bs_loop_desc any = desc ? *desc : (bs_loop_desc){.bound = 0};
+    const bs_loop_params p = {any.name ? any.name : "", any.bound, any.in_turn};
+    const int32_t in[3] = {like.id, count.id, any.over};
     const bs_node *node = bs_op_build_node(graph, &bs_op_loop, in, 3, &p);
     const bs_router loop = {node ? node->router : 0};
     return loop;
@@ -120,7 +126,8 @@ static bool is_of(bs_infer *infer, int32_t index, int32_t domain)
 static bool carry_infer(bs_infer *infer)
 {
     bs_router_info *loop = loop_of(infer);
-    if (!loop || !is_of(infer, 0, loop->domain))
+    const bool shared = loop && infer->in[0]->domain == 0 && infer->graph->domains[loop->domain].patches < 0;
+    if (!loop || (!shared && !is_of(infer, 0, loop->domain)))
         return false;
     loop->n_carried++;
     infer->out[0].domain = loop->path_domains;
@@ -223,6 +230,78 @@ bs_value bs_loop_slice(bs_graph *graph, bs_router loop, bs_value x)
     return bs_select(graph, bs_scatter(graph, loop, 0, x), trip_of(graph, loop, BS_TRIP_INDEX), 0);
 }
 
+/* Whether operand `index` is a value that the loop carries. */
+static bool is_carried(bs_infer *infer, int32_t index)
+{
+    const bs_node *carry = &infer->graph->nodes[infer->in[index]->node];
+    return (bs_node_is(carry, &bs_op_loop_carry) && carry->router == infer->router) ||
+           bs_infer_fail(infer, BS_ERROR_GRAPH, "operand %d is made by %s, expected a value that loop \"%s\" carries",
+                         index, bs_op_get(carry->op)->name, infer->graph->routers[infer->router].desc->name);
+}
+
+static bool loop_rows_infer(bs_infer *infer)
+{
+    const bs_graph *g = infer->graph;
+    const bs_router_info *loop = loop_of(infer);
+    const bs_value_info *x = infer->in[0], *index = infer->in[1];
+    bs_value_info *out = &infer->out[0];
+    if (!loop || !is_carried(infer, 0) || !is_of(infer, 1, loop->path_domains) || !bs_infer_dtype(infer, 1, BS_I32) ||
+        !bs_infer_rank(infer, 1, 0, 1) || !bs_infer_rank_out(infer, x->rank + index->rank))
+        return false;
+    if (g->domains[loop->domain].kind != BS_DOMAIN_ROWS || bs_domain_is_patches(&g->domains[loop->domain]))
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "loop \"%s\" is of %s, expected rows of a tensor",
+                             loop->desc->name, bs_say_domain(infer, loop->domain));
+    for (int32_t i = 0; i < x->rank; i++)
+        out->dims[i + index->rank] = x->dims[i];
+    if (index->rank)
+        out->dims[0] = index->dims[0];
+    return true;
+}
+
+/* One row, or zeros. */
+static void copy_around(const bs_call *call, const bs_operand *to, const void *from)
+{
+    static const float zero = 0;
+    bs_operand row = call->in[0];
+    bs_span span;
+    row.data = from ? (void *)(uintptr_t)from : (void *)(uintptr_t)&zero;
+    for (int32_t d = 0; d < row.rank && !from; d++)
+        row.stride[d] = 0;
+    bs_span_box(&span, to, 1);
+    bs_span_copy(&span, call, to, &row, NULL);
+}
+
+static bs_status loop_rows_run(const bs_call *call)
+{
+    const bs_operand *x = &call->in[0], *index = &call->in[1], *out = &call->out[0];
+    const int32_t count = index->rank ? index->dim[0] : 1;
+    bs_operand to = *x;
+    for (int32_t d = 0; d < x->rank; d++)
+        to.stride[d] = out->stride[d + index->rank];
+    for (int32_t i = 0; i < call->rows * count; i++) {
+        const int32_t row = i / count, k = i % count;
+        const int32_t named = *(const int32_t *)bs_operand_at(index, row * index->row_stride + k * index->stride[0]);
+        if (named < -1 || named >= call->around)
+            return bs_call_fail(call, "index %d is %d, expected -1 .. %d", k, named, call->around - 1);
+        to.data = bs_operand_at(out, row * out->row_stride + (index->rank ? k * out->stride[0] : 0));
+        copy_around(call, &to, named < 0 ? NULL : bs_operand_at(x, named * x->row_stride));
+    }
+    return BS_OK;
+}
+
+const bs_op bs_op_loop_rows = {.name = "loop_rows",
+                               .min_in = 2,
+                               .flags = BS_OP_STRUCTURAL | BS_OP_AROUND,
+                               BS_PARAMS(bs_gather_params, of_loop_fields),
+                               .infer = loop_rows_infer,
+                               .run = loop_rows_run};
+
+bs_value bs_loop_rows(bs_graph *graph, bs_router loop, bs_value carried, bs_value index)
+{
+    const bs_gather_params p = params_of(loop);
+    return bs_op_build_two(graph, carried, index, &p, &bs_op_loop_rows);
+}
+
 /* -------------------------------------------------------------------------------------------- what a body gives */
 
 /* Operands: the value of the body, what was there before the first trip (none: zeros), the carried value or none. */
@@ -322,6 +401,8 @@ static bool again_infer(bs_infer *infer)
     if (!loop)
         return false;
     infer->domain = loop->path_domains;
+    if (infer->ids[0] && loop->in_turn)
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "a predicate, where rows go in turn: a row makes one trip");
     if (infer->ids[0] && !is_of(infer, 0, loop->path_domains))
         return false;
     if (infer->ids[0] && ((go_on->dtype != BS_F32 && go_on->dtype != BS_I32) || go_on->rank > 1 ||

@@ -122,7 +122,7 @@ static bs_status nms_run(const bs_call *call)
     return status;
 }
 
-static const bs_op_rules nms_rules = {.plan = nms_plan};
+static const bs_op_rules nms_rules = {.plan = nms_plan, .on_device = true};
 
 const bs_op bs_op_nms = {.name = "nms",
                          .min_in = 2,

@@ -90,7 +90,7 @@ static bs_status unique_run(const bs_call *call)
     return BS_OK;
 }
 
-static const bs_op_rules unique_rules = {.plan = unique_plan};
+static const bs_op_rules unique_rules = {.plan = unique_plan, .on_device = true};
 
 const bs_op bs_op_unique = {.name = "unique",
                             .min_in = 1,

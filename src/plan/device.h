@@ -111,7 +111,7 @@ typedef struct bs_device_decision {
     uint64_t top;  /* i16 [rows of the top-level domain]: the first path of each, for the host; -1 not reached */
     uint64_t sums; /* i32 [paths]: rows of a path in this run, over all tiles */
     uint64_t price; /* f32 [1] */
-    uint64_t trip;  /* i32 [1]: of a loop */
+    uint64_t trip;  /* i32 [3]: of a loop; then `due` and `taken` of bs_decision_data */
 } bs_device_decision;
 
 /* ------------------------------------------------------------------------------------------------- layout */

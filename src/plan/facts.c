@@ -184,7 +184,8 @@ bool bs_plan_may_end_in_place(const bs_plan *p, int32_t value)
  * of a carried value, which may be written before it is read. */
 static bool ends_a_trip_by_a_view(const bs_plan *p, const bs_node *node, int32_t index, int32_t value)
 {
-    return bs_router_loops(p->graph, node->router) && !bs_node_is_view(node) && index == 0 &&
+    return bs_router_loops(p->graph, node->router) && bs_node_work(node) != BS_WORK_CALL && !bs_node_is_view(node) &&
+           index == 0 &&
            bs_node_is_view(&p->graph->nodes[p->graph->values[value].node]);
 }
 
@@ -348,7 +349,7 @@ void bs_plan_size_node(const bs_plan *p, int32_t n, bs_node_plan *np)
     /* larger plans are refused, whatever kernels want */
     if (op->rules && op->rules->plan && bs_bytes_figure(np->prepared_bytes) < BS_MAX_PLAN_BYTES)
         op->rules->plan(g, node, (bs_conv_choice)p->desc.conv, (int32_t)h, (int32_t)w, np);
-    if (bs_plan_on_device(p) && !node->makes)
+    if (bs_plan_on_device(p) && !(op->rules && op->rules->on_device))
         np->scratch_bytes = bs_bytes_of(0); /* blocks of a device have their own scratch */
 }
 

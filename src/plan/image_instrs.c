@@ -175,9 +175,11 @@ static const char *decision_wrong(const bs_plan *p, int32_t r)
 static bool make_call(const image_at *a)
 {
     const bs_node *node = a->node;
+    const int32_t around = bs_op_get(node->op)->flags & BS_OP_AROUND ? bs_node_in(a->g, node)[0] : 0;
     bool sound = bs_node_work(node) == BS_WORK_CALL && (node->n_out > 0 || (!a->tile && bs_plan_streams(a->p))) &&
-                 !(a->tile && bs_op_get(node->op)->flags & BS_OP_CROSS_ROW) &&
-                 (node->router == 0 || is_decided(a, node->router)) && touches_operands(a);
+                 !(a->tile && bs_op_sees_rows(bs_op_get(node->op))) &&
+                 (node->router == 0 || is_decided(a, node->router)) && touches_operands(a) &&
+                 (around == 0 || touches(a, bs_view_of(a->g, &a->g->nodes[a->g->values[around].node])));
     for (int32_t k = 0; k < node->n_out && sound; k++) {
         const int32_t out = node->first_out + k;
         sound = (bs_plan_is_stored(a->p, out) || a->p->values[out].storage == BS_STORAGE_OUTPUT) && touches(a, out);

@@ -139,7 +139,7 @@ static bool runs_in_tiles(const bs_lower_pass *l, const bs_node *node)
 {
     const bs_graph *g = l->g;
     const int32_t top = bs_plan_top_domain(g, node->domain);
-    if (bs_op_get(node->op)->flags & BS_OP_CROSS_ROW)
+    if (bs_op_sees_rows(bs_op_get(node->op)))
         return false;
     if (node->n_out == 0) /* a decision; ops that end a run have no router */
         return l->plan->routers[node->router].in_tile;

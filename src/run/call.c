@@ -3,9 +3,19 @@
 #include "run/exec.h"
 
 #include "ops/common.h"
+#include "ops/structure.h"
 
 #define BAND_ROWS 32  /* of an image, per task; a multiple of the Winograd tile, so cutting changes no bit */
 #define BATCH_ROWS 16 /* cells of a non-image op, per task; of an op that cuts itself, BS_CROSS_ROWS */
+
+/* All rows of a carried value, as they lie around the loop. */
+static void call_around(const bs_context *c, int32_t carried, bs_call *call)
+{
+    const bs_graph *g = c->session->graph;
+    const int32_t value = bs_view_of(g, &g->nodes[g->values[carried].node]);
+    bs_operand_make(c, value, 0, &call->in[0]);
+    call->around = c->domains[g->values[value].domain].count;
+}
 
 static void call_prepare(const bs_context *c, const bs_node *node, int32_t row, int32_t rows, bs_call *call)
 {
@@ -28,6 +38,8 @@ static void call_prepare(const bs_context *c, const bs_node *node, int32_t row, 
         bs_operand_make(c, in[i], across || s->graph->values[in[i]].domain == 0 ? 0 : row, &call->in[i]);
     if (across)
         bs_segment_call(c, row, call);
+    if (bs_node_op(node)->flags & BS_OP_AROUND)
+        call_around(c, in[0], call);
     for (int32_t i = 0; i < node->n_out; i++)
         bs_operand_make(c, node->first_out + i, row, &call->out[i]);
 }

@@ -134,7 +134,7 @@ static void place_choices(decision_sizes *used, bs_device_decision *d)
     d->inverse = take(at, choices, sizeof(int32_t));
     d->work = take(at, 2 * choices + 4 * (int64_t)d->paths, sizeof(int32_t));
     d->price = take(at, 1, sizeof(float));
-    d->trip = take(at, 1, sizeof(int32_t));
+    d->trip = take(at, 3, sizeof(int32_t));
 }
 
 /* Places the decisions of all routers: [routers], or NULL when only the sizes are wanted. */

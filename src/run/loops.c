@@ -1,4 +1,5 @@
-/* run/loops.c - the decisions of a loop: which rows make the first trip, and which of those that made one make another.
+/* run/loops.c - the decisions of a loop: which rows make the first trip, and which of those that made one make another;
+ * or, where rows go in turn, whose turn it is.
  * Relies on run/routing.h. Must never keep a row active beyond its bound. */
 #include "run/routing.h"
 
@@ -6,7 +7,7 @@ static bs_loop_rule rule_of(const bs_context *c, const bs_router_info *loop)
 {
     const bool over = loop->trips >= 0;
     const bs_loop_rule rule = {loop->bound, over ? (int32_t)c->session->dims[loop->trips] : loop->bound, over,
-                               loop->count != 0};
+                               loop->count != 0, loop->in_turn};
     return rule;
 }
 
@@ -14,6 +15,56 @@ static bs_loop_rule rule_of(const bs_context *c, const bs_router_info *loop)
 static bs_scores count_of(const bs_context *c, const bs_router_info *loop, int32_t row)
 {
     return loop->count ? bs_scores_of(c, loop->count, row) : (bs_scores){NULL, 0, true};
+}
+
+/* Sorts the due rows, which are `ids`, by `chosen`, their turns, byte by byte: rows of one turn keep their order. */
+static void sort_turns(bs_decision_data *d, int32_t bound)
+{
+    int32_t *from = d->ids, *to = d->inverse;
+    for (int32_t shift = 0; bound >> shift > 0; shift += 8) {
+        int32_t starts[257] = {0};
+        for (int32_t i = 0; i < d->due; i++)
+            starts[(d->chosen[from[i]] >> shift & 255) + 1]++;
+        for (int32_t b = 0; b < 256; b++)
+            starts[b + 1] += starts[b];
+        for (int32_t i = 0; i < d->due; i++)
+            to[starts[d->chosen[from[i]] >> shift & 255]++] = from[i];
+        int32_t *const sorted = to;
+        to = from;
+        from = sorted;
+    }
+    if (from != d->inverse)
+        memcpy(d->inverse, from, (size_t)d->due * sizeof *from);
+}
+
+/* The rows whose turn is next: turns without rows are passed over. */
+static void take_turn(bs_context *c, const bs_router_info *loop, bs_decision_data *d)
+{
+    int32_t turn = 0, count = 0;
+    while (d->taken < d->due) {
+        const int32_t row = d->inverse[d->taken];
+        const bs_scores score = count_of(c, loop, row);
+        if (count > 0 && bs_score_int(&score, 0) != turn)
+            break;
+        turn = bs_score_int(&score, 0);
+        d->ids[count++] = row;
+        d->taken++;
+    }
+    d->trip = count > 0 ? turn - 1 : d->trip;
+    d->counts[0] = d->offsets[1] = count;
+}
+
+/* `chosen` has been the turn of each row, 0: none. */
+static void begin_turns(bs_context *c, const bs_router_info *loop, bs_decision_data *d)
+{
+    d->due = d->taken = d->offsets[0] = 0;
+    for (int32_t row = 0; row < d->rows; row++)
+        if (d->chosen[row] > 0)
+            d->ids[d->due++] = row;
+    sort_turns(d, loop->bound);
+    for (int32_t row = 0; row < d->rows; row++)
+        d->chosen[row] = d->chosen[row] > 0 ? 0 : -1;
+    take_turn(c, loop, d);
 }
 
 bs_route_fault bs_loop_decide(bs_context *c, int32_t router)
@@ -27,10 +78,12 @@ bs_route_fault bs_loop_decide(bs_context *c, int32_t router)
         const bs_scores count = count_of(c, loop, row);
         bool goes;
         fault = bs_loop_begins(&rule, &count, row, &goes);
-        d->chosen[row] = goes ? 0 : -1;
+        d->chosen[row] = bs_loop_choice(&rule, &count, goes);
         d->gates[row] = 1.0f;
     }
-    if (fault.kind == BS_ROUTE_SOUND)
+    if (fault.kind == BS_ROUTE_SOUND && rule.in_turn)
+        begin_turns(c, loop, d);
+    else if (fault.kind == BS_ROUTE_SOUND)
         bs_decision_pack(d);
     return fault;
 }
@@ -46,6 +99,10 @@ bs_route_fault bs_loop_decide_again(bs_context *c, int32_t router)
     const int32_t predicate = bs_node_in(g, &g->nodes[loop->again])[0];
     bs_route_fault fault = {BS_ROUTE_SOUND, -1, 0, 0};
     int32_t kept = 0;
+    if (rule.in_turn) {
+        take_turn(c, loop, d);
+        return fault;
+    }
     d->trip += d->counts[0] > 0;
     for (int32_t k = 0; k < d->counts[0] && fault.kind == BS_ROUTE_SOUND; k++) {
         const int32_t row = d->ids[k];
