@@ -127,6 +127,7 @@ PROGRAM_MAINS := \
   minimal:examples/minimal.c \
   ragged_lstm:examples/time/ragged_lstm.c \
   greedy_decoder:examples/time/greedy_decoder.c \
+  tree_lstm:examples/time/tree_lstm.c \
   demo_clip:examples/demo/demo_clip.c \
   demo_pictures:examples/demo/demo_pictures.c \
   video_sr:examples/video/video_sr.c \

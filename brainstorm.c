@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 0a3b8488fa7e483d7715c62c480ae6fb048310e7eb360e15d0268e5e51386d4c
+ * sha256 of the parts: f1c085b553c7da4be6e1b49f2c53fe59e4f49110e4875a75ddc8ca891a9bc218
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -19574,7 +19574,7 @@ typedef struct bs_node_plan {
     int32_t newest_owner;   /* the last owner among its twins, itself included */
     bs_bytes prepared_bytes; /* offset of its weights, in its unit's slot or the resident weights */
     bs_bytes prepared_offset;
-    /* for each thread; on a device for all blocks together, in its memory, and only where an extent is made */
+    /* for each thread; on a device for all blocks together, in its memory, and only with bs_op_rules.on_device */
     bs_bytes scratch_bytes;
 } bs_node_plan;
 
@@ -29298,8 +29298,10 @@ static bool children_infer(bs_infer *infer)
 {
     bs_value_info *out = &infer->out[0];
     for (int32_t i = 0; i < 2; i++)
-        if (!bs_infer_root(infer, i) || !bs_infer_dtype(infer, i, BS_I32) || !bs_infer_rank(infer, i, 1, 1))
+        if (!bs_infer_dtype(infer, i, BS_I32) || !bs_infer_rank(infer, i, 1, 1))
             return false;
+    if (!bs_infer_root(infer, 0)) /* operand 1 is of the same domain */
+        return false;
     out->rank = 2;
     out->dims[1] = bs_dim_const(infer->graph, ((const bs_children_params *)infer->params)->slots);
     return true;
@@ -31494,7 +31496,7 @@ typedef struct bs_device_layout {
     uint64_t transient, states, inputs, decisions, guesses, contexts, tables, scratch, slots, device_bytes;
     uint64_t context_bytes;  /* of the decisions of one tile */
     uint64_t scratch_bytes;  /* of the rows of one tile, when they do not fit in shared memory; else 0 */
-    uint64_t kernel_scratch; /* of a kernel that makes an extent (bs_node_plan.scratch_bytes): one runs at a time */
+    uint64_t kernel_scratch; /* of a kernel with scratch (bs_node_plan.scratch_bytes): one runs at a time */
     int32_t tiles;           /* tiles that have a context (and scratch outside shared memory) */
     uint64_t status;         /* within decisions: i32 [BS_DEVICE_STATUS] */
     uint64_t extents;        /* within decisions, of n_dims: i32, as known so far in a run */

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 856409dc9a9d89ac46455eab084a076f04a69d30b1be0c8743db4c6a9256f75b
+ * sha256 of the parts: 7752fbe72a1554ae0174efa5b8429c8441c91b12e4583df1afe71c5c43334db3
  */
 #include "brainstorm.h"
 
@@ -834,7 +834,7 @@ typedef struct bs_node_plan {
     int32_t newest_owner;   /* the last owner among its twins, itself included */
     bs_bytes prepared_bytes; /* offset of its weights, in its unit's slot or the resident weights */
     bs_bytes prepared_offset;
-    /* for each thread; on a device for all blocks together, in its memory, and only where an extent is made */
+    /* for each thread; on a device for all blocks together, in its memory, and only with bs_op_rules.on_device */
     bs_bytes scratch_bytes;
 } bs_node_plan;
 
@@ -1675,7 +1675,7 @@ typedef struct bs_device_layout {
     uint64_t transient, states, inputs, decisions, guesses, contexts, tables, scratch, slots, device_bytes;
     uint64_t context_bytes;  /* of the decisions of one tile */
     uint64_t scratch_bytes;  /* of the rows of one tile, when they do not fit in shared memory; else 0 */
-    uint64_t kernel_scratch; /* of a kernel that makes an extent (bs_node_plan.scratch_bytes): one runs at a time */
+    uint64_t kernel_scratch; /* of a kernel with scratch (bs_node_plan.scratch_bytes): one runs at a time */
     int32_t tiles;           /* tiles that have a context (and scratch outside shared memory) */
     uint64_t status;         /* within decisions: i32 [BS_DEVICE_STATUS] */
     uint64_t extents;        /* within decisions, of n_dims: i32, as known so far in a run */
@@ -2014,7 +2014,7 @@ struct bs_cu_program {
     uint64_t context_bytes;
     uint8_t *scratch; /* rows of tiles, scratch_bytes each, when they do not fit in shared memory */
     uint64_t scratch_bytes;
-    uint8_t *kernel_scratch; /* of the step that makes an extent, for all of its blocks */
+    uint8_t *kernel_scratch; /* of a step that stands alone (step.cuh), for all of its blocks */
     float *guesses;        /* [paths of a router] of the last look_ahead, and room for its lists */
     int32_t *status;       /* [BS_DEVICE_STATUS] */
     const int32_t *dims;   /* [dimensions] of the run, as it begins */

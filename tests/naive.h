@@ -132,6 +132,8 @@ static inline void naive_cell(naive *n, const bs_node *node, int32_t row, int32_
         naive_gather(n, node, row, out[0]);
     else if (naive_is(node, "loop_slice"))
         naive_loop_slice(n, node, row, out[0]);
+    else if (naive_is(node, "loop_rows"))
+        naive_loop_rows(n, node, row, out[0]);
     else if (bs_node_is(node, &bs_op_assemble))
         naive_assemble(n, bs_node_in(n->g, node)[0], out[0]);
     else if (bs_node_is(node, &bs_op_route_price))

@@ -1,4 +1,4 @@
-/* naive_found.h - unique and nms as their definition reads: a part of the oracle (naive.h). */
+/* naive_found.h - unique, nms and levels as their definition reads: a part of the oracle (naive.h). */
 #ifndef BS_TEST_NAIVE_FOUND_H
 #define BS_TEST_NAIVE_FOUND_H
 
@@ -89,6 +89,29 @@ static inline int64_t naive_nms(const naive *n, const bs_node *node, const doubl
         count += naive_nms_class(n, node, in[0] + l / classes * size * 4, in[1] + l * size, where, count, y);
     }
     return count;
+}
+
+/* Levels of rows by their children: raised until none is too low. */
+static inline void naive_levels(naive *n, const bs_node *node, const double *children, double *level)
+{
+    const int32_t in = bs_node_in(n->g, node)[0];
+    const int64_t rows = naive_dim(n, in, 0), slots = naive_dim(n, in, 1);
+    bool raised = true;
+    for (int64_t row = 0; row < rows; row++)
+        level[row] = 1;
+    for (int64_t i = 0; i < rows * slots; i++)
+        if (children[i] < -1 || children[i] >= (double)rows)
+            n->status = BS_ERROR_DATA;
+    for (int64_t round = 0; raised && n->status == BS_OK; round++) {
+        raised = false;
+        for (int64_t i = 0; i < rows * slots; i++)
+            if (children[i] >= 0 && level[(int64_t)children[i]] >= level[i / slots]) {
+                level[i / slots] = level[(int64_t)children[i]] + 1;
+                raised = true;
+            }
+        if (round > rows)
+            n->status = BS_ERROR_DATA; /* a circle */
+    }
 }
 
 #endif

@@ -31,6 +31,21 @@ static inline void naive_loop_slice(const naive *n, const bs_node *node, int32_t
     memcpy(y, n->cell[bs_node_in(n->g, node)[0]][row] + n->trip[node->router] * each, (size_t)each * sizeof *y);
 }
 
+/* What others carry, as it was before the trip. */
+static inline void naive_loop_rows(naive *n, const bs_node *node, int32_t row, double *y)
+{
+    const int32_t *in = bs_node_in(n->g, node);
+    const int32_t carried = n->g->nodes[n->g->nodes[n->g->values[in[0]].node].writer].first_out;
+    const int64_t each = naive_elements(n, in[0]), count = naive_elements(n, in[1]);
+    for (int64_t k = 0; k < count; k++) {
+        const int32_t named = (int32_t)n->cell[in[1]][row][k];
+        if (named < -1 || named >= n->rows[n->g->values[carried].domain])
+            n->status = BS_ERROR_DATA;
+        else if (named >= 0)
+            memcpy(y + k * each, n->cell[carried][named], (size_t)each * sizeof *y);
+    }
+}
+
 static inline const double **naive_rows_of(naive *n, int32_t value)
 {
     return n->cell[value] = naive_take(n, (size_t)n->rows[n->g->values[value].domain] * sizeof(double *));
@@ -50,7 +65,7 @@ static inline void naive_loop_begin(naive *n, int32_t r)
         for (int32_t row = 0; row < n->rows[loop->domain]; row++)
             if (n->present[loop->domain][row])
                 n->cell[node->first_out][row] =
-                    initial ? n->cell[initial][row]
+                    initial ? n->cell[initial][n->g->values[initial].domain ? row : 0]
                             : naive_take(n, (size_t)naive_elements(n, node->first_out) * sizeof(double));
     }
 }
@@ -113,6 +128,19 @@ static inline void naive_loop_store(naive *n, int32_t r, int32_t trip, const boo
     }
 }
 
+/* Whose turn trip `trip` is. Returns whether there is one, or a later one. */
+static inline bool naive_take_turn(naive *n, int32_t r, int32_t trip, bool *active)
+{
+    const bs_router_info *loop = &n->g->routers[r];
+    bool any = false;
+    for (int32_t row = 0; row < n->rows[loop->domain]; row++) {
+        const double turn = n->present[loop->domain][row] ? naive_trips(n, loop, row) : 0;
+        active[row] = turn == trip + 1;
+        any = any || turn > trip;
+    }
+    return any;
+}
+
 /* All trips of loop r, when everything that its body reads from outside is known. */
 static inline void naive_loop_run(naive *n, int32_t r)
 {
@@ -131,10 +159,14 @@ static inline void naive_loop_run(naive *n, int32_t r)
             n->choice[r][row] = old[row];
     }
     for (int32_t trip = 0; any && n->status == BS_OK; trip++) {
+        if (loop->in_turn && !naive_take_turn(n, r, trip, active))
+            return;
         naive_trip(n, r, trip, active);
         if (n->status != BS_OK)
             return;
         naive_loop_store(n, r, trip, active);
+        if (loop->in_turn)
+            continue;
         any = false;
         for (int32_t row = 0; row < rows; row++) {
             const bool wants = active[row] && (!predicate || n->cell[predicate][row][0] > 0);

@@ -205,6 +205,8 @@ static inline void naive_op(naive *n, const bs_node *node, int32_t row, const do
         n->made = naive_unique(n, node, in[0], out);
     else if (strcmp(op, "nms") == 0)
         n->made = naive_nms(n, node, in, out[0]);
+    else if (strcmp(op, "levels") == 0)
+        naive_levels(n, node, in[0], out[0]);
     else if (strcmp(op, "nonzero") == 0)
         n->made = naive_nonzero(n, node, in[0], out[0]);
     else {

@@ -100,19 +100,36 @@ typedef struct rg_body {
     double before[2]; /* bounds of what is carried */
 } rg_body;
 
+/* What children, or others, carry: of one of two, or both added up. */
+static inline void rg_read_others(random_graph *rg, const rg_body *b, int32_t i)
+{
+    const bs_value of = bs_scatter(rg->g, b->loop, 0, rg->children);
+    const bool one = rg_flip(40);
+    const bs_slice_desc slot = {.axis = 0, .start = check_below(2), .length = 1};
+    const bs_value x = bs_loop_rows(rg->g, b->loop, b->carried[i], one ? bs_slice(rg->g, of, &slot) : of);
+    rg->bound[x.id] = 2 * RG_MOST; /* nothing else picks it */
+    rg->bound[of.id] = 40;
+    rg_made(rg, bs_reduce(rg->g, x, &(bs_reduce_desc){.kind = BS_REDUCE_SUM}), b->before[i] * (one ? 1 : 2));
+}
+
 static inline void rg_body_begin(random_graph *rg, rg_body *b, bs_value line)
 {
-    const bool counts = rg_flip(60), over = !counts && rg_flip(40);
-    const bs_loop_desc desc = {rg_name(rg, "l", rg->n_names, ""), over ? 0 : counts ? 4 : 2 + check_below(3),
-                               over ? line.id : 0};
+    const bool vertices = rg->children.id && rg_info(rg, line)->domain == rg_info(rg, rg->children)->domain,
+               in_turn = vertices && rg_flip(50), counts = !in_turn && rg_flip(60),
+               over = !in_turn && !counts && rg_flip(40);
+    const bs_loop_desc desc = {rg_name(rg, "l", rg->n_names, ""),
+                               over ? 0 : in_turn ? 40 : counts ? 4 : 2 + check_below(3), over ? line.id : 0, in_turn};
     b->line = line;
-    b->loop = bs_loop_begin(rg->g, line, counts ? rg_trips(rg, line, 4) : (bs_value){0}, &desc);
+    b->loop = bs_loop_begin(rg->g, line, in_turn ? rg->level : counts ? rg_trips(rg, line, 4) : (bs_value){0}, &desc);
     for (int32_t i = 0; i < 2 && b->loop.id; i++) {
         const bs_value from = i == 0 ? line : rg_pick(rg, rg_info(rg, line)->domain, rg_is_line);
         b->before[i] = from.id ? fmax(rg->bound[from.id], 8) : 8;
         b->carried[i] = rg_made(rg, bs_loop_carry(rg->g, b->loop, from.id ? from : line), b->before[i]);
     }
     const bs_value image = rg_pick(rg, rg_info(rg, line)->domain, rg_is_any_image);
+    for (int32_t i = 0; vertices && i < 2 && rg->g->status == BS_OK; i++)
+        if (rg_flip(70))
+            rg_read_others(rg, b, i);
     if (image.id)
         rg_made(rg, bs_scatter(rg->g, b->loop, 0, image), rg->bound[image.id]);
     rg_made(rg, bs_scatter(rg->g, b->loop, 0, line), rg->bound[line.id]);
@@ -146,7 +163,7 @@ static inline void rg_body_end(random_graph *rg, rg_body *b)
     if (rg_flip(50))
         rg_made(rg, bs_loop_trips(rg->g, b->loop), 8);
     const bs_value line = rg_pick(rg, inside, rg_is_line);
-    const bool asks = (loop.count || loop.trips >= 0) && line.id && rg_flip(60);
+    const bool asks = !loop.in_turn && (loop.count || loop.trips >= 0) && line.id && rg_flip(60);
     bs_loop_end(rg->g, b->loop, asks ? rg_linear(rg, line, 1) : (bs_value){0});
 }
 
@@ -240,6 +257,15 @@ static inline bs_value rg_input(random_graph *rg, const char *name, bs_dtype dty
     return rg_made(rg, bs_input(rg->g, name, dtype, shape), bound);
 }
 
+/* Vertices with two children at most, and their levels. */
+static inline void rg_vertices(random_graph *rg, bs_dim n, bs_value rows)
+{
+    const bs_value children = bs_input(rg->g, "children", BS_I32, BS_SHAPE2(n, 2)), level = bs_levels(rg->g, children);
+    rg->children = bs_rows(rg->g, children, rows);
+    rg->level = bs_rows(rg->g, level, rows);
+    rg->bound[children.id] = rg->bound[level.id] = rg->bound[rg->children.id] = rg->bound[rg->level.id] = 40;
+}
+
 static inline void rg_begin(random_graph *rg, bs_graph *g, net_table *weights)
 {
     memset(rg, 0, sizeof *rg);
@@ -269,7 +295,9 @@ static inline void rg_begin(random_graph *rg, bs_graph *g, net_table *weights)
             rg_input(rg, "per_segment", BS_F32, BS_SHAPE2(RG_SEGMENTS, 4), 8);
             rg_made(rg, bs_segments(g, table, rg->lengths), rg->bound[table.id]);
         } else {
-            rg_made(rg, bs_rows(g, table, (bs_value){0}), rg->bound[table.id]);
+            const bs_value rows = rg_made(rg, bs_rows(g, table, (bs_value){0}), rg->bound[table.id]);
+            if (rg_trees)
+                rg_vertices(rg, n, rows);
         }
     }
     if (rg->frames) {

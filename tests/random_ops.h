@@ -13,6 +13,7 @@
 static bool rg_segments; /* rows come in segments: set before rg_begin */
 static bool rg_shares;   /* layers may have the weights of others: likewise */
 static bool rg_loops;    /* rows go round in loops: likewise */
+static bool rg_trees;    /* with rg_loops: rows are vertices, too, and read what others carry: likewise */
 #define RG_SEGMENTS 5
 #define RG_UNITS    9 /* of an lstm: more than a line has, so that what is not whole is in no other op's reach */
 
@@ -35,6 +36,7 @@ typedef struct random_graph {
     bool whole;        /* blocks are grown as a user writes them; else a node here, a node there */
     bs_value state[3], cells, knob, captured, lengths; /* states: rows, frame, the frame before that */
     bs_value reused;                          /* a frame that has become the state already */
+    bs_value children, level;                 /* of vertices: i32 [2], [1] */
 } random_graph;
 
 static inline bool rg_flip(int32_t percent) { return check_below(100) < percent; }

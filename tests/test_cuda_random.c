@@ -204,5 +204,7 @@ int main(int argc, char **argv)
     rg_boxes = false;
     rg_loops = true;
     test_random_graphs(seed * 1000 + 700000, count, "loops");
+    rg_trees = true;
+    test_random_graphs(seed * 1000 + 800000, count / 2, "trees");
     return check_end();
 }

@@ -110,6 +110,20 @@ def tokens(g):
     g.output("all", g.collect(g.reduce(turned, "l2", axis=0, axes=2)))
     g.output("gate", g.collect(g.route_score(router)))
     rounds(g, x, index)
+    vertices(g)
+
+
+def vertices(g):
+    """Rows that add up what their children have, from lists of children, level by level."""
+    n, entries = g.symbol("vertices", 9), g.symbol("edges", 20)
+    children = g.children(g.input("lengths_of", "i32", [n]), g.input("children", "i32", [entries]), 3)
+    x = g.rows(g.input("vertex", "f32", [n, 4]))
+    loop = g.loop(x, "tree", bound=9, count=g.rows(g.levels(children), x), in_turn=1)
+    h = g.loop_carry(loop, g.constant("nothing", np.zeros(4, np.float32)))
+    below = g.loop_rows(loop, h, g.scatter(loop, 0, g.rows(children, x)))
+    end = g.loop_next(loop, h, g.add(g.scatter(loop, 0, x), g.reduce(below, "sum", axis=0, keep=0)))
+    g.loop_end(loop)
+    g.output("tree", g.collect(end))
 
 
 def rounds(g, x, index):

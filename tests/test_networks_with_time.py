@@ -1,8 +1,8 @@
 """test_networks_with_time.py: the programs of docs/networks_with_time.md are short, are what the page shows, and
 compute what a plain reference in double does.
 
-Owns: the reference, in Python's floats. Relies on: $BUILD/ragged_lstm, $BUILD/greedy_decoder; lengths.py. Must never:
-look at how the programs compute. (The page's Python: test_gguf_python.py.)
+Owns: the reference, in Python's floats. Relies on: $BUILD/ragged_lstm, $BUILD/greedy_decoder, $BUILD/tree_lstm;
+lengths.py. Must never: look at how the programs compute. (The page's Python: test_gguf_python.py.)
 """
 
 import math
@@ -123,6 +123,34 @@ def decoder_lines():
     yield f'loop "decode" (node 7): cell {endless[0]}: it would go on after 12 trips, its bound'
 
 
+def tree_lines():
+    """What tree_lstm prints, by recursion: the level and the output of each vertex."""
+    width, units = 6, 16
+    numbers = Numbers(1, 1)
+    w, b = numbers.matrix(4 * units, width), numbers.list(4 * units)
+    u_iou, u_f = numbers.matrix(3 * units, units), numbers.matrix(units, units)
+    w_y, b_y = numbers.list(units), numbers.list(1)
+    children = {2: (0, 1), 5: (3, 4, 2), 6: (7, 8), 9: (6,)}
+    x = numbers.matrix(11, width)
+
+    def vertex(v):
+        below = [vertex(child) for child in children.get(v, ())]
+        own = sums(product(w, x[v]), b)
+        iou = sums(own[:3 * units], product(u_iou, sums([0.0] * units, *(h for _, h, _ in below))))
+        i, o, u = (iou[k * units:(k + 1) * units] for k in range(3))
+        c = [sigmoid(i[k]) * math.tanh(u[k]) for k in range(units)]
+        for _, h_child, c_child in below:
+            f = sums(own[3 * units:], product(u_f, h_child))
+            c = [c[k] + sigmoid(f[k]) * c_child[k] for k in range(units)]
+        h = [sigmoid(o[k]) * math.tanh(c[k]) for k in range(units)]
+        return 1 + max((level for level, _, _ in below), default=0), h, c
+
+    for v in range(11):
+        level, h, _ = vertex(v)
+        yield f"vertex {v}, level {level}: {product([w_y], h)[0] + b_y[0]:.5f}"
+    yield 'levels "" (node 6): the children of row 0 go round'
+
+
 # --- page, files and programs ---------------------------------------------------------------------------
 
 
@@ -156,13 +184,15 @@ def main():
     page = read(PAGE)
     shown = re.findall(r"^```c\n(.*?)^```$", page, re.M | re.S)
     blocks = [re.sub(r"^    ", "", block, flags=re.M) for block in re.findall(r"(?:^    .*\n)+", page, re.M)]
-    lstm, decoder = "examples/time/ragged_lstm.c", "examples/time/greedy_decoder.c"
+    lstm, decoder, tree = (f"examples/time/{name}.c" for name in ("ragged_lstm", "greedy_decoder", "tree_lstm"))
     builder(lstm, 30)
-    check("the page shows two pieces of C", len(shown) == 2, str(len(shown)))
+    check("the page shows three pieces of C", len(shown) == 3, str(len(shown)))
     check(f"the first is {lstm}", shown[:1] == [read(lstm)])
-    check(f"the second is what builds the graph of {decoder}", shown[1:] == [builder(decoder, 40)])
+    check(f"the second is what builds the graph of {decoder}", shown[1:2] == [builder(decoder, 40)])
+    check(f"the third is what builds the graph of {tree}", shown[2:] == [builder(tree, 40)])
     test_output("ragged_lstm", "".join(f"{line}\n" for line in lstm_lines()), blocks)
     test_output("greedy_decoder", "".join(f"{line}\n" for line in decoder_lines()), blocks)
+    test_output("tree_lstm", "".join(f"{line}\n" for line in tree_lines()), blocks)
     print(f"{results[True]} passed, {results[False]} failed")
     return results[False] != 0
 

@@ -212,6 +212,9 @@ static void rows_of_builders(void)
     BUILD(bs_loop_collect, bs_loop_collect(g, no_router, none));
     BUILD(bs_loop_trip, bs_loop_trip(g, no_router));
     BUILD(bs_loop_slice, bs_loop_slice(g, no_router, none));
+    BUILD(bs_loop_rows, bs_loop_rows(g, no_router, none, none));
+    BUILD(bs_children, bs_children(g, none, none, 0));
+    BUILD(bs_levels, bs_levels(g, none));
     BUILD(bs_loop_trips, bs_loop_trips(g, no_router));
     BUILD(bs_loop_end, (bs_loop_end(g, no_router, none), none));
 }

@@ -23,7 +23,7 @@ static bs_graph *new_graph(void)
 /* What the random graphs and their plans held: a generator that stops making something must not go unnoticed. */
 typedef struct coverage {
     int32_t graphs, refused, plans, sound, moved, noticed, regions, in_tile, torn, in_place, frames, loads, packed,
-        fills, slabs, forced, sizes, streamed, uses, makers, kept, counted, loops, nested, looping_tiles;
+        fills, slabs, forced, sizes, streamed, uses, makers, kept, counted, loops, nested, looping_tiles, turns, around;
 } coverage;
 
 static void count_plan(coverage *c, const bs_plan *p)
@@ -38,6 +38,7 @@ static void count_plan(coverage *c, const bs_plan *p)
         c->loops += loops;
         c->nested += loops && g->domains[g->routers[r].domain].loop;
         c->looping_tiles += loops && p->routers[r].in_tile;
+        c->turns += loops && g->routers[r].in_turn;
     }
     for (int32_t d = 1; d < g->n_domains && p->desc.order == BS_ORDER_DEPTH; d++)
         if (g->domains[d].kind != BS_DOMAIN_PATH && p->domains[d].order == BS_ORDER_BREADTH) {
@@ -61,6 +62,8 @@ static void count_plan(coverage *c, const bs_plan *p)
         c->makers += p->node_live[n] && g->nodes[n].makes;
     for (int32_t n = 1; n < g->n_nodes; n++)
         c->kept += p->node_live[n] && strcmp(bs_op_get(g->nodes[n].op)->name, "nms") == 0;
+    for (int32_t n = 1; n < g->n_nodes; n++)
+        c->around += p->node_live[n] && strcmp(bs_op_get(g->nodes[n].op)->name, "loop_rows") == 0;
     for (int32_t d = 1; d < g->n_domains; d++)
         c->counted += p->domains[d].live && bs_domain_maker(g, d);
     c->forced += p->desc.n_forces > 0;
@@ -220,6 +223,8 @@ static void test_random_graphs(uint64_t seed, int32_t count, const char *rows)
            c.fills, c.slabs, c.forced, c.sizes);
     printf("  loops %d, in loops %d, in tiles %d\n", c.loops, c.nested, c.looping_tiles);
     check(!rg_boxes || c.kept, "random graphs keep the best of boxes");
+    printf("  loops in turn %d, rows of others %d\n", c.turns, c.around);
+    check(!rg_trees || (c.turns && c.around), "random graphs have vertices that read others");
     check(!rg_loops || (c.loops && c.nested && c.looping_tiles), "random graphs have loops of every kind");
     printf("  streamed plans %d, with %d uses of units; extents from data %d, of nms %d, numbers of rows %d\n",
            c.streamed, c.uses, c.makers, c.kept, c.counted);
@@ -241,5 +246,7 @@ int main(int argc, char **argv)
     rg_boxes = false;
     rg_loops = true;
     test_random_graphs(seed * 1000 + 800000, argc > 2 ? atoi(argv[2]) : 120, "loops");
+    rg_trees = true;
+    test_random_graphs(seed * 1000 + 900000, argc > 2 ? atoi(argv[2]) : 80, "trees");
     return check_end();
 }

@@ -42,8 +42,8 @@ static inline trees *trees_make(trees *t, int32_t rows, int32_t slots, int32_t s
         int32_t *child = t->children + row * slots;
         t->level[row] = 1;
         for (int32_t k = 0; k < slots; k++) {
-            const bool has = k < most && (shape == 0 ? i % 50 > 0 : shape == 1 ? i >= rows / 2 && free < i && trees_below(&seed, 5) < 4
-                                                                 : i > 0 && trees_below(&seed, 3) > 0);
+            const bool grows = i >= rows / 2 && free < i && trees_below(&seed, 5) < 4, any = trees_below(&seed, 3) > 0,
+                       has = k < most && (shape == 0 ? i % 50 > 0 : shape == 1 ? grows : i > 0 && any);
             child[k] = !has         ? -1
                        : shape == 0 ? t->order[i - 1]
                        : shape == 1 ? t->order[free++]

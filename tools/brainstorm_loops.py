@@ -1,4 +1,4 @@
-"""Loops of the graph that brainstorm_model.py builds: the twins of bs_loop_begin and what follows it.
+"""Loops of the graph that brainstorm_model.py builds: the twins of bs_loop_begin and what follows it; trees.
 
     loop = g.loop(x, "steps", over=x)
     h = g.loop_carry(loop, h0)
@@ -17,20 +17,24 @@ class Loop:
 
     paths, score, protocol, most = 1, None, None, 1
 
-    def __init__(self, graph, number, name, count, over):
+    def __init__(self, graph, number, name, count, over, in_turn):
         self.graph, self.number, self.name, self.count, self.over = graph, number, name, count, over
-        self.carried = {}
+        self.in_turn = in_turn
+        self.carried, self.known = {}, set()
 
 
 class Loops:
-    def loop(self, like, name, bound=0, count=None, over=None):
-        """Rows of the domain of `like` make as many trips as `count` says or `over` is long, at most `bound`."""
+    def loop(self, like, name, bound=0, count=None, over=None, in_turn=0):
+        """Rows of the domain of `like` make as many trips as `count` says or `over` is long, at most `bound`. in_turn:
+        a row makes one trip alone, the one that `count` is the number of."""
+        if in_turn and (count is None or over is not None):
+            raise ValueError(f"loop {name!r}: rows go in turn by their count, over no value")
         within(f"bound of {name!r}", bound, 0 if over is not None else 1, MAX_TRIPS)
         self.n_paths = within("the number of all paths", self.n_paths + 1, 1, MAX_ALL_PATHS)
         self._take_name(name, (name,))
-        self.node("loop", [like, count, over], name, bound=bound)
+        self.node("loop", [like, count, over], name, bound=bound, in_turn=in_turn)
         self.n_routers += 1
-        self.open_loops.append(Loop(self, self.n_routers, name, count, over))
+        self.open_loops.append(Loop(self, self.n_routers, name, count, over, in_turn))
         return self.open_loops[-1]
 
     def _open(self, loop):
@@ -41,6 +45,7 @@ class Loops:
     def loop_carry(self, loop, initial):
         value = self.node("loop_carry", [initial], router=self._open(loop).number)
         loop.carried[value] = initial
+        loop.known.add(value)
         return value
 
     def loop_next(self, loop, carried, value):
@@ -63,11 +68,27 @@ class Loops:
         rows = self.scatter(self._open(loop), 0, x)
         return self.select(rows, self.loop_trip(loop, 2), 0)
 
+    def loop_rows(self, loop, carried, index):
+        """The rows of a carried value that `index` names, as before the trip; -1: zeros."""
+        if carried not in self._open(loop).known:
+            raise ValueError("loop_rows: the loop does not carry it")
+        return self.node("loop_rows", [carried, index], router=loop.number)
+
     def loop_trips(self, loop):
         return self.loop_next(loop, None, self.loop_trip(loop, 1))
 
     def loop_end(self, loop, go_on=None):
         if self._open(loop).carried:
             raise ValueError(f"loop {loop.name!r}: {len(loop.carried)} carried values have no loop_next")
+        if loop.in_turn and go_on is not None:
+            raise ValueError(f"loop {loop.name!r}: a predicate, where rows go in turn")
         self.node("loop_again", [go_on, loop.count], loop.name, router=loop.number)
         self.open_loops.pop()
+
+    def children(self, lengths, indices, slots):
+        """Lists one behind the other, as long as `lengths` says, as rows of `slots`, -1 behind the last child."""
+        return self.node("children", [lengths, indices], slots=slots)
+
+    def levels(self, children):
+        """1 for a row without children, else 1 more than the highest level of its children: [V, 1]."""
+        return self.node("levels", [children])

@@ -26,7 +26,7 @@ struct bs_cu_program {
     uint64_t context_bytes;
     uint8_t *scratch; /* rows of tiles, scratch_bytes each, when they do not fit in shared memory */
     uint64_t scratch_bytes;
-    uint8_t *kernel_scratch; /* of the step that makes an extent, for all of its blocks */
+    uint8_t *kernel_scratch; /* of a step that stands alone (step.cuh), for all of its blocks */
     float *guesses;        /* [paths of a router] of the last look_ahead, and room for its lists */
     int32_t *status;       /* [BS_DEVICE_STATUS] */
     const int32_t *dims;   /* [dimensions] of the run, as it begins */

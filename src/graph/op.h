@@ -52,7 +52,7 @@ typedef struct bs_node_plan {
     int32_t newest_owner;   /* the last owner among its twins, itself included */
     bs_bytes prepared_bytes; /* offset of its weights, in its unit's slot or the resident weights */
     bs_bytes prepared_offset;
-    /* for each thread; on a device for all blocks together, in its memory, and only where an extent is made */
+    /* for each thread; on a device for all blocks together, in its memory, and only with bs_op_rules.on_device */
     bs_bytes scratch_bytes;
 } bs_node_plan;
 

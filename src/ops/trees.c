@@ -11,8 +11,10 @@ static bool children_infer(bs_infer *infer)
 {
     bs_value_info *out = &infer->out[0];
     for (int32_t i = 0; i < 2; i++)
-        if (!bs_infer_root(infer, i) || !bs_infer_dtype(infer, i, BS_I32) || !bs_infer_rank(infer, i, 1, 1))
+        if (!bs_infer_dtype(infer, i, BS_I32) || !bs_infer_rank(infer, i, 1, 1))
             return false;
+    if (!bs_infer_root(infer, 0)) /* operand 1 is of the same domain */
+        return false;
     out->rank = 2;
     out->dims[1] = bs_dim_const(infer->graph, ((const bs_children_params *)infer->params)->slots);
     return true;

@@ -123,7 +123,7 @@ typedef struct bs_device_layout {
     uint64_t transient, states, inputs, decisions, guesses, contexts, tables, scratch, slots, device_bytes;
     uint64_t context_bytes;  /* of the decisions of one tile */
     uint64_t scratch_bytes;  /* of the rows of one tile, when they do not fit in shared memory; else 0 */
-    uint64_t kernel_scratch; /* of a kernel that makes an extent (bs_node_plan.scratch_bytes): one runs at a time */
+    uint64_t kernel_scratch; /* of a kernel with scratch (bs_node_plan.scratch_bytes): one runs at a time */
     int32_t tiles;           /* tiles that have a context (and scratch outside shared memory) */
     uint64_t status;         /* within decisions: i32 [BS_DEVICE_STATUS] */
     uint64_t extents;        /* within decisions, of n_dims: i32, as known so far in a run */
