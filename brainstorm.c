@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: f1c085b553c7da4be6e1b49f2c53fe59e4f49110e4875a75ddc8ca891a9bc218
+ * sha256 of the parts: 988d334dfe34e1a6fe1213fcd31be854e79c08958643562d8053fa3f00742750
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -26375,10 +26375,28 @@ static float reduce_all(const reduce_job *r, int32_t kind, const float *x, float
     return result;
 }
 
+/* n lines whose elements lie beside each other: element by element of all of them, in the same order for each. */
+static void reduce_beside(const reduce_job *r, int64_t n, const float *x, float *y)
+{
+    const int32_t kind = r->job.kind;
+    memcpy(y, x, (size_t)n * sizeof *y);
+    for (int32_t i = 1; i < r->job.n; i++) {
+        const float *next = x + i * r->job.in_step;
+        for (int64_t k = 0; k < n; k++)
+            y[k] = bs_reduce_join(kind, y[k], next[k]);
+    }
+    for (int64_t k = 0; k < n && kind == BS_REDUCE_MEAN; k++)
+        y[k] = bs_reduce_end(kind, y[k], (float)r->job.n, 0.0f);
+}
+
 static void reduce_lines(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
 {
     const reduce_job *r = context;
     const int32_t kind = r->job.kind;
+    if (bs_span_dense_f32(step, 2) && r->lines == 1 && r->job.n > 0 && kind < BS_REDUCE_SUM_SQUARE) {
+        reduce_beside(r, n, (const float *)(const void *)at[1], (float *)(void *)at[0]);
+        return;
+    }
     for (int64_t i = 0; i < n; i++) {
         const float *x = (const float *)(const void *)(at[1] + i * step[1]);
         const float top = kind == BS_REDUCE_LOG_SUM_EXP ? bs_reduce_top(reduce_all(r, BS_REDUCE_MAX, x, 0.0f)) : 0.0f;
@@ -29402,7 +29420,7 @@ static bs_status levels_list(const bs_call *call, levels_job *job)
     return BS_OK;
 }
 
-/* A row has its level when its last child has one, so the order of rows never goes round. */
+/* A row has its level when its last child has one. Rows get theirs in rising order, so that child has the highest. */
 static bs_status levels_run(const bs_call *call)
 {
     const int32_t rows = call->in[0].dim[0], slots = call->in[0].dim[1];
@@ -29412,7 +29430,7 @@ static bs_status levels_run(const bs_call *call)
         const int32_t row = job.lists.order[i], level = *index_at(job.levels, row, 0) + 1;
         for (int32_t at = job.lists.above[row]; at >= 0; at = job.lists.next[at]) {
             const int32_t parent = at / slots;
-            levels_put(&job, parent, bs_max_i32(level, *index_at(job.levels, parent, 0)), --job.lists.waits[parent]);
+            levels_put(&job, parent, level, --job.lists.waits[parent]);
         }
     }
     int32_t row = 0;
@@ -31971,8 +31989,8 @@ bool bs_plan_may_end_in_place(const bs_plan *p, int32_t value)
  * of a carried value, which may be written before it is read. */
 static bool ends_a_trip_by_a_view(const bs_plan *p, const bs_node *node, int32_t index, int32_t value)
 {
-    return bs_router_loops(p->graph, node->router) && bs_node_work(node) != BS_WORK_CALL && !bs_node_is_view(node) &&
-           index == 0 &&
+    return bs_router_loops(p->graph, node->router) && bs_node_work(node) != BS_WORK_CALL &&
+           !bs_node_is_view(node) && index == 0 &&
            bs_node_is_view(&p->graph->nodes[p->graph->values[value].node]);
 }
 

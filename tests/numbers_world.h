@@ -104,21 +104,23 @@ static inline void expect_bounded(const bs_graph *g, const char *what, int32_t a
 typedef struct world {
     bs_graph *g;
     bs_value images[5]; /* plain, of many channels, large, cells, cells of a path */
-    bs_value line, integers, table, codes, cells_codes, lengths, past, cache, words, tokens, score, losses, square,
+    bs_value line, integers, table_of_integers, table, codes, cells_codes, lengths, past, cache, words, tokens, score, losses, square,
         boxes,
         inside, one;
     bs_value rope_positions;
     bs_router router, budget, loop; /* loop: begun for ops of loops alone */
-    bs_value body;
+    bs_value body, carried, trip;
 } world;
 
 static inline bool is_of_a_loop(const char *op) { return strncmp(op, "loop_", 5) == 0; }
 
 /* A loop whose body an op is to stand in. */
-static inline void world_begin_loop(world *w)
+static inline void world_begin_loop(world *w, bool carries)
 {
     w->loop = bs_loop_begin(w->g, w->tokens, none, &(bs_loop_desc){.name = "loop", .bound = 4});
     w->body = bs_scatter(w->g, w->loop, 0, w->tokens);
+    w->carried = carries ? bs_loop_carry(w->g, w->loop, w->tokens) : none;
+    w->trip = carries ? bs_loop_trip(w->g, w->loop) : none;
 }
 
 static inline world world_new(void)
@@ -138,6 +140,7 @@ static inline world world_new(void)
     w.images[4] = bs_scatter(g, w.router, 1, w.images[3]);
     w.line = bs_input(g, "line", BS_F32, BS_SHAPE1(4));
     w.integers = bs_input(g, "integers", BS_I32, BS_SHAPE1(4));
+    w.table_of_integers = bs_input(g, "table of integers", BS_I32, BS_SHAPE2(4, 2));
     w.one = bs_input(g, "one", BS_I32, BS_SHAPE1(1));
     w.table = bs_input(g, "table", BS_F32, BS_SHAPE2(n, 4));
     w.codes = bs_input(g, "codes", BS_U8, BS_SHAPE3(1, h, x));
@@ -211,6 +214,9 @@ static inline bool operands_of(const world *w, const char *name, int32_t turn, i
                   {"loop_next", 3, {w->body.id, 0, 0}},
                   {"loop_collect", 2, {w->body.id, 0}},
                   {"loop_again", 2, {0, 0}},
+                  {"loop_rows", 2, {w->carried.id, w->trip.id}},
+                  {"children", 2, {w->integers.id, w->integers.id}},
+                  {"levels", 1, {w->table_of_integers.id}},
                   {"look_ahead", 1, {w->score.id}}};
     for (size_t i = 0; i < sizeof of_images / sizeof *of_images; i++)
         if (strcmp(of_images[i], name) == 0) {

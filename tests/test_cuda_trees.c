@@ -20,13 +20,14 @@ typedef struct side {
     bs_device *device;
     bs_session *session;
     float h[TREES_ROWS][WIDTH];
-    int32_t trips[TREES_ROWS], level[TREES_ROWS];
+    int32_t trips[TREES_ROWS], level[TREES_ROWS], twin[TREES_ROWS];
     bs_status status;
 } side;
 
 static side cpu, gpu;
 static trees t;
 static float x[TREES_ROWS][WIDTH];
+static int32_t early[TREES_ROWS]; /* by how much the turn of a row comes before its level; perhaps it has none */
 
 /* h = x + half of what the children have, of three dimensions if `image`; levels from lists. */
 static bs_graph *vertices(side *s, int32_t bound, bool image)
@@ -35,10 +36,11 @@ static bs_graph *vertices(side *s, int32_t bound, bool image)
     const bs_dim n = bs_symbol(g, "vertices", TREES_ROWS), entries = bs_symbol(g, "entries", TREES_ROWS * SLOTS);
     const bs_value children = bs_children(g, bs_input(g, "lengths", BS_I32, BS_SHAPE1(n)),
                                           bs_input(g, "indices", BS_I32, BS_SHAPE1(entries)), SLOTS),
-                   level = bs_levels(g, children);
+                   level = bs_levels(g, children), twin = bs_levels(g, children); /* at one time, with one scratch */
     const bs_shape shape = image ? (bs_shape){4, {n, 1, 2, 3}} : BS_SHAPE2(n, WIDTH);
     const bs_value rows = bs_rows(g, bs_input(g, "x", BS_F32, shape), none);
-    const bs_router loop = bs_loop_begin(g, rows, bs_rows(g, level, rows),
+    const bs_value early = bs_rows(g, bs_input(g, "early", BS_I32, BS_SHAPE2(n, 1)), rows);
+    const bs_router loop = bs_loop_begin(g, rows, bs_sub(g, bs_rows(g, level, rows), early),
                                          &(bs_loop_desc){.name = "tree", .bound = bound, .in_turn = 1});
     const bs_value h = bs_loop_carry(g, loop, rows), of = bs_scatter(g, loop, 0, bs_rows(g, children, rows));
     bs_value sum = bs_scatter(g, loop, 0, rows);
@@ -57,26 +59,33 @@ static bs_graph *vertices(side *s, int32_t bound, bool image)
     bs_output(g, "h", bs_collect(g, end));
     bs_output(g, "trips", bs_collect(g, trips));
     bs_output(g, "level", level);
+    bs_output(g, "twin", twin);
     return g;
 }
 
-static void side_open(side *s, int32_t bound, bool image, int32_t launch_mode)
+/* Plans and opens what a graph in its memory says. */
+static void side_start(side *s, const bs_graph *g, int32_t launch_mode)
 {
     const int32_t there = s == &gpu;
     const bs_plan_desc desc = {.tier = there ? BS_TIER_CUDA : BS_TIER_AUTO, .launch_mode = there ? launch_mode : 0};
     bs_sizes sizes;
-    memset(s, 0, sizeof *s);
-    bs_arena_init(&s->memory.persistent, "persistent", persistent[there], sizeof persistent[there]);
     bs_arena_init(&s->memory.transient, "transient", transient[there], sizeof transient[there]);
     bs_arena_init(&s->memory.staging, "staging", staging, sizeof staging);
     bs_arena_init(&s->opened, "device", device_memory, sizeof device_memory);
-    const bs_plan *plan = bs_plan_create(&s->memory.persistent, vertices(s, bound, image), &desc, &error);
+    const bs_plan *plan = bs_plan_create(&s->memory.persistent, g, &desc, &error);
     if (!plan)
         return;
     bs_plan_sizes(plan, &sizes);
     const bs_cuda_desc open = {.device_bytes = sizes.device, .pinned_bytes = sizes.pinned};
     s->device = there ? bs_cuda_open(&s->opened, &open, &error) : NULL;
     s->session = bs_session_create(&s->memory, plan, &(bs_session_desc){.device = s->device}, &error);
+}
+
+static void side_open(side *s, int32_t bound, bool image, int32_t launch_mode)
+{
+    memset(s, 0, sizeof *s);
+    bs_arena_init(&s->memory.persistent, "persistent", persistent[s == &gpu], sizeof persistent[0]);
+    side_start(s, vertices(s, bound, image), launch_mode);
 }
 
 static void side_close(side *s)
@@ -96,6 +105,9 @@ static void side_run(side *s, bool image)
     memset(s->h, 0xFF, sizeof s->h);
     memset(s->trips, 0xFF, sizeof s->trips);
     memset(s->level, 0xFF, sizeof s->level);
+    memset(s->twin, 0xFF, sizeof s->twin);
+    bind(s, "twin", BS_I32, s->twin, t.rows, 1);
+    bind(s, "early", BS_I32, early, t.rows, 1);
     bind(s, "lengths", BS_I32, t.length, t.rows, 0);
     bind(s, "indices", BS_I32, t.indices, t.n_indices + 1, 0);
     bind(s, "trips", BS_I32, s->trips, t.rows, 1);
@@ -105,15 +117,23 @@ static void side_run(side *s, bool image)
     s->status = bs_run(s->session, &error);
 }
 
+static int32_t rows_with_a_turn(void)
+{
+    int32_t count = 0;
+    for (int32_t row = 0; row < t.rows; row++)
+        count += t.level[row] > early[row];
+    return count;
+}
+
 static bool both_alike(void)
 {
     bs_decision a, b;
     return cpu.status == BS_OK && gpu.status == BS_OK && memcmp(cpu.h, gpu.h, sizeof cpu.h) == 0 &&
            memcmp(cpu.trips, gpu.trips, sizeof cpu.trips) == 0 &&
-           memcmp(cpu.level, gpu.level, sizeof cpu.level) == 0 &&
+           memcmp(cpu.level, gpu.level, sizeof cpu.level) == 0 && memcmp(cpu.level, gpu.twin, sizeof cpu.level) == 0 &&
            memcmp(cpu.level, t.level, (size_t)t.rows * sizeof *t.level) == 0 &&
            bs_decision_get(cpu.session, "tree", &a) == BS_OK && bs_decision_get(gpu.session, "tree", &b) == BS_OK &&
-           a.counts[0] == t.rows && b.counts[0] == t.rows;
+           a.counts[0] == rows_with_a_turn() && b.counts[0] == a.counts[0];
 }
 
 static void test_shapes(int32_t launch_mode, bool image)
@@ -128,6 +148,8 @@ static void test_shapes(int32_t launch_mode, bool image)
             trees_make(&t, rows[i], SLOTS, shape, seed);
             for (int32_t k = 0; k < rows[i] * WIDTH; k++)
                 x[k / WIDTH][k % WIDTH] = (float)trees_below(&seed, 100) / 50 - 1;
+            for (int32_t k = 0; k < rows[i]; k++)
+                early[k] = (int32_t)i % 2 * (k % 5 == 0 ? 3 : 0);
             side_run(&cpu, image);
             side_run(&gpu, image);
             check(both_alike(), "%s%s, shape %d: %d rows of %d levels are those of the CPU",
@@ -135,6 +157,7 @@ static void test_shapes(int32_t launch_mode, bool image)
         }
     side_close(&cpu);
     side_close(&gpu);
+    memset(early, 0, sizeof early);
 }
 
 /* Launches and waits of the third run of a chain of `rows`. */
@@ -190,6 +213,45 @@ static void test_wrong(int32_t launch_mode)
     side_close(&gpu);
 }
 
+/* Rows that stand in a ring read each other, as before the trip; numbers that no row has end the run. */
+static void test_ring(int32_t launch_mode)
+{
+    enum { ROWS = 40, TRIPS = 7 };
+    static float from[ROWS], to[ROWS];
+    static int32_t next[ROWS];
+    int32_t wrong = 0;
+    memset(&gpu, 0, sizeof gpu);
+    bs_arena_init(&gpu.memory.persistent, "persistent", persistent[1], sizeof persistent[1]);
+    bs_graph *g = bs_graph_create(&gpu.memory.persistent, NULL);
+    const bs_value v = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(ROWS, 1)), none),
+                   of = bs_rows(g, bs_input(g, "next", BS_I32, BS_SHAPE2(ROWS, 1)), v);
+    const bs_router loop = bs_loop_begin(g, v, none, &(bs_loop_desc){.name = "ring", .bound = TRIPS});
+    const bs_value h = bs_loop_carry(g, loop, v), read = bs_loop_rows(g, loop, h, bs_scatter(g, loop, 0, of)),
+                   end = bs_loop_next(g, loop, h, bs_reshape(g, read, BS_SHAPE1(1)));
+    bs_loop_end(g, loop, none);
+    bs_output(g, "y", bs_collect(g, end));
+    side_start(&gpu, g, launch_mode);
+    check(gpu.session, "a ring opens: %s", error.message);
+    bind(&gpu, "x", BS_F32, from, ROWS, 1);
+    bind(&gpu, "next", BS_I32, next, ROWS, 1);
+    bind(&gpu, "y", BS_F32, to, ROWS, 1);
+    for (int32_t i = 0; i < ROWS; i++) {
+        from[i] = (float)(i + 1);
+        next[i] = (i + 1) % ROWS;
+    }
+    check(bs_run(gpu.session, &error) == BS_OK, "it runs: %s", error.message);
+    for (int32_t i = 0; i < ROWS; i++)
+        wrong += to[i] != from[(i + TRIPS) % ROWS];
+    check(wrong == 0, "each row has what stood %d further: %d have not", TRIPS, wrong);
+    for (int32_t bad = 0; bad < 4; bad++) {
+        next[33] = (const int32_t[]){ROWS, -2, INT32_MAX, INT32_MIN}[bad];
+        check(bs_run(gpu.session, &error) == BS_ERROR_DATA, "%d is no row: %s", next[33], error.message);
+    }
+    next[33] = -1;
+    check(bs_run(gpu.session, &error) == BS_OK && to[33] == 0 && to[31] == 0 && to[34] == from[1], "-1 reads zeros");
+    side_close(&gpu);
+}
+
 int main(void)
 {
     for (int32_t mode = BS_LAUNCH_STREAM; mode < BS_LAUNCH_COUNT; mode++) {
@@ -198,6 +260,7 @@ int main(void)
             test_shapes(mode, true);
         test_levels(mode);
         test_wrong(mode);
+        test_ring(mode);
     }
     return check_end();
 }

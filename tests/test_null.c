@@ -27,11 +27,8 @@ static const bs_router no_router = {0};
 
 static bool zeros(const void *data, size_t bytes)
 {
-    const uint8_t *at = data;
-    for (size_t i = 0; i < bytes; i++)
-        if (at[i] != 0)
-            return false;
-    return true;
+    static const uint8_t nothing[1 << 14];
+    return bytes <= sizeof nothing && memcmp(data, nothing, bytes) == 0;
 }
 #define ZEROS(x) zeros(&(x), sizeof(x))
 
@@ -451,8 +448,7 @@ static void keep_declarations(char *s)
             *s = ' ';
         start = start || *s == '\n';
         const bool inside = depth > 0 || braces > 1;
-        depth -= *s == ')', braces -= *s == '}';
-        depth += *s == '(', braces += *s == '{';
+        depth += (*s == '(') - (*s == ')'), braces += (*s == '{') - (*s == '}');
         if (inside && *s != '(' && *s != ')')
             *s = ' ';
     }
@@ -463,11 +459,11 @@ static void table_is_complete(void)
     static char text[HEADER_BYTES];
     FILE *header = fopen("brainstorm.h", "rb");
     const size_t n = header ? fread(text, 1, sizeof text - 1, header) : 0;
+    int32_t functions = 0;
     if (header)
         fclose(header);
     check(n > 0 && n < sizeof text - 1, "the header is read");
     keep_declarations(text);
-    int32_t functions = 0;
     for (char *at = strstr(text, "bs_"); at; at = strstr(at + 1, "bs_")) {
         char name[64] = "";
         size_t length = 0;

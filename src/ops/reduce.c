@@ -59,10 +59,28 @@ static float reduce_all(const reduce_job *r, int32_t kind, const float *x, float
     return result;
 }
 
+/* n lines whose elements lie beside each other: element by element of all of them, in the same order for each. */
+static void reduce_beside(const reduce_job *r, int64_t n, const float *x, float *y)
+{
+    const int32_t kind = r->job.kind;
+    memcpy(y, x, (size_t)n * sizeof *y);
+    for (int32_t i = 1; i < r->job.n; i++) {
+        const float *next = x + i * r->job.in_step;
+        for (int64_t k = 0; k < n; k++)
+            y[k] = bs_reduce_join(kind, y[k], next[k]);
+    }
+    for (int64_t k = 0; k < n && kind == BS_REDUCE_MEAN; k++)
+        y[k] = bs_reduce_end(kind, y[k], (float)r->job.n, 0.0f);
+}
+
 static void reduce_lines(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
 {
     const reduce_job *r = context;
     const int32_t kind = r->job.kind;
+    if (bs_span_dense_f32(step, 2) && r->lines == 1 && r->job.n > 0 && kind < BS_REDUCE_SUM_SQUARE) {
+        reduce_beside(r, n, (const float *)(const void *)at[1], (float *)(void *)at[0]);
+        return;
+    }
     for (int64_t i = 0; i < n; i++) {
         const float *x = (const float *)(const void *)(at[1] + i * step[1]);
         const float top = kind == BS_REDUCE_LOG_SUM_EXP ? bs_reduce_top(reduce_all(r, BS_REDUCE_MAX, x, 0.0f)) : 0.0f;

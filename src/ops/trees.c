@@ -115,7 +115,7 @@ static bs_status levels_list(const bs_call *call, levels_job *job)
     return BS_OK;
 }
 
-/* A row has its level when its last child has one, so the order of rows never goes round. */
+/* A row has its level when its last child has one. Rows get theirs in rising order, so that child has the highest. */
 static bs_status levels_run(const bs_call *call)
 {
     const int32_t rows = call->in[0].dim[0], slots = call->in[0].dim[1];
@@ -125,7 +125,7 @@ static bs_status levels_run(const bs_call *call)
         const int32_t row = job.lists.order[i], level = *index_at(job.levels, row, 0) + 1;
         for (int32_t at = job.lists.above[row]; at >= 0; at = job.lists.next[at]) {
             const int32_t parent = at / slots;
-            levels_put(&job, parent, bs_max_i32(level, *index_at(job.levels, parent, 0)), --job.lists.waits[parent]);
+            levels_put(&job, parent, level, --job.lists.waits[parent]);
         }
     }
     int32_t row = 0;

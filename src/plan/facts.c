@@ -184,8 +184,8 @@ bool bs_plan_may_end_in_place(const bs_plan *p, int32_t value)
  * of a carried value, which may be written before it is read. */
 static bool ends_a_trip_by_a_view(const bs_plan *p, const bs_node *node, int32_t index, int32_t value)
 {
-    return bs_router_loops(p->graph, node->router) && bs_node_work(node) != BS_WORK_CALL && !bs_node_is_view(node) &&
-           index == 0 &&
+    return bs_router_loops(p->graph, node->router) && bs_node_work(node) != BS_WORK_CALL &&
+           !bs_node_is_view(node) && index == 0 &&
            bs_node_is_view(&p->graph->nodes[p->graph->values[value].node]);
 }
 
