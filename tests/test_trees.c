@@ -209,11 +209,12 @@ static void test_bound(void)
 
 /* ------------------------------------------------------------------------------------------------------ turns */
 
-/* Rows write the number of their trip behind those before them; turns that no row has take none. */
+/* Rows add the number of their trip to what a row of an earlier turn has; turns that no row has take no trip. */
 static void test_turns(int32_t order, int32_t bound, int32_t scale)
 {
-    enum { ROWS = 7, PLACES = 3 };
-    static const int32_t turns[ROWS] = {3, 0, 1, 3, -4, 1, 2};
+    enum { ROWS = 7 };
+    static const int32_t turns[ROWS] = {3, 0, 1, 3, -4, 1, 2}, sums[ROWS] = {3 + 2 + 1, 0, 1, 3 + 1, 0, 1, 2 + 1};
+    static int32_t before[ROWS] = {6, 0, -1, 5, 0, -1, 2};
     static float last[ROWS], zeros[ROWS];
     int32_t count[ROWS], wrong = 0;
     bs_decision d;
@@ -223,7 +224,9 @@ static void test_turns(int32_t order, int32_t bound, int32_t scale)
     const bs_router loop = bs_loop_begin(g, x, n, &(bs_loop_desc){.name = "turns", .bound = bound, .in_turn = 1});
     const bs_value v = bs_loop_carry(g, loop, x);
     const bs_value trip = bs_convert(g, bs_loop_trip(g, loop), &(bs_convert_desc){.dtype = BS_F32});
-    const bs_value end = bs_loop_next(g, loop, v, bs_add(g, v, bs_affine(g, trip, 1.0f, 1.0f)));
+    const bs_value of = bs_rows(g, bs_input(g, "before", BS_I32, BS_SHAPE1(ROWS)), x);
+    const bs_value other = bs_loop_rows(g, loop, v, bs_scatter(g, loop, 0, of));
+    const bs_value end = bs_loop_next(g, loop, v, bs_add(g, other, bs_affine(g, trip, 1.0f, 1.0f)));
     bs_loop_end(g, loop, none);
     bs_output(g, "last", bs_collect(g, end));
     bs_session *s = open_session(g, order, 1, NULL);
@@ -231,10 +234,11 @@ static void test_turns(int32_t order, int32_t bound, int32_t scale)
         count[i] = turns[i] * scale;
     bind(s, "x", zeros, BS_F32, ROWS, 1);
     bind(s, "turn", count, BS_I32, ROWS, 1);
+    bind(s, "before", before, BS_I32, ROWS, 0);
     bind(s, "last", last, BS_F32, ROWS, 1);
     check(bs_run(s, &error) == BS_OK, "rows go in turn: %s", error.message);
     for (int32_t i = 0; i < ROWS; i++)
-        wrong += last[i] != (float)(count[i] > 0 ? count[i] : 0);
+        wrong += last[i] != (float)(sums[i] * scale);
     check(wrong == 0, "order %d, turns %d apart: each row makes the trip of its turn, %d do not", order, scale, wrong);
     check(bs_decision_get(s, "turns", &d) == BS_OK && d.counts[0] == 5, "rows without a turn make none");
     for (int32_t i = 0; i < ROWS; i++)
