@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 988d334dfe34e1a6fe1213fcd31be854e79c08958643562d8053fa3f00742750
+ * sha256 of the parts: a480a366a72618363d2888c1ec39b8bd83f1aebf6e72fe7b486aed9a76701f60
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -19352,6 +19352,7 @@ typedef struct bs_router_info {
     int32_t count;      /* value i32 [1]: trips of each row; 0 none */
     bs_dim_id trips;    /* the dimension that is the number of trips; -1 none */
     bool in_turn;       /* a row makes one trip, the one that its count is the number of, from 1 */
+    bool grows;         /* a row makes one trip, and as many rows for the next one as its predicate says */
     int32_t again;      /* the node that decides after a trip, with which the body ends; 0: it has not ended yet */
     int32_t begun_before; /* the loop that was begun before it and had not ended; 0 none */
     int32_t n_carried;  /* carried values that nothing follows yet */
@@ -19488,12 +19489,14 @@ typedef struct bs_decision_data {
     float price;                  /* price at which a budget is kept; 0 for other protocols and forced routes */
     int32_t trip;                 /* a loop: the number of the trip that is to be made, from 0 */
     int32_t due, taken;           /* whose rows go in turn: how many do, and how many of those have begun */
+    /* of a loop that grows `due` is how many rows there are so far, or the row behind the last that begins */
     int32_t *chosen;   /* [rows * per_row] path or -1, in order of choice */
     float *gates;      /* [rows * per_row] */
     int32_t *counts;   /* [paths] */
     int32_t *offsets;  /* [paths + 1] */
     int32_t *ids;      /* [rows * per_row] parent row of every packed row; ascending within a path */
-    int32_t *inverse;  /* [rows * per_row] packed row of every choice, -1 none; or the due rows in order of turns */
+    int32_t *inverse;  /* [rows * per_row] packed row of every choice, -1 none; or the due rows in order of turns;
+                        * or, where a loop grows, the row that made each one, -1 none */
     int64_t dropped;
 } bs_decision_data;
 
@@ -20753,7 +20756,7 @@ BS_INTERNAL bs_bytes bs_weight_elements(const bs_weight_spec *spec);
     X(arange, KERNEL) X(nonzero, KERNEL) X(unique, KERNEL) X(nms, KERNEL)                                             \
     /* op set 4: loops.c, lowered by the planner */                                                                   \
     X(loop, KERNEL) X(loop_carry, NONE) X(loop_trip, KERNEL) X(loop_slice, NONE) X(loop_next, NONE)                   \
-    X(loop_collect, NONE) X(loop_again, KERNEL) X(loop_rows, KERNEL)                                                  \
+    X(loop_collect, NONE) X(loop_again, KERNEL) X(loop_rows, KERNEL) X(loop_parent, KERNEL)                           \
     /* op set 4: trees.c */                                                                                           \
     X(children, KERNEL) X(levels, KERNEL)
 
@@ -27448,11 +27451,14 @@ typedef struct bs_gather_params { /* operands: one for each path (0: none), then
 
 typedef struct bs_loop_params {
     const char *name;
-    int32_t bound, in_turn;
+    int32_t bound, in_turn, grows;
 } bs_loop_params;
 
 /* `mode` of a loop_trip: the number of the trip, from 0 or from 1, as [1]; or from 0 as a number alone, an index. */
 enum { BS_TRIP_FROM_0, BS_TRIP_FROM_1, BS_TRIP_INDEX };
+
+/* `mode` of a loop_parent: the row that made a row, or which one it is of those that this one made. */
+enum { BS_PARENT_ROW, BS_PARENT_CHILD };
 
 /* The protocol of loops, which no bs_route has: a predicate, a count or a dimension decides after each trip. */
 enum { BS_ROUTE_LOOP = BS_PROTOCOL_COUNT };
@@ -27659,7 +27665,8 @@ typedef enum bs_route_fault_kind {
     /* of a loop, whose bound is `end`: */
     BS_ROUTE_BAD_COUNT,    /* trips of a row */
     BS_ROUTE_ENDLESS,      /* its predicate holds after the last trip that there may be */
-    BS_ROUTE_BAD_PREDICATE /* trip after which it is NaN */
+    BS_ROUTE_BAD_PREDICATE, /* trip after which it is NaN */
+    BS_ROUTE_FULL           /* rows that a row would make: more than there is room for, of `end` */
 } bs_route_fault_kind;
 
 typedef struct bs_route_fault {
@@ -27842,6 +27849,7 @@ typedef struct bs_loop_rule {
     int32_t bound; /* trips of any row, at most */
     int32_t trips; /* extent of the dimension that it goes over; the bound where there is none */
     bool over, counted, in_turn; /* it goes over a dimension; each row has a count, which is the trip that it makes */
+    bool grows;
 } bs_loop_rule;
 
 /* How many trips a row may make. `count`: its own, read only where rows have one. */
@@ -27876,6 +27884,24 @@ static inline BS_BOTH bs_route_fault bs_loop_goes_on(const bs_loop_rule *rule, c
     return fault.kind != BS_ROUTE_SOUND
                ? fault
                : bs_route_fault_if(wants && must_end, BS_ROUTE_ENDLESS, row, trip, rule->bound);
+}
+
+/* How many rows a row makes for trip number `trip`, of which `asked` speaks. */
+static inline BS_BOTH bs_route_fault bs_loop_makes(const bs_loop_rule *rule, const bs_scores *asked, int32_t row,
+                                                   int32_t trip, int32_t *makes)
+{
+    const int32_t number = bs_score_int(asked, 0);
+    *makes = number > 0 ? number : 0;
+    return bs_route_fault_if(number > 0 && trip == rule->bound, BS_ROUTE_ENDLESS, row, trip, rule->bound);
+}
+
+/* Which one a row is of those that the same row made, which stand side by side. */
+static inline BS_BOTH int32_t bs_loop_child_of(const int32_t *made_by, int32_t row)
+{
+    int32_t before = 0;
+    while (made_by[row] >= 0 && before < row && made_by[row - before - 1] == made_by[row])
+        before++;
+    return before;
 }
 
 #endif
@@ -28831,16 +28857,18 @@ bs_value bs_gather(bs_graph *graph, bs_router router, const bs_value *values, bs
 
 /* ==== begin src/ops/loops.c =================================================================== */
 /* ops/loops.c - loops: a router whose one path is the body, decided again after each trip. Builder functions and shape
- * rules; what a body reads by itself. Relies on ops/structure.h, ops/span.h. Must never decide anything itself: that is
- * run/loops.c, when a session runs.
+ * rules; what a body reads by itself. Relies on structure.h, decide.h, span.h. Must never decide anything itself: that
+ * is run/loops.c, when a session runs.
  *
  * A carried value is two nodes: loop_carry gives the body its rows as they were before the trip, loop_next what they
  * are after it. Both are of one storage, the rows of loop_next in the domain of the loop. */
 /* #include "ops/common.h" */
+/* #include "ops/decide.h" */
 /* #include "ops/span.h" */
 /* #include "ops/structure.h" */
 
-static const bs_field loop_fields[] = {BS_INT_OF("bound", 0, BS_MAX_TRIPS), BS_INT_OF("in_turn", 0, 1)};
+static const bs_field loop_fields[] = {BS_INT_OF("bound", 0, BS_MAX_TRIPS), BS_INT_OF("in_turn", 0, 1),
+                                       BS_INT_OF("grows", 0, 1)};
 static const bs_field of_loop_fields[] = {BS_INT("router"), BS_INT("mode")};
 
 /* ------------------------------------------------------------------------------------------------------- begin */
@@ -28853,10 +28881,20 @@ static int32_t loop_depth(const bs_graph *g, int32_t domain)
     return depth;
 }
 
+/* Whether a row of a domain has the same number in every trip of any loop. */
+static bool has_fixed_rows(bs_infer *infer, int32_t domain)
+{
+    const bs_domain *d = &infer->graph->domains[domain];
+    return (d->kind == BS_DOMAIN_ROWS && !bs_domain_is_patches(d)) ||
+           bs_infer_fail(infer, BS_ERROR_DOMAIN, "a loop of %s, expected rows of a tensor",
+                         bs_say_domain(infer, domain));
+}
+
 /* Operands: what tells the domain, the count or none, what has the number of trips as dimension 0 or none. */
 static bool loop_operands_sound(bs_infer *infer)
 {
     bs_graph *g = infer->graph;
+    const bs_loop_params *p = infer->params;
     const bs_value_info *count = infer->in[1], *over = infer->in[2];
     if (infer->ids[0] == 0)
         return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "`like` is no value");
@@ -28867,8 +28905,11 @@ static bool loop_operands_sound(bs_infer *infer)
                              bs_say_domain(infer, infer->in[0]->domain));
     if (infer->ids[2] && over->rank < 1)
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "what it goes over has no dimension");
-    if (((const bs_loop_params *)infer->params)->in_turn && (infer->ids[1] == 0 || infer->ids[2] != 0))
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "rows go in turn by their count, over no value");
+    if ((p->in_turn || p->grows) && (infer->ids[1] == 0 || infer->ids[2] != 0 || p->in_turn == p->grows))
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT,
+                             "rows go in turn, or grow, by their count and over no value, expected one of both");
+    if (p->grows && !has_fixed_rows(infer, infer->in[0]->domain))
+        return false;
     if (loop_depth(g, infer->in[0]->domain) == BS_MAX_LOOP_DEPTH)
         return bs_infer_fail(infer, BS_ERROR_LIMIT, "%d loops in loops, expected %d at most", BS_MAX_LOOP_DEPTH + 1,
                              BS_MAX_LOOP_DEPTH);
@@ -28901,6 +28942,7 @@ static bool loop_infer(bs_infer *infer)
     loop->bound = desc.capacity;
     loop->count = infer->ids[1];
     loop->in_turn = ((const bs_loop_params *)infer->params)->in_turn != 0;
+    loop->grows = ((const bs_loop_params *)infer->params)->grows != 0;
     loop->trips = infer->ids[2] ? infer->in[2]->dims[0] : -1;
     loop->max_paths_per_cell = 1;
     loop->begun_before = g->open_loop;
@@ -28919,7 +28961,7 @@ const bs_op bs_op_loop = {.name = "loop",
 bs_router bs_loop_begin(bs_graph *graph, bs_value like, bs_value count, const bs_loop_desc *desc)
 {
     const bs_loop_desc any = desc ? *desc : (bs_loop_desc){.bound = 0};
-    const bs_loop_params p = {any.name ? any.name : "", any.bound, any.in_turn};
+    const bs_loop_params p = {any.name ? any.name : "", any.bound, any.in_turn, any.grows};
     const int32_t in[3] = {like.id, count.id, any.over};
     const bs_node *node = bs_op_build_node(graph, &bs_op_loop, in, 3, &p);
     const bs_router loop = {node ? node->router : 0};
@@ -28985,18 +29027,29 @@ bs_value bs_loop_carry(bs_graph *graph, bs_router loop, bs_value initial)
     return bs_op_build_one(graph, initial, &p, &bs_op_loop_carry);
 }
 
-static bool trip_infer(bs_infer *infer)
+/* A number that the loop knows of each row of its body, with a mode up to `last`. */
+static bool number_infer(bs_infer *infer, int32_t last, int32_t alone)
 {
     const bs_router_info *loop = loop_of(infer);
     const int32_t mode = ((const bs_gather_params *)infer->params)->mode;
-    if (!loop || !bs_infer_field(infer, "mode", mode, BS_TRIP_FROM_0, BS_TRIP_INDEX))
+    if (!loop || !bs_infer_field(infer, "mode", mode, 0, last))
         return false;
     bs_value_info *out = &infer->out[0];
     out->domain = loop->path_domains;
     out->dtype = BS_I32;
-    out->rank = mode != BS_TRIP_INDEX;
+    out->rank = mode != alone;
     out->dims[0] = bs_dim_const(infer->graph, 1);
     return true;
+}
+
+static bool trip_infer(bs_infer *infer) { return number_infer(infer, BS_TRIP_INDEX, BS_TRIP_INDEX); }
+
+static bool parent_infer(bs_infer *infer)
+{
+    const int32_t loop = ((const bs_gather_params *)infer->params)->router;
+    return number_infer(infer, BS_PARENT_CHILD, -1) &&
+           (infer->graph->routers[loop].grows ||
+            bs_infer_fail(infer, BS_ERROR_GRAPH, "loop \"%s\" does not grow", infer->graph->routers[loop].desc->name));
 }
 
 static bs_status trip_run(const bs_call *call)
@@ -29012,10 +29065,39 @@ const bs_op bs_op_loop_trip = {.name = "loop_trip",
                                .infer = trip_infer,
                                .run = trip_run};
 
-static bs_value trip_of(bs_graph *graph, bs_router loop, int32_t mode)
+static bs_status parent_run(const bs_call *call)
+{
+    const bs_decision_data *d = call->decision;
+    const int32_t row = d->ids[call->decided], mode = ((const bs_gather_params *)call->params)->mode;
+    *(int32_t *)call->out[0].data = mode == BS_PARENT_ROW ? d->inverse[row] : bs_loop_child_of(d->inverse, row);
+    return BS_OK;
+}
+
+const bs_op bs_op_loop_parent = {.name = "loop_parent",
+                                 .flags = BS_OP_STRUCTURAL | BS_OP_DECIDED,
+                                 BS_PARAMS(bs_gather_params, of_loop_fields),
+                                 .infer = parent_infer,
+                                 .run = parent_run};
+
+static bs_value number_of(bs_graph *graph, bs_router loop, const bs_op *op, int32_t mode)
 {
     const bs_gather_params p = {"", loop.id, mode};
-    return bs_op_build(graph, &bs_op_loop_trip, NULL, 0, &p);
+    return bs_op_build(graph, op, NULL, 0, &p);
+}
+
+static bs_value trip_of(bs_graph *graph, bs_router loop, int32_t mode)
+{
+    return number_of(graph, loop, &bs_op_loop_trip, mode);
+}
+
+bs_value bs_loop_parent(bs_graph *graph, bs_router loop)
+{
+    return number_of(graph, loop, &bs_op_loop_parent, BS_PARENT_ROW);
+}
+
+bs_value bs_loop_child(bs_graph *graph, bs_router loop)
+{
+    return number_of(graph, loop, &bs_op_loop_parent, BS_PARENT_CHILD);
 }
 
 bs_value bs_loop_trip(bs_graph *graph, bs_router loop) { return trip_of(graph, loop, BS_TRIP_FROM_0); }
@@ -29073,16 +29155,13 @@ static bool is_carried(bs_infer *infer, int32_t index)
 
 static bool loop_rows_infer(bs_infer *infer)
 {
-    const bs_graph *g = infer->graph;
     const bs_router_info *loop = loop_of(infer);
     const bs_value_info *x = infer->in[0], *index = infer->in[1];
     bs_value_info *out = &infer->out[0];
     if (!loop || !is_carried(infer, 0) || !is_of(infer, 1, loop->path_domains) || !bs_infer_dtype(infer, 1, BS_I32) ||
-        !bs_infer_rank(infer, 1, 0, 1) || !bs_infer_rank_out(infer, x->rank + index->rank))
+        !bs_infer_rank(infer, 1, 0, 1) || !bs_infer_rank_out(infer, x->rank + index->rank) ||
+        !has_fixed_rows(infer, loop->domain))
         return false;
-    if (g->domains[loop->domain].kind != BS_DOMAIN_ROWS || bs_domain_is_patches(&g->domains[loop->domain]))
-        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "loop \"%s\" is of %s, expected rows of a tensor",
-                             loop->desc->name, bs_say_domain(infer, loop->domain));
     for (int32_t i = 0; i < x->rank; i++)
         out->dims[i + index->rank] = x->dims[i];
     if (index->rank)
@@ -29233,6 +29312,8 @@ static bool again_infer(bs_infer *infer)
     if (!loop)
         return false;
     infer->domain = loop->path_domains;
+    if (loop->grows && (infer->ids[0] == 0 || go_on->dtype != BS_I32))
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "how many rows a row makes is missing, expected i32 [1]");
     if (infer->ids[0] && loop->in_turn)
         return bs_infer_fail(infer, BS_ERROR_GRAPH, "a predicate, where rows go in turn: a row makes one trip");
     if (infer->ids[0] && !is_of(infer, 0, loop->path_domains))
@@ -32596,6 +32677,7 @@ static void look_into_trees(bs_plan *plan)
     for (int32_t r = 1; r < g->n_routers; r++) {
         const bs_router_info *router = &g->routers[r];
         const int32_t top = bs_plan_top_domain(g, router->domain);
+        plan->domains[top].whole = plan->domains[top].whole || (router->grows && plan->routers[r].live);
         if (router->domain != top && plan->routers[r].live && !plan->routers[r].forced &&
             bs_protocol_sees_all_rows(router->desc->protocol))
             plan->domains[top].whole = true;
@@ -42404,7 +42486,7 @@ bs_route_fault bs_route_budget(const bs_routing *r)
 
 /* ==== begin src/run/loops.c =================================================================== */
 /* run/loops.c - the decisions of a loop: which rows make the first trip, and which of those that made one make another;
- * or, where rows go in turn, whose turn it is.
+ * or, where rows go in turn, whose turn it is; or, where they grow, which rows there are next.
  * Relies on run/routing.h. Must never keep a row active beyond its bound. */
 /* #include "run/routing.h" */
 
@@ -42412,7 +42494,7 @@ static bs_loop_rule rule_of(const bs_context *c, const bs_router_info *loop)
 {
     const bool over = loop->trips >= 0;
     const bs_loop_rule rule = {loop->bound, over ? (int32_t)c->session->dims[loop->trips] : loop->bound, over,
-                               loop->count != 0, loop->in_turn};
+                               loop->count != 0, loop->in_turn, loop->grows};
     return rule;
 }
 
@@ -42472,6 +42554,36 @@ static void begin_turns(bs_context *c, const bs_router_info *loop, bs_decision_d
     take_turn(c, loop, d);
 }
 
+/* Rows behind the last one that makes the first trip are there to be made. */
+static void begin_growth(bs_decision_data *d)
+{
+    d->due = d->counts[0] > 0 ? d->ids[d->counts[0] - 1] + 1 : 0;
+    for (int32_t row = 0; row < d->rows; row++)
+        d->inverse[row] = -1;
+}
+
+/* The rows that those of the last trip make, in their order, stand side by side. */
+static bs_route_fault grow(bs_context *c, const bs_router_info *loop, const bs_loop_rule *rule, bs_decision_data *d)
+{
+    const bs_graph *g = c->session->graph;
+    const int32_t first = d->due, asked = bs_node_in(g, &g->nodes[loop->again])[0];
+    bs_route_fault fault = {BS_ROUTE_SOUND, -1, 0, 0};
+    d->trip += d->counts[0] > 0;
+    for (int32_t k = 0; k < d->counts[0] && fault.kind == BS_ROUTE_SOUND; k++) {
+        const bs_scores score = bs_scores_of(c, asked, k);
+        int32_t makes;
+        fault = bs_loop_makes(rule, &score, d->ids[k], d->trip, &makes);
+        if (fault.kind == BS_ROUTE_SOUND)
+            fault = bs_route_fault_if(makes > d->rows - d->due, BS_ROUTE_FULL, d->ids[k], makes, d->rows);
+        for (int32_t i = 0; i < makes && fault.kind == BS_ROUTE_SOUND; i++)
+            d->inverse[d->due++] = d->ids[k];
+    }
+    d->counts[0] = d->offsets[1] = d->due - first;
+    for (int32_t k = 0; k < d->counts[0]; k++)
+        d->ids[k] = first + k;
+    return fault;
+}
+
 bs_route_fault bs_loop_decide(bs_context *c, int32_t router)
 {
     const bs_router_info *loop = &c->session->graph->routers[router];
@@ -42490,6 +42602,8 @@ bs_route_fault bs_loop_decide(bs_context *c, int32_t router)
         begin_turns(c, loop, d);
     else if (fault.kind == BS_ROUTE_SOUND)
         bs_decision_pack(d);
+    if (fault.kind == BS_ROUTE_SOUND && rule.grows)
+        begin_growth(d);
     return fault;
 }
 
@@ -42508,6 +42622,8 @@ bs_route_fault bs_loop_decide_again(bs_context *c, int32_t router)
         take_turn(c, loop, d);
         return fault;
     }
+    if (rule.grows)
+        return grow(c, loop, &rule, d);
     d->trip += d->counts[0] > 0;
     for (int32_t k = 0; k < d->counts[0] && fault.kind == BS_ROUTE_SOUND; k++) {
         const int32_t row = d->ids[k];
@@ -42565,6 +42681,9 @@ bs_status bs_route_fail(const bs_route_fault *fault, bs_error *error)
         return bs_fail(error, BS_ERROR_DATA, "%d trips, its bound is %d", fault->number, fault->end);
     case BS_ROUTE_ENDLESS:
         return bs_fail(error, BS_ERROR_DATA, "it would go on after %d trips, its bound", fault->end);
+    case BS_ROUTE_FULL:
+        return bs_fail(error, BS_ERROR_DATA, "with the %d rows that it makes there would be more than %d",
+                       fault->number, fault->end);
     case BS_ROUTE_BAD_PREDICATE:
         return bs_fail(error, BS_ERROR_DATA, "its predicate after trip %d is NaN", fault->number);
     }

@@ -985,6 +985,7 @@ typedef struct bs_loop_desc {
     int32_t bound;    /* most trips of a row, 1 .. BS_MAX_TRIPS; with `over` 0 is its largest extent */
     int32_t over;     /* .id of a value [T, ...]: T trips; 0: none */
     int32_t in_turn;  /* not 0: a row makes one trip alone, the one that its count is the number of, from 1 */
+    int32_t grows;    /* not 0: a row makes one trip, and rows for the next one: see bs_loop_parent */
 } bs_loop_desc;
 /* like: a value of the domain whose rows loop. count: i32 [1] of that domain, or none; below 1: no trip. */
 bs_router bs_loop_begin(bs_graph *graph, bs_value like, bs_value count, const bs_loop_desc *desc);
@@ -1025,6 +1026,14 @@ bs_value bs_children(bs_graph *graph, bs_value lengths, bs_value indices, int32_
 /* children: i32 [V, K], numbers of rows or -1. Gives i32 [V, 1]: 1 for a row without children, else 1 more than the
  * highest level of its children. BS_ERROR_DATA: a number out of range; children that go round in a circle. */
 bs_value bs_levels(bs_graph *graph, bs_value children);
+/* A structure that is decided while it grows: rows with a count above 0 make the first trip; `go_on`, here i32 [1],
+ * says how many rows a row makes for the next one. These are numbered from the row behind the last that made the first
+ * trip on, in the order of those that make them; they must be rows of the domain, which has room for all of them.
+ * BS_ERROR_DATA: a row makes more than there is room for, or makes some in the last trip that there may be.
+ * bs_loop_parent: in the body, the row that made this one, i32 [1]; -1: none did. By bs_loop_rows it sees what that one
+ * has. bs_loop_child: which one it is of those that the same row made, from 0. */
+bs_value bs_loop_parent(bs_graph *graph, bs_router loop);
+bs_value bs_loop_child(bs_graph *graph, bs_router loop);
 
 /* -------------------------------------------------------------------------------------------------- plan
  * Planning needs no weights and no device: a workstation can tell what a board will need. */

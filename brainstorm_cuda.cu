@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 7752fbe72a1554ae0174efa5b8429c8441c91b12e4583df1afe71c5c43334db3
+ * sha256 of the parts: da25533325ec098d32d55adeb77740a40012882b4c517742f7295674634cc497
  */
 #include "brainstorm.h"
 
@@ -623,6 +623,7 @@ typedef struct bs_router_info {
     int32_t count;      /* value i32 [1]: trips of each row; 0 none */
     bs_dim_id trips;    /* the dimension that is the number of trips; -1 none */
     bool in_turn;       /* a row makes one trip, the one that its count is the number of, from 1 */
+    bool grows;         /* a row makes one trip, and as many rows for the next one as its predicate says */
     int32_t again;      /* the node that decides after a trip, with which the body ends; 0: it has not ended yet */
     int32_t begun_before; /* the loop that was begun before it and had not ended; 0 none */
     int32_t n_carried;  /* carried values that nothing follows yet */
@@ -758,12 +759,14 @@ typedef struct bs_decision_data {
     float price;                  /* price at which a budget is kept; 0 for other protocols and forced routes */
     int32_t trip;                 /* a loop: the number of the trip that is to be made, from 0 */
     int32_t due, taken;           /* whose rows go in turn: how many do, and how many of those have begun */
+    /* of a loop that grows `due` is how many rows there are so far, or the row behind the last that begins */
     int32_t *chosen;   /* [rows * per_row] path or -1, in order of choice */
     float *gates;      /* [rows * per_row] */
     int32_t *counts;   /* [paths] */
     int32_t *offsets;  /* [paths + 1] */
     int32_t *ids;      /* [rows * per_row] parent row of every packed row; ascending within a path */
-    int32_t *inverse;  /* [rows * per_row] packed row of every choice, -1 none; or the due rows in order of turns */
+    int32_t *inverse;  /* [rows * per_row] packed row of every choice, -1 none; or the due rows in order of turns;
+                        * or, where a loop grows, the row that made each one, -1 none */
     int64_t dropped;
 } bs_decision_data;
 
@@ -1147,11 +1150,14 @@ typedef struct bs_gather_params { /* operands: one for each path (0: none), then
 
 typedef struct bs_loop_params {
     const char *name;
-    int32_t bound, in_turn;
+    int32_t bound, in_turn, grows;
 } bs_loop_params;
 
 /* `mode` of a loop_trip: the number of the trip, from 0 or from 1, as [1]; or from 0 as a number alone, an index. */
 enum { BS_TRIP_FROM_0, BS_TRIP_FROM_1, BS_TRIP_INDEX };
+
+/* `mode` of a loop_parent: the row that made a row, or which one it is of those that this one made. */
+enum { BS_PARENT_ROW, BS_PARENT_CHILD };
 
 /* The protocol of loops, which no bs_route has: a predicate, a count or a dimension decides after each trip. */
 enum { BS_ROUTE_LOOP = BS_PROTOCOL_COUNT };
@@ -2331,7 +2337,7 @@ __device__ __forceinline__ void bs_cu_zero_margin_of(const bs_cu_tile &t, const 
     /* op_loop.cuh, op_rope.cuh, op_segment.cuh, op_image.cuh, op_from_data.cuh, op_unique.cuh, op_nms.cuh */ \
     X(loop_trip) X(rope) X(segment_index) X(lrn) X(arange) X(nonzero) X(unique) X(nms) X(nms_pack)            \
     /* op_loop.cuh, op_trees.cuh */                                                                           \
-    X(loop_rows) X(children) X(levels)                                                                        \
+    X(loop_rows) X(loop_parent) X(children) X(levels)                                                         \
     /* op_image.cuh, op_resize.cuh, op_features.cuh */                                                        \
     X(pool2d) X(pool2d_global) X(resize) X(resize_double) X(resize_any) X(patch_features)                     \
     /* op_conv_*.cuh, op_deconv.cuh */                                                                        \
@@ -2479,7 +2485,7 @@ static inline int32_t bs_cu_work_items(int64_t count, int64_t each)
     X(arange, KERNEL) X(nonzero, KERNEL) X(unique, KERNEL) X(nms, KERNEL)                                             \
     /* op set 4: loops.c, lowered by the planner */                                                                   \
     X(loop, KERNEL) X(loop_carry, NONE) X(loop_trip, KERNEL) X(loop_slice, NONE) X(loop_next, NONE)                   \
-    X(loop_collect, NONE) X(loop_again, KERNEL) X(loop_rows, KERNEL)                                                  \
+    X(loop_collect, NONE) X(loop_again, KERNEL) X(loop_rows, KERNEL) X(loop_parent, KERNEL)                           \
     /* op set 4: trees.c */                                                                                           \
     X(children, KERNEL) X(levels, KERNEL)
 
@@ -8470,7 +8476,8 @@ typedef enum bs_route_fault_kind {
     /* of a loop, whose bound is `end`: */
     BS_ROUTE_BAD_COUNT,    /* trips of a row */
     BS_ROUTE_ENDLESS,      /* its predicate holds after the last trip that there may be */
-    BS_ROUTE_BAD_PREDICATE /* trip after which it is NaN */
+    BS_ROUTE_BAD_PREDICATE, /* trip after which it is NaN */
+    BS_ROUTE_FULL           /* rows that a row would make: more than there is room for, of `end` */
 } bs_route_fault_kind;
 
 typedef struct bs_route_fault {
@@ -8653,6 +8660,7 @@ typedef struct bs_loop_rule {
     int32_t bound; /* trips of any row, at most */
     int32_t trips; /* extent of the dimension that it goes over; the bound where there is none */
     bool over, counted, in_turn; /* it goes over a dimension; each row has a count, which is the trip that it makes */
+    bool grows;
 } bs_loop_rule;
 
 /* How many trips a row may make. `count`: its own, read only where rows have one. */
@@ -8687,6 +8695,24 @@ static inline BS_BOTH bs_route_fault bs_loop_goes_on(const bs_loop_rule *rule, c
     return fault.kind != BS_ROUTE_SOUND
                ? fault
                : bs_route_fault_if(wants && must_end, BS_ROUTE_ENDLESS, row, trip, rule->bound);
+}
+
+/* How many rows a row makes for trip number `trip`, of which `asked` speaks. */
+static inline BS_BOTH bs_route_fault bs_loop_makes(const bs_loop_rule *rule, const bs_scores *asked, int32_t row,
+                                                   int32_t trip, int32_t *makes)
+{
+    const int32_t number = bs_score_int(asked, 0);
+    *makes = number > 0 ? number : 0;
+    return bs_route_fault_if(number > 0 && trip == rule->bound, BS_ROUTE_ENDLESS, row, trip, rule->bound);
+}
+
+/* Which one a row is of those that the same row made, which stand side by side. */
+static inline BS_BOTH int32_t bs_loop_child_of(const int32_t *made_by, int32_t row)
+{
+    int32_t before = 0;
+    while (made_by[row] >= 0 && before < row && made_by[row - before - 1] == made_by[row])
+        before++;
+    return before;
 }
 
 #endif
@@ -8980,7 +9006,8 @@ __device__ inline void bs_cu_look_ahead_run(const bs_cu_tile &t, const bs_device
 /* ==== end src/cuda/op_look_ahead.cuh ========================================================== */
 /* ==== begin src/cuda/op_loop.cuh ============================================================== */
 /* op_loop.cuh - the decisions of a loop: which rows make the first trip, which of those that made one make another, or
- * whose turn it is; the number of the trip; and rows around it.
+ * whose turn it is, or which rows the last ones made; the number of the trip, the row that made a row; and rows around
+ * it.
  *
  * One block decides for all rows (of a tile, or of the whole), by the rules of ops/decide.h. Rows that go on keep their
  * order. A loop in a tile is gone round by the block itself (bs_cu_region), one at top level by the host.
@@ -9262,6 +9289,7 @@ enum {
     BS_CU_LOOP_TRIPS,   /* the dimension that it goes over, or -1 */
     BS_CU_LOOP_COUNTED, /* rows have counts: the last operand */
     BS_CU_LOOP_IN_TURN,
+    BS_CU_LOOP_GROWS,
     BS_CU_LOOP_ASKS,    /* again: a predicate: operand 0 */
     BS_CU_LOOP_BACK,    /* again, in a tile: steps back to the first decision */
     BS_CU_LOOP_END
@@ -9277,6 +9305,7 @@ static void bs_cu_loop_describe(const bs_cu_node *n, bs_device_step *s)
     s->p[BS_CU_LOOP_TRIPS].i = loop->trips;
     s->p[BS_CU_LOOP_COUNTED].i = loop->count != 0;
     s->p[BS_CU_LOOP_IN_TURN].i = loop->in_turn;
+    s->p[BS_CU_LOOP_GROWS].i = loop->grows;
 }
 
 static void bs_cu_loop_again_describe(const bs_cu_node *n, bs_device_step *s)
@@ -9326,7 +9355,7 @@ __device__ inline bs_loop_rule bs_cu_loop_rule(const bs_cu_tile &t, const bs_dev
     const int32_t *dims = t.program->extents ? t.program->extents : t.program->dims;
     const int32_t bound = s->p[BS_CU_LOOP_BOUND].i, trips = s->p[BS_CU_LOOP_TRIPS].i;
     const bs_loop_rule rule = {bound, trips >= 0 ? dims[trips] : bound, trips >= 0, s->p[BS_CU_LOOP_COUNTED].i != 0,
-                               s->p[BS_CU_LOOP_IN_TURN].i != 0};
+                               s->p[BS_CU_LOOP_IN_TURN].i != 0, s->p[BS_CU_LOOP_GROWS].i != 0};
     return rule;
 }
 
@@ -9339,7 +9368,7 @@ __device__ inline bs_scores bs_cu_loop_count(const bs_cu_tile &t, const bs_devic
 
 /* ---------------------------------------------------------------------------------------------------- in turn */
 
-enum { BS_CU_TURNS_DUE = 1, BS_CU_TURNS_TAKEN }; /* behind the number of the trip */
+enum { BS_CU_TURNS_DUE = 1, BS_CU_TURNS_TAKEN }; /* behind the number of the trip: `due` and `taken` */
 
 __device__ inline int32_t bs_cu_turn_of(const bs_cu_router &r, int32_t k)
 {
@@ -9398,6 +9427,74 @@ __device__ inline void bs_cu_begin_turns(const bs_cu_router &r)
     bs_cu_take_turn(r, false);
 }
 
+/* ---------------------------------------------------------------------------------------------------- growing */
+
+/* Rows behind the last one that makes the first trip are there to be made. */
+__device__ inline void bs_cu_begin_growth(const bs_cu_router &r)
+{
+    int32_t *state = bs_cu_trip(*r.t, r.s->router);
+    __syncthreads();
+    if (threadIdx.x == 0)
+        state[BS_CU_TURNS_DUE] = 0;
+    __syncthreads();
+    for (int32_t row = bs_cu_thread(); row < r.rows; row += bs_cu_threads()) {
+        r.d.inverse[row] = -1;
+        if (r.d.chosen[row] == 0)
+            atomicMax(&state[BS_CU_TURNS_DUE], row + 1);
+    }
+    __syncthreads();
+}
+
+/* The sum of what the threads before this one give; *all: of all threads. Each gives 0 .. 2^30. All threads. */
+__device__ inline int64_t bs_cu_sum_before(const bs_cu_router &r, int32_t own, int64_t *all)
+{
+    int64_t before = 0, sum = 0;
+    r.shared->of_thread[threadIdx.x] = own;
+    __syncthreads();
+    for (int32_t k = 0; k < bs_cu_threads(); k++) {
+        before += k < bs_cu_thread() ? r.shared->of_thread[k] : 0;
+        sum += r.shared->of_thread[k];
+    }
+    __syncthreads();
+    *all = sum;
+    return before;
+}
+
+/* The rows that those of the last trip make, in their order, stand side by side. domain: of the loop. */
+__device__ inline void bs_cu_grow(const bs_cu_router &r, const bs_loop_rule &rule, int32_t domain)
+{
+    int32_t *state = bs_cu_trip(*r.t, r.s->router);
+    const int32_t room = bs_cu_count(*r.t, domain);
+    const int32_t count = r.d.counts[0], trip = state[0] + (count > 0), first = state[BS_CU_TURNS_DUE];
+    bs_route_fault fault = {BS_ROUTE_SOUND, -1, 0, 0};
+    int64_t due = first;
+    for (int32_t base = 0; base < count; base += bs_cu_threads()) {
+        const int32_t k = base + bs_cu_thread(), row = k < count ? r.d.ids[k] : 0;
+        int32_t makes = 0;
+        if (k < count && fault.kind == BS_ROUTE_SOUND) {
+            const bs_scores asked = bs_cu_scores_of(*r.t, bs_cu_in(*r.t, r.s, 0), k);
+            fault = bs_loop_makes(&rule, &asked, row, trip, &makes);
+        }
+        int64_t all;
+        const int64_t before = due + bs_cu_sum_before(r, min(makes, room + 1), &all);
+        if (fault.kind == BS_ROUTE_SOUND)
+            fault = bs_route_fault_if(makes > 0 && makes > room - before, BS_ROUTE_FULL, row, makes, room);
+        for (int32_t i = 0; i < makes && fault.kind == BS_ROUTE_SOUND; i++)
+            r.d.inverse[before + i] = row;
+        due += all;
+    }
+    bs_cu_loop_fails(r, fault, domain);
+    const int32_t made = bs_cu_failed(*r.t->program) ? 0 : (int32_t)due - first;
+    for (int32_t k = bs_cu_thread(); k < made; k += bs_cu_threads())
+        r.d.ids[k] = first + k;
+    if (threadIdx.x == 0) {
+        state[0] = trip;
+        state[BS_CU_TURNS_DUE] = first + made;
+        r.counts[0] = r.d.counts[0] = r.d.offsets[1] = made;
+    }
+    __syncthreads();
+}
+
 /* ------------------------------------------------------------------------------------------------- decisions */
 
 __device__ inline void bs_cu_loop_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
@@ -9422,6 +9519,8 @@ __device__ inline void bs_cu_loop_run(const bs_cu_tile &t, const bs_device_step 
         bs_cu_begin_turns(r);
     else
         bs_cu_pack(r);
+    if (rule.grows)
+        bs_cu_begin_growth(r);
     bs_cu_record_rows(r, 0, r.rows);
     bs_cu_record_counts(r);
 }
@@ -9447,6 +9546,11 @@ __device__ inline void bs_cu_loop_again_run(const bs_cu_tile &t, const bs_device
     (void)w;
     if (rule.in_turn) {
         bs_cu_take_turn(r, bs_cu_failed(*t.program));
+        bs_cu_record_counts(r);
+        return;
+    }
+    if (rule.grows) {
+        bs_cu_grow(r, rule, t.program->domains[s->domain].parent);
         bs_cu_record_counts(r);
         return;
     }
@@ -9480,6 +9584,19 @@ __device__ inline void bs_cu_loop_trip_run(const bs_cu_tile &t, const bs_device_
     const int32_t trip = *bs_cu_trip(t, s->router) + s->p[0].i;
     for (int32_t row = w.row + bs_cu_thread(); row < w.end; row += bs_cu_threads())
         *reinterpret_cast<int32_t *>(bs_cu_row(t, bs_cu_out(t, s, 0), row)) = trip;
+}
+
+static_assert((int)BS_TRIP_FROM_1 == (int)BS_PARENT_CHILD, "one function describes both");
+static constexpr bs_cu_describe bs_cu_loop_parent_describe = bs_cu_loop_trip_describe;
+
+__device__ inline void bs_cu_loop_parent_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_cu_decision d = bs_cu_decision_of(t, s->router);
+    for (int32_t k = w.row + bs_cu_thread(); k < w.end; k += bs_cu_threads()) {
+        const int32_t row = bs_cu_parent_row(t, s->domain, k);
+        *reinterpret_cast<int32_t *>(bs_cu_row(t, bs_cu_out(t, s, 0), k)) =
+            s->p[0].i ? bs_loop_child_of(d.inverse, row) : d.inverse[row];
+    }
 }
 
 /* ----------------------------------------------------------------------------------------------- rows around it */

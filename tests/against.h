@@ -214,6 +214,9 @@ static inline void against_inputs(against *a, const bs_graph *g, const bs_tensor
         if (strcmp(bs_node_name(&g->nodes[n]), "children") == 0) /* of vertices: each has children before it, or none */
             for (int64_t i = 0; i < count; i++)
                 data[i] = check_below((int32_t)(i / 2) + 1) - 1;
+        if (strcmp(bs_node_name(&g->nodes[n]), "roots") == 0) /* of what grows to 15 rows for each */
+            for (int64_t i = 0; i < count; i++)
+                data[i] = i < count / 15;
         if (strcmp(bs_node_name(&g->nodes[n]), "lengths") == 0) { /* of segments: N rows in all, some have none */
             memset(data, 0, (size_t)count * sizeof *data);
             const int32_t used = 1 + check_below((int32_t)count);

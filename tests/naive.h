@@ -138,6 +138,8 @@ static inline void naive_cell(naive *n, const bs_node *node, int32_t row, int32_
         naive_assemble(n, bs_node_in(n->g, node)[0], out[0]);
     else if (bs_node_is(node, &bs_op_route_price))
         out[0][0] = n->price[node->router];
+    else if (naive_is(node, "loop_parent"))
+        out[0][0] = naive_parent(n, node, row);
     else if (naive_is(node, "loop_trip"))
         out[0][0] = n->trip[node->router] + (((const bs_gather_params *)node->params)->mode == 1);
     else if (bs_node_is(node, &bs_op_route_score)) {

@@ -50,6 +50,7 @@ typedef struct naive {
     double price[NAIVE_ROUTERS];
     int64_t made; /* the extent that the last node with one from data has */
     int32_t trip[NAIVE_ROUTERS]; /* of a loop: the trip that is being evaluated */
+    int32_t *made_by[NAIVE_ROUTERS]; /* of a loop that grows: [rows] the row that made each, -1 none */
     bs_status status;
 } naive;
 

@@ -141,18 +141,50 @@ static inline bool naive_take_turn(naive *n, int32_t r, int32_t trip, bool *acti
     return any;
 }
 
+/* The rows that those of trip `trip` make become those of the next; `due`: how many rows there are. Returns whether any
+ * is made. */
+static inline bool naive_grow(naive *n, int32_t r, int32_t trip, bool *active, int32_t *due)
+{
+    const bs_router_info *loop = &n->g->routers[r];
+    const int32_t rows = n->rows[loop->domain], asked = bs_node_in(n->g, &n->g->nodes[loop->again])[0], first = *due;
+    for (int32_t row = 0; row < rows; row++)
+        for (int32_t i = 0; active[row] && i < (int32_t)n->cell[asked][row][0]; i++) {
+            if (trip + 1 == loop->bound || *due == rows) {
+                n->status = BS_ERROR_DATA;
+                return false;
+            }
+            n->made_by[r][(*due)++] = row;
+        }
+    for (int32_t row = 0; row < rows; row++)
+        active[row] = row >= first && row < *due;
+    return *due > first;
+}
+
+static inline double naive_parent(const naive *n, const bs_node *node, int32_t row)
+{
+    const int32_t *made_by = n->made_by[node->router];
+    int32_t before = 0;
+    while (made_by[row] >= 0 && before < row && made_by[row - before - 1] == made_by[row])
+        before++;
+    return ((const bs_gather_params *)node->params)->mode == BS_PARENT_ROW ? made_by[row] : before;
+}
+
 /* All trips of loop r, when everything that its body reads from outside is known. */
 static inline void naive_loop_run(naive *n, int32_t r)
 {
     const bs_router_info *loop = &n->g->routers[r];
     const int32_t rows = n->rows[loop->domain], predicate = bs_node_in(n->g, &n->g->nodes[loop->again])[0];
     bool *active = naive_take(n, (size_t)rows), any = false;
+    int32_t due = 0;
     naive_choice *old = n->choice[r];
     n->choice[r] = naive_take(n, (size_t)rows * sizeof(naive_choice));
     naive_loop_begin(n, r);
+    n->made_by[r] = naive_take(n, (size_t)rows * sizeof(int32_t));
+    memset(n->made_by[r], 0xFF, (size_t)rows * sizeof(int32_t));
     for (int32_t row = 0; row < rows; row++) {
         active[row] = n->present[loop->domain][row] && naive_trips(n, loop, row) > 0;
         any = any || active[row];
+        due = active[row] ? row + 1 : due;
         if (active[row])
             naive_choose(&n->choice[r][row], 0, 1);
         else if (old && !n->present[loop->domain][row])
@@ -167,7 +199,9 @@ static inline void naive_loop_run(naive *n, int32_t r)
         naive_loop_store(n, r, trip, active);
         if (loop->in_turn)
             continue;
-        any = false;
+        any = loop->grows && naive_grow(n, r, trip, active, &due);
+        if (loop->grows)
+            continue;
         for (int32_t row = 0; row < rows; row++) {
             const bool wants = active[row] && (!predicate || n->cell[predicate][row][0] > 0);
             if (wants && predicate && !loop->count && loop->trips < 0 && trip + 1 == loop->bound)

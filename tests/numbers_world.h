@@ -104,9 +104,8 @@ static inline void expect_bounded(const bs_graph *g, const char *what, int32_t a
 typedef struct world {
     bs_graph *g;
     bs_value images[5]; /* plain, of many channels, large, cells, cells of a path */
-    bs_value line, integers, table_of_integers, table, codes, cells_codes, lengths, past, cache, words, tokens, score, losses, square,
-        boxes,
-        inside, one;
+    bs_value line, integers, table_of_integers, table, codes, cells_codes, lengths, past, cache, words, tokens, score,
+        losses, square, boxes, inside, one;
     bs_value rope_positions;
     bs_router router, budget, loop; /* loop: begun for ops of loops alone */
     bs_value body, carried, trip;
@@ -115,9 +114,11 @@ typedef struct world {
 static inline bool is_of_a_loop(const char *op) { return strncmp(op, "loop_", 5) == 0; }
 
 /* A loop whose body an op is to stand in. */
-static inline void world_begin_loop(world *w, bool carries)
+static inline void world_begin_loop(world *w, const char *op)
 {
-    w->loop = bs_loop_begin(w->g, w->tokens, none, &(bs_loop_desc){.name = "loop", .bound = 4});
+    const bool carries = strcmp(op, "loop_rows") == 0, grows = strcmp(op, "loop_parent") == 0;
+    const bs_loop_desc desc = {.name = "loop", .bound = 4, .grows = grows};
+    w->loop = bs_loop_begin(w->g, w->tokens, grows ? bs_argmax(w->g, w->tokens) : none, &desc);
     w->body = bs_scatter(w->g, w->loop, 0, w->tokens);
     w->carried = carries ? bs_loop_carry(w->g, w->loop, w->tokens) : none;
     w->trip = carries ? bs_loop_trip(w->g, w->loop) : none;
@@ -214,6 +215,7 @@ static inline bool operands_of(const world *w, const char *name, int32_t turn, i
                   {"loop_next", 3, {w->body.id, 0, 0}},
                   {"loop_collect", 2, {w->body.id, 0}},
                   {"loop_again", 2, {0, 0}},
+                  {"loop_parent", 0, {0}},
                   {"loop_rows", 2, {w->carried.id, w->trip.id}},
                   {"children", 2, {w->integers.id, w->integers.id}},
                   {"levels", 1, {w->table_of_integers.id}},

@@ -93,6 +93,23 @@ static inline bool rg_is_number_or_line(const random_graph *rg, const bs_value_i
     return rg_is_any_line(rg, v) || (v->rank == 1 && v->dtype == BS_I32 && rg_extent(rg, v, 0) <= 8);
 }
 
+static inline bs_value rg_small(random_graph *rg, bs_value v)
+{
+    rg->bound[v.id] = 8;
+    return v;
+}
+
+/* How many rows a row makes: 0 to 2, none in the last of four trips. */
+static inline bs_value rg_makes(random_graph *rg, bs_router loop, bs_value line)
+{
+    const bs_convert_desc real = {.dtype = BS_F32}, whole = {.dtype = BS_I32};
+    const bs_value wants = rg_small(rg, bs_convert(rg->g, rg_trips(rg, line, 2), &real)),
+                   trip = rg_small(rg, bs_convert(rg->g, rg_small(rg, bs_loop_trip(rg->g, loop)), &real)),
+                   left = rg_small(rg, bs_affine(rg->g, trip, -2, 6)),
+                   makes = rg_small(rg, bs_binary(rg->g, wants, left, BS_BINARY_MIN));
+    return rg_small(rg, bs_convert(rg->g, makes, &whole));
+}
+
 /* Values of the body, of which two are carried, one is the last trip's and one is collected. */
 typedef struct rg_body {
     bs_router loop;
@@ -100,11 +117,11 @@ typedef struct rg_body {
     double before[2]; /* bounds of what is carried */
 } rg_body;
 
-/* What children, or others, carry: of one of two, or both added up. */
+/* What children, or others, or the row that made a row, carry: of one of two, or both added up. */
 static inline void rg_read_others(random_graph *rg, const rg_body *b, int32_t i)
 {
-    const bs_value of = bs_scatter(rg->g, b->loop, 0, rg->children);
-    const bool one = rg_flip(40);
+    const bool up = rg->g->routers[b->loop.id].grows && rg_flip(60), one = !up && rg_flip(40);
+    const bs_value of = up ? bs_loop_parent(rg->g, b->loop) : bs_scatter(rg->g, b->loop, 0, rg->children);
     const bs_slice_desc slot = {.axis = 0, .start = check_below(2), .length = 1};
     const bs_value x = bs_loop_rows(rg->g, b->loop, b->carried[i], one ? bs_slice(rg->g, of, &slot) : of);
     rg->bound[x.id] = 2 * RG_MOST; /* nothing else picks it */
@@ -115,12 +132,21 @@ static inline void rg_read_others(random_graph *rg, const rg_body *b, int32_t i)
 static inline void rg_body_begin(random_graph *rg, rg_body *b, bs_value line)
 {
     const bool vertices = rg->children.id && rg_info(rg, line)->domain == rg_info(rg, rg->children)->domain,
-               in_turn = vertices && rg_flip(50), counts = !in_turn && rg_flip(60),
-               over = !in_turn && !counts && rg_flip(40);
-    const bs_loop_desc desc = {rg_name(rg, "l", rg->n_names, ""),
-                               over ? 0 : in_turn ? 40 : counts ? 4 : 2 + check_below(3), over ? line.id : 0, in_turn};
+               in_turn = vertices && rg_flip(40), grows = vertices && !in_turn && rg_flip(50),
+               free = !in_turn && !grows, counts = free && rg_flip(60), over = free && !counts && rg_flip(40);
+    const bs_loop_desc desc = {.name = rg_name(rg, "l", rg->n_names, ""),
+                               .bound = over ? 0 : in_turn ? 40 : counts || grows ? 4 : 2 + check_below(3),
+                               .over = over ? line.id : 0, .in_turn = in_turn, .grows = grows};
     b->line = line;
-    b->loop = bs_loop_begin(rg->g, line, in_turn ? rg->level : counts ? rg_trips(rg, line, 4) : (bs_value){0}, &desc);
+    b->loop = bs_loop_begin(rg->g, line,
+                            in_turn  ? rg->level
+                            : grows  ? rg->roots
+                            : counts ? rg_trips(rg, line, 4)
+                                     : (bs_value){0},
+                            &desc);
+    if (grows && b->loop.id)
+        rg_made(rg, bs_convert(rg->g, rg_small(rg, bs_loop_child(rg->g, b->loop)), &(bs_convert_desc){.dtype = BS_F32}),
+                8);
     for (int32_t i = 0; i < 2 && b->loop.id; i++) {
         const bs_value from = i == 0 ? line : rg_pick(rg, rg_info(rg, line)->domain, rg_is_line);
         b->before[i] = from.id ? fmax(rg->bound[from.id], 8) : 8;
@@ -163,7 +189,11 @@ static inline void rg_body_end(random_graph *rg, rg_body *b)
     if (rg_flip(50))
         rg_made(rg, bs_loop_trips(rg->g, b->loop), 8);
     const bs_value line = rg_pick(rg, inside, rg_is_line);
-    const bool asks = !loop.in_turn && (loop.count || loop.trips >= 0) && line.id && rg_flip(60);
+    const bool asks = !loop.in_turn && !loop.grows && (loop.count || loop.trips >= 0) && line.id && rg_flip(60);
+    if (loop.grows) {
+        bs_loop_end(rg->g, b->loop, rg_makes(rg, b->loop, line.id ? line : b->carried[0]));
+        return;
+    }
     bs_loop_end(rg->g, b->loop, asks ? rg_linear(rg, line, 1) : (bs_value){0});
 }
 
@@ -263,6 +293,8 @@ static inline void rg_vertices(random_graph *rg, bs_dim n, bs_value rows)
     const bs_value children = bs_input(rg->g, "children", BS_I32, BS_SHAPE2(n, 2)), level = bs_levels(rg->g, children);
     rg->children = bs_rows(rg->g, children, rows);
     rg->level = bs_rows(rg->g, level, rows);
+    rg->roots = bs_rows(rg->g, rg_small(rg, bs_input(rg->g, "roots", BS_I32, BS_SHAPE2(n, 1))), rows);
+    rg->bound[rg->roots.id] = 8;
     rg->bound[children.id] = rg->bound[level.id] = rg->bound[rg->children.id] = rg->bound[rg->level.id] = 40;
 }
 

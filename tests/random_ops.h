@@ -36,7 +36,7 @@ typedef struct random_graph {
     bool whole;        /* blocks are grown as a user writes them; else a node here, a node there */
     bs_value state[3], cells, knob, captured, lengths; /* states: rows, frame, the frame before that */
     bs_value reused;                          /* a frame that has become the state already */
-    bs_value children, level;                 /* of vertices: i32 [2], [1] */
+    bs_value children, level, roots;          /* of vertices: i32 [2], [1], [1] */
 } random_graph;
 
 static inline bool rg_flip(int32_t percent) { return check_below(100) < percent; }

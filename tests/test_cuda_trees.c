@@ -1,6 +1,7 @@
 /* Promises: on a device vertices read what their children have, in chains, trees and graphs, with the bytes of the CPU,
  * whatever the launch mode; in WHILE nodes neither launches nor waits of the host grow with levels; structures that are
  * none end the run, and the next one is a run like any other. */
+#include "grown.h"
 #include "trees.h"
 
 #include "brainstorm.h"
@@ -68,6 +69,7 @@ static void side_start(side *s, const bs_graph *g, int32_t launch_mode)
 {
     const int32_t there = s == &gpu;
     const bs_plan_desc desc = {.tier = there ? BS_TIER_CUDA : BS_TIER_AUTO, .launch_mode = there ? launch_mode : 0};
+    const bs_weights weights = bs_weights_from_table(&grown_weights);
     bs_sizes sizes;
     bs_arena_init(&s->memory.transient, "transient", transient[there], sizeof transient[there]);
     bs_arena_init(&s->memory.staging, "staging", staging, sizeof staging);
@@ -78,7 +80,8 @@ static void side_start(side *s, const bs_graph *g, int32_t launch_mode)
     bs_plan_sizes(plan, &sizes);
     const bs_cuda_desc open = {.device_bytes = sizes.device, .pinned_bytes = sizes.pinned};
     s->device = there ? bs_cuda_open(&s->opened, &open, &error) : NULL;
-    s->session = bs_session_create(&s->memory, plan, &(bs_session_desc){.device = s->device}, &error);
+    const bs_session_desc with = {.device = s->device, .weights = weights};
+    s->session = bs_session_create(&s->memory, plan, &with, &error);
 }
 
 static void side_open(side *s, int32_t bound, bool image, int32_t launch_mode)
@@ -130,7 +133,8 @@ static bool both_alike(void)
     bs_decision a, b;
     return cpu.status == BS_OK && gpu.status == BS_OK && memcmp(cpu.h, gpu.h, sizeof cpu.h) == 0 &&
            memcmp(cpu.trips, gpu.trips, sizeof cpu.trips) == 0 &&
-           memcmp(cpu.level, gpu.level, sizeof cpu.level) == 0 && memcmp(cpu.level, gpu.twin, sizeof cpu.level) == 0 &&
+           memcmp(cpu.level, gpu.level, sizeof cpu.level) == 0 &&
+           memcmp(cpu.level, gpu.twin, sizeof cpu.level) == 0 &&
            memcmp(cpu.level, t.level, (size_t)t.rows * sizeof *t.level) == 0 &&
            bs_decision_get(cpu.session, "tree", &a) == BS_OK && bs_decision_get(gpu.session, "tree", &b) == BS_OK &&
            a.counts[0] == rows_with_a_turn() && b.counts[0] == a.counts[0];
@@ -252,6 +256,37 @@ static void test_ring(int32_t launch_mode)
     side_close(&gpu);
 }
 
+/* Rows that a device makes; and no more than there is room for. */
+static void test_growth(int32_t launch_mode)
+{
+    static grown w;
+    memset(&gpu, 0, sizeof gpu);
+    bs_arena_init(&gpu.memory.persistent, "persistent", persistent[1], sizeof persistent[1]);
+    side_start(&gpu, grown_graph(bs_graph_create(&gpu.memory.persistent, NULL), 6), launch_mode);
+    check(gpu.session, "what grows opens: %s", error.message);
+    for (int32_t roots = 3; gpu.session && roots >= 0; roots--) {
+        memset(&w, 0, sizeof w);
+        for (int32_t i = 0; i < GROWN_ROOM; i++) {
+            w.n[i] = i < roots ? 5 - i % 2 : 7;
+            w.roots[i] = i < roots;
+            w.numbers[i] = roots + i;
+        }
+        grown_bind(gpu.session, &w, &error);
+        check(bs_run(gpu.session, &error) == BS_OK && grown_wrong(&w, roots) == 0,
+              "%s, %d roots: each row makes those it asks for: %d wrong: %s",
+              bs_launch_mode_name((bs_launch_mode)launch_mode), roots, grown_wrong(&w, roots), error.message);
+        w.n[0] = 6;
+        const bs_status deep = bs_run(gpu.session, &error);
+        check(deep == (roots > 0 ? BS_ERROR_DATA : BS_OK), "it is too deep: %s", error.message);
+        w.n[0] = INT32_MAX;
+        w.n[1] = INT32_MAX;
+        const bool same = bs_run(gpu.session, &error) == deep;
+        check(same && (roots == 0 || strstr(error.message, "cell 0: with the 2147483647 ")), "or too wide: %s",
+              error.message);
+    }
+    side_close(&gpu);
+}
+
 int main(void)
 {
     for (int32_t mode = BS_LAUNCH_STREAM; mode < BS_LAUNCH_COUNT; mode++) {
@@ -261,6 +296,7 @@ int main(void)
         test_levels(mode);
         test_wrong(mode);
         test_ring(mode);
+        test_growth(mode);
     }
     return check_end();
 }

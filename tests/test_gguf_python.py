@@ -124,6 +124,12 @@ def vertices(g):
     end = g.loop_next(loop, h, g.add(g.scatter(loop, 0, x), g.reduce(below, "sum", axis=0, keep=0)))
     g.loop_end(loop)
     g.output("tree", g.collect(end))
+    down = g.loop(x, "down", bound=2, count=g.rows(g.levels(children), x), grows=1)
+    above = g.loop_rows(down, g.loop_carry(down, x), g.loop_parent(down))
+    grown = g.reduce(above, "sum", axis=0, keep=0)
+    made = g.loop_next(down, next(iter(down.carried)), grown)
+    g.loop_end(down, g.loop_child(down))
+    g.output("grown", g.collect(made))
 
 
 def rounds(g, x, index):

@@ -1,5 +1,5 @@
-/* Promises: every message of the builders and kernels of loops and trees names the loop, its node and what was expected,
- * word for word. */
+/* Promises: every message of the builders and kernels of loops and trees names the loop, its node and what was
+ * expected, word for word. */
 #include "ops/table.h"
 #include "wrong_builds.h"
 
@@ -19,8 +19,18 @@ static void rows_of_begin(void)
           bs_loop_begin(g, f->tokens, none,
                         &(bs_loop_desc){.name = "a", .over = bs_rows(g, f->numbers, none).id, .bound = 3}));
     WRONG(BS_ERROR_ARGUMENT, "loop \"a\": in_turn is 2, expected 0 .. 1", LOOP(.bound = 3, .in_turn = 2));
-    WRONG(BS_ERROR_ARGUMENT, "loop \"a\": rows go in turn by their count, over no value",
-          LOOP(.bound = 3, .in_turn = 1));
+    static const char *const one_of_both =
+        "loop \"a\": rows go in turn, or grow, by their count and over no value, expected one of both";
+    WRONG(BS_ERROR_ARGUMENT, one_of_both, LOOP(.bound = 3, .in_turn = 1));
+    WRONG(BS_ERROR_ARGUMENT, one_of_both, LOOP(.bound = 3, .grows = 1));
+    WRONG(BS_ERROR_ARGUMENT, one_of_both,
+          bs_loop_begin(g, f->tokens, f->labels,
+                        &(bs_loop_desc){.name = "a", .bound = 3, .in_turn = 1, .grows = 1}));
+    WRONG(BS_ERROR_ARGUMENT, one_of_both,
+          bs_loop_begin(g, f->tokens, f->labels, &(bs_loop_desc){.name = "a", .over = f->tokens.id, .grows = 1}));
+    WRONG(BS_ERROR_DOMAIN, "loop \"a\": a loop of path 0 of \"first\", expected rows of a tensor",
+          bs_loop_begin(g, f->inside, bs_argmax(g, bs_pool2d(g, f->inside, &(bs_pool2d_desc){.global = 1})),
+                        &(bs_loop_desc){.name = "a", .bound = 3, .grows = 1}));
     WRONG(BS_ERROR_SHAPE,
           "loop \"a\": the count is f32 [4] of rows [N<=40], expected i32 [1] of rows [N<=40]",
           bs_loop_begin(g, f->tokens, f->tokens, &(bs_loop_desc){.name = "a", .bound = 3}));
@@ -58,13 +68,17 @@ static void rows_of_carried(void)
     WRONG(BS_ERROR_GRAPH, "loop_again \"a\": a predicate, where rows go in turn: a row makes one trip",
           (bs_loop_begin(g, f->tokens, f->labels, &(bs_loop_desc){.name = "a", .bound = 3, .in_turn = 1}),
            bs_loop_end(g, a, bs_loop_trip(g, a))));
+    WRONG(BS_ERROR_GRAPH, "loop_again \"a\": how many rows a row makes is missing, expected i32 [1]",
+          (bs_loop_begin(g, f->tokens, f->labels, &(bs_loop_desc){.name = "a", .bound = 3, .grows = 1}),
+           bs_loop_end(g, a, none)));
+    WRONG(BS_ERROR_GRAPH, "loop_parent: loop \"a\" does not grow", (LOOP(.bound = 3), bs_loop_parent(g, a)));
     WRONG(BS_ERROR_GRAPH, "loop_rows: operand 0 is made by loop_trip, expected a value that loop \"a\" carries",
           (LOOP(.bound = 3), v = bs_loop_trip(g, a), bs_loop_rows(g, a, v, v)));
     WRONG(BS_ERROR_SHAPE, "loop_rows: operand 1 is f32, expected i32",
           (LOOP(.bound = 3), v = bs_loop_carry(g, a, f->tokens), bs_loop_rows(g, a, v, v)));
     WRONG(BS_ERROR_DOMAIN, "loop_rows: operand 1 is of rows [N<=40], expected path 0 of \"a\"",
           (LOOP(.bound = 3), v = bs_loop_carry(g, a, f->tokens), bs_loop_rows(g, a, v, f->labels)));
-    WRONG(BS_ERROR_DOMAIN, "loop_rows: loop \"a\" is of path 0 of \"first\", expected rows of a tensor",
+    WRONG(BS_ERROR_DOMAIN, "loop_rows: a loop of path 0 of \"first\", expected rows of a tensor",
           (bs_loop_begin(g, f->inside, none, &(bs_loop_desc){.name = "a", .bound = 3}),
            v = bs_loop_carry(g, a, f->inside), bs_loop_rows(g, a, v, bs_loop_trip(g, a))));
     WRONG(BS_ERROR_GRAPH,

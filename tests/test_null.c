@@ -1,7 +1,6 @@
 /* Promises: a handle, a name or an out-pointer that is NULL does no harm in any public function: what returns a status
  * returns BS_ERROR_ARGUMENT (a session that has no stream: its own refusal), what gives bytes or a handle gives none,
- * and what fills a struct fills it with zeros. One table; a function of brainstorm.h that has no row in it is a
- * failure. */
+ * and what fills a struct fills it with zeros. One table; a function of brainstorm.h without a row is a failure. */
 #include "against.h"
 #include "profile_synth.h"
 #include "tiny_model.h"
@@ -212,6 +211,8 @@ static void rows_of_builders(void)
     BUILD(bs_loop_rows, bs_loop_rows(g, no_router, none, none));
     BUILD(bs_children, bs_children(g, none, none, 0));
     BUILD(bs_levels, bs_levels(g, none));
+    BUILD(bs_loop_parent, bs_loop_parent(g, no_router));
+    BUILD(bs_loop_child, bs_loop_child(g, no_router));
     BUILD(bs_loop_trips, bs_loop_trips(g, no_router));
     BUILD(bs_loop_end, (bs_loop_end(g, no_router, none), none));
 }

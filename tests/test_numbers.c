@@ -22,7 +22,8 @@ static int32_t sound_number(const char *op, const char *name)
         int32_t n;
     } table[] = {{"", "out", 4},    {"", "r", 2},         {"", "k", 1},    {"", "paths", 2},
                  {"", "router", 1}, {"", "rank", 1},      {"", "dim0", 4}, {"route_price", "router", 2},
-                 {"route", "k", 0},  {"gather", "mode", 3},  {"arange", "maximum", 4}, {"loop", "bound", 4}, {"", "slots", 2}};
+                 {"route", "k", 0},  {"gather", "mode", 3},  {"arange", "maximum", 4}, {"loop", "bound", 4},
+                 {"", "slots", 2}};
     int32_t n = 0;
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (strcmp(table[i].field, name) == 0 && (!*table[i].op || strcmp(table[i].op, op) == 0))
@@ -50,7 +51,7 @@ static bool build(const bs_op *op, int32_t turn, const params *p, world *w)
     int32_t in[8], n_in;
     *w = world_new();
     if (is_of_a_loop(op->name))
-        world_begin_loop(w, strcmp(op->name, "loop_rows") == 0);
+        world_begin_loop(w, op->name);
     if (!operands_of(w, op->name, turn, in, &n_in))
         return false;
     const bs_node *node = bs_op_build_numbered(w->g, bs_op_index(op->name), in, n_in, op->params_bytes ? p : NULL);
@@ -64,7 +65,8 @@ static bool build(const bs_op *op, int32_t turn, const params *p, world *w)
     if (in_body && w->carried.id)
         bs_loop_next(w->g, w->loop, w->carried, w->body);
     if (w->g->open_loop)
-        bs_loop_end(w->g, (bs_router){w->g->open_loop}, none);
+        bs_loop_end(w->g, (bs_router){w->g->open_loop},
+                    in_body && w->g->routers[w->g->open_loop].grows ? first : none);
     for (int32_t i = 0; i < count && w->g->status == BS_OK; i++)
         use(w->g, (bs_value){first.id + i}, names[i]);
     return true;

@@ -23,7 +23,8 @@ static bs_graph *new_graph(void)
 /* What the random graphs and their plans held: a generator that stops making something must not go unnoticed. */
 typedef struct coverage {
     int32_t graphs, refused, plans, sound, moved, noticed, regions, in_tile, torn, in_place, frames, loads, packed,
-        fills, slabs, forced, sizes, streamed, uses, makers, kept, counted, loops, nested, looping_tiles, turns, around;
+        fills, slabs, forced, sizes, streamed, uses, makers, kept, counted, loops, nested, looping_tiles,
+        turns, grown, around;
 } coverage;
 
 static void count_plan(coverage *c, const bs_plan *p)
@@ -39,6 +40,7 @@ static void count_plan(coverage *c, const bs_plan *p)
         c->nested += loops && g->domains[g->routers[r].domain].loop;
         c->looping_tiles += loops && p->routers[r].in_tile;
         c->turns += loops && g->routers[r].in_turn;
+        c->grown += loops && g->routers[r].grows;
     }
     for (int32_t d = 1; d < g->n_domains && p->desc.order == BS_ORDER_DEPTH; d++)
         if (g->domains[d].kind != BS_DOMAIN_PATH && p->domains[d].order == BS_ORDER_BREADTH) {
@@ -223,8 +225,8 @@ static void test_random_graphs(uint64_t seed, int32_t count, const char *rows)
            c.fills, c.slabs, c.forced, c.sizes);
     printf("  loops %d, in loops %d, in tiles %d\n", c.loops, c.nested, c.looping_tiles);
     check(!rg_boxes || c.kept, "random graphs keep the best of boxes");
-    printf("  loops in turn %d, rows of others %d\n", c.turns, c.around);
-    check(!rg_trees || (c.turns && c.around), "random graphs have vertices that read others");
+    printf("  loops in turn %d, that grow %d, rows of others %d\n", c.turns, c.grown, c.around);
+    check(!rg_trees || (c.turns && c.grown && c.around), "random graphs have vertices that read others, and grow");
     check(!rg_loops || (c.loops && c.nested && c.looping_tiles), "random graphs have loops of every kind");
     printf("  streamed plans %d, with %d uses of units; extents from data %d, of nms %d, numbers of rows %d\n",
            c.streamed, c.uses, c.makers, c.kept, c.counted);

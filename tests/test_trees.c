@@ -1,6 +1,7 @@
 /* Promises: vertices read what their children have, in chains, trees and graphs, whatever their numbers; those of one
  * level make a trip together, and levels without rows take none; what a row reads of others is as before the trip; a
  * structure that is none ends in an error that names row and number. */
+#include "grown.h"
 #include "trees.h"
 
 #include "brainstorm.h"
@@ -289,6 +290,47 @@ static void test_ring(int32_t order, int32_t threads, int32_t image)
     bs_session_close(s);
 }
 
+/* -------------------------------------------------------------------------------------------------- growth */
+
+static void test_growth(int32_t order, int32_t threads)
+{
+    static grown w;
+    bs_decision d;
+    bs_session *s = open_session(grown_graph(new_graph(), 6), order, threads, &grown_weights);
+    check(s != NULL, "what grows opens: %s", error.message);
+    for (int32_t roots = 0; s && roots <= 3; roots++) {
+        memset(&w, 0, sizeof w);
+        for (int32_t i = 0; i < GROWN_ROOM; i++) {
+            w.n[i] = i < roots ? 5 - i : 7; /* 32, 16 and 8 rows */
+            w.roots[i] = i < roots;
+            w.numbers[i] = roots + i;
+        }
+        grown_bind(s, &w, &error);
+        check(bs_run(s, &error) == BS_OK && grown_wrong(&w, roots) == 0,
+              "order %d, %d threads, %d roots: each row makes those it asks for: %d wrong: %s", order, threads, roots,
+              grown_wrong(&w, roots), error.message);
+        check(bs_decision_get(s, "down", &d) == BS_OK && d.counts[0] == (roots > 0) * 32 + (roots > 1) * 16 +
+                  (roots > 2) * 8, "each makes one trip");
+    }
+    w.n[0] = 6;
+    check(bs_run(s, &error) == BS_ERROR_DATA && strstr(error.message, "loop \"down\"") &&
+              strstr(error.message, "it would go on after 6 trips, its bound"),
+          "it is too deep: %s", error.message);
+    w.n[0] = w.n[1] = w.n[2] = 5;
+    check(bs_run(s, &error) == BS_OK && grown_wrong(&w, 3) == 0, "96 rows have room: %s", error.message);
+    w.roots[4] = 1; /* row 3 makes none, and has no place to be made */
+    w.n[4] = 3;
+    check(bs_run(s, &error) == BS_ERROR_DATA && strstr(error.message, "that it makes there would be more than 100"),
+          "more do not: %s", error.message);
+    w.n[0] = INT32_MAX;
+    check(bs_run(s, &error) == BS_ERROR_DATA &&
+              strstr(error.message, "cell 0: with the 2147483647 rows that it makes there would be more than 100"),
+          "nor do very many: %s", error.message);
+    w.n[0] = w.roots[4] = 0;
+    check(bs_run(s, &error) == BS_OK && grown_wrong(&w, 3) == 0, "a row may make none: %s", error.message);
+    bs_session_close(s);
+}
+
 int main(void)
 {
     test_lists();
@@ -300,6 +342,8 @@ int main(void)
         test_turns(order, 1 << 20, 300000);
         test_ring(order, 1, 0);
         test_ring(order, 3, 1);
+        test_growth(order, 1);
+        test_growth(order, 3);
     }
     test_bound();
     return check_end();

@@ -17,24 +17,25 @@ class Loop:
 
     paths, score, protocol, most = 1, None, None, 1
 
-    def __init__(self, graph, number, name, count, over, in_turn):
+    def __init__(self, graph, number, name, count, over, in_turn, grows):
         self.graph, self.number, self.name, self.count, self.over = graph, number, name, count, over
-        self.in_turn = in_turn
+        self.in_turn, self.grows = in_turn, grows
         self.carried, self.known = {}, set()
 
 
 class Loops:
-    def loop(self, like, name, bound=0, count=None, over=None, in_turn=0):
+    def loop(self, like, name, bound=0, count=None, over=None, in_turn=0, grows=0):
         """Rows of the domain of `like` make as many trips as `count` says or `over` is long, at most `bound`. in_turn:
-        a row makes one trip alone, the one that `count` is the number of."""
-        if in_turn and (count is None or over is not None):
-            raise ValueError(f"loop {name!r}: rows go in turn by their count, over no value")
+        a row makes one trip alone, the one that `count` is the number of. grows: a row makes one trip, and rows for the
+        next one, as many as go_on says."""
+        if (in_turn or grows) and (count is None or over is not None or in_turn == grows):
+            raise ValueError(f"loop {name!r}: rows go in turn, or grow, by their count and over no value")
         within(f"bound of {name!r}", bound, 0 if over is not None else 1, MAX_TRIPS)
         self.n_paths = within("the number of all paths", self.n_paths + 1, 1, MAX_ALL_PATHS)
         self._take_name(name, (name,))
-        self.node("loop", [like, count, over], name, bound=bound, in_turn=in_turn)
+        self.node("loop", [like, count, over], name, bound=bound, in_turn=in_turn, grows=grows)
         self.n_routers += 1
-        self.open_loops.append(Loop(self, self.n_routers, name, count, over, in_turn))
+        self.open_loops.append(Loop(self, self.n_routers, name, count, over, in_turn, grows))
         return self.open_loops[-1]
 
     def _open(self, loop):
@@ -74,12 +75,23 @@ class Loops:
             raise ValueError("loop_rows: the loop does not carry it")
         return self.node("loop_rows", [carried, index], router=loop.number)
 
+    def loop_parent(self, loop, mode=0):
+        """The row that made this one, -1: none did; mode 1: which one it is of those that the same row made."""
+        if not self._open(loop).grows:
+            raise ValueError(f"loop {loop.name!r} does not grow")
+        return self.node("loop_parent", router=loop.number, mode=mode)
+
+    def loop_child(self, loop):
+        return self.loop_parent(loop, 1)
+
     def loop_trips(self, loop):
         return self.loop_next(loop, None, self.loop_trip(loop, 1))
 
     def loop_end(self, loop, go_on=None):
         if self._open(loop).carried:
             raise ValueError(f"loop {loop.name!r}: {len(loop.carried)} carried values have no loop_next")
+        if loop.grows and go_on is None:
+            raise ValueError(f"loop {loop.name!r}: how many rows a row makes is missing")
         if loop.in_turn and go_on is not None:
             raise ValueError(f"loop {loop.name!r}: a predicate, where rows go in turn")
         self.node("loop_again", [go_on, loop.count], loop.name, router=loop.number)

@@ -90,9 +90,10 @@ OPS = {
     "unary": ("kind", 1), "binary": ("kind", 1), "compare": ("kind", 1), "where": ("", 1),
     "arange": ("maximum", 1), "nonzero": ("maximum", 1), "unique": ("maximum", 4),
     "nms": ("maximum max_each iou_threshold~ score_above~ centre", 1),
-    "loop": ("bound in_turn", 0), "loop_carry": (_OF_LOOP, 1), "loop_trip": (_OF_LOOP, 1), "loop_slice": (_OF_LOOP, 1),
-    "loop_next": (_OF_LOOP, 1),
+    "loop": ("bound in_turn grows", 0), "loop_carry": (_OF_LOOP, 1), "loop_trip": (_OF_LOOP, 1),
+    "loop_slice": (_OF_LOOP, 1), "loop_next": (_OF_LOOP, 1),
     "loop_collect": (_OF_LOOP, 1), "loop_again": (_OF_LOOP, 0), "loop_rows": (_OF_LOOP, 1),
+    "loop_parent": (_OF_LOOP, 1),
     "children": ("slots", 1), "levels": ("", 1),
 }
 NONE_STANDS = ("gather", "loop", "loop_next", "loop_collect", "loop_again")  # whose operands may be none
@@ -130,7 +131,8 @@ RANGES = {
     ("nms", "max_each"): (0, MAX_EXTENT), ("nms", "centre"): (0, 1),
     ("attention", "heads"): (0, MAX_EXTENT), ("attention", "alibi"): (0, 1),
     ("attention", "kv_heads"): (0, MAX_EXTENT), ("attention", "bidirectional"): (0, 1),
-    ("loop", "bound"): (0, MAX_TRIPS), ("loop", "in_turn"): (0, 1), ("children", "slots"): (1, 2**15),
+    ("loop", "bound"): (0, MAX_TRIPS), ("loop", "in_turn"): (0, 1), ("loop", "grows"): (0, 1),
+    ("children", "slots"): (1, 2**15),
 }
 INT32 = (-2**31, 2**31 - 1)
 
@@ -143,7 +145,8 @@ OPSET_OF = {"segments": 2, "state_append": 2, "segment_spread": 2, "segment_redu
             "lstm": 4, "gru": 4,
             "unary": 4, "binary": 4, "compare": 4, "where": 4, "arange": 4, "nonzero": 4,
             "loop": 4, "loop_carry": 4, "loop_trip": 4, "loop_slice": 4, "loop_next": 4,
-            "loop_collect": 4, "loop_again": 4, "loop_rows": 4, "children": 4, "levels": 4,
+            "loop_collect": 4, "loop_again": 4, "loop_rows": 4, "loop_parent": 4,
+            "children": 4, "levels": 4,
             "unique": 4, "nms": 4}
 # The same of parameters, last ones of their op: where they are 0 they are left out, and older libraries read the file.
 OPSET_OF_PARAM = {("conv2d", "padding"): 3, ("deconv2d", "padding"): 3, ("pool2d", "padding"): 3,

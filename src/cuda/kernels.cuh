@@ -26,7 +26,7 @@
     /* op_loop.cuh, op_rope.cuh, op_segment.cuh, op_image.cuh, op_from_data.cuh, op_unique.cuh, op_nms.cuh */ \
     X(loop_trip) X(rope) X(segment_index) X(lrn) X(arange) X(nonzero) X(unique) X(nms) X(nms_pack)            \
     /* op_loop.cuh, op_trees.cuh */                                                                           \
-    X(loop_rows) X(children) X(levels)                                                                        \
+    X(loop_rows) X(loop_parent) X(children) X(levels)                                                         \
     /* op_image.cuh, op_resize.cuh, op_features.cuh */                                                        \
     X(pool2d) X(pool2d_global) X(resize) X(resize_double) X(resize_any) X(patch_features)                     \
     /* op_conv_*.cuh, op_deconv.cuh */                                                                        \

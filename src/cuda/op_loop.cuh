@@ -1,5 +1,6 @@
 /* op_loop.cuh - the decisions of a loop: which rows make the first trip, which of those that made one make another, or
- * whose turn it is; the number of the trip; and rows around it.
+ * whose turn it is, or which rows the last ones made; the number of the trip, the row that made a row; and rows around
+ * it.
  *
  * One block decides for all rows (of a tile, or of the whole), by the rules of ops/decide.h. Rows that go on keep their
  * order. A loop in a tile is gone round by the block itself (bs_cu_region), one at top level by the host.
@@ -19,6 +20,7 @@ enum {
     BS_CU_LOOP_TRIPS,   /* the dimension that it goes over, or -1 */
     BS_CU_LOOP_COUNTED, /* rows have counts: the last operand */
     BS_CU_LOOP_IN_TURN,
+    BS_CU_LOOP_GROWS,
     BS_CU_LOOP_ASKS,    /* again: a predicate: operand 0 */
     BS_CU_LOOP_BACK,    /* again, in a tile: steps back to the first decision */
     BS_CU_LOOP_END
@@ -34,6 +36,7 @@ static void bs_cu_loop_describe(const bs_cu_node *n, bs_device_step *s)
     s->p[BS_CU_LOOP_TRIPS].i = loop->trips;
     s->p[BS_CU_LOOP_COUNTED].i = loop->count != 0;
     s->p[BS_CU_LOOP_IN_TURN].i = loop->in_turn;
+    s->p[BS_CU_LOOP_GROWS].i = loop->grows;
 }
 
 static void bs_cu_loop_again_describe(const bs_cu_node *n, bs_device_step *s)
@@ -83,7 +86,7 @@ __device__ inline bs_loop_rule bs_cu_loop_rule(const bs_cu_tile &t, const bs_dev
     const int32_t *dims = t.program->extents ? t.program->extents : t.program->dims;
     const int32_t bound = s->p[BS_CU_LOOP_BOUND].i, trips = s->p[BS_CU_LOOP_TRIPS].i;
     const bs_loop_rule rule = {bound, trips >= 0 ? dims[trips] : bound, trips >= 0, s->p[BS_CU_LOOP_COUNTED].i != 0,
-                               s->p[BS_CU_LOOP_IN_TURN].i != 0};
+                               s->p[BS_CU_LOOP_IN_TURN].i != 0, s->p[BS_CU_LOOP_GROWS].i != 0};
     return rule;
 }
 
@@ -96,7 +99,7 @@ __device__ inline bs_scores bs_cu_loop_count(const bs_cu_tile &t, const bs_devic
 
 /* ---------------------------------------------------------------------------------------------------- in turn */
 
-enum { BS_CU_TURNS_DUE = 1, BS_CU_TURNS_TAKEN }; /* behind the number of the trip */
+enum { BS_CU_TURNS_DUE = 1, BS_CU_TURNS_TAKEN }; /* behind the number of the trip: `due` and `taken` */
 
 __device__ inline int32_t bs_cu_turn_of(const bs_cu_router &r, int32_t k)
 {
@@ -155,6 +158,74 @@ __device__ inline void bs_cu_begin_turns(const bs_cu_router &r)
     bs_cu_take_turn(r, false);
 }
 
+/* ---------------------------------------------------------------------------------------------------- growing */
+
+/* Rows behind the last one that makes the first trip are there to be made. */
+__device__ inline void bs_cu_begin_growth(const bs_cu_router &r)
+{
+    int32_t *state = bs_cu_trip(*r.t, r.s->router);
+    __syncthreads();
+    if (threadIdx.x == 0)
+        state[BS_CU_TURNS_DUE] = 0;
+    __syncthreads();
+    for (int32_t row = bs_cu_thread(); row < r.rows; row += bs_cu_threads()) {
+        r.d.inverse[row] = -1;
+        if (r.d.chosen[row] == 0)
+            atomicMax(&state[BS_CU_TURNS_DUE], row + 1);
+    }
+    __syncthreads();
+}
+
+/* The sum of what the threads before this one give; *all: of all threads. Each gives 0 .. 2^30. All threads. */
+__device__ inline int64_t bs_cu_sum_before(const bs_cu_router &r, int32_t own, int64_t *all)
+{
+    int64_t before = 0, sum = 0;
+    r.shared->of_thread[threadIdx.x] = own;
+    __syncthreads();
+    for (int32_t k = 0; k < bs_cu_threads(); k++) {
+        before += k < bs_cu_thread() ? r.shared->of_thread[k] : 0;
+        sum += r.shared->of_thread[k];
+    }
+    __syncthreads();
+    *all = sum;
+    return before;
+}
+
+/* The rows that those of the last trip make, in their order, stand side by side. domain: of the loop. */
+__device__ inline void bs_cu_grow(const bs_cu_router &r, const bs_loop_rule &rule, int32_t domain)
+{
+    int32_t *state = bs_cu_trip(*r.t, r.s->router);
+    const int32_t room = bs_cu_count(*r.t, domain);
+    const int32_t count = r.d.counts[0], trip = state[0] + (count > 0), first = state[BS_CU_TURNS_DUE];
+    bs_route_fault fault = {BS_ROUTE_SOUND, -1, 0, 0};
+    int64_t due = first;
+    for (int32_t base = 0; base < count; base += bs_cu_threads()) {
+        const int32_t k = base + bs_cu_thread(), row = k < count ? r.d.ids[k] : 0;
+        int32_t makes = 0;
+        if (k < count && fault.kind == BS_ROUTE_SOUND) {
+            const bs_scores asked = bs_cu_scores_of(*r.t, bs_cu_in(*r.t, r.s, 0), k);
+            fault = bs_loop_makes(&rule, &asked, row, trip, &makes);
+        }
+        int64_t all;
+        const int64_t before = due + bs_cu_sum_before(r, min(makes, room + 1), &all);
+        if (fault.kind == BS_ROUTE_SOUND)
+            fault = bs_route_fault_if(makes > 0 && makes > room - before, BS_ROUTE_FULL, row, makes, room);
+        for (int32_t i = 0; i < makes && fault.kind == BS_ROUTE_SOUND; i++)
+            r.d.inverse[before + i] = row;
+        due += all;
+    }
+    bs_cu_loop_fails(r, fault, domain);
+    const int32_t made = bs_cu_failed(*r.t->program) ? 0 : (int32_t)due - first;
+    for (int32_t k = bs_cu_thread(); k < made; k += bs_cu_threads())
+        r.d.ids[k] = first + k;
+    if (threadIdx.x == 0) {
+        state[0] = trip;
+        state[BS_CU_TURNS_DUE] = first + made;
+        r.counts[0] = r.d.counts[0] = r.d.offsets[1] = made;
+    }
+    __syncthreads();
+}
+
 /* ------------------------------------------------------------------------------------------------- decisions */
 
 __device__ inline void bs_cu_loop_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
@@ -179,6 +250,8 @@ __device__ inline void bs_cu_loop_run(const bs_cu_tile &t, const bs_device_step 
         bs_cu_begin_turns(r);
     else
         bs_cu_pack(r);
+    if (rule.grows)
+        bs_cu_begin_growth(r);
     bs_cu_record_rows(r, 0, r.rows);
     bs_cu_record_counts(r);
 }
@@ -204,6 +277,11 @@ __device__ inline void bs_cu_loop_again_run(const bs_cu_tile &t, const bs_device
     (void)w;
     if (rule.in_turn) {
         bs_cu_take_turn(r, bs_cu_failed(*t.program));
+        bs_cu_record_counts(r);
+        return;
+    }
+    if (rule.grows) {
+        bs_cu_grow(r, rule, t.program->domains[s->domain].parent);
         bs_cu_record_counts(r);
         return;
     }
@@ -237,6 +315,19 @@ __device__ inline void bs_cu_loop_trip_run(const bs_cu_tile &t, const bs_device_
     const int32_t trip = *bs_cu_trip(t, s->router) + s->p[0].i;
     for (int32_t row = w.row + bs_cu_thread(); row < w.end; row += bs_cu_threads())
         *reinterpret_cast<int32_t *>(bs_cu_row(t, bs_cu_out(t, s, 0), row)) = trip;
+}
+
+static_assert((int)BS_TRIP_FROM_1 == (int)BS_PARENT_CHILD, "one function describes both");
+static constexpr bs_cu_describe bs_cu_loop_parent_describe = bs_cu_loop_trip_describe;
+
+__device__ inline void bs_cu_loop_parent_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_cu_decision d = bs_cu_decision_of(t, s->router);
+    for (int32_t k = w.row + bs_cu_thread(); k < w.end; k += bs_cu_threads()) {
+        const int32_t row = bs_cu_parent_row(t, s->domain, k);
+        *reinterpret_cast<int32_t *>(bs_cu_row(t, bs_cu_out(t, s, 0), k)) =
+            s->p[0].i ? bs_loop_child_of(d.inverse, row) : d.inverse[row];
+    }
 }
 
 /* ----------------------------------------------------------------------------------------------- rows around it */

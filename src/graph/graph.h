@@ -101,6 +101,7 @@ typedef struct bs_router_info {
     int32_t count;      /* value i32 [1]: trips of each row; 0 none */
     bs_dim_id trips;    /* the dimension that is the number of trips; -1 none */
     bool in_turn;       /* a row makes one trip, the one that its count is the number of, from 1 */
+    bool grows;         /* a row makes one trip, and as many rows for the next one as its predicate says */
     int32_t again;      /* the node that decides after a trip, with which the body ends; 0: it has not ended yet */
     int32_t begun_before; /* the loop that was begun before it and had not ended; 0 none */
     int32_t n_carried;  /* carried values that nothing follows yet */

@@ -13,12 +13,14 @@ typedef struct bs_decision_data {
     float price;                  /* price at which a budget is kept; 0 for other protocols and forced routes */
     int32_t trip;                 /* a loop: the number of the trip that is to be made, from 0 */
     int32_t due, taken;           /* whose rows go in turn: how many do, and how many of those have begun */
+    /* of a loop that grows `due` is how many rows there are so far, or the row behind the last that begins */
     int32_t *chosen;   /* [rows * per_row] path or -1, in order of choice */
     float *gates;      /* [rows * per_row] */
     int32_t *counts;   /* [paths] */
     int32_t *offsets;  /* [paths + 1] */
     int32_t *ids;      /* [rows * per_row] parent row of every packed row; ascending within a path */
-    int32_t *inverse;  /* [rows * per_row] packed row of every choice, -1 none; or the due rows in order of turns */
+    int32_t *inverse;  /* [rows * per_row] packed row of every choice, -1 none; or the due rows in order of turns;
+                        * or, where a loop grows, the row that made each one, -1 none */
     int64_t dropped;
 } bs_decision_data;
 

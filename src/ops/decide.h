@@ -141,7 +141,8 @@ typedef enum bs_route_fault_kind {
     /* of a loop, whose bound is `end`: */
     BS_ROUTE_BAD_COUNT,    /* trips of a row */
     BS_ROUTE_ENDLESS,      /* its predicate holds after the last trip that there may be */
-    BS_ROUTE_BAD_PREDICATE /* trip after which it is NaN */
+    BS_ROUTE_BAD_PREDICATE, /* trip after which it is NaN */
+    BS_ROUTE_FULL           /* rows that a row would make: more than there is room for, of `end` */
 } bs_route_fault_kind;
 
 typedef struct bs_route_fault {
@@ -324,6 +325,7 @@ typedef struct bs_loop_rule {
     int32_t bound; /* trips of any row, at most */
     int32_t trips; /* extent of the dimension that it goes over; the bound where there is none */
     bool over, counted, in_turn; /* it goes over a dimension; each row has a count, which is the trip that it makes */
+    bool grows;
 } bs_loop_rule;
 
 /* How many trips a row may make. `count`: its own, read only where rows have one. */
@@ -358,6 +360,24 @@ static inline BS_BOTH bs_route_fault bs_loop_goes_on(const bs_loop_rule *rule, c
     return fault.kind != BS_ROUTE_SOUND
                ? fault
                : bs_route_fault_if(wants && must_end, BS_ROUTE_ENDLESS, row, trip, rule->bound);
+}
+
+/* How many rows a row makes for trip number `trip`, of which `asked` speaks. */
+static inline BS_BOTH bs_route_fault bs_loop_makes(const bs_loop_rule *rule, const bs_scores *asked, int32_t row,
+                                                   int32_t trip, int32_t *makes)
+{
+    const int32_t number = bs_score_int(asked, 0);
+    *makes = number > 0 ? number : 0;
+    return bs_route_fault_if(number > 0 && trip == rule->bound, BS_ROUTE_ENDLESS, row, trip, rule->bound);
+}
+
+/* Which one a row is of those that the same row made, which stand side by side. */
+static inline BS_BOTH int32_t bs_loop_child_of(const int32_t *made_by, int32_t row)
+{
+    int32_t before = 0;
+    while (made_by[row] >= 0 && before < row && made_by[row - before - 1] == made_by[row])
+        before++;
+    return before;
 }
 
 #endif

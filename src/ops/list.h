@@ -37,7 +37,7 @@
     X(arange, KERNEL) X(nonzero, KERNEL) X(unique, KERNEL) X(nms, KERNEL)                                             \
     /* op set 4: loops.c, lowered by the planner */                                                                   \
     X(loop, KERNEL) X(loop_carry, NONE) X(loop_trip, KERNEL) X(loop_slice, NONE) X(loop_next, NONE)                   \
-    X(loop_collect, NONE) X(loop_again, KERNEL) X(loop_rows, KERNEL)                                                  \
+    X(loop_collect, NONE) X(loop_again, KERNEL) X(loop_rows, KERNEL) X(loop_parent, KERNEL)                           \
     /* op set 4: trees.c */                                                                                           \
     X(children, KERNEL) X(levels, KERNEL)
 

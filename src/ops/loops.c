@@ -1,14 +1,16 @@
 /* ops/loops.c - loops: a router whose one path is the body, decided again after each trip. Builder functions and shape
- * rules; what a body reads by itself. Relies on ops/structure.h, ops/span.h. Must never decide anything itself: that is
- * run/loops.c, when a session runs.
+ * rules; what a body reads by itself. Relies on structure.h, decide.h, span.h. Must never decide anything itself: that
+ * is run/loops.c, when a session runs.
  *
  * A carried value is two nodes: loop_carry gives the body its rows as they were before the trip, loop_next what they
  * are after it. Both are of one storage, the rows of loop_next in the domain of the loop. */
 #include "ops/common.h"
+#include "ops/decide.h"
 #include "ops/span.h"
 #include "ops/structure.h"
 
-static const bs_field loop_fields[] = {BS_INT_OF("bound", 0, BS_MAX_TRIPS), BS_INT_OF("in_turn", 0, 1)};
+static const bs_field loop_fields[] = {BS_INT_OF("bound", 0, BS_MAX_TRIPS), BS_INT_OF("in_turn", 0, 1),
+                                       BS_INT_OF("grows", 0, 1)};
 static const bs_field of_loop_fields[] = {BS_INT("router"), BS_INT("mode")};
 
 /* ------------------------------------------------------------------------------------------------------- begin */
@@ -21,10 +23,20 @@ static int32_t loop_depth(const bs_graph *g, int32_t domain)
     return depth;
 }
 
+/* Whether a row of a domain has the same number in every trip of any loop. */
+static bool has_fixed_rows(bs_infer *infer, int32_t domain)
+{
+    const bs_domain *d = &infer->graph->domains[domain];
+    return (d->kind == BS_DOMAIN_ROWS && !bs_domain_is_patches(d)) ||
+           bs_infer_fail(infer, BS_ERROR_DOMAIN, "a loop of %s, expected rows of a tensor",
+                         bs_say_domain(infer, domain));
+}
+
 /* Operands: what tells the domain, the count or none, what has the number of trips as dimension 0 or none. */
 static bool loop_operands_sound(bs_infer *infer)
 {
     bs_graph *g = infer->graph;
+    const bs_loop_params *p = infer->params;
     const bs_value_info *count = infer->in[1], *over = infer->in[2];
     if (infer->ids[0] == 0)
         return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "`like` is no value");
@@ -35,8 +47,11 @@ static bool loop_operands_sound(bs_infer *infer)
                              bs_say_domain(infer, infer->in[0]->domain));
     if (infer->ids[2] && over->rank < 1)
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "what it goes over has no dimension");
-    if (((const bs_loop_params *)infer->params)->in_turn && (infer->ids[1] == 0 || infer->ids[2] != 0))
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "rows go in turn by their count, over no value");
+    if ((p->in_turn || p->grows) && (infer->ids[1] == 0 || infer->ids[2] != 0 || p->in_turn == p->grows))
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT,
+                             "rows go in turn, or grow, by their count and over no value, expected one of both");
+    if (p->grows && !has_fixed_rows(infer, infer->in[0]->domain))
+        return false;
     if (loop_depth(g, infer->in[0]->domain) == BS_MAX_LOOP_DEPTH)
         return bs_infer_fail(infer, BS_ERROR_LIMIT, "%d loops in loops, expected %d at most", BS_MAX_LOOP_DEPTH + 1,
                              BS_MAX_LOOP_DEPTH);
@@ -69,6 +84,7 @@ static bool loop_infer(bs_infer *infer)
     loop->bound = desc.capacity;
     loop->count = infer->ids[1];
     loop->in_turn = ((const bs_loop_params *)infer->params)->in_turn != 0;
+    loop->grows = ((const bs_loop_params *)infer->params)->grows != 0;
     loop->trips = infer->ids[2] ? infer->in[2]->dims[0] : -1;
     loop->max_paths_per_cell = 1;
     loop->begun_before = g->open_loop;
@@ -87,7 +103,7 @@ const bs_op bs_op_loop = {.name = "loop",
 bs_router bs_loop_begin(bs_graph *graph, bs_value like, bs_value count, const bs_loop_desc *desc)
 {
     const bs_loop_desc any = desc ? *desc : (bs_loop_desc){.bound = 0};
-    const bs_loop_params p = {any.name ? any.name : "", any.bound, any.in_turn};
+    const bs_loop_params p = {any.name ? any.name : "", any.bound, any.in_turn, any.grows};
     const int32_t in[3] = {like.id, count.id, any.over};
     const bs_node *node = bs_op_build_node(graph, &bs_op_loop, in, 3, &p);
     const bs_router loop = {node ? node->router : 0};
@@ -153,18 +169,29 @@ bs_value bs_loop_carry(bs_graph *graph, bs_router loop, bs_value initial)
     return bs_op_build_one(graph, initial, &p, &bs_op_loop_carry);
 }
 
-static bool trip_infer(bs_infer *infer)
+/* A number that the loop knows of each row of its body, with a mode up to `last`. */
+static bool number_infer(bs_infer *infer, int32_t last, int32_t alone)
 {
     const bs_router_info *loop = loop_of(infer);
     const int32_t mode = ((const bs_gather_params *)infer->params)->mode;
-    if (!loop || !bs_infer_field(infer, "mode", mode, BS_TRIP_FROM_0, BS_TRIP_INDEX))
+    if (!loop || !bs_infer_field(infer, "mode", mode, 0, last))
         return false;
     bs_value_info *out = &infer->out[0];
     out->domain = loop->path_domains;
     out->dtype = BS_I32;
-    out->rank = mode != BS_TRIP_INDEX;
+    out->rank = mode != alone;
     out->dims[0] = bs_dim_const(infer->graph, 1);
     return true;
+}
+
+static bool trip_infer(bs_infer *infer) { return number_infer(infer, BS_TRIP_INDEX, BS_TRIP_INDEX); }
+
+static bool parent_infer(bs_infer *infer)
+{
+    const int32_t loop = ((const bs_gather_params *)infer->params)->router;
+    return number_infer(infer, BS_PARENT_CHILD, -1) &&
+           (infer->graph->routers[loop].grows ||
+            bs_infer_fail(infer, BS_ERROR_GRAPH, "loop \"%s\" does not grow", infer->graph->routers[loop].desc->name));
 }
 
 static bs_status trip_run(const bs_call *call)
@@ -180,10 +207,39 @@ const bs_op bs_op_loop_trip = {.name = "loop_trip",
                                .infer = trip_infer,
                                .run = trip_run};
 
-static bs_value trip_of(bs_graph *graph, bs_router loop, int32_t mode)
+static bs_status parent_run(const bs_call *call)
+{
+    const bs_decision_data *d = call->decision;
+    const int32_t row = d->ids[call->decided], mode = ((const bs_gather_params *)call->params)->mode;
+    *(int32_t *)call->out[0].data = mode == BS_PARENT_ROW ? d->inverse[row] : bs_loop_child_of(d->inverse, row);
+    return BS_OK;
+}
+
+const bs_op bs_op_loop_parent = {.name = "loop_parent",
+                                 .flags = BS_OP_STRUCTURAL | BS_OP_DECIDED,
+                                 BS_PARAMS(bs_gather_params, of_loop_fields),
+                                 .infer = parent_infer,
+                                 .run = parent_run};
+
+static bs_value number_of(bs_graph *graph, bs_router loop, const bs_op *op, int32_t mode)
 {
     const bs_gather_params p = {"", loop.id, mode};
-    return bs_op_build(graph, &bs_op_loop_trip, NULL, 0, &p);
+    return bs_op_build(graph, op, NULL, 0, &p);
+}
+
+static bs_value trip_of(bs_graph *graph, bs_router loop, int32_t mode)
+{
+    return number_of(graph, loop, &bs_op_loop_trip, mode);
+}
+
+bs_value bs_loop_parent(bs_graph *graph, bs_router loop)
+{
+    return number_of(graph, loop, &bs_op_loop_parent, BS_PARENT_ROW);
+}
+
+bs_value bs_loop_child(bs_graph *graph, bs_router loop)
+{
+    return number_of(graph, loop, &bs_op_loop_parent, BS_PARENT_CHILD);
 }
 
 bs_value bs_loop_trip(bs_graph *graph, bs_router loop) { return trip_of(graph, loop, BS_TRIP_FROM_0); }
@@ -241,16 +297,13 @@ static bool is_carried(bs_infer *infer, int32_t index)
 
 static bool loop_rows_infer(bs_infer *infer)
 {
-    const bs_graph *g = infer->graph;
     const bs_router_info *loop = loop_of(infer);
     const bs_value_info *x = infer->in[0], *index = infer->in[1];
     bs_value_info *out = &infer->out[0];
     if (!loop || !is_carried(infer, 0) || !is_of(infer, 1, loop->path_domains) || !bs_infer_dtype(infer, 1, BS_I32) ||
-        !bs_infer_rank(infer, 1, 0, 1) || !bs_infer_rank_out(infer, x->rank + index->rank))
+        !bs_infer_rank(infer, 1, 0, 1) || !bs_infer_rank_out(infer, x->rank + index->rank) ||
+        !has_fixed_rows(infer, loop->domain))
         return false;
-    if (g->domains[loop->domain].kind != BS_DOMAIN_ROWS || bs_domain_is_patches(&g->domains[loop->domain]))
-        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "loop \"%s\" is of %s, expected rows of a tensor",
-                             loop->desc->name, bs_say_domain(infer, loop->domain));
     for (int32_t i = 0; i < x->rank; i++)
         out->dims[i + index->rank] = x->dims[i];
     if (index->rank)
@@ -401,6 +454,8 @@ static bool again_infer(bs_infer *infer)
     if (!loop)
         return false;
     infer->domain = loop->path_domains;
+    if (loop->grows && (infer->ids[0] == 0 || go_on->dtype != BS_I32))
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "how many rows a row makes is missing, expected i32 [1]");
     if (infer->ids[0] && loop->in_turn)
         return bs_infer_fail(infer, BS_ERROR_GRAPH, "a predicate, where rows go in turn: a row makes one trip");
     if (infer->ids[0] && !is_of(infer, 0, loop->path_domains))

@@ -33,11 +33,14 @@ typedef struct bs_gather_params { /* operands: one for each path (0: none), then
 
 typedef struct bs_loop_params {
     const char *name;
-    int32_t bound, in_turn;
+    int32_t bound, in_turn, grows;
 } bs_loop_params;
 
 /* `mode` of a loop_trip: the number of the trip, from 0 or from 1, as [1]; or from 0 as a number alone, an index. */
 enum { BS_TRIP_FROM_0, BS_TRIP_FROM_1, BS_TRIP_INDEX };
+
+/* `mode` of a loop_parent: the row that made a row, or which one it is of those that this one made. */
+enum { BS_PARENT_ROW, BS_PARENT_CHILD };
 
 /* The protocol of loops, which no bs_route has: a predicate, a count or a dimension decides after each trip. */
 enum { BS_ROUTE_LOOP = BS_PROTOCOL_COUNT };

@@ -165,6 +165,7 @@ static void look_into_trees(bs_plan *plan)
     for (int32_t r = 1; r < g->n_routers; r++) {
         const bs_router_info *router = &g->routers[r];
         const int32_t top = bs_plan_top_domain(g, router->domain);
+        plan->domains[top].whole = plan->domains[top].whole || (router->grows && plan->routers[r].live);
         if (router->domain != top && plan->routers[r].live && !plan->routers[r].forced &&
             bs_protocol_sees_all_rows(router->desc->protocol))
             plan->domains[top].whole = true;

@@ -1,5 +1,5 @@
 /* run/loops.c - the decisions of a loop: which rows make the first trip, and which of those that made one make another;
- * or, where rows go in turn, whose turn it is.
+ * or, where rows go in turn, whose turn it is; or, where they grow, which rows there are next.
  * Relies on run/routing.h. Must never keep a row active beyond its bound. */
 #include "run/routing.h"
 
@@ -7,7 +7,7 @@ static bs_loop_rule rule_of(const bs_context *c, const bs_router_info *loop)
 {
     const bool over = loop->trips >= 0;
     const bs_loop_rule rule = {loop->bound, over ? (int32_t)c->session->dims[loop->trips] : loop->bound, over,
-                               loop->count != 0, loop->in_turn};
+                               loop->count != 0, loop->in_turn, loop->grows};
     return rule;
 }
 
@@ -67,6 +67,36 @@ static void begin_turns(bs_context *c, const bs_router_info *loop, bs_decision_d
     take_turn(c, loop, d);
 }
 
+/* Rows behind the last one that makes the first trip are there to be made. */
+static void begin_growth(bs_decision_data *d)
+{
+    d->due = d->counts[0] > 0 ? d->ids[d->counts[0] - 1] + 1 : 0;
+    for (int32_t row = 0; row < d->rows; row++)
+        d->inverse[row] = -1;
+}
+
+/* The rows that those of the last trip make, in their order, stand side by side. */
+static bs_route_fault grow(bs_context *c, const bs_router_info *loop, const bs_loop_rule *rule, bs_decision_data *d)
+{
+    const bs_graph *g = c->session->graph;
+    const int32_t first = d->due, asked = bs_node_in(g, &g->nodes[loop->again])[0];
+    bs_route_fault fault = {BS_ROUTE_SOUND, -1, 0, 0};
+    d->trip += d->counts[0] > 0;
+    for (int32_t k = 0; k < d->counts[0] && fault.kind == BS_ROUTE_SOUND; k++) {
+        const bs_scores score = bs_scores_of(c, asked, k);
+        int32_t makes;
+        fault = bs_loop_makes(rule, &score, d->ids[k], d->trip, &makes);
+        if (fault.kind == BS_ROUTE_SOUND)
+            fault = bs_route_fault_if(makes > d->rows - d->due, BS_ROUTE_FULL, d->ids[k], makes, d->rows);
+        for (int32_t i = 0; i < makes && fault.kind == BS_ROUTE_SOUND; i++)
+            d->inverse[d->due++] = d->ids[k];
+    }
+    d->counts[0] = d->offsets[1] = d->due - first;
+    for (int32_t k = 0; k < d->counts[0]; k++)
+        d->ids[k] = first + k;
+    return fault;
+}
+
 bs_route_fault bs_loop_decide(bs_context *c, int32_t router)
 {
     const bs_router_info *loop = &c->session->graph->routers[router];
@@ -85,6 +115,8 @@ bs_route_fault bs_loop_decide(bs_context *c, int32_t router)
         begin_turns(c, loop, d);
     else if (fault.kind == BS_ROUTE_SOUND)
         bs_decision_pack(d);
+    if (fault.kind == BS_ROUTE_SOUND && rule.grows)
+        begin_growth(d);
     return fault;
 }
 
@@ -103,6 +135,8 @@ bs_route_fault bs_loop_decide_again(bs_context *c, int32_t router)
         take_turn(c, loop, d);
         return fault;
     }
+    if (rule.grows)
+        return grow(c, loop, &rule, d);
     d->trip += d->counts[0] > 0;
     for (int32_t k = 0; k < d->counts[0] && fault.kind == BS_ROUTE_SOUND; k++) {
         const int32_t row = d->ids[k];

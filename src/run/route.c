@@ -39,6 +39,9 @@ bs_status bs_route_fail(const bs_route_fault *fault, bs_error *error)
         return bs_fail(error, BS_ERROR_DATA, "%d trips, its bound is %d", fault->number, fault->end);
     case BS_ROUTE_ENDLESS:
         return bs_fail(error, BS_ERROR_DATA, "it would go on after %d trips, its bound", fault->end);
+    case BS_ROUTE_FULL:
+        return bs_fail(error, BS_ERROR_DATA, "with the %d rows that it makes there would be more than %d",
+                       fault->number, fault->end);
     case BS_ROUTE_BAD_PREDICATE:
         return bs_fail(error, BS_ERROR_DATA, "its predicate after trip %d is NaN", fault->number);
     }
