@@ -124,5 +124,5 @@ class OnnxCase:
             self.stream() if self.case.stream else self.session.run_with_iobinding(self.binding)
         return time.process_time() - since
 
-    def result(self, index):
+    def result(self, index=0):
         return self.results[index].reshape(self.results[index].shape[-3:])
