@@ -1,0 +1,173 @@
+"""Our side of networks with loops: model files by the Python writer, run by the program bench/networks, which see."""
+
+import os
+
+import numpy as np
+
+from network_ours import Ours
+from product_cases import LSTM
+from time_forms import Attention, Lstm, Nasrnn, Seq2seq, Trips
+
+
+def new_graph(name):
+    from brainstorm_model import Graph
+    return Graph(name)
+
+
+def lstm_weights(net, layer):
+    return [net.weights[f"op{layer}.{name}"] for name in LSTM]
+
+
+def lstm_before(g, net, x, zeros, length):
+    """A loop a layer, behind one product for all its inputs."""
+    for layer in range(net.layers):
+        weight_ih, weight_hh, bias_ih, bias_hh = lstm_weights(net, layer)
+        x = g.linear(x, f"op{layer}i", weight_ih, bias_ih)
+        loop = g.loop(zeros, f"time{layer}", over=x, count=length)
+        h, c = g.loop_carry(loop, zeros), g.loop_carry(loop, zeros)
+        h_next, c_next = g.lstm(g.loop_slice(loop, x), h, c, f"op{layer}", None, weight_hh, None, bias_hh)
+        g.loop_next(loop, h, h_next)
+        g.loop_next(loop, c, c_next)
+        x = g.loop_collect(loop, h_next)
+        g.loop_end(loop)
+    return x
+
+
+def lstm_inside(g, net, x, zeros, length):
+    """A trip goes through all layers."""
+    loop = g.loop(zeros, "time", over=x, count=length)
+    y = g.loop_slice(loop, x)
+    for layer in range(net.layers):
+        h, c = g.loop_carry(loop, zeros), g.loop_carry(loop, zeros)
+        y, c_next = g.lstm(y, h, c, f"op{layer}", *lstm_weights(net, layer))
+        g.loop_next(loop, h, y)
+        g.loop_next(loop, c, c_next)
+    y = g.loop_collect(loop, y)
+    g.loop_end(loop)
+    return y
+
+
+def lstm(g, net, form):
+    """One loop of the whole batch; of rows with lengths each row for itself."""
+    steps, rows, inputs, units = net.case.arguments[:4]
+    make = lstm_before if form == "Wx before" else lstm_inside
+    if net.lengths is None:
+        x = g.input("x", "f32", [steps, rows, inputs])
+        g.output("y", make(g, net, x, g.constant("zeros", np.zeros((rows, units), np.float32)), None))
+        return net.inputs
+    x = g.rows(g.input("x", "f32", [rows, steps, inputs]))
+    length = g.rows(g.input("length", "i32", [rows, 1]), x)
+    zeros = g.rows(g.constant("zeros", np.zeros((rows, units), np.float32)), x)
+    g.output("y", g.transpose(g.collect(make(g, net, x, zeros, length)), (1, 0, 2)))
+    return {"x": net.inputs["x"].swapaxes(0, 1), "length": np.array(net.lengths, np.int32)[:, None]}
+
+
+def nasrnn(g, net, form):
+    """Gates of one activation lie side by side, so that one op makes them all: 0 2 5 7, 4 6, 1, 3."""
+    units, rows = net.units, net.rows
+    order = np.concatenate([np.arange(units) + gate * units for gate in (0, 2, 5, 7, 4, 6, 1, 3)])
+    weight_ih, weight_hh = (net.weights[name][order] for name in ("weight_ih", "weight_hh"))
+    zeros = g.constant("zeros", np.zeros((rows, units), np.float32))
+    x = g.input("x", "f32", [net.steps, rows, units])
+    if form == "Wx before":
+        x = g.linear(x, "ih", weight_ih)
+    loop = g.loop(zeros, "time", over=x)
+    m, c = g.loop_carry(loop, zeros), g.loop_carry(loop, zeros)
+    i = g.loop_slice(loop, x)
+    i = i if form == "Wx before" else g.linear(i, "ih", weight_ih)
+    h = g.linear(m, "hh", weight_hh)
+    part = lambda v, first, count=1: g.slice(v, 1, first * units, count * units)
+    both = g.add(part(i, 0, 7), part(h, 0, 7))
+    rising, turning = g.activation(part(both, 0, 4), "sigmoid"), g.activation(part(both, 4, 2), "tanh")
+    kept = g.activation(part(both, 6), "relu")
+    product = g.activation(g.mul(part(i, 7), part(h, 7)), "relu")
+    tanh = lambda v: g.activation(v, "tanh")
+    left, right = tanh(g.mul(part(rising, 0), kept)), tanh(g.add(part(rising, 1), product))
+    up = tanh(g.mul(part(turning, 0), part(rising, 2)))
+    down = g.activation(g.add(part(turning, 1), part(rising, 3)), "sigmoid")
+    c_next = g.mul(tanh(g.add(left, c)), right)
+    m_next = tanh(g.mul(c_next, tanh(g.add(up, down))))
+    g.loop_next(loop, m, m_next)
+    g.loop_next(loop, c, c_next)
+    y = g.loop_collect(loop, m_next)
+    g.loop_end(loop)
+    g.output("y", y)
+    return net.inputs
+
+
+def attention(g, net, form):
+    """The cache is carried; a trip writes one position: "scatter" by index, "where" by a row of a mask."""
+    heads, rows, width, last = net.HEADS, net.rows, net.WIDTH, net.last
+    x0, k0, v0 = (g.input(name, "f32", list(net.inputs[name].shape)) for name in "xkv")
+    loop = g.loop(x0, "positions", bound=net.steps)
+    x, k, v = (g.loop_carry(loop, value) for value in (x0, k0, v0))
+    qkv = g.reshape(g.matmul(x, g.constant("qkv", net.weights["qkv"])), [heads, rows, 1, 3 * width])
+    q, k_new, v_new = (g.slice(qkv, 3, i * width, width) for i in range(3))
+    if form == "scatter":
+        at = g.add(g.loop_trip(loop), g.constant("first", np.array([net.first], np.int32)))
+        k_next, v_next = (g.scatter_rows(cache, at, new, axis=2) for cache, new in ((k, k_new), (v, v_new)))
+    else:
+        written = np.eye(last, dtype=np.int32)[net.first:].reshape(net.steps, 1, 1, last, 1)[:, 0]
+        here = g.loop_slice(loop, g.constant("written", written))
+        k_next, v_next = (g.where(here, new, cache) for cache, new in ((k, k_new), (v, v_new)))
+    p = g.softmax(g.matmul(q, k_next, transpose_b=1, scale=width ** -0.5))
+    read = g.reshape(g.matmul(p, v_next), [heads, rows, width])
+    x_next = g.add(x, g.matmul(read, g.constant("o", net.weights["o"])))
+    for carried, value in ((x, x_next), (k, k_next), (v, v_next)):
+        g.loop_next(loop, carried, value)
+    y = g.loop_collect(loop, x_next)
+    g.loop_end(loop)
+    g.output("y", y)
+    return net.inputs
+
+
+def seq2seq(g, net, _):
+    rows, units, w = net.rows, net.units, net.weights
+    first = g.rows(g.input("first", "i32", [rows, 1]))
+    h0, c0 = (g.rows(g.input(name, "f32", [rows, units]), first) for name in "hc")
+    most = g.rows(g.constant("most", np.full((rows, 1), net.most, np.int32)), first)
+    table, end = g.constant("embedding", w["embedding"]), g.constant("end", np.array([net.END], np.int32))
+    loop = g.loop(first, "decode", bound=net.most, count=most)
+    token, h, c = (g.loop_carry(loop, value) for value in (first, h0, c0))
+    x = g.reshape(g.gather_rows(table, token), [units])
+    h_next, c_next = g.lstm(x, h, c, "lstm", *(w[f"lstm.{name}"] for name in LSTM))
+    word = g.argmax(g.linear(h_next, "words", w["words.weight"], w["words.bias"]))
+    for carried, value in ((token, word), (h, h_next), (c, c_next)):
+        g.loop_next(loop, carried, value)
+    y = g.loop_collect(loop, word)
+    g.loop_end(loop, g.compare(word, end, "not_equal"))
+    g.output("y", g.reshape(g.collect(y), [rows, net.most]))
+    return net.inputs
+
+
+def trips(g, net, _):
+    x0 = g.rows(g.input("x", "f32", [1, 1]))
+    loop = g.loop(x0, "trips", bound=net.steps)
+    x = g.loop_carry(loop, x0)
+    y = g.loop_next(loop, x, g.add(x, g.constant("one", net.weights["one"])))
+    g.loop_end(loop)
+    g.output("y", g.collect(y))
+    return net.inputs
+
+
+BUILD = {Lstm: lstm, Nasrnn: nasrnn, Attention: attention, Seq2seq: seq2seq, Trips: trips}
+
+
+class Form(Ours):
+    """One of our forms of a network, in a process of its own."""
+
+    def __init__(self, net, form, tier, folder):
+        super().__init__()
+        g = new_graph(type(net).__name__.lower())
+        inputs = BUILD[type(net)](g, net, form)
+        path = os.path.join(folder, "time.gguf")
+        g.write(path)
+        self.form, self.shape, self.type = form, net.result_shape, np.dtype(net.result_type)
+        opened = self.ask(f"open {path} {tier} {getattr(net, 'order', '')}").split()
+        self.arenas = sum(int(n) for n in opened)
+        for name, x in inputs.items():
+            self.ask(f"input {name} " + " ".join(map(str, x.shape)), np.ascontiguousarray(x).tobytes())
+        self.ask("output y " + " ".join(map(str, self.shape)))
+
+    def result(self):
+        return super().result().view(self.type)
