@@ -33,12 +33,12 @@ def nasrnn():
 
 def attention():
     for rows in (1, 64):
-        yield Attention(f"attention 12 x 64, 32 to 64 of {rows}", rows, 32, 64, ("scatter", "where"))
+        yield Attention(f"attention 12 x 64, 32 to 64 of {rows}", rows, 32, 64)
 
 
 def sentence_lengths(rows):
-    """As of the Penn Treebank: 21 words on average, 83 at most."""
-    return np.clip(np.random.default_rng(3).gamma(4.4, 4.8, rows).astype(int), 1, 83).tolist()
+    """As of the Penn Treebank: 21 words on average, 83 at most. The longest first, as PyTorch packs them."""
+    return sorted(np.clip(np.random.default_rng(3).gamma(4.4, 4.8, rows).astype(int), 1, 83).tolist(), reverse=True)
 
 
 def ptb():
@@ -47,7 +47,7 @@ def ptb():
             yield Lstm(f"ptb fixed {units}, 64 of {rows}", 64, rows, units, units)
             lengths = sentence_lengths(rows)
             yield Lstm(f"ptb var {units}, up to {max(lengths)} of {rows}", max(lengths), rows, units, units,
-                       lengths=lengths)
+                       lengths=lengths, forms=("Wx inside",))
 
 
 def seq2seq():
@@ -59,7 +59,8 @@ def skip():
     """A share of the rows ends after its first step."""
     for share in (0, 25, 50, 75, 100):
         done = 64 * share // 100
-        yield Lstm(f"skip {share} %: lstm 256, 64 of 64", 64, 64, 256, 256, lengths=[1] * done + [64] * (64 - done))
+        yield Lstm(f"skip {share} %: lstm 256, 64 of 64", 64, 64, 256, 256, lengths=[64] * (64 - done) + [1] * done,
+                   forms=("Wx inside",))
 
 
 def trips():
@@ -72,10 +73,10 @@ def trips():
 TINY = {"lstm": lambda: [Lstm("lstm 2 of 5 to 6, 4 of 3", 4, 3, 5, 6, 2, repeated=True)],
         "deep": lambda: [Lstm("deep lstm 3 of 6, 4 of 3", 4, 3, 6, 6, 3)],
         "nasrnn": lambda: [Nasrnn("nasrnn 16, 5 of 3", 5, 3, 16)],
-        "attention": lambda: [Attention("attention, 2 to 4 of 2", 2, 2, 4, ("scatter", "where"))],
-        "ptb": lambda: [Lstm("ptb var 8, up to 5 of 4", 5, 4, 8, 8, lengths=[5, 1, 3, 2])],
+        "attention": lambda: [Attention("attention, 2 to 4 of 2", 2, 2, 4)],
+        "ptb": lambda: [Lstm("ptb var 8, up to 5 of 4", 5, 4, 8, 8, lengths=[5, 3, 2, 1])],
         "seq2seq": lambda: [Seq2seq("seq2seq 16, 40 words, up to 12 of 5", 5, 16, 40, 12)],
-        "skip": lambda: [Lstm("skip 50 %: lstm 8, 4 of 4", 4, 4, 8, 8, lengths=[1, 1, 4, 4])],
+        "skip": lambda: [Lstm("skip 50 %: lstm 8, 4 of 4", 4, 4, 8, 8, lengths=[4, 4, 1, 1])],
         "trips": lambda: [Trips("trip of one add", 16, "depth", 0.2),
                           Lstm("lstm step of 8 to 8", 4, 2, 8, 8, forms=("Wx inside",), bare=True)]}
 GROUPS = {"lstm": lstm, "deep": deep, "nasrnn": nasrnn, "attention": attention, "ptb": ptb, "seq2seq": seq2seq,

@@ -16,6 +16,7 @@ class Looped:
     forms = ("",)
     result_shape = ()
     result_type = np.float32
+    rows_first = False # whether ours is [rows, steps, ...], not [steps, rows, ...]
     elements = 0       # where the rate is a time for each
     repeated = False   # beside our own runs of a step each
     bare = False       # beside our kernels without anything around them
@@ -45,6 +46,7 @@ class Lstm(Looped):
     def __init__(self, name, steps, rows, inputs, units, layers=1, lengths=None, **more):
         super().__init__(name)
         self.steps, self.rows, self.units, self.layers, self.lengths = steps, rows, units, layers, lengths
+        self.rows_first = lengths is not None
         self.__dict__.update(more)
         self.case = Case(name, "lstm", (steps, rows, inputs, units, layers, 1), count=1)
         self.inputs["x"] = self.case.inputs(self.noise)[0]
@@ -108,9 +110,9 @@ class Attention(Looped):
     lie in from the start. Those not yet written are zeros and take part, as everyone computes it."""
     HEADS, WIDTH = 12, 64
 
-    def __init__(self, name, rows, first, last, forms):
+    def __init__(self, name, rows, first, last):
         super().__init__(name)
-        self.rows, self.first, self.last, self.steps, self.forms = rows, first, last, last - first, forms
+        self.rows, self.first, self.last, self.steps = rows, first, last, last - first
         heads, width = self.HEADS, self.WIDTH
         self.inputs["x"] = self.normal(heads, rows, width)
         for cache in "kv":
@@ -141,7 +143,6 @@ class Attention(Looped):
 class Seq2seq(Looped):
     """The decoder of a translator: an LSTM that writes words, each from the one before, until a row writes the last
     one, or as many as it may."""
-    forms = ("",)
     result_type = np.int32
     END, SPREAD, LIKELY = 0, 6.0, 4.0  # spread of the scores, and what the end has more than others
 

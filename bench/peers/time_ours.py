@@ -58,7 +58,7 @@ def lstm(g, net, form):
     x = g.rows(g.input("x", "f32", [rows, steps, inputs]))
     length = g.rows(g.input("length", "i32", [rows, 1]), x)
     zeros = g.rows(g.constant("zeros", np.zeros((rows, units), np.float32)), x)
-    g.output("y", g.transpose(g.collect(make(g, net, x, zeros, length)), (1, 0, 2)))
+    g.output("y", g.collect(make(g, net, x, zeros, length)))
     return {"x": net.inputs["x"].swapaxes(0, 1), "length": np.array(net.lengths, np.int32)[:, None]}
 
 
@@ -95,22 +95,17 @@ def nasrnn(g, net, form):
     return net.inputs
 
 
-def attention(g, net, form):
-    """The cache is carried; a trip writes one position: "scatter" by index, "where" by a row of a mask."""
-    heads, rows, width, last = net.HEADS, net.rows, net.WIDTH, net.last
+def attention(g, net, _):
+    """The cache is carried; a trip writes one position by its index. q is scaled, which is smaller than the scores."""
+    heads, rows, width = net.HEADS, net.rows, net.WIDTH
     x0, k0, v0 = (g.input(name, "f32", list(net.inputs[name].shape)) for name in "xkv")
     loop = g.loop(x0, "positions", bound=net.steps)
     x, k, v = (g.loop_carry(loop, value) for value in (x0, k0, v0))
     qkv = g.reshape(g.matmul(x, g.constant("qkv", net.weights["qkv"])), [heads, rows, 1, 3 * width])
     q, k_new, v_new = (g.slice(qkv, 3, i * width, width) for i in range(3))
-    if form == "scatter":
-        at = g.add(g.loop_trip(loop), g.constant("first", np.array([net.first], np.int32)))
-        k_next, v_next = (g.scatter_rows(cache, at, new, axis=2) for cache, new in ((k, k_new), (v, v_new)))
-    else:
-        written = np.eye(last, dtype=np.int32)[net.first:].reshape(net.steps, 1, 1, last, 1)[:, 0]
-        here = g.loop_slice(loop, g.constant("written", written))
-        k_next, v_next = (g.where(here, new, cache) for cache, new in ((k, k_new), (v, v_new)))
-    p = g.softmax(g.matmul(q, k_next, transpose_b=1, scale=width ** -0.5))
+    at = g.add(g.loop_trip(loop), g.constant("first", np.array([net.first], np.int32)))
+    k_next, v_next = (g.scatter_rows(cache, at, new, axis=2) for cache, new in ((k, k_new), (v, v_new)))
+    p = g.softmax(g.matmul(g.affine(q, width ** -0.5, 0.0), k_next, transpose_b=1))
     read = g.reshape(g.matmul(p, v_next), [heads, rows, width])
     x_next = g.add(x, g.matmul(read, g.constant("o", net.weights["o"])))
     for carried, value in ((x, x_next), (k, k_next), (v, v_next)):
@@ -163,6 +158,9 @@ class Form(Ours):
         path = os.path.join(folder, "time.gguf")
         g.write(path)
         self.form, self.shape, self.type = form, net.result_shape, np.dtype(net.result_type)
+        self.rows_first = net.rows_first
+        if net.rows_first:
+            self.shape = (self.shape[1], self.shape[0], *self.shape[2:])
         opened = self.ask(f"open {path} {tier} {getattr(net, 'order', '')}").split()
         self.arenas = sum(int(n) for n in opened)
         for name, x in inputs.items():
@@ -170,4 +168,5 @@ class Form(Ours):
         self.ask("output y " + " ".join(map(str, self.shape)))
 
     def result(self):
-        return super().result().view(self.type)
+        y = super().result().view(self.type)
+        return y.swapaxes(0, 1) if self.rows_first else y
