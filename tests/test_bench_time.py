@@ -1,6 +1,6 @@
 """test_bench_time.py: make bench-time runs every group of networks in small, right, and times nothing that is wrong.
 
-Results are compared with definitions in float64, and stand beside PyTorch where it is installed.
+Results are compared with definitions in float64, and stand beside peers where they are installed.
 Owns: $BUILD/tests/bench_time.json. Relies on: $BUILD/bench/products and networks, which `make test` builds for it.
 Must never: look at a time.
 """
@@ -26,7 +26,7 @@ def times(*words):
 
 
 def tiny():
-    status, text = times("--tiny", "--turns", "2", "--turn-ms", "0", "--peers", "torch", "--json", FIGURES)
+    status, text = times("--tiny", "--turns", "2", "--turn-ms", "0", "--json", FIGURES)
     check("every group runs", status == 0, text)
     with open(FIGURES) as f:
         rows = json.load(f)["rows"]
@@ -39,10 +39,11 @@ def tiny():
     check("nothing is allocated in a run", {r["allocations"] for r in rows} <= {0, -1}, text)
     check("a loop stands beside runs of a step each", any("runs" in r for r in rows), text)
     check("a step stands beside its kernels", any("kernels" in r for r in rows), text)
-    left_out = "torch left out" in text
-    print("PyTorch is not installed: without it" if left_out else "beside PyTorch")
-    check("every row stands beside PyTorch, or it is named as left out", all(("torch" in r) != left_out for r in rows),
-          text)
+    for peer in ("onnxruntime", "torch"):
+        left_out = f"{peer} left out" in text
+        print(f"{peer} is not installed: without it" if left_out else f"beside {peer}")
+        check(f"every row stands beside {peer}, or it is named as left out",
+              all((peer in r) != left_out for r in rows), text)
 
 
 def wrong():

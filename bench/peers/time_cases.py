@@ -129,7 +129,7 @@ def others(run, net):
         made.append(time_torch.made(net))
     made += [Repeated(run, net)] if net.repeated else []
     made += [Bare(run, net)] if net.bare else []
-    return [r for r in made if r is not None]
+    return made
 
 
 def errors_of(runners, truth):

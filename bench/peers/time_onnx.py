@@ -1,4 +1,5 @@
-"""Networks with loops that ONNX Runtime has an op for: layers of an LSTM, with lengths where rows differ."""
+"""Networks with loops in ONNX Runtime: an LSTM by its op, with lengths where rows differ; others by
+time_onnx_loops.py."""
 
 import time
 
@@ -6,9 +7,10 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+import time_onnx_loops
 from network_onnx import session
 from product_onnx import OnnxCase, lstm_constants
-from time_forms import Lstm
+from time_forms import Lstm, Seq2seq
 
 
 def write(net, path):
@@ -26,26 +28,33 @@ def write(net, path):
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9), path)
 
 
-class OnnxRagged:
+class OnnxLoop:
+    """A network that `write` has made a file of."""
     name = "onnxruntime"
 
     def __init__(self, net, path):
-        write(net, path)
-        self.session, self.x = session(path), net.inputs["x"]
+        self.session, self.net = session(path), net
+        self.feed = {name: np.ascontiguousarray(x) for name, x in net.inputs.items()}
 
     def run(self, times):
         since = time.process_time()
         for _ in range(times):
-            self.y, = self.session.run(None, {"x": self.x})
+            self.y, = self.session.run(None, self.feed)
         return time.process_time() - since
 
     def result(self):
         return self.y
 
 
+class OnnxWords(OnnxLoop):
+    def result(self):
+        words = np.zeros(self.net.result_shape, np.int32)
+        words[:, :len(self.y)] = self.y.T
+        return words
+
+
 def made(net, path):
-    """None where there is no op for it."""
-    if type(net) is not Lstm:
-        return None
-    return OnnxRagged(net, path) if net.lengths is not None else OnnxCase(net.case, [net.inputs["x"]], net.weights,
-                                                                          path)
+    if type(net) is Lstm and net.lengths is None:
+        return OnnxCase(net.case, [net.inputs["x"]], net.weights, path)
+    (write if type(net) is Lstm else time_onnx_loops.write)(net, path)
+    return (OnnxWords if type(net) is Seq2seq else OnnxLoop)(net, path)
