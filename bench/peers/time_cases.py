@@ -7,7 +7,7 @@ together. What computes something else than the definition is not timed. Owns: t
 import numpy as np
 
 import time_ours
-from time_forms import Attention, Lstm, Nasrnn, Seq2seq, Trips
+from time_forms import Attention, Blockdrop, Lstm, Nasrnn, Seq2seq, Trips
 from turns import in_turns, ratios, relative_error
 
 ROUNDING = 1e-6  # an error that needs no comparison
@@ -70,6 +70,12 @@ def trips():
         yield Lstm(f"lstm step of 32 to 32, 256 of {rows}", 256, rows, 32, 32, forms=("Wx inside",), bare=True)
 
 
+def blockdrop():
+    for rows in (1, 64):
+        for share in (0, 25, 50, 75, 100):
+            yield Blockdrop(f"blockdrop of {rows}, skip {share} %", rows, share / 100)
+
+
 TINY = {"lstm": lambda: [Lstm("lstm 2 of 5 to 6, 4 of 3", 4, 3, 5, 6, 2, repeated=True)],
         "deep": lambda: [Lstm("deep lstm 3 of 6, 4 of 3", 4, 3, 6, 6, 3)],
         "nasrnn": lambda: [Nasrnn("nasrnn 16, 5 of 3", 5, 3, 16)],
@@ -77,10 +83,11 @@ TINY = {"lstm": lambda: [Lstm("lstm 2 of 5 to 6, 4 of 3", 4, 3, 5, 6, 2, repeate
         "ptb": lambda: [Lstm("ptb var 8, up to 5 of 4", 5, 4, 8, 8, lengths=[5, 3, 2, 1])],
         "seq2seq": lambda: [Seq2seq("seq2seq 16, 40 words, up to 12 of 5", 5, 16, 40, 12)],
         "skip": lambda: [Lstm("skip 50 %: lstm 8, 4 of 4", 4, 4, 8, 8, lengths=[4, 4, 1, 1])],
+        "blockdrop": lambda: [Blockdrop("blockdrop of 2, skip 50 %", 2, 0.5)],
         "trips": lambda: [Trips("trip of one add", 16, "depth", 0.2),
                           Lstm("lstm step of 8 to 8", 4, 2, 8, 8, forms=("Wx inside",), bare=True)]}
 GROUPS = {"lstm": lstm, "deep": deep, "nasrnn": nasrnn, "attention": attention, "ptb": ptb, "seq2seq": seq2seq,
-          "skip": skip, "trips": trips}
+          "skip": skip, "blockdrop": blockdrop, "trips": trips}
 
 
 def cases(only, tiny=False):
@@ -129,7 +136,7 @@ def others(run, net):
         made.append(time_torch.made(net))
     made += [Repeated(run, net)] if net.repeated else []
     made += [Bare(run, net)] if net.bare else []
-    return made
+    return [r for r in made if r is not None]
 
 
 def errors_of(runners, truth):

@@ -4,11 +4,9 @@ Owns: shapes, weights, inputs, and what a network has to do at least: multiply-a
 never: know of a runtime: time_ours.py, time_torch.py and time_onnx.py do.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from product_cases import Case, sigmoid
+from product_cases import Case, convolution, sigmoid
 
 
 class Looped:
@@ -213,3 +211,61 @@ class Trips(Looped):
 
     def definition(self):
         return self.inputs["x"].astype(np.float64) + self.steps
+
+
+class Blockdrop(Looped):
+    """BlockDrop's network (Wu et al. 2018): a ResNet of 32x32 images whose blocks a policy keeps or skips, image by
+    image; here a share of them at random. Batch norms are folded; the policy is an input."""
+    STAGES, BLOCKS = (16, 32, 64), 5
+
+    def __init__(self, name, rows, skipped):
+        super().__init__(name)
+        self.rows, self.steps = rows, 1
+        self.conv("first", 3, 16, 3)
+        for width, first in zip(self.STAGES, (16, *self.STAGES)):
+            for i in range(self.BLOCKS):
+                self.conv(f"{width}.{i}.a", width if i else first, width, 3)
+                self.conv(f"{width}.{i}.b", width, width, 3)
+            if first != width:
+                self.conv(f"{width}.shortcut", first, width, 1)
+        self.weights["last.weight"], self.weights["last.bias"] = self.normal(10, 64, spread=0.3), self.normal(10)
+        blocks = len(self.STAGES) * self.BLOCKS
+        kept = np.arange(rows * blocks) >= rows * blocks * skipped
+        self.inputs = {"x": self.normal(rows, 3, 32, 32),
+                       "policy": self.noise.permutation(kept).astype(np.int32).reshape(rows, blocks)}
+        self.result_shape = (rows, 10)
+
+    def conv(self, name, inputs, out, kernel):
+        self.weights[f"{name}.weight"] = self.normal(out, inputs, kernel, kernel, spread=(inputs * kernel ** 2) ** -0.5)
+        self.weights[f"{name}.bias"] = self.normal(out, spread=0.1)
+
+    def blocks(self):
+        """(number of the decision, name, stride, whether it has a shortcut) of each, one after the other."""
+        for number in range(len(self.STAGES) * self.BLOCKS):
+            width, i = self.STAGES[number // self.BLOCKS], number % self.BLOCKS
+            enters = i == 0 and width != 16
+            yield number, f"{width}.{i}", 2 if enters else 1, f"{width}.shortcut" if enters else None
+
+    @property
+    def flops(self):
+        pixels, kept = 1024, self.inputs["policy"].sum(0)
+        total = self.rows * (pixels * self.weights["first.weight"].size + 640)
+        for number, name, stride, shortcut in self.blocks():
+            pixels //= stride ** 2
+            total += kept[number] * pixels * sum(self.weights[f"{name}.{part}.weight"].size for part in "ab")
+            total += self.rows * pixels * self.weights[f"{shortcut}.weight"].size if shortcut else 0
+        return int(2 * total)
+
+    def one(self, x, policy):
+        conv = lambda x, name, stride=1: (convolution(x, self.exact(f"{name}.weight"), stride, 1)
+                                          + self.exact(f"{name}.bias")[:, None, None])
+        x = np.maximum(conv(x, "first"), 0)
+        for number, name, stride, shortcut in self.blocks():
+            y = conv(x, shortcut, stride) if shortcut else x
+            if policy[number]:
+                y = y + conv(np.maximum(conv(x, f"{name}.a", stride), 0), f"{name}.b")
+            x = np.maximum(y, 0)
+        return x.mean((1, 2)) @ self.exact("last.weight").T + self.exact("last.bias")
+
+    def definition(self):
+        return np.stack([self.one(x.astype(np.float64), p) for x, p in zip(*self.inputs.values())])

@@ -54,7 +54,10 @@ class OnnxWords(OnnxLoop):
 
 
 def made(net, path):
+    """None: it has not been written for it."""
     if type(net) is Lstm and net.lengths is None:
         return OnnxCase(net.case, [net.inputs["x"]], net.weights, path)
+    if type(net) is not Lstm and type(net) not in time_onnx_loops.WRITE:
+        return None
     (write if type(net) is Lstm else time_onnx_loops.write)(net, path)
     return (OnnxWords if type(net) is Seq2seq else OnnxLoop)(net, path)

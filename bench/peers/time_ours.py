@@ -6,7 +6,7 @@ import numpy as np
 
 from network_ours import Ours
 from product_cases import LSTM
-from time_forms import Attention, Lstm, Nasrnn, Seq2seq, Trips
+from time_forms import Attention, Blockdrop, Lstm, Nasrnn, Seq2seq, Trips
 
 
 def new_graph(name):
@@ -145,7 +145,26 @@ def trips(g, net, _):
     return net.inputs
 
 
-BUILD = {Lstm: lstm, Nasrnn: nasrnn, Attention: attention, Seq2seq: seq2seq, Trips: trips}
+def blockdrop(g, net, _):
+    """A router a block: path 1 is the block, on the images whose policy keeps it."""
+    x = g.rows(g.input("x", "f32", [net.rows, 3, 32, 32]))
+    policy = g.rows(g.input("policy", "i32", list(net.inputs["policy"].shape)), x)
+    conv = lambda x, name, stride=1, act="none": g.conv2d(
+        x, name, net.weights[f"{name}.weight"], net.weights[f"{name}.bias"], stride=stride, act=act,
+        padding="explicit", pad=net.weights[f"{name}.weight"].shape[-1] // 2)
+    x = conv(x, "first", act="relu")
+    for number, name, stride, shortcut in net.blocks():
+        kept = g.route(g.slice(policy, 0, number, 1), f"keep{number}", "label", 2)
+        with g.branch(kept, 1, f"block{number}", x) as y:
+            y = conv(conv(y, f"{name}.a", stride, "relu"), f"{name}.b")
+        x = g.gather(kept, [None, y], conv(x, shortcut, stride) if shortcut else x, "add")
+        x = g.activation(x, "relu")
+    y = g.linear(g.pool2d(x, everything=1), "last", net.weights["last.weight"], net.weights["last.bias"])
+    g.output("y", g.collect(y))
+    return net.inputs
+
+
+BUILD = {Blockdrop: blockdrop, Lstm: lstm, Nasrnn: nasrnn, Attention: attention, Seq2seq: seq2seq, Trips: trips}
 
 
 class Form(Ours):

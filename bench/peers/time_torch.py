@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from product_torch import TorchCase
-from time_forms import Attention, Lstm, Nasrnn, Seq2seq, Trips
+from time_forms import Attention, Blockdrop, Lstm, Nasrnn, Seq2seq, Trips
 
 torch.set_num_threads(1)
 
@@ -110,7 +110,28 @@ class TorchTrips(TorchLoop):
         return x
 
 
-LOOPS = {Nasrnn: TorchNasrnn, Attention: TorchAttention, Seq2seq: TorchSeq2seq, Trips: TorchTrips}
+class TorchBlockdrop(TorchLoop):
+    """Of a batch the images that a block is for are taken out; one image is asked for."""
+
+    def conv(self, x, name, stride=1):
+        weight = self.w[f"{name}.weight"]
+        return F.conv2d(x, weight, self.w[f"{name}.bias"], stride, weight.shape[-1] // 2)
+
+    def once(self):
+        x, policy = torch.relu(self.conv(self.x["x"], "first")), self.x["policy"]
+        for number, name, stride, shortcut in self.net.blocks():
+            block = lambda x: self.conv(torch.relu(self.conv(x, f"{name}.a", stride)), f"{name}.b")
+            y = self.conv(x, shortcut, stride) if shortcut else x
+            kept = policy[:, number].nonzero()[:, 0]
+            if len(kept) == len(x):
+                y = y + block(x)
+            elif len(kept):
+                y = y.index_add(0, kept, block(x[kept]))
+            x = torch.relu(y)
+        return F.linear(x.mean((2, 3)), self.w["last.weight"], self.w["last.bias"])
+
+
+LOOPS = {Blockdrop: TorchBlockdrop, Nasrnn: TorchNasrnn, Attention: TorchAttention, Seq2seq: TorchSeq2seq, Trips: TorchTrips}
 
 
 def made(net):
