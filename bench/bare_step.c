@@ -1,3 +1,4 @@
+/* bare_step.c: see bare_step.h. */
 #include "bare_step.h"
 #include "peak.h"
 #include "src/kernels/recurrent.h"

@@ -14,11 +14,11 @@ class Looped:
     forms = ("",)
     result_shape = ()
     result_type = np.float32
-    rows_first = False # whether ours is [rows, steps, ...], not [steps, rows, ...]
-    elements = 0       # where the rate is a time for each
-    repeated = False   # beside our own runs of a step each
-    bare = False       # beside our kernels without anything around them
-    limit_us = None    # asked for, where the machine's is not what matters
+    rows_first = False  # whether ours is [rows, steps, ...], not [steps, rows, ...]
+    elements = 0        # where the rate is a time for each
+    repeated = False    # beside our own runs of a step each
+    bare = False        # beside our kernels without anything around them
+    limit_us = None     # asked for, where the machine's is not what matters
 
     def __init__(self, name):
         self.name, self.noise = name, np.random.default_rng(1)

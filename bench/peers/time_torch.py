@@ -131,7 +131,8 @@ class TorchBlockdrop(TorchLoop):
         return F.linear(x.mean((2, 3)), self.w["last.weight"], self.w["last.bias"])
 
 
-LOOPS = {Blockdrop: TorchBlockdrop, Nasrnn: TorchNasrnn, Attention: TorchAttention, Seq2seq: TorchSeq2seq, Trips: TorchTrips}
+LOOPS = {Blockdrop: TorchBlockdrop, Nasrnn: TorchNasrnn, Attention: TorchAttention, Seq2seq: TorchSeq2seq,
+         Trips: TorchTrips}
 
 
 def made(net):
