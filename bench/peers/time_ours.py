@@ -96,24 +96,28 @@ def nasrnn(g, net, form):
 
 
 def attention(g, net, _):
-    """The cache is carried; a trip writes one position by its index. q is scaled, which is smaller than the scores."""
-    heads, rows, width = net.HEADS, net.rows, net.WIDTH
-    x0, k0, v0 = (g.input(name, "f32", list(net.inputs[name].shape)) for name in "xkv")
-    loop = g.loop(x0, "positions", bound=net.steps)
-    x, k, v = (g.loop_carry(loop, value) for value in (x0, k0, v0))
+    """What the cache holds before stays outside; positions that trips write are carried, and written by their index.
+    q is scaled, which is smaller than the scores."""
+    heads, rows, width, first, steps = net.HEADS, net.rows, net.WIDTH, net.first, net.steps
+    inputs = {"x": net.inputs["x"], **{name: net.inputs[name][:, :, :first] for name in "kv"}}
+    x0, k_old, v_old = (g.input(name, "f32", list(x.shape)) for name, x in inputs.items())
+    zeros = g.constant("zeros", np.zeros((heads, rows, steps, width), np.float32))
+    loop = g.loop(x0, "positions", bound=steps)
+    x, k, v = (g.loop_carry(loop, value) for value in (x0, zeros, zeros))
     qkv = g.reshape(g.matmul(x, g.constant("qkv", net.weights["qkv"])), [heads, rows, 1, 3 * width])
     q, k_new, v_new = (g.slice(qkv, 3, i * width, width) for i in range(3))
-    at = g.add(g.loop_trip(loop), g.constant("first", np.array([net.first], np.int32)))
-    k_next, v_next = (g.scatter_rows(cache, at, new, axis=2) for cache, new in ((k, k_new), (v, v_new)))
-    p = g.softmax(g.matmul(g.affine(q, width ** -0.5, 0.0), k_next, transpose_b=1))
-    read = g.reshape(g.matmul(p, v_next), [heads, rows, width])
+    k_next, v_next = (g.scatter_rows(cache, g.loop_trip(loop), new, axis=2) for cache, new in ((k, k_new), (v, v_new)))
+    q = g.affine(q, width ** -0.5, 0.0)
+    p = g.softmax(g.concat([g.matmul(q, keys, transpose_b=1) for keys in (k_old, k_next)], 3))
+    read = g.add(g.matmul(g.slice(p, 3, 0, first), v_old), g.matmul(g.slice(p, 3, first, steps), v_next))
+    read = g.reshape(read, [heads, rows, width])
     x_next = g.add(x, g.matmul(read, g.constant("o", net.weights["o"])))
     for carried, value in ((x, x_next), (k, k_next), (v, v_next)):
         g.loop_next(loop, carried, value)
     y = g.loop_collect(loop, x_next)
     g.loop_end(loop)
     g.output("y", y)
-    return net.inputs
+    return inputs
 
 
 def seq2seq(g, net, _):
@@ -146,7 +150,7 @@ def trips(g, net, _):
 
 
 def blockdrop(g, net, _):
-    """A router a block: path 1 is the block, on the images whose policy keeps it."""
+    """A router a block: path 1 is the block, on the images whose policy keeps it; others stay as they are."""
     x = g.rows(g.input("x", "f32", [net.rows, 3, 32, 32]))
     policy = g.rows(g.input("policy", "i32", list(net.inputs["policy"].shape)), x)
     conv = lambda x, name, stride=1, act="none": g.conv2d(
@@ -155,10 +159,11 @@ def blockdrop(g, net, _):
     x = conv(x, "first", act="relu")
     for number, name, stride, shortcut in net.blocks():
         kept = g.route(g.slice(policy, 0, number, 1), f"keep{number}", "label", 2)
+        around = conv(x, shortcut, stride) if shortcut else x
         with g.branch(kept, 1, f"block{number}", x) as y:
             y = conv(conv(y, f"{name}.a", stride, "relu"), f"{name}.b")
-        x = g.gather(kept, [None, y], conv(x, shortcut, stride) if shortcut else x, "add")
-        x = g.activation(x, "relu")
+            y = g.activation(g.add(y, g.scatter(kept, 1, around)), "relu")
+        x = g.gather(kept, [None, y], g.activation(around, "relu") if shortcut else x)
     y = g.linear(g.pool2d(x, everything=1), "last", net.weights["last.weight"], net.weights["last.bias"])
     g.output("y", g.collect(y))
     return net.inputs
