@@ -47,7 +47,7 @@ def ptb():
             yield Lstm(f"ptb fixed {units}, 64 of {rows}", 64, rows, units, units)
             lengths = sentence_lengths(rows)
             yield Lstm(f"ptb var {units}, up to {max(lengths)} of {rows}", max(lengths), rows, units, units,
-                       lengths=lengths, forms=("Wx inside",))
+                       lengths=lengths)
 
 
 def seq2seq():
@@ -59,8 +59,7 @@ def skip():
     """A share of the rows ends after its first step."""
     for share in (0, 25, 50, 75, 100):
         done = 64 * share // 100
-        yield Lstm(f"skip {share} %: lstm 256, 64 of 64", 64, 64, 256, 256, lengths=[64] * (64 - done) + [1] * done,
-                   forms=("Wx inside",))
+        yield Lstm(f"skip {share} %: lstm 256, 64 of 64", 64, 64, 256, 256, lengths=[64] * (64 - done) + [1] * done)
 
 
 def trips():

@@ -18,12 +18,12 @@ def lstm_weights(net, layer):
     return [net.weights[f"op{layer}.{name}"] for name in LSTM]
 
 
-def lstm_before(g, net, x, zeros, length):
+def lstm_before(g, net, x, zeros):
     """A loop a layer, behind one product for all its inputs."""
     for layer in range(net.layers):
         weight_ih, weight_hh, bias_ih, bias_hh = lstm_weights(net, layer)
         x = g.linear(x, f"op{layer}i", weight_ih, bias_ih)
-        loop = g.loop(zeros, f"time{layer}", over=x, count=length)
+        loop = g.loop(zeros, f"time{layer}", over=x)
         h, c = g.loop_carry(loop, zeros), g.loop_carry(loop, zeros)
         h_next, c_next = g.lstm(g.loop_slice(loop, x), h, c, f"op{layer}", None, weight_hh, None, bias_hh)
         g.loop_next(loop, h, h_next)
@@ -47,19 +47,51 @@ def lstm_inside(g, net, x, zeros, length):
     return y
 
 
-def lstm(g, net, form):
-    """One loop of the whole batch; of rows with lengths each row for itself."""
+def lstm_packed(g, net, x, zeros, length, start):
+    """One layer. One product for the steps that rows have, which lie one after the other: no row computes padding."""
+    weight_ih, weight_hh, bias_ih, bias_hh = lstm_weights(net, 0)
+    projected = g.linear(x, "op0i", weight_ih, bias_ih)
+    loop = g.loop(zeros, "time", bound=net.steps, count=length)
+    h, c = g.loop_carry(loop, zeros), g.loop_carry(loop, zeros)
+    at = g.add(g.scatter(loop, 0, start), g.loop_trip(loop))
+    step = g.reshape(g.gather_rows(projected, at), [4 * net.units])
+    h_next, c_next = g.lstm(step, h, c, "op0", None, weight_hh, None, bias_hh)
+    g.loop_next(loop, h, h_next)
+    g.loop_next(loop, c, c_next)
+    y = g.loop_collect(loop, h_next)
+    g.loop_end(loop)
+    return y
+
+
+def lstm_ragged(g, net, form):
+    """Each row makes its own number of trips."""
     steps, rows, inputs, units = net.case.arguments[:4]
-    make = lstm_before if form == "Wx before" else lstm_inside
-    if net.lengths is None:
-        x = g.input("x", "f32", [steps, rows, inputs])
-        g.output("y", make(g, net, x, g.constant("zeros", np.zeros((rows, units), np.float32)), None))
-        return net.inputs
-    x = g.rows(g.input("x", "f32", [rows, steps, inputs]))
-    length = g.rows(g.input("length", "i32", [rows, 1]), x)
-    zeros = g.rows(g.constant("zeros", np.zeros((rows, units), np.float32)), x)
-    g.output("y", g.collect(make(g, net, x, zeros, length)))
-    return {"x": net.inputs["x"].swapaxes(0, 1), "length": np.array(net.lengths, np.int32)[:, None]}
+    length = g.rows(g.input("length", "i32", [rows, 1]))
+    zeros = g.rows(g.constant("zeros", np.zeros((rows, units), np.float32)), length)
+    lengths = np.array(net.lengths, np.int32)[:, None]
+    given = {"length": lengths, "x": net.inputs["x"].swapaxes(0, 1)}
+    if form == "Wx before":
+        given["x"] = np.concatenate([x[:n] for x, n in zip(given["x"], net.lengths)])
+        given["start"] = np.cumsum(lengths, 0, np.int32) - lengths
+        x = g.input("x", "f32", list(given["x"].shape))
+        start = g.rows(g.input("start", "i32", [rows, 1]), length)
+        y = lstm_packed(g, net, x, zeros, length, start)
+    else:
+        x = g.rows(g.input("x", "f32", [rows, steps, inputs]), length)
+        y = lstm_inside(g, net, x, zeros, length)
+    g.output("y", g.collect(y))
+    return given
+
+
+def lstm(g, net, form):
+    """One loop of the whole batch."""
+    if net.lengths is not None:
+        return lstm_ragged(g, net, form)
+    steps, rows, inputs, units = net.case.arguments[:4]
+    x = g.input("x", "f32", [steps, rows, inputs])
+    zeros = g.constant("zeros", np.zeros((rows, units), np.float32))
+    g.output("y", lstm_before(g, net, x, zeros) if form == "Wx before" else lstm_inside(g, net, x, zeros, None))
+    return net.inputs
 
 
 def nasrnn(g, net, form):
