@@ -3,7 +3,8 @@
  *
  *     networks                    commands on standard input, replies on standard output
  *
- *     open FILE TIER              plans it for one thread, prepares its weights    "ARENA-BYTES BYTES-BESIDE-THEM"
+ *     open FILE TIER [ORDER]      plans it for one thread, prepares its weights    "ARENA-BYTES BYTES-BESIDE-THEM"
+ *                                 (ORDER: breadth or depth; left out, the planner's choice)
  *     input NAME DIM...           then its bytes                                   "ok"
  *     output NAME DIM...          as this run will make it                         "ok"
  *     run TIMES                   runs it so often             "CPU-SECONDS ALLOCATIONS" of it all (-1: not counted)
@@ -82,9 +83,16 @@ static bool read_model(network *n, const char *path)
     return bs_model_build(n->model, n->graph, NULL, &n->error) == BS_OK;
 }
 
-static bool make_session(network *n, bs_tier tier, uint64_t *beside)
+static bs_order order_named(const char *name)
 {
-    const bs_plan_desc desc = {.tier = (int32_t)tier, .threads = 1};
+    if (strcmp(name, "breadth") == 0)
+        return BS_ORDER_BREADTH;
+    return strcmp(name, "depth") == 0 ? BS_ORDER_DEPTH : BS_ORDER_AUTO;
+}
+
+static bool make_session(network *n, bs_tier tier, bs_order order, uint64_t *beside)
+{
+    const bs_plan_desc desc = {.tier = (int32_t)tier, .threads = 1, .order = (int32_t)order};
     const bs_session_desc with = {.weights = bs_model_weights(n->model)};
     bs_arena arena;
     bs_sizes sizes;
@@ -101,11 +109,11 @@ static bool make_session(network *n, bs_tier tier, uint64_t *beside)
     return n->session != NULL;
 }
 
-static bool network_open(network *n, const char *path, const char *tier)
+static bool network_open(network *n, const char *path, const char *tier, const char *order)
 {
     uint64_t beside = 0;
     network_close(n);
-    if (!read_model(n, path) || !make_session(n, tier_named(tier), &beside))
+    if (!read_model(n, path) || !make_session(n, tier_named(tier), order_named(order), &beside))
         return complain(path, n->error.message);
     return printf("%llu %llu\n", (unsigned long long)(n->arenas.bytes - beside), (unsigned long long)beside) > 0;
 }
@@ -173,10 +181,10 @@ static bool network_result(network *n, const char *name)
 
 static bool obey(network *n, const char *verb, const char *rest)
 {
-    char name[512] = "", tier[16] = "";
+    char name[512] = "", tier[16] = "", order[16] = "";
     int at = 0;
     if (strcmp(verb, "open") == 0)
-        return sscanf(rest, "%511s %15s", name, tier) == 2 && network_open(n, name, tier);
+        return sscanf(rest, "%511s %15s %15s", name, tier, order) >= 2 && network_open(n, name, tier, order);
     if (strcmp(verb, "close") == 0) {
         network_close(n);
         return puts("ok") >= 0;

@@ -13,11 +13,13 @@
  *     close                                                                                                    "ok"
  *     peak TIER                                 multiply-add peak                                           "GFLOP/s"
  *     copy BYTES, read BYTES                    of memory, again and again                                     "GB/s"
+ *     bare TIER INPUTS UNITS ROWS STEPS TIMES   steps of an LSTM by its kernel alone           "CPU-SECONDS" of it all
  *     tier                                      the best tier here                                          its name
  *
  * Owns: the protocol, and the table of kinds. Relies on: brainstorm.h, peak.h. Must never: time anything but bs_run.
  */
 #include "allocations.h"
+#include "bare_step.h"
 #include "figures.h"
 #include "peak.h"
 
@@ -377,6 +379,17 @@ static bool bench_run(bench *b, int times)
 
 /* ------------------------------------------------------------------------------------------------- protocol */
 
+static bool obey_bare(const char *rest)
+{
+    char tier[16] = "";
+    int inputs, units, rows, steps, times;
+    if (sscanf(rest, "%15s %d %d %d %d %d", tier, &inputs, &units, &rows, &steps, &times) != 6 || inputs < 1 ||
+        units < 1 || rows < 1 || steps < 1)
+        return complain(rest, "expected a tier and five numbers");
+    const double seconds = bench_bare_steps(tier_named(tier), inputs, units, rows, steps, times);
+    return seconds < 0 ? complain(rest, "there is no such kernel, or no memory") : printf("%.9f\n", seconds) > 0;
+}
+
 static bool obey(bench *b, const char *verb, const char *rest)
 {
     char name[64] = "", tier[16] = "";
@@ -396,6 +409,8 @@ static bool obey(bench *b, const char *verb, const char *rest)
         return sscanf(rest, "%15s", tier) == 1 && printf("%.1f\n", bench_peak_gflops(tier_named(tier))) > 0;
     if (strcmp(verb, "tier") == 0)
         return puts(bs_tier_name(bs_tier_best())) >= 0;
+    if (strcmp(verb, "bare") == 0)
+        return obey_bare(rest);
     const int number = atoi(rest);
     if (strcmp(verb, "copy") == 0 || strcmp(verb, "read") == 0)
         return number > 0 &&

@@ -7,6 +7,8 @@ import onnx
 import onnxruntime as ort
 from onnx import TensorProto, helper, numpy_helper
 
+from product_cases import LSTM
+
 SPELT = {"relu": "Relu", "gelu": "Gelu", "sigmoid": "Sigmoid", "tanh": "Tanh"}
 
 
@@ -47,13 +49,17 @@ def nodes_of(case, x, y):
     return nodes
 
 
+def gates_in_order(*weights):
+    """W, R and B of ONNX' LSTM, gates in the order i, o, f, c."""
+    w, r, *biases = (np.concatenate([np.split(each, 4)[gate] for gate in (0, 3, 1, 2)]) for each in weights)
+    return w[None], r[None], np.concatenate(biases)[None]
+
+
 def lstm_constants(case, weights):
-    """Gates in the order i, o, f, c."""
     constants = {"directions": np.array([1], np.int64)}
     for i in range(case.arguments[4]):
-        w, r, *biases = (np.concatenate([np.split(weights[f"op{i}.{k}"], 4)[gate] for gate in (0, 3, 1, 2)])
-                         for k in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
-        constants.update({f"op{i}.W": w[None], f"op{i}.R": r[None], f"op{i}.B": np.concatenate(biases)[None]})
+        made = gates_in_order(*(weights[f"op{i}.{k}"] for k in LSTM))
+        constants.update(zip((f"op{i}.W", f"op{i}.R", f"op{i}.B"), made))
     return constants
 
 
@@ -124,5 +130,5 @@ class OnnxCase:
             self.stream() if self.case.stream else self.session.run_with_iobinding(self.binding)
         return time.process_time() - since
 
-    def result(self, index):
+    def result(self, index=0):
         return self.results[index].reshape(self.results[index].shape[-3:])

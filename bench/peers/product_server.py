@@ -42,7 +42,7 @@ class Products:
         self.allocations = -1 if int(allocations) < 0 else max(self.allocations, int(allocations))
         return float(seconds)
 
-    def result(self, index):
+    def result(self, index=0):
         self.process.stdin.write(f"result {index}\n".encode())
         self.process.stdin.flush()
         count = int(np.prod(self.shape.result_shape))

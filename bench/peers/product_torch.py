@@ -51,5 +51,5 @@ class TorchCase:
                     self.results[i] = self.op(x)
             return time.process_time() - since
 
-    def result(self, index):
+    def result(self, index=0):
         return self.results[index].numpy().reshape(self.case.result_shape)

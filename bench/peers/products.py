@@ -16,6 +16,7 @@ import argparse
 import json
 import os
 import sys
+from dataclasses import dataclass
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MKL_NUM_THREADS", "1")
@@ -30,7 +31,16 @@ import product_cases
 import product_server
 import turns
 
-GROUPS = [*product_cases.GROUPS, *network_cases.FAMILIES]
+
+@dataclass
+class Suite:
+    """What one program measures by the machinery of this file."""
+    doc: str
+    groups: list
+    knows: object    # of a word that is no group, whether a case has it in its name
+    rows_of: object  # of a run and the words given: (group, row), one after the other
+    peers: tuple = tuple(turns.PEERS)
+    columns: tuple = ()  # of ratios, behind those of the peers
 
 
 def open_peers(run, case, inputs, weights):
@@ -122,7 +132,12 @@ def rows_of(run, only):
             yield family, row
 
 
+SUITE = Suite(__doc__, [*product_cases.GROUPS, *network_cases.FAMILIES],
+              lambda word: list(product_cases.cases([word])), rows_of)
+
+
 def summary(rows, peers):
+    rows = [(g, r) for g, r in rows if "wrong" not in r]
     for group in dict(rows):
         best = [min(r[p] for p in peers if p in r) for g, r in rows if g == group and any(p in r for p in peers)]
         if best:
@@ -136,12 +151,13 @@ def summary(rows, peers):
               f"{max(apart):.1%} at most")
 
 
-def arguments():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0], epilog="Groups: " + ", ".join(GROUPS) + ".")
-    parser.add_argument("words", nargs="*", help="groups, or parts of the names of products")
+def arguments(suite):
+    parser = argparse.ArgumentParser(description=suite.doc.split("\n")[0],
+                                     epilog="Groups: " + ", ".join(suite.groups) + ".")
+    parser.add_argument("words", nargs="*", help="groups, or parts of the names of cases")
     parser.add_argument("--only", default="", help="the same, with commas between them")
     parser.add_argument("--tier", default="auto", help="auto (the best here), avx2, avx512, neon, scalar")
-    parser.add_argument("--peers", default=",".join(turns.PEERS), help="with commas; empty: none")
+    parser.add_argument("--peers", default=",".join(suite.peers), help="with commas; empty: none")
     parser.add_argument("--turns", type=int, default=31)
     parser.add_argument("--turn-ms", type=float, default=4, help="of each in a turn, one run at least [4]")
     parser.add_argument("--tiny", action="store_true", help="small shapes: whether it works, not how fast it is")
@@ -150,33 +166,34 @@ def arguments():
     args.only = [w for w in [*args.words, *args.only.split(",")] if w]
     args.peers = [p for p in args.peers.split(",") if p]
     for peer in args.peers:
-        if peer not in turns.PEERS:
-            parser.error(f"no peer is called {peer}: {', '.join(turns.PEERS)}")
+        if peer not in suite.peers:
+            parser.error(f"no peer is called {peer}: {', '.join(suite.peers)}")
     for word in args.only:
-        if word not in GROUPS and not list(product_cases.cases([word])):
-            parser.error(f"neither a group nor a part of a product's name: {word}")
+        if word not in suite.groups and not suite.knows(word):
+            parser.error(f"neither a group nor a part of a case's name: {word}")
     return args
 
 
-def main():
-    args = arguments()
+def main(suite=SUITE):
+    args = arguments(suite)
     run = Run(args)
+    columns = [*run.peers, *suite.columns]
     print(f"{turns.processor()}; load {os.getloadavg()[0]:.1f}")
     print(f"tier {run.tier}, 1 thread, {run.turns} turns, processor time; a peer's column: its time / ours; "
           f"* ns an element")
     print(f"{run.versions}")
-    print(turns.COLUMNS + " ".join(f"{p:>11}" for p in run.peers) + "  error   theirs        MB")
+    print(turns.COLUMNS + " ".join(f"{p:>11}" for p in columns) + "  error   theirs        MB")
     rows = []
-    for group, row in rows_of(run, args.only):
+    for group, row in suite.rows_of(run, args.only):
         rows.append((group, row))
-        turns.show(row, run.peers)
+        turns.show(row, columns)
     run.end()
     summary(rows, run.peers)
     if args.json:
         with open(args.json, "w") as f:
             json.dump({"processor": turns.processor(), "tier": run.tier, "peers": run.versions,
                        "rows": [{"group": g, **r} for g, r in rows]}, f, indent=1)
-    return 1 if not rows or any(r.get("same") is False for _, r in rows) else 0
+    return 1 if not rows or any(r.get("same") is False or "wrong" in r for _, r in rows) else 0
 
 
 if __name__ == "__main__":

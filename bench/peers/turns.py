@@ -110,6 +110,10 @@ class Limits:
 
 
 def show(row, peers):
+    """peers: columns of ratios. A row that is wrong has no times."""
+    if "wrong" in row:
+        print(f"{row['case']:42} WRONG: {row['wrong']}", flush=True)
+        return
     rate = row["flops"] / row["us"] * 1e-3
     rate = f"{rate:8.1f}" if row["flops"] else f"{row['us'] * 1e3 / row['elements']:7.3f}*"
     print(f"{row['case']:42} {row['us']:10.2f} {rate} {row['limit']:9.2f} {row['limit'] / row['us']:6.1%} "

@@ -1,0 +1,30 @@
+"""Networks with loops in turns by brainstorm and by its peers.
+
+    pip install -r bench/peers/requirements.txt      into a virtual environment outside the repository
+    make bench-time [ARGS="--only lstm,nasrnn --tier avx2 --peers onnxruntime,torch --turns 31 --json time.json"]
+
+Turns, ratios, limits and columns are those of products.py. A row is one of our forms of a network; `runs` is our own
+time of the same steps by a run each, `kernels` that of the kernels alone, over the time of the row.
+"""
+
+import sys
+
+import products
+import time_cases
+import turns
+
+
+def rows_of(run, only):
+    found = list(time_cases.cases(only, run.tiny))
+    progress = turns.Progress(len(found))
+    for group, net in found:
+        progress.now(net.name)
+        for row in time_cases.rows_of_case(run, net):
+            yield group, row
+
+
+SUITE = products.Suite(__doc__, list(time_cases.GROUPS), lambda word: list(time_cases.cases([word])), rows_of,
+                       ("onnxruntime", "torch"), ("runs", "kernels"))
+
+if __name__ == "__main__":
+    sys.exit(products.main(SUITE))
