@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: a480a366a72618363d2888c1ec39b8bd83f1aebf6e72fe7b486aed9a76701f60
+ * sha256 of the parts: 251f935f3e2d91d1cecfc646fef82375ad17d3e891b7939204448a201d7b2466
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -43672,12 +43672,13 @@ static void run_at_top(bs_session *s, const bs_instr *i)
     }
 }
 
-/* Time of routing: routes, and regions outside all paths that a later route waits for (they compute features). */
+/* Time of routing: routes, and regions outside all paths that a later route waits for (they compute features). Trips of
+ * a loop are not routed. */
 static bool counts_as_routing(const bs_plan *p, int32_t at)
 {
     const bs_instr *i = &p->instrs[at];
     if (i->kind != BS_INSTR_RUN)
-        return i->kind == BS_INSTR_ROUTE;
+        return i->kind == BS_INSTR_ROUTE && !bs_router_loops(p->graph, p->graph->nodes[i->node].router);
     const bs_region *region = &p->regions[i->region]; /* its parts are all of one router, or none is */
     return p->parts[p->region_parts[region->first]].router == 0 && at < p->last_route;
 }
@@ -43690,8 +43691,9 @@ void bs_execute(bs_session *s)
     s->stats.routing_ns = 0;
     for (int32_t k = 0; k < s->plan->n_top && !bs_exec_failed(s); k++) {
         const bs_instr *i = &s->plan->instrs[k];
-        const uint64_t since = bs_session_now(s);
-        if (bs_instr_streams(i) && i->phase != phase) {
+        const bool enters = bs_instr_streams(i) && i->phase != phase, routes = counts_as_routing(s->plan, k);
+        const uint64_t since = enters || routes ? bs_session_now(s) : 0; /* as long as a small kernel */
+        if (enters) {
             phase = i->phase;
             entered = since;
             needed = phase_enter(s, k);
@@ -43701,7 +43703,7 @@ void bs_execute(bs_session *s)
             record_event(s, BS_EVENT_PHASE, entered, bs_session_now(s), phase, 0, (uint64_t)needed);
             phase = -1;
         }
-        if (counts_as_routing(s->plan, k))
+        if (routes)
             s->stats.routing_ns += bs_session_now(s) - since;
         k = i->kind == BS_INSTR_ROUTE ? next_after(&s->root, k) : k;
     }

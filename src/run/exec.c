@@ -351,12 +351,13 @@ static void run_at_top(bs_session *s, const bs_instr *i)
     }
 }
 
-/* Time of routing: routes, and regions outside all paths that a later route waits for (they compute features). */
+/* Time of routing: routes, and regions outside all paths that a later route waits for (they compute features). Trips of
+ * a loop are not routed. */
 static bool counts_as_routing(const bs_plan *p, int32_t at)
 {
     const bs_instr *i = &p->instrs[at];
     if (i->kind != BS_INSTR_RUN)
-        return i->kind == BS_INSTR_ROUTE;
+        return i->kind == BS_INSTR_ROUTE && !bs_router_loops(p->graph, p->graph->nodes[i->node].router);
     const bs_region *region = &p->regions[i->region]; /* its parts are all of one router, or none is */
     return p->parts[p->region_parts[region->first]].router == 0 && at < p->last_route;
 }
@@ -369,8 +370,9 @@ void bs_execute(bs_session *s)
     s->stats.routing_ns = 0;
     for (int32_t k = 0; k < s->plan->n_top && !bs_exec_failed(s); k++) {
         const bs_instr *i = &s->plan->instrs[k];
-        const uint64_t since = bs_session_now(s);
-        if (bs_instr_streams(i) && i->phase != phase) {
+        const bool enters = bs_instr_streams(i) && i->phase != phase, routes = counts_as_routing(s->plan, k);
+        const uint64_t since = enters || routes ? bs_session_now(s) : 0; /* as long as a small kernel */
+        if (enters) {
             phase = i->phase;
             entered = since;
             needed = phase_enter(s, k);
@@ -380,7 +382,7 @@ void bs_execute(bs_session *s)
             record_event(s, BS_EVENT_PHASE, entered, bs_session_now(s), phase, 0, (uint64_t)needed);
             phase = -1;
         }
-        if (counts_as_routing(s->plan, k))
+        if (routes)
             s->stats.routing_ns += bs_session_now(s) - since;
         k = i->kind == BS_INSTR_ROUTE ? next_after(&s->root, k) : k;
     }
