@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 251f935f3e2d91d1cecfc646fef82375ad17d3e891b7939204448a201d7b2466
+ * sha256 of the parts: b08189345358eebd945510ac1f44cbcc221d41186c651ae28189a078bb822233
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -32387,14 +32387,15 @@ static bool margins_fit(const bs_plan *plan, bs_error *error)
     return true;
 }
 
-/* After a trip a cell has no neighbours: they may have made another number of trips. */
+/* After a trip a cell of patches has no neighbours: they may have made another number of trips. */
 static bool loops_fit(const bs_plan *plan, bs_error *error)
 {
     const bs_graph *g = plan->graph;
     for (int32_t n = 1; n < g->n_nodes; n++) {
         const bs_node *node = &g->nodes[n];
         const int32_t loop = plan->node_live[n] && bs_router_loops(g, node->router) ? node->router : 0;
-        if (loop && bs_node_is_view(node) && node->writer && plan->values[node->first_out].margin > 0)
+        if (loop && bs_node_is_view(node) && node->writer && g->domains[node->domain].patches >= 0 &&
+            plan->values[node->first_out].margin > 0)
             return bs_refuse(error, BS_ERROR_UNSUPPORTED,
                              "loop \"%s\" carries value %d, of which %d pixels around a cell are read: carry them in "
                              "the value, or loop over the assembled frame",

@@ -113,8 +113,8 @@ static inline bs_value rg_makes(random_graph *rg, bs_router loop, bs_value line)
 /* Values of the body, of which two are carried, one is the last trip's and one is collected. */
 typedef struct rg_body {
     bs_router loop;
-    bs_value line, carried[2];
-    double before[2]; /* bounds of what is carried */
+    bs_value line, carried[3]; /* the third an image, or none */
+    double before[3];          /* bounds of what is carried */
 } rg_body;
 
 /* What children, or others, or the row that made a row, carry: of one of two, or both added up. */
@@ -153,6 +153,12 @@ static inline void rg_body_begin(random_graph *rg, rg_body *b, bs_value line)
         b->carried[i] = rg_made(rg, bs_loop_carry(rg->g, b->loop, from.id ? from : line), b->before[i]);
     }
     const bs_value image = rg_pick(rg, rg_info(rg, line)->domain, rg_is_any_image);
+    const bs_value whole = rg_pick(rg, rg_info(rg, line)->domain, rg_is_image);
+    b->carried[2] = (bs_value){0};
+    if (whole.id && rg->g->domains[rg_info(rg, line)->domain].patches < 0 && b->loop.id && rg_flip(60)) {
+        b->before[2] = fmax(rg->bound[whole.id], 8);
+        b->carried[2] = rg_made(rg, bs_loop_carry(rg->g, b->loop, whole), b->before[2]);
+    }
     for (int32_t i = 0; vertices && i < 2 && rg->g->status == BS_OK; i++)
         if (rg_flip(70))
             rg_read_others(rg, b, i);
@@ -171,9 +177,10 @@ static inline void rg_body_end(random_graph *rg, rg_body *b)
 {
     const int32_t inside = rg->g->routers[b->loop.id].path_domains;
     const bs_router_info loop = rg->g->routers[b->loop.id];
-    for (int32_t i = 0; i < 2; i++) {
+    for (int32_t i = 0; i < 3 && b->carried[i].id; i++) {
         bs_value twin = rg_twin(rg, b->carried[i], inside);
-        twin = !twin.id || rg_flip(10) ? b->carried[1 - i] : twin; /* what is carried may change places */
+        if (!twin.id || (i < 2 && rg_flip(10)))
+            twin = b->carried[i < 2 ? 1 - i : 2]; /* what is carried may change places */
         if (!bs_same_shape(rg_info(rg, twin), rg_info(rg, b->carried[i])))
             twin = b->carried[i];
         if (rg->bound[twin.id] > b->before[i])

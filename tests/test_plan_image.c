@@ -142,6 +142,7 @@ static void test_random_graphs(uint64_t seed, int32_t count)
         rg_segments = i % 3 == 2;
         rg_shares = i % 2 == 1;
         rg_loops = i % 4 >= 2;
+        rg_trees = i % 8 >= 6;
         bs_graph *g = new_graph();
         if (!rg_grow(&rg, g, &weights, 15 + check_below(60)))
             continue;

@@ -231,7 +231,7 @@ static void test_random_graphs(uint64_t seed, int32_t count, const char *rows)
     printf("  streamed plans %d, with %d uses of units; extents from data %d, of nms %d, numbers of rows %d\n",
            c.streamed, c.uses, c.makers, c.kept, c.counted);
     check(c.streamed && c.uses && c.regions && c.in_tile && c.torn && c.in_place && c.frames && c.loads && c.packed &&
-              c.fills && c.slabs && c.forced && c.sizes && c.makers && (c.counted || rg_segments || rg_boxes),
+              c.fills && c.slabs && c.forced && c.sizes && c.makers && (c.counted || rg_segments || rg_boxes || rg_trees),
           "random graphs reach every kind of launch mode");
 }
 

@@ -441,6 +441,7 @@ static void test_many(void)
         const bs_plan_desc d = {.order = seed % 2 ? BS_ORDER_BREADTH : BS_ORDER_DEPTH};
         rg_segments = seed % 3 == 2;
         rg_loops = seed % 4 >= 2;
+        rg_trees = seed % 8 >= 6;
         check_state = check_mixed(seed);
         bs_arena_init(&arena, "graph", graph_memory, sizeof graph_memory);
         graph = bs_graph_create(&arena, NULL);

@@ -136,14 +136,15 @@ static bool margins_fit(const bs_plan *plan, bs_error *error)
     return true;
 }
 
-/* After a trip a cell has no neighbours: they may have made another number of trips. */
+/* After a trip a cell of patches has no neighbours: they may have made another number of trips. */
 static bool loops_fit(const bs_plan *plan, bs_error *error)
 {
     const bs_graph *g = plan->graph;
     for (int32_t n = 1; n < g->n_nodes; n++) {
         const bs_node *node = &g->nodes[n];
         const int32_t loop = plan->node_live[n] && bs_router_loops(g, node->router) ? node->router : 0;
-        if (loop && bs_node_is_view(node) && node->writer && plan->values[node->first_out].margin > 0)
+        if (loop && bs_node_is_view(node) && node->writer && g->domains[node->domain].patches >= 0 &&
+            plan->values[node->first_out].margin > 0)
             return bs_refuse(error, BS_ERROR_UNSUPPORTED,
                              "loop \"%s\" carries value %d, of which %d pixels around a cell are read: carry them in "
                              "the value, or loop over the assembled frame",

@@ -23,6 +23,7 @@ static bs_graph *grow(uint8_t seed)
     rg_segments = seed % 3 == 2;
     rg_shares = seed % 2 == 1;
     rg_loops = seed % 4 >= 2;
+    rg_trees = seed % 8 >= 6;
     rg_boxes = seed % 5 == 4;
     return rg_grow(&rg, g, &weights, 10 + check_below(40)) ? g : NULL;
 }
