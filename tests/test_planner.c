@@ -230,8 +230,9 @@ static void test_random_graphs(uint64_t seed, int32_t count, const char *rows)
     check(!rg_loops || (c.loops && c.nested && c.looping_tiles), "random graphs have loops of every kind");
     printf("  streamed plans %d, with %d uses of units; extents from data %d, of nms %d, numbers of rows %d\n",
            c.streamed, c.uses, c.makers, c.kept, c.counted);
+    const bool counted = c.counted || rg_segments || rg_boxes || rg_trees;
     check(c.streamed && c.uses && c.regions && c.in_tile && c.torn && c.in_place && c.frames && c.loads && c.packed &&
-              c.fills && c.slabs && c.forced && c.sizes && c.makers && (c.counted || rg_segments || rg_boxes || rg_trees),
+              c.fills && c.slabs && c.forced && c.sizes && c.makers && counted,
           "random graphs reach every kind of launch mode");
 }
 
