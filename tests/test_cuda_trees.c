@@ -275,6 +275,11 @@ static void test_growth(int32_t launch_mode)
         check(bs_run(gpu.session, &error) == BS_OK && grown_wrong(&w, roots) == 0,
               "%s, %d roots: each row makes those it asks for: %d wrong: %s",
               bs_launch_mode_name((bs_launch_mode)launch_mode), roots, grown_wrong(&w, roots), error.message);
+        w.n[0] = w.n[1] = w.n[2] = w.n[4] = 5;
+        w.roots[4] = roots == 3; /* 128 rows in all */
+        const bs_status many = bs_run(gpu.session, &error);
+        check(many == (roots == 3 ? BS_ERROR_DATA : BS_OK), "there is no room for all: %s", error.message);
+        w.roots[4] = 0;
         w.n[0] = 6;
         const bs_status deep = bs_run(gpu.session, &error);
         check(deep == (roots > 0 ? BS_ERROR_DATA : BS_OK), "it is too deep: %s", error.message);

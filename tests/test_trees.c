@@ -331,6 +331,31 @@ static void test_growth(int32_t order, int32_t threads)
     bs_session_close(s);
 }
 
+/* Rows that read nothing of others are made all the same, whatever tiles there are. */
+static void test_halves(int32_t order)
+{
+    static int32_t roots[GROWN_ROOM] = {1}, twice[GROWN_ROOM], by[GROWN_ROOM];
+    int32_t wrong = 0;
+    bs_graph *g = new_graph();
+    const bs_value n = bs_rows(g, bs_input(g, "roots", BS_I32, BS_SHAPE2(GROWN_ROOM, 1)), none);
+    const bs_value two = bs_rows(g, bs_input(g, "twice", BS_I32, BS_SHAPE2(GROWN_ROOM, 1)), n);
+    const bs_router down = bs_loop_begin(g, n, n, &(bs_loop_desc){.name = "down", .bound = 6, .grows = 1});
+    const bs_value parent = bs_loop_next(g, down, none, bs_loop_parent(g, down));
+    bs_loop_end(g, down, bs_scatter(g, down, 0, two));
+    bs_output(g, "by", bs_collect(g, parent));
+    bs_session *s = open_session(g, order, 2, NULL);
+    for (int32_t row = 0; row < GROWN_ROOM; row++)
+        twice[row] = row < 31 ? 2 : 0;
+    bind(s, "roots", roots, BS_I32, GROWN_ROOM, 1);
+    bind(s, "twice", twice, BS_I32, GROWN_ROOM, 1);
+    bind(s, "by", by, BS_I32, GROWN_ROOM, 1);
+    check(bs_run(s, &error) == BS_OK, "rows halve: %s", error.message);
+    for (int32_t row = 1; row < GROWN_ROOM; row++)
+        wrong += by[row] != (row < 63 ? (row - 1) / 2 : 0);
+    check(wrong == 0 && by[0] == -1, "order %d: a heap of 63 rows, %d of another parent", order, wrong);
+    bs_session_close(s);
+}
+
 int main(void)
 {
     test_lists();
@@ -344,6 +369,7 @@ int main(void)
         test_ring(order, 3, 1);
         test_growth(order, 1);
         test_growth(order, 3);
+        test_halves(order);
     }
     test_bound();
     return check_end();
