@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: b8c79ffe19ffd4e919d3c70f2debe43556ff38f7cdf8340b9c014e795277fd97
+ * sha256 of the parts: 7ea9bb4d8e852cb60d8138ec6e41be2f0b58aacd0bfe145d9d35a2c2de1c39f2
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -19295,6 +19295,7 @@ typedef struct bs_domain {
     int32_t top;              /* the domain without a router that it is or descends from */
     /* PATH: the outermost PATH domain that it is or descends from, if no loop is between it and the rows; else 0 */
     int32_t outermost;
+    int32_t routed;           /* PATH: the outermost path of a router, not of a loop, that it is or is in; else 0 */
     int32_t loop;             /* the innermost loop in whose body it is (its router); 0 none */
     int32_t next;             /* PATH: another PATH domain of its router; 0 none */
     int32_t child[2];
@@ -20167,6 +20168,7 @@ int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain)
     const bool path = d->kind == BS_DOMAIN_PATH;
     d->loop = !path ? 0 : bs_router_loops(graph, d->router) ? d->router : parent->loop;
     d->outermost = !path ? 0 : parent->outermost || d->loop ? parent->outermost : id;
+    d->routed = !path ? 0 : parent->routed || bs_router_loops(graph, d->router) ? parent->routed : id;
     d->next = 0;
     if (d->kind == BS_DOMAIN_PATH) {
         d->next = graph->routers[d->router].path_domains;
@@ -31016,6 +31018,11 @@ static inline bool bs_plan_is_stored(const bs_plan *plan, int32_t value)
 {
     return plan->values[value].storage == BS_STORAGE_TRANSIENT || plan->values[value].storage == BS_STORAGE_SCRATCH;
 }
+/* Whether an instruction decides which rows make a trip of a loop. */
+static inline bool bs_instr_loops(const bs_plan *plan, const bs_instr *i)
+{
+    return i->kind == BS_INSTR_ROUTE && bs_router_loops(plan->graph, plan->graph->nodes[i->node].router);
+}
 /* The ROWS or PATCHES domain that `domain` is or descends from; 0 for the root. */
 int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain);
 /* The largest core that a cell of this value can have, [h, w]. */
@@ -32053,7 +32060,7 @@ bool bs_plan_node_streams(const bs_plan *p, int32_t n)
 {
     const bs_node *node = &p->graph->nodes[n];
     return p->desc.slot_bytes > 0 && node->block != 0 && bs_node_work(node) == BS_WORK_CALL &&
-           !p->graph->domains[node->domain].loop && bs_plan_needs_weights(p, n);
+           bs_plan_needs_weights(p, n);
 }
 
 /* Slots have the bytes of the description, or less where all units together need less. A lane's staging holds a chunk,
@@ -32286,8 +32293,7 @@ static void look_into_trees(bs_plan *plan)
         top->images = top->images || (node->n_out > 0 && g->values[node->first_out].rank == 3);
         /* the trips of a tile cannot wait for other rows */
         top->whole = top->whole || (g->domains[node->domain].loop && bs_op_get(node->op)->flags & BS_OP_CROSS_ROW);
-        top->streams = top->streams ||
-                       (g->domains[node->domain].kind == BS_DOMAIN_PATH && bs_plan_node_streams(plan, n));
+        top->streams = top->streams || (g->domains[node->domain].outermost && bs_plan_node_streams(plan, n));
     }
     for (int32_t r = 1; r < g->n_routers; r++) {
         const bs_router_info *router = &g->routers[r];
@@ -32543,7 +32549,7 @@ static int32_t outermost_block(const bs_graph *g, int32_t block, int32_t path)
 {
     for (int32_t up = g->blocks[block].parent; up != 0; up = g->blocks[up].parent) {
         const bs_node *first = &g->nodes[g->blocks[up].first_node];
-        if (g->domains[first->domain].outermost != path)
+        if (g->domains[first->domain].routed != path)
             break;
         block = up;
     }
@@ -32558,8 +32564,8 @@ bs_bytes bs_plan_units_workspace(const bs_graph *graph)
 /* Whether two nodes that stream would be loaded together. */
 static bool same_unit(const bs_graph *g, int32_t a, int32_t b)
 {
-    const int32_t path = g->domains[g->nodes[a].domain].outermost;
-    return path == g->domains[g->nodes[b].domain].outermost && (path != 0 || g->nodes[a].block == g->nodes[b].block);
+    const int32_t path = g->domains[g->nodes[a].domain].routed;
+    return path == g->domains[g->nodes[b].domain].routed && (path != 0 || g->nodes[a].block == g->nodes[b].block);
 }
 
 #define SHARED -1 /* in place of a node's unit: several units would load its weights */
@@ -32593,7 +32599,7 @@ void bs_plan_units(bs_plan *p, void *workspace)
         p->nodes[n].unit = 0;
         if (!streams)
             continue;
-        const int32_t block = g->nodes[n].block, path = g->domains[g->nodes[n].domain].outermost;
+        const int32_t block = g->nodes[n].block, path = g->domains[g->nodes[n].domain].routed;
         int32_t *unit = path ? &of_path[path] : &of_block[block];
         if (*unit == 0) {
             *unit = p->n_units++;
@@ -32675,7 +32681,8 @@ static void find_regions(phase_pass *s)
         s->region_first[p->parts[p->instrs[k].part].region] = k;
 }
 
-/* Neighbouring instructions that need the same make one phase; a region is a phase by itself. */
+/* Neighbouring instructions that need the same make one phase; a region is a phase by itself, and no phase goes on
+ * behind a decision of a loop: what is in the body is visited again in every trip. */
 static void find_phases(phase_pass *s)
 {
     bs_plan *p = s->plan;
@@ -32685,6 +32692,8 @@ static void find_phases(phase_pass *s)
         bs_instr *i = &p->instrs[k];
         const int32_t key = instr_key(s, i);
         i->phase = -1;
+        if (bs_instr_loops(p, i))
+            open = NULL;
         if (key == 0)
             continue;
         if (!open || key != open_key || i->kind == BS_INSTR_RUN) {
@@ -36336,7 +36345,7 @@ bool bs_image_instrs_sound(const bs_plan *p, bs_error *error)
 static const char *unit_wrong(const bs_plan *p, int32_t u)
 {
     const bs_plan_unit *unit = &p->units[u];
-    if (unit->domain != 0 && p->graph->domains[unit->domain].outermost != unit->domain)
+    if (unit->domain != 0 && p->graph->domains[unit->domain].routed != unit->domain)
         return bs_image_refused("it is of no outermost path");
     return bs_bytes_aligned_to(unit->prepared_bytes, BS_ALIGNMENT) && bs_plan_needs_weights(p, unit->node) &&
                    p->nodes[unit->node].unit == u && p->nodes[unit->node].owner == unit->node
@@ -36351,6 +36360,7 @@ typedef struct phase_list {
     const bs_plan *p;
     int32_t phase, first, end; /* -1: none yet; in phase_units */
     int32_t last;              /* where the last unit was found: the next one is usually behind it */
+    bool over;                 /* a loop begins or ends behind it: it does not go on */
 } phase_list;
 
 /* The k-th unit whose weights a top-level instruction needs; 0: weights are resident; -1: there are no more. */
@@ -36382,6 +36392,7 @@ static bool begins(phase_list *l, int32_t phase)
     if (phase != l->phase + 1 || s->first_unit != l->end || s->n_units > l->p->n_phase_units - l->end)
         return false;
     l->phase = phase;
+    l->over = false;
     l->first = l->last = l->end;
     l->end += s->n_units;
     return true;
@@ -36390,7 +36401,8 @@ static bool begins(phase_list *l, int32_t phase)
 /* Whether the phase of an instruction lists what it needs; an instruction that needs no unit has no phase. */
 static bool has_phase(phase_list *l, const bs_instr *i)
 {
-    bool needs = false, sound = i->phase < 0 || i->phase == l->phase || begins(l, i->phase);
+    bool needs = false, sound = i->phase < 0 || (i->phase == l->phase && !l->over) || begins(l, i->phase);
+    l->over = l->over || bs_instr_loops(l->p, i);
     for (int32_t k = 0, unit = 0; sound && (unit = unit_of(l->p, i, k)) >= 0; k++) {
         needs = needs || unit > 0;
         sound = unit == 0 || (i->phase >= 0 && lists(l, unit));
@@ -36400,7 +36412,7 @@ static bool has_phase(phase_list *l, const bs_instr *i)
 
 bool bs_image_phases_sound(const bs_plan *p, bs_error *error)
 {
-    phase_list l = {p, -1, 0, 0, 0};
+    phase_list l = {p, -1, 0, 0, 0, false};
     if (!bs_image_each(p, BS_IMAGE_units, 1, unit_wrong, error))
         return false;
     if (bs_bytes_less(p->slot_bytes, p->largest_unit_bytes))

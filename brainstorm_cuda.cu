@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: b3c96a33fbc779a438a4664bb377fd906d4b08f220d773de5267e3bd08dfa222
+ * sha256 of the parts: d6eb9e2f3641903e0e5cda7853ed9817460b66863cda8e2add3f935652c6033e
  */
 #include "brainstorm.h"
 
@@ -566,6 +566,7 @@ typedef struct bs_domain {
     int32_t top;              /* the domain without a router that it is or descends from */
     /* PATH: the outermost PATH domain that it is or descends from, if no loop is between it and the rows; else 0 */
     int32_t outermost;
+    int32_t routed;           /* PATH: the outermost path of a router, not of a loop, that it is or is in; else 0 */
     int32_t loop;             /* the innermost loop in whose body it is (its router); 0 none */
     int32_t next;             /* PATH: another PATH domain of its router; 0 none */
     int32_t child[2];
@@ -1482,6 +1483,11 @@ static inline bs_dtype bs_plan_stored(const bs_plan *plan, int32_t value)
 static inline bool bs_plan_is_stored(const bs_plan *plan, int32_t value)
 {
     return plan->values[value].storage == BS_STORAGE_TRANSIENT || plan->values[value].storage == BS_STORAGE_SCRATCH;
+}
+/* Whether an instruction decides which rows make a trip of a loop. */
+static inline bool bs_instr_loops(const bs_plan *plan, const bs_instr *i)
+{
+    return i->kind == BS_INSTR_ROUTE && bs_router_loops(plan->graph, plan->graph->nodes[i->node].router);
 }
 /* The ROWS or PATCHES domain that `domain` is or descends from; 0 for the root. */
 int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain);

@@ -90,21 +90,21 @@ static void test_arenas(kind k)
     }
 }
 
-static void test_look_ahead(void)
+static void test_look_ahead(kind k)
 {
     bs_stream_plan facts;
     bs_prediction p = {0, 0, 0};
     rig r;
-    want(MOE, BS_F32);
+    want(k, BS_F32);
     stream_bytes(&facts);
     const setup s = {.plan = {.slot_bytes = facts.least_bytes * 3}};
     if (!check(rig_start(&r, &s), "a session that looks ahead %s", r.error.message))
         return;
     for (int32_t i = 0; i < 2 * RUNS; i++)
-        run(&r, MOE, i % RUNS);
+        run(&r, k, i % RUNS);
     bs_session_prediction_get(r.session, -1, BS_PREDICT_LOOK_AHEAD, &p);
     check(p.expected > 0 && p.right == p.expected && p.needed == p.expected,
-          "look-ahead by the router's own score is always right: %llu of %llu, %llu needed",
+          "%s: look-ahead by the router's own score is always right: %llu of %llu, %llu needed", kind_names[k],
           (unsigned long long)p.right, (unsigned long long)p.expected, (unsigned long long)p.needed);
     bs_session_close(r.session);
 }
@@ -118,6 +118,7 @@ int main(int argc, char **argv)
         test_arenas(k);
     }
     test_same(DEEP, 20);
-    test_look_ahead();
+    test_look_ahead(MOE);
+    test_look_ahead(STEPS);
     return check_end();
 }
