@@ -90,6 +90,26 @@ static void test_arenas(kind k)
     }
 }
 
+/* Where all fit, trips and runs find what the first one read. */
+static void test_read_once(kind k)
+{
+    bs_stream_plan facts;
+    bs_stream_stats stats;
+    rig r;
+    want(k, BS_F32);
+    stream_bytes(&facts);
+    const setup s = {.plan = {.slot_bytes = facts.all_bytes}, .platform = &alone};
+    if (!check(rig_start(&r, &s), "slots for all %s", r.error.message))
+        return;
+    for (int32_t i = 0; i < 2 * RUNS; i++)
+        run(&r, k, i % RUNS);
+    bs_session_stream_stats(r.session, &stats);
+    check(stats.loads <= (uint64_t)facts.units && stats.misses == stats.loads && stats.hits > 4 * stats.loads,
+          "%s: what is in its slot is not read again: %d reads of %d units, there %d times", kind_names[k],
+          (int)stats.loads, facts.units, (int)stats.hits);
+    bs_session_close(r.session);
+}
+
 static void test_look_ahead(kind k)
 {
     bs_stream_plan facts;
@@ -118,6 +138,8 @@ int main(int argc, char **argv)
         test_arenas(k);
     }
     test_same(DEEP, 20);
+    for (kind k = STEPS; k <= ROUNDS; k++)
+        test_read_once(k);
     test_look_ahead(MOE);
     test_look_ahead(STEPS);
     return check_end();
