@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: b08189345358eebd945510ac1f44cbcc221d41186c651ae28189a078bb822233
+ * sha256 of the parts: 372618749ba80b6d85adc5b7028a32d23cdcfd88e6808265d199cbb062a29cbe
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -19295,6 +19295,7 @@ typedef struct bs_domain {
     int32_t top;              /* the domain without a router that it is or descends from */
     /* PATH: the outermost PATH domain that it is or descends from, if no loop is between it and the rows; else 0 */
     int32_t outermost;
+    int32_t routed;           /* PATH: the outermost path of a router, not of a loop, that it is or is in; else 0 */
     int32_t loop;             /* the innermost loop in whose body it is (its router); 0 none */
     int32_t next;             /* PATH: another PATH domain of its router; 0 none */
     int32_t child[2];
@@ -20180,6 +20181,7 @@ int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain)
     const bool path = d->kind == BS_DOMAIN_PATH;
     d->loop = !path ? 0 : bs_router_loops(graph, d->router) ? d->router : parent->loop;
     d->outermost = !path ? 0 : parent->outermost || d->loop ? parent->outermost : id;
+    d->routed = !path ? 0 : parent->routed || bs_router_loops(graph, d->router) ? parent->routed : id;
     d->next = 0;
     if (d->kind == BS_DOMAIN_PATH) {
         d->next = graph->routers[d->router].path_domains;
@@ -31400,6 +31402,11 @@ static inline bool bs_plan_is_stored(const bs_plan *plan, int32_t value)
 {
     return plan->values[value].storage == BS_STORAGE_TRANSIENT || plan->values[value].storage == BS_STORAGE_SCRATCH;
 }
+/* Whether an instruction decides which rows make a trip of a loop. */
+static inline bool bs_instr_loops(const bs_plan *plan, const bs_instr *i)
+{
+    return i->kind == BS_INSTR_ROUTE && bs_router_loops(plan->graph, plan->graph->nodes[i->node].router);
+}
 /* The ROWS or PATCHES domain that `domain` is or descends from; 0 for the root. */
 int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain);
 /* The largest core that a cell of this value can have, [h, w]. */
@@ -32439,7 +32446,7 @@ bool bs_plan_node_streams(const bs_plan *p, int32_t n)
 {
     const bs_node *node = &p->graph->nodes[n];
     return p->desc.slot_bytes > 0 && node->block != 0 && bs_node_work(node) == BS_WORK_CALL &&
-           !p->graph->domains[node->domain].loop && bs_plan_needs_weights(p, n);
+           bs_plan_needs_weights(p, n);
 }
 
 /* Slots have the bytes of the description, or less where all units together need less. A lane's staging holds a chunk,
@@ -32672,8 +32679,7 @@ static void look_into_trees(bs_plan *plan)
         top->images = top->images || (node->n_out > 0 && g->values[node->first_out].rank == 3);
         /* the trips of a tile cannot wait for other rows */
         top->whole = top->whole || (g->domains[node->domain].loop && bs_op_sees_rows(bs_op_get(node->op)));
-        top->streams = top->streams ||
-                       (g->domains[node->domain].kind == BS_DOMAIN_PATH && bs_plan_node_streams(plan, n));
+        top->streams = top->streams || (g->domains[node->domain].outermost && bs_plan_node_streams(plan, n));
     }
     for (int32_t r = 1; r < g->n_routers; r++) {
         const bs_router_info *router = &g->routers[r];
@@ -32930,7 +32936,7 @@ static int32_t outermost_block(const bs_graph *g, int32_t block, int32_t path)
 {
     for (int32_t up = g->blocks[block].parent; up != 0; up = g->blocks[up].parent) {
         const bs_node *first = &g->nodes[g->blocks[up].first_node];
-        if (g->domains[first->domain].outermost != path)
+        if (g->domains[first->domain].routed != path)
             break;
         block = up;
     }
@@ -32945,8 +32951,8 @@ bs_bytes bs_plan_units_workspace(const bs_graph *graph)
 /* Whether two nodes that stream would be loaded together. */
 static bool same_unit(const bs_graph *g, int32_t a, int32_t b)
 {
-    const int32_t path = g->domains[g->nodes[a].domain].outermost;
-    return path == g->domains[g->nodes[b].domain].outermost && (path != 0 || g->nodes[a].block == g->nodes[b].block);
+    const int32_t path = g->domains[g->nodes[a].domain].routed;
+    return path == g->domains[g->nodes[b].domain].routed && (path != 0 || g->nodes[a].block == g->nodes[b].block);
 }
 
 #define SHARED -1 /* in place of a node's unit: several units would load its weights */
@@ -32980,7 +32986,7 @@ void bs_plan_units(bs_plan *p, void *workspace)
         p->nodes[n].unit = 0;
         if (!streams)
             continue;
-        const int32_t block = g->nodes[n].block, path = g->domains[g->nodes[n].domain].outermost;
+        const int32_t block = g->nodes[n].block, path = g->domains[g->nodes[n].domain].routed;
         int32_t *unit = path ? &of_path[path] : &of_block[block];
         if (*unit == 0) {
             *unit = p->n_units++;
@@ -33062,7 +33068,8 @@ static void find_regions(phase_pass *s)
         s->region_first[p->parts[p->instrs[k].part].region] = k;
 }
 
-/* Neighbouring instructions that need the same make one phase; a region is a phase by itself. */
+/* Neighbouring instructions that need the same make one phase; a region is a phase by itself, and no phase goes on
+ * behind a decision of a loop: what is in the body is visited again in every trip. */
 static void find_phases(phase_pass *s)
 {
     bs_plan *p = s->plan;
@@ -33072,6 +33079,8 @@ static void find_phases(phase_pass *s)
         bs_instr *i = &p->instrs[k];
         const int32_t key = instr_key(s, i);
         i->phase = -1;
+        if (bs_instr_loops(p, i))
+            open = NULL;
         if (key == 0)
             continue;
         if (!open || key != open_key || i->kind == BS_INSTR_RUN) {
@@ -36725,7 +36734,7 @@ bool bs_image_instrs_sound(const bs_plan *p, bs_error *error)
 static const char *unit_wrong(const bs_plan *p, int32_t u)
 {
     const bs_plan_unit *unit = &p->units[u];
-    if (unit->domain != 0 && p->graph->domains[unit->domain].outermost != unit->domain)
+    if (unit->domain != 0 && p->graph->domains[unit->domain].routed != unit->domain)
         return bs_image_refused("it is of no outermost path");
     return bs_bytes_aligned_to(unit->prepared_bytes, BS_ALIGNMENT) && bs_plan_needs_weights(p, unit->node) &&
                    p->nodes[unit->node].unit == u && p->nodes[unit->node].owner == unit->node
@@ -36740,6 +36749,7 @@ typedef struct phase_list {
     const bs_plan *p;
     int32_t phase, first, end; /* -1: none yet; in phase_units */
     int32_t last;              /* where the last unit was found: the next one is usually behind it */
+    bool over;                 /* a loop begins or ends behind it: it does not go on */
 } phase_list;
 
 /* The k-th unit whose weights a top-level instruction needs; 0: weights are resident; -1: there are no more. */
@@ -36771,6 +36781,7 @@ static bool begins(phase_list *l, int32_t phase)
     if (phase != l->phase + 1 || s->first_unit != l->end || s->n_units > l->p->n_phase_units - l->end)
         return false;
     l->phase = phase;
+    l->over = false;
     l->first = l->last = l->end;
     l->end += s->n_units;
     return true;
@@ -36779,7 +36790,8 @@ static bool begins(phase_list *l, int32_t phase)
 /* Whether the phase of an instruction lists what it needs; an instruction that needs no unit has no phase. */
 static bool has_phase(phase_list *l, const bs_instr *i)
 {
-    bool needs = false, sound = i->phase < 0 || i->phase == l->phase || begins(l, i->phase);
+    bool needs = false, sound = i->phase < 0 || (i->phase == l->phase && !l->over) || begins(l, i->phase);
+    l->over = l->over || bs_instr_loops(l->p, i);
     for (int32_t k = 0, unit = 0; sound && (unit = unit_of(l->p, i, k)) >= 0; k++) {
         needs = needs || unit > 0;
         sound = unit == 0 || (i->phase >= 0 && lists(l, unit));
@@ -36789,7 +36801,7 @@ static bool has_phase(phase_list *l, const bs_instr *i)
 
 bool bs_image_phases_sound(const bs_plan *p, bs_error *error)
 {
-    phase_list l = {p, -1, 0, 0, 0};
+    phase_list l = {p, -1, 0, 0, 0, false};
     if (!bs_image_each(p, BS_IMAGE_units, 1, unit_wrong, error))
         return false;
     if (bs_bytes_less(p->slot_bytes, p->largest_unit_bytes))
@@ -38180,7 +38192,7 @@ typedef bs_trace_phase bs_stream_phase; /* first_unit, n_units: in `uses` */
 typedef struct bs_stream_facts {
     int32_t n_units, n_phases, n_uses;
     const bs_stream_unit *units;
-    const bs_stream_phase *phases; /* in the order in which a run visits them */
+    const bs_stream_phase *phases; /* in the order in which a run visits them, in a loop again each trip */
     const int32_t *uses;           /* units of the phases, one after the other */
     bs_bytes slot_bytes;
     bs_stream_desc desc;
@@ -38218,12 +38230,26 @@ typedef struct bs_slot {
 } bs_slot;
 
 #define BS_STRENGTHS 8
+#define BS_STREAM_LOOPS 64 /* that are noticed */
+
+/* Phases that come again and again in a run. Loops are referred to from 1; 0: none. */
+typedef struct bs_stream_loop {
+    int32_t first, last;
+    int32_t around; /* the next loop further out that ends with the same phase */
+    int32_t usual;  /* how often the run went back the last time */
+    int32_t round;  /* how often it has, this time */
+    bool regular;   /* the last two times were alike */
+} bs_stream_loop;
 
 typedef struct bs_phase_state {
     bool predicted;        /* look-ahead said what to expect of the next visit */
-    /* the routed phase visited before this one, whose choices predict what this one needs; -1: no transitions are
-     * used */
+    /* the routed phase usually visited before this one, whose choices predict what this one needs; -1: no transitions
+     * are used */
     int32_t before;
+    int32_t rows;          /* of its table: units that `before` may have at most */
+    bool strange;          /* its last visit came after another routed phase */
+    int32_t place;         /* in `order` */
+    int32_t loop, ends;    /* the innermost loop around it; the innermost one that ends with it */
     uint64_t visits;
     double set_size;       /* units a visit needs, on average */
     double compute_ns;     /* how often needed, by strength: absent before, resident */
@@ -38258,7 +38284,15 @@ typedef struct bs_stream {
     int32_t n_ranked;
     double *follows;        /* [most units of a phase] how likely `following` needs each, by earlier choices */
     int32_t following;      /* the next routed phase, when its transitions are used; -1 none */
-    /* [units] phases until the next visit that may need it, 1 = the next one; 0: no phase does */
+    int32_t routed;         /* the routed phase that was visited last; -1 none yet */
+    bs_stream_loop loops[BS_STREAM_LOOPS];
+    int32_t n_loops;
+    /* From 1 on, all phases as their next visits are expected: which one, how many visits from here, and the time that
+     * these compute before it. */
+    int32_t *order;
+    double *after, *until_ns;
+    int32_t n_timed;        /* up to this one all phases on the way were timed */
+    /* [units] place in `order` of the next visit that may need it; 0: no phase does */
     int32_t *distance;
     int32_t *next_use;      /* [units] index in `uses` of that visit */
     int32_t *needed;        /* [units] of the visit in progress, in order */
@@ -38349,6 +38383,14 @@ BS_INTERNAL uint64_t bs_stream_stalled(const bs_stream *stream, uint64_t now);
 /* stream/guess.c: a chunk worth guessing; false: there is none. */
 BS_INTERNAL bool bs_stream_guess(bs_stream *stream, uint64_t now, bs_stream_chunk *chunk);
 
+/* stream/ahead.c */
+/* A visit of `phase` follows that of s->phase. */
+BS_INTERNAL void bs_ahead_learn(bs_stream *stream, int32_t phase);
+/* Seen from s->phase: lists all phases in `order`. */
+BS_INTERNAL void bs_ahead_order(bs_stream *stream);
+/* Visits from one of a phase to the next. */
+BS_INTERNAL int32_t bs_ahead_period(const bs_stream *stream, int32_t phase);
+
 /* stream/predict.c */
 /* How likely the next visit of `phase` needs use `use` (an index in facts.uses). */
 BS_INTERNAL double bs_predict_use(const bs_stream *stream, int32_t phase, int32_t use);
@@ -38412,13 +38454,13 @@ static inline double bs_stream_load_ns(const bs_stream *s, int32_t unit)
 /* How much a unit is worth keeping: the larger, the longer it stays. */
 typedef double (*slot_keep)(const bs_stream *s, int32_t unit);
 
-/* Minus the expected number of phases until the unit is needed again; a unit that no phase lists goes first. */
+/* Minus the expected number of visits until the unit is needed again; a unit that no phase lists goes first. */
 static double keep_reuse(const bs_stream *s, int32_t unit)
 {
-    const int32_t ahead = s->distance[unit], phases = s->facts.n_phases;
+    const int32_t ahead = s->distance[unit], phase = s->order[ahead];
     if (ahead == 0)
         return -(double)INFINITY;
-    return -(ahead + phases * bs_predict_visits(s, (s->phase + ahead) % phases, s->next_use[unit]));
+    return -(s->after[ahead] + bs_ahead_period(s, phase) * bs_predict_visits(s, phase, s->next_use[unit]));
 }
 
 static double keep_lru(const bs_stream *s, int32_t unit) { return (double)s->slots[unit].last_use; }
@@ -38622,6 +38664,117 @@ void bs_slots_begin(bs_stream *s, int32_t unit, bs_bytes offset, bool guessed, u
 #endif
 /* ==== end src/stream/slots.c ================================================================== */
 
+/* ==== begin src/stream/ahead.c ================================================================ */
+/* stream/ahead.c - of which phases the coming visits will be.
+ *
+ * A run visits its phases in order, but for those of a loop's body, which come again with every trip. Nobody says where
+ * loops are: a phase that is visited again, or one before the last, begins a loop that ends with the last. How often a
+ * run goes round it is expected to be as often as it did when it last came by, twice alike; else once more each time.
+ * So a session and a replay of what it recorded learn the same. A run that fails midway looks like a loop that makes
+ * one trip, and is soon taken for none.
+ * Relies on stream/stream.h. Must never rely on an order of visits: what it learned may be wrong. */
+/* #include "stream/stream.h" */
+
+#if !defined(BS_NO_STREAM)
+
+/* Whether a run that comes to the end of the loop is expected to go back. */
+static bool goes_round(const bs_stream_loop *l)
+{
+    return l->regular ? l->round < l->usual : l->usual > 0 || l->round > 0;
+}
+
+static void add_loop(bs_stream *s, int32_t first, int32_t last)
+{
+    int32_t *link = &s->phases[last].ends;
+    if (s->n_loops == BS_STREAM_LOOPS)
+        return; /* its phases are expected to come once a run */
+    while (*link && s->loops[*link - 1].first > first)
+        link = &s->loops[*link - 1].around;
+    s->loops[s->n_loops++] = (bs_stream_loop){first, last, *link, 0, 1, false};
+    *link = s->n_loops;
+    for (int32_t j = first; j <= last; j++) {
+        int32_t *inner = &s->phases[j].loop;
+        if (!*inner || last - first < s->loops[*inner - 1].last - s->loops[*inner - 1].first)
+            *inner = s->n_loops;
+    }
+}
+
+void bs_ahead_learn(bs_stream *s, int32_t phase)
+{
+    const int32_t from = s->phase;
+    for (int32_t k = from < 0 ? 0 : s->phases[from].ends; k; k = s->loops[k - 1].around) {
+        bs_stream_loop *l = &s->loops[k - 1];
+        if (l->first == phase) {
+            l->regular = l->regular && l->round < l->usual;
+            l->round += l->round < INT32_MAX;
+            return;
+        }
+        l->regular = l->round == l->usual;
+        l->usual = l->round;
+        l->round = 0;
+    }
+    if (phase <= from && phase != (from + 1) % s->facts.n_phases)
+        add_loop(s, phase, from);
+}
+
+int32_t bs_ahead_period(const bs_stream *s, int32_t phase)
+{
+    const int32_t loop = s->phases[phase].loop;
+    const bs_stream_loop *l = &s->loops[loop ? loop - 1 : 0];
+    return loop && goes_round(l) ? l->last - l->first + 1 : s->facts.n_phases;
+}
+
+/* ------------------------------------------------------------------------------------------------ the order */
+
+typedef struct ahead_walk {
+    int32_t at, listed;
+    double visits, ns;
+    bool timed;
+} ahead_walk;
+
+/* The phase after w->at: a loop's first one again where it is not listed yet. Other rounds bring nothing new, but take
+ * their time. */
+static int32_t next_phase(const bs_stream *s, ahead_walk *w)
+{
+    for (int32_t k = w->at < 0 ? 0 : s->phases[w->at].ends; k; k = s->loops[k - 1].around) {
+        const bs_stream_loop *l = &s->loops[k - 1];
+        const int32_t place = s->phases[l->first].place, left = bs_max_i32(l->usual - l->round, 1);
+        if (!goes_round(l))
+            continue;
+        if (place == 0)
+            return l->first;
+        const double rounds = left - (l->first <= s->phase && s->phase <= l->last);
+        w->ns += rounds * (w->ns - s->until_ns[place]);
+        w->visits += rounds * (w->visits + 1 - s->after[place]);
+    }
+    return (w->at + 1) % s->facts.n_phases;
+}
+
+void bs_ahead_order(bs_stream *s)
+{
+    ahead_walk w = {s->phase, 0, 0, 0, true};
+    for (int32_t j = 0; j < s->facts.n_phases; j++)
+        s->phases[j].place = 0;
+    s->n_timed = 0;
+    while (w.listed < s->facts.n_phases) {
+        const double ns = w.at < 0 ? 0 : s->phases[w.at].compute_ns;
+        w.ns += ns > 0 ? ns : 0;
+        w.timed = w.timed && ns >= 0;
+        w.at = next_phase(s, &w);
+        w.visits++;
+        if (s->phases[w.at].place)
+            continue;
+        s->phases[w.at].place = ++w.listed;
+        s->order[w.listed] = w.at;
+        s->after[w.listed] = w.visits;
+        s->until_ns[w.listed] = w.ns;
+        s->n_timed += w.timed;
+    }
+}
+
+#endif
+/* ==== end src/stream/ahead.c ================================================================== */
+
 /* ==== begin src/stream/predict.c ============================================================== */
 /* stream/predict.c - which units the next visits will need.
  *
@@ -38668,6 +38821,7 @@ bs_bytes bs_predict_tables(const bs_stream_facts *facts, bs_phase_state *phases)
         const int64_t counts = routed ? table_counts(facts->phases[j].n_units, facts->phases[before].n_units) : 0;
         if (phases) {
             phases[j].before = counts > 0 ? before : -1;
+            phases[j].rows = counts > 0 ? facts->phases[before].n_units : 0;
             phases[j].table = used;
         }
         used = bs_bytes_add(used, bs_bytes_array(counts, sizeof(uint16_t)));
@@ -38712,14 +38866,37 @@ static void follow_choices(bs_stream *s, int32_t phase)
     s->following = phase;
 }
 
+/* Whether the table of a phase is about what was chosen last: the routed phase visited last is the one that usually
+ * is. */
+static bool follows_choices(const bs_stream *s, int32_t phase)
+{
+    const int32_t before = s->phases[phase].before;
+    return before >= 0 && (s->routed < 0 || s->routed == before);
+}
+
+/* A phase that came after another routed phase than usual twice in a row, as in a loop, has it before it from now on,
+ * if there is room; its table begins anew. */
+static void meet_stranger(bs_stream *s, int32_t phase)
+{
+    bs_phase_state *state = &s->phases[phase];
+    if (!state->strange || s->facts.phases[s->routed].n_units > state->rows) {
+        state->strange = true;
+        return;
+    }
+    state->before = s->routed;
+    state->strange = false;
+    memset(table_row(s, phase, 0), 0,
+           (size_t)table_counts(s->facts.phases[phase].n_units, state->rows) * sizeof(uint16_t));
+}
+
 /* Predicts the next routed phase. No other routed phase lies between it and the visit in progress. */
 static void follow_visit(bs_stream *s)
 {
     for (int32_t d = 1; d <= s->facts.n_phases; d++) {
-        const int32_t phase = (s->phase + d) % s->facts.n_phases;
+        const int32_t phase = s->order[d];
         if (!s->facts.phases[phase].router)
             continue;
-        if (s->phases[phase].before < 0)
+        if (!follows_choices(s, phase))
             s->following = -1;
         else if (s->following != phase)
             follow_choices(s, phase);
@@ -38810,8 +38987,9 @@ void bs_predict_distances(bs_stream *s)
 {
     for (int32_t u = 0; u < s->facts.n_units; u++)
         s->distance[u] = 0;
+    bs_ahead_order(s);
     for (int32_t d = 1; d <= s->facts.n_phases; d++) {
-        const bs_stream_phase *phase = &s->facts.phases[(s->phase + d) % s->facts.n_phases];
+        const bs_stream_phase *phase = &s->facts.phases[s->order[d]];
         for (int32_t k = phase->first_unit; k < phase->first_unit + phase->n_units; k++) {
             const int32_t u = s->facts.uses[k];
             if (s->distance[u] != 0)
@@ -38948,8 +39126,12 @@ static void update_tables(bs_stream *s, int32_t j, int32_t count)
     const bs_stream_phase *phase = &s->facts.phases[j];
     for (int32_t k = 0; k < phase->n_units; k++)
         s->score[k] = was_needed(s, phase->first_unit + k);
-    if (s->phases[j].before >= 0 && s->phases[s->phases[j].before].visits > 0)
+    if (follows_choices(s, j) && s->routed >= 0) {
+        s->phases[j].strange = false;
         count_transitions(s, j);
+    } else if (s->routed >= 0 && s->phases[j].before >= 0) {
+        meet_stranger(s, j);
+    }
     for (int32_t k = phase->first_unit; k < phase->first_unit + phase->n_units; k++) {
         const double now = s->score[k - phase->first_unit];
         average(&s->phases[j].error_rate, (now - s->rate[k]) * (now - s->rate[k]));
@@ -38980,10 +39162,11 @@ void bs_predict_visit(bs_stream *s, int32_t phase, const int32_t *units, int32_t
             s->slots[units[i]].in_visit = true;
         if (state->predicted)
             rate_look_ahead(s, phase, count);
-        if (state->before >= 0)
+        if (follows_choices(s, phase))
             average(&state->error_transition, rate_statistics(s, phase, BS_PREDICT_TRANSITION, count));
         average(&state->error_frequency, rate_statistics(s, phase, BS_PREDICT_FREQUENCY, count));
         update_tables(s, phase, count);
+        s->routed = phase;
         for (int32_t i = 0; i < count; i++)
             s->slots[units[i]].in_visit = false;
     }
@@ -39022,17 +39205,13 @@ static double waiting_for_lanes(const bs_stream *s)
     return ns;
 }
 
-/* Time from now until the visit `ahead` phases away; infinite when a phase on the way was never timed. */
+/* Time from now until the next visit of the phase `ahead` in order; infinite when a phase on the way was never
+ * timed. */
 static double time_until(const bs_stream *s, int32_t ahead, uint64_t now)
 {
-    double ns = 0;
-    for (int32_t d = 0; d < ahead; d++) {
-        const double phase = s->phases[(s->phase + d) % s->facts.n_phases].compute_ns;
-        if (phase < 0)
-            return (double)INFINITY;
-        ns += phase;
-    }
-    ns += waiting_for_lanes(s);
+    if (ahead > s->n_timed)
+        return (double)INFINITY;
+    const double ns = s->until_ns[ahead] + waiting_for_lanes(s);
     const double gone = (double)bs_since(now, s->visit_ns) - (double)bs_stream_stalled(s, now);
     return ns - gone > ns / 8 ? ns - gone : ns / 8; /* longer than usual, or between runs: assume little, but some */
 }
@@ -39046,7 +39225,7 @@ static double damage(const bs_stream *s, bs_bytes offset, bs_bytes bytes, int32_
     double ns = 0;
     for (int32_t u = bs_slots_overlap(s, offset, bytes, -1); u >= 0; u = bs_slots_overlap(s, offset, bytes, u)) {
         const int32_t far = s->distance[u];
-        const double needed = far == 0 ? 0 : bs_predict_use(s, (s->phase + far) % s->facts.n_phases, s->next_use[u]);
+        const double needed = far == 0 ? 0 : bs_predict_use(s, s->order[far], s->next_use[u]);
         const bool spent = s->slots[u].guessed; /* an unused guess: its load would have been in vain */
         if (far <= ahead && needed >= p)
             return (double)INFINITY; /* the victim is needed no later, and is no less likely to be */
@@ -39082,11 +39261,11 @@ static bool find_place(bs_stream *s, bs_bytes bytes, guess_place *place)
 /* The times by which the guesses for a phase are weighed; constant while they are tried one after the other. */
 typedef struct guess_time {
     uint64_t now;
-    int32_t ahead;
+    int32_t ahead; /* its place in order */
     double next, until; /* time until the next visit, and until the visit of the guessed phase */
 } guess_time;
 
-/* Whether anything of the unit can be read for the visit `ahead` phases away. */
+/* Whether anything of the unit can be read for the next visit of the phase `ahead` in order. */
 static bool may_be_guessed(const bs_stream *s, int32_t unit, int32_t ahead)
 {
     const bs_slot *slot = &s->slots[unit];
@@ -39140,9 +39319,9 @@ static bool rank_guesses(bs_stream *s, int32_t phase, int32_t ahead)
  * Kimbrel et al., 1996). */
 static bool is_pressed(const bs_stream *s, double next)
 {
-    double reading = 0, until = next;
+    double reading = 0;
     for (int32_t ahead = 1; ahead <= s->facts.n_phases; ahead++) {
-        const int32_t phase = (s->phase + ahead) % s->facts.n_phases;
+        const int32_t phase = s->order[ahead];
         const bs_stream_phase *facts = &s->facts.phases[phase];
         for (int32_t k = facts->first_unit; k < facts->first_unit + facts->n_units; k++) {
             const int32_t unit = s->facts.uses[k];
@@ -39151,9 +39330,8 @@ static bool is_pressed(const bs_stream *s, double next)
                                  : 0;
             reading += p > STREAM_LIKELY ? bs_stream_read_ns(s, unit) : 0;
         }
-        if (reading > 0 && next + STREAM_SLACK * reading >= until)
+        if (reading > 0 && next + STREAM_SLACK * reading >= next + (s->until_ns[ahead] - s->until_ns[1]))
             return true;
-        until += s->phases[phase].compute_ns < 0 ? 0 : s->phases[phase].compute_ns;
     }
     return false;
 }
@@ -39164,7 +39342,7 @@ bool bs_stream_guess(bs_stream *s, uint64_t now, bs_stream_chunk *chunk)
     const bool pressed = is_pressed(s, time.next);
     guess_place place = {{0}, {0}, false};
     for (int32_t ahead = 1; ahead <= s->facts.n_phases; ahead++) {
-        const int32_t phase = (s->phase + ahead) % s->facts.n_phases;
+        const int32_t phase = s->order[ahead];
         const bs_stream_phase *facts = &s->facts.phases[phase];
         if (!rank_guesses(s, phase, ahead))
             continue;
@@ -39216,7 +39394,7 @@ static int32_t most_of_a_phase(const bs_stream_facts *f)
 
 static void carve_stream(bs_carver *c, const bs_stream_facts *f, bs_stream *s)
 {
-    enum { UNITS, PHASES, USES, MOST };
+    enum { UNITS, PHASES, USES, MOST, PLACES };
     static const bs_carved arrays[] = {
         BS_CARVED(bs_stream, slots, UNITS),     BS_CARVED(bs_stream, phases, PHASES),
         BS_CARVED(bs_stream, rate, USES),       BS_CARVED(bs_stream, recent, USES),
@@ -39226,9 +39404,10 @@ static void carve_stream(bs_carver *c, const bs_stream_facts *f, bs_stream *s)
         BS_CARVED(bs_stream, chosen, USES),     BS_CARVED(bs_stream, expected, USES),
         BS_CARVED(bs_stream, distance, UNITS),  BS_CARVED(bs_stream, next_use, UNITS),
         BS_CARVED(bs_stream, needed, UNITS),    BS_CARVED(bs_stream, present, UNITS),
-        BS_CARVED(bs_stream, by_offset, UNITS),
+        BS_CARVED(bs_stream, by_offset, UNITS), BS_CARVED(bs_stream, order, PLACES),
+        BS_CARVED(bs_stream, after, PLACES),    BS_CARVED(bs_stream, until_ns, PLACES),
     };
-    const int64_t counts[] = {f->n_units, f->n_phases, f->n_uses, most_of_a_phase(f)};
+    const int64_t counts[] = {f->n_units, f->n_phases, f->n_uses, most_of_a_phase(f), (int64_t)f->n_phases + 1};
     BS_CARVE_ARRAYS(c, s, arrays, counts);
     s->transitions = bs_carve_bytes(c, bs_predict_tables(f, NULL));
 }
@@ -39263,7 +39442,7 @@ void bs_stream_init(bs_stream *s, const bs_stream_facts *facts, void *memory)
         s->slots[u].evicted_for = -1;
     s->miss_rate = 1; /* until it is known that visits need not wait, assume that guesses delay them */
     s->phase = -1;
-    s->following = -1;
+    s->following = s->routed = -1;
     s->window_end = STREAM_WINDOW;
     s->pause_visits = STREAM_WINDOW;
     bs_predict_distances(s);
@@ -39350,6 +39529,7 @@ void bs_stream_visit(bs_stream *s, int32_t phase, const int32_t *units, int32_t 
 {
     bs_stream_leave(s);
     end_phase_time(s, now);
+    bs_ahead_learn(s, phase);
     bs_predict_visit(s, phase, units, count);
     s->phase = phase;
     s->visits++;

@@ -973,8 +973,8 @@ bs_value bs_gather(bs_graph *graph, bs_router router, const bs_value *values, bs
  *
  * Between begin and end values of the body are built as those of any path: from carried values, slices, and rows of the
  * outside by bs_scatter(graph, loop, 0, x). What a loop gives is of the domain around it and is read after its end.
- * Loops stand in loops, up to 8 deep, and end in the order opposite to that in which they begin. So far their weights
- * are resident, and no carried value of patches may need a halo.
+ * Loops stand in loops, up to 8 deep, and end in the order opposite to that in which they begin. No carried value of
+ * patches may need a halo.
  *
  * A row makes as many trips as its `count` says, or as dimension 0 of `over` has in the run, or `bound`, and none after
  * a trip whose predicate does not hold. BS_ERROR_DATA, which names loop and row: a count beyond the bound; or, without
@@ -1204,10 +1204,11 @@ bs_weights bs_weights_from_table(const bs_tensor_table *table);
  * they are needed, and before that when it can be guessed. A guess that was wrong costs time only: results are the same
  * bytes whatever fits, whatever is guessed and whatever the storage does.
  *
- *   unit    what is loaded at once: the weights of one path of a router (a block with the blocks inside it), or of a
+ *   unit    what is loaded at once: the weights of one path of a router (with the blocks and loops inside it), or of a
  *           block that every run goes through. Weights outside blocks, or of several units, tables of routers and
  *           constants stay resident.
- *   phase   a step of the plan that needs units: of those paths that a router chose, or always the same
+ *   phase   a step of the plan that needs units: of those paths that a router chose, or always the same. In the body of
+ *           a loop it comes with every trip.
  *   chunk   one read, at most chunk_bytes or the weights of one layer. Demand waits for at most one.
  *   lane    a reader thread. It reads and prepares (packs, transforms) what it read.
  *

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: da25533325ec098d32d55adeb77740a40012882b4c517742f7295674634cc497
+ * sha256 of the parts: 3b3756c3eeaee8d1bbffbee47b70e8e7ee227c839753b5e065ccaec44c504bc2
  */
 #include "brainstorm.h"
 
@@ -566,6 +566,7 @@ typedef struct bs_domain {
     int32_t top;              /* the domain without a router that it is or descends from */
     /* PATH: the outermost PATH domain that it is or descends from, if no loop is between it and the rows; else 0 */
     int32_t outermost;
+    int32_t routed;           /* PATH: the outermost path of a router, not of a loop, that it is or is in; else 0 */
     int32_t loop;             /* the innermost loop in whose body it is (its router); 0 none */
     int32_t next;             /* PATH: another PATH domain of its router; 0 none */
     int32_t child[2];
@@ -1498,6 +1499,11 @@ static inline bs_dtype bs_plan_stored(const bs_plan *plan, int32_t value)
 static inline bool bs_plan_is_stored(const bs_plan *plan, int32_t value)
 {
     return plan->values[value].storage == BS_STORAGE_TRANSIENT || plan->values[value].storage == BS_STORAGE_SCRATCH;
+}
+/* Whether an instruction decides which rows make a trip of a loop. */
+static inline bool bs_instr_loops(const bs_plan *plan, const bs_instr *i)
+{
+    return i->kind == BS_INSTR_ROUTE && bs_router_loops(plan->graph, plan->graph->nodes[i->node].router);
 }
 /* The ROWS or PATCHES domain that `domain` is or descends from; 0 for the root. */
 int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain);

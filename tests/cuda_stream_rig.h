@@ -14,9 +14,9 @@
 
 enum { RUNS = 4, MOST_FLOATS = 1 << 12, SECONDS = 200 /* that one test may take */ };
 
-typedef enum kind { MOE, CHAIN, CELLS, EQUAL, KINDS } kind;
-static const char *const kind_names[KINDS] = {"mixture of experts", "chain of blocks", "patches with paths",
-                                              "equal experts"};
+typedef enum kind { MOE, CHAIN, CELLS, EQUAL, STEPS, TILES, KINDS } kind;
+static const char *const kind_names[KINDS] = {"mixture of experts", "chain of blocks",   "patches with paths",
+                                              "equal experts",      "loop with experts", "loop in tiles"};
 
 /* ----------------------------------------------------------------------------------------------------- networks */
 
@@ -100,9 +100,43 @@ static inline void build_cells(bs_graph *g)
     bs_output(g, "out", bs_assemble(g, bs_gather(g, r, out, (bs_value){0}, NULL)));
 }
 
+static inline bs_value small_block(bs_graph *g, bs_value x, const char *name)
+{
+    bs_block_begin(g, name);
+    const bs_value y = bs_linear(g, x, &(bs_linear_desc){.name = name, .out = 12, .act = BS_RELU});
+    bs_block_end(g);
+    return y;
+}
+
+/* Rows make as many trips as their scores say, behind experts. A body of one block, or of a block, experts, and a loop
+ * with a block. */
+static inline void build_loop(bs_graph *g, bool whole)
+{
+    bs_value trips, x = bs_rows(g, bs_input(g, "in", BS_F32, BS_SHAPE2(bs_symbol(g, "N", 10), 12)), (bs_value){0});
+    bs_topk(g, bs_linear(g, x, &(bs_linear_desc){.name = "trips", .out = 5}), 1, &trips);
+    x = expert_layer(g, x, 0, 4, 1, false);
+    const bs_router steps = bs_loop_begin(g, x, trips, &(bs_loop_desc){.name = "steps", .bound = 5});
+    const bs_value before = bs_loop_carry(g, steps, x);
+    bs_value y = small_block(g, before, "cell");
+    if (whole) {
+        y = expert_layer(g, y, 1, 4, 2, false);
+        const bs_router again = bs_loop_begin(g, y, (bs_value){0}, &(bs_loop_desc){.name = "again", .bound = 2});
+        const bs_value was = bs_loop_carry(g, again, y);
+        y = bs_loop_next(g, again, was, bs_clip(g, bs_add(g, was, small_block(g, was, "inner")), -4, 4));
+        bs_loop_end(g, again, (bs_value){0});
+    }
+    x = bs_loop_next(g, steps, before, y);
+    bs_loop_end(g, steps, (bs_value){0});
+    bs_output(g, "out", bs_collect(g, small_block(g, x, "leave")));
+}
+
+static inline void build_steps(bs_graph *g) { build_loop(g, true); }
+static inline void build_tiles(bs_graph *g) { build_loop(g, false); }
+
 static inline const bs_graph *build(kind k)
 {
-    static void (*const builders[KINDS])(bs_graph *) = {build_moe, build_chain, build_cells, build_equal};
+    static void (*const builders[KINDS])(bs_graph *) = {build_moe,   build_chain, build_cells,
+                                                       build_equal, build_steps, build_tiles};
     bs_arena arena;
     bs_error error = {BS_OK, NULL, 0, 0, ""};
     n_names = 0;
@@ -189,7 +223,7 @@ static inline void rig_close(rig *r)
 /* Run `turn`, with the input and the extents that belong to it. */
 static inline bs_status run(rig *r, kind k, int32_t turn)
 {
-    const bool rows = k == MOE || k == EQUAL;
+    const bool rows = k != CHAIN && k != CELLS;
     const int64_t a = rows ? 10 - 4 * (turn % 3) : 12 - 3 * (turn % 3), b = 12 - (rows ? 0 : 2 * (turn % 2));
     const bs_buffer in = rows ? (bs_buffer){input, BS_F32, 2, {a, b}, {0}}
                               : (bs_buffer){input, BS_F32, 3, {4, a, b}, {0}};

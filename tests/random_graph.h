@@ -215,7 +215,12 @@ static inline void rg_loop(random_graph *rg, int32_t depth)
     rg_body_begin(rg, &b, line);
     for (int32_t i = 0; i < 2 && rg->g->status == BS_OK; i++) {
         const int32_t inside = rg->g->routers[b.loop.id].path_domains;
+        const bool block = rg_flip(40);
+        if (block)
+            bs_block_begin(rg->g, rg_name(rg, "step", rg->n_names, ""));
         rg_ops(rg, inside, check_below(4));
+        if (block)
+            bs_block_end(rg->g);
         if (rg_flip(30))
             rg_block(rg, inside, 2);
         if (rg_flip(30))

@@ -1,4 +1,5 @@
-/* store_nets.h - networks whose weights come and go: experts, a chain of blocks, patches with exits, deep blocks.
+/* store_nets.h - networks whose weights come and go: experts, a chain of blocks, patches with exits, loops of rows,
+ * in tiles and of whole images, deep blocks.
  * Owns the graph. Relies on check.h. Must never hold more than one graph. */
 #ifndef BS_TEST_STORE_NETS_H
 #define BS_TEST_STORE_NETS_H
@@ -6,9 +7,10 @@
 #include "brainstorm.h"
 #include "check.h"
 
-typedef enum kind { MOE, CHAIN, EXITS, KINDS, DEEP = KINDS, ALL_KINDS } kind;
-static const char *const kind_names[ALL_KINDS] = {"mixture of experts", "chain of blocks", "patches with exits",
-                                                  "deep blocks"};
+typedef enum kind { MOE, CHAIN, EXITS, STEPS, TILES, ROUNDS, KINDS, DEEP = KINDS, ALL_KINDS } kind;
+static const char *const kind_names[ALL_KINDS] = {
+    "mixture of experts", "chain of blocks", "patches with exits", "loop with experts", "loop in tiles",
+    "loop of images",     "deep blocks"};
 
 static _Alignas(64) uint8_t graph_memory[1 << 20];
 static char names[256][24];
@@ -108,6 +110,83 @@ static inline void build_exits(bs_graph *g)
     bs_output(g, "out", bs_assemble(g, bs_gather(g, outer, out, (bs_value){0}, NULL)));
 }
 
+static inline bs_value linear_block(bs_graph *g, bs_value x, const char *name, int32_t out)
+{
+    bs_block_begin(g, name);
+    const bs_value y = bs_linear(g, x, &(bs_linear_desc){.name = name, .out = out, .act = BS_RELU});
+    bs_block_end(g);
+    return y;
+}
+
+/* Rows make as many trips as their scores say. In the body blocks, experts that are foretold, a loop with a block. */
+static inline void build_steps(bs_graph *g)
+{
+    const bs_value none = {0};
+    bs_value trips,
+        x = bs_rows(g, bs_input(g, "in", BS_F32, BS_SHAPE2(bs_symbol(g, "N", 12), 24)), none);
+    bs_topk(g, bs_linear(g, x, &(bs_linear_desc){.name = "trips", .out = 5}), 1, &trips);
+    x = linear_block(g, x, "enter", 24);
+    const bs_router steps = bs_loop_begin(g, x, trips, &(bs_loop_desc){.name = "steps", .bound = 5});
+    const bs_value before = bs_loop_carry(g, steps, x);
+    bs_value h = bs_add(g, before, linear_block(g, linear_block(g, before, "wide", 50), "narrow", 24));
+    const bs_value score = bs_linear(g, h, &(bs_linear_desc){.name = "score0", .out = 4});
+    bs_look_ahead(g, score, "route0");
+    h = linear_block(g, h, "between", 24);
+    moe_layer(g, &h, score, 0, 4);
+    const bs_router again = bs_loop_begin(g, h, none, &(bs_loop_desc){.name = "again", .bound = 3});
+    const bs_value was = bs_loop_carry(g, again, h);
+    h = bs_loop_next(g, again, was, bs_clip(g, bs_add(g, was, linear_block(g, was, "inner", 24)), -4, 4));
+    bs_loop_end(g, again, none);
+    x = bs_loop_next(g, steps, before, h);
+    bs_loop_end(g, steps, none);
+    bs_output(g, "out", bs_collect(g, linear_block(g, x, "leave", 24)));
+}
+
+/* A body of one block, which may go round in tiles; experts before and after it. */
+static inline void build_tiles(bs_graph *g)
+{
+    bs_value trips, x = bs_rows(g, bs_input(g, "in", BS_F32, BS_SHAPE2(bs_symbol(g, "N", 12), 24)), (bs_value){0});
+    moe_layer(g, &x, bs_linear(g, x, &(bs_linear_desc){.name = "score0", .out = 3}), 0, 3);
+    bs_topk(g, bs_linear(g, x, &(bs_linear_desc){.name = "trips", .out = 7}), 1, &trips);
+    const bs_router loop = bs_loop_begin(g, x, trips, &(bs_loop_desc){.name = "steps", .bound = 6});
+    const bs_value before = bs_loop_carry(g, loop, x);
+    bs_block_begin(g, "cell");
+    const bs_value h = bs_linear(g, before, &(bs_linear_desc){.name = "cell.a", .out = 40, .act = BS_RELU}),
+                   y = bs_clip(g, bs_linear(g, h, &(bs_linear_desc){.name = "cell.b", .out = 24}), -2, 2);
+    bs_block_end(g);
+    x = bs_loop_next(g, loop, before, y);
+    bs_loop_end(g, loop, bs_slice(g, y, &(bs_slice_desc){.length = 1}));
+    moe_layer(g, &x, bs_linear(g, x, &(bs_linear_desc){.name = "score1", .out = 3}), 1, 3);
+    bs_output(g, "out", bs_collect(g, x));
+}
+
+/* Convolutions of the root, in two loops in a loop: no halo goes from trip to trip. */
+static inline void build_rounds(bs_graph *g)
+{
+    const bs_value none = {0};
+    bs_value x = bs_input(g, "in", BS_F32, BS_SHAPE3(4, bs_symbol(g, "H", 20), bs_symbol(g, "W", 20)));
+    const bs_router outer = bs_loop_begin(g, x, none, &(bs_loop_desc){.name = "outer", .bound = 2});
+    const bs_value first = bs_loop_carry(g, outer, x);
+    bs_value y = first;
+    for (int32_t b = 0; b < 2; b++) {
+        const bs_loop_desc desc = {.name = name_of("inner", b, "", -1), .bound = 3};
+        const bs_router inner = bs_loop_begin(g, y, none, &desc);
+        const bs_value was = bs_loop_carry(g, inner, y);
+        bs_value h = was;
+        for (int32_t i = 0; i < 2; i++) {
+            const char *name = name_of("c", b, "_", i);
+            bs_block_begin(g, name);
+            h = bs_conv2d(g, h, &(bs_conv2d_desc){.name = name, .out = i ? 4 : 16 + b, .kernel = 1, .act = BS_RELU});
+            bs_block_end(g);
+        }
+        y = bs_loop_next(g, inner, was, bs_clip(g, h, -2, 2));
+        bs_loop_end(g, inner, none);
+    }
+    x = bs_loop_next(g, outer, first, y);
+    bs_loop_end(g, outer, none);
+    bs_output(g, "out", x);
+}
+
 /* Many layers a chunk: narrow weights that are widened need more staging than is read. */
 static inline void build_deep(bs_graph *g)
 {
@@ -126,7 +205,8 @@ static inline void build_deep(bs_graph *g)
 
 static const bs_graph *build(kind k)
 {
-    static void (*const builders[ALL_KINDS])(bs_graph *) = {build_moe, build_chain, build_exits, build_deep};
+    static void (*const builders[ALL_KINDS])(bs_graph *) = {build_moe,   build_chain,  build_exits, build_steps,
+                                                           build_tiles, build_rounds, build_deep};
     bs_arena arena;
     n_names = 0;
     bs_arena_init(&arena, "graph", graph_memory, sizeof graph_memory);

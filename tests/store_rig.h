@@ -80,7 +80,7 @@ static inline bool rig_start(rig *r, const setup *s) { return rig_plan(r, s) && 
 /* Run `turn`, with the input and the extents that belong to it. */
 static inline bs_status run(rig *r, kind k, int32_t turn)
 {
-    const bool rows = k == MOE || k == DEEP;
+    const bool rows = k != CHAIN && k != EXITS && k != ROUNDS;
     const int64_t a = rows ? 12 - 5 * (turn % 3) : 20 - 3 * (turn % 3), b = rows ? 24 : 20 - 4 * (turn % 2);
     const bs_buffer in = rows ? (bs_buffer){input, BS_F32, 2, {a, b}, {0}}
                               : (bs_buffer){input, BS_F32, 3, {4, a, b}, {0}};

@@ -42,6 +42,7 @@ typedef struct world {
     mark marks[MOST_MARKS];
     lane lanes[MOST_LANES];
     int32_t n_lanes, phase, error_percent;
+    int32_t back[MOST_PHASES]; /* where a run usually goes after this phase, instead of on */
     uint64_t now, visits, asked, bytes;
     int64_t future[MOST_UNITS];
     int32_t failing; /* the unit whose chunk comes back with an error right now; -1 */
@@ -53,7 +54,7 @@ typedef struct world {
 /* What was seen to happen: a script that stops reaching something must not go unnoticed. */
 typedef struct coverage {
     int64_t guesses, upgrades, dropped, resumed, late_chunks, evictions, guess_failed, demand_failed, hits, pauses,
-        gave_way;
+        gave_way, rounds;
 } coverage;
 
 static world w;
@@ -191,8 +192,32 @@ static inline void check_stats(void)
         wrong("more guesses were useful than were loaded");
 }
 
+/* All phases are expected once, none before those that come earlier, and a unit by the first phase that lists it. */
+static inline void check_order(void)
+{
+    const bs_stream *s = &w.stream;
+    bool listed[MOST_PHASES] = {false}, met[MOST_UNITS] = {false};
+    for (int32_t d = 1; d <= w.facts.n_phases; d++) {
+        const int32_t phase = s->order[d];
+        if (phase < 0 || phase >= w.facts.n_phases || listed[phase]) {
+            wrong("a phase is expected twice, or there is none");
+            return;
+        }
+        listed[phase] = true;
+        if (!(s->after[d] >= d && s->until_ns[d] >= 0) ||
+            (d > 1 && (s->after[d] < s->after[d - 1] + 1 || s->until_ns[d] < s->until_ns[d - 1])))
+            wrong("what is expected later comes earlier");
+        for (int32_t k = w.phases[phase].first_unit; k < w.phases[phase].first_unit + w.phases[phase].n_units; k++) {
+            if (!met[w.uses[k]] && (s->distance[w.uses[k]] != d || s->next_use[w.uses[k]] != k))
+                wrong("a unit is expected elsewhere than where it is needed next");
+            met[w.uses[k]] = true;
+        }
+    }
+}
+
 static inline void check_all(void)
 {
+    check_order();
     check_extents();
     check_lanes();
     check_units();

@@ -2,6 +2,18 @@
 #ifndef BS_TEST_SWEEP_LOOPS_H
 #define BS_TEST_SWEEP_LOOPS_H
 
+/* Whether phases lie in a loop: one that is visited in every trip, one before, one behind. */
+static bool visits_again(const bs_plan *p)
+{
+    int32_t crossed = 0;
+    for (int32_t k = 0, open = -1; k < p->n_top; k++) {
+        open = bs_instr_loops(p, &p->instrs[k]) ? k : open;
+        crossed += open >= 0 && p->instrs[k].phase > 0;
+        open = p->instrs[k].phase >= 0 ? -1 : open;
+    }
+    return crossed > 2;
+}
+
 /* What ends a loop, or follows a carried value, is said not to be needed; and a loop to end somewhere else. */
 static void tell_of_loops(tally *t)
 {
@@ -25,6 +37,33 @@ static void tell_of_loops(tally *t)
             tell(t);
         }
         plan->routers[r].again = again;
+    }
+}
+
+/* The phase before a decision of a loop is said to go on behind it, with all that the next one lists. */
+static void tell_of_phases_across(tally *t)
+{
+    for (int32_t k = 1; k < plan->n_top; k++) {
+        const int64_t refused = t->refused;
+        int32_t before = k - 1, after = k + 1;
+        while (before >= 0 && plan->instrs[before].phase < 0)
+            before--;
+        while (after < plan->n_top && plan->instrs[after].phase < 0)
+            after++;
+        if (!bs_instr_loops(plan, &plan->instrs[k]) || before < 0 || after >= plan->n_top)
+            continue;
+        const int32_t phase = plan->instrs[before].phase;
+        bs_trace_phase *first = &plan->phases[phase];
+        if (first[0].router != first[1].router)
+            continue;
+        first->n_units += first[1].n_units;
+        memmove(first + 1, first + 2, (size_t)(plan->n_phases - phase - 2) * sizeof *first);
+        plan->n_phases--;
+        for (int32_t i = after; i < plan->n_top; i++)
+            plan->instrs[i].phase -= plan->instrs[i].phase > phase;
+        tell(t);
+        t->silent += t->refused == refused;
+        t->across++;
     }
 }
 

@@ -13,7 +13,7 @@ static against a;
 static flat_source source;
 
 typedef struct coverage {
-    int32_t graphs, plans, regions, mixed, in_tile, breadth, streamed, uses, lowered[BS_LAUNCH_COUNT];
+    int32_t graphs, plans, regions, mixed, in_tile, breadth, streamed, rounds, uses, lowered[BS_LAUNCH_COUNT];
 } coverage;
 
 static bs_graph *new_graph(void)
@@ -101,6 +101,14 @@ static bool run_on_device(rig *r, const bs_graph *g, const bs_plan_desc *d, cons
     return ok;
 }
 
+static bool has_units_in_loops(const bs_plan *p)
+{
+    bool has = false;
+    for (int32_t u = 1; u < p->n_units; u++)
+        has = has || p->graph->domains[p->graph->nodes[p->units[u].node].domain].loop;
+    return has;
+}
+
 static void count_plan(coverage *c, const bs_plan *p)
 {
     c->plans++;
@@ -157,6 +165,7 @@ static bool try_streamed(const bs_graph *g, coverage *c)
         return false;
     }
     c->streamed++;
+    c->rounds += has_units_in_loops(r.plan);
     if (run_on_device(&r, g, &d, &with, c))
         return true;
     printf("  streamed: order %d, %d lanes, %d slots of %d\n", d.order, d.lanes, (int)d.slot_bytes,
@@ -187,7 +196,8 @@ static void test_random_graphs(uint64_t seed, int32_t count, const char *rows)
         "launch modes %d %d %d %d %d\n",
         c.plans, c.regions, c.breadth, c.mixed, c.in_tile, c.streamed, c.uses, c.lowered[0], c.lowered[1], c.lowered[2],
         c.lowered[3], c.lowered[4]);
-    check(c.regions && c.breadth && c.streamed && c.uses, "they reach both orders, and streaming");
+    check(c.regions && c.breadth && c.streamed && c.uses && (c.rounds || !rg_loops),
+          "they reach both orders, and streaming, in loops %d", c.rounds);
 }
 
 int main(int argc, char **argv)

@@ -69,7 +69,7 @@ static void test_failing_reads(kind k)
             if (n == 0) { /* how many there are */
                 wrong += right_runs(&r, k, &s, "wrong without a failure");
                 count = atomic_load(&source.calls);
-                step = 1 + count / 40;
+                step = 1 + count / (k < STEPS ? 40 : 16);
                 rig_close(&r);
                 continue;
             }
@@ -238,7 +238,7 @@ static void test_failing_calls(kind k, bool threads)
                .alone = !threads};
     const bs_stream_plan facts = stream_bytes(&s);
     s.plan.slot_bytes = facts.least_bytes + (facts.all_bytes - facts.least_bytes) / 4;
-    const int64_t calls = calls_of_a_life(k, &s), step = 1 + calls / (threads || WATCHED ? 32 : 128);
+    const int64_t calls = calls_of_a_life(k, &s), step = 1 + calls / (threads || WATCHED || k >= STEPS ? 32 : 128);
     for (int32_t on = 0; on < (threads && WATCHED ? 1 : 2); on++)
         for (int64_t n = 1 + check_below((int32_t)step); n <= calls && wrong == 0; n += step, lives++) {
             device_mood(threads ? (int32_t)n : 0);

@@ -147,10 +147,114 @@ static void test_phases(void)
           "a step of all rows and then tiles are two phases of one unit, the next block another region");
 }
 
+/* ------------------------------------------------------------------------------------------------------- loops */
+
+static bs_value block_of(bs_graph *g, bs_value x, const char *block, const char *name)
+{
+    bs_block_begin(g, block);
+    const bs_value y = bs_linear(g, x, &(bs_linear_desc){.name = name, .out = 8});
+    bs_block_end(g);
+    return y;
+}
+
+/* A block before a loop, two in its body and two paths of a router, one behind it. One block of the body is that of
+ * what stands before the loop: all of it is one block. */
+static bs_graph *looping(void)
+{
+    bs_graph *g = new_graph();
+    const bs_value rows = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(BS_UPTO(32), 8)), none);
+    bs_block_begin(g, "net");
+    const bs_value x = bs_linear(g, rows, &(bs_linear_desc){.name = "in", .out = 8});
+    const bs_router loop = bs_loop_begin(g, x, none, &(bs_loop_desc){.name = "steps", .bound = 3});
+    const bs_value before = bs_loop_carry(g, loop, x);
+    bs_value y = bs_linear(g, before, &(bs_linear_desc){.name = "step", .out = 8});
+    y = block_of(g, y, "body", "body");
+    const bs_router r = bs_route(g, y, none, &(bs_route_desc){.name = "route", .paths = 8});
+    bs_value out[8] = {{0}};
+    for (int32_t p = 0; p < 2; p++)
+        out[p] = block_of(g, bs_scatter(g, r, p, y), p ? "right" : "left", p ? "right" : "left");
+    y = bs_loop_next(g, loop, before, bs_gather(g, r, out, none, NULL));
+    bs_loop_end(g, loop, none);
+    y = bs_linear(g, y, &(bs_linear_desc){.name = "out", .out = 8});
+    bs_block_end(g);
+    bs_output(g, "y", bs_collect(g, y));
+    return g;
+}
+
+/* In either order the body is visited by itself: phases of the same block before, in and behind the loop are three. */
+static void test_loops(int32_t order)
+{
+    const bs_graph *g = looping();
+    const bs_plan *p = plan_of(g, &(bs_plan_desc){.slot_bytes = UINT64_MAX, .order = order});
+    bs_stream_unit_facts facts;
+    bs_stream_phase_facts phase;
+    int32_t units[8], net = 0, routed = 0, across = 0, phases = 0;
+    const int32_t of_net = unit_named(p, "net", &facts), router = bs_graph_router_named(g, "route");
+    check(of_net >= 0 && facts.router == 0 && unit_named(p, "body", &facts) >= 0 && facts.router == 0,
+          "blocks of a body are units that every run needs");
+    check(unit_named(p, "left", &facts) >= 0 && facts.router == router && facts.path == 0,
+          "paths of a router in a body are units of its paths");
+    while (bs_plan_phase_get(p, phases, &phase, units) == BS_OK) {
+        net += phase.router == 0 && phase.n_units == 1 && units[0] == of_net;
+        routed += phase.router == router && phase.n_units == 2;
+        phases++;
+    }
+    for (int32_t k = 0, last = -1, over = -1; k < p->n_top; k++) {
+        across += p->instrs[k].phase >= 0 && p->instrs[k].phase == over;
+        last = p->instrs[k].phase >= 0 ? p->instrs[k].phase : last;
+        over = bs_instr_loops(p, &p->instrs[k]) ? last : over;
+    }
+    check(net == 3 && routed == 1 && phases == 5 && across == 0,
+          "order %d: a phase ends where a loop begins or ends: %d of the block around it, %d in all", order, net,
+          phases);
+    check(p->n_regions == 0 || p->routers[1].in_tile == 0, "trips that wait for weights are not made in tiles");
+}
+
+/* Blocks of one body, as many as that, in tiles where they may be. */
+static const bs_plan *tiled_loop(int32_t blocks, bool in_path, int32_t order)
+{
+    bs_graph *g = new_graph();
+    bs_value x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(BS_UPTO(32), 8)), none), out[8] = {{0}}, in = x;
+    bs_router r = {0};
+    if (in_path) {
+        r = bs_route(g, x, none, &(bs_route_desc){.name = "route", .paths = 8});
+        in = bs_scatter(g, r, 3, x);
+    }
+    const bs_router loop = bs_loop_begin(g, in, none, &(bs_loop_desc){.name = "steps", .bound = 3});
+    const bs_value before = bs_loop_carry(g, loop, in);
+    bs_value y = before;
+    for (int32_t b = 0; b < blocks; b++)
+        y = block_of(g, y, b ? "second" : "first", b ? "second" : "first");
+    y = out[3] = bs_loop_next(g, loop, before, y);
+    bs_loop_end(g, loop, none);
+    bs_output(g, "y", bs_collect(g, in_path ? bs_gather(g, r, out, x, NULL) : y));
+    return plan_of(g, &(bs_plan_desc){.slot_bytes = UINT64_MAX, .order = order});
+}
+
+static bool loops_in_tile(const bs_plan *p) { return p->routers[bs_graph_router_named(p->graph, "steps")].in_tile; }
+
+static void test_loops_in_tiles(void)
+{
+    bs_stream_plan all;
+    const bs_plan *p = tiled_loop(1, false, BS_ORDER_DEPTH);
+    bs_plan_stream_get(p, &all);
+    check(loops_in_tile(p) && all.units == 1 && all.phases == 1, "a body of one unit goes round in tiles");
+    p = tiled_loop(2, false, BS_ORDER_DEPTH);
+    bs_plan_stream_get(p, &all);
+    check(!loops_in_tile(p) && all.units == 2 && all.phases == 2, "one of two runs layer by layer, trip after trip");
+    p = tiled_loop(2, true, BS_ORDER_AUTO);
+    bs_plan_stream_get(p, &all);
+    check(loops_in_tile(p) && all.units == 1 && all.phases == 1, "a loop in a path is of that path's unit");
+    check(!loops_in_tile(tiled_loop(1, false, BS_ORDER_AUTO)), "weights of a body alone are no reason for tiles");
+}
+
 int main(void)
 {
     test_look_ahead();
     test_units();
     test_phases();
+    for (int32_t order = 0; order < 3; order++)
+        test_loops(order);
+    test_loops_in_tiles();
     return check_end();
 }

@@ -23,8 +23,8 @@ static bs_graph *new_graph(void)
 /* What the random graphs and their plans held: a generator that stops making something must not go unnoticed. */
 typedef struct coverage {
     int32_t graphs, refused, plans, sound, moved, noticed, regions, in_tile, torn, in_place, frames, loads, packed,
-        fills, slabs, forced, sizes, streamed, uses, makers, kept, counted, loops, nested, looping_tiles,
-        turns, grown, around;
+        fills, slabs, forced, sizes, streamed, uses, makers, kept, counted, loops, nested, looping_tiles, looping_units,
+        looping_paths, tiled_units, rounds, turns, grown, around;
 } coverage;
 
 static void count_plan(coverage *c, const bs_plan *p)
@@ -121,6 +121,22 @@ static bool plan_somehow(rig *r, const bs_graph *g, bs_plan_desc *d)
     return r->error.status == BS_ERROR_LIMIT && rig_plan(r, g, d);
 }
 
+/* Units whose weights are in bodies of loops, of all rows or in tiles, of paths in bodies; plans whose phases were
+ * visited more often than there were runs. */
+static void count_rounds(coverage *c, const bs_plan *p, uint64_t visits)
+{
+    for (int32_t u = 1; u < p->n_units; u++) {
+        const bs_domain *d = &p->graph->domains[p->graph->nodes[p->units[u].node].domain];
+        c->looping_units += d->loop != 0;
+        c->looping_paths += d->loop != 0 && d->routed != 0 && d->outermost == 0;
+    }
+    for (int32_t k = 0; k < p->n_parts; k++)
+        for (int32_t i = p->parts[k].first; i < p->parts[k].first + p->parts[k].count; i++)
+            c->tiled_units += p->parts[k].unit && p->nodes[p->instrs[i].node].unit == p->parts[k].unit &&
+                              p->graph->domains[p->instrs[i].domain].loop;
+    c->rounds += visits > 4 * (uint64_t)p->n_phases;
+}
+
 /* The same graph with weights that come and go: any slots, policy, lanes and threads. Without blocks there is nothing
  * to do. */
 static bool try_streamed(const bs_graph *g, coverage *c)
@@ -151,8 +167,10 @@ static bool try_streamed(const bs_graph *g, coverage *c)
     const bool ok = runs_agree(&r, g, &d);
     bs_stream_stats stats;
     bs_session_stream_stats(r.session, &stats);
+    const uint64_t visits = r.session->store.stream.visits;
     bs_session_close(r.session);
     c->streamed++;
+    count_rounds(c, r.plan, visits);
     c->uses += (int32_t)(stats.hits + stats.late + stats.misses);
     if (!ok)
         printf("  streamed: order %d, %d threads, %d lanes, %d slots of %d, policy %d, speculation %d\n", d.order,
@@ -228,6 +246,10 @@ static void test_random_graphs(uint64_t seed, int32_t count, const char *rows)
     printf("  loops in turn %d, that grow %d, rows of others %d\n", c.turns, c.grown, c.around);
     check(!rg_trees || (c.turns && c.grown && c.around), "random graphs have vertices that read others, and grow");
     check(!rg_loops || (c.loops && c.nested && c.looping_tiles), "random graphs have loops of every kind");
+    printf("  units in loops %d, of paths there %d, layers with them in tiles %d; plans that visit phases again %d\n",
+           c.looping_units, c.looping_paths, c.tiled_units, c.rounds);
+    check(!rg_loops || (c.looping_units && c.looping_paths && c.tiled_units && c.rounds),
+          "weights of bodies come and go in every way");
     printf("  streamed plans %d, with %d uses of units; extents from data %d, of nms %d, numbers of rows %d\n",
            c.streamed, c.uses, c.makers, c.kept, c.counted);
     const bool counted = c.counted || rg_segments || rg_boxes || rg_trees;

@@ -1,8 +1,11 @@
-/* test_profile_session.c - what a session that streams records is what its own counters say, and replay can use it. */
+/* test_profile_session.c - what a session that streams records is what its own counters say, and replay can use it;
+ * of a loop each trip. */
 #include "brainstorm.h"
 #include "check.h"
 #include "profile_sink.h"
 #include "profile_synth.h"
+
+#include <math.h>
 
 enum { LAYERS = 3, PATHS = 4, WIDTH = 16, CELLS = 8, RUNS = 40, N_TENSORS = LAYERS * (1 + PATHS), RECORD = 4096 };
 
@@ -79,11 +82,18 @@ static bs_value expert(bs_graph *g, bs_value x, void *name)
     return bs_linear(g, x, &(bs_linear_desc){.name = name, .out = WIDTH, .no_bias = 1});
 }
 
-static bs_graph *build(bs_arena *arena)
+/* trips: all layers go round so often; 0: they are in no loop. */
+static bs_graph *build(bs_arena *arena, int32_t trips)
 {
+    const bs_value none = {0};
     bs_graph *g = bs_graph_create(arena, NULL);
-    bs_value x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(CELLS, WIDTH)), (bs_value){0});
+    bs_value x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(CELLS, WIDTH)), none), before = none;
+    bs_router loop = {0};
     int tensor = 0;
+    if (trips) {
+        loop = bs_loop_begin(g, x, none, &(bs_loop_desc){.name = "steps", .bound = trips});
+        x = before = bs_loop_carry(g, loop, x);
+    }
     for (int layer = 0; layer < LAYERS; layer++) {
         char name[32], block[32];
         bs_value out[PATHS];
@@ -97,7 +107,11 @@ static bs_graph *build(bs_arena *arena)
             add_tensor(tensor++, block, WIDTH);
             out[p] = bs_branch(g, route, p, block, x, expert, block);
         }
-        x = bs_gather(g, route, out, (bs_value){0}, NULL);
+        x = bs_gather(g, route, out, none, NULL);
+    }
+    if (trips) {
+        x = bs_loop_next(g, loop, before, bs_clip(g, x, -1, 1));
+        bs_loop_end(g, loop, none);
     }
     bs_output(g, "y", bs_collect(g, x));
     return g;
@@ -121,7 +135,7 @@ static const bs_plan *plan_half(const bs_graph *g, bs_arena *arena, uint64_t mos
     return bs_plan_create(arena, g, &(bs_plan_desc){.slot_bytes = facts.all_bytes / 2}, error);
 }
 
-static outcome run_all(bs_profile *profile)
+static outcome run_all(bs_profile *profile, int32_t trips, const bs_session_desc *like)
 {
     static BS_ALIGNED uint8_t persistent[1 << 20], transient[1 << 18], staging[1 << 20], slots[1 << 16];
     outcome o = {.failed = 0};
@@ -131,7 +145,7 @@ static outcome run_all(bs_profile *profile)
     bs_arena_init(&memory.transient, "transient", transient, sizeof transient);
     bs_arena_init(&memory.staging, "staging", staging, sizeof staging);
     bs_arena_init(&memory.slots, "slots", slots, sizeof slots);
-    bs_graph *g = build(&memory.persistent);
+    bs_graph *g = build(&memory.persistent, trips);
     const bs_plan *plan = plan_half(g, &memory.persistent, sizeof slots, &error);
     const bs_weights source = {.find = find,
                                .read = read_weight,
@@ -140,7 +154,7 @@ static outcome run_all(bs_profile *profile)
                                .record = record,
                                .fetch = fetch,
                                .fetch_alignment = 64};
-    const bs_session_desc session = {.weights = source, .profile = profile};
+    const bs_session_desc session = {like->platform, .weights = source, .stream = like->stream, .profile = profile};
     bs_session *s = plan ? bs_session_create(&memory, plan, &session, &error) : NULL;
     const bs_buffer from = {input, BS_F32, 2, {CELLS, WIDTH}, {0}}, to = {output, BS_F32, 2, {CELLS, WIDTH}, {0}};
     o.failed |= !s || bs_bind(s, "x", &from, &error) != BS_OK || bs_bind(s, "y", &to, &error) != BS_OK;
@@ -170,7 +184,8 @@ typedef struct events {
     uint64_t runs, bytes, loads, evictions, cells[LAYERS][PATHS], stall_ns;
 } events;
 
-static events read_events(synth_bytes *b)
+/* loops: routers before those of the layers. */
+static events read_events(synth_bytes *b, int32_t loops)
 {
     static BS_ALIGNED uint8_t tables[1 << 16];
     bs_arena arena;
@@ -186,8 +201,8 @@ static events read_events(synth_bytes *b)
         n.loads += e.kind == BS_EVENT_LOADED;
         n.evictions += e.kind == BS_EVENT_EVICT;
         n.stall_ns += e.kind == BS_EVENT_STALL ? e.end_ns - e.start_ns : 0;
-        if (e.kind == BS_EVENT_DECISION)
-            n.cells[e.subject - 1][e.index] += e.value;
+        if (e.kind == BS_EVENT_DECISION && e.subject > loops)
+            n.cells[e.subject - 1 - loops][e.index] += e.value;
     }
     check(r && error.status == BS_OK, "a session's profile is sound: %s", error.message);
     return n;
@@ -207,7 +222,39 @@ static void test_replay(const bs_trace *trace)
     free(memory);
 }
 
-int main(int argc, char **argv)
+/* Without guesses a replay hits as often as the session did, but for what lanes read meanwhile: a session without
+ * threads has none, and where computing takes no time they hardly have. */
+static void test_replayed_alike(const bs_trace *recorded, const bs_stream_stats *stats)
+{
+    static bs_trace_use used[8 * RUNS * LAYERS * PATHS];
+    static bs_trace_visit visited[8 * RUNS * LAYERS];
+    bs_trace at_once = *recorded, *const trace = &at_once;
+    for (int32_t i = 0; i < trace->n_uses; i++)
+        used[i] = (bs_trace_use){recorded->uses[i].unit, recorded->uses[i].outcome, 0};
+    for (int32_t i = 0; i < trace->n_visits; i++) {
+        visited[i] = recorded->visits[i];
+        visited[i].before_ns = 0;
+    }
+    trace->uses = used;
+    trace->visits = visited;
+    const bs_replay_desc desc = {.slot_bytes = trace->slot_bytes,
+                                 .bytes_per_second = 1000000000,
+                                 .lanes = 1,
+                                 .stream = {.speculation = BS_SPECULATE_OFF}};
+    bs_replay_result result = {0};
+    bs_error error = {BS_OK, NULL, 0, 0, ""};
+    bs_arena arena;
+    void *memory = malloc(bs_replay_bytes(trace) + BS_ALIGNMENT);
+    bs_arena_init(&arena, "replay", memory, bs_replay_bytes(trace) + BS_ALIGNMENT);
+    bs_replay(trace, &desc, &arena, &result, &error);
+    const double differ = fabs((double)result.stats.hits - (double)stats->hits) / trace->n_uses;
+    check(differ < 0.1 && stats->hits > 0, "replayed on demand it hits as the session did: %d and %d of %d %s",
+          (int)result.stats.hits, (int)stats->hits, trace->n_uses, error.message);
+    free(memory);
+}
+
+/* A session that is recorded; trips: of the loop around its layers, 0 none. */
+static void test_session(int32_t trips, bool alone, const char *path)
 {
     static BS_ALIGNED uint8_t persistent[4096], ring[1 << 24], tables[1 << 20];
     synth_bytes bytes = {0};
@@ -215,15 +262,18 @@ int main(int argc, char **argv)
     bs_trace trace;
     bs_error error = {BS_OK, NULL, 0, 0, ""};
     uint64_t dropped = 1, outcomes[3] = {0, 0, 0};
-    check_seed(3);
+    bs_platform one = *bs_platform_default();
+    one.thread_start = NULL;
+    const bs_session_desc like = {.platform = alone ? &one : NULL,
+                                  .stream = {.speculation = alone ? BS_SPECULATE_OFF : BS_SPECULATE_AUTO}};
     bs_arena_init(&arena, "persistent", persistent, sizeof persistent);
     const bs_profile_desc desc = {.write = synth_write, .user = &bytes, .memory = ring, .bytes = sizeof ring};
     bs_profile *profile = bs_profile_create(&arena, &desc, &error);
-    const outcome o = run_all(profile);
-    check(!o.failed, "a network whose weights do not fit runs");
+    const outcome o = run_all(profile, trips, &like);
+    check(!o.failed, "a network whose weights do not fit runs, %d trips%s", trips, alone ? ", alone" : "");
     const bs_status closed = bs_profile_close(profile, &dropped);
     check(closed == BS_OK && dropped == 0, "and loses no event: %d", (int)dropped);
-    const events n = read_events(&bytes);
+    const events n = read_events(&bytes, trips > 0);
     check(n.runs == RUNS && memcmp(n.cells, o.cells, sizeof n.cells) == 0,
           "runs and the cells of every path are those of its decisions: %d", (int)n.runs);
     /* Lanes may go on between the counters and the end of the session. */
@@ -235,7 +285,8 @@ int main(int argc, char **argv)
     const bs_reader reader = synth_reader(&bytes);
     bs_arena_init(&arena, "tables", tables, sizeof tables);
     const bs_status status = bs_trace_load(&arena, &reader, &trace, &error);
-    check(status == BS_OK && trace.n_visits == RUNS * LAYERS, "every phase of every run is a visit: %d %s",
+    check(status == BS_OK && trace.n_visits == RUNS * LAYERS * (trips ? trips : 1),
+          "every phase of every run, in a loop of every trip, is a visit: %d %s",
           (int)trace.n_visits, error.message);
     for (int32_t i = 0; status == BS_OK && i < trace.n_uses; i++)
         outcomes[trace.uses[i].outcome]++;
@@ -244,11 +295,22 @@ int main(int argc, char **argv)
           (int)o.stats.misses);
     if (status == BS_OK)
         test_replay(&trace);
-    if (argc > 1) { /* a file to look at */
-        FILE *f = fopen(argv[1], "wb");
+    if (status == BS_OK && alone)
+        test_replayed_alike(&trace, &o.stats);
+    if (path) { /* a file to look at */
+        FILE *f = fopen(path, "wb");
         if (f && fwrite(bytes.data, 1, bytes.n, f) == bytes.n)
             fclose(f);
     }
     synth_free(&bytes);
+}
+
+int main(int argc, char **argv)
+{
+    check_seed(3);
+    test_session(0, false, NULL);
+    test_session(0, true, NULL);
+    test_session(5, true, NULL);
+    test_session(5, false, argc > 1 ? argv[1] : NULL);
     return check_end();
 }

@@ -181,6 +181,64 @@ static void test_known_order(void)
             }
 }
 
+/* ------------------------------------------------------------------------------------------------------- loops */
+
+/* Runs of `around` known phases, then as many trips of a body of others, then the rest of the first. */
+static void loop_trace(int32_t around, int32_t body, int32_t trips, int32_t runs, uint64_t compute_ns)
+{
+    const int32_t n = around + body, first = around / 2;
+    trace_begin(n);
+    for (int32_t u = 0; u < n; u++)
+        add_phase(0, u, 1);
+    for (int32_t i = 0; i < runs; i++)
+        for (int32_t k = 0; k < around + trips * body; k++) {
+            const int32_t at = k - first,
+                          phase = at < 0               ? k
+                                  : at < trips * body ? first + at % body
+                                                       : first + body + at - trips * body;
+            add_visit(phase, 0);
+            add_use(phase, compute_ns);
+        }
+}
+
+/* On demand: what a run goes round stays as long as it does, as in the best replacement that there can be. */
+static void test_loop_on_demand(void)
+{
+    static const int32_t cases[4][4] = {{6, 3, 20, 4}, {6, 4, 20, 3}, {2, 8, 10, 5}, {4, 1, 50, 2}};
+    for (int32_t i = 0; i < 4; i++) {
+        loop_trace(cases[i][0], cases[i][1], cases[i][2], 20, 1000);
+        bs_replay_desc d = replay_of(cases[i][3], 1000);
+        d.stream.speculation = BS_SPECULATE_OFF;
+        const bs_replay_result reuse = run(&d);
+        d.stream.policy = BS_POLICY_BELADY;
+        const bs_replay_result best = run(&d);
+        check(reuse.stats.misses >= best.stats.misses && reuse.stats.misses * 100 <= best.stats.misses * 105,
+              "%d phases around a body of %d, %d trips, %d slots: %d misses, the best are %d", cases[i][0], cases[i][1],
+              cases[i][2], cases[i][3], (int)reuse.stats.misses, (int)best.stats.misses);
+    }
+}
+
+/* Ahead of need: reads hide behind computing as in a run that visits everything once. */
+static void test_loop_known_order(void)
+{
+    static const int32_t cases[3][3] = {{6, 3, 20}, {2, 8, 10}, {20, 4, 30}};
+    for (int32_t i = 0; i < 3; i++)
+        for (int32_t slots = 2; slots <= 4; slots++) {
+            loop_trace(cases[i][0], cases[i][1], cases[i][2], 10, 1000000);
+            bs_replay_desc d = replay_of(slots, 1000000);
+            const bs_replay_result ahead = run(&d);
+            d.stream.speculation = BS_SPECULATE_OFF;
+            const bs_replay_result demand = run(&d);
+            const double over = (double)ahead.time_ns / (double)ahead.oracle_ns,
+                         faster = (double)demand.time_ns / (double)ahead.time_ns;
+            check(over <= 1.05 && ahead.stats.bytes_wasted * 25 <= ahead.stats.bytes_read,
+                  "%d phases around a body of %d, %d trips, %d slots: %.3f x the oracle, %.2f x faster than on demand, "
+                  "%.1f %% wasted",
+                  cases[i][0], cases[i][1], cases[i][2], slots, over, faster,
+                  100.0 * (double)ahead.stats.bytes_wasted / (double)ahead.stats.bytes_read);
+        }
+}
+
 int main(int argc, char **argv)
 {
     check_seed(argc > 1 ? strtoull(argv[1], NULL, 10) : 1);
@@ -191,5 +249,7 @@ int main(int argc, char **argv)
     /* the oracle uses the units of a visit in the order of the trace, a run whichever is there first */
     test_bounds(true, 0.2);
     test_known_order();
+    test_loop_on_demand();
+    test_loop_known_order();
     return check_end();
 }

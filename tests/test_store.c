@@ -90,21 +90,41 @@ static void test_arenas(kind k)
     }
 }
 
-static void test_look_ahead(void)
+/* Where all fit, trips and runs find what the first one read. */
+static void test_read_once(kind k)
+{
+    bs_stream_plan facts;
+    bs_stream_stats stats;
+    rig r;
+    want(k, BS_F32);
+    stream_bytes(&facts);
+    const setup s = {.plan = {.slot_bytes = facts.all_bytes}, .platform = &alone};
+    if (!check(rig_start(&r, &s), "slots for all %s", r.error.message))
+        return;
+    for (int32_t i = 0; i < 2 * RUNS; i++)
+        run(&r, k, i % RUNS);
+    bs_session_stream_stats(r.session, &stats);
+    check(stats.loads <= (uint64_t)facts.units && stats.misses == stats.loads && stats.hits > 4 * stats.loads,
+          "%s: what is in its slot is not read again: %d reads of %d units, there %d times", kind_names[k],
+          (int)stats.loads, facts.units, (int)stats.hits);
+    bs_session_close(r.session);
+}
+
+static void test_look_ahead(kind k)
 {
     bs_stream_plan facts;
     bs_prediction p = {0, 0, 0};
     rig r;
-    want(MOE, BS_F32);
+    want(k, BS_F32);
     stream_bytes(&facts);
     const setup s = {.plan = {.slot_bytes = facts.least_bytes * 3}};
     if (!check(rig_start(&r, &s), "a session that looks ahead %s", r.error.message))
         return;
     for (int32_t i = 0; i < 2 * RUNS; i++)
-        run(&r, MOE, i % RUNS);
+        run(&r, k, i % RUNS);
     bs_session_prediction_get(r.session, -1, BS_PREDICT_LOOK_AHEAD, &p);
     check(p.expected > 0 && p.right == p.expected && p.needed == p.expected,
-          "look-ahead by the router's own score is always right: %llu of %llu, %llu needed",
+          "%s: look-ahead by the router's own score is always right: %llu of %llu, %llu needed", kind_names[k],
           (unsigned long long)p.right, (unsigned long long)p.expected, (unsigned long long)p.needed);
     bs_session_close(r.session);
 }
@@ -118,6 +138,9 @@ int main(int argc, char **argv)
         test_arenas(k);
     }
     test_same(DEEP, 20);
-    test_look_ahead();
+    for (kind k = STEPS; k <= ROUNDS; k++)
+        test_read_once(k);
+    test_look_ahead(MOE);
+    test_look_ahead(STEPS);
     return check_end();
 }

@@ -190,7 +190,11 @@ static void next_phase(void)
     if (w.in_visit)
         end_visit();
     w.now += (uint64_t)check_below(3000);
-    visit(check_below(25) ? (w.phase + 1) % w.facts.n_phases : check_below(w.facts.n_phases));
+    const bool round = w.back[w.phase] >= 0 && check_below(3);
+    seen.rounds += round;
+    visit(!check_below(25) ? check_below(w.facts.n_phases)
+          : round          ? w.back[w.phase]
+                           : (w.phase + 1) % w.facts.n_phases);
 }
 
 static void step(void)
@@ -233,6 +237,7 @@ static void random_phases(void)
         if (used == phase->first_unit)
             w.uses[used++] = check_below(w.facts.n_units);
         phase->n_units = used - phase->first_unit;
+        w.back[j] = check_below(4) ? -1 : check_below(j + 1);
     }
     w.facts.n_uses = used;
 }
@@ -310,12 +315,13 @@ static void test_random(uint64_t seed, int32_t worlds)
     printf(
         "  guesses %lld, upgraded %lld, dropped %lld, taken up again %lld, chunks of dropped loads %lld, evictions "
         "%lld,\n"
-        "  failures of guesses %lld, of demands %lld, hits %lld, pauses %lld, gave way %lld\n",
+        "  failures of guesses %lld, of demands %lld, hits %lld, pauses %lld, gave way %lld, rounds %lld\n",
         (long long)seen.guesses, (long long)seen.upgrades, (long long)seen.dropped, (long long)seen.resumed,
         (long long)seen.late_chunks, (long long)seen.evictions, (long long)seen.guess_failed,
-        (long long)seen.demand_failed, (long long)seen.hits, (long long)seen.pauses, (long long)seen.gave_way);
+        (long long)seen.demand_failed, (long long)seen.hits, (long long)seen.pauses, (long long)seen.gave_way,
+        (long long)seen.rounds);
     check(seen.guesses && seen.upgrades && seen.dropped && seen.resumed && seen.late_chunks && seen.evictions &&
-              seen.guess_failed && seen.demand_failed && seen.hits && seen.pauses && seen.gave_way,
+              seen.guess_failed && seen.demand_failed && seen.hits && seen.pauses && seen.gave_way && seen.rounds,
           "and come by everything that can happen");
 }
 

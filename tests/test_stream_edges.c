@@ -255,6 +255,147 @@ static void test_rare(void)
     check(usual < 0.01 && rare > 99 && rare <= 100, "a unit that 2000 visits did not need is %.1f visits away", rare);
 }
 
+/* ------------------------------------------------------------------------------------------------------- loops */
+
+enum { MOST_IN_ORDER = 80 };
+
+/* As many phases of one unit each, all of them known. */
+static void begin_phases(int32_t count)
+{
+    static bs_stream_unit one[MOST_IN_ORDER];
+    static bs_stream_phase known[MOST_IN_ORDER];
+    static int32_t all[MOST_IN_ORDER];
+    for (int32_t j = 0; j < count; j++) {
+        one[j] = units[0];
+        known[j] = (bs_stream_phase){0, j, 1};
+        all[j] = j;
+    }
+    const bs_stream_facts facts = {count, count, count, one, known, all, bs_bytes_of(128), {0, 0, 0}, false};
+    if (bs_bytes_figure(bs_stream_bytes(&facts)) > sizeof memory)
+        exit(2);
+    bs_stream_init(&s, &facts, memory);
+}
+
+static uint64_t now;
+
+/* Visits a phase for 10 ns; returns whether another one was expected. */
+static int32_t goes_to(int32_t phase)
+{
+    const int32_t expected = s.order[1];
+    bs_stream_visit(&s, phase, &s.facts.uses[phase], 1, now);
+    now += 10;
+    return expected != phase;
+}
+
+static int32_t goes_through(int32_t first, int32_t last, int32_t trips)
+{
+    int32_t wrong = 0;
+    for (int32_t k = 0; k < trips * (last - first + 1); k++)
+        wrong += goes_to(first + k % (last - first + 1));
+    return wrong;
+}
+
+/* A run of 5 phases, three of which make trips. */
+static int32_t run_of(int32_t trips) { return goes_to(0) + goes_through(1, 3, trips) + goes_to(4); }
+
+static void test_rounds(void)
+{
+    begin_phases(5);
+    check(run_of(4) == 2 && run_of(4) == 1 && run_of(4) == 0, "a loop is noticed when a run goes back, its trips when "
+                                                              "it makes as many again");
+    goes_to(0);
+    goes_to(1);
+    check(s.order[1] == 2 && s.order[2] == 3 && s.order[3] == 1 && s.order[4] == 4 && s.order[5] == 0,
+          "after the last phase of the body its first is expected, before what follows the loop");
+    check(fabs(s.after[3] - 3) < 0.01 && fabs(s.after[4] - 12) < 0.01 && fabs(s.until_ns[4] - 120) < 0.01 &&
+              fabs(s.until_ns[5] - 130) < 0.01,
+          "which comes after all other trips: %.1f visits, %.1f ns", s.after[4], s.until_ns[4]);
+    check(bs_ahead_period(&s, 2) == 3 && bs_ahead_period(&s, 4) == 5 && bs_ahead_period(&s, 0) == 5,
+          "in a loop a phase comes again after a trip, outside after a run");
+    check(goes_to(2) + goes_to(3) + goes_to(1) == 0 && fabs(s.after[4] - 9) < 0.01, "and a trip later a trip sooner");
+    check(goes_to(2) + goes_to(3) + goes_through(1, 3, 2) == 0 && s.order[1] == 4, "after the last trip it is next");
+    check(goes_to(4) == 0 && run_of(6) == 2 && run_of(2) == 1 && run_of(6) == 1 && run_of(3) == 1,
+          "trips that differ from run to run are expected to go on");
+    int32_t wrong = 0;
+    for (int32_t i = 0; i < 4; i++)
+        wrong = run_of(1);
+    check(wrong == 0, "a loop that makes no more than a trip is none");
+}
+
+/* Inner loops that begin, or end, where the outer one does; and at a phase of their own. */
+static void test_nested_rounds(void)
+{
+    for (int32_t way = 0; way < 4; way++) {
+        const int32_t first = way % 2 ? 1 : 2, last = way / 2 ? 4 : 3;
+        int32_t wrong = 0;
+        begin_phases(6);
+        for (int32_t i = 0; i < 5; i++) {
+            wrong = goes_to(0);
+            for (int32_t trip = 0; trip < 3; trip++) {
+                for (int32_t phase = 1; phase < first; phase++)
+                    wrong += goes_to(phase);
+                wrong += goes_through(first, last, 4);
+                for (int32_t phase = last + 1; phase <= 4; phase++)
+                    wrong += goes_to(phase);
+            }
+            wrong += goes_to(5);
+        }
+        check(wrong == 0 && s.n_loops == (first == 1 && last == 4 ? 1 : 2),
+              "a loop of phases %d .. %d in one of 1 .. 4: %d are not as expected", first, last, wrong);
+    }
+}
+
+static void test_failing_rounds(void)
+{
+    begin_phases(5);
+    run_of(3);
+    goes_to(0);
+    goes_to(1);
+    goes_to(2); /* the run fails */
+    run_of(3);
+    int32_t wrong = run_of(3) + run_of(3);
+    check(wrong <= 4, "a run that fails is soon forgotten: %d wrong in two runs after it", wrong);
+    wrong = run_of(3) + run_of(3);
+    check(wrong == 0, "and then nothing is left of it: %d", wrong);
+}
+
+static void test_many_loops(void)
+{
+    int32_t wrong = 0;
+    begin_phases(MOST_IN_ORDER);
+    for (int32_t i = 0; i < 4; i++) {
+        wrong = 0;
+        for (int32_t phase = 0; phase < MOST_IN_ORDER; phase++)
+            wrong += goes_through(phase, phase, 2);
+    }
+    check(s.n_loops == BS_STREAM_LOOPS && wrong == MOST_IN_ORDER - BS_STREAM_LOOPS,
+          "of %d loops %d are noticed: %d visits come unexpected", MOST_IN_ORDER, s.n_loops, wrong);
+}
+
+/* A router in a loop, behind one outside: what it chose in the trip before tells more. Paths of the outer one: */
+static void test_transitions_of_trips(int32_t paths)
+{
+    enum { TIMES = 60, TRIPS = 10 };
+    const bs_stream_phase two[2] = {{1, 0, paths}, {2, paths, 2}};
+    const bs_stream_facts facts = {UNITS, 2, paths + 2, units, two, uses, bs_bytes_of(256), {0, 0, 0}, false};
+    int32_t last = 0;
+    bs_stream_init(&s, &facts, memory);
+    for (int32_t i = 0; i < TIMES; i++) {
+        const int32_t *outer = &facts.uses[check_below(paths)];
+        bs_stream_visit(&s, 0, outer, 1, 0);
+        for (int32_t trip = 0; trip < TRIPS; trip++) {
+            last = 1 - last;
+            bs_stream_visit(&s, 1, &facts.uses[paths + last], 1, 0);
+        }
+    }
+    const bs_prediction *p = &s.phases[1].predictions[BS_PREDICT_TRANSITION];
+    if (paths == 2)
+        check(s.phases[1].before == 1 && p->right > TIMES * (TRIPS - 1) - 30 && p->needed >= p->right,
+              "what a router in a loop chose in one trip foretells the next: %d of %d", (int)p->right, (int)p->needed);
+    else
+        check(s.phases[1].before == 0 && p->needed <= TIMES, "where the table has no room for that, it stays as it is");
+}
+
 static void test_names(void)
 {
     static const char *const predictors[] = {"known", "look-ahead", "transition", "frequency"}, *const policies[] = {
@@ -284,6 +425,12 @@ int main(void)
     test_ranks();
     test_strays();
     test_rare();
+    test_rounds();
+    test_nested_rounds();
+    test_failing_rounds();
+    test_many_loops();
+    test_transitions_of_trips(2);
+    test_transitions_of_trips(1);
     test_names();
     return check_end();
 }

@@ -14,18 +14,19 @@
 #include "sweep_share.h"
 #include "sweep_small.h"
 
-/* Rows and frames, routers in routers, states, segments, weights that come and go. */
+/* Rows and frames, routers in routers, states, segments, weights that come and go, in loops too. */
 static const struct subject {
     uint64_t seed;
-    bool segments, streams;
+    bool segments, loops, streams;
     bs_plan_desc desc;
 } subjects[] = {
-    {11, false, false, {.order = BS_ORDER_DEPTH, .threads = 2}},
-    {12, false, true, {.order = BS_ORDER_DEPTH, .lanes = 1}},
-    {13, true, false, {.order = BS_ORDER_BREADTH}},
-    {14, true, true, {.order = BS_ORDER_BREADTH, .lanes = 1}},
-    {18, false, false, {.tier = BS_TIER_CUDA, .half = 1}},
-    {16, false, false, {.patch_size = 4, .conv = BS_CONV_FORCE_DIRECT}},
+    {11, false, false, false, {.order = BS_ORDER_DEPTH, .threads = 2}},
+    {12, false, false, true, {.order = BS_ORDER_DEPTH, .lanes = 1}},
+    {13, true, false, false, {.order = BS_ORDER_BREADTH}},
+    {14, true, false, true, {.order = BS_ORDER_BREADTH, .lanes = 1}},
+    {18, false, false, false, {.tier = BS_TIER_CUDA, .half = 1}},
+    {16, false, false, false, {.patch_size = 4, .conv = BS_CONV_FORCE_DIRECT}},
+    {19, false, true, true, {.order = BS_ORDER_BREADTH, .lanes = 1}},
 };
 enum { SUBJECTS = sizeof subjects / sizeof *subjects };
 
@@ -40,8 +41,11 @@ static _Alignas(64) uint8_t graph_memory[1 << 20], plan_memory[1 << 20], plan_be
 
 typedef struct tally {
     int64_t cases, refused, ran, silent;
+    int64_t across; /* lies about phases that go on behind a decision of a loop */
     int64_t every; /* of those that are opened one in so many is run */
 } tally;
+
+static bool visits_again(const bs_plan *p);
 
 /* A graph that has all of it: the first from the seed on. */
 static bool grow(const struct subject *s)
@@ -52,6 +56,7 @@ static bool grow(const struct subject *s)
         bs_plan_desc d = s->desc;
         bs_stream_plan facts;
         rg_segments = s->segments;
+        rg_loops = s->loops;
         rg_shares = true;
         check_state = check_mixed(seed);
         bs_arena_init(&arena, "graph", graph_memory, sizeof graph_memory);
@@ -62,8 +67,9 @@ static bool grow(const struct subject *s)
         bs_arena_init(&arena, "plan", plan_memory, sizeof plan_memory);
         plan = bs_plan_create(&arena, graph, &d, &error);
         bs_plan_stream_get(plan, &facts);
-        const bool tiles = d.order == BS_ORDER_BREADTH || (plan && plan->n_parts > 2);
-        if (plan && tiles && (facts.units > 2 || !s->streams) && fuzz_flops(graph) < FUZZ_FLOPS_MOST)
+        const bool tiles = d.order == BS_ORDER_BREADTH || (plan && plan->n_parts > 2),
+                   again = !s->loops || (plan && visits_again(plan));
+        if (plan && tiles && again && (facts.units > 2 || !s->streams) && fuzz_flops(graph) < FUZZ_FLOPS_MOST)
             return true;
     }
     return false;
@@ -355,6 +361,7 @@ static void test_stories(void)
     tell_of_decisions(&t);
     tell_of_loops(&t);
     tell_of_phases(&t);
+    tell_of_phases_across(&t);
     tell_of_layouts(&t);
     check(t.silent == 0 && t.refused > 0, "of %d lies that agree with each other %d are refused, and %d run",
           (int)t.cases, (int)t.refused, (int)t.ran);
@@ -380,8 +387,8 @@ static void test_image(void)
 
 static void test_subject(const struct subject *s)
 {
-    if (check(grow(s), "a graph from seed %d, %s, %s", (int)s->seed * 1000, s->segments ? "segments" : "rows",
-              s->streams ? "streamed" : "resident"))
+    if (check(grow(s), "a graph from seed %d, %s%s, %s", (int)s->seed * 1000, s->segments ? "segments" : "rows",
+              s->loops ? " in loops" : "", s->streams ? "streamed" : "resident"))
         test_image();
 }
 
@@ -438,10 +445,10 @@ static void test_many(void)
     bs_error error;
     for (uint64_t seed = 1; seed <= 60; seed++) {
         bs_arena arena;
-        const bs_plan_desc d = {.order = seed % 2 ? BS_ORDER_BREADTH : BS_ORDER_DEPTH};
+        const bs_plan_desc d = {.order = seed % 2 ? BS_ORDER_BREADTH : BS_ORDER_DEPTH,
+                                .slot_bytes = seed % 4 == 3 ? UINT64_MAX : 0};
         rg_segments = seed % 3 == 2;
-        rg_loops = seed % 4 >= 2;
-        rg_trees = seed % 8 >= 6;
+        rg_loops = seed % 4 >= 2, rg_trees = seed % 8 >= 6;
         check_state = check_mixed(seed);
         bs_arena_init(&arena, "graph", graph_memory, sizeof graph_memory);
         graph = bs_graph_create(&arena, NULL);
@@ -453,12 +460,14 @@ static void test_many(void)
         memcpy(plan_before, plan_memory, sizeof plan_before);
         tell_of_orders(&t);
         tell_of_parts(&t);
-    tell_of_decisions(&t);
-    tell_of_loops(&t);
-    tell_of_phases(&t);
-    tell_of_layouts(&t);
+        tell_of_decisions(&t);
+        tell_of_loops(&t);
+        tell_of_phases(&t);
+        tell_of_phases_across(&t);
+        tell_of_layouts(&t);
     }
-    check(t.silent == 0 && t.refused > 0, "of %d such lies of 60 more plans %d are refused, and %d run", (int)t.cases,
+    check(t.silent == 0 && t.refused > 0 && t.across > 0,
+          "of %d such lies of 60 more plans %d are refused, and %d run", (int)t.cases,
           (int)t.refused, (int)t.ran);
 }
 

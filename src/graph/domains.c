@@ -60,6 +60,7 @@ int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain)
     const bool path = d->kind == BS_DOMAIN_PATH;
     d->loop = !path ? 0 : bs_router_loops(graph, d->router) ? d->router : parent->loop;
     d->outermost = !path ? 0 : parent->outermost || d->loop ? parent->outermost : id;
+    d->routed = !path ? 0 : parent->routed || bs_router_loops(graph, d->router) ? parent->routed : id;
     d->next = 0;
     if (d->kind == BS_DOMAIN_PATH) {
         d->next = graph->routers[d->router].path_domains;

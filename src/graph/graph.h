@@ -44,6 +44,7 @@ typedef struct bs_domain {
     int32_t top;              /* the domain without a router that it is or descends from */
     /* PATH: the outermost PATH domain that it is or descends from, if no loop is between it and the rows; else 0 */
     int32_t outermost;
+    int32_t routed;           /* PATH: the outermost path of a router, not of a loop, that it is or is in; else 0 */
     int32_t loop;             /* the innermost loop in whose body it is (its router); 0 none */
     int32_t next;             /* PATH: another PATH domain of its router; 0 none */
     int32_t child[2];

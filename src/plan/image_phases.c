@@ -20,7 +20,7 @@
 static const char *unit_wrong(const bs_plan *p, int32_t u)
 {
     const bs_plan_unit *unit = &p->units[u];
-    if (unit->domain != 0 && p->graph->domains[unit->domain].outermost != unit->domain)
+    if (unit->domain != 0 && p->graph->domains[unit->domain].routed != unit->domain)
         return bs_image_refused("it is of no outermost path");
     return bs_bytes_aligned_to(unit->prepared_bytes, BS_ALIGNMENT) && bs_plan_needs_weights(p, unit->node) &&
                    p->nodes[unit->node].unit == u && p->nodes[unit->node].owner == unit->node
@@ -35,6 +35,7 @@ typedef struct phase_list {
     const bs_plan *p;
     int32_t phase, first, end; /* -1: none yet; in phase_units */
     int32_t last;              /* where the last unit was found: the next one is usually behind it */
+    bool over;                 /* a loop begins or ends behind it: it does not go on */
 } phase_list;
 
 /* The k-th unit whose weights a top-level instruction needs; 0: weights are resident; -1: there are no more. */
@@ -66,6 +67,7 @@ static bool begins(phase_list *l, int32_t phase)
     if (phase != l->phase + 1 || s->first_unit != l->end || s->n_units > l->p->n_phase_units - l->end)
         return false;
     l->phase = phase;
+    l->over = false;
     l->first = l->last = l->end;
     l->end += s->n_units;
     return true;
@@ -74,7 +76,8 @@ static bool begins(phase_list *l, int32_t phase)
 /* Whether the phase of an instruction lists what it needs; an instruction that needs no unit has no phase. */
 static bool has_phase(phase_list *l, const bs_instr *i)
 {
-    bool needs = false, sound = i->phase < 0 || i->phase == l->phase || begins(l, i->phase);
+    bool needs = false, sound = i->phase < 0 || (i->phase == l->phase && !l->over) || begins(l, i->phase);
+    l->over = l->over || bs_instr_loops(l->p, i);
     for (int32_t k = 0, unit = 0; sound && (unit = unit_of(l->p, i, k)) >= 0; k++) {
         needs = needs || unit > 0;
         sound = unit == 0 || (i->phase >= 0 && lists(l, unit));
@@ -84,7 +87,7 @@ static bool has_phase(phase_list *l, const bs_instr *i)
 
 bool bs_image_phases_sound(const bs_plan *p, bs_error *error)
 {
-    phase_list l = {p, -1, 0, 0, 0};
+    phase_list l = {p, -1, 0, 0, 0, false};
     if (!bs_image_each(p, BS_IMAGE_units, 1, unit_wrong, error))
         return false;
     if (bs_bytes_less(p->slot_bytes, p->largest_unit_bytes))

@@ -159,8 +159,7 @@ static void look_into_trees(bs_plan *plan)
         top->images = top->images || (node->n_out > 0 && g->values[node->first_out].rank == 3);
         /* the trips of a tile cannot wait for other rows */
         top->whole = top->whole || (g->domains[node->domain].loop && bs_op_sees_rows(bs_op_get(node->op)));
-        top->streams = top->streams ||
-                       (g->domains[node->domain].kind == BS_DOMAIN_PATH && bs_plan_node_streams(plan, n));
+        top->streams = top->streams || (g->domains[node->domain].outermost && bs_plan_node_streams(plan, n));
     }
     for (int32_t r = 1; r < g->n_routers; r++) {
         const bs_router_info *router = &g->routers[r];

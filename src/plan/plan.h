@@ -266,6 +266,11 @@ static inline bool bs_plan_is_stored(const bs_plan *plan, int32_t value)
 {
     return plan->values[value].storage == BS_STORAGE_TRANSIENT || plan->values[value].storage == BS_STORAGE_SCRATCH;
 }
+/* Whether an instruction decides which rows make a trip of a loop. */
+static inline bool bs_instr_loops(const bs_plan *plan, const bs_instr *i)
+{
+    return i->kind == BS_INSTR_ROUTE && bs_router_loops(plan->graph, plan->graph->nodes[i->node].router);
+}
 /* The ROWS or PATCHES domain that `domain` is or descends from; 0 for the root. */
 int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain);
 /* The largest core that a cell of this value can have, [h, w]. */

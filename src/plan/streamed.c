@@ -11,7 +11,7 @@ bool bs_plan_node_streams(const bs_plan *p, int32_t n)
 {
     const bs_node *node = &p->graph->nodes[n];
     return p->desc.slot_bytes > 0 && node->block != 0 && bs_node_work(node) == BS_WORK_CALL &&
-           !p->graph->domains[node->domain].loop && bs_plan_needs_weights(p, n);
+           bs_plan_needs_weights(p, n);
 }
 
 /* Slots have the bytes of the description, or less where all units together need less. A lane's staging holds a chunk,

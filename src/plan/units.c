@@ -14,7 +14,7 @@ static int32_t outermost_block(const bs_graph *g, int32_t block, int32_t path)
 {
     for (int32_t up = g->blocks[block].parent; up != 0; up = g->blocks[up].parent) {
         const bs_node *first = &g->nodes[g->blocks[up].first_node];
-        if (g->domains[first->domain].outermost != path)
+        if (g->domains[first->domain].routed != path)
             break;
         block = up;
     }
@@ -29,8 +29,8 @@ bs_bytes bs_plan_units_workspace(const bs_graph *graph)
 /* Whether two nodes that stream would be loaded together. */
 static bool same_unit(const bs_graph *g, int32_t a, int32_t b)
 {
-    const int32_t path = g->domains[g->nodes[a].domain].outermost;
-    return path == g->domains[g->nodes[b].domain].outermost && (path != 0 || g->nodes[a].block == g->nodes[b].block);
+    const int32_t path = g->domains[g->nodes[a].domain].routed;
+    return path == g->domains[g->nodes[b].domain].routed && (path != 0 || g->nodes[a].block == g->nodes[b].block);
 }
 
 #define SHARED -1 /* in place of a node's unit: several units would load its weights */
@@ -64,7 +64,7 @@ void bs_plan_units(bs_plan *p, void *workspace)
         p->nodes[n].unit = 0;
         if (!streams)
             continue;
-        const int32_t block = g->nodes[n].block, path = g->domains[g->nodes[n].domain].outermost;
+        const int32_t block = g->nodes[n].block, path = g->domains[g->nodes[n].domain].routed;
         int32_t *unit = path ? &of_path[path] : &of_block[block];
         if (*unit == 0) {
             *unit = p->n_units++;
@@ -146,7 +146,8 @@ static void find_regions(phase_pass *s)
         s->region_first[p->parts[p->instrs[k].part].region] = k;
 }
 
-/* Neighbouring instructions that need the same make one phase; a region is a phase by itself. */
+/* Neighbouring instructions that need the same make one phase; a region is a phase by itself, and no phase goes on
+ * behind a decision of a loop: what is in the body is visited again in every trip. */
 static void find_phases(phase_pass *s)
 {
     bs_plan *p = s->plan;
@@ -156,6 +157,8 @@ static void find_phases(phase_pass *s)
         bs_instr *i = &p->instrs[k];
         const int32_t key = instr_key(s, i);
         i->phase = -1;
+        if (bs_instr_loops(p, i))
+            open = NULL;
         if (key == 0)
             continue;
         if (!open || key != open_key || i->kind == BS_INSTR_RUN) {

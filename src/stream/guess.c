@@ -26,17 +26,13 @@ static double waiting_for_lanes(const bs_stream *s)
     return ns;
 }
 
-/* Time from now until the visit `ahead` phases away; infinite when a phase on the way was never timed. */
+/* Time from now until the next visit of the phase `ahead` in order; infinite when a phase on the way was never
+ * timed. */
 static double time_until(const bs_stream *s, int32_t ahead, uint64_t now)
 {
-    double ns = 0;
-    for (int32_t d = 0; d < ahead; d++) {
-        const double phase = s->phases[(s->phase + d) % s->facts.n_phases].compute_ns;
-        if (phase < 0)
-            return (double)INFINITY;
-        ns += phase;
-    }
-    ns += waiting_for_lanes(s);
+    if (ahead > s->n_timed)
+        return (double)INFINITY;
+    const double ns = s->until_ns[ahead] + waiting_for_lanes(s);
     const double gone = (double)bs_since(now, s->visit_ns) - (double)bs_stream_stalled(s, now);
     return ns - gone > ns / 8 ? ns - gone : ns / 8; /* longer than usual, or between runs: assume little, but some */
 }
@@ -50,7 +46,7 @@ static double damage(const bs_stream *s, bs_bytes offset, bs_bytes bytes, int32_
     double ns = 0;
     for (int32_t u = bs_slots_overlap(s, offset, bytes, -1); u >= 0; u = bs_slots_overlap(s, offset, bytes, u)) {
         const int32_t far = s->distance[u];
-        const double needed = far == 0 ? 0 : bs_predict_use(s, (s->phase + far) % s->facts.n_phases, s->next_use[u]);
+        const double needed = far == 0 ? 0 : bs_predict_use(s, s->order[far], s->next_use[u]);
         const bool spent = s->slots[u].guessed; /* an unused guess: its load would have been in vain */
         if (far <= ahead && needed >= p)
             return (double)INFINITY; /* the victim is needed no later, and is no less likely to be */
@@ -86,11 +82,11 @@ static bool find_place(bs_stream *s, bs_bytes bytes, guess_place *place)
 /* The times by which the guesses for a phase are weighed; constant while they are tried one after the other. */
 typedef struct guess_time {
     uint64_t now;
-    int32_t ahead;
+    int32_t ahead; /* its place in order */
     double next, until; /* time until the next visit, and until the visit of the guessed phase */
 } guess_time;
 
-/* Whether anything of the unit can be read for the visit `ahead` phases away. */
+/* Whether anything of the unit can be read for the next visit of the phase `ahead` in order. */
 static bool may_be_guessed(const bs_stream *s, int32_t unit, int32_t ahead)
 {
     const bs_slot *slot = &s->slots[unit];
@@ -144,9 +140,9 @@ static bool rank_guesses(bs_stream *s, int32_t phase, int32_t ahead)
  * Kimbrel et al., 1996). */
 static bool is_pressed(const bs_stream *s, double next)
 {
-    double reading = 0, until = next;
+    double reading = 0;
     for (int32_t ahead = 1; ahead <= s->facts.n_phases; ahead++) {
-        const int32_t phase = (s->phase + ahead) % s->facts.n_phases;
+        const int32_t phase = s->order[ahead];
         const bs_stream_phase *facts = &s->facts.phases[phase];
         for (int32_t k = facts->first_unit; k < facts->first_unit + facts->n_units; k++) {
             const int32_t unit = s->facts.uses[k];
@@ -155,9 +151,8 @@ static bool is_pressed(const bs_stream *s, double next)
                                  : 0;
             reading += p > STREAM_LIKELY ? bs_stream_read_ns(s, unit) : 0;
         }
-        if (reading > 0 && next + STREAM_SLACK * reading >= until)
+        if (reading > 0 && next + STREAM_SLACK * reading >= next + (s->until_ns[ahead] - s->until_ns[1]))
             return true;
-        until += s->phases[phase].compute_ns < 0 ? 0 : s->phases[phase].compute_ns;
     }
     return false;
 }
@@ -168,7 +163,7 @@ bool bs_stream_guess(bs_stream *s, uint64_t now, bs_stream_chunk *chunk)
     const bool pressed = is_pressed(s, time.next);
     guess_place place = {{0}, {0}, false};
     for (int32_t ahead = 1; ahead <= s->facts.n_phases; ahead++) {
-        const int32_t phase = (s->phase + ahead) % s->facts.n_phases;
+        const int32_t phase = s->order[ahead];
         const bs_stream_phase *facts = &s->facts.phases[phase];
         if (!rank_guesses(s, phase, ahead))
             continue;

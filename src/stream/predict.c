@@ -43,6 +43,7 @@ bs_bytes bs_predict_tables(const bs_stream_facts *facts, bs_phase_state *phases)
         const int64_t counts = routed ? table_counts(facts->phases[j].n_units, facts->phases[before].n_units) : 0;
         if (phases) {
             phases[j].before = counts > 0 ? before : -1;
+            phases[j].rows = counts > 0 ? facts->phases[before].n_units : 0;
             phases[j].table = used;
         }
         used = bs_bytes_add(used, bs_bytes_array(counts, sizeof(uint16_t)));
@@ -87,14 +88,37 @@ static void follow_choices(bs_stream *s, int32_t phase)
     s->following = phase;
 }
 
+/* Whether the table of a phase is about what was chosen last: the routed phase visited last is the one that usually
+ * is. */
+static bool follows_choices(const bs_stream *s, int32_t phase)
+{
+    const int32_t before = s->phases[phase].before;
+    return before >= 0 && (s->routed < 0 || s->routed == before);
+}
+
+/* A phase that came after another routed phase than usual twice in a row, as in a loop, has it before it from now on,
+ * if there is room; its table begins anew. */
+static void meet_stranger(bs_stream *s, int32_t phase)
+{
+    bs_phase_state *state = &s->phases[phase];
+    if (!state->strange || s->facts.phases[s->routed].n_units > state->rows) {
+        state->strange = true;
+        return;
+    }
+    state->before = s->routed;
+    state->strange = false;
+    memset(table_row(s, phase, 0), 0,
+           (size_t)table_counts(s->facts.phases[phase].n_units, state->rows) * sizeof(uint16_t));
+}
+
 /* Predicts the next routed phase. No other routed phase lies between it and the visit in progress. */
 static void follow_visit(bs_stream *s)
 {
     for (int32_t d = 1; d <= s->facts.n_phases; d++) {
-        const int32_t phase = (s->phase + d) % s->facts.n_phases;
+        const int32_t phase = s->order[d];
         if (!s->facts.phases[phase].router)
             continue;
-        if (s->phases[phase].before < 0)
+        if (!follows_choices(s, phase))
             s->following = -1;
         else if (s->following != phase)
             follow_choices(s, phase);
@@ -185,8 +209,9 @@ void bs_predict_distances(bs_stream *s)
 {
     for (int32_t u = 0; u < s->facts.n_units; u++)
         s->distance[u] = 0;
+    bs_ahead_order(s);
     for (int32_t d = 1; d <= s->facts.n_phases; d++) {
-        const bs_stream_phase *phase = &s->facts.phases[(s->phase + d) % s->facts.n_phases];
+        const bs_stream_phase *phase = &s->facts.phases[s->order[d]];
         for (int32_t k = phase->first_unit; k < phase->first_unit + phase->n_units; k++) {
             const int32_t u = s->facts.uses[k];
             if (s->distance[u] != 0)
@@ -323,8 +348,12 @@ static void update_tables(bs_stream *s, int32_t j, int32_t count)
     const bs_stream_phase *phase = &s->facts.phases[j];
     for (int32_t k = 0; k < phase->n_units; k++)
         s->score[k] = was_needed(s, phase->first_unit + k);
-    if (s->phases[j].before >= 0 && s->phases[s->phases[j].before].visits > 0)
+    if (follows_choices(s, j) && s->routed >= 0) {
+        s->phases[j].strange = false;
         count_transitions(s, j);
+    } else if (s->routed >= 0 && s->phases[j].before >= 0) {
+        meet_stranger(s, j);
+    }
     for (int32_t k = phase->first_unit; k < phase->first_unit + phase->n_units; k++) {
         const double now = s->score[k - phase->first_unit];
         average(&s->phases[j].error_rate, (now - s->rate[k]) * (now - s->rate[k]));
@@ -355,10 +384,11 @@ void bs_predict_visit(bs_stream *s, int32_t phase, const int32_t *units, int32_t
             s->slots[units[i]].in_visit = true;
         if (state->predicted)
             rate_look_ahead(s, phase, count);
-        if (state->before >= 0)
+        if (follows_choices(s, phase))
             average(&state->error_transition, rate_statistics(s, phase, BS_PREDICT_TRANSITION, count));
         average(&state->error_frequency, rate_statistics(s, phase, BS_PREDICT_FREQUENCY, count));
         update_tables(s, phase, count);
+        s->routed = phase;
         for (int32_t i = 0; i < count; i++)
             s->slots[units[i]].in_visit = false;
     }

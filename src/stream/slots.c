@@ -13,13 +13,13 @@
 /* How much a unit is worth keeping: the larger, the longer it stays. */
 typedef double (*slot_keep)(const bs_stream *s, int32_t unit);
 
-/* Minus the expected number of phases until the unit is needed again; a unit that no phase lists goes first. */
+/* Minus the expected number of visits until the unit is needed again; a unit that no phase lists goes first. */
 static double keep_reuse(const bs_stream *s, int32_t unit)
 {
-    const int32_t ahead = s->distance[unit], phases = s->facts.n_phases;
+    const int32_t ahead = s->distance[unit], phase = s->order[ahead];
     if (ahead == 0)
         return -(double)INFINITY;
-    return -(ahead + phases * bs_predict_visits(s, (s->phase + ahead) % phases, s->next_use[unit]));
+    return -(s->after[ahead] + bs_ahead_period(s, phase) * bs_predict_visits(s, phase, s->next_use[unit]));
 }
 
 static double keep_lru(const bs_stream *s, int32_t unit) { return (double)s->slots[unit].last_use; }

@@ -28,7 +28,7 @@ static int32_t most_of_a_phase(const bs_stream_facts *f)
 
 static void carve_stream(bs_carver *c, const bs_stream_facts *f, bs_stream *s)
 {
-    enum { UNITS, PHASES, USES, MOST };
+    enum { UNITS, PHASES, USES, MOST, PLACES };
     static const bs_carved arrays[] = {
         BS_CARVED(bs_stream, slots, UNITS),     BS_CARVED(bs_stream, phases, PHASES),
         BS_CARVED(bs_stream, rate, USES),       BS_CARVED(bs_stream, recent, USES),
@@ -38,9 +38,10 @@ static void carve_stream(bs_carver *c, const bs_stream_facts *f, bs_stream *s)
         BS_CARVED(bs_stream, chosen, USES),     BS_CARVED(bs_stream, expected, USES),
         BS_CARVED(bs_stream, distance, UNITS),  BS_CARVED(bs_stream, next_use, UNITS),
         BS_CARVED(bs_stream, needed, UNITS),    BS_CARVED(bs_stream, present, UNITS),
-        BS_CARVED(bs_stream, by_offset, UNITS),
+        BS_CARVED(bs_stream, by_offset, UNITS), BS_CARVED(bs_stream, order, PLACES),
+        BS_CARVED(bs_stream, after, PLACES),    BS_CARVED(bs_stream, until_ns, PLACES),
     };
-    const int64_t counts[] = {f->n_units, f->n_phases, f->n_uses, most_of_a_phase(f)};
+    const int64_t counts[] = {f->n_units, f->n_phases, f->n_uses, most_of_a_phase(f), (int64_t)f->n_phases + 1};
     BS_CARVE_ARRAYS(c, s, arrays, counts);
     s->transitions = bs_carve_bytes(c, bs_predict_tables(f, NULL));
 }
@@ -75,7 +76,7 @@ void bs_stream_init(bs_stream *s, const bs_stream_facts *facts, void *memory)
         s->slots[u].evicted_for = -1;
     s->miss_rate = 1; /* until it is known that visits need not wait, assume that guesses delay them */
     s->phase = -1;
-    s->following = -1;
+    s->following = s->routed = -1;
     s->window_end = STREAM_WINDOW;
     s->pause_visits = STREAM_WINDOW;
     bs_predict_distances(s);
@@ -162,6 +163,7 @@ void bs_stream_visit(bs_stream *s, int32_t phase, const int32_t *units, int32_t 
 {
     bs_stream_leave(s);
     end_phase_time(s, now);
+    bs_ahead_learn(s, phase);
     bs_predict_visit(s, phase, units, count);
     s->phase = phase;
     s->visits++;

@@ -23,7 +23,7 @@ typedef bs_trace_phase bs_stream_phase; /* first_unit, n_units: in `uses` */
 typedef struct bs_stream_facts {
     int32_t n_units, n_phases, n_uses;
     const bs_stream_unit *units;
-    const bs_stream_phase *phases; /* in the order in which a run visits them */
+    const bs_stream_phase *phases; /* in the order in which a run visits them, in a loop again each trip */
     const int32_t *uses;           /* units of the phases, one after the other */
     bs_bytes slot_bytes;
     bs_stream_desc desc;
@@ -61,12 +61,26 @@ typedef struct bs_slot {
 } bs_slot;
 
 #define BS_STRENGTHS 8
+#define BS_STREAM_LOOPS 64 /* that are noticed */
+
+/* Phases that come again and again in a run. Loops are referred to from 1; 0: none. */
+typedef struct bs_stream_loop {
+    int32_t first, last;
+    int32_t around; /* the next loop further out that ends with the same phase */
+    int32_t usual;  /* how often the run went back the last time */
+    int32_t round;  /* how often it has, this time */
+    bool regular;   /* the last two times were alike */
+} bs_stream_loop;
 
 typedef struct bs_phase_state {
     bool predicted;        /* look-ahead said what to expect of the next visit */
-    /* the routed phase visited before this one, whose choices predict what this one needs; -1: no transitions are
-     * used */
+    /* the routed phase usually visited before this one, whose choices predict what this one needs; -1: no transitions
+     * are used */
     int32_t before;
+    int32_t rows;          /* of its table: units that `before` may have at most */
+    bool strange;          /* its last visit came after another routed phase */
+    int32_t place;         /* in `order` */
+    int32_t loop, ends;    /* the innermost loop around it; the innermost one that ends with it */
     uint64_t visits;
     double set_size;       /* units a visit needs, on average */
     double compute_ns;     /* how often needed, by strength: absent before, resident */
@@ -101,7 +115,15 @@ typedef struct bs_stream {
     int32_t n_ranked;
     double *follows;        /* [most units of a phase] how likely `following` needs each, by earlier choices */
     int32_t following;      /* the next routed phase, when its transitions are used; -1 none */
-    /* [units] phases until the next visit that may need it, 1 = the next one; 0: no phase does */
+    int32_t routed;         /* the routed phase that was visited last; -1 none yet */
+    bs_stream_loop loops[BS_STREAM_LOOPS];
+    int32_t n_loops;
+    /* From 1 on, all phases as their next visits are expected: which one, how many visits from here, and the time that
+     * these compute before it. */
+    int32_t *order;
+    double *after, *until_ns;
+    int32_t n_timed;        /* up to this one all phases on the way were timed */
+    /* [units] place in `order` of the next visit that may need it; 0: no phase does */
     int32_t *distance;
     int32_t *next_use;      /* [units] index in `uses` of that visit */
     int32_t *needed;        /* [units] of the visit in progress, in order */
@@ -191,6 +213,14 @@ uint64_t bs_stream_stalled(const bs_stream *stream, uint64_t now);
 
 /* stream/guess.c: a chunk worth guessing; false: there is none. */
 bool bs_stream_guess(bs_stream *stream, uint64_t now, bs_stream_chunk *chunk);
+
+/* stream/ahead.c */
+/* A visit of `phase` follows that of s->phase. */
+void bs_ahead_learn(bs_stream *stream, int32_t phase);
+/* Seen from s->phase: lists all phases in `order`. */
+void bs_ahead_order(bs_stream *stream);
+/* Visits from one of a phase to the next. */
+int32_t bs_ahead_period(const bs_stream *stream, int32_t phase);
 
 /* stream/predict.c */
 /* How likely the next visit of `phase` needs use `use` (an index in facts.uses). */
