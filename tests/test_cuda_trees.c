@@ -278,7 +278,8 @@ static void test_growth(int32_t launch_mode)
         w.n[0] = w.n[1] = w.n[2] = w.n[4] = 5;
         w.roots[4] = roots == 3; /* 128 rows in all */
         const bs_status many = bs_run(gpu.session, &error);
-        check(many == (roots == 3 ? BS_ERROR_DATA : BS_OK), "there is no room for all: %s", error.message);
+        const bool full = many == BS_ERROR_DATA && strstr(error.message, "there would be more than 100");
+        check(roots == 3 ? full : many == BS_OK, "there is no room for all: %s", error.message);
         w.roots[4] = 0;
         w.n[0] = 6;
         const bs_status deep = bs_run(gpu.session, &error);
