@@ -208,14 +208,15 @@ static void test_decisions(void)
     end();
 }
 
-/* Four rows through a loop "a" of up to four trips, by counts or as long as they are above 0. */
-static void begin_loop(bs_dtype dtype)
+/* Four rows through a loop "a" of up to four trips, by counts or as long as they are above 0; or such rows grow. */
+static void begin_loop(bs_dtype dtype, bool grows)
 {
+    const bs_loop_desc desc = {.name = "a", .bound = 4, .grows = grows};
     bs_graph *g = new_graph();
     const bs_value s = bs_rows(g, bs_input(g, "scores", dtype, BS_SHAPE2(4, 1)), none);
-    const bs_router a = bs_loop_begin(g, s, dtype == BS_I32 ? s : none, &(bs_loop_desc){.name = "a", .bound = 4});
+    const bs_router a = bs_loop_begin(g, s, dtype == BS_I32 ? s : none, &desc);
     const bs_value row = bs_scatter(g, a, 0, s), last = bs_loop_next(g, a, none, row);
-    bs_loop_end(g, a, dtype == BS_I32 ? none : row);
+    bs_loop_end(g, a, dtype == BS_I32 && !grows ? none : row);
     bs_output(g, "out", bs_collect(g, last));
     begin(g, &router_desc);
     memset(&scores, 0, sizeof scores);
@@ -225,15 +226,19 @@ static void begin_loop(bs_dtype dtype)
 
 static void test_loops(void)
 {
-    begin_loop(BS_I32);
+    begin_loop(BS_I32, false);
     scores.i[1] = 9;
     refused(BS_ERROR_DATA, "loop \"a\" (node 3): cell 1: 9 trips, its bound is 4");
     end();
-    begin_loop(BS_F32);
+    begin_loop(BS_F32, false);
     scores.f[2] = NAN;
     refused(BS_ERROR_DATA, "loop \"a\" (node 3): cell 2: its predicate after trip 0 is NaN");
     scores.f[2] = 0, scores.f[3] = 1;
     refused(BS_ERROR_DATA, "loop \"a\" (node 3): cell 3: it would go on after 4 trips, its bound");
+    end();
+    begin_loop(BS_I32, true);
+    scores.i[1] = 3;
+    refused(BS_ERROR_DATA, "loop \"a\" (node 3): cell 1: with the 3 rows that it makes there would be more than 4");
     end();
 }
 
