@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: a480a366a72618363d2888c1ec39b8bd83f1aebf6e72fe7b486aed9a76701f60
+ * sha256 of the parts: 465826b2e3bd77e8e7cec3f906a76558b64782113d6a7c3e68be4485a20a2ca3
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -1851,6 +1851,22 @@ typedef struct bs_gemm_tile {
 
 typedef void bs_gemm_kernel(const bs_gemm_tile *tile);
 
+#ifndef __OPTIMIZE_SIZE__
+/* One row by whole vectors of columns of a matrix that is not packed. */
+typedef struct bs_gemm_row {
+    const float *a;
+    int32_t depth; /* elements of the row, which lie side by side */
+    const float *b;
+    ptrdiff_t b_step; /* between those that do not: rows for kernels of lines, columns for those of turns */
+    float scale;      /* of b, for kernels of turns */
+    float *out;
+} bs_gemm_row;
+
+typedef void bs_gemm_row_kernel(const bs_gemm_row *row);
+
+enum { BS_ROW_LINES = 4, BS_ROW_TURNS = 2 };
+#endif
+
 /* One Winograd tile being transformed. `points` is the element of point 0; the others follow at `point_step`. */
 typedef void bs_conv_winograd_in(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel, int32_t channels,
                                  float *points, ptrdiff_t point_step);
@@ -1868,6 +1884,9 @@ typedef struct bs_conv_kernels {
     bs_gemm_kernel *const *gemm[BS_GEMM_VECTORS + 1]; /* [vectors][rows] */
     /* [panels][vectors of the last]: one row, two panels or more, of which all but the last are whole; or NULL */
     bs_gemm_kernel *const (*gemm_beside)[BS_GEMM_VECTORS + 1];
+#ifndef __OPTIMIZE_SIZE__
+    bs_gemm_row_kernel *const *row_lines, *const *row_turns; /* [i]: 2^i vectors, i < BS_ROW_LINES or BS_ROW_TURNS */
+#endif
     void (*finish)(const bs_conv_tile *tile, const float *sums, ptrdiff_t pixel, int32_t pixels);
     int32_t dot_pixels;
     bs_conv_tile_kernel *const *dot; /* [pixels], or NULL: then OUTER is used */
@@ -1890,6 +1909,7 @@ typedef struct bs_conv_kernels {
         .gemm_rows = BS_GEMM_ROWS,                                                       \
         .gemm = { NULL, BS_TIER_FN(bs_gemm_1), BS_TIER_FN(bs_gemm_2), BS_TIER_FN(bs_gemm_3) }, \
         .gemm_beside = BS_GEMM_BESIDE_KERNELS,                                           \
+        BS_ROW_KERNELS                                                                   \
         .finish = BS_TIER_FN(bs_conv_finish),                                            \
         .dot_pixels = pixels_of_dot,                                                     \
         .dot = kernels_of_dot,                                                           \
@@ -2771,6 +2791,7 @@ void bs_conv_prepare(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_
 #define BS_V_BITS_23(v) ((bs_v4_scalar)((bs_u4_scalar)(v) >> 23))
 #define BS_V_SQUARE_REST(a, square) bs_square_rest_scalar(a, square)
 #define BS_V_TOP(v) bs_top_scalar(v)
+#define BS_V_TURN(p, step, v) bs_turn_scalar(p, step, v)
 #define BS_V_SUM(v) (((v)[0] + (v)[2]) + ((v)[1] + (v)[3]))
 
 /* A part is the count of valid lanes, 1..BS_LANES; the others are neither read nor written. */
@@ -2881,6 +2902,12 @@ static inline bs_v4_scalar bs_load_u8_scalar(const uint8_t *from)
 static inline bs_v4_scalar bs_load_u16_scalar(const uint16_t *from)
 {
     return (bs_v4_scalar){ (float)from[0], (float)from[1], (float)from[2], (float)from[3] };
+}
+
+static inline void bs_turn_scalar(const float *p, ptrdiff_t step, bs_v4_scalar *v)
+{
+    for (int32_t i = 0; i < 4; i++)
+        v[i] = (bs_v4_scalar){ p[i], p[step + i], p[2 * step + i], p[3 * step + i] };
 }
 
 /* To nearest even: adding 2^23 leaves no room for a fraction. */
@@ -3347,6 +3374,100 @@ static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_beside)[BS_GEMM_ABREAST + 1][BS_
 #define BS_GEMM_BESIDE_KERNELS NULL
 #endif
 /* --- end of template kernels/gemm.inc --- */
+/* --- template kernels/gemm_row.inc --- */
+/* gemm_row.inc: one row by a matrix that is read where it lies, lanes are columns.
+ *
+ * Owns:      for some counts of vectors two kernels each: `lines`, where elements of the matrix's rows lie side by side,
+ *            and `turns`, where those of its columns do: four of each column are turned in registers.
+ * Relies on: a simd_*.h, repeat.h and gemm.inc before it. Builds for size (-Os) do without it.
+ * Must never: sum otherwise than gemm.inc: over blocks of BS_GEMM_DEPTH products, each from zero, then added to those
+ *            before it.
+ */
+#ifndef __OPTIMIZE_SIZE__
+
+#define BS_ROW_BEGIN(v) BS_V s##v = BS_V_ZERO(), all##v = s##v;
+#define BS_ROW_ADD(v) all##v = BS_V_ADD(s##v, all##v), s##v = BS_V_ZERO();
+#define BS_ROW_STORE(v) BS_V_STORE(row->out + (v) * BS_LANES, all##v);
+
+#define BS_ROW_LINE_FMA(v)                           \
+    {                                                \
+        BS_GEMM_THIRD(weights, line + (v) * BS_LANES) \
+        BS_GEMM_THIRD_FMA(s##v, x, weights);         \
+    }
+#define BS_ROW_LINE(V, number)                   \
+    {                                            \
+        const BS_V x = BS_V_SET1(a[number]);     \
+        const float *line = b + (number) * step; \
+        BS_EACH_##V(BS_ROW_LINE_FMA)             \
+    }
+#define BS_ROW_FOUR_lines(V) BS_ROW_LINE(V, 0) BS_ROW_LINE(V, 1) BS_ROW_LINE(V, 2) BS_ROW_LINE(V, 3)
+#define BS_ROW_ONE_lines(V) BS_ROW_LINE(V, 0)
+#define BS_ROW_NEXT_lines step
+
+#define BS_ROW_TURN_FOUR(v)                                         \
+    {                                                               \
+        BS_V w[4];                                                  \
+        BS_V_TURN(b + (v) * BS_LANES * step, step, w);              \
+        w[0] = BS_V_MUL(w[0], scale), w[1] = BS_V_MUL(w[1], scale); \
+        w[2] = BS_V_MUL(w[2], scale), w[3] = BS_V_MUL(w[3], scale); \
+        BS_GEMM_FMA(s##v, x0, w[0]);                                \
+        BS_GEMM_FMA(s##v, x1, w[1]);                                \
+        BS_GEMM_FMA(s##v, x2, w[2]);                                \
+        BS_GEMM_FMA(s##v, x3, w[3]);                                \
+    }
+#define BS_ROW_FOUR_turns(V)                               \
+    const BS_V x0 = BS_V_SET1(a[0]), x1 = BS_V_SET1(a[1]); \
+    const BS_V x2 = BS_V_SET1(a[2]), x3 = BS_V_SET1(a[3]); \
+    BS_EACH_##V(BS_ROW_TURN_FOUR)
+#define BS_ROW_TURN_ONE(v)                                                 \
+    {                                                                      \
+        float lanes[BS_LANES];                                             \
+        for (int32_t c = 0; c < BS_LANES; c++)                             \
+            lanes[c] = b[((v) * BS_LANES + c) * step];                     \
+        const BS_V loaded = BS_V_LOAD(lanes), w = BS_V_MUL(loaded, scale); \
+        BS_GEMM_FMA(s##v, x, w);                                           \
+    }
+#define BS_ROW_ONE_turns(V)             \
+    const BS_V x = BS_V_SET1(a[0]);     \
+    BS_EACH_##V(BS_ROW_TURN_ONE)
+#define BS_ROW_NEXT_turns 1
+
+#define BS_ROW_DEFINE(V, kind)                                                          \
+    static BS_TARGET void BS_TIER_FN(bs_row_##kind##_##V)(const bs_gemm_row *row)       \
+    {                                                                                   \
+        const float *a = row->a, *b = row->b;                                           \
+        const ptrdiff_t step = row->b_step;                                             \
+        const BS_V scale = BS_V_SET1(row->scale);                                       \
+        BS_EACH_##V(BS_ROW_BEGIN)                                                       \
+        for (int32_t k = row->depth; k > 0; k -= BS_GEMM_DEPTH) {                       \
+            int32_t left = bs_conv_min(k, BS_GEMM_DEPTH);                               \
+            for (; left >= 4; left -= 4, a += 4, b += 4 * BS_ROW_NEXT_##kind) {         \
+                BS_ROW_FOUR_##kind(V)                                                   \
+            }                                                                           \
+            for (; left > 0; left--, a++, b += BS_ROW_NEXT_##kind) {                    \
+                BS_ROW_ONE_##kind(V)                                                    \
+            }                                                                           \
+            BS_EACH_##V(BS_ROW_ADD)                                                     \
+        }                                                                               \
+        BS_EACH_##V(BS_ROW_STORE)                                                       \
+        (void)scale;                                                                    \
+    }
+BS_ROW_DEFINE(1, lines)
+BS_ROW_DEFINE(2, lines)
+BS_ROW_DEFINE(4, lines)
+BS_ROW_DEFINE(8, lines)
+BS_ROW_DEFINE(1, turns)
+BS_ROW_DEFINE(2, turns)
+
+/* [log2 of the vectors] */
+static bs_gemm_row_kernel *const BS_TIER_FN(bs_row_lines)[] = {BS_TIER_FN(bs_row_lines_1), BS_TIER_FN(bs_row_lines_2),
+                                                               BS_TIER_FN(bs_row_lines_4), BS_TIER_FN(bs_row_lines_8)};
+static bs_gemm_row_kernel *const BS_TIER_FN(bs_row_turns)[] = {BS_TIER_FN(bs_row_turns_1), BS_TIER_FN(bs_row_turns_2)};
+#define BS_ROW_KERNELS .row_lines = BS_TIER_FN(bs_row_lines), .row_turns = BS_TIER_FN(bs_row_turns),
+#else
+#define BS_ROW_KERNELS
+#endif
+/* --- end of template kernels/gemm_row.inc --- */
 /* --- template kernels/conv_outer.inc --- */
 /* conv_outer.inc: direct convolution, lanes are output channels.
  *
@@ -3896,6 +4017,21 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_STORE_OUT
 #undef BS_SUM_1
 #undef BS_SUM_2
+#undef BS_ROW_ADD
+#undef BS_ROW_BEGIN
+#undef BS_ROW_DEFINE
+#undef BS_ROW_FOUR_lines
+#undef BS_ROW_FOUR_turns
+#undef BS_ROW_KERNELS
+#undef BS_ROW_LINE
+#undef BS_ROW_LINE_FMA
+#undef BS_ROW_NEXT_lines
+#undef BS_ROW_NEXT_turns
+#undef BS_ROW_ONE_lines
+#undef BS_ROW_ONE_turns
+#undef BS_ROW_STORE
+#undef BS_ROW_TURN_FOUR
+#undef BS_ROW_TURN_ONE
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
@@ -3947,6 +4083,7 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_V_SUM
 #undef BS_V_SUM4
 #undef BS_V_TOP
+#undef BS_V_TURN
 #undef BS_V_XOR
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
@@ -4074,6 +4211,8 @@ const bs_conv_kernels *bs_conv_kernels_scalar(void)
 #define BS_DOT_UPTO(M) M(1, 0) M(2, 0)
 
 #define BS_V_SUM4(a, b, c, d) bs_sum4_avx2(a, b, c, d)
+/* As in simd_avx512.h. */
+#define BS_V_TURN(p, step, v) bs_turn_avx2(p, step, v)
 
 /* Codes. Loads widen to float; stores take values already inside the range of the code, the pairs are truncated
  * and interleaved (even 0, odd 0, even 1, ...). EVEN and ODD_PAIRS pick two of every four floats of a, then of b. */
@@ -4129,6 +4268,21 @@ static inline BS_TARGET __m128 bs_sum4_avx2(__m256 a, __m256 b, __m256 c, __m256
     const __m256 cd = _mm256_add_ps(_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
     const __m256 t = _mm256_add_ps(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee));
     return _mm_add_ps(_mm256_castps256_ps128(t), _mm256_extractf128_ps(t, 1));
+}
+
+/* Lines 0 to 3 in the lower halves, 4 to 7 in the upper ones. */
+static inline BS_INLINE BS_TARGET void bs_turn_avx2(const float *p, ptrdiff_t step, __m256 *v)
+{
+    __m256 line[4];
+    for (int i = 0; i < 4; i++)
+        line[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p + i * step)),
+                                       _mm_loadu_ps(p + (i + 4) * step), 1);
+    const __m256 a = _mm256_unpacklo_ps(line[0], line[1]), b = _mm256_unpacklo_ps(line[2], line[3]);
+    const __m256 c = _mm256_unpackhi_ps(line[0], line[1]), d = _mm256_unpackhi_ps(line[2], line[3]);
+    v[0] = _mm256_shuffle_ps(a, b, 0x44);
+    v[1] = _mm256_shuffle_ps(a, b, 0xee);
+    v[2] = _mm256_shuffle_ps(c, d, 0x44);
+    v[3] = _mm256_shuffle_ps(c, d, 0xee);
 }
 
 static inline BS_TARGET float bs_sum_avx2(__m256 v)
@@ -4593,6 +4747,100 @@ static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_beside)[BS_GEMM_ABREAST + 1][BS_
 #define BS_GEMM_BESIDE_KERNELS NULL
 #endif
 /* --- end of template kernels/gemm.inc --- */
+/* --- template kernels/gemm_row.inc --- */
+/* gemm_row.inc: one row by a matrix that is read where it lies, lanes are columns.
+ *
+ * Owns:      for some counts of vectors two kernels each: `lines`, where elements of the matrix's rows lie side by side,
+ *            and `turns`, where those of its columns do: four of each column are turned in registers.
+ * Relies on: a simd_*.h, repeat.h and gemm.inc before it. Builds for size (-Os) do without it.
+ * Must never: sum otherwise than gemm.inc: over blocks of BS_GEMM_DEPTH products, each from zero, then added to those
+ *            before it.
+ */
+#ifndef __OPTIMIZE_SIZE__
+
+#define BS_ROW_BEGIN(v) BS_V s##v = BS_V_ZERO(), all##v = s##v;
+#define BS_ROW_ADD(v) all##v = BS_V_ADD(s##v, all##v), s##v = BS_V_ZERO();
+#define BS_ROW_STORE(v) BS_V_STORE(row->out + (v) * BS_LANES, all##v);
+
+#define BS_ROW_LINE_FMA(v)                           \
+    {                                                \
+        BS_GEMM_THIRD(weights, line + (v) * BS_LANES) \
+        BS_GEMM_THIRD_FMA(s##v, x, weights);         \
+    }
+#define BS_ROW_LINE(V, number)                   \
+    {                                            \
+        const BS_V x = BS_V_SET1(a[number]);     \
+        const float *line = b + (number) * step; \
+        BS_EACH_##V(BS_ROW_LINE_FMA)             \
+    }
+#define BS_ROW_FOUR_lines(V) BS_ROW_LINE(V, 0) BS_ROW_LINE(V, 1) BS_ROW_LINE(V, 2) BS_ROW_LINE(V, 3)
+#define BS_ROW_ONE_lines(V) BS_ROW_LINE(V, 0)
+#define BS_ROW_NEXT_lines step
+
+#define BS_ROW_TURN_FOUR(v)                                         \
+    {                                                               \
+        BS_V w[4];                                                  \
+        BS_V_TURN(b + (v) * BS_LANES * step, step, w);              \
+        w[0] = BS_V_MUL(w[0], scale), w[1] = BS_V_MUL(w[1], scale); \
+        w[2] = BS_V_MUL(w[2], scale), w[3] = BS_V_MUL(w[3], scale); \
+        BS_GEMM_FMA(s##v, x0, w[0]);                                \
+        BS_GEMM_FMA(s##v, x1, w[1]);                                \
+        BS_GEMM_FMA(s##v, x2, w[2]);                                \
+        BS_GEMM_FMA(s##v, x3, w[3]);                                \
+    }
+#define BS_ROW_FOUR_turns(V)                               \
+    const BS_V x0 = BS_V_SET1(a[0]), x1 = BS_V_SET1(a[1]); \
+    const BS_V x2 = BS_V_SET1(a[2]), x3 = BS_V_SET1(a[3]); \
+    BS_EACH_##V(BS_ROW_TURN_FOUR)
+#define BS_ROW_TURN_ONE(v)                                                 \
+    {                                                                      \
+        float lanes[BS_LANES];                                             \
+        for (int32_t c = 0; c < BS_LANES; c++)                             \
+            lanes[c] = b[((v) * BS_LANES + c) * step];                     \
+        const BS_V loaded = BS_V_LOAD(lanes), w = BS_V_MUL(loaded, scale); \
+        BS_GEMM_FMA(s##v, x, w);                                           \
+    }
+#define BS_ROW_ONE_turns(V)             \
+    const BS_V x = BS_V_SET1(a[0]);     \
+    BS_EACH_##V(BS_ROW_TURN_ONE)
+#define BS_ROW_NEXT_turns 1
+
+#define BS_ROW_DEFINE(V, kind)                                                          \
+    static BS_TARGET void BS_TIER_FN(bs_row_##kind##_##V)(const bs_gemm_row *row)       \
+    {                                                                                   \
+        const float *a = row->a, *b = row->b;                                           \
+        const ptrdiff_t step = row->b_step;                                             \
+        const BS_V scale = BS_V_SET1(row->scale);                                       \
+        BS_EACH_##V(BS_ROW_BEGIN)                                                       \
+        for (int32_t k = row->depth; k > 0; k -= BS_GEMM_DEPTH) {                       \
+            int32_t left = bs_conv_min(k, BS_GEMM_DEPTH);                               \
+            for (; left >= 4; left -= 4, a += 4, b += 4 * BS_ROW_NEXT_##kind) {         \
+                BS_ROW_FOUR_##kind(V)                                                   \
+            }                                                                           \
+            for (; left > 0; left--, a++, b += BS_ROW_NEXT_##kind) {                    \
+                BS_ROW_ONE_##kind(V)                                                    \
+            }                                                                           \
+            BS_EACH_##V(BS_ROW_ADD)                                                     \
+        }                                                                               \
+        BS_EACH_##V(BS_ROW_STORE)                                                       \
+        (void)scale;                                                                    \
+    }
+BS_ROW_DEFINE(1, lines)
+BS_ROW_DEFINE(2, lines)
+BS_ROW_DEFINE(4, lines)
+BS_ROW_DEFINE(8, lines)
+BS_ROW_DEFINE(1, turns)
+BS_ROW_DEFINE(2, turns)
+
+/* [log2 of the vectors] */
+static bs_gemm_row_kernel *const BS_TIER_FN(bs_row_lines)[] = {BS_TIER_FN(bs_row_lines_1), BS_TIER_FN(bs_row_lines_2),
+                                                               BS_TIER_FN(bs_row_lines_4), BS_TIER_FN(bs_row_lines_8)};
+static bs_gemm_row_kernel *const BS_TIER_FN(bs_row_turns)[] = {BS_TIER_FN(bs_row_turns_1), BS_TIER_FN(bs_row_turns_2)};
+#define BS_ROW_KERNELS .row_lines = BS_TIER_FN(bs_row_lines), .row_turns = BS_TIER_FN(bs_row_turns),
+#else
+#define BS_ROW_KERNELS
+#endif
+/* --- end of template kernels/gemm_row.inc --- */
 #if defined(__OPTIMIZE_SIZE__)
 /* --- template kernels/conv_epilogue_plain.inc --- */
 /* conv_epilogue_plain.inc: conv_epilogue.inc as loops over memory, for a tier that should be small, not fast.
@@ -5582,6 +5830,21 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_STORE_OUT
 #undef BS_SUM_1
 #undef BS_SUM_2
+#undef BS_ROW_ADD
+#undef BS_ROW_BEGIN
+#undef BS_ROW_DEFINE
+#undef BS_ROW_FOUR_lines
+#undef BS_ROW_FOUR_turns
+#undef BS_ROW_KERNELS
+#undef BS_ROW_LINE
+#undef BS_ROW_LINE_FMA
+#undef BS_ROW_NEXT_lines
+#undef BS_ROW_NEXT_turns
+#undef BS_ROW_ONE_lines
+#undef BS_ROW_ONE_turns
+#undef BS_ROW_STORE
+#undef BS_ROW_TURN_FOUR
+#undef BS_ROW_TURN_ONE
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
@@ -5633,6 +5896,7 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_V_SUM
 #undef BS_V_SUM4
 #undef BS_V_TOP
+#undef BS_V_TURN
 #undef BS_V_XOR
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
@@ -5750,6 +6014,8 @@ const bs_conv_kernels *bs_conv_kernels_avx2(void)
 #define BS_DOT_UPTO(M) BS_UPTO_4(M, 0)
 
 #define BS_V_SUM4(a, b, c, d) bs_sum4_avx512(a, b, c, d)
+/* Four floats of each of BS_LANES lines, `step` apart, to v[4]: v[0] has the first one of each line. */
+#define BS_V_TURN(p, step, v) bs_turn_avx512(p, step, v)
 
 /* Codes. Loads widen to float; stores take values already inside the range of the code, the pairs are truncated
  * and interleaved (even 0, odd 0, even 1, ...). EVEN and ODD_PAIRS pick two of every four floats of a, then of b. */
@@ -5774,6 +6040,24 @@ static inline BS_TARGET __m128 bs_sum4_avx512(__m512 a, __m512 b, __m512 c, __m5
     const __m512 t = _mm512_add_ps(_mm512_shuffle_ps(ab, cd, 0x44), _mm512_shuffle_ps(ab, cd, 0xee));
     const __m256 h = _mm256_add_ps(_mm512_castps512_ps256(t), _mm512_extractf32x8_ps(t, 1));
     return _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+}
+
+/* Lines i, i + 4, i + 8 and i + 12 side by side. */
+static inline BS_INLINE BS_TARGET void bs_turn_avx512(const float *p, ptrdiff_t step, __m512 *v)
+{
+    __m512 line[4];
+    for (int i = 0; i < 4; i++) {
+        line[i] = _mm512_castps128_ps512(_mm_loadu_ps(p + i * step));
+        line[i] = _mm512_insertf32x4(line[i], _mm_loadu_ps(p + (i + 4) * step), 1);
+        line[i] = _mm512_insertf32x4(line[i], _mm_loadu_ps(p + (i + 8) * step), 2);
+        line[i] = _mm512_insertf32x4(line[i], _mm_loadu_ps(p + (i + 12) * step), 3);
+    }
+    const __m512 a = _mm512_unpacklo_ps(line[0], line[1]), b = _mm512_unpacklo_ps(line[2], line[3]);
+    const __m512 c = _mm512_unpackhi_ps(line[0], line[1]), d = _mm512_unpackhi_ps(line[2], line[3]);
+    v[0] = _mm512_shuffle_ps(a, b, 0x44);
+    v[1] = _mm512_shuffle_ps(a, b, 0xee);
+    v[2] = _mm512_shuffle_ps(c, d, 0x44);
+    v[3] = _mm512_shuffle_ps(c, d, 0xee);
 }
 
 static inline BS_TARGET __m512 bs_load_u8_avx512(const uint8_t *from)
@@ -6218,6 +6502,100 @@ static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_beside)[BS_GEMM_ABREAST + 1][BS_
 #define BS_GEMM_BESIDE_KERNELS NULL
 #endif
 /* --- end of template kernels/gemm.inc --- */
+/* --- template kernels/gemm_row.inc --- */
+/* gemm_row.inc: one row by a matrix that is read where it lies, lanes are columns.
+ *
+ * Owns:      for some counts of vectors two kernels each: `lines`, where elements of the matrix's rows lie side by side,
+ *            and `turns`, where those of its columns do: four of each column are turned in registers.
+ * Relies on: a simd_*.h, repeat.h and gemm.inc before it. Builds for size (-Os) do without it.
+ * Must never: sum otherwise than gemm.inc: over blocks of BS_GEMM_DEPTH products, each from zero, then added to those
+ *            before it.
+ */
+#ifndef __OPTIMIZE_SIZE__
+
+#define BS_ROW_BEGIN(v) BS_V s##v = BS_V_ZERO(), all##v = s##v;
+#define BS_ROW_ADD(v) all##v = BS_V_ADD(s##v, all##v), s##v = BS_V_ZERO();
+#define BS_ROW_STORE(v) BS_V_STORE(row->out + (v) * BS_LANES, all##v);
+
+#define BS_ROW_LINE_FMA(v)                           \
+    {                                                \
+        BS_GEMM_THIRD(weights, line + (v) * BS_LANES) \
+        BS_GEMM_THIRD_FMA(s##v, x, weights);         \
+    }
+#define BS_ROW_LINE(V, number)                   \
+    {                                            \
+        const BS_V x = BS_V_SET1(a[number]);     \
+        const float *line = b + (number) * step; \
+        BS_EACH_##V(BS_ROW_LINE_FMA)             \
+    }
+#define BS_ROW_FOUR_lines(V) BS_ROW_LINE(V, 0) BS_ROW_LINE(V, 1) BS_ROW_LINE(V, 2) BS_ROW_LINE(V, 3)
+#define BS_ROW_ONE_lines(V) BS_ROW_LINE(V, 0)
+#define BS_ROW_NEXT_lines step
+
+#define BS_ROW_TURN_FOUR(v)                                         \
+    {                                                               \
+        BS_V w[4];                                                  \
+        BS_V_TURN(b + (v) * BS_LANES * step, step, w);              \
+        w[0] = BS_V_MUL(w[0], scale), w[1] = BS_V_MUL(w[1], scale); \
+        w[2] = BS_V_MUL(w[2], scale), w[3] = BS_V_MUL(w[3], scale); \
+        BS_GEMM_FMA(s##v, x0, w[0]);                                \
+        BS_GEMM_FMA(s##v, x1, w[1]);                                \
+        BS_GEMM_FMA(s##v, x2, w[2]);                                \
+        BS_GEMM_FMA(s##v, x3, w[3]);                                \
+    }
+#define BS_ROW_FOUR_turns(V)                               \
+    const BS_V x0 = BS_V_SET1(a[0]), x1 = BS_V_SET1(a[1]); \
+    const BS_V x2 = BS_V_SET1(a[2]), x3 = BS_V_SET1(a[3]); \
+    BS_EACH_##V(BS_ROW_TURN_FOUR)
+#define BS_ROW_TURN_ONE(v)                                                 \
+    {                                                                      \
+        float lanes[BS_LANES];                                             \
+        for (int32_t c = 0; c < BS_LANES; c++)                             \
+            lanes[c] = b[((v) * BS_LANES + c) * step];                     \
+        const BS_V loaded = BS_V_LOAD(lanes), w = BS_V_MUL(loaded, scale); \
+        BS_GEMM_FMA(s##v, x, w);                                           \
+    }
+#define BS_ROW_ONE_turns(V)             \
+    const BS_V x = BS_V_SET1(a[0]);     \
+    BS_EACH_##V(BS_ROW_TURN_ONE)
+#define BS_ROW_NEXT_turns 1
+
+#define BS_ROW_DEFINE(V, kind)                                                          \
+    static BS_TARGET void BS_TIER_FN(bs_row_##kind##_##V)(const bs_gemm_row *row)       \
+    {                                                                                   \
+        const float *a = row->a, *b = row->b;                                           \
+        const ptrdiff_t step = row->b_step;                                             \
+        const BS_V scale = BS_V_SET1(row->scale);                                       \
+        BS_EACH_##V(BS_ROW_BEGIN)                                                       \
+        for (int32_t k = row->depth; k > 0; k -= BS_GEMM_DEPTH) {                       \
+            int32_t left = bs_conv_min(k, BS_GEMM_DEPTH);                               \
+            for (; left >= 4; left -= 4, a += 4, b += 4 * BS_ROW_NEXT_##kind) {         \
+                BS_ROW_FOUR_##kind(V)                                                   \
+            }                                                                           \
+            for (; left > 0; left--, a++, b += BS_ROW_NEXT_##kind) {                    \
+                BS_ROW_ONE_##kind(V)                                                    \
+            }                                                                           \
+            BS_EACH_##V(BS_ROW_ADD)                                                     \
+        }                                                                               \
+        BS_EACH_##V(BS_ROW_STORE)                                                       \
+        (void)scale;                                                                    \
+    }
+BS_ROW_DEFINE(1, lines)
+BS_ROW_DEFINE(2, lines)
+BS_ROW_DEFINE(4, lines)
+BS_ROW_DEFINE(8, lines)
+BS_ROW_DEFINE(1, turns)
+BS_ROW_DEFINE(2, turns)
+
+/* [log2 of the vectors] */
+static bs_gemm_row_kernel *const BS_TIER_FN(bs_row_lines)[] = {BS_TIER_FN(bs_row_lines_1), BS_TIER_FN(bs_row_lines_2),
+                                                               BS_TIER_FN(bs_row_lines_4), BS_TIER_FN(bs_row_lines_8)};
+static bs_gemm_row_kernel *const BS_TIER_FN(bs_row_turns)[] = {BS_TIER_FN(bs_row_turns_1), BS_TIER_FN(bs_row_turns_2)};
+#define BS_ROW_KERNELS .row_lines = BS_TIER_FN(bs_row_lines), .row_turns = BS_TIER_FN(bs_row_turns),
+#else
+#define BS_ROW_KERNELS
+#endif
+/* --- end of template kernels/gemm_row.inc --- */
 #if defined(__OPTIMIZE_SIZE__)
 /* --- template kernels/conv_epilogue_plain.inc --- */
 /* conv_epilogue_plain.inc: conv_epilogue.inc as loops over memory, for a tier that should be small, not fast.
@@ -7207,6 +7585,21 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_STORE_OUT
 #undef BS_SUM_1
 #undef BS_SUM_2
+#undef BS_ROW_ADD
+#undef BS_ROW_BEGIN
+#undef BS_ROW_DEFINE
+#undef BS_ROW_FOUR_lines
+#undef BS_ROW_FOUR_turns
+#undef BS_ROW_KERNELS
+#undef BS_ROW_LINE
+#undef BS_ROW_LINE_FMA
+#undef BS_ROW_NEXT_lines
+#undef BS_ROW_NEXT_turns
+#undef BS_ROW_ONE_lines
+#undef BS_ROW_ONE_turns
+#undef BS_ROW_STORE
+#undef BS_ROW_TURN_FOUR
+#undef BS_ROW_TURN_ONE
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
@@ -7258,6 +7651,7 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_V_SUM
 #undef BS_V_SUM4
 #undef BS_V_TOP
+#undef BS_V_TURN
 #undef BS_V_XOR
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
@@ -7340,6 +7734,8 @@ const bs_conv_kernels *bs_conv_kernels_avx512(void)
 #define BS_V_SQUARE_REST(a, square) BS_V_FNMA(a, a, square)
 #define BS_V_TOP(v) vmaxvq_f32(v)
 #define BS_V_SUM(v) vaddvq_f32(v)
+
+#define BS_V_TURN(p, step, v) bs_turn_neon(p, step, v)
 
 #define BS_V_QUAD float32x4_t
 #define BS_V_QUAD_LOAD(p) vld1q_f32(p)
@@ -7428,6 +7824,16 @@ static inline void bs_store_part_neon(float *to, float32x4_t v, int32_t part)
         vst1q_f32(to, v);
     else
         bs_store_few_neon(to, v, part);
+}
+
+static inline BS_INLINE void bs_turn_neon(const float *p, ptrdiff_t step, float32x4_t *v)
+{
+    const float32x4x2_t a = vtrnq_f32(vld1q_f32(p), vld1q_f32(p + step));
+    const float32x4x2_t b = vtrnq_f32(vld1q_f32(p + 2 * step), vld1q_f32(p + 3 * step));
+    v[0] = vcombine_f32(vget_low_f32(a.val[0]), vget_low_f32(b.val[0]));
+    v[1] = vcombine_f32(vget_low_f32(a.val[1]), vget_low_f32(b.val[1]));
+    v[2] = vcombine_f32(vget_high_f32(a.val[0]), vget_high_f32(b.val[0]));
+    v[3] = vcombine_f32(vget_high_f32(a.val[1]), vget_high_f32(b.val[1]));
 }
 
 static inline float32x4_t bs_larger_neon(float32x4_t a, float32x4_t b)
@@ -7883,6 +8289,100 @@ static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_beside)[BS_GEMM_ABREAST + 1][BS_
 #define BS_GEMM_BESIDE_KERNELS NULL
 #endif
 /* --- end of template kernels/gemm.inc --- */
+/* --- template kernels/gemm_row.inc --- */
+/* gemm_row.inc: one row by a matrix that is read where it lies, lanes are columns.
+ *
+ * Owns:      for some counts of vectors two kernels each: `lines`, where elements of the matrix's rows lie side by side,
+ *            and `turns`, where those of its columns do: four of each column are turned in registers.
+ * Relies on: a simd_*.h, repeat.h and gemm.inc before it. Builds for size (-Os) do without it.
+ * Must never: sum otherwise than gemm.inc: over blocks of BS_GEMM_DEPTH products, each from zero, then added to those
+ *            before it.
+ */
+#ifndef __OPTIMIZE_SIZE__
+
+#define BS_ROW_BEGIN(v) BS_V s##v = BS_V_ZERO(), all##v = s##v;
+#define BS_ROW_ADD(v) all##v = BS_V_ADD(s##v, all##v), s##v = BS_V_ZERO();
+#define BS_ROW_STORE(v) BS_V_STORE(row->out + (v) * BS_LANES, all##v);
+
+#define BS_ROW_LINE_FMA(v)                           \
+    {                                                \
+        BS_GEMM_THIRD(weights, line + (v) * BS_LANES) \
+        BS_GEMM_THIRD_FMA(s##v, x, weights);         \
+    }
+#define BS_ROW_LINE(V, number)                   \
+    {                                            \
+        const BS_V x = BS_V_SET1(a[number]);     \
+        const float *line = b + (number) * step; \
+        BS_EACH_##V(BS_ROW_LINE_FMA)             \
+    }
+#define BS_ROW_FOUR_lines(V) BS_ROW_LINE(V, 0) BS_ROW_LINE(V, 1) BS_ROW_LINE(V, 2) BS_ROW_LINE(V, 3)
+#define BS_ROW_ONE_lines(V) BS_ROW_LINE(V, 0)
+#define BS_ROW_NEXT_lines step
+
+#define BS_ROW_TURN_FOUR(v)                                         \
+    {                                                               \
+        BS_V w[4];                                                  \
+        BS_V_TURN(b + (v) * BS_LANES * step, step, w);              \
+        w[0] = BS_V_MUL(w[0], scale), w[1] = BS_V_MUL(w[1], scale); \
+        w[2] = BS_V_MUL(w[2], scale), w[3] = BS_V_MUL(w[3], scale); \
+        BS_GEMM_FMA(s##v, x0, w[0]);                                \
+        BS_GEMM_FMA(s##v, x1, w[1]);                                \
+        BS_GEMM_FMA(s##v, x2, w[2]);                                \
+        BS_GEMM_FMA(s##v, x3, w[3]);                                \
+    }
+#define BS_ROW_FOUR_turns(V)                               \
+    const BS_V x0 = BS_V_SET1(a[0]), x1 = BS_V_SET1(a[1]); \
+    const BS_V x2 = BS_V_SET1(a[2]), x3 = BS_V_SET1(a[3]); \
+    BS_EACH_##V(BS_ROW_TURN_FOUR)
+#define BS_ROW_TURN_ONE(v)                                                 \
+    {                                                                      \
+        float lanes[BS_LANES];                                             \
+        for (int32_t c = 0; c < BS_LANES; c++)                             \
+            lanes[c] = b[((v) * BS_LANES + c) * step];                     \
+        const BS_V loaded = BS_V_LOAD(lanes), w = BS_V_MUL(loaded, scale); \
+        BS_GEMM_FMA(s##v, x, w);                                           \
+    }
+#define BS_ROW_ONE_turns(V)             \
+    const BS_V x = BS_V_SET1(a[0]);     \
+    BS_EACH_##V(BS_ROW_TURN_ONE)
+#define BS_ROW_NEXT_turns 1
+
+#define BS_ROW_DEFINE(V, kind)                                                          \
+    static BS_TARGET void BS_TIER_FN(bs_row_##kind##_##V)(const bs_gemm_row *row)       \
+    {                                                                                   \
+        const float *a = row->a, *b = row->b;                                           \
+        const ptrdiff_t step = row->b_step;                                             \
+        const BS_V scale = BS_V_SET1(row->scale);                                       \
+        BS_EACH_##V(BS_ROW_BEGIN)                                                       \
+        for (int32_t k = row->depth; k > 0; k -= BS_GEMM_DEPTH) {                       \
+            int32_t left = bs_conv_min(k, BS_GEMM_DEPTH);                               \
+            for (; left >= 4; left -= 4, a += 4, b += 4 * BS_ROW_NEXT_##kind) {         \
+                BS_ROW_FOUR_##kind(V)                                                   \
+            }                                                                           \
+            for (; left > 0; left--, a++, b += BS_ROW_NEXT_##kind) {                    \
+                BS_ROW_ONE_##kind(V)                                                    \
+            }                                                                           \
+            BS_EACH_##V(BS_ROW_ADD)                                                     \
+        }                                                                               \
+        BS_EACH_##V(BS_ROW_STORE)                                                       \
+        (void)scale;                                                                    \
+    }
+BS_ROW_DEFINE(1, lines)
+BS_ROW_DEFINE(2, lines)
+BS_ROW_DEFINE(4, lines)
+BS_ROW_DEFINE(8, lines)
+BS_ROW_DEFINE(1, turns)
+BS_ROW_DEFINE(2, turns)
+
+/* [log2 of the vectors] */
+static bs_gemm_row_kernel *const BS_TIER_FN(bs_row_lines)[] = {BS_TIER_FN(bs_row_lines_1), BS_TIER_FN(bs_row_lines_2),
+                                                               BS_TIER_FN(bs_row_lines_4), BS_TIER_FN(bs_row_lines_8)};
+static bs_gemm_row_kernel *const BS_TIER_FN(bs_row_turns)[] = {BS_TIER_FN(bs_row_turns_1), BS_TIER_FN(bs_row_turns_2)};
+#define BS_ROW_KERNELS .row_lines = BS_TIER_FN(bs_row_lines), .row_turns = BS_TIER_FN(bs_row_turns),
+#else
+#define BS_ROW_KERNELS
+#endif
+/* --- end of template kernels/gemm_row.inc --- */
 #if defined(__OPTIMIZE_SIZE__)
 /* --- template kernels/conv_epilogue_plain.inc --- */
 /* conv_epilogue_plain.inc: conv_epilogue.inc as loops over memory, for a tier that should be small, not fast.
@@ -8757,6 +9257,21 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_STORE_OUT
 #undef BS_SUM_1
 #undef BS_SUM_2
+#undef BS_ROW_ADD
+#undef BS_ROW_BEGIN
+#undef BS_ROW_DEFINE
+#undef BS_ROW_FOUR_lines
+#undef BS_ROW_FOUR_turns
+#undef BS_ROW_KERNELS
+#undef BS_ROW_LINE
+#undef BS_ROW_LINE_FMA
+#undef BS_ROW_NEXT_lines
+#undef BS_ROW_NEXT_turns
+#undef BS_ROW_ONE_lines
+#undef BS_ROW_ONE_turns
+#undef BS_ROW_STORE
+#undef BS_ROW_TURN_FOUR
+#undef BS_ROW_TURN_ONE
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
@@ -8808,6 +9323,7 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_V_SUM
 #undef BS_V_SUM4
 #undef BS_V_TOP
+#undef BS_V_TURN
 #undef BS_V_XOR
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
@@ -9368,7 +9884,7 @@ BS_INTERNAL void bs_product_run(bs_tier tier, const bs_product *product);
  * Must never: let arithmetic depend on strides: what is not dense is copied, before and after.
  *
  * Of b a block of a panel is packed at a time, and all rows pass it. Rows of a that are not dense are packed as well,
- * PRODUCT_ROWS at a time. */
+ * PRODUCT_ROWS at a time. Few rows take b from where it lies (gemm_row.inc): the same sums, without panels. */
 /* #include "kernels/product.h" */
 /* #include "base/base.h" */
 /* #include "kernels/arrange.h" */
@@ -9377,7 +9893,11 @@ BS_INTERNAL void bs_product_run(bs_tier tier, const bs_product *product);
 #include <math.h>
 #include <string.h>
 
-enum { PRODUCT_ROWS = 64 };
+enum {
+    PRODUCT_ROWS = 64,
+    PRODUCT_FEW = 3,   /* rows */
+    PRODUCT_SET = 8192 /* floats between lines of a set, times the lines that half a set holds */
+};
 
 typedef struct product_job {
     const bs_product *p;
@@ -9459,9 +9979,52 @@ static void product_block(const product_job *j, int32_t m, int32_t rows, int32_t
     }
 }
 
+#ifdef __OPTIMIZE_SIZE__
+static bool product_rows(const bs_conv_kernels *kernels, const bs_product *p)
+{
+    return (void)kernels, (void)p, false;
+}
+#else
+/* One row by columns n .. n + 2^i vectors, as many as are left and kernels take. Vectors that would go beyond the last
+ * column begin before it: some columns are computed twice. */
+static void product_row(const bs_conv_kernels *k, const bs_product *p, bool turns, int32_t m)
+{
+    const int32_t most = turns ? BS_ROW_TURNS : BS_ROW_LINES;
+    bs_gemm_row_kernel *const *kernels = turns ? k->row_turns : k->row_lines;
+    for (int32_t n = 0, i = most - 1; n < p->n; n += k->lanes << i) {
+        while (i > 0 && k->lanes << i > p->n - n)
+            i--;
+        const int32_t first = bs_conv_min(n, p->n - k->lanes);
+        const bs_gemm_row row = {.a = p->a + m * p->a_row,
+                                 .depth = p->k,
+                                 .b = p->b + first * p->b_step,
+                                 .b_step = turns ? p->b_step : p->b_row,
+                                 .scale = p->scale,
+                                 .out = p->out + m * p->out_row + first};
+        kernels[i](&row);
+    }
+}
+
+/* Rows that do not pay for panels: few of them where rows of b are dense. Where its columns are, one, and none where so
+ * many lines of b as a kernel reads at a time are kept in one set of the first cache. Whether the product was of those.
+ */
+static bool product_rows(const bs_conv_kernels *kernels, const bs_product *p)
+{
+    const bool lines = p->m <= PRODUCT_FEW && p->b_step == 1 && p->scale == 1.0f;
+    const bool turns = p->m == 1 && p->b_row == 1 && p->b_step % (PRODUCT_SET / kernels->lanes) != 0;
+    if (p->n < kernels->lanes || p->a_step != 1 || p->out_step != 1 || !(lines || turns))
+        return false;
+    for (int32_t m = 0; m < p->m; m++)
+        product_row(kernels, p, !lines, m);
+    return true;
+}
+#endif
+
 void bs_product_run(bs_tier tier, const bs_product *product)
 {
     const bs_conv_kernels *kernels = bs_conv_kernels_of(tier);
+    if (product_rows(kernels, product))
+        return;
     const product_job j = {product, kernels, tier, product->scratch, product->scratch + panel_floats(kernels)};
     const int32_t each = product->a_step == 1 ? product->m : PRODUCT_ROWS;
     for (int32_t m = 0; m < product->m; m += each)
@@ -9845,6 +10408,7 @@ typedef struct bs_line_pair {
 #define BS_V_BITS_23(v) ((bs_v4_scalar)((bs_u4_scalar)(v) >> 23))
 #define BS_V_SQUARE_REST(a, square) bs_square_rest_scalar(a, square)
 #define BS_V_TOP(v) bs_top_scalar(v)
+#define BS_V_TURN(p, step, v) bs_turn_scalar(p, step, v)
 #define BS_V_SUM(v) (((v)[0] + (v)[2]) + ((v)[1] + (v)[3]))
 
 /* A part is the count of valid lanes, 1..BS_LANES; the others are neither read nor written. */
@@ -9955,6 +10519,12 @@ static inline bs_v4_scalar bs_load_u8_scalar(const uint8_t *from)
 static inline bs_v4_scalar bs_load_u16_scalar(const uint16_t *from)
 {
     return (bs_v4_scalar){ (float)from[0], (float)from[1], (float)from[2], (float)from[3] };
+}
+
+static inline void bs_turn_scalar(const float *p, ptrdiff_t step, bs_v4_scalar *v)
+{
+    for (int32_t i = 0; i < 4; i++)
+        v[i] = (bs_v4_scalar){ p[i], p[step + i], p[2 * step + i], p[3 * step + i] };
 }
 
 /* To nearest even: adding 2^23 leaves no room for a fraction. */
@@ -10527,6 +11097,21 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_STORE_OUT
 #undef BS_SUM_1
 #undef BS_SUM_2
+#undef BS_ROW_ADD
+#undef BS_ROW_BEGIN
+#undef BS_ROW_DEFINE
+#undef BS_ROW_FOUR_lines
+#undef BS_ROW_FOUR_turns
+#undef BS_ROW_KERNELS
+#undef BS_ROW_LINE
+#undef BS_ROW_LINE_FMA
+#undef BS_ROW_NEXT_lines
+#undef BS_ROW_NEXT_turns
+#undef BS_ROW_ONE_lines
+#undef BS_ROW_ONE_turns
+#undef BS_ROW_STORE
+#undef BS_ROW_TURN_FOUR
+#undef BS_ROW_TURN_ONE
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
@@ -10578,6 +11163,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_V_SUM
 #undef BS_V_SUM4
 #undef BS_V_TOP
+#undef BS_V_TURN
 #undef BS_V_XOR
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
@@ -10684,6 +11270,8 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #define BS_DOT_UPTO(M) M(1, 0) M(2, 0)
 
 #define BS_V_SUM4(a, b, c, d) bs_sum4_avx2(a, b, c, d)
+/* As in simd_avx512.h. */
+#define BS_V_TURN(p, step, v) bs_turn_avx2(p, step, v)
 
 /* Codes. Loads widen to float; stores take values already inside the range of the code, the pairs are truncated
  * and interleaved (even 0, odd 0, even 1, ...). EVEN and ODD_PAIRS pick two of every four floats of a, then of b. */
@@ -10739,6 +11327,21 @@ static inline BS_TARGET __m128 bs_sum4_avx2(__m256 a, __m256 b, __m256 c, __m256
     const __m256 cd = _mm256_add_ps(_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
     const __m256 t = _mm256_add_ps(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee));
     return _mm_add_ps(_mm256_castps256_ps128(t), _mm256_extractf128_ps(t, 1));
+}
+
+/* Lines 0 to 3 in the lower halves, 4 to 7 in the upper ones. */
+static inline BS_INLINE BS_TARGET void bs_turn_avx2(const float *p, ptrdiff_t step, __m256 *v)
+{
+    __m256 line[4];
+    for (int i = 0; i < 4; i++)
+        line[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p + i * step)),
+                                       _mm_loadu_ps(p + (i + 4) * step), 1);
+    const __m256 a = _mm256_unpacklo_ps(line[0], line[1]), b = _mm256_unpacklo_ps(line[2], line[3]);
+    const __m256 c = _mm256_unpackhi_ps(line[0], line[1]), d = _mm256_unpackhi_ps(line[2], line[3]);
+    v[0] = _mm256_shuffle_ps(a, b, 0x44);
+    v[1] = _mm256_shuffle_ps(a, b, 0xee);
+    v[2] = _mm256_shuffle_ps(c, d, 0x44);
+    v[3] = _mm256_shuffle_ps(c, d, 0xee);
 }
 
 static inline BS_TARGET float bs_sum_avx2(__m256 v)
@@ -11329,6 +11932,21 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_STORE_OUT
 #undef BS_SUM_1
 #undef BS_SUM_2
+#undef BS_ROW_ADD
+#undef BS_ROW_BEGIN
+#undef BS_ROW_DEFINE
+#undef BS_ROW_FOUR_lines
+#undef BS_ROW_FOUR_turns
+#undef BS_ROW_KERNELS
+#undef BS_ROW_LINE
+#undef BS_ROW_LINE_FMA
+#undef BS_ROW_NEXT_lines
+#undef BS_ROW_NEXT_turns
+#undef BS_ROW_ONE_lines
+#undef BS_ROW_ONE_turns
+#undef BS_ROW_STORE
+#undef BS_ROW_TURN_FOUR
+#undef BS_ROW_TURN_ONE
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
@@ -11380,6 +11998,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_V_SUM
 #undef BS_V_SUM4
 #undef BS_V_TOP
+#undef BS_V_TURN
 #undef BS_V_XOR
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
@@ -11474,6 +12093,8 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #define BS_DOT_UPTO(M) BS_UPTO_4(M, 0)
 
 #define BS_V_SUM4(a, b, c, d) bs_sum4_avx512(a, b, c, d)
+/* Four floats of each of BS_LANES lines, `step` apart, to v[4]: v[0] has the first one of each line. */
+#define BS_V_TURN(p, step, v) bs_turn_avx512(p, step, v)
 
 /* Codes. Loads widen to float; stores take values already inside the range of the code, the pairs are truncated
  * and interleaved (even 0, odd 0, even 1, ...). EVEN and ODD_PAIRS pick two of every four floats of a, then of b. */
@@ -11498,6 +12119,24 @@ static inline BS_TARGET __m128 bs_sum4_avx512(__m512 a, __m512 b, __m512 c, __m5
     const __m512 t = _mm512_add_ps(_mm512_shuffle_ps(ab, cd, 0x44), _mm512_shuffle_ps(ab, cd, 0xee));
     const __m256 h = _mm256_add_ps(_mm512_castps512_ps256(t), _mm512_extractf32x8_ps(t, 1));
     return _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+}
+
+/* Lines i, i + 4, i + 8 and i + 12 side by side. */
+static inline BS_INLINE BS_TARGET void bs_turn_avx512(const float *p, ptrdiff_t step, __m512 *v)
+{
+    __m512 line[4];
+    for (int i = 0; i < 4; i++) {
+        line[i] = _mm512_castps128_ps512(_mm_loadu_ps(p + i * step));
+        line[i] = _mm512_insertf32x4(line[i], _mm_loadu_ps(p + (i + 4) * step), 1);
+        line[i] = _mm512_insertf32x4(line[i], _mm_loadu_ps(p + (i + 8) * step), 2);
+        line[i] = _mm512_insertf32x4(line[i], _mm_loadu_ps(p + (i + 12) * step), 3);
+    }
+    const __m512 a = _mm512_unpacklo_ps(line[0], line[1]), b = _mm512_unpacklo_ps(line[2], line[3]);
+    const __m512 c = _mm512_unpackhi_ps(line[0], line[1]), d = _mm512_unpackhi_ps(line[2], line[3]);
+    v[0] = _mm512_shuffle_ps(a, b, 0x44);
+    v[1] = _mm512_shuffle_ps(a, b, 0xee);
+    v[2] = _mm512_shuffle_ps(c, d, 0x44);
+    v[3] = _mm512_shuffle_ps(c, d, 0xee);
 }
 
 static inline BS_TARGET __m512 bs_load_u8_avx512(const uint8_t *from)
@@ -12068,6 +12707,21 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_STORE_OUT
 #undef BS_SUM_1
 #undef BS_SUM_2
+#undef BS_ROW_ADD
+#undef BS_ROW_BEGIN
+#undef BS_ROW_DEFINE
+#undef BS_ROW_FOUR_lines
+#undef BS_ROW_FOUR_turns
+#undef BS_ROW_KERNELS
+#undef BS_ROW_LINE
+#undef BS_ROW_LINE_FMA
+#undef BS_ROW_NEXT_lines
+#undef BS_ROW_NEXT_turns
+#undef BS_ROW_ONE_lines
+#undef BS_ROW_ONE_turns
+#undef BS_ROW_STORE
+#undef BS_ROW_TURN_FOUR
+#undef BS_ROW_TURN_ONE
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
@@ -12119,6 +12773,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_V_SUM
 #undef BS_V_SUM4
 #undef BS_V_TOP
+#undef BS_V_TURN
 #undef BS_V_XOR
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
@@ -12180,6 +12835,8 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #define BS_V_SQUARE_REST(a, square) BS_V_FNMA(a, a, square)
 #define BS_V_TOP(v) vmaxvq_f32(v)
 #define BS_V_SUM(v) vaddvq_f32(v)
+
+#define BS_V_TURN(p, step, v) bs_turn_neon(p, step, v)
 
 #define BS_V_QUAD float32x4_t
 #define BS_V_QUAD_LOAD(p) vld1q_f32(p)
@@ -12268,6 +12925,16 @@ static inline void bs_store_part_neon(float *to, float32x4_t v, int32_t part)
         vst1q_f32(to, v);
     else
         bs_store_few_neon(to, v, part);
+}
+
+static inline BS_INLINE void bs_turn_neon(const float *p, ptrdiff_t step, float32x4_t *v)
+{
+    const float32x4x2_t a = vtrnq_f32(vld1q_f32(p), vld1q_f32(p + step));
+    const float32x4x2_t b = vtrnq_f32(vld1q_f32(p + 2 * step), vld1q_f32(p + 3 * step));
+    v[0] = vcombine_f32(vget_low_f32(a.val[0]), vget_low_f32(b.val[0]));
+    v[1] = vcombine_f32(vget_low_f32(a.val[1]), vget_low_f32(b.val[1]));
+    v[2] = vcombine_f32(vget_high_f32(a.val[0]), vget_high_f32(b.val[0]));
+    v[3] = vcombine_f32(vget_high_f32(a.val[1]), vget_high_f32(b.val[1]));
 }
 
 static inline float32x4_t bs_larger_neon(float32x4_t a, float32x4_t b)
@@ -12849,6 +13516,21 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_STORE_OUT
 #undef BS_SUM_1
 #undef BS_SUM_2
+#undef BS_ROW_ADD
+#undef BS_ROW_BEGIN
+#undef BS_ROW_DEFINE
+#undef BS_ROW_FOUR_lines
+#undef BS_ROW_FOUR_turns
+#undef BS_ROW_KERNELS
+#undef BS_ROW_LINE
+#undef BS_ROW_LINE_FMA
+#undef BS_ROW_NEXT_lines
+#undef BS_ROW_NEXT_turns
+#undef BS_ROW_ONE_lines
+#undef BS_ROW_ONE_turns
+#undef BS_ROW_STORE
+#undef BS_ROW_TURN_FOUR
+#undef BS_ROW_TURN_ONE
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
@@ -12900,6 +13582,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_V_SUM
 #undef BS_V_SUM4
 #undef BS_V_TOP
+#undef BS_V_TURN
 #undef BS_V_XOR
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
@@ -13203,6 +13886,7 @@ static BS_OUTLINE void bs_give_lanes(const float *lanes, int32_t count, float *y
 #define BS_V_BITS_23(v) ((bs_v4_scalar)((bs_u4_scalar)(v) >> 23))
 #define BS_V_SQUARE_REST(a, square) bs_square_rest_scalar(a, square)
 #define BS_V_TOP(v) bs_top_scalar(v)
+#define BS_V_TURN(p, step, v) bs_turn_scalar(p, step, v)
 #define BS_V_SUM(v) (((v)[0] + (v)[2]) + ((v)[1] + (v)[3]))
 
 /* A part is the count of valid lanes, 1..BS_LANES; the others are neither read nor written. */
@@ -13313,6 +13997,12 @@ static inline bs_v4_scalar bs_load_u8_scalar(const uint8_t *from)
 static inline bs_v4_scalar bs_load_u16_scalar(const uint16_t *from)
 {
     return (bs_v4_scalar){ (float)from[0], (float)from[1], (float)from[2], (float)from[3] };
+}
+
+static inline void bs_turn_scalar(const float *p, ptrdiff_t step, bs_v4_scalar *v)
+{
+    for (int32_t i = 0; i < 4; i++)
+        v[i] = (bs_v4_scalar){ p[i], p[step + i], p[2 * step + i], p[3 * step + i] };
 }
 
 /* To nearest even: adding 2^23 leaves no room for a fraction. */
@@ -14008,6 +14698,21 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_STORE_OUT
 #undef BS_SUM_1
 #undef BS_SUM_2
+#undef BS_ROW_ADD
+#undef BS_ROW_BEGIN
+#undef BS_ROW_DEFINE
+#undef BS_ROW_FOUR_lines
+#undef BS_ROW_FOUR_turns
+#undef BS_ROW_KERNELS
+#undef BS_ROW_LINE
+#undef BS_ROW_LINE_FMA
+#undef BS_ROW_NEXT_lines
+#undef BS_ROW_NEXT_turns
+#undef BS_ROW_ONE_lines
+#undef BS_ROW_ONE_turns
+#undef BS_ROW_STORE
+#undef BS_ROW_TURN_FOUR
+#undef BS_ROW_TURN_ONE
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
@@ -14059,6 +14764,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_V_SUM
 #undef BS_V_SUM4
 #undef BS_V_TOP
+#undef BS_V_TURN
 #undef BS_V_XOR
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
@@ -14165,6 +14871,8 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #define BS_DOT_UPTO(M) M(1, 0) M(2, 0)
 
 #define BS_V_SUM4(a, b, c, d) bs_sum4_avx2(a, b, c, d)
+/* As in simd_avx512.h. */
+#define BS_V_TURN(p, step, v) bs_turn_avx2(p, step, v)
 
 /* Codes. Loads widen to float; stores take values already inside the range of the code, the pairs are truncated
  * and interleaved (even 0, odd 0, even 1, ...). EVEN and ODD_PAIRS pick two of every four floats of a, then of b. */
@@ -14220,6 +14928,21 @@ static inline BS_TARGET __m128 bs_sum4_avx2(__m256 a, __m256 b, __m256 c, __m256
     const __m256 cd = _mm256_add_ps(_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
     const __m256 t = _mm256_add_ps(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee));
     return _mm_add_ps(_mm256_castps256_ps128(t), _mm256_extractf128_ps(t, 1));
+}
+
+/* Lines 0 to 3 in the lower halves, 4 to 7 in the upper ones. */
+static inline BS_INLINE BS_TARGET void bs_turn_avx2(const float *p, ptrdiff_t step, __m256 *v)
+{
+    __m256 line[4];
+    for (int i = 0; i < 4; i++)
+        line[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p + i * step)),
+                                       _mm_loadu_ps(p + (i + 4) * step), 1);
+    const __m256 a = _mm256_unpacklo_ps(line[0], line[1]), b = _mm256_unpacklo_ps(line[2], line[3]);
+    const __m256 c = _mm256_unpackhi_ps(line[0], line[1]), d = _mm256_unpackhi_ps(line[2], line[3]);
+    v[0] = _mm256_shuffle_ps(a, b, 0x44);
+    v[1] = _mm256_shuffle_ps(a, b, 0xee);
+    v[2] = _mm256_shuffle_ps(c, d, 0x44);
+    v[3] = _mm256_shuffle_ps(c, d, 0xee);
 }
 
 static inline BS_TARGET float bs_sum_avx2(__m256 v)
@@ -14933,6 +15656,21 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_STORE_OUT
 #undef BS_SUM_1
 #undef BS_SUM_2
+#undef BS_ROW_ADD
+#undef BS_ROW_BEGIN
+#undef BS_ROW_DEFINE
+#undef BS_ROW_FOUR_lines
+#undef BS_ROW_FOUR_turns
+#undef BS_ROW_KERNELS
+#undef BS_ROW_LINE
+#undef BS_ROW_LINE_FMA
+#undef BS_ROW_NEXT_lines
+#undef BS_ROW_NEXT_turns
+#undef BS_ROW_ONE_lines
+#undef BS_ROW_ONE_turns
+#undef BS_ROW_STORE
+#undef BS_ROW_TURN_FOUR
+#undef BS_ROW_TURN_ONE
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
@@ -14984,6 +15722,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_V_SUM
 #undef BS_V_SUM4
 #undef BS_V_TOP
+#undef BS_V_TURN
 #undef BS_V_XOR
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
@@ -15078,6 +15817,8 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #define BS_DOT_UPTO(M) BS_UPTO_4(M, 0)
 
 #define BS_V_SUM4(a, b, c, d) bs_sum4_avx512(a, b, c, d)
+/* Four floats of each of BS_LANES lines, `step` apart, to v[4]: v[0] has the first one of each line. */
+#define BS_V_TURN(p, step, v) bs_turn_avx512(p, step, v)
 
 /* Codes. Loads widen to float; stores take values already inside the range of the code, the pairs are truncated
  * and interleaved (even 0, odd 0, even 1, ...). EVEN and ODD_PAIRS pick two of every four floats of a, then of b. */
@@ -15102,6 +15843,24 @@ static inline BS_TARGET __m128 bs_sum4_avx512(__m512 a, __m512 b, __m512 c, __m5
     const __m512 t = _mm512_add_ps(_mm512_shuffle_ps(ab, cd, 0x44), _mm512_shuffle_ps(ab, cd, 0xee));
     const __m256 h = _mm256_add_ps(_mm512_castps512_ps256(t), _mm512_extractf32x8_ps(t, 1));
     return _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+}
+
+/* Lines i, i + 4, i + 8 and i + 12 side by side. */
+static inline BS_INLINE BS_TARGET void bs_turn_avx512(const float *p, ptrdiff_t step, __m512 *v)
+{
+    __m512 line[4];
+    for (int i = 0; i < 4; i++) {
+        line[i] = _mm512_castps128_ps512(_mm_loadu_ps(p + i * step));
+        line[i] = _mm512_insertf32x4(line[i], _mm_loadu_ps(p + (i + 4) * step), 1);
+        line[i] = _mm512_insertf32x4(line[i], _mm_loadu_ps(p + (i + 8) * step), 2);
+        line[i] = _mm512_insertf32x4(line[i], _mm_loadu_ps(p + (i + 12) * step), 3);
+    }
+    const __m512 a = _mm512_unpacklo_ps(line[0], line[1]), b = _mm512_unpacklo_ps(line[2], line[3]);
+    const __m512 c = _mm512_unpackhi_ps(line[0], line[1]), d = _mm512_unpackhi_ps(line[2], line[3]);
+    v[0] = _mm512_shuffle_ps(a, b, 0x44);
+    v[1] = _mm512_shuffle_ps(a, b, 0xee);
+    v[2] = _mm512_shuffle_ps(c, d, 0x44);
+    v[3] = _mm512_shuffle_ps(c, d, 0xee);
 }
 
 static inline BS_TARGET __m512 bs_load_u8_avx512(const uint8_t *from)
@@ -15795,6 +16554,21 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_STORE_OUT
 #undef BS_SUM_1
 #undef BS_SUM_2
+#undef BS_ROW_ADD
+#undef BS_ROW_BEGIN
+#undef BS_ROW_DEFINE
+#undef BS_ROW_FOUR_lines
+#undef BS_ROW_FOUR_turns
+#undef BS_ROW_KERNELS
+#undef BS_ROW_LINE
+#undef BS_ROW_LINE_FMA
+#undef BS_ROW_NEXT_lines
+#undef BS_ROW_NEXT_turns
+#undef BS_ROW_ONE_lines
+#undef BS_ROW_ONE_turns
+#undef BS_ROW_STORE
+#undef BS_ROW_TURN_FOUR
+#undef BS_ROW_TURN_ONE
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
@@ -15846,6 +16620,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_V_SUM
 #undef BS_V_SUM4
 #undef BS_V_TOP
+#undef BS_V_TURN
 #undef BS_V_XOR
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
@@ -15907,6 +16682,8 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #define BS_V_SQUARE_REST(a, square) BS_V_FNMA(a, a, square)
 #define BS_V_TOP(v) vmaxvq_f32(v)
 #define BS_V_SUM(v) vaddvq_f32(v)
+
+#define BS_V_TURN(p, step, v) bs_turn_neon(p, step, v)
 
 #define BS_V_QUAD float32x4_t
 #define BS_V_QUAD_LOAD(p) vld1q_f32(p)
@@ -15995,6 +16772,16 @@ static inline void bs_store_part_neon(float *to, float32x4_t v, int32_t part)
         vst1q_f32(to, v);
     else
         bs_store_few_neon(to, v, part);
+}
+
+static inline BS_INLINE void bs_turn_neon(const float *p, ptrdiff_t step, float32x4_t *v)
+{
+    const float32x4x2_t a = vtrnq_f32(vld1q_f32(p), vld1q_f32(p + step));
+    const float32x4x2_t b = vtrnq_f32(vld1q_f32(p + 2 * step), vld1q_f32(p + 3 * step));
+    v[0] = vcombine_f32(vget_low_f32(a.val[0]), vget_low_f32(b.val[0]));
+    v[1] = vcombine_f32(vget_low_f32(a.val[1]), vget_low_f32(b.val[1]));
+    v[2] = vcombine_f32(vget_high_f32(a.val[0]), vget_high_f32(b.val[0]));
+    v[3] = vcombine_f32(vget_high_f32(a.val[1]), vget_high_f32(b.val[1]));
 }
 
 static inline float32x4_t bs_larger_neon(float32x4_t a, float32x4_t b)
@@ -16699,6 +17486,21 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_STORE_OUT
 #undef BS_SUM_1
 #undef BS_SUM_2
+#undef BS_ROW_ADD
+#undef BS_ROW_BEGIN
+#undef BS_ROW_DEFINE
+#undef BS_ROW_FOUR_lines
+#undef BS_ROW_FOUR_turns
+#undef BS_ROW_KERNELS
+#undef BS_ROW_LINE
+#undef BS_ROW_LINE_FMA
+#undef BS_ROW_NEXT_lines
+#undef BS_ROW_NEXT_turns
+#undef BS_ROW_ONE_lines
+#undef BS_ROW_ONE_turns
+#undef BS_ROW_STORE
+#undef BS_ROW_TURN_FOUR
+#undef BS_ROW_TURN_ONE
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
@@ -16750,6 +17552,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_V_SUM
 #undef BS_V_SUM4
 #undef BS_V_TOP
+#undef BS_V_TURN
 #undef BS_V_XOR
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
@@ -16926,6 +17729,8 @@ void bs_row_normalise(bs_tier tier, const bs_row_norm *norm, const float *x, ptr
 #define BS_DOT_UPTO(M) M(1, 0) M(2, 0)
 
 #define BS_V_SUM4(a, b, c, d) bs_sum4_avx2(a, b, c, d)
+/* As in simd_avx512.h. */
+#define BS_V_TURN(p, step, v) bs_turn_avx2(p, step, v)
 
 /* Codes. Loads widen to float; stores take values already inside the range of the code, the pairs are truncated
  * and interleaved (even 0, odd 0, even 1, ...). EVEN and ODD_PAIRS pick two of every four floats of a, then of b. */
@@ -16981,6 +17786,21 @@ static inline BS_TARGET __m128 bs_sum4_avx2(__m256 a, __m256 b, __m256 c, __m256
     const __m256 cd = _mm256_add_ps(_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
     const __m256 t = _mm256_add_ps(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee));
     return _mm_add_ps(_mm256_castps256_ps128(t), _mm256_extractf128_ps(t, 1));
+}
+
+/* Lines 0 to 3 in the lower halves, 4 to 7 in the upper ones. */
+static inline BS_INLINE BS_TARGET void bs_turn_avx2(const float *p, ptrdiff_t step, __m256 *v)
+{
+    __m256 line[4];
+    for (int i = 0; i < 4; i++)
+        line[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p + i * step)),
+                                       _mm_loadu_ps(p + (i + 4) * step), 1);
+    const __m256 a = _mm256_unpacklo_ps(line[0], line[1]), b = _mm256_unpacklo_ps(line[2], line[3]);
+    const __m256 c = _mm256_unpackhi_ps(line[0], line[1]), d = _mm256_unpackhi_ps(line[2], line[3]);
+    v[0] = _mm256_shuffle_ps(a, b, 0x44);
+    v[1] = _mm256_shuffle_ps(a, b, 0xee);
+    v[2] = _mm256_shuffle_ps(c, d, 0x44);
+    v[3] = _mm256_shuffle_ps(c, d, 0xee);
 }
 
 static inline BS_TARGET float bs_sum_avx2(__m256 v)
@@ -17373,6 +18193,21 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_STORE_OUT
 #undef BS_SUM_1
 #undef BS_SUM_2
+#undef BS_ROW_ADD
+#undef BS_ROW_BEGIN
+#undef BS_ROW_DEFINE
+#undef BS_ROW_FOUR_lines
+#undef BS_ROW_FOUR_turns
+#undef BS_ROW_KERNELS
+#undef BS_ROW_LINE
+#undef BS_ROW_LINE_FMA
+#undef BS_ROW_NEXT_lines
+#undef BS_ROW_NEXT_turns
+#undef BS_ROW_ONE_lines
+#undef BS_ROW_ONE_turns
+#undef BS_ROW_STORE
+#undef BS_ROW_TURN_FOUR
+#undef BS_ROW_TURN_ONE
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
@@ -17424,6 +18259,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_V_SUM
 #undef BS_V_SUM4
 #undef BS_V_TOP
+#undef BS_V_TURN
 #undef BS_V_XOR
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
@@ -17518,6 +18354,8 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #define BS_DOT_UPTO(M) BS_UPTO_4(M, 0)
 
 #define BS_V_SUM4(a, b, c, d) bs_sum4_avx512(a, b, c, d)
+/* Four floats of each of BS_LANES lines, `step` apart, to v[4]: v[0] has the first one of each line. */
+#define BS_V_TURN(p, step, v) bs_turn_avx512(p, step, v)
 
 /* Codes. Loads widen to float; stores take values already inside the range of the code, the pairs are truncated
  * and interleaved (even 0, odd 0, even 1, ...). EVEN and ODD_PAIRS pick two of every four floats of a, then of b. */
@@ -17542,6 +18380,24 @@ static inline BS_TARGET __m128 bs_sum4_avx512(__m512 a, __m512 b, __m512 c, __m5
     const __m512 t = _mm512_add_ps(_mm512_shuffle_ps(ab, cd, 0x44), _mm512_shuffle_ps(ab, cd, 0xee));
     const __m256 h = _mm256_add_ps(_mm512_castps512_ps256(t), _mm512_extractf32x8_ps(t, 1));
     return _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+}
+
+/* Lines i, i + 4, i + 8 and i + 12 side by side. */
+static inline BS_INLINE BS_TARGET void bs_turn_avx512(const float *p, ptrdiff_t step, __m512 *v)
+{
+    __m512 line[4];
+    for (int i = 0; i < 4; i++) {
+        line[i] = _mm512_castps128_ps512(_mm_loadu_ps(p + i * step));
+        line[i] = _mm512_insertf32x4(line[i], _mm_loadu_ps(p + (i + 4) * step), 1);
+        line[i] = _mm512_insertf32x4(line[i], _mm_loadu_ps(p + (i + 8) * step), 2);
+        line[i] = _mm512_insertf32x4(line[i], _mm_loadu_ps(p + (i + 12) * step), 3);
+    }
+    const __m512 a = _mm512_unpacklo_ps(line[0], line[1]), b = _mm512_unpacklo_ps(line[2], line[3]);
+    const __m512 c = _mm512_unpackhi_ps(line[0], line[1]), d = _mm512_unpackhi_ps(line[2], line[3]);
+    v[0] = _mm512_shuffle_ps(a, b, 0x44);
+    v[1] = _mm512_shuffle_ps(a, b, 0xee);
+    v[2] = _mm512_shuffle_ps(c, d, 0x44);
+    v[3] = _mm512_shuffle_ps(c, d, 0xee);
 }
 
 static inline BS_TARGET __m512 bs_load_u8_avx512(const uint8_t *from)
@@ -17914,6 +18770,21 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_STORE_OUT
 #undef BS_SUM_1
 #undef BS_SUM_2
+#undef BS_ROW_ADD
+#undef BS_ROW_BEGIN
+#undef BS_ROW_DEFINE
+#undef BS_ROW_FOUR_lines
+#undef BS_ROW_FOUR_turns
+#undef BS_ROW_KERNELS
+#undef BS_ROW_LINE
+#undef BS_ROW_LINE_FMA
+#undef BS_ROW_NEXT_lines
+#undef BS_ROW_NEXT_turns
+#undef BS_ROW_ONE_lines
+#undef BS_ROW_ONE_turns
+#undef BS_ROW_STORE
+#undef BS_ROW_TURN_FOUR
+#undef BS_ROW_TURN_ONE
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
@@ -17965,6 +18836,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_V_SUM
 #undef BS_V_SUM4
 #undef BS_V_TOP
+#undef BS_V_TURN
 #undef BS_V_XOR
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
@@ -18026,6 +18898,8 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #define BS_V_SQUARE_REST(a, square) BS_V_FNMA(a, a, square)
 #define BS_V_TOP(v) vmaxvq_f32(v)
 #define BS_V_SUM(v) vaddvq_f32(v)
+
+#define BS_V_TURN(p, step, v) bs_turn_neon(p, step, v)
 
 #define BS_V_QUAD float32x4_t
 #define BS_V_QUAD_LOAD(p) vld1q_f32(p)
@@ -18114,6 +18988,16 @@ static inline void bs_store_part_neon(float *to, float32x4_t v, int32_t part)
         vst1q_f32(to, v);
     else
         bs_store_few_neon(to, v, part);
+}
+
+static inline BS_INLINE void bs_turn_neon(const float *p, ptrdiff_t step, float32x4_t *v)
+{
+    const float32x4x2_t a = vtrnq_f32(vld1q_f32(p), vld1q_f32(p + step));
+    const float32x4x2_t b = vtrnq_f32(vld1q_f32(p + 2 * step), vld1q_f32(p + 3 * step));
+    v[0] = vcombine_f32(vget_low_f32(a.val[0]), vget_low_f32(b.val[0]));
+    v[1] = vcombine_f32(vget_low_f32(a.val[1]), vget_low_f32(b.val[1]));
+    v[2] = vcombine_f32(vget_high_f32(a.val[0]), vget_high_f32(b.val[0]));
+    v[3] = vcombine_f32(vget_high_f32(a.val[1]), vget_high_f32(b.val[1]));
 }
 
 static inline float32x4_t bs_larger_neon(float32x4_t a, float32x4_t b)
@@ -18497,6 +19381,21 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_STORE_OUT
 #undef BS_SUM_1
 #undef BS_SUM_2
+#undef BS_ROW_ADD
+#undef BS_ROW_BEGIN
+#undef BS_ROW_DEFINE
+#undef BS_ROW_FOUR_lines
+#undef BS_ROW_FOUR_turns
+#undef BS_ROW_KERNELS
+#undef BS_ROW_LINE
+#undef BS_ROW_LINE_FMA
+#undef BS_ROW_NEXT_lines
+#undef BS_ROW_NEXT_turns
+#undef BS_ROW_ONE_lines
+#undef BS_ROW_ONE_turns
+#undef BS_ROW_STORE
+#undef BS_ROW_TURN_FOUR
+#undef BS_ROW_TURN_ONE
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
@@ -18548,6 +19447,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_V_SUM
 #undef BS_V_SUM4
 #undef BS_V_TOP
+#undef BS_V_TURN
 #undef BS_V_XOR
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
