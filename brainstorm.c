@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 465826b2e3bd77e8e7cec3f906a76558b64782113d6a7c3e68be4485a20a2ca3
+ * sha256 of the parts: 200960461981f5d6d93df1a712d959c6120ac7c0084f738e30296f1a7df86994
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -1885,6 +1885,7 @@ typedef struct bs_conv_kernels {
     /* [panels][vectors of the last]: one row, two panels or more, of which all but the last are whole; or NULL */
     bs_gemm_kernel *const (*gemm_beside)[BS_GEMM_VECTORS + 1];
 #ifndef __OPTIMIZE_SIZE__
+    void (*gemm_pack)(const float *from, ptrdiff_t step, int32_t rows, int32_t columns, float scale, float *panel);
     bs_gemm_row_kernel *const *row_lines, *const *row_turns; /* [i]: 2^i vectors, i < BS_ROW_LINES or BS_ROW_TURNS */
 #endif
     void (*finish)(const bs_conv_tile *tile, const float *sums, ptrdiff_t pixel, int32_t pixels);
@@ -3090,7 +3091,8 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
 /* gemm.inc: products of rows by a matrix in panels, lanes are columns.
  *
  * Owns:      for each count of rows and vectors a kernel that keeps rows x vectors sums in registers; for one row
- *            others that take up to BS_GEMM_ABREAST panels at once, so that enough sums and reads are under way.
+ *            others that take up to BS_GEMM_ABREAST panels at once, so that enough sums and reads are under way; one
+ *            that makes a panel of rows of a matrix, or scales one, but not in builds for size (-Os).
  * Relies on: a simd_*.h and repeat.h before it.
  * Must never: let the arithmetic of an element depend on the count of rows or panels: every variant multiplies and adds
  *            one after the other, from zero, over the products of its block, and then adds what was there before.
@@ -3313,6 +3315,26 @@ static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_1)[] = { NULL, BS_GEMM_UPTO(BS_G
 static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_2)[] = { NULL, BS_GEMM_UPTO(BS_GEMM_NAME, 2) };
 static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_3)[] = { NULL, BS_GEMM_UPTO(BS_GEMM_NAME, 3) };
 
+#ifndef __OPTIMIZE_SIZE__
+/* Rows of a matrix, `step` apart, times a number, to a panel of as few vectors as hold them; lanes without a column are
+ * zero. The rows may be those of the panel. */
+static BS_TARGET void BS_TIER_FN(bs_gemm_pack)(const float *from, ptrdiff_t step, int32_t rows, int32_t columns,
+                                               float scale, float *panel)
+{
+    const int32_t last = (columns - 1) / BS_LANES * BS_LANES;
+    const BS_V_PART part = BS_V_PART_OF(columns - last);
+    const BS_V by = BS_V_SET1(scale);
+    for (int32_t r = 0; r < rows; r++, from += step, panel += BS_LANES) {
+        for (int32_t c = 0; c < last; c += BS_LANES, panel += BS_LANES) {
+            const BS_V loaded = BS_V_LOAD(from + c), scaled = BS_V_MUL(loaded, by);
+            BS_V_STORE(panel, scaled);
+        }
+        const BS_V loaded = BS_V_LOAD_PART(from + last, part), scaled = BS_V_MUL(loaded, by);
+        BS_V_STORE(panel, scaled);
+    }
+}
+#endif
+
 #ifdef BS_GEMM_WIDE
 /* One row by L whole panels and one of V vectors, of which the last may be partial, side by side. */
 #define BS_GEMM_BESIDE_FMA(sum, from)                                \
@@ -3463,7 +3485,10 @@ BS_ROW_DEFINE(2, turns)
 static bs_gemm_row_kernel *const BS_TIER_FN(bs_row_lines)[] = {BS_TIER_FN(bs_row_lines_1), BS_TIER_FN(bs_row_lines_2),
                                                                BS_TIER_FN(bs_row_lines_4), BS_TIER_FN(bs_row_lines_8)};
 static bs_gemm_row_kernel *const BS_TIER_FN(bs_row_turns)[] = {BS_TIER_FN(bs_row_turns_1), BS_TIER_FN(bs_row_turns_2)};
-#define BS_ROW_KERNELS .row_lines = BS_TIER_FN(bs_row_lines), .row_turns = BS_TIER_FN(bs_row_turns),
+#define BS_ROW_KERNELS                       \
+    .gemm_pack = BS_TIER_FN(bs_gemm_pack),   \
+    .row_lines = BS_TIER_FN(bs_row_lines),   \
+    .row_turns = BS_TIER_FN(bs_row_turns),
 #else
 #define BS_ROW_KERNELS
 #endif
@@ -4463,7 +4488,8 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
 /* gemm.inc: products of rows by a matrix in panels, lanes are columns.
  *
  * Owns:      for each count of rows and vectors a kernel that keeps rows x vectors sums in registers; for one row
- *            others that take up to BS_GEMM_ABREAST panels at once, so that enough sums and reads are under way.
+ *            others that take up to BS_GEMM_ABREAST panels at once, so that enough sums and reads are under way; one
+ *            that makes a panel of rows of a matrix, or scales one, but not in builds for size (-Os).
  * Relies on: a simd_*.h and repeat.h before it.
  * Must never: let the arithmetic of an element depend on the count of rows or panels: every variant multiplies and adds
  *            one after the other, from zero, over the products of its block, and then adds what was there before.
@@ -4686,6 +4712,26 @@ static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_1)[] = { NULL, BS_GEMM_UPTO(BS_G
 static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_2)[] = { NULL, BS_GEMM_UPTO(BS_GEMM_NAME, 2) };
 static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_3)[] = { NULL, BS_GEMM_UPTO(BS_GEMM_NAME, 3) };
 
+#ifndef __OPTIMIZE_SIZE__
+/* Rows of a matrix, `step` apart, times a number, to a panel of as few vectors as hold them; lanes without a column are
+ * zero. The rows may be those of the panel. */
+static BS_TARGET void BS_TIER_FN(bs_gemm_pack)(const float *from, ptrdiff_t step, int32_t rows, int32_t columns,
+                                               float scale, float *panel)
+{
+    const int32_t last = (columns - 1) / BS_LANES * BS_LANES;
+    const BS_V_PART part = BS_V_PART_OF(columns - last);
+    const BS_V by = BS_V_SET1(scale);
+    for (int32_t r = 0; r < rows; r++, from += step, panel += BS_LANES) {
+        for (int32_t c = 0; c < last; c += BS_LANES, panel += BS_LANES) {
+            const BS_V loaded = BS_V_LOAD(from + c), scaled = BS_V_MUL(loaded, by);
+            BS_V_STORE(panel, scaled);
+        }
+        const BS_V loaded = BS_V_LOAD_PART(from + last, part), scaled = BS_V_MUL(loaded, by);
+        BS_V_STORE(panel, scaled);
+    }
+}
+#endif
+
 #ifdef BS_GEMM_WIDE
 /* One row by L whole panels and one of V vectors, of which the last may be partial, side by side. */
 #define BS_GEMM_BESIDE_FMA(sum, from)                                \
@@ -4836,7 +4882,10 @@ BS_ROW_DEFINE(2, turns)
 static bs_gemm_row_kernel *const BS_TIER_FN(bs_row_lines)[] = {BS_TIER_FN(bs_row_lines_1), BS_TIER_FN(bs_row_lines_2),
                                                                BS_TIER_FN(bs_row_lines_4), BS_TIER_FN(bs_row_lines_8)};
 static bs_gemm_row_kernel *const BS_TIER_FN(bs_row_turns)[] = {BS_TIER_FN(bs_row_turns_1), BS_TIER_FN(bs_row_turns_2)};
-#define BS_ROW_KERNELS .row_lines = BS_TIER_FN(bs_row_lines), .row_turns = BS_TIER_FN(bs_row_turns),
+#define BS_ROW_KERNELS                       \
+    .gemm_pack = BS_TIER_FN(bs_gemm_pack),   \
+    .row_lines = BS_TIER_FN(bs_row_lines),   \
+    .row_turns = BS_TIER_FN(bs_row_turns),
 #else
 #define BS_ROW_KERNELS
 #endif
@@ -6218,7 +6267,8 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
 /* gemm.inc: products of rows by a matrix in panels, lanes are columns.
  *
  * Owns:      for each count of rows and vectors a kernel that keeps rows x vectors sums in registers; for one row
- *            others that take up to BS_GEMM_ABREAST panels at once, so that enough sums and reads are under way.
+ *            others that take up to BS_GEMM_ABREAST panels at once, so that enough sums and reads are under way; one
+ *            that makes a panel of rows of a matrix, or scales one, but not in builds for size (-Os).
  * Relies on: a simd_*.h and repeat.h before it.
  * Must never: let the arithmetic of an element depend on the count of rows or panels: every variant multiplies and adds
  *            one after the other, from zero, over the products of its block, and then adds what was there before.
@@ -6441,6 +6491,26 @@ static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_1)[] = { NULL, BS_GEMM_UPTO(BS_G
 static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_2)[] = { NULL, BS_GEMM_UPTO(BS_GEMM_NAME, 2) };
 static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_3)[] = { NULL, BS_GEMM_UPTO(BS_GEMM_NAME, 3) };
 
+#ifndef __OPTIMIZE_SIZE__
+/* Rows of a matrix, `step` apart, times a number, to a panel of as few vectors as hold them; lanes without a column are
+ * zero. The rows may be those of the panel. */
+static BS_TARGET void BS_TIER_FN(bs_gemm_pack)(const float *from, ptrdiff_t step, int32_t rows, int32_t columns,
+                                               float scale, float *panel)
+{
+    const int32_t last = (columns - 1) / BS_LANES * BS_LANES;
+    const BS_V_PART part = BS_V_PART_OF(columns - last);
+    const BS_V by = BS_V_SET1(scale);
+    for (int32_t r = 0; r < rows; r++, from += step, panel += BS_LANES) {
+        for (int32_t c = 0; c < last; c += BS_LANES, panel += BS_LANES) {
+            const BS_V loaded = BS_V_LOAD(from + c), scaled = BS_V_MUL(loaded, by);
+            BS_V_STORE(panel, scaled);
+        }
+        const BS_V loaded = BS_V_LOAD_PART(from + last, part), scaled = BS_V_MUL(loaded, by);
+        BS_V_STORE(panel, scaled);
+    }
+}
+#endif
+
 #ifdef BS_GEMM_WIDE
 /* One row by L whole panels and one of V vectors, of which the last may be partial, side by side. */
 #define BS_GEMM_BESIDE_FMA(sum, from)                                \
@@ -6591,7 +6661,10 @@ BS_ROW_DEFINE(2, turns)
 static bs_gemm_row_kernel *const BS_TIER_FN(bs_row_lines)[] = {BS_TIER_FN(bs_row_lines_1), BS_TIER_FN(bs_row_lines_2),
                                                                BS_TIER_FN(bs_row_lines_4), BS_TIER_FN(bs_row_lines_8)};
 static bs_gemm_row_kernel *const BS_TIER_FN(bs_row_turns)[] = {BS_TIER_FN(bs_row_turns_1), BS_TIER_FN(bs_row_turns_2)};
-#define BS_ROW_KERNELS .row_lines = BS_TIER_FN(bs_row_lines), .row_turns = BS_TIER_FN(bs_row_turns),
+#define BS_ROW_KERNELS                       \
+    .gemm_pack = BS_TIER_FN(bs_gemm_pack),   \
+    .row_lines = BS_TIER_FN(bs_row_lines),   \
+    .row_turns = BS_TIER_FN(bs_row_turns),
 #else
 #define BS_ROW_KERNELS
 #endif
@@ -8005,7 +8078,8 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
 /* gemm.inc: products of rows by a matrix in panels, lanes are columns.
  *
  * Owns:      for each count of rows and vectors a kernel that keeps rows x vectors sums in registers; for one row
- *            others that take up to BS_GEMM_ABREAST panels at once, so that enough sums and reads are under way.
+ *            others that take up to BS_GEMM_ABREAST panels at once, so that enough sums and reads are under way; one
+ *            that makes a panel of rows of a matrix, or scales one, but not in builds for size (-Os).
  * Relies on: a simd_*.h and repeat.h before it.
  * Must never: let the arithmetic of an element depend on the count of rows or panels: every variant multiplies and adds
  *            one after the other, from zero, over the products of its block, and then adds what was there before.
@@ -8228,6 +8302,26 @@ static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_1)[] = { NULL, BS_GEMM_UPTO(BS_G
 static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_2)[] = { NULL, BS_GEMM_UPTO(BS_GEMM_NAME, 2) };
 static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_3)[] = { NULL, BS_GEMM_UPTO(BS_GEMM_NAME, 3) };
 
+#ifndef __OPTIMIZE_SIZE__
+/* Rows of a matrix, `step` apart, times a number, to a panel of as few vectors as hold them; lanes without a column are
+ * zero. The rows may be those of the panel. */
+static BS_TARGET void BS_TIER_FN(bs_gemm_pack)(const float *from, ptrdiff_t step, int32_t rows, int32_t columns,
+                                               float scale, float *panel)
+{
+    const int32_t last = (columns - 1) / BS_LANES * BS_LANES;
+    const BS_V_PART part = BS_V_PART_OF(columns - last);
+    const BS_V by = BS_V_SET1(scale);
+    for (int32_t r = 0; r < rows; r++, from += step, panel += BS_LANES) {
+        for (int32_t c = 0; c < last; c += BS_LANES, panel += BS_LANES) {
+            const BS_V loaded = BS_V_LOAD(from + c), scaled = BS_V_MUL(loaded, by);
+            BS_V_STORE(panel, scaled);
+        }
+        const BS_V loaded = BS_V_LOAD_PART(from + last, part), scaled = BS_V_MUL(loaded, by);
+        BS_V_STORE(panel, scaled);
+    }
+}
+#endif
+
 #ifdef BS_GEMM_WIDE
 /* One row by L whole panels and one of V vectors, of which the last may be partial, side by side. */
 #define BS_GEMM_BESIDE_FMA(sum, from)                                \
@@ -8378,7 +8472,10 @@ BS_ROW_DEFINE(2, turns)
 static bs_gemm_row_kernel *const BS_TIER_FN(bs_row_lines)[] = {BS_TIER_FN(bs_row_lines_1), BS_TIER_FN(bs_row_lines_2),
                                                                BS_TIER_FN(bs_row_lines_4), BS_TIER_FN(bs_row_lines_8)};
 static bs_gemm_row_kernel *const BS_TIER_FN(bs_row_turns)[] = {BS_TIER_FN(bs_row_turns_1), BS_TIER_FN(bs_row_turns_2)};
-#define BS_ROW_KERNELS .row_lines = BS_TIER_FN(bs_row_lines), .row_turns = BS_TIER_FN(bs_row_turns),
+#define BS_ROW_KERNELS                       \
+    .gemm_pack = BS_TIER_FN(bs_gemm_pack),   \
+    .row_lines = BS_TIER_FN(bs_row_lines),   \
+    .row_turns = BS_TIER_FN(bs_row_turns),
 #else
 #define BS_ROW_KERNELS
 #endif
@@ -9913,16 +10010,33 @@ size_t bs_product_scratch_floats(bs_tier tier)
     return (size_t)((BS_GEMM_VECTORS * bs_conv_lanes(tier) + PRODUCT_ROWS) * BS_GEMM_DEPTH);
 }
 
+static void scale_panel(const product_job *j, int32_t depth, int32_t width)
+{
+    const float scale = j->p->scale;
+#ifdef __OPTIMIZE_SIZE__
+    for (int32_t i = 0; i < depth * width; i++)
+        j->panel[i] *= scale;
+#else
+    j->kernels->gemm_pack(j->panel, width, depth, width, scale, j->panel);
+#endif
+}
+
 /* [depth][width] of b from (k, n) on, times the scale; lanes without a column are zero. */
 static void pack_panel(const product_job *j, int32_t k, int32_t depth, int32_t n, int32_t columns, int32_t width)
 {
     const bs_product *p = j->p;
     const float *from = p->b + k * p->b_row + n * p->b_step;
+#ifndef __OPTIMIZE_SIZE__
+    if (p->b_step == 1) {
+        j->kernels->gemm_pack(from, p->b_row, depth, columns, p->scale, j->panel);
+        return;
+    }
+#endif
     if (columns < width)
         memset(j->panel, 0, (size_t)(depth * width) * sizeof(float));
     bs_gather_f32(j->tier, from, p->b_row, p->b_step, depth, columns, j->panel, width);
-    for (int32_t i = 0; i < depth * width && p->scale != 1.0f; i++)
-        j->panel[i] *= p->scale;
+    if (p->scale != 1.0f)
+        scale_panel(j, depth, width);
 }
 
 /* Rows by the panel, whose result is not dense: through a copy of it. */

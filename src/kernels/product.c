@@ -34,16 +34,33 @@ size_t bs_product_scratch_floats(bs_tier tier)
     return (size_t)((BS_GEMM_VECTORS * bs_conv_lanes(tier) + PRODUCT_ROWS) * BS_GEMM_DEPTH);
 }
 
+static void scale_panel(const product_job *j, int32_t depth, int32_t width)
+{
+    const float scale = j->p->scale;
+#ifdef __OPTIMIZE_SIZE__
+    for (int32_t i = 0; i < depth * width; i++)
+        j->panel[i] *= scale;
+#else
+    j->kernels->gemm_pack(j->panel, width, depth, width, scale, j->panel);
+#endif
+}
+
 /* [depth][width] of b from (k, n) on, times the scale; lanes without a column are zero. */
 static void pack_panel(const product_job *j, int32_t k, int32_t depth, int32_t n, int32_t columns, int32_t width)
 {
     const bs_product *p = j->p;
     const float *from = p->b + k * p->b_row + n * p->b_step;
+#ifndef __OPTIMIZE_SIZE__
+    if (p->b_step == 1) {
+        j->kernels->gemm_pack(from, p->b_row, depth, columns, p->scale, j->panel);
+        return;
+    }
+#endif
     if (columns < width)
         memset(j->panel, 0, (size_t)(depth * width) * sizeof(float));
     bs_gather_f32(j->tier, from, p->b_row, p->b_step, depth, columns, j->panel, width);
-    for (int32_t i = 0; i < depth * width && p->scale != 1.0f; i++)
-        j->panel[i] *= p->scale;
+    if (p->scale != 1.0f)
+        scale_panel(j, depth, width);
 }
 
 /* Rows by the panel, whose result is not dense: through a copy of it. */
