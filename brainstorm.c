@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 200960461981f5d6d93df1a712d959c6120ac7c0084f738e30296f1a7df86994
+ * sha256 of the parts: 728bff15bedf24fc089ecbe753b3ccc7290d396d11b519ba99f87af6c3bd9d76
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -2445,7 +2445,7 @@ BS_INTERNAL bool bs_pool_window_run(bs_tier tier, const bs_pool_window *window);
 
 /* ==== begin src/kernels/functions.h =========================================================== */
 /* functions.h: rows of what needs an exponential or a logarithm, and what sums a row: activations, exp, log, erf,
- * softmax, layer and RMS norm.
+ * softmax, layer and RMS norm; argmax and argmin.
  *
  * Owns:      the one arithmetic of sigmoid, tanh, gelu, silu, exp, log and erf on a CPU, whichever op asks for it.
  * Relies on: tier.h.
@@ -2495,6 +2495,12 @@ BS_INTERNAL void bs_row_unary(bs_tier tier, bs_unary_kind kind, const float *x, 
 
 /* e^(x - top) over the sum of these; n > 0. A row with a NaN, or +inf, or nothing above -inf, is NaN. */
 BS_INTERNAL void bs_row_softmax(bs_tier tier, const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, int64_t n);
+
+/* Where the largest element of a row stands, or with `least` the smallest; n > 0. Of equal ones the first; a NaN counts
+ * only where it is element 0, and then it is the answer. Builds for size (-Os) do without it. */
+#ifndef __OPTIMIZE_SIZE__
+BS_INTERNAL int64_t bs_row_place_of_best(bs_tier tier, const float *x, int64_t n, bool least);
+#endif
 
 /* Layer norm: (x - mean) / sqrt(variance + epsilon) * weight + bias; weight and bias have step 1. */
 typedef struct bs_row_norm {
@@ -2781,6 +2787,7 @@ void bs_conv_prepare(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_
 /* When one operand is NaN, the second one is returned: MAX(low, v) keeps a NaN v. */
 #define BS_V_MAX(a, b) bs_select_scalar((bs_m4_scalar)((a) > (b)), a, b)
 #define BS_V_MIN(a, b) bs_select_scalar((bs_m4_scalar)((a) < (b)), a, b)
+#define BS_V_LARGER(a, b) BS_V_MAX(a, b)
 
 /* As in simd_avx512.h. */
 #define BS_V_DIV(a, b) ((a) / (b))
@@ -10511,6 +10518,7 @@ typedef struct bs_line_pair {
 /* When one operand is NaN, the second one is returned: MAX(low, v) keeps a NaN v. */
 #define BS_V_MAX(a, b) bs_select_scalar((bs_m4_scalar)((a) > (b)), a, b)
 #define BS_V_MIN(a, b) bs_select_scalar((bs_m4_scalar)((a) < (b)), a, b)
+#define BS_V_LARGER(a, b) BS_V_MAX(a, b)
 
 /* As in simd_avx512.h. */
 #define BS_V_DIV(a, b) ((a) / (b))
@@ -13909,10 +13917,10 @@ uint64_t bs_squared_change(bs_tier tier, const bs_codes *a, const bs_codes *b, i
 /* ==== end src/kernels/elementwise.c =========================================================== */
 
 /* ==== begin src/kernels/functions.c =========================================================== */
-/* functions.c: instantiates the rows of functions.inc for every tier and dispatches to them.
+/* functions.c: instantiates the rows of functions.inc and best.inc for every tier and dispatches to them.
  *
  * Owns:      the constants, what moves single elements to lanes and back, and the tables.
- * Relies on: functions.inc and the simd_*.h.
+ * Relies on: functions.inc, best.inc and the simd_*.h.
  * Must never: put functions of two ops in one table: what no op of a build uses is left out of it.
  */
 /* #include "kernels/functions.h" */
@@ -13943,8 +13951,12 @@ enum {
 };
 
 enum { BS_SUM_VECTORS = 16 }; /* summed before their sum is added to that of the row */
+#ifndef __OPTIMIZE_SIZE__
+enum { BS_BEST_BLOCK = 512 }; /* elements among which the best is looked for; a multiple of all tiers' four vectors */
+#endif
 
 typedef void bs_function_row(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, int64_t n);
+typedef int64_t bs_place_row(const float *x, int64_t n);
 typedef void bs_lstm_row(const float *sums, const float *c, float *c_out, float *h_out, int64_t n);
 typedef void bs_norm_row(const bs_row_norm *norm, const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step);
 
@@ -13989,6 +14001,7 @@ static BS_OUTLINE void bs_give_lanes(const float *lanes, int32_t count, float *y
 /* When one operand is NaN, the second one is returned: MAX(low, v) keeps a NaN v. */
 #define BS_V_MAX(a, b) bs_select_scalar((bs_m4_scalar)((a) > (b)), a, b)
 #define BS_V_MIN(a, b) bs_select_scalar((bs_m4_scalar)((a) < (b)), a, b)
+#define BS_V_LARGER(a, b) BS_V_MAX(a, b)
 
 /* As in simd_avx512.h. */
 #define BS_V_DIV(a, b) ((a) / (b))
@@ -14177,6 +14190,71 @@ static inline bs_v4_scalar bs_odd_pairs_scalar(bs_v4_scalar a, bs_v4_scalar b)
 #endif
 /* --- end of template kernels/simd_scalar.h --- */
 
+/* --- template kernels/best.inc --- */
+/* best.inc: where the largest or smallest element of a dense row stands.
+ *
+ * Owns:      one copy for each tier of what functions.h promises of it.
+ * Relies on: a simd_*.h before it, and the constants of functions.c. Builds for size (-Os) do without it.
+ * Must never: let a NaN win, or a later one of equals: -0 and 0 are equal, whichever of them lanes keep.
+ */
+#ifndef __OPTIMIZE_SIZE__
+/* Lanes of v where they come before those of `best`, which no NaN does; none comes before a NaN. */
+static BS_INLINE inline BS_TARGET BS_V BS_TIER_FN(bs_better)(BS_V v, BS_V best, bool least)
+{
+    return least ? BS_V_IF_LESS(v, best, v, best) : BS_V_LARGER(v, best);
+}
+
+/* What is best in `best` and n elements, n a multiple of four vectors. */
+static BS_INLINE inline BS_TARGET float BS_TIER_FN(bs_best_of)(const float *x, int64_t n, float best, bool least)
+{
+    BS_V a = BS_V_SET1(best), b = a, c = a, d = a;
+    for (int64_t i = 0; i < n; i += 4 * BS_LANES) {
+        a = BS_TIER_FN(bs_better)(BS_V_LOAD(x + i), a, least);
+        b = BS_TIER_FN(bs_better)(BS_V_LOAD(x + i + BS_LANES), b, least);
+        c = BS_TIER_FN(bs_better)(BS_V_LOAD(x + i + 2 * BS_LANES), c, least);
+        d = BS_TIER_FN(bs_better)(BS_V_LOAD(x + i + 3 * BS_LANES), d, least);
+    }
+    float lanes[BS_LANES];
+    a = BS_TIER_FN(bs_better)(BS_TIER_FN(bs_better)(a, b, least), BS_TIER_FN(bs_better)(c, d, least), least);
+    BS_V_STORE(lanes, a);
+    for (int32_t i = 0; i < BS_LANES; i++)
+        best = (least ? lanes[i] < best : lanes[i] > best) ? lanes[i] : best;
+    return best;
+}
+
+/* Looks for the block where the best stands first, then for its place there. */
+static BS_INLINE inline BS_TARGET int64_t BS_TIER_FN(bs_place_of_best)(const float *x, int64_t n, bool least)
+{
+    const int64_t whole = n - n % (4 * BS_LANES);
+    int64_t at = 0, i = 0;
+    float best = x[0];
+    if (best != best)
+        return 0;
+    for (int64_t count; i < whole; i += count) {
+        count = whole - i < BS_BEST_BLOCK ? whole - i : BS_BEST_BLOCK;
+        const float other = BS_TIER_FN(bs_best_of)(x + i, count, best, least);
+        at = other != best ? i : at;
+        best = other;
+    }
+    while (x[at] != best)
+        at++;
+    for (; i < n; i++)
+        if (least ? x[i] < x[at] : x[i] > x[at])
+            at = i;
+    return at;
+}
+
+static BS_TARGET int64_t BS_TIER_FN(bs_place_of_most)(const float *x, int64_t n)
+{
+    return BS_TIER_FN(bs_place_of_best)(x, n, false);
+}
+
+static BS_TARGET int64_t BS_TIER_FN(bs_place_of_least)(const float *x, int64_t n)
+{
+    return BS_TIER_FN(bs_place_of_best)(x, n, true);
+}
+#endif
+/* --- end of template kernels/best.inc --- */
 /* --- template kernels/functions.inc --- */
 /* functions.inc: the rows of functions.h.
  *
@@ -15135,6 +15213,71 @@ static inline BS_TARGET __m256 bs_odd_pairs_avx2(__m256 a, __m256 b)
 #endif
 /* --- end of template kernels/simd_avx2.h --- */
 
+/* --- template kernels/best.inc --- */
+/* best.inc: where the largest or smallest element of a dense row stands.
+ *
+ * Owns:      one copy for each tier of what functions.h promises of it.
+ * Relies on: a simd_*.h before it, and the constants of functions.c. Builds for size (-Os) do without it.
+ * Must never: let a NaN win, or a later one of equals: -0 and 0 are equal, whichever of them lanes keep.
+ */
+#ifndef __OPTIMIZE_SIZE__
+/* Lanes of v where they come before those of `best`, which no NaN does; none comes before a NaN. */
+static BS_INLINE inline BS_TARGET BS_V BS_TIER_FN(bs_better)(BS_V v, BS_V best, bool least)
+{
+    return least ? BS_V_IF_LESS(v, best, v, best) : BS_V_LARGER(v, best);
+}
+
+/* What is best in `best` and n elements, n a multiple of four vectors. */
+static BS_INLINE inline BS_TARGET float BS_TIER_FN(bs_best_of)(const float *x, int64_t n, float best, bool least)
+{
+    BS_V a = BS_V_SET1(best), b = a, c = a, d = a;
+    for (int64_t i = 0; i < n; i += 4 * BS_LANES) {
+        a = BS_TIER_FN(bs_better)(BS_V_LOAD(x + i), a, least);
+        b = BS_TIER_FN(bs_better)(BS_V_LOAD(x + i + BS_LANES), b, least);
+        c = BS_TIER_FN(bs_better)(BS_V_LOAD(x + i + 2 * BS_LANES), c, least);
+        d = BS_TIER_FN(bs_better)(BS_V_LOAD(x + i + 3 * BS_LANES), d, least);
+    }
+    float lanes[BS_LANES];
+    a = BS_TIER_FN(bs_better)(BS_TIER_FN(bs_better)(a, b, least), BS_TIER_FN(bs_better)(c, d, least), least);
+    BS_V_STORE(lanes, a);
+    for (int32_t i = 0; i < BS_LANES; i++)
+        best = (least ? lanes[i] < best : lanes[i] > best) ? lanes[i] : best;
+    return best;
+}
+
+/* Looks for the block where the best stands first, then for its place there. */
+static BS_INLINE inline BS_TARGET int64_t BS_TIER_FN(bs_place_of_best)(const float *x, int64_t n, bool least)
+{
+    const int64_t whole = n - n % (4 * BS_LANES);
+    int64_t at = 0, i = 0;
+    float best = x[0];
+    if (best != best)
+        return 0;
+    for (int64_t count; i < whole; i += count) {
+        count = whole - i < BS_BEST_BLOCK ? whole - i : BS_BEST_BLOCK;
+        const float other = BS_TIER_FN(bs_best_of)(x + i, count, best, least);
+        at = other != best ? i : at;
+        best = other;
+    }
+    while (x[at] != best)
+        at++;
+    for (; i < n; i++)
+        if (least ? x[i] < x[at] : x[i] > x[at])
+            at = i;
+    return at;
+}
+
+static BS_TARGET int64_t BS_TIER_FN(bs_place_of_most)(const float *x, int64_t n)
+{
+    return BS_TIER_FN(bs_place_of_best)(x, n, false);
+}
+
+static BS_TARGET int64_t BS_TIER_FN(bs_place_of_least)(const float *x, int64_t n)
+{
+    return BS_TIER_FN(bs_place_of_best)(x, n, true);
+}
+#endif
+/* --- end of template kernels/best.inc --- */
 /* --- template kernels/functions.inc --- */
 /* functions.inc: the rows of functions.h.
  *
@@ -16033,6 +16176,71 @@ static inline BS_TARGET __m512 bs_odd_pairs_avx512(__m512 a, __m512 b)
 #endif
 /* --- end of template kernels/simd_avx512.h --- */
 
+/* --- template kernels/best.inc --- */
+/* best.inc: where the largest or smallest element of a dense row stands.
+ *
+ * Owns:      one copy for each tier of what functions.h promises of it.
+ * Relies on: a simd_*.h before it, and the constants of functions.c. Builds for size (-Os) do without it.
+ * Must never: let a NaN win, or a later one of equals: -0 and 0 are equal, whichever of them lanes keep.
+ */
+#ifndef __OPTIMIZE_SIZE__
+/* Lanes of v where they come before those of `best`, which no NaN does; none comes before a NaN. */
+static BS_INLINE inline BS_TARGET BS_V BS_TIER_FN(bs_better)(BS_V v, BS_V best, bool least)
+{
+    return least ? BS_V_IF_LESS(v, best, v, best) : BS_V_LARGER(v, best);
+}
+
+/* What is best in `best` and n elements, n a multiple of four vectors. */
+static BS_INLINE inline BS_TARGET float BS_TIER_FN(bs_best_of)(const float *x, int64_t n, float best, bool least)
+{
+    BS_V a = BS_V_SET1(best), b = a, c = a, d = a;
+    for (int64_t i = 0; i < n; i += 4 * BS_LANES) {
+        a = BS_TIER_FN(bs_better)(BS_V_LOAD(x + i), a, least);
+        b = BS_TIER_FN(bs_better)(BS_V_LOAD(x + i + BS_LANES), b, least);
+        c = BS_TIER_FN(bs_better)(BS_V_LOAD(x + i + 2 * BS_LANES), c, least);
+        d = BS_TIER_FN(bs_better)(BS_V_LOAD(x + i + 3 * BS_LANES), d, least);
+    }
+    float lanes[BS_LANES];
+    a = BS_TIER_FN(bs_better)(BS_TIER_FN(bs_better)(a, b, least), BS_TIER_FN(bs_better)(c, d, least), least);
+    BS_V_STORE(lanes, a);
+    for (int32_t i = 0; i < BS_LANES; i++)
+        best = (least ? lanes[i] < best : lanes[i] > best) ? lanes[i] : best;
+    return best;
+}
+
+/* Looks for the block where the best stands first, then for its place there. */
+static BS_INLINE inline BS_TARGET int64_t BS_TIER_FN(bs_place_of_best)(const float *x, int64_t n, bool least)
+{
+    const int64_t whole = n - n % (4 * BS_LANES);
+    int64_t at = 0, i = 0;
+    float best = x[0];
+    if (best != best)
+        return 0;
+    for (int64_t count; i < whole; i += count) {
+        count = whole - i < BS_BEST_BLOCK ? whole - i : BS_BEST_BLOCK;
+        const float other = BS_TIER_FN(bs_best_of)(x + i, count, best, least);
+        at = other != best ? i : at;
+        best = other;
+    }
+    while (x[at] != best)
+        at++;
+    for (; i < n; i++)
+        if (least ? x[i] < x[at] : x[i] > x[at])
+            at = i;
+    return at;
+}
+
+static BS_TARGET int64_t BS_TIER_FN(bs_place_of_most)(const float *x, int64_t n)
+{
+    return BS_TIER_FN(bs_place_of_best)(x, n, false);
+}
+
+static BS_TARGET int64_t BS_TIER_FN(bs_place_of_least)(const float *x, int64_t n)
+{
+    return BS_TIER_FN(bs_place_of_best)(x, n, true);
+}
+#endif
+/* --- end of template kernels/best.inc --- */
 /* --- template kernels/functions.inc --- */
 /* functions.inc: the rows of functions.h.
  *
@@ -16965,6 +17173,71 @@ static inline float32x4_t bs_odd_pairs_neon(float32x4_t a, float32x4_t b)
 #endif
 /* --- end of template kernels/simd_neon.h --- */
 
+/* --- template kernels/best.inc --- */
+/* best.inc: where the largest or smallest element of a dense row stands.
+ *
+ * Owns:      one copy for each tier of what functions.h promises of it.
+ * Relies on: a simd_*.h before it, and the constants of functions.c. Builds for size (-Os) do without it.
+ * Must never: let a NaN win, or a later one of equals: -0 and 0 are equal, whichever of them lanes keep.
+ */
+#ifndef __OPTIMIZE_SIZE__
+/* Lanes of v where they come before those of `best`, which no NaN does; none comes before a NaN. */
+static BS_INLINE inline BS_TARGET BS_V BS_TIER_FN(bs_better)(BS_V v, BS_V best, bool least)
+{
+    return least ? BS_V_IF_LESS(v, best, v, best) : BS_V_LARGER(v, best);
+}
+
+/* What is best in `best` and n elements, n a multiple of four vectors. */
+static BS_INLINE inline BS_TARGET float BS_TIER_FN(bs_best_of)(const float *x, int64_t n, float best, bool least)
+{
+    BS_V a = BS_V_SET1(best), b = a, c = a, d = a;
+    for (int64_t i = 0; i < n; i += 4 * BS_LANES) {
+        a = BS_TIER_FN(bs_better)(BS_V_LOAD(x + i), a, least);
+        b = BS_TIER_FN(bs_better)(BS_V_LOAD(x + i + BS_LANES), b, least);
+        c = BS_TIER_FN(bs_better)(BS_V_LOAD(x + i + 2 * BS_LANES), c, least);
+        d = BS_TIER_FN(bs_better)(BS_V_LOAD(x + i + 3 * BS_LANES), d, least);
+    }
+    float lanes[BS_LANES];
+    a = BS_TIER_FN(bs_better)(BS_TIER_FN(bs_better)(a, b, least), BS_TIER_FN(bs_better)(c, d, least), least);
+    BS_V_STORE(lanes, a);
+    for (int32_t i = 0; i < BS_LANES; i++)
+        best = (least ? lanes[i] < best : lanes[i] > best) ? lanes[i] : best;
+    return best;
+}
+
+/* Looks for the block where the best stands first, then for its place there. */
+static BS_INLINE inline BS_TARGET int64_t BS_TIER_FN(bs_place_of_best)(const float *x, int64_t n, bool least)
+{
+    const int64_t whole = n - n % (4 * BS_LANES);
+    int64_t at = 0, i = 0;
+    float best = x[0];
+    if (best != best)
+        return 0;
+    for (int64_t count; i < whole; i += count) {
+        count = whole - i < BS_BEST_BLOCK ? whole - i : BS_BEST_BLOCK;
+        const float other = BS_TIER_FN(bs_best_of)(x + i, count, best, least);
+        at = other != best ? i : at;
+        best = other;
+    }
+    while (x[at] != best)
+        at++;
+    for (; i < n; i++)
+        if (least ? x[i] < x[at] : x[i] > x[at])
+            at = i;
+    return at;
+}
+
+static BS_TARGET int64_t BS_TIER_FN(bs_place_of_most)(const float *x, int64_t n)
+{
+    return BS_TIER_FN(bs_place_of_best)(x, n, false);
+}
+
+static BS_TARGET int64_t BS_TIER_FN(bs_place_of_least)(const float *x, int64_t n)
+{
+    return BS_TIER_FN(bs_place_of_best)(x, n, true);
+}
+#endif
+/* --- end of template kernels/best.inc --- */
 /* --- template kernels/functions.inc --- */
 /* functions.inc: the rows of functions.h.
  *
@@ -17730,6 +18003,12 @@ void bs_row_softmax(bs_tier tier, const float *x, ptrdiff_t x_step, float *y, pt
 }
 
 #ifndef __OPTIMIZE_SIZE__
+int64_t bs_row_place_of_best(bs_tier tier, const float *x, int64_t n, bool least)
+{
+    bs_place_row *const row = least ? BS_OF_TIER(tier, bs_place_of_least) : BS_OF_TIER(tier, bs_place_of_most);
+    return row(x, n);
+}
+
 void bs_row_lstm(bs_tier tier, const float *sums, const float *c, float *c_out, float *h_out, int64_t n)
 {
     bs_lstm_row *const row = BS_OF_TIER(tier, bs_lstm);
@@ -25917,10 +26196,15 @@ static bool arg_infer(bs_infer *infer)
 }
 
 /* The first of the largest, or with `least` of the smallest. NaN: see the header. */
-static int32_t arg_f32(const float *x, int32_t n, ptrdiff_t step, bool least)
+static int32_t arg_f32(const bs_lines_job *job, const float *x, bool least)
 {
+    const ptrdiff_t step = job->in_step;
     int32_t best = 0;
-    for (int32_t i = 1; i < n; i++)
+#ifndef __OPTIMIZE_SIZE__
+    if (step == 1)
+        return (int32_t)bs_row_place_of_best((bs_tier)job->call->plan->tier, x, job->n, least);
+#endif
+    for (int32_t i = 1; i < job->n; i++)
         if (least ? x[i * step] < x[best * step] : x[i * step] > x[best * step])
             best = i;
     return best;
@@ -25941,8 +26225,11 @@ static void arg_lines(const void *context, int64_t n, char *const *at, const ptr
     const bool f32 = job->call->in[0].dtype == BS_F32, least = job->kind != 0;
     for (int64_t i = 0; i < n; i++) {
         const void *x = at[1] + i * step[1];
-        *(int32_t *)(void *)(at[0] + i * step[0]) =
-            f32 ? arg_f32(x, job->n, job->in_step, least) : arg_i32(x, job->n, job->in_step, least);
+        int32_t *place = (int32_t *)(void *)(at[0] + i * step[0]);
+        if (f32)
+            *place = arg_f32(job, x, least);
+        else
+            *place = arg_i32(x, job->n, job->in_step, least);
     }
 }
 

@@ -24,6 +24,7 @@
 /* When one operand is NaN, the second one is returned: MAX(low, v) keeps a NaN v. */
 #define BS_V_MAX(a, b) bs_select_scalar((bs_m4_scalar)((a) > (b)), a, b)
 #define BS_V_MIN(a, b) bs_select_scalar((bs_m4_scalar)((a) < (b)), a, b)
+#define BS_V_LARGER(a, b) BS_V_MAX(a, b)
 
 /* As in simd_avx512.h. */
 #define BS_V_DIV(a, b) ((a) / (b))
