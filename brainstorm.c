@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 372618749ba80b6d85adc5b7028a32d23cdcfd88e6808265d199cbb062a29cbe
+ * sha256 of the parts: a63eaa9bd54f5c47077ad511e5e2f53893b9138518abcb434f9df19141278c90
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -1851,6 +1851,22 @@ typedef struct bs_gemm_tile {
 
 typedef void bs_gemm_kernel(const bs_gemm_tile *tile);
 
+#ifndef __OPTIMIZE_SIZE__
+/* One row by whole vectors of columns of a matrix that is not packed. */
+typedef struct bs_gemm_row {
+    const float *a;
+    int32_t depth; /* elements of the row, which lie side by side */
+    const float *b;
+    ptrdiff_t b_step; /* between those that do not: rows for kernels of lines, columns for those of turns */
+    float scale;      /* of b, for kernels of turns */
+    float *out;
+} bs_gemm_row;
+
+typedef void bs_gemm_row_kernel(const bs_gemm_row *row);
+
+enum { BS_ROW_LINES = 4, BS_ROW_TURNS = 2 };
+#endif
+
 /* One Winograd tile being transformed. `points` is the element of point 0; the others follow at `point_step`. */
 typedef void bs_conv_winograd_in(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel, int32_t channels,
                                  float *points, ptrdiff_t point_step);
@@ -1868,6 +1884,10 @@ typedef struct bs_conv_kernels {
     bs_gemm_kernel *const *gemm[BS_GEMM_VECTORS + 1]; /* [vectors][rows] */
     /* [panels][vectors of the last]: one row, two panels or more, of which all but the last are whole; or NULL */
     bs_gemm_kernel *const (*gemm_beside)[BS_GEMM_VECTORS + 1];
+#ifndef __OPTIMIZE_SIZE__
+    void (*gemm_pack)(const float *from, ptrdiff_t step, int32_t rows, int32_t columns, float scale, float *panel);
+    bs_gemm_row_kernel *const *row_lines, *const *row_turns; /* [i]: 2^i vectors, i < BS_ROW_LINES or BS_ROW_TURNS */
+#endif
     void (*finish)(const bs_conv_tile *tile, const float *sums, ptrdiff_t pixel, int32_t pixels);
     int32_t dot_pixels;
     bs_conv_tile_kernel *const *dot; /* [pixels], or NULL: then OUTER is used */
@@ -1890,6 +1910,7 @@ typedef struct bs_conv_kernels {
         .gemm_rows = BS_GEMM_ROWS,                                                       \
         .gemm = { NULL, BS_TIER_FN(bs_gemm_1), BS_TIER_FN(bs_gemm_2), BS_TIER_FN(bs_gemm_3) }, \
         .gemm_beside = BS_GEMM_BESIDE_KERNELS,                                           \
+        BS_ROW_KERNELS                                                                   \
         .finish = BS_TIER_FN(bs_conv_finish),                                            \
         .dot_pixels = pixels_of_dot,                                                     \
         .dot = kernels_of_dot,                                                           \
@@ -2424,7 +2445,7 @@ BS_INTERNAL bool bs_pool_window_run(bs_tier tier, const bs_pool_window *window);
 
 /* ==== begin src/kernels/functions.h =========================================================== */
 /* functions.h: rows of what needs an exponential or a logarithm, and what sums a row: activations, exp, log, erf,
- * softmax, layer and RMS norm.
+ * softmax, layer and RMS norm; argmax and argmin.
  *
  * Owns:      the one arithmetic of sigmoid, tanh, gelu, silu, exp, log and erf on a CPU, whichever op asks for it.
  * Relies on: tier.h.
@@ -2474,6 +2495,12 @@ BS_INTERNAL void bs_row_unary(bs_tier tier, bs_unary_kind kind, const float *x, 
 
 /* e^(x - top) over the sum of these; n > 0. A row with a NaN, or +inf, or nothing above -inf, is NaN. */
 BS_INTERNAL void bs_row_softmax(bs_tier tier, const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, int64_t n);
+
+/* Where the largest element of a row stands, or with `least` the smallest; n > 0. Of equal ones the first; a NaN counts
+ * only where it is element 0, and then it is the answer. Builds for size (-Os) do without it. */
+#ifndef __OPTIMIZE_SIZE__
+BS_INTERNAL int64_t bs_row_place_of_best(bs_tier tier, const float *x, int64_t n, bool least);
+#endif
 
 /* Layer norm: (x - mean) / sqrt(variance + epsilon) * weight + bias; weight and bias have step 1. */
 typedef struct bs_row_norm {
@@ -2760,6 +2787,7 @@ void bs_conv_prepare(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_
 /* When one operand is NaN, the second one is returned: MAX(low, v) keeps a NaN v. */
 #define BS_V_MAX(a, b) bs_select_scalar((bs_m4_scalar)((a) > (b)), a, b)
 #define BS_V_MIN(a, b) bs_select_scalar((bs_m4_scalar)((a) < (b)), a, b)
+#define BS_V_LARGER(a, b) BS_V_MAX(a, b)
 
 /* As in simd_avx512.h. */
 #define BS_V_DIV(a, b) ((a) / (b))
@@ -2771,6 +2799,7 @@ void bs_conv_prepare(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_
 #define BS_V_BITS_23(v) ((bs_v4_scalar)((bs_u4_scalar)(v) >> 23))
 #define BS_V_SQUARE_REST(a, square) bs_square_rest_scalar(a, square)
 #define BS_V_TOP(v) bs_top_scalar(v)
+#define BS_V_TURN(p, step, v) bs_turn_scalar(p, step, v)
 #define BS_V_SUM(v) (((v)[0] + (v)[2]) + ((v)[1] + (v)[3]))
 
 /* A part is the count of valid lanes, 1..BS_LANES; the others are neither read nor written. */
@@ -2881,6 +2910,12 @@ static inline bs_v4_scalar bs_load_u8_scalar(const uint8_t *from)
 static inline bs_v4_scalar bs_load_u16_scalar(const uint16_t *from)
 {
     return (bs_v4_scalar){ (float)from[0], (float)from[1], (float)from[2], (float)from[3] };
+}
+
+static inline void bs_turn_scalar(const float *p, ptrdiff_t step, bs_v4_scalar *v)
+{
+    for (int32_t i = 0; i < 4; i++)
+        v[i] = (bs_v4_scalar){ p[i], p[step + i], p[2 * step + i], p[3 * step + i] };
 }
 
 /* To nearest even: adding 2^23 leaves no room for a fraction. */
@@ -3063,7 +3098,8 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
 /* gemm.inc: products of rows by a matrix in panels, lanes are columns.
  *
  * Owns:      for each count of rows and vectors a kernel that keeps rows x vectors sums in registers; for one row
- *            others that take up to BS_GEMM_ABREAST panels at once, so that enough sums and reads are under way.
+ *            others that take up to BS_GEMM_ABREAST panels at once, so that enough sums and reads are under way; one
+ *            that makes a panel of rows of a matrix, or scales one, but not in builds for size (-Os).
  * Relies on: a simd_*.h and repeat.h before it.
  * Must never: let the arithmetic of an element depend on the count of rows or panels: every variant multiplies and adds
  *            one after the other, from zero, over the products of its block, and then adds what was there before.
@@ -3286,6 +3322,26 @@ static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_1)[] = { NULL, BS_GEMM_UPTO(BS_G
 static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_2)[] = { NULL, BS_GEMM_UPTO(BS_GEMM_NAME, 2) };
 static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_3)[] = { NULL, BS_GEMM_UPTO(BS_GEMM_NAME, 3) };
 
+#ifndef __OPTIMIZE_SIZE__
+/* Rows of a matrix, `step` apart, times a number, to a panel of as few vectors as hold them; lanes without a column are
+ * zero. The rows may be those of the panel. */
+static BS_TARGET void BS_TIER_FN(bs_gemm_pack)(const float *from, ptrdiff_t step, int32_t rows, int32_t columns,
+                                               float scale, float *panel)
+{
+    const int32_t last = (columns - 1) / BS_LANES * BS_LANES;
+    const BS_V_PART part = BS_V_PART_OF(columns - last);
+    const BS_V by = BS_V_SET1(scale);
+    for (int32_t r = 0; r < rows; r++, from += step, panel += BS_LANES) {
+        for (int32_t c = 0; c < last; c += BS_LANES, panel += BS_LANES) {
+            const BS_V loaded = BS_V_LOAD(from + c), scaled = BS_V_MUL(loaded, by);
+            BS_V_STORE(panel, scaled);
+        }
+        const BS_V loaded = BS_V_LOAD_PART(from + last, part), scaled = BS_V_MUL(loaded, by);
+        BS_V_STORE(panel, scaled);
+    }
+}
+#endif
+
 #ifdef BS_GEMM_WIDE
 /* One row by L whole panels and one of V vectors, of which the last may be partial, side by side. */
 #define BS_GEMM_BESIDE_FMA(sum, from)                                \
@@ -3347,6 +3403,103 @@ static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_beside)[BS_GEMM_ABREAST + 1][BS_
 #define BS_GEMM_BESIDE_KERNELS NULL
 #endif
 /* --- end of template kernels/gemm.inc --- */
+/* --- template kernels/gemm_row.inc --- */
+/* gemm_row.inc: one row by a matrix that is read where it lies, lanes are columns.
+ *
+ * Owns:      for some counts of vectors two kernels each: `lines`, where elements of the matrix's rows lie side by side,
+ *            and `turns`, where those of its columns do: four of each column are turned in registers.
+ * Relies on: a simd_*.h, repeat.h and gemm.inc before it. Builds for size (-Os) do without it.
+ * Must never: sum otherwise than gemm.inc: over blocks of BS_GEMM_DEPTH products, each from zero, then added to those
+ *            before it.
+ */
+#ifndef __OPTIMIZE_SIZE__
+
+#define BS_ROW_BEGIN(v) BS_V s##v = BS_V_ZERO(), all##v = s##v;
+#define BS_ROW_ADD(v) all##v = BS_V_ADD(s##v, all##v), s##v = BS_V_ZERO();
+#define BS_ROW_STORE(v) BS_V_STORE(row->out + (v) * BS_LANES, all##v);
+
+#define BS_ROW_LINE_FMA(v)                           \
+    {                                                \
+        BS_GEMM_THIRD(weights, line + (v) * BS_LANES) \
+        BS_GEMM_THIRD_FMA(s##v, x, weights);         \
+    }
+#define BS_ROW_LINE(V, number)                   \
+    {                                            \
+        const BS_V x = BS_V_SET1(a[number]);     \
+        const float *line = b + (number) * step; \
+        BS_EACH_##V(BS_ROW_LINE_FMA)             \
+    }
+#define BS_ROW_FOUR_lines(V) BS_ROW_LINE(V, 0) BS_ROW_LINE(V, 1) BS_ROW_LINE(V, 2) BS_ROW_LINE(V, 3)
+#define BS_ROW_ONE_lines(V) BS_ROW_LINE(V, 0)
+#define BS_ROW_NEXT_lines step
+
+#define BS_ROW_TURN_FOUR(v)                                         \
+    {                                                               \
+        BS_V w[4];                                                  \
+        BS_V_TURN(b + (v) * BS_LANES * step, step, w);              \
+        w[0] = BS_V_MUL(w[0], scale), w[1] = BS_V_MUL(w[1], scale); \
+        w[2] = BS_V_MUL(w[2], scale), w[3] = BS_V_MUL(w[3], scale); \
+        BS_GEMM_FMA(s##v, x0, w[0]);                                \
+        BS_GEMM_FMA(s##v, x1, w[1]);                                \
+        BS_GEMM_FMA(s##v, x2, w[2]);                                \
+        BS_GEMM_FMA(s##v, x3, w[3]);                                \
+    }
+#define BS_ROW_FOUR_turns(V)                               \
+    const BS_V x0 = BS_V_SET1(a[0]), x1 = BS_V_SET1(a[1]); \
+    const BS_V x2 = BS_V_SET1(a[2]), x3 = BS_V_SET1(a[3]); \
+    BS_EACH_##V(BS_ROW_TURN_FOUR)
+#define BS_ROW_TURN_ONE(v)                                                 \
+    {                                                                      \
+        float lanes[BS_LANES];                                             \
+        for (int32_t c = 0; c < BS_LANES; c++)                             \
+            lanes[c] = b[((v) * BS_LANES + c) * step];                     \
+        const BS_V loaded = BS_V_LOAD(lanes), w = BS_V_MUL(loaded, scale); \
+        BS_GEMM_FMA(s##v, x, w);                                           \
+    }
+#define BS_ROW_ONE_turns(V)             \
+    const BS_V x = BS_V_SET1(a[0]);     \
+    BS_EACH_##V(BS_ROW_TURN_ONE)
+#define BS_ROW_NEXT_turns 1
+
+#define BS_ROW_DEFINE(V, kind)                                                          \
+    static BS_TARGET void BS_TIER_FN(bs_row_##kind##_##V)(const bs_gemm_row *row)       \
+    {                                                                                   \
+        const float *a = row->a, *b = row->b;                                           \
+        const ptrdiff_t step = row->b_step;                                             \
+        const BS_V scale = BS_V_SET1(row->scale);                                       \
+        BS_EACH_##V(BS_ROW_BEGIN)                                                       \
+        for (int32_t k = row->depth; k > 0; k -= BS_GEMM_DEPTH) {                       \
+            int32_t left = bs_conv_min(k, BS_GEMM_DEPTH);                               \
+            for (; left >= 4; left -= 4, a += 4, b += 4 * BS_ROW_NEXT_##kind) {         \
+                BS_ROW_FOUR_##kind(V)                                                   \
+            }                                                                           \
+            for (; left > 0; left--, a++, b += BS_ROW_NEXT_##kind) {                    \
+                BS_ROW_ONE_##kind(V)                                                    \
+            }                                                                           \
+            BS_EACH_##V(BS_ROW_ADD)                                                     \
+        }                                                                               \
+        BS_EACH_##V(BS_ROW_STORE)                                                       \
+        (void)scale;                                                                    \
+    }
+BS_ROW_DEFINE(1, lines)
+BS_ROW_DEFINE(2, lines)
+BS_ROW_DEFINE(4, lines)
+BS_ROW_DEFINE(8, lines)
+BS_ROW_DEFINE(1, turns)
+BS_ROW_DEFINE(2, turns)
+
+/* [log2 of the vectors] */
+static bs_gemm_row_kernel *const BS_TIER_FN(bs_row_lines)[] = {BS_TIER_FN(bs_row_lines_1), BS_TIER_FN(bs_row_lines_2),
+                                                               BS_TIER_FN(bs_row_lines_4), BS_TIER_FN(bs_row_lines_8)};
+static bs_gemm_row_kernel *const BS_TIER_FN(bs_row_turns)[] = {BS_TIER_FN(bs_row_turns_1), BS_TIER_FN(bs_row_turns_2)};
+#define BS_ROW_KERNELS                       \
+    .gemm_pack = BS_TIER_FN(bs_gemm_pack),   \
+    .row_lines = BS_TIER_FN(bs_row_lines),   \
+    .row_turns = BS_TIER_FN(bs_row_turns),
+#else
+#define BS_ROW_KERNELS
+#endif
+/* --- end of template kernels/gemm_row.inc --- */
 /* --- template kernels/conv_outer.inc --- */
 /* conv_outer.inc: direct convolution, lanes are output channels.
  *
@@ -3896,6 +4049,21 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_STORE_OUT
 #undef BS_SUM_1
 #undef BS_SUM_2
+#undef BS_ROW_ADD
+#undef BS_ROW_BEGIN
+#undef BS_ROW_DEFINE
+#undef BS_ROW_FOUR_lines
+#undef BS_ROW_FOUR_turns
+#undef BS_ROW_KERNELS
+#undef BS_ROW_LINE
+#undef BS_ROW_LINE_FMA
+#undef BS_ROW_NEXT_lines
+#undef BS_ROW_NEXT_turns
+#undef BS_ROW_ONE_lines
+#undef BS_ROW_ONE_turns
+#undef BS_ROW_STORE
+#undef BS_ROW_TURN_FOUR
+#undef BS_ROW_TURN_ONE
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
@@ -3947,6 +4115,7 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_V_SUM
 #undef BS_V_SUM4
 #undef BS_V_TOP
+#undef BS_V_TURN
 #undef BS_V_XOR
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
@@ -4074,6 +4243,8 @@ const bs_conv_kernels *bs_conv_kernels_scalar(void)
 #define BS_DOT_UPTO(M) M(1, 0) M(2, 0)
 
 #define BS_V_SUM4(a, b, c, d) bs_sum4_avx2(a, b, c, d)
+/* As in simd_avx512.h. */
+#define BS_V_TURN(p, step, v) bs_turn_avx2(p, step, v)
 
 /* Codes. Loads widen to float; stores take values already inside the range of the code, the pairs are truncated
  * and interleaved (even 0, odd 0, even 1, ...). EVEN and ODD_PAIRS pick two of every four floats of a, then of b. */
@@ -4129,6 +4300,21 @@ static inline BS_TARGET __m128 bs_sum4_avx2(__m256 a, __m256 b, __m256 c, __m256
     const __m256 cd = _mm256_add_ps(_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
     const __m256 t = _mm256_add_ps(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee));
     return _mm_add_ps(_mm256_castps256_ps128(t), _mm256_extractf128_ps(t, 1));
+}
+
+/* Lines 0 to 3 in the lower halves, 4 to 7 in the upper ones. */
+static inline BS_INLINE BS_TARGET void bs_turn_avx2(const float *p, ptrdiff_t step, __m256 *v)
+{
+    __m256 line[4];
+    for (int i = 0; i < 4; i++)
+        line[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p + i * step)),
+                                       _mm_loadu_ps(p + (i + 4) * step), 1);
+    const __m256 a = _mm256_unpacklo_ps(line[0], line[1]), b = _mm256_unpacklo_ps(line[2], line[3]);
+    const __m256 c = _mm256_unpackhi_ps(line[0], line[1]), d = _mm256_unpackhi_ps(line[2], line[3]);
+    v[0] = _mm256_shuffle_ps(a, b, 0x44);
+    v[1] = _mm256_shuffle_ps(a, b, 0xee);
+    v[2] = _mm256_shuffle_ps(c, d, 0x44);
+    v[3] = _mm256_shuffle_ps(c, d, 0xee);
 }
 
 static inline BS_TARGET float bs_sum_avx2(__m256 v)
@@ -4309,7 +4495,8 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
 /* gemm.inc: products of rows by a matrix in panels, lanes are columns.
  *
  * Owns:      for each count of rows and vectors a kernel that keeps rows x vectors sums in registers; for one row
- *            others that take up to BS_GEMM_ABREAST panels at once, so that enough sums and reads are under way.
+ *            others that take up to BS_GEMM_ABREAST panels at once, so that enough sums and reads are under way; one
+ *            that makes a panel of rows of a matrix, or scales one, but not in builds for size (-Os).
  * Relies on: a simd_*.h and repeat.h before it.
  * Must never: let the arithmetic of an element depend on the count of rows or panels: every variant multiplies and adds
  *            one after the other, from zero, over the products of its block, and then adds what was there before.
@@ -4532,6 +4719,26 @@ static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_1)[] = { NULL, BS_GEMM_UPTO(BS_G
 static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_2)[] = { NULL, BS_GEMM_UPTO(BS_GEMM_NAME, 2) };
 static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_3)[] = { NULL, BS_GEMM_UPTO(BS_GEMM_NAME, 3) };
 
+#ifndef __OPTIMIZE_SIZE__
+/* Rows of a matrix, `step` apart, times a number, to a panel of as few vectors as hold them; lanes without a column are
+ * zero. The rows may be those of the panel. */
+static BS_TARGET void BS_TIER_FN(bs_gemm_pack)(const float *from, ptrdiff_t step, int32_t rows, int32_t columns,
+                                               float scale, float *panel)
+{
+    const int32_t last = (columns - 1) / BS_LANES * BS_LANES;
+    const BS_V_PART part = BS_V_PART_OF(columns - last);
+    const BS_V by = BS_V_SET1(scale);
+    for (int32_t r = 0; r < rows; r++, from += step, panel += BS_LANES) {
+        for (int32_t c = 0; c < last; c += BS_LANES, panel += BS_LANES) {
+            const BS_V loaded = BS_V_LOAD(from + c), scaled = BS_V_MUL(loaded, by);
+            BS_V_STORE(panel, scaled);
+        }
+        const BS_V loaded = BS_V_LOAD_PART(from + last, part), scaled = BS_V_MUL(loaded, by);
+        BS_V_STORE(panel, scaled);
+    }
+}
+#endif
+
 #ifdef BS_GEMM_WIDE
 /* One row by L whole panels and one of V vectors, of which the last may be partial, side by side. */
 #define BS_GEMM_BESIDE_FMA(sum, from)                                \
@@ -4593,6 +4800,103 @@ static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_beside)[BS_GEMM_ABREAST + 1][BS_
 #define BS_GEMM_BESIDE_KERNELS NULL
 #endif
 /* --- end of template kernels/gemm.inc --- */
+/* --- template kernels/gemm_row.inc --- */
+/* gemm_row.inc: one row by a matrix that is read where it lies, lanes are columns.
+ *
+ * Owns:      for some counts of vectors two kernels each: `lines`, where elements of the matrix's rows lie side by side,
+ *            and `turns`, where those of its columns do: four of each column are turned in registers.
+ * Relies on: a simd_*.h, repeat.h and gemm.inc before it. Builds for size (-Os) do without it.
+ * Must never: sum otherwise than gemm.inc: over blocks of BS_GEMM_DEPTH products, each from zero, then added to those
+ *            before it.
+ */
+#ifndef __OPTIMIZE_SIZE__
+
+#define BS_ROW_BEGIN(v) BS_V s##v = BS_V_ZERO(), all##v = s##v;
+#define BS_ROW_ADD(v) all##v = BS_V_ADD(s##v, all##v), s##v = BS_V_ZERO();
+#define BS_ROW_STORE(v) BS_V_STORE(row->out + (v) * BS_LANES, all##v);
+
+#define BS_ROW_LINE_FMA(v)                           \
+    {                                                \
+        BS_GEMM_THIRD(weights, line + (v) * BS_LANES) \
+        BS_GEMM_THIRD_FMA(s##v, x, weights);         \
+    }
+#define BS_ROW_LINE(V, number)                   \
+    {                                            \
+        const BS_V x = BS_V_SET1(a[number]);     \
+        const float *line = b + (number) * step; \
+        BS_EACH_##V(BS_ROW_LINE_FMA)             \
+    }
+#define BS_ROW_FOUR_lines(V) BS_ROW_LINE(V, 0) BS_ROW_LINE(V, 1) BS_ROW_LINE(V, 2) BS_ROW_LINE(V, 3)
+#define BS_ROW_ONE_lines(V) BS_ROW_LINE(V, 0)
+#define BS_ROW_NEXT_lines step
+
+#define BS_ROW_TURN_FOUR(v)                                         \
+    {                                                               \
+        BS_V w[4];                                                  \
+        BS_V_TURN(b + (v) * BS_LANES * step, step, w);              \
+        w[0] = BS_V_MUL(w[0], scale), w[1] = BS_V_MUL(w[1], scale); \
+        w[2] = BS_V_MUL(w[2], scale), w[3] = BS_V_MUL(w[3], scale); \
+        BS_GEMM_FMA(s##v, x0, w[0]);                                \
+        BS_GEMM_FMA(s##v, x1, w[1]);                                \
+        BS_GEMM_FMA(s##v, x2, w[2]);                                \
+        BS_GEMM_FMA(s##v, x3, w[3]);                                \
+    }
+#define BS_ROW_FOUR_turns(V)                               \
+    const BS_V x0 = BS_V_SET1(a[0]), x1 = BS_V_SET1(a[1]); \
+    const BS_V x2 = BS_V_SET1(a[2]), x3 = BS_V_SET1(a[3]); \
+    BS_EACH_##V(BS_ROW_TURN_FOUR)
+#define BS_ROW_TURN_ONE(v)                                                 \
+    {                                                                      \
+        float lanes[BS_LANES];                                             \
+        for (int32_t c = 0; c < BS_LANES; c++)                             \
+            lanes[c] = b[((v) * BS_LANES + c) * step];                     \
+        const BS_V loaded = BS_V_LOAD(lanes), w = BS_V_MUL(loaded, scale); \
+        BS_GEMM_FMA(s##v, x, w);                                           \
+    }
+#define BS_ROW_ONE_turns(V)             \
+    const BS_V x = BS_V_SET1(a[0]);     \
+    BS_EACH_##V(BS_ROW_TURN_ONE)
+#define BS_ROW_NEXT_turns 1
+
+#define BS_ROW_DEFINE(V, kind)                                                          \
+    static BS_TARGET void BS_TIER_FN(bs_row_##kind##_##V)(const bs_gemm_row *row)       \
+    {                                                                                   \
+        const float *a = row->a, *b = row->b;                                           \
+        const ptrdiff_t step = row->b_step;                                             \
+        const BS_V scale = BS_V_SET1(row->scale);                                       \
+        BS_EACH_##V(BS_ROW_BEGIN)                                                       \
+        for (int32_t k = row->depth; k > 0; k -= BS_GEMM_DEPTH) {                       \
+            int32_t left = bs_conv_min(k, BS_GEMM_DEPTH);                               \
+            for (; left >= 4; left -= 4, a += 4, b += 4 * BS_ROW_NEXT_##kind) {         \
+                BS_ROW_FOUR_##kind(V)                                                   \
+            }                                                                           \
+            for (; left > 0; left--, a++, b += BS_ROW_NEXT_##kind) {                    \
+                BS_ROW_ONE_##kind(V)                                                    \
+            }                                                                           \
+            BS_EACH_##V(BS_ROW_ADD)                                                     \
+        }                                                                               \
+        BS_EACH_##V(BS_ROW_STORE)                                                       \
+        (void)scale;                                                                    \
+    }
+BS_ROW_DEFINE(1, lines)
+BS_ROW_DEFINE(2, lines)
+BS_ROW_DEFINE(4, lines)
+BS_ROW_DEFINE(8, lines)
+BS_ROW_DEFINE(1, turns)
+BS_ROW_DEFINE(2, turns)
+
+/* [log2 of the vectors] */
+static bs_gemm_row_kernel *const BS_TIER_FN(bs_row_lines)[] = {BS_TIER_FN(bs_row_lines_1), BS_TIER_FN(bs_row_lines_2),
+                                                               BS_TIER_FN(bs_row_lines_4), BS_TIER_FN(bs_row_lines_8)};
+static bs_gemm_row_kernel *const BS_TIER_FN(bs_row_turns)[] = {BS_TIER_FN(bs_row_turns_1), BS_TIER_FN(bs_row_turns_2)};
+#define BS_ROW_KERNELS                       \
+    .gemm_pack = BS_TIER_FN(bs_gemm_pack),   \
+    .row_lines = BS_TIER_FN(bs_row_lines),   \
+    .row_turns = BS_TIER_FN(bs_row_turns),
+#else
+#define BS_ROW_KERNELS
+#endif
+/* --- end of template kernels/gemm_row.inc --- */
 #if defined(__OPTIMIZE_SIZE__)
 /* --- template kernels/conv_epilogue_plain.inc --- */
 /* conv_epilogue_plain.inc: conv_epilogue.inc as loops over memory, for a tier that should be small, not fast.
@@ -5582,6 +5886,21 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_STORE_OUT
 #undef BS_SUM_1
 #undef BS_SUM_2
+#undef BS_ROW_ADD
+#undef BS_ROW_BEGIN
+#undef BS_ROW_DEFINE
+#undef BS_ROW_FOUR_lines
+#undef BS_ROW_FOUR_turns
+#undef BS_ROW_KERNELS
+#undef BS_ROW_LINE
+#undef BS_ROW_LINE_FMA
+#undef BS_ROW_NEXT_lines
+#undef BS_ROW_NEXT_turns
+#undef BS_ROW_ONE_lines
+#undef BS_ROW_ONE_turns
+#undef BS_ROW_STORE
+#undef BS_ROW_TURN_FOUR
+#undef BS_ROW_TURN_ONE
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
@@ -5633,6 +5952,7 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_V_SUM
 #undef BS_V_SUM4
 #undef BS_V_TOP
+#undef BS_V_TURN
 #undef BS_V_XOR
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
@@ -5750,6 +6070,8 @@ const bs_conv_kernels *bs_conv_kernels_avx2(void)
 #define BS_DOT_UPTO(M) BS_UPTO_4(M, 0)
 
 #define BS_V_SUM4(a, b, c, d) bs_sum4_avx512(a, b, c, d)
+/* Four floats of each of BS_LANES lines, `step` apart, to v[4]: v[0] has the first one of each line. */
+#define BS_V_TURN(p, step, v) bs_turn_avx512(p, step, v)
 
 /* Codes. Loads widen to float; stores take values already inside the range of the code, the pairs are truncated
  * and interleaved (even 0, odd 0, even 1, ...). EVEN and ODD_PAIRS pick two of every four floats of a, then of b. */
@@ -5774,6 +6096,24 @@ static inline BS_TARGET __m128 bs_sum4_avx512(__m512 a, __m512 b, __m512 c, __m5
     const __m512 t = _mm512_add_ps(_mm512_shuffle_ps(ab, cd, 0x44), _mm512_shuffle_ps(ab, cd, 0xee));
     const __m256 h = _mm256_add_ps(_mm512_castps512_ps256(t), _mm512_extractf32x8_ps(t, 1));
     return _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+}
+
+/* Lines i, i + 4, i + 8 and i + 12 side by side. */
+static inline BS_INLINE BS_TARGET void bs_turn_avx512(const float *p, ptrdiff_t step, __m512 *v)
+{
+    __m512 line[4];
+    for (int i = 0; i < 4; i++) {
+        line[i] = _mm512_castps128_ps512(_mm_loadu_ps(p + i * step));
+        line[i] = _mm512_insertf32x4(line[i], _mm_loadu_ps(p + (i + 4) * step), 1);
+        line[i] = _mm512_insertf32x4(line[i], _mm_loadu_ps(p + (i + 8) * step), 2);
+        line[i] = _mm512_insertf32x4(line[i], _mm_loadu_ps(p + (i + 12) * step), 3);
+    }
+    const __m512 a = _mm512_unpacklo_ps(line[0], line[1]), b = _mm512_unpacklo_ps(line[2], line[3]);
+    const __m512 c = _mm512_unpackhi_ps(line[0], line[1]), d = _mm512_unpackhi_ps(line[2], line[3]);
+    v[0] = _mm512_shuffle_ps(a, b, 0x44);
+    v[1] = _mm512_shuffle_ps(a, b, 0xee);
+    v[2] = _mm512_shuffle_ps(c, d, 0x44);
+    v[3] = _mm512_shuffle_ps(c, d, 0xee);
 }
 
 static inline BS_TARGET __m512 bs_load_u8_avx512(const uint8_t *from)
@@ -5934,7 +6274,8 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
 /* gemm.inc: products of rows by a matrix in panels, lanes are columns.
  *
  * Owns:      for each count of rows and vectors a kernel that keeps rows x vectors sums in registers; for one row
- *            others that take up to BS_GEMM_ABREAST panels at once, so that enough sums and reads are under way.
+ *            others that take up to BS_GEMM_ABREAST panels at once, so that enough sums and reads are under way; one
+ *            that makes a panel of rows of a matrix, or scales one, but not in builds for size (-Os).
  * Relies on: a simd_*.h and repeat.h before it.
  * Must never: let the arithmetic of an element depend on the count of rows or panels: every variant multiplies and adds
  *            one after the other, from zero, over the products of its block, and then adds what was there before.
@@ -6157,6 +6498,26 @@ static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_1)[] = { NULL, BS_GEMM_UPTO(BS_G
 static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_2)[] = { NULL, BS_GEMM_UPTO(BS_GEMM_NAME, 2) };
 static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_3)[] = { NULL, BS_GEMM_UPTO(BS_GEMM_NAME, 3) };
 
+#ifndef __OPTIMIZE_SIZE__
+/* Rows of a matrix, `step` apart, times a number, to a panel of as few vectors as hold them; lanes without a column are
+ * zero. The rows may be those of the panel. */
+static BS_TARGET void BS_TIER_FN(bs_gemm_pack)(const float *from, ptrdiff_t step, int32_t rows, int32_t columns,
+                                               float scale, float *panel)
+{
+    const int32_t last = (columns - 1) / BS_LANES * BS_LANES;
+    const BS_V_PART part = BS_V_PART_OF(columns - last);
+    const BS_V by = BS_V_SET1(scale);
+    for (int32_t r = 0; r < rows; r++, from += step, panel += BS_LANES) {
+        for (int32_t c = 0; c < last; c += BS_LANES, panel += BS_LANES) {
+            const BS_V loaded = BS_V_LOAD(from + c), scaled = BS_V_MUL(loaded, by);
+            BS_V_STORE(panel, scaled);
+        }
+        const BS_V loaded = BS_V_LOAD_PART(from + last, part), scaled = BS_V_MUL(loaded, by);
+        BS_V_STORE(panel, scaled);
+    }
+}
+#endif
+
 #ifdef BS_GEMM_WIDE
 /* One row by L whole panels and one of V vectors, of which the last may be partial, side by side. */
 #define BS_GEMM_BESIDE_FMA(sum, from)                                \
@@ -6218,6 +6579,103 @@ static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_beside)[BS_GEMM_ABREAST + 1][BS_
 #define BS_GEMM_BESIDE_KERNELS NULL
 #endif
 /* --- end of template kernels/gemm.inc --- */
+/* --- template kernels/gemm_row.inc --- */
+/* gemm_row.inc: one row by a matrix that is read where it lies, lanes are columns.
+ *
+ * Owns:      for some counts of vectors two kernels each: `lines`, where elements of the matrix's rows lie side by side,
+ *            and `turns`, where those of its columns do: four of each column are turned in registers.
+ * Relies on: a simd_*.h, repeat.h and gemm.inc before it. Builds for size (-Os) do without it.
+ * Must never: sum otherwise than gemm.inc: over blocks of BS_GEMM_DEPTH products, each from zero, then added to those
+ *            before it.
+ */
+#ifndef __OPTIMIZE_SIZE__
+
+#define BS_ROW_BEGIN(v) BS_V s##v = BS_V_ZERO(), all##v = s##v;
+#define BS_ROW_ADD(v) all##v = BS_V_ADD(s##v, all##v), s##v = BS_V_ZERO();
+#define BS_ROW_STORE(v) BS_V_STORE(row->out + (v) * BS_LANES, all##v);
+
+#define BS_ROW_LINE_FMA(v)                           \
+    {                                                \
+        BS_GEMM_THIRD(weights, line + (v) * BS_LANES) \
+        BS_GEMM_THIRD_FMA(s##v, x, weights);         \
+    }
+#define BS_ROW_LINE(V, number)                   \
+    {                                            \
+        const BS_V x = BS_V_SET1(a[number]);     \
+        const float *line = b + (number) * step; \
+        BS_EACH_##V(BS_ROW_LINE_FMA)             \
+    }
+#define BS_ROW_FOUR_lines(V) BS_ROW_LINE(V, 0) BS_ROW_LINE(V, 1) BS_ROW_LINE(V, 2) BS_ROW_LINE(V, 3)
+#define BS_ROW_ONE_lines(V) BS_ROW_LINE(V, 0)
+#define BS_ROW_NEXT_lines step
+
+#define BS_ROW_TURN_FOUR(v)                                         \
+    {                                                               \
+        BS_V w[4];                                                  \
+        BS_V_TURN(b + (v) * BS_LANES * step, step, w);              \
+        w[0] = BS_V_MUL(w[0], scale), w[1] = BS_V_MUL(w[1], scale); \
+        w[2] = BS_V_MUL(w[2], scale), w[3] = BS_V_MUL(w[3], scale); \
+        BS_GEMM_FMA(s##v, x0, w[0]);                                \
+        BS_GEMM_FMA(s##v, x1, w[1]);                                \
+        BS_GEMM_FMA(s##v, x2, w[2]);                                \
+        BS_GEMM_FMA(s##v, x3, w[3]);                                \
+    }
+#define BS_ROW_FOUR_turns(V)                               \
+    const BS_V x0 = BS_V_SET1(a[0]), x1 = BS_V_SET1(a[1]); \
+    const BS_V x2 = BS_V_SET1(a[2]), x3 = BS_V_SET1(a[3]); \
+    BS_EACH_##V(BS_ROW_TURN_FOUR)
+#define BS_ROW_TURN_ONE(v)                                                 \
+    {                                                                      \
+        float lanes[BS_LANES];                                             \
+        for (int32_t c = 0; c < BS_LANES; c++)                             \
+            lanes[c] = b[((v) * BS_LANES + c) * step];                     \
+        const BS_V loaded = BS_V_LOAD(lanes), w = BS_V_MUL(loaded, scale); \
+        BS_GEMM_FMA(s##v, x, w);                                           \
+    }
+#define BS_ROW_ONE_turns(V)             \
+    const BS_V x = BS_V_SET1(a[0]);     \
+    BS_EACH_##V(BS_ROW_TURN_ONE)
+#define BS_ROW_NEXT_turns 1
+
+#define BS_ROW_DEFINE(V, kind)                                                          \
+    static BS_TARGET void BS_TIER_FN(bs_row_##kind##_##V)(const bs_gemm_row *row)       \
+    {                                                                                   \
+        const float *a = row->a, *b = row->b;                                           \
+        const ptrdiff_t step = row->b_step;                                             \
+        const BS_V scale = BS_V_SET1(row->scale);                                       \
+        BS_EACH_##V(BS_ROW_BEGIN)                                                       \
+        for (int32_t k = row->depth; k > 0; k -= BS_GEMM_DEPTH) {                       \
+            int32_t left = bs_conv_min(k, BS_GEMM_DEPTH);                               \
+            for (; left >= 4; left -= 4, a += 4, b += 4 * BS_ROW_NEXT_##kind) {         \
+                BS_ROW_FOUR_##kind(V)                                                   \
+            }                                                                           \
+            for (; left > 0; left--, a++, b += BS_ROW_NEXT_##kind) {                    \
+                BS_ROW_ONE_##kind(V)                                                    \
+            }                                                                           \
+            BS_EACH_##V(BS_ROW_ADD)                                                     \
+        }                                                                               \
+        BS_EACH_##V(BS_ROW_STORE)                                                       \
+        (void)scale;                                                                    \
+    }
+BS_ROW_DEFINE(1, lines)
+BS_ROW_DEFINE(2, lines)
+BS_ROW_DEFINE(4, lines)
+BS_ROW_DEFINE(8, lines)
+BS_ROW_DEFINE(1, turns)
+BS_ROW_DEFINE(2, turns)
+
+/* [log2 of the vectors] */
+static bs_gemm_row_kernel *const BS_TIER_FN(bs_row_lines)[] = {BS_TIER_FN(bs_row_lines_1), BS_TIER_FN(bs_row_lines_2),
+                                                               BS_TIER_FN(bs_row_lines_4), BS_TIER_FN(bs_row_lines_8)};
+static bs_gemm_row_kernel *const BS_TIER_FN(bs_row_turns)[] = {BS_TIER_FN(bs_row_turns_1), BS_TIER_FN(bs_row_turns_2)};
+#define BS_ROW_KERNELS                       \
+    .gemm_pack = BS_TIER_FN(bs_gemm_pack),   \
+    .row_lines = BS_TIER_FN(bs_row_lines),   \
+    .row_turns = BS_TIER_FN(bs_row_turns),
+#else
+#define BS_ROW_KERNELS
+#endif
+/* --- end of template kernels/gemm_row.inc --- */
 #if defined(__OPTIMIZE_SIZE__)
 /* --- template kernels/conv_epilogue_plain.inc --- */
 /* conv_epilogue_plain.inc: conv_epilogue.inc as loops over memory, for a tier that should be small, not fast.
@@ -7207,6 +7665,21 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_STORE_OUT
 #undef BS_SUM_1
 #undef BS_SUM_2
+#undef BS_ROW_ADD
+#undef BS_ROW_BEGIN
+#undef BS_ROW_DEFINE
+#undef BS_ROW_FOUR_lines
+#undef BS_ROW_FOUR_turns
+#undef BS_ROW_KERNELS
+#undef BS_ROW_LINE
+#undef BS_ROW_LINE_FMA
+#undef BS_ROW_NEXT_lines
+#undef BS_ROW_NEXT_turns
+#undef BS_ROW_ONE_lines
+#undef BS_ROW_ONE_turns
+#undef BS_ROW_STORE
+#undef BS_ROW_TURN_FOUR
+#undef BS_ROW_TURN_ONE
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
@@ -7258,6 +7731,7 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_V_SUM
 #undef BS_V_SUM4
 #undef BS_V_TOP
+#undef BS_V_TURN
 #undef BS_V_XOR
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
@@ -7340,6 +7814,8 @@ const bs_conv_kernels *bs_conv_kernels_avx512(void)
 #define BS_V_SQUARE_REST(a, square) BS_V_FNMA(a, a, square)
 #define BS_V_TOP(v) vmaxvq_f32(v)
 #define BS_V_SUM(v) vaddvq_f32(v)
+
+#define BS_V_TURN(p, step, v) bs_turn_neon(p, step, v)
 
 #define BS_V_QUAD float32x4_t
 #define BS_V_QUAD_LOAD(p) vld1q_f32(p)
@@ -7428,6 +7904,16 @@ static inline void bs_store_part_neon(float *to, float32x4_t v, int32_t part)
         vst1q_f32(to, v);
     else
         bs_store_few_neon(to, v, part);
+}
+
+static inline BS_INLINE void bs_turn_neon(const float *p, ptrdiff_t step, float32x4_t *v)
+{
+    const float32x4x2_t a = vtrnq_f32(vld1q_f32(p), vld1q_f32(p + step));
+    const float32x4x2_t b = vtrnq_f32(vld1q_f32(p + 2 * step), vld1q_f32(p + 3 * step));
+    v[0] = vcombine_f32(vget_low_f32(a.val[0]), vget_low_f32(b.val[0]));
+    v[1] = vcombine_f32(vget_low_f32(a.val[1]), vget_low_f32(b.val[1]));
+    v[2] = vcombine_f32(vget_high_f32(a.val[0]), vget_high_f32(b.val[0]));
+    v[3] = vcombine_f32(vget_high_f32(a.val[1]), vget_high_f32(b.val[1]));
 }
 
 static inline float32x4_t bs_larger_neon(float32x4_t a, float32x4_t b)
@@ -7599,7 +8085,8 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
 /* gemm.inc: products of rows by a matrix in panels, lanes are columns.
  *
  * Owns:      for each count of rows and vectors a kernel that keeps rows x vectors sums in registers; for one row
- *            others that take up to BS_GEMM_ABREAST panels at once, so that enough sums and reads are under way.
+ *            others that take up to BS_GEMM_ABREAST panels at once, so that enough sums and reads are under way; one
+ *            that makes a panel of rows of a matrix, or scales one, but not in builds for size (-Os).
  * Relies on: a simd_*.h and repeat.h before it.
  * Must never: let the arithmetic of an element depend on the count of rows or panels: every variant multiplies and adds
  *            one after the other, from zero, over the products of its block, and then adds what was there before.
@@ -7822,6 +8309,26 @@ static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_1)[] = { NULL, BS_GEMM_UPTO(BS_G
 static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_2)[] = { NULL, BS_GEMM_UPTO(BS_GEMM_NAME, 2) };
 static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_3)[] = { NULL, BS_GEMM_UPTO(BS_GEMM_NAME, 3) };
 
+#ifndef __OPTIMIZE_SIZE__
+/* Rows of a matrix, `step` apart, times a number, to a panel of as few vectors as hold them; lanes without a column are
+ * zero. The rows may be those of the panel. */
+static BS_TARGET void BS_TIER_FN(bs_gemm_pack)(const float *from, ptrdiff_t step, int32_t rows, int32_t columns,
+                                               float scale, float *panel)
+{
+    const int32_t last = (columns - 1) / BS_LANES * BS_LANES;
+    const BS_V_PART part = BS_V_PART_OF(columns - last);
+    const BS_V by = BS_V_SET1(scale);
+    for (int32_t r = 0; r < rows; r++, from += step, panel += BS_LANES) {
+        for (int32_t c = 0; c < last; c += BS_LANES, panel += BS_LANES) {
+            const BS_V loaded = BS_V_LOAD(from + c), scaled = BS_V_MUL(loaded, by);
+            BS_V_STORE(panel, scaled);
+        }
+        const BS_V loaded = BS_V_LOAD_PART(from + last, part), scaled = BS_V_MUL(loaded, by);
+        BS_V_STORE(panel, scaled);
+    }
+}
+#endif
+
 #ifdef BS_GEMM_WIDE
 /* One row by L whole panels and one of V vectors, of which the last may be partial, side by side. */
 #define BS_GEMM_BESIDE_FMA(sum, from)                                \
@@ -7883,6 +8390,103 @@ static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_beside)[BS_GEMM_ABREAST + 1][BS_
 #define BS_GEMM_BESIDE_KERNELS NULL
 #endif
 /* --- end of template kernels/gemm.inc --- */
+/* --- template kernels/gemm_row.inc --- */
+/* gemm_row.inc: one row by a matrix that is read where it lies, lanes are columns.
+ *
+ * Owns:      for some counts of vectors two kernels each: `lines`, where elements of the matrix's rows lie side by side,
+ *            and `turns`, where those of its columns do: four of each column are turned in registers.
+ * Relies on: a simd_*.h, repeat.h and gemm.inc before it. Builds for size (-Os) do without it.
+ * Must never: sum otherwise than gemm.inc: over blocks of BS_GEMM_DEPTH products, each from zero, then added to those
+ *            before it.
+ */
+#ifndef __OPTIMIZE_SIZE__
+
+#define BS_ROW_BEGIN(v) BS_V s##v = BS_V_ZERO(), all##v = s##v;
+#define BS_ROW_ADD(v) all##v = BS_V_ADD(s##v, all##v), s##v = BS_V_ZERO();
+#define BS_ROW_STORE(v) BS_V_STORE(row->out + (v) * BS_LANES, all##v);
+
+#define BS_ROW_LINE_FMA(v)                           \
+    {                                                \
+        BS_GEMM_THIRD(weights, line + (v) * BS_LANES) \
+        BS_GEMM_THIRD_FMA(s##v, x, weights);         \
+    }
+#define BS_ROW_LINE(V, number)                   \
+    {                                            \
+        const BS_V x = BS_V_SET1(a[number]);     \
+        const float *line = b + (number) * step; \
+        BS_EACH_##V(BS_ROW_LINE_FMA)             \
+    }
+#define BS_ROW_FOUR_lines(V) BS_ROW_LINE(V, 0) BS_ROW_LINE(V, 1) BS_ROW_LINE(V, 2) BS_ROW_LINE(V, 3)
+#define BS_ROW_ONE_lines(V) BS_ROW_LINE(V, 0)
+#define BS_ROW_NEXT_lines step
+
+#define BS_ROW_TURN_FOUR(v)                                         \
+    {                                                               \
+        BS_V w[4];                                                  \
+        BS_V_TURN(b + (v) * BS_LANES * step, step, w);              \
+        w[0] = BS_V_MUL(w[0], scale), w[1] = BS_V_MUL(w[1], scale); \
+        w[2] = BS_V_MUL(w[2], scale), w[3] = BS_V_MUL(w[3], scale); \
+        BS_GEMM_FMA(s##v, x0, w[0]);                                \
+        BS_GEMM_FMA(s##v, x1, w[1]);                                \
+        BS_GEMM_FMA(s##v, x2, w[2]);                                \
+        BS_GEMM_FMA(s##v, x3, w[3]);                                \
+    }
+#define BS_ROW_FOUR_turns(V)                               \
+    const BS_V x0 = BS_V_SET1(a[0]), x1 = BS_V_SET1(a[1]); \
+    const BS_V x2 = BS_V_SET1(a[2]), x3 = BS_V_SET1(a[3]); \
+    BS_EACH_##V(BS_ROW_TURN_FOUR)
+#define BS_ROW_TURN_ONE(v)                                                 \
+    {                                                                      \
+        float lanes[BS_LANES];                                             \
+        for (int32_t c = 0; c < BS_LANES; c++)                             \
+            lanes[c] = b[((v) * BS_LANES + c) * step];                     \
+        const BS_V loaded = BS_V_LOAD(lanes), w = BS_V_MUL(loaded, scale); \
+        BS_GEMM_FMA(s##v, x, w);                                           \
+    }
+#define BS_ROW_ONE_turns(V)             \
+    const BS_V x = BS_V_SET1(a[0]);     \
+    BS_EACH_##V(BS_ROW_TURN_ONE)
+#define BS_ROW_NEXT_turns 1
+
+#define BS_ROW_DEFINE(V, kind)                                                          \
+    static BS_TARGET void BS_TIER_FN(bs_row_##kind##_##V)(const bs_gemm_row *row)       \
+    {                                                                                   \
+        const float *a = row->a, *b = row->b;                                           \
+        const ptrdiff_t step = row->b_step;                                             \
+        const BS_V scale = BS_V_SET1(row->scale);                                       \
+        BS_EACH_##V(BS_ROW_BEGIN)                                                       \
+        for (int32_t k = row->depth; k > 0; k -= BS_GEMM_DEPTH) {                       \
+            int32_t left = bs_conv_min(k, BS_GEMM_DEPTH);                               \
+            for (; left >= 4; left -= 4, a += 4, b += 4 * BS_ROW_NEXT_##kind) {         \
+                BS_ROW_FOUR_##kind(V)                                                   \
+            }                                                                           \
+            for (; left > 0; left--, a++, b += BS_ROW_NEXT_##kind) {                    \
+                BS_ROW_ONE_##kind(V)                                                    \
+            }                                                                           \
+            BS_EACH_##V(BS_ROW_ADD)                                                     \
+        }                                                                               \
+        BS_EACH_##V(BS_ROW_STORE)                                                       \
+        (void)scale;                                                                    \
+    }
+BS_ROW_DEFINE(1, lines)
+BS_ROW_DEFINE(2, lines)
+BS_ROW_DEFINE(4, lines)
+BS_ROW_DEFINE(8, lines)
+BS_ROW_DEFINE(1, turns)
+BS_ROW_DEFINE(2, turns)
+
+/* [log2 of the vectors] */
+static bs_gemm_row_kernel *const BS_TIER_FN(bs_row_lines)[] = {BS_TIER_FN(bs_row_lines_1), BS_TIER_FN(bs_row_lines_2),
+                                                               BS_TIER_FN(bs_row_lines_4), BS_TIER_FN(bs_row_lines_8)};
+static bs_gemm_row_kernel *const BS_TIER_FN(bs_row_turns)[] = {BS_TIER_FN(bs_row_turns_1), BS_TIER_FN(bs_row_turns_2)};
+#define BS_ROW_KERNELS                       \
+    .gemm_pack = BS_TIER_FN(bs_gemm_pack),   \
+    .row_lines = BS_TIER_FN(bs_row_lines),   \
+    .row_turns = BS_TIER_FN(bs_row_turns),
+#else
+#define BS_ROW_KERNELS
+#endif
+/* --- end of template kernels/gemm_row.inc --- */
 #if defined(__OPTIMIZE_SIZE__)
 /* --- template kernels/conv_epilogue_plain.inc --- */
 /* conv_epilogue_plain.inc: conv_epilogue.inc as loops over memory, for a tier that should be small, not fast.
@@ -8757,6 +9361,21 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_STORE_OUT
 #undef BS_SUM_1
 #undef BS_SUM_2
+#undef BS_ROW_ADD
+#undef BS_ROW_BEGIN
+#undef BS_ROW_DEFINE
+#undef BS_ROW_FOUR_lines
+#undef BS_ROW_FOUR_turns
+#undef BS_ROW_KERNELS
+#undef BS_ROW_LINE
+#undef BS_ROW_LINE_FMA
+#undef BS_ROW_NEXT_lines
+#undef BS_ROW_NEXT_turns
+#undef BS_ROW_ONE_lines
+#undef BS_ROW_ONE_turns
+#undef BS_ROW_STORE
+#undef BS_ROW_TURN_FOUR
+#undef BS_ROW_TURN_ONE
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
@@ -8808,6 +9427,7 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_V_SUM
 #undef BS_V_SUM4
 #undef BS_V_TOP
+#undef BS_V_TURN
 #undef BS_V_XOR
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
@@ -9368,7 +9988,7 @@ BS_INTERNAL void bs_product_run(bs_tier tier, const bs_product *product);
  * Must never: let arithmetic depend on strides: what is not dense is copied, before and after.
  *
  * Of b a block of a panel is packed at a time, and all rows pass it. Rows of a that are not dense are packed as well,
- * PRODUCT_ROWS at a time. */
+ * PRODUCT_ROWS at a time. Few rows take b from where it lies (gemm_row.inc): the same sums, without panels. */
 /* #include "kernels/product.h" */
 /* #include "base/base.h" */
 /* #include "kernels/arrange.h" */
@@ -9377,7 +9997,11 @@ BS_INTERNAL void bs_product_run(bs_tier tier, const bs_product *product);
 #include <math.h>
 #include <string.h>
 
-enum { PRODUCT_ROWS = 64 };
+enum {
+    PRODUCT_ROWS = 64,
+    PRODUCT_FEW = 3,   /* rows */
+    PRODUCT_SET = 8192 /* floats between lines of a set, times the lines that half a set holds */
+};
 
 typedef struct product_job {
     const bs_product *p;
@@ -9393,16 +10017,33 @@ size_t bs_product_scratch_floats(bs_tier tier)
     return (size_t)((BS_GEMM_VECTORS * bs_conv_lanes(tier) + PRODUCT_ROWS) * BS_GEMM_DEPTH);
 }
 
+static void scale_panel(const product_job *j, int32_t depth, int32_t width)
+{
+    const float scale = j->p->scale;
+#ifdef __OPTIMIZE_SIZE__
+    for (int32_t i = 0; i < depth * width; i++)
+        j->panel[i] *= scale;
+#else
+    j->kernels->gemm_pack(j->panel, width, depth, width, scale, j->panel);
+#endif
+}
+
 /* [depth][width] of b from (k, n) on, times the scale; lanes without a column are zero. */
 static void pack_panel(const product_job *j, int32_t k, int32_t depth, int32_t n, int32_t columns, int32_t width)
 {
     const bs_product *p = j->p;
     const float *from = p->b + k * p->b_row + n * p->b_step;
+#ifndef __OPTIMIZE_SIZE__
+    if (p->b_step == 1) {
+        j->kernels->gemm_pack(from, p->b_row, depth, columns, p->scale, j->panel);
+        return;
+    }
+#endif
     if (columns < width)
         memset(j->panel, 0, (size_t)(depth * width) * sizeof(float));
     bs_gather_f32(j->tier, from, p->b_row, p->b_step, depth, columns, j->panel, width);
-    for (int32_t i = 0; i < depth * width && p->scale != 1.0f; i++)
-        j->panel[i] *= p->scale;
+    if (p->scale != 1.0f)
+        scale_panel(j, depth, width);
 }
 
 /* Rows by the panel, whose result is not dense: through a copy of it. */
@@ -9459,9 +10100,52 @@ static void product_block(const product_job *j, int32_t m, int32_t rows, int32_t
     }
 }
 
+#ifdef __OPTIMIZE_SIZE__
+static bool product_rows(const bs_conv_kernels *kernels, const bs_product *p)
+{
+    return (void)kernels, (void)p, false;
+}
+#else
+/* One row by columns n .. n + 2^i vectors, as many as are left and kernels take. Vectors that would go beyond the last
+ * column begin before it: some columns are computed twice. */
+static void product_row(const bs_conv_kernels *k, const bs_product *p, bool turns, int32_t m)
+{
+    const int32_t most = turns ? BS_ROW_TURNS : BS_ROW_LINES;
+    bs_gemm_row_kernel *const *kernels = turns ? k->row_turns : k->row_lines;
+    for (int32_t n = 0, i = most - 1; n < p->n; n += k->lanes << i) {
+        while (i > 0 && k->lanes << i > p->n - n)
+            i--;
+        const int32_t first = bs_conv_min(n, p->n - k->lanes);
+        const bs_gemm_row row = {.a = p->a + m * p->a_row,
+                                 .depth = p->k,
+                                 .b = p->b + first * p->b_step,
+                                 .b_step = turns ? p->b_step : p->b_row,
+                                 .scale = p->scale,
+                                 .out = p->out + m * p->out_row + first};
+        kernels[i](&row);
+    }
+}
+
+/* Rows that do not pay for panels: few of them where rows of b are dense. Where its columns are, one, and none where so
+ * many lines of b as a kernel reads at a time are kept in one set of the first cache. Whether the product was of those.
+ */
+static bool product_rows(const bs_conv_kernels *kernels, const bs_product *p)
+{
+    const bool lines = p->m <= PRODUCT_FEW && p->b_step == 1 && p->scale == 1.0f;
+    const bool turns = p->m == 1 && p->b_row == 1 && p->b_step % (PRODUCT_SET / kernels->lanes) != 0;
+    if (p->n < kernels->lanes || p->a_step != 1 || p->out_step != 1 || !(lines || turns))
+        return false;
+    for (int32_t m = 0; m < p->m; m++)
+        product_row(kernels, p, !lines, m);
+    return true;
+}
+#endif
+
 void bs_product_run(bs_tier tier, const bs_product *product)
 {
     const bs_conv_kernels *kernels = bs_conv_kernels_of(tier);
+    if (product_rows(kernels, product))
+        return;
     const product_job j = {product, kernels, tier, product->scratch, product->scratch + panel_floats(kernels)};
     const int32_t each = product->a_step == 1 ? product->m : PRODUCT_ROWS;
     for (int32_t m = 0; m < product->m; m += each)
@@ -9834,6 +10518,7 @@ typedef struct bs_line_pair {
 /* When one operand is NaN, the second one is returned: MAX(low, v) keeps a NaN v. */
 #define BS_V_MAX(a, b) bs_select_scalar((bs_m4_scalar)((a) > (b)), a, b)
 #define BS_V_MIN(a, b) bs_select_scalar((bs_m4_scalar)((a) < (b)), a, b)
+#define BS_V_LARGER(a, b) BS_V_MAX(a, b)
 
 /* As in simd_avx512.h. */
 #define BS_V_DIV(a, b) ((a) / (b))
@@ -9845,6 +10530,7 @@ typedef struct bs_line_pair {
 #define BS_V_BITS_23(v) ((bs_v4_scalar)((bs_u4_scalar)(v) >> 23))
 #define BS_V_SQUARE_REST(a, square) bs_square_rest_scalar(a, square)
 #define BS_V_TOP(v) bs_top_scalar(v)
+#define BS_V_TURN(p, step, v) bs_turn_scalar(p, step, v)
 #define BS_V_SUM(v) (((v)[0] + (v)[2]) + ((v)[1] + (v)[3]))
 
 /* A part is the count of valid lanes, 1..BS_LANES; the others are neither read nor written. */
@@ -9955,6 +10641,12 @@ static inline bs_v4_scalar bs_load_u8_scalar(const uint8_t *from)
 static inline bs_v4_scalar bs_load_u16_scalar(const uint16_t *from)
 {
     return (bs_v4_scalar){ (float)from[0], (float)from[1], (float)from[2], (float)from[3] };
+}
+
+static inline void bs_turn_scalar(const float *p, ptrdiff_t step, bs_v4_scalar *v)
+{
+    for (int32_t i = 0; i < 4; i++)
+        v[i] = (bs_v4_scalar){ p[i], p[step + i], p[2 * step + i], p[3 * step + i] };
 }
 
 /* To nearest even: adding 2^23 leaves no room for a fraction. */
@@ -10527,6 +11219,21 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_STORE_OUT
 #undef BS_SUM_1
 #undef BS_SUM_2
+#undef BS_ROW_ADD
+#undef BS_ROW_BEGIN
+#undef BS_ROW_DEFINE
+#undef BS_ROW_FOUR_lines
+#undef BS_ROW_FOUR_turns
+#undef BS_ROW_KERNELS
+#undef BS_ROW_LINE
+#undef BS_ROW_LINE_FMA
+#undef BS_ROW_NEXT_lines
+#undef BS_ROW_NEXT_turns
+#undef BS_ROW_ONE_lines
+#undef BS_ROW_ONE_turns
+#undef BS_ROW_STORE
+#undef BS_ROW_TURN_FOUR
+#undef BS_ROW_TURN_ONE
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
@@ -10578,6 +11285,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_V_SUM
 #undef BS_V_SUM4
 #undef BS_V_TOP
+#undef BS_V_TURN
 #undef BS_V_XOR
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
@@ -10684,6 +11392,8 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #define BS_DOT_UPTO(M) M(1, 0) M(2, 0)
 
 #define BS_V_SUM4(a, b, c, d) bs_sum4_avx2(a, b, c, d)
+/* As in simd_avx512.h. */
+#define BS_V_TURN(p, step, v) bs_turn_avx2(p, step, v)
 
 /* Codes. Loads widen to float; stores take values already inside the range of the code, the pairs are truncated
  * and interleaved (even 0, odd 0, even 1, ...). EVEN and ODD_PAIRS pick two of every four floats of a, then of b. */
@@ -10739,6 +11449,21 @@ static inline BS_TARGET __m128 bs_sum4_avx2(__m256 a, __m256 b, __m256 c, __m256
     const __m256 cd = _mm256_add_ps(_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
     const __m256 t = _mm256_add_ps(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee));
     return _mm_add_ps(_mm256_castps256_ps128(t), _mm256_extractf128_ps(t, 1));
+}
+
+/* Lines 0 to 3 in the lower halves, 4 to 7 in the upper ones. */
+static inline BS_INLINE BS_TARGET void bs_turn_avx2(const float *p, ptrdiff_t step, __m256 *v)
+{
+    __m256 line[4];
+    for (int i = 0; i < 4; i++)
+        line[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p + i * step)),
+                                       _mm_loadu_ps(p + (i + 4) * step), 1);
+    const __m256 a = _mm256_unpacklo_ps(line[0], line[1]), b = _mm256_unpacklo_ps(line[2], line[3]);
+    const __m256 c = _mm256_unpackhi_ps(line[0], line[1]), d = _mm256_unpackhi_ps(line[2], line[3]);
+    v[0] = _mm256_shuffle_ps(a, b, 0x44);
+    v[1] = _mm256_shuffle_ps(a, b, 0xee);
+    v[2] = _mm256_shuffle_ps(c, d, 0x44);
+    v[3] = _mm256_shuffle_ps(c, d, 0xee);
 }
 
 static inline BS_TARGET float bs_sum_avx2(__m256 v)
@@ -11329,6 +12054,21 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_STORE_OUT
 #undef BS_SUM_1
 #undef BS_SUM_2
+#undef BS_ROW_ADD
+#undef BS_ROW_BEGIN
+#undef BS_ROW_DEFINE
+#undef BS_ROW_FOUR_lines
+#undef BS_ROW_FOUR_turns
+#undef BS_ROW_KERNELS
+#undef BS_ROW_LINE
+#undef BS_ROW_LINE_FMA
+#undef BS_ROW_NEXT_lines
+#undef BS_ROW_NEXT_turns
+#undef BS_ROW_ONE_lines
+#undef BS_ROW_ONE_turns
+#undef BS_ROW_STORE
+#undef BS_ROW_TURN_FOUR
+#undef BS_ROW_TURN_ONE
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
@@ -11380,6 +12120,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_V_SUM
 #undef BS_V_SUM4
 #undef BS_V_TOP
+#undef BS_V_TURN
 #undef BS_V_XOR
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
@@ -11474,6 +12215,8 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #define BS_DOT_UPTO(M) BS_UPTO_4(M, 0)
 
 #define BS_V_SUM4(a, b, c, d) bs_sum4_avx512(a, b, c, d)
+/* Four floats of each of BS_LANES lines, `step` apart, to v[4]: v[0] has the first one of each line. */
+#define BS_V_TURN(p, step, v) bs_turn_avx512(p, step, v)
 
 /* Codes. Loads widen to float; stores take values already inside the range of the code, the pairs are truncated
  * and interleaved (even 0, odd 0, even 1, ...). EVEN and ODD_PAIRS pick two of every four floats of a, then of b. */
@@ -11498,6 +12241,24 @@ static inline BS_TARGET __m128 bs_sum4_avx512(__m512 a, __m512 b, __m512 c, __m5
     const __m512 t = _mm512_add_ps(_mm512_shuffle_ps(ab, cd, 0x44), _mm512_shuffle_ps(ab, cd, 0xee));
     const __m256 h = _mm256_add_ps(_mm512_castps512_ps256(t), _mm512_extractf32x8_ps(t, 1));
     return _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+}
+
+/* Lines i, i + 4, i + 8 and i + 12 side by side. */
+static inline BS_INLINE BS_TARGET void bs_turn_avx512(const float *p, ptrdiff_t step, __m512 *v)
+{
+    __m512 line[4];
+    for (int i = 0; i < 4; i++) {
+        line[i] = _mm512_castps128_ps512(_mm_loadu_ps(p + i * step));
+        line[i] = _mm512_insertf32x4(line[i], _mm_loadu_ps(p + (i + 4) * step), 1);
+        line[i] = _mm512_insertf32x4(line[i], _mm_loadu_ps(p + (i + 8) * step), 2);
+        line[i] = _mm512_insertf32x4(line[i], _mm_loadu_ps(p + (i + 12) * step), 3);
+    }
+    const __m512 a = _mm512_unpacklo_ps(line[0], line[1]), b = _mm512_unpacklo_ps(line[2], line[3]);
+    const __m512 c = _mm512_unpackhi_ps(line[0], line[1]), d = _mm512_unpackhi_ps(line[2], line[3]);
+    v[0] = _mm512_shuffle_ps(a, b, 0x44);
+    v[1] = _mm512_shuffle_ps(a, b, 0xee);
+    v[2] = _mm512_shuffle_ps(c, d, 0x44);
+    v[3] = _mm512_shuffle_ps(c, d, 0xee);
 }
 
 static inline BS_TARGET __m512 bs_load_u8_avx512(const uint8_t *from)
@@ -12068,6 +12829,21 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_STORE_OUT
 #undef BS_SUM_1
 #undef BS_SUM_2
+#undef BS_ROW_ADD
+#undef BS_ROW_BEGIN
+#undef BS_ROW_DEFINE
+#undef BS_ROW_FOUR_lines
+#undef BS_ROW_FOUR_turns
+#undef BS_ROW_KERNELS
+#undef BS_ROW_LINE
+#undef BS_ROW_LINE_FMA
+#undef BS_ROW_NEXT_lines
+#undef BS_ROW_NEXT_turns
+#undef BS_ROW_ONE_lines
+#undef BS_ROW_ONE_turns
+#undef BS_ROW_STORE
+#undef BS_ROW_TURN_FOUR
+#undef BS_ROW_TURN_ONE
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
@@ -12119,6 +12895,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_V_SUM
 #undef BS_V_SUM4
 #undef BS_V_TOP
+#undef BS_V_TURN
 #undef BS_V_XOR
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
@@ -12180,6 +12957,8 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #define BS_V_SQUARE_REST(a, square) BS_V_FNMA(a, a, square)
 #define BS_V_TOP(v) vmaxvq_f32(v)
 #define BS_V_SUM(v) vaddvq_f32(v)
+
+#define BS_V_TURN(p, step, v) bs_turn_neon(p, step, v)
 
 #define BS_V_QUAD float32x4_t
 #define BS_V_QUAD_LOAD(p) vld1q_f32(p)
@@ -12268,6 +13047,16 @@ static inline void bs_store_part_neon(float *to, float32x4_t v, int32_t part)
         vst1q_f32(to, v);
     else
         bs_store_few_neon(to, v, part);
+}
+
+static inline BS_INLINE void bs_turn_neon(const float *p, ptrdiff_t step, float32x4_t *v)
+{
+    const float32x4x2_t a = vtrnq_f32(vld1q_f32(p), vld1q_f32(p + step));
+    const float32x4x2_t b = vtrnq_f32(vld1q_f32(p + 2 * step), vld1q_f32(p + 3 * step));
+    v[0] = vcombine_f32(vget_low_f32(a.val[0]), vget_low_f32(b.val[0]));
+    v[1] = vcombine_f32(vget_low_f32(a.val[1]), vget_low_f32(b.val[1]));
+    v[2] = vcombine_f32(vget_high_f32(a.val[0]), vget_high_f32(b.val[0]));
+    v[3] = vcombine_f32(vget_high_f32(a.val[1]), vget_high_f32(b.val[1]));
 }
 
 static inline float32x4_t bs_larger_neon(float32x4_t a, float32x4_t b)
@@ -12849,6 +13638,21 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_STORE_OUT
 #undef BS_SUM_1
 #undef BS_SUM_2
+#undef BS_ROW_ADD
+#undef BS_ROW_BEGIN
+#undef BS_ROW_DEFINE
+#undef BS_ROW_FOUR_lines
+#undef BS_ROW_FOUR_turns
+#undef BS_ROW_KERNELS
+#undef BS_ROW_LINE
+#undef BS_ROW_LINE_FMA
+#undef BS_ROW_NEXT_lines
+#undef BS_ROW_NEXT_turns
+#undef BS_ROW_ONE_lines
+#undef BS_ROW_ONE_turns
+#undef BS_ROW_STORE
+#undef BS_ROW_TURN_FOUR
+#undef BS_ROW_TURN_ONE
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
@@ -12900,6 +13704,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_V_SUM
 #undef BS_V_SUM4
 #undef BS_V_TOP
+#undef BS_V_TURN
 #undef BS_V_XOR
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
@@ -13112,10 +13917,10 @@ uint64_t bs_squared_change(bs_tier tier, const bs_codes *a, const bs_codes *b, i
 /* ==== end src/kernels/elementwise.c =========================================================== */
 
 /* ==== begin src/kernels/functions.c =========================================================== */
-/* functions.c: instantiates the rows of functions.inc for every tier and dispatches to them.
+/* functions.c: instantiates the rows of functions.inc and best.inc for every tier and dispatches to them.
  *
  * Owns:      the constants, what moves single elements to lanes and back, and the tables.
- * Relies on: functions.inc and the simd_*.h.
+ * Relies on: functions.inc, best.inc and the simd_*.h.
  * Must never: put functions of two ops in one table: what no op of a build uses is left out of it.
  */
 /* #include "kernels/functions.h" */
@@ -13146,8 +13951,12 @@ enum {
 };
 
 enum { BS_SUM_VECTORS = 16 }; /* summed before their sum is added to that of the row */
+#ifndef __OPTIMIZE_SIZE__
+enum { BS_BEST_BLOCK = 512 }; /* elements among which the best is looked for; a multiple of all tiers' four vectors */
+#endif
 
 typedef void bs_function_row(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, int64_t n);
+typedef int64_t bs_place_row(const float *x, int64_t n);
 typedef void bs_lstm_row(const float *sums, const float *c, float *c_out, float *h_out, int64_t n);
 typedef void bs_norm_row(const bs_row_norm *norm, const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step);
 
@@ -13192,6 +14001,7 @@ static BS_OUTLINE void bs_give_lanes(const float *lanes, int32_t count, float *y
 /* When one operand is NaN, the second one is returned: MAX(low, v) keeps a NaN v. */
 #define BS_V_MAX(a, b) bs_select_scalar((bs_m4_scalar)((a) > (b)), a, b)
 #define BS_V_MIN(a, b) bs_select_scalar((bs_m4_scalar)((a) < (b)), a, b)
+#define BS_V_LARGER(a, b) BS_V_MAX(a, b)
 
 /* As in simd_avx512.h. */
 #define BS_V_DIV(a, b) ((a) / (b))
@@ -13203,6 +14013,7 @@ static BS_OUTLINE void bs_give_lanes(const float *lanes, int32_t count, float *y
 #define BS_V_BITS_23(v) ((bs_v4_scalar)((bs_u4_scalar)(v) >> 23))
 #define BS_V_SQUARE_REST(a, square) bs_square_rest_scalar(a, square)
 #define BS_V_TOP(v) bs_top_scalar(v)
+#define BS_V_TURN(p, step, v) bs_turn_scalar(p, step, v)
 #define BS_V_SUM(v) (((v)[0] + (v)[2]) + ((v)[1] + (v)[3]))
 
 /* A part is the count of valid lanes, 1..BS_LANES; the others are neither read nor written. */
@@ -13315,6 +14126,12 @@ static inline bs_v4_scalar bs_load_u16_scalar(const uint16_t *from)
     return (bs_v4_scalar){ (float)from[0], (float)from[1], (float)from[2], (float)from[3] };
 }
 
+static inline void bs_turn_scalar(const float *p, ptrdiff_t step, bs_v4_scalar *v)
+{
+    for (int32_t i = 0; i < 4; i++)
+        v[i] = (bs_v4_scalar){ p[i], p[step + i], p[2 * step + i], p[3 * step + i] };
+}
+
 /* To nearest even: adding 2^23 leaves no room for a fraction. */
 static inline bs_v4_scalar bs_round_scalar(bs_v4_scalar v)
 {
@@ -13373,6 +14190,71 @@ static inline bs_v4_scalar bs_odd_pairs_scalar(bs_v4_scalar a, bs_v4_scalar b)
 #endif
 /* --- end of template kernels/simd_scalar.h --- */
 
+/* --- template kernels/best.inc --- */
+/* best.inc: where the largest or smallest element of a dense row stands.
+ *
+ * Owns:      one copy for each tier of what functions.h promises of it.
+ * Relies on: a simd_*.h before it, and the constants of functions.c. Builds for size (-Os) do without it.
+ * Must never: let a NaN win, or a later one of equals: -0 and 0 are equal, whichever of them lanes keep.
+ */
+#ifndef __OPTIMIZE_SIZE__
+/* Lanes of v where they come before those of `best`, which no NaN does; none comes before a NaN. */
+static BS_INLINE inline BS_TARGET BS_V BS_TIER_FN(bs_better)(BS_V v, BS_V best, bool least)
+{
+    return least ? BS_V_IF_LESS(v, best, v, best) : BS_V_LARGER(v, best);
+}
+
+/* What is best in `best` and n elements, n a multiple of four vectors. */
+static BS_INLINE inline BS_TARGET float BS_TIER_FN(bs_best_of)(const float *x, int64_t n, float best, bool least)
+{
+    BS_V a = BS_V_SET1(best), b = a, c = a, d = a;
+    for (int64_t i = 0; i < n; i += 4 * BS_LANES) {
+        a = BS_TIER_FN(bs_better)(BS_V_LOAD(x + i), a, least);
+        b = BS_TIER_FN(bs_better)(BS_V_LOAD(x + i + BS_LANES), b, least);
+        c = BS_TIER_FN(bs_better)(BS_V_LOAD(x + i + 2 * BS_LANES), c, least);
+        d = BS_TIER_FN(bs_better)(BS_V_LOAD(x + i + 3 * BS_LANES), d, least);
+    }
+    float lanes[BS_LANES];
+    a = BS_TIER_FN(bs_better)(BS_TIER_FN(bs_better)(a, b, least), BS_TIER_FN(bs_better)(c, d, least), least);
+    BS_V_STORE(lanes, a);
+    for (int32_t i = 0; i < BS_LANES; i++)
+        best = (least ? lanes[i] < best : lanes[i] > best) ? lanes[i] : best;
+    return best;
+}
+
+/* Looks for the block where the best stands first, then for its place there. */
+static BS_INLINE inline BS_TARGET int64_t BS_TIER_FN(bs_place_of_best)(const float *x, int64_t n, bool least)
+{
+    const int64_t whole = n - n % (4 * BS_LANES);
+    int64_t at = 0, i = 0;
+    float best = x[0];
+    if (best != best)
+        return 0;
+    for (int64_t count; i < whole; i += count) {
+        count = whole - i < BS_BEST_BLOCK ? whole - i : BS_BEST_BLOCK;
+        const float other = BS_TIER_FN(bs_best_of)(x + i, count, best, least);
+        at = other != best ? i : at;
+        best = other;
+    }
+    while (x[at] != best)
+        at++;
+    for (; i < n; i++)
+        if (least ? x[i] < x[at] : x[i] > x[at])
+            at = i;
+    return at;
+}
+
+static BS_TARGET int64_t BS_TIER_FN(bs_place_of_most)(const float *x, int64_t n)
+{
+    return BS_TIER_FN(bs_place_of_best)(x, n, false);
+}
+
+static BS_TARGET int64_t BS_TIER_FN(bs_place_of_least)(const float *x, int64_t n)
+{
+    return BS_TIER_FN(bs_place_of_best)(x, n, true);
+}
+#endif
+/* --- end of template kernels/best.inc --- */
 /* --- template kernels/functions.inc --- */
 /* functions.inc: the rows of functions.h.
  *
@@ -14008,6 +14890,21 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_STORE_OUT
 #undef BS_SUM_1
 #undef BS_SUM_2
+#undef BS_ROW_ADD
+#undef BS_ROW_BEGIN
+#undef BS_ROW_DEFINE
+#undef BS_ROW_FOUR_lines
+#undef BS_ROW_FOUR_turns
+#undef BS_ROW_KERNELS
+#undef BS_ROW_LINE
+#undef BS_ROW_LINE_FMA
+#undef BS_ROW_NEXT_lines
+#undef BS_ROW_NEXT_turns
+#undef BS_ROW_ONE_lines
+#undef BS_ROW_ONE_turns
+#undef BS_ROW_STORE
+#undef BS_ROW_TURN_FOUR
+#undef BS_ROW_TURN_ONE
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
@@ -14059,6 +14956,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_V_SUM
 #undef BS_V_SUM4
 #undef BS_V_TOP
+#undef BS_V_TURN
 #undef BS_V_XOR
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
@@ -14165,6 +15063,8 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #define BS_DOT_UPTO(M) M(1, 0) M(2, 0)
 
 #define BS_V_SUM4(a, b, c, d) bs_sum4_avx2(a, b, c, d)
+/* As in simd_avx512.h. */
+#define BS_V_TURN(p, step, v) bs_turn_avx2(p, step, v)
 
 /* Codes. Loads widen to float; stores take values already inside the range of the code, the pairs are truncated
  * and interleaved (even 0, odd 0, even 1, ...). EVEN and ODD_PAIRS pick two of every four floats of a, then of b. */
@@ -14220,6 +15120,21 @@ static inline BS_TARGET __m128 bs_sum4_avx2(__m256 a, __m256 b, __m256 c, __m256
     const __m256 cd = _mm256_add_ps(_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
     const __m256 t = _mm256_add_ps(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee));
     return _mm_add_ps(_mm256_castps256_ps128(t), _mm256_extractf128_ps(t, 1));
+}
+
+/* Lines 0 to 3 in the lower halves, 4 to 7 in the upper ones. */
+static inline BS_INLINE BS_TARGET void bs_turn_avx2(const float *p, ptrdiff_t step, __m256 *v)
+{
+    __m256 line[4];
+    for (int i = 0; i < 4; i++)
+        line[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p + i * step)),
+                                       _mm_loadu_ps(p + (i + 4) * step), 1);
+    const __m256 a = _mm256_unpacklo_ps(line[0], line[1]), b = _mm256_unpacklo_ps(line[2], line[3]);
+    const __m256 c = _mm256_unpackhi_ps(line[0], line[1]), d = _mm256_unpackhi_ps(line[2], line[3]);
+    v[0] = _mm256_shuffle_ps(a, b, 0x44);
+    v[1] = _mm256_shuffle_ps(a, b, 0xee);
+    v[2] = _mm256_shuffle_ps(c, d, 0x44);
+    v[3] = _mm256_shuffle_ps(c, d, 0xee);
 }
 
 static inline BS_TARGET float bs_sum_avx2(__m256 v)
@@ -14298,6 +15213,71 @@ static inline BS_TARGET __m256 bs_odd_pairs_avx2(__m256 a, __m256 b)
 #endif
 /* --- end of template kernels/simd_avx2.h --- */
 
+/* --- template kernels/best.inc --- */
+/* best.inc: where the largest or smallest element of a dense row stands.
+ *
+ * Owns:      one copy for each tier of what functions.h promises of it.
+ * Relies on: a simd_*.h before it, and the constants of functions.c. Builds for size (-Os) do without it.
+ * Must never: let a NaN win, or a later one of equals: -0 and 0 are equal, whichever of them lanes keep.
+ */
+#ifndef __OPTIMIZE_SIZE__
+/* Lanes of v where they come before those of `best`, which no NaN does; none comes before a NaN. */
+static BS_INLINE inline BS_TARGET BS_V BS_TIER_FN(bs_better)(BS_V v, BS_V best, bool least)
+{
+    return least ? BS_V_IF_LESS(v, best, v, best) : BS_V_LARGER(v, best);
+}
+
+/* What is best in `best` and n elements, n a multiple of four vectors. */
+static BS_INLINE inline BS_TARGET float BS_TIER_FN(bs_best_of)(const float *x, int64_t n, float best, bool least)
+{
+    BS_V a = BS_V_SET1(best), b = a, c = a, d = a;
+    for (int64_t i = 0; i < n; i += 4 * BS_LANES) {
+        a = BS_TIER_FN(bs_better)(BS_V_LOAD(x + i), a, least);
+        b = BS_TIER_FN(bs_better)(BS_V_LOAD(x + i + BS_LANES), b, least);
+        c = BS_TIER_FN(bs_better)(BS_V_LOAD(x + i + 2 * BS_LANES), c, least);
+        d = BS_TIER_FN(bs_better)(BS_V_LOAD(x + i + 3 * BS_LANES), d, least);
+    }
+    float lanes[BS_LANES];
+    a = BS_TIER_FN(bs_better)(BS_TIER_FN(bs_better)(a, b, least), BS_TIER_FN(bs_better)(c, d, least), least);
+    BS_V_STORE(lanes, a);
+    for (int32_t i = 0; i < BS_LANES; i++)
+        best = (least ? lanes[i] < best : lanes[i] > best) ? lanes[i] : best;
+    return best;
+}
+
+/* Looks for the block where the best stands first, then for its place there. */
+static BS_INLINE inline BS_TARGET int64_t BS_TIER_FN(bs_place_of_best)(const float *x, int64_t n, bool least)
+{
+    const int64_t whole = n - n % (4 * BS_LANES);
+    int64_t at = 0, i = 0;
+    float best = x[0];
+    if (best != best)
+        return 0;
+    for (int64_t count; i < whole; i += count) {
+        count = whole - i < BS_BEST_BLOCK ? whole - i : BS_BEST_BLOCK;
+        const float other = BS_TIER_FN(bs_best_of)(x + i, count, best, least);
+        at = other != best ? i : at;
+        best = other;
+    }
+    while (x[at] != best)
+        at++;
+    for (; i < n; i++)
+        if (least ? x[i] < x[at] : x[i] > x[at])
+            at = i;
+    return at;
+}
+
+static BS_TARGET int64_t BS_TIER_FN(bs_place_of_most)(const float *x, int64_t n)
+{
+    return BS_TIER_FN(bs_place_of_best)(x, n, false);
+}
+
+static BS_TARGET int64_t BS_TIER_FN(bs_place_of_least)(const float *x, int64_t n)
+{
+    return BS_TIER_FN(bs_place_of_best)(x, n, true);
+}
+#endif
+/* --- end of template kernels/best.inc --- */
 /* --- template kernels/functions.inc --- */
 /* functions.inc: the rows of functions.h.
  *
@@ -14933,6 +15913,21 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_STORE_OUT
 #undef BS_SUM_1
 #undef BS_SUM_2
+#undef BS_ROW_ADD
+#undef BS_ROW_BEGIN
+#undef BS_ROW_DEFINE
+#undef BS_ROW_FOUR_lines
+#undef BS_ROW_FOUR_turns
+#undef BS_ROW_KERNELS
+#undef BS_ROW_LINE
+#undef BS_ROW_LINE_FMA
+#undef BS_ROW_NEXT_lines
+#undef BS_ROW_NEXT_turns
+#undef BS_ROW_ONE_lines
+#undef BS_ROW_ONE_turns
+#undef BS_ROW_STORE
+#undef BS_ROW_TURN_FOUR
+#undef BS_ROW_TURN_ONE
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
@@ -14984,6 +15979,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_V_SUM
 #undef BS_V_SUM4
 #undef BS_V_TOP
+#undef BS_V_TURN
 #undef BS_V_XOR
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
@@ -15078,6 +16074,8 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #define BS_DOT_UPTO(M) BS_UPTO_4(M, 0)
 
 #define BS_V_SUM4(a, b, c, d) bs_sum4_avx512(a, b, c, d)
+/* Four floats of each of BS_LANES lines, `step` apart, to v[4]: v[0] has the first one of each line. */
+#define BS_V_TURN(p, step, v) bs_turn_avx512(p, step, v)
 
 /* Codes. Loads widen to float; stores take values already inside the range of the code, the pairs are truncated
  * and interleaved (even 0, odd 0, even 1, ...). EVEN and ODD_PAIRS pick two of every four floats of a, then of b. */
@@ -15102,6 +16100,24 @@ static inline BS_TARGET __m128 bs_sum4_avx512(__m512 a, __m512 b, __m512 c, __m5
     const __m512 t = _mm512_add_ps(_mm512_shuffle_ps(ab, cd, 0x44), _mm512_shuffle_ps(ab, cd, 0xee));
     const __m256 h = _mm256_add_ps(_mm512_castps512_ps256(t), _mm512_extractf32x8_ps(t, 1));
     return _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+}
+
+/* Lines i, i + 4, i + 8 and i + 12 side by side. */
+static inline BS_INLINE BS_TARGET void bs_turn_avx512(const float *p, ptrdiff_t step, __m512 *v)
+{
+    __m512 line[4];
+    for (int i = 0; i < 4; i++) {
+        line[i] = _mm512_castps128_ps512(_mm_loadu_ps(p + i * step));
+        line[i] = _mm512_insertf32x4(line[i], _mm_loadu_ps(p + (i + 4) * step), 1);
+        line[i] = _mm512_insertf32x4(line[i], _mm_loadu_ps(p + (i + 8) * step), 2);
+        line[i] = _mm512_insertf32x4(line[i], _mm_loadu_ps(p + (i + 12) * step), 3);
+    }
+    const __m512 a = _mm512_unpacklo_ps(line[0], line[1]), b = _mm512_unpacklo_ps(line[2], line[3]);
+    const __m512 c = _mm512_unpackhi_ps(line[0], line[1]), d = _mm512_unpackhi_ps(line[2], line[3]);
+    v[0] = _mm512_shuffle_ps(a, b, 0x44);
+    v[1] = _mm512_shuffle_ps(a, b, 0xee);
+    v[2] = _mm512_shuffle_ps(c, d, 0x44);
+    v[3] = _mm512_shuffle_ps(c, d, 0xee);
 }
 
 static inline BS_TARGET __m512 bs_load_u8_avx512(const uint8_t *from)
@@ -15160,6 +16176,71 @@ static inline BS_TARGET __m512 bs_odd_pairs_avx512(__m512 a, __m512 b)
 #endif
 /* --- end of template kernels/simd_avx512.h --- */
 
+/* --- template kernels/best.inc --- */
+/* best.inc: where the largest or smallest element of a dense row stands.
+ *
+ * Owns:      one copy for each tier of what functions.h promises of it.
+ * Relies on: a simd_*.h before it, and the constants of functions.c. Builds for size (-Os) do without it.
+ * Must never: let a NaN win, or a later one of equals: -0 and 0 are equal, whichever of them lanes keep.
+ */
+#ifndef __OPTIMIZE_SIZE__
+/* Lanes of v where they come before those of `best`, which no NaN does; none comes before a NaN. */
+static BS_INLINE inline BS_TARGET BS_V BS_TIER_FN(bs_better)(BS_V v, BS_V best, bool least)
+{
+    return least ? BS_V_IF_LESS(v, best, v, best) : BS_V_LARGER(v, best);
+}
+
+/* What is best in `best` and n elements, n a multiple of four vectors. */
+static BS_INLINE inline BS_TARGET float BS_TIER_FN(bs_best_of)(const float *x, int64_t n, float best, bool least)
+{
+    BS_V a = BS_V_SET1(best), b = a, c = a, d = a;
+    for (int64_t i = 0; i < n; i += 4 * BS_LANES) {
+        a = BS_TIER_FN(bs_better)(BS_V_LOAD(x + i), a, least);
+        b = BS_TIER_FN(bs_better)(BS_V_LOAD(x + i + BS_LANES), b, least);
+        c = BS_TIER_FN(bs_better)(BS_V_LOAD(x + i + 2 * BS_LANES), c, least);
+        d = BS_TIER_FN(bs_better)(BS_V_LOAD(x + i + 3 * BS_LANES), d, least);
+    }
+    float lanes[BS_LANES];
+    a = BS_TIER_FN(bs_better)(BS_TIER_FN(bs_better)(a, b, least), BS_TIER_FN(bs_better)(c, d, least), least);
+    BS_V_STORE(lanes, a);
+    for (int32_t i = 0; i < BS_LANES; i++)
+        best = (least ? lanes[i] < best : lanes[i] > best) ? lanes[i] : best;
+    return best;
+}
+
+/* Looks for the block where the best stands first, then for its place there. */
+static BS_INLINE inline BS_TARGET int64_t BS_TIER_FN(bs_place_of_best)(const float *x, int64_t n, bool least)
+{
+    const int64_t whole = n - n % (4 * BS_LANES);
+    int64_t at = 0, i = 0;
+    float best = x[0];
+    if (best != best)
+        return 0;
+    for (int64_t count; i < whole; i += count) {
+        count = whole - i < BS_BEST_BLOCK ? whole - i : BS_BEST_BLOCK;
+        const float other = BS_TIER_FN(bs_best_of)(x + i, count, best, least);
+        at = other != best ? i : at;
+        best = other;
+    }
+    while (x[at] != best)
+        at++;
+    for (; i < n; i++)
+        if (least ? x[i] < x[at] : x[i] > x[at])
+            at = i;
+    return at;
+}
+
+static BS_TARGET int64_t BS_TIER_FN(bs_place_of_most)(const float *x, int64_t n)
+{
+    return BS_TIER_FN(bs_place_of_best)(x, n, false);
+}
+
+static BS_TARGET int64_t BS_TIER_FN(bs_place_of_least)(const float *x, int64_t n)
+{
+    return BS_TIER_FN(bs_place_of_best)(x, n, true);
+}
+#endif
+/* --- end of template kernels/best.inc --- */
 /* --- template kernels/functions.inc --- */
 /* functions.inc: the rows of functions.h.
  *
@@ -15795,6 +16876,21 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_STORE_OUT
 #undef BS_SUM_1
 #undef BS_SUM_2
+#undef BS_ROW_ADD
+#undef BS_ROW_BEGIN
+#undef BS_ROW_DEFINE
+#undef BS_ROW_FOUR_lines
+#undef BS_ROW_FOUR_turns
+#undef BS_ROW_KERNELS
+#undef BS_ROW_LINE
+#undef BS_ROW_LINE_FMA
+#undef BS_ROW_NEXT_lines
+#undef BS_ROW_NEXT_turns
+#undef BS_ROW_ONE_lines
+#undef BS_ROW_ONE_turns
+#undef BS_ROW_STORE
+#undef BS_ROW_TURN_FOUR
+#undef BS_ROW_TURN_ONE
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
@@ -15846,6 +16942,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_V_SUM
 #undef BS_V_SUM4
 #undef BS_V_TOP
+#undef BS_V_TURN
 #undef BS_V_XOR
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
@@ -15907,6 +17004,8 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #define BS_V_SQUARE_REST(a, square) BS_V_FNMA(a, a, square)
 #define BS_V_TOP(v) vmaxvq_f32(v)
 #define BS_V_SUM(v) vaddvq_f32(v)
+
+#define BS_V_TURN(p, step, v) bs_turn_neon(p, step, v)
 
 #define BS_V_QUAD float32x4_t
 #define BS_V_QUAD_LOAD(p) vld1q_f32(p)
@@ -15997,6 +17096,16 @@ static inline void bs_store_part_neon(float *to, float32x4_t v, int32_t part)
         bs_store_few_neon(to, v, part);
 }
 
+static inline BS_INLINE void bs_turn_neon(const float *p, ptrdiff_t step, float32x4_t *v)
+{
+    const float32x4x2_t a = vtrnq_f32(vld1q_f32(p), vld1q_f32(p + step));
+    const float32x4x2_t b = vtrnq_f32(vld1q_f32(p + 2 * step), vld1q_f32(p + 3 * step));
+    v[0] = vcombine_f32(vget_low_f32(a.val[0]), vget_low_f32(b.val[0]));
+    v[1] = vcombine_f32(vget_low_f32(a.val[1]), vget_low_f32(b.val[1]));
+    v[2] = vcombine_f32(vget_high_f32(a.val[0]), vget_high_f32(b.val[0]));
+    v[3] = vcombine_f32(vget_high_f32(a.val[1]), vget_high_f32(b.val[1]));
+}
+
 static inline float32x4_t bs_larger_neon(float32x4_t a, float32x4_t b)
 {
     return vbslq_f32(vcgtq_f32(a, b), a, b);
@@ -16064,6 +17173,71 @@ static inline float32x4_t bs_odd_pairs_neon(float32x4_t a, float32x4_t b)
 #endif
 /* --- end of template kernels/simd_neon.h --- */
 
+/* --- template kernels/best.inc --- */
+/* best.inc: where the largest or smallest element of a dense row stands.
+ *
+ * Owns:      one copy for each tier of what functions.h promises of it.
+ * Relies on: a simd_*.h before it, and the constants of functions.c. Builds for size (-Os) do without it.
+ * Must never: let a NaN win, or a later one of equals: -0 and 0 are equal, whichever of them lanes keep.
+ */
+#ifndef __OPTIMIZE_SIZE__
+/* Lanes of v where they come before those of `best`, which no NaN does; none comes before a NaN. */
+static BS_INLINE inline BS_TARGET BS_V BS_TIER_FN(bs_better)(BS_V v, BS_V best, bool least)
+{
+    return least ? BS_V_IF_LESS(v, best, v, best) : BS_V_LARGER(v, best);
+}
+
+/* What is best in `best` and n elements, n a multiple of four vectors. */
+static BS_INLINE inline BS_TARGET float BS_TIER_FN(bs_best_of)(const float *x, int64_t n, float best, bool least)
+{
+    BS_V a = BS_V_SET1(best), b = a, c = a, d = a;
+    for (int64_t i = 0; i < n; i += 4 * BS_LANES) {
+        a = BS_TIER_FN(bs_better)(BS_V_LOAD(x + i), a, least);
+        b = BS_TIER_FN(bs_better)(BS_V_LOAD(x + i + BS_LANES), b, least);
+        c = BS_TIER_FN(bs_better)(BS_V_LOAD(x + i + 2 * BS_LANES), c, least);
+        d = BS_TIER_FN(bs_better)(BS_V_LOAD(x + i + 3 * BS_LANES), d, least);
+    }
+    float lanes[BS_LANES];
+    a = BS_TIER_FN(bs_better)(BS_TIER_FN(bs_better)(a, b, least), BS_TIER_FN(bs_better)(c, d, least), least);
+    BS_V_STORE(lanes, a);
+    for (int32_t i = 0; i < BS_LANES; i++)
+        best = (least ? lanes[i] < best : lanes[i] > best) ? lanes[i] : best;
+    return best;
+}
+
+/* Looks for the block where the best stands first, then for its place there. */
+static BS_INLINE inline BS_TARGET int64_t BS_TIER_FN(bs_place_of_best)(const float *x, int64_t n, bool least)
+{
+    const int64_t whole = n - n % (4 * BS_LANES);
+    int64_t at = 0, i = 0;
+    float best = x[0];
+    if (best != best)
+        return 0;
+    for (int64_t count; i < whole; i += count) {
+        count = whole - i < BS_BEST_BLOCK ? whole - i : BS_BEST_BLOCK;
+        const float other = BS_TIER_FN(bs_best_of)(x + i, count, best, least);
+        at = other != best ? i : at;
+        best = other;
+    }
+    while (x[at] != best)
+        at++;
+    for (; i < n; i++)
+        if (least ? x[i] < x[at] : x[i] > x[at])
+            at = i;
+    return at;
+}
+
+static BS_TARGET int64_t BS_TIER_FN(bs_place_of_most)(const float *x, int64_t n)
+{
+    return BS_TIER_FN(bs_place_of_best)(x, n, false);
+}
+
+static BS_TARGET int64_t BS_TIER_FN(bs_place_of_least)(const float *x, int64_t n)
+{
+    return BS_TIER_FN(bs_place_of_best)(x, n, true);
+}
+#endif
+/* --- end of template kernels/best.inc --- */
 /* --- template kernels/functions.inc --- */
 /* functions.inc: the rows of functions.h.
  *
@@ -16699,6 +17873,21 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_STORE_OUT
 #undef BS_SUM_1
 #undef BS_SUM_2
+#undef BS_ROW_ADD
+#undef BS_ROW_BEGIN
+#undef BS_ROW_DEFINE
+#undef BS_ROW_FOUR_lines
+#undef BS_ROW_FOUR_turns
+#undef BS_ROW_KERNELS
+#undef BS_ROW_LINE
+#undef BS_ROW_LINE_FMA
+#undef BS_ROW_NEXT_lines
+#undef BS_ROW_NEXT_turns
+#undef BS_ROW_ONE_lines
+#undef BS_ROW_ONE_turns
+#undef BS_ROW_STORE
+#undef BS_ROW_TURN_FOUR
+#undef BS_ROW_TURN_ONE
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
@@ -16750,6 +17939,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_V_SUM
 #undef BS_V_SUM4
 #undef BS_V_TOP
+#undef BS_V_TURN
 #undef BS_V_XOR
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
@@ -16813,6 +18003,12 @@ void bs_row_softmax(bs_tier tier, const float *x, ptrdiff_t x_step, float *y, pt
 }
 
 #ifndef __OPTIMIZE_SIZE__
+int64_t bs_row_place_of_best(bs_tier tier, const float *x, int64_t n, bool least)
+{
+    bs_place_row *const row = least ? BS_OF_TIER(tier, bs_place_of_least) : BS_OF_TIER(tier, bs_place_of_most);
+    return row(x, n);
+}
+
 void bs_row_lstm(bs_tier tier, const float *sums, const float *c, float *c_out, float *h_out, int64_t n)
 {
     bs_lstm_row *const row = BS_OF_TIER(tier, bs_lstm);
@@ -16926,6 +18122,8 @@ void bs_row_normalise(bs_tier tier, const bs_row_norm *norm, const float *x, ptr
 #define BS_DOT_UPTO(M) M(1, 0) M(2, 0)
 
 #define BS_V_SUM4(a, b, c, d) bs_sum4_avx2(a, b, c, d)
+/* As in simd_avx512.h. */
+#define BS_V_TURN(p, step, v) bs_turn_avx2(p, step, v)
 
 /* Codes. Loads widen to float; stores take values already inside the range of the code, the pairs are truncated
  * and interleaved (even 0, odd 0, even 1, ...). EVEN and ODD_PAIRS pick two of every four floats of a, then of b. */
@@ -16981,6 +18179,21 @@ static inline BS_TARGET __m128 bs_sum4_avx2(__m256 a, __m256 b, __m256 c, __m256
     const __m256 cd = _mm256_add_ps(_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
     const __m256 t = _mm256_add_ps(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee));
     return _mm_add_ps(_mm256_castps256_ps128(t), _mm256_extractf128_ps(t, 1));
+}
+
+/* Lines 0 to 3 in the lower halves, 4 to 7 in the upper ones. */
+static inline BS_INLINE BS_TARGET void bs_turn_avx2(const float *p, ptrdiff_t step, __m256 *v)
+{
+    __m256 line[4];
+    for (int i = 0; i < 4; i++)
+        line[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p + i * step)),
+                                       _mm_loadu_ps(p + (i + 4) * step), 1);
+    const __m256 a = _mm256_unpacklo_ps(line[0], line[1]), b = _mm256_unpacklo_ps(line[2], line[3]);
+    const __m256 c = _mm256_unpackhi_ps(line[0], line[1]), d = _mm256_unpackhi_ps(line[2], line[3]);
+    v[0] = _mm256_shuffle_ps(a, b, 0x44);
+    v[1] = _mm256_shuffle_ps(a, b, 0xee);
+    v[2] = _mm256_shuffle_ps(c, d, 0x44);
+    v[3] = _mm256_shuffle_ps(c, d, 0xee);
 }
 
 static inline BS_TARGET float bs_sum_avx2(__m256 v)
@@ -17373,6 +18586,21 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_STORE_OUT
 #undef BS_SUM_1
 #undef BS_SUM_2
+#undef BS_ROW_ADD
+#undef BS_ROW_BEGIN
+#undef BS_ROW_DEFINE
+#undef BS_ROW_FOUR_lines
+#undef BS_ROW_FOUR_turns
+#undef BS_ROW_KERNELS
+#undef BS_ROW_LINE
+#undef BS_ROW_LINE_FMA
+#undef BS_ROW_NEXT_lines
+#undef BS_ROW_NEXT_turns
+#undef BS_ROW_ONE_lines
+#undef BS_ROW_ONE_turns
+#undef BS_ROW_STORE
+#undef BS_ROW_TURN_FOUR
+#undef BS_ROW_TURN_ONE
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
@@ -17424,6 +18652,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_V_SUM
 #undef BS_V_SUM4
 #undef BS_V_TOP
+#undef BS_V_TURN
 #undef BS_V_XOR
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
@@ -17518,6 +18747,8 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #define BS_DOT_UPTO(M) BS_UPTO_4(M, 0)
 
 #define BS_V_SUM4(a, b, c, d) bs_sum4_avx512(a, b, c, d)
+/* Four floats of each of BS_LANES lines, `step` apart, to v[4]: v[0] has the first one of each line. */
+#define BS_V_TURN(p, step, v) bs_turn_avx512(p, step, v)
 
 /* Codes. Loads widen to float; stores take values already inside the range of the code, the pairs are truncated
  * and interleaved (even 0, odd 0, even 1, ...). EVEN and ODD_PAIRS pick two of every four floats of a, then of b. */
@@ -17542,6 +18773,24 @@ static inline BS_TARGET __m128 bs_sum4_avx512(__m512 a, __m512 b, __m512 c, __m5
     const __m512 t = _mm512_add_ps(_mm512_shuffle_ps(ab, cd, 0x44), _mm512_shuffle_ps(ab, cd, 0xee));
     const __m256 h = _mm256_add_ps(_mm512_castps512_ps256(t), _mm512_extractf32x8_ps(t, 1));
     return _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+}
+
+/* Lines i, i + 4, i + 8 and i + 12 side by side. */
+static inline BS_INLINE BS_TARGET void bs_turn_avx512(const float *p, ptrdiff_t step, __m512 *v)
+{
+    __m512 line[4];
+    for (int i = 0; i < 4; i++) {
+        line[i] = _mm512_castps128_ps512(_mm_loadu_ps(p + i * step));
+        line[i] = _mm512_insertf32x4(line[i], _mm_loadu_ps(p + (i + 4) * step), 1);
+        line[i] = _mm512_insertf32x4(line[i], _mm_loadu_ps(p + (i + 8) * step), 2);
+        line[i] = _mm512_insertf32x4(line[i], _mm_loadu_ps(p + (i + 12) * step), 3);
+    }
+    const __m512 a = _mm512_unpacklo_ps(line[0], line[1]), b = _mm512_unpacklo_ps(line[2], line[3]);
+    const __m512 c = _mm512_unpackhi_ps(line[0], line[1]), d = _mm512_unpackhi_ps(line[2], line[3]);
+    v[0] = _mm512_shuffle_ps(a, b, 0x44);
+    v[1] = _mm512_shuffle_ps(a, b, 0xee);
+    v[2] = _mm512_shuffle_ps(c, d, 0x44);
+    v[3] = _mm512_shuffle_ps(c, d, 0xee);
 }
 
 static inline BS_TARGET __m512 bs_load_u8_avx512(const uint8_t *from)
@@ -17914,6 +19163,21 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_STORE_OUT
 #undef BS_SUM_1
 #undef BS_SUM_2
+#undef BS_ROW_ADD
+#undef BS_ROW_BEGIN
+#undef BS_ROW_DEFINE
+#undef BS_ROW_FOUR_lines
+#undef BS_ROW_FOUR_turns
+#undef BS_ROW_KERNELS
+#undef BS_ROW_LINE
+#undef BS_ROW_LINE_FMA
+#undef BS_ROW_NEXT_lines
+#undef BS_ROW_NEXT_turns
+#undef BS_ROW_ONE_lines
+#undef BS_ROW_ONE_turns
+#undef BS_ROW_STORE
+#undef BS_ROW_TURN_FOUR
+#undef BS_ROW_TURN_ONE
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
@@ -17965,6 +19229,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_V_SUM
 #undef BS_V_SUM4
 #undef BS_V_TOP
+#undef BS_V_TURN
 #undef BS_V_XOR
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
@@ -18026,6 +19291,8 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #define BS_V_SQUARE_REST(a, square) BS_V_FNMA(a, a, square)
 #define BS_V_TOP(v) vmaxvq_f32(v)
 #define BS_V_SUM(v) vaddvq_f32(v)
+
+#define BS_V_TURN(p, step, v) bs_turn_neon(p, step, v)
 
 #define BS_V_QUAD float32x4_t
 #define BS_V_QUAD_LOAD(p) vld1q_f32(p)
@@ -18114,6 +19381,16 @@ static inline void bs_store_part_neon(float *to, float32x4_t v, int32_t part)
         vst1q_f32(to, v);
     else
         bs_store_few_neon(to, v, part);
+}
+
+static inline BS_INLINE void bs_turn_neon(const float *p, ptrdiff_t step, float32x4_t *v)
+{
+    const float32x4x2_t a = vtrnq_f32(vld1q_f32(p), vld1q_f32(p + step));
+    const float32x4x2_t b = vtrnq_f32(vld1q_f32(p + 2 * step), vld1q_f32(p + 3 * step));
+    v[0] = vcombine_f32(vget_low_f32(a.val[0]), vget_low_f32(b.val[0]));
+    v[1] = vcombine_f32(vget_low_f32(a.val[1]), vget_low_f32(b.val[1]));
+    v[2] = vcombine_f32(vget_high_f32(a.val[0]), vget_high_f32(b.val[0]));
+    v[3] = vcombine_f32(vget_high_f32(a.val[1]), vget_high_f32(b.val[1]));
 }
 
 static inline float32x4_t bs_larger_neon(float32x4_t a, float32x4_t b)
@@ -18497,6 +19774,21 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_STORE_OUT
 #undef BS_SUM_1
 #undef BS_SUM_2
+#undef BS_ROW_ADD
+#undef BS_ROW_BEGIN
+#undef BS_ROW_DEFINE
+#undef BS_ROW_FOUR_lines
+#undef BS_ROW_FOUR_turns
+#undef BS_ROW_KERNELS
+#undef BS_ROW_LINE
+#undef BS_ROW_LINE_FMA
+#undef BS_ROW_NEXT_lines
+#undef BS_ROW_NEXT_turns
+#undef BS_ROW_ONE_lines
+#undef BS_ROW_ONE_turns
+#undef BS_ROW_STORE
+#undef BS_ROW_TURN_FOUR
+#undef BS_ROW_TURN_ONE
 #undef BS_ROW_FUNCTION_DEFINE
 #undef BS_TARGET
 #undef BS_TIER_FN
@@ -18548,6 +19840,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_V_SUM
 #undef BS_V_SUM4
 #undef BS_V_TOP
+#undef BS_V_TURN
 #undef BS_V_XOR
 #undef BS_V_ZERO
 #undef BS_WEIGHTS_1
@@ -24905,10 +26198,15 @@ static bool arg_infer(bs_infer *infer)
 }
 
 /* The first of the largest, or with `least` of the smallest. NaN: see the header. */
-static int32_t arg_f32(const float *x, int32_t n, ptrdiff_t step, bool least)
+static int32_t arg_f32(const bs_lines_job *job, const float *x, bool least)
 {
+    const ptrdiff_t step = job->in_step;
     int32_t best = 0;
-    for (int32_t i = 1; i < n; i++)
+#ifndef __OPTIMIZE_SIZE__
+    if (step == 1)
+        return (int32_t)bs_row_place_of_best((bs_tier)job->call->plan->tier, x, job->n, least);
+#endif
+    for (int32_t i = 1; i < job->n; i++)
         if (least ? x[i * step] < x[best * step] : x[i * step] > x[best * step])
             best = i;
     return best;
@@ -24929,8 +26227,11 @@ static void arg_lines(const void *context, int64_t n, char *const *at, const ptr
     const bool f32 = job->call->in[0].dtype == BS_F32, least = job->kind != 0;
     for (int64_t i = 0; i < n; i++) {
         const void *x = at[1] + i * step[1];
-        *(int32_t *)(void *)(at[0] + i * step[0]) =
-            f32 ? arg_f32(x, job->n, job->in_step, least) : arg_i32(x, job->n, job->in_step, least);
+        int32_t *place = (int32_t *)(void *)(at[0] + i * step[0]);
+        if (f32)
+            *place = arg_f32(job, x, least);
+        else
+            *place = arg_i32(x, job->n, job->in_step, least);
     }
 }
 

@@ -4,6 +4,7 @@
  *   specials    infinities, NaN, zeros of both signs, subnormals, the largest numbers
  *   place       an element has the same bytes wherever it stands, in rows of every length and step, and in place
  *   sums        softmax and norms: close to their definition in double, the same bytes at any step
+ *   best        of rows of all lengths, with equals, zeros of both signs, NaN and infinities
  *   and nothing is written beside the rows
  *
  * Usage: test_functions [seed [POINTS]] - POINTS of each function for each tier; prints the largest errors
@@ -311,8 +312,38 @@ static void test_softmax_specials(bs_tier tier)
         test_expect(error_of(y[i], exp((double)x[i])) <= 2, tier, "softmax far below", (double)x[i], (double)y[i]);
 }
 
+#ifdef __OPTIMIZE_SIZE__
+static void test_best(bs_tier tier) { (void)tier; }
+#else
+/* Rows of few numbers, so that the best one stands in many places. */
+static void test_best(bs_tier tier)
+{
+    static const float some[] = {-INFINITY, -1.0f, -0.0f, 0.0f, 1.0f, INFINITY, NAN, 2.0f};
+    static float row[1300];
+    for (int32_t round = 0; round < 4000; round++) {
+        const int32_t n = 1 + (int32_t)(test_random() % (round % 4 == 0 ? 1300 : 140));
+        const uint32_t first = test_random() % 5, kinds = 1 + test_random() % (8 - first);
+        for (int32_t i = 0; i < n; i++)
+            row[i] = some[first + test_random() % kinds];
+        if (round % 3 == 0) {
+            row[0] = -0.0f;
+            row[test_random() % (uint32_t)n] = round % 2 ? 3.0f : -3.0f;
+        }
+        for (int least = 0; least < 2; least++) {
+            int64_t best = 0;
+            for (int32_t i = 1; i < n; i++)
+                if (least ? row[i] < row[best] : row[i] > row[best])
+                    best = i;
+            test_expect(bs_row_place_of_best(tier, row, n, least) == best, tier, least ? "least" : "most", n,
+                        (double)best);
+        }
+    }
+}
+#endif
+
 static void test_tier(bs_tier tier, uint32_t points)
 {
+    test_best(tier);
     for (int i = 0; i < FUNCTIONS; i++) {
         test_error(tier, &functions[i], points);
         test_near(tier, &functions[i], points);

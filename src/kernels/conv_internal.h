@@ -99,6 +99,22 @@ typedef struct bs_gemm_tile {
 
 typedef void bs_gemm_kernel(const bs_gemm_tile *tile);
 
+#ifndef __OPTIMIZE_SIZE__
+/* One row by whole vectors of columns of a matrix that is not packed. */
+typedef struct bs_gemm_row {
+    const float *a;
+    int32_t depth; /* elements of the row, which lie side by side */
+    const float *b;
+    ptrdiff_t b_step; /* between those that do not: rows for kernels of lines, columns for those of turns */
+    float scale;      /* of b, for kernels of turns */
+    float *out;
+} bs_gemm_row;
+
+typedef void bs_gemm_row_kernel(const bs_gemm_row *row);
+
+enum { BS_ROW_LINES = 4, BS_ROW_TURNS = 2 };
+#endif
+
 /* One Winograd tile being transformed. `points` is the element of point 0; the others follow at `point_step`. */
 typedef void bs_conv_winograd_in(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel, int32_t channels,
                                  float *points, ptrdiff_t point_step);
@@ -116,6 +132,10 @@ typedef struct bs_conv_kernels {
     bs_gemm_kernel *const *gemm[BS_GEMM_VECTORS + 1]; /* [vectors][rows] */
     /* [panels][vectors of the last]: one row, two panels or more, of which all but the last are whole; or NULL */
     bs_gemm_kernel *const (*gemm_beside)[BS_GEMM_VECTORS + 1];
+#ifndef __OPTIMIZE_SIZE__
+    void (*gemm_pack)(const float *from, ptrdiff_t step, int32_t rows, int32_t columns, float scale, float *panel);
+    bs_gemm_row_kernel *const *row_lines, *const *row_turns; /* [i]: 2^i vectors, i < BS_ROW_LINES or BS_ROW_TURNS */
+#endif
     void (*finish)(const bs_conv_tile *tile, const float *sums, ptrdiff_t pixel, int32_t pixels);
     int32_t dot_pixels;
     bs_conv_tile_kernel *const *dot; /* [pixels], or NULL: then OUTER is used */
@@ -138,6 +158,7 @@ typedef struct bs_conv_kernels {
         .gemm_rows = BS_GEMM_ROWS,                                                       \
         .gemm = { NULL, BS_TIER_FN(bs_gemm_1), BS_TIER_FN(bs_gemm_2), BS_TIER_FN(bs_gemm_3) }, \
         .gemm_beside = BS_GEMM_BESIDE_KERNELS,                                           \
+        BS_ROW_KERNELS                                                                   \
         .finish = BS_TIER_FN(bs_conv_finish),                                            \
         .dot_pixels = pixels_of_dot,                                                     \
         .dot = kernels_of_dot,                                                           \

@@ -17,6 +17,7 @@
 #include "kernels/conv_finish.inc"
 #include "kernels/conv_epilogue_plain.inc"
 #include "kernels/gemm.inc"
+#include "kernels/gemm_row.inc"
 #include "kernels/conv_outer.inc"
 #include "kernels/conv_depthwise.inc"
 #include "kernels/conv_winograd_weights.inc"

@@ -1,7 +1,7 @@
-/* functions.c: instantiates the rows of functions.inc for every tier and dispatches to them.
+/* functions.c: instantiates the rows of functions.inc and best.inc for every tier and dispatches to them.
  *
  * Owns:      the constants, what moves single elements to lanes and back, and the tables.
- * Relies on: functions.inc and the simd_*.h.
+ * Relies on: functions.inc, best.inc and the simd_*.h.
  * Must never: put functions of two ops in one table: what no op of a build uses is left out of it.
  */
 #include "kernels/functions.h"
@@ -32,8 +32,12 @@ enum {
 };
 
 enum { BS_SUM_VECTORS = 16 }; /* summed before their sum is added to that of the row */
+#ifndef __OPTIMIZE_SIZE__
+enum { BS_BEST_BLOCK = 512 }; /* elements among which the best is looked for; a multiple of all tiers' four vectors */
+#endif
 
 typedef void bs_function_row(const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, int64_t n);
+typedef int64_t bs_place_row(const float *x, int64_t n);
 typedef void bs_lstm_row(const float *sums, const float *c, float *c_out, float *h_out, int64_t n);
 typedef void bs_norm_row(const bs_row_norm *norm, const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step);
 
@@ -53,6 +57,7 @@ static BS_OUTLINE void bs_give_lanes(const float *lanes, int32_t count, float *y
 #if BS_HAVE_SCALAR_KERNELS
 #include "kernels/simd_scalar.h"
 
+#include "kernels/best.inc"
 #include "kernels/functions.inc"
 #include "kernels/simd_end.h"
 #endif
@@ -60,11 +65,13 @@ static BS_OUTLINE void bs_give_lanes(const float *lanes, int32_t count, float *y
 #if BS_HAVE_X86_TIERS
 #include "kernels/simd_avx2.h"
 
+#include "kernels/best.inc"
 #include "kernels/functions.inc"
 #include "kernels/simd_end.h"
 
 #include "kernels/simd_avx512.h"
 
+#include "kernels/best.inc"
 #include "kernels/functions.inc"
 #include "kernels/simd_end.h"
 #endif
@@ -72,6 +79,7 @@ static BS_OUTLINE void bs_give_lanes(const float *lanes, int32_t count, float *y
 #if BS_HAVE_NEON_TIER
 #include "kernels/simd_neon.h"
 
+#include "kernels/best.inc"
 #include "kernels/functions.inc"
 #include "kernels/simd_end.h"
 #endif
@@ -118,6 +126,12 @@ void bs_row_softmax(bs_tier tier, const float *x, ptrdiff_t x_step, float *y, pt
 }
 
 #ifndef __OPTIMIZE_SIZE__
+int64_t bs_row_place_of_best(bs_tier tier, const float *x, int64_t n, bool least)
+{
+    bs_place_row *const row = least ? BS_OF_TIER(tier, bs_place_of_least) : BS_OF_TIER(tier, bs_place_of_most);
+    return row(x, n);
+}
+
 void bs_row_lstm(bs_tier tier, const float *sums, const float *c, float *c_out, float *h_out, int64_t n)
 {
     bs_lstm_row *const row = BS_OF_TIER(tier, bs_lstm);

@@ -1,5 +1,5 @@
 /* functions.h: rows of what needs an exponential or a logarithm, and what sums a row: activations, exp, log, erf,
- * softmax, layer and RMS norm.
+ * softmax, layer and RMS norm; argmax and argmin.
  *
  * Owns:      the one arithmetic of sigmoid, tanh, gelu, silu, exp, log and erf on a CPU, whichever op asks for it.
  * Relies on: tier.h.
@@ -49,6 +49,12 @@ void bs_row_unary(bs_tier tier, bs_unary_kind kind, const float *x, ptrdiff_t x_
 
 /* e^(x - top) over the sum of these; n > 0. A row with a NaN, or +inf, or nothing above -inf, is NaN. */
 void bs_row_softmax(bs_tier tier, const float *x, ptrdiff_t x_step, float *y, ptrdiff_t y_step, int64_t n);
+
+/* Where the largest element of a row stands, or with `least` the smallest; n > 0. Of equal ones the first; a NaN counts
+ * only where it is element 0, and then it is the answer. Builds for size (-Os) do without it. */
+#ifndef __OPTIMIZE_SIZE__
+int64_t bs_row_place_of_best(bs_tier tier, const float *x, int64_t n, bool least);
+#endif
 
 /* Layer norm: (x - mean) / sqrt(variance + epsilon) * weight + bias; weight and bias have step 1. */
 typedef struct bs_row_norm {

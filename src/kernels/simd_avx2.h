@@ -81,6 +81,8 @@
 #define BS_DOT_UPTO(M) M(1, 0) M(2, 0)
 
 #define BS_V_SUM4(a, b, c, d) bs_sum4_avx2(a, b, c, d)
+/* As in simd_avx512.h. */
+#define BS_V_TURN(p, step, v) bs_turn_avx2(p, step, v)
 
 /* Codes. Loads widen to float; stores take values already inside the range of the code, the pairs are truncated
  * and interleaved (even 0, odd 0, even 1, ...). EVEN and ODD_PAIRS pick two of every four floats of a, then of b. */
@@ -136,6 +138,21 @@ static inline BS_TARGET __m128 bs_sum4_avx2(__m256 a, __m256 b, __m256 c, __m256
     const __m256 cd = _mm256_add_ps(_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
     const __m256 t = _mm256_add_ps(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee));
     return _mm_add_ps(_mm256_castps256_ps128(t), _mm256_extractf128_ps(t, 1));
+}
+
+/* Lines 0 to 3 in the lower halves, 4 to 7 in the upper ones. */
+static inline BS_INLINE BS_TARGET void bs_turn_avx2(const float *p, ptrdiff_t step, __m256 *v)
+{
+    __m256 line[4];
+    for (int i = 0; i < 4; i++)
+        line[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p + i * step)),
+                                       _mm_loadu_ps(p + (i + 4) * step), 1);
+    const __m256 a = _mm256_unpacklo_ps(line[0], line[1]), b = _mm256_unpacklo_ps(line[2], line[3]);
+    const __m256 c = _mm256_unpackhi_ps(line[0], line[1]), d = _mm256_unpackhi_ps(line[2], line[3]);
+    v[0] = _mm256_shuffle_ps(a, b, 0x44);
+    v[1] = _mm256_shuffle_ps(a, b, 0xee);
+    v[2] = _mm256_shuffle_ps(c, d, 0x44);
+    v[3] = _mm256_shuffle_ps(c, d, 0xee);
 }
 
 static inline BS_TARGET float bs_sum_avx2(__m256 v)

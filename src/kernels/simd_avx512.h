@@ -71,6 +71,8 @@
 #define BS_DOT_UPTO(M) BS_UPTO_4(M, 0)
 
 #define BS_V_SUM4(a, b, c, d) bs_sum4_avx512(a, b, c, d)
+/* Four floats of each of BS_LANES lines, `step` apart, to v[4]: v[0] has the first one of each line. */
+#define BS_V_TURN(p, step, v) bs_turn_avx512(p, step, v)
 
 /* Codes. Loads widen to float; stores take values already inside the range of the code, the pairs are truncated
  * and interleaved (even 0, odd 0, even 1, ...). EVEN and ODD_PAIRS pick two of every four floats of a, then of b. */
@@ -95,6 +97,24 @@ static inline BS_TARGET __m128 bs_sum4_avx512(__m512 a, __m512 b, __m512 c, __m5
     const __m512 t = _mm512_add_ps(_mm512_shuffle_ps(ab, cd, 0x44), _mm512_shuffle_ps(ab, cd, 0xee));
     const __m256 h = _mm256_add_ps(_mm512_castps512_ps256(t), _mm512_extractf32x8_ps(t, 1));
     return _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+}
+
+/* Lines i, i + 4, i + 8 and i + 12 side by side. */
+static inline BS_INLINE BS_TARGET void bs_turn_avx512(const float *p, ptrdiff_t step, __m512 *v)
+{
+    __m512 line[4];
+    for (int i = 0; i < 4; i++) {
+        line[i] = _mm512_castps128_ps512(_mm_loadu_ps(p + i * step));
+        line[i] = _mm512_insertf32x4(line[i], _mm_loadu_ps(p + (i + 4) * step), 1);
+        line[i] = _mm512_insertf32x4(line[i], _mm_loadu_ps(p + (i + 8) * step), 2);
+        line[i] = _mm512_insertf32x4(line[i], _mm_loadu_ps(p + (i + 12) * step), 3);
+    }
+    const __m512 a = _mm512_unpacklo_ps(line[0], line[1]), b = _mm512_unpacklo_ps(line[2], line[3]);
+    const __m512 c = _mm512_unpackhi_ps(line[0], line[1]), d = _mm512_unpackhi_ps(line[2], line[3]);
+    v[0] = _mm512_shuffle_ps(a, b, 0x44);
+    v[1] = _mm512_shuffle_ps(a, b, 0xee);
+    v[2] = _mm512_shuffle_ps(c, d, 0x44);
+    v[3] = _mm512_shuffle_ps(c, d, 0xee);
 }
 
 static inline BS_TARGET __m512 bs_load_u8_avx512(const uint8_t *from)

@@ -37,6 +37,8 @@
 #define BS_V_TOP(v) vmaxvq_f32(v)
 #define BS_V_SUM(v) vaddvq_f32(v)
 
+#define BS_V_TURN(p, step, v) bs_turn_neon(p, step, v)
+
 #define BS_V_QUAD float32x4_t
 #define BS_V_QUAD_LOAD(p) vld1q_f32(p)
 #define BS_V_QUAD_FMA(sum, w, quad, lane) vfmaq_laneq_f32(sum, w, quad, lane)
@@ -124,6 +126,16 @@ static inline void bs_store_part_neon(float *to, float32x4_t v, int32_t part)
         vst1q_f32(to, v);
     else
         bs_store_few_neon(to, v, part);
+}
+
+static inline BS_INLINE void bs_turn_neon(const float *p, ptrdiff_t step, float32x4_t *v)
+{
+    const float32x4x2_t a = vtrnq_f32(vld1q_f32(p), vld1q_f32(p + step));
+    const float32x4x2_t b = vtrnq_f32(vld1q_f32(p + 2 * step), vld1q_f32(p + 3 * step));
+    v[0] = vcombine_f32(vget_low_f32(a.val[0]), vget_low_f32(b.val[0]));
+    v[1] = vcombine_f32(vget_low_f32(a.val[1]), vget_low_f32(b.val[1]));
+    v[2] = vcombine_f32(vget_high_f32(a.val[0]), vget_high_f32(b.val[0]));
+    v[3] = vcombine_f32(vget_high_f32(a.val[1]), vget_high_f32(b.val[1]));
 }
 
 static inline float32x4_t bs_larger_neon(float32x4_t a, float32x4_t b)

@@ -24,6 +24,7 @@
 /* When one operand is NaN, the second one is returned: MAX(low, v) keeps a NaN v. */
 #define BS_V_MAX(a, b) bs_select_scalar((bs_m4_scalar)((a) > (b)), a, b)
 #define BS_V_MIN(a, b) bs_select_scalar((bs_m4_scalar)((a) < (b)), a, b)
+#define BS_V_LARGER(a, b) BS_V_MAX(a, b)
 
 /* As in simd_avx512.h. */
 #define BS_V_DIV(a, b) ((a) / (b))
@@ -35,6 +36,7 @@
 #define BS_V_BITS_23(v) ((bs_v4_scalar)((bs_u4_scalar)(v) >> 23))
 #define BS_V_SQUARE_REST(a, square) bs_square_rest_scalar(a, square)
 #define BS_V_TOP(v) bs_top_scalar(v)
+#define BS_V_TURN(p, step, v) bs_turn_scalar(p, step, v)
 #define BS_V_SUM(v) (((v)[0] + (v)[2]) + ((v)[1] + (v)[3]))
 
 /* A part is the count of valid lanes, 1..BS_LANES; the others are neither read nor written. */
@@ -145,6 +147,12 @@ static inline bs_v4_scalar bs_load_u8_scalar(const uint8_t *from)
 static inline bs_v4_scalar bs_load_u16_scalar(const uint16_t *from)
 {
     return (bs_v4_scalar){ (float)from[0], (float)from[1], (float)from[2], (float)from[3] };
+}
+
+static inline void bs_turn_scalar(const float *p, ptrdiff_t step, bs_v4_scalar *v)
+{
+    for (int32_t i = 0; i < 4; i++)
+        v[i] = (bs_v4_scalar){ p[i], p[step + i], p[2 * step + i], p[3 * step + i] };
 }
 
 /* To nearest even: adding 2^23 leaves no room for a fraction. */

@@ -194,10 +194,15 @@ static bool arg_infer(bs_infer *infer)
 }
 
 /* The first of the largest, or with `least` of the smallest. NaN: see the header. */
-static int32_t arg_f32(const float *x, int32_t n, ptrdiff_t step, bool least)
+static int32_t arg_f32(const bs_lines_job *job, const float *x, bool least)
 {
+    const ptrdiff_t step = job->in_step;
     int32_t best = 0;
-    for (int32_t i = 1; i < n; i++)
+#ifndef __OPTIMIZE_SIZE__
+    if (step == 1)
+        return (int32_t)bs_row_place_of_best((bs_tier)job->call->plan->tier, x, job->n, least);
+#endif
+    for (int32_t i = 1; i < job->n; i++)
         if (least ? x[i * step] < x[best * step] : x[i * step] > x[best * step])
             best = i;
     return best;
@@ -218,8 +223,11 @@ static void arg_lines(const void *context, int64_t n, char *const *at, const ptr
     const bool f32 = job->call->in[0].dtype == BS_F32, least = job->kind != 0;
     for (int64_t i = 0; i < n; i++) {
         const void *x = at[1] + i * step[1];
-        *(int32_t *)(void *)(at[0] + i * step[0]) =
-            f32 ? arg_f32(x, job->n, job->in_step, least) : arg_i32(x, job->n, job->in_step, least);
+        int32_t *place = (int32_t *)(void *)(at[0] + i * step[0]);
+        if (f32)
+            *place = arg_f32(job, x, least);
+        else
+            *place = arg_i32(x, job->n, job->in_step, least);
     }
 }
 
