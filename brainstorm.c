@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: a63eaa9bd54f5c47077ad511e5e2f53893b9138518abcb434f9df19141278c90
+ * sha256 of the parts: 7f056e94ca3b371cf7b7c32520dcc704166099164084fdaaf7a0c0d42db7757f
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -21008,6 +21008,8 @@ typedef struct bs_op_rules {
      * first + count: all, or with BS_OP_ROWS a few at a time, in order. NULL: copied. */
     void (*prepare)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *weights,
                     int32_t first, int32_t count, void *prepared);
+    /* Its result is operand 0 with some elements changed, and may be made in the place of that. */
+    bool updates;
     /* Its scratch lies in a device's memory, too, for all blocks together: no other step runs beside it. */
     bool on_device;
     /* Whether two nodes with the same weights, algorithm and prepared bytes prepare them alike. NULL: they do. */
@@ -25674,7 +25676,8 @@ static bs_status write_run(const bs_call *call, bool each)
     const bs_operand *out = &call->out[0];
     bs_span span;
     bs_span_box(&span, out, call->rows);
-    bs_span_copy(&span, call, out, &call->in[0], NULL);
+    if (out->data != call->in[0].data) /* else it is made in the place of that (plan/places.c) */
+        bs_span_copy(&span, call, out, &call->in[0], NULL);
     return indexed_run(call, &call->in[2], &call->in[1], out, bs_axis_of(desc->axis, out->rank), each,
                        desc->update == BS_UPDATE_ADD ? INDEXED_ADD : INDEXED_WRITE);
 }
@@ -25690,17 +25693,20 @@ const bs_op bs_op_gather_rows = {.name = "gather_rows",
                                  .infer = gather_rows_infer,
                                  .run = gather_rows_run};
 
-#define INDEXED_OP(op, operands, desc, array, more)                                                                  \
+static const bs_op_rules reads = {.updates = false}, writes = {.updates = true};
+
+#define INDEXED_OP(op, operands, desc, array, how, more)                                                             \
     const bs_op bs_op_##op = {.name = #op,                                                                           \
                               .min_in = operands,                                                                    \
                               .flags = BS_OP_CAPTURE | BS_OP_CAPTURE_FIRST | more,                                   \
                               BS_PARAMS(desc, array),                                                                \
                               .infer = op##_infer,                                                                   \
+                              .rules = &how,                                                                         \
                               .run = op##_run}
-INDEXED_OP(select, 2, bs_select_desc, select_fields, BS_OP_PICKS);
-INDEXED_OP(gather_elements, 2, bs_select_desc, select_fields, BS_OP_PICKS);
-INDEXED_OP(scatter_elements, 3, bs_update_desc, update_fields, BS_OP_EMPTY);
-INDEXED_OP(scatter_rows, 3, bs_update_desc, update_fields, BS_OP_EMPTY);
+INDEXED_OP(select, 2, bs_select_desc, select_fields, reads, BS_OP_PICKS);
+INDEXED_OP(gather_elements, 2, bs_select_desc, select_fields, reads, BS_OP_PICKS);
+INDEXED_OP(scatter_elements, 3, bs_update_desc, update_fields, writes, BS_OP_EMPTY);
+INDEXED_OP(scatter_rows, 3, bs_update_desc, update_fields, writes, BS_OP_EMPTY);
 #undef INDEXED_OP
 
 bs_value bs_gather_rows(bs_graph *graph, bs_value table, bs_value indices)
@@ -32741,6 +32747,9 @@ BS_INTERNAL bool bs_plan_reads_in_a_row(const bs_plan *plan, int32_t n, int32_t 
 /* Whether a run may look for the rows of a value of a path, which is stored, where its source has them: a carried
  * value, which outlives its trip. */
 BS_INTERNAL bool bs_plan_may_be_seen(const bs_plan *plan, int32_t value);
+/* The carried value in whose place `value` may be made, of which it is what that is after the trip, but for some
+ * elements; 0: none. */
+BS_INTERNAL int32_t bs_plan_updates(const bs_plan *plan, int32_t value);
 BS_INTERNAL bool bs_plan_is_seen(const bs_plan *plan, int32_t value);
 BS_INTERNAL bool bs_plan_is_planar(const bs_plan *plan, int32_t value);
 /* Whether a gather keeps the rows of all paths until all are there (for sums, and for several paths a cell); and how
@@ -33422,6 +33431,18 @@ bool bs_plan_may_be_seen(const bs_plan *p, int32_t value)
 {
     const bs_node *node = &p->graph->nodes[p->graph->values[value].node];
     return bs_node_is_view(node) && bs_router_loops(p->graph, node->router) && !bs_plan_on_device(p);
+}
+
+int32_t bs_plan_updates(const bs_plan *p, int32_t value)
+{
+    const bs_graph *g = p->graph;
+    const bs_node *node = &g->nodes[g->values[value].node];
+    const bs_op_rules *rules = bs_op_get(node->op)->rules;
+    const int32_t carried = rules && rules->updates ? bs_node_in(g, node)[0] : 0;
+    const bs_node *carry = &g->nodes[g->values[carried].node];
+    const bool after = carried != 0 && bs_node_is(carry, &bs_op_loop_carry) && carry->domain == node->domain &&
+                       carry->writer != 0 && bs_node_in(g, &g->nodes[carry->writer])[0] == value;
+    return after && !bs_plan_on_device(p) ? carried : 0;
 }
 
 bool bs_plan_is_seen(const bs_plan *p, int32_t value)
@@ -35053,9 +35074,34 @@ static bool is_read_within(const bs_lower_pass *l, int32_t value, int32_t part)
     return true;
 }
 
+/* The carried value in whose place `value` is made at top level: nothing else reads that, and who reads the value finds
+ * it there. 0: none. */
+static int32_t updated_by(const bs_lower_pass *l, int32_t value)
+{
+    const int32_t carried = bs_plan_updates(l->plan, value), maker = l->g->values[value].node;
+    bool alone = carried != 0 && l->part_of[maker] == BS_TOP && is_read_in_a_row(l, value);
+    BS_EACH_READER(l, carried, r)
+        alone = alone && r->node == maker && r->index == 0;
+    return alone ? carried : 0;
+}
+
+/* Whether the only reader of a value is made in its place. */
+static bool is_updated(const bs_lower_pass *l, int32_t value)
+{
+    const int32_t first = l->first_reader[value];
+    const bool any = l->first_reader[value + 1] > first;
+    return any && updated_by(l, l->g->nodes[l->readers[first].node].first_out) == value;
+}
+
 static void place_computed(bs_lower_pass *l, int32_t value)
 {
     bs_value_plan *v = &l->plan->values[value];
+    const int32_t carried = updated_by(l, value);
+    if (carried) {
+        v->storage = BS_STORAGE_VIEW;
+        v->source = bs_view_of(l->g, &l->g->nodes[l->g->values[carried].node]);
+        return;
+    }
     const int32_t part = l->part_of[l->g->values[value].node];
     const bool inside = part != BS_TOP && is_read_within(l, value, part);
     v->storage = inside ? BS_STORAGE_SCRATCH : BS_STORAGE_TRANSIENT;
@@ -35087,7 +35133,7 @@ static void place_gather(bs_lower_pass *l, int32_t value)
 static void place_view(bs_lower_pass *l, int32_t value)
 {
     const bs_node *node = &l->g->nodes[l->g->values[value].node];
-    if (is_read_in_place(l, value)) {
+    if (is_read_in_place(l, value) || is_updated(l, value)) {
         l->plan->values[value].storage = BS_STORAGE_VIEW;
         l->plan->values[value].source = bs_view_of(l->g, node);
     } else {
@@ -37597,7 +37643,12 @@ static bool lies_well(const bs_plan *p, int32_t value)
     case BS_STORAGE_WEIGHT: return given && bs_op_get(node->op)->bound == 0;
     case BS_STORAGE_STATE: return bs_node_is_state(node) ? given : bs_node_joins_cells(node) && ends_in_place(p, value);
     case BS_STORAGE_OUTPUT: return bs_plan_may_end_in_place(p, value) && ends_in_place(p, value);
-    case BS_STORAGE_VIEW: return bs_node_is_view(node) && source == bs_view_of(p->graph, node);
+    case BS_STORAGE_VIEW:
+        if (!bs_node_is_view(node)) { /* in the place of what it updates */
+            const int32_t carried = bs_plan_updates(p, value);
+            return carried && p->values[carried].storage == BS_STORAGE_VIEW && source == p->values[carried].source;
+        }
+        return source == bs_view_of(p->graph, node);
     case BS_STORAGE_FRAME: return frames(p, value);
     case BS_STORAGE_TRANSIENT:
         return bs_plan_on_device(p) || source == 0 || ends_in_place(p, value) || sees_source(p, value);
@@ -37852,7 +37903,9 @@ static bool make_call(const image_at *a)
                  (around == 0 || touches(a, bs_view_of(a->g, &a->g->nodes[a->g->values[around].node])));
     for (int32_t k = 0; k < node->n_out && sound; k++) {
         const int32_t out = node->first_out + k;
-        sound = (bs_plan_is_stored(a->p, out) || a->p->values[out].storage == BS_STORAGE_OUTPUT) && touches(a, out);
+        const bs_storage storage = (bs_storage)a->p->values[out].storage;
+        sound = (bs_plan_is_stored(a->p, out) || storage == BS_STORAGE_OUTPUT || storage == BS_STORAGE_VIEW) &&
+                touches(a, out);
     }
     return sound;
 }
@@ -43307,6 +43360,13 @@ static bool is_in_a_row(const bs_rows_state *rows)
     return rows->count > 0 && rows->ids[rows->count - 1] - rows->ids[0] == rows->count - 1;
 }
 
+/* What a view is seen through: itself, or the carried value in whose place it is made. */
+static int32_t seen_through(const bs_session *s, int32_t view)
+{
+    const bs_node *node = &s->graph->nodes[s->graph->values[view].node];
+    return bs_node_is_view(node) ? view : bs_node_in(s->graph, node)[0];
+}
+
 /* So they must on every way from view to view. */
 bool bs_operand_is_seen(const bs_context *c, int32_t value)
 {
@@ -43316,6 +43376,7 @@ bool bs_operand_is_seen(const bs_context *c, int32_t value)
         seen = is_in_a_row(&c->domains[s->graph->values[value].domain]);
         value = s->plan->values[value].source;
         const bool onward = s->plan->values[value].storage == BS_STORAGE_VIEW;
+        value = onward ? seen_through(s, value) : value;
         if (!onward || s->graph->nodes[s->graph->values[value].node].router == 0)
             break;
     }
@@ -43367,6 +43428,7 @@ static void operand_viewed(const bs_context *c, int32_t value, int32_t row, bs_o
     const bs_session *s = c->session;
     int32_t loops[BS_MAX_RANK], slices = 0;
     while (s->plan->values[value].storage == BS_STORAGE_VIEW || bs_operand_is_seen(c, value)) {
+        value = seen_through(s, value);
         const bs_node *view = &s->graph->nodes[s->graph->values[value].node];
         if (view->router == 0)
             break;

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 9f650eb9f1bd2751490a6abf999bbfd5623a8ed4553484efc11394b954abeea9
+ * sha256 of the parts: 5df18a97ff52be5e47d3c881bcdf29535f3af09c2d457567ff38e04dd6ff797d
  */
 #include "brainstorm.h"
 
@@ -975,6 +975,8 @@ typedef struct bs_op_rules {
      * first + count: all, or with BS_OP_ROWS a few at a time, in order. NULL: copied. */
     void (*prepare)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *weights,
                     int32_t first, int32_t count, void *prepared);
+    /* Its result is operand 0 with some elements changed, and may be made in the place of that. */
+    bool updates;
     /* Its scratch lies in a device's memory, too, for all blocks together: no other step runs beside it. */
     bool on_device;
     /* Whether two nodes with the same weights, algorithm and prepared bytes prepare them alike. NULL: they do. */
@@ -1538,6 +1540,9 @@ bool bs_plan_reads_in_a_row(const bs_plan *plan, int32_t n, int32_t index, int32
 /* Whether a run may look for the rows of a value of a path, which is stored, where its source has them: a carried
  * value, which outlives its trip. */
 bool bs_plan_may_be_seen(const bs_plan *plan, int32_t value);
+/* The carried value in whose place `value` may be made, of which it is what that is after the trip, but for some
+ * elements; 0: none. */
+int32_t bs_plan_updates(const bs_plan *plan, int32_t value);
 bool bs_plan_is_seen(const bs_plan *plan, int32_t value);
 bool bs_plan_is_planar(const bs_plan *plan, int32_t value);
 /* Whether a gather keeps the rows of all paths until all are there (for sums, and for several paths a cell); and how

@@ -173,13 +173,28 @@ static inline void rg_body_begin(random_graph *rg, rg_body *b, bs_value line)
                 b->before[0] + rg->bound[line.id] + 8);
 }
 
+/* A carried line with another number in one place, which may be written where it is: an update is not read before. */
+static inline bs_value rg_update(random_graph *rg, bs_value carried, bs_value line)
+{
+    const bs_slice_desc first = {.axis = 0, .length = 1};
+    const int32_t most = (int32_t)rg_extent(rg, rg_info(rg, carried), 0);
+    const bs_value at = rg_trips(rg, line, most - 1);
+    const bs_value update = rg_made(rg, bs_slice(rg->g, line, &first), rg->bound[line.id]);
+    return rg_made(rg, bs_scatter_elements(rg->g, carried, at, update, &(bs_update_desc){.axis = 0}),
+                   fmax(rg->bound[carried.id], rg->bound[line.id]));
+}
+
 static inline void rg_body_end(random_graph *rg, rg_body *b)
 {
     const int32_t inside = rg->g->routers[b->loop.id].path_domains;
     const bs_router_info loop = rg->g->routers[b->loop.id];
     for (int32_t i = 0; i < 3 && b->carried[i].id; i++) {
         bs_value twin = rg_twin(rg, b->carried[i], inside);
-        if (!twin.id || (i < 2 && rg_flip(10)))
+        const bs_value other = rg_pick(rg, inside, rg_is_line);
+        if (i < 2 && other.id && other.id != b->carried[i].id && rg_extent(rg, rg_info(rg, b->carried[i]), 0) > 1 &&
+            rg_flip(25))
+            twin = rg_update(rg, b->carried[i], other);
+        else if (!twin.id || (i < 2 && rg_flip(10)))
             twin = b->carried[i < 2 ? 1 - i : 2]; /* what is carried may change places */
         if (!bs_same_shape(rg_info(rg, twin), rg_info(rg, b->carried[i])))
             twin = b->carried[i];

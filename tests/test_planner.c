@@ -24,7 +24,7 @@ static bs_graph *new_graph(void)
 typedef struct coverage {
     int32_t graphs, refused, plans, sound, moved, noticed, regions, in_tile, torn, in_place, frames, loads, packed,
         fills, slabs, forced, sizes, streamed, uses, makers, kept, counted, loops, nested, looping_tiles, looping_units,
-        looping_paths, tiled_units, rounds, turns, grown, around;
+        looping_paths, tiled_units, rounds, turns, grown, around, updates;
 } coverage;
 
 static void count_plan(coverage *c, const bs_plan *p)
@@ -64,6 +64,8 @@ static void count_plan(coverage *c, const bs_plan *p)
         c->makers += p->node_live[n] && g->nodes[n].makes;
     for (int32_t n = 1; n < g->n_nodes; n++)
         c->kept += p->node_live[n] && strcmp(bs_op_get(g->nodes[n].op)->name, "nms") == 0;
+    for (int32_t v = 1; v < g->n_values; v++)
+        c->updates += p->values[v].storage == BS_STORAGE_VIEW && !bs_node_is_view(&g->nodes[g->values[v].node]);
     for (int32_t n = 1; n < g->n_nodes; n++)
         c->around += p->node_live[n] && strcmp(bs_op_get(g->nodes[n].op)->name, "loop_rows") == 0;
     for (int32_t d = 1; d < g->n_domains; d++)
@@ -243,7 +245,9 @@ static void test_random_graphs(uint64_t seed, int32_t count, const char *rows)
            c.fills, c.slabs, c.forced, c.sizes);
     printf("  loops %d, in loops %d, in tiles %d\n", c.loops, c.nested, c.looping_tiles);
     check(!rg_boxes || c.kept, "random graphs keep the best of boxes");
-    printf("  loops in turn %d, that grow %d, rows of others %d\n", c.turns, c.grown, c.around);
+    printf("  loops in turn %d, that grow %d, rows of others %d, changed in place %d\n", c.turns, c.grown, c.around,
+           c.updates);
+    check(!rg_loops || c.updates, "random graphs change carried values where they lie");
     check(!rg_trees || (c.turns && c.grown && c.around), "random graphs have vertices that read others, and grow");
     check(!rg_loops || (c.loops && c.nested && c.looping_tiles), "random graphs have loops of every kind");
     printf("  units in loops %d, of paths there %d, layers with them in tiles %d; plans that visit phases again %d\n",

@@ -250,7 +250,8 @@ static bs_status write_run(const bs_call *call, bool each)
     const bs_operand *out = &call->out[0];
     bs_span span;
     bs_span_box(&span, out, call->rows);
-    bs_span_copy(&span, call, out, &call->in[0], NULL);
+    if (out->data != call->in[0].data) /* else it is made in the place of that (plan/places.c) */
+        bs_span_copy(&span, call, out, &call->in[0], NULL);
     return indexed_run(call, &call->in[2], &call->in[1], out, bs_axis_of(desc->axis, out->rank), each,
                        desc->update == BS_UPDATE_ADD ? INDEXED_ADD : INDEXED_WRITE);
 }
@@ -266,17 +267,20 @@ const bs_op bs_op_gather_rows = {.name = "gather_rows",
                                  .infer = gather_rows_infer,
                                  .run = gather_rows_run};
 
-#define INDEXED_OP(op, operands, desc, array, more)                                                                  \
+static const bs_op_rules reads = {.updates = false}, writes = {.updates = true};
+
+#define INDEXED_OP(op, operands, desc, array, how, more)                                                             \
     const bs_op bs_op_##op = {.name = #op,                                                                           \
                               .min_in = operands,                                                                    \
                               .flags = BS_OP_CAPTURE | BS_OP_CAPTURE_FIRST | more,                                   \
                               BS_PARAMS(desc, array),                                                                \
                               .infer = op##_infer,                                                                   \
+                              .rules = &how,                                                                         \
                               .run = op##_run}
-INDEXED_OP(select, 2, bs_select_desc, select_fields, BS_OP_PICKS);
-INDEXED_OP(gather_elements, 2, bs_select_desc, select_fields, BS_OP_PICKS);
-INDEXED_OP(scatter_elements, 3, bs_update_desc, update_fields, BS_OP_EMPTY);
-INDEXED_OP(scatter_rows, 3, bs_update_desc, update_fields, BS_OP_EMPTY);
+INDEXED_OP(select, 2, bs_select_desc, select_fields, reads, BS_OP_PICKS);
+INDEXED_OP(gather_elements, 2, bs_select_desc, select_fields, reads, BS_OP_PICKS);
+INDEXED_OP(scatter_elements, 3, bs_update_desc, update_fields, writes, BS_OP_EMPTY);
+INDEXED_OP(scatter_rows, 3, bs_update_desc, update_fields, writes, BS_OP_EMPTY);
 #undef INDEXED_OP
 
 bs_value bs_gather_rows(bs_graph *graph, bs_value table, bs_value indices)

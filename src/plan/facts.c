@@ -230,6 +230,18 @@ bool bs_plan_may_be_seen(const bs_plan *p, int32_t value)
     return bs_node_is_view(node) && bs_router_loops(p->graph, node->router) && !bs_plan_on_device(p);
 }
 
+int32_t bs_plan_updates(const bs_plan *p, int32_t value)
+{
+    const bs_graph *g = p->graph;
+    const bs_node *node = &g->nodes[g->values[value].node];
+    const bs_op_rules *rules = bs_op_get(node->op)->rules;
+    const int32_t carried = rules && rules->updates ? bs_node_in(g, node)[0] : 0;
+    const bs_node *carry = &g->nodes[g->values[carried].node];
+    const bool after = carried != 0 && bs_node_is(carry, &bs_op_loop_carry) && carry->domain == node->domain &&
+                       carry->writer != 0 && bs_node_in(g, &g->nodes[carry->writer])[0] == value;
+    return after && !bs_plan_on_device(p) ? carried : 0;
+}
+
 bool bs_plan_is_seen(const bs_plan *p, int32_t value)
 {
     return p->values[value].source != 0 && bs_plan_is_stored(p, value) && bs_plan_may_be_seen(p, value);

@@ -182,7 +182,9 @@ static bool make_call(const image_at *a)
                  (around == 0 || touches(a, bs_view_of(a->g, &a->g->nodes[a->g->values[around].node])));
     for (int32_t k = 0; k < node->n_out && sound; k++) {
         const int32_t out = node->first_out + k;
-        sound = (bs_plan_is_stored(a->p, out) || a->p->values[out].storage == BS_STORAGE_OUTPUT) && touches(a, out);
+        const bs_storage storage = (bs_storage)a->p->values[out].storage;
+        sound = (bs_plan_is_stored(a->p, out) || storage == BS_STORAGE_OUTPUT || storage == BS_STORAGE_VIEW) &&
+                touches(a, out);
     }
     return sound;
 }

@@ -224,7 +224,12 @@ static bool lies_well(const bs_plan *p, int32_t value)
     case BS_STORAGE_WEIGHT: return given && bs_op_get(node->op)->bound == 0;
     case BS_STORAGE_STATE: return bs_node_is_state(node) ? given : bs_node_joins_cells(node) && ends_in_place(p, value);
     case BS_STORAGE_OUTPUT: return bs_plan_may_end_in_place(p, value) && ends_in_place(p, value);
-    case BS_STORAGE_VIEW: return bs_node_is_view(node) && source == bs_view_of(p->graph, node);
+    case BS_STORAGE_VIEW:
+        if (!bs_node_is_view(node)) { /* in the place of what it updates */
+            const int32_t carried = bs_plan_updates(p, value);
+            return carried && p->values[carried].storage == BS_STORAGE_VIEW && source == p->values[carried].source;
+        }
+        return source == bs_view_of(p->graph, node);
     case BS_STORAGE_FRAME: return frames(p, value);
     case BS_STORAGE_TRANSIENT:
         return bs_plan_on_device(p) || source == 0 || ends_in_place(p, value) || sees_source(p, value);

@@ -46,9 +46,34 @@ static bool is_read_within(const bs_lower_pass *l, int32_t value, int32_t part)
     return true;
 }
 
+/* The carried value in whose place `value` is made at top level: nothing else reads that, and who reads the value finds
+ * it there. 0: none. */
+static int32_t updated_by(const bs_lower_pass *l, int32_t value)
+{
+    const int32_t carried = bs_plan_updates(l->plan, value), maker = l->g->values[value].node;
+    bool alone = carried != 0 && l->part_of[maker] == BS_TOP && is_read_in_a_row(l, value);
+    BS_EACH_READER(l, carried, r)
+        alone = alone && r->node == maker && r->index == 0;
+    return alone ? carried : 0;
+}
+
+/* Whether the only reader of a value is made in its place. */
+static bool is_updated(const bs_lower_pass *l, int32_t value)
+{
+    const int32_t first = l->first_reader[value];
+    const bool any = l->first_reader[value + 1] > first;
+    return any && updated_by(l, l->g->nodes[l->readers[first].node].first_out) == value;
+}
+
 static void place_computed(bs_lower_pass *l, int32_t value)
 {
     bs_value_plan *v = &l->plan->values[value];
+    const int32_t carried = updated_by(l, value);
+    if (carried) {
+        v->storage = BS_STORAGE_VIEW;
+        v->source = bs_view_of(l->g, &l->g->nodes[l->g->values[carried].node]);
+        return;
+    }
     const int32_t part = l->part_of[l->g->values[value].node];
     const bool inside = part != BS_TOP && is_read_within(l, value, part);
     v->storage = inside ? BS_STORAGE_SCRATCH : BS_STORAGE_TRANSIENT;
@@ -80,7 +105,7 @@ static void place_gather(bs_lower_pass *l, int32_t value)
 static void place_view(bs_lower_pass *l, int32_t value)
 {
     const bs_node *node = &l->g->nodes[l->g->values[value].node];
-    if (is_read_in_place(l, value)) {
+    if (is_read_in_place(l, value) || is_updated(l, value)) {
         l->plan->values[value].storage = BS_STORAGE_VIEW;
         l->plan->values[value].source = bs_view_of(l->g, node);
     } else {

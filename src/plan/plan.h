@@ -304,6 +304,9 @@ bool bs_plan_reads_in_a_row(const bs_plan *plan, int32_t n, int32_t index, int32
 /* Whether a run may look for the rows of a value of a path, which is stored, where its source has them: a carried
  * value, which outlives its trip. */
 bool bs_plan_may_be_seen(const bs_plan *plan, int32_t value);
+/* The carried value in whose place `value` may be made, of which it is what that is after the trip, but for some
+ * elements; 0: none. */
+int32_t bs_plan_updates(const bs_plan *plan, int32_t value);
 bool bs_plan_is_seen(const bs_plan *plan, int32_t value);
 bool bs_plan_is_planar(const bs_plan *plan, int32_t value);
 /* Whether a gather keeps the rows of all paths until all are there (for sums, and for several paths a cell); and how

@@ -163,6 +163,13 @@ static bool is_in_a_row(const bs_rows_state *rows)
     return rows->count > 0 && rows->ids[rows->count - 1] - rows->ids[0] == rows->count - 1;
 }
 
+/* What a view is seen through: itself, or the carried value in whose place it is made. */
+static int32_t seen_through(const bs_session *s, int32_t view)
+{
+    const bs_node *node = &s->graph->nodes[s->graph->values[view].node];
+    return bs_node_is_view(node) ? view : bs_node_in(s->graph, node)[0];
+}
+
 /* So they must on every way from view to view. */
 bool bs_operand_is_seen(const bs_context *c, int32_t value)
 {
@@ -172,6 +179,7 @@ bool bs_operand_is_seen(const bs_context *c, int32_t value)
         seen = is_in_a_row(&c->domains[s->graph->values[value].domain]);
         value = s->plan->values[value].source;
         const bool onward = s->plan->values[value].storage == BS_STORAGE_VIEW;
+        value = onward ? seen_through(s, value) : value;
         if (!onward || s->graph->nodes[s->graph->values[value].node].router == 0)
             break;
     }
@@ -223,6 +231,7 @@ static void operand_viewed(const bs_context *c, int32_t value, int32_t row, bs_o
     const bs_session *s = c->session;
     int32_t loops[BS_MAX_RANK], slices = 0;
     while (s->plan->values[value].storage == BS_STORAGE_VIEW || bs_operand_is_seen(c, value)) {
+        value = seen_through(s, value);
         const bs_node *view = &s->graph->nodes[s->graph->values[value].node];
         if (view->router == 0)
             break;
