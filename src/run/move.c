@@ -295,17 +295,43 @@ static bool row_is_given(const bs_context *c, const bs_node *gather, int32_t row
 
 /* ---------------------------------------------------------------------------------------------- combining */
 
-static void accumulate(const bs_operand *to, const bs_operand *from, float gate)
+/* Adds gate * from to a sum, which is 0 where it is `fresh`: there it is not read. Dense rows are worth a loop of their
+ * own. */
+static void accumulate_row(float *sum, ptrdiff_t step, const float *row, ptrdiff_t row_step, int32_t n, float gate,
+                           bool fresh)
+{
+    if (BS_DENSE_PAYS && step == 1 && row_step == 1) {
+        for (int32_t x = 0; x < n && fresh; x++)
+            sum[x] = 0.0f + gate * row[x];
+        for (int32_t x = 0; x < n && !fresh; x++)
+            sum[x] += gate * row[x];
+        return;
+    }
+    for (int32_t x = 0; x < n; x++)
+        sum[x * step] = (fresh ? 0.0f : sum[x * step]) + gate * row[x * row_step];
+}
+
+/* Whether the rectangle of an image lies in that of the other; of other tensors all does. */
+static bool covers(const bs_operand *from, const bs_operand *to)
+{
+    const bs_rect r = rect_common(to->rect, from->rect);
+    return to->rank != 3 || (r.y0 == to->rect.y0 && r.y1 == to->rect.y1 && r.x0 == to->rect.x0 && r.x1 == to->rect.x1);
+}
+
+/* The first addend of a sum is put down: 0 is added, as to the others, so that -0 becomes 0. */
+static void accumulate(const bs_operand *to, const bs_operand *from, float gate, bool *fresh)
 {
     move_pair p;
-    pair_up(&p, to, from);
-    const ptrdiff_t step = p.to.stride[p.last], from_step = p.from.stride[p.last];
-    for (int64_t k = 0; k < p.rows; k++) {
-        float *sum = (float *)(void *)tensor_row(&p.to, k);
-        const float *row = (const float *)(const void *)tensor_row(&p.from, k);
-        for (int32_t x = 0; x < p.to.dim[p.last]; x++)
-            sum[x * step] += gate * row[x * from_step];
+    if (*fresh && !covers(from, to)) {
+        zero_row(to);
+        *fresh = false;
     }
+    pair_up(&p, to, from);
+    for (int64_t k = 0; k < p.rows; k++)
+        accumulate_row((float *)(void *)tensor_row(&p.to, k), p.to.stride[p.last],
+                       (const float *)(const void *)tensor_row(&p.from, k), p.from.stride[p.last],
+                       p.to.dim[p.last], gate, *fresh);
+    *fresh = false;
 }
 
 /* The row of path `path` that came from parent row `row`: ids are ascending, and packed rows are storage rows. */
@@ -375,18 +401,21 @@ static void combine_sum(const bs_context *c, const bs_instr *i, const bs_decisio
 {
     const bool ordered = in_path_order(d, row);
     const bool weighted = i->combine == BS_COMBINE_WEIGHTED_SUM;
+    bool fresh = true;
     bs_operand from;
     for (int32_t at = next_in_path_order(d, row, ordered, -1); at >= 0; at = next_in_path_order(d, row, ordered, at)) {
         const int32_t path = d->chosen[at];
         if (in[path] == 0)
             continue;
         operand_packed(c, in[path], d, path, d->inverse[at], &from);
-        accumulate(to, &from, weighted ? d->gates[at] : 1.0f);
+        accumulate(to, &from, weighted ? d->gates[at] : 1.0f, &fresh);
     }
-    if (!i->value)
-        return;
-    bs_operand_make(c, i->value, row, &from);
-    accumulate(to, &from, 1.0f);
+    if (i->value) {
+        bs_operand_make(c, i->value, row, &from);
+        accumulate(to, &from, 1.0f, &fresh);
+    }
+    if (fresh)
+        zero_row(to);
 }
 
 /* -------------------------------------------------------------------------------------------------- a row */
@@ -423,7 +452,6 @@ void bs_move(const bs_context *c, const bs_instr *i, int32_t row)
     case BS_COMBINE_ZERO: move_value(c, i, row, &to); break;
     case BS_COMBINE_SUM:
     case BS_COMBINE_WEIGHTED_SUM:
-        zero_row(&to);
         combine_sum(c, i, bs_decision_of(c, node->router), bs_node_in(g, node), row, &to);
         break;
     case BS_COMBINE_SELECT:
