@@ -412,62 +412,6 @@ static void test_halo(void)
           "a carried value has no halo: %s", error.message);
 }
 
-enum { SIDE = 9 };
-
-/* How far y is from x after so many convolutions. */
-static double blurred_off(float (*x)[SIDE], float (*y)[SIDE], const float *weight, int32_t trips)
-{
-    static double image[2][SIDE + 2][SIDE + 2]; /* within zeros */
-    double worst = 0;
-    for (int32_t i = 0; i < SIDE * SIDE; i++)
-        image[0][i / SIDE + 1][i % SIDE + 1] = (double)x[i / SIDE][i % SIDE];
-    for (int32_t t = 0; t < trips; t++)
-        for (int32_t i = 0; i < SIDE * SIDE; i++) {
-            double sum = 0.25;
-            for (int32_t k = 0; k < 9; k++)
-                sum += (double)weight[k] * image[t % 2][i / SIDE + k / 3][i % SIDE + k % 3];
-            image[1 - t % 2][i / SIDE + 1][i % SIDE + 1] = sum;
-        }
-    for (int32_t i = 0; i < SIDE * SIDE; i++)
-        worst = fmax(worst, fabs(image[trips % 2][i / SIDE + 1][i % SIDE + 1] - (double)y[i / SIDE][i % SIDE]));
-    return worst;
-}
-
-/* The same of a whole image, or of several beside each other: all of it makes the trip. */
-static void test_whole_image(int32_t order, bool rows)
-{
-    enum { TRIPS = 4, IMAGES = 2 };
-    static float x[IMAGES][SIDE][SIDE], y[IMAGES][SIDE][SIDE], weight[9];
-    static const float bias[1] = {0.25f};
-    const bs_tensor tensors[] = {{"c.weight", BS_F32, 4, {1, 1, 3, 3}, weight}, {"c.bias", BS_F32, 1, {1}, bias}};
-    const bs_tensor_table table = {tensors, 2};
-    const bs_session_desc with = {.weights = bs_weights_from_table(&table)};
-    const bs_conv2d_desc conv = {.name = "c", .out = 1, .kernel = 3};
-    for (int32_t i = 0; i < 9; i++)
-        weight[i] = 0.05f * (float)(i + 1);
-    bs_graph *g = new_graph();
-    const bs_value in = bs_input(g, "x", BS_F32, rows ? BS_SHAPE4(IMAGES, 1, SIDE, SIDE) : BS_SHAPE3(1, SIDE, SIDE)),
-                   image = rows ? bs_rows(g, in, none) : in;
-    const bs_router loop = bs_loop_begin(g, image, none, &(bs_loop_desc){.name = "blur", .bound = TRIPS});
-    const bs_value v = bs_loop_carry(g, loop, image), end = bs_loop_next(g, loop, v, bs_conv2d(g, v, &conv));
-    bs_loop_end(g, loop, none);
-    bs_output(g, "y", rows ? bs_collect(g, end) : end);
-    const bs_plan *plan = bs_plan_create(&memory.persistent, g, &(bs_plan_desc){.order = order}, &error);
-    memset(transient, 0xFF, sizeof transient);
-    bs_session *s = plan ? bs_session_create(&memory, plan, &with, &error) : NULL;
-    double worst = 0;
-    for (int32_t i = 0; i < IMAGES * SIDE * SIDE; i++)
-        x[i / SIDE / SIDE][i / SIDE % SIDE][i % SIDE] = (float)(i * i % 13) - 6;
-    bs_bind(s, "x", &(bs_buffer){x, BS_F32, 3 + rows, {rows ? IMAGES : 1, rows ? 1 : SIDE, SIDE, SIDE}, {0}}, &error);
-    bs_bind(s, "y", &(bs_buffer){y, BS_F32, 3 + rows, {rows ? IMAGES : 1, rows ? 1 : SIDE, SIDE, SIDE}, {0}}, &error);
-    check(s && bs_run(s, &error) == BS_OK, "a loop carries whole images: %s", error.message);
-    for (int32_t i = 0; i < (rows ? IMAGES : 1); i++)
-        worst = fmax(worst, blurred_off(x[i], y[i], weight, TRIPS));
-    check(worst < 1e-4, "order %d, %s: as many convolutions as trips, off by %g", order, rows ? "rows" : "the root",
-          worst);
-    bs_session_close(s);
-}
-
 int main(void)
 {
     for (int32_t order = BS_ORDER_BREADTH; order <= BS_ORDER_DEPTH; order++) {
@@ -485,9 +429,5 @@ int main(void)
     test_like();
     test_refused();
     test_halo();
-    for (int32_t order = BS_ORDER_BREADTH; order <= BS_ORDER_DEPTH; order++) {
-        test_whole_image(order, false);
-        test_whole_image(order, true);
-    }
     return check_end();
 }
