@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 6e601ed71c978f1a8f979576e60e17c8091da3a143e7e0616d1ac7264919eb85
+ * sha256 of the parts: c77cb7915a91eddea10f49b8691b754f160d0d2fd39cfd70d2c8e5919001f714
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -25554,7 +25554,7 @@ static void indexed_line(const void *context, int64_t n, char *const *at, const 
         *k->bad = *k->bad ? *k->bad : bad;
         return;
     }
-    const bool whole = step[1] == 0 && k->move == INDEXED_READ && step[0] == bytes && step[2] == bytes;
+    const bool whole = step[1] == 0 && k->move != INDEXED_ADD && step[0] == bytes && step[2] == bytes;
     for (int64_t i = 0; i < n; i++) {
         const void *at_index = at[1] + i * step[1];
         const int32_t *index = at_index;
@@ -25564,7 +25564,8 @@ static void indexed_line(const void *context, int64_t n, char *const *at, const 
         }
         char *named = at[2] + i * step[2] + *index * k->step;
         if (whole) { /* a row */
-            bs_copy(at[0], named, (size_t)(n * bytes));
+            const bool reads = k->move == INDEXED_READ;
+            bs_copy(reads ? at[0] : named, reads ? named : at[0], (size_t)(n * bytes));
             return;
         }
         indexed_one(k, at[0] + i * step[0], named);

@@ -129,18 +129,21 @@ def nasrnn(g, net, form):
 
 def attention(g, net, _):
     """What the cache holds before stays outside; positions that trips write are carried, and written by their index.
-    q is scaled, which is smaller than the scores."""
+    Keys are columns, so that products take whole lines of them. q is scaled, which is smaller than the scores."""
     heads, rows, width, first, steps = net.HEADS, net.rows, net.WIDTH, net.first, net.steps
     inputs = {"x": net.inputs["x"], **{name: net.inputs[name][:, :, :first] for name in "kv"}}
     x0, k_old, v_old = (g.input(name, "f32", list(x.shape)) for name, x in inputs.items())
-    zeros = g.constant("zeros", np.zeros((heads, rows, steps, width), np.float32))
+    k_old = g.transpose(k_old, [0, 1, 3, 2])
+    zeros = [g.constant(name, np.zeros((heads, rows, *shape), np.float32))
+             for name, shape in (("no keys", (width, steps)), ("no values", (steps, width)))]
     loop = g.loop(x0, "positions", bound=steps)
-    x, k, v = (g.loop_carry(loop, value) for value in (x0, zeros, zeros))
+    x, k, v = (g.loop_carry(loop, value) for value in (x0, *zeros))
     qkv = g.reshape(g.matmul(x, g.constant("qkv", net.weights["qkv"])), [heads, rows, 1, 3 * width])
     q, k_new, v_new = (g.slice(qkv, 3, i * width, width) for i in range(3))
-    k_next, v_next = (g.scatter_rows(cache, g.loop_trip(loop), new, axis=2) for cache, new in ((k, k_new), (v, v_new)))
+    k_next = g.scatter_rows(k, g.loop_trip(loop), g.reshape(k_new, [heads, rows, width, 1]), axis=3)
+    v_next = g.scatter_rows(v, g.loop_trip(loop), v_new, axis=2)
     q = g.affine(q, width ** -0.5, 0.0)
-    p = g.softmax(g.concat([g.matmul(q, keys, transpose_b=1) for keys in (k_old, k_next)], 3))
+    p = g.softmax(g.concat([g.matmul(q, keys) for keys in (k_old, k_next)], 3))
     read = g.add(g.matmul(g.slice(p, 3, 0, first), v_old), g.matmul(g.slice(p, 3, first, steps), v_next))
     read = g.reshape(read, [heads, rows, width])
     x_next = g.add(x, g.matmul(read, g.constant("o", net.weights["o"])))

@@ -128,7 +128,7 @@ static void indexed_line(const void *context, int64_t n, char *const *at, const 
         *k->bad = *k->bad ? *k->bad : bad;
         return;
     }
-    const bool whole = step[1] == 0 && k->move == INDEXED_READ && step[0] == bytes && step[2] == bytes;
+    const bool whole = step[1] == 0 && k->move != INDEXED_ADD && step[0] == bytes && step[2] == bytes;
     for (int64_t i = 0; i < n; i++) {
         const void *at_index = at[1] + i * step[1];
         const int32_t *index = at_index;
@@ -138,7 +138,8 @@ static void indexed_line(const void *context, int64_t n, char *const *at, const 
         }
         char *named = at[2] + i * step[2] + *index * k->step;
         if (whole) { /* a row */
-            bs_copy(at[0], named, (size_t)(n * bytes));
+            const bool reads = k->move == INDEXED_READ;
+            bs_copy(reads ? at[0] : named, reads ? named : at[0], (size_t)(n * bytes));
             return;
         }
         indexed_one(k, at[0] + i * step[0], named);
