@@ -129,29 +129,31 @@ def nasrnn(g, net, form):
 
 def attention(g, net, _):
     """What the cache holds before stays outside; positions that trips write are carried, and written by their index.
-    Keys are columns, so that products take whole lines of them. q is scaled, which is smaller than the scores."""
+    Keys are columns, so that products take whole lines of them. q is scaled, which is smaller than the scores. What has
+    three dimensions in a body lies as an image, channels last: so x has four."""
     heads, rows, width, first, steps = net.HEADS, net.rows, net.WIDTH, net.first, net.steps
     inputs = {"x": net.inputs["x"], **{name: net.inputs[name][:, :, :first] for name in "kv"}}
     x0, k_old, v_old = (g.input(name, "f32", list(x.shape)) for name, x in inputs.items())
     k_old = g.transpose(k_old, [0, 1, 3, 2])
     zeros = [g.constant(name, np.zeros((heads, rows, *shape), np.float32))
              for name, shape in (("no keys", (width, steps)), ("no values", (steps, width)))]
+    x0 = g.reshape(x0, [1, heads, rows, width])
     loop = g.loop(x0, "positions", bound=steps)
     x, k, v = (g.loop_carry(loop, value) for value in (x0, *zeros))
-    qkv = g.reshape(g.matmul(x, g.constant("qkv", net.weights["qkv"])), [heads, rows, 1, 3 * width])
+    qkv = g.reshape(g.matmul(x, g.constant("qkv", net.weights["qkv"][None])), [heads, rows, 1, 3 * width])
     q, k_new, v_new = (g.slice(qkv, 3, i * width, width) for i in range(3))
     k_next = g.scatter_rows(k, g.loop_trip(loop), g.reshape(k_new, [heads, rows, width, 1]), axis=3)
     v_next = g.scatter_rows(v, g.loop_trip(loop), v_new, axis=2)
     q = g.affine(q, width ** -0.5, 0.0)
     p = g.softmax(g.concat([g.matmul(q, keys) for keys in (k_old, k_next)], 3))
     read = g.add(g.matmul(g.slice(p, 3, 0, first), v_old), g.matmul(g.slice(p, 3, first, steps), v_next))
-    read = g.reshape(read, [heads, rows, width])
-    x_next = g.add(x, g.matmul(read, g.constant("o", net.weights["o"])))
+    read = g.reshape(read, [1, heads, rows, width])
+    x_next = g.add(x, g.matmul(read, g.constant("o", net.weights["o"][None])))
     for carried, value in ((x, x_next), (k, k_next), (v, v_next)):
         g.loop_next(loop, carried, value)
-    y = g.loop_collect(loop, x_next)
+    y = g.loop_collect(loop, g.reshape(x_next, [heads, rows * width]))
     g.loop_end(loop)
-    g.output("y", y)
+    g.output("y", g.reshape(y, [steps, heads, rows, width]))
     return inputs
 
 
