@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: c77cb7915a91eddea10f49b8691b754f160d0d2fd39cfd70d2c8e5919001f714
+ * sha256 of the parts: c1d3a5bbb32d8c1f1abb2d05b6128bb039bec30d175569c1b3717031b03f4ba2
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -3406,8 +3406,8 @@ static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_beside)[BS_GEMM_ABREAST + 1][BS_
 /* --- template kernels/gemm_row.inc --- */
 /* gemm_row.inc: one row by a matrix that is read where it lies, lanes are columns.
  *
- * Owns:      for some counts of vectors two kernels each: `lines`, where elements of the matrix's rows lie side by side,
- *            and `turns`, where those of its columns do: four of each column are turned in registers.
+ * Owns:      for some counts of vectors two kernels each: `lines`, where elements of the matrix's rows lie side by
+ *            side, and `turns`, where those of its columns do: four of each column are turned in registers.
  * Relies on: a simd_*.h, repeat.h and gemm.inc before it. Builds for size (-Os) do without it.
  * Must never: sum otherwise than gemm.inc: over blocks of BS_GEMM_DEPTH products, each from zero, then added to those
  *            before it.
@@ -4803,8 +4803,8 @@ static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_beside)[BS_GEMM_ABREAST + 1][BS_
 /* --- template kernels/gemm_row.inc --- */
 /* gemm_row.inc: one row by a matrix that is read where it lies, lanes are columns.
  *
- * Owns:      for some counts of vectors two kernels each: `lines`, where elements of the matrix's rows lie side by side,
- *            and `turns`, where those of its columns do: four of each column are turned in registers.
+ * Owns:      for some counts of vectors two kernels each: `lines`, where elements of the matrix's rows lie side by
+ *            side, and `turns`, where those of its columns do: four of each column are turned in registers.
  * Relies on: a simd_*.h, repeat.h and gemm.inc before it. Builds for size (-Os) do without it.
  * Must never: sum otherwise than gemm.inc: over blocks of BS_GEMM_DEPTH products, each from zero, then added to those
  *            before it.
@@ -6582,8 +6582,8 @@ static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_beside)[BS_GEMM_ABREAST + 1][BS_
 /* --- template kernels/gemm_row.inc --- */
 /* gemm_row.inc: one row by a matrix that is read where it lies, lanes are columns.
  *
- * Owns:      for some counts of vectors two kernels each: `lines`, where elements of the matrix's rows lie side by side,
- *            and `turns`, where those of its columns do: four of each column are turned in registers.
+ * Owns:      for some counts of vectors two kernels each: `lines`, where elements of the matrix's rows lie side by
+ *            side, and `turns`, where those of its columns do: four of each column are turned in registers.
  * Relies on: a simd_*.h, repeat.h and gemm.inc before it. Builds for size (-Os) do without it.
  * Must never: sum otherwise than gemm.inc: over blocks of BS_GEMM_DEPTH products, each from zero, then added to those
  *            before it.
@@ -8393,8 +8393,8 @@ static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_beside)[BS_GEMM_ABREAST + 1][BS_
 /* --- template kernels/gemm_row.inc --- */
 /* gemm_row.inc: one row by a matrix that is read where it lies, lanes are columns.
  *
- * Owns:      for some counts of vectors two kernels each: `lines`, where elements of the matrix's rows lie side by side,
- *            and `turns`, where those of its columns do: four of each column are turned in registers.
+ * Owns:      for some counts of vectors two kernels each: `lines`, where elements of the matrix's rows lie side by
+ *            side, and `turns`, where those of its columns do: four of each column are turned in registers.
  * Relies on: a simd_*.h, repeat.h and gemm.inc before it. Builds for size (-Os) do without it.
  * Must never: sum otherwise than gemm.inc: over blocks of BS_GEMM_DEPTH products, each from zero, then added to those
  *            before it.
@@ -29180,7 +29180,7 @@ static inline BS_BOTH bs_route_fault bs_loop_begins(const bs_loop_rule *rule, co
 /* Where rows go in turn the turn of one that goes, else path 0; 0 or -1: it does not. */
 static inline BS_BOTH int32_t bs_loop_choice(const bs_loop_rule *rule, const bs_scores *count, bool goes)
 {
-    return !rule->in_turn ? goes - 1 : goes ? bs_score_int(count, 0) : 0;
+    return !rule->in_turn ? goes - 1 : goes ? bs_loop_most(rule, count) : 0;
 }
 
 /* Whether a row makes trip number `trip`, after the one before. predicate: what the body gave, or NULL. */
@@ -44074,7 +44074,8 @@ static bs_loop_rule rule_of(const bs_context *c, const bs_router_info *loop)
 /* The count of a row of the loop's domain, where rows have one. */
 static bs_scores count_of(const bs_context *c, const bs_router_info *loop, int32_t row)
 {
-    return loop->count ? bs_scores_of(c, loop->count, row) : (bs_scores){NULL, 0, true};
+    static const int32_t none;
+    return loop->count ? bs_scores_of(c, loop->count, row) : (bs_scores){&none, 0, true};
 }
 
 /* Sorts the due rows, which are `ids`, by `chosen`, their turns, byte by byte: rows of one turn keep their order. */
@@ -44103,7 +44104,7 @@ static void take_turn(bs_context *c, const bs_router_info *loop, bs_decision_dat
     int32_t turn = 0, count = 0;
     while (d->taken < d->due) {
         const int32_t row = d->inverse[d->taken];
-        const bs_scores score = count_of(c, loop, row);
+        const bs_scores score = bs_scores_of(c, loop->count, row);
         if (count > 0 && bs_score_int(&score, 0) != turn)
             break;
         turn = bs_score_int(&score, 0);

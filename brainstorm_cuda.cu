@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 5df18a97ff52be5e47d3c881bcdf29535f3af09c2d457567ff38e04dd6ff797d
+ * sha256 of the parts: 0299a64703807a5f074bcc5b26b368b494fc99fb57114aae4c5b8d20af90f31a
  */
 #include "brainstorm.h"
 
@@ -8698,7 +8698,7 @@ static inline BS_BOTH bs_route_fault bs_loop_begins(const bs_loop_rule *rule, co
 /* Where rows go in turn the turn of one that goes, else path 0; 0 or -1: it does not. */
 static inline BS_BOTH int32_t bs_loop_choice(const bs_loop_rule *rule, const bs_scores *count, bool goes)
 {
-    return !rule->in_turn ? goes - 1 : goes ? bs_score_int(count, 0) : 0;
+    return !rule->in_turn ? goes - 1 : goes ? bs_loop_most(rule, count) : 0;
 }
 
 /* Whether a row makes trip number `trip`, after the one before. predicate: what the body gave, or NULL. */

@@ -346,7 +346,7 @@ static inline BS_BOTH bs_route_fault bs_loop_begins(const bs_loop_rule *rule, co
 /* Where rows go in turn the turn of one that goes, else path 0; 0 or -1: it does not. */
 static inline BS_BOTH int32_t bs_loop_choice(const bs_loop_rule *rule, const bs_scores *count, bool goes)
 {
-    return !rule->in_turn ? goes - 1 : goes ? bs_score_int(count, 0) : 0;
+    return !rule->in_turn ? goes - 1 : goes ? bs_loop_most(rule, count) : 0;
 }
 
 /* Whether a row makes trip number `trip`, after the one before. predicate: what the body gave, or NULL. */

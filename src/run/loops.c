@@ -14,7 +14,8 @@ static bs_loop_rule rule_of(const bs_context *c, const bs_router_info *loop)
 /* The count of a row of the loop's domain, where rows have one. */
 static bs_scores count_of(const bs_context *c, const bs_router_info *loop, int32_t row)
 {
-    return loop->count ? bs_scores_of(c, loop->count, row) : (bs_scores){NULL, 0, true};
+    static const int32_t none;
+    return loop->count ? bs_scores_of(c, loop->count, row) : (bs_scores){&none, 0, true};
 }
 
 /* Sorts the due rows, which are `ids`, by `chosen`, their turns, byte by byte: rows of one turn keep their order. */
@@ -43,7 +44,7 @@ static void take_turn(bs_context *c, const bs_router_info *loop, bs_decision_dat
     int32_t turn = 0, count = 0;
     while (d->taken < d->due) {
         const int32_t row = d->inverse[d->taken];
-        const bs_scores score = count_of(c, loop, row);
+        const bs_scores score = bs_scores_of(c, loop->count, row);
         if (count > 0 && bs_score_int(&score, 0) != turn)
             break;
         turn = bs_score_int(&score, 0);
