@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: c1d3a5bbb32d8c1f1abb2d05b6128bb039bec30d175569c1b3717031b03f4ba2
+ * sha256 of the parts: b6750b100da3978534ca320406334372a50744a5041fe532b1de31e09d4e657d
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -37530,6 +37530,18 @@ static bool has_owner(const bs_plan *p, int32_t n)
                           bs_bytes_same(p->nodes[owner].prepared_offset, p->nodes[n].prepared_offset));
 }
 
+/* Whether a value is made in the place of a carried one; and whether a node makes one in the place of `value`. */
+static bool is_in_place(const bs_plan *p, int32_t value)
+{
+    return p->values[value].storage == BS_STORAGE_VIEW && bs_plan_updates(p, value) != 0;
+}
+
+static bool changes(const bs_plan *p, const bs_node *node, int32_t index, int32_t value)
+{
+    return index == 0 && node->n_out > 0 && is_in_place(p, node->first_out) &&
+           bs_plan_updates(p, node->first_out) == value;
+}
+
 /* Whether a needed node finds the rows of `value`, its operand `index`. */
 static bool finds(const bs_plan *p, int32_t n, int32_t index, int32_t value)
 {
@@ -37544,6 +37556,8 @@ static bool finds(const bs_plan *p, int32_t n, int32_t index, int32_t value)
         return bs_node_ends_run(node);
     if (bs_plan_is_seen(p, value) && !bs_plan_reads_in_a_row(p, n, index, value))
         return false;
+    if (is_in_place(p, value) || changes(p, node, index, value))
+        return bs_plan_reads_in_a_row(p, n, index, value);
     return bs_plan_is_stored(p, value) || bs_plan_reads_in_place(p, n, index, value);
 }
 

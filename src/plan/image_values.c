@@ -110,6 +110,18 @@ static bool has_owner(const bs_plan *p, int32_t n)
                           bs_bytes_same(p->nodes[owner].prepared_offset, p->nodes[n].prepared_offset));
 }
 
+/* Whether a value is made in the place of a carried one; and whether a node makes one in the place of `value`. */
+static bool is_in_place(const bs_plan *p, int32_t value)
+{
+    return p->values[value].storage == BS_STORAGE_VIEW && bs_plan_updates(p, value) != 0;
+}
+
+static bool changes(const bs_plan *p, const bs_node *node, int32_t index, int32_t value)
+{
+    return index == 0 && node->n_out > 0 && is_in_place(p, node->first_out) &&
+           bs_plan_updates(p, node->first_out) == value;
+}
+
 /* Whether a needed node finds the rows of `value`, its operand `index`. */
 static bool finds(const bs_plan *p, int32_t n, int32_t index, int32_t value)
 {
@@ -124,6 +136,8 @@ static bool finds(const bs_plan *p, int32_t n, int32_t index, int32_t value)
         return bs_node_ends_run(node);
     if (bs_plan_is_seen(p, value) && !bs_plan_reads_in_a_row(p, n, index, value))
         return false;
+    if (is_in_place(p, value) || changes(p, node, index, value))
+        return bs_plan_reads_in_a_row(p, n, index, value);
     return bs_plan_is_stored(p, value) || bs_plan_reads_in_place(p, n, index, value);
 }
 
