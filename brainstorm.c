@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: b6750b100da3978534ca320406334372a50744a5041fe532b1de31e09d4e657d
+ * sha256 of the parts: 0442cd3240b83c51c3c0bedb2bc88c977a614eab59f758a93f67bdf7b54ef142
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -44088,8 +44088,9 @@ static bs_loop_rule rule_of(const bs_context *c, const bs_router_info *loop)
 /* The count of a row of the loop's domain, where rows have one. */
 static bs_scores count_of(const bs_context *c, const bs_router_info *loop, int32_t row)
 {
-    static const int32_t none;
-    return loop->count ? bs_scores_of(c, loop->count, row) : (bs_scores){&none, 0, true};
+    static const int32_t zero = 0;
+    static const bs_scores none = {&zero, 0, true};
+    return loop->count ? bs_scores_of(c, loop->count, row) : none;
 }
 
 /* Sorts the due rows, which are `ids`, by `chosen`, their turns, byte by byte: rows of one turn keep their order. */

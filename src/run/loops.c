@@ -14,8 +14,9 @@ static bs_loop_rule rule_of(const bs_context *c, const bs_router_info *loop)
 /* The count of a row of the loop's domain, where rows have one. */
 static bs_scores count_of(const bs_context *c, const bs_router_info *loop, int32_t row)
 {
-    static const int32_t none;
-    return loop->count ? bs_scores_of(c, loop->count, row) : (bs_scores){&none, 0, true};
+    static const int32_t zero = 0;
+    static const bs_scores none = {&zero, 0, true};
+    return loop->count ? bs_scores_of(c, loop->count, row) : none;
 }
 
 /* Sorts the due rows, which are `ids`, by `chosen`, their turns, byte by byte: rows of one turn keep their order. */
