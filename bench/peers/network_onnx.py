@@ -148,7 +148,17 @@ class Writer:
         return self.node("MultiHeadAttention", [*projected, bias, *mask], layer.name, **more)
 
 
-class OnnxNetwork:
+class OnnxTimed:
+    """What the session computes of `feed`, as often as asked for."""
+
+    def run(self, times):
+        since = time.process_time()
+        for _ in range(times):
+            self.y, = self.session.run(None, self.feed)
+        return time.process_time() - since
+
+
+class OnnxNetwork(OnnxTimed):
     def __init__(self, network, path, fused="Attention", masked=False):
         self.name, self.fused = "onnxruntime", fused
         self.network, self.masked = network, masked
@@ -162,12 +172,6 @@ class OnnxNetwork:
             self.feed[layer.name] = padded(x, lengths[layer.domain]) if layer.domain else x[None].copy()
         if self.masked:
             self.feed.update({f"{d}_lengths": np.array(n, np.int32) for d, n in lengths.items()})
-
-    def run(self, times):
-        since = time.process_time()
-        for _ in range(times):
-            self.y, = self.session.run(None, self.feed)
-        return time.process_time() - since
 
     def result(self):
         last = self.network.output

@@ -18,7 +18,18 @@ torch.set_num_threads(1)
 ACT = {"": lambda x: x, "relu": F.relu, "gelu": F.gelu, "relu6": F.relu6}
 
 
-class TorchNetwork:
+class TorchTimed:
+    """What once() computes, as often as asked for."""
+
+    def run(self, times):
+        with torch.inference_mode():
+            since = time.process_time()
+            for _ in range(times):
+                self.y = self.once()
+            return time.process_time() - since
+
+
+class TorchNetwork(TorchTimed):
     name = "torch"
 
     def __init__(self, network, dtype=torch.float32):
@@ -92,13 +103,6 @@ class TorchNetwork:
                 if self.last_use[i.number] == n and not group:
                     values.pop(i.number, None)
         return values[self.network.output.number]
-
-    def run(self, times):
-        with torch.inference_mode():
-            since = time.process_time()
-            for _ in range(times):
-                self.y = self.once()
-            return time.process_time() - since
 
     def result(self):
         y, last = self.y.numpy(), self.network.output

@@ -1,14 +1,12 @@
 """Networks with loops in ONNX Runtime: an LSTM by its op, with lengths where rows differ; others by
 time_onnx_loops.py."""
 
-import time
-
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 import time_onnx_loops
-from network_onnx import session
+from network_onnx import OnnxTimed, session
 from product_onnx import OnnxCase, lstm_constants
 from time_forms import Lstm, Seq2seq
 
@@ -28,19 +26,13 @@ def write(net, path):
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9), path)
 
 
-class OnnxLoop:
+class OnnxLoop(OnnxTimed):
     """A network that `write` has made a file of."""
     name = "onnxruntime"
 
     def __init__(self, net, path):
         self.session, self.net = session(path), net
         self.feed = {name: np.ascontiguousarray(x) for name, x in net.inputs.items()}
-
-    def run(self, times):
-        since = time.process_time()
-        for _ in range(times):
-            self.y, = self.session.run(None, self.feed)
-        return time.process_time() - since
 
     def result(self):
         return self.y

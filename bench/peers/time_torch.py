@@ -4,19 +4,18 @@ torch.nn.LSTM where it has the form: rows of different lengths as a packed seque
 Else loops in Python, whose products are as few as they can be.
 """
 
-import time
-
 import numpy as np
 import torch
 import torch.nn.functional as F
 
+from network_torch import TorchTimed
 from product_torch import TorchCase
 from time_forms import Attention, Blockdrop, Lstm, Nasrnn, Seq2seq, Trips
 
 torch.set_num_threads(1)
 
 
-class TorchLoop:
+class TorchLoop(TorchTimed):
     """once() gives the result."""
     name = "torch"
 
@@ -24,13 +23,6 @@ class TorchLoop:
         self.net = net
         self.w = {name: torch.from_numpy(w) for name, w in net.weights.items()}
         self.x = {name: torch.from_numpy(np.ascontiguousarray(x)) for name, x in net.inputs.items()}
-
-    def run(self, times):
-        with torch.inference_mode():
-            since = time.process_time()
-            for _ in range(times):
-                self.y = self.once()
-            return time.process_time() - since
 
     def result(self):
         return self.y.numpy()
