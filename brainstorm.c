@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 0442cd3240b83c51c3c0bedb2bc88c977a614eab59f758a93f67bdf7b54ef142
+ * sha256 of the parts: 8dc43d107248a4c2a53b7e6b47bff53dba6dae9e34fca62fc047da561ec43441
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -25694,7 +25694,7 @@ const bs_op bs_op_gather_rows = {.name = "gather_rows",
                                  .infer = gather_rows_infer,
                                  .run = gather_rows_run};
 
-static const bs_op_rules reads = {.updates = false}, writes = {.updates = true};
+static const bs_op_rules writes = {.updates = true};
 
 #define INDEXED_OP(op, operands, desc, array, how, more)                                                             \
     const bs_op bs_op_##op = {.name = #op,                                                                           \
@@ -25702,12 +25702,12 @@ static const bs_op_rules reads = {.updates = false}, writes = {.updates = true};
                               .flags = BS_OP_CAPTURE | BS_OP_CAPTURE_FIRST | more,                                   \
                               BS_PARAMS(desc, array),                                                                \
                               .infer = op##_infer,                                                                   \
-                              .rules = &how,                                                                         \
+                              .rules = how,                                                                          \
                               .run = op##_run}
-INDEXED_OP(select, 2, bs_select_desc, select_fields, reads, BS_OP_PICKS);
-INDEXED_OP(gather_elements, 2, bs_select_desc, select_fields, reads, BS_OP_PICKS);
-INDEXED_OP(scatter_elements, 3, bs_update_desc, update_fields, writes, BS_OP_EMPTY);
-INDEXED_OP(scatter_rows, 3, bs_update_desc, update_fields, writes, BS_OP_EMPTY);
+INDEXED_OP(select, 2, bs_select_desc, select_fields, NULL, BS_OP_PICKS);
+INDEXED_OP(gather_elements, 2, bs_select_desc, select_fields, NULL, BS_OP_PICKS);
+INDEXED_OP(scatter_elements, 3, bs_update_desc, update_fields, &writes, BS_OP_EMPTY);
+INDEXED_OP(scatter_rows, 3, bs_update_desc, update_fields, &writes, BS_OP_EMPTY);
 #undef INDEXED_OP
 
 bs_value bs_gather_rows(bs_graph *graph, bs_value table, bs_value indices)
@@ -29205,13 +29205,18 @@ static inline BS_BOTH bs_route_fault bs_loop_makes(const bs_loop_rule *rule, con
     return bs_route_fault_if(number > 0 && trip == rule->bound, BS_ROUTE_ENDLESS, row, trip, rule->bound);
 }
 
-/* Which one a row is of those that the same row made, which stand side by side. */
+/* Which one a row is of those that the same row made, which stand side by side; makers ascend from row to row. */
 static inline BS_BOTH int32_t bs_loop_child_of(const int32_t *made_by, int32_t row)
 {
-    int32_t before = 0;
-    while (made_by[row] >= 0 && before < row && made_by[row - before - 1] == made_by[row])
-        before++;
-    return before;
+    int32_t first = 0, end = made_by[row] < 0 ? 0 : row; /* the first of them is one of first .. end */
+    while (first < end) {
+        const int32_t middle = first + (end - first) / 2;
+        if (made_by[middle] < made_by[row])
+            first = middle + 1;
+        else
+            end = middle;
+    }
+    return made_by[row] < 0 ? 0 : row - first;
 }
 
 #endif

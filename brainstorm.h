@@ -1001,8 +1001,8 @@ bs_value bs_loop_collect(bs_graph *graph, bs_router loop, bs_value value);
 bs_value bs_loop_trip(bs_graph *graph, bs_router loop);
 bs_value bs_loop_slice(bs_graph *graph, bs_router loop, bs_value x);
 /* In the body: the rows of a carried value that index, i32 [K] or a number alone, names: [K, ...], or one. They are as
- * before the trip, whoever makes it too; -1: zeros. Rows count from 0 in the domain of the loop, which must be one of
- * bs_rows and not of a path; it then runs layer by layer. BS_ERROR_DATA: an index that is out of range. */
+ * before the trip, those that make it as well; -1: zeros. Rows count from 0 in the domain of the loop, which must be
+ * one of bs_rows and not of a path; it then runs layer by layer. BS_ERROR_DATA: an index that is out of range. */
 bs_value bs_loop_rows(bs_graph *graph, bs_router loop, bs_value carried, bs_value index);
 /* After the end: how many trips each row made, i32 [1]. Call it in the body. */
 bs_value bs_loop_trips(bs_graph *graph, bs_router loop);

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 0299a64703807a5f074bcc5b26b368b494fc99fb57114aae4c5b8d20af90f31a
+ * sha256 of the parts: 66e2f0285d5d1c8f03207681f70a8986333e56dd173e4c55a750690fa4e95b57
  */
 #include "brainstorm.h"
 
@@ -8723,13 +8723,18 @@ static inline BS_BOTH bs_route_fault bs_loop_makes(const bs_loop_rule *rule, con
     return bs_route_fault_if(number > 0 && trip == rule->bound, BS_ROUTE_ENDLESS, row, trip, rule->bound);
 }
 
-/* Which one a row is of those that the same row made, which stand side by side. */
+/* Which one a row is of those that the same row made, which stand side by side; makers ascend from row to row. */
 static inline BS_BOTH int32_t bs_loop_child_of(const int32_t *made_by, int32_t row)
 {
-    int32_t before = 0;
-    while (made_by[row] >= 0 && before < row && made_by[row - before - 1] == made_by[row])
-        before++;
-    return before;
+    int32_t first = 0, end = made_by[row] < 0 ? 0 : row; /* the first of them is one of first .. end */
+    while (first < end) {
+        const int32_t middle = first + (end - first) / 2;
+        if (made_by[middle] < made_by[row])
+            first = middle + 1;
+        else
+            end = middle;
+    }
+    return made_by[row] < 0 ? 0 : row - first;
 }
 
 #endif
@@ -9028,12 +9033,38 @@ __device__ inline void bs_cu_look_ahead_run(const bs_cu_tile &t, const bs_device
  *
  * One block decides for all rows (of a tile, or of the whole), by the rules of ops/decide.h. Rows that go on keep their
  * order. A loop in a tile is gone round by the block itself (bs_cu_region), one at top level by the host.
- * Relies on move_rows.cuh, route_pack.cuh, route_scores.cuh, sort.cuh. Must never keep a row active beyond its bound,
- * or after a failure. */
+ * Relies on move_rows.cuh, prefix.cuh, route_pack.cuh, route_scores.cuh, sort.cuh. Must never keep a row active beyond
+ * its bound, or after a failure. */
 #ifndef BS_CUDA_OP_LOOP
 #define BS_CUDA_OP_LOOP
 
 /* #include "cuda/move_rows.cuh" */
+/* ==== begin src/cuda/prefix.cuh =============================================================== */
+/* prefix.cuh - sums over the threads of a block, in their order.
+ * Relies on portable.cuh. Must never be called by some threads of a block alone. */
+#ifndef BS_CUDA_PREFIX
+#define BS_CUDA_PREFIX
+
+/* #include "cuda/portable.cuh" */
+
+/* The sum of what the threads before this one give; *all: of all threads. of_thread: a place for each, free again when
+ * this returns. */
+__device__ inline int64_t bs_cu_sum_before(int64_t own, int64_t *of_thread, int64_t *all)
+{
+    int64_t before = 0, sum = 0;
+    of_thread[threadIdx.x] = own;
+    __syncthreads();
+    for (int32_t k = 0; k < (int32_t)blockDim.x; k++) {
+        before += k < (int32_t)threadIdx.x ? of_thread[k] : 0;
+        sum += of_thread[k];
+    }
+    __syncthreads();
+    *all = sum;
+    return before;
+}
+
+#endif
+/* ==== end src/cuda/prefix.cuh ================================================================= */
 /* ==== begin src/cuda/route_pack.cuh =========================================================== */
 /* route_pack.cuh - from choices to a decision that can be followed: how many rows each path got, which ones, where each
  * went; and what the host reads of it.
@@ -9462,21 +9493,6 @@ __device__ inline void bs_cu_begin_growth(const bs_cu_router &r)
     __syncthreads();
 }
 
-/* The sum of what the threads before this one give; *all: of all threads. Each gives 0 .. 2^30. All threads. */
-__device__ inline int64_t bs_cu_sum_before(const bs_cu_router &r, int32_t own, int64_t *all)
-{
-    int64_t before = 0, sum = 0;
-    r.shared->of_thread[threadIdx.x] = own;
-    __syncthreads();
-    for (int32_t k = 0; k < bs_cu_threads(); k++) {
-        before += k < bs_cu_thread() ? r.shared->of_thread[k] : 0;
-        sum += r.shared->of_thread[k];
-    }
-    __syncthreads();
-    *all = sum;
-    return before;
-}
-
 /* The rows that those of the last trip make, in their order, stand side by side. domain: of the loop. */
 __device__ inline void bs_cu_grow(const bs_cu_router &r, const bs_loop_rule &rule, int32_t domain)
 {
@@ -9493,7 +9509,8 @@ __device__ inline void bs_cu_grow(const bs_cu_router &r, const bs_loop_rule &rul
             fault = bs_loop_makes(&rule, &asked, row, trip, &makes);
         }
         int64_t all;
-        const int64_t before = due + bs_cu_sum_before(r, min(makes, room + 1), &all);
+        const int64_t before =
+            due + bs_cu_sum_before(min(makes, room + 1), reinterpret_cast<int64_t *>(r.stage), &all);
         if (fault.kind == BS_ROUTE_SOUND)
             fault = bs_route_fault_if(makes > 0 && makes > room - before, BS_ROUTE_FULL, row, makes, room);
         for (int32_t i = 0; i < makes && fault.kind == BS_ROUTE_SOUND; i++)
@@ -9631,14 +9648,14 @@ __device__ inline void bs_cu_loop_rows_run(const bs_cu_tile &t, const bs_device_
     const int32_t rows = bs_cu_count(t, x->domain);
     const bs_cu_team team = bs_cu_team_of(s);
     for (int32_t r = w.row + team.index; r < w.end; r += team.count) {
-        const bs_cu_view index = bs_cu_open_in(t, s, 1, r);
+        const bs_cu_view index = bs_cu_open_in(t, s, 1, r), y = bs_cu_open_out(t, s, 0, r);
         for (int32_t k = 0; k < (index.rank ? index.dim[0] : 1); k++) {
             const int32_t named = reinterpret_cast<const int32_t *>(index.data)[(int64_t)k * index.stride[0]];
             if (named < -1 || named >= rows) {
                 bs_cu_fail(t, s, BS_ERROR_DATA);
                 return;
             }
-            const bs_cu_view from = bs_cu_open(t, x, max(named, 0)), y = bs_cu_open_out(t, s, 0, r);
+            const bs_cu_view from = bs_cu_open(t, x, max(named, 0));
             bs_cu_view to = from;
             to.dtype = y.dtype;
             to.data = y.data + (index.rank ? (int64_t)k * y.stride[0] * bs_cu_bytes(y.dtype) : 0);
@@ -11872,12 +11889,13 @@ __device__ inline void bs_cu_scatter_rows_run(const bs_cu_tile &t, const bs_devi
 /* ==== end src/cuda/op_shape_index.cuh ========================================================= */
 /* ==== begin src/cuda/op_trees.cuh ============================================================= */
 /* op_trees.cuh - the structure of trees and graphs whose vertices are rows: children, levels. One block does each.
- * Relies on kernels.cuh and describe.cuh. Must never let an index that was not checked reach an address. */
+ * Relies on kernels.cuh, describe.cuh, prefix.cuh. Must never let an index that was not checked reach an address. */
 #ifndef BS_CUDA_OP_TREES
 #define BS_CUDA_OP_TREES
 
 /* #include "cuda/describe.cuh" */
 /* #include "cuda/kernels.cuh" */
+/* #include "cuda/prefix.cuh" */
 /* #include "cuda/program.cuh" */
 
 extern "C" {
@@ -11942,29 +11960,17 @@ __device__ __forceinline__ int32_t *bs_cu_list_at(const bs_cu_lists &l, int32_t 
 
 /* ---------------------------------------------------------------------------------------------------- children */
 
-/* Where the lists of this thread's rows begin: a share of the rows, one thread after the other. A sum beyond what a
- * row can take is one that the check refuses. */
-__device__ inline int64_t bs_cu_children_before(const bs_cu_lists &lengths, int64_t *of_thread, int32_t first,
-                                                int32_t end)
-{
-    int64_t sum = 0;
-    for (int32_t row = first; row < end; row++)
-        sum += max(*bs_cu_list_at(lengths, row, 0), 0);
-    of_thread[threadIdx.x] = sum;
-    __syncthreads();
-    sum = 0;
-    for (int32_t k = 0; k < bs_cu_thread(); k++)
-        sum += of_thread[k];
-    return sum;
-}
-
+/* A share of the rows for each thread, whose lists begin behind those of the threads before it. */
 __device__ inline void bs_cu_children_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const bs_cu_lists lengths = bs_cu_lists_of(t, bs_cu_in(t, s, 0)), indices = bs_cu_lists_of(t, bs_cu_in(t, s, 1)),
                       out = bs_cu_lists_of(t, bs_cu_out(t, s, 0));
     const int32_t share = (out.rows + bs_cu_threads() - 1) / bs_cu_threads(),
                   first = min(bs_cu_thread() * share, out.rows), end = min(first + share, out.rows);
-    int64_t taken = bs_cu_children_before(lengths, reinterpret_cast<int64_t *>(t.workspace), first, end);
+    int64_t own = 0, all;
+    for (int32_t row = first; row < end; row++)
+        own += max(*bs_cu_list_at(lengths, row, 0), 0); /* what is below 0, or too much, is refused below */
+    int64_t taken = bs_cu_sum_before(own, reinterpret_cast<int64_t *>(t.workspace), &all);
     (void)w;
     for (int32_t row = first; row < end; row++) {
         const int32_t length = *bs_cu_list_at(lengths, row, 0);

@@ -4,12 +4,13 @@
  *
  * One block decides for all rows (of a tile, or of the whole), by the rules of ops/decide.h. Rows that go on keep their
  * order. A loop in a tile is gone round by the block itself (bs_cu_region), one at top level by the host.
- * Relies on move_rows.cuh, route_pack.cuh, route_scores.cuh, sort.cuh. Must never keep a row active beyond its bound,
- * or after a failure. */
+ * Relies on move_rows.cuh, prefix.cuh, route_pack.cuh, route_scores.cuh, sort.cuh. Must never keep a row active beyond
+ * its bound, or after a failure. */
 #ifndef BS_CUDA_OP_LOOP
 #define BS_CUDA_OP_LOOP
 
 #include "cuda/move_rows.cuh"
+#include "cuda/prefix.cuh"
 #include "cuda/route_pack.cuh"
 #include "cuda/route_scores.cuh"
 #include "cuda/sort.cuh"
@@ -176,21 +177,6 @@ __device__ inline void bs_cu_begin_growth(const bs_cu_router &r)
     __syncthreads();
 }
 
-/* The sum of what the threads before this one give; *all: of all threads. Each gives 0 .. 2^30. All threads. */
-__device__ inline int64_t bs_cu_sum_before(const bs_cu_router &r, int32_t own, int64_t *all)
-{
-    int64_t before = 0, sum = 0;
-    r.shared->of_thread[threadIdx.x] = own;
-    __syncthreads();
-    for (int32_t k = 0; k < bs_cu_threads(); k++) {
-        before += k < bs_cu_thread() ? r.shared->of_thread[k] : 0;
-        sum += r.shared->of_thread[k];
-    }
-    __syncthreads();
-    *all = sum;
-    return before;
-}
-
 /* The rows that those of the last trip make, in their order, stand side by side. domain: of the loop. */
 __device__ inline void bs_cu_grow(const bs_cu_router &r, const bs_loop_rule &rule, int32_t domain)
 {
@@ -207,7 +193,8 @@ __device__ inline void bs_cu_grow(const bs_cu_router &r, const bs_loop_rule &rul
             fault = bs_loop_makes(&rule, &asked, row, trip, &makes);
         }
         int64_t all;
-        const int64_t before = due + bs_cu_sum_before(r, min(makes, room + 1), &all);
+        const int64_t before =
+            due + bs_cu_sum_before(min(makes, room + 1), reinterpret_cast<int64_t *>(r.stage), &all);
         if (fault.kind == BS_ROUTE_SOUND)
             fault = bs_route_fault_if(makes > 0 && makes > room - before, BS_ROUTE_FULL, row, makes, room);
         for (int32_t i = 0; i < makes && fault.kind == BS_ROUTE_SOUND; i++)
@@ -345,14 +332,14 @@ __device__ inline void bs_cu_loop_rows_run(const bs_cu_tile &t, const bs_device_
     const int32_t rows = bs_cu_count(t, x->domain);
     const bs_cu_team team = bs_cu_team_of(s);
     for (int32_t r = w.row + team.index; r < w.end; r += team.count) {
-        const bs_cu_view index = bs_cu_open_in(t, s, 1, r);
+        const bs_cu_view index = bs_cu_open_in(t, s, 1, r), y = bs_cu_open_out(t, s, 0, r);
         for (int32_t k = 0; k < (index.rank ? index.dim[0] : 1); k++) {
             const int32_t named = reinterpret_cast<const int32_t *>(index.data)[(int64_t)k * index.stride[0]];
             if (named < -1 || named >= rows) {
                 bs_cu_fail(t, s, BS_ERROR_DATA);
                 return;
             }
-            const bs_cu_view from = bs_cu_open(t, x, max(named, 0)), y = bs_cu_open_out(t, s, 0, r);
+            const bs_cu_view from = bs_cu_open(t, x, max(named, 0));
             bs_cu_view to = from;
             to.dtype = y.dtype;
             to.data = y.data + (index.rank ? (int64_t)k * y.stride[0] * bs_cu_bytes(y.dtype) : 0);

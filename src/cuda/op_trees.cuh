@@ -1,10 +1,11 @@
 /* op_trees.cuh - the structure of trees and graphs whose vertices are rows: children, levels. One block does each.
- * Relies on kernels.cuh and describe.cuh. Must never let an index that was not checked reach an address. */
+ * Relies on kernels.cuh, describe.cuh, prefix.cuh. Must never let an index that was not checked reach an address. */
 #ifndef BS_CUDA_OP_TREES
 #define BS_CUDA_OP_TREES
 
 #include "cuda/describe.cuh"
 #include "cuda/kernels.cuh"
+#include "cuda/prefix.cuh"
 #include "cuda/program.cuh"
 
 extern "C" {
@@ -37,29 +38,17 @@ __device__ __forceinline__ int32_t *bs_cu_list_at(const bs_cu_lists &l, int32_t 
 
 /* ---------------------------------------------------------------------------------------------------- children */
 
-/* Where the lists of this thread's rows begin: a share of the rows, one thread after the other. A sum beyond what a
- * row can take is one that the check refuses. */
-__device__ inline int64_t bs_cu_children_before(const bs_cu_lists &lengths, int64_t *of_thread, int32_t first,
-                                                int32_t end)
-{
-    int64_t sum = 0;
-    for (int32_t row = first; row < end; row++)
-        sum += max(*bs_cu_list_at(lengths, row, 0), 0);
-    of_thread[threadIdx.x] = sum;
-    __syncthreads();
-    sum = 0;
-    for (int32_t k = 0; k < bs_cu_thread(); k++)
-        sum += of_thread[k];
-    return sum;
-}
-
+/* A share of the rows for each thread, whose lists begin behind those of the threads before it. */
 __device__ inline void bs_cu_children_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const bs_cu_lists lengths = bs_cu_lists_of(t, bs_cu_in(t, s, 0)), indices = bs_cu_lists_of(t, bs_cu_in(t, s, 1)),
                       out = bs_cu_lists_of(t, bs_cu_out(t, s, 0));
     const int32_t share = (out.rows + bs_cu_threads() - 1) / bs_cu_threads(),
                   first = min(bs_cu_thread() * share, out.rows), end = min(first + share, out.rows);
-    int64_t taken = bs_cu_children_before(lengths, reinterpret_cast<int64_t *>(t.workspace), first, end);
+    int64_t own = 0, all;
+    for (int32_t row = first; row < end; row++)
+        own += max(*bs_cu_list_at(lengths, row, 0), 0); /* what is below 0, or too much, is refused below */
+    int64_t taken = bs_cu_sum_before(own, reinterpret_cast<int64_t *>(t.workspace), &all);
     (void)w;
     for (int32_t row = first; row < end; row++) {
         const int32_t length = *bs_cu_list_at(lengths, row, 0);

@@ -371,13 +371,18 @@ static inline BS_BOTH bs_route_fault bs_loop_makes(const bs_loop_rule *rule, con
     return bs_route_fault_if(number > 0 && trip == rule->bound, BS_ROUTE_ENDLESS, row, trip, rule->bound);
 }
 
-/* Which one a row is of those that the same row made, which stand side by side. */
+/* Which one a row is of those that the same row made, which stand side by side; makers ascend from row to row. */
 static inline BS_BOTH int32_t bs_loop_child_of(const int32_t *made_by, int32_t row)
 {
-    int32_t before = 0;
-    while (made_by[row] >= 0 && before < row && made_by[row - before - 1] == made_by[row])
-        before++;
-    return before;
+    int32_t first = 0, end = made_by[row] < 0 ? 0 : row; /* the first of them is one of first .. end */
+    while (first < end) {
+        const int32_t middle = first + (end - first) / 2;
+        if (made_by[middle] < made_by[row])
+            first = middle + 1;
+        else
+            end = middle;
+    }
+    return made_by[row] < 0 ? 0 : row - first;
 }
 
 #endif

@@ -268,7 +268,7 @@ const bs_op bs_op_gather_rows = {.name = "gather_rows",
                                  .infer = gather_rows_infer,
                                  .run = gather_rows_run};
 
-static const bs_op_rules reads = {.updates = false}, writes = {.updates = true};
+static const bs_op_rules writes = {.updates = true};
 
 #define INDEXED_OP(op, operands, desc, array, how, more)                                                             \
     const bs_op bs_op_##op = {.name = #op,                                                                           \
@@ -276,12 +276,12 @@ static const bs_op_rules reads = {.updates = false}, writes = {.updates = true};
                               .flags = BS_OP_CAPTURE | BS_OP_CAPTURE_FIRST | more,                                   \
                               BS_PARAMS(desc, array),                                                                \
                               .infer = op##_infer,                                                                   \
-                              .rules = &how,                                                                         \
+                              .rules = how,                                                                          \
                               .run = op##_run}
-INDEXED_OP(select, 2, bs_select_desc, select_fields, reads, BS_OP_PICKS);
-INDEXED_OP(gather_elements, 2, bs_select_desc, select_fields, reads, BS_OP_PICKS);
-INDEXED_OP(scatter_elements, 3, bs_update_desc, update_fields, writes, BS_OP_EMPTY);
-INDEXED_OP(scatter_rows, 3, bs_update_desc, update_fields, writes, BS_OP_EMPTY);
+INDEXED_OP(select, 2, bs_select_desc, select_fields, NULL, BS_OP_PICKS);
+INDEXED_OP(gather_elements, 2, bs_select_desc, select_fields, NULL, BS_OP_PICKS);
+INDEXED_OP(scatter_elements, 3, bs_update_desc, update_fields, &writes, BS_OP_EMPTY);
+INDEXED_OP(scatter_rows, 3, bs_update_desc, update_fields, &writes, BS_OP_EMPTY);
 #undef INDEXED_OP
 
 bs_value bs_gather_rows(bs_graph *graph, bs_value table, bs_value indices)
