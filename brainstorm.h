@@ -1062,7 +1062,7 @@ typedef struct bs_force {
 
 /* CUDA: how the kernels of a run are launched. The results are the same bytes. */
 typedef enum bs_launch_mode {
-    BS_LAUNCH_AUTO,        /* GRAPH from the second run on, where it can be */
+    BS_LAUNCH_AUTO,        /* GRAPH from the second run on, where it can be; loops that data end as in CONDITIONAL */
     BS_LAUNCH_STREAM,      /* one by one; branches without cells cost an empty launch; of loops at top level the host
                               learns now and then whether there is another trip */
     BS_LAUNCH_GRAPH,       /* captured once as a CUDA graph, which serves all extents and buffers, with all trips that

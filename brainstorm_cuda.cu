@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 66e2f0285d5d1c8f03207681f70a8986333e56dd173e4c55a750690fa4e95b57
+ * sha256 of the parts: 536880566c3fd70a9373989836e38c49beec0ed6b3f2f9a133c58261b7dec9eb
  */
 #include "brainstorm.h"
 
@@ -2078,11 +2078,17 @@ struct bs_cu_view : bs_cu_rect {
     int32_t margin, max_h, max_w;
 };
 
+/* Whether this run has failed, as this thread sees it. */
+__device__ __forceinline__ bool bs_cu_has_failed(const bs_cu_program &program)
+{
+    return BS_CU_PEEK(&program.status[BS_DEVICE_FAILED]) != 0;
+}
+
 /* Whether this run has failed: its decisions must not be followed then. Another block may fail at this moment, so the
  * threads of a block agree on one answer. */
 __device__ __forceinline__ bool bs_cu_failed(const bs_cu_program &program)
 {
-    return __syncthreads_or(BS_CU_PEEK(&program.status[BS_DEVICE_FAILED]) != 0) != 0;
+    return __syncthreads_or(bs_cu_has_failed(program)) != 0;
 }
 
 __device__ __forceinline__ void bs_cu_fail(const bs_cu_tile &t, const bs_device_step *s, bs_status status)
@@ -2397,6 +2403,8 @@ struct bs_cu_node {
     const void *params;
     const bs_device_operand *in, *out; /* extents are the largest */
     const bs_instr *instr;
+    int64_t rows;     /* of the step's domain, at most */
+    int32_t blocks;   /* that keep the device busy; 1: a tile has one */
 };
 
 /* Fills p; batch and parts where they are not 1; the kernel where an op has several. All other fields are set
@@ -2446,6 +2454,13 @@ static inline int32_t bs_cu_work_items(int64_t count, int64_t each)
 {
     const int64_t items = bs_ceil_div(count, each);
     return (int32_t)(items < 1 ? 1 : items > 65536 ? 65536 : items);
+}
+
+/* How much of all rows a work item gets, each with `amount`: `most`, or down to a quarter of it where the device would
+ * have less to do than it has blocks. */
+static inline int64_t bs_cu_item(const bs_cu_node *n, int64_t amount, int64_t most)
+{
+    return bs_max_i64(bs_min_i64(bs_ceil_div(n->rows * amount, n->blocks), most), most / 4);
 }
 
 #endif
@@ -2543,8 +2558,8 @@ static inline int32_t bs_cu_work_items(int64_t count, int64_t each)
  *
  * Experts are steps of one launch, and only the device knows how many rows each has: a work item is up to 64 lines
  * by 64 (or 16) columns, and its block takes the shape that suits the lines it finds. Up to 8 lines, reading the
- * weights is the whole cost: they are read once, 256 bytes of a line at a time, three stages deep. Beyond that a tile
- * of 32 or 64 lines shares them. All shapes add up in one order (gemm.cuh). Relies on linear_job.cuh. Must never let
+ * weights is the whole cost: they are read once, 4 KB at a time, of 64 columns (in f16: of 16) side by side. Beyond that
+ * a tile of 32 or 64 lines shares them. All shapes add up in one order (gemm.cuh). Relies on linear_job.cuh. Must never let
  * rows influence each other. */
 #ifndef BS_CUDA_OP_LINEAR
 #define BS_CUDA_OP_LINEAR
@@ -3612,6 +3627,10 @@ __device__ __forceinline__ void bs_cu_linear_rows(const bs_cu_linear_job &j, uin
             bs_cu_cp_async_16(slot, line + (int64_t)k * BYTES);
         } else if (whole) {
             *reinterpret_cast<uint4 *>(slot) = *reinterpret_cast<const uint4 *>(line + (int64_t)k * BYTES);
+        } else if (BYTES == 2 && type == BS_F32 && step == 1 && k + 8 <= end && bs_cu_aligned(line, 4, k)) {
+            const float4 *from = reinterpret_cast<const float4 *>(line) + k / 4, low = from[0], high = from[1];
+            const uint2 first = bs_cu_pack_quad(low), second = bs_cu_pack_quad(high);
+            *reinterpret_cast<uint4 *>(slot) = make_uint4(first.x, first.y, second.x, second.y);
         } else {
 #pragma unroll 1
             for (int32_t e = 0; e < 16 / BYTES; e++) {
@@ -3626,12 +3645,20 @@ __device__ __forceinline__ void bs_cu_linear_rows(const bs_cu_linear_job &j, uin
 /* ==== end src/cuda/linear_job.cuh ============================================================= */
 
 enum {
-    BS_CU_FEW_DEPTH = 256,  /* bytes of a line: what the L2 cache fetches at once */
-    BS_CU_FEW_PITCH = 272,
-    BS_CU_FEW_STAGES = 3,
-    BS_CU_FEW_STAGE_BYTES = (BS_CU_FEW_LINES + BS_CU_FEW_COLUMNS) * BS_CU_FEW_PITCH,
     BS_CU_LINEAR_BATCH =
         1024 /* lines of a batch where no router decides: tiles of the same columns run side by side */
+};
+
+/* Stages of few lines: with more columns more threads add up, each for a shorter time; a tensor core wants but few. The
+ * L2 cache fetches 256 bytes of a line at once. */
+template <int COLUMNS> struct bs_cu_few {
+    enum {
+        DEPTH = 4096 / COLUMNS, /* bytes of a line */
+        PITCH = DEPTH + 16,
+        STAGE_BYTES = (BS_CU_FEW_LINES + COLUMNS) * PITCH,
+        STAGES = COLUMNS == BS_CU_FEW_COLUMNS ? 3 : 4
+    };
+    static_assert(STAGES * STAGE_BYTES + (int)sizeof(bs_cu_linear_job) <= BS_CU_WORKSPACE, "stages fit beside the job");
 };
 
 /* ------------------------------------------------------------------------------------------------- describing */
@@ -3664,23 +3691,24 @@ static void bs_cu_linear_describe(const bs_cu_node *n, bs_device_step *s)
 
 /* -------------------------------------------------------------------------------------------------- few lines */
 
-/* Adds the products of 256 bytes to the sums of a thread (in f16: of a warp). Warps take turns, so that not one quarter
+/* Adds the products of a stage to the sums of a thread (in f16: of a warp). Warps take turns, so that not one quarter
  * of an SM does all of it. */
-template <int BYTES>
+template <int BYTES, int COLUMNS>
 __device__ __forceinline__ void bs_cu_linear_few_step(const uint8_t *stage, int32_t count, int32_t turn, float *sum)
 {
-    const uint8_t *columns = stage, *lines = stage + BS_CU_FEW_COLUMNS * BS_CU_FEW_PITCH;
+    enum { DEPTH = bs_cu_few<COLUMNS>::DEPTH, PITCH = bs_cu_few<COLUMNS>::PITCH };
+    const uint8_t *columns = stage, *lines = stage + COLUMNS * PITCH;
     const int32_t lane = bs_cu_lane();
     if (BYTES == 4) {
-        const int32_t high = bs_cu_threads() >> 4, y = turn >> 4;
-        const float4 *w = reinterpret_cast<const float4 *>(columns + (turn & 15) * BS_CU_FEW_PITCH);
-        const float4 *x0 = reinterpret_cast<const float4 *>(lines + y * BS_CU_FEW_PITCH);
-        const float4 *x1 = reinterpret_cast<const float4 *>(lines + (y + high) * BS_CU_FEW_PITCH);
+        const int32_t high = bs_cu_threads() / COLUMNS, y = turn / COLUMNS;
+        const float4 *w = reinterpret_cast<const float4 *>(columns + turn % COLUMNS * PITCH);
+        const float4 *x0 = reinterpret_cast<const float4 *>(lines + y * PITCH);
+        const float4 *x1 = reinterpret_cast<const float4 *>(lines + (y + high) * PITCH);
         const bool second = y + high < count;
         if (y >= count)
             return;
 #pragma unroll 4
-        for (int32_t k = 0; k < BS_CU_FEW_DEPTH / 16; k++) {
+        for (int32_t k = 0; k < DEPTH / 16; k++) {
             const float4 b = w[k], a = x0[k];
             sum[0] = fmaf(a.w, b.w, fmaf(a.z, b.z, fmaf(a.y, b.y, fmaf(a.x, b.x, sum[0]))));
             if (second) {
@@ -3690,10 +3718,10 @@ __device__ __forceinline__ void bs_cu_linear_few_step(const uint8_t *stage, int3
         }
     } else if (turn < 32) {
         const int32_t matrix = lane >> 3, row = lane & 7;
-        const uint8_t *from = columns + ((matrix & 1) * 8 + row) * BS_CU_FEW_PITCH + (matrix >> 1) * 16;
-        const uint8_t *with = lines + row * BS_CU_FEW_PITCH + matrix * 16;
+        const uint8_t *from = columns + ((matrix & 1) * 8 + row) * PITCH + (matrix >> 1) * 16;
+        const uint8_t *with = lines + row * PITCH + matrix * 16;
 #pragma unroll 2
-        for (int32_t k = 0; k < BS_CU_FEW_DEPTH; k += 64) {
+        for (int32_t k = 0; k < DEPTH; k += 64) {
             uint32_t a[4], b[4];
             bs_cu_ldmatrix_x4(b, with + k);
             bs_cu_ldmatrix_x4(a, from + k);
@@ -3704,13 +3732,13 @@ __device__ __forceinline__ void bs_cu_linear_few_step(const uint8_t *stage, int3
     }
 }
 
-template <int BYTES>
+template <int BYTES, int COLUMNS>
 __device__ __forceinline__ void bs_cu_linear_few_finish(const bs_cu_linear_job &j, int32_t count, int32_t first,
                                                         int32_t columns, int32_t turn, const float *sum)
 {
     const bs_cu_linear_end e = bs_cu_linear_end_of(j);
     if (BYTES == 4) {
-        const int32_t high = bs_cu_threads() >> 4, column = turn & 15, y = turn >> 4;
+        const int32_t high = bs_cu_threads() / COLUMNS, column = turn % COLUMNS, y = turn / COLUMNS;
 #pragma unroll 1
         for (int32_t i = 0; i < 2; i++)
             if (column < columns && y + i * high < count)
@@ -3729,44 +3757,43 @@ __device__ __forceinline__ void bs_cu_linear_few_finish(const bs_cu_linear_job &
     }
 }
 
-/* `count` (at most 8) lines by columns first .. end: groups of 16 columns, one after the other through the same stages.
- * */
-template <int BYTES>
+/* `count` (at most 8) lines by columns first .. end: groups of columns, one after the other through the same stages. */
+template <int BYTES, int COLUMNS>
 __device__ inline void bs_cu_linear_few(const bs_cu_tile &t, bs_cu_linear_job &j, int32_t line, int32_t count,
                                         int32_t first, int32_t end)
 {
-    const int32_t depth = (int32_t)((j.line_bytes + BS_CU_FEW_DEPTH - 1) / BS_CU_FEW_DEPTH);
-    int32_t load_first = first, load_at = 0, load_stage = 0, at = 0, stage = 0, turn = bs_cu_thread();
+    typedef bs_cu_few<COLUMNS> few;
+    const int32_t depth = (int32_t)((j.line_bytes + few::DEPTH - 1) / few::DEPTH), threads = bs_cu_threads();
+    int32_t load_first = first, load_at = 0, load_stage = 0, at = 0, stage = 0;
+    int32_t turn = (bs_cu_thread() + (int32_t)(blockIdx.x % 4 * 64)) % threads;
     float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
     bs_cu_linear_find(t, j, line, count);
     __syncthreads();
-    for (int32_t i = 1 - BS_CU_FEW_STAGES; first < end; i++) {
+    for (int32_t i = 1 - few::STAGES; first < end; i++) {
         if (i >= 0) {
-            bs_cu_cp_async_wait<BS_CU_FEW_STAGES - 2>();
+            bs_cu_cp_async_wait<few::STAGES - 2>();
             __syncthreads();
         }
         if (load_first < end) {
-            uint8_t *to = t.workspace + load_stage * BS_CU_FEW_STAGE_BYTES;
-            const int32_t from = load_at * BS_CU_FEW_DEPTH;
-            bs_cu_linear_weights<BS_CU_FEW_DEPTH / 16>(j, to, BS_CU_FEW_PITCH, load_first,
-                                                       min(BS_CU_FEW_COLUMNS, end - load_first), from);
-            bs_cu_linear_rows<BYTES, BS_CU_FEW_DEPTH / 16>(j, to + BS_CU_FEW_COLUMNS * BS_CU_FEW_PITCH, BS_CU_FEW_PITCH,
-                                                           count, from);
-            load_stage = load_stage + 1 == BS_CU_FEW_STAGES ? 0 : load_stage + 1;
+            uint8_t *to = t.workspace + load_stage * few::STAGE_BYTES;
+            const int32_t from = load_at * few::DEPTH;
+            bs_cu_linear_weights<few::DEPTH / 16>(j, to, few::PITCH, load_first, min(COLUMNS, end - load_first), from);
+            bs_cu_linear_rows<BYTES, few::DEPTH / 16>(j, to + COLUMNS * few::PITCH, few::PITCH, count, from);
+            load_stage = load_stage + 1 == few::STAGES ? 0 : load_stage + 1;
             load_at = load_at + 1 == depth ? 0 : load_at + 1;
-            load_first += load_at == 0 ? BS_CU_FEW_COLUMNS : 0;
+            load_first += load_at == 0 ? COLUMNS : 0;
         }
         bs_cu_cp_async_commit();
         if (i < 0)
             continue;
-        bs_cu_linear_few_step<BYTES>(t.workspace + stage * BS_CU_FEW_STAGE_BYTES, count, turn, sum);
-        stage = stage + 1 == BS_CU_FEW_STAGES ? 0 : stage + 1;
+        bs_cu_linear_few_step<BYTES, COLUMNS>(t.workspace + stage * few::STAGE_BYTES, count, turn, sum);
+        stage = stage + 1 == few::STAGES ? 0 : stage + 1;
         if (++at == depth) {
-            bs_cu_linear_few_finish<BYTES>(j, count, first, min(BS_CU_FEW_COLUMNS, end - first), turn, sum);
+            bs_cu_linear_few_finish<BYTES, COLUMNS>(j, count, first, min(COLUMNS, end - first), turn, sum);
             sum[0] = sum[1] = sum[2] = sum[3] = 0.0f;
             at = 0;
-            first += BS_CU_FEW_COLUMNS;
-            turn = turn + 32 >= bs_cu_threads() ? turn + 32 - bs_cu_threads() : turn + 32;
+            first += COLUMNS;
+            turn = turn + 32 >= threads ? turn + 32 - threads : turn + 32;
         }
     }
     __syncthreads();
@@ -3855,8 +3882,11 @@ __device__ inline void bs_cu_linear_any(const bs_cu_tile &t, const bs_device_ste
         const int32_t line = item % j.down * BS_CU_GEMM_SIDE, first = item / j.down * j.wide,
                       end = min(first + j.wide, j.out);
         const int32_t count = min(BS_CU_GEMM_SIDE, j.lines_here - line);
-        if (count <= BS_CU_FEW_LINES)
-            bs_cu_linear_few<BYTES>(t, j, line, count, first, end);
+        if (BYTES == 4 && end - first > BS_CU_FEW_COLUMNS && count <= 2 * bs_cu_threads() / BS_CU_GEMM_SIDE)
+            bs_cu_linear_few<BYTES, BYTES == 4 ? (int)BS_CU_GEMM_SIDE : (int)BS_CU_FEW_COLUMNS>(t, j, line, count,
+                                                                                                first, end);
+        else if (count <= BS_CU_FEW_LINES)
+            bs_cu_linear_few<BYTES, BS_CU_FEW_COLUMNS>(t, j, line, count, first, end);
         else if (count <= BS_CU_GEMM_SIDE / 2)
             bs_cu_linear_tiled<BYTES, 2, 3>(t, j, line, count, first, end);
         else
@@ -3996,7 +4026,8 @@ static bool bs_cu_linear_cublas(cublasHandle_t handle, cudaStream_t stream, cons
 /* #include "cuda/describe.cuh" */
 
 enum {
-    BS_CU_MOVE_BYTES = 16384, /* of a work item: four words of 16 bytes a thread, all in flight */
+    /* of a work item: four words of 16 bytes a thread, all in flight; down to one where there is little to do */
+    BS_CU_MOVE_BYTES = 16384,
     BS_CU_MOVE_MOST = 65536,  /* of a work item of large rows, so that finding a row costs little beside moving it, */
     BS_CU_MOVE_MANY = 2048,   /* as long as there are this many work items */
     BS_CU_MOVE_ROW = 8192,    /* rows with fewer bytes are moved by several teams of a block */
@@ -4004,18 +4035,18 @@ enum {
 };
 
 /* Small rows are batched, one for each team, so that all teams of a block are busy. */
-static void bs_cu_move_cut(const bs_device_operand *o, int64_t elements, bs_device_step *s)
+static void bs_cu_move_cut(const bs_cu_node *n, const bs_device_operand *o, int64_t elements, bs_device_step *s)
 {
-    const int64_t bytes = elements * (int64_t)bs_dtype_bytes((bs_dtype)o->dtype);
+    const int64_t bytes = elements * (int64_t)bs_dtype_bytes((bs_dtype)o->dtype),
+                  item = bs_cu_item(n, bytes, BS_CU_MOVE_BYTES);
     if (bytes >= BS_CU_MOVE_ROW || o->place == BS_AT_ROOT) {
-        s->parts = bs_cu_work_items(bytes,
-                                bs_max_i64(BS_CU_MOVE_BYTES, bs_min_i64(bytes / BS_CU_MOVE_MANY, BS_CU_MOVE_MOST)));
+        s->parts = bs_cu_work_items(bytes, bs_max_i64(item, bs_min_i64(bytes / BS_CU_MOVE_MANY, BS_CU_MOVE_MOST)));
         return;
     }
     int32_t team = 4;
     while (team < 32 && team * 16 < bytes)
         team *= 2;
-    const int64_t rows = BS_CU_MOVE_BYTES / (bytes > 1 ? bytes : 1), least = 256 / team;
+    const int64_t rows = item / (bytes > 1 ? bytes : 1), least = 256 / team;
     s->p[BS_CU_MOVE_TEAM].i = team;
     s->batch = (int32_t)(rows < least ? least : rows > 256 ? 256 : rows);
 }
@@ -4027,11 +4058,14 @@ struct bs_cu_team {
 
 __device__ __forceinline__ bs_cu_team bs_cu_team_of(const bs_device_step *s)
 {
-    bs_cu_team team;
-    team.size = s->p[BS_CU_MOVE_TEAM].i > 0 ? s->p[BS_CU_MOVE_TEAM].i : bs_cu_threads();
-    team.rank = bs_cu_thread() % team.size;
-    team.index = bs_cu_thread() / team.size;
-    team.count = bs_cu_threads() / team.size;
+    const int32_t size = s->p[BS_CU_MOVE_TEAM].i, shift = 31 - __clz(size); /* a power of two */
+    bs_cu_team team = {bs_cu_thread(), bs_cu_threads(), 0, 1};
+    if (size > 0) {
+        team.size = size;
+        team.rank = bs_cu_thread() & (size - 1);
+        team.index = bs_cu_thread() >> shift;
+        team.count = bs_cu_threads() >> shift;
+    }
     return team;
 }
 
@@ -4040,6 +4074,7 @@ __device__ __forceinline__ bs_cu_team bs_cu_team_of(const bs_device_step *s)
 /* #include "cuda/program.cuh" */
 
 enum {
+    BS_CU_NO_WORD = 1 << 30, /* elements of a word, a power of two: more than a line has, so that none is copied so */
     BS_CU_TILE_FAST = 64, /* of a transposed tile: elements along one side ... */
     BS_CU_TILE_SLOW = 32  /* ... and the other */
 };
@@ -4104,12 +4139,18 @@ __device__ inline bs_cu_nest bs_cu_nest_of(const bs_cu_view &to, const bs_cu_vie
     return c;
 }
 
+/* Words of `each` elements, a power of two, in a line. Shifts, because a division takes as long as all else here. */
+__device__ __forceinline__ int32_t bs_cu_words(const bs_cu_nest &c, int32_t each)
+{
+    return c.n[0] >> (31 - __clz(each));
+}
+
 /* Offset of word number i by these steps, when the first loop goes in words of `each` elements. */
 __device__ __forceinline__ int64_t bs_cu_nest_at(const bs_cu_nest &c, const int32_t *step, uint32_t i, int32_t each)
 {
     uint32_t line = 0, a = 0, b = 0;
     if (c.n[1] * c.n[2] * c.n[3] > 1) {
-        const uint32_t width = (uint32_t)(c.n[0] / each);
+        const uint32_t width = (uint32_t)bs_cu_words(c, each);
         line = i / width;
         i -= line * width;
         if (c.n[2] * c.n[3] > 1) {
@@ -4195,6 +4236,10 @@ __device__ __forceinline__ int32_t bs_cu_word(const uint8_t *data, const int32_t
 /* The words of this work item of a row: an even share of `total`. */
 __device__ __forceinline__ void bs_cu_share(uint32_t total, const bs_cu_work &w, uint32_t *first, uint32_t *last)
 {
+    *first = 0;
+    *last = total;
+    if (w.parts == 1)
+        return;
     *first = (uint32_t)((uint64_t)total * (uint32_t)w.part / (uint32_t)w.parts);
     *last = (uint32_t)((uint64_t)total * (uint32_t)(w.part + 1) / (uint32_t)w.parts);
 }
@@ -4204,14 +4249,15 @@ __device__ __forceinline__ void bs_cu_share(uint32_t total, const bs_cu_work &w,
 __device__ __forceinline__ void bs_cu_nest_share(const bs_cu_nest &c, int32_t each, const bs_cu_work &w,
                                                  uint32_t *first, uint32_t *last)
 {
-    bs_cu_share((uint32_t)(c.n[0] / each) * (uint32_t)c.n[1] * (uint32_t)c.n[2] * (uint32_t)c.n[3], w, first, last);
+    bs_cu_share((uint32_t)bs_cu_words(c, each) * (uint32_t)c.n[1] * (uint32_t)c.n[2] * (uint32_t)c.n[3], w, first,
+                last);
 }
 
 /* The ends of lines that fill no whole word. */
 __device__ __forceinline__ bs_cu_nest bs_cu_nest_rest(const bs_cu_nest &c, int32_t each)
 {
     bs_cu_nest rest = c;
-    const int32_t done = c.n[0] / each * each;
+    const int32_t done = c.n[0] & -each;
     rest.n[0] -= done;
     rest.to += (int64_t)done * bs_cu_bytes(c.to_type);
     rest.from += (int64_t)done * bs_cu_bytes(c.from_type);
@@ -4229,18 +4275,18 @@ __device__ inline void bs_cu_copy_elements(const bs_cu_nest &c, const bs_cu_team
     }
 }
 
-/* Copies where both sides are contiguous along the first loop. Returns the elements of a word, more than a line has if
- * nothing was copied: the caller copies the ends of lines that fill no word. */
+/* Copies where both sides are contiguous along the first loop. Returns the elements of a word: the caller copies the
+ * ends of lines that fill none. */
 __device__ inline int32_t bs_cu_copy_lines(const bs_cu_nest &c, const bs_cu_team &team, const bs_cu_work &w)
 {
     const int32_t to_bytes = bs_cu_bytes(c.to_type), from_bytes = bs_cu_bytes(c.from_type);
     const int32_t to_word = bs_cu_word(c.to, c.n, c.to_step, to_bytes),
                   from_word = bs_cu_word(c.from, c.n, c.from_step, from_bytes);
     const bool same = c.to_type == c.from_type;
-    const int32_t bytes = min(to_word, from_word), each = same ? max(bytes / to_bytes, 1) : 4;
+    const int32_t bytes = min(to_word, from_word), each = !same ? 4 : bytes > to_bytes ? bytes >> (to_bytes >> 1) : 1;
     uint32_t first, last;
     if (!same && (to_word < 4 * to_bytes || from_word < 4 * from_bytes))
-        return c.n[0] + 1;
+        return BS_CU_NO_WORD;
     bs_cu_nest_share(c, each, w, &first, &last);
     if (!same && to_bytes == 2)
         bs_cu_copy_words<uint2, float4>(c, each, first, last, team);
@@ -4304,7 +4350,7 @@ __device__ inline void bs_cu_nest_copy(const bs_cu_nest &c, const bs_cu_team &te
 {
     const bool block = team.size == bs_cu_threads();
     const bool turned = (c.to_step[0] == 1 && c.from_step[1] == 1) || (c.from_step[0] == 1 && c.to_step[1] == 1);
-    int32_t each = c.n[0] + 1;
+    int32_t each = BS_CU_NO_WORD;
     if (c.to_step[0] == 1 && c.from_step[0] == 1)
         each = bs_cu_copy_lines(c, team, w);
     else if (turned && block && c.n[0] >= 8 && c.n[1] >= 8) {
@@ -4312,7 +4358,7 @@ __device__ inline void bs_cu_nest_copy(const bs_cu_nest &c, const bs_cu_team &te
         return;
     }
     /* few channels are transposed this way too: the elements of a warp are close together as they are */
-    if (c.n[0] % each > 0)
+    if (c.n[0] & (each - 1))
         bs_cu_copy_elements(bs_cu_nest_rest(c, each), team, w);
 }
 
@@ -4323,14 +4369,14 @@ __device__ inline void bs_cu_zero_rect(const bs_cu_view &v, const bs_cu_rect &r,
     const bs_cu_nest c = bs_cu_nest_of(v, v, r);
     const int32_t bytes = bs_cu_bytes(c.to_type),
                   word = c.to_step[0] == 1 ? bs_cu_word(c.to, c.n, c.to_step, bytes) : 1;
-    const int32_t each = word == 16 ? 16 / bytes : word >= 4 ? 4 / bytes : c.n[0] + 1;
+    const int32_t each = word == 16 ? 16 >> (bytes >> 1) : word >= 4 ? 4 >> (bytes >> 1) : (int32_t)BS_CU_NO_WORD;
     uint32_t first, last;
     bs_cu_nest_share(c, each, w, &first, &last);
     if (word == 16)
         bs_cu_zero_words<uint4>(c, each, first, last, team);
     else if (word >= 4)
         bs_cu_zero_words<uint32_t>(c, each, first, last, team);
-    if (c.n[0] % each == 0)
+    if ((c.n[0] & (each - 1)) == 0)
         return;
     const bs_cu_nest rest = bs_cu_nest_rest(c, each);
     bs_cu_nest_share(rest, 1, w, &first, &last);
@@ -4439,7 +4485,7 @@ __device__ __forceinline__ const int32_t *bs_cu_segment_offsets(const bs_cu_tile
 
 static void bs_cu_append_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    bs_cu_move_cut(&n->in[0], bs_cu_elements(&n->in[0]), s);
+    bs_cu_move_cut(n, &n->in[0], bs_cu_elements(&n->in[0]), s);
 }
 
 /* Where a row goes in the ring of its segment; NULL: nowhere, a later row of this run would overwrite it. */
@@ -4514,16 +4560,16 @@ __device__ inline void bs_cu_append_run(const bs_cu_tile &t, const bs_device_ste
 /* #include "cuda/describe.cuh" */
 /* #include "cuda/program.cuh" */
 
-#define BS_CU_EACH 4096 /* elements of a work item */
+#define BS_CU_EACH 4096 /* elements of a work item, at most */
 
 /* Work items of an op that fills out[0] element by element: parts of images and large rows, batches of small rows. */
 static inline void bs_cu_cut(const bs_cu_node *n, bs_device_step *s)
 {
-    const int64_t elements = bs_cu_elements(&n->out[0]);
-    if (n->out[0].rank == 3 || elements > BS_CU_EACH)
-        s->parts = bs_cu_work_items(elements, BS_CU_EACH);
+    const int64_t elements = bs_cu_elements(&n->out[0]), each = bs_cu_item(n, elements, BS_CU_EACH);
+    if (n->out[0].rank == 3 || elements > each)
+        s->parts = bs_cu_work_items(elements, each);
     else
-        s->batch = (int32_t)(BS_CU_EACH / (elements < 64 ? 64 : elements));
+        s->batch = (int32_t)(each / (elements < 64 ? 64 : elements));
 }
 
 /* --------------------------------------------------------------------------------------- dealing out work */
@@ -4535,20 +4581,20 @@ struct bs_cu_deal {
 };
 
 /* A row with an image, or one that is cut into parts, goes to the whole block; others to at most as many workers as
- * they have `units`. */
+ * they have `units`, and to fewer where all rows together keep all of them busy: finding a row takes long. */
 __device__ inline bs_cu_deal bs_cu_deal_out(const bs_cu_work &w, bool whole, int32_t units, int32_t worker,
                                             int32_t workers)
 {
     bs_cu_deal d = {w.row, 1, w.end, w.part * workers + worker, w.parts * workers};
     if (whole || w.parts > 1 || w.end - w.row == 1)
         return d;
-    int32_t width = 1;
-    while (width < units && width * 2 <= workers)
-        width *= 2;
-    d.rows = workers / width;
-    d.row = worker / width < d.rows ? w.row + worker / width : d.end;
-    d.index = worker % width;
-    d.workers = width;
+    int32_t shift = 0;
+    while (1 << shift < units && 2 << shift <= workers && (w.end - w.row) << shift < workers)
+        shift++;
+    d.rows = workers >> shift;
+    d.row = worker >> shift < d.rows ? w.row + (worker >> shift) : d.end;
+    d.index = worker & ((1 << shift) - 1);
+    d.workers = 1 << shift;
     return d;
 }
 
@@ -4665,9 +4711,12 @@ __device__ __forceinline__ void bs_cu_walk_run(const bs_cu_walk<N> &k, bool four
     const int32_t unit = four ? 4 : 1, n2 = k.count[2], n3 = k.count[3] / unit;
     if (k.count[1] <= 0 || n2 <= 0 || n3 <= 0)
         return;
-    const int32_t s3 = d.workers % n3, s2 = d.workers / n3 % n2, s1 = d.workers / n3 / n2;
+    const bool line = k.count[1] == 1 && n2 == 1; /* no digit but the last: nothing to divide */
+    const int32_t over = line ? 0 : d.workers / n3, s3 = d.workers - over * n3, s2 = line ? 0 : over % n2,
+                  s1 = line ? 0 : over / n2;
+    const int32_t on = line ? d.index >= n3 : d.index / n3;
     for (int32_t d0 = 0; d0 < k.count[0]; d0++) {
-        int32_t d3 = d.index % n3, d2 = d.index / n3 % n2, d1 = d.index / n3 / n2;
+        int32_t d3 = line ? d.index : d.index - on * n3, d2 = line ? 0 : on % n2, d1 = line ? on : on / n2;
         while (d1 < k.count[1]) {
             int64_t at[N];
 #pragma unroll
@@ -7278,7 +7327,7 @@ enum {
 
 static void bs_cu_fill_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    bs_cu_move_cut(&n->out[0], bs_cu_elements(&n->out[0]), s);
+    bs_cu_move_cut(n, &n->out[0], bs_cu_elements(&n->out[0]), s);
 }
 
 static void bs_cu_paths_describe(const bs_cu_node *n, bs_device_step *s)
@@ -9133,23 +9182,28 @@ __device__ inline void bs_cu_sum_counts(const bs_cu_router &r)
     __syncthreads();
 }
 
-/* Takes the next place on a path for this thread's item, in the order of the threads; -1 where it has no path. Called
- * by all threads; the warps take turns. */
-__device__ inline int32_t bs_cu_take_next(const bs_cu_router &r, int32_t path)
+/* Takes from next[paths] the next place on a path for this thread's item, in the order of the threads; -1 where it has
+ * no path. Called by all threads; the warps take turns. */
+__device__ inline int32_t bs_cu_take_place(int32_t *next, int32_t path, int32_t paths)
 {
     const int32_t warp = bs_cu_warp(), lane = bs_cu_lane();
-    const uint32_t peers = bs_cu_peers(path, r.d.paths);
+    const uint32_t peers = bs_cu_peers(path, paths);
     const int32_t leader = peers ? __ffs((int)peers) - 1 : lane;
     int32_t first = 0;
     for (int32_t k = 0; k < bs_cu_warps(); k++) {
         if (k == warp && path >= 0 && lane == leader) {
-            first = r.next[path];
-            r.next[path] = first + __popc(peers);
+            first = next[path];
+            next[path] = first + __popc(peers);
         }
         __syncthreads();
     }
     first = __shfl_sync(0xffffffffu, first, leader);
     return path < 0 ? -1 : first + __popc(peers & bs_cu_lanes_below());
+}
+
+__device__ __forceinline__ int32_t bs_cu_take_next(const bs_cu_router &r, int32_t path)
+{
+    return bs_cu_take_place(r.next, path, r.d.paths);
 }
 
 /* ---------------------------------------------------------------------------------------------------- packing */
@@ -9452,25 +9506,71 @@ __device__ inline void bs_cu_take_turn(const bs_cu_router &r, bool ends)
 
 static_assert(BS_CU_SORT_STAGE * sizeof(uint64_t) <= BS_CU_WORKSPACE, "a stage of keys is sorted in the workspace");
 
-/* `chosen` has been the turn of each row, 0: none. Puts the due rows in order: by turn, then by row. */
-__device__ inline void bs_cu_begin_turns(const bs_cu_router &r)
+enum { BS_CU_TURNS_STAGE = 2 * BS_CU_THREADS }; /* words of a stage: sums of threads; then counts of turns */
+
+/* Puts the due rows in order, where there is room to count those of each turn. Returns how many they are. */
+__device__ inline int32_t bs_cu_count_turns(const bs_cu_router &r, int32_t turns)
+{
+    int32_t *next = reinterpret_cast<int32_t *>(r.stage + BS_CU_TURNS_STAGE);
+    const int32_t share = (turns + bs_cu_threads() - 1) / bs_cu_threads(),
+                  first = min(bs_cu_thread() * share, turns), last = min(first + share, turns);
+    int64_t own = 0, due;
+    for (int32_t k = bs_cu_thread(); k < turns; k += bs_cu_threads())
+        next[k] = 0;
+    __syncthreads();
+    for (int32_t row = bs_cu_thread(); row < r.rows; row += bs_cu_threads())
+        if (r.d.chosen[row] > 0)
+            atomicAdd(&next[r.d.chosen[row] - 1], 1);
+    __syncthreads();
+    for (int32_t k = first; k < last; k++)
+        own += next[k];
+    int64_t before = bs_cu_sum_before(own, reinterpret_cast<int64_t *>(r.stage), &due);
+    for (int32_t k = first; k < last; k++) {
+        const int32_t count = next[k];
+        next[k] = (int32_t)before;
+        before += count;
+    }
+    __syncthreads();
+    for (int32_t base = 0; base < r.rows; base += bs_cu_threads()) {
+        const int32_t row = base + bs_cu_thread(), turn = row < r.rows ? r.d.chosen[row] : 0;
+        const int32_t at = bs_cu_take_place(next, turn > 0 ? turn - 1 : -1, turns);
+        if (at >= 0)
+            r.d.inverse[at] = row;
+    }
+    return (int32_t)due;
+}
+
+/* The same by sorting. */
+__device__ inline int32_t bs_cu_sort_turns(const bs_cu_router &r)
 {
     uint64_t *keys = reinterpret_cast<uint64_t *>(r.d.work);
-    int32_t *state = bs_cu_trip(*r.t, r.s->router);
-    if (threadIdx.x == 0)
-        state[BS_CU_TURNS_DUE] = state[BS_CU_TURNS_TAKEN] = 0;
-    __syncthreads();
+    int64_t own = 0, due;
     for (int32_t row = bs_cu_thread(); row < r.rows; row += bs_cu_threads()) {
         const int32_t turn = r.d.chosen[row];
         keys[row] = (uint64_t)(turn > 0 ? (uint32_t)turn : UINT32_MAX) << 32 | (uint32_t)row;
-        r.d.chosen[row] = turn > 0 ? 0 : -1;
-        if (turn > 0)
-            atomicAdd(&state[BS_CU_TURNS_DUE], 1);
+        own += turn > 0;
     }
-    __syncthreads();
+    bs_cu_sum_before(own, reinterpret_cast<int64_t *>(r.stage), &due);
     bs_cu_sort_keys(keys, (uint32_t)r.rows, reinterpret_cast<uint64_t *>(r.t->workspace));
     for (int32_t k = bs_cu_thread(); k < r.rows; k += bs_cu_threads())
         r.d.inverse[k] = (int32_t)(uint32_t)keys[k];
+    return (int32_t)due;
+}
+
+/* `chosen` has been the turn of each row, 0: none. Puts the due rows in order: by turn, then by row. */
+__device__ inline void bs_cu_begin_turns(const bs_cu_router &r, int32_t turns)
+{
+    int32_t *state = bs_cu_trip(*r.t, r.s->router);
+    __syncthreads();
+    const bool few = turns <= r.stage_words - BS_CU_TURNS_STAGE;
+    const int32_t due = few ? bs_cu_count_turns(r, turns) : bs_cu_sort_turns(r);
+    __syncthreads();
+    for (int32_t row = bs_cu_thread(); row < r.rows; row += bs_cu_threads())
+        r.d.chosen[row] = r.d.chosen[row] > 0 ? 0 : -1;
+    if (threadIdx.x == 0) {
+        state[BS_CU_TURNS_DUE] = due;
+        state[BS_CU_TURNS_TAKEN] = 0;
+    }
     __syncthreads();
     bs_cu_take_turn(r, false);
 }
@@ -9550,7 +9650,7 @@ __device__ inline void bs_cu_loop_run(const bs_cu_tile &t, const bs_device_step 
     if (bs_cu_loop_fails(r, fault, s->domain))
         bs_cu_choose_none(r, 0, r.rows);
     if (rule.in_turn)
-        bs_cu_begin_turns(r);
+        bs_cu_begin_turns(r, rule.bound);
     else
         bs_cu_pack(r);
     if (rule.grows)
@@ -9638,7 +9738,7 @@ __device__ inline void bs_cu_loop_parent_run(const bs_cu_tile &t, const bs_devic
 static void bs_cu_loop_rows_describe(const bs_cu_node *n, bs_device_step *s)
 {
     memset(s->p, 0, sizeof s->p);
-    bs_cu_move_cut(&n->out[0], bs_cu_elements(&n->out[0]), s);
+    bs_cu_move_cut(n, &n->out[0], bs_cu_elements(&n->out[0]), s);
 }
 
 /* Operands: the rows of the loop's domain, and which of them. A row goes to each place along dimension 0, or is all. */
@@ -9832,7 +9932,7 @@ __device__ inline void bs_cu_matmul_run(const bs_cu_tile &t, const bs_device_ste
 
 static void bs_cu_store_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    bs_cu_move_cut(&n->out[0], bs_cu_elements(s->n_in ? &n->in[0] : &n->out[0]), s);
+    bs_cu_move_cut(n, &n->out[0], bs_cu_elements(s->n_in ? &n->in[0] : &n->out[0]), s);
 }
 
 enum { BS_CU_BEYOND_DOMAIN }; /* p: the domain whose rows were collected */
@@ -9840,7 +9940,7 @@ enum { BS_CU_BEYOND_DOMAIN }; /* p: the domain whose rows were collected */
 static void bs_cu_beyond_describe(const bs_cu_node *n, bs_device_step *s)
 {
     s->p[BS_CU_BEYOND_DOMAIN].i = n->graph->values[bs_node_in(n->graph, n->node)[0]].domain;
-    bs_cu_move_cut(&n->out[0], bs_cu_elements(&n->out[0]), s);
+    bs_cu_move_cut(n, &n->out[0], bs_cu_elements(&n->out[0]), s);
 }
 
 /* ------------------------------------------------------------------------------------------------------- rows */
@@ -10136,7 +10236,8 @@ __device__ inline void bs_cu_nms_pack_run(const bs_cu_tile &t, const bs_device_s
 /* ==== begin src/cuda/op_recurrent.cuh ========================================================= */
 /* op_recurrent.cuh - one step of an LSTM or a GRU.
  * A warp has one unit of up to four lines: all sums of the unit, so that only h' and c' are written. Its lanes take
- * every 32nd product, those of x and then those of h, and are joined in a fixed tree, however many lines there are.
+ * every 32nd group of four products, those of x and then those of h, and are joined in a fixed tree, however many lines
+ * there are.
  * Relies on linear_job.cuh for lines, and on ops/recurrent.c for weights and what follows the sums. Must never let rows
  * influence each other. */
 #ifndef BS_CUDA_OP_RECURRENT
@@ -10166,9 +10267,10 @@ static void bs_cu_lstm_describe(const bs_cu_node *n, bs_device_step *s)
 static constexpr bs_cu_describe bs_cu_gru_describe = bs_cu_lstm_describe;
 
 /* Lines of an operand: where they are, of which type, with which step. */
-struct bs_cu_recurrent_side {
-    const uint8_t *line[BS_CU_RECURRENT_LINES];
+template <int LINES> struct bs_cu_recurrent_side {
+    const uint8_t *line[LINES];
     int32_t dtype, step, n;
+    bool fours; /* adjacent and aligned */
 };
 
 __device__ __forceinline__ int32_t bs_cu_recurrent_step(const bs_device_operand *o)
@@ -10181,62 +10283,85 @@ __device__ inline uint8_t *bs_cu_recurrent_at(const bs_cu_tile &t, const bs_cu_w
                                               int32_t line)
 {
     const int32_t lines = bs_cu_linear_lines(o);
+    if (lines == 1)
+        return bs_cu_row(t, o, w.row + line);
     return bs_cu_row(t, o, w.row + line / lines) + bs_cu_linear_offset(o, line % lines) * bs_cu_bytes(o->dtype);
 }
 
-__device__ inline bs_cu_recurrent_side bs_cu_recurrent_side_of(const bs_cu_tile &t, const bs_cu_work &w,
-                                                               const bs_device_operand *o, int32_t line, int32_t count)
+template <int LINES>
+__device__ inline bs_cu_recurrent_side<LINES> bs_cu_recurrent_side_of(const bs_cu_tile &t, const bs_cu_work &w,
+                                                                      const bs_device_operand *o, int32_t line,
+                                                                      int32_t count)
 {
-    bs_cu_recurrent_side side;
-#pragma unroll
-    for (int32_t i = 0; i < BS_CU_RECURRENT_LINES; i++)
-        side.line[i] = bs_cu_recurrent_at(t, w, o, line + min(i, count - 1));
+    bs_cu_recurrent_side<LINES> side;
     side.dtype = o->dtype;
     side.step = bs_cu_recurrent_step(o);
     side.n = o->dim[o->rank - 1];
+    side.fours = side.step == 1;
+#pragma unroll
+    for (int32_t i = 0; i < LINES; i++) {
+        side.line[i] = bs_cu_recurrent_at(t, w, o, line + min(i, count - 1));
+        side.fours = side.fours && bs_cu_aligned(side.line[i], bs_cu_bytes(side.dtype), 0);
+    }
     return side;
 }
 
-template <int BYTES> __device__ __forceinline__ float bs_cu_recurrent_weight(const uint8_t *line, int32_t k)
+/* Elements k .. k + 3 of a line; zeros beyond its end. */
+template <int LINES>
+__device__ __forceinline__ float4 bs_cu_recurrent_four(const bs_cu_recurrent_side<LINES> &x, int32_t i, int32_t k)
 {
-    return BYTES == 4 ? reinterpret_cast<const float *>(line)[k]
-                      : bs_cu_half_from(reinterpret_cast<const uint16_t *>(line)[k]);
+    if (x.fours && k + 4 <= x.n)
+        return bs_cu_get_quad(x.line[i], x.dtype, k);
+    float v[4];
+#pragma unroll
+    for (int32_t e = 0; e < 4; e++)
+        v[e] = k + e < x.n ? bs_cu_get(x.line[i], x.dtype, (int64_t)(k + e) * x.step) : 0.0f;
+    return make_float4(v[0], v[1], v[2], v[3]);
 }
 
-/* Adds to columns FIRST .. of a unit this lane's products of x (or h). */
-template <bool GRU, bool OF_H, int BYTES>
-__device__ __forceinline__ void bs_cu_recurrent_add(const bs_cu_recurrent_side &x, const uint8_t *weights,
+/* Adds to columns FIRST .. of a unit this lane's products of x (or h). Lines of weights end in zeros, at 16 bytes. */
+template <bool GRU, bool OF_H, int BYTES, int LINES>
+__device__ __forceinline__ void bs_cu_recurrent_add(const bs_cu_recurrent_side<LINES> &x, const uint8_t *weights,
                                                     int32_t hidden, int32_t unit,
-                                                    float (&sum)[BS_RECURRENT_COLUMNS][BS_CU_RECURRENT_LINES])
+                                                    float (&sum)[BS_RECURRENT_COLUMNS][LINES])
 {
     enum { GATES = GRU ? 3 : 4, FIRST = OF_H ? BS_RECURRENT_COLUMNS - GATES : 0 };
     const int64_t line_bytes = bs_linear_line_bytes(x.n, BYTES);
-#pragma unroll 1
-    for (int32_t k = bs_cu_lane(); k < x.n; k += 32) {
-        float v[BS_CU_RECURRENT_LINES];
-#pragma unroll
-        for (int32_t i = 0; i < BS_CU_RECURRENT_LINES; i++)
-            v[i] = bs_cu_get(x.line[i], x.dtype, (int64_t)k * x.step);
+#pragma unroll 2
+    for (int32_t k = 4 * bs_cu_lane(); k < x.n; k += 128) {
+        float4 v[LINES], b[GATES];
 #pragma unroll
         for (int32_t gate = 0; gate < GATES; gate++) {
             const int64_t line = (int64_t)bs_recurrent_gate(GRU, OF_H, gate) * hidden + unit;
-            const float b = bs_cu_recurrent_weight<BYTES>(weights + line * line_bytes, k);
-#pragma unroll
-            for (int32_t i = 0; i < BS_CU_RECURRENT_LINES; i++)
-                sum[FIRST + gate][i] = fmaf(v[i], b, sum[FIRST + gate][i]);
+            b[gate] = bs_cu_get_quad(weights + line * line_bytes, BYTES == 4 ? BS_F32 : BS_F16, k);
         }
+#pragma unroll
+        for (int32_t i = 0; i < LINES; i++)
+            v[i] = bs_cu_recurrent_four(x, i, k);
+#pragma unroll
+        for (int32_t gate = 0; gate < GATES; gate++)
+#pragma unroll
+            for (int32_t i = 0; i < LINES; i++) {
+                float *to = &sum[FIRST + gate][i];
+                *to = fmaf(v[i].x, b[gate].x, *to);
+                *to = fmaf(v[i].y, b[gate].y, *to);
+                *to = fmaf(v[i].z, b[gate].z, *to);
+                *to = fmaf(v[i].w, b[gate].w, *to);
+            }
     }
 }
 
 /* x is what the products would be: one lane begins with them. */
-template <bool GRU>
-__device__ __forceinline__ void bs_cu_recurrent_begin(const bs_cu_recurrent_side &x, int32_t hidden, int32_t unit,
-                                                      float (&sum)[BS_RECURRENT_COLUMNS][BS_CU_RECURRENT_LINES])
+template <bool GRU, int LINES>
+__device__ __forceinline__ void bs_cu_recurrent_begin(const bs_cu_recurrent_side<LINES> &x, int32_t hidden,
+                                                      int32_t unit, float (&sum)[BS_RECURRENT_COLUMNS][LINES])
 {
     if (bs_cu_lane() > 0)
         return;
+#pragma unroll
     for (int32_t gate = 0; gate < (GRU ? 3 : 4); gate++)
-        for (int32_t i = 0; i < BS_CU_RECURRENT_LINES; i++) {
+#pragma unroll
+        for (int32_t i = 0; i < LINES; i++) {
             const int64_t at = (int64_t)bs_recurrent_gate(GRU, false, gate) * hidden + unit;
             sum[gate][i] = bs_cu_get(x.line[i], x.dtype, at * x.step);
         }
@@ -10262,37 +10387,52 @@ __device__ __forceinline__ void bs_cu_recurrent_finish(const bs_cu_tile &t, cons
     bs_cu_put(bs_cu_recurrent_at(t, w, h_out, line), h_out->dtype, (int64_t)unit * bs_cu_recurrent_step(h_out), h);
 }
 
-/* One unit of lines line .. line + count, by a warp. */
-template <bool GRU, int BYTES>
+/* One unit of lines line .. line + count, LINES at most, by a warp. */
+template <bool GRU, int BYTES, int LINES>
 __device__ inline void bs_cu_recurrent_unit(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
                                             int32_t line, int32_t count, int32_t unit)
 {
-    const bs_cu_recurrent_side x = bs_cu_recurrent_side_of(t, w, bs_cu_in(t, s, 0), line, count),
-                               h = bs_cu_recurrent_side_of(t, w, bs_cu_in(t, s, 1), line, count);
+    const bs_cu_recurrent_side<LINES> x = bs_cu_recurrent_side_of<LINES>(t, w, bs_cu_in(t, s, 0), line, count),
+                                      h = bs_cu_recurrent_side_of<LINES>(t, w, bs_cu_in(t, s, 1), line, count);
     const int64_t lines = (int64_t)bs_recurrent_gates(GRU) * h.n; /* as bs_recurrent_place */
     const int32_t inputs = s->p[BS_CU_RECURRENT_PROJECTED].i ? 0 : x.n;
     const uint8_t *of_x = bs_cu_prepared(t, s),
                   *of_h = of_x + 4 * bs_aligned_floats(lines * (bs_linear_line_bytes(inputs, BYTES) / 4)),
                   *biases = of_h + 4 * bs_aligned_floats(lines * (bs_linear_line_bytes(h.n, BYTES) / 4));
     const float *bias = reinterpret_cast<const float *>(biases) + unit;
-    float sum[BS_RECURRENT_COLUMNS][BS_CU_RECURRENT_LINES] = {};
+    float sum[BS_RECURRENT_COLUMNS][LINES] = {};
     if (inputs > 0)
         bs_cu_recurrent_add<GRU, false, BYTES>(x, of_x, h.n, unit, sum);
     else
         bs_cu_recurrent_begin<GRU>(x, h.n, unit, sum);
     bs_cu_recurrent_add<GRU, true, BYTES>(h, of_h, h.n, unit, sum);
+    float mine[BS_RECURRENT_COLUMNS]; /* of line `lane` */
 #pragma unroll
-    for (int32_t i = 0; i < BS_CU_RECURRENT_LINES; i++) {
-        float sums[BS_RECURRENT_COLUMNS];
+    for (int32_t k = 0; k < BS_RECURRENT_COLUMNS; k++)
 #pragma unroll
-        for (int32_t k = 0; k < BS_RECURRENT_COLUMNS; k++) {
+        for (int32_t i = 0; i < LINES; i++) {
+#pragma unroll
             for (int32_t m = 16; m > 0; m /= 2)
                 sum[k][i] += __shfl_xor_sync(0xffffffffu, sum[k][i], m);
-            sums[k] = sum[k][i] + bias[(int64_t)k * h.n];
+            mine[k] = i == 0 || bs_cu_lane() == i ? sum[k][i] : mine[k];
         }
-        if (bs_cu_lane() == i && i < count)
-            bs_cu_recurrent_finish<GRU>(t, s, w, line + i, unit, sums);
-    }
+    if (bs_cu_lane() >= count)
+        return;
+#pragma unroll
+    for (int32_t k = 0; k < BS_RECURRENT_COLUMNS; k++)
+        mine[k] += bias[(int64_t)k * h.n];
+    bs_cu_recurrent_finish<GRU>(t, s, w, line + bs_cu_lane(), unit, mine);
+}
+
+/* One line alone does a quarter of the arithmetic. */
+template <bool GRU, int BYTES>
+__device__ __forceinline__ void bs_cu_recurrent_lines(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
+                                                      int32_t line, int32_t count, int32_t unit)
+{
+    if (count == 1)
+        bs_cu_recurrent_unit<GRU, BYTES, 1>(t, s, w, line, count, unit);
+    else
+        bs_cu_recurrent_unit<GRU, BYTES, BS_CU_RECURRENT_LINES>(t, s, w, line, count, unit);
 }
 
 template <bool GRU>
@@ -10313,9 +10453,9 @@ __device__ inline void bs_cu_recurrent_run(const bs_cu_tile &t, const bs_device_
         const int32_t line = (int32_t)(item % groups) * BS_CU_RECURRENT_LINES, unit = (int32_t)(item / groups);
         const int32_t count = min((int32_t)BS_CU_RECURRENT_LINES, lines - line);
         if (s->p[BS_CU_RECURRENT_HALF].i)
-            bs_cu_recurrent_unit<GRU, 2>(t, s, w, line, count, unit);
+            bs_cu_recurrent_lines<GRU, 2>(t, s, w, line, count, unit);
         else
-            bs_cu_recurrent_unit<GRU, 4>(t, s, w, line, count, unit);
+            bs_cu_recurrent_lines<GRU, 4>(t, s, w, line, count, unit);
     }
 }
 
@@ -12297,6 +12437,7 @@ struct bs_cu_tables {
     bs_device_operand *operands;
     uint32_t *given;
     int32_t n_steps, n_operands, n_given;
+    int32_t blocks; /* that keep the device busy; 1 for the steps of a tile */
     bool cublas;   /* large linears go to it */
     bool overflow; /* a stride, an extent or a number of blocks beyond 31 bits, or a table that is full */
     int32_t too_many; /* the node of a step that writes more elements of a row than 31 bits count; 0: none */
@@ -12726,14 +12867,23 @@ static bool bs_cu_countable(const bs_device_operand *o)
     return elements <= INT32_MAX;
 }
 
+/* Rows that a domain can have. */
+static int64_t bs_cu_most_rows(const bs_plan *p, int32_t domain)
+{
+    int64_t per_row = 1;
+    for (; p->graph->domains[domain].kind == BS_DOMAIN_PATH; domain = p->graph->domains[domain].parent)
+        per_row *= p->graph->routers[p->graph->domains[domain].router].max_paths_per_cell;
+    return per_row * p->domains[domain].max_rows;
+}
+
 /* What describe functions are given about the node of a step that has its operands. */
 static bs_cu_node bs_cu_node_of(const bs_device_client *c, const bs_device_step *s, const bs_device_operand *all,
-                                const bs_instr *i)
+                                const bs_instr *i, int32_t blocks)
 {
     const bs_node *node = &c->graph->nodes[s->node];
     const bs_device_operand *in = all + s->operands;
-    const bs_cu_node n = {
-        c->graph, c->plan, node, &c->plan->nodes[s->node], node->params, in, in + s->n_in, i};
+    const bs_cu_node n = {c->graph, c->plan,   node, &c->plan->nodes[s->node],         node->params,
+                          in,       in + s->n_in, i, bs_cu_most_rows(c->plan, s->domain), blocks};
     return n;
 }
 
@@ -12774,7 +12924,7 @@ static void bs_cu_step(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
         l->too_many = bs_cu_countable(&operands[k]) ? l->too_many : i->node;
     if (l->overflow || l->too_many)
         return; /* nothing is launched, and describe functions could overflow */
-    const bs_cu_node n = bs_cu_node_of(l->client, s, l->operands, i);
+    const bs_cu_node n = bs_cu_node_of(l->client, s, l->operands, i, l->blocks);
     const bool moves = i->kind == BS_INSTR_MOVE;
     if (!moves || n.out->base != 0 || n.out->place == BS_AT_TILE) { /* else an output that is not bound */
         const bs_cu_description *d = moves ? &bs_cu_move_of(i)->description : &bs_cu_ops[node->op];
@@ -12790,15 +12940,6 @@ static void bs_cu_step(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
 
 /* ----------------------------------------------------------------------------------------------- launches */
 
-/* Rows that a domain can have. */
-static int64_t bs_cu_most_rows(const bs_cu_tables *l, int32_t domain)
-{
-    int64_t per_row = 1;
-    for (; l->graph->domains[domain].kind == BS_DOMAIN_PATH; domain = l->graph->domains[domain].parent)
-        per_row *= l->graph->routers[l->graph->domains[domain].router].max_paths_per_cell;
-    return per_row * l->plan->domains[domain].max_rows;
-}
-
 /* Work items of steps that run together, at most: paths of one router share its rows. */
 static int64_t bs_cu_most_work_items(const bs_cu_tables *l, int32_t first, int32_t count)
 {
@@ -12809,8 +12950,8 @@ static int64_t bs_cu_most_work_items(const bs_cu_tables *l, int32_t first, int32
     for (int32_t k = first; k < first + count; k++) {
         const bs_device_step *s = &l->steps[k];
         const bs_domain *d = &g->domains[s->domain];
-        apart += bs_ceil_div(bs_cu_most_rows(l, s->domain), s->batch) * s->parts;
-        rows = bs_cu_most_rows(l, s->domain);
+        apart += bs_ceil_div(bs_cu_most_rows(l->plan, s->domain), s->batch) * s->parts;
+        rows = bs_cu_most_rows(l->plan, s->domain);
         batch = bs_min_i32(batch, s->batch);
         parts = bs_max_i32(parts, s->parts);
         one = one && d->kind == BS_DOMAIN_PATH && (k == first || d->router == router);
@@ -12883,7 +13024,9 @@ static void bs_cu_launch_steps(bs_cu_tables *l, bs_cu_launches *to, int32_t firs
 static void bs_cu_launch_region(bs_cu_tables *l, bs_cu_launches *to, const bs_region *region, bs_device_part *parts)
 {
     const bs_plan *p = l->plan;
+    const int32_t blocks = l->blocks;
     int64_t tiles = 0;
+    l->blocks = 1;
     for (int32_t k = region->first; k < region->first + region->count; k++) {
         const bs_part *part = &p->parts[p->region_parts[k]];
         bs_device_part *d = &parts[k];
@@ -12893,9 +13036,10 @@ static void bs_cu_launch_region(bs_cu_tables *l, bs_cu_launches *to, const bs_re
         d->count = part->count;
         for (int32_t i = 0; i < part->count; i++)
             bs_cu_step(l, &p->instrs[part->first + i], &l->steps[l->n_steps++]);
-        const int64_t most = bs_ceil_div(bs_cu_most_rows(l, part->domain), d->tile_rows);
+        const int64_t most = bs_ceil_div(bs_cu_most_rows(l->plan, part->domain), d->tile_rows);
         tiles = part->router ? (d->tile_rows == 1 && tiles > most ? tiles : most + (k - region->first) + 1) : most;
     }
+    l->blocks = blocks;
     bs_cu_add_launch(l, to, BS_CU_none, region->first, region->count, tiles);
 }
 
@@ -12973,10 +13117,11 @@ __device__ inline const bs_device_step *bs_cu_find_step(const bs_cu_tile &t, int
             const int32_t k = __ffs((int)beyond) - 1;
             const bs_device_step *s = t.program->steps + first + base + k;
             item -= __shfl_sync(0xffffffffu, until - items, k);
-            w->row = item / s->parts * s->batch;
+            const int32_t parts = s->parts, batch = parts == 1 ? item : item / parts;
+            w->row = batch * s->batch;
             w->end = min(w->row + s->batch, bs_cu_count(t, s->domain));
-            w->part = item % s->parts;
-            w->parts = s->parts;
+            w->part = item - batch * parts;
+            w->parts = parts;
             return s;
         }
         item -= __shfl_sync(0xffffffffu, until, 31);
@@ -13022,10 +13167,13 @@ __global__ void __launch_bounds__(256, KERNEL <= BS_CU_patch_features || KERNEL 
         return;
     }
     bs_cu_work w;
-    if (bs_cu_failed(program))
+    const bool failed = bs_cu_has_failed(program); /* read together with what finds the step: neither waits */
+    const bs_device_step *s = bs_cu_find_step(t, first, count, (int32_t)blockIdx.x, &w);
+    if (__syncthreads_or(failed || !s))
         return;
     for (int32_t item = (int32_t)blockIdx.x; item < items; item += (int32_t)gridDim.x) {
-        const bs_device_step *s = bs_cu_find_step(t, first, count, item, &w);
+        if (item != (int32_t)blockIdx.x)
+            s = bs_cu_find_step(t, first, count, item, &w);
         if (!s)
             return;
         if (bs_cu_wants_kernel(t, s))
@@ -13465,7 +13613,8 @@ struct bs_device_session {
 #endif
     int32_t n_lanes;
     bool has_event, lowered, in_flight, any_staged, has_segments;
-    bool varies; /* extents are known only when a run begins */
+    bool varies; /* what there is to do is known only when a run begins, or when routers have decided */
+    bool loops;  /* a loop at top level makes as many trips as a run says, and a graph can go round it */
     int32_t launch_mode; /* bs_launch_mode */
     bool capturing, replays, no_graph;
     cudaGraph_t graph;
@@ -13478,6 +13627,16 @@ struct bs_device_session {
     bs_buffer *bound; /* [nodes] of the last run */
     bs_cu_bound *at;  /* [nodes] */
 };
+
+/* Whether a graph that is captured has conditional nodes: with AUTO those of loops that would else be captured with all
+ * trips that their bound allows. */
+static inline bool bs_cu_has_nodes(const bs_device_session *s)
+{
+    return s->launch_mode == BS_LAUNCH_CONDITIONAL || (s->launch_mode == BS_LAUNCH_AUTO && s->loops);
+}
+
+/* Blocks of a launch that keep the device busy. */
+static inline int32_t bs_cu_busy_blocks(const bs_device_session *s) { return 2 * s->device->multiprocessors; }
 
 /* -------------------------------------------------------------------------------------------------- memory */
 
@@ -13633,6 +13792,20 @@ static bs_status bs_cu_session_streams(bs_device_session *s, bs_error *error)
     return status;
 }
 
+/* Whether a run says how many trips a loop at top level makes. */
+static bool bs_cu_goes_round(const bs_plan *plan)
+{
+    const bs_graph *g = plan->graph;
+    bool any = false;
+    for (int32_t r = 1; r < g->n_routers; r++) {
+        const bs_router_info *loop = &g->routers[r];
+        any = any || (loop->bound > 0 && !plan->routers[r].in_tile &&
+                      (loop->count || bs_node_in(g, &g->nodes[loop->again])[0] ||
+                       (loop->trips >= 0 && !bs_dim_is_const(g, loop->trips))));
+    }
+    return any;
+}
+
 static bs_status bs_cu_state_open(bs_device *device, const bs_device_client *client, uint8_t *memory, uint8_t *pinned,
                                     bs_device_session **session, bs_error *error)
 {
@@ -13647,7 +13820,8 @@ static bs_status bs_cu_state_open(bs_device *device, const bs_device_client *cli
     s->pinned = pinned;
     s->threads = BS_CU_THREADS;
     s->has_segments = layout.segments_at < layout.tables_bytes;
-    s->varies = bs_graph_varies(client->graph);
+    s->varies = bs_graph_varies(client->graph) || client->graph->n_routers > 1;
+    s->loops = s->device->conditional && bs_cu_goes_round(client->plan);
     s->launch_mode = client->plan->desc.launch_mode;
     bs_cu_session_program(s);
     void *there = NULL;
@@ -14046,6 +14220,7 @@ static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
     l.bound = s->at;
     l.memory = (uint64_t)(uintptr_t)s->memory;
     l.weights = (uint64_t)(uintptr_t)s->client->weights;
+    l.blocks = bs_cu_busy_blocks(s);
 #ifndef BS_NO_CUBLAS
     l.cublas = s->cublas != NULL;
 #endif
@@ -14182,7 +14357,8 @@ static bs_status bs_cu_run_cublas(bs_device_session *s, const bs_cu_launch *l, b
         const bs_device_step *step = bs_cu_table<bs_device_step>(s, s->layout.steps_at) + k;
         const bs_device_operand x = bs_cu_operand_here(s, step->operands),
                                 y = bs_cu_operand_here(s, step->operands + step->n_in);
-        bs_cu_node n = bs_cu_node_of(c, step, bs_cu_table<bs_device_operand>(s, s->layout.operands_at), NULL);
+        bs_cu_node n = bs_cu_node_of(c, step, bs_cu_table<bs_device_operand>(s, s->layout.operands_at), NULL,
+                                    bs_cu_busy_blocks(s));
         n.in = &x;
         n.out = &y;
         if (!here || !bs_cu_linear_cublas(s->cublas, s->stream, &n, step, c->weights + step->prepared,
@@ -14194,7 +14370,9 @@ static bs_status bs_cu_run_cublas(bs_device_session *s, const bs_cu_launch *l, b
 }
 #endif
 
-enum { BS_CU_FILL = 8 }; /* blocks for a multiprocessor that has work enough */
+/* Blocks for a multiprocessor that has work enough. As many as are there at a time, 1, 2, 3 or 6, divide it: none is
+ * left for a last round alone. */
+enum { BS_CU_FILL = 6 };
 
 static bs_status bs_cu_run_launch(bs_device_session *s, const bs_cu_launch *l, bs_error *error)
 {
@@ -14295,7 +14473,7 @@ static void bs_cu_drop_graph(bs_device_session *s)
 static bs_status bs_cu_capture_open(bs_device_session *s, bs_error *error)
 {
 #if BS_CU_CONDITIONAL
-    if (s->launch_mode == BS_LAUNCH_CONDITIONAL)
+    if (bs_cu_has_nodes(s))
         return bs_cu_check(cudaStreamBeginCaptureToGraph(s->private_stream, s->graph, s->last ? &s->last : NULL, NULL,
                                                          s->last ? 1 : 0, cudaStreamCaptureModeThreadLocal),
                            "capturing", error);
@@ -14308,7 +14486,7 @@ static bs_status bs_cu_capture_close(bs_device_session *s, bs_error *error)
     cudaGraph_t captured = NULL;
     bs_status status = BS_OK;
 #if BS_CU_CONDITIONAL
-    if (s->launch_mode == BS_LAUNCH_CONDITIONAL) {
+    if (bs_cu_has_nodes(s)) {
         cudaStreamCaptureStatus active;
         const cudaGraphNode_t *nodes = NULL;
         size_t count = 0;
@@ -14325,7 +14503,7 @@ static bs_status bs_cu_capture_close(bs_device_session *s, bs_error *error)
 #endif
     const bs_status ended = bs_cu_check(cudaStreamEndCapture(s->private_stream, &captured), "capturing",
                                         status == BS_OK ? error : NULL);
-    if (s->launch_mode != BS_LAUNCH_CONDITIONAL)
+    if (!bs_cu_has_nodes(s))
         s->graph = captured;
     return status == BS_OK ? ended : status;
 }
@@ -14374,7 +14552,7 @@ static bs_status bs_cu_graph_begin(bs_device_session *s, bs_error *error)
 {
     bs_status status = BS_OK;
 #if BS_CU_CONDITIONAL
-    if (s->launch_mode == BS_LAUNCH_CONDITIONAL)
+    if (bs_cu_has_nodes(s))
         status = bs_cu_check(cudaGraphCreate(&s->graph, 0), "making a graph", error);
 #endif
     s->last = NULL;
@@ -14409,7 +14587,7 @@ static void bs_cu_graph_give_up(bs_device_session *s)
 {
     cudaGraph_t captured = NULL;
     if (s->capturing && cudaStreamEndCapture(s->private_stream, &captured) == cudaSuccess && captured &&
-        captured != s->graph && s->launch_mode != BS_LAUNCH_CONDITIONAL) /* that one's are parts of its graph */
+        captured != s->graph && !bs_cu_has_nodes(s)) /* that one's are parts of its graph */
         cudaGraphDestroy(captured);
     cudaGetLastError();
     bs_cu_drop_graph(s);
@@ -14424,7 +14602,8 @@ static void bs_cu_graph_give_up(bs_device_session *s)
 /* A loop at top level that is being launched or captured. */
 struct bs_cu_round {
     int32_t begin, again; /* the launches of its decisions */
-    int32_t trips;        /* so far */
+    int32_t trips;        /* so far; captured so far of a WHILE node's */
+    bool around_others;   /* loops stand in it */
     bs_cu_handle handle;  /* of its WHILE node, */
     cudaGraphNode_t node; /* which is this, */
     cudaGraph_t around;   /* and stands in this graph */
@@ -14438,6 +14617,7 @@ struct bs_cu_rounds {
 enum {
     BS_CU_TRIPS_FIRST = 8,   /* in mode STREAM the host asks after 8 trips, 16, 32, then every 64 */
     BS_CU_TRIPS = 64,
+    BS_CU_TRIPS_A_ROUND = 4, /* of a WHILE node without loops in it: a round takes as long as two launches or three */
     BS_CU_UNROLLED = 1 << 12 /* launches of a graph without WHILE nodes, at most */
 };
 
@@ -14516,11 +14696,13 @@ static bs_status bs_cu_close_while(bs_device_session *s, const bs_cu_round *r, b
 /* Behind launch k, the first decision of a loop. */
 static bs_status bs_cu_enter_loop(bs_device_session *s, bs_cu_rounds *rounds, int32_t k, bs_error *error)
 {
+    for (int32_t i = 0; i < rounds->count; i++)
+        rounds->list[i].around_others = true;
     bs_cu_round *r = &rounds->list[rounds->count++]; /* the builder bounds how deep loops nest */
     memset(r, 0, sizeof *r);
     r->begin = k;
     r->again = bs_cu_again_of(s, k);
-    return s->launch_mode == BS_LAUNCH_CONDITIONAL && s->capturing ? bs_cu_open_while(s, r, error) : BS_OK;
+    return bs_cu_has_nodes(s) && s->capturing ? bs_cu_open_while(s, r, error) : BS_OK;
 }
 
 /* Trips that the host launches of a loop, at most: where an extent that it knows says how many, those. A graph serves
@@ -14544,13 +14726,15 @@ static bool bs_cu_asks_after(const bs_device_session *s, const bs_router_info *l
 static bs_status bs_cu_leave_loop(bs_device_session *s, bs_cu_rounds *rounds, int32_t *k, bs_error *error)
 {
     bs_cu_round *r = &rounds->list[rounds->count - 1];
-    if (s->launch_mode == BS_LAUNCH_CONDITIONAL && s->capturing) {
-        rounds->count--;
-        return bs_cu_close_while(s, r, error);
-    }
     const bs_router_info *loop = bs_cu_loop_of(s, r->begin);
     bs_status status = BS_OK;
     bool more = ++r->trips < bs_cu_most_trips(s, loop);
+    if (bs_cu_has_nodes(s) && s->capturing) {
+        more = more && !r->around_others && r->trips < BS_CU_TRIPS_A_ROUND;
+        *k = more ? r->begin : *k;
+        rounds->count -= !more;
+        return more ? BS_OK : bs_cu_close_while(s, r, error);
+    }
     if (more && bs_cu_asks_after(s, loop, r->trips))
         status = bs_cu_ask_host(s, *k, 1, &more, error);
     *k = more ? r->begin : *k;
@@ -14684,7 +14868,7 @@ static bs_status bs_cu_run_lowered(bs_device_session *s, int32_t first, int32_t 
             status = bs_cu_leave_loop(s, &rounds, &k, error);
         k += branch > 0 ? branch : 1;
     }
-    if (decides && rounds.count > 0) /* it failed within */
+    if (bs_cu_has_nodes(s) && s->capturing && rounds.count > 0) /* it failed within */
         s->graph = rounds.list[0].around;
     return status;
 }
@@ -14703,7 +14887,7 @@ static bool bs_cu_wants_graph(const bs_device_session *s, bool like)
 {
     const bool wanted = s->launch_mode == BS_LAUNCH_GRAPH || s->launch_mode == BS_LAUNCH_CONDITIONAL ||
                         (s->launch_mode == BS_LAUNCH_AUTO && like);
-    const bool unrolls = s->launch_mode != BS_LAUNCH_CONDITIONAL;
+    const bool unrolls = !bs_cu_has_nodes(s);
     if (!wanted || s->no_graph || bs_plan_streams(s->client->plan) || (unrolls && bs_cu_unrolled(s) == BS_CU_UNROLLED))
         return false;
     for (int32_t k = 0; k < s->launches.count; k++)

@@ -75,6 +75,24 @@ typedef struct cuda_exits_desc {
 } cuda_exits_desc;
 bool cuda_net_exits(cuda_net *net, const cuda_exits_desc *desc);
 
+/* Rows [width] to which each of `trips` trips adds what they began with: what a trip costs. */
+typedef struct cuda_trips_desc {
+    int32_t rows, width, trips;
+} cuda_trips_desc;
+bool cuda_net_trips(cuda_net *net, const cuda_trips_desc *desc);
+
+/* An LSTM over sequences [steps, width], products with the inputs before the loop; gives the last h [hidden]. */
+typedef struct cuda_lstm_desc {
+    int32_t rows, steps, width, hidden;
+} cuda_lstm_desc;
+bool cuda_net_lstm(cuda_net *net, const cuda_lstm_desc *desc);
+
+/* Complete binary trees, level by level: a vertex [hidden] is tanh(W [left; right] + b + x). leaves: a power of 2. */
+typedef struct cuda_trees_desc {
+    int32_t trees, leaves, hidden;
+} cuda_trees_desc;
+bool cuda_net_trees(cuda_net *net, const cuda_trees_desc *desc);
+
 /* A super-resolution model on a frame of edges and noise. large: its large net on every cell; else routed with
  * `budget`. */
 bool cuda_net_sr(cuda_net *net, const char *model, int32_t width, int32_t height, bool large, float budget);

@@ -5,10 +5,15 @@
 #include "trees.h"
 
 #include "brainstorm.h"
-#include "cuda_cpu/control.h"
+#include "cuda_counted.h"
 #include "plan/plan.h"
 
-enum { SLOTS = TREES_SLOTS, WIDTH = 6, MOST = 64 /* levels */ };
+enum {
+    SLOTS = TREES_SLOTS,
+    WIDTH = 6,
+    MOST = 64,  /* levels */
+    MANY = 6000 /* more than a device counts the rows of: it sorts them */
+};
 
 static BS_ALIGNED uint8_t persistent[2][8 << 20], transient[2][4 << 20], staging[1 << 16], device_memory[4096];
 static bs_error error;
@@ -40,8 +45,8 @@ static bs_graph *vertices(side *s, int32_t bound, bool image)
                    level = bs_levels(g, children), twin = bs_levels(g, children); /* at one time, with one scratch */
     const bs_shape shape = image ? (bs_shape){4, {n, 1, 2, 3}} : BS_SHAPE2(n, WIDTH);
     const bs_value rows = bs_rows(g, bs_input(g, "x", BS_F32, shape), none);
-    const bs_value early = bs_rows(g, bs_input(g, "early", BS_I32, BS_SHAPE2(n, 1)), rows);
-    const bs_router loop = bs_loop_begin(g, rows, bs_sub(g, bs_rows(g, level, rows), early),
+    const bs_value sooner = bs_rows(g, bs_input(g, "early", BS_I32, BS_SHAPE2(n, 1)), rows);
+    const bs_router loop = bs_loop_begin(g, rows, bs_sub(g, bs_rows(g, level, rows), sooner),
                                          &(bs_loop_desc){.name = "tree", .bound = bound, .in_turn = 1});
     const bs_value h = bs_loop_carry(g, loop, rows), of = bs_scatter(g, loop, 0, bs_rows(g, children, rows));
     bs_value sum = bs_scatter(g, loop, 0, rows);
@@ -143,8 +148,9 @@ static bool both_alike(void)
 static void test_shapes(int32_t launch_mode, bool image)
 {
     static const int32_t rows[] = {100, 1, 33, 9};
-    side_open(&cpu, MOST, image, 0);
-    side_open(&gpu, MOST, image, launch_mode);
+    const int32_t bound = launch_mode == BS_LAUNCH_CONDITIONAL ? MANY : MOST;
+    side_open(&cpu, bound, image, 0);
+    side_open(&gpu, bound, image, launch_mode);
     check(cpu.session && gpu.session, "sessions open: %s", error.message);
     for (int32_t shape = 0; cpu.session && gpu.session && shape < 3; shape++)
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -171,18 +177,18 @@ static void test_levels(int32_t launch_mode)
     static const int32_t rows[3] = {2, 20, 50};
     side_open(&gpu, 50, false, launch_mode);
     for (int32_t i = 0; gpu.session && i < 3; i++) {
-        struct cuda_cpu_counts c = {0};
+        cuda_counts c = {0};
         trees_make(&t, rows[i], SLOTS, 0, 3);
         for (int32_t run = 0; run < 3; run++) {
-            cuda_cpu_counts_reset();
+            cuda_counts_reset();
             side_run(&gpu, false);
-            cuda_cpu_counts_get(&c);
+            cuda_counts_get(&c);
         }
         launches[i] = c.launches + c.graph_launches;
         waits[i] = c.synchronisations;
         check(gpu.status == BS_OK && t.depth == rows[i], "%d levels run", t.depth);
     }
-    if (gpu.session && launch_mode == BS_LAUNCH_CONDITIONAL)
+    if (COUNTED && gpu.session && launch_mode == BS_LAUNCH_CONDITIONAL)
         check(launches[0] == launches[2] && waits[0] == waits[2], "launches %d %d %d, waits %d %d %d do not grow",
               (int)launches[0], (int)launches[1], (int)launches[2], (int)waits[0], (int)waits[1], (int)waits[2]);
     side_close(&gpu);
@@ -235,7 +241,7 @@ static void test_ring(int32_t launch_mode)
     bs_loop_end(g, loop, none);
     bs_output(g, "y", bs_collect(g, end));
     side_start(&gpu, g, launch_mode);
-    check(gpu.session, "a ring opens: %s", error.message);
+    check(gpu.session != NULL, "a ring opens: %s", error.message);
     bind(&gpu, "x", BS_F32, from, ROWS, 1);
     bind(&gpu, "next", BS_I32, next, ROWS, 1);
     bind(&gpu, "y", BS_F32, to, ROWS, 1);
@@ -263,7 +269,7 @@ static void test_growth(int32_t launch_mode)
     memset(&gpu, 0, sizeof gpu);
     bs_arena_init(&gpu.memory.persistent, "persistent", persistent[1], sizeof persistent[1]);
     side_start(&gpu, grown_graph(bs_graph_create(&gpu.memory.persistent, NULL), 6), launch_mode);
-    check(gpu.session, "what grows opens: %s", error.message);
+    check(gpu.session != NULL, "what grows opens: %s", error.message);
     for (int32_t roots = 3; gpu.session && roots >= 0; roots--) {
         memset(&w, 0, sizeof w);
         for (int32_t i = 0; i < GROWN_ROOM; i++) {

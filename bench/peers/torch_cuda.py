@@ -258,10 +258,87 @@ def sr_routed(server, arm, device, dtype, compiled):
     return {"loop, routes given": run}
 
 
+# -------------------------------------------------------------------------------------------------------- time
+
+
+def captured(form, device):
+    """A CUDA graph of it, for one structure and one length."""
+    if device.type != "cuda":
+        return form
+    form()
+    wait(device)
+    graph, out = torch.cuda.CUDAGraph(), None
+    with torch.cuda.graph(graph):
+        out = form()
+
+    def replay():
+        graph.replay()
+        return out
+
+    return replay
+
+
+def trips(server, arm, device, dtype, compiled):
+    x = torch.from_numpy(server.array("input", arm, "x")).to(device, dtype)
+    most = int(server.array("input", arm, "counts").max())
+
+    def run():
+        y = x
+        for _ in range(most):
+            y = y + x
+        return y
+
+    return {"loop": run, "loop, captured": captured(run, device)}
+
+
+def lstm(server, arm, device, dtype, compiled):
+    x = torch.from_numpy(server.array("input", arm, "x")).to(device, dtype)
+    weights = Weights(server, arm)
+    of_x, bias_x, of_h, bias_h = (weights.tensor(name, x) for name in (
+        "project.weight", "project.bias", "lstm.weight_hh", "lstm.bias_hh"))
+    hidden = of_h.shape[1]
+    net = torch.nn.LSTM(x.shape[2], hidden, batch_first=True).to(device, dtype)
+    cell = torch.nn.LSTMCell(x.shape[2], hidden).to(device, dtype)
+    for of, end in ((net, "_l0"), (cell, "")):
+        for name, value in zip(("weight_ih", "bias_ih", "weight_hh", "bias_hh"), (of_x, bias_x, of_h, bias_h)):
+            getattr(of, name + end).data.copy_(value)
+
+    def cells():
+        h = c = torch.zeros(x.shape[0], hidden, device=device, dtype=dtype)
+        for t in range(x.shape[1]):
+            h, c = cell(x[:, t], (h, c))
+        return h
+
+    return {"nn.LSTM": lambda: net(x)[0][:, -1], "cells": cells, "cells, captured": captured(cells, device)}
+
+
+def trees(server, arm, device, dtype, compiled):
+    """Level by level; which vertices and children these are is given."""
+    x = torch.from_numpy(server.array("input", arm, "x")).to(device, dtype)
+    lengths, indices = (server.array("input", arm, name) for name in ("lengths", "indices"))
+    weights = Weights(server, arm)
+    weight, bias = (weights.tensor(f"vertex.{name}", x) for name in ("weight", "bias"))
+    level, ends = np.zeros(len(lengths), int), np.cumsum(lengths)
+    for v, (end, length) in enumerate(zip(ends, lengths)):  # children come before their vertex
+        level[v] = 1 + max(level[indices[end - length : end]], default=-1)
+    at = [torch.from_numpy(np.flatnonzero(level == n)).to(device) for n in range(level.max() + 1)]
+    below = [torch.from_numpy(indices[(ends[level == n] - 2)[:, None] + np.arange(2)].astype(np.int64)).to(device)
+             for n in range(1, level.max() + 1)]
+    h = torch.empty_like(x)
+
+    def run():
+        h[at[0]] = torch.tanh(x[at[0]] + bias)
+        for rows, children in zip(at[1:], below):
+            h[rows] = torch.tanh(F.linear(h[children].flatten(1), weight, bias) + x[rows])
+        return h
+
+    return {"by levels": run, "by levels, captured": captured(run, device)}
+
+
 # -------------------------------------------------------------------------------------------------- measuring
 
 PEERS = {"livesr-10-8": livesr, "livesr-10-20": livesr, "moe-even": moe, "moe-skewed": moe, "sr-large": sr_large,
-         "sr-routed": sr_routed}
+         "sr-routed": sr_routed, "trips-1000": trips, "lstm-64-1": lstm, "lstm-64-32": lstm, "trees-64-128": trees}
 OURS = {"moe-even": ("", "-serial"), "moe-skewed": ("", "-serial")}
 
 
@@ -371,6 +448,7 @@ def main():
     device = torch.device(args.device)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = args.tf32
     torch.backends.cudnn.benchmark = True
+    torch.set_grad_enabled(False)
     where = torch.cuda.get_device_name() if device.type == "cuda" else "CPU, ours emulated: no times"
     print(f"PyTorch {torch.__version__}, CUDA {torch.version.cuda}, {where}{', TF32' if args.tf32 else ''}")
     if not args.check:
@@ -379,8 +457,8 @@ def main():
     rows = []
     for name in PEERS:
         for kind in ("f32", "half") if args.only in name else ():
-            if kind == "half" and device.type == "cpu" and name.startswith("sr"):
-                continue  # PyTorch's own f16 on a CPU is the slow and inexact one of the two
+            if kind == "half" and (name == "trips-1000" or (device.type == "cpu" and name.startswith("sr"))):
+                continue  # a thousand roundings; PyTorch's own f16 on a CPU is the slow and inexact one of the two
             rows += (new := measure(name, kind, args, device))
             show(new, args.check)
     if args.json:

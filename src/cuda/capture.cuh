@@ -82,7 +82,7 @@ static void bs_cu_drop_graph(bs_device_session *s)
 static bs_status bs_cu_capture_open(bs_device_session *s, bs_error *error)
 {
 #if BS_CU_CONDITIONAL
-    if (s->launch_mode == BS_LAUNCH_CONDITIONAL)
+    if (bs_cu_has_nodes(s))
         return bs_cu_check(cudaStreamBeginCaptureToGraph(s->private_stream, s->graph, s->last ? &s->last : NULL, NULL,
                                                          s->last ? 1 : 0, cudaStreamCaptureModeThreadLocal),
                            "capturing", error);
@@ -95,7 +95,7 @@ static bs_status bs_cu_capture_close(bs_device_session *s, bs_error *error)
     cudaGraph_t captured = NULL;
     bs_status status = BS_OK;
 #if BS_CU_CONDITIONAL
-    if (s->launch_mode == BS_LAUNCH_CONDITIONAL) {
+    if (bs_cu_has_nodes(s)) {
         cudaStreamCaptureStatus active;
         const cudaGraphNode_t *nodes = NULL;
         size_t count = 0;
@@ -112,7 +112,7 @@ static bs_status bs_cu_capture_close(bs_device_session *s, bs_error *error)
 #endif
     const bs_status ended = bs_cu_check(cudaStreamEndCapture(s->private_stream, &captured), "capturing",
                                         status == BS_OK ? error : NULL);
-    if (s->launch_mode != BS_LAUNCH_CONDITIONAL)
+    if (!bs_cu_has_nodes(s))
         s->graph = captured;
     return status == BS_OK ? ended : status;
 }
@@ -161,7 +161,7 @@ static bs_status bs_cu_graph_begin(bs_device_session *s, bs_error *error)
 {
     bs_status status = BS_OK;
 #if BS_CU_CONDITIONAL
-    if (s->launch_mode == BS_LAUNCH_CONDITIONAL)
+    if (bs_cu_has_nodes(s))
         status = bs_cu_check(cudaGraphCreate(&s->graph, 0), "making a graph", error);
 #endif
     s->last = NULL;
@@ -196,7 +196,7 @@ static void bs_cu_graph_give_up(bs_device_session *s)
 {
     cudaGraph_t captured = NULL;
     if (s->capturing && cudaStreamEndCapture(s->private_stream, &captured) == cudaSuccess && captured &&
-        captured != s->graph && s->launch_mode != BS_LAUNCH_CONDITIONAL) /* that one's are parts of its graph */
+        captured != s->graph && !bs_cu_has_nodes(s)) /* that one's are parts of its graph */
         cudaGraphDestroy(captured);
     cudaGetLastError();
     bs_cu_drop_graph(s);

@@ -20,6 +20,8 @@ struct bs_cu_node {
     const void *params;
     const bs_device_operand *in, *out; /* extents are the largest */
     const bs_instr *instr;
+    int64_t rows;     /* of the step's domain, at most */
+    int32_t blocks;   /* that keep the device busy; 1: a tile has one */
 };
 
 /* Fills p; batch and parts where they are not 1; the kernel where an op has several. All other fields are set
@@ -69,6 +71,13 @@ static inline int32_t bs_cu_work_items(int64_t count, int64_t each)
 {
     const int64_t items = bs_ceil_div(count, each);
     return (int32_t)(items < 1 ? 1 : items > 65536 ? 65536 : items);
+}
+
+/* How much of all rows a work item gets, each with `amount`: `most`, or down to a quarter of it where the device would
+ * have less to do than it has blocks. */
+static inline int64_t bs_cu_item(const bs_cu_node *n, int64_t amount, int64_t most)
+{
+    return bs_max_i64(bs_min_i64(bs_ceil_div(n->rows * amount, n->blocks), most), most / 4);
 }
 
 #endif

@@ -122,7 +122,7 @@ static bs_status bs_cu_run_lowered(bs_device_session *s, int32_t first, int32_t 
             status = bs_cu_leave_loop(s, &rounds, &k, error);
         k += branch > 0 ? branch : 1;
     }
-    if (decides && rounds.count > 0) /* it failed within */
+    if (bs_cu_has_nodes(s) && s->capturing && rounds.count > 0) /* it failed within */
         s->graph = rounds.list[0].around;
     return status;
 }
@@ -141,7 +141,7 @@ static bool bs_cu_wants_graph(const bs_device_session *s, bool like)
 {
     const bool wanted = s->launch_mode == BS_LAUNCH_GRAPH || s->launch_mode == BS_LAUNCH_CONDITIONAL ||
                         (s->launch_mode == BS_LAUNCH_AUTO && like);
-    const bool unrolls = s->launch_mode != BS_LAUNCH_CONDITIONAL;
+    const bool unrolls = !bs_cu_has_nodes(s);
     if (!wanted || s->no_graph || bs_plan_streams(s->client->plan) || (unrolls && bs_cu_unrolled(s) == BS_CU_UNROLLED))
         return false;
     for (int32_t k = 0; k < s->launches.count; k++)

@@ -32,10 +32,11 @@ __device__ inline const bs_device_step *bs_cu_find_step(const bs_cu_tile &t, int
             const int32_t k = __ffs((int)beyond) - 1;
             const bs_device_step *s = t.program->steps + first + base + k;
             item -= __shfl_sync(0xffffffffu, until - items, k);
-            w->row = item / s->parts * s->batch;
+            const int32_t parts = s->parts, batch = parts == 1 ? item : item / parts;
+            w->row = batch * s->batch;
             w->end = min(w->row + s->batch, bs_cu_count(t, s->domain));
-            w->part = item % s->parts;
-            w->parts = s->parts;
+            w->part = item - batch * parts;
+            w->parts = parts;
             return s;
         }
         item -= __shfl_sync(0xffffffffu, until, 31);
@@ -81,10 +82,13 @@ __global__ void __launch_bounds__(256, KERNEL <= BS_CU_patch_features || KERNEL 
         return;
     }
     bs_cu_work w;
-    if (bs_cu_failed(program))
+    const bool failed = bs_cu_has_failed(program); /* read together with what finds the step: neither waits */
+    const bs_device_step *s = bs_cu_find_step(t, first, count, (int32_t)blockIdx.x, &w);
+    if (__syncthreads_or(failed || !s))
         return;
     for (int32_t item = (int32_t)blockIdx.x; item < items; item += (int32_t)gridDim.x) {
-        const bs_device_step *s = bs_cu_find_step(t, first, count, item, &w);
+        if (item != (int32_t)blockIdx.x)
+            s = bs_cu_find_step(t, first, count, item, &w);
         if (!s)
             return;
         if (bs_cu_wants_kernel(t, s))

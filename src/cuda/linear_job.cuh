@@ -189,6 +189,10 @@ __device__ __forceinline__ void bs_cu_linear_rows(const bs_cu_linear_job &j, uin
             bs_cu_cp_async_16(slot, line + (int64_t)k * BYTES);
         } else if (whole) {
             *reinterpret_cast<uint4 *>(slot) = *reinterpret_cast<const uint4 *>(line + (int64_t)k * BYTES);
+        } else if (BYTES == 2 && type == BS_F32 && step == 1 && k + 8 <= end && bs_cu_aligned(line, 4, k)) {
+            const float4 *from = reinterpret_cast<const float4 *>(line) + k / 4, low = from[0], high = from[1];
+            const uint2 first = bs_cu_pack_quad(low), second = bs_cu_pack_quad(high);
+            *reinterpret_cast<uint4 *>(slot) = make_uint4(first.x, first.y, second.x, second.y);
         } else {
 #pragma unroll 1
             for (int32_t e = 0; e < 16 / BYTES; e++) {

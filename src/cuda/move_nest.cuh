@@ -8,6 +8,7 @@
 #include "cuda/program.cuh"
 
 enum {
+    BS_CU_NO_WORD = 1 << 30, /* elements of a word, a power of two: more than a line has, so that none is copied so */
     BS_CU_TILE_FAST = 64, /* of a transposed tile: elements along one side ... */
     BS_CU_TILE_SLOW = 32  /* ... and the other */
 };
@@ -72,12 +73,18 @@ __device__ inline bs_cu_nest bs_cu_nest_of(const bs_cu_view &to, const bs_cu_vie
     return c;
 }
 
+/* Words of `each` elements, a power of two, in a line. Shifts, because a division takes as long as all else here. */
+__device__ __forceinline__ int32_t bs_cu_words(const bs_cu_nest &c, int32_t each)
+{
+    return c.n[0] >> (31 - __clz(each));
+}
+
 /* Offset of word number i by these steps, when the first loop goes in words of `each` elements. */
 __device__ __forceinline__ int64_t bs_cu_nest_at(const bs_cu_nest &c, const int32_t *step, uint32_t i, int32_t each)
 {
     uint32_t line = 0, a = 0, b = 0;
     if (c.n[1] * c.n[2] * c.n[3] > 1) {
-        const uint32_t width = (uint32_t)(c.n[0] / each);
+        const uint32_t width = (uint32_t)bs_cu_words(c, each);
         line = i / width;
         i -= line * width;
         if (c.n[2] * c.n[3] > 1) {
@@ -163,6 +170,10 @@ __device__ __forceinline__ int32_t bs_cu_word(const uint8_t *data, const int32_t
 /* The words of this work item of a row: an even share of `total`. */
 __device__ __forceinline__ void bs_cu_share(uint32_t total, const bs_cu_work &w, uint32_t *first, uint32_t *last)
 {
+    *first = 0;
+    *last = total;
+    if (w.parts == 1)
+        return;
     *first = (uint32_t)((uint64_t)total * (uint32_t)w.part / (uint32_t)w.parts);
     *last = (uint32_t)((uint64_t)total * (uint32_t)(w.part + 1) / (uint32_t)w.parts);
 }
@@ -172,14 +183,15 @@ __device__ __forceinline__ void bs_cu_share(uint32_t total, const bs_cu_work &w,
 __device__ __forceinline__ void bs_cu_nest_share(const bs_cu_nest &c, int32_t each, const bs_cu_work &w,
                                                  uint32_t *first, uint32_t *last)
 {
-    bs_cu_share((uint32_t)(c.n[0] / each) * (uint32_t)c.n[1] * (uint32_t)c.n[2] * (uint32_t)c.n[3], w, first, last);
+    bs_cu_share((uint32_t)bs_cu_words(c, each) * (uint32_t)c.n[1] * (uint32_t)c.n[2] * (uint32_t)c.n[3], w, first,
+                last);
 }
 
 /* The ends of lines that fill no whole word. */
 __device__ __forceinline__ bs_cu_nest bs_cu_nest_rest(const bs_cu_nest &c, int32_t each)
 {
     bs_cu_nest rest = c;
-    const int32_t done = c.n[0] / each * each;
+    const int32_t done = c.n[0] & -each;
     rest.n[0] -= done;
     rest.to += (int64_t)done * bs_cu_bytes(c.to_type);
     rest.from += (int64_t)done * bs_cu_bytes(c.from_type);
@@ -197,18 +209,18 @@ __device__ inline void bs_cu_copy_elements(const bs_cu_nest &c, const bs_cu_team
     }
 }
 
-/* Copies where both sides are contiguous along the first loop. Returns the elements of a word, more than a line has if
- * nothing was copied: the caller copies the ends of lines that fill no word. */
+/* Copies where both sides are contiguous along the first loop. Returns the elements of a word: the caller copies the
+ * ends of lines that fill none. */
 __device__ inline int32_t bs_cu_copy_lines(const bs_cu_nest &c, const bs_cu_team &team, const bs_cu_work &w)
 {
     const int32_t to_bytes = bs_cu_bytes(c.to_type), from_bytes = bs_cu_bytes(c.from_type);
     const int32_t to_word = bs_cu_word(c.to, c.n, c.to_step, to_bytes),
                   from_word = bs_cu_word(c.from, c.n, c.from_step, from_bytes);
     const bool same = c.to_type == c.from_type;
-    const int32_t bytes = min(to_word, from_word), each = same ? max(bytes / to_bytes, 1) : 4;
+    const int32_t bytes = min(to_word, from_word), each = !same ? 4 : bytes > to_bytes ? bytes >> (to_bytes >> 1) : 1;
     uint32_t first, last;
     if (!same && (to_word < 4 * to_bytes || from_word < 4 * from_bytes))
-        return c.n[0] + 1;
+        return BS_CU_NO_WORD;
     bs_cu_nest_share(c, each, w, &first, &last);
     if (!same && to_bytes == 2)
         bs_cu_copy_words<uint2, float4>(c, each, first, last, team);
@@ -272,7 +284,7 @@ __device__ inline void bs_cu_nest_copy(const bs_cu_nest &c, const bs_cu_team &te
 {
     const bool block = team.size == bs_cu_threads();
     const bool turned = (c.to_step[0] == 1 && c.from_step[1] == 1) || (c.from_step[0] == 1 && c.to_step[1] == 1);
-    int32_t each = c.n[0] + 1;
+    int32_t each = BS_CU_NO_WORD;
     if (c.to_step[0] == 1 && c.from_step[0] == 1)
         each = bs_cu_copy_lines(c, team, w);
     else if (turned && block && c.n[0] >= 8 && c.n[1] >= 8) {
@@ -280,7 +292,7 @@ __device__ inline void bs_cu_nest_copy(const bs_cu_nest &c, const bs_cu_team &te
         return;
     }
     /* few channels are transposed this way too: the elements of a warp are close together as they are */
-    if (c.n[0] % each > 0)
+    if (c.n[0] & (each - 1))
         bs_cu_copy_elements(bs_cu_nest_rest(c, each), team, w);
 }
 
@@ -291,14 +303,14 @@ __device__ inline void bs_cu_zero_rect(const bs_cu_view &v, const bs_cu_rect &r,
     const bs_cu_nest c = bs_cu_nest_of(v, v, r);
     const int32_t bytes = bs_cu_bytes(c.to_type),
                   word = c.to_step[0] == 1 ? bs_cu_word(c.to, c.n, c.to_step, bytes) : 1;
-    const int32_t each = word == 16 ? 16 / bytes : word >= 4 ? 4 / bytes : c.n[0] + 1;
+    const int32_t each = word == 16 ? 16 >> (bytes >> 1) : word >= 4 ? 4 >> (bytes >> 1) : (int32_t)BS_CU_NO_WORD;
     uint32_t first, last;
     bs_cu_nest_share(c, each, w, &first, &last);
     if (word == 16)
         bs_cu_zero_words<uint4>(c, each, first, last, team);
     else if (word >= 4)
         bs_cu_zero_words<uint32_t>(c, each, first, last, team);
-    if (c.n[0] % each == 0)
+    if ((c.n[0] & (each - 1)) == 0)
         return;
     const bs_cu_nest rest = bs_cu_nest_rest(c, each);
     bs_cu_nest_share(rest, 1, w, &first, &last);

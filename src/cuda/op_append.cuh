@@ -10,7 +10,7 @@
 
 static void bs_cu_append_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    bs_cu_move_cut(&n->in[0], bs_cu_elements(&n->in[0]), s);
+    bs_cu_move_cut(n, &n->in[0], bs_cu_elements(&n->in[0]), s);
 }
 
 /* Where a row goes in the ring of its segment; NULL: nowhere, a later row of this run would overwrite it. */

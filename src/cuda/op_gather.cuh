@@ -26,7 +26,7 @@ enum {
 
 static void bs_cu_fill_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    bs_cu_move_cut(&n->out[0], bs_cu_elements(&n->out[0]), s);
+    bs_cu_move_cut(n, &n->out[0], bs_cu_elements(&n->out[0]), s);
 }
 
 static void bs_cu_paths_describe(const bs_cu_node *n, bs_device_step *s)

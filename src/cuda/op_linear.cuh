@@ -2,8 +2,8 @@
  *
  * Experts are steps of one launch, and only the device knows how many rows each has: a work item is up to 64 lines
  * by 64 (or 16) columns, and its block takes the shape that suits the lines it finds. Up to 8 lines, reading the
- * weights is the whole cost: they are read once, 256 bytes of a line at a time, three stages deep. Beyond that a tile
- * of 32 or 64 lines shares them. All shapes add up in one order (gemm.cuh). Relies on linear_job.cuh. Must never let
+ * weights is the whole cost: they are read once, 4 KB at a time, of 64 columns (in f16: of 16) side by side. Beyond that
+ * a tile of 32 or 64 lines shares them. All shapes add up in one order (gemm.cuh). Relies on linear_job.cuh. Must never let
  * rows influence each other. */
 #ifndef BS_CUDA_OP_LINEAR
 #define BS_CUDA_OP_LINEAR
@@ -11,12 +11,20 @@
 #include "cuda/linear_job.cuh"
 
 enum {
-    BS_CU_FEW_DEPTH = 256,  /* bytes of a line: what the L2 cache fetches at once */
-    BS_CU_FEW_PITCH = 272,
-    BS_CU_FEW_STAGES = 3,
-    BS_CU_FEW_STAGE_BYTES = (BS_CU_FEW_LINES + BS_CU_FEW_COLUMNS) * BS_CU_FEW_PITCH,
     BS_CU_LINEAR_BATCH =
         1024 /* lines of a batch where no router decides: tiles of the same columns run side by side */
+};
+
+/* Stages of few lines: with more columns more threads add up, each for a shorter time; a tensor core wants but few. The
+ * L2 cache fetches 256 bytes of a line at once. */
+template <int COLUMNS> struct bs_cu_few {
+    enum {
+        DEPTH = 4096 / COLUMNS, /* bytes of a line */
+        PITCH = DEPTH + 16,
+        STAGE_BYTES = (BS_CU_FEW_LINES + COLUMNS) * PITCH,
+        STAGES = COLUMNS == BS_CU_FEW_COLUMNS ? 3 : 4
+    };
+    static_assert(STAGES * STAGE_BYTES + (int)sizeof(bs_cu_linear_job) <= BS_CU_WORKSPACE, "stages fit beside the job");
 };
 
 /* ------------------------------------------------------------------------------------------------- describing */
@@ -49,23 +57,24 @@ static void bs_cu_linear_describe(const bs_cu_node *n, bs_device_step *s)
 
 /* -------------------------------------------------------------------------------------------------- few lines */
 
-/* Adds the products of 256 bytes to the sums of a thread (in f16: of a warp). Warps take turns, so that not one quarter
+/* Adds the products of a stage to the sums of a thread (in f16: of a warp). Warps take turns, so that not one quarter
  * of an SM does all of it. */
-template <int BYTES>
+template <int BYTES, int COLUMNS>
 __device__ __forceinline__ void bs_cu_linear_few_step(const uint8_t *stage, int32_t count, int32_t turn, float *sum)
 {
-    const uint8_t *columns = stage, *lines = stage + BS_CU_FEW_COLUMNS * BS_CU_FEW_PITCH;
+    enum { DEPTH = bs_cu_few<COLUMNS>::DEPTH, PITCH = bs_cu_few<COLUMNS>::PITCH };
+    const uint8_t *columns = stage, *lines = stage + COLUMNS * PITCH;
     const int32_t lane = bs_cu_lane();
     if (BYTES == 4) {
-        const int32_t high = bs_cu_threads() >> 4, y = turn >> 4;
-        const float4 *w = reinterpret_cast<const float4 *>(columns + (turn & 15) * BS_CU_FEW_PITCH);
-        const float4 *x0 = reinterpret_cast<const float4 *>(lines + y * BS_CU_FEW_PITCH);
-        const float4 *x1 = reinterpret_cast<const float4 *>(lines + (y + high) * BS_CU_FEW_PITCH);
+        const int32_t high = bs_cu_threads() / COLUMNS, y = turn / COLUMNS;
+        const float4 *w = reinterpret_cast<const float4 *>(columns + turn % COLUMNS * PITCH);
+        const float4 *x0 = reinterpret_cast<const float4 *>(lines + y * PITCH);
+        const float4 *x1 = reinterpret_cast<const float4 *>(lines + (y + high) * PITCH);
         const bool second = y + high < count;
         if (y >= count)
             return;
 #pragma unroll 4
-        for (int32_t k = 0; k < BS_CU_FEW_DEPTH / 16; k++) {
+        for (int32_t k = 0; k < DEPTH / 16; k++) {
             const float4 b = w[k], a = x0[k];
             sum[0] = fmaf(a.w, b.w, fmaf(a.z, b.z, fmaf(a.y, b.y, fmaf(a.x, b.x, sum[0]))));
             if (second) {
@@ -75,10 +84,10 @@ __device__ __forceinline__ void bs_cu_linear_few_step(const uint8_t *stage, int3
         }
     } else if (turn < 32) {
         const int32_t matrix = lane >> 3, row = lane & 7;
-        const uint8_t *from = columns + ((matrix & 1) * 8 + row) * BS_CU_FEW_PITCH + (matrix >> 1) * 16;
-        const uint8_t *with = lines + row * BS_CU_FEW_PITCH + matrix * 16;
+        const uint8_t *from = columns + ((matrix & 1) * 8 + row) * PITCH + (matrix >> 1) * 16;
+        const uint8_t *with = lines + row * PITCH + matrix * 16;
 #pragma unroll 2
-        for (int32_t k = 0; k < BS_CU_FEW_DEPTH; k += 64) {
+        for (int32_t k = 0; k < DEPTH; k += 64) {
             uint32_t a[4], b[4];
             bs_cu_ldmatrix_x4(b, with + k);
             bs_cu_ldmatrix_x4(a, from + k);
@@ -89,13 +98,13 @@ __device__ __forceinline__ void bs_cu_linear_few_step(const uint8_t *stage, int3
     }
 }
 
-template <int BYTES>
+template <int BYTES, int COLUMNS>
 __device__ __forceinline__ void bs_cu_linear_few_finish(const bs_cu_linear_job &j, int32_t count, int32_t first,
                                                         int32_t columns, int32_t turn, const float *sum)
 {
     const bs_cu_linear_end e = bs_cu_linear_end_of(j);
     if (BYTES == 4) {
-        const int32_t high = bs_cu_threads() >> 4, column = turn & 15, y = turn >> 4;
+        const int32_t high = bs_cu_threads() / COLUMNS, column = turn % COLUMNS, y = turn / COLUMNS;
 #pragma unroll 1
         for (int32_t i = 0; i < 2; i++)
             if (column < columns && y + i * high < count)
@@ -114,44 +123,43 @@ __device__ __forceinline__ void bs_cu_linear_few_finish(const bs_cu_linear_job &
     }
 }
 
-/* `count` (at most 8) lines by columns first .. end: groups of 16 columns, one after the other through the same stages.
- * */
-template <int BYTES>
+/* `count` (at most 8) lines by columns first .. end: groups of columns, one after the other through the same stages. */
+template <int BYTES, int COLUMNS>
 __device__ inline void bs_cu_linear_few(const bs_cu_tile &t, bs_cu_linear_job &j, int32_t line, int32_t count,
                                         int32_t first, int32_t end)
 {
-    const int32_t depth = (int32_t)((j.line_bytes + BS_CU_FEW_DEPTH - 1) / BS_CU_FEW_DEPTH);
-    int32_t load_first = first, load_at = 0, load_stage = 0, at = 0, stage = 0, turn = bs_cu_thread();
+    typedef bs_cu_few<COLUMNS> few;
+    const int32_t depth = (int32_t)((j.line_bytes + few::DEPTH - 1) / few::DEPTH), threads = bs_cu_threads();
+    int32_t load_first = first, load_at = 0, load_stage = 0, at = 0, stage = 0;
+    int32_t turn = (bs_cu_thread() + (int32_t)(blockIdx.x % 4 * 64)) % threads;
     float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
     bs_cu_linear_find(t, j, line, count);
     __syncthreads();
-    for (int32_t i = 1 - BS_CU_FEW_STAGES; first < end; i++) {
+    for (int32_t i = 1 - few::STAGES; first < end; i++) {
         if (i >= 0) {
-            bs_cu_cp_async_wait<BS_CU_FEW_STAGES - 2>();
+            bs_cu_cp_async_wait<few::STAGES - 2>();
             __syncthreads();
         }
         if (load_first < end) {
-            uint8_t *to = t.workspace + load_stage * BS_CU_FEW_STAGE_BYTES;
-            const int32_t from = load_at * BS_CU_FEW_DEPTH;
-            bs_cu_linear_weights<BS_CU_FEW_DEPTH / 16>(j, to, BS_CU_FEW_PITCH, load_first,
-                                                       min(BS_CU_FEW_COLUMNS, end - load_first), from);
-            bs_cu_linear_rows<BYTES, BS_CU_FEW_DEPTH / 16>(j, to + BS_CU_FEW_COLUMNS * BS_CU_FEW_PITCH, BS_CU_FEW_PITCH,
-                                                           count, from);
-            load_stage = load_stage + 1 == BS_CU_FEW_STAGES ? 0 : load_stage + 1;
+            uint8_t *to = t.workspace + load_stage * few::STAGE_BYTES;
+            const int32_t from = load_at * few::DEPTH;
+            bs_cu_linear_weights<few::DEPTH / 16>(j, to, few::PITCH, load_first, min(COLUMNS, end - load_first), from);
+            bs_cu_linear_rows<BYTES, few::DEPTH / 16>(j, to + COLUMNS * few::PITCH, few::PITCH, count, from);
+            load_stage = load_stage + 1 == few::STAGES ? 0 : load_stage + 1;
             load_at = load_at + 1 == depth ? 0 : load_at + 1;
-            load_first += load_at == 0 ? BS_CU_FEW_COLUMNS : 0;
+            load_first += load_at == 0 ? COLUMNS : 0;
         }
         bs_cu_cp_async_commit();
         if (i < 0)
             continue;
-        bs_cu_linear_few_step<BYTES>(t.workspace + stage * BS_CU_FEW_STAGE_BYTES, count, turn, sum);
-        stage = stage + 1 == BS_CU_FEW_STAGES ? 0 : stage + 1;
+        bs_cu_linear_few_step<BYTES, COLUMNS>(t.workspace + stage * few::STAGE_BYTES, count, turn, sum);
+        stage = stage + 1 == few::STAGES ? 0 : stage + 1;
         if (++at == depth) {
-            bs_cu_linear_few_finish<BYTES>(j, count, first, min(BS_CU_FEW_COLUMNS, end - first), turn, sum);
+            bs_cu_linear_few_finish<BYTES, COLUMNS>(j, count, first, min(COLUMNS, end - first), turn, sum);
             sum[0] = sum[1] = sum[2] = sum[3] = 0.0f;
             at = 0;
-            first += BS_CU_FEW_COLUMNS;
-            turn = turn + 32 >= bs_cu_threads() ? turn + 32 - bs_cu_threads() : turn + 32;
+            first += COLUMNS;
+            turn = turn + 32 >= threads ? turn + 32 - threads : turn + 32;
         }
     }
     __syncthreads();
@@ -240,8 +248,11 @@ __device__ inline void bs_cu_linear_any(const bs_cu_tile &t, const bs_device_ste
         const int32_t line = item % j.down * BS_CU_GEMM_SIDE, first = item / j.down * j.wide,
                       end = min(first + j.wide, j.out);
         const int32_t count = min(BS_CU_GEMM_SIDE, j.lines_here - line);
-        if (count <= BS_CU_FEW_LINES)
-            bs_cu_linear_few<BYTES>(t, j, line, count, first, end);
+        if (BYTES == 4 && end - first > BS_CU_FEW_COLUMNS && count <= 2 * bs_cu_threads() / BS_CU_GEMM_SIDE)
+            bs_cu_linear_few<BYTES, BYTES == 4 ? (int)BS_CU_GEMM_SIDE : (int)BS_CU_FEW_COLUMNS>(t, j, line, count,
+                                                                                                first, end);
+        else if (count <= BS_CU_FEW_LINES)
+            bs_cu_linear_few<BYTES, BS_CU_FEW_COLUMNS>(t, j, line, count, first, end);
         else if (count <= BS_CU_GEMM_SIDE / 2)
             bs_cu_linear_tiled<BYTES, 2, 3>(t, j, line, count, first, end);
         else

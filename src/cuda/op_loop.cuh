@@ -136,25 +136,71 @@ __device__ inline void bs_cu_take_turn(const bs_cu_router &r, bool ends)
 
 static_assert(BS_CU_SORT_STAGE * sizeof(uint64_t) <= BS_CU_WORKSPACE, "a stage of keys is sorted in the workspace");
 
-/* `chosen` has been the turn of each row, 0: none. Puts the due rows in order: by turn, then by row. */
-__device__ inline void bs_cu_begin_turns(const bs_cu_router &r)
+enum { BS_CU_TURNS_STAGE = 2 * BS_CU_THREADS }; /* words of a stage: sums of threads; then counts of turns */
+
+/* Puts the due rows in order, where there is room to count those of each turn. Returns how many they are. */
+__device__ inline int32_t bs_cu_count_turns(const bs_cu_router &r, int32_t turns)
+{
+    int32_t *next = reinterpret_cast<int32_t *>(r.stage + BS_CU_TURNS_STAGE);
+    const int32_t share = (turns + bs_cu_threads() - 1) / bs_cu_threads(),
+                  first = min(bs_cu_thread() * share, turns), last = min(first + share, turns);
+    int64_t own = 0, due;
+    for (int32_t k = bs_cu_thread(); k < turns; k += bs_cu_threads())
+        next[k] = 0;
+    __syncthreads();
+    for (int32_t row = bs_cu_thread(); row < r.rows; row += bs_cu_threads())
+        if (r.d.chosen[row] > 0)
+            atomicAdd(&next[r.d.chosen[row] - 1], 1);
+    __syncthreads();
+    for (int32_t k = first; k < last; k++)
+        own += next[k];
+    int64_t before = bs_cu_sum_before(own, reinterpret_cast<int64_t *>(r.stage), &due);
+    for (int32_t k = first; k < last; k++) {
+        const int32_t count = next[k];
+        next[k] = (int32_t)before;
+        before += count;
+    }
+    __syncthreads();
+    for (int32_t base = 0; base < r.rows; base += bs_cu_threads()) {
+        const int32_t row = base + bs_cu_thread(), turn = row < r.rows ? r.d.chosen[row] : 0;
+        const int32_t at = bs_cu_take_place(next, turn > 0 ? turn - 1 : -1, turns);
+        if (at >= 0)
+            r.d.inverse[at] = row;
+    }
+    return (int32_t)due;
+}
+
+/* The same by sorting. */
+__device__ inline int32_t bs_cu_sort_turns(const bs_cu_router &r)
 {
     uint64_t *keys = reinterpret_cast<uint64_t *>(r.d.work);
-    int32_t *state = bs_cu_trip(*r.t, r.s->router);
-    if (threadIdx.x == 0)
-        state[BS_CU_TURNS_DUE] = state[BS_CU_TURNS_TAKEN] = 0;
-    __syncthreads();
+    int64_t own = 0, due;
     for (int32_t row = bs_cu_thread(); row < r.rows; row += bs_cu_threads()) {
         const int32_t turn = r.d.chosen[row];
         keys[row] = (uint64_t)(turn > 0 ? (uint32_t)turn : UINT32_MAX) << 32 | (uint32_t)row;
-        r.d.chosen[row] = turn > 0 ? 0 : -1;
-        if (turn > 0)
-            atomicAdd(&state[BS_CU_TURNS_DUE], 1);
+        own += turn > 0;
     }
-    __syncthreads();
+    bs_cu_sum_before(own, reinterpret_cast<int64_t *>(r.stage), &due);
     bs_cu_sort_keys(keys, (uint32_t)r.rows, reinterpret_cast<uint64_t *>(r.t->workspace));
     for (int32_t k = bs_cu_thread(); k < r.rows; k += bs_cu_threads())
         r.d.inverse[k] = (int32_t)(uint32_t)keys[k];
+    return (int32_t)due;
+}
+
+/* `chosen` has been the turn of each row, 0: none. Puts the due rows in order: by turn, then by row. */
+__device__ inline void bs_cu_begin_turns(const bs_cu_router &r, int32_t turns)
+{
+    int32_t *state = bs_cu_trip(*r.t, r.s->router);
+    __syncthreads();
+    const bool few = turns <= r.stage_words - BS_CU_TURNS_STAGE;
+    const int32_t due = few ? bs_cu_count_turns(r, turns) : bs_cu_sort_turns(r);
+    __syncthreads();
+    for (int32_t row = bs_cu_thread(); row < r.rows; row += bs_cu_threads())
+        r.d.chosen[row] = r.d.chosen[row] > 0 ? 0 : -1;
+    if (threadIdx.x == 0) {
+        state[BS_CU_TURNS_DUE] = due;
+        state[BS_CU_TURNS_TAKEN] = 0;
+    }
     __syncthreads();
     bs_cu_take_turn(r, false);
 }
@@ -234,7 +280,7 @@ __device__ inline void bs_cu_loop_run(const bs_cu_tile &t, const bs_device_step 
     if (bs_cu_loop_fails(r, fault, s->domain))
         bs_cu_choose_none(r, 0, r.rows);
     if (rule.in_turn)
-        bs_cu_begin_turns(r);
+        bs_cu_begin_turns(r, rule.bound);
     else
         bs_cu_pack(r);
     if (rule.grows)
@@ -322,7 +368,7 @@ __device__ inline void bs_cu_loop_parent_run(const bs_cu_tile &t, const bs_devic
 static void bs_cu_loop_rows_describe(const bs_cu_node *n, bs_device_step *s)
 {
     memset(s->p, 0, sizeof s->p);
-    bs_cu_move_cut(&n->out[0], bs_cu_elements(&n->out[0]), s);
+    bs_cu_move_cut(n, &n->out[0], bs_cu_elements(&n->out[0]), s);
 }
 
 /* Operands: the rows of the loop's domain, and which of them. A row goes to each place along dimension 0, or is all. */

@@ -11,7 +11,7 @@
 
 static void bs_cu_store_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    bs_cu_move_cut(&n->out[0], bs_cu_elements(s->n_in ? &n->in[0] : &n->out[0]), s);
+    bs_cu_move_cut(n, &n->out[0], bs_cu_elements(s->n_in ? &n->in[0] : &n->out[0]), s);
 }
 
 enum { BS_CU_BEYOND_DOMAIN }; /* p: the domain whose rows were collected */
@@ -19,7 +19,7 @@ enum { BS_CU_BEYOND_DOMAIN }; /* p: the domain whose rows were collected */
 static void bs_cu_beyond_describe(const bs_cu_node *n, bs_device_step *s)
 {
     s->p[BS_CU_BEYOND_DOMAIN].i = n->graph->values[bs_node_in(n->graph, n->node)[0]].domain;
-    bs_cu_move_cut(&n->out[0], bs_cu_elements(&n->out[0]), s);
+    bs_cu_move_cut(n, &n->out[0], bs_cu_elements(&n->out[0]), s);
 }
 
 /* ------------------------------------------------------------------------------------------------------- rows */

@@ -1,6 +1,7 @@
 /* op_recurrent.cuh - one step of an LSTM or a GRU.
  * A warp has one unit of up to four lines: all sums of the unit, so that only h' and c' are written. Its lanes take
- * every 32nd product, those of x and then those of h, and are joined in a fixed tree, however many lines there are.
+ * every 32nd group of four products, those of x and then those of h, and are joined in a fixed tree, however many lines
+ * there are.
  * Relies on linear_job.cuh for lines, and on ops/recurrent.c for weights and what follows the sums. Must never let rows
  * influence each other. */
 #ifndef BS_CUDA_OP_RECURRENT
@@ -30,9 +31,10 @@ static void bs_cu_lstm_describe(const bs_cu_node *n, bs_device_step *s)
 static constexpr bs_cu_describe bs_cu_gru_describe = bs_cu_lstm_describe;
 
 /* Lines of an operand: where they are, of which type, with which step. */
-struct bs_cu_recurrent_side {
-    const uint8_t *line[BS_CU_RECURRENT_LINES];
+template <int LINES> struct bs_cu_recurrent_side {
+    const uint8_t *line[LINES];
     int32_t dtype, step, n;
+    bool fours; /* adjacent and aligned */
 };
 
 __device__ __forceinline__ int32_t bs_cu_recurrent_step(const bs_device_operand *o)
@@ -45,62 +47,85 @@ __device__ inline uint8_t *bs_cu_recurrent_at(const bs_cu_tile &t, const bs_cu_w
                                               int32_t line)
 {
     const int32_t lines = bs_cu_linear_lines(o);
+    if (lines == 1)
+        return bs_cu_row(t, o, w.row + line);
     return bs_cu_row(t, o, w.row + line / lines) + bs_cu_linear_offset(o, line % lines) * bs_cu_bytes(o->dtype);
 }
 
-__device__ inline bs_cu_recurrent_side bs_cu_recurrent_side_of(const bs_cu_tile &t, const bs_cu_work &w,
-                                                               const bs_device_operand *o, int32_t line, int32_t count)
+template <int LINES>
+__device__ inline bs_cu_recurrent_side<LINES> bs_cu_recurrent_side_of(const bs_cu_tile &t, const bs_cu_work &w,
+                                                                      const bs_device_operand *o, int32_t line,
+                                                                      int32_t count)
 {
-    bs_cu_recurrent_side side;
-#pragma unroll
-    for (int32_t i = 0; i < BS_CU_RECURRENT_LINES; i++)
-        side.line[i] = bs_cu_recurrent_at(t, w, o, line + min(i, count - 1));
+    bs_cu_recurrent_side<LINES> side;
     side.dtype = o->dtype;
     side.step = bs_cu_recurrent_step(o);
     side.n = o->dim[o->rank - 1];
+    side.fours = side.step == 1;
+#pragma unroll
+    for (int32_t i = 0; i < LINES; i++) {
+        side.line[i] = bs_cu_recurrent_at(t, w, o, line + min(i, count - 1));
+        side.fours = side.fours && bs_cu_aligned(side.line[i], bs_cu_bytes(side.dtype), 0);
+    }
     return side;
 }
 
-template <int BYTES> __device__ __forceinline__ float bs_cu_recurrent_weight(const uint8_t *line, int32_t k)
+/* Elements k .. k + 3 of a line; zeros beyond its end. */
+template <int LINES>
+__device__ __forceinline__ float4 bs_cu_recurrent_four(const bs_cu_recurrent_side<LINES> &x, int32_t i, int32_t k)
 {
-    return BYTES == 4 ? reinterpret_cast<const float *>(line)[k]
-                      : bs_cu_half_from(reinterpret_cast<const uint16_t *>(line)[k]);
+    if (x.fours && k + 4 <= x.n)
+        return bs_cu_get_quad(x.line[i], x.dtype, k);
+    float v[4];
+#pragma unroll
+    for (int32_t e = 0; e < 4; e++)
+        v[e] = k + e < x.n ? bs_cu_get(x.line[i], x.dtype, (int64_t)(k + e) * x.step) : 0.0f;
+    return make_float4(v[0], v[1], v[2], v[3]);
 }
 
-/* Adds to columns FIRST .. of a unit this lane's products of x (or h). */
-template <bool GRU, bool OF_H, int BYTES>
-__device__ __forceinline__ void bs_cu_recurrent_add(const bs_cu_recurrent_side &x, const uint8_t *weights,
+/* Adds to columns FIRST .. of a unit this lane's products of x (or h). Lines of weights end in zeros, at 16 bytes. */
+template <bool GRU, bool OF_H, int BYTES, int LINES>
+__device__ __forceinline__ void bs_cu_recurrent_add(const bs_cu_recurrent_side<LINES> &x, const uint8_t *weights,
                                                     int32_t hidden, int32_t unit,
-                                                    float (&sum)[BS_RECURRENT_COLUMNS][BS_CU_RECURRENT_LINES])
+                                                    float (&sum)[BS_RECURRENT_COLUMNS][LINES])
 {
     enum { GATES = GRU ? 3 : 4, FIRST = OF_H ? BS_RECURRENT_COLUMNS - GATES : 0 };
     const int64_t line_bytes = bs_linear_line_bytes(x.n, BYTES);
-#pragma unroll 1
-    for (int32_t k = bs_cu_lane(); k < x.n; k += 32) {
-        float v[BS_CU_RECURRENT_LINES];
-#pragma unroll
-        for (int32_t i = 0; i < BS_CU_RECURRENT_LINES; i++)
-            v[i] = bs_cu_get(x.line[i], x.dtype, (int64_t)k * x.step);
+#pragma unroll 2
+    for (int32_t k = 4 * bs_cu_lane(); k < x.n; k += 128) {
+        float4 v[LINES], b[GATES];
 #pragma unroll
         for (int32_t gate = 0; gate < GATES; gate++) {
             const int64_t line = (int64_t)bs_recurrent_gate(GRU, OF_H, gate) * hidden + unit;
-            const float b = bs_cu_recurrent_weight<BYTES>(weights + line * line_bytes, k);
-#pragma unroll
-            for (int32_t i = 0; i < BS_CU_RECURRENT_LINES; i++)
-                sum[FIRST + gate][i] = fmaf(v[i], b, sum[FIRST + gate][i]);
+            b[gate] = bs_cu_get_quad(weights + line * line_bytes, BYTES == 4 ? BS_F32 : BS_F16, k);
         }
+#pragma unroll
+        for (int32_t i = 0; i < LINES; i++)
+            v[i] = bs_cu_recurrent_four(x, i, k);
+#pragma unroll
+        for (int32_t gate = 0; gate < GATES; gate++)
+#pragma unroll
+            for (int32_t i = 0; i < LINES; i++) {
+                float *to = &sum[FIRST + gate][i];
+                *to = fmaf(v[i].x, b[gate].x, *to);
+                *to = fmaf(v[i].y, b[gate].y, *to);
+                *to = fmaf(v[i].z, b[gate].z, *to);
+                *to = fmaf(v[i].w, b[gate].w, *to);
+            }
     }
 }
 
 /* x is what the products would be: one lane begins with them. */
-template <bool GRU>
-__device__ __forceinline__ void bs_cu_recurrent_begin(const bs_cu_recurrent_side &x, int32_t hidden, int32_t unit,
-                                                      float (&sum)[BS_RECURRENT_COLUMNS][BS_CU_RECURRENT_LINES])
+template <bool GRU, int LINES>
+__device__ __forceinline__ void bs_cu_recurrent_begin(const bs_cu_recurrent_side<LINES> &x, int32_t hidden,
+                                                      int32_t unit, float (&sum)[BS_RECURRENT_COLUMNS][LINES])
 {
     if (bs_cu_lane() > 0)
         return;
+#pragma unroll
     for (int32_t gate = 0; gate < (GRU ? 3 : 4); gate++)
-        for (int32_t i = 0; i < BS_CU_RECURRENT_LINES; i++) {
+#pragma unroll
+        for (int32_t i = 0; i < LINES; i++) {
             const int64_t at = (int64_t)bs_recurrent_gate(GRU, false, gate) * hidden + unit;
             sum[gate][i] = bs_cu_get(x.line[i], x.dtype, at * x.step);
         }
@@ -126,37 +151,52 @@ __device__ __forceinline__ void bs_cu_recurrent_finish(const bs_cu_tile &t, cons
     bs_cu_put(bs_cu_recurrent_at(t, w, h_out, line), h_out->dtype, (int64_t)unit * bs_cu_recurrent_step(h_out), h);
 }
 
-/* One unit of lines line .. line + count, by a warp. */
-template <bool GRU, int BYTES>
+/* One unit of lines line .. line + count, LINES at most, by a warp. */
+template <bool GRU, int BYTES, int LINES>
 __device__ inline void bs_cu_recurrent_unit(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
                                             int32_t line, int32_t count, int32_t unit)
 {
-    const bs_cu_recurrent_side x = bs_cu_recurrent_side_of(t, w, bs_cu_in(t, s, 0), line, count),
-                               h = bs_cu_recurrent_side_of(t, w, bs_cu_in(t, s, 1), line, count);
+    const bs_cu_recurrent_side<LINES> x = bs_cu_recurrent_side_of<LINES>(t, w, bs_cu_in(t, s, 0), line, count),
+                                      h = bs_cu_recurrent_side_of<LINES>(t, w, bs_cu_in(t, s, 1), line, count);
     const int64_t lines = (int64_t)bs_recurrent_gates(GRU) * h.n; /* as bs_recurrent_place */
     const int32_t inputs = s->p[BS_CU_RECURRENT_PROJECTED].i ? 0 : x.n;
     const uint8_t *of_x = bs_cu_prepared(t, s),
                   *of_h = of_x + 4 * bs_aligned_floats(lines * (bs_linear_line_bytes(inputs, BYTES) / 4)),
                   *biases = of_h + 4 * bs_aligned_floats(lines * (bs_linear_line_bytes(h.n, BYTES) / 4));
     const float *bias = reinterpret_cast<const float *>(biases) + unit;
-    float sum[BS_RECURRENT_COLUMNS][BS_CU_RECURRENT_LINES] = {};
+    float sum[BS_RECURRENT_COLUMNS][LINES] = {};
     if (inputs > 0)
         bs_cu_recurrent_add<GRU, false, BYTES>(x, of_x, h.n, unit, sum);
     else
         bs_cu_recurrent_begin<GRU>(x, h.n, unit, sum);
     bs_cu_recurrent_add<GRU, true, BYTES>(h, of_h, h.n, unit, sum);
+    float mine[BS_RECURRENT_COLUMNS]; /* of line `lane` */
 #pragma unroll
-    for (int32_t i = 0; i < BS_CU_RECURRENT_LINES; i++) {
-        float sums[BS_RECURRENT_COLUMNS];
+    for (int32_t k = 0; k < BS_RECURRENT_COLUMNS; k++)
 #pragma unroll
-        for (int32_t k = 0; k < BS_RECURRENT_COLUMNS; k++) {
+        for (int32_t i = 0; i < LINES; i++) {
+#pragma unroll
             for (int32_t m = 16; m > 0; m /= 2)
                 sum[k][i] += __shfl_xor_sync(0xffffffffu, sum[k][i], m);
-            sums[k] = sum[k][i] + bias[(int64_t)k * h.n];
+            mine[k] = i == 0 || bs_cu_lane() == i ? sum[k][i] : mine[k];
         }
-        if (bs_cu_lane() == i && i < count)
-            bs_cu_recurrent_finish<GRU>(t, s, w, line + i, unit, sums);
-    }
+    if (bs_cu_lane() >= count)
+        return;
+#pragma unroll
+    for (int32_t k = 0; k < BS_RECURRENT_COLUMNS; k++)
+        mine[k] += bias[(int64_t)k * h.n];
+    bs_cu_recurrent_finish<GRU>(t, s, w, line + bs_cu_lane(), unit, mine);
+}
+
+/* One line alone does a quarter of the arithmetic. */
+template <bool GRU, int BYTES>
+__device__ __forceinline__ void bs_cu_recurrent_lines(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
+                                                      int32_t line, int32_t count, int32_t unit)
+{
+    if (count == 1)
+        bs_cu_recurrent_unit<GRU, BYTES, 1>(t, s, w, line, count, unit);
+    else
+        bs_cu_recurrent_unit<GRU, BYTES, BS_CU_RECURRENT_LINES>(t, s, w, line, count, unit);
 }
 
 template <bool GRU>
@@ -177,9 +217,9 @@ __device__ inline void bs_cu_recurrent_run(const bs_cu_tile &t, const bs_device_
         const int32_t line = (int32_t)(item % groups) * BS_CU_RECURRENT_LINES, unit = (int32_t)(item / groups);
         const int32_t count = min((int32_t)BS_CU_RECURRENT_LINES, lines - line);
         if (s->p[BS_CU_RECURRENT_HALF].i)
-            bs_cu_recurrent_unit<GRU, 2>(t, s, w, line, count, unit);
+            bs_cu_recurrent_lines<GRU, 2>(t, s, w, line, count, unit);
         else
-            bs_cu_recurrent_unit<GRU, 4>(t, s, w, line, count, unit);
+            bs_cu_recurrent_lines<GRU, 4>(t, s, w, line, count, unit);
     }
 }
 

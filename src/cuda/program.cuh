@@ -73,11 +73,17 @@ struct bs_cu_view : bs_cu_rect {
     int32_t margin, max_h, max_w;
 };
 
+/* Whether this run has failed, as this thread sees it. */
+__device__ __forceinline__ bool bs_cu_has_failed(const bs_cu_program &program)
+{
+    return BS_CU_PEEK(&program.status[BS_DEVICE_FAILED]) != 0;
+}
+
 /* Whether this run has failed: its decisions must not be followed then. Another block may fail at this moment, so the
  * threads of a block agree on one answer. */
 __device__ __forceinline__ bool bs_cu_failed(const bs_cu_program &program)
 {
-    return __syncthreads_or(BS_CU_PEEK(&program.status[BS_DEVICE_FAILED]) != 0) != 0;
+    return __syncthreads_or(bs_cu_has_failed(program)) != 0;
 }
 
 __device__ __forceinline__ void bs_cu_fail(const bs_cu_tile &t, const bs_device_step *s, bs_status status)

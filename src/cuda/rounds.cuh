@@ -10,7 +10,8 @@
 /* A loop at top level that is being launched or captured. */
 struct bs_cu_round {
     int32_t begin, again; /* the launches of its decisions */
-    int32_t trips;        /* so far */
+    int32_t trips;        /* so far; captured so far of a WHILE node's */
+    bool around_others;   /* loops stand in it */
     bs_cu_handle handle;  /* of its WHILE node, */
     cudaGraphNode_t node; /* which is this, */
     cudaGraph_t around;   /* and stands in this graph */
@@ -24,6 +25,7 @@ struct bs_cu_rounds {
 enum {
     BS_CU_TRIPS_FIRST = 8,   /* in mode STREAM the host asks after 8 trips, 16, 32, then every 64 */
     BS_CU_TRIPS = 64,
+    BS_CU_TRIPS_A_ROUND = 4, /* of a WHILE node without loops in it: a round takes as long as two launches or three */
     BS_CU_UNROLLED = 1 << 12 /* launches of a graph without WHILE nodes, at most */
 };
 
@@ -102,11 +104,13 @@ static bs_status bs_cu_close_while(bs_device_session *s, const bs_cu_round *r, b
 /* Behind launch k, the first decision of a loop. */
 static bs_status bs_cu_enter_loop(bs_device_session *s, bs_cu_rounds *rounds, int32_t k, bs_error *error)
 {
+    for (int32_t i = 0; i < rounds->count; i++)
+        rounds->list[i].around_others = true;
     bs_cu_round *r = &rounds->list[rounds->count++]; /* the builder bounds how deep loops nest */
     memset(r, 0, sizeof *r);
     r->begin = k;
     r->again = bs_cu_again_of(s, k);
-    return s->launch_mode == BS_LAUNCH_CONDITIONAL && s->capturing ? bs_cu_open_while(s, r, error) : BS_OK;
+    return bs_cu_has_nodes(s) && s->capturing ? bs_cu_open_while(s, r, error) : BS_OK;
 }
 
 /* Trips that the host launches of a loop, at most: where an extent that it knows says how many, those. A graph serves
@@ -130,13 +134,15 @@ static bool bs_cu_asks_after(const bs_device_session *s, const bs_router_info *l
 static bs_status bs_cu_leave_loop(bs_device_session *s, bs_cu_rounds *rounds, int32_t *k, bs_error *error)
 {
     bs_cu_round *r = &rounds->list[rounds->count - 1];
-    if (s->launch_mode == BS_LAUNCH_CONDITIONAL && s->capturing) {
-        rounds->count--;
-        return bs_cu_close_while(s, r, error);
-    }
     const bs_router_info *loop = bs_cu_loop_of(s, r->begin);
     bs_status status = BS_OK;
     bool more = ++r->trips < bs_cu_most_trips(s, loop);
+    if (bs_cu_has_nodes(s) && s->capturing) {
+        more = more && !r->around_others && r->trips < BS_CU_TRIPS_A_ROUND;
+        *k = more ? r->begin : *k;
+        rounds->count -= !more;
+        return more ? BS_OK : bs_cu_close_while(s, r, error);
+    }
     if (more && bs_cu_asks_after(s, loop, r->trips))
         status = bs_cu_ask_host(s, *k, 1, &more, error);
     *k = more ? r->begin : *k;

@@ -65,23 +65,28 @@ __device__ inline void bs_cu_sum_counts(const bs_cu_router &r)
     __syncthreads();
 }
 
-/* Takes the next place on a path for this thread's item, in the order of the threads; -1 where it has no path. Called
- * by all threads; the warps take turns. */
-__device__ inline int32_t bs_cu_take_next(const bs_cu_router &r, int32_t path)
+/* Takes from next[paths] the next place on a path for this thread's item, in the order of the threads; -1 where it has
+ * no path. Called by all threads; the warps take turns. */
+__device__ inline int32_t bs_cu_take_place(int32_t *next, int32_t path, int32_t paths)
 {
     const int32_t warp = bs_cu_warp(), lane = bs_cu_lane();
-    const uint32_t peers = bs_cu_peers(path, r.d.paths);
+    const uint32_t peers = bs_cu_peers(path, paths);
     const int32_t leader = peers ? __ffs((int)peers) - 1 : lane;
     int32_t first = 0;
     for (int32_t k = 0; k < bs_cu_warps(); k++) {
         if (k == warp && path >= 0 && lane == leader) {
-            first = r.next[path];
-            r.next[path] = first + __popc(peers);
+            first = next[path];
+            next[path] = first + __popc(peers);
         }
         __syncthreads();
     }
     first = __shfl_sync(0xffffffffu, first, leader);
     return path < 0 ? -1 : first + __popc(peers & bs_cu_lanes_below());
+}
+
+__device__ __forceinline__ int32_t bs_cu_take_next(const bs_cu_router &r, int32_t path)
+{
+    return bs_cu_take_place(r.next, path, r.d.paths);
 }
 
 /* ---------------------------------------------------------------------------------------------------- packing */

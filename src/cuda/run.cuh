@@ -120,7 +120,8 @@ static bs_status bs_cu_run_cublas(bs_device_session *s, const bs_cu_launch *l, b
         const bs_device_step *step = bs_cu_table<bs_device_step>(s, s->layout.steps_at) + k;
         const bs_device_operand x = bs_cu_operand_here(s, step->operands),
                                 y = bs_cu_operand_here(s, step->operands + step->n_in);
-        bs_cu_node n = bs_cu_node_of(c, step, bs_cu_table<bs_device_operand>(s, s->layout.operands_at), NULL);
+        bs_cu_node n = bs_cu_node_of(c, step, bs_cu_table<bs_device_operand>(s, s->layout.operands_at), NULL,
+                                    bs_cu_busy_blocks(s));
         n.in = &x;
         n.out = &y;
         if (!here || !bs_cu_linear_cublas(s->cublas, s->stream, &n, step, c->weights + step->prepared,
@@ -132,7 +133,9 @@ static bs_status bs_cu_run_cublas(bs_device_session *s, const bs_cu_launch *l, b
 }
 #endif
 
-enum { BS_CU_FILL = 8 }; /* blocks for a multiprocessor that has work enough */
+/* Blocks for a multiprocessor that has work enough. As many as are there at a time, 1, 2, 3 or 6, divide it: none is
+ * left for a last round alone. */
+enum { BS_CU_FILL = 6 };
 
 static bs_status bs_cu_run_launch(bs_device_session *s, const bs_cu_launch *l, bs_error *error)
 {

@@ -35,7 +35,8 @@ struct bs_device_session {
 #endif
     int32_t n_lanes;
     bool has_event, lowered, in_flight, any_staged, has_segments;
-    bool varies; /* extents are known only when a run begins */
+    bool varies; /* what there is to do is known only when a run begins, or when routers have decided */
+    bool loops;  /* a loop at top level makes as many trips as a run says, and a graph can go round it */
     int32_t launch_mode; /* bs_launch_mode */
     bool capturing, replays, no_graph;
     cudaGraph_t graph;
@@ -48,6 +49,16 @@ struct bs_device_session {
     bs_buffer *bound; /* [nodes] of the last run */
     bs_cu_bound *at;  /* [nodes] */
 };
+
+/* Whether a graph that is captured has conditional nodes: with AUTO those of loops that would else be captured with all
+ * trips that their bound allows. */
+static inline bool bs_cu_has_nodes(const bs_device_session *s)
+{
+    return s->launch_mode == BS_LAUNCH_CONDITIONAL || (s->launch_mode == BS_LAUNCH_AUTO && s->loops);
+}
+
+/* Blocks of a launch that keep the device busy. */
+static inline int32_t bs_cu_busy_blocks(const bs_device_session *s) { return 2 * s->device->multiprocessors; }
 
 /* -------------------------------------------------------------------------------------------------- memory */
 
@@ -203,6 +214,20 @@ static bs_status bs_cu_session_streams(bs_device_session *s, bs_error *error)
     return status;
 }
 
+/* Whether a run says how many trips a loop at top level makes. */
+static bool bs_cu_goes_round(const bs_plan *plan)
+{
+    const bs_graph *g = plan->graph;
+    bool any = false;
+    for (int32_t r = 1; r < g->n_routers; r++) {
+        const bs_router_info *loop = &g->routers[r];
+        any = any || (loop->bound > 0 && !plan->routers[r].in_tile &&
+                      (loop->count || bs_node_in(g, &g->nodes[loop->again])[0] ||
+                       (loop->trips >= 0 && !bs_dim_is_const(g, loop->trips))));
+    }
+    return any;
+}
+
 static bs_status bs_cu_state_open(bs_device *device, const bs_device_client *client, uint8_t *memory, uint8_t *pinned,
                                     bs_device_session **session, bs_error *error)
 {
@@ -217,7 +242,8 @@ static bs_status bs_cu_state_open(bs_device *device, const bs_device_client *cli
     s->pinned = pinned;
     s->threads = BS_CU_THREADS;
     s->has_segments = layout.segments_at < layout.tables_bytes;
-    s->varies = bs_graph_varies(client->graph);
+    s->varies = bs_graph_varies(client->graph) || client->graph->n_routers > 1;
+    s->loops = s->device->conditional && bs_cu_goes_round(client->plan);
     s->launch_mode = client->plan->desc.launch_mode;
     bs_cu_session_program(s);
     void *there = NULL;

@@ -187,14 +187,23 @@ static bool bs_cu_countable(const bs_device_operand *o)
     return elements <= INT32_MAX;
 }
 
+/* Rows that a domain can have. */
+static int64_t bs_cu_most_rows(const bs_plan *p, int32_t domain)
+{
+    int64_t per_row = 1;
+    for (; p->graph->domains[domain].kind == BS_DOMAIN_PATH; domain = p->graph->domains[domain].parent)
+        per_row *= p->graph->routers[p->graph->domains[domain].router].max_paths_per_cell;
+    return per_row * p->domains[domain].max_rows;
+}
+
 /* What describe functions are given about the node of a step that has its operands. */
 static bs_cu_node bs_cu_node_of(const bs_device_client *c, const bs_device_step *s, const bs_device_operand *all,
-                                const bs_instr *i)
+                                const bs_instr *i, int32_t blocks)
 {
     const bs_node *node = &c->graph->nodes[s->node];
     const bs_device_operand *in = all + s->operands;
-    const bs_cu_node n = {
-        c->graph, c->plan, node, &c->plan->nodes[s->node], node->params, in, in + s->n_in, i};
+    const bs_cu_node n = {c->graph, c->plan,   node, &c->plan->nodes[s->node],         node->params,
+                          in,       in + s->n_in, i, bs_cu_most_rows(c->plan, s->domain), blocks};
     return n;
 }
 
@@ -235,7 +244,7 @@ static void bs_cu_step(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
         l->too_many = bs_cu_countable(&operands[k]) ? l->too_many : i->node;
     if (l->overflow || l->too_many)
         return; /* nothing is launched, and describe functions could overflow */
-    const bs_cu_node n = bs_cu_node_of(l->client, s, l->operands, i);
+    const bs_cu_node n = bs_cu_node_of(l->client, s, l->operands, i, l->blocks);
     const bool moves = i->kind == BS_INSTR_MOVE;
     if (!moves || n.out->base != 0 || n.out->place == BS_AT_TILE) { /* else an output that is not bound */
         const bs_cu_description *d = moves ? &bs_cu_move_of(i)->description : &bs_cu_ops[node->op];
@@ -251,15 +260,6 @@ static void bs_cu_step(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
 
 /* ----------------------------------------------------------------------------------------------- launches */
 
-/* Rows that a domain can have. */
-static int64_t bs_cu_most_rows(const bs_cu_tables *l, int32_t domain)
-{
-    int64_t per_row = 1;
-    for (; l->graph->domains[domain].kind == BS_DOMAIN_PATH; domain = l->graph->domains[domain].parent)
-        per_row *= l->graph->routers[l->graph->domains[domain].router].max_paths_per_cell;
-    return per_row * l->plan->domains[domain].max_rows;
-}
-
 /* Work items of steps that run together, at most: paths of one router share its rows. */
 static int64_t bs_cu_most_work_items(const bs_cu_tables *l, int32_t first, int32_t count)
 {
@@ -270,8 +270,8 @@ static int64_t bs_cu_most_work_items(const bs_cu_tables *l, int32_t first, int32
     for (int32_t k = first; k < first + count; k++) {
         const bs_device_step *s = &l->steps[k];
         const bs_domain *d = &g->domains[s->domain];
-        apart += bs_ceil_div(bs_cu_most_rows(l, s->domain), s->batch) * s->parts;
-        rows = bs_cu_most_rows(l, s->domain);
+        apart += bs_ceil_div(bs_cu_most_rows(l->plan, s->domain), s->batch) * s->parts;
+        rows = bs_cu_most_rows(l->plan, s->domain);
         batch = bs_min_i32(batch, s->batch);
         parts = bs_max_i32(parts, s->parts);
         one = one && d->kind == BS_DOMAIN_PATH && (k == first || d->router == router);
@@ -344,7 +344,9 @@ static void bs_cu_launch_steps(bs_cu_tables *l, bs_cu_launches *to, int32_t firs
 static void bs_cu_launch_region(bs_cu_tables *l, bs_cu_launches *to, const bs_region *region, bs_device_part *parts)
 {
     const bs_plan *p = l->plan;
+    const int32_t blocks = l->blocks;
     int64_t tiles = 0;
+    l->blocks = 1;
     for (int32_t k = region->first; k < region->first + region->count; k++) {
         const bs_part *part = &p->parts[p->region_parts[k]];
         bs_device_part *d = &parts[k];
@@ -354,9 +356,10 @@ static void bs_cu_launch_region(bs_cu_tables *l, bs_cu_launches *to, const bs_re
         d->count = part->count;
         for (int32_t i = 0; i < part->count; i++)
             bs_cu_step(l, &p->instrs[part->first + i], &l->steps[l->n_steps++]);
-        const int64_t most = bs_ceil_div(bs_cu_most_rows(l, part->domain), d->tile_rows);
+        const int64_t most = bs_ceil_div(bs_cu_most_rows(l->plan, part->domain), d->tile_rows);
         tiles = part->router ? (d->tile_rows == 1 && tiles > most ? tiles : most + (k - region->first) + 1) : most;
     }
+    l->blocks = blocks;
     bs_cu_add_launch(l, to, BS_CU_none, region->first, region->count, tiles);
 }
 

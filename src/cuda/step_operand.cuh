@@ -28,6 +28,7 @@ struct bs_cu_tables {
     bs_device_operand *operands;
     uint32_t *given;
     int32_t n_steps, n_operands, n_given;
+    int32_t blocks; /* that keep the device busy; 1 for the steps of a tile */
     bool cublas;   /* large linears go to it */
     bool overflow; /* a stride, an extent or a number of blocks beyond 31 bits, or a table that is full */
     int32_t too_many; /* the node of a step that writes more elements of a row than 31 bits count; 0: none */

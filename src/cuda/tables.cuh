@@ -176,6 +176,7 @@ static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
     l.bound = s->at;
     l.memory = (uint64_t)(uintptr_t)s->memory;
     l.weights = (uint64_t)(uintptr_t)s->client->weights;
+    l.blocks = bs_cu_busy_blocks(s);
 #ifndef BS_NO_CUBLAS
     l.cublas = s->cublas != NULL;
 #endif

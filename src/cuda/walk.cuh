@@ -11,16 +11,16 @@
 #include "cuda/describe.cuh"
 #include "cuda/program.cuh"
 
-#define BS_CU_EACH 4096 /* elements of a work item */
+#define BS_CU_EACH 4096 /* elements of a work item, at most */
 
 /* Work items of an op that fills out[0] element by element: parts of images and large rows, batches of small rows. */
 static inline void bs_cu_cut(const bs_cu_node *n, bs_device_step *s)
 {
-    const int64_t elements = bs_cu_elements(&n->out[0]);
-    if (n->out[0].rank == 3 || elements > BS_CU_EACH)
-        s->parts = bs_cu_work_items(elements, BS_CU_EACH);
+    const int64_t elements = bs_cu_elements(&n->out[0]), each = bs_cu_item(n, elements, BS_CU_EACH);
+    if (n->out[0].rank == 3 || elements > each)
+        s->parts = bs_cu_work_items(elements, each);
     else
-        s->batch = (int32_t)(BS_CU_EACH / (elements < 64 ? 64 : elements));
+        s->batch = (int32_t)(each / (elements < 64 ? 64 : elements));
 }
 
 /* --------------------------------------------------------------------------------------- dealing out work */
@@ -32,20 +32,20 @@ struct bs_cu_deal {
 };
 
 /* A row with an image, or one that is cut into parts, goes to the whole block; others to at most as many workers as
- * they have `units`. */
+ * they have `units`, and to fewer where all rows together keep all of them busy: finding a row takes long. */
 __device__ inline bs_cu_deal bs_cu_deal_out(const bs_cu_work &w, bool whole, int32_t units, int32_t worker,
                                             int32_t workers)
 {
     bs_cu_deal d = {w.row, 1, w.end, w.part * workers + worker, w.parts * workers};
     if (whole || w.parts > 1 || w.end - w.row == 1)
         return d;
-    int32_t width = 1;
-    while (width < units && width * 2 <= workers)
-        width *= 2;
-    d.rows = workers / width;
-    d.row = worker / width < d.rows ? w.row + worker / width : d.end;
-    d.index = worker % width;
-    d.workers = width;
+    int32_t shift = 0;
+    while (1 << shift < units && 2 << shift <= workers && (w.end - w.row) << shift < workers)
+        shift++;
+    d.rows = workers >> shift;
+    d.row = worker >> shift < d.rows ? w.row + (worker >> shift) : d.end;
+    d.index = worker & ((1 << shift) - 1);
+    d.workers = 1 << shift;
     return d;
 }
 
@@ -162,9 +162,12 @@ __device__ __forceinline__ void bs_cu_walk_run(const bs_cu_walk<N> &k, bool four
     const int32_t unit = four ? 4 : 1, n2 = k.count[2], n3 = k.count[3] / unit;
     if (k.count[1] <= 0 || n2 <= 0 || n3 <= 0)
         return;
-    const int32_t s3 = d.workers % n3, s2 = d.workers / n3 % n2, s1 = d.workers / n3 / n2;
+    const bool line = k.count[1] == 1 && n2 == 1; /* no digit but the last: nothing to divide */
+    const int32_t over = line ? 0 : d.workers / n3, s3 = d.workers - over * n3, s2 = line ? 0 : over % n2,
+                  s1 = line ? 0 : over / n2;
+    const int32_t on = line ? d.index >= n3 : d.index / n3;
     for (int32_t d0 = 0; d0 < k.count[0]; d0++) {
-        int32_t d3 = d.index % n3, d2 = d.index / n3 % n2, d1 = d.index / n3 / n2;
+        int32_t d3 = line ? d.index : d.index - on * n3, d2 = line ? 0 : on % n2, d1 = line ? on : on / n2;
         while (d1 < k.count[1]) {
             int64_t at[N];
 #pragma unroll
