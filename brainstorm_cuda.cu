@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 536880566c3fd70a9373989836e38c49beec0ed6b3f2f9a133c58261b7dec9eb
+ * sha256 of the parts: 7eeea76d23ee153ce13d7b92608de9ac684f3b45451dbb7b38279a9a96c20f02
  */
 #include "brainstorm.h"
 
@@ -2557,10 +2557,10 @@ static inline int64_t bs_cu_item(const bs_cu_node *n, int64_t amount, int64_t mo
 /* op_linear.cuh - x W^T + b on the last dimension, with the activation that follows.
  *
  * Experts are steps of one launch, and only the device knows how many rows each has: a work item is up to 64 lines
- * by 64 (or 16) columns, and its block takes the shape that suits the lines it finds. Up to 8 lines, reading the
- * weights is the whole cost: they are read once, 4 KB at a time, of 64 columns (in f16: of 16) side by side. Beyond that
- * a tile of 32 or 64 lines shares them. All shapes add up in one order (gemm.cuh). Relies on linear_job.cuh. Must never let
- * rows influence each other. */
+ * by 64 (or 16) columns, and its block takes the shape that suits the lines it finds. Up to 8 lines, reading weights
+ * is the whole cost: they are read once, 4 KB at a time, of 64 columns (in f16: of 16) side by side. Beyond that
+ * a tile of 32 or 64 lines shares them. All shapes add up in one order (gemm.cuh). Relies on linear_job.cuh. Must never
+ * let rows influence each other. */
 #ifndef BS_CUDA_OP_LINEAR
 #define BS_CUDA_OP_LINEAR
 

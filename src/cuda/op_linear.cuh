@@ -1,10 +1,10 @@
 /* op_linear.cuh - x W^T + b on the last dimension, with the activation that follows.
  *
  * Experts are steps of one launch, and only the device knows how many rows each has: a work item is up to 64 lines
- * by 64 (or 16) columns, and its block takes the shape that suits the lines it finds. Up to 8 lines, reading the
- * weights is the whole cost: they are read once, 4 KB at a time, of 64 columns (in f16: of 16) side by side. Beyond that
- * a tile of 32 or 64 lines shares them. All shapes add up in one order (gemm.cuh). Relies on linear_job.cuh. Must never let
- * rows influence each other. */
+ * by 64 (or 16) columns, and its block takes the shape that suits the lines it finds. Up to 8 lines, reading weights
+ * is the whole cost: they are read once, 4 KB at a time, of 64 columns (in f16: of 16) side by side. Beyond that
+ * a tile of 32 or 64 lines shares them. All shapes add up in one order (gemm.cuh). Relies on linear_job.cuh. Must never
+ * let rows influence each other. */
 #ifndef BS_CUDA_OP_LINEAR
 #define BS_CUDA_OP_LINEAR
 
