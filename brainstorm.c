@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 8dc43d107248a4c2a53b7e6b47bff53dba6dae9e34fca62fc047da561ec43441
+ * sha256 of the parts: 700725b7ab87f7116412af31e8ba177f289cd2a650ef13574120b3e4cb252317
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -21092,6 +21092,17 @@ static inline void *bs_operand_at(const bs_operand *o, int64_t offset)
 {
     return (char *)o->data + offset * (ptrdiff_t)bs_dtype_bytes(o->dtype);
 }
+/* How many elements a row has, if they lie one after the other; else -1. */
+static inline int64_t bs_operand_line(const bs_operand *o)
+{
+    int64_t n = 1;
+    for (int32_t d = o->rank - 1; d >= 0; d--) {
+        if (o->stride[d] != n && o->dim[d] != 1)
+            return -1;
+        n *= o->dim[d];
+    }
+    return n;
+}
 static inline float *bs_f32_at(const bs_operand *o, int64_t offset) { return (float *)o->data + offset; }
 
 #endif
@@ -30504,13 +30515,21 @@ static bs_status loop_rows_run(const bs_call *call)
     bs_operand to = *x;
     for (int32_t d = 0; d < x->rank; d++)
         to.stride[d] = out->stride[d + index->rank];
+    const int64_t line = bs_operand_line(x) == bs_operand_line(&to) ? bs_operand_line(x) : -1;
+    const size_t bytes = line < 0 ? 0 : (size_t)line * bs_dtype_bytes(x->dtype);
     for (int32_t i = 0; i < call->rows * count; i++) {
         const int32_t row = i / count, k = i % count;
         const int32_t named = *(const int32_t *)bs_operand_at(index, row * index->row_stride + k * index->stride[0]);
         if (named < -1 || named >= call->around)
             return bs_call_fail(call, "index %d is %d, expected -1 .. %d", k, named, call->around - 1);
         to.data = bs_operand_at(out, row * out->row_stride + (index->rank ? k * out->stride[0] : 0));
-        copy_around(call, &to, named < 0 ? NULL : bs_operand_at(x, named * x->row_stride));
+        const void *from = named < 0 ? NULL : bs_operand_at(x, named * x->row_stride);
+        if (line < 0)
+            copy_around(call, &to, from);
+        else if (from)
+            bs_copy(to.data, from, bytes);
+        else
+            memset(to.data, 0, bytes);
     }
     return BS_OK;
 }
@@ -42660,10 +42679,17 @@ BS_INTERNAL bool bs_session_owns_state(const bs_session *s, int32_t node);
 
 /* run/operands.c, run/move.c: finding rows, and moving them */
 BS_INTERNAL void bs_operand_make(const bs_context *c, int32_t value, int32_t row, bs_operand *operand);
+/* The number that row `row` has among those that lie row_stride apart: where the next one is, of any value but images,
+ * follows from its own. */
+BS_INTERNAL int32_t bs_operand_row(const bs_context *c, int32_t value, int32_t row);
+static inline void bs_operand_advance(bs_operand *operand, int32_t rows)
+{
+    operand->data = (uint8_t *)operand->data + rows * operand->row_stride * (ptrdiff_t)bs_dtype_bytes(operand->dtype);
+}
 /* Whether the rows of a value of a path lie one after the other in its source, a carried value: they are read there,
  * and no move copies them. */
 BS_INTERNAL bool bs_operand_is_seen(const bs_context *c, int32_t value);
-BS_INTERNAL void bs_move(const bs_context *c, const bs_instr *i, int32_t row); /* one row of a BS_INSTR_MOVE */
+BS_INTERNAL void bs_move_rows(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows); /* of a BS_INSTR_MOVE */
 BS_INTERNAL void bs_zero_margin(const bs_operand *operand, int32_t margin, int64_t max_h, int64_t max_w);
 /* The row of the ROWS or PATCHES domain above that this row came from, counted over all tiles. */
 BS_INTERNAL int32_t bs_top_row(const bs_context *c, int32_t domain, int32_t row);
@@ -43463,6 +43489,21 @@ static void operand_viewed(const bs_context *c, int32_t value, int32_t row, bs_o
         operand_sliced(c, value, row, loops, slices, o);
 }
 
+int32_t bs_operand_row(const bs_context *c, int32_t value, int32_t row)
+{
+    const bs_session *s = c->session;
+    if (s->plan->values[value].source == 0)
+        return row;
+    while (s->plan->values[value].storage == BS_STORAGE_VIEW || bs_operand_is_seen(c, value)) { /* as operand_viewed */
+        value = seen_through(s, value);
+        if (s->graph->nodes[s->graph->values[value].node].router == 0)
+            break;
+        row = c->domains[s->graph->values[value].domain].ids[row];
+        value = s->plan->values[value].source;
+    }
+    return s->plan->values[value].storage == BS_STORAGE_VIEW ? bs_top_row(c, s->graph->values[value].domain, row) : row;
+}
+
 /* A row that lies in the root, or where what it is a view of has it. Not inlined, as above. */
 static BS_OUTLINE void operand_elsewhere(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
 {
@@ -43658,25 +43699,13 @@ static void pair_up(move_pair *pair, const bs_operand *to, const bs_operand *fro
     pair->last = pair->to.rank - 1;
 }
 
-/* How many elements a tensor has, if they lie one after the other; else -1. */
-static int64_t dense_elements(const bs_operand *o)
-{
-    int64_t n = 1;
-    for (int32_t d = o->rank - 1; d >= 0; d--) {
-        if (o->stride[d] != n && o->dim[d] != 1)
-            return -1;
-        n *= o->dim[d];
-    }
-    return n;
-}
-
 static void move_row(const bs_operand *to, const bs_operand *from)
 {
     move_pair p;
     if (to->data == from->data)
         return; /* an image was stored in the output at once */
-    const int64_t n = to->rank == 3 ? -1 : dense_elements(to);
-    if (n >= 0 && dense_elements(from) == n) {
+    const int64_t n = to->rank == 3 ? -1 : bs_operand_line(to);
+    if (n >= 0 && bs_operand_line(from) == n) {
         bs_copy(to->data, from->data, (size_t)n * bs_dtype_bytes(to->dtype));
         return;
     }
@@ -43923,7 +43952,7 @@ static void move_value(const bs_context *c, const bs_instr *i, int32_t row, cons
     move_row(to, &from);
 }
 
-void bs_move(const bs_context *c, const bs_instr *i, int32_t row)
+static void move_one(const bs_context *c, const bs_instr *i, int32_t row)
 {
     const bs_graph *g = c->session->graph;
     const bs_node *node = &g->nodes[i->node];
@@ -43948,6 +43977,51 @@ void bs_move(const bs_context *c, const bs_instr *i, int32_t row)
         break;
     }
     zero_around(c, i->target, &to);
+}
+
+/* The number of the row that row `row` goes to, as bs_operand_row counts; -1: none can be named. */
+static int32_t target_row(const bs_context *c, const bs_instr *i, int32_t row)
+{
+    if (i->map == BS_MAP_CELL)
+        return bs_top_row(c, i->domain, row);
+    if (i->map == BS_MAP_ROW)
+        return bs_operand_row(c, i->target, row);
+    const bool around = i->map == BS_MAP_PARENT || i->map == BS_MAP_TRIP;
+    return around ? bs_operand_row(c, i->target, c->domains[i->domain].ids[row]) : -1;
+}
+
+/* Rows that are copied and whose elements lie one after the other, here and there: of these only addresses differ.
+ * Returns whether it has moved them. */
+static bool move_dense(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows)
+{
+    bs_operand to, from;
+    if (i->combine != BS_COMBINE_COPY || i->value == 0 || i->target == 0 || target_row(c, i, row) < 0)
+        return false;
+    operand_target(c, i, row, &to);
+    bs_operand_make(c, i->value, row, &from);
+    const int64_t n = to.rank == 3 ? -1 : bs_operand_line(&to);
+    if (n < 0 || bs_operand_line(&from) != n)
+        return false;
+    const size_t bytes = (size_t)n * bs_dtype_bytes(to.dtype);
+    int32_t to_row = target_row(c, i, row), from_row = bs_operand_row(c, i->value, row);
+    for (int32_t r = row; r < row + rows; r++) {
+        const int32_t to_was = to_row, from_was = from_row;
+        to_row = target_row(c, i, r);
+        from_row = bs_operand_row(c, i->value, r);
+        bs_operand_advance(&to, to_row - to_was);
+        bs_operand_advance(&from, from_row - from_was);
+        if (to.data != from.data)
+            bs_copy(to.data, from.data, bytes);
+    }
+    return true;
+}
+
+void bs_move_rows(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows)
+{
+    if (rows > 1 && move_dense(c, i, row, rows))
+        return;
+    for (int32_t r = row; r < row + rows; r++)
+        move_one(c, i, r);
 }
 /* ==== end src/run/move.c ====================================================================== */
 
@@ -44519,7 +44593,7 @@ BS_INTERNAL void bs_exec_used(bs_session *s, int32_t phase, int32_t unit, uint64
 /* Runs the kernel of a call on rows [row, row + rows). band: one band of an image, or one work item of an op that cuts
  * itself; -1: all of it. */
 BS_INTERNAL void bs_exec_call(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band);
-/* Rows per call: one, where geometry differs from row to row or rows are found through a decision. */
+/* Rows of a task. */
 BS_INTERNAL int32_t bs_exec_batch(const bs_session *s, const bs_instr *i);
 /* Tasks that a row is cut into; 0: it is not cut. */
 BS_INTERNAL int32_t bs_exec_bands(const bs_session *s, const bs_instr *i);
@@ -44542,6 +44616,7 @@ BS_INTERNAL void bs_exec_region_units(bs_session *s, int32_t region, int32_t *co
 
 #define BAND_ROWS 32  /* of an image, per task; a multiple of the Winograd tile, so cutting changes no bit */
 #define BATCH_ROWS 16 /* cells of a non-image op, per task; of an op that cuts itself, BS_CROSS_ROWS */
+#define SMALL_ROW  1024 /* bytes: a task gets many such rows, though each is found by itself */
 
 /* All rows of a carried value, as they lie around the loop. */
 static void call_around(const bs_context *c, int32_t carried, bs_call *call)
@@ -44577,6 +44652,31 @@ static void call_prepare(const bs_context *c, const bs_node *node, int32_t row, 
         call_around(c, in[0], call);
     for (int32_t i = 0; i < node->n_out; i++)
         bs_operand_make(c, node->first_out + i, row, &call->out[i]);
+}
+
+/* Where the operands of a call have its row, as bs_operand_row counts. */
+typedef struct call_rows {
+    int32_t in[BS_MAX_OPERANDS], out[BS_MAX_OUTPUTS];
+} call_rows;
+
+/* Finds them for row `row`; `call`, if not NULL, goes on to that row from where it was. All operands are tensors. */
+static void call_advance(const bs_context *c, const bs_node *node, int32_t row, call_rows *at, bs_call *call)
+{
+    const bs_graph *g = c->session->graph;
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(c->session->plan, (int32_t)(node - g->nodes), &n_in);
+    const call_rows was = *at;
+    for (int32_t i = (bs_node_op(node)->flags & BS_OP_AROUND) != 0; i < n_in; i++)
+        if (g->values[in[i]].domain != 0) {
+            at->in[i] = bs_operand_row(c, in[i], row);
+            if (call)
+                bs_operand_advance(&call->in[i], at->in[i] - was.in[i]);
+        }
+    for (int32_t i = 0; i < node->n_out; i++) {
+        at->out[i] = bs_operand_row(c, node->first_out + i, row);
+        if (call)
+            bs_operand_advance(&call->out[i], at->out[i] - was.out[i]);
+    }
 }
 
 static void zero_margins(const bs_context *c, const bs_call *call)
@@ -44636,6 +44736,18 @@ static bool wants_kernel(const bs_session *s, const bs_node *node, const bs_call
     return !empty;
 }
 
+/* Whether rows of an operand are found through decisions: then each row is a call of its own. */
+static bool is_scattered(const bs_session *s, const bs_instr *i)
+{
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(s->plan, i->node, &n_in);
+    bool scattered = false;
+    for (int32_t k = 0; k < n_in; k++)
+        scattered = scattered || (s->plan->values[in[k]].storage == BS_STORAGE_VIEW &&
+                                  s->graph->domains[s->graph->values[in[k]].domain].kind == BS_DOMAIN_PATH);
+    return scattered;
+}
+
 void bs_exec_call(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band)
 {
     bs_session *s = c->session;
@@ -44648,7 +44760,8 @@ void bs_exec_call(const bs_context *c, const bs_instr *i, int32_t row, int32_t r
         run_decided(c, node, row, rows);
         return;
     }
-    call_prepare(c, node, row, rows, &call);
+    const int32_t calls = rows > 1 && s->plan->nodes[i->node].work_items == 0 && is_scattered(s, i) ? rows : 1;
+    call_prepare(c, node, row, rows / calls, &call);
     call.fault = fault;
     call.extent = &extent;
     if (band <= 0)
@@ -44663,31 +44776,44 @@ void bs_exec_call(const bs_context *c, const bs_instr *i, int32_t row, int32_t r
         r->y1 = bs_min_i32(y0 + BAND_ROWS, r->y1);
         r->y0 = y0;
     }
-    if (!s->any_empty || wants_kernel(s, node, &call, &status))
-        status = call.plan->fusion ? bs_fusion_run(&call) : bs_node_op(node)->run(&call);
+    call_rows at = {{0}, {0}};
+    if (calls > 1)
+        call_advance(c, node, row, &at, NULL);
+    for (int32_t k = 0; k < calls && status == BS_OK; k++) {
+        if (k > 0)
+            call_advance(c, node, row + k, &at, &call);
+        if (!s->any_empty || wants_kernel(s, node, &call, &status))
+            status = call.plan->fusion ? bs_fusion_run(&call) : bs_node_op(node)->run(&call);
+    }
     if (status == BS_OK && node->makes)
         status = bs_extents_made(s, i, extent, fault);
     if (bs_exec_fail(s, status, i->node))
         memcpy(s->fault, fault, BS_FAULT_BYTES);
 }
 
-/* Rows of one call: one, where geometry differs from row to row or rows are found through a decision. */
+static bool is_small(const bs_session *s, int32_t value)
+{
+    return value && s->graph->values[value].rank != 3 &&
+           bs_bytes_figure(s->plan->values[value].row_bytes) <= SMALL_ROW;
+}
+
+/* One row, where geometry differs from row to row; and of rows that are found one by one, or moved, unless they are
+ * small. */
 int32_t bs_exec_batch(const bs_session *s, const bs_instr *i)
 {
     const bs_node *node = &s->graph->nodes[i->node];
     int32_t n_in;
     const int32_t *in = bs_plan_in(s->plan, i->node, &n_in);
     if (i->kind != BS_INSTR_CALL)
-        return 1;
+        return is_small(s, i->value ? i->value : i->target) ? BATCH_ROWS : 1;
     if (s->plan->nodes[i->node].work_items > 0)
         return BS_CROSS_ROWS;
-    for (int32_t k = 0; k < n_in; k++) {
-        const bs_value_info *v = &s->graph->values[in[k]];
-        const bool scattered = s->plan->values[in[k]].storage == BS_STORAGE_VIEW &&
-                               s->graph->domains[v->domain].kind == BS_DOMAIN_PATH;
-        if (v->rank == 3 || scattered)
+    const bool across = bs_node_op(node)->flags & BS_OP_CROSS_ROW;
+    if (is_scattered(s, i) && (across || !is_small(s, node->first_out)))
+        return 1;
+    for (int32_t k = 0; k < n_in; k++)
+        if (s->graph->values[in[k]].rank == 3)
             return 1;
-    }
     return node->n_out > 0 && s->graph->values[node->first_out].rank == 3 ? 1 : BATCH_ROWS;
 }
 
@@ -44944,8 +45070,7 @@ static void run_rows(const bs_context *c, const bs_instr *i, int32_t row, int32_
     if (i->kind == BS_INSTR_CALL)
         bs_exec_call(c, i, row, rows, band);
     else if (i->map != BS_MAP_VIEW || !bs_operand_is_seen(c, i->target))
-        for (int32_t r = row; r < row + rows; r++)
-            bs_move(c, i, r);
+        bs_move_rows(c, i, row, rows);
 }
 
 typedef struct instr_job {

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 7eeea76d23ee153ce13d7b92608de9ac684f3b45451dbb7b38279a9a96c20f02
+ * sha256 of the parts: 6df39ede16f74897647428c31228c89e45803817343a53ee4a827bb48751e85a
  */
 #include "brainstorm.h"
 
@@ -1058,6 +1058,17 @@ static inline int32_t bs_pad_of(int32_t padding, int32_t pad, int32_t otherwise)
 static inline void *bs_operand_at(const bs_operand *o, int64_t offset)
 {
     return (char *)o->data + offset * (ptrdiff_t)bs_dtype_bytes(o->dtype);
+}
+/* How many elements a row has, if they lie one after the other; else -1. */
+static inline int64_t bs_operand_line(const bs_operand *o)
+{
+    int64_t n = 1;
+    for (int32_t d = o->rank - 1; d >= 0; d--) {
+        if (o->stride[d] != n && o->dim[d] != 1)
+            return -1;
+        n *= o->dim[d];
+    }
+    return n;
 }
 static inline float *bs_f32_at(const bs_operand *o, int64_t offset) { return (float *)o->data + offset; }
 

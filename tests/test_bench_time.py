@@ -12,6 +12,7 @@ import sys
 
 BUILD, PEERS = os.environ.get("BUILD", "build"), os.path.join("bench", "peers")
 FIGURES = os.path.join(BUILD, "tests", "bench_time.json")
+NO_ONNX = ("blockdrop", "treelstm", "treefc", "graphs", "structure")
 results = {True: 0, False: 0}
 
 
@@ -43,7 +44,10 @@ def tiny():
         left_out = f"{peer} left out" in text
         print(f"{peer} is not installed: without it" if left_out else f"beside {peer}")
         check(f"every row stands beside {peer}, or it is named as left out",
-              all((peer in r) != left_out for r in rows if r["group"] != "blockdrop" or peer == "torch"), text)
+              all((peer in r) != left_out for r in rows if r["group"] not in NO_ONNX or peer == "torch"), text)
+    trees = [r for r in rows if r["group"] in ("treelstm", "treefc", "graphs")]
+    check("trees stand beside a recursion where PyTorch is installed",
+          all(("recursion" in r) == ("torch" in r) for r in trees), text)
 
 
 def wrong():

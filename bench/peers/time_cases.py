@@ -8,6 +8,7 @@ import numpy as np
 
 import time_ours
 from time_forms import Attention, Blockdrop, Lstm, Nasrnn, Seq2seq, Trips
+from time_trees import Counted, Dag, TreeFc, TreeLstm, Vertices, complete, random_splits, skewed
 from turns import in_turns, ratios, relative_error
 
 ROUNDING = 1e-6  # an error that needs no comparison
@@ -75,6 +76,38 @@ def blockdrop():
             yield Blockdrop(f"blockdrop of {rows}, skip {share} %", rows, share / 100)
 
 
+def words_of(sentences):
+    """As of the Stanford Sentiment Treebank: 19 words on average, 2 to 56."""
+    return np.clip(np.random.default_rng(4).gamma(4.2, 4.6, sentences).astype(int), 2, 56).tolist()
+
+
+def treelstm():
+    for shape in (random_splits, skewed):
+        word = "random" if shape is random_splits else "skewed"
+        yield TreeLstm(f"tree-lstm 300 to 150, 24 {word} of 56", shape, 24 * [56], 300, 150)
+        yield TreeLstm(f"tree-lstm 300 to 150, 64 {word} of 2 to 56", shape, words_of(64), 300, 150)
+        yield TreeLstm(f"tree-lstm 300 to 150, 1 {word} of 28", shape, [28], 300, 150)
+
+
+def treefc():
+    for leaves in (128, 256):
+        for trees in (1, 20):
+            yield TreeFc(f"tree-fc 256, {trees} of {leaves} leaves", complete, trees * [leaves], 256)
+    for trees in (1, 20):
+        yield TreeFc(f"rae 1024 to 512, {trees} of 127 nodes", random_splits, trees * [64], 512)
+
+
+def graphs():
+    for vertices in (100, 2000):
+        yield Dag(f"dag 256, fan-in 5, {vertices} vertices", vertices, 5, 256)
+
+
+def structure():
+    for leaves in (5, 64, 512, 4096, 32768, 262144):
+        yield Counted(f"structure of {2 * leaves - 1} vertices", complete, [leaves])
+    yield Counted("structure of 2047 vertices, a chain", skewed, [1024])
+
+
 TINY = {"lstm": lambda: [Lstm("lstm 2 of 5 to 6, 4 of 3", 4, 3, 5, 6, 2, repeated=True)],
         "deep": lambda: [Lstm("deep lstm 3 of 6, 4 of 3", 4, 3, 6, 6, 3)],
         "nasrnn": lambda: [Nasrnn("nasrnn 16, 5 of 3", 5, 3, 16)],
@@ -83,10 +116,16 @@ TINY = {"lstm": lambda: [Lstm("lstm 2 of 5 to 6, 4 of 3", 4, 3, 5, 6, 2, repeate
         "seq2seq": lambda: [Seq2seq("seq2seq 16, 40 words, up to 12 of 5", 5, 16, 40, 12)],
         "skip": lambda: [Lstm("skip 50 %: lstm 8, 4 of 4", 4, 4, 8, 8, lengths=[4, 4, 1, 1])],
         "blockdrop": lambda: [Blockdrop("blockdrop of 2, skip 50 %", 2, 0.5)],
+        "treelstm": lambda: [TreeLstm("tree-lstm 5 to 4, 2 random of 5", random_splits, [5, 4], 5, 4),
+                             TreeLstm("tree-lstm 5 to 4, 1 skewed of 4", skewed, [4], 5, 4)],
+        "treefc": lambda: [TreeFc("tree-fc 6, 2 of 8 leaves", complete, [8, 4], 6)],
+        "graphs": lambda: [Dag("dag 6, fan-in 3, 14 vertices", 14, 3, 6)],
+        "structure": lambda: [Counted("structure of 15 vertices", complete, [8])],
         "trips": lambda: [Trips("trip of one add", 16, "depth", 0.2),
                           Lstm("lstm step of 8 to 8", 4, 2, 8, 8, forms=("Wx inside",), bare=True)]}
 GROUPS = {"lstm": lstm, "deep": deep, "nasrnn": nasrnn, "attention": attention, "ptb": ptb, "seq2seq": seq2seq,
-          "skip": skip, "blockdrop": blockdrop, "trips": trips}
+          "skip": skip, "blockdrop": blockdrop, "treelstm": treelstm, "treefc": treefc, "graphs": graphs,
+          "structure": structure, "trips": trips}
 
 
 def cases(only, tiny=False):
@@ -132,7 +171,8 @@ def others(run, net):
         made.append(time_onnx.made(net, run.file("time.onnx")))
     if "torch" in run.peers:
         import time_torch
-        made.append(time_torch.made(net))
+        import time_trees_torch
+        made += time_trees_torch.made(net) if isinstance(net, Vertices) else [time_torch.made(net)]
     made += [Repeated(run, net)] if net.repeated else []
     made += [Bare(run, net)] if net.bare else []
     return [r for r in made if r is not None]
@@ -153,7 +193,7 @@ def wrong(off):
     theirs = [e for r, e in off.items() if r.name == "torch"]
     most = max(2 * theirs[0], ROUNDING) if theirs else 10 * ROUNDING
     return ", ".join(f"{r.name} {getattr(r, 'form', '')} is off by {e:.1e}" for r, e in off.items()
-                     if not e <= (10 * most if r.name in ("torch", "onnxruntime") else most))
+                     if not e <= (10 * most if r.name in ("torch", "recursion", "onnxruntime") else most))
 
 
 def rows_of_case(run, net):

@@ -4,6 +4,7 @@ import os
 
 import numpy as np
 
+import time_trees_ours
 from network_ours import Ours
 from product_cases import LSTM
 from time_forms import Attention, Blockdrop, Lstm, Nasrnn, Seq2seq, Trips
@@ -206,7 +207,8 @@ def blockdrop(g, net, _):
     return net.inputs
 
 
-BUILD = {Blockdrop: blockdrop, Lstm: lstm, Nasrnn: nasrnn, Attention: attention, Seq2seq: seq2seq, Trips: trips}
+BUILD = {Blockdrop: blockdrop, Lstm: lstm, Nasrnn: nasrnn, Attention: attention, Seq2seq: seq2seq, Trips: trips,
+         **time_trees_ours.BUILD}
 
 
 class Form(Ours):

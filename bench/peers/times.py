@@ -3,8 +3,9 @@
     pip install -r bench/peers/requirements.txt      into a virtual environment outside the repository
     make bench-time [ARGS="--only lstm,nasrnn --tier avx2 --peers onnxruntime,torch --turns 31 --json time.json"]
 
-Turns, ratios, limits and columns are those of products.py. A row is one of our forms of a network; `runs` is our own
-time of the same steps by a run each, `kernels` that of the kernels alone, over the time of the row.
+Turns, ratios, limits and columns are those of products.py. A row is one of our forms of a network. Of trees
+`torch` takes all vertices of a level at once, `recursion` is PyTorch's time vertex after vertex; `runs` is our own
+time of the same steps by a run each, `kernels` that of the kernels alone: each over the time of the row.
 """
 
 import sys
@@ -24,7 +25,7 @@ def rows_of(run, only):
 
 
 SUITE = products.Suite(__doc__, list(time_cases.GROUPS), lambda word: list(time_cases.cases([word])), rows_of,
-                       ("onnxruntime", "torch"), ("runs", "kernels"))
+                       ("onnxruntime", "torch"), ("recursion", "runs", "kernels"))
 
 if __name__ == "__main__":
     sys.exit(products.main(SUITE))

@@ -273,6 +273,17 @@ static inline void *bs_operand_at(const bs_operand *o, int64_t offset)
 {
     return (char *)o->data + offset * (ptrdiff_t)bs_dtype_bytes(o->dtype);
 }
+/* How many elements a row has, if they lie one after the other; else -1. */
+static inline int64_t bs_operand_line(const bs_operand *o)
+{
+    int64_t n = 1;
+    for (int32_t d = o->rank - 1; d >= 0; d--) {
+        if (o->stride[d] != n && o->dim[d] != 1)
+            return -1;
+        n *= o->dim[d];
+    }
+    return n;
+}
 static inline float *bs_f32_at(const bs_operand *o, int64_t offset) { return (float *)o->data + offset; }
 
 #endif

@@ -331,13 +331,21 @@ static bs_status loop_rows_run(const bs_call *call)
     bs_operand to = *x;
     for (int32_t d = 0; d < x->rank; d++)
         to.stride[d] = out->stride[d + index->rank];
+    const int64_t line = bs_operand_line(x) == bs_operand_line(&to) ? bs_operand_line(x) : -1;
+    const size_t bytes = line < 0 ? 0 : (size_t)line * bs_dtype_bytes(x->dtype);
     for (int32_t i = 0; i < call->rows * count; i++) {
         const int32_t row = i / count, k = i % count;
         const int32_t named = *(const int32_t *)bs_operand_at(index, row * index->row_stride + k * index->stride[0]);
         if (named < -1 || named >= call->around)
             return bs_call_fail(call, "index %d is %d, expected -1 .. %d", k, named, call->around - 1);
         to.data = bs_operand_at(out, row * out->row_stride + (index->rank ? k * out->stride[0] : 0));
-        copy_around(call, &to, named < 0 ? NULL : bs_operand_at(x, named * x->row_stride));
+        const void *from = named < 0 ? NULL : bs_operand_at(x, named * x->row_stride);
+        if (line < 0)
+            copy_around(call, &to, from);
+        else if (from)
+            bs_copy(to.data, from, bytes);
+        else
+            memset(to.data, 0, bytes);
     }
     return BS_OK;
 }

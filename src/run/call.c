@@ -7,6 +7,7 @@
 
 #define BAND_ROWS 32  /* of an image, per task; a multiple of the Winograd tile, so cutting changes no bit */
 #define BATCH_ROWS 16 /* cells of a non-image op, per task; of an op that cuts itself, BS_CROSS_ROWS */
+#define SMALL_ROW  1024 /* bytes: a task gets many such rows, though each is found by itself */
 
 /* All rows of a carried value, as they lie around the loop. */
 static void call_around(const bs_context *c, int32_t carried, bs_call *call)
@@ -42,6 +43,31 @@ static void call_prepare(const bs_context *c, const bs_node *node, int32_t row, 
         call_around(c, in[0], call);
     for (int32_t i = 0; i < node->n_out; i++)
         bs_operand_make(c, node->first_out + i, row, &call->out[i]);
+}
+
+/* Where the operands of a call have its row, as bs_operand_row counts. */
+typedef struct call_rows {
+    int32_t in[BS_MAX_OPERANDS], out[BS_MAX_OUTPUTS];
+} call_rows;
+
+/* Finds them for row `row`; `call`, if not NULL, goes on to that row from where it was. All operands are tensors. */
+static void call_advance(const bs_context *c, const bs_node *node, int32_t row, call_rows *at, bs_call *call)
+{
+    const bs_graph *g = c->session->graph;
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(c->session->plan, (int32_t)(node - g->nodes), &n_in);
+    const call_rows was = *at;
+    for (int32_t i = (bs_node_op(node)->flags & BS_OP_AROUND) != 0; i < n_in; i++)
+        if (g->values[in[i]].domain != 0) {
+            at->in[i] = bs_operand_row(c, in[i], row);
+            if (call)
+                bs_operand_advance(&call->in[i], at->in[i] - was.in[i]);
+        }
+    for (int32_t i = 0; i < node->n_out; i++) {
+        at->out[i] = bs_operand_row(c, node->first_out + i, row);
+        if (call)
+            bs_operand_advance(&call->out[i], at->out[i] - was.out[i]);
+    }
 }
 
 static void zero_margins(const bs_context *c, const bs_call *call)
@@ -101,6 +127,18 @@ static bool wants_kernel(const bs_session *s, const bs_node *node, const bs_call
     return !empty;
 }
 
+/* Whether rows of an operand are found through decisions: then each row is a call of its own. */
+static bool is_scattered(const bs_session *s, const bs_instr *i)
+{
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(s->plan, i->node, &n_in);
+    bool scattered = false;
+    for (int32_t k = 0; k < n_in; k++)
+        scattered = scattered || (s->plan->values[in[k]].storage == BS_STORAGE_VIEW &&
+                                  s->graph->domains[s->graph->values[in[k]].domain].kind == BS_DOMAIN_PATH);
+    return scattered;
+}
+
 void bs_exec_call(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band)
 {
     bs_session *s = c->session;
@@ -113,7 +151,8 @@ void bs_exec_call(const bs_context *c, const bs_instr *i, int32_t row, int32_t r
         run_decided(c, node, row, rows);
         return;
     }
-    call_prepare(c, node, row, rows, &call);
+    const int32_t calls = rows > 1 && s->plan->nodes[i->node].work_items == 0 && is_scattered(s, i) ? rows : 1;
+    call_prepare(c, node, row, rows / calls, &call);
     call.fault = fault;
     call.extent = &extent;
     if (band <= 0)
@@ -128,31 +167,44 @@ void bs_exec_call(const bs_context *c, const bs_instr *i, int32_t row, int32_t r
         r->y1 = bs_min_i32(y0 + BAND_ROWS, r->y1);
         r->y0 = y0;
     }
-    if (!s->any_empty || wants_kernel(s, node, &call, &status))
-        status = call.plan->fusion ? bs_fusion_run(&call) : bs_node_op(node)->run(&call);
+    call_rows at = {{0}, {0}};
+    if (calls > 1)
+        call_advance(c, node, row, &at, NULL);
+    for (int32_t k = 0; k < calls && status == BS_OK; k++) {
+        if (k > 0)
+            call_advance(c, node, row + k, &at, &call);
+        if (!s->any_empty || wants_kernel(s, node, &call, &status))
+            status = call.plan->fusion ? bs_fusion_run(&call) : bs_node_op(node)->run(&call);
+    }
     if (status == BS_OK && node->makes)
         status = bs_extents_made(s, i, extent, fault);
     if (bs_exec_fail(s, status, i->node))
         memcpy(s->fault, fault, BS_FAULT_BYTES);
 }
 
-/* Rows of one call: one, where geometry differs from row to row or rows are found through a decision. */
+static bool is_small(const bs_session *s, int32_t value)
+{
+    return value && s->graph->values[value].rank != 3 &&
+           bs_bytes_figure(s->plan->values[value].row_bytes) <= SMALL_ROW;
+}
+
+/* One row, where geometry differs from row to row; and of rows that are found one by one, or moved, unless they are
+ * small. */
 int32_t bs_exec_batch(const bs_session *s, const bs_instr *i)
 {
     const bs_node *node = &s->graph->nodes[i->node];
     int32_t n_in;
     const int32_t *in = bs_plan_in(s->plan, i->node, &n_in);
     if (i->kind != BS_INSTR_CALL)
-        return 1;
+        return is_small(s, i->value ? i->value : i->target) ? BATCH_ROWS : 1;
     if (s->plan->nodes[i->node].work_items > 0)
         return BS_CROSS_ROWS;
-    for (int32_t k = 0; k < n_in; k++) {
-        const bs_value_info *v = &s->graph->values[in[k]];
-        const bool scattered = s->plan->values[in[k]].storage == BS_STORAGE_VIEW &&
-                               s->graph->domains[v->domain].kind == BS_DOMAIN_PATH;
-        if (v->rank == 3 || scattered)
+    const bool across = bs_node_op(node)->flags & BS_OP_CROSS_ROW;
+    if (is_scattered(s, i) && (across || !is_small(s, node->first_out)))
+        return 1;
+    for (int32_t k = 0; k < n_in; k++)
+        if (s->graph->values[in[k]].rank == 3)
             return 1;
-    }
     return node->n_out > 0 && s->graph->values[node->first_out].rank == 3 ? 1 : BATCH_ROWS;
 }
 

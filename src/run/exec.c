@@ -29,8 +29,7 @@ static void run_rows(const bs_context *c, const bs_instr *i, int32_t row, int32_
     if (i->kind == BS_INSTR_CALL)
         bs_exec_call(c, i, row, rows, band);
     else if (i->map != BS_MAP_VIEW || !bs_operand_is_seen(c, i->target))
-        for (int32_t r = row; r < row + rows; r++)
-            bs_move(c, i, r);
+        bs_move_rows(c, i, row, rows);
 }
 
 typedef struct instr_job {

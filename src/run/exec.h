@@ -23,7 +23,7 @@ void bs_exec_used(bs_session *s, int32_t phase, int32_t unit, uint64_t start, ui
 /* Runs the kernel of a call on rows [row, row + rows). band: one band of an image, or one work item of an op that cuts
  * itself; -1: all of it. */
 void bs_exec_call(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band);
-/* Rows per call: one, where geometry differs from row to row or rows are found through a decision. */
+/* Rows of a task. */
 int32_t bs_exec_batch(const bs_session *s, const bs_instr *i);
 /* Tasks that a row is cut into; 0: it is not cut. */
 int32_t bs_exec_bands(const bs_session *s, const bs_instr *i);

@@ -170,25 +170,13 @@ static void pair_up(move_pair *pair, const bs_operand *to, const bs_operand *fro
     pair->last = pair->to.rank - 1;
 }
 
-/* How many elements a tensor has, if they lie one after the other; else -1. */
-static int64_t dense_elements(const bs_operand *o)
-{
-    int64_t n = 1;
-    for (int32_t d = o->rank - 1; d >= 0; d--) {
-        if (o->stride[d] != n && o->dim[d] != 1)
-            return -1;
-        n *= o->dim[d];
-    }
-    return n;
-}
-
 static void move_row(const bs_operand *to, const bs_operand *from)
 {
     move_pair p;
     if (to->data == from->data)
         return; /* an image was stored in the output at once */
-    const int64_t n = to->rank == 3 ? -1 : dense_elements(to);
-    if (n >= 0 && dense_elements(from) == n) {
+    const int64_t n = to->rank == 3 ? -1 : bs_operand_line(to);
+    if (n >= 0 && bs_operand_line(from) == n) {
         bs_copy(to->data, from->data, (size_t)n * bs_dtype_bytes(to->dtype));
         return;
     }
@@ -435,7 +423,7 @@ static void move_value(const bs_context *c, const bs_instr *i, int32_t row, cons
     move_row(to, &from);
 }
 
-void bs_move(const bs_context *c, const bs_instr *i, int32_t row)
+static void move_one(const bs_context *c, const bs_instr *i, int32_t row)
 {
     const bs_graph *g = c->session->graph;
     const bs_node *node = &g->nodes[i->node];
@@ -460,4 +448,49 @@ void bs_move(const bs_context *c, const bs_instr *i, int32_t row)
         break;
     }
     zero_around(c, i->target, &to);
+}
+
+/* The number of the row that row `row` goes to, as bs_operand_row counts; -1: none can be named. */
+static int32_t target_row(const bs_context *c, const bs_instr *i, int32_t row)
+{
+    if (i->map == BS_MAP_CELL)
+        return bs_top_row(c, i->domain, row);
+    if (i->map == BS_MAP_ROW)
+        return bs_operand_row(c, i->target, row);
+    const bool around = i->map == BS_MAP_PARENT || i->map == BS_MAP_TRIP;
+    return around ? bs_operand_row(c, i->target, c->domains[i->domain].ids[row]) : -1;
+}
+
+/* Rows that are copied and whose elements lie one after the other, here and there: of these only addresses differ.
+ * Returns whether it has moved them. */
+static bool move_dense(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows)
+{
+    bs_operand to, from;
+    if (i->combine != BS_COMBINE_COPY || i->value == 0 || i->target == 0 || target_row(c, i, row) < 0)
+        return false;
+    operand_target(c, i, row, &to);
+    bs_operand_make(c, i->value, row, &from);
+    const int64_t n = to.rank == 3 ? -1 : bs_operand_line(&to);
+    if (n < 0 || bs_operand_line(&from) != n)
+        return false;
+    const size_t bytes = (size_t)n * bs_dtype_bytes(to.dtype);
+    int32_t to_row = target_row(c, i, row), from_row = bs_operand_row(c, i->value, row);
+    for (int32_t r = row; r < row + rows; r++) {
+        const int32_t to_was = to_row, from_was = from_row;
+        to_row = target_row(c, i, r);
+        from_row = bs_operand_row(c, i->value, r);
+        bs_operand_advance(&to, to_row - to_was);
+        bs_operand_advance(&from, from_row - from_was);
+        if (to.data != from.data)
+            bs_copy(to.data, from.data, bytes);
+    }
+    return true;
+}
+
+void bs_move_rows(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows)
+{
+    if (rows > 1 && move_dense(c, i, row, rows))
+        return;
+    for (int32_t r = row; r < row + rows; r++)
+        move_one(c, i, r);
 }

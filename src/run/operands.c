@@ -246,6 +246,21 @@ static void operand_viewed(const bs_context *c, int32_t value, int32_t row, bs_o
         operand_sliced(c, value, row, loops, slices, o);
 }
 
+int32_t bs_operand_row(const bs_context *c, int32_t value, int32_t row)
+{
+    const bs_session *s = c->session;
+    if (s->plan->values[value].source == 0)
+        return row;
+    while (s->plan->values[value].storage == BS_STORAGE_VIEW || bs_operand_is_seen(c, value)) { /* as operand_viewed */
+        value = seen_through(s, value);
+        if (s->graph->nodes[s->graph->values[value].node].router == 0)
+            break;
+        row = c->domains[s->graph->values[value].domain].ids[row];
+        value = s->plan->values[value].source;
+    }
+    return s->plan->values[value].storage == BS_STORAGE_VIEW ? bs_top_row(c, s->graph->values[value].domain, row) : row;
+}
+
 /* A row that lies in the root, or where what it is a view of has it. Not inlined, as above. */
 static BS_OUTLINE void operand_elsewhere(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
 {

@@ -146,10 +146,17 @@ bool bs_session_owns_state(const bs_session *s, int32_t node);
 
 /* run/operands.c, run/move.c: finding rows, and moving them */
 void bs_operand_make(const bs_context *c, int32_t value, int32_t row, bs_operand *operand);
+/* The number that row `row` has among those that lie row_stride apart: where the next one is, of any value but images,
+ * follows from its own. */
+int32_t bs_operand_row(const bs_context *c, int32_t value, int32_t row);
+static inline void bs_operand_advance(bs_operand *operand, int32_t rows)
+{
+    operand->data = (uint8_t *)operand->data + rows * operand->row_stride * (ptrdiff_t)bs_dtype_bytes(operand->dtype);
+}
 /* Whether the rows of a value of a path lie one after the other in its source, a carried value: they are read there,
  * and no move copies them. */
 bool bs_operand_is_seen(const bs_context *c, int32_t value);
-void bs_move(const bs_context *c, const bs_instr *i, int32_t row); /* one row of a BS_INSTR_MOVE */
+void bs_move_rows(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows); /* of a BS_INSTR_MOVE */
 void bs_zero_margin(const bs_operand *operand, int32_t margin, int64_t max_h, int64_t max_w);
 /* The row of the ROWS or PATCHES domain above that this row came from, counted over all tiles. */
 int32_t bs_top_row(const bs_context *c, int32_t domain, int32_t row);
