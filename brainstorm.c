@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 700725b7ab87f7116412af31e8ba177f289cd2a650ef13574120b3e4cb252317
+ * sha256 of the parts: 620278cf27596346f2ac45520cbf4ee263405dc1315cddb8bb14094d3521e33a
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -44659,22 +44659,23 @@ typedef struct call_rows {
     int32_t in[BS_MAX_OPERANDS], out[BS_MAX_OUTPUTS];
 } call_rows;
 
-/* Finds them for row `row`; `call`, if not NULL, goes on to that row from where it was. All operands are tensors. */
-static void call_advance(const bs_context *c, const bs_node *node, int32_t row, call_rows *at, bs_call *call)
+/* Finds them for row `row`; unless that is the call's own, it goes on to it from where it was. All are tensors. */
+static void call_advance(const bs_context *c, int32_t row, bool own, call_rows *at, bs_call *call)
 {
     const bs_graph *g = c->session->graph;
     int32_t n_in;
-    const int32_t *in = bs_plan_in(c->session->plan, (int32_t)(node - g->nodes), &n_in);
+    const int32_t *in = bs_plan_in(c->session->plan, (int32_t)(call->node - g->nodes), &n_in);
     const call_rows was = *at;
-    for (int32_t i = (bs_node_op(node)->flags & BS_OP_AROUND) != 0; i < n_in; i++)
-        if (g->values[in[i]].domain != 0) {
-            at->in[i] = bs_operand_row(c, in[i], row);
-            if (call)
-                bs_operand_advance(&call->in[i], at->in[i] - was.in[i]);
-        }
-    for (int32_t i = 0; i < node->n_out; i++) {
-        at->out[i] = bs_operand_row(c, node->first_out + i, row);
-        if (call)
+    for (int32_t i = (bs_node_op(call->node)->flags & BS_OP_AROUND) != 0; i < call->n_in; i++) {
+        if (g->values[in[i]].domain == 0)
+            continue;
+        at->in[i] = bs_operand_row(c, in[i], row);
+        if (!own)
+            bs_operand_advance(&call->in[i], at->in[i] - was.in[i]);
+    }
+    for (int32_t i = 0; i < call->n_out; i++) {
+        at->out[i] = bs_operand_row(c, call->node->first_out + i, row);
+        if (!own)
             bs_operand_advance(&call->out[i], at->out[i] - was.out[i]);
     }
 }
@@ -44748,20 +44749,55 @@ static bool is_scattered(const bs_session *s, const bs_instr *i)
     return scattered;
 }
 
+static bs_status run_kernel(const bs_session *s, const bs_node *node, const bs_call *call)
+{
+    bs_status status = BS_OK;
+    if (s->any_empty && !wants_kernel(s, node, call, &status))
+        return status;
+    return call->plan->fusion ? bs_fusion_run(call) : bs_node_op(node)->run(call);
+}
+
+static void end_call(bs_session *s, bs_status status, int32_t node, const char *fault)
+{
+    if (bs_exec_fail(s, status, node))
+        memcpy(s->fault, fault, BS_FAULT_BYTES);
+}
+
+/* Row by row: of these calls only addresses differ. */
+static void run_scattered(const bs_context *c, const bs_node *node, int32_t row, int32_t rows)
+{
+    bs_session *s = c->session;
+    bs_call call;
+    char fault[BS_FAULT_BYTES] = "";
+    call_rows at = {{0}, {0}};
+    call_prepare(c, node, row, 1, &call);
+    call.fault = fault;
+    call.extent = NULL; /* rows of a path make no extents */
+    call_advance(c, row, true, &at, &call);
+    bs_status status = run_kernel(s, node, &call);
+    for (int32_t r = row + 1; r < row + rows && status == BS_OK; r++) {
+        call_advance(c, r, false, &at, &call);
+        status = run_kernel(s, node, &call);
+    }
+    end_call(s, status, (int32_t)(node - s->graph->nodes), fault);
+}
+
 void bs_exec_call(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band)
 {
     bs_session *s = c->session;
     bs_call call;
     char fault[BS_FAULT_BYTES] = "";
     int64_t extent = 0;
-    bs_status status = BS_OK;
     const bs_node *node = &s->graph->nodes[i->node];
     if (bs_node_op(node)->flags & BS_OP_DECIDED) {
         run_decided(c, node, row, rows);
         return;
     }
-    const int32_t calls = rows > 1 && s->plan->nodes[i->node].work_items == 0 && is_scattered(s, i) ? rows : 1;
-    call_prepare(c, node, row, rows / calls, &call);
+    if (rows > 1 && s->plan->nodes[i->node].work_items == 0 && is_scattered(s, i)) {
+        run_scattered(c, node, row, rows);
+        return;
+    }
+    call_prepare(c, node, row, rows, &call);
     call.fault = fault;
     call.extent = &extent;
     if (band <= 0)
@@ -44776,19 +44812,10 @@ void bs_exec_call(const bs_context *c, const bs_instr *i, int32_t row, int32_t r
         r->y1 = bs_min_i32(y0 + BAND_ROWS, r->y1);
         r->y0 = y0;
     }
-    call_rows at = {{0}, {0}};
-    if (calls > 1)
-        call_advance(c, node, row, &at, NULL);
-    for (int32_t k = 0; k < calls && status == BS_OK; k++) {
-        if (k > 0)
-            call_advance(c, node, row + k, &at, &call);
-        if (!s->any_empty || wants_kernel(s, node, &call, &status))
-            status = call.plan->fusion ? bs_fusion_run(&call) : bs_node_op(node)->run(&call);
-    }
+    bs_status status = run_kernel(s, node, &call);
     if (status == BS_OK && node->makes)
         status = bs_extents_made(s, i, extent, fault);
-    if (bs_exec_fail(s, status, i->node))
-        memcpy(s->fault, fault, BS_FAULT_BYTES);
+    end_call(s, status, i->node, fault);
 }
 
 static bool is_small(const bs_session *s, int32_t value)
