@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 620278cf27596346f2ac45520cbf4ee263405dc1315cddb8bb14094d3521e33a
+ * sha256 of the parts: aaf489213bd2b866c7cad3994549be8d9d583cb7981472f9fc1e212887beee14
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -43468,21 +43468,29 @@ static BS_OUTLINE void operand_sliced(const bs_context *c, int32_t value, int32_
     bs_operand_trips(c, loops, count, &whole, o);
 }
 
+/* From view to view, to the value that has rows of its own or those of a root tensor: which row of it `row` is, and of
+ * which loops a trip's part is meant, loops[BS_MAX_RANK]. */
+static int32_t see_through(const bs_context *c, int32_t *value, int32_t row, int32_t *loops, int32_t *slices)
+{
+    const bs_session *s = c->session;
+    while (s->plan->values[*value].storage == BS_STORAGE_VIEW || bs_operand_is_seen(c, *value)) {
+        *value = seen_through(s, *value);
+        const bs_node *view = &s->graph->nodes[s->graph->values[*value].node];
+        if (view->router == 0)
+            break;
+        if (bs_view_slices(s->graph, view) && *slices < BS_MAX_RANK)
+            loops[(*slices)++] = view->router;
+        row = c->domains[s->graph->values[*value].domain].ids[row];
+        *value = s->plan->values[*value].source;
+    }
+    return row;
+}
+
 /* Row `row` of a view: where what it is a view of has it. */
 static void operand_viewed(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
 {
-    const bs_session *s = c->session;
     int32_t loops[BS_MAX_RANK], slices = 0;
-    while (s->plan->values[value].storage == BS_STORAGE_VIEW || bs_operand_is_seen(c, value)) {
-        value = seen_through(s, value);
-        const bs_node *view = &s->graph->nodes[s->graph->values[value].node];
-        if (view->router == 0)
-            break;
-        if (bs_view_slices(s->graph, view) && slices < BS_MAX_RANK)
-            loops[slices++] = view->router;
-        row = c->domains[s->graph->values[value].domain].ids[row];
-        value = s->plan->values[value].source;
-    }
+    row = see_through(c, &value, row, loops, &slices);
     if (slices == 0)
         operand_found(c, value, row, o);
     else
@@ -43492,15 +43500,10 @@ static void operand_viewed(const bs_context *c, int32_t value, int32_t row, bs_o
 int32_t bs_operand_row(const bs_context *c, int32_t value, int32_t row)
 {
     const bs_session *s = c->session;
+    int32_t loops[BS_MAX_RANK], slices = 0;
     if (s->plan->values[value].source == 0)
         return row;
-    while (s->plan->values[value].storage == BS_STORAGE_VIEW || bs_operand_is_seen(c, value)) { /* as operand_viewed */
-        value = seen_through(s, value);
-        if (s->graph->nodes[s->graph->values[value].node].router == 0)
-            break;
-        row = c->domains[s->graph->values[value].domain].ids[row];
-        value = s->plan->values[value].source;
-    }
+    row = see_through(c, &value, row, loops, &slices);
     return s->plan->values[value].storage == BS_STORAGE_VIEW ? bs_top_row(c, s->graph->values[value].domain, row) : row;
 }
 

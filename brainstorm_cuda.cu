@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 6df39ede16f74897647428c31228c89e45803817343a53ee4a827bb48751e85a
+ * sha256 of the parts: cef8f5512021c42cd3956960ce9f23c942c37ef8be31d3e639eae4cbcf5a3954
  */
 #include "brainstorm.h"
 
@@ -13182,14 +13182,11 @@ __global__ void __launch_bounds__(256, KERNEL <= BS_CU_patch_features || KERNEL 
     const bs_device_step *s = bs_cu_find_step(t, first, count, (int32_t)blockIdx.x, &w);
     if (__syncthreads_or(failed || !s))
         return;
-    for (int32_t item = (int32_t)blockIdx.x; item < items; item += (int32_t)gridDim.x) {
-        if (item != (int32_t)blockIdx.x)
-            s = bs_cu_find_step(t, first, count, item, &w);
-        if (!s)
-            return;
+    for (int32_t item = (int32_t)(blockIdx.x + gridDim.x); s; item += (int32_t)gridDim.x) {
         if (bs_cu_wants_kernel(t, s))
             bs_cu_run<KERNEL>(t, s, w);
         __syncthreads(); /* before the next item takes the workspace */
+        s = item < items ? bs_cu_find_step(t, first, count, item, &w) : NULL;
     }
 }
 
@@ -13803,6 +13800,12 @@ static bs_status bs_cu_session_streams(bs_device_session *s, bs_error *error)
     return status;
 }
 
+/* Whether rows of a loop end at different times: by a count or a predicate. */
+static bool bs_cu_ends_apart(const bs_graph *g, const bs_router_info *loop)
+{
+    return loop->count || bs_node_in(g, &g->nodes[loop->again])[0] != 0;
+}
+
 /* Whether a run says how many trips a loop at top level makes. */
 static bool bs_cu_goes_round(const bs_plan *plan)
 {
@@ -13810,9 +13813,8 @@ static bool bs_cu_goes_round(const bs_plan *plan)
     bool any = false;
     for (int32_t r = 1; r < g->n_routers; r++) {
         const bs_router_info *loop = &g->routers[r];
-        any = any || (loop->bound > 0 && !plan->routers[r].in_tile &&
-                      (loop->count || bs_node_in(g, &g->nodes[loop->again])[0] ||
-                       (loop->trips >= 0 && !bs_dim_is_const(g, loop->trips))));
+        any = any || (bs_router_loops(g, r) && !plan->routers[r].in_tile &&
+                      (bs_cu_ends_apart(g, loop) || (loop->trips >= 0 && !bs_dim_is_const(g, loop->trips))));
     }
     return any;
 }
@@ -14728,7 +14730,7 @@ static int32_t bs_cu_most_trips(const bs_device_session *s, const bs_router_info
 /* Whether the host asks after so many trips if there is another: only where rows end at different times. */
 static bool bs_cu_asks_after(const bs_device_session *s, const bs_router_info *loop, int32_t trips)
 {
-    const bool ends = loop->count || bs_node_in(s->client->graph, &s->client->graph->nodes[loop->again])[0] != 0,
+    const bool ends = bs_cu_ends_apart(s->client->graph, loop),
                now_and_then = trips % BS_CU_TRIPS == 0 || (trips >= BS_CU_TRIPS_FIRST && (trips & (trips - 1)) == 0);
     return ends && !s->capturing && (s->launch_mode == BS_LAUNCH_HOST || now_and_then);
 }

@@ -76,7 +76,8 @@ static bool trees(cuda_net *net, bool tiny)
 
 #define BOTH (FORM_F32 | FORM_HALF)
 
-/* In f16 roundings add up: of 164 layers in LiveSR, 2e-3; of 20 in the exits, 2e-3; of 64 steps of an LSTM, 6e-4. */
+/* In f16 roundings add up: of 164 layers in LiveSR, 2e-3; of 4, 12 and 20 layers in the exits, 0.8e-3, 1.5e-3 and
+ * 2.1e-3 on an H200; of 64 steps of an LSTM, 6e-4. */
 const cuda_case cuda_cases[] = {
     {"livesr-10-8", livesr_8, NULL, BOTH | FORM_CHOOSE, 1e-5, 5e-3},
     {"livesr-10-8-body", livesr_8_body, NULL, BOTH | FORM_BREADTH, 1e-5, 5e-3},
@@ -88,8 +89,8 @@ const cuda_case cuda_cases[] = {
     {"sr-routed", sr_routed, NULL, BOTH, 1, 2},
     {"rows-moved", rows_moved, NULL, FORM_F32, 0, 0},
     {"rows-doubled", rows_doubled, NULL, FORM_F32, 0, 0},
-    {"exits-1-of-5", exits_1, NULL, BOTH | FORM_BREADTH | FORM_CHOOSE, 1e-5, 3e-3},
-    {"exits-3-of-5", exits_3, NULL, BOTH | FORM_BREADTH | FORM_CHOOSE, 1e-5, 3e-3},
+    {"exits-1-of-5", exits_1, NULL, BOTH | FORM_BREADTH | FORM_CHOOSE, 1e-5, 2e-3},
+    {"exits-3-of-5", exits_3, NULL, BOTH | FORM_BREADTH | FORM_CHOOSE, 1e-5, 2e-3},
     {"exits-5-of-5", exits_5, NULL, BOTH | FORM_BREADTH | FORM_CHOOSE, 1e-5, 3e-3},
     {"trips-1000", trips, NULL, FORM_F32 | FORM_CHOOSE, 1e-5, 0},
     {"lstm-64-1", lstm_1, NULL, BOTH | FORM_BREADTH | FORM_CHOOSE, 1e-5, 5e-3},

@@ -29,6 +29,17 @@ def around(g, net, level, carried):
     return loop, [g.loop_carry(loop, value) for value in carried]
 
 
+def ended(g, loop, carried, value):
+    """`value` is what is carried on, and the result."""
+    y = g.loop_next(loop, carried, value)
+    g.loop_end(loop)
+    g.output("y", g.collect(y))
+
+
+def sums(g, loop, carried, children):
+    return g.reduce(g.loop_rows(loop, carried, g.scatter(loop, 0, children)), "sum", axis=0)
+
+
 def tree_lstm(g, net, form):
     units, w = net.units, net.weights
     bias = g.constant("bias", w["b"])
@@ -56,10 +67,8 @@ def tree_lstm(g, net, form):
     c_next = g.add(g.mul(g.activation(part(iou, 0), "sigmoid"), g.activation(part(iou, 2), "tanh")),
                    total(g.mul(f, c_below)))
     h_next = g.mul(g.activation(part(iou, 1), "sigmoid"), g.activation(c_next, "tanh"))
-    y = g.loop_next(loop, h, h_next)
     g.loop_next(loop, c, c_next)
-    g.loop_end(loop)
-    g.output("y", g.collect(y))
+    ended(g, loop, h, h_next)
     return given
 
 
@@ -69,9 +78,7 @@ def tree_fc(g, net, _):
     leaves = g.input("x", "f32", list(given["x"].shape))
     loop, (h,) = around(g, net, inner(g, level), [begun(g, net, leaves)])
     both = g.reshape(g.loop_rows(loop, h, g.scatter(loop, 0, children)), [2 * net.units])
-    y = g.loop_next(loop, h, g.linear(both, "w", net.weights["w"], net.weights["b"], act="tanh"))
-    g.loop_end(loop)
-    g.output("y", g.collect(y))
+    ended(g, loop, h, g.linear(both, "w", net.weights["w"], net.weights["b"], act="tanh"))
     return given
 
 
@@ -80,11 +87,8 @@ def dag(g, net, _):
     given["x"] = net.inputs["x"]
     wx = g.linear(g.rows(g.input("x", "f32", list(given["x"].shape))), "w", net.weights["w"])
     loop, (h,) = around(g, net, level, [g.constant("zeros", np.zeros(net.units, np.float32))])
-    total = g.reduce(g.loop_rows(loop, h, g.scatter(loop, 0, children)), "sum", axis=0)
-    own = g.add(g.linear(total, "u", net.weights["u"]), g.scatter(loop, 0, wx))
-    y = g.loop_next(loop, h, g.activation(own, "tanh"))
-    g.loop_end(loop)
-    g.output("y", g.collect(y))
+    own = g.add(g.linear(sums(g, loop, h, children), "u", net.weights["u"]), g.scatter(loop, 0, wx))
+    ended(g, loop, h, g.activation(own, "tanh"))
     return given
 
 
@@ -93,10 +97,7 @@ def counted(g, net, _):
     given["x"] = net.inputs["x"]
     x = g.rows(g.input("x", "f32", list(given["x"].shape)))
     loop, (h,) = around(g, net, level, [x])
-    total = g.reduce(g.loop_rows(loop, h, g.scatter(loop, 0, children)), "sum", axis=0)
-    y = g.loop_next(loop, h, g.add(total, g.scatter(loop, 0, x)))
-    g.loop_end(loop)
-    g.output("y", g.collect(y))
+    ended(g, loop, h, g.add(sums(g, loop, h, children), g.scatter(loop, 0, x)))
     return given
 
 

@@ -267,7 +267,7 @@ def captured(form, device):
         return form
     form()
     wait(device)
-    graph, out = torch.cuda.CUDAGraph(), None
+    graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         out = form()
 

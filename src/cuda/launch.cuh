@@ -86,14 +86,11 @@ __global__ void __launch_bounds__(256, KERNEL <= BS_CU_patch_features || KERNEL 
     const bs_device_step *s = bs_cu_find_step(t, first, count, (int32_t)blockIdx.x, &w);
     if (__syncthreads_or(failed || !s))
         return;
-    for (int32_t item = (int32_t)blockIdx.x; item < items; item += (int32_t)gridDim.x) {
-        if (item != (int32_t)blockIdx.x)
-            s = bs_cu_find_step(t, first, count, item, &w);
-        if (!s)
-            return;
+    for (int32_t item = (int32_t)(blockIdx.x + gridDim.x); s; item += (int32_t)gridDim.x) {
         if (bs_cu_wants_kernel(t, s))
             bs_cu_run<KERNEL>(t, s, w);
         __syncthreads(); /* before the next item takes the workspace */
+        s = item < items ? bs_cu_find_step(t, first, count, item, &w) : NULL;
     }
 }
 

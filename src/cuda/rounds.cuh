@@ -125,7 +125,7 @@ static int32_t bs_cu_most_trips(const bs_device_session *s, const bs_router_info
 /* Whether the host asks after so many trips if there is another: only where rows end at different times. */
 static bool bs_cu_asks_after(const bs_device_session *s, const bs_router_info *loop, int32_t trips)
 {
-    const bool ends = loop->count || bs_node_in(s->client->graph, &s->client->graph->nodes[loop->again])[0] != 0,
+    const bool ends = bs_cu_ends_apart(s->client->graph, loop),
                now_and_then = trips % BS_CU_TRIPS == 0 || (trips >= BS_CU_TRIPS_FIRST && (trips & (trips - 1)) == 0);
     return ends && !s->capturing && (s->launch_mode == BS_LAUNCH_HOST || now_and_then);
 }

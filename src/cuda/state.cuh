@@ -214,6 +214,12 @@ static bs_status bs_cu_session_streams(bs_device_session *s, bs_error *error)
     return status;
 }
 
+/* Whether rows of a loop end at different times: by a count or a predicate. */
+static bool bs_cu_ends_apart(const bs_graph *g, const bs_router_info *loop)
+{
+    return loop->count || bs_node_in(g, &g->nodes[loop->again])[0] != 0;
+}
+
 /* Whether a run says how many trips a loop at top level makes. */
 static bool bs_cu_goes_round(const bs_plan *plan)
 {
@@ -221,9 +227,8 @@ static bool bs_cu_goes_round(const bs_plan *plan)
     bool any = false;
     for (int32_t r = 1; r < g->n_routers; r++) {
         const bs_router_info *loop = &g->routers[r];
-        any = any || (loop->bound > 0 && !plan->routers[r].in_tile &&
-                      (loop->count || bs_node_in(g, &g->nodes[loop->again])[0] ||
-                       (loop->trips >= 0 && !bs_dim_is_const(g, loop->trips))));
+        any = any || (bs_router_loops(g, r) && !plan->routers[r].in_tile &&
+                      (bs_cu_ends_apart(g, loop) || (loop->trips >= 0 && !bs_dim_is_const(g, loop->trips))));
     }
     return any;
 }

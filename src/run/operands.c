@@ -225,21 +225,29 @@ static BS_OUTLINE void operand_sliced(const bs_context *c, int32_t value, int32_
     bs_operand_trips(c, loops, count, &whole, o);
 }
 
+/* From view to view, to the value that has rows of its own or those of a root tensor: which row of it `row` is, and of
+ * which loops a trip's part is meant, loops[BS_MAX_RANK]. */
+static int32_t see_through(const bs_context *c, int32_t *value, int32_t row, int32_t *loops, int32_t *slices)
+{
+    const bs_session *s = c->session;
+    while (s->plan->values[*value].storage == BS_STORAGE_VIEW || bs_operand_is_seen(c, *value)) {
+        *value = seen_through(s, *value);
+        const bs_node *view = &s->graph->nodes[s->graph->values[*value].node];
+        if (view->router == 0)
+            break;
+        if (bs_view_slices(s->graph, view) && *slices < BS_MAX_RANK)
+            loops[(*slices)++] = view->router;
+        row = c->domains[s->graph->values[*value].domain].ids[row];
+        *value = s->plan->values[*value].source;
+    }
+    return row;
+}
+
 /* Row `row` of a view: where what it is a view of has it. */
 static void operand_viewed(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
 {
-    const bs_session *s = c->session;
     int32_t loops[BS_MAX_RANK], slices = 0;
-    while (s->plan->values[value].storage == BS_STORAGE_VIEW || bs_operand_is_seen(c, value)) {
-        value = seen_through(s, value);
-        const bs_node *view = &s->graph->nodes[s->graph->values[value].node];
-        if (view->router == 0)
-            break;
-        if (bs_view_slices(s->graph, view) && slices < BS_MAX_RANK)
-            loops[slices++] = view->router;
-        row = c->domains[s->graph->values[value].domain].ids[row];
-        value = s->plan->values[value].source;
-    }
+    row = see_through(c, &value, row, loops, &slices);
     if (slices == 0)
         operand_found(c, value, row, o);
     else
@@ -249,15 +257,10 @@ static void operand_viewed(const bs_context *c, int32_t value, int32_t row, bs_o
 int32_t bs_operand_row(const bs_context *c, int32_t value, int32_t row)
 {
     const bs_session *s = c->session;
+    int32_t loops[BS_MAX_RANK], slices = 0;
     if (s->plan->values[value].source == 0)
         return row;
-    while (s->plan->values[value].storage == BS_STORAGE_VIEW || bs_operand_is_seen(c, value)) { /* as operand_viewed */
-        value = seen_through(s, value);
-        if (s->graph->nodes[s->graph->values[value].node].router == 0)
-            break;
-        row = c->domains[s->graph->values[value].domain].ids[row];
-        value = s->plan->values[value].source;
-    }
+    row = see_through(c, &value, row, loops, &slices);
     return s->plan->values[value].storage == BS_STORAGE_VIEW ? bs_top_row(c, s->graph->values[value].domain, row) : row;
 }
 
