@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: aaf489213bd2b866c7cad3994549be8d9d583cb7981472f9fc1e212887beee14
+ * sha256 of the parts: 5231d6393e0bc1fa809d4a8003f522058302f79e8b188e7c75ebde013fe87090
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -1880,7 +1880,7 @@ typedef struct bs_conv_kernels {
     int32_t lanes;
     int32_t outer_pixels[3]; /* [vectors]: most pixels of a tile */
     bs_conv_tile_kernel *const *outer[3]; /* [vectors][pixels]; [0] is unused */
-    int32_t gemm_rows; /* at most */
+    int32_t gemm_rows[BS_GEMM_VECTORS + 1]; /* [vectors]: at most, so that enough sums are under way */
     bs_gemm_kernel *const *gemm[BS_GEMM_VECTORS + 1]; /* [vectors][rows] */
     /* [panels][vectors of the last]: one row, two panels or more, of which all but the last are whole; or NULL */
     bs_gemm_kernel *const (*gemm_beside)[BS_GEMM_VECTORS + 1];
@@ -1907,7 +1907,7 @@ typedef struct bs_conv_kernels {
         .lanes = BS_LANES,                                                               \
         .outer_pixels = { 0, BS_OUTER_PIXELS_1, BS_OUTER_PIXELS_2 },                     \
         .outer = { NULL, BS_TIER_FN(bs_conv_outer_1), BS_TIER_FN(bs_conv_outer_2) },     \
-        .gemm_rows = BS_GEMM_ROWS,                                                       \
+        .gemm_rows = { 0, BS_GEMM_ROWS_1, BS_GEMM_ROWS_2, BS_GEMM_ROWS_3 },              \
         .gemm = { NULL, BS_TIER_FN(bs_gemm_1), BS_TIER_FN(bs_gemm_2), BS_TIER_FN(bs_gemm_3) }, \
         .gemm_beside = BS_GEMM_BESIDE_KERNELS,                                           \
         BS_ROW_KERNELS                                                                   \
@@ -2817,8 +2817,12 @@ void bs_conv_prepare(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_
 #define BS_OUTER_PIXELS_2 1
 #define BS_OUTER_UPTO_1(M) M(1, 1)
 #define BS_OUTER_UPTO_2(M) M(1, 2)
-#define BS_GEMM_ROWS 1
-#define BS_GEMM_UPTO(M, V) M(1, V)
+#define BS_GEMM_ROWS_1 1
+#define BS_GEMM_ROWS_2 1
+#define BS_GEMM_ROWS_3 1
+#define BS_GEMM_UPTO_1(M) M(1, 1)
+#define BS_GEMM_UPTO_2(M) M(1, 2)
+#define BS_GEMM_UPTO_3(M) M(1, 3)
 #define BS_DEPTHWISE_PIXELS 1
 #define BS_DEPTHWISE_UPTO(M) M(1, 0)
 #else
@@ -2826,8 +2830,12 @@ void bs_conv_prepare(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_
 #define BS_OUTER_PIXELS_2 4
 #define BS_OUTER_UPTO_1(M) BS_UPTO_5(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_4(M, 2)
-#define BS_GEMM_ROWS 2
-#define BS_GEMM_UPTO(M, V) M(1, V) M(2, V)
+#define BS_GEMM_ROWS_1 2
+#define BS_GEMM_ROWS_2 2
+#define BS_GEMM_ROWS_3 2
+#define BS_GEMM_UPTO_1(M) M(1, 1) M(2, 1)
+#define BS_GEMM_UPTO_2(M) M(1, 2) M(2, 2)
+#define BS_GEMM_UPTO_3(M) M(1, 3) M(2, 3)
 #define BS_DEPTHWISE_PIXELS 4
 #define BS_DEPTHWISE_UPTO(M) BS_UPTO_4(M, 0)
 #endif
@@ -3313,14 +3321,14 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_gemm_put)(const bs_gemm_tile *til
         (void)step3;                                                                           \
     }
 
-BS_GEMM_UPTO(BS_GEMM_DEFINE, 1)
-BS_GEMM_UPTO(BS_GEMM_DEFINE, 2)
-BS_GEMM_UPTO(BS_GEMM_DEFINE, 3)
+BS_GEMM_UPTO_1(BS_GEMM_DEFINE)
+BS_GEMM_UPTO_2(BS_GEMM_DEFINE)
+BS_GEMM_UPTO_3(BS_GEMM_DEFINE)
 
 #define BS_GEMM_NAME(P, V) [P] = BS_TIER_FN(bs_gemm_##V##_##P),
-static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_1)[] = { NULL, BS_GEMM_UPTO(BS_GEMM_NAME, 1) };
-static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_2)[] = { NULL, BS_GEMM_UPTO(BS_GEMM_NAME, 2) };
-static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_3)[] = { NULL, BS_GEMM_UPTO(BS_GEMM_NAME, 3) };
+static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_1)[] = { NULL, BS_GEMM_UPTO_1(BS_GEMM_NAME) };
+static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_2)[] = { NULL, BS_GEMM_UPTO_2(BS_GEMM_NAME) };
+static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_3)[] = { NULL, BS_GEMM_UPTO_3(BS_GEMM_NAME) };
 
 #ifndef __OPTIMIZE_SIZE__
 /* Rows of a matrix, `step` apart, times a number, to a panel of as few vectors as hold them; lanes without a column are
@@ -3509,31 +3517,49 @@ static bs_gemm_row_kernel *const BS_TIER_FN(bs_row_turns)[] = {BS_TIER_FN(bs_row
  *            bias, then + input * weight over (kernel row, tap, channel), one operation each, in that order.
  */
 
-/* Pixel p lies at one of four bases plus 0, 1, 2 or 3 steps. */
-#define BS_X_0 xa[0]
-#define BS_X_1 xa[step]
-#define BS_X_2 xa[2 * step]
-#define BS_X_3 xa[step3]
-#define BS_X_4 xb[0]
-#define BS_X_5 xb[step]
-#define BS_X_6 xb[2 * step]
-#define BS_X_7 xb[step3]
-#define BS_X_8 xc[0]
-#define BS_X_9 xc[step]
-#define BS_X_10 xc[2 * step]
-#define BS_X_11 xc[step3]
-#define BS_X_12 xd[0]
-#define BS_X_13 xd[step]
+/* Pixel p lies at one of four bases plus 0, 1, 2 or 3 steps; u is the channel of four at hand. */
+#define BS_X_0 xa[u]
+#define BS_X_1 xa[step + u]
+#define BS_X_2 xa[2 * step + u]
+#define BS_X_3 xa[step3 + u]
+#define BS_X_4 xb[u]
+#define BS_X_5 xb[step + u]
+#define BS_X_6 xb[2 * step + u]
+#define BS_X_7 xb[step3 + u]
+#define BS_X_8 xc[u]
+#define BS_X_9 xc[step + u]
+#define BS_X_10 xc[2 * step + u]
+#define BS_X_11 xc[step3 + u]
+#define BS_X_12 xd[u]
+#define BS_X_13 xd[step + u]
 
-#define BS_WEIGHTS_1 const BS_V w0 = BS_V_LOAD(w);
-#define BS_WEIGHTS_2 const BS_V w0 = BS_V_LOAD(w), w1 = BS_V_LOAD(w + BS_LANES);
+#define BS_WEIGHTS_1(at) \
+    BS_V w0 = BS_V_LOAD(at); \
+    BS_HOLD(w0);
+#define BS_WEIGHTS_2(at)                      \
+    BS_WEIGHTS_1(at)                          \
+    BS_V w1 = BS_V_LOAD((at) + BS_LANES);     \
+    BS_HOLD(w1);
 
-#define BS_MAC_1(p) a##p##_0 = BS_V_FMA(BS_V_SET1(BS_X_##p), w0, a##p##_0);
-#define BS_MAC_2(p)                           \
-    {                                         \
-        const BS_V x = BS_V_SET1(BS_X_##p);   \
-        a##p##_0 = BS_V_FMA(x, w0, a##p##_0); \
-        a##p##_1 = BS_V_FMA(x, w1, a##p##_1); \
+#define BS_MAC_1(p)                   \
+    {                                 \
+        BS_V x = BS_V_SET1(BS_X_##p); \
+        BS_GEMM_ONE_INPUT(x)          \
+        BS_GEMM_FMA(a##p##_0, x, w0); \
+    }
+#define BS_MAC_2(p)                   \
+    {                                 \
+        BS_V x = BS_V_SET1(BS_X_##p); \
+        BS_GEMM_ONE_INPUT(x)          \
+        BS_GEMM_FMA(a##p##_0, x, w0); \
+        BS_GEMM_FMA(a##p##_1, x, w1); \
+    }
+
+#define BS_OUTER_STEP(P, B, number)                  \
+    {                                                \
+        enum { u = number };                         \
+        BS_WEIGHTS_##B(w + (number) * (B) * BS_LANES) \
+        BS_EACH_##P(BS_MAC_##B)                      \
     }
 
 #define BS_OUTER_DEFINE(P, B)                                                           \
@@ -3563,8 +3589,7 @@ static bs_gemm_row_kernel *const BS_TIER_FN(bs_row_turns)[] = {BS_TIER_FN(bs_row
                     BS_OPAQUE(xb);                                                      \
                     BS_OPAQUE(xc);                                                      \
                     BS_OPAQUE(xd);                                                      \
-                    BS_WEIGHTS_##B                                                      \
-                    BS_EACH_##P(BS_MAC_##B)                                             \
+                    BS_OUTER_STEP(P, B, 0)                                              \
                     xa++, xb++, xc++, xd++;                                             \
                     w += B * BS_LANES;                                                  \
                 }                                                                       \
@@ -3590,12 +3615,13 @@ static bs_gemm_row_kernel *const BS_TIER_FN(bs_row_turns)[] = {BS_TIER_FN(bs_row
 #define BS_QUAD_2_3(p) BS_QUAD_2(p, 3)
 #define BS_QUAD_STEP(P, B, lane)          \
     {                                     \
-        BS_WEIGHTS_##B                    \
+        BS_WEIGHTS_##B(w)                 \
         BS_EACH_##P(BS_QUAD_##B##_##lane) \
         w += B * BS_LANES;                \
     }
 #define BS_OUTER_QUADS(P, B)                \
     for (; left >= 4; left -= 4) {          \
+        enum { u = 0 };                     \
         BS_EACH_##P(BS_QUAD_LOAD)           \
         BS_QUAD_STEP(P, B, 0)               \
         BS_QUAD_STEP(P, B, 1)               \
@@ -3603,8 +3629,22 @@ static bs_gemm_row_kernel *const BS_TIER_FN(bs_row_turns)[] = {BS_TIER_FN(bs_row
         BS_QUAD_STEP(P, B, 3)               \
         xa += 4, xb += 4, xc += 4, xd += 4; \
     }
-#else
+#elif defined(__OPTIMIZE_SIZE__)
 #define BS_OUTER_QUADS(P, B)
+#else
+/* Four channels with one addition to each pointer. */
+#define BS_OUTER_QUADS(P, B)                                         \
+    for (; left >= 4; left -= 4) {                                   \
+        BS_OPAQUE(xa);                                               \
+        BS_OPAQUE(xb);                                               \
+        BS_OPAQUE(xc);                                               \
+        BS_OPAQUE(xd);                                               \
+        BS_OUTER_STEP(P, B, 0)                                       \
+        BS_OUTER_STEP(P, B, 1)                                       \
+        BS_OUTER_STEP(P, B, 2)                                       \
+        BS_OUTER_STEP(P, B, 3)                                       \
+        xa += 4, xb += 4, xc += 4, xd += 4, w += 4 * B * BS_LANES;   \
+    }
 #endif
 
 BS_OUTER_UPTO_1(BS_OUTER_DEFINE)
@@ -3635,6 +3675,7 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUT
             BS_OPAQUE(xb);                                               \
             BS_OPAQUE(xc);                                               \
             BS_OPAQUE(xd);                                               \
+            enum { u = 0 };                                              \
             const BS_V w0 = BS_V_LOAD(w);                                \
             BS_EACH_##P(MAC)                                             \
             w += BS_LANES;                                               \
@@ -3687,6 +3728,7 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_depthwise)[] = { NULL, BS_D
         BS_OPAQUE(xb);                                                                  \
         BS_OPAQUE(xc);                                                                  \
         BS_OPAQUE(xd);                                                                  \
+        enum { u = 0 };                                                                 \
         BS_EACH_##P(BS_DEPTHWISE_SLIDE)                                                 \
         w += 3 * BS_LANES;                                                              \
     }
@@ -3962,7 +4004,9 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_GEMM_QUAD_3_3
 #undef BS_GEMM_QUAD_LOAD
 #undef BS_GEMM_ROW
-#undef BS_GEMM_ROWS
+#undef BS_GEMM_ROWS_1
+#undef BS_GEMM_ROWS_2
+#undef BS_GEMM_ROWS_3
 #undef BS_GEMM_ONE_INPUT
 #undef BS_GEMM_ONWARD
 #undef BS_GEMM_THIRD
@@ -3971,7 +4015,9 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_GEMM_SUMS_1
 #undef BS_GEMM_SUMS_2
 #undef BS_GEMM_SUMS_3
-#undef BS_GEMM_UPTO
+#undef BS_GEMM_UPTO_1
+#undef BS_GEMM_UPTO_2
+#undef BS_GEMM_UPTO_3
 #undef BS_GEMM_WIDE
 #undef BS_GEMM_W_1
 #undef BS_GEMM_W_2
@@ -4007,6 +4053,7 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_OUTER_PIXELS_1
 #undef BS_OUTER_PIXELS_2
 #undef BS_OUTER_QUADS
+#undef BS_OUTER_STEP
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
@@ -4213,10 +4260,24 @@ const bs_conv_kernels *bs_conv_kernels_scalar(void)
 #define BS_OUTER_PIXELS_2 6
 #define BS_OUTER_UPTO_1(M) BS_UPTO_12(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_6(M, 2)
-/* 12 sums, 2 vectors of weights and an input leave a register of 16: with the third vector in the last one GCC keeps
- * sums on the stack. So it does where it chooses which operand of a multiply-add becomes the result, or keeps a zero
- * for the next tile. */
-#define BS_GEMM_ROWS 4
+/* Of three vectors 12 sums, 2 vectors of weights and an input leave a register of 16: with the third vector in the last
+ * one GCC keeps sums on the stack. So it does where it chooses which operand of a multiply-add becomes the result, or
+ * keeps a zero for the next tile. Fewer vectors take more rows: 8 sums must be under way. */
+#ifdef __OPTIMIZE_SIZE__
+#define BS_GEMM_ROWS_1 4
+#define BS_GEMM_ROWS_2 4
+#define BS_GEMM_ROWS_3 4
+#define BS_GEMM_UPTO_1(M) BS_UPTO_4(M, 1)
+#define BS_GEMM_UPTO_2(M) BS_UPTO_4(M, 2)
+#define BS_GEMM_UPTO_3(M) BS_UPTO_4(M, 3)
+#else
+#define BS_GEMM_ROWS_1 8
+#define BS_GEMM_ROWS_2 6
+#define BS_GEMM_ROWS_3 4
+#define BS_GEMM_UPTO_1(M) BS_UPTO_8(M, 1)
+#define BS_GEMM_UPTO_2(M) BS_UPTO_6(M, 2)
+#define BS_GEMM_UPTO_3(M) BS_UPTO_4(M, 3)
+#endif
 #define BS_GEMM_ONE_INPUT(x) BS_HOLD(x);
 #define BS_GEMM_THIRD(w2, from) const __m256_u *const w2 = (const __m256_u *)(from);
 #define BS_GEMM_ZERO(zero) \
@@ -4224,7 +4285,6 @@ const bs_conv_kernels *bs_conv_kernels_scalar(void)
     __asm__ volatile("vxorps %0, %0, %0" : "=x"(zero));
 #define BS_GEMM_FMA(sum, x, w) __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "x"(w))
 #define BS_GEMM_THIRD_FMA(sum, x, w2) __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "m"(*(w2)))
-#define BS_GEMM_UPTO(M, V) BS_UPTO_4(M, V)
 #ifndef __OPTIMIZE_SIZE__
 #define BS_GEMM_WIDE
 #endif
@@ -4710,14 +4770,14 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_gemm_put)(const bs_gemm_tile *til
         (void)step3;                                                                           \
     }
 
-BS_GEMM_UPTO(BS_GEMM_DEFINE, 1)
-BS_GEMM_UPTO(BS_GEMM_DEFINE, 2)
-BS_GEMM_UPTO(BS_GEMM_DEFINE, 3)
+BS_GEMM_UPTO_1(BS_GEMM_DEFINE)
+BS_GEMM_UPTO_2(BS_GEMM_DEFINE)
+BS_GEMM_UPTO_3(BS_GEMM_DEFINE)
 
 #define BS_GEMM_NAME(P, V) [P] = BS_TIER_FN(bs_gemm_##V##_##P),
-static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_1)[] = { NULL, BS_GEMM_UPTO(BS_GEMM_NAME, 1) };
-static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_2)[] = { NULL, BS_GEMM_UPTO(BS_GEMM_NAME, 2) };
-static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_3)[] = { NULL, BS_GEMM_UPTO(BS_GEMM_NAME, 3) };
+static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_1)[] = { NULL, BS_GEMM_UPTO_1(BS_GEMM_NAME) };
+static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_2)[] = { NULL, BS_GEMM_UPTO_2(BS_GEMM_NAME) };
+static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_3)[] = { NULL, BS_GEMM_UPTO_3(BS_GEMM_NAME) };
 
 #ifndef __OPTIMIZE_SIZE__
 /* Rows of a matrix, `step` apart, times a number, to a panel of as few vectors as hold them; lanes without a column are
@@ -5315,31 +5375,49 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
  *            bias, then + input * weight over (kernel row, tap, channel), one operation each, in that order.
  */
 
-/* Pixel p lies at one of four bases plus 0, 1, 2 or 3 steps. */
-#define BS_X_0 xa[0]
-#define BS_X_1 xa[step]
-#define BS_X_2 xa[2 * step]
-#define BS_X_3 xa[step3]
-#define BS_X_4 xb[0]
-#define BS_X_5 xb[step]
-#define BS_X_6 xb[2 * step]
-#define BS_X_7 xb[step3]
-#define BS_X_8 xc[0]
-#define BS_X_9 xc[step]
-#define BS_X_10 xc[2 * step]
-#define BS_X_11 xc[step3]
-#define BS_X_12 xd[0]
-#define BS_X_13 xd[step]
+/* Pixel p lies at one of four bases plus 0, 1, 2 or 3 steps; u is the channel of four at hand. */
+#define BS_X_0 xa[u]
+#define BS_X_1 xa[step + u]
+#define BS_X_2 xa[2 * step + u]
+#define BS_X_3 xa[step3 + u]
+#define BS_X_4 xb[u]
+#define BS_X_5 xb[step + u]
+#define BS_X_6 xb[2 * step + u]
+#define BS_X_7 xb[step3 + u]
+#define BS_X_8 xc[u]
+#define BS_X_9 xc[step + u]
+#define BS_X_10 xc[2 * step + u]
+#define BS_X_11 xc[step3 + u]
+#define BS_X_12 xd[u]
+#define BS_X_13 xd[step + u]
 
-#define BS_WEIGHTS_1 const BS_V w0 = BS_V_LOAD(w);
-#define BS_WEIGHTS_2 const BS_V w0 = BS_V_LOAD(w), w1 = BS_V_LOAD(w + BS_LANES);
+#define BS_WEIGHTS_1(at) \
+    BS_V w0 = BS_V_LOAD(at); \
+    BS_HOLD(w0);
+#define BS_WEIGHTS_2(at)                      \
+    BS_WEIGHTS_1(at)                          \
+    BS_V w1 = BS_V_LOAD((at) + BS_LANES);     \
+    BS_HOLD(w1);
 
-#define BS_MAC_1(p) a##p##_0 = BS_V_FMA(BS_V_SET1(BS_X_##p), w0, a##p##_0);
-#define BS_MAC_2(p)                           \
-    {                                         \
-        const BS_V x = BS_V_SET1(BS_X_##p);   \
-        a##p##_0 = BS_V_FMA(x, w0, a##p##_0); \
-        a##p##_1 = BS_V_FMA(x, w1, a##p##_1); \
+#define BS_MAC_1(p)                   \
+    {                                 \
+        BS_V x = BS_V_SET1(BS_X_##p); \
+        BS_GEMM_ONE_INPUT(x)          \
+        BS_GEMM_FMA(a##p##_0, x, w0); \
+    }
+#define BS_MAC_2(p)                   \
+    {                                 \
+        BS_V x = BS_V_SET1(BS_X_##p); \
+        BS_GEMM_ONE_INPUT(x)          \
+        BS_GEMM_FMA(a##p##_0, x, w0); \
+        BS_GEMM_FMA(a##p##_1, x, w1); \
+    }
+
+#define BS_OUTER_STEP(P, B, number)                  \
+    {                                                \
+        enum { u = number };                         \
+        BS_WEIGHTS_##B(w + (number) * (B) * BS_LANES) \
+        BS_EACH_##P(BS_MAC_##B)                      \
     }
 
 #define BS_OUTER_DEFINE(P, B)                                                           \
@@ -5369,8 +5447,7 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
                     BS_OPAQUE(xb);                                                      \
                     BS_OPAQUE(xc);                                                      \
                     BS_OPAQUE(xd);                                                      \
-                    BS_WEIGHTS_##B                                                      \
-                    BS_EACH_##P(BS_MAC_##B)                                             \
+                    BS_OUTER_STEP(P, B, 0)                                              \
                     xa++, xb++, xc++, xd++;                                             \
                     w += B * BS_LANES;                                                  \
                 }                                                                       \
@@ -5396,12 +5473,13 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
 #define BS_QUAD_2_3(p) BS_QUAD_2(p, 3)
 #define BS_QUAD_STEP(P, B, lane)          \
     {                                     \
-        BS_WEIGHTS_##B                    \
+        BS_WEIGHTS_##B(w)                 \
         BS_EACH_##P(BS_QUAD_##B##_##lane) \
         w += B * BS_LANES;                \
     }
 #define BS_OUTER_QUADS(P, B)                \
     for (; left >= 4; left -= 4) {          \
+        enum { u = 0 };                     \
         BS_EACH_##P(BS_QUAD_LOAD)           \
         BS_QUAD_STEP(P, B, 0)               \
         BS_QUAD_STEP(P, B, 1)               \
@@ -5409,8 +5487,22 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
         BS_QUAD_STEP(P, B, 3)               \
         xa += 4, xb += 4, xc += 4, xd += 4; \
     }
-#else
+#elif defined(__OPTIMIZE_SIZE__)
 #define BS_OUTER_QUADS(P, B)
+#else
+/* Four channels with one addition to each pointer. */
+#define BS_OUTER_QUADS(P, B)                                         \
+    for (; left >= 4; left -= 4) {                                   \
+        BS_OPAQUE(xa);                                               \
+        BS_OPAQUE(xb);                                               \
+        BS_OPAQUE(xc);                                               \
+        BS_OPAQUE(xd);                                               \
+        BS_OUTER_STEP(P, B, 0)                                       \
+        BS_OUTER_STEP(P, B, 1)                                       \
+        BS_OUTER_STEP(P, B, 2)                                       \
+        BS_OUTER_STEP(P, B, 3)                                       \
+        xa += 4, xb += 4, xc += 4, xd += 4, w += 4 * B * BS_LANES;   \
+    }
 #endif
 
 BS_OUTER_UPTO_1(BS_OUTER_DEFINE)
@@ -5441,6 +5533,7 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUT
             BS_OPAQUE(xb);                                               \
             BS_OPAQUE(xc);                                               \
             BS_OPAQUE(xd);                                               \
+            enum { u = 0 };                                              \
             const BS_V w0 = BS_V_LOAD(w);                                \
             BS_EACH_##P(MAC)                                             \
             w += BS_LANES;                                               \
@@ -5493,6 +5586,7 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_depthwise)[] = { NULL, BS_D
         BS_OPAQUE(xb);                                                                  \
         BS_OPAQUE(xc);                                                                  \
         BS_OPAQUE(xd);                                                                  \
+        enum { u = 0 };                                                                 \
         BS_EACH_##P(BS_DEPTHWISE_SLIDE)                                                 \
         w += 3 * BS_LANES;                                                              \
     }
@@ -5799,7 +5893,9 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_GEMM_QUAD_3_3
 #undef BS_GEMM_QUAD_LOAD
 #undef BS_GEMM_ROW
-#undef BS_GEMM_ROWS
+#undef BS_GEMM_ROWS_1
+#undef BS_GEMM_ROWS_2
+#undef BS_GEMM_ROWS_3
 #undef BS_GEMM_ONE_INPUT
 #undef BS_GEMM_ONWARD
 #undef BS_GEMM_THIRD
@@ -5808,7 +5904,9 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_GEMM_SUMS_1
 #undef BS_GEMM_SUMS_2
 #undef BS_GEMM_SUMS_3
-#undef BS_GEMM_UPTO
+#undef BS_GEMM_UPTO_1
+#undef BS_GEMM_UPTO_2
+#undef BS_GEMM_UPTO_3
 #undef BS_GEMM_WIDE
 #undef BS_GEMM_W_1
 #undef BS_GEMM_W_2
@@ -5844,6 +5942,7 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_OUTER_PIXELS_1
 #undef BS_OUTER_PIXELS_2
 #undef BS_OUTER_QUADS
+#undef BS_OUTER_STEP
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
@@ -6056,8 +6155,12 @@ const bs_conv_kernels *bs_conv_kernels_avx2(void)
 #define BS_OUTER_PIXELS_2 14
 #define BS_OUTER_UPTO_1(M) BS_UPTO_14(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_14(M, 2)
-#define BS_GEMM_ROWS 8
-#define BS_GEMM_UPTO(M, V) BS_UPTO_8(M, V)
+#define BS_GEMM_ROWS_1 8
+#define BS_GEMM_ROWS_2 8
+#define BS_GEMM_ROWS_3 8
+#define BS_GEMM_UPTO_1(M) BS_UPTO_8(M, 1)
+#define BS_GEMM_UPTO_2(M) BS_UPTO_8(M, 2)
+#define BS_GEMM_UPTO_3(M) BS_UPTO_8(M, 3)
 #ifndef __OPTIMIZE_SIZE__
 #define BS_GEMM_WIDE
 #endif
@@ -6489,14 +6592,14 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_gemm_put)(const bs_gemm_tile *til
         (void)step3;                                                                           \
     }
 
-BS_GEMM_UPTO(BS_GEMM_DEFINE, 1)
-BS_GEMM_UPTO(BS_GEMM_DEFINE, 2)
-BS_GEMM_UPTO(BS_GEMM_DEFINE, 3)
+BS_GEMM_UPTO_1(BS_GEMM_DEFINE)
+BS_GEMM_UPTO_2(BS_GEMM_DEFINE)
+BS_GEMM_UPTO_3(BS_GEMM_DEFINE)
 
 #define BS_GEMM_NAME(P, V) [P] = BS_TIER_FN(bs_gemm_##V##_##P),
-static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_1)[] = { NULL, BS_GEMM_UPTO(BS_GEMM_NAME, 1) };
-static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_2)[] = { NULL, BS_GEMM_UPTO(BS_GEMM_NAME, 2) };
-static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_3)[] = { NULL, BS_GEMM_UPTO(BS_GEMM_NAME, 3) };
+static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_1)[] = { NULL, BS_GEMM_UPTO_1(BS_GEMM_NAME) };
+static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_2)[] = { NULL, BS_GEMM_UPTO_2(BS_GEMM_NAME) };
+static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_3)[] = { NULL, BS_GEMM_UPTO_3(BS_GEMM_NAME) };
 
 #ifndef __OPTIMIZE_SIZE__
 /* Rows of a matrix, `step` apart, times a number, to a panel of as few vectors as hold them; lanes without a column are
@@ -7094,31 +7197,49 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
  *            bias, then + input * weight over (kernel row, tap, channel), one operation each, in that order.
  */
 
-/* Pixel p lies at one of four bases plus 0, 1, 2 or 3 steps. */
-#define BS_X_0 xa[0]
-#define BS_X_1 xa[step]
-#define BS_X_2 xa[2 * step]
-#define BS_X_3 xa[step3]
-#define BS_X_4 xb[0]
-#define BS_X_5 xb[step]
-#define BS_X_6 xb[2 * step]
-#define BS_X_7 xb[step3]
-#define BS_X_8 xc[0]
-#define BS_X_9 xc[step]
-#define BS_X_10 xc[2 * step]
-#define BS_X_11 xc[step3]
-#define BS_X_12 xd[0]
-#define BS_X_13 xd[step]
+/* Pixel p lies at one of four bases plus 0, 1, 2 or 3 steps; u is the channel of four at hand. */
+#define BS_X_0 xa[u]
+#define BS_X_1 xa[step + u]
+#define BS_X_2 xa[2 * step + u]
+#define BS_X_3 xa[step3 + u]
+#define BS_X_4 xb[u]
+#define BS_X_5 xb[step + u]
+#define BS_X_6 xb[2 * step + u]
+#define BS_X_7 xb[step3 + u]
+#define BS_X_8 xc[u]
+#define BS_X_9 xc[step + u]
+#define BS_X_10 xc[2 * step + u]
+#define BS_X_11 xc[step3 + u]
+#define BS_X_12 xd[u]
+#define BS_X_13 xd[step + u]
 
-#define BS_WEIGHTS_1 const BS_V w0 = BS_V_LOAD(w);
-#define BS_WEIGHTS_2 const BS_V w0 = BS_V_LOAD(w), w1 = BS_V_LOAD(w + BS_LANES);
+#define BS_WEIGHTS_1(at) \
+    BS_V w0 = BS_V_LOAD(at); \
+    BS_HOLD(w0);
+#define BS_WEIGHTS_2(at)                      \
+    BS_WEIGHTS_1(at)                          \
+    BS_V w1 = BS_V_LOAD((at) + BS_LANES);     \
+    BS_HOLD(w1);
 
-#define BS_MAC_1(p) a##p##_0 = BS_V_FMA(BS_V_SET1(BS_X_##p), w0, a##p##_0);
-#define BS_MAC_2(p)                           \
-    {                                         \
-        const BS_V x = BS_V_SET1(BS_X_##p);   \
-        a##p##_0 = BS_V_FMA(x, w0, a##p##_0); \
-        a##p##_1 = BS_V_FMA(x, w1, a##p##_1); \
+#define BS_MAC_1(p)                   \
+    {                                 \
+        BS_V x = BS_V_SET1(BS_X_##p); \
+        BS_GEMM_ONE_INPUT(x)          \
+        BS_GEMM_FMA(a##p##_0, x, w0); \
+    }
+#define BS_MAC_2(p)                   \
+    {                                 \
+        BS_V x = BS_V_SET1(BS_X_##p); \
+        BS_GEMM_ONE_INPUT(x)          \
+        BS_GEMM_FMA(a##p##_0, x, w0); \
+        BS_GEMM_FMA(a##p##_1, x, w1); \
+    }
+
+#define BS_OUTER_STEP(P, B, number)                  \
+    {                                                \
+        enum { u = number };                         \
+        BS_WEIGHTS_##B(w + (number) * (B) * BS_LANES) \
+        BS_EACH_##P(BS_MAC_##B)                      \
     }
 
 #define BS_OUTER_DEFINE(P, B)                                                           \
@@ -7148,8 +7269,7 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
                     BS_OPAQUE(xb);                                                      \
                     BS_OPAQUE(xc);                                                      \
                     BS_OPAQUE(xd);                                                      \
-                    BS_WEIGHTS_##B                                                      \
-                    BS_EACH_##P(BS_MAC_##B)                                             \
+                    BS_OUTER_STEP(P, B, 0)                                              \
                     xa++, xb++, xc++, xd++;                                             \
                     w += B * BS_LANES;                                                  \
                 }                                                                       \
@@ -7175,12 +7295,13 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
 #define BS_QUAD_2_3(p) BS_QUAD_2(p, 3)
 #define BS_QUAD_STEP(P, B, lane)          \
     {                                     \
-        BS_WEIGHTS_##B                    \
+        BS_WEIGHTS_##B(w)                 \
         BS_EACH_##P(BS_QUAD_##B##_##lane) \
         w += B * BS_LANES;                \
     }
 #define BS_OUTER_QUADS(P, B)                \
     for (; left >= 4; left -= 4) {          \
+        enum { u = 0 };                     \
         BS_EACH_##P(BS_QUAD_LOAD)           \
         BS_QUAD_STEP(P, B, 0)               \
         BS_QUAD_STEP(P, B, 1)               \
@@ -7188,8 +7309,22 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
         BS_QUAD_STEP(P, B, 3)               \
         xa += 4, xb += 4, xc += 4, xd += 4; \
     }
-#else
+#elif defined(__OPTIMIZE_SIZE__)
 #define BS_OUTER_QUADS(P, B)
+#else
+/* Four channels with one addition to each pointer. */
+#define BS_OUTER_QUADS(P, B)                                         \
+    for (; left >= 4; left -= 4) {                                   \
+        BS_OPAQUE(xa);                                               \
+        BS_OPAQUE(xb);                                               \
+        BS_OPAQUE(xc);                                               \
+        BS_OPAQUE(xd);                                               \
+        BS_OUTER_STEP(P, B, 0)                                       \
+        BS_OUTER_STEP(P, B, 1)                                       \
+        BS_OUTER_STEP(P, B, 2)                                       \
+        BS_OUTER_STEP(P, B, 3)                                       \
+        xa += 4, xb += 4, xc += 4, xd += 4, w += 4 * B * BS_LANES;   \
+    }
 #endif
 
 BS_OUTER_UPTO_1(BS_OUTER_DEFINE)
@@ -7220,6 +7355,7 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUT
             BS_OPAQUE(xb);                                               \
             BS_OPAQUE(xc);                                               \
             BS_OPAQUE(xd);                                               \
+            enum { u = 0 };                                              \
             const BS_V w0 = BS_V_LOAD(w);                                \
             BS_EACH_##P(MAC)                                             \
             w += BS_LANES;                                               \
@@ -7272,6 +7408,7 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_depthwise)[] = { NULL, BS_D
         BS_OPAQUE(xb);                                                                  \
         BS_OPAQUE(xc);                                                                  \
         BS_OPAQUE(xd);                                                                  \
+        enum { u = 0 };                                                                 \
         BS_EACH_##P(BS_DEPTHWISE_SLIDE)                                                 \
         w += 3 * BS_LANES;                                                              \
     }
@@ -7578,7 +7715,9 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_GEMM_QUAD_3_3
 #undef BS_GEMM_QUAD_LOAD
 #undef BS_GEMM_ROW
-#undef BS_GEMM_ROWS
+#undef BS_GEMM_ROWS_1
+#undef BS_GEMM_ROWS_2
+#undef BS_GEMM_ROWS_3
 #undef BS_GEMM_ONE_INPUT
 #undef BS_GEMM_ONWARD
 #undef BS_GEMM_THIRD
@@ -7587,7 +7726,9 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_GEMM_SUMS_1
 #undef BS_GEMM_SUMS_2
 #undef BS_GEMM_SUMS_3
-#undef BS_GEMM_UPTO
+#undef BS_GEMM_UPTO_1
+#undef BS_GEMM_UPTO_2
+#undef BS_GEMM_UPTO_3
 #undef BS_GEMM_WIDE
 #undef BS_GEMM_W_1
 #undef BS_GEMM_W_2
@@ -7623,6 +7764,7 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_OUTER_PIXELS_1
 #undef BS_OUTER_PIXELS_2
 #undef BS_OUTER_QUADS
+#undef BS_OUTER_STEP
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
@@ -7843,13 +7985,21 @@ const bs_conv_kernels *bs_conv_kernels_avx512(void)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_8(M, 2)
 #define BS_DEPTHWISE_UPTO(M) BS_UPTO_8(M, 0)
 #endif
-/* 18 sums, 6 inputs and 3 vectors of weights of 32 registers; for few bytes 12 and 4. */
+/* Of three vectors 18 sums, 6 inputs and 3 vectors of weights of 32 registers; for few bytes 12 and 4. */
 #ifdef __OPTIMIZE_SIZE__
-#define BS_GEMM_ROWS 4
-#define BS_GEMM_UPTO(M, V) BS_UPTO_4(M, V)
+#define BS_GEMM_ROWS_1 4
+#define BS_GEMM_ROWS_2 4
+#define BS_GEMM_ROWS_3 4
+#define BS_GEMM_UPTO_1(M) BS_UPTO_4(M, 1)
+#define BS_GEMM_UPTO_2(M) BS_UPTO_4(M, 2)
+#define BS_GEMM_UPTO_3(M) BS_UPTO_4(M, 3)
 #else
-#define BS_GEMM_ROWS 6
-#define BS_GEMM_UPTO(M, V) BS_UPTO_6(M, V)
+#define BS_GEMM_ROWS_1 8
+#define BS_GEMM_ROWS_2 8
+#define BS_GEMM_ROWS_3 6
+#define BS_GEMM_UPTO_1(M) BS_UPTO_8(M, 1)
+#define BS_GEMM_UPTO_2(M) BS_UPTO_8(M, 2)
+#define BS_GEMM_UPTO_3(M) BS_UPTO_6(M, 3)
 #define BS_GEMM_WIDE
 #endif
 #define BS_DEPTHWISE_PIXELS 8
@@ -8300,14 +8450,14 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_gemm_put)(const bs_gemm_tile *til
         (void)step3;                                                                           \
     }
 
-BS_GEMM_UPTO(BS_GEMM_DEFINE, 1)
-BS_GEMM_UPTO(BS_GEMM_DEFINE, 2)
-BS_GEMM_UPTO(BS_GEMM_DEFINE, 3)
+BS_GEMM_UPTO_1(BS_GEMM_DEFINE)
+BS_GEMM_UPTO_2(BS_GEMM_DEFINE)
+BS_GEMM_UPTO_3(BS_GEMM_DEFINE)
 
 #define BS_GEMM_NAME(P, V) [P] = BS_TIER_FN(bs_gemm_##V##_##P),
-static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_1)[] = { NULL, BS_GEMM_UPTO(BS_GEMM_NAME, 1) };
-static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_2)[] = { NULL, BS_GEMM_UPTO(BS_GEMM_NAME, 2) };
-static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_3)[] = { NULL, BS_GEMM_UPTO(BS_GEMM_NAME, 3) };
+static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_1)[] = { NULL, BS_GEMM_UPTO_1(BS_GEMM_NAME) };
+static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_2)[] = { NULL, BS_GEMM_UPTO_2(BS_GEMM_NAME) };
+static bs_gemm_kernel *const BS_TIER_FN(bs_gemm_3)[] = { NULL, BS_GEMM_UPTO_3(BS_GEMM_NAME) };
 
 #ifndef __OPTIMIZE_SIZE__
 /* Rows of a matrix, `step` apart, times a number, to a panel of as few vectors as hold them; lanes without a column are
@@ -8905,31 +9055,49 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
  *            bias, then + input * weight over (kernel row, tap, channel), one operation each, in that order.
  */
 
-/* Pixel p lies at one of four bases plus 0, 1, 2 or 3 steps. */
-#define BS_X_0 xa[0]
-#define BS_X_1 xa[step]
-#define BS_X_2 xa[2 * step]
-#define BS_X_3 xa[step3]
-#define BS_X_4 xb[0]
-#define BS_X_5 xb[step]
-#define BS_X_6 xb[2 * step]
-#define BS_X_7 xb[step3]
-#define BS_X_8 xc[0]
-#define BS_X_9 xc[step]
-#define BS_X_10 xc[2 * step]
-#define BS_X_11 xc[step3]
-#define BS_X_12 xd[0]
-#define BS_X_13 xd[step]
+/* Pixel p lies at one of four bases plus 0, 1, 2 or 3 steps; u is the channel of four at hand. */
+#define BS_X_0 xa[u]
+#define BS_X_1 xa[step + u]
+#define BS_X_2 xa[2 * step + u]
+#define BS_X_3 xa[step3 + u]
+#define BS_X_4 xb[u]
+#define BS_X_5 xb[step + u]
+#define BS_X_6 xb[2 * step + u]
+#define BS_X_7 xb[step3 + u]
+#define BS_X_8 xc[u]
+#define BS_X_9 xc[step + u]
+#define BS_X_10 xc[2 * step + u]
+#define BS_X_11 xc[step3 + u]
+#define BS_X_12 xd[u]
+#define BS_X_13 xd[step + u]
 
-#define BS_WEIGHTS_1 const BS_V w0 = BS_V_LOAD(w);
-#define BS_WEIGHTS_2 const BS_V w0 = BS_V_LOAD(w), w1 = BS_V_LOAD(w + BS_LANES);
+#define BS_WEIGHTS_1(at) \
+    BS_V w0 = BS_V_LOAD(at); \
+    BS_HOLD(w0);
+#define BS_WEIGHTS_2(at)                      \
+    BS_WEIGHTS_1(at)                          \
+    BS_V w1 = BS_V_LOAD((at) + BS_LANES);     \
+    BS_HOLD(w1);
 
-#define BS_MAC_1(p) a##p##_0 = BS_V_FMA(BS_V_SET1(BS_X_##p), w0, a##p##_0);
-#define BS_MAC_2(p)                           \
-    {                                         \
-        const BS_V x = BS_V_SET1(BS_X_##p);   \
-        a##p##_0 = BS_V_FMA(x, w0, a##p##_0); \
-        a##p##_1 = BS_V_FMA(x, w1, a##p##_1); \
+#define BS_MAC_1(p)                   \
+    {                                 \
+        BS_V x = BS_V_SET1(BS_X_##p); \
+        BS_GEMM_ONE_INPUT(x)          \
+        BS_GEMM_FMA(a##p##_0, x, w0); \
+    }
+#define BS_MAC_2(p)                   \
+    {                                 \
+        BS_V x = BS_V_SET1(BS_X_##p); \
+        BS_GEMM_ONE_INPUT(x)          \
+        BS_GEMM_FMA(a##p##_0, x, w0); \
+        BS_GEMM_FMA(a##p##_1, x, w1); \
+    }
+
+#define BS_OUTER_STEP(P, B, number)                  \
+    {                                                \
+        enum { u = number };                         \
+        BS_WEIGHTS_##B(w + (number) * (B) * BS_LANES) \
+        BS_EACH_##P(BS_MAC_##B)                      \
     }
 
 #define BS_OUTER_DEFINE(P, B)                                                           \
@@ -8959,8 +9127,7 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
                     BS_OPAQUE(xb);                                                      \
                     BS_OPAQUE(xc);                                                      \
                     BS_OPAQUE(xd);                                                      \
-                    BS_WEIGHTS_##B                                                      \
-                    BS_EACH_##P(BS_MAC_##B)                                             \
+                    BS_OUTER_STEP(P, B, 0)                                              \
                     xa++, xb++, xc++, xd++;                                             \
                     w += B * BS_LANES;                                                  \
                 }                                                                       \
@@ -8986,12 +9153,13 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
 #define BS_QUAD_2_3(p) BS_QUAD_2(p, 3)
 #define BS_QUAD_STEP(P, B, lane)          \
     {                                     \
-        BS_WEIGHTS_##B                    \
+        BS_WEIGHTS_##B(w)                 \
         BS_EACH_##P(BS_QUAD_##B##_##lane) \
         w += B * BS_LANES;                \
     }
 #define BS_OUTER_QUADS(P, B)                \
     for (; left >= 4; left -= 4) {          \
+        enum { u = 0 };                     \
         BS_EACH_##P(BS_QUAD_LOAD)           \
         BS_QUAD_STEP(P, B, 0)               \
         BS_QUAD_STEP(P, B, 1)               \
@@ -8999,8 +9167,22 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
         BS_QUAD_STEP(P, B, 3)               \
         xa += 4, xb += 4, xc += 4, xd += 4; \
     }
-#else
+#elif defined(__OPTIMIZE_SIZE__)
 #define BS_OUTER_QUADS(P, B)
+#else
+/* Four channels with one addition to each pointer. */
+#define BS_OUTER_QUADS(P, B)                                         \
+    for (; left >= 4; left -= 4) {                                   \
+        BS_OPAQUE(xa);                                               \
+        BS_OPAQUE(xb);                                               \
+        BS_OPAQUE(xc);                                               \
+        BS_OPAQUE(xd);                                               \
+        BS_OUTER_STEP(P, B, 0)                                       \
+        BS_OUTER_STEP(P, B, 1)                                       \
+        BS_OUTER_STEP(P, B, 2)                                       \
+        BS_OUTER_STEP(P, B, 3)                                       \
+        xa += 4, xb += 4, xc += 4, xd += 4, w += 4 * B * BS_LANES;   \
+    }
 #endif
 
 BS_OUTER_UPTO_1(BS_OUTER_DEFINE)
@@ -9031,6 +9213,7 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUT
             BS_OPAQUE(xb);                                               \
             BS_OPAQUE(xc);                                               \
             BS_OPAQUE(xd);                                               \
+            enum { u = 0 };                                              \
             const BS_V w0 = BS_V_LOAD(w);                                \
             BS_EACH_##P(MAC)                                             \
             w += BS_LANES;                                               \
@@ -9083,6 +9266,7 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_depthwise)[] = { NULL, BS_D
         BS_OPAQUE(xb);                                                                  \
         BS_OPAQUE(xc);                                                                  \
         BS_OPAQUE(xd);                                                                  \
+        enum { u = 0 };                                                                 \
         BS_EACH_##P(BS_DEPTHWISE_SLIDE)                                                 \
         w += 3 * BS_LANES;                                                              \
     }
@@ -9274,7 +9458,9 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_GEMM_QUAD_3_3
 #undef BS_GEMM_QUAD_LOAD
 #undef BS_GEMM_ROW
-#undef BS_GEMM_ROWS
+#undef BS_GEMM_ROWS_1
+#undef BS_GEMM_ROWS_2
+#undef BS_GEMM_ROWS_3
 #undef BS_GEMM_ONE_INPUT
 #undef BS_GEMM_ONWARD
 #undef BS_GEMM_THIRD
@@ -9283,7 +9469,9 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_GEMM_SUMS_1
 #undef BS_GEMM_SUMS_2
 #undef BS_GEMM_SUMS_3
-#undef BS_GEMM_UPTO
+#undef BS_GEMM_UPTO_1
+#undef BS_GEMM_UPTO_2
+#undef BS_GEMM_UPTO_3
 #undef BS_GEMM_WIDE
 #undef BS_GEMM_W_1
 #undef BS_GEMM_W_2
@@ -9319,6 +9507,7 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_OUTER_PIXELS_1
 #undef BS_OUTER_PIXELS_2
 #undef BS_OUTER_QUADS
+#undef BS_OUTER_STEP
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
@@ -9757,7 +9946,7 @@ enum {
 
 bs_gemm_share bs_gemm_next_rows(const bs_conv_kernels *k, int32_t vectors, int32_t left)
 {
-    const int32_t tiles = bs_conv_ceil_div(left, k->gemm_rows);
+    const int32_t tiles = bs_conv_ceil_div(left, k->gemm_rows[vectors]);
     bs_gemm_share share = {.rows = bs_conv_ceil_div(left, tiles)};
     share.tiles = GEMM_ONE_TILE ? 1 : left - tiles * (share.rows - 1);
     while (!k->gemm[vectors][share.rows])
@@ -9834,7 +10023,7 @@ static void gemm_rows(const gemm_job *j, int32_t k)
     const bs_conv_task *task = j->task;
     const bool onto = k > 0 || task->onto;
     bs_gemm_tile tile = gemm_block(j, k);
-    gemm_fetch(j, &tile, task->out_h * bs_conv_ceil_div(task->out_w, j->k->gemm_rows));
+    gemm_fetch(j, &tile, task->out_h * bs_conv_ceil_div(task->out_w, j->k->gemm_rows[j->vectors]));
     tile.out_step = task->out_pixel;
     tile.add_step = onto ? tile.out_step : 0;
     for (ptrdiff_t y = 0; y < task->out_h; y++) {
@@ -9863,7 +10052,7 @@ static void gemm_finished(const gemm_job *j, int32_t rows, const float *in, bs_c
     const int32_t width = j->vectors * j->k->lanes;
     for (int32_t k = 0; k < j->g->in_channels; k += BS_GEMM_DEPTH) {
         bs_gemm_tile tile = gemm_block(j, k);
-        gemm_fetch(j, &tile, bs_conv_ceil_div(rows, j->k->gemm_rows));
+        gemm_fetch(j, &tile, bs_conv_ceil_div(rows, j->k->gemm_rows[j->vectors]));
         tile.in = in + k;
         tile.out = sums;
         tile.out_step = width;
@@ -10405,6 +10594,26 @@ static void bs_conv_join_rows(const bs_conv_geometry *g, bs_conv_task *task)
     }
 }
 
+/* Fetches rows of pixels, line by line. Always inlined: compilers drop calls of what only fetches. */
+static inline __attribute__((always_inline)) void bs_conv_fetch_rows(const float *from, ptrdiff_t row, int32_t rows,
+                                                                     ptrdiff_t floats)
+{
+    for (int32_t y = 0; y < rows; y++, from += row)
+        for (ptrdiff_t i = 0; i < floats; i += 16)
+            __builtin_prefetch(from + i, 0, 2);
+}
+
+/* What a strip reads and writes: each block of channels takes a line or two of a pixel, which no processor sees
+ * coming. */
+static inline __attribute__((always_inline)) void bs_conv_fetch_strip(const bs_conv_geometry *g,
+                                                                      const bs_conv_task *strip)
+{
+    const int32_t rows = (strip->out_h - 1) * g->stride_h + (g->kernel_h - 1) * g->dilation_h + 1;
+    const ptrdiff_t last = (ptrdiff_t)(strip->out_w - 1) * g->stride_w + (ptrdiff_t)(g->kernel_w - 1) * g->dilation_w;
+    bs_conv_fetch_rows(strip->in, strip->in_row, rows, (last + 1) * strip->in_pixel);
+    bs_conv_fetch_rows(strip->out, strip->out_row, strip->out_h, (ptrdiff_t)strip->out_w * strip->out_pixel);
+}
+
 static void bs_conv_run_strips(const bs_conv_geometry *g, const bs_conv_kernels *k, bs_conv_family family,
                                const bs_conv_task *task)
 {
@@ -10420,6 +10629,8 @@ static void bs_conv_run_strips(const bs_conv_geometry *g, const bs_conv_kernels 
         if (strip.residual)
             strip.residual += y * task->residual_row;
         strip.out_h = bs_conv_min(rows, task->out_h - y);
+        if (family == BS_FAMILY_OUTER)
+            bs_conv_fetch_strip(g, &strip);
         bs_conv_join_rows(g, &strip);
         bs_conv_run_strip(g, k, family, &strip);
     }
@@ -10548,8 +10759,12 @@ typedef struct bs_line_pair {
 #define BS_OUTER_PIXELS_2 1
 #define BS_OUTER_UPTO_1(M) M(1, 1)
 #define BS_OUTER_UPTO_2(M) M(1, 2)
-#define BS_GEMM_ROWS 1
-#define BS_GEMM_UPTO(M, V) M(1, V)
+#define BS_GEMM_ROWS_1 1
+#define BS_GEMM_ROWS_2 1
+#define BS_GEMM_ROWS_3 1
+#define BS_GEMM_UPTO_1(M) M(1, 1)
+#define BS_GEMM_UPTO_2(M) M(1, 2)
+#define BS_GEMM_UPTO_3(M) M(1, 3)
 #define BS_DEPTHWISE_PIXELS 1
 #define BS_DEPTHWISE_UPTO(M) M(1, 0)
 #else
@@ -10557,8 +10772,12 @@ typedef struct bs_line_pair {
 #define BS_OUTER_PIXELS_2 4
 #define BS_OUTER_UPTO_1(M) BS_UPTO_5(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_4(M, 2)
-#define BS_GEMM_ROWS 2
-#define BS_GEMM_UPTO(M, V) M(1, V) M(2, V)
+#define BS_GEMM_ROWS_1 2
+#define BS_GEMM_ROWS_2 2
+#define BS_GEMM_ROWS_3 2
+#define BS_GEMM_UPTO_1(M) M(1, 1) M(2, 1)
+#define BS_GEMM_UPTO_2(M) M(1, 2) M(2, 2)
+#define BS_GEMM_UPTO_3(M) M(1, 3) M(2, 3)
 #define BS_DEPTHWISE_PIXELS 4
 #define BS_DEPTHWISE_UPTO(M) BS_UPTO_4(M, 0)
 #endif
@@ -11132,7 +11351,9 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_GEMM_QUAD_3_3
 #undef BS_GEMM_QUAD_LOAD
 #undef BS_GEMM_ROW
-#undef BS_GEMM_ROWS
+#undef BS_GEMM_ROWS_1
+#undef BS_GEMM_ROWS_2
+#undef BS_GEMM_ROWS_3
 #undef BS_GEMM_ONE_INPUT
 #undef BS_GEMM_ONWARD
 #undef BS_GEMM_THIRD
@@ -11141,7 +11362,9 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_GEMM_SUMS_1
 #undef BS_GEMM_SUMS_2
 #undef BS_GEMM_SUMS_3
-#undef BS_GEMM_UPTO
+#undef BS_GEMM_UPTO_1
+#undef BS_GEMM_UPTO_2
+#undef BS_GEMM_UPTO_3
 #undef BS_GEMM_WIDE
 #undef BS_GEMM_W_1
 #undef BS_GEMM_W_2
@@ -11177,6 +11400,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_OUTER_PIXELS_1
 #undef BS_OUTER_PIXELS_2
 #undef BS_OUTER_QUADS
+#undef BS_OUTER_STEP
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
@@ -11362,10 +11586,24 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #define BS_OUTER_PIXELS_2 6
 #define BS_OUTER_UPTO_1(M) BS_UPTO_12(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_6(M, 2)
-/* 12 sums, 2 vectors of weights and an input leave a register of 16: with the third vector in the last one GCC keeps
- * sums on the stack. So it does where it chooses which operand of a multiply-add becomes the result, or keeps a zero
- * for the next tile. */
-#define BS_GEMM_ROWS 4
+/* Of three vectors 12 sums, 2 vectors of weights and an input leave a register of 16: with the third vector in the last
+ * one GCC keeps sums on the stack. So it does where it chooses which operand of a multiply-add becomes the result, or
+ * keeps a zero for the next tile. Fewer vectors take more rows: 8 sums must be under way. */
+#ifdef __OPTIMIZE_SIZE__
+#define BS_GEMM_ROWS_1 4
+#define BS_GEMM_ROWS_2 4
+#define BS_GEMM_ROWS_3 4
+#define BS_GEMM_UPTO_1(M) BS_UPTO_4(M, 1)
+#define BS_GEMM_UPTO_2(M) BS_UPTO_4(M, 2)
+#define BS_GEMM_UPTO_3(M) BS_UPTO_4(M, 3)
+#else
+#define BS_GEMM_ROWS_1 8
+#define BS_GEMM_ROWS_2 6
+#define BS_GEMM_ROWS_3 4
+#define BS_GEMM_UPTO_1(M) BS_UPTO_8(M, 1)
+#define BS_GEMM_UPTO_2(M) BS_UPTO_6(M, 2)
+#define BS_GEMM_UPTO_3(M) BS_UPTO_4(M, 3)
+#endif
 #define BS_GEMM_ONE_INPUT(x) BS_HOLD(x);
 #define BS_GEMM_THIRD(w2, from) const __m256_u *const w2 = (const __m256_u *)(from);
 #define BS_GEMM_ZERO(zero) \
@@ -11373,7 +11611,6 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
     __asm__ volatile("vxorps %0, %0, %0" : "=x"(zero));
 #define BS_GEMM_FMA(sum, x, w) __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "x"(w))
 #define BS_GEMM_THIRD_FMA(sum, x, w2) __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "m"(*(w2)))
-#define BS_GEMM_UPTO(M, V) BS_UPTO_4(M, V)
 #ifndef __OPTIMIZE_SIZE__
 #define BS_GEMM_WIDE
 #endif
@@ -11967,7 +12204,9 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_GEMM_QUAD_3_3
 #undef BS_GEMM_QUAD_LOAD
 #undef BS_GEMM_ROW
-#undef BS_GEMM_ROWS
+#undef BS_GEMM_ROWS_1
+#undef BS_GEMM_ROWS_2
+#undef BS_GEMM_ROWS_3
 #undef BS_GEMM_ONE_INPUT
 #undef BS_GEMM_ONWARD
 #undef BS_GEMM_THIRD
@@ -11976,7 +12215,9 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_GEMM_SUMS_1
 #undef BS_GEMM_SUMS_2
 #undef BS_GEMM_SUMS_3
-#undef BS_GEMM_UPTO
+#undef BS_GEMM_UPTO_1
+#undef BS_GEMM_UPTO_2
+#undef BS_GEMM_UPTO_3
 #undef BS_GEMM_WIDE
 #undef BS_GEMM_W_1
 #undef BS_GEMM_W_2
@@ -12012,6 +12253,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_OUTER_PIXELS_1
 #undef BS_OUTER_PIXELS_2
 #undef BS_OUTER_QUADS
+#undef BS_OUTER_STEP
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
@@ -12201,8 +12443,12 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #define BS_OUTER_PIXELS_2 14
 #define BS_OUTER_UPTO_1(M) BS_UPTO_14(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_14(M, 2)
-#define BS_GEMM_ROWS 8
-#define BS_GEMM_UPTO(M, V) BS_UPTO_8(M, V)
+#define BS_GEMM_ROWS_1 8
+#define BS_GEMM_ROWS_2 8
+#define BS_GEMM_ROWS_3 8
+#define BS_GEMM_UPTO_1(M) BS_UPTO_8(M, 1)
+#define BS_GEMM_UPTO_2(M) BS_UPTO_8(M, 2)
+#define BS_GEMM_UPTO_3(M) BS_UPTO_8(M, 3)
 #ifndef __OPTIMIZE_SIZE__
 #define BS_GEMM_WIDE
 #endif
@@ -12742,7 +12988,9 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_GEMM_QUAD_3_3
 #undef BS_GEMM_QUAD_LOAD
 #undef BS_GEMM_ROW
-#undef BS_GEMM_ROWS
+#undef BS_GEMM_ROWS_1
+#undef BS_GEMM_ROWS_2
+#undef BS_GEMM_ROWS_3
 #undef BS_GEMM_ONE_INPUT
 #undef BS_GEMM_ONWARD
 #undef BS_GEMM_THIRD
@@ -12751,7 +12999,9 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_GEMM_SUMS_1
 #undef BS_GEMM_SUMS_2
 #undef BS_GEMM_SUMS_3
-#undef BS_GEMM_UPTO
+#undef BS_GEMM_UPTO_1
+#undef BS_GEMM_UPTO_2
+#undef BS_GEMM_UPTO_3
 #undef BS_GEMM_WIDE
 #undef BS_GEMM_W_1
 #undef BS_GEMM_W_2
@@ -12787,6 +13037,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_OUTER_PIXELS_1
 #undef BS_OUTER_PIXELS_2
 #undef BS_OUTER_QUADS
+#undef BS_OUTER_STEP
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
@@ -12986,13 +13237,21 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #define BS_OUTER_UPTO_2(M) BS_UPTO_8(M, 2)
 #define BS_DEPTHWISE_UPTO(M) BS_UPTO_8(M, 0)
 #endif
-/* 18 sums, 6 inputs and 3 vectors of weights of 32 registers; for few bytes 12 and 4. */
+/* Of three vectors 18 sums, 6 inputs and 3 vectors of weights of 32 registers; for few bytes 12 and 4. */
 #ifdef __OPTIMIZE_SIZE__
-#define BS_GEMM_ROWS 4
-#define BS_GEMM_UPTO(M, V) BS_UPTO_4(M, V)
+#define BS_GEMM_ROWS_1 4
+#define BS_GEMM_ROWS_2 4
+#define BS_GEMM_ROWS_3 4
+#define BS_GEMM_UPTO_1(M) BS_UPTO_4(M, 1)
+#define BS_GEMM_UPTO_2(M) BS_UPTO_4(M, 2)
+#define BS_GEMM_UPTO_3(M) BS_UPTO_4(M, 3)
 #else
-#define BS_GEMM_ROWS 6
-#define BS_GEMM_UPTO(M, V) BS_UPTO_6(M, V)
+#define BS_GEMM_ROWS_1 8
+#define BS_GEMM_ROWS_2 8
+#define BS_GEMM_ROWS_3 6
+#define BS_GEMM_UPTO_1(M) BS_UPTO_8(M, 1)
+#define BS_GEMM_UPTO_2(M) BS_UPTO_8(M, 2)
+#define BS_GEMM_UPTO_3(M) BS_UPTO_6(M, 3)
 #define BS_GEMM_WIDE
 #endif
 #define BS_DEPTHWISE_PIXELS 8
@@ -13551,7 +13810,9 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_GEMM_QUAD_3_3
 #undef BS_GEMM_QUAD_LOAD
 #undef BS_GEMM_ROW
-#undef BS_GEMM_ROWS
+#undef BS_GEMM_ROWS_1
+#undef BS_GEMM_ROWS_2
+#undef BS_GEMM_ROWS_3
 #undef BS_GEMM_ONE_INPUT
 #undef BS_GEMM_ONWARD
 #undef BS_GEMM_THIRD
@@ -13560,7 +13821,9 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_GEMM_SUMS_1
 #undef BS_GEMM_SUMS_2
 #undef BS_GEMM_SUMS_3
-#undef BS_GEMM_UPTO
+#undef BS_GEMM_UPTO_1
+#undef BS_GEMM_UPTO_2
+#undef BS_GEMM_UPTO_3
 #undef BS_GEMM_WIDE
 #undef BS_GEMM_W_1
 #undef BS_GEMM_W_2
@@ -13596,6 +13859,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_OUTER_PIXELS_1
 #undef BS_OUTER_PIXELS_2
 #undef BS_OUTER_QUADS
+#undef BS_OUTER_STEP
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
@@ -14031,8 +14295,12 @@ static BS_OUTLINE void bs_give_lanes(const float *lanes, int32_t count, float *y
 #define BS_OUTER_PIXELS_2 1
 #define BS_OUTER_UPTO_1(M) M(1, 1)
 #define BS_OUTER_UPTO_2(M) M(1, 2)
-#define BS_GEMM_ROWS 1
-#define BS_GEMM_UPTO(M, V) M(1, V)
+#define BS_GEMM_ROWS_1 1
+#define BS_GEMM_ROWS_2 1
+#define BS_GEMM_ROWS_3 1
+#define BS_GEMM_UPTO_1(M) M(1, 1)
+#define BS_GEMM_UPTO_2(M) M(1, 2)
+#define BS_GEMM_UPTO_3(M) M(1, 3)
 #define BS_DEPTHWISE_PIXELS 1
 #define BS_DEPTHWISE_UPTO(M) M(1, 0)
 #else
@@ -14040,8 +14308,12 @@ static BS_OUTLINE void bs_give_lanes(const float *lanes, int32_t count, float *y
 #define BS_OUTER_PIXELS_2 4
 #define BS_OUTER_UPTO_1(M) BS_UPTO_5(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_4(M, 2)
-#define BS_GEMM_ROWS 2
-#define BS_GEMM_UPTO(M, V) M(1, V) M(2, V)
+#define BS_GEMM_ROWS_1 2
+#define BS_GEMM_ROWS_2 2
+#define BS_GEMM_ROWS_3 2
+#define BS_GEMM_UPTO_1(M) M(1, 1) M(2, 1)
+#define BS_GEMM_UPTO_2(M) M(1, 2) M(2, 2)
+#define BS_GEMM_UPTO_3(M) M(1, 3) M(2, 3)
 #define BS_DEPTHWISE_PIXELS 4
 #define BS_DEPTHWISE_UPTO(M) BS_UPTO_4(M, 0)
 #endif
@@ -14803,7 +15075,9 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_GEMM_QUAD_3_3
 #undef BS_GEMM_QUAD_LOAD
 #undef BS_GEMM_ROW
-#undef BS_GEMM_ROWS
+#undef BS_GEMM_ROWS_1
+#undef BS_GEMM_ROWS_2
+#undef BS_GEMM_ROWS_3
 #undef BS_GEMM_ONE_INPUT
 #undef BS_GEMM_ONWARD
 #undef BS_GEMM_THIRD
@@ -14812,7 +15086,9 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_GEMM_SUMS_1
 #undef BS_GEMM_SUMS_2
 #undef BS_GEMM_SUMS_3
-#undef BS_GEMM_UPTO
+#undef BS_GEMM_UPTO_1
+#undef BS_GEMM_UPTO_2
+#undef BS_GEMM_UPTO_3
 #undef BS_GEMM_WIDE
 #undef BS_GEMM_W_1
 #undef BS_GEMM_W_2
@@ -14848,6 +15124,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_OUTER_PIXELS_1
 #undef BS_OUTER_PIXELS_2
 #undef BS_OUTER_QUADS
+#undef BS_OUTER_STEP
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
@@ -15033,10 +15310,24 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #define BS_OUTER_PIXELS_2 6
 #define BS_OUTER_UPTO_1(M) BS_UPTO_12(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_6(M, 2)
-/* 12 sums, 2 vectors of weights and an input leave a register of 16: with the third vector in the last one GCC keeps
- * sums on the stack. So it does where it chooses which operand of a multiply-add becomes the result, or keeps a zero
- * for the next tile. */
-#define BS_GEMM_ROWS 4
+/* Of three vectors 12 sums, 2 vectors of weights and an input leave a register of 16: with the third vector in the last
+ * one GCC keeps sums on the stack. So it does where it chooses which operand of a multiply-add becomes the result, or
+ * keeps a zero for the next tile. Fewer vectors take more rows: 8 sums must be under way. */
+#ifdef __OPTIMIZE_SIZE__
+#define BS_GEMM_ROWS_1 4
+#define BS_GEMM_ROWS_2 4
+#define BS_GEMM_ROWS_3 4
+#define BS_GEMM_UPTO_1(M) BS_UPTO_4(M, 1)
+#define BS_GEMM_UPTO_2(M) BS_UPTO_4(M, 2)
+#define BS_GEMM_UPTO_3(M) BS_UPTO_4(M, 3)
+#else
+#define BS_GEMM_ROWS_1 8
+#define BS_GEMM_ROWS_2 6
+#define BS_GEMM_ROWS_3 4
+#define BS_GEMM_UPTO_1(M) BS_UPTO_8(M, 1)
+#define BS_GEMM_UPTO_2(M) BS_UPTO_6(M, 2)
+#define BS_GEMM_UPTO_3(M) BS_UPTO_4(M, 3)
+#endif
 #define BS_GEMM_ONE_INPUT(x) BS_HOLD(x);
 #define BS_GEMM_THIRD(w2, from) const __m256_u *const w2 = (const __m256_u *)(from);
 #define BS_GEMM_ZERO(zero) \
@@ -15044,7 +15335,6 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
     __asm__ volatile("vxorps %0, %0, %0" : "=x"(zero));
 #define BS_GEMM_FMA(sum, x, w) __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "x"(w))
 #define BS_GEMM_THIRD_FMA(sum, x, w2) __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "m"(*(w2)))
-#define BS_GEMM_UPTO(M, V) BS_UPTO_4(M, V)
 #ifndef __OPTIMIZE_SIZE__
 #define BS_GEMM_WIDE
 #endif
@@ -15826,7 +16116,9 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_GEMM_QUAD_3_3
 #undef BS_GEMM_QUAD_LOAD
 #undef BS_GEMM_ROW
-#undef BS_GEMM_ROWS
+#undef BS_GEMM_ROWS_1
+#undef BS_GEMM_ROWS_2
+#undef BS_GEMM_ROWS_3
 #undef BS_GEMM_ONE_INPUT
 #undef BS_GEMM_ONWARD
 #undef BS_GEMM_THIRD
@@ -15835,7 +16127,9 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_GEMM_SUMS_1
 #undef BS_GEMM_SUMS_2
 #undef BS_GEMM_SUMS_3
-#undef BS_GEMM_UPTO
+#undef BS_GEMM_UPTO_1
+#undef BS_GEMM_UPTO_2
+#undef BS_GEMM_UPTO_3
 #undef BS_GEMM_WIDE
 #undef BS_GEMM_W_1
 #undef BS_GEMM_W_2
@@ -15871,6 +16165,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_OUTER_PIXELS_1
 #undef BS_OUTER_PIXELS_2
 #undef BS_OUTER_QUADS
+#undef BS_OUTER_STEP
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
@@ -16060,8 +16355,12 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #define BS_OUTER_PIXELS_2 14
 #define BS_OUTER_UPTO_1(M) BS_UPTO_14(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_14(M, 2)
-#define BS_GEMM_ROWS 8
-#define BS_GEMM_UPTO(M, V) BS_UPTO_8(M, V)
+#define BS_GEMM_ROWS_1 8
+#define BS_GEMM_ROWS_2 8
+#define BS_GEMM_ROWS_3 8
+#define BS_GEMM_UPTO_1(M) BS_UPTO_8(M, 1)
+#define BS_GEMM_UPTO_2(M) BS_UPTO_8(M, 2)
+#define BS_GEMM_UPTO_3(M) BS_UPTO_8(M, 3)
 #ifndef __OPTIMIZE_SIZE__
 #define BS_GEMM_WIDE
 #endif
@@ -16789,7 +17088,9 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_GEMM_QUAD_3_3
 #undef BS_GEMM_QUAD_LOAD
 #undef BS_GEMM_ROW
-#undef BS_GEMM_ROWS
+#undef BS_GEMM_ROWS_1
+#undef BS_GEMM_ROWS_2
+#undef BS_GEMM_ROWS_3
 #undef BS_GEMM_ONE_INPUT
 #undef BS_GEMM_ONWARD
 #undef BS_GEMM_THIRD
@@ -16798,7 +17099,9 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_GEMM_SUMS_1
 #undef BS_GEMM_SUMS_2
 #undef BS_GEMM_SUMS_3
-#undef BS_GEMM_UPTO
+#undef BS_GEMM_UPTO_1
+#undef BS_GEMM_UPTO_2
+#undef BS_GEMM_UPTO_3
 #undef BS_GEMM_WIDE
 #undef BS_GEMM_W_1
 #undef BS_GEMM_W_2
@@ -16834,6 +17137,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_OUTER_PIXELS_1
 #undef BS_OUTER_PIXELS_2
 #undef BS_OUTER_QUADS
+#undef BS_OUTER_STEP
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
@@ -17033,13 +17337,21 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #define BS_OUTER_UPTO_2(M) BS_UPTO_8(M, 2)
 #define BS_DEPTHWISE_UPTO(M) BS_UPTO_8(M, 0)
 #endif
-/* 18 sums, 6 inputs and 3 vectors of weights of 32 registers; for few bytes 12 and 4. */
+/* Of three vectors 18 sums, 6 inputs and 3 vectors of weights of 32 registers; for few bytes 12 and 4. */
 #ifdef __OPTIMIZE_SIZE__
-#define BS_GEMM_ROWS 4
-#define BS_GEMM_UPTO(M, V) BS_UPTO_4(M, V)
+#define BS_GEMM_ROWS_1 4
+#define BS_GEMM_ROWS_2 4
+#define BS_GEMM_ROWS_3 4
+#define BS_GEMM_UPTO_1(M) BS_UPTO_4(M, 1)
+#define BS_GEMM_UPTO_2(M) BS_UPTO_4(M, 2)
+#define BS_GEMM_UPTO_3(M) BS_UPTO_4(M, 3)
 #else
-#define BS_GEMM_ROWS 6
-#define BS_GEMM_UPTO(M, V) BS_UPTO_6(M, V)
+#define BS_GEMM_ROWS_1 8
+#define BS_GEMM_ROWS_2 8
+#define BS_GEMM_ROWS_3 6
+#define BS_GEMM_UPTO_1(M) BS_UPTO_8(M, 1)
+#define BS_GEMM_UPTO_2(M) BS_UPTO_8(M, 2)
+#define BS_GEMM_UPTO_3(M) BS_UPTO_6(M, 3)
 #define BS_GEMM_WIDE
 #endif
 #define BS_DEPTHWISE_PIXELS 8
@@ -17786,7 +18098,9 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_GEMM_QUAD_3_3
 #undef BS_GEMM_QUAD_LOAD
 #undef BS_GEMM_ROW
-#undef BS_GEMM_ROWS
+#undef BS_GEMM_ROWS_1
+#undef BS_GEMM_ROWS_2
+#undef BS_GEMM_ROWS_3
 #undef BS_GEMM_ONE_INPUT
 #undef BS_GEMM_ONWARD
 #undef BS_GEMM_THIRD
@@ -17795,7 +18109,9 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_GEMM_SUMS_1
 #undef BS_GEMM_SUMS_2
 #undef BS_GEMM_SUMS_3
-#undef BS_GEMM_UPTO
+#undef BS_GEMM_UPTO_1
+#undef BS_GEMM_UPTO_2
+#undef BS_GEMM_UPTO_3
 #undef BS_GEMM_WIDE
 #undef BS_GEMM_W_1
 #undef BS_GEMM_W_2
@@ -17831,6 +18147,7 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_OUTER_PIXELS_1
 #undef BS_OUTER_PIXELS_2
 #undef BS_OUTER_QUADS
+#undef BS_OUTER_STEP
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
@@ -18092,10 +18409,24 @@ void bs_row_normalise(bs_tier tier, const bs_row_norm *norm, const float *x, ptr
 #define BS_OUTER_PIXELS_2 6
 #define BS_OUTER_UPTO_1(M) BS_UPTO_12(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_6(M, 2)
-/* 12 sums, 2 vectors of weights and an input leave a register of 16: with the third vector in the last one GCC keeps
- * sums on the stack. So it does where it chooses which operand of a multiply-add becomes the result, or keeps a zero
- * for the next tile. */
-#define BS_GEMM_ROWS 4
+/* Of three vectors 12 sums, 2 vectors of weights and an input leave a register of 16: with the third vector in the last
+ * one GCC keeps sums on the stack. So it does where it chooses which operand of a multiply-add becomes the result, or
+ * keeps a zero for the next tile. Fewer vectors take more rows: 8 sums must be under way. */
+#ifdef __OPTIMIZE_SIZE__
+#define BS_GEMM_ROWS_1 4
+#define BS_GEMM_ROWS_2 4
+#define BS_GEMM_ROWS_3 4
+#define BS_GEMM_UPTO_1(M) BS_UPTO_4(M, 1)
+#define BS_GEMM_UPTO_2(M) BS_UPTO_4(M, 2)
+#define BS_GEMM_UPTO_3(M) BS_UPTO_4(M, 3)
+#else
+#define BS_GEMM_ROWS_1 8
+#define BS_GEMM_ROWS_2 6
+#define BS_GEMM_ROWS_3 4
+#define BS_GEMM_UPTO_1(M) BS_UPTO_8(M, 1)
+#define BS_GEMM_UPTO_2(M) BS_UPTO_6(M, 2)
+#define BS_GEMM_UPTO_3(M) BS_UPTO_4(M, 3)
+#endif
 #define BS_GEMM_ONE_INPUT(x) BS_HOLD(x);
 #define BS_GEMM_THIRD(w2, from) const __m256_u *const w2 = (const __m256_u *)(from);
 #define BS_GEMM_ZERO(zero) \
@@ -18103,7 +18434,6 @@ void bs_row_normalise(bs_tier tier, const bs_row_norm *norm, const float *x, ptr
     __asm__ volatile("vxorps %0, %0, %0" : "=x"(zero));
 #define BS_GEMM_FMA(sum, x, w) __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "x"(w))
 #define BS_GEMM_THIRD_FMA(sum, x, w2) __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "m"(*(w2)))
-#define BS_GEMM_UPTO(M, V) BS_UPTO_4(M, V)
 #ifndef __OPTIMIZE_SIZE__
 #define BS_GEMM_WIDE
 #endif
@@ -18499,7 +18829,9 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_GEMM_QUAD_3_3
 #undef BS_GEMM_QUAD_LOAD
 #undef BS_GEMM_ROW
-#undef BS_GEMM_ROWS
+#undef BS_GEMM_ROWS_1
+#undef BS_GEMM_ROWS_2
+#undef BS_GEMM_ROWS_3
 #undef BS_GEMM_ONE_INPUT
 #undef BS_GEMM_ONWARD
 #undef BS_GEMM_THIRD
@@ -18508,7 +18840,9 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_GEMM_SUMS_1
 #undef BS_GEMM_SUMS_2
 #undef BS_GEMM_SUMS_3
-#undef BS_GEMM_UPTO
+#undef BS_GEMM_UPTO_1
+#undef BS_GEMM_UPTO_2
+#undef BS_GEMM_UPTO_3
 #undef BS_GEMM_WIDE
 #undef BS_GEMM_W_1
 #undef BS_GEMM_W_2
@@ -18544,6 +18878,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_OUTER_PIXELS_1
 #undef BS_OUTER_PIXELS_2
 #undef BS_OUTER_QUADS
+#undef BS_OUTER_STEP
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
@@ -18733,8 +19068,12 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #define BS_OUTER_PIXELS_2 14
 #define BS_OUTER_UPTO_1(M) BS_UPTO_14(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_14(M, 2)
-#define BS_GEMM_ROWS 8
-#define BS_GEMM_UPTO(M, V) BS_UPTO_8(M, V)
+#define BS_GEMM_ROWS_1 8
+#define BS_GEMM_ROWS_2 8
+#define BS_GEMM_ROWS_3 8
+#define BS_GEMM_UPTO_1(M) BS_UPTO_8(M, 1)
+#define BS_GEMM_UPTO_2(M) BS_UPTO_8(M, 2)
+#define BS_GEMM_UPTO_3(M) BS_UPTO_8(M, 3)
 #ifndef __OPTIMIZE_SIZE__
 #define BS_GEMM_WIDE
 #endif
@@ -19076,7 +19415,9 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_GEMM_QUAD_3_3
 #undef BS_GEMM_QUAD_LOAD
 #undef BS_GEMM_ROW
-#undef BS_GEMM_ROWS
+#undef BS_GEMM_ROWS_1
+#undef BS_GEMM_ROWS_2
+#undef BS_GEMM_ROWS_3
 #undef BS_GEMM_ONE_INPUT
 #undef BS_GEMM_ONWARD
 #undef BS_GEMM_THIRD
@@ -19085,7 +19426,9 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_GEMM_SUMS_1
 #undef BS_GEMM_SUMS_2
 #undef BS_GEMM_SUMS_3
-#undef BS_GEMM_UPTO
+#undef BS_GEMM_UPTO_1
+#undef BS_GEMM_UPTO_2
+#undef BS_GEMM_UPTO_3
 #undef BS_GEMM_WIDE
 #undef BS_GEMM_W_1
 #undef BS_GEMM_W_2
@@ -19121,6 +19464,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_OUTER_PIXELS_1
 #undef BS_OUTER_PIXELS_2
 #undef BS_OUTER_QUADS
+#undef BS_OUTER_STEP
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
@@ -19320,13 +19664,21 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_8(M, 2)
 #define BS_DEPTHWISE_UPTO(M) BS_UPTO_8(M, 0)
 #endif
-/* 18 sums, 6 inputs and 3 vectors of weights of 32 registers; for few bytes 12 and 4. */
+/* Of three vectors 18 sums, 6 inputs and 3 vectors of weights of 32 registers; for few bytes 12 and 4. */
 #ifdef __OPTIMIZE_SIZE__
-#define BS_GEMM_ROWS 4
-#define BS_GEMM_UPTO(M, V) BS_UPTO_4(M, V)
+#define BS_GEMM_ROWS_1 4
+#define BS_GEMM_ROWS_2 4
+#define BS_GEMM_ROWS_3 4
+#define BS_GEMM_UPTO_1(M) BS_UPTO_4(M, 1)
+#define BS_GEMM_UPTO_2(M) BS_UPTO_4(M, 2)
+#define BS_GEMM_UPTO_3(M) BS_UPTO_4(M, 3)
 #else
-#define BS_GEMM_ROWS 6
-#define BS_GEMM_UPTO(M, V) BS_UPTO_6(M, V)
+#define BS_GEMM_ROWS_1 8
+#define BS_GEMM_ROWS_2 8
+#define BS_GEMM_ROWS_3 6
+#define BS_GEMM_UPTO_1(M) BS_UPTO_8(M, 1)
+#define BS_GEMM_UPTO_2(M) BS_UPTO_8(M, 2)
+#define BS_GEMM_UPTO_3(M) BS_UPTO_6(M, 3)
 #define BS_GEMM_WIDE
 #endif
 #define BS_DEPTHWISE_PIXELS 8
@@ -19687,7 +20039,9 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_GEMM_QUAD_3_3
 #undef BS_GEMM_QUAD_LOAD
 #undef BS_GEMM_ROW
-#undef BS_GEMM_ROWS
+#undef BS_GEMM_ROWS_1
+#undef BS_GEMM_ROWS_2
+#undef BS_GEMM_ROWS_3
 #undef BS_GEMM_ONE_INPUT
 #undef BS_GEMM_ONWARD
 #undef BS_GEMM_THIRD
@@ -19696,7 +20050,9 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_GEMM_SUMS_1
 #undef BS_GEMM_SUMS_2
 #undef BS_GEMM_SUMS_3
-#undef BS_GEMM_UPTO
+#undef BS_GEMM_UPTO_1
+#undef BS_GEMM_UPTO_2
+#undef BS_GEMM_UPTO_3
 #undef BS_GEMM_WIDE
 #undef BS_GEMM_W_1
 #undef BS_GEMM_W_2
@@ -19732,6 +20088,7 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_OUTER_PIXELS_1
 #undef BS_OUTER_PIXELS_2
 #undef BS_OUTER_QUADS
+#undef BS_OUTER_STEP
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
@@ -20813,8 +21170,64 @@ static inline BS_BOTH int32_t bs_score_of(int32_t path, int32_t width)
     return path >= 0 && at < width ? at : -1;
 }
 
+/* The segment of a row: the last segment that begins at or before the row (empty ones that begin there come before
+ * it). */
+static inline BS_BOTH int32_t bs_segment_of(const int32_t *offsets, int32_t n_segments, int32_t row)
+{
+    int32_t low = 0, high = n_segments - 1;
+    while (low < high) {
+        const int32_t middle = high - (high - low) / 2;
+        if (offsets[middle] <= row)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
 #endif
 /* ==== end src/graph/rows.h ==================================================================== */
+
+/* ==== begin src/graph/segments.h ============================================================== */
+/* graph/segments.h - rows as segments see them: those of a domain that has segments, or of a path in it, which are in
+ * the segments of the rows that they came from. Relies on graph/graph.h and graph/rows.h. Must never know who computes
+ * rows. */
+#ifndef BS_SEGMENTS_H
+#define BS_SEGMENTS_H
+
+/* #include "graph/graph.h" */
+/* #include "graph/rows.h" */
+
+typedef struct bs_segment_rows {
+    const bs_graph *graph;
+    const bs_rows_state *rows; /* [domains] of this run */
+    int32_t domain;            /* whose rows they are */
+    const int32_t *offsets; /* [count + 1] the first row of each segment in the domain that has them; checked */
+    int32_t count;
+} bs_segment_rows;
+
+/* The domain around all paths that has the segments which rows of `domain` are in; 0: there are none. */
+static inline int32_t bs_segmented(const bs_graph *graph, int32_t domain)
+{
+    const int32_t top = graph->domains[domain].top;
+    return bs_domain_is_segments(&graph->domains[top]) ? top : 0;
+}
+
+/* The row of the domain around all paths that a row came from, in the numbering of the same context. */
+static inline int32_t bs_rows_top(const bs_graph *graph, const bs_rows_state *rows, int32_t domain, int32_t row)
+{
+    for (; graph->domains[domain].kind == BS_DOMAIN_PATH; domain = graph->domains[domain].parent)
+        row = rows[domain].ids[row];
+    return row;
+}
+
+/* The segment of a row. (graph/domains.c) */
+BS_INTERNAL int32_t bs_segment_at(const bs_segment_rows *segments, int32_t row);
+/* The first row of a segment, or of what follows where it has none; of segment `count`: the number of rows. */
+BS_INTERNAL int32_t bs_segment_begin(const bs_segment_rows *segments, int32_t segment);
+
+#endif
+/* ==== end src/graph/segments.h ================================================================ */
 
 /* ==== begin src/graph/op.h ==================================================================== */
 /* graph/op.h - the op table: what every op declares, and what a kernel is given.
@@ -20823,8 +21236,7 @@ static inline BS_BOTH int32_t bs_score_of(int32_t path, int32_t width)
 #ifndef BS_OP_H
 #define BS_OP_H
 
-/* #include "graph/graph.h" */
-/* #include "graph/rows.h" */
+/* #include "graph/segments.h" */
 
 /* One operand of a kernel: `rows` consecutive cells of one shape. `data` is the element [0,0,0] of the core of the
  * first row; strides are in elements. Rank-3 values are images [C,H,W] (stored channels-last inside, but a kernel uses
@@ -20893,12 +21305,10 @@ typedef struct bs_call {
      * the maximum as their extent; it writes no element beyond that, and says more when there are more */
     int64_t *extent;
     /* BS_OP_CROSS_ROW only */
-    /* where outputs begin in the segment domain; operands of that domain are whole, from row 0 */
+    /* where outputs begin among the rows of their domain; operands in segments are whole, from row 0 */
     int32_t row;
-    int32_t work_item;          /* 0 .. plan->work_items - 1 */
-    int32_t n_segments;
-    const int32_t *offsets; /* [n_segments + 1] the first row of each segment; checked */
-    const int32_t *key_offsets; /* the same of operand 1, in its own domain */
+    int32_t work_item; /* 0 .. plan->work_items - 1 */
+    bs_segment_rows segments, of_keys; /* of the rows that are made or, of ops that make none, read; of operand 1 */
     /* BS_OP_DECIDED only: one row a call */
     const bs_decision_data *decision; /* of the node's router */
     int32_t decided;                  /* the row of it that this call is about */
@@ -21050,21 +21460,6 @@ static inline int32_t bs_op_max_in(const bs_op *op) { return bs_or_default(op->m
  * come into being; ops/table.h has what finds the op. (graph/graph.c) */
 BS_INTERNAL bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const int32_t *in, int32_t n_in,
                       const void *params);
-
-/* The segment of a row: the last segment that begins at or before the row (empty ones that begin there come before
- * it). */
-static inline BS_BOTH int32_t bs_segment_of(const int32_t *offsets, int32_t n_segments, int32_t row)
-{
-    int32_t low = 0, high = n_segments - 1;
-    while (low < high) {
-        const int32_t middle = high - (high - low) / 2;
-        if (offsets[middle] <= row)
-            low = middle;
-        else
-            high = middle - 1;
-    }
-    return low;
-}
 
 /* Whether a loop is worth writing twice, the second time over dense floats, of which compilers make vectors. Not in
  * builds for size (-Os). */
@@ -21427,7 +21822,7 @@ bs_shape bs_shape_of(int32_t rank, bs_dim d0, bs_dim d1, bs_dim d2, bs_dim d3)
 /* ==== begin src/graph/domains.c =============================================================== */
 /* graph/domains.c - domains: sets of cells; equal ones are one entry. Relies on graph/graph.h and graph/tree.h. Must
  * never know what decides about them. */
-/* #include "graph/graph.h" */
+/* #include "graph/segments.h" */
 /* #include "graph/tree.h" */
 
 /* Domains with equal keys are one domain. */
@@ -21494,6 +21889,29 @@ int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain)
         graph->routers[d->router].path_domains = id;
     }
     return id;
+}
+
+/* The last segment that begins at or before the row: empty ones that begin there come before it. */
+int32_t bs_segment_at(const bs_segment_rows *s, int32_t row)
+{
+    return bs_segment_of(s->offsets, s->count, bs_rows_top(s->graph, s->rows, s->domain, row));
+}
+
+/* The rows of a path keep their order. */
+int32_t bs_segment_begin(const bs_segment_rows *s, int32_t segment)
+{
+    const int32_t first = s->offsets[segment];
+    int32_t low = 0, high = s->rows[s->domain].count;
+    if (s->graph->domains[s->domain].kind != BS_DOMAIN_PATH)
+        return first;
+    while (low < high) {
+        const int32_t middle = low + (high - low) / 2;
+        if (bs_rows_top(s->graph, s->rows, s->domain, middle) < first)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
 }
 /* ==== end src/graph/domains.c ================================================================= */
 
@@ -28831,12 +29249,12 @@ BS_INTERNAL bool bs_infer_row_domain(bs_infer *infer, int32_t lengths);
 /* Segments (ops/segments.c). The two below refuse and return false.
  * Operand `index` is an input i32 [n], the same n as dims[0] of the lengths of `domain` (domain 0: any n). */
 BS_INTERNAL bool bs_infer_segment_input(bs_infer *infer, int32_t index, int32_t domain, const char *what);
-/* The segment domain of operand `index`, or 0 after refusing. */
+/* The domain of operand `index`, one of segments or a path in it, or 0 after refusing. */
 BS_INTERNAL int32_t bs_infer_segments(bs_infer *infer, int32_t index);
-/* Number of segments of a segment domain. */
+/* Number of segments that rows of such a domain are in. */
 static inline bs_dim_id bs_segment_dim(const bs_graph *graph, int32_t domain)
 {
-    return graph->values[graph->domains[domain].lengths].dims[0];
+    return graph->values[graph->domains[bs_segmented(graph, domain)].lengths].dims[0];
 }
 
 #endif
@@ -30935,10 +31353,9 @@ void bs_look_ahead(bs_graph *graph, bs_value score, const char *router)
 int32_t bs_infer_segments(bs_infer *infer, int32_t index)
 {
     const int32_t domain = infer->in[index]->domain;
-    if (bs_domain_is_segments(&infer->graph->domains[domain]))
+    if (bs_segmented(infer->graph, domain))
         return domain;
-    bs_infer_fail(infer, BS_ERROR_DOMAIN,
-                  "operand %d is of %s, expected segments (bs_segments; gather what a router scattered first)", index,
+    bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, expected segments (bs_segments)", index,
                   bs_say_domain(infer, domain));
     return 0;
 }
@@ -31004,6 +31421,10 @@ static bool state_append_infer(bs_infer *infer)
     if (!bs_infer_state(infer))
         return false;
     const int32_t domain = bs_infer_segments(infer, 1);
+    if (domain && !bs_domain_is_segments(&infer->graph->domains[domain]))
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN,
+                             "operand 1 is of %s, expected segments (gather what a router scattered first)",
+                             bs_say_domain(infer, domain));
     return domain && append_fits(infer, domain) && bs_infer_segment_input(infer, 2, domain, "cache_lengths");
 }
 
@@ -31024,8 +31445,8 @@ void bs_state_append(bs_graph *graph, bs_value state, bs_value value, bs_value c
 
 /* ==== begin src/ops/segment_rows.c ============================================================ */
 /* ops/segment_rows.c - between segments and their rows: the number of a row in its segment, one row of each segment
- * spread over its rows, or its rows reduced to one. Relies on span.h and ops/structure.h. Must never read beyond the
- * offsets of the call. Sums go from the first row of a segment to its last. One code for every tier. */
+ * spread over its rows, or its rows reduced to one. Relies on span.h and ops/structure.h. Must never read rows but
+ * those of the call's segments. Sums go from the first row of a segment to its last. One code for every tier. */
 /* #include "ops/common.h" */
 /* #include "ops/span.h" */
 /* #include "ops/structure.h" */
@@ -31038,6 +31459,14 @@ static bs_operand segment_row(const bs_operand *root, int32_t index, const bs_op
     row.row_stride = 0;
     for (int32_t d = 0; d < cell->rank; d++)
         row.stride[d] = root->stride[d + 1];
+    return row;
+}
+
+/* Row `index` of cells. */
+static bs_operand segment_cell(const bs_operand *cells, int32_t index)
+{
+    bs_operand row = *cells;
+    row.data = bs_operand_at(cells, index * cells->row_stride);
     return row;
 }
 
@@ -31056,9 +31485,9 @@ static bs_status segment_index_run(const bs_call *call)
 {
     const bs_operand *out = &call->out[0], *lengths = &call->in[1];
     for (int32_t r = 0; r < call->rows; r++) {
-        const int32_t row = call->row + r, segment = bs_segment_of(call->offsets, call->n_segments, row),
+        const int32_t row = call->row + r, segment = bs_segment_at(&call->segments, row),
                       before = call->n_in > 1 ? ((const int32_t *)lengths->data)[segment * lengths->stride[0]] : 0;
-        ((int32_t *)out->data)[r * out->row_stride] = before + (row - call->offsets[segment]);
+        ((int32_t *)out->data)[r * out->row_stride] = before + (row - bs_segment_begin(&call->segments, segment));
     }
     return BS_OK;
 }
@@ -31097,10 +31526,8 @@ static bs_status segment_spread_run(const bs_call *call)
 {
     const bs_operand *out = &call->out[0];
     for (int32_t r = 0; r < call->rows; r++) {
-        bs_operand to = *out;
-        to.data = bs_operand_at(out, r * out->row_stride);
-        const bs_operand from = segment_row(&call->in[0], bs_segment_of(call->offsets, call->n_segments, call->row + r),
-                                            &to);
+        const bs_operand to = segment_cell(out, r);
+        const bs_operand from = segment_row(&call->in[0], bs_segment_at(&call->segments, call->row + r), &to);
         bs_span span;
         bs_span_box(&span, &to, 1);
         bs_span_copy(&span, call, &to, &from, NULL);
@@ -31125,9 +31552,16 @@ bs_value bs_segment_spread(bs_graph *graph, bs_value parent, bs_value like)
 
 static bool segment_reduce_infer(bs_infer *infer)
 {
+    const bool to_rows = ((const bs_segment_reduce_desc *)infer->params)->to_rows != 0;
     const int32_t domain = bs_infer_segments(infer, 0);
-    return domain && bs_infer_f32(infer, 0, 0, BS_MAX_RANK - 1) &&
-           bs_infer_stacked(infer, bs_segment_dim(infer->graph, domain));
+    if (!domain || !bs_infer_f32(infer, 0, 0, BS_MAX_RANK - 1))
+        return false;
+    if (!to_rows && infer->graph->domains[domain].loop)
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN,
+                             "operand 0 is of %s: a trip has no result of its own for a segment, only for its rows "
+                             "(to_rows)",
+                             bs_say_domain(infer, domain));
+    return to_rows || bs_infer_stacked(infer, bs_segment_dim(infer->graph, domain));
 }
 
 /* Most tasks that segments are divided into. */
@@ -31137,8 +31571,9 @@ static void segment_reduce_plan(const bs_graph *graph, const bs_node *node, bs_c
                                 int32_t max_w, bs_node_plan *plan)
 {
     (void)choice, (void)max_h, (void)max_w;
-    const int64_t segments = bs_dim_max(graph, graph->values[node->first_out].dims[0]);
-    plan->work_items = (int32_t)bs_min_i64(segments, SEGMENT_TASKS);
+    const bool to_rows = ((const bs_segment_reduce_desc *)node->params)->to_rows != 0;
+    const int64_t segments = bs_dim_max(graph, bs_segment_dim(graph, graph->values[bs_node_in(graph, node)[0]].domain));
+    plan->work_items = to_rows ? 1 : (int32_t)bs_min_i64(segments, SEGMENT_TASKS);
 }
 
 static double segment_reduce_flops(const bs_graph *graph, const bs_node *node)
@@ -31204,33 +31639,56 @@ static void segment_walk(const bs_operand *to, const bs_operand *from, bs_span_i
     bs_span_run(&span, inner, job);
 }
 
-static void segment_reduce_one(const bs_call *call, int32_t segment)
+/* Rows begin .. end - 1 to one row. */
+static void segment_reduce_one(const bs_call *call, int32_t begin, int32_t end, const bs_operand *to)
 {
     const bs_segment_reduce_desc *desc = call->params;
-    const int32_t begin = call->offsets[segment], end = call->offsets[segment + 1];
-    const bs_operand to = segment_row(&call->out[0], segment, &call->in[0]);
     segment_job job = {true, desc->mode == BS_SEGMENT_MAX, 0};
     if (begin == end)
-        segment_walk(&to, NULL, segment_zero, &job);
+        segment_walk(to, NULL, segment_zero, &job);
     for (int32_t r = desc->mode == BS_SEGMENT_LAST ? bs_max_i32(end - 1, begin) : begin; r < end; r++) {
-        bs_operand from = call->in[0];
-        from.data = bs_f32_at(&from, r * from.row_stride);
-        segment_walk(&to, &from, job.first || job.max ? segment_lines : segment_add_dense, &job);
+        const bs_operand from = segment_cell(&call->in[0], r);
+        segment_walk(to, &from, job.first || job.max ? segment_lines : segment_add_dense, &job);
         job.first = false;
     }
     job.divisor = (float)(end - begin);
     if (desc->mode == BS_SEGMENT_MEAN && end > begin)
-        segment_walk(&to, NULL, segment_divide, &job);
+        segment_walk(to, NULL, segment_divide, &job);
+}
+
+/* What the rows of a call get: the first of each segment what it gives, the others a copy. */
+static void segment_reduce_to_rows(const bs_call *call)
+{
+    for (int32_t r = 0, end; r < call->rows; r = end) {
+        const int32_t segment = bs_segment_at(&call->segments, call->row + r),
+                      last = bs_segment_begin(&call->segments, segment + 1);
+        const bs_operand first = segment_cell(&call->out[0], r);
+        segment_reduce_one(call, bs_segment_begin(&call->segments, segment), last, &first);
+        end = bs_min_i32(call->rows, last - call->row);
+        for (int32_t k = r + 1; k < end; k++) {
+            const bs_operand to = segment_cell(&call->out[0], k);
+            bs_span span;
+            bs_span_box(&span, &to, 1);
+            bs_span_copy(&span, call, &to, &first, NULL);
+        }
+    }
 }
 
 static bs_status segment_reduce_run(const bs_call *call)
 {
-    for (int32_t s = call->work_item; s < call->n_segments; s += call->plan->work_items)
-        segment_reduce_one(call, s);
+    if (((const bs_segment_reduce_desc *)call->params)->to_rows) {
+        segment_reduce_to_rows(call);
+        return BS_OK;
+    }
+    for (int32_t s = call->work_item; s < call->segments.count; s += call->plan->work_items) {
+        const bs_operand to = segment_row(&call->out[0], s, &call->in[0]);
+        segment_reduce_one(call, bs_segment_begin(&call->segments, s), bs_segment_begin(&call->segments, s + 1), &to);
+    }
     return BS_OK;
 }
 
-static const bs_field segment_reduce_fields[] = {BS_INT_OF("mode", BS_SEGMENT_LAST, BS_SEGMENT_MAX)};
+static const bs_field segment_reduce_fields[] = {BS_INT_OF("mode", BS_SEGMENT_LAST, BS_SEGMENT_MAX),
+                                                 BS_INT_OF("to_rows", 0, 1)};
 
 static const bs_op_rules segment_reduce_rules = {.plan = segment_reduce_plan};
 
@@ -31624,7 +32082,7 @@ static int32_t attention_keys(bs_infer *infer, int32_t domain)
         const int32_t expected = i == ATTENTION_V ? keys : domain, found = infer->in[i]->domain;
         if (!bs_infer_f32(infer, i, 1, 1))
             return 0;
-        if (found == expected || (i == ATTENTION_K && desc->bidirectional && bs_domain_is_segments(&g->domains[found])))
+        if (found == expected || (i == ATTENTION_K && desc->bidirectional && bs_segmented(g, found)))
             continue;
         bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, operand %d of %s", i, bs_say_domain(infer, found),
                       i - 1, bs_say_domain(infer, expected));
@@ -31747,12 +32205,12 @@ static void attention_plan(const bs_graph *graph, const bs_node *node, bs_conv_c
 
 /* ------------------------------------------------------------------------------------------------------ kernel */
 
-/* Keys, or values (operand `kind`), of a segment, from the head's first element on. */
-static bs_attend_side attention_side(const bs_call *call, int32_t kind, int32_t segment, int32_t element)
+/* Keys, or values (operand `kind`), of a segment, from row `first` and the head's first element on. */
+static bs_attend_side attention_side(const bs_call *call, int32_t kind, int32_t segment, int32_t first, int32_t element)
 {
     const bs_operand *fresh = &call->in[kind], *ring = &call->in[kind + ATTENTION_CACHE_K - ATTENTION_K];
     bs_attend_side side = {
-        .fresh = bs_f32_at(fresh, call->key_offsets[segment] * fresh->row_stride + element * fresh->stride[0]),
+        .fresh = bs_f32_at(fresh, first * fresh->row_stride + element * fresh->stride[0]),
         .fresh_row = fresh->row_stride,
         .fresh_step = fresh->stride[0]};
     if (attention_cached(call->n_in)) {
@@ -31763,11 +32221,11 @@ static bs_attend_side attention_side(const bs_call *call, int32_t kind, int32_t 
     return side;
 }
 
-static void attention_mask(const bs_call *call, int32_t segment, bs_attend *a)
+static void attention_mask(const bs_call *call, int32_t first_key, bs_attend *a)
 {
     const bs_operand *m = &call->in[call->n_in - 1];
     if (m->rank < 3) {
-        a->mask = bs_operand_at(m, call->key_offsets[segment] * m->row_stride);
+        a->mask = bs_operand_at(m, first_key * m->row_stride);
         a->mask_row = m->row_stride;
         a->mask_is_truth = m->dtype == BS_I32;
         return;
@@ -31784,9 +32242,11 @@ static void attention_rows(const bs_call *call, int32_t segment, int32_t row, in
     const bs_attention_desc *desc = call->params;
     const bs_operand *q = &call->in[ATTENTION_Q], *lengths = &call->in[ATTENTION_CACHE_LENGTHS], *out = &call->out[0];
     const int32_t heads = attention_heads(desc), shared = heads / call->plan->work_items, n = q->dim[0] / heads;
-    const int32_t element = call->work_item * shared * n, row_of_segment = row - call->offsets[segment];
+    const int32_t element = call->work_item * shared * n,
+                  row_of_segment = row - bs_segment_begin(&call->segments, segment);
     const bool cached = attention_cached(call->n_in);
-    const int32_t keys = call->key_offsets[segment + 1] - call->key_offsets[segment];
+    const int32_t first_key = bs_segment_begin(&call->of_keys, segment),
+                  keys = bs_segment_begin(&call->of_keys, segment + 1) - first_key;
     bs_attend a = {.n = n,
                    .rows = rows,
                    .heads = shared,
@@ -31796,8 +32256,8 @@ static void attention_rows(const bs_call *call, int32_t segment, int32_t row, in
                    .out = bs_f32_at(out, (row - call->row) * out->row_stride + element * out->stride[0]),
                    .out_row = out->row_stride,
                    .out_step = out->stride[0],
-                   .k = attention_side(call, ATTENTION_K, segment, call->work_item * n),
-                   .v = attention_side(call, ATTENTION_V, segment, call->work_item * n),
+                   .k = attention_side(call, ATTENTION_K, segment, first_key, call->work_item * n),
+                   .v = attention_side(call, ATTENTION_V, segment, first_key, call->work_item * n),
                    .cache_length = cached ? ((const int32_t *)lengths->data)[segment * lengths->stride[0]] : 0,
                    .window = cached ? call->in[ATTENTION_CACHE_K].dim[1] : INT32_MAX,
                    .causal = !desc->bidirectional,
@@ -31805,11 +32265,11 @@ static void attention_rows(const bs_call *call, int32_t segment, int32_t row, in
                    .first_head = call->work_item * shared,
                    .alibi_heads = desc->alibi ? heads : 0,
                    .scratch = call->scratch};
-    a.position = row_of_segment + (call->offsets == call->key_offsets ? a.cache_length : 0);
+    a.position = row_of_segment + (call->segments.domain == call->of_keys.domain ? a.cache_length : 0);
     a.low = bs_max_i32(0, a.cache_length - a.window);
     a.end = a.cache_length + keys;
     if (attention_masked(call->n_in))
-        attention_mask(call, segment, &a);
+        attention_mask(call, first_key, &a);
     bs_attend_run(call->plan->tier, &a);
 }
 
@@ -31817,8 +32277,8 @@ static bs_status attention_run(const bs_call *call)
 {
     const int32_t end = call->row + call->rows;
     for (int32_t row = call->row, rows; row < end; row += rows) {
-        const int32_t segment = bs_segment_of(call->offsets, call->n_segments, row);
-        rows = bs_min_i32(call->offsets[segment + 1], end) - row;
+        const int32_t segment = bs_segment_at(&call->segments, row);
+        rows = bs_min_i32(bs_segment_begin(&call->segments, segment + 1), end) - row;
         attention_rows(call, segment, row, rows);
     }
     return BS_OK;
@@ -32720,6 +33180,8 @@ BS_INTERNAL int32_t bs_plan_whole_view_of(const bs_plan *plan, int32_t node);
 /* Whether a value may be stored in the buffer of an output, whose strides are known when it is bound: joined cells, and
  * root values of kernels. Kernels of images want channels last, and a device's the strides that it was planned for. */
 BS_INTERNAL bool bs_plan_may_end_in_place(const bs_plan *plan, int32_t value);
+/* Whether an image that comes in is read where it is bound, if that is channels last. */
+BS_INTERNAL bool bs_plan_may_lie_as_bound(const bs_plan *plan, int32_t value);
 
 /* ------------------------------------------------------------------------------------ what is known of a plan
  * Rules by which a plan is made, looked at when an image of it is opened, and run (plan/facts.c). */
@@ -33408,6 +33870,12 @@ bool bs_plan_may_end_in_place(const bs_plan *p, int32_t value)
             (v->rank != 3 || p->values[value].planar));
 }
 
+bool bs_plan_may_lie_as_bound(const bs_plan *p, int32_t value)
+{
+    return bs_node_is_input(&p->graph->nodes[p->graph->values[value].node]) && p->graph->values[value].rank == 3 &&
+           p->values[value].margin == 0 && !bs_plan_on_device(p);
+}
+
 /* What is read at the end of a trip, to be handed on or to go on by, where it is only seen through a view: perhaps that
  * of a carried value, which may be written before it is read. */
 static bool ends_a_trip_by_a_view(const bs_plan *p, const bs_node *node, int32_t index, int32_t value)
@@ -33440,14 +33908,14 @@ bool bs_plan_reads_in_a_row(const bs_plan *p, int32_t n, int32_t index, int32_t 
 }
 
 /* If not, the rows may also lie apart, where the reader takes them by one stride; the one row of the root does not.
- * Kernels of a device look every row up, but not the place that a trip has in it. */
+ * Kernels of a device look every row up, unless they are of a segment, but not the place that a trip has in it. */
 bool bs_plan_reads_in_place(const bs_plan *p, int32_t n, int32_t index, int32_t value)
 {
     const bs_domain *domain = &p->graph->domains[p->graph->values[value].domain];
     const uint32_t flags = bs_op_get(p->graph->nodes[n].op)->flags;
     const bool apart = domain->kind == BS_DOMAIN_PATH && domain->patches < 0 && domain->max_rows > 1 &&
                        !(flags & BS_OP_STRUCTURAL) && !(flags & BS_OP_PICKS && index == 0) &&
-                       !bs_plan_on_device(p);
+                       (!bs_plan_on_device(p) || flags & BS_OP_CROSS_ROW);
     const bool trip = bs_plan_on_device(p) && bs_view_slices(p->graph, &p->graph->nodes[p->graph->values[value].node]);
     return !apart && !trip && bs_plan_reads_in_a_row(p, n, index, value);
 }
@@ -34012,6 +34480,18 @@ static void find_live(live_pass *l)
 
 /* -------------------------------------------------------------------------------------------------- order */
 
+/* What is decided tile by tile cannot wait for rows of other tiles. */
+static void look_at_rows(bs_plan *plan, const bs_node *node)
+{
+    const bs_graph *g = plan->graph;
+    const int32_t *in = bs_node_in(g, node);
+    for (int32_t i = 0; i < node->n_in && bs_op_sees_rows(bs_op_get(node->op)); i++) {
+        const bs_domain *d = &g->domains[g->values[in[i]].domain];
+        if (d->kind == BS_DOMAIN_PATH)
+            plan->domains[d->top].whole = true;
+    }
+}
+
 /* Finds what decides the order of a top-level domain: images, streamed weights of routed blocks, and decisions below
  * it that need all rows at once. Outermost routers decide for all rows anyway; a nested one can decide tile by tile
  * when its rows do not influence each other and it has no callback. */
@@ -34024,8 +34504,7 @@ static void look_into_trees(bs_plan *plan)
         if (!plan->node_live[n])
             continue;
         top->images = top->images || (node->n_out > 0 && g->values[node->first_out].rank == 3);
-        /* the trips of a tile cannot wait for other rows */
-        top->whole = top->whole || (g->domains[node->domain].loop && bs_op_sees_rows(bs_op_get(node->op)));
+        look_at_rows(plan, node);
         top->streams = top->streams || (g->domains[node->domain].outermost && bs_plan_node_streams(plan, n));
     }
     for (int32_t r = 1; r < g->n_routers; r++) {
@@ -35337,7 +35816,7 @@ static int32_t only_output_of(const bs_lower_pass *l, int32_t value)
 }
 
 /* What only outputs read is stored directly in the first of them: kernels' results, and images if that turns out to be
- * bound channels last. */
+ * bound channels last. So are images that come in, if nothing is needed around them. */
 static void place_result(bs_lower_pass *l, int32_t value)
 {
     bs_value_plan *v = &l->plan->values[value];
@@ -35345,7 +35824,7 @@ static void place_result(bs_lower_pass *l, int32_t value)
     if (output && bs_plan_may_end_in_place(l->plan, value))
         v->storage = BS_STORAGE_OUTPUT;
     if (l->g->values[value].domain == 0 && !bs_plan_on_device(l->plan))
-        v->source = output;
+        v->source = !output && bs_plan_may_lie_as_bound(l->plan, value) ? l->g->values[value].node : output;
 }
 
 static void place_value(bs_lower_pass *l, int32_t value)
@@ -37690,7 +38169,8 @@ static bool lies_well(const bs_plan *p, int32_t value)
         return source == bs_view_of(p->graph, node);
     case BS_STORAGE_FRAME: return frames(p, value);
     case BS_STORAGE_TRANSIENT:
-        return bs_plan_on_device(p) || source == 0 || ends_in_place(p, value) || sees_source(p, value);
+        return bs_plan_on_device(p) || source == 0 || ends_in_place(p, value) || sees_source(p, value) ||
+               (given && bs_plan_may_lie_as_bound(p, value));
     case BS_STORAGE_SCRATCH: return source == 0 || sees_source(p, value);
     case BS_STORAGE_NONE: break;
     }
@@ -42788,13 +43268,13 @@ static bool begin_cache_lengths(bs_session *s, int32_t node, bs_error *error)
     return true;
 }
 
-/* Every position of an attention, and of its keys, must be within its bias. */
+/* Every position of an attention, and of its keys, must be within its bias: of a path, if all rows took it. */
 static bool begin_bias(const bs_session *s, const bs_node *node, bs_error *error)
 {
     const bs_graph *g = s->graph;
     const int32_t *in = bs_node_in(g, node), length = bs_node_operand(node, BS_ROLE_CACHE_LENGTH);
     const bs_value_info *bias = &g->values[in[node->n_in - 1]];
-    const int32_t q = g->values[in[0]].domain, k = g->values[in[1]].domain;
+    const int32_t q = bs_segmented(g, g->values[in[0]].domain), k = bs_segmented(g, g->values[in[1]].domain);
     const int64_t most = s->dims[bias->dims[1]], most_keys = s->dims[bias->dims[2]];
     for (int64_t i = 0; i < s->dims[bs_segment_dim(g, q)]; i++) {
         const int32_t cached = length >= 0 ? s->cache_lengths[g->values[in[length]].node][i] : 0;
@@ -42844,24 +43324,25 @@ bool bs_segments_begin(bs_session *session, bs_error *error)
 
 /* ---------------------------------------------------------------------------------------------------- run */
 
-/* The segments of the rows that a node makes or, if those have none, of the rows that it reads. */
-static int32_t segment_domain(const bs_graph *g, const bs_node *node)
+static bs_segment_rows segments_of(const bs_context *c, int32_t domain)
 {
-    if (bs_domain_is_segments(&g->domains[node->domain]))
-        return node->domain;
-    return g->values[bs_node_in(g, node)[0]].domain;
+    const bs_session *s = c->session;
+    const int32_t top = bs_segmented(s->graph, domain);
+    const bs_segment_rows segments = {s->graph, c->domains, domain, s->offsets[top],
+                                  top ? (int32_t)s->dims[bs_segment_dim(s->graph, domain)] : 0};
+    return segments;
 }
 
 void bs_segment_call(const bs_context *c, int32_t row, bs_call *call)
 {
-    const bs_session *s = c->session;
-    const int32_t domain = segment_domain(s->graph, call->node);
+    const bs_graph *g = c->session->graph;
+    const int32_t *in = bs_node_in(g, call->node);
+    const bool makes_rows = bs_segmented(g, call->node->domain) != 0;
     call->row = row;
     call->work_item = 0;
-    call->n_segments = (int32_t)s->dims[bs_segment_dim(s->graph, domain)];
-    call->offsets = s->offsets[domain];
+    call->segments = segments_of(c, makes_rows ? call->node->domain : g->values[in[0]].domain);
     if (call->node->n_in > 1)
-        call->key_offsets = s->offsets[s->graph->values[bs_node_in(s->graph, call->node)[1]].domain];
+        call->of_keys = segments_of(c, g->values[in[1]].domain);
 }
 
 void bs_segment_append(const bs_context *c, const bs_instr *i, int32_t row, bs_operand *operand)
@@ -43251,9 +43732,7 @@ BS_INTERNAL void bs_operand_trips(const bs_context *c, const int32_t *loops, int
 int32_t bs_top_row(const bs_context *c, int32_t domain, int32_t row)
 {
     const bs_graph *g = c->session->graph;
-    for (; g->domains[domain].kind == BS_DOMAIN_PATH; domain = g->domains[domain].parent)
-        row = c->domains[domain].ids[row];
-    return c->domains[domain].first + row;
+    return c->domains[g->domains[domain].top].first + bs_rows_top(g, c->domains, domain, row);
 }
 
 /* Not inlined: other values, which are most, would save and restore the registers that this takes. */
@@ -43373,8 +43852,9 @@ static BS_INLINE_IF_FAST void operand_own(const bs_context *c, int32_t value, in
     operand_stored(c, v, p, bs_bytes_row(memory, p->offset, at, p->row_bytes), o);
 }
 
-/* Whether an image with rows of its own lies in the output that is its source: kernels write channels last. */
-static bool ends_as_bound(const bs_context *c, const bs_value_plan *p)
+/* Whether an image with rows of its own lies in what is bound to its source, an output or an input: kernels take images
+ * channels last. */
+static bool lies_as_bound(const bs_context *c, const bs_value_plan *p)
 {
     const bs_buffer *b = &c->session->bound[p->source];
     return p->storage == BS_STORAGE_TRANSIENT && p->source != 0 && (b->dim[0] == 1 || b->stride[0] == 1) &&
@@ -43388,7 +43868,7 @@ void bs_operand_root(const bs_context *c, int32_t value, bs_operand *o)
     const bs_session *s = c->session;
     operand_extent(c, value, 0, o);
     if (p->storage == BS_STORAGE_INPUT || p->storage == BS_STORAGE_OUTPUT || p->storage == BS_STORAGE_STATE ||
-        ends_as_bound(c, p)) {
+        lies_as_bound(c, p)) {
         bs_operand_bound(c, p->source, o);
     } else if (p->storage == BS_STORAGE_WEIGHT) {
         o->data = bs_bytes_at(s->weights, s->plan->nodes[p->source].prepared_offset);

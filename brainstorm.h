@@ -805,7 +805,9 @@ bs_value bs_collect(bs_graph *graph, bs_value cells);
 /* Rows grouped in segments: tokens of sequences, patches of frames. x: a root value [n, ...]; lengths: a root *input*
  * i32 [s], the rows of each segment in this run: >= 0, together n, else the run is BS_ERROR_DATA before anything has
  * run. The rows of x become the cells [...] of a domain of their own, segment 0's first; routers, blocks, gathers and
- * bs_collect take them as any rows. Two calls with one `lengths` and the same leading dimension give one domain. */
+ * bs_collect take them as any rows. Two calls with one `lengths` and the same leading dimension give one domain.
+ * Rows that take a path, or make a trip of a loop, stay in their segments: to the ops below a segment is those of its
+ * rows that are there, in their order. */
 bs_value bs_segments(bs_graph *graph, bs_value x, bs_value lengths);
 /* The number of each cell in its segment, from 0: i32 []. cache_lengths: a root input i32 [s] that is added, as for
  * bs_attention, or id 0. like: any cells of the segments. */
@@ -828,13 +830,17 @@ bs_value bs_rope(bs_graph *graph, bs_value x, bs_value positions, const bs_rope_
 bs_value bs_segment_spread(bs_graph *graph, bs_value parent, bs_value like);
 
 typedef enum bs_segment_mode { BS_SEGMENT_LAST, BS_SEGMENT_SUM, BS_SEGMENT_MEAN, BS_SEGMENT_MAX } bs_segment_mode;
-typedef struct bs_segment_reduce_desc { const char *name; int32_t mode; } bs_segment_reduce_desc;
-/* One row a segment: f32 cells [...] -> a root value [s, ...]. Sums run from a segment's first row to its last, in f32.
- * An empty segment gives zeros. desc may be NULL: the last row. */
+typedef struct bs_segment_reduce_desc {
+    const char *name;
+    int32_t mode;
+    int32_t to_rows; /* 1: each row gets what its segment gives; so in the body of a loop */
+} bs_segment_reduce_desc;
+/* One row a segment: f32 cells [...] -> a root value [s, ...], or, with to_rows, cells [...] as they come in. Sums run
+ * from a segment's first row to its last, in f32. An empty segment gives zeros. desc may be NULL: the last row. */
 bs_value bs_segment_reduce(bs_graph *graph, bs_value x, const bs_segment_reduce_desc *desc);
 
 /* Attention of many heads of the rows of each segment, to themselves and what a cache holds of them, or to another's.
- * q: f32 [d] cells of a segment domain; k, v: f32 [kv_heads d/heads] cells of one segment domain; the result is as q.
+ * q: f32 [d] cells in segments; k, v: f32 [kv_heads d/heads] cells in segments, of one domain; the result is as q.
  * Head h has elements h d/heads .. of q, and head floor(h kv_heads / heads) of k and v: fewer kv_heads are
  * grouped-query attention (Ainslie et al. 2023).
  *   causal (bidirectional 0): all are of one domain; a row attends to the last `window` positions up to its own.
@@ -871,10 +877,10 @@ bs_value bs_attention(bs_graph *graph, bs_value q, bs_value k, bs_value v, bs_va
  * A row that is left without keys gives zeros. mask with id 0: none. */
 bs_value bs_attention_masked(bs_graph *graph, bs_value q, bs_value k, bs_value v, bs_value cache_k, bs_value cache_v,
                              bs_value cache_lengths, bs_value mask, const bs_attention_desc *desc);
-/* At the end of a run, as bs_state_write: writes the cells of a segment domain behind what the cache, a state [s,
- * window, ...cell], holds: row i of segment g to [g, (cache_lengths[g] + i) mod window]. Only the last `window` rows of
- * a segment are written. cache_lengths: as for bs_attention. Make s a constant (sequences without rows have length 0):
- * a state whose extents change starts anew. */
+/* At the end of a run, as bs_state_write: writes cells of segments, all of their rows, behind what the cache, a state
+ * [s, window, ...cell], holds: row i of segment g to [g, (cache_lengths[g] + i) mod window]. Only the last `window`
+ * rows of a segment are written. cache_lengths: as for bs_attention. Make s a constant (sequences without rows have
+ * length 0): a state whose extents change starts anew. */
 void bs_state_append(bs_graph *graph, bs_value state, bs_value value, bs_value cache_lengths);
 
 /* A frame [C,H,W] -> cells of size x size pixels. What an op needs beyond its cell (the halo) is provided inside

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: cef8f5512021c42cd3956960ce9f23c942c37ef8be31d3e639eae4cbcf5a3954
+ * sha256 of the parts: ffe2c43903ff7cefbe9da7db1cb0e0fcae435c1be44cc060bdea05edceb31d61
  */
 #include "brainstorm.h"
 
@@ -114,6 +114,13 @@ extern "C" {
  * nor which ops there are. */
 #ifndef BS_OP_H
 #define BS_OP_H
+
+/* ==== begin src/graph/segments.h ============================================================== */
+/* graph/segments.h - rows as segments see them: those of a domain that has segments, or of a path in it, which are in
+ * the segments of the rows that they came from. Relies on graph/graph.h and graph/rows.h. Must never know who computes
+ * rows. */
+#ifndef BS_SEGMENTS_H
+#define BS_SEGMENTS_H
 
 /* ==== begin src/graph/graph.h ================================================================= */
 /* graph/graph.h - the graph: dimensions, domains, values, nodes, blocks, routers.
@@ -790,8 +797,54 @@ static inline BS_BOTH int32_t bs_score_of(int32_t path, int32_t width)
     return path >= 0 && at < width ? at : -1;
 }
 
+/* The segment of a row: the last segment that begins at or before the row (empty ones that begin there come before
+ * it). */
+static inline BS_BOTH int32_t bs_segment_of(const int32_t *offsets, int32_t n_segments, int32_t row)
+{
+    int32_t low = 0, high = n_segments - 1;
+    while (low < high) {
+        const int32_t middle = high - (high - low) / 2;
+        if (offsets[middle] <= row)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
 #endif
 /* ==== end src/graph/rows.h ==================================================================== */
+
+typedef struct bs_segment_rows {
+    const bs_graph *graph;
+    const bs_rows_state *rows; /* [domains] of this run */
+    int32_t domain;            /* whose rows they are */
+    const int32_t *offsets; /* [count + 1] the first row of each segment in the domain that has them; checked */
+    int32_t count;
+} bs_segment_rows;
+
+/* The domain around all paths that has the segments which rows of `domain` are in; 0: there are none. */
+static inline int32_t bs_segmented(const bs_graph *graph, int32_t domain)
+{
+    const int32_t top = graph->domains[domain].top;
+    return bs_domain_is_segments(&graph->domains[top]) ? top : 0;
+}
+
+/* The row of the domain around all paths that a row came from, in the numbering of the same context. */
+static inline int32_t bs_rows_top(const bs_graph *graph, const bs_rows_state *rows, int32_t domain, int32_t row)
+{
+    for (; graph->domains[domain].kind == BS_DOMAIN_PATH; domain = graph->domains[domain].parent)
+        row = rows[domain].ids[row];
+    return row;
+}
+
+/* The segment of a row. (graph/domains.c) */
+int32_t bs_segment_at(const bs_segment_rows *segments, int32_t row);
+/* The first row of a segment, or of what follows where it has none; of segment `count`: the number of rows. */
+int32_t bs_segment_begin(const bs_segment_rows *segments, int32_t segment);
+
+#endif
+/* ==== end src/graph/segments.h ================================================================ */
 
 /* One operand of a kernel: `rows` consecutive cells of one shape. `data` is the element [0,0,0] of the core of the
  * first row; strides are in elements. Rank-3 values are images [C,H,W] (stored channels-last inside, but a kernel uses
@@ -860,12 +913,10 @@ typedef struct bs_call {
      * the maximum as their extent; it writes no element beyond that, and says more when there are more */
     int64_t *extent;
     /* BS_OP_CROSS_ROW only */
-    /* where outputs begin in the segment domain; operands of that domain are whole, from row 0 */
+    /* where outputs begin among the rows of their domain; operands in segments are whole, from row 0 */
     int32_t row;
-    int32_t work_item;          /* 0 .. plan->work_items - 1 */
-    int32_t n_segments;
-    const int32_t *offsets; /* [n_segments + 1] the first row of each segment; checked */
-    const int32_t *key_offsets; /* the same of operand 1, in its own domain */
+    int32_t work_item; /* 0 .. plan->work_items - 1 */
+    bs_segment_rows segments, of_keys; /* of the rows that are made or, of ops that make none, read; of operand 1 */
     /* BS_OP_DECIDED only: one row a call */
     const bs_decision_data *decision; /* of the node's router */
     int32_t decided;                  /* the row of it that this call is about */
@@ -1017,21 +1068,6 @@ static inline int32_t bs_op_max_in(const bs_op *op) { return bs_or_default(op->m
  * come into being; ops/table.h has what finds the op. (graph/graph.c) */
 bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const int32_t *in, int32_t n_in,
                       const void *params);
-
-/* The segment of a row: the last segment that begins at or before the row (empty ones that begin there come before
- * it). */
-static inline BS_BOTH int32_t bs_segment_of(const int32_t *offsets, int32_t n_segments, int32_t row)
-{
-    int32_t low = 0, high = n_segments - 1;
-    while (low < high) {
-        const int32_t middle = high - (high - low) / 2;
-        if (offsets[middle] <= row)
-            low = middle;
-        else
-            high = middle - 1;
-    }
-    return low;
-}
 
 /* Whether a loop is worth writing twice, the second time over dense floats, of which compilers make vectors. Not in
  * builds for size (-Os). */
@@ -1223,12 +1259,12 @@ bool bs_infer_row_domain(bs_infer *infer, int32_t lengths);
 /* Segments (ops/segments.c). The two below refuse and return false.
  * Operand `index` is an input i32 [n], the same n as dims[0] of the lengths of `domain` (domain 0: any n). */
 bool bs_infer_segment_input(bs_infer *infer, int32_t index, int32_t domain, const char *what);
-/* The segment domain of operand `index`, or 0 after refusing. */
+/* The domain of operand `index`, one of segments or a path in it, or 0 after refusing. */
 int32_t bs_infer_segments(bs_infer *infer, int32_t index);
-/* Number of segments of a segment domain. */
+/* Number of segments that rows of such a domain are in. */
 static inline bs_dim_id bs_segment_dim(const bs_graph *graph, int32_t domain)
 {
-    return graph->values[graph->domains[domain].lengths].dims[0];
+    return graph->values[graph->domains[bs_segmented(graph, domain)].lengths].dims[0];
 }
 
 #endif
@@ -1499,6 +1535,8 @@ int32_t bs_plan_whole_view_of(const bs_plan *plan, int32_t node);
 /* Whether a value may be stored in the buffer of an output, whose strides are known when it is bound: joined cells, and
  * root values of kernels. Kernels of images want channels last, and a device's the strides that it was planned for. */
 bool bs_plan_may_end_in_place(const bs_plan *plan, int32_t value);
+/* Whether an image that comes in is read where it is bound, if that is channels last. */
+bool bs_plan_may_lie_as_bound(const bs_plan *plan, int32_t value);
 
 /* ------------------------------------------------------------------------------------ what is known of a plan
  * Rules by which a plan is made, looked at when an image of it is opened, and run (plan/facts.c). */
@@ -4479,16 +4517,48 @@ __device__ __forceinline__ void bs_cu_zero_around(const bs_cu_tile &t, const bs_
 #endif
 /* ==== end src/cuda/move_rows.cuh ============================================================== */
 /* ==== begin src/cuda/segment.cuh ============================================================== */
-/* segment.cuh - where the segments of a run begin.
+/* segment.cuh - rows as segments see them: graph/segments.h, on a device.
  * Relies on program.cuh; offsets are checked before the run. Must never read beyond them. */
 #ifndef BS_CUDA_SEGMENT
 #define BS_CUDA_SEGMENT
 
 /* #include "cuda/program.cuh" */
 
-__device__ __forceinline__ const int32_t *bs_cu_segment_offsets(const bs_cu_tile &t, int32_t domain)
+struct bs_cu_segments {
+    const int32_t *offsets; /* [count + 1] */
+    int32_t count, domain;  /* domain: of the rows, that of the segments or a path in it */
+};
+
+__device__ inline bs_cu_segments bs_cu_segments_of(const bs_cu_tile &t, int32_t domain)
 {
-    return bs_cu_at<const int32_t>(t.program->domains[domain].offsets);
+    bs_cu_segments s = {NULL, 0, domain};
+    while (t.program->domains[domain].kind == BS_DOMAIN_PATH)
+        domain = t.program->domains[domain].parent;
+    s.offsets = bs_cu_at<const int32_t>(t.program->domains[domain].offsets);
+    s.count = t.program->domains[domain].lengths;
+    return s;
+}
+
+__device__ inline int32_t bs_cu_segment_at(const bs_cu_tile &t, const bs_cu_segments &s, int32_t row)
+{
+    return bs_segment_of(s.offsets, s.count, bs_cu_top_row(t, s.domain, row));
+}
+
+/* The first row of a segment, or of what follows where it has none. */
+__device__ inline int32_t bs_cu_segment_begin(const bs_cu_tile &t, const bs_cu_segments &s, int32_t segment)
+{
+    const int32_t first = s.offsets[segment];
+    int32_t low = 0, high = bs_cu_count(t, s.domain);
+    if (t.program->domains[s.domain].kind != BS_DOMAIN_PATH)
+        return first;
+    while (low < high) {
+        const int32_t middle = low + (high - low) / 2;
+        if (bs_cu_top_row(t, s.domain, middle) < first)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
 }
 
 #endif
@@ -4834,7 +4904,7 @@ __device__ __forceinline__ void bs_cu_scan_rows(const bs_cu_tile &t, const bs_de
 /* ==== end src/cuda/walk.cuh =================================================================== */
 
 enum { BS_CU_SEGMENT_EACH = 1024 }; /* elements of a work item */
-enum { BS_CU_SEGMENT_MODE };        /* parameters of segment_reduce, in p: the descriptor's word */
+enum { BS_CU_SEGMENT_MODE, BS_CU_SEGMENT_TO_ROWS }; /* parameters of segment_reduce, in p: the descriptor's words */
 
 static constexpr bs_cu_describe bs_cu_segment_index_describe = bs_cu_cut;
 
@@ -4842,22 +4912,22 @@ static constexpr bs_cu_describe bs_cu_segment_index_describe = bs_cu_cut;
 __device__ inline void bs_cu_segment_index_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const bs_device_operand *out = bs_cu_out(t, s, 0);
-    const int32_t *offsets = bs_cu_segment_offsets(t, s->domain), segments = t.program->domains[s->domain].lengths;
+    const bs_cu_segments segments = bs_cu_segments_of(t, s->domain);
     for (int32_t r = w.row + bs_cu_thread(); r < w.end; r += bs_cu_threads()) {
-        const int32_t segment = bs_segment_of(offsets, segments, r);
+        const int32_t segment = bs_cu_segment_at(t, segments, r);
         const int32_t before =
             s->n_in > 1 ? reinterpret_cast<const int32_t *>(bs_cu_row(t, bs_cu_in(t, s, 1), 0))[segment] : 0;
-        *reinterpret_cast<int32_t *>(bs_cu_row(t, out, r)) = before + (r - offsets[segment]);
+        *reinterpret_cast<int32_t *>(bs_cu_row(t, out, r)) = before + (r - bs_cu_segment_begin(t, segments, segment));
     }
 }
 
-/* The step's rows are those of the segment domain. */
+/* The step's rows are those in segments. */
 static void bs_cu_segment_spread_describe(const bs_cu_node *n, bs_device_step *s)
 {
     s->parts = bs_cu_work_items(bs_cu_elements(&n->out[0]), BS_CU_SEGMENT_EACH);
 }
 
-/* The step has one row: all segments. */
+/* The step has one row, all segments, or rows that get what their segments give. */
 static void bs_cu_segment_reduce_describe(const bs_cu_node *n, bs_device_step *s)
 {
     s->parts = bs_cu_work_items(bs_cu_elements(&n->out[0]), 256);
@@ -4882,11 +4952,11 @@ __device__ inline int64_t bs_cu_segment_element(const int32_t *dim, const int32_
 __device__ inline void bs_cu_segment_spread_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const bs_device_operand *root = bs_cu_in(t, s, 0), *out = bs_cu_out(t, s, 0);
-    const int32_t *offsets = bs_cu_segment_offsets(t, s->domain), segments = t.program->domains[s->domain].lengths;
+    const bs_cu_segments segments = bs_cu_segments_of(t, s->domain);
     const int32_t n = (int32_t)bs_cu_product(out->dim, out->rank), step = w.parts * bs_cu_threads();
     const uint8_t *base = bs_cu_row(t, root, 0);
     for (int32_t r = w.row; r < w.end; r++) {
-        const int32_t segment = bs_segment_of(offsets, segments, r);
+        const int32_t segment = bs_cu_segment_at(t, segments, r);
         const uint8_t *from = base + (int64_t)segment * root->stride[0] * bs_cu_bytes(root->dtype);
         uint8_t *to = bs_cu_row(t, out, r);
         bs_cu_zero_margin_of(t, w, out, r);
@@ -4913,20 +4983,45 @@ __device__ inline float bs_cu_segment_reduced(int32_t mode, const uint8_t *rows,
     return mode == BS_SEGMENT_MEAN && end > begin ? result / (float)(end - begin) : result;
 }
 
-__device__ inline void bs_cu_segment_reduce_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+/* Each row gets what its segment gives: as many sums as there are rows, of which none waits for another. */
+__device__ inline void bs_cu_segment_reduce_rows(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const bs_device_operand *x = bs_cu_in(t, s, 0), *out = bs_cu_out(t, s, 0);
-    const int32_t *offsets = bs_cu_segment_offsets(t, x->domain), segments = t.program->domains[x->domain].lengths;
+    const bs_cu_segments segments = bs_cu_segments_of(t, s->domain);
     const int32_t each = (int32_t)bs_cu_product(x->dim, x->rank), step = w.parts * bs_cu_threads();
-    /* a segment domain is at top level: its rows are consecutive */
+    const uint8_t *rows = bs_cu_row(t, x, 0);
+    for (int32_t r = w.row; r < w.end; r++) {
+        const int32_t segment = bs_cu_segment_at(t, segments, r), begin = bs_cu_segment_begin(t, segments, segment),
+                      end = bs_cu_segment_begin(t, segments, segment + 1);
+        uint8_t *to = bs_cu_row(t, out, r);
+        bs_cu_zero_margin_of(t, w, out, r);
+        for (int32_t i = w.part * bs_cu_threads() + bs_cu_thread(); i < each; i += step) {
+            const uint8_t *from = rows + bs_cu_segment_element(x->dim, x->stride, x->rank, i) * bs_cu_bytes(x->dtype);
+            bs_cu_put(to, out->dtype, bs_cu_segment_element(x->dim, out->stride, x->rank, i),
+                      bs_cu_segment_reduced(s->p[BS_CU_SEGMENT_MODE].i, from, x->row_bytes, x->dtype, begin, end));
+        }
+    }
+}
+
+__device__ inline void bs_cu_segment_reduce_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    if (s->p[BS_CU_SEGMENT_TO_ROWS].i) {
+        bs_cu_segment_reduce_rows(t, s, w);
+        return;
+    }
+    const bs_device_operand *x = bs_cu_in(t, s, 0), *out = bs_cu_out(t, s, 0);
+    const bs_cu_segments segments = bs_cu_segments_of(t, x->domain);
+    const int32_t each = (int32_t)bs_cu_product(x->dim, x->rank), step = w.parts * bs_cu_threads();
+    /* these ops run at top level, where the rows of a domain, or of a path, are consecutive */
     const uint8_t *rows = bs_cu_row(t, x, 0);
     uint8_t *to = bs_cu_row(t, out, 0);
     bs_cu_zero_margin_of(t, w, out, 0);
-    for (int64_t i = (int64_t)w.part * blockDim.x + threadIdx.x; i < (int64_t)segments * each; i += step) {
+    for (int64_t i = (int64_t)w.part * blockDim.x + threadIdx.x; i < (int64_t)segments.count * each; i += step) {
         const int32_t segment = (int32_t)(i / each), element = (int32_t)(i % each);
         const uint8_t *from = rows + bs_cu_segment_element(x->dim, x->stride, x->rank, element) * bs_cu_bytes(x->dtype);
         const float result = bs_cu_segment_reduced(s->p[BS_CU_SEGMENT_MODE].i, from, x->row_bytes, x->dtype,
-                                                   offsets[segment], offsets[segment + 1]);
+                                                   bs_cu_segment_begin(t, segments, segment),
+                                                   bs_cu_segment_begin(t, segments, segment + 1));
         bs_cu_put(to, out->dtype,
                   (int64_t)segment * out->stride[0] + bs_cu_segment_element(x->dim, out->stride + 1, x->rank, element),
                   result);
@@ -4990,7 +5085,7 @@ __device__ inline bs_cu_attend_side bs_cu_attend_side_of(const bs_cu_tile &t, co
                                                          const bs_device_operand *ring, int32_t first_row,
                                                          int32_t segment, int32_t element)
 {
-    /* a segment domain is at top level: its rows are consecutive */
+    /* at top level rows of a domain, or of a path, are consecutive */
     const bs_cu_attend_rows rows = {bs_cu_row(t, fresh, 0) + first_row * fresh->row_bytes +
                                         (int64_t)element * fresh->stride[0] * bs_cu_bytes(fresh->dtype),
                                     fresh->row_bytes, fresh->dtype, fresh->stride[0]};
@@ -5029,9 +5124,9 @@ __device__ inline bs_cu_attend_job bs_cu_attend_job_of(const bs_cu_tile &t, cons
 {
     const bs_device_operand *q = bs_cu_in(t, s, 0), *k = bs_cu_in(t, s, 1), *o = bs_cu_out(t, s, 0),
                             *window = s->n_in > 5 ? bs_cu_in(t, s, 3) : NULL;
-    const int32_t *offsets = bs_cu_segment_offsets(t, s->domain), *keys = bs_cu_segment_offsets(t, k->domain);
-    const int32_t heads = s->p[BS_CU_ATTEND_HEADS].i;
-    const int32_t segment = bs_segment_of(offsets, t.program->domains[s->domain].lengths, row);
+    const bs_cu_segments rows = bs_cu_segments_of(t, s->domain), keys = bs_cu_segments_of(t, k->domain);
+    const int32_t heads = s->p[BS_CU_ATTEND_HEADS].i, segment = bs_cu_segment_at(t, rows, row);
+    const int32_t first_key = bs_cu_segment_begin(t, keys, segment);
     bs_cu_attend_job j;
     j.n = q->dim[0] / heads;
     j.q = bs_cu_row(t, q, row) + (int64_t)head * j.n * q->stride[0] * bs_cu_bytes(q->dtype);
@@ -5041,23 +5136,23 @@ __device__ inline bs_cu_attend_job bs_cu_attend_job_of(const bs_cu_tile &t, cons
     j.out_type = o->dtype;
     j.out_step = o->stride[0];
     j.cache_length = window ? reinterpret_cast<const int32_t *>(bs_cu_row(t, bs_cu_in(t, s, 5), 0))[segment] : 0;
-    j.position = row - offsets[segment] + (k->domain == s->domain ? j.cache_length : 0);
+    j.position = row - bs_cu_segment_begin(t, rows, segment) + (k->domain == s->domain ? j.cache_length : 0);
     if (s->p[BS_CU_ATTEND_BIDIRECTIONAL].i) {
         j.window = window ? window->dim[1] : 1;
         j.low = max(0, j.cache_length - j.window);
-        j.last = j.cache_length + (keys[segment + 1] - keys[segment]) - 1;
+        j.last = j.cache_length + (bs_cu_segment_begin(t, keys, segment + 1) - first_key) - 1;
     } else {
         j.window = window ? window->dim[1] : j.position + 1;
         j.low = max(0, j.position - j.window + 1);
         j.last = j.position;
     }
     const int32_t element = head / (heads / s->p[BS_CU_ATTEND_KV_HEADS].i) * j.n;
-    j.k = bs_cu_attend_side_of(t, k, window, keys[segment], segment, element);
-    j.v = bs_cu_attend_side_of(t, bs_cu_in(t, s, 2), window ? bs_cu_in(t, s, 4) : NULL, keys[segment], segment,
+    j.k = bs_cu_attend_side_of(t, k, window, first_key, segment, element);
+    j.v = bs_cu_attend_side_of(t, bs_cu_in(t, s, 2), window ? bs_cu_in(t, s, 4) : NULL, first_key, segment,
                                element);
     j.scale = s->p[BS_CU_ATTEND_SCALE].f;
     j.slope = s->p[BS_CU_ATTEND_ALIBI].i ? exp2f(-8.0f * (float)(head + 1) / (float)heads) : 0.0f;
-    bs_cu_attend_added(t, s, head, keys[segment], &j);
+    bs_cu_attend_added(t, s, head, first_key, &j);
     return j;
 }
 

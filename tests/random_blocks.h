@@ -109,6 +109,36 @@ static inline bs_value rg_makes(random_graph *rg, bs_router loop, bs_value line)
     return rg_small(rg, bs_convert(rg->g, makes, &whole));
 }
 
+static inline bool rg_is_segment_line(const random_graph *rg, const bs_value_info *v)
+{
+    return bs_segmented(rg->g, v->domain) && rg_is_line(rg, v);
+}
+
+static inline bool rg_is_segment_table(const random_graph *rg, const bs_value_info *v)
+{
+    return rg_is_table(rg, v) && v->dims[0] == rg_info(rg, rg->lengths)->dims[0];
+}
+
+/* From rows, of a path or all, to segments, or back, or both; or their numbers. domain: of the rows, -1: any. */
+static inline void rg_segment_op(random_graph *rg, int32_t domain)
+{
+    static const int32_t modes[3] = {BS_SEGMENT_LAST, BS_SEGMENT_SUM, BS_SEGMENT_MAX}; /* means are not whole */
+    const bs_value line = rg_pick(rg, domain, rg_is_segment_line), table = rg_pick(rg, 0, rg_is_segment_table);
+    const bool loops = line.id && rg->g->domains[rg_info(rg, line)->domain].loop, to_rows = loops || rg_flip(40);
+    const bs_segment_reduce_desc reduce = {.mode = modes[check_below(3)], .to_rows = to_rows};
+    const int32_t what = check_below(100);
+    if (line.id && what < 55) {
+        rg_made(rg, bs_segment_reduce(rg->g, line, &reduce),
+                rg->bound[line.id] * (reduce.mode == BS_SEGMENT_SUM ? 40 : 1));
+    } else if (line.id && what < 70) {
+        const bs_value index = bs_reshape(rg->g, bs_segment_index(rg->g, line, (bs_value){0}), BS_SHAPE1(1));
+        rg->bound[index.id] = 40;
+        rg_made(rg, bs_convert(rg->g, index, &(bs_convert_desc){.dtype = BS_F32}), 40);
+    } else if (line.id && table.id) {
+        rg_made(rg, bs_segment_spread(rg->g, table, line), rg->bound[table.id]);
+    }
+}
+
 /* Values of the body, of which two are carried, one is the last trip's and one is collected. */
 typedef struct rg_body {
     bs_router loop;
@@ -235,6 +265,8 @@ static inline void rg_loop(random_graph *rg, int32_t depth)
         rg_ops(rg, inside, check_below(4));
         if (block)
             bs_block_end(rg->g);
+        if (rg_segments && rg_flip(40))
+            rg_segment_op(rg, inside);
         if (rg_flip(30))
             rg_block(rg, inside, 2);
         if (rg_flip(30))

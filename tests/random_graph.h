@@ -16,29 +16,6 @@ static inline void rg_to_root(random_graph *rg)
     rg_made(rg, rg_info(rg, x)->rank == 3 ? bs_assemble(rg->g, x) : bs_collect(rg->g, x), rg->bound[x.id]);
 }
 
-static inline bool rg_is_segment_line(const random_graph *rg, const bs_value_info *v)
-{
-    return bs_domain_is_segments(&rg->g->domains[v->domain]) && rg_is_line(rg, v);
-}
-
-static inline bool rg_is_segment_table(const random_graph *rg, const bs_value_info *v)
-{
-    return rg_is_table(rg, v) && v->dims[0] == rg_info(rg, rg->lengths)->dims[0];
-}
-
-/* From rows to segments, or back: what is in tiles must be whole for it. */
-static inline void rg_segment_op(random_graph *rg)
-{
-    static const int32_t modes[3] = {BS_SEGMENT_LAST, BS_SEGMENT_SUM, BS_SEGMENT_MAX}; /* means are not whole */
-    const bs_value line = rg_pick(rg, -1, rg_is_segment_line), table = rg_pick(rg, 0, rg_is_segment_table);
-    const int32_t mode = modes[check_below(3)];
-    if (line.id && rg_flip(50))
-        rg_made(rg, bs_segment_reduce(rg->g, line, &(bs_segment_reduce_desc){.mode = mode}),
-                rg->bound[line.id] * (mode == BS_SEGMENT_SUM ? 40 : 1));
-    else if (line.id && table.id)
-        rg_made(rg, bs_segment_spread(rg->g, table, line), rg->bound[table.id]);
-}
-
 /* Cells out of a root value: of a domain there is, or a new one. */
 static inline void rg_to_cells(random_graph *rg)
 {
@@ -178,7 +155,7 @@ static inline void rg_step(random_graph *rg)
         return;
     }
     if (rg_segments && rg_flip(12)) {
-        rg_segment_op(rg);
+        rg_segment_op(rg, -1);
         return;
     }
     if (rg_loops && rg_flip(10)) {

@@ -26,7 +26,7 @@ static const form forms[] = {
     {"not causal", 3, 3, 4, 0, 1, 0, false, NO_MASK, 0.25f},
     {"not causal, behind a cache, with slopes", 2, 1, 7, 1, 1, 21, false, NO_MASK, 0},
     {"across domains", 2, 2, 6, 0, 1, 0, true, NO_MASK, 0},
-    {"across domains, behind a cache", 4, 2, 6, 0, 1, 9, true, NO_MASK, 0},
+    {"across domains, behind a cache", 4, 2, 6, 1, 1, 9, true, NO_MASK, 0},
     {"a mask", 2, 2, 6, 0, 1, 0, false, MASK_F32, 0},
     {"a mask of truths, causal", 2, 1, 6, 1, 0, 0, false, MASK_I32, 0},
     {"a mask across domains", 2, 2, 6, 0, 1, 0, true, MASK_I32, 0},

@@ -214,6 +214,9 @@ int main(int argc, char **argv)
     rg_boxes = false;
     rg_loops = true;
     test_random_graphs(seed * 1000 + 700000, count, "loops");
+    rg_segments = true;
+    test_random_graphs(seed * 1000 + 950000, count / 2, "segments in loops");
+    rg_segments = false;
     rg_trees = true;
     test_random_graphs(seed * 1000 + 800000, count / 2, "trees");
     return check_end();

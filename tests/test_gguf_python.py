@@ -165,7 +165,7 @@ def sequences(g):
     kept = g.segments(g.input("kept", "i32", [tokens]), lengths)
     shared = g.linear(y, "sequence.shared", random(4, 8))
     both = g.attention(y, shared, shared, heads=2, kv_heads=1, bidirectional=1, scale=0.5, mask=kept)
-    g.output("both", g.segment_reduce(both, "sum"))
+    g.output("both", g.segment_reduce(g.segment_reduce(both, "max", to_rows=1), "sum"))
 
 
 def whole_images(g):

@@ -283,8 +283,7 @@ static void rows_of_lines(void)
     WRONG(BS_ERROR_ARGUMENT, "rope \"r\": base is 0.5, expected 1 or more",
           bs_rope(g, f->words, bs_segment_index(g, f->words, none), &(bs_rope_desc){.name = "r", .base = 0.5f}));
     WRONG(BS_ERROR_DOMAIN,
-          "segment_index: operand 0 is of rows [N<=40], expected segments (bs_segments; gather what a router scattered "
-          "first)",
+          "segment_index: operand 0 is of rows [N<=40], expected segments (bs_segments)",
           bs_segment_index(g, f->tokens, none));
     WRONG(BS_ERROR_SHAPE, "lrn \"n\": operand 0 is [4], expected rank 3 [C, H, W]",
           bs_lrn(g, f->line, &(bs_lrn_desc){.name = "n"}));
@@ -324,24 +323,25 @@ static void rows_of_constant(void)
 
 static void rows_of_segments(void)
 {
-    WRONG(
-        BS_ERROR_DOMAIN,
-        "segment_spread: operand 1 is of rows [N<=40], expected segments (bs_segments; gather what a router scattered "
-        "first)",
-        bs_segment_spread(g, f->table, f->tokens));
+    const bs_loop_desc loop = {.name = "a", .bound = 3};
+    WRONG(BS_ERROR_DOMAIN,
+          "segment_reduce: operand 0 is of path 0 of \"a\": a trip has no result of its own for a segment, only for "
+          "its rows (to_rows)",
+          bs_segment_reduce(g, bs_loop_carry(g, bs_loop_begin(g, f->words, none, &loop), f->words), NULL));
+    WRONG(BS_ERROR_DOMAIN, "segment_spread: operand 1 is of rows [N<=40], expected segments (bs_segments)",
+          bs_segment_spread(g, f->table, f->tokens));
     WRONG(BS_ERROR_DOMAIN, "segment_spread: operand 0 is of segments [N<=40], expected a root value",
           bs_segment_spread(g, f->words, f->words));
     WRONG(BS_ERROR_SHAPE, "segment_spread: operand 0 is [N<=40, 4], expected a row for each of 5 segments",
           bs_segment_spread(g, f->table, f->words));
     WRONG(BS_ERROR_SHAPE, "segment_spread: operand 0 is [], expected rank 1 to 4",
           bs_segment_spread(g, bs_constant(g, "one", BS_F32, bs_shape_of(0, 0, 0, 0, 0)), f->words));
-    WRONG(
-        BS_ERROR_DOMAIN,
-        "segment_reduce: operand 0 is of rows [N<=40], expected segments (bs_segments; gather what a router scattered "
-        "first)",
-        bs_segment_reduce(g, f->tokens, NULL));
+    WRONG(BS_ERROR_DOMAIN, "segment_reduce: operand 0 is of rows [N<=40], expected segments (bs_segments)",
+          bs_segment_reduce(g, f->tokens, NULL));
     WRONG(BS_ERROR_ARGUMENT, "segment_reduce \"b\": mode is 4, expected 0 .. 3",
           bs_segment_reduce(g, f->words, &(bs_segment_reduce_desc){.name = "b", .mode = 4}));
+    WRONG(BS_ERROR_ARGUMENT, "segment_reduce \"b\": to_rows is 2, expected 0 .. 1",
+          bs_segment_reduce(g, f->words, &(bs_segment_reduce_desc){.name = "b", .to_rows = 2}));
     WRONG(BS_ERROR_SHAPE, "segment_reduce: operand 0 is i32, expected f32",
           bs_segment_reduce(g, bs_segments(g, bs_input(g, "i", BS_I32, BS_SHAPE2(f->n, 4)), f->lengths), NULL));
 }
@@ -394,8 +394,7 @@ static void rows_of_attention(void)
 {
     WRONG(
         BS_ERROR_DOMAIN,
-        "attention: operand 0 is of rows [N<=40], expected segments (bs_segments; gather what a router scattered "
-        "first)",
+        "attention: operand 0 is of rows [N<=40], expected segments (bs_segments)",
         bs_attention(g, f->tokens, f->words, f->words, none, none, none, NULL));
     WRONG(BS_ERROR_DOMAIN, "attention: operand 1 is of rows [N<=40], operand 0 of segments [N<=40]",
           bs_attention(g, f->words, f->tokens, f->words, none, none, none, NULL));

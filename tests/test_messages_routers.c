@@ -232,6 +232,11 @@ static void rows_of_asking(void)
           bs_look_ahead(g, bs_rows(g, bs_input(g, "i", BS_F32, BS_SHAPE2(4, f->n)), none), "first"));
 }
 
+static bs_router router_of_words(const fixture *f)
+{
+    return bs_route(f->g, f->words, none, &(bs_route_desc){.name = "a", .paths = 4});
+}
+
 static void rows_of_segments(void)
 {
     WRONG(BS_ERROR_DOMAIN, "segments: operand 0 is of rows [N<=40], expected a root value",
@@ -249,9 +254,11 @@ static void rows_of_segments(void)
     WRONG(BS_ERROR_GRAPH, "state_append: operand 0 is made by input \"table\", expected a state",
           bs_state_append(g, f->table, f->words, f->past));
     WRONG(BS_ERROR_DOMAIN,
-          "state_append: operand 1 is of rows [N<=40], expected segments (bs_segments; gather what a router scattered "
-          "first)",
+          "state_append: operand 1 is of rows [N<=40], expected segments (bs_segments)",
           bs_state_append(g, f->cache, f->tokens, f->past));
+    WRONG(BS_ERROR_DOMAIN,
+          "state_append: operand 1 is of path 1 of \"a\", expected segments (gather what a router scattered first)",
+          bs_state_append(g, f->cache, bs_scatter(g, router_of_words(f), 1, f->words), f->past));
     WRONG(BS_ERROR_SHAPE, "state_append: operand 2 (cache_lengths) is [4], expected one for each of 5 segments",
           bs_state_append(g, f->cache, f->words, f->numbers));
     WRONG(

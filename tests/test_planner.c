@@ -24,7 +24,7 @@ static bs_graph *new_graph(void)
 typedef struct coverage {
     int32_t graphs, refused, plans, sound, moved, noticed, regions, in_tile, torn, in_place, frames, loads, packed,
         fills, slabs, forced, sizes, streamed, uses, makers, kept, counted, loops, nested, looping_tiles, looping_units,
-        looping_paths, tiled_units, rounds, turns, grown, around, updates;
+        looping_paths, tiled_units, rounds, turns, grown, around, updates, parted, looped;
 } coverage;
 
 static void count_plan(coverage *c, const bs_plan *p)
@@ -68,6 +68,13 @@ static void count_plan(coverage *c, const bs_plan *p)
         c->updates += p->values[v].storage == BS_STORAGE_VIEW && !bs_node_is_view(&g->nodes[g->values[v].node]);
     for (int32_t n = 1; n < g->n_nodes; n++)
         c->around += p->node_live[n] && strcmp(bs_op_get(g->nodes[n].op)->name, "loop_rows") == 0;
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        const bs_domain *d = &g->domains[g->values[bs_node_in(g, &g->nodes[n])[0]].domain];
+        if (!p->node_live[n] || !(bs_op_get(g->nodes[n].op)->flags & BS_OP_CROSS_ROW) || d->kind != BS_DOMAIN_PATH)
+            continue;
+        c->parted += d->loop == 0;
+        c->looped += d->loop != 0;
+    }
     for (int32_t d = 1; d < g->n_domains; d++)
         c->counted += p->domains[d].live && bs_domain_maker(g, d);
     c->forced += p->desc.n_forces > 0;
@@ -245,6 +252,8 @@ static void test_random_graphs(uint64_t seed, int32_t count, const char *rows)
            c.fills, c.slabs, c.forced, c.sizes);
     printf("  loops %d, in loops %d, in tiles %d\n", c.loops, c.nested, c.looping_tiles);
     check(!rg_boxes || c.kept, "random graphs keep the best of boxes");
+    check(!rg_segments || (c.parted && (c.looped || !rg_loops)), "rows of paths %d, of bodies %d, are in segments",
+          c.parted, c.looped);
     printf("  loops in turn %d, that grow %d, rows of others %d, changed in place %d\n", c.turns, c.grown, c.around,
            c.updates);
     check(!rg_loops || c.updates, "random graphs change carried values where they lie");
@@ -275,6 +284,9 @@ int main(int argc, char **argv)
     rg_boxes = false;
     rg_loops = true;
     test_random_graphs(seed * 1000 + 800000, argc > 2 ? atoi(argv[2]) : 120, "loops");
+    rg_segments = true;
+    test_random_graphs(seed * 1000 + 950000, argc > 2 ? atoi(argv[2]) : 120, "segments in loops");
+    rg_segments = false;
     rg_trees = true;
     test_random_graphs(seed * 1000 + 900000, argc > 2 ? atoi(argv[2]) : 80, "trees");
     return check_end();

@@ -255,8 +255,8 @@ class Graph(Kernels, Loops):
     def segment_spread(self, parent, like):
         return self.node("segment_spread", [parent, like])
 
-    def segment_reduce(self, x, mode="last", name=""):
-        return self.node("segment_reduce", [x], name, mode=number_of(SEGMENTS, mode, "segment mode"))
+    def segment_reduce(self, x, mode="last", name="", to_rows=0):
+        return self.node("segment_reduce", [x], name, mode=number_of(SEGMENTS, mode, "segment mode"), to_rows=to_rows)
 
     def attention(self, q, k, v, cache_k=None, cache_v=None, cache_lengths=None, heads=0, alibi=0, name="", mask=None,
                   kv_heads=0, bidirectional=0, scale=0.0):

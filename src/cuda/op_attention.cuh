@@ -65,7 +65,7 @@ __device__ inline bs_cu_attend_side bs_cu_attend_side_of(const bs_cu_tile &t, co
                                                          const bs_device_operand *ring, int32_t first_row,
                                                          int32_t segment, int32_t element)
 {
-    /* a segment domain is at top level: its rows are consecutive */
+    /* at top level rows of a domain, or of a path, are consecutive */
     const bs_cu_attend_rows rows = {bs_cu_row(t, fresh, 0) + first_row * fresh->row_bytes +
                                         (int64_t)element * fresh->stride[0] * bs_cu_bytes(fresh->dtype),
                                     fresh->row_bytes, fresh->dtype, fresh->stride[0]};
@@ -104,9 +104,9 @@ __device__ inline bs_cu_attend_job bs_cu_attend_job_of(const bs_cu_tile &t, cons
 {
     const bs_device_operand *q = bs_cu_in(t, s, 0), *k = bs_cu_in(t, s, 1), *o = bs_cu_out(t, s, 0),
                             *window = s->n_in > 5 ? bs_cu_in(t, s, 3) : NULL;
-    const int32_t *offsets = bs_cu_segment_offsets(t, s->domain), *keys = bs_cu_segment_offsets(t, k->domain);
-    const int32_t heads = s->p[BS_CU_ATTEND_HEADS].i;
-    const int32_t segment = bs_segment_of(offsets, t.program->domains[s->domain].lengths, row);
+    const bs_cu_segments rows = bs_cu_segments_of(t, s->domain), keys = bs_cu_segments_of(t, k->domain);
+    const int32_t heads = s->p[BS_CU_ATTEND_HEADS].i, segment = bs_cu_segment_at(t, rows, row);
+    const int32_t first_key = bs_cu_segment_begin(t, keys, segment);
     bs_cu_attend_job j;
     j.n = q->dim[0] / heads;
     j.q = bs_cu_row(t, q, row) + (int64_t)head * j.n * q->stride[0] * bs_cu_bytes(q->dtype);
@@ -116,23 +116,23 @@ __device__ inline bs_cu_attend_job bs_cu_attend_job_of(const bs_cu_tile &t, cons
     j.out_type = o->dtype;
     j.out_step = o->stride[0];
     j.cache_length = window ? reinterpret_cast<const int32_t *>(bs_cu_row(t, bs_cu_in(t, s, 5), 0))[segment] : 0;
-    j.position = row - offsets[segment] + (k->domain == s->domain ? j.cache_length : 0);
+    j.position = row - bs_cu_segment_begin(t, rows, segment) + (k->domain == s->domain ? j.cache_length : 0);
     if (s->p[BS_CU_ATTEND_BIDIRECTIONAL].i) {
         j.window = window ? window->dim[1] : 1;
         j.low = max(0, j.cache_length - j.window);
-        j.last = j.cache_length + (keys[segment + 1] - keys[segment]) - 1;
+        j.last = j.cache_length + (bs_cu_segment_begin(t, keys, segment + 1) - first_key) - 1;
     } else {
         j.window = window ? window->dim[1] : j.position + 1;
         j.low = max(0, j.position - j.window + 1);
         j.last = j.position;
     }
     const int32_t element = head / (heads / s->p[BS_CU_ATTEND_KV_HEADS].i) * j.n;
-    j.k = bs_cu_attend_side_of(t, k, window, keys[segment], segment, element);
-    j.v = bs_cu_attend_side_of(t, bs_cu_in(t, s, 2), window ? bs_cu_in(t, s, 4) : NULL, keys[segment], segment,
+    j.k = bs_cu_attend_side_of(t, k, window, first_key, segment, element);
+    j.v = bs_cu_attend_side_of(t, bs_cu_in(t, s, 2), window ? bs_cu_in(t, s, 4) : NULL, first_key, segment,
                                element);
     j.scale = s->p[BS_CU_ATTEND_SCALE].f;
     j.slope = s->p[BS_CU_ATTEND_ALIBI].i ? exp2f(-8.0f * (float)(head + 1) / (float)heads) : 0.0f;
-    bs_cu_attend_added(t, s, head, keys[segment], &j);
+    bs_cu_attend_added(t, s, head, first_key, &j);
     return j;
 }
 

@@ -4,8 +4,7 @@
 #ifndef BS_OP_H
 #define BS_OP_H
 
-#include "graph/graph.h"
-#include "graph/rows.h"
+#include "graph/segments.h"
 
 /* One operand of a kernel: `rows` consecutive cells of one shape. `data` is the element [0,0,0] of the core of the
  * first row; strides are in elements. Rank-3 values are images [C,H,W] (stored channels-last inside, but a kernel uses
@@ -74,12 +73,10 @@ typedef struct bs_call {
      * the maximum as their extent; it writes no element beyond that, and says more when there are more */
     int64_t *extent;
     /* BS_OP_CROSS_ROW only */
-    /* where outputs begin in the segment domain; operands of that domain are whole, from row 0 */
+    /* where outputs begin among the rows of their domain; operands in segments are whole, from row 0 */
     int32_t row;
-    int32_t work_item;          /* 0 .. plan->work_items - 1 */
-    int32_t n_segments;
-    const int32_t *offsets; /* [n_segments + 1] the first row of each segment; checked */
-    const int32_t *key_offsets; /* the same of operand 1, in its own domain */
+    int32_t work_item; /* 0 .. plan->work_items - 1 */
+    bs_segment_rows segments, of_keys; /* of the rows that are made or, of ops that make none, read; of operand 1 */
     /* BS_OP_DECIDED only: one row a call */
     const bs_decision_data *decision; /* of the node's router */
     int32_t decided;                  /* the row of it that this call is about */
@@ -231,21 +228,6 @@ static inline int32_t bs_op_max_in(const bs_op *op) { return bs_or_default(op->m
  * come into being; ops/table.h has what finds the op. (graph/graph.c) */
 bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const int32_t *in, int32_t n_in,
                       const void *params);
-
-/* The segment of a row: the last segment that begins at or before the row (empty ones that begin there come before
- * it). */
-static inline BS_BOTH int32_t bs_segment_of(const int32_t *offsets, int32_t n_segments, int32_t row)
-{
-    int32_t low = 0, high = n_segments - 1;
-    while (low < high) {
-        const int32_t middle = high - (high - low) / 2;
-        if (offsets[middle] <= row)
-            low = middle;
-        else
-            high = middle - 1;
-    }
-    return low;
-}
 
 /* Whether a loop is worth writing twice, the second time over dense floats, of which compilers make vectors. Not in
  * builds for size (-Os). */

@@ -43,4 +43,19 @@ static inline BS_BOTH int32_t bs_score_of(int32_t path, int32_t width)
     return path >= 0 && at < width ? at : -1;
 }
 
+/* The segment of a row: the last segment that begins at or before the row (empty ones that begin there come before
+ * it). */
+static inline BS_BOTH int32_t bs_segment_of(const int32_t *offsets, int32_t n_segments, int32_t row)
+{
+    int32_t low = 0, high = n_segments - 1;
+    while (low < high) {
+        const int32_t middle = high - (high - low) / 2;
+        if (offsets[middle] <= row)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
 #endif

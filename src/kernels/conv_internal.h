@@ -128,7 +128,7 @@ typedef struct bs_conv_kernels {
     int32_t lanes;
     int32_t outer_pixels[3]; /* [vectors]: most pixels of a tile */
     bs_conv_tile_kernel *const *outer[3]; /* [vectors][pixels]; [0] is unused */
-    int32_t gemm_rows; /* at most */
+    int32_t gemm_rows[BS_GEMM_VECTORS + 1]; /* [vectors]: at most, so that enough sums are under way */
     bs_gemm_kernel *const *gemm[BS_GEMM_VECTORS + 1]; /* [vectors][rows] */
     /* [panels][vectors of the last]: one row, two panels or more, of which all but the last are whole; or NULL */
     bs_gemm_kernel *const (*gemm_beside)[BS_GEMM_VECTORS + 1];
@@ -155,7 +155,7 @@ typedef struct bs_conv_kernels {
         .lanes = BS_LANES,                                                               \
         .outer_pixels = { 0, BS_OUTER_PIXELS_1, BS_OUTER_PIXELS_2 },                     \
         .outer = { NULL, BS_TIER_FN(bs_conv_outer_1), BS_TIER_FN(bs_conv_outer_2) },     \
-        .gemm_rows = BS_GEMM_ROWS,                                                       \
+        .gemm_rows = { 0, BS_GEMM_ROWS_1, BS_GEMM_ROWS_2, BS_GEMM_ROWS_3 },              \
         .gemm = { NULL, BS_TIER_FN(bs_gemm_1), BS_TIER_FN(bs_gemm_2), BS_TIER_FN(bs_gemm_3) }, \
         .gemm_beside = BS_GEMM_BESIDE_KERNELS,                                           \
         BS_ROW_KERNELS                                                                   \

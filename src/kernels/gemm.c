@@ -30,7 +30,7 @@ enum {
 
 bs_gemm_share bs_gemm_next_rows(const bs_conv_kernels *k, int32_t vectors, int32_t left)
 {
-    const int32_t tiles = bs_conv_ceil_div(left, k->gemm_rows);
+    const int32_t tiles = bs_conv_ceil_div(left, k->gemm_rows[vectors]);
     bs_gemm_share share = {.rows = bs_conv_ceil_div(left, tiles)};
     share.tiles = GEMM_ONE_TILE ? 1 : left - tiles * (share.rows - 1);
     while (!k->gemm[vectors][share.rows])
@@ -107,7 +107,7 @@ static void gemm_rows(const gemm_job *j, int32_t k)
     const bs_conv_task *task = j->task;
     const bool onto = k > 0 || task->onto;
     bs_gemm_tile tile = gemm_block(j, k);
-    gemm_fetch(j, &tile, task->out_h * bs_conv_ceil_div(task->out_w, j->k->gemm_rows));
+    gemm_fetch(j, &tile, task->out_h * bs_conv_ceil_div(task->out_w, j->k->gemm_rows[j->vectors]));
     tile.out_step = task->out_pixel;
     tile.add_step = onto ? tile.out_step : 0;
     for (ptrdiff_t y = 0; y < task->out_h; y++) {
@@ -136,7 +136,7 @@ static void gemm_finished(const gemm_job *j, int32_t rows, const float *in, bs_c
     const int32_t width = j->vectors * j->k->lanes;
     for (int32_t k = 0; k < j->g->in_channels; k += BS_GEMM_DEPTH) {
         bs_gemm_tile tile = gemm_block(j, k);
-        gemm_fetch(j, &tile, bs_conv_ceil_div(rows, j->k->gemm_rows));
+        gemm_fetch(j, &tile, bs_conv_ceil_div(rows, j->k->gemm_rows[j->vectors]));
         tile.in = in + k;
         tile.out = sums;
         tile.out_step = width;

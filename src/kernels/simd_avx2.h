@@ -51,10 +51,24 @@
 #define BS_OUTER_PIXELS_2 6
 #define BS_OUTER_UPTO_1(M) BS_UPTO_12(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_6(M, 2)
-/* 12 sums, 2 vectors of weights and an input leave a register of 16: with the third vector in the last one GCC keeps
- * sums on the stack. So it does where it chooses which operand of a multiply-add becomes the result, or keeps a zero
- * for the next tile. */
-#define BS_GEMM_ROWS 4
+/* Of three vectors 12 sums, 2 vectors of weights and an input leave a register of 16: with the third vector in the last
+ * one GCC keeps sums on the stack. So it does where it chooses which operand of a multiply-add becomes the result, or
+ * keeps a zero for the next tile. Fewer vectors take more rows: 8 sums must be under way. */
+#ifdef __OPTIMIZE_SIZE__
+#define BS_GEMM_ROWS_1 4
+#define BS_GEMM_ROWS_2 4
+#define BS_GEMM_ROWS_3 4
+#define BS_GEMM_UPTO_1(M) BS_UPTO_4(M, 1)
+#define BS_GEMM_UPTO_2(M) BS_UPTO_4(M, 2)
+#define BS_GEMM_UPTO_3(M) BS_UPTO_4(M, 3)
+#else
+#define BS_GEMM_ROWS_1 8
+#define BS_GEMM_ROWS_2 6
+#define BS_GEMM_ROWS_3 4
+#define BS_GEMM_UPTO_1(M) BS_UPTO_8(M, 1)
+#define BS_GEMM_UPTO_2(M) BS_UPTO_6(M, 2)
+#define BS_GEMM_UPTO_3(M) BS_UPTO_4(M, 3)
+#endif
 #define BS_GEMM_ONE_INPUT(x) BS_HOLD(x);
 #define BS_GEMM_THIRD(w2, from) const __m256_u *const w2 = (const __m256_u *)(from);
 #define BS_GEMM_ZERO(zero) \
@@ -62,7 +76,6 @@
     __asm__ volatile("vxorps %0, %0, %0" : "=x"(zero));
 #define BS_GEMM_FMA(sum, x, w) __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "x"(w))
 #define BS_GEMM_THIRD_FMA(sum, x, w2) __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "m"(*(w2)))
-#define BS_GEMM_UPTO(M, V) BS_UPTO_4(M, V)
 #ifndef __OPTIMIZE_SIZE__
 #define BS_GEMM_WIDE
 #endif

@@ -57,8 +57,12 @@
 #define BS_OUTER_PIXELS_2 14
 #define BS_OUTER_UPTO_1(M) BS_UPTO_14(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_14(M, 2)
-#define BS_GEMM_ROWS 8
-#define BS_GEMM_UPTO(M, V) BS_UPTO_8(M, V)
+#define BS_GEMM_ROWS_1 8
+#define BS_GEMM_ROWS_2 8
+#define BS_GEMM_ROWS_3 8
+#define BS_GEMM_UPTO_1(M) BS_UPTO_8(M, 1)
+#define BS_GEMM_UPTO_2(M) BS_UPTO_8(M, 2)
+#define BS_GEMM_UPTO_3(M) BS_UPTO_8(M, 3)
 #ifndef __OPTIMIZE_SIZE__
 #define BS_GEMM_WIDE
 #endif

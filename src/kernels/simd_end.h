@@ -107,7 +107,9 @@
 #undef BS_GEMM_QUAD_3_3
 #undef BS_GEMM_QUAD_LOAD
 #undef BS_GEMM_ROW
-#undef BS_GEMM_ROWS
+#undef BS_GEMM_ROWS_1
+#undef BS_GEMM_ROWS_2
+#undef BS_GEMM_ROWS_3
 #undef BS_GEMM_ONE_INPUT
 #undef BS_GEMM_ONWARD
 #undef BS_GEMM_THIRD
@@ -116,7 +118,9 @@
 #undef BS_GEMM_SUMS_1
 #undef BS_GEMM_SUMS_2
 #undef BS_GEMM_SUMS_3
-#undef BS_GEMM_UPTO
+#undef BS_GEMM_UPTO_1
+#undef BS_GEMM_UPTO_2
+#undef BS_GEMM_UPTO_3
 #undef BS_GEMM_WIDE
 #undef BS_GEMM_W_1
 #undef BS_GEMM_W_2
@@ -152,6 +156,7 @@
 #undef BS_OUTER_PIXELS_1
 #undef BS_OUTER_PIXELS_2
 #undef BS_OUTER_QUADS
+#undef BS_OUTER_STEP
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW

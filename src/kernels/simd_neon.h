@@ -65,13 +65,21 @@
 #define BS_OUTER_UPTO_2(M) BS_UPTO_8(M, 2)
 #define BS_DEPTHWISE_UPTO(M) BS_UPTO_8(M, 0)
 #endif
-/* 18 sums, 6 inputs and 3 vectors of weights of 32 registers; for few bytes 12 and 4. */
+/* Of three vectors 18 sums, 6 inputs and 3 vectors of weights of 32 registers; for few bytes 12 and 4. */
 #ifdef __OPTIMIZE_SIZE__
-#define BS_GEMM_ROWS 4
-#define BS_GEMM_UPTO(M, V) BS_UPTO_4(M, V)
+#define BS_GEMM_ROWS_1 4
+#define BS_GEMM_ROWS_2 4
+#define BS_GEMM_ROWS_3 4
+#define BS_GEMM_UPTO_1(M) BS_UPTO_4(M, 1)
+#define BS_GEMM_UPTO_2(M) BS_UPTO_4(M, 2)
+#define BS_GEMM_UPTO_3(M) BS_UPTO_4(M, 3)
 #else
-#define BS_GEMM_ROWS 6
-#define BS_GEMM_UPTO(M, V) BS_UPTO_6(M, V)
+#define BS_GEMM_ROWS_1 8
+#define BS_GEMM_ROWS_2 8
+#define BS_GEMM_ROWS_3 6
+#define BS_GEMM_UPTO_1(M) BS_UPTO_8(M, 1)
+#define BS_GEMM_UPTO_2(M) BS_UPTO_8(M, 2)
+#define BS_GEMM_UPTO_3(M) BS_UPTO_6(M, 3)
 #define BS_GEMM_WIDE
 #endif
 #define BS_DEPTHWISE_PIXELS 8

@@ -54,8 +54,12 @@
 #define BS_OUTER_PIXELS_2 1
 #define BS_OUTER_UPTO_1(M) M(1, 1)
 #define BS_OUTER_UPTO_2(M) M(1, 2)
-#define BS_GEMM_ROWS 1
-#define BS_GEMM_UPTO(M, V) M(1, V)
+#define BS_GEMM_ROWS_1 1
+#define BS_GEMM_ROWS_2 1
+#define BS_GEMM_ROWS_3 1
+#define BS_GEMM_UPTO_1(M) M(1, 1)
+#define BS_GEMM_UPTO_2(M) M(1, 2)
+#define BS_GEMM_UPTO_3(M) M(1, 3)
 #define BS_DEPTHWISE_PIXELS 1
 #define BS_DEPTHWISE_UPTO(M) M(1, 0)
 #else
@@ -63,8 +67,12 @@
 #define BS_OUTER_PIXELS_2 4
 #define BS_OUTER_UPTO_1(M) BS_UPTO_5(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_4(M, 2)
-#define BS_GEMM_ROWS 2
-#define BS_GEMM_UPTO(M, V) M(1, V) M(2, V)
+#define BS_GEMM_ROWS_1 2
+#define BS_GEMM_ROWS_2 2
+#define BS_GEMM_ROWS_3 2
+#define BS_GEMM_UPTO_1(M) M(1, 1) M(2, 1)
+#define BS_GEMM_UPTO_2(M) M(1, 2) M(2, 2)
+#define BS_GEMM_UPTO_3(M) M(1, 3) M(2, 3)
 #define BS_DEPTHWISE_PIXELS 4
 #define BS_DEPTHWISE_UPTO(M) BS_UPTO_4(M, 0)
 #endif

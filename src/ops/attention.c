@@ -31,7 +31,7 @@ static int32_t attention_keys(bs_infer *infer, int32_t domain)
         const int32_t expected = i == ATTENTION_V ? keys : domain, found = infer->in[i]->domain;
         if (!bs_infer_f32(infer, i, 1, 1))
             return 0;
-        if (found == expected || (i == ATTENTION_K && desc->bidirectional && bs_domain_is_segments(&g->domains[found])))
+        if (found == expected || (i == ATTENTION_K && desc->bidirectional && bs_segmented(g, found)))
             continue;
         bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, operand %d of %s", i, bs_say_domain(infer, found),
                       i - 1, bs_say_domain(infer, expected));
@@ -154,12 +154,12 @@ static void attention_plan(const bs_graph *graph, const bs_node *node, bs_conv_c
 
 /* ------------------------------------------------------------------------------------------------------ kernel */
 
-/* Keys, or values (operand `kind`), of a segment, from the head's first element on. */
-static bs_attend_side attention_side(const bs_call *call, int32_t kind, int32_t segment, int32_t element)
+/* Keys, or values (operand `kind`), of a segment, from row `first` and the head's first element on. */
+static bs_attend_side attention_side(const bs_call *call, int32_t kind, int32_t segment, int32_t first, int32_t element)
 {
     const bs_operand *fresh = &call->in[kind], *ring = &call->in[kind + ATTENTION_CACHE_K - ATTENTION_K];
     bs_attend_side side = {
-        .fresh = bs_f32_at(fresh, call->key_offsets[segment] * fresh->row_stride + element * fresh->stride[0]),
+        .fresh = bs_f32_at(fresh, first * fresh->row_stride + element * fresh->stride[0]),
         .fresh_row = fresh->row_stride,
         .fresh_step = fresh->stride[0]};
     if (attention_cached(call->n_in)) {
@@ -170,11 +170,11 @@ static bs_attend_side attention_side(const bs_call *call, int32_t kind, int32_t 
     return side;
 }
 
-static void attention_mask(const bs_call *call, int32_t segment, bs_attend *a)
+static void attention_mask(const bs_call *call, int32_t first_key, bs_attend *a)
 {
     const bs_operand *m = &call->in[call->n_in - 1];
     if (m->rank < 3) {
-        a->mask = bs_operand_at(m, call->key_offsets[segment] * m->row_stride);
+        a->mask = bs_operand_at(m, first_key * m->row_stride);
         a->mask_row = m->row_stride;
         a->mask_is_truth = m->dtype == BS_I32;
         return;
@@ -191,9 +191,11 @@ static void attention_rows(const bs_call *call, int32_t segment, int32_t row, in
     const bs_attention_desc *desc = call->params;
     const bs_operand *q = &call->in[ATTENTION_Q], *lengths = &call->in[ATTENTION_CACHE_LENGTHS], *out = &call->out[0];
     const int32_t heads = attention_heads(desc), shared = heads / call->plan->work_items, n = q->dim[0] / heads;
-    const int32_t element = call->work_item * shared * n, row_of_segment = row - call->offsets[segment];
+    const int32_t element = call->work_item * shared * n,
+                  row_of_segment = row - bs_segment_begin(&call->segments, segment);
     const bool cached = attention_cached(call->n_in);
-    const int32_t keys = call->key_offsets[segment + 1] - call->key_offsets[segment];
+    const int32_t first_key = bs_segment_begin(&call->of_keys, segment),
+                  keys = bs_segment_begin(&call->of_keys, segment + 1) - first_key;
     bs_attend a = {.n = n,
                    .rows = rows,
                    .heads = shared,
@@ -203,8 +205,8 @@ static void attention_rows(const bs_call *call, int32_t segment, int32_t row, in
                    .out = bs_f32_at(out, (row - call->row) * out->row_stride + element * out->stride[0]),
                    .out_row = out->row_stride,
                    .out_step = out->stride[0],
-                   .k = attention_side(call, ATTENTION_K, segment, call->work_item * n),
-                   .v = attention_side(call, ATTENTION_V, segment, call->work_item * n),
+                   .k = attention_side(call, ATTENTION_K, segment, first_key, call->work_item * n),
+                   .v = attention_side(call, ATTENTION_V, segment, first_key, call->work_item * n),
                    .cache_length = cached ? ((const int32_t *)lengths->data)[segment * lengths->stride[0]] : 0,
                    .window = cached ? call->in[ATTENTION_CACHE_K].dim[1] : INT32_MAX,
                    .causal = !desc->bidirectional,
@@ -212,11 +214,11 @@ static void attention_rows(const bs_call *call, int32_t segment, int32_t row, in
                    .first_head = call->work_item * shared,
                    .alibi_heads = desc->alibi ? heads : 0,
                    .scratch = call->scratch};
-    a.position = row_of_segment + (call->offsets == call->key_offsets ? a.cache_length : 0);
+    a.position = row_of_segment + (call->segments.domain == call->of_keys.domain ? a.cache_length : 0);
     a.low = bs_max_i32(0, a.cache_length - a.window);
     a.end = a.cache_length + keys;
     if (attention_masked(call->n_in))
-        attention_mask(call, segment, &a);
+        attention_mask(call, first_key, &a);
     bs_attend_run(call->plan->tier, &a);
 }
 
@@ -224,8 +226,8 @@ static bs_status attention_run(const bs_call *call)
 {
     const int32_t end = call->row + call->rows;
     for (int32_t row = call->row, rows; row < end; row += rows) {
-        const int32_t segment = bs_segment_of(call->offsets, call->n_segments, row);
-        rows = bs_min_i32(call->offsets[segment + 1], end) - row;
+        const int32_t segment = bs_segment_at(&call->segments, row);
+        rows = bs_min_i32(bs_segment_begin(&call->segments, segment + 1), end) - row;
         attention_rows(call, segment, row, rows);
     }
     return BS_OK;

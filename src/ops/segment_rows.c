@@ -1,6 +1,6 @@
 /* ops/segment_rows.c - between segments and their rows: the number of a row in its segment, one row of each segment
- * spread over its rows, or its rows reduced to one. Relies on span.h and ops/structure.h. Must never read beyond the
- * offsets of the call. Sums go from the first row of a segment to its last. One code for every tier. */
+ * spread over its rows, or its rows reduced to one. Relies on span.h and ops/structure.h. Must never read rows but
+ * those of the call's segments. Sums go from the first row of a segment to its last. One code for every tier. */
 #include "ops/common.h"
 #include "ops/span.h"
 #include "ops/structure.h"
@@ -13,6 +13,14 @@ static bs_operand segment_row(const bs_operand *root, int32_t index, const bs_op
     row.row_stride = 0;
     for (int32_t d = 0; d < cell->rank; d++)
         row.stride[d] = root->stride[d + 1];
+    return row;
+}
+
+/* Row `index` of cells. */
+static bs_operand segment_cell(const bs_operand *cells, int32_t index)
+{
+    bs_operand row = *cells;
+    row.data = bs_operand_at(cells, index * cells->row_stride);
     return row;
 }
 
@@ -31,9 +39,9 @@ static bs_status segment_index_run(const bs_call *call)
 {
     const bs_operand *out = &call->out[0], *lengths = &call->in[1];
     for (int32_t r = 0; r < call->rows; r++) {
-        const int32_t row = call->row + r, segment = bs_segment_of(call->offsets, call->n_segments, row),
+        const int32_t row = call->row + r, segment = bs_segment_at(&call->segments, row),
                       before = call->n_in > 1 ? ((const int32_t *)lengths->data)[segment * lengths->stride[0]] : 0;
-        ((int32_t *)out->data)[r * out->row_stride] = before + (row - call->offsets[segment]);
+        ((int32_t *)out->data)[r * out->row_stride] = before + (row - bs_segment_begin(&call->segments, segment));
     }
     return BS_OK;
 }
@@ -72,10 +80,8 @@ static bs_status segment_spread_run(const bs_call *call)
 {
     const bs_operand *out = &call->out[0];
     for (int32_t r = 0; r < call->rows; r++) {
-        bs_operand to = *out;
-        to.data = bs_operand_at(out, r * out->row_stride);
-        const bs_operand from = segment_row(&call->in[0], bs_segment_of(call->offsets, call->n_segments, call->row + r),
-                                            &to);
+        const bs_operand to = segment_cell(out, r);
+        const bs_operand from = segment_row(&call->in[0], bs_segment_at(&call->segments, call->row + r), &to);
         bs_span span;
         bs_span_box(&span, &to, 1);
         bs_span_copy(&span, call, &to, &from, NULL);
@@ -100,9 +106,16 @@ bs_value bs_segment_spread(bs_graph *graph, bs_value parent, bs_value like)
 
 static bool segment_reduce_infer(bs_infer *infer)
 {
+    const bool to_rows = ((const bs_segment_reduce_desc *)infer->params)->to_rows != 0;
     const int32_t domain = bs_infer_segments(infer, 0);
-    return domain && bs_infer_f32(infer, 0, 0, BS_MAX_RANK - 1) &&
-           bs_infer_stacked(infer, bs_segment_dim(infer->graph, domain));
+    if (!domain || !bs_infer_f32(infer, 0, 0, BS_MAX_RANK - 1))
+        return false;
+    if (!to_rows && infer->graph->domains[domain].loop)
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN,
+                             "operand 0 is of %s: a trip has no result of its own for a segment, only for its rows "
+                             "(to_rows)",
+                             bs_say_domain(infer, domain));
+    return to_rows || bs_infer_stacked(infer, bs_segment_dim(infer->graph, domain));
 }
 
 /* Most tasks that segments are divided into. */
@@ -112,8 +125,9 @@ static void segment_reduce_plan(const bs_graph *graph, const bs_node *node, bs_c
                                 int32_t max_w, bs_node_plan *plan)
 {
     (void)choice, (void)max_h, (void)max_w;
-    const int64_t segments = bs_dim_max(graph, graph->values[node->first_out].dims[0]);
-    plan->work_items = (int32_t)bs_min_i64(segments, SEGMENT_TASKS);
+    const bool to_rows = ((const bs_segment_reduce_desc *)node->params)->to_rows != 0;
+    const int64_t segments = bs_dim_max(graph, bs_segment_dim(graph, graph->values[bs_node_in(graph, node)[0]].domain));
+    plan->work_items = to_rows ? 1 : (int32_t)bs_min_i64(segments, SEGMENT_TASKS);
 }
 
 static double segment_reduce_flops(const bs_graph *graph, const bs_node *node)
@@ -179,33 +193,56 @@ static void segment_walk(const bs_operand *to, const bs_operand *from, bs_span_i
     bs_span_run(&span, inner, job);
 }
 
-static void segment_reduce_one(const bs_call *call, int32_t segment)
+/* Rows begin .. end - 1 to one row. */
+static void segment_reduce_one(const bs_call *call, int32_t begin, int32_t end, const bs_operand *to)
 {
     const bs_segment_reduce_desc *desc = call->params;
-    const int32_t begin = call->offsets[segment], end = call->offsets[segment + 1];
-    const bs_operand to = segment_row(&call->out[0], segment, &call->in[0]);
     segment_job job = {true, desc->mode == BS_SEGMENT_MAX, 0};
     if (begin == end)
-        segment_walk(&to, NULL, segment_zero, &job);
+        segment_walk(to, NULL, segment_zero, &job);
     for (int32_t r = desc->mode == BS_SEGMENT_LAST ? bs_max_i32(end - 1, begin) : begin; r < end; r++) {
-        bs_operand from = call->in[0];
-        from.data = bs_f32_at(&from, r * from.row_stride);
-        segment_walk(&to, &from, job.first || job.max ? segment_lines : segment_add_dense, &job);
+        const bs_operand from = segment_cell(&call->in[0], r);
+        segment_walk(to, &from, job.first || job.max ? segment_lines : segment_add_dense, &job);
         job.first = false;
     }
     job.divisor = (float)(end - begin);
     if (desc->mode == BS_SEGMENT_MEAN && end > begin)
-        segment_walk(&to, NULL, segment_divide, &job);
+        segment_walk(to, NULL, segment_divide, &job);
+}
+
+/* What the rows of a call get: the first of each segment what it gives, the others a copy. */
+static void segment_reduce_to_rows(const bs_call *call)
+{
+    for (int32_t r = 0, end; r < call->rows; r = end) {
+        const int32_t segment = bs_segment_at(&call->segments, call->row + r),
+                      last = bs_segment_begin(&call->segments, segment + 1);
+        const bs_operand first = segment_cell(&call->out[0], r);
+        segment_reduce_one(call, bs_segment_begin(&call->segments, segment), last, &first);
+        end = bs_min_i32(call->rows, last - call->row);
+        for (int32_t k = r + 1; k < end; k++) {
+            const bs_operand to = segment_cell(&call->out[0], k);
+            bs_span span;
+            bs_span_box(&span, &to, 1);
+            bs_span_copy(&span, call, &to, &first, NULL);
+        }
+    }
 }
 
 static bs_status segment_reduce_run(const bs_call *call)
 {
-    for (int32_t s = call->work_item; s < call->n_segments; s += call->plan->work_items)
-        segment_reduce_one(call, s);
+    if (((const bs_segment_reduce_desc *)call->params)->to_rows) {
+        segment_reduce_to_rows(call);
+        return BS_OK;
+    }
+    for (int32_t s = call->work_item; s < call->segments.count; s += call->plan->work_items) {
+        const bs_operand to = segment_row(&call->out[0], s, &call->in[0]);
+        segment_reduce_one(call, bs_segment_begin(&call->segments, s), bs_segment_begin(&call->segments, s + 1), &to);
+    }
     return BS_OK;
 }
 
-static const bs_field segment_reduce_fields[] = {BS_INT_OF("mode", BS_SEGMENT_LAST, BS_SEGMENT_MAX)};
+static const bs_field segment_reduce_fields[] = {BS_INT_OF("mode", BS_SEGMENT_LAST, BS_SEGMENT_MAX),
+                                                 BS_INT_OF("to_rows", 0, 1)};
 
 static const bs_op_rules segment_reduce_rules = {.plan = segment_reduce_plan};
 

@@ -10,10 +10,9 @@
 int32_t bs_infer_segments(bs_infer *infer, int32_t index)
 {
     const int32_t domain = infer->in[index]->domain;
-    if (bs_domain_is_segments(&infer->graph->domains[domain]))
+    if (bs_segmented(infer->graph, domain))
         return domain;
-    bs_infer_fail(infer, BS_ERROR_DOMAIN,
-                  "operand %d is of %s, expected segments (bs_segments; gather what a router scattered first)", index,
+    bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, expected segments (bs_segments)", index,
                   bs_say_domain(infer, domain));
     return 0;
 }
@@ -79,6 +78,10 @@ static bool state_append_infer(bs_infer *infer)
     if (!bs_infer_state(infer))
         return false;
     const int32_t domain = bs_infer_segments(infer, 1);
+    if (domain && !bs_domain_is_segments(&infer->graph->domains[domain]))
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN,
+                             "operand 1 is of %s, expected segments (gather what a router scattered first)",
+                             bs_say_domain(infer, domain));
     return domain && append_fits(infer, domain) && bs_infer_segment_input(infer, 2, domain, "cache_lengths");
 }
 

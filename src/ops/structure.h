@@ -92,12 +92,12 @@ bool bs_infer_row_domain(bs_infer *infer, int32_t lengths);
 /* Segments (ops/segments.c). The two below refuse and return false.
  * Operand `index` is an input i32 [n], the same n as dims[0] of the lengths of `domain` (domain 0: any n). */
 bool bs_infer_segment_input(bs_infer *infer, int32_t index, int32_t domain, const char *what);
-/* The segment domain of operand `index`, or 0 after refusing. */
+/* The domain of operand `index`, one of segments or a path in it, or 0 after refusing. */
 int32_t bs_infer_segments(bs_infer *infer, int32_t index);
-/* Number of segments of a segment domain. */
+/* Number of segments that rows of such a domain are in. */
 static inline bs_dim_id bs_segment_dim(const bs_graph *graph, int32_t domain)
 {
-    return graph->values[graph->domains[domain].lengths].dims[0];
+    return graph->values[graph->domains[bs_segmented(graph, domain)].lengths].dims[0];
 }
 
 #endif

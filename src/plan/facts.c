@@ -180,6 +180,12 @@ bool bs_plan_may_end_in_place(const bs_plan *p, int32_t value)
             (v->rank != 3 || p->values[value].planar));
 }
 
+bool bs_plan_may_lie_as_bound(const bs_plan *p, int32_t value)
+{
+    return bs_node_is_input(&p->graph->nodes[p->graph->values[value].node]) && p->graph->values[value].rank == 3 &&
+           p->values[value].margin == 0 && !bs_plan_on_device(p);
+}
+
 /* What is read at the end of a trip, to be handed on or to go on by, where it is only seen through a view: perhaps that
  * of a carried value, which may be written before it is read. */
 static bool ends_a_trip_by_a_view(const bs_plan *p, const bs_node *node, int32_t index, int32_t value)
@@ -212,14 +218,14 @@ bool bs_plan_reads_in_a_row(const bs_plan *p, int32_t n, int32_t index, int32_t 
 }
 
 /* If not, the rows may also lie apart, where the reader takes them by one stride; the one row of the root does not.
- * Kernels of a device look every row up, but not the place that a trip has in it. */
+ * Kernels of a device look every row up, unless they are of a segment, but not the place that a trip has in it. */
 bool bs_plan_reads_in_place(const bs_plan *p, int32_t n, int32_t index, int32_t value)
 {
     const bs_domain *domain = &p->graph->domains[p->graph->values[value].domain];
     const uint32_t flags = bs_op_get(p->graph->nodes[n].op)->flags;
     const bool apart = domain->kind == BS_DOMAIN_PATH && domain->patches < 0 && domain->max_rows > 1 &&
                        !(flags & BS_OP_STRUCTURAL) && !(flags & BS_OP_PICKS && index == 0) &&
-                       !bs_plan_on_device(p);
+                       (!bs_plan_on_device(p) || flags & BS_OP_CROSS_ROW);
     const bool trip = bs_plan_on_device(p) && bs_view_slices(p->graph, &p->graph->nodes[p->graph->values[value].node]);
     return !apart && !trip && bs_plan_reads_in_a_row(p, n, index, value);
 }

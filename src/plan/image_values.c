@@ -246,7 +246,8 @@ static bool lies_well(const bs_plan *p, int32_t value)
         return source == bs_view_of(p->graph, node);
     case BS_STORAGE_FRAME: return frames(p, value);
     case BS_STORAGE_TRANSIENT:
-        return bs_plan_on_device(p) || source == 0 || ends_in_place(p, value) || sees_source(p, value);
+        return bs_plan_on_device(p) || source == 0 || ends_in_place(p, value) || sees_source(p, value) ||
+               (given && bs_plan_may_lie_as_bound(p, value));
     case BS_STORAGE_SCRATCH: return source == 0 || sees_source(p, value);
     case BS_STORAGE_NONE: break;
     }

@@ -145,6 +145,18 @@ static void find_live(live_pass *l)
 
 /* -------------------------------------------------------------------------------------------------- order */
 
+/* What is decided tile by tile cannot wait for rows of other tiles. */
+static void look_at_rows(bs_plan *plan, const bs_node *node)
+{
+    const bs_graph *g = plan->graph;
+    const int32_t *in = bs_node_in(g, node);
+    for (int32_t i = 0; i < node->n_in && bs_op_sees_rows(bs_op_get(node->op)); i++) {
+        const bs_domain *d = &g->domains[g->values[in[i]].domain];
+        if (d->kind == BS_DOMAIN_PATH)
+            plan->domains[d->top].whole = true;
+    }
+}
+
 /* Finds what decides the order of a top-level domain: images, streamed weights of routed blocks, and decisions below
  * it that need all rows at once. Outermost routers decide for all rows anyway; a nested one can decide tile by tile
  * when its rows do not influence each other and it has no callback. */
@@ -157,8 +169,7 @@ static void look_into_trees(bs_plan *plan)
         if (!plan->node_live[n])
             continue;
         top->images = top->images || (node->n_out > 0 && g->values[node->first_out].rank == 3);
-        /* the trips of a tile cannot wait for other rows */
-        top->whole = top->whole || (g->domains[node->domain].loop && bs_op_sees_rows(bs_op_get(node->op)));
+        look_at_rows(plan, node);
         top->streams = top->streams || (g->domains[node->domain].outermost && bs_plan_node_streams(plan, n));
     }
     for (int32_t r = 1; r < g->n_routers; r++) {

@@ -284,7 +284,7 @@ static int32_t only_output_of(const bs_lower_pass *l, int32_t value)
 }
 
 /* What only outputs read is stored directly in the first of them: kernels' results, and images if that turns out to be
- * bound channels last. */
+ * bound channels last. So are images that come in, if nothing is needed around them. */
 static void place_result(bs_lower_pass *l, int32_t value)
 {
     bs_value_plan *v = &l->plan->values[value];
@@ -292,7 +292,7 @@ static void place_result(bs_lower_pass *l, int32_t value)
     if (output && bs_plan_may_end_in_place(l->plan, value))
         v->storage = BS_STORAGE_OUTPUT;
     if (l->g->values[value].domain == 0 && !bs_plan_on_device(l->plan))
-        v->source = output;
+        v->source = !output && bs_plan_may_lie_as_bound(l->plan, value) ? l->g->values[value].node : output;
 }
 
 static void place_value(bs_lower_pass *l, int32_t value)

@@ -252,6 +252,8 @@ int32_t bs_plan_whole_view_of(const bs_plan *plan, int32_t node);
 /* Whether a value may be stored in the buffer of an output, whose strides are known when it is bound: joined cells, and
  * root values of kernels. Kernels of images want channels last, and a device's the strides that it was planned for. */
 bool bs_plan_may_end_in_place(const bs_plan *plan, int32_t value);
+/* Whether an image that comes in is read where it is bound, if that is channels last. */
+bool bs_plan_may_lie_as_bound(const bs_plan *plan, int32_t value);
 
 /* ------------------------------------------------------------------------------------ what is known of a plan
  * Rules by which a plan is made, looked at when an image of it is opened, and run (plan/facts.c). */

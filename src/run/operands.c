@@ -8,9 +8,7 @@
 int32_t bs_top_row(const bs_context *c, int32_t domain, int32_t row)
 {
     const bs_graph *g = c->session->graph;
-    for (; g->domains[domain].kind == BS_DOMAIN_PATH; domain = g->domains[domain].parent)
-        row = c->domains[domain].ids[row];
-    return c->domains[domain].first + row;
+    return c->domains[g->domains[domain].top].first + bs_rows_top(g, c->domains, domain, row);
 }
 
 /* Not inlined: other values, which are most, would save and restore the registers that this takes. */
@@ -130,8 +128,9 @@ static BS_INLINE_IF_FAST void operand_own(const bs_context *c, int32_t value, in
     operand_stored(c, v, p, bs_bytes_row(memory, p->offset, at, p->row_bytes), o);
 }
 
-/* Whether an image with rows of its own lies in the output that is its source: kernels write channels last. */
-static bool ends_as_bound(const bs_context *c, const bs_value_plan *p)
+/* Whether an image with rows of its own lies in what is bound to its source, an output or an input: kernels take images
+ * channels last. */
+static bool lies_as_bound(const bs_context *c, const bs_value_plan *p)
 {
     const bs_buffer *b = &c->session->bound[p->source];
     return p->storage == BS_STORAGE_TRANSIENT && p->source != 0 && (b->dim[0] == 1 || b->stride[0] == 1) &&
@@ -145,7 +144,7 @@ void bs_operand_root(const bs_context *c, int32_t value, bs_operand *o)
     const bs_session *s = c->session;
     operand_extent(c, value, 0, o);
     if (p->storage == BS_STORAGE_INPUT || p->storage == BS_STORAGE_OUTPUT || p->storage == BS_STORAGE_STATE ||
-        ends_as_bound(c, p)) {
+        lies_as_bound(c, p)) {
         bs_operand_bound(c, p->source, o);
     } else if (p->storage == BS_STORAGE_WEIGHT) {
         o->data = bs_bytes_at(s->weights, s->plan->nodes[p->source].prepared_offset);

@@ -69,13 +69,13 @@ static bool begin_cache_lengths(bs_session *s, int32_t node, bs_error *error)
     return true;
 }
 
-/* Every position of an attention, and of its keys, must be within its bias. */
+/* Every position of an attention, and of its keys, must be within its bias: of a path, if all rows took it. */
 static bool begin_bias(const bs_session *s, const bs_node *node, bs_error *error)
 {
     const bs_graph *g = s->graph;
     const int32_t *in = bs_node_in(g, node), length = bs_node_operand(node, BS_ROLE_CACHE_LENGTH);
     const bs_value_info *bias = &g->values[in[node->n_in - 1]];
-    const int32_t q = g->values[in[0]].domain, k = g->values[in[1]].domain;
+    const int32_t q = bs_segmented(g, g->values[in[0]].domain), k = bs_segmented(g, g->values[in[1]].domain);
     const int64_t most = s->dims[bias->dims[1]], most_keys = s->dims[bias->dims[2]];
     for (int64_t i = 0; i < s->dims[bs_segment_dim(g, q)]; i++) {
         const int32_t cached = length >= 0 ? s->cache_lengths[g->values[in[length]].node][i] : 0;
@@ -125,24 +125,25 @@ bool bs_segments_begin(bs_session *session, bs_error *error)
 
 /* ---------------------------------------------------------------------------------------------------- run */
 
-/* The segments of the rows that a node makes or, if those have none, of the rows that it reads. */
-static int32_t segment_domain(const bs_graph *g, const bs_node *node)
+static bs_segment_rows segments_of(const bs_context *c, int32_t domain)
 {
-    if (bs_domain_is_segments(&g->domains[node->domain]))
-        return node->domain;
-    return g->values[bs_node_in(g, node)[0]].domain;
+    const bs_session *s = c->session;
+    const int32_t top = bs_segmented(s->graph, domain);
+    const bs_segment_rows segments = {s->graph, c->domains, domain, s->offsets[top],
+                                  top ? (int32_t)s->dims[bs_segment_dim(s->graph, domain)] : 0};
+    return segments;
 }
 
 void bs_segment_call(const bs_context *c, int32_t row, bs_call *call)
 {
-    const bs_session *s = c->session;
-    const int32_t domain = segment_domain(s->graph, call->node);
+    const bs_graph *g = c->session->graph;
+    const int32_t *in = bs_node_in(g, call->node);
+    const bool makes_rows = bs_segmented(g, call->node->domain) != 0;
     call->row = row;
     call->work_item = 0;
-    call->n_segments = (int32_t)s->dims[bs_segment_dim(s->graph, domain)];
-    call->offsets = s->offsets[domain];
+    call->segments = segments_of(c, makes_rows ? call->node->domain : g->values[in[0]].domain);
     if (call->node->n_in > 1)
-        call->key_offsets = s->offsets[s->graph->values[bs_node_in(s->graph, call->node)[1]].domain];
+        call->of_keys = segments_of(c, g->values[in[1]].domain);
 }
 
 void bs_segment_append(const bs_context *c, const bs_instr *i, int32_t row, bs_operand *operand)
