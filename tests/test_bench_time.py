@@ -13,6 +13,7 @@ import sys
 BUILD, PEERS = os.environ.get("BUILD", "build"), os.path.join("bench", "peers")
 FIGURES = os.path.join(BUILD, "tests", "bench_time.json")
 NO_ONNX = ("blockdrop", "treelstm", "treefc", "graphs", "structure")
+ALONE = "ablations"  # their forms stand beside each other
 results = {True: 0, False: 0}
 
 
@@ -39,12 +40,14 @@ def tiny():
     check("every row has a limit and bytes", all(r["limit"] > 0 and r["arenas"] > 0 for r in rows), text)
     check("nothing is allocated in a run", {r["allocations"] for r in rows} <= {0, -1}, text)
     check("a loop stands beside runs of a step each", any("runs" in r for r in rows), text)
+    check("forms of an ablation stand beside the whole", all("whole" in r for r in rows if r["group"] == ALONE), text)
     check("a step stands beside its kernels", any("kernels" in r for r in rows), text)
     for peer in ("onnxruntime", "torch"):
         left_out = f"{peer} left out" in text
         print(f"{peer} is not installed: without it" if left_out else f"beside {peer}")
         check(f"every row stands beside {peer}, or it is named as left out",
-              all((peer in r) != left_out for r in rows if r["group"] not in NO_ONNX or peer == "torch"), text)
+              all((peer in r) != left_out for r in rows
+                  if r["group"] != ALONE and (r["group"] not in NO_ONNX or peer == "torch")), text)
     trees = [r for r in rows if r["group"] in ("treelstm", "treefc", "graphs")]
     check("trees stand beside a recursion where PyTorch is installed",
           all(("recursion" in r) == ("torch" in r) for r in trees), text)

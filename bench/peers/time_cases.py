@@ -7,8 +7,8 @@ together. What computes something else than the definition is not timed. Owns: t
 import numpy as np
 
 import time_ours
-from time_forms import Attention, Blockdrop, Lstm, Nasrnn, Seq2seq, Trips
-from time_trees import Counted, Dag, TreeFc, TreeLstm, Vertices, complete, random_splits, skewed
+from time_forms import Attention, Blockdrop, Lstm, Nasrnn, Rows, Seq2seq, Trips
+from time_trees import Ablation, Counted, Dag, TreeFc, TreeLstm, Vertices, complete, random_splits, skewed
 from turns import in_turns, ratios, relative_error
 
 ROUNDING = 1e-6  # an error that needs no comparison
@@ -108,6 +108,16 @@ def structure():
     yield Counted("structure of 2047 vertices, a chain", skewed, [1024])
 
 
+def ablations():
+    """What each thing is worth, where it is worth most, and where it costs."""
+    for shape, sizes in ((random_splits, 24 * [56]), (random_splits, [28]), (skewed, 24 * [56]), (skewed, [28])):
+        word = "random" if shape is random_splits else "skewed"
+        yield Ablation(f"tree-lstm 300 to 150, {len(sizes)} {word} of {sizes[0]}", shape, sizes, 300, 150)
+    for share in (0, 25, 75):
+        done = 64 * share // 100
+        yield Rows(f"skip {share} %: lstm 256, 64 of 64", 64, 64, 256, 256, lengths=[64] * (64 - done) + [1] * done)
+
+
 TINY = {"lstm": lambda: [Lstm("lstm 2 of 5 to 6, 4 of 3", 4, 3, 5, 6, 2, repeated=True)],
         "deep": lambda: [Lstm("deep lstm 3 of 6, 4 of 3", 4, 3, 6, 6, 3)],
         "nasrnn": lambda: [Nasrnn("nasrnn 16, 5 of 3", 5, 3, 16)],
@@ -121,11 +131,13 @@ TINY = {"lstm": lambda: [Lstm("lstm 2 of 5 to 6, 4 of 3", 4, 3, 5, 6, 2, repeate
         "treefc": lambda: [TreeFc("tree-fc 6, 2 of 8 leaves", complete, [8, 4], 6)],
         "graphs": lambda: [Dag("dag 6, fan-in 3, 14 vertices", 14, 3, 6)],
         "structure": lambda: [Counted("structure of 15 vertices", complete, [8])],
+        "ablations": lambda: [Ablation("tree-lstm 5 to 4, 2 random of 5", random_splits, [5, 4], 5, 4),
+                              Rows("skip 50 %: lstm 8, 4 of 4", 4, 4, 8, 8, lengths=[4, 4, 1, 1])],
         "trips": lambda: [Trips("trip of one add", 16, "depth", 0.2),
                           Lstm("lstm step of 8 to 8", 4, 2, 8, 8, forms=("Wx inside",), bare=True)]}
 GROUPS = {"lstm": lstm, "deep": deep, "nasrnn": nasrnn, "attention": attention, "ptb": ptb, "seq2seq": seq2seq,
           "skip": skip, "blockdrop": blockdrop, "treelstm": treelstm, "treefc": treefc, "graphs": graphs,
-          "structure": structure, "trips": trips}
+          "structure": structure, "ablations": ablations, "trips": trips}
 
 
 def cases(only, tiny=False):
@@ -164,8 +176,10 @@ class Bare:
 
 
 def others(run, net):
-    """Who stands beside our forms."""
+    """Who stands beside our forms; of an ablation they stand beside each other."""
     made = []
+    if net.ablation:
+        return made
     if "onnxruntime" in run.peers:
         import time_onnx
         made.append(time_onnx.made(net, run.file("time.onnx")))
@@ -176,6 +190,11 @@ def others(run, net):
     made += [Repeated(run, net)] if net.repeated else []
     made += [Bare(run, net)] if net.bare else []
     return [r for r in made if r is not None]
+
+
+class Whole:
+    """The first form beside the others."""
+    name = "whole"
 
 
 def errors_of(runners, truth):
@@ -196,13 +215,19 @@ def wrong(off):
                      if not e <= (10 * most if r.name in ("torch", "recursion", "onnxruntime") else most))
 
 
+def other_bytes(net, forms):
+    """Which forms of an ablation do not give the bytes of the first, in words."""
+    first = forms[0].result().tobytes() if net.ablation else b""
+    return ", ".join(f"{f.form} gives other bytes" for f in forms[1:] if net.ablation and f.result().tobytes() != first)
+
+
 def rows_of_case(run, net):
     """A row for each of our forms."""
     forms = [time_ours.Form(net, form, run.tier, run.folder) for form in net.forms]
     beside = others(run, net)
     runners = [*forms, *beside]
     off = errors_of(runners, net.definition())
-    bad = wrong(off)
+    bad = wrong(off) or other_bytes(net, forms)
     times = None if bad else in_turns(runners, run.turns, run.seconds)
     limit = net.limit_us or run.limits.us(net.flops, *net.reads)
     for i, ours in enumerate(forms):
@@ -212,7 +237,9 @@ def rows_of_case(run, net):
         if bad:
             row["wrong"] = bad
         else:
-            ratios(row, [ours, *beside], times[:, [i, *range(len(forms), len(runners))]])
+            whole = [0] if net.ablation else []
+            ratios(row, [ours, *beside, *(Whole for _ in whole)],
+                   times[:, [i, *range(len(forms), len(runners)), *whole]])
         yield row
     for ours in forms:
         ours.end()

@@ -18,6 +18,7 @@ class Looped:
     elements = 0        # where the rate is a time for each
     repeated = False    # beside our own runs of a step each
     bare = False        # beside our kernels without anything around them
+    ablation = False    # forms leave out one thing each, but for the first: all give the same bytes
     limit_us = None     # asked for, where the machine's is not what matters
 
     def __init__(self, name):
@@ -67,6 +68,11 @@ class Lstm(Looped):
     def definition(self):
         weights = {name: self.exact(name) for name in self.weights}
         return np.where(self.there(), self.case.definition(self.inputs["x"].astype(np.float64), weights), 0)
+
+
+class Rows(Lstm):
+    """Rows that are done leave, or stay and are masked."""
+    forms, ablation = ("rows leave", "rows stay"), True
 
 
 class Nasrnn(Looped):

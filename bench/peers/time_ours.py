@@ -7,7 +7,7 @@ import numpy as np
 import time_trees_ours
 from network_ours import Ours
 from product_cases import LSTM
-from time_forms import Attention, Blockdrop, Lstm, Nasrnn, Seq2seq, Trips
+from time_forms import Attention, Blockdrop, Lstm, Nasrnn, Rows, Seq2seq, Trips
 
 
 def new_graph(name):
@@ -48,6 +48,20 @@ def lstm_inside(g, net, x, zeros, length):
     return y
 
 
+def lstm_masked(g, net, x, zeros, length):
+    """All rows make all trips; what a row has when it is done stays."""
+    loop = g.loop(zeros, "time", over=x)
+    h, c = g.loop_carry(loop, zeros), g.loop_carry(loop, zeros)
+    y, c_next = g.lstm(g.loop_slice(loop, x), h, c, "op0", *lstm_weights(net, 0))
+    goes_on = g.compare(g.loop_trip(loop), g.scatter(loop, 0, length), "less")
+    kept = lambda new, old: g.where(goes_on, new, old)
+    g.loop_next(loop, h, kept(y, h))
+    g.loop_next(loop, c, kept(c_next, c))
+    y = g.loop_collect(loop, kept(y, g.affine(h, 0.0, 0.0)))
+    g.loop_end(loop)
+    return y
+
+
 def lstm_packed(g, net, x, zeros, length, start):
     """One layer. One product for the steps that rows have, which lie one after the other: no row computes padding."""
     weight_ih, weight_hh, bias_ih, bias_hh = lstm_weights(net, 0)
@@ -79,7 +93,7 @@ def lstm_ragged(g, net, form):
         y = lstm_packed(g, net, x, zeros, length, start)
     else:
         x = g.rows(g.input("x", "f32", [rows, steps, inputs]), length)
-        y = lstm_inside(g, net, x, zeros, length)
+        y = (lstm_masked if form == "rows stay" else lstm_inside)(g, net, x, zeros, length)
     g.output("y", g.collect(y))
     return given
 
@@ -207,8 +221,8 @@ def blockdrop(g, net, _):
     return net.inputs
 
 
-BUILD = {Blockdrop: blockdrop, Lstm: lstm, Nasrnn: nasrnn, Attention: attention, Seq2seq: seq2seq, Trips: trips,
-         **time_trees_ours.BUILD}
+BUILD = {Blockdrop: blockdrop, Lstm: lstm, Rows: lstm, Nasrnn: nasrnn, Attention: attention, Seq2seq: seq2seq,
+         Trips: trips, **time_trees_ours.BUILD}
 
 
 class Form(Ours):

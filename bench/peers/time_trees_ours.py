@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from time_trees import Counted, Dag, TreeFc, TreeLstm
+from time_trees import Ablation, Counted, Dag, TreeFc, TreeLstm
 
 
 def structure(g, net):
@@ -24,8 +24,15 @@ def inner(g, level):
     return g.sub(level, g.constant("one", np.array([1], np.int32)))
 
 
-def around(g, net, level, carried):
-    loop = g.loop(level, "vertices", bound=max(net.steps, 1), count=level, in_turn=1)
+def one_by_one(g, net, given, level):
+    """Turns of their own, in the order of their numbers; of leaves that of others, which is none."""
+    given["turn"] = np.arange(net.vertices, dtype=np.int32)[:, None] - (net.leaves - 1)
+    given["turn"][: net.leaves] = 0
+    return g.rows(g.input("turn", "i32", [net.vertices, 1]), level), len(net.below)
+
+
+def around(g, net, level, carried, turns=0):
+    loop = g.loop(level, "vertices", bound=max(turns or net.steps, 1), count=level, in_turn=1)
     return loop, [g.loop_carry(loop, value) for value in carried]
 
 
@@ -40,29 +47,42 @@ def sums(g, loop, carried, children):
     return g.reduce(g.loop_rows(loop, carried, g.scatter(loop, 0, children)), "sum", axis=0)
 
 
+def gates(g, net, form, sums):
+    """Of i, o and u: a product for all, or one for each."""
+    w = net.weights["u_iou"]
+    if form != "gates apart":
+        return g.linear(sums, "u_iou", w)
+    return g.concat([g.linear(sums, f"u_{name}", part) for name, part in zip("iou", np.split(w, 3))], 0)
+
+
 def tree_lstm(g, net, form):
     units, w = net.units, net.weights
     bias = g.constant("bias", w["b"])
     part = lambda v, first, count=1, axis=0: g.slice(v, axis, first * units, count * units)
     given, children, level = structure(g, net)
     given["x"] = net.inputs["x"]
-    if form == "leaves before":
+    if form not in ("leaves in the loop", "products in the loop"):
         wx = g.linear(g.input("x", "f32", list(given["x"].shape)), "w", w["w"], w["b"])
         c = g.mul(g.activation(part(wx, 0, axis=1), "sigmoid"), g.activation(part(wx, 2, axis=1), "tanh"))
         h = g.mul(g.activation(part(wx, 1, axis=1), "sigmoid"), g.activation(c, "tanh"))
-        loop, (h, c) = around(g, net, inner(g, level), [begun(g, net, h), begun(g, net, c)])
+        turns = inner(g, level), 0
+        turns = one_by_one(g, net, given, level) if form == "vertex by vertex" else turns
+        loop, (h, c) = around(g, net, turns[0], [begun(g, net, h), begun(g, net, c)], turns[1])
         iou, forget = part(bias, 0, 3), part(bias, 3)
     else:
         given["x"] = np.concatenate([given["x"], np.zeros((len(net.below), given["x"].shape[1]), np.float32)])
-        wx = g.linear(g.rows(g.input("x", "f32", list(given["x"].shape))), "w", w["w"], w["b"])
+        x = g.rows(g.input("x", "f32", list(given["x"].shape)))
+        product = lambda x: g.linear(x, "w", w["w"], w["b"])
         zeros = g.constant("zeros", np.zeros(units, np.float32))
+        own = product(x) if form == "leaves in the loop" else x
         loop, (h, c) = around(g, net, level, [zeros, zeros])
-        own = g.scatter(loop, 0, wx)
+        own = g.scatter(loop, 0, own)
+        own = own if form == "leaves in the loop" else product(own)
         iou, forget = part(own, 0, 3), part(own, 3)
     who = g.scatter(loop, 0, children)
     h_below, c_below = g.loop_rows(loop, h, who), g.loop_rows(loop, c, who)
     total = lambda v: g.reduce(v, "sum", axis=0)
-    iou = g.add(g.linear(total(h_below), "u_iou", w["u_iou"]), iou)
+    iou = g.add(gates(g, net, form, total(h_below)), iou)
     f = g.activation(g.add(g.linear(h_below, "u_f", w["u_f"]), forget), "sigmoid")
     c_next = g.add(g.mul(g.activation(part(iou, 0), "sigmoid"), g.activation(part(iou, 2), "tanh")),
                    total(g.mul(f, c_below)))
@@ -101,4 +121,4 @@ def counted(g, net, _):
     return given
 
 
-BUILD = {TreeLstm: tree_lstm, TreeFc: tree_fc, Dag: dag, Counted: counted}
+BUILD = {TreeLstm: tree_lstm, Ablation: tree_lstm, TreeFc: tree_fc, Dag: dag, Counted: counted}

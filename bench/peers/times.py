@@ -5,7 +5,8 @@
 
 Turns, ratios, limits and columns are those of products.py. A row is one of our forms of a network. Of trees
 `torch` takes all vertices of a level at once, `recursion` is PyTorch's time vertex after vertex; `runs` is our own
-time of the same steps by a run each, `kernels` that of the kernels alone: each over the time of the row.
+time of the same steps by a run each, `kernels` that of the kernels alone, `whole` that of the first form, of which
+others leave out one thing each: each over the time of the row.
 """
 
 import sys
@@ -25,7 +26,7 @@ def rows_of(run, only):
 
 
 SUITE = products.Suite(__doc__, list(time_cases.GROUPS), lambda word: list(time_cases.cases([word])), rows_of,
-                       ("onnxruntime", "torch"), ("recursion", "runs", "kernels"))
+                       ("onnxruntime", "torch"), ("recursion", "runs", "kernels", "whole"))
 
 if __name__ == "__main__":
     sys.exit(products.main(SUITE))
