@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 5231d6393e0bc1fa809d4a8003f522058302f79e8b188e7c75ebde013fe87090
+ * sha256 of the parts: 18a26753b2c1ff91b7f24f9de0a3164ac0c2bc70a565e8cc9ec83fb9d9e04f63
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -10086,6 +10086,12 @@ static void gemm_rows_finished(const gemm_job *j)
         }
 }
 
+/* Of so many panels, how many one row takes beside another: as many each time, so that enough sums are under way. */
+static int32_t gemm_beside(int32_t panels)
+{
+    return bs_conv_ceil_div(panels, bs_conv_ceil_div(panels, BS_GEMM_ABREAST)) - 1;
+}
+
 /* All panels. */
 static void gemm_panels(const bs_conv_geometry *g, const bs_conv_kernels *k, const bs_conv_task *task)
 {
@@ -10101,8 +10107,8 @@ static void gemm_panels(const bs_conv_geometry *g, const bs_conv_kernels *k, con
     const bool one = k->gemm_beside && task->out_h == 1 && task->out_w == 1 && !j.finish;
     while (j.channel < g->out_channels) {
         int32_t left = g->out_channels - j.channel;
-        for (j.whole = 0; one && left > width && j.whole < BS_GEMM_ABREAST - 1; j.whole++)
-            left -= width;
+        j.whole = one ? gemm_beside(bs_conv_ceil_div(left, width)) : 0;
+        left -= j.whole * width;
         j.columns = bs_conv_min(left, width);
         j.vectors = bs_conv_ceil_div(j.columns, k->lanes);
         if (j.finish)
@@ -45620,7 +45626,10 @@ static void run_parallel(bs_session *s, const bs_instr *i)
     const int32_t rows = s->root.domains[i->domain].count;
     instr_job job = {s, i, rows, rows > 1 ? bs_exec_batch(s, i) : 1, bs_exec_bands(s, i)};
     const int32_t tasks = (int32_t)bs_ceil_div(job.rows, job.batch) * bs_max_i32(job.bands, 1);
-    bs_workers_run(&s->pool, instr_task, &job, tasks);
+    if (tasks == 1 && !bs_exec_failed(s)) /* most tasks of a small network: this thread needs no context of its own */
+        run_rows(&s->root, i, 0, rows, job.bands > 0 ? 0 : -1);
+    else
+        bs_workers_run(&s->pool, instr_task, &job, tasks);
 }
 
 /* All rows of the instruction's domain, on this thread. A move takes its rows one by one anyway. */

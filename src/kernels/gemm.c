@@ -170,6 +170,12 @@ static void gemm_rows_finished(const gemm_job *j)
         }
 }
 
+/* Of so many panels, how many one row takes beside another: as many each time, so that enough sums are under way. */
+static int32_t gemm_beside(int32_t panels)
+{
+    return bs_conv_ceil_div(panels, bs_conv_ceil_div(panels, BS_GEMM_ABREAST)) - 1;
+}
+
 /* All panels. */
 static void gemm_panels(const bs_conv_geometry *g, const bs_conv_kernels *k, const bs_conv_task *task)
 {
@@ -185,8 +191,8 @@ static void gemm_panels(const bs_conv_geometry *g, const bs_conv_kernels *k, con
     const bool one = k->gemm_beside && task->out_h == 1 && task->out_w == 1 && !j.finish;
     while (j.channel < g->out_channels) {
         int32_t left = g->out_channels - j.channel;
-        for (j.whole = 0; one && left > width && j.whole < BS_GEMM_ABREAST - 1; j.whole++)
-            left -= width;
+        j.whole = one ? gemm_beside(bs_conv_ceil_div(left, width)) : 0;
+        left -= j.whole * width;
         j.columns = bs_conv_min(left, width);
         j.vectors = bs_conv_ceil_div(j.columns, k->lanes);
         if (j.finish)

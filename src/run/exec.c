@@ -69,7 +69,10 @@ static void run_parallel(bs_session *s, const bs_instr *i)
     const int32_t rows = s->root.domains[i->domain].count;
     instr_job job = {s, i, rows, rows > 1 ? bs_exec_batch(s, i) : 1, bs_exec_bands(s, i)};
     const int32_t tasks = (int32_t)bs_ceil_div(job.rows, job.batch) * bs_max_i32(job.bands, 1);
-    bs_workers_run(&s->pool, instr_task, &job, tasks);
+    if (tasks == 1 && !bs_exec_failed(s)) /* most tasks of a small network: this thread needs no context of its own */
+        run_rows(&s->root, i, 0, rows, job.bands > 0 ? 0 : -1);
+    else
+        bs_workers_run(&s->pool, instr_task, &job, tasks);
 }
 
 /* All rows of the instruction's domain, on this thread. A move takes its rows one by one anyway. */
