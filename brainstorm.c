@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 18a26753b2c1ff91b7f24f9de0a3164ac0c2bc70a565e8cc9ec83fb9d9e04f63
+ * sha256 of the parts: 3df60749f438281485f377dfb9cecbf12a654d1f10c4a836540641a593f66ed4
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -21302,8 +21302,8 @@ typedef struct bs_call {
     const bs_node_plan *plan;
     const void *params;
     int32_t n_in, n_out, rows;
-    bs_operand in[BS_MAX_OPERANDS];
-    bs_operand out[BS_MAX_OUTPUTS];
+    bs_operand *in;  /* [n_in] */
+    bs_operand *out; /* [n_out] */
     const void *prepared; /* the node's prepared weights */
     void *scratch;
     char *fault; /* [BS_FAULT_BYTES] for what is wrong with the data of this run, or NULL */
@@ -21325,6 +21325,12 @@ typedef struct bs_call {
     float *margins;
     int32_t *order;
 } bs_call;
+
+/* A call with room for its operands. */
+typedef struct bs_call_room {
+    bs_call call;
+    bs_operand in[BS_MAX_OPERANDS], out[BS_MAX_OUTPUTS];
+} bs_call_room;
 
 typedef struct bs_infer {
     bs_graph *graph;
@@ -43052,6 +43058,14 @@ typedef struct bs_exec_work {
     uint64_t visit;
 } bs_exec_work;
 
+/* A call or a move in the body of a loop, prepared for its trips. (run/kept.c) */
+typedef struct bs_kept {
+    uint64_t since; /* the epoch in which it was prepared; 0: never */
+    uint32_t trips; /* bit k: operand k is a trip's own part of something; of a move not 0: either is */
+    bool does;      /* it can be kept in that epoch */
+    bs_call call;   /* of a move only operands: in[0] goes to out[0] */
+} bs_kept;
+
 struct bs_session {
     uint32_t mark;
     atomic_int users; /* threads inside, counted under BS_DEBUG */
@@ -43088,6 +43102,9 @@ struct bs_session {
     int32_t *route_counts; /* [threads * paths] decided by that thread */
     int64_t *dropped; /* [routers] */
     bs_exec_work work;
+    uint64_t epoch; /* grows whenever rows may have come to lie elsewhere */
+    int32_t n_kept, *kept_of; /* [top-level instructions] 0, or 1 and its number in kept; NULL: none is kept */
+    bs_kept *kept; /* [n_kept] */
     bs_run_stats stats;
     uint64_t started_ns;
     /* a device does the work */
@@ -43176,6 +43193,9 @@ static inline void bs_operand_advance(bs_operand *operand, int32_t rows)
  * and no move copies them. */
 BS_INTERNAL bool bs_operand_is_seen(const bs_context *c, int32_t value);
 BS_INTERNAL void bs_move_rows(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows); /* of a BS_INSTR_MOVE */
+/* Its row `row`, where a value is copied: where it goes, and where it lies; and copying it. */
+BS_INTERNAL void bs_move_operands(const bs_context *c, const bs_instr *i, int32_t row, bs_operand *to, bs_operand *from);
+BS_INTERNAL void bs_move_row(const bs_operand *to, const bs_operand *from);
 BS_INTERNAL void bs_zero_margin(const bs_operand *operand, int32_t margin, int64_t max_h, int64_t max_w);
 /* The row of the ROWS or PATCHES domain above that this row came from, counted over all tiles. */
 BS_INTERNAL int32_t bs_top_row(const bs_context *c, int32_t domain, int32_t row);
@@ -43193,6 +43213,10 @@ BS_INTERNAL void bs_segment_append(const bs_context *c, const bs_instr *i, int32
 BS_INTERNAL bs_status bs_route_decide(bs_context *c, int32_t router);
 BS_INTERNAL bs_status bs_route_again(bs_context *c, int32_t router); /* a loop, after a trip */
 BS_INTERNAL void bs_decision_forced(bs_decision_data *d, int32_t rows, int32_t path);
+
+/* run/kept.c: how many instructions are kept, and their operands together; and who has which operands. */
+BS_INTERNAL int32_t bs_kept_count(const bs_plan *plan, int32_t *operands);
+BS_INTERNAL void bs_kept_place(bs_session *session, bs_operand *operands);
 
 /* run/exec.c */
 BS_INTERNAL void bs_execute(bs_session *session);
@@ -44188,7 +44212,7 @@ static void pair_up(move_pair *pair, const bs_operand *to, const bs_operand *fro
     pair->last = pair->to.rank - 1;
 }
 
-static void move_row(const bs_operand *to, const bs_operand *from)
+void bs_move_row(const bs_operand *to, const bs_operand *from)
 {
     move_pair p;
     if (to->data == from->data)
@@ -44399,7 +44423,7 @@ static void combine_select(const bs_context *c, const bs_decision_data *d, const
     else if (residual)
         bs_operand_make(c, residual, row, &from);
     if (best >= 0 || residual)
-        move_row(to, &from);
+        bs_move_row(to, &from);
 }
 
 static void combine_sum(const bs_context *c, const bs_instr *i, const bs_decision_data *d, const int32_t *in,
@@ -44426,6 +44450,20 @@ static void combine_sum(const bs_context *c, const bs_instr *i, const bs_decisio
 
 /* -------------------------------------------------------------------------------------------------- a row */
 
+static void operand_moved(const bs_context *c, const bs_instr *i, int32_t row, bs_operand *from)
+{
+    if (i->map == BS_MAP_VIEW)
+        operand_source(c, i->value, row, from);
+    else
+        bs_operand_make(c, i->value, row, from);
+}
+
+void bs_move_operands(const bs_context *c, const bs_instr *i, int32_t row, bs_operand *to, bs_operand *from)
+{
+    operand_target(c, i, row, to);
+    operand_moved(c, i, row, from);
+}
+
 /* One row of `value`, or zero where there is none. */
 static void move_value(const bs_context *c, const bs_instr *i, int32_t row, const bs_operand *to)
 {
@@ -44434,11 +44472,8 @@ static void move_value(const bs_context *c, const bs_instr *i, int32_t row, cons
         zero_row(to);
         return;
     }
-    if (i->map == BS_MAP_VIEW)
-        operand_source(c, i->value, row, &from);
-    else
-        bs_operand_make(c, i->value, row, &from);
-    move_row(to, &from);
+    operand_moved(c, i, row, &from);
+    bs_move_row(to, &from);
 }
 
 static void move_one(const bs_context *c, const bs_instr *i, int32_t row)
@@ -45082,10 +45117,21 @@ BS_INTERNAL void bs_exec_used(bs_session *s, int32_t phase, int32_t unit, uint64
 /* Runs the kernel of a call on rows [row, row + rows). band: one band of an image, or one work item of an op that cuts
  * itself; -1: all of it. */
 BS_INTERNAL void bs_exec_call(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band);
+/* Operands and all else of a call on rows of its node; in and out are set. */
+BS_INTERNAL void bs_exec_prepare(const bs_context *c, const bs_node *node, int32_t row, int32_t rows, bs_call *call);
+/* Runs the kernel of a prepared call. */
+BS_INTERNAL void bs_exec_kernel(bs_session *s, const bs_instr *i, bs_call *call);
+/* Whether rows of an operand are found through decisions: then each row is a call of its own. */
+BS_INTERNAL bool bs_exec_scattered(const bs_session *s, const bs_instr *i);
 /* Rows of a task. */
 BS_INTERNAL int32_t bs_exec_batch(const bs_session *s, const bs_instr *i);
 /* Tasks that a row is cut into; 0: it is not cut. */
 BS_INTERNAL int32_t bs_exec_bands(const bs_session *s, const bs_instr *i);
+
+/* run/kept.c */
+/* Does a call or a move as it was prepared in an earlier trip, or prepares it for later ones. False: it is none that
+ * can be kept, or not now. */
+BS_INTERNAL bool bs_exec_kept(bs_session *s, const bs_instr *i);
 
 /* run/regions.c */
 BS_INTERNAL void bs_exec_region(bs_session *s, const bs_instr *i);
@@ -45107,6 +45153,13 @@ BS_INTERNAL void bs_exec_region_units(bs_session *s, int32_t region, int32_t *co
 #define BATCH_ROWS 16 /* cells of a non-image op, per task; of an op that cuts itself, BS_CROSS_ROWS */
 #define SMALL_ROW  1024 /* bytes: a task gets many such rows, though each is found by itself */
 
+static bs_call *call_in(bs_call_room *room)
+{
+    room->call.in = room->in;
+    room->call.out = room->out;
+    return &room->call;
+}
+
 /* All rows of a carried value, as they lie around the loop. */
 static void call_around(const bs_context *c, int32_t carried, bs_call *call)
 {
@@ -45116,7 +45169,7 @@ static void call_around(const bs_context *c, int32_t carried, bs_call *call)
     call->around = c->domains[g->values[value].domain].count;
 }
 
-static void call_prepare(const bs_context *c, const bs_node *node, int32_t row, int32_t rows, bs_call *call)
+void bs_exec_prepare(const bs_context *c, const bs_node *node, int32_t row, int32_t rows, bs_call *call)
 {
     const bs_session *s = c->session;
     int32_t n_in;
@@ -45185,13 +45238,14 @@ static void zero_margins(const bs_context *c, const bs_call *call)
 static void run_decided(const bs_context *c, const bs_node *node, int32_t row, int32_t rows)
 {
     const bool path = c->session->graph->domains[node->domain].kind == BS_DOMAIN_PATH;
-    bs_call call;
+    bs_call_room room;
+    bs_call *const call = call_in(&room);
     for (int32_t r = row; r < row + rows; r++) {
-        call_prepare(c, node, r, 1, &call);
-        call.decision = bs_decision_of(c, node->router);
-        call.decided = path ? r : c->domains[node->domain].first + r; /* rows of a path are counted in this context */
-        call.ahead = c->session->plan->routers[node->router].forced != 0;
-        bs_exec_fail(c->session, bs_node_op(node)->run(&call), (int32_t)(node - c->session->graph->nodes));
+        bs_exec_prepare(c, node, r, 1, call);
+        call->decision = bs_decision_of(c, node->router);
+        call->decided = path ? r : c->domains[node->domain].first + r; /* rows of a path are counted in this context */
+        call->ahead = c->session->plan->routers[node->router].forced != 0;
+        bs_exec_fail(c->session, bs_node_op(node)->run(call), (int32_t)(node - c->session->graph->nodes));
     }
 }
 
@@ -45226,8 +45280,7 @@ static bool wants_kernel(const bs_session *s, const bs_node *node, const bs_call
     return !empty;
 }
 
-/* Whether rows of an operand are found through decisions: then each row is a call of its own. */
-static bool is_scattered(const bs_session *s, const bs_instr *i)
+bool bs_exec_scattered(const bs_session *s, const bs_instr *i)
 {
     int32_t n_in;
     const int32_t *in = bs_plan_in(s->plan, i->node, &n_in);
@@ -45256,55 +45309,62 @@ static void end_call(bs_session *s, bs_status status, int32_t node, const char *
 static void run_scattered(const bs_context *c, const bs_node *node, int32_t row, int32_t rows)
 {
     bs_session *s = c->session;
-    bs_call call;
+    bs_call_room room;
+    bs_call *const call = call_in(&room);
     char fault[BS_FAULT_BYTES] = "";
     call_rows at = {{0}, {0}};
-    call_prepare(c, node, row, 1, &call);
-    call.fault = fault;
-    call.extent = NULL; /* rows of a path make no extents */
-    call_advance(c, row, true, &at, &call);
-    bs_status status = run_kernel(s, node, &call);
+    bs_exec_prepare(c, node, row, 1, call);
+    call->fault = fault;
+    call->extent = NULL; /* rows of a path make no extents */
+    call_advance(c, row, true, &at, call);
+    bs_status status = run_kernel(s, node, call);
     for (int32_t r = row + 1; r < row + rows && status == BS_OK; r++) {
-        call_advance(c, r, false, &at, &call);
-        status = run_kernel(s, node, &call);
+        call_advance(c, r, false, &at, call);
+        status = run_kernel(s, node, call);
     }
     end_call(s, status, (int32_t)(node - s->graph->nodes), fault);
+}
+
+void bs_exec_kernel(bs_session *s, const bs_instr *i, bs_call *call)
+{
+    char fault[BS_FAULT_BYTES] = "";
+    int64_t extent = 0;
+    call->fault = fault;
+    call->extent = &extent;
+    bs_status status = run_kernel(s, call->node, call);
+    if (status == BS_OK && call->node->makes)
+        status = bs_extents_made(s, i, extent, fault);
+    end_call(s, status, i->node, fault);
 }
 
 void bs_exec_call(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band)
 {
     bs_session *s = c->session;
-    bs_call call;
-    char fault[BS_FAULT_BYTES] = "";
-    int64_t extent = 0;
+    bs_call_room room;
+    bs_call *const call = call_in(&room);
     const bs_node *node = &s->graph->nodes[i->node];
     if (bs_node_op(node)->flags & BS_OP_DECIDED) {
         run_decided(c, node, row, rows);
         return;
     }
-    if (rows > 1 && s->plan->nodes[i->node].work_items == 0 && is_scattered(s, i)) {
+    if (rows > 1 && s->plan->nodes[i->node].work_items == 0 && bs_exec_scattered(s, i)) {
         run_scattered(c, node, row, rows);
         return;
     }
-    call_prepare(c, node, row, rows, &call);
-    call.fault = fault;
-    call.extent = &extent;
+    bs_exec_prepare(c, node, row, rows, call);
     if (band <= 0)
-        zero_margins(c, &call);
-    if (call.plan->work_items > 0) {
-        call.work_item = band;
-    } else if (band >= 0 && call.n_out > 0) {
-        bs_rect *r = &call.out[0].rect;
+        zero_margins(c, call);
+    if (call->plan->work_items > 0) {
+        call->work_item = band;
+    } else if (band >= 0 && call->n_out > 0) {
+        bs_rect *r = &call->out[0].rect;
         const int32_t y0 = r->y0 + band * BAND_ROWS;
         if (y0 >= r->y1)
             return;
         r->y1 = bs_min_i32(y0 + BAND_ROWS, r->y1);
         r->y0 = y0;
     }
-    bs_status status = run_kernel(s, node, &call);
-    if (status == BS_OK && node->makes)
-        status = bs_extents_made(s, i, extent, fault);
-    end_call(s, status, i->node, fault);
+    bs_exec_kernel(s, i, call);
 }
 
 static bool is_small(const bs_session *s, int32_t value)
@@ -45325,7 +45385,7 @@ int32_t bs_exec_batch(const bs_session *s, const bs_instr *i)
     if (s->plan->nodes[i->node].work_items > 0)
         return BS_CROSS_ROWS;
     const bool across = bs_node_op(node)->flags & BS_OP_CROSS_ROW;
-    if (is_scattered(s, i) && (across || !is_small(s, node->first_out)))
+    if (bs_exec_scattered(s, i) && (across || !is_small(s, node->first_out)))
         return 1;
     for (int32_t k = 0; k < n_in; k++)
         if (s->graph->values[in[k]].rank == 3)
@@ -45346,6 +45406,165 @@ int32_t bs_exec_bands(const bs_session *s, const bs_instr *i)
     return (int32_t)bs_ceil_div(h + 2 * s->plan->values[node->first_out].margin, BAND_ROWS);
 }
 /* ==== end src/run/call.c ====================================================================== */
+
+/* ==== begin src/run/kept.c ==================================================================== */
+/* run/kept.c - what the trips of a loop do again as it was: a call or a move in a body is prepared in one trip, and
+ * done by the next ones as long as nothing has moved that it reads or writes. What depends on the trip itself, a part of
+ * a sequence, is found anew.
+ * Owns: which instructions are kept, and until when. Relies on run/exec.h. Must never keep an address that another
+ * decision, another extent, another run or a read from storage could change: each of them begins a new `epoch`. */
+/* #include "run/exec.h" */
+
+/* #include "ops/structure.h" */
+
+/* A small body has few instructions, and of a large one they take longer than what is saved. */
+enum { KEPT_MOST = 32, KEPT_BYTES = 8192 };
+
+static bool is_short(const bs_plan *p, int32_t value)
+{
+    return p->graph->values[value].rank != 3 && bs_bytes_figure(p->values[value].row_bytes) <= KEPT_BYTES;
+}
+
+/* A call on the rows of a body, each of which writes one row, by weights that stay where they are. */
+static bool is_plain_call(const bs_plan *p, const bs_instr *i)
+{
+    const bs_node *node = &p->graph->nodes[i->node];
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(p, i->node, &n_in);
+    bool plain = node->n_out > 0 && !node->makes && p->nodes[i->node].work_items == 0 && p->nodes[i->node].unit == 0 &&
+                 !(bs_op_get(node->op)->flags & (BS_OP_DECIDED | BS_OP_CROSS_ROW | BS_OP_AROUND));
+    for (int32_t k = 0; k < n_in; k++)
+        plain = plain && p->graph->values[in[k]].rank != 3;
+    for (int32_t k = 0; k < node->n_out; k++)
+        plain = plain && is_short(p, node->first_out + k);
+    return plain;
+}
+
+static bool is_plain_move(const bs_plan *p, const bs_instr *i)
+{
+    const bool within = i->map == BS_MAP_VIEW || i->map == BS_MAP_PARENT || i->map == BS_MAP_TRIP;
+    return within && i->combine == BS_COMBINE_COPY && i->value != 0 && i->target != 0 && is_short(p, i->value);
+}
+
+/* Operands to be kept of an instruction at top level; 0: it is not kept. */
+static int32_t kept_operands(const bs_plan *p, const bs_instr *i)
+{
+    const bs_graph *g = p->graph;
+    const int32_t loop = g->domains[i->domain].loop;
+    if (loop == 0 || g->routers[loop].path_domains != i->domain || g->routers[loop].in_turn || g->routers[loop].grows)
+        return 0;
+    int32_t n_in = 0;
+    if (i->kind == BS_INSTR_CALL && is_plain_call(p, i)) {
+        bs_plan_in(p, i->node, &n_in);
+        return n_in + g->nodes[i->node].n_out;
+    }
+    return i->kind == BS_INSTR_MOVE && is_plain_move(p, i) ? 2 : 0;
+}
+
+int32_t bs_kept_count(const bs_plan *plan, int32_t *operands)
+{
+    int32_t count = 0;
+    *operands = 0;
+    for (int32_t k = 0; k < plan->n_top && count < KEPT_MOST && !bs_plan_on_device(plan); k++) {
+        const int32_t more = kept_operands(plan, &plan->instrs[k]);
+        count += more > 0;
+        *operands += more;
+    }
+    return count;
+}
+
+void bs_kept_place(bs_session *s, bs_operand *operands)
+{
+    const bs_plan *p = s->plan;
+    int32_t count = 0;
+    for (int32_t k = 0; k < p->n_top && count < s->n_kept; k++) {
+        const bs_instr *i = &p->instrs[k];
+        const int32_t more = kept_operands(p, i);
+        if (more == 0)
+            continue;
+        bs_kept *kept = &s->kept[count++];
+        kept->call.in = operands;
+        kept->call.out = operands + more - (i->kind == BS_INSTR_CALL ? p->graph->nodes[i->node].n_out : 1);
+        operands += more;
+        s->kept_of[k] = count;
+    }
+}
+
+/* ---------------------------------------------------------------------------------------------------- trips */
+
+/* Whether a value is a trip's own part of something, or a view of one. */
+static bool is_of_trip(const bs_plan *p, int32_t value)
+{
+    const bs_graph *g = p->graph;
+    for (;;) {
+        const bs_node *node = &g->nodes[g->values[value].node];
+        if (bs_node_is_view(node)) {
+            if (node->router == 0 || bs_view_slices(g, node))
+                return node->router != 0;
+            value = bs_view_of(g, node);
+        } else if (p->values[value].storage == BS_STORAGE_VIEW) { /* made in the place of what it changes */
+            value = bs_node_in(g, node)[0];
+        } else {
+            return false;
+        }
+    }
+}
+
+static void prepare_call(bs_session *s, const bs_instr *i, bs_kept *kept)
+{
+    const int32_t rows = s->root.domains[i->domain].count;
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(s->plan, i->node, &n_in);
+    kept->does = rows == 1 || (rows > 1 && rows <= bs_exec_batch(s, i) && !bs_exec_scattered(s, i));
+    if (!kept->does)
+        return;
+    bs_exec_prepare(&s->root, &s->graph->nodes[i->node], 0, rows, &kept->call);
+    for (int32_t k = 0; k < n_in; k++)
+        kept->trips |= (uint32_t)is_of_trip(s->plan, in[k]) << k;
+}
+
+/* A view that is seen where it is needs no move: its operands stay empty. */
+static void prepare_move(bs_session *s, const bs_instr *i, bs_kept *kept)
+{
+    kept->does = s->root.domains[i->domain].count == 1;
+    if (!kept->does || (i->map == BS_MAP_VIEW && bs_operand_is_seen(&s->root, i->target)))
+        return;
+    bs_move_operands(&s->root, i, 0, kept->call.out, kept->call.in);
+    kept->trips = i->map == BS_MAP_TRIP || is_of_trip(s->plan, i->value);
+}
+
+static void find_trips(bs_session *s, const bs_instr *i, bs_kept *kept)
+{
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(s->plan, i->node, &n_in);
+    if (i->kind == BS_INSTR_MOVE)
+        bs_move_operands(&s->root, i, 0, kept->call.out, kept->call.in);
+    for (int32_t k = 0; k < n_in && i->kind == BS_INSTR_CALL; k++)
+        if (kept->trips >> k & 1)
+            bs_operand_make(&s->root, in[k], 0, &kept->call.in[k]);
+}
+
+bool bs_exec_kept(bs_session *s, const bs_instr *i)
+{
+    const int32_t number = s->n_kept > 0 ? s->kept_of[i - s->plan->instrs] : 0;
+    bs_kept *const kept = number > 0 ? &s->kept[number - 1] : NULL;
+    if (!kept)
+        return false;
+    if (kept->since != s->epoch) {
+        kept->since = s->epoch;
+        kept->trips = 0;
+        kept->call.in->data = kept->call.out->data = NULL;
+        (i->kind == BS_INSTR_CALL ? prepare_call : prepare_move)(s, i, kept);
+    } else if (kept->trips) {
+        find_trips(s, i, kept);
+    }
+    if (kept->does && i->kind == BS_INSTR_CALL)
+        bs_exec_kernel(s, i, &kept->call);
+    else if (kept->does)
+        bs_move_row(kept->call.out, kept->call.in);
+    return kept->does;
+}
+/* ==== end src/run/kept.c ====================================================================== */
 
 /* ==== begin src/run/regions.c ================================================================= */
 /* run/regions.c - regions: tiles of all parts in one parallel step, or part by part as their weights arrive.
@@ -45686,7 +45905,12 @@ static void route_here(bs_context *c, const bs_instr *i)
     const bs_graph *g = c->session->graph;
     const int32_t router = g->nodes[i->node].router;
     const bool again = g->routers[router].again == i->node;
+    const int32_t before = again ? c->decisions[router].counts[0] : -1;
     const bs_status status = again ? bs_route_again(c, router) : bs_route_decide(c, router);
+    const bool same = again && c->decisions[router].counts[0] == before && !g->routers[router].in_turn &&
+                      !g->routers[router].grows; /* rows only leave */
+    if (!c->tile && !same)
+        c->session->epoch++;
     if (bs_exec_fail(c->session, status, i->node))
         memcpy(c->session->fault, c->fault, BS_FAULT_BYTES);
     if (status != BS_OK)
@@ -45891,7 +46115,7 @@ static void run_call_or_move(bs_session *s, const bs_instr *i)
         run_look_ahead(s, i);
     else if (bs_instr_streams(i))
         run_streamed(s, i);
-    else
+    else if (!bs_exec_kept(s, i))
         run_parallel(s, i);
 }
 
@@ -45926,6 +46150,7 @@ void bs_execute(bs_session *s)
     const uint64_t start = bs_session_now(s);
     int32_t phase = -1, needed = 0;
     uint64_t entered = 0;
+    s->epoch++;
     s->stats.routing_ns = 0;
     for (int32_t k = 0; k < s->plan->n_top && !bs_exec_failed(s); k++) {
         const bs_instr *i = &s->plan->instrs[k];
@@ -46056,6 +46281,9 @@ typedef struct session_parts {
     int32_t *counts, *route_counts, *watched, **offsets, **cache_lengths;
     bs_exec_work work;
     bs_context *contexts;
+    bs_kept *kept;
+    bs_operand *kept_operands;
+    int32_t *kept_of;
 } session_parts;
 
 static void carve_work(bs_carver *c, const bs_plan *p, bs_exec_work *w)
@@ -46085,16 +46313,20 @@ static void carve_work(bs_carver *c, const bs_plan *p, bs_exec_work *w)
 static void carve_session(bs_carver *c, const bs_plan *p, session_parts *s, bs_context *root)
 {
     const bs_graph *g = p->graph;
-    enum { DIMS, NODES, ROUTERS, DOMAINS, THREADS, WATCHED };
+    enum { DIMS, NODES, ROUTERS, DOMAINS, THREADS, WATCHED, KEPT, KEPT_OPERANDS, KEPT_OF };
     static const bs_carved arrays[] = {
         BS_CARVED(session_parts, dims, DIMS),           BS_CARVED(session_parts, bound, NODES),
         BS_CARVED(session_parts, state, NODES),         BS_CARVED(session_parts, state_bytes, NODES),
         BS_CARVED(session_parts, cache_lengths, NODES), BS_CARVED(session_parts, callbacks, ROUTERS),
         BS_CARVED(session_parts, chosen, ROUTERS),      BS_CARVED(session_parts, dropped, ROUTERS),
         BS_CARVED(session_parts, offsets, DOMAINS),     BS_CARVED(session_parts, contexts, THREADS),
-        BS_CARVED(session_parts, watched, WATCHED),
+        BS_CARVED(session_parts, watched, WATCHED),     BS_CARVED(session_parts, kept, KEPT),
+        BS_CARVED(session_parts, kept_of, KEPT_OF),     BS_CARVED(session_parts, kept_operands, KEPT_OPERANDS),
     };
-    const int64_t counts[] = {g->n_dims, g->n_nodes, g->n_routers, g->n_domains, p->threads, list_watched(g, NULL)};
+    int32_t kept_operands;
+    const int32_t kept = bs_kept_count(p, &kept_operands);
+    const int64_t counts[] = {g->n_dims,  g->n_nodes, g->n_routers, g->n_domains, p->threads, list_watched(g, NULL),
+                              kept, kept_operands, kept ? p->n_top : 0};
     const bs_bytes paths = bs_bytes_array(g->n_paths, 1); /* counts as bytes, so that products are checked */
     BS_CARVE_ARRAYS(c, s, arrays, counts);
     s->counts = bs_carve_bytes(c, bs_bytes_times(paths, sizeof(int32_t)));
@@ -46148,6 +46380,8 @@ static void adopt_parts(bs_session *s, const session_parts *parts)
     s->offsets = parts->offsets;
     s->cache_lengths = parts->cache_lengths;
     s->contexts = parts->contexts;
+    s->kept = parts->kept;
+    s->kept_of = parts->kept_of;
     s->watched = parts->watched;
     s->n_watched = list_watched(s->graph, s->watched);
     for (int32_t n = 1; n < s->graph->n_nodes; n++)
@@ -46197,6 +46431,9 @@ bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_si
     session_parts parts;
     carve_session(&c, plan, &parts, &s->root);
     adopt_parts(s, &parts);
+    int32_t kept_operands;
+    s->n_kept = bs_kept_count(plan, &kept_operands);
+    bs_kept_place(s, parts.kept_operands);
     s->weights = here && own_weights ? bs_carve_bytes(&c, plan->weight_bytes) : NULL;
     s->transient = sizes->transient ? bs_take_table(&memory->transient, sizes->transient, 1, "activations", error)
                                     : NULL;
@@ -46867,6 +47104,7 @@ static bool set_made(bs_session *s, int32_t n, int64_t extent, bs_error *error)
 void bs_extents_count(bs_session *s)
 {
     s->fits = false;
+    s->epoch++;
     for (int32_t d = 1; d < s->graph->n_domains; d++)
         if (bs_domain_maker(s->graph, d))
             s->root.domains[d].count = (int32_t)s->dims[s->graph->domains[d].rows];

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: ffe2c43903ff7cefbe9da7db1cb0e0fcae435c1be44cc060bdea05edceb31d61
+ * sha256 of the parts: a9b8db6d5d55e607447a07f736d48a459cf92d229a50cd8ec7b523bc9380bfb6
  */
 #include "brainstorm.h"
 
@@ -904,8 +904,8 @@ typedef struct bs_call {
     const bs_node_plan *plan;
     const void *params;
     int32_t n_in, n_out, rows;
-    bs_operand in[BS_MAX_OPERANDS];
-    bs_operand out[BS_MAX_OUTPUTS];
+    bs_operand *in;  /* [n_in] */
+    bs_operand *out; /* [n_out] */
     const void *prepared; /* the node's prepared weights */
     void *scratch;
     char *fault; /* [BS_FAULT_BYTES] for what is wrong with the data of this run, or NULL */
@@ -927,6 +927,12 @@ typedef struct bs_call {
     float *margins;
     int32_t *order;
 } bs_call;
+
+/* A call with room for its operands. */
+typedef struct bs_call_room {
+    bs_call call;
+    bs_operand in[BS_MAX_OPERANDS], out[BS_MAX_OUTPUTS];
+} bs_call_room;
 
 typedef struct bs_infer {
     bs_graph *graph;

@@ -263,6 +263,7 @@ typedef struct op_run {
     const void *weights[BS_MAX_WEIGHTS];
     bs_node_plan plan;
     bs_call call;
+    bs_operand in[BS_MAX_OPERANDS], out[BS_MAX_OUTPUTS]; /* of the call */
 } op_run;
 
 static int32_t op_halo(const op_run *r, int32_t index, int32_t margin)
@@ -290,6 +291,10 @@ static void op_prepare(op_run *r, int32_t max_h, int32_t max_w)
     const int32_t n = bs_node_weights(r->graph, r->node, specs);
     memset(&r->plan, 0, sizeof r->plan);
     memset(&r->call, 0, sizeof r->call);
+    memset(r->in, 0, sizeof r->in);
+    memset(r->out, 0, sizeof r->out);
+    r->call.in = r->in;
+    r->call.out = r->out;
     r->plan.tier = r->tier;
     if (r->op->rules && r->op->rules->plan)
         r->op->rules->plan(r->graph, r->node, r->tier == BS_TIER_SCALAR ? BS_CONV_FORCE_REFERENCE : r->choice, max_h,

@@ -64,8 +64,8 @@ typedef struct bs_call {
     const bs_node_plan *plan;
     const void *params;
     int32_t n_in, n_out, rows;
-    bs_operand in[BS_MAX_OPERANDS];
-    bs_operand out[BS_MAX_OUTPUTS];
+    bs_operand *in;  /* [n_in] */
+    bs_operand *out; /* [n_out] */
     const void *prepared; /* the node's prepared weights */
     void *scratch;
     char *fault; /* [BS_FAULT_BYTES] for what is wrong with the data of this run, or NULL */
@@ -87,6 +87,12 @@ typedef struct bs_call {
     float *margins;
     int32_t *order;
 } bs_call;
+
+/* A call with room for its operands. */
+typedef struct bs_call_room {
+    bs_call call;
+    bs_operand in[BS_MAX_OPERANDS], out[BS_MAX_OUTPUTS];
+} bs_call_room;
 
 typedef struct bs_infer {
     bs_graph *graph;

@@ -128,7 +128,9 @@ static inline BS_TARGET __m256 bs_load_filled_avx2(const float *from, int32_t pa
     return _mm256_blendv_ps(_mm256_set1_ps(fill), _mm256_maskload_ps(from, mask), _mm256_castsi256_ps(mask));
 }
 
-static BS_OUTLINE BS_TARGET void bs_store_few_avx2(float *to, __m256 v, int32_t part)
+/* Inline: of a function that takes a vector compilers leave the upper halves in use, and what follows it, compiled for
+ * SSE, then takes many times as long. */
+static inline BS_TARGET void bs_store_few_avx2(float *to, __m256 v, int32_t part)
 {
     if (part == 4)
         _mm_storeu_ps(to, _mm256_castps256_ps128(v));

@@ -9,6 +9,13 @@
 #define BATCH_ROWS 16 /* cells of a non-image op, per task; of an op that cuts itself, BS_CROSS_ROWS */
 #define SMALL_ROW  1024 /* bytes: a task gets many such rows, though each is found by itself */
 
+static bs_call *call_in(bs_call_room *room)
+{
+    room->call.in = room->in;
+    room->call.out = room->out;
+    return &room->call;
+}
+
 /* All rows of a carried value, as they lie around the loop. */
 static void call_around(const bs_context *c, int32_t carried, bs_call *call)
 {
@@ -18,7 +25,7 @@ static void call_around(const bs_context *c, int32_t carried, bs_call *call)
     call->around = c->domains[g->values[value].domain].count;
 }
 
-static void call_prepare(const bs_context *c, const bs_node *node, int32_t row, int32_t rows, bs_call *call)
+void bs_exec_prepare(const bs_context *c, const bs_node *node, int32_t row, int32_t rows, bs_call *call)
 {
     const bs_session *s = c->session;
     int32_t n_in;
@@ -87,13 +94,14 @@ static void zero_margins(const bs_context *c, const bs_call *call)
 static void run_decided(const bs_context *c, const bs_node *node, int32_t row, int32_t rows)
 {
     const bool path = c->session->graph->domains[node->domain].kind == BS_DOMAIN_PATH;
-    bs_call call;
+    bs_call_room room;
+    bs_call *const call = call_in(&room);
     for (int32_t r = row; r < row + rows; r++) {
-        call_prepare(c, node, r, 1, &call);
-        call.decision = bs_decision_of(c, node->router);
-        call.decided = path ? r : c->domains[node->domain].first + r; /* rows of a path are counted in this context */
-        call.ahead = c->session->plan->routers[node->router].forced != 0;
-        bs_exec_fail(c->session, bs_node_op(node)->run(&call), (int32_t)(node - c->session->graph->nodes));
+        bs_exec_prepare(c, node, r, 1, call);
+        call->decision = bs_decision_of(c, node->router);
+        call->decided = path ? r : c->domains[node->domain].first + r; /* rows of a path are counted in this context */
+        call->ahead = c->session->plan->routers[node->router].forced != 0;
+        bs_exec_fail(c->session, bs_node_op(node)->run(call), (int32_t)(node - c->session->graph->nodes));
     }
 }
 
@@ -128,8 +136,7 @@ static bool wants_kernel(const bs_session *s, const bs_node *node, const bs_call
     return !empty;
 }
 
-/* Whether rows of an operand are found through decisions: then each row is a call of its own. */
-static bool is_scattered(const bs_session *s, const bs_instr *i)
+bool bs_exec_scattered(const bs_session *s, const bs_instr *i)
 {
     int32_t n_in;
     const int32_t *in = bs_plan_in(s->plan, i->node, &n_in);
@@ -158,55 +165,62 @@ static void end_call(bs_session *s, bs_status status, int32_t node, const char *
 static void run_scattered(const bs_context *c, const bs_node *node, int32_t row, int32_t rows)
 {
     bs_session *s = c->session;
-    bs_call call;
+    bs_call_room room;
+    bs_call *const call = call_in(&room);
     char fault[BS_FAULT_BYTES] = "";
     call_rows at = {{0}, {0}};
-    call_prepare(c, node, row, 1, &call);
-    call.fault = fault;
-    call.extent = NULL; /* rows of a path make no extents */
-    call_advance(c, row, true, &at, &call);
-    bs_status status = run_kernel(s, node, &call);
+    bs_exec_prepare(c, node, row, 1, call);
+    call->fault = fault;
+    call->extent = NULL; /* rows of a path make no extents */
+    call_advance(c, row, true, &at, call);
+    bs_status status = run_kernel(s, node, call);
     for (int32_t r = row + 1; r < row + rows && status == BS_OK; r++) {
-        call_advance(c, r, false, &at, &call);
-        status = run_kernel(s, node, &call);
+        call_advance(c, r, false, &at, call);
+        status = run_kernel(s, node, call);
     }
     end_call(s, status, (int32_t)(node - s->graph->nodes), fault);
+}
+
+void bs_exec_kernel(bs_session *s, const bs_instr *i, bs_call *call)
+{
+    char fault[BS_FAULT_BYTES] = "";
+    int64_t extent = 0;
+    call->fault = fault;
+    call->extent = &extent;
+    bs_status status = run_kernel(s, call->node, call);
+    if (status == BS_OK && call->node->makes)
+        status = bs_extents_made(s, i, extent, fault);
+    end_call(s, status, i->node, fault);
 }
 
 void bs_exec_call(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band)
 {
     bs_session *s = c->session;
-    bs_call call;
-    char fault[BS_FAULT_BYTES] = "";
-    int64_t extent = 0;
+    bs_call_room room;
+    bs_call *const call = call_in(&room);
     const bs_node *node = &s->graph->nodes[i->node];
     if (bs_node_op(node)->flags & BS_OP_DECIDED) {
         run_decided(c, node, row, rows);
         return;
     }
-    if (rows > 1 && s->plan->nodes[i->node].work_items == 0 && is_scattered(s, i)) {
+    if (rows > 1 && s->plan->nodes[i->node].work_items == 0 && bs_exec_scattered(s, i)) {
         run_scattered(c, node, row, rows);
         return;
     }
-    call_prepare(c, node, row, rows, &call);
-    call.fault = fault;
-    call.extent = &extent;
+    bs_exec_prepare(c, node, row, rows, call);
     if (band <= 0)
-        zero_margins(c, &call);
-    if (call.plan->work_items > 0) {
-        call.work_item = band;
-    } else if (band >= 0 && call.n_out > 0) {
-        bs_rect *r = &call.out[0].rect;
+        zero_margins(c, call);
+    if (call->plan->work_items > 0) {
+        call->work_item = band;
+    } else if (band >= 0 && call->n_out > 0) {
+        bs_rect *r = &call->out[0].rect;
         const int32_t y0 = r->y0 + band * BAND_ROWS;
         if (y0 >= r->y1)
             return;
         r->y1 = bs_min_i32(y0 + BAND_ROWS, r->y1);
         r->y0 = y0;
     }
-    bs_status status = run_kernel(s, node, &call);
-    if (status == BS_OK && node->makes)
-        status = bs_extents_made(s, i, extent, fault);
-    end_call(s, status, i->node, fault);
+    bs_exec_kernel(s, i, call);
 }
 
 static bool is_small(const bs_session *s, int32_t value)
@@ -227,7 +241,7 @@ int32_t bs_exec_batch(const bs_session *s, const bs_instr *i)
     if (s->plan->nodes[i->node].work_items > 0)
         return BS_CROSS_ROWS;
     const bool across = bs_node_op(node)->flags & BS_OP_CROSS_ROW;
-    if (is_scattered(s, i) && (across || !is_small(s, node->first_out)))
+    if (bs_exec_scattered(s, i) && (across || !is_small(s, node->first_out)))
         return 1;
     for (int32_t k = 0; k < n_in; k++)
         if (s->graph->values[in[k]].rank == 3)

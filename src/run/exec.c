@@ -129,7 +129,12 @@ static void route_here(bs_context *c, const bs_instr *i)
     const bs_graph *g = c->session->graph;
     const int32_t router = g->nodes[i->node].router;
     const bool again = g->routers[router].again == i->node;
+    const int32_t before = again ? c->decisions[router].counts[0] : -1;
     const bs_status status = again ? bs_route_again(c, router) : bs_route_decide(c, router);
+    const bool same = again && c->decisions[router].counts[0] == before && !g->routers[router].in_turn &&
+                      !g->routers[router].grows; /* rows only leave */
+    if (!c->tile && !same)
+        c->session->epoch++;
     if (bs_exec_fail(c->session, status, i->node))
         memcpy(c->session->fault, c->fault, BS_FAULT_BYTES);
     if (status != BS_OK)
@@ -334,7 +339,7 @@ static void run_call_or_move(bs_session *s, const bs_instr *i)
         run_look_ahead(s, i);
     else if (bs_instr_streams(i))
         run_streamed(s, i);
-    else
+    else if (!bs_exec_kept(s, i))
         run_parallel(s, i);
 }
 
@@ -369,6 +374,7 @@ void bs_execute(bs_session *s)
     const uint64_t start = bs_session_now(s);
     int32_t phase = -1, needed = 0;
     uint64_t entered = 0;
+    s->epoch++;
     s->stats.routing_ns = 0;
     for (int32_t k = 0; k < s->plan->n_top && !bs_exec_failed(s); k++) {
         const bs_instr *i = &s->plan->instrs[k];

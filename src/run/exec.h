@@ -23,10 +23,21 @@ void bs_exec_used(bs_session *s, int32_t phase, int32_t unit, uint64_t start, ui
 /* Runs the kernel of a call on rows [row, row + rows). band: one band of an image, or one work item of an op that cuts
  * itself; -1: all of it. */
 void bs_exec_call(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band);
+/* Operands and all else of a call on rows of its node; in and out are set. */
+void bs_exec_prepare(const bs_context *c, const bs_node *node, int32_t row, int32_t rows, bs_call *call);
+/* Runs the kernel of a prepared call. */
+void bs_exec_kernel(bs_session *s, const bs_instr *i, bs_call *call);
+/* Whether rows of an operand are found through decisions: then each row is a call of its own. */
+bool bs_exec_scattered(const bs_session *s, const bs_instr *i);
 /* Rows of a task. */
 int32_t bs_exec_batch(const bs_session *s, const bs_instr *i);
 /* Tasks that a row is cut into; 0: it is not cut. */
 int32_t bs_exec_bands(const bs_session *s, const bs_instr *i);
+
+/* run/kept.c */
+/* Does a call or a move as it was prepared in an earlier trip, or prepares it for later ones. False: it is none that
+ * can be kept, or not now. */
+bool bs_exec_kept(bs_session *s, const bs_instr *i);
 
 /* run/regions.c */
 void bs_exec_region(bs_session *s, const bs_instr *i);

@@ -170,7 +170,7 @@ static void pair_up(move_pair *pair, const bs_operand *to, const bs_operand *fro
     pair->last = pair->to.rank - 1;
 }
 
-static void move_row(const bs_operand *to, const bs_operand *from)
+void bs_move_row(const bs_operand *to, const bs_operand *from)
 {
     move_pair p;
     if (to->data == from->data)
@@ -381,7 +381,7 @@ static void combine_select(const bs_context *c, const bs_decision_data *d, const
     else if (residual)
         bs_operand_make(c, residual, row, &from);
     if (best >= 0 || residual)
-        move_row(to, &from);
+        bs_move_row(to, &from);
 }
 
 static void combine_sum(const bs_context *c, const bs_instr *i, const bs_decision_data *d, const int32_t *in,
@@ -408,6 +408,20 @@ static void combine_sum(const bs_context *c, const bs_instr *i, const bs_decisio
 
 /* -------------------------------------------------------------------------------------------------- a row */
 
+static void operand_moved(const bs_context *c, const bs_instr *i, int32_t row, bs_operand *from)
+{
+    if (i->map == BS_MAP_VIEW)
+        operand_source(c, i->value, row, from);
+    else
+        bs_operand_make(c, i->value, row, from);
+}
+
+void bs_move_operands(const bs_context *c, const bs_instr *i, int32_t row, bs_operand *to, bs_operand *from)
+{
+    operand_target(c, i, row, to);
+    operand_moved(c, i, row, from);
+}
+
 /* One row of `value`, or zero where there is none. */
 static void move_value(const bs_context *c, const bs_instr *i, int32_t row, const bs_operand *to)
 {
@@ -416,11 +430,8 @@ static void move_value(const bs_context *c, const bs_instr *i, int32_t row, cons
         zero_row(to);
         return;
     }
-    if (i->map == BS_MAP_VIEW)
-        operand_source(c, i->value, row, &from);
-    else
-        bs_operand_make(c, i->value, row, &from);
-    move_row(to, &from);
+    operand_moved(c, i, row, &from);
+    bs_move_row(to, &from);
 }
 
 static void move_one(const bs_context *c, const bs_instr *i, int32_t row)

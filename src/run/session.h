@@ -33,6 +33,14 @@ typedef struct bs_exec_work {
     uint64_t visit;
 } bs_exec_work;
 
+/* A call or a move in the body of a loop, prepared for its trips. (run/kept.c) */
+typedef struct bs_kept {
+    uint64_t since; /* the epoch in which it was prepared; 0: never */
+    uint32_t trips; /* bit k: operand k is a trip's own part of something; of a move not 0: either is */
+    bool does;      /* it can be kept in that epoch */
+    bs_call call;   /* of a move only operands: in[0] goes to out[0] */
+} bs_kept;
+
 struct bs_session {
     uint32_t mark;
     atomic_int users; /* threads inside, counted under BS_DEBUG */
@@ -69,6 +77,9 @@ struct bs_session {
     int32_t *route_counts; /* [threads * paths] decided by that thread */
     int64_t *dropped; /* [routers] */
     bs_exec_work work;
+    uint64_t epoch; /* grows whenever rows may have come to lie elsewhere */
+    int32_t n_kept, *kept_of; /* [top-level instructions] 0, or 1 and its number in kept; NULL: none is kept */
+    bs_kept *kept; /* [n_kept] */
     bs_run_stats stats;
     uint64_t started_ns;
     /* a device does the work */
@@ -157,6 +168,9 @@ static inline void bs_operand_advance(bs_operand *operand, int32_t rows)
  * and no move copies them. */
 bool bs_operand_is_seen(const bs_context *c, int32_t value);
 void bs_move_rows(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows); /* of a BS_INSTR_MOVE */
+/* Its row `row`, where a value is copied: where it goes, and where it lies; and copying it. */
+void bs_move_operands(const bs_context *c, const bs_instr *i, int32_t row, bs_operand *to, bs_operand *from);
+void bs_move_row(const bs_operand *to, const bs_operand *from);
 void bs_zero_margin(const bs_operand *operand, int32_t margin, int64_t max_h, int64_t max_w);
 /* The row of the ROWS or PATCHES domain above that this row came from, counted over all tiles. */
 int32_t bs_top_row(const bs_context *c, int32_t domain, int32_t row);
@@ -174,6 +188,10 @@ void bs_segment_append(const bs_context *c, const bs_instr *i, int32_t row, bs_o
 bs_status bs_route_decide(bs_context *c, int32_t router);
 bs_status bs_route_again(bs_context *c, int32_t router); /* a loop, after a trip */
 void bs_decision_forced(bs_decision_data *d, int32_t rows, int32_t path);
+
+/* run/kept.c: how many instructions are kept, and their operands together; and who has which operands. */
+int32_t bs_kept_count(const bs_plan *plan, int32_t *operands);
+void bs_kept_place(bs_session *session, bs_operand *operands);
 
 /* run/exec.c */
 void bs_execute(bs_session *session);

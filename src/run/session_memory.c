@@ -77,6 +77,9 @@ typedef struct session_parts {
     int32_t *counts, *route_counts, *watched, **offsets, **cache_lengths;
     bs_exec_work work;
     bs_context *contexts;
+    bs_kept *kept;
+    bs_operand *kept_operands;
+    int32_t *kept_of;
 } session_parts;
 
 static void carve_work(bs_carver *c, const bs_plan *p, bs_exec_work *w)
@@ -106,16 +109,20 @@ static void carve_work(bs_carver *c, const bs_plan *p, bs_exec_work *w)
 static void carve_session(bs_carver *c, const bs_plan *p, session_parts *s, bs_context *root)
 {
     const bs_graph *g = p->graph;
-    enum { DIMS, NODES, ROUTERS, DOMAINS, THREADS, WATCHED };
+    enum { DIMS, NODES, ROUTERS, DOMAINS, THREADS, WATCHED, KEPT, KEPT_OPERANDS, KEPT_OF };
     static const bs_carved arrays[] = {
         BS_CARVED(session_parts, dims, DIMS),           BS_CARVED(session_parts, bound, NODES),
         BS_CARVED(session_parts, state, NODES),         BS_CARVED(session_parts, state_bytes, NODES),
         BS_CARVED(session_parts, cache_lengths, NODES), BS_CARVED(session_parts, callbacks, ROUTERS),
         BS_CARVED(session_parts, chosen, ROUTERS),      BS_CARVED(session_parts, dropped, ROUTERS),
         BS_CARVED(session_parts, offsets, DOMAINS),     BS_CARVED(session_parts, contexts, THREADS),
-        BS_CARVED(session_parts, watched, WATCHED),
+        BS_CARVED(session_parts, watched, WATCHED),     BS_CARVED(session_parts, kept, KEPT),
+        BS_CARVED(session_parts, kept_of, KEPT_OF),     BS_CARVED(session_parts, kept_operands, KEPT_OPERANDS),
     };
-    const int64_t counts[] = {g->n_dims, g->n_nodes, g->n_routers, g->n_domains, p->threads, list_watched(g, NULL)};
+    int32_t kept_operands;
+    const int32_t kept = bs_kept_count(p, &kept_operands);
+    const int64_t counts[] = {g->n_dims,  g->n_nodes, g->n_routers, g->n_domains, p->threads, list_watched(g, NULL),
+                              kept, kept_operands, kept ? p->n_top : 0};
     const bs_bytes paths = bs_bytes_array(g->n_paths, 1); /* counts as bytes, so that products are checked */
     BS_CARVE_ARRAYS(c, s, arrays, counts);
     s->counts = bs_carve_bytes(c, bs_bytes_times(paths, sizeof(int32_t)));
@@ -169,6 +176,8 @@ static void adopt_parts(bs_session *s, const session_parts *parts)
     s->offsets = parts->offsets;
     s->cache_lengths = parts->cache_lengths;
     s->contexts = parts->contexts;
+    s->kept = parts->kept;
+    s->kept_of = parts->kept_of;
     s->watched = parts->watched;
     s->n_watched = list_watched(s->graph, s->watched);
     for (int32_t n = 1; n < s->graph->n_nodes; n++)
@@ -218,6 +227,9 @@ bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_si
     session_parts parts;
     carve_session(&c, plan, &parts, &s->root);
     adopt_parts(s, &parts);
+    int32_t kept_operands;
+    s->n_kept = bs_kept_count(plan, &kept_operands);
+    bs_kept_place(s, parts.kept_operands);
     s->weights = here && own_weights ? bs_carve_bytes(&c, plan->weight_bytes) : NULL;
     s->transient = sizes->transient ? bs_take_table(&memory->transient, sizes->transient, 1, "activations", error)
                                     : NULL;

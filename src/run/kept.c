@@ -1,0 +1,156 @@
+/* run/kept.c - what the trips of a loop do again as it was: a call or a move in a body is prepared in one trip, and
+ * done by the next ones as long as nothing has moved that it reads or writes. What depends on the trip itself, a part
+ * of a sequence, is found anew.
+ * Owns: which instructions are kept, and until when. Relies on run/exec.h. Must never keep an address that another
+ * decision, another extent, another run or a read from storage could change: each of them begins a new `epoch`. */
+#include "run/exec.h"
+
+#include "ops/structure.h"
+
+/* A small body has few instructions, and of a large one they take longer than what is saved. */
+enum { KEPT_MOST = 32, KEPT_BYTES = 8192 };
+
+static bool is_short(const bs_plan *p, int32_t value)
+{
+    return p->graph->values[value].rank != 3 && bs_bytes_figure(p->values[value].row_bytes) <= KEPT_BYTES;
+}
+
+/* A call on the rows of a body, each of which writes one row, by weights that stay where they are. */
+static bool is_plain_call(const bs_plan *p, const bs_instr *i)
+{
+    const bs_node *node = &p->graph->nodes[i->node];
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(p, i->node, &n_in);
+    bool plain = node->n_out > 0 && !node->makes && p->nodes[i->node].work_items == 0 && p->nodes[i->node].unit == 0 &&
+                 !(bs_op_get(node->op)->flags & (BS_OP_DECIDED | BS_OP_CROSS_ROW | BS_OP_AROUND));
+    for (int32_t k = 0; k < n_in; k++)
+        plain = plain && p->graph->values[in[k]].rank != 3;
+    for (int32_t k = 0; k < node->n_out; k++)
+        plain = plain && is_short(p, node->first_out + k);
+    return plain;
+}
+
+static bool is_plain_move(const bs_plan *p, const bs_instr *i)
+{
+    const bool within = i->map == BS_MAP_VIEW || i->map == BS_MAP_PARENT || i->map == BS_MAP_TRIP;
+    return within && i->combine == BS_COMBINE_COPY && i->value != 0 && i->target != 0 && is_short(p, i->value);
+}
+
+/* Operands to be kept of an instruction at top level; 0: it is not kept. */
+static int32_t kept_operands(const bs_plan *p, const bs_instr *i)
+{
+    const bs_graph *g = p->graph;
+    const int32_t loop = g->domains[i->domain].loop;
+    if (loop == 0 || g->routers[loop].path_domains != i->domain || g->routers[loop].in_turn || g->routers[loop].grows)
+        return 0;
+    int32_t n_in = 0;
+    if (i->kind == BS_INSTR_CALL && is_plain_call(p, i)) {
+        bs_plan_in(p, i->node, &n_in);
+        return n_in + g->nodes[i->node].n_out;
+    }
+    return i->kind == BS_INSTR_MOVE && is_plain_move(p, i) ? 2 : 0;
+}
+
+int32_t bs_kept_count(const bs_plan *plan, int32_t *operands)
+{
+    int32_t count = 0;
+    *operands = 0;
+    for (int32_t k = 0; k < plan->n_top && count < KEPT_MOST && !bs_plan_on_device(plan); k++) {
+        const int32_t more = kept_operands(plan, &plan->instrs[k]);
+        count += more > 0;
+        *operands += more;
+    }
+    return count;
+}
+
+void bs_kept_place(bs_session *s, bs_operand *operands)
+{
+    const bs_plan *p = s->plan;
+    int32_t count = 0;
+    for (int32_t k = 0; k < p->n_top && count < s->n_kept; k++) {
+        const bs_instr *i = &p->instrs[k];
+        const int32_t more = kept_operands(p, i);
+        if (more == 0)
+            continue;
+        bs_kept *kept = &s->kept[count++];
+        kept->call.in = operands;
+        kept->call.out = operands + more - (i->kind == BS_INSTR_CALL ? p->graph->nodes[i->node].n_out : 1);
+        operands += more;
+        s->kept_of[k] = count;
+    }
+}
+
+/* ---------------------------------------------------------------------------------------------------- trips */
+
+/* Whether a value is a trip's own part of something, or a view of one. */
+static bool is_of_trip(const bs_plan *p, int32_t value)
+{
+    const bs_graph *g = p->graph;
+    for (;;) {
+        const bs_node *node = &g->nodes[g->values[value].node];
+        if (bs_node_is_view(node)) {
+            if (node->router == 0 || bs_view_slices(g, node))
+                return node->router != 0;
+            value = bs_view_of(g, node);
+        } else if (p->values[value].storage == BS_STORAGE_VIEW) { /* made in the place of what it changes */
+            value = bs_node_in(g, node)[0];
+        } else {
+            return false;
+        }
+    }
+}
+
+static void prepare_call(bs_session *s, const bs_instr *i, bs_kept *kept)
+{
+    const int32_t rows = s->root.domains[i->domain].count;
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(s->plan, i->node, &n_in);
+    kept->does = rows == 1 || (rows > 1 && rows <= bs_exec_batch(s, i) && !bs_exec_scattered(s, i));
+    if (!kept->does)
+        return;
+    bs_exec_prepare(&s->root, &s->graph->nodes[i->node], 0, rows, &kept->call);
+    for (int32_t k = 0; k < n_in; k++)
+        kept->trips |= (uint32_t)is_of_trip(s->plan, in[k]) << k;
+}
+
+/* A view that is seen where it is needs no move: its operands stay empty. */
+static void prepare_move(bs_session *s, const bs_instr *i, bs_kept *kept)
+{
+    kept->does = s->root.domains[i->domain].count == 1;
+    if (!kept->does || (i->map == BS_MAP_VIEW && bs_operand_is_seen(&s->root, i->target)))
+        return;
+    bs_move_operands(&s->root, i, 0, kept->call.out, kept->call.in);
+    kept->trips = i->map == BS_MAP_TRIP || is_of_trip(s->plan, i->value);
+}
+
+static void find_trips(bs_session *s, const bs_instr *i, bs_kept *kept)
+{
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(s->plan, i->node, &n_in);
+    if (i->kind == BS_INSTR_MOVE)
+        bs_move_operands(&s->root, i, 0, kept->call.out, kept->call.in);
+    for (int32_t k = 0; k < n_in && i->kind == BS_INSTR_CALL; k++)
+        if (kept->trips >> k & 1)
+            bs_operand_make(&s->root, in[k], 0, &kept->call.in[k]);
+}
+
+bool bs_exec_kept(bs_session *s, const bs_instr *i)
+{
+    const int32_t number = s->n_kept > 0 ? s->kept_of[i - s->plan->instrs] : 0;
+    bs_kept *const kept = number > 0 ? &s->kept[number - 1] : NULL;
+    if (!kept)
+        return false;
+    if (kept->since != s->epoch) {
+        kept->since = s->epoch;
+        kept->trips = 0;
+        kept->call.in->data = kept->call.out->data = NULL;
+        (i->kind == BS_INSTR_CALL ? prepare_call : prepare_move)(s, i, kept);
+    } else if (kept->trips) {
+        find_trips(s, i, kept);
+    }
+    if (kept->does && i->kind == BS_INSTR_CALL)
+        bs_exec_kernel(s, i, &kept->call);
+    else if (kept->does)
+        bs_move_row(kept->call.out, kept->call.in);
+    return kept->does;
+}
