@@ -9,6 +9,7 @@ import numpy as np
 import time_ours
 from time_decide import Beam, Deciding, Grows
 from time_forms import Attention, Blockdrop, Lstm, Nasrnn, Rows, Seq2seq, Trips
+from time_skipnet import Skipnet
 from time_trees import Ablation, Counted, Dag, TreeFc, TreeLstm, Vertices, complete, random_splits, skewed
 from turns import in_turns, ratios, relative_error
 
@@ -88,6 +89,13 @@ def grows():
             yield Grows(f"grows of 64, up to {2 ** depth - 1} of {roots}", roots, depth)
 
 
+def skipnet():
+    """By the bias of its gates a share of the gated blocks is skipped."""
+    for rows in (1, 4):
+        for share, bias in ((0, 20.0), (50, -1.0), (75, -2.1)):
+            yield Skipnet(f"skipnet-101 of {rows}, skip {share} %", rows, bias)
+
+
 def words_of(sentences):
     """As of the Stanford Sentiment Treebank: 19 words on average, 2 to 56."""
     return np.clip(np.random.default_rng(4).gamma(4.2, 4.6, sentences).astype(int), 2, 56).tolist()
@@ -140,6 +148,7 @@ TINY = {"lstm": lambda: [Lstm("lstm 2 of 5 to 6, 4 of 3", 4, 3, 5, 6, 2, repeate
         "blockdrop": lambda: [Blockdrop("blockdrop of 2, skip 50 %", 2, 0.5)],
         "beam": lambda: [Beam("beam of 4: 16, 40 words, up to 12 of 5", 5, 16, 40, 12)],
         "grows": lambda: [Grows("grows of 64, up to 7 of 3", 3, 3)],
+        "skipnet": lambda: [Skipnet("skipnet of 2", 2, 0.0, side=32, width=8, blocks=(2, 2, 3, 1), classes=10)],
         "treelstm": lambda: [TreeLstm("tree-lstm 5 to 4, 2 random of 5", random_splits, [5, 4], 5, 4),
                              TreeLstm("tree-lstm 5 to 4, 1 skewed of 4", skewed, [4], 5, 4)],
         "treefc": lambda: [TreeFc("tree-fc 6, 2 of 8 leaves", complete, [8, 4], 6)],
@@ -150,7 +159,7 @@ TINY = {"lstm": lambda: [Lstm("lstm 2 of 5 to 6, 4 of 3", 4, 3, 5, 6, 2, repeate
         "trips": lambda: [Trips("trip of one add", 16, "depth", 0.2),
                           Lstm("lstm step of 8 to 8", 4, 2, 8, 8, forms=("Wx inside",), bare=True)]}
 GROUPS = {"lstm": lstm, "deep": deep, "nasrnn": nasrnn, "attention": attention, "ptb": ptb, "seq2seq": seq2seq,
-          "skip": skip, "blockdrop": blockdrop, "beam": beam, "grows": grows,
+          "skip": skip, "blockdrop": blockdrop, "beam": beam, "grows": grows, "skipnet": skipnet,
           "treelstm": treelstm, "treefc": treefc, "graphs": graphs,
           "structure": structure, "ablations": ablations, "trips": trips}
 

@@ -4,6 +4,7 @@ import numpy as np
 
 from product_cases import LSTM
 from time_decide import Beam, Grows
+from time_skipnet import Skipnet
 
 
 def best_of(g, net, score, more):
@@ -82,4 +83,33 @@ def grows(g, net, form):
     return given
 
 
-BUILD = {Beam: beam, Grows: grows}
+def skipnet(g, net, _):
+    """A router with one path a gate: images whose probability is above a half take it, others stay as they are."""
+    w = net.weights
+    linear = lambda x, name: g.linear(x, name, w[f"{name}.weight"], w[f"{name}.bias"])
+    conv = lambda x, name, stride=1, act="none": g.conv2d(
+        x, name, w[f"{name}.weight"], w[f"{name}.bias"], stride=stride, act=act, padding="explicit",
+        pad=w[f"{name}.weight"].shape[-1] // 2)
+
+    def block(x, name, stride):
+        y = conv(conv(conv(x, f"{name}.a", act="relu"), f"{name}.b", stride, "relu"), f"{name}.c")
+        return g.activation(g.add(y, conv(x, f"{name}.shortcut", stride) if name.endswith(".0") else x), "relu")
+
+    x = g.rows(g.input("x", "f32", list(net.inputs["x"].shape)))
+    h = c = g.rows(g.constant("zeros", np.zeros((net.rows, net.EMBED), np.float32)), x)
+    x = g.pool2d(conv(x, "first", 2, "relu"), "max", 3, 2, 1, padding="explicit")
+    for name, _, stride, gated in net.blocks():
+        if not gated:
+            x = block(x, name, stride)
+            continue
+        h, c = g.lstm(linear(g.pool2d(x, everything=1), f"{name}.gate"), h, c, "lstm",
+                      *(w[f"lstm.{part}"] for part in LSTM))
+        kept = g.route(g.activation(linear(h, "gate"), "sigmoid"), f"keep {name}", "threshold", 1, threshold=0.5)
+        with g.branch(kept, 0, f"block {name}", x) as y:
+            y = block(y, name, stride)
+        x = g.gather(kept, [y], x)
+    g.output("y", g.collect(linear(g.pool2d(x, everything=1), "last")))
+    return net.inputs
+
+
+BUILD = {Beam: beam, Grows: grows, Skipnet: skipnet}

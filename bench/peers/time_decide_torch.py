@@ -4,6 +4,7 @@ import torch
 import torch.nn.functional as F
 
 from time_decide import Beam, Grows
+from time_skipnet import Skipnet
 from time_torch import TorchLoop
 
 
@@ -80,7 +81,43 @@ class Recursion(TorchGrows):
         return torch.stack([state for level in levels for state in level])
 
 
-LOOPS = {Beam: [TorchBeam], Grows: [Recursion, Levels]}
+class TorchSkipnet(TorchLoop):
+    """Of a batch the images that keep a block are taken out, where some do not; one image is asked for."""
+
+    def __init__(self, net):
+        super().__init__(net)
+        self.cell = torch.nn.LSTMCell(net.EMBED, net.EMBED)
+        self.cell.load_state_dict({name[5:]: w for name, w in self.w.items() if name.startswith("lstm.")})
+
+    def linear(self, x, name):
+        return F.linear(x, self.w[f"{name}.weight"], self.w[f"{name}.bias"])
+
+    def conv(self, x, name, stride=1):
+        weight = self.w[f"{name}.weight"]
+        return F.conv2d(x, weight, self.w[f"{name}.bias"], stride, weight.shape[-1] // 2)
+
+    def block(self, x, name, stride):
+        y = torch.relu(self.conv(torch.relu(self.conv(x, f"{name}.a")), f"{name}.b", stride))
+        y = self.conv(y, f"{name}.c")
+        return torch.relu(y + (self.conv(x, f"{name}.shortcut", stride) if name.endswith(".0") else x))
+
+    def once(self):
+        x = F.max_pool2d(torch.relu(self.conv(self.x["x"], "first", 2)), 3, 2, 1)
+        state = None
+        for name, _, stride, gated in self.net.blocks():
+            if not gated:
+                x = self.block(x, name, stride)
+                continue
+            state = self.cell(self.linear(x.mean((2, 3)), f"{name}.gate"), state)
+            kept = (torch.sigmoid(self.linear(state[0], "gate")) > 0.5).nonzero()[:, 0]
+            if len(kept) == len(x):
+                x = self.block(x, name, stride)
+            elif len(kept):
+                x = x.index_copy(0, kept, self.block(x[kept], name, stride))
+        return self.linear(x.mean((2, 3)), "last")
+
+
+LOOPS = {Beam: [TorchBeam], Grows: [Recursion, Levels], Skipnet: [TorchSkipnet]}
 
 
 def made(net):
