@@ -1,4 +1,5 @@
-"""Networks that decide while they run: a search that keeps the best beams, trees that grow, blocks that gates skip.
+"""Networks that decide while they run: a search that keeps the best beams, trees that grow; time_skipnet.py has blocks
+that gates skip.
 
 Seeded weights and inputs, and what each is by definition (NumPy, float64). What was decided is found once, when it is
 first asked for. Must never: know of a runtime: time_decide_ours.py and time_decide_torch.py do.
@@ -20,10 +21,14 @@ def lstm_cell(w, x, h, c):
 
 
 class Deciding(Looped):
-    """truth: the result, by definition."""
+    """truth: the result, by definition. margin: how far the closest decision was from another one."""
+    CLEAR = 3e-5  # of rounding in f32
 
     def definition(self):
-        return self.truth
+        truth = self.truth
+        if self.margin < self.CLEAR:
+            raise SystemExit(f"{self.name}: a decision hangs on {self.margin:.1e}, which is too close for f32")
+        return truth
 
     def normal_lstm(self, name, inputs, units, spread):
         for part, of in (("ih", inputs), ("hh", units)):
@@ -108,6 +113,10 @@ class Beam(Deciding):
     @property
     def truth(self):
         return np.stack([words for words, _, _ in self.found])
+
+    @property
+    def margin(self):
+        return min(margin for _, _, margin in self.found)
 
     @property
     def steps(self):

@@ -72,9 +72,8 @@ class Skipnet(Deciding):
         return np.stack([y for y, _ in self.found])
 
     @property
-    def skipped(self):
-        """The share of gated blocks."""
-        return np.mean([said <= 0 for _, all_said in self.found for said in all_said.values()])
+    def margin(self):
+        return min(abs(said) for _, all_said in self.found for said in all_said.values())
 
     def kept(self, name):
         """By how many images."""
