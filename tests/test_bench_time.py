@@ -12,7 +12,7 @@ import sys
 
 BUILD, PEERS = os.environ.get("BUILD", "build"), os.path.join("bench", "peers")
 FIGURES = os.path.join(BUILD, "tests", "bench_time.json")
-NO_ONNX = ("blockdrop", "treelstm", "treefc", "graphs", "structure")
+NO_ONNX = ("blockdrop", "beam", "grows", "skipnet", "treelstm", "treefc", "graphs", "structure")
 ALONE = "ablations"  # their forms stand beside each other
 results = {True: 0, False: 0}
 
@@ -48,7 +48,7 @@ def tiny():
         check(f"every row stands beside {peer}, or it is named as left out",
               all((peer in r) != left_out for r in rows
                   if r["group"] != ALONE and (r["group"] not in NO_ONNX or peer == "torch")), text)
-    trees = [r for r in rows if r["group"] in ("treelstm", "treefc", "graphs")]
+    trees = [r for r in rows if r["group"] in ("treelstm", "treefc", "graphs", "grows")]
     check("trees stand beside a recursion where PyTorch is installed",
           all(("recursion" in r) == ("torch" in r) for r in trees), text)
 

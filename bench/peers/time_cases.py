@@ -7,7 +7,9 @@ together. What computes something else than the definition is not timed. Owns: t
 import numpy as np
 
 import time_ours
+from time_decide import Beam, Deciding, Grows
 from time_forms import Attention, Blockdrop, Lstm, Nasrnn, Rows, Seq2seq, Trips
+from time_skipnet import Skipnet
 from time_trees import Ablation, Counted, Dag, TreeFc, TreeLstm, Vertices, complete, random_splits, skewed
 from turns import in_turns, ratios, relative_error
 
@@ -76,6 +78,24 @@ def blockdrop():
             yield Blockdrop(f"blockdrop of {rows}, skip {share} %", rows, share / 100)
 
 
+def beam():
+    for rows in (1, 64):
+        yield Beam(f"beam of 4: 256, 3797 words, up to 50 of {rows}", rows, 256, 3797, 50)
+
+
+def grows():
+    for roots in (1, 64):
+        for depth in (4, 8):
+            yield Grows(f"grows of 64, up to {2 ** depth - 1} of {roots}", roots, depth)
+
+
+def skipnet():
+    """By the bias of its gates a share of the gated blocks is skipped."""
+    for rows in (1, 4):
+        for share, bias in ((0, 20.0), (50, -1.0), (75, -2.1)):
+            yield Skipnet(f"skipnet-101 of {rows}, skip {share} %", rows, bias)
+
+
 def words_of(sentences):
     """As of the Stanford Sentiment Treebank: 19 words on average, 2 to 56."""
     return np.clip(np.random.default_rng(4).gamma(4.2, 4.6, sentences).astype(int), 2, 56).tolist()
@@ -126,6 +146,9 @@ TINY = {"lstm": lambda: [Lstm("lstm 2 of 5 to 6, 4 of 3", 4, 3, 5, 6, 2, repeate
         "seq2seq": lambda: [Seq2seq("seq2seq 16, 40 words, up to 12 of 5", 5, 16, 40, 12)],
         "skip": lambda: [Lstm("skip 50 %: lstm 8, 4 of 4", 4, 4, 8, 8, lengths=[4, 4, 1, 1])],
         "blockdrop": lambda: [Blockdrop("blockdrop of 2, skip 50 %", 2, 0.5)],
+        "beam": lambda: [Beam("beam of 4: 16, 40 words, up to 12 of 5", 5, 16, 40, 12)],
+        "grows": lambda: [Grows("grows of 64, up to 7 of 3", 3, 3)],
+        "skipnet": lambda: [Skipnet("skipnet of 2", 2, 0.0, side=32, width=8, blocks=(2, 2, 3, 1), classes=10)],
         "treelstm": lambda: [TreeLstm("tree-lstm 5 to 4, 2 random of 5", random_splits, [5, 4], 5, 4),
                              TreeLstm("tree-lstm 5 to 4, 1 skewed of 4", skewed, [4], 5, 4)],
         "treefc": lambda: [TreeFc("tree-fc 6, 2 of 8 leaves", complete, [8, 4], 6)],
@@ -136,7 +159,8 @@ TINY = {"lstm": lambda: [Lstm("lstm 2 of 5 to 6, 4 of 3", 4, 3, 5, 6, 2, repeate
         "trips": lambda: [Trips("trip of one add", 16, "depth", 0.2),
                           Lstm("lstm step of 8 to 8", 4, 2, 8, 8, forms=("Wx inside",), bare=True)]}
 GROUPS = {"lstm": lstm, "deep": deep, "nasrnn": nasrnn, "attention": attention, "ptb": ptb, "seq2seq": seq2seq,
-          "skip": skip, "blockdrop": blockdrop, "treelstm": treelstm, "treefc": treefc, "graphs": graphs,
+          "skip": skip, "blockdrop": blockdrop, "beam": beam, "grows": grows, "skipnet": skipnet,
+          "treelstm": treelstm, "treefc": treefc, "graphs": graphs,
           "structure": structure, "ablations": ablations, "trips": trips}
 
 
@@ -184,9 +208,11 @@ def others(run, net):
         import time_onnx
         made.append(time_onnx.made(net, run.file("time.onnx")))
     if "torch" in run.peers:
+        import time_decide_torch
         import time_torch
         import time_trees_torch
-        made += time_trees_torch.made(net) if isinstance(net, Vertices) else [time_torch.made(net)]
+        made += (time_trees_torch.made(net) if isinstance(net, Vertices)
+                 else time_decide_torch.made(net) if isinstance(net, Deciding) else [time_torch.made(net)])
     made += [Repeated(run, net)] if net.repeated else []
     made += [Bare(run, net)] if net.bare else []
     return [r for r in made if r is not None]

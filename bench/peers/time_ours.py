@@ -4,6 +4,7 @@ import os
 
 import numpy as np
 
+import time_decide_ours
 import time_trees_ours
 from network_ours import Ours
 from product_cases import LSTM
@@ -222,7 +223,7 @@ def blockdrop(g, net, _):
 
 
 BUILD = {Blockdrop: blockdrop, Lstm: lstm, Rows: lstm, Nasrnn: nasrnn, Attention: attention, Seq2seq: seq2seq,
-         Trips: trips, **time_trees_ours.BUILD}
+         Trips: trips, **time_trees_ours.BUILD, **time_decide_ours.BUILD}
 
 
 class Form(Ours):
