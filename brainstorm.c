@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 3df60749f438281485f377dfb9cecbf12a654d1f10c4a836540641a593f66ed4
+ * sha256 of the parts: ff47504e3d636d0ec010e7f99c237544e40589a12f527897af4c7dd165279c9f
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -4337,7 +4337,9 @@ static inline BS_TARGET __m256 bs_load_filled_avx2(const float *from, int32_t pa
     return _mm256_blendv_ps(_mm256_set1_ps(fill), _mm256_maskload_ps(from, mask), _mm256_castsi256_ps(mask));
 }
 
-static BS_OUTLINE BS_TARGET void bs_store_few_avx2(float *to, __m256 v, int32_t part)
+/* Inline: of a function that takes a vector compilers leave the upper halves in use, and what follows it, compiled for
+ * SSE, then takes many times as long. */
+static inline BS_TARGET void bs_store_few_avx2(float *to, __m256 v, int32_t part)
 {
     if (part == 4)
         _mm_storeu_ps(to, _mm256_castps256_ps128(v));
@@ -11669,7 +11671,9 @@ static inline BS_TARGET __m256 bs_load_filled_avx2(const float *from, int32_t pa
     return _mm256_blendv_ps(_mm256_set1_ps(fill), _mm256_maskload_ps(from, mask), _mm256_castsi256_ps(mask));
 }
 
-static BS_OUTLINE BS_TARGET void bs_store_few_avx2(float *to, __m256 v, int32_t part)
+/* Inline: of a function that takes a vector compilers leave the upper halves in use, and what follows it, compiled for
+ * SSE, then takes many times as long. */
+static inline BS_TARGET void bs_store_few_avx2(float *to, __m256 v, int32_t part)
 {
     if (part == 4)
         _mm_storeu_ps(to, _mm256_castps256_ps128(v));
@@ -15393,7 +15397,9 @@ static inline BS_TARGET __m256 bs_load_filled_avx2(const float *from, int32_t pa
     return _mm256_blendv_ps(_mm256_set1_ps(fill), _mm256_maskload_ps(from, mask), _mm256_castsi256_ps(mask));
 }
 
-static BS_OUTLINE BS_TARGET void bs_store_few_avx2(float *to, __m256 v, int32_t part)
+/* Inline: of a function that takes a vector compilers leave the upper halves in use, and what follows it, compiled for
+ * SSE, then takes many times as long. */
+static inline BS_TARGET void bs_store_few_avx2(float *to, __m256 v, int32_t part)
 {
     if (part == 4)
         _mm_storeu_ps(to, _mm256_castps256_ps128(v));
@@ -18492,7 +18498,9 @@ static inline BS_TARGET __m256 bs_load_filled_avx2(const float *from, int32_t pa
     return _mm256_blendv_ps(_mm256_set1_ps(fill), _mm256_maskload_ps(from, mask), _mm256_castsi256_ps(mask));
 }
 
-static BS_OUTLINE BS_TARGET void bs_store_few_avx2(float *to, __m256 v, int32_t part)
+/* Inline: of a function that takes a vector compilers leave the upper halves in use, and what follows it, compiled for
+ * SSE, then takes many times as long. */
+static inline BS_TARGET void bs_store_few_avx2(float *to, __m256 v, int32_t part)
 {
     if (part == 4)
         _mm_storeu_ps(to, _mm256_castps256_ps128(v));
@@ -43102,7 +43110,7 @@ struct bs_session {
     int32_t *route_counts; /* [threads * paths] decided by that thread */
     int64_t *dropped; /* [routers] */
     bs_exec_work work;
-    uint64_t epoch; /* grows whenever rows may have come to lie elsewhere */
+    uint64_t epoch; /* grows with every decision after which rows may lie elsewhere */
     int32_t n_kept, *kept_of; /* [top-level instructions] 0, or 1 and its number in kept; NULL: none is kept */
     bs_kept *kept; /* [n_kept] */
     bs_run_stats stats;
@@ -44364,13 +44372,6 @@ static void accumulate(const bs_operand *to, const bs_operand *from, float gate,
     *fresh = false;
 }
 
-/* The row of path `path` that came from parent row `row`: ids are ascending, and packed rows are storage rows. */
-static void operand_packed(const bs_context *c, int32_t value, const bs_decision_data *d, int32_t path, int32_t packed,
-                           bs_operand *o)
-{
-    bs_operand_make(c, value, packed - d->offsets[path], o);
-}
-
 /* Whether the choices of a row stand in path order, with empty choices last. */
 static bool in_path_order(const bs_decision_data *d, int32_t row)
 {
@@ -44412,14 +44413,14 @@ static int32_t best_choice(const bs_decision_data *d, const int32_t *in, int32_t
     return best >= 0 && in[d->chosen[best]] != 0 ? best : -1;
 }
 
-/* The row of the path that was selected, or `residual` where that gives nothing. */
+/* The row of the path that was selected, or `residual` where that gives nothing. Packed rows are storage rows. */
 static void combine_select(const bs_context *c, const bs_decision_data *d, const int32_t *in, int32_t residual,
                            int32_t row, const bs_operand *to)
 {
     const int32_t best = best_choice(d, in, row);
     bs_operand from;
     if (best >= 0)
-        operand_packed(c, in[d->chosen[best]], d, d->chosen[best], d->inverse[best], &from);
+        bs_operand_make(c, in[d->chosen[best]], d->inverse[best] - d->offsets[d->chosen[best]], &from);
     else if (residual)
         bs_operand_make(c, residual, row, &from);
     if (best >= 0 || residual)
@@ -44437,7 +44438,7 @@ static void combine_sum(const bs_context *c, const bs_instr *i, const bs_decisio
         const int32_t path = d->chosen[at];
         if (in[path] == 0)
             continue;
-        operand_packed(c, in[path], d, path, d->inverse[at], &from);
+        bs_operand_make(c, in[path], d->inverse[at] - d->offsets[path], &from);
         accumulate(to, &from, weighted ? d->gates[at] : 1.0f, &fresh);
     }
     if (i->value) {
@@ -45409,10 +45410,11 @@ int32_t bs_exec_bands(const bs_session *s, const bs_instr *i)
 
 /* ==== begin src/run/kept.c ==================================================================== */
 /* run/kept.c - what the trips of a loop do again as it was: a call or a move in a body is prepared in one trip, and
- * done by the next ones as long as nothing has moved that it reads or writes. What depends on the trip itself, a part of
- * a sequence, is found anew.
- * Owns: which instructions are kept, and until when. Relies on run/exec.h. Must never keep an address that another
- * decision, another extent, another run or a read from storage could change: each of them begins a new `epoch`. */
+ * done by the next ones as long as nothing has moved that it reads or writes. What depends on the trip itself, a part
+ * of a sequence, is found anew.
+ * Owns: which instructions are kept, and until when. Relies on run/exec.h. Must never keep an address beyond a decision
+ * that could change it: such a decision begins a new `epoch`, and so does the first one of each loop, before which are
+ * all extents that its body has. */
 /* #include "run/exec.h" */
 
 /* #include "ops/structure.h" */
@@ -45425,16 +45427,11 @@ static bool is_short(const bs_plan *p, int32_t value)
     return p->graph->values[value].rank != 3 && bs_bytes_figure(p->values[value].row_bytes) <= KEPT_BYTES;
 }
 
-/* A call on the rows of a body, each of which writes one row, by weights that stay where they are. */
+/* One kernel without margins around what it writes. (What reads streamed weights does not come here.) */
 static bool is_plain_call(const bs_plan *p, const bs_instr *i)
 {
     const bs_node *node = &p->graph->nodes[i->node];
-    int32_t n_in;
-    const int32_t *in = bs_plan_in(p, i->node, &n_in);
-    bool plain = node->n_out > 0 && !node->makes && p->nodes[i->node].work_items == 0 && p->nodes[i->node].unit == 0 &&
-                 !(bs_op_get(node->op)->flags & (BS_OP_DECIDED | BS_OP_CROSS_ROW | BS_OP_AROUND));
-    for (int32_t k = 0; k < n_in; k++)
-        plain = plain && p->graph->values[in[k]].rank != 3;
+    bool plain = p->nodes[i->node].work_items == 0 && !(bs_op_get(node->op)->flags & BS_OP_DECIDED);
     for (int32_t k = 0; k < node->n_out; k++)
         plain = plain && is_short(p, node->first_out + k);
     return plain;
@@ -45451,9 +45448,9 @@ static int32_t kept_operands(const bs_plan *p, const bs_instr *i)
 {
     const bs_graph *g = p->graph;
     const int32_t loop = g->domains[i->domain].loop;
-    if (loop == 0 || g->routers[loop].path_domains != i->domain || g->routers[loop].in_turn || g->routers[loop].grows)
-        return 0;
     int32_t n_in = 0;
+    if (loop == 0 || g->routers[loop].path_domains != i->domain)
+        return 0;
     if (i->kind == BS_INSTR_CALL && is_plain_call(p, i)) {
         bs_plan_in(p, i->node, &n_in);
         return n_in + g->nodes[i->node].n_out;
@@ -46150,7 +46147,6 @@ void bs_execute(bs_session *s)
     const uint64_t start = bs_session_now(s);
     int32_t phase = -1, needed = 0;
     uint64_t entered = 0;
-    s->epoch++;
     s->stats.routing_ns = 0;
     for (int32_t k = 0; k < s->plan->n_top && !bs_exec_failed(s); k++) {
         const bs_instr *i = &s->plan->instrs[k];
@@ -46308,6 +46304,21 @@ static void carve_work(bs_carver *c, const bs_plan *p, bs_exec_work *w)
     BS_CARVE_ARRAYS(c, w, arrays, counts);
 }
 
+static void carve_segments(bs_carver *c, const bs_plan *p, session_parts *s)
+{
+    const bs_graph *g = p->graph;
+    for (int32_t d = 1; d < g->n_domains; d++) {
+        int32_t *offsets = bs_carve(c, (uint64_t)bs_segment_room(p, d), sizeof(int32_t));
+        if (s->offsets)
+            s->offsets[d] = bs_segment_room(p, d) ? offsets : NULL;
+    }
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        int32_t *cache_lengths = bs_carve(c, (uint64_t)bs_cache_lengths_room(p, n), sizeof(int32_t));
+        if (s->cache_lengths)
+            s->cache_lengths[n] = bs_cache_lengths_room(p, n) ? cache_lengths : NULL;
+    }
+}
+
 /* Everything persistent; root: NULL while counting. States come last. A caller that binds its own states pays for
  * these all the same, since the plan cannot know. */
 static void carve_session(bs_carver *c, const bs_plan *p, session_parts *s, bs_context *root)
@@ -46342,16 +46353,7 @@ static void carve_session(bs_carver *c, const bs_plan *p, session_parts *s, bs_c
         if (s->chosen)
             s->chosen[r] = chosen;
     }
-    for (int32_t d = 1; d < g->n_domains; d++) {
-        int32_t *offsets = bs_carve(c, (uint64_t)bs_segment_room(p, d), sizeof(int32_t));
-        if (s->offsets)
-            s->offsets[d] = bs_segment_room(p, d) ? offsets : NULL;
-    }
-    for (int32_t n = 1; n < g->n_nodes; n++) {
-        int32_t *cache_lengths = bs_carve(c, (uint64_t)bs_cache_lengths_room(p, n), sizeof(int32_t));
-        if (s->cache_lengths)
-            s->cache_lengths[n] = bs_cache_lengths_room(p, n) ? cache_lengths : NULL;
-    }
+    carve_segments(c, p, s);
     s->store = bs_carve_bytes(c, bs_store_bytes(p));
     for (int32_t n = 1; n < g->n_nodes; n++) {
         const bool here = bs_session_is_state(p, n) && !bs_plan_on_device(p);
@@ -47104,7 +47106,6 @@ static bool set_made(bs_session *s, int32_t n, int64_t extent, bs_error *error)
 void bs_extents_count(bs_session *s)
 {
     s->fits = false;
-    s->epoch++;
     for (int32_t d = 1; d < s->graph->n_domains; d++)
         if (bs_domain_maker(s->graph, d))
             s->root.domains[d].count = (int32_t)s->dims[s->graph->domains[d].rows];

@@ -266,6 +266,14 @@ typedef struct op_run {
     bs_operand in[BS_MAX_OPERANDS], out[BS_MAX_OUTPUTS]; /* of the call */
 } op_run;
 
+/* Runs are copied, so a call learns where its operands are when it is made. */
+static inline bs_call *op_call(op_run *r)
+{
+    r->call.in = r->in;
+    r->call.out = r->out;
+    return &r->call;
+}
+
 static int32_t op_halo(const op_run *r, int32_t index, int32_t margin)
 {
     return r->op->halo ? r->op->halo(r->graph, r->node, index, margin) : margin;
@@ -293,8 +301,6 @@ static void op_prepare(op_run *r, int32_t max_h, int32_t max_w)
     memset(&r->call, 0, sizeof r->call);
     memset(r->in, 0, sizeof r->in);
     memset(r->out, 0, sizeof r->out);
-    r->call.in = r->in;
-    r->call.out = r->out;
     r->plan.tier = r->tier;
     if (r->op->rules && r->op->rules->plan)
         r->op->rules->plan(r->graph, r->node, r->tier == BS_TIER_SCALAR ? BS_CONV_FORCE_REFERENCE : r->choice, max_h,
@@ -347,9 +353,9 @@ static inline tensor run_whole(op_run *r, const tensor *in, int32_t layout, cons
     storage x = storage_new(in->dtype, 1, in->rank, in->dim, whole_rect(in->rank, in->dim), op_halo(r, 0, 0), layout);
     storage y = storage_of_output(r, 0, 1, layout);
     storage_fill(&x, in, 0, 0);
-    r->call.in[0] = x.operand;
-    r->call.out[0] = y.operand;
-    if (r->op->run(&r->call) != BS_OK)
+    r->in[0] = x.operand;
+    r->out[0] = y.operand;
+    if (r->op->run(op_call(r)) != BS_OK)
         *why = "run failed";
     const tensor result = storage_drain(&y);
     if (!storage_is_poison(&y))
@@ -381,11 +387,11 @@ static inline op_case op_case_new(bs_graph *g, bs_tier tier, int32_t layout)
         tensor t = tensor_new(v->dtype, 1, v->rank, dim);
         tensor_randomise(&t);
         storage_fill(&c.in[i], &t, 0, 0);
-        c.r.call.in[i] = c.in[i].operand;
+        c.r.in[i] = c.in[i].operand;
     }
     for (int32_t i = 0; i < c.r.node->n_out; i++) {
         c.out[i] = storage_of_output(&c.r, i, 1, layout);
-        c.r.call.out[i] = c.out[i].operand;
+        c.r.out[i] = c.out[i].operand;
     }
     return c;
 }
@@ -393,21 +399,21 @@ static inline op_case op_case_new(bs_graph *g, bs_tier tier, int32_t layout)
 static inline bs_status op_case_run(op_case *c)
 {
     c->r.call.plan = &c->r.plan; /* not that of the copy it was made of */
-    return c->r.plan.fusion ? bs_fusion_run(&c->r.call) : c->r.op->run(&c->r.call);
+    return c->r.plan.fusion ? bs_fusion_run(op_call(&c->r)) : c->r.op->run(op_call(&c->r));
 }
 
 /* In bands of rows, cut at multiples of 4 as the executor does. */
 static inline bs_status run_in_bands(op_run *r)
 {
-    const bs_rect rect = r->call.out[0].rect;
+    const bs_rect rect = r->out[0].rect;
     bs_status status = BS_OK;
     for (int32_t y = rect.y0; y < rect.y1 && status == BS_OK;) {
         const int32_t end = bs_min_i32(y + 4 * (1 + check_below(5)), rect.y1);
-        r->call.out[0].rect.y0 = y;
-        r->call.out[0].rect.y1 = y = end;
-        status = r->op->run(&r->call);
+        r->out[0].rect.y0 = y;
+        r->out[0].rect.y1 = y = end;
+        status = r->op->run(op_call(r));
     }
-    r->call.out[0].rect = rect;
+    r->out[0].rect = rect;
     return status;
 }
 

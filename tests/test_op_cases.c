@@ -115,15 +115,15 @@ static void test_images(void)
         op_case c = op_case_new(g, bs_tier_best(), LAYOUT_LAST);
         check(op_case_run(&c) == BS_OK, "%s of an image", name);
         storage_drain(&c.out[0]);
-        c.r.call.out[0].rect.y1 = c.r.call.out[0].rect.y0;
+        c.r.out[0].rect.y1 = c.r.out[0].rect.y0;
         check(op_case_run(&c) == BS_OK && storage_is_poison(&c.out[0]), "%s of no rows writes nothing", name);
-        c.r.call.out[0].rect = c.out[0].operand.rect;
-        c.r.call.out[0].rect.x1 = c.r.call.out[0].rect.x0;
+        c.r.out[0].rect = c.out[0].operand.rect;
+        c.r.out[0].rect.x1 = c.r.out[0].rect.x0;
         check(op_case_run(&c) == BS_OK && storage_is_poison(&c.out[0]), "nor of no columns");
         /* The reference, which the scalar tier runs, knows any strides. */
         for (int32_t planar = 0; planar < 2 && bs_tier_best() != BS_TIER_SCALAR; planar++) {
             c = op_case_new(g, bs_tier_best(), LAYOUT_LAST);
-            (planar ? c.r.call.in : c.r.call.out)[0].stride[0] = 64;
+            (planar ? c.r.in : c.r.out)[0].stride[0] = 64;
             check(op_case_run(&c) == BS_ERROR_UNSUPPORTED && storage_is_poison(&c.out[0]),
                   "%s refuses a planar %s: the planner keeps channels last", name, planar ? "operand" : "result");
         }
@@ -138,7 +138,7 @@ static void test_no_pixels(void)
         bs_graph *g = new_graph();
         bs_pool2d(g, image_of(g, 3), &(bs_pool2d_desc){.kind = kind, .global = 1});
         op_case c = op_case_new(g, BS_TIER_SCALAR, LAYOUT_LAST);
-        c.r.call.in[0].dim[1] = 0;
+        c.r.in[0].dim[1] = 0;
         check(op_case_run(&c) == BS_OK && out_f32(&c)[0] == 0 && out_f32(&c)[2] == 0, "%s of no pixels is 0",
               kind ? "the largest" : "the mean");
     }
@@ -146,7 +146,7 @@ static void test_no_pixels(void)
     bs_graph *g = new_graph();
     bs_patch_features(g, bs_input(g, "x", BS_U8, BS_SHAPE3(1, 8, 8)), none, NULL);
     op_case c = op_case_new(g, BS_TIER_SCALAR, LAYOUT_PLANAR);
-    c.r.call.in[0].dim[2] = 0;
+    c.r.in[0].dim[2] = 0;
     const int32_t *features = c.out[0].operand.data;
     check(op_case_run(&c) == BS_OK && features[0] == 0 && features[1] == 0, "features of no pixels are 0");
 }
@@ -160,9 +160,9 @@ static bs_status bound_below(bs_value (*build)(bs_graph *), int32_t axis, int32_
     bs_graph *g = new_graph();
     build(g);
     op_case c = op_case_new(g, BS_TIER_SCALAR, LAYOUT_PLANAR);
-    c.r.call.in[0].dim[axis] = extent;
-    c.r.call.in[0].frame_h = c.r.call.in[0].dim[1];
-    c.r.call.in[0].frame_w = c.r.call.in[0].dim[2];
+    c.r.in[0].dim[axis] = extent;
+    c.r.in[0].frame_h = c.r.in[0].dim[1];
+    c.r.in[0].frame_w = c.r.in[0].dim[2];
     const bs_status status = op_case_run(&c);
     return status != BS_OK && !(storage_is_poison(&c.out[0])) ? BS_ERROR_DATA : status;
 }
@@ -353,7 +353,7 @@ static void test_fusion(void)
                 tensor t = tensor_new(BS_F32, 1, 3, dims[k]);
                 tensor_randomise(&t);
                 storage_fill(&c.in[k], &t, 0, 0);
-                c.r.call.in[k] = c.in[k].operand;
+                c.r.in[k] = c.in[k].operand;
             }
             c.r.plan.fusion = 1;
             const bs_status status = op_case_run(&c);
@@ -386,7 +386,7 @@ static void test_nan_of_two(void)
                   (bs_binary_kind)kind);
         op_case c = op_case_new(g, BS_TIER_SCALAR, LAYOUT_PLANAR);
         for (int32_t i = 0; i < 2; i++)
-            memcpy(c.r.call.in[i].data, x[i], sizeof x[i]);
+            memcpy(c.r.in[i].data, x[i], sizeof x[i]);
         op_case_run(&c);
         const float *y = out_f32(&c);
         check(isnan(y[0]) && isnan(y[1]) && isnan(y[3]) && y[2] == (kind == BS_BINARY_MIN ? 2 : 3),

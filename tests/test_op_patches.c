@@ -104,11 +104,11 @@ static tensor patch_whole(op_run *r, const tensor *in, int32_t layout)
     for (int32_t i = 0; i < r->node->n_in; i++) {
         storage x = storage_new(in[i].dtype, 1, 3, in[i].dim, whole_rect(3, in[i].dim), op_halo(r, i, 0), layout);
         storage_fill(&x, &in[i], 0, 0);
-        r->call.in[i] = x.operand;
+        r->in[i] = x.operand;
     }
     storage y = storage_of_output(r, 0, 1, layout);
-    r->call.out[0] = y.operand;
-    r->op->run(&r->call);
+    r->out[0] = y.operand;
+    r->op->run(op_call(r));
     return storage_drain(&y);
 }
 
@@ -144,7 +144,7 @@ static void fill_cell_inputs(op_run *r, const patch_case *p, const tensor *in, i
         const cell c = cell_of(cy, cx, p->size, halo, &in[i]);
         storage x = cell_storage(p->dtype, &c, &in[i], halo, layout);
         storage_fill(&x, &in[i], c.y, c.x);
-        r->call.in[i] = x.operand;
+        r->in[i] = x.operand;
     }
 }
 
@@ -158,7 +158,7 @@ static const char *cell_run(op_run *r, const patch_case *p, const tensor *in, co
     fill_cell_inputs(r, p, in, cy, cx, margin, layout);
     storage y = cell_storage(v->dtype, &c, whole, 0, layout), expected = y;
     memset(y.base, 0xff, y.bytes);
-    r->call.out[0] = y.operand;
+    r->out[0] = y.operand;
     if (run_in_bands(r) != BS_OK)
         return "run failed";
     const tensor got = storage_drain(&y);
@@ -178,8 +178,8 @@ static const char *core_run(op_run *r, const patch_case *p, const tensor *in, in
         return "asks for a halo";
     fill_cell_inputs(r, p, in, cy, cx, check_below(4), layout);
     storage y = storage_of_output(r, 0, 1, layout);
-    r->call.out[0] = y.operand;
-    if (r->op->run(&r->call) != BS_OK)
+    r->out[0] = y.operand;
+    if (r->op->run(op_call(r)) != BS_OK)
         return "run failed";
     const tensor got = storage_drain(&y);
     for (int32_t i = 0; i < r->node->n_in; i++) {
@@ -260,7 +260,7 @@ static void test_bands(void)
         tensor_randomise(&x);
         const tensor whole = run_whole(&r, &x, LAYOUT_LAST, &why);
         storage y = storage_of_output(&r, 0, 1, LAYOUT_LAST);
-        r.call.out[0] = y.operand;
+        r.out[0] = y.operand;
         run_in_bands(&r);
         const tensor bands = storage_drain(&y);
         check(!why && tensor_distance(&bands, &whole) == 0, "bands: conv2d cut in rows is the whole, %s",

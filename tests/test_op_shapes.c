@@ -246,13 +246,13 @@ static void test_bad_index(const char *op, builder build, int32_t operand, int32
         }
         storage s = storage_new(v->dtype, 1, v->rank, dim, whole_rect(v->rank, dim), 0, LAYOUT_PLANAR);
         storage_fill(&s, &t, 0, 0);
-        r.call.in[k] = s.operand;
+        r.in[k] = s.operand;
     }
     storage y = storage_of_output(&r, 0, 1, LAYOUT_PLANAR);
-    r.call.out[0] = y.operand;
+    r.out[0] = y.operand;
     if (!good)
         snprintf(expected, sizeof expected, "index 1 is %d, expected 0 .. 3", index);
-    const bool told = r.op->run(&r.call) == (good ? BS_OK : BS_ERROR_DATA) && strcmp(fault, expected) == 0;
+    const bool told = r.op->run(op_call(&r)) == (good ? BS_OK : BS_ERROR_DATA) && strcmp(fault, expected) == 0;
     storage_drain(&y);
     check(told && storage_is_poison(&y),
           "%s: index %d of 4 rows is %s", op, index, good ? "taken" : "BS_ERROR_DATA");

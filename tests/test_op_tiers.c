@@ -221,13 +221,13 @@ static void recurrent_run(op_run *r, const tensor *in, int32_t first, int32_t la
         tensor part = {BS_F32, 1, 2, {dim[0], dim[1]}, in[i].data + 4 * (ptrdiff_t)first * dim[1]};
         storage s = storage_new(BS_F32, 1, 2, dim, whole_rect(2, dim), 0, layout);
         storage_fill(&s, &part, 0, 0);
-        r->call.in[i] = s.operand;
+        r->in[i] = s.operand;
     }
     for (int32_t i = 0; i < r->node->n_out; i++) {
         to[i] = storage_of_output(r, i, 1, layout);
-        r->call.out[i] = to[i].operand;
+        r->out[i] = to[i].operand;
     }
-    if (r->op->run(&r->call) != BS_OK)
+    if (r->op->run(op_call(r)) != BS_OK)
         *why = "run failed";
     for (int32_t i = 0; i < r->node->n_out; i++) {
         const tensor got = storage_drain(&to[i]);

@@ -393,16 +393,16 @@ static const char *case_run(const vector_case *c, op_run *r, const tensor *in, c
             storage s = storage_new(in[i].dtype, in[i].rows, in[i].rank, in[i].dim, whole_rect(in[i].rank, in[i].dim),
                                     op_halo(r, k, 0), layout);
             storage_fill(&s, &in[i], 0, 0);
-            r->call.in[k] = s.operand;
+            r->in[k] = s.operand;
             if (case_root(c, i))
-                r->call.in[k].row_stride = 0;
+                r->in[k].row_stride = 0;
             else
                 rows = in[i].rows;
         }
     storage out[BS_MAX_OUTPUTS];
     for (int32_t i = 0; i < r->node->n_out; i++) {
         out[i] = storage_of_output(r, i, rows, layout);
-        r->call.out[i] = out[i].operand;
+        r->out[i] = out[i].operand;
     }
     int64_t extent = 0;
     r->call.extent = &extent;
@@ -412,9 +412,9 @@ static const char *case_run(const vector_case *c, op_run *r, const tensor *in, c
         bs_rect *rect = &out[0].operand.rect;
         rect->y0 = check_below(rect->y1), rect->y1 -= check_below(rect->y1 - rect->y0);
         rect->x0 = check_below(rect->x1), rect->x1 -= check_below(rect->x1 - rect->x0);
-        r->call.out[0].rect = *rect;
+        r->out[0].rect = *rect;
     }
-    if (r->op->run(&r->call) != BS_OK)
+    if (r->op->run(op_call(r)) != BS_OK)
         return "run failed";
     if (r->node->makes && extent != out[0].operand.dim[0])
         return "has another extent";

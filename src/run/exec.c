@@ -374,7 +374,6 @@ void bs_execute(bs_session *s)
     const uint64_t start = bs_session_now(s);
     int32_t phase = -1, needed = 0;
     uint64_t entered = 0;
-    s->epoch++;
     s->stats.routing_ns = 0;
     for (int32_t k = 0; k < s->plan->n_top && !bs_exec_failed(s); k++) {
         const bs_instr *i = &s->plan->instrs[k];

@@ -200,7 +200,6 @@ static bool set_made(bs_session *s, int32_t n, int64_t extent, bs_error *error)
 void bs_extents_count(bs_session *s)
 {
     s->fits = false;
-    s->epoch++;
     for (int32_t d = 1; d < s->graph->n_domains; d++)
         if (bs_domain_maker(s->graph, d))
             s->root.domains[d].count = (int32_t)s->dims[s->graph->domains[d].rows];

@@ -1,8 +1,9 @@
 /* run/kept.c - what the trips of a loop do again as it was: a call or a move in a body is prepared in one trip, and
  * done by the next ones as long as nothing has moved that it reads or writes. What depends on the trip itself, a part
  * of a sequence, is found anew.
- * Owns: which instructions are kept, and until when. Relies on run/exec.h. Must never keep an address that another
- * decision, another extent, another run or a read from storage could change: each of them begins a new `epoch`. */
+ * Owns: which instructions are kept, and until when. Relies on run/exec.h. Must never keep an address beyond a decision
+ * that could change it: such a decision begins a new `epoch`, and so does the first one of each loop, before which are
+ * all extents that its body has. */
 #include "run/exec.h"
 
 #include "ops/structure.h"
@@ -15,16 +16,11 @@ static bool is_short(const bs_plan *p, int32_t value)
     return p->graph->values[value].rank != 3 && bs_bytes_figure(p->values[value].row_bytes) <= KEPT_BYTES;
 }
 
-/* A call on the rows of a body, each of which writes one row, by weights that stay where they are. */
+/* One kernel without margins around what it writes. (What reads streamed weights does not come here.) */
 static bool is_plain_call(const bs_plan *p, const bs_instr *i)
 {
     const bs_node *node = &p->graph->nodes[i->node];
-    int32_t n_in;
-    const int32_t *in = bs_plan_in(p, i->node, &n_in);
-    bool plain = node->n_out > 0 && !node->makes && p->nodes[i->node].work_items == 0 && p->nodes[i->node].unit == 0 &&
-                 !(bs_op_get(node->op)->flags & (BS_OP_DECIDED | BS_OP_CROSS_ROW | BS_OP_AROUND));
-    for (int32_t k = 0; k < n_in; k++)
-        plain = plain && p->graph->values[in[k]].rank != 3;
+    bool plain = p->nodes[i->node].work_items == 0 && !(bs_op_get(node->op)->flags & BS_OP_DECIDED);
     for (int32_t k = 0; k < node->n_out; k++)
         plain = plain && is_short(p, node->first_out + k);
     return plain;
@@ -41,9 +37,9 @@ static int32_t kept_operands(const bs_plan *p, const bs_instr *i)
 {
     const bs_graph *g = p->graph;
     const int32_t loop = g->domains[i->domain].loop;
-    if (loop == 0 || g->routers[loop].path_domains != i->domain || g->routers[loop].in_turn || g->routers[loop].grows)
-        return 0;
     int32_t n_in = 0;
+    if (loop == 0 || g->routers[loop].path_domains != i->domain)
+        return 0;
     if (i->kind == BS_INSTR_CALL && is_plain_call(p, i)) {
         bs_plan_in(p, i->node, &n_in);
         return n_in + g->nodes[i->node].n_out;

@@ -322,13 +322,6 @@ static void accumulate(const bs_operand *to, const bs_operand *from, float gate,
     *fresh = false;
 }
 
-/* The row of path `path` that came from parent row `row`: ids are ascending, and packed rows are storage rows. */
-static void operand_packed(const bs_context *c, int32_t value, const bs_decision_data *d, int32_t path, int32_t packed,
-                           bs_operand *o)
-{
-    bs_operand_make(c, value, packed - d->offsets[path], o);
-}
-
 /* Whether the choices of a row stand in path order, with empty choices last. */
 static bool in_path_order(const bs_decision_data *d, int32_t row)
 {
@@ -370,14 +363,14 @@ static int32_t best_choice(const bs_decision_data *d, const int32_t *in, int32_t
     return best >= 0 && in[d->chosen[best]] != 0 ? best : -1;
 }
 
-/* The row of the path that was selected, or `residual` where that gives nothing. */
+/* The row of the path that was selected, or `residual` where that gives nothing. Packed rows are storage rows. */
 static void combine_select(const bs_context *c, const bs_decision_data *d, const int32_t *in, int32_t residual,
                            int32_t row, const bs_operand *to)
 {
     const int32_t best = best_choice(d, in, row);
     bs_operand from;
     if (best >= 0)
-        operand_packed(c, in[d->chosen[best]], d, d->chosen[best], d->inverse[best], &from);
+        bs_operand_make(c, in[d->chosen[best]], d->inverse[best] - d->offsets[d->chosen[best]], &from);
     else if (residual)
         bs_operand_make(c, residual, row, &from);
     if (best >= 0 || residual)
@@ -395,7 +388,7 @@ static void combine_sum(const bs_context *c, const bs_instr *i, const bs_decisio
         const int32_t path = d->chosen[at];
         if (in[path] == 0)
             continue;
-        operand_packed(c, in[path], d, path, d->inverse[at], &from);
+        bs_operand_make(c, in[path], d->inverse[at] - d->offsets[path], &from);
         accumulate(to, &from, weighted ? d->gates[at] : 1.0f, &fresh);
     }
     if (i->value) {

@@ -104,6 +104,21 @@ static void carve_work(bs_carver *c, const bs_plan *p, bs_exec_work *w)
     BS_CARVE_ARRAYS(c, w, arrays, counts);
 }
 
+static void carve_segments(bs_carver *c, const bs_plan *p, session_parts *s)
+{
+    const bs_graph *g = p->graph;
+    for (int32_t d = 1; d < g->n_domains; d++) {
+        int32_t *offsets = bs_carve(c, (uint64_t)bs_segment_room(p, d), sizeof(int32_t));
+        if (s->offsets)
+            s->offsets[d] = bs_segment_room(p, d) ? offsets : NULL;
+    }
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        int32_t *cache_lengths = bs_carve(c, (uint64_t)bs_cache_lengths_room(p, n), sizeof(int32_t));
+        if (s->cache_lengths)
+            s->cache_lengths[n] = bs_cache_lengths_room(p, n) ? cache_lengths : NULL;
+    }
+}
+
 /* Everything persistent; root: NULL while counting. States come last. A caller that binds its own states pays for
  * these all the same, since the plan cannot know. */
 static void carve_session(bs_carver *c, const bs_plan *p, session_parts *s, bs_context *root)
@@ -138,16 +153,7 @@ static void carve_session(bs_carver *c, const bs_plan *p, session_parts *s, bs_c
         if (s->chosen)
             s->chosen[r] = chosen;
     }
-    for (int32_t d = 1; d < g->n_domains; d++) {
-        int32_t *offsets = bs_carve(c, (uint64_t)bs_segment_room(p, d), sizeof(int32_t));
-        if (s->offsets)
-            s->offsets[d] = bs_segment_room(p, d) ? offsets : NULL;
-    }
-    for (int32_t n = 1; n < g->n_nodes; n++) {
-        int32_t *cache_lengths = bs_carve(c, (uint64_t)bs_cache_lengths_room(p, n), sizeof(int32_t));
-        if (s->cache_lengths)
-            s->cache_lengths[n] = bs_cache_lengths_room(p, n) ? cache_lengths : NULL;
-    }
+    carve_segments(c, p, s);
     s->store = bs_carve_bytes(c, bs_store_bytes(p));
     for (int32_t n = 1; n < g->n_nodes; n++) {
         const bool here = bs_session_is_state(p, n) && !bs_plan_on_device(p);
