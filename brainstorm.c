@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: ff47504e3d636d0ec010e7f99c237544e40589a12f527897af4c7dd165279c9f
+ * sha256 of the parts: 4aeb48b188da5c76d903b1c3b8576ac713cdadd1396e63e459e966ce78200666
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -45336,6 +45336,8 @@ void bs_exec_kernel(bs_session *s, const bs_instr *i, bs_call *call)
     if (status == BS_OK && call->node->makes)
         status = bs_extents_made(s, i, extent, fault);
     end_call(s, status, i->node, fault);
+    call->fault = NULL;
+    call->extent = NULL;
 }
 
 void bs_exec_call(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band)
@@ -45418,6 +45420,16 @@ int32_t bs_exec_bands(const bs_session *s, const bs_instr *i)
 /* #include "run/exec.h" */
 
 /* #include "ops/structure.h" */
+
+#ifdef __OPTIMIZE_SIZE__ /* for few bytes nothing is kept */
+int32_t bs_kept_count(const bs_plan *plan, int32_t *operands)
+{
+    (void)plan;
+    return *operands = 0;
+}
+void bs_kept_place(bs_session *s, bs_operand *operands) { (void)s, (void)operands; }
+bool bs_exec_kept(bs_session *s, const bs_instr *i) { return (void)s, (void)i, false; }
+#else
 
 /* A small body has few instructions, and of a large one they take longer than what is saved. */
 enum { KEPT_MOST = 32, KEPT_BYTES = 8192 };
@@ -45561,6 +45573,7 @@ bool bs_exec_kept(bs_session *s, const bs_instr *i)
         bs_move_row(kept->call.out, kept->call.in);
     return kept->does;
 }
+#endif
 /* ==== end src/run/kept.c ====================================================================== */
 
 /* ==== begin src/run/regions.c ================================================================= */

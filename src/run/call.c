@@ -191,6 +191,8 @@ void bs_exec_kernel(bs_session *s, const bs_instr *i, bs_call *call)
     if (status == BS_OK && call->node->makes)
         status = bs_extents_made(s, i, extent, fault);
     end_call(s, status, i->node, fault);
+    call->fault = NULL;
+    call->extent = NULL;
 }
 
 void bs_exec_call(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band)

@@ -8,6 +8,16 @@
 
 #include "ops/structure.h"
 
+#ifdef __OPTIMIZE_SIZE__ /* for few bytes nothing is kept */
+int32_t bs_kept_count(const bs_plan *plan, int32_t *operands)
+{
+    (void)plan;
+    return *operands = 0;
+}
+void bs_kept_place(bs_session *s, bs_operand *operands) { (void)s, (void)operands; }
+bool bs_exec_kept(bs_session *s, const bs_instr *i) { return (void)s, (void)i, false; }
+#else
+
 /* A small body has few instructions, and of a large one they take longer than what is saved. */
 enum { KEPT_MOST = 32, KEPT_BYTES = 8192 };
 
@@ -150,3 +160,4 @@ bool bs_exec_kept(bs_session *s, const bs_instr *i)
         bs_move_row(kept->call.out, kept->call.in);
     return kept->does;
 }
+#endif
