@@ -1,0 +1,29 @@
+#!/bin/sh
+# test_upper_halves.sh - no kernel for AVX2 leaves the upper halves of vector registers in use. Compilers give a function
+# that takes or returns a vector no vzeroupper: it must be inlined, or what follows it, compiled for SSE, takes many times
+# as long.
+# needs: objdump
+set -u
+BUILD="${BUILD:-build}"
+. tests/checks.sh
+scratch upper_halves
+object="$work/conv_avx2.o"
+
+# Every function that uses a vector of 256 bits has a vzeroupper. bs_conv_of_channels gives a vector to kernels that do.
+cleared() {
+    objdump -d --no-show-raw-insn "$object" | awk '
+        function judge() { if (uses && !clears && name !~ /of_channels/) { print name; wrong++ } seen += uses }
+        /^[0-9a-f]+ <.*>:$/ { judge(); name = $2; uses = clears = 0 }
+        /%ymm/ { uses = 1 }
+        /vzeroupper/ { clears = 1 }
+        END { judge(); exit wrong > 0 || seen == 0 }'
+}
+
+if ! ${CC:-cc} -std=c11 -O3 -I. -Isrc -c src/kernels/conv_avx2.c -o "$object" 2> "$work/message" ||
+    ! objdump -f "$object" | grep -q x86-64; then
+    echo 'skipped: no kernels for AVX2 here'
+    exit 0
+fi
+log="$work/message"
+check 'functions with vectors of 256 bits clear their upper halves' cleared
+check_end
