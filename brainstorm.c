@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 4aeb48b188da5c76d903b1c3b8576ac713cdadd1396e63e459e966ce78200666
+ * sha256 of the parts: 981a14dc30c76819c4c42859c90e29b63b831476b2e472e996ed9f242a2f49ff
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -28081,7 +28081,10 @@ static inline BS_BOTH float bs_reduce_end(int32_t kind, float sum, float count, 
 /* #include "ops/reduce.h" */
 
 /* #include "base/wrapping.h" */
+/* #include "kernels/functions.h" */
 /* #include "ops/lines.h" */
+
+enum { REDUCE_PART = 64 }; /* elements of which exponentials are taken together */
 
 static const bs_field reduce_fields[] = {BS_INT_OF("kind", 0, BS_REDUCE_LOG_SUM_EXP), BS_INT("axis"), BS_INT("keep"),
                                          BS_INT_OF("axes", 0, BS_MAX_RANK)};
@@ -28137,6 +28140,24 @@ static float reduce_all(const reduce_job *r, int32_t kind, const float *x, float
     return result;
 }
 
+/* The sum of e^(x - top), some elements at a time. */
+static float reduce_exps(const reduce_job *r, const float *x, float top)
+{
+    float part[REDUCE_PART], sum = 0.0f;
+    for (int64_t l = 0; l < r->lines; l++) {
+        const float *line = l == 0 ? x : reduce_line_at(r, x, l);
+        for (int32_t i = 0, n; i < r->job.n; i += n, line += n * r->job.in_step) {
+            n = bs_min_i32(r->job.n - i, REDUCE_PART);
+            for (int32_t k = 0; k < n; k++)
+                part[k] = line[k * r->job.in_step] - top;
+            bs_row_unary((bs_tier)r->job.call->plan->tier, BS_UNARY_EXP, part, 1, part, 1, n);
+            for (int32_t k = 0; k < n; k++)
+                sum += part[k];
+        }
+    }
+    return sum;
+}
+
 /* n lines whose elements lie beside each other: element by element of all of them, in the same order for each. */
 static void reduce_beside(const reduce_job *r, int64_t n, const float *x, float *y)
 {
@@ -28161,9 +28182,10 @@ static void reduce_lines(const void *context, int64_t n, char *const *at, const 
     }
     for (int64_t i = 0; i < n; i++) {
         const float *x = (const float *)(const void *)(at[1] + i * step[1]);
-        const float top = kind == BS_REDUCE_LOG_SUM_EXP ? bs_reduce_top(reduce_all(r, BS_REDUCE_MAX, x, 0.0f)) : 0.0f;
-        const float count = (float)r->job.n * (float)r->lines;
-        *(float *)(void *)(at[0] + i * step[0]) = bs_reduce_end(kind, reduce_all(r, kind, x, top), count, top);
+        const bool exps = kind == BS_REDUCE_LOG_SUM_EXP;
+        const float top = exps ? bs_reduce_top(reduce_all(r, BS_REDUCE_MAX, x, 0.0f)) : 0.0f;
+        const float all = exps ? reduce_exps(r, x, top) : reduce_all(r, kind, x, top);
+        *(float *)(void *)(at[0] + i * step[0]) = bs_reduce_end(kind, all, (float)r->job.n * (float)r->lines, top);
     }
 }
 
@@ -43069,9 +43091,11 @@ typedef struct bs_exec_work {
 /* A call or a move in the body of a loop, prepared for its trips. (run/kept.c) */
 typedef struct bs_kept {
     uint64_t since; /* the epoch in which it was prepared; 0: never */
-    uint32_t trips; /* bit k: operand k is a trip's own part of something; of a move not 0: either is */
+    uint32_t trips; /* bit k: operand k is a trip's own part of something; of a move bit 1: out[0] is */
     bool does;      /* it can be kept in that epoch */
-    bs_call call;   /* of a move only operands: in[0] goes to out[0] */
+    bool stepped;   /* how far those parts lie from each other is known: `step`, in bytes */
+    ptrdiff_t step[BS_MAX_OPERANDS];
+    bs_call call; /* of a move only operands: in[0] goes to out[0], which lies behind it */
 } bs_kept;
 
 struct bs_session {
@@ -45539,10 +45563,11 @@ static void prepare_move(bs_session *s, const bs_instr *i, bs_kept *kept)
     if (!kept->does || (i->map == BS_MAP_VIEW && bs_operand_is_seen(&s->root, i->target)))
         return;
     bs_move_operands(&s->root, i, 0, kept->call.out, kept->call.in);
-    kept->trips = i->map == BS_MAP_TRIP || is_of_trip(s->plan, i->value);
+    kept->trips = (uint32_t)is_of_trip(s->plan, i->value) | (uint32_t)(i->map == BS_MAP_TRIP) << 1;
 }
 
-static void find_trips(bs_session *s, const bs_instr *i, bs_kept *kept)
+/* Finds by what the plan says the operands that belong to a trip. */
+static void find_parts(bs_session *s, const bs_instr *i, bs_kept *kept)
 {
     int32_t n_in;
     const int32_t *in = bs_plan_in(s->plan, i->node, &n_in);
@@ -45551,6 +45576,24 @@ static void find_trips(bs_session *s, const bs_instr *i, bs_kept *kept)
     for (int32_t k = 0; k < n_in && i->kind == BS_INSTR_CALL; k++)
         if (kept->trips >> k & 1)
             bs_operand_make(&s->root, in[k], 0, &kept->call.in[k]);
+}
+
+/* In one epoch nothing but the trip changes, by one: so parts lie as far from each other as the first two. */
+static void next_parts(bs_session *s, const bs_instr *i, bs_kept *kept)
+{
+    bs_operand *const in = kept->call.in; /* of a move in[1] is out[0] */
+    ptrdiff_t was[BS_MAX_OPERANDS];
+    for (int32_t k = 0; k < BS_MAX_OPERANDS && kept->trips >> k; k++) {
+        was[k] = (ptrdiff_t)(uintptr_t)in[k].data;
+        if (kept->stepped && kept->trips >> k & 1)
+            in[k].data = (uint8_t *)in[k].data + kept->step[k];
+    }
+    if (kept->stepped)
+        return;
+    find_parts(s, i, kept);
+    for (int32_t k = 0; k < BS_MAX_OPERANDS && kept->trips >> k; k++)
+        kept->step[k] = (ptrdiff_t)(uintptr_t)in[k].data - was[k];
+    kept->stepped = true;
 }
 
 bool bs_exec_kept(bs_session *s, const bs_instr *i)
@@ -45562,10 +45605,11 @@ bool bs_exec_kept(bs_session *s, const bs_instr *i)
     if (kept->since != s->epoch) {
         kept->since = s->epoch;
         kept->trips = 0;
+        kept->stepped = false;
         kept->call.in->data = kept->call.out->data = NULL;
         (i->kind == BS_INSTR_CALL ? prepare_call : prepare_move)(s, i, kept);
     } else if (kept->trips) {
-        find_trips(s, i, kept);
+        next_parts(s, i, kept);
     }
     if (kept->does && i->kind == BS_INSTR_CALL)
         bs_exec_kernel(s, i, &kept->call);

@@ -3,7 +3,10 @@
 #include "ops/reduce.h"
 
 #include "base/wrapping.h"
+#include "kernels/functions.h"
 #include "ops/lines.h"
+
+enum { REDUCE_PART = 64 }; /* elements of which exponentials are taken together */
 
 static const bs_field reduce_fields[] = {BS_INT_OF("kind", 0, BS_REDUCE_LOG_SUM_EXP), BS_INT("axis"), BS_INT("keep"),
                                          BS_INT_OF("axes", 0, BS_MAX_RANK)};
@@ -59,6 +62,24 @@ static float reduce_all(const reduce_job *r, int32_t kind, const float *x, float
     return result;
 }
 
+/* The sum of e^(x - top), some elements at a time. */
+static float reduce_exps(const reduce_job *r, const float *x, float top)
+{
+    float part[REDUCE_PART], sum = 0.0f;
+    for (int64_t l = 0; l < r->lines; l++) {
+        const float *line = l == 0 ? x : reduce_line_at(r, x, l);
+        for (int32_t i = 0, n; i < r->job.n; i += n, line += n * r->job.in_step) {
+            n = bs_min_i32(r->job.n - i, REDUCE_PART);
+            for (int32_t k = 0; k < n; k++)
+                part[k] = line[k * r->job.in_step] - top;
+            bs_row_unary((bs_tier)r->job.call->plan->tier, BS_UNARY_EXP, part, 1, part, 1, n);
+            for (int32_t k = 0; k < n; k++)
+                sum += part[k];
+        }
+    }
+    return sum;
+}
+
 /* n lines whose elements lie beside each other: element by element of all of them, in the same order for each. */
 static void reduce_beside(const reduce_job *r, int64_t n, const float *x, float *y)
 {
@@ -83,9 +104,10 @@ static void reduce_lines(const void *context, int64_t n, char *const *at, const 
     }
     for (int64_t i = 0; i < n; i++) {
         const float *x = (const float *)(const void *)(at[1] + i * step[1]);
-        const float top = kind == BS_REDUCE_LOG_SUM_EXP ? bs_reduce_top(reduce_all(r, BS_REDUCE_MAX, x, 0.0f)) : 0.0f;
-        const float count = (float)r->job.n * (float)r->lines;
-        *(float *)(void *)(at[0] + i * step[0]) = bs_reduce_end(kind, reduce_all(r, kind, x, top), count, top);
+        const bool exps = kind == BS_REDUCE_LOG_SUM_EXP;
+        const float top = exps ? bs_reduce_top(reduce_all(r, BS_REDUCE_MAX, x, 0.0f)) : 0.0f;
+        const float all = exps ? reduce_exps(r, x, top) : reduce_all(r, kind, x, top);
+        *(float *)(void *)(at[0] + i * step[0]) = bs_reduce_end(kind, all, (float)r->job.n * (float)r->lines, top);
     }
 }
 

@@ -126,10 +126,11 @@ static void prepare_move(bs_session *s, const bs_instr *i, bs_kept *kept)
     if (!kept->does || (i->map == BS_MAP_VIEW && bs_operand_is_seen(&s->root, i->target)))
         return;
     bs_move_operands(&s->root, i, 0, kept->call.out, kept->call.in);
-    kept->trips = i->map == BS_MAP_TRIP || is_of_trip(s->plan, i->value);
+    kept->trips = (uint32_t)is_of_trip(s->plan, i->value) | (uint32_t)(i->map == BS_MAP_TRIP) << 1;
 }
 
-static void find_trips(bs_session *s, const bs_instr *i, bs_kept *kept)
+/* Finds by what the plan says the operands that belong to a trip. */
+static void find_parts(bs_session *s, const bs_instr *i, bs_kept *kept)
 {
     int32_t n_in;
     const int32_t *in = bs_plan_in(s->plan, i->node, &n_in);
@@ -138,6 +139,24 @@ static void find_trips(bs_session *s, const bs_instr *i, bs_kept *kept)
     for (int32_t k = 0; k < n_in && i->kind == BS_INSTR_CALL; k++)
         if (kept->trips >> k & 1)
             bs_operand_make(&s->root, in[k], 0, &kept->call.in[k]);
+}
+
+/* In one epoch nothing but the trip changes, by one: so parts lie as far from each other as the first two. */
+static void next_parts(bs_session *s, const bs_instr *i, bs_kept *kept)
+{
+    bs_operand *const in = kept->call.in; /* of a move in[1] is out[0] */
+    ptrdiff_t was[BS_MAX_OPERANDS];
+    for (int32_t k = 0; k < BS_MAX_OPERANDS && kept->trips >> k; k++) {
+        was[k] = (ptrdiff_t)(uintptr_t)in[k].data;
+        if (kept->stepped && kept->trips >> k & 1)
+            in[k].data = (uint8_t *)in[k].data + kept->step[k];
+    }
+    if (kept->stepped)
+        return;
+    find_parts(s, i, kept);
+    for (int32_t k = 0; k < BS_MAX_OPERANDS && kept->trips >> k; k++)
+        kept->step[k] = (ptrdiff_t)(uintptr_t)in[k].data - was[k];
+    kept->stepped = true;
 }
 
 bool bs_exec_kept(bs_session *s, const bs_instr *i)
@@ -149,10 +168,11 @@ bool bs_exec_kept(bs_session *s, const bs_instr *i)
     if (kept->since != s->epoch) {
         kept->since = s->epoch;
         kept->trips = 0;
+        kept->stepped = false;
         kept->call.in->data = kept->call.out->data = NULL;
         (i->kind == BS_INSTR_CALL ? prepare_call : prepare_move)(s, i, kept);
     } else if (kept->trips) {
-        find_trips(s, i, kept);
+        next_parts(s, i, kept);
     }
     if (kept->does && i->kind == BS_INSTR_CALL)
         bs_exec_kernel(s, i, &kept->call);

@@ -36,9 +36,11 @@ typedef struct bs_exec_work {
 /* A call or a move in the body of a loop, prepared for its trips. (run/kept.c) */
 typedef struct bs_kept {
     uint64_t since; /* the epoch in which it was prepared; 0: never */
-    uint32_t trips; /* bit k: operand k is a trip's own part of something; of a move not 0: either is */
+    uint32_t trips; /* bit k: operand k is a trip's own part of something; of a move bit 1: out[0] is */
     bool does;      /* it can be kept in that epoch */
-    bs_call call;   /* of a move only operands: in[0] goes to out[0] */
+    bool stepped;   /* how far those parts lie from each other is known: `step`, in bytes */
+    ptrdiff_t step[BS_MAX_OPERANDS];
+    bs_call call; /* of a move only operands: in[0] goes to out[0], which lies behind it */
 } bs_kept;
 
 struct bs_session {
