@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 981a14dc30c76819c4c42859c90e29b63b831476b2e472e996ed9f242a2f49ff
+ * sha256 of the parts: c46a356d87ff9456918573faf74a103baeecab0a733673671ce3588e84499ebd
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -45582,16 +45582,17 @@ static void find_parts(bs_session *s, const bs_instr *i, bs_kept *kept)
 static void next_parts(bs_session *s, const bs_instr *i, bs_kept *kept)
 {
     bs_operand *const in = kept->call.in; /* of a move in[1] is out[0] */
+    const uint32_t trips = kept->trips;
     ptrdiff_t was[BS_MAX_OPERANDS];
-    for (int32_t k = 0; k < BS_MAX_OPERANDS && kept->trips >> k; k++) {
+    for (int32_t k = 0; k < BS_MAX_OPERANDS && trips >> k; k++) {
         was[k] = (ptrdiff_t)(uintptr_t)in[k].data;
-        if (kept->stepped && kept->trips >> k & 1)
+        if (kept->stepped && trips >> k & 1)
             in[k].data = (uint8_t *)in[k].data + kept->step[k];
     }
     if (kept->stepped)
         return;
     find_parts(s, i, kept);
-    for (int32_t k = 0; k < BS_MAX_OPERANDS && kept->trips >> k; k++)
+    for (int32_t k = 0; k < BS_MAX_OPERANDS && trips >> k; k++)
         kept->step[k] = (ptrdiff_t)(uintptr_t)in[k].data - was[k];
     kept->stepped = true;
 }

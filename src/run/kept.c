@@ -145,16 +145,17 @@ static void find_parts(bs_session *s, const bs_instr *i, bs_kept *kept)
 static void next_parts(bs_session *s, const bs_instr *i, bs_kept *kept)
 {
     bs_operand *const in = kept->call.in; /* of a move in[1] is out[0] */
+    const uint32_t trips = kept->trips;
     ptrdiff_t was[BS_MAX_OPERANDS];
-    for (int32_t k = 0; k < BS_MAX_OPERANDS && kept->trips >> k; k++) {
+    for (int32_t k = 0; k < BS_MAX_OPERANDS && trips >> k; k++) {
         was[k] = (ptrdiff_t)(uintptr_t)in[k].data;
-        if (kept->stepped && kept->trips >> k & 1)
+        if (kept->stepped && trips >> k & 1)
             in[k].data = (uint8_t *)in[k].data + kept->step[k];
     }
     if (kept->stepped)
         return;
     find_parts(s, i, kept);
-    for (int32_t k = 0; k < BS_MAX_OPERANDS && kept->trips >> k; k++)
+    for (int32_t k = 0; k < BS_MAX_OPERANDS && trips >> k; k++)
         kept->step[k] = (ptrdiff_t)(uintptr_t)in[k].data - was[k];
     kept->stepped = true;
 }
