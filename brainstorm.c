@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: c46a356d87ff9456918573faf74a103baeecab0a733673671ce3588e84499ebd
+ * sha256 of the parts: 38193d16fd2c17f3a31b36ed7fa9d206f627a6ac3662ca94151d434a9788b891
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -10611,8 +10611,7 @@ static inline __attribute__((always_inline)) void bs_conv_fetch_rows(const float
             __builtin_prefetch(from + i, 0, 2);
 }
 
-/* What a strip reads and writes: each block of channels takes a line or two of a pixel, which no processor sees
- * coming. */
+/* What a strip reads and writes: each group takes a line or two of a pixel, which no processor sees coming. */
 static inline __attribute__((always_inline)) void bs_conv_fetch_strip(const bs_conv_geometry *g,
                                                                       const bs_conv_task *strip)
 {
@@ -10637,7 +10636,7 @@ static void bs_conv_run_strips(const bs_conv_geometry *g, const bs_conv_kernels 
         if (strip.residual)
             strip.residual += y * task->residual_row;
         strip.out_h = bs_conv_min(rows, task->out_h - y);
-        if (family == BS_FAMILY_OUTER)
+        if (family == BS_FAMILY_OUTER && g->groups > 1)
             bs_conv_fetch_strip(g, &strip);
         bs_conv_join_rows(g, &strip);
         bs_conv_run_strip(g, k, family, &strip);
@@ -21235,10 +21234,10 @@ static inline int32_t bs_rows_top(const bs_graph *graph, const bs_rows_state *ro
     return row;
 }
 
-/* The segment of a row. (graph/domains.c) */
+/* The segment of a row. (graph/segments.c) */
 BS_INTERNAL int32_t bs_segment_at(const bs_segment_rows *segments, int32_t row);
 /* The first row of a segment, or of what follows where it has none; of segment `count`: the number of rows. */
-BS_INTERNAL int32_t bs_segment_begin(const bs_segment_rows *segments, int32_t segment);
+BS_INTERNAL int32_t bs_segment_first(const bs_segment_rows *segments, int32_t segment);
 
 #endif
 /* ==== end src/graph/segments.h ================================================================ */
@@ -21842,7 +21841,7 @@ bs_shape bs_shape_of(int32_t rank, bs_dim d0, bs_dim d1, bs_dim d2, bs_dim d3)
 /* ==== begin src/graph/domains.c =============================================================== */
 /* graph/domains.c - domains: sets of cells; equal ones are one entry. Relies on graph/graph.h and graph/tree.h. Must
  * never know what decides about them. */
-/* #include "graph/segments.h" */
+/* #include "graph/graph.h" */
 /* #include "graph/tree.h" */
 
 /* Domains with equal keys are one domain. */
@@ -21910,6 +21909,12 @@ int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain)
     }
     return id;
 }
+/* ==== end src/graph/domains.c ================================================================= */
+
+/* ==== begin src/graph/segments.c ============================================================== */
+/* graph/segments.c - where rows are in segments. A path stores nothing for it: its rows keep their order, so what it
+ * has of a segment is found by halving. Relies on graph/segments.h. Must never read beyond the rows that there are. */
+/* #include "graph/segments.h" */
 
 /* The last segment that begins at or before the row: empty ones that begin there come before it. */
 int32_t bs_segment_at(const bs_segment_rows *s, int32_t row)
@@ -21918,7 +21923,7 @@ int32_t bs_segment_at(const bs_segment_rows *s, int32_t row)
 }
 
 /* The rows of a path keep their order. */
-int32_t bs_segment_begin(const bs_segment_rows *s, int32_t segment)
+int32_t bs_segment_first(const bs_segment_rows *s, int32_t segment)
 {
     const int32_t first = s->offsets[segment];
     int32_t low = 0, high = s->rows[s->domain].count;
@@ -21933,7 +21938,7 @@ int32_t bs_segment_begin(const bs_segment_rows *s, int32_t segment)
     }
     return low;
 }
-/* ==== end src/graph/domains.c ================================================================= */
+/* ==== end src/graph/segments.c ================================================================ */
 
 /* ==== begin src/graph/graph.c ================================================================= */
 /* graph/graph.c - building a graph: storage, sticky errors, names, domains, nodes, blocks.
@@ -28146,10 +28151,10 @@ static float reduce_exps(const reduce_job *r, const float *x, float top)
     float part[REDUCE_PART], sum = 0.0f;
     for (int64_t l = 0; l < r->lines; l++) {
         const float *line = l == 0 ? x : reduce_line_at(r, x, l);
-        for (int32_t i = 0, n; i < r->job.n; i += n, line += n * r->job.in_step) {
+        for (int32_t i = 0, n; i < r->job.n; i += n) {
             n = bs_min_i32(r->job.n - i, REDUCE_PART);
             for (int32_t k = 0; k < n; k++)
-                part[k] = line[k * r->job.in_step] - top;
+                part[k] = line[(i + k) * r->job.in_step] - top;
             bs_row_unary((bs_tier)r->job.call->plan->tier, BS_UNARY_EXP, part, 1, part, 1, n);
             for (int32_t k = 0; k < n; k++)
                 sum += part[k];
@@ -31529,7 +31534,7 @@ static bs_status segment_index_run(const bs_call *call)
     for (int32_t r = 0; r < call->rows; r++) {
         const int32_t row = call->row + r, segment = bs_segment_at(&call->segments, row),
                       before = call->n_in > 1 ? ((const int32_t *)lengths->data)[segment * lengths->stride[0]] : 0;
-        ((int32_t *)out->data)[r * out->row_stride] = before + (row - bs_segment_begin(&call->segments, segment));
+        ((int32_t *)out->data)[r * out->row_stride] = before + (row - bs_segment_first(&call->segments, segment));
     }
     return BS_OK;
 }
@@ -31698,14 +31703,15 @@ static void segment_reduce_one(const bs_call *call, int32_t begin, int32_t end, 
         segment_walk(to, NULL, segment_divide, &job);
 }
 
-/* What the rows of a call get: the first of each segment what it gives, the others a copy. */
+/* What the rows of a call get: the first of each segment what it gives, the others a copy. Each call sums the whole of
+ * a segment that it has rows of. */
 static void segment_reduce_to_rows(const bs_call *call)
 {
     for (int32_t r = 0, end; r < call->rows; r = end) {
         const int32_t segment = bs_segment_at(&call->segments, call->row + r),
-                      last = bs_segment_begin(&call->segments, segment + 1);
+                      last = bs_segment_first(&call->segments, segment + 1);
         const bs_operand first = segment_cell(&call->out[0], r);
-        segment_reduce_one(call, bs_segment_begin(&call->segments, segment), last, &first);
+        segment_reduce_one(call, bs_segment_first(&call->segments, segment), last, &first);
         end = bs_min_i32(call->rows, last - call->row);
         for (int32_t k = r + 1; k < end; k++) {
             const bs_operand to = segment_cell(&call->out[0], k);
@@ -31724,7 +31730,7 @@ static bs_status segment_reduce_run(const bs_call *call)
     }
     for (int32_t s = call->work_item; s < call->segments.count; s += call->plan->work_items) {
         const bs_operand to = segment_row(&call->out[0], s, &call->in[0]);
-        segment_reduce_one(call, bs_segment_begin(&call->segments, s), bs_segment_begin(&call->segments, s + 1), &to);
+        segment_reduce_one(call, bs_segment_first(&call->segments, s), bs_segment_first(&call->segments, s + 1), &to);
     }
     return BS_OK;
 }
@@ -32285,10 +32291,10 @@ static void attention_rows(const bs_call *call, int32_t segment, int32_t row, in
     const bs_operand *q = &call->in[ATTENTION_Q], *lengths = &call->in[ATTENTION_CACHE_LENGTHS], *out = &call->out[0];
     const int32_t heads = attention_heads(desc), shared = heads / call->plan->work_items, n = q->dim[0] / heads;
     const int32_t element = call->work_item * shared * n,
-                  row_of_segment = row - bs_segment_begin(&call->segments, segment);
+                  row_of_segment = row - bs_segment_first(&call->segments, segment);
     const bool cached = attention_cached(call->n_in);
-    const int32_t first_key = bs_segment_begin(&call->of_keys, segment),
-                  keys = bs_segment_begin(&call->of_keys, segment + 1) - first_key;
+    const int32_t first_key = bs_segment_first(&call->of_keys, segment),
+                  keys = bs_segment_first(&call->of_keys, segment + 1) - first_key;
     bs_attend a = {.n = n,
                    .rows = rows,
                    .heads = shared,
@@ -32320,7 +32326,7 @@ static bs_status attention_run(const bs_call *call)
     const int32_t end = call->row + call->rows;
     for (int32_t row = call->row, rows; row < end; row += rows) {
         const int32_t segment = bs_segment_at(&call->segments, row);
-        rows = bs_min_i32(bs_segment_begin(&call->segments, segment + 1), end) - row;
+        rows = bs_min_i32(bs_segment_first(&call->segments, segment + 1), end) - row;
         attention_rows(call, segment, row, rows);
     }
     return BS_OK;
@@ -34523,7 +34529,7 @@ static void find_live(live_pass *l)
 /* -------------------------------------------------------------------------------------------------- order */
 
 /* What is decided tile by tile cannot wait for rows of other tiles. */
-static void look_at_rows(bs_plan *plan, const bs_node *node)
+static void need_all_rows(bs_plan *plan, const bs_node *node)
 {
     const bs_graph *g = plan->graph;
     const int32_t *in = bs_node_in(g, node);
@@ -34546,7 +34552,7 @@ static void look_into_trees(bs_plan *plan)
         if (!plan->node_live[n])
             continue;
         top->images = top->images || (node->n_out > 0 && g->values[node->first_out].rank == 3);
-        look_at_rows(plan, node);
+        need_all_rows(plan, node);
         top->streams = top->streams || (g->domains[node->domain].outermost && bs_plan_node_streams(plan, n));
     }
     for (int32_t r = 1; r < g->n_routers; r++) {
@@ -45436,8 +45442,8 @@ int32_t bs_exec_bands(const bs_session *s, const bs_instr *i)
 
 /* ==== begin src/run/kept.c ==================================================================== */
 /* run/kept.c - what the trips of a loop do again as it was: a call or a move in a body is prepared in one trip, and
- * done by the next ones as long as nothing has moved that it reads or writes. What depends on the trip itself, a part
- * of a sequence, is found anew.
+ * done by the next ones as long as nothing has moved that it reads or writes. What belongs to a
+ * trip, a part of a sequence or a place for what is collected, lies as far behind the last one as that did.
  * Owns: which instructions are kept, and until when. Relies on run/exec.h. Must never keep an address beyond a decision
  * that could change it: such a decision begins a new `epoch`, and so does the first one of each loop, before which are
  * all extents that its body has. */
@@ -45463,11 +45469,12 @@ static bool is_short(const bs_plan *p, int32_t value)
     return p->graph->values[value].rank != 3 && bs_bytes_figure(p->values[value].row_bytes) <= KEPT_BYTES;
 }
 
-/* One kernel without margins around what it writes. (What reads streamed weights does not come here.) */
+/* One kernel without margins around what it writes. */
 static bool is_plain_call(const bs_plan *p, const bs_instr *i)
 {
     const bs_node *node = &p->graph->nodes[i->node];
-    bool plain = p->nodes[i->node].work_items == 0 && !(bs_op_get(node->op)->flags & BS_OP_DECIDED);
+    bool plain = node->n_out > 0 && p->nodes[i->node].work_items == 0 &&
+                 !(bs_op_get(node->op)->flags & BS_OP_DECIDED);
     for (int32_t k = 0; k < node->n_out; k++)
         plain = plain && is_short(p, node->first_out + k);
     return plain;
@@ -45485,7 +45492,7 @@ static int32_t kept_operands(const bs_plan *p, const bs_instr *i)
     const bs_graph *g = p->graph;
     const int32_t loop = g->domains[i->domain].loop;
     int32_t n_in = 0;
-    if (loop == 0 || g->routers[loop].path_domains != i->domain)
+    if (loop == 0 || g->routers[loop].path_domains != i->domain || bs_instr_streams(i))
         return 0;
     if (i->kind == BS_INSTR_CALL && is_plain_call(p, i)) {
         bs_plan_in(p, i->node, &n_in);
@@ -45532,8 +45539,10 @@ static bool is_of_trip(const bs_plan *p, int32_t value)
     for (;;) {
         const bs_node *node = &g->nodes[g->values[value].node];
         if (bs_node_is_view(node)) {
-            if (node->router == 0 || bs_view_slices(g, node))
-                return node->router != 0;
+            if (node->router == 0)
+                return false;
+            if (bs_view_slices(g, node))
+                return true;
             value = bs_view_of(g, node);
         } else if (p->values[value].storage == BS_STORAGE_VIEW) { /* made in the place of what it changes */
             value = bs_node_in(g, node)[0];
@@ -46337,7 +46346,7 @@ typedef struct session_parts {
     bs_context *contexts;
     bs_kept *kept;
     bs_operand *kept_operands;
-    int32_t *kept_of;
+    int32_t *kept_of, n_kept;
 } session_parts;
 
 static void carve_work(bs_carver *c, const bs_plan *p, bs_exec_work *w)
@@ -46393,9 +46402,9 @@ static void carve_session(bs_carver *c, const bs_plan *p, session_parts *s, bs_c
         BS_CARVED(session_parts, kept_of, KEPT_OF),     BS_CARVED(session_parts, kept_operands, KEPT_OPERANDS),
     };
     int32_t kept_operands;
-    const int32_t kept = bs_kept_count(p, &kept_operands);
+    s->n_kept = bs_kept_count(p, &kept_operands);
     const int64_t counts[] = {g->n_dims,  g->n_nodes, g->n_routers, g->n_domains, p->threads, list_watched(g, NULL),
-                              kept, kept_operands, kept ? p->n_top : 0};
+                              s->n_kept, kept_operands, s->n_kept ? p->n_top : 0};
     const bs_bytes paths = bs_bytes_array(g->n_paths, 1); /* counts as bytes, so that products are checked */
     BS_CARVE_ARRAYS(c, s, arrays, counts);
     s->counts = bs_carve_bytes(c, bs_bytes_times(paths, sizeof(int32_t)));
@@ -46440,6 +46449,7 @@ static void adopt_parts(bs_session *s, const session_parts *parts)
     s->offsets = parts->offsets;
     s->cache_lengths = parts->cache_lengths;
     s->contexts = parts->contexts;
+    s->n_kept = parts->n_kept;
     s->kept = parts->kept;
     s->kept_of = parts->kept_of;
     s->watched = parts->watched;
@@ -46491,8 +46501,6 @@ bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_si
     session_parts parts;
     carve_session(&c, plan, &parts, &s->root);
     adopt_parts(s, &parts);
-    int32_t kept_operands;
-    s->n_kept = bs_kept_count(plan, &kept_operands);
     bs_kept_place(s, parts.kept_operands);
     s->weights = here && own_weights ? bs_carve_bytes(&c, plan->weight_bytes) : NULL;
     s->transient = sizes->transient ? bs_take_table(&memory->transient, sizes->transient, 1, "activations", error)

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: a9b8db6d5d55e607447a07f736d48a459cf92d229a50cd8ec7b523bc9380bfb6
+ * sha256 of the parts: 817b52784caab7c26639d85663e93889c8c6ddc329b9bd0727b91606f4876cb2
  */
 #include "brainstorm.h"
 
@@ -838,10 +838,10 @@ static inline int32_t bs_rows_top(const bs_graph *graph, const bs_rows_state *ro
     return row;
 }
 
-/* The segment of a row. (graph/domains.c) */
+/* The segment of a row. (graph/segments.c) */
 int32_t bs_segment_at(const bs_segment_rows *segments, int32_t row);
 /* The first row of a segment, or of what follows where it has none; of segment `count`: the number of rows. */
-int32_t bs_segment_begin(const bs_segment_rows *segments, int32_t segment);
+int32_t bs_segment_first(const bs_segment_rows *segments, int32_t segment);
 
 #endif
 /* ==== end src/graph/segments.h ================================================================ */
@@ -4551,7 +4551,7 @@ __device__ inline int32_t bs_cu_segment_at(const bs_cu_tile &t, const bs_cu_segm
 }
 
 /* The first row of a segment, or of what follows where it has none. */
-__device__ inline int32_t bs_cu_segment_begin(const bs_cu_tile &t, const bs_cu_segments &s, int32_t segment)
+__device__ inline int32_t bs_cu_segment_first(const bs_cu_tile &t, const bs_cu_segments &s, int32_t segment)
 {
     const int32_t first = s.offsets[segment];
     int32_t low = 0, high = bs_cu_count(t, s.domain);
@@ -4923,7 +4923,7 @@ __device__ inline void bs_cu_segment_index_run(const bs_cu_tile &t, const bs_dev
         const int32_t segment = bs_cu_segment_at(t, segments, r);
         const int32_t before =
             s->n_in > 1 ? reinterpret_cast<const int32_t *>(bs_cu_row(t, bs_cu_in(t, s, 1), 0))[segment] : 0;
-        *reinterpret_cast<int32_t *>(bs_cu_row(t, out, r)) = before + (r - bs_cu_segment_begin(t, segments, segment));
+        *reinterpret_cast<int32_t *>(bs_cu_row(t, out, r)) = before + (r - bs_cu_segment_first(t, segments, segment));
     }
 }
 
@@ -4997,8 +4997,8 @@ __device__ inline void bs_cu_segment_reduce_rows(const bs_cu_tile &t, const bs_d
     const int32_t each = (int32_t)bs_cu_product(x->dim, x->rank), step = w.parts * bs_cu_threads();
     const uint8_t *rows = bs_cu_row(t, x, 0);
     for (int32_t r = w.row; r < w.end; r++) {
-        const int32_t segment = bs_cu_segment_at(t, segments, r), begin = bs_cu_segment_begin(t, segments, segment),
-                      end = bs_cu_segment_begin(t, segments, segment + 1);
+        const int32_t segment = bs_cu_segment_at(t, segments, r), begin = bs_cu_segment_first(t, segments, segment),
+                      end = bs_cu_segment_first(t, segments, segment + 1);
         uint8_t *to = bs_cu_row(t, out, r);
         bs_cu_zero_margin_of(t, w, out, r);
         for (int32_t i = w.part * bs_cu_threads() + bs_cu_thread(); i < each; i += step) {
@@ -5026,8 +5026,8 @@ __device__ inline void bs_cu_segment_reduce_run(const bs_cu_tile &t, const bs_de
         const int32_t segment = (int32_t)(i / each), element = (int32_t)(i % each);
         const uint8_t *from = rows + bs_cu_segment_element(x->dim, x->stride, x->rank, element) * bs_cu_bytes(x->dtype);
         const float result = bs_cu_segment_reduced(s->p[BS_CU_SEGMENT_MODE].i, from, x->row_bytes, x->dtype,
-                                                   bs_cu_segment_begin(t, segments, segment),
-                                                   bs_cu_segment_begin(t, segments, segment + 1));
+                                                   bs_cu_segment_first(t, segments, segment),
+                                                   bs_cu_segment_first(t, segments, segment + 1));
         bs_cu_put(to, out->dtype,
                   (int64_t)segment * out->stride[0] + bs_cu_segment_element(x->dim, out->stride + 1, x->rank, element),
                   result);
@@ -5132,7 +5132,7 @@ __device__ inline bs_cu_attend_job bs_cu_attend_job_of(const bs_cu_tile &t, cons
                             *window = s->n_in > 5 ? bs_cu_in(t, s, 3) : NULL;
     const bs_cu_segments rows = bs_cu_segments_of(t, s->domain), keys = bs_cu_segments_of(t, k->domain);
     const int32_t heads = s->p[BS_CU_ATTEND_HEADS].i, segment = bs_cu_segment_at(t, rows, row);
-    const int32_t first_key = bs_cu_segment_begin(t, keys, segment);
+    const int32_t first_key = bs_cu_segment_first(t, keys, segment);
     bs_cu_attend_job j;
     j.n = q->dim[0] / heads;
     j.q = bs_cu_row(t, q, row) + (int64_t)head * j.n * q->stride[0] * bs_cu_bytes(q->dtype);
@@ -5142,11 +5142,11 @@ __device__ inline bs_cu_attend_job bs_cu_attend_job_of(const bs_cu_tile &t, cons
     j.out_type = o->dtype;
     j.out_step = o->stride[0];
     j.cache_length = window ? reinterpret_cast<const int32_t *>(bs_cu_row(t, bs_cu_in(t, s, 5), 0))[segment] : 0;
-    j.position = row - bs_cu_segment_begin(t, rows, segment) + (k->domain == s->domain ? j.cache_length : 0);
+    j.position = row - bs_cu_segment_first(t, rows, segment) + (k->domain == s->domain ? j.cache_length : 0);
     if (s->p[BS_CU_ATTEND_BIDIRECTIONAL].i) {
         j.window = window ? window->dim[1] : 1;
         j.low = max(0, j.cache_length - j.window);
-        j.last = j.cache_length + (bs_cu_segment_begin(t, keys, segment + 1) - first_key) - 1;
+        j.last = j.cache_length + (bs_cu_segment_first(t, keys, segment + 1) - first_key) - 1;
     } else {
         j.window = window ? window->dim[1] : j.position + 1;
         j.low = max(0, j.position - j.window + 1);

@@ -41,6 +41,30 @@ static inline bool bind(const char *name, bs_buffer b)
     return bs_bind(r.session, name, &b, &r.error) == BS_OK;
 }
 
+/* The largest difference from the oracle of what the session gives for `a`'s inputs; INFINITY, and why, where either
+ * does not run. */
+static inline double error_of_run(against *a, const bs_graph *g)
+{
+    bs_buffer in[AG_SOURCES], out[AG_SOURCES];
+    double worst = 0;
+    if (naive_run(&a->oracle) != BS_OK || !against_bind(a, r.session, in, out) ||
+        bs_run(r.session, &r.error) != BS_OK) {
+        printf("  %s %s\n", a->error.message, r.error.message);
+        return INFINITY;
+    }
+    for (int32_t n = 1, o = 0; n < g->n_nodes; n++) {
+        if (!bs_node_is(&g->nodes[n], &bs_op_output))
+            continue;
+        const int32_t value = bs_node_in(g, &g->nodes[n])[0];
+        for (int64_t i = 0; i < naive_elements(&a->oracle, value); i++) {
+            const double error = fabs(ag_read(ag_element(&out[o], i), BS_F32) - a->oracle.cell[value][0][i]);
+            worst = !(error <= worst) ? error : worst;
+        }
+        o++;
+    }
+    return worst;
+}
+
 static const bs_plan_desc ways[] = {
     {.threads = 1, .order = BS_ORDER_BREADTH}, {.threads = 2, .order = BS_ORDER_BREADTH},
     {.threads = 4, .order = BS_ORDER_BREADTH}, {.threads = 1, .order = BS_ORDER_DEPTH},

@@ -106,9 +106,7 @@ static void give_data(against *a, const form *f, int32_t k)
 
 static double form_error(const form *f, against *a, const bs_graph *g, int32_t way, int32_t k)
 {
-    bs_buffer in[AG_SOURCES], out[AG_SOURCES];
     int64_t extent[3] = {0, 0, SEQS};
-    double worst = 0;
     for (int32_t s = 0; s < SEQS; s++) {
         extent[0] += cases[k][0][s];
         extent[1] += cases[k][1][s];
@@ -117,21 +115,7 @@ static double form_error(const form *f, against *a, const bs_graph *g, int32_t w
     against_inputs(a, g, NULL, &ways[way], extent);
     give_data(a, f, k);
     a->strided = k % 2;
-    if (naive_run(&a->oracle) != BS_OK || !against_bind(a, r.session, in, out) ||
-        bs_run(r.session, &r.error) != BS_OK) {
-        printf("  %s %s\n", a->error.message, r.error.message);
-        return INFINITY;
-    }
-    for (int32_t n = 1; n < g->n_nodes; n++) {
-        if (!bs_node_is(&g->nodes[n], &bs_op_output))
-            continue;
-        const int32_t value = bs_node_in(g, &g->nodes[n])[0];
-        for (int64_t i = 0; i < naive_elements(&a->oracle, value); i++) {
-            const double error = fabs(ag_read(ag_element(&out[0], i), BS_F32) - a->oracle.cell[value][0][i]);
-            worst = !(error <= worst) ? error : worst;
-        }
-    }
-    return worst;
+    return error_of_run(a, g);
 }
 
 static void test_form(const form *f)

@@ -232,9 +232,7 @@ static void give_data(against *a, int32_t k)
 /* The largest difference of outputs whose extents the oracle knows. */
 static double net_error(against *a, const bs_graph *g, const bs_plan_desc *way, int32_t k)
 {
-    bs_buffer in[AG_SOURCES], out[AG_SOURCES];
     int64_t extent[3] = {0, 0, SEQS};
-    double worst = 0;
     for (int32_t s = 0; s < SEQS; s++) {
         extent[0] += lengths[k][0][s];
         extent[1] += lengths[k][1][s];
@@ -243,22 +241,7 @@ static double net_error(against *a, const bs_graph *g, const bs_plan_desc *way, 
     against_inputs(a, g, NULL, way, extent);
     give_data(a, k);
     a->strided = k % 2;
-    if (naive_run(&a->oracle) != BS_OK || !against_bind(a, r.session, in, out) ||
-        bs_run(r.session, &r.error) != BS_OK) {
-        printf("  %s %s\n", a->error.message, r.error.message);
-        return INFINITY;
-    }
-    for (int32_t n = 1, o = 0; n < g->n_nodes; n++) {
-        if (!bs_node_is(&g->nodes[n], &bs_op_output))
-            continue;
-        const int32_t value = bs_node_in(g, &g->nodes[n])[0];
-        for (int64_t i = 0; i < naive_elements(&a->oracle, value); i++) {
-            const double error = fabs(ag_read(ag_element(&out[o], i), BS_F32) - a->oracle.cell[value][0][i]);
-            worst = !(error <= worst) ? error : worst;
-        }
-        o++;
-    }
-    return worst;
+    return error_of_run(a, g);
 }
 
 static void test_net(int32_t which)

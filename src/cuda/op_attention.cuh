@@ -106,7 +106,7 @@ __device__ inline bs_cu_attend_job bs_cu_attend_job_of(const bs_cu_tile &t, cons
                             *window = s->n_in > 5 ? bs_cu_in(t, s, 3) : NULL;
     const bs_cu_segments rows = bs_cu_segments_of(t, s->domain), keys = bs_cu_segments_of(t, k->domain);
     const int32_t heads = s->p[BS_CU_ATTEND_HEADS].i, segment = bs_cu_segment_at(t, rows, row);
-    const int32_t first_key = bs_cu_segment_begin(t, keys, segment);
+    const int32_t first_key = bs_cu_segment_first(t, keys, segment);
     bs_cu_attend_job j;
     j.n = q->dim[0] / heads;
     j.q = bs_cu_row(t, q, row) + (int64_t)head * j.n * q->stride[0] * bs_cu_bytes(q->dtype);
@@ -116,11 +116,11 @@ __device__ inline bs_cu_attend_job bs_cu_attend_job_of(const bs_cu_tile &t, cons
     j.out_type = o->dtype;
     j.out_step = o->stride[0];
     j.cache_length = window ? reinterpret_cast<const int32_t *>(bs_cu_row(t, bs_cu_in(t, s, 5), 0))[segment] : 0;
-    j.position = row - bs_cu_segment_begin(t, rows, segment) + (k->domain == s->domain ? j.cache_length : 0);
+    j.position = row - bs_cu_segment_first(t, rows, segment) + (k->domain == s->domain ? j.cache_length : 0);
     if (s->p[BS_CU_ATTEND_BIDIRECTIONAL].i) {
         j.window = window ? window->dim[1] : 1;
         j.low = max(0, j.cache_length - j.window);
-        j.last = j.cache_length + (bs_cu_segment_begin(t, keys, segment + 1) - first_key) - 1;
+        j.last = j.cache_length + (bs_cu_segment_first(t, keys, segment + 1) - first_key) - 1;
     } else {
         j.window = window ? window->dim[1] : j.position + 1;
         j.low = max(0, j.position - j.window + 1);

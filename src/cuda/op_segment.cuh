@@ -24,7 +24,7 @@ __device__ inline void bs_cu_segment_index_run(const bs_cu_tile &t, const bs_dev
         const int32_t segment = bs_cu_segment_at(t, segments, r);
         const int32_t before =
             s->n_in > 1 ? reinterpret_cast<const int32_t *>(bs_cu_row(t, bs_cu_in(t, s, 1), 0))[segment] : 0;
-        *reinterpret_cast<int32_t *>(bs_cu_row(t, out, r)) = before + (r - bs_cu_segment_begin(t, segments, segment));
+        *reinterpret_cast<int32_t *>(bs_cu_row(t, out, r)) = before + (r - bs_cu_segment_first(t, segments, segment));
     }
 }
 
@@ -98,8 +98,8 @@ __device__ inline void bs_cu_segment_reduce_rows(const bs_cu_tile &t, const bs_d
     const int32_t each = (int32_t)bs_cu_product(x->dim, x->rank), step = w.parts * bs_cu_threads();
     const uint8_t *rows = bs_cu_row(t, x, 0);
     for (int32_t r = w.row; r < w.end; r++) {
-        const int32_t segment = bs_cu_segment_at(t, segments, r), begin = bs_cu_segment_begin(t, segments, segment),
-                      end = bs_cu_segment_begin(t, segments, segment + 1);
+        const int32_t segment = bs_cu_segment_at(t, segments, r), begin = bs_cu_segment_first(t, segments, segment),
+                      end = bs_cu_segment_first(t, segments, segment + 1);
         uint8_t *to = bs_cu_row(t, out, r);
         bs_cu_zero_margin_of(t, w, out, r);
         for (int32_t i = w.part * bs_cu_threads() + bs_cu_thread(); i < each; i += step) {
@@ -127,8 +127,8 @@ __device__ inline void bs_cu_segment_reduce_run(const bs_cu_tile &t, const bs_de
         const int32_t segment = (int32_t)(i / each), element = (int32_t)(i % each);
         const uint8_t *from = rows + bs_cu_segment_element(x->dim, x->stride, x->rank, element) * bs_cu_bytes(x->dtype);
         const float result = bs_cu_segment_reduced(s->p[BS_CU_SEGMENT_MODE].i, from, x->row_bytes, x->dtype,
-                                                   bs_cu_segment_begin(t, segments, segment),
-                                                   bs_cu_segment_begin(t, segments, segment + 1));
+                                                   bs_cu_segment_first(t, segments, segment),
+                                                   bs_cu_segment_first(t, segments, segment + 1));
         bs_cu_put(to, out->dtype,
                   (int64_t)segment * out->stride[0] + bs_cu_segment_element(x->dim, out->stride + 1, x->rank, element),
                   result);

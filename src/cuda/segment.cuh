@@ -26,7 +26,7 @@ __device__ inline int32_t bs_cu_segment_at(const bs_cu_tile &t, const bs_cu_segm
 }
 
 /* The first row of a segment, or of what follows where it has none. */
-__device__ inline int32_t bs_cu_segment_begin(const bs_cu_tile &t, const bs_cu_segments &s, int32_t segment)
+__device__ inline int32_t bs_cu_segment_first(const bs_cu_tile &t, const bs_cu_segments &s, int32_t segment)
 {
     const int32_t first = s.offsets[segment];
     int32_t low = 0, high = bs_cu_count(t, s.domain);

@@ -1,6 +1,6 @@
 /* graph/domains.c - domains: sets of cells; equal ones are one entry. Relies on graph/graph.h and graph/tree.h. Must
  * never know what decides about them. */
-#include "graph/segments.h"
+#include "graph/graph.h"
 #include "graph/tree.h"
 
 /* Domains with equal keys are one domain. */
@@ -67,27 +67,4 @@ int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain)
         graph->routers[d->router].path_domains = id;
     }
     return id;
-}
-
-/* The last segment that begins at or before the row: empty ones that begin there come before it. */
-int32_t bs_segment_at(const bs_segment_rows *s, int32_t row)
-{
-    return bs_segment_of(s->offsets, s->count, bs_rows_top(s->graph, s->rows, s->domain, row));
-}
-
-/* The rows of a path keep their order. */
-int32_t bs_segment_begin(const bs_segment_rows *s, int32_t segment)
-{
-    const int32_t first = s->offsets[segment];
-    int32_t low = 0, high = s->rows[s->domain].count;
-    if (s->graph->domains[s->domain].kind != BS_DOMAIN_PATH)
-        return first;
-    while (low < high) {
-        const int32_t middle = low + (high - low) / 2;
-        if (bs_rows_top(s->graph, s->rows, s->domain, middle) < first)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
 }

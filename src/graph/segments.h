@@ -30,9 +30,9 @@ static inline int32_t bs_rows_top(const bs_graph *graph, const bs_rows_state *ro
     return row;
 }
 
-/* The segment of a row. (graph/domains.c) */
+/* The segment of a row. (graph/segments.c) */
 int32_t bs_segment_at(const bs_segment_rows *segments, int32_t row);
 /* The first row of a segment, or of what follows where it has none; of segment `count`: the number of rows. */
-int32_t bs_segment_begin(const bs_segment_rows *segments, int32_t segment);
+int32_t bs_segment_first(const bs_segment_rows *segments, int32_t segment);
 
 #endif

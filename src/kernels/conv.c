@@ -257,8 +257,7 @@ static inline __attribute__((always_inline)) void bs_conv_fetch_rows(const float
             __builtin_prefetch(from + i, 0, 2);
 }
 
-/* What a strip reads and writes: each block of channels takes a line or two of a pixel, which no processor sees
- * coming. */
+/* What a strip reads and writes: each group takes a line or two of a pixel, which no processor sees coming. */
 static inline __attribute__((always_inline)) void bs_conv_fetch_strip(const bs_conv_geometry *g,
                                                                       const bs_conv_task *strip)
 {
@@ -283,7 +282,7 @@ static void bs_conv_run_strips(const bs_conv_geometry *g, const bs_conv_kernels 
         if (strip.residual)
             strip.residual += y * task->residual_row;
         strip.out_h = bs_conv_min(rows, task->out_h - y);
-        if (family == BS_FAMILY_OUTER)
+        if (family == BS_FAMILY_OUTER && g->groups > 1)
             bs_conv_fetch_strip(g, &strip);
         bs_conv_join_rows(g, &strip);
         bs_conv_run_strip(g, k, family, &strip);

@@ -192,10 +192,10 @@ static void attention_rows(const bs_call *call, int32_t segment, int32_t row, in
     const bs_operand *q = &call->in[ATTENTION_Q], *lengths = &call->in[ATTENTION_CACHE_LENGTHS], *out = &call->out[0];
     const int32_t heads = attention_heads(desc), shared = heads / call->plan->work_items, n = q->dim[0] / heads;
     const int32_t element = call->work_item * shared * n,
-                  row_of_segment = row - bs_segment_begin(&call->segments, segment);
+                  row_of_segment = row - bs_segment_first(&call->segments, segment);
     const bool cached = attention_cached(call->n_in);
-    const int32_t first_key = bs_segment_begin(&call->of_keys, segment),
-                  keys = bs_segment_begin(&call->of_keys, segment + 1) - first_key;
+    const int32_t first_key = bs_segment_first(&call->of_keys, segment),
+                  keys = bs_segment_first(&call->of_keys, segment + 1) - first_key;
     bs_attend a = {.n = n,
                    .rows = rows,
                    .heads = shared,
@@ -227,7 +227,7 @@ static bs_status attention_run(const bs_call *call)
     const int32_t end = call->row + call->rows;
     for (int32_t row = call->row, rows; row < end; row += rows) {
         const int32_t segment = bs_segment_at(&call->segments, row);
-        rows = bs_min_i32(bs_segment_begin(&call->segments, segment + 1), end) - row;
+        rows = bs_min_i32(bs_segment_first(&call->segments, segment + 1), end) - row;
         attention_rows(call, segment, row, rows);
     }
     return BS_OK;

@@ -68,10 +68,10 @@ static float reduce_exps(const reduce_job *r, const float *x, float top)
     float part[REDUCE_PART], sum = 0.0f;
     for (int64_t l = 0; l < r->lines; l++) {
         const float *line = l == 0 ? x : reduce_line_at(r, x, l);
-        for (int32_t i = 0, n; i < r->job.n; i += n, line += n * r->job.in_step) {
+        for (int32_t i = 0, n; i < r->job.n; i += n) {
             n = bs_min_i32(r->job.n - i, REDUCE_PART);
             for (int32_t k = 0; k < n; k++)
-                part[k] = line[k * r->job.in_step] - top;
+                part[k] = line[(i + k) * r->job.in_step] - top;
             bs_row_unary((bs_tier)r->job.call->plan->tier, BS_UNARY_EXP, part, 1, part, 1, n);
             for (int32_t k = 0; k < n; k++)
                 sum += part[k];

@@ -41,7 +41,7 @@ static bs_status segment_index_run(const bs_call *call)
     for (int32_t r = 0; r < call->rows; r++) {
         const int32_t row = call->row + r, segment = bs_segment_at(&call->segments, row),
                       before = call->n_in > 1 ? ((const int32_t *)lengths->data)[segment * lengths->stride[0]] : 0;
-        ((int32_t *)out->data)[r * out->row_stride] = before + (row - bs_segment_begin(&call->segments, segment));
+        ((int32_t *)out->data)[r * out->row_stride] = before + (row - bs_segment_first(&call->segments, segment));
     }
     return BS_OK;
 }
@@ -210,14 +210,15 @@ static void segment_reduce_one(const bs_call *call, int32_t begin, int32_t end, 
         segment_walk(to, NULL, segment_divide, &job);
 }
 
-/* What the rows of a call get: the first of each segment what it gives, the others a copy. */
+/* What the rows of a call get: the first of each segment what it gives, the others a copy. Each call sums the whole of
+ * a segment that it has rows of. */
 static void segment_reduce_to_rows(const bs_call *call)
 {
     for (int32_t r = 0, end; r < call->rows; r = end) {
         const int32_t segment = bs_segment_at(&call->segments, call->row + r),
-                      last = bs_segment_begin(&call->segments, segment + 1);
+                      last = bs_segment_first(&call->segments, segment + 1);
         const bs_operand first = segment_cell(&call->out[0], r);
-        segment_reduce_one(call, bs_segment_begin(&call->segments, segment), last, &first);
+        segment_reduce_one(call, bs_segment_first(&call->segments, segment), last, &first);
         end = bs_min_i32(call->rows, last - call->row);
         for (int32_t k = r + 1; k < end; k++) {
             const bs_operand to = segment_cell(&call->out[0], k);
@@ -236,7 +237,7 @@ static bs_status segment_reduce_run(const bs_call *call)
     }
     for (int32_t s = call->work_item; s < call->segments.count; s += call->plan->work_items) {
         const bs_operand to = segment_row(&call->out[0], s, &call->in[0]);
-        segment_reduce_one(call, bs_segment_begin(&call->segments, s), bs_segment_begin(&call->segments, s + 1), &to);
+        segment_reduce_one(call, bs_segment_first(&call->segments, s), bs_segment_first(&call->segments, s + 1), &to);
     }
     return BS_OK;
 }

@@ -146,7 +146,7 @@ static void find_live(live_pass *l)
 /* -------------------------------------------------------------------------------------------------- order */
 
 /* What is decided tile by tile cannot wait for rows of other tiles. */
-static void look_at_rows(bs_plan *plan, const bs_node *node)
+static void need_all_rows(bs_plan *plan, const bs_node *node)
 {
     const bs_graph *g = plan->graph;
     const int32_t *in = bs_node_in(g, node);
@@ -169,7 +169,7 @@ static void look_into_trees(bs_plan *plan)
         if (!plan->node_live[n])
             continue;
         top->images = top->images || (node->n_out > 0 && g->values[node->first_out].rank == 3);
-        look_at_rows(plan, node);
+        need_all_rows(plan, node);
         top->streams = top->streams || (g->domains[node->domain].outermost && bs_plan_node_streams(plan, n));
     }
     for (int32_t r = 1; r < g->n_routers; r++) {

@@ -1,6 +1,6 @@
 /* run/kept.c - what the trips of a loop do again as it was: a call or a move in a body is prepared in one trip, and
- * done by the next ones as long as nothing has moved that it reads or writes. What depends on the trip itself, a part
- * of a sequence, is found anew.
+ * done by the next ones as long as nothing has moved that it reads or writes. What belongs to a
+ * trip, a part of a sequence or a place for what is collected, lies as far behind the last one as that did.
  * Owns: which instructions are kept, and until when. Relies on run/exec.h. Must never keep an address beyond a decision
  * that could change it: such a decision begins a new `epoch`, and so does the first one of each loop, before which are
  * all extents that its body has. */
@@ -26,11 +26,12 @@ static bool is_short(const bs_plan *p, int32_t value)
     return p->graph->values[value].rank != 3 && bs_bytes_figure(p->values[value].row_bytes) <= KEPT_BYTES;
 }
 
-/* One kernel without margins around what it writes. (What reads streamed weights does not come here.) */
+/* One kernel without margins around what it writes. */
 static bool is_plain_call(const bs_plan *p, const bs_instr *i)
 {
     const bs_node *node = &p->graph->nodes[i->node];
-    bool plain = p->nodes[i->node].work_items == 0 && !(bs_op_get(node->op)->flags & BS_OP_DECIDED);
+    bool plain = node->n_out > 0 && p->nodes[i->node].work_items == 0 &&
+                 !(bs_op_get(node->op)->flags & BS_OP_DECIDED);
     for (int32_t k = 0; k < node->n_out; k++)
         plain = plain && is_short(p, node->first_out + k);
     return plain;
@@ -48,7 +49,7 @@ static int32_t kept_operands(const bs_plan *p, const bs_instr *i)
     const bs_graph *g = p->graph;
     const int32_t loop = g->domains[i->domain].loop;
     int32_t n_in = 0;
-    if (loop == 0 || g->routers[loop].path_domains != i->domain)
+    if (loop == 0 || g->routers[loop].path_domains != i->domain || bs_instr_streams(i))
         return 0;
     if (i->kind == BS_INSTR_CALL && is_plain_call(p, i)) {
         bs_plan_in(p, i->node, &n_in);
@@ -95,8 +96,10 @@ static bool is_of_trip(const bs_plan *p, int32_t value)
     for (;;) {
         const bs_node *node = &g->nodes[g->values[value].node];
         if (bs_node_is_view(node)) {
-            if (node->router == 0 || bs_view_slices(g, node))
-                return node->router != 0;
+            if (node->router == 0)
+                return false;
+            if (bs_view_slices(g, node))
+                return true;
             value = bs_view_of(g, node);
         } else if (p->values[value].storage == BS_STORAGE_VIEW) { /* made in the place of what it changes */
             value = bs_node_in(g, node)[0];

@@ -79,7 +79,7 @@ typedef struct session_parts {
     bs_context *contexts;
     bs_kept *kept;
     bs_operand *kept_operands;
-    int32_t *kept_of;
+    int32_t *kept_of, n_kept;
 } session_parts;
 
 static void carve_work(bs_carver *c, const bs_plan *p, bs_exec_work *w)
@@ -135,9 +135,9 @@ static void carve_session(bs_carver *c, const bs_plan *p, session_parts *s, bs_c
         BS_CARVED(session_parts, kept_of, KEPT_OF),     BS_CARVED(session_parts, kept_operands, KEPT_OPERANDS),
     };
     int32_t kept_operands;
-    const int32_t kept = bs_kept_count(p, &kept_operands);
+    s->n_kept = bs_kept_count(p, &kept_operands);
     const int64_t counts[] = {g->n_dims,  g->n_nodes, g->n_routers, g->n_domains, p->threads, list_watched(g, NULL),
-                              kept, kept_operands, kept ? p->n_top : 0};
+                              s->n_kept, kept_operands, s->n_kept ? p->n_top : 0};
     const bs_bytes paths = bs_bytes_array(g->n_paths, 1); /* counts as bytes, so that products are checked */
     BS_CARVE_ARRAYS(c, s, arrays, counts);
     s->counts = bs_carve_bytes(c, bs_bytes_times(paths, sizeof(int32_t)));
@@ -182,6 +182,7 @@ static void adopt_parts(bs_session *s, const session_parts *parts)
     s->offsets = parts->offsets;
     s->cache_lengths = parts->cache_lengths;
     s->contexts = parts->contexts;
+    s->n_kept = parts->n_kept;
     s->kept = parts->kept;
     s->kept_of = parts->kept_of;
     s->watched = parts->watched;
@@ -233,8 +234,6 @@ bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_si
     session_parts parts;
     carve_session(&c, plan, &parts, &s->root);
     adopt_parts(s, &parts);
-    int32_t kept_operands;
-    s->n_kept = bs_kept_count(plan, &kept_operands);
     bs_kept_place(s, parts.kept_operands);
     s->weights = here && own_weights ? bs_carve_bytes(&c, plan->weight_bytes) : NULL;
     s->transient = sizes->transient ? bs_take_table(&memory->transient, sizes->transient, 1, "activations", error)
