@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 817b52784caab7c26639d85663e93889c8c6ddc329b9bd0727b91606f4876cb2
+ * sha256 of the parts: 467400815fedb8ae4c70031c0a9482bd71c12e55b23154b50372900a50328863
  */
 #include "brainstorm.h"
 
@@ -3336,6 +3336,11 @@ void bs_span_call(bs_span *span, const bs_call *call);
 /* As bs_span_open, for ops on whole lines: visits every index but those of dimension `axis`, of which it visits only
  * 0. */
 void bs_span_open_lines(bs_span *span, const bs_operand *out, int32_t rows, int32_t axis);
+/* Whether that would visit one line, which begins where the output does. */
+static inline bool bs_span_is_line(const bs_operand *out, int32_t rows)
+{
+    return rows == 1 && (out->rank == 1 || (out->rank == 2 && out->dim[0] == 1));
+}
 /* Adds an operand of the output's rank. Its element c belongs to coordinate c + shift[d] of dimension d (shift may be
  * NULL). */
 void bs_span_add(bs_span *span, const bs_operand *operand, const int32_t *shift);

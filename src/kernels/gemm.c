@@ -173,7 +173,8 @@ static void gemm_rows_finished(const gemm_job *j)
 /* Of so many panels, how many one row takes beside another: as many each time, so that enough sums are under way. */
 static int32_t gemm_beside(int32_t panels)
 {
-    return bs_conv_ceil_div(panels, bs_conv_ceil_div(panels, BS_GEMM_ABREAST)) - 1;
+    const int32_t times = bs_conv_ceil_div(panels, BS_GEMM_ABREAST);
+    return (times > 1 ? bs_conv_ceil_div(panels, times) : panels) - 1;
 }
 
 /* All panels. */
@@ -194,7 +195,7 @@ static void gemm_panels(const bs_conv_geometry *g, const bs_conv_kernels *k, con
         j.whole = one ? gemm_beside(bs_conv_ceil_div(left, width)) : 0;
         left -= j.whole * width;
         j.columns = bs_conv_min(left, width);
-        j.vectors = bs_conv_ceil_div(j.columns, k->lanes);
+        j.vectors = 1 + (j.columns > k->lanes) + (j.columns > 2 * k->lanes); /* no division: a small product's time */
         if (j.finish)
             gemm_rows_finished(&j);
         for (int32_t i = 0; i < g->in_channels && !j.finish; i += BS_GEMM_DEPTH)

@@ -205,10 +205,18 @@ static linear_job linear_job_of(const bs_call *call)
 static bs_status linear_run(const bs_call *call)
 {
     const linear_job job = linear_job_of(call);
+    const bs_span_inner lines =
+        call->plan->algorithm == BS_CONV_REFERENCE ? linear_lines_reference : linear_lines_fast;
     bs_span span;
+    if (bs_span_is_line(&call->out[0], call->rows)) { /* the walk takes a small product a tenth of its time */
+        static const ptrdiff_t none[2] = {0};
+        char *const at[2] = {call->out[0].data, call->in[0].data};
+        lines(&job, 1, at, none);
+        return BS_OK;
+    }
     bs_span_open_lines(&span, &call->out[0], call->rows, call->out[0].rank - 1);
     bs_span_add(&span, &call->in[0], NULL);
-    bs_span_run(&span, call->plan->algorithm == BS_CONV_REFERENCE ? linear_lines_reference : linear_lines_fast, &job);
+    bs_span_run(&span, lines, &job);
     return BS_OK;
 }
 

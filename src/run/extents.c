@@ -170,6 +170,7 @@ static bool count_rows(bs_session *s, bs_error *error)
 bool bs_session_check_run(bs_session *s, bs_error *error)
 {
     s->any_empty = false;
+    s->epoch += !s->fits;
     s->fits = s->fits || (set_symbols(s, error) && derive_extents(s, error) && check_bound(s, error));
     if (!s->fits || s->graph->n_domains == 1) /* the root alone has no rows, nor segments */
         return s->fits;

@@ -1,9 +1,10 @@
-/* run/kept.c - what the trips of a loop do again as it was: a call or a move in a body is prepared in one trip, and
- * done by the next ones as long as nothing has moved that it reads or writes. What belongs to a
- * trip, a part of a sequence or a place for what is collected, lies as far behind the last one as that did.
- * Owns: which instructions are kept, and until when. Relies on run/exec.h. Must never keep an address beyond a decision
- * that could change it: such a decision begins a new `epoch`, and so does the first one of each loop, before which are
- * all extents that its body has. */
+/* run/kept.c - what is done again as it was: a call or a move in the body of a loop is prepared in one trip, and done
+ * by the next ones as long as nothing has moved that it reads or writes; so is a call of a network without decisions,
+ * from run to run. What belongs to a trip, a part of a sequence or a place for what is collected, lies as far behind
+ * the last one as that did.
+ * Owns: which instructions are kept, and until when. Relies on run/exec.h. Must never keep an address beyond what could
+ * change it: a decision after which rows may lie elsewhere begins a new `epoch`, so does the first one of each loop,
+ * before which are all extents that its body has, and so does a run that others buffers or extents may be bound to. */
 #include "run/exec.h"
 
 #include "ops/structure.h"
@@ -18,8 +19,8 @@ void bs_kept_place(bs_session *s, bs_operand *operands) { (void)s, (void)operand
 bool bs_exec_kept(bs_session *s, const bs_instr *i) { return (void)s, (void)i, false; }
 #else
 
-/* A small body has few instructions, and of a large one they take longer than what is saved. */
-enum { KEPT_MOST = 32, KEPT_BYTES = 8192 };
+/* A small network has few instructions, and of a large one they take longer than what is saved. */
+enum { KEPT_MOST = 64, KEPT_BYTES = 8192, KEPT_WEIGHTS = 32768 };
 
 static bool is_short(const bs_plan *p, int32_t value)
 {
@@ -43,17 +44,29 @@ static bool is_plain_move(const bs_plan *p, const bs_instr *i)
     return within && i->combine == BS_COMBINE_COPY && i->value != 0 && i->target != 0 && is_short(p, i->value);
 }
 
+static bool is_in_body(const bs_graph *g, int32_t domain)
+{
+    const int32_t loop = g->domains[domain].loop;
+    return loop != 0 && g->routers[loop].path_domains == domain;
+}
+
+/* Of a network without decisions: a call of which a run changes nothing but what the operands hold. */
+static bool is_steady(const bs_plan *p, const bs_instr *i)
+{
+    return p->graph->n_routers == 1 && i->kind == BS_INSTR_CALL &&
+           !(bs_op_get(p->graph->nodes[i->node].op)->flags & BS_OP_CROSS_ROW) &&
+           bs_bytes_figure(p->nodes[i->node].prepared_bytes) <= KEPT_WEIGHTS;
+}
+
 /* Operands to be kept of an instruction at top level; 0: it is not kept. */
 static int32_t kept_operands(const bs_plan *p, const bs_instr *i)
 {
-    const bs_graph *g = p->graph;
-    const int32_t loop = g->domains[i->domain].loop;
     int32_t n_in = 0;
-    if (loop == 0 || g->routers[loop].path_domains != i->domain || bs_instr_streams(i))
+    if (bs_instr_streams(i) || !(is_steady(p, i) || is_in_body(p->graph, i->domain)))
         return 0;
     if (i->kind == BS_INSTR_CALL && is_plain_call(p, i)) {
         bs_plan_in(p, i->node, &n_in);
-        return n_in + g->nodes[i->node].n_out;
+        return n_in + p->graph->nodes[i->node].n_out;
     }
     return i->kind == BS_INSTR_MOVE && is_plain_move(p, i) ? 2 : 0;
 }
