@@ -6,7 +6,9 @@
  */
 #include "kernels/conv_internal.h"
 
-enum { BS_CONV_STRIP = 192 << 10 }; /* bytes that a strip reads and writes, up to twice as many */
+/* Bytes that a strip reads and writes, up to twice as many: of most; of those whose weights stay in the second cache
+ * beside it; and of groups, each of which takes a line or two of every pixel. */
+enum { BS_CONV_STRIP = 192 << 10, BS_CONV_STRIP_BESIDE = 96 << 10, BS_CONV_STRIP_GROUPS = 24 << 10 };
 
 const bs_conv_kernels *bs_conv_kernels_of(bs_tier tier)
 {
@@ -228,11 +230,22 @@ static void bs_conv_run_strip(const bs_conv_geometry *g, const bs_conv_kernels *
 #ifdef __OPTIMIZE_SIZE__
 #define bs_conv_run_strips bs_conv_run_strip
 #else
+static int32_t bs_conv_strip_bytes(const bs_conv_geometry *g, bs_conv_family family)
+{
+    const int64_t weights = (int64_t)g->kernel_h * g->kernel_w * g->in_channels * g->out_channels / g->groups;
+    if (family != BS_FAMILY_OUTER)
+        return BS_CONV_STRIP;
+    if (g->groups > 1)
+        return BS_CONV_STRIP_GROUPS;
+    return weights * (int64_t)sizeof(float) <= 2 * BS_CONV_STRIP ? BS_CONV_STRIP_BESIDE : BS_CONV_STRIP;
+}
+
 /* Rows of a strip: all blocks of weights pass over one while it lies in the second cache. Strips are of equal size. */
-static int32_t bs_conv_strip_rows(const bs_conv_geometry *g, const bs_conv_task *task)
+static int32_t bs_conv_strip_rows(const bs_conv_geometry *g, bs_conv_family family, const bs_conv_task *task)
 {
     const int64_t pixel = (int64_t)g->stride_h * g->stride_w * g->in_channels + g->out_channels;
-    const int64_t strips = task->out_h * (task->out_w * pixel) * (int64_t)sizeof(float) / BS_CONV_STRIP + 1;
+    const int64_t bytes = task->out_h * (task->out_w * pixel) * (int64_t)sizeof(float);
+    const int64_t strips = bytes / bs_conv_strip_bytes(g, family) + 1;
     return strips >= task->out_h ? 1 : bs_conv_ceil_div(task->out_h, (int32_t)strips);
 }
 
@@ -274,7 +287,7 @@ static void bs_conv_run_strips(const bs_conv_geometry *g, const bs_conv_kernels 
         bs_conv_run_strip(g, k, family, task);
         return;
     }
-    const int32_t rows = bs_conv_strip_rows(g, task);
+    const int32_t rows = bs_conv_strip_rows(g, family, task);
     for (int32_t y = 0; y < task->out_h; y += rows) {
         bs_conv_task strip = *task;
         strip.in += y * g->stride_h * task->in_row;
