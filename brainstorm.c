@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: e88525ea8f75241a1e7f5db85ba28e4e35fe27da88ed403543eb6847db66870a
+ * sha256 of the parts: 2808e1e67055da501449dec680e2455de8cdcaef65e31e9e9fb3ce0ce71d89ce
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -10091,7 +10091,8 @@ static void gemm_rows_finished(const gemm_job *j)
 /* Of so many panels, how many one row takes beside another: as many each time, so that enough sums are under way. */
 static int32_t gemm_beside(int32_t panels)
 {
-    return bs_conv_ceil_div(panels, bs_conv_ceil_div(panels, BS_GEMM_ABREAST)) - 1;
+    const int32_t times = bs_conv_ceil_div(panels, BS_GEMM_ABREAST);
+    return (times > 1 ? bs_conv_ceil_div(panels, times) : panels) - 1;
 }
 
 /* All panels. */
@@ -10112,7 +10113,7 @@ static void gemm_panels(const bs_conv_geometry *g, const bs_conv_kernels *k, con
         j.whole = one ? gemm_beside(bs_conv_ceil_div(left, width)) : 0;
         left -= j.whole * width;
         j.columns = bs_conv_min(left, width);
-        j.vectors = bs_conv_ceil_div(j.columns, k->lanes);
+        j.vectors = 1 + (j.columns > k->lanes) + (j.columns > 2 * k->lanes); /* no division: a small product's time */
         if (j.finish)
             gemm_rows_finished(&j);
         for (int32_t i = 0; i < g->in_channels && !j.finish; i += BS_GEMM_DEPTH)
@@ -10360,7 +10361,9 @@ void bs_product_run(bs_tier tier, const bs_product *product)
  */
 /* #include "kernels/conv_internal.h" */
 
-enum { BS_CONV_STRIP = 192 << 10 }; /* bytes that a strip reads and writes, up to twice as many */
+/* Bytes that a strip reads and writes, up to twice as many: of most; of those whose weights stay in the second cache
+ * beside it; and of groups, each of which takes a line or two of every pixel. */
+enum { BS_CONV_STRIP = 192 << 10, BS_CONV_STRIP_BESIDE = 96 << 10, BS_CONV_STRIP_GROUPS = 24 << 10 };
 
 const bs_conv_kernels *bs_conv_kernels_of(bs_tier tier)
 {
@@ -10582,11 +10585,22 @@ static void bs_conv_run_strip(const bs_conv_geometry *g, const bs_conv_kernels *
 #ifdef __OPTIMIZE_SIZE__
 #define bs_conv_run_strips bs_conv_run_strip
 #else
+static int32_t bs_conv_strip_bytes(const bs_conv_geometry *g, bs_conv_family family)
+{
+    const int64_t weights = (int64_t)g->kernel_h * g->kernel_w * g->in_channels * g->out_channels / g->groups;
+    if (family != BS_FAMILY_OUTER)
+        return BS_CONV_STRIP;
+    if (g->groups > 1)
+        return BS_CONV_STRIP_GROUPS;
+    return weights * (int64_t)sizeof(float) <= 2 * BS_CONV_STRIP ? BS_CONV_STRIP_BESIDE : BS_CONV_STRIP;
+}
+
 /* Rows of a strip: all blocks of weights pass over one while it lies in the second cache. Strips are of equal size. */
-static int32_t bs_conv_strip_rows(const bs_conv_geometry *g, const bs_conv_task *task)
+static int32_t bs_conv_strip_rows(const bs_conv_geometry *g, bs_conv_family family, const bs_conv_task *task)
 {
     const int64_t pixel = (int64_t)g->stride_h * g->stride_w * g->in_channels + g->out_channels;
-    const int64_t strips = task->out_h * (task->out_w * pixel) * (int64_t)sizeof(float) / BS_CONV_STRIP + 1;
+    const int64_t bytes = task->out_h * (task->out_w * pixel) * (int64_t)sizeof(float);
+    const int64_t strips = bytes / bs_conv_strip_bytes(g, family) + 1;
     return strips >= task->out_h ? 1 : bs_conv_ceil_div(task->out_h, (int32_t)strips);
 }
 
@@ -10628,7 +10642,7 @@ static void bs_conv_run_strips(const bs_conv_geometry *g, const bs_conv_kernels 
         bs_conv_run_strip(g, k, family, task);
         return;
     }
-    const int32_t rows = bs_conv_strip_rows(g, task);
+    const int32_t rows = bs_conv_strip_rows(g, family, task);
     for (int32_t y = 0; y < task->out_h; y += rows) {
         bs_conv_task strip = *task;
         strip.in += y * g->stride_h * task->in_row;
@@ -45510,7 +45524,6 @@ static bool is_in_body(const bs_graph *g, int32_t domain)
 static bool is_steady(const bs_plan *p, const bs_instr *i)
 {
     return p->graph->n_routers == 1 && i->kind == BS_INSTR_CALL &&
-           !(bs_op_get(p->graph->nodes[i->node].op)->flags & BS_OP_CROSS_ROW) &&
            bs_bytes_figure(p->nodes[i->node].prepared_bytes) <= KEPT_WEIGHTS;
 }
 

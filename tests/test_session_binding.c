@@ -88,6 +88,45 @@ static void test_hostile_data(void)
     bs_session_close(r.session);
 }
 
+/* A linear of whole numbers, of one line and of several: run after run, from buffer to buffer. What a session keeps of
+ * its calls from run to run must not outlive what was bound. */
+static void test_bound_anew(void)
+{
+    enum { MOST = 4, WIDE = 3, OUT = 2 };
+    static const int64_t matrix[2] = {OUT, WIDE};
+    static const int32_t lines[] = {1, 1, 3, 3, 4, 2, 1, 4};
+    rig r;
+    bs_graph *g = new_graph();
+    net_add_whole(&weights, "fc.weight", 2, matrix);
+    const bs_value x = bs_input(g, "x", BS_F32, BS_SHAPE2(bs_symbol(g, "M", MOST), WIDE));
+    bs_output(g, "y", bs_linear(g, x, &(bs_linear_desc){.name = "fc", .out = OUT, .no_bias = 1}));
+    if (!check(rig_plan(&r, g, NULL) && rig_session(&r, &weights.table, NULL, 0), "lines: %s", r.error.message))
+        return;
+    const float *w = weights.tensors[0].data;
+    int32_t wrong = 0;
+    for (size_t run = 0; run < 2 * sizeof lines / sizeof *lines; run++) {
+        float *in = floats[run / 2 % 3], *out = floats[3 + run / 3 % 3]; /* some runs with what was bound before */
+        const bs_buffer from = dense(in, BS_F32, 2, lines[run / 2], WIDE, 0),
+                        to = dense(out, BS_F32, 2, lines[run / 2], OUT, 0);
+        for (int32_t i = 0; i < lines[run / 2] * WIDE; i++)
+            in[i] = (float)(((int32_t)run * 7 + i * 5) % 11 - 5);
+        memset(out, 0x7F, MOST * OUT * sizeof *out);
+        if (run % 2 == 0)
+            bs_bind(r.session, "x", &from, NULL);
+        if (run % 2 == 0 || run % 3 == 0)
+            bs_bind(r.session, "y", &to, NULL);
+        wrong += bs_run(r.session, &r.error) != BS_OK;
+        for (int32_t i = 0; i < lines[run / 2] * OUT; i++) {
+            double sum = 0;
+            for (int32_t k = 0; k < WIDE; k++)
+                sum += (double)in[i / OUT * WIDE + k] * (double)w[i % OUT * WIDE + k];
+            wrong += (double)out[i] != sum;
+        }
+    }
+    check(wrong == 0, "%d results of lines bound anew are wrong", wrong);
+    bs_session_close(r.session);
+}
+
 /* Of a symbol that is bound below what is reflected. */
 static void test_reflected(void)
 {
@@ -334,6 +373,7 @@ int main(void)
     check_seed(1);
     test_wrong_buffers();
     test_hostile_data();
+    test_bound_anew();
     test_lines_of_indices();
     test_reflected();
     test_disagreement();

@@ -54,7 +54,6 @@ static bool is_in_body(const bs_graph *g, int32_t domain)
 static bool is_steady(const bs_plan *p, const bs_instr *i)
 {
     return p->graph->n_routers == 1 && i->kind == BS_INSTR_CALL &&
-           !(bs_op_get(p->graph->nodes[i->node].op)->flags & BS_OP_CROSS_ROW) &&
            bs_bytes_figure(p->nodes[i->node].prepared_bytes) <= KEPT_WEIGHTS;
 }
 
