@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 2808e1e67055da501449dec680e2455de8cdcaef65e31e9e9fb3ce0ce71d89ce
+ * sha256 of the parts: f76568e2195feb5501c42fd9a01c29ffe7d9f2569ee20d93f6769a95d130f198
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -33435,6 +33435,16 @@ typedef struct bs_device_step {
     } p[BS_DEVICE_PARAMS]; /* the kernel's own */
 } bs_device_step;
 
+/* A launch: `count` steps from `first` by one kernel; or `count` parts of a region. The same for all extents, so a
+ * graph that is captured serves them all. */
+typedef struct bs_device_launch {
+    int32_t kernel, first, count;
+    int32_t instr;    /* the first instruction it belongs to, at top level */
+    int32_t callback; /* the router whose callback is called before this, or 0 */
+    int32_t items;    /* work items, at most */
+    int32_t back;     /* of a loop's second decision: launches back to the first one */
+} bs_device_launch;
+
 typedef struct bs_device_domain {
     int32_t kind, parent;
     int32_t router, path; /* BS_DOMAIN_PATH */
@@ -33469,7 +33479,7 @@ typedef struct bs_device_decision {
 
 /* Offsets within what a session takes of the device's arena and of the pinned arena. */
 typedef struct bs_device_layout {
-    int32_t n_steps, n_operands, n_given;
+    int32_t n_steps, n_launches /* at most */, n_operands, n_given;
     int32_t n_dims, n_joins; /* where nodes make extents; else 0 */
     uint64_t transient, states, inputs, decisions, guesses, contexts, tables, scratch, slots, device_bytes;
     uint64_t context_bytes;  /* of the decisions of one tile */
@@ -33482,19 +33492,26 @@ typedef struct bs_device_layout {
     uint64_t session, session_bytes, tables_pinned, slots_pinned, rooms, room_bytes /* a lane */,
         places /* u64 a unit */, fetched, asked, results, inputs_pinned, loading, pinned_bytes;
     /* within tables */
-    uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, given_at, units_at, derived_at, joins_at;
+    uint64_t steps_at, launches_at, operands_at, domains_at, decisions_at, parts_at, given_at, units_at, derived_at,
+        joins_at;
     uint64_t dims_at, bound_at, segments_at, tables_bytes; /* from dims_at on: of each run */
     uint64_t inputs_bytes;
     /* With bs_plan_desc.in_place, inputs and slots take no bytes of the device. */
 } bs_device_layout;
 
 /* The status of a run: the first failure and its node; whether a branch has rows; of a failed loop a bs_route_fault,
- * whose row is the cell. */
-enum { BS_DEVICE_FAILED, BS_DEVICE_NODE, BS_DEVICE_ANY, BS_DEVICE_FAULT, BS_DEVICE_STATUS = BS_DEVICE_FAULT + 4 };
+ * whose row is the cell; where blocks meet, what the backend counts. */
+enum {
+    BS_DEVICE_FAILED,
+    BS_DEVICE_NODE,
+    BS_DEVICE_ANY,
+    BS_DEVICE_FAULT,
+    BS_DEVICE_GATE = BS_DEVICE_FAULT + 4,
+    BS_DEVICE_STATUS = BS_DEVICE_GATE + 3
+};
 
 #define BS_DEVICE_WORKSPACE 24576 /* bytes of shared memory that a kernel may use beside the rows of its tile */
-#define BS_DEVICE_LAUNCH_BYTES 24  /* pinned bytes that the backend keeps for a launch, */
-#define BS_DEVICE_SESSION_BYTES 2048 /* for a session besides, */
+#define BS_DEVICE_SESSION_BYTES 2048 /* pinned bytes that the backend keeps for a session, */
 #define BS_DEVICE_BOUND_BYTES 48     /* and for the buffer of a node */
 
 void bs_device_layout_make(const bs_plan *plan, bs_device_layout *layout);
@@ -43672,6 +43689,8 @@ static void layout_tables(const bs_plan *p, bs_device_layout *l)
     l->n_steps = p->n_instrs;
     l->n_operands = count_operands(p);
     l->steps_at = take(&at, l->n_steps, sizeof(bs_device_step));
+    l->n_launches = (int32_t)bs_min_i64(3 * (int64_t)l->n_steps + 2, INT32_MAX); /* two a step, and what it made */
+    l->launches_at = take(&at, l->n_launches, sizeof(bs_device_launch));
     l->operands_at = take(&at, l->n_operands, sizeof(bs_device_operand));
     l->domains_at = take(&at, p->graph->n_domains, sizeof(bs_device_domain));
     l->decisions_at = take(&at, p->graph->n_routers, sizeof(bs_device_decision));
@@ -43730,12 +43749,11 @@ static bs_bytes asked_bytes(const bs_plan *p)
 }
 
 /* What the backend carves for itself (cuda/state.cuh). */
-static bs_bytes session_bytes(const bs_plan *p, const bs_device_layout *l)
+static bs_bytes session_bytes(const bs_plan *p)
 {
     const uint64_t nodes = (uint64_t)p->graph->n_nodes;
     bs_carver c = {NULL, {0}};
     bs_carve(&c, 1, BS_DEVICE_SESSION_BYTES);
-    bs_carve(&c, 3 * (uint64_t)l->n_steps + 2, BS_DEVICE_LAUNCH_BYTES);
     bs_carve(&c, (uint64_t)p->graph->n_dims, sizeof(int64_t));
     bs_carve(&c, nodes, sizeof(bs_buffer));
     bs_carve(&c, nodes, BS_DEVICE_BOUND_BYTES);
@@ -43774,8 +43792,8 @@ void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
     l->slots = take_bytes(&at, plan->desc.in_place ? bs_bytes_of(0) : plan->slot_bytes);
     l->device_bytes = bs_bytes_figure(at);
     at = bs_bytes_of(0);
-    l->session_bytes = bs_bytes_figure(session_bytes(plan, l));
-    l->session = take_bytes(&at, session_bytes(plan, l));
+    l->session_bytes = bs_bytes_figure(session_bytes(plan));
+    l->session = take_bytes(&at, session_bytes(plan));
     l->tables_pinned = take_bytes(&at, bs_bytes_of(l->tables_bytes));
     l->asked = take_bytes(&at, asked_bytes(plan));
     l->results = take_bytes(&at, decisions.fetched);
@@ -47739,7 +47757,7 @@ size_t bs_session_report(const bs_session *session, char *text, size_t bytes)
 
 const char *bs_launch_mode_name(bs_launch_mode launch_mode)
 {
-    return bs_name_of("auto\0stream\0graph\0conditional\0host", launch_mode, BS_LAUNCH_COUNT);
+    return bs_name_of("auto\0stream\0graph\0conditional\0host\0persistent", launch_mode, BS_LAUNCH_COUNT);
 }
 
 static bs_status timed_run(bs_session *s, uint64_t *ns, bs_error *error)

@@ -1076,6 +1076,8 @@ typedef enum bs_launch_mode {
     BS_LAUNCH_CONDITIONAL, /* the same, and the graph leaves out what no cell takes, and goes round loops (CUDA 12.4) */
     BS_LAUNCH_HOST,        /* one by one; before each branch, and after each trip, the host waits to learn whether there
                               are cells */
+    BS_LAUNCH_PERSISTENT,  /* one by one, but a loop at top level is one launch, whose blocks go round it together: for
+                              many short trips, on any toolkit; loops with tiles or callbacks in them: STREAM */
     BS_LAUNCH_COUNT
 } bs_launch_mode;
 const char *bs_launch_mode_name(bs_launch_mode launch_mode);

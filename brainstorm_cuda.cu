@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 467400815fedb8ae4c70031c0a9482bd71c12e55b23154b50372900a50328863
+ * sha256 of the parts: 5a7f38be28ada2c2f23115c048189380963eb56302463f69763f8d525684f584
  */
 #include "brainstorm.h"
 
@@ -35,10 +35,29 @@
 
 #ifdef BS_CUDA_CPU
 #include "cuda_cpu.h"
+#define BS_CU_PAUSE() cuda_cpu_pause()
 #define BS_CU_PEEK(word) __atomic_load_n(word, __ATOMIC_RELAXED)
 #else
 #include <cuda_runtime.h>
 #define BS_LAUNCH(kernel, grid, block, shared, stream, ...) kernel<<<(grid), (block), (shared), (stream)>>>(__VA_ARGS__)
+/* The same, of blocks that wait for each other: there must be room for all of them at a time. */
+template <typename T> struct bs_cu_same {
+    typedef T type;
+};
+template <typename... T>
+static void bs_cu_launch_together(void (*kernel)(T...), unsigned grid, unsigned block, size_t shared,
+                                  cudaStream_t stream, typename bs_cu_same<T>::type... arguments)
+{
+    void *list[] = {(void *)&arguments...};
+    cudaLaunchCooperativeKernel(reinterpret_cast<const void *>(kernel), dim3(grid), dim3(block), list, shared, stream);
+}
+#define BS_LAUNCH_TOGETHER(...) bs_cu_launch_together(__VA_ARGS__)
+/* While a thread waits for another block. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 700
+#define BS_CU_PAUSE() __nanosleep(32)
+#else
+#define BS_CU_PAUSE() ((void)0)
+#endif
 #define BS_SHARED(type, name, dims) __shared__ type name dims
 /* A word that another block may be writing. */
 #define BS_CU_PEEK(word) (*(const volatile int32_t *)(word))
@@ -1708,6 +1727,16 @@ typedef struct bs_device_step {
     } p[BS_DEVICE_PARAMS]; /* the kernel's own */
 } bs_device_step;
 
+/* A launch: `count` steps from `first` by one kernel; or `count` parts of a region. The same for all extents, so a
+ * graph that is captured serves them all. */
+typedef struct bs_device_launch {
+    int32_t kernel, first, count;
+    int32_t instr;    /* the first instruction it belongs to, at top level */
+    int32_t callback; /* the router whose callback is called before this, or 0 */
+    int32_t items;    /* work items, at most */
+    int32_t back;     /* of a loop's second decision: launches back to the first one */
+} bs_device_launch;
+
 typedef struct bs_device_domain {
     int32_t kind, parent;
     int32_t router, path; /* BS_DOMAIN_PATH */
@@ -1742,7 +1771,7 @@ typedef struct bs_device_decision {
 
 /* Offsets within what a session takes of the device's arena and of the pinned arena. */
 typedef struct bs_device_layout {
-    int32_t n_steps, n_operands, n_given;
+    int32_t n_steps, n_launches /* at most */, n_operands, n_given;
     int32_t n_dims, n_joins; /* where nodes make extents; else 0 */
     uint64_t transient, states, inputs, decisions, guesses, contexts, tables, scratch, slots, device_bytes;
     uint64_t context_bytes;  /* of the decisions of one tile */
@@ -1755,19 +1784,26 @@ typedef struct bs_device_layout {
     uint64_t session, session_bytes, tables_pinned, slots_pinned, rooms, room_bytes /* a lane */,
         places /* u64 a unit */, fetched, asked, results, inputs_pinned, loading, pinned_bytes;
     /* within tables */
-    uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, given_at, units_at, derived_at, joins_at;
+    uint64_t steps_at, launches_at, operands_at, domains_at, decisions_at, parts_at, given_at, units_at, derived_at,
+        joins_at;
     uint64_t dims_at, bound_at, segments_at, tables_bytes; /* from dims_at on: of each run */
     uint64_t inputs_bytes;
     /* With bs_plan_desc.in_place, inputs and slots take no bytes of the device. */
 } bs_device_layout;
 
 /* The status of a run: the first failure and its node; whether a branch has rows; of a failed loop a bs_route_fault,
- * whose row is the cell. */
-enum { BS_DEVICE_FAILED, BS_DEVICE_NODE, BS_DEVICE_ANY, BS_DEVICE_FAULT, BS_DEVICE_STATUS = BS_DEVICE_FAULT + 4 };
+ * whose row is the cell; where blocks meet, what the backend counts. */
+enum {
+    BS_DEVICE_FAILED,
+    BS_DEVICE_NODE,
+    BS_DEVICE_ANY,
+    BS_DEVICE_FAULT,
+    BS_DEVICE_GATE = BS_DEVICE_FAULT + 4,
+    BS_DEVICE_STATUS = BS_DEVICE_GATE + 3
+};
 
 #define BS_DEVICE_WORKSPACE 24576 /* bytes of shared memory that a kernel may use beside the rows of its tile */
-#define BS_DEVICE_LAUNCH_BYTES 24  /* pinned bytes that the backend keeps for a launch, */
-#define BS_DEVICE_SESSION_BYTES 2048 /* for a session besides, */
+#define BS_DEVICE_SESSION_BYTES 2048 /* pinned bytes that the backend keeps for a session, */
 #define BS_DEVICE_BOUND_BYTES 48     /* and for the buffer of a node */
 
 void bs_device_layout_make(const bs_plan *plan, bs_device_layout *layout);
@@ -2075,6 +2111,7 @@ static inline BS_BOTH float bs_act_apply(bs_act act, float param, float slope, f
 /* The argument of every kernel. */
 struct bs_cu_program {
     const bs_device_step *steps;
+    const bs_device_launch *launches;
     bs_device_operand *operands;
     bs_device_domain *domains;
     const bs_device_decision *decision;
@@ -12806,17 +12843,8 @@ static void bs_cu_ring(bs_cu_tables *l, const bs_instr *i, bs_device_operand *o)
 /* #include "cuda/step_operand.cuh" */
 /* #include "cuda/ops.cuh" */
 
-/* A launch: `count` steps from `first` by one kernel; or `count` parts of a region (kernel BS_CU_none). The same for
- * all extents, so a graph that is captured serves them all. */
-struct bs_cu_launch {
-    int32_t kernel, first, count;
-    int32_t instr;    /* the first instruction it belongs to, at top level */
-    int32_t callback; /* the router whose callback is called before this, or 0 */
-    int32_t items;    /* work items, at most */
-};
-
 struct bs_cu_launches {
-    bs_cu_launch *list;
+    bs_device_launch *list;
     int32_t count, room, instr;
 };
 
@@ -13082,7 +13110,8 @@ static int64_t bs_cu_most_work_items(const bs_cu_tables *l, int32_t first, int32
 static void bs_cu_add_launch(bs_cu_tables *l, bs_cu_launches *to, int32_t kernel, int32_t first, int32_t count,
                              int64_t items, int32_t callback = 0)
 {
-    const bs_cu_launch launch = {kernel, first, count, to->instr, callback, (int32_t)bs_min_i64(items, INT32_MAX)};
+    const bs_device_launch launch = {kernel, first, count, to->instr, callback,
+                                     (int32_t)bs_min_i64(items, INT32_MAX), 0};
     l->overflow = l->overflow || to->count >= to->room || items > INT32_MAX;
     to->list[to->count < to->room ? to->count : 0] = launch;
     to->count++;
@@ -13166,6 +13195,20 @@ static bool bs_cu_stands_alone(const bs_cu_tables *l, const bs_device_step *s)
     return s->makes || bs_bytes_figure(l->plan->nodes[s->node].scratch_bytes) > 0;
 }
 
+/* Tells the second decision of each loop where the first one is. */
+static void bs_cu_write_loops(const bs_cu_tables *l, bs_cu_launches *launches)
+{
+    for (int32_t k = 0; k < launches->count; k++) {
+        const int32_t router = l->steps[launches->list[k].first].router;
+        int32_t at = k;
+        if (launches->list[k].kernel != BS_CU_loop_again)
+            continue;
+        while (launches->list[at].kernel != BS_CU_loop || l->steps[launches->list[at].first].router != router)
+            at--; /* the planner puts one before the other */
+        launches->list[k].back = k - at;
+    }
+}
+
 /* All tables of a run. */
 static bs_status bs_cu_write_tables(bs_cu_tables *l, bs_cu_launches *to, bs_device_part *parts, bs_error *error)
 {
@@ -13194,6 +13237,7 @@ static bs_status bs_cu_write_tables(bs_cu_tables *l, bs_cu_launches *to, bs_devi
         return bs_fail(
             error, BS_ERROR_LIMIT,
             "a buffer can be larger than a GPU's kernels address (2^31 elements), or the plan has too many steps");
+    bs_cu_write_loops(l, to);
     return BS_OK;
 }
 
@@ -13304,9 +13348,10 @@ __device__ __noinline__ void bs_cu_call(const bs_cu_tile &t, const bs_device_ste
     bs_cu_run<KERNEL>(t, s, w);
 }
 
-__device__ inline void bs_cu_dispatch(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+__device__ inline void bs_cu_dispatch(int32_t kernel, const bs_cu_tile &t, const bs_device_step *s,
+                                      const bs_cu_work &w)
 {
-    switch (s->kernel) {
+    switch (kernel) {
 #define BS_CU_CASE(name) \
     case BS_CU_##name: bs_cu_call<BS_CU_##name>(t, s, w); break;
         BS_CU_KERNELS(BS_CU_CASE)
@@ -13320,13 +13365,13 @@ __device__ inline void bs_cu_tile_step(const bs_cu_tile &t, const bs_device_step
     const int32_t rows = bs_cu_count(t, s->domain);
     bs_cu_work w = {0, rows, 0, 1};
     if (bs_cu_decides(s->kernel)) {
-        bs_cu_dispatch(t, s, w);
+        bs_cu_dispatch(s->kernel, t, s, w);
         __syncthreads();
         return;
     }
     for (; w.row < rows && bs_cu_wants_kernel(t, s); w.row += s->batch) {
         w.end = min(w.row + s->batch, rows);
-        bs_cu_dispatch(t, s, w);
+        bs_cu_dispatch(s->kernel, t, s, w);
         __syncthreads();
     }
 }
@@ -13432,7 +13477,7 @@ __global__ void bs_cu_extend(BS_CU_ARGUMENT bs_cu_program program, int32_t first
 /* --------------------------------------------------------------------------------------------- the host's side */
 
 /* most: blocks of work that may turn out to be less; decisions always get a block for each item. */
-static void bs_cu_launch_kernel(const bs_cu_program &p, const bs_cu_launch &l, int32_t most, int threads,
+static void bs_cu_launch_kernel(const bs_cu_program &p, const bs_device_launch &l, int32_t most, int threads,
                                 cudaStream_t stream)
 {
     const unsigned blocks = (unsigned)(l.kernel >= BS_CU_route ? l.items : bs_min_i32(l.items, most));
@@ -13469,7 +13514,7 @@ struct bs_cu_device {
     bool own_memory, own_pinned;
     int capability; /* 87: 8.7 */
     int multiprocessors, shared_bytes;
-    bool integrated, conditional;
+    bool integrated, conditional, together; /* together: blocks of a launch may wait for each other */
     uint64_t cublas_bytes; /* of a session's workspace; 0: without cuBLAS */
 };
 
@@ -13563,6 +13608,16 @@ static bs_status bs_cu_device_take(bs_cu_device *d, const bs_cuda_desc *desc, bs
     return status;
 }
 
+static bool bs_cu_holds_together(int index)
+{
+    int together = 0;
+    if (cudaDeviceGetAttribute(&together, cudaDevAttrCooperativeLaunch, index) != cudaSuccess) {
+        cudaGetLastError();
+        return false;
+    }
+    return together != 0;
+}
+
 extern const bs_device_api bs_cu_api; /* session.cuh */
 
 extern "C" bs_device *bs_cuda_open(bs_arena *arena, const bs_cuda_desc *desc, bs_error *error)
@@ -13593,6 +13648,7 @@ extern "C" bs_device *bs_cuda_open(bs_arena *arena, const bs_cuda_desc *desc, bs
     d->shared_bytes = facts.shared_bytes;
     d->integrated = facts.integrated;
     d->conditional = facts.conditional;
+    d->together = bs_cu_holds_together(d->index);
     if (bs_cu_device_take(d, desc, error) == BS_OK)
         return &d->base;
     bs_cu_device_free(d);
@@ -13625,6 +13681,7 @@ extern "C" void bs_cuda_close(bs_device *device)
  *   GRAPH        the same, captured once as a CUDA graph: one launch a run; loops as many times as their bounds say
  *   CONDITIONAL  captured, with an IF node around each branch: launches whose steps are all on paths (CUDA 12.4), and a
  *                WHILE node around each body of a loop
+ *   PERSISTENT   as STREAM, but a loop is one launch, whose blocks go round it together (together.cuh)
  *   HOST         launch by launch; before a branch, and after a trip, the host waits to learn whether there are rows
  *   AUTO         STREAM, then GRAPH from the second run on
  *
@@ -13637,10 +13694,21 @@ extern "C" void bs_cuda_close(bs_device *device)
 /* ==== begin src/cuda/rounds.cuh =============================================================== */
 /* rounds.cuh - loops at top level: their launches again and again, up to the bound or until the host has asked whether
  * there is another trip; or the body of a WHILE node, captured once.
- * (A loop in a tile is gone round by the tile's block: launch.cuh. Where weights are streamed the interpreter goes
- * round: run/exec.c.) Relies on capture.cuh. Must never launch a body more often than its loop's bound. */
+ * (A loop in a tile is gone round by the tile's block: launch.cuh; one whose blocks stay together by these:
+ * together.cuh. Where weights are streamed the interpreter goes
+ * round: run/exec.c.) Relies on together.cuh. Must never launch a body more often than its loop's bound. */
 #ifndef BS_CUDA_ROUNDS
 #define BS_CUDA_ROUNDS
+
+/* ==== begin src/cuda/together.cuh ============================================================= */
+/* together.cuh - a loop at top level as one launch: as many blocks as a GPU holds at a time go through the launches of
+ * its body together, and meet after each of them, trip after trip. Where trips are many and short that is less than
+ * launching them.
+ *
+ * Relies on capture.cuh and launch.cuh. Must never let blocks part: what one of them decides by is the same for all of
+ * them at that moment, or one waits at the gate for another that has left. */
+#ifndef BS_CUDA_TOGETHER
+#define BS_CUDA_TOGETHER
 
 /* ==== begin src/cuda/capture.cuh ============================================================== */
 /* capture.cuh - launches as a captured graph: opening and closing a capture, conditional nodes in it, and the question
@@ -13754,8 +13822,7 @@ static inline int32_t bs_cu_busy_blocks(const bs_device_session *s) { return 2 *
 
 /* -------------------------------------------------------------------------------------------------- memory */
 
-static_assert(sizeof(bs_device_session) <= BS_DEVICE_SESSION_BYTES && sizeof(bs_cu_launch) <= BS_DEVICE_LAUNCH_BYTES &&
-                  sizeof(bs_cu_bound) <= BS_DEVICE_BOUND_BYTES,
+static_assert(sizeof(bs_device_session) <= BS_DEVICE_SESSION_BYTES && sizeof(bs_cu_bound) <= BS_DEVICE_BOUND_BYTES,
               "run/device_layout.c counts with these");
 
 static bs_status bs_cu_session_carve(bs_device_session *s, bs_error *error)
@@ -13763,8 +13830,7 @@ static bs_status bs_cu_session_carve(bs_device_session *s, bs_error *error)
     const bs_graph *g = s->client->graph;
     bs_carver c = {s->pinned + s->layout.session, {0}};
     bs_carve(&c, 1, sizeof *s);
-    s->launches.room = 3 * s->layout.n_steps + 2; /* two of its own, and what it made */
-    s->launches.list = static_cast<bs_cu_launch *>(bs_carve(&c, (uint64_t)s->launches.room, sizeof(bs_cu_launch)));
+    s->launches.room = s->layout.n_launches;
     s->dims = static_cast<int64_t *>(bs_carve(&c, (uint64_t)g->n_dims, sizeof(int64_t)));
     s->bound = static_cast<bs_buffer *>(bs_carve(&c, (uint64_t)g->n_nodes, sizeof(bs_buffer)));
     s->at = static_cast<bs_cu_bound *>(bs_carve(&c, (uint64_t)g->n_nodes, sizeof(bs_cu_bound)));
@@ -13784,6 +13850,7 @@ static void bs_cu_session_program(bs_device_session *s)
     uint8_t *tables = s->memory + l->tables;
     bs_cu_program *p = &s->program;
     p->steps = reinterpret_cast<const bs_device_step *>(tables + l->steps_at);
+    p->launches = reinterpret_cast<const bs_device_launch *>(tables + l->launches_at);
     p->operands = reinterpret_cast<bs_device_operand *>(tables + l->operands_at);
     p->domains = reinterpret_cast<bs_device_domain *>(tables + l->domains_at);
     p->dims = reinterpret_cast<const int32_t *>(tables + l->dims_at);
@@ -14343,6 +14410,7 @@ static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
 #ifndef BS_NO_CUBLAS
     l.cublas = s->cublas != NULL;
 #endif
+    s->launches.list = bs_cu_table<bs_device_launch>(s, s->layout.launches_at);
     l.steps = bs_cu_table<bs_device_step>(s, s->layout.steps_at);
     l.operands = bs_cu_table<bs_device_operand>(s, s->layout.operands_at);
     l.given = bs_cu_table<uint32_t>(s, s->layout.given_at);
@@ -14439,7 +14507,7 @@ static bs_status bs_cu_ask_caller(const bs_route_desc *desc, const bs_route_call
 }
 
 /* A router with a callback: fetches its scores and copies the answer to the device. The step packs it. */
-static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error *error)
+static bs_status bs_cu_ask(bs_device_session *s, const bs_device_launch *l, bs_error *error)
 {
     const bs_device_client *c = s->client;
     const bs_router_info *info = &c->graph->routers[l->callback];
@@ -14468,7 +14536,7 @@ static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error
 }
 
 #ifndef BS_NO_CUBLAS
-static bs_status bs_cu_run_cublas(bs_device_session *s, const bs_cu_launch *l, bs_error *error)
+static bs_status bs_cu_run_cublas(bs_device_session *s, const bs_device_launch *l, bs_error *error)
 {
     const bs_device_client *c = s->client;
     const bool here = bs_cu_cublas_here(s);
@@ -14493,7 +14561,7 @@ static bs_status bs_cu_run_cublas(bs_device_session *s, const bs_cu_launch *l, b
  * left for a last round alone. */
 enum { BS_CU_FILL = 6 };
 
-static bs_status bs_cu_run_launch(bs_device_session *s, const bs_cu_launch *l, bs_error *error)
+static bs_status bs_cu_run_launch(bs_device_session *s, const bs_device_launch *l, bs_error *error)
 {
     const cudaStream_t stream = s->stream;
     bs_status status = BS_OK;
@@ -14718,6 +14786,130 @@ static void bs_cu_graph_give_up(bs_device_session *s)
 #endif
 /* ==== end src/cuda/capture.cuh ================================================================ */
 
+/* ----------------------------------------------------------------------------------------------- on the device */
+
+/* In the status, from BS_DEVICE_GATE on: blocks that have come, how often the gate has opened, and whether the run had
+ * failed when it did. */
+enum { BS_CU_GATE_COME, BS_CU_GATE_TURN, BS_CU_GATE_FAILED };
+
+/* The last block to come opens the gate. */
+__device__ inline void bs_cu_pass_gate(const bs_cu_program &program)
+{
+    int32_t *gate = program.status + BS_DEVICE_GATE;
+    const int32_t turn = BS_CU_PEEK(&gate[BS_CU_GATE_TURN]);
+    __threadfence(); /* what this block wrote, before it is counted */
+    if (atomicAdd(&gate[BS_CU_GATE_COME], 1) == (int32_t)gridDim.x - 1) {
+        atomicExch(&gate[BS_CU_GATE_COME], 0);
+        atomicExch(&gate[BS_CU_GATE_FAILED], (int32_t)bs_cu_has_failed(program));
+        __threadfence();
+        atomicAdd(&gate[BS_CU_GATE_TURN], 1);
+    }
+    while (BS_CU_PEEK(&gate[BS_CU_GATE_TURN]) == turn)
+        BS_CU_PAUSE();
+    __threadfence(); /* what the others wrote, after it */
+}
+
+/* All blocks of the grid have come, and see what the others wrote. Returns whether the run has failed: the same to all
+ * blocks, though one of them may fail at this moment. */
+__device__ inline bool bs_cu_meet(const bs_cu_program &program)
+{
+    __syncthreads();
+    if (threadIdx.x == 0)
+        bs_cu_pass_gate(program);
+    __syncthreads();
+    return BS_CU_PEEK(&program.status[BS_DEVICE_GATE + BS_CU_GATE_FAILED]) != 0;
+}
+
+/* This block's work items of a launch; of a decision, too, each item has a block for itself. */
+__device__ inline void bs_cu_share_launch(const bs_cu_tile &t, const bs_device_launch &l)
+{
+    for (int32_t item = (int32_t)blockIdx.x; item < l.items; item += (int32_t)gridDim.x) {
+        const bs_device_step *s = t.program->steps + l.first;
+        bs_cu_work w = {0, bs_cu_count(t, s->domain), item, l.items};
+        if (!bs_cu_decides(l.kernel)) {
+            s = bs_cu_find_step(t, l.first, l.count, item, &w);
+            if (!s)
+                return;
+        }
+        if (bs_cu_decides(l.kernel) || bs_cu_wants_kernel(t, s))
+            bs_cu_dispatch(l.kernel, t, s, w);
+        __syncthreads(); /* before the next item takes the workspace */
+    }
+}
+
+/* Launches [begin, end): of a loop, from its first decision to its second, until no row makes another trip. */
+__global__ void __launch_bounds__(256, 1)
+    bs_cu_together(BS_CU_ARGUMENT bs_cu_program program, int32_t begin, int32_t end)
+{
+    BS_DYNAMIC_SHARED(uint8_t, shared);
+    const bs_cu_tile t = bs_cu_everything(&program, shared);
+    bool failed = bs_cu_meet(program);
+    for (int32_t k = begin; k < end && !failed; k++) {
+        const bs_device_launch &l = program.launches[k];
+        bs_cu_share_launch(t, l);
+        failed = bs_cu_meet(program);
+        if (l.kernel == BS_CU_loop_again &&
+            BS_CU_PEEK(bs_cu_decision_of(t, program.steps[l.first].router).counts) > 0)
+            k -= l.back;
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------- on the host */
+
+static const bs_device_step *bs_cu_step_of(const bs_device_session *s, const bs_device_launch *l)
+{
+    return bs_cu_table<bs_device_step>(s, s->layout.steps_at) + l->first;
+}
+
+/* The launch of a loop's second decision; its first is launch `begin`. */
+static int32_t bs_cu_again_of(const bs_device_session *s, int32_t begin)
+{
+    int32_t k = begin;
+    while (s->launches.list[k].kernel != BS_CU_loop_again || s->launches.list[k].back != k - begin)
+        k++;
+    return k;
+}
+
+static const bs_router_info *bs_cu_loop_of(const bs_device_session *s, int32_t begin)
+{
+    return &s->client->graph->routers[bs_cu_step_of(s, &s->launches.list[begin])->router];
+}
+
+/* Whether blocks can go through a launch together: it is one kernel over work items, which nobody outside waits for.
+ * Behind a second decision there is a launch before the next one: a gate between reading how many rows go round and
+ * writing it again. */
+static bool bs_cu_can_share(const bs_device_launch *l)
+{
+    return l->kernel != BS_CU_none && l->kernel != BS_CU_extend && l->kernel != BS_CU_cublas && !l->callback &&
+           (l->kernel != BS_CU_loop_again || l->back > 1);
+}
+
+/* How many launches from number `at` on are a loop whose blocks go round it together; 0: they do not. */
+static int32_t bs_cu_together_length(const bs_device_session *s, int32_t at)
+{
+    if (s->launch_mode != BS_LAUNCH_PERSISTENT || !s->device->together || s->launches.list[at].kernel != BS_CU_loop)
+        return 0;
+    const int32_t again = bs_cu_again_of(s, at);
+    for (int32_t k = at; k <= again; k++)
+        if (!bs_cu_can_share(&s->launches.list[k]))
+            return 0;
+    return again - at + 1;
+}
+
+/* No more blocks than find room at a time, one a multiprocessor: they wait for each other. */
+static bs_status bs_cu_run_together(bs_device_session *s, int32_t at, int32_t count, bs_error *error)
+{
+    int32_t items = 1;
+    for (int32_t k = at; k < at + count; k++)
+        items = bs_max_i32(items, s->launches.list[k].items);
+    BS_LAUNCH_TOGETHER(bs_cu_together, (unsigned)bs_min_i32(items, s->device->multiprocessors), (unsigned)s->threads,
+                       BS_CU_WORKSPACE, s->stream, s->program, at, at + count);
+    return bs_cu_launched(error);
+}
+
+#endif
+/* ==== end src/cuda/together.cuh =============================================================== */
+
 /* A loop at top level that is being launched or captured. */
 struct bs_cu_round {
     int32_t begin, again; /* the launches of its decisions */
@@ -14739,27 +14931,6 @@ enum {
     BS_CU_TRIPS_A_ROUND = 4, /* of a WHILE node without loops in it: a round takes as long as two launches or three */
     BS_CU_UNROLLED = 1 << 12 /* launches of a graph without WHILE nodes, at most */
 };
-
-static const bs_device_step *bs_cu_step_of(const bs_device_session *s, const bs_cu_launch *l)
-{
-    return bs_cu_table<bs_device_step>(s, s->layout.steps_at) + l->first;
-}
-
-/* The launch of a loop's second decision; its first is launch `begin`. */
-static int32_t bs_cu_again_of(const bs_device_session *s, int32_t begin)
-{
-    const int32_t router = bs_cu_step_of(s, &s->launches.list[begin])->router;
-    int32_t k = begin;
-    while (s->launches.list[k].kernel != BS_CU_loop_again ||
-           bs_cu_step_of(s, &s->launches.list[k])->router != router)
-        k++;
-    return k;
-}
-
-static const bs_router_info *bs_cu_loop_of(const bs_device_session *s, int32_t begin)
-{
-    return &s->client->graph->routers[bs_cu_step_of(s, &s->launches.list[begin])->router];
-}
 
 #if BS_CU_CONDITIONAL
 /* From here on what is queued is captured into the body of a WHILE node. */
@@ -14867,7 +15038,7 @@ static int32_t bs_cu_unrolled(const bs_device_session *s)
     int64_t launches = 0, times[BS_MAX_LOOP_DEPTH + 1] = {1};
     int32_t depth = 0;
     for (int32_t k = 0; k < s->launches.count && launches < BS_CU_UNROLLED; k++) {
-        const bs_cu_launch *l = &s->launches.list[k];
+        const bs_device_launch *l = &s->launches.list[k];
         launches += times[depth];
         if (l->kernel == BS_CU_loop) {
             times[depth + 1] = bs_min_i64(times[depth] * bs_cu_loop_of(s, k)->bound, BS_CU_UNROLLED);
@@ -14896,7 +15067,7 @@ static int32_t bs_cu_branch_length(const bs_device_session *s, int32_t at, int32
     const bs_device_step *steps = bs_cu_table<bs_device_step>(s, s->layout.steps_at);
     int32_t count = 0;
     for (; at + count < end; count++) {
-        const bs_cu_launch *l = &s->launches.list[at + count];
+        const bs_device_launch *l = &s->launches.list[at + count];
         if (l->kernel == BS_CU_none || l->kernel == BS_CU_extend || bs_cu_decides(l->kernel))
             return count;
         for (int32_t k = l->first; k < l->first + l->count; k++)
@@ -14976,7 +15147,12 @@ static bs_status bs_cu_run_lowered(bs_device_session *s, int32_t first, int32_t 
     rounds.count = 0;
     for (int32_t k = first; k < end && status == BS_OK;) {
         const int32_t branch = asks || decides ? bs_cu_branch_length(s, k, end) : 0,
-                      kernel = s->launches.list[k].kernel;
+                      kernel = s->launches.list[k].kernel, together = goes_round ? bs_cu_together_length(s, k) : 0;
+        if (together > 0) {
+            status = bs_cu_run_together(s, k, together, error);
+            k += together;
+            continue;
+        }
         if (branch == 0)
             status = bs_cu_run_launch(s, &s->launches.list[k], error);
         else
@@ -15034,7 +15210,7 @@ static bs_status bs_cu_session_part(bs_device_session *s, int32_t part, bs_error
     const bs_part *p = &s->client->plan->parts[part];
     const int64_t tiles = bs_ceil_div(s->client->domains[p->domain].count,
                                       s->client->plan->domains[p->domain].tile_rows);
-    const bs_cu_launch l = {BS_CU_none, p->index, 1, 0, 0, (int32_t)tiles};
+    const bs_device_launch l = {BS_CU_none, p->index, 1, 0, 0, (int32_t)tiles, 0};
     return bs_cu_run_launch(s, &l, error);
 }
 
@@ -15233,6 +15409,8 @@ static bs_status bs_cu_session_launch_mode(bs_device_session *s, int32_t launch_
     if (launch_mode == BS_LAUNCH_CONDITIONAL && !s->device->conditional)
         return bs_fail(error, BS_ERROR_UNSUPPORTED,
                        "CUDA graphs cannot decide here: toolkit and driver of CUDA 12.4 are needed");
+    if (launch_mode == BS_LAUNCH_PERSISTENT && !s->device->together)
+        return bs_fail(error, BS_ERROR_UNSUPPORTED, "blocks of a launch cannot wait for each other on this GPU");
     bs_cu_drop_graph(s);
     s->launch_mode = launch_mode;
     s->no_graph = false;

@@ -126,7 +126,8 @@ static void test_launches(void)
                    (int)of[0].waits, (int)of[1].waits, (int)of[2].waits, (int)of[3].waits);
             if (!COUNTED)
                 continue;
-            if (order == BS_ORDER_DEPTH || mode == BS_LAUNCH_CONDITIONAL || mode == BS_LAUNCH_AUTO)
+            if (order == BS_ORDER_DEPTH || mode == BS_LAUNCH_CONDITIONAL || mode == BS_LAUNCH_PERSISTENT ||
+                mode == BS_LAUNCH_AUTO)
                 check(of[0].launches == of[3].launches && of[0].waits == of[3].waits && of[0].launches < 10,
                       "neither launches nor waits grow with trips");
             else if (mode == BS_LAUNCH_HOST)
@@ -138,13 +139,17 @@ static void test_launches(void)
 
 static void test_depth(void)
 {
+    static const bs_launch_mode steady[2] = {BS_LAUNCH_CONDITIONAL, BS_LAUNCH_PERSISTENT};
     spent of[3];
     for (int32_t order = BS_ORDER_BREADTH; order <= BS_ORDER_DEPTH; order++) {
-        for (int32_t depth = 1; depth <= 3; depth++)
-            of[depth - 1] = count_once(10, depth, order, BS_LAUNCH_CONDITIONAL, 10);
-        if (COUNTED)
-            check(of[0].launches == of[2].launches && of[0].waits == of[2].waits,
-                  "nor with the depth of loops in loops: %d launches, %d waits", (int)of[2].launches, (int)of[2].waits);
+        for (int32_t k = 0; k < 2; k++) {
+            for (int32_t depth = 1; depth <= 3; depth++)
+                of[depth - 1] = count_once(10, depth, order, steady[k], 10);
+            if (COUNTED)
+                check(of[0].launches == of[2].launches && of[0].waits == of[2].waits,
+                      "nor with the depth of loops in loops: %d launches, %d waits", (int)of[2].launches,
+                      (int)of[2].waits);
+        }
         for (int32_t mode = BS_LAUNCH_STREAM; mode < BS_LAUNCH_COUNT; mode++)
             count_once(7, 3, order, mode, 7);
     }

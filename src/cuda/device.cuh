@@ -16,7 +16,7 @@ struct bs_cu_device {
     bool own_memory, own_pinned;
     int capability; /* 87: 8.7 */
     int multiprocessors, shared_bytes;
-    bool integrated, conditional;
+    bool integrated, conditional, together; /* together: blocks of a launch may wait for each other */
     uint64_t cublas_bytes; /* of a session's workspace; 0: without cuBLAS */
 };
 
@@ -110,6 +110,16 @@ static bs_status bs_cu_device_take(bs_cu_device *d, const bs_cuda_desc *desc, bs
     return status;
 }
 
+static bool bs_cu_holds_together(int index)
+{
+    int together = 0;
+    if (cudaDeviceGetAttribute(&together, cudaDevAttrCooperativeLaunch, index) != cudaSuccess) {
+        cudaGetLastError();
+        return false;
+    }
+    return together != 0;
+}
+
 extern const bs_device_api bs_cu_api; /* session.cuh */
 
 extern "C" bs_device *bs_cuda_open(bs_arena *arena, const bs_cuda_desc *desc, bs_error *error)
@@ -140,6 +150,7 @@ extern "C" bs_device *bs_cuda_open(bs_arena *arena, const bs_cuda_desc *desc, bs
     d->shared_bytes = facts.shared_bytes;
     d->integrated = facts.integrated;
     d->conditional = facts.conditional;
+    d->together = bs_cu_holds_together(d->index);
     if (bs_cu_device_take(d, desc, error) == BS_OK)
         return &d->base;
     bs_cu_device_free(d);

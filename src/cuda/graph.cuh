@@ -5,6 +5,7 @@
  *   GRAPH        the same, captured once as a CUDA graph: one launch a run; loops as many times as their bounds say
  *   CONDITIONAL  captured, with an IF node around each branch: launches whose steps are all on paths (CUDA 12.4), and a
  *                WHILE node around each body of a loop
+ *   PERSISTENT   as STREAM, but a loop is one launch, whose blocks go round it together (together.cuh)
  *   HOST         launch by launch; before a branch, and after a trip, the host waits to learn whether there are rows
  *   AUTO         STREAM, then GRAPH from the second run on
  *
@@ -31,7 +32,7 @@ static int32_t bs_cu_branch_length(const bs_device_session *s, int32_t at, int32
     const bs_device_step *steps = bs_cu_table<bs_device_step>(s, s->layout.steps_at);
     int32_t count = 0;
     for (; at + count < end; count++) {
-        const bs_cu_launch *l = &s->launches.list[at + count];
+        const bs_device_launch *l = &s->launches.list[at + count];
         if (l->kernel == BS_CU_none || l->kernel == BS_CU_extend || bs_cu_decides(l->kernel))
             return count;
         for (int32_t k = l->first; k < l->first + l->count; k++)
@@ -111,7 +112,12 @@ static bs_status bs_cu_run_lowered(bs_device_session *s, int32_t first, int32_t 
     rounds.count = 0;
     for (int32_t k = first; k < end && status == BS_OK;) {
         const int32_t branch = asks || decides ? bs_cu_branch_length(s, k, end) : 0,
-                      kernel = s->launches.list[k].kernel;
+                      kernel = s->launches.list[k].kernel, together = goes_round ? bs_cu_together_length(s, k) : 0;
+        if (together > 0) {
+            status = bs_cu_run_together(s, k, together, error);
+            k += together;
+            continue;
+        }
         if (branch == 0)
             status = bs_cu_run_launch(s, &s->launches.list[k], error);
         else

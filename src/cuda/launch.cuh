@@ -102,9 +102,10 @@ __device__ __noinline__ void bs_cu_call(const bs_cu_tile &t, const bs_device_ste
     bs_cu_run<KERNEL>(t, s, w);
 }
 
-__device__ inline void bs_cu_dispatch(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+__device__ inline void bs_cu_dispatch(int32_t kernel, const bs_cu_tile &t, const bs_device_step *s,
+                                      const bs_cu_work &w)
 {
-    switch (s->kernel) {
+    switch (kernel) {
 #define BS_CU_CASE(name) \
     case BS_CU_##name: bs_cu_call<BS_CU_##name>(t, s, w); break;
         BS_CU_KERNELS(BS_CU_CASE)
@@ -118,13 +119,13 @@ __device__ inline void bs_cu_tile_step(const bs_cu_tile &t, const bs_device_step
     const int32_t rows = bs_cu_count(t, s->domain);
     bs_cu_work w = {0, rows, 0, 1};
     if (bs_cu_decides(s->kernel)) {
-        bs_cu_dispatch(t, s, w);
+        bs_cu_dispatch(s->kernel, t, s, w);
         __syncthreads();
         return;
     }
     for (; w.row < rows && bs_cu_wants_kernel(t, s); w.row += s->batch) {
         w.end = min(w.row + s->batch, rows);
-        bs_cu_dispatch(t, s, w);
+        bs_cu_dispatch(s->kernel, t, s, w);
         __syncthreads();
     }
 }
@@ -230,7 +231,7 @@ __global__ void bs_cu_extend(BS_CU_ARGUMENT bs_cu_program program, int32_t first
 /* --------------------------------------------------------------------------------------------- the host's side */
 
 /* most: blocks of work that may turn out to be less; decisions always get a block for each item. */
-static void bs_cu_launch_kernel(const bs_cu_program &p, const bs_cu_launch &l, int32_t most, int threads,
+static void bs_cu_launch_kernel(const bs_cu_program &p, const bs_device_launch &l, int32_t most, int threads,
                                 cudaStream_t stream)
 {
     const unsigned blocks = (unsigned)(l.kernel >= BS_CU_route ? l.items : bs_min_i32(l.items, most));

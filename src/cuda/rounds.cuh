@@ -1,11 +1,12 @@
 /* rounds.cuh - loops at top level: their launches again and again, up to the bound or until the host has asked whether
  * there is another trip; or the body of a WHILE node, captured once.
- * (A loop in a tile is gone round by the tile's block: launch.cuh. Where weights are streamed the interpreter goes
- * round: run/exec.c.) Relies on capture.cuh. Must never launch a body more often than its loop's bound. */
+ * (A loop in a tile is gone round by the tile's block: launch.cuh; one whose blocks stay together by these:
+ * together.cuh. Where weights are streamed the interpreter goes
+ * round: run/exec.c.) Relies on together.cuh. Must never launch a body more often than its loop's bound. */
 #ifndef BS_CUDA_ROUNDS
 #define BS_CUDA_ROUNDS
 
-#include "cuda/capture.cuh"
+#include "cuda/together.cuh"
 
 /* A loop at top level that is being launched or captured. */
 struct bs_cu_round {
@@ -28,27 +29,6 @@ enum {
     BS_CU_TRIPS_A_ROUND = 4, /* of a WHILE node without loops in it: a round takes as long as two launches or three */
     BS_CU_UNROLLED = 1 << 12 /* launches of a graph without WHILE nodes, at most */
 };
-
-static const bs_device_step *bs_cu_step_of(const bs_device_session *s, const bs_cu_launch *l)
-{
-    return bs_cu_table<bs_device_step>(s, s->layout.steps_at) + l->first;
-}
-
-/* The launch of a loop's second decision; its first is launch `begin`. */
-static int32_t bs_cu_again_of(const bs_device_session *s, int32_t begin)
-{
-    const int32_t router = bs_cu_step_of(s, &s->launches.list[begin])->router;
-    int32_t k = begin;
-    while (s->launches.list[k].kernel != BS_CU_loop_again ||
-           bs_cu_step_of(s, &s->launches.list[k])->router != router)
-        k++;
-    return k;
-}
-
-static const bs_router_info *bs_cu_loop_of(const bs_device_session *s, int32_t begin)
-{
-    return &s->client->graph->routers[bs_cu_step_of(s, &s->launches.list[begin])->router];
-}
 
 #if BS_CU_CONDITIONAL
 /* From here on what is queued is captured into the body of a WHILE node. */
@@ -156,7 +136,7 @@ static int32_t bs_cu_unrolled(const bs_device_session *s)
     int64_t launches = 0, times[BS_MAX_LOOP_DEPTH + 1] = {1};
     int32_t depth = 0;
     for (int32_t k = 0; k < s->launches.count && launches < BS_CU_UNROLLED; k++) {
-        const bs_cu_launch *l = &s->launches.list[k];
+        const bs_device_launch *l = &s->launches.list[k];
         launches += times[depth];
         if (l->kernel == BS_CU_loop) {
             times[depth + 1] = bs_min_i64(times[depth] * bs_cu_loop_of(s, k)->bound, BS_CU_UNROLLED);

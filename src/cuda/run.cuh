@@ -83,7 +83,7 @@ static bs_status bs_cu_ask_caller(const bs_route_desc *desc, const bs_route_call
 }
 
 /* A router with a callback: fetches its scores and copies the answer to the device. The step packs it. */
-static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error *error)
+static bs_status bs_cu_ask(bs_device_session *s, const bs_device_launch *l, bs_error *error)
 {
     const bs_device_client *c = s->client;
     const bs_router_info *info = &c->graph->routers[l->callback];
@@ -112,7 +112,7 @@ static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error
 }
 
 #ifndef BS_NO_CUBLAS
-static bs_status bs_cu_run_cublas(bs_device_session *s, const bs_cu_launch *l, bs_error *error)
+static bs_status bs_cu_run_cublas(bs_device_session *s, const bs_device_launch *l, bs_error *error)
 {
     const bs_device_client *c = s->client;
     const bool here = bs_cu_cublas_here(s);
@@ -137,7 +137,7 @@ static bs_status bs_cu_run_cublas(bs_device_session *s, const bs_cu_launch *l, b
  * left for a last round alone. */
 enum { BS_CU_FILL = 6 };
 
-static bs_status bs_cu_run_launch(bs_device_session *s, const bs_cu_launch *l, bs_error *error)
+static bs_status bs_cu_run_launch(bs_device_session *s, const bs_device_launch *l, bs_error *error)
 {
     const cudaStream_t stream = s->stream;
     bs_status status = BS_OK;

@@ -62,8 +62,7 @@ static inline int32_t bs_cu_busy_blocks(const bs_device_session *s) { return 2 *
 
 /* -------------------------------------------------------------------------------------------------- memory */
 
-static_assert(sizeof(bs_device_session) <= BS_DEVICE_SESSION_BYTES && sizeof(bs_cu_launch) <= BS_DEVICE_LAUNCH_BYTES &&
-                  sizeof(bs_cu_bound) <= BS_DEVICE_BOUND_BYTES,
+static_assert(sizeof(bs_device_session) <= BS_DEVICE_SESSION_BYTES && sizeof(bs_cu_bound) <= BS_DEVICE_BOUND_BYTES,
               "run/device_layout.c counts with these");
 
 static bs_status bs_cu_session_carve(bs_device_session *s, bs_error *error)
@@ -71,8 +70,7 @@ static bs_status bs_cu_session_carve(bs_device_session *s, bs_error *error)
     const bs_graph *g = s->client->graph;
     bs_carver c = {s->pinned + s->layout.session, {0}};
     bs_carve(&c, 1, sizeof *s);
-    s->launches.room = 3 * s->layout.n_steps + 2; /* two of its own, and what it made */
-    s->launches.list = static_cast<bs_cu_launch *>(bs_carve(&c, (uint64_t)s->launches.room, sizeof(bs_cu_launch)));
+    s->launches.room = s->layout.n_launches;
     s->dims = static_cast<int64_t *>(bs_carve(&c, (uint64_t)g->n_dims, sizeof(int64_t)));
     s->bound = static_cast<bs_buffer *>(bs_carve(&c, (uint64_t)g->n_nodes, sizeof(bs_buffer)));
     s->at = static_cast<bs_cu_bound *>(bs_carve(&c, (uint64_t)g->n_nodes, sizeof(bs_cu_bound)));
@@ -92,6 +90,7 @@ static void bs_cu_session_program(bs_device_session *s)
     uint8_t *tables = s->memory + l->tables;
     bs_cu_program *p = &s->program;
     p->steps = reinterpret_cast<const bs_device_step *>(tables + l->steps_at);
+    p->launches = reinterpret_cast<const bs_device_launch *>(tables + l->launches_at);
     p->operands = reinterpret_cast<bs_device_operand *>(tables + l->operands_at);
     p->domains = reinterpret_cast<bs_device_domain *>(tables + l->domains_at);
     p->dims = reinterpret_cast<const int32_t *>(tables + l->dims_at);

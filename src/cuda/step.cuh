@@ -9,17 +9,8 @@
 #include "cuda/step_operand.cuh"
 #include "cuda/ops.cuh"
 
-/* A launch: `count` steps from `first` by one kernel; or `count` parts of a region (kernel BS_CU_none). The same for
- * all extents, so a graph that is captured serves them all. */
-struct bs_cu_launch {
-    int32_t kernel, first, count;
-    int32_t instr;    /* the first instruction it belongs to, at top level */
-    int32_t callback; /* the router whose callback is called before this, or 0 */
-    int32_t items;    /* work items, at most */
-};
-
 struct bs_cu_launches {
-    bs_cu_launch *list;
+    bs_device_launch *list;
     int32_t count, room, instr;
 };
 
@@ -285,7 +276,8 @@ static int64_t bs_cu_most_work_items(const bs_cu_tables *l, int32_t first, int32
 static void bs_cu_add_launch(bs_cu_tables *l, bs_cu_launches *to, int32_t kernel, int32_t first, int32_t count,
                              int64_t items, int32_t callback = 0)
 {
-    const bs_cu_launch launch = {kernel, first, count, to->instr, callback, (int32_t)bs_min_i64(items, INT32_MAX)};
+    const bs_device_launch launch = {kernel, first, count, to->instr, callback,
+                                     (int32_t)bs_min_i64(items, INT32_MAX), 0};
     l->overflow = l->overflow || to->count >= to->room || items > INT32_MAX;
     to->list[to->count < to->room ? to->count : 0] = launch;
     to->count++;
@@ -369,6 +361,20 @@ static bool bs_cu_stands_alone(const bs_cu_tables *l, const bs_device_step *s)
     return s->makes || bs_bytes_figure(l->plan->nodes[s->node].scratch_bytes) > 0;
 }
 
+/* Tells the second decision of each loop where the first one is. */
+static void bs_cu_write_loops(const bs_cu_tables *l, bs_cu_launches *launches)
+{
+    for (int32_t k = 0; k < launches->count; k++) {
+        const int32_t router = l->steps[launches->list[k].first].router;
+        int32_t at = k;
+        if (launches->list[k].kernel != BS_CU_loop_again)
+            continue;
+        while (launches->list[at].kernel != BS_CU_loop || l->steps[launches->list[at].first].router != router)
+            at--; /* the planner puts one before the other */
+        launches->list[k].back = k - at;
+    }
+}
+
 /* All tables of a run. */
 static bs_status bs_cu_write_tables(bs_cu_tables *l, bs_cu_launches *to, bs_device_part *parts, bs_error *error)
 {
@@ -397,6 +403,7 @@ static bs_status bs_cu_write_tables(bs_cu_tables *l, bs_cu_launches *to, bs_devi
         return bs_fail(
             error, BS_ERROR_LIMIT,
             "a buffer can be larger than a GPU's kernels address (2^31 elements), or the plan has too many steps");
+    bs_cu_write_loops(l, to);
     return BS_OK;
 }
 

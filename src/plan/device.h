@@ -84,6 +84,16 @@ typedef struct bs_device_step {
     } p[BS_DEVICE_PARAMS]; /* the kernel's own */
 } bs_device_step;
 
+/* A launch: `count` steps from `first` by one kernel; or `count` parts of a region. The same for all extents, so a
+ * graph that is captured serves them all. */
+typedef struct bs_device_launch {
+    int32_t kernel, first, count;
+    int32_t instr;    /* the first instruction it belongs to, at top level */
+    int32_t callback; /* the router whose callback is called before this, or 0 */
+    int32_t items;    /* work items, at most */
+    int32_t back;     /* of a loop's second decision: launches back to the first one */
+} bs_device_launch;
+
 typedef struct bs_device_domain {
     int32_t kind, parent;
     int32_t router, path; /* BS_DOMAIN_PATH */
@@ -118,7 +128,7 @@ typedef struct bs_device_decision {
 
 /* Offsets within what a session takes of the device's arena and of the pinned arena. */
 typedef struct bs_device_layout {
-    int32_t n_steps, n_operands, n_given;
+    int32_t n_steps, n_launches /* at most */, n_operands, n_given;
     int32_t n_dims, n_joins; /* where nodes make extents; else 0 */
     uint64_t transient, states, inputs, decisions, guesses, contexts, tables, scratch, slots, device_bytes;
     uint64_t context_bytes;  /* of the decisions of one tile */
@@ -131,19 +141,26 @@ typedef struct bs_device_layout {
     uint64_t session, session_bytes, tables_pinned, slots_pinned, rooms, room_bytes /* a lane */,
         places /* u64 a unit */, fetched, asked, results, inputs_pinned, loading, pinned_bytes;
     /* within tables */
-    uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, given_at, units_at, derived_at, joins_at;
+    uint64_t steps_at, launches_at, operands_at, domains_at, decisions_at, parts_at, given_at, units_at, derived_at,
+        joins_at;
     uint64_t dims_at, bound_at, segments_at, tables_bytes; /* from dims_at on: of each run */
     uint64_t inputs_bytes;
     /* With bs_plan_desc.in_place, inputs and slots take no bytes of the device. */
 } bs_device_layout;
 
 /* The status of a run: the first failure and its node; whether a branch has rows; of a failed loop a bs_route_fault,
- * whose row is the cell. */
-enum { BS_DEVICE_FAILED, BS_DEVICE_NODE, BS_DEVICE_ANY, BS_DEVICE_FAULT, BS_DEVICE_STATUS = BS_DEVICE_FAULT + 4 };
+ * whose row is the cell; where blocks meet, what the backend counts. */
+enum {
+    BS_DEVICE_FAILED,
+    BS_DEVICE_NODE,
+    BS_DEVICE_ANY,
+    BS_DEVICE_FAULT,
+    BS_DEVICE_GATE = BS_DEVICE_FAULT + 4,
+    BS_DEVICE_STATUS = BS_DEVICE_GATE + 3
+};
 
 #define BS_DEVICE_WORKSPACE 24576 /* bytes of shared memory that a kernel may use beside the rows of its tile */
-#define BS_DEVICE_LAUNCH_BYTES 24  /* pinned bytes that the backend keeps for a launch, */
-#define BS_DEVICE_SESSION_BYTES 2048 /* for a session besides, */
+#define BS_DEVICE_SESSION_BYTES 2048 /* pinned bytes that the backend keeps for a session, */
 #define BS_DEVICE_BOUND_BYTES 48     /* and for the buffer of a node */
 
 void bs_device_layout_make(const bs_plan *plan, bs_device_layout *layout);

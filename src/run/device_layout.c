@@ -208,6 +208,8 @@ static void layout_tables(const bs_plan *p, bs_device_layout *l)
     l->n_steps = p->n_instrs;
     l->n_operands = count_operands(p);
     l->steps_at = take(&at, l->n_steps, sizeof(bs_device_step));
+    l->n_launches = (int32_t)bs_min_i64(3 * (int64_t)l->n_steps + 2, INT32_MAX); /* two a step, and what it made */
+    l->launches_at = take(&at, l->n_launches, sizeof(bs_device_launch));
     l->operands_at = take(&at, l->n_operands, sizeof(bs_device_operand));
     l->domains_at = take(&at, p->graph->n_domains, sizeof(bs_device_domain));
     l->decisions_at = take(&at, p->graph->n_routers, sizeof(bs_device_decision));
@@ -266,12 +268,11 @@ static bs_bytes asked_bytes(const bs_plan *p)
 }
 
 /* What the backend carves for itself (cuda/state.cuh). */
-static bs_bytes session_bytes(const bs_plan *p, const bs_device_layout *l)
+static bs_bytes session_bytes(const bs_plan *p)
 {
     const uint64_t nodes = (uint64_t)p->graph->n_nodes;
     bs_carver c = {NULL, {0}};
     bs_carve(&c, 1, BS_DEVICE_SESSION_BYTES);
-    bs_carve(&c, 3 * (uint64_t)l->n_steps + 2, BS_DEVICE_LAUNCH_BYTES);
     bs_carve(&c, (uint64_t)p->graph->n_dims, sizeof(int64_t));
     bs_carve(&c, nodes, sizeof(bs_buffer));
     bs_carve(&c, nodes, BS_DEVICE_BOUND_BYTES);
@@ -310,8 +311,8 @@ void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
     l->slots = take_bytes(&at, plan->desc.in_place ? bs_bytes_of(0) : plan->slot_bytes);
     l->device_bytes = bs_bytes_figure(at);
     at = bs_bytes_of(0);
-    l->session_bytes = bs_bytes_figure(session_bytes(plan, l));
-    l->session = take_bytes(&at, session_bytes(plan, l));
+    l->session_bytes = bs_bytes_figure(session_bytes(plan));
+    l->session = take_bytes(&at, session_bytes(plan));
     l->tables_pinned = take_bytes(&at, bs_bytes_of(l->tables_bytes));
     l->asked = take_bytes(&at, asked_bytes(plan));
     l->results = take_bytes(&at, decisions.fetched);

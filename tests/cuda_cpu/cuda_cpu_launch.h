@@ -11,6 +11,7 @@ struct cuda_cpu_kernel {
     const char *text; /* the launch as written: the kernel's name, a comma, the rest */
     const char *file;
     int line;
+    int together; /* its blocks wait for each other */
 };
 
 extern "C" void cuda_cpu_launch(const struct cuda_cpu_kernel *kernel, dim3 grid, dim3 block, size_t shared_bytes,
@@ -32,7 +33,8 @@ template <class... Parameters> struct cuda_cpu_closure {
 };
 
 template <class... Parameters, class... Arguments>
-static inline void cuda_cpu_launch_typed(const char *text, const char *file, int line, void (*kernel)(Parameters...),
+static inline void cuda_cpu_launch_typed(int together, const char *text, const char *file, int line,
+                                         void (*kernel)(Parameters...),
                                          dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream,
                                          Arguments &&...arguments)
 {
@@ -45,7 +47,8 @@ static inline void cuda_cpu_launch_typed(const char *text, const char *file, int
         reinterpret_cast<const void *>(kernel),
         text,
         file,
-        line};
+        line,
+        together};
     cuda_cpu_launch(&what, grid, block, shared_bytes, stream);
 }
 
@@ -62,6 +65,8 @@ static inline cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *attributes, 
 }
 
 /* BS_LAUNCH(kernel, grid, block, shared_bytes, stream, arguments...): no value, as <<<>>> has none. */
-#define BS_LAUNCH(...) cuda_cpu_launch_typed(#__VA_ARGS__, __FILE__, __LINE__, __VA_ARGS__)
+#define BS_LAUNCH(...) cuda_cpu_launch_typed(0, #__VA_ARGS__, __FILE__, __LINE__, __VA_ARGS__)
+/* The same as a cooperative launch: every block runs on an OS thread of its own. */
+#define BS_LAUNCH_TOGETHER(...) cuda_cpu_launch_typed(1, #__VA_ARGS__, __FILE__, __LINE__, __VA_ARGS__)
 
 #endif

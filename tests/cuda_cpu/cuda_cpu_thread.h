@@ -33,6 +33,7 @@ int cuda_cpu_barrier(int kind, int predicate, const char *file, int line);
 void *cuda_cpu_shared(const void *key, const char *name, size_t bytes);
 void *cuda_cpu_dynamic_shared(void);
 void cuda_cpu_fence(void);
+void cuda_cpu_pause(void); /* of a thread that waits for another block */
 void cuda_cpu_trap(const char *file, int line);
 void cudaGraphSetConditional(cudaGraphConditionalHandle handle, unsigned int value);
 }
