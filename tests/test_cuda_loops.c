@@ -304,6 +304,61 @@ static void test_bad_count(int32_t order)
     bs_cuda_close(device);
 }
 
+static bs_status at_four(void *user, const bs_operand_view *scores, int32_t rows, int32_t *path)
+{
+    (void)user;
+    for (int32_t r = 0; r < rows; r++)
+        path[r] = ((const float *)scores->data)[r * scores->row_stride] < 4.0f;
+    return BS_OK;
+}
+
+/* A router in the body, over more rows than one block decides about: from 4 on a number is halved, below it grows by
+ * 1. */
+static void test_routed(int32_t launch_mode, bool asks)
+{
+    enum { MANY = 1500, TRIPS = 5 };
+    static float x[MANY], y[MANY];
+    static int32_t count[MANY];
+    const bs_route_desc route = {
+        .name = "four", .protocol = asks ? BS_ROUTE_CALLBACK : BS_ROUTE_BINARY, .paths = 2, .threshold = 4.0f};
+    bs_graph *g = new_graph();
+    bs_device *device = NULL;
+    const bs_value rows = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(MANY, 1)), none);
+    const bs_value trips = bs_rows(g, bs_input(g, "trips", BS_I32, BS_SHAPE2(MANY, 1)), rows);
+    const bs_router loop = bs_loop_begin(g, rows, trips, &(bs_loop_desc){.name = "five", .bound = TRIPS});
+    const bs_value was = bs_loop_carry(g, loop, rows);
+    const bs_router four = bs_route(g, was, none, &route);
+    const bs_value way[2] = {bs_affine(g, bs_scatter(g, four, 0, was), 0.5f, 0.0f),
+                             bs_affine(g, bs_scatter(g, four, 1, was), 1.0f, 1.0f)};
+    const bs_value all = bs_loop_next(g, loop, was, bs_gather(g, four, way, none, NULL));
+    bs_loop_end(g, loop, none);
+    bs_output(g, "y", bs_collect(g, all));
+    bs_session *s = open_session(g, BS_ORDER_BREADTH, launch_mode, &device);
+    const bs_buffer bx = {x, BS_F32, 2, {MANY, 1}, {0}}, by = {y, BS_F32, 2, {MANY, 1}, {0}},
+                    bt = {count, BS_I32, 2, {MANY, 1}, {0}};
+    int32_t wrong = 0;
+    for (int32_t i = 0; i < MANY; i++) {
+        x[i] = (float)(i * 7 % 64);
+        count[i] = i % (TRIPS + 1);
+    }
+    bs_bind(s, "trips", &bt, &error);
+    bs_bind(s, "x", &bx, &error);
+    bs_bind(s, "y", &by, &error);
+    if (asks)
+        bs_set_route(s, "four", at_four, NULL, &error);
+    const bool ran = s && bs_run(s, &error) == BS_OK;
+    for (int32_t i = 0; i < MANY && ran; i++) {
+        float v = x[i];
+        for (int32_t t = 0; t < count[i]; t++)
+            v = v >= 4.0f ? v * 0.5f : v + 1.0f;
+        wrong += y[i] != v;
+    }
+    check(ran && wrong == 0, "launch mode %d: a router in the body%s: %d wrong, %s", launch_mode,
+          asks ? ", by a callback" : "", wrong, error.message);
+    bs_session_close(s);
+    bs_cuda_close(device);
+}
+
 int main(void)
 {
     test_launches();
@@ -315,6 +370,10 @@ int main(void)
             test_failing_body(order, mode);
         }
         test_bad_count(order);
+        for (int32_t mode = BS_LAUNCH_AUTO; mode < BS_LAUNCH_COUNT && order == BS_ORDER_BREADTH; mode++) {
+            test_routed(mode, false);
+            test_routed(mode, true);
+        }
         for (int32_t mode = BS_LAUNCH_AUTO; mode < BS_LAUNCH_COUNT; mode++) {
             test_slices(order, mode, false);
             test_slices(order, mode, true);

@@ -182,6 +182,7 @@ static void test_choosing(void)
           "what was chosen cannot be had: %s", error.message);
     end();
     check(strcmp(bs_launch_mode_name(BS_LAUNCH_HOST), "host") == 0 &&
+              strcmp(bs_launch_mode_name(BS_LAUNCH_PERSISTENT), "persistent") == 0 &&
               strcmp(bs_launch_mode_name((bs_launch_mode)-1), "unknown") == 0 &&
               strcmp(bs_launch_mode_name(BS_LAUNCH_COUNT), "unknown") == 0,
           "launch modes have names");
