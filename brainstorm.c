@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 2808e1e67055da501449dec680e2455de8cdcaef65e31e9e9fb3ce0ce71d89ce
+ * sha256 of the parts: 19744af811751e567840d023c2e7f206c9cd261338140cec082afd43af5c2e3e
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -20989,7 +20989,9 @@ typedef struct bs_value_info {
     bs_dim_id dims[BS_MAX_AXES];
     int32_t domain;
     int32_t node; /* the node that makes it */
-    int32_t output_index;
+    /* how many values there are up to it, itself included, without those that only lifting made (ops/lift.c): the
+     * number that a model file has for it */
+    int32_t number;
     /* extent of this value's frame = frame of the domain x scale_num / scale_den (patch domains, rank 3) */
     int32_t scale_num, scale_den;
 } bs_value_info;
@@ -21030,6 +21032,7 @@ typedef struct bs_router_info {
     int32_t count;      /* value i32 [1]: trips of each row; 0 none */
     bs_dim_id trips;    /* the dimension that is the number of trips; -1 none */
     bool in_turn;       /* a row makes one trip, the one that its count is the number of, from 1 */
+    bool no_lift;       /* what it computes from outside stays in its body */
     bool grows;         /* a row makes one trip, and as many rows for the next one as its predicate says */
     int32_t again;      /* the node that decides after a trip, with which the body ends; 0: it has not ended yet */
     int32_t begun_before; /* the loop that was begun before it and had not ended; 0 none */
@@ -21140,6 +21143,9 @@ static inline int32_t bs_graph_router_named(const bs_graph *graph, const char *n
 {
     return name ? graph->nodes[bs_graph_named(graph, name, true)].router : 0;
 }
+
+/* The value of this number. One that does not exist: an id that does not. */
+BS_INTERNAL int32_t bs_graph_value_numbered(const bs_graph *graph, int32_t number);
 
 /* Where the operands of the next node will be. A caller without a table of its own may write `count` of them there and
  * pass that address on. NULL: there is no room, and adding the node will report it. */
@@ -21426,7 +21432,8 @@ typedef enum bs_op_flags {
     /* rows of a segment influence each other: never in a tile, operands whole; its rule checks their domains */
     BS_OP_CROSS_ROW = 128,
     /* reads what a loop around it carries: never in a tile, operand 0 is all rows of the loop's domain */
-    BS_OP_AROUND = 32768
+    BS_OP_AROUND = 32768,
+    BS_OP_REFUSES = 65536 /* a row may hold what it refuses (bs_call_fail), so it is computed for rows that ask only */
 } bs_op_flags;
 
 /* A field of a descriptor, in order: for model files and `inspect`, and to check that integers are within low .. high
@@ -21465,8 +21472,8 @@ typedef struct bs_op {
     uint16_t max_in;                   /* operands; 0: as many as min_in */
     uint8_t min_in;
     uint8_t params_bytes;              /* sizeof the descriptor: name pointer, then 4-byte fields */
-    uint32_t flags : 16, n_fields : 8;
-    uint32_t work : 4;                 /* bs_op_work */
+    uint32_t flags : 17, n_fields : 8;
+    uint32_t work : 3;                 /* bs_op_work */
     uint32_t bound : 4;                /* BS_BOUND_READ: an input; _WRITTEN: an output; both: a state; 0: nothing */
     uint8_t roles[BS_MAX_OPERANDS];    /* bs_role of each operand; further operands are data */
     /* Shape rule: fills out[] (dtype, rank, dims, scale) or refuses (bs_infer_fail) and returns false. */
@@ -22323,6 +22330,19 @@ static bool outputs_sound(bs_graph *g, const bs_infer *infer)
     return loops_agree(g, infer);
 }
 
+int32_t bs_graph_value_numbered(const bs_graph *graph, int32_t number)
+{
+    int32_t low = number, high = graph->n_values; /* values have their number or lower ones */
+    while (low > 0 && low < high) {
+        const int32_t middle = low + (high - low) / 2;
+        if (graph->values[middle].number >= number)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
 /* Those before the one that only tells the domain. (Operands beyond the roles are read.) */
 static int32_t operands_read(const bs_op *op, int32_t n_in)
 {
@@ -22371,7 +22391,7 @@ bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const in
         bs_value_info *value = &graph->values[graph->n_values++];
         *value = infer.out[i];
         value->node = graph->n_nodes;
-        value->output_index = i;
+        value->number = value[-1].number + 1;
     }
     if (op->flags & BS_OP_NAMED)
         *named_link(graph, bs_node_name(node), is_router(node)) = graph->n_nodes;
@@ -22463,7 +22483,11 @@ static inline int32_t bs_bound_value(const bs_graph *graph, const bs_node *node)
     return node->n_out > 0 ? node->first_out : bs_node_in(graph, node)[0];
 }
 
-/* Adds a node (bs_graph_add) of the op with this number. */
+/* Lifts the node that was added last out of the loops in which it would compute the same in every trip. Returns the
+ * node whose outputs, and those of the next ones, are what it gives in the body. NULL: NULL. (ops/lift.c) */
+BS_INTERNAL bs_node *bs_lift(bs_graph *graph, bs_node *node);
+
+/* Adds a node (bs_graph_add) of the op with this number, and lifts it. Returns the node whose output is the result. */
 BS_INTERNAL bs_node *bs_op_build_numbered(bs_graph *graph, int32_t number, const int32_t *in, int32_t n_in, const void *params);
 /* The same by the op itself; and the same, returning output 0 as a handle. */
 BS_INTERNAL bs_node *bs_op_build_node(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params);
@@ -26163,7 +26187,7 @@ static bs_status scatter_rows_run(const bs_call *call) { return write_run(call, 
 
 const bs_op bs_op_gather_rows = {.name = "gather_rows",
                                  .min_in = 2,
-                                 .flags = BS_OP_CAPTURE,
+                                 .flags = BS_OP_CAPTURE | BS_OP_REFUSES,
                                  .infer = gather_rows_infer,
                                  .run = gather_rows_run};
 
@@ -26172,7 +26196,7 @@ static const bs_op_rules writes = {.updates = true};
 #define INDEXED_OP(op, operands, desc, array, how, more)                                                             \
     const bs_op bs_op_##op = {.name = #op,                                                                           \
                               .min_in = operands,                                                                    \
-                              .flags = BS_OP_CAPTURE | BS_OP_CAPTURE_FIRST | more,                                   \
+                              .flags = BS_OP_CAPTURE | BS_OP_CAPTURE_FIRST | BS_OP_REFUSES | more,                   \
                               BS_PARAMS(desc, array),                                                                \
                               .infer = op##_infer,                                                                   \
                               .rules = how,                                                                          \
@@ -28518,6 +28542,7 @@ static const bs_op_rules rope_rules = {.plan = rope_plan};
 
 const bs_op bs_op_rope = {.name = "rope",
                           .min_in = 2,
+                          .flags = BS_OP_REFUSES,
                           BS_PARAMS(bs_rope_desc, rope_fields),
                           .infer = rope_infer,
                           .flops = rope_flops,
@@ -29264,7 +29289,7 @@ typedef struct bs_gather_params { /* operands: one for each path (0: none), then
 
 typedef struct bs_loop_params {
     const char *name;
-    int32_t bound, in_turn, grows;
+    int32_t bound, in_turn, grows, no_lift;
 } bs_loop_params;
 
 /* `mode` of a loop_trip: the number of the trip, from 0 or from 1, as [1]; or from 0 as a number alone, an index. */
@@ -30686,7 +30711,7 @@ bs_value bs_gather(bs_graph *graph, bs_router router, const bs_value *values, bs
 /* #include "ops/structure.h" */
 
 static const bs_field loop_fields[] = {BS_INT_OF("bound", 0, BS_MAX_TRIPS), BS_INT_OF("in_turn", 0, 1),
-                                       BS_INT_OF("grows", 0, 1)};
+                                       BS_INT_OF("grows", 0, 1), BS_INT_OF("no_lift", 0, 1)};
 static const bs_field of_loop_fields[] = {BS_INT("router"), BS_INT("mode")};
 
 /* ------------------------------------------------------------------------------------------------------- begin */
@@ -30761,6 +30786,7 @@ static bool loop_infer(bs_infer *infer)
     loop->count = infer->ids[1];
     loop->in_turn = ((const bs_loop_params *)infer->params)->in_turn != 0;
     loop->grows = ((const bs_loop_params *)infer->params)->grows != 0;
+    loop->no_lift = ((const bs_loop_params *)infer->params)->no_lift != 0;
     loop->trips = infer->ids[2] ? infer->in[2]->dims[0] : -1;
     loop->max_paths_per_cell = 1;
     loop->begun_before = g->open_loop;
@@ -30779,7 +30805,7 @@ const bs_op bs_op_loop = {.name = "loop",
 bs_router bs_loop_begin(bs_graph *graph, bs_value like, bs_value count, const bs_loop_desc *desc)
 {
     const bs_loop_desc any = desc ? *desc : (bs_loop_desc){.bound = 0};
-    const bs_loop_params p = {any.name ? any.name : "", any.bound, any.in_turn, any.grows};
+    const bs_loop_params p = {any.name ? any.name : "", any.bound, any.in_turn, any.grows, any.no_lift};
     const int32_t in[3] = {like.id, count.id, any.over};
     const bs_node *node = bs_op_build_node(graph, &bs_op_loop, in, 3, &p);
     const bs_router loop = {node ? node->router : 0};
@@ -31174,6 +31200,110 @@ void bs_loop_end(bs_graph *graph, bs_router loop, bs_value go_on)
     bs_op_build_node(graph, &bs_op_loop_again, in, 2, &p);
 }
 /* ==== end src/ops/loops.c ===================================================================== */
+
+/* ==== begin src/ops/lift.c ==================================================================== */
+/* ops/lift.c - lifting: what a body makes of values that are the same in every trip is made before its loop, for all
+ * rows at once, and the body reads it by a scatter. Chains rise link by link, since that is such a value again.
+ * Relies on structure.h. Must never change a result, nor refuse what would be built in the body. */
+/* #include "ops/structure.h" */
+
+/* Not computed row by row, or only where the loop is. */
+#define STAYS (BS_OP_STRUCTURAL | BS_OP_CROSS_ROW | BS_OP_DECIDED | BS_OP_AROUND)
+
+/* Whether a loop asks each of its rows for a trip, whatever the data of the run. */
+static bool loop_asks_all(const bs_graph *g, const bs_router_info *loop)
+{
+    return !loop->count && (loop->trips < 0 || !g->dims[loop->trips].node);
+}
+
+/* Whether a run may be refused for what an operand of the node holds, or for one without elements. */
+static bool may_refuse(const bs_graph *g, const bs_node *node)
+{
+    bool may = (bs_node_op(node)->flags & BS_OP_REFUSES) != 0;
+    for (int32_t i = 0; i < node->n_in; i++) {
+        const bs_value_info *v = &g->values[bs_node_in(g, node)[i]];
+        for (int32_t d = 0; d < v->rank; d++)
+            may |= g->dims[v->dims[d]].node != 0;
+    }
+    return may;
+}
+
+/* The loop around the body in which a node stands, if all that it reads there are rows of that loop's domain, and the
+ * rest is of the root; 0: there is none, or the node has to stay. */
+static int32_t lifted_from(const bs_graph *g, const bs_node *node)
+{
+    const int32_t loop = g->domains[node->domain].router;
+    const bs_router_info *l = &g->routers[loop];
+    bool shows = false;
+    if (!bs_router_loops(g, loop) || l->no_lift || l->grows || (!loop_asks_all(g, l) && may_refuse(g, node)))
+        return 0;
+    for (int32_t i = 0; i < node->n_in; i++) {
+        const bs_value_info *v = &g->values[bs_node_in(g, node)[i]];
+        if (v->domain && !bs_node_is(&g->nodes[v->node], &bs_op_scatter))
+            return 0;
+        shows |= v->domain != 0;
+    }
+    return shows ? loop : 0;
+}
+
+/* Whether the graph has room for so many scatters: where it has none, a node stays where it is. */
+static bool has_room(const bs_graph *g, int32_t count)
+{
+    const int64_t text = g->n_text + (int64_t)(count + 1) * (int64_t)sizeof(bs_router_params);
+    return g->n_nodes + count <= g->max_nodes + 1 && g->n_values + count <= g->max_values + 1 &&
+           g->n_operands + count <= g->max_operands && text <= g->max_text;
+}
+
+/* A result that a scatter cannot show: of more dimensions than other ops take. */
+static bool has_too_many_axes(const bs_graph *g, const bs_node *node)
+{
+    bool has = false;
+    for (int32_t i = 0; i < node->n_out; i++)
+        has |= g->values[node->first_out + i].rank > BS_MAX_RANK;
+    return has;
+}
+
+/* Its shape rule has said what the results are: those of rows of a body are those of rows around it. */
+static void lift_from(bs_graph *g, bs_node *node, int32_t loop)
+{
+    int32_t *in = g->operands + node->in;
+    for (int32_t i = 0; i < node->n_in; i++)
+        if (g->values[in[i]].domain)
+            in[i] = bs_node_in(g, &g->nodes[g->values[in[i]].node])[0];
+    node->domain = g->routers[loop].domain;
+    g->n_cell_nodes -= node->domain == 0;
+    for (int32_t i = 0; i < node->n_out; i++)
+        g->values[node->first_out + i].domain = node->domain;
+}
+
+/* Scatters the values before the end of the table, of which only the last ones will have a number. Returns the first
+ * node. */
+static bs_node *show(bs_graph *g, int32_t loop, int32_t count)
+{
+    const bs_router_params p = {"", loop, 0};
+    const int32_t first = g->n_values - count, node = g->n_nodes, number = g->values[first - 1].number;
+    for (int32_t v = first; v < first + count; v++)
+        g->values[v].number = number;
+    for (int32_t v = first; v < first + count; v++)
+        bs_graph_add(g, &bs_op_scatter, bs_op_index(bs_op_scatter.name), &v, 1, &p);
+    return &g->nodes[node];
+}
+
+bs_node *bs_lift(bs_graph *graph, bs_node *node)
+{
+    int32_t loops[BS_MAX_LOOP_DEPTH], n = 0, loop;
+    if (!node || node->n_out < 1 || bs_node_op(node)->flags & STAYS || has_too_many_axes(graph, node))
+        return node;
+    const int32_t count = node->n_out;
+    while ((loop = lifted_from(graph, node)) != 0 && has_room(graph, (n + 1) * count)) {
+        lift_from(graph, node, loop);
+        loops[n++] = loop;
+    }
+    while (n > 0)
+        node = show(graph, loops[--n], count);
+    return node;
+}
+/* ==== end src/ops/lift.c ====================================================================== */
 
 /* ==== begin src/ops/trees.h =================================================================== */
 /* ops/trees.h - the lists by which rows get their levels, for the plain kernel and a device.
@@ -32434,7 +32564,7 @@ bs_node *bs_op_build_numbered(bs_graph *graph, int32_t number, const int32_t *in
 {
     const bs_op *op = bs_op_get(number);
     if (op)
-        return bs_graph_add(graph, op, number, in, n_in, params);
+        return bs_lift(graph, bs_graph_add(graph, op, number, in, n_in, params));
     if (graph)
         bs_graph_fail(graph, BS_ERROR_GRAPH, "op %d does not exist", number);
     return NULL;
@@ -32442,7 +32572,7 @@ bs_node *bs_op_build_numbered(bs_graph *graph, int32_t number, const int32_t *in
 
 bs_node *bs_op_build_node(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params)
 {
-    return bs_graph_add(graph, op, bs_op_index(op->name), in, n_in, params);
+    return bs_lift(graph, bs_graph_add(graph, op, bs_op_index(op->name), in, n_in, params));
 }
 
 bs_value bs_op_build(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params)
@@ -48352,6 +48482,7 @@ struct bs_model {
     uint32_t version, opset, scale, n_values;
     int32_t n_nodes, n_operands, n_blocks, n_weights, n_symbols;
     int32_t n_routers, n_domains; /* most of them in the graph */
+    int32_t n_lifted; /* scatters that lifting may add, if ops in loops have one result each */
     bs_bytes text_bytes; /* bytes that names and parameters will take in the graph */
     bs_model_block *blocks;
     bs_model_weight *weights;
@@ -48704,6 +48835,13 @@ static bool replay_blocks(model_replay *r, int32_t index)
     return sound;
 }
 
+/* A file numbers values as builders hand them out; in the graph there are others between, which lifting makes. */
+static void replay_operands(const bs_graph *graph, int32_t *in, int32_t count)
+{
+    for (int32_t i = 0; i < count; i++)
+        in[i] = bs_graph_value_numbered(graph, in[i]);
+}
+
 static bool replay_node(model_replay *r, bs_model_node *node, int32_t index)
 {
     if (!replay_blocks(r, index))
@@ -48731,7 +48869,7 @@ static bool replay_end(model_replay *r)
     if (r->next_block != r->model->n_blocks)
         return bs_refuse(r->error, BS_ERROR_FORMAT, "block %d begins at node %d, expected the order of nodes",
                          r->next_block, r->model->blocks[r->next_block].first_node);
-    const uint32_t values = (uint32_t)r->graph->n_values - 1;
+    const uint32_t values = (uint32_t)r->graph->values[r->graph->n_values - 1].number;
     if (values != r->model->n_values)
         return bs_refuse(r->error, BS_ERROR_FORMAT, "key \"brainstorm.value.count\" is %u, the graph has %u values",
                          r->model->n_values, values);
@@ -48746,7 +48884,11 @@ static bool build_nodes(model_replay *r)
     for (int32_t i = 0; i < r->model->n_nodes; i++) {
         walk.operands = r->graph->operands + r->graph->n_operands; /* where the graph's next operands belong */
         walk.room = r->graph->max_operands - r->graph->n_operands;
-        if (!bs_model_walk_next(&walk, &node, r->error) || !replay_node(r, &node, i))
+        if (!bs_model_walk_next(&walk, &node, r->error))
+            return false;
+        if (node.in)
+            replay_operands(r->graph, walk.operands, node.n_in);
+        if (!replay_node(r, &node, i))
             return false;
     }
     return replay_end(r);
@@ -49022,6 +49164,7 @@ bs_status bs_model_check(const bs_model *model, bs_error *error)
  * Relies on model/model.h. Must never keep state between calls: several threads may read weights of one model when the
  * reader underneath allows it. */
 /* #include "model/model.h" */
+/* #include "ops/structure.h" */
 
 #if !defined(BS_NO_MODEL)
 
@@ -49128,11 +49271,15 @@ bs_graph_desc bs_model_graph_desc(const bs_model *model)
     /* The file does not say how many extents nodes make: most make none that is new. */
     const int32_t dims = bs_max_i32(bs_min_i32(8 * bs_min_i32(model->n_nodes, BS_MAX_ENTRIES / 8), 512),
                                     model->n_nodes / 4);
-    const bs_bytes text = bs_bytes_min(bs_bytes_add(model->text_bytes, bs_bytes_of(64)), bs_bytes_of(BS_MAX_TEXT));
-    const bs_graph_desc desc = {.max_nodes = model->n_nodes,
-                                .max_values = bs_max_i32((int32_t)model->n_values, 1),
+    const int32_t lifted = model->n_lifted;
+    const bs_bytes scatters = bs_bytes_array(lifted, sizeof(bs_router_params));
+    const bs_bytes text = bs_bytes_min(bs_bytes_add(bs_bytes_add(model->text_bytes, scatters), bs_bytes_of(64)),
+                                       bs_bytes_of(BS_MAX_TEXT));
+    const bs_graph_desc desc = {.max_nodes = bs_min_i32(model->n_nodes + lifted, BS_MAX_ENTRIES),
+                                .max_values = bs_min_i32(bs_max_i32((int32_t)model->n_values + lifted, 1),
+                                                         BS_MAX_ENTRIES),
                                 .max_text_bytes = (int32_t)bs_bytes_figure(text),
-                                .max_operands = bs_max_i32(model->n_operands, 1),
+                                .max_operands = bs_min_i32(bs_max_i32(model->n_operands + lifted, 1), BS_MAX_ENTRIES),
                                 .max_dims = dims + model->n_symbols,
                                 .max_domains = bs_max_i32(model->n_domains, 1),
                                 .max_blocks = bs_max_i32(model->n_blocks - 1, 1),
@@ -49567,17 +49714,29 @@ static bool model_node_arrays(model_open *o)
                        o->error);
 }
 
+/* How many loops are open behind a node, where so many were before it. Routers with operands that may be none are the
+ * two decisions of loops, of which the first has a name of its own. */
+static int32_t model_depth(const bs_op *op, int32_t depth)
+{
+    if (op->work != BS_WORK_ROUTE || !(op->flags & BS_OP_VARIADIC))
+        return depth;
+    return op->flags & BS_OP_NAMED ? depth + 1 : bs_max_i32(depth - 1, 0);
+}
+
 /* One walk over all nodes: each can be decoded, the flat lists are used up, and the graph's text is counted. */
 static bool model_nodes(model_open *o)
 {
     bs_model *m = o->model;
     bs_model_walk walk;
     bs_model_node node;
+    int32_t depth = 0;
     bs_model_walk_begin(m, &walk);
     for (int32_t i = 0; i < m->n_nodes; i++) {
         if (!bs_model_walk_next(&walk, &node, o->error))
             return false;
         const bs_op *op = bs_op_get(node.op);
+        depth = model_depth(op, depth);
+        m->n_lifted += op->flags & BS_OP_STRUCTURAL ? 0 : bs_min_i32(depth, BS_MAX_LOOP_DEPTH);
         m->text_bytes = bs_bytes_add(m->text_bytes,
                                      bs_bytes_of(op->params_bytes + sizeof(void *) + strlen(node.name) + 1));
         m->n_routers += op->work == BS_WORK_ROUTE;

@@ -992,6 +992,7 @@ typedef struct bs_loop_desc {
     int32_t over;     /* .id of a value [T, ...]: T trips; 0: none */
     int32_t in_turn;  /* not 0: a row makes one trip alone, the one that its count is the number of, from 1 */
     int32_t grows;    /* not 0: a row makes one trip, and rows for the next one: see bs_loop_parent */
+    int32_t no_lift;  /* not 0: what is the same in every trip is computed in each; else before the loop, of all rows */
 } bs_loop_desc;
 /* like: a value of the domain whose rows loop. count: i32 [1] of that domain, or none; below 1: no trip. */
 bs_router bs_loop_begin(bs_graph *graph, bs_value like, bs_value count, const bs_loop_desc *desc);

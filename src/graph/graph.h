@@ -61,7 +61,9 @@ typedef struct bs_value_info {
     bs_dim_id dims[BS_MAX_AXES];
     int32_t domain;
     int32_t node; /* the node that makes it */
-    int32_t output_index;
+    /* how many values there are up to it, itself included, without those that only lifting made (ops/lift.c): the
+     * number that a model file has for it */
+    int32_t number;
     /* extent of this value's frame = frame of the domain x scale_num / scale_den (patch domains, rank 3) */
     int32_t scale_num, scale_den;
 } bs_value_info;
@@ -102,6 +104,7 @@ typedef struct bs_router_info {
     int32_t count;      /* value i32 [1]: trips of each row; 0 none */
     bs_dim_id trips;    /* the dimension that is the number of trips; -1 none */
     bool in_turn;       /* a row makes one trip, the one that its count is the number of, from 1 */
+    bool no_lift;       /* what it computes from outside stays in its body */
     bool grows;         /* a row makes one trip, and as many rows for the next one as its predicate says */
     int32_t again;      /* the node that decides after a trip, with which the body ends; 0: it has not ended yet */
     int32_t begun_before; /* the loop that was begun before it and had not ended; 0 none */
@@ -212,6 +215,9 @@ static inline int32_t bs_graph_router_named(const bs_graph *graph, const char *n
 {
     return name ? graph->nodes[bs_graph_named(graph, name, true)].router : 0;
 }
+
+/* The value of this number. One that does not exist: an id that does not. */
+int32_t bs_graph_value_numbered(const bs_graph *graph, int32_t number);
 
 /* Where the operands of the next node will be. A caller without a table of its own may write `count` of them there and
  * pass that address on. NULL: there is no room, and adding the node will report it. */

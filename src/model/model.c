@@ -391,17 +391,29 @@ static bool model_node_arrays(model_open *o)
                        o->error);
 }
 
+/* How many loops are open behind a node, where so many were before it. Routers with operands that may be none are the
+ * two decisions of loops, of which the first has a name of its own. */
+static int32_t model_depth(const bs_op *op, int32_t depth)
+{
+    if (op->work != BS_WORK_ROUTE || !(op->flags & BS_OP_VARIADIC))
+        return depth;
+    return op->flags & BS_OP_NAMED ? depth + 1 : bs_max_i32(depth - 1, 0);
+}
+
 /* One walk over all nodes: each can be decoded, the flat lists are used up, and the graph's text is counted. */
 static bool model_nodes(model_open *o)
 {
     bs_model *m = o->model;
     bs_model_walk walk;
     bs_model_node node;
+    int32_t depth = 0;
     bs_model_walk_begin(m, &walk);
     for (int32_t i = 0; i < m->n_nodes; i++) {
         if (!bs_model_walk_next(&walk, &node, o->error))
             return false;
         const bs_op *op = bs_op_get(node.op);
+        depth = model_depth(op, depth);
+        m->n_lifted += op->flags & BS_OP_STRUCTURAL ? 0 : bs_min_i32(depth, BS_MAX_LOOP_DEPTH);
         m->text_bytes = bs_bytes_add(m->text_bytes,
                                      bs_bytes_of(op->params_bytes + sizeof(void *) + strlen(node.name) + 1));
         m->n_routers += op->work == BS_WORK_ROUTE;

@@ -10,7 +10,7 @@
 #include "ops/structure.h"
 
 static const bs_field loop_fields[] = {BS_INT_OF("bound", 0, BS_MAX_TRIPS), BS_INT_OF("in_turn", 0, 1),
-                                       BS_INT_OF("grows", 0, 1)};
+                                       BS_INT_OF("grows", 0, 1), BS_INT_OF("no_lift", 0, 1)};
 static const bs_field of_loop_fields[] = {BS_INT("router"), BS_INT("mode")};
 
 /* ------------------------------------------------------------------------------------------------------- begin */
@@ -85,6 +85,7 @@ static bool loop_infer(bs_infer *infer)
     loop->count = infer->ids[1];
     loop->in_turn = ((const bs_loop_params *)infer->params)->in_turn != 0;
     loop->grows = ((const bs_loop_params *)infer->params)->grows != 0;
+    loop->no_lift = ((const bs_loop_params *)infer->params)->no_lift != 0;
     loop->trips = infer->ids[2] ? infer->in[2]->dims[0] : -1;
     loop->max_paths_per_cell = 1;
     loop->begun_before = g->open_loop;
@@ -103,7 +104,7 @@ const bs_op bs_op_loop = {.name = "loop",
 bs_router bs_loop_begin(bs_graph *graph, bs_value like, bs_value count, const bs_loop_desc *desc)
 {
     const bs_loop_desc any = desc ? *desc : (bs_loop_desc){.bound = 0};
-    const bs_loop_params p = {any.name ? any.name : "", any.bound, any.in_turn, any.grows};
+    const bs_loop_params p = {any.name ? any.name : "", any.bound, any.in_turn, any.grows, any.no_lift};
     const int32_t in[3] = {like.id, count.id, any.over};
     const bs_node *node = bs_op_build_node(graph, &bs_op_loop, in, 3, &p);
     const bs_router loop = {node ? node->router : 0};
