@@ -123,10 +123,12 @@ static inline bool rg_is_wide(const random_graph *rg, const bs_value_info *v)
     return v->rank == 1 && rg_extent(rg, v, 0) == RG_UNITS;
 }
 
-/* Not a result of which only what is clipped may be computed with: its sums would be no whole numbers in f32. */
+/* Not a result of which only what is clipped may be computed with: its sums would be no whole numbers in f32. Nor one
+ * that only lifting made: no builder hands it out. */
 static inline bool rg_is_small(const random_graph *rg, int32_t id)
 {
-    return rg->g->values[id].dtype != BS_F32 || rg->bound[id] <= RG_MOST;
+    const bs_value_info *v = &rg->g->values[id];
+    return v->number != v[-1].number && (v->dtype != BS_F32 || rg->bound[id] <= RG_MOST);
 }
 
 /* A value that is wanted, often a young one; id 0 when there is none. domain -1: any. */
