@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 19744af811751e567840d023c2e7f206c9cd261338140cec082afd43af5c2e3e
+ * sha256 of the parts: 053fef06210850f345d452b20ab952f61ecf57fc1b73afee3b0ab341f4102033
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -21474,7 +21474,8 @@ typedef struct bs_op {
     uint8_t params_bytes;              /* sizeof the descriptor: name pointer, then 4-byte fields */
     uint32_t flags : 17, n_fields : 8;
     uint32_t work : 3;                 /* bs_op_work */
-    uint32_t bound : 4;                /* BS_BOUND_READ: an input; _WRITTEN: an output; both: a state; 0: nothing */
+    uint32_t more_out : 2;             /* results behind the first */
+    uint32_t bound : 2;                /* BS_BOUND_READ: an input; _WRITTEN: an output; both: a state; 0: nothing */
     uint8_t roles[BS_MAX_OPERANDS];    /* bs_role of each operand; further operands are data */
     /* Shape rule: fills out[] (dtype, rank, dims, scale) or refuses (bs_infer_fail) and returns false. */
     bool (*infer)(bs_infer *infer);
@@ -26828,6 +26829,7 @@ static bs_status topk_run(const bs_call *call)
 
 const bs_op bs_op_topk = {.name = "topk",
                           .min_in = 1,
+                          .more_out = 1,
                           BS_PARAMS(bs_topk_desc, topk_fields),
                           .infer = topk_infer,
                           .flops = bs_lines_flops,
@@ -28068,8 +28070,8 @@ static const bs_op_rules recurrent_rules = {
 
 #define RECURRENT_OP(text, operands)                                                                                \
     {                                                                                                               \
-        .name = text, .min_in = operands, BS_PARAMS(bs_recurrent_desc, recurrent_fields), .infer = recurrent_infer, \
-        .flops = recurrent_flops, .rules = &recurrent_rules, .run = recurrent_run                                   \
+        .name = text, .min_in = operands, .more_out = operands - 2, BS_PARAMS(bs_recurrent_desc, recurrent_fields), \
+        .infer = recurrent_infer, .flops = recurrent_flops, .rules = &recurrent_rules, .run = recurrent_run         \
     }
 const bs_op bs_op_lstm = RECURRENT_OP("lstm", 3);
 const bs_op bs_op_gru = RECURRENT_OP("gru", 2);
@@ -31204,7 +31206,8 @@ void bs_loop_end(bs_graph *graph, bs_router loop, bs_value go_on)
 /* ==== begin src/ops/lift.c ==================================================================== */
 /* ops/lift.c - lifting: what a body makes of values that are the same in every trip is made before its loop, for all
  * rows at once, and the body reads it by a scatter. Chains rise link by link, since that is such a value again.
- * Relies on structure.h. Must never change a result, nor refuse what would be built in the body. */
+ * Relies on structure.h. Must never change a result, nor refuse what would be built in the body, unless the
+ * graph is full. */
 /* #include "ops/structure.h" */
 
 /* Not computed row by row, or only where the loop is. */
@@ -31246,14 +31249,6 @@ static int32_t lifted_from(const bs_graph *g, const bs_node *node)
     return shows ? loop : 0;
 }
 
-/* Whether the graph has room for so many scatters: where it has none, a node stays where it is. */
-static bool has_room(const bs_graph *g, int32_t count)
-{
-    const int64_t text = g->n_text + (int64_t)(count + 1) * (int64_t)sizeof(bs_router_params);
-    return g->n_nodes + count <= g->max_nodes + 1 && g->n_values + count <= g->max_values + 1 &&
-           g->n_operands + count <= g->max_operands && text <= g->max_text;
-}
-
 /* A result that a scatter cannot show: of more dimensions than other ops take. */
 static bool has_too_many_axes(const bs_graph *g, const bs_node *node)
 {
@@ -31277,7 +31272,7 @@ static void lift_from(bs_graph *g, bs_node *node, int32_t loop)
 }
 
 /* Scatters the values before the end of the table, of which only the last ones will have a number. Returns the first
- * node. */
+ * node, or NULL: the graph is full. */
 static bs_node *show(bs_graph *g, int32_t loop, int32_t count)
 {
     const bs_router_params p = {"", loop, 0};
@@ -31286,7 +31281,7 @@ static bs_node *show(bs_graph *g, int32_t loop, int32_t count)
         g->values[v].number = number;
     for (int32_t v = first; v < first + count; v++)
         bs_graph_add(g, &bs_op_scatter, bs_op_index(bs_op_scatter.name), &v, 1, &p);
-    return &g->nodes[node];
+    return g->status == BS_OK ? &g->nodes[node] : NULL;
 }
 
 bs_node *bs_lift(bs_graph *graph, bs_node *node)
@@ -31295,11 +31290,11 @@ bs_node *bs_lift(bs_graph *graph, bs_node *node)
     if (!node || node->n_out < 1 || bs_node_op(node)->flags & STAYS || has_too_many_axes(graph, node))
         return node;
     const int32_t count = node->n_out;
-    while ((loop = lifted_from(graph, node)) != 0 && has_room(graph, (n + 1) * count)) {
+    while ((loop = lifted_from(graph, node)) != 0) {
         lift_from(graph, node, loop);
         loops[n++] = loop;
     }
-    while (n > 0)
+    while (n > 0 && node)
         node = show(graph, loops[--n], count);
     return node;
 }
@@ -32103,6 +32098,7 @@ static const bs_op_rules unique_rules = {.plan = unique_plan, .on_device = true}
 
 const bs_op bs_op_unique = {.name = "unique",
                             .min_in = 1,
+                            .more_out = UNIQUE_OUTPUTS - 1,
                             .roles = {BS_ROLE_DECIDING},
                             .flags = BS_OP_EMPTY,
                             BS_PARAMS(bs_extent_desc, unique_fields),
@@ -48482,7 +48478,7 @@ struct bs_model {
     uint32_t version, opset, scale, n_values;
     int32_t n_nodes, n_operands, n_blocks, n_weights, n_symbols;
     int32_t n_routers, n_domains; /* most of them in the graph */
-    int32_t n_lifted; /* scatters that lifting may add, if ops in loops have one result each */
+    int32_t n_lifted; /* most scatters that lifting adds */
     bs_bytes text_bytes; /* bytes that names and parameters will take in the graph */
     bs_model_block *blocks;
     bs_model_weight *weights;
@@ -49736,7 +49732,8 @@ static bool model_nodes(model_open *o)
             return false;
         const bs_op *op = bs_op_get(node.op);
         depth = model_depth(op, depth);
-        m->n_lifted += op->flags & BS_OP_STRUCTURAL ? 0 : bs_min_i32(depth, BS_MAX_LOOP_DEPTH);
+        if (!(op->flags & BS_OP_STRUCTURAL))
+            m->n_lifted += bs_min_i32(depth, BS_MAX_LOOP_DEPTH) * (1 + op->more_out);
         m->text_bytes = bs_bytes_add(m->text_bytes,
                                      bs_bytes_of(op->params_bytes + sizeof(void *) + strlen(node.name) + 1));
         m->n_routers += op->work == BS_WORK_ROUTE;

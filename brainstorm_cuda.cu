@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 3c459cdcb66d16be1575bd30fb772193097b9eca918c652d52381b2069a25dce
+ * sha256 of the parts: 3a7e358476a344cabf0a32015e0564f1668b1ee9ca1c6442afcac1995abacea1
  */
 #include "brainstorm.h"
 
@@ -1055,7 +1055,8 @@ typedef struct bs_op {
     uint8_t params_bytes;              /* sizeof the descriptor: name pointer, then 4-byte fields */
     uint32_t flags : 17, n_fields : 8;
     uint32_t work : 3;                 /* bs_op_work */
-    uint32_t bound : 4;                /* BS_BOUND_READ: an input; _WRITTEN: an output; both: a state; 0: nothing */
+    uint32_t more_out : 2;             /* results behind the first */
+    uint32_t bound : 2;                /* BS_BOUND_READ: an input; _WRITTEN: an output; both: a state; 0: nothing */
     uint8_t roles[BS_MAX_OPERANDS];    /* bs_role of each operand; further operands are data */
     /* Shape rule: fills out[] (dtype, rank, dims, scale) or refuses (bs_infer_fail) and returns false. */
     bool (*infer)(bs_infer *infer);

@@ -413,7 +413,8 @@ static bool model_nodes(model_open *o)
             return false;
         const bs_op *op = bs_op_get(node.op);
         depth = model_depth(op, depth);
-        m->n_lifted += op->flags & BS_OP_STRUCTURAL ? 0 : bs_min_i32(depth, BS_MAX_LOOP_DEPTH);
+        if (!(op->flags & BS_OP_STRUCTURAL))
+            m->n_lifted += bs_min_i32(depth, BS_MAX_LOOP_DEPTH) * (1 + op->more_out);
         m->text_bytes = bs_bytes_add(m->text_bytes,
                                      bs_bytes_of(op->params_bytes + sizeof(void *) + strlen(node.name) + 1));
         m->n_routers += op->work == BS_WORK_ROUTE;

@@ -1,6 +1,7 @@
 /* ops/lift.c - lifting: what a body makes of values that are the same in every trip is made before its loop, for all
  * rows at once, and the body reads it by a scatter. Chains rise link by link, since that is such a value again.
- * Relies on structure.h. Must never change a result, nor refuse what would be built in the body. */
+ * Relies on structure.h. Must never change a result, nor refuse what would be built in the body, unless the
+ * graph is full. */
 #include "ops/structure.h"
 
 /* Not computed row by row, or only where the loop is. */
@@ -42,14 +43,6 @@ static int32_t lifted_from(const bs_graph *g, const bs_node *node)
     return shows ? loop : 0;
 }
 
-/* Whether the graph has room for so many scatters: where it has none, a node stays where it is. */
-static bool has_room(const bs_graph *g, int32_t count)
-{
-    const int64_t text = g->n_text + (int64_t)(count + 1) * (int64_t)sizeof(bs_router_params);
-    return g->n_nodes + count <= g->max_nodes + 1 && g->n_values + count <= g->max_values + 1 &&
-           g->n_operands + count <= g->max_operands && text <= g->max_text;
-}
-
 /* A result that a scatter cannot show: of more dimensions than other ops take. */
 static bool has_too_many_axes(const bs_graph *g, const bs_node *node)
 {
@@ -73,7 +66,7 @@ static void lift_from(bs_graph *g, bs_node *node, int32_t loop)
 }
 
 /* Scatters the values before the end of the table, of which only the last ones will have a number. Returns the first
- * node. */
+ * node, or NULL: the graph is full. */
 static bs_node *show(bs_graph *g, int32_t loop, int32_t count)
 {
     const bs_router_params p = {"", loop, 0};
@@ -82,7 +75,7 @@ static bs_node *show(bs_graph *g, int32_t loop, int32_t count)
         g->values[v].number = number;
     for (int32_t v = first; v < first + count; v++)
         bs_graph_add(g, &bs_op_scatter, bs_op_index(bs_op_scatter.name), &v, 1, &p);
-    return &g->nodes[node];
+    return g->status == BS_OK ? &g->nodes[node] : NULL;
 }
 
 bs_node *bs_lift(bs_graph *graph, bs_node *node)
@@ -91,11 +84,11 @@ bs_node *bs_lift(bs_graph *graph, bs_node *node)
     if (!node || node->n_out < 1 || bs_node_op(node)->flags & STAYS || has_too_many_axes(graph, node))
         return node;
     const int32_t count = node->n_out;
-    while ((loop = lifted_from(graph, node)) != 0 && has_room(graph, (n + 1) * count)) {
+    while ((loop = lifted_from(graph, node)) != 0) {
         lift_from(graph, node, loop);
         loops[n++] = loop;
     }
-    while (n > 0)
+    while (n > 0 && node)
         node = show(graph, loops[--n], count);
     return node;
 }
