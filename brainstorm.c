@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 053fef06210850f345d452b20ab952f61ecf57fc1b73afee3b0ab341f4102033
+ * sha256 of the parts: 23b49920c534b32789626e8276c641f1a0e6db73836202d13d1c6be54177dbf1
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -31231,22 +31231,20 @@ static bool may_refuse(const bs_graph *g, const bs_node *node)
     return may;
 }
 
-/* The loop around the body in which a node stands, if all that it reads there are rows of that loop's domain, and the
- * rest is of the root; 0: there is none, or the node has to stay. */
+/* The loop around the body in which a node stands, if all that it reads there are scatters of that loop, and the rest
+ * is of the root; 0: there is none, or the node has to stay. */
 static int32_t lifted_from(const bs_graph *g, const bs_node *node)
 {
     const int32_t loop = g->domains[node->domain].router;
     const bs_router_info *l = &g->routers[loop];
-    bool shows = false;
     if (!bs_router_loops(g, loop) || l->no_lift || l->grows || (!loop_asks_all(g, l) && may_refuse(g, node)))
         return 0;
     for (int32_t i = 0; i < node->n_in; i++) {
         const bs_value_info *v = &g->values[bs_node_in(g, node)[i]];
         if (v->domain && !bs_node_is(&g->nodes[v->node], &bs_op_scatter))
             return 0;
-        shows |= v->domain != 0;
     }
-    return shows ? loop : 0;
+    return loop;
 }
 
 /* A result that a scatter cannot show: of more dimensions than other ops take. */

@@ -980,7 +980,8 @@ bs_value bs_gather(bs_graph *graph, bs_router router, const bs_value *values, bs
  * Between begin and end values of the body are built as those of any path: from carried values, slices, and rows of the
  * outside by bs_scatter(graph, loop, 0, x). What a loop gives is of the domain around it and is read after its end.
  * Loops stand in loops, up to 8 deep, and end in the order opposite to that in which they begin. No carried value of
- * patches may need a halo.
+ * patches may need a halo. What is made of scatters of the loop and root values alone, row by row, is the same in every
+ * trip: it is lifted, built around the loop and scattered. That is one node and value more for each of its results.
  *
  * A row makes as many trips as its `count` says, or as dimension 0 of `over` has in the run, or `bound`, and none after
  * a trip whose predicate does not hold. BS_ERROR_DATA, which names loop and row: a count beyond the bound; or, without

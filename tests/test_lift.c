@@ -375,18 +375,22 @@ static void test_indices(void)
     check(run_index(false, 9, &stays) == BS_ERROR_DATA, "and an index that is wrong is refused: %s", error.message);
 }
 
-/* No elements: none is asked for in a loop without a trip. */
+/* An op is not asked for what has no elements, where a loop may make no trip: by its count, or by what it goes over. */
 static void test_extents_from_data(void)
 {
     bs_graph *g = new_graph(NULL);
     const bs_value found = bs_nonzero(g, bs_input(g, "mask", BS_F32, BS_SHAPE1(ROWS)), 0);
     const bs_value count = bs_input(g, "n", BS_I32, BS_SHAPE1(1));
-    for (int32_t counts = 0; counts < 2; counts++) {
-        const bs_router loop = bs_loop_begin(g, found, counts ? count : none,
-                                             &(bs_loop_desc){.name = counts ? "counts" : "all", .bound = 2});
-        const bs_value twice = bs_add(g, bs_scatter(g, loop, 0, found), bs_scatter(g, loop, 0, found));
-        check(g->status == BS_OK && bs_node_is(&g->nodes[g->values[twice.id].node], &bs_op_scatter) == !counts,
-              "what may have no elements is lifted where there is a trip for sure: %s", g->error.message);
+    static const bs_loop_desc descs[3] = {
+        {.name = "all", .bound = 2}, {.name = "counts", .bound = 2}, {.name = "over"}};
+    for (int32_t i = 0; i < 3; i++) {
+        bs_loop_desc desc = descs[i];
+        desc.over = i == 2 ? found.id : 0;
+        const bs_router loop = bs_loop_begin(g, found, i == 1 ? count : none, &desc);
+        const bs_value given = bs_scatter(g, loop, 0, found), twice = bs_add(g, given, given);
+        check(g->status == BS_OK && bs_node_is(&g->nodes[g->values[twice.id].node], &bs_op_scatter) == (i == 0),
+              "what may have no elements is lifted where there is a trip for sure, %s: %s", desc.name,
+              g->error.message);
         bs_loop_end(g, loop, none);
     }
 }

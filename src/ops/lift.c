@@ -25,22 +25,20 @@ static bool may_refuse(const bs_graph *g, const bs_node *node)
     return may;
 }
 
-/* The loop around the body in which a node stands, if all that it reads there are rows of that loop's domain, and the
- * rest is of the root; 0: there is none, or the node has to stay. */
+/* The loop around the body in which a node stands, if all that it reads there are scatters of that loop, and the rest
+ * is of the root; 0: there is none, or the node has to stay. */
 static int32_t lifted_from(const bs_graph *g, const bs_node *node)
 {
     const int32_t loop = g->domains[node->domain].router;
     const bs_router_info *l = &g->routers[loop];
-    bool shows = false;
     if (!bs_router_loops(g, loop) || l->no_lift || l->grows || (!loop_asks_all(g, l) && may_refuse(g, node)))
         return 0;
     for (int32_t i = 0; i < node->n_in; i++) {
         const bs_value_info *v = &g->values[bs_node_in(g, node)[i]];
         if (v->domain && !bs_node_is(&g->nodes[v->node], &bs_op_scatter))
             return 0;
-        shows |= v->domain != 0;
     }
-    return shows ? loop : 0;
+    return loop;
 }
 
 /* A result that a scatter cannot show: of more dimensions than other ops take. */
