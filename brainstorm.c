@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 23b49920c534b32789626e8276c641f1a0e6db73836202d13d1c6be54177dbf1
+ * sha256 of the parts: 92a22cc0c91fc2ee3b65cb381c8ad6c0e45c93c8cd8f2380fe6dc3a027e6e64c
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -21018,6 +21018,10 @@ typedef struct bs_block {
     int32_t first_node, end_node;
 } bs_block;
 
+/* What is computed before a loop if it is the same in every trip: nothing; what can refuse no data, where a row may
+ * make no trip; all, where each makes one for sure. Other routers: nothing. */
+typedef enum bs_lifts { BS_LIFTS_NOTHING, BS_LIFTS_SOUND, BS_LIFTS_ALL } bs_lifts;
+
 typedef struct bs_router_info {
     int32_t node; /* the route node */
     int32_t domain; /* domain of the scores: the parent of its paths' domains */
@@ -21032,7 +21036,7 @@ typedef struct bs_router_info {
     int32_t count;      /* value i32 [1]: trips of each row; 0 none */
     bs_dim_id trips;    /* the dimension that is the number of trips; -1 none */
     bool in_turn;       /* a row makes one trip, the one that its count is the number of, from 1 */
-    bool no_lift;       /* what it computes from outside stays in its body */
+    bs_lifts lifts;
     bool grows;         /* a row makes one trip, and as many rows for the next one as its predicate says */
     int32_t again;      /* the node that decides after a trip, with which the body ends; 0: it has not ended yet */
     int32_t begun_before; /* the loop that was begun before it and had not ended; 0 none */
@@ -21056,11 +21060,12 @@ struct bs_graph {
     /* not counting entry 0 */
     int32_t max_nodes, max_values, max_text, max_operands, max_domains, max_dims, max_blocks, max_routers;
     int32_t n_nodes, n_values, n_text, n_operands, n_domains, n_dims, n_blocks, n_routers;
-    int32_t n_cell_nodes; /* nodes that do not run on the root domain */
+    int32_t n_cell_nodes; /* nodes that do not run on the root domain, or did not before they were lifted */
     int32_t n_paths;    /* of all routers */
     int32_t max_paths;  /* most paths of one router */
     int32_t first_name; /* root of the tree of names; 0 none */
     int32_t current_block;
+    int32_t makes;      /* not 0: an extent comes from data, so a value may have no elements */
     int32_t open_loop;  /* the loop begun last of those that have not ended; 0 none */
     /* while a node is added: its op and name, with which messages begin; else NULL */
     const char *adding, *adding_name;
@@ -22385,6 +22390,7 @@ bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const in
     node->router = infer.router;
     node->path = infer.path;
     node->makes = infer.makes;
+    graph->makes |= infer.makes;
     node->domain = infer.n_out > 0 ? infer.out[0].domain : infer.domain ? infer.domain : graph->values[in[0]].domain;
     for (int32_t i = 0; i < n_in; i++)
         graph->operands[graph->n_operands++] = in[i];
@@ -30775,6 +30781,7 @@ static bool loop_bound(bs_infer *infer, int32_t *bound)
 static bool loop_infer(bs_infer *infer)
 {
     bs_graph *g = infer->graph;
+    const bs_loop_params *p = infer->params;
     bs_route_desc desc = {.name = infer->name, .protocol = BS_ROUTE_LOOP, .paths = 1};
     infer->n_out = 0;
     if (!bs_infer_router_name(infer) || !loop_operands_sound(infer) || !loop_bound(infer, &desc.capacity))
@@ -30786,10 +30793,11 @@ static bool loop_infer(bs_infer *infer)
         return false;
     loop->bound = desc.capacity;
     loop->count = infer->ids[1];
-    loop->in_turn = ((const bs_loop_params *)infer->params)->in_turn != 0;
-    loop->grows = ((const bs_loop_params *)infer->params)->grows != 0;
-    loop->no_lift = ((const bs_loop_params *)infer->params)->no_lift != 0;
+    loop->in_turn = p->in_turn;
+    loop->grows = p->grows;
     loop->trips = infer->ids[2] ? infer->in[2]->dims[0] : -1;
+    const bool asks_all = !loop->count && (loop->trips < 0 || !g->dims[loop->trips].node);
+    loop->lifts = p->no_lift | p->grows ? BS_LIFTS_NOTHING : asks_all ? BS_LIFTS_ALL : BS_LIFTS_SOUND;
     loop->max_paths_per_cell = 1;
     loop->begun_before = g->open_loop;
     g->open_loop = infer->router;
@@ -31008,10 +31016,9 @@ static bool loop_rows_infer(bs_infer *infer)
         !bs_infer_rank(infer, 1, 0, 1) || !bs_infer_rank_out(infer, x->rank + index->rank) ||
         !has_fixed_rows(infer, loop->domain))
         return false;
+    out->dims[0] = index->dims[0]; /* of a number alone the next line's */
     for (int32_t i = 0; i < x->rank; i++)
         out->dims[i + index->rank] = x->dims[i];
-    if (index->rank)
-        out->dims[0] = index->dims[0];
     return true;
 }
 
@@ -31035,7 +31042,7 @@ static bs_status loop_rows_run(const bs_call *call)
     bs_operand to = *x;
     for (int32_t d = 0; d < x->rank; d++)
         to.stride[d] = out->stride[d + index->rank];
-    const int64_t line = bs_operand_line(x) == bs_operand_line(&to) ? bs_operand_line(x) : -1;
+    const int64_t line = BS_DENSE_PAYS && bs_operand_line(x) == bs_operand_line(&to) ? bs_operand_line(x) : -1;
     const size_t bytes = line < 0 ? 0 : (size_t)line * bs_dtype_bytes(x->dtype);
     for (int32_t i = 0; i < call->rows * count; i++) {
         const int32_t row = i / count, k = i % count;
@@ -31116,8 +31123,7 @@ bs_value bs_loop_next(bs_graph *graph, bs_router loop, bs_value carried, bs_valu
 
 bs_value bs_loop_trips(bs_graph *graph, bs_router loop)
 {
-    const bs_value none = {0};
-    return bs_loop_next(graph, loop, none, trip_of(graph, loop, BS_TRIP_FROM_1));
+    return bs_loop_next(graph, loop, (bs_value){0}, trip_of(graph, loop, BS_TRIP_FROM_1));
 }
 
 /* A place for the value of each trip in front of the value's own dimensions. */
@@ -31213,87 +31219,60 @@ void bs_loop_end(bs_graph *graph, bs_router loop, bs_value go_on)
 /* Not computed row by row, or only where the loop is. */
 #define STAYS (BS_OP_STRUCTURAL | BS_OP_CROSS_ROW | BS_OP_DECIDED | BS_OP_AROUND)
 
-/* Whether a loop asks each of its rows for a trip, whatever the data of the run. */
-static bool loop_asks_all(const bs_graph *g, const bs_router_info *loop)
+/* A scatter that the node reads, if all that it reads in the body where it stands are scatters, and the rest is of the
+ * root; NULL: it stays. lift: from now on it reads what they show. */
+static const bs_node *reads_around(bs_graph *g, const bs_node *node, bool lift)
 {
-    return !loop->count && (loop->trips < 0 || !g->dims[loop->trips].node);
-}
-
-/* Whether a run may be refused for what an operand of the node holds, or for one without elements. */
-static bool may_refuse(const bs_graph *g, const bs_node *node)
-{
-    bool may = (bs_node_op(node)->flags & BS_OP_REFUSES) != 0;
-    for (int32_t i = 0; i < node->n_in; i++) {
-        const bs_value_info *v = &g->values[bs_node_in(g, node)[i]];
-        for (int32_t d = 0; d < v->rank; d++)
-            may |= g->dims[v->dims[d]].node != 0;
+    const bs_node *scatter = NULL;
+    for (int32_t *in = g->operands + node->in, *end = in + node->n_in; in < end; in++) {
+        const bs_value_info *v = &g->values[*in];
+        if (v->domain == 0)
+            continue;
+        scatter = &g->nodes[v->node];
+        if (!bs_node_is(scatter, &bs_op_scatter))
+            return NULL;
+        if (lift)
+            *in = g->operands[scatter->in];
     }
-    return may;
+    return scatter;
 }
 
-/* The loop around the body in which a node stands, if all that it reads there are scatters of that loop, and the rest
- * is of the root; 0: there is none, or the node has to stay. */
-static int32_t lifted_from(const bs_graph *g, const bs_node *node)
+/* Scatters the values before the end of the table, as `scatter` does its operand. Of them all only those that come last
+ * will have a number. Returns the first node, or NULL: the graph is full. */
+static bs_node *show(bs_graph *g, const bs_node *scatter, int32_t count)
 {
-    const int32_t loop = g->domains[node->domain].router;
-    const bs_router_info *l = &g->routers[loop];
-    if (!bs_router_loops(g, loop) || l->no_lift || l->grows || (!loop_asks_all(g, l) && may_refuse(g, node)))
-        return 0;
-    for (int32_t i = 0; i < node->n_in; i++) {
-        const bs_value_info *v = &g->values[bs_node_in(g, node)[i]];
-        if (v->domain && !bs_node_is(&g->nodes[v->node], &bs_op_scatter))
-            return 0;
-    }
-    return loop;
-}
-
-/* A result that a scatter cannot show: of more dimensions than other ops take. */
-static bool has_too_many_axes(const bs_graph *g, const bs_node *node)
-{
-    bool has = false;
-    for (int32_t i = 0; i < node->n_out; i++)
-        has |= g->values[node->first_out + i].rank > BS_MAX_RANK;
-    return has;
-}
-
-/* Its shape rule has said what the results are: those of rows of a body are those of rows around it. */
-static void lift_from(bs_graph *g, bs_node *node, int32_t loop)
-{
-    int32_t *in = g->operands + node->in;
-    for (int32_t i = 0; i < node->n_in; i++)
-        if (g->values[in[i]].domain)
-            in[i] = bs_node_in(g, &g->nodes[g->values[in[i]].node])[0];
-    node->domain = g->routers[loop].domain;
-    g->n_cell_nodes -= node->domain == 0;
-    for (int32_t i = 0; i < node->n_out; i++)
-        g->values[node->first_out + i].domain = node->domain;
-}
-
-/* Scatters the values before the end of the table, of which only the last ones will have a number. Returns the first
- * node, or NULL: the graph is full. */
-static bs_node *show(bs_graph *g, int32_t loop, int32_t count)
-{
-    const bs_router_params p = {"", loop, 0};
-    const int32_t first = g->n_values - count, node = g->n_nodes, number = g->values[first - 1].number;
+    const int32_t first = g->n_values - count, number = g->values[first - 1].number;
+    bs_node *last = NULL;
     for (int32_t v = first; v < first + count; v++)
         g->values[v].number = number;
     for (int32_t v = first; v < first + count; v++)
-        bs_graph_add(g, &bs_op_scatter, bs_op_index(bs_op_scatter.name), &v, 1, &p);
-    return g->status == BS_OK ? &g->nodes[node] : NULL;
+        last = bs_graph_add(g, &bs_op_scatter, scatter->op, &v, 1, scatter->params);
+    return last ? last - (count - 1) : NULL;
 }
 
+/* The shape rule has said what the results are: those of rows of a body are those of rows around it. */
 bs_node *bs_lift(bs_graph *graph, bs_node *node)
 {
-    int32_t loops[BS_MAX_LOOP_DEPTH], n = 0, loop;
-    if (!node || node->n_out < 1 || bs_node_op(node)->flags & STAYS || has_too_many_axes(graph, node))
+    const bs_node *around[BS_MAX_LOOP_DEPTH + 1];
+    const bs_router_info *loop;
+    int32_t loops = 0;
+    /* a scatter shows no more dimensions than other ops take; of several results none has more */
+    if (!node || bs_node_op(node)->flags & STAYS || graph->values[node->first_out].rank > BS_MAX_RANK)
         return node;
+    /* rows that make no trip may hold what is refused; so may they hold nothing, where extents come from data */
+    const uint32_t refuses = (bs_node_op(node)->flags & BS_OP_REFUSES) | (uint32_t)graph->makes;
+    const bs_lifts least = refuses ? BS_LIFTS_ALL : BS_LIFTS_SOUND;
     const int32_t count = node->n_out;
-    while ((loop = lifted_from(graph, node)) != 0) {
-        lift_from(graph, node, loop);
-        loops[n++] = loop;
+    while ((loop = &graph->routers[graph->domains[node->domain].router])->lifts >= least &&
+           (around[loops] = reads_around(graph, node, false)) != NULL) {
+        reads_around(graph, node, true);
+        node->domain = loop->domain;
+        for (int32_t i = 0; i < count; i++)
+            graph->values[node->first_out + i].domain = loop->domain;
+        loops++;
     }
-    while (n > 0 && node)
-        node = show(graph, loops[--n], count);
+    while (loops > 0 && node)
+        node = show(graph, around[--loops], count);
     return node;
 }
 /* ==== end src/ops/lift.c ====================================================================== */
@@ -49158,7 +49137,6 @@ bs_status bs_model_check(const bs_model *model, bs_error *error)
  * Relies on model/model.h. Must never keep state between calls: several threads may read weights of one model when the
  * reader underneath allows it. */
 /* #include "model/model.h" */
-/* #include "ops/structure.h" */
 
 #if !defined(BS_NO_MODEL)
 
@@ -49266,14 +49244,11 @@ bs_graph_desc bs_model_graph_desc(const bs_model *model)
     const int32_t dims = bs_max_i32(bs_min_i32(8 * bs_min_i32(model->n_nodes, BS_MAX_ENTRIES / 8), 512),
                                     model->n_nodes / 4);
     const int32_t lifted = model->n_lifted;
-    const bs_bytes scatters = bs_bytes_array(lifted, sizeof(bs_router_params));
-    const bs_bytes text = bs_bytes_min(bs_bytes_add(bs_bytes_add(model->text_bytes, scatters), bs_bytes_of(64)),
-                                       bs_bytes_of(BS_MAX_TEXT));
-    const bs_graph_desc desc = {.max_nodes = bs_min_i32(model->n_nodes + lifted, BS_MAX_ENTRIES),
-                                .max_values = bs_min_i32(bs_max_i32((int32_t)model->n_values + lifted, 1),
-                                                         BS_MAX_ENTRIES),
+    const bs_bytes text = bs_bytes_min(bs_bytes_add(model->text_bytes, bs_bytes_of(64)), bs_bytes_of(BS_MAX_TEXT));
+    const bs_graph_desc desc = {.max_nodes = model->n_nodes + lifted,
+                                .max_values = bs_max_i32((int32_t)model->n_values + lifted, 1),
                                 .max_text_bytes = (int32_t)bs_bytes_figure(text),
-                                .max_operands = bs_min_i32(bs_max_i32(model->n_operands + lifted, 1), BS_MAX_ENTRIES),
+                                .max_operands = bs_max_i32(model->n_operands + lifted, 1),
                                 .max_dims = dims + model->n_symbols,
                                 .max_domains = bs_max_i32(model->n_domains, 1),
                                 .max_blocks = bs_max_i32(model->n_blocks - 1, 1),
@@ -49708,13 +49683,13 @@ static bool model_node_arrays(model_open *o)
                        o->error);
 }
 
-/* How many loops are open behind a node, where so many were before it. Routers with operands that may be none are the
- * two decisions of loops, of which the first has a name of its own. */
+/* How many loops are open behind a node, of those that there may be, where so many were before it. Routers with
+ * operands that may be none are the two decisions of loops, of which the first has a name of its own. */
 static int32_t model_depth(const bs_op *op, int32_t depth)
 {
     if (op->work != BS_WORK_ROUTE || !(op->flags & BS_OP_VARIADIC))
         return depth;
-    return op->flags & BS_OP_NAMED ? depth + 1 : bs_max_i32(depth - 1, 0);
+    return bs_clamp_i32(depth + (op->flags & BS_OP_NAMED ? 1 : -1), 0, BS_MAX_LOOP_DEPTH);
 }
 
 /* One walk over all nodes: each can be decoded, the flat lists are used up, and the graph's text is counted. */
@@ -49730,10 +49705,11 @@ static bool model_nodes(model_open *o)
             return false;
         const bs_op *op = bs_op_get(node.op);
         depth = model_depth(op, depth);
-        if (!(op->flags & BS_OP_STRUCTURAL))
-            m->n_lifted += bs_min_i32(depth, BS_MAX_LOOP_DEPTH) * (1 + op->more_out);
+        const int32_t lifted = op->flags & BS_OP_STRUCTURAL ? 0 : depth * (1 + op->more_out);
+        m->n_lifted += lifted;
+        const size_t text = op->params_bytes + sizeof(void *) + strlen(node.name) + 1;
         m->text_bytes = bs_bytes_add(m->text_bytes,
-                                     bs_bytes_of(op->params_bytes + sizeof(void *) + strlen(node.name) + 1));
+                                     bs_bytes_of(text + (size_t)lifted * sizeof(bs_router_params)));
         m->n_routers += op->work == BS_WORK_ROUTE;
         m->n_domains += op->work == BS_WORK_VIEW;
     }

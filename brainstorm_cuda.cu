@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 3a7e358476a344cabf0a32015e0564f1668b1ee9ca1c6442afcac1995abacea1
+ * sha256 of the parts: 19f3a0ec399983894f64c62c953a51366a558650227eb033cc221f113a193ace
  */
 #include "brainstorm.h"
 
@@ -619,6 +619,10 @@ typedef struct bs_block {
     int32_t first_node, end_node;
 } bs_block;
 
+/* What is computed before a loop if it is the same in every trip: nothing; what can refuse no data, where a row may
+ * make no trip; all, where each makes one for sure. Other routers: nothing. */
+typedef enum bs_lifts { BS_LIFTS_NOTHING, BS_LIFTS_SOUND, BS_LIFTS_ALL } bs_lifts;
+
 typedef struct bs_router_info {
     int32_t node; /* the route node */
     int32_t domain; /* domain of the scores: the parent of its paths' domains */
@@ -633,7 +637,7 @@ typedef struct bs_router_info {
     int32_t count;      /* value i32 [1]: trips of each row; 0 none */
     bs_dim_id trips;    /* the dimension that is the number of trips; -1 none */
     bool in_turn;       /* a row makes one trip, the one that its count is the number of, from 1 */
-    bool no_lift;       /* what it computes from outside stays in its body */
+    bs_lifts lifts;
     bool grows;         /* a row makes one trip, and as many rows for the next one as its predicate says */
     int32_t again;      /* the node that decides after a trip, with which the body ends; 0: it has not ended yet */
     int32_t begun_before; /* the loop that was begun before it and had not ended; 0 none */
@@ -657,11 +661,12 @@ struct bs_graph {
     /* not counting entry 0 */
     int32_t max_nodes, max_values, max_text, max_operands, max_domains, max_dims, max_blocks, max_routers;
     int32_t n_nodes, n_values, n_text, n_operands, n_domains, n_dims, n_blocks, n_routers;
-    int32_t n_cell_nodes; /* nodes that do not run on the root domain */
+    int32_t n_cell_nodes; /* nodes that do not run on the root domain, or did not before they were lifted */
     int32_t n_paths;    /* of all routers */
     int32_t max_paths;  /* most paths of one router */
     int32_t first_name; /* root of the tree of names; 0 none */
     int32_t current_block;
+    int32_t makes;      /* not 0: an extent comes from data, so a value may have no elements */
     int32_t open_loop;  /* the loop begun last of those that have not ended; 0 none */
     /* while a node is added: its op and name, with which messages begin; else NULL */
     const char *adding, *adding_name;

@@ -420,6 +420,7 @@ bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const in
     node->router = infer.router;
     node->path = infer.path;
     node->makes = infer.makes;
+    graph->makes |= infer.makes;
     node->domain = infer.n_out > 0 ? infer.out[0].domain : infer.domain ? infer.domain : graph->values[in[0]].domain;
     for (int32_t i = 0; i < n_in; i++)
         graph->operands[graph->n_operands++] = in[i];

@@ -2,7 +2,6 @@
  * Relies on model/model.h. Must never keep state between calls: several threads may read weights of one model when the
  * reader underneath allows it. */
 #include "model/model.h"
-#include "ops/structure.h"
 
 #if !defined(BS_NO_MODEL)
 
@@ -110,14 +109,11 @@ bs_graph_desc bs_model_graph_desc(const bs_model *model)
     const int32_t dims = bs_max_i32(bs_min_i32(8 * bs_min_i32(model->n_nodes, BS_MAX_ENTRIES / 8), 512),
                                     model->n_nodes / 4);
     const int32_t lifted = model->n_lifted;
-    const bs_bytes scatters = bs_bytes_array(lifted, sizeof(bs_router_params));
-    const bs_bytes text = bs_bytes_min(bs_bytes_add(bs_bytes_add(model->text_bytes, scatters), bs_bytes_of(64)),
-                                       bs_bytes_of(BS_MAX_TEXT));
-    const bs_graph_desc desc = {.max_nodes = bs_min_i32(model->n_nodes + lifted, BS_MAX_ENTRIES),
-                                .max_values = bs_min_i32(bs_max_i32((int32_t)model->n_values + lifted, 1),
-                                                         BS_MAX_ENTRIES),
+    const bs_bytes text = bs_bytes_min(bs_bytes_add(model->text_bytes, bs_bytes_of(64)), bs_bytes_of(BS_MAX_TEXT));
+    const bs_graph_desc desc = {.max_nodes = model->n_nodes + lifted,
+                                .max_values = bs_max_i32((int32_t)model->n_values + lifted, 1),
                                 .max_text_bytes = (int32_t)bs_bytes_figure(text),
-                                .max_operands = bs_min_i32(bs_max_i32(model->n_operands + lifted, 1), BS_MAX_ENTRIES),
+                                .max_operands = bs_max_i32(model->n_operands + lifted, 1),
                                 .max_dims = dims + model->n_symbols,
                                 .max_domains = bs_max_i32(model->n_domains, 1),
                                 .max_blocks = bs_max_i32(model->n_blocks - 1, 1),

@@ -7,86 +7,59 @@
 /* Not computed row by row, or only where the loop is. */
 #define STAYS (BS_OP_STRUCTURAL | BS_OP_CROSS_ROW | BS_OP_DECIDED | BS_OP_AROUND)
 
-/* Whether a loop asks each of its rows for a trip, whatever the data of the run. */
-static bool loop_asks_all(const bs_graph *g, const bs_router_info *loop)
+/* A scatter that the node reads, if all that it reads in the body where it stands are scatters, and the rest is of the
+ * root; NULL: it stays. lift: from now on it reads what they show. */
+static const bs_node *reads_around(bs_graph *g, const bs_node *node, bool lift)
 {
-    return !loop->count && (loop->trips < 0 || !g->dims[loop->trips].node);
-}
-
-/* Whether a run may be refused for what an operand of the node holds, or for one without elements. */
-static bool may_refuse(const bs_graph *g, const bs_node *node)
-{
-    bool may = (bs_node_op(node)->flags & BS_OP_REFUSES) != 0;
-    for (int32_t i = 0; i < node->n_in; i++) {
-        const bs_value_info *v = &g->values[bs_node_in(g, node)[i]];
-        for (int32_t d = 0; d < v->rank; d++)
-            may |= g->dims[v->dims[d]].node != 0;
+    const bs_node *scatter = NULL;
+    for (int32_t *in = g->operands + node->in, *end = in + node->n_in; in < end; in++) {
+        const bs_value_info *v = &g->values[*in];
+        if (v->domain == 0)
+            continue;
+        scatter = &g->nodes[v->node];
+        if (!bs_node_is(scatter, &bs_op_scatter))
+            return NULL;
+        if (lift)
+            *in = g->operands[scatter->in];
     }
-    return may;
+    return scatter;
 }
 
-/* The loop around the body in which a node stands, if all that it reads there are scatters of that loop, and the rest
- * is of the root; 0: there is none, or the node has to stay. */
-static int32_t lifted_from(const bs_graph *g, const bs_node *node)
+/* Scatters the values before the end of the table, as `scatter` does its operand. Of them all only those that come last
+ * will have a number. Returns the first node, or NULL: the graph is full. */
+static bs_node *show(bs_graph *g, const bs_node *scatter, int32_t count)
 {
-    const int32_t loop = g->domains[node->domain].router;
-    const bs_router_info *l = &g->routers[loop];
-    if (!bs_router_loops(g, loop) || l->no_lift || l->grows || (!loop_asks_all(g, l) && may_refuse(g, node)))
-        return 0;
-    for (int32_t i = 0; i < node->n_in; i++) {
-        const bs_value_info *v = &g->values[bs_node_in(g, node)[i]];
-        if (v->domain && !bs_node_is(&g->nodes[v->node], &bs_op_scatter))
-            return 0;
-    }
-    return loop;
-}
-
-/* A result that a scatter cannot show: of more dimensions than other ops take. */
-static bool has_too_many_axes(const bs_graph *g, const bs_node *node)
-{
-    bool has = false;
-    for (int32_t i = 0; i < node->n_out; i++)
-        has |= g->values[node->first_out + i].rank > BS_MAX_RANK;
-    return has;
-}
-
-/* Its shape rule has said what the results are: those of rows of a body are those of rows around it. */
-static void lift_from(bs_graph *g, bs_node *node, int32_t loop)
-{
-    int32_t *in = g->operands + node->in;
-    for (int32_t i = 0; i < node->n_in; i++)
-        if (g->values[in[i]].domain)
-            in[i] = bs_node_in(g, &g->nodes[g->values[in[i]].node])[0];
-    node->domain = g->routers[loop].domain;
-    g->n_cell_nodes -= node->domain == 0;
-    for (int32_t i = 0; i < node->n_out; i++)
-        g->values[node->first_out + i].domain = node->domain;
-}
-
-/* Scatters the values before the end of the table, of which only the last ones will have a number. Returns the first
- * node, or NULL: the graph is full. */
-static bs_node *show(bs_graph *g, int32_t loop, int32_t count)
-{
-    const bs_router_params p = {"", loop, 0};
-    const int32_t first = g->n_values - count, node = g->n_nodes, number = g->values[first - 1].number;
+    const int32_t first = g->n_values - count, number = g->values[first - 1].number;
+    bs_node *last = NULL;
     for (int32_t v = first; v < first + count; v++)
         g->values[v].number = number;
     for (int32_t v = first; v < first + count; v++)
-        bs_graph_add(g, &bs_op_scatter, bs_op_index(bs_op_scatter.name), &v, 1, &p);
-    return g->status == BS_OK ? &g->nodes[node] : NULL;
+        last = bs_graph_add(g, &bs_op_scatter, scatter->op, &v, 1, scatter->params);
+    return last ? last - (count - 1) : NULL;
 }
 
+/* The shape rule has said what the results are: those of rows of a body are those of rows around it. */
 bs_node *bs_lift(bs_graph *graph, bs_node *node)
 {
-    int32_t loops[BS_MAX_LOOP_DEPTH], n = 0, loop;
-    if (!node || node->n_out < 1 || bs_node_op(node)->flags & STAYS || has_too_many_axes(graph, node))
+    const bs_node *around[BS_MAX_LOOP_DEPTH + 1];
+    const bs_router_info *loop;
+    int32_t loops = 0;
+    /* a scatter shows no more dimensions than other ops take; of several results none has more */
+    if (!node || bs_node_op(node)->flags & STAYS || graph->values[node->first_out].rank > BS_MAX_RANK)
         return node;
+    /* rows that make no trip may hold what is refused; so may they hold nothing, where extents come from data */
+    const uint32_t refuses = (bs_node_op(node)->flags & BS_OP_REFUSES) | (uint32_t)graph->makes;
+    const bs_lifts least = refuses ? BS_LIFTS_ALL : BS_LIFTS_SOUND;
     const int32_t count = node->n_out;
-    while ((loop = lifted_from(graph, node)) != 0) {
-        lift_from(graph, node, loop);
-        loops[n++] = loop;
+    while ((loop = &graph->routers[graph->domains[node->domain].router])->lifts >= least &&
+           (around[loops] = reads_around(graph, node, false)) != NULL) {
+        reads_around(graph, node, true);
+        node->domain = loop->domain;
+        for (int32_t i = 0; i < count; i++)
+            graph->values[node->first_out + i].domain = loop->domain;
+        loops++;
     }
-    while (n > 0 && node)
-        node = show(graph, loops[--n], count);
+    while (loops > 0 && node)
+        node = show(graph, around[--loops], count);
     return node;
 }
