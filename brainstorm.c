@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: f76568e2195feb5501c42fd9a01c29ffe7d9f2569ee20d93f6769a95d130f198
+ * sha256 of the parts: fdb33a34ddbcb52575490e406e41f835932fbabfc9dc64a110bd5628dd6e5cb6
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -20989,7 +20989,9 @@ typedef struct bs_value_info {
     bs_dim_id dims[BS_MAX_AXES];
     int32_t domain;
     int32_t node; /* the node that makes it */
-    int32_t output_index;
+    /* how many values there are up to it, itself included, without those that only lifting made (ops/lift.c): the
+     * number that a model file has for it */
+    int32_t number;
     /* extent of this value's frame = frame of the domain x scale_num / scale_den (patch domains, rank 3) */
     int32_t scale_num, scale_den;
 } bs_value_info;
@@ -21016,6 +21018,10 @@ typedef struct bs_block {
     int32_t first_node, end_node;
 } bs_block;
 
+/* What is computed before a loop if it is the same in every trip: nothing; what can refuse no data, where a row may
+ * make no trip; all, where each makes one for sure. Other routers: nothing. */
+typedef enum bs_lifts { BS_LIFTS_NOTHING, BS_LIFTS_SOUND, BS_LIFTS_ALL } bs_lifts;
+
 typedef struct bs_router_info {
     int32_t node; /* the route node */
     int32_t domain; /* domain of the scores: the parent of its paths' domains */
@@ -21030,6 +21036,7 @@ typedef struct bs_router_info {
     int32_t count;      /* value i32 [1]: trips of each row; 0 none */
     bs_dim_id trips;    /* the dimension that is the number of trips; -1 none */
     bool in_turn;       /* a row makes one trip, the one that its count is the number of, from 1 */
+    bs_lifts lifts;
     bool grows;         /* a row makes one trip, and as many rows for the next one as its predicate says */
     int32_t again;      /* the node that decides after a trip, with which the body ends; 0: it has not ended yet */
     int32_t begun_before; /* the loop that was begun before it and had not ended; 0 none */
@@ -21053,11 +21060,12 @@ struct bs_graph {
     /* not counting entry 0 */
     int32_t max_nodes, max_values, max_text, max_operands, max_domains, max_dims, max_blocks, max_routers;
     int32_t n_nodes, n_values, n_text, n_operands, n_domains, n_dims, n_blocks, n_routers;
-    int32_t n_cell_nodes; /* nodes that do not run on the root domain */
+    int32_t n_cell_nodes; /* nodes that do not run on the root domain, or did not before they were lifted */
     int32_t n_paths;    /* of all routers */
     int32_t max_paths;  /* most paths of one router */
     int32_t first_name; /* root of the tree of names; 0 none */
     int32_t current_block;
+    int32_t makes;      /* not 0: an extent comes from data, so a value may have no elements */
     int32_t open_loop;  /* the loop begun last of those that have not ended; 0 none */
     /* while a node is added: its op and name, with which messages begin; else NULL */
     const char *adding, *adding_name;
@@ -21140,6 +21148,9 @@ static inline int32_t bs_graph_router_named(const bs_graph *graph, const char *n
 {
     return name ? graph->nodes[bs_graph_named(graph, name, true)].router : 0;
 }
+
+/* The value of this number. One that does not exist: an id that does not. */
+BS_INTERNAL int32_t bs_graph_value_numbered(const bs_graph *graph, int32_t number);
 
 /* Where the operands of the next node will be. A caller without a table of its own may write `count` of them there and
  * pass that address on. NULL: there is no room, and adding the node will report it. */
@@ -21426,7 +21437,8 @@ typedef enum bs_op_flags {
     /* rows of a segment influence each other: never in a tile, operands whole; its rule checks their domains */
     BS_OP_CROSS_ROW = 128,
     /* reads what a loop around it carries: never in a tile, operand 0 is all rows of the loop's domain */
-    BS_OP_AROUND = 32768
+    BS_OP_AROUND = 32768,
+    BS_OP_REFUSES = 65536 /* a row may hold what it refuses (bs_call_fail), so it is computed for rows that ask only */
 } bs_op_flags;
 
 /* A field of a descriptor, in order: for model files and `inspect`, and to check that integers are within low .. high
@@ -21465,9 +21477,10 @@ typedef struct bs_op {
     uint16_t max_in;                   /* operands; 0: as many as min_in */
     uint8_t min_in;
     uint8_t params_bytes;              /* sizeof the descriptor: name pointer, then 4-byte fields */
-    uint32_t flags : 16, n_fields : 8;
-    uint32_t work : 4;                 /* bs_op_work */
-    uint32_t bound : 4;                /* BS_BOUND_READ: an input; _WRITTEN: an output; both: a state; 0: nothing */
+    uint32_t flags : 17, n_fields : 8;
+    uint32_t work : 3;                 /* bs_op_work */
+    uint32_t more_out : 2;             /* results behind the first */
+    uint32_t bound : 2;                /* BS_BOUND_READ: an input; _WRITTEN: an output; both: a state; 0: nothing */
     uint8_t roles[BS_MAX_OPERANDS];    /* bs_role of each operand; further operands are data */
     /* Shape rule: fills out[] (dtype, rank, dims, scale) or refuses (bs_infer_fail) and returns false. */
     bool (*infer)(bs_infer *infer);
@@ -22323,6 +22336,19 @@ static bool outputs_sound(bs_graph *g, const bs_infer *infer)
     return loops_agree(g, infer);
 }
 
+int32_t bs_graph_value_numbered(const bs_graph *graph, int32_t number)
+{
+    int32_t low = number, high = graph->n_values; /* values have their number or lower ones */
+    while (low > 0 && low < high) {
+        const int32_t middle = low + (high - low) / 2;
+        if (graph->values[middle].number >= number)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
 /* Those before the one that only tells the domain. (Operands beyond the roles are read.) */
 static int32_t operands_read(const bs_op *op, int32_t n_in)
 {
@@ -22364,6 +22390,7 @@ bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const in
     node->router = infer.router;
     node->path = infer.path;
     node->makes = infer.makes;
+    graph->makes |= infer.makes;
     node->domain = infer.n_out > 0 ? infer.out[0].domain : infer.domain ? infer.domain : graph->values[in[0]].domain;
     for (int32_t i = 0; i < n_in; i++)
         graph->operands[graph->n_operands++] = in[i];
@@ -22371,7 +22398,7 @@ bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const in
         bs_value_info *value = &graph->values[graph->n_values++];
         *value = infer.out[i];
         value->node = graph->n_nodes;
-        value->output_index = i;
+        value->number = value[-1].number + 1;
     }
     if (op->flags & BS_OP_NAMED)
         *named_link(graph, bs_node_name(node), is_router(node)) = graph->n_nodes;
@@ -22463,7 +22490,11 @@ static inline int32_t bs_bound_value(const bs_graph *graph, const bs_node *node)
     return node->n_out > 0 ? node->first_out : bs_node_in(graph, node)[0];
 }
 
-/* Adds a node (bs_graph_add) of the op with this number. */
+/* Lifts the node that was added last out of the loops in which it would compute the same in every trip. Returns the
+ * node whose outputs, and those of the next ones, are what it gives in the body. NULL: NULL. (ops/lift.c) */
+BS_INTERNAL bs_node *bs_lift(bs_graph *graph, bs_node *node);
+
+/* Adds a node (bs_graph_add) of the op with this number, and lifts it. Returns the node whose output is the result. */
 BS_INTERNAL bs_node *bs_op_build_numbered(bs_graph *graph, int32_t number, const int32_t *in, int32_t n_in, const void *params);
 /* The same by the op itself; and the same, returning output 0 as a handle. */
 BS_INTERNAL bs_node *bs_op_build_node(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params);
@@ -26163,7 +26194,7 @@ static bs_status scatter_rows_run(const bs_call *call) { return write_run(call, 
 
 const bs_op bs_op_gather_rows = {.name = "gather_rows",
                                  .min_in = 2,
-                                 .flags = BS_OP_CAPTURE,
+                                 .flags = BS_OP_CAPTURE | BS_OP_REFUSES,
                                  .infer = gather_rows_infer,
                                  .run = gather_rows_run};
 
@@ -26172,7 +26203,7 @@ static const bs_op_rules writes = {.updates = true};
 #define INDEXED_OP(op, operands, desc, array, how, more)                                                             \
     const bs_op bs_op_##op = {.name = #op,                                                                           \
                               .min_in = operands,                                                                    \
-                              .flags = BS_OP_CAPTURE | BS_OP_CAPTURE_FIRST | more,                                   \
+                              .flags = BS_OP_CAPTURE | BS_OP_CAPTURE_FIRST | BS_OP_REFUSES | more,                   \
                               BS_PARAMS(desc, array),                                                                \
                               .infer = op##_infer,                                                                   \
                               .rules = how,                                                                          \
@@ -26804,6 +26835,7 @@ static bs_status topk_run(const bs_call *call)
 
 const bs_op bs_op_topk = {.name = "topk",
                           .min_in = 1,
+                          .more_out = 1,
                           BS_PARAMS(bs_topk_desc, topk_fields),
                           .infer = topk_infer,
                           .flops = bs_lines_flops,
@@ -28044,8 +28076,8 @@ static const bs_op_rules recurrent_rules = {
 
 #define RECURRENT_OP(text, operands)                                                                                \
     {                                                                                                               \
-        .name = text, .min_in = operands, BS_PARAMS(bs_recurrent_desc, recurrent_fields), .infer = recurrent_infer, \
-        .flops = recurrent_flops, .rules = &recurrent_rules, .run = recurrent_run                                   \
+        .name = text, .min_in = operands, .more_out = operands - 2, BS_PARAMS(bs_recurrent_desc, recurrent_fields), \
+        .infer = recurrent_infer, .flops = recurrent_flops, .rules = &recurrent_rules, .run = recurrent_run         \
     }
 const bs_op bs_op_lstm = RECURRENT_OP("lstm", 3);
 const bs_op bs_op_gru = RECURRENT_OP("gru", 2);
@@ -28518,6 +28550,7 @@ static const bs_op_rules rope_rules = {.plan = rope_plan};
 
 const bs_op bs_op_rope = {.name = "rope",
                           .min_in = 2,
+                          .flags = BS_OP_REFUSES,
                           BS_PARAMS(bs_rope_desc, rope_fields),
                           .infer = rope_infer,
                           .flops = rope_flops,
@@ -29264,7 +29297,7 @@ typedef struct bs_gather_params { /* operands: one for each path (0: none), then
 
 typedef struct bs_loop_params {
     const char *name;
-    int32_t bound, in_turn, grows;
+    int32_t bound, in_turn, grows, no_lift;
 } bs_loop_params;
 
 /* `mode` of a loop_trip: the number of the trip, from 0 or from 1, as [1]; or from 0 as a number alone, an index. */
@@ -30686,7 +30719,7 @@ bs_value bs_gather(bs_graph *graph, bs_router router, const bs_value *values, bs
 /* #include "ops/structure.h" */
 
 static const bs_field loop_fields[] = {BS_INT_OF("bound", 0, BS_MAX_TRIPS), BS_INT_OF("in_turn", 0, 1),
-                                       BS_INT_OF("grows", 0, 1)};
+                                       BS_INT_OF("grows", 0, 1), BS_INT_OF("no_lift", 0, 1)};
 static const bs_field of_loop_fields[] = {BS_INT("router"), BS_INT("mode")};
 
 /* ------------------------------------------------------------------------------------------------------- begin */
@@ -30748,6 +30781,7 @@ static bool loop_bound(bs_infer *infer, int32_t *bound)
 static bool loop_infer(bs_infer *infer)
 {
     bs_graph *g = infer->graph;
+    const bs_loop_params *p = infer->params;
     bs_route_desc desc = {.name = infer->name, .protocol = BS_ROUTE_LOOP, .paths = 1};
     infer->n_out = 0;
     if (!bs_infer_router_name(infer) || !loop_operands_sound(infer) || !loop_bound(infer, &desc.capacity))
@@ -30759,9 +30793,11 @@ static bool loop_infer(bs_infer *infer)
         return false;
     loop->bound = desc.capacity;
     loop->count = infer->ids[1];
-    loop->in_turn = ((const bs_loop_params *)infer->params)->in_turn != 0;
-    loop->grows = ((const bs_loop_params *)infer->params)->grows != 0;
+    loop->in_turn = p->in_turn;
+    loop->grows = p->grows;
     loop->trips = infer->ids[2] ? infer->in[2]->dims[0] : -1;
+    const bool asks_all = !loop->count && (loop->trips < 0 || !g->dims[loop->trips].node);
+    loop->lifts = p->no_lift | p->grows ? BS_LIFTS_NOTHING : asks_all ? BS_LIFTS_ALL : BS_LIFTS_SOUND;
     loop->max_paths_per_cell = 1;
     loop->begun_before = g->open_loop;
     g->open_loop = infer->router;
@@ -30779,7 +30815,7 @@ const bs_op bs_op_loop = {.name = "loop",
 bs_router bs_loop_begin(bs_graph *graph, bs_value like, bs_value count, const bs_loop_desc *desc)
 {
     const bs_loop_desc any = desc ? *desc : (bs_loop_desc){.bound = 0};
-    const bs_loop_params p = {any.name ? any.name : "", any.bound, any.in_turn, any.grows};
+    const bs_loop_params p = {any.name ? any.name : "", any.bound, any.in_turn, any.grows, any.no_lift};
     const int32_t in[3] = {like.id, count.id, any.over};
     const bs_node *node = bs_op_build_node(graph, &bs_op_loop, in, 3, &p);
     const bs_router loop = {node ? node->router : 0};
@@ -30980,10 +31016,9 @@ static bool loop_rows_infer(bs_infer *infer)
         !bs_infer_rank(infer, 1, 0, 1) || !bs_infer_rank_out(infer, x->rank + index->rank) ||
         !has_fixed_rows(infer, loop->domain))
         return false;
+    out->dims[0] = index->dims[0]; /* of a number alone the next line's */
     for (int32_t i = 0; i < x->rank; i++)
         out->dims[i + index->rank] = x->dims[i];
-    if (index->rank)
-        out->dims[0] = index->dims[0];
     return true;
 }
 
@@ -31007,7 +31042,7 @@ static bs_status loop_rows_run(const bs_call *call)
     bs_operand to = *x;
     for (int32_t d = 0; d < x->rank; d++)
         to.stride[d] = out->stride[d + index->rank];
-    const int64_t line = bs_operand_line(x) == bs_operand_line(&to) ? bs_operand_line(x) : -1;
+    const int64_t line = BS_DENSE_PAYS && bs_operand_line(x) == bs_operand_line(&to) ? bs_operand_line(x) : -1;
     const size_t bytes = line < 0 ? 0 : (size_t)line * bs_dtype_bytes(x->dtype);
     for (int32_t i = 0; i < call->rows * count; i++) {
         const int32_t row = i / count, k = i % count;
@@ -31088,8 +31123,7 @@ bs_value bs_loop_next(bs_graph *graph, bs_router loop, bs_value carried, bs_valu
 
 bs_value bs_loop_trips(bs_graph *graph, bs_router loop)
 {
-    const bs_value none = {0};
-    return bs_loop_next(graph, loop, none, trip_of(graph, loop, BS_TRIP_FROM_1));
+    return bs_loop_next(graph, loop, (bs_value){0}, trip_of(graph, loop, BS_TRIP_FROM_1));
 }
 
 /* A place for the value of each trip in front of the value's own dimensions. */
@@ -31174,6 +31208,74 @@ void bs_loop_end(bs_graph *graph, bs_router loop, bs_value go_on)
     bs_op_build_node(graph, &bs_op_loop_again, in, 2, &p);
 }
 /* ==== end src/ops/loops.c ===================================================================== */
+
+/* ==== begin src/ops/lift.c ==================================================================== */
+/* ops/lift.c - lifting: what a body makes of values that are the same in every trip is made before its loop, for all
+ * rows at once, and the body reads it by a scatter. Chains rise link by link, since that is such a value again.
+ * Relies on structure.h. Must never change a result, nor refuse what would be built in the body, unless the
+ * graph is full. */
+/* #include "ops/structure.h" */
+
+/* Not computed row by row, or only where the loop is. */
+#define STAYS (BS_OP_STRUCTURAL | BS_OP_CROSS_ROW | BS_OP_DECIDED | BS_OP_AROUND)
+
+/* A scatter that the node reads, if all that it reads in the body where it stands are scatters, and the rest is of the
+ * root; NULL: it stays. lift: from now on it reads what they show. */
+static const bs_node *reads_around(bs_graph *g, const bs_node *node, bool lift)
+{
+    const bs_node *scatter = NULL;
+    for (int32_t *in = g->operands + node->in, *end = in + node->n_in; in < end; in++) {
+        const bs_value_info *v = &g->values[*in];
+        if (v->domain == 0)
+            continue;
+        scatter = &g->nodes[v->node];
+        if (!bs_node_is(scatter, &bs_op_scatter))
+            return NULL;
+        if (lift)
+            *in = g->operands[scatter->in];
+    }
+    return scatter;
+}
+
+/* Scatters the values before the end of the table, as `scatter` does its operand. Of them all only those that come last
+ * will have a number. Returns the first node, or NULL: the graph is full. */
+static bs_node *show(bs_graph *g, const bs_node *scatter, int32_t count)
+{
+    const int32_t first = g->n_values - count, number = g->values[first - 1].number;
+    bs_node *last = NULL;
+    for (int32_t v = first; v < first + count; v++)
+        g->values[v].number = number;
+    for (int32_t v = first; v < first + count; v++)
+        last = bs_graph_add(g, &bs_op_scatter, scatter->op, &v, 1, scatter->params);
+    return last ? last - (count - 1) : NULL;
+}
+
+/* The shape rule has said what the results are: those of rows of a body are those of rows around it. */
+bs_node *bs_lift(bs_graph *graph, bs_node *node)
+{
+    const bs_node *around[BS_MAX_LOOP_DEPTH + 1];
+    const bs_router_info *loop;
+    int32_t loops = 0;
+    /* a scatter shows no more dimensions than other ops take; of several results none has more */
+    if (!node || bs_node_op(node)->flags & STAYS || graph->values[node->first_out].rank > BS_MAX_RANK)
+        return node;
+    /* rows that make no trip may hold what is refused; so may they hold nothing, where extents come from data */
+    const uint32_t refuses = (bs_node_op(node)->flags & BS_OP_REFUSES) | (uint32_t)graph->makes;
+    const bs_lifts least = refuses ? BS_LIFTS_ALL : BS_LIFTS_SOUND;
+    const int32_t count = node->n_out;
+    while ((loop = &graph->routers[graph->domains[node->domain].router])->lifts >= least &&
+           (around[loops] = reads_around(graph, node, false)) != NULL) {
+        reads_around(graph, node, true);
+        node->domain = loop->domain;
+        for (int32_t i = 0; i < count; i++)
+            graph->values[node->first_out + i].domain = loop->domain;
+        loops++;
+    }
+    while (loops > 0 && node)
+        node = show(graph, around[--loops], count);
+    return node;
+}
+/* ==== end src/ops/lift.c ====================================================================== */
 
 /* ==== begin src/ops/trees.h =================================================================== */
 /* ops/trees.h - the lists by which rows get their levels, for the plain kernel and a device.
@@ -31973,6 +32075,7 @@ static const bs_op_rules unique_rules = {.plan = unique_plan, .on_device = true}
 
 const bs_op bs_op_unique = {.name = "unique",
                             .min_in = 1,
+                            .more_out = UNIQUE_OUTPUTS - 1,
                             .roles = {BS_ROLE_DECIDING},
                             .flags = BS_OP_EMPTY,
                             BS_PARAMS(bs_extent_desc, unique_fields),
@@ -32434,7 +32537,7 @@ bs_node *bs_op_build_numbered(bs_graph *graph, int32_t number, const int32_t *in
 {
     const bs_op *op = bs_op_get(number);
     if (op)
-        return bs_graph_add(graph, op, number, in, n_in, params);
+        return bs_lift(graph, bs_graph_add(graph, op, number, in, n_in, params));
     if (graph)
         bs_graph_fail(graph, BS_ERROR_GRAPH, "op %d does not exist", number);
     return NULL;
@@ -32442,7 +32545,7 @@ bs_node *bs_op_build_numbered(bs_graph *graph, int32_t number, const int32_t *in
 
 bs_node *bs_op_build_node(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params)
 {
-    return bs_graph_add(graph, op, bs_op_index(op->name), in, n_in, params);
+    return bs_lift(graph, bs_graph_add(graph, op, bs_op_index(op->name), in, n_in, params));
 }
 
 bs_value bs_op_build(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params)
@@ -48370,6 +48473,7 @@ struct bs_model {
     uint32_t version, opset, scale, n_values;
     int32_t n_nodes, n_operands, n_blocks, n_weights, n_symbols;
     int32_t n_routers, n_domains; /* most of them in the graph */
+    int32_t n_lifted; /* most scatters that lifting adds */
     bs_bytes text_bytes; /* bytes that names and parameters will take in the graph */
     bs_model_block *blocks;
     bs_model_weight *weights;
@@ -48722,6 +48826,13 @@ static bool replay_blocks(model_replay *r, int32_t index)
     return sound;
 }
 
+/* A file numbers values as builders hand them out; in the graph there are others between, which lifting makes. */
+static void replay_operands(const bs_graph *graph, int32_t *in, int32_t count)
+{
+    for (int32_t i = 0; i < count; i++)
+        in[i] = bs_graph_value_numbered(graph, in[i]);
+}
+
 static bool replay_node(model_replay *r, bs_model_node *node, int32_t index)
 {
     if (!replay_blocks(r, index))
@@ -48749,7 +48860,7 @@ static bool replay_end(model_replay *r)
     if (r->next_block != r->model->n_blocks)
         return bs_refuse(r->error, BS_ERROR_FORMAT, "block %d begins at node %d, expected the order of nodes",
                          r->next_block, r->model->blocks[r->next_block].first_node);
-    const uint32_t values = (uint32_t)r->graph->n_values - 1;
+    const uint32_t values = (uint32_t)r->graph->values[r->graph->n_values - 1].number;
     if (values != r->model->n_values)
         return bs_refuse(r->error, BS_ERROR_FORMAT, "key \"brainstorm.value.count\" is %u, the graph has %u values",
                          r->model->n_values, values);
@@ -48764,7 +48875,11 @@ static bool build_nodes(model_replay *r)
     for (int32_t i = 0; i < r->model->n_nodes; i++) {
         walk.operands = r->graph->operands + r->graph->n_operands; /* where the graph's next operands belong */
         walk.room = r->graph->max_operands - r->graph->n_operands;
-        if (!bs_model_walk_next(&walk, &node, r->error) || !replay_node(r, &node, i))
+        if (!bs_model_walk_next(&walk, &node, r->error))
+            return false;
+        if (node.in)
+            replay_operands(r->graph, walk.operands, node.n_in);
+        if (!replay_node(r, &node, i))
             return false;
     }
     return replay_end(r);
@@ -49146,11 +49261,12 @@ bs_graph_desc bs_model_graph_desc(const bs_model *model)
     /* The file does not say how many extents nodes make: most make none that is new. */
     const int32_t dims = bs_max_i32(bs_min_i32(8 * bs_min_i32(model->n_nodes, BS_MAX_ENTRIES / 8), 512),
                                     model->n_nodes / 4);
+    const int32_t lifted = model->n_lifted;
     const bs_bytes text = bs_bytes_min(bs_bytes_add(model->text_bytes, bs_bytes_of(64)), bs_bytes_of(BS_MAX_TEXT));
-    const bs_graph_desc desc = {.max_nodes = model->n_nodes,
-                                .max_values = bs_max_i32((int32_t)model->n_values, 1),
+    const bs_graph_desc desc = {.max_nodes = model->n_nodes + lifted,
+                                .max_values = bs_max_i32((int32_t)model->n_values + lifted, 1),
                                 .max_text_bytes = (int32_t)bs_bytes_figure(text),
-                                .max_operands = bs_max_i32(model->n_operands, 1),
+                                .max_operands = bs_max_i32(model->n_operands + lifted, 1),
                                 .max_dims = dims + model->n_symbols,
                                 .max_domains = bs_max_i32(model->n_domains, 1),
                                 .max_blocks = bs_max_i32(model->n_blocks - 1, 1),
@@ -49585,19 +49701,33 @@ static bool model_node_arrays(model_open *o)
                        o->error);
 }
 
+/* How many loops are open behind a node, of those that there may be, where so many were before it. Routers with
+ * operands that may be none are the two decisions of loops, of which the first has a name of its own. */
+static int32_t model_depth(const bs_op *op, int32_t depth)
+{
+    if (op->work != BS_WORK_ROUTE || !(op->flags & BS_OP_VARIADIC))
+        return depth;
+    return bs_clamp_i32(depth + (op->flags & BS_OP_NAMED ? 1 : -1), 0, BS_MAX_LOOP_DEPTH);
+}
+
 /* One walk over all nodes: each can be decoded, the flat lists are used up, and the graph's text is counted. */
 static bool model_nodes(model_open *o)
 {
     bs_model *m = o->model;
     bs_model_walk walk;
     bs_model_node node;
+    int32_t depth = 0;
     bs_model_walk_begin(m, &walk);
     for (int32_t i = 0; i < m->n_nodes; i++) {
         if (!bs_model_walk_next(&walk, &node, o->error))
             return false;
         const bs_op *op = bs_op_get(node.op);
+        depth = model_depth(op, depth);
+        const int32_t lifted = op->flags & BS_OP_STRUCTURAL ? 0 : depth * (1 + op->more_out);
+        m->n_lifted += lifted;
+        const size_t text = op->params_bytes + sizeof(void *) + strlen(node.name) + 1;
         m->text_bytes = bs_bytes_add(m->text_bytes,
-                                     bs_bytes_of(op->params_bytes + sizeof(void *) + strlen(node.name) + 1));
+                                     bs_bytes_of(text + (size_t)lifted * sizeof(bs_router_params)));
         m->n_routers += op->work == BS_WORK_ROUTE;
         m->n_domains += op->work == BS_WORK_VIEW;
     }

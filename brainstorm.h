@@ -980,7 +980,8 @@ bs_value bs_gather(bs_graph *graph, bs_router router, const bs_value *values, bs
  * Between begin and end values of the body are built as those of any path: from carried values, slices, and rows of the
  * outside by bs_scatter(graph, loop, 0, x). What a loop gives is of the domain around it and is read after its end.
  * Loops stand in loops, up to 8 deep, and end in the order opposite to that in which they begin. No carried value of
- * patches may need a halo.
+ * patches may need a halo. What is made of scatters of the loop and root values alone, row by row, is the same in every
+ * trip: it is lifted, built around the loop and scattered. That is one node and value more for each of its results.
  *
  * A row makes as many trips as its `count` says, or as dimension 0 of `over` has in the run, or `bound`, and none after
  * a trip whose predicate does not hold. BS_ERROR_DATA, which names loop and row: a count beyond the bound; or, without
@@ -992,6 +993,7 @@ typedef struct bs_loop_desc {
     int32_t over;     /* .id of a value [T, ...]: T trips; 0: none */
     int32_t in_turn;  /* not 0: a row makes one trip alone, the one that its count is the number of, from 1 */
     int32_t grows;    /* not 0: a row makes one trip, and rows for the next one: see bs_loop_parent */
+    int32_t no_lift;  /* not 0: what is the same in every trip is computed in each; else before the loop, of all rows */
 } bs_loop_desc;
 /* like: a value of the domain whose rows loop. count: i32 [1] of that domain, or none; below 1: no trip. */
 bs_router bs_loop_begin(bs_graph *graph, bs_value like, bs_value count, const bs_loop_desc *desc);

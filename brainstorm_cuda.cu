@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 5a7f38be28ada2c2f23115c048189380963eb56302463f69763f8d525684f584
+ * sha256 of the parts: 0b630f78aded2af328d61f9d29d928b630341eac843842c699b4e105245a0ded
  */
 #include "brainstorm.h"
 
@@ -609,7 +609,9 @@ typedef struct bs_value_info {
     bs_dim_id dims[BS_MAX_AXES];
     int32_t domain;
     int32_t node; /* the node that makes it */
-    int32_t output_index;
+    /* how many values there are up to it, itself included, without those that only lifting made (ops/lift.c): the
+     * number that a model file has for it */
+    int32_t number;
     /* extent of this value's frame = frame of the domain x scale_num / scale_den (patch domains, rank 3) */
     int32_t scale_num, scale_den;
 } bs_value_info;
@@ -636,6 +638,10 @@ typedef struct bs_block {
     int32_t first_node, end_node;
 } bs_block;
 
+/* What is computed before a loop if it is the same in every trip: nothing; what can refuse no data, where a row may
+ * make no trip; all, where each makes one for sure. Other routers: nothing. */
+typedef enum bs_lifts { BS_LIFTS_NOTHING, BS_LIFTS_SOUND, BS_LIFTS_ALL } bs_lifts;
+
 typedef struct bs_router_info {
     int32_t node; /* the route node */
     int32_t domain; /* domain of the scores: the parent of its paths' domains */
@@ -650,6 +656,7 @@ typedef struct bs_router_info {
     int32_t count;      /* value i32 [1]: trips of each row; 0 none */
     bs_dim_id trips;    /* the dimension that is the number of trips; -1 none */
     bool in_turn;       /* a row makes one trip, the one that its count is the number of, from 1 */
+    bs_lifts lifts;
     bool grows;         /* a row makes one trip, and as many rows for the next one as its predicate says */
     int32_t again;      /* the node that decides after a trip, with which the body ends; 0: it has not ended yet */
     int32_t begun_before; /* the loop that was begun before it and had not ended; 0 none */
@@ -673,11 +680,12 @@ struct bs_graph {
     /* not counting entry 0 */
     int32_t max_nodes, max_values, max_text, max_operands, max_domains, max_dims, max_blocks, max_routers;
     int32_t n_nodes, n_values, n_text, n_operands, n_domains, n_dims, n_blocks, n_routers;
-    int32_t n_cell_nodes; /* nodes that do not run on the root domain */
+    int32_t n_cell_nodes; /* nodes that do not run on the root domain, or did not before they were lifted */
     int32_t n_paths;    /* of all routers */
     int32_t max_paths;  /* most paths of one router */
     int32_t first_name; /* root of the tree of names; 0 none */
     int32_t current_block;
+    int32_t makes;      /* not 0: an extent comes from data, so a value may have no elements */
     int32_t open_loop;  /* the loop begun last of those that have not ended; 0 none */
     /* while a node is added: its op and name, with which messages begin; else NULL */
     const char *adding, *adding_name;
@@ -760,6 +768,9 @@ static inline int32_t bs_graph_router_named(const bs_graph *graph, const char *n
 {
     return name ? graph->nodes[bs_graph_named(graph, name, true)].router : 0;
 }
+
+/* The value of this number. One that does not exist: an id that does not. */
+int32_t bs_graph_value_numbered(const bs_graph *graph, int32_t number);
 
 /* Where the operands of the next node will be. A caller without a table of its own may write `count` of them there and
  * pass that address on. NULL: there is no room, and adding the node will report it. */
@@ -1026,7 +1037,8 @@ typedef enum bs_op_flags {
     /* rows of a segment influence each other: never in a tile, operands whole; its rule checks their domains */
     BS_OP_CROSS_ROW = 128,
     /* reads what a loop around it carries: never in a tile, operand 0 is all rows of the loop's domain */
-    BS_OP_AROUND = 32768
+    BS_OP_AROUND = 32768,
+    BS_OP_REFUSES = 65536 /* a row may hold what it refuses (bs_call_fail), so it is computed for rows that ask only */
 } bs_op_flags;
 
 /* A field of a descriptor, in order: for model files and `inspect`, and to check that integers are within low .. high
@@ -1065,9 +1077,10 @@ typedef struct bs_op {
     uint16_t max_in;                   /* operands; 0: as many as min_in */
     uint8_t min_in;
     uint8_t params_bytes;              /* sizeof the descriptor: name pointer, then 4-byte fields */
-    uint32_t flags : 16, n_fields : 8;
-    uint32_t work : 4;                 /* bs_op_work */
-    uint32_t bound : 4;                /* BS_BOUND_READ: an input; _WRITTEN: an output; both: a state; 0: nothing */
+    uint32_t flags : 17, n_fields : 8;
+    uint32_t work : 3;                 /* bs_op_work */
+    uint32_t more_out : 2;             /* results behind the first */
+    uint32_t bound : 2;                /* BS_BOUND_READ: an input; _WRITTEN: an output; both: a state; 0: nothing */
     uint8_t roles[BS_MAX_OPERANDS];    /* bs_role of each operand; further operands are data */
     /* Shape rule: fills out[] (dtype, rank, dims, scale) or refuses (bs_infer_fail) and returns false. */
     bool (*infer)(bs_infer *infer);
@@ -1179,7 +1192,11 @@ static inline int32_t bs_bound_value(const bs_graph *graph, const bs_node *node)
     return node->n_out > 0 ? node->first_out : bs_node_in(graph, node)[0];
 }
 
-/* Adds a node (bs_graph_add) of the op with this number. */
+/* Lifts the node that was added last out of the loops in which it would compute the same in every trip. Returns the
+ * node whose outputs, and those of the next ones, are what it gives in the body. NULL: NULL. (ops/lift.c) */
+bs_node *bs_lift(bs_graph *graph, bs_node *node);
+
+/* Adds a node (bs_graph_add) of the op with this number, and lifts it. Returns the node whose output is the result. */
 bs_node *bs_op_build_numbered(bs_graph *graph, int32_t number, const int32_t *in, int32_t n_in, const void *params);
 /* The same by the op itself; and the same, returning output 0 as a handle. */
 bs_node *bs_op_build_node(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params);
@@ -1225,7 +1242,7 @@ typedef struct bs_gather_params { /* operands: one for each path (0: none), then
 
 typedef struct bs_loop_params {
     const char *name;
-    int32_t bound, in_turn, grows;
+    int32_t bound, in_turn, grows, no_lift;
 } bs_loop_params;
 
 /* `mode` of a loop_trip: the number of the trip, from 0 or from 1, as [1]; or from 0 as a number alone, an index. */

@@ -158,6 +158,20 @@ static inline void rg_read_others(random_graph *rg, const rg_body *b, int32_t i)
     rg_made(rg, bs_reduce(rg->g, x, &(bs_reduce_desc){.kind = BS_REDUCE_SUM}), b->before[i] * (one ? 1 : 2));
 }
 
+/* What is outside the loop around this one, too, comes in through both, and something is made of it. */
+static inline void rg_from_outside(random_graph *rg, const rg_body *b)
+{
+    const bs_domain *around = &rg->g->domains[rg_info(rg, b->line)->domain];
+    if (!bs_router_loops(rg->g, around->router) || rg->g->status != BS_OK)
+        return;
+    const bs_value from = rg_pick(rg, around->parent, rg_is_line);
+    if (from.id == 0)
+        return;
+    const double bound = rg->bound[from.id];
+    const bs_value there = rg_made(rg, bs_scatter(rg->g, (bs_router){around->router}, 0, from), bound);
+    rg_line_op(rg, rg_made(rg, bs_scatter(rg->g, b->loop, 0, there), bound));
+}
+
 static inline void rg_body_begin(random_graph *rg, rg_body *b, bs_value line)
 {
     const bool vertices = rg->children.id && rg_info(rg, line)->domain == rg_info(rg, rg->children)->domain,
@@ -165,7 +179,8 @@ static inline void rg_body_begin(random_graph *rg, rg_body *b, bs_value line)
                free = !in_turn && !grows, counts = free && rg_flip(60), over = free && !counts && rg_flip(40);
     const bs_loop_desc desc = {.name = rg_name(rg, "l", rg->n_names, ""),
                                .bound = over ? 0 : in_turn ? 40 : counts || grows ? 4 : 2 + check_below(3),
-                               .over = over ? line.id : 0, .in_turn = in_turn, .grows = grows};
+                               .over = over ? line.id : 0, .in_turn = in_turn, .grows = grows,
+                               .no_lift = rg_flip(40)};
     b->line = line;
     b->loop = bs_loop_begin(rg->g, line,
                             in_turn  ? rg->level
@@ -194,6 +209,7 @@ static inline void rg_body_begin(random_graph *rg, rg_body *b, bs_value line)
     if (image.id)
         rg_made(rg, bs_scatter(rg->g, b->loop, 0, image), rg->bound[image.id]);
     rg_made(rg, bs_scatter(rg->g, b->loop, 0, line), rg->bound[line.id]);
+    rg_from_outside(rg, b);
     if (over || rg_flip(50))
         rg_made(rg, bs_add(rg->g, b->carried[0],
                            over ? rg_made(rg, bs_loop_slice(rg->g, b->loop, line), rg->bound[line.id])

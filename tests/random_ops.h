@@ -123,10 +123,11 @@ static inline bool rg_is_wide(const random_graph *rg, const bs_value_info *v)
     return v->rank == 1 && rg_extent(rg, v, 0) == RG_UNITS;
 }
 
-/* Not a result of which only what is clipped may be computed with: its sums would be no whole numbers in f32. */
+/* Neither a result too large for sums to be whole in f32, which is clipped first, nor one that no builder hands out. */
 static inline bool rg_is_small(const random_graph *rg, int32_t id)
 {
-    return rg->g->values[id].dtype != BS_F32 || rg->bound[id] <= RG_MOST;
+    const bs_value_info *v = rg->g->values + id;
+    return v->number > v[-1].number && (v->dtype != BS_F32 || rg->bound[id] <= RG_MOST);
 }
 
 /* A value that is wanted, often a young one; id 0 when there is none. domain -1: any. */
@@ -134,8 +135,7 @@ static inline bs_value rg_pick(const random_graph *rg, int32_t domain, rg_want w
 {
     const int32_t n = rg->g->n_values - 1;
     for (int32_t tries = 0; tries < 60; tries++) {
-        const int32_t young = n < 12 ? n : 12;
-        const int32_t id = rg_flip(50) ? 1 + check_below(n) : n - check_below(young);
+        const int32_t id = rg_flip(50) ? 1 + check_below(n) : n - check_below(n < 12 ? n : 12);
         const bs_value_info *v = &rg->g->values[id];
         if ((domain < 0 || v->domain == domain) && want(rg, v) && !rg_is_wide(rg, v) && rg_is_small(rg, id) &&
             naive_is_there(rg->g, id))

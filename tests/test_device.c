@@ -163,7 +163,7 @@ static void test_choosing(void)
     const bs_status chosen = bs_cuda_choose(session, 2, &best, ns, &error);
     check(chosen == BS_OK && best > BS_LAUNCH_AUTO && best < BS_LAUNCH_COUNT && script.launch_mode == (int32_t)best,
           "the fastest launch mode is kept: %s", bs_launch_mode_name(best));
-    check(strcmp(script.log, "wbreWbreWbreWwbreWbreWbreWwbreWbreWbreWwbreWbreWbreWzw") == 0,
+    check(strcmp(script.log, "wbreWbreWbreWwbreWbreWbreWwbreWbreWbreWwbreWbreWbreWwbreWbreWbreWzw") == 0,
           "after a run to warm up and two that count, of each: %s", script.log);
     script.refuses = true;
     check(bs_cuda_choose(session, -5, NULL, NULL, &error) == BS_OK,

@@ -279,6 +279,24 @@ def test_floor(path, folder):
     report("files without a floor are read", status == 0 and "floor" not in text, text)
 
 
+def test_lifting(folder):
+    """A product in a body of what is the same in every trip stands around the loop, unless the file says otherwise."""
+    found = []
+    for no_lift in (0, 1):
+        path, g = os.path.join(folder, f"lift{no_lift}.gguf"), bm.Graph()
+        x = g.rows(g.input("x", "f32", [5, 4]))
+        loop = g.loop(x, "loop", bound=3, no_lift=no_lift)
+        h = g.loop_carry(loop, x)
+        own = g.linear(g.scatter(loop, 0, x), "own", random(4, 4))
+        end = g.loop_next(loop, h, g.add(h, own))
+        g.loop_end(loop)
+        g.output("y", g.collect(end))
+        g.write(path)
+        status, text = brainstorm("inspect", path)
+        found.append((status, text.count(" scatter ")))
+    report("what a file's loop repeats is lifted, and scattered", found == [(0, 2), (0, 1)], f"{found}")
+
+
 def test_read_weights(path, g):
     read = bm.read_weights(path)
     stored = {name: array for block in g.blocks for name, array, _ in block.weights}
@@ -434,6 +452,7 @@ def main():
         tensors = test_package_reads(path, g)
         test_weights(g, tensors)
         test_floor(path, folder)
+        test_lifting(folder)
         test_read_weights(path, g)
         test_heads(path, g, tensors)
         test_opset(path, folder)

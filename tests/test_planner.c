@@ -24,7 +24,7 @@ static bs_graph *new_graph(void)
 typedef struct coverage {
     int32_t graphs, refused, plans, sound, moved, noticed, regions, in_tile, torn, in_place, frames, loads, packed,
         fills, slabs, forced, sizes, streamed, uses, makers, kept, counted, loops, nested, looping_tiles, looping_units,
-        looping_paths, tiled_units, rounds, turns, grown, around, updates, parted, looped;
+        looping_paths, tiled_units, rounds, turns, grown, around, updates, parted, looped, lifted, higher, miscounted;
 } coverage;
 
 static void count_plan(coverage *c, const bs_plan *p)
@@ -74,6 +74,17 @@ static void count_plan(coverage *c, const bs_plan *p)
             continue;
         c->parted += d->loop == 0;
         c->looped += d->loop != 0;
+    }
+    for (int32_t v = 1; v < g->n_values; v++) {
+        const int32_t n = g->values[v].node;
+        const bool between = g->values[v].number == g->values[v - 1].number && p->node_live[n];
+        const bool scatter = bs_node_is(&g->nodes[n], &bs_op_scatter);
+        c->lifted += between && !scatter;
+        c->higher += between && scatter;
+    }
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        const bs_op *op = bs_node_op(&g->nodes[n]);
+        c->miscounted += !(op->flags & BS_OP_STRUCTURAL) && g->nodes[n].n_out != 1 + (int32_t)op->more_out;
     }
     for (int32_t d = 1; d < g->n_domains; d++)
         c->counted += p->domains[d].live && bs_domain_maker(g, d);
@@ -258,10 +269,13 @@ static void test_random_graphs(uint64_t seed, int32_t count, const char *rows)
            c.updates);
     check(!rg_loops || c.updates, "random graphs change carried values where they lie");
     check(!rg_trees || (c.turns && c.grown && c.around), "random graphs have vertices that read others, and grow");
+    check(!c.miscounted, "ops have as many results as their table says");
+    printf("  results before their loops %d, before outer ones as well %d\n", c.lifted, c.higher);
+    check(!rg_loops || (c.lifted && c.higher), "what is the same in every trip is lifted, out of loops in loops, too");
     check(!rg_loops || (c.loops && c.nested && c.looping_tiles), "random graphs have loops of every kind");
     printf("  units in loops %d, of paths there %d, layers with them in tiles %d; plans that visit phases again %d\n",
            c.looping_units, c.looping_paths, c.tiled_units, c.rounds);
-    check(!rg_loops || (c.looping_units && c.looping_paths && c.tiled_units && c.rounds),
+    check(!rg_loops || (c.looping_units && c.looping_paths && (c.tiled_units || rg_trees || rg_segments) && c.rounds),
           "weights of bodies come and go in every way");
     printf("  streamed plans %d, with %d uses of units; extents from data %d, of nms %d, numbers of rows %d\n",
            c.streamed, c.uses, c.makers, c.kept, c.counted);

@@ -24,16 +24,16 @@ class Loop:
 
 
 class Loops:
-    def loop(self, like, name, bound=0, count=None, over=None, in_turn=0, grows=0):
+    def loop(self, like, name, bound=0, count=None, over=None, in_turn=0, grows=0, no_lift=0):
         """Rows of the domain of `like` make as many trips as `count` says or `over` is long, at most `bound`. in_turn:
         a row makes one trip alone, the one that `count` is the number of. grows: a row makes one trip, and rows for the
-        next one, as many as go_on says."""
+        next one, as many as go_on says. no_lift: what is the same in every trip is computed in each."""
         if (in_turn or grows) and (count is None or over is not None or in_turn == grows):
             raise ValueError(f"loop {name!r}: rows go in turn, or grow, by their count and over no value")
         within(f"bound of {name!r}", bound, 0 if over is not None else 1, MAX_TRIPS)
         self.n_paths = within("the number of all paths", self.n_paths + 1, 1, MAX_ALL_PATHS)
         self._take_name(name, (name,))
-        self.node("loop", [like, count, over], name, bound=bound, in_turn=in_turn, grows=grows)
+        self.node("loop", [like, count, over], name, bound=bound, in_turn=in_turn, grows=grows, no_lift=no_lift)
         self.n_routers += 1
         self.open_loops.append(Loop(self, self.n_routers, name, count, over, in_turn, grows))
         return self.open_loops[-1]

@@ -90,7 +90,7 @@ OPS = {
     "unary": ("kind", 1), "binary": ("kind", 1), "compare": ("kind", 1), "where": ("", 1),
     "arange": ("maximum", 1), "nonzero": ("maximum", 1), "unique": ("maximum", 4),
     "nms": ("maximum max_each iou_threshold~ score_above~ centre", 1),
-    "loop": ("bound in_turn grows", 0), "loop_carry": (_OF_LOOP, 1), "loop_trip": (_OF_LOOP, 1),
+    "loop": ("bound in_turn grows no_lift", 0), "loop_carry": (_OF_LOOP, 1), "loop_trip": (_OF_LOOP, 1),
     "loop_slice": (_OF_LOOP, 1), "loop_next": (_OF_LOOP, 1),
     "loop_collect": (_OF_LOOP, 1), "loop_again": (_OF_LOOP, 0), "loop_rows": (_OF_LOOP, 1),
     "loop_parent": (_OF_LOOP, 1),
@@ -133,6 +133,7 @@ RANGES = {
     ("attention", "kv_heads"): (0, MAX_EXTENT), ("attention", "bidirectional"): (0, 1),
     ("segment_reduce", "to_rows"): (0, 1),
     ("loop", "bound"): (0, MAX_TRIPS), ("loop", "in_turn"): (0, 1), ("loop", "grows"): (0, 1),
+    ("loop", "no_lift"): (0, 1),
     ("children", "slots"): (1, 2**15),
 }
 INT32 = (-2**31, 2**31 - 1)

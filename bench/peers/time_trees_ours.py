@@ -31,8 +31,8 @@ def one_by_one(g, net, given, level):
     return g.rows(g.input("turn", "i32", [net.vertices, 1]), level), len(net.below)
 
 
-def around(g, net, level, carried, turns=0):
-    loop = g.loop(level, "vertices", bound=max(turns or net.steps, 1), count=level, in_turn=1)
+def around(g, net, level, carried, turns=0, no_lift=0):
+    loop = g.loop(level, "vertices", bound=max(turns or net.steps, 1), count=level, in_turn=1, no_lift=no_lift)
     return loop, [g.loop_carry(loop, value) for value in carried]
 
 
@@ -75,7 +75,7 @@ def tree_lstm(g, net, form):
         product = lambda x: g.linear(x, "w", w["w"], w["b"])
         zeros = g.constant("zeros", np.zeros(units, np.float32))
         own = product(x) if form == "leaves in the loop" else x
-        loop, (h, c) = around(g, net, level, [zeros, zeros])
+        loop, (h, c) = around(g, net, level, [zeros, zeros], no_lift=form == "products in the loop")
         own = g.scatter(loop, 0, own)
         own = own if form == "leaves in the loop" else product(own)
         iou, forget = part(own, 0, 3), part(own, 3)

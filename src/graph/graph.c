@@ -366,6 +366,19 @@ static bool outputs_sound(bs_graph *g, const bs_infer *infer)
     return loops_agree(g, infer);
 }
 
+int32_t bs_graph_value_numbered(const bs_graph *graph, int32_t number)
+{
+    int32_t low = number, high = graph->n_values; /* values have their number or lower ones */
+    while (low > 0 && low < high) {
+        const int32_t middle = low + (high - low) / 2;
+        if (graph->values[middle].number >= number)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
 /* Those before the one that only tells the domain. (Operands beyond the roles are read.) */
 static int32_t operands_read(const bs_op *op, int32_t n_in)
 {
@@ -407,6 +420,7 @@ bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const in
     node->router = infer.router;
     node->path = infer.path;
     node->makes = infer.makes;
+    graph->makes |= infer.makes;
     node->domain = infer.n_out > 0 ? infer.out[0].domain : infer.domain ? infer.domain : graph->values[in[0]].domain;
     for (int32_t i = 0; i < n_in; i++)
         graph->operands[graph->n_operands++] = in[i];
@@ -414,7 +428,7 @@ bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const in
         bs_value_info *value = &graph->values[graph->n_values++];
         *value = infer.out[i];
         value->node = graph->n_nodes;
-        value->output_index = i;
+        value->number = value[-1].number + 1;
     }
     if (op->flags & BS_OP_NAMED)
         *named_link(graph, bs_node_name(node), is_router(node)) = graph->n_nodes;

@@ -61,7 +61,9 @@ typedef struct bs_value_info {
     bs_dim_id dims[BS_MAX_AXES];
     int32_t domain;
     int32_t node; /* the node that makes it */
-    int32_t output_index;
+    /* how many values there are up to it, itself included, without those that only lifting made (ops/lift.c): the
+     * number that a model file has for it */
+    int32_t number;
     /* extent of this value's frame = frame of the domain x scale_num / scale_den (patch domains, rank 3) */
     int32_t scale_num, scale_den;
 } bs_value_info;
@@ -88,6 +90,10 @@ typedef struct bs_block {
     int32_t first_node, end_node;
 } bs_block;
 
+/* What is computed before a loop if it is the same in every trip: nothing; what can refuse no data, where a row may
+ * make no trip; all, where each makes one for sure. Other routers: nothing. */
+typedef enum bs_lifts { BS_LIFTS_NOTHING, BS_LIFTS_SOUND, BS_LIFTS_ALL } bs_lifts;
+
 typedef struct bs_router_info {
     int32_t node; /* the route node */
     int32_t domain; /* domain of the scores: the parent of its paths' domains */
@@ -102,6 +108,7 @@ typedef struct bs_router_info {
     int32_t count;      /* value i32 [1]: trips of each row; 0 none */
     bs_dim_id trips;    /* the dimension that is the number of trips; -1 none */
     bool in_turn;       /* a row makes one trip, the one that its count is the number of, from 1 */
+    bs_lifts lifts;
     bool grows;         /* a row makes one trip, and as many rows for the next one as its predicate says */
     int32_t again;      /* the node that decides after a trip, with which the body ends; 0: it has not ended yet */
     int32_t begun_before; /* the loop that was begun before it and had not ended; 0 none */
@@ -125,11 +132,12 @@ struct bs_graph {
     /* not counting entry 0 */
     int32_t max_nodes, max_values, max_text, max_operands, max_domains, max_dims, max_blocks, max_routers;
     int32_t n_nodes, n_values, n_text, n_operands, n_domains, n_dims, n_blocks, n_routers;
-    int32_t n_cell_nodes; /* nodes that do not run on the root domain */
+    int32_t n_cell_nodes; /* nodes that do not run on the root domain, or did not before they were lifted */
     int32_t n_paths;    /* of all routers */
     int32_t max_paths;  /* most paths of one router */
     int32_t first_name; /* root of the tree of names; 0 none */
     int32_t current_block;
+    int32_t makes;      /* not 0: an extent comes from data, so a value may have no elements */
     int32_t open_loop;  /* the loop begun last of those that have not ended; 0 none */
     /* while a node is added: its op and name, with which messages begin; else NULL */
     const char *adding, *adding_name;
@@ -212,6 +220,9 @@ static inline int32_t bs_graph_router_named(const bs_graph *graph, const char *n
 {
     return name ? graph->nodes[bs_graph_named(graph, name, true)].router : 0;
 }
+
+/* The value of this number. One that does not exist: an id that does not. */
+int32_t bs_graph_value_numbered(const bs_graph *graph, int32_t number);
 
 /* Where the operands of the next node will be. A caller without a table of its own may write `count` of them there and
  * pass that address on. NULL: there is no room, and adding the node will report it. */

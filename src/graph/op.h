@@ -167,7 +167,8 @@ typedef enum bs_op_flags {
     /* rows of a segment influence each other: never in a tile, operands whole; its rule checks their domains */
     BS_OP_CROSS_ROW = 128,
     /* reads what a loop around it carries: never in a tile, operand 0 is all rows of the loop's domain */
-    BS_OP_AROUND = 32768
+    BS_OP_AROUND = 32768,
+    BS_OP_REFUSES = 65536 /* a row may hold what it refuses (bs_call_fail), so it is computed for rows that ask only */
 } bs_op_flags;
 
 /* A field of a descriptor, in order: for model files and `inspect`, and to check that integers are within low .. high
@@ -206,9 +207,10 @@ typedef struct bs_op {
     uint16_t max_in;                   /* operands; 0: as many as min_in */
     uint8_t min_in;
     uint8_t params_bytes;              /* sizeof the descriptor: name pointer, then 4-byte fields */
-    uint32_t flags : 16, n_fields : 8;
-    uint32_t work : 4;                 /* bs_op_work */
-    uint32_t bound : 4;                /* BS_BOUND_READ: an input; _WRITTEN: an output; both: a state; 0: nothing */
+    uint32_t flags : 17, n_fields : 8;
+    uint32_t work : 3;                 /* bs_op_work */
+    uint32_t more_out : 2;             /* results behind the first */
+    uint32_t bound : 2;                /* BS_BOUND_READ: an input; _WRITTEN: an output; both: a state; 0: nothing */
     uint8_t roles[BS_MAX_OPERANDS];    /* bs_role of each operand; further operands are data */
     /* Shape rule: fills out[] (dtype, rank, dims, scale) or refuses (bs_infer_fail) and returns false. */
     bool (*infer)(bs_infer *infer);

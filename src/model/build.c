@@ -292,6 +292,13 @@ static bool replay_blocks(model_replay *r, int32_t index)
     return sound;
 }
 
+/* A file numbers values as builders hand them out; in the graph there are others between, which lifting makes. */
+static void replay_operands(const bs_graph *graph, int32_t *in, int32_t count)
+{
+    for (int32_t i = 0; i < count; i++)
+        in[i] = bs_graph_value_numbered(graph, in[i]);
+}
+
 static bool replay_node(model_replay *r, bs_model_node *node, int32_t index)
 {
     if (!replay_blocks(r, index))
@@ -319,7 +326,7 @@ static bool replay_end(model_replay *r)
     if (r->next_block != r->model->n_blocks)
         return bs_refuse(r->error, BS_ERROR_FORMAT, "block %d begins at node %d, expected the order of nodes",
                          r->next_block, r->model->blocks[r->next_block].first_node);
-    const uint32_t values = (uint32_t)r->graph->n_values - 1;
+    const uint32_t values = (uint32_t)r->graph->values[r->graph->n_values - 1].number;
     if (values != r->model->n_values)
         return bs_refuse(r->error, BS_ERROR_FORMAT, "key \"brainstorm.value.count\" is %u, the graph has %u values",
                          r->model->n_values, values);
@@ -334,7 +341,11 @@ static bool build_nodes(model_replay *r)
     for (int32_t i = 0; i < r->model->n_nodes; i++) {
         walk.operands = r->graph->operands + r->graph->n_operands; /* where the graph's next operands belong */
         walk.room = r->graph->max_operands - r->graph->n_operands;
-        if (!bs_model_walk_next(&walk, &node, r->error) || !replay_node(r, &node, i))
+        if (!bs_model_walk_next(&walk, &node, r->error))
+            return false;
+        if (node.in)
+            replay_operands(r->graph, walk.operands, node.n_in);
+        if (!replay_node(r, &node, i))
             return false;
     }
     return replay_end(r);

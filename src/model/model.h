@@ -61,6 +61,7 @@ struct bs_model {
     uint32_t version, opset, scale, n_values;
     int32_t n_nodes, n_operands, n_blocks, n_weights, n_symbols;
     int32_t n_routers, n_domains; /* most of them in the graph */
+    int32_t n_lifted; /* most scatters that lifting adds */
     bs_bytes text_bytes; /* bytes that names and parameters will take in the graph */
     bs_model_block *blocks;
     bs_model_weight *weights;

@@ -108,11 +108,12 @@ bs_graph_desc bs_model_graph_desc(const bs_model *model)
     /* The file does not say how many extents nodes make: most make none that is new. */
     const int32_t dims = bs_max_i32(bs_min_i32(8 * bs_min_i32(model->n_nodes, BS_MAX_ENTRIES / 8), 512),
                                     model->n_nodes / 4);
+    const int32_t lifted = model->n_lifted;
     const bs_bytes text = bs_bytes_min(bs_bytes_add(model->text_bytes, bs_bytes_of(64)), bs_bytes_of(BS_MAX_TEXT));
-    const bs_graph_desc desc = {.max_nodes = model->n_nodes,
-                                .max_values = bs_max_i32((int32_t)model->n_values, 1),
+    const bs_graph_desc desc = {.max_nodes = model->n_nodes + lifted,
+                                .max_values = bs_max_i32((int32_t)model->n_values + lifted, 1),
                                 .max_text_bytes = (int32_t)bs_bytes_figure(text),
-                                .max_operands = bs_max_i32(model->n_operands, 1),
+                                .max_operands = bs_max_i32(model->n_operands + lifted, 1),
                                 .max_dims = dims + model->n_symbols,
                                 .max_domains = bs_max_i32(model->n_domains, 1),
                                 .max_blocks = bs_max_i32(model->n_blocks - 1, 1),

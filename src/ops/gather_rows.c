@@ -264,7 +264,7 @@ static bs_status scatter_rows_run(const bs_call *call) { return write_run(call, 
 
 const bs_op bs_op_gather_rows = {.name = "gather_rows",
                                  .min_in = 2,
-                                 .flags = BS_OP_CAPTURE,
+                                 .flags = BS_OP_CAPTURE | BS_OP_REFUSES,
                                  .infer = gather_rows_infer,
                                  .run = gather_rows_run};
 
@@ -273,7 +273,7 @@ static const bs_op_rules writes = {.updates = true};
 #define INDEXED_OP(op, operands, desc, array, how, more)                                                             \
     const bs_op bs_op_##op = {.name = #op,                                                                           \
                               .min_in = operands,                                                                    \
-                              .flags = BS_OP_CAPTURE | BS_OP_CAPTURE_FIRST | more,                                   \
+                              .flags = BS_OP_CAPTURE | BS_OP_CAPTURE_FIRST | BS_OP_REFUSES | more,                   \
                               BS_PARAMS(desc, array),                                                                \
                               .infer = op##_infer,                                                                   \
                               .rules = how,                                                                          \

@@ -312,6 +312,7 @@ static bs_status topk_run(const bs_call *call)
 
 const bs_op bs_op_topk = {.name = "topk",
                           .min_in = 1,
+                          .more_out = 1,
                           BS_PARAMS(bs_topk_desc, topk_fields),
                           .infer = topk_infer,
                           .flops = bs_lines_flops,

@@ -10,7 +10,7 @@
 #include "ops/structure.h"
 
 static const bs_field loop_fields[] = {BS_INT_OF("bound", 0, BS_MAX_TRIPS), BS_INT_OF("in_turn", 0, 1),
-                                       BS_INT_OF("grows", 0, 1)};
+                                       BS_INT_OF("grows", 0, 1), BS_INT_OF("no_lift", 0, 1)};
 static const bs_field of_loop_fields[] = {BS_INT("router"), BS_INT("mode")};
 
 /* ------------------------------------------------------------------------------------------------------- begin */
@@ -72,6 +72,7 @@ static bool loop_bound(bs_infer *infer, int32_t *bound)
 static bool loop_infer(bs_infer *infer)
 {
     bs_graph *g = infer->graph;
+    const bs_loop_params *p = infer->params;
     bs_route_desc desc = {.name = infer->name, .protocol = BS_ROUTE_LOOP, .paths = 1};
     infer->n_out = 0;
     if (!bs_infer_router_name(infer) || !loop_operands_sound(infer) || !loop_bound(infer, &desc.capacity))
@@ -83,9 +84,11 @@ static bool loop_infer(bs_infer *infer)
         return false;
     loop->bound = desc.capacity;
     loop->count = infer->ids[1];
-    loop->in_turn = ((const bs_loop_params *)infer->params)->in_turn != 0;
-    loop->grows = ((const bs_loop_params *)infer->params)->grows != 0;
+    loop->in_turn = p->in_turn;
+    loop->grows = p->grows;
     loop->trips = infer->ids[2] ? infer->in[2]->dims[0] : -1;
+    const bool asks_all = !loop->count && (loop->trips < 0 || !g->dims[loop->trips].node);
+    loop->lifts = p->no_lift | p->grows ? BS_LIFTS_NOTHING : asks_all ? BS_LIFTS_ALL : BS_LIFTS_SOUND;
     loop->max_paths_per_cell = 1;
     loop->begun_before = g->open_loop;
     g->open_loop = infer->router;
@@ -103,7 +106,7 @@ const bs_op bs_op_loop = {.name = "loop",
 bs_router bs_loop_begin(bs_graph *graph, bs_value like, bs_value count, const bs_loop_desc *desc)
 {
     const bs_loop_desc any = desc ? *desc : (bs_loop_desc){.bound = 0};
-    const bs_loop_params p = {any.name ? any.name : "", any.bound, any.in_turn, any.grows};
+    const bs_loop_params p = {any.name ? any.name : "", any.bound, any.in_turn, any.grows, any.no_lift};
     const int32_t in[3] = {like.id, count.id, any.over};
     const bs_node *node = bs_op_build_node(graph, &bs_op_loop, in, 3, &p);
     const bs_router loop = {node ? node->router : 0};
@@ -304,10 +307,9 @@ static bool loop_rows_infer(bs_infer *infer)
         !bs_infer_rank(infer, 1, 0, 1) || !bs_infer_rank_out(infer, x->rank + index->rank) ||
         !has_fixed_rows(infer, loop->domain))
         return false;
+    out->dims[0] = index->dims[0]; /* of a number alone the next line's */
     for (int32_t i = 0; i < x->rank; i++)
         out->dims[i + index->rank] = x->dims[i];
-    if (index->rank)
-        out->dims[0] = index->dims[0];
     return true;
 }
 
@@ -331,7 +333,7 @@ static bs_status loop_rows_run(const bs_call *call)
     bs_operand to = *x;
     for (int32_t d = 0; d < x->rank; d++)
         to.stride[d] = out->stride[d + index->rank];
-    const int64_t line = bs_operand_line(x) == bs_operand_line(&to) ? bs_operand_line(x) : -1;
+    const int64_t line = BS_DENSE_PAYS && bs_operand_line(x) == bs_operand_line(&to) ? bs_operand_line(x) : -1;
     const size_t bytes = line < 0 ? 0 : (size_t)line * bs_dtype_bytes(x->dtype);
     for (int32_t i = 0; i < call->rows * count; i++) {
         const int32_t row = i / count, k = i % count;
@@ -412,8 +414,7 @@ bs_value bs_loop_next(bs_graph *graph, bs_router loop, bs_value carried, bs_valu
 
 bs_value bs_loop_trips(bs_graph *graph, bs_router loop)
 {
-    const bs_value none = {0};
-    return bs_loop_next(graph, loop, none, trip_of(graph, loop, BS_TRIP_FROM_1));
+    return bs_loop_next(graph, loop, (bs_value){0}, trip_of(graph, loop, BS_TRIP_FROM_1));
 }
 
 /* A place for the value of each trip in front of the value's own dimensions. */

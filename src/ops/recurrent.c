@@ -272,8 +272,8 @@ static const bs_op_rules recurrent_rules = {
 
 #define RECURRENT_OP(text, operands)                                                                                \
     {                                                                                                               \
-        .name = text, .min_in = operands, BS_PARAMS(bs_recurrent_desc, recurrent_fields), .infer = recurrent_infer, \
-        .flops = recurrent_flops, .rules = &recurrent_rules, .run = recurrent_run                                   \
+        .name = text, .min_in = operands, .more_out = operands - 2, BS_PARAMS(bs_recurrent_desc, recurrent_fields), \
+        .infer = recurrent_infer, .flops = recurrent_flops, .rules = &recurrent_rules, .run = recurrent_run         \
     }
 const bs_op bs_op_lstm = RECURRENT_OP("lstm", 3);
 const bs_op bs_op_gru = RECURRENT_OP("gru", 2);

@@ -40,7 +40,7 @@ bs_node *bs_op_build_numbered(bs_graph *graph, int32_t number, const int32_t *in
 {
     const bs_op *op = bs_op_get(number);
     if (op)
-        return bs_graph_add(graph, op, number, in, n_in, params);
+        return bs_lift(graph, bs_graph_add(graph, op, number, in, n_in, params));
     if (graph)
         bs_graph_fail(graph, BS_ERROR_GRAPH, "op %d does not exist", number);
     return NULL;
@@ -48,7 +48,7 @@ bs_node *bs_op_build_numbered(bs_graph *graph, int32_t number, const int32_t *in
 
 bs_node *bs_op_build_node(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params)
 {
-    return bs_graph_add(graph, op, bs_op_index(op->name), in, n_in, params);
+    return bs_lift(graph, bs_graph_add(graph, op, bs_op_index(op->name), in, n_in, params));
 }
 
 bs_value bs_op_build(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params)

@@ -48,7 +48,11 @@ static inline int32_t bs_bound_value(const bs_graph *graph, const bs_node *node)
     return node->n_out > 0 ? node->first_out : bs_node_in(graph, node)[0];
 }
 
-/* Adds a node (bs_graph_add) of the op with this number. */
+/* Lifts the node that was added last out of the loops in which it would compute the same in every trip. Returns the
+ * node whose outputs, and those of the next ones, are what it gives in the body. NULL: NULL. (ops/lift.c) */
+bs_node *bs_lift(bs_graph *graph, bs_node *node);
+
+/* Adds a node (bs_graph_add) of the op with this number, and lifts it. Returns the node whose output is the result. */
 bs_node *bs_op_build_numbered(bs_graph *graph, int32_t number, const int32_t *in, int32_t n_in, const void *params);
 /* The same by the op itself; and the same, returning output 0 as a handle. */
 bs_node *bs_op_build_node(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params);

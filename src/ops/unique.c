@@ -94,6 +94,7 @@ static const bs_op_rules unique_rules = {.plan = unique_plan, .on_device = true}
 
 const bs_op bs_op_unique = {.name = "unique",
                             .min_in = 1,
+                            .more_out = UNIQUE_OUTPUTS - 1,
                             .roles = {BS_ROLE_DECIDING},
                             .flags = BS_OP_EMPTY,
                             BS_PARAMS(bs_extent_desc, unique_fields),
