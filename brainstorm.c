@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: fdb33a34ddbcb52575490e406e41f835932fbabfc9dc64a110bd5628dd6e5cb6
+ * sha256 of the parts: 2a015ee8a00c4ce5321e911c2c22c4dae64b57b7611bd52cef8d26452ea1b7bc
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -23123,10 +23123,10 @@ BS_INTERNAL void bs_span_call(bs_span *span, const bs_call *call);
 /* As bs_span_open, for ops on whole lines: visits every index but those of dimension `axis`, of which it visits only
  * 0. */
 BS_INTERNAL void bs_span_open_lines(bs_span *span, const bs_operand *out, int32_t rows, int32_t axis);
-/* Whether that would visit one line, which begins where the output does. */
+/* Whether that would visit one line, which begins where the output does; where it pays to know. */
 static inline bool bs_span_is_line(const bs_operand *out, int32_t rows)
 {
-    return rows == 1 && (out->rank == 1 || (out->rank == 2 && out->dim[0] == 1));
+    return BS_DENSE_PAYS && rows == 1 && (out->rank == 1 || (out->rank == 2 && out->dim[0] == 1));
 }
 /* Adds an operand of the output's rank. Its element c belongs to coordinate c + shift[d] of dimension d (shift may be
  * NULL). */

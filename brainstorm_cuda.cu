@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 0b630f78aded2af328d61f9d29d928b630341eac843842c699b4e105245a0ded
+ * sha256 of the parts: a1da6642aa46249d7ddbed0f3447119914c25fa39d19770644b18b24be11ab3d
  */
 #include "brainstorm.h"
 
@@ -3390,10 +3390,10 @@ void bs_span_call(bs_span *span, const bs_call *call);
 /* As bs_span_open, for ops on whole lines: visits every index but those of dimension `axis`, of which it visits only
  * 0. */
 void bs_span_open_lines(bs_span *span, const bs_operand *out, int32_t rows, int32_t axis);
-/* Whether that would visit one line, which begins where the output does. */
+/* Whether that would visit one line, which begins where the output does; where it pays to know. */
 static inline bool bs_span_is_line(const bs_operand *out, int32_t rows)
 {
-    return rows == 1 && (out->rank == 1 || (out->rank == 2 && out->dim[0] == 1));
+    return BS_DENSE_PAYS && rows == 1 && (out->rank == 1 || (out->rank == 2 && out->dim[0] == 1));
 }
 /* Adds an operand of the output's rank. Its element c belongs to coordinate c + shift[d] of dimension d (shift may be
  * NULL). */

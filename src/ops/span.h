@@ -30,10 +30,10 @@ void bs_span_call(bs_span *span, const bs_call *call);
 /* As bs_span_open, for ops on whole lines: visits every index but those of dimension `axis`, of which it visits only
  * 0. */
 void bs_span_open_lines(bs_span *span, const bs_operand *out, int32_t rows, int32_t axis);
-/* Whether that would visit one line, which begins where the output does. */
+/* Whether that would visit one line, which begins where the output does; where it pays to know. */
 static inline bool bs_span_is_line(const bs_operand *out, int32_t rows)
 {
-    return rows == 1 && (out->rank == 1 || (out->rank == 2 && out->dim[0] == 1));
+    return BS_DENSE_PAYS && rows == 1 && (out->rank == 1 || (out->rank == 2 && out->dim[0] == 1));
 }
 /* Adds an operand of the output's rank. Its element c belongs to coordinate c + shift[d] of dimension d (shift may be
  * NULL). */
