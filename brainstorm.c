@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 2a015ee8a00c4ce5321e911c2c22c4dae64b57b7611bd52cef8d26452ea1b7bc
+ * sha256 of the parts: 73d5b5232aa555956231db388ca461300bdcb18cbf6df7eb8be03b76da8675b0
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -10095,6 +10095,13 @@ static int32_t gemm_beside(int32_t panels)
     return (times > 1 ? bs_conv_ceil_div(panels, times) : panels) - 1;
 }
 
+/* Of a panel. Divisions would take the smallest products some percent of their time. */
+static int32_t gemm_vectors(const bs_conv_kernels *k, int32_t columns)
+{
+    _Static_assert(BS_GEMM_VECTORS == 3, "so many are counted");
+    return 1 + (columns > k->lanes) + (columns > 2 * k->lanes);
+}
+
 /* All panels. */
 static void gemm_panels(const bs_conv_geometry *g, const bs_conv_kernels *k, const bs_conv_task *task)
 {
@@ -10113,7 +10120,7 @@ static void gemm_panels(const bs_conv_geometry *g, const bs_conv_kernels *k, con
         j.whole = one ? gemm_beside(bs_conv_ceil_div(left, width)) : 0;
         left -= j.whole * width;
         j.columns = bs_conv_min(left, width);
-        j.vectors = 1 + (j.columns > k->lanes) + (j.columns > 2 * k->lanes); /* no division: a small product's time */
+        j.vectors = gemm_vectors(k, j.columns);
         if (j.finish)
             gemm_rows_finished(&j);
         for (int32_t i = 0; i < g->in_channels && !j.finish; i += BS_GEMM_DEPTH)

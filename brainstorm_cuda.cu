@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: a1da6642aa46249d7ddbed0f3447119914c25fa39d19770644b18b24be11ab3d
+ * sha256 of the parts: 2a824b0c0f8f487b14e7de50cae3fb7b1c814cbd20359ae20603aeffbf7e9bba
  */
 #include "brainstorm.h"
 
@@ -13711,9 +13711,9 @@ extern "C" void bs_cuda_close(bs_device *device)
 /* ==== begin src/cuda/rounds.cuh =============================================================== */
 /* rounds.cuh - loops at top level: their launches again and again, up to the bound or until the host has asked whether
  * there is another trip; or the body of a WHILE node, captured once.
- * (A loop in a tile is gone round by the tile's block: launch.cuh; one whose blocks stay together by these:
- * together.cuh. Where weights are streamed the interpreter goes
- * round: run/exec.c.) Relies on together.cuh. Must never launch a body more often than its loop's bound. */
+ * (A loop in a tile is gone round by the tile's block: launch.cuh; one that is a launch of its own by all of its blocks:
+ * together.cuh. Where weights are streamed the interpreter goes round: run/exec.c.)
+ * Relies on together.cuh. Must never launch a body more often than its loop's bound. */
 #ifndef BS_CUDA_ROUNDS
 #define BS_CUDA_ROUNDS
 

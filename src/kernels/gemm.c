@@ -177,6 +177,13 @@ static int32_t gemm_beside(int32_t panels)
     return (times > 1 ? bs_conv_ceil_div(panels, times) : panels) - 1;
 }
 
+/* Of a panel. Divisions would take the smallest products some percent of their time. */
+static int32_t gemm_vectors(const bs_conv_kernels *k, int32_t columns)
+{
+    _Static_assert(BS_GEMM_VECTORS == 3, "so many are counted");
+    return 1 + (columns > k->lanes) + (columns > 2 * k->lanes);
+}
+
 /* All panels. */
 static void gemm_panels(const bs_conv_geometry *g, const bs_conv_kernels *k, const bs_conv_task *task)
 {
@@ -195,7 +202,7 @@ static void gemm_panels(const bs_conv_geometry *g, const bs_conv_kernels *k, con
         j.whole = one ? gemm_beside(bs_conv_ceil_div(left, width)) : 0;
         left -= j.whole * width;
         j.columns = bs_conv_min(left, width);
-        j.vectors = 1 + (j.columns > k->lanes) + (j.columns > 2 * k->lanes); /* no division: a small product's time */
+        j.vectors = gemm_vectors(k, j.columns);
         if (j.finish)
             gemm_rows_finished(&j);
         for (int32_t i = 0; i < g->in_channels && !j.finish; i += BS_GEMM_DEPTH)
