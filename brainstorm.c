@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 73d5b5232aa555956231db388ca461300bdcb18cbf6df7eb8be03b76da8675b0
+ * sha256 of the parts: bc6d75824a19d8889194ba78e77694a5c13c942272fd44a08bdb751efb458027
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -43248,7 +43248,8 @@ typedef struct bs_exec_work {
     uint64_t visit;
 } bs_exec_work;
 
-/* A call or a move in the body of a loop, prepared for its trips. (run/kept.c) */
+/* A call or a move in the body of a loop, prepared for its trips, or a call of a network without decisions, for its
+ * runs. (run/kept.c) */
 typedef struct bs_kept {
     uint64_t since; /* the epoch in which it was prepared; 0: never */
     uint32_t trips; /* bit k: operand k is a trip's own part of something; of a move bit 1: out[0] is */
@@ -43294,7 +43295,7 @@ struct bs_session {
     int32_t *route_counts; /* [threads * paths] decided by that thread */
     int64_t *dropped; /* [routers] */
     bs_exec_work work;
-    uint64_t epoch; /* grows with every decision after which rows may lie elsewhere */
+    uint64_t epoch; /* grows with what rows may lie elsewhere after: decisions, and runs for which something was bound */
     int32_t n_kept, *kept_of; /* [top-level instructions] 0, or 1 and its number in kept; NULL: none is kept */
     bs_kept *kept; /* [n_kept] */
     bs_run_stats stats;
@@ -45315,7 +45316,7 @@ BS_INTERNAL int32_t bs_exec_batch(const bs_session *s, const bs_instr *i);
 BS_INTERNAL int32_t bs_exec_bands(const bs_session *s, const bs_instr *i);
 
 /* run/kept.c */
-/* Does a call or a move as it was prepared in an earlier trip, or prepares it for later ones. False: it is none that
+/* Does a call or a move as it was prepared in an earlier trip or run, or prepares it for later ones. False: it is none that
  * can be kept, or not now. */
 BS_INTERNAL bool bs_exec_kept(bs_session *s, const bs_instr *i);
 
@@ -45602,7 +45603,7 @@ int32_t bs_exec_bands(const bs_session *s, const bs_instr *i)
  * the last one as that did.
  * Owns: which instructions are kept, and until when. Relies on run/exec.h. Must never keep an address beyond what could
  * change it: a decision after which rows may lie elsewhere begins a new `epoch`, so does the first one of each loop,
- * before which are all extents that its body has, and so does a run that others buffers or extents may be bound to. */
+ * before which are all extents that its body has, and so does a run since whose last one something was bound. */
 /* #include "run/exec.h" */
 
 /* #include "ops/structure.h" */

@@ -1079,7 +1079,8 @@ typedef enum bs_launch_mode {
     BS_LAUNCH_HOST,        /* one by one; before each branch, and after each trip, the host waits to learn whether there
                               are cells */
     BS_LAUNCH_PERSISTENT,  /* one by one, but a loop at top level is one launch, whose blocks go round it together: for
-                              many short trips, on any toolkit; loops with tiles or callbacks in them: STREAM */
+                              many short trips, with any toolkit, on GPUs from Pascal on (else STREAM, as for loops
+                              with callbacks or cuBLAS in them) */
     BS_LAUNCH_COUNT
 } bs_launch_mode;
 const char *bs_launch_mode_name(bs_launch_mode launch_mode);

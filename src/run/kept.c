@@ -4,7 +4,7 @@
  * the last one as that did.
  * Owns: which instructions are kept, and until when. Relies on run/exec.h. Must never keep an address beyond what could
  * change it: a decision after which rows may lie elsewhere begins a new `epoch`, so does the first one of each loop,
- * before which are all extents that its body has, and so does a run that others buffers or extents may be bound to. */
+ * before which are all extents that its body has, and so does a run since whose last one something was bound. */
 #include "run/exec.h"
 
 #include "ops/structure.h"

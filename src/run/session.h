@@ -33,7 +33,8 @@ typedef struct bs_exec_work {
     uint64_t visit;
 } bs_exec_work;
 
-/* A call or a move in the body of a loop, prepared for its trips. (run/kept.c) */
+/* A call or a move in the body of a loop, prepared for its trips, or a call of a network without decisions, for its
+ * runs. (run/kept.c) */
 typedef struct bs_kept {
     uint64_t since; /* the epoch in which it was prepared; 0: never */
     uint32_t trips; /* bit k: operand k is a trip's own part of something; of a move bit 1: out[0] is */
@@ -79,7 +80,7 @@ struct bs_session {
     int32_t *route_counts; /* [threads * paths] decided by that thread */
     int64_t *dropped; /* [routers] */
     bs_exec_work work;
-    uint64_t epoch; /* grows with every decision after which rows may lie elsewhere */
+    uint64_t epoch; /* grows with what rows may lie elsewhere after: decisions, and runs for which something was bound */
     int32_t n_kept, *kept_of; /* [top-level instructions] 0, or 1 and its number in kept; NULL: none is kept */
     bs_kept *kept; /* [n_kept] */
     bs_run_stats stats;

@@ -34,9 +34,8 @@ template <class... Parameters> struct cuda_cpu_closure {
 
 template <class... Parameters, class... Arguments>
 static inline void cuda_cpu_launch_typed(int together, const char *text, const char *file, int line,
-                                         void (*kernel)(Parameters...),
-                                         dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream,
-                                         Arguments &&...arguments)
+                                         void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared_bytes,
+                                         cudaStream_t stream, Arguments &&...arguments)
 {
     typedef cuda_cpu_closure<Parameters...> closure;
     static_assert(sizeof...(Parameters) == sizeof...(Arguments), "the kernel takes another number of arguments");
