@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: bc6d75824a19d8889194ba78e77694a5c13c942272fd44a08bdb751efb458027
+ * sha256 of the parts: a57389e3d8399ce8b06759dfba8a3bd3365b8f12f075b2d5fde9dfe46030ccec
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -43295,7 +43295,7 @@ struct bs_session {
     int32_t *route_counts; /* [threads * paths] decided by that thread */
     int64_t *dropped; /* [routers] */
     bs_exec_work work;
-    uint64_t epoch; /* grows with what rows may lie elsewhere after: decisions, and runs for which something was bound */
+    uint64_t epoch; /* grows with what may move rows: a decision, a run for which something was bound */
     int32_t n_kept, *kept_of; /* [top-level instructions] 0, or 1 and its number in kept; NULL: none is kept */
     bs_kept *kept; /* [n_kept] */
     bs_run_stats stats;
@@ -45316,8 +45316,8 @@ BS_INTERNAL int32_t bs_exec_batch(const bs_session *s, const bs_instr *i);
 BS_INTERNAL int32_t bs_exec_bands(const bs_session *s, const bs_instr *i);
 
 /* run/kept.c */
-/* Does a call or a move as it was prepared in an earlier trip or run, or prepares it for later ones. False: it is none that
- * can be kept, or not now. */
+/* Does a call or a move as it was prepared in an earlier trip or run, or prepares it for later ones. False: it is none
+ * that can be kept, or not now. */
 BS_INTERNAL bool bs_exec_kept(bs_session *s, const bs_instr *i);
 
 /* run/regions.c */

@@ -1475,6 +1475,7 @@ typedef struct bs_cuda_facts {
     int32_t runtime, driver; /* as CUDA numbers them: 12060 is 12.6 */
     bool integrated;         /* shares its memory with the CPU */
     bool conditional;        /* CUDA graphs can decide (IF nodes, from 12.4) */
+    bool cooperative;        /* blocks of a launch can wait for each other (BS_LAUNCH_PERSISTENT) */
     uint64_t memory_bytes;
     int32_t shared_bytes; /* that a block may have: for bs_plan_desc.shared_bytes */
 } bs_cuda_facts;

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 2a824b0c0f8f487b14e7de50cae3fb7b1c814cbd20359ae20603aeffbf7e9bba
+ * sha256 of the parts: 4cdeda1f5b4762b4af6fd2f480f259449470b800fcd04fc10fcd4e3851880c72
  */
 #include "brainstorm.h"
 
@@ -13580,6 +13580,7 @@ extern "C" bs_status bs_cuda_facts_get(int32_t index, bs_cuda_facts *facts, bs_e
     facts->minor = properties.minor;
     facts->multiprocessors = properties.multiProcessorCount;
     facts->integrated = properties.integrated != 0;
+    facts->cooperative = properties.cooperativeLaunch != 0;
     facts->memory_bytes = properties.totalGlobalMem;
     facts->shared_bytes = (int32_t)properties.sharedMemPerBlockOptin;
     int version = 0;
@@ -13625,16 +13626,6 @@ static bs_status bs_cu_device_take(bs_cu_device *d, const bs_cuda_desc *desc, bs
     return status;
 }
 
-static bool bs_cu_holds_together(int index)
-{
-    int together = 0;
-    if (cudaDeviceGetAttribute(&together, cudaDevAttrCooperativeLaunch, index) != cudaSuccess) {
-        cudaGetLastError();
-        return false;
-    }
-    return together != 0;
-}
-
 extern const bs_device_api bs_cu_api; /* session.cuh */
 
 extern "C" bs_device *bs_cuda_open(bs_arena *arena, const bs_cuda_desc *desc, bs_error *error)
@@ -13665,7 +13656,7 @@ extern "C" bs_device *bs_cuda_open(bs_arena *arena, const bs_cuda_desc *desc, bs
     d->shared_bytes = facts.shared_bytes;
     d->integrated = facts.integrated;
     d->conditional = facts.conditional;
-    d->together = bs_cu_holds_together(d->index);
+    d->together = facts.cooperative;
     if (bs_cu_device_take(d, desc, error) == BS_OK)
         return &d->base;
     bs_cu_device_free(d);
@@ -13711,7 +13702,7 @@ extern "C" void bs_cuda_close(bs_device *device)
 /* ==== begin src/cuda/rounds.cuh =============================================================== */
 /* rounds.cuh - loops at top level: their launches again and again, up to the bound or until the host has asked whether
  * there is another trip; or the body of a WHILE node, captured once.
- * (A loop in a tile is gone round by the tile's block: launch.cuh; one that is a launch of its own by all of its blocks:
+ * (A loop in a tile is gone round by the tile's block: launch.cuh; one that is a launch of its own by all blocks of it:
  * together.cuh. Where weights are streamed the interpreter goes round: run/exec.c.)
  * Relies on together.cuh. Must never launch a body more often than its loop's bound. */
 #ifndef BS_CUDA_ROUNDS

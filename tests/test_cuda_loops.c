@@ -161,6 +161,23 @@ static void test_depth(void)
               "a loop of 100 trips is captured as they are, one of 100,000 is not, unless in a WHILE node");
 }
 
+#ifdef BS_CUDA_CPU
+/* A GPU whose blocks cannot wait for each other: trips are launched. */
+static void test_no_cooperation(void)
+{
+    const struct cuda_cpu_device old = {.major = 5, .minor = 3};
+    bs_cuda_facts facts;
+    cuda_cpu_device(&old);
+    const bool told = bs_cuda_facts_get(0, &facts, &error) == BS_OK && !facts.cooperative;
+    const spent streamed = count_once(10, 1, BS_ORDER_BREADTH, BS_LAUNCH_STREAM, 10),
+                alone = count_once(10, 1, BS_ORDER_BREADTH, BS_LAUNCH_PERSISTENT, 10);
+    cuda_cpu_device(NULL);
+    check(told && streamed.launches == alone.launches && bs_cuda_facts_get(0, &facts, &error) == BS_OK &&
+              facts.cooperative,
+          "blocks that cannot wait for each other are not made to: %d launches", (int)alone.launches);
+}
+#endif
+
 /* --------------------------------------------------------------------------------------------------- slices */
 
 /* Sums over what the caller's buffer has of each trip, of which each run has others: of rows, or of the root. */
@@ -363,6 +380,9 @@ int main(void)
 {
     test_launches();
     test_depth();
+#ifdef BS_CUDA_CPU
+    test_no_cooperation();
+#endif
     cuda_order(1, 0); /* nodes that nothing holds back, and blocks, the last one first */
     for (int32_t order = BS_ORDER_BREADTH; order <= BS_ORDER_DEPTH; order++) {
         for (int32_t mode = BS_LAUNCH_STREAM; mode < BS_LAUNCH_COUNT; mode++) {

@@ -65,6 +65,7 @@ extern "C" bs_status bs_cuda_facts_get(int32_t index, bs_cuda_facts *facts, bs_e
     facts->minor = properties.minor;
     facts->multiprocessors = properties.multiProcessorCount;
     facts->integrated = properties.integrated != 0;
+    facts->cooperative = properties.cooperativeLaunch != 0;
     facts->memory_bytes = properties.totalGlobalMem;
     facts->shared_bytes = (int32_t)properties.sharedMemPerBlockOptin;
     int version = 0;
@@ -110,16 +111,6 @@ static bs_status bs_cu_device_take(bs_cu_device *d, const bs_cuda_desc *desc, bs
     return status;
 }
 
-static bool bs_cu_holds_together(int index)
-{
-    int together = 0;
-    if (cudaDeviceGetAttribute(&together, cudaDevAttrCooperativeLaunch, index) != cudaSuccess) {
-        cudaGetLastError();
-        return false;
-    }
-    return together != 0;
-}
-
 extern const bs_device_api bs_cu_api; /* session.cuh */
 
 extern "C" bs_device *bs_cuda_open(bs_arena *arena, const bs_cuda_desc *desc, bs_error *error)
@@ -150,7 +141,7 @@ extern "C" bs_device *bs_cuda_open(bs_arena *arena, const bs_cuda_desc *desc, bs
     d->shared_bytes = facts.shared_bytes;
     d->integrated = facts.integrated;
     d->conditional = facts.conditional;
-    d->together = bs_cu_holds_together(d->index);
+    d->together = facts.cooperative;
     if (bs_cu_device_take(d, desc, error) == BS_OK)
         return &d->base;
     bs_cu_device_free(d);

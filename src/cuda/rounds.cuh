@@ -1,6 +1,6 @@
 /* rounds.cuh - loops at top level: their launches again and again, up to the bound or until the host has asked whether
  * there is another trip; or the body of a WHILE node, captured once.
- * (A loop in a tile is gone round by the tile's block: launch.cuh; one that is a launch of its own by all of its blocks:
+ * (A loop in a tile is gone round by the tile's block: launch.cuh; one that is a launch of its own by all blocks of it:
  * together.cuh. Where weights are streamed the interpreter goes round: run/exec.c.)
  * Relies on together.cuh. Must never launch a body more often than its loop's bound. */
 #ifndef BS_CUDA_ROUNDS

@@ -35,8 +35,8 @@ int32_t bs_exec_batch(const bs_session *s, const bs_instr *i);
 int32_t bs_exec_bands(const bs_session *s, const bs_instr *i);
 
 /* run/kept.c */
-/* Does a call or a move as it was prepared in an earlier trip or run, or prepares it for later ones. False: it is none that
- * can be kept, or not now. */
+/* Does a call or a move as it was prepared in an earlier trip or run, or prepares it for later ones. False: it is none
+ * that can be kept, or not now. */
 bool bs_exec_kept(bs_session *s, const bs_instr *i);
 
 /* run/regions.c */

@@ -80,7 +80,7 @@ struct bs_session {
     int32_t *route_counts; /* [threads * paths] decided by that thread */
     int64_t *dropped; /* [routers] */
     bs_exec_work work;
-    uint64_t epoch; /* grows with what rows may lie elsewhere after: decisions, and runs for which something was bound */
+    uint64_t epoch; /* grows with what may move rows: a decision, a run for which something was bound */
     int32_t n_kept, *kept_of; /* [top-level instructions] 0, or 1 and its number in kept; NULL: none is kept */
     bs_kept *kept; /* [n_kept] */
     bs_run_stats stats;

@@ -97,7 +97,6 @@ static int attribute_of(const struct cuda_cpu_device &device, cudaDeviceAttr att
     case cudaDevAttrIntegrated: return device.integrated;
     case cudaDevAttrCanMapHostMemory:
     case cudaDevAttrUnifiedAddressing:
-    case cudaDevAttrCooperativeLaunch:
     case cudaDevAttrConcurrentKernels:
     case cudaDevAttrStreamPrioritiesSupported:
     case cudaDevAttrCanUseHostPointerForRegisteredMem:
@@ -220,8 +219,8 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int number)
     p.memoryBusWidth = ask(cudaDevAttrGlobalMemoryBusWidth);
     p.asyncEngineCount = ask(cudaDevAttrAsyncEngineCount);
     p.textureAlignment = 512;
-    p.unifiedAddressing = p.canMapHostMemory = p.concurrentKernels = p.cooperativeLaunch = 1;
-    p.streamPrioritiesSupported = 1;
+    p.unifiedAddressing = p.canMapHostMemory = p.concurrentKernels = p.streamPrioritiesSupported = 1;
+    p.cooperativeLaunch = device.major >= 6;
     p.hostRegisterSupported = p.canUseHostPointerForRegisteredMem = 1;
     *properties = p;
     return cudaSuccess;
