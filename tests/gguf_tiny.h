@@ -141,7 +141,7 @@ static inline void tiny_make_payloads(uint8_t payloads[TINY_BLOCKS][TINY_PAYLOAD
         payloads[1][100] = 1;
 }
 
-/* FNV-1a over checksum and length of every block, as tools/brainstorm_model.py does. */
+/* FNV-1a over checksum and length of every block, as python/brainstorm/file.py does. */
 CHECK_WRAPS static inline uint64_t tiny_file_id(const uint32_t crc[TINY_BLOCKS], extra more)
 {
     uint64_t id = 14695981039346656037u;

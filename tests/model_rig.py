@@ -1,6 +1,6 @@
-"""model_rig.py - what the tests of tools/brainstorm_model.py share: the program, weights, counting.
+"""model_rig.py - what the tests of python/brainstorm share: the program, weights, counting.
 
-Relies on: $BUILD/brainstorm. Importing it puts tools/ on the path, and ends the program where numpy or gguf is missing.
+Relies on: $BUILD/brainstorm. Importing it puts python/ and tools/ on the path, and ends the program where numpy or gguf is missing.
 """
 
 import os
@@ -8,13 +8,14 @@ import subprocess
 import sys
 
 try:
-    import gguf  # noqa: F401: what brainstorm_model writes with
+    import gguf  # noqa: F401: what it writes with
     import numpy as np
 except ImportError as missing:
     print(f"skipped: {missing} (pip install -r tools/requirements.txt)\n0 passed, 0 failed, 1 skipped")
     sys.exit(0)
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools"))
+for folder in ("tools", "python"):
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", folder))
 
 PROGRAM = [*os.environ.get("RUN", "").split(), os.path.join(os.environ.get("BUILD", "build"), "brainstorm")]
 results = {True: 0, False: 0}

@@ -1,7 +1,7 @@
 # needs: gguf numpy
-"""test_gguf_python.py: what tools/brainstorm_model.py writes is what the library and the `gguf` package read.
+"""test_gguf_python.py: what python/brainstorm writes is what the library and the `gguf` package read.
 
-Owns: one graph with every op and structure that the exporter knows. Relies on: model_rig.py, tools/, the gguf package
+Owns: one graph with every op and structure that the exporter knows. Relies on: model_rig.py, python/, tools/, the gguf package
 (tools/requirements.txt). Must never leave a file behind. What the exporter refuses: test_gguf_refusals.py.
 """
 
@@ -13,9 +13,9 @@ import tempfile
 import warnings
 import zlib
 
-from model_rig import brainstorm, end, random, report  # first: it finds tools/
+from model_rig import brainstorm, end, random, report  # first: it finds both
 
-import brainstorm_model as bm
+import brainstorm as bm
 import export_sr
 import gguf
 import numpy as np

@@ -1,5 +1,5 @@
 # needs: gguf numpy
-"""test_gguf_refusals.py: tools/brainstorm_model.py refuses to write what the library would refuse, and no more.
+"""test_gguf_refusals.py: python/brainstorm refuses to write what the library would refuse, and no more.
 
 Relies on: model_rig.py. Must never leave a file behind.
 """
@@ -9,9 +9,9 @@ import sys
 import tempfile
 import warnings
 
-from model_rig import brainstorm, end, random, report  # first: it finds tools/
+from model_rig import brainstorm, end, random, report  # first: it finds python/
 
-import brainstorm_model as bm
+import brainstorm as bm
 import numpy as np
 
 

@@ -1,9 +1,9 @@
 # needs: gguf numpy
-"""test_large_python.py: a mixture of 48 layers and 128 experts, written by tools/brainstorm_model.py, runs as
+"""test_large_python.py: a mixture of 48 layers and 128 experts, written by python/brainstorm, runs as
 test_large.c says.
 
 Owns: the file, which is that of tests/large_net.h, and the limits that the exporter shares with the library. Relies on:
-$BUILD/tests/test_large, tools/. Must never leave a file behind.
+$BUILD/tests/test_large, python/. Must never leave a file behind.
 """
 
 import os
@@ -19,8 +19,8 @@ except ImportError as missing:
     print(f"skipped: {missing} (pip install -r tools/requirements.txt)\n0 passed, 0 failed, 1 skipped")
     sys.exit(0)
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools"))
-import brainstorm_model as bm
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
+import brainstorm as bm
 
 LAYERS, EXPERTS, K, D, F, ROWS = 48, 128, 8, 64, 32, 3
 PATTERNS, ELEMENTS = 13, 512 * 64

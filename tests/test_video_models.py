@@ -3,7 +3,7 @@
 lacks.
 
 Owns: small models without a weight worth the name: every patch is enlarged by bicubic, and a router sends flat and busy
-ones different ways. Relies on: $BUILD/video_sr, tools/brainstorm_model.py. Must never leave a file behind.
+ones different ways. Relies on: $BUILD/video_sr, python/brainstorm. Must never leave a file behind.
 """
 import json
 import os
@@ -12,13 +12,13 @@ import subprocess
 import sys
 
 try:
-    import gguf  # noqa: F401: what brainstorm_model writes with
+    import gguf  # noqa: F401: what it writes with
     import numpy as np
 except ImportError as missing:
     print(f"skipped: {missing} (pip install -r tools/requirements.txt)\n0 passed, 0 failed, 1 skipped")
     sys.exit(0)
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools"))
-from brainstorm_model import Graph  # noqa: E402
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
+from brainstorm import Graph  # noqa: E402
 
 BUILD, RUN = os.environ.get("BUILD", "build"), os.environ.get("RUN", "").split()
 WORK = os.path.join(BUILD, "tests", "video_models")

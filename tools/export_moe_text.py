@@ -14,10 +14,13 @@ else stays resident.
 """
 
 import argparse
+import os
+import sys
 
 import numpy as np
 
-from brainstorm_model import Graph
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
+from brainstorm import Graph
 
 CODES = 96
 WIDTH = 96

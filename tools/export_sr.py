@@ -14,10 +14,13 @@ never paid for: nobody sees it.
 """
 
 import argparse
+import os
+import sys
 
 import numpy as np
 
-from brainstorm_model import Graph, read_weights
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
+from brainstorm import Graph, read_weights
 
 SCALE = 2
 PATHS = ("reuse", "bicubic", "small", "large")

@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "python"))
 import luma
 
 ACT = {"": {"act": "none"}, "relu": {"act": "relu"}, "gelu": {"act": "gelu"},
@@ -17,7 +17,7 @@ class Writer:
     """most: {domain: (the most rows, the most sequences)} of a run."""
 
     def __init__(self, network, most):
-        from brainstorm_model import Graph
+        from brainstorm import Graph
 
         self.network, self.g, self.made, self.lengths = network, Graph(network.name), {}, {}
         self.symbols = {}

@@ -12,7 +12,7 @@ from time_forms import Attention, Blockdrop, Lstm, Nasrnn, Rows, Seq2seq, Trips
 
 
 def new_graph(name):
-    from brainstorm_model import Graph
+    from brainstorm import Graph
     return Graph(name)
 
 

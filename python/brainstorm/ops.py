@@ -1,6 +1,6 @@
 """What the library takes: numbers of its enums, its limits, ops with their parameters; and the checks by them.
 
-For brainstorm_model.py, whose methods make the nodes. `brainstorm ops` prints the same of the library; a test compares
+For graph.py, whose methods make the nodes. `brainstorm ops` prints the same of the library; a test compares
 them. Must never: know of shapes.
 """
 

@@ -1,11 +1,11 @@
-"""The ops that kernels compute, as methods of a graph (brainstorm_model.py), each the twin of a builder function."""
+"""The ops that kernels compute, as methods of a graph (graph.py), each the twin of a builder function."""
 
 import functools
 
 import numpy as np
 
-from brainstorm_file import STORED, stored_array
-from brainstorm_ops import (
+from .file import STORED, stored_array
+from .ops import (
     ACTS, BINARIES, CENTRES, COMPARES, DTYPES, EDGES, MAX_CONCAT, POOLS, REDUCES, RESIZES, UNARIES, UPDATES, axes_of,
     gates_each, number_of, one_each, padding_of, reshaped, within)
 

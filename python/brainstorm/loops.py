@@ -1,4 +1,4 @@
-"""Loops of the graph that brainstorm_model.py builds: the twins of bs_loop_begin and what follows it; trees.
+"""Loops of the graph that graph.py builds: the twins of bs_loop_begin and what follows it; trees.
 
     loop = g.loop(x, "steps", over=x)
     h = g.loop_carry(loop, h0)
@@ -9,7 +9,7 @@
 Must never: know of shapes.
 """
 
-from brainstorm_ops import MAX_ALL_PATHS, MAX_TRIPS, within
+from .ops import MAX_ALL_PATHS, MAX_TRIPS, within
 
 
 class Loop:

@@ -1,6 +1,6 @@
 """Build brainstorm graphs in Python and write them as model files (GGUF version 3).
 
-    from brainstorm_model import Graph
+    from brainstorm import Graph
 
     g = Graph("tiny", scale=2)
     frame = g.input("frame", "u8", [1, g.symbol("H", 1080), g.symbol("W", 1920)])
@@ -14,8 +14,8 @@ same order. Shapes are not worked out here: `brainstorm inspect FILE` (or `check
 file, finds what does not fit. What is checked here is what can be told without them: operands, routers and symbols of
 other graphs, doubled names, numbers that the library refuses, weights of odd types.
 
-Needs numpy and gguf (tools/requirements.txt), and the files beside it: brainstorm_kernels.py has the ops that compute,
-brainstorm_loops.py loops, brainstorm_ops.py says what the library takes, brainstorm_file.py writes. The format is
+Needs numpy and gguf (tools/requirements.txt), and the files beside it: kernels.py has the ops that compute,
+loops.py loops, ops.py says what the library takes, file.py writes. The format is
 described in docs/format.md.
 """
 
@@ -25,10 +25,10 @@ import struct
 
 import numpy as np
 
-from brainstorm_file import Block, read_weights, stored_array, write  # noqa: F401: read_weights is for others
-from brainstorm_kernels import Kernels
-from brainstorm_loops import Loops
-from brainstorm_ops import (  # noqa: F401: ACTS, DEPTHWISE, OPSET are for others
+from .file import Block, read_weights, stored_array, write  # noqa: F401: read_weights is for others
+from .kernels import Kernels
+from .loops import Loops
+from .ops import (  # noqa: F401: ACTS, DEPTHWISE, OPSET are for others
     ACTS, DEPTHWISE, DTYPES, GATHERS, INT32, MAX_ALL_PATHS, MAX_ELEMENTS, MAX_ENTRIES, MAX_EXTENT, MAX_FACTOR,
     MAX_FLOOR, MAX_NAME, MAX_OPERANDS, MAX_PATHS, MAX_RANK, MAX_SCALE, MAX_SYMBOLS, NONE_STANDS, OPS, OPSET, OPSET_OF,
     OPSET_OF_NUMBER, OPSET_OF_PARAM, PROTOCOLS, RANGES, SEGMENTS, all_within, number_of, within)

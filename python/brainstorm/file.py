@@ -1,6 +1,6 @@
 """What a model file holds: blocks with their records, arrays of nodes and weights; written, and weights read back.
 
-For brainstorm_model.py, whose graphs are written. The format is described in docs/format.md. Needs numpy and gguf.
+For graph.py, whose graphs are written. The format is described in docs/format.md. Needs numpy and gguf.
 """
 
 import os
@@ -9,7 +9,7 @@ import zlib
 
 import numpy as np
 
-from brainstorm_ops import DTYPES, MAX_RANK
+from .ops import DTYPES, MAX_RANK
 
 VERSION = 2             # of the file format: BS_MODEL_VERSION
 ALIGNMENT = 4096        # of records in the file

@@ -1,0 +1,15 @@
+"""brainstorm: dynamic neural networks on small machines, from Python.
+
+    from brainstorm import Graph            # write a model file: needs numpy and gguf only
+    import brainstorm
+    model = brainstorm.open("tiny.gguf")    # run one: needs what `pip install` builds
+
+`Graph` is the twin of the builder calls of brainstorm.h (graph.py). What runs a model is made when it is first asked
+for (running.py), so that graphs can be written where nothing was built.
+"""
+
+from .file import read_weights
+from .graph import Graph
+from .ops import ACTS, DEPTHWISE, OPS, OPSET
+
+__all__ = ["ACTS", "DEPTHWISE", "Graph", "OPS", "OPSET", "read_weights"]
