@@ -5,12 +5,13 @@
     session = model.plan(threads=4).session()      # many
     session.run({"x": x})
 
-Relies on: numpy, arrays.py, nodes.py, and the extension module _native, which `pip install ./python` builds; it is
+Relies on: numpy, arrays.py, and the extension module _native, which `pip install ./python` builds; it is
 loaded when it is first asked for. Must never run with an array that the library could not hold to: arrays.py decides
 what is used in place and what is copied.
 """
 
 import importlib
+import operator
 from builtins import open as io_open
 import os
 import tempfile
@@ -20,7 +21,7 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Seque
 
 import numpy as np
 
-from . import arrays, nodes
+from . import arrays
 from .error import Error
 
 Arrays = Mapping[str, Any]
@@ -68,13 +69,22 @@ class Decision:
 def _ports(graph):
     """(inputs, outputs) of a native graph, in the order of its nodes."""
     ports: Tuple[Dict[str, Port], Dict[str, Port]] = ({}, {})
-    for line in graph.lines():
-        node = nodes.parse(line)
-        facts = graph.port(node.name) if node.op in ("input", "output") else None
-        if facts:
-            output, dtype, shape = facts
-            ports[output][node.name] = Port(node.name, dtype, tuple(shape))
+    for name in graph.ports:
+        output, dtype, shape = graph.port(name)
+        ports[output][name] = Port(name, dtype, tuple(shape))
     return ports
+
+
+def _value_of(nodes, wanted):
+    """The number of a value: itself, or of the (first) one that the node of that name gives."""
+    if not isinstance(wanted, str):
+        return operator.index(wanted)
+    found = [node for node in nodes if node.name == wanted and node.values]
+    if len(found) == 1:
+        return found[0].values[0]
+    which = ", ".join(f"{node.values[0]} ({node.op})" for node in found[:8])
+    raise Error(f'peek "{wanted}": ' + (f"{len(found)} nodes have that name: take a number, {which}" if found else
+                                       "no node that gives a value has that name"))
 
 
 class Model:
@@ -100,32 +110,35 @@ class Model:
                 for name, block, dtype, shape in self._native.weights}
 
     @property
-    def nodes(self) -> List[nodes.Node]:
-        """Every node, as `brainstorm inspect` shows it: what `peek` can ask for."""
-        return [nodes.parse(line) for line in self._graph.lines()]
+    def nodes(self) -> list:
+        """Every node: number, op, name, values, what it costs, and the line that `brainstorm inspect` shows."""
+        return self._graph.nodes
+
+    @property
+    def routers(self) -> Dict[str, int]:
+        """{name: paths}, loops among them."""
+        return self._graph.routers
 
     def check(self) -> None:
         """Reads every record and compares its checksum: brainstorm.Error says which is damaged."""
         self._native.check()
 
     def _peeked(self, peek: Peeks, extents, more):
-        """[(name of the output, value, way)]. Which way makes a root value of it is tried: the library knows."""
-        wanted = peek.items() if isinstance(peek, Mapping) else [(str(p), p) for p in peek]
+        """[(name of the output, value, add)]. Whether rows of a path are put in place or added is tried: the library
+        knows."""
+        wanted = list(peek.items()) if isinstance(peek, Mapping) else [(str(what), what) for what in peek]
         known, found = self.nodes if wanted else [], []
         for name, what in wanted:
-            value, cells = nodes.value_of(known, what)
-            failed = None
-            for way in ("assemble", "collect", "value") if cells else ("value",):
+            value, refused = _value_of(known, what), None
+            for add in (False, True):
                 try:
-                    native().Graph(self._native, extents, [(name, value, way)], **more)
+                    native().Graph(self._native, extents, [(name, value, add)], self._graph, **more)
+                    found.append((name, value, add))
+                    break
                 except Error as error:
-                    failed = failed or error
-                    continue
-                found.append((name, value, way))
-                break
+                    refused = refused or error
             else:
-                where = f" of {cells}: what is inside a path or a loop is no value of a whole run" if cells else ""
-                raise Error(f"peek {what!r}: value {value}{where} ({failed})", failed.status)
+                raise Error(f"peek {what!r}: {refused}", refused.status)
         return found
 
     def plan(self, *, threads: int = 1, extents: Optional[Extents] = None, peek: Peeks = (), tier: str = "auto",
@@ -136,14 +149,14 @@ class Model:
 
         extents: {input: its largest shape}, None in it for the model's own maximum: less than the model's maxima is
         less memory. peek: values that are given as further outputs, by number or name of node ({output: which} names
-        them). tier: what computes ("auto", or one of brainstorm.tiers()). order: "auto", "breadth", "depth". conv:
+        them); of rows that do not take the path that a value is on: zeros. tier: what computes ("auto", or one of brainstorm.tiers()). order: "auto", "breadth", "depth". conv:
         "auto", "direct", "winograd", "reference". slots: bytes for weights that come and go; 0: all stay. lanes,
         chunk_bytes: of reading them. force: {router: path} decides ahead. code_bits, floor: bs_model_build_desc."""
         sizes = [(name, [int(n or 0) for n in shape]) for name, shape in (extents or {}).items()]
         more = {"code_bits": code_bits, "floor": floor}
         looks = self._peeked(peek, sizes, more)
         graph = self._graph if not (sizes or looks or code_bits or floor) else native().Graph(
-            self._native, sizes, looks, **more)
+            self._native, sizes, looks, self._graph, **more)
         made = native().Plan(graph, threads, tier, order, conv, patch_size, list((force or {}).items()), slots, lanes,
                              chunk_bytes)
         return Plan(self, graph, made)
@@ -185,11 +198,11 @@ class Plan:
 
     def session(self, *, policy: str = "reuse", guess: bool = True, check: bool = False,
                 profile: Optional[Union[str, os.PathLike]] = None, profile_events: int = 65536,
-                weights_of: Optional["Session"] = None) -> "Session":
+                profile_ops: bool = False, weights_of: Optional["Session"] = None) -> "Session":
         """Takes memory, loads the weights, starts threads. policy, guess, check: of streaming (bs_stream_desc).
-        profile: a file that every event is written to. weights_of: a session of this plan whose weights are used."""
+        profile: a file that events are written to, of every op as well with profile_ops. weights_of: a session of this plan whose weights are used."""
         path = os.fspath(profile) if profile is not None else ""
-        opened = native().Session(self._native, policy, guess, check, path, profile_events,
+        opened = native().Session(self._native, policy, guess, check, path, profile_events, profile_ops,
                                   weights_of._native if weights_of else None)
         return Session(self, opened)
 
