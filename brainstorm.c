@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 4668b2b65234701bb69180e7af42a53c4e336b3106559c2b6522ec301704c00f
+ * sha256 of the parts: 7740de126b0b6f6efadd700d1e1bee79edc98a742674276bb70be593b0ff44e7
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -47507,6 +47507,31 @@ bool bs_session_check_run(bs_session *s, bs_error *error)
     if (!s->fits || s->graph->n_domains == 1) /* the root alone has no rows, nor segments */
         return s->fits;
     return count_rows(s, error) && bs_segments_begin(s, error);
+}
+
+static bool bound_extents(bs_session *s, const char *name, int64_t *dims, bs_error *error)
+{
+    const int32_t n = s && name && dims ? bs_graph_named(s->graph, name, false) : 0;
+    if (n == 0 || bs_node_is_input(&s->graph->nodes[n]))
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "there is no output or state of that name, or an argument is NULL");
+    if (s->pending)
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "a run is queued: bs_wait comes first");
+    if (!s->fits && !(set_symbols(s, error) && derive_extents(s, error)))
+        return false;
+    const bs_value_info *v = bs_bound_info(s, n);
+    for (int32_t i = 0; i < BS_MAX_RANK; i++)
+        dims[i] = i < v->rank ? s->dims[v->dims[i]] : 0;
+    return true;
+}
+
+bs_status bs_bound_extents(bs_session *session, const char *name, int64_t *dims, bs_error *error)
+{
+    bs_error here = {.status = BS_OK};
+    bs_session_enter(session);
+    if (!bound_extents(session, name, dims, &here))
+        bs_error_prefix(&here, "bs_bound_extents \"%s\": ", name ? name : "");
+    bs_session_leave(session);
+    return bs_tell(&here, error);
 }
 
 /* ------------------------------------------------------------------------------------------- extents from data */

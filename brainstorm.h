@@ -1420,6 +1420,10 @@ bs_status bs_decision_get(const bs_session *session, const char *router, bs_deci
 /* The extents that an output had in the last run, for those that come from data: dims[BS_MAX_RANK], 0 beyond its rank.
  * BS_ERROR_ARGUMENT: there is no output of that name. */
 bs_status bs_output_extents(const bs_session *session, const char *output, int64_t *dims);
+/* The extents that the buffer of an output or a state must have in a run of the inputs that are bound now, for programs
+ * that allocate it: dims[BS_MAX_RANK], 0 beyond its rank; the maximum of what comes from data. bs_output_extents tells
+ * nothing from then on until the next run. BS_ERROR_SHAPE, BS_ERROR_UNBOUND: what bs_run would say of the inputs. */
+bs_status bs_bound_extents(bs_session *session, const char *name, int64_t *dims, bs_error *error);
 
 typedef struct bs_run_stats {
     uint64_t runs;
