@@ -75,6 +75,12 @@ def _ports(graph):
     return ports
 
 
+def _port(ports, what, name):
+    if name in ports:
+        return ports[name]
+    raise Error(f'there is no {what} "{name}", expected of: {", ".join(ports)}')
+
+
 def _whole(what, value, least=-2**31, most=2**31 - 1):
     """A whole number that the library can be given."""
     try:
@@ -179,7 +185,8 @@ class Model:
     def run(self, inputs: Arrays, *, threads: int = 1) -> Dict[str, np.ndarray]:
         """One run from states of zero, planned for the extents of these inputs. The session is kept for further calls
         with the same extents; for more than that, make a plan."""
-        given = {name: arrays.as_array(f'input "{name}"', value) for name, value in inputs.items()}
+        given = {name: arrays.as_input(name, value, _port(self.inputs, "input", name).numpy_dtype)
+                 for name, value in inputs.items()}
         key = (threads, tuple(sorted((name, array.shape) for name, array in given.items())))
         with self._lock:
             if self._kept[0] != key:
@@ -261,10 +268,7 @@ class Session:
 
     def _lend(self, inputs):
         for name, value in inputs.items():
-            port = self.plan.inputs.get(name)
-            if port is None:
-                known = ", ".join(self.plan.inputs)
-                raise Error(f'there is no input "{name}", expected of: {known}')
+            port = _port(self.plan.inputs, "input", name)
             self._native.bind(name, arrays.as_input(name, value, port.numpy_dtype))
             self._bound.pop(name, None)
             self._lent.add(name)
@@ -289,10 +293,9 @@ class Session:
 
     def output_extents(self, name: str) -> Tuple[int, ...]:
         """The extents that an output had in the last run: of a bound array whose extents come from data."""
-        if name not in self.plan.outputs:
-            raise Error(f'there is no output "{name}", expected of: {", ".join(self.plan.outputs)}')
+        rank = len(_port(self.plan.outputs, "output", name).shape)
         with self._lock:
-            return tuple(self._native.made_extents(name)[:len(self.plan.outputs[name].shape)])
+            return tuple(self._native.made_extents(name)[:rank])
 
     def reset(self) -> None:
         """States are zero in the next run."""
