@@ -3,9 +3,10 @@ python -m brainstorm run MODEL --input x=x.npy ... : one run, from and to files 
 
 (The C program `brainstorm` inspects, checks and plans model files; this one does what needs Python.)
 
-Relies on: argparse; running.py to run; one module for each format in FORMATS, which has add_arguments(parser) and
-main(arguments), which gives the exit status. They are imported when they are asked for. Must never end in a traceback
-for a file, a word or a module that is not there.
+Relies on: argparse; running.py to run; one module or package for each format in FORMATS. It, its cli or its __main__ has
+main, which gives the exit status: of parsed arguments where there is add_arguments(parser) beside it, else of the words.
+They are imported when they are asked for. Must never end in a traceback for a file, a word or a module that is not
+there.
 """
 
 import argparse
@@ -26,13 +27,18 @@ def fail(message):
 
 
 def importer(name):
-    """The module, or None with the reason."""
-    try:
-        return importlib.import_module(f"brainstorm.{name}"), None
-    except ImportError as missing:
-        if missing.name == f"brainstorm.{name}":
-            return None, f"this version has no importer {name!r}"
-        return None, f"the importer {name!r} needs {missing.name}: pip install {missing.name} ({missing})"
+    """What has the importer's main, or None with the reason."""
+    for place in ("", ".cli", ".__main__"):
+        wanted = f"brainstorm.{name}{place}"
+        try:
+            module = importlib.import_module(wanted)
+        except ImportError as missing:
+            if missing.name not in (wanted, f"brainstorm.{name}"):
+                return None, f"the importer {name!r} needs {missing.name}: pip install {missing.name} ({missing})"
+        else:
+            if hasattr(module, "main"):
+                return module, None
+    return None, f"this version has no importer {name!r}"
 
 
 def format_of(words):
@@ -60,6 +66,8 @@ def import_file(words):
     module, missing = importer(name)
     if module is None:
         return fail(missing)
+    if not hasattr(module, "add_arguments"):
+        return module.main(left) or 0
     parser = argparse.ArgumentParser(prog=f"brainstorm import --format {name}", description=module.__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     module.add_arguments(parser)

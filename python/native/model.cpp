@@ -15,7 +15,7 @@ namespace brainstorm {
 
 /* ------------------------------------------------------------------------------------------------- models */
 
-std::shared_ptr<model> model::open_file(const std::string &path)
+std::shared_ptr<model> model::open_file(nb::bytes path)
 {
     bs_error error{};
     auto m = std::make_shared<model>();
@@ -40,26 +40,30 @@ std::shared_ptr<model> model::open_memory(nb::bytes data)
     return m;
 }
 
-static bs_model_facts facts_of(const model &m)
+static bs_model_facts facts_of(model &m)
 {
     bs_model_facts facts;
+    const std::lock_guard<std::mutex> alone(m.reading); /* who has it does not wait for the GIL */
     bs_model_facts_get(m.opened, &facts);
     return facts;
 }
 
-static std::vector<bs_model_block_facts> blocks_of(const model &m)
+static std::vector<bs_model_block_facts> blocks_of(model &m)
 {
     std::vector<bs_model_block_facts> blocks(static_cast<size_t>(facts_of(m).blocks));
+    const std::lock_guard<std::mutex> alone(m.reading);
     for (size_t i = 0; i < blocks.size(); i++)
         bs_model_block_get(m.opened, static_cast<int32_t>(i), &blocks[i]);
     return blocks;
 }
 
 /* Of every weight: name, number of its block, type, shape. */
-static std::vector<std::tuple<std::string, int32_t, std::string, std::vector<int64_t>>> weights_of(const model &m)
+static std::vector<std::tuple<std::string, int32_t, std::string, std::vector<int64_t>>> weights_of(model &m)
 {
     std::vector<std::tuple<std::string, int32_t, std::string, std::vector<int64_t>>> weights;
-    for (int32_t i = 0; i < facts_of(m).weights; i++) {
+    const int32_t count = facts_of(m).weights;
+    const std::lock_guard<std::mutex> alone(m.reading);
+    for (int32_t i = 0; i < count; i++) {
         char name[BS_MAX_WEIGHT_NAME];
         int32_t block;
         bs_weight_info info;
@@ -79,9 +83,10 @@ static void check_records(model &m)
 }
 
 /* "" or why not. */
-static std::string no_streaming(const model &m)
+static std::string no_streaming(model &m)
 {
     bs_error error{};
+    const std::lock_guard<std::mutex> alone(m.reading);
     return bs_model_can_stream(m.opened, &error) == BS_OK ? "" : error.message;
 }
 

@@ -56,7 +56,7 @@ struct model {
     model() = default;
     model(const model &) = delete;
     ~model() { bs_model_close(opened); }
-    static std::shared_ptr<model> open_file(const std::string &path);
+    static std::shared_ptr<model> open_file(nb::bytes path);
     static std::shared_ptr<model> open_memory(nb::bytes bytes);
 };
 
