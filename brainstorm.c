@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: a57389e3d8399ce8b06759dfba8a3bd3365b8f12f075b2d5fde9dfe46030ccec
+ * sha256 of the parts: f2c3d07c481019060224361c9474ae6668ec689c7a1cea3bcd392e47640b3c6b
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -32770,11 +32770,12 @@ size_t bs_op_describe(int32_t index, char *text, size_t bytes)
 /* ==== end src/ops/describe.c ================================================================== */
 
 /* ==== begin src/ops/ports.c =================================================================== */
-/* ops/ports.c - a graph as its users see it: inputs, outputs, and what its routers decide about, by name.
+/* ops/ports.c - a graph as its users see it: inputs and outputs, in order and by name, what its routers decide,
+ * and what each node costs.
  *
  * Relies on graph/graph.h and ops/structure.h. Must never need a plan or a session: a model that does not fit is
  * refused before memory is taken for it. */
-/* #include "graph/graph.h" */
+/* #include "ops/common.h" */
 /* #include "ops/structure.h" */
 
 #include <string.h>
@@ -32788,6 +32789,16 @@ static void port_fill(const bs_graph *g, int32_t value, bool output, bs_port_fac
     facts->rank = v->rank;
     for (int32_t i = 0; i < v->rank; i++)
         facts->dim[i] = g->dims[v->dims[i]].maximum;
+}
+
+const char *bs_graph_port_name(const bs_graph *graph, int32_t index)
+{
+    for (int32_t n = 1; graph && index >= 0 && n < graph->n_nodes; n++) {
+        const bs_node *node = &graph->nodes[n];
+        if ((bs_node_is_output(node) || bs_node_is_input(node)) && index-- == 0)
+            return bs_node_name(node);
+    }
+    return NULL;
 }
 
 bs_status bs_graph_port_get(const bs_graph *graph, const char *name, bs_port_facts *facts)
@@ -32809,6 +32820,57 @@ bs_status bs_graph_router_get(const bs_graph *graph, const char *name, bs_router
     const int32_t patches = graph->domains[router->domain].patches;
     facts->paths = router->desc->paths;
     facts->patch_size = patches >= 0 ? graph->domains[patches].size : 0;
+    return BS_OK;
+}
+
+static double row_bytes(const bs_graph *g, int32_t value)
+{
+    return bs_value_work(g, value) * (double)bs_dtype_bytes(g->values[value].dtype);
+}
+
+/* Of an operand of which little is read, as much as is made of it. */
+static double bytes_moved(const bs_graph *g, const bs_node *node)
+{
+    double made = 0, read = 0;
+    for (int32_t i = 0; i < node->n_out; i++)
+        made += row_bytes(g, node->first_out + i);
+    for (int32_t i = 0; i < node->n_read; i++)
+        read += i == 0 && (bs_node_op(node)->flags & BS_OP_PICKS) ? made : row_bytes(g, bs_node_in(g, node)[i]);
+    return read + (node->n_out > 0 ? made : read);
+}
+
+static double weight_bytes(const bs_graph *g, const bs_node *node)
+{
+    bs_weight_spec specs[BS_MAX_WEIGHTS];
+    double sum = 0;
+    for (int32_t i = bs_node_weights(g, node, specs) - 1; i >= 0; i--)
+        sum += (double)bs_dtype_bytes(specs[i].dtype) * (double)bs_bytes_figure(bs_weight_elements(&specs[i]));
+    return sum;
+}
+
+bs_status bs_graph_node_get(const bs_graph *graph, int32_t index, bs_node_facts *facts)
+{
+    if (!graph || !facts || index < 1 || index >= graph->n_nodes)
+        return BS_ERROR_ARGUMENT;
+    const bs_node *node = &graph->nodes[index];
+    const bs_domain *domain = &graph->domains[node->domain], *top = &graph->domains[domain->top];
+    const bs_op *op = bs_node_op(node);
+    memset(facts, 0, sizeof *facts);
+    facts->op = op->name;
+    facts->name = bs_node_name(node);
+    facts->block = node->block;
+    facts->values = node->n_out;
+    facts->value.id = node->n_out > 0 ? node->first_out : 0;
+    facts->kind = bs_domain_is_patches(top)         ? BS_ROWS_PATCHES
+                  : top->kind == BS_DOMAIN_ROOT ? BS_ROWS_ROOT
+                                                : BS_ROWS_TENSOR;
+    if (domain->kind == BS_DOMAIN_PATH) {
+        facts->router.id = domain->router;
+        facts->path = domain->path;
+    }
+    facts->bytes = bytes_moved(graph, node);
+    facts->weight_bytes = weight_bytes(graph, node);
+    facts->flops = op->flops ? op->flops(graph, node) : node->n_out > 0 ? bs_value_work(graph, node->first_out) : 0;
     return BS_OK;
 }
 /* ==== end src/ops/ports.c ===================================================================== */
@@ -39115,7 +39177,7 @@ typedef struct bs_profile_phase {
     const int32_t *units; /* [n_units] */
 } bs_profile_phase;
 
-/* What events refer to. Each function fills one record; index from 0 (of routers: number - 1). What a record points to
+/* What events refer to. Each function fills one record; index from 0 (of routers and nodes: number - 1). What a record points to
  * must live until bs_profile_header returns. A count of 0 needs no function. */
 typedef struct bs_profile_header_desc {
     const void *user;
@@ -39125,6 +39187,8 @@ typedef struct bs_profile_header_desc {
     void (*phase)(const void *user, int32_t index, bs_profile_phase *phase);
     uint64_t slot_bytes, chunk_bytes;
     int32_t policy, speculation;
+    int32_t n_nodes; /* told only where ops are recorded */
+    const char *(*node)(const void *user, int32_t index, bs_node_facts *node); /* returns its block's name */
 } bs_profile_header_desc;
 
 #if defined(BS_NO_PROFILE) /* no session records anything */
@@ -39133,6 +39197,7 @@ static inline bs_status bs_profile_header(bs_profile *profile, const bs_profile_
     return (void)profile, (void)desc, BS_OK;
 }
 static inline void bs_profile_add(bs_profile *profile, const bs_event *event) { (void)profile, (void)event; }
+static inline bool bs_profile_takes_ops(const bs_profile *profile) { return (void)profile, false; }
 #else
 /* Writes the header. Called once, before the first event, on one thread; calls the caller's function at once.
  * BS_ERROR_ARGUMENT when the profile has a header already; a failed write shows in bs_profile_close. NULL profile:
@@ -39140,13 +39205,16 @@ static inline void bs_profile_add(bs_profile *profile, const bs_event *event) { 
 BS_INTERNAL bs_status bs_profile_header(bs_profile *profile, const bs_profile_header_desc *desc);
 /* Called from any thread; never waits. NULL profile: does nothing. */
 BS_INTERNAL void bs_profile_add(bs_profile *profile, const bs_event *event);
+/* bs_profile_desc.ops. NULL profile: false. */
+BS_INTERNAL bool bs_profile_takes_ops(const bs_profile *profile);
 #endif
 
 /* ------------------------------------------------------------------------------------------------ the file
  * Records as they are in memory: hosts are little-endian, and nothing in them is padding. */
 
 #define BS_PROFILE_MAGIC 0x46505342u /* "BSPF" */
-#define BS_PROFILE_VERSION 1
+#define BS_PROFILE_VERSION 2
+#define BS_PROFILE_VERSION_PLAIN 1 /* without nodes: what is written where ops are not recorded */
 
 typedef struct bs_profile_file {
     uint32_t magic, version;
@@ -39154,7 +39222,7 @@ typedef struct bs_profile_file {
     uint32_t routers, units, phases, phase_units;
     uint64_t slot_bytes, chunk_bytes;
     int32_t policy, speculation;
-    uint64_t rest; /* padding: 0 */
+    uint32_t nodes, rest; /* version 1: 0; rest: padding, 0 */
 } bs_profile_file;
 
 typedef struct bs_profile_file_router {
@@ -39172,10 +39240,17 @@ typedef struct bs_profile_file_phase {
     int32_t router, n_units;
 } bs_profile_file_phase;
 
+typedef struct bs_profile_file_node {
+    char name[BS_MAX_NAME], block[BS_MAX_NAME], op[24];
+    int32_t router, path;
+    double flops, bytes, weight_bytes;
+} bs_profile_file_node;
+
 _Static_assert(sizeof(bs_profile_file) == 64, "the file's header");
 _Static_assert(sizeof(bs_profile_file_router) == 72, "a router of the file");
 _Static_assert(sizeof(bs_profile_file_unit) == 88, "a unit of the file");
 _Static_assert(sizeof(bs_profile_file_phase) == 8, "a phase of the file");
+_Static_assert(sizeof(bs_profile_file_node) == 184, "a node of the file");
 _Static_assert(sizeof(bs_event) == 40 && offsetof(bs_event, value) == 16 && offsetof(bs_event, subject) == 24 &&
                    offsetof(bs_event, kind) == 32 && offsetof(bs_event, thread) == 34 && offsetof(bs_event, rest) == 36,
                "an event of the file");
@@ -39189,6 +39264,7 @@ typedef struct bs_profile_place {
 /* The tables of an open profile, in its arena. */
 typedef struct bs_profile_tables {
     const bs_profile_file_router *routers;
+    const bs_profile_file_node *nodes;
     const bs_trace_unit *units;
     const bs_profile_place *places; /* of the units */
     const bs_trace_phase *phases;
@@ -39239,7 +39315,7 @@ struct bs_profile {
     uint8_t *block;
     size_t block_bytes, block_events;
     uint64_t lost, last_ns;
-    bool failed;
+    bool failed, ops;
 
     _Alignas(BS_ALIGNMENT) atomic_uint head;
     _Alignas(BS_ALIGNMENT) atomic_uint tail;
@@ -39412,12 +39488,16 @@ void bs_profile_add(bs_profile *profile, const bs_event *event)
 
 /* ------------------------------------------------------------------------------------------------ the header */
 
+bool bs_profile_takes_ops(const bs_profile *profile) { return profile && profile->ops; }
+
 /* Names end up on terminals: everything that is not printable ASCII becomes a question mark. `target` is zeroed. */
-static void header_name(char target[BS_MAX_NAME], const char *name)
+static void header_text(char *target, size_t bytes, const char *name)
 {
-    for (size_t i = 0; name && name[i] && i < BS_MAX_NAME - 1; i++)
+    for (size_t i = 0; name && name[i] && i < bytes - 1; i++)
         target[i] = name[i] < 0x20 || name[i] > 0x7e ? '?' : name[i];
 }
+
+static void header_name(char target[BS_MAX_NAME], const char *name) { header_text(target, BS_MAX_NAME, name); }
 
 static void header_routers(bs_profile *p, const bs_profile_header_desc *d)
 {
@@ -39462,6 +39542,23 @@ static void header_phases(bs_profile *p, const bs_profile_header_desc *d, uint32
         block_put(p, &zero, sizeof zero);
 }
 
+static void header_nodes(bs_profile *p, const bs_profile_header_desc *d)
+{
+    for (int32_t i = 0; i < d->n_nodes; i++) {
+        bs_node_facts node;
+        const char *block = d->node(d->user, i, &node);
+        bs_profile_file_node record = {.router = node.router.id,
+                                       .path = node.path,
+                                       .flops = node.flops,
+                                       .bytes = node.bytes,
+                                       .weight_bytes = node.weight_bytes};
+        header_name(record.name, node.name);
+        header_name(record.block, block);
+        header_text(record.op, sizeof record.op, node.op);
+        block_put(p, &record, sizeof record);
+    }
+}
+
 static uint32_t count_phase_units(const bs_profile_header_desc *d)
 {
     uint32_t n = 0;
@@ -39488,7 +39585,7 @@ bs_status bs_profile_header(bs_profile *profile, const bs_profile_header_desc *d
     if (atomic_load(&profile->open))
         return BS_ERROR_ARGUMENT;
     const bs_profile_file file = {.magic = BS_PROFILE_MAGIC,
-                                  .version = BS_PROFILE_VERSION,
+                                  .version = desc->n_nodes > 0 ? BS_PROFILE_VERSION : BS_PROFILE_VERSION_PLAIN,
                                   .header_bytes = sizeof file,
                                   .event_bytes = sizeof(bs_event),
                                   .routers = (uint32_t)desc->n_routers,
@@ -39498,11 +39595,13 @@ bs_status bs_profile_header(bs_profile *profile, const bs_profile_header_desc *d
                                   .slot_bytes = desc->slot_bytes,
                                   .chunk_bytes = desc->chunk_bytes,
                                   .policy = desc->policy,
-                                  .speculation = desc->speculation};
+                                  .speculation = desc->speculation,
+                                  .nodes = (uint32_t)desc->n_nodes};
     block_put(profile, &file, sizeof file);
     header_routers(profile, desc);
     header_units(profile, desc);
     header_phases(profile, desc, file.phase_units);
+    header_nodes(profile, desc);
     block_flush(profile);
     profile_open_ring(profile);
     return BS_OK;
@@ -39535,6 +39634,7 @@ static void profile_init(bs_profile *p, const bs_profile_desc *desc)
     memset(p, 0, sizeof *p);
     p->write = desc->write;
     p->user = desc->user;
+    p->ops = desc->ops != 0;
     atomic_init(&p->head, 0);
     atomic_init(&p->tail, 0);
     atomic_init(&p->dropped, 0);
@@ -39627,6 +39727,7 @@ enum {
     PROFILE_MAX_UNITS = 1 << 20,
     PROFILE_MAX_PHASES = 1 << 20,
     PROFILE_MAX_PHASE_UNITS = 1 << 22,
+    PROFILE_MAX_NODES = 1 << 24,
     PROFILE_MAX_HEADER_BYTES = 4096,
     PROFILE_MAX_EVENT_BYTES = 256,
     PROFILE_WINDOW_BYTES = 4096
@@ -39653,8 +39754,9 @@ static bool check_header(const bs_profile_file *h, bs_error *error)
 {
     if (h->magic != BS_PROFILE_MAGIC)
         return bs_refuse(error, BS_ERROR_FORMAT, "not a profile: it does not begin with BSPF");
-    if (h->version != BS_PROFILE_VERSION)
-        return bs_refuse(error, BS_ERROR_VERSION, "profile: version %u, expected %d", h->version, BS_PROFILE_VERSION);
+    if (h->version != BS_PROFILE_VERSION && h->version != BS_PROFILE_VERSION_PLAIN)
+        return bs_refuse(error, BS_ERROR_VERSION, "profile: version %u, expected %d or %d", h->version,
+                         BS_PROFILE_VERSION_PLAIN, BS_PROFILE_VERSION);
     if (h->header_bytes < sizeof *h || h->header_bytes > PROFILE_MAX_HEADER_BYTES || h->header_bytes % 8)
         return bs_refuse(error, BS_ERROR_FORMAT, "profile: a header of %u bytes, expected %d .. %d by eights",
                          h->header_bytes, (int)sizeof *h, PROFILE_MAX_HEADER_BYTES);
@@ -39667,6 +39769,9 @@ static bool check_header(const bs_profile_file *h, bs_error *error)
                          "profile: %u routers, %u units, %u phases of %u units, at most %d, %d, %d, %d", h->routers,
                          h->units, h->phases, h->phase_units, PROFILE_MAX_ROUTERS, PROFILE_MAX_UNITS,
                          PROFILE_MAX_PHASES, PROFILE_MAX_PHASE_UNITS);
+    if (h->nodes > (h->version == BS_PROFILE_VERSION ? PROFILE_MAX_NODES : 0))
+        return bs_refuse(error, BS_ERROR_LIMIT, "profile: %u nodes, at most %d, and none in version %d", h->nodes,
+                         PROFILE_MAX_NODES, BS_PROFILE_VERSION_PLAIN);
     if (h->policy < 0 || h->policy >= BS_POLICY_COUNT || h->speculation < 0 || h->speculation > BS_SPECULATE_OFF)
         return bs_refuse(error, BS_ERROR_FORMAT, "profile: policy %d, speculation %d, expected 0 .. %d and 0 .. %d",
                          h->policy, h->speculation, BS_POLICY_COUNT - 1, BS_SPECULATE_OFF);
@@ -39680,7 +39785,8 @@ static bs_bytes end_of_tables(const bs_profile_file *h)
     end = bs_bytes_add(end, bs_bytes_array(h->routers, sizeof(bs_profile_file_router)));
     end = bs_bytes_add(end, bs_bytes_array(h->units, sizeof(bs_profile_file_unit)));
     end = bs_bytes_add(end, bs_bytes_array(h->phases, sizeof(bs_profile_file_phase)));
-    return bs_bytes_add(end, bs_bytes_align_to(bs_bytes_array(h->phase_units, sizeof(int32_t)), 2 * sizeof(int32_t)));
+    end = bs_bytes_add(end, bs_bytes_align_to(bs_bytes_array(h->phase_units, sizeof(int32_t)), 2 * sizeof(int32_t)));
+    return bs_bytes_add(end, bs_bytes_array(h->nodes, sizeof(bs_profile_file_node)));
 }
 
 static bool read_header(bs_profile_reader *r, bs_profile_file *h, bs_error *error)
@@ -39698,15 +39804,16 @@ static bool read_header(bs_profile_reader *r, bs_profile_file *h, bs_error *erro
     const uint64_t bytes = bs_bytes_figure(bs_bytes_sub(r->source.size, r->events_at));
     r->event_bytes = h->event_bytes;
     r->facts = (bs_profile_facts){(int32_t)h->routers, (int32_t)h->units, (int32_t)h->phases, bytes / h->event_bytes,
-                                  bytes % h->event_bytes, h->slot_bytes, h->chunk_bytes, h->policy, h->speculation};
+                                  bytes % h->event_bytes, h->slot_bytes, h->chunk_bytes, h->policy, h->speculation,
+                                  (int32_t)h->nodes};
     return true;
 }
 
 /* ------------------------------------------------------------------------------------------------- the tables */
 
-static bool name_is_plain(const char name[BS_MAX_NAME])
+static bool ends_plain(const char *name, size_t bytes)
 {
-    for (int32_t i = 0; i < BS_MAX_NAME; i++) {
+    for (size_t i = 0; i < bytes; i++) {
         if (name[i] == 0)
             return true;
         if (name[i] < 0x20 || name[i] > 0x7e)
@@ -39714,6 +39821,8 @@ static bool name_is_plain(const char name[BS_MAX_NAME])
     }
     return false; /* no end */
 }
+
+static bool name_is_plain(const char name[BS_MAX_NAME]) { return ends_plain(name, BS_MAX_NAME); }
 
 static bool read_routers(bs_profile_reader *r, bs_cursor *c, bs_profile_file_router *routers, bs_error *error)
 {
@@ -39728,12 +39837,15 @@ static bool read_routers(bs_profile_reader *r, bs_cursor *c, bs_profile_file_rou
     return true;
 }
 
+static bool path_is_good(const bs_profile_reader *r, int32_t router, int32_t path)
+{
+    return bs_in_range(router, 1, r->facts.routers + 1) && bs_in_range(path, 0, r->tables.routers[router - 1].paths);
+}
+
 /* Whether a unit belongs to an existing router and path, or to every run. */
 static bool place_is_good(const bs_profile_reader *r, int32_t router, int32_t path)
 {
-    return router == 0 ? path == -1
-                       : bs_in_range(router, 1, r->facts.routers + 1) &&
-                             bs_in_range(path, 0, r->tables.routers[router - 1].paths);
+    return router == 0 ? path == -1 : path_is_good(r, router, path);
 }
 
 static bool read_units(bs_profile_reader *r, bs_cursor *c, bs_trace_unit *units, bs_profile_place *places,
@@ -39793,6 +39905,31 @@ static bool read_phase_units(bs_profile_reader *r, bs_cursor *c, int32_t *units,
     return true;
 }
 
+/* A cost of a node: no NaN, and nothing that a sum over all events could not hold. */
+static bool cost_is_good(double cost) { return cost >= 0 && cost <= 1e30; }
+
+/* Behind the units of phases, whose padding was not read. */
+static bool read_nodes(bs_profile_reader *r, bs_profile_file_node *nodes, bs_error *error)
+{
+    bs_cursor c;
+    const bs_bytes bytes = bs_bytes_array((uint32_t)r->facts.nodes, sizeof *nodes);
+    bs_cursor_init(&c, &r->source, bs_bytes_sub(r->events_at, bytes), r->events_at);
+    for (int32_t i = 0; i < r->facts.nodes; i++) {
+        bs_profile_file_node *n = &nodes[i];
+        if (!bs_cursor_take(&c, n, bs_bytes_of(sizeof *n)))
+            return bs_refuse(error, c.status, "profile: node %d cannot be read", i + 1);
+        const bool outside = n->router == 0 && n->path == 0;
+        if (!name_is_plain(n->name) || !name_is_plain(n->block) || !ends_plain(n->op, sizeof n->op) ||
+            !(outside || path_is_good(r, n->router, n->path)) || !cost_is_good(n->flops) ||
+            !cost_is_good(n->bytes) || !cost_is_good(n->weight_bytes))
+            return bs_refuse(error, BS_ERROR_FORMAT,
+                             "profile: node %d is of path %d of router %d, which there is not, or a text of it is not "
+                             "plain ASCII, or a cost is no number",
+                             i + 1, n->path, n->router);
+    }
+    return true;
+}
+
 static bool read_tables(bs_profile_reader *r, const bs_profile_file *h, bs_arena *arena, bs_error *error)
 {
     bs_cursor c;
@@ -39804,13 +39941,16 @@ static bool read_tables(bs_profile_reader *r, const bs_profile_file *h, bs_arena
                                     : NULL;
     int32_t *phase_units = phases ? bs_take_table(arena, h->phase_units, sizeof(int32_t), "a profile's phases", error)
                                   : NULL;
-    if (!phase_units)
+    bs_profile_file_node *nodes = phase_units ? bs_take_table(arena, h->nodes, sizeof *nodes, "a profile's nodes", error)
+                                              : NULL;
+    if (!nodes)
         return false;
     r->tables = (bs_profile_tables){
-        routers, units, places, phases, phase_units, (int32_t)h->units, (int32_t)h->phase_units};
+        routers, nodes, units, places, phases, phase_units, (int32_t)h->units, (int32_t)h->phase_units};
     bs_cursor_init(&c, &r->source, bs_bytes_of(h->header_bytes), r->events_at);
     return read_routers(r, &c, routers, error) && read_units(r, &c, units, places, error) &&
-           read_phases(r, &c, phases, error) && read_phase_units(r, &c, phase_units, error);
+           read_phases(r, &c, phases, error) && read_phase_units(r, &c, phase_units, error) &&
+           read_nodes(r, nodes, error);
 }
 
 bs_profile_reader *bs_profile_open(bs_arena *arena, const bs_reader *reader, bs_error *error)
@@ -39884,6 +40024,16 @@ bs_status bs_profile_phase_get(const bs_profile_reader *profile, int32_t phase, 
     return BS_OK;
 }
 
+bs_status bs_profile_node_get(const bs_profile_reader *profile, int32_t node, bs_profile_node_facts *facts)
+{
+    if (!profile || !facts || !bs_in_range(node, 1, profile->facts.nodes + 1))
+        return BS_ERROR_ARGUMENT;
+    const bs_profile_file_node *n = &profile->tables.nodes[node - 1];
+    *facts = (bs_profile_node_facts){n->op,   n->name,  n->block, n->router,
+                                     n->path, n->flops, n->bytes, n->weight_bytes};
+    return BS_OK;
+}
+
 /* ------------------------------------------------------------------------------------------------- the events */
 
 static bool event_is_good(const bs_profile_reader *r, const bs_event *e)
@@ -39891,9 +40041,7 @@ static bool event_is_good(const bs_profile_reader *r, const bs_event *e)
     const bs_profile_facts *f = &r->facts;
     const bool of_unit = bs_in_range(e->subject, 0, f->units), of_phase = bs_in_range(e->index, 0, f->phases);
     switch (e->kind) {
-    case BS_EVENT_DECISION:
-        return bs_in_range(e->subject, 1, f->routers + 1) &&
-               bs_in_range(e->index, 0, r->tables.routers[e->subject - 1].paths);
+    case BS_EVENT_DECISION: return path_is_good(r, e->subject, e->index);
     case BS_EVENT_PHASE:
         return bs_in_range(e->subject, 0, f->phases);
     case BS_EVENT_USE:
@@ -39901,6 +40049,9 @@ static bool event_is_good(const bs_profile_reader *r, const bs_event *e)
     case BS_EVENT_GUESS: return (of_unit || e->subject == -1) && of_phase;
     case BS_EVENT_READ:
     case BS_EVENT_PREPARE: return of_unit && e->index >= 0 && e->thread >= 0 && e->value <= PROFILE_MAX_UNIT_BYTES;
+    case BS_EVENT_OP: return bs_in_range(e->subject, 1, f->nodes + 1) && e->thread >= 0;
+    case BS_EVENT_TILE:
+        return e->thread >= 0 && (e->subject == 0 ? e->index == 0 : path_is_good(r, e->subject, e->index));
     case BS_EVENT_LOADED:
     case BS_EVENT_EVICT:
     case BS_EVENT_DROP: return of_unit;
@@ -43274,6 +43425,7 @@ struct bs_session {
     uint8_t *weights; /* prepared, resident; on a device: its address there */
     bs_store store;   /* weights that are streamed */
     bs_profile *profile;
+    bool times_ops; /* which takes an event of each instruction */
     int32_t n_watched, *watched; /* [n_watched] nodes of which something is asked before or after every run */
     int64_t *dims;    /* [dims] of this run; what comes from data has its maximum until it is known */
     bool fits;        /* `dims` are those of what is bound, which has been checked; a run has changed none of them */
@@ -46030,6 +46182,28 @@ static void record_event(const bs_session *s, bs_event_kind kind, uint64_t start
     bs_profile_add(s->profile, &event);
 }
 
+/* Where ops are recorded: that this instruction ran since `since`. Returns the time now. */
+static uint64_t record_op(const bs_context *c, const bs_instr *i, uint64_t since)
+{
+    const bs_session *s = c->session;
+    if (!s->times_ops || i->kind == BS_INSTR_RUN) /* its tiles record themselves */
+        return s->times_ops ? bs_session_now(s) : since;
+    const bs_event event = {since, bs_session_now(s), (uint64_t)c->domains[i->domain].count,
+                            i->node, 0, BS_EVENT_OP, (int16_t)c->thread, 0};
+    bs_profile_add(s->profile, &event);
+    return event.end_ns;
+}
+
+static void record_tile(const bs_context *c, int32_t domain, int32_t rows, uint64_t since)
+{
+    const bs_session *s = c->session;
+    const bs_domain *d = &s->graph->domains[domain];
+    const bool path = d->kind == BS_DOMAIN_PATH;
+    const bs_event event = {since, bs_session_now(s), (uint64_t)rows, path ? d->router : 0, path ? d->path : 0,
+                            BS_EVENT_TILE, (int16_t)c->thread, 0};
+    bs_profile_add(s->profile, &event);
+}
+
 /* ------------------------------------------------------------------------------------------------- some rows */
 
 static void run_rows(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band)
@@ -46323,7 +46497,9 @@ static void run_in_tile(bs_context *c, const bs_instr *i)
 void bs_exec_tile(bs_context *c, int32_t first, int32_t count, int32_t domain)
 {
     bs_session *s = c->session;
-    uint64_t since = bs_session_now(s);
+    const uint64_t start = bs_session_now(s);
+    const int32_t rows = c->domains[domain].count, own = domain;
+    uint64_t since = start, op_since = start;
     for (int32_t k = first; k < first + count && !bs_exec_failed(s); k++) {
         const bs_instr *i = &s->plan->instrs[k];
         const bool decides = i->kind == BS_INSTR_ROUTE;
@@ -46334,9 +46510,12 @@ void bs_exec_tile(bs_context *c, int32_t first, int32_t count, int32_t domain)
             domain = i->domain;
         }
         run_in_tile(c, i);
+        op_since = record_op(c, i, op_since);
         k = decides ? next_after(c, k) : k;
     }
     charge(c, domain, since);
+    if (s->times_ops)
+        record_tile(c, own, rows, start);
 }
 
 /* ---------------------------------------------------------------------------------------- the session's list */
@@ -46381,7 +46560,7 @@ void bs_execute(bs_session *s)
 {
     const uint64_t start = bs_session_now(s);
     int32_t phase = -1, needed = 0;
-    uint64_t entered = 0;
+    uint64_t entered = 0, op_since = start;
     s->stats.routing_ns = 0;
     for (int32_t k = 0; k < s->plan->n_top && !bs_exec_failed(s); k++) {
         const bs_instr *i = &s->plan->instrs[k];
@@ -46393,6 +46572,7 @@ void bs_execute(bs_session *s)
             needed = phase_enter(s, k);
         }
         run_at_top(s, i);
+        op_since = record_op(&s->root, i, op_since);
         if (bs_instr_streams(i) && phase_ends(s->plan, k)) {
             record_event(s, BS_EVENT_PHASE, entered, bs_session_now(s), phase, 0, (uint64_t)needed);
             phase = -1;
@@ -46881,6 +47061,13 @@ static void profile_phase(const void *user, int32_t index, bs_profile_phase *pha
     phase->units = s->plan->phase_units + s->plan->phases[index].first_unit;
 }
 
+static const char *profile_node(const void *user, int32_t index, bs_node_facts *node)
+{
+    const bs_session *s = user;
+    bs_graph_node_get(s->graph, index + 1, node); /* there is one */
+    return s->graph->text + s->graph->blocks[node->block].name;
+}
+
 static bool describe_to_profile(bs_session *s, const bs_stream_desc *stream, bs_error *error)
 {
     const bs_profile_header_desc header = {s,
@@ -46893,7 +47080,9 @@ static bool describe_to_profile(bs_session *s, const bs_stream_desc *stream, bs_
                                            bs_bytes_figure(s->plan->slot_bytes),
                                            bs_bytes_figure(s->plan->chunk_bytes),
                                            stream->policy,
-                                           stream->speculation};
+                                           stream->speculation,
+                                           s->times_ops ? s->graph->n_nodes - 1 : 0,
+                                           profile_node};
     if (bs_profile_header(s->profile, &header) == BS_OK)
         return true;
     return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_session_desc.profile: another session uses it");
@@ -46904,6 +47093,7 @@ static bool session_start(bs_session *s, const bs_session_desc *desc, uint8_t *s
 {
     s->platform = desc->platform ? desc->platform : bs_platform_default();
     s->profile = desc->profile;
+    s->times_ops = bs_profile_takes_ops(desc->profile) && !bs_plan_on_device(s->plan);
     if (bs_plan_on_device(s->plan) && !desc->device)
         return bs_refuse(error, BS_ERROR_UNSUPPORTED,
                          "the plan is for a GPU: bs_session_desc.device is NULL (bs_cuda_open gives it)");
@@ -47315,6 +47505,31 @@ bool bs_session_check_run(bs_session *s, bs_error *error)
     if (!s->fits || s->graph->n_domains == 1) /* the root alone has no rows, nor segments */
         return s->fits;
     return count_rows(s, error) && bs_segments_begin(s, error);
+}
+
+static bool bound_extents(bs_session *s, const char *name, int64_t *dims, bs_error *error)
+{
+    const int32_t n = s && name && dims ? bs_graph_named(s->graph, name, false) : 0;
+    if (n == 0 || bs_node_is_input(&s->graph->nodes[n]))
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "there is no output or state of that name, or an argument is NULL");
+    if (s->pending)
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "a run is queued: bs_wait comes first");
+    if (!s->fits && !(set_symbols(s, error) && derive_extents(s, error)))
+        return false;
+    const bs_value_info *v = bs_bound_info(s, n);
+    for (int32_t i = 0; i < BS_MAX_RANK; i++)
+        dims[i] = i < v->rank ? s->dims[v->dims[i]] : 0;
+    return true;
+}
+
+bs_status bs_bound_extents(bs_session *session, const char *name, int64_t *dims, bs_error *error)
+{
+    bs_error here = {.status = BS_OK};
+    bs_session_enter(session);
+    if (!bound_extents(session, name, dims, &here))
+        bs_error_prefix(&here, "bs_bound_extents \"%s\": ", name ? name : "");
+    bs_session_leave(session);
+    return bs_tell(&here, error);
 }
 
 /* ------------------------------------------------------------------------------------------- extents from data */

@@ -380,12 +380,35 @@ typedef struct bs_port_facts {
     int64_t dim[BS_MAX_RANK]; /* at most, where a symbol stands for them */
 } bs_port_facts;
 bs_status bs_graph_port_get(const bs_graph *graph, const char *name, bs_port_facts *facts);
+/* The name of input or output `index`, from 0 in the order in which they were built; NULL behind the last. */
+const char *bs_graph_port_name(const bs_graph *graph, int32_t index);
 
 typedef struct bs_router_facts {
     int32_t paths;
     int32_t patch_size; /* of the patches that it decides on, or that contain what it decides on; 0: there are none */
 } bs_router_facts;
 bs_status bs_graph_router_get(const bs_graph *graph, const char *name, bs_router_facts *facts);
+
+/* Node `index`, from 1 in the order of building, for programs that look into graphs: where its values are, on which rows
+ * it works, and what that costs at their largest extents. BS_ERROR_ARGUMENT: there is no such node. */
+typedef enum bs_rows_kind {
+    BS_ROWS_ROOT,    /* one row: whole tensors */
+    BS_ROWS_TENSOR,  /* rows of a tensor (bs_rows), in segments too: bs_collect makes a tensor of them again */
+    BS_ROWS_PATCHES  /* cells of a frame (bs_patches): bs_assemble does */
+} bs_rows_kind;
+typedef struct bs_node_facts {
+    const char *op, *name; /* the graph's own; name "": it has none */
+    int32_t block;         /* the innermost around it, as in bs_model_block_get; 0: none */
+    int32_t values;        /* how many it gives */
+    bs_value value;        /* the first of them; the next ones have the next ids */
+    int32_t kind;          /* bs_rows_kind of its rows, or of those that a router sent where it works */
+    bs_router router;      /* whose rows it works on; id 0: outside all paths */
+    int32_t path;          /* of that router */
+    /* Of one row: floating-point operations, bytes of what it reads and writes; bytes of its weights, which all rows
+     * share. Elements of images are counted in the cell, without what is around it. */
+    double flops, bytes, weight_bytes;
+} bs_node_facts;
+bs_status bs_graph_node_get(const bs_graph *graph, int32_t index, bs_node_facts *facts);
 
 bs_dim bs_symbol(bs_graph *graph, const char *name, int64_t maximum);
 bs_dim bs_times(bs_graph *graph, bs_dim symbol, int32_t factor); /* e.g. the height of a frame of twice the size */
@@ -1395,6 +1418,10 @@ bs_status bs_decision_get(const bs_session *session, const char *router, bs_deci
 /* The extents that an output had in the last run, for those that come from data: dims[BS_MAX_RANK], 0 beyond its rank.
  * BS_ERROR_ARGUMENT: there is no output of that name. */
 bs_status bs_output_extents(const bs_session *session, const char *output, int64_t *dims);
+/* The extents that the buffer of an output or a state must have in a run of the inputs that are bound now, for programs
+ * that allocate it: dims[BS_MAX_RANK], 0 beyond its rank; the maximum of what comes from data. bs_output_extents tells
+ * nothing from then on until the next run. BS_ERROR_SHAPE, BS_ERROR_UNBOUND: what bs_run would say of the inputs. */
+bs_status bs_bound_extents(bs_session *session, const char *name, int64_t *dims, bs_error *error);
 
 typedef struct bs_run_stats {
     uint64_t runs;
@@ -1619,6 +1646,8 @@ typedef enum bs_event_kind {
     BS_EVENT_EVICT,    /* subject = unit, index = 1: to make room for a guess */
     BS_EVENT_DROP,     /* subject = unit: a load was given up */
     BS_EVENT_DROPPED,  /* value = events that found no room, since the last of these */
+    BS_EVENT_OP,       /* subject = node, value = rows; thread = the one that ran it, 0 where all did together */
+    BS_EVENT_TILE,     /* the ops before it of its thread: subject = router, index = path, value = rows; 0, 0: no path */
     BS_EVENT_COUNT
 } bs_event_kind;
 
@@ -1629,7 +1658,7 @@ typedef struct bs_event {
     uint64_t value;
     int32_t subject, index;
     int16_t kind;   /* bs_event_kind */
-    int16_t thread; /* lane of reads */
+    int16_t thread; /* lane of reads; of ops and tiles 0 .. threads - 1 */
     int32_t rest;   /* 0 */
 } bs_event;
 
@@ -1644,6 +1673,8 @@ typedef struct bs_profile_desc {
     void *memory; /* the ring: 4160 bytes (one write, alignment), and 48 an event, of which it holds a power of two,
                      16 or more. In the file an event takes 40. Must outlive the profile */
     size_t bytes;
+    int32_t ops; /* 1: BS_EVENT_OP and BS_EVENT_TILE as well, of what a CPU runs: one a node, in tiles one a node and
+                    tile, and some 0.1 us for each */
 } bs_profile_desc;
 /* In `arena` (persistent). Give it to bs_session_desc; close it after the session. */
 bs_profile *bs_profile_create(bs_arena *arena, const bs_profile_desc *desc, bs_error *error);
@@ -1661,12 +1692,13 @@ typedef struct bs_profile_facts {
     uint64_t torn_bytes; /* of an event cut off at the end */
     uint64_t slot_bytes, chunk_bytes;
     int32_t policy, speculation;
+    int32_t nodes; /* 0: ops were not recorded */
 } bs_profile_facts;
 typedef struct bs_profile_router_facts {
     char name[BS_MAX_NAME];
     int32_t paths;
 } bs_profile_router_facts;
-/* Its tables lie in `arena`: some 100 bytes a unit and a router, 16 a phase, and 5000. reader: copied; used by
+/* Its tables lie in `arena`: some 100 bytes a unit and a router, 200 a node, 16 a phase, and 5000. reader: copied; used by
  * bs_profile_next until the end. NULL on failure, and the arena is as it was. There is nothing to close. */
 bs_profile_reader *bs_profile_open(bs_arena *arena, const bs_reader *reader, bs_error *error);
 void bs_profile_facts_get(const bs_profile_reader *profile, bs_profile_facts *facts);
@@ -1677,6 +1709,13 @@ bs_status bs_profile_unit_get(const bs_profile_reader *profile, int32_t unit, bs
                               uint64_t *read_bytes);
 bs_status bs_profile_phase_get(const bs_profile_reader *profile, int32_t phase, bs_stream_phase_facts *facts,
                                int32_t *units);
+/* A node, from 1, as bs_graph_node_get told of it, but: op, name and block's name are text of the profile. */
+typedef struct bs_profile_node_facts {
+    const char *op, *name, *block;
+    int32_t router, path; /* whose rows it works on; router 0: outside all paths */
+    double flops, bytes, weight_bytes;
+} bs_profile_node_facts;
+bs_status bs_profile_node_get(const bs_profile_reader *profile, int32_t node, bs_profile_node_facts *facts);
 /* The next event, its subject and index in range and its end not before its start. False at the end (status of `error`:
  * BS_OK), or when the event is malformed or cannot be read. */
 bool bs_profile_next(bs_profile_reader *profile, bs_event *event, bs_error *error);

@@ -298,6 +298,11 @@ static void rows_of_session(void)
                                bs_output_extents(s, "y", NULL) == BS_ERROR_ARGUMENT &&
                                bs_output_extents(s, "x", dims) == BS_ERROR_ARGUMENT &&
                                bs_output_extents(s, "none", dims) == BS_ERROR_ARGUMENT);
+    ROW(bs_bound_extents, bs_bound_extents(NULL, "y", dims, NULL) == BS_ERROR_ARGUMENT &&
+                              bs_bound_extents(s, NULL, dims, NULL) == BS_ERROR_ARGUMENT &&
+                              bs_bound_extents(s, "y", NULL, NULL) == BS_ERROR_ARGUMENT &&
+                              bs_bound_extents(s, "x", dims, NULL) == BS_ERROR_ARGUMENT &&
+                              bs_bound_extents(s, "none", dims, NULL) == BS_ERROR_ARGUMENT);
     bs_session_stats(s, NULL);
     bs_session_stats(NULL, &stats);
     ROW(bs_session_stats, ZEROS(stats));

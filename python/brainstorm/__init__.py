@@ -8,8 +8,12 @@
 for (running.py), so that graphs can be written where nothing was built.
 """
 
+from .error import Error
 from .file import read_weights
 from .graph import Graph
 from .ops import ACTS, DEPTHWISE, OPS, OPSET
+from .running import Decision, Model, Plan, Port, Session, build, open, open_bytes, tiers
 
-__all__ = ["ACTS", "DEPTHWISE", "Graph", "OPS", "OPSET", "read_weights"]
+# `open` is left out: `from brainstorm import *` must not hide Python's.
+__all__ = ["ACTS", "DEPTHWISE", "Decision", "Error", "Graph", "Model", "OPS", "OPSET", "Plan", "Port", "Session", "build",
+           "open_bytes", "read_weights", "tiers"]

@@ -355,3 +355,8 @@ class Graph(Kernels, Loops):
     def write(self, path):
         """Writes beside `path` and renames: what is at `path` is whole."""
         write(self, path)
+
+    def open(self):
+        """The model, ready to run, without a file: needs what `pip install ./python` builds."""
+        from .running import build
+        return build(self)

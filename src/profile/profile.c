@@ -34,7 +34,7 @@ struct bs_profile {
     uint8_t *block;
     size_t block_bytes, block_events;
     uint64_t lost, last_ns;
-    bool failed;
+    bool failed, ops;
 
     _Alignas(BS_ALIGNMENT) atomic_uint head;
     _Alignas(BS_ALIGNMENT) atomic_uint tail;
@@ -207,12 +207,16 @@ void bs_profile_add(bs_profile *profile, const bs_event *event)
 
 /* ------------------------------------------------------------------------------------------------ the header */
 
+bool bs_profile_takes_ops(const bs_profile *profile) { return profile && profile->ops; }
+
 /* Names end up on terminals: everything that is not printable ASCII becomes a question mark. `target` is zeroed. */
-static void header_name(char target[BS_MAX_NAME], const char *name)
+static void header_text(char *target, size_t bytes, const char *name)
 {
-    for (size_t i = 0; name && name[i] && i < BS_MAX_NAME - 1; i++)
+    for (size_t i = 0; name && name[i] && i < bytes - 1; i++)
         target[i] = name[i] < 0x20 || name[i] > 0x7e ? '?' : name[i];
 }
+
+static void header_name(char target[BS_MAX_NAME], const char *name) { header_text(target, BS_MAX_NAME, name); }
 
 static void header_routers(bs_profile *p, const bs_profile_header_desc *d)
 {
@@ -257,6 +261,23 @@ static void header_phases(bs_profile *p, const bs_profile_header_desc *d, uint32
         block_put(p, &zero, sizeof zero);
 }
 
+static void header_nodes(bs_profile *p, const bs_profile_header_desc *d)
+{
+    for (int32_t i = 0; i < d->n_nodes; i++) {
+        bs_node_facts node;
+        const char *block = d->node(d->user, i, &node);
+        bs_profile_file_node record = {.router = node.router.id,
+                                       .path = node.path,
+                                       .flops = node.flops,
+                                       .bytes = node.bytes,
+                                       .weight_bytes = node.weight_bytes};
+        header_name(record.name, node.name);
+        header_name(record.block, block);
+        header_text(record.op, sizeof record.op, node.op);
+        block_put(p, &record, sizeof record);
+    }
+}
+
 static uint32_t count_phase_units(const bs_profile_header_desc *d)
 {
     uint32_t n = 0;
@@ -283,7 +304,7 @@ bs_status bs_profile_header(bs_profile *profile, const bs_profile_header_desc *d
     if (atomic_load(&profile->open))
         return BS_ERROR_ARGUMENT;
     const bs_profile_file file = {.magic = BS_PROFILE_MAGIC,
-                                  .version = BS_PROFILE_VERSION,
+                                  .version = desc->n_nodes > 0 ? BS_PROFILE_VERSION : BS_PROFILE_VERSION_PLAIN,
                                   .header_bytes = sizeof file,
                                   .event_bytes = sizeof(bs_event),
                                   .routers = (uint32_t)desc->n_routers,
@@ -293,11 +314,13 @@ bs_status bs_profile_header(bs_profile *profile, const bs_profile_header_desc *d
                                   .slot_bytes = desc->slot_bytes,
                                   .chunk_bytes = desc->chunk_bytes,
                                   .policy = desc->policy,
-                                  .speculation = desc->speculation};
+                                  .speculation = desc->speculation,
+                                  .nodes = (uint32_t)desc->n_nodes};
     block_put(profile, &file, sizeof file);
     header_routers(profile, desc);
     header_units(profile, desc);
     header_phases(profile, desc, file.phase_units);
+    header_nodes(profile, desc);
     block_flush(profile);
     profile_open_ring(profile);
     return BS_OK;
@@ -330,6 +353,7 @@ static void profile_init(bs_profile *p, const bs_profile_desc *desc)
     memset(p, 0, sizeof *p);
     p->write = desc->write;
     p->user = desc->user;
+    p->ops = desc->ops != 0;
     atomic_init(&p->head, 0);
     atomic_init(&p->tail, 0);
     atomic_init(&p->dropped, 0);

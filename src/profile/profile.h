@@ -25,7 +25,7 @@ typedef struct bs_profile_phase {
     const int32_t *units; /* [n_units] */
 } bs_profile_phase;
 
-/* What events refer to. Each function fills one record; index from 0 (of routers: number - 1). What a record points to
+/* What events refer to. Each function fills one record; index from 0 (of routers and nodes: number - 1). What a record points to
  * must live until bs_profile_header returns. A count of 0 needs no function. */
 typedef struct bs_profile_header_desc {
     const void *user;
@@ -35,6 +35,8 @@ typedef struct bs_profile_header_desc {
     void (*phase)(const void *user, int32_t index, bs_profile_phase *phase);
     uint64_t slot_bytes, chunk_bytes;
     int32_t policy, speculation;
+    int32_t n_nodes; /* told only where ops are recorded */
+    const char *(*node)(const void *user, int32_t index, bs_node_facts *node); /* returns its block's name */
 } bs_profile_header_desc;
 
 #if defined(BS_NO_PROFILE) /* no session records anything */
@@ -43,6 +45,7 @@ static inline bs_status bs_profile_header(bs_profile *profile, const bs_profile_
     return (void)profile, (void)desc, BS_OK;
 }
 static inline void bs_profile_add(bs_profile *profile, const bs_event *event) { (void)profile, (void)event; }
+static inline bool bs_profile_takes_ops(const bs_profile *profile) { return (void)profile, false; }
 #else
 /* Writes the header. Called once, before the first event, on one thread; calls the caller's function at once.
  * BS_ERROR_ARGUMENT when the profile has a header already; a failed write shows in bs_profile_close. NULL profile:
@@ -50,13 +53,16 @@ static inline void bs_profile_add(bs_profile *profile, const bs_event *event) { 
 bs_status bs_profile_header(bs_profile *profile, const bs_profile_header_desc *desc);
 /* Called from any thread; never waits. NULL profile: does nothing. */
 void bs_profile_add(bs_profile *profile, const bs_event *event);
+/* bs_profile_desc.ops. NULL profile: false. */
+bool bs_profile_takes_ops(const bs_profile *profile);
 #endif
 
 /* ------------------------------------------------------------------------------------------------ the file
  * Records as they are in memory: hosts are little-endian, and nothing in them is padding. */
 
 #define BS_PROFILE_MAGIC 0x46505342u /* "BSPF" */
-#define BS_PROFILE_VERSION 1
+#define BS_PROFILE_VERSION 2
+#define BS_PROFILE_VERSION_PLAIN 1 /* without nodes: what is written where ops are not recorded */
 
 typedef struct bs_profile_file {
     uint32_t magic, version;
@@ -64,7 +70,7 @@ typedef struct bs_profile_file {
     uint32_t routers, units, phases, phase_units;
     uint64_t slot_bytes, chunk_bytes;
     int32_t policy, speculation;
-    uint64_t rest; /* padding: 0 */
+    uint32_t nodes, rest; /* version 1: 0; rest: padding, 0 */
 } bs_profile_file;
 
 typedef struct bs_profile_file_router {
@@ -82,10 +88,17 @@ typedef struct bs_profile_file_phase {
     int32_t router, n_units;
 } bs_profile_file_phase;
 
+typedef struct bs_profile_file_node {
+    char name[BS_MAX_NAME], block[BS_MAX_NAME], op[24];
+    int32_t router, path;
+    double flops, bytes, weight_bytes;
+} bs_profile_file_node;
+
 _Static_assert(sizeof(bs_profile_file) == 64, "the file's header");
 _Static_assert(sizeof(bs_profile_file_router) == 72, "a router of the file");
 _Static_assert(sizeof(bs_profile_file_unit) == 88, "a unit of the file");
 _Static_assert(sizeof(bs_profile_file_phase) == 8, "a phase of the file");
+_Static_assert(sizeof(bs_profile_file_node) == 184, "a node of the file");
 _Static_assert(sizeof(bs_event) == 40 && offsetof(bs_event, value) == 16 && offsetof(bs_event, subject) == 24 &&
                    offsetof(bs_event, kind) == 32 && offsetof(bs_event, thread) == 34 && offsetof(bs_event, rest) == 36,
                "an event of the file");
@@ -99,6 +112,7 @@ typedef struct bs_profile_place {
 /* The tables of an open profile, in its arena. */
 typedef struct bs_profile_tables {
     const bs_profile_file_router *routers;
+    const bs_profile_file_node *nodes;
     const bs_trace_unit *units;
     const bs_profile_place *places; /* of the units */
     const bs_trace_phase *phases;

@@ -12,6 +12,7 @@ enum {
     PROFILE_MAX_UNITS = 1 << 20,
     PROFILE_MAX_PHASES = 1 << 20,
     PROFILE_MAX_PHASE_UNITS = 1 << 22,
+    PROFILE_MAX_NODES = 1 << 24,
     PROFILE_MAX_HEADER_BYTES = 4096,
     PROFILE_MAX_EVENT_BYTES = 256,
     PROFILE_WINDOW_BYTES = 4096
@@ -38,8 +39,9 @@ static bool check_header(const bs_profile_file *h, bs_error *error)
 {
     if (h->magic != BS_PROFILE_MAGIC)
         return bs_refuse(error, BS_ERROR_FORMAT, "not a profile: it does not begin with BSPF");
-    if (h->version != BS_PROFILE_VERSION)
-        return bs_refuse(error, BS_ERROR_VERSION, "profile: version %u, expected %d", h->version, BS_PROFILE_VERSION);
+    if (h->version != BS_PROFILE_VERSION && h->version != BS_PROFILE_VERSION_PLAIN)
+        return bs_refuse(error, BS_ERROR_VERSION, "profile: version %u, expected %d or %d", h->version,
+                         BS_PROFILE_VERSION_PLAIN, BS_PROFILE_VERSION);
     if (h->header_bytes < sizeof *h || h->header_bytes > PROFILE_MAX_HEADER_BYTES || h->header_bytes % 8)
         return bs_refuse(error, BS_ERROR_FORMAT, "profile: a header of %u bytes, expected %d .. %d by eights",
                          h->header_bytes, (int)sizeof *h, PROFILE_MAX_HEADER_BYTES);
@@ -52,6 +54,9 @@ static bool check_header(const bs_profile_file *h, bs_error *error)
                          "profile: %u routers, %u units, %u phases of %u units, at most %d, %d, %d, %d", h->routers,
                          h->units, h->phases, h->phase_units, PROFILE_MAX_ROUTERS, PROFILE_MAX_UNITS,
                          PROFILE_MAX_PHASES, PROFILE_MAX_PHASE_UNITS);
+    if (h->nodes > (h->version == BS_PROFILE_VERSION ? PROFILE_MAX_NODES : 0))
+        return bs_refuse(error, BS_ERROR_LIMIT, "profile: %u nodes, at most %d, and none in version %d", h->nodes,
+                         PROFILE_MAX_NODES, BS_PROFILE_VERSION_PLAIN);
     if (h->policy < 0 || h->policy >= BS_POLICY_COUNT || h->speculation < 0 || h->speculation > BS_SPECULATE_OFF)
         return bs_refuse(error, BS_ERROR_FORMAT, "profile: policy %d, speculation %d, expected 0 .. %d and 0 .. %d",
                          h->policy, h->speculation, BS_POLICY_COUNT - 1, BS_SPECULATE_OFF);
@@ -65,7 +70,8 @@ static bs_bytes end_of_tables(const bs_profile_file *h)
     end = bs_bytes_add(end, bs_bytes_array(h->routers, sizeof(bs_profile_file_router)));
     end = bs_bytes_add(end, bs_bytes_array(h->units, sizeof(bs_profile_file_unit)));
     end = bs_bytes_add(end, bs_bytes_array(h->phases, sizeof(bs_profile_file_phase)));
-    return bs_bytes_add(end, bs_bytes_align_to(bs_bytes_array(h->phase_units, sizeof(int32_t)), 2 * sizeof(int32_t)));
+    end = bs_bytes_add(end, bs_bytes_align_to(bs_bytes_array(h->phase_units, sizeof(int32_t)), 2 * sizeof(int32_t)));
+    return bs_bytes_add(end, bs_bytes_array(h->nodes, sizeof(bs_profile_file_node)));
 }
 
 static bool read_header(bs_profile_reader *r, bs_profile_file *h, bs_error *error)
@@ -83,15 +89,16 @@ static bool read_header(bs_profile_reader *r, bs_profile_file *h, bs_error *erro
     const uint64_t bytes = bs_bytes_figure(bs_bytes_sub(r->source.size, r->events_at));
     r->event_bytes = h->event_bytes;
     r->facts = (bs_profile_facts){(int32_t)h->routers, (int32_t)h->units, (int32_t)h->phases, bytes / h->event_bytes,
-                                  bytes % h->event_bytes, h->slot_bytes, h->chunk_bytes, h->policy, h->speculation};
+                                  bytes % h->event_bytes, h->slot_bytes, h->chunk_bytes, h->policy, h->speculation,
+                                  (int32_t)h->nodes};
     return true;
 }
 
 /* ------------------------------------------------------------------------------------------------- the tables */
 
-static bool name_is_plain(const char name[BS_MAX_NAME])
+static bool ends_plain(const char *name, size_t bytes)
 {
-    for (int32_t i = 0; i < BS_MAX_NAME; i++) {
+    for (size_t i = 0; i < bytes; i++) {
         if (name[i] == 0)
             return true;
         if (name[i] < 0x20 || name[i] > 0x7e)
@@ -99,6 +106,8 @@ static bool name_is_plain(const char name[BS_MAX_NAME])
     }
     return false; /* no end */
 }
+
+static bool name_is_plain(const char name[BS_MAX_NAME]) { return ends_plain(name, BS_MAX_NAME); }
 
 static bool read_routers(bs_profile_reader *r, bs_cursor *c, bs_profile_file_router *routers, bs_error *error)
 {
@@ -113,12 +122,15 @@ static bool read_routers(bs_profile_reader *r, bs_cursor *c, bs_profile_file_rou
     return true;
 }
 
+static bool path_is_good(const bs_profile_reader *r, int32_t router, int32_t path)
+{
+    return bs_in_range(router, 1, r->facts.routers + 1) && bs_in_range(path, 0, r->tables.routers[router - 1].paths);
+}
+
 /* Whether a unit belongs to an existing router and path, or to every run. */
 static bool place_is_good(const bs_profile_reader *r, int32_t router, int32_t path)
 {
-    return router == 0 ? path == -1
-                       : bs_in_range(router, 1, r->facts.routers + 1) &&
-                             bs_in_range(path, 0, r->tables.routers[router - 1].paths);
+    return router == 0 ? path == -1 : path_is_good(r, router, path);
 }
 
 static bool read_units(bs_profile_reader *r, bs_cursor *c, bs_trace_unit *units, bs_profile_place *places,
@@ -178,6 +190,31 @@ static bool read_phase_units(bs_profile_reader *r, bs_cursor *c, int32_t *units,
     return true;
 }
 
+/* A cost of a node: no NaN, and nothing that a sum over all events could not hold. */
+static bool cost_is_good(double cost) { return cost >= 0 && cost <= 1e30; }
+
+/* Behind the units of phases, whose padding was not read. */
+static bool read_nodes(bs_profile_reader *r, bs_profile_file_node *nodes, bs_error *error)
+{
+    bs_cursor c;
+    const bs_bytes bytes = bs_bytes_array((uint32_t)r->facts.nodes, sizeof *nodes);
+    bs_cursor_init(&c, &r->source, bs_bytes_sub(r->events_at, bytes), r->events_at);
+    for (int32_t i = 0; i < r->facts.nodes; i++) {
+        bs_profile_file_node *n = &nodes[i];
+        if (!bs_cursor_take(&c, n, bs_bytes_of(sizeof *n)))
+            return bs_refuse(error, c.status, "profile: node %d cannot be read", i + 1);
+        const bool outside = n->router == 0 && n->path == 0;
+        if (!name_is_plain(n->name) || !name_is_plain(n->block) || !ends_plain(n->op, sizeof n->op) ||
+            !(outside || path_is_good(r, n->router, n->path)) || !cost_is_good(n->flops) ||
+            !cost_is_good(n->bytes) || !cost_is_good(n->weight_bytes))
+            return bs_refuse(error, BS_ERROR_FORMAT,
+                             "profile: node %d is of path %d of router %d, which there is not, or a text of it is not "
+                             "plain ASCII, or a cost is no number",
+                             i + 1, n->path, n->router);
+    }
+    return true;
+}
+
 static bool read_tables(bs_profile_reader *r, const bs_profile_file *h, bs_arena *arena, bs_error *error)
 {
     bs_cursor c;
@@ -189,13 +226,16 @@ static bool read_tables(bs_profile_reader *r, const bs_profile_file *h, bs_arena
                                     : NULL;
     int32_t *phase_units = phases ? bs_take_table(arena, h->phase_units, sizeof(int32_t), "a profile's phases", error)
                                   : NULL;
-    if (!phase_units)
+    bs_profile_file_node *nodes = phase_units ? bs_take_table(arena, h->nodes, sizeof *nodes, "a profile's nodes", error)
+                                              : NULL;
+    if (!nodes)
         return false;
     r->tables = (bs_profile_tables){
-        routers, units, places, phases, phase_units, (int32_t)h->units, (int32_t)h->phase_units};
+        routers, nodes, units, places, phases, phase_units, (int32_t)h->units, (int32_t)h->phase_units};
     bs_cursor_init(&c, &r->source, bs_bytes_of(h->header_bytes), r->events_at);
     return read_routers(r, &c, routers, error) && read_units(r, &c, units, places, error) &&
-           read_phases(r, &c, phases, error) && read_phase_units(r, &c, phase_units, error);
+           read_phases(r, &c, phases, error) && read_phase_units(r, &c, phase_units, error) &&
+           read_nodes(r, nodes, error);
 }
 
 bs_profile_reader *bs_profile_open(bs_arena *arena, const bs_reader *reader, bs_error *error)
@@ -269,6 +309,16 @@ bs_status bs_profile_phase_get(const bs_profile_reader *profile, int32_t phase, 
     return BS_OK;
 }
 
+bs_status bs_profile_node_get(const bs_profile_reader *profile, int32_t node, bs_profile_node_facts *facts)
+{
+    if (!profile || !facts || !bs_in_range(node, 1, profile->facts.nodes + 1))
+        return BS_ERROR_ARGUMENT;
+    const bs_profile_file_node *n = &profile->tables.nodes[node - 1];
+    *facts = (bs_profile_node_facts){n->op,   n->name,  n->block, n->router,
+                                     n->path, n->flops, n->bytes, n->weight_bytes};
+    return BS_OK;
+}
+
 /* ------------------------------------------------------------------------------------------------- the events */
 
 static bool event_is_good(const bs_profile_reader *r, const bs_event *e)
@@ -276,9 +326,7 @@ static bool event_is_good(const bs_profile_reader *r, const bs_event *e)
     const bs_profile_facts *f = &r->facts;
     const bool of_unit = bs_in_range(e->subject, 0, f->units), of_phase = bs_in_range(e->index, 0, f->phases);
     switch (e->kind) {
-    case BS_EVENT_DECISION:
-        return bs_in_range(e->subject, 1, f->routers + 1) &&
-               bs_in_range(e->index, 0, r->tables.routers[e->subject - 1].paths);
+    case BS_EVENT_DECISION: return path_is_good(r, e->subject, e->index);
     case BS_EVENT_PHASE:
         return bs_in_range(e->subject, 0, f->phases);
     case BS_EVENT_USE:
@@ -286,6 +334,9 @@ static bool event_is_good(const bs_profile_reader *r, const bs_event *e)
     case BS_EVENT_GUESS: return (of_unit || e->subject == -1) && of_phase;
     case BS_EVENT_READ:
     case BS_EVENT_PREPARE: return of_unit && e->index >= 0 && e->thread >= 0 && e->value <= PROFILE_MAX_UNIT_BYTES;
+    case BS_EVENT_OP: return bs_in_range(e->subject, 1, f->nodes + 1) && e->thread >= 0;
+    case BS_EVENT_TILE:
+        return e->thread >= 0 && (e->subject == 0 ? e->index == 0 : path_is_good(r, e->subject, e->index));
     case BS_EVENT_LOADED:
     case BS_EVENT_EVICT:
     case BS_EVENT_DROP: return of_unit;

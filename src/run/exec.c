@@ -22,6 +22,28 @@ static void record_event(const bs_session *s, bs_event_kind kind, uint64_t start
     bs_profile_add(s->profile, &event);
 }
 
+/* Where ops are recorded: that this instruction ran since `since`. Returns the time now. */
+static uint64_t record_op(const bs_context *c, const bs_instr *i, uint64_t since)
+{
+    const bs_session *s = c->session;
+    if (!s->times_ops || i->kind == BS_INSTR_RUN) /* its tiles record themselves */
+        return s->times_ops ? bs_session_now(s) : since;
+    const bs_event event = {since, bs_session_now(s), (uint64_t)c->domains[i->domain].count,
+                            i->node, 0, BS_EVENT_OP, (int16_t)c->thread, 0};
+    bs_profile_add(s->profile, &event);
+    return event.end_ns;
+}
+
+static void record_tile(const bs_context *c, int32_t domain, int32_t rows, uint64_t since)
+{
+    const bs_session *s = c->session;
+    const bs_domain *d = &s->graph->domains[domain];
+    const bool path = d->kind == BS_DOMAIN_PATH;
+    const bs_event event = {since, bs_session_now(s), (uint64_t)rows, path ? d->router : 0, path ? d->path : 0,
+                            BS_EVENT_TILE, (int16_t)c->thread, 0};
+    bs_profile_add(s->profile, &event);
+}
+
 /* ------------------------------------------------------------------------------------------------- some rows */
 
 static void run_rows(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band)
@@ -315,7 +337,9 @@ static void run_in_tile(bs_context *c, const bs_instr *i)
 void bs_exec_tile(bs_context *c, int32_t first, int32_t count, int32_t domain)
 {
     bs_session *s = c->session;
-    uint64_t since = bs_session_now(s);
+    const uint64_t start = bs_session_now(s);
+    const int32_t rows = c->domains[domain].count, own = domain;
+    uint64_t since = start, op_since = start;
     for (int32_t k = first; k < first + count && !bs_exec_failed(s); k++) {
         const bs_instr *i = &s->plan->instrs[k];
         const bool decides = i->kind == BS_INSTR_ROUTE;
@@ -326,9 +350,12 @@ void bs_exec_tile(bs_context *c, int32_t first, int32_t count, int32_t domain)
             domain = i->domain;
         }
         run_in_tile(c, i);
+        op_since = record_op(c, i, op_since);
         k = decides ? next_after(c, k) : k;
     }
     charge(c, domain, since);
+    if (s->times_ops)
+        record_tile(c, own, rows, start);
 }
 
 /* ---------------------------------------------------------------------------------------- the session's list */
@@ -373,7 +400,7 @@ void bs_execute(bs_session *s)
 {
     const uint64_t start = bs_session_now(s);
     int32_t phase = -1, needed = 0;
-    uint64_t entered = 0;
+    uint64_t entered = 0, op_since = start;
     s->stats.routing_ns = 0;
     for (int32_t k = 0; k < s->plan->n_top && !bs_exec_failed(s); k++) {
         const bs_instr *i = &s->plan->instrs[k];
@@ -385,6 +412,7 @@ void bs_execute(bs_session *s)
             needed = phase_enter(s, k);
         }
         run_at_top(s, i);
+        op_since = record_op(&s->root, i, op_since);
         if (bs_instr_streams(i) && phase_ends(s->plan, k)) {
             record_event(s, BS_EVENT_PHASE, entered, bs_session_now(s), phase, 0, (uint64_t)needed);
             phase = -1;

@@ -177,6 +177,31 @@ bool bs_session_check_run(bs_session *s, bs_error *error)
     return count_rows(s, error) && bs_segments_begin(s, error);
 }
 
+static bool bound_extents(bs_session *s, const char *name, int64_t *dims, bs_error *error)
+{
+    const int32_t n = s && name && dims ? bs_graph_named(s->graph, name, false) : 0;
+    if (n == 0 || bs_node_is_input(&s->graph->nodes[n]))
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "there is no output or state of that name, or an argument is NULL");
+    if (s->pending)
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "a run is queued: bs_wait comes first");
+    if (!s->fits && !(set_symbols(s, error) && derive_extents(s, error)))
+        return false;
+    const bs_value_info *v = bs_bound_info(s, n);
+    for (int32_t i = 0; i < BS_MAX_RANK; i++)
+        dims[i] = i < v->rank ? s->dims[v->dims[i]] : 0;
+    return true;
+}
+
+bs_status bs_bound_extents(bs_session *session, const char *name, int64_t *dims, bs_error *error)
+{
+    bs_error here = {.status = BS_OK};
+    bs_session_enter(session);
+    if (!bound_extents(session, name, dims, &here))
+        bs_error_prefix(&here, "bs_bound_extents \"%s\": ", name ? name : "");
+    bs_session_leave(session);
+    return bs_tell(&here, error);
+}
+
 /* ------------------------------------------------------------------------------------------- extents from data */
 
 /* The symbol that a node made, and what is derived of it. */

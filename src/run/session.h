@@ -59,6 +59,7 @@ struct bs_session {
     uint8_t *weights; /* prepared, resident; on a device: its address there */
     bs_store store;   /* weights that are streamed */
     bs_profile *profile;
+    bool times_ops; /* which takes an event of each instruction */
     int32_t n_watched, *watched; /* [n_watched] nodes of which something is asked before or after every run */
     int64_t *dims;    /* [dims] of this run; what comes from data has its maximum until it is known */
     bool fits;        /* `dims` are those of what is bound, which has been checked; a run has changed none of them */

@@ -190,6 +190,13 @@ static void profile_phase(const void *user, int32_t index, bs_profile_phase *pha
     phase->units = s->plan->phase_units + s->plan->phases[index].first_unit;
 }
 
+static const char *profile_node(const void *user, int32_t index, bs_node_facts *node)
+{
+    const bs_session *s = user;
+    bs_graph_node_get(s->graph, index + 1, node); /* there is one */
+    return s->graph->text + s->graph->blocks[node->block].name;
+}
+
 static bool describe_to_profile(bs_session *s, const bs_stream_desc *stream, bs_error *error)
 {
     const bs_profile_header_desc header = {s,
@@ -202,7 +209,9 @@ static bool describe_to_profile(bs_session *s, const bs_stream_desc *stream, bs_
                                            bs_bytes_figure(s->plan->slot_bytes),
                                            bs_bytes_figure(s->plan->chunk_bytes),
                                            stream->policy,
-                                           stream->speculation};
+                                           stream->speculation,
+                                           s->times_ops ? s->graph->n_nodes - 1 : 0,
+                                           profile_node};
     if (bs_profile_header(s->profile, &header) == BS_OK)
         return true;
     return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_session_desc.profile: another session uses it");
@@ -213,6 +222,7 @@ static bool session_start(bs_session *s, const bs_session_desc *desc, uint8_t *s
 {
     s->platform = desc->platform ? desc->platform : bs_platform_default();
     s->profile = desc->profile;
+    s->times_ops = bs_profile_takes_ops(desc->profile) && !bs_plan_on_device(s->plan);
     if (bs_plan_on_device(s->plan) && !desc->device)
         return bs_refuse(error, BS_ERROR_UNSUPPORTED,
                          "the plan is for a GPU: bs_session_desc.device is NULL (bs_cuda_open gives it)");
