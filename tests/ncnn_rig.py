@@ -12,11 +12,12 @@ import shutil
 import struct
 import tempfile
 
+import networks_runner
 import numpy as np
 
 from model_rig import report  # noqa: F401: first, it finds python/
 
-from brainstorm.ncnn import __main__, compare, import_ncnn, runner
+from brainstorm.ncnn import __main__, compare, import_ncnn
 
 FOLDER = tempfile.mkdtemp()
 atexit.register(shutil.rmtree, FOLDER)
@@ -87,7 +88,7 @@ def run_whole(files, inputs, **options):
             if not isinstance(d, int):
                 of[d.symbol] = extent // made.multiple
     shapes = {name: compare.concrete(blob, of) for name, blob in made.outputs.items()}
-    return runner.run(path_of("net.gguf"), inputs, shapes)
+    return networks_runner.run(path_of("net.gguf"), inputs, shapes)
 
 
 def command(*words):

@@ -8,8 +8,9 @@ builds for it. Where the `ncnn` package is there, it must agree as well. Must ne
 
 import sys
 
-from ncnn_rig import layer, param_text, report, run_whole, runner, save  # first: it finds python/
+from ncnn_rig import layer, param_text, report, run_whole, save  # first: it finds python/
 
+import networks_runner
 import numpy as np
 import ncnn_shapes  # noqa: F401: it adds to CASES
 from brainstorm.ncnn import Refused, compare, import_ncnn
@@ -20,7 +21,7 @@ try:
     import ncnn
 except ImportError:
     ncnn = None
-if runner.program() is None:
+if networks_runner.program() is None:
     print("skipped: no bench/networks (make build/bench/networks)\n0 passed, 0 failed, 1 skipped")
     sys.exit(0)
 

@@ -13,8 +13,9 @@ import sys
 import time
 import zipfile
 
-from ncnn_rig import path_of, report, runner  # first: it finds python/
+from ncnn_rig import path_of, report  # first: it finds python/
 
+import networks_runner
 import numpy as np
 from brainstorm.ncnn import compare, import_ncnn
 from model_rig import end
@@ -48,7 +49,7 @@ def ours(param, bin, patches, inputs):
     made = import_ncnn(param, bin, patches=patches, most=FRAME)
     path = path_of(f"net{patches}.gguf")
     made.graph.write(path)
-    program = runner.Runner(path)
+    program = networks_runner.Runner(path)
     of = {"height": FRAME[0], "width": FRAME[1]}
     program.bind(inputs, {name: compare.concrete(blob, of) for name, blob in made.outputs.items()})
     return program
@@ -86,7 +87,7 @@ def check(param):
         f"{way} {1e3 * s:.0f} ({s / least['ncnn']:.2f} of ncnn's)" for way, s in least.items()))
 
 
-if runner.program() is None:
+if networks_runner.program() is None:
     skipped("no bench/networks (make build/bench/networks)")
 for each in networks():
     check(each)

@@ -1,11 +1,11 @@
 """Runs an imported network beside ncnn, on one random input, in f32: how far apart results are.
 
-Relies on runner.py, and the `ncnn` package, which need not be there. Must never decide that a difference is small.
+Relies on what runs models (brainstorm.open), and the `ncnn` package, neither of which need be there. Must never decide that a difference is small.
 """
 
 import numpy as np
 
-from . import runner
+from ..running import open as open_model
 from .extents import Extent
 
 SEED, SIDE = 1, 96  # of the random input; rows and columns of a frame that is free, about
@@ -62,10 +62,12 @@ def compare(param, bin, path, made):
         import ncnn  # noqa: F401
     except ImportError:
         return "not compared with ncnn: pip install ncnn"
-    if runner.program() is None:
-        return "not compared with ncnn: make build/bench/networks"
     inputs, outputs = random_inputs(made)
-    ours, theirs = runner.run(path, inputs, outputs), ncnn_run(ncnn_net(param, bin), inputs, outputs)
+    try:
+        ours = open_model(path).run(inputs)
+    except ImportError as missing:
+        return f"not compared with ncnn: {missing}"
+    theirs = ncnn_run(ncnn_net(param, bin), inputs, outputs)
     lines = []
     for name, y in theirs.items():
         if y.shape != ours[name].shape:

@@ -1,6 +1,7 @@
-"""Runs a model file, to compare what was imported: by the program bench/networks (`make build/bench/networks`).
+"""networks_runner.py - runs model files by the program bench/networks, for tests where nothing but the C side is built.
 
-Owns: the one place where the importers run anything. Must never time: what is timed is the program's business.
+Owns: its protocol (bench/networks.c). `make test` builds it for tests that run networks. Must never time: what is timed
+is the program's business.
 """
 
 import os
@@ -8,13 +9,10 @@ import subprocess
 
 import numpy as np
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-
 
 def program():
     """Where the program is, or None."""
-    build = os.environ.get("BUILD") or os.path.join(HERE, "..", "..", "..", "build")
-    path = os.path.join(build, "bench", "networks")
+    path = os.path.join(os.environ.get("BUILD", "build"), "bench", "networks")
     return path if os.access(path, os.X_OK) else None
 
 
