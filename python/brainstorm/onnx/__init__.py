@@ -1,0 +1,1 @@
+"""ONNX models, written as files of this library."""

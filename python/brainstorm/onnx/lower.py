@@ -1,0 +1,193 @@
+"""The walk: an ONNX graph, node by node, to our Graph.
+
+What is constant is folded by onnx.reference, one node at a time, and shapes are known as tensors know them: what
+depends on shapes alone is constant too. All nodes that are not taken are listed at once. Must never: leave a node out.
+"""
+
+import numpy as np
+import onnx
+from onnx.reference import ReferenceEvaluator
+
+from .. import Graph
+from .arithmetic import Tensors
+from .names import Names
+from .refused import NeedConstant, Refused
+from .table import REASONS, UNFOLDED, Node, load_handlers
+from .tensors import Tensor, fitted
+
+PORTS = {"uint8": "u8", "int8": "i8"}  # types of inputs that our file holds as they are
+TOLD = {"float64": "f32", "float16": "f32", "bfloat16": "f32", "int64": "i32", "uint64": "i32", "uint32": "i32",
+        "int16": "i32", "uint16": "i32", "bool": "i32"}
+
+
+class Trouble:
+    """A node that is not taken."""
+
+    def __init__(self, proto, where, why, needs=None):
+        self.op, self.name, self.where, self.why, self.needs = proto.op_type, proto.name, where, why, needs
+
+    def __str__(self):
+        return f"{self.op} {self.name!r} ({self.where}): {self.why}" if self.name else \
+            f"{self.op} ({self.where}): {self.why}"
+
+
+class NotTaken(Refused):
+    """What of a model is not taken, all of it."""
+
+    def __init__(self, troubles):
+        super().__init__("\n".join(map(str, troubles)))
+        self.troubles = troubles
+
+
+class Port:
+    """An input or output of the file: what the ONNX model calls it, and what it holds."""
+
+    def __init__(self, onnx_name, name, shape, dtype, held, held_dtype):
+        self.onnx_name, self.name, self.shape, self.dtype = onnx_name, name, tuple(shape), np.dtype(dtype)
+        self.held, self.held_dtype = tuple(held), held_dtype
+
+
+class Walk:
+    def __init__(self, model, shapes, name=""):
+        """shapes: {input: (shape, dtype)}, all of it known."""
+        self.model, self.shapes = model, shapes
+        self.versions = {o.domain if o.domain != "ai.onnx" else "": o.version for o in model.opset_import}
+        self.table, self.names = load_handlers(), Names()
+        self.graph = Graph(self.names.plain(name)[:63])
+        self.m = Tensors(self.graph, self.names)
+        self.troubles, self.inputs, self.outputs, self.told = [], [], [], {}
+        self.values = {"": None}
+        self.convs = {}  # value: (tensor, weight, bias)
+        self.uses = {}
+
+    # ------------------------------------------------------------------------------------------------ walk
+
+    def run(self):
+        graph = self.model.graph
+        for tensor in graph.initializer:
+            self.values[tensor.name] = self.initializer(tensor)
+        if graph.sparse_initializer:
+            raise Refused("sparse initializers")
+        for value in graph.input:
+            if value.name not in self.values:
+                self.values[value.name] = self.input(value.name)
+        self.count(graph)
+        self.body(graph)
+        if self.troubles:
+            raise NotTaken(self.troubles)
+        for value in graph.output:
+            self.output(value)
+        return self
+
+    def count(self, graph):
+        for node in graph.node:
+            for name in node.input:
+                self.uses[name] = self.uses.get(name, 0) + 1
+        for value in graph.output:
+            self.uses[value.name] = self.uses.get(value.name, 0) + 1
+
+    def body(self, graph, where="node"):
+        for number, proto in enumerate(graph.node):
+            self.visit(proto, f"{where} {number}")
+
+    def visit(self, proto, where):
+        if any(name not in self.values for name in proto.input):
+            key = (proto.domain if proto.domain != "ai.onnx" else "", proto.op_type)
+            if key not in self.table:
+                self.troubles.append(Trouble(proto, where, self.unknown(proto)))
+            return  # what it needs was not taken
+        try:
+            outputs = self.node(proto, [self.values[name] for name in proto.input])
+        except NeedConstant as why:
+            self.troubles.append(Trouble(proto, where, str(why), proto.input[why.index]))
+        except (Refused, ValueError) as why:
+            self.troubles.append(Trouble(proto, where, str(why)))
+        except (TypeError, IndexError, KeyError, AttributeError, ZeroDivisionError, OverflowError) as why:
+            self.troubles.append(Trouble(proto, where, f"it is not well formed ({type(why).__name__}: {why})"))
+        else:
+            for name, value in zip(proto.output, outputs):
+                if name:
+                    self.values[name] = value
+
+    def unknown(self, proto):
+        if proto.domain not in ("", "ai.onnx"):
+            return f"ops of domain {proto.domain!r} are not taken"
+        return REASONS.get(proto.op_type, "this op is not taken")
+
+    def node(self, proto, inputs):
+        domain = proto.domain if proto.domain != "ai.onnx" else ""
+        handler = self.table.get((domain, proto.op_type))
+        node = Node(proto, inputs, self.m, self.versions.get(domain, 1), self)
+        given = [x for x in inputs if x is not None]
+        graphs = any(a.type in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS) for a in proto.attribute)
+        if all(x.constant for x in given) and not graphs and proto.op_type not in UNFOLDED:
+            return self.folded(proto, given)
+        if handler is None:
+            raise Refused(self.unknown(proto))
+        outputs = handler(node)
+        return list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
+
+    def folded(self, proto, given):
+        """A node of constants, by onnx.reference."""
+        names = [name for name in proto.input if name]
+        one = onnx.helper.make_model(
+            onnx.helper.make_graph([proto], "fold", [onnx.ValueInfoProto(name=n) for n in dict.fromkeys(names)],
+                                   [onnx.ValueInfoProto(name=n) for n in proto.output if n]),
+            opset_imports=self.model.opset_import, ir_version=self.model.ir_version)
+        feeds = {name: x.array for name, x in zip(names, given)}
+        try:
+            with np.errstate(all="ignore"):
+                results = ReferenceEvaluator(one).run(None, feeds)
+        except Exception as why:  # of any kind: it is the reference's own
+            raise Refused(f"it cannot be folded ({type(why).__name__}: {why})") from None
+        if any(not isinstance(r, (np.ndarray, np.generic)) for r in results):
+            raise Refused("sequences, maps and optional values are not taken")
+        results = iter(results)
+        return [self.array(next(results)) if name else None for name in proto.output]
+
+    def array(self, array):
+        array = np.asarray(array)
+        if array.dtype.kind in "OUSc":
+            raise Refused(f"elements of type {array.dtype} are not taken")
+        return Tensor(array.shape, array.dtype, array)
+
+    def initializer(self, tensor):
+        try:
+            return self.array(onnx.numpy_helper.to_array(tensor))
+        except (ValueError, TypeError, KeyError) as why:
+            raise Refused(f"initializer {tensor.name!r}: {why}") from None
+
+    # ----------------------------------------------------------------------------------------------- ports
+
+    def tell(self, what, dtype):
+        if dtype.name in TOLD:
+            self.told.setdefault((dtype.name, TOLD[dtype.name]), []).append(what)
+
+    def input(self, name):
+        shape, dtype = self.shapes[name]
+        x = Tensor(shape, dtype)
+        if 0 in x.shape:
+            raise Refused(f"input {name!r} of shape {list(shape)} has no elements")
+        held = x.shape if 1 <= x.rank <= 4 else fitted(x.shape)
+        kind = PORTS.get(dtype.name, "f32" if x.floats else "i32")
+        port = Port(name, self.names.port(name), shape, dtype, held, kind)
+        value = self.graph.input(port.name, kind, list(held))
+        if dtype.name in PORTS:
+            value = self.graph.convert(value, "i32")
+        x.forms[False, held] = value
+        self.tell(f"input {name!r}", dtype)
+        self.inputs.append(port)
+        return x
+
+    def output(self, value):
+        x = self.values.get(value.name)
+        if x is None:
+            raise Refused(f"output {value.name!r} is given by no node")
+        held = x.shape if 1 <= x.rank <= 4 else fitted(x.shape)
+        out, made = self.m.held(x, held), set()
+        name = self.names.port(value.name)
+        if out.op in ("input", "constant") or x.constant:
+            made.add(out.op)
+        self.graph.output(name, self.graph.reshape(out, list(held)) if made else out)
+        self.tell(f"output {value.name!r}", x.dtype)
+        self.outputs.append(Port(value.name, name, x.shape, x.dtype, held, "f32" if x.floats else "i32"))

@@ -1,0 +1,53 @@
+"""What the tests of the ONNX importer share: a node test of the onnx package, imported, run and compared.
+
+A case has no initializers: inputs that a handler wants to be constant are baked in, the first that is left is the
+run's. A case that our graph computes nothing of a run's input for is not counted as passed.
+"""
+
+import os
+import sys
+import tempfile
+
+import numpy as np
+import onnx
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
+from brainstorm.onnx import load, lower, session  # noqa: E402
+from brainstorm.onnx.refused import Refused  # noqa: E402
+from brainstorm.onnx.tensors import is_float, narrowed  # noqa: E402
+
+
+class Runner:
+    def __init__(self):
+        self.session = session.Session(session.program())
+        self.folder = tempfile.TemporaryDirectory()
+        self.path = os.path.join(self.folder.name, "case.gguf")
+
+    def run(self, walk, feeds):
+        walk.graph.write(self.path)
+        self.session.open(self.path)
+        given = [(p.name, converted(p, feeds[p.onnx_name])) for p in walk.inputs]
+        made = self.session.run(given, [(p.name, p.held, p.held_dtype) for p in walk.outputs])
+        return [a.reshape(p.shape).astype(p.dtype) for a, p in zip(made, walk.outputs)]
+
+    def close(self):
+        self.session.close()
+        self.folder.cleanup()
+
+
+def converted(port, array):
+    """An input as the file takes it."""
+    array = np.asarray(array)
+    if port.held_dtype in ("u8", "i8"):
+        return array.reshape(port.held)
+    return narrowed(f"input {port.onnx_name!r}", array).reshape(port.held)
+
+
+def tried(runner, model, inputs, baked):
+    """(outputs, None) or (None, why, what it wants constant)."""
+    names = [v.name for v in model.graph.input]
+    feeds = dict(zip(names, inputs))
+    fixed = load.baked(model, {n: feeds[n] for n in baked})
+    shapes = {n: (np.shape(feeds[n]), np.asarray(feeds[n]).dtype) for n in names if n not in baked}
+    walk = lower.Walk(fixed, shapes).run()
+    return runner.run(walk, feeds)
