@@ -50,4 +50,35 @@ def tried(runner, model, inputs, baked):
     fixed = load.baked(model, {n: feeds[n] for n in baked})
     shapes = {n: (np.shape(feeds[n]), np.asarray(feeds[n]).dtype) for n in names if n not in baked}
     walk = lower.Walk(fixed, shapes).run()
-    return runner.run(walk, feeds)
+    return runner.run(walk, feeds), walk
+
+
+def choices(names, wanted):
+    """Sets of inputs to bake: none, those that handlers want, all but one, the first one kept before others."""
+    yield set()
+    for keep in names:
+        yield set(names) - {keep}
+
+
+def attempt(runner, model, inputs):
+    """(outputs, baked, walk): of the first choice that is taken; else raises the Refused of the one that came first."""
+    names, seen, first = [v.name for v in model.graph.input], set(), None
+    queue = list(choices(names, None))
+    while queue:
+        baked = frozenset(queue.pop(0))
+        if baked in seen or names and len(baked) == len(names):
+            continue
+        seen.add(baked)
+        try:
+            return (*tried(runner, model, inputs, baked), baked)
+        except lower.NotTaken as why:
+            first = first or why
+            needs = {t.needs for t in why.troubles if t.needs in names and t.needs not in baked}
+            if needs:
+                queue.insert(0, baked | needs)
+            else:
+                first = why if not any(t.needs for t in why.troubles) and any(t.needs for t in
+                                                                             getattr(first, "troubles", [])) else first
+        except (Refused, session.Failed, ValueError) as why:
+            first = first if first is not None and not getattr(first, "troubles", None) else why
+    raise first if first is not None else Refused("all inputs would be constant")

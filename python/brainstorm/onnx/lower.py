@@ -77,6 +77,7 @@ class Walk:
             raise NotTaken(self.troubles)
         for value in graph.output:
             self.output(value)
+        self.still = all(self.values[v.name].constant for v in graph.output)
         return self
 
     def count(self, graph):
