@@ -34,6 +34,10 @@ def plain(values):
     return all(isinstance(v, (np.ndarray, np.generic)) for v in values)
 
 
+def array_of(value):
+    return onnx.numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value
+
+
 def wrong(case, got, expected):
     """What is wrong with the outputs, as the onnx package's own runner compares them; None: nothing."""
     for output, made, wanted in zip(case.model.graph.output, got, expected, strict=True):
@@ -52,6 +56,7 @@ def judged(runner, case):
     try:
         model = load.prepared(case.model)
         for inputs, expected in case.data_sets:
+            inputs, expected = [list(map(array_of, values)) for values in (inputs, expected)]
             if not plain(inputs) or not plain(expected):
                 raise Refused("sequences, maps and optional values are not taken")
             got, walk, baked = onnx_rig.attempt(runner, model, inputs)

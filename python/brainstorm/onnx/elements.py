@@ -39,7 +39,7 @@ def groups_of(shapes, out):
 
 class Elements(Holder):
     def scalar(self, number, dtype=np.float32):
-        return Tensor((), dtype, np.asarray(number, dtype))
+        return Tensor((), dtype, np.asarray(number).astype(dtype))
 
     def array(self, numbers, dtype=np.float32):
         numbers = np.asarray(numbers, dtype)
@@ -228,7 +228,7 @@ class Elements(Holder):
         wrong = self.pair("and", self.pair("not_equal", left, zero),
                           self.pair("xor", self.pair("less", left, zero), self.pair("less", a, zero)))
         step = self.where(self.pair("xor", self.pair("less", a, zero), self.pair("less", b, zero)),
-                          self.scalar(1, a.dtype), self.scalar(-1, a.dtype))
-        out = self.where(wrong, self.add(total, step), total)
+                          self.scalar(1, np.int32), self.scalar(-1, np.int32))
+        out = self.where(wrong, self.add(total, self.typed(step, a.dtype)), total)
         out.wraps = False
         return out

@@ -57,8 +57,7 @@ class Walk:
         self.m = Tensors(self.graph, self.names)
         self.troubles, self.inputs, self.outputs, self.told = [], [], [], {}
         self.values = {"": None}
-        self.convs = {}  # value: (tensor, weight, bias)
-        self.uses = {}
+        self.readers, self.taken = {}, set()  # nodes by what they read; ids of those that one before them has done
 
     # ------------------------------------------------------------------------------------------------ walk
 
@@ -71,7 +70,7 @@ class Walk:
         for value in graph.input:
             if value.name not in self.values:
                 self.values[value.name] = self.input(value.name)
-        self.count(graph)
+        self.note_readers(graph)
         self.body(graph)
         if self.troubles:
             raise NotTaken(self.troubles)
@@ -80,12 +79,20 @@ class Walk:
         self.still = all(self.values[v.name].constant for v in graph.output)
         return self
 
-    def count(self, graph):
+    def note_readers(self, graph):
         for node in graph.node:
             for name in node.input:
-                self.uses[name] = self.uses.get(name, 0) + 1
+                self.readers.setdefault(name, []).append(node)
         for value in graph.output:
-            self.uses[value.name] = self.uses.get(value.name, 0) + 1
+            self.readers.setdefault(value.name, []).append(None)
+
+    def behind(self, proto, op):
+        """The node of this op that is all that reads the first output of another one; None: there is none such."""
+        readers = self.readers.get(proto.output[0], [])
+        if len(readers) != 1 or readers[0] is None or readers[0].op_type != op:
+            return None
+        inputs = [self.values.get(name) for name in readers[0].input]
+        return Node(readers[0], inputs, self.m, self.versions.get("", 1), self)
 
     def body(self, graph, where="node"):
         for number, proto in enumerate(graph.node):

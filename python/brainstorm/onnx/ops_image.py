@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 
+from .ops_norm import scale_and_shift
 from .refused import Refused
 from .table import op
 from .tensors import narrowed
@@ -92,11 +93,21 @@ def conv(n):
     weight, bias = weight_of(n, 1, x.rank - 2)
     window = Window(n, x, weight.shape[4 - (x.rank - 2):])
     groups = n.attr("group", 1)
+    weight, bias = with_norm(n, weight, bias)
     value = n.m.g.conv2d(window.image(n.m, x), n.m.names.fresh(n.stem), weight, bias, stride=tuple(window.stride),
                          dilation=tuple(window.dilation), groups=groups, padding="explicit", pad=window.pads())
-    out = window.made(n.m, value, x, weight.shape[0])
-    n.walk.convs[value] = (out, weight, bias)  # a batch norm behind it is folded into it
-    return out
+    return window.made(n.m, value, x, weight.shape[0])
+
+
+def with_norm(n, weight, bias):
+    """The weights with those of a batch norm in them that is all that reads this convolution."""
+    norm = n.walk.behind(n.proto, "BatchNormalization")
+    if norm is None or norm.attr("training_mode", 0) or not all(norm.has(i) and norm[i].constant for i in range(1, 5)):
+        return weight, bias
+    factor, shift = scale_and_shift(norm)
+    n.walk.taken.add(id(norm.proto))
+    bias = shift if bias is None else bias * factor + shift
+    return (weight * factor[:, None, None, None]).astype(np.float32), bias.astype(np.float32)
 
 
 @op("ConvTranspose")

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from .ops_index import gather_elements_of
 from .refused import Refused
 from .table import op
 from .tensors import Tensor
@@ -155,6 +156,8 @@ def depth(n):
     r, (b, c, h, w), m = n.attr("blocksize"), n[0].shape, n.m
     if n.op == "SpaceToDepth":
         x = m.reshape(n[0], (b, c, h // r, r, w // r, r))
+        if n.attr("mode", "DCR") == "CRD":
+            return m.reshape(m.transpose(x, (0, 1, 3, 5, 2, 4)), (b, c * r * r, h // r, w // r))
         return m.reshape(m.transpose(x, (0, 3, 5, 1, 2, 4)), (b, c * r * r, h // r, w // r))
     if n.attr("mode", "DCR") == "CRD" and n[0].floats and r <= 64:
         value = m.g.pixel_shuffle(m.cells(n[0], (c, h, w)), r)
@@ -214,5 +217,4 @@ def reverse_sequence(n):
         at[batch] = row
         moved = np.moveaxis(indices[tuple(at)], time - (batch < time), 0)
         moved[:length] = moved[:length][::-1].copy()
-    from .ops_index import gather_elements_of
     return gather_elements_of(m, x, Tensor(x.shape, np.int32, indices.astype(np.int32)), time)
