@@ -79,10 +79,13 @@ class Walk:
         self.still = all(self.values[v.name].constant for v in graph.output)
         return self
 
-    def note_readers(self, graph):
+    def note_readers(self, graph, inner=False):
         for node in graph.node:
             for name in node.input:
-                self.readers.setdefault(name, []).append(node)
+                self.readers.setdefault(name, []).append(None if inner else node)
+            for attribute in node.attribute:
+                if attribute.type == onnx.AttributeProto.GRAPH:
+                    self.note_readers(attribute.g, True)
         for value in graph.output:
             self.readers.setdefault(value.name, []).append(None)
 

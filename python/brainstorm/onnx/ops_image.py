@@ -181,6 +181,9 @@ def pool(n):
         x = m.to_float(x)
         if n.op != "MaxPool":
             raise Refused(f"{n.op} of {n[0].dtype}")
+    if x.rank == 5:
+        out = pool_3d(n, x)
+        return out if n[0].floats else m.to_int(out, n[0].dtype)
     if n.op == "LpPool":
         return lp_pool(n, x)
     window = Window(n, x, n.attr("kernel_shape"), bool(n.attr("ceil_mode", 0)))
@@ -201,6 +204,41 @@ def pooled(n, x, window):
                        (*low, *high), padding="explicit", count_pad=int(bool(counts_pads)),
                        dilation=tuple(window.dilation))
     return window.made(m, value, x, x.shape[1])
+
+
+class Part:
+    """A node as some of its axes see it."""
+
+    def __init__(self, n, axes):
+        self.n, self.axes, self.m, self.op = n, axes, n.m, n.op
+
+    def attr(self, name, default=None):
+        value = self.n.attr(name, default)
+        if name in ("strides", "dilations", "kernel_shape") and value:
+            return [value[i] for i in self.axes]
+        if name == "pads" and value:
+            return [value[i] for i in self.axes] + [value[i + len(value) // 2] for i in self.axes]
+        return value
+
+
+def pool_3d(n, x):
+    """Over height and width, then over depth: the largest of the largest, the mean of means of as many."""
+    m, ceil = n.m, bool(n.attr("ceil_mode", 0))
+    if n.op == "LpPool":
+        raise Refused("LpPool of 3 dimensions")
+    kernel = n.attr("kernel_shape")
+    batch, channels, depth, height, width = x.shape
+    flat = m.reshape(x, (batch, channels * depth, height, width))
+    part = Part(n, (1, 2))
+    flat = pooled(part, flat, Window(part, flat, kernel[1:], ceil))
+    height, width = flat.shape[2:]
+    part = Part(n, (0,))
+    columns = m.transpose(m.reshape(flat, (batch, channels, depth, height * width)), (0, 1, 3, 2))
+    columns = m.reshape(columns, (batch, channels * height * width, depth))
+    columns = pooled(part, columns, Window(part, columns, kernel[:1], ceil))
+    depth = columns.shape[2]
+    out = m.transpose(m.reshape(columns, (batch, channels, height * width, depth)), (0, 1, 3, 2))
+    return m.reshape(out, (batch, channels, depth, height, width))
 
 
 def lp_pool(n, x):
