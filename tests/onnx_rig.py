@@ -12,35 +12,26 @@ import numpy as np
 import onnx
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
-from brainstorm.onnx import load, lower, session  # noqa: E402
+from brainstorm.onnx import compare, load, lower, session  # noqa: E402
 from brainstorm.onnx.refused import Refused  # noqa: E402
-from brainstorm.onnx.tensors import is_float, narrowed  # noqa: E402
 
 
 class Runner:
+    """Writes what was imported to a scratch file, and runs it."""
+
     def __init__(self):
-        self.session = session.Session(session.program())
+        self.session = session.opened()
         self.folder = tempfile.TemporaryDirectory()
         self.path = os.path.join(self.folder.name, "case.gguf")
 
     def run(self, walk, feeds):
         walk.graph.write(self.path)
         self.session.open(self.path)
-        given = [(p.name, converted(p, feeds[p.onnx_name])) for p in walk.inputs]
-        made = self.session.run(given, [(p.name, p.held, p.held_dtype) for p in walk.outputs])
-        return [a.reshape(p.shape).astype(p.dtype) for a, p in zip(made, walk.outputs)]
+        return compare.run_ours(self.session, walk, feeds)
 
     def close(self):
-        self.session.close()
+        self.session.__exit__()
         self.folder.cleanup()
-
-
-def converted(port, array):
-    """An input as the file takes it."""
-    array = np.asarray(array)
-    if port.held_dtype in ("u8", "i8"):
-        return array.reshape(port.held)
-    return narrowed(f"input {port.onnx_name!r}", array).reshape(port.held)
 
 
 def tried(runner, model, inputs, baked):

@@ -124,7 +124,7 @@ class Tensors(Elements):
             return self.concat(parts, axis)
         first = next(t for t in tensors if not t.constant)
         _, held, at = self.around(first, axis)
-        values = [self.held(t, held[:at] + (t.shape[axis],) + held[at + 1:]) for t in tensors]
+        values = self.led(self.held(t, held[:at] + (t.shape[axis],) + held[at + 1:]) for t in tensors)
         held = held[:at] + (shape[axis],) + held[at + 1:]
         return self.made(self.g.concat(values, at), held, shape, first.dtype, any(t.wraps for t in tensors))
 
@@ -200,10 +200,10 @@ class Tensors(Elements):
             raise Refused(f"a product of {list(a.shape)} and {list(b.shape)}")
         shape, batch = (*lead, m, n), math.prod(lead)
         if math.prod(b.shape[:-2]) == 1:  # all lines of a beside each other
-            value = self.g.matmul(self.held(a, (a.size // k, k)), self.held(b, (k, n)), scale=scale)
+            value = self.g.matmul(*self.led([self.held(a, (a.size // k, k)), self.held(b, (k, n))]), scale=scale)
             return self.made(value, (a.size // k, n), shape, a.dtype)
         a, b = self.expand(a, (*lead, m, k)), self.expand(b, (*lead, k, n))
-        value = self.g.matmul(self.held(a, (batch, m, k)), self.held(b, (batch, k, n)), scale=scale)
+        value = self.g.matmul(*self.led([self.held(a, (batch, m, k)), self.held(b, (batch, k, n))]), scale=scale)
         return self.made(value, (batch, m, n), shape, a.dtype)
 
     def linear(self, x, weight, bias=None, stem="linear", act="none"):

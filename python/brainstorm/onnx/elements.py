@@ -63,7 +63,7 @@ class Elements(Holder):
             tensors[min(tries)[1]] = self.expand(tensors[min(tries)[1]], out)
             groups = groups_of([t.shape for t in tensors], out)
         held, forms = self._cheapest(tensors, groups)
-        return [self.held(t, form) for t, form in zip(tensors, forms)], held, out
+        return self.led(self.held(t, form) for t, form in zip(tensors, forms)), held, out
 
     def _cheapest(self, tensors, groups):
         """The held shape that makes the fewest new nodes, and the form of each operand."""

@@ -48,15 +48,18 @@ class Port:
 
 
 class Walk:
-    def __init__(self, model, shapes, name=""):
-        """shapes: {input: (shape, dtype)}, all of it known."""
+    def __init__(self, model, shapes, name="", batch=None, progress=None):
+        """shapes: {input: (shape, dtype)}, all of it known. batch: a free leading dimension (shapes.Batch), which is 1
+        in shapes. progress: called with the number of nodes that are done."""
+        self.progress = progress or (lambda done: None)
         self.model, self.shapes = model, shapes
         self.versions = {o.domain if o.domain != "ai.onnx" else "": o.version for o in model.opset_import}
         self.table, self.names = load_handlers(), Names()
         self.graph = Graph(self.names.plain(name)[:63])
         self.m = Tensors(self.graph, self.names)
         self.troubles, self.inputs, self.outputs, self.told = [], [], [], {}
-        self.values = {"": None}
+        self.values, self.empty, self.batch = {"": None}, [], batch
+        self.symbol = self.cells = None
         self.readers, self.taken = {}, set()  # nodes by what they read; ids of those that one before them has done
 
     # ------------------------------------------------------------------------------------------------ walk
@@ -100,6 +103,7 @@ class Walk:
     def body(self, graph, where="node"):
         for number, proto in enumerate(graph.node):
             self.visit(proto, f"{where} {number}")
+            self.progress(number + 1)
 
     def visit(self, proto, where):
         if any(name not in self.values for name in proto.input):
@@ -178,7 +182,10 @@ class Walk:
         shape, dtype = self.shapes[name]
         x = Tensor(shape, dtype)
         if 0 in x.shape:
-            raise Refused(f"input {name!r} of shape {list(shape)} has no elements")
+            self.empty.append(name)  # nothing can be computed of it: whoever tries is told
+            return x
+        if self.batch and name in self.batch.inputs:
+            return self.batched_input(name, x)
         held = x.shape if 1 <= x.rank <= 4 else fitted(x.shape)
         kind = PORTS.get(dtype.name, "f32" if x.floats else "i32")
         port = Port(name, self.names.port(name), shape, dtype, held, kind)
@@ -190,10 +197,42 @@ class Walk:
         self.inputs.append(port)
         return x
 
+    def batched_input(self, name, x):
+        """An input [N, ...] of which N is free: its rows are cells, and all that follows sees one of them."""
+        cell = x.shape[1:]
+        if not 1 <= len(cell) <= 3:
+            raise Refused(f"input {name!r} of rank {x.rank} has a free leading dimension, expected rank 2 .. 4")
+        if self.symbol is None:
+            self.symbol = self.graph.symbol(self.names.plain(self.batch.symbol)[:63], self.batch.maximum)
+        kind = PORTS.get(x.dtype.name, "f32" if x.floats else "i32")
+        port = Port(name, self.names.port(name), (self.batch.maximum, *cell), x.dtype,
+                    (self.batch.maximum, *cell), kind)
+        value = self.graph.input(port.name, kind, [self.symbol, *cell])
+        value = self.graph.rows(value) if self.cells is None else self.graph.rows(value, self.cells)
+        self.cells = self.cells or value
+        x.forms[False, cell] = self.graph.convert(value, "i32") if x.dtype.name in PORTS else value
+        self.m.leader = self.m.leader or x
+        self.tell(f"input {name!r}", x.dtype)
+        self.inputs.append(port)
+        return x
+
+    def batched_output(self, value, x):
+        """Rows again: [N, ...]."""
+        if x.constant or x.shape[:1] != (1,) or not 2 <= x.rank <= 4:
+            raise Refused(f"output {value.name!r} of shape {list(x.shape)} has no free leading dimension, or none of "
+                          "rank 2 .. 4")
+        name, kind = self.names.port(value.name), "f32" if x.floats else "i32"
+        self.graph.output(name, self.graph.collect(self.m.held(x, x.shape[1:])))
+        self.tell(f"output {value.name!r}", x.dtype)
+        shape = (self.batch.maximum, *x.shape[1:])
+        self.outputs.append(Port(value.name, name, shape, x.dtype, shape, kind))
+
     def output(self, value):
         x = self.values.get(value.name)
         if x is None:
             raise Refused(f"output {value.name!r} is given by no node")
+        if self.batch:
+            return self.batched_output(value, x)
         held = x.shape if 1 <= x.rank <= 4 else fitted(x.shape)
         out, made = self.m.held(x, held), set()
         name = self.names.port(value.name)

@@ -42,6 +42,9 @@ def of_nothing(n, kind, axes, keep):
     axes = [a % n[0].rank for a in axes]
     shape = [1 if i in axes else d for i, d in enumerate(n[0].shape) if keep or i not in axes]
     number = -np.inf if n.op == "ReduceLogSum" else OF_NOTHING[kind]
+    if not n[0].floats and np.isinf(number):
+        limits = (False, True) if n[0].dtype == bool else (np.iinfo(n[0].dtype).min, np.iinfo(n[0].dtype).max)
+        number = limits[number > 0]
     return Tensor(shape, n[0].dtype, np.full(shape, number, n[0].dtype))
 
 

@@ -1,4 +1,10 @@
-"""Runs our model files, for comparing: by the program bench/networks, one process that opens file after file."""
+"""Runs our model files, for comparing: by the extension module of this package where it is built, else by the program
+bench/networks of the repository, one process that opens file after file.
+
+    with opened() as session:
+        session.open(path)
+        arrays = session.run([(name, array)], [(name, shape, type)])
+"""
 
 import os
 import subprocess
@@ -13,10 +19,43 @@ class Failed(Exception):
     """The library refused a file, or a run: its message."""
 
 
-class Session:
+class Native:
+    """By brainstorm.open."""
+
+    def __init__(self, running):
+        self.running = running
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.model = None
+
+    def open(self, path):
+        import brainstorm
+        try:
+            self.model = brainstorm.open(path)
+        except self.running.Error as why:
+            raise Failed(str(why)) from None
+
+    def run(self, inputs, outputs):
+        try:
+            made = self.model.run(dict(inputs))
+        except self.running.Error as why:
+            raise Failed(str(why)) from None
+        return [made[name] for name, _, _ in outputs]
+
+
+class Program:
     def __init__(self, program):
         self.program, self.process = program, None
         self.errors = tempfile.TemporaryFile()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
 
     def _start(self):
         self.errors.seek(0)
@@ -81,3 +120,13 @@ def program():
     """The program, in $BUILD or build/ of the repository that this file is in."""
     root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..")
     return os.path.join(root, os.environ.get("BUILD", "build"), "bench", "networks")
+
+
+def opened():
+    """What runs models here; None where nothing does."""
+    try:
+        from .. import running
+        running.native()
+        return Native(running)
+    except ImportError:
+        return Program(program()) if os.access(program(), os.X_OK) else None

@@ -94,6 +94,7 @@ class Holder:
 
     def __init__(self, graph, names):
         self.g, self.names = graph, names
+        self.roots, self.leader = set(), None  # with a free batch: values outside it, and a tensor of its rows
         self.domains = {}  # rows: cells of the domain of that many rows
 
     # ------------------------------------------------------------------------------------------- forms
@@ -111,7 +112,9 @@ class Holder:
 
     def _make(self, x, shape):
         if x.constant:
-            return self._constant(x, shape)
+            value = self._constant(x, shape)
+            self.roots.add(value)
+            return value
         for (cells, held), value in x.forms.items():
             if not cells:
                 return self.g.reshape(value, list(shape))
@@ -140,6 +143,19 @@ class Holder:
                 here = self.g.constant(self.names.fresh("constant"), where.astype(np.int32))
                 value = self.g.where(here, odd, value)
         return value
+
+    def led(self, values):
+        """Operands of which the first says which domain it is: of the rows of a free batch, if any of them is."""
+        values = list(values)
+        if self.leader is None or values[0] not in self.roots or all(v in self.roots for v in values):
+            return values
+        (_, held), row = next(iter(self.leader.forms.items()))
+        for axis in range(len(held)):
+            row = self.g.slice(row, axis, 0, 1)
+        row = self.g.reshape(row, [1])  # one number of each row, of which it is always true that it is itself or not
+        true = self.g.compare(self.g.compare(row, row, "equal"), self.g.compare(row, row, "not_equal"), "or")
+        values[0] = self.g.where(true, values[0], values[0])
+        return values
 
     def root(self, x):
         """(value, held): in the form that costs nothing."""
