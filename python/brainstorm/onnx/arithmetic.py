@@ -206,9 +206,9 @@ class Tensors(Elements):
         value = self.g.matmul(*self.led([self.held(a, (batch, m, k)), self.held(b, (batch, k, n))]), scale=scale)
         return self.made(value, (batch, m, n), shape, a.dtype)
 
-    def linear(self, x, weight, bias=None, stem="linear", act="none"):
-        """x [..., K] by a constant weight [out, K] of NumPy."""
+    def linear(self, x, weight, bias=None, stem="linear", act=None):
+        """x [..., K] by a constant weight [out, K] of NumPy. act: arguments of a layer."""
         value, held = self.last(x)
         out = weight.shape[0]
-        value = self.g.linear(value, self.names.fresh(stem), weight, bias, act=act)
+        value = self.g.linear(value, self.names.fresh(stem), weight, bias, **(act or {}))
         return self.made(value, (*held[:-1], out), (*x.shape[:-1], out), x.dtype)

@@ -60,7 +60,7 @@ class Walk:
         self.troubles, self.inputs, self.outputs, self.told = [], [], [], {}
         self.values, self.empty, self.batch = {"": None}, [], batch
         self.symbol = self.cells = None
-        self.readers, self.taken = {}, set()  # nodes by what they read; ids of those that one before them has done
+        self.readers, self.passed = {}, {}  # nodes by what they read; {id: value} of those that one before has done
 
     # ------------------------------------------------------------------------------------------------ walk
 
@@ -92,16 +92,35 @@ class Walk:
         for value in graph.output:
             self.readers.setdefault(value.name, []).append(None)
 
-    def behind(self, proto, op):
-        """The node of this op that is all that reads the first output of another one; None: there is none such."""
-        readers = self.readers.get(proto.output[0], [])
-        if len(readers) != 1 or readers[0] is None or readers[0].op_type != op:
+    def only_reader(self, name):
+        """The node that is all that reads a value; None: there is none such."""
+        readers = self.readers.get(name, [])
+        if len(readers) != 1 or readers[0] is None or readers[0].domain not in ("", "ai.onnx"):
             return None
-        inputs = [self.values.get(name) for name in readers[0].input]
+        inputs = [self.values.get(i) for i in readers[0].input]
         return Node(readers[0], inputs, self.m, self.versions.get("", 1), self)
 
-    def body(self, graph, where="node"):
+    def done(self, node, name):
+        """Another node has done what this one does: it gives on its input of that name."""
+        self.done_by_name(node.proto, name)
+
+    def done_by_name(self, proto, name):
+        self.passed[id(proto)] = name
+
+    def constants_first(self, graph):
+        """Nodes of constants alone, so that what stands behind a layer is known when the layer comes."""
+        left = []
         for number, proto in enumerate(graph.node):
+            known = [self.values.get(name) for name in proto.input if name]
+            plain = all(a.type != onnx.AttributeProto.GRAPH for a in proto.attribute)
+            if plain and all(x is not None and x.constant for x in known):
+                self.visit(proto, f"node {number}")
+            else:
+                left.append((number, proto))
+        return left
+
+    def body(self, graph, where="node"):
+        for number, proto in self.constants_first(graph):
             self.visit(proto, f"{where} {number}")
             self.progress(number + 1)
 
@@ -111,6 +130,9 @@ class Walk:
             if key not in self.table:
                 self.troubles.append(Trouble(proto, where, self.unknown(proto)))
             return  # what it needs was not taken
+        if id(proto) in self.passed:
+            self.values[proto.output[0]] = self.values[self.passed[id(proto)]]
+            return
         try:
             outputs = self.node(proto, [self.values[name] for name in proto.input])
         except NeedConstant as why:

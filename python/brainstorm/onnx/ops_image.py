@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from .ops_norm import scale_and_shift
+from .fused import Behind
 from .refused import Refused
 from .table import op
 from .tensors import narrowed
@@ -93,21 +93,12 @@ def conv(n):
     weight, bias = weight_of(n, 1, x.rank - 2)
     window = Window(n, x, weight.shape[4 - (x.rank - 2):])
     groups = n.attr("group", 1)
-    weight, bias = with_norm(n, weight, bias)
+    behind = Behind(n, x.rank, weight.shape[0], 1)
+    weight, bias = behind.weights(weight, bias)
     value = n.m.g.conv2d(window.image(n.m, x), n.m.names.fresh(n.stem), weight, bias, stride=tuple(window.stride),
-                         dilation=tuple(window.dilation), groups=groups, padding="explicit", pad=window.pads())
+                         dilation=tuple(window.dilation), groups=groups, padding="explicit", pad=window.pads(),
+                         **behind.act)
     return window.made(n.m, value, x, weight.shape[0])
-
-
-def with_norm(n, weight, bias):
-    """The weights with those of a batch norm in them that is all that reads this convolution."""
-    norm = n.walk.behind(n.proto, "BatchNormalization")
-    if norm is None or norm.attr("training_mode", 0) or not all(norm.has(i) and norm[i].constant for i in range(1, 5)):
-        return weight, bias
-    factor, shift = scale_and_shift(norm)
-    n.walk.taken.add(id(norm.proto))
-    bias = shift if bias is None else bias * factor + shift
-    return (weight * factor[:, None, None, None]).astype(np.float32), bias.astype(np.float32)
 
 
 @op("ConvTranspose")
@@ -134,10 +125,11 @@ def conv_transpose(n):
             small = total // 2
             pads[i], pads[i + spatial] = (small, total - small) if auto == "SAME_UPPER" else (total - small, small)
     out = [strides[i] * (sizes[i] - 1) + extra[i] + reach[i] - pads[i] - pads[i + spatial] for i in range(spatial)]
+    behind = Behind(n, x.rank, weight.shape[1] * groups, 1)
     # As a convolution of an image with zeros between its pixels, by the kernel turned round.
     group_in = x.shape[1] // groups
     turned = weight.reshape(groups, group_in, *weight.shape[1:]).swapaxes(1, 2)[..., ::-1, ::-1]
-    turned = np.ascontiguousarray(turned.reshape(-1, group_in, *weight.shape[2:]))
+    turned, bias = behind.weights(np.ascontiguousarray(turned.reshape(-1, group_in, *weight.shape[2:])), bias)
     lift = lambda values, one: [one] * (2 - spatial) + list(values)
     spread = x
     for i in range(spatial):
@@ -151,7 +143,7 @@ def conv_transpose(n):
             before[i], after[i] = max(before[i], 0), max(after[i], 0)
     cells = m.cells(spread, (x.shape[1], *lift(spread.shape[2:], 1)))
     value = m.g.conv2d(cells, m.names.fresh(n.stem), turned, bias, dilation=tuple(lift(dilations, 1)),
-                       groups=groups, padding="explicit", pad=(*lift(before, 0), *lift(after, 0)))
+                       groups=groups, padding="explicit", pad=(*lift(before, 0), *lift(after, 0)), **behind.act)
     shape = (x.shape[0], turned.shape[0], *out)
     return m.of_cells(value, x.shape[0], (turned.shape[0], *lift(out, 1)), shape, x.dtype)
 

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from .fused import Behind
 from .refused import Refused
 from .table import op
 from .tensors import narrowed
@@ -18,8 +19,12 @@ def matmul_of(n, a, b, stem=None):
     a = m.reshape(a, (1, *a.shape)) if vector_a else a
     b = m.reshape(b, (*b.shape, 1)) if vector_b else b
     if b.constant and not a.constant and math.prod(b.shape[:-2]) == 1 and np.isfinite(b.array.astype(np.float32)).all():
-        weight = narrowed("a weight", b.array).reshape(b.shape[-2:]).T.copy()
-        out = m.linear(a, weight, stem=stem or n.stem)
+        weight, bias, act = narrowed("a weight", b.array).reshape(b.shape[-2:]).T.copy(), None, {}
+        if n.op == "MatMul" and not vector_b:
+            rank = max(a.rank, b.rank) - vector_a
+            behind = Behind(n, rank, len(weight), rank - 1)
+            (weight, bias), act = behind.weights(weight, None), behind.act
+        out = m.linear(a, np.ascontiguousarray(weight), bias, stem or n.stem, act)
         out = m.reshape(out, np.broadcast_shapes(a.shape[:-2], b.shape[:-2]) + out.shape[-2:])
     else:
         out = m.matmul(a, b)
@@ -50,7 +55,11 @@ def gemm(n):
         if c is not None and c.constant and c.shape[-1:] in ((), (1,), (len(weight),)) and c.size in (1, len(weight)):
             bias = np.broadcast_to(np.ravel(c.array).astype(np.float32) * np.float32(beta), len(weight)).copy()
             c = None
-        out = m.linear(a, np.ascontiguousarray(weight), bias, n.stem)
+        act = {}
+        if c is None:
+            behind = Behind(n, 2, len(weight), 1)
+            (weight, bias), act = behind.weights(weight, bias), behind.act
+        out = m.linear(a, np.ascontiguousarray(weight), bias, n.stem, act)
     else:
         out = m.matmul(a, m.transpose(b, (1, 0)) if n.attr("transB", 0) else b)
         out = m.affine(out, alpha) if alpha != 1 else out
