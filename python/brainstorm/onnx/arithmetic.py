@@ -10,7 +10,7 @@ import numpy as np
 
 from .elements import Elements
 from .refused import Refused
-from .tensors import MAX_RANK, Tensor, fitted
+from .tensors import MAX_RANK, Tensor, fitted, sized
 
 MAX_AXES = 6      # of reshape and transpose
 MAX_PARTS = 8     # of a concat
@@ -90,7 +90,7 @@ class Tensors(Elements):
 
     def expand(self, x, shape):
         """x, broadcast."""
-        shape = np.broadcast_shapes(x.shape, tuple(shape))
+        shape = sized(np.broadcast_shapes(x.shape, sized(shape)))
         if x.constant:
             return Tensor(shape, x.dtype, np.broadcast_to(x.array, shape).copy())
         x = self.reshape(x, (1,) * (len(shape) - x.rank) + x.shape)
@@ -130,6 +130,7 @@ class Tensors(Elements):
 
     def pad(self, x, before, after, number=0):
         """A border of one number."""
+        sized(n + low + high for n, low, high in zip(x.shape, before, after))
         for axis, (low, high) in enumerate(zip(before, after)):
             for count, first in ((low, True), (high, False)):
                 if count > 0:

@@ -7,7 +7,6 @@ Must never: leave a file behind that was refused.
 """
 
 import os
-import sys
 
 from . import compare, load, shapes as shapes_module
 from .lower import NotTaken, Walk
@@ -54,17 +53,18 @@ def rows_apart(model, found, batch, walk):
 
 def written(result, path, session=None, check=True, seed=1, tolerance=compare.TOLERANCE, say=print):
     """Writes the file, compares it with the model, and says what it finds: whether they agree. A file that does not
-    agree is not left behind."""
-    result.walk.graph.write(path)
-    if not check:
-        return True
-    agrees = False
+    agree is not left behind, and one that was there before stays."""
+    part, agrees = f"{path}.part", False
     try:
-        agrees = checked(result, path, session, seed, tolerance, say)
+        result.walk.graph.write(part)
+        agrees = not check or checked(result, part, session, seed, tolerance, say)
+        if agrees:
+            os.replace(part, path)
         return agrees
     finally:
-        if not agrees:
-            os.remove(path)
+        for left in (part, f"{part}.new"):
+            if os.path.exists(left):
+                os.remove(left)
 
 
 def checked(result, path, session, seed, tolerance, say):
@@ -80,7 +80,3 @@ def checked(result, path, session, seed, tolerance, say):
             say(f"  {difference}" + ("" if good else f"  TOO MUCH (more than {tolerance:g})"))
             agree = agree and good
     return agree
-
-
-def to_error(text):
-    print(text, file=sys.stderr)

@@ -4,6 +4,7 @@ Hostile files come in here: whatever is wrong with one is a Refused with a messa
 checker, its converter of op sets, its inliner of functions.
 """
 
+import contextlib
 import os
 
 import onnx
@@ -19,11 +20,24 @@ def opset_of(model):
     return max([o.version for o in model.opset_import if o.domain in ("", "ai.onnx")], default=0)
 
 
+@contextlib.contextmanager
+def shaped(model):
+    """Ports without a shape, which the checker wants and nobody needs, have one meanwhile."""
+    bare = [v.type.tensor_type for v in [*model.graph.input, *model.graph.output]
+            if v.type.HasField("tensor_type") and not v.type.tensor_type.HasField("shape")]
+    for tensor in bare:
+        tensor.shape.SetInParent()
+    yield
+    for tensor in bare:
+        tensor.ClearField("shape")
+
+
 def opened(path):
     """The model of a file, with its external data; checked."""
     try:
         model = onnx.load(path)
-        onnx.checker.check_model(model if model.ByteSize() < 2**31 - 2**20 else path)
+        with shaped(model):
+            onnx.checker.check_model(model if model.ByteSize() < 2**31 - 2**20 else path)
     except OSError as why:
         raise Refused(f"{path}: {why.strerror or why}") from None
     except Exception as why:  # protobuf, the checker and external data raise errors of many kinds
@@ -38,7 +52,9 @@ def first_line(why):
 
 def prepared(model, told=None):
     """With functions written out, and ops of set 18 or later."""
-    told = [] if told is None else told
+    told, newest = [] if told is None else told, onnx.defs.onnx_opset_version()
+    if opset_of(model) > newest:
+        raise Refused(f"ops of set {opset_of(model)}: the onnx package that is installed knows them up to {newest}")
     try:
         if model.functions:
             model = onnx.inliner.inline_local_functions(model)

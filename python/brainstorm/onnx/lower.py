@@ -13,7 +13,7 @@ from .arithmetic import Tensors
 from .names import Names
 from .refused import NeedConstant, Refused
 from .table import REASONS, UNFOLDED, Node, load_handlers
-from .tensors import Tensor, fitted
+from .tensors import Tensor, fitted, sized
 
 PORTS = {"uint8": "u8", "int8": "i8"}  # types of inputs that our file holds as they are
 TOLD = {"float64": "f32", "float16": "f32", "bfloat16": "f32", "int64": "i32", "uint64": "i32", "uint32": "i32",
@@ -45,6 +45,22 @@ class Port:
     def __init__(self, onnx_name, name, shape, dtype, held, held_dtype):
         self.onnx_name, self.name, self.shape, self.dtype = onnx_name, name, tuple(shape), np.dtype(dtype)
         self.held, self.held_dtype = tuple(held), held_dtype
+
+
+def bounded(proto, given):
+    """Refuses constants that a file of a few bytes would make of any size."""
+    numbers = [np.ravel(x.array).tolist() if x.size < 64 and x.array.dtype.kind in "iuf" else [] for x in given]
+    if proto.op_type == "ConstantOfShape":
+        sized(numbers[0])
+    elif proto.op_type == "Expand":
+        sized(np.broadcast_shapes(given[0].shape, sized(numbers[1])))
+    elif proto.op_type == "Tile":
+        sized(n * times for n, times in zip(given[0].shape, numbers[1]))
+    elif proto.op_type == "Range" and len(given) == 3:
+        start, limit, step = (n[0] for n in numbers)
+        sized([max((limit - start) / step, 0) if step else 0])
+    elif proto.op_type in ("Pad", "OneHot", "Resize", "Upsample", "CenterCropPad", "Col2Im"):
+        sized([max(given[0].size, 1), *(max(abs(n), 1) for n in numbers[1] if np.isfinite(n))])
 
 
 class Walk:
@@ -139,7 +155,7 @@ class Walk:
             self.troubles.append(Trouble(proto, where, str(why), proto.input[why.index]))
         except (Refused, ValueError) as why:
             self.troubles.append(Trouble(proto, where, str(why)))
-        except (TypeError, IndexError, KeyError, AttributeError, ZeroDivisionError, OverflowError) as why:
+        except (TypeError, IndexError, KeyError, AttributeError, ArithmeticError, MemoryError) as why:
             self.troubles.append(Trouble(proto, where, f"it is not well formed ({type(why).__name__}: {why})"))
         else:
             for name, value in zip(proto.output, outputs):
@@ -166,6 +182,7 @@ class Walk:
 
     def folded(self, proto, given):
         """A node of constants, by onnx.reference."""
+        bounded(proto, given)
         names = [name for name in proto.input if name]
         one = onnx.helper.make_model(
             onnx.helper.make_graph([proto], "fold", [onnx.ValueInfoProto(name=n) for n in dict.fromkeys(names)],

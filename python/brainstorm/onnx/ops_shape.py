@@ -7,7 +7,7 @@ import numpy as np
 from .ops_index import gather_elements_of
 from .refused import Refused
 from .table import op
-from .tensors import Tensor
+from .tensors import Tensor, sized
 
 
 def resolved(shape, x, zeros_copy=True):
@@ -64,6 +64,7 @@ def expand(n):
 @op("Tile")
 def tile(n):
     x, m = n[0], n.m
+    sized(d * times for d, times in zip(x.shape, n.numbers(1), strict=True))
     for axis, times in enumerate(n.numbers(1)):
         if times != 1:
             x = m.take(x, list(range(x.shape[axis])) * times, axis)
@@ -113,6 +114,7 @@ def pad(n):
         if low < 0 or high < 0:
             x = m.slice(x, axis, max(-low, 0), x.shape[axis] - max(-low, 0) - max(-high, 0))
             low, high = max(low, 0), max(high, 0)
+        sized([x.size // max(x.shape[axis], 1), x.shape[axis] + low + high])
         size, places = x.shape[axis], np.arange(-low, x.shape[axis] + high)
         if mode == "constant":
             sides = [[0] * x.rank, [0] * x.rank]

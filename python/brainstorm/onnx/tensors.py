@@ -14,6 +14,7 @@ import numpy as np
 from .refused import Refused
 
 MAX_RANK = 4
+MAX_SIZE = 2**31  # elements of a tensor: a model file that asks for more is hostile, or none for us
 I32 = np.iinfo(np.int32)
 
 
@@ -22,11 +23,19 @@ def is_float(dtype):
     return dtype.kind == "f" or dtype.name in ("bfloat16",)
 
 
+def sized(shape):
+    """A shape; refused when it has more elements than can be."""
+    shape = tuple(int(n) for n in shape)
+    if min(shape, default=0) < 0 or math.prod(shape) > MAX_SIZE:
+        raise Refused(f"a tensor of shape {list(shape)}")
+    return shape
+
+
 class Tensor:
     """forms: {(cells, shape held): value}, shared by all reshapes of it; the first is what it was made in."""
 
     def __init__(self, shape, dtype, array=None, forms=None, wraps=False):
-        self.shape, self.dtype, self.array = tuple(int(n) for n in shape), np.dtype(dtype), array
+        self.shape, self.dtype, self.array = sized(shape), np.dtype(dtype), array
         self.forms = {} if forms is None else forms
         self.wraps = wraps  # a sum of small integers, which ONNX wraps and i32 does not
 
