@@ -1,0 +1,111 @@
+"""Whether what was imported gives what the ONNX model gives: both run on seeded random inputs.
+
+The reference is ONNX Runtime where it is installed and takes the model, else onnx.reference. Differences are relative to
+the largest magnitude of an output; whole numbers must be equal.
+"""
+
+import numpy as np
+
+from .refused import Refused
+from .tensors import narrowed
+
+TOLERANCE = 1e-4
+
+
+def converted(port, array):
+    """An input as our file takes it: the batch as it comes."""
+    array = np.asarray(array)
+    held = (array.shape[0], *port.held[1:]) if array.ndim == len(port.held) else port.held
+    if port.held_dtype in ("u8", "i8"):
+        return array.reshape(held)
+    return narrowed(f"input {port.onnx_name!r}", array).reshape(held)
+
+
+def run_ours(session, walk, feeds):
+    """The outputs of an open file, under ONNX shapes and types. feeds: {ONNX input: array}."""
+    given = [(p.name, converted(p, feeds[p.onnx_name])) for p in walk.inputs]
+    rows = given[0][1].shape[0] if walk.batch else None
+    shape = lambda dims: (rows, *dims[1:]) if walk.batch else dims
+    made = session.run(given, [(p.name, shape(p.held), p.held_dtype) for p in walk.outputs])
+    return [a.reshape(shape(p.shape)).astype(p.dtype) for a, p in zip(made, walk.outputs)]
+
+
+def random_inputs(shapes, seed, rows=None):
+    """Numbers around 0; whole ones are 0 or 1, which indices and masks take; bytes are any."""
+    random, feeds = np.random.default_rng(seed), {}
+    for name, (shape, dtype) in shapes.items():
+        shape = shape if rows is None else (rows, *shape[1:])
+        if dtype.kind in "iub" and dtype.name not in ("uint8", "int8"):
+            feeds[name] = random.integers(0, 2, shape).astype(dtype)
+        elif dtype.kind in "iu":
+            info = np.iinfo(dtype)
+            feeds[name] = random.integers(info.min, info.max, shape, endpoint=True).astype(dtype)
+        else:
+            feeds[name] = random.standard_normal(shape).astype(np.float32).astype(dtype)
+    return feeds
+
+
+class Reference:
+    """What the model gives, by ONNX Runtime or by onnx.reference: `name` says which."""
+
+    def __init__(self, model):
+        self.model, self.name, self.run = model, None, None
+        try:
+            import onnxruntime
+            options = onnxruntime.SessionOptions()
+            options.log_severity_level = 4
+            session = onnxruntime.InferenceSession(model.SerializeToString(), options,
+                                                   providers=["CPUExecutionProvider"])
+            self.name, self.run = f"onnxruntime {onnxruntime.__version__}", lambda feeds: session.run(None, feeds)
+        except Exception:  # not installed, or it does not take the model: it raises errors of its own
+            self._onnx()
+
+    def _onnx(self):
+        import onnx
+        from onnx.reference import ReferenceEvaluator
+        try:
+            evaluator = ReferenceEvaluator(self.model)
+        except Exception as why:
+            raise Refused(f"the model has no reference to compare with: {why}") from None
+        self.name, self.run = f"onnx.reference {onnx.__version__}", lambda feeds: evaluator.run(None, feeds)
+
+
+class Difference:
+    """Of one output: the largest one, where it is, and what it is relative to."""
+
+    def __init__(self, name, ours, theirs):
+        self.name, self.shape, self.dtype = name, theirs.shape, theirs.dtype
+        self.fits = ours.shape == theirs.shape
+        if not self.fits:
+            self.shape, self.relative, self.largest, self.where = ours.shape, np.inf, np.inf, ()
+            return
+        whole = theirs.dtype.kind in "iub"
+        a, b = ours.astype(np.float64), theirs.astype(np.float64)
+        with np.errstate(all="ignore"):
+            apart = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))
+        apart = np.where(np.isnan(apart), np.inf, apart)
+        finite = np.abs(b[np.isfinite(b)])
+        self.top = float(finite.max()) if finite.size else 0.0
+        self.where = np.unravel_index(int(apart.argmax()), apart.shape) if apart.size else ()
+        self.largest = float(apart.max()) if apart.size else 0.0
+        self.relative = self.largest / self.top if self.top > 0 else self.largest
+        self.relative = np.inf if whole and self.largest > 0 else self.relative
+
+    def __str__(self):
+        if not self.fits:
+            return f"{self.name}: shape {list(self.shape)} is another"
+        at = ",".join(str(int(i)) for i in self.where)
+        return (f"{self.name} {list(self.shape)}: largest difference {self.largest:.3g} at [{at}], "
+                f"{self.relative:.3g} of the largest magnitude {self.top:.3g}")
+
+
+def differences(session, walk, model, shapes, seed=1, rows=None, feeds=None):
+    """(name of the reference, [Difference])."""
+    feeds = feeds or random_inputs(shapes, seed, rows)
+    reference = Reference(model)
+    try:
+        theirs = reference.run(feeds)
+    except Exception as why:  # of the reference, of any kind
+        raise Refused(f"{reference.name} does not run the model: {why}") from None
+    ours = run_ours(session, walk, feeds)
+    return reference.name, [Difference(p.onnx_name, a, np.asarray(b)) for p, a, b in zip(walk.outputs, ours, theirs)]

@@ -1,0 +1,82 @@
+"""From an ONNX file to one of ours: all steps, in their order.
+
+    result = imported("net.onnx", shapes=["x=1,3,224,224"])
+    result.walk.graph.write("net.gguf")
+
+Must never: leave a file behind that was refused.
+"""
+
+import os
+
+from . import compare, load, shapes as shapes_module
+from .lower import NotTaken, Walk
+from .refused import Refused
+
+
+class Imported:
+    """A walk that was taken, the model as it was read, and what was told on the way."""
+
+    def __init__(self, walk, model, shapes, told):
+        self.walk, self.model, self.shapes, self.told = walk, model, shapes, told
+
+
+def imported(path, shapes=None, dims=None, progress=None):
+    """path: a file, or a model in memory."""
+    model = load.opened(path) if isinstance(path, (str, os.PathLike)) else path
+    name = load.file_stem(path) if isinstance(path, (str, os.PathLike)) else model.graph.name
+    told = []
+    ready = load.prepared(model, told)
+    found, batch = shapes_module.pinned(ready, shapes, dims)
+    walk = Walk(ready, found, name, batch, progress).run()
+    if batch:
+        rows_apart(ready, found, batch, walk)
+    return Imported(walk, model, found, told)
+
+
+def rows_apart(model, found, batch, walk):
+    """Refuses a network in which rows of the batch meet: with 2 rows every value has twice as many numbers, in one
+    axis, else the rows were mixed, or the shape was fixed for 1."""
+    two = {name: ((2, *shape[1:]), dtype) for name, (shape, dtype) in found.items()}
+    try:
+        other = Walk(model, two).run()
+    except NotTaken as why:
+        raise Refused(f"with 2 rows of {batch.symbol!r} it is not taken: {why}") from None
+    for name, one in walk.values.items():
+        if one is None or one.constant or name in walk.empty:
+            continue
+        pairs = list(zip(one.shape, other.values[name].shape))
+        if len(one.shape) != other.values[name].rank or sum(a != b for a, b in pairs) != 1 or any(
+                b not in (a, 2 * a) for a, b in pairs):
+            raise Refused(f"{name!r} is {list(one.shape)} for one row of {batch.symbol!r} and "
+                          f"{list(other.values[name].shape)} for two: rows meet there, or the model fixes their number")
+
+
+def written(result, path, session=None, check=True, seed=1, tolerance=compare.TOLERANCE, say=print):
+    """Writes the file, compares it with the model, and says what it finds: whether they agree. A file that does not
+    agree is not left behind, and one that was there before stays."""
+    part, agrees = f"{path}.part", False
+    try:
+        result.walk.graph.write(part)
+        agrees = not check or checked(result, part, session, seed, tolerance, say)
+        if agrees:
+            os.replace(part, path)
+        return agrees
+    finally:
+        for left in (part, f"{part}.new"):
+            if os.path.exists(left):
+                os.remove(left)
+
+
+def checked(result, path, session, seed, tolerance, say):
+    session.open(path)
+    agree = True
+    for rows in (1, 2, 3) if result.walk.batch else (None,):
+        if rows and rows > result.walk.batch.maximum:
+            continue
+        name, found = compare.differences(session, result.walk, result.model, result.shapes, seed, rows)
+        say(f"beside {name}" + (f", {rows} rows" if rows else "") + ":")
+        for difference in found:
+            good = difference.relative <= tolerance
+            say(f"  {difference}" + ("" if good else f"  TOO MUCH (more than {tolerance:g})"))
+            agree = agree and good
+    return agree
