@@ -63,8 +63,9 @@ class Reference:
     def _onnx(self):
         import onnx
         from onnx.reference import ReferenceEvaluator
+        from .markers_reference import OPS
         try:
-            evaluator = ReferenceEvaluator(self.model)
+            evaluator = ReferenceEvaluator(self.model, new_ops=OPS)
         except Exception as why:
             raise Refused(f"the model has no reference to compare with: {why}") from None
         self.name, self.run = f"onnx.reference {onnx.__version__}", lambda feeds: evaluator.run(None, feeds)

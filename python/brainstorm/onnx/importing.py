@@ -8,7 +8,7 @@ Must never: leave a file behind that was refused.
 
 import os
 
-from . import compare, load, shapes as shapes_module
+from . import compare, load, paths, shapes as shapes_module
 from .lower import NotTaken, Walk
 from .refused import Refused
 
@@ -25,7 +25,7 @@ def imported(path, shapes=None, dims=None, progress=None):
     model = load.opened(path) if isinstance(path, (str, os.PathLike)) else path
     name = load.file_stem(path) if isinstance(path, (str, os.PathLike)) else model.graph.name
     told = []
-    ready = load.prepared(model, told)
+    ready = paths.gathered(load.prepared(model, told))
     found, batch = shapes_module.pinned(ready, shapes, dims)
     walk = Walk(ready, found, name, batch, progress).run()
     if batch:

@@ -76,6 +76,7 @@ class Walk:
         self.troubles, self.inputs, self.outputs, self.told = [], [], [], {}
         self.values, self.empty, self.batch = {"": None}, [], batch
         self.symbol = self.cells = None
+        self.alive = []  # readers of graphs in nodes: `passed` knows nodes by what they are in memory
         self.readers, self.passed = {}, {}  # nodes by what they read; {id: value} of those that one before has done
 
     # ------------------------------------------------------------------------------------------------ walk
