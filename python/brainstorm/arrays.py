@@ -52,13 +52,17 @@ def in_place(array):
     return all(stride % array.itemsize == 0 for _, stride in steps) and (not steps or any(s for _, s in steps))
 
 
+def as_array(what, value):
+    """`value` as an array: what is no array yet, as a list, becomes one."""
+    try:
+        return np.asarray(value)
+    except Exception as wrong:  # whatever __array__ of a stranger raises
+        raise Error(f"{what}: no array can be made of it: {wrong}") from None
+
+
 def as_input(name, value, dtype):
     """What is bound for input `name`: `value` itself where its type and strides allow, else a copy."""
-    try:
-        array = np.asarray(value)
-    except (ValueError, TypeError) as wrong:
-        raise Error(f'input "{name}": no array can be made of it: {wrong}') from None
-    array = narrowed(f'input "{name}"', array, dtype)
+    array = narrowed(f'input "{name}"', as_array(f'input "{name}"', value), dtype)
     return array if in_place(array) else np.array(array, dtype, order="C")
 
 

@@ -5,12 +5,13 @@
     session = model.plan(threads=4).session()      # many
     session.run({"x": x})
 
-Relies on: numpy, arrays.py, nodes.py, and the extension module _native, which `pip install ./python` builds; it is
+Relies on: numpy, arrays.py, and the extension module _native, which `pip install ./python` builds; it is
 loaded when it is first asked for. Must never run with an array that the library could not hold to: arrays.py decides
 what is used in place and what is copied.
 """
 
 import importlib
+import operator
 from builtins import open as io_open
 import os
 import tempfile
@@ -20,7 +21,7 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Seque
 
 import numpy as np
 
-from . import arrays, nodes
+from . import arrays
 from .error import Error
 
 Arrays = Mapping[str, Any]
@@ -68,13 +69,39 @@ class Decision:
 def _ports(graph):
     """(inputs, outputs) of a native graph, in the order of its nodes."""
     ports: Tuple[Dict[str, Port], Dict[str, Port]] = ({}, {})
-    for line in graph.lines():
-        node = nodes.parse(line)
-        facts = graph.port(node.name) if node.op in ("input", "output") else None
-        if facts:
-            output, dtype, shape = facts
-            ports[output][node.name] = Port(node.name, dtype, tuple(shape))
+    for name in graph.ports:
+        output, dtype, shape = graph.port(name)
+        ports[output][name] = Port(name, dtype, tuple(shape))
     return ports
+
+
+def _port(ports, what, name):
+    if name in ports:
+        return ports[name]
+    raise Error(f'there is no {what} "{name}", expected of: {", ".join(ports)}')
+
+
+def _whole(what, value, least=-2**31, most=2**31 - 1):
+    """A whole number that the library can be given."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise Error(f"{what} is {value!r}, expected a whole number") from None
+    if not least <= number <= most:
+        raise Error(f"{what} is {number}, expected {least} .. {most}", "BS_ERROR_LIMIT")
+    return number
+
+
+def _value_of(nodes, wanted):
+    """The number of a value: itself, or of the (first) one that the node of that name gives."""
+    if not isinstance(wanted, str):
+        return _whole("a value's number", wanted)
+    found = [node for node in nodes if node.name == wanted and node.values]
+    if len(found) == 1:
+        return found[0].values[0]
+    which = ", ".join(f"{node.values[0]} ({node.op})" for node in found[:8])
+    raise Error(f'peek "{wanted}": ' + (f"{len(found)} nodes have that name: take a number, {which}" if found else
+                                       "no node that gives a value has that name"))
 
 
 class Model:
@@ -100,32 +127,35 @@ class Model:
                 for name, block, dtype, shape in self._native.weights}
 
     @property
-    def nodes(self) -> List[nodes.Node]:
-        """Every node, as `brainstorm inspect` shows it: what `peek` can ask for."""
-        return [nodes.parse(line) for line in self._graph.lines()]
+    def nodes(self) -> list:
+        """Every node: number, op, name, values, what it costs, and the line that `brainstorm inspect` shows."""
+        return self._graph.nodes
+
+    @property
+    def routers(self) -> Dict[str, int]:
+        """{name: paths}, loops among them."""
+        return self._graph.routers
 
     def check(self) -> None:
         """Reads every record and compares its checksum: brainstorm.Error says which is damaged."""
         self._native.check()
 
     def _peeked(self, peek: Peeks, extents, more):
-        """[(name of the output, value, way)]. Which way makes a root value of it is tried: the library knows."""
-        wanted = peek.items() if isinstance(peek, Mapping) else [(str(p), p) for p in peek]
+        """[(name of the output, value, add)]. Whether rows of a path are put in place or added is tried: the library
+        knows."""
+        wanted = list(peek.items()) if isinstance(peek, Mapping) else [(str(what), what) for what in peek]
         known, found = self.nodes if wanted else [], []
         for name, what in wanted:
-            value, cells = nodes.value_of(known, what)
-            failed = None
-            for way in ("assemble", "collect", "value") if cells else ("value",):
+            value, refused = _value_of(known, what), None
+            for add in (False, True):
                 try:
-                    native().Graph(self._native, extents, [(name, value, way)], **more)
+                    native().Graph(self._native, extents, [(name, value, add)], self._graph, **more)
+                    found.append((name, value, add))
+                    break
                 except Error as error:
-                    failed = failed or error
-                    continue
-                found.append((name, value, way))
-                break
+                    refused = refused or error
             else:
-                where = f" of {cells}: what is inside a path or a loop is no value of a whole run" if cells else ""
-                raise Error(f"peek {what!r}: value {value}{where} ({failed})", failed.status)
+                raise Error(f"peek {what!r}: {refused}", refused.status)
         return found
 
     def plan(self, *, threads: int = 1, extents: Optional[Extents] = None, peek: Peeks = (), tier: str = "auto",
@@ -136,22 +166,27 @@ class Model:
 
         extents: {input: its largest shape}, None in it for the model's own maximum: less than the model's maxima is
         less memory. peek: values that are given as further outputs, by number or name of node ({output: which} names
-        them). tier: what computes ("auto", or one of brainstorm.tiers()). order: "auto", "breadth", "depth". conv:
+        them); of rows that do not take the path that a value is on: zeros. tier: what computes ("auto", or one of brainstorm.tiers()). order: "auto", "breadth", "depth". conv:
         "auto", "direct", "winograd", "reference". slots: bytes for weights that come and go; 0: all stay. lanes,
         chunk_bytes: of reading them. force: {router: path} decides ahead. code_bits, floor: bs_model_build_desc."""
-        sizes = [(name, [int(n or 0) for n in shape]) for name, shape in (extents or {}).items()]
-        more = {"code_bits": code_bits, "floor": floor}
+        most = 2**62
+        sizes = [(name, [_whole(f'an extent of "{name}"', n or 0, -most, most) for n in shape])
+                 for name, shape in (extents or {}).items()]
+        more = {"code_bits": _whole("code_bits", code_bits), "floor": _whole("floor", floor)}
+        forces = [(router, _whole(f'the path of "{router}"', path)) for router, path in (force or {}).items()]
         looks = self._peeked(peek, sizes, more)
         graph = self._graph if not (sizes or looks or code_bits or floor) else native().Graph(
-            self._native, sizes, looks, **more)
-        made = native().Plan(graph, threads, tier, order, conv, patch_size, list((force or {}).items()), slots, lanes,
-                             chunk_bytes)
+            self._native, sizes, looks, self._graph, **more)
+        made = native().Plan(graph, _whole("threads", threads), tier, order, conv, _whole("patch_size", patch_size),
+                             forces, _whole("slots", slots, 0, 2**64 - 1), _whole("lanes", lanes),
+                             _whole("chunk_bytes", chunk_bytes))
         return Plan(self, graph, made)
 
     def run(self, inputs: Arrays, *, threads: int = 1) -> Dict[str, np.ndarray]:
         """One run from states of zero, planned for the extents of these inputs. The session is kept for further calls
         with the same extents; for more than that, make a plan."""
-        given = {name: np.asarray(value) for name, value in inputs.items()}
+        given = {name: arrays.as_input(name, value, _port(self.inputs, "input", name).numpy_dtype)
+                 for name, value in inputs.items()}
         key = (threads, tuple(sorted((name, array.shape) for name, array in given.items())))
         with self._lock:
             if self._kept[0] != key:
@@ -159,7 +194,7 @@ class Model:
                 self._kept = (key, plan.session())
             session = self._kept[1]
             session.reset()
-            return session.run(inputs)
+            return session.run(given)
 
 
 class Plan:
@@ -185,11 +220,12 @@ class Plan:
 
     def session(self, *, policy: str = "reuse", guess: bool = True, check: bool = False,
                 profile: Optional[Union[str, os.PathLike]] = None, profile_events: int = 65536,
-                weights_of: Optional["Session"] = None) -> "Session":
+                profile_ops: bool = False, weights_of: Optional["Session"] = None) -> "Session":
         """Takes memory, loads the weights, starts threads. policy, guess, check: of streaming (bs_stream_desc).
-        profile: a file that every event is written to. weights_of: a session of this plan whose weights are used."""
-        path = os.fspath(profile) if profile is not None else ""
-        opened = native().Session(self._native, policy, guess, check, path, profile_events,
+        profile: a file that events are written to, of every op as well with profile_ops. weights_of: a session of this plan whose weights are used."""
+        path = os.fsencode(profile) if profile is not None else b""
+        events = _whole("profile_events", profile_events, 0)
+        opened = native().Session(self._native, policy, guess, check, path, events, profile_ops,
                                   weights_of._native if weights_of else None)
         return Session(self, opened)
 
@@ -232,14 +268,11 @@ class Session:
 
     def _lend(self, inputs):
         for name, value in inputs.items():
-            port = self.plan.inputs.get(name)
-            if port is None:
-                known = ", ".join(self.plan.inputs)
-                raise Error(f'there is no input "{name}", expected of: {known}')
+            port = _port(self.plan.inputs, "input", name)
             self._native.bind(name, arrays.as_input(name, value, port.numpy_dtype))
             self._bound.pop(name, None)
-        missing = self._lent - set(inputs)
-        self._lent |= set(inputs)
+            self._lent.add(name)
+        missing = self._lent - set(inputs)  # those of the run before are still bound
         if missing:
             raise Error(f'input "{min(missing)}" is not given', "BS_ERROR_UNBOUND")
 
@@ -260,9 +293,9 @@ class Session:
 
     def output_extents(self, name: str) -> Tuple[int, ...]:
         """The extents that an output had in the last run: of a bound array whose extents come from data."""
-        port = self.plan.outputs.get(name)
+        rank = len(_port(self.plan.outputs, "output", name).shape)
         with self._lock:
-            return tuple(self._native.made_extents(name)[:len(port.shape) if port else 0])
+            return tuple(self._native.made_extents(name)[:rank])
 
     def reset(self) -> None:
         """States are zero in the next run."""
@@ -287,7 +320,8 @@ class Session:
         is what run() raises."""
         def decide(scores, dtype, rows, width):
             paths = function(np.frombuffer(scores, arrays.NUMPY[dtype]).reshape(rows, width))
-            return arrays.narrowed(f'router "{router}"', np.asarray(paths), np.dtype(np.int32)).tobytes()
+            what = f'router "{router}"'
+            return arrays.narrowed(what, arrays.as_array(what, paths), np.dtype(np.int32)).tobytes()
 
         with self._lock:
             self._native.set_route(router)
@@ -318,8 +352,7 @@ class Session:
 
 def open(path: Union[str, os.PathLike]) -> Model:
     """Opens a model file, which is checked; its graph is built."""
-    path = os.fspath(path)
-    return Model(native().Model.open_file(path), path)
+    return Model(native().Model.open_file(os.fsencode(path)), os.fsdecode(path))
 
 
 def open_bytes(data: bytes) -> Model:

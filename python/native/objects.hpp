@@ -56,15 +56,22 @@ struct model {
     model() = default;
     model(const model &) = delete;
     ~model() { bs_model_close(opened); }
-    static std::shared_ptr<model> open_file(const std::string &path);
+    static std::shared_ptr<model> open_file(nb::bytes path);
     static std::shared_ptr<model> open_memory(nb::bytes bytes);
 };
 
-/* A further output of a graph: a value by its number, and the calls that make a root value of it. */
+/* A further output of a graph: a value, by its number. */
 struct peek {
     std::string name;
     int32_t value;
-    std::string way; /* "value", "collect", "assemble" */
+    bool add; /* where routers may give a cell several paths: the sum of what they give */
+};
+
+/* A node, as bs_graph_node_get tells of it; text is copied. */
+struct node {
+    int32_t number;
+    std::string op, name, line;
+    bs_node_facts facts;
 };
 
 struct extents {
@@ -77,8 +84,9 @@ struct graph {
     std::shared_ptr<model> of;
     std::unique_ptr<memory> room;
     bs_graph *built = nullptr;
+    /* whole: the same graph without peeks, or NULL where there are none. */
     graph(std::shared_ptr<model> of, const std::vector<extents> &inputs, const std::vector<peek> &peeks,
-          int32_t code_bits, int32_t floor);
+          const graph *whole, int32_t code_bits, int32_t floor);
     graph(const graph &) = delete;
 };
 
@@ -96,7 +104,7 @@ struct profile {
     std::FILE *file = nullptr;
     std::unique_ptr<memory> room, ring;
     bs_profile *begun = nullptr;
-    profile(const std::string &path, uint64_t events);
+    profile(const std::string &path, uint64_t events, bool ops);
     profile(const profile &) = delete;
     ~profile();
     uint64_t close(); /* events lost */

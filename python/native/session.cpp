@@ -21,7 +21,7 @@ static int write_profile(void *user, const void *data, size_t bytes)
     return std::fwrite(data, 1, bytes, static_cast<std::FILE *>(user)) == bytes ? 0 : -1;
 }
 
-profile::profile(const std::string &path, uint64_t events)
+profile::profile(const std::string &path, uint64_t events, bool ops)
 {
     bs_error error{};
     if (events < 16 || events > (1u << 28))
@@ -36,6 +36,7 @@ profile::profile(const std::string &path, uint64_t events)
     desc.user = file;
     desc.memory = ring->arena.base;
     desc.bytes = static_cast<size_t>(ring->bytes);
+    desc.ops = ops;
     begun = bs_profile_create(&room->arena, &desc, &error);
     if (!begun) {
         std::fclose(file);
@@ -225,6 +226,8 @@ void session::bind(const std::string &name, nb::handle array)
     bs_error error{};
     bs_port_facts port{};
     const entered use(*this);
+    if (name.find('\0') != std::string::npos)
+        throw failure(BS_ERROR_ARGUMENT, "a name with a NUL in it");
     const bool known = bs_graph_port_get(of->of->built, name.c_str(), &port) == BS_OK;
     exported from(array, !known || port.output);
     const bs_buffer buffer = buffer_of(from.view, port.dtype);
@@ -405,7 +408,7 @@ static int32_t policy_of(const std::string &text)
 }
 
 static std::shared_ptr<session> open_session(std::shared_ptr<plan> of, const std::string &policy, bool guess,
-                                             bool check, const std::string &path, uint64_t events,
+                                             bool check, nb::bytes path, uint64_t events, bool ops,
                                              std::shared_ptr<session> shared)
 {
     bs_session_desc desc{};
@@ -418,8 +421,8 @@ static std::shared_ptr<session> open_session(std::shared_ptr<plan> of, const std
         alone = std::make_unique<entered>(*shared);
     if (shared && shared->of != of)
         throw failure(BS_ERROR_ARGUMENT, "weights_of: a session of another plan");
-    if (!path.empty())
-        recording = std::make_unique<profile>(path, events);
+    if (path.size() > 0)
+        recording = std::make_unique<profile>(path.c_str(), events, ops);
     return std::make_shared<session>(std::move(of), desc, std::move(shared), std::move(recording));
 }
 
@@ -457,7 +460,7 @@ void define_sessions(nb::module_ &m)
     define_stats(m);
     nb::class_<session>(m, "Session", "Everything mutable of one running network.")
         .def(nb::new_(&open_session), nb::arg("plan"), nb::arg("policy") = "reuse", nb::arg("guess") = true,
-             nb::arg("check") = false, nb::arg("profile") = "", nb::arg("events") = 65536,
+             nb::arg("check") = false, nb::arg("profile") = nb::bytes("", 0), nb::arg("events") = 65536, nb::arg("ops") = false,
              nb::arg("weights_of").none() = nb::none())
         .def("close", &close_session, "Ends its threads and gives its memory back. Events that the profile lost.")
         .def("bind", &session::bind, nb::arg("name"), nb::arg("array"))
