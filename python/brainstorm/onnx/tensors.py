@@ -159,6 +159,8 @@ class Holder:
         if self.leader is None or values[0] not in self.roots or all(v in self.roots for v in values):
             return values
         (_, held), row = next(iter(self.leader.forms.items()))
+        if self.leader.constant:
+            return values
         for axis in range(len(held)):
             row = self.g.slice(row, axis, 0, 1)
         row = self.g.reshape(row, [1])  # one number of each row, of which it is always true that it is itself or not
@@ -181,6 +183,8 @@ class Holder:
         held, rows = tuple(held), x.size // math.prod(held)
         if rows == 1:
             return self.held(x, held)
+        if self.leader is not None:
+            raise Refused("several images in a path, in the body of a loop, or in a row of a free batch")
         if (True, held) not in x.forms:
             whole = self.held(x, (rows, *held))
             like = self.domains.get(rows)
