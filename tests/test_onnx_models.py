@@ -20,7 +20,7 @@ SMALL = ("squeezenet", "shufflenet")
 
 
 def cases(every):
-    """(name, model, dims that are given)."""
+    """(name, model, dims that are given, further arguments)."""
     for name in nets.light_names() if every else SMALL:
         yield f"light {name}", lambda name=name: nets.light(name), []
     yield "mobile", nets.mobile, []
@@ -32,6 +32,9 @@ def cases(every):
     yield "vision transformer of a free batch", lambda: nets.vision_transformer("N"), ["N=..4"]
     for kind in ("LSTM", "GRU", "RNN"):
         yield kind, lambda kind=kind: nets.recurrent(kind), []
+    yield "super-resolution", nets.super_resolution, []
+    yield "super-resolution in patches", nets.super_resolution, [], {"patches": 16}
+    yield "experts as blocks", nets.scoped, [], {"blocks": ["moe.paths.*"]}
     yield "If", control.choice, []
     yield "Loop until 1.5", lambda: control.refinement(1.5), []
     yield "Loop that data do not end", lambda: control.refinement(1000.0), []
@@ -39,16 +42,20 @@ def cases(every):
     yield "Scan", control.sums, []
 
 
-def tried(runner, folder, make, dims, seeds):
+def tried(runner, folder, seeds, make, dims, more=None):
     """What went wrong; None: nothing."""
     path, lines = os.path.join(folder, "net.gguf"), []
     try:
-        result = importing.imported(make(), dims=dims)
+        result = importing.imported(make(), dims=dims, **(more or {}))
         agrees = all(importing.written(result, path, runner, seed=seed, say=lines.append) for seed in seeds)
     except (importing.Refused, session.Failed, ValueError) as why:
         return str(why)
-    for line in lines:
-        print(f"    {line}")
+    if more and "blocks" in more:
+        names = [block.name for block in result.walk.graph.blocks]
+        if names != ["main", "moe.paths.0", "moe.paths.1"] or result.walk.graph.blocks[1].bytes < 4 * 2 * 6 * 12:
+            return f"its blocks are {names}"
+    for line in lines if not agrees else lines[-1:]:
+        print(f"    {line.strip()}")
     return None if agrees else "it does not agree with its reference"
 
 
@@ -63,12 +70,12 @@ def main():
         print("0 passed, 0 failed, 1 skipped")
         return 0
     with tempfile.TemporaryDirectory() as folder, runner:
-        for name, make, dims in cases(arguments.all):
+        for name, *case in cases(arguments.all):
             if arguments.names and not any(word in name for word in arguments.names):
                 continue
             since = time.monotonic()
             seeds = (1,) if name.startswith("light") else (1, 2, 3, 4)  # an If takes either branch
-            why = tried(runner, folder, make, dims, seeds)
+            why = tried(runner, folder, seeds, *case)
             failed, passed = failed + (why is not None), passed + (why is None)
             print(f"FAIL {name}: {why}" if why else f"ok {name} ({time.monotonic() - since:.1f} s)", flush=True)
     print(f"{passed} passed, {failed} failed")

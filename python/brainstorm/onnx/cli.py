@@ -12,6 +12,9 @@ def add_arguments(parser):
     parser.add_argument("--shape", action="append", metavar="INPUT=D,D,...", help="the shape of an input")
     parser.add_argument("--dim", action="append", metavar="NAME=D",
                         help="a dimension by its name; NAME=..MAX leaves the leading one of all inputs free")
+    parser.add_argument("--block", action="append", metavar="PATTERN",
+                        help="modules that are blocks with their own weights: 'moe.paths.*'")
+    parser.add_argument("--patches", type=int, default=0, metavar="SIZE", help="cut the image into cells of this size")
     parser.add_argument("--no-check", action="store_true", help="do not compare with the model")
     parser.add_argument("--seed", type=int, default=1, help="of the inputs that are compared with")
     parser.add_argument("--tolerance", type=float, default=compare.TOLERANCE,
@@ -28,7 +31,8 @@ def progress_of(arguments):
 def main(arguments):
     """The exit status: 0 when the model is taken and both agree."""
     try:
-        result = importing.imported(arguments.model, arguments.shape, arguments.dim, progress_of(arguments))
+        result = importing.imported(arguments.model, arguments.shape, arguments.dim, progress_of(arguments),
+                                    arguments.block, arguments.patches)
     except Refused as why:
         print("\n".join(report.not_taken(why)), file=sys.stderr)
         return 1

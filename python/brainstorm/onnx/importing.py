@@ -20,14 +20,16 @@ class Imported:
         self.walk, self.model, self.shapes, self.told = walk, model, shapes, told
 
 
-def imported(path, shapes=None, dims=None, progress=None):
-    """path: a file, or a model in memory."""
+def imported(path, shapes=None, dims=None, progress=None, blocks=None, patches=0):
+    """path: a file, or a model in memory. blocks: patterns of scopes, "moe.paths.*". patches: the size of cells."""
     model = load.opened(path) if isinstance(path, (str, os.PathLike)) else path
     name = load.file_stem(path) if isinstance(path, (str, os.PathLike)) else model.graph.name
     told = []
     ready = load.prepared(model, told)
     found, batch = shapes_module.pinned(ready, shapes, dims)
-    walk = Walk(ready, found, name, batch, progress).run()
+    if batch and patches:
+        raise Refused("patches, and a free batch")
+    walk = Walk(ready, found, name, batch, progress, blocks, patches).run()
     if batch:
         rows_apart(ready, found, batch, walk)
     return Imported(walk, model, found, told)

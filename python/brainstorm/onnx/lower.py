@@ -10,6 +10,7 @@ from onnx.reference import ReferenceEvaluator
 
 from .. import Graph
 from .arithmetic import Tensors
+from .blocks import Blocks
 from .names import Names
 from .refused import NeedConstant, Refused
 from .table import REASONS, UNFOLDED, Node, load_handlers
@@ -64,14 +65,16 @@ def bounded(proto, given):
 
 
 class Walk:
-    def __init__(self, model, shapes, name="", batch=None, progress=None):
+    def __init__(self, model, shapes, name="", batch=None, progress=None, blocks=None, patches=0):
         """shapes: {input: (shape, dtype)}, all of it known. batch: a free leading dimension (shapes.Batch), which is 1
-        in shapes. progress: called with the number of nodes that are done."""
+        in shapes. progress: called with the number of nodes that are done. blocks: patterns of scopes. patches:
+        the size of cells that inputs, images, are cut into; 0: none."""
         self.progress = progress or (lambda done: None)
         self.model, self.shapes = model, shapes
         self.versions = {o.domain if o.domain != "ai.onnx" else "": o.version for o in model.opset_import}
         self.table, self.names = load_handlers(), Names()
         self.graph = Graph(self.names.plain(name)[:63])
+        self.blocks, self.patches = Blocks(self.graph, self.names, blocks), patches
         self.m = Tensors(self.graph, self.names)
         self.troubles, self.inputs, self.outputs, self.told = [], [], [], {}
         self.values, self.empty, self.batch = {"": None}, [], batch
@@ -137,8 +140,12 @@ class Walk:
 
     def body(self, graph, where="node"):
         for number, proto in self.constants_first(graph):
+            if where == "node":
+                self.blocks.at(proto)
             self.visit(proto, f"{where} {number}")
             self.progress(number + 1)
+        if where == "node":
+            self.blocks.end()
 
     def visit(self, proto, where):
         if any(name not in self.values for name in proto.input):
@@ -231,10 +238,25 @@ class Walk:
         value = self.graph.input(port.name, kind, list(held))
         if dtype.name in PORTS:
             value = self.graph.convert(value, "i32")
+        if self.patches:
+            held, value = self.cut(name, x, value)
         x.forms[False, held] = value
         self.tell(f"input {name!r}", dtype)
         self.inputs.append(port)
         return x
+
+    def cut(self, name, x, value):
+        """An image as cells of a patch domain: what follows is computed in them."""
+        if x.rank != 4 or x.shape[0] != 1 or self.cells is not None:
+            raise Refused(f"patches are of one input [1, C, H, W]; {name!r} is {list(x.shape)}")
+        self.cells = self.graph.patches(self.graph.reshape(value, list(x.shape[1:])), self.patches)
+        return x.shape[1:], self.cells
+
+    def assembled(self, value, x):
+        """An output of cells: the whole image."""
+        if x.rank != 4 or x.shape[0] != 1:
+            raise Refused(f"patches give images [1, C, H, W]; output {value.name!r} is {list(x.shape)}")
+        return self.graph.reshape(self.graph.assemble(self.m.held(x, x.shape[1:])), list(x.shape))
 
     def batched_input(self, name, x):
         """An input [N, ...] of which N is free: its rows are cells, and all that follows sees one of them."""
@@ -273,7 +295,7 @@ class Walk:
         if self.batch:
             return self.batched_output(value, x)
         held = x.shape if 1 <= x.rank <= 4 else fitted(x.shape)
-        out, made = self.m.held(x, held), set()
+        out, made = self.assembled(value, x) if self.patches else self.m.held(x, held), set()
         name = self.names.port(value.name)
         if out.op in ("input", "constant") or x.constant:
             made.add(out.op)
