@@ -9,7 +9,7 @@ import numpy as np
 from .refused import Refused
 from .tensors import narrowed
 
-TOLERANCE = 1e-4
+TOLERANCE = 1e-3  # what the onnx package's own tests allow an element
 
 
 def converted(port, array):
@@ -99,9 +99,8 @@ class Difference:
                 f"{self.relative:.3g} of the largest magnitude {self.top:.3g}")
 
 
-def differences(session, walk, model, shapes, seed=1, rows=None, feeds=None):
+def differences(session, walk, model, feeds):
     """(name of the reference, [Difference])."""
-    feeds = feeds or random_inputs(shapes, seed, rows)
     reference = Reference(model)
     try:
         theirs = reference.run(feeds)

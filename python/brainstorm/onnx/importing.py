@@ -16,23 +16,26 @@ from .refused import Refused
 class Imported:
     """A walk that was taken, the model as it was read, and what was told on the way."""
 
-    def __init__(self, walk, model, shapes, told):
-        self.walk, self.model, self.shapes, self.told = walk, model, shapes, told
+    def __init__(self, walk, model, shapes, told, values):
+        self.walk, self.model, self.shapes, self.told, self.values = walk, model, shapes, told, values
 
 
-def imported(path, shapes=None, dims=None, progress=None, blocks=None, patches=0):
-    """path: a file, or a model in memory. blocks: patterns of scopes, "moe.paths.*". patches: the size of cells."""
+def imported(path, shapes=None, dims=None, progress=None, blocks=None, patches=0, values=None):
+    """path: a file, or a model in memory. blocks: patterns of scopes, "moe.paths.*". patches: the size of cells.
+    values: texts "sr=16000" of inputs that are constants from now on."""
     model = load.opened(path) if isinstance(path, (str, os.PathLike)) else path
     name = load.file_stem(path) if isinstance(path, (str, os.PathLike)) else model.graph.name
     told = []
     ready = load.prepared(model, told)
+    fixed = shapes_module.fixed(ready, values)
+    ready = load.baked(ready, fixed) if fixed else ready
     found, batch = shapes_module.pinned(ready, shapes, dims)
     if batch and patches:
         raise Refused("patches, and a free batch")
     walk = Walk(ready, found, name, batch, progress, blocks, patches).run()
     if batch:
         rows_apart(ready, found, batch, walk)
-    return Imported(walk, model, found, told)
+    return Imported(walk, model, found, told, fixed)
 
 
 def rows_apart(model, found, batch, walk):
@@ -53,13 +56,13 @@ def rows_apart(model, found, batch, walk):
                           f"{list(other.values[name].shape)} for two: rows meet there, or the model fixes their number")
 
 
-def written(result, path, session=None, check=True, seed=1, tolerance=compare.TOLERANCE, say=print):
+def written(result, path, session=None, check=True, seed=1, tolerance=compare.TOLERANCE, say=print, feed=None):
     """Writes the file, compares it with the model, and says what it finds: whether they agree. A file that does not
     agree is not left behind, and one that was there before stays."""
     part, agrees = f"{path}.part", False
     try:
         result.walk.graph.write(part)
-        agrees = not check or checked(result, part, session, seed, tolerance, say)
+        agrees = not check or checked(result, part, session, seed, tolerance, say, feed)
         if agrees:
             os.replace(part, path)
         return agrees
@@ -69,16 +72,30 @@ def written(result, path, session=None, check=True, seed=1, tolerance=compare.TO
                 os.remove(left)
 
 
-def checked(result, path, session, seed, tolerance, say):
+def checked(result, path, session, seed, tolerance, say, feed=None):
+    """feed: {input: array}, instead of random ones."""
     session.open(path)
     agree = True
-    for rows in (1, 2, 3) if result.walk.batch else (None,):
-        if rows and rows > result.walk.batch.maximum:
-            continue
-        name, found = compare.differences(session, result.walk, result.model, result.shapes, seed, rows)
+    for rows in rows_of(result, feed):
+        feeds = feed or compare.random_inputs(result.shapes, seed, rows)
+        name, found = compare.differences(session, result.walk, result.model, {**feeds, **result.values})
         say(f"beside {name}" + (f", {rows} rows" if rows else "") + ":")
         for difference in found:
             good = difference.relative <= tolerance
             say(f"  {difference}" + ("" if good else f"  TOO MUCH (more than {tolerance:g})"))
             agree = agree and good
     return agree
+
+
+def rows_of(result, feed):
+    """Numbers of rows to compare with."""
+    if feed is not None:
+        missing = set(result.shapes) - set(feed)
+        if missing:
+            raise Refused("no values are given for " + ", ".join(map(repr, sorted(missing))))
+    if not result.walk.batch:
+        return [None]
+    most = result.walk.batch.maximum
+    if feed is not None:
+        return [len(feed[result.walk.inputs[0].onnx_name])]
+    return [rows for rows in (1, 2, 3) if rows <= most]

@@ -2,6 +2,7 @@
 
     --shape x=1,3,320,320      every dimension of one input
     --dim batch=4              a dimension that the model calls so
+    --value sr=16000           an input that is a constant from now on
     --dim batch=..16           the same, free in a run, 16 at most: it must lead all inputs, and be the batch
 
 Must never: guess a dimension.
@@ -50,6 +51,27 @@ def element_type(value):
         return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type))
     except KeyError:
         raise Refused(f"input {value.name!r} has element type {value.type.tensor_type.elem_type}") from None
+
+
+def fixed(model, texts):
+    """{input: array} of inputs that are given as numbers: one, or as many as the model says, separated by commas."""
+    arrays, known = {}, {v.name: v for v in inputs_of(model)}
+    for name, text in assignments(texts, "--value").items():
+        if name not in known:
+            raise Refused(f"--value: there is no input {name!r}")
+        dtype = element_type(known[name])
+        try:
+            numbers = np.array([float(t) if dtype.kind not in "iub" else int(t) for t in text.split(",")]).astype(dtype)
+        except (ValueError, OverflowError):
+            raise Refused(f"--value {name}: {text!r} is no {dtype}") from None
+        tensor = known[name].type.tensor_type
+        dims = [d.dim_value for d in tensor.shape.dim] if tensor.HasField("shape") else [numbers.size]
+        if np.prod(dims, dtype=np.int64) != numbers.size:
+            if len(dims) != 1:
+                raise Refused(f"--value {name}: {numbers.size} numbers, the model has the shape {dims}")
+            dims = [numbers.size]
+        arrays[name] = numbers.reshape(dims)
+    return arrays
 
 
 def pinned(model, shapes=None, dims=None):
