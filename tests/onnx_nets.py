@@ -158,8 +158,8 @@ def recurrent(kind="LSTM", batch=2, opset=18):
     return net.model({"x": [7, batch, inputs]}, {"y": [7, batch, 3], names[1]: [2, batch, units]}, opset)
 
 
-def super_resolution(size=40):
-    """ESPCN's kind: convolutions, a shuffle by 2, beside a bilinear enlargement."""
+def super_resolution(height=40, width=48):
+    """ESPCN's kind: convolutions, a shuffle by 2, beside a bilinear enlargement. Extents may be names."""
     net = Net(6)
     y = net.node("Tanh", net.conv("x", 16, 3, 5))
     y = net.node("PRelu", net.conv(y, 8, 16, 3), net.array(net.random.uniform(0, 0.5, (8, 1, 1))))
@@ -167,7 +167,7 @@ def super_resolution(size=40):
     large = net.node("Resize", "x", "", net.array([1, 1, 2, 2]), mode="linear")
     net.node("Add", y, large)
     net.nodes[-1].output[0] = "y"
-    return net.model({"x": [1, 3, size, size + 8]}, {"y": [1, 3, 2 * size, 2 * size + 16]})
+    return net.model({"x": [1, 3, height, width]}, {"y": [1, 3, None, None]})
 
 
 def scoped():

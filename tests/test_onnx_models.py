@@ -34,6 +34,10 @@ def cases(every):
         yield kind, lambda kind=kind: nets.recurrent(kind), []
     yield "super-resolution", nets.super_resolution, []
     yield "super-resolution in patches", nets.super_resolution, [], {"patches": 16}
+    frame = lambda: nets.super_resolution("H", "W")
+    yield "super-resolution of any frame", frame, ["H=..200", "W=..320"]
+    yield "super-resolution of any frame in patches", frame, ["H=..200", "W=..320"], {"patches": 32}
+    yield "super-resolution of any width", frame, ["H=30", "W=..50"]
     yield "experts as blocks", nets.scoped, [], {"blocks": ["moe.paths.*"]}
     yield "If", control.choice, []
     yield "Loop until 1.5", lambda: control.refinement(1.5), []

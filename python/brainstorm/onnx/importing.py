@@ -8,7 +8,7 @@ Must never: leave a file behind that was refused.
 
 import os
 
-from . import compare, load, shapes as shapes_module
+from . import compare, frames, load, shapes as shapes_module
 from .lower import NotTaken, Walk
 from .refused import Refused
 
@@ -29,12 +29,17 @@ def imported(path, shapes=None, dims=None, progress=None, blocks=None, patches=0
     ready = load.prepared(model, told)
     fixed = shapes_module.fixed(ready, values)
     ready = load.baked(ready, fixed) if fixed else ready
-    found, batch = shapes_module.pinned(ready, shapes, dims)
-    if batch and patches:
+    found, free = shapes_module.pinned(ready, shapes, dims)
+    if isinstance(free, shapes_module.Batch) and patches:
         raise Refused("patches, and a free batch")
-    walk = Walk(ready, found, name, batch, progress, blocks, patches).run()
-    if batch:
-        rows_apart(ready, found, batch, walk)
+    walk = Walk(ready, found, name, free, progress, blocks, patches).run()
+    if walk.batch:
+        rows_apart(ready, found, free, walk)
+    if walk.frame:
+        again = shapes_module.resized(found, free, 1)
+        other = Walk(ready, again, name, free, None, blocks, patches).run()
+        frames.same(walk, other)
+        walk.extents = frames.extents(free, walk, other)
     return Imported(walk, model, found, told, fixed)
 
 
@@ -76,10 +81,10 @@ def checked(result, path, session, seed, tolerance, say, feed=None):
     """feed: {input: array}, instead of random ones."""
     session.open(path)
     agree = True
-    for rows in rows_of(result, feed):
-        feeds = feed or compare.random_inputs(result.shapes, seed, rows)
+    for what, shapes in shapes_of(result, feed):
+        feeds = feed or compare.random_inputs(shapes, seed)
         name, found = compare.differences(session, result.walk, result.model, {**feeds, **result.values})
-        say(f"beside {name}" + (f", {rows} rows" if rows else "") + ":")
+        say(f"beside {name}{what}:")
         for difference in found:
             good = difference.relative <= tolerance
             say(f"  {difference}" + ("" if good else f"  TOO MUCH (more than {tolerance:g})"))
@@ -87,15 +92,17 @@ def checked(result, path, session, seed, tolerance, say, feed=None):
     return agree
 
 
-def rows_of(result, feed):
-    """Numbers of rows to compare with."""
+def shapes_of(result, feed):
+    """(words, {input: (shape, type)}) of each run to compare: of 1, 2 and 3 rows, or of frames of three sizes."""
     if feed is not None:
         missing = set(result.shapes) - set(feed)
         if missing:
             raise Refused("no values are given for " + ", ".join(map(repr, sorted(missing))))
-    if not result.walk.batch:
-        return [None]
-    most = result.walk.batch.maximum
-    if feed is not None:
-        return [len(feed[result.walk.inputs[0].onnx_name])]
-    return [rows for rows in (1, 2, 3) if rows <= most]
+        return [("", None)]
+    if result.walk.batch:
+        return [(f", {rows} rows", {name: ((rows, *shape[1:]), dtype) for name, (shape, dtype) in result.shapes.items()})
+                for rows in (1, 2, 3) if rows <= result.walk.batch.maximum]
+    if result.walk.frame:
+        return [(", " + " x ".join(map(str, result.walk.frame.sizes(turn).values())),
+                 shapes_module.resized(result.shapes, result.walk.frame, turn)) for turn in (0, 1)]
+    return [("", result.shapes)]
