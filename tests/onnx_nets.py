@@ -156,3 +156,30 @@ def recurrent(kind="LSTM", batch=2, opset=18):
     y = net.linear(y, 2 * units, 3)
     net.nodes[-1].output[0] = "y"
     return net.model({"x": [7, batch, inputs]}, {"y": [7, batch, 3], names[1]: [2, batch, units]}, opset)
+
+
+def super_resolution(height=40, width=48):
+    """ESPCN's kind: convolutions, a shuffle by 2, beside a bilinear enlargement. Extents may be names."""
+    net = Net(6)
+    y = net.node("Tanh", net.conv("x", 16, 3, 5))
+    y = net.node("PRelu", net.conv(y, 8, 16, 3), net.array(net.random.uniform(0, 0.5, (8, 1, 1))))
+    y = net.node("DepthToSpace", net.conv(y, 12, 8, 3), blocksize=2, mode="CRD")
+    large = net.node("Resize", "x", "", net.array([1, 1, 2, 2]), mode="linear")
+    net.node("Add", y, large)
+    net.nodes[-1].output[0] = "y"
+    return net.model({"x": [1, 3, height, width]}, {"y": [1, 3, None, None]})
+
+
+def scoped():
+    """Two experts, as PyTorch names what stands in them; each module's nodes stand beside each other."""
+    net = Net(7)
+    parts = []
+    for expert in range(2):
+        first = len(net.nodes)
+        parts.append(net.linear(net.node("Relu", net.linear("x", 6, 12)), 12, 6))
+        for node in net.nodes[first:]:
+            node.metadata_props.add(key="pkg.torch.onnx.name_scopes",
+                                    value=repr(["", "moe", f"moe.paths.{expert}", f"moe.paths.{expert}.fc", "linear"]))
+    net.node("Add", *parts)
+    net.nodes[-1].output[0] = "y"
+    return net.model({"x": [4, 6]}, {"y": [4, 6]})

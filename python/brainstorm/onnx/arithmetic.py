@@ -160,6 +160,11 @@ class Tensors(Elements):
         first, last = (run[0], run[-1]) if run else (0, -1)
         n = math.prod(x.shape[first:last + 1])
         shape = x.shape[:first] + (1,) * (last + 1 - first) + x.shape[last + 1:]
+        stands = self.standing(x, first, len(run)) if x.floats and last - first + 1 == len(run) > 0 else None
+        if stands:
+            value, held, at = stands
+            held = held[:at] + (1,) * len(run) + held[at + len(run):]
+            return self.made(self.g.reduce(value, kind, at, 1, len(run)), held, shape, x.dtype)
         merged = self.reshape(x, x.shape[:first] + (n,) + x.shape[last + 1:])
         if not x.floats:
             return self.reshape(self._reduce_int(merged, kind, first), shape)

@@ -2,6 +2,8 @@
 
 import sys
 
+import numpy as np
+
 from . import compare, importing, report, session
 from .refused import Refused
 
@@ -12,6 +14,12 @@ def add_arguments(parser):
     parser.add_argument("--shape", action="append", metavar="INPUT=D,D,...", help="the shape of an input")
     parser.add_argument("--dim", action="append", metavar="NAME=D",
                         help="a dimension by its name; NAME=..MAX leaves the leading one of all inputs free")
+    parser.add_argument("--block", action="append", metavar="PATTERN",
+                        help="modules that are blocks with their own weights: 'moe.paths.*'")
+    parser.add_argument("--patches", type=int, default=0, metavar="SIZE", help="cut the image into cells of this size")
+    parser.add_argument("--value", action="append", metavar="INPUT=NUMBERS",
+                        help="an input that is a constant from now on: sr=16000")
+    parser.add_argument("--feed", metavar="FILE.npz", help="what to compare with, instead of random inputs")
     parser.add_argument("--no-check", action="store_true", help="do not compare with the model")
     parser.add_argument("--seed", type=int, default=1, help="of the inputs that are compared with")
     parser.add_argument("--tolerance", type=float, default=compare.TOLERANCE,
@@ -28,7 +36,8 @@ def progress_of(arguments):
 def main(arguments):
     """The exit status: 0 when the model is taken and both agree."""
     try:
-        result = importing.imported(arguments.model, arguments.shape, arguments.dim, progress_of(arguments))
+        result = importing.imported(arguments.model, arguments.shape, arguments.dim, progress_of(arguments),
+                                    arguments.block, arguments.patches, arguments.value)
     except Refused as why:
         print("\n".join(report.not_taken(why)), file=sys.stderr)
         return 1
@@ -37,6 +46,16 @@ def main(arguments):
     if not arguments.out:
         return 0
     return write(result, arguments)
+
+
+def feed_of(arguments):
+    if not arguments.feed:
+        return None
+    try:
+        with np.load(arguments.feed, allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files}
+    except (OSError, ValueError, AttributeError) as why:
+        raise Refused(f"{arguments.feed} holds no arrays: {why}") from None
 
 
 def write(result, arguments):
@@ -50,7 +69,7 @@ def write(result, arguments):
         return 1
     try:
         agrees = importing.written(result, arguments.out, runner, not arguments.no_check, arguments.seed,
-                                   arguments.tolerance)
+                                   arguments.tolerance, feed=feed_of(arguments))
     except (Refused, session.Failed, ValueError, OSError) as why:
         print(f"{arguments.out}: {why}", file=sys.stderr)
         return 1

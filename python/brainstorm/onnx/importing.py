@@ -8,7 +8,7 @@ Must never: leave a file behind that was refused.
 
 import os
 
-from . import compare, load, paths, shapes as shapes_module
+from . import compare, frames, load, paths, shapes as shapes_module
 from .lower import NotTaken, Walk
 from .refused import Refused
 
@@ -16,21 +16,31 @@ from .refused import Refused
 class Imported:
     """A walk that was taken, the model as it was read, and what was told on the way."""
 
-    def __init__(self, walk, model, shapes, told):
-        self.walk, self.model, self.shapes, self.told = walk, model, shapes, told
+    def __init__(self, walk, model, shapes, told, values):
+        self.walk, self.model, self.shapes, self.told, self.values = walk, model, shapes, told, values
 
 
-def imported(path, shapes=None, dims=None, progress=None):
-    """path: a file, or a model in memory."""
+def imported(path, shapes=None, dims=None, progress=None, blocks=None, patches=0, values=None):
+    """path: a file, or a model in memory. blocks: patterns of scopes, "moe.paths.*". patches: the size of cells.
+    values: texts "sr=16000" of inputs that are constants from now on."""
     model = load.opened(path) if isinstance(path, (str, os.PathLike)) else path
     name = load.file_stem(path) if isinstance(path, (str, os.PathLike)) else model.graph.name
     told = []
     ready = paths.gathered(load.prepared(model, told))
-    found, batch = shapes_module.pinned(ready, shapes, dims)
-    walk = Walk(ready, found, name, batch, progress).run()
-    if batch:
-        rows_apart(ready, found, batch, walk)
-    return Imported(walk, model, found, told)
+    fixed = shapes_module.fixed(ready, values)
+    ready = load.baked(ready, fixed) if fixed else ready
+    found, free = shapes_module.pinned(ready, shapes, dims)
+    if isinstance(free, shapes_module.Batch) and patches:
+        raise Refused("patches, and a free batch")
+    walk = Walk(ready, found, name, free, progress, blocks, patches).run()
+    if walk.batch:
+        rows_apart(ready, found, free, walk)
+    if walk.frame:
+        again = shapes_module.resized(found, free, 1)
+        other = Walk(ready, again, name, free, None, blocks, patches).run()
+        frames.same(walk, other)
+        walk.extents = frames.extents(free, walk, other)
+    return Imported(walk, model, found, told, fixed)
 
 
 def rows_apart(model, found, batch, walk):
@@ -51,13 +61,13 @@ def rows_apart(model, found, batch, walk):
                           f"{list(other.values[name].shape)} for two: rows meet there, or the model fixes their number")
 
 
-def written(result, path, session=None, check=True, seed=1, tolerance=compare.TOLERANCE, say=print):
+def written(result, path, session=None, check=True, seed=1, tolerance=compare.TOLERANCE, say=print, feed=None):
     """Writes the file, compares it with the model, and says what it finds: whether they agree. A file that does not
     agree is not left behind, and one that was there before stays."""
     part, agrees = f"{path}.part", False
     try:
         result.walk.graph.write(part)
-        agrees = not check or checked(result, part, session, seed, tolerance, say)
+        agrees = not check or checked(result, part, session, seed, tolerance, say, feed)
         if agrees:
             os.replace(part, path)
         return agrees
@@ -67,16 +77,32 @@ def written(result, path, session=None, check=True, seed=1, tolerance=compare.TO
                 os.remove(left)
 
 
-def checked(result, path, session, seed, tolerance, say):
+def checked(result, path, session, seed, tolerance, say, feed=None):
+    """feed: {input: array}, instead of random ones."""
     session.open(path)
     agree = True
-    for rows in (1, 2, 3) if result.walk.batch else (None,):
-        if rows and rows > result.walk.batch.maximum:
-            continue
-        name, found = compare.differences(session, result.walk, result.model, result.shapes, seed, rows)
-        say(f"beside {name}" + (f", {rows} rows" if rows else "") + ":")
+    for what, shapes in shapes_of(result, feed):
+        feeds = feed or compare.random_inputs(shapes, seed)
+        name, found = compare.differences(session, result.walk, result.model, {**feeds, **result.values})
+        say(f"beside {name}{what}:")
         for difference in found:
             good = difference.relative <= tolerance
             say(f"  {difference}" + ("" if good else f"  TOO MUCH (more than {tolerance:g})"))
             agree = agree and good
     return agree
+
+
+def shapes_of(result, feed):
+    """(words, {input: (shape, type)}) of each run to compare: of 1, 2 and 3 rows, or of frames of three sizes."""
+    if feed is not None:
+        missing = set(result.shapes) - set(feed)
+        if missing:
+            raise Refused("no values are given for " + ", ".join(map(repr, sorted(missing))))
+        return [("", None)]
+    if result.walk.batch:
+        return [(f", {rows} rows", {name: ((rows, *shape[1:]), dtype) for name, (shape, dtype) in result.shapes.items()})
+                for rows in (1, 2, 3) if rows <= result.walk.batch.maximum]
+    if result.walk.frame:
+        return [(", " + " x ".join(map(str, result.walk.frame.sizes(turn).values())),
+                 shapes_module.resized(result.shapes, result.walk.frame, turn)) for turn in (0, 1)]
+    return [("", result.shapes)]

@@ -10,8 +10,10 @@ from onnx.reference import ReferenceEvaluator
 
 from .. import Graph
 from .arithmetic import Tensors
+from .blocks import Blocks
 from .names import Names
 from .refused import NeedConstant, Refused
+from .shapes import Batch, Frame, Free
 from .table import REASONS, UNFOLDED, Node, load_handlers
 from .tensors import Tensor, fitted, sized
 
@@ -44,7 +46,7 @@ class Port:
 
     def __init__(self, onnx_name, name, shape, dtype, held, held_dtype):
         self.onnx_name, self.name, self.shape, self.dtype = onnx_name, name, tuple(shape), np.dtype(dtype)
-        self.held, self.held_dtype = tuple(held), held_dtype
+        self.held, self.held_dtype, self.probed = tuple(held), held_dtype, tuple(shape)
 
 
 def bounded(proto, given):
@@ -64,17 +66,21 @@ def bounded(proto, given):
 
 
 class Walk:
-    def __init__(self, model, shapes, name="", batch=None, progress=None):
-        """shapes: {input: (shape, dtype)}, all of it known. batch: a free leading dimension (shapes.Batch), which is 1
-        in shapes. progress: called with the number of nodes that are done."""
+    def __init__(self, model, shapes, name="", free=None, progress=None, blocks=None, patches=0):
+        """shapes: {input: (shape, dtype)}, all of it known. free: a Batch, which is 1 in shapes, or a Frame, of which they
+        have one size. progress: called with the number of nodes that are done. blocks: patterns of scopes. patches:
+        the size of cells that inputs, images, are cut into; 0: none."""
         self.progress = progress or (lambda done: None)
         self.model, self.shapes = model, shapes
         self.versions = {o.domain if o.domain != "ai.onnx" else "": o.version for o in model.opset_import}
         self.table, self.names = load_handlers(), Names()
         self.graph = Graph(self.names.plain(name)[:63])
+        self.blocks, self.patches = Blocks(self.graph, self.names, blocks), patches
         self.m = Tensors(self.graph, self.names)
         self.troubles, self.inputs, self.outputs, self.told = [], [], [], {}
-        self.values, self.empty, self.batch = {"": None}, [], batch
+        self.values, self.empty, self.symbols = {"": None}, [], {}
+        self.batch = free if isinstance(free, Batch) else None
+        self.frame = free if isinstance(free, Frame) else None
         self.symbol = self.cells = None
         self.alive = []  # readers of graphs in nodes: `passed` knows nodes by what they are in memory
         self.readers, self.passed = {}, {}  # nodes by what they read; {id: value} of those that one before has done
@@ -138,8 +144,12 @@ class Walk:
 
     def body(self, graph, where="node"):
         for number, proto in self.constants_first(graph):
+            if where == "node":
+                self.blocks.at(proto)
             self.visit(proto, f"{where} {number}")
             self.progress(number + 1)
+        if where == "node":
+            self.blocks.end()
 
     def visit(self, proto, where):
         if any(name not in self.values for name in proto.input):
@@ -226,16 +236,65 @@ class Walk:
             return x
         if self.batch and name in self.batch.inputs:
             return self.batched_input(name, x)
+        if self.frame and name in self.frame.inputs:
+            return self.framed_input(name, x)
         held = x.shape if 1 <= x.rank <= 4 else fitted(x.shape)
         kind = PORTS.get(dtype.name, "f32" if x.floats else "i32")
         port = Port(name, self.names.port(name), shape, dtype, held, kind)
         value = self.graph.input(port.name, kind, list(held))
         if dtype.name in PORTS:
             value = self.graph.convert(value, "i32")
+        if self.patches:
+            held, value = self.cut(name, x, value)
         x.forms[False, held] = value
         self.tell(f"input {name!r}", dtype)
         self.inputs.append(port)
         return x
+
+    def framed_input(self, name, x):
+        """An image whose height and width are symbols, which no node but this one knows."""
+        channels, kind = x.shape[1], PORTS.get(x.dtype.name, "f32" if x.floats else "i32")
+        dims = []
+        for d in self.frame.inputs[name]:
+            if isinstance(d, Free) and d.name not in self.symbols:
+                self.symbols[d.name] = self.graph.symbol(self.names.plain(d.name)[:63], d.maximum)
+            dims.append(self.symbols[d.name] if isinstance(d, Free) else d)
+        most = (1, channels, *(d.maximum if isinstance(d, Free) else d for d in self.frame.inputs[name]))
+        port = Port(name, self.names.port(name), most, x.dtype, most, kind)
+        value = self.graph.input(port.name, kind, [1, channels, *dims])
+        value = self.graph.convert(value, "i32") if x.dtype.name in PORTS else value
+        value = self.graph.reshape(value, ["a1", "a2", "a3"])
+        x.forms[False, x.shape[1:]] = self.patched(name, x, value) if self.patches else value
+        self.tell(f"input {name!r}", x.dtype)
+        self.inputs.append(port)
+        return x
+
+    def patched(self, name, x, image):
+        """An image as cells of a patch domain: what follows is computed in them."""
+        if x.rank != 4 or x.shape[0] != 1 or self.cells is not None:
+            raise Refused(f"patches are of one input [1, C, H, W]; {name!r} is {list(x.shape)}")
+        self.cells = self.graph.patches(image, self.patches)
+        return self.cells
+
+    def cut(self, name, x, value):
+        return x.shape[1:], self.patched(name, x, self.graph.reshape(value, list(x.shape[1:])))
+
+    def framed_output(self, value, x):
+        """An image [1, C, H, W] of extents that the graph works out."""
+        if x.shape[0] != 1 or x.constant:
+            raise Refused(f"output {value.name!r} of shape {list(x.shape)} is no image [1, C, H, W] of the frame")
+        image = self.m.held(x, x.shape[1:])
+        image = self.graph.assemble(image) if self.patches else image
+        name, kind = self.names.port(value.name), "f32" if x.floats else "i32"
+        self.graph.output(name, self.graph.reshape(image, [1, "a0", "a1", "a2"]))
+        self.tell(f"output {value.name!r}", x.dtype)
+        self.outputs.append(Port(value.name, name, x.shape, x.dtype, x.shape, kind))
+
+    def assembled(self, value, x):
+        """An output of cells: the whole image."""
+        if x.rank != 4 or x.shape[0] != 1:
+            raise Refused(f"patches give images [1, C, H, W]; output {value.name!r} is {list(x.shape)}")
+        return self.graph.reshape(self.graph.assemble(self.m.held(x, x.shape[1:])), list(x.shape))
 
     def batched_input(self, name, x):
         """An input [N, ...] of which N is free: its rows are cells, and all that follows sees one of them."""
@@ -273,8 +332,10 @@ class Walk:
             raise Refused(f"output {value.name!r} is given by no node")
         if self.batch:
             return self.batched_output(value, x)
+        if self.frame and x.rank == 4:
+            return self.framed_output(value, x)
         held = x.shape if 1 <= x.rank <= 4 else fitted(x.shape)
-        out, made = self.m.held(x, held), set()
+        out, made = self.assembled(value, x) if self.patches else self.m.held(x, held), set()
         name = self.names.port(value.name)
         if out.op in ("input", "constant") or x.constant:
             made.add(out.op)

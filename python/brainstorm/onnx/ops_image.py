@@ -126,6 +126,13 @@ def conv_transpose(n):
             pads[i], pads[i + spatial] = (small, total - small) if auto == "SAME_UPPER" else (total - small, small)
     out = [strides[i] * (sizes[i] - 1) + extra[i] + reach[i] - pads[i] - pads[i + spatial] for i in range(spatial)]
     behind = Behind(n, x.rank, weight.shape[1] * groups, 1)
+    plain = spatial == 2 and groups == 1 and dilations == [1, 1] and len(set(pads)) == 1 and extra[0] < strides[0]
+    if plain and all(len(set(pair)) == 1 for pair in (kernel, strides, extra)) and strides[0] <= 16:
+        weight, bias = behind.weights(weight.swapaxes(0, 1), bias)
+        value = m.g.deconv2d(m.cells(x, x.shape[1:]), m.names.fresh(n.stem), weight.swapaxes(0, 1).copy(), bias,
+                             strides[0], pads[0], extra[0], padding="explicit", **behind.act)
+        held = (weight.shape[0], *out)
+        return m.of_cells(value, x.shape[0], held, (x.shape[0], *held), x.dtype)
     # As a convolution of an image with zeros between its pixels, by the kernel turned round.
     group_in = x.shape[1] // groups
     turned = weight.reshape(groups, group_in, *weight.shape[1:]).swapaxes(1, 2)[..., ::-1, ::-1]

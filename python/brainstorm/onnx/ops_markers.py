@@ -23,6 +23,8 @@ class Rows:
         self.walk, self.m, x = node.walk, node.m, node[0]
         if not 1 <= x.rank <= 4:
             raise Refused(f"rows of a tensor of rank {x.rank}, expected 1 .. 4")
+        if self.walk.patches or self.walk.frame:
+            raise Refused("rows that decide, and a frame that is free or cut into patches")
         self.count, self.inside = x.shape[0], self.walk.cells is not None
         if self.inside and self.count != 1:
             raise Refused(f"{self.count} rows in a path, expected one")

@@ -133,6 +133,8 @@ def checked(n, directions):
 @op("LSTM", "GRU", "RNN")
 def recurrent(n):
     m, layout, x = n.m, n.attr("layout", 0), n[0]
+    if x.rank != 3:
+        raise Refused(f"{n.op} of {list(x.shape)}, expected three axes")
     x = m.transpose(x, (1, 0, 2)) if layout else x
     n.constant(1), n.constant(2), n.constant(3)
     lengths = n.numbers(4)

@@ -159,6 +159,8 @@ class Holder:
         if self.leader is None or values[0] not in self.roots or all(v in self.roots for v in values):
             return values
         (_, held), row = next(iter(self.leader.forms.items()))
+        if self.leader.constant:
+            return values
         for axis in range(len(held)):
             row = self.g.slice(row, axis, 0, 1)
         row = self.g.reshape(row, [1])  # one number of each row, of which it is always true that it is itself or not
@@ -181,6 +183,8 @@ class Holder:
         held, rows = tuple(held), x.size // math.prod(held)
         if rows == 1:
             return self.held(x, held)
+        if self.leader is not None:
+            raise Refused("several images in a path, in the body of a loop, or in a row of a free batch")
         if (True, held) not in x.forms:
             whole = self.held(x, (rows, *held))
             like = self.domains.get(rows)
@@ -197,23 +201,23 @@ class Holder:
 
     # ---------------------------------------------------------------------------------- axes that stand alone
 
-    def around(self, x, first, count=1):
-        """(value, held, axis): a form in which axes first .. first + count - 1 are axes of their own, not merged with
-        those around them; count 0 is refused."""
+    def standing(self, x, first, count):
+        """(value, held, axis) of a form that there is, in which these axes are not merged with others; or None."""
         pre, n = math.prod(x.shape[:first]), x.shape[first:first + count]
         for held in x.helds():
             ends = bounds(held)
             for at in range(len(held) - count + 1):
                 if ends[at] == pre and held[at:at + count] == n:
                     return x.forms[False, held], held, at
-        post = math.prod(x.shape[first + count:])
-        held = (pre, *n, post)
-        if len(held) > MAX_RANK or pre == 1:
-            held = held[1:] if pre == 1 else held
-        if len(held) > MAX_RANK and post == 1:
-            held = held[:-1]
-        if len(held) > MAX_RANK:
-            raise Refused(f"{count} axes among others of a tensor of shape {list(x.shape)}: more than {MAX_RANK} axes")
+        return None
+
+    def around(self, x, first):
+        """(value, held, axis): a form in which an axis is one of its own, not merged with those around it."""
+        found = self.standing(x, first, 1)
+        if found:
+            return found
+        pre, post = math.prod(x.shape[:first]), math.prod(x.shape[first + 1:])
+        held = (x.shape[first], post) if pre == 1 else (pre, x.shape[first], post)
         return self.held(x, held), held, 0 if pre == 1 else 1
 
     def last(self, x, axis=-1):
