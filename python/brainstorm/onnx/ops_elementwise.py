@@ -97,9 +97,11 @@ def mod(n):
     m, (a, b) = n.m, (n[0], n[1])
     fmod = n.attr("fmod", 0)
     if a.floats:
-        if not fmod:
-            raise Refused("Mod of floats is fmod=1")
-        return float_mod(m, a, b)
+        left = float_mod(m, a, b)
+        zero = m.scalar(0)
+        odd = m.pair("and", m.pair("not_equal", left, zero),
+                     m.pair("xor", m.pair("less", left, zero), m.pair("less", b, zero)))
+        return left if fmod else m.typed(m.where(odd, m.add(left, b), left), a.dtype)
     left = m.sub(a, m.mul(m.typed(m.int_div(a, b), a.dtype), b))
     left.wraps = False
     if fmod:
@@ -117,7 +119,8 @@ def float_mod(m, a, b):
     left, zero, side = m.sub(a, m.mul(m.truncated(m.div(a, b)), b)), m.scalar(0), m.unary("abs", b)
     wrong = m.pair("less", m.mul(left, a), zero)
     back = m.where(m.pair("less", left, zero), side, m.unary("neg", side))
-    return m.typed(m.where(wrong, m.add(left, back), left), a.dtype)
+    left = m.where(wrong, m.add(left, back), left)
+    return m.typed(m.where(m.pair("equal", side, m.scalar(np.inf)), a, left), a.dtype)
 
 
 @op("Min", "Max", "Sum", "Mean")

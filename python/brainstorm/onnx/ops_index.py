@@ -71,13 +71,40 @@ def gather_nd(n):
     return m.reshape(out, indices.shape[:-1] + rest)
 
 
+def constant_indices(n):
+    n.constant(1)
+    return n[1]
+
+
+def combined(m, x, lines, updates, kind):
+    """Lines of x, each with its updates, by max, min or mul: those that come to one line one after the other."""
+    order, seen = np.zeros(len(lines), int), {}
+    for i, line in enumerate(lines.tolist()):
+        order[i] = seen[line] = seen.get(line, -1) + 1
+    for turn in range(order.max(initial=-1) + 1):
+        taken = np.flatnonzero(order == turn)
+        index = m.array(lines[taken], np.int32)
+        both = m.pair(kind, m.select(x, index, 0), m.take(updates, taken, 0))
+        value = m.g.scatter_rows(m.held(x, x.shape), m.held(index, index.shape), m.held(both, both.shape), 0)
+        x = m.made(value, x.shape, x.shape, x.dtype, both.wraps)
+    return x
+
+
+def elements_combined(n, x, indices, updates, axis, kind):
+    places = np.indices(indices.shape)
+    places[axis] = indices.array
+    lines = np.ravel_multi_index(tuple(places), x.shape).ravel()
+    out = combined(n.m, n.m.reshape(x, (x.size, 1)), lines, n.m.reshape(updates, (updates.size, 1)), kind)
+    return n.m.reshape(out, x.shape)
+
+
 @op("ScatterElements", "Scatter")
 def scatter_elements(n):
     x, m, updates, axis = n[0], n.m, n[2], n.axis(0)
     kind = n.attr("reduction", "none")
     indices = whole(m, n[1], x.shape[axis])
     if kind not in ("none", "add"):
-        raise Refused(f"reduction {kind!r}")
+        return elements_combined(n, x, whole(m, constant_indices(n), x.shape[axis]), updates, axis, kind)
     if any(i != axis and a != b for i, (a, b) in enumerate(zip(x.shape, indices.shape))):
         raise Refused("indices that leave out a part of other axes")
     post = math.prod(x.shape[axis + 1:])
@@ -91,9 +118,11 @@ def scatter_elements(n):
 def scatter_nd(n):
     x, m, indices, updates = n[0], n.m, n[1], n[2]
     kind, k = n.attr("reduction", "none"), n[1].shape[-1]
-    if kind not in ("none", "add"):
-        raise Refused(f"reduction {kind!r}")
     lines, width = math.prod(x.shape[:k]), math.prod(x.shape[k:])
+    if kind not in ("none", "add"):
+        flat = flat_index(m, constant_indices(n), x.shape[:k])
+        out = combined(m, m.reshape(x, (lines, width)), flat.array.ravel(), m.reshape(updates, (flat.size, width)), kind)
+        return m.reshape(out, x.shape)
     flat = flat_index(m, indices, x.shape[:k])
     value = m.g.scatter_rows(m.held(x, (lines, width)), m.held(flat, (flat.size,)),
                              m.held(updates, (flat.size, width)), 0, "write" if kind == "none" else "add")
