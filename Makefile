@@ -157,7 +157,7 @@ named_tests = $(foreach t,$(1),$(call files_of_test,test_$(t)))
 LATER_CUDA := $(CUDA_TESTS)
 LATER_BOARD := $(call named_tests,bare)
 LATER_LONG := $(call named_tests,super_resolution replay demo_clip soak placing fast_math large_python same_files \
-  replay_guesses saved_plans)
+  replay_guesses saved_plans ncnn_nets)
 
 # `make sweep` runs all of these with the address sanitizer, other builds a part of each.
 ALL_SWEEPS := $(filter tests/test_sweep_% tests/test_cuda_sweep%,$(TEST_C) $(CUDA_TESTS))
@@ -355,7 +355,8 @@ $(BENCH_FILES): $(BENCH_ARCHIVE) $(MODULES) $(LIBRARY) $(BUILD)/flags_link
 # What does not build counts as failed, and the tests that do still run: hence a make of its own, with -k.
 test-build: $(TEST_FILES) $(if $(filter %.sh %.py,$(TESTS)),$(PROGRAM_FILES)) \
   $(if $(filter %/test_same_files.sh,$(TESTS)),$(addprefix $(BUILD)/bench/,ops frames preload)) \
-  $(if $(filter %/test_bench_products.py %/test_bench_time.py,$(TESTS)), \
+  $(if $(filter %/test_bench_products.py %/test_bench_time.py %/test_ncnn_layers.py %/test_ncnn_nets.py \
+    %/test_mixtures.py %/test_markers.py,$(TESTS)), \
     $(addprefix $(BUILD)/bench/,products networks)) \
   $(if $(filter %_plans.sh %_plan_cli.sh,$(TESTS)),$(addprefix $(BUILD)/tests/,test_plan_image test_model_plans))
 

@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: f2c3d07c481019060224361c9474ae6668ec689c7a1cea3bcd392e47640b3c6b
+ * sha256 of the parts: 7740de126b0b6f6efadd700d1e1bee79edc98a742674276bb70be593b0ff44e7
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -27293,11 +27293,7 @@ static void pad_row(const bs_call *call, int32_t row, const uint8_t *border)
 static bs_status pad_run(const bs_call *call)
 {
     const bs_pad_desc *desc = call->params;
-    const bs_operand *in = &call->in[0];
     uint8_t border[4] = {0, 0, 0, 0};
-    if (desc->edge == BS_EDGE_REFLECT && (bs_max_i32(desc->top, desc->bottom) >= in->dim[1] ||
-                                          bs_max_i32(desc->left, desc->right) >= in->dim[2]))
-        return BS_ERROR_SHAPE; /* a run set a symbol below what is reflected */
     bs_pad_element(call->out[0].dtype, desc->value, border);
     for (int32_t row = 0; row < call->rows; row++)
         pad_row(call, row, border);
@@ -32860,13 +32856,18 @@ bs_status bs_graph_node_get(const bs_graph *graph, int32_t index, bs_node_facts 
     facts->name = bs_node_name(node);
     facts->block = node->block;
     facts->values = node->n_out;
-    facts->value.id = node->n_out > 0 ? node->first_out : 0;
+    if (node->n_out > 0) {
+        facts->value.id = node->first_out;
+        facts->dtype = graph->values[node->first_out].dtype;
+        facts->rank = graph->values[node->first_out].rank;
+    }
     facts->kind = bs_domain_is_patches(top)         ? BS_ROWS_PATCHES
                   : top->kind == BS_DOMAIN_ROOT ? BS_ROWS_ROOT
                                                 : BS_ROWS_TENSOR;
     if (domain->kind == BS_DOMAIN_PATH) {
         facts->router.id = domain->router;
         facts->path = domain->path;
+        facts->paths = graph->routers[domain->router].desc->paths;
     }
     facts->bytes = bytes_moved(graph, node);
     facts->weight_bytes = weight_bytes(graph, node);
@@ -40049,7 +40050,8 @@ static bool event_is_good(const bs_profile_reader *r, const bs_event *e)
     case BS_EVENT_GUESS: return (of_unit || e->subject == -1) && of_phase;
     case BS_EVENT_READ:
     case BS_EVENT_PREPARE: return of_unit && e->index >= 0 && e->thread >= 0 && e->value <= PROFILE_MAX_UNIT_BYTES;
-    case BS_EVENT_OP: return bs_in_range(e->subject, 1, f->nodes + 1) && e->thread >= 0;
+    case BS_EVENT_OP:
+        return bs_in_range(e->subject, 1, f->nodes + 1) && bs_in_range(e->index, 0, 2) && e->thread >= 0;
     case BS_EVENT_TILE:
         return e->thread >= 0 && (e->subject == 0 ? e->index == 0 : path_is_good(r, e->subject, e->index));
     case BS_EVENT_LOADED:
@@ -46189,7 +46191,7 @@ static uint64_t record_op(const bs_context *c, const bs_instr *i, uint64_t since
     if (!s->times_ops || i->kind == BS_INSTR_RUN) /* its tiles record themselves */
         return s->times_ops ? bs_session_now(s) : since;
     const bs_event event = {since, bs_session_now(s), (uint64_t)c->domains[i->domain].count,
-                            i->node, 0, BS_EVENT_OP, (int16_t)c->thread, 0};
+                            i->node, c->tile, BS_EVENT_OP, (int16_t)c->thread, 0};
     bs_profile_add(s->profile, &event);
     return event.end_ns;
 }

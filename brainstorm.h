@@ -401,9 +401,11 @@ typedef struct bs_node_facts {
     int32_t block;         /* the innermost around it, as in bs_model_block_get; 0: none */
     int32_t values;        /* how many it gives */
     bs_value value;        /* the first of them; the next ones have the next ids */
+    bs_dtype dtype;        /* of that value; 0: it gives none */
+    int32_t rank;
     int32_t kind;          /* bs_rows_kind of its rows, or of those that a router sent where it works */
     bs_router router;      /* whose rows it works on; id 0: outside all paths */
-    int32_t path;          /* of that router */
+    int32_t path, paths;   /* of that router */
     /* Of one row: floating-point operations, bytes of what it reads and writes; bytes of its weights, which all rows
      * share. Elements of images are counted in the cell, without what is around it. */
     double flops, bytes, weight_bytes;
@@ -1646,8 +1648,8 @@ typedef enum bs_event_kind {
     BS_EVENT_EVICT,    /* subject = unit, index = 1: to make room for a guess */
     BS_EVENT_DROP,     /* subject = unit: a load was given up */
     BS_EVENT_DROPPED,  /* value = events that found no room, since the last of these */
-    BS_EVENT_OP,       /* subject = node, value = rows; thread = the one that ran it, 0 where all did together */
-    BS_EVENT_TILE,     /* the ops before it of its thread: subject = router, index = path, value = rows; 0, 0: no path */
+    BS_EVENT_OP,       /* subject = node, index = 1: in a tile, by one thread; else all share the work; value = rows */
+    BS_EVENT_TILE,     /* its ops come before it: subject = router, index = path, value = rows; 0, 0: no path */
     BS_EVENT_COUNT
 } bs_event_kind;
 

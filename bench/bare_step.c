@@ -36,7 +36,7 @@ double bench_bare_steps(bs_tier tier, int32_t inputs, int32_t units, int64_t row
     double since = 0, seconds = -1;
     if (there) {
         bs_recurrent_prepare(tier, &net, at[OF_X], at[OF_H], at[PREPARED]);
-        since = bench_cpu_seconds();
+        since = peak_cpu_seconds();
         for (int i = 0; i < times * steps; i++) {
             float *const h = at[Y] + (size_t)(i % steps) * each;
             const bs_recurrent_rows step = {rows,   at[X] + (ptrdiff_t)(i % steps) * rows * inputs,
@@ -47,7 +47,7 @@ double bench_bare_steps(bs_tier tier, int32_t inputs, int32_t units, int64_t row
                                             units};
             bs_recurrent_run(tier, &net, at[PREPARED], at[BIAS], &step, at[SCRATCH]);
         }
-        seconds = bench_cpu_seconds() - since;
+        seconds = peak_cpu_seconds() - since;
     }
     for (int i = 0; i < ALL; i++)
         free(at[i]);

@@ -206,19 +206,19 @@ double cuda_arm_seconds(cuda_arm *arm, int32_t runs, bs_error *error)
 {
     double seconds = 0;
     if (!arm->net->keeps_state) {
-        const double since = bench_seconds();
+        const double since = peak_seconds();
         for (int32_t i = 0; i < runs; i++)
             if (!submit_all(arm, error))
                 return -1;
-        return wait_all(arm, error) ? (bench_seconds() - since) / runs : -1;
+        return wait_all(arm, error) ? (peak_seconds() - since) / runs : -1;
     }
     for (int32_t i = 0; i < runs; i++) {
         for (int32_t k = 0; k < arm->n_parts; k++)
             bs_reset_state(arm->parts[k].session);
-        const double since = bench_seconds();
+        const double since = peak_seconds();
         if (!submit_all(arm, error) || !wait_all(arm, error))
             return -1;
-        seconds += bench_seconds() - since;
+        seconds += peak_seconds() - since;
     }
     return seconds / runs;
 }

@@ -100,12 +100,12 @@ static void bench_close(bench *b)
 
 static bool setup_run(bench *b, setup *s, bool reuse)
 {
-    const double since = bench_seconds(), cpu_since = bench_cpu_seconds();
+    const double since = peak_seconds(), cpu_since = peak_cpu_seconds();
     const uint64_t routing = s->up.tallies.routing_ns;
     if (!upscaler_run(&s->up, b->frame, b->width, s->result, 2 * b->width, reuse))
         return complain("run", s->up.error.message);
-    s->ns = (uint64_t)((bench_seconds() - since) * 1e9);
-    s->cpu_ns = (uint64_t)((bench_cpu_seconds() - cpu_since) * 1e9);
+    s->ns = (uint64_t)((peak_seconds() - since) * 1e9);
+    s->cpu_ns = (uint64_t)((peak_cpu_seconds() - cpu_since) * 1e9);
     s->routing_ns = s->up.tallies.routing_ns - routing;
     return true;
 }
@@ -142,7 +142,7 @@ static bool obey(bench *b, const char *verb, const char *word)
     if (strcmp(verb, "frame") == 0)
         return fread(b->frame, 1, bytes, stdin) == bytes;
     if (strcmp(verb, "peak") == 0)
-        return printf("%.1f\n", bench_peak_gflops(tier_named(word))) > 0;
+        return printf("%.1f\n", peak_gflops(tier_named(word))) > 0;
     if (strcmp(verb, "tier") == 0)
         return printf("%s\n", bs_tier_name(bs_tier_best())) > 0;
     const int index = atoi(word);
@@ -214,7 +214,7 @@ static bool quick(void)
             else if (turn >= 0)
                 ns[i][turn] = b.setups[i].ns;
     printf("%dx%d -> x2, tier %s, 1 thread, multiply-add peak %.0f GFLOP/s\n", b.width, b.height,
-           bs_tier_name(bs_tier_best()), bench_peak_gflops(BS_TIER_AUTO));
+           bs_tier_name(bs_tier_best()), peak_gflops(BS_TIER_AUTO));
     for (int i = 0; i < COUNT; i++) {
         qsort(ns[i], QUICK_TURNS, sizeof ns[i][0], by_size);
         printf("  %-32s %8.2f ms a frame\n", words[i], (double)ns[i][QUICK_TURNS / 2] * 1e-6);

@@ -312,11 +312,11 @@ static bool network_open(network *n, const bench_case *c, bs_tier tier, int copi
 /* Seconds a run, over enough runs that the clock is fine enough. */
 static double time_runs(network *n, int runs)
 {
-    const double since = bench_cpu_seconds();
+    const double since = peak_cpu_seconds();
     for (int i = 0; i < runs; i++)
         if (bs_run(n->session, &n->error) != BS_OK)
             return -1;
-    return (bench_cpu_seconds() - since) / runs;
+    return (peak_cpu_seconds() - since) / runs;
 }
 
 static int by_size(const void *a, const void *b)
@@ -353,8 +353,8 @@ static double measure(const bench_case *c, bs_tier tier, bs_error *error)
 static void measure_tier(bs_tier tier, const char *text, FILE *json)
 {
     static bool follows;
-    const double peak = bench_peak_gflops(tier);
-    const double copy = bench_copy_gbs((size_t)(32 * CELL2 * 4));
+    const double peak = peak_gflops(tier);
+    const double copy = peak_copy_gbs((size_t)(32 * CELL2 * 4));
     printf("tier %s, 1 thread; multiply-add peak %.0f GFLOP/s, memcpy of a cell %.0f GB/s\n", bs_tier_name(tier), peak,
            copy);
     printf("  %-36s %10s %10s %10s\n", "op", "us", "rate", "of peak");
@@ -369,7 +369,7 @@ static void measure_tier(bs_tier tier, const char *text, FILE *json)
             continue;
         }
         const double rate = (c->flops > 0 ? c->flops : c->bytes) / seconds * 1e-9;
-        const double best = c->flops > 0 ? peak : bench_copy_gbs((size_t)(c->bytes / 2) + 64);
+        const double best = c->flops > 0 ? peak : peak_copy_gbs((size_t)(c->bytes / 2) + 64);
         printf("  %-36s %10.2f %6.1f %s %8.1f %%\n", c->name, seconds * 1e6, rate, c->flops > 0 ? "GF/s" : "GB/s",
                100 * rate / best);
         fflush(stdout);

@@ -228,10 +228,10 @@ static uint64_t hash_output(const preload_net *net)
 static double run_one(trial *t, arm *a, int32_t run)
 {
     t->net->step(t->net, run);
-    const double since = bench_seconds();
+    const double since = peak_seconds();
     if (bs_run(a->session, &t->error) != BS_OK)
         return -1;
-    const double took = bench_seconds() - since;
+    const double took = peak_seconds() - since;
     a->runs++;
     const uint64_t hash = hash_output(t->net);
     uint64_t *known = &t->hashes[run % MAX_HASHES];
@@ -356,12 +356,12 @@ static uint64_t reading_speed(const bs_weights *weights, uint64_t bytes, size_t 
     uint8_t *memory = malloc(chunk + 4096);
     uint8_t *buffer = memory ? memory + (4096 - (uintptr_t)memory % 4096) : NULL;
     uint64_t read = 0;
-    const double since = bench_seconds();
+    const double since = peak_seconds();
     for (uint64_t at = 0; buffer && at + chunk <= bytes; at += chunk)
         if (weights->fetch(weights->user, at, buffer, chunk) == BS_OK)
             read += chunk;
     free(memory);
-    return 1 + (uint64_t)((double)read / (bench_seconds() - since));
+    return 1 + (uint64_t)((double)read / (peak_seconds() - since));
 }
 
 uint64_t preload_disk_speed(const preload_net *net)

@@ -366,14 +366,14 @@ static bool bench_ready(bench *b)
 static bool bench_run(bench *b, int times)
 {
     const long before = bench_allocations();
-    const double since = bench_cpu_seconds();
+    const double since = peak_cpu_seconds();
     for (int i = 0; i < times * b->steps; i++) {
         if (b->session && b->kind->sequence && i % b->steps == 0)
             bs_reset_state(b->session);
         if (!b->session || (b->steps > 1 && !bench_bind(b, i % b->steps)) || bs_run(b->session, &b->error) != BS_OK)
             return complain("run", b->session ? b->error.message : "nothing is ready");
     }
-    const double seconds = bench_cpu_seconds() - since;
+    const double seconds = peak_cpu_seconds() - since;
     return printf("%.9f %ld\n", seconds, before > 0 ? bench_allocations() - before : -1) > 0;
 }
 
@@ -406,7 +406,7 @@ static bool obey(bench *b, const char *verb, const char *rest)
         return puts("ok") >= 0;
     }
     if (strcmp(verb, "peak") == 0)
-        return sscanf(rest, "%15s", tier) == 1 && printf("%.1f\n", bench_peak_gflops(tier_named(tier))) > 0;
+        return sscanf(rest, "%15s", tier) == 1 && printf("%.1f\n", peak_gflops(tier_named(tier))) > 0;
     if (strcmp(verb, "tier") == 0)
         return puts(bs_tier_name(bs_tier_best())) >= 0;
     if (strcmp(verb, "bare") == 0)
@@ -414,7 +414,7 @@ static bool obey(bench *b, const char *verb, const char *rest)
     const int number = atoi(rest);
     if (strcmp(verb, "copy") == 0 || strcmp(verb, "read") == 0)
         return number > 0 &&
-               printf("%.2f\n", (verb[0] == 'c' ? bench_copy_gbs : bench_read_gbs)((size_t)number)) > 0;
+               printf("%.2f\n", (verb[0] == 'c' ? peak_copy_gbs : peak_read_gbs)((size_t)number)) > 0;
     if (strcmp(verb, "run") == 0)
         return bench_run(b, number);
     if (number < 0 || number >= b->count)

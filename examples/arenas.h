@@ -19,7 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { ARENAS_MOST = 8 };
+enum { ARENAS_MOST = 12 };
 
 typedef struct arenas_block {
     uint8_t *base;

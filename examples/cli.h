@@ -14,6 +14,9 @@ enum { CLI_USAGE = 2 };
 /* Both return the exit status. */
 int cli_fail(const bs_error *error);
 int cli_fail_usage(const char *command, const char *what, const char *word);
+/* Both return false. An error about a file or whatever has a name; and the last one of cli_files(). */
+bool cli_say(bs_error *error, bs_status status, const char *what, const char *path);
+bool cli_refused(bs_error *error);
 
 /* The files of this program. main() begins and ends them. */
 files *cli_files(void);
@@ -54,6 +57,11 @@ int cli_device(void);
 extern const char *const cli_policies[]; /* names in the order of bs_policy; ended by NULL */
 
 /* The commands. words: after the command's own name. */
+int cli_run(int count, char **words);
+int cli_inspect(const char *path);
+int cli_check(const char *path);
+int cli_plan(int count, char **words);
+extern const char cli_plan_usage[]; /* lines of `brainstorm --help` */
 int cli_profile(int count, char **words);
 int cli_replay(int count, char **words);
 int cli_trace(int count, char **words);

@@ -1,6 +1,7 @@
 /* cli_profile.c: `brainstorm profile` and `brainstorm trace`: what a profile tells, in text, as JSON, as a Chrome
  * trace. Owns: the printing. Relies on: profile_facts.h, trace_json.h. Must never: compute what profile_facts.c
  * could. */
+#include "cli_ops.h"
 #include "json_text.h"
 #include "profile_facts.h"
 #include "trace_json.h"
@@ -10,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { SHOWN_OPS = 10 };
+
 static const char profile_usage[] =
     "usage: brainstorm profile FILE [--json]\n"
     "\n"
@@ -17,13 +20,14 @@ static const char profile_usage[] =
     "that are chosen in the same run more often than by chance (lift), hits and misses of the run that was recorded,\n"
     "how good look-aheads were, and how often any slots of a size would have held what was needed: with perfect\n"
     "knowledge (Belady) and with the least recently used going first (LRU). These two know no time and pin nothing:\n"
-    "brainstorm replay does.\n";
+    "brainstorm replay does. Where ops were recorded, the ten that took longest, and the blocks they are of.\n";
 
 static const char trace_usage[] =
     "usage: brainstorm trace PROFILE OUT.json\n"
     "\n"
     "Writes a profile as a Chrome trace, to be opened in ui.perfetto.dev or chrome://tracing: runs, phases, uses and\n"
-    "stalls on one track, reads and packing on one for each lane, arrows from what was guessed to its use.\n";
+    "stalls on one track, reads and packing on one for each lane, arrows from what was guessed to its use; ops within\n"
+    "runs, decisions, and tiles with their ops on a track for each thread.\n";
 
 static uint64_t all_uses(const profile_facts *f) { return f->uses[0] + f->uses[1] + f->uses[2]; }
 
@@ -244,6 +248,14 @@ static void json_profile(const profile_facts *f)
 
 /* --------------------------------------------------------------------------------------------------- commands */
 
+/* Where ops were recorded. On which machine and how many threads is not known. */
+static bool print_ops(cli_file *file, bs_error *error)
+{
+    const cli_machine unknown = {0, 0, 0, 0};
+    bs_profile_reader *profile = bs_profile_open(&file->arena, &file->reader, error);
+    return profile && cli_ops_print(profile, &unknown, 0, SHOWN_OPS, error);
+}
+
 int cli_profile(int count, char **words)
 {
     const char *path = NULL;
@@ -266,9 +278,10 @@ int cli_profile(int count, char **words)
     cli_file file;
     bs_error error = {BS_OK, NULL, 0, 0, ""};
     memset(&facts, 0, sizeof facts);
-    const bool good = cli_open(&file, path, true, &error) && profile_facts_read(&facts, &file, &error);
+    bool good = cli_open(&file, path, true, &error) && profile_facts_read(&facts, &file, &error);
     if (good)
         json ? json_profile(&facts) : print_profile(&facts, path);
+    good = good && (json || print_ops(&file, &error));
     profile_facts_free(&facts);
     cli_close(&file);
     return good ? EXIT_SUCCESS : cli_fail(&error);

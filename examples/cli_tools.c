@@ -31,11 +31,11 @@ int cli_fail_usage(const char *command, const char *what, const char *word)
 
 /* ------------------------------------------------------------------------------------------------------ files */
 
-static bool say(bs_error *error, bs_status status, const char *what, const char *path)
+bool cli_say(bs_error *error, bs_status status, const char *what, const char *path)
 {
     memset(error, 0, sizeof *error);
     error->status = status;
-    snprintf(error->message, sizeof error->message, "%.150s: %s", path, what);
+    snprintf(error->message, sizeof error->message, "%.120s: %.130s", path, what);
     return false;
 }
 
@@ -45,7 +45,7 @@ files *cli_files(void)
     return &all;
 }
 
-static bool refused(bs_error *error)
+bool cli_refused(bs_error *error)
 {
     memset(error, 0, sizeof *error);
     error->status = BS_ERROR_IO;
@@ -56,7 +56,7 @@ static bool refused(bs_error *error)
 bool cli_add_model(const char *path, bs_error *error)
 {
     return (files_add(cli_files(), FILES_NAMED, "the model", path) >= 0 && files_add_stdout(cli_files())) ||
-           refused(error);
+           cli_refused(error);
 }
 
 static int64_t read_file(void *user, uint64_t offset, void *buffer, size_t bytes)
@@ -75,18 +75,18 @@ bool cli_open(cli_file *file, const char *path, bool prints, bs_error *error)
     files *all = cli_files();
     const int number = files_add(all, FILES_READ, "the profile", path);
     if (number < 0 || (prints && !files_add_stdout(all)))
-        return refused(error);
+        return cli_refused(error);
     file->file = files_stream(all, number);
     if (!file->file)
-        return say(error, BS_ERROR_ARENA, "no memory to read it", path);
+        return cli_say(error, BS_ERROR_ARENA, "no memory to read it", path);
     const long size = fseek(file->file, 0, SEEK_END) == 0 ? ftell(file->file) : -1;
     if (size < 0 || size > LONG_MAX / 8) /* a folder claims to be immense */
-        return say(error, BS_ERROR_IO, "its size cannot be told", path);
+        return cli_say(error, BS_ERROR_IO, "its size cannot be told", path);
     const size_t room = 4 * (size_t)size + 65536;
     file->reader = (bs_reader){.user = file->file, .read = read_file, .size = (uint64_t)size};
     file->memory = malloc(room);
     if (!file->memory)
-        return say(error, BS_ERROR_ARENA, "no memory to read it", path);
+        return cli_say(error, BS_ERROR_ARENA, "no memory to read it", path);
     bs_arena_init(&file->arena, "profile", file->memory, room);
     return true;
 }

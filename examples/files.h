@@ -25,7 +25,7 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-enum { FILES_MAX = 12, FILES_MESSAGE = 360 };
+enum { FILES_MAX = 64, FILES_MESSAGE = 360 };
 
 typedef enum files_use {
     FILES_READ,  /* "-" is standard input */

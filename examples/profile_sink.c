@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum {
-    RING_BYTES = 1 << 20, /* 16384 events */
+    RING_BYTES = 1 << 22, /* 65536 events */
     ARENA_BYTES = 4096,
     HELD_LEAST = 1 << 14,
     HELD_MOST = 1 << 26 /* a header has some 100 bytes a unit */
@@ -113,7 +113,7 @@ bool profile_sink_open(profile_sink *sink, files *f, const char *path, const cha
         return refuse(sink, error, BS_ERROR_ARENA, "no memory for a profile");
     bs_arena_init(&arena, "profile", sink->memory, ARENA_BYTES);
     const bs_profile_desc desc = {
-        .write = write_both, .user = sink, .memory = (char *)sink->memory + ARENA_BYTES, .bytes = RING_BYTES};
+        .write = write_both, .user = sink, .memory = (char *)sink->memory + ARENA_BYTES, .bytes = RING_BYTES, .ops = 1};
     sink->profile = bs_profile_create(&arena, &desc, error);
     if (sink->profile)
         return true;

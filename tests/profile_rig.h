@@ -13,7 +13,7 @@ static inline bs_profile *make(const bs_platform *platform, bs_profile_write wri
                                size_t bytes, bs_error *error)
 {
     bs_arena arena;
-    const bs_profile_desc desc = {platform, write, user, ring, bytes};
+    const bs_profile_desc desc = {.platform = platform, .write = write, .user = user, .memory = ring, .bytes = bytes};
     bs_arena_init(&arena, "persistent", persistent, sizeof persistent);
     return bs_profile_create(&arena, &desc, error);
 }

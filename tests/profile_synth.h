@@ -217,7 +217,8 @@ static inline synth_bytes synth_profile(int32_t runs, synth_net *counted)
     bs_arena arena;
     alone.thread_start = NULL; /* nothing is lost */
     bs_arena_init(&arena, "persistent", persistent, sizeof persistent);
-    const bs_profile_desc desc = {&alone, synth_write, &bytes, ring, sizeof ring};
+    const bs_profile_desc desc = {
+        .platform = &alone, .write = synth_write, .user = &bytes, .memory = ring, .bytes = sizeof ring};
     bs_profile *profile = bs_profile_create(&arena, &desc, NULL);
     const bs_profile_header_desc header = synth_header();
     bs_profile_header(profile, &header);

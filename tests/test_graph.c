@@ -249,6 +249,9 @@ static void test_ports(void)
           "an input is known by its name: type, rank and largest extents");
     check(bs_graph_port_get(g, "same", &port) == BS_OK && port.output && port.dtype == BS_U8 && port.dim[2] == 144,
           "so is an output");
+    check(strcmp(bs_graph_port_name(g, 0), "frame") == 0 && strcmp(bs_graph_port_name(g, 1), "tokens") == 0 &&
+              strcmp(bs_graph_port_name(g, 2), "same") == 0 && !bs_graph_port_name(g, 3),
+          "their names can be listed");
     check(bs_graph_port_get(g, "by_patch", &port) == BS_ERROR_ARGUMENT &&
               bs_graph_port_get(g, "", &port) == BS_ERROR_ARGUMENT &&
               bs_graph_port_get(NULL, "frame", &port) == BS_ERROR_ARGUMENT &&

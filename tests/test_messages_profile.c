@@ -49,7 +49,7 @@ static void not_created(const bs_profile_desc *desc, size_t room, bs_status stat
 static void test_creation(void)
 {
     bs_platform platform = *bs_platform_default();
-    const bs_profile_desc desc = {&platform, synth_write, NULL, ring, sizeof ring};
+    const bs_profile_desc desc = {.platform = &platform, .write = synth_write, .memory = ring, .bytes = sizeof ring};
     bs_profile_desc wrong = desc;
     char text[120];
     bs_profile_create(NULL, &desc, &error);
@@ -113,7 +113,8 @@ static void test_spoilt(void)
     static const struct { size_t at; uint64_t value; size_t bytes; bs_status status; const char *text;
     } rows[] = {
         {0, 0x46554747, 4, BS_ERROR_FORMAT, "not a profile: it does not begin with BSPF"},
-        {4, 2, 4, BS_ERROR_VERSION, "profile: version 2, expected 1"},
+        {4, 3, 4, BS_ERROR_VERSION, "profile: version 3, expected 1 or 2"},
+        {56, 7, 4, BS_ERROR_LIMIT, "profile: 7 nodes, at most 16777216, and none in version 1"},
         {8, 60, 4, BS_ERROR_FORMAT, "profile: a header of 60 bytes, expected 64 .. 4096 by eights"},
         {12, 260, 4, BS_ERROR_FORMAT, "profile: events of 260 bytes, expected 40 .. 256 by eights"},
         {16, 65537, 4, BS_ERROR_LIMIT,
@@ -144,6 +145,37 @@ static void test_spoilt(void)
     synth_free(&file);
 }
 
+static const char *synth_node(const void *user, int32_t i, bs_node_facts *node)
+{
+    (void)user;
+    *node = (bs_node_facts){.op = "op", .name = i % 2 ? "odd" : "even", .router = {i % 2}};
+    return "block";
+}
+
+/* The same profile with nodes. */
+static void test_spoilt_nodes(void)
+{
+    enum { NODES = EVENTS, ROUTER = NODES + 184 + 152 };
+    bs_platform alone = *bs_platform_default();
+    bs_profile_header_desc header = synth_header();
+    synth_bytes b = {0};
+    bs_arena arena = arena_of(sizeof memory);
+    alone.thread_start = NULL;
+    header.n_nodes = 3;
+    header.node = synth_node;
+    const bs_profile_desc desc = {
+        .platform = &alone, .write = synth_write, .user = &b, .memory = ring, .bytes = sizeof ring};
+    bs_profile *profile = bs_profile_create(&arena, &desc, &error);
+    bs_profile_header(profile, &header);
+    bs_profile_close(profile, NULL);
+    check(b.n == NODES + 3 * 184, "nodes take 184 bytes each");
+    file = b;
+    spoilt(ROUTER, 9, 4, BS_ERROR_FORMAT,
+           "profile: node 2 is of path 0 of router 9, which there is not, or a text of it is not plain ASCII, or a "
+           "cost is no number");
+    synth_free(&file);
+}
+
 /* Tables are read through a window, and with more phases these reach the next one. */
 static void any_phase(const void *user, int32_t i, bs_profile_phase *phase)
 {
@@ -162,7 +194,10 @@ static synth_bytes with_phases(int32_t n_phases)
     alone.thread_start = NULL;
     header.n_phases = n_phases;
     header.phase = any_phase;
-    const bs_profile_desc desc = {&alone, synth_write, &b, ring, sizeof ring};
+    header.n_nodes = 30;
+    header.node = synth_node;
+    const bs_profile_desc desc = {
+        .platform = &alone, .write = synth_write, .user = &b, .memory = ring, .bytes = sizeof ring};
     bs_profile *profile = bs_profile_create(&arena, &desc, &error);
     bs_profile_header(profile, &header);
     bs_profile_add(profile, &run);
@@ -179,6 +214,7 @@ static void test_reads(void)
                                           "profile: unit %d cannot be read",
                                           "profile: phase %d cannot be read",
                                           "profile: the units of phases cannot be read",
+                                          "profile: node %d cannot be read",
                                           "profile: event %d cannot be read"};
     int32_t seen[sizeof formats / sizeof *formats] = {0};
     char text[96];
@@ -349,6 +385,7 @@ int main(void)
     reading = synth_read;
     test_creation();
     test_spoilt();
+    test_spoilt_nodes();
     test_reads();
     test_room();
     test_changing();

@@ -398,6 +398,26 @@ static void test_data_extents(void)
     end();
 }
 
+static void test_bound_extents(void)
+{
+    bs_graph *g = new_graph();
+    int64_t dims[BS_MAX_RANK];
+    const bs_value x = bs_input(g, "in", BS_F32, BS_SHAPE2(bs_symbol(g, "N", 6), 4));
+    bs_output(g, "out", bs_affine(g, x, 1, 0));
+    begin(g, NULL);
+    bs_bound_extents(session, "in", dims, &error);
+    message_is(&error, BS_ERROR_ARGUMENT,
+               "bs_bound_extents \"in\": there is no output or state of that name, or an argument is NULL");
+    bind("in", floats[0], BS_F32, 2, 5, 4, 0);
+    bind("out", floats[1], BS_F32, 2, 5, 4, 0);
+    session->pending = true; /* as a GPU leaves it after bs_submit */
+    bs_bound_extents(session, "out", dims, &error);
+    message_is(&error, BS_ERROR_ARGUMENT, "bs_bound_extents \"out\": a run is queued: bs_wait comes first");
+    session->pending = false;
+    check(bs_bound_extents(session, "out", dims, &error) == BS_OK && dims[0] == 5, "then it tells them");
+    end();
+}
+
 int main(void)
 {
     static const char *const files[] = {"src/run/session.c", "src/run/route.c",    "src/run/bind.c",
@@ -415,6 +435,7 @@ int main(void)
     test_positions();
     test_attention();
     test_data_extents();
+    test_bound_extents();
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         messages_of(files[i]);
     return check_end();

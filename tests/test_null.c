@@ -97,6 +97,12 @@ static void rows_of_graph(void)
     ROW(bs_graph_port_get, bs_graph_port_get(NULL, "x", &port) == BS_ERROR_ARGUMENT &&
                                bs_graph_port_get(r.plan->graph, NULL, &port) == BS_ERROR_ARGUMENT &&
                                bs_graph_port_get(r.plan->graph, "x", NULL) == BS_ERROR_ARGUMENT);
+    bs_node_facts node;
+    ROW(bs_graph_port_name, !bs_graph_port_name(NULL, 0) && !bs_graph_port_name(r.plan->graph, -1) &&
+                                bs_graph_port_name(r.plan->graph, 0) && !bs_graph_port_name(r.plan->graph, 9999));
+    ROW(bs_graph_node_get, bs_graph_node_get(NULL, 1, &node) == BS_ERROR_ARGUMENT &&
+                               bs_graph_node_get(r.plan->graph, 1, NULL) == BS_ERROR_ARGUMENT &&
+                               bs_graph_node_get(r.plan->graph, 0, &node) == BS_ERROR_ARGUMENT);
     ROW(bs_graph_router_get, bs_graph_router_get(NULL, "r", &router) == BS_ERROR_ARGUMENT &&
                                  bs_graph_router_get(r.plan->graph, NULL, &router) == BS_ERROR_ARGUMENT &&
                                  bs_graph_router_get(r.plan->graph, "r", NULL) == BS_ERROR_ARGUMENT);
@@ -401,6 +407,10 @@ static void rows_of_profiles(void)
     bs_profile_facts_get(p, NULL);
     bs_profile_facts_get(NULL, &facts);
     ROW(bs_profile_facts_get, ZEROS(facts));
+    bs_profile_node_facts node;
+    ROW(bs_profile_node_get, bs_profile_node_get(NULL, 1, &node) == BS_ERROR_ARGUMENT &&
+                                 bs_profile_node_get(p, 1, NULL) == BS_ERROR_ARGUMENT &&
+                                 bs_profile_node_get(p, 1, &node) == BS_ERROR_ARGUMENT);
     ROW(bs_profile_router_get, bs_profile_router_get(NULL, 1, &router) == BS_ERROR_ARGUMENT &&
                                    bs_profile_router_get(p, 1, NULL) == BS_ERROR_ARGUMENT &&
                                    bs_profile_router_get(p, 1, &router) == BS_OK);

@@ -80,7 +80,8 @@ static const struct {
     const char *says;
 } damages[] = {
     {"another magic", 0, 0x46554747, 4, BS_ERROR_FORMAT, "BSPF"},
-    {"a newer version", 4, 2, 4, BS_ERROR_VERSION, "version 2"},
+    {"a newer version", 4, 3, 4, BS_ERROR_VERSION, "version 3"},
+    {"nodes in a version without", 56, 1, 4, BS_ERROR_LIMIT, "1 nodes"},
     {"a header of no bytes", 8, 0, 4, BS_ERROR_FORMAT, "header"},
     {"a header of 2^32-8 bytes", 8, 0xfffffff8, 4, BS_ERROR_FORMAT, "header"},
     {"events of no bytes", 12, 0, 4, BS_ERROR_FORMAT, "events of 0"},

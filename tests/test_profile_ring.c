@@ -200,18 +200,18 @@ static void test_creation(void)
     bs_arena arena;
     uint8_t *ring = malloc(LEAST + 63);
     bs_arena_init(&arena, "persistent", persistent, sizeof persistent);
-    bs_profile_desc desc = {&broken, synth_write, &b, ring, LEAST + 63};
+    bs_profile_desc desc = {&broken, synth_write, &b, ring, LEAST + 63, 0};
     broken.thread_start = no_thread;
     check(!bs_profile_create(&arena, &desc, &error) && error.status == BS_ERROR_PLATFORM && arena.used == 0,
           "a thread that does not start is an error, and the arena is as it was");
     broken.gate_init = no_gate;
     check(!bs_profile_create(&arena, &desc, &error) && error.status == BS_ERROR_PLATFORM,
           "so is a gate that cannot be made");
-    desc = (bs_profile_desc){NULL, synth_write, &b, ring, 1000};
+    desc = (bs_profile_desc){NULL, synth_write, &b, ring, 1000, 0};
     check(!bs_profile_create(&arena, &desc, &error) && error.status == BS_ERROR_ARGUMENT &&
               strstr(error.message, "4928"),
           "a ring that is too small is refused with the bytes that always do");
-    desc = (bs_profile_desc){NULL, NULL, &b, ring, LEAST + 63};
+    desc = (bs_profile_desc){NULL, NULL, &b, ring, LEAST + 63, 0};
     check(!bs_profile_create(&arena, &desc, &error) && error.status == BS_ERROR_ARGUMENT,
           "nothing to write with is refused");
     bs_arena small = arena;

@@ -147,14 +147,16 @@ static void test_reflected(void)
     bs_session_close(r.session);
 }
 
-/* Of a symbol that is bound below the lines that indices stand beside. */
-static void test_lines_of_indices(void)
+/* Of a symbol that is bound below the lines that indices stand beside; there are as many of these in all runs, or as
+ * many as another symbol says. */
+static void test_lines_of_indices(bool other)
 {
     rig r;
     bs_graph *g = new_graph();
     static const int32_t index[6][2] = {{2, 0}, {1, 1}, {0, 2}, {2, 2}, {0, 0}, {1, 2}};
     const bs_value table = bs_input(g, "table", BS_F32, BS_SHAPE2(bs_symbol(g, "N", 8), 3));
-    bs_output(g, "found", bs_gather_elements(g, table, bs_input(g, "index", BS_I32, BS_SHAPE2(6, 2)), 1));
+    const bs_dim lines = other ? bs_symbol(g, "M", 8) : 6;
+    bs_output(g, "found", bs_gather_elements(g, table, bs_input(g, "index", BS_I32, BS_SHAPE2(lines, 2)), 1));
     if (!check(rig_plan(&r, g, NULL) && rig_session(&r, NULL, NULL, 0), "lines of a symbol: %s", r.error.message))
         return;
     const bs_buffer indices = {(void *)(uintptr_t)index, BS_I32, 2, {6, 2}, {0}},
@@ -374,7 +376,8 @@ int main(void)
     test_wrong_buffers();
     test_hostile_data();
     test_bound_anew();
-    test_lines_of_indices();
+    test_lines_of_indices(false);
+    test_lines_of_indices(true);
     test_reflected();
     test_disagreement();
     test_left_out();

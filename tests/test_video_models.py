@@ -114,6 +114,44 @@ def test_patches():
               f"{message}{forced}")
 
 
+def plain(path, dtype, rank, factor=2, patch=0, more=False, name="x"):
+    """Each pixel becomes a square: any names, one input, one output."""
+    g = Graph("plain")
+    shape = [1] * (rank - 2) + ([g.symbol("H", 512), g.symbol("W", 512)] if rank == 3 else [H, W])
+    x = g.input(name, dtype, shape)
+    y = x if rank == 3 else g.reshape(x, [1, H, W])
+    cells = g.patches(y, patch) if patch else y
+    y = g.resize(cells, "nearest", factor)
+    y = g.assemble(y) if patch else y
+    if more:
+        g.output("other", y)
+    g.output("y", y if rank == 3 else g.reshape(y, [1] * (rank - 2) + [H * factor, W * factor]))
+    g.write(path)
+
+
+def test_plain():
+    """A model that only doubles: its bytes, or f32 of 0 to 1, give each pixel four times."""
+    with open(at("clip"), "rb") as file:
+        data = file.read()
+    luma = np.frombuffer(data[data.index(b"FRAME\n") + 6:], np.uint8)[:H * W].reshape(H, W)
+    for dtype, rank, patch in (("u8", 3, 0), ("f32", 3, 0), ("f32", 4, 0), ("f32", 3, 32), ("f32", 2, 0)):
+        plain(at("model"), dtype, rank, patch=patch)
+        status, message = double()
+        with open(at("out"), "rb") as file:
+            data = file.read()
+        got = np.frombuffer(data[data.index(b"FRAME\n") + 6:], np.uint8)[:4 * H * W].reshape(2 * H, 2 * W)
+        check(f"a plain model of {dtype}, {rank} dimensions, patches {patch}: each pixel four times",
+              status == 0 and np.array_equal(got, luma.repeat(2, 0).repeat(2, 1)), message)
+    wrong = (("three times", {"factor": 3}, "it must take a plane"), ("two outputs", {"more": True}, "it does not say"))
+    for name, how, says in wrong:
+        plain(at("model"), "f32", 3, **how)
+        status, message = double()
+        check(f"{name}: refused", status == 1 and says in message and message.count("\n") == 1, message)
+    plain(at("model"), "u8", 3)
+    status, message = double("--route", "small")
+    check("a route cannot be forced", status == 1 and "it has no routes" in message, message)
+
+
 def test_refusals():
     lacks = (
         ("no factor", {"scale": 0}, "it does not say that it enlarges (brainstorm.model.scale is missing)"),
@@ -154,6 +192,7 @@ def main():
     os.makedirs(WORK)
     clip(at("clip"))
     test_patches()
+    test_plain()
     test_refusals()
     test_document()
     shutil.rmtree(WORK)

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { PLAIN_TILE = 64 }; /* in which pictures of routes show a model that has none */
+
 static const char *const exit_routers[UPSCALER_EXITS] = {"exit0", "exit1"};
 
 static bool fail(upscaler *u, bs_status status, const char *message)
@@ -50,7 +52,7 @@ static bool scale_fits(upscaler *u)
     char text[96];
     bs_model_facts facts;
     bs_model_facts_get(u->model, &facts);
-    if (facts.scale == 2)
+    if (facts.scale == 2 || (facts.scale == 0 && u->plain)) /* its output is looked at */
         return true;
     if (facts.scale == 0)
         return fail(
@@ -118,20 +120,171 @@ static bool model_open(upscaler *u, const video_options *o, const bs_platform *p
     u->model = bs_model_open_file(&u->index_memory, platform, o->model, &u->error);
     if (u->model && o->stream.buffered)
         bs_model_use_buffered(u->model);
-    return u->model && scale_fits(u);
+    return u->model != NULL;
+}
+
+/* ----------------------------------------------------------------------- a model of one input and one output */
+
+/* Whether the network is one: any names, nothing to decide. */
+static void find_plain(upscaler *u)
+{
+    bs_port_facts in, out;
+    bs_router_facts router;
+    u->planes.in = bs_graph_port_name(u->graph, 0);
+    u->planes.out = bs_graph_port_name(u->graph, 1);
+    u->plain = u->planes.in && u->planes.out && !bs_graph_port_name(u->graph, 2) &&
+               bs_graph_port_get(u->graph, u->planes.in, &in) == BS_OK && !in.output &&
+               bs_graph_port_get(u->graph, u->planes.out, &out) == BS_OK && out.output &&
+               bs_graph_router_get(u->graph, "route", &router) != BS_OK;
+    u->planes.rank = u->plain ? in.rank : 0;
+}
+
+static bs_model_input plain_input(const upscaler *u, int64_t height, int64_t width)
+{
+    bs_model_input input = {u->planes.in, u->planes.rank, {1, 1, 1, 1}};
+    if (input.rank >= 2) {
+        input.dim[input.rank - 2] = height;
+        input.dim[input.rank - 1] = width;
+    }
+    return input;
+}
+
+static bool plane_is(const bs_port_facts *port, const upscaler *u, int64_t height, int64_t width)
+{
+    bool is = port->rank == u->planes.rank && port->rank >= 2 && port->dim[port->rank - 2] == height &&
+              port->dim[port->rank - 1] == width;
+    for (int32_t i = 0; i < port->rank - 2; i++)
+        is = is && port->dim[i] == 1;
+    return is;
+}
+
+/* One luma plane in, twice its size out, of one type: codes, or f32 of 0 to 1. */
+static bool plain_fits(upscaler *u)
+{
+    bs_port_facts in, out;
+    char text[200];
+    const bs_dtype code = u->bits > 8 ? BS_U16 : BS_U8;
+    bs_graph_port_get(u->graph, u->planes.in, &in);
+    bs_graph_port_get(u->graph, u->planes.out, &out);
+    u->planes.dtype = in.dtype;
+    if (u->route != ROUTE_AUTO)
+        return fail(u, BS_ERROR_UNSUPPORTED, "it has no routes, so none can be forced (see examples/video/README.md)");
+    snprintf(text, sizeof text, "without a router \"route\" it must take a plane %s or f32 [1, %d, %d] and give [1, %d, %d] "
+             "of the same type (see examples/video/README.md)", bs_dtype_name(code), u->height, u->width,
+             2 * u->height, 2 * u->width);
+    if (!plane_is(&in, u, u->height, u->width) || !plane_is(&out, u, 2 * u->height, 2 * u->width) ||
+        in.dtype != out.dtype || (in.dtype != code && in.dtype != BS_F32))
+        return fail(u, BS_ERROR_UNSUPPORTED, text);
+    u->route = ROUTE_LARGE; /* all of it is one way */
+    u->routed = false;
+    u->tile = u->tile ? u->tile : PLAIN_TILE;
+    return true;
+}
+
+static bool plain_room(upscaler *u)
+{
+    const uint64_t bytes = (uint64_t)u->width * (uint64_t)u->height * sizeof(float);
+    if (!u->plain || u->planes.dtype != BS_F32)
+        return true;
+    if (!arenas_lend(&u->arenas, &u->from_memory, "plane", bytes, &u->error) ||
+        !arenas_lend(&u->arenas, &u->to_memory, "result", 4 * bytes, &u->error))
+        return false;
+    u->planes.from = bs_arena_take(&u->from_memory, (size_t)bytes);
+    u->planes.to = bs_arena_take(&u->to_memory, (size_t)(4 * bytes));
+    return u->planes.from && u->planes.to;
+}
+
+static float code_at(const upscaler *u, const void *plane, ptrdiff_t at)
+{
+    return u->bits > 8 ? ((const uint16_t *)plane)[at] : ((const uint8_t *)plane)[at];
+}
+
+static void plain_begin(upscaler *u, const void *in, ptrdiff_t stride)
+{
+    const float scale = 1.0f / (float)((1 << u->bits) - 1);
+    for (ptrdiff_t y = 0; y < u->height; y++)
+        for (ptrdiff_t x = 0; x < u->width; x++)
+            u->planes.from[y * u->width + x] = code_at(u, in, y * stride + x) * scale;
+}
+
+static void plain_end(const upscaler *u)
+{
+    const float most = (float)((1 << u->bits) - 1);
+    const ptrdiff_t width = 2 * u->width;
+    for (ptrdiff_t y = 0; y < 2 * u->height; y++)
+        for (ptrdiff_t x = 0; x < width; x++) {
+            const float n = u->planes.to[y * width + x] * most + 0.5f;
+            const int code = n >= most ? (int)most : n > 0 ? (int)n : 0; /* NaN: 0 */
+            if (u->bits > 8)
+                ((uint16_t *)u->planes.result)[y * u->planes.stride + x] = (uint16_t)code;
+            else
+                ((uint8_t *)u->planes.result)[y * u->planes.stride + x] = (uint8_t)code;
+        }
+}
+
+static bs_buffer plain_buffer(const upscaler *u, void *data, int64_t height, int64_t width, ptrdiff_t stride)
+{
+    bs_buffer b = {data, u->planes.dtype, u->planes.rank, {1, 1, 1, 1}, {0}};
+    for (int32_t i = 0; i < b.rank; i++)
+        b.stride[i] = height * stride;
+    b.dim[b.rank - 2] = height;
+    b.dim[b.rank - 1] = width;
+    b.stride[b.rank - 2] = stride;
+    b.stride[b.rank - 1] = 1;
+    return b;
+}
+
+static bool plain_submit(upscaler *u, const void *in, ptrdiff_t in_stride, void *out, ptrdiff_t out_stride)
+{
+    const int64_t h = u->height, w = u->width;
+    bs_buffer from = plain_buffer(u, (void *)(uintptr_t)in, h, w, in_stride);
+    bs_buffer to = plain_buffer(u, out, 2 * h, 2 * w, out_stride);
+    u->planes.result = out;
+    u->planes.stride = out_stride;
+    if (u->planes.from) {
+        plain_begin(u, in, in_stride);
+        from = plain_buffer(u, u->planes.from, h, w, w);
+        to = plain_buffer(u, u->planes.to, 2 * h, 2 * w, 2 * w);
+    }
+    return bs_bind(u->session, u->planes.in, &from, &u->error) == BS_OK &&
+           bs_bind(u->session, u->planes.out, &to, &u->error) == BS_OK && bs_submit(u->session, &u->error) == BS_OK;
+}
+
+/* ---------------------------------------------------------------------------------------- from graph to session */
+
+/* Built twice: first with the file's extents, to see what its ports are called. */
+static bool build_for(upscaler *u, const bs_model_build_desc *desc)
+{
+    const bs_graph_desc room = bs_model_graph_desc(u->model);
+    u->graph_memory.used = 0;
+    u->graph = bs_graph_create(&u->graph_memory, &room);
+    if (!u->graph)
+        return fail(u, BS_ERROR_ARENA, "the model's graph is too large");
+    return bs_model_build(u->model, u->graph, desc, &u->error) == BS_OK;
 }
 
 static bool graph_build(upscaler *u, const video_options *o)
 {
     const bs_graph_desc room = bs_model_graph_desc(u->model);
-    const bs_model_input frame = {"frame", 3, {1, u->height, u->width, 0}};
-    const bs_model_build_desc desc = {&frame, 1, u->bits, floor_loss(o->floor)};
-    if (!arenas_lend(&u->arenas, &u->graph_memory, "graph", bs_graph_bytes(&room), &u->error))
+    bs_model_input frame = {"frame", 3, {1, u->height, u->width, 0}};
+    bs_model_build_desc desc = {NULL, 0, u->bits, floor_loss(o->floor)};
+    char name[BS_MAX_NAME];
+    if (!arenas_lend(&u->arenas, &u->graph_memory, "graph", bs_graph_bytes(&room), &u->error) || !build_for(u, &desc))
         return false;
-    u->graph = bs_graph_create(&u->graph_memory, &room);
-    if (!u->graph)
-        return fail(u, BS_ERROR_ARENA, "the model's graph is too large");
-    return bs_model_build(u->model, u->graph, &desc, &u->error) == BS_OK && model_fits(u);
+    find_plain(u);
+    if (!scale_fits(u))
+        return false;
+    if (u->plain) {
+        frame = plain_input(u, u->height, u->width);
+        snprintf(name, sizeof name, "%s", frame.name); /* its graph goes */
+        frame.name = name;
+    }
+    desc.inputs = &frame;
+    desc.n_inputs = 1;
+    if (!build_for(u, &desc))
+        return false;
+    find_plain(u);
+    return u->plain ? plain_fits(u) && plain_room(u) : model_fits(u);
 }
 
 static bool plan_make(upscaler *u, const video_options *o, bs_plan_desc *desc)
@@ -247,6 +400,8 @@ bool upscaler_submit(upscaler *u, const void *in, ptrdiff_t in_stride, void *out
 {
     const bs_dtype dtype = u->bits > 8 ? BS_U16 : BS_U8;
     const int64_t h = u->height, w = u->width;
+    if (u->plain)
+        return plain_submit(u, in, in_stride, out, out_stride);
     const bs_buffer from = {(void *)(uintptr_t)in, dtype, 3, {1, h, w, 0}, {h * in_stride, in_stride, 1, 0}};
     const bs_buffer to = {out, dtype, 3, {1, 2 * h, 2 * w, 0}, {2 * h * out_stride, out_stride, 1, 0}};
     const bs_buffer budget = {&u->budget, BS_F32, 1, {1, 0, 0, 0}, {1, 0, 0, 0}};
@@ -262,6 +417,8 @@ bool upscaler_wait(upscaler *u)
     const uint64_t frame = (uint64_t)u->width * (uint64_t)u->height * bs_dtype_bytes(u->bits > 8 ? BS_U16 : BS_U8);
     if (bs_wait(u->session, &u->error) != BS_OK)
         return false;
+    if (u->planes.to)
+        plain_end(u);
     device_count(&u->gpu, frame + sizeof u->budget, 4 * frame);
     tally(u);
     return true;

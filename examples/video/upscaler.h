@@ -37,6 +37,16 @@ typedef struct upscaler {
     uint64_t fixed_bytes; /* model index, graph and plan, and what is known of a GPU */
     int width, height, bits, tile;
     bool routed;
+    bool plain; /* one input, one output, nothing to decide: */
+    struct {
+        const char *in, *out; /* their names */
+        int32_t rank;         /* of both; dimensions before the last two are 1 */
+        bs_dtype dtype;
+        float *from, *to;     /* planes of f32, 0 to 1; NULL: the model takes codes */
+        void *result;         /* of the run that was submitted */
+        ptrdiff_t stride;
+    } planes;
+    bs_arena from_memory, to_memory;
     video_route route;
     float budget;
     upscaler_tallies tallies;

@@ -88,11 +88,7 @@ static void pad_row(const bs_call *call, int32_t row, const uint8_t *border)
 static bs_status pad_run(const bs_call *call)
 {
     const bs_pad_desc *desc = call->params;
-    const bs_operand *in = &call->in[0];
     uint8_t border[4] = {0, 0, 0, 0};
-    if (desc->edge == BS_EDGE_REFLECT && (bs_max_i32(desc->top, desc->bottom) >= in->dim[1] ||
-                                          bs_max_i32(desc->left, desc->right) >= in->dim[2]))
-        return BS_ERROR_SHAPE; /* a run set a symbol below what is reflected */
     bs_pad_element(call->out[0].dtype, desc->value, border);
     for (int32_t row = 0; row < call->rows; row++)
         pad_row(call, row, border);

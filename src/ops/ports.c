@@ -88,13 +88,18 @@ bs_status bs_graph_node_get(const bs_graph *graph, int32_t index, bs_node_facts 
     facts->name = bs_node_name(node);
     facts->block = node->block;
     facts->values = node->n_out;
-    facts->value.id = node->n_out > 0 ? node->first_out : 0;
+    if (node->n_out > 0) {
+        facts->value.id = node->first_out;
+        facts->dtype = graph->values[node->first_out].dtype;
+        facts->rank = graph->values[node->first_out].rank;
+    }
     facts->kind = bs_domain_is_patches(top)         ? BS_ROWS_PATCHES
                   : top->kind == BS_DOMAIN_ROOT ? BS_ROWS_ROOT
                                                 : BS_ROWS_TENSOR;
     if (domain->kind == BS_DOMAIN_PATH) {
         facts->router.id = domain->router;
         facts->path = domain->path;
+        facts->paths = graph->routers[domain->router].desc->paths;
     }
     facts->bytes = bytes_moved(graph, node);
     facts->weight_bytes = weight_bytes(graph, node);

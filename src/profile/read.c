@@ -334,7 +334,8 @@ static bool event_is_good(const bs_profile_reader *r, const bs_event *e)
     case BS_EVENT_GUESS: return (of_unit || e->subject == -1) && of_phase;
     case BS_EVENT_READ:
     case BS_EVENT_PREPARE: return of_unit && e->index >= 0 && e->thread >= 0 && e->value <= PROFILE_MAX_UNIT_BYTES;
-    case BS_EVENT_OP: return bs_in_range(e->subject, 1, f->nodes + 1) && e->thread >= 0;
+    case BS_EVENT_OP:
+        return bs_in_range(e->subject, 1, f->nodes + 1) && bs_in_range(e->index, 0, 2) && e->thread >= 0;
     case BS_EVENT_TILE:
         return e->thread >= 0 && (e->subject == 0 ? e->index == 0 : path_is_good(r, e->subject, e->index));
     case BS_EVENT_LOADED:

@@ -29,7 +29,7 @@ static uint64_t record_op(const bs_context *c, const bs_instr *i, uint64_t since
     if (!s->times_ops || i->kind == BS_INSTR_RUN) /* its tiles record themselves */
         return s->times_ops ? bs_session_now(s) : since;
     const bs_event event = {since, bs_session_now(s), (uint64_t)c->domains[i->domain].count,
-                            i->node, 0, BS_EVENT_OP, (int16_t)c->thread, 0};
+                            i->node, c->tile, BS_EVENT_OP, (int16_t)c->thread, 0};
     bs_profile_add(s->profile, &event);
     return event.end_ns;
 }

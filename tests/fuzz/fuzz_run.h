@@ -423,7 +423,7 @@ static inline bs_profile *fuzz_profile(const bs_platform *platform, uint64_t *wr
 {
     static BS_ALIGNED uint8_t persistent[2048], ring[4160 + 48 * 64];
     bs_arena arena;
-    const bs_profile_desc desc = {platform, fuzz_no_write, written, ring, sizeof ring};
+    const bs_profile_desc desc = {platform, fuzz_no_write, written, ring, sizeof ring, 1};
     bs_arena_init(&arena, "persistent", persistent, sizeof persistent);
     return bs_profile_create(&arena, &desc, NULL);
 }

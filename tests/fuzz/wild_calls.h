@@ -264,7 +264,7 @@ static inline bs_value cell_call(uint8_t which)
     case 2: return bs_collect(w.g, x);
     case 3: return bs_segments(w.g, x, value());
     case 4: return bs_segment_spread(w.g, x, value());
-    case 5: return bs_segment_reduce(w.g, x, &(bs_segment_reduce_desc){name(), number()});
+    case 5: return bs_segment_reduce(w.g, x, &(bs_segment_reduce_desc){name(), number(), number()});
     case 6:
         return bs_attention(w.g, x, value(), value(), value(), value(), value(),
                             &(bs_attention_desc){.name = name(), .heads = number(), .alibi = number()});

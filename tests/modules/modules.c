@@ -332,7 +332,7 @@ static void check_profile(void)
     static world w;
     static written file;
     static BS_ALIGNED uint8_t ring[1 << 13];
-    const bs_profile_desc desc = {NULL, write_profile, &file, ring, sizeof ring};
+    const bs_profile_desc desc = {NULL, write_profile, &file, ring, sizeof ring, 0};
     const bool planned = plan(&w, NULL);
     bs_profile *profile = bs_profile_create(&w.memory.persistent, &desc, &w.error);
     const bs_session_desc with = {.weights = bs_weights_from_table(&table), .profile = profile};

@@ -21,12 +21,12 @@ static double seconds_of(clockid_t clock)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-double bench_seconds(void)
+double peak_seconds(void)
 {
     return seconds_of(CLOCK_MONOTONIC);
 }
 
-double bench_cpu_seconds(void)
+double peak_cpu_seconds(void)
 {
     return seconds_of(CLOCK_PROCESS_CPUTIME_ID);
 }
@@ -40,11 +40,11 @@ static volatile float one = 1;
 
 #define PEAK_LOOP(EACH, SUMS, LANES, TYPE, HELD)                        \
     EACH(PEAK_DECLARE_##HELD##_##TYPE)                                  \
-    const double since = bench_cpu_seconds();                           \
+    const double since = peak_cpu_seconds();                           \
     for (int i = 0; i < ROUNDS; i++) {                                  \
         EACH(PEAK_STEP_##TYPE)                                          \
     }                                                                   \
-    const double seconds = bench_cpu_seconds() - since;                 \
+    const double seconds = peak_cpu_seconds() - since;                 \
     EACH(PEAK_KEEP_##HELD)                                              \
     return 2e-9 * ROUNDS * (SUMS) * (LANES) / seconds;
 
@@ -102,7 +102,7 @@ static double peak_once(bs_tier tier)
     }
 }
 
-double bench_peak_gflops(bs_tier tier)
+double peak_gflops(bs_tier tier)
 {
     double best = 0;
     const bs_tier asked = tier == BS_TIER_AUTO ? bs_tier_best() : tier;
@@ -151,7 +151,7 @@ static void plain_read(const float *from, size_t count)
     __asm__ volatile("" : : "r"(sum) : "memory");
 }
 
-double bench_read_gbs(size_t bytes)
+double peak_read_gbs(size_t bytes)
 {
     void (*once)(const float *, size_t) = plain_read;
 #if defined(__x86_64__)
@@ -162,17 +162,17 @@ double bench_read_gbs(size_t bytes)
     const int turns = 1 + (int)((size_t)(4 << 20) / bytes);
     for (int i = 0; from && i < REPEATS / 2; i++) {
         memset(from, 0, i == 0 ? bytes : 0);
-        const double since = bench_cpu_seconds();
+        const double since = peak_cpu_seconds();
         for (int k = 0; k < turns; k++)
             once(from, bytes / sizeof *from);
-        const double now = 1e-9 * (double)bytes * turns / (bench_cpu_seconds() - since);
+        const double now = 1e-9 * (double)bytes * turns / (peak_cpu_seconds() - since);
         best = now > best ? now : best;
     }
     free(from);
     return best;
 }
 
-double bench_copy_gbs(size_t bytes)
+double peak_copy_gbs(size_t bytes)
 {
     uint8_t *from = malloc(bytes), *to = malloc(bytes);
     double best = 0;
@@ -180,12 +180,12 @@ double bench_copy_gbs(size_t bytes)
     for (int i = 0; from && to && i < REPEATS; i++) {
         memset(from, i + 1, bytes);
         memcpy(to, from, bytes);
-        const double since = bench_cpu_seconds();
+        const double since = peak_cpu_seconds();
         for (int k = 0; k < turns; k++) {
             memcpy(to, from, bytes);
             __asm__ volatile("" : : "r"(to) : "memory");
         }
-        const double now = 2e-9 * (double)bytes * turns / (bench_cpu_seconds() - since);
+        const double now = 2e-9 * (double)bytes * turns / (peak_cpu_seconds() - since);
         best = now > best ? now : best;
     }
     free(from);

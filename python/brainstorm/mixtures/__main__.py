@@ -1,0 +1,80 @@
+"""python3 -m brainstorm.mixtures MODEL OUT.gguf: the mixtures of experts of a GGUF file, or of .safetensors.
+
+Must never leave a file behind where it fails.
+"""
+
+import argparse
+import os
+import re
+import sys
+
+from ..ops import MAX_EXTENT
+from .build import ROWS, mixture_graph
+from .from_arrays import read_safetensors
+from .from_gguf import read_gguf
+from .layer import Refused
+
+MOST_LAYERS = 10**5
+
+
+def options(words):
+    parser = argparse.ArgumentParser(prog="python3 -m brainstorm.mixtures",
+                                     description="Imports mixtures of experts; each expert is a block that streams.")
+    parser.add_argument("model", help="a GGUF file with llama.cpp's names; or a .safetensors file, or a folder of "
+                                      "them, with its config.json")
+    parser.add_argument("out", help="OUT.gguf; of several layers OUT.layerN.gguf each")
+    parser.add_argument("--layers", default="", metavar="0-3,5", help="(all that have experts)")
+    parser.add_argument("--chain", action="store_true", help="one file, in which the layers follow each other")
+    parser.add_argument("--bare", action="store_true", help="without the norm before and the rows that are added after")
+    parser.add_argument("--rows", type=int, default=ROWS, help="of a run, at most (%(default)s)")
+    parser.add_argument("--normalise", choices=("yes", "no"), help="whether shares of the chosen experts sum to 1 "
+                                                                   "(what the model says)")
+    parser.add_argument("--dequantise", action="store_true", help="makes f32 of quantised weights")
+    return parser.parse_args(words)
+
+
+def layer_numbers(text):
+    """[0, 1, 2, 3, 5] of 0-3,5; None of nothing."""
+    if not text:
+        return None
+    made = []
+    for part in text.split(","):
+        found = re.fullmatch(r"([0-9]{1,6})(?:-([0-9]{1,6}))?", part, re.ASCII)
+        if not found or int(found[1]) > int(found[2] or found[1]) or int(found[2] or 0) > MOST_LAYERS:
+            raise Refused(f"--layers {text!r}, expected numbers and ranges such as 0-3,5")
+        made += range(int(found[1]), int(found[2] or found[1]) + 1)
+    return made
+
+
+def convert(asked):
+    layers = layer_numbers(asked.layers)
+    normalise = None if asked.normalise is None else asked.normalise == "yes"
+    if not 1 <= asked.rows <= MAX_EXTENT:
+        raise Refused(f"--rows is {asked.rows}, expected 1 .. {MAX_EXTENT}")
+    if os.path.isdir(asked.model) or asked.model.endswith(".safetensors"):
+        mixtures = read_safetensors(asked.model, None, layers, normalise)
+    else:
+        mixtures = read_gguf(asked.model, layers, normalise, asked.dequantise)
+    groups = [mixtures] if asked.chain or len(mixtures) == 1 else [[m] for m in mixtures]
+    stem, end = os.path.splitext(asked.out)
+    graphs = [(asked.out if len(groups) == 1 else f"{stem}.layer{g[0].number}{end}",
+               mixture_graph(g, os.path.basename(stem)[:50], asked.rows, asked.bare)) for g in groups]
+    for path, graph in graphs:  # all are built before the first one is written
+        graph.write(path)
+        blocks = [b.bytes for b in graph.blocks[1:]]
+        print(f"{path}: {len(blocks)} experts of {max(blocks)} bytes, {graph.blocks[0].bytes} bytes that stay")
+
+
+def main(words):
+    """The status to end with."""
+    asked = options(words)
+    try:
+        convert(asked)
+        return 0
+    except (ValueError, OSError, MemoryError, ImportError) as error:
+        print(f"brainstorm.mixtures: {asked.model}: {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,72 @@
+"""From mixtures to graphs: an expert is a block with its own record, so that experts stream (docs/streaming.md).
+
+Relies on layer.py and Graph. Must never read a file.
+"""
+
+from .. import Graph
+from .layer import Refused
+
+ROWS = 64  # of a run, at most, where nothing else is said
+
+
+def _expert(g, rows, name, gate, up, down):
+    hidden = g.mul(g.linear(rows, f"{name}.gate", gate, act="silu"), g.linear(rows, f"{name}.up", up))
+    return g.linear(hidden, f"{name}.down", down)
+
+
+def _shares(g, rows, name, mixture):
+    scores = g.linear(rows, f"{name}.router", mixture.router, mixture.router_bias)
+    return g.softmax(scores) if mixture.gating == "softmax" else g.activation(scores, "sigmoid")
+
+
+def _normed(g, x, name, mixture, bare):
+    if bare or mixture.norm is None:
+        return x
+    return g.rms_norm(x, f"{name}.norm", mixture.norm, mixture.epsilon)
+
+
+def _shared(g, rows, name, shared):
+    y = _expert(g, rows, f"{name}.shared", shared["gate"], shared["up"], shared["down"])
+    if "router" in shared:
+        y = g.mul(y, g.linear(rows, f"{name}.shared.router", shared["router"], act="sigmoid"))
+    return y
+
+
+def add_mixture(g, x, mixture, bare=False, after=None):
+    """The rows that the mixture makes of rows x. bare: without its norm and what is added to it. after: the mixture of
+    the next layer, whose router is told early what it will probably choose."""
+    name = f"layer{mixture.number}"
+    rows = _normed(g, x, name, mixture, bare)
+    router = g.route(_shares(g, rows, name, mixture), f"{name}.route", "topk", mixture.experts, k=mixture.k,
+                     normalise=int(mixture.normalise))
+    if after is not None:
+        ahead = f"{name}.ahead"
+        g.look_ahead(_shares(g, _normed(g, x, ahead, after, bare), ahead, after), f"layer{after.number}.route")
+    made = []
+    for e in range(mixture.experts):
+        with g.branch(router, e, f"{name}.expert{e}", rows) as chosen:
+            made.append(_expert(g, chosen, f"{name}.expert{e}", mixture.gate[e], mixture.up[e], mixture.down[e]))
+    y = g.gather(router, made, mode="weighted")
+    if mixture.scale != 1.0:
+        y = g.affine(y, mixture.scale, 0.0)
+    if mixture.shared:
+        y = g.add(y, _shared(g, rows, name, mixture.shared))
+    return y if bare or mixture.norm is None else g.add(x, y)
+
+
+def mixture_graph(mixtures, name="mixture", rows=ROWS, bare=False):
+    """One graph: input `x` f32 [n, d] with n up to `rows`, output `y` of that shape; several mixtures follow each
+    other."""
+    mixtures = list(mixtures)
+    if not mixtures:
+        raise Refused("there are no layers with experts")
+    if len({m.width for m in mixtures}) != 1:
+        raise Refused(f"layers are {', '.join(str(m.width) for m in mixtures)} wide: they cannot follow each other")
+    if len({m.number for m in mixtures}) != len(mixtures):
+        raise Refused("a layer is there twice")
+    g = Graph(name)
+    x = g.rows(g.input("x", "f32", [g.symbol("n", rows), mixtures[0].width]))
+    for mixture, after in zip(mixtures, [*mixtures[1:], None]):
+        x = add_mixture(g, x, mixture, bare, after)
+    g.output("y", g.collect(x))
+    return g

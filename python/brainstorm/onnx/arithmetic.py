@@ -1,0 +1,220 @@
+"""What NumPy can do with arrays, done with tensors of our graph: axes moved, cut, joined, reduced and multiplied.
+
+Handlers of ONNX ops are written in these terms. Each method takes and gives Tensors of ONNX shapes of any rank, merges
+axes to the rank that the library's ops take, and refuses what does not fit. What is constant is computed here.
+"""
+
+import math
+
+import numpy as np
+
+from .elements import Elements
+from .refused import Refused
+from .tensors import MAX_RANK, Tensor, fitted, sized
+
+MAX_AXES = 6      # of reshape and transpose
+MAX_PARTS = 8     # of a concat
+NESTED = {"sum": "sum", "max": "max", "min": "min", "prod": "prod", "mean": "mean", "log_sum_exp": "log_sum_exp",
+          "sum_square": "sum", "l1": "sum", "l2": "sum"}  # what reduces further what was reduced so
+
+
+class Tensors(Elements):
+    # ---------------------------------------------------------------------------------------------- shapes
+
+    def reshape(self, x, shape):
+        """No node: the same elements in the same order."""
+        shape = tuple(int(n) for n in shape)
+        if math.prod(shape) != x.size:
+            raise Refused(f"{list(x.shape)} is reshaped to {list(shape)}")
+        array = x.array.reshape(shape) if x.constant else None
+        return Tensor(shape, x.dtype, array, x.forms if array is None else None, x.wraps)
+
+    def transpose(self, x, order):
+        if x.constant:
+            return Tensor([x.shape[i] for i in order], x.dtype, np.ascontiguousarray(x.array.transpose(order)))
+        shape = [x.shape[i] for i in order]
+        merged = []  # runs of axes that stay beside each other
+        for axis in (i for i in order if x.shape[i] != 1):
+            between = range(merged[-1][-1] + 1, axis) if merged else ()
+            if merged and axis > merged[-1][-1] and all(x.shape[i] == 1 for i in between):
+                merged[-1].append(axis)
+            else:
+                merged.append([axis])
+        if len(merged) <= 1:
+            return self.reshape(x, shape)
+        if len(merged) > MAX_AXES:
+            raise Refused(f"a transpose of {len(merged)} axes")
+        runs = sorted(merged)
+        sizes = [math.prod(x.shape[i] for i in run) for run in runs]
+        order = [runs.index(run) for run in merged]
+        made = [sizes[i] for i in order]
+        if len(runs) <= MAX_RANK:
+            value = self.g.transpose(self.held(x, sizes), order)
+            return self.made(value, made, shape, x.dtype, x.wraps)
+        value, _ = self.root(x)
+        value = self.g.transpose(self.g.reshape(value, sizes), order)
+        held = fitted(made)
+        return self.made(self.g.reshape(value, list(held)), held, shape, x.dtype, x.wraps)
+
+    def slice(self, x, axis, start, length):
+        shape = x.shape[:axis] + (length,) + x.shape[axis + 1:]
+        if length == x.shape[axis]:
+            return x
+        if x.constant:
+            return Tensor(shape, x.dtype, x.array.take(range(start, start + length), axis))
+        if length < 1:
+            raise Refused("a slice without elements")
+        value, held, at = self.around(x, axis)
+        held = held[:at] + (length,) + held[at + 1:]
+        return self.made(self.g.slice(value, at, start, length), held, shape, x.dtype, x.wraps)
+
+    def select(self, x, indices, axis):
+        """x with indices, one axis of constants or numbers of a run, in the place of an axis."""
+        count = indices.shape[0]
+        shape = x.shape[:axis] + (count,) + x.shape[axis + 1:]
+        if indices.constant:
+            i = indices.array
+            if x.constant:
+                return Tensor(shape, x.dtype, x.array.take(i, axis))
+            if not count:
+                raise Refused("a selection of nothing")
+            if np.array_equal(i, np.arange(i[0], i[0] + count)):
+                return self.slice(x, axis, int(i[0]), count)
+        value, held, at = self.around(x, axis)
+        held = held[:at] + (count,) + held[at + 1:]
+        value = self.g.select(value, self.held(indices, (count,)), at)
+        return self.made(value, held, shape, x.dtype, x.wraps)
+
+    def take(self, x, numbers, axis):
+        return self.select(x, self.array(numbers, np.int32), axis)
+
+    def expand(self, x, shape):
+        """x, broadcast."""
+        shape = sized(np.broadcast_shapes(x.shape, sized(shape)))
+        if x.constant:
+            return Tensor(shape, x.dtype, np.broadcast_to(x.array, shape).copy())
+        x = self.reshape(x, (1,) * (len(shape) - x.rank) + x.shape)
+        axis = 0
+        while axis < len(shape):  # axes beside each other that are repeated, at once
+            end = axis
+            while end < len(shape) and x.shape[end] == 1:
+                end += 1
+            times = math.prod(shape[axis:end])
+            if times > 1:
+                flat = self.reshape(x, x.shape[:axis] + (1,) + x.shape[end:])
+                x = self.reshape(self.take(flat, [0] * times, axis), shape[:end] + x.shape[end:])
+            axis = max(end, axis + 1)
+        return x
+
+    def concat(self, tensors, axis):
+        tensors = [t for t in tensors if t.shape[axis] != 0]
+        if not tensors:
+            raise Refused("a concatenation without elements")
+        shape = list(tensors[0].shape)
+        shape[axis] = sum(t.shape[axis] for t in tensors)
+        if any(t.shape[:axis] != tensors[0].shape[:axis] or t.shape[axis + 1:] != tensors[0].shape[axis + 1:]
+               for t in tensors):
+            raise Refused("a concatenation of " + ", ".join(str(list(t.shape)) for t in tensors))
+        if all(t.constant for t in tensors):
+            return Tensor(shape, tensors[0].dtype, np.concatenate([t.array for t in tensors], axis))
+        if len(tensors) == 1:
+            return tensors[0]
+        if len(tensors) > MAX_PARTS:
+            parts = [self.concat(tensors[i:i + MAX_PARTS], axis) for i in range(0, len(tensors), MAX_PARTS)]
+            return self.concat(parts, axis)
+        first = next(t for t in tensors if not t.constant)
+        _, held, at = self.around(first, axis)
+        values = self.led(self.held(t, held[:at] + (t.shape[axis],) + held[at + 1:]) for t in tensors)
+        held = held[:at] + (shape[axis],) + held[at + 1:]
+        return self.made(self.g.concat(values, at), held, shape, first.dtype, any(t.wraps for t in tensors))
+
+    def pad(self, x, before, after, number=0):
+        """A border of one number."""
+        sized(n + low + high for n, low, high in zip(x.shape, before, after))
+        for axis, (low, high) in enumerate(zip(before, after)):
+            for count, first in ((low, True), (high, False)):
+                if count > 0:
+                    shape = x.shape[:axis] + (count,) + x.shape[axis + 1:]
+                    edge = Tensor(shape, x.dtype, np.full(shape, number, x.dtype))
+                    x = self.concat([edge, x] if first else [x, edge], axis)
+        return x
+
+    # ------------------------------------------------------------------------------------------ reductions
+
+    def reduce(self, x, kind, axes, keep=True):
+        axes = sorted({a % x.rank for a in axes} if x.rank else ())
+        kept = [1 if i in axes else n for i, n in enumerate(x.shape)]
+        shape = kept if keep else [n for i, n in enumerate(x.shape) if i not in axes]
+        root, runs = kind == "l2", []
+        kind = "sum_square" if root else kind
+        for axis in axes:
+            if runs and all(x.shape[i] == 1 for i in range(runs[-1][-1] + 1, axis)):
+                runs[-1].append(axis)
+            else:
+                runs.append([axis])
+        for i, run in enumerate(runs or [[]]):
+            x = self._reduce_run(x, kind if i == 0 else NESTED[kind], run)
+        return self.reshape(self.unary("sqrt", x) if root else x, shape)
+
+    def _reduce_run(self, x, kind, run):
+        first, last = (run[0], run[-1]) if run else (0, -1)
+        n = math.prod(x.shape[first:last + 1])
+        shape = x.shape[:first] + (1,) * (last + 1 - first) + x.shape[last + 1:]
+        stands = self.standing(x, first, len(run)) if x.floats and last - first + 1 == len(run) > 0 else None
+        if stands:
+            value, held, at = stands
+            held = held[:at] + (1,) * len(run) + held[at + len(run):]
+            return self.made(self.g.reduce(value, kind, at, 1, len(run)), held, shape, x.dtype)
+        merged = self.reshape(x, x.shape[:first] + (n,) + x.shape[last + 1:])
+        if not x.floats:
+            return self.reshape(self._reduce_int(merged, kind, first), shape)
+        value, held, at = self.around(merged, first)
+        held = held[:at] + (1,) + held[at + 1:]
+        return self.made(self.g.reduce(value, kind, at, keep=1), held, shape, x.dtype)
+
+    def _reduce_int(self, x, kind, axis):
+        """Of i32, exactly: halves are combined until one is left."""
+        if kind in ("l1", "sum_square"):
+            x = self.unary("abs", x) if kind == "l1" else self.mul(x, x)
+        op = {"l1": "add", "sum_square": "add", "sum": "add", "prod": "mul", "max": "max", "min": "min"}.get(kind)
+        if op is None:
+            raise Refused(f"{kind} over {x.dtype}")
+        while x.shape[axis] > 1:
+            half = x.shape[axis] // 2
+            both = self.pair(op, self.slice(x, axis, 0, half), self.slice(x, axis, half, half))
+            odd = x.shape[axis] % 2
+            x = self.concat([both, self.slice(x, axis, 2 * half, 1)], axis) if odd else both
+        return x
+
+    def softmax(self, x, axis):
+        """Over one axis."""
+        axis %= x.rank
+        if axis != x.rank - 1:
+            order = [i for i in range(x.rank) if i != axis] + [axis]
+            moved = self.softmax(self.transpose(x, order), x.rank - 1)
+            return self.transpose(moved, [order.index(i) for i in range(x.rank)])
+        value, held = self.last(x)
+        return self.made(self.g.softmax(value), held, x.shape, x.dtype)
+
+    # -------------------------------------------------------------------------------------------- products
+
+    def matmul(self, a, b, scale=0.0):
+        """As numpy.matmul, of two axes or more."""
+        lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        (m, k), n = a.shape[-2:], b.shape[-1]
+        if b.shape[-2] != k:
+            raise Refused(f"a product of {list(a.shape)} and {list(b.shape)}")
+        shape, batch = (*lead, m, n), math.prod(lead)
+        if math.prod(b.shape[:-2]) == 1:  # all lines of a beside each other
+            value = self.g.matmul(*self.led([self.held(a, (a.size // k, k)), self.held(b, (k, n))]), scale=scale)
+            return self.made(value, (a.size // k, n), shape, a.dtype)
+        a, b = self.expand(a, (*lead, m, k)), self.expand(b, (*lead, k, n))
+        value = self.g.matmul(*self.led([self.held(a, (batch, m, k)), self.held(b, (batch, k, n))]), scale=scale)
+        return self.made(value, (batch, m, n), shape, a.dtype)
+
+    def linear(self, x, weight, bias=None, stem="linear", act=None):
+        """x [..., K] by a constant weight [out, K] of NumPy. act: arguments of a layer."""
+        value, held = self.last(x)
+        out = weight.shape[0]
+        value = self.g.linear(value, self.names.fresh(stem), weight, bias, **(act or {}))
+        return self.made(value, (*held[:-1], out), (*x.shape[:-1], out), x.dtype)

@@ -1,0 +1,124 @@
+"""Whether what was imported gives what the ONNX model gives: both run on seeded random inputs.
+
+The reference is ONNX Runtime where it is installed and takes the model, else onnx.reference. Differences are relative to
+the largest magnitude of an output; whole numbers must be equal.
+"""
+
+import numpy as np
+
+from .refused import Refused
+from .tensors import narrowed
+
+TOLERANCE = 1e-3  # what the onnx package's own tests allow an element
+
+
+def converted(walk, port, array):
+    """An input as our file takes it: a batch or a frame as it comes."""
+    array = np.asarray(array)
+    held = array.shape if walk.batch or walk.frame and port.onnx_name in walk.frame.inputs else port.held
+    if port.held_dtype in ("u8", "i8"):
+        return array.reshape(held)
+    return narrowed(f"input {port.onnx_name!r}", array).reshape(held)
+
+
+def run_ours(session, walk, feeds):
+    """The outputs of an open file, under ONNX shapes and types. feeds: {ONNX input: array}."""
+    given = [(p.name, converted(walk, p, feeds[p.onnx_name])) for p in walk.inputs]
+    shapes = [shape_of(walk, port, dict(given)) for port in walk.outputs]
+    made = session.run(given, [(p.name, held, p.held_dtype) for p, (held, _) in zip(walk.outputs, shapes)])
+    return [a.reshape(shape).astype(p.dtype) for a, p, (_, shape) in zip(made, walk.outputs, shapes)]
+
+
+def shape_of(walk, port, given):
+    """(as our file has it, as the model has it) of an output, for these inputs."""
+    if walk.batch:
+        rows = given[walk.inputs[0].name].shape[0]
+        return (rows, *port.held[1:]), (rows, *port.shape[1:])
+    if walk.frame:
+        sizes = {}
+        for p in walk.inputs:
+            for d, n in zip(walk.frame.inputs.get(p.onnx_name, ()), given[p.name].shape[2:]):
+                sizes[getattr(d, "name", None)] = n
+        shape = tuple(extent.at(sizes) for extent in walk.extents[port.onnx_name])
+        return (shape if len(shape) == 4 else port.held), shape
+    return port.held, port.shape
+
+
+def random_inputs(shapes, seed):
+    """Numbers around 0; whole ones are 0 or 1, which indices and masks take; bytes are any."""
+    random, feeds = np.random.default_rng(seed), {}
+    for name, (shape, dtype) in shapes.items():
+        if dtype.kind in "iub" and dtype.name not in ("uint8", "int8"):
+            feeds[name] = random.integers(0, 2, shape).astype(dtype)
+        elif dtype.kind in "iu":
+            info = np.iinfo(dtype)
+            feeds[name] = random.integers(info.min, info.max, shape, endpoint=True).astype(dtype)
+        else:
+            feeds[name] = random.standard_normal(shape).astype(np.float32).astype(dtype)
+    return feeds
+
+
+class Reference:
+    """What the model gives, by ONNX Runtime or by onnx.reference: `name` says which."""
+
+    def __init__(self, model):
+        self.model, self.name, self.run = model, None, None
+        try:
+            import onnxruntime
+            options = onnxruntime.SessionOptions()
+            options.log_severity_level = 4
+            session = onnxruntime.InferenceSession(model.SerializeToString(), options,
+                                                   providers=["CPUExecutionProvider"])
+            self.name, self.run = f"onnxruntime {onnxruntime.__version__}", lambda feeds: session.run(None, feeds)
+        except Exception:  # not installed, or it does not take the model: it raises errors of its own
+            self._onnx()
+
+    def _onnx(self):
+        import onnx
+        from onnx.reference import ReferenceEvaluator
+        from .markers_reference import OPS
+        try:
+            evaluator = ReferenceEvaluator(self.model, new_ops=OPS)
+        except Exception as why:
+            raise Refused(f"the model has no reference to compare with: {why}") from None
+        self.name, self.run = f"onnx.reference {onnx.__version__}", lambda feeds: evaluator.run(None, feeds)
+
+
+class Difference:
+    """Of one output: the largest one, where it is, and what it is relative to."""
+
+    def __init__(self, name, ours, theirs):
+        self.name, self.shape, self.dtype = name, theirs.shape, theirs.dtype
+        self.fits = ours.shape == theirs.shape
+        if not self.fits:
+            self.shape, self.relative, self.largest, self.where = ours.shape, np.inf, np.inf, ()
+            return
+        whole = theirs.dtype.kind in "iub"
+        a, b = ours.astype(np.float64), theirs.astype(np.float64)
+        with np.errstate(all="ignore"):
+            apart = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))
+        apart = np.where(np.isnan(apart), np.inf, apart)
+        finite = np.abs(b[np.isfinite(b)])
+        self.top = float(finite.max()) if finite.size else 0.0
+        self.where = np.unravel_index(int(apart.argmax()), apart.shape) if apart.size else ()
+        self.largest = float(apart.max()) if apart.size else 0.0
+        self.relative = self.largest / self.top if self.top > 0 else self.largest
+        self.relative = np.inf if whole and self.largest > 0 else self.relative
+
+    def __str__(self):
+        if not self.fits:
+            return f"{self.name}: shape {list(self.shape)} is another"
+        at = ",".join(str(int(i)) for i in self.where)
+        return (f"{self.name} {list(self.shape)}: largest difference {self.largest:.3g} at [{at}], "
+                f"{self.relative:.3g} of the largest magnitude {self.top:.3g}")
+
+
+def differences(session, walk, model, feeds):
+    """(name of the reference, [Difference])."""
+    reference = Reference(model)
+    try:
+        theirs = reference.run(feeds)
+    except Exception as why:  # of the reference, of any kind
+        raise Refused(f"{reference.name} does not run the model: {why}") from None
+    ours = run_ours(session, walk, feeds)
+    return reference.name, [Difference(p.onnx_name, a, np.asarray(b)) for p, a, b in zip(walk.outputs, ours, theirs)]

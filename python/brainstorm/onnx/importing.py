@@ -1,0 +1,108 @@
+"""From an ONNX file to one of ours: all steps, in their order.
+
+    result = imported("net.onnx", shapes=["x=1,3,224,224"])
+    result.walk.graph.write("net.gguf")
+
+Must never: leave a file behind that was refused.
+"""
+
+import os
+
+from . import compare, frames, load, paths, shapes as shapes_module
+from .lower import NotTaken, Walk
+from .refused import Refused
+
+
+class Imported:
+    """A walk that was taken, the model as it was read, and what was told on the way."""
+
+    def __init__(self, walk, model, shapes, told, values):
+        self.walk, self.model, self.shapes, self.told, self.values = walk, model, shapes, told, values
+
+
+def imported(path, shapes=None, dims=None, progress=None, blocks=None, patches=0, values=None):
+    """path: a file, or a model in memory. blocks: patterns of scopes, "moe.paths.*". patches: the size of cells.
+    values: texts "sr=16000" of inputs that are constants from now on."""
+    model = load.opened(path) if isinstance(path, (str, os.PathLike)) else path
+    name = load.file_stem(path) if isinstance(path, (str, os.PathLike)) else model.graph.name
+    told = []
+    ready = paths.gathered(load.prepared(model, told))
+    fixed = shapes_module.fixed(ready, values)
+    ready = load.baked(ready, fixed) if fixed else ready
+    found, free = shapes_module.pinned(ready, shapes, dims)
+    if isinstance(free, shapes_module.Batch) and patches:
+        raise Refused("patches, and a free batch")
+    walk = Walk(ready, found, name, free, progress, blocks, patches).run()
+    if walk.batch:
+        rows_apart(ready, found, free, walk)
+    if walk.frame:
+        again = shapes_module.resized(found, free, 1)
+        other = Walk(ready, again, name, free, None, blocks, patches).run()
+        frames.same(walk, other)
+        walk.extents = frames.extents(free, walk, other)
+    return Imported(walk, model, found, told, fixed)
+
+
+def rows_apart(model, found, batch, walk):
+    """Refuses a network in which rows of the batch meet: with 2 rows every value has twice as many numbers, in one
+    axis, else the rows were mixed, or the shape was fixed for 1."""
+    two = {name: ((2, *shape[1:]), dtype) for name, (shape, dtype) in found.items()}
+    try:
+        other = Walk(model, two).run()
+    except NotTaken as why:
+        raise Refused(f"with 2 rows of {batch.symbol!r} it is not taken: {why}") from None
+    for name, one in walk.values.items():
+        if one is None or one.constant or name in walk.empty:
+            continue
+        pairs = list(zip(one.shape, other.values[name].shape))
+        if len(one.shape) != other.values[name].rank or sum(a != b for a, b in pairs) != 1 or any(
+                b not in (a, 2 * a) for a, b in pairs):
+            raise Refused(f"{name!r} is {list(one.shape)} for one row of {batch.symbol!r} and "
+                          f"{list(other.values[name].shape)} for two: rows meet there, or the model fixes their number")
+
+
+def written(result, path, session=None, check=True, seed=1, tolerance=compare.TOLERANCE, say=print, feed=None):
+    """Writes the file, compares it with the model, and says what it finds: whether they agree. A file that does not
+    agree is not left behind, and one that was there before stays."""
+    part, agrees = f"{path}.part", False
+    try:
+        result.walk.graph.write(part)
+        agrees = not check or checked(result, part, session, seed, tolerance, say, feed)
+        if agrees:
+            os.replace(part, path)
+        return agrees
+    finally:
+        for left in (part, f"{part}.new"):
+            if os.path.exists(left):
+                os.remove(left)
+
+
+def checked(result, path, session, seed, tolerance, say, feed=None):
+    """feed: {input: array}, instead of random ones."""
+    session.open(path)
+    agree = True
+    for what, shapes in shapes_of(result, feed):
+        feeds = feed or compare.random_inputs(shapes, seed)
+        name, found = compare.differences(session, result.walk, result.model, {**feeds, **result.values})
+        say(f"beside {name}{what}:")
+        for difference in found:
+            good = difference.relative <= tolerance
+            say(f"  {difference}" + ("" if good else f"  TOO MUCH (more than {tolerance:g})"))
+            agree = agree and good
+    return agree
+
+
+def shapes_of(result, feed):
+    """(words, {input: (shape, type)}) of each run to compare: of 1, 2 and 3 rows, or of frames of three sizes."""
+    if feed is not None:
+        missing = set(result.shapes) - set(feed)
+        if missing:
+            raise Refused("no values are given for " + ", ".join(map(repr, sorted(missing))))
+        return [("", None)]
+    if result.walk.batch:
+        return [(f", {rows} rows", {name: ((rows, *shape[1:]), dtype) for name, (shape, dtype) in result.shapes.items()})
+                for rows in (1, 2, 3) if rows <= result.walk.batch.maximum]
+    if result.walk.frame:
+        return [(", " + " x ".join(map(str, result.walk.frame.sizes(turn).values())),
+                 shapes_module.resized(result.shapes, result.walk.frame, turn)) for turn in (0, 1)]
+    return [("", result.shapes)]

@@ -1,0 +1,253 @@
+"""ONNX If, Loop and Scan: a router with two paths, and loops of the library.
+
+What a subgraph reads of the graphs around it is scattered to its path when it is first asked for; constants stay values
+of the root, which ops capture. Shapes are fixed: both branches give the same, and what a loop carries keeps its own.
+"""
+
+import math
+
+import numpy as np
+
+from .refused import Refused
+from .table import op
+from .tensors import Tensor, fitted, squeezed
+
+
+class Inner(dict):
+    """Values inside a path or a loop's body: its own, and those around it, scattered."""
+
+    def __init__(self, outer, scatter):
+        super().__init__()
+        self.outer, self.scatter = outer, scatter
+
+    def __contains__(self, name):
+        return dict.__contains__(self, name) or name in self.outer
+
+    def __missing__(self, name):
+        x = self.outer[name]
+        if x is not None and not x.constant:
+            x = self.scatter(x)
+        self[name] = x
+        return x
+
+    def get(self, name, default=None):
+        return self[name] if name in self else default
+
+
+class Body:
+    """While it stands, the walk is inside a subgraph. leader: a tensor of the rows that are there."""
+
+    def __init__(self, n, graph, scatter, leader):
+        self.n, self.graph, self.leader = n, graph, leader
+        self.values = Inner(n.walk.values, scatter)
+
+    def __enter__(self):
+        walk = self.n.walk
+        self.kept = walk.values, self.n.m.leader, self.n.m.domains, len(walk.troubles)
+        walk.values, self.n.m.leader, self.n.m.domains = self.values, self.leader, {}
+        for tensor in self.graph.initializer:
+            self.values[tensor.name] = walk.initializer(tensor)
+        return self
+
+    def __exit__(self, *_):
+        walk = self.n.walk
+        walk.values, self.n.m.leader, self.n.m.domains, _ = self.kept
+
+    def run(self):
+        """The outputs of the subgraph."""
+        walk = self.n.walk
+        walk.body(self.graph, f"{self.n.op} {self.n.stem!r}, node")
+        if len(walk.troubles) > self.kept[3]:
+            raise Refused("what stands in it is not taken")
+        missing = [v.name for v in self.graph.output if v.name not in self.values]
+        if missing:
+            raise Refused(f"its output {missing[0]!r} is given by no node")
+        return [self.values[v.name] for v in self.graph.output]
+
+
+def subgraph(n, name):
+    graph = n.attr(name)
+    if graph is None:
+        raise Refused(f"it has no {name}")
+    return graph
+
+
+def scattered(n, router, path, like=None):
+    """like: the one row of the root that the router decides on, which all values must be rows of."""
+    def scatter(x):
+        value, held = n.m.root(x)
+        if like is not None:
+            held = small(x.shape)
+            value = n.m.g.rows(n.m.held(x, (1, *held)), like)
+        return Tensor(x.shape, x.dtype, forms={(False, held): n.m.g.scatter(router, path, value)}, wraps=x.wraps)
+    return scatter
+
+
+def led(m, value):
+    """A value of the body, where a constant is what it gives."""
+    return m.led([value, next(iter(m.leader.forms.values()))])[0]
+
+
+@op("If")
+def if_else(n):
+    m, g, condition = n.m, n.m.g, n[0]
+    branches = [subgraph(n, "then_branch"), subgraph(n, "else_branch")]
+    if condition.size != 1:
+        raise Refused(f"a condition of shape {list(condition.shape)}")
+    if condition.constant:
+        return inlined(n, branches[0 if np.ravel(condition.array)[0] else 1])
+    if n.walk.batch:
+        raise Refused("a condition of each row of a free batch")
+    # Routers decide on cells: at the root there is one, a row.
+    root = m.leader is None
+    label = m.held(m.unary("not", condition), (1, 1) if root else (1,))
+    label = g.rows(label) if root else label
+    router = g.route(label, m.names.fresh(n.stem), "label", 2)
+    results = []
+    for path, graph in enumerate(branches):
+        leader = Tensor((1,), np.int32, forms={(False, (1,)): g.scatter(router, path, label)})
+        with Body(n, graph, scattered(n, router, path, label if root else None), leader) as body, \
+                g.block(m.names.fresh(f"{n.stem}.{'else' if path else 'then'}")[-57:]):
+            outputs = body.run()
+            results.append([(x, led(m, m.held(x, small(x.shape)))) for x in outputs])
+    made = []
+    for (x, v), (y, w) in zip(*results, strict=True):
+        if x.shape != y.shape or x.dtype != y.dtype:
+            raise Refused(f"branches that give {x.dtype} {list(x.shape)} and {y.dtype} {list(y.shape)}")
+        value, held = g.gather(router, [v, w]), small(x.shape)
+        value, held = (g.collect(value), (1, *held)) if root else (value, held)
+        made.append(m.made(value, held, x.shape, x.dtype, x.wraps or y.wraps))
+    return made
+
+
+def inlined(n, graph):
+    """The branch that is always taken, in its place."""
+    same = lambda x: x
+    body = Body(n, graph, same, n.m.leader)
+    with body:
+        return body.run()
+
+
+# ------------------------------------------------------------------------------------------------- loops
+
+def small(shape):
+    """A held shape to which a dimension can be added."""
+    shape = fitted(shape)
+    if len(shape) == 4:
+        shape = squeezed(shape)
+    return shape if len(shape) < 4 else (math.prod(shape[:2]), *shape[2:])
+
+
+class Looping:
+    """A loop that is being built: what it carries, the body, what it gives."""
+
+    def __init__(self, n, graph, trips, **fields):
+        self.n, self.m, self.g, self.graph, self.trips = n, n.m, n.m.g, graph, trips
+        self.loop = self.g.loop(name=self.m.names.fresh(n.stem), **fields)
+        self.carried = []
+
+    def carry(self, x):
+        held = small(x.shape)
+        value = self.g.loop_carry(self.loop, self.m.held(x, held))
+        self.carried.append((x, held, value))
+        return Tensor(x.shape, x.dtype, forms={(False, held): value})
+
+    def trip(self):
+        return Tensor((), np.int64, forms={(False, (1,)): self.g.loop_trip(self.loop)})
+
+    def body(self, leader):
+        return Body(self.n, self.graph, scattered(self.n, self.loop, 0), leader)
+
+    def next(self, outputs):
+        """The carried values after the loop."""
+        last = []
+        for (x, held, value), y in zip(self.carried, outputs, strict=True):
+            if y.shape != x.shape or y.dtype != x.dtype:
+                raise Refused(f"it carries {x.dtype} {list(x.shape)}, and then {y.dtype} {list(y.shape)}")
+            after = self.g.loop_next(self.loop, value, led(self.m, self.m.held(y, held)))
+            last.append(self.m.made(after, held, x.shape, x.dtype, y.wraps))
+        return last
+
+    def collect(self, y):
+        held = small(y.shape)
+        value = self.g.loop_collect(self.loop, led(self.m, self.m.held(y, held)))
+        return self.m.made(value, (self.trips, *held), (self.trips, *y.shape), y.dtype, y.wraps)
+
+
+@op("Loop")
+def loop_op(n):
+    m, g, graph = n.m, n.m.g, subgraph(n, "body")
+    if n.walk.batch:
+        raise Refused("a loop of each row of a free batch")
+    count = n.constant(0)
+    trips = None if count is None else int(np.ravel(count)[0])
+    if trips is None or not 1 <= trips <= 2**24:
+        raise Refused(f"a loop of {'any number of' if trips is None else trips} trips, expected 1 .. {2**24}")
+    first, initial = n.get(1), [n[i] for i in range(2, len(n.inputs))]
+    limit = m.scalar(trips, np.int32)
+    if first is not None and not first.constant:
+        limit = m.where(m.reshape(first, ()), limit, m.scalar(0, np.int32))
+    elif first is not None and not np.ravel(first.array)[0]:
+        return nothing(n, graph, initial)
+    limit = m.held(limit, (1,))
+    looping = Looping(n, graph, trips, like=limit, count=limit, bound=trips)
+    inside = [looping.trip(), m.scalar(True, bool), *map(looping.carry, initial)]
+    with looping.body(inside[0]) as body:
+        for value, x in zip(graph.input, inside, strict=True):
+            body.values[value.name] = x
+        again, *outputs = body.run()
+        ends = not again.constant
+        if again.constant and not np.ravel(again.array)[0]:
+            raise Refused("a loop that always ends after one trip")
+        made = looping.next(outputs[:len(initial)])
+        if outputs[len(initial):] and (ends or not (first is None or first.constant)):
+            raise Refused("it collects values of as many trips as are known only in a run")
+        made += [looping.collect(y) for y in outputs[len(initial):]]
+        g.loop_end(looping.loop, m.held(again, (1,)) if ends else None)
+    return made
+
+
+def nothing(n, graph, initial):
+    """A loop that makes no trip."""
+    if len(graph.output) - 1 > len(initial):
+        raise Refused("it collects values, and makes no trip")
+    return initial
+
+
+@op("Scan")
+def scan(n):
+    m, g, graph = n.m, n.m.g, subgraph(n, "body")
+    if n.version < 9 or n.walk.batch:
+        raise Refused("Scan of a batch")
+    count = n.attr("num_scan_inputs")
+    states, given = n.inputs[:len(n.inputs) - count], n.inputs[len(n.inputs) - count:]
+    axes = n.attr("scan_input_axes", [0] * count)
+    backwards = n.attr("scan_input_directions", [0] * count)
+    over = [moved(m, x, axis, 0, back) for x, axis, back in zip(given, axes, backwards)]
+    trips = over[0].shape[0]
+    values = [m.held(x, (trips, *small(x.shape[1:]))) for x in over]
+    looping = Looping(n, graph, trips, like=values[0], over=values[0])
+    inside = [looping.carry(x) for x in states]
+    inside += [Tensor(x.shape[1:], x.dtype, forms={(False, small(x.shape[1:])): g.loop_slice(looping.loop, v)})
+               for x, v in zip(over, values)]
+    with looping.body(inside[-1]) as body:
+        for value, x in zip(graph.input, inside, strict=True):
+            body.values[value.name] = x
+        outputs = body.run()
+        made = looping.next(outputs[:len(states)])
+        collected = [looping.collect(y) for y in outputs[len(states):]]
+        g.loop_end(looping.loop)
+    axes = n.attr("scan_output_axes", [0] * len(collected))
+    backwards = n.attr("scan_output_directions", [0] * len(collected))
+    return made + [moved(m, y, 0, axis, back) for y, axis, back in zip(collected, axes, backwards)]
+
+
+def moved(m, x, at, to, back):
+    """x with an axis elsewhere, turned round or not."""
+    at, to = at % x.rank, to % x.rank
+    order = [i for i in range(x.rank) if i != at]
+    order.insert(to, at)
+    x = m.take(x, list(range(x.shape[at]))[::-1], at) if back else x
+    return m.transpose(x, order) if order != list(range(x.rank)) else x
+
+

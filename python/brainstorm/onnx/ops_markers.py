@@ -1,0 +1,195 @@
+"""Markers: what decides, with its paths as blocks of their own (paths.py has put them inside).
+
+Rows are axis 0. Outside a marker they become cells, and a root value again behind it; within one, and with a free
+batch, all values are cells already. Must never: leave in the graph's tables what a path has made of a value from
+outside.
+"""
+
+import contextlib
+import math
+
+from .paths import DOMAIN, scope_of
+from .refused import Refused
+from .table import op
+from .tensors import Tensor
+
+MOST_PATHS = 32767
+
+
+class Rows:
+    """The rows of a marker's x as cells, and what they are: alone, of a batch, or of a marker around this one."""
+
+    def __init__(self, node):
+        self.walk, self.m, x = node.walk, node.m, node[0]
+        if not 1 <= x.rank <= 4:
+            raise Refused(f"rows of a tensor of rank {x.rank}, expected 1 .. 4")
+        if self.walk.patches or self.walk.frame:
+            raise Refused("rows that decide, and a frame that is free or cut into patches")
+        self.count, self.inside = x.shape[0], self.walk.cells is not None
+        if self.inside and self.count != 1:
+            raise Refused(f"{self.count} rows in a path, expected one")
+        self.x = self.cells = None
+        self.x = self.of(x)
+
+    def of(self, x):
+        """A tensor of these rows as cells."""
+        if x.rank == 0 or x.shape[0] != self.count:
+            raise Refused(f"a tensor of shape {list(x.shape)} beside {self.count} rows")
+        held = tuple(x.shape[1:]) or (1,)
+        if self.inside:
+            return self.m.held(x, held)
+        whole = self.m.held(x, (self.count, *held))
+        made = self.m.g.rows(whole) if self.cells is None else self.m.g.rows(whole, self.cells)
+        self.cells = self.cells or made
+        return made
+
+    def back(self, value, shape, dtype):
+        """Cells as the marker's result."""
+        held = tuple(shape[1:]) or (1,)
+        if self.inside:
+            return Tensor(shape, dtype, forms={(False, held): value})
+        whole = (self.count, *held)
+        return Tensor((self.count, *shape[1:]), dtype, forms={(False, whole): self.m.g.collect(value)})
+
+
+@contextlib.contextmanager
+def scoped(walk, values, leader, cells):
+    """The walk inside a path: names stand for these tensors, and nothing that is made there is left behind."""
+    kept = walk.values, walk.readers, walk.cells, walk.m.leader, walk.m.domains, walk.m.roots
+    walk.values, walk.readers, walk.cells = values, {}, cells
+    walk.m.leader, walk.m.domains, walk.m.roots = leader, {}, set(walk.m.roots)
+    try:
+        yield
+    finally:
+        walk.values, walk.readers, walk.cells, walk.m.leader, walk.m.domains, walk.m.roots = kept
+
+
+def body(node, path, x_cells, show):
+    """What path `path` makes of its rows. show(tensor): a value from outside as the path sees it."""
+    walk, graph = node.walk, node.attributes[f"path_{path}"].g
+    x = node[0]
+    leader = Tensor((1, *x.shape[1:]), x.dtype, forms={(False, tuple(x.shape[1:]) or (1,)): x_cells})
+    values = {"": None}
+    for name in walk.values:
+        values.setdefault(name, None)  # a name that nobody reads here
+    for name, tensor in zip(node.proto.input, node.inputs):
+        values[name] = leader if name == node.proto.input[0] else show(tensor)
+    troubles = len(walk.troubles)
+    with scoped(walk, values, leader, x_cells):
+        walk.note_readers(graph)
+        walk.alive.append(walk.readers)
+        walk.body(graph, f"path {path} of {scope_of(node.proto)}, node")
+        made = values.get(graph.output[0].name)
+    if len(walk.troubles) > troubles or made is None:
+        raise Refused(f"path {path} is not taken: see there")
+    return made
+
+
+def outside(tensor):
+    """A constant with forms of its own: what a path makes of it belongs to the path's block."""
+    return Tensor(tensor.shape, tensor.dtype, tensor.array)
+
+
+def branch(node, rows, router, path, name):
+    """(value in the path's rows, tensor): built in a block of its own; nothing where the path does nothing."""
+    g, shown = node.m.g, {}
+
+    def show(tensor):
+        if tensor.constant:
+            return outside(tensor)
+        if id(tensor) not in shown:
+            held = tuple(tensor.shape[1:]) or (1,)
+            if rows.inside or (tensor.rank and tensor.shape[0] == rows.count):
+                value = g.scatter(router, path, rows.of(tensor))
+                shown[id(tensor)] = Tensor((1, *tensor.shape[1:]), tensor.dtype, forms={(False, held): value})
+            else:
+                shown[id(tensor)] = Tensor(tensor.shape, tensor.dtype, forms=dict(tensor.forms))
+                node.m.roots.update(tensor.forms.values())
+        return shown[id(tensor)]
+
+    for tensor in node.inputs[1:]:  # rows of what is outside, before the block begins
+        if not tensor.constant and (rows.inside or (tensor.rank and tensor.shape[0] == rows.count)):
+            rows.of(tensor)
+    with g.block(f"{name}.path{path}"):
+        made = body(node, path, g.scatter(router, path, rows.x), show)
+        if made.shape[:1] != (1,):
+            raise Refused(f"path {path} gives a tensor of shape {list(made.shape)}, expected rows along axis 0")
+        return node.m.held(made, tuple(made.shape[1:]) or (1,)), made
+
+
+def name_of(node):
+    """Of the marker: that of its module, as our names of blocks and routers can be; each once."""
+    stem = node.m.names.plain(scope_of(node.proto))[-40:]
+    return node.m.names.fresh(stem)
+
+
+def scores_of(node, rows, width):
+    scores = node[1]
+    if scores.constant or not scores.floats or math.prod(scores.shape[1:]) != width:
+        raise Refused(f"scores of shape {list(scores.shape)}, expected {width} f32 for each row")
+    return rows.of(node.m.reshape(scores, (scores.shape[0], width)))
+
+
+def paths_of(node):
+    return sum(name.startswith("path_") for name in node.attributes)
+
+
+@op("Routed", domain=DOMAIN)
+def routed(node):
+    rows, g, paths = Rows(node), node.m.g, paths_of(node)
+    k, normalise, weighted = (node.attr(a, d) for a, d in (("k", 1), ("normalise", 0), ("weighted", 1)))
+    if not all(isinstance(n, int) for n in (k, normalise, weighted)) or not 1 <= k <= paths <= MOST_PATHS or \
+            (k > 1 and not weighted):
+        raise Refused(f"{k} of {paths} paths, weighted {weighted}")
+    name, scores = name_of(node), scores_of(node, rows, paths)
+    router = g.route(scores, name, "topk", paths, k=k, normalise=int(bool(normalise)))
+    values, made = zip(*(branch(node, rows, router, path, name) for path in range(paths)))
+    if any(m.shape != made[0].shape or m.dtype != made[0].dtype for m in made):
+        raise Refused("paths give " + ", ".join(str(list(m.shape)) for m in made))
+    y = g.gather(router, list(values), mode="weighted" if weighted else "place")
+    return rows.back(y, made[0].shape, made[0].dtype)
+
+
+@op("Exit", domain=DOMAIN)
+def leave(node):
+    rows, g = Rows(node), node.m.g
+    threshold = node.attr("threshold", 0.9)
+    if not isinstance(threshold, float) or not abs(threshold) < 1e30:
+        raise Refused(f"threshold {threshold}")
+    name, score = name_of(node), scores_of(node, rows, 1)
+    early = rows.of(node[2])
+    router = g.route(score, name, "binary", 2, threshold=threshold)
+    value, made = branch_of_rest(node, rows, router, name)
+    if tuple(made.shape[1:]) != tuple(node[2].shape[1:]):
+        raise Refused(f"rows leave with {list(node[2].shape)} and stay with {list(made.shape)}")
+    return rows.back(g.gather(router, [None, value], residual=early), made.shape, made.dtype)
+
+
+def branch_of_rest(node, rows, router, name):
+    """Rows that stay take path 1 of the router, which the marker calls path 0: it has no other."""
+    node.attributes["path_1"] = node.attributes["path_0"]
+    return branch(node, rows, router, 1, name)
+
+
+@op("Patches", domain=DOMAIN)
+def patches(node):
+    x, m, size = node[0], node.m, node.attr("size", 64)
+    if x.rank != 4 or x.shape[0] != 1 or node.walk.cells is not None:
+        raise Refused(f"patches of {list(x.shape)}, expected one image [1, C, H, W], not in a path or a batch")
+    inner = {n.op_type for n in node.attributes["path_0"].g.node if n.domain == DOMAIN}
+    if inner:
+        raise Refused(f"{', '.join(sorted(inner))} in Patches: what decides for a frame in PyTorch would decide for "
+                      "tiles")
+    cells, first = m.g.patches(m.held(x, x.shape[1:]), size), len(m.g.nodes)
+
+    def show(tensor):
+        if not tensor.constant:
+            node.m.roots.update(tensor.forms.values())
+        return outside(tensor) if tensor.constant else Tensor(tensor.shape, tensor.dtype, forms=dict(tensor.forms))
+
+    made = body(node, 0, cells, show)
+    if any(n.op == "pool2d" and n.params[4:5] == [1] for n in m.g.nodes[first:]):  # the library means a tile's pixels
+        raise Refused("a pool over the whole frame in Patches")
+    if made.rank != 4 or made.shape[0] != 1:
+        raise Refused(f"what is done in patches gives {list(made.shape)}, expected an image [1, C, H, W]")
+    return m.made(m.g.assemble(m.held(made, made.shape[1:])), made.shape[1:], made.shape, made.dtype)

@@ -1,0 +1,117 @@
+"""ONNX reductions: sums, means, extremes and their places, running sums."""
+
+import numpy as np
+
+from .refused import Refused
+from .table import op
+from .tensors import Tensor
+
+KINDS = {"ReduceSum": "sum", "ReduceMean": "mean", "ReduceMax": "max", "ReduceMin": "min", "ReduceProd": "prod",
+         "ReduceSumSquare": "sum_square", "ReduceL1": "l1", "ReduceL2": "l2", "ReduceLogSumExp": "log_sum_exp",
+         "ReduceLogSum": "sum"}
+OF_NOTHING = {"sum": 0, "prod": 1, "sum_square": 0, "l1": 0, "l2": 0, "log_sum_exp": -np.inf, "max": -np.inf,
+              "min": np.inf}
+
+
+@op(*KINDS)
+def reduce(n):
+    x, m, kind = n[0], n.m, KINDS[n.op]
+    axes, keep = n.numbers(1, "axes"), n.attr("keepdims", 1)
+    if not axes:
+        if n.attr("noop_with_empty_axes", 0):
+            axes = []
+            if kind in ("sum", "mean", "max", "min", "prod"):
+                return m.unary("log", x) if n.op == "ReduceLogSum" else x
+        else:
+            axes = list(range(x.rank))
+    if x.size == 0:
+        return of_nothing(n, kind, axes, keep)
+    if x.dtype == bool and kind in ("max", "min"):
+        x = m.typed(x, np.int32)
+        return m.typed(m.reduce(x, kind, axes, keep), bool)
+    if kind == "l2" and not x.floats or kind in ("mean", "log_sum_exp") and not x.floats:
+        raise Refused(f"{n.op} of {x.dtype}")
+    out = m.reduce(m.exact(x), kind, axes, keep)
+    return m.unary("log", out) if n.op == "ReduceLogSum" else out
+
+
+def of_nothing(n, kind, axes, keep):
+    """An input without elements: what it gives is known now."""
+    if kind not in OF_NOTHING:
+        raise Refused(f"{n.op} of nothing")
+    axes = [a % n[0].rank for a in axes]
+    shape = [1 if i in axes else d for i, d in enumerate(n[0].shape) if keep or i not in axes]
+    number = -np.inf if n.op == "ReduceLogSum" else OF_NOTHING[kind]
+    if not n[0].floats and np.isinf(number):
+        limits = (False, True) if n[0].dtype == bool else (np.iinfo(n[0].dtype).min, np.iinfo(n[0].dtype).max)
+        number = limits[number > 0]
+    return Tensor(shape, n[0].dtype, np.full(shape, number, n[0].dtype))
+
+
+@op("ArgMax", "ArgMin")
+def arg(n):
+    x, m, axis = n[0], n.m, n.axis(0)
+    keep, size = n.attr("keepdims", 1), n[0].shape[n.axis(0)]
+    order = [i for i in range(x.rank) if i != axis] + [axis]
+    moved = m.transpose(m.exact(x), order)
+    if n.attr("select_last_index", 0):
+        moved = m.take(moved, list(range(size))[::-1], x.rank - 1)
+    held = (x.size // size, size)
+    value = (m.g.argmax if n.op == "ArgMax" else m.g.argmin)(m.held(moved, held))
+    shape = [1 if i == axis else d for i, d in enumerate(x.shape) if keep or i != axis]
+    out = m.made(value, held[:1], shape, np.int64)
+    if n.attr("select_last_index", 0):
+        out = m.sub(m.scalar(size - 1, np.int64), out)
+    return out
+
+
+@op("CumSum", "CumProd")
+def cumsum(n):
+    x, m = n[0], n.m
+    axis = int(np.ravel(n.constant(1))[0]) % x.rank
+    exclusive, reverse = n.attr("exclusive", 0), n.attr("reverse", 0)
+    if n.op == "CumProd":
+        return cumulated(m, x, axis, exclusive, reverse)
+    value, held, at = m.around(x, axis)
+    out = m.made(m.g.cumsum(value, at, exclusive, reverse), held, x.shape, x.dtype)
+    out.wraps = x.dtype.itemsize < 4
+    return out
+
+
+def cumulated(m, x, axis, exclusive, reverse):
+    """Running products, by as many doublings as the axis has bits."""
+    size = x.shape[axis]
+    ones = lambda count: Tensor(x.shape[:axis] + (count,) + x.shape[axis + 1:], x.dtype,
+                                np.ones(x.shape[:axis] + (count,) + x.shape[axis + 1:], x.dtype))
+    if reverse:
+        x = m.take(x, list(range(size))[::-1], axis)
+    if exclusive:
+        x = m.concat([ones(1), m.slice(x, axis, 0, size - 1)], axis) if size > 1 else ones(1)
+    step = 1
+    while step < size:
+        x = m.mul(x, m.concat([ones(step), m.slice(x, axis, 0, size - step)], axis))
+        step *= 2
+    return m.take(x, list(range(size))[::-1], axis) if reverse else x
+
+
+@op("Softmax", "LogSoftmax", "Hardmax")
+def softmax(n):
+    x, m = n[0], n.m
+    axis = n.axis(-1)
+    if not x.floats:
+        raise Refused(f"{n.op} of {x.dtype}")
+    if n.op == "Softmax":
+        return m.softmax(x, axis)
+    if n.op == "LogSoftmax":
+        return log_softmax(m, x, axis)
+    size, order = x.shape[axis], [i for i in range(x.rank) if i != axis] + [axis]
+    moved = m.transpose(x, order)
+    best = m.made(m.g.argmax(m.held(moved, (x.size // size, size))), (x.size // size,), (*moved.shape[:-1], 1),
+                  np.int32)
+    hot = m.where(m.pair("equal", best, m.array(np.arange(size), np.int32)), m.scalar(1, x.dtype),
+                  m.scalar(0, x.dtype))
+    return m.transpose(hot, [order.index(i) for i in range(x.rank)])
+
+
+def log_softmax(m, x, axis):
+    return m.sub(x, m.reduce(x, "log_sum_exp", [axis]))

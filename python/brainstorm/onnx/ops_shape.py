@@ -1,0 +1,222 @@
+"""ONNX ops that move elements or give shapes: nothing is computed of the elements themselves."""
+
+import math
+
+import numpy as np
+
+from .ops_index import gather_elements_of
+from .refused import Refused
+from .table import op
+from .tensors import Tensor, sized
+
+
+def resolved(shape, x, zeros_copy=True):
+    """A Reshape's target, with its 0 (a copy of x's extent) and -1 (what is left) worked out."""
+    shape = [x.shape[i] if d == 0 and zeros_copy and i < x.rank else d for i, d in enumerate(shape)]
+    if -1 in shape:
+        rest = math.prod(d for d in shape if d != -1)
+        if rest == 0 or x.size % rest:
+            raise Refused(f"{list(x.shape)} is reshaped to {shape}")
+        shape[shape.index(-1)] = x.size // rest
+    return shape
+
+
+@op("Reshape")
+def reshape(n):
+    return n.m.reshape(n[0], resolved(n.numbers(1, "shape"), n[0], not n.attr("allowzero", 0)))
+
+
+@op("Flatten")
+def flatten(n):
+    axis = n.attr("axis", 1)
+    axis = axis + n[0].rank if axis < 0 else axis
+    return n.m.reshape(n[0], (math.prod(n[0].shape[:axis]), math.prod(n[0].shape[axis:])))
+
+
+@op("Squeeze")
+def squeeze(n):
+    axes = n.numbers(1, "axes")
+    x = n[0]
+    axes = [i for i, d in enumerate(x.shape) if d == 1] if axes is None else [a % x.rank for a in axes]
+    if any(x.shape[a] != 1 for a in axes):
+        raise Refused(f"Squeeze of axes {axes} of {list(x.shape)}")
+    return n.m.reshape(x, [d for i, d in enumerate(x.shape) if i not in axes])
+
+
+@op("Unsqueeze")
+def unsqueeze(n):
+    axes = n.numbers(1, "axes")
+    rank = n[0].rank + len(axes)
+    axes, rest = [a % rank for a in axes], iter(n[0].shape)
+    return n.m.reshape(n[0], [1 if i in axes else next(rest) for i in range(rank)])
+
+
+@op("Transpose")
+def transpose(n):
+    return n.m.transpose(n[0], n.attr("perm", list(range(n[0].rank))[::-1]))
+
+
+@op("Expand")
+def expand(n):
+    return n.m.expand(n[0], n.numbers(1))
+
+
+@op("Tile")
+def tile(n):
+    x, m = n[0], n.m
+    sized(d * times for d, times in zip(x.shape, n.numbers(1), strict=True))
+    for axis, times in enumerate(n.numbers(1)):
+        if times != 1:
+            x = m.take(x, list(range(x.shape[axis])) * times, axis)
+    return x
+
+
+@op("Concat")
+def concat(n):
+    return n.m.concat(n.inputs, n.axis(0))
+
+
+@op("Split")
+def split(n):
+    axis = n.axis(0)
+    sizes, count = n.numbers(1, "split"), len(n.outputs)
+    if sizes is None:
+        each = -(-n[0].shape[axis] // (n.attr("num_outputs") or count))
+        sizes = [min(each, n[0].shape[axis] - i * each) for i in range(count)]
+    starts = np.cumsum([0, *sizes])
+    return [n.m.slice(n[0], axis, int(start), size) for start, size in zip(starts, sizes)]
+
+
+@op("Slice")
+def slice_op(n):
+    x = n[0]
+    starts, ends = n.numbers(1, "starts"), n.numbers(2, "ends")
+    axes = n.numbers(3, "axes") or list(range(len(starts)))
+    steps = n.numbers(4) or [1] * len(starts)
+    for start, end, axis, step in zip(starts, ends, axes, steps):
+        axis %= x.rank
+        taken = range(*slice(start, min(max(end, -2**62), 2**62), step).indices(x.shape[axis]))
+        if len(taken) == 0:
+            raise Refused("a slice without elements")
+        x = n.m.take(x, list(taken), axis)
+    return x
+
+
+@op("Pad")
+def pad(n):
+    x, m = n[0], n.m
+    pads, mode = n.numbers(1, "pads"), n.attr("mode", "constant")
+    axes = [a % x.rank for a in n.numbers(3)] if n.has(3) else list(range(x.rank))
+    number = np.ravel(n.constant(2, np.zeros(1)))
+    number = number[0] if number.size and n.has(2) else n.attr("value", 0)
+    for i, axis in enumerate(axes):
+        low, high = pads[i], pads[i + len(axes)]
+        if low < 0 or high < 0:
+            x = m.slice(x, axis, max(-low, 0), x.shape[axis] - max(-low, 0) - max(-high, 0))
+            low, high = max(low, 0), max(high, 0)
+        sized([x.size // max(x.shape[axis], 1), x.shape[axis] + low + high])
+        size, places = x.shape[axis], np.arange(-low, x.shape[axis] + high)
+        if mode == "constant":
+            sides = [[0] * x.rank, [0] * x.rank]
+            sides[0][axis], sides[1][axis] = low, high
+            x = m.pad(x, *sides, number)
+        elif low or high:
+            x = m.take(x, padded_places(mode, places, size), axis)
+    return x
+
+
+def padded_places(mode, places, size):
+    if mode == "edge":
+        return np.clip(places, 0, size - 1)
+    if mode == "wrap":
+        return places % size
+    if mode != "reflect":
+        raise Refused(f"padding of mode {mode}")
+    period = max(2 * (size - 1), 1)
+    around = places % period
+    return np.where(around < size, around, period - around)
+
+
+@op("CenterCropPad")
+def center_crop_pad(n):
+    x, shape = n[0], n.numbers(1)
+    axes = [a % x.rank for a in n.attr("axes", list(range(x.rank)))]
+    for axis, wanted in zip(axes, shape):
+        have = x.shape[axis]
+        if wanted < have:
+            x = n.m.slice(x, axis, (have - wanted) // 2, wanted)
+        elif wanted > have:
+            sides = [[0] * x.rank, [0] * x.rank]
+            sides[0][axis] = (wanted - have) // 2
+            sides[1][axis] = wanted - have - sides[0][axis]
+            x = n.m.pad(x, *sides)
+    return x
+
+
+@op("DepthToSpace", "SpaceToDepth")
+def depth(n):
+    r, (b, c, h, w), m = n.attr("blocksize"), n[0].shape, n.m
+    if n.op == "SpaceToDepth":
+        x = m.reshape(n[0], (b, c, h // r, r, w // r, r))
+        if n.attr("mode", "DCR") == "CRD":
+            return m.reshape(m.transpose(x, (0, 1, 3, 5, 2, 4)), (b, c * r * r, h // r, w // r))
+        return m.reshape(m.transpose(x, (0, 3, 5, 1, 2, 4)), (b, c * r * r, h // r, w // r))
+    if n.attr("mode", "DCR") == "CRD" and n[0].floats and r <= 64:
+        value = m.g.pixel_shuffle(m.cells(n[0], (c, h, w)), r)
+        held = (c // r // r, h * r, w * r)
+        return m.of_cells(value, b, held, (b, *held), n[0].dtype)
+    if n.attr("mode", "DCR") == "CRD":
+        x, order = m.reshape(n[0], (b, c // r // r, r, r, h, w)), (0, 1, 4, 2, 5, 3)
+    else:
+        x, order = m.reshape(n[0], (b, r, r, c // r // r, h, w)), (0, 3, 4, 1, 5, 2)
+    return m.reshape(m.transpose(x, order), (b, c // r // r, h * r, w * r))
+
+
+# ------------------------------------------------------------------------------------- from shapes alone
+
+@op("Shape")
+def shape(n):
+    return n.m.array(n[0].shape[slice(n.attr("start", 0), n.attr("end", None))], np.int64)
+
+
+@op("Size")
+def size(n):
+    return n.m.scalar(n[0].size, np.int64)
+
+
+@op("EyeLike")
+def eye_like(n):
+    from .ops_elementwise import dtype_of
+    dtype = dtype_of(n.attr("dtype")) if n.has(0) and n.attr("dtype") else n[0].dtype
+    return n.m.array(np.eye(*n[0].shape, k=n.attr("k", 0), dtype=np.float32), dtype)
+
+
+@op("ConstantOfShape", "Constant")
+def constant_of_shape(n):
+    raise_constant = n.constant(0)  # what is constant was folded before
+    raise Refused(f"{n.op} of {raise_constant}")
+
+
+@op("Trilu")
+def trilu(n):
+    x, m, upper = n[0], n.m, n.attr("upper", 1)
+    k = int(np.ravel(n.constant(1, np.zeros(1, np.int64)))[0])
+    rows, columns = x.shape[-2:]
+    below = np.tri(rows, columns, k - 1 if upper else k, dtype=bool)
+    mask = m.array(~below if upper else below, bool)
+    return m.where(mask, x, m.scalar(0, x.dtype))
+
+
+@op("ReverseSequence")
+def reverse_sequence(n):
+    x, m = n[0], n.m
+    lengths = n.numbers(1)
+    time, batch = n.attr("time_axis", 0), n.attr("batch_axis", 1)
+    indices = np.broadcast_to(np.arange(x.shape[time]).reshape([-1 if a == time else 1 for a in range(x.rank)]),
+                              x.shape).copy()
+    for row, length in enumerate(lengths):
+        at = [slice(None)] * x.rank
+        at[batch] = row
+        moved = np.moveaxis(indices[tuple(at)], time - (batch < time), 0)
+        moved[:length] = moved[:length][::-1].copy()
+    return gather_elements_of(m, x, Tensor(x.shape, np.int32, indices.astype(np.int32)), time)

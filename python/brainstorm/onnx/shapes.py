@@ -1,0 +1,190 @@
+"""What the inputs of a model are: their shapes, all of whose dimensions are pinned, but for a batch or a frame.
+
+    --shape x=1,3,320,320      every dimension of one input
+    --dim batch=4              a dimension that the model calls so
+    --value sr=16000           an input that is a constant from now on
+    --dim batch=..16           free in a run, 16 at most (or ..16 in --shape): the leading one of all inputs, a batch,
+                               or height and width of images, a frame
+
+Must never: guess a dimension.
+"""
+
+import numpy as np
+import onnx
+
+from .refused import Refused
+
+
+PROBES = (64, 96)  # extents of a frame with which a model is imported: it must not matter which
+
+
+class Free:
+    """A dimension that a run brings."""
+
+    def __init__(self, name, maximum):
+        self.name, self.maximum = name, maximum
+
+
+class Batch:
+    """A leading dimension that a run brings: the inputs that have it, its name and the most that it is."""
+
+    def __init__(self, symbol, maximum, inputs):
+        self.symbol, self.maximum, self.inputs = symbol, maximum, inputs
+
+
+class Frame:
+    """Heights and widths that a run brings. inputs: {name: (Free or number, Free or number)}."""
+
+    def __init__(self, inputs):
+        self.inputs = inputs
+        names = [f for pair in inputs.values() for f in pair if isinstance(f, Free)]
+        self.free = {f.name: f for f in names}
+
+    def sizes(self, turn):
+        """{name: extent} of a probe."""
+        return {name: PROBES[(turn + i) % 2] if f.maximum >= max(PROBES) else max(f.maximum // (1 + turn), 1)
+                for i, (name, f) in enumerate(self.free.items())}
+
+
+def number(text, what):
+    if not text.isdigit() or not 1 <= int(text) <= 2**30:
+        raise Refused(f"{what}: {text!r} is no number from 1 on")
+    return int(text)
+
+
+def assignments(texts, what):
+    pairs = {}
+    for text in texts or ():
+        name, equals, value = text.rpartition("=")
+        if not equals or not name:
+            raise Refused(f"{what} {text!r}: expected NAME=...")
+        pairs[name] = value
+    return pairs
+
+
+def inputs_of(model):
+    """Inputs that a run brings."""
+    known = {t.name for t in model.graph.initializer}
+    return [v for v in model.graph.input if v.name not in known]
+
+
+def element_type(value):
+    kind = value.type.WhichOneof("value")
+    if kind != "tensor_type":
+        raise Refused(f"input {value.name!r} is no tensor ({kind or 'of no type'})")
+    try:
+        return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type))
+    except KeyError:
+        raise Refused(f"input {value.name!r} has element type {value.type.tensor_type.elem_type}") from None
+
+
+def fixed(model, texts):
+    """{input: array} of inputs that are given as numbers: one, or as many as the model says, separated by commas."""
+    arrays, known = {}, {v.name: v for v in inputs_of(model)}
+    for name, text in assignments(texts, "--value").items():
+        if name not in known:
+            raise Refused(f"--value: there is no input {name!r}")
+        dtype = element_type(known[name])
+        try:
+            numbers = np.array([float(t) if dtype.kind not in "iub" else int(t) for t in text.split(",")]).astype(dtype)
+        except (ValueError, OverflowError):
+            raise Refused(f"--value {name}: {text!r} is no {dtype}") from None
+        tensor = known[name].type.tensor_type
+        dims = [d.dim_value for d in tensor.shape.dim] if tensor.HasField("shape") else [numbers.size]
+        if np.prod(dims, dtype=np.int64) != numbers.size:
+            if len(dims) != 1:
+                raise Refused(f"--value {name}: {numbers.size} numbers, the model has the shape {dims}")
+            dims = [numbers.size]
+        arrays[name] = numbers.reshape(dims)
+    return arrays
+
+
+def pinned(model, shapes=None, dims=None):
+    """({input: (shape, type)}, Batch, Frame or None). shapes, dims: texts as above. With free dimensions shapes have 1 in
+    the place of a batch, and the first probe in that of a frame."""
+    shapes, dims = assignments(shapes, "--shape"), assignments(dims, "--dim")
+    values = inputs_of(model)
+    for name in set(shapes) - {v.name for v in values}:
+        raise Refused(f"--shape: there is no input {name!r}; there are " + ", ".join(repr(v.name) for v in values))
+    missing, used = [], set()
+    found = {v.name: (dims_of(v, shapes, dims, missing, used), element_type(v)) for v in values}
+    if missing:
+        raise Refused("dimensions are not known: " + "; ".join(missing)
+                      + ". Give them by --shape INPUT=D,D,... or --dim NAME=D")
+    for name in set(dims) - used:
+        raise Refused(f"--dim: no dimension is called {name!r}")
+    free = free_of(found)
+    if isinstance(free, Frame):
+        return sized(found, free.sizes(0)), free
+    return {name: (tuple(1 if isinstance(d, Free) else d for d in shape), dtype)
+            for name, (shape, dtype) in found.items()}, free
+
+
+def sized(found, sizes):
+    """Shapes with a frame's extents in them."""
+    return {name: (tuple(sizes[d.name] if isinstance(d, Free) else d for d in shape), dtype)
+            for name, (shape, dtype) in found.items()}
+
+
+def resized(found, frame, turn):
+    """Shapes of another probe."""
+    sizes, again = frame.sizes(turn), dict(found)
+    for name, pair in frame.inputs.items():
+        shape, dtype = found[name]
+        again[name] = ((*shape[:2], *(sizes[d.name] if isinstance(d, Free) else d for d in pair)), dtype)
+    return again
+
+
+def free_of(found):
+    """What is free of the inputs."""
+    places = [(name, i, d) for name, (shape, _) in found.items() for i, d in enumerate(shape) if isinstance(d, Free)]
+    if not places:
+        return None
+    if all(i == 0 for _, i, _ in places):
+        names = {d.name for _, _, d in places}
+        if len(places) != len(found) or len(names) > 1 and len({d.maximum for _, _, d in places}) > 1:
+            raise Refused("a free batch must lead every input, with one maximum")
+        return Batch(places[0][2].name, places[0][2].maximum, list(found))
+    for name, i, _ in places:
+        if i < 2 or len(found[name][0]) != 4 or found[name][0][0] != 1:
+            raise Refused(f"dimension {i} of {name!r} is free: a batch is the first of all inputs, a frame height and "
+                          "width of images [1,C,H,W]")
+    return Frame({name: found[name][0][2:] for name, _, _ in places})
+
+
+def dimension(text, what, name):
+    return Free(name, number(text[2:], what)) if text.startswith("..") else number(text, what)
+
+
+def dims_of(value, shapes, dims, missing, used):
+    """Numbers and Frees."""
+    tensor = value.type.tensor_type
+    stored = tensor.shape.dim if tensor.HasField("shape") else None
+    if value.name in shapes:
+        return given_dims(value.name, shapes[value.name], stored, used)
+    if stored is None:
+        missing.append(f"{value.name!r} has no shape at all")
+        return ()
+    shape = []
+    for i, dim in enumerate(stored):
+        name = dim.dim_param
+        if dim.HasField("dim_value") and dim.dim_value >= 0:
+            shape.append(dim.dim_value)
+        elif name in dims:
+            used.add(name)
+            shape.append(dimension(dims[name], f"--dim {name}", name))
+        else:
+            missing.append(f"{value.name!r} dimension {i}" + (f" ({name})" if name else ""))
+    return tuple(shape)
+
+
+def given_dims(name, text, stored, used):
+    given = [dimension(t, f"--shape {name}", f"{name}.{i}") for i, t in enumerate(text.split(",")) if t]
+    if stored is not None and len(stored) != len(given):
+        raise Refused(f"--shape {name}: {len(given)} dimensions, the model has {len(stored)}")
+    for i, (have, wanted) in enumerate(zip(given, stored or ())):
+        if wanted.HasField("dim_value") and wanted.dim_value > 0 and wanted.dim_value != have:
+            have = f"..{have.maximum}" if isinstance(have, Free) else have
+            raise Refused(f"--shape {name}: dimension {i} is {have}, the model has {wanted.dim_value}")
+        used.add(wanted.dim_param)
+    return tuple(given)

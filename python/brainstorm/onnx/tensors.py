@@ -1,0 +1,230 @@
+"""A value of an ONNX graph while it is imported, and the forms in which our graph holds it.
+
+A tensor knows its ONNX shape and type, and one or several forms of the same elements in our graph: values of the root
+domain whose shape, of rank 4 at most, has the same elements in the same order ([1,3,8,8] may be held as [3,8,8], and
+[2,3,4,5,6] as [6,4,30]); or rows: cells of a domain whose rows are axis 0. Reshaping makes no node; a handler asks for
+the form that it needs, and Holder makes it, once. A constant has its array, and comes into the graph when it is asked
+for. Must never: let an element change its place.
+"""
+
+import math
+
+import numpy as np
+
+from .refused import Refused
+
+MAX_RANK = 4
+MAX_SIZE = 2**31  # elements of a tensor: a model file that asks for more is hostile, or none for us
+I32 = np.iinfo(np.int32)
+
+
+def is_float(dtype):
+    """Whether numbers of this type are f32 in our graph; all others are i32."""
+    return dtype.kind == "f" or dtype.name in ("bfloat16",)
+
+
+def sized(shape):
+    """A shape; refused when it has more elements than can be."""
+    shape = tuple(int(n) for n in shape)
+    if min(shape, default=0) < 0 or math.prod(shape) > MAX_SIZE:
+        raise Refused(f"a tensor of shape {list(shape)}")
+    return shape
+
+
+class Tensor:
+    """forms: {(cells, shape held): value}, shared by all reshapes of it; the first is what it was made in."""
+
+    def __init__(self, shape, dtype, array=None, forms=None, wraps=False):
+        self.shape, self.dtype, self.array = sized(shape), np.dtype(dtype), array
+        self.forms = {} if forms is None else forms
+        self.wraps = wraps  # a sum of small integers, which ONNX wraps and i32 does not
+
+    @property
+    def size(self):
+        return math.prod(self.shape)
+
+    @property
+    def rank(self):
+        return len(self.shape)
+
+    @property
+    def floats(self):
+        return is_float(self.dtype)
+
+    @property
+    def constant(self):
+        return self.array is not None
+
+    def helds(self):
+        """Shapes in which the root domain holds it, the one that it was made in first."""
+        return [held for cells, held in self.forms if not cells]
+
+
+def narrowed(what, array):
+    """The array as f32 or i32, as our graph holds it; refused where that would change what it says."""
+    if is_float(array.dtype):
+        with np.errstate(over="ignore"):
+            out = array.astype(np.float32)
+        if np.any(np.isinf(out) & np.isfinite(array.astype(np.float64))):
+            raise Refused(f"{what}: a {array.dtype} number is beyond f32")
+        return out
+    if array.dtype.kind == "b":
+        return array.astype(np.int32)
+    if array.dtype.kind not in "iu":
+        raise Refused(f"{what}: elements of type {array.dtype} are not taken")
+    if array.size and (int(array.min()) < I32.min or int(array.max()) > I32.max):
+        raise Refused(f"{what}: a {array.dtype} number is beyond i32, and narrowing would change it")
+    return array.astype(np.int32)
+
+
+def bounds(shape):
+    """Products of leading dimensions: where axes end."""
+    ends, product = [1], 1
+    for n in shape:
+        product *= n
+        ends.append(product)
+    return ends
+
+
+def squeezed(shape):
+    return tuple(n for n in shape if n != 1) or (1,)
+
+
+def fitted(shape):
+    """A held shape of rank 4 at most: as it is, or without ones, or with leading axes merged."""
+    shape = tuple(shape) or (1,)
+    if len(shape) > MAX_RANK:
+        shape = squeezed(shape)
+    return shape if len(shape) <= MAX_RANK else (math.prod(shape[:-MAX_RANK + 1]), *shape[-MAX_RANK + 1:])
+
+
+class Holder:
+    """Brings tensors into the graph in the forms that are asked for."""
+
+    def __init__(self, graph, names):
+        self.g, self.names = graph, names
+        self.roots, self.leader = set(), None  # with a free batch: values outside it, and a tensor of its rows
+        self.domains = {}  # rows: cells of the domain of that many rows
+
+    # ------------------------------------------------------------------------------------------- forms
+
+    def held(self, x, shape):
+        """The root value of x, held in this shape."""
+        shape = tuple(shape)
+        if math.prod(shape) != x.size:
+            raise Refused(f"a tensor of shape {list(x.shape)} is asked for as {list(shape)}")
+        if x.size == 0:
+            raise Refused("a tensor without elements")
+        if (False, shape) not in x.forms:
+            x.forms[False, shape] = self._make(x, shape)
+        return x.forms[False, shape]
+
+    def _make(self, x, shape):
+        if x.constant:
+            value = self._constant(x, shape)
+            self.roots.add(value)
+            return value
+        for (cells, held), value in x.forms.items():
+            if not cells:
+                return self.g.reshape(value, list(shape))
+        for (cells, held), value in list(x.forms.items()):
+            if cells and len(held) < MAX_RANK:
+                whole = (x.size // math.prod(held), *held)
+                x.forms[False, whole] = self.g.collect(value)
+                return x.forms[False, whole] if whole == shape else self.g.reshape(x.forms[False, whole], list(shape))
+        raise Refused("a value that was never made")
+
+    def _constant(self, x, shape):
+        array = narrowed("a constant", x.array).reshape(shape)
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            return self._not_finite(array)
+        return self.g.constant(self.names.fresh("constant"), array)
+
+    def _not_finite(self, array):
+        """Weights are finite: infinities and NaN are quotients of a run."""
+        zero = self.g.constant(self.names.fresh("constant"), np.zeros(1, np.float32))
+        ones = (1,) * array.ndim
+        value = self.g.constant(self.names.fresh("constant"), np.where(np.isfinite(array), array, 0))
+        for number, where in ((1.0, array == np.inf), (-1.0, array == -np.inf), (0.0, np.isnan(array))):
+            if where.any():
+                top = self.g.constant(self.names.fresh("constant"), np.full(1, number, np.float32))
+                odd = self.g.reshape(self.g.binary(top, zero, "div"), list(ones))
+                here = self.g.constant(self.names.fresh("constant"), where.astype(np.int32))
+                value = self.g.where(here, odd, value)
+        return value
+
+    def led(self, values):
+        """Operands of which the first says which domain it is: of the rows of a free batch, if any of them is."""
+        values = list(values)
+        if self.leader is None or values[0] not in self.roots or all(v in self.roots for v in values):
+            return values
+        (_, held), row = next(iter(self.leader.forms.items()))
+        if self.leader.constant:
+            return values
+        for axis in range(len(held)):
+            row = self.g.slice(row, axis, 0, 1)
+        row = self.g.reshape(row, [1])  # one number of each row, of which it is always true that it is itself or not
+        true = self.g.compare(self.g.compare(row, row, "equal"), self.g.compare(row, row, "not_equal"), "or")
+        values[0] = self.g.where(true, values[0], values[0])
+        return values
+
+    def root(self, x):
+        """(value, held): in the form that costs nothing."""
+        for held in x.helds():
+            return x.forms[False, held], held
+        for (cells, held) in x.forms:
+            whole = (x.size // math.prod(held), *held)
+            return self.held(x, whole), whole
+        held = fitted(x.shape)
+        return self.held(x, held), held
+
+    def cells(self, x, held):
+        """Rows of x, one for each number of axis 0, as cells of this shape; with one row the root value itself."""
+        held, rows = tuple(held), x.size // math.prod(held)
+        if rows == 1:
+            return self.held(x, held)
+        if self.leader is not None:
+            raise Refused("several images in a path, in the body of a loop, or in a row of a free batch")
+        if (True, held) not in x.forms:
+            whole = self.held(x, (rows, *held))
+            like = self.domains.get(rows)
+            x.forms[True, held] = self.g.rows(whole) if like is None else self.g.rows(whole, like)
+            self.domains.setdefault(rows, x.forms[True, held])
+        return x.forms[True, held]
+
+    def made(self, value, held, shape=None, dtype=np.float32, wraps=False):
+        """A tensor that our graph has just made."""
+        return Tensor(held if shape is None else shape, dtype, forms={(False, tuple(held)): value}, wraps=wraps)
+
+    def of_cells(self, value, rows, held, shape, dtype=np.float32):
+        return Tensor(shape, dtype, forms={(rows > 1, tuple(held)): value})
+
+    # ---------------------------------------------------------------------------------- axes that stand alone
+
+    def standing(self, x, first, count):
+        """(value, held, axis) of a form that there is, in which these axes are not merged with others; or None."""
+        pre, n = math.prod(x.shape[:first]), x.shape[first:first + count]
+        for held in x.helds():
+            ends = bounds(held)
+            for at in range(len(held) - count + 1):
+                if ends[at] == pre and held[at:at + count] == n:
+                    return x.forms[False, held], held, at
+        return None
+
+    def around(self, x, first):
+        """(value, held, axis): a form in which an axis is one of its own, not merged with those around it."""
+        found = self.standing(x, first, 1)
+        if found:
+            return found
+        pre, post = math.prod(x.shape[:first]), math.prod(x.shape[first + 1:])
+        held = (x.shape[first], post) if pre == 1 else (pre, x.shape[first], post)
+        return self.held(x, held), held, 0 if pre == 1 else 1
+
+    def last(self, x, axis=-1):
+        """(value, held) with this axis, which is the last one of x, as the last one held."""
+        n = x.shape[axis]
+        for held in x.helds():
+            if held[-1] == n:
+                return x.forms[False, held], held
+        held = (x.size // n, n) if x.size != n else (n,)
+        return self.held(x, held), held

@@ -1,0 +1,78 @@
+# needs: torch onnxscript onnx gguf numpy
+"""test_torch_markers.py: modules of brainstorm.torch are plain PyTorch in eager mode, gradients included; what is
+exported afresh is what tests/markers holds, and runs as eager mode.
+
+Where torch is not there (never in CI) it is skipped; test_markers.py runs what was exported. Relies on markers_nets.py.
+Must never leave a file behind.
+"""
+
+import os
+import sys
+import tempfile
+
+from model_rig import end, report  # first: it finds python/
+
+import markers_nets
+import numpy as np
+import torch
+from brainstorm.onnx import compare, imported, session
+from brainstorm.torch import Exit, Patches, Routed
+from torch import nn
+
+
+def dense(moe, x, score):
+    """Every path for every row."""
+    gates, chosen = score.topk(moe.k, -1)
+    gates = gates / gates.sum(-1, keepdim=True) if moe.normalise else gates
+    share = torch.zeros_like(score).scatter(1, chosen, gates)
+    return sum(share[:, p:p + 1] * path(x) for p, path in enumerate(moe.paths))
+
+
+def eager():
+    torch.manual_seed(3)
+    moe = Routed([nn.Linear(6, 4) for _ in range(5)], k=2, normalise=True)
+    x, score = torch.randn(20, 6, requires_grad=True), torch.rand(20, 5, requires_grad=True)
+    grads = []
+    for function in (moe, lambda *a: dense(moe, *a)):
+        moe.zero_grad()
+        y = function(x, score)
+        grads.append((y, *torch.autograd.grad(y.square().sum(), [x, score, *moe.parameters()])))
+    report("Routed: results and gradients are those of all paths, weighted",
+           all(torch.allclose(a, b, atol=1e-5) for a, b in zip(*grads)))
+    one = Routed([nn.Linear(6, 4) for _ in range(3)], weighted=False)
+    best = score[:, :3].argmax(-1)
+    wanted = torch.stack([one.paths[p](x[n]) for n, p in enumerate(best)])
+    report("Routed without weights: the path's result", torch.allclose(one(x, score[:, :3]), wanted, atol=1e-6))
+    head, rest = nn.Linear(6, 4), nn.Sequential(nn.Linear(6, 9), nn.Linear(9, 4))
+    net = Exit(head, rest, 0.4).eval()
+    leaves = head(x).softmax(-1).max(-1).values >= 0.4
+    report("Exit: some leave, some stay", 0 < int(leaves.sum()) < 20)
+    report("Exit: each row is of its side",
+           torch.allclose(net(x), torch.where(leaves[:, None], head(x), rest(x)), atol=1e-6))
+    both = net.train()(x)
+    report("Exit in training gives both", torch.equal(both[0], head(x)) and torch.equal(both[1], rest(x)))
+    report("Patches is its body", torch.equal(Patches(rest)(x), rest(x)))
+
+
+def exports():
+    runner = session.opened()
+    with tempfile.TemporaryDirectory() as folder:
+        for name, (net, x) in markers_nets.networks().items():
+            y, counts = markers_nets.taken(net, x)
+            stored = np.load(os.path.join("tests", "markers", f"{name}.npz"))
+            report(f"{name}: tests/markers is of this network", np.allclose(stored["y"], y, atol=1e-5) and all(
+                (stored[key] == count).all() for key, count in counts.items()))
+            path = os.path.join(folder, f"{name}.onnx")
+            markers_nets.export(net, x, path)
+            if runner is None:
+                continue
+            result = imported(path, shapes=["x=" + ",".join(map(str, x.shape))])
+            result.walk.graph.write(path + ".gguf")
+            runner.open(path + ".gguf")
+            made = compare.run_ours(runner, result.walk, {"x": x.numpy()})[0]
+            report(f"{name}: exported afresh, as eager", np.allclose(made, y, rtol=1e-5, atol=1e-5))
+
+
+eager()
+exports()
+sys.exit(end())
