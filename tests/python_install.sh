@@ -2,13 +2,13 @@
 # python_install.sh - what a user does: an empty virtual environment, pip install ./python, a network written and run
 # there, from a folder that knows nothing of the repository. Prints the seconds; skips where pip reaches no index.
 # SDIST=1: the same from an sdist, which has a copy of the library.
-# Must never leave anything in the tree but what is ignored (python/carried, of an sdist).
+# Must never leave anything in the tree: what an sdist copies there, python/carried, is removed.
 set -u
 PYTHON="${PYTHON:-python3}"
 cd "$(dirname "$0")/.." || exit 1
 root=$PWD
 here=$(mktemp -d) || exit 1
-trap 'rm -rf "$here"' EXIT
+trap 'rm -rf "$here" "$root/python/carried"' EXIT
 passed=0 failed=0
 
 report() { # STATUS NAME
