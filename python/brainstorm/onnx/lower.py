@@ -265,7 +265,8 @@ class Walk:
         dims = []
         for d in self.frame.inputs[name]:
             if isinstance(d, Free) and d.name not in self.symbols:
-                self.symbols[d.name] = self.graph.symbol(self.names.plain(d.name)[:63], d.maximum)
+                symbol = self.graph.symbol(self.names.plain(d.name)[:63], d.maximum // d.step)
+                self.symbols[d.name] = symbol * d.step
             dims.append(self.symbols[d.name] if isinstance(d, Free) else d)
         most = (1, channels, *(d.maximum if isinstance(d, Free) else d for d in self.frame.inputs[name]))
         port = Port(name, self.names.port(name), most, x.dtype, most, kind)
