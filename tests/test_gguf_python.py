@@ -1,8 +1,8 @@
 # needs: gguf numpy
 """test_gguf_python.py: what python/brainstorm writes is what the library and the `gguf` package read.
 
-Owns: one graph with every op and structure that the exporter knows. Relies on: model_rig.py, python/, tools/, the gguf package
-(tools/requirements.txt). Must never leave a file behind. What the exporter refuses: test_gguf_refusals.py.
+Owns: one graph with every op and structure that the exporter knows. Relies on: model_rig.py, python/, tools/, the gguf
+package (tools/requirements.txt). Must never leave a file behind. What the exporter refuses: test_gguf_refusals.py.
 """
 
 import os

@@ -31,7 +31,8 @@ def refusals():
     numbers = lambda *n: np.array(n, np.int64)
     yield "a mean over a free batch", one("ReduceMean", "N", 4, weights=[numbers(0)], keepdims=1), [], ["N=..4"], \
         ["'y'", "rows"]
-    yield "a number of rows that is fixed", one("Reshape", "N", 4, weights=[numbers(1, 2, 2)]), [], ["N=..4"], ["2 rows"]
+    yield ("a number of rows that is fixed", one("Reshape", "N", 4, weights=[numbers(1, 2, 2)]), [], ["N=..4"],
+           ["2 rows"])
     yield "a batch that is moved", one("Transpose", "N", 4, perm=[1, 0]), [], ["N=..4"], ["'y'"]
     yield "a batch of dimension 1", one("Relu", 3, "N"), [], ["N=..4"], ["dimension 1", "'x'"]
     yield "a frame that is flattened", one("Flatten", 1, 3, "H", "W"), [], ["H=..90", "W=..90"], ["reshape"]

@@ -127,7 +127,8 @@ def test_peek(model):
     third = np.where((best == 2).any(1)[:, None], each[2], 0)
     check("what an expert gives", near(gave["third"], third))
     check("looking changes nothing", np.array_equal(gave["y"], model.run({"x": x})["y"]))
-    check("values are named by what asks", list(model.plan(peek=[number, "gate"]).outputs) == ["y", str(number), "gate"])
+    outputs = list(model.plan(peek=[number, "gate"]).outputs)
+    check("values are named by what asks", outputs == ["y", str(number), "gate"])
 
 
 # --- frames, states, types, extents from data ------------------------------------------------------------------
@@ -216,7 +217,8 @@ def test_data_extents():
         mask = np.zeros(8, np.float32)
         mask[list(chosen)] = 5
         gave = session.run({"x": mask})["found"]
-        check(f"as long as data say: {len(chosen)}", np.array_equal(gave[:, 0], list(chosen)) and gave.dtype == np.int32)
+        same = np.array_equal(gave[:, 0], list(chosen)) and gave.dtype == np.int32
+        check(f"as long as data say: {len(chosen)}", same)
     whole = np.full((8, 1), -1, np.int32)
     session.bind("found", whole)
     check("a bound output keeps its maximum", session.run({"x": np.float32([0, 1] * 4)})["found"] is whole and

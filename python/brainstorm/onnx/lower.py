@@ -68,9 +68,9 @@ def bounded(proto, given):
 
 class Walk:
     def __init__(self, model, shapes, name="", free=None, progress=None, blocks=None, patches=0):
-        """shapes: {input: (shape, dtype)}, all of it known. free: a Batch, which is 1 in shapes, or a Frame, of which they
-        have one size. progress: called with the number of nodes that are done. blocks: patterns of scopes. patches:
-        the size of cells that inputs, images, are cut into; 0: none."""
+        """shapes: {input: (shape, dtype)}, all of it known. free: a Batch, which is 1 in shapes, or a Frame, of which
+        they have one size. progress: called with the number of nodes that are done. blocks: patterns of scopes.
+        patches: the size of cells that inputs, images, are cut into; 0: none."""
         self.progress = progress or (lambda done: None)
         self.model, self.shapes = model, shapes
         self.versions = {o.domain if o.domain != "ai.onnx" else "": o.version for o in model.opset_import}

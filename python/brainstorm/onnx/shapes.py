@@ -108,8 +108,8 @@ def fixed(model, texts):
 
 
 def pinned(model, shapes=None, dims=None):
-    """({input: (shape, type)}, Batch, Frame or None). shapes, dims: texts as above. With free dimensions shapes have 1 in
-    the place of a batch, and the first probe in that of a frame."""
+    """({input: (shape, type)}, Batch, Frame or None). shapes, dims: texts as above. With free dimensions shapes have 1
+    in the place of a batch, and the first probe in that of a frame."""
     shapes, dims = assignments(shapes, "--shape"), assignments(dims, "--dim")
     values = inputs_of(model)
     for name in set(shapes) - {v.name for v in values}:
