@@ -86,6 +86,10 @@ def tried(runner, path, made, words):
     names = [p.onnx_name for p in result.walk.outputs]
     if names != [v.name for v in made.graph.output]:
         return f"its outputs are {names}"
+    plain = [p.onnx_name for p in result.walk.outputs if len(p.onnx_name) < 10 and p.onnx_name.isidentifier()
+             and p.onnx_name.isascii()]
+    if any(p.name != p.onnx_name for p in result.walk.outputs if p.onnx_name in plain):
+        return f"its outputs are called {[p.name for p in result.walk.outputs]}"
     told = "\n".join([*report.ports(result.walk), *report.narrowed(result.walk)])
     lacking = [word for word in words if word not in told]
     return f"it does not tell {lacking}, but {told!r}" if lacking else None

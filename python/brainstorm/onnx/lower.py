@@ -181,6 +181,8 @@ class Walk:
             for name, value in zip(proto.output, outputs):
                 if name:
                     self.values[name] = value
+                    if value is not None and not value.constant and value.dtype.name != "bool":
+                        self.tell(None, value.dtype)
 
     def unknown(self, proto):
         if proto.domain not in ("", "ai.onnx"):
@@ -235,7 +237,9 @@ class Walk:
 
     def tell(self, what, dtype):
         if dtype.name in TOLD:
-            self.told.setdefault((dtype.name, TOLD[dtype.name]), []).append(what)
+            told = self.told.setdefault((dtype.name, TOLD[dtype.name]), [])
+            if what:
+                told.append(what)
 
     def input(self, name):
         shape, dtype = self.shapes[name]
