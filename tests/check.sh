@@ -55,7 +55,8 @@ floors() { # COMPILER
 long_lines() {
     {
         find src bench examples tests tools training python -name '*.[ch]' -o -name '*.cpp' -o -name '*.cu' \
-            -o -name '*.cuh' -o -name '*.inc' -o -name '*.hpp' -o -name '*.sh' -o -name '*.py' -o -name '*.awk' -o -name '*.mk'
+            -o -name '*.cuh' -o -name '*.inc' -o -name '*.hpp' -o -name '*.sh' -o -name '*.py' \
+            -o -name '*.awk' -o -name '*.mk'
         ls brainstorm.h Makefile .ci/run
     } | xargs awk 'length($0) > 120 { print FILENAME ":" FNR ": " length($0) " columns"; bad = 1 } END { exit bad }'
 }
