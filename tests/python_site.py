@@ -1,7 +1,8 @@
 """python_site.py - the Python package, built and installed below build/python for the tests that run it.
 
 Importing it puts the installed package on the path, or ends the program, which then says why it skips. As a program it
-only builds, however long that takes: for a machine that is slow or busy, before the tests. The extension module is built once for its sources (a hash of them) at -O1; the Python files are those of now.
+only builds, however long that takes: for a machine that is slow or busy, before the tests. The extension module is
+built once for its sources (a hash of them) at -O1; the Python files are those of now.
 Relies on: pip, and what it fetches to build (scikit-build-core, nanobind; cmake where there is none); a C++ compiler.
 Must never leave half a build: it is renamed when it is whole. Several tests may ask at once.
 """

@@ -120,7 +120,8 @@ def test_overlap(model):
     session.bind("y", np.zeros((4, 2), np.float32))
     check("apart they run", session.run({"codes_in": CODES})["y"].shape == (4, 2))
     last = session.run({"codes_in": CODES, "x": X})["codes"]
-    check("an output may be the next input", session.run({**GOOD, "codes_in": last.astype(np.uint8)})["codes"].sum() == 3)
+    again = session.run({**GOOD, "codes_in": last.astype(np.uint8)})["codes"]
+    check("an output may be the next input", again.sum() == 3)
 
 
 def test_bound_memory(model):
@@ -195,7 +196,8 @@ def test_callbacks(model):
                                ("no numbers", "ask", lambda s: "abcd"),
                                ("half a path", "float64", lambda s: [0.5] * len(s))):
         session.set_route("ask", wrong)
-        refused(f"a function that gives {name}", "DATA" if "each row" in words else "ARGUMENT", words, session.run, GOOD)
+        status = "DATA" if "each row" in words else "ARGUMENT"
+        refused(f"a function that gives {name}", status, words, session.run, GOOD)
     session.set_route("ask", lambda s: [7] * len(s))
     refused("a function that gives paths that are not", "DATA", "7", session.run, GOOD)
     session.set_route("ask", lambda s: session.run(GOOD))

@@ -15,5 +15,5 @@ from .ops import ACTS, DEPTHWISE, OPS, OPSET
 from .running import Decision, Model, Plan, Port, Session, build, open, open_bytes, tiers
 
 # `open` is left out: `from brainstorm import *` must not hide Python's.
-__all__ = ["ACTS", "DEPTHWISE", "Decision", "Error", "Graph", "Model", "OPS", "OPSET", "Plan", "Port", "Session", "build",
-           "open_bytes", "read_weights", "tiers"]
+__all__ = ["ACTS", "DEPTHWISE", "Decision", "Error", "Graph", "Model", "OPS", "OPSET", "Plan", "Port", "Session",
+           "build", "open_bytes", "read_weights", "tiers"]

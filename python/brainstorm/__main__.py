@@ -3,10 +3,10 @@ python -m brainstorm run MODEL --input x=x.npy ... : one run, from and to files 
 
 (The C program `brainstorm` inspects, checks and plans model files; this one does what needs Python.)
 
-Relies on: argparse; running.py to run; one module or package for each format in FORMATS. It, its cli or its __main__ has
-main, which gives the exit status: of parsed arguments where there is add_arguments(parser) beside it, else of the words.
-They are imported when they are asked for. Must never end in a traceback for a file, a word or a module that is not
-there.
+Relies on: argparse; running.py to run; one module or package for each format in FORMATS. It, its cli or its __main__
+has main, which gives the exit status: of parsed arguments where there is add_arguments(parser) beside it, else of the
+words. They are imported when they are asked for. Must never end in a traceback for a file, a word or a module that is
+not there.
 """
 
 import argparse
@@ -56,7 +56,8 @@ def format_of(words):
 
 def import_file(words):
     name, left = format_of(words)
-    usage = f"brainstorm import FILE ...; FILE ends in {', '.join('.' + e for e in FORMATS)}, or --format says what it is"
+    endings = ", ".join(f".{ending}" for ending in FORMATS)
+    usage = f"brainstorm import FILE ...; FILE ends in {endings}, or --format says what it is"
     if not words or (name is None and {"-h", "--help"} & set(words)):
         print(f"usage: {usage}. brainstorm import --format onnx --help tells more.")
         return 0 if words else 2

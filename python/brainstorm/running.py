@@ -166,9 +166,10 @@ class Model:
 
         extents: {input: its largest shape}, None in it for the model's own maximum: less than the model's maxima is
         less memory. peek: values that are given as further outputs, by number or name of node ({output: which} names
-        them); of rows that do not take the path that a value is on: zeros. tier: what computes ("auto", or one of brainstorm.tiers()). order: "auto", "breadth", "depth". conv:
-        "auto", "direct", "winograd", "reference". slots: bytes for weights that come and go; 0: all stay. lanes,
-        chunk_bytes: of reading them. force: {router: path} decides ahead. code_bits, floor: bs_model_build_desc."""
+        them); of rows that do not take the path that a value is on: zeros. tier: what computes ("auto", or one of
+        brainstorm.tiers()). order: "auto", "breadth", "depth". conv: "auto", "direct", "winograd", "reference". slots:
+        bytes for weights that come and go; 0: all stay. lanes, chunk_bytes: of reading them. force: {router: path}
+        decides ahead. code_bits, floor: bs_model_build_desc."""
         most = 2**62
         sizes = [(name, [_whole(f'an extent of "{name}"', n or 0, -most, most) for n in shape])
                  for name, shape in (extents or {}).items()]
@@ -222,7 +223,8 @@ class Plan:
                 profile: Optional[Union[str, os.PathLike]] = None, profile_events: int = 65536,
                 profile_ops: bool = False, weights_of: Optional["Session"] = None) -> "Session":
         """Takes memory, loads the weights, starts threads. policy, guess, check: of streaming (bs_stream_desc).
-        profile: a file that events are written to, of every op as well with profile_ops. weights_of: a session of this plan whose weights are used."""
+        profile: a file that events are written to, of every op as well with profile_ops. weights_of: a session of this
+        plan whose weights are used."""
         path = os.fsencode(profile) if profile is not None else b""
         events = _whole("profile_events", profile_events, 0)
         opened = native().Session(self._native, policy, guess, check, path, events, profile_ops,
