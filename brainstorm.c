@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 7740de126b0b6f6efadd700d1e1bee79edc98a742674276bb70be593b0ff44e7
+ * sha256 of the parts: 45681c53947f50e053270a0e670368c95aca217efa34a50bf7ce2fc1ee4af966
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -39178,8 +39178,8 @@ typedef struct bs_profile_phase {
     const int32_t *units; /* [n_units] */
 } bs_profile_phase;
 
-/* What events refer to. Each function fills one record; index from 0 (of routers and nodes: number - 1). What a record points to
- * must live until bs_profile_header returns. A count of 0 needs no function. */
+/* What events refer to. Each function fills one record; index from 0 (of routers and nodes: number - 1). What a record
+ * points to must live until bs_profile_header returns. A count of 0 needs no function. */
 typedef struct bs_profile_header_desc {
     const void *user;
     int32_t n_routers, n_units, n_phases;
@@ -39942,8 +39942,9 @@ static bool read_tables(bs_profile_reader *r, const bs_profile_file *h, bs_arena
                                     : NULL;
     int32_t *phase_units = phases ? bs_take_table(arena, h->phase_units, sizeof(int32_t), "a profile's phases", error)
                                   : NULL;
-    bs_profile_file_node *nodes = phase_units ? bs_take_table(arena, h->nodes, sizeof *nodes, "a profile's nodes", error)
-                                              : NULL;
+    bs_profile_file_node *nodes = NULL;
+    if (phase_units)
+        nodes = bs_take_table(arena, h->nodes, sizeof *nodes, "a profile's nodes", error);
     if (!nodes)
         return false;
     r->tables = (bs_profile_tables){

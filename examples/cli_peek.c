@@ -47,7 +47,8 @@ bool cli_peek(bs_graph *graph, const char *node, char name[BS_MAX_NAME], bs_erro
     bs_node_facts facts;
     const int32_t number = find_node(graph, node);
     if (number == 0)
-        return cli_say(error, BS_ERROR_ARGUMENT, "there is no node of that name or number (see `brainstorm inspect`)", node);
+        return cli_say(error, BS_ERROR_ARGUMENT, "there is no node of that name or number (see `brainstorm inspect`)",
+                       node);
     bs_graph_node_get(graph, number, &facts);
     if (facts.values == 0)
         return cli_say(error, BS_ERROR_ARGUMENT, "it gives no value", node);

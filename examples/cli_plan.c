@@ -1,6 +1,6 @@
 /* cli_plan.c: `brainstorm plan`: the bytes of every arena that a network will need, here or on another device.
- * Owns: its command line. Relies on: cli.h, cli_load.h, plan_options.h. Must never: read weights, or trust that they are
- * there. */
+ * Owns: its command line. Relies on: cli.h, cli_load.h, plan_options.h. Must never: read weights, or trust that they
+ * are there. */
 #include "cli.h"
 #include "cli_load.h"
 #include "plan_options.h"

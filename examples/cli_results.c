@@ -1,5 +1,5 @@
 /* cli_results.c: what a result is, in words and beside another array (cli_tensor.h).
- * Owns: nothing. Relies on: cli_tensor.h. Must never: take rounding for a difference that has no place: it says where. */
+ * Owns: nothing. Relies on: cli_tensor.h. Must never: tell of a difference and not where it is. */
 #include "cli_tensor.h"
 
 #include "cli.h"

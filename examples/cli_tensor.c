@@ -69,7 +69,8 @@ static bool from_picture(cli_tensor *t, const pnm_picture *p, bs_error *error)
     const int64_t channels = t->port.dim[0], pixels = (int64_t)p->width * p->height;
     const bool codes = t->port.dtype == BS_U8;
     if (t->port.rank != 3 || (channels != 1 && channels != 3) || (!codes && t->port.dtype != BS_F32))
-        return cli_say(error, BS_ERROR_UNSUPPORTED, "a picture goes to an input of [1, H, W] or [3, H, W], u8 or f32", t->name);
+        return cli_say(error, BS_ERROR_UNSUPPORTED, "a picture goes to an input of [1, H, W] or [3, H, W], u8 or f32",
+                       t->name);
     t->array.data = malloc((size_t)(channels * pixels) * (codes ? 1 : sizeof(float)));
     if (!t->array.data)
         return cli_say(error, BS_ERROR_ARENA, "no memory for it", t->word);
@@ -113,7 +114,9 @@ bool cli_tensor_read(cli_tensor *t, bs_error *error)
     const char *word = t->word ? t->word : "zeros";
     const bool picture = ends_with(word, ".ppm") || ends_with(word, ".pgm");
     if (!picture && !ends_with(word, ".npy")) {
-        const char *extents = strncmp(word, "zeros", 5) == 0 ? word + 5 : strncmp(word, "random", 6) == 0 ? word + 6 : word;
+        const char *extents = strncmp(word, "zeros", 5) == 0    ? word + 5
+                              : strncmp(word, "random", 6) == 0 ? word + 6
+                                                                : word;
         if (extents == word || *extents == ':')
             return plan_word_extents(extents + (extents != word), &t->buffer.rank, t->buffer.dim) ||
                    cli_say(error, BS_ERROR_ARGUMENT, "expected " CLI_INPUT_WORDS, word);
@@ -223,7 +226,8 @@ bool cli_tensor_write(const cli_tensor *t, bs_error *error)
     pnm_picture picture = {NULL, 0, 0, 0};
     const bool npy = ends_with(t->word, ".npy");
     if (!npy && !to_picture(&t->buffer, &picture))
-        return cli_say(error, BS_ERROR_UNSUPPORTED, "a picture is made of [1, H, W] or [3, H, W], u8 or f32 of 0 to 1", t->word);
+        return cli_say(error, BS_ERROR_UNSUPPORTED, "a picture is made of [1, H, W] or [3, H, W], u8 or f32 of 0 to 1",
+                       t->word);
     FILE *file = files_stream(cli_files(), t->file);
     const bool written = file && (npy ? npy_write(file, &t->buffer) : write_picture(file, t->word, &picture));
     free(picture.pixels);

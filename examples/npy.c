@@ -80,7 +80,8 @@ static bool descr(parser *p)
             p->array->wide = types[i].wide;
             p->item_bytes = types[i].bytes;
         }
-    snprintf(said, sizeof said, "its elements are '%s', expected one of u1 i1 u2 i4 f2 f4 b1 i8 f8, little-endian", name);
+    snprintf(said, sizeof said, "its elements are '%s', expected one of u1 i1 u2 i4 f2 f4 b1 i8 f8, little-endian",
+             name);
     return p->item_bytes > 0 || fail(p, said);
 }
 

@@ -68,13 +68,14 @@ static bool take_header(trace_json *t)
 {
     const uint8_t *r = t->record;
     const uint32_t header = u32_at(r, 8), phase_units = u32_at(r, 28);
-    if (memcmp(r, "BSPF", 4) != 0 || u32_at(r, 4) < 1 || u32_at(r, 4) > 2 || header < HEADER_BYTES || header > MAX_SKIP_BYTES)
+    const uint32_t version = u32_at(r, 4);
+    if (memcmp(r, "BSPF", 4) != 0 || version < 1 || version > 2 || header < HEADER_BYTES || header > MAX_SKIP_BYTES)
         return false;
     t->event_bytes = u32_at(r, 12);
     t->show.routers.expected = u32_at(r, 16);
     t->show.units.expected = u32_at(r, 20);
     t->show.phases.expected = u32_at(r, 24);
-    t->show.nodes.expected = u32_at(r, 4) == 2 ? u32_at(r, 56) : 0;
+    t->show.nodes.expected = version == 2 ? u32_at(r, 56) : 0;
     t->phase_unit_bytes = 4 * ((uint64_t)phase_units + phase_units % 2);
     t->header_rest = header - HEADER_BYTES;
     return t->event_bytes >= EVENT_BYTES && t->event_bytes <= MAX_RECORD_BYTES;

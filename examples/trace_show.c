@@ -1,8 +1,8 @@
 /* trace_show.c: see trace_show.h.
  *
  * Slices of a track must nest. On the track of runs, uses and stalls come first, then the op around them, the phase
- * around those, the run around all, each stretched over what it holds and begun no earlier than the last one ended. What
- * overlaps its neighbour (paths computed at the same time) goes to a track beside. Tiles have a track a thread. */
+ * around those, the run around all, each stretched over what it holds and begun no earlier than the last one ended.
+ * What overlaps its neighbour (paths computed at the same time) goes to a track beside. Tiles have a track a thread. */
 #include "trace_show.h"
 
 #include "json_text.h"

@@ -54,8 +54,8 @@ floors() { # COMPILER
 # Not the lists of planted faults and other tables (*.txt): they have an entry a line.
 long_lines() {
     {
-        find src bench examples tests tools training -name '*.[ch]' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \
-            -o -name '*.inc' -o -name '*.sh' -o -name '*.py' -o -name '*.awk' -o -name '*.mk'
+        find src bench examples tests tools training python -name '*.[ch]' -o -name '*.cpp' -o -name '*.cu' \
+            -o -name '*.cuh' -o -name '*.inc' -o -name '*.hpp' -o -name '*.sh' -o -name '*.py' -o -name '*.awk' -o -name '*.mk'
         ls brainstorm.h Makefile .ci/run
     } | xargs awk 'length($0) > 120 { print FILENAME ":" FNR ": " length($0) " columns"; bad = 1 } END { exit bad }'
 }
@@ -104,10 +104,10 @@ program() { # COMPILER FLAGS FILE
     $1 $2 $STRICT -I"$alone" "$3" "$alone/$4.o" -lm -lpthread -o "$BUILD/program"
 }
 
-# The C program of docs/own_model.md.
-example_of_own_model() { # COMPILER
-    awk '/^```c$/ { inside = 1; next } /^```$/ { inside = 0 } inside' docs/own_model.md >"$BUILD/own_model.c" &&
-        grep -q bs_model_open_file "$BUILD/own_model.c" && program $1 "-std=c11" "$BUILD/own_model.c" $1
+# The C program of docs/bring_your_model.md.
+example_of_model_page() { # COMPILER
+    awk '/^```c$/ { inside = 1; next } /^```$/ { inside = 0 } inside' docs/bring_your_model.md >"$BUILD/model_page.c" &&
+        grep -q bs_model_open_file "$BUILD/model_page.c" && program $1 "-std=c11" "$BUILD/model_page.c" $1
 }
 
 # --- all of it -------------------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ for pair in gcc:g++ clang:clang++; do
     for example in examples/time/*.c; do
         check "$example, $c" program $c "-std=c11" "$example" $c
     done
-    check "docs/own_model.md's program, $c" example_of_own_model $c
+    check "docs/bring_your_model.md's program, $c" example_of_model_page $c
     if ! have $cxx; then
         skip "header alone, C++17, $cxx (not here)"
         continue

@@ -1,6 +1,7 @@
 """model_rig.py - what the tests of python/brainstorm share: the program, weights, counting.
 
-Relies on: $BUILD/brainstorm. Importing it puts python/ and tools/ on the path, and ends the program where numpy or gguf is missing.
+Relies on: $BUILD/brainstorm. Importing it puts python/ and tools/ on the path, and ends the program where numpy or gguf
+is missing.
 """
 
 import os

@@ -183,3 +183,25 @@ def scoped():
     net.node("Add", *parts)
     net.nodes[-1].output[0] = "y"
     return net.model({"x": [4, 6]}, {"y": [4, 6]})
+
+
+def written_out():
+    """A layer norm, a GELU and an RMS norm as exporters write them in nodes, twice in other orders."""
+    net, width = Net(8), 24
+    two, half, one, root = net.array(2.0), net.array(0.5), net.array(1.0), net.array(np.sqrt(2.0))
+    epsilon, last, x = net.array(1e-5), net.numbers(-1), "x"
+    for turn in range(2):
+        centred = net.node("Sub", x, net.node("ReduceMean", x, last))
+        square = net.node("Pow", centred, two) if turn else net.node("Mul", centred, centred)
+        deviation = net.node("Sqrt", net.node("Add", net.node("ReduceMean", square, last), epsilon))
+        y = net.node("Mul", net.line(width), net.node("Div", centred, deviation))
+        y = net.linear(net.node("Add", y, net.line(width)), width, width)
+        scaled = net.node("Mul", y, net.array(np.sqrt(0.5))) if turn else net.node("Div", y, root)
+        bell = net.node("Add", net.node("Erf", scaled), one)
+        y = net.node("Mul", net.node("Mul", y, half), bell) if turn else net.node("Mul", half, net.node("Mul", y, bell))
+        mean = net.node("ReduceMean", net.node("Pow", y, two), last)
+        size = net.node("Sqrt", net.node("Add", mean, epsilon))
+        y = net.node("Mul", y, net.node("Reciprocal", size)) if turn else net.node("Div", y, size)
+        x = net.node("Mul", y, net.line(width))
+    net.nodes[-1].output[0] = "y"
+    return net.model({"x": [2, 5, width]}, {"y": [2, 5, width]})

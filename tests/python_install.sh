@@ -39,7 +39,8 @@ fi
 "$here/venv/bin/pip" install "$source" >"$here/log" 2>&1
 status=$?
 if [ $status -ne 0 ]; then
-    ! grep -q 'No matching distribution\|ConnectionError\|Max retries exceeded' "$here/log" || skip "pip reaches no index"
+    ! grep -q 'No matching distribution\|ConnectionError\|Max retries exceeded' "$here/log" ||
+        skip "pip reaches no index"
     tail -n 60 "$here/log"
 fi
 report $status "pip install"
@@ -59,7 +60,10 @@ venv/bin/python program.py
 report $? "what is installed runs"
 venv/bin/brainstorm-import --help | grep -q onnx
 report $? "brainstorm-import is there"
-venv/bin/python -c 'import importlib.resources as r; p = r.files("brainstorm"); assert p.joinpath("py.typed").is_file(); assert "class Session" in p.joinpath("_native.pyi").read_text()'
+venv/bin/python -c 'import importlib.resources as r
+p = r.files("brainstorm")
+assert p.joinpath("py.typed").is_file()
+assert "class Session" in p.joinpath("_native.pyi").read_text()'
 report $? "types are installed"
 echo "pip install: $((built - started)) s; with a run: $(($(date +%s) - started)) s"
 cd "$root" || exit 1

@@ -1,8 +1,8 @@
 # needs: gguf numpy
 """test_gguf_python.py: what python/brainstorm writes is what the library and the `gguf` package read.
 
-Owns: one graph with every op and structure that the exporter knows. Relies on: model_rig.py, python/, tools/, the gguf package
-(tools/requirements.txt). Must never leave a file behind. What the exporter refuses: test_gguf_refusals.py.
+Owns: one graph with every op and structure that the exporter knows. Relies on: model_rig.py, python/, tools/, the gguf
+package (tools/requirements.txt). Must never leave a file behind. What the exporter refuses: test_gguf_refusals.py.
 """
 
 import os
@@ -432,7 +432,7 @@ def test_export_sr(folder):
 
 def test_pages(folder):
     here = os.path.dirname(os.path.abspath(__file__))
-    for page, model in (("own_model.md", "experts.gguf"), ("networks_with_time.md", "decoder.gguf")):
+    for page, model in (("bring_your_model.md", "experts.gguf"), ("networks_with_time.md", "decoder.gguf")):
         with open(os.path.join(here, "..", "docs", page), encoding="utf-8") as file:
             example = file.read().split("```python\n")[1].split("```")[0]
         path = os.path.join(folder, model)

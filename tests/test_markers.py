@@ -157,7 +157,8 @@ def shared():
             path = os.path.join(folder, "net.gguf")
             result.walk.graph.write(path)
             runner.open(path)
-            reference, found = compare.differences(runner, result.walk, model, result.shapes, seed=4)
+            feeds = compare.random_inputs(result.shapes, seed=4)
+            reference, found = compare.differences(runner, result.walk, model, feeds)
             report(f"{name}, beside {reference}", found[0].relative < 1e-5, str(found[0]))
 
 

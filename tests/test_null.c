@@ -2,6 +2,7 @@
  * returns BS_ERROR_ARGUMENT (a session that has no stream: its own refusal), what gives bytes or a handle gives none,
  * and what fills a struct fills it with zeros. One table; a function of brainstorm.h without a row is a failure. */
 #include "against.h"
+#include "declarations.h"
 #include "profile_synth.h"
 #include "tiny_model.h"
 
@@ -444,25 +445,6 @@ static bool has_row(const char *name)
         if (strcmp(rows[i], name) == 0)
             return true;
     return false;
-}
-
-/* Comments, preprocessor lines and what stands in braces or parentheses become blanks. */
-static void keep_declarations(char *s)
-{
-    int32_t depth = 0, braces = 0;
-    for (bool start = true; *s; s++) {
-        char *end = start && *s == '#' ? strchr(s, '\n') : s[0] == '/' && s[1] == '*' ? strstr(s, "*/") + 2 : s;
-        while (end && end > s + 1 && start && *s == '#' && end[-1] == '\\')
-            end = strchr(end + 1, '\n');
-        start = end == s ? *s == '\n' : false;
-        for (; s < end; s++)
-            *s = ' ';
-        start = start || *s == '\n';
-        const bool inside = depth > 0 || braces > 1;
-        depth += (*s == '(') - (*s == ')'), braces += (*s == '{') - (*s == '}');
-        if (inside && *s != '(' && *s != ')')
-            *s = ' ';
-    }
 }
 
 static void table_is_complete(void)

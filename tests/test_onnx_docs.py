@@ -10,7 +10,8 @@ import onnx_rig  # noqa: F401: it finds the package
 from brainstorm.onnx import table
 
 PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "docs", "onnx.md")
-FIRST, LAST = "<!-- ops: what tests/test_onnx_docs.py compares with the table of handlers -->\n", "<!-- end of ops -->\n"
+FIRST = "<!-- ops: what tests/test_onnx_docs.py compares with the table of handlers -->\n"
+LAST = "<!-- end of ops -->\n"
 
 
 def main():

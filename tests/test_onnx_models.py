@@ -14,6 +14,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import onnx_rig  # noqa: F401: it finds the package
 import onnx_control as control
 import onnx_nets as nets
+from brainstorm import ACTS
 from brainstorm.onnx import importing, session
 
 SMALL = ("squeezenet", "shufflenet")
@@ -39,6 +40,7 @@ def cases(every):
     yield "super-resolution of any frame in patches", frame, ["H=..200", "W=..320"], {"patches": 32}
     yield "super-resolution of any width", frame, ["H=30", "W=..50"]
     yield "experts as blocks", nets.scoped, [], {"blocks": ["moe.paths.*"]}
+    yield "norms and GELU written out", nets.written_out, [], {"ops": ["gelu", "layer_norm", "rms_norm"]}
     yield "If", control.choice, []
     yield "Loop until 1.5", lambda: control.refinement(1.5), []
     yield "Loop that data do not end", lambda: control.refinement(1000.0), []
@@ -50,11 +52,18 @@ def tried(runner, folder, seeds, make, dims, more=None):
     """What went wrong; None: nothing."""
     path, lines = os.path.join(folder, "net.gguf"), []
     try:
-        result = importing.imported(make(), dims=dims, **(more or {}))
+        more = dict(more or {})
+        wanted = more.pop("ops", [])
+        result = importing.imported(make(), dims=dims, **more)
         agrees = all(importing.written(result, path, runner, seed=seed, say=lines.append) for seed in seeds)
     except (importing.Refused, session.Failed, ValueError) as why:
         return str(why)
-    if more and "blocks" in more:
+    for op in wanted:
+        acts = [n.params[0] for n in result.walk.graph.nodes if n.op == "activation"]
+        acts += [n.params[2] for n in result.walk.graph.nodes if n.op == "linear" and len(n.params) > 2]
+        if acts.count(ACTS.get(op)) + [n.op for n in result.walk.graph.nodes].count(op) != 2:
+            return f"{op} was not recognised twice"
+    if "blocks" in more:
         names = [block.name for block in result.walk.graph.blocks]
         if names != ["main", "moe.paths.0", "moe.paths.1"] or result.walk.graph.blocks[1].bytes < 4 * 2 * 6 * 12:
             return f"its blocks are {names}"

@@ -116,7 +116,8 @@ def main():
     if arguments.write:
         with open(LIST, "w", encoding="ascii") as file:
             file.write("\n".join(sorted(listed | set(passed))) + "\n")
-    print(f"{len(results)} cases: {len(passed)} pass, {len(results) - len(passed) - failures} are refused with a reason")
+    refused = len(results) - len(passed) - failures
+    print(f"{len(results)} cases: {len(passed)} pass, {refused} are refused with a reason")
     print(f"{len(passed)} passed, {failures} failed")
     return failures != 0
 

@@ -31,10 +31,11 @@ def refusals():
     numbers = lambda *n: np.array(n, np.int64)
     yield "a mean over a free batch", one("ReduceMean", "N", 4, weights=[numbers(0)], keepdims=1), [], ["N=..4"], \
         ["'y'", "rows"]
-    yield "a number of rows that is fixed", one("Reshape", "N", 4, weights=[numbers(1, 2, 2)]), [], ["N=..4"], ["2 rows"]
+    yield ("a number of rows that is fixed", one("Reshape", "N", 4, weights=[numbers(1, 2, 2)]), [], ["N=..4"],
+           ["2 rows"])
     yield "a batch that is moved", one("Transpose", "N", 4, perm=[1, 0]), [], ["N=..4"], ["'y'"]
     yield "a batch of dimension 1", one("Relu", 3, "N"), [], ["N=..4"], ["dimension 1", "'x'"]
-    yield "a frame that is flattened", one("Flatten", 1, 3, "H", "W"), [], ["H=..90", "W=..90"], ["another"]
+    yield "a frame that is flattened", one("Flatten", 1, 3, "H", "W"), [], ["H=..90", "W=..90"], ["reshape"]
     yield "a frame beside numbers of one size", one("Add", 1, 3, "H", 8, weights=[np.ones((64, 1), np.float32)]), [], \
         ["H=..100"], ["shapes"]
     yield "a frame that is resized to a size", one(
@@ -42,6 +43,7 @@ def refusals():
         mode="linear"), [], ["H=..100", "W=..100"], []
     yield "a dimension that is not called so", one("Relu", 2, 3), [], ["rows=4"], ["'rows'"]
     yield "a maximum that is no number", one("Relu", "N", 3), [], ["N=..many"], ["'many'"]
+    yield "a step beyond the maximum", one("Relu", 1, 1, "H", 3), [], ["H=..10/16"], ["16"]
     yield "an assignment without a name", one("Relu", "N", 3), [], ["4"], ["'4'"]
     yield "too few dimensions", one("Relu", "N", 3), ["x=3"], [], ["1 dimensions", "2"]
 
@@ -51,6 +53,8 @@ def agreements():
     yield "a softmax of each row", one("Softmax", "N", 5, axis=1), [], ["N=..7"]
     yield "a batch by its shape", one("Softmax", None, 5, axis=1), ["x=..7,5"], []
     yield "a frame by its shape", one("Relu", 1, 2, None, None), ["x=1,2,..100,..120"], []
+    yield "a frame in steps of 8", one("AveragePool", 1, 2, "H", "W", kernel_shape=[8, 8], strides=[8, 8]), [], \
+        ["H=..100/8", "W=..100/8"]
     yield "the mean of a frame", one("ReduceMean", 1, 3, "H", "W", weights=[np.array([2, 3])], keepdims=0), [], \
         ["H=..100", "W=..100"]
     yield "the number of columns is not the frame's", one("Softmax", 1, 2, "H", 9), [], ["H=..100"]

@@ -1,6 +1,6 @@
 # needs: gguf numpy
-"""test_run_cli.py: `brainstorm run` gives what the network gives, shows any value inside, compares, tells the time; what
-it cannot do it refuses in one line, and leaves no file behind.
+"""test_run_cli.py: `brainstorm run` gives what the network gives, shows any value inside, compares, tells the time;
+what it cannot do it refuses in one line, and leaves no file behind.
 
 Owns: three small networks. Relies on: model_rig.py. Must never leave a file behind.
 """
@@ -68,7 +68,8 @@ def test_values(folder):
     report("a run", status == 0, text)
     want = 2 * given + 1
     report("gives what the network gives", np.array_equal(np.load(y), want) and np.load(y).dtype == np.float32, text)
-    report("in every type", np.array_equal(np.load(best).ravel(), want.argmax(1)) and np.load(best).dtype == np.int32, text)
+    found = np.load(best)
+    report("in every type", np.array_equal(found.ravel(), want.argmax(1)) and found.dtype == np.int32, text)
     report("and says it", "f32 [4, 5]" in text and f"{want.ravel()[0]:.6g}" in text, text)
 
     np.save(x, np.asfortranarray(given.astype(np.float64)))
@@ -110,11 +111,13 @@ def test_ways(folder):
     status, text = run(model, "--input", f"frame={x}", "--peek", f"way1.1={inner}", "--peek", "gate", "--quiet")
     seen = np.load(inner)
     cells = seen.reshape(8, 70, 90)[:, :64, :64].reshape(8, 2, 32, 2, 32).any((0, 2, 4))
-    report("of a path rows that went elsewhere are zeros", status == 0 and seen.any() and not cells.all(), text + str(cells))
+    report("of a path rows that went elsewhere are zeros", status == 0 and seen.any() and not cells.all(),
+           text + str(cells))
     status, text = run(model, "--input", f"frame={x}", "--time", "--quiet")
     share = re.search(r"ops take ([0-9.]+) % of it", text)
     report("--time: ops make up the run", status == 0 and share and 80 <= float(share.group(1)) <= 100.1, text)
-    report("the most expensive and their blocks are named", "way1" in text and "conv2d" in text and "GFLOP/s" in text, text)
+    report("the most expensive and their blocks are named",
+           "way1" in text and "conv2d" in text and "GFLOP/s" in text, text)
     trace = os.path.join(folder, "t.json")
     status, text = run(model, "--input", f"frame={x}", "--trace", trace, "--threads", "2", "--quiet")
     shown = open(trace, encoding="utf-8").read()
@@ -136,7 +139,8 @@ def test_pictures(folder):
     back, arrays = os.path.join(folder, "back.pgm"), os.path.join(folder, "c.npy")
     status, text = run(model, "--input", f"grey={grey}", "--input", f"colour={colour}", "--output", f"same={back}",
                        "--output", f"colour_out={arrays}")
-    report("pictures in and out", status == 0 and open(back, "rb").read() == b"P5\n30 20\n255\n" + pixels.tobytes(), text)
+    written = open(back, "rb").read() if status == 0 else b""
+    report("pictures in and out", written == b"P5\n30 20\n255\n" + pixels.tobytes(), text)
     want = pixels[:72].reshape(4, 6, 3).transpose(2, 0, 1) / np.float32(255)
     report("RGB becomes planes of 0 to 1", np.allclose(np.load(arrays), want, atol=1e-7), text)
     status, text = run(model, "--input", f"grey={colour}", "--output", f"colour_out={png}")

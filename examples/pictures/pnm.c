@@ -21,7 +21,8 @@ static int number(FILE *file)
     }
     for (; c >= '0' && c <= '9' && n <= PNM_MOST; c = getc(file))
         n = 10 * (n < 0 ? 0 : n) + (c - '0');
-    return n > PNM_MOST || (c != ' ' && c != '\t' && c != '\r' && c != '\n') ? -1 : n; /* one sign follows: it is gone */
+    const bool ends = c == ' ' || c == '\t' || c == '\r' || c == '\n'; /* one such sign: it is gone */
+    return n > PNM_MOST || !ends ? -1 : n;
 }
 
 bool pnm_read(FILE *file, pnm_picture *picture, char *message, size_t room)
@@ -52,6 +53,7 @@ bool pnm_read(FILE *file, pnm_picture *picture, char *message, size_t room)
 bool pnm_write(FILE *file, const pnm_picture *picture)
 {
     const size_t bytes = (size_t)picture->width * (size_t)picture->height * (size_t)picture->channels;
-    return fprintf(file, "P%c\n%d %d\n255\n", picture->channels == 3 ? '6' : '5', picture->width, picture->height) > 0 &&
+    const char kind = picture->channels == 3 ? '6' : '5';
+    return fprintf(file, "P%c\n%d %d\n255\n", kind, picture->width, picture->height) > 0 &&
            fwrite(picture->pixels, 1, bytes, file) == bytes;
 }

@@ -169,9 +169,10 @@ static bool plain_fits(upscaler *u)
     u->planes.dtype = in.dtype;
     if (u->route != ROUTE_AUTO)
         return fail(u, BS_ERROR_UNSUPPORTED, "it has no routes, so none can be forced (see examples/video/README.md)");
-    snprintf(text, sizeof text, "without a router \"route\" it must take a plane %s or f32 [1, %d, %d] and give [1, %d, %d] "
-             "of the same type (see examples/video/README.md)", bs_dtype_name(code), u->height, u->width,
-             2 * u->height, 2 * u->width);
+    snprintf(text, sizeof text,
+             "without a router \"route\" it must take a plane %s or f32 [1, %d, %d] and give [1, %d, %d] of the same type "
+             "(see examples/video/README.md)",
+             bs_dtype_name(code), u->height, u->width, 2 * u->height, 2 * u->width);
     if (!plane_is(&in, u, u->height, u->width) || !plane_is(&out, u, 2 * u->height, 2 * u->width) ||
         in.dtype != out.dtype || (in.dtype != code && in.dtype != BS_F32))
         return fail(u, BS_ERROR_UNSUPPORTED, text);

@@ -461,7 +461,8 @@ void define_sessions(nb::module_ &m)
     nb::class_<session>(m, "Session", "Everything mutable of one running network.")
         .def(nb::new_(&open_session), nb::arg("plan"), nb::arg("policy") = "reuse", nb::arg("guess") = true,
              nb::arg("check") = false, nb::arg("profile") = nb::bytes("", 0), nb::arg("events") = 65536,
-             nb::arg("ops") = false, nb::arg("weights_of").none() = nb::none())
+             nb::arg("ops") = false,
+             nb::arg("weights_of").none() = nb::none())
         .def("close", &close_session, "Ends its threads and gives its memory back. Events that the profile lost.")
         .def("bind", &session::bind, nb::arg("name"), nb::arg("array"))
         .def("run", &session::run, nb::arg("routes"))

@@ -25,8 +25,8 @@ typedef struct bs_profile_phase {
     const int32_t *units; /* [n_units] */
 } bs_profile_phase;
 
-/* What events refer to. Each function fills one record; index from 0 (of routers and nodes: number - 1). What a record points to
- * must live until bs_profile_header returns. A count of 0 needs no function. */
+/* What events refer to. Each function fills one record; index from 0 (of routers and nodes: number - 1). What a record
+ * points to must live until bs_profile_header returns. A count of 0 needs no function. */
 typedef struct bs_profile_header_desc {
     const void *user;
     int32_t n_routers, n_units, n_phases;

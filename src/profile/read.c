@@ -226,8 +226,9 @@ static bool read_tables(bs_profile_reader *r, const bs_profile_file *h, bs_arena
                                     : NULL;
     int32_t *phase_units = phases ? bs_take_table(arena, h->phase_units, sizeof(int32_t), "a profile's phases", error)
                                   : NULL;
-    bs_profile_file_node *nodes = phase_units ? bs_take_table(arena, h->nodes, sizeof *nodes, "a profile's nodes", error)
-                                              : NULL;
+    bs_profile_file_node *nodes = NULL;
+    if (phase_units)
+        nodes = bs_take_table(arena, h->nodes, sizeof *nodes, "a profile's nodes", error);
     if (!nodes)
         return false;
     r->tables = (bs_profile_tables){

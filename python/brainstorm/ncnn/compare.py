@@ -1,6 +1,7 @@
 """Runs an imported network beside ncnn, on one random input, in f32: how far apart results are.
 
-Relies on what runs models (brainstorm.open), and the `ncnn` package, neither of which need be there. Must never decide that a difference is small.
+Relies on what runs models (brainstorm.open), and the `ncnn` package, neither of which need be there. Must never decide
+that a difference is small.
 """
 
 import numpy as np

@@ -14,6 +14,7 @@ from .tensors import MAX_RANK, Tensor, fitted, sized
 
 MAX_AXES = 6      # of reshape and transpose
 MAX_PARTS = 8     # of a concat
+MAX_LINES = 2**14  # that a list of indices puts into another order, where a transpose would do
 NESTED = {"sum": "sum", "max": "max", "min": "min", "prod": "prod", "mean": "mean", "log_sum_exp": "log_sum_exp",
           "sum_square": "sum", "l1": "sum", "l2": "sum"}  # what reduces further what was reduced so
 
@@ -48,6 +49,11 @@ class Tensors(Elements):
         sizes = [math.prod(x.shape[i] for i in run) for run in runs]
         order = [runs.index(run) for run in merged]
         made = [sizes[i] for i in order]
+        lines = math.prod(sizes[:-1])
+        if order[-1] == len(runs) - 1 and 1 < lines <= MAX_LINES and self.standing(self.reshape(x, (lines, sizes[-1])), 0, 1):
+            # Lines of a form that there is come to stand in another order: channels that are shuffled.
+            places = np.arange(lines).reshape(sizes[:-1]).transpose(order[:-1]).ravel()
+            return self.reshape(self.take(self.reshape(x, (lines, sizes[-1])), places, 0), shape)
         if len(runs) <= MAX_RANK:
             value = self.g.transpose(self.held(x, sizes), order)
             return self.made(value, made, shape, x.dtype, x.wraps)

@@ -28,24 +28,29 @@ def add_arguments(parser):
 
 
 def progress_of(arguments):
+    """What shows how far it is, on a terminal; None: nothing does."""
     if arguments.quiet or not sys.stderr.isatty():
         return None
-    return lambda done: print(f"\r{done} nodes", end="", file=sys.stderr, flush=True)
+    return lambda done: print(f"\r{done if isinstance(done, str) else f'{done} nodes'}\033[K", end="", file=sys.stderr,
+                              flush=True)
 
 
 def main(arguments):
     """The exit status: 0 when the model is taken and both agree."""
+    progress = progress_of(arguments)
     try:
-        result = importing.imported(arguments.model, arguments.shape, arguments.dim, progress_of(arguments),
+        result = importing.imported(arguments.model, arguments.shape, arguments.dim, progress,
                                     arguments.block, arguments.patches, arguments.value)
     except Refused as why:
         print("\n".join(report.not_taken(why)), file=sys.stderr)
         return 1
+    if progress:
+        progress("")
     for line in [*result.told, *report.ports(result.walk), *report.narrowed(result.walk), report.held(result.walk)]:
         print(line)
     if not arguments.out:
         return 0
-    return write(result, arguments)
+    return write(result, arguments, progress)
 
 
 def feed_of(arguments):
@@ -58,7 +63,7 @@ def feed_of(arguments):
         raise Refused(f"{arguments.feed} holds no arrays: {why}") from None
 
 
-def write(result, arguments):
+def write(result, arguments, progress):
     runner = None if arguments.no_check else session.opened()
     if runner is None and not arguments.no_check:
         print("nothing that runs models is built here, to compare with: pip install ./python, or --no-check",
@@ -67,10 +72,12 @@ def write(result, arguments):
     if result.walk.batch and runner is None:
         print("a free batch is only written when it was compared: leave out --no-check", file=sys.stderr)
         return 1
+    if progress:
+        progress("writing" if arguments.no_check else "writing, then comparing")
     try:
         agrees = importing.written(result, arguments.out, runner, not arguments.no_check, arguments.seed,
                                    arguments.tolerance, feed=feed_of(arguments))
-    except (Refused, session.Failed, ValueError, OSError) as why:
+    except (Refused, session.Failed, ValueError, OSError, MemoryError) as why:
         print(f"{arguments.out}: {why}", file=sys.stderr)
         return 1
     if not agrees:

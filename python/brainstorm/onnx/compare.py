@@ -1,7 +1,7 @@
 """Whether what was imported gives what the ONNX model gives: both run on seeded random inputs.
 
-The reference is ONNX Runtime where it is installed and takes the model, else onnx.reference. Differences are relative to
-the largest magnitude of an output; whole numbers must be equal.
+The reference is ONNX Runtime where it is installed and takes the model, else onnx.reference. Differences are relative
+to the largest magnitude of an output; whole numbers must be equal.
 """
 
 import numpy as np

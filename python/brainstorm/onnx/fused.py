@@ -7,16 +7,22 @@ Must never: take a node whose input something else reads.
 
 import numpy as np
 
-from .ops_norm import scale_and_shift
 from .tensors import narrowed
 
 ACTS = {"Relu": "relu", "Sigmoid": "sigmoid", "Tanh": "tanh", "Gelu": "gelu"}
 
 
+def scale_and_shift(n):
+    """What a batch norm with constant statistics does to each channel."""
+    scale, bias, mean, var = (narrowed("a norm", n.constant(i)).astype(np.float64) for i in range(1, 5))
+    factor = scale / np.sqrt(var + n.attr("epsilon", 1e-5))
+    return factor, bias - mean * factor
+
+
 class Behind:
     """factor, shift: [channels] or None; act: arguments of a layer."""
 
-    def __init__(self, n, rank, channels, axis):
+    def __init__(self, n, rank, channels, axis, activate=True):
         self.n, self.rank, self.channels, self.axis = n, rank, channels, axis
         self.factor, self.shift, self.act = None, None, {}
         name = n.proto.output[0]
@@ -28,7 +34,8 @@ class Behind:
             self.add(*pair)
             n.walk.done(node, name)
             name = node.outputs[0]
-        self.activate(node, name)
+        if activate:
+            self.activate(node, name)
 
     def add(self, factor, shift):
         if factor is not None:

@@ -100,7 +100,8 @@ def shapes_of(result, feed):
             raise Refused("no values are given for " + ", ".join(map(repr, sorted(missing))))
         return [("", None)]
     if result.walk.batch:
-        return [(f", {rows} rows", {name: ((rows, *shape[1:]), dtype) for name, (shape, dtype) in result.shapes.items()})
+        return [(f", {rows} rows",
+                 {name: ((rows, *shape[1:]), dtype) for name, (shape, dtype) in result.shapes.items()})
                 for rows in (1, 2, 3) if rows <= result.walk.batch.maximum]
     if result.walk.frame:
         return [(", " + " x ".join(map(str, result.walk.frame.sizes(turn).values())),

@@ -115,7 +115,8 @@ def resize(n):
     if kind is None or not x.floats and kind != "nearest":
         raise Refused(f"Resize of mode {n.attr('mode')!r} of {x.dtype}")
     axes, scales, sizes = scales_of(n, x)
-    roi = n.constant(1) if n.op == "Resize" and n.attr("coordinate_transformation_mode") == "tf_crop_and_resize" else None
+    crops = n.op == "Resize" and n.attr("coordinate_transformation_mode") == "tf_crop_and_resize"
+    roi = n.constant(1) if crops else None
     own = whole_factor(n, x, kind, axes, scales)
     if own is not None:
         return own

@@ -12,6 +12,7 @@ from .. import Graph
 from .arithmetic import Tensors
 from .blocks import Blocks
 from .names import Names
+from .patterns import rewritten
 from .refused import NeedConstant, Refused
 from .shapes import Batch, Frame, Free
 from .table import REASONS, UNFOLDED, Node, load_handlers
@@ -67,9 +68,9 @@ def bounded(proto, given):
 
 class Walk:
     def __init__(self, model, shapes, name="", free=None, progress=None, blocks=None, patches=0):
-        """shapes: {input: (shape, dtype)}, all of it known. free: a Batch, which is 1 in shapes, or a Frame, of which they
-        have one size. progress: called with the number of nodes that are done. blocks: patterns of scopes. patches:
-        the size of cells that inputs, images, are cut into; 0: none."""
+        """shapes: {input: (shape, dtype)}, all of it known. free: a Batch, which is 1 in shapes, or a Frame, of which
+        they have one size. progress: called with the number of nodes that are done. blocks: patterns of scopes.
+        patches: the size of cells that inputs, images, are cut into; 0: none."""
         self.progress = progress or (lambda done: None)
         self.model, self.shapes = model, shapes
         self.versions = {o.domain if o.domain != "ai.onnx" else "": o.version for o in model.opset_import}
@@ -123,6 +124,14 @@ class Walk:
         inputs = [self.values.get(i) for i in readers[0].input]
         return Node(readers[0], inputs, self.m, self.versions.get("", 1), self)
 
+    def replaced(self, gone, proto):
+        """One node stands for several."""
+        ids = {id(n) for n in gone}
+        for name in {i for n in gone for i in n.input}:
+            self.readers[name] = [r for r in self.readers[name] if r is None or id(r) not in ids]
+        for name in proto.input:
+            self.readers[name].append(proto)
+
     def done(self, node, name):
         """Another node has done what this one does: it gives on its input of that name."""
         self.done_by_name(node.proto, name)
@@ -143,7 +152,7 @@ class Walk:
         return left
 
     def body(self, graph, where="node"):
-        for number, proto in self.constants_first(graph):
+        for number, proto in rewritten(self, self.constants_first(graph)):
             if where == "node":
                 self.blocks.at(proto)
             self.visit(proto, f"{where} {number}")
@@ -172,6 +181,8 @@ class Walk:
             for name, value in zip(proto.output, outputs):
                 if name:
                     self.values[name] = value
+                    if value is not None and not value.constant and value.dtype.name != "bool":
+                        self.tell(None, value.dtype)
 
     def unknown(self, proto):
         if proto.domain not in ("", "ai.onnx"):
@@ -226,7 +237,9 @@ class Walk:
 
     def tell(self, what, dtype):
         if dtype.name in TOLD:
-            self.told.setdefault((dtype.name, TOLD[dtype.name]), []).append(what)
+            told = self.told.setdefault((dtype.name, TOLD[dtype.name]), [])
+            if what:
+                told.append(what)
 
     def input(self, name):
         shape, dtype = self.shapes[name]
@@ -257,7 +270,8 @@ class Walk:
         dims = []
         for d in self.frame.inputs[name]:
             if isinstance(d, Free) and d.name not in self.symbols:
-                self.symbols[d.name] = self.graph.symbol(self.names.plain(d.name)[:63], d.maximum)
+                symbol = self.graph.symbol(self.names.plain(d.name)[:63], d.maximum // d.step)
+                self.symbols[d.name] = symbol * d.step
             dims.append(self.symbols[d.name] if isinstance(d, Free) else d)
         most = (1, channels, *(d.maximum if isinstance(d, Free) else d for d in self.frame.inputs[name]))
         port = Port(name, self.names.port(name), most, x.dtype, most, kind)

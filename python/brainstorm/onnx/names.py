@@ -1,4 +1,4 @@
-"""Names that our file can hold, each once.
+"""Names that our file can hold, each once: those of ports, and those of layers, which may be the same.
 
 ONNX names are any text; ours are printable ASCII of at most 63 bytes. What had to change is kept, to be told.
 """
@@ -10,7 +10,7 @@ ROOM = 12  # that the library's suffixes of weights and our numbers take
 
 class Names:
     def __init__(self):
-        self.taken, self.changed, self.numbers = set(), {}, {}
+        self.ports, self.taken, self.changed, self.numbers = set(), set(), {}, {}
 
     def plain(self, name):
         text = "".join(c if 33 <= ord(c) < 127 else "_" for c in str(name))
@@ -20,10 +20,10 @@ class Names:
         """Of an input or output."""
         text = self.plain(name)[:MAX_NAME]
         out, number = text, 1
-        while out in self.taken:
+        while out in self.ports:
             number += 1
             out = f"{text[:MAX_NAME - len(str(number)) - 1]}.{number}"
-        self.taken.add(out)
+        self.ports.add(out)
         if out != name:
             self.changed[name] = out
         return out

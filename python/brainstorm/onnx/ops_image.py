@@ -91,13 +91,17 @@ def conv(n):
     if x.rank - 2 not in (1, 2):
         raise Refused(f"a convolution of {x.rank - 2} dimensions")
     weight, bias = weight_of(n, 1, x.rank - 2)
-    window = Window(n, x, weight.shape[4 - (x.rank - 2):])
-    groups = n.attr("group", 1)
     behind = Behind(n, x.rank, weight.shape[0], 1)
     weight, bias = behind.weights(weight, bias)
+    return convolved(n, x, weight, bias, behind.act)
+
+
+def convolved(n, x, weight, bias=None, act=None):
+    """x by a weight [out, in / groups, kh, kw], with the window of the node."""
+    window = Window(n, x, weight.shape[4 - (x.rank - 2):])
     value = n.m.g.conv2d(window.image(n.m, x), n.m.names.fresh(n.stem), weight, bias, stride=tuple(window.stride),
-                         dilation=tuple(window.dilation), groups=groups, padding="explicit", pad=window.pads(),
-                         **behind.act)
+                         dilation=tuple(window.dilation), groups=n.attr("group", 1), padding="explicit",
+                         pad=window.pads(), **(act or {}))
     return window.made(n.m, value, x, weight.shape[0])
 
 

@@ -121,7 +121,8 @@ def scatter_nd(n):
     lines, width = math.prod(x.shape[:k]), math.prod(x.shape[k:])
     if kind not in ("none", "add"):
         flat = flat_index(m, constant_indices(n), x.shape[:k])
-        out = combined(m, m.reshape(x, (lines, width)), flat.array.ravel(), m.reshape(updates, (flat.size, width)), kind)
+        out = combined(m, m.reshape(x, (lines, width)), flat.array.ravel(), m.reshape(updates, (flat.size, width)),
+                       kind)
         return m.reshape(out, x.shape)
     flat = flat_index(m, indices, x.shape[:k])
     value = m.g.scatter_rows(m.held(x, (lines, width)), m.held(flat, (flat.size,)),

@@ -27,13 +27,31 @@ def matmul_of(n, a, b, stem=None):
         out = m.linear(a, np.ascontiguousarray(weight), bias, stem or n.stem, act)
         out = m.reshape(out, np.broadcast_shapes(a.shape[:-2], b.shape[:-2]) + out.shape[-2:])
     else:
-        out = m.matmul(a, b)
+        out = m.matmul(a, b, scale_behind(n))
     shape = list(out.shape)
     if vector_b:
         shape.pop()
     if vector_a:
         shape.pop(-1 if vector_b else -2)
     return m.reshape(out, shape)
+
+
+def scale_behind(n):
+    """The number by which all that reads a product multiplies it, which the product then does; 0: none."""
+    node = n.walk.only_reader(n.outputs[0]) if n.op == "MatMul" else None
+    if node is None or node.op not in ("Mul", "Div"):
+        return 0.0
+    at = list(node.proto.input).index(n.outputs[0])
+    other = node.get(1 - at)
+    alone = other is not None and other.constant and other.size == 1 and other.rank <= 1 and other.floats
+    if not alone or min(n[0].rank, n[1].rank) < 2 or node.op == "Div" and at == 1:
+        return 0.0
+    number = float(np.ravel(other.array)[0])
+    number = 1 / number if node.op == "Div" and number else number
+    if not np.isfinite(number) or number == 0:
+        return 0.0
+    n.walk.done(node, n.outputs[0])
+    return number
 
 
 @op("MatMul")

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from .fused import Behind, scale_and_shift
 from .ops_reduce import log_softmax
 from .refused import Refused
 from .table import op
@@ -54,13 +55,6 @@ def rms_normed(m, stem, x, scale, axis, epsilon):
     return m.mul(m.mul(x, m.unary("rsqrt", m.affine(mean, 1, epsilon))), scale)
 
 
-def scale_and_shift(n):
-    """What a batch norm with constant statistics does to each channel."""
-    scale, bias, mean, var = (narrowed("a norm", n.constant(i)).astype(np.float64) for i in range(1, 5))
-    factor = scale / np.sqrt(var + n.attr("epsilon", 1e-5))
-    return factor, bias - mean * factor
-
-
 @op("BatchNormalization")
 def batch_norm(n):
     x, m = n[0], n.m
@@ -68,6 +62,9 @@ def batch_norm(n):
         raise Refused("BatchNormalization of a training run")
     n.only()
     factor, shift = scale_and_shift(n)
+    behind = Behind(n, x.rank, len(factor), 1, activate=False)
+    behind_factor = 1.0 if behind.factor is None else behind.factor
+    factor, shift = factor * behind_factor, shift * behind_factor + (0.0 if behind.shift is None else behind.shift)
     shape = (-1,) + (1,) * (x.rank - 2)
     return m.add(m.mul(x, m.array(factor.reshape(shape))), m.array(shift.reshape(shape)))
 

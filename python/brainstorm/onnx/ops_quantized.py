@@ -8,6 +8,7 @@ import math
 import numpy as np
 
 from .ops_elementwise import dtype_of
+from .ops_image import convolved
 from .ops_linear import matmul_of
 from .refused import Refused
 from .table import op
@@ -104,10 +105,36 @@ def matmul_integer(n):
     return m.to_int(out, np.int32)
 
 
+def centred_weight(n, index, zero_index):
+    """A convolution's whole weights, less their zero point: of all, or of each channel."""
+    weight = n.constant(index).astype(np.float64)
+    zero = np.ravel(n.constant(zero_index, np.zeros(1))).astype(np.float64)
+    weight = weight - zero.reshape(-1, *(1,) * (weight.ndim - 1))
+    return weight.reshape(*weight.shape[:2], *(1,) * (4 - weight.ndim), *weight.shape[2:]).astype(np.float32)
+
+
+@op("ConvInteger")
+def conv_integer(n):
+    x, m, weight = n[0], n.m, centred_weight(n, 1, 3)
+    exact_sum(math.prod(weight.shape[1:]), x, n[1])
+    return m.to_int(convolved(n, centred(m, x, n.get(2), -1), weight), np.int32)
+
+
+@op("QLinearConv")
+def qlinear_conv(n):
+    """Sums are of f32, and then rounded: to 8 bits that is the same but where it was half a step."""
+    x, m, weight = n[0], n.m, centred_weight(n, 3, 5)
+    scale = n.constant(1).astype(np.float64) * np.ravel(n.constant(4)).astype(np.float64) / n.constant(6)
+    bias = n.constant(8)
+    out = convolved(n, centred(m, x, m.reshape(n[2], ()), -1), weight,
+                    None if bias is None else bias.astype(np.float32))
+    out = m.mul(out, m.array(np.ravel(scale).reshape(-1, *(1,) * (x.rank - 2))))
+    return saturated(m, out, m.reshape(n[7], ()), n[7].dtype)
+
+
 @op("QLinearMatMul")
 def qlinear_matmul(n):
     a, b, m = n[0], n[3], n.m
-    exact_sum(a.shape[-1], a, b)
     scale_a, scale_b, scale_y = (m.to_float(n[i]) for i in (1, 4, 6))
     if any(t.size != 1 for t in (scale_a, scale_b, scale_y, n[2], n[5], n[7])):
         raise Refused("scales of rows or columns")

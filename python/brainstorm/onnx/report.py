@@ -17,7 +17,7 @@ def ports(walk):
 
 def narrowed(walk):
     """Lines about types."""
-    return [f"{theirs} is {ours}: {', '.join(what)}" for (theirs, ours), what in sorted(walk.told.items())]
+    return [f"{theirs} is {ours}: {', '.join(what) or 'inside'}" for (theirs, ours), what in sorted(walk.told.items())]
 
 
 def not_taken(refused):

@@ -3,6 +3,7 @@
     --shape x=1,3,320,320      every dimension of one input
     --dim batch=4              a dimension that the model calls so
     --value sr=16000           an input that is a constant from now on
+    --dim H=..1080/32          free in a run, 1080 at most, a multiple of 32
     --dim batch=..16           free in a run, 16 at most (or ..16 in --shape): the leading one of all inputs, a batch,
                                or height and width of images, a frame
 
@@ -19,10 +20,10 @@ PROBES = (64, 96)  # extents of a frame with which a model is imported: it must 
 
 
 class Free:
-    """A dimension that a run brings."""
+    """A dimension that a run brings: a multiple of `step`."""
 
-    def __init__(self, name, maximum):
-        self.name, self.maximum = name, maximum
+    def __init__(self, name, maximum, step=1):
+        self.name, self.maximum, self.step = name, maximum, step
 
 
 class Batch:
@@ -42,8 +43,15 @@ class Frame:
 
     def sizes(self, turn):
         """{name: extent} of a probe."""
-        return {name: PROBES[(turn + i) % 2] if f.maximum >= max(PROBES) else max(f.maximum // (1 + turn), 1)
-                for i, (name, f) in enumerate(self.free.items())}
+        return {name: self.probe(f, (turn + i) % 2) for i, (name, f) in enumerate(self.free.items())}
+
+    def probe(self, free, which):
+        """An extent that it can be: about PROBES, or its maximum and half of it."""
+        size = PROBES[which] if free.maximum >= max(PROBES) else free.maximum // (2 - which)
+        size = -(-size // free.step) * free.step
+        if max(PROBES) % free.step and free.maximum >= 2 * free.step:  # of large steps
+            size = (1 + which) * free.step
+        return max(min(size, free.maximum), free.step)
 
 
 def number(text, what):
@@ -100,8 +108,8 @@ def fixed(model, texts):
 
 
 def pinned(model, shapes=None, dims=None):
-    """({input: (shape, type)}, Batch, Frame or None). shapes, dims: texts as above. With free dimensions shapes have 1 in
-    the place of a batch, and the first probe in that of a frame."""
+    """({input: (shape, type)}, Batch, Frame or None). shapes, dims: texts as above. With free dimensions shapes have 1
+    in the place of a batch, and the first probe in that of a frame."""
     shapes, dims = assignments(shapes, "--shape"), assignments(dims, "--dim")
     values = inputs_of(model)
     for name in set(shapes) - {v.name for v in values}:
@@ -153,7 +161,16 @@ def free_of(found):
 
 
 def dimension(text, what, name):
-    return Free(name, number(text[2:], what)) if text.startswith("..") else number(text, what)
+    if not text.startswith(".."):
+        return number(text, what)
+    most, _, step = text[2:].partition("/")
+    step = number(step, what) if step else 1
+    if step > 1024:
+        raise Refused(f"{what}: a step of {step}, expected 1024 at most")
+    most = number(most, what) // step * step
+    if most < step:
+        raise Refused(f"{what}: no multiple of {step} is within the maximum")
+    return Free(name, most, step)
 
 
 def dims_of(value, shapes, dims, missing, used):
