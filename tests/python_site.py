@@ -13,12 +13,13 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SOURCES = ("brainstorm.c", "brainstorm.h", "python/CMakeLists.txt", "python/pyproject.toml", "python/native")
 FOLDER = os.path.join(ROOT, "build", "python")  # one for all builds of the C programs: it shares nothing with them
-OPTIONS = ["-C", "cmake.define.BRAINSTORM_OPTIMIZE=-O1"]
+OPTIONS = ["--config-settings=cmake.define.BRAINSTORM_OPTIMIZE=-O1"]
 BUILD_SECONDS = 3600 if __name__ == "__main__" else 280  # run.sh gives a test 300
 results = {True: 0, False: 0}
 
@@ -64,6 +65,8 @@ def build(target):
         return f"{sys.executable} has no pip"
     if not any(shutil.which(name) for name in ("c++", "g++", "clang++")):
         return "no C++ compiler"
+    if not os.path.isfile(os.path.join(sysconfig.get_paths()["include"], "Python.h")):
+        return f"no Python.h of {sys.executable} (python3-dev)"
     started = time.monotonic()
     shutil.rmtree(f"{target}.new", ignore_errors=True)
     command = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--no-deps", "--target",
