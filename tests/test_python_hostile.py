@@ -120,8 +120,8 @@ def test_overlap(model):
     session.bind("y", np.zeros((4, 2), np.float32))
     check("apart they run", session.run({"codes_in": CODES})["y"].shape == (4, 2))
     last = session.run({"codes_in": CODES, "x": X})["codes"]
-    again = session.run({**GOOD, "codes_in": last.astype(np.uint8)})
-    check("an output may be the next input", again["codes"].sum() == 3)
+    again = session.run({**GOOD, "codes_in": last.astype(np.uint8)})["codes"]
+    check("an output may be the next input", again.sum() == 3)
 
 
 def test_bound_memory(model):

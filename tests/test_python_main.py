@@ -99,6 +99,7 @@ def test_import(folder):
             file.write(text)
     says("the importer is found by the ending", 0, "imports net.onnx", "import", "net.onnx")
     says("its status is the end", 3, "imports net.ONNX", "import", "--end", "3", "net.ONNX")
+    says("whatever comes before it", 0, "imports net.onnx", "import", "--end", "0", "--", "net.onnx")
     says("or by its name", 0, "imports net.bin", "import", "--format", "onnx", "net.bin")
     says("its options are told", 0, "--end|Imports what is told", "import", "--format", "onnx", "--help")
     says("a module that it needs and is not there", 1, "nowhere_to_be_found|pip install", "import", "a.gguf")

@@ -127,8 +127,8 @@ def test_peek(model):
     third = np.where((best == 2).any(1)[:, None], each[2], 0)
     check("what an expert gives", near(gave["third"], third))
     check("looking changes nothing", np.array_equal(gave["y"], model.run({"x": x})["y"]))
-    outputs = list(model.plan(peek=[number, "gate"]).outputs)
-    check("values are named by what asks", outputs == ["y", str(number), "gate"])
+    names = list(model.plan(peek=[number, "gate"]).outputs)
+    check("values are named by what asks", names == ["y", str(number), "gate"], names)
 
 
 # --- frames, states, types, extents from data ------------------------------------------------------------------
@@ -217,8 +217,7 @@ def test_data_extents():
         mask = np.zeros(8, np.float32)
         mask[list(chosen)] = 5
         gave = session.run({"x": mask})["found"]
-        same = np.array_equal(gave[:, 0], list(chosen)) and gave.dtype == np.int32
-        check(f"as long as data say: {len(chosen)}", same)
+        check(f"as long as data say: {len(chosen)}", gave.dtype == np.int32 and gave[:, 0].tolist() == list(chosen))
     whole = np.full((8, 1), -1, np.int32)
     session.bind("found", whole)
     check("a bound output keeps its maximum", session.run({"x": np.float32([0, 1] * 4)})["found"] is whole and
@@ -236,6 +235,49 @@ def test_callback():
     x = np.float32([[1, 2], [2, 1], [5, 0], [7, 6]])
     gave = session.run({"x": x})["y"]
     check("a function of Python decides", gave.tolist() == [[100, 200], [20, 10], [0, 0], [70, 60]], gave)
+
+
+def test_peek_inside():
+    """On a path inside a path of the cells of a frame; and in the body of a loop, where there is nothing to show."""
+    g = Graph()
+    cells = g.patches(g.input("frame", "f32", [1, 16, 24]), size=8)
+    sums = g.pool2d(cells, "max", everything=1)
+    outer = g.route(sums, "outer", "callback", paths=2)
+    with g.branch(outer, 1, "deep", cells) as x:
+        inner = g.route(g.scatter(outer, 1, sums), "inner", "callback", paths=2)
+        with g.branch(inner, 0, "deeper", x) as y:
+            y = g.affine(y, 10, 1)
+        x = g.gather(inner, [y, None])
+    g.output("out", g.assemble(g.gather(outer, [None, x])))
+    model = g.open()
+    inside = next(node.values[0] for node in model.nodes if node.op == "affine")
+    session = model.plan(peek={"inside": inside}).session()
+    session.set_route("outer", lambda s: np.arange(len(s)) % 2)
+    session.set_route("inner", lambda s: (np.arange(len(s)) == 1).astype(int))
+    frame = random(1, 16, 24)
+    expected = np.zeros_like(frame)  # of 6 cells 1, 3 and 5 take the outer path, and of these 1 and 5 the inner one
+    for cell in (1, 5):
+        at = np.s_[:, cell // 3 * 8:cell // 3 * 8 + 8, cell % 3 * 8:cell % 3 * 8 + 8]
+        expected[at] = 10 * frame[at] + 1
+    gave = session.run({"frame": frame})
+    check("cells on a path inside a path are put in their places", near(gave["inside"], expected) and
+          np.array_equal(gave["inside"], gave["out"]), gave["inside"] - expected)
+
+    g = Graph()
+    x = g.rows(g.input("x", "f32", [4, 5, 2]))
+    loop = g.loop(x, "steps", over=x)
+    h = g.loop_carry(loop, g.constant("zeros", np.zeros(2, np.float32)))
+    last = g.loop_next(loop, h, g.add(h, g.loop_slice(loop, x)))
+    g.loop_end(loop)
+    g.output("y", g.collect(last))
+    model, x = g.open(), random(4, 5, 2)
+    body, after = [next(n.values[0] for n in model.nodes if n.op == op) for op in ("add", "loop_next")]
+    check("what a loop gives is shown", near(model.plan(peek={"sum": after}).session().run({"x": x})["sum"], x.sum(1)))
+    try:
+        model.plan(peek=[body])
+        check("its body is not", False, "not refused")
+    except brainstorm.Error as error:
+        check("its body is not, and the error says so", "loop" in str(error), error)
 
 
 def test_shared():
@@ -268,7 +310,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         test_streaming(folder)
     test_peek(model)
-    for test in (test_frames, test_bound, test_types, test_data_extents, test_callback, test_shared, test_page):
+    for test in (test_frames, test_bound, test_types, test_data_extents, test_callback, test_peek_inside, test_shared,
+                 test_page):
         test()
     return end()
 

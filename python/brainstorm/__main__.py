@@ -48,16 +48,15 @@ def format_of(words):
     asked, left = first.parse_known_args(words)
     if asked.format:
         return asked.format, left
-    for word in left:
-        ending = os.path.splitext(word)[1][1:].lower()
-        if not word.startswith("-") and (ending in FORMATS or os.path.exists(word)):
-            return FORMATS.get(ending, "mixtures" if os.path.isdir(word) else None), left
-    return None, left
+    endings = [os.path.splitext(word)[1][1:].lower() for word in left if not word.startswith("-")]
+    known = [FORMATS[ending] for ending in endings if ending in FORMATS]
+    folder = any(os.path.isdir(word) for word in left)
+    return known[0] if known else "mixtures" if folder else None, left
 
 
 def import_file(words):
     name, left = format_of(words)
-    endings = ", ".join("." + ending for ending in FORMATS)
+    endings = ", ".join(f".{ending}" for ending in FORMATS)
     usage = f"brainstorm import FILE ...; FILE ends in {endings}, or --format says what it is"
     if not words or (name is None and {"-h", "--help"} & set(words)):
         print(f"usage: {usage}. brainstorm import --format onnx --help tells more.")

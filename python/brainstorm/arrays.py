@@ -39,8 +39,8 @@ def narrowed(what, array, dtype):
     changed = _changed(array, result)
     if changed.any():
         first = tuple(int(i[0]) for i in np.nonzero(changed)) if array.ndim else ()
-        raise Error(f"{what}: {array.dtype} given, {dtype} expected, and {array[first]!r} at {list(first)} would change"
-                    f": pass .astype(numpy.{dtype}) if it may")
+        raise Error(f"{what}: {array.dtype} given, {dtype} expected, and {array[first]} at {list(first)} would change: "
+                    f"pass .astype(numpy.{dtype}) if it may")
     return result
 
 
