@@ -205,3 +205,28 @@ def written_out():
         x = net.node("Mul", y, net.line(width))
     net.nodes[-1].output[0] = "y"
     return net.model({"x": [2, 5, width]}, {"y": [2, 5, width]})
+
+
+def scaled():
+    """Scales and shifts in every order behind a convolution and a product; what is almost a GELU."""
+    net = Net(9)
+    side = lambda low=-0.5, high=0.5: net.array(net.random.uniform(low, high, (6, 1, 1)))
+    y = net.node("Add", net.norm(net.conv("x", 6, 3, 3), 6), side())
+    y = net.node("Sub", net.node("Mul", net.node("Div", y, side(0.5, 2)), side()), side())
+    y = net.node("LeakyRelu", y, alpha=0.2)
+    y = net.node("Mul", net.node("Add", net.norm(y, 6), side()), side())
+    y = net.node("Add", net.linear(y, 8, 5), net.line(5))
+    y = net.node("Mul", net.node("Add", net.node("Mul", y, net.line(5)), net.line(5)), net.line(5))
+    bell = net.node("Add", net.node("Erf", net.node("Div", y, net.array(np.sqrt(2.0)))), net.array(1.0))
+    net.node("Mul", net.node("Mul", y, bell), net.array(0.25))
+    net.nodes[-1].output[0] = "y"
+    return net.model({"x": [1, 3, 8, 8]}, {"y": [1, 6, 8, 5]})
+
+
+def of_its_size():
+    """x times its height."""
+    net = Net(10)
+    height = net.node("Cast", net.node("Shape", "x", start=2, end=3), to=TensorProto.FLOAT)
+    net.node("Mul", "x", height)
+    net.nodes[-1].output[0] = "y"
+    return net.model({"x": [1, 2, "H", "W"]}, {"y": [1, 2, "H", "W"]})

@@ -1,4 +1,4 @@
-# needs: onnx numpy gguf
+# needs: onnx onnxruntime numpy gguf
 """Whole networks by the ONNX importer: each gives what its reference gives.
 
     test_onnx_models.py [--all] [NAME...]      --all: every light model of the onnx package, some of half a gigabyte
@@ -40,6 +40,7 @@ def cases(every):
     yield "super-resolution of any frame in patches", frame, ["H=..200", "W=..320"], {"patches": 32}
     yield "super-resolution of any width", frame, ["H=30", "W=..50"]
     yield "experts as blocks", nets.scoped, [], {"blocks": ["moe.paths.*"]}
+    yield "scales and shifts", nets.scaled, []
     yield "norms and GELU written out", nets.written_out, [], {"ops": ["gelu", "layer_norm", "rms_norm"]}
     yield "If", control.choice, []
     yield "Loop until 1.5", lambda: control.refinement(1.5), []

@@ -30,6 +30,8 @@ class Graph:
         self.random = np.random.default_rng(seed)
         self.nodes, self.weights, self.values, self.count = [], [], {}, 0
         shape = [int(self.random.choice([1, 2, 3, 4, 6])) for _ in range(self.random.integers(1, 6))]
+        while np.prod(shape) > 1500:
+            shape.pop()
         self.first = self.random.standard_normal(shape).astype(np.float32)
         self.values["x"] = self.first
         self.last = "x"

@@ -41,6 +41,7 @@ def refusals():
     yield "a frame that is resized to a size", one(
         "Resize", 1, 3, "H", "W", weights=[np.zeros(0, np.float32), np.zeros(0, np.float32), numbers(1, 3, 50, 50)],
         mode="linear"), [], ["H=..100", "W=..100"], []
+    yield "a frame whose size is computed with", nets.of_its_size(), [], ["H=..100", "W=..100"], ["another size"]
     yield "a dimension that is not called so", one("Relu", 2, 3), [], ["rows=4"], ["'rows'"]
     yield "a maximum that is no number", one("Relu", "N", 3), [], ["N=..many"], ["'many'"]
     yield "a step beyond the maximum", one("Relu", 1, 1, "H", 3), [], ["H=..10/16"], ["16"]

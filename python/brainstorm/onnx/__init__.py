@@ -10,7 +10,8 @@ nodes and table.py has the handlers (ops_*.py), which work with tensors (tensors
 compare.py runs both, cli.py is the command.
 """
 
+from .cli import add_arguments, main
 from .importing import imported
 from .refused import Refused
 
-__all__ = ["Refused", "imported"]
+__all__ = ["Refused", "add_arguments", "imported", "main"]

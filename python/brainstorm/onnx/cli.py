@@ -1,4 +1,4 @@
-"""The command: python -m brainstorm onnx MODEL.onnx OUT.gguf."""
+"""The command: python -m brainstorm import MODEL.onnx OUT.gguf. docs/onnx.md tells of it."""
 
 import sys
 

@@ -16,8 +16,8 @@ from .refused import Refused
 class Imported:
     """A walk that was taken, the model as it was read, and what was told on the way."""
 
-    def __init__(self, walk, model, shapes, told, values):
-        self.walk, self.model, self.shapes, self.told, self.values = walk, model, shapes, told, values
+    def __init__(self, walk, model, ready, shapes, told, values):
+        self.walk, self.model, self.ready, self.shapes, self.told, self.values = walk, model, ready, shapes, told, values
 
 
 def imported(path, shapes=None, dims=None, progress=None, blocks=None, patches=0, values=None):
@@ -26,7 +26,8 @@ def imported(path, shapes=None, dims=None, progress=None, blocks=None, patches=0
     model = load.opened(path) if isinstance(path, (str, os.PathLike)) else path
     name = load.file_stem(path) if isinstance(path, (str, os.PathLike)) else model.graph.name
     told = []
-    ready = paths.gathered(load.prepared(model, told))
+    prepared = load.prepared(model, told)
+    ready = paths.gathered(prepared)
     fixed = shapes_module.fixed(ready, values)
     ready = load.baked(ready, fixed) if fixed else ready
     found, free = shapes_module.pinned(ready, shapes, dims)
@@ -40,7 +41,7 @@ def imported(path, shapes=None, dims=None, progress=None, blocks=None, patches=0
         other = Walk(ready, again, name, free, None, blocks, patches).run()
         frames.same(walk, other)
         walk.extents = frames.extents(free, walk, other)
-    return Imported(walk, model, found, told, fixed)
+    return Imported(walk, model, prepared, found, told, fixed)
 
 
 def rows_apart(model, found, batch, walk):
@@ -80,10 +81,10 @@ def written(result, path, session=None, check=True, seed=1, tolerance=compare.TO
 def checked(result, path, session, seed, tolerance, say, feed=None):
     """feed: {input: array}, instead of random ones."""
     session.open(path)
-    agree = True
+    agree, reference = True, compare.Reference(result.model, result.ready)
     for what, shapes in shapes_of(result, feed):
         feeds = feed or compare.random_inputs(shapes, seed)
-        name, found = compare.differences(session, result.walk, result.model, {**feeds, **result.values})
+        name, found = compare.differences(session, result.walk, reference, {**feeds, **result.values})
         say(f"beside {name}{what}:")
         for difference in found:
             good = difference.relative <= tolerance
