@@ -8,7 +8,7 @@ builds for it. Where the `ncnn` package is there, it must agree as well. Must ne
 
 import sys
 
-from ncnn_rig import layer, param_text, report, run_whole, save  # first: it finds python/
+from ncnn_rig import layer, param_text, raw, report, run_whole, save, tagged  # first: it finds python/
 
 import networks_runner
 import numpy as np
@@ -86,6 +86,23 @@ def refuses(case, files):
         report(f"{case.name} is refused in patches", "'layer'" in str(error), str(error))
 
 
+def outputs_inside():
+    """A blob within the network is what its layer makes, also where the next layer would have become part of it."""
+    slopes, weight = np.array([0.25, 0.5], np.float32), random.standard_normal((2, 2, 1, 1))
+    lines = [layer("Input", "in", [], ["in0"], {0: 4, 1: 3, 2: 2}),
+             layer("Convolution", "conv", ["in0"], ["a"], {0: 2, 1: 1, 6: 4}),
+             layer("PReLU", "slopes", ["a"], ["b"], {0: 2}), layer("Sigmoid", "last", ["b"], ["c"])]
+    x = random.standard_normal((2, 3, 4)).astype(np.float32)
+    files = save(param_text(lines), tagged(weight.astype(np.float32)) + raw(slopes))
+    a = np.einsum("oi,ihw->ohw", weight[:, :, 0, 0].astype(np.float32), x)
+    b = np.where(a < 0, a * slopes.reshape(-1, 1, 1), a)
+    wanted = {"a": a, "b": b, "c": 1 / (1 + np.exp(-b))}
+    for names in (["c"], ["a"], ["b"], ["c", "a", "b"]):
+        why = apart(run_whole(files, {"in0": x}, outputs=names), {name: wanted[name] for name in names})
+        report(f"outputs {names}", not why, why)
+
+
 for case in CASES:
     check(case)
+outputs_inside()
 sys.exit(end())

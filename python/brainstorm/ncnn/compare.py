@@ -27,14 +27,17 @@ def random_inputs(made, seed=SEED, frame=(SIDE, SIDE + 32)):
     return inputs, {name: concrete(blob, of) for name, blob in made.outputs.items()}
 
 
-def ncnn_net(param, bin, threads=1):
-    """Loaded, with all arithmetic in f32."""
+FAST = ("use_winograd_convolution", "use_sgemm_convolution", "use_packing_layout")  # and not quite as exact
+
+
+def ncnn_net(param, bin, threads=1, plain=False):
+    """Loaded, with all arithmetic in f32. plain: by its plain loops, whose rounding is less."""
     import ncnn
 
     net = ncnn.Net()
     net.opt.num_threads = threads
     for option in ("use_fp16_packed", "use_fp16_storage", "use_fp16_arithmetic", "use_bf16_storage",
-                   "use_vulkan_compute"):
+                   "use_vulkan_compute", *(FAST if plain else ())):
         if hasattr(net.opt, option):
             setattr(net.opt, option, False)
     if net.load_param(param) != 0 or net.load_model(bin) != 0:
@@ -68,7 +71,7 @@ def compare(param, bin, path, made):
         ours = open_model(path).run(inputs)
     except ImportError as missing:
         return f"not compared with ncnn: {missing}"
-    theirs = ncnn_run(ncnn_net(param, bin), inputs, outputs)
+    theirs = ncnn_run(ncnn_net(param, bin, plain=True), inputs, outputs)
     lines = []
     for name, y in theirs.items():
         if y.shape != ours[name].shape:

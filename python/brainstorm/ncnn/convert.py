@@ -72,9 +72,9 @@ def _frame(layers, layer, given, most, multiple):
                          for symbol, size in zip(("height", "width"), most)]
 
 
-def _attempt(name, layers, weights, given, most, multiple, patches):
+def _attempt(name, layers, weights, given, most, multiple, patches, outputs):
     """The net, and why which layers did not work."""
-    net, problems = Net(name, layers, weights, patches), []
+    net, problems = Net(name, layers, weights, patches, outputs), []
     for layer in layers:
         try:
             if layer.kind == "Input":
@@ -125,7 +125,7 @@ def import_ncnn(param, bin, name="", shapes=None, most=MOST, multiple=0, patches
     weights = read_weights(layers, bin)
     name, first = name or os.path.splitext(os.path.basename(param))[0][:MAX_NAME], None
     for step in (multiple,) if multiple else MULTIPLES:
-        net, problems = _attempt(name, layers, weights, shapes, most, step, patches)
+        net, problems = _attempt(name, layers, weights, shapes, most, step, patches, outputs)
         if not problems:
             made = _outputs(net, layers, outputs)
             return Imported(net, {key: net.blobs[key] for key in inputs}, made, step if net.symbols else 1)

@@ -37,9 +37,9 @@ class Blob:
 
 
 class Net:
-    """weights: {layer: {name: array}}. patches: size of a cell, or 0."""
+    """weights: {layer: {name: array}}. patches: size of a cell, or 0. outputs: blobs that are asked for."""
 
-    def __init__(self, name, layers, weights, patches):
+    def __init__(self, name, layers, weights, patches, outputs=()):
         self.layers, self.weights, self.patches = layers, weights, patches
         self.g = Graph(name)
         self.blobs, self.symbols, self.most_of, self.names = {}, {}, {}, set()
@@ -47,6 +47,8 @@ class Net:
         for layer in layers:
             for blob in layer.inputs:
                 self.readers.setdefault(blob, []).append(layer)
+        for blob in outputs:
+            self.readers.setdefault(blob, []).append(None)
         self.done = {}  # layers whose work an earlier one does: {layer: blob}
 
     # ------------------------------------------------------------------------------------------- for handlers
@@ -89,7 +91,7 @@ class Net:
         return x.shape[0]
 
     def follower(self, layer):
-        """The layer that alone reads the only output of this one, or None."""
+        """The layer that alone reads the only output of this one, which is not asked for, or None."""
         readers = self.readers.get(layer.outputs[0], []) if len(layer.outputs) == 1 else []
         return readers[0] if len(readers) == 1 else None
 
