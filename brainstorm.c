@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 45681c53947f50e053270a0e670368c95aca217efa34a50bf7ce2fc1ee4af966
+ * sha256 of the parts: 9f5fd03fe49366f0f8d69d7500e41b85677488e56f0d251cc9beab2cb3d71d2a
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -21765,7 +21765,7 @@ int64_t bs_common_divisor(int64_t a, int64_t b)
 }
 
 /* Expressions are brought to one form, so that expressions that are always equal have one id: (d*2)*3 is d*6, (d+2)-2
- * is d, and floor((d*2 + 4) / 2) is d+2. */
+ * is d, and floor((d*32 + 1) / 2) is d*16: of whole numbers, floor((c*m + a) / (c*k)) is floor((m + floor(a/c)) / k). */
 bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t add, int64_t div)
 {
     const bs_dim_info *p;
@@ -21778,9 +21778,9 @@ bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t 
         add += p->add * mul;
         mul *= p->mul;
     }
-    const int64_t common = bs_common_divisor(bs_common_divisor(mul, add), div);
+    const int64_t common = bs_common_divisor(mul, div);
     mul /= common;
-    add /= common;
+    add = bs_floor_div(add, common);
     div /= common;
     if (mul == 1 && add == 0 && div == 1)
         return parent;

@@ -266,8 +266,43 @@ static void test_ports(void)
           "what is no router is none");
 }
 
+/* A network that halves its frame and doubles it again fits beside it, whatever the order of rounding. */
+static void test_equal_extents(void)
+{
+    static const struct { int32_t kernel, pad, times; bool equal; } rows[] = {
+        {3, 1, 32, true}, {3, 0, 32, false}, {2, 0, 2, true}, {5, 2, 6, true}, {3, 1, 3, false}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        bs_graph *g = new_graph(NULL);
+        const bs_dim side = bs_times(g, bs_symbol(g, "N", 20), rows[i].times);
+        const bs_value x = bs_input(g, "x", BS_F32, BS_SHAPE3(4, side, side));
+        const bs_conv2d_desc conv = {.name = "half",
+                                     .out = 4,
+                                     .kernel = rows[i].kernel,
+                                     .stride = 2,
+                                     .padding = rows[i].pad ? BS_PAD_EXPLICIT : BS_PAD_VALID,
+                                     .pad = rows[i].pad};
+        bs_output(g, "y", bs_add(g, x, bs_resize(g, bs_conv2d(g, x, &conv), &(bs_resize_desc){.factor = 2})));
+        check((g->status == BS_OK) == rows[i].equal, "%d times a symbol, a window of %d: %s", rows[i].times,
+              rows[i].kernel, g->error.message);
+    }
+    bs_graph *g = new_graph(&(bs_graph_desc){.max_dims = 1 << 14});
+    const bs_dim_id of = bs_dim_resolve(g, bs_symbol(g, "M", 99));
+    int wrong = 0;
+    for (int64_t mul = 1; mul < 13; mul++)
+        for (int64_t div = 1; div < 13; div++)
+            for (int64_t add = -9; add < 10; add++) {
+                const bs_dim_id id = bs_dim_derive(g, of, mul, add, div);
+                const bs_dim_info *d = id >= 0 ? &g->dims[id] : NULL;
+                for (int64_t n = 1; n < 40 && d; n++)
+                    wrong += bs_floor_div(n * mul + add, div) !=
+                             (d->kind == BS_DIM_SYMBOL ? n : bs_floor_div(n * d->mul + d->add, d->div));
+            }
+    check(wrong == 0 && g->status == BS_OK, "%d derived extents are wrong: %s", wrong, g->error.message);
+}
+
 int main(void)
 {
+    test_equal_extents();
     test_storage();
     test_multiples();
     test_sums_and_halves();

@@ -80,7 +80,7 @@ int64_t bs_common_divisor(int64_t a, int64_t b)
 }
 
 /* Expressions are brought to one form, so that expressions that are always equal have one id: (d*2)*3 is d*6, (d+2)-2
- * is d, and floor((d*2 + 4) / 2) is d+2. */
+ * is d, and floor((d*32 + 1) / 2) is d*16: of whole numbers, floor((c*m + a) / (c*k)) is floor((m + floor(a/c)) / k). */
 bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t add, int64_t div)
 {
     const bs_dim_info *p;
@@ -93,9 +93,9 @@ bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t 
         add += p->add * mul;
         mul *= p->mul;
     }
-    const int64_t common = bs_common_divisor(bs_common_divisor(mul, add), div);
+    const int64_t common = bs_common_divisor(mul, div);
     mul /= common;
-    add /= common;
+    add = bs_floor_div(add, common);
     div /= common;
     if (mul == 1 && add == 0 && div == 1)
         return parent;
