@@ -157,7 +157,7 @@ named_tests = $(foreach t,$(1),$(call files_of_test,test_$(t)))
 LATER_CUDA := $(CUDA_TESTS)
 LATER_BOARD := $(call named_tests,bare)
 LATER_LONG := $(call named_tests,super_resolution replay demo_clip soak placing fast_math large_python same_files \
-  replay_guesses saved_plans ncnn_nets)
+  replay_guesses saved_plans ncnn_nets python_package python_hostile python_main)
 
 # `make sweep` runs all of these with the address sanitizer, other builds a part of each.
 ALL_SWEEPS := $(filter tests/test_sweep_% tests/test_cuda_sweep%,$(TEST_C) $(CUDA_TESTS))

@@ -17,7 +17,8 @@ class Imported:
     """A walk that was taken, the model as it was read, and what was told on the way."""
 
     def __init__(self, walk, model, ready, shapes, told, values):
-        self.walk, self.model, self.ready, self.shapes, self.told, self.values = walk, model, ready, shapes, told, values
+        self.walk, self.model, self.ready = walk, model, ready
+        self.shapes, self.told, self.values = shapes, told, values
 
 
 def imported(path, shapes=None, dims=None, progress=None, blocks=None, patches=0, values=None):
