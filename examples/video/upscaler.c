@@ -226,12 +226,13 @@ static void plain_end(const upscaler *u)
 static bs_buffer plain_buffer(const upscaler *u, void *data, int64_t height, int64_t width, ptrdiff_t stride)
 {
     bs_buffer b = {data, u->planes.dtype, u->planes.rank, {1, 1, 1, 1}, {0}};
-    for (int32_t i = 0; i < b.rank; i++)
+    const int32_t y = b.rank > 2 ? b.rank - 2 : 0; /* two dimensions at least: plain_fits */
+    for (int32_t i = 0; i < y; i++)
         b.stride[i] = height * stride;
-    b.dim[b.rank - 2] = height;
-    b.dim[b.rank - 1] = width;
-    b.stride[b.rank - 2] = stride;
-    b.stride[b.rank - 1] = 1;
+    b.dim[y] = height;
+    b.dim[y + 1] = width;
+    b.stride[y] = stride;
+    b.stride[y + 1] = 1;
     return b;
 }
 
