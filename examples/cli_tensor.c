@@ -155,7 +155,7 @@ bool cli_tensor_fill(cli_tensor *t, bs_error *error)
     const uint64_t count = elements(t->port.rank, t->port.dim);
     if (t->buffer.data)
         return true;
-    t->array.data = count ? calloc((size_t)count, bs_dtype_bytes(t->port.dtype)) : NULL;
+    t->array.data = count && count <= SIZE_MAX / 8 ? calloc((size_t)count, bs_dtype_bytes(t->port.dtype)) : NULL;
     if (!t->array.data)
         return cli_say(error, BS_ERROR_ARENA, "no memory for this input", t->name);
     t->buffer = dense(t->port.dtype, t->port.rank, t->port.dim, t->array.data);
