@@ -138,7 +138,7 @@ static bool unpack(png *p, pnm_picture *picture)
         return fail(p, "it has no palette");
     if (raw > (uint64_t)INFLATE_MOST * p->packed_bytes || raw > SIZE_MAX / 4)
         return fail(p, "it ends before its last pixel");
-    uint8_t *rows = malloc((size_t)raw);
+    uint8_t *rows = malloc((size_t)raw + 1);
     *picture = (pnm_picture){NULL, p->width, p->height, p->kind == GREY || p->kind == GREY_ALPHA ? 1 : 3};
     picture->pixels = malloc((size_t)p->width * (size_t)p->height * (size_t)picture->channels + 1);
     bool good = rows && picture->pixels ? true : fail(p, "no memory for its pixels");
