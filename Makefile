@@ -357,8 +357,8 @@ $(BENCH_FILES): $(BENCH_ARCHIVE) $(MODULES) $(LIBRARY) $(BUILD)/flags_link
 # What does not build counts as failed, and the tests that do still run: hence a make of its own, with -k.
 test-build: $(TEST_FILES) $(if $(filter %.sh %.py,$(TESTS)),$(PROGRAM_FILES)) \
   $(if $(filter %/test_same_files.sh,$(TESTS)),$(addprefix $(BUILD)/bench/,ops frames preload)) \
-  $(if $(filter %/test_bench_products.py %/test_bench_time.py %/test_ncnn_layers.py %/test_ncnn_nets.py \
-    %/test_mixtures.py %/test_markers.py,$(TESTS)), \
+  $(if $(filter %/test_bench_products.py %/test_bench_time.py %/test_bench_imports.py %/test_ncnn_layers.py \
+    %/test_ncnn_nets.py %/test_mixtures.py %/test_markers.py,$(TESTS)), \
     $(addprefix $(BUILD)/bench/,products networks)) \
   $(if $(filter %_plans.sh %_plan_cli.sh,$(TESTS)),$(addprefix $(BUILD)/tests/,test_plan_image test_model_plans))
 

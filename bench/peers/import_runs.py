@@ -91,8 +91,9 @@ def coverage(path, tier, ports):
             file = os.path.join(folder, f"{i}.npy")
             np.save(file, array)
             words += ["--input", f"{name}={file}"]
-        done = subprocess.run([luma.program("brainstorm"), "run", path, "--time", "--quiet", "--threads", "1", "--tier",
-                               tier, *words], capture_output=True, text=True)
+        words += [] if tier == "auto" else ["--tier", tier]
+        done = subprocess.run([luma.program("brainstorm"), "run", path, "--time", "--quiet", "--threads", "1", *words],
+                              capture_output=True, text=True)
     found = re.search(r"ops take ([0-9.]+) % of it", done.stdout)
     return (float(found[1]) / 100 if found else None), done.stdout + done.stderr
 
