@@ -223,6 +223,19 @@ def scaled():
     return net.model({"x": [1, 3, 8, 8]}, {"y": [1, 6, 8, 5]})
 
 
+def excited():
+    """Squeeze and excitation as PyTorch exports it: means over both axes of an image, gates, and a head of maxima."""
+    net, x = Net(11), "x"
+    axes, away = net.numbers(2, 3), net.numbers(-2, -1)
+    for _ in range(2):
+        x = net.node("Relu", net.conv(x, 6, 3 if x == "x" else 6, 3))
+        gate = net.node("Relu", net.conv(net.node("ReduceMean", x, axes, keepdims=1), 4, 6, 1))
+        x = net.node("Mul", net.node("HardSigmoid", net.conv(gate, 6, 4, 1), alpha=1 / 6), x)
+    net.node("ReduceMax", x, away, keepdims=0)
+    net.nodes[-1].output[0] = "y"
+    return net.model({"x": [1, 3, 9, 7]}, {"y": [1, 6]})
+
+
 def of_its_size():
     """x times its height."""
     net = Net(10)

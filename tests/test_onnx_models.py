@@ -41,7 +41,8 @@ def cases(every):
     yield "super-resolution of any width", frame, ["H=30", "W=..50"]
     yield "experts as blocks", nets.scoped, [], {"blocks": ["moe.paths.*"]}
     yield "scales and shifts", nets.scaled, []
-    yield "norms and GELU written out", nets.written_out, [], {"ops": ["gelu", "layer_norm", "rms_norm"]}
+    yield "norms and GELU written out", nets.written_out, [], {"ops": dict.fromkeys(("gelu", "layer_norm", "rms_norm"), 2)}
+    yield "squeeze and excitation", nets.excited, [], {"ops": {"pool2d": 3, "reduce": 0, "affine": 0}}
     yield "If", control.choice, []
     yield "Loop until 1.5", lambda: control.refinement(1.5), []
     yield "Loop that data do not end", lambda: control.refinement(1000.0), []
@@ -54,16 +55,17 @@ def tried(runner, folder, seeds, make, dims, more=None):
     path, lines = os.path.join(folder, "net.gguf"), []
     try:
         more = dict(more or {})
-        wanted = more.pop("ops", [])
+        wanted = more.pop("ops", {})
         result = importing.imported(make(), dims=dims, **more)
         agrees = all(importing.written(result, path, runner, seed=seed, say=lines.append) for seed in seeds)
     except (importing.Refused, session.Failed, ValueError) as why:
         return str(why)
-    for op in wanted:
+    for op, count in wanted.items():
         acts = [n.params[0] for n in result.walk.graph.nodes if n.op == "activation"]
         acts += [n.params[2] for n in result.walk.graph.nodes if n.op == "linear" and len(n.params) > 2]
-        if acts.count(ACTS.get(op)) + [n.op for n in result.walk.graph.nodes].count(op) != 2:
-            return f"{op} was not recognised twice"
+        found = acts.count(ACTS.get(op)) + [n.op for n in result.walk.graph.nodes].count(op)
+        if found != count:
+            return f"of {op} there are {found}, not {count}"
     if "blocks" in more:
         names = [block.name for block in result.walk.graph.blocks]
         if names != ["main", "moe.paths.0", "moe.paths.1"] or result.walk.graph.blocks[1].bytes < 4 * 2 * 6 * 12:
