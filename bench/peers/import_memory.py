@@ -18,7 +18,8 @@ from network_memory import status
 
 def main():
     peer, path, inputs, *outputs = sys.argv[1:]
-    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "python"))
+    here = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:0] = [os.path.join(here, os.pardir), os.path.join(here, os.pardir, os.pardir, "python")]
     import import_runs
     with np.load(inputs) as file:
         feeds = {name: file[name] for name in file.files}

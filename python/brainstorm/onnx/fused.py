@@ -66,7 +66,9 @@ class Behind:
         line = self.line(node.get(1 - at))
         if line is None or at == 1 and node.op in ("Sub", "Div") or node.op == "Div" and not np.all(line):
             return None
-        return {"Add": (None, line), "Sub": (None, -line), "Mul": (line, None), "Div": (1 / line, None)}[node.op]
+        if node.op == "Div":
+            return 1 / line, None
+        return {"Add": (None, line), "Sub": (None, -line), "Mul": (line, None)}[node.op]
 
     def activate(self, node, name):
         if node is None:
