@@ -43,6 +43,7 @@ def cases(every):
     yield "scales and shifts", nets.scaled, []
     yield "norms and GELU written out", nets.written_out, [], {"ops": dict.fromkeys(("gelu", "layer_norm", "rms_norm"), 2)}
     yield "squeeze and excitation", nets.excited, [], {"ops": {"pool2d": 3, "reduce": 0, "affine": 0}}
+    yield "gates", nets.gates, [], {"ops": {"clip": 4, "affine": 6, "resize": 0, "deconv2d": 1}}
     yield "If", control.choice, []
     yield "Loop until 1.5", lambda: control.refinement(1.5), []
     yield "Loop that data do not end", lambda: control.refinement(1000.0), []

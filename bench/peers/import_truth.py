@@ -39,10 +39,12 @@ def wide(tensor):
 
 
 def widen(graph):
-    from onnx import TensorProto
+    from onnx import TensorProto, helper
     for tensor in graph.initializer:
         wide(tensor)
     for node in graph.node:
+        if node.op_type == "ConstantOfShape" and not node.attribute:
+            node.attribute.append(helper.make_attribute("value", helper.make_tensor("", TensorProto.DOUBLE, [1], [0.0])))
         for a in node.attribute:
             if a.HasField("t"):
                 wide(a.t)
