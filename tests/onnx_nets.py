@@ -257,6 +257,21 @@ def gates():
     return net.model({"x": [1, 3, 7, 9]}, {"y": [1, 2, 84, 108]})
 
 
+def attended():
+    """Attention as PyTorch exports it: queries and turned keys are scaled by the root each."""
+    net, rows, heads, width = Net(13), 7, 2, 6
+    parts = net.numbers(1, rows, heads, width)
+    q, k, v = (net.node("Transpose", net.node("Reshape", net.linear("x", 12, 12), parts), perm=[0, 2, 1, 3])
+               for _ in range(3))
+    root = net.array(width ** -0.25)
+    scores = net.node("MatMul", net.node("Mul", q, root), net.node("Mul", net.node("Transpose", k, perm=[0, 1, 3, 2]),
+                                                                   root))
+    y = net.node("MatMul", net.node("Softmax", scores, axis=-1), v)
+    net.node("Reshape", net.node("Transpose", y, perm=[0, 2, 1, 3]), net.numbers(1, rows, heads * width))
+    net.nodes[-1].output[0] = "y"
+    return net.model({"x": [1, rows, 12]}, {"y": [1, rows, 12]})
+
+
 def of_its_size():
     """x times its height."""
     net = Net(10)

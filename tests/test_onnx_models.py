@@ -15,6 +15,7 @@ import onnx_rig  # noqa: F401: it finds the package
 import onnx_control as control
 import onnx_nets as nets
 from brainstorm import ACTS
+from brainstorm.ops import OPS
 from brainstorm.onnx import importing, session
 
 SMALL = ("squeezenet", "shufflenet")
@@ -44,11 +45,24 @@ def cases(every):
     yield "norms and GELU written out", nets.written_out, [], {"ops": dict.fromkeys(("gelu", "layer_norm", "rms_norm"), 2)}
     yield "squeeze and excitation", nets.excited, [], {"ops": {"pool2d": 3, "reduce": 0, "affine": 0}}
     yield "gates", nets.gates, [], {"ops": {"clip": 4, "affine": 6, "resize": 0, "deconv2d": 1}}
+    yield "attention", nets.attended, [], {"ops": {"matmul": 2, "transpose": 4, "affine": 0}}
     yield "If", control.choice, []
     yield "Loop until 1.5", lambda: control.refinement(1.5), []
     yield "Loop that data do not end", lambda: control.refinement(1000.0), []
     yield "Loop that collects", control.steps, []
     yield "Scan", control.sums, []
+
+
+def needed(graph):
+    """Nodes that outputs need: others are not planned."""
+    last, wanted, found = graph.n_values, set(), []
+    for node in reversed(graph.nodes):
+        values = range(last - OPS[node.op][1] + 1, last + 1)
+        last -= len(values)
+        if not values or wanted & set(values):
+            wanted.update(node.inputs)
+            found.append(node)
+    return found
 
 
 def tried(runner, folder, seeds, make, dims, more=None):
@@ -62,9 +76,10 @@ def tried(runner, folder, seeds, make, dims, more=None):
     except (importing.Refused, session.Failed, ValueError) as why:
         return str(why)
     for op, count in wanted.items():
-        acts = [n.params[0] for n in result.walk.graph.nodes if n.op == "activation"]
-        acts += [n.params[2] for n in result.walk.graph.nodes if n.op == "linear" and len(n.params) > 2]
-        found = acts.count(ACTS.get(op)) + [n.op for n in result.walk.graph.nodes].count(op)
+        nodes = needed(result.walk.graph)
+        acts = [n.params[0] for n in nodes if n.op == "activation"]
+        acts += [n.params[2] for n in nodes if n.op == "linear" and len(n.params) > 2]
+        found = acts.count(ACTS.get(op)) + [n.op for n in nodes].count(op)
         if found != count:
             return f"of {op} there are {found}, not {count}"
     if "blocks" in more:

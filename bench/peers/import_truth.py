@@ -44,7 +44,8 @@ def widen(graph):
         wide(tensor)
     for node in graph.node:
         if node.op_type == "ConstantOfShape" and not node.attribute:
-            node.attribute.append(helper.make_attribute("value", helper.make_tensor("", TensorProto.DOUBLE, [1], [0.0])))
+            zero = helper.make_tensor("", TensorProto.DOUBLE, [1], [0.0])
+            node.attribute.append(helper.make_attribute("value", zero))
         for a in node.attribute:
             if a.HasField("t"):
                 wide(a.t)

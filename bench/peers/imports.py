@@ -33,8 +33,8 @@ import import_truth
 import turns
 from network_ours import Ours as Program
 
-HEAD = (f"{'':28} {'ms':>9} {'onnxruntime':>11} {'ncnn':>6}   {'error':>7} {'theirs':>7} {'x':>5}  {'MB':>7} {'theirs':>7}"
-        f" {'ops':>7} {'rec':>7}")
+HEAD = (f"{'':28} {'ms':>9} {'onnxruntime':>11} {'ncnn':>6}   {'error':>7} {'theirs':>7} {'x':>5}  {'MB':>7} "
+        f"{'theirs':>7} {'ops':>7} {'rec':>7}")
 
 
 class Prepared:
@@ -120,8 +120,8 @@ def show(row):
         return
     print(f"{row['case']:28} {row['us'] / 1e3:9.3f} {shown(row.get('onnxruntime'), '{:.3f}'):>11} "
           f"{shown(row.get('ncnn'), '{:.3f}'):>6}   {row['error']:7.1e} {shown(row.get('theirs'), '{:.1e}'):>7} "
-          f"{shown(row.get('further'), '{:.2f}'):>5}  {row['bytes'] / 1e6:7.2f} {shown(row.get('peak'), '{:.2f}', 1e-6):>7}"
-          f" {shown(row.get('ops'), '{:.1%}'):>7} {shown(row.get('rec'), '{:+.2%}'):>7}", flush=True)
+          f"{shown(row.get('further'), '{:.2f}'):>5}  {row['bytes'] / 1e6:7.2f} "
+          f"{shown(row.get('peak'), '{:.2f}', 1e-6):>7} {shown(row.get('ops'), '{:.1%}'):>7} {shown(row.get('rec'), '{:+.2%}'):>7}", flush=True)
 
 
 def summary(rows):
@@ -172,7 +172,8 @@ def main():
     program, cache, rows = Program(), import_nets.Cache(args.cache, args.torch), []
     nets = list(import_nets.nets(args.words))
     print(f"{turns.processor()}; load {os.getloadavg()[0]:.1f}\n"
-          f"tier {args.tier}, 1 thread, {args.turns} turns, processor time; a peer's column: its time / ours\n{versions}")
+          f"tier {args.tier}, 1 thread, {args.turns} turns, processor time; a peer's column: its time / ours")
+    print(versions)
     print(HEAD)
     progress = turns.Progress(len(nets))
     with tempfile.TemporaryDirectory() as folder:

@@ -211,11 +211,18 @@ class Tensors(Elements):
 
     def matmul(self, a, b, scale=0.0):
         """As numpy.matmul, of two axes or more."""
+        given, kept = (a, b), scale
         lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
         (m, k), n = a.shape[-2:], b.shape[-1]
         if b.shape[-2] != k:
             raise Refused(f"a product of {list(a.shape)} and {list(b.shape)}")
         shape, batch = (*lead, m, n), math.prod(lead)
+        (a, of_a), (b, of_b) = (x.scaled or (x, 1.0) for x in (a, b))  # so PyTorch writes attention
+        with np.errstate(over="ignore", under="ignore"):
+            scale = float(np.float32((scale or 1.0) * of_a * of_b))
+        if not np.isfinite(scale) or scale == 0:
+            (a, b), scale = given, kept
+        scale = 0.0 if scale == 1 else scale
         lines = self.lines_of_columns(b)
         b, last, turned = (b, (k, n), 0) if lines is None else (lines, (n, k), 1)
         if math.prod(b.shape[:-2]) == 1:  # all lines of a beside each other

@@ -199,8 +199,9 @@ def gated(match, clip):
             del match.nodes[kept:]
             break
         last = node
-    return last, onnx.helper.make_node("Gated", [x], [last.output[0]], last.name or clip.name, domain="brainstorm.import",
-                                       offset=offset, low=bounds[0], high=bounds[1], scale=scale, shift=shift)
+    return last, onnx.helper.make_node("Gated", [x], [last.output[0]], last.name or clip.name, offset=offset,
+                                       domain="brainstorm.import", low=bounds[0], high=bounds[1], scale=scale,
+                                       shift=shift)
 
 
 FOUND = {"Erf": gelu, "Sqrt": norm, "Clip": gated}

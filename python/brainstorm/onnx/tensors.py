@@ -39,6 +39,7 @@ class Tensor:
         self.forms = {} if forms is None else forms
         self.wraps = wraps  # a sum of small integers, which ONNX wraps and i32 does not
         self.turned = None  # (tensor, order of axes) that a transpose made it of
+        self.scaled = None  # (tensor, number) whose product it is
 
     @property
     def size(self):
