@@ -226,7 +226,8 @@ LIBRARY_OBJECTS := $(UNITS:%=$(PLAIN)/obj/unit_%.o) $(call objects,$(NO_UNIT) $(
 
 .PHONY: all demo test test-all test-longer test-foreign test-build coverage test-asan test-ubsan test-tsan \
         test-unsigned test-32 test-aarch64 test-modules mutants-cuda check-cuda consumers bench bench-planning \
-        bench-preload bench-products bench-time amalgamate check size sweep soak mutants lint install clean help FORCE
+        bench-imports bench-preload bench-products bench-time amalgamate check size sweep soak mutants lint install \
+        clean help FORCE
 
 all: $(LIBRARY) $(PROGRAM_FILES)
 
@@ -259,6 +260,7 @@ help:
 	@echo 'make bench-products  products, convolutions and whole networks beside PyTorch, ONNX Runtime and others' \
 	  '(ARGS="--help")'
 	@echo 'make bench-time   networks with loops beside PyTorch and ONNX Runtime (ARGS="--help")'
+	@echo 'make bench-imports  networks from ONNX and ncnn beside ONNX Runtime and ncnn (ARGS="--help")'
 	@echo 'make bench-planning  instructions that planning takes, of networks of 1k to 64k nodes, and a run beside its' \
 	  'kernels: minutes, by valgrind'
 	@echo 'make amalgamate   generate brainstorm.c and brainstorm_cuda.cu from src/'
@@ -361,8 +363,8 @@ $(BENCH_FILES): $(BENCH_ARCHIVE) $(MODULES) $(LIBRARY) $(BUILD)/flags_link
 # What does not build counts as failed, and the tests that do still run: hence a make of its own, with -k.
 test-build: $(TEST_FILES) $(if $(filter %.sh %.py,$(TESTS)),$(PROGRAM_FILES)) \
   $(if $(filter %/test_same_files.sh,$(TESTS)),$(addprefix $(BUILD)/bench/,ops frames preload)) \
-  $(if $(filter %/test_bench_products.py %/test_bench_time.py %/test_ncnn_layers.py %/test_ncnn_nets.py \
-    %/test_mixtures.py %/test_markers.py,$(TESTS)), \
+  $(if $(filter %/test_bench_products.py %/test_bench_time.py %/test_bench_imports.py %/test_ncnn_layers.py \
+    %/test_ncnn_nets.py %/test_mixtures.py %/test_markers.py,$(TESTS)), \
     $(addprefix $(BUILD)/bench/,products networks)) \
   $(if $(filter %_plans.sh %_plan_cli.sh,$(TESTS)),$(addprefix $(BUILD)/tests/,test_plan_image test_model_plans))
 
@@ -476,6 +478,10 @@ bench-products: $(BUILD)/bench/products $(BUILD)/bench/networks $(BUILD)/bench/b
 
 bench-time: $(BUILD)/bench/products $(BUILD)/bench/networks
 	@BUILD='$(BUILD)' $(PYTHON) bench/peers/times.py $(ARGS)
+
+# Somebody's networks, which it fetches or exports into a folder: ARGS="--cache FOLDER".
+bench-imports: $(BUILD)/bench/networks $(BUILD)/brainstorm
+	@BUILD='$(BUILD)' $(PYTHON) bench/peers/imports.py $(ARGS)
 
 # Minutes, under valgrind: whether planning takes time in proportion to a network, and a run in proportion to its
 # layers.

@@ -223,6 +223,55 @@ def scaled():
     return net.model({"x": [1, 3, 8, 8]}, {"y": [1, 6, 8, 5]})
 
 
+def excited():
+    """Squeeze and excitation as PyTorch exports it: means over both axes of an image, gates, and a head of maxima."""
+    net, x = Net(11), "x"
+    axes, away = net.numbers(2, 3), net.numbers(-2, -1)
+    for _ in range(2):
+        x = net.node("Relu", net.conv(x, 6, 3 if x == "x" else 6, 3))
+        gate = net.node("Relu", net.conv(net.node("ReduceMean", x, axes, keepdims=1), 4, 6, 1))
+        x = net.node("Mul", net.node("HardSigmoid", net.conv(gate, 6, 4, 1), alpha=1 / 6), x)
+    net.node("ReduceMax", x, away, keepdims=0)
+    net.nodes[-1].output[0] = "y"
+    return net.model({"x": [1, 3, 9, 7]}, {"y": [1, 6]})
+
+
+def gates():
+    """x clip(x + 3, 0, 6) / 6 as exporters write it, scaled and moved; what is almost that; images that grow by nearest
+    pixels; transposed convolutions of few and of many channels."""
+    net = Net(12)
+    three, zero, six, low = net.array(3.0), net.array(0.0), net.array(6.0), net.array(-2.0)
+    x = net.conv("x", 5, 3, 3)
+    y = net.node("Div", net.node("Mul", x, net.node("Clip", net.node("Add", x, three), zero, six)), six)
+    x = net.conv(net.node("Add", net.node("Mul", y, net.array([0.7])), net.array([-0.2])), 6, 5, 1)
+    y = net.node("Mul", net.node("Clip", net.node("Add", three, x), low, six), x)
+    x = net.conv(net.node("Mul", net.node("Mul", y, net.array(-0.25)), net.array(np.linspace(0.5, 1, 9))), 5, 6, 1)
+    y = net.node("Div", six, net.node("Add", net.node("Mul", x, net.node("Clip", net.node("Add", x, three), zero, six)),
+                                      net.array(9.0)))  # divides by it: no scale
+    x = net.node("Mul", net.node("Clip", net.node("Add", y, three), zero, six), x)  # gates another
+    x = net.node("Resize", x, "", net.array([1.0, 1, 2, 2]), mode="nearest", nearest_mode="floor",
+                 coordinate_transformation_mode="asymmetric")
+    x = net.node("Relu", net.node("ConvTranspose", x, net.weight(5, 12, 2, 2), net.line(12), strides=[2, 2]))
+    net.node("Sigmoid", net.node("ConvTranspose", x, net.weight(12, 2, 3, 3), net.line(2), strides=[3, 3]))
+    net.nodes[-1].output[0] = "y"
+    return net.model({"x": [1, 3, 7, 9]}, {"y": [1, 2, 84, 108]})
+
+
+def attended():
+    """Attention as PyTorch exports it: queries and turned keys are scaled by the root each."""
+    net, rows, heads, width = Net(13), 7, 2, 6
+    parts = net.numbers(1, rows, heads, width)
+    q, k, v = (net.node("Transpose", net.node("Reshape", net.linear("x", 12, 12), parts), perm=[0, 2, 1, 3])
+               for _ in range(3))
+    root = net.array(width ** -0.25)
+    scores = net.node("MatMul", net.node("Mul", q, root), net.node("Mul", net.node("Transpose", k, perm=[0, 1, 3, 2]),
+                                                                   root))
+    y = net.node("MatMul", net.node("Softmax", scores, axis=-1), v)
+    net.node("Reshape", net.node("Transpose", y, perm=[0, 2, 1, 3]), net.numbers(1, rows, heads * width))
+    net.nodes[-1].output[0] = "y"
+    return net.model({"x": [1, rows, 12]}, {"y": [1, rows, 12]})
+
+
 def of_its_size():
     """x times its height."""
     net = Net(10)

@@ -15,6 +15,7 @@ import onnx_rig  # noqa: F401: it finds the package
 import onnx_control as control
 import onnx_nets as nets
 from brainstorm import ACTS
+from brainstorm.ops import OPS
 from brainstorm.onnx import importing, session
 
 SMALL = ("squeezenet", "shufflenet")
@@ -41,7 +42,10 @@ def cases(every):
     yield "super-resolution of any width", frame, ["H=30", "W=..50"]
     yield "experts as blocks", nets.scoped, [], {"blocks": ["moe.paths.*"]}
     yield "scales and shifts", nets.scaled, []
-    yield "norms and GELU written out", nets.written_out, [], {"ops": ["gelu", "layer_norm", "rms_norm"]}
+    yield "norms and GELU written out", nets.written_out, [], {"ops": dict.fromkeys(("gelu", "layer_norm", "rms_norm"), 2)}
+    yield "squeeze and excitation", nets.excited, [], {"ops": {"pool2d": 3, "reduce": 0, "affine": 0}}
+    yield "gates", nets.gates, [], {"ops": {"clip": 4, "affine": 6, "resize": 0, "deconv2d": 1}}
+    yield "attention", nets.attended, [], {"ops": {"matmul": 2, "transpose": 4, "affine": 0}}
     yield "If", control.choice, []
     yield "Loop until 1.5", lambda: control.refinement(1.5), []
     yield "Loop that data do not end", lambda: control.refinement(1000.0), []
@@ -49,21 +53,35 @@ def cases(every):
     yield "Scan", control.sums, []
 
 
+def needed(graph):
+    """Nodes that outputs need: others are not planned."""
+    last, wanted, found = graph.n_values, set(), []
+    for node in reversed(graph.nodes):
+        values = range(last - OPS[node.op][1] + 1, last + 1)
+        last -= len(values)
+        if not values or wanted & set(values):
+            wanted.update(node.inputs)
+            found.append(node)
+    return found
+
+
 def tried(runner, folder, seeds, make, dims, more=None):
     """What went wrong; None: nothing."""
     path, lines = os.path.join(folder, "net.gguf"), []
     try:
         more = dict(more or {})
-        wanted = more.pop("ops", [])
+        wanted = more.pop("ops", {})
         result = importing.imported(make(), dims=dims, **more)
         agrees = all(importing.written(result, path, runner, seed=seed, say=lines.append) for seed in seeds)
     except (importing.Refused, session.Failed, ValueError) as why:
         return str(why)
-    for op in wanted:
-        acts = [n.params[0] for n in result.walk.graph.nodes if n.op == "activation"]
-        acts += [n.params[2] for n in result.walk.graph.nodes if n.op == "linear" and len(n.params) > 2]
-        if acts.count(ACTS.get(op)) + [n.op for n in result.walk.graph.nodes].count(op) != 2:
-            return f"{op} was not recognised twice"
+    for op, count in wanted.items():
+        nodes = needed(result.walk.graph)
+        acts = [n.params[0] for n in nodes if n.op == "activation"]
+        acts += [n.params[2] for n in nodes if n.op == "linear" and len(n.params) > 2]
+        found = acts.count(ACTS.get(op)) + [n.op for n in nodes].count(op)
+        if found != count:
+            return f"of {op} there are {found}, not {count}"
     if "blocks" in more:
         names = [block.name for block in result.walk.graph.blocks]
         if names != ["main", "moe.paths.0", "moe.paths.1"] or result.walk.graph.blocks[1].bytes < 4 * 2 * 6 * 12:

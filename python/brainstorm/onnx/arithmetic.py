@@ -33,6 +33,11 @@ class Tensors(Elements):
     def transpose(self, x, order):
         if x.constant:
             return Tensor([x.shape[i] for i in order], x.dtype, np.ascontiguousarray(x.array.transpose(order)))
+        out = self._transposed(x, order)
+        out.turned = x, tuple(order)
+        return out
+
+    def _transposed(self, x, order):
         shape = [x.shape[i] for i in order]
         merged = []  # runs of axes that stay beside each other
         for axis in (i for i in order if x.shape[i] != 1):
@@ -207,17 +212,34 @@ class Tensors(Elements):
 
     def matmul(self, a, b, scale=0.0):
         """As numpy.matmul, of two axes or more."""
+        given, kept = (a, b), scale
         lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
         (m, k), n = a.shape[-2:], b.shape[-1]
         if b.shape[-2] != k:
             raise Refused(f"a product of {list(a.shape)} and {list(b.shape)}")
         shape, batch = (*lead, m, n), math.prod(lead)
+        (a, of_a), (b, of_b) = (x.scaled or (x, 1.0) for x in (a, b))  # so PyTorch writes attention
+        with np.errstate(over="ignore", under="ignore"):
+            scale = float(np.float32((scale or 1.0) * of_a * of_b))
+        if not np.isfinite(scale) or scale == 0:
+            (a, b), scale = given, kept
+        scale = 0.0 if scale == 1 else scale
+        lines = self.lines_of_columns(b)
+        b, last, turned = (b, (k, n), 0) if lines is None else (lines, (n, k), 1)
         if math.prod(b.shape[:-2]) == 1:  # all lines of a beside each other
-            value = self.g.matmul(*self.led([self.held(a, (a.size // k, k)), self.held(b, (k, n))]), scale=scale)
-            return self.made(value, (a.size // k, n), shape, a.dtype)
-        a, b = self.expand(a, (*lead, m, k)), self.expand(b, (*lead, k, n))
-        value = self.g.matmul(*self.led([self.held(a, (batch, m, k)), self.held(b, (batch, k, n))]), scale=scale)
-        return self.made(value, (batch, m, n), shape, a.dtype)
+            values = self.led([self.held(a, (a.size // k, k)), self.held(b, last)])
+            return self.made(self.g.matmul(*values, turned, scale), (a.size // k, n), shape, a.dtype)
+        a, b = self.expand(a, (*lead, m, k)), self.expand(b, (*lead, *last))
+        values = self.led([self.held(a, (batch, m, k)), self.held(b, (batch, *last))])
+        return self.made(self.g.matmul(*values, turned, scale), (batch, m, n), shape, a.dtype)
+
+    def lines_of_columns(self, b):
+        """b with its last two axes the other way, if its columns were lines before a transpose: the product reads them
+        as they were. None: it is read as it is."""
+        if b.turned is None:
+            return None
+        x, order = b.turned
+        return self.transpose(x, (*order[:-2], order[-1], order[-2])) if order[-2] == x.rank - 1 else None
 
     def linear(self, x, weight, bias=None, stem="linear", act=None):
         """x [..., K] by a constant weight [out, K] of NumPy. act: arguments of a layer."""

@@ -134,7 +134,9 @@ class Elements(Holder):
         if not np.isfinite(np.float32(number)):
             return None
         scale, offset = {"add": (1.0, number), "sub": (1.0, -number), "mul": (number, 0.0)}[kind]
-        return self.each(a, lambda v: self.g.affine(v, scale, offset))
+        out = self.each(a, lambda v: self.g.affine(v, scale, offset))
+        out.scaled = (a, number) if kind == "mul" else None
+        return out
 
     def add(self, a, b):
         return self.pair("add", a, b)

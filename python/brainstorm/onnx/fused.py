@@ -66,7 +66,9 @@ class Behind:
         line = self.line(node.get(1 - at))
         if line is None or at == 1 and node.op in ("Sub", "Div") or node.op == "Div" and not np.all(line):
             return None
-        return {"Add": (None, line), "Sub": (None, -line), "Mul": (line, None), "Div": (1 / line, None)}[node.op]
+        if node.op == "Div":
+            return 1 / line, None
+        return {"Add": (None, line), "Sub": (None, -line), "Mul": (line, None)}[node.op]
 
     def activate(self, node, name):
         if node is None:
@@ -79,6 +81,10 @@ class Behind:
             low, high = (float(np.ravel(node[i].array)[0]) for i in (1, 2))
             if low == 0 and 0 < high < np.inf:
                 self.act = {"act": "clip", "act_param": high}
+        elif node.op == "HardSigmoid":
+            alpha, beta = node.attr("alpha", 0.2), node.attr("beta", 0.5)
+            self.add(np.full(self.channels, alpha), np.full(self.channels, beta))
+            self.act = {"act": "clip", "act_param": 1.0}
         elif node.op == "PRelu" and node.proto.input[0] == name:
             slopes = self.line(node.get(1))
             self.act = {} if slopes is None else {"prelu": slopes.astype(np.float32)}

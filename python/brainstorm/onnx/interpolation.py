@@ -154,6 +154,8 @@ def whole_factor(n, x, kind, axes, scales):
         return None
     if kind == "nearest" and (centres, nearest) != ("asymmetric", "floor"):
         return None
+    if kind == "nearest" and not n.walk.frame and not n.walk.patches:
+        return None  # selections are many times faster, where no cell need know its neighbours
     name = {"nearest": "nearest", "linear": "bilinear", "cubic": "bicubic"}[kind]
     a = n.attr("cubic_coeff_a", -0.75) if kind == "cubic" else 0.0
     value = n.m.g.resize(n.m.cells(x, x.shape[1:]), name, int(factor), a, centres=centres)

@@ -227,6 +227,16 @@ def hard(n):
     return gate if n.op == "HardSigmoid" else n.m.mul(n[0], gate)
 
 
+@op("Gated", domain="brainstorm.import")
+def gated(n):
+    """x clip(x + offset, low, high) scale + shift, which patterns.py found."""
+    offset, scale, m = n.attr("offset"), n.attr("scale"), n.m
+    low, high = sorted((n.attr("low") * scale, n.attr("high") * scale))
+    gate = m.each(n[0], lambda v: m.g.clip(m.g.affine(v, scale, offset * scale), low, high))
+    out = m.mul(n[0], gate)
+    return m.affine(out, 1.0, n.attr("shift")) if n.attr("shift") else out
+
+
 def softplus_of(m, x):
     """max(x, 0) + log(1 + e^-|x|), the logarithm near 0 as a series."""
     e = m.unary("exp", m.unary("neg", m.unary("abs", x)))

@@ -31,8 +31,24 @@ def reduce(n):
         return m.typed(m.reduce(x, kind, axes, keep), bool)
     if kind == "l2" and not x.floats or kind in ("mean", "log_sum_exp") and not x.floats:
         raise Refused(f"{n.op} of {x.dtype}")
+    if images_whole(n, x, kind, axes):
+        return m.reshape(pooled(m, x, kind), (*x.shape[:2], 1, 1) if keep else x.shape[:2])
     out = m.reduce(m.exact(x), kind, axes, keep)
     return m.unary("log", out) if n.op == "ReduceLogSum" else out
+
+
+def images_whole(n, x, kind, axes):
+    """Whether one value a channel is made of an image that our graph has as such."""
+    axes = sorted(a % x.rank for a in axes) if x.rank else []
+    return (kind in ("mean", "max") and x.floats and axes == [2, 3] and x.rank == 4 and x.shape[0] == 1
+            and (False, x.shape[1:]) in x.forms and not n.walk.patches)
+
+
+def pooled(m, x, kind):
+    """The pool of a whole image [1, C, H, W], whose kernel knows how an image lies: many times faster than a reduction
+    along axes."""
+    value = m.g.pool2d(m.held(x, x.shape[1:]), "average" if kind == "mean" else "max", everything=1)
+    return m.of_cells(value, 1, x.shape[1:2], x.shape[:2])
 
 
 def of_nothing(n, kind, axes, keep):

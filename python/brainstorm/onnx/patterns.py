@@ -3,6 +3,7 @@
     x / sqrt(2) -> Erf -> + 1 -> * x -> * 1/2             Gelu(x)
     d = x - mean(x);  d / sqrt(mean(d^2) + e) * w + b     LayerNormalization(x, w, b)
     x / sqrt(mean(x^2) + e) * w                           RMSNormalization(x, w)
+    x * clip(x + 3, 0, 6) / 6 * s + t                     Gated(x), of this package: its gate does all but t
 
 A node in the middle that something else reads keeps all of them as they are. Must never: guess: constants must be those
 above, axes the last ones.
@@ -163,7 +164,47 @@ def constant_beside(match, node, op):
     return None
 
 
-FOUND = {"Erf": gelu, "Sqrt": norm}
+def scaled(match, node, other):
+    """What a reader that multiplies or divides a value by one number does to it; None."""
+    number = match.number(other)
+    if number is None or not math.isfinite(number) or number == 0:
+        return None
+    return number if node.op_type == "Mul" else 1 / number
+
+
+def gated(match, clip):
+    """The new node, from the one of op Clip; None."""
+    bounds = [match.number(i) for i in match.take(clip).input[1:]]
+    plus = match.maker(clip.input[0], "Add")
+    moved = [] if plus is None else [i for i in plus.input if match.number(i) is not None
+                                     and match.array(i).dtype.kind == "f"]
+    offset = match.number(moved[0]) if moved else None
+    if offset is None or len(bounds) != 2 or None in bounds or not np.isfinite([offset, *bounds]).all():
+        return None
+    x, product = match.beside(plus, offset), match.reader(clip.output[0], "Mul")
+    if product is None or set(product.input) != {x, clip.output[0]}:
+        return None
+    last, scale, shift = product, 1.0, 0.0
+    while shift == 0:
+        kept = len(match.nodes)
+        node = match.reader(last.output[0], "Mul", "Div", "Add")
+        at = 0 if node is None else list(node.input).index(last.output[0])
+        other = None if node is None else node.input[1 - at]
+        if node is not None and node.op_type == "Add" and match.number(other) and math.isfinite(match.number(other)):
+            shift = match.number(other)
+        elif node is not None and node.op_type != "Add" and (at == 0 or node.op_type == "Mul") \
+                and scaled(match, node, other):
+            scale *= scaled(match, node, other)
+        else:
+            del match.nodes[kept:]
+            break
+        last = node
+    return last, onnx.helper.make_node("Gated", [x], [last.output[0]], last.name or clip.name, offset=offset,
+                                       domain="brainstorm.import", low=bounds[0], high=bounds[1], scale=scale,
+                                       shift=shift)
+
+
+FOUND = {"Erf": gelu, "Sqrt": norm, "Clip": gated}
 
 
 def rewritten(walk, nodes):

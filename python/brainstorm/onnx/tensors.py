@@ -38,6 +38,8 @@ class Tensor:
         self.shape, self.dtype, self.array = sized(shape), np.dtype(dtype), array
         self.forms = {} if forms is None else forms
         self.wraps = wraps  # a sum of small integers, which ONNX wraps and i32 does not
+        self.turned = None  # (tensor, order of axes) that a transpose made it of
+        self.scaled = None  # (tensor, number) whose product it is
 
     @property
     def size(self):
