@@ -69,8 +69,8 @@ def write(result, arguments, progress):
         print("nothing that runs models is built here, to compare with: pip install ./python, or --no-check",
               file=sys.stderr)
         return 1
-    if result.walk.batch and runner is None:
-        print("a free batch is only written when it was compared: leave out --no-check", file=sys.stderr)
+    if result.unsure and runner is None:
+        print(f"{result.unsure} is only written when it was compared: leave out --no-check", file=sys.stderr)
         return 1
     if progress:
         progress("writing" if arguments.no_check else "writing, then comparing")

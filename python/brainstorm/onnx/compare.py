@@ -70,9 +70,17 @@ class Reference:
             options.log_severity_level = 4
             session = onnxruntime.InferenceSession(model.SerializeToString(), options,
                                                    providers=["CPUExecutionProvider"])
-            self.name, self.run = f"onnxruntime {onnxruntime.__version__}", lambda feeds: session.run(None, feeds)
+            self.name, self.run = f"onnxruntime {onnxruntime.__version__}", lambda feeds: self._runtime(session, feeds)
         except Exception:  # not installed, or it does not take the model: it raises errors of its own
             self._onnx()
+
+    def _runtime(self, session, feeds):
+        """Some kernels refuse a model only when it runs."""
+        try:
+            return session.run(None, feeds)
+        except Exception:
+            self._onnx()
+            return self.run(feeds)
 
     def _onnx(self):
         import onnx

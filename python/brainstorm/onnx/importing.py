@@ -8,13 +8,16 @@ Must never: leave a file behind that was refused.
 
 import os
 
-from . import compare, frames, load, paths, shapes as shapes_module
+from . import compare, experts, frames, load, moe, paths, shapes as shapes_module
 from .lower import NotTaken, Walk
 from .refused import Refused
 
 
 class Imported:
-    """A walk that was taken, the model as it was read, and what was told on the way."""
+    """A walk that was taken, the model as it was read, and what was told on the way. unsure: what makes a file that was
+    not compared one that may be wrong; None: nothing."""
+
+    unsure = None
 
     def __init__(self, walk, model, ready, shapes, told, values):
         self.walk, self.model, self.ready, self.shapes, self.told, self.values = walk, model, ready, shapes, told, values
@@ -27,7 +30,9 @@ def imported(path, shapes=None, dims=None, progress=None, blocks=None, patches=0
     name = load.file_stem(path) if isinstance(path, (str, os.PathLike)) else model.graph.name
     told = []
     prepared = load.prepared(model, told)
-    ready = paths.gathered(prepared)
+    loops = moe.expanded(prepared)
+    loops, count = experts.routed(loops)
+    ready = paths.gathered(loops)
     fixed = shapes_module.fixed(ready, values)
     ready = load.baked(ready, fixed) if fixed else ready
     found, free = shapes_module.pinned(ready, shapes, dims)
@@ -41,7 +46,10 @@ def imported(path, shapes=None, dims=None, progress=None, blocks=None, patches=0
         other = Walk(ready, again, name, free, None, blocks, patches).run()
         frames.same(walk, other)
         walk.extents = frames.extents(free, walk, other)
-    return Imported(walk, model, prepared, found, told, fixed)
+    result = Imported(walk, model, prepared, found, told, fixed)
+    result.unsure = "a free batch" if walk.batch else "a free frame" if walk.frame else \
+        "a loop over experts" if count else None
+    return result
 
 
 def rows_apart(model, found, batch, walk):
