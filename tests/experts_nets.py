@@ -1,4 +1,4 @@
-"""experts_nets.py - mixtures of experts as people write them in plain PyTorch: a loop over experts, torch.where, index_add_.
+"""experts_nets.py - mixtures of experts as people write them in plain PyTorch: loops with torch.where, index_add_.
 
     python3 tests/experts_nets.py tests/experts      writes NAME.onnx and NAME.npz of each
 

@@ -1,6 +1,6 @@
 # needs: onnx numpy gguf
-"""Loops over experts, as exporters write them out, and com.microsoft.MoE become routers with a block an expert: results,
-decisions, records of their own, streamed as resident; what only looks like such a loop is not taken for one.
+"""Loops over experts, as exporters write them out, and com.microsoft.MoE become routers with a block an expert:
+results, decisions, records of their own, streamed as resident; what only looks like such a loop is not taken for one.
 
 Relies on tests/experts (a network as torch exported it, by experts_nets.py, with its inputs, what eager mode gave and
 how many rows went to each expert), on onnx_experts.py, on what runs models. Must never leave a file behind.
@@ -102,12 +102,15 @@ def choices_of(model, feeds, walk):
 
 
 def not_taken(runner, path):
+    """They are computed as they stand, without a router, or refused."""
     for name, model in left():
         try:
-            importing.imported(model)
-            report(f"refused: {name}", False, "it was taken")
+            result = importing.imported(model)
+            good, why = agrees(runner, path, result)
+            report(f"no router: {name}", good and not routers(result.walk), why)
         except Refused as why:
-            report(f"refused: {name}", "NonZero" in str(why), str(why))
+            report(f"no router: {name}", "broadcast" in str(why) and "another expert" in name, str(why))
+    os.remove(path)
     lines, result = [], importing.imported(mixing())
     good = importing.written(result, path, runner, say=lines.append)
     report("experts whose rows meet are found by comparing", not good and not os.path.exists(path), "; ".join(lines))
@@ -124,11 +127,13 @@ def mixtures(runner, path):
         feeds = compare.random_inputs(result.shapes, 5)
         wanted = defined.run(feeds)[0]
         made = compare.run_ours(runner, result.walk, feeds)[0]
-        report(f"MoE, {name}: as its definition", np.allclose(made, wanted, 1e-4, 1e-5), str(np.abs(made - wanted).max()))
+        report(f"MoE, {name}: as its definition", np.allclose(made, wanted, 1e-4, 1e-5),
+               str(np.abs(made - wanted).max()))
         report(f"MoE, {name}: a record an expert", sum(b.bytes > 0 for b in result.walk.graph.blocks[1:]) == EXPERTS)
         theirs = other.run(feeds)[0]
         if "onnxruntime" in sys.modules:
-            report(f"MoE, {name}: whether onnxruntime has it", other.name.startswith("onnxruntime") == known, other.name)
+            report(f"MoE, {name}: whether onnxruntime has it",
+                   other.name.startswith("onnxruntime") == known, other.name)
             report(f"MoE, {name}: its definition is onnxruntime's", np.allclose(theirs, wanted, 1e-4, 1e-5))
 
 
@@ -158,7 +163,8 @@ def hostile():
             importing.imported(model)
             report(f"refused: {name}", False, "it was taken")
         except Refused as why:
-            report(f"refused: {name}", "not well formed" not in str(why) or " number" in name or "text" in name, str(why))
+            report(f"refused: {name}", "not well formed" not in str(why) or " number" in name or "text" in name,
+                   str(why))
         except Exception as error:
             report(f"refused: {name}", False, repr(error))
 
@@ -173,7 +179,6 @@ def main():
         path = os.path.join(folder, "net.gguf")
         for part in (exported, loops, mixtures):
             part(runner, path)
-        os.remove(path)
         not_taken(runner, path)
     hostile()
     print(f"{results[True]} passed, {results[False]} failed")

@@ -132,7 +132,8 @@ def unsure():
     port = lambda name, *shape: helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
     for name, shape, dims in (("a free batch", ("N", 5), ["N=..4"]), ("a free frame", (1, 2, "H", "W"),
                                                                       ["H=..90", "W=..90"])):
-        graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [port("x", *shape)], [port("y", *shape)])
+        ports = [port("x", *shape)], [port("y", *shape)]
+        graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", *ports)
         made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
         yield name, made, [word for dim in dims for word in ("--dim", dim)]
     yield "a loop over experts", next(onnx_experts.taken())[1], []

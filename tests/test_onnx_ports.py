@@ -81,8 +81,8 @@ def before_what_is_fused():
     array = lambda name, *shape: numpy_helper.from_array(random.uniform(0.5, 2, shape).astype(np.float32), name)
     weights = [array("w", 3, 2, 1, 1), array("wt", 2, 3, 2, 2), array("m", 2, 3), array("c", 1, 3, 1, 1), array("l", 3),
                *(array(name, 3) for name in ("scale", "shift", "mean", "var"))]
-    layers = {"Conv": ([1, 2, 3, 3], "w", "c"), "ConvTranspose": ([1, 2, 3, 3], "wt", "c"), "MatMul": ([4, 2], "m", "l"),
-              "Gemm": ([4, 2], "m", "l")}
+    layers = {"Conv": ([1, 2, 3, 3], "w", "c"), "ConvTranspose": ([1, 2, 3, 3], "wt", "c"),
+              "MatMul": ([4, 2], "m", "l"), "Gemm": ([4, 2], "m", "l")}
     for layer, (shape, weight, line) in layers.items():
         chain = [node(layer, ["x", weight], ["a"], **({"strides": [2, 2]} if layer == "ConvTranspose" else {}))]
         norm = len(shape) == 4

@@ -10,7 +10,7 @@ import numpy as np
 
 from .elements import Elements
 from .refused import Refused
-from .tensors import MAX_RANK, Tensor, fitted, sized
+from .tensors import MAX_RANK, Tensor, fitted, keeps, sized
 
 MAX_AXES = 6      # of reshape and transpose
 MAX_PARTS = 8     # of a concat
@@ -22,6 +22,7 @@ NESTED = {"sum": "sum", "max": "max", "min": "min", "prod": "prod", "mean": "mea
 class Tensors(Elements):
     # ---------------------------------------------------------------------------------------------- shapes
 
+    @keeps
     def reshape(self, x, shape):
         """No node: the same elements in the same order."""
         shape = tuple(int(n) for n in shape)
@@ -30,6 +31,7 @@ class Tensors(Elements):
         array = x.array.reshape(shape) if x.constant else None
         return Tensor(shape, x.dtype, array, x.forms if array is None else None, x.wraps)
 
+    @keeps
     def transpose(self, x, order):
         if x.constant:
             return Tensor([x.shape[i] for i in order], x.dtype, np.ascontiguousarray(x.array.transpose(order)))
@@ -50,7 +52,8 @@ class Tensors(Elements):
         order = [runs.index(run) for run in merged]
         made = [sizes[i] for i in order]
         lines = math.prod(sizes[:-1])
-        if order[-1] == len(runs) - 1 and 1 < lines <= MAX_LINES and self.standing(self.reshape(x, (lines, sizes[-1])), 0, 1):
+        if order[-1] == len(runs) - 1 and 1 < lines <= MAX_LINES and self.standing(
+                self.reshape(x, (lines, sizes[-1])), 0, 1):
             # Lines of a form that there is come to stand in another order: channels that are shuffled.
             places = np.arange(lines).reshape(sizes[:-1]).transpose(order[:-1]).ravel()
             return self.reshape(self.take(self.reshape(x, (lines, sizes[-1])), places, 0), shape)
@@ -62,6 +65,7 @@ class Tensors(Elements):
         held = fitted(made)
         return self.made(self.g.reshape(value, list(held)), held, shape, x.dtype, x.wraps)
 
+    @keeps
     def slice(self, x, axis, start, length):
         shape = x.shape[:axis] + (length,) + x.shape[axis + 1:]
         if length == x.shape[axis]:
@@ -74,6 +78,7 @@ class Tensors(Elements):
         held = held[:at] + (length,) + held[at + 1:]
         return self.made(self.g.slice(value, at, start, length), held, shape, x.dtype, x.wraps)
 
+    @keeps
     def select(self, x, indices, axis):
         """x with indices, one axis of constants or numbers of a run, in the place of an axis."""
         count = indices.shape[0]

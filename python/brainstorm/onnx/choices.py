@@ -30,8 +30,8 @@ class Choice:
 
 @dataclasses.dataclass(frozen=True)
 class Fact:
-    """kind: "index", "gate", "sum of gates", "one-hot", "mask", "coordinates", "place", "pair", "rows", "gates", "given"
-    or "result". axes: what each axis of the value is, "row", "slot" (place of the k), "expert" or "one"; of coordinates
+    """kind: "index", "gate", "sum of gates", "one-hot", "mask", "coordinates", "place", "pair", "rows", "gates",
+    "given" or "result". axes: what each axis of the value is, "row", "slot" (place of the k), "expert" or "one"; of coordinates
     and pairs: what each coordinate is. form: how gates follow from scores: raw, sum, softmax or sigmoid."""
 
     kind: str

@@ -7,6 +7,7 @@ the form that it needs, and Holder makes it, once. A constant has its array, and
 for. Must never: let an element change its place.
 """
 
+import functools
 import math
 
 import numpy as np
@@ -38,6 +39,7 @@ class Tensor:
         self.shape, self.dtype, self.array = sized(shape), np.dtype(dtype), array
         self.forms = {} if forms is None else forms
         self.wraps = wraps  # a sum of small integers, which ONNX wraps and i32 does not
+        self.natural = False  # whether it is known that no number is below 0: an index that a run has found
 
     @property
     def size(self):
@@ -96,6 +98,21 @@ def fitted(shape):
     if len(shape) > MAX_RANK:
         shape = squeezed(shape)
     return shape if len(shape) <= MAX_RANK else (math.prod(shape[:-MAX_RANK + 1]), *shape[-MAX_RANK + 1:])
+
+
+def keeps(method):
+    """Of a method that moves numbers: what is known of them stays known."""
+    @functools.wraps(method)
+    def moved(self, x, *more, **named):
+        out = method(self, x, *more, **named)
+        out.natural = out.natural or x.natural
+        return out
+    return moved
+
+
+def natural(x):
+    x.natural = True
+    return x
 
 
 class Holder:
