@@ -4,6 +4,7 @@ import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
 ROWS, WIDTH, EXPERTS = 17, 6, 4
+SEEDS = 12
 
 
 def weights(*shape, seed=0):
@@ -111,7 +112,24 @@ def taken():
     loop = started()
     first = loop.loop(loop.values)
     loop.choice(loop.scores("Sigmoid"))
+    for seed in range(SEEDS):
+        yield f"a random loop, seed {seed}", any_loop(seed)
     yield "two loops", loop.model(loop.node("Add", first, loop.loop(loop.summed(loop.values))))
+
+
+def any_loop(seed):
+    """A loop of a random form."""
+    random = np.random.default_rng(seed)
+    k, act = int(random.integers(1, EXPERTS + 1)), (None, "Softmax", "Sigmoid")[random.integers(3)]
+    loop = started(k, act)
+    gates = loop.node("Softmax", loop.values, axis=-1) if act is None else loop.values
+    gates = loop.summed(gates) if random.integers(2) and act else gates
+    if random.integers(2):
+        gates = loop.node("Mul", gates, loop.number(random.uniform(0.5, 2), np.float32))
+    base = (None, "x")[random.integers(2)]
+    first = random.permutation(EXPERTS)
+    y = loop.loop(gates if k > 1 or random.integers(2) else None, base if k > 1 else None, first.tolist())
+    return loop.model(loop.node("Tanh", y))
 
 
 def by_mask():
