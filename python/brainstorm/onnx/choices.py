@@ -31,8 +31,8 @@ class Choice:
 @dataclasses.dataclass(frozen=True)
 class Fact:
     """kind: "index", "gate", "sum of gates", "one-hot", "mask", "coordinates", "place", "pair", "rows", "gates",
-    "given" or "result". axes: what each axis of the value is, "row", "slot" (place of the k), "expert" or "one"; of coordinates
-    and pairs: what each coordinate is. form: how gates follow from scores: raw, sum, softmax or sigmoid."""
+    "given" or "result". axes: what each axis of the value is, "row", "slot" (place of the k), "expert" or "one"; of
+    coordinates and pairs: what each coordinate is. form: how gates follow from scores: raw, sum, softmax or sigmoid."""
 
     kind: str
     choice: Choice
@@ -62,13 +62,16 @@ class Facts:
         for tensor in graph.initializer:
             self.constants[tensor.name] = tensor
         for node in graph.node:
-            if node.op_type == "Constant" and attribute(node, "value") is not None:
+            if node.op_type == "Constant" and node.output and attribute(node, "value") is not None:
                 self.constants[node.output[0]] = attribute(node, "value")
         for node in graph.node:
             rule = RULES.get(node.op_type)
             if rule is None or node.domain not in ("", "ai.onnx") or not node.output:
                 continue
-            made = rule(self, node)
+            try:
+                made = rule(self, node)
+            except (IndexError, TypeError, ValueError, AttributeError):
+                continue  # it is not well formed, as its handler will say
             for name, fact in zip(node.output, made if isinstance(made, list) else [made]):
                 if fact is not None and name:
                     self.known[name] = fact

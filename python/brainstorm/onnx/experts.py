@@ -141,19 +141,6 @@ def zeros(tensor):
         return False
 
 
-def ordered(graph):
-    """Whether nodes come after what they read, and each value is made once."""
-    made = [name for node in graph.node for name in node.output if name]
-    later = set(made)
-    if len(later) != len(made):
-        return False
-    for node in graph.node:
-        if any(name in later for name in read_by(node)):
-            return False
-        later -= set(node.output)
-    return True
-
-
 def without(nodes, outputs, suspects):
     """Nodes but for those of the suspects that nobody reads any more."""
     read = {}
@@ -211,8 +198,6 @@ def routed(model):
     """(model, loops): with markers for its loops over experts; itself where it has none."""
     ops = {node.op_type for node in model.graph.node}
     if not ({"NonZero"} <= ops and ops & {"ScatterND", "ScatterElements"} and ops & {"TopK", "ArgMax"}):
-        return model, 0
-    if not ordered(model.graph):
         return model, 0
     copy, loops = onnx.ModelProto(), 0
     copy.CopyFrom(model)

@@ -33,6 +33,7 @@ def imported(path, shapes=None, dims=None, progress=None, blocks=None, patches=0
     name = load.file_stem(path) if isinstance(path, (str, os.PathLike)) else model.graph.name
     told = []
     prepared = load.prepared(model, told)
+    paths.ordered(prepared.graph)
     loops = moe.expanded(prepared)
     loops, count = experts.routed(loops)
     ready = paths.gathered(loops)

@@ -188,7 +188,8 @@ class Walk:
             self.troubles.append(Trouble(proto, where, str(why), proto.input[why.index]))
         except (Refused, ValueError) as why:
             self.troubles.append(Trouble(proto, where, self.extents.words(str(why))))
-        except (TypeError, IndexError, KeyError, AttributeError, ArithmeticError, MemoryError) as why:
+        except (TypeError, IndexError, KeyError, AttributeError, ArithmeticError, MemoryError, RuntimeError,
+                StopIteration) as why:
             self.troubles.append(Trouble(proto, where, f"it is not well formed ({type(why).__name__}: {why})"))
         else:
             for name, value in zip(proto.output, outputs):

@@ -51,7 +51,7 @@ class Expanded:
             raise Refused(f"MoE {self.node.name!r}: input {index}: {why}") from None
         if array is None:
             raise Refused(f"MoE {self.node.name!r}: input {index} must be a constant")
-        if array.ndim != rank or not choices_float(array):
+        if array.ndim != rank or not is_floats(array):
             raise Refused(f"MoE {self.node.name!r}: input {index} is {array.dtype} {list(array.shape)}, expected "
                           f"{rank} axes")
         return array
@@ -139,7 +139,7 @@ class Expanded:
         self.nodes[-1].output[0] = self.node.output[0]
 
 
-def choices_float(array):
+def is_floats(array):
     return array.dtype.kind == "f" or array.dtype.name == "bfloat16"
 
 
@@ -151,7 +151,7 @@ def expanded(model):
     copy.CopyFrom(model)
     constants, nodes = {t.name: t for t in copy.graph.initializer}, []
     for node in copy.graph.node:
-        if node.op_type == "Constant" and choices.attribute(node, "value") is not None:
+        if node.op_type == "Constant" and node.output and choices.attribute(node, "value") is not None:
             constants[node.output[0]] = choices.attribute(node, "value")
     for number, node in enumerate(copy.graph.node):
         if (node.domain, node.op_type) != (MICROSOFT, "MoE"):
