@@ -150,13 +150,16 @@ static bool network_bind(network *n, const char *name, const char *dims, bool ou
     if (output && !*dims && bs_bound_extents(n->session, name, buffer.dim, &n->error) != BS_OK)
         return complain(name, n->error.message);
     p->bytes = bs_dtype_bytes(facts.dtype);
+    const bool given = !output || *dims;
     for (int32_t i = 0; i < facts.rank; i++) {
-        char *end = (char *)dims;
-        buffer.dim[i] = output && !*dims ? buffer.dim[i] : strtol(dims, &end, 10);
-        if ((end == dims && *dims) || buffer.dim[i] < 0 || buffer.dim[i] > facts.dim[i])
-            return complain(name, "an extent is missing, or beyond the maximum");
+        if (given) {
+            char *end;
+            buffer.dim[i] = strtol(dims, &end, 10);
+            if (end == dims || buffer.dim[i] < 0 || buffer.dim[i] > facts.dim[i])
+                return complain(name, "an extent is missing, or beyond the maximum");
+            dims = end;
+        }
         p->bytes *= (size_t)(p->dim[i] = buffer.dim[i]);
-        dims = end;
     }
     if (!output && fread(p->data, 1, p->bytes, stdin) != p->bytes)
         return complain(name, "its bytes are missing");
