@@ -7,8 +7,10 @@
  *                                 (ORDER: breadth or depth; left out, the planner's choice)
  *     input NAME DIM...           then its bytes                                   "ok"
  *     output NAME DIM...          as this run will make it                         "ok"
+ *     output NAME                 as large as this run can make it, after inputs   "ok"
  *     run TIMES                   runs it so often             "CPU-SECONDS ALLOCATIONS" of it all (-1: not counted)
  *     result NAME                 an output's                                      bytes
+ *     extents NAME                an output's, where data say them                 "DIM... of DIM..." (as it was bound)
  *     close                                                                        "ok"
  *
  * ARENA-BYTES are those of the session; beside them are index of the file, graph and plan.
@@ -29,6 +31,7 @@ typedef struct port {
     char name[BS_MAX_NAME];
     uint8_t *data; /* as large as it can become */
     size_t bytes;  /* of the run at hand */
+    int64_t dim[BS_MAX_RANK];
 } port;
 
 typedef struct network {
@@ -144,14 +147,19 @@ static bool network_bind(network *n, const char *name, const char *dims, bool ou
     if (!p || facts.output != output)
         return complain(name, "there is no such port");
     bs_buffer buffer = {.data = p->data, .dtype = facts.dtype, .rank = facts.rank};
+    if (output && !*dims && bs_bound_extents(n->session, name, buffer.dim, &n->error) != BS_OK)
+        return complain(name, n->error.message);
     p->bytes = bs_dtype_bytes(facts.dtype);
+    const bool given = !output || *dims;
     for (int32_t i = 0; i < facts.rank; i++) {
-        char *end;
-        buffer.dim[i] = strtol(dims, &end, 10);
-        if (end == dims || buffer.dim[i] < 0 || buffer.dim[i] > facts.dim[i])
-            return complain(name, "an extent is missing, or beyond the maximum");
-        p->bytes *= (size_t)buffer.dim[i];
-        dims = end;
+        if (given) {
+            char *end;
+            buffer.dim[i] = strtol(dims, &end, 10);
+            if (end == dims || buffer.dim[i] < 0 || buffer.dim[i] > facts.dim[i])
+                return complain(name, "an extent is missing, or beyond the maximum");
+            dims = end;
+        }
+        p->bytes *= (size_t)(p->dim[i] = buffer.dim[i]);
     }
     if (!output && fread(p->data, 1, p->bytes, stdin) != p->bytes)
         return complain(name, "its bytes are missing");
@@ -179,6 +187,21 @@ static bool network_result(network *n, const char *name)
     return p ? fwrite(p->data, 1, p->bytes, stdout) == p->bytes : complain(name, "there is no such port");
 }
 
+static bool network_extents(network *n, const char *name)
+{
+    bs_port_facts facts;
+    int64_t dim[BS_MAX_RANK];
+    const port *p = port_named(n, name, &facts);
+    if (!p || bs_output_extents(n->session, name, dim) != BS_OK)
+        return complain(name, "there is no such output");
+    for (int32_t i = 0; i < facts.rank; i++)
+        printf("%lld ", (long long)dim[i]);
+    printf("of");
+    for (int32_t i = 0; i < facts.rank; i++)
+        printf(" %lld", (long long)p->dim[i]);
+    return puts("") >= 0;
+}
+
 static bool obey(network *n, const char *verb, const char *rest)
 {
     char name[512] = "", tier[16] = "", order[16] = "";
@@ -199,6 +222,8 @@ static bool obey(network *n, const char *verb, const char *rest)
         return network_bind(n, name, rest + at, verb[0] == 'o');
     if (strcmp(verb, "result") == 0)
         return network_result(n, name);
+    if (strcmp(verb, "extents") == 0)
+        return network_extents(n, name);
     return complain(verb, "no such command");
 }
 

@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
-from brainstorm.onnx import compare, load, lower, session  # noqa: E402
+from brainstorm.onnx import compare, extents, load, lower, session  # noqa: E402
 from brainstorm.onnx.refused import Refused  # noqa: E402
 
 
@@ -40,7 +40,7 @@ def tried(runner, model, inputs, baked):
     feeds = dict(zip(names, inputs))
     fixed = load.baked(model, {n: feeds[n] for n in baked})
     shapes = {n: (np.shape(feeds[n]), np.asarray(feeds[n]).dtype) for n in names if n not in baked}
-    walk = lower.Walk(fixed, shapes).run()
+    walk = extents.settled(lambda numbers: lower.Walk(fixed, shapes, extents=numbers, most={"": 100}).run())
     return runner.run(walk, feeds), walk
 
 

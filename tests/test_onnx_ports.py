@@ -63,6 +63,7 @@ def cases():
         [node("Conv", ["x", "w"], ["y"]), node("Relu", ["y"], ["z"])], [("x", F32, [1, 2, 3, 3])],
         [("z", F32, [1, 3, 3, 3]), ("y", F32, [1, 3, 3, 3])],
         [numpy_helper.from_array(np.random.default_rng(1).standard_normal((3, 2, 1, 1)).astype(np.float32), "w")]), []
+    yield from before_what_is_fused()
     yield "an initializer that is an input too", model(
         [node("Add", ["x", "w"], ["y"])], [("x", F32, [2]), ("w", F32, [2])], [("y", F32, [2])],
         [numpy_helper.from_array(np.array([1, 2], np.float32), "w")]), []
@@ -72,6 +73,30 @@ def cases():
     yield "an infinite constant", model(
         [node("Max", ["x", "w"], ["y"])], [("x", F32, [2, 2])], [("y", F32, [2, 2])],
         [numpy_helper.from_array(np.array([[-np.inf, 0], [np.inf, -np.inf]], np.float32), "w")]), []
+
+
+def before_what_is_fused():
+    """Outputs that are values before what a layer takes into itself: they stay what the model says, at every place."""
+    node, random = helper.make_node, np.random.default_rng(2)
+    array = lambda name, *shape: numpy_helper.from_array(random.uniform(0.5, 2, shape).astype(np.float32), name)
+    weights = [array("w", 3, 2, 1, 1), array("wt", 2, 3, 2, 2), array("m", 2, 3), array("c", 1, 3, 1, 1), array("l", 3),
+               *(array(name, 3) for name in ("scale", "shift", "mean", "var"))]
+    layers = {"Conv": ([1, 2, 3, 3], "w", "c"), "ConvTranspose": ([1, 2, 3, 3], "wt", "c"),
+              "MatMul": ([4, 2], "m", "l"), "Gemm": ([4, 2], "m", "l")}
+    for layer, (shape, weight, line) in layers.items():
+        chain = [node(layer, ["x", weight], ["a"], **({"strides": [2, 2]} if layer == "ConvTranspose" else {}))]
+        norm = len(shape) == 4
+        chain += [node("Mul", ["a", line], ["b"]), node("Add", ["b", line], ["c1"]),
+                  node("BatchNormalization", ["c1", "scale", "shift", "mean", "var"], ["d"]) if norm else
+                  node("Sub", ["c1", line], ["d"]), node("Sigmoid", ["d"], ["e"]), node("Mul", ["d", "e"], ["f"])]
+        ends = {"silu": chain, "relu": [*chain[:4], node("Relu", ["d"], ["f"])],
+                "clip": [*chain[:4], node("Clip", ["d", "zero", "top"], ["f"])]}
+        for act, nodes in ends.items():
+            made = [n.output[0] for n in nodes]
+            more = [numpy_helper.from_array(np.float32(n), name) for n, name in ((0, "zero"), (1, "top"))]
+            for number, value in enumerate(made[:-1]):
+                yield f"{layer}, {act}: value {number} before its end", model(
+                    nodes, [("x", F32, shape)], [("f", F32, None), (value, F32, None)], [*weights, *more]), []
 
 
 def tried(runner, path, made, words):

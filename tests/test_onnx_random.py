@@ -44,8 +44,9 @@ class Graph:
         self.weights.append(numpy_helper.from_array(np.asarray(array, dtype), f"w{self.count}"))
         return f"w{self.count}"
 
-    def add(self, op, *inputs, outputs=1, keep=0, **attributes):
-        """A node, computed; dropped again where the reference refuses it or the result is large."""
+    def add(self, op, *inputs, outputs=1, keep=0, inner=False, **attributes):
+        """A node, computed; dropped again where the reference refuses it or the result is large. inner: of a few nodes
+        in a row, whose results may be of any type."""
         self.count += 1
         names = [f"v{self.count}.{i}" for i in range(outputs)]
         node = helper.make_node(op, list(inputs), names, **attributes)
@@ -57,8 +58,8 @@ class Graph:
             made = ReferenceEvaluator(model).run(None, {n: known[n] for n in inputs if n})
         except Exception:  # the reference's own, of any kind: the node is none
             return
-        if any(m.size == 0 or m.size > 2000 or m.dtype != np.float32 or not np.isfinite(m).all() or
-               np.abs(m).max() > 1e3 for m in made):
+        if any(m.size == 0 or m.size > 2000 or not inner and (
+                m.dtype != np.float32 or not np.isfinite(m).all() or np.abs(m).max() > 1e3) for m in made):
             return
         self.nodes.append(node)
         self.values.update(zip(names, made))
@@ -158,10 +159,29 @@ class Graph:
         else:
             self.add(op, x, **({} if op.startswith("Global") else window))
 
+    def found(self, x, a):
+        """What is above a number: as it is counted, or taken out, computed and put back."""
+        before, count = dict(self.values), len(self.nodes)
+        step = lambda op, *inputs, **more: (self.add(op, *inputs, inner=True, **more), self.last)[1]
+        line = step("ReduceSum", x, self.constant(range(1, a.ndim), np.int64), keepdims=0) if a.ndim > 1 else x
+        mask = step("Greater", self.pick(x, line), self.constant(self.random.uniform(-1, 1)))
+        at = step("Transpose", step("NonZero", mask), perm=[1, 0])
+        rows = step("GatherND", x, at)
+        made = step(self.pick("Tanh", "Neg"), rows)
+        if self.pick(True, False):
+            made = step("Mul", made, rows)
+        self.add("ScatterND", x, at, made, reduction=self.pick("none", "add"))
+        last = self.last
+        if last == made or len(self.nodes) < count + 6:  # one of them was dropped
+            self.values, self.last = before, x
+            del self.nodes[count:]
+            return
+        self.values = {**before, last: self.values[last]}
+
     def model(self):
         kinds = [self.unary, self.beside_constant, self.beside_value, self.transpose, self.reshape, self.slice,
                  self.concat, self.reduce, self.along, self.gather, self.pad, self.repeat, self.matmul, self.split,
-                 self.squeeze, self.image]
+                 self.squeeze, self.image, self.found]
         for _ in range(self.random.integers(3, 12)):
             value = self.values[self.last]
             kind = self.pick(*kinds) if value.ndim else self.pick(self.unary, self.beside_constant, self.squeeze)

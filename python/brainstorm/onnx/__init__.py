@@ -7,7 +7,8 @@
 
 Needs the onnx package, numpy and gguf. load.py opens and checks, shapes.py pins what is not known, lower.py walks the
 nodes and table.py has the handlers (ops_*.py), which work with tensors (tensors.py, elements.py, arithmetic.py);
-compare.py runs both, cli.py is the command.
+compare.py runs both, cli.py is the command. experts.py and moe.py make markers of mixtures, paths.py gives these their
+paths.
 """
 
 from .cli import add_arguments, main

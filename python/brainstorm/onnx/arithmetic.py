@@ -10,7 +10,7 @@ import numpy as np
 
 from .elements import Elements
 from .refused import Refused
-from .tensors import MAX_RANK, Tensor, fitted, sized
+from .tensors import MAX_RANK, Tensor, fitted, keeps, sized
 
 MAX_AXES = 6      # of reshape and transpose
 MAX_PARTS = 8     # of a concat
@@ -22,6 +22,7 @@ NESTED = {"sum": "sum", "max": "max", "min": "min", "prod": "prod", "mean": "mea
 class Tensors(Elements):
     # ---------------------------------------------------------------------------------------------- shapes
 
+    @keeps
     def reshape(self, x, shape):
         """No node: the same elements in the same order."""
         shape = tuple(int(n) for n in shape)
@@ -30,6 +31,7 @@ class Tensors(Elements):
         array = x.array.reshape(shape) if x.constant else None
         return Tensor(shape, x.dtype, array, x.forms if array is None else None, x.wraps)
 
+    @keeps
     def transpose(self, x, order):
         if x.constant:
             return Tensor([x.shape[i] for i in order], x.dtype, np.ascontiguousarray(x.array.transpose(order)))
@@ -68,6 +70,7 @@ class Tensors(Elements):
         held = fitted(made)
         return self.made(self.g.reshape(value, list(held)), held, shape, x.dtype, x.wraps)
 
+    @keeps
     def slice(self, x, axis, start, length):
         shape = x.shape[:axis] + (length,) + x.shape[axis + 1:]
         if length == x.shape[axis]:
@@ -80,6 +83,7 @@ class Tensors(Elements):
         held = held[:at] + (length,) + held[at + 1:]
         return self.made(self.g.slice(value, at, start, length), held, shape, x.dtype, x.wraps)
 
+    @keeps
     def select(self, x, indices, axis):
         """x with indices, one axis of constants or numbers of a run, in the place of an axis."""
         count = indices.shape[0]

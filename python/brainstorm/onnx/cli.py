@@ -19,6 +19,8 @@ def add_arguments(parser):
     parser.add_argument("--patches", type=int, default=0, metavar="SIZE", help="cut the image into cells of this size")
     parser.add_argument("--value", action="append", metavar="INPUT=NUMBERS",
                         help="an input that is a constant from now on: sr=16000")
+    parser.add_argument("--most", action="append", metavar="[NAME=]N",
+                        help="how many elements a Range, or trips a Loop, can have where a run computes that")
     parser.add_argument("--feed", metavar="FILE.npz", help="what to compare with, instead of random inputs")
     parser.add_argument("--no-check", action="store_true", help="do not compare with the model")
     parser.add_argument("--seed", type=int, default=1, help="of the inputs that are compared with")
@@ -40,7 +42,7 @@ def main(arguments):
     progress = progress_of(arguments)
     try:
         result = importing.imported(arguments.model, arguments.shape, arguments.dim, progress,
-                                    arguments.block, arguments.patches, arguments.value)
+                                    arguments.block, arguments.patches, arguments.value, arguments.most)
     except Refused as why:
         print("\n".join(report.not_taken(why)), file=sys.stderr)
         return 1
@@ -69,8 +71,8 @@ def write(result, arguments, progress):
         print("nothing that runs models is built here, to compare with: pip install ./python, or --no-check",
               file=sys.stderr)
         return 1
-    if result.walk.batch and runner is None:
-        print("a free batch is only written when it was compared: leave out --no-check", file=sys.stderr)
+    if result.unsure and runner is None:
+        print(f"{result.unsure} is only written when it was compared: leave out --no-check", file=sys.stderr)
         return 1
     if progress:
         progress("writing" if arguments.no_check else "writing, then comparing")

@@ -6,6 +6,7 @@ to the largest magnitude of an output; whole numbers must be equal.
 
 import numpy as np
 
+from . import extents
 from .refused import Refused
 from .tensors import narrowed
 
@@ -26,11 +27,12 @@ def run_ours(session, walk, feeds):
     given = [(p.name, converted(walk, p, feeds[p.onnx_name])) for p in walk.inputs]
     shapes = [shape_of(walk, port, dict(given)) for port in walk.outputs]
     made = session.run(given, [(p.name, held, p.held_dtype) for p, (held, _) in zip(walk.outputs, shapes)])
-    return [a.reshape(shape).astype(p.dtype) for a, p, (_, shape) in zip(made, walk.outputs, shapes)]
+    return [(extents.fitted(p, a) if any(p.open) else a.reshape(shape)).astype(p.dtype)
+            for a, p, (_, shape) in zip(made, walk.outputs, shapes)]
 
 
 def shape_of(walk, port, given):
-    """(as our file has it, as the model has it) of an output, for these inputs."""
+    """(as our file has it, None where only the run knows; as the model has it) of an output, for these inputs."""
     if walk.batch:
         rows = given[walk.inputs[0].name].shape[0]
         return (rows, *port.held[1:]), (rows, *port.shape[1:])
@@ -39,9 +41,9 @@ def shape_of(walk, port, given):
         for p in walk.inputs:
             for d, n in zip(walk.frame.inputs.get(p.onnx_name, ()), given[p.name].shape[2:]):
                 sizes[getattr(d, "name", None)] = n
-        shape = tuple(extent.at(sizes) for extent in walk.extents[port.onnx_name])
+        shape = tuple(extent.at(sizes) for extent in walk.follow[port.onnx_name])
         return (shape if len(shape) == 4 else port.held), shape
-    return port.held, port.shape
+    return None if any(port.open) else port.held, port.shape
 
 
 def random_inputs(shapes, seed):
@@ -70,9 +72,17 @@ class Reference:
             options.log_severity_level = 4
             session = onnxruntime.InferenceSession(model.SerializeToString(), options,
                                                    providers=["CPUExecutionProvider"])
-            self.name, self.run = f"onnxruntime {onnxruntime.__version__}", lambda feeds: session.run(None, feeds)
+            self.name, self.run = f"onnxruntime {onnxruntime.__version__}", lambda feeds: self._runtime(session, feeds)
         except Exception:  # not installed, or it does not take the model: it raises errors of its own
             self._onnx()
+
+    def _runtime(self, session, feeds):
+        """Some kernels refuse a model only when it runs."""
+        try:
+            return session.run(None, feeds)
+        except Exception:
+            self._onnx()
+            return self.run(feeds)
 
     def _onnx(self):
         import onnx

@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from .refused import Refused
-from .tensors import MAX_RANK, Holder, Tensor, bounds
+from .tensors import MAX_RANK, Holder, Tensor, bounds, keeps
 
 RING = ("add", "sub", "mul")  # whose result in i32 is that of smaller integers, apart from what these wrap
 OF_NUMPY = {
@@ -210,6 +210,7 @@ class Elements(Holder):
             return x
         return self.pair("not_equal", self.exact(x), self.scalar(0, x.dtype))
 
+    @keeps
     def typed(self, x, dtype):
         """The same numbers under another ONNX type of the same kind."""
         if x.constant:

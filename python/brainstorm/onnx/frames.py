@@ -10,15 +10,15 @@ from fractions import Fraction
 from .refused import Refused
 
 
-def same(one, other):
+def same(one, other, what="size of the frame"):
     """Refuses two walks whose graphs differ."""
     for a, b in zip(one.graph.nodes, other.graph.nodes):
         if (a.op, a.inputs, a.params) != (b.op, b.inputs, b.params):
-            raise Refused(f"{a.op} {a.name!r} is another one for another size of the frame: the model fixes it")
+            raise Refused(f"{a.op} {a.name!r} is another one for another {what}: the model fixes it")
     weights = [[(name, array.shape, array.tobytes()) for block in walk.graph.blocks for name, array, _ in block.weights]
                for walk in (one, other)]
     if len(one.graph.nodes) != len(other.graph.nodes) or weights[0] != weights[1]:
-        raise Refused("the model is another one for another size of the frame")
+        raise Refused(f"the model is another one for another {what}")
 
 
 class Extent:

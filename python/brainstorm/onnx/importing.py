@@ -8,41 +8,54 @@ Must never: leave a file behind that was refused.
 
 import os
 
-from . import compare, frames, load, paths, shapes as shapes_module
+from . import compare, experts, extents, frames, load, moe, paths, shapes as shapes_module
 from .lower import NotTaken, Walk
 from .refused import Refused
 
 
 class Imported:
-    """A walk that was taken, the model as it was read, and what was told on the way."""
+    """A walk that was taken, the model as it was read, and what was told on the way. unsure: what makes a file that was
+    not compared one that may be wrong; None: nothing."""
+
+    unsure = None
 
     def __init__(self, walk, model, ready, shapes, told, values):
         self.walk, self.model, self.ready = walk, model, ready
         self.shapes, self.told, self.values = shapes, told, values
 
 
-def imported(path, shapes=None, dims=None, progress=None, blocks=None, patches=0, values=None):
+def imported(path, shapes=None, dims=None, progress=None, blocks=None, patches=0, values=None,
+             most=None):
     """path: a file, or a model in memory. blocks: patterns of scopes, "moe.paths.*". patches: the size of cells.
-    values: texts "sr=16000" of inputs that are constants from now on."""
+    values: texts "sr=16000" of inputs that are constants from now on. most: texts "100" or "NAME=100": how many
+    elements or trips a node can have, where that is computed in a run."""
     model = load.opened(path) if isinstance(path, (str, os.PathLike)) else path
     name = load.file_stem(path) if isinstance(path, (str, os.PathLike)) else model.graph.name
     told = []
     prepared = load.prepared(model, told)
-    ready = paths.gathered(prepared)
+    paths.ordered(prepared.graph)
+    loops = moe.expanded(prepared)
+    loops, count = experts.routed(loops)
+    ready = paths.gathered(loops)
     fixed = shapes_module.fixed(ready, values)
     ready = load.baked(ready, fixed) if fixed else ready
     found, free = shapes_module.pinned(ready, shapes, dims)
     if isinstance(free, shapes_module.Batch) and patches:
         raise Refused("patches, and a free batch")
-    walk = Walk(ready, found, name, free, progress, blocks, patches).run()
+    most = shapes_module.most(most)
+    walk = extents.settled(
+        lambda numbers: Walk(ready, found, name, free, progress, blocks, patches, numbers, most).run())
     if walk.batch:
         rows_apart(ready, found, free, walk)
     if walk.frame:
         again = shapes_module.resized(found, free, 1)
         other = Walk(ready, again, name, free, None, blocks, patches).run()
         frames.same(walk, other)
-        walk.extents = frames.extents(free, walk, other)
-    return Imported(walk, model, prepared, found, told, fixed)
+        walk.follow = frames.extents(free, walk, other)
+    result = Imported(walk, model, prepared, found, told, fixed)
+    result.unsure = "a free batch" if walk.batch else "a free frame" if walk.frame else \
+        "a loop over experts" if count else "an extent that a run says" if walk.extents.used else None
+    return result
 
 
 def rows_apart(model, found, batch, walk):

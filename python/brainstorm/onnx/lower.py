@@ -11,6 +11,7 @@ from onnx.reference import ReferenceEvaluator
 from .. import Graph
 from .arithmetic import Tensors
 from .blocks import Blocks
+from .extents import Extents
 from .names import Names
 from .patterns import rewritten
 from .refused import NeedConstant, Refused
@@ -48,6 +49,7 @@ class Port:
     def __init__(self, onnx_name, name, shape, dtype, held, held_dtype):
         self.onnx_name, self.name, self.shape, self.dtype = onnx_name, name, tuple(shape), np.dtype(dtype)
         self.held, self.held_dtype, self.probed = tuple(held), held_dtype, tuple(shape)
+        self.open = [False] * len(self.shape)  # which extents only a run knows
 
 
 def bounded(proto, given):
@@ -67,10 +69,12 @@ def bounded(proto, given):
 
 
 class Walk:
-    def __init__(self, model, shapes, name="", free=None, progress=None, blocks=None, patches=0):
+    def __init__(self, model, shapes, name="", free=None, progress=None, blocks=None, patches=0, extents=None,
+                 most=None):
         """shapes: {input: (shape, dtype)}, all of it known. free: a Batch, which is 1 in shapes, or a Frame, of which
         they have one size. progress: called with the number of nodes that are done. blocks: patterns of scopes.
-        patches: the size of cells that inputs, images, are cut into; 0: none."""
+        patches: the size of cells that inputs, images, are cut into; 0: none. extents: numbers for those that
+        only a run knows. most: {name: how many elements or trips, where that is computed in a run}; "": all others."""
         self.progress = progress or (lambda done: None)
         self.model, self.shapes = model, shapes
         self.versions = {o.domain if o.domain != "ai.onnx" else "": o.version for o in model.opset_import}
@@ -83,6 +87,9 @@ class Walk:
         self.batch = free if isinstance(free, Batch) else None
         self.frame = free if isinstance(free, Frame) else None
         self.symbol = self.cells = None
+        self.extents, self.most = extents or Extents(), dict(most or {})
+        plain = self.graph.reshape
+        self.graph.reshape = lambda x, shape: plain(x, self.extents.codes(list(shape)))
         self.alive = []  # readers of graphs in nodes: `passed` knows nodes by what they are in memory
         self.readers, self.passed = {}, {}  # nodes by what they read; {id: value} of those that one before has done
 
@@ -105,6 +112,12 @@ class Walk:
             self.output(value)
         self.still = all(self.values[v.name].constant for v in graph.output)
         return self
+
+    def most_of(self, node, any_node=True):
+        """Elements or trips that a node can have; None: nobody says. any_node: what is said of all is said of it."""
+        names = (node.proto.name, *node.outputs)
+        named = next((self.most[name] for name in names if name and name in self.most), None)
+        return self.most.get("") if named is None and any_node else named
 
     def note_readers(self, graph, inner=False):
         for node in graph.node:
@@ -174,8 +187,9 @@ class Walk:
         except NeedConstant as why:
             self.troubles.append(Trouble(proto, where, str(why), proto.input[why.index]))
         except (Refused, ValueError) as why:
-            self.troubles.append(Trouble(proto, where, str(why)))
-        except (TypeError, IndexError, KeyError, AttributeError, ArithmeticError, MemoryError) as why:
+            self.troubles.append(Trouble(proto, where, self.extents.words(str(why))))
+        except (TypeError, IndexError, KeyError, AttributeError, ArithmeticError, MemoryError, RuntimeError,
+                StopIteration) as why:
             self.troubles.append(Trouble(proto, where, f"it is not well formed ({type(why).__name__}: {why})"))
         else:
             for name, value in zip(proto.output, outputs):

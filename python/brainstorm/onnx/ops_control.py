@@ -8,9 +8,12 @@ import math
 
 import numpy as np
 
+from .ops_found import non_zero_of
 from .refused import Refused
 from .table import op
 from .tensors import Tensor, fitted, squeezed
+
+MAX_TRIPS = 2**24
 
 
 class Inner(dict):
@@ -97,7 +100,7 @@ def if_else(n):
     if condition.constant:
         return inlined(n, branches[0 if np.ravel(condition.array)[0] else 1])
     if n.walk.batch:
-        raise Refused("a condition of each row of a free batch")
+        raise Refused("a condition that one row of a free batch has: of several, ONNX has one for all")
     # Routers decide on cells: at the root there is one, a row.
     root = m.leader is None
     label = m.held(m.unary("not", condition), (1, 1) if root else (1,))
@@ -174,37 +177,70 @@ class Looping:
         return self.m.made(value, (self.trips, *held), (self.trips, *y.shape), y.dtype, y.wraps)
 
 
+def trips_of(n):
+    """(trips at most, the number of trips, a Tensor, or None: as many as its condition lets it make)."""
+    given, most = n.get(0), n.walk.most_of(n)
+    if given is not None and given.constant:
+        trips = int(np.ravel(given.array)[0])
+        if not 1 <= trips <= MAX_TRIPS:
+            raise Refused(f"a loop of {trips} trips, expected 1 .. {MAX_TRIPS}")
+        return trips, n.m.scalar(trips, np.int32)
+    if most is None:
+        what = "any number of trips" if given is None else "trips that are computed in a run"
+        raise Refused(f"a loop of {what}: --most says how many there can be")
+    if most > MAX_TRIPS:
+        raise Refused(f"a loop of {most} trips, expected 1 .. {MAX_TRIPS}")
+    return most, None if given is None else n.m.reshape(n.m.typed(n.m.exact(given), np.int32), ())
+
+
 @op("Loop")
 def loop_op(n):
     m, g, graph = n.m, n.m.g, subgraph(n, "body")
-    if n.walk.batch:
-        raise Refused("a loop of each row of a free batch")
-    count = n.constant(0)
-    trips = None if count is None else int(np.ravel(count)[0])
-    if trips is None or not 1 <= trips <= 2**24:
-        raise Refused(f"a loop of {'any number of' if trips is None else trips} trips, expected 1 .. {2**24}")
+    bound, count = trips_of(n)
     first, initial = n.get(1), [n[i] for i in range(2, len(n.inputs))]
-    limit = m.scalar(trips, np.int32)
+    if n.walk.batch and not (count is not None and count.constant and (first is None or first.constant)):
+        raise Refused("a loop whose trips one row of a free batch says: of several, ONNX has one number for all")
+    if first is not None and first.constant and not np.ravel(first.array)[0]:
+        return nothing(n, graph, initial)
+    limit = m.scalar(bound, np.int32) if count is None else count
     if first is not None and not first.constant:
         limit = m.where(m.reshape(first, ()), limit, m.scalar(0, np.int32))
-    elif first is not None and not np.ravel(first.array)[0]:
-        return nothing(n, graph, initial)
+    fixed = limit.constant
     limit = m.held(limit, (1,))
-    looping = Looping(n, graph, trips, like=limit, count=limit, bound=trips)
+    limit = limit if m.leader is None else led(m, limit)
+    looping = Looping(n, graph, bound, like=limit, count=limit, bound=bound)
     inside = [looping.trip(), m.scalar(True, bool), *map(looping.carry, initial)]
     with looping.body(inside[0]) as body:
         for value, x in zip(graph.input, inside, strict=True):
             body.values[value.name] = x
         again, *outputs = body.run()
         ends = not again.constant
+        if ends and n.walk.batch:
+            raise Refused("a loop that one row of a free batch ends: ONNX ends it for all")
         if again.constant and not np.ravel(again.array)[0]:
             raise Refused("a loop that always ends after one trip")
         made = looping.next(outputs[:len(initial)])
-        if outputs[len(initial):] and (ends or not (first is None or first.constant)):
-            raise Refused("it collects values of as many trips as are known only in a run")
-        made += [looping.collect(y) for y in outputs[len(initial):]]
-        g.loop_end(looping.loop, m.held(again, (1,)) if ends else None)
-    return made
+        collected = [looping.collect(y) for y in outputs[len(initial):]]
+        trips = g.loop_trips(looping.loop) if collected and (ends or not fixed) else None
+        if count is None:
+            again = within_bound(m, again, inside[0], bound)
+        g.loop_end(looping.loop, m.held(again, (1,)) if ends or count is None else None)
+    return made + (collected if trips is None else [made_in_run(n, y, trips) for y in collected])
+
+
+def within_bound(m, again, trip, bound):
+    """A condition that nothing else limits: of one that would go on beyond the bound NaN, which ends the run."""
+    last = m.pair("equal", m.typed(trip, np.int32), m.scalar(bound - 1, np.int32))
+    beyond = m.where(m.reshape(last, (1,)), m.array([np.nan]), m.array([1.0]))
+    return m.where(m.reshape(again, (1,)), beyond, m.array([0.0]))
+
+
+def made_in_run(n, collected, trips):
+    """What the trips gave that a run made, of room for all there can be."""
+    m, bound = n.m, collected.shape[0]
+    here = m.pair("less", m.array(np.arange(bound), np.int32), m.made(trips, (1,), dtype=np.int32))
+    rows = non_zero_of(n, here)
+    return m.select(collected, m.typed(m.reshape(rows, (rows.size,)), np.int32), 0)
 
 
 def nothing(n, graph, initial):
@@ -217,7 +253,7 @@ def nothing(n, graph, initial):
 @op("Scan")
 def scan(n):
     m, g, graph = n.m, n.m.g, subgraph(n, "body")
-    if n.version < 9 or n.walk.batch:
+    if n.version < 9:
         raise Refused("Scan of a batch")
     count = n.attr("num_scan_inputs")
     states, given = n.inputs[:len(n.inputs) - count], n.inputs[len(n.inputs) - count:]

@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 
-from .refused import NeedConstant, Refused
+from .refused import Refused
 from .table import op
-from .tensors import Tensor
+from .tensors import Tensor, natural
 
 
 def whole(m, indices, size):
@@ -18,6 +18,8 @@ def whole(m, indices, size):
         return Tensor(indices.shape, np.int32, np.where(array < 0, array + size, array).astype(np.int32))
     m.exact(indices)
     x = m.typed(indices, np.int32)
+    if x.natural:
+        return x
     return m.where(m.pair("less", x, m.scalar(0, np.int32)), m.add(x, m.scalar(size, np.int32)), x)
 
 
@@ -183,16 +185,7 @@ def top_k(n):
     values = m.made(values, held, shape, np.float32)
     values = values if largest else m.unary("neg", values)
     values = m.typed(values, x.dtype) if x.floats else m.to_int(values, x.dtype)
-    return [m.transpose(values, back), m.transpose(m.made(indices, held, shape, np.int64), back)]
-
-
-@op("Compress")
-def compress(n):
-    x, m = n[0], n.m
-    chosen = np.flatnonzero(n.constant(1))
-    if "axis" not in n.attributes:
-        return m.take(m.reshape(x, (x.size,)), chosen, 0)
-    return m.take(x, chosen, n.axis(0))
+    return [m.transpose(values, back), m.transpose(natural(m.made(indices, held, shape, np.int64)), back)]
 
 
 @op("Col2Im")
@@ -223,19 +216,3 @@ def col2im(n):
     for i in range(rank):
         out = m.slice(out, 2 + i, pads[i], image[i])
     return out
-
-
-@op("Range")
-def arange(n):
-    """Where the limits are of a run, so is the extent: our file could hold it, ONNX's shape is not known."""
-    for i in range(3):
-        n.constant(i)
-    raise Refused("Range")
-
-
-@op("NonZero", "Unique", "NonMaxSuppression")
-def extents(n):
-    for i in range(len(n.inputs)):
-        if n.has(i) and not n[i].constant and len(n.inputs) == 1:
-            raise NeedConstant(i, f"input {i}, which says how many elements the result has,")
-    raise Refused("the extent of its result is known only in a run")

@@ -4,7 +4,7 @@ import numpy as np
 
 from .refused import Refused
 from .table import op
-from .tensors import Tensor
+from .tensors import Tensor, natural
 
 KINDS = {"ReduceSum": "sum", "ReduceMean": "mean", "ReduceMax": "max", "ReduceMin": "min", "ReduceProd": "prod",
          "ReduceSumSquare": "sum_square", "ReduceL1": "l1", "ReduceL2": "l2", "ReduceLogSumExp": "log_sum_exp",
@@ -75,7 +75,7 @@ def arg(n):
     held = (x.size // size, size)
     value = (m.g.argmax if n.op == "ArgMax" else m.g.argmin)(m.held(moved, held))
     shape = [1 if i == axis else d for i, d in enumerate(x.shape) if keep or i != axis]
-    out = m.made(value, held[:1], shape, np.int64)
+    out = natural(m.made(value, held[:1], shape, np.int64))
     if n.attr("select_last_index", 0):
         out = m.sub(m.scalar(size - 1, np.int64), out)
     return out

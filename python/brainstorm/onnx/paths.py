@@ -81,6 +81,24 @@ def read_by(node):
     return names
 
 
+def ordered(graph):
+    """Refuses nodes that read what comes later or of themselves, and values that are made twice: what follows a value
+    from node to node would never end."""
+    later = [name for node in graph.node for name in node.output if name]
+    if len(set(later)) != len(later):
+        raise Refused(f"value {next(n for n in later if later.count(n) > 1)!r} is given by two nodes")
+    later = set(later)
+    for number, node in enumerate(graph.node):
+        early = [name for name in read_by(node) if name in later]
+        if early:
+            raise Refused(f"{node.op_type} {node.name!r} (node {number}) reads {early[0]!r}, which no node before it "
+                          "gives")
+        later -= set(node.output)
+        for attribute in node.attribute:
+            for inner in [attribute.g] if attribute.type == onnx.AttributeProto.GRAPH else attribute.graphs:
+                ordered(inner)
+
+
 def _moved(links, marker, node):
     """The marker with its paths inside, and the numbers of the nodes that went there."""
     first = FIRST[node.op_type]

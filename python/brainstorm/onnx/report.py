@@ -9,8 +9,10 @@ def ports(walk):
     for what, port in [*(("input", p) for p in walk.inputs), *(("output", p) for p in walk.outputs)]:
         if port.name != port.onnx_name:
             lines.append(f"{what} {port.onnx_name!r} is called {port.name!r}")
-        if port.held != port.shape:
+        if port.held != port.shape and not any(port.open):
             lines.append(f"{what} {port.onnx_name!r} of shape {list(port.shape)} is held as {list(port.held)}")
+    lines += [f"dimension {i} of output {port.onnx_name!r} is as long as a run finds"
+              for port in walk.outputs for i, of_run in enumerate(port.open) if of_run]
     lines += [f"input {name!r} has no elements, and is left out" for name in walk.empty]
     return lines
 

@@ -89,22 +89,27 @@ class Program:
         self._ask(f"open {path} auto")
 
     def run(self, inputs, outputs):
-        """inputs: [(name, array)], outputs: [(name, shape, type)]: their arrays."""
+        """inputs: [(name, array)], outputs: [(name, shape, type)]: their arrays. shape None: as this run makes it."""
         dims = lambda shape: " ".join(map(str, shape))
         for name, array in inputs:
             self._ask(f"input {name} {dims(array.shape)}", np.ascontiguousarray(array).tobytes())
         for name, shape, _ in outputs:
-            self._ask(f"output {name} {dims(shape)}")
+            self._ask(f"output {name} {dims(shape or ())}".rstrip())
         self._ask("run 1")
         results = []
         for name, shape, kind in outputs:
+            corner = None
+            if shape is None:
+                corner, shape = [tuple(map(int, part.split())) for part in
+                                 self._ask(f"extents {name}").decode().split("of")]
             self.process.stdin.write(f"result {name}\n".encode())
             self.process.stdin.flush()
             size = int(np.prod(shape)) * np.dtype(TYPES[kind]).itemsize
             data = self.process.stdout.read(size)
             if len(data) != size:
                 self._fail(f"result {name}")
-            results.append(np.frombuffer(data, TYPES[kind]).reshape(shape))
+            array = np.frombuffer(data, TYPES[kind]).reshape(shape)
+            results.append(array if corner is None else array[tuple(slice(0, d) for d in corner)])
         return results
 
     def close(self):

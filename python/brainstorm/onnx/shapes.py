@@ -3,6 +3,7 @@
     --shape x=1,3,320,320      every dimension of one input
     --dim batch=4              a dimension that the model calls so
     --value sr=16000           an input that is a constant from now on
+    --most 100, NAME=100       how many elements or trips a node can have, where that is computed in a run
     --dim H=..1080/32          free in a run, 1080 at most, a multiple of 32
     --dim batch=..16           free in a run, 16 at most (or ..16 in --shape): the leading one of all inputs, a batch,
                                or height and width of images, a frame
@@ -68,6 +69,15 @@ def assignments(texts, what):
             raise Refused(f"{what} {text!r}: expected NAME=...")
         pairs[name] = value
     return pairs
+
+
+def most(texts):
+    """{node or "": number} of "100" and "NAME=100"."""
+    found = {}
+    for text in texts or ():
+        name, _, figure = str(text).rpartition("=")
+        found[name] = number(figure, f"--most {text}")
+    return found
 
 
 def inputs_of(model):

@@ -97,6 +97,6 @@ class Node:
 def load_handlers():
     """Fills the table."""
     from . import (  # noqa: F401
-        ops_attention, ops_control, ops_elementwise, ops_image, ops_index, ops_linear, ops_markers, ops_norm,
+        ops_attention, ops_control, ops_elementwise, ops_found, ops_image, ops_index, ops_linear, ops_markers, ops_norm,
         ops_quantized, ops_recurrent, ops_reduce, ops_sample, ops_shape, ops_states)
     return TABLE

@@ -7,6 +7,7 @@ the form that it needs, and Holder makes it, once. A constant has its array, and
 for. Must never: let an element change its place.
 """
 
+import functools
 import math
 
 import numpy as np
@@ -40,6 +41,7 @@ class Tensor:
         self.wraps = wraps  # a sum of small integers, which ONNX wraps and i32 does not
         self.turned = None  # (tensor, order of axes) that a transpose made it of
         self.scaled = None  # (tensor, number) whose product it is
+        self.natural = False  # whether it is known that no number is below 0: an index that a run has found
 
     @property
     def size(self):
@@ -98,6 +100,21 @@ def fitted(shape):
     if len(shape) > MAX_RANK:
         shape = squeezed(shape)
     return shape if len(shape) <= MAX_RANK else (math.prod(shape[:-MAX_RANK + 1]), *shape[-MAX_RANK + 1:])
+
+
+def keeps(method):
+    """Of a method that moves numbers: what is known of them stays known."""
+    @functools.wraps(method)
+    def moved(self, x, *more, **named):
+        out = method(self, x, *more, **named)
+        out.natural = out.natural or x.natural
+        return out
+    return moved
+
+
+def natural(x):
+    x.natural = True
+    return x
 
 
 class Holder:
