@@ -157,7 +157,7 @@ named_tests = $(foreach t,$(1),$(call files_of_test,test_$(t)))
 LATER_CUDA := $(CUDA_TESTS)
 LATER_BOARD := $(call named_tests,bare)
 LATER_LONG := $(call named_tests,super_resolution replay demo_clip soak placing fast_math large_python same_files \
-  replay_guesses saved_plans ncnn_nets)
+  replay_guesses saved_plans ncnn_nets python_package python_hostile python_main)
 
 # `make sweep` runs all of these with the address sanitizer, other builds a part of each.
 ALL_SWEEPS := $(filter tests/test_sweep_% tests/test_cuda_sweep%,$(TEST_C) $(CUDA_TESTS))
@@ -171,6 +171,11 @@ THREADLESS := $(call named_tests,canvas conv_kernels damage demo_clip describe e
   replay_guesses stream stream_edges stream_reads sweep_arena sweep_file y4m_failures y4m_frames y4m_headers)
 CUDA_THREADED := $(call named_tests,cuda_session cuda_stream cuda_stream_faults cuda_streams cuda_route cuda_gemm \
   cuda_random cuda_session_faults cuda_move)
+
+# Those that go to the limits of sizes, counts and files: `make test-unsigned`. EXCEPT=unsigned leaves them to it.
+UNSIGNED := damage gguf graph ground lies limits limits_of_ops limits_told model model_calls numbers plan_cases \
+  plan_desc plan_devices plan_units planner references shared_weights steering store_layout sweep_arena sweep_file \
+  sweep_platform y4m_failures y4m_frames y4m_headers
 
 # TEST="test_gguf test_cli" runs only these.
 ifdef TEST
@@ -188,7 +193,8 @@ else
   # Python tests read what the library writes; a cross or sanitized build adds nothing to them. Nor to the emulation:
   # that is instrumented by CUDA=emulated.
   OTHER_BUILD := $(SANITIZE)$(filter-out $(HOST_ARCH),$(TARGET_ARCH))
-  LEFT_OUT := $(if $(filter all,$(TIER)),,$(LATER_CUDA) $(LATER_LONG) $(LATER_BOARD)) $(SWEPT_WHOLE)
+  LEFT_OUT := $(if $(filter all,$(TIER)),,$(LATER_CUDA) $(LATER_LONG) $(LATER_BOARD)) $(SWEPT_WHOLE) \
+    $(if $(filter unsigned,$(EXCEPT)),$(call named_tests,$(UNSIGNED)))
   TESTS := $(filter-out $(LEFT_OUT) $(if $(OTHER_BUILD),$(LATER_BOARD)) \
     $(if $(filter thread,$(SANITIZE)),$(THREADLESS)),$(TEST_C) $(TEST_SH) $(if $(OTHER_BUILD),,$(TEST_PY)))
   EMULATED_TESTS := $(filter-out $(LEFT_OUT),$(if $(OTHER_BUILD),,$(CUDA_TESTS)))
@@ -387,13 +393,10 @@ test-asan test-ubsan:
 	@$(MAKE) --no-print-directory test TIER=$(SANITIZED_TIER) BUILD='$(PLAIN)/asan$(VARIANT)' \
 	  SANITIZE=address,undefined,float-cast-overflow TIMEOUT=600
 
-# Only clang sees sums of unsigned numbers that wrap. The tests that go to the limits of sizes, counts and files.
-UNSIGNED := damage gguf graph ground lies limits limits_of_ops limits_told model model_calls numbers plan_cases \
-  plan_desc plan_devices plan_units planner references shared_weights steering store_layout sweep_arena sweep_file \
-  sweep_platform y4m_failures y4m_frames y4m_headers
+# Only clang sees sums of unsigned numbers that wrap.
 test-unsigned:
 	@$(MAKE) --no-print-directory test BUILD='$(PLAIN)/unsigned' CC=clang \
-	  SANITIZE=address,undefined,unsigned-integer-overflow TIMEOUT=600 \
+	  SANITIZE=address,undefined,float-cast-overflow,unsigned-integer-overflow TIMEOUT=600 \
 	  TEST='$(or $(TEST),$(UNSIGNED:%=test_%))'
 
 # The tests that take a part of their cases only, with all of them.

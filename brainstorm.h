@@ -389,8 +389,8 @@ typedef struct bs_router_facts {
 } bs_router_facts;
 bs_status bs_graph_router_get(const bs_graph *graph, const char *name, bs_router_facts *facts);
 
-/* Node `index`, from 1 in the order of building, for programs that look into graphs: where its values are, on which rows
- * it works, and what that costs at their largest extents. BS_ERROR_ARGUMENT: there is no such node. */
+/* Node `index`, from 1 in the order of building, for programs that look into graphs: which values it gives, on which
+ * rows it works, and what that costs at their largest extents. BS_ERROR_ARGUMENT: there is no such node. */
 typedef enum bs_rows_kind {
     BS_ROWS_ROOT,    /* one row: whole tensors */
     BS_ROWS_TENSOR,  /* rows of a tensor (bs_rows), in segments too: bs_collect makes a tensor of them again */
@@ -1700,8 +1700,8 @@ typedef struct bs_profile_router_facts {
     char name[BS_MAX_NAME];
     int32_t paths;
 } bs_profile_router_facts;
-/* Its tables lie in `arena`: some 100 bytes a unit and a router, 200 a node, 16 a phase, and 5000. reader: copied; used by
- * bs_profile_next until the end. NULL on failure, and the arena is as it was. There is nothing to close. */
+/* Its tables lie in `arena`: some 100 bytes a unit and a router, 200 a node, 16 a phase, and 5000. reader: copied; used
+ * by bs_profile_next until the end. NULL on failure, and the arena is as it was. There is nothing to close. */
 bs_profile_reader *bs_profile_open(bs_arena *arena, const bs_reader *reader, bs_error *error);
 void bs_profile_facts_get(const bs_profile_reader *profile, bs_profile_facts *facts);
 /* from 1 */

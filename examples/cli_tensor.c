@@ -4,6 +4,7 @@
 
 #include "cli.h"
 #include "pictures/png.h"
+#include "pictures/png_read.h"
 #include "pictures/pnm.h"
 #include "plan_options.h"
 
@@ -87,11 +88,12 @@ static bool from_picture(cli_tensor *t, const pnm_picture *p, bs_error *error)
     return true;
 }
 
-static bool read_picture(cli_tensor *t, FILE *file, bs_error *error)
+static bool read_picture(cli_tensor *t, const char *word, FILE *file, uint64_t bytes, bs_error *error)
 {
     pnm_picture picture;
     char message[160];
-    if (!pnm_read(file, &picture, message, sizeof message))
+    if (!(ends_with(word, ".png") ? png_read(file, bytes, &picture, message, sizeof message)
+                                     : pnm_read(file, &picture, message, sizeof message)))
         return cli_say(error, BS_ERROR_FORMAT, message, t->word);
     const bool good = from_picture(t, &picture, error);
     free(picture.pixels);
@@ -112,7 +114,7 @@ bool cli_tensor_read(cli_tensor *t, bs_error *error)
 {
     uint64_t bytes;
     const char *word = t->word ? t->word : "zeros";
-    const bool picture = ends_with(word, ".ppm") || ends_with(word, ".pgm");
+    const bool picture = ends_with(word, ".ppm") || ends_with(word, ".pgm") || ends_with(word, ".png");
     if (!picture && !ends_with(word, ".npy")) {
         const char *extents = strncmp(word, "zeros", 5) == 0    ? word + 5
                               : strncmp(word, "random", 6) == 0 ? word + 6
@@ -123,7 +125,7 @@ bool cli_tensor_read(cli_tensor *t, bs_error *error)
         return *extents == 0 || cli_say(error, BS_ERROR_ARGUMENT, "expected " CLI_INPUT_WORDS, word);
     }
     FILE *file = open_input(t, &bytes, error);
-    const bool good = file && (picture ? read_picture(t, file, error) : read_array(t, file, bytes, error));
+    const bool good = file && (picture ? read_picture(t, word, file, bytes, error) : read_array(t, file, bytes, error));
     if (file)
         files_close(file);
     return good;
@@ -155,7 +157,7 @@ bool cli_tensor_fill(cli_tensor *t, bs_error *error)
     const uint64_t count = elements(t->port.rank, t->port.dim);
     if (t->buffer.data)
         return true;
-    t->array.data = count ? calloc((size_t)count, bs_dtype_bytes(t->port.dtype)) : NULL;
+    t->array.data = count && count <= SIZE_MAX / 8 ? calloc((size_t)count, bs_dtype_bytes(t->port.dtype)) : NULL;
     if (!t->array.data)
         return cli_say(error, BS_ERROR_ARENA, "no memory for this input", t->name);
     t->buffer = dense(t->port.dtype, t->port.rank, t->port.dim, t->array.data);

@@ -20,7 +20,7 @@ typedef struct cli_tensor {
 } cli_tensor;
 
 /* What an input's word can be, for usage texts. */
-#define CLI_INPUT_WORDS "FILE.npy, FILE.ppm, FILE.pgm, AxBxC (zeros), zeros, random, random:AxBxC"
+#define CLI_INPUT_WORDS "FILE.npy, FILE.png, .ppm or .pgm, AxBxC (zeros), zeros, random, random:AxBxC"
 
 /* Before the network is built for these extents: reads the file that `word` names, or takes the extents that it says.
  * False: error says what is wrong with it. */

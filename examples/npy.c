@@ -186,6 +186,8 @@ static bool count_bytes(parser *p, uint64_t left, size_t *bytes)
     npy_array *a = p->array;
     uint64_t count = 1;
     const uint64_t most = left / p->item_bytes;
+    if (left > SIZE_MAX / 2)
+        return fail(p, "it is larger than memory can be");
     for (int32_t i = 0; i < a->rank; i++) {
         if (a->dim[i] == 0)
             return fail(p, "it has no elements");

@@ -158,7 +158,8 @@ def shared():
             result.walk.graph.write(path)
             runner.open(path)
             feeds = compare.random_inputs(result.shapes, seed=4)
-            reference, found = compare.differences(runner, result.walk, compare.Reference(model, model), feeds)
+            against = compare.Reference(model, result.ready)
+            reference, found = compare.differences(runner, result.walk, against, feeds)
             report(f"{name}, beside {reference}", found[0].relative < 1e-5, str(found[0]))
 
 

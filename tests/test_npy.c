@@ -1,5 +1,5 @@
-/* test_npy.c - .npy files: what is written is read again, strides and all; what NumPy writes is read; a file that is cut,
- * or of which any bit is another, is refused in words or read as what it then says, and never beyond its end. */
+/* test_npy.c - .npy files: what is written is read again, strides and all; what NumPy writes is read; a file that is
+ * cut, or of which any bit is another, is refused in words or read as what it then says, and never beyond its end. */
 #define _POSIX_C_SOURCE 200809L
 #include "check.h"
 #include "npy.h"
@@ -108,7 +108,7 @@ static void test_headers(void)
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (1, 1, 1, 1, 2), }", 8, "more than 4"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }", 8, "before its last element"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }", 8, "bytes follow"},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296), }", 8, "before its last element"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296), }", 8, "before its last"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,), }", 8, "no extent"},
         {"{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", 8, "twice"},
         {"{'descr': '<f4', 'shape': (2,), }", 8, "lacks"},
@@ -123,7 +123,8 @@ static void test_headers(void)
             npy_array a;
             const size_t n = forge(bytes, version, rows[i].header, rows[i].payload);
             const bool good = read_bytes(bytes, n, &a), wanted = rows[i].says[0] == 0;
-            check(good == wanted && strstr(message, rows[i].says), "version %d, %s: %s", version, rows[i].header, message);
+            check(good == wanted && strstr(message, rows[i].says), "version %d, %s: %s", version, rows[i].header,
+                  message);
             if (good)
                 npy_free(&a);
         }
@@ -154,7 +155,8 @@ static void test_converting(void)
     memcpy(bytes + n - 16, two, sizeof two);
     good = read_bytes(bytes, n, &a) && npy_convert(&a, BS_F32, message, sizeof message);
     const bs_buffer b = good ? npy_buffer(&a) : (bs_buffer){.data = NULL};
-    check(good && ((float *)b.data)[0] == 1.0f / 3 && ((float *)b.data)[1] < -3e38f && b.stride[0] == 1 && b.stride[1] == 1,
+    check(good && ((float *)b.data)[0] == 1.0f / 3 && ((float *)b.data)[1] < -3e38f && b.stride[0] == 1 &&
+              b.stride[1] == 1,
           "f64 is rounded; the first dimension is the near one in Fortran's order");
     npy_free(&a);
 }
@@ -182,7 +184,7 @@ static void test_damage(void)
         }
         bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
     }
-    check(wrong == 0 && read >= 24 * 8, "%d of %d files with a bit turned are read, %d of them as what they are not", read,
+    check(wrong == 0 && read >= 24 * 8, "%d of %d files with a bit turned are read, %d of them wrongly", read,
           (int)(8 * n), wrong);
 }
 

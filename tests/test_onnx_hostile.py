@@ -63,14 +63,18 @@ def lies():
         TensorProto(name="w", data_type=77, dims=[1], raw_data=b"1234")]), ["w"], []
     yield "a dimension of 2^40", model([node("Relu", ["x"], ["y"])], {"x": (1, [2**40])}), ["1099511627776"], []
     yield "a constant of 2^50 bytes", model([node("ConstantOfShape", ["n"], ["c"]), node("Add", ["x", "c"], ["y"])],
-                                            weights=[i64("n", 2**24, 2**24)]), ["ConstantOfShape", "a tensor of shape"], []
+                                            weights=[i64("n", 2**24, 2**24)]), \
+        ["ConstantOfShape", "a tensor of shape"], []
     yield "an expansion of 2^50", model([node("Expand", ["x", "n"], ["y"])], weights=[i64("n", 2**48, 2, 3)]), \
         ["Expand", "a tensor of shape"], []
-    yield "a tile of 2^50", model([node("Tile", ["x", "n"], ["y"])], weights=[i64("n", 2**48, 2)]), ["Tile", "a tensor of shape"], []
-    yield "a pad of 2^50", model([node("Pad", ["x", "n"], ["y"])], weights=[i64("n", 2**49, 0, 0, 0)]), ["Pad", "a tensor of shape"], []
+    yield "a tile of 2^50", model([node("Tile", ["x", "n"], ["y"])], weights=[i64("n", 2**48, 2)]), \
+        ["Tile", "a tensor of shape"], []
+    yield "a pad of 2^50", model([node("Pad", ["x", "n"], ["y"])], weights=[i64("n", 2**49, 0, 0, 0)]), \
+        ["Pad", "a tensor of shape"], []
     yield "a range of 2^50", model(
         [node("Range", ["a", "b", "c"], ["r"]), node("Cast", ["r"], ["f"], to=1), node("Add", ["x", "f"], ["y"])],
-        weights=[numpy_helper.from_array(np.int64(n), name) for name, n in zip("abc", (0, 2**50, 1))]), ["Range", "a tensor of shape"], []
+        weights=[numpy_helper.from_array(np.int64(n), name) for name, n in zip("abc", (0, 2**50, 1))]), \
+        ["Range", "a tensor of shape"], []
     yield "no dimension", model([node("Relu", ["x"], ["y"])], {"x": (1, ["rows", None])}), ["rows", "--shape"], []
     yield "a shape that does not fit", model([node("Relu", ["x"], ["y"])]), ["dimension 1", "5"], ["--shape", "x=2,5"]
     yield "a shape of no input", model([node("Relu", ["x"], ["y"])]), ["'z'", "'x'"], ["--shape", "z=2,5"]

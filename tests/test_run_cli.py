@@ -7,8 +7,10 @@ Owns: three small networks. Relies on: model_rig.py. Must never leave a file beh
 
 import os
 import re
+import struct
 import sys
 import tempfile
+import zlib
 
 from model_rig import brainstorm, end, random, report  # first: it finds python/
 
@@ -145,6 +147,72 @@ def test_pictures(folder):
     report("RGB becomes planes of 0 to 1", np.allclose(np.load(arrays), want, atol=1e-7), text)
     status, text = run(model, "--input", f"grey={colour}", "--output", f"colour_out={png}")
     report("a PNG is written, and colour becomes grey", status == 0 and open(png, "rb").read(4) == b"\x89PNG", text)
+    again = os.path.join(folder, "again.npy")
+    os.replace(colour, colour + ".old")
+    with open(colour, "wb") as file:
+        file.write(b"P6 6 4 255\n" + pixels[200:272].tobytes())
+    run(model, "--input", f"colour={colour}", "--output", f"colour_out={png}", "--quiet")
+    status, text = run(model, "--input", f"colour={png}", "--output", f"colour_out={again}")
+    want = pixels[200:272].reshape(4, 6, 3).transpose(2, 0, 1) / np.float32(255)
+    report("and is read again as it was", status == 0 and np.allclose(np.load(again), want, atol=1e-7), text)
+
+
+def png_of(kind, rows, level, strategy, filters, palette=b""):
+    """rows: [height, width, samples]; every row has the next of `filters`, and is what that makes of it."""
+    height, width, samples = rows.shape
+    raw, above = b"", np.zeros(width * samples, int)
+    for y in range(height):
+        row, how = rows[y].ravel().astype(int), filters[y % len(filters)]
+        left = np.concatenate([np.zeros(samples, int), row[:-samples]])
+        corner = np.concatenate([np.zeros(samples, int), above[:-samples]])
+        near = np.stack([left, above, corner])
+        apart = np.abs(left + above - corner - near)
+        foretold = (np.zeros_like(row), left, above, (left + above) // 2, near[apart.argmin(0), np.arange(len(row))])
+        raw += bytes([how]) + ((row - foretold[how]) % 256).astype(np.uint8).tobytes()
+        above = row
+    packer = zlib.compressobj(level, zlib.DEFLATED, 15, 9, strategy)
+    data = packer.compress(raw) + packer.flush()
+
+    def chunk(name, body):
+        return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
+
+    head = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0))
+    colours = chunk(b"PLTE", palette) if palette else b""
+    half = len(data) // 2
+    return (b"\x89PNG\r\n\x1a\n" + head + chunk(b"tEXt", b"a\0b") + colours + chunk(b"IDAT", data[:half])
+            + chunk(b"IDAT", data[half:]) + chunk(b"IEND", b""))
+
+
+def test_png(folder):
+    """Every kind of 8 bits, every filter, every kind of block."""
+    model, path, back = (os.path.join(folder, name) for name in ("k.gguf", "in.png", "out.npy"))
+    codes(model)
+    numbers = np.random.default_rng(3)
+    palette = numbers.integers(0, 256, (200, 3)).astype(np.uint8)
+    blocks = ((0, zlib.Z_DEFAULT_STRATEGY), (9, zlib.Z_DEFAULT_STRATEGY), (6, zlib.Z_FIXED), (6, zlib.Z_RLE))
+    for kind, samples in ((0, 1), (2, 3), (3, 1), (4, 2), (6, 4)):
+        wrong = []
+        for level, strategy in blocks:
+            pixels = numbers.integers(0, 200, (4, 6, samples)).astype(np.uint8)
+            pixels[2:] = pixels[1]
+            with open(path, "wb") as file:
+                file.write(png_of(kind, pixels, level, strategy, (4, 1, 2, 3, 0),
+                                  palette.tobytes() if kind == 3 else b""))
+            shown = palette[pixels[..., 0]] if kind == 3 else np.broadcast_to(
+                pixels[..., :3] if samples > 2 else pixels[..., :1], (4, 6, 3))
+            status, text = run(model, "--input", f"colour={path}", "--output", f"colour_out={back}", "--quiet")
+            if status or not np.allclose(np.load(back), shown.transpose(2, 0, 1) / np.float32(255), atol=1e-7):
+                wrong.append(f"{level} {strategy}: {text}")
+        report(f"a PNG of kind {kind}", not wrong, wrong)
+    grey = png_of(0, pixels[..., :1], 6, 0, (0,))
+    for name, data, says in (("a bit of its head", grey.replace(b"\x08\0\0\0\0", b"\x10\0\0\0\0"), "checksum"),
+                             ("no PNG", grey[:6], "begin"), ("half of it", grey[:60], "ends within"),
+                             ("a colour that is not there", png_of(3, pixels[..., :1], 6, 0, (0,), b"abc"), "palette"),
+                             ("no palette", png_of(3, pixels[..., :1], 6, 0, (0,)), "no palette")):
+        with open(path, "wb") as file:
+            file.write(data)
+        status, text = run(model, "--input", f"colour={path}")
+        report(f"refused: {name}", status != 0 and says in text, text)
 
 
 def test_refusals(folder):
@@ -197,6 +265,7 @@ def main():
         test_values(folder)
         test_ways(folder)
         test_pictures(folder)
+        test_png(folder)
         test_refusals(folder)
     return end()
 

@@ -16,7 +16,7 @@ import markers_nets
 import numpy as np
 import torch
 from brainstorm.onnx import compare, imported, session
-from brainstorm.torch import Exit, Patches, Routed
+from brainstorm.torch import Exit, Patches, Routed, export
 from torch import nn
 
 
@@ -73,6 +73,39 @@ def exports():
             report(f"{name}: exported afresh, as eager", np.allclose(made, y, rtol=1e-5, atol=1e-5))
 
 
+def one_call():
+    """export() writes what eager mode gives, free rows too; what it must refuse leaves no file, and the one before."""
+    torch.manual_seed(4)
+    net = nn.Sequential(nn.Linear(6, 8), nn.GELU(), nn.Dropout(0.5), nn.Linear(8, 3))
+    x = torch.randn(5, 6)
+    runner = session.opened()
+    if runner is None:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "net.gguf")
+        apart = export(net, x, path, names=["x"], rows=9)
+        report("export: in one call, as eager mode in eval()", apart < 1e-5 and net.training, apart)
+        with runner:
+            runner.open(path)
+            y = runner.run([("x", x[:2].numpy())], [(runner_output(path), (2, 3), "f32")])[0]
+        report("with fewer rows", np.allclose(y, net.eval()(x[:2]).detach().numpy(), atol=1e-5))
+        before = open(path, "rb").read()
+        for name, how in (("a tolerance of nothing", {"tolerance": -1.0}), ("one row that is free", {"rows": 9})):
+            try:
+                export(net, x[:1] if "rows" in how else x, path, **how)
+                report(f"{name}: refused", False, "written")
+            except ValueError as why:
+                report(f"{name}: refused", str(why) != "" and open(path, "rb").read() == before
+                       and os.listdir(folder) == ["net.gguf"], str(why))
+
+
+def runner_output(path):
+    from gguf import GGUFReader
+    names = GGUFReader(path).get_field("brainstorm.node.name")
+    return bytes(names.parts[names.data[-1]]).decode()
+
+
 eager()
 exports()
+one_call()
 sys.exit(end())

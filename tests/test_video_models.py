@@ -142,7 +142,7 @@ def test_plain():
         got = np.frombuffer(data[data.index(b"FRAME\n") + 6:], np.uint8)[:4 * H * W].reshape(2 * H, 2 * W)
         check(f"a plain model of {dtype}, {rank} dimensions, patches {patch}: each pixel four times",
               status == 0 and np.array_equal(got, luma.repeat(2, 0).repeat(2, 1)), message)
-    wrong = (("three times", {"factor": 3}, "it must take a plane"), ("two outputs", {"more": True}, "it does not say"))
+    wrong = (("three times", {"factor": 3}, "it must take a plane"), ("two outputs", {"more": True}, "no input"))
     for name, how, says in wrong:
         plain(at("model"), "f32", 3, **how)
         status, message = double()

@@ -226,12 +226,13 @@ static void plain_end(const upscaler *u)
 static bs_buffer plain_buffer(const upscaler *u, void *data, int64_t height, int64_t width, ptrdiff_t stride)
 {
     bs_buffer b = {data, u->planes.dtype, u->planes.rank, {1, 1, 1, 1}, {0}};
-    for (int32_t i = 0; i < b.rank; i++)
+    const int32_t y = b.rank > 2 ? b.rank - 2 : 0; /* two dimensions at least: plain_fits */
+    for (int32_t i = 0; i < y; i++)
         b.stride[i] = height * stride;
-    b.dim[b.rank - 2] = height;
-    b.dim[b.rank - 1] = width;
-    b.stride[b.rank - 2] = stride;
-    b.stride[b.rank - 1] = 1;
+    b.dim[y] = height;
+    b.dim[y + 1] = width;
+    b.stride[y] = stride;
+    b.stride[y + 1] = 1;
     return b;
 }
 
@@ -253,38 +254,45 @@ static bool plain_submit(upscaler *u, const void *in, ptrdiff_t in_stride, void 
 
 /* ---------------------------------------------------------------------------------------- from graph to session */
 
-/* Built twice: first with the file's extents, to see what its ports are called. */
-static bool build_for(upscaler *u, const bs_model_build_desc *desc)
+static bool build_for(upscaler *u, const video_options *o, const bs_model_input *frame)
 {
     const bs_graph_desc room = bs_model_graph_desc(u->model);
+    const bs_model_build_desc desc = {frame, frame ? 1 : 0, u->bits, floor_loss(o->floor)};
     u->graph_memory.used = 0;
     u->graph = bs_graph_create(&u->graph_memory, &room);
     if (!u->graph)
         return fail(u, BS_ERROR_ARENA, "the model's graph is too large");
-    return bs_model_build(u->model, u->graph, desc, &u->error) == BS_OK;
+    return bs_model_build(u->model, u->graph, &desc, &u->error) == BS_OK;
+}
+
+/* A model of other names: built as the file has it, to see whether it is a plain one, then for this frame. */
+static bool plain_build(upscaler *u, const video_options *o)
+{
+    const bs_error before = u->error; /* what stands if it is none */
+    char name[BS_MAX_NAME];
+    if (build_for(u, o, NULL))
+        find_plain(u);
+    if (!u->plain) {
+        u->error = before;
+        return false;
+    }
+    bs_model_input frame = plain_input(u, u->height, u->width);
+    snprintf(name, sizeof name, "%s", frame.name); /* its graph goes */
+    frame.name = name;
+    return build_for(u, o, &frame);
 }
 
 static bool graph_build(upscaler *u, const video_options *o)
 {
     const bs_graph_desc room = bs_model_graph_desc(u->model);
-    bs_model_input frame = {"frame", 3, {1, u->height, u->width, 0}};
-    bs_model_build_desc desc = {NULL, 0, u->bits, floor_loss(o->floor)};
-    char name[BS_MAX_NAME];
-    if (!arenas_lend(&u->arenas, &u->graph_memory, "graph", bs_graph_bytes(&room), &u->error) || !build_for(u, &desc))
+    const bs_model_input frame = {"frame", 3, {1, u->height, u->width, 0}};
+    if (!arenas_lend(&u->arenas, &u->graph_memory, "graph", bs_graph_bytes(&room), &u->error))
+        return false;
+    if (!build_for(u, o, &frame) && !plain_build(u, o))
         return false;
     find_plain(u);
     if (!scale_fits(u))
         return false;
-    if (u->plain) {
-        frame = plain_input(u, u->height, u->width);
-        snprintf(name, sizeof name, "%s", frame.name); /* its graph goes */
-        frame.name = name;
-    }
-    desc.inputs = &frame;
-    desc.n_inputs = 1;
-    if (!build_for(u, &desc))
-        return false;
-    find_plain(u);
     return u->plain ? plain_fits(u) && plain_room(u) : model_fits(u);
 }
 

@@ -52,8 +52,8 @@ class Tensors(Elements):
         order = [runs.index(run) for run in merged]
         made = [sizes[i] for i in order]
         lines = math.prod(sizes[:-1])
-        if order[-1] == len(runs) - 1 and 1 < lines <= MAX_LINES and self.standing(
-                self.reshape(x, (lines, sizes[-1])), 0, 1):
+        if order[-1] == len(runs) - 1 and 1 < lines <= MAX_LINES and \
+                self.standing(self.reshape(x, (lines, sizes[-1])), 0, 1):
             # Lines of a form that there is come to stand in another order: channels that are shuffled.
             places = np.arange(lines).reshape(sizes[:-1]).transpose(order[:-1]).ravel()
             return self.reshape(self.take(self.reshape(x, (lines, sizes[-1])), places, 0), shape)

@@ -20,8 +20,8 @@ class Imported:
     unsure = None
 
     def __init__(self, walk, model, ready, shapes, told, values):
-        self.walk, self.model, self.ready, self.shapes = walk, model, ready, shapes
-        self.told, self.values = told, values
+        self.walk, self.model, self.ready = walk, model, ready
+        self.shapes, self.told, self.values = shapes, told, values
 
 
 def imported(path, shapes=None, dims=None, progress=None, blocks=None, patches=0, values=None,

@@ -1,13 +1,14 @@
 """Networks that decide, in PyTorch: modules that decide in eager mode as they will here, and stay visible in an export.
 
-    from brainstorm.torch import Routed, Exit, Patches, calibrate
+    from brainstorm.torch import Routed, Exit, Patches, calibrate, export
 
     self.moe = Routed(experts, k=2)                # y = self.moe(x, scores)
     self.rest = Exit(head, rest, threshold=0.9)    # y = self.rest(x)
     self.net = Patches(net, size=64)               # y = self.net(frame)
 
-then torch.onnx.export(..., dynamo=True) and `python3 -m brainstorm.onnx`: docs/torch.md. Only the modules need torch;
-calibrate.py needs NumPy.
+    export(model, inputs, "model.gguf")            # or torch.onnx.export and `python -m brainstorm import`
+
+docs/torch.md tells more. calibrate.py needs NumPy only, all else torch.
 """
 
 from .calibrate import Calibration, calibrate  # noqa: F401
@@ -19,4 +20,7 @@ def __getattr__(name):
     if name in MARKERS:
         from . import markers
         return getattr(markers, name)
+    if name == "export":
+        from .exporting import export
+        return export
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
