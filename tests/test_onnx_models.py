@@ -42,7 +42,8 @@ def cases(every):
     yield "super-resolution of any width", frame, ["H=30", "W=..50"]
     yield "experts as blocks", nets.scoped, [], {"blocks": ["moe.paths.*"]}
     yield "scales and shifts", nets.scaled, []
-    yield "norms and GELU written out", nets.written_out, [], {"ops": dict.fromkeys(("gelu", "layer_norm", "rms_norm"), 2)}
+    yield ("norms and GELU written out", nets.written_out, [],
+           {"ops": dict.fromkeys(("gelu", "layer_norm", "rms_norm"), 2)})
     yield "squeeze and excitation", nets.excited, [], {"ops": {"pool2d": 3, "reduce": 0, "affine": 0}}
     yield "gates", nets.gates, [], {"ops": {"clip": 4, "affine": 6, "resize": 0, "deconv2d": 1}}
     yield "attention", nets.attended, [], {"ops": {"matmul": 2, "transpose": 4, "affine": 0}}

@@ -121,7 +121,8 @@ def show(row):
     print(f"{row['case']:28} {row['us'] / 1e3:9.3f} {shown(row.get('onnxruntime'), '{:.3f}'):>11} "
           f"{shown(row.get('ncnn'), '{:.3f}'):>6}   {row['error']:7.1e} {shown(row.get('theirs'), '{:.1e}'):>7} "
           f"{shown(row.get('further'), '{:.2f}'):>5}  {row['bytes'] / 1e6:7.2f} "
-          f"{shown(row.get('peak'), '{:.2f}', 1e-6):>7} {shown(row.get('ops'), '{:.1%}'):>7} {shown(row.get('rec'), '{:+.2%}'):>7}", flush=True)
+          f"{shown(row.get('peak'), '{:.2f}', 1e-6):>7} {shown(row.get('ops'), '{:.1%}'):>7} "
+          f"{shown(row.get('rec'), '{:+.2%}'):>7}", flush=True)
 
 
 def summary(rows):

@@ -46,10 +46,10 @@ def export(net, inputs, path, *, names=None, rows=0, patches=0, blocks=None, tol
     """Writes what `net` computes in eval() to a model file, and compares it with that on these inputs.
 
     inputs: a tensor, or several. names: of the inputs, in order. rows: axis 0 of all inputs is free, up to so many; 0:
-    it is as long as in the inputs. patches, blocks: as --patches and --block of the importer (docs/onnx.md). Returns the
-    largest difference, in parts of the largest magnitude (None: not compared). What is above the tolerance is an error,
-    and so is what the importer does not take (brainstorm.onnx.Refused); then no file is written, and one that was there
-    before stays."""
+    it is as long as in the inputs. patches, blocks: as --patches and --block of the importer (docs/onnx.md). Returns
+    the largest difference, in parts of the largest magnitude (None: not compared). What is above the tolerance is an
+    error, and so is what the importer does not take (brainstorm.onnx.Refused); then no file is written, and one that
+    was there before stays."""
     inputs, was = as_tuple(inputs), net.training
     part = f"{path}.part"
     net.eval()
@@ -62,8 +62,8 @@ def export(net, inputs, path, *, names=None, rows=0, patches=0, blocks=None, tol
         result.walk.graph.write(part)
         apart = difference(result.walk, part, inputs, wanted) if check else None
         if check and not apart <= tolerance:
-            raise ValueError(f"{path} would differ from eager mode by {apart:.3g} of the largest magnitude, and was not "
-                             "kept")
+            raise ValueError(f"{path} would differ from eager mode by {apart:.3g} of the largest magnitude, and was "
+                             "not kept")
         os.replace(part, path)
         return None if apart is None else float(np.float64(apart))
     finally:
