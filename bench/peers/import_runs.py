@@ -98,12 +98,9 @@ def coverage(path, tier, ports):
     return (float(found[1]) / 100 if found else None), done.stdout + done.stderr
 
 
-def opened(path, tier, ports, profile=None):
+def opened(plan, ports, profile=None, weights_of=None):
     """A session of the package's extension module with everything bound."""
-    import brainstorm
-    extents = {name: array.shape for name, array in ports[0]}
-    plan = brainstorm.open(path).plan(tier=tier, extents=extents)
-    session = plan.session(profile=profile, profile_ops=profile is not None)
+    session = plan.session(profile=profile, profile_ops=profile is not None, weights_of=weights_of)
     for name, array in ports[0]:
         session.bind(name, np.ascontiguousarray(array))
     for name, port in plan.outputs.items():
@@ -126,13 +123,15 @@ def recording(path, tier, ports, turns, seconds):
         return time.process_time() - since
 
     with tempfile.TemporaryDirectory() as folder:
-        both = [opened(path, tier, ports), opened(path, tier, ports, os.path.join(folder, "run.bsprof"))]
+        plan = running.open(path).plan(tier=tier, extents={name: array.shape for name, array in ports[0]})
+        plain = opened(plan, ports)
+        both = [plain, opened(plan, ports, os.path.join(folder, "run.bsprof"), plain)]
         once = max(min(timed(s, 1) for s in both * 2), 1e-6)
         times = max(1, min(512, int(seconds / once)))
         least = [np.inf, np.inf]
         for turn in range(2 * turns):
             which = turn % 2
             least[which] = min(least[which], timed(both[which], times))
-        for session in both:
+        for session in reversed(both):
             session.close()
     return least[1] / least[0] - 1
