@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 9f5fd03fe49366f0f8d69d7500e41b85677488e56f0d251cc9beab2cb3d71d2a
+ * sha256 of the parts: 211c9ad1fd1e36d6c0f6e4befcf7cec96121170868b0476778f7402e438365f1
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -21765,7 +21765,8 @@ int64_t bs_common_divisor(int64_t a, int64_t b)
 }
 
 /* Expressions are brought to one form, so that expressions that are always equal have one id: (d*2)*3 is d*6, (d+2)-2
- * is d, and floor((d*32 + 1) / 2) is d*16: of whole numbers, floor((c*m + a) / (c*k)) is floor((m + floor(a/c)) / k). */
+ * is d, and floor((d*32 + 1) / 2) is d*16, since of whole numbers floor((c*m + a) / (c*k)) is floor((m + floor(a/c)) /
+ * k). */
 bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t add, int64_t div)
 {
     const bs_dim_info *p;

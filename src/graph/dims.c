@@ -80,7 +80,8 @@ int64_t bs_common_divisor(int64_t a, int64_t b)
 }
 
 /* Expressions are brought to one form, so that expressions that are always equal have one id: (d*2)*3 is d*6, (d+2)-2
- * is d, and floor((d*32 + 1) / 2) is d*16: of whole numbers, floor((c*m + a) / (c*k)) is floor((m + floor(a/c)) / k). */
+ * is d, and floor((d*32 + 1) / 2) is d*16, since of whole numbers floor((c*m + a) / (c*k)) is floor((m + floor(a/c)) /
+ * k). */
 bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t add, int64_t div)
 {
     const bs_dim_info *p;
