@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 211c9ad1fd1e36d6c0f6e4befcf7cec96121170868b0476778f7402e438365f1
+ * sha256 of the parts: dfeb363321158498ff3656b78b842654d7344becc8b390e412ac1c166fcf2188
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -29113,9 +29113,29 @@ static void resize_store(const bs_operand *out, int64_t at, int32_t code)
         ((uint16_t *)out->data)[at] = (uint16_t)code;
 }
 
+/* Of one tap of weight 1 the sum is the element; but -0 becomes 0 in it. */
+static void resize_copy(const bs_operand *in, const bs_operand *out, int64_t from, int64_t to)
+{
+    const float *source = bs_f32_at(in, from);
+    float *target = bs_f32_at(out, to);
+    const int32_t channels = out->dim[0];
+    if (BS_DENSE_PAYS && in->stride[0] == 1 && out->stride[0] == 1)
+        for (int32_t c = 0; c < channels; c++)
+            target[c] = 0.0f + source[c];
+    else
+        for (int32_t c = 0; c < channels; c++)
+            target[c * out->stride[0]] = 0.0f + source[c * in->stride[0]];
+}
+
+static bool resize_is_one(const resize_taps *taps) { return taps->count == 1 && taps->weight[0] == 1.0f; }
+
 static void resize_pixel(const resize_job *job, int64_t from, int64_t to, const resize_taps *y, const resize_taps *x)
 {
     const bs_operand *in = &job->call->in[0], *out = &job->call->out[0];
+    if (out->dtype == BS_F32 && resize_is_one(y) && resize_is_one(x)) {
+        resize_copy(in, out, from + y->offset[0] + x->offset[0], to);
+        return;
+    }
     for (int32_t c = 0; c < out->dim[0]; c++, from += in->stride[0], to += out->stride[0]) {
         if (job->integers)
             resize_store(out, to, bs_clamp_i32(resize_sample_code(in->data, in->dtype, from, y, x), 0, job->top));
