@@ -359,11 +359,10 @@ static bool perform(running *r)
         bs_model_use_buffered(r->l.model);
     if (!build(r) || !open_session(r) || !bind_all(r) || !run_all(r) || !show_results(r))
         return false;
-    if (!o->quiet && o->plan.desc.slot_bytes + (uint64_t)o->plan.stream.slot_bytes > 0) {
-        stream_facts streamed;
-        stream_facts_get(&streamed, r->l.plan, r->session);
-        stream_summary(stdout, &streamed);
-    }
+    stream_facts streamed;
+    stream_facts_get(&streamed, r->l.plan, r->session);
+    if (!o->quiet)
+        stream_summary(stdout, &streamed); /* nothing, where nothing streams */
     return !o->timed || show_time(r);
 }
 

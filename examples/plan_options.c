@@ -66,7 +66,7 @@ static bool force_path(plan_options *o, char *word)
 
 static bool choose_tier(plan_options *o, const char *word)
 {
-    for (int32_t tier = BS_TIER_SCALAR; tier <= BS_TIER_NEON; tier++)
+    for (int32_t tier = BS_TIER_AUTO; tier <= BS_TIER_NEON; tier++)
         if (strcmp(bs_tier_name((bs_tier)tier), word) == 0) {
             o->desc.tier = tier;
             return true;
