@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: dfeb363321158498ff3656b78b842654d7344becc8b390e412ac1c166fcf2188
+ * sha256 of the parts: f9fd065fb448f792d6fe0efbf3215cc2695816ab8953d2318a8655812e6e7ffe
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -32882,7 +32882,7 @@ bs_status bs_graph_node_get(const bs_graph *graph, int32_t index, bs_node_facts 
         facts->dtype = graph->values[node->first_out].dtype;
         facts->rank = graph->values[node->first_out].rank;
     }
-    facts->kind = bs_domain_is_patches(top)         ? BS_ROWS_PATCHES
+    facts->kind = bs_domain_is_patches(top)     ? BS_ROWS_PATCHES
                   : top->kind == BS_DOMAIN_ROOT ? BS_ROWS_ROOT
                                                 : BS_ROWS_TENSOR;
     if (domain->kind == BS_DOMAIN_PATH) {

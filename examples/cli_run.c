@@ -9,6 +9,7 @@
 #include "cli_time.h"
 #include "plan_options.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -387,7 +388,9 @@ int cli_run(int count, char **words)
     const bool written = stream_tools_close(&r.stream, NULL);
     if (!good)
         return cli_fail(&r.error);
-    if (!written)
-        return cli_fail_usage("run", "the profile or the trace could not be written", NULL);
+    if (!written) {
+        cli_say(&r.error, BS_ERROR_IO, strerror(errno), "the profile or the trace");
+        return cli_fail(&r.error);
+    }
     return r.apart ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -2,6 +2,8 @@
  * is one of count[length] that follow each other. */
 #include "inflate.h"
 
+#include "deflate_codes.h"
+
 #include <string.h>
 
 enum { MAX_BITS = 15, LITERALS = 288, DISTANCES = 32, END = 256, LENGTHS = 19 };
@@ -112,13 +114,6 @@ static bool stored(input *in, output *out)
 
 static bool coded(input *in, output *out, const code *literals, const code *distances)
 {
-    static const uint16_t length_base[29] = {3,  4,  5,  6,  7,  8,  9,  10, 11,  13,  15,  17,  19,  23, 27,
-                                             31, 35, 43, 51, 59, 67, 83, 99, 115, 131, 163, 195, 227, 258};
-    static const uint8_t length_bits[29] = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2,
-                                            2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 0};
-    static const uint16_t distance_base[30] = {1,   2,   3,   4,   5,   7,    9,    13,   17,   25,
-                                               33,  49,  65,  97,  129, 193,  257,  385,  513,  769,
-                                               1025, 1537, 2049, 3073, 4097, 6145, 8193, 12289, 16385, 24577};
     for (;;) {
         const int symbol = decode(in, literals);
         if (symbol < 0 || symbol > END + 29)
@@ -131,11 +126,11 @@ static bool coded(input *in, output *out, const code *literals, const code *dist
             continue;
         }
         const int of = symbol - END - 1;
-        const size_t length = length_base[of] + take(in, length_bits[of]);
+        const size_t length = length_first[of] + take(in, length_extra[of]);
         const int far = decode(in, distances);
         if (far < 0 || far > 29)
             return false;
-        const size_t distance = distance_base[far] + take(in, far < 4 ? 0 : far / 2 - 1);
+        const size_t distance = distance_first[far] + take(in, distance_extra[far]);
         if (in->over || !copy_back(out, distance, length))
             return false;
     }

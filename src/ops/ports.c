@@ -93,7 +93,7 @@ bs_status bs_graph_node_get(const bs_graph *graph, int32_t index, bs_node_facts 
         facts->dtype = graph->values[node->first_out].dtype;
         facts->rank = graph->values[node->first_out].rank;
     }
-    facts->kind = bs_domain_is_patches(top)         ? BS_ROWS_PATCHES
+    facts->kind = bs_domain_is_patches(top)     ? BS_ROWS_PATCHES
                   : top->kind == BS_DOMAIN_ROOT ? BS_ROWS_ROOT
                                                 : BS_ROWS_TENSOR;
     if (domain->kind == BS_DOMAIN_PATH) {
