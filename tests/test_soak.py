@@ -33,7 +33,7 @@ LEAST_LOOPS = 20  # the profile is first written when its ring is half full: aft
 GROWTH_KIB = 64  # of 4 KiB pages that are counted late there may be some
 MEMORY = ("VmRSS", "RssAnon", "VmHWM", "VmData")
 COUNTS = ("descriptors", "threads")
-KINDS = range(1, 13)  # of events, see docs/profile.md
+KINDS = range(1, 15)  # of events, see docs/profile.md
 RUN_ENDED, LOST = 1, 12
 results = {True: 0, False: 0}
 
@@ -78,9 +78,10 @@ class Profile:
 
     def read(self, file):
         header = self.take(file, 64)
-        magic, _, header_bytes, event_bytes, routers, units, phases, phase_units = struct.unpack_from("<4s7I", header)
+        magic, _, header_bytes, event_bytes, routers, units, phases, phase_units, nodes = struct.unpack(
+            "<4s7I24xI4x", header)
         assert magic == b"BSPF" and header_bytes == 64 and event_bytes == 40, "header"
-        self.take(file, 72 * routers + 88 * units + 8 * phases + 4 * (phase_units + phase_units % 2))
+        self.take(file, 72 * routers + 88 * units + 8 * phases + 4 * (phase_units + phase_units % 2) + 184 * nodes)
         last = -1
         while data := self.take(file, 40 * 64):
             self.begun.set()
