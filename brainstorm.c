@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: f9fd065fb448f792d6fe0efbf3215cc2695816ab8953d2318a8655812e6e7ffe
+ * sha256 of the parts: ab10f0cb0f7d0fa419504f6f4c2c8a41635a4e749922babbe5ad89664e8efaf2
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -356,6 +356,10 @@ void bs_carve_arrays(bs_carver *carver, void *object, const bs_carved *arrays, s
 /* Takes bytes from an arena, if size_t of this machine holds their number; or NULL. */
 BS_INTERNAL void *bs_take(bs_arena *arena, bs_bytes bytes);
 BS_INTERNAL void *bs_take_zeros(bs_arena *arena, bs_bytes bytes);
+/* The last bytes of what is free in an arena, for as long as nothing is taken of it but by bs_take_before, which takes
+ * nothing from `end` on. NULL: there is no room. */
+BS_INTERNAL void *bs_lend(const bs_arena *arena, bs_bytes bytes);
+BS_INTERNAL void *bs_take_before(bs_arena *arena, bs_bytes bytes, const void *end);
 /* A table that may have no entries, but always has an address: its bytes; and the table itself, or NULL with a message
  * that says what it was for (base/error.c). */
 BS_INTERNAL bs_bytes bs_table_bytes(uint64_t count, size_t each);
@@ -612,6 +616,23 @@ void *bs_take_zeros(bs_arena *arena, bs_bytes bytes)
 {
     void *memory = bs_take(arena, bytes);
     return memory ? memset(memory, 0, (size_t)bs_bytes_figure(bytes)) : NULL;
+}
+
+void *bs_lend(const bs_arena *arena, bs_bytes bytes)
+{
+    size_t end = 0;
+    const bs_bytes whole = bs_bytes_align(bytes);
+    if (!arena->base || !bs_bytes_fit(bs_bytes_add(bs_bytes_of(arena->used), whole), arena->size, &end))
+        return NULL;
+    const size_t free_bytes = (arena->size - end) / BS_ALIGNMENT * BS_ALIGNMENT;
+    return arena->base + arena->used + free_bytes;
+}
+
+void *bs_take_before(bs_arena *arena, bs_bytes bytes, const void *end)
+{
+    size_t size = 0;
+    const size_t room = (size_t)((const uint8_t *)end - (arena->base + arena->used));
+    return bs_bytes_fit(bytes, room, &size) ? bs_arena_take(arena, size) : NULL;
 }
 
 void *bs_carve_bytes(bs_carver *carver, bs_bytes bytes)
@@ -20976,6 +20997,7 @@ typedef struct bs_domain {
     int32_t size;             /* patches: cell size in pixels of that frame; else 0 */
     int64_t max_rows;
     int32_t patches;          /* the domain of patches that it is or descends from; -1 none */
+    int32_t depth;            /* how many domains it is in */
     int32_t top;              /* the domain without a router that it is or descends from */
     /* PATH: the outermost PATH domain that it is or descends from, if no loop is between it and the rows; else 0 */
     int32_t outermost;
@@ -20999,6 +21021,7 @@ typedef struct bs_value_info {
     /* how many values there are up to it, itself included, without those that only lifting made (ops/lift.c): the
      * number that a model file has for it */
     int32_t number;
+    int32_t only; /* the path to which all that read it so far scatter it; 0: nothing does, -1: it is read elsewhere */
     /* extent of this value's frame = frame of the domain x scale_num / scale_den (patch domains, rank 3) */
     int32_t scale_num, scale_den;
 } bs_value_info;
@@ -21014,8 +21037,12 @@ typedef struct bs_node {
     int32_t router; /* route, scatter, gather: the router; else 0 */
     int32_t path;   /* scatter */
     int32_t writer; /* state: the node that writes it; carried value: what it is after a trip; 0 none */
+    int32_t number; /* its place among the nodes that were built: for messages */
+    int32_t same;   /* the first node that computes what it does, in the same domain; 0: itself */
+    int32_t merged; /* in a graph as it is planned: how many nodes it stands for beside itself */
+    int32_t built_in; /* the domain in which it was built; it may run in another one (ops/lift.c, plan/dataflow.c) */
     int32_t makes;  /* 1 + the symbol that is known when this has run; 0 none */
-    int32_t child[2]; /* in the tree of names, for ops with BS_OP_NAMED */
+    int32_t child[2]; /* in the tree of names, for ops with BS_OP_NAMED; of others in that of equal work */
     const void *params; /* the descriptor, name resolved into the graph's text */
 } bs_node;
 
@@ -21071,6 +21098,8 @@ struct bs_graph {
     int32_t n_paths;    /* of all routers */
     int32_t max_paths;  /* most paths of one router */
     int32_t first_name; /* root of the tree of names; 0 none */
+    int32_t first_work; /* root of the tree of equal work; 0 none */
+    int32_t n_same;     /* nodes that compute what an earlier one does */
     int32_t current_block;
     int32_t makes;      /* not 0: an extent comes from data, so a value may have no elements */
     int32_t open_loop;  /* the loop begun last of those that have not ended; 0 none */
@@ -21514,6 +21543,9 @@ static inline int32_t bs_op_max_in(const bs_op *op) { return bs_or_default(op->m
 BS_INTERNAL bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const int32_t *in, int32_t n_in,
                       const void *params);
 
+/* Finds the first node that computes what node n does: row by row the same, at any time of a run. (graph/same.c) */
+BS_INTERNAL void bs_graph_find_same(bs_graph *graph, const bs_op *op, int32_t n);
+
 /* Whether a loop is worth writing twice, the second time over dense floats, of which compilers make vectors. Not in
  * builds for size (-Os). */
 #ifdef __OPTIMIZE_SIZE__
@@ -21932,6 +21964,7 @@ int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain)
     *d = *domain;
     const bs_domain *parent = &graph->domains[d->parent];
     d->patches = bs_domain_is_patches(d) ? id : parent->patches;
+    d->depth = parent->depth + 1;
     d->top = d->kind == BS_DOMAIN_PATH ? parent->top : id;
     const bool path = d->kind == BS_DOMAIN_PATH;
     d->loop = !path ? 0 : bs_router_loops(graph, d->router) ? d->router : parent->loop;
@@ -21974,6 +22007,49 @@ int32_t bs_segment_first(const bs_segment_rows *s, int32_t segment)
     return low;
 }
 /* ==== end src/graph/segments.c ================================================================ */
+
+/* ==== begin src/graph/same.c ================================================================== */
+/* graph/same.c - finding nodes that compute the same while a graph is built: by op, operands, parameters and name.
+ * Relies on graph/graph.h, graph/op.h and graph/tree.h. Must never call nodes equal that some run could tell apart. */
+/* #include "graph/op.h" */
+/* #include "graph/tree.h" */
+
+/* The value that is the same, and is computed first. */
+static int32_t first_of_same(const bs_graph *g, int32_t value)
+{
+    const bs_node *node = &g->nodes[g->values[value].node];
+    return node->same ? g->nodes[node->same].first_out + value - node->first_out : value;
+}
+
+/* Descriptors are a name, then fields of four bytes. */
+static bool same_work(const bs_graph *g, const bs_op *op, const bs_node *a, const bs_node *b)
+{
+    const size_t fields = 4 * (size_t)op->n_fields;
+    bool same = a->op == b->op && a->n_in == b->n_in &&
+                strcmp(bs_node_name(a), bs_node_name(b)) == 0;
+    for (int32_t i = 0; same && i < a->n_in; i++)
+        same = first_of_same(g, bs_node_in(g, a)[i]) == first_of_same(g, bs_node_in(g, b)[i]);
+    return same && (!fields || memcmp((const char *)a->params + sizeof(char *),
+                                      (const char *)b->params + sizeof(char *), fields) == 0);
+}
+
+void bs_graph_find_same(bs_graph *g, const bs_op *op, int32_t n)
+{
+    bs_node *node = &g->nodes[n];
+    uint64_t hash = (uint64_t)node->op;
+    for (int32_t i = 0; i < node->n_in; i++)
+        hash = bs_tree_mix(hash, first_of_same(g, bs_node_in(g, node)[i]));
+    for (const char *c = bs_node_name(node); *c; c++)
+        hash = bs_tree_mix(hash, *c);
+    int32_t *link = &g->first_work;
+    while (*link && !same_work(g, op, &g->nodes[*link], node))
+        link = bs_tree_step(g->nodes[*link].child, &hash);
+    node->same = *link;
+    g->n_same += *link != 0;
+    if (*link == 0)
+        *link = n;
+}
+/* ==== end src/graph/same.c ==================================================================== */
 
 /* ==== begin src/graph/graph.c ================================================================= */
 /* graph/graph.c - building a graph: storage, sticky errors, names, domains, nodes, blocks.
@@ -22366,6 +22442,27 @@ static int32_t operands_read(const bs_op *op, int32_t n_in)
     return n;
 }
 
+static void take_outputs(bs_graph *g, const bs_infer *infer)
+{
+    for (int32_t i = 0; i < infer->n_out; i++) {
+        bs_value_info *value = &g->values[g->n_values++];
+        *value = infer->out[i];
+        value->node = g->n_nodes;
+        value->number = value[-1].number + 1;
+        value->only = 0;
+    }
+}
+
+/* path: what reads them scatters them to it; -1: it does something else. */
+static void take_operands(bs_graph *g, const int32_t *in, int32_t n_in, int32_t path)
+{
+    for (int32_t i = 0; i < n_in; i++) {
+        bs_value_info *read = &g->values[in[i]];
+        read->only = read->only == 0 || read->only == path ? path : -1;
+        g->operands[g->n_operands++] = in[i];
+    }
+}
+
 bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const int32_t *in, int32_t n_in,
                       const void *params)
 {
@@ -22400,14 +22497,14 @@ bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const in
     node->makes = infer.makes;
     graph->makes |= infer.makes;
     node->domain = infer.n_out > 0 ? infer.out[0].domain : infer.domain ? infer.domain : graph->values[in[0]].domain;
-    for (int32_t i = 0; i < n_in; i++)
-        graph->operands[graph->n_operands++] = in[i];
-    for (int32_t i = 0; i < infer.n_out; i++) {
-        bs_value_info *value = &graph->values[graph->n_values++];
-        *value = infer.out[i];
-        value->node = graph->n_nodes;
-        value->number = value[-1].number + 1;
-    }
+    node->built_in = node->domain;
+    node->number = graph->n_nodes;
+    const bool scatters = infer.path >= 0 && !bs_router_loops(graph, infer.router);
+    take_operands(graph, in, n_in, scatters ? node->domain : -1);
+    take_outputs(graph, &infer);
+    const bool calls = op->work == BS_WORK_CALL && node->n_out > 0 && !node->makes;
+    if (scatters || (calls && !(op->flags & (BS_OP_NAMED | BS_OP_AROUND))))
+        bs_graph_find_same(graph, op, graph->n_nodes);
     if (op->flags & BS_OP_NAMED)
         *named_link(graph, bs_node_name(node), is_router(node)) = graph->n_nodes;
     graph->n_cell_nodes += node->domain != 0;
@@ -22446,6 +22543,192 @@ void bs_block_end(bs_graph *graph)
     graph->current_block = block->parent;
 }
 /* ==== end src/graph/graph.c =================================================================== */
+
+/* ==== begin src/graph/copy.h ================================================================== */
+/* graph/copy.h - a graph again, with its nodes in another order, on other domains, some left out and some added.
+ *
+ * The same calls first count (the copy has no tables yet), then fill them. Relies on graph/graph.h. Must never decide
+ * what moves: that is the caller's, who keeps every node behind all that it reads. */
+#ifndef BS_GRAPH_COPY_H
+#define BS_GRAPH_COPY_H
+
+/* #include "graph/graph.h" */
+
+typedef struct bs_graph_copy {
+    const bs_graph *from;
+    bs_graph *to; /* its counts grow; its tables are there once bs_graph_copy_carve has set them */
+    const int32_t *source; /* [values of from] the one that stands for a value: itself, or a lower one */
+    int32_t *node_at, *value_at; /* [nodes, values of from] what they are in the copy, once they were added */
+    bool filling; /* the tables; else it counts */
+} bs_graph_copy;
+
+/* Begins to count, or to fill the tables. */
+BS_INTERNAL void bs_graph_copy_begin(bs_graph_copy *copy, bool filling);
+/* Adds node n of `from`, to run on the rows of `domain`. in: values of the copy; NULL: its own operands. */
+BS_INTERNAL void bs_graph_copy_add(bs_graph_copy *copy, int32_t n, int32_t domain, const int32_t *in);
+/* Adds a node as `view` is one, of `value` of the copy, which is what `like` of `from` is. Returns its output. */
+BS_INTERNAL int32_t bs_graph_copy_add_view(bs_graph_copy *copy, const bs_node *view, int32_t block, int32_t value, int32_t like);
+/* Where domains, routers, dimensions, blocks and names refer to nodes and values: to those of the copy. */
+BS_INTERNAL void bs_graph_copy_end(bs_graph_copy *copy);
+/* Hands the copy its tables, of as many entries as were counted. */
+BS_INTERNAL void bs_graph_copy_carve(bs_carver *carver, bs_graph_copy *copy);
+/* Bytes of a copy with this many more nodes, values and operands. */
+BS_INTERNAL bs_bytes bs_graph_copy_bytes(const bs_graph *graph, int64_t more_nodes, int64_t more_values, int64_t more_operands);
+
+#endif
+/* ==== end src/graph/copy.h ==================================================================== */
+
+/* ==== begin src/graph/copy.c ================================================================== */
+/* graph/copy.c - see graph/copy.h. Relies on graph/copy.h. Must never change the graph that is copied. */
+/* #include "graph/copy.h" */
+
+static void carve(bs_carver *c, bs_graph *g, const bs_graph *from, int64_t nodes, int64_t values, int64_t operands)
+{
+    BS_CARVE(c, g->nodes, nodes);
+    BS_CARVE(c, g->values, values);
+    BS_CARVE(c, g->operands, operands);
+    BS_CARVE(c, g->domains, from->n_domains);
+    BS_CARVE(c, g->dims, from->n_dims);
+    BS_CARVE(c, g->blocks, from->n_blocks);
+    BS_CARVE(c, g->routers, from->n_routers);
+}
+
+void bs_graph_copy_carve(bs_carver *carver, bs_graph_copy *copy)
+{
+    bs_graph *g = copy->to;
+    carve(carver, g, copy->from, g->n_nodes, g->n_values, g->n_operands);
+}
+
+bs_bytes bs_graph_copy_bytes(const bs_graph *graph, int64_t more_nodes, int64_t more_values, int64_t more_operands)
+{
+    bs_graph counted;
+    bs_carver c = {NULL, {0}};
+    bs_carve(&c, 1, sizeof(bs_graph));
+    carve(&c, &counted, graph, graph->n_nodes + more_nodes, graph->n_values + more_values,
+          graph->n_operands + more_operands);
+    return c.used;
+}
+
+void bs_graph_copy_begin(bs_graph_copy *copy, bool filling)
+{
+    bs_graph *to = copy->to;
+    to->n_nodes = to->n_values = 1;
+    to->n_operands = to->n_cell_nodes = to->n_same = to->first_work = 0;
+    copy->filling = filling;
+    memset(copy->node_at, 0, (size_t)copy->from->n_nodes * sizeof *copy->node_at);
+    copy->value_at[0] = 0;
+    if (!filling)
+        return;
+    memset(&to->nodes[0], 0, sizeof to->nodes[0]);
+    to->values[0] = copy->from->values[0];
+}
+
+/* Adds a node with operands `in`; its outputs are like those of `from` at `like`. */
+static void add(bs_graph_copy *copy, const bs_node *node, const int32_t *in, int32_t like)
+{
+    bs_graph *to = copy->to;
+    for (int32_t i = 0; copy->filling && i < node->n_in; i++)
+        to->operands[to->n_operands + i] = in[i];
+    for (int32_t i = 0; copy->filling && i < node->n_out; i++) {
+        bs_value_info *value = &to->values[to->n_values + i];
+        *value = copy->from->values[like + i];
+        value->domain = node->domain;
+        value->node = to->n_nodes;
+        value->only = 0;
+    }
+    if (copy->filling) {
+        bs_node *added = &to->nodes[to->n_nodes];
+        *added = *node;
+        added->in = to->n_operands;
+        added->first_out = to->n_values;
+        added->same = 0;
+    }
+    to->n_cell_nodes += node->domain != 0;
+    to->n_operands += node->n_in;
+    to->n_values += node->n_out;
+    to->n_nodes++;
+}
+
+void bs_graph_copy_add(bs_graph_copy *copy, int32_t n, int32_t domain, const int32_t *in)
+{
+    const bs_graph *from = copy->from;
+    bs_node node = from->nodes[n];
+    const int32_t *old = bs_node_in(from, &node);
+    int32_t *own = copy->filling ? copy->to->operands + copy->to->n_operands : NULL;
+    for (int32_t i = 0; own && !in && i < node.n_in; i++)
+        own[i] = copy->value_at[copy->source[old[i]]];
+    for (int32_t i = 0; i < node.n_out; i++)
+        copy->value_at[node.first_out + i] = copy->to->n_values + i;
+    copy->node_at[n] = copy->to->n_nodes;
+    node.domain = domain;
+    add(copy, &node, in ? in : own, node.first_out);
+}
+
+int32_t bs_graph_copy_add_view(bs_graph_copy *copy, const bs_node *view, int32_t block, int32_t value, int32_t like)
+{
+    bs_node node = *view;
+    node.block = block;
+    add(copy, &node, &value, like);
+    return copy->to->n_values - 1;
+}
+
+static int32_t value_in(const bs_graph_copy *copy, int32_t value) { return copy->value_at[copy->source[value]]; }
+
+/* Nodes that were left out are what stands for their results. */
+static void find_left_out(bs_graph_copy *copy)
+{
+    const bs_graph *from = copy->from;
+    for (int32_t n = 1; n < from->n_nodes; n++)
+        if (copy->node_at[n] == 0)
+            copy->node_at[n] = copy->node_at[from->values[copy->source[from->nodes[n].first_out]].node];
+}
+
+static void move_nodes(bs_graph_copy *copy)
+{
+    bs_graph *to = copy->to;
+    to->first_name = copy->node_at[to->first_name];
+    for (bs_node *node = to->nodes + 1; node < to->nodes + to->n_nodes; node++) {
+        node->writer = copy->node_at[node->writer];
+        node->child[0] = copy->node_at[node->child[0]];
+        node->child[1] = copy->node_at[node->child[1]];
+    }
+}
+
+static void move_routers(bs_graph_copy *copy)
+{
+    bs_graph *to = copy->to;
+    memcpy(to->routers, copy->from->routers, (size_t)to->n_routers * sizeof *to->routers);
+    for (bs_router_info *router = to->routers + 1; router < to->routers + to->n_routers; router++) {
+        router->node = copy->node_at[router->node];
+        router->again = copy->node_at[router->again];
+        router->score = value_in(copy, router->score);
+        router->knob = value_in(copy, router->knob);
+        router->count = value_in(copy, router->count);
+    }
+}
+
+void bs_graph_copy_end(bs_graph_copy *copy)
+{
+    const bs_graph *from = copy->from;
+    bs_graph *to = copy->to;
+    if (!copy->filling)
+        return;
+    find_left_out(copy);
+    move_nodes(copy);
+    move_routers(copy);
+    memcpy(to->domains, from->domains, (size_t)to->n_domains * sizeof *to->domains);
+    memcpy(to->dims, from->dims, (size_t)to->n_dims * sizeof *to->dims);
+    memcpy(to->blocks, from->blocks, (size_t)to->n_blocks * sizeof *to->blocks);
+    for (bs_domain *domain = to->domains; domain < to->domains + to->n_domains; domain++)
+        domain->lengths = value_in(copy, domain->lengths);
+    for (bs_dim_info *dim = to->dims; dim < to->dims + to->n_dims; dim++)
+        dim->node = copy->node_at[dim->node];
+    for (bs_block *block = to->blocks; block < to->blocks + to->n_blocks; block++) {
+        block->first_node = copy->node_at[bs_min_i32(block->first_node, from->n_nodes - 1)];
+        block->end_node = copy->node_at[bs_min_i32(block->end_node, from->n_nodes - 1)];
+    }
+}
+/* ==== end src/graph/copy.c ==================================================================== */
 
 /* ==== begin src/ops/table.h =================================================================== */
 /* ops/table.h - which ops there are, by number and by name, and what holds for every op.
@@ -33194,6 +33477,341 @@ bs_weights bs_weights_from_table(const bs_tensor_table *table)
 }
 /* ==== end src/ops/weights.c =================================================================== */
 
+/* ==== begin src/plan/dataflow.h =============================================================== */
+/* plan/dataflow.h - which rows need what: a graph as it is planned.
+ * Relies on graph/graph.h. Must never change a result, or the graph that a caller built. */
+#ifndef BS_PLAN_DATAFLOW_H
+#define BS_PLAN_DATAFLOW_H
+
+/* #include "ops/table.h" */
+
+/* What may be moved. A plan's image says which it was. */
+typedef enum bs_dataflow { BS_DATAFLOW_NONE, BS_DATAFLOW_RESIDENT, BS_DATAFLOW_ALL } bs_dataflow;
+
+static inline bs_dataflow bs_dataflow_of(const bs_plan_desc *desc)
+{
+    return desc->no_dataflow ? BS_DATAFLOW_NONE : desc->slot_bytes > 0 ? BS_DATAFLOW_RESIDENT : BS_DATAFLOW_ALL;
+}
+
+/* The same function, with less to compute: work whose results only one path reads is done for the rows of that path,
+ * equal work is done once. Returns `graph` itself when there is nothing to gain, else a graph in the arena, which reads
+ * texts of `graph`; NULL: no room (told to *error). */
+BS_INTERNAL const bs_graph *bs_dataflow_make(bs_arena *arena, const bs_graph *graph, bs_dataflow what, bs_error *error);
+/* Bytes that it takes of an arena at most, and the nodes that it may add; both 0: nothing will be moved. */
+BS_INTERNAL bs_bytes bs_dataflow_bytes(const bs_graph *graph, bs_dataflow what, int64_t *more_nodes);
+
+#endif
+/* ==== end src/plan/dataflow.h ================================================================= */
+
+/* ==== begin src/plan/dataflow.c =============================================================== */
+/* plan/dataflow.c - which rows need what.
+ *
+ * Sinking: a node runs on the rows of the innermost path around all that read it, if it is computed row by row; chains
+ * sink link by link, the last first. It can only sink below decisions that it does not serve, since what decides reads
+ * where it stands. Merging: a node that computes what an earlier one does is left out (bs_node.same).
+ * Domains nest, so what is common to two readers is found by going up. Relies on plan/dataflow.h and graph/copy.h. Must
+ * never move what may refuse data, or what rows of other cells influence. */
+/* #include "plan/dataflow.h" */
+
+/* #include "graph/copy.h" */
+/* #include "ops/structure.h" */
+
+#define BUILT_FOR_ALL (BS_OP_STRUCTURAL | BS_OP_CROSS_ROW | BS_OP_DECIDED | BS_OP_AROUND | BS_OP_REFUSES)
+#define MOST_LEVELS 64 /* that are looked at, so that this takes linear time whatever a file nests */
+#define LEFT_OUT -1    /* in place of a domain */
+#define NOTHING -1     /* reads it */
+
+typedef struct dataflow_pass {
+    const bs_graph *graph;
+    bs_dataflow what;
+    bs_graph_copy copy;
+    int32_t *place;     /* [nodes] the domain on whose rows it runs, or LEFT_OUT */
+    int32_t *needed;    /* [values] the innermost domain around all that read it, or NOTHING */
+    int32_t *source;    /* [values] the value that stands for it */
+    int32_t *seen_in;   /* [values] the last path for which a view of it was added, */
+    int32_t *seen_as;   /* and that view, in the copy */
+    int32_t *depth;     /* [domains] */
+    int32_t *scatter;   /* [domains] a node that scatters to it */
+    int32_t *first, *last; /* [routers] nodes that wait until it has decided, */
+    int32_t *next;         /* [nodes] in their order */
+} dataflow_pass;
+
+/* -------------------------------------------------------------------------------------------------- asking */
+
+static bool has_weights(const bs_node *node)
+{
+    const bs_op *op = bs_node_op(node);
+    return op->rules && op->rules->weights;
+}
+
+/* Weights that stream are loaded with what is built beside them. */
+static bool may_sink(const bs_graph *g, const bs_node *node, bs_dataflow what)
+{
+    return bs_node_work(node) == BS_WORK_CALL && node->n_out > 0 && node->domain != 0 &&
+           !(bs_node_op(node)->flags & BUILT_FOR_ALL) && !node->makes && !g->makes &&
+           !(what == BS_DATAFLOW_RESIDENT && node->block != 0 && has_weights(node));
+}
+
+static bool is_scatter(const bs_graph *g, const bs_node *node)
+{
+    return bs_node_is(node, &bs_op_scatter) && !bs_router_loops(g, node->router);
+}
+
+/* A value that is built in one domain and read on one path of it alone. */
+static bool begins_to_sink(const bs_graph *g, int32_t value, bs_dataflow what)
+{
+    return g->values[value].only > 0 && may_sink(g, &g->nodes[g->values[value].node], what);
+}
+
+static bool has_work(const bs_graph *g, bs_dataflow what)
+{
+    bool any = what != BS_DATAFLOW_NONE && g->n_same > 0;
+    for (int32_t v = 1; v < g->n_values && !any && what != BS_DATAFLOW_NONE; v++)
+        any = begins_to_sink(g, v, what);
+    return any;
+}
+
+/* ------------------------------------------------------------------------------------------------- finding */
+
+/* The innermost domain around two; the root, where it is too far up. */
+static int32_t around(const dataflow_pass *f, int32_t a, int32_t b)
+{
+    if (a == NOTHING || b == NOTHING)
+        return a == NOTHING ? b : a;
+    for (int32_t i = 0; i < MOST_LEVELS && a != b; i++) {
+        int32_t *inner = f->depth[a] < f->depth[b] ? &b : &a;
+        *inner = f->graph->domains[*inner].parent;
+    }
+    return a == b ? a : 0;
+}
+
+static bool lies_within(const dataflow_pass *f, int32_t domain, int32_t outer)
+{
+    return around(f, domain, outer) == outer;
+}
+
+static void needs_in(dataflow_pass *f, const bs_node *node, int32_t domain)
+{
+    const bs_graph *g = f->graph;
+    const int32_t *in = bs_node_in(g, node);
+    for (int32_t i = 0; i < node->n_in; i++) {
+        const int32_t of = g->values[in[i]].domain;
+        f->needed[in[i]] = around(f, f->needed[in[i]], domain >= 0 ? domain : of);
+    }
+}
+
+static int32_t needed_by_all(const dataflow_pass *f, const bs_node *node)
+{
+    int32_t domain = NOTHING;
+    for (int32_t i = 0; i < node->n_out; i++)
+        domain = around(f, domain, f->needed[node->first_out + i]);
+    return domain;
+}
+
+/* What reads a node is known when all nodes after it were looked at. */
+static void find_places(dataflow_pass *f)
+{
+    const bs_graph *g = f->graph;
+    for (int32_t n = g->n_nodes - 1; n >= 1; n--) {
+        const bs_node *node = &g->nodes[n];
+        const int32_t domain = needed_by_all(f, node);
+        f->place[n] = node->domain;
+        if (node->same) {
+            for (int32_t i = 0; i < node->n_out; i++) {
+                int32_t *of = &f->needed[g->nodes[node->same].first_out + i];
+                *of = around(f, *of, f->needed[node->first_out + i]);
+            }
+            f->place[n] = LEFT_OUT;
+        } else if (is_scatter(g, node)) {
+            if (domain != NOTHING)
+                needs_in(f, node, domain);
+        } else if (may_sink(g, node, f->what) && domain != NOTHING && lies_within(f, domain, node->domain)) {
+            f->place[n] = domain;
+            needs_in(f, node, domain);
+        } else {
+            needs_in(f, node, -1);
+        }
+    }
+}
+
+/* A scatter to where its value already is, or to a path around that, is left out. */
+static void find_sources(dataflow_pass *f)
+{
+    const bs_graph *g = f->graph;
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        const bs_node *node = &g->nodes[n];
+        for (int32_t i = 0; i < node->n_out; i++)
+            f->source[node->first_out + i] = node->same ? f->source[g->nodes[node->same].first_out + i]
+                                                        : node->first_out + i;
+        if (node->same || !is_scatter(g, node))
+            continue;
+        const int32_t in = bs_node_in(g, node)[0], source = f->source[in];
+        f->scatter[node->domain] = n;
+        if (f->place[g->values[source].node] != g->values[in].domain) {
+            f->source[node->first_out] = source;
+            f->place[n] = LEFT_OUT;
+        }
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------- writing */
+
+/* Value `v` of the graph as rows of `domain` see it, which is where it is or a path of that. Returns its number in the
+ * copy. */
+static int32_t seen(dataflow_pass *f, int32_t v, int32_t domain, int32_t block)
+{
+    const bs_graph *g = f->graph;
+    int32_t path[MOST_LEVELS], n = 0;
+    const int32_t source = f->source[v], at = f->place[g->values[source].node];
+    int32_t value = f->copy.value_at[source];
+    if (at == 0 || at == domain)
+        return value;
+    if (f->seen_in[source] == domain)
+        return f->seen_as[source];
+    for (int32_t d = domain; d != at && n < MOST_LEVELS; d = g->domains[d].parent)
+        path[n++] = d;
+    while (n > 0)
+        value = bs_graph_copy_add_view(&f->copy, &g->nodes[f->scatter[path[--n]]], block, value, source);
+    f->seen_in[source] = domain;
+    f->seen_as[source] = value;
+    return value;
+}
+
+static void write_node(dataflow_pass *f, int32_t n)
+{
+    const bs_graph *g = f->graph;
+    const bs_node *node = &g->nodes[n];
+    const bool moved = f->place[n] != node->domain;
+    int32_t in[BS_MAX_OPERANDS];
+    for (int32_t i = 0; moved && i < node->n_in; i++)
+        in[i] = seen(f, bs_node_in(g, node)[i], f->place[n], node->block);
+    bs_graph_copy_add(&f->copy, n, f->place[n], moved ? in : NULL);
+}
+
+/* Nodes in their order, but one that sinks comes when the router of its path has decided, if it is not behind that. */
+static void write_nodes(dataflow_pass *f, bool filling)
+{
+    const bs_graph *g = f->graph;
+    bs_graph_copy_begin(&f->copy, filling);
+    memset(f->seen_in, 0, (size_t)g->n_values * sizeof *f->seen_in);
+    memset(f->first, 0, (size_t)g->n_routers * sizeof *f->first);
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        const bs_node *node = &g->nodes[n];
+        const int32_t place = f->place[n], router = place > 0 && place != node->domain ? g->domains[place].router : 0;
+        if (router && n < g->routers[router].node) {
+            *(f->first[router] ? &f->next[f->last[router]] : &f->first[router]) = n;
+            f->last[router] = n;
+            f->next[n] = 0;
+        } else if (place != LEFT_OUT) {
+            write_node(f, n);
+        }
+        const bool decides = node->router && g->routers[node->router].node == n;
+        for (int32_t k = decides ? f->first[node->router] : 0; k != 0; k = f->next[k])
+            write_node(f, k);
+    }
+    bs_graph_copy_end(&f->copy);
+}
+
+/* Tells the nodes that stay for how many others they do. */
+static void count_merged(const dataflow_pass *f)
+{
+    const bs_graph *g = f->graph;
+    for (int32_t n = 1; n < g->n_nodes; n++)
+        if (g->nodes[n].same && bs_node_work(&g->nodes[n]) == BS_WORK_CALL)
+            f->copy.to->nodes[f->copy.node_at[n]].merged++;
+}
+
+/* -------------------------------------------------------------------------------------------------- making */
+
+static bs_bytes carve_pass(bs_carver *c, dataflow_pass *f, const bs_graph *g)
+{
+    enum { NODES, VALUES, DOMAINS, ROUTERS };
+    static const bs_carved arrays[] = {
+        BS_CARVED(dataflow_pass, place, NODES),         BS_CARVED(dataflow_pass, needed, VALUES),
+        BS_CARVED(dataflow_pass, source, VALUES),       BS_CARVED(dataflow_pass, seen_in, VALUES),
+        BS_CARVED(dataflow_pass, seen_as, VALUES),      BS_CARVED(dataflow_pass, depth, DOMAINS),
+        BS_CARVED(dataflow_pass, scatter, DOMAINS),     BS_CARVED(dataflow_pass, first, ROUTERS),
+        BS_CARVED(dataflow_pass, last, ROUTERS),        BS_CARVED(dataflow_pass, next, NODES),
+        BS_CARVED(dataflow_pass, copy.node_at, NODES), BS_CARVED(dataflow_pass, copy.value_at, VALUES),
+    };
+    const int64_t counts[] = {g->n_nodes, g->n_values, g->n_domains, g->n_routers};
+    BS_CARVE_ARRAYS(c, f, arrays, counts);
+    return c->used;
+}
+
+static void find(dataflow_pass *f)
+{
+    const bs_graph *g = f->graph;
+    memset(f->place, 0, (size_t)g->n_nodes * sizeof *f->place);
+    memset(f->source, 0, (size_t)g->n_values * sizeof *f->source);
+    memset(f->depth, 0, (size_t)g->n_domains * sizeof *f->depth);
+    for (int32_t v = 0; v < g->n_values; v++)
+        f->needed[v] = NOTHING;
+    for (int32_t d = 1; d < g->n_domains; d++)
+        f->depth[d] = f->depth[g->domains[d].parent] + 1;
+    find_places(f);
+    find_sources(f);
+}
+
+static int32_t deepest_domain(const bs_graph *g)
+{
+    int32_t most = 0;
+    for (int32_t d = 1; d < g->n_domains; d++)
+        most = bs_max_i32(most, g->domains[d].depth);
+    return most;
+}
+
+bs_bytes bs_dataflow_bytes(const bs_graph *graph, bs_dataflow what, int64_t *more_nodes)
+{
+    dataflow_pass counted;
+    bs_carver c = {NULL, {0}};
+    *more_nodes = 0;
+    if (!has_work(graph, what))
+        return bs_bytes_of(0);
+    const int32_t deepest = deepest_domain(graph);
+    for (int32_t n = 1; n < graph->n_nodes; n++) {
+        const bs_node *node = &graph->nodes[n];
+        if (may_sink(graph, node, what)) /* each operand may need a view on each level */
+            *more_nodes += (int64_t)node->n_in * (deepest - graph->domains[node->domain].depth);
+    }
+    const bs_bytes copy = bs_graph_copy_bytes(graph, *more_nodes, *more_nodes, *more_nodes);
+    return bs_bytes_add(copy, carve_pass(&c, &counted, graph));
+}
+
+const bs_graph *bs_dataflow_make(bs_arena *arena, const bs_graph *graph, bs_dataflow what, bs_error *error)
+{
+    dataflow_pass f = {.graph = graph, .what = what};
+    bs_carver count = {NULL, {0}};
+    bs_graph made = *graph;
+    if (!has_work(graph, what))
+        return graph;
+    bs_carver work = {bs_lend(arena, carve_pass(&count, &f, graph)), {0}};
+    if (!work.base) {
+        bs_fail_arena(error, arena, count.used, "the dataflow of the graph");
+        return NULL;
+    }
+    carve_pass(&work, &f, graph);
+    f.copy.from = graph;
+    f.copy.to = &made;
+    f.copy.source = f.source;
+    find(&f);
+    write_nodes(&f, false);
+    const bs_bytes bytes = bs_graph_copy_bytes(graph, made.n_nodes - graph->n_nodes, made.n_values - graph->n_values,
+                                               made.n_operands - graph->n_operands);
+    bs_carver copy = {bs_take_before(arena, bytes, work.base), {0}};
+    if (!copy.base) {
+        bs_fail_arena(error, arena, bs_bytes_add(bytes, count.used), "the graph as it is planned");
+        return NULL;
+    }
+    bs_graph *to = bs_carve(&copy, 1, sizeof *to);
+    bs_graph_copy_carve(&copy, &f.copy);
+    write_nodes(&f, true);
+    count_merged(&f);
+    *to = made;
+    return to;
+}
+/* ==== end src/plan/dataflow.c ================================================================= */
+
 /* ==== begin src/plan/plan.h =================================================================== */
 /* plan/plan.h - what planning makes of a graph: where every value lives, and one fixed list of instructions.
  * Owns the plan's data structures. Relies on graph/graph.h and graph/op.h. Must never hold anything that changes in a
@@ -34379,6 +34997,7 @@ static const desc_range desc_ranges[] = {
     RANGE(conv, BS_CONV_FORCE_REFERENCE),
     RANGE(patch_size, 8192),
     RANGE(n_forces, BS_MAX_FORCES),
+    RANGE(no_dataflow, 1),
     RANGE(lanes, BS_MAX_LANES),
     RANGE(chunk_bytes, 1 << 30),
     RANGE(half, 1),
@@ -37513,6 +38132,7 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
 /* plan/plan.c - making a plan: checks, then the passes in order.
  * Relies on plan/plan.h. Must never touch weights or run anything: a workstation plans for a board. */
 /* #include "plan/plan.h" */
+/* #include "plan/dataflow.h" */
 /* #include "plan/device.h" */
 /* #include "ops/structure.h" */
 
@@ -37580,12 +38200,21 @@ static bs_bytes plan_bytes(const bs_graph *g, const bs_plan_desc *desc)
     return c.used;
 }
 
+/* What a node that only shows another one's rows adds to a plan and to the workspaces, at most. */
+#define BYTES_OF_A_VIEW \
+    (sizeof(bs_node_plan) + 2 * sizeof(bs_value_plan) + 4 * sizeof(bs_instr) + 2 * sizeof(bs_part) + 512)
+
 size_t bs_plan_bytes(const bs_graph *graph, const bs_plan_desc *desc)
 {
     size_t bytes = 0;
     if (bs_graph_check(graph, NULL) != BS_OK)
         return 0;
-    const bs_bytes needed = bs_bytes_add(plan_bytes(graph, desc), bs_bytes_of(BS_ALIGNMENT));
+    const bs_plan_desc none = {.threads = 0};
+    int64_t more = 0;
+    const bs_bytes flow = bs_dataflow_bytes(graph, bs_dataflow_of(desc ? desc : &none), &more);
+    const bs_bytes views = bs_bytes_array(more, BYTES_OF_A_VIEW);
+    const bs_bytes own = bs_bytes_add(plan_bytes(graph, desc), bs_bytes_of(BS_ALIGNMENT));
+    const bs_bytes needed = bs_bytes_add(bs_bytes_add(own, views), flow);
     return bs_bytes_fit(needed, SIZE_MAX, &bytes) ? bytes : 0;
 }
 
@@ -37702,10 +38331,14 @@ bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_de
         return NULL;
     }
     const size_t mark = arena->used;
+    graph = bs_dataflow_make(arena, graph, bs_dataflow_of(desc), error);
+    if (!graph)
+        return NULL;
     const bs_bytes bytes = plan_bytes(graph, desc);
     bs_carver c = {bs_take_zeros(arena, bytes), {0}};
     if (!c.base) {
         bs_fail_arena(error, arena, bytes, "the plan");
+        arena->used = mark;
         return NULL;
     }
     bs_plan *p = bs_carve(&c, 1, sizeof(bs_plan));
@@ -37715,7 +38348,7 @@ bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_de
     p->desc = *desc;
     p->tier = desc->tier ? (uint32_t)desc->tier : bs_tier_best();
     bs_plan_begin(p);
-    p->own_bytes = bs_bytes_add(bytes, bs_bytes_of(BS_ALIGNMENT));
+    p->own_bytes = bs_bytes_of(arena->used - mark + BS_ALIGNMENT);
     if (plan_make(p, bs_carve_bytes(&c, workspace_bytes(graph)), error))
         return p;
     arena->used = mark;
@@ -37734,9 +38367,10 @@ bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_de
 #ifndef BS_PLAN_IMAGE_H
 #define BS_PLAN_IMAGE_H
 
+/* #include "plan/dataflow.h" */
 /* #include "plan/plan.h" */
 
-#define BS_IMAGE_FORMAT 1
+#define BS_IMAGE_FORMAT 2
 #define BS_IMAGE_ALIGNMENT 8 /* of the address at which it is opened: the largest that any field needs */
 
 typedef struct bs_image_head {
@@ -37747,12 +38381,15 @@ typedef struct bs_image_head {
     uint32_t library; /* BS_VERSION */
     uint32_t layout;  /* bs_image_layout of the library that wrote it */
     uint64_t graph;   /* bs_image_graph */
-    int32_t nodes, values, domains, routers; /* of the graph, so that a message can tell how two graphs differ */
+    /* of the graph as it is planned, so that a message can tell how two graphs differ */
+    int32_t nodes, values, domains, routers;
+    int32_t dataflow; /* bs_dataflow: how that was made of the graph */
+    int32_t zero;
 } bs_image_head;
 
 #define BS_IMAGE_CRC_FROM (offsetof(bs_image_head, crc) + sizeof(uint32_t))
-/* The head of an image of `bytes` bytes for this graph, its CRC still missing. */
-BS_INTERNAL bs_image_head bs_image_head_of(const bs_graph *graph, size_t bytes);
+/* The head of an image of `bytes` bytes for this graph, as it is planned, its CRC still missing. */
+BS_INTERNAL bs_image_head bs_image_head_of(const bs_graph *graph, bs_dataflow dataflow, size_t bytes);
 
 /* ------------------------------------------------------------------------------------------------ fields */
 
@@ -39016,7 +39653,7 @@ bs_status bs_plan_save(const bs_plan *plan, void *image, size_t bytes, bs_error 
     if (bytes < needed)
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_plan_save: %llu bytes given, the image has %llu",
                        (unsigned long long)bytes, (unsigned long long)needed);
-    bs_image_head head = bs_image_head_of(plan->graph, needed);
+    bs_image_head head = bs_image_head_of(plan->graph, bs_dataflow_of(&plan->desc), needed);
     memset(image, 0, needed);
     bs_image_place(plan, &places);
     save_fields(plan, &places, image);
@@ -39043,7 +39680,7 @@ void bs_image_place(const bs_plan *plan, bs_image_places *places)
         places->table[t] = bs_bytes_place(&places->bytes, bs_image_rows(plan, t), bs_image_row_bytes(t));
 }
 
-bs_image_head bs_image_head_of(const bs_graph *g, size_t bytes)
+bs_image_head bs_image_head_of(const bs_graph *g, bs_dataflow dataflow, size_t bytes)
 {
     bs_image_head head;
     memset(&head, 0, sizeof head);
@@ -39057,6 +39694,7 @@ bs_image_head bs_image_head_of(const bs_graph *g, size_t bytes)
     head.values = g->n_values - 1;
     head.domains = g->n_domains - 1;
     head.routers = g->n_routers - 1;
+    head.dataflow = (int32_t)dataflow;
     return head;
 }
 
@@ -39097,7 +39735,7 @@ static bool is_whole(const void *image, size_t bytes, const bs_image_head *head,
 
 static bool is_of_graph(const bs_image_head *head, const bs_graph *g, bs_error *error)
 {
-    const bs_image_head here = bs_image_head_of(g, 0);
+    const bs_image_head here = bs_image_head_of(g, (bs_dataflow)head->dataflow, 0);
     if (memcmp(&head->nodes, &here.nodes, sizeof here - offsetof(bs_image_head, nodes)) != 0)
         return bs_refuse(error, BS_ERROR_GRAPH,
                          "the image is of another graph: %d nodes, %d values, %d domains and %d routers, "
@@ -39132,12 +39770,36 @@ static bool open_image(bs_plan *p, const uint8_t *image, const bs_image_head *he
 {
     if (!take_image(p, image, head, error) || !bs_plan_desc_sound(&p->desc, error))
         return false;
+    p->desc.no_dataflow = head->dataflow == BS_DATAFLOW_NONE;
+    if ((int32_t)bs_dataflow_of(&p->desc) != head->dataflow)
+        return bs_refuse(error, BS_ERROR_FORMAT, "the image says that its graph was made in way %d, expected %d",
+                         head->dataflow, (int32_t)bs_dataflow_of(&p->desc));
     bs_plan_begin(p);
     return bs_image_rows_sound(p, error) && bs_image_values_sound(p, error) && bs_image_instrs_sound(p, error) &&
            bs_image_sums_sound(p, error) && bs_image_phases_sound(p, error) && bs_plan_bytes_fit(p, error);
 }
 
-size_t bs_plan_open_bytes(void) { return sizeof(bs_plan) + 2 * BS_ALIGNMENT; }
+size_t bs_plan_open_bytes(const bs_graph *graph)
+{
+    int64_t more = 0;
+    size_t bytes = 0;
+    if (bs_graph_check(graph, NULL) != BS_OK)
+        return 0;
+    const bs_bytes needed = bs_bytes_add(bs_dataflow_bytes(graph, BS_DATAFLOW_ALL, &more),
+                                         bs_bytes_of(sizeof(bs_plan) + 2 * BS_ALIGNMENT));
+    return bs_bytes_fit(needed, SIZE_MAX, &bytes) ? bytes : 0;
+}
+
+/* The graph that the image is about, made of the caller's. NULL: it is of another one, or there is no room. */
+static const bs_graph *graph_of(bs_arena *arena, const bs_graph *graph, const bs_image_head *head, bs_error *error)
+{
+    if (!bs_in_range(head->dataflow, BS_DATAFLOW_NONE, BS_DATAFLOW_ALL + 1)) {
+        bs_fail(error, BS_ERROR_FORMAT, "the image says that its graph was made in way %d", head->dataflow);
+        return NULL;
+    }
+    const bs_graph *planned = bs_dataflow_make(arena, graph, (bs_dataflow)head->dataflow, error);
+    return planned && is_of_graph(head, planned, error) ? planned : NULL;
+}
 
 const bs_plan *bs_plan_open(bs_arena *arena, const bs_graph *graph, const void *image, size_t bytes, bs_error *error)
 {
@@ -39152,16 +39814,17 @@ const bs_plan *bs_plan_open(bs_arena *arena, const bs_graph *graph, const void *
         return NULL;
     }
     const size_t mark = arena->used;
-    if (is_image(image, bytes, &head, error) && is_whole(image, bytes, &head, error) &&
-        is_of_graph(&head, graph, error)) {
+    const bool sound = is_image(image, bytes, &head, error) && is_whole(image, bytes, &head, error);
+    const bs_graph *planned = sound ? graph_of(arena, graph, &head, error) : NULL;
+    if (planned) {
         bs_plan *p = bs_take_zeros(arena, own);
         if (!p) {
             bs_fail_arena(error, arena, own, "the plan");
             return NULL;
         }
         p->mark = BS_MARK_PLAN;
-        p->graph = graph;
-        p->own_bytes = bs_bytes_of(bs_plan_open_bytes());
+        p->graph = planned;
+        p->own_bytes = bs_bytes_of(arena->used - mark + BS_ALIGNMENT);
         if (open_image(p, image, &head, error))
             return p;
     }
@@ -47496,8 +48159,8 @@ static bool check_rows(const bs_session *s, int32_t at, bs_error *error)
         char text[64], domain[96];
         if (x->rank > g->values[node->first_out].rank && rows < cells)
             return bs_refuse(error, BS_ERROR_SHAPE,
-                             "rows (node %d): dimension 0 (%s) of \"%s\" is %lld, this run has %d cells of %s", n,
-                             bs_dim_text(g, x->dims[0], text, sizeof text), bs_node_name(&g->nodes[x->node]),
+                             "rows (node %d): dimension 0 (%s) of \"%s\" is %lld, this run has %d cells of %s",
+                             node->number, bs_dim_text(g, x->dims[0], text, sizeof text), bs_node_name(&g->nodes[x->node]),
                              (long long)rows, cells, bs_domain_text(g, node->domain, domain, sizeof domain));
     }
     return true;
@@ -47752,7 +48415,8 @@ static bs_status run_failed_at(bs_session *s, bs_status status, int32_t node, bs
     const bool ends = router && s->graph->routers[router].again == node; /* a loop is known by how it begins */
     const int32_t named = ends ? s->graph->routers[router].node : node;
     return (bs_fail)(error, status, "%s \"%s\" (node %d): %s", bs_op_get(s->graph->nodes[named].op)->name,
-                     bs_node_name(&s->graph->nodes[named]), named, *s->fault ? s->fault : bs_status_text(status));
+                     bs_node_name(&s->graph->nodes[named]), s->graph->nodes[named].number,
+                     *s->fault ? s->fault : bs_status_text(status));
 }
 
 /* Runs on this thread. */
@@ -48060,6 +48724,41 @@ static void say_maxima(report *r, const bs_plan *p, const bs_session *s)
     }
 }
 
+/* ------------------------------------------------------------------------------------------------- dataflow */
+
+/* Nodes that run elsewhere than they were built, or for others too: why, and what that saves. */
+static void say_dataflow(report *r, const bs_plan *p)
+{
+    const bs_graph *g = p->graph;
+    bs_node_facts facts;
+    char text[128];
+    double saved = 0;
+    int32_t n_moved = 0;
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        const bs_node *node = &g->nodes[n];
+        const bool sunk = g->domains[node->built_in].depth < g->domains[node->domain].depth;
+        const bool lifted = g->domains[node->built_in].depth > g->domains[node->domain].depth;
+        if (!p->node_live[n] || bs_node_work(node) != BS_WORK_CALL || !(sunk || lifted || node->merged))
+            continue;
+        bs_graph_node_get(g, n, &facts);
+        say(r, "%s  %s%s%s: ", n_moved++ ? "" : "moved, with the same result:\n", facts.op, *facts.name ? " " : "",
+            facts.name);
+        if (sunk)
+            say(r, "built for %s, needed by ", bs_domain_text(g, node->built_in, text, sizeof text));
+        if (lifted)
+            say(r, "the same in every trip of %s, computed before for ",
+                bs_domain_text(g, node->built_in, text, sizeof text));
+        if (sunk || lifted)
+            say(r, "%s alone, %.3g flop a row", bs_domain_text(g, node->domain, text, sizeof text), facts.flops);
+        if (node->merged)
+            say(r, "%scomputed once instead of %d times", sunk || lifted ? "; " : "", node->merged + 1);
+        say(r, "\n");
+        saved += sunk ? facts.flops : 0;
+    }
+    if (saved > 0)
+        say(r, "  together %.3g flop a row that other rows are spared\n", saved);
+}
+
 static size_t report_of(const bs_plan *plan, const bs_session *session, char *text, size_t bytes)
 {
     report r = {text, text ? bytes : 0, 0};
@@ -48080,6 +48779,7 @@ static size_t report_of(const bs_plan *plan, const bs_session *session, char *te
             plan->n_units - 1, bs_bytes_figure(plan->all_unit_bytes), bs_bytes_figure(plan->largest_unit_bytes),
             plan->n_phases, plan->lanes, bs_bytes_figure(plan->lane_bytes));
     say_maxima(&r, plan, session);
+    say_dataflow(&r, plan);
     for (int32_t i = 0; i < plan->n_top; i++) {
         say_instr(&r, plan, &plan->instrs[i], "  ");
         if (plan->instrs[i].kind == BS_INSTR_RUN)

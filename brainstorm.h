@@ -1119,6 +1119,10 @@ typedef struct bs_plan_desc {
                            cells take one path); 0 = the graph's */
     int32_t n_forces;
     bs_force forces[BS_MAX_FORCES];
+    /* 1: work is done where it was built. Else what only one path of a router reads is computed for the rows of that
+     * path alone, and equal work once; bs_plan_report says what was moved. The results are the same bytes. With slots,
+     * weights of blocks stay where they are. */
+    int32_t no_dataflow;
     /* Streaming: 0 = the weights of every block are resident. Else those of blocks come and go in a slots arena of this
      * many bytes (less when all blocks take less); bs_plan_stream_get tells the least that works. */
     uint64_t slot_bytes;
@@ -1145,7 +1149,8 @@ typedef struct bs_sizes {
 } bs_sizes;
 
 #ifndef BS_NO_PLANNER
-/* 0: the graph has failed, or more than a size_t holds */
+/* At most; bs_plan_create takes less where less is moved than might be (no_dataflow). 0: the graph has failed, or more
+ * than a size_t holds. */
 size_t bs_plan_bytes(const bs_graph *graph, const bs_plan_desc *desc);
 /* In `arena` (persistent); desc may be NULL. NULL on failure. The graph must outlive the plan. */
 bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_desc *desc, bs_error *error);
@@ -1172,7 +1177,7 @@ void bs_plan_sizes(const bs_plan *plan, bs_sizes *sizes);
 size_t bs_plan_image_bytes(const bs_plan *plan);
 bs_status bs_plan_save(const bs_plan *plan, void *image, size_t bytes, bs_error *error);
 #endif
-size_t bs_plan_open_bytes(void);
+size_t bs_plan_open_bytes(const bs_graph *graph); /* at most; 0: the graph has failed */
 const bs_plan *bs_plan_open(bs_arena *arena, const bs_graph *graph, const void *image, size_t bytes, bs_error *error);
 #ifndef BS_NO_REPORT
 /* A printable report of arenas, blocks and instructions; and of what maxima cost: for each symbol, and each domain of

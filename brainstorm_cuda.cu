@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 4cdeda1f5b4762b4af6fd2f480f259449470b800fcd04fc10fcd4e3851880c72
+ * sha256 of the parts: 44895a909039259e3ef09b75d89b54f7f82a9f8c3fd9635550f90528fe0d8888
  */
 #include "brainstorm.h"
 
@@ -483,6 +483,10 @@ void bs_carve_arrays(bs_carver *carver, void *object, const bs_carved *arrays, s
 /* Takes bytes from an arena, if size_t of this machine holds their number; or NULL. */
 void *bs_take(bs_arena *arena, bs_bytes bytes);
 void *bs_take_zeros(bs_arena *arena, bs_bytes bytes);
+/* The last bytes of what is free in an arena, for as long as nothing is taken of it but by bs_take_before, which takes
+ * nothing from `end` on. NULL: there is no room. */
+void *bs_lend(const bs_arena *arena, bs_bytes bytes);
+void *bs_take_before(bs_arena *arena, bs_bytes bytes, const void *end);
 /* A table that may have no entries, but always has an address: its bytes; and the table itself, or NULL with a message
  * that says what it was for (base/error.c). */
 bs_bytes bs_table_bytes(uint64_t count, size_t each);
@@ -589,6 +593,7 @@ typedef struct bs_domain {
     int32_t size;             /* patches: cell size in pixels of that frame; else 0 */
     int64_t max_rows;
     int32_t patches;          /* the domain of patches that it is or descends from; -1 none */
+    int32_t depth;            /* how many domains it is in */
     int32_t top;              /* the domain without a router that it is or descends from */
     /* PATH: the outermost PATH domain that it is or descends from, if no loop is between it and the rows; else 0 */
     int32_t outermost;
@@ -612,6 +617,7 @@ typedef struct bs_value_info {
     /* how many values there are up to it, itself included, without those that only lifting made (ops/lift.c): the
      * number that a model file has for it */
     int32_t number;
+    int32_t only; /* the path to which all that read it so far scatter it; 0: nothing does, -1: it is read elsewhere */
     /* extent of this value's frame = frame of the domain x scale_num / scale_den (patch domains, rank 3) */
     int32_t scale_num, scale_den;
 } bs_value_info;
@@ -627,8 +633,12 @@ typedef struct bs_node {
     int32_t router; /* route, scatter, gather: the router; else 0 */
     int32_t path;   /* scatter */
     int32_t writer; /* state: the node that writes it; carried value: what it is after a trip; 0 none */
+    int32_t number; /* its place among the nodes that were built: for messages */
+    int32_t same;   /* the first node that computes what it does, in the same domain; 0: itself */
+    int32_t merged; /* in a graph as it is planned: how many nodes it stands for beside itself */
+    int32_t built_in; /* the domain in which it was built; it may run in another one (ops/lift.c, plan/dataflow.c) */
     int32_t makes;  /* 1 + the symbol that is known when this has run; 0 none */
-    int32_t child[2]; /* in the tree of names, for ops with BS_OP_NAMED */
+    int32_t child[2]; /* in the tree of names, for ops with BS_OP_NAMED; of others in that of equal work */
     const void *params; /* the descriptor, name resolved into the graph's text */
 } bs_node;
 
@@ -684,6 +694,8 @@ struct bs_graph {
     int32_t n_paths;    /* of all routers */
     int32_t max_paths;  /* most paths of one router */
     int32_t first_name; /* root of the tree of names; 0 none */
+    int32_t first_work; /* root of the tree of equal work; 0 none */
+    int32_t n_same;     /* nodes that compute what an earlier one does */
     int32_t current_block;
     int32_t makes;      /* not 0: an extent comes from data, so a value may have no elements */
     int32_t open_loop;  /* the loop begun last of those that have not ended; 0 none */
@@ -1106,6 +1118,9 @@ static inline int32_t bs_op_max_in(const bs_op *op) { return bs_or_default(op->m
  * come into being; ops/table.h has what finds the op. (graph/graph.c) */
 bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const int32_t *in, int32_t n_in,
                       const void *params);
+
+/* Finds the first node that computes what node n does: row by row the same, at any time of a run. (graph/same.c) */
+void bs_graph_find_same(bs_graph *graph, const bs_op *op, int32_t n);
 
 /* Whether a loop is worth writing twice, the second time over dense floats, of which compilers make vectors. Not in
  * builds for size (-Os). */

@@ -83,6 +83,7 @@ static bool choose(const char *word, const char *const *names, int32_t *target)
 plan_taken plan_options_value(plan_options *o, const char *name, char *word)
 {
     static const char *const orders[] = {"auto", "breadth", "depth", NULL};
+    static const char *const switches[] = {"on", "off", NULL};
     static const char *const convs[] = {"auto", "direct", "winograd", NULL};
     if (strcmp(name, "--code-bits") == 0)
         return taken(plan_word_i32(word, 8, 15, &o->code_bits));
@@ -94,6 +95,8 @@ plan_taken plan_options_value(plan_options *o, const char *name, char *word)
         return taken(choose(word, orders, &o->desc.order));
     if (strcmp(name, "--conv") == 0)
         return taken(choose(word, convs, &o->desc.conv));
+    if (strcmp(name, "--dataflow") == 0)
+        return taken(choose(word, switches, &o->desc.no_dataflow));
     if (strcmp(name, "--patch") == 0)
         return taken(plan_word_i32(word, 1, 8192, &o->desc.patch_size));
     return strcmp(name, "--force") == 0 ? taken(force_path(o, word)) : PLAN_OTHER;

@@ -160,7 +160,7 @@ static inline const void *read_file(life *l)
 static inline bool open_plan(life *l, place from)
 {
     bs_arena arena;
-    if (!arenas_lend(&l->arenas, &arena, "handle", bs_plan_open_bytes(), &l->error))
+    if (!arenas_lend(&l->arenas, &arena, "handle", bs_plan_open_bytes(l->graph), &l->error))
         return failed("the handle", &l->error);
     const void *at = from == MAPPED ? map_file(l) : read_file(l);
     l->plan = at ? bs_plan_open(&arena, l->graph, at, image_bytes, &l->error) : NULL;

@@ -11,7 +11,7 @@ typedef struct plan_image {
     uint8_t *bytes; /* at the end of its memory, so that a byte too many is noticed */
     void *memory;
     size_t size;
-    BS_ALIGNED uint8_t handle[4096];
+    BS_ALIGNED uint8_t handle[1 << 18];
     bs_error error;
 } plan_image;
 
@@ -33,7 +33,7 @@ static inline bool plan_image_save(plan_image *i, const bs_plan *plan)
 static inline const bs_plan *plan_image_open(plan_image *i, const bs_graph *graph)
 {
     bs_arena arena;
-    bs_arena_init(&arena, "handle", i->handle, bs_plan_open_bytes());
+    bs_arena_init(&arena, "handle", i->handle, bs_plan_open_bytes(graph));
     return bs_plan_open(&arena, graph, i->bytes, i->size, &i->error);
 }
 

@@ -150,13 +150,13 @@ static void run_opened(const bs_plan *opened, tally *t)
 /* Opened in memory of exactly these bytes, with a CRC that fits, and run. */
 static void try_image(uint8_t *bytes, size_t n, tally *t)
 {
-    static BS_ALIGNED uint8_t handle[4096];
+    static BS_ALIGNED uint8_t handle[1 << 18];
     bs_arena arena;
     bs_error error = {BS_OK, NULL, 0, 0, ""};
     if (n >= sizeof(bs_image_head))
         plan_edit_mend(bytes, n);
     uint8_t *const exact = fuzz_copy(bytes, n);
-    bs_arena_init(&arena, "handle", handle, bs_plan_open_bytes());
+    bs_arena_init(&arena, "handle", handle, bs_plan_open_bytes(graph));
     const bs_plan *opened = bs_plan_open(&arena, graph, exact, n, &error);
     t->cases++;
     t->refused += !opened;

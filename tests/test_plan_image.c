@@ -209,9 +209,9 @@ static void test_refusals(void)
     memcpy(image.bytes, &head, sizeof head);
     is_refused(g, BS_ERROR_VERSION, "another kind of processor");
     head = good;
-    head.format = 2;
+    head.format++;
     memcpy(image.bytes, &head, sizeof head);
-    is_refused(g, BS_ERROR_VERSION, "is of format 2, this library reads 1");
+    is_refused(g, BS_ERROR_VERSION, "is of format 3, this library reads 2");
     head = good;
     head.magic[0] = 'B';
     memcpy(image.bytes, &head, sizeof head);

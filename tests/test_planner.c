@@ -24,7 +24,8 @@ static bs_graph *new_graph(void)
 typedef struct coverage {
     int32_t graphs, refused, plans, sound, moved, noticed, regions, in_tile, torn, in_place, frames, loads, packed,
         fills, slabs, forced, sizes, streamed, uses, makers, kept, counted, loops, nested, looping_tiles, looping_units,
-        looping_paths, tiled_units, rounds, turns, grown, around, updates, parted, looped, lifted, higher, miscounted;
+        looping_paths, tiled_units, rounds, turns, grown, around, updates, parted, looped, lifted, higher, miscounted, sunk,
+        merged;
 } coverage;
 
 static void count_plan(coverage *c, const bs_plan *p)
@@ -86,6 +87,10 @@ static void count_plan(coverage *c, const bs_plan *p)
         const bs_op *op = bs_node_op(&g->nodes[n]);
         c->miscounted += !(op->flags & BS_OP_STRUCTURAL) && g->nodes[n].n_out != 1 + (int32_t)op->more_out;
     }
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        c->sunk += g->domains[g->nodes[n].built_in].depth < g->domains[g->nodes[n].domain].depth;
+        c->merged += g->nodes[n].merged;
+    }
     for (int32_t d = 1; d < g->n_domains; d++)
         c->counted += p->domains[d].live && bs_domain_maker(g, d);
     c->forced += p->desc.n_forces > 0;
@@ -97,6 +102,7 @@ static bs_plan_desc random_desc(const bs_graph *g, int32_t turn)
     bs_plan_desc d = {.conv = BS_CONV_FORCE_DIRECT, .order = turn % 3, .threads = 1 + check_below(4)};
     if (turn % 3 == 0)
         d.order = rg_flip(70) ? BS_ORDER_DEPTH : BS_ORDER_AUTO;
+    d.no_dataflow = rg_flip(25);
     rg_choose(&d, g);
     return d;
 }
@@ -277,6 +283,8 @@ static void test_random_graphs(uint64_t seed, int32_t count, const char *rows)
            c.looping_units, c.looping_paths, c.tiled_units, c.rounds);
     check(!rg_loops || (c.looping_units && c.looping_paths && c.tiled_units && c.rounds),
           "weights of bodies come and go in every way");
+    printf("  nodes that sank below a decision %d, that were merged %d\n", c.sunk, c.merged);
+    check((c.sunk || rg_boxes) && c.merged, "work sinks below decisions, and equal work is merged");
     printf("  streamed plans %d, with %d uses of units; extents from data %d, of nms %d, numbers of rows %d\n",
            c.streamed, c.uses, c.makers, c.kept, c.counted);
     const bool counted = c.counted || rg_segments || rg_boxes || rg_trees;

@@ -157,10 +157,14 @@ static void test_graph_room(int32_t which)
 
 static void test_plan(const sweep_how *how, const char *what)
 {
-    const size_t enough = bs_plan_bytes(life.graph, &how->plan) - BS_ALIGNMENT;
+    const size_t most = bs_plan_bytes(life.graph, &how->plan) - BS_ALIGNMENT;
     sizes_tally t = {0};
     bs_error error = {0};
     bs_arena arena;
+    bs_arena_init(&arena, "plan", sweep_fence(sweep_pools[IN_PLAN], SWEEP_ROOM, most), most);
+    const bs_plan *whole = bs_plan_create(&arena, life.graph, &how->plan, &error);
+    const size_t enough = arena.used;
+    check(whole && enough <= most, "%s: %zu bytes, at most %zu", what, enough, most);
     for (size_t n = 0; n <= enough; n++) {
         if (!sweep_takes(&share, n) && n != enough && n + 1 != enough)
             continue;

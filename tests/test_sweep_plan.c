@@ -98,13 +98,13 @@ static void see_message(const char *text)
 /* Opened in memory of exactly these bytes, and run. */
 static void try_image(const uint8_t *bytes, size_t n, tally *t)
 {
-    static BS_ALIGNED uint8_t handle[4096];
+    static BS_ALIGNED uint8_t handle[1 << 18];
     bs_arena arena;
     bs_error error = {BS_OK, NULL, 0, 0, ""};
     static const uint8_t how[64] = {1, 7, 200};
     fuzz_bytes options = {how, sizeof how, 0};
     uint8_t *const exact = fuzz_copy(bytes, n);
-    bs_arena_init(&arena, "handle", handle, bs_plan_open_bytes());
+    bs_arena_init(&arena, "handle", handle, bs_plan_open_bytes(graph));
     const bs_plan *opened = bs_plan_open(&arena, graph, exact, n, &error);
     const bs_weights from = flat_weights(&source, 1);
     const bs_session_desc desc = {.weights = from};

@@ -43,7 +43,7 @@ static bool make_plan(story *s, bs_arena *planning, const bs_model *model, size_
     const bs_graph *graph = story_graph(s, planning, model);
     if (!graph)
         return false;
-    *board_bytes = planning->high_water + bs_plan_open_bytes();
+    *board_bytes = planning->high_water + bs_plan_open_bytes(graph);
     s->plan = bs_plan_create(planning, graph, &desc, &s->error);
     return s->plan != NULL;
 }

@@ -39,6 +39,23 @@ void *bs_take_zeros(bs_arena *arena, bs_bytes bytes)
     return memory ? memset(memory, 0, (size_t)bs_bytes_figure(bytes)) : NULL;
 }
 
+void *bs_lend(const bs_arena *arena, bs_bytes bytes)
+{
+    size_t end = 0;
+    const bs_bytes whole = bs_bytes_align(bytes);
+    if (!arena->base || !bs_bytes_fit(bs_bytes_add(bs_bytes_of(arena->used), whole), arena->size, &end))
+        return NULL;
+    const size_t free_bytes = (arena->size - end) / BS_ALIGNMENT * BS_ALIGNMENT;
+    return arena->base + arena->used + free_bytes;
+}
+
+void *bs_take_before(bs_arena *arena, bs_bytes bytes, const void *end)
+{
+    size_t size = 0;
+    const size_t room = (size_t)((const uint8_t *)end - (arena->base + arena->used));
+    return bs_bytes_fit(bytes, room, &size) ? bs_arena_take(arena, size) : NULL;
+}
+
 void *bs_carve_bytes(bs_carver *carver, bs_bytes bytes)
 {
     const bs_bytes at = bs_bytes_put(&carver->used, bytes);

@@ -85,6 +85,10 @@ void bs_carve_arrays(bs_carver *carver, void *object, const bs_carved *arrays, s
 /* Takes bytes from an arena, if size_t of this machine holds their number; or NULL. */
 void *bs_take(bs_arena *arena, bs_bytes bytes);
 void *bs_take_zeros(bs_arena *arena, bs_bytes bytes);
+/* The last bytes of what is free in an arena, for as long as nothing is taken of it but by bs_take_before, which takes
+ * nothing from `end` on. NULL: there is no room. */
+void *bs_lend(const bs_arena *arena, bs_bytes bytes);
+void *bs_take_before(bs_arena *arena, bs_bytes bytes, const void *end);
 /* A table that may have no entries, but always has an address: its bytes; and the table itself, or NULL with a message
  * that says what it was for (base/error.c). */
 bs_bytes bs_table_bytes(uint64_t count, size_t each);

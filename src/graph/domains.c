@@ -56,6 +56,7 @@ int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain)
     *d = *domain;
     const bs_domain *parent = &graph->domains[d->parent];
     d->patches = bs_domain_is_patches(d) ? id : parent->patches;
+    d->depth = parent->depth + 1;
     d->top = d->kind == BS_DOMAIN_PATH ? parent->top : id;
     const bool path = d->kind == BS_DOMAIN_PATH;
     d->loop = !path ? 0 : bs_router_loops(graph, d->router) ? d->router : parent->loop;

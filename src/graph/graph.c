@@ -388,6 +388,27 @@ static int32_t operands_read(const bs_op *op, int32_t n_in)
     return n;
 }
 
+static void take_outputs(bs_graph *g, const bs_infer *infer)
+{
+    for (int32_t i = 0; i < infer->n_out; i++) {
+        bs_value_info *value = &g->values[g->n_values++];
+        *value = infer->out[i];
+        value->node = g->n_nodes;
+        value->number = value[-1].number + 1;
+        value->only = 0;
+    }
+}
+
+/* path: what reads them scatters them to it; -1: it does something else. */
+static void take_operands(bs_graph *g, const int32_t *in, int32_t n_in, int32_t path)
+{
+    for (int32_t i = 0; i < n_in; i++) {
+        bs_value_info *read = &g->values[in[i]];
+        read->only = read->only == 0 || read->only == path ? path : -1;
+        g->operands[g->n_operands++] = in[i];
+    }
+}
+
 bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const int32_t *in, int32_t n_in,
                       const void *params)
 {
@@ -422,14 +443,14 @@ bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const in
     node->makes = infer.makes;
     graph->makes |= infer.makes;
     node->domain = infer.n_out > 0 ? infer.out[0].domain : infer.domain ? infer.domain : graph->values[in[0]].domain;
-    for (int32_t i = 0; i < n_in; i++)
-        graph->operands[graph->n_operands++] = in[i];
-    for (int32_t i = 0; i < infer.n_out; i++) {
-        bs_value_info *value = &graph->values[graph->n_values++];
-        *value = infer.out[i];
-        value->node = graph->n_nodes;
-        value->number = value[-1].number + 1;
-    }
+    node->built_in = node->domain;
+    node->number = graph->n_nodes;
+    const bool scatters = infer.path >= 0 && !bs_router_loops(graph, infer.router);
+    take_operands(graph, in, n_in, scatters ? node->domain : -1);
+    take_outputs(graph, &infer);
+    const bool calls = op->work == BS_WORK_CALL && node->n_out > 0 && !node->makes;
+    if (scatters || (calls && !(op->flags & (BS_OP_NAMED | BS_OP_AROUND))))
+        bs_graph_find_same(graph, op, graph->n_nodes);
     if (op->flags & BS_OP_NAMED)
         *named_link(graph, bs_node_name(node), is_router(node)) = graph->n_nodes;
     graph->n_cell_nodes += node->domain != 0;

@@ -41,6 +41,7 @@ typedef struct bs_domain {
     int32_t size;             /* patches: cell size in pixels of that frame; else 0 */
     int64_t max_rows;
     int32_t patches;          /* the domain of patches that it is or descends from; -1 none */
+    int32_t depth;            /* how many domains it is in */
     int32_t top;              /* the domain without a router that it is or descends from */
     /* PATH: the outermost PATH domain that it is or descends from, if no loop is between it and the rows; else 0 */
     int32_t outermost;
@@ -64,6 +65,7 @@ typedef struct bs_value_info {
     /* how many values there are up to it, itself included, without those that only lifting made (ops/lift.c): the
      * number that a model file has for it */
     int32_t number;
+    int32_t only; /* the path to which all that read it so far scatter it; 0: nothing does, -1: it is read elsewhere */
     /* extent of this value's frame = frame of the domain x scale_num / scale_den (patch domains, rank 3) */
     int32_t scale_num, scale_den;
 } bs_value_info;
@@ -79,8 +81,12 @@ typedef struct bs_node {
     int32_t router; /* route, scatter, gather: the router; else 0 */
     int32_t path;   /* scatter */
     int32_t writer; /* state: the node that writes it; carried value: what it is after a trip; 0 none */
+    int32_t number; /* its place among the nodes that were built: for messages */
+    int32_t same;   /* the first node that computes what it does, in the same domain; 0: itself */
+    int32_t merged; /* in a graph as it is planned: how many nodes it stands for beside itself */
+    int32_t built_in; /* the domain in which it was built; it may run in another one (ops/lift.c, plan/dataflow.c) */
     int32_t makes;  /* 1 + the symbol that is known when this has run; 0 none */
-    int32_t child[2]; /* in the tree of names, for ops with BS_OP_NAMED */
+    int32_t child[2]; /* in the tree of names, for ops with BS_OP_NAMED; of others in that of equal work */
     const void *params; /* the descriptor, name resolved into the graph's text */
 } bs_node;
 
@@ -136,6 +142,8 @@ struct bs_graph {
     int32_t n_paths;    /* of all routers */
     int32_t max_paths;  /* most paths of one router */
     int32_t first_name; /* root of the tree of names; 0 none */
+    int32_t first_work; /* root of the tree of equal work; 0 none */
+    int32_t n_same;     /* nodes that compute what an earlier one does */
     int32_t current_block;
     int32_t makes;      /* not 0: an extent comes from data, so a value may have no elements */
     int32_t open_loop;  /* the loop begun last of those that have not ended; 0 none */

@@ -237,6 +237,9 @@ static inline int32_t bs_op_max_in(const bs_op *op) { return bs_or_default(op->m
 bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const int32_t *in, int32_t n_in,
                       const void *params);
 
+/* Finds the first node that computes what node n does: row by row the same, at any time of a run. (graph/same.c) */
+void bs_graph_find_same(bs_graph *graph, const bs_op *op, int32_t n);
+
 /* Whether a loop is worth writing twice, the second time over dense floats, of which compilers make vectors. Not in
  * builds for size (-Os). */
 #ifdef __OPTIMIZE_SIZE__

@@ -11,7 +11,7 @@ void bs_image_place(const bs_plan *plan, bs_image_places *places)
         places->table[t] = bs_bytes_place(&places->bytes, bs_image_rows(plan, t), bs_image_row_bytes(t));
 }
 
-bs_image_head bs_image_head_of(const bs_graph *g, size_t bytes)
+bs_image_head bs_image_head_of(const bs_graph *g, bs_dataflow dataflow, size_t bytes)
 {
     bs_image_head head;
     memset(&head, 0, sizeof head);
@@ -25,6 +25,7 @@ bs_image_head bs_image_head_of(const bs_graph *g, size_t bytes)
     head.values = g->n_values - 1;
     head.domains = g->n_domains - 1;
     head.routers = g->n_routers - 1;
+    head.dataflow = (int32_t)dataflow;
     return head;
 }
 
@@ -65,7 +66,7 @@ static bool is_whole(const void *image, size_t bytes, const bs_image_head *head,
 
 static bool is_of_graph(const bs_image_head *head, const bs_graph *g, bs_error *error)
 {
-    const bs_image_head here = bs_image_head_of(g, 0);
+    const bs_image_head here = bs_image_head_of(g, (bs_dataflow)head->dataflow, 0);
     if (memcmp(&head->nodes, &here.nodes, sizeof here - offsetof(bs_image_head, nodes)) != 0)
         return bs_refuse(error, BS_ERROR_GRAPH,
                          "the image is of another graph: %d nodes, %d values, %d domains and %d routers, "
@@ -100,12 +101,36 @@ static bool open_image(bs_plan *p, const uint8_t *image, const bs_image_head *he
 {
     if (!take_image(p, image, head, error) || !bs_plan_desc_sound(&p->desc, error))
         return false;
+    p->desc.no_dataflow = head->dataflow == BS_DATAFLOW_NONE;
+    if ((int32_t)bs_dataflow_of(&p->desc) != head->dataflow)
+        return bs_refuse(error, BS_ERROR_FORMAT, "the image says that its graph was made in way %d, expected %d",
+                         head->dataflow, (int32_t)bs_dataflow_of(&p->desc));
     bs_plan_begin(p);
     return bs_image_rows_sound(p, error) && bs_image_values_sound(p, error) && bs_image_instrs_sound(p, error) &&
            bs_image_sums_sound(p, error) && bs_image_phases_sound(p, error) && bs_plan_bytes_fit(p, error);
 }
 
-size_t bs_plan_open_bytes(void) { return sizeof(bs_plan) + 2 * BS_ALIGNMENT; }
+size_t bs_plan_open_bytes(const bs_graph *graph)
+{
+    int64_t more = 0;
+    size_t bytes = 0;
+    if (bs_graph_check(graph, NULL) != BS_OK)
+        return 0;
+    const bs_bytes needed = bs_bytes_add(bs_dataflow_bytes(graph, BS_DATAFLOW_ALL, &more),
+                                         bs_bytes_of(sizeof(bs_plan) + 2 * BS_ALIGNMENT));
+    return bs_bytes_fit(needed, SIZE_MAX, &bytes) ? bytes : 0;
+}
+
+/* The graph that the image is about, made of the caller's. NULL: it is of another one, or there is no room. */
+static const bs_graph *graph_of(bs_arena *arena, const bs_graph *graph, const bs_image_head *head, bs_error *error)
+{
+    if (!bs_in_range(head->dataflow, BS_DATAFLOW_NONE, BS_DATAFLOW_ALL + 1)) {
+        bs_fail(error, BS_ERROR_FORMAT, "the image says that its graph was made in way %d", head->dataflow);
+        return NULL;
+    }
+    const bs_graph *planned = bs_dataflow_make(arena, graph, (bs_dataflow)head->dataflow, error);
+    return planned && is_of_graph(head, planned, error) ? planned : NULL;
+}
 
 const bs_plan *bs_plan_open(bs_arena *arena, const bs_graph *graph, const void *image, size_t bytes, bs_error *error)
 {
@@ -120,16 +145,17 @@ const bs_plan *bs_plan_open(bs_arena *arena, const bs_graph *graph, const void *
         return NULL;
     }
     const size_t mark = arena->used;
-    if (is_image(image, bytes, &head, error) && is_whole(image, bytes, &head, error) &&
-        is_of_graph(&head, graph, error)) {
+    const bool sound = is_image(image, bytes, &head, error) && is_whole(image, bytes, &head, error);
+    const bs_graph *planned = sound ? graph_of(arena, graph, &head, error) : NULL;
+    if (planned) {
         bs_plan *p = bs_take_zeros(arena, own);
         if (!p) {
             bs_fail_arena(error, arena, own, "the plan");
             return NULL;
         }
         p->mark = BS_MARK_PLAN;
-        p->graph = graph;
-        p->own_bytes = bs_bytes_of(bs_plan_open_bytes());
+        p->graph = planned;
+        p->own_bytes = bs_bytes_of(arena->used - mark + BS_ALIGNMENT);
         if (open_image(p, image, &head, error))
             return p;
     }

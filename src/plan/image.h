@@ -6,9 +6,10 @@
 #ifndef BS_PLAN_IMAGE_H
 #define BS_PLAN_IMAGE_H
 
+#include "plan/dataflow.h"
 #include "plan/plan.h"
 
-#define BS_IMAGE_FORMAT 1
+#define BS_IMAGE_FORMAT 2
 #define BS_IMAGE_ALIGNMENT 8 /* of the address at which it is opened: the largest that any field needs */
 
 typedef struct bs_image_head {
@@ -19,12 +20,15 @@ typedef struct bs_image_head {
     uint32_t library; /* BS_VERSION */
     uint32_t layout;  /* bs_image_layout of the library that wrote it */
     uint64_t graph;   /* bs_image_graph */
-    int32_t nodes, values, domains, routers; /* of the graph, so that a message can tell how two graphs differ */
+    /* of the graph as it is planned, so that a message can tell how two graphs differ */
+    int32_t nodes, values, domains, routers;
+    int32_t dataflow; /* bs_dataflow: how that was made of the graph */
+    int32_t zero;
 } bs_image_head;
 
 #define BS_IMAGE_CRC_FROM (offsetof(bs_image_head, crc) + sizeof(uint32_t))
-/* The head of an image of `bytes` bytes for this graph, its CRC still missing. */
-bs_image_head bs_image_head_of(const bs_graph *graph, size_t bytes);
+/* The head of an image of `bytes` bytes for this graph, as it is planned, its CRC still missing. */
+bs_image_head bs_image_head_of(const bs_graph *graph, bs_dataflow dataflow, size_t bytes);
 
 /* ------------------------------------------------------------------------------------------------ fields */
 

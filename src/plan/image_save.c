@@ -37,7 +37,7 @@ bs_status bs_plan_save(const bs_plan *plan, void *image, size_t bytes, bs_error 
     if (bytes < needed)
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_plan_save: %llu bytes given, the image has %llu",
                        (unsigned long long)bytes, (unsigned long long)needed);
-    bs_image_head head = bs_image_head_of(plan->graph, needed);
+    bs_image_head head = bs_image_head_of(plan->graph, bs_dataflow_of(&plan->desc), needed);
     memset(image, 0, needed);
     bs_image_place(plan, &places);
     save_fields(plan, &places, image);

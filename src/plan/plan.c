@@ -1,6 +1,7 @@
 /* plan/plan.c - making a plan: checks, then the passes in order.
  * Relies on plan/plan.h. Must never touch weights or run anything: a workstation plans for a board. */
 #include "plan/plan.h"
+#include "plan/dataflow.h"
 #include "plan/device.h"
 #include "ops/structure.h"
 
@@ -68,12 +69,21 @@ static bs_bytes plan_bytes(const bs_graph *g, const bs_plan_desc *desc)
     return c.used;
 }
 
+/* What a node that only shows another one's rows adds to a plan and to the workspaces, at most. */
+#define BYTES_OF_A_VIEW \
+    (sizeof(bs_node_plan) + 2 * sizeof(bs_value_plan) + 4 * sizeof(bs_instr) + 2 * sizeof(bs_part) + 512)
+
 size_t bs_plan_bytes(const bs_graph *graph, const bs_plan_desc *desc)
 {
     size_t bytes = 0;
     if (bs_graph_check(graph, NULL) != BS_OK)
         return 0;
-    const bs_bytes needed = bs_bytes_add(plan_bytes(graph, desc), bs_bytes_of(BS_ALIGNMENT));
+    const bs_plan_desc none = {.threads = 0};
+    int64_t more = 0;
+    const bs_bytes flow = bs_dataflow_bytes(graph, bs_dataflow_of(desc ? desc : &none), &more);
+    const bs_bytes views = bs_bytes_array(more, BYTES_OF_A_VIEW);
+    const bs_bytes own = bs_bytes_add(plan_bytes(graph, desc), bs_bytes_of(BS_ALIGNMENT));
+    const bs_bytes needed = bs_bytes_add(bs_bytes_add(own, views), flow);
     return bs_bytes_fit(needed, SIZE_MAX, &bytes) ? bytes : 0;
 }
 
@@ -190,10 +200,14 @@ bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_de
         return NULL;
     }
     const size_t mark = arena->used;
+    graph = bs_dataflow_make(arena, graph, bs_dataflow_of(desc), error);
+    if (!graph)
+        return NULL;
     const bs_bytes bytes = plan_bytes(graph, desc);
     bs_carver c = {bs_take_zeros(arena, bytes), {0}};
     if (!c.base) {
         bs_fail_arena(error, arena, bytes, "the plan");
+        arena->used = mark;
         return NULL;
     }
     bs_plan *p = bs_carve(&c, 1, sizeof(bs_plan));
@@ -203,7 +217,7 @@ bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_de
     p->desc = *desc;
     p->tier = desc->tier ? (uint32_t)desc->tier : bs_tier_best();
     bs_plan_begin(p);
-    p->own_bytes = bs_bytes_add(bytes, bs_bytes_of(BS_ALIGNMENT));
+    p->own_bytes = bs_bytes_of(arena->used - mark + BS_ALIGNMENT);
     if (plan_make(p, bs_carve_bytes(&c, workspace_bytes(graph)), error))
         return p;
     arena->used = mark;

@@ -152,6 +152,41 @@ static void say_maxima(report *r, const bs_plan *p, const bs_session *s)
     }
 }
 
+/* ------------------------------------------------------------------------------------------------- dataflow */
+
+/* Nodes that run elsewhere than they were built, or for others too: why, and what that saves. */
+static void say_dataflow(report *r, const bs_plan *p)
+{
+    const bs_graph *g = p->graph;
+    bs_node_facts facts;
+    char text[128];
+    double saved = 0;
+    int32_t n_moved = 0;
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        const bs_node *node = &g->nodes[n];
+        const bool sunk = g->domains[node->built_in].depth < g->domains[node->domain].depth;
+        const bool lifted = g->domains[node->built_in].depth > g->domains[node->domain].depth;
+        if (!p->node_live[n] || bs_node_work(node) != BS_WORK_CALL || !(sunk || lifted || node->merged))
+            continue;
+        bs_graph_node_get(g, n, &facts);
+        say(r, "%s  %s%s%s: ", n_moved++ ? "" : "moved, with the same result:\n", facts.op, *facts.name ? " " : "",
+            facts.name);
+        if (sunk)
+            say(r, "built for %s, needed by ", bs_domain_text(g, node->built_in, text, sizeof text));
+        if (lifted)
+            say(r, "the same in every trip of %s, computed before for ",
+                bs_domain_text(g, node->built_in, text, sizeof text));
+        if (sunk || lifted)
+            say(r, "%s alone, %.3g flop a row", bs_domain_text(g, node->domain, text, sizeof text), facts.flops);
+        if (node->merged)
+            say(r, "%scomputed once instead of %d times", sunk || lifted ? "; " : "", node->merged + 1);
+        say(r, "\n");
+        saved += sunk ? facts.flops : 0;
+    }
+    if (saved > 0)
+        say(r, "  together %.3g flop a row that other rows are spared\n", saved);
+}
+
 static size_t report_of(const bs_plan *plan, const bs_session *session, char *text, size_t bytes)
 {
     report r = {text, text ? bytes : 0, 0};
@@ -172,6 +207,7 @@ static size_t report_of(const bs_plan *plan, const bs_session *session, char *te
             plan->n_units - 1, bs_bytes_figure(plan->all_unit_bytes), bs_bytes_figure(plan->largest_unit_bytes),
             plan->n_phases, plan->lanes, bs_bytes_figure(plan->lane_bytes));
     say_maxima(&r, plan, session);
+    say_dataflow(&r, plan);
     for (int32_t i = 0; i < plan->n_top; i++) {
         say_instr(&r, plan, &plan->instrs[i], "  ");
         if (plan->instrs[i].kind == BS_INSTR_RUN)

@@ -153,7 +153,8 @@ static bs_status run_failed_at(bs_session *s, bs_status status, int32_t node, bs
     const bool ends = router && s->graph->routers[router].again == node; /* a loop is known by how it begins */
     const int32_t named = ends ? s->graph->routers[router].node : node;
     return (bs_fail)(error, status, "%s \"%s\" (node %d): %s", bs_op_get(s->graph->nodes[named].op)->name,
-                     bs_node_name(&s->graph->nodes[named]), named, *s->fault ? s->fault : bs_status_text(status));
+                     bs_node_name(&s->graph->nodes[named]), s->graph->nodes[named].number,
+                     *s->fault ? s->fault : bs_status_text(status));
 }
 
 /* Runs on this thread. */

@@ -40,10 +40,10 @@ static uint8_t *saved(const bs_plan *plan, size_t *size)
 
 static void run_image(const bs_graph *g, const uint8_t *image, size_t size, bool whole, fuzz_bytes *o)
 {
-    static BS_ALIGNED uint8_t handle[4096];
+    static BS_ALIGNED uint8_t handle[1 << 18];
     bs_arena arena;
     bs_error error = {0};
-    bs_arena_init(&arena, "handle", handle, bs_plan_open_bytes());
+    bs_arena_init(&arena, "handle", handle, bs_plan_open_bytes(g));
     const bs_plan *plan = bs_plan_open(&arena, g, image, size, &error);
     if (!plan) {
         fuzz_failure(error.status, &error, "bs_plan_open");

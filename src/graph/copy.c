@@ -1,0 +1,149 @@
+/* graph/copy.c - see graph/copy.h. Relies on graph/copy.h. Must never change the graph that is copied. */
+#include "graph/copy.h"
+
+static void carve(bs_carver *c, bs_graph *g, const bs_graph *from, int64_t nodes, int64_t values, int64_t operands)
+{
+    BS_CARVE(c, g->nodes, nodes);
+    BS_CARVE(c, g->values, values);
+    BS_CARVE(c, g->operands, operands);
+    BS_CARVE(c, g->domains, from->n_domains);
+    BS_CARVE(c, g->dims, from->n_dims);
+    BS_CARVE(c, g->blocks, from->n_blocks);
+    BS_CARVE(c, g->routers, from->n_routers);
+}
+
+void bs_graph_copy_carve(bs_carver *carver, bs_graph_copy *copy)
+{
+    bs_graph *g = copy->to;
+    carve(carver, g, copy->from, g->n_nodes, g->n_values, g->n_operands);
+}
+
+bs_bytes bs_graph_copy_bytes(const bs_graph *graph, int64_t more_nodes, int64_t more_values, int64_t more_operands)
+{
+    bs_graph counted;
+    bs_carver c = {NULL, {0}};
+    bs_carve(&c, 1, sizeof(bs_graph));
+    carve(&c, &counted, graph, graph->n_nodes + more_nodes, graph->n_values + more_values,
+          graph->n_operands + more_operands);
+    return c.used;
+}
+
+void bs_graph_copy_begin(bs_graph_copy *copy, bool filling)
+{
+    bs_graph *to = copy->to;
+    to->n_nodes = to->n_values = 1;
+    to->n_operands = to->n_cell_nodes = to->n_same = to->first_work = 0;
+    copy->filling = filling;
+    memset(copy->node_at, 0, (size_t)copy->from->n_nodes * sizeof *copy->node_at);
+    copy->value_at[0] = 0;
+    if (!filling)
+        return;
+    memset(&to->nodes[0], 0, sizeof to->nodes[0]);
+    to->values[0] = copy->from->values[0];
+}
+
+/* Adds a node with operands `in`; its outputs are like those of `from` at `like`. */
+static void add(bs_graph_copy *copy, const bs_node *node, const int32_t *in, int32_t like)
+{
+    bs_graph *to = copy->to;
+    for (int32_t i = 0; copy->filling && i < node->n_in; i++)
+        to->operands[to->n_operands + i] = in[i];
+    for (int32_t i = 0; copy->filling && i < node->n_out; i++) {
+        bs_value_info *value = &to->values[to->n_values + i];
+        *value = copy->from->values[like + i];
+        value->domain = node->domain;
+        value->node = to->n_nodes;
+        value->only = 0;
+    }
+    if (copy->filling) {
+        bs_node *added = &to->nodes[to->n_nodes];
+        *added = *node;
+        added->in = to->n_operands;
+        added->first_out = to->n_values;
+        added->same = 0;
+    }
+    to->n_cell_nodes += node->domain != 0;
+    to->n_operands += node->n_in;
+    to->n_values += node->n_out;
+    to->n_nodes++;
+}
+
+void bs_graph_copy_add(bs_graph_copy *copy, int32_t n, int32_t domain, const int32_t *in)
+{
+    const bs_graph *from = copy->from;
+    bs_node node = from->nodes[n];
+    const int32_t *old = bs_node_in(from, &node);
+    int32_t *own = copy->filling ? copy->to->operands + copy->to->n_operands : NULL;
+    for (int32_t i = 0; own && !in && i < node.n_in; i++)
+        own[i] = copy->value_at[copy->source[old[i]]];
+    for (int32_t i = 0; i < node.n_out; i++)
+        copy->value_at[node.first_out + i] = copy->to->n_values + i;
+    copy->node_at[n] = copy->to->n_nodes;
+    node.domain = domain;
+    add(copy, &node, in ? in : own, node.first_out);
+}
+
+int32_t bs_graph_copy_add_view(bs_graph_copy *copy, const bs_node *view, int32_t block, int32_t value, int32_t like)
+{
+    bs_node node = *view;
+    node.block = block;
+    add(copy, &node, &value, like);
+    return copy->to->n_values - 1;
+}
+
+static int32_t value_in(const bs_graph_copy *copy, int32_t value) { return copy->value_at[copy->source[value]]; }
+
+/* Nodes that were left out are what stands for their results. */
+static void find_left_out(bs_graph_copy *copy)
+{
+    const bs_graph *from = copy->from;
+    for (int32_t n = 1; n < from->n_nodes; n++)
+        if (copy->node_at[n] == 0)
+            copy->node_at[n] = copy->node_at[from->values[copy->source[from->nodes[n].first_out]].node];
+}
+
+static void move_nodes(bs_graph_copy *copy)
+{
+    bs_graph *to = copy->to;
+    to->first_name = copy->node_at[to->first_name];
+    for (bs_node *node = to->nodes + 1; node < to->nodes + to->n_nodes; node++) {
+        node->writer = copy->node_at[node->writer];
+        node->child[0] = copy->node_at[node->child[0]];
+        node->child[1] = copy->node_at[node->child[1]];
+    }
+}
+
+static void move_routers(bs_graph_copy *copy)
+{
+    bs_graph *to = copy->to;
+    memcpy(to->routers, copy->from->routers, (size_t)to->n_routers * sizeof *to->routers);
+    for (bs_router_info *router = to->routers + 1; router < to->routers + to->n_routers; router++) {
+        router->node = copy->node_at[router->node];
+        router->again = copy->node_at[router->again];
+        router->score = value_in(copy, router->score);
+        router->knob = value_in(copy, router->knob);
+        router->count = value_in(copy, router->count);
+    }
+}
+
+void bs_graph_copy_end(bs_graph_copy *copy)
+{
+    const bs_graph *from = copy->from;
+    bs_graph *to = copy->to;
+    if (!copy->filling)
+        return;
+    find_left_out(copy);
+    move_nodes(copy);
+    move_routers(copy);
+    memcpy(to->domains, from->domains, (size_t)to->n_domains * sizeof *to->domains);
+    memcpy(to->dims, from->dims, (size_t)to->n_dims * sizeof *to->dims);
+    memcpy(to->blocks, from->blocks, (size_t)to->n_blocks * sizeof *to->blocks);
+    for (bs_domain *domain = to->domains; domain < to->domains + to->n_domains; domain++)
+        domain->lengths = value_in(copy, domain->lengths);
+    for (bs_dim_info *dim = to->dims; dim < to->dims + to->n_dims; dim++)
+        dim->node = copy->node_at[dim->node];
+    for (bs_block *block = to->blocks; block < to->blocks + to->n_blocks; block++) {
+        block->first_node = copy->node_at[bs_min_i32(block->first_node, from->n_nodes - 1)];
+        block->end_node = copy->node_at[bs_min_i32(block->end_node, from->n_nodes - 1)];
+    }
+}

@@ -1,0 +1,31 @@
+/* graph/copy.h - a graph again, with its nodes in another order, on other domains, some left out and some added.
+ *
+ * The same calls first count (the copy has no tables yet), then fill them. Relies on graph/graph.h. Must never decide
+ * what moves: that is the caller's, who keeps every node behind all that it reads. */
+#ifndef BS_GRAPH_COPY_H
+#define BS_GRAPH_COPY_H
+
+#include "graph/graph.h"
+
+typedef struct bs_graph_copy {
+    const bs_graph *from;
+    bs_graph *to; /* its counts grow; its tables are there once bs_graph_copy_carve has set them */
+    const int32_t *source; /* [values of from] the one that stands for a value: itself, or a lower one */
+    int32_t *node_at, *value_at; /* [nodes, values of from] what they are in the copy, once they were added */
+    bool filling; /* the tables; else it counts */
+} bs_graph_copy;
+
+/* Begins to count, or to fill the tables. */
+void bs_graph_copy_begin(bs_graph_copy *copy, bool filling);
+/* Adds node n of `from`, to run on the rows of `domain`. in: values of the copy; NULL: its own operands. */
+void bs_graph_copy_add(bs_graph_copy *copy, int32_t n, int32_t domain, const int32_t *in);
+/* Adds a node as `view` is one, of `value` of the copy, which is what `like` of `from` is. Returns its output. */
+int32_t bs_graph_copy_add_view(bs_graph_copy *copy, const bs_node *view, int32_t block, int32_t value, int32_t like);
+/* Where domains, routers, dimensions, blocks and names refer to nodes and values: to those of the copy. */
+void bs_graph_copy_end(bs_graph_copy *copy);
+/* Hands the copy its tables, of as many entries as were counted. */
+void bs_graph_copy_carve(bs_carver *carver, bs_graph_copy *copy);
+/* Bytes of a copy with this many more nodes, values and operands. */
+bs_bytes bs_graph_copy_bytes(const bs_graph *graph, int64_t more_nodes, int64_t more_values, int64_t more_operands);
+
+#endif
