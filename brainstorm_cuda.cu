@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 4cdeda1f5b4762b4af6fd2f480f259449470b800fcd04fc10fcd4e3851880c72
+ * sha256 of the parts: c38d260b003572d2e11f2ecd402e5ec70c9429e74ab52db2157428e5f1802a67
  */
 #include "brainstorm.h"
 
@@ -1065,6 +1065,9 @@ typedef struct bs_op_rules {
                     int32_t first, int32_t count, void *prepared);
     /* Its result is operand 0 with some elements changed, and may be made in the place of that. */
     bool updates;
+    /* A call's result has the same bits in whatever rectangles it is computed, if these begin and end at multiples of
+     * this many pixels from where the row's own does, or end with it. NULL: 1. */
+    int32_t (*grain)(const bs_node_plan *plan);
     /* Its scratch lies in a device's memory, too, for all blocks together: no other step runs beside it. */
     bool on_device;
     /* Whether two nodes with the same weights, algorithm and prepared bytes prepare them alike. NULL: they do. */
@@ -1388,9 +1391,23 @@ typedef enum bs_combine {
     BS_COMBINE_SUM, BS_COMBINE_WEIGHTED_SUM, BS_COMBINE_SELECT
 } bs_combine;
 
+/* How far a rectangle reaches beyond a cell's core: above it and to the left, and below it and to the right. */
+typedef struct bs_reach {
+    int32_t before, after;
+} bs_reach;
+
+/* What a call computes of an image in a tile (plan/rings.c). Without rectangles that a later decision may want it is
+ * all of the row's rectangle, margin included. */
+typedef enum bs_extent_of {
+    BS_EXTENT_ALL,
+    BS_EXTENT_NEAR, /* as far as `reach` */
+    BS_EXTENT_RING  /* as far as `reach`, but for what reaches as far as `done`: up to four strips */
+} bs_extent_of;
+
 typedef struct bs_instr {
     uint8_t kind;             /* bs_instr_kind */
     uint8_t map, combine;     /* MOVE: bs_row_map, bs_combine */
+    uint8_t extent;           /* CALL: bs_extent_of */
     int32_t node;             /* 0 for RUN */
     int32_t value, target;    /* MOVE; 0: none */
     int32_t domain;           /* whose rows it works on */
@@ -1398,6 +1415,7 @@ typedef struct bs_instr {
     int32_t part;             /* part that it belongs to; BS_TOP: it is at top level */
     int32_t time;             /* BS_TIME_END or later: at the end of a run */
     int32_t phase;            /* top level: the phase whose units it needs; -1 none */
+    bs_reach reach, done;     /* CALL in a tile, if it computes less than all */
 } bs_instr;
 
 #define BS_TOP (-1)
@@ -1647,7 +1665,8 @@ static inline bool bs_plan_looks_ahead(const bs_node *node)
 }
 bool bs_plan_look_ahead_fits(const bs_plan *plan, int32_t node, int32_t router, bs_error *error);
 
-/* Margin that operand `index` needs, from the margins of the node's outputs. */
+/* Margin that operand `index` needs where the node's outputs have `margin`; and where they have their own. */
+int32_t bs_plan_margin_for(const bs_plan *plan, const bs_node *node, int32_t index, int32_t margin);
 int32_t bs_plan_margin_needed(const bs_plan *plan, const bs_node *node, int32_t index);
 /* For a value with rows of its own: bytes of a row, and number of rows; from its margin and its storage class. */
 bs_bytes bs_plan_row_bytes(const bs_plan *plan, int32_t value);
@@ -3081,6 +3100,8 @@ typedef enum bs_conv_algorithm {
     BS_CONV_WINOGRAD4 = 1, /* F(4x4, 3x3): 3x3, stride 1, dilation 1, one group */
     BS_CONV_TENSOR = 2 /* a GPU's: f16 products, as matrices; channels of a group in multiples of 4 */
 } bs_conv_algorithm;
+
+enum { BS_CONV_WINOGRAD_TILE = 4 }; /* pixels of an output tile, a side */
 
 typedef enum bs_conv_activation {
     BS_CONV_NONE = 0,
