@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: f1fb497f9f5f66da4153983e97ca1abbd514a7db20f29139f2056d353a13d307
+ * sha256 of the parts: 558fa4627eaf67d5cb64d2ff870739453cb6b8948ec516947002d441628fea20
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -29417,7 +29417,7 @@ static inline bs_dim_id bs_segment_dim(const bs_graph *graph, int32_t domain)
 typedef struct bs_rule {
     int32_t protocol, paths, width; /* width: scores a row */
     int32_t capacity;               /* CAPACITY: rows a path. TABLE: keys. BUDGET: variants */
-    int32_t fallback, normalise, floor;
+    int32_t fallback, normalise, floor, spill;
     float threshold;
 } bs_rule;
 
@@ -29432,6 +29432,7 @@ static inline bs_rule bs_rule_of(const bs_route_desc *d, int32_t width)
                           d->fallback,
                           d->normalise,
                           d->floor,
+                          d->spill,
                           d->threshold};
     return rule;
 }
@@ -29685,20 +29686,32 @@ static inline BS_BOTH uint32_t bs_capacity_rank(float gate)
 }
 
 /* Whether a path takes one more row after the `before` rows that it already has. */
-static inline BS_BOTH bool bs_capacity_takes(const bs_rule *rule, int32_t before) { return before < rule->capacity; }
-
-/* Closes the gaps that dropped choices left, in order of choice; returns how many were dropped. */
-static inline BS_BOTH int32_t bs_close_gaps(const bs_choices *of)
+static inline BS_BOTH bool bs_capacity_takes(const bs_rule *rule, int32_t path, int32_t before)
 {
-    int32_t kept = 0;
-    for (int32_t k = 0; k < of->count; k++)
-        if (of->path[k] >= 0) {
-            bs_choose(of, kept, of->path[k], of->gate[k]);
-            kept++;
+    return before < rule->capacity || path == rule->spill - 1;
+}
+
+/* In order of choice: what found no room (its path is -1) goes to the spill path, or is dropped and leaves no gap. A row
+ * goes to the spill path once. Returns how many found no room. */
+static inline BS_BOTH int32_t bs_spill(const bs_rule *rule, const bs_choices *of)
+{
+    const int32_t spill = rule->spill - 1;
+    int32_t kept = 0, beyond = 0, spilled = -1;
+    for (int32_t k = 0; k < of->count; k++) {
+        const int32_t path = of->path[k] < 0 ? spill : of->path[k];
+        beyond += of->path[k] < 0;
+        if (path < 0)
+            continue;
+        if (path == spill && spilled >= 0) {
+            of->gate[spilled] += of->gate[k];
+            continue;
         }
-    for (int32_t k = kept; k < of->count; k++)
-        bs_choose(of, k, -1, 0.0f);
-    return of->count - kept;
+        spilled = path == spill ? kept : spilled;
+        bs_choose(of, kept++, path, of->gate[k]);
+    }
+    for (; kept < of->count; kept++)
+        bs_choose(of, kept, -1, 0.0f);
+    return beyond;
 }
 
 /* ------------------------------------------------------------------------------------------------- packing */
@@ -30354,7 +30367,8 @@ static bool route_params_sound(bs_infer *infer, const bs_route_desc *d)
                           d->protocol == BS_ROUTE_BUDGET && d->capacity > 0 ? d->capacity : d->paths) &&
            bs_infer_field(infer, "capacity", d->capacity, d->protocol == BS_ROUTE_CAPACITY,
                           d->protocol == BS_ROUTE_BUDGET ? BS_MAX_PATHS : INT32_MAX) &&
-           bs_infer_field(infer, "floor", d->floor, 0, d->protocol == BS_ROUTE_BUDGET ? 1 << 24 : 0);
+           bs_infer_field(infer, "floor", d->floor, 0, d->protocol == BS_ROUTE_BUDGET ? 1 << 24 : 0) &&
+           bs_infer_field(infer, "spill", d->spill, 0, d->protocol == BS_ROUTE_CAPACITY ? d->paths : 0);
 }
 
 /* "8", or "n" for any width. */
@@ -30459,7 +30473,7 @@ static int32_t route_weights(const bs_graph *graph, const bs_node *node, bs_weig
 
 static const bs_field route_fields[] = {BS_INT("protocol"),    BS_INT("paths"),    BS_INT("k"),
                                         BS_FLOAT("threshold"), BS_INT("fallback"), BS_INT("capacity"),
-                                        BS_INT("normalise"),   BS_INT("floor")};
+                                        BS_INT("normalise"),   BS_INT("floor"),    BS_INT("spill")};
 static const bs_op_rules route_rules = {.weights = route_weights};
 
 const bs_op bs_op_route = {.name = "route",
@@ -45638,7 +45652,7 @@ static bool gate_is_higher(const void *user, int32_t a, int32_t b)
     return bs_capacity_rank(gates[a * o->d->per_row]) < bs_capacity_rank(gates[b * o->d->per_row]);
 }
 
-/* First choices are served before second ones; what does not fit is dropped and counted. Gates are compared as they
+/* First choices are served before second ones; what does not fit is counted, and dropped or spilled. Gates are compared as they
  * are: normalised ones rank rows by share, which is what the cell wants. ids and inverse are free until the decision
  * is packed. */
 static void limit_capacity(const bs_routing *r)
@@ -45652,7 +45666,7 @@ static void limit_capacity(const bs_routing *r)
         bs_sort(d->ids, d->inverse, d->rows, gate_is_higher, &order);
         for (int32_t i = 0; i < d->rows; i++) {
             int32_t *path = &d->chosen[d->ids[i] * d->per_row + k];
-            if (bs_capacity_takes(&r->rule, d->counts[*path]))
+            if (bs_capacity_takes(&r->rule, *path, d->counts[*path]))
                 d->counts[*path]++;
             else
                 *path = -1;
@@ -45660,7 +45674,7 @@ static void limit_capacity(const bs_routing *r)
     }
     for (int32_t row = 0; row < d->rows; row++) {
         const bs_choices of = bs_choices_of(d, row);
-        d->dropped += bs_close_gaps(&of);
+        d->dropped += bs_spill(&r->rule, &of);
     }
 }
 

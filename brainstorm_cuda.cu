@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: c38d260b003572d2e11f2ecd402e5ec70c9429e74ab52db2157428e5f1802a67
+ * sha256 of the parts: c181c28e2687a91b1ffc5623c487a99a99fec02767dfa70ba0775a28c8748de9
  */
 #include "brainstorm.h"
 
@@ -8605,7 +8605,7 @@ extern "C" {
 typedef struct bs_rule {
     int32_t protocol, paths, width; /* width: scores a row */
     int32_t capacity;               /* CAPACITY: rows a path. TABLE: keys. BUDGET: variants */
-    int32_t fallback, normalise, floor;
+    int32_t fallback, normalise, floor, spill;
     float threshold;
 } bs_rule;
 
@@ -8620,6 +8620,7 @@ static inline bs_rule bs_rule_of(const bs_route_desc *d, int32_t width)
                           d->fallback,
                           d->normalise,
                           d->floor,
+                          d->spill,
                           d->threshold};
     return rule;
 }
@@ -8873,20 +8874,32 @@ static inline BS_BOTH uint32_t bs_capacity_rank(float gate)
 }
 
 /* Whether a path takes one more row after the `before` rows that it already has. */
-static inline BS_BOTH bool bs_capacity_takes(const bs_rule *rule, int32_t before) { return before < rule->capacity; }
-
-/* Closes the gaps that dropped choices left, in order of choice; returns how many were dropped. */
-static inline BS_BOTH int32_t bs_close_gaps(const bs_choices *of)
+static inline BS_BOTH bool bs_capacity_takes(const bs_rule *rule, int32_t path, int32_t before)
 {
-    int32_t kept = 0;
-    for (int32_t k = 0; k < of->count; k++)
-        if (of->path[k] >= 0) {
-            bs_choose(of, kept, of->path[k], of->gate[k]);
-            kept++;
+    return before < rule->capacity || path == rule->spill - 1;
+}
+
+/* In order of choice: what found no room (its path is -1) goes to the spill path, or is dropped and leaves no gap. A row
+ * goes to the spill path once. Returns how many found no room. */
+static inline BS_BOTH int32_t bs_spill(const bs_rule *rule, const bs_choices *of)
+{
+    const int32_t spill = rule->spill - 1;
+    int32_t kept = 0, beyond = 0, spilled = -1;
+    for (int32_t k = 0; k < of->count; k++) {
+        const int32_t path = of->path[k] < 0 ? spill : of->path[k];
+        beyond += of->path[k] < 0;
+        if (path < 0)
+            continue;
+        if (path == spill && spilled >= 0) {
+            of->gate[spilled] += of->gate[k];
+            continue;
         }
-    for (int32_t k = kept; k < of->count; k++)
-        bs_choose(of, k, -1, 0.0f);
-    return of->count - kept;
+        spilled = path == spill ? kept : spilled;
+        bs_choose(of, kept++, path, of->gate[k]);
+    }
+    for (; kept < of->count; kept++)
+        bs_choose(of, kept, -1, 0.0f);
+    return beyond;
 }
 
 /* ------------------------------------------------------------------------------------------------- packing */
@@ -11298,7 +11311,7 @@ __device__ inline void bs_cu_limit_choice(const bs_cu_router &r, int32_t k)
 {
     uint64_t *keys = 2 * r.rows <= r.stage_words ? reinterpret_cast<uint64_t *>(r.stage)
                                                  : reinterpret_cast<uint64_t *>(r.d.work);
-    const int32_t per_row = r.d.per_row, capacity = bs_cu_rule(r.s)->capacity;
+    const int32_t per_row = r.d.per_row, capacity = bs_cu_rule(r.s)->capacity, spill = bs_cu_rule(r.s)->spill - 1;
     bool over = false;
     for (int32_t p = bs_cu_thread(); p < r.d.paths; p += bs_cu_threads())
         r.counts[p] = 0;
@@ -11306,7 +11319,7 @@ __device__ inline void bs_cu_limit_choice(const bs_cu_router &r, int32_t k)
     bs_cu_count_choices(r, 0, r.rows, per_row, k);
     __syncthreads();
     for (int32_t p = bs_cu_thread(); p < r.d.paths; p += bs_cu_threads())
-        over = over || r.counts[p] > capacity - r.next[p];
+        over = over || (p != spill && r.counts[p] > capacity - r.next[p]);
     over = __syncthreads_or(over) != 0;
     for (int32_t row = bs_cu_thread(); over && row < r.rows; row += bs_cu_threads())
         keys[row] = bs_cu_capacity_key(r.d.gates[(int64_t)row * per_row + k], row);
@@ -11316,16 +11329,16 @@ __device__ inline void bs_cu_limit_choice(const bs_cu_router &r, int32_t k)
     for (int32_t base = 0; over && base < r.rows; base += bs_cu_threads()) {
         const int32_t i = base + bs_cu_thread(), row = i < r.rows ? (int32_t)(keys[i] & BS_CU_CAPACITY_ROW) : 0;
         const int32_t path = i < r.rows ? r.d.chosen[(int64_t)row * per_row + k] : -1;
-        if (!bs_capacity_takes(bs_cu_rule(r.s), bs_cu_take_next(r, path)))
+        if (!bs_capacity_takes(bs_cu_rule(r.s), path, bs_cu_take_next(r, path)))
             r.d.chosen[(int64_t)row * per_row + k] = -1;
     }
     __syncthreads();
     for (int32_t p = bs_cu_thread(); p < r.d.paths; p += bs_cu_threads())
-        r.next[p] = over ? min(r.next[p], capacity) : r.next[p] + r.counts[p];
+        r.next[p] = over ? min(r.next[p], capacity) : r.next[p] + r.counts[p]; /* of the spill path nobody asks */
     __syncthreads();
 }
 
-/* First choices are served before second ones; what does not fit is dropped and counted, what was kept moves up. */
+/* First choices are served before second ones; what does not fit is counted and dropped or spilled. */
 __device__ inline void bs_cu_limit_capacity(const bs_cu_router &r)
 {
     int64_t *dropped = reinterpret_cast<int64_t *>(r.t->program->decisions +
@@ -11337,7 +11350,7 @@ __device__ inline void bs_cu_limit_capacity(const bs_cu_router &r)
         bs_cu_limit_choice(r, k);
     for (int32_t row = bs_cu_thread(); row < r.rows; row += bs_cu_threads()) {
         const bs_choices of = bs_cu_choices(r, row);
-        lost += (uint64_t)bs_close_gaps(&of);
+        lost += (uint64_t)bs_spill(bs_cu_rule(r.s), &of);
     }
     lost = bs_cu_sum_threads(r.shared->sums, lost);
     if (threadIdx.x == 0)
