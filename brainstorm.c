@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: ab10f0cb0f7d0fa419504f6f4c2c8a41635a4e749922babbe5ad89664e8efaf2
+ * sha256 of the parts: 3b4170c6ba013f179eb79fd9b6c0d495cfc41c20e8f87c86aed75777793e083d
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -1700,6 +1700,8 @@ typedef enum bs_conv_algorithm {
     BS_CONV_WINOGRAD4 = 1, /* F(4x4, 3x3): 3x3, stride 1, dilation 1, one group */
     BS_CONV_TENSOR = 2 /* a GPU's: f16 products, as matrices; channels of a group in multiples of 4 */
 } bs_conv_algorithm;
+
+enum { BS_CONV_WINOGRAD_TILE = 4 }; /* pixels of an output tile, a side */
 
 typedef enum bs_conv_activation {
     BS_CONV_NONE = 0,
@@ -21501,6 +21503,9 @@ typedef struct bs_op_rules {
                     int32_t first, int32_t count, void *prepared);
     /* Its result is operand 0 with some elements changed, and may be made in the place of that. */
     bool updates;
+    /* A call's result has the same bits in whatever rectangles it is computed, if these begin and end at multiples of
+     * this many pixels from where the row's own does, or end with it. NULL: 1. */
+    int32_t (*grain)(const bs_node_plan *plan);
     /* Its scratch lies in a device's memory, too, for all blocks together: no other step runs beside it. */
     bool on_device;
     /* Whether two nodes with the same weights, algorithm and prepared bytes prepare them alike. NULL: they do. */
@@ -25260,11 +25265,17 @@ static bs_status conv2d_run(const bs_call *call)
     return bs_epilogue_run(call, &form, &epilogue, conv2d_reference, conv2d_fast);
 }
 
+static int32_t conv2d_grain(const bs_node_plan *plan)
+{
+    return plan->algorithm == BS_CONV_WINOGRAD4 ? BS_CONV_WINOGRAD_TILE : 1;
+}
+
 static const bs_op_rules conv2d_rules = {.upgrade = conv2d_upgrade,
                                          .weights = conv2d_weights,
                                          .plan = conv2d_plan,
                                          .prepare = conv2d_prepare,
-                                         .same_layout = conv2d_same_layout};
+                                         .same_layout = conv2d_same_layout,
+                                         .grain = conv2d_grain};
 
 const bs_op bs_op_conv2d = {.name = "conv2d",
                             .min_in = 1,
@@ -29689,7 +29700,7 @@ static inline bs_dim_id bs_segment_dim(const bs_graph *graph, int32_t domain)
 typedef struct bs_rule {
     int32_t protocol, paths, width; /* width: scores a row */
     int32_t capacity;               /* CAPACITY: rows a path. TABLE: keys. BUDGET: variants */
-    int32_t fallback, normalise, floor;
+    int32_t fallback, normalise, floor, spill;
     float threshold;
 } bs_rule;
 
@@ -29704,6 +29715,7 @@ static inline bs_rule bs_rule_of(const bs_route_desc *d, int32_t width)
                           d->fallback,
                           d->normalise,
                           d->floor,
+                          d->spill,
                           d->threshold};
     return rule;
 }
@@ -29957,20 +29969,32 @@ static inline BS_BOTH uint32_t bs_capacity_rank(float gate)
 }
 
 /* Whether a path takes one more row after the `before` rows that it already has. */
-static inline BS_BOTH bool bs_capacity_takes(const bs_rule *rule, int32_t before) { return before < rule->capacity; }
-
-/* Closes the gaps that dropped choices left, in order of choice; returns how many were dropped. */
-static inline BS_BOTH int32_t bs_close_gaps(const bs_choices *of)
+static inline BS_BOTH bool bs_capacity_takes(const bs_rule *rule, int32_t path, int32_t before)
 {
-    int32_t kept = 0;
-    for (int32_t k = 0; k < of->count; k++)
-        if (of->path[k] >= 0) {
-            bs_choose(of, kept, of->path[k], of->gate[k]);
-            kept++;
+    return before < rule->capacity || path == rule->spill - 1;
+}
+
+/* In order of choice: what found no room (its path is -1) goes to the spill path, or is dropped and leaves no gap. A row
+ * goes to the spill path once. Returns how many found no room. */
+static inline BS_BOTH int32_t bs_spill(const bs_rule *rule, const bs_choices *of)
+{
+    const int32_t spill = rule->spill - 1;
+    int32_t kept = 0, beyond = 0, spilled = -1;
+    for (int32_t k = 0; k < of->count; k++) {
+        const int32_t path = of->path[k] < 0 ? spill : of->path[k];
+        beyond += of->path[k] < 0;
+        if (path < 0)
+            continue;
+        if (path == spill && spilled >= 0) {
+            of->gate[spilled] += of->gate[k];
+            continue;
         }
-    for (int32_t k = kept; k < of->count; k++)
-        bs_choose(of, k, -1, 0.0f);
-    return of->count - kept;
+        spilled = path == spill ? kept : spilled;
+        bs_choose(of, kept++, path, of->gate[k]);
+    }
+    for (; kept < of->count; kept++)
+        bs_choose(of, kept, -1, 0.0f);
+    return beyond;
 }
 
 /* ------------------------------------------------------------------------------------------------- packing */
@@ -30626,7 +30650,8 @@ static bool route_params_sound(bs_infer *infer, const bs_route_desc *d)
                           d->protocol == BS_ROUTE_BUDGET && d->capacity > 0 ? d->capacity : d->paths) &&
            bs_infer_field(infer, "capacity", d->capacity, d->protocol == BS_ROUTE_CAPACITY,
                           d->protocol == BS_ROUTE_BUDGET ? BS_MAX_PATHS : INT32_MAX) &&
-           bs_infer_field(infer, "floor", d->floor, 0, d->protocol == BS_ROUTE_BUDGET ? 1 << 24 : 0);
+           bs_infer_field(infer, "floor", d->floor, 0, d->protocol == BS_ROUTE_BUDGET ? 1 << 24 : 0) &&
+           bs_infer_field(infer, "spill", d->spill, 0, d->protocol == BS_ROUTE_CAPACITY ? d->paths : 0);
 }
 
 /* "8", or "n" for any width. */
@@ -30731,7 +30756,7 @@ static int32_t route_weights(const bs_graph *graph, const bs_node *node, bs_weig
 
 static const bs_field route_fields[] = {BS_INT("protocol"),    BS_INT("paths"),    BS_INT("k"),
                                         BS_FLOAT("threshold"), BS_INT("fallback"), BS_INT("capacity"),
-                                        BS_INT("normalise"),   BS_INT("floor")};
+                                        BS_INT("normalise"),   BS_INT("floor"),    BS_INT("spill")};
 static const bs_op_rules route_rules = {.weights = route_weights};
 
 const bs_op bs_op_route = {.name = "route",
@@ -33878,9 +33903,23 @@ typedef enum bs_combine {
     BS_COMBINE_SUM, BS_COMBINE_WEIGHTED_SUM, BS_COMBINE_SELECT
 } bs_combine;
 
+/* How far a rectangle reaches beyond a cell's core: above it and to the left, and below it and to the right. */
+typedef struct bs_reach {
+    int32_t before, after;
+} bs_reach;
+
+/* What a call computes of an image in a tile (plan/rings.c). Without rectangles that a later decision may want it is
+ * all of the row's rectangle, margin included. */
+typedef enum bs_extent_of {
+    BS_EXTENT_ALL,
+    BS_EXTENT_NEAR, /* as far as `reach` */
+    BS_EXTENT_RING  /* as far as `reach`, but for what reaches as far as `done`: up to four strips */
+} bs_extent_of;
+
 typedef struct bs_instr {
     uint8_t kind;             /* bs_instr_kind */
     uint8_t map, combine;     /* MOVE: bs_row_map, bs_combine */
+    uint8_t extent;           /* CALL: bs_extent_of */
     int32_t node;             /* 0 for RUN */
     int32_t value, target;    /* MOVE; 0: none */
     int32_t domain;           /* whose rows it works on */
@@ -33888,6 +33927,7 @@ typedef struct bs_instr {
     int32_t part;             /* part that it belongs to; BS_TOP: it is at top level */
     int32_t time;             /* BS_TIME_END or later: at the end of a run */
     int32_t phase;            /* top level: the phase whose units it needs; -1 none */
+    bs_reach reach, done;     /* CALL in a tile, if it computes less than all */
 } bs_instr;
 
 #define BS_TOP (-1)
@@ -34137,7 +34177,8 @@ static inline bool bs_plan_looks_ahead(const bs_node *node)
 }
 BS_INTERNAL bool bs_plan_look_ahead_fits(const bs_plan *plan, int32_t node, int32_t router, bs_error *error);
 
-/* Margin that operand `index` needs, from the margins of the node's outputs. */
+/* Margin that operand `index` needs where the node's outputs have `margin`; and where they have their own. */
+BS_INTERNAL int32_t bs_plan_margin_for(const bs_plan *plan, const bs_node *node, int32_t index, int32_t margin);
 BS_INTERNAL int32_t bs_plan_margin_needed(const bs_plan *plan, const bs_node *node, int32_t index);
 /* For a value with rows of its own: bytes of a row, and number of rows; from its margin and its storage class. */
 BS_INTERNAL bs_bytes bs_plan_row_bytes(const bs_plan *plan, int32_t value);
@@ -34879,15 +34920,19 @@ static int32_t margin_of_outputs(const bs_plan *plan, const bs_node *node)
 }
 
 /* Outside a patch domain nothing is computed around an output, so only the op's own window counts. */
-int32_t bs_plan_margin_needed(const bs_plan *plan, const bs_node *node, int32_t index)
+int32_t bs_plan_margin_for(const bs_plan *plan, const bs_node *node, int32_t index, int32_t margin)
 {
     const bs_graph *g = plan->graph;
     const bs_op *op = bs_op_get(node->op);
-    const bool patches = g->domains[node->domain].patches >= 0;
-    const int32_t out = patches ? margin_of_outputs(plan, node) : 0;
+    const int32_t out = g->domains[node->domain].patches >= 0 ? margin : 0;
     if (bs_node_joins_cells(node) || (bs_node_is_view(node) && node->router == 0) || node->n_out == 0)
         return 0;
     return op->halo ? op->halo(g, node, index, out) : out;
+}
+
+int32_t bs_plan_margin_needed(const bs_plan *plan, const bs_node *node, int32_t index)
+{
+    return bs_plan_margin_for(plan, node, index, margin_of_outputs(plan, node));
 }
 
 bs_bytes bs_plan_row_bytes(const bs_plan *p, int32_t value)
@@ -36043,10 +36088,21 @@ typedef struct bs_lower_pass {
     /* Loops: nodes are listed so that a body stands behind all that it needs from outside. */
     int32_t *follows;     /* [nodes] the next node of the list, or 0 */
     int32_t *first, *last; /* [routers] the list of a loop's body; [0]: of what is in no loop */
+    /* Rings (plan/rings.c): there are some; domains in stages, of which each is behind one more decision on the way that
+     * most is left for. */
+    bool has_patches, has_rings;
+    bool *is_on_way;      /* [domains] on that way */
+    int32_t *stage;       /* [domains] how many such decisions it is behind */
+    int32_t *goes_on;     /* [domains] the path of its that is a stage further; 0 none */
+    bs_reach *reach;      /* [values] for each stage */
+    int32_t *split_last;  /* [parts] the last node so far that left a ring, 0 none; in a circle the first follows */
+    int32_t *split_next;  /* [nodes] */
     int32_t floor;        /* nothing runs before this time: what came earlier, or is in a loop, is over */
     int32_t latest;       /* of all times so far */
     int32_t searches;
 } bs_lower_pass;
+
+enum { BS_STAGES = 5 }; /* behind further decisions margins are computed with those of the last stage */
 
 /* The live readers of a value, in order: r points to one after the other. */
 #define BS_EACH_READER(l, value, r)                                                     \
@@ -36072,6 +36128,15 @@ BS_INTERNAL void bs_lower_sort(bs_plan *plan, int32_t *workspace);
 BS_INTERNAL void bs_lower_order(bs_lower_pass *l);
 /* Gives every live value its storage class; needs the regions. */
 BS_INTERNAL void bs_lower_places(bs_lower_pass *l);
+
+/* Finds what tiles compute before a decision, and what only of rows that go on (plan/rings.c); needs storage classes. */
+BS_INTERNAL void bs_lower_rings(bs_lower_pass *l);
+/* A call computes its near rectangle, if its node leaves a ring. */
+BS_INTERNAL void bs_lower_near(bs_lower_pass *l, bs_instr *call);
+/* The nodes of a part whose rings rows need that go on to `domain`: the next one after `after`, in order; 0: the first;
+ * and the call that computes it. */
+BS_INTERNAL int32_t bs_lower_next_ring(const bs_lower_pass *l, int32_t part, int32_t domain, int32_t after);
+BS_INTERNAL void bs_lower_ring(const bs_lower_pass *l, bs_instr *call, int32_t domain);
 
 #endif
 /* ==== end src/plan/lower.h ==================================================================== */
@@ -36894,6 +36959,257 @@ void bs_lower_sort(bs_plan *plan, int32_t *workspace)
 #endif
 /* ==== end src/plan/order.c ==================================================================== */
 
+/* ==== begin src/plan/rings.c ================================================================== */
+/* plan/rings.c - what a tile leaves for later: a rim that only rows want which go on behind a decision of their tile.
+ *
+ * A value's margin is what its deepest reader needs, and most rows may leave before they get there. So kernels before
+ * such a decision compute their *near* rectangle first, and where a row goes on the *ring* between that and what is
+ * then needed, before anything behind the decision runs. Routers inside of one another have a ring each: of the paths
+ * of a domain's routers one goes on, the one that needs the widest margins, and its domain is a stage further. A value
+ * has a reach for each stage. A device computes all margins at once.
+ * Relies on plan/lower.h, and on regions and storage classes being known. Must never change what a value is stored in,
+ * nor the bits of what is computed: rectangles begin and end at an op's grain (bs_op_rules.grain). */
+/* #include "plan/lower.h" */
+
+#if !defined(BS_NO_PLANNER)
+
+/* ------------------------------------------------------------------------------------------------- stages */
+
+static bool decides_in_tile(const bs_lower_pass *l, int32_t domain)
+{
+    const bs_domain *d = &l->g->domains[domain];
+    return d->kind == BS_DOMAIN_PATH && d->loop == 0 && l->plan->routers[d->router].in_tile &&
+           !l->plan->routers[d->router].forced;
+}
+
+/* The widest margin that what is behind a decision takes along, of each path. */
+static void find_pulls(bs_lower_pass *l, int32_t *pull)
+{
+    memset(pull, 0, (size_t)l->g->n_domains * sizeof *pull);
+    for (int32_t n = 1; n < l->g->n_nodes; n++) {
+        const bs_node *node = &l->g->nodes[n];
+        if (l->plan->node_live[n] && bs_node_is_view(node) && node->router)
+            pull[node->domain] = bs_max_i32(pull[node->domain], l->plan->values[node->first_out].margin);
+    }
+}
+
+/* Parents come before their paths. */
+static void find_stages(bs_lower_pass *l, int32_t *pull, int32_t most)
+{
+    find_pulls(l, pull);
+    memset(l->goes_on, 0, (size_t)l->g->n_domains * sizeof *l->goes_on);
+    for (int32_t d = 1; d < l->g->n_domains; d++) {
+        int32_t *on = &l->goes_on[bs_max_i32(l->g->domains[d].parent, 0)];
+        if (decides_in_tile(l, d) && pull[d] > (*on ? pull[*on] : 0))
+            *on = d;
+    }
+    for (int32_t d = 0; d < l->g->n_domains; d++) {
+        const int32_t parent = bs_max_i32(l->g->domains[d].parent, 0);
+        const bs_domain *domain = &l->g->domains[d];
+        const bool inside = domain->kind == BS_DOMAIN_PATH && l->plan->routers[domain->router].in_tile;
+        const bool first = !inside && l->plan->domains[bs_plan_top_domain(l->g, d)].images;
+        if (inside && l->goes_on[parent] == d && l->is_on_way[parent] && l->stage[parent] < most) {
+            l->stage[d] = l->stage[parent] + 1;
+            l->is_on_way[d] = true;
+            continue;
+        }
+        l->stage[d] = inside ? l->stage[parent] : 0;
+        l->is_on_way[d] = first;
+        if (inside && l->goes_on[parent] == d)
+            l->goes_on[parent] = 0;
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------- reaches */
+
+static int32_t grain_of(const bs_lower_pass *l, int32_t n)
+{
+    const bs_op_rules *rules = bs_op_get(l->g->nodes[n].op)->rules;
+    bs_node_plan node = l->plan->nodes[n];
+    if (!rules || !rules->grain)
+        return 1;
+    bs_plan_size_node(l->plan, n, &node);
+    return rules->grain(&node);
+}
+
+/* Whether a node's kernel may leave the ring for later. With a grain, rectangles begin where the row's own does: at the
+ * margin, or at the edge of a frame, which is no nearer in other cells if a margin does not reach across one. */
+static bool splits(const bs_lower_pass *l, int32_t n)
+{
+    const bs_node *node = &l->g->nodes[n];
+    const bs_value_info *v = &l->g->values[node->first_out];
+    const bs_value_plan *p = &l->plan->values[node->first_out];
+    int64_t h, w;
+    if (!l->plan->node_live[n] || bs_node_work(node) != BS_WORK_CALL || node->n_out != 1 || v->rank != 3 ||
+        !(bs_op_get(node->op)->flags & BS_OP_SPATIAL) || l->plan->nodes[n].fusion || p->planar || p->margin == 0 ||
+        p->storage != BS_STORAGE_SCRATCH || !l->is_on_way[node->domain] || l->g->domains[node->domain].patches < 0)
+        return false;
+    bs_plan_core(l->plan, v, &h, &w);
+    return p->margin <= bs_min_i64(h, w) || grain_of(l, n) == 1;
+}
+
+/* Where a value ends that reaches `after` beyond `core` samples, and is cut at the grain from `begin` on. */
+static int32_t cut_end(int64_t core, int32_t begin, int32_t after, int32_t grain)
+{
+    return (int32_t)(bs_ceil_div(core + after - begin, grain) * grain + begin - core);
+}
+
+/* What is computed where a reach is asked for: whole grains, from the margin on, or at a frame's edge from the core
+ * on. */
+static bs_reach widen(const bs_lower_pass *l, int32_t n, bs_reach reach)
+{
+    const int32_t value = l->g->nodes[n].first_out, grain = grain_of(l, n), margin = l->plan->values[value].margin;
+    int64_t h, w;
+    bs_plan_core(l->plan, &l->g->values[value], &h, &w);
+    const int32_t begins[] = {-margin, 0};
+    int32_t end = 0;
+    for (int32_t i = 0; i < 2; i++)
+        end = bs_max_i32(end, bs_max_i32(cut_end(h, begins[i], reach.after, grain),
+                                         cut_end(w, begins[i], reach.after, grain)));
+    return (bs_reach){margin - (margin - reach.before) / grain * grain, bs_min_i32(end, margin)};
+}
+
+static bs_reach further(bs_reach a, bs_reach b)
+{
+    return (bs_reach){bs_max_i32(a.before, b.before), bs_max_i32(a.after, b.after)};
+}
+
+static bs_reach *reaches_of(const bs_lower_pass *l, int32_t value) { return l->reach + (size_t)value * BS_STAGES; }
+
+/* The reaches of what a node makes, now that all of its readers have asked: no stage needs less than the one before,
+ * and what is made behind a decision need not wait for it. A value that is computed at once has its margin. */
+static void settle_reaches(bs_lower_pass *l, int32_t n, bool whole)
+{
+    const bs_node *node = &l->g->nodes[n];
+    for (int32_t v = node->first_out; v < node->first_out + node->n_out; v++) {
+        bs_reach *reach = reaches_of(l, v);
+        const int32_t margin = l->plan->values[v].margin, stage = l->stage[node->domain];
+        int32_t decided = stage;
+        for (int32_t d = node->domain; l->is_on_way[d] && l->goes_on[d]; d = l->goes_on[d])
+            if (l->g->routers[l->g->domains[l->goes_on[d]].router].node < n)
+                decided = l->stage[l->goes_on[d]];
+        for (int32_t k = stage; k < BS_STAGES; k++) {
+            if (whole)
+                reach[k] = (bs_reach){margin, margin};
+            else if (k > stage)
+                reach[k] = further(reach[k], reach[k - 1]);
+            reach[k] = (bs_reach){bs_min_i32(reach[k].before, margin), bs_min_i32(reach[k].after, margin)};
+        }
+        for (int32_t k = stage; k < decided; k++)
+            reach[k] = reach[decided];
+    }
+}
+
+/* Asks the operands of a node for what it reads. */
+static void ask_operands(bs_lower_pass *l, int32_t n, bool split)
+{
+    const bs_node *node = &l->g->nodes[n];
+    const int32_t *in = bs_node_in(l->g, node);
+    const int32_t stage = l->stage[node->domain];
+    for (int32_t i = 0; i < node->n_in; i++) {
+        if (in[i] == 0 || !bs_plan_reads(l->plan, node, i))
+            continue;
+        l->list[l->g->values[in[i]].node] = true;
+        if (l->g->values[in[i]].rank != 3)
+            continue;
+        for (int32_t k = stage; k < BS_STAGES; k++) {
+            bs_reach out = {0, 0};
+            for (int32_t v = node->first_out; v < node->first_out + node->n_out; v++)
+                out = further(out, split ? widen(l, n, reaches_of(l, v)[k]) : reaches_of(l, v)[k]);
+            bs_reach *asked = &reaches_of(l, in[i])[bs_max_i32(k, l->stage[l->g->values[in[i]].domain])];
+            *asked = further(*asked, (bs_reach){bs_plan_margin_for(l->plan, node, i, out.before),
+                                                bs_plan_margin_for(l->plan, node, i, out.after)});
+        }
+    }
+}
+
+static bool is_nearer(bs_reach a, bs_reach b) { return a.before < b.before || a.after < b.after; }
+
+/* Finds all reaches. Nodes within fused chains hand on what is asked of them. Returns whether there is room for the
+ * rings' instructions: nodes in tiles have fewer than bs_plan_most_instrs counts. */
+static bool find_reaches(bs_lower_pass *l)
+{
+    int64_t rings = 0, room = 0;
+    memset(l->reach, 0, (size_t)l->g->n_values * BS_STAGES * sizeof *l->reach);
+    memset(l->list, 0, (size_t)l->g->n_nodes * sizeof *l->list);
+    for (int32_t n = l->g->n_nodes - 1; n >= 1; n--) {
+        const bs_node *node = &l->g->nodes[n];
+        const bool live = l->plan->node_live[n], split = splits(l, n);
+        const bool call = bs_node_work(node) == BS_WORK_CALL;
+        room += !live ? 2 + node->n_in : call || bs_node_is_view(node) ? node->n_in : 0;
+        if (!live && !l->list[n])
+            continue;
+        const bool hands_on = (!live && call) || (node->n_out == 1 && bs_node_is_view(node) &&
+                                                  l->plan->values[node->first_out].storage == BS_STORAGE_VIEW);
+        settle_reaches(l, n, !split && !hands_on);
+        ask_operands(l, n, split);
+        const bs_reach *reach = reaches_of(l, node->first_out);
+        for (int32_t k = l->stage[node->domain] + 1; k < BS_STAGES && split; k++)
+            rings += is_nearer(reach[k - 1], reach[k]);
+    }
+    return rings <= room;
+}
+
+void bs_lower_rings(bs_lower_pass *l)
+{
+    memset(l->goes_on, 0, (size_t)l->g->n_domains * sizeof *l->goes_on);
+    memset(l->split_last, 0, (size_t)l->max_regions * sizeof *l->split_last);
+    l->has_rings = false;
+    const int32_t stages = l->has_patches && !bs_plan_on_device(l->plan) ? BS_STAGES - 1 : 0;
+    for (int32_t most = stages; most > 0 && !l->has_rings; most--) {
+        find_stages(l, l->open, most); /* the regions are closed */
+        l->has_rings = find_reaches(l);
+    }
+    if (!l->has_rings)
+        memset(l->goes_on, 0, (size_t)l->g->n_domains * sizeof *l->goes_on);
+}
+
+/* ------------------------------------------------------------------------------------------------ instructions */
+
+void bs_lower_near(bs_lower_pass *l, bs_instr *i)
+{
+    if (!l->has_rings || i->part == BS_TOP || !splits(l, i->node))
+        return;
+    const int32_t value = l->g->nodes[i->node].first_out, margin = l->plan->values[value].margin;
+    i->reach = reaches_of(l, value)[l->stage[i->domain]];
+    if (i->reach.before >= margin && i->reach.after >= margin) {
+        i->reach = (bs_reach){0, 0};
+        return;
+    }
+    i->extent = BS_EXTENT_NEAR;
+    int32_t *last = &l->split_last[i->part]; /* a ring of nodes: the last one's next is the first */
+    l->split_next[i->node] = *last ? l->split_next[*last] : i->node;
+    if (*last)
+        l->split_next[*last] = i->node;
+    *last = i->node;
+}
+
+int32_t bs_lower_next_ring(const bs_lower_pass *l, int32_t part, int32_t domain, int32_t after)
+{
+    const int32_t last = part == BS_TOP ? 0 : l->split_last[part], stage = l->stage[domain];
+    if (last == 0 || after == last)
+        return 0;
+    for (int32_t n = l->split_next[after ? after : last];; n = l->split_next[n]) {
+        const bs_reach *reach = reaches_of(l, l->g->nodes[n].first_out);
+        if (l->stage[l->g->nodes[n].domain] < stage && is_nearer(reach[stage - 1], reach[stage]))
+            return n;
+        if (n == last)
+            return 0;
+    }
+}
+
+void bs_lower_ring(const bs_lower_pass *l, bs_instr *i, int32_t domain)
+{
+    const bs_reach *reach = reaches_of(l, l->g->nodes[i->node].first_out);
+    i->domain = domain;
+    i->extent = BS_EXTENT_RING;
+    i->reach = reach[l->stage[domain]];
+    i->done = reach[l->stage[domain] - 1];
+}
+
+#endif
+/* ==== end src/plan/rings.c ==================================================================== */
+
 /* ==== begin src/plan/lower.c ================================================================== */
 /* plan/lower.c - the pass of planning that turns nodes into instructions.
  *
@@ -37109,6 +37425,16 @@ static void loop_waits(bs_lower_pass *l, int32_t router)
         l->floor = l->latest;
 }
 
+/* Rows that go on get the rings of what came before the decision. */
+static void emit_rings(bs_lower_pass *l, int32_t router, int32_t part)
+{
+    const int32_t domain = l->goes_on[l->g->routers[router].domain];
+    if (!domain || l->g->domains[domain].router != router)
+        return;
+    for (int32_t n = 0; (n = bs_lower_next_ring(l, part, domain, n)) != 0;)
+        bs_lower_ring(l, emit(l, BS_INSTR_CALL, part, n), domain);
+}
+
 static void emit_route(bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
@@ -37129,8 +37455,10 @@ static void emit_route(bs_lower_pass *l, int32_t n)
     loop_waits(l, node->router);
     if (again)
         return;
-    l->decided[node->router] = i->part == BS_TOP ? i->time : 0;
+    const int32_t part = i->part;
+    l->decided[node->router] = part == BS_TOP ? i->time : 0;
     l->path_ready[node->router] = bs_max_i32(l->decided[node->router], domain_ready(l, i->domain));
+    emit_rings(l, node->router, part);
 }
 
 /* Copies to outputs and states, unless the value already lies there. */
@@ -37174,6 +37502,7 @@ static void emit_call(bs_lower_pass *l, int32_t n)
     bs_instr *i = emit(l, BS_INSTR_CALL, l->part_of[n], n);
     schedule(l, i,
              bs_max_i32(operands_ready(l, node, bs_instr_region(l->plan, i)), decided ? l->decided[node->router] : 0));
+    bs_lower_near(l, i);
     outputs_ready(l, node, time_of(l, i));
 }
 
@@ -37238,7 +37567,8 @@ static void part_costs(bs_plan *p)
     for (int32_t i = 0; i < p->n_instrs; i++) {
         const bs_instr *instr = &p->instrs[i];
         const bs_op *op = bs_op_get(p->graph->nodes[instr->node].op);
-        if (instr->part != BS_TOP && instr->kind == BS_INSTR_CALL && op->flops)
+        const bool once = instr->kind == BS_INSTR_CALL && instr->extent != BS_EXTENT_RING;
+        if (instr->part != BS_TOP && once && op->flops)
             p->parts[instr->part].flops += op->flops(p->graph, &p->graph->nodes[instr->node]);
     }
 }
@@ -37281,7 +37611,7 @@ static void index_room(bs_carver *c, bs_lower_index *index, int32_t most)
 /* One walk counts and hands out. The lists of nodes serve the sort of instructions at the end. */
 static void carve_lower(bs_carver *c, bs_lower_pass *l, const bs_graph *g)
 {
-    enum { NODES, VALUES, NODES_OR_VALUES, ENDS_OF_VALUES, OPERANDS, DOMAINS, REGIONS, ROUTERS };
+    enum { NODES, VALUES, NODES_OR_VALUES, ENDS_OF_VALUES, OPERANDS, DOMAINS, REGIONS, ROUTERS, STAGES_OF_VALUES };
     static const bs_carved arrays[] = {
         BS_CARVED(bs_lower_pass, part_of, NODES),               BS_CARVED(bs_lower_pass, level, NODES),
         BS_CARVED(bs_lower_pass, list, NODES_OR_VALUES),        BS_CARVED(bs_lower_pass, seen, NODES),
@@ -37294,8 +37624,13 @@ static void carve_lower(bs_carver *c, bs_lower_pass *l, const bs_graph *g)
         BS_CARVED(bs_lower_pass, region_checked, REGIONS),      BS_CARVED(bs_lower_pass, decided, ROUTERS),
         BS_CARVED(bs_lower_pass, path_ready, ROUTERS),          BS_CARVED(bs_lower_pass, follows, NODES),
         BS_CARVED(bs_lower_pass, first, ROUTERS),               BS_CARVED(bs_lower_pass, last, ROUTERS),
+        BS_CARVED(bs_lower_pass, is_on_way, DOMAINS),           BS_CARVED(bs_lower_pass, stage, DOMAINS),
+        BS_CARVED(bs_lower_pass, goes_on, DOMAINS),             BS_CARVED(bs_lower_pass, reach, STAGES_OF_VALUES),
+        BS_CARVED(bs_lower_pass, split_last, REGIONS),          BS_CARVED(bs_lower_pass, split_next, NODES),
     };
     l->max_regions = bs_plan_most_parts(g);
+    for (int32_t d = 0; d < g->n_domains; d++)
+        l->has_patches = l->has_patches || bs_domain_is_patches(&g->domains[d]);
     const int64_t counts[] = {g->n_nodes,
                               g->n_values,
                               bs_max_i32(g->n_nodes, g->n_values),
@@ -37303,7 +37638,8 @@ static void carve_lower(bs_carver *c, bs_lower_pass *l, const bs_graph *g)
                               g->n_operands,
                               g->n_domains,
                               l->max_regions,
-                              g->n_routers};
+                              g->n_routers,
+                              l->has_patches ? (int64_t)g->n_values * BS_STAGES : 0};
     BS_CARVE_ARRAYS(c, l, arrays, counts);
     index_room(c, &l->parts, bs_plan_most_parts(g));
     index_room(c, &l->levels, l->max_regions);
@@ -37337,6 +37673,7 @@ void bs_plan_lower(bs_plan *plan, void *workspace)
     while (!settled)
         settled = bs_lower_regions(l);
     bs_lower_places(l);
+    bs_lower_rings(l);
     emit_nodes(l);
     emit_regions(l);
     for (int32_t n = 1; n < g->n_nodes; n++)
@@ -38674,6 +39011,7 @@ static void bounds_make(const bs_plan *p, image_bounds *b)
     X(instrs, kind, KIND)               \
     X(instrs, map, ANY)                 \
     X(instrs, combine, ANY)             \
+    X(instrs, extent, ANY)              \
     X(instrs, node, NODE)               \
     X(instrs, value, VALUE)             \
     X(instrs, target, VALUE)            \
@@ -38682,6 +39020,10 @@ static void bounds_make(const bs_plan *p, image_bounds *b)
     X(instrs, part, PART_OR_TOP)        \
     X(instrs, time, ANY)                \
     X(instrs, phase, PHASE)             \
+    X(instrs, reach.before, MARGIN)     \
+    X(instrs, reach.after, MARGIN)      \
+    X(instrs, done.before, MARGIN)      \
+    X(instrs, done.after, MARGIN)       \
     X(parts, region, REGION)             \
     X(parts, domain, DOMAIN)             \
     X(parts, router, ANY)                \
@@ -39171,7 +39513,8 @@ bool bs_image_sums_sound(bs_plan *p, bs_error *error)
  *     instrs: part, kind                                                         one runs regions
  *   instrs: region, regions: instr   regions run again and again               each is run once
  *   instrs: node, map, combine,      moves between rows that differ,           what the planner makes of such a node
- *     value, target, domain            kernels that there are not
+ *     value, target, domain,           kernels that there are not
+ *     extent                           rectangles where there are none
  *   routers: instr, and the order    rows of decisions that are not made       decided once, before it is read
  *   nodes: instr, and the order      rows beyond the buffers that have them    counted before they are seen
  *   values an instruction touches    a tile's rows seen by others              scratch of the part that it is in
@@ -39335,14 +39678,32 @@ static const char *decision_wrong(const bs_plan *p, int32_t r)
  * What the planner makes of a node: the fields of `made` beside those of where it stands. False: nothing, there and
  * then. */
 
-static bool make_call(const image_at *a)
+/* Whether a call may compute a part of its rectangle: of an image, in a tile; a ring of rows that go on to one of the
+ * paths below. Where there is none, nothing is said of parts. */
+static bool is_extent(const image_at *a, bs_instr *made)
+{
+    const bs_node *node = a->node;
+    const bs_instr *i = a->i;
+    const bool ring = i->extent == BS_EXTENT_RING;
+    if (i->extent == BS_EXTENT_ALL)
+        return i->reach.before == 0 && i->reach.after == 0 && i->done.before == 0 && i->done.after == 0;
+    if (i->extent > BS_EXTENT_RING || !a->tile || node->n_out != 1 || a->g->values[node->first_out].rank != 3 ||
+        !(bs_op_get(node->op)->flags & BS_OP_SPATIAL) || bs_plan_on_device(a->p))
+        return false;
+    made->domain = ring ? i->domain : node->domain;
+    return !ring || (a->g->domains[i->domain].kind == BS_DOMAIN_PATH &&
+                     bs_image_is_within(a->g, i->domain, node->domain));
+}
+
+static bool make_call(const image_at *a, bs_instr *made)
 {
     const bs_node *node = a->node;
     const int32_t around = bs_op_get(node->op)->flags & BS_OP_AROUND ? bs_node_in(a->g, node)[0] : 0;
     bool sound = bs_node_work(node) == BS_WORK_CALL && (node->n_out > 0 || (!a->tile && bs_plan_streams(a->p))) &&
                  !(a->tile && bs_op_sees_rows(bs_op_get(node->op))) &&
                  (node->router == 0 || is_decided(a, node->router)) && touches_operands(a) &&
-                 (around == 0 || touches(a, bs_view_of(a->g, &a->g->nodes[a->g->values[around].node])));
+                 (around == 0 || touches(a, bs_view_of(a->g, &a->g->nodes[a->g->values[around].node]))) &&
+                 is_extent(a, made);
     for (int32_t k = 0; k < node->n_out && sound; k++) {
         const int32_t out = node->first_out + k;
         const bs_storage storage = (bs_storage)a->p->values[out].storage;
@@ -39471,7 +39832,7 @@ static bool is_made(const image_at *a)
     made.value = made.target = made.region = 0;
     made.domain = a->node->domain;
     switch ((bs_instr_kind)a->i->kind) {
-    case BS_INSTR_CALL: makes = make_call(a); break;
+    case BS_INSTR_CALL: makes = make_call(a, &made); break;
     case BS_INSTR_MOVE: makes = make_moved(a, &made); break;
     case BS_INSTR_ROUTE: makes = make_route(a, &made); break;
     case BS_INSTR_RUN: makes = make_run(a, &made); break;
@@ -45954,7 +46315,7 @@ static bool gate_is_higher(const void *user, int32_t a, int32_t b)
     return bs_capacity_rank(gates[a * o->d->per_row]) < bs_capacity_rank(gates[b * o->d->per_row]);
 }
 
-/* First choices are served before second ones; what does not fit is dropped and counted. Gates are compared as they
+/* First choices are served before second ones; what does not fit is counted, and dropped or spilled. Gates are compared as they
  * are: normalised ones rank rows by share, which is what the cell wants. ids and inverse are free until the decision
  * is packed. */
 static void limit_capacity(const bs_routing *r)
@@ -45968,7 +46329,7 @@ static void limit_capacity(const bs_routing *r)
         bs_sort(d->ids, d->inverse, d->rows, gate_is_higher, &order);
         for (int32_t i = 0; i < d->rows; i++) {
             int32_t *path = &d->chosen[d->ids[i] * d->per_row + k];
-            if (bs_capacity_takes(&r->rule, d->counts[*path]))
+            if (bs_capacity_takes(&r->rule, *path, d->counts[*path]))
                 d->counts[*path]++;
             else
                 *path = -1;
@@ -45976,7 +46337,7 @@ static void limit_capacity(const bs_routing *r)
     }
     for (int32_t row = 0; row < d->rows; row++) {
         const bs_choices of = bs_choices_of(d, row);
-        d->dropped += bs_close_gaps(&of);
+        d->dropped += bs_spill(&r->rule, &of);
     }
 }
 
@@ -46365,6 +46726,38 @@ void bs_exec_kernel(bs_session *s, const bs_instr *i, bs_call *call)
     call->extent = NULL;
 }
 
+/* The part of a row's rectangle that reaches so far beyond its core, cut at the grain of the op. */
+static bs_rect reached(const bs_context *c, const bs_instr *i, bs_rect all, bs_reach reach)
+{
+    const bs_plan *p = c->session->plan;
+    const bs_op_rules *rules = bs_op_get(c->session->graph->nodes[i->node].op)->rules;
+    const int32_t grain = rules && rules->grain ? rules->grain(&p->nodes[i->node]) : 1;
+    int64_t h, w;
+    bs_plan_core(p, &c->session->graph->values[c->session->graph->nodes[i->node].first_out], &h, &w);
+    const int32_t y = (bs_max_i32(-reach.before, all.y0) - all.y0) / grain * grain,
+                  x = (bs_max_i32(-reach.before, all.x0) - all.x0) / grain * grain;
+    const int32_t below = (int32_t)bs_ceil_div(h + reach.after - all.y0, grain) * grain,
+                  right = (int32_t)bs_ceil_div(w + reach.after - all.x0, grain) * grain;
+    return (bs_rect){all.y0 + y, bs_min_i32(all.y0 + below, all.y1), all.x0 + x, bs_min_i32(all.x0 + right, all.x1)};
+}
+
+/* A near rectangle; or the ring between two: strips above and below it, and beside it. */
+static void run_extent(const bs_context *c, const bs_instr *i, bs_call *call)
+{
+    bs_rect *rect = &call->out[0].rect;
+    const bs_rect all = *rect, outer = reached(c, i, all, i->reach), inner = reached(c, i, all, i->done);
+    const bs_rect strips[] = {{outer.y0, inner.y0, outer.x0, outer.x1},
+                              {inner.y0, inner.y1, outer.x0, inner.x0},
+                              {inner.y0, inner.y1, inner.x1, outer.x1},
+                              {inner.y1, outer.y1, outer.x0, outer.x1}};
+    const bool ring = i->extent == BS_EXTENT_RING;
+    for (int32_t k = 0; k < (ring ? 4 : 1); k++) {
+        *rect = ring ? strips[k] : outer;
+        if (rect->y0 < rect->y1 && rect->x0 < rect->x1)
+            bs_exec_kernel(c->session, i, call);
+    }
+}
+
 void bs_exec_call(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band)
 {
     bs_session *s = c->session;
@@ -46380,8 +46773,12 @@ void bs_exec_call(const bs_context *c, const bs_instr *i, int32_t row, int32_t r
         return;
     }
     bs_exec_prepare(c, node, row, rows, call);
-    if (band <= 0)
+    if (band <= 0 && i->extent != BS_EXTENT_RING)
         zero_margins(c, call);
+    if (i->extent != BS_EXTENT_ALL) {
+        run_extent(c, i, call);
+        return;
+    }
     if (call->plan->work_items > 0) {
         call->work_item = band;
     } else if (band >= 0 && call->n_out > 0) {
@@ -48619,8 +49016,8 @@ static void say_instr(report *r, const bs_plan *p, const bs_instr *i, const char
         say(r, "  (%s, %s)", bs_name_of(map_names, i->map, BS_MAP_BEYOND + 1),
             bs_name_of(combine_names, i->combine, BS_COMBINE_SELECT + 1));
     if (i->kind == BS_INSTR_CALL)
-        say(r, "%s%s%s", plan->algorithm == 1 ? "  (winograd)" : "", plan->fusion ? "  fused: " : "",
-            bs_fusion_name(plan->fusion));
+        say(r, "%s%s%s%s", plan->algorithm == 1 ? "  (winograd)" : "", plan->fusion ? "  fused: " : "",
+            bs_fusion_name(plan->fusion), bs_name_of("\0  (near)\0  (ring)\0", i->extent, BS_EXTENT_RING + 1));
     say(r, "\n");
 }
 

@@ -930,7 +930,9 @@ typedef enum bs_protocol {
     BS_ROUTE_LABEL,              /* i32 [1]: the path itself; out of range: BS_ERROR_DATA */
     BS_ROUTE_TABLE,              /* i32 [1]: key into the table "<name>.table" i32 [keys] of paths */
     BS_ROUTE_CAPACITY,           /* top-k, at most `capacity` cells a path: first by priority (highest score, then
-                                    lower row), later choices after earlier; excess is dropped and counted */
+                                    lower row), later choices after earlier; excess is counted, and dropped or taken by
+                                    the path `spill`, which has no limit: a cell goes there once, with the sum of the
+                                    gates of all choices that it takes */
     BS_ROUTE_BUDGET,             /* scores = estimated losses (i32 >= 0, at most 2^24) of `capacity` variants (0: one a
                                     path): "<name>.cost" and "<name>.path" i32 [variants] say what each costs and which
                                     path it takes (several may take one that decides the rest by itself, at the price).
@@ -954,6 +956,7 @@ typedef struct bs_route_desc {
     int32_t capacity; /* CAPACITY: cells a path. TABLE: keys, 0 = 256. BUDGET: variants */
     int32_t normalise; /* TOPK, CAPACITY: 1 divides gates by their sum over a cell, where that is positive and finite */
     int32_t floor; /* BUDGET: a mean loss that nobody sees, 0 .. 2^24; 0 = none */
+    int32_t spill; /* CAPACITY: path + 1 that takes what is beyond the capacity of others; 0 = that is dropped */
 } bs_route_desc;
 /* score decides; knob: a captured root value, or id 0: BUDGET: f32 [1] the budget (fraction 0..1);
  * (none is a budget of 0); BINARY, THRESHOLD, RESIDUAL_THRESHOLD: f32 [1] added to the threshold. */
@@ -1418,7 +1421,7 @@ typedef struct bs_decision {
     const uint64_t *ns;     /* [paths] time spent in the tiles of each path, all threads (depth first; else 0) */
     int32_t cells;          /* of the outermost domain (the patches or rows it routes, or that contain them) */
     const int16_t *chosen;  /* [cells] the (first) path each took, -1 none or not reached */
-    int64_t dropped;        /* choices beyond the capacity */
+    int64_t dropped;        /* choices beyond the capacity; with a spill path that took them */
 } bs_decision;
 bs_status bs_decision_get(const bs_session *session, const char *router, bs_decision *decision);
 

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 44895a909039259e3ef09b75d89b54f7f82a9f8c3fd9635550f90528fe0d8888
+ * sha256 of the parts: ccc817ba4eae2446559ddb2828c1129626f1f561bbb958f39ee0c6873cbca5e0
  */
 #include "brainstorm.h"
 
@@ -1077,6 +1077,9 @@ typedef struct bs_op_rules {
                     int32_t first, int32_t count, void *prepared);
     /* Its result is operand 0 with some elements changed, and may be made in the place of that. */
     bool updates;
+    /* A call's result has the same bits in whatever rectangles it is computed, if these begin and end at multiples of
+     * this many pixels from where the row's own does, or end with it. NULL: 1. */
+    int32_t (*grain)(const bs_node_plan *plan);
     /* Its scratch lies in a device's memory, too, for all blocks together: no other step runs beside it. */
     bool on_device;
     /* Whether two nodes with the same weights, algorithm and prepared bytes prepare them alike. NULL: they do. */
@@ -1403,9 +1406,23 @@ typedef enum bs_combine {
     BS_COMBINE_SUM, BS_COMBINE_WEIGHTED_SUM, BS_COMBINE_SELECT
 } bs_combine;
 
+/* How far a rectangle reaches beyond a cell's core: above it and to the left, and below it and to the right. */
+typedef struct bs_reach {
+    int32_t before, after;
+} bs_reach;
+
+/* What a call computes of an image in a tile (plan/rings.c). Without rectangles that a later decision may want it is
+ * all of the row's rectangle, margin included. */
+typedef enum bs_extent_of {
+    BS_EXTENT_ALL,
+    BS_EXTENT_NEAR, /* as far as `reach` */
+    BS_EXTENT_RING  /* as far as `reach`, but for what reaches as far as `done`: up to four strips */
+} bs_extent_of;
+
 typedef struct bs_instr {
     uint8_t kind;             /* bs_instr_kind */
     uint8_t map, combine;     /* MOVE: bs_row_map, bs_combine */
+    uint8_t extent;           /* CALL: bs_extent_of */
     int32_t node;             /* 0 for RUN */
     int32_t value, target;    /* MOVE; 0: none */
     int32_t domain;           /* whose rows it works on */
@@ -1413,6 +1430,7 @@ typedef struct bs_instr {
     int32_t part;             /* part that it belongs to; BS_TOP: it is at top level */
     int32_t time;             /* BS_TIME_END or later: at the end of a run */
     int32_t phase;            /* top level: the phase whose units it needs; -1 none */
+    bs_reach reach, done;     /* CALL in a tile, if it computes less than all */
 } bs_instr;
 
 #define BS_TOP (-1)
@@ -1662,7 +1680,8 @@ static inline bool bs_plan_looks_ahead(const bs_node *node)
 }
 bool bs_plan_look_ahead_fits(const bs_plan *plan, int32_t node, int32_t router, bs_error *error);
 
-/* Margin that operand `index` needs, from the margins of the node's outputs. */
+/* Margin that operand `index` needs where the node's outputs have `margin`; and where they have their own. */
+int32_t bs_plan_margin_for(const bs_plan *plan, const bs_node *node, int32_t index, int32_t margin);
 int32_t bs_plan_margin_needed(const bs_plan *plan, const bs_node *node, int32_t index);
 /* For a value with rows of its own: bytes of a row, and number of rows; from its margin and its storage class. */
 bs_bytes bs_plan_row_bytes(const bs_plan *plan, int32_t value);
@@ -3096,6 +3115,8 @@ typedef enum bs_conv_algorithm {
     BS_CONV_WINOGRAD4 = 1, /* F(4x4, 3x3): 3x3, stride 1, dilation 1, one group */
     BS_CONV_TENSOR = 2 /* a GPU's: f16 products, as matrices; channels of a group in multiples of 4 */
 } bs_conv_algorithm;
+
+enum { BS_CONV_WINOGRAD_TILE = 4 }; /* pixels of an output tile, a side */
 
 typedef enum bs_conv_activation {
     BS_CONV_NONE = 0,
@@ -8599,7 +8620,7 @@ extern "C" {
 typedef struct bs_rule {
     int32_t protocol, paths, width; /* width: scores a row */
     int32_t capacity;               /* CAPACITY: rows a path. TABLE: keys. BUDGET: variants */
-    int32_t fallback, normalise, floor;
+    int32_t fallback, normalise, floor, spill;
     float threshold;
 } bs_rule;
 
@@ -8614,6 +8635,7 @@ static inline bs_rule bs_rule_of(const bs_route_desc *d, int32_t width)
                           d->fallback,
                           d->normalise,
                           d->floor,
+                          d->spill,
                           d->threshold};
     return rule;
 }
@@ -8867,20 +8889,32 @@ static inline BS_BOTH uint32_t bs_capacity_rank(float gate)
 }
 
 /* Whether a path takes one more row after the `before` rows that it already has. */
-static inline BS_BOTH bool bs_capacity_takes(const bs_rule *rule, int32_t before) { return before < rule->capacity; }
-
-/* Closes the gaps that dropped choices left, in order of choice; returns how many were dropped. */
-static inline BS_BOTH int32_t bs_close_gaps(const bs_choices *of)
+static inline BS_BOTH bool bs_capacity_takes(const bs_rule *rule, int32_t path, int32_t before)
 {
-    int32_t kept = 0;
-    for (int32_t k = 0; k < of->count; k++)
-        if (of->path[k] >= 0) {
-            bs_choose(of, kept, of->path[k], of->gate[k]);
-            kept++;
+    return before < rule->capacity || path == rule->spill - 1;
+}
+
+/* In order of choice: what found no room (its path is -1) goes to the spill path, or is dropped and leaves no gap. A row
+ * goes to the spill path once. Returns how many found no room. */
+static inline BS_BOTH int32_t bs_spill(const bs_rule *rule, const bs_choices *of)
+{
+    const int32_t spill = rule->spill - 1;
+    int32_t kept = 0, beyond = 0, spilled = -1;
+    for (int32_t k = 0; k < of->count; k++) {
+        const int32_t path = of->path[k] < 0 ? spill : of->path[k];
+        beyond += of->path[k] < 0;
+        if (path < 0)
+            continue;
+        if (path == spill && spilled >= 0) {
+            of->gate[spilled] += of->gate[k];
+            continue;
         }
-    for (int32_t k = kept; k < of->count; k++)
-        bs_choose(of, k, -1, 0.0f);
-    return of->count - kept;
+        spilled = path == spill ? kept : spilled;
+        bs_choose(of, kept++, path, of->gate[k]);
+    }
+    for (; kept < of->count; kept++)
+        bs_choose(of, kept, -1, 0.0f);
+    return beyond;
 }
 
 /* ------------------------------------------------------------------------------------------------- packing */
@@ -11292,7 +11326,7 @@ __device__ inline void bs_cu_limit_choice(const bs_cu_router &r, int32_t k)
 {
     uint64_t *keys = 2 * r.rows <= r.stage_words ? reinterpret_cast<uint64_t *>(r.stage)
                                                  : reinterpret_cast<uint64_t *>(r.d.work);
-    const int32_t per_row = r.d.per_row, capacity = bs_cu_rule(r.s)->capacity;
+    const int32_t per_row = r.d.per_row, capacity = bs_cu_rule(r.s)->capacity, spill = bs_cu_rule(r.s)->spill - 1;
     bool over = false;
     for (int32_t p = bs_cu_thread(); p < r.d.paths; p += bs_cu_threads())
         r.counts[p] = 0;
@@ -11300,7 +11334,7 @@ __device__ inline void bs_cu_limit_choice(const bs_cu_router &r, int32_t k)
     bs_cu_count_choices(r, 0, r.rows, per_row, k);
     __syncthreads();
     for (int32_t p = bs_cu_thread(); p < r.d.paths; p += bs_cu_threads())
-        over = over || r.counts[p] > capacity - r.next[p];
+        over = over || (p != spill && r.counts[p] > capacity - r.next[p]);
     over = __syncthreads_or(over) != 0;
     for (int32_t row = bs_cu_thread(); over && row < r.rows; row += bs_cu_threads())
         keys[row] = bs_cu_capacity_key(r.d.gates[(int64_t)row * per_row + k], row);
@@ -11310,16 +11344,16 @@ __device__ inline void bs_cu_limit_choice(const bs_cu_router &r, int32_t k)
     for (int32_t base = 0; over && base < r.rows; base += bs_cu_threads()) {
         const int32_t i = base + bs_cu_thread(), row = i < r.rows ? (int32_t)(keys[i] & BS_CU_CAPACITY_ROW) : 0;
         const int32_t path = i < r.rows ? r.d.chosen[(int64_t)row * per_row + k] : -1;
-        if (!bs_capacity_takes(bs_cu_rule(r.s), bs_cu_take_next(r, path)))
+        if (!bs_capacity_takes(bs_cu_rule(r.s), path, bs_cu_take_next(r, path)))
             r.d.chosen[(int64_t)row * per_row + k] = -1;
     }
     __syncthreads();
     for (int32_t p = bs_cu_thread(); p < r.d.paths; p += bs_cu_threads())
-        r.next[p] = over ? min(r.next[p], capacity) : r.next[p] + r.counts[p];
+        r.next[p] = over ? min(r.next[p], capacity) : r.next[p] + r.counts[p]; /* of the spill path nobody asks */
     __syncthreads();
 }
 
-/* First choices are served before second ones; what does not fit is dropped and counted, what was kept moves up. */
+/* First choices are served before second ones; what does not fit is counted and dropped or spilled. */
 __device__ inline void bs_cu_limit_capacity(const bs_cu_router &r)
 {
     int64_t *dropped = reinterpret_cast<int64_t *>(r.t->program->decisions +
@@ -11331,7 +11365,7 @@ __device__ inline void bs_cu_limit_capacity(const bs_cu_router &r)
         bs_cu_limit_choice(r, k);
     for (int32_t row = bs_cu_thread(); row < r.rows; row += bs_cu_threads()) {
         const bs_choices of = bs_cu_choices(r, row);
-        lost += (uint64_t)bs_close_gaps(&of);
+        lost += (uint64_t)bs_spill(bs_cu_rule(r.s), &of);
     }
     lost = bs_cu_sum_threads(r.shared->sums, lost);
     if (threadIdx.x == 0)

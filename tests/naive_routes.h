@@ -96,7 +96,19 @@ static inline bs_status naive_route_cell(const naive *n, const bs_route_desc *d,
     return BS_OK;
 }
 
-/* First choices before second ones; within a path the highest gate, then the lower row; the rest is dropped. */
+/* A choice that found room, or goes to the spill path: there a cell is once, with the sum of its gates. */
+static inline void naive_keep(naive_choice *kept, int32_t path, float gate, int32_t spill)
+{
+    for (int32_t i = 0; i < kept->n && path == spill; i++)
+        if (kept->path[i] == spill) {
+            kept->gate[i] += gate;
+            return;
+        }
+    naive_choose(kept, path, (double)gate);
+}
+
+/* First choices before second ones; within a path the highest gate, then the lower row; the rest is dropped, or spilled
+ * to a path that takes all. */
 static inline void naive_capacity(naive *n, int32_t router, const bool *present, int32_t rows)
 {
     const bs_route_desc *d = n->g->routers[router].desc;
@@ -105,7 +117,7 @@ static inline void naive_capacity(naive *n, int32_t router, const bool *present,
     bool *served = naive_take(n, (size_t)rows * NAIVE_PATHS);
     for (int32_t k = 0; k < bs_or_default(d->k, 1); k++)
         for (int32_t p = 0; p < d->paths; p++)
-            for (; used[p] < d->capacity; used[p]++) {
+            for (; used[p] < d->capacity || p == d->spill - 1; used[p]++) {
                 int32_t best = -1;
                 for (int32_t r = 0; r < rows; r++)
                     if (present[r] && all[r].path[k] == p && !served[r * NAIVE_PATHS + k] &&
@@ -118,10 +130,10 @@ static inline void naive_capacity(naive *n, int32_t router, const bool *present,
     for (int32_t r = 0; r < rows; r++) {
         naive_choice kept = {0, {0}, {0}};
         for (int32_t k = 0; present[r] && k < all[r].n; k++) {
-            if (served[r * NAIVE_PATHS + k])
-                naive_choose(&kept, all[r].path[k], (double)all[r].gate[k]);
-            else
-                n->dropped[router]++;
+            const bool fits = served[r * NAIVE_PATHS + k];
+            n->dropped[router] += !fits;
+            if (fits || d->spill > 0)
+                naive_keep(&kept, fits ? all[r].path[k] : d->spill - 1, all[r].gate[k], d->spill - 1);
         }
         all[r] = kept;
     }

@@ -98,7 +98,7 @@ static inline void rg_add_router(random_graph *rg, bs_value x)
     if (d.protocol == BS_ROUTE_TOPK || d.protocol == BS_ROUTE_CAPACITY)
         d.k = 1 + check_below(d.paths), d.normalise = rg_flip(30);
     if (d.protocol == BS_ROUTE_CAPACITY)
-        d.capacity = 1 + check_below(6);
+        d.capacity = 1 + check_below(6), d.spill = rg_flip(50) ? 0 : check_below(d.paths + 1);
     if (d.protocol == BS_ROUTE_THRESHOLD)
         d.fallback = check_below(d.paths + 1);
     if (d.protocol == BS_ROUTE_TABLE) {

@@ -71,7 +71,7 @@ static inline trial random_trial(bs_protocol protocol, bs_dtype dtype)
     if (protocol == BS_ROUTE_TOPK || protocol == BS_ROUTE_CAPACITY)
         t.d.k = check_below((t.d.paths < 5 ? t.d.paths : 5) + 1), t.d.normalise = rg_flip(40);
     if (protocol == BS_ROUTE_CAPACITY)
-        t.d.capacity = 1 + check_below(20);
+        t.d.capacity = 1 + check_below(20), t.d.spill = rg_flip(50) ? 0 : check_below(t.d.paths + 1);
     if (protocol == BS_ROUTE_THRESHOLD)
         t.d.fallback = check_below(t.d.paths + 1);
     if (protocol == BS_ROUTE_TABLE)

@@ -64,7 +64,7 @@ static trial random_trial(int32_t protocol, bs_dtype dtype, int32_t rows)
     if (protocol == BS_ROUTE_TOPK || protocol == BS_ROUTE_CAPACITY)
         t.d.k = dice((t.d.paths < 5 ? t.d.paths : 5) + 1), t.d.normalise = dice(2);
     if (protocol == BS_ROUTE_CAPACITY)
-        t.d.capacity = 1 + dice(rows > 100 ? rows / 2 : 20);
+        t.d.capacity = 1 + dice(rows > 100 ? rows / 2 : 20), t.d.spill = dice(2) * dice(t.d.paths + 1);
     if (protocol == BS_ROUTE_THRESHOLD)
         t.d.fallback = dice(t.d.paths + 1);
     if (protocol == BS_ROUTE_TABLE)

@@ -279,6 +279,20 @@ def test_floor(path, folder):
     report("files without a floor are read", status == 0 and "floor" not in text, text)
 
 
+def test_spill(folder):
+    """A file whose router spills is of op set 4, which has that, and says so."""
+    for spill, opset in ((0, 1), (2, 4)):
+        g = bm.Graph()
+        rows = g.rows(g.input("x", "f32", [8, 2]))
+        router = g.route(rows, "full", "capacity", 2, capacity=3, spill=spill)
+        g.output("y", g.collect(g.gather(router, [g.scatter(router, p, rows) for p in range(2)])))
+        path = os.path.join(folder, "spill.gguf")
+        g.write(path)
+        status, text = brainstorm("inspect", path)
+        report(f"a router that spills{' not' if not spill else ''} is one in a file",
+               status == 0 and ("spill 2" in text) == (spill > 0) and f"op set {opset}," in text, text)
+
+
 def test_lifting(folder):
     """A product in a body of what is the same in every trip stands around the loop, unless the file says otherwise."""
     found = []
@@ -452,6 +466,7 @@ def main():
         tensors = test_package_reads(path, g)
         test_weights(g, tensors)
         test_floor(path, folder)
+        test_spill(folder)
         test_lifting(folder)
         test_read_weights(path, g)
         test_heads(path, g, tensors)

@@ -97,6 +97,8 @@ def test_limits():
     refuses("a floor below 0", lambda: g.route(rows, "f", "budget", 2, cost=[1, 2], floor=-1))
     refuses("a floor beyond 2^24", lambda: g.route(rows, "f", "budget", 2, cost=[1, 2], floor=2**24 + 1))
     refuses("a fallback that is no variant", lambda: g.route(rows, "f", "budget", 2, cost=[1, 2], fallback=7))
+    refuses("a spill path without a capacity", lambda: g.route(rows, "s", "topk", 4, k=2, spill=1))
+    refuses("a spill path beyond the last", lambda: g.route(rows, "s", "capacity", 2, capacity=3, spill=3))
     refuses("a capacity of 0", lambda: g.route(rows, "c", "capacity", 2, k=1))
     refuses("half a kernel and more around a pool", lambda: g.pool2d(x, "max", kernel=2, pad=2, padding="explicit"))
     refuses("a router's name twice", lambda: g.route(rows, "most", "label", 4))

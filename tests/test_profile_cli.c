@@ -132,6 +132,9 @@ static void test_profile_text(const synth_net *net)
     check(says("first: 280 cells, 4 paths") && says("second \"quoted\\\" ??: 200 cells"),
           "and the loads of every router");
     check(says("lift"), "and paths that are chosen together");
+    check(says("first: mean 1.75 in 40 decisions; 99 % within 7 (0.00 %)") &&
+              says("x1: 2 (71.43 %) x1.25: 3 (57.14 %)") && says("x4: 7 (0.00 %)") && says("99 % within 7, most 7"),
+          "and capacities: of 7 cells, all on one path, 2 a path leave 5 without room");
     check(says("look-ahead  precision 0.80, recall 0.80 of 40 units needed"), "and how good look-aheads were: 8 of 10");
     check(says("3.00 distinct units (95 % within 3)"), "and the units of a run");
     check(says("<- a run's cycle fits") && says("Belady"), "and which slots would do");
@@ -151,6 +154,11 @@ static void test_profile_json(const synth_net *net)
              "d[\"runs\"] == 40 and d[\"hits\"] == %d and d[\"misses\"] == %d and d[\"look_ahead\"][\"right\"] == 32",
              net->hits, net->misses);
     check_json(expression, "is JSON with the same figures");
+    on_profile("profile %s --json", "synth.bsp");
+    check_json("d[\"routers\"][0][\"decisions\"] == 40 and d[\"routers\"][0][\"mean\"] == 1.75 and "
+               "max(d[\"routers\"][0][\"most\"]) == 7 and d[\"routers\"][0][\"proposed\"][\"capacity\"] == 7 and "
+               "[c[\"capacity\"] for c in d[\"routers\"][0][\"capacities\"]] == [2, 3, 3, 4, 7]",
+               "and the same capacities");
     on_profile("profile %s --json", "synth.bsp");
     check_json(
         "all(a[\"belady\"] >= a[\"lru\"] for a in d[\"budgets\"]) and d[\"budgets\"][-1][\"lru\"] == (120 - 9) / 120",

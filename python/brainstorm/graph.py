@@ -280,8 +280,8 @@ class Graph(Kernels, Loops):
         self.node("state_append", [state, value, cache_lengths])
 
     def route(self, score, name, protocol, paths, knob=None, k=0, threshold=0.0, fallback=0, capacity=0, normalise=0,
-              floor=0, cost=None, table=None, path=None):
-        """cost, path: i32 [variants], for "budget" (path None: one variant a path). table: i32 [keys], for "table"
+              floor=0, cost=None, table=None, path=None, spill=0):
+        """spill: for "capacity", path + 1 that takes what the others have no room for. cost, path: i32 [variants], for "budget" (path None: one variant a path). table: i32 [keys], for "table"
         (sets capacity to the number of keys)."""
         protocol = number_of(PROTOCOLS, protocol, "protocol")
         if (cost is None) != (protocol != PROTOCOLS["budget"]) or (path is not None and cost is None):
@@ -307,12 +307,13 @@ class Graph(Kernels, Loops):
                 MAX_PATHS if budget else 2**31 - 1)
         within(f"fallback of {name!r}", fallback, 0, capacity if budget and capacity else paths)
         within(f"floor of {name!r}", floor, 0, MAX_FLOOR if budget else 0)
+        within(f"spill of {name!r}", spill, 0, paths if protocol == PROTOCOLS["capacity"] else 0)
         self.n_paths = within("the number of all paths", self.n_paths + paths, 1, MAX_ALL_PATHS)
         self._take_name(name, (name,))
         self.node("route", [score] if knob is None else [score, knob], name,
                   {"cost": cost, "path": path, "table": table},
                   protocol=protocol, paths=paths, k=k, threshold=threshold,
-                  fallback=fallback, capacity=capacity, normalise=normalise, floor=floor)
+                  fallback=fallback, capacity=capacity, normalise=normalise, floor=floor, spill=spill)
         self.n_routers += 1
         most = {PROTOCOLS["topk"]: k or 1, PROTOCOLS["capacity"]: k or 1, PROTOCOLS["threshold"]: paths}.get(
             protocol, 1)

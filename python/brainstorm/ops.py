@@ -57,7 +57,7 @@ _WINDOW = "stride_h stride_w dilation_h dilation_w pad_top pad_left pad_bottom p
 OPS = {
     "input": (_SOURCE, 1), "state": (_SOURCE, 1), "state_write": ("", 0), "output": ("", 0),
     "patches": ("size like", 1), "assemble": ("", 1), "rows": ("", 1), "collect": ("", 1),
-    "route": ("protocol paths k threshold~ fallback capacity normalise floor", 0),
+    "route": ("protocol paths k threshold~ fallback capacity normalise floor spill", 0),
     "scatter": (_ROUTER, 1), "gather": ("router mode", 1), "route_price": (_ROUTER, 1), "route_score": (_ROUTER, 1),
     "look_ahead": ("", 0),
     "conv2d": ("out kernel kernel_h kernel_w stride pad dilation groups no_bias batch_norm act act_param~ padding "
@@ -152,7 +152,7 @@ OPSET_OF = {"segments": 2, "state_append": 2, "segment_spread": 2, "segment_redu
             "unique": 4, "nms": 4}
 # The same of parameters, last ones of their op: where they are 0 they are left out, and older libraries read the file.
 OPSET_OF_PARAM = {("conv2d", "padding"): 3, ("deconv2d", "padding"): 3, ("pool2d", "padding"): 3,
-                  ("route", "floor"): 3,
+                  ("route", "floor"): 3, ("route", "spill"): 4,
                   ("attention", "kv_heads"): 4, ("attention", "bidirectional"): 4, ("attention", "scale"): 4,
                   ("reduce", "axes"): 4, ("segment_reduce", "to_rows"): 4,
                   **{("conv2d", field): 4 for field in _WINDOW.split()},

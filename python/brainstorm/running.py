@@ -59,7 +59,7 @@ class Decision:
     counts: np.ndarray  # cells per path; of a loop those of all trips together
     chosen: np.ndarray  # of each cell the (first) path it took, -1: none or not reached
     ns: np.ndarray      # time in the tiles of each path, where the plan goes depth first; else 0
-    dropped: int        # choices beyond the capacity
+    dropped: int        # choices beyond the capacity, dropped or spilled
 
     def cells_of(self, path: int) -> np.ndarray:
         """The numbers of the cells whose first path this is."""

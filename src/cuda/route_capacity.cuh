@@ -21,7 +21,7 @@ __device__ inline void bs_cu_limit_choice(const bs_cu_router &r, int32_t k)
 {
     uint64_t *keys = 2 * r.rows <= r.stage_words ? reinterpret_cast<uint64_t *>(r.stage)
                                                  : reinterpret_cast<uint64_t *>(r.d.work);
-    const int32_t per_row = r.d.per_row, capacity = bs_cu_rule(r.s)->capacity;
+    const int32_t per_row = r.d.per_row, capacity = bs_cu_rule(r.s)->capacity, spill = bs_cu_rule(r.s)->spill - 1;
     bool over = false;
     for (int32_t p = bs_cu_thread(); p < r.d.paths; p += bs_cu_threads())
         r.counts[p] = 0;
@@ -29,7 +29,7 @@ __device__ inline void bs_cu_limit_choice(const bs_cu_router &r, int32_t k)
     bs_cu_count_choices(r, 0, r.rows, per_row, k);
     __syncthreads();
     for (int32_t p = bs_cu_thread(); p < r.d.paths; p += bs_cu_threads())
-        over = over || r.counts[p] > capacity - r.next[p];
+        over = over || (p != spill && r.counts[p] > capacity - r.next[p]);
     over = __syncthreads_or(over) != 0;
     for (int32_t row = bs_cu_thread(); over && row < r.rows; row += bs_cu_threads())
         keys[row] = bs_cu_capacity_key(r.d.gates[(int64_t)row * per_row + k], row);
@@ -39,16 +39,16 @@ __device__ inline void bs_cu_limit_choice(const bs_cu_router &r, int32_t k)
     for (int32_t base = 0; over && base < r.rows; base += bs_cu_threads()) {
         const int32_t i = base + bs_cu_thread(), row = i < r.rows ? (int32_t)(keys[i] & BS_CU_CAPACITY_ROW) : 0;
         const int32_t path = i < r.rows ? r.d.chosen[(int64_t)row * per_row + k] : -1;
-        if (!bs_capacity_takes(bs_cu_rule(r.s), bs_cu_take_next(r, path)))
+        if (!bs_capacity_takes(bs_cu_rule(r.s), path, bs_cu_take_next(r, path)))
             r.d.chosen[(int64_t)row * per_row + k] = -1;
     }
     __syncthreads();
     for (int32_t p = bs_cu_thread(); p < r.d.paths; p += bs_cu_threads())
-        r.next[p] = over ? min(r.next[p], capacity) : r.next[p] + r.counts[p];
+        r.next[p] = over ? min(r.next[p], capacity) : r.next[p] + r.counts[p]; /* of the spill path nobody asks */
     __syncthreads();
 }
 
-/* First choices are served before second ones; what does not fit is dropped and counted, what was kept moves up. */
+/* First choices are served before second ones; what does not fit is counted and dropped or spilled. */
 __device__ inline void bs_cu_limit_capacity(const bs_cu_router &r)
 {
     int64_t *dropped = reinterpret_cast<int64_t *>(r.t->program->decisions +
@@ -60,7 +60,7 @@ __device__ inline void bs_cu_limit_capacity(const bs_cu_router &r)
         bs_cu_limit_choice(r, k);
     for (int32_t row = bs_cu_thread(); row < r.rows; row += bs_cu_threads()) {
         const bs_choices of = bs_cu_choices(r, row);
-        lost += (uint64_t)bs_close_gaps(&of);
+        lost += (uint64_t)bs_spill(bs_cu_rule(r.s), &of);
     }
     lost = bs_cu_sum_threads(r.shared->sums, lost);
     if (threadIdx.x == 0)

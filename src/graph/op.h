@@ -195,6 +195,9 @@ typedef struct bs_op_rules {
                     int32_t first, int32_t count, void *prepared);
     /* Its result is operand 0 with some elements changed, and may be made in the place of that. */
     bool updates;
+    /* A call's result has the same bits in whatever rectangles it is computed, if these begin and end at multiples of
+     * this many pixels from where the row's own does, or end with it. NULL: 1. */
+    int32_t (*grain)(const bs_node_plan *plan);
     /* Its scratch lies in a device's memory, too, for all blocks together: no other step runs beside it. */
     bool on_device;
     /* Whether two nodes with the same weights, algorithm and prepared bytes prepare them alike. NULL: they do. */

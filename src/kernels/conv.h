@@ -31,6 +31,8 @@ typedef enum bs_conv_algorithm {
     BS_CONV_TENSOR = 2 /* a GPU's: f16 products, as matrices; channels of a group in multiples of 4 */
 } bs_conv_algorithm;
 
+enum { BS_CONV_WINOGRAD_TILE = 4 }; /* pixels of an output tile, a side */
+
 typedef enum bs_conv_activation {
     BS_CONV_NONE = 0,
     BS_CONV_RELU,  /* max(x, 0) */

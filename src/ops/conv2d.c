@@ -302,11 +302,17 @@ static bs_status conv2d_run(const bs_call *call)
     return bs_epilogue_run(call, &form, &epilogue, conv2d_reference, conv2d_fast);
 }
 
+static int32_t conv2d_grain(const bs_node_plan *plan)
+{
+    return plan->algorithm == BS_CONV_WINOGRAD4 ? BS_CONV_WINOGRAD_TILE : 1;
+}
+
 static const bs_op_rules conv2d_rules = {.upgrade = conv2d_upgrade,
                                          .weights = conv2d_weights,
                                          .plan = conv2d_plan,
                                          .prepare = conv2d_prepare,
-                                         .same_layout = conv2d_same_layout};
+                                         .same_layout = conv2d_same_layout,
+                                         .grain = conv2d_grain};
 
 const bs_op bs_op_conv2d = {.name = "conv2d",
                             .min_in = 1,

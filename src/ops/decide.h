@@ -12,7 +12,7 @@
 typedef struct bs_rule {
     int32_t protocol, paths, width; /* width: scores a row */
     int32_t capacity;               /* CAPACITY: rows a path. TABLE: keys. BUDGET: variants */
-    int32_t fallback, normalise, floor;
+    int32_t fallback, normalise, floor, spill;
     float threshold;
 } bs_rule;
 
@@ -27,6 +27,7 @@ static inline bs_rule bs_rule_of(const bs_route_desc *d, int32_t width)
                           d->fallback,
                           d->normalise,
                           d->floor,
+                          d->spill,
                           d->threshold};
     return rule;
 }
@@ -280,20 +281,32 @@ static inline BS_BOTH uint32_t bs_capacity_rank(float gate)
 }
 
 /* Whether a path takes one more row after the `before` rows that it already has. */
-static inline BS_BOTH bool bs_capacity_takes(const bs_rule *rule, int32_t before) { return before < rule->capacity; }
-
-/* Closes the gaps that dropped choices left, in order of choice; returns how many were dropped. */
-static inline BS_BOTH int32_t bs_close_gaps(const bs_choices *of)
+static inline BS_BOTH bool bs_capacity_takes(const bs_rule *rule, int32_t path, int32_t before)
 {
-    int32_t kept = 0;
-    for (int32_t k = 0; k < of->count; k++)
-        if (of->path[k] >= 0) {
-            bs_choose(of, kept, of->path[k], of->gate[k]);
-            kept++;
+    return before < rule->capacity || path == rule->spill - 1;
+}
+
+/* In order of choice: what found no room (its path is -1) goes to the spill path, or is dropped and leaves no gap. A row
+ * goes to the spill path once. Returns how many found no room. */
+static inline BS_BOTH int32_t bs_spill(const bs_rule *rule, const bs_choices *of)
+{
+    const int32_t spill = rule->spill - 1;
+    int32_t kept = 0, beyond = 0, spilled = -1;
+    for (int32_t k = 0; k < of->count; k++) {
+        const int32_t path = of->path[k] < 0 ? spill : of->path[k];
+        beyond += of->path[k] < 0;
+        if (path < 0)
+            continue;
+        if (path == spill && spilled >= 0) {
+            of->gate[spilled] += of->gate[k];
+            continue;
         }
-    for (int32_t k = kept; k < of->count; k++)
-        bs_choose(of, k, -1, 0.0f);
-    return of->count - kept;
+        spilled = path == spill ? kept : spilled;
+        bs_choose(of, kept++, path, of->gate[k]);
+    }
+    for (; kept < of->count; kept++)
+        bs_choose(of, kept, -1, 0.0f);
+    return beyond;
 }
 
 /* ------------------------------------------------------------------------------------------------- packing */

@@ -50,7 +50,8 @@ static bool route_params_sound(bs_infer *infer, const bs_route_desc *d)
                           d->protocol == BS_ROUTE_BUDGET && d->capacity > 0 ? d->capacity : d->paths) &&
            bs_infer_field(infer, "capacity", d->capacity, d->protocol == BS_ROUTE_CAPACITY,
                           d->protocol == BS_ROUTE_BUDGET ? BS_MAX_PATHS : INT32_MAX) &&
-           bs_infer_field(infer, "floor", d->floor, 0, d->protocol == BS_ROUTE_BUDGET ? 1 << 24 : 0);
+           bs_infer_field(infer, "floor", d->floor, 0, d->protocol == BS_ROUTE_BUDGET ? 1 << 24 : 0) &&
+           bs_infer_field(infer, "spill", d->spill, 0, d->protocol == BS_ROUTE_CAPACITY ? d->paths : 0);
 }
 
 /* "8", or "n" for any width. */
@@ -155,7 +156,7 @@ static int32_t route_weights(const bs_graph *graph, const bs_node *node, bs_weig
 
 static const bs_field route_fields[] = {BS_INT("protocol"),    BS_INT("paths"),    BS_INT("k"),
                                         BS_FLOAT("threshold"), BS_INT("fallback"), BS_INT("capacity"),
-                                        BS_INT("normalise"),   BS_INT("floor")};
+                                        BS_INT("normalise"),   BS_INT("floor"),    BS_INT("spill")};
 static const bs_op_rules route_rules = {.weights = route_weights};
 
 const bs_op bs_op_route = {.name = "route",

@@ -285,15 +285,19 @@ static int32_t margin_of_outputs(const bs_plan *plan, const bs_node *node)
 }
 
 /* Outside a patch domain nothing is computed around an output, so only the op's own window counts. */
-int32_t bs_plan_margin_needed(const bs_plan *plan, const bs_node *node, int32_t index)
+int32_t bs_plan_margin_for(const bs_plan *plan, const bs_node *node, int32_t index, int32_t margin)
 {
     const bs_graph *g = plan->graph;
     const bs_op *op = bs_op_get(node->op);
-    const bool patches = g->domains[node->domain].patches >= 0;
-    const int32_t out = patches ? margin_of_outputs(plan, node) : 0;
+    const int32_t out = g->domains[node->domain].patches >= 0 ? margin : 0;
     if (bs_node_joins_cells(node) || (bs_node_is_view(node) && node->router == 0) || node->n_out == 0)
         return 0;
     return op->halo ? op->halo(g, node, index, out) : out;
+}
+
+int32_t bs_plan_margin_needed(const bs_plan *plan, const bs_node *node, int32_t index)
+{
+    return bs_plan_margin_for(plan, node, index, margin_of_outputs(plan, node));
 }
 
 bs_bytes bs_plan_row_bytes(const bs_plan *p, int32_t value)

@@ -8,7 +8,8 @@
  *     instrs: part, kind                                                         one runs regions
  *   instrs: region, regions: instr   regions run again and again               each is run once
  *   instrs: node, map, combine,      moves between rows that differ,           what the planner makes of such a node
- *     value, target, domain            kernels that there are not
+ *     value, target, domain,           kernels that there are not
+ *     extent                           rectangles where there are none
  *   routers: instr, and the order    rows of decisions that are not made       decided once, before it is read
  *   nodes: instr, and the order      rows beyond the buffers that have them    counted before they are seen
  *   values an instruction touches    a tile's rows seen by others              scratch of the part that it is in
@@ -172,14 +173,32 @@ static const char *decision_wrong(const bs_plan *p, int32_t r)
  * What the planner makes of a node: the fields of `made` beside those of where it stands. False: nothing, there and
  * then. */
 
-static bool make_call(const image_at *a)
+/* Whether a call may compute a part of its rectangle: of an image, in a tile; a ring of rows that go on to one of the
+ * paths below. Where there is none, nothing is said of parts. */
+static bool is_extent(const image_at *a, bs_instr *made)
+{
+    const bs_node *node = a->node;
+    const bs_instr *i = a->i;
+    const bool ring = i->extent == BS_EXTENT_RING;
+    if (i->extent == BS_EXTENT_ALL)
+        return i->reach.before == 0 && i->reach.after == 0 && i->done.before == 0 && i->done.after == 0;
+    if (i->extent > BS_EXTENT_RING || !a->tile || node->n_out != 1 || a->g->values[node->first_out].rank != 3 ||
+        !(bs_op_get(node->op)->flags & BS_OP_SPATIAL) || bs_plan_on_device(a->p))
+        return false;
+    made->domain = ring ? i->domain : node->domain;
+    return !ring || (a->g->domains[i->domain].kind == BS_DOMAIN_PATH &&
+                     bs_image_is_within(a->g, i->domain, node->domain));
+}
+
+static bool make_call(const image_at *a, bs_instr *made)
 {
     const bs_node *node = a->node;
     const int32_t around = bs_op_get(node->op)->flags & BS_OP_AROUND ? bs_node_in(a->g, node)[0] : 0;
     bool sound = bs_node_work(node) == BS_WORK_CALL && (node->n_out > 0 || (!a->tile && bs_plan_streams(a->p))) &&
                  !(a->tile && bs_op_sees_rows(bs_op_get(node->op))) &&
                  (node->router == 0 || is_decided(a, node->router)) && touches_operands(a) &&
-                 (around == 0 || touches(a, bs_view_of(a->g, &a->g->nodes[a->g->values[around].node])));
+                 (around == 0 || touches(a, bs_view_of(a->g, &a->g->nodes[a->g->values[around].node]))) &&
+                 is_extent(a, made);
     for (int32_t k = 0; k < node->n_out && sound; k++) {
         const int32_t out = node->first_out + k;
         const bs_storage storage = (bs_storage)a->p->values[out].storage;
@@ -308,7 +327,7 @@ static bool is_made(const image_at *a)
     made.value = made.target = made.region = 0;
     made.domain = a->node->domain;
     switch ((bs_instr_kind)a->i->kind) {
-    case BS_INSTR_CALL: makes = make_call(a); break;
+    case BS_INSTR_CALL: makes = make_call(a, &made); break;
     case BS_INSTR_MOVE: makes = make_moved(a, &made); break;
     case BS_INSTR_ROUTE: makes = make_route(a, &made); break;
     case BS_INSTR_RUN: makes = make_run(a, &made); break;

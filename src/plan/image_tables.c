@@ -148,6 +148,7 @@ static void bounds_make(const bs_plan *p, image_bounds *b)
     X(instrs, kind, KIND)               \
     X(instrs, map, ANY)                 \
     X(instrs, combine, ANY)             \
+    X(instrs, extent, ANY)              \
     X(instrs, node, NODE)               \
     X(instrs, value, VALUE)             \
     X(instrs, target, VALUE)            \
@@ -156,6 +157,10 @@ static void bounds_make(const bs_plan *p, image_bounds *b)
     X(instrs, part, PART_OR_TOP)        \
     X(instrs, time, ANY)                \
     X(instrs, phase, PHASE)             \
+    X(instrs, reach.before, MARGIN)     \
+    X(instrs, reach.after, MARGIN)      \
+    X(instrs, done.before, MARGIN)      \
+    X(instrs, done.after, MARGIN)       \
     X(parts, region, REGION)             \
     X(parts, domain, DOMAIN)             \
     X(parts, router, ANY)                \

@@ -212,6 +212,16 @@ static void loop_waits(bs_lower_pass *l, int32_t router)
         l->floor = l->latest;
 }
 
+/* Rows that go on get the rings of what came before the decision. */
+static void emit_rings(bs_lower_pass *l, int32_t router, int32_t part)
+{
+    const int32_t domain = l->goes_on[l->g->routers[router].domain];
+    if (!domain || l->g->domains[domain].router != router)
+        return;
+    for (int32_t n = 0; (n = bs_lower_next_ring(l, part, domain, n)) != 0;)
+        bs_lower_ring(l, emit(l, BS_INSTR_CALL, part, n), domain);
+}
+
 static void emit_route(bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
@@ -232,8 +242,10 @@ static void emit_route(bs_lower_pass *l, int32_t n)
     loop_waits(l, node->router);
     if (again)
         return;
-    l->decided[node->router] = i->part == BS_TOP ? i->time : 0;
+    const int32_t part = i->part;
+    l->decided[node->router] = part == BS_TOP ? i->time : 0;
     l->path_ready[node->router] = bs_max_i32(l->decided[node->router], domain_ready(l, i->domain));
+    emit_rings(l, node->router, part);
 }
 
 /* Copies to outputs and states, unless the value already lies there. */
@@ -277,6 +289,7 @@ static void emit_call(bs_lower_pass *l, int32_t n)
     bs_instr *i = emit(l, BS_INSTR_CALL, l->part_of[n], n);
     schedule(l, i,
              bs_max_i32(operands_ready(l, node, bs_instr_region(l->plan, i)), decided ? l->decided[node->router] : 0));
+    bs_lower_near(l, i);
     outputs_ready(l, node, time_of(l, i));
 }
 
@@ -341,7 +354,8 @@ static void part_costs(bs_plan *p)
     for (int32_t i = 0; i < p->n_instrs; i++) {
         const bs_instr *instr = &p->instrs[i];
         const bs_op *op = bs_op_get(p->graph->nodes[instr->node].op);
-        if (instr->part != BS_TOP && instr->kind == BS_INSTR_CALL && op->flops)
+        const bool once = instr->kind == BS_INSTR_CALL && instr->extent != BS_EXTENT_RING;
+        if (instr->part != BS_TOP && once && op->flops)
             p->parts[instr->part].flops += op->flops(p->graph, &p->graph->nodes[instr->node]);
     }
 }
@@ -384,7 +398,7 @@ static void index_room(bs_carver *c, bs_lower_index *index, int32_t most)
 /* One walk counts and hands out. The lists of nodes serve the sort of instructions at the end. */
 static void carve_lower(bs_carver *c, bs_lower_pass *l, const bs_graph *g)
 {
-    enum { NODES, VALUES, NODES_OR_VALUES, ENDS_OF_VALUES, OPERANDS, DOMAINS, REGIONS, ROUTERS };
+    enum { NODES, VALUES, NODES_OR_VALUES, ENDS_OF_VALUES, OPERANDS, DOMAINS, REGIONS, ROUTERS, STAGES_OF_VALUES };
     static const bs_carved arrays[] = {
         BS_CARVED(bs_lower_pass, part_of, NODES),               BS_CARVED(bs_lower_pass, level, NODES),
         BS_CARVED(bs_lower_pass, list, NODES_OR_VALUES),        BS_CARVED(bs_lower_pass, seen, NODES),
@@ -397,8 +411,13 @@ static void carve_lower(bs_carver *c, bs_lower_pass *l, const bs_graph *g)
         BS_CARVED(bs_lower_pass, region_checked, REGIONS),      BS_CARVED(bs_lower_pass, decided, ROUTERS),
         BS_CARVED(bs_lower_pass, path_ready, ROUTERS),          BS_CARVED(bs_lower_pass, follows, NODES),
         BS_CARVED(bs_lower_pass, first, ROUTERS),               BS_CARVED(bs_lower_pass, last, ROUTERS),
+        BS_CARVED(bs_lower_pass, is_on_way, DOMAINS),           BS_CARVED(bs_lower_pass, stage, DOMAINS),
+        BS_CARVED(bs_lower_pass, goes_on, DOMAINS),             BS_CARVED(bs_lower_pass, reach, STAGES_OF_VALUES),
+        BS_CARVED(bs_lower_pass, split_last, REGIONS),          BS_CARVED(bs_lower_pass, split_next, NODES),
     };
     l->max_regions = bs_plan_most_parts(g);
+    for (int32_t d = 0; d < g->n_domains; d++)
+        l->has_patches = l->has_patches || bs_domain_is_patches(&g->domains[d]);
     const int64_t counts[] = {g->n_nodes,
                               g->n_values,
                               bs_max_i32(g->n_nodes, g->n_values),
@@ -406,7 +425,8 @@ static void carve_lower(bs_carver *c, bs_lower_pass *l, const bs_graph *g)
                               g->n_operands,
                               g->n_domains,
                               l->max_regions,
-                              g->n_routers};
+                              g->n_routers,
+                              l->has_patches ? (int64_t)g->n_values * BS_STAGES : 0};
     BS_CARVE_ARRAYS(c, l, arrays, counts);
     index_room(c, &l->parts, bs_plan_most_parts(g));
     index_room(c, &l->levels, l->max_regions);
@@ -440,6 +460,7 @@ void bs_plan_lower(bs_plan *plan, void *workspace)
     while (!settled)
         settled = bs_lower_regions(l);
     bs_lower_places(l);
+    bs_lower_rings(l);
     emit_nodes(l);
     emit_regions(l);
     for (int32_t n = 1; n < g->n_nodes; n++)

@@ -48,10 +48,21 @@ typedef struct bs_lower_pass {
     /* Loops: nodes are listed so that a body stands behind all that it needs from outside. */
     int32_t *follows;     /* [nodes] the next node of the list, or 0 */
     int32_t *first, *last; /* [routers] the list of a loop's body; [0]: of what is in no loop */
+    /* Rings (plan/rings.c): there are some; domains in stages, of which each is behind one more decision on the way that
+     * most is left for. */
+    bool has_patches, has_rings;
+    bool *is_on_way;      /* [domains] on that way */
+    int32_t *stage;       /* [domains] how many such decisions it is behind */
+    int32_t *goes_on;     /* [domains] the path of its that is a stage further; 0 none */
+    bs_reach *reach;      /* [values] for each stage */
+    int32_t *split_last;  /* [parts] the last node so far that left a ring, 0 none; in a circle the first follows */
+    int32_t *split_next;  /* [nodes] */
     int32_t floor;        /* nothing runs before this time: what came earlier, or is in a loop, is over */
     int32_t latest;       /* of all times so far */
     int32_t searches;
 } bs_lower_pass;
+
+enum { BS_STAGES = 5 }; /* behind further decisions margins are computed with those of the last stage */
 
 /* The live readers of a value, in order: r points to one after the other. */
 #define BS_EACH_READER(l, value, r)                                                     \
@@ -77,5 +88,14 @@ void bs_lower_sort(bs_plan *plan, int32_t *workspace);
 void bs_lower_order(bs_lower_pass *l);
 /* Gives every live value its storage class; needs the regions. */
 void bs_lower_places(bs_lower_pass *l);
+
+/* Finds what tiles compute before a decision, and what only of rows that go on (plan/rings.c); needs storage classes. */
+void bs_lower_rings(bs_lower_pass *l);
+/* A call computes its near rectangle, if its node leaves a ring. */
+void bs_lower_near(bs_lower_pass *l, bs_instr *call);
+/* The nodes of a part whose rings rows need that go on to `domain`: the next one after `after`, in order; 0: the first;
+ * and the call that computes it. */
+int32_t bs_lower_next_ring(const bs_lower_pass *l, int32_t part, int32_t domain, int32_t after);
+void bs_lower_ring(const bs_lower_pass *l, bs_instr *call, int32_t domain);
 
 #endif

@@ -63,9 +63,23 @@ typedef enum bs_combine {
     BS_COMBINE_SUM, BS_COMBINE_WEIGHTED_SUM, BS_COMBINE_SELECT
 } bs_combine;
 
+/* How far a rectangle reaches beyond a cell's core: above it and to the left, and below it and to the right. */
+typedef struct bs_reach {
+    int32_t before, after;
+} bs_reach;
+
+/* What a call computes of an image in a tile (plan/rings.c). Without rectangles that a later decision may want it is
+ * all of the row's rectangle, margin included. */
+typedef enum bs_extent_of {
+    BS_EXTENT_ALL,
+    BS_EXTENT_NEAR, /* as far as `reach` */
+    BS_EXTENT_RING  /* as far as `reach`, but for what reaches as far as `done`: up to four strips */
+} bs_extent_of;
+
 typedef struct bs_instr {
     uint8_t kind;             /* bs_instr_kind */
     uint8_t map, combine;     /* MOVE: bs_row_map, bs_combine */
+    uint8_t extent;           /* CALL: bs_extent_of */
     int32_t node;             /* 0 for RUN */
     int32_t value, target;    /* MOVE; 0: none */
     int32_t domain;           /* whose rows it works on */
@@ -73,6 +87,7 @@ typedef struct bs_instr {
     int32_t part;             /* part that it belongs to; BS_TOP: it is at top level */
     int32_t time;             /* BS_TIME_END or later: at the end of a run */
     int32_t phase;            /* top level: the phase whose units it needs; -1 none */
+    bs_reach reach, done;     /* CALL in a tile, if it computes less than all */
 } bs_instr;
 
 #define BS_TOP (-1)
@@ -322,7 +337,8 @@ static inline bool bs_plan_looks_ahead(const bs_node *node)
 }
 bool bs_plan_look_ahead_fits(const bs_plan *plan, int32_t node, int32_t router, bs_error *error);
 
-/* Margin that operand `index` needs, from the margins of the node's outputs. */
+/* Margin that operand `index` needs where the node's outputs have `margin`; and where they have their own. */
+int32_t bs_plan_margin_for(const bs_plan *plan, const bs_node *node, int32_t index, int32_t margin);
 int32_t bs_plan_margin_needed(const bs_plan *plan, const bs_node *node, int32_t index);
 /* For a value with rows of its own: bytes of a row, and number of rows; from its margin and its storage class. */
 bs_bytes bs_plan_row_bytes(const bs_plan *plan, int32_t value);

@@ -195,6 +195,38 @@ void bs_exec_kernel(bs_session *s, const bs_instr *i, bs_call *call)
     call->extent = NULL;
 }
 
+/* The part of a row's rectangle that reaches so far beyond its core, cut at the grain of the op. */
+static bs_rect reached(const bs_context *c, const bs_instr *i, bs_rect all, bs_reach reach)
+{
+    const bs_plan *p = c->session->plan;
+    const bs_op_rules *rules = bs_op_get(c->session->graph->nodes[i->node].op)->rules;
+    const int32_t grain = rules && rules->grain ? rules->grain(&p->nodes[i->node]) : 1;
+    int64_t h, w;
+    bs_plan_core(p, &c->session->graph->values[c->session->graph->nodes[i->node].first_out], &h, &w);
+    const int32_t y = (bs_max_i32(-reach.before, all.y0) - all.y0) / grain * grain,
+                  x = (bs_max_i32(-reach.before, all.x0) - all.x0) / grain * grain;
+    const int32_t below = (int32_t)bs_ceil_div(h + reach.after - all.y0, grain) * grain,
+                  right = (int32_t)bs_ceil_div(w + reach.after - all.x0, grain) * grain;
+    return (bs_rect){all.y0 + y, bs_min_i32(all.y0 + below, all.y1), all.x0 + x, bs_min_i32(all.x0 + right, all.x1)};
+}
+
+/* A near rectangle; or the ring between two: strips above and below it, and beside it. */
+static void run_extent(const bs_context *c, const bs_instr *i, bs_call *call)
+{
+    bs_rect *rect = &call->out[0].rect;
+    const bs_rect all = *rect, outer = reached(c, i, all, i->reach), inner = reached(c, i, all, i->done);
+    const bs_rect strips[] = {{outer.y0, inner.y0, outer.x0, outer.x1},
+                              {inner.y0, inner.y1, outer.x0, inner.x0},
+                              {inner.y0, inner.y1, inner.x1, outer.x1},
+                              {inner.y1, outer.y1, outer.x0, outer.x1}};
+    const bool ring = i->extent == BS_EXTENT_RING;
+    for (int32_t k = 0; k < (ring ? 4 : 1); k++) {
+        *rect = ring ? strips[k] : outer;
+        if (rect->y0 < rect->y1 && rect->x0 < rect->x1)
+            bs_exec_kernel(c->session, i, call);
+    }
+}
+
 void bs_exec_call(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band)
 {
     bs_session *s = c->session;
@@ -210,8 +242,12 @@ void bs_exec_call(const bs_context *c, const bs_instr *i, int32_t row, int32_t r
         return;
     }
     bs_exec_prepare(c, node, row, rows, call);
-    if (band <= 0)
+    if (band <= 0 && i->extent != BS_EXTENT_RING)
         zero_margins(c, call);
+    if (i->extent != BS_EXTENT_ALL) {
+        run_extent(c, i, call);
+        return;
+    }
     if (call->plan->work_items > 0) {
         call->work_item = band;
     } else if (band >= 0 && call->n_out > 0) {

@@ -94,7 +94,7 @@ static bool gate_is_higher(const void *user, int32_t a, int32_t b)
     return bs_capacity_rank(gates[a * o->d->per_row]) < bs_capacity_rank(gates[b * o->d->per_row]);
 }
 
-/* First choices are served before second ones; what does not fit is dropped and counted. Gates are compared as they
+/* First choices are served before second ones; what does not fit is counted, and dropped or spilled. Gates are compared as they
  * are: normalised ones rank rows by share, which is what the cell wants. ids and inverse are free until the decision
  * is packed. */
 static void limit_capacity(const bs_routing *r)
@@ -108,7 +108,7 @@ static void limit_capacity(const bs_routing *r)
         bs_sort(d->ids, d->inverse, d->rows, gate_is_higher, &order);
         for (int32_t i = 0; i < d->rows; i++) {
             int32_t *path = &d->chosen[d->ids[i] * d->per_row + k];
-            if (bs_capacity_takes(&r->rule, d->counts[*path]))
+            if (bs_capacity_takes(&r->rule, *path, d->counts[*path]))
                 d->counts[*path]++;
             else
                 *path = -1;
@@ -116,7 +116,7 @@ static void limit_capacity(const bs_routing *r)
     }
     for (int32_t row = 0; row < d->rows; row++) {
         const bs_choices of = bs_choices_of(d, row);
-        d->dropped += bs_close_gaps(&of);
+        d->dropped += bs_spill(&r->rule, &of);
     }
 }
 
