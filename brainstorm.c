@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 6fa727b943323293310d1949bc86b813ab8ac2171a87715f0a6cc91cdfb2c2c2
+ * sha256 of the parts: 62acfd502c0af10aadba275c1c439d9798dde43cd8d66d587bc19da1dd79b3fc
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -39321,7 +39321,8 @@ static inline bs_status bs_profile_header(bs_profile *profile, const bs_profile_
     return (void)profile, (void)desc, BS_OK;
 }
 static inline void bs_profile_add(bs_profile *profile, const bs_event *event) { (void)profile, (void)event; }
-static inline bool bs_profile_takes_ops(const bs_profile *profile) { return (void)profile, false; }
+static inline int32_t bs_profile_takes_ops(const bs_profile *profile) { return (void)profile, 0; }
+static inline unsigned bs_profile_added(bs_profile *profile) { return (void)profile, 0; }
 #else
 /* Writes the header. Called once, before the first event, on one thread; calls the caller's function at once.
  * BS_ERROR_ARGUMENT when the profile has a header already; a failed write shows in bs_profile_close. NULL profile:
@@ -39329,8 +39330,10 @@ static inline bool bs_profile_takes_ops(const bs_profile *profile) { return (voi
 BS_INTERNAL bs_status bs_profile_header(bs_profile *profile, const bs_profile_header_desc *desc);
 /* Called from any thread; never waits. NULL profile: does nothing. */
 BS_INTERNAL void bs_profile_add(bs_profile *profile, const bs_event *event);
-/* bs_profile_desc.ops. NULL profile: false. */
-BS_INTERNAL bool bs_profile_takes_ops(const bs_profile *profile);
+/* bs_profile_desc.ops. NULL profile: 0. */
+BS_INTERNAL int32_t bs_profile_takes_ops(const bs_profile *profile);
+/* How many events were added so far; wraps, so that only differences count. */
+BS_INTERNAL unsigned bs_profile_added(bs_profile *profile);
 #endif
 
 /* ------------------------------------------------------------------------------------------------ the file
@@ -39439,7 +39442,8 @@ struct bs_profile {
     uint8_t *block;
     size_t block_bytes, block_events;
     uint64_t lost, last_ns;
-    bool failed, ops;
+    int32_t ops;
+    bool failed;
 
     _Alignas(BS_ALIGNMENT) atomic_uint head;
     _Alignas(BS_ALIGNMENT) atomic_uint tail;
@@ -39612,7 +39616,9 @@ void bs_profile_add(bs_profile *profile, const bs_event *event)
 
 /* ------------------------------------------------------------------------------------------------ the header */
 
-bool bs_profile_takes_ops(const bs_profile *profile) { return profile && profile->ops; }
+int32_t bs_profile_takes_ops(const bs_profile *profile) { return profile ? profile->ops : 0; }
+
+unsigned bs_profile_added(bs_profile *profile) { return atomic_load_explicit(&profile->head, memory_order_relaxed); }
 
 /* Names end up on terminals: everything that is not printable ASCII becomes a question mark. `target` is zeroed. */
 static void header_text(char *target, size_t bytes, const char *name)
@@ -39758,7 +39764,7 @@ static void profile_init(bs_profile *p, const bs_profile_desc *desc)
     memset(p, 0, sizeof *p);
     p->write = desc->write;
     p->user = desc->user;
-    p->ops = desc->ops != 0;
+    p->ops = desc->ops;
     atomic_init(&p->head, 0);
     atomic_init(&p->tail, 0);
     atomic_init(&p->dropped, 0);
@@ -43551,7 +43557,10 @@ struct bs_session {
     uint8_t *weights; /* prepared, resident; on a device: its address there */
     bs_store store;   /* weights that are streamed */
     bs_profile *profile;
-    bool times_ops; /* which takes an event of each instruction */
+    int32_t ops;           /* bs_profile_desc.ops, of what a CPU runs */
+    bool times_ops;        /* this run adds an event of each instruction */
+    unsigned events;       /* that there were before it */
+    uint64_t ops_rest_ns;  /* of running that must pass before another one does */
     int32_t n_watched, *watched; /* [n_watched] nodes of which something is asked before or after every run */
     int64_t *dims;    /* [dims] of this run; what comes from data has its maximum until it is known */
     bool fits;        /* `dims` are those of what is bound, which has been checked; a run has changed none of them */
@@ -46292,6 +46301,8 @@ void bs_exec_region_units(bs_session *s, int32_t region, int32_t *count)
  * Relies on run/session.h. Must never allocate, plan, or let a count decide how work is cut. */
 /* #include "run/exec.h" */
 
+enum { OPS_REST_NS = 10000 }; /* 100 times what an event takes: that is 1 % */
+
 bool bs_exec_fail(bs_session *s, bs_status status, int32_t node)
 {
     int expected = BS_OK;
@@ -46318,6 +46329,21 @@ static uint64_t record_op(const bs_context *c, const bs_instr *i, uint64_t since
                             i->node, c->tile, BS_EVENT_OP, (int16_t)c->thread, 0};
     bs_profile_add(s->profile, &event);
     return event.end_ns;
+}
+
+/* Events of ops may take as long as a small kernel: they are paid for by runs without any. */
+static void ops_begin(bs_session *s)
+{
+    s->times_ops = s->ops > 1 || (s->ops == 1 && s->ops_rest_ns == 0);
+    if (s->times_ops)
+        s->events = bs_profile_added(s->profile);
+}
+
+BS_WRAPS static void ops_end(bs_session *s, uint64_t run_ns)
+{
+    if (s->times_ops)
+        s->ops_rest_ns = (uint64_t)(bs_profile_added(s->profile) - s->events) * OPS_REST_NS;
+    s->ops_rest_ns = s->ops_rest_ns > run_ns ? s->ops_rest_ns - run_ns : 0;
 }
 
 static void record_tile(const bs_context *c, int32_t domain, int32_t rows, uint64_t since)
@@ -46688,6 +46714,7 @@ void bs_execute(bs_session *s)
     int32_t phase = -1, needed = 0;
     uint64_t entered = 0, op_since = start;
     s->stats.routing_ns = 0;
+    ops_begin(s);
     for (int32_t k = 0; k < s->plan->n_top && !bs_exec_failed(s); k++) {
         const bs_instr *i = &s->plan->instrs[k];
         const bool enters = bs_instr_streams(i) && i->phase != phase, routes = counts_as_routing(s->plan, k);
@@ -46718,6 +46745,7 @@ void bs_exec_ended(bs_session *s, uint64_t start)
         if (s->plan->routers[r].live && !s->plan->routers[r].in_tile)
             tell_decision(s, r, s->counts + s->graph->routers[r].first_path);
     record_event(s, BS_EVENT_RUN, start, end, (int32_t)s->stats.runs, 0, 0);
+    ops_end(s, end - start);
     s->stats.total_ns = end - start;
     s->stats.runs++;
 }
@@ -47207,7 +47235,7 @@ static bool describe_to_profile(bs_session *s, const bs_stream_desc *stream, bs_
                                            bs_bytes_figure(s->plan->chunk_bytes),
                                            stream->policy,
                                            stream->speculation,
-                                           s->times_ops ? s->graph->n_nodes - 1 : 0,
+                                           s->ops != 0 ? s->graph->n_nodes - 1 : 0,
                                            profile_node};
     if (bs_profile_header(s->profile, &header) == BS_OK)
         return true;
@@ -47219,7 +47247,7 @@ static bool session_start(bs_session *s, const bs_session_desc *desc, uint8_t *s
 {
     s->platform = desc->platform ? desc->platform : bs_platform_default();
     s->profile = desc->profile;
-    s->times_ops = bs_profile_takes_ops(desc->profile) && !bs_plan_on_device(s->plan);
+    s->ops = bs_plan_on_device(s->plan) ? 0 : bs_profile_takes_ops(desc->profile);
     if (bs_plan_on_device(s->plan) && !desc->device)
         return bs_refuse(error, BS_ERROR_UNSUPPORTED,
                          "the plan is for a GPU: bs_session_desc.device is NULL (bs_cuda_open gives it)");

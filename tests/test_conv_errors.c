@@ -173,7 +173,7 @@ static void errors_end(errors_run *r)
 
 enum { ERRORS_TIERS = BS_TIER_NEON + 1 };
 
-/* Of one kind of data the ratio of two largest errors is half luck: the mean over kinds must not be larger than MEAN. */
+/* Of one kind of data the ratio of two largest errors is half luck: it is the mean over kinds that counts. */
 #define ERRORS_MEAN 5.0
 #define ERRORS_MOST 15.0
 
