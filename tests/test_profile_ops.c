@@ -1,6 +1,6 @@
 /* test_profile_ops.c - events of ops and tiles: every instruction that ran is told once, with its rows, within its run,
- * in tiles within its tile; they change no result; who did not ask for them has none; of short runs as many have them as
- * take a hundredth of the time; a file's nodes are those of the graph, or are refused. */
+ * in tiles within its tile; they change no result; who did not ask for them has none; of short runs so many have them
+ * that they take a hundredth of the time; a file's nodes are those of the graph, or are refused. */
 #include "graph_rig.h"
 #include "profile_synth.h"
 
@@ -231,7 +231,7 @@ static void test_samples(int32_t order)
     check(some.runs == 400 && some.sampled >= 2 && some.outside == 0, "%d of %d short runs have ops", (int)some.sampled,
           (int)some.runs);
     check((some.ops + some.tiles) * 400 == some.sampled * (every.ops + every.tiles), "a run has all its ops or none");
-    check((some.sampled - 1) * of_a_run * 10000 <= some.run_ns && (some.sampled + 1) * of_a_run * 10000 >= some.run_ns,
+    check((some.sampled - 1) * of_a_run * 16000 <= some.run_ns && (some.sampled + 1) * of_a_run * 16000 >= some.run_ns,
           "%d runs of %d events in %d us take a hundredth", (int)some.sampled, (int)of_a_run,
           (int)(some.run_ns / 1000));
 }
