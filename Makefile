@@ -87,7 +87,7 @@ ifneq ($(and $(DEFAULT_FLAGS),$(SANITIZE)),)
   LEVEL_OF_PLANNING := $(LEVEL)
 endif
 # Tests that compute more than they check: optimized in any case.
-COMPUTING := conv_kernels plan_image planner sweep_plan references gemm
+COMPUTING := conv_errors conv_kernels plan_image planner sweep_plan references gemm
 PLANNING := base/cursor graph/% ops/structure ops/routers ops/segments ops/describe ops/ports plan/% profile/read \
   profile/trace stream/store_plan stream/replay run/session_make run/session_memory run/device_layout run/report model/%
 level_of = $(foreach d,$(sort $(PLAIN) $(BUILD)),$(1:%=$(d)/obj/%.o))

@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 3b4170c6ba013f179eb79fd9b6c0d495cfc41c20e8f87c86aed75777793e083d
+ * sha256 of the parts: 83d92280ca8ad00abdff26c9fd9d68b81cabcdeda965672689c741bd4443b2f9
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -1681,7 +1681,8 @@ const char *bs_tier_name(bs_tier tier)
  * Arithmetic. DIRECT: every output element is one fixed sequence of operations for a given (geometry, tier):
  * it does not depend on out_h, out_w, on where the element stands, or on which buffers are used, so any split
  * of the work is bit-identical. WINOGRAD4: fixed for a given position modulo 4 relative to the task's origin;
- * splits at multiples of 4 are bit-identical, others differ by rounding.
+ * splits at multiples of 4 are bit-identical, others differ by rounding. Either way sums of many products are made of
+ * shorter ones.
  * Tiers differ from each other by rounding.
  *
  * The channel stride is 1 everywhere. Buffers need the alignment of float; 64 bytes is faster.
@@ -1797,12 +1798,15 @@ enum {
     BS_MOST_LANES = 16,
     BS_GEMM_VECTORS = 3, /* of a panel */
     BS_GEMM_DEPTH = 192, /* products that are summed from zero: a part of the arithmetic */
+    BS_OUTER_DEPTH = 384, /* the same of a direct convolution, of one that has more than twice as many */
+    BS_OUTER_SUMS = 14 * 2 * BS_MOST_LANES, /* of a tile of the widest tier */
     BS_GEMM_MOST_ROWS = 8,
     BS_GEMM_ABREAST = 4, /* panels that one row takes at once, at most */
     /* columns that a kernel of this build's widest tier takes at once */
     BS_GEMM_ZEROS = BS_GEMM_VECTORS * BS_GEMM_ABREAST * (BS_HAVE_X86_TIERS ? BS_MOST_LANES : 4),
     BS_DOT_OUTPUTS = 4, /* outputs of one pass of the dot kernel */
     BS_TENSOR_STEPS = 256, /* most steps of 16 products */
+    BS_WINOGRAD_DEPTH = 64, /* products that are summed from zero, at most */
     BS_WINOGRAD_OUT = 4,
     BS_WINOGRAD_IN = 6,
     BS_WINOGRAD_POINTS = 36,
@@ -2011,6 +2015,12 @@ static inline int32_t bs_conv_ceil_div(int32_t a, int32_t b)
 static inline int32_t bs_conv_round_up(int32_t a, int32_t b)
 {
     return bs_conv_ceil_div(a, b) * b;
+}
+
+/* A share of `all` of at most `most`, where all shares are about equal. */
+static inline int32_t bs_conv_equal(int32_t all, int32_t most)
+{
+    return bs_conv_ceil_div(all, bs_conv_ceil_div(all, most));
 }
 
 static inline int32_t bs_conv_min(int32_t a, int32_t b)
@@ -9740,6 +9750,7 @@ void bs_conv_winograd_pack(const float *weights, int32_t out, int32_t in, int32_
 typedef struct bs_winograd_plan {
     int32_t in_padded, out_padded;
     int32_t strip; /* tiles transformed together */
+    int32_t depth; /* channels that are summed from zero */
     bool stores; /* transformed weights are at hand */
     ptrdiff_t in_step, out_step; /* floats from point to point */
     size_t in_points, out_points, patch, weights; /* floats */
@@ -9753,6 +9764,12 @@ static ptrdiff_t bs_winograd_step(int32_t strip, int32_t padded)
     return 16 * (lines | 1);
 }
 
+/* Blocks of channels are of equal depth, in fours. */
+static int32_t bs_winograd_depth(int32_t channels)
+{
+    return bs_conv_round_up(bs_conv_equal(channels, BS_WINOGRAD_DEPTH), 4);
+}
+
 /* A strip is a few register tiles long, so that every product is made of full tiles, and its points should stay in a
  * second-level cache of 256 KiB. Larger strips were not faster with 1 MiB. Where weights are transformed for each strip
  * it is as long as 1 MiB allows, and has the outputs of one block at a time. */
@@ -9763,6 +9780,7 @@ static bs_winograd_plan bs_winograd_plan_of(const bs_conv_geometry *g, int32_t l
         .out_padded = bs_conv_round_up(g->out_channels, lanes),
     };
     plan.stores = bs_conv_winograd_stores(g);
+    plan.depth = bs_winograd_depth(g->in_channels);
     const int32_t block = bs_conv_min(plan.out_padded, 2 * lanes), outputs = plan.stores ? plan.out_padded : block;
     const int64_t tile_bytes = (int64_t)BS_WINOGRAD_POINTS * 4 * ((int64_t)plan.in_padded + outputs);
     const int64_t most = plan.stores ? 160 << 10 : 1 << 20;
@@ -9839,20 +9857,30 @@ static void bs_winograd_transform_out(const bs_winograd_run *run, int32_t index,
                                bs_conv_min(task->out_w - x, BS_WINOGRAD_OUT));
 }
 
-/* [tiles][in] x [in][block] at one point; rows of the result are `out_pixel` apart. */
+/* [tiles][in] x [in][block] at one point; rows of the result are `out_pixel` apart. The sums of some channels begin at
+ * zero and are added to those of the channels before: rounding grows with the depth of a block. */
 static void bs_winograd_multiply(const bs_winograd_run *run, const float *weights, int32_t vectors, const float *in,
                                  float *out, int32_t out_pixel, int32_t tiles)
 {
-    static const bs_conv_task plain = { .activation = BS_CONV_NONE };
+    static const bs_conv_task plain = { .activation = BS_CONV_NONE, .residual_before_activation = true };
     const bs_conv_kernels *k = run->kernels;
-    bs_conv_tile tile = { .in_step = run->plan.in_padded, .rows = 1, .taps = 1, .run = run->geometry->in_channels,
-                          .weights = weights, .channels = vectors * k->lanes, .out_pixel = out_pixel, .task = &plain };
+    const int32_t channels = run->geometry->in_channels, depth = run->plan.depth;
+    bs_conv_tile tile = { .in_step = run->plan.in_padded, .rows = 1, .taps = 1, .channels = vectors * k->lanes,
+                          .out_pixel = out_pixel, .residual_pixel = out_pixel, .task = &plain };
     int32_t parts = bs_conv_ceil_div(tiles, k->outer_pixels[vectors]);
     for (int32_t t = 0; t < tiles; parts--) {
         const int32_t count = bs_conv_next_pixels(k->outer[vectors], tiles - t, parts, k->outer_pixels[vectors]);
         tile.in = in + (ptrdiff_t)t * run->plan.in_padded;
         tile.out = out + (ptrdiff_t)t * out_pixel;
-        k->outer[vectors][count](&tile);
+        tile.weights = weights;
+        tile.residual = NULL;
+        for (int32_t left = channels; left > 0; left -= depth) {
+            tile.run = bs_conv_min(left, depth);
+            k->outer[vectors][count](&tile);
+            tile.in += depth;
+            tile.weights += (ptrdiff_t)depth * tile.channels;
+            tile.residual = tile.out;
+        }
         t += count;
     }
 }
@@ -10420,12 +10448,77 @@ size_t bs_conv_scratch_floats(const bs_conv_geometry *geometry, bs_conv_algorith
     return bs_conv_winograd_scratch(geometry, bs_conv_lanes(tier));
 }
 
+/* Products of an output that are summed from zero: rows of the kernel, or taps of a row, or channels of a tap. */
+typedef struct bs_conv_depth {
+    int32_t rows, taps, channels;
+    bool all; /* there are no others */
+} bs_conv_depth;
+
 /* One block of output channels of one group, ready to run along rows. */
 typedef struct bs_conv_block {
     bs_conv_tile tile;
     bs_conv_tile_kernel *const *kernels;
     int32_t most_pixels;
+    bs_conv_depth depth;
+    const bs_conv_geometry *g;
+    const bs_conv_kernels *k;
+    bs_conv_task first, more, last; /* of sums that are not deep enough: what stands before them, and follows */
 } bs_conv_block;
+
+/* Rounding grows with the depth of a sum, not with that of an output. Sums are about equally deep. */
+static bs_conv_depth bs_conv_depth_of(const bs_conv_geometry *g)
+{
+    const int32_t most = BS_OUTER_DEPTH, in = g->in_channels / g->groups;
+    const int64_t row = (int64_t)g->kernel_w * in;
+    bs_conv_depth depth = { g->kernel_h, g->kernel_w, in, g->kernel_h * row <= 2 * most };
+    if (depth.all)
+        return depth;
+    depth.rows = row < most ? bs_conv_equal(g->kernel_h, most / (int32_t)row) : 1;
+    if (row > most)
+        depth.taps = in < most ? bs_conv_equal(g->kernel_w, most / in) : 1;
+    if (in > most)
+        depth.channels = bs_conv_equal(in, most);
+    return depth;
+}
+
+/* Sum after sum, each added to those before, which are kept apart: the residual may lie where the result goes. */
+static void bs_conv_run_deep(const bs_conv_block *block, const bs_conv_tile *to, int32_t pixels)
+{
+    const bs_conv_geometry *g = block->g;
+    const bs_conv_depth d = block->depth;
+    const int32_t in = to->run / (g->kernel_w / to->taps), lanes = block->k->lanes;
+    const int32_t width = to->channels > lanes ? 2 * lanes : lanes;
+    float sums[BS_OUTER_SUMS];
+    bs_conv_tile tile = *to;
+    tile.out = sums;
+    tile.out_pixel = tile.residual_pixel = width;
+    tile.residual = NULL;
+    tile.task = &block->first;
+    for (int32_t y = 0; y < g->kernel_h; y += d.rows)
+        for (int32_t x = 0; x < g->kernel_w; x += d.taps)
+            for (int32_t c = 0; c < in; c += d.channels) {
+                tile.in = to->in + y * to->in_row + x * to->in_tap + c;
+                tile.rows = bs_conv_min(d.rows, g->kernel_h - y);
+                tile.taps = bs_conv_min(d.taps, g->kernel_w - x);
+                tile.run = bs_conv_min(d.channels, in - c);
+                const ptrdiff_t products = (ptrdiff_t)tile.rows * tile.taps * tile.run;
+                if (to->taps < g->kernel_w && d.channels == in) { /* side by side, as in bs_conv_tile_of */
+                    tile.run *= tile.taps;
+                    tile.taps = 1;
+                }
+                if (!to->residual && y + d.rows >= g->kernel_h && x + d.taps >= g->kernel_w && c + d.channels >= in) {
+                    tile.task = &block->last;
+                    tile.out = to->out;
+                    tile.out_pixel = to->out_pixel;
+                }
+                block->kernels[pixels](&tile);
+                tile.weights += products * width;
+                tile.residual = sums;
+                tile.task = &block->more;
+            }
+    if (to->residual)
+        block->k->finish(to, sums, width, pixels);
+}
 
 static void bs_conv_run_row(const bs_conv_block *block, const float *in, float *out, const float *residual,
                             int32_t pixels)
@@ -10437,7 +10530,10 @@ static void bs_conv_run_row(const bs_conv_block *block, const float *in, float *
         tile.in = in + x * tile.in_step;
         tile.out = out + x * tile.out_pixel;
         tile.residual = residual ? residual + x * tile.residual_pixel : NULL;
-        block->kernels[count](&tile);
+        if (block->depth.all)
+            block->kernels[count](&tile);
+        else
+            bs_conv_run_deep(block, &tile, count);
         x += count;
     }
 }
@@ -10563,7 +10659,13 @@ static void bs_conv_run_direct(const bs_conv_geometry *g, const bs_conv_kernels 
 {
     const int32_t in = g->in_channels / g->groups, out = g->out_channels / g->groups;
     const ptrdiff_t taps = (ptrdiff_t)g->kernel_h * g->kernel_w;
-    bs_conv_block block = { bs_conv_tile_of(g, task, k->lanes, family), k->dot, k->dot_pixels };
+    bs_conv_block block = { .tile = bs_conv_tile_of(g, task, k->lanes, family), .kernels = k->dot,
+                            .most_pixels = k->dot_pixels, .depth = bs_conv_depth_of(g), .g = g, .k = k,
+                            .first = { .bias = task->bias }, .more = { .residual_before_activation = true },
+                            .last = *task };
+    block.depth.all = block.depth.all || family != BS_FAMILY_OUTER;
+    block.last.bias = NULL;
+    block.last.residual_before_activation = true;
     for (int32_t group = 0; group < g->groups; group++)
         for (int32_t first = 0; first < out;) {
             int32_t width = BS_DOT_OUTPUTS, depth = bs_conv_round_up(in, k->lanes);
@@ -40243,7 +40345,8 @@ static inline bs_status bs_profile_header(bs_profile *profile, const bs_profile_
     return (void)profile, (void)desc, BS_OK;
 }
 static inline void bs_profile_add(bs_profile *profile, const bs_event *event) { (void)profile, (void)event; }
-static inline bool bs_profile_takes_ops(const bs_profile *profile) { return (void)profile, false; }
+static inline int32_t bs_profile_takes_ops(const bs_profile *profile) { return (void)profile, 0; }
+static inline unsigned bs_profile_added(bs_profile *profile) { return (void)profile, 0; }
 #else
 /* Writes the header. Called once, before the first event, on one thread; calls the caller's function at once.
  * BS_ERROR_ARGUMENT when the profile has a header already; a failed write shows in bs_profile_close. NULL profile:
@@ -40251,8 +40354,10 @@ static inline bool bs_profile_takes_ops(const bs_profile *profile) { return (voi
 BS_INTERNAL bs_status bs_profile_header(bs_profile *profile, const bs_profile_header_desc *desc);
 /* Called from any thread; never waits. NULL profile: does nothing. */
 BS_INTERNAL void bs_profile_add(bs_profile *profile, const bs_event *event);
-/* bs_profile_desc.ops. NULL profile: false. */
-BS_INTERNAL bool bs_profile_takes_ops(const bs_profile *profile);
+/* bs_profile_desc.ops. NULL profile: 0. */
+BS_INTERNAL int32_t bs_profile_takes_ops(const bs_profile *profile);
+/* How many events were added so far; wraps, so that only differences count. */
+BS_INTERNAL unsigned bs_profile_added(bs_profile *profile);
 #endif
 
 /* ------------------------------------------------------------------------------------------------ the file
@@ -40361,7 +40466,8 @@ struct bs_profile {
     uint8_t *block;
     size_t block_bytes, block_events;
     uint64_t lost, last_ns;
-    bool failed, ops;
+    int32_t ops;
+    bool failed;
 
     _Alignas(BS_ALIGNMENT) atomic_uint head;
     _Alignas(BS_ALIGNMENT) atomic_uint tail;
@@ -40534,7 +40640,9 @@ void bs_profile_add(bs_profile *profile, const bs_event *event)
 
 /* ------------------------------------------------------------------------------------------------ the header */
 
-bool bs_profile_takes_ops(const bs_profile *profile) { return profile && profile->ops; }
+int32_t bs_profile_takes_ops(const bs_profile *profile) { return profile ? profile->ops : 0; }
+
+unsigned bs_profile_added(bs_profile *profile) { return atomic_load_explicit(&profile->head, memory_order_relaxed); }
 
 /* Names end up on terminals: everything that is not printable ASCII becomes a question mark. `target` is zeroed. */
 static void header_text(char *target, size_t bytes, const char *name)
@@ -40680,7 +40788,7 @@ static void profile_init(bs_profile *p, const bs_profile_desc *desc)
     memset(p, 0, sizeof *p);
     p->write = desc->write;
     p->user = desc->user;
-    p->ops = desc->ops != 0;
+    p->ops = desc->ops;
     atomic_init(&p->head, 0);
     atomic_init(&p->tail, 0);
     atomic_init(&p->dropped, 0);
@@ -44473,7 +44581,10 @@ struct bs_session {
     uint8_t *weights; /* prepared, resident; on a device: its address there */
     bs_store store;   /* weights that are streamed */
     bs_profile *profile;
-    bool times_ops; /* which takes an event of each instruction */
+    int32_t ops;           /* bs_profile_desc.ops, of what a CPU runs */
+    bool times_ops;        /* this run adds an event of each instruction */
+    unsigned events;       /* that there were before it */
+    uint64_t ops_rest_ns;  /* of running that must pass before another one does */
     int32_t n_watched, *watched; /* [n_watched] nodes of which something is asked before or after every run */
     int64_t *dims;    /* [dims] of this run; what comes from data has its maximum until it is known */
     bool fits;        /* `dims` are those of what is bound, which has been checked; a run has changed none of them */
@@ -47250,6 +47361,8 @@ void bs_exec_region_units(bs_session *s, int32_t region, int32_t *count)
  * Relies on run/session.h. Must never allocate, plan, or let a count decide how work is cut. */
 /* #include "run/exec.h" */
 
+enum { OPS_REST_NS = 16000 }; /* over 100 times what an event takes on its way to a file, 0.13 us */
+
 bool bs_exec_fail(bs_session *s, bs_status status, int32_t node)
 {
     int expected = BS_OK;
@@ -47276,6 +47389,21 @@ static uint64_t record_op(const bs_context *c, const bs_instr *i, uint64_t since
                             i->node, c->tile, BS_EVENT_OP, (int16_t)c->thread, 0};
     bs_profile_add(s->profile, &event);
     return event.end_ns;
+}
+
+/* Events of ops may take as long as a small kernel: they are paid for by runs without any. */
+static void ops_begin(bs_session *s)
+{
+    s->times_ops = s->ops > 1 || (s->ops == 1 && s->ops_rest_ns == 0);
+    if (s->times_ops)
+        s->events = bs_profile_added(s->profile);
+}
+
+BS_WRAPS static void ops_end(bs_session *s, uint64_t run_ns)
+{
+    if (s->times_ops)
+        s->ops_rest_ns = (uint64_t)(bs_profile_added(s->profile) - s->events) * OPS_REST_NS;
+    s->ops_rest_ns = s->ops_rest_ns > run_ns ? s->ops_rest_ns - run_ns : 0;
 }
 
 static void record_tile(const bs_context *c, int32_t domain, int32_t rows, uint64_t since)
@@ -47646,6 +47774,7 @@ void bs_execute(bs_session *s)
     int32_t phase = -1, needed = 0;
     uint64_t entered = 0, op_since = start;
     s->stats.routing_ns = 0;
+    ops_begin(s);
     for (int32_t k = 0; k < s->plan->n_top && !bs_exec_failed(s); k++) {
         const bs_instr *i = &s->plan->instrs[k];
         const bool enters = bs_instr_streams(i) && i->phase != phase, routes = counts_as_routing(s->plan, k);
@@ -47676,6 +47805,7 @@ void bs_exec_ended(bs_session *s, uint64_t start)
         if (s->plan->routers[r].live && !s->plan->routers[r].in_tile)
             tell_decision(s, r, s->counts + s->graph->routers[r].first_path);
     record_event(s, BS_EVENT_RUN, start, end, (int32_t)s->stats.runs, 0, 0);
+    ops_end(s, end - start);
     s->stats.total_ns = end - start;
     s->stats.runs++;
 }
@@ -48165,7 +48295,7 @@ static bool describe_to_profile(bs_session *s, const bs_stream_desc *stream, bs_
                                            bs_bytes_figure(s->plan->chunk_bytes),
                                            stream->policy,
                                            stream->speculation,
-                                           s->times_ops ? s->graph->n_nodes - 1 : 0,
+                                           s->ops != 0 ? s->graph->n_nodes - 1 : 0,
                                            profile_node};
     if (bs_profile_header(s->profile, &header) == BS_OK)
         return true;
@@ -48177,7 +48307,7 @@ static bool session_start(bs_session *s, const bs_session_desc *desc, uint8_t *s
 {
     s->platform = desc->platform ? desc->platform : bs_platform_default();
     s->profile = desc->profile;
-    s->times_ops = bs_profile_takes_ops(desc->profile) && !bs_plan_on_device(s->plan);
+    s->ops = bs_plan_on_device(s->plan) ? 0 : bs_profile_takes_ops(desc->profile);
     if (bs_plan_on_device(s->plan) && !desc->device)
         return bs_refuse(error, BS_ERROR_UNSUPPORTED,
                          "the plan is for a GPU: bs_session_desc.device is NULL (bs_cuda_open gives it)");

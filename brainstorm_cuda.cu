@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: ccc817ba4eae2446559ddb2828c1129626f1f561bbb958f39ee0c6873cbca5e0
+ * sha256 of the parts: 5a63af630f4e8631930e65f016544a4b8ff274576201fefb72ee48b252f9105c
  */
 #include "brainstorm.h"
 
@@ -3096,7 +3096,8 @@ void bs_recurrent_run(bs_tier tier, const bs_recurrent *net, const float *prepar
  * Arithmetic. DIRECT: every output element is one fixed sequence of operations for a given (geometry, tier):
  * it does not depend on out_h, out_w, on where the element stands, or on which buffers are used, so any split
  * of the work is bit-identical. WINOGRAD4: fixed for a given position modulo 4 relative to the task's origin;
- * splits at multiples of 4 are bit-identical, others differ by rounding.
+ * splits at multiples of 4 are bit-identical, others differ by rounding. Either way sums of many products are made of
+ * shorter ones.
  * Tiers differ from each other by rounding.
  *
  * The channel stride is 1 everywhere. Buffers need the alignment of float; 64 bytes is faster.

@@ -16,7 +16,7 @@ typedef struct spent {
 
 typedef struct totals {
     spent *nodes; /* [nodes] */
-    uint64_t runs, run_ns, least_ns, most_ns, ops_ns;
+    uint64_t runs, run_ns, least_ns, most_ns, ops_ns; /* of runs whose ops were recorded */
 } totals;
 
 /* ---------------------------------------------------------------------------------------------------- counting */
@@ -137,12 +137,15 @@ static bool count_events(totals *all, bs_profile_reader *reader, const cli_machi
 {
     bs_event event;
     uint64_t runs = 0;
+    bool has_ops = false;
     bs_profile_rewind(reader);
     while (bs_profile_next(reader, &event, error)) {
         if (event.kind == BS_EVENT_OP)
             count_op(all, reader, m, &event);
-        if (event.kind == BS_EVENT_RUN)
+        has_ops = has_ops || event.kind == BS_EVENT_OP;
+        if (event.kind == BS_EVENT_RUN && has_ops) /* not all are: bs_profile_desc.ops */
             count_run(all, nodes, warm, ++runs, &event);
+        has_ops = has_ops && event.kind != BS_EVENT_RUN;
     }
     for (int32_t i = 0; i < nodes; i++)
         all->nodes[i].node = i + 1;

@@ -48,7 +48,7 @@ cli_time *cli_time_begin(bs_error *error)
     if (t && ring) {
         memset(t, 0, sizeof *t);
         t->ring = ring;
-        const bs_profile_desc desc = {.write = keep, .user = t, .memory = ring, .bytes = RING_BYTES, .ops = 1};
+        const bs_profile_desc desc = {.write = keep, .user = t, .memory = ring, .bytes = RING_BYTES, .ops = 2};
         bs_arena_init(&arena, "profile", t->memory, sizeof t->memory);
         t->profile = bs_profile_create(&arena, &desc, error);
         if (t->profile)

@@ -1,6 +1,6 @@
 /* test_profile_ops.c - events of ops and tiles: every instruction that ran is told once, with its rows, within its run,
- * in tiles within its tile; they change no result; who did not ask for them has none; a file's nodes are those of the
- * graph, or are refused. */
+ * in tiles within its tile; they change no result; who did not ask for them has none; of short runs so many have them
+ * that they take a hundredth of the time; a file's nodes are those of the graph, or are refused. */
 #include "graph_rig.h"
 #include "profile_synth.h"
 
@@ -8,6 +8,8 @@ enum { ROWS = 24, WIDTH = 8, RUNS = 3, HEADER = 64, ROUTER_BYTES = 72, NODE_BYTE
 
 static float input[ROWS][WIDTH], plain[ROWS][WIDTH], timed[ROWS][WIDTH];
 static BS_ALIGNED uint8_t tables[1 << 18];
+static int runs = RUNS;
+static const bs_platform *platform; /* of sessions; NULL: the default */
 
 /* Rows go one of two ways by their elements; one way is a loop whose rows all make its three trips. */
 static bs_graph *ways_net(void)
@@ -38,17 +40,17 @@ static bool run_net(int32_t order, int32_t threads, bs_profile *profile, float t
     bs_arena *const all[4] = {&arenas.persistent, &arenas.transient, &arenas.staging, &arenas.slots};
     for (int i = 0; i < 4; i++)
         bs_arena_init(all[i], "arena", memory[i], sizeof memory[i]);
-    const bs_session_desc with = {.profile = profile};
+    const bs_session_desc with = {.profile = profile, .platform = platform};
     const bs_plan_desc desc = {.order = order, .threads = threads};
     const bs_buffer from = {input, BS_F32, 2, {ROWS, WIDTH}, {0}}, result = {to, BS_F32, 2, {ROWS, WIDTH}, {0}};
     *graph = g;
     const bs_plan *plan = bs_plan_create(&arenas.persistent, g, &desc, &error);
     bs_session *s = plan ? bs_session_create(&arenas, plan, &with, &error) : NULL;
     bool good = s && bs_bind(s, "x", &from, &error) == BS_OK && bs_bind(s, "y", &result, &error) == BS_OK;
-    for (int run = 0; run < RUNS && good; run++)
+    for (int run = 0; run < runs && good; run++)
         good = bs_run(s, &error) == BS_OK;
     bs_session_close(s);
-    return check(good, "%d runs: %s", RUNS, error.message);
+    return check(good, "%d runs: %s", runs, error.message);
 }
 
 static bs_profile *begin_profile(synth_bytes *bytes, int32_t ops)
@@ -70,7 +72,8 @@ static bs_profile_reader *open_profile(const synth_bytes *bytes, bs_error *error
 }
 
 typedef struct counted {
-    uint64_t ops, tiles, tile_rows, in_tiles, rows[MAX_NODES], calls[MAX_NODES], runs, outside, ops_ns, run_ns;
+    uint64_t ops, tiles, tile_rows, in_tiles, rows[MAX_NODES], calls[MAX_NODES], runs, outside, ops_ns, run_ns, sampled,
+        all;
 } counted;
 
 /* Ops lie within their run, those of tiles within a tile of their thread: events of a thread come in order. */
@@ -83,6 +86,7 @@ static counted count(const synth_bytes *bytes)
     memset(first, 0xff, sizeof first);
     bs_profile_reader *r = open_profile(bytes, &error);
     while (r && bs_profile_next(r, &e, &error)) {
+        n.all++;
         if (e.kind == BS_EVENT_OP) {
             n.ops++;
             n.rows[e.subject] += e.value;
@@ -103,6 +107,7 @@ static counted count(const synth_bytes *bytes)
         } else if (e.kind == BS_EVENT_RUN) {
             n.runs++;
             n.run_ns += e.end_ns - e.start_ns;
+            n.sampled += began != UINT64_MAX;
             n.outside += began < e.start_ns;
             began = UINT64_MAX;
         }
@@ -160,7 +165,7 @@ static void test_ways(int32_t order, int32_t threads)
     uint64_t dropped = 1;
     bs_error error;
     bs_profile_facts file = {.nodes = 1};
-    bs_profile *profile = begin_profile(&bytes, 1);
+    bs_profile *profile = begin_profile(&bytes, 2);
     if (!run_net(order, threads, profile, timed, &g))
         return;
     bs_profile_close(profile, &dropped);
@@ -187,6 +192,48 @@ static void test_ways(int32_t order, int32_t threads)
     check(memcmp(plain, timed, sizeof plain) == 0, "the same bytes with events and without");
     synth_free(&bytes);
     synth_free(&none);
+}
+
+/* ------------------------------------------------------------------------------------------------------ sampling */
+
+static uint64_t ticks, tick_ns;
+
+static uint64_t next_tick(void *user) { return (void)user, ticks += tick_ns; }
+
+/* Runs on one thread whose clock goes on by `ns` whenever it is read. */
+static counted sample(int32_t ops, int32_t order, uint64_t ns)
+{
+    synth_bytes bytes = {0};
+    const bs_graph *g;
+    counted n = {0};
+    bs_platform ticking = *bs_platform_default();
+    bs_profile *profile = begin_profile(&bytes, ops);
+    ticking.clock_ns = next_tick;
+    tick_ns = ns;
+    platform = &ticking;
+    runs = 400;
+    if (run_net(order, 1, profile, timed, &g)) {
+        bs_profile_close(profile, NULL);
+        n = count(&bytes);
+    }
+    platform = NULL;
+    runs = RUNS;
+    synth_free(&bytes);
+    return n;
+}
+
+static void test_samples(int32_t order)
+{
+    const counted every = sample(2, order, 1000), some = sample(1, order, 1000), slow = sample(1, order, 20000);
+    const uint64_t of_a_run = every.all / 400;
+    check(every.sampled == 400 && slow.sampled == 400, "long runs have ops, others if asked: %d, %d",
+          (int)slow.sampled, (int)every.sampled);
+    check(some.runs == 400 && some.sampled >= 2 && some.outside == 0, "%d of %d short runs have ops", (int)some.sampled,
+          (int)some.runs);
+    check((some.ops + some.tiles) * 400 == some.sampled * (every.ops + every.tiles), "a run has all its ops or none");
+    check((some.sampled - 1) * of_a_run * 16000 <= some.run_ns && (some.sampled + 1) * of_a_run * 16000 >= some.run_ns,
+          "%d runs of %d events in %d us take a hundredth", (int)some.sampled, (int)of_a_run,
+          (int)(some.run_ns / 1000));
 }
 
 /* ------------------------------------------------------------------------------------------------ hostile files */
@@ -252,6 +299,8 @@ int main(void)
     test_ways(BS_ORDER_DEPTH, 1);
     test_ways(BS_ORDER_DEPTH, 3);
     test_ways(BS_ORDER_BREADTH, 3);
+    test_samples(BS_ORDER_BREADTH);
+    test_samples(BS_ORDER_DEPTH);
     test_damages();
     return check_end();
 }

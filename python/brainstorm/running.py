@@ -223,8 +223,8 @@ class Plan:
                 profile: Optional[Union[str, os.PathLike]] = None, profile_events: int = 65536,
                 profile_ops: bool = False, weights_of: Optional["Session"] = None) -> "Session":
         """Takes memory, loads the weights, starts threads. policy, guess, check: of streaming (bs_stream_desc).
-        profile: a file that events are written to, of every op as well with profile_ops. weights_of: a session of this
-        plan whose weights are used."""
+        profile: a file that events are written to, of ops as well with profile_ops: of short runs not of all, so that
+        they take about 1 % of the time. weights_of: a session of this plan whose weights are used."""
         path = os.fsencode(profile) if profile is not None else b""
         events = _whole("profile_events", profile_events, 0)
         opened = native().Session(self._native, policy, guess, check, path, events, profile_ops,

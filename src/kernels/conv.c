@@ -35,12 +35,77 @@ size_t bs_conv_scratch_floats(const bs_conv_geometry *geometry, bs_conv_algorith
     return bs_conv_winograd_scratch(geometry, bs_conv_lanes(tier));
 }
 
+/* Products of an output that are summed from zero: rows of the kernel, or taps of a row, or channels of a tap. */
+typedef struct bs_conv_depth {
+    int32_t rows, taps, channels;
+    bool all; /* there are no others */
+} bs_conv_depth;
+
 /* One block of output channels of one group, ready to run along rows. */
 typedef struct bs_conv_block {
     bs_conv_tile tile;
     bs_conv_tile_kernel *const *kernels;
     int32_t most_pixels;
+    bs_conv_depth depth;
+    const bs_conv_geometry *g;
+    const bs_conv_kernels *k;
+    bs_conv_task first, more, last; /* of sums that are not deep enough: what stands before them, and follows */
 } bs_conv_block;
+
+/* Rounding grows with the depth of a sum, not with that of an output. Sums are about equally deep. */
+static bs_conv_depth bs_conv_depth_of(const bs_conv_geometry *g)
+{
+    const int32_t most = BS_OUTER_DEPTH, in = g->in_channels / g->groups;
+    const int64_t row = (int64_t)g->kernel_w * in;
+    bs_conv_depth depth = { g->kernel_h, g->kernel_w, in, g->kernel_h * row <= 2 * most };
+    if (depth.all)
+        return depth;
+    depth.rows = row < most ? bs_conv_equal(g->kernel_h, most / (int32_t)row) : 1;
+    if (row > most)
+        depth.taps = in < most ? bs_conv_equal(g->kernel_w, most / in) : 1;
+    if (in > most)
+        depth.channels = bs_conv_equal(in, most);
+    return depth;
+}
+
+/* Sum after sum, each added to those before, which are kept apart: the residual may lie where the result goes. */
+static void bs_conv_run_deep(const bs_conv_block *block, const bs_conv_tile *to, int32_t pixels)
+{
+    const bs_conv_geometry *g = block->g;
+    const bs_conv_depth d = block->depth;
+    const int32_t in = to->run / (g->kernel_w / to->taps), lanes = block->k->lanes;
+    const int32_t width = to->channels > lanes ? 2 * lanes : lanes;
+    float sums[BS_OUTER_SUMS];
+    bs_conv_tile tile = *to;
+    tile.out = sums;
+    tile.out_pixel = tile.residual_pixel = width;
+    tile.residual = NULL;
+    tile.task = &block->first;
+    for (int32_t y = 0; y < g->kernel_h; y += d.rows)
+        for (int32_t x = 0; x < g->kernel_w; x += d.taps)
+            for (int32_t c = 0; c < in; c += d.channels) {
+                tile.in = to->in + y * to->in_row + x * to->in_tap + c;
+                tile.rows = bs_conv_min(d.rows, g->kernel_h - y);
+                tile.taps = bs_conv_min(d.taps, g->kernel_w - x);
+                tile.run = bs_conv_min(d.channels, in - c);
+                const ptrdiff_t products = (ptrdiff_t)tile.rows * tile.taps * tile.run;
+                if (to->taps < g->kernel_w && d.channels == in) { /* side by side, as in bs_conv_tile_of */
+                    tile.run *= tile.taps;
+                    tile.taps = 1;
+                }
+                if (!to->residual && y + d.rows >= g->kernel_h && x + d.taps >= g->kernel_w && c + d.channels >= in) {
+                    tile.task = &block->last;
+                    tile.out = to->out;
+                    tile.out_pixel = to->out_pixel;
+                }
+                block->kernels[pixels](&tile);
+                tile.weights += products * width;
+                tile.residual = sums;
+                tile.task = &block->more;
+            }
+    if (to->residual)
+        block->k->finish(to, sums, width, pixels);
+}
 
 static void bs_conv_run_row(const bs_conv_block *block, const float *in, float *out, const float *residual,
                             int32_t pixels)
@@ -52,7 +117,10 @@ static void bs_conv_run_row(const bs_conv_block *block, const float *in, float *
         tile.in = in + x * tile.in_step;
         tile.out = out + x * tile.out_pixel;
         tile.residual = residual ? residual + x * tile.residual_pixel : NULL;
-        block->kernels[count](&tile);
+        if (block->depth.all)
+            block->kernels[count](&tile);
+        else
+            bs_conv_run_deep(block, &tile, count);
         x += count;
     }
 }
@@ -178,7 +246,13 @@ static void bs_conv_run_direct(const bs_conv_geometry *g, const bs_conv_kernels 
 {
     const int32_t in = g->in_channels / g->groups, out = g->out_channels / g->groups;
     const ptrdiff_t taps = (ptrdiff_t)g->kernel_h * g->kernel_w;
-    bs_conv_block block = { bs_conv_tile_of(g, task, k->lanes, family), k->dot, k->dot_pixels };
+    bs_conv_block block = { .tile = bs_conv_tile_of(g, task, k->lanes, family), .kernels = k->dot,
+                            .most_pixels = k->dot_pixels, .depth = bs_conv_depth_of(g), .g = g, .k = k,
+                            .first = { .bias = task->bias }, .more = { .residual_before_activation = true },
+                            .last = *task };
+    block.depth.all = block.depth.all || family != BS_FAMILY_OUTER;
+    block.last.bias = NULL;
+    block.last.residual_before_activation = true;
     for (int32_t group = 0; group < g->groups; group++)
         for (int32_t first = 0; first < out;) {
             int32_t width = BS_DOT_OUTPUTS, depth = bs_conv_round_up(in, k->lanes);

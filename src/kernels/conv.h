@@ -11,7 +11,8 @@
  * Arithmetic. DIRECT: every output element is one fixed sequence of operations for a given (geometry, tier):
  * it does not depend on out_h, out_w, on where the element stands, or on which buffers are used, so any split
  * of the work is bit-identical. WINOGRAD4: fixed for a given position modulo 4 relative to the task's origin;
- * splits at multiples of 4 are bit-identical, others differ by rounding.
+ * splits at multiples of 4 are bit-identical, others differ by rounding. Either way sums of many products are made of
+ * shorter ones.
  * Tiers differ from each other by rounding.
  *
  * The channel stride is 1 everywhere. Buffers need the alignment of float; 64 bytes is faster.

@@ -22,12 +22,15 @@ enum {
     BS_MOST_LANES = 16,
     BS_GEMM_VECTORS = 3, /* of a panel */
     BS_GEMM_DEPTH = 192, /* products that are summed from zero: a part of the arithmetic */
+    BS_OUTER_DEPTH = 384, /* the same of a direct convolution, of one that has more than twice as many */
+    BS_OUTER_SUMS = 14 * 2 * BS_MOST_LANES, /* of a tile of the widest tier */
     BS_GEMM_MOST_ROWS = 8,
     BS_GEMM_ABREAST = 4, /* panels that one row takes at once, at most */
     /* columns that a kernel of this build's widest tier takes at once */
     BS_GEMM_ZEROS = BS_GEMM_VECTORS * BS_GEMM_ABREAST * (BS_HAVE_X86_TIERS ? BS_MOST_LANES : 4),
     BS_DOT_OUTPUTS = 4, /* outputs of one pass of the dot kernel */
     BS_TENSOR_STEPS = 256, /* most steps of 16 products */
+    BS_WINOGRAD_DEPTH = 64, /* products that are summed from zero, at most */
     BS_WINOGRAD_OUT = 4,
     BS_WINOGRAD_IN = 6,
     BS_WINOGRAD_POINTS = 36,
@@ -236,6 +239,12 @@ static inline int32_t bs_conv_ceil_div(int32_t a, int32_t b)
 static inline int32_t bs_conv_round_up(int32_t a, int32_t b)
 {
     return bs_conv_ceil_div(a, b) * b;
+}
+
+/* A share of `all` of at most `most`, where all shares are about equal. */
+static inline int32_t bs_conv_equal(int32_t all, int32_t most)
+{
+    return bs_conv_ceil_div(all, bs_conv_ceil_div(all, most));
 }
 
 static inline int32_t bs_conv_min(int32_t a, int32_t b)

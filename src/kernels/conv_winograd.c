@@ -16,6 +16,7 @@
 typedef struct bs_winograd_plan {
     int32_t in_padded, out_padded;
     int32_t strip; /* tiles transformed together */
+    int32_t depth; /* channels that are summed from zero */
     bool stores; /* transformed weights are at hand */
     ptrdiff_t in_step, out_step; /* floats from point to point */
     size_t in_points, out_points, patch, weights; /* floats */
@@ -29,6 +30,12 @@ static ptrdiff_t bs_winograd_step(int32_t strip, int32_t padded)
     return 16 * (lines | 1);
 }
 
+/* Blocks of channels are of equal depth, in fours. */
+static int32_t bs_winograd_depth(int32_t channels)
+{
+    return bs_conv_round_up(bs_conv_equal(channels, BS_WINOGRAD_DEPTH), 4);
+}
+
 /* A strip is a few register tiles long, so that every product is made of full tiles, and its points should stay in a
  * second-level cache of 256 KiB. Larger strips were not faster with 1 MiB. Where weights are transformed for each strip
  * it is as long as 1 MiB allows, and has the outputs of one block at a time. */
@@ -39,6 +46,7 @@ static bs_winograd_plan bs_winograd_plan_of(const bs_conv_geometry *g, int32_t l
         .out_padded = bs_conv_round_up(g->out_channels, lanes),
     };
     plan.stores = bs_conv_winograd_stores(g);
+    plan.depth = bs_winograd_depth(g->in_channels);
     const int32_t block = bs_conv_min(plan.out_padded, 2 * lanes), outputs = plan.stores ? plan.out_padded : block;
     const int64_t tile_bytes = (int64_t)BS_WINOGRAD_POINTS * 4 * ((int64_t)plan.in_padded + outputs);
     const int64_t most = plan.stores ? 160 << 10 : 1 << 20;
@@ -115,20 +123,30 @@ static void bs_winograd_transform_out(const bs_winograd_run *run, int32_t index,
                                bs_conv_min(task->out_w - x, BS_WINOGRAD_OUT));
 }
 
-/* [tiles][in] x [in][block] at one point; rows of the result are `out_pixel` apart. */
+/* [tiles][in] x [in][block] at one point; rows of the result are `out_pixel` apart. The sums of some channels begin at
+ * zero and are added to those of the channels before: rounding grows with the depth of a block. */
 static void bs_winograd_multiply(const bs_winograd_run *run, const float *weights, int32_t vectors, const float *in,
                                  float *out, int32_t out_pixel, int32_t tiles)
 {
-    static const bs_conv_task plain = { .activation = BS_CONV_NONE };
+    static const bs_conv_task plain = { .activation = BS_CONV_NONE, .residual_before_activation = true };
     const bs_conv_kernels *k = run->kernels;
-    bs_conv_tile tile = { .in_step = run->plan.in_padded, .rows = 1, .taps = 1, .run = run->geometry->in_channels,
-                          .weights = weights, .channels = vectors * k->lanes, .out_pixel = out_pixel, .task = &plain };
+    const int32_t channels = run->geometry->in_channels, depth = run->plan.depth;
+    bs_conv_tile tile = { .in_step = run->plan.in_padded, .rows = 1, .taps = 1, .channels = vectors * k->lanes,
+                          .out_pixel = out_pixel, .residual_pixel = out_pixel, .task = &plain };
     int32_t parts = bs_conv_ceil_div(tiles, k->outer_pixels[vectors]);
     for (int32_t t = 0; t < tiles; parts--) {
         const int32_t count = bs_conv_next_pixels(k->outer[vectors], tiles - t, parts, k->outer_pixels[vectors]);
         tile.in = in + (ptrdiff_t)t * run->plan.in_padded;
         tile.out = out + (ptrdiff_t)t * out_pixel;
-        k->outer[vectors][count](&tile);
+        tile.weights = weights;
+        tile.residual = NULL;
+        for (int32_t left = channels; left > 0; left -= depth) {
+            tile.run = bs_conv_min(left, depth);
+            k->outer[vectors][count](&tile);
+            tile.in += depth;
+            tile.weights += (ptrdiff_t)depth * tile.channels;
+            tile.residual = tile.out;
+        }
         t += count;
     }
 }

@@ -34,7 +34,8 @@ struct bs_profile {
     uint8_t *block;
     size_t block_bytes, block_events;
     uint64_t lost, last_ns;
-    bool failed, ops;
+    int32_t ops;
+    bool failed;
 
     _Alignas(BS_ALIGNMENT) atomic_uint head;
     _Alignas(BS_ALIGNMENT) atomic_uint tail;
@@ -207,7 +208,9 @@ void bs_profile_add(bs_profile *profile, const bs_event *event)
 
 /* ------------------------------------------------------------------------------------------------ the header */
 
-bool bs_profile_takes_ops(const bs_profile *profile) { return profile && profile->ops; }
+int32_t bs_profile_takes_ops(const bs_profile *profile) { return profile ? profile->ops : 0; }
+
+unsigned bs_profile_added(bs_profile *profile) { return atomic_load_explicit(&profile->head, memory_order_relaxed); }
 
 /* Names end up on terminals: everything that is not printable ASCII becomes a question mark. `target` is zeroed. */
 static void header_text(char *target, size_t bytes, const char *name)
@@ -353,7 +356,7 @@ static void profile_init(bs_profile *p, const bs_profile_desc *desc)
     memset(p, 0, sizeof *p);
     p->write = desc->write;
     p->user = desc->user;
-    p->ops = desc->ops != 0;
+    p->ops = desc->ops;
     atomic_init(&p->head, 0);
     atomic_init(&p->tail, 0);
     atomic_init(&p->dropped, 0);

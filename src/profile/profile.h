@@ -45,7 +45,8 @@ static inline bs_status bs_profile_header(bs_profile *profile, const bs_profile_
     return (void)profile, (void)desc, BS_OK;
 }
 static inline void bs_profile_add(bs_profile *profile, const bs_event *event) { (void)profile, (void)event; }
-static inline bool bs_profile_takes_ops(const bs_profile *profile) { return (void)profile, false; }
+static inline int32_t bs_profile_takes_ops(const bs_profile *profile) { return (void)profile, 0; }
+static inline unsigned bs_profile_added(bs_profile *profile) { return (void)profile, 0; }
 #else
 /* Writes the header. Called once, before the first event, on one thread; calls the caller's function at once.
  * BS_ERROR_ARGUMENT when the profile has a header already; a failed write shows in bs_profile_close. NULL profile:
@@ -53,8 +54,10 @@ static inline bool bs_profile_takes_ops(const bs_profile *profile) { return (voi
 bs_status bs_profile_header(bs_profile *profile, const bs_profile_header_desc *desc);
 /* Called from any thread; never waits. NULL profile: does nothing. */
 void bs_profile_add(bs_profile *profile, const bs_event *event);
-/* bs_profile_desc.ops. NULL profile: false. */
-bool bs_profile_takes_ops(const bs_profile *profile);
+/* bs_profile_desc.ops. NULL profile: 0. */
+int32_t bs_profile_takes_ops(const bs_profile *profile);
+/* How many events were added so far; wraps, so that only differences count. */
+unsigned bs_profile_added(bs_profile *profile);
 #endif
 
 /* ------------------------------------------------------------------------------------------------ the file

@@ -59,7 +59,10 @@ struct bs_session {
     uint8_t *weights; /* prepared, resident; on a device: its address there */
     bs_store store;   /* weights that are streamed */
     bs_profile *profile;
-    bool times_ops; /* which takes an event of each instruction */
+    int32_t ops;           /* bs_profile_desc.ops, of what a CPU runs */
+    bool times_ops;        /* this run adds an event of each instruction */
+    unsigned events;       /* that there were before it */
+    uint64_t ops_rest_ns;  /* of running that must pass before another one does */
     int32_t n_watched, *watched; /* [n_watched] nodes of which something is asked before or after every run */
     int64_t *dims;    /* [dims] of this run; what comes from data has its maximum until it is known */
     bool fits;        /* `dims` are those of what is bound, which has been checked; a run has changed none of them */

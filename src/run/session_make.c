@@ -210,7 +210,7 @@ static bool describe_to_profile(bs_session *s, const bs_stream_desc *stream, bs_
                                            bs_bytes_figure(s->plan->chunk_bytes),
                                            stream->policy,
                                            stream->speculation,
-                                           s->times_ops ? s->graph->n_nodes - 1 : 0,
+                                           s->ops != 0 ? s->graph->n_nodes - 1 : 0,
                                            profile_node};
     if (bs_profile_header(s->profile, &header) == BS_OK)
         return true;
@@ -222,7 +222,7 @@ static bool session_start(bs_session *s, const bs_session_desc *desc, uint8_t *s
 {
     s->platform = desc->platform ? desc->platform : bs_platform_default();
     s->profile = desc->profile;
-    s->times_ops = bs_profile_takes_ops(desc->profile) && !bs_plan_on_device(s->plan);
+    s->ops = bs_plan_on_device(s->plan) ? 0 : bs_profile_takes_ops(desc->profile);
     if (bs_plan_on_device(s->plan) && !desc->device)
         return bs_refuse(error, BS_ERROR_UNSUPPORTED,
                          "the plan is for a GPU: bs_session_desc.device is NULL (bs_cuda_open gives it)");
