@@ -2,9 +2,10 @@
 
 Each network has a folder with plain.py (ordinary PyTorch), dynamic.py (the same file with our markers) and setup.py:
 
-    VARIANTS   {variant: Variant}, of what sizes, and of what the network decides
-    Variant.plain(), Variant.dynamic()    modules in eval mode with the same weights, and gates that are calibrated
-    Variant.inputs()                      tensors
+    VARIANTS   {variant: Variant}, of what sizes, and of what the network decides; "small" is for tests
+    Variant.plain(), Variant.dynamic(plain)   modules in eval mode with the same weights, and gates that are calibrated
+    Variant.inputs()                          tensors
+    Variant.rows                              axis 0 is free in our file, up to so many; 0: it is as long as in inputs()
 
 Needs torch; onnxscript to export, and the brainstorm package with its extension module to run. Must never: give both
 forms other weights.
@@ -21,6 +22,7 @@ import torch
 from torch import nn
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+IMAGES = ("livesr", "msdnet", "dynamic_routing")
 NAMES = [name for name in sorted(os.listdir(HERE)) if os.path.exists(os.path.join(HERE, name, "setup.py"))]
 
 
@@ -83,9 +85,11 @@ def double(net, inputs):
     return eager(net, [x.double() if x.is_floating_point() else x for x in inputs])
 
 
-def exported(net, inputs, path, names=None, rows=False):
+def exported(net, inputs, path, names=None, rows=0):
     """An ONNX file. rows: axis 0 of all inputs is free."""
     free = tuple({0: torch.export.Dim("rows", min=2)} for _ in inputs) if rows else None
+    if rows and inputs[0].shape[0] < 2:  # one would be taken for a constant
+        inputs = [torch.cat([x, x]) for x in inputs]
     with torch.no_grad(), quiet():
         torch.onnx.export(net, tuple(inputs), dynamo=True, opset_version=20, verbose=False, input_names=names,
                           dynamic_shapes=free).save(path)
@@ -106,11 +110,72 @@ def quiet():
 
 
 def written(onnx_path, path, rows=0, **options):
-    """Our file of it; how many bytes of weights it has."""
+    """Our file of it."""
     from brainstorm.onnx import imported
     result = imported(onnx_path, dims=[f"rows=..{rows}"] if rows else None, **options)
     result.walk.graph.write(path)
     return result
+
+
+def file_of(name, variant, net, folder):
+    """Our file of a variant, made once: exports take minutes."""
+    made = variants(name)[variant]
+    stem = os.path.join(folder, f"{name}.{variant.replace('/', '_').replace(' ', '_')}")
+    if not os.path.exists(f"{stem}.gguf"):
+        if not os.path.exists(f"{stem}.onnx"):
+            made.onnx(net, f"{stem}.part", folder) if hasattr(made, "onnx") else exported(
+                net, made.inputs(), f"{stem}.part", rows=made.rows)
+            os.replace(f"{stem}.part", f"{stem}.onnx")
+        written(f"{stem}.onnx", f"{stem}.part", made.rows)
+        os.replace(f"{stem}.part", f"{stem}.gguf")
+    return f"{stem}.gguf"
+
+
+def tried(variant):
+    """(inputs, rows at most) that tests run: where a variant has several images, all of them in a batch, which decide
+    differently."""
+    if hasattr(variant, "images"):
+        return [torch.cat([variant.inputs(number)[0] for number in range(variant.images)])], variant.images
+    return variant.inputs(), variant.rows
+
+
+def fed(model, inputs):
+    """Arrays of an open file's inputs."""
+    return {port: x.numpy().astype(model.inputs[port].numpy_dtype) for port, x in zip(model.inputs, inputs)}
+
+
+def decisions(net, inputs):
+    """(result, {module: rows of each path}) in eager mode; of exits behind each other rows that left before count as
+    leaving."""
+    from brainstorm.torch import Exit, Gated, Routed
+    counts, rows = {}, inputs[0].shape[0]
+
+    def see(name, of):
+        def hook(module, given):
+            counts[name] = of(module, given).tolist()
+        return hook
+
+    def of_routed(module, given):
+        score = given[1] if given[1].is_floating_point() else module.scores[given[1]]
+        gates, chosen = score.topk(module.k, -1)
+        gates = gates / gates.sum(-1, keepdim=True) if module.normalise else gates
+        chosen = module.within(chosen, gates) if getattr(module, "capacity", None) else chosen
+        return torch.bincount(chosen[chosen >= 0], minlength=len(module.paths))
+
+    def of_exit(module, given):
+        stays = int((module.confidence(module.head(given[0])) < module.threshold).sum())
+        return torch.tensor([rows - stays, stays])
+
+    kinds = {Routed: of_routed, Exit: of_exit, Gated: lambda module, given: module.chosen(given[1]).sum(0)}
+    hooks = []
+    for name, module in net.named_modules():
+        if type(module) in kinds:
+            counts[name] = [rows, 0] if isinstance(module, Exit) else None  # of an exit that nobody reaches
+            hooks.append(module.register_forward_pre_hook(see(name, kinds[type(module)])))
+    y = eager(net, inputs)
+    for hook in hooks:
+        hook.remove()
+    return y, counts
 
 
 def apart(made, wanted):

@@ -22,7 +22,7 @@ class Variant:
     breadth: int = 2048
     seed: int = 7
 
-    rows = True  # axis 0 is free in our file, of one image
+    rows = 1  # axis 0 is free in our file, up to so many
 
     @property
     def config(self):

@@ -23,8 +23,10 @@ class Variant:
     size: int = 32
     patches: int = 88
 
-    rows = True  # axis 0 is free in our file
-    router = "subnets"
+    @property
+    def rows(self):
+        """Axis 0 is free in our file, up to so many."""
+        return self.patches
 
     @property
     def config(self):

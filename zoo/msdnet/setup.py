@@ -1,5 +1,6 @@
 """MSDNet in its size, with thresholds by which given portions of images leave at each exit."""
 
+import os
 from dataclasses import dataclass
 
 import common
@@ -25,7 +26,7 @@ class Variant:
     size: int = 224
     images: int = IMAGES
 
-    rows = False  # one image in a run
+    rows = 1  # axis 0 is free in our file, up to so many
 
     @property
     def config(self):
@@ -46,8 +47,23 @@ class Variant:
 
     def dynamic(self, plain=None):
         plain = plain or self.plain()
-        made = common.loaded("msdnet", "dynamic").MSDNet(**self.config, thresholds=plain.thresholds[:-1])
+        made = common.loaded("msdnet", "dynamic").MSDNet(**self.config, thresholds=tuple(plain.thresholds[:-1]))
         return common.with_weights_of(made, plain)
+
+    def onnx(self, net, path, folder):
+        """Of one size there is one export, into which thresholds are written."""
+        import onnx
+        size = "_".join(str(n) for n in (*self.config.values(), self.size) if isinstance(n, int))
+        stored = os.path.join(folder, f"msdnet.{size}.any.onnx")
+        if not os.path.exists(stored):
+            common.exported(net, self.inputs(), f"{stored}.part", rows=self.rows)
+            os.replace(f"{stored}.part", stored)
+        model = onnx.load(stored)
+        exits = [module for module in net.modules() if type(module).__name__ == "Exit"]  # the outermost one first
+        nodes = [node for node in model.graph.node if node.op_type == "Exit"]            # the innermost one first
+        for node, module in zip(nodes, exits[::-1]):
+            next(a for a in node.attribute if a.name == "threshold").f = module.threshold
+        onnx.save(model, path)
 
 
 SEEN = {}  # {sizes: confidences [images, exits]}
@@ -86,5 +102,5 @@ def thresholds(variant, net):
 
 
 VARIANTS = {name: Variant(portions) for name, portions in PORTIONS.items()}
-VARIANTS["small"] = Variant((0.25, 0.25, 0.25, 0.25, 0), layers=2, growth=4, stem=4, classes=10, size=80,
-                            factors=(1, 2, 4), images=8)
+VARIANTS["small"] = Variant((0.25, 0.25, 0.5), blocks=3, layers=2, growth=4, stem=4, classes=10, size=40,
+                            factors=(1, 2), images=8)

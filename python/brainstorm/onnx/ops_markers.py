@@ -263,8 +263,11 @@ def patches(node):
             node.m.roots.update(tensor.forms.values())
         return outside(tensor) if tensor.constant else Tensor(tensor.shape, tensor.dtype, forms=dict(tensor.forms))
 
-    graph = graph_of(node, 0)
-    made = body(node, graph, 0, cells, show)[graph.output[0].name]
+    graph, m.tiles = graph_of(node, 0), True
+    try:
+        made = body(node, graph, 0, cells, show)[graph.output[0].name]
+    finally:
+        m.tiles = False
     if any(n.op == "pool2d" and n.params[4:5] == [1] for n in m.g.nodes[first:]):  # the library means a tile's pixels
         raise Refused("a pool over the whole frame in Patches")
     if made.rank != 4 or made.shape[0] != 1:
