@@ -54,8 +54,9 @@ class Variant:
             net.centres.copy_(centres(features.double(), self.loads()))
         return net
 
-    def dynamic(self):
-        return common.with_weights_of(common.loaded("livesr", "dynamic").LiveSR(**self.config), self.plain())
+    def dynamic(self, plain=None):
+        made = common.loaded("livesr", "dynamic").LiveSR(**self.config)
+        return common.with_weights_of(made, plain or self.plain())
 
 
 def centres(features, loads):

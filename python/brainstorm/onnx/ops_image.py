@@ -129,11 +129,18 @@ def multiplied(n, x, window, weight, bias, act):
         z = ox * window.stride[1] + kx * window.dilation[1] - window.low[1]
         if 0 <= y < height and 0 <= z < width:
             whole[:, oy, ox, :, y, z] = weight[:, :, ky, kx]
+    g, size, wide = n.m.g, channels[1] * height * width, channels[0] * out_h * out_w
     bias = None if bias is None else np.repeat(bias, out_h * out_w)
-    pixels = n.m.g.reshape(window.image(n.m, x), [channels[1] * height * width])
-    made = n.m.g.linear(pixels, n.m.names.fresh(n.stem), whole.reshape(channels[0] * out_h * out_w, -1), bias,
-                        **(act or {}))
-    return window.made(n.m, n.m.g.reshape(made, [channels[0], out_h, out_w]), x, channels[0])
+    layer = lambda pixels: g.linear(pixels, n.m.names.fresh(n.stem), whole.reshape(wide, -1), bias, **(act or {}))
+    if x.shape[0] > 1:
+        shape = (x.shape[0], channels[0], *window.out[2 - window.spatial:])
+        return n.m.made(layer(n.m.held(x, (x.shape[0], size))), (x.shape[0], wide), shape, x.dtype)
+    pixels, cells = g.reshape(window.image(n.m, x), [size]), n.walk.cells
+    if n.walk.batch and n.walk.batch.maximum > 1 and cells.op == "rows":  # images go one by one, a matrix not
+        made = g.rows(layer(g.collect(pixels)), cells)
+    else:
+        made = layer(pixels)
+    return window.made(n.m, g.reshape(made, [channels[0], out_h, out_w]), x, channels[0])
 
 
 @op("ConvTranspose")
