@@ -226,8 +226,8 @@ LIBRARY_OBJECTS := $(UNITS:%=$(PLAIN)/obj/unit_%.o) $(call objects,$(NO_UNIT) $(
 
 .PHONY: all demo test test-all test-longer test-foreign test-build coverage test-asan test-ubsan test-tsan \
         test-unsigned test-32 test-aarch64 test-modules mutants-cuda check-cuda consumers bench bench-planning \
-        bench-imports bench-preload bench-products bench-time amalgamate check size sweep soak mutants lint install \
-        clean help FORCE
+        bench-imports bench-preload bench-products bench-time bench-zoo amalgamate check size sweep soak mutants lint \
+        install clean help FORCE
 
 all: $(LIBRARY) $(PROGRAM_FILES)
 
@@ -261,6 +261,7 @@ help:
 	  '(ARGS="--help")'
 	@echo 'make bench-time   networks with loops beside PyTorch and ONNX Runtime (ARGS="--help")'
 	@echo 'make bench-imports  networks from ONNX and ncnn beside ONNX Runtime and ncnn (ARGS="--help")'
+	@echo 'make bench-zoo    LiveSR, MSDNet, DynamicRouting and other networks that decide, beside PyTorch (ARGS="--help")'
 	@echo 'make bench-planning  instructions that planning takes, of networks of 1k to 64k nodes, and a run beside its' \
 	  'kernels: minutes, by valgrind'
 	@echo 'make amalgamate   generate brainstorm.c and brainstorm_cuda.cu from src/'
@@ -482,6 +483,10 @@ bench-time: $(BUILD)/bench/products $(BUILD)/bench/networks
 # Somebody's networks, which it fetches or exports into a folder: ARGS="--cache FOLDER".
 bench-imports: $(BUILD)/bench/networks $(BUILD)/brainstorm
 	@BUILD='$(BUILD)' $(PYTHON) bench/peers/imports.py $(ARGS)
+
+# PYTHON has torch, onnxscript and what `pip install ./python` builds. Exports go to build/zoo, which takes minutes.
+bench-zoo:
+	@$(PYTHON) zoo/bench.py $(ARGS)
 
 # Minutes, under valgrind: whether planning takes time in proportion to a network, and a run in proportion to its
 # layers.

@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 83d92280ca8ad00abdff26c9fd9d68b81cabcdeda965672689c741bd4443b2f9
+ * sha256 of the parts: df24a2ab32434fefee63105edae5c219d6aeb0eeb3253c4a3b38f768cc063f54
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -25178,12 +25178,23 @@ static bs_bytes conv2d_weight_floats(const bs_conv_geometry *g)
 
 static bs_bytes conv2d_bytes(bs_bytes floats) { return bs_bytes_times(floats, sizeof(float)); }
 
-static int32_t conv2d_algorithm(const bs_conv_geometry *g, const bs_node_plan *plan, bs_conv_choice choice)
+/* Whether Winograd takes less time. Below 8 channels the transforms cost more than the products they save; weights that
+ * are not stored transformed are transformed in each call, for each row, which a small image is not worth. */
+static bool conv2d_winograd_pays(const bs_conv_geometry *g, bs_tier tier, int32_t h, int32_t w)
+{
+    enum { TILE = 4, LEAST_TILES = 9 };
+    const int64_t tiles = ((int64_t)h + TILE - 1) / TILE * (((int64_t)w + TILE - 1) / TILE);
+    const bool stored = bs_conv_prepared_floats(g, BS_CONV_WINOGRAD4, tier) >
+                        2 * bs_conv_prepared_floats(g, BS_CONV_DIRECT, tier);
+    return g->in_channels >= 8 && g->out_channels >= 8 && (tiles >= LEAST_TILES || stored || tier == BS_TIER_CUDA);
+}
+
+static int32_t conv2d_algorithm(const bs_conv_geometry *g, const bs_node_plan *plan, bs_conv_choice choice, int32_t h,
+                                int32_t w)
 {
     const bs_tier tier = plan->tier;
-    /* Below 8 channels the transforms of Winograd cost more than the products they save. */
-    const bool wide = g->in_channels >= 8 && g->out_channels >= 8;
-    const bool wanted = choice == BS_CONV_FORCE_WINOGRAD || (choice == BS_CONV_AUTO && wide);
+    const bool wanted = choice == BS_CONV_FORCE_WINOGRAD ||
+                        (choice == BS_CONV_AUTO && conv2d_winograd_pays(g, tier, h, w));
     if (choice == BS_CONV_FORCE_REFERENCE)
         return BS_CONV_REFERENCE;
     if (wanted && bs_conv_supports(g, BS_CONV_WINOGRAD4, tier))
@@ -25221,8 +25232,7 @@ static void conv2d_plan(const bs_graph *graph, const bs_node *node, bs_conv_choi
 {
     const bs_conv2d_desc *desc = node->params;
     const bs_conv_geometry g = conv2d_form_at(graph, node).geometry;
-    (void)max_h, (void)max_w;
-    plan->algorithm = conv2d_algorithm(&g, plan, choice);
+    plan->algorithm = conv2d_algorithm(&g, plan, choice, max_h, max_w);
     plan->prepared_bytes = bs_conv2d_layout(desc, &g, plan).bytes;
     if (plan->algorithm == BS_CONV_REFERENCE)
         return;

@@ -9,7 +9,7 @@ import re
 import sys
 
 FILE_LINES, FUNCTION_LINES, KERNEL_LINES = 500, 50, 80
-FOLDERS = "src examples tests bench tools training python".split()
+FOLDERS = "src examples tests bench tools training python zoo".split()
 CODE = (".c", ".h", ".inc", ".cpp", ".cu", ".cuh")
 SCRIPTS = (".py", ".sh", ".awk", ".mk")
 

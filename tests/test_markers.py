@@ -43,6 +43,8 @@ def decided(path, feeds, counts, name, free):
         opened.run({key: x for key, x in feeds.items()})
         for module, wanted in counts.items():
             went = opened.decision(module).counts
+            if len(wanted) == 2:  # an exit: who left at one before it counts as leaving
+                wanted = np.array([len(feeds["x"]) - wanted[1], wanted[1]])
             report(f"{name}, {free}: rows of each path of {module}", (went == wanted).all(),
                    f"{went}, expected {wanted}")
     if sum(b.bytes for b in model.blocks[1:]) == 0:
@@ -113,6 +115,20 @@ def refusals():
              "an exit without a rest": dict(op="Exit", inputs=("x", "s", "a"), attributes={}),
              "an exit by two scores": dict(op="Exit", attributes={}),
              "a threshold that is infinite": dict(op="Exit", attributes={"threshold": float("inf")}, width=1),
+             "an exit of no flows": dict(op="Exit", inputs=("x", "s", "a", "b"), attributes={"flows": 0}, width=1),
+             "an exit of more flows than inputs": dict(op="Exit", inputs=("x", "s", "a", "b"), attributes={"flows": 9},
+                                                       width=1),
+             "flows that are a text": dict(op="Exit", inputs=("x", "s", "a", "b"), attributes={"flows": "two"}, width=1),
+             "a gate by too many scores": dict(op="Gated", attributes={}, width=3),
+             "a gate with an infinite threshold": dict(op="Gated", attributes={"threshold": float("inf")}),
+             "a gate with a fallback beyond its paths": dict(op="Gated", attributes={"fallback": 3}),
+             "otherwise of two paths": dict(op="Gated", inputs=("x", "s", "a", "a", "b"), width=2,
+                                            attributes={"otherwise": 1, "weighted": 0}),
+             "otherwise beside a weight": dict(op="Gated", inputs=("x", "s", "a", "b"), width=1,
+                                               attributes={"otherwise": 1}),
+             "otherwise of another width": dict(op="Gated", inputs=("x", "s", "x", "b"), width=1,
+                                                attributes={"otherwise": 1, "weighted": 0}),
+             "otherwise that is a text": dict(op="Gated", attributes={"otherwise": "x"}),
              "patches of rows": dict(op="Patches", inputs=("x", "a"), attributes={"size": 8}),
              "patches of no image": dict(op="Patches", inputs=("x", "a"), attributes={"size": "big"})}
     for name, how in cases.items():
@@ -142,6 +158,27 @@ def refused(name, model):
         report(f"refused: {name}", False, repr(error))
 
 
+def flows():
+    """Exits of two values that belong together, one behind the other: the second one's values are of the path alone."""
+    twice = [helper.make_node("Neg", ["x"], ["n"])]
+    given = marked().graph.node[:3]
+    one = [*given, *twice, helper.make_node("Add", ["x", "n"], ["z"]), helper.make_node("Relu", ["n"], ["m"]),
+           helper.make_node("MatMul", ["m", "wa"], ["c"]), helper.make_node("Add", ["c", "z3"], ["r"]),
+           helper.make_node("MatMul", ["z", "wb"], ["z3"])]
+    one = [*one[:-2], one[-1], one[-2]]
+    yield "an exit of two flows", marked("Exit", inputs=("x", "n", "s", "a", "r"), width=1, nodes=one,
+                                         attributes={"threshold": 0.1, "flows": 2})
+    rest = [helper.make_node("Tanh", ["m"], ["t"]), helper.make_node("MatMul", ["t", "ws"], ["s2"]),
+            helper.make_node("MatMul", ["t", "wb"], ["a2"]), helper.make_node("MatMul", ["m", "wa"], ["r2"]),
+            helper.make_node("Add", ["r2", "z4"], ["r3"]), helper.make_node("MatMul", ["t", "wb"], ["z4"]),
+            helper.make_node("Exit", ["m", "t", "s2", "a2", "r3"], ["e"], name="second", domain="brainstorm",
+                             threshold=0.05, flows=2)]
+    rest = [*rest[:4], rest[5], rest[4], rest[6]]
+    yield "an exit behind another one", marked("Exit", inputs=("x", "n", "s", "a", "e"), width=1,
+                                               nodes=[*given, *twice, one[5], *rest],
+                                               attributes={"threshold": 0.1, "flows": 2})
+
+
 def shared():
     """What two paths need is computed before them, and a path may be what came in."""
     relu = helper.make_node("Relu", ["x"], ["r"])
@@ -152,7 +189,15 @@ def shared():
         for name, model in (("a value of two paths", marked(nodes=nodes)),
                             ("a path that does nothing", marked(nodes=same, inputs=("x", "s", "x", "b"))),
                             ("one path twice", marked(inputs=("x", "s", "a", "a"))),
-                            ("an exit", marked("Exit", width=1, attributes={"threshold": 0.0}))):
+                            ("an exit", marked("Exit", width=1, attributes={"threshold": 0.0})),
+                            ("gates", marked("Gated", attributes={"threshold": 0.1})),
+                            ("gates that are not weighted", marked("Gated", attributes={"weighted": 0})),
+                            ("gates with a fallback", marked("Gated", attributes={"threshold": 0.9, "fallback": 2})),
+                            ("a gate that none takes", marked("Gated", inputs=("x", "s", "b"), width=1,
+                                                              attributes={"threshold": 1e9})),
+                            ("a gate, otherwise something else", marked("Gated", width=1,
+                                                                        attributes={"otherwise": 1, "weighted": 0})),
+                            *flows()):
             result = imported(model)
             path = os.path.join(folder, "net.gguf")
             result.walk.graph.write(path)

@@ -290,20 +290,22 @@ static void test_recurrent(bool gru, bs_tier tier)
           bs_tier_name(tier), worst, differ, why ? ": " : "", why ? why : "");
 }
 
-/* A wide convolution picks Winograd by itself where the tier has it. */
-static void test_algorithm(void)
+/* A wide convolution picks Winograd by itself where the tier has it, but not where a call would transform more weights
+ * than it has pixels for. */
+static void test_algorithm(int32_t channels, int32_t size, bool winograd)
 {
     bs_graph *g = new_graph();
-    const bs_value x = bs_input(g, "x", BS_F32, BS_SHAPE3(16, 20, 20));
-    bs_conv2d(g, x, &(bs_conv2d_desc){.name = "c", .out = 16});
+    const bs_value x = bs_input(g, "x", BS_F32, BS_SHAPE3(channels, size, size));
+    bs_conv2d(g, x, &(bs_conv2d_desc){.name = "c", .out = channels});
     op_run r = op_run_of(g, bs_tier_best());
     op_random_weights(&r);
-    op_prepare(&r, 20, 20);
+    op_prepare(&r, size, size);
     const int32_t automatic = r.plan.algorithm;
     r.choice = BS_CONV_FORCE_DIRECT;
-    op_prepare(&r, 20, 20);
+    op_prepare(&r, size, size);
     const bool scalar = bs_tier_best() == BS_TIER_SCALAR;
-    check(automatic != r.plan.algorithm || scalar, "conv2d: algorithm %d by itself, %d when direct is asked for",
+    check((automatic != r.plan.algorithm) == winograd || scalar,
+          "conv2d of %d channels, %d x %d: algorithm %d by itself, %d when direct is asked for", channels, size, size,
           automatic, r.plan.algorithm);
 }
 
@@ -323,6 +325,9 @@ int main(int argc, char **argv)
         test_recurrent(false, tier);
         test_recurrent(true, tier);
     }
-    test_algorithm();
+    test_algorithm(16, 20, true);
+    test_algorithm(16, 3, true);
+    test_algorithm(72, 12, true);
+    test_algorithm(72, 8, false);
     return check_end();
 }

@@ -16,7 +16,7 @@ import markers_nets
 import numpy as np
 import torch
 from brainstorm.onnx import compare, imported, session
-from brainstorm.torch import Exit, Patches, Routed, export
+from brainstorm.torch import Exit, Gated, Patches, Routed, export
 from torch import nn
 
 
@@ -51,6 +51,25 @@ def eager():
            torch.allclose(net(x), torch.where(leaves[:, None], head(x), rest(x)), atol=1e-6))
     both = net.train()(x)
     report("Exit in training gives both", torch.equal(both[0], head(x)) and torch.equal(both[1], rest(x)))
+    pair = Exit(lambda xs: head(xs[0]), lambda xs: rest(xs[0]) + xs[1], 0.4).eval()
+    y = torch.randn(20, 4)
+    report("Exit of two tensors", torch.allclose(pair([x, y]), torch.where(leaves[:, None], head(x), rest(x) + y),
+                                                 atol=1e-6))
+    gates = torch.rand(20, 3)
+    gates[:4] = 0
+    paths = [nn.Linear(6, 4) for _ in range(3)]
+    shares = torch.where(gates > 0.5, gates, 0.0)
+    wanted = sum(shares[:, p:p + 1] * path(x) for p, path in enumerate(paths))
+    report("Gated: the paths above the threshold, weighted", torch.allclose(Gated(paths, 0.5)(x, gates), wanted,
+                                                                            atol=1e-6))
+    none = (gates > 0.5).any(1, keepdim=True)
+    back = Gated(paths, 0.5, weighted=False, fallback=1)(x, gates)
+    wanted = sum((gates > 0.5)[:, p:p + 1] * path(x) for p, path in enumerate(paths)) + ~none * paths[1](x)
+    report("Gated: rows of no path take the fallback", torch.allclose(back, wanted, atol=1e-6))
+    one = Gated(paths[0], 0.5, weighted=False)(x, gates[:, :1], y)
+    report("Gated: rows of no path are as said", torch.allclose(one, torch.where(gates[:, :1] > 0.5, paths[0](x), y),
+                                                                atol=1e-6))
+    report("Gated: no row at all", not Gated(paths, 2.0)(x, gates).any())
     report("Patches is its body", torch.equal(Patches(rest)(x), rest(x)))
 
 

@@ -22,10 +22,28 @@ class Routed(OpRun):
         return (y,)
 
 
+class Gated(OpRun):
+    op_domain = "brainstorm"
+
+    def _run(self, x, score, *made, threshold=0.0, weighted=1, fallback=0, otherwise=0):
+        chosen = score > np.float32(threshold)
+        if fallback:
+            chosen[:, fallback - 1] |= ~chosen.any(-1)
+        spread = lambda share: share.reshape(-1, *[1] * (made[-1].ndim - 1))
+        if otherwise:
+            return (np.where(spread(chosen[:, 0]), made[1], made[0]),)
+        y = np.zeros_like(made[0])
+        for path, of_path in enumerate(made):
+            here = chosen[:, path]
+            y[here] += of_path[here] * (spread(score[here, path]) if weighted else 1)
+        return (y,)
+
+
 class Exit(OpRun):
     op_domain = "brainstorm"
 
-    def _run(self, x, confidence, early, rest, threshold=0.9):
+    def _run(self, *given, threshold=0.9, flows=1):
+        confidence, early, rest = given[flows:]
         leaves = np.reshape(confidence, -1) >= np.float32(threshold)
         return (np.where(leaves.reshape(-1, *[1] * (rest.ndim - 1)), early, rest),)
 
@@ -75,4 +93,4 @@ class MoE(OpRun):
         return (y.astype(x.dtype).reshape(x.shape),)
 
 
-OPS = [Routed, Exit, Patches, MoE]
+OPS = [Routed, Gated, Exit, Patches, MoE]

@@ -102,10 +102,45 @@ def conv(n):
 def convolved(n, x, weight, bias=None, act=None):
     """x by a weight [out, in / groups, kh, kw], with the window of the node."""
     window = Window(n, x, weight.shape[4 - (x.rank - 2):])
+    if of_few_pixels(n, x, window, weight, act):
+        return multiplied(n, x, window, weight, bias, act)
     value = n.m.g.conv2d(window.image(n.m, x), n.m.names.fresh(n.stem), weight, bias, stride=tuple(window.stride),
                          dilation=tuple(window.dilation), groups=n.attr("group", 1), padding="explicit",
                          pad=window.pads(), **(act or {}))
     return window.made(n.m, value, x, weight.shape[0])
+
+
+def of_few_pixels(n, x, window, weight, act):
+    """Whether images are so small that a product of all pixels with all pixels takes no longer: all rows go through it
+    together, where a convolution reads its weights for each. Of one row it must not have more weights."""
+    pairs, taps = math.prod(window.sizes) * math.prod(window.out), math.prod(weight.shape[2:])
+    rows = max(x.shape[0], n.walk.batch.maximum if n.walk.batch else 1)
+    small = taps > 1 and pairs <= (2 * taps if rows > 1 else taps)
+    return small and n.attr("group", 1) == 1 and not (act or {}).get("prelu") is not None and not n.walk.patches and \
+        not n.walk.frame and not n.m.tiles
+
+
+def multiplied(n, x, window, weight, bias, act):
+    """The convolution as a product."""
+    (height, width), (out_h, out_w), channels = window.sizes, window.out, weight.shape[:2]
+    whole = np.zeros((channels[0], out_h, out_w, channels[1], height, width), np.float32)
+    for ky, kx, oy, ox in np.ndindex(*weight.shape[2:], out_h, out_w):
+        y = oy * window.stride[0] + ky * window.dilation[0] - window.low[0]
+        z = ox * window.stride[1] + kx * window.dilation[1] - window.low[1]
+        if 0 <= y < height and 0 <= z < width:
+            whole[:, oy, ox, :, y, z] = weight[:, :, ky, kx]
+    g, size, wide = n.m.g, channels[1] * height * width, channels[0] * out_h * out_w
+    bias = None if bias is None else np.repeat(bias, out_h * out_w)
+    layer = lambda pixels: g.linear(pixels, n.m.names.fresh(n.stem), whole.reshape(wide, -1), bias, **(act or {}))
+    if x.shape[0] > 1:
+        shape = (x.shape[0], channels[0], *window.out[2 - window.spatial:])
+        return n.m.made(layer(n.m.held(x, (x.shape[0], size))), (x.shape[0], wide), shape, x.dtype)
+    pixels, cells = g.reshape(window.image(n.m, x), [size]), n.walk.cells
+    if n.walk.batch and n.walk.batch.maximum > 1 and cells.op == "rows":  # images go one by one, a matrix not
+        made = g.rows(layer(g.collect(pixels)), cells)
+    else:
+        made = layer(pixels)
+    return window.made(n.m, g.reshape(made, [channels[0], out_h, out_w]), x, channels[0])
 
 
 @op("ConvTranspose")

@@ -8,7 +8,9 @@ outside.
 import contextlib
 import math
 
-from .paths import DOMAIN, scope_of
+import onnx
+
+from .paths import DOMAIN, flows_of, number_of, scope_of
 from .refused import Refused
 from .table import op
 from .tensors import Tensor
@@ -64,10 +66,10 @@ def scoped(walk, values, leader, cells):
         walk.values, walk.readers, walk.cells, walk.m.leader, walk.m.domains, walk.m.roots = kept
 
 
-def body(node, path, x_cells, show):
-    """What path `path` makes of its rows. show(tensor): a value from outside as the path sees it."""
-    walk, graph = node.walk, node.attributes[f"path_{path}"].g
-    x = node[0]
+def body(node, graph, path, x_cells, show):
+    """What path `path`, a graph, makes of its rows: its outputs by name. show(tensor): a value from outside as the path
+    sees it."""
+    walk, x = node.walk, node[0]
     leader = Tensor((1, *x.shape[1:]), x.dtype, forms={(False, tuple(x.shape[1:]) or (1,)): x_cells})
     values = {"": None}
     for name in walk.values:
@@ -79,8 +81,8 @@ def body(node, path, x_cells, show):
         walk.note_readers(graph)
         walk.alive.append(walk.readers)
         walk.body(graph, f"path {path} of {scope_of(node.proto)}, node")
-        made = values.get(graph.output[0].name)
-    if len(walk.troubles) > troubles or made is None:
+        made = {output.name: values.get(output.name) for output in graph.output}
+    if len(walk.troubles) > troubles or None in made.values():
         raise Refused(f"path {path} is not taken: see there")
     return made
 
@@ -90,8 +92,18 @@ def outside(tensor):
     return Tensor(tensor.shape, tensor.dtype, tensor.array)
 
 
+def graph_of(node, path):
+    return node.attributes[f"path_{path}"].g
+
+
 def branch(node, rows, router, path, name):
     """(value in the path's rows, tensor): built in a block of its own; nothing where the path does nothing."""
+    graph = graph_of(node, path)
+    return built(node, rows, router, path, name, graph, True)[graph.output[0].name]
+
+
+def built(node, rows, router, path, name, graph, constants):
+    """The same of all outputs of the path, a graph, by name. constants: they are values, too; else None."""
     g, shown = node.m.g, {}
 
     def show(tensor):
@@ -111,10 +123,15 @@ def branch(node, rows, router, path, name):
         if not tensor.constant and (rows.inside or (tensor.rank and tensor.shape[0] == rows.count)):
             rows.of(tensor)
     with g.block(f"{name}.path{path}"):
-        made = body(node, path, g.scatter(router, path, rows.x), show)
-        if made.shape[:1] != (1,):
-            raise Refused(f"path {path} gives a tensor of shape {list(made.shape)}, expected rows along axis 0")
-        return node.m.held(made, tuple(made.shape[1:]) or (1,)), made
+        made = body(node, graph, path, g.scatter(router, path, rows.x), show)
+        return {key: (None if t.constant and not constants else row_of(node, path, t), t) for key, t in made.items()}
+
+
+def row_of(node, path, tensor):
+    """The value of what a path gives."""
+    if tensor.shape[:1] != (1,):
+        raise Refused(f"path {path} gives a tensor of shape {list(tensor.shape)}, expected rows along axis 0")
+    return node.m.held(tensor, tuple(tensor.shape[1:]) or (1,))
 
 
 def name_of(node):
@@ -123,8 +140,8 @@ def name_of(node):
     return node.m.names.fresh(stem)
 
 
-def scores_of(node, rows, width):
-    scores = node[1]
+def scores_of(node, rows, width, at=1):
+    scores = node[at]
     if scores.constant or not scores.floats or math.prod(scores.shape[1:]) != width:
         raise Refused(f"scores of shape {list(scores.shape)}, expected {width} f32 for each row")
     return rows.of(node.m.reshape(scores, (scores.shape[0], width)))
@@ -143,11 +160,36 @@ def routed(node):
         raise Refused(f"{k} of {paths} paths, weighted {weighted}")
     name, scores = name_of(node), scores_of(node, rows, paths)
     router = g.route(scores, name, "topk", paths, k=k, normalise=int(bool(normalise)))
-    values, made = zip(*(branch(node, rows, router, path, name) for path in range(paths)))
+    values, made = branches(node, rows, router, name)
+    y = g.gather(router, values, mode="weighted" if weighted else "place")
+    return rows.back(y, made.shape, made.dtype)
+
+
+def branches(node, rows, router, name):
+    """All paths: their values, and a tensor of what each gives."""
+    values, made = zip(*(branch(node, rows, router, path, name) for path in range(paths_of(node))))
     if any(m.shape != made[0].shape or m.dtype != made[0].dtype for m in made):
         raise Refused("paths give " + ", ".join(str(list(m.shape)) for m in made))
-    y = g.gather(router, list(values), mode="weighted" if weighted else "place")
-    return rows.back(y, made[0].shape, made[0].dtype)
+    return list(values), made[0]
+
+
+@op("Gated", domain=DOMAIN)
+def gated(node):
+    rows, g, paths, more = Rows(node), node.m.g, paths_of(node), number_of(node.proto, "otherwise", 0)
+    threshold, weighted, fallback = (node.attr(a, d) for a, d in (("threshold", 0.0), ("weighted", 1), ("fallback", 0)))
+    if not isinstance(threshold, float) or not abs(threshold) < 1e30:
+        raise Refused(f"threshold {threshold}")
+    if not all(isinstance(n, int) for n in (weighted, fallback)) or not 0 <= fallback <= paths <= MOST_PATHS or \
+            more > 1 or more and (weighted or fallback or paths > 1):
+        raise Refused(f"{paths} paths, weighted {weighted}, fallback {fallback}, otherwise {more}")
+    name, scores = name_of(node), scores_of(node, rows, paths)
+    otherwise = rows.of(node[2]) if more else None
+    router = g.route(scores, name, "threshold", paths, threshold=threshold, fallback=fallback)
+    values, made = branches(node, rows, router, name)
+    if more and tuple(made.shape[1:]) != tuple(node[2].shape[1:]):
+        raise Refused(f"rows of no path have {list(node[2].shape)}, others {list(made.shape)}")
+    mode = "weighted" if weighted else "add" if paths > 1 else "place"
+    return rows.back(g.gather(router, values, residual=otherwise, mode=mode), made.shape, made.dtype)
 
 
 @op("Exit", domain=DOMAIN)
@@ -156,19 +198,53 @@ def leave(node):
     threshold = node.attr("threshold", 0.9)
     if not isinstance(threshold, float) or not abs(threshold) < 1e30:
         raise Refused(f"threshold {threshold}")
-    name, score = name_of(node), scores_of(node, rows, 1)
-    early = rows.of(node[2])
+    flows = flows_of(node.proto)
+    name, score = name_of(node), scores_of(node, rows, 1, flows)
+    early = rows.of(node[flows + 1])
     router = g.route(score, name, "binary", 2, threshold=threshold)
-    value, made = branch_of_rest(node, rows, router, name)
-    if tuple(made.shape[1:]) != tuple(node[2].shape[1:]):
-        raise Refused(f"rows leave with {list(node[2].shape)} and stay with {list(made.shape)}")
+    node.attributes["path_1"] = node.attributes["path_0"]  # rows that stay take path 1 of the router
+    if following(graph_of(node, 1)) is not None:
+        return left_later(node, rows, router, name, score, early)
+    value, made = branch(node, rows, router, 1, name)
+    if tuple(made.shape[1:]) != tuple(node[flows + 1].shape[1:]):
+        raise Refused(f"rows leave with {list(node[flows + 1].shape)} and stay with {list(made.shape)}")
     return rows.back(g.gather(router, [None, value], residual=early), made.shape, made.dtype)
 
 
-def branch_of_rest(node, rows, router, name):
-    """Rows that stay take path 1 of the router, which the marker calls path 0: it has no other."""
-    node.attributes["path_1"] = node.attributes["path_0"]
-    return branch(node, rows, router, 1, name)
+LEFT = 3e38  # the confidence of rows that have left before
+
+
+def following(graph):
+    """The Exit whose result a path gives; None: there is none."""
+    found = [n for n in graph.node if n.domain == DOMAIN and n.op_type == "Exit" and n.output[0] == graph.output[0].name]
+    return found[0] if found else None
+
+
+def left_later(node, rows, router, name, score, early):
+    """Exits one behind the other decide beside each other, about all rows, and each part of the network between two of
+    them is a path by itself: nested, the first one would be all that can be streamed. Rows that have left go on without
+    a path, with what they left with."""
+    walk, g, graph = node.walk, node.m.g, onnx.GraphProto()
+    graph.CopyFrom(graph_of(node, 1))
+    last = following(graph)
+    flows = flows_of(last)
+    kept, inner = [n for n in graph.node if n is not last], onnx.NodeProto()
+    inner.CopyFrom(last)
+    of_path = {n for other in kept for n in other.output}
+    wanted = [n for n in dict.fromkeys(last.input) if n in of_path]
+    part = onnx.helper.make_graph(kept, graph.name, [], [onnx.ValueInfoProto(name=n) for n in wanted])
+    gone = {inner.input[flows]: g.affine(score, 0.0, LEFT), inner.input[flows + 1]: early}
+    if not set(gone) <= of_path:
+        raise Refused(f"{inner.op_type} {inner.name!r} decides by what is known before it")
+    for key, (value, made) in built(node, rows, router, 1, name, part, False).items():
+        if value is not None:
+            made = rows.back(g.gather(router, [None, value], residual=gone.get(key)), made.shape, made.dtype)
+        walk.values[key] = made
+    walk.alive.append(inner)
+    walk.visit(inner, f"path 1 of {scope_of(node.proto)}, last node")
+    if inner.output[0] not in walk.values:
+        raise Refused("the exit behind it is not taken: see there")
+    return walk.values[inner.output[0]]
 
 
 @op("Patches", domain=DOMAIN)
@@ -187,7 +263,11 @@ def patches(node):
             node.m.roots.update(tensor.forms.values())
         return outside(tensor) if tensor.constant else Tensor(tensor.shape, tensor.dtype, forms=dict(tensor.forms))
 
-    made = body(node, 0, cells, show)
+    graph, m.tiles = graph_of(node, 0), True
+    try:
+        made = body(node, graph, 0, cells, show)[graph.output[0].name]
+    finally:
+        m.tiles = False
     if any(n.op == "pool2d" and n.params[4:5] == [1] for n in m.g.nodes[first:]):  # the library means a tile's pixels
         raise Refused("a pool over the whole frame in Patches")
     if made.rank != 4 or made.shape[0] != 1:

@@ -3,7 +3,9 @@
 Markers are nodes of domain "brainstorm" (../torch/markers.py makes them):
 
     Routed(x, scores, y_0, y_1, ...)    path p is what lies between x and y_p
-    Exit(x, confidence, y, rest)        the path of rows that stay is what lies between x and rest
+    Gated(x, scores, y_0, y_1, ...)     the same; with an attribute `otherwise` what rows without a path have is before y_0
+    Exit(x, confidence, y, rest)        the path of rows that stay is what lies between x and rest; with an attribute
+                                        `flows` of n there are n values x, which belong together
     Patches(x, y)                       what lies between x and y runs in tiles
 
 A node is of a path where it depends on x and only that path's result needs it. What several paths need is computed
@@ -18,9 +20,32 @@ import onnx
 from .refused import Refused
 
 DOMAIN = "brainstorm"
-FIRST = {"Routed": 2, "Exit": 3, "Patches": 1}  # of a marker's inputs: the first result of a path
-LEAST = {"Routed": 3, "Exit": 4, "Patches": 2}  # inputs
+FIRST = {"Routed": 2, "Gated": 2, "Exit": 3, "Patches": 1}  # of a marker's inputs: the first result of a path
 DEPTH = 64  # of markers in paths
+
+
+def number_of(node, name, default):
+    """An attribute that says how many inputs there are of a kind."""
+    for attribute in node.attribute:
+        if attribute.name == name:
+            if attribute.type != onnx.AttributeProto.INT or not 0 <= attribute.i <= len(node.input):
+                raise Refused(f"{node.op_type} {node.name!r}: {name} is no number of its inputs")
+            return attribute.i
+    return default
+
+
+def flows_of(node):
+    """How many values, from the first input on, rows of a marker are."""
+    flows = number_of(node, "flows", 1) if node.op_type == "Exit" else 1
+    if flows < 1:
+        raise Refused(f"{node.op_type} {node.name!r}: no flows")
+    return flows
+
+
+def first_of(node):
+    """Of a marker's inputs the first result of a path."""
+    more = number_of(node, "otherwise", 0) if node.op_type == "Gated" else flows_of(node) - 1
+    return FIRST[node.op_type] + more
 
 
 def scope_of(node):
@@ -59,9 +84,9 @@ class _Links:
                     left += [n for n in (self.nodes[number].output if forward else read_by(self.nodes[number])) if n]
         return found
 
-    def between(self, x, y, marker):
-        """Nodes that depend on x and that y alone needs."""
-        inside = self.reached([x], True) & self.reached([y], False)
+    def between(self, flows, y, marker):
+        """Nodes that depend on flows and that y alone needs."""
+        inside = self.reached(flows, True) & self.reached([y], False)
         inside.discard(marker)
         once = list(self.nodes[marker].input).count(y) == 1  # else two paths are one
         for n in sorted(inside, reverse=True):  # readers come later: a node that somebody outside reads is outside
@@ -101,14 +126,15 @@ def ordered(graph):
 
 def _moved(links, marker, node):
     """The marker with its paths inside, and the numbers of the nodes that went there."""
-    first = FIRST[node.op_type]
-    if len(node.input) < LEAST[node.op_type] or not all(node.input) or len(node.output) != 1:
+    first = first_of(node)
+    if len(node.input) <= first or not all(node.input) or len(node.output) != 1:
         raise Refused(f"{node.op_type} {node.name!r}: {len(node.input)} inputs and {len(node.output)} outputs")
     if any(a.name.startswith("path_") for a in node.attribute):
         raise Refused(f"{node.op_type} {node.name!r} has paths already")
     kept, moved, graphs, captured = list(node.input[:first]), [], [], []
+    flows = kept[:flows_of(node)]
     for path, y in enumerate(node.input[first:]):
-        inside = links.between(node.input[0], y, marker)
+        inside = links.between(flows, y, marker)
         nodes = [links.nodes[n] for n in inside]
         made = {name for n in nodes for name in n.output}
         captured += [name for n in nodes for name in read_by(n) if name not in made]

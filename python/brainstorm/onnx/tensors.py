@@ -124,6 +124,7 @@ class Holder:
         self.g, self.names = graph, names
         self.roots, self.leader = set(), None  # with a free batch: values outside it, and a tensor of its rows
         self.domains = {}  # rows: cells of the domain of that many rows
+        self.tiles = False  # whether images are tiles of a frame
 
     # ------------------------------------------------------------------------------------------- forms
 

@@ -1,8 +1,9 @@
 """Networks that decide, in PyTorch: modules that decide in eager mode as they will here, and stay visible in an export.
 
-    from brainstorm.torch import Routed, Exit, Patches, calibrate, export
+    from brainstorm.torch import Routed, Gated, Exit, Patches, calibrate, export
 
     self.moe = Routed(experts, k=2)                # y = self.moe(x, scores)
+    self.up = Gated(up, threshold=0.1)             # y = self.up(x, gates)
     self.rest = Exit(head, rest, threshold=0.9)    # y = self.rest(x)
     self.net = Patches(net, size=64)               # y = self.net(frame)
 
@@ -11,15 +12,16 @@
 docs/torch.md tells more. calibrate.py needs NumPy only, all else torch.
 """
 
+import importlib
+
 from .calibrate import Calibration, calibrate  # noqa: F401
 
-MARKERS = ("Routed", "Exit", "Patches")
+MARKERS = {"Routed": "markers", "Exit": "markers", "Patches": "markers", "Gated": "gated"}  # the file of each
 
 
 def __getattr__(name):
     if name in MARKERS:
-        from . import markers
-        return getattr(markers, name)
+        return getattr(importlib.import_module(f".{MARKERS[name]}", __name__), name)
     if name == "export":
         from .exporting import export
         return export

@@ -51,7 +51,8 @@ class Routed(nn.Module):
 
 class Exit(nn.Module):
     """A row leaves with head(x), which are logits, where the largest of their softmax is at least the threshold; else
-    it goes on through `rest`, whose result has the same shape. In training each row goes through both: (head, rest)."""
+    it goes on through `rest`, whose result has the same shape. In training each row goes through both: (head, rest).
+    x: a tensor, or a list of several that belong together, as of several scales: head and rest get them as they came."""
 
     def __init__(self, head, rest, threshold=0.9):
         super().__init__()
@@ -61,16 +62,18 @@ class Exit(nn.Module):
         return logits.softmax(-1).amax(-1, keepdim=True)
 
     def forward(self, x):
-        logits = self.head(x)
+        logits, flows = self.head(x), [x] if torch.is_tensor(x) else list(x)
         if torch.compiler.is_exporting():
-            return symbolic("Exit", (x, self.confidence(logits), logits, self.rest(x)),
-                            {"threshold": float(self.threshold)}, logits)
+            return symbolic("Exit", (*flows, self.confidence(logits), logits, self.rest(x)),
+                            {"threshold": float(self.threshold), "flows": len(flows)}, logits)
         if self.training:
             return logits, self.rest(x)
         stays = (self.confidence(logits) < self.threshold).squeeze(-1)
+        if stays.all():
+            return self.rest(x)
         if stays.any():
             logits = logits.clone()
-            logits[stays] = self.rest(x[stays])
+            logits[stays] = self.rest(x[stays] if torch.is_tensor(x) else type(x)(flow[stays] for flow in flows))
         return logits
 
 

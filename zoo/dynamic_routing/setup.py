@@ -1,0 +1,136 @@
+"""DynamicRouting in its size, with gates that take as many multiplications of an image as each form was reported to.
+
+A form's gates that are off are drawn from a seed until the budget is met; biases of gates then are what makes them so.
+"""
+
+from dataclasses import dataclass
+
+import common
+import torch
+
+BUDGETS = {"A": 52.5e9, "B": 58.9e9, "C": 59.8e9, "Raw": 114.9e9}  # multiplications and additions, as reported
+
+
+@dataclass(frozen=True)
+class Variant:
+    budget: float       # of multiplications; below 1: a share of those of all cells
+    shrink: int = 4     # of what gates look at
+    layers: int = 16
+    width: int = 64
+    classes: int = 19
+    height: int = 1024
+    breadth: int = 2048
+    seed: int = 7
+
+    rows = 1  # axis 0 is free in our file, up to so many
+
+    @property
+    def config(self):
+        return dict(layers=self.layers, width=self.width, shrink=self.shrink, classes=self.classes)
+
+    def inputs(self, number=0):
+        random = torch.Generator().manual_seed(200 + number)
+        coarse = torch.randn(1, 3, self.height // 32, self.breadth // 32, generator=random)
+        image = torch.nn.functional.interpolate(coarse, scale_factor=32, mode="bilinear")
+        return [image + 0.1 * torch.randn(image.shape, generator=random)]
+
+    def plain(self):
+        net = common.seeded(common.loaded("dynamic_routing", "plain").DynamicRouting(**self.config), 3)
+        calibrated(self, net)
+        return net
+
+    def dynamic(self, plain=None, part="dynamic"):
+        made = common.loaded("dynamic_routing", part).DynamicRouting(**self.config)
+        return common.with_weights_of(made, plain or self.plain())
+
+    def dense(self, plain=None):
+        """Every cell is computed, and gates multiply: the same numbers."""
+        net = self.dynamic(plain, "plain")
+        for cell in cells(net):
+            cell.forward = all_of(cell)
+        return net
+
+
+def cells(net):
+    return [net.first, *(cell for layer in net.layers for cell in layer)]
+
+
+def all_of(cell):
+    off = common.loaded("dynamic_routing", "plain").OFF
+
+    def forward(x):
+        gates = cell.gate(x).reshape(1, -1, 1, 1)
+        gates = torch.where(gates > off, gates, 0.0)
+        some = gates.amax(1, keepdim=True) > 0
+        h = torch.where(some, cell.operation(x), x)
+        keep = h * torch.where(some, gates[:, :1], 1.0)
+        return (None if cell.up is None else cell.up(h) * gates[:, 1:2], keep,
+                None if cell.down is None else cell.down(h) * gates[:, -1:])
+    return forward
+
+
+def of_convs(module, height, breadth):
+    """Multiplications of a chain of convolutions for an image of that size."""
+    total = 0
+    for conv in (m for m in module.modules() if isinstance(m, torch.nn.Conv2d)):
+        height, breadth = height // conv.stride[0], breadth // conv.stride[1]
+        total += conv.weight.numel() * height * breadth
+    return total
+
+
+def costs(variant, net):
+    """(what every run costs, [(operation, {path: cost}) of each cell])."""
+    height, breadth = variant.height, variant.breadth
+    scale = lambda cell: (cell.operation.convs[0][0].in_channels // variant.width).bit_length() + 1
+    fixed = of_convs(net.stem, height, breadth) + of_convs(net.head, height // 4, breadth // 4)
+    fixed += sum(of_convs(conv, height >> s, breadth >> s) for s, conv in enumerate(net.merge, 3))
+    found = []
+    for cell in cells(net):
+        size = height >> scale(cell), breadth >> scale(cell)
+        fixed += of_convs(cell.gate.conv, size[0] // variant.shrink, size[1] // variant.shrink)
+        paths = [0] + [of_convs(path, *size) for path in (cell.up, cell.down) if path is not None]
+        found.append((of_convs(cell.operation, *size), paths))
+    return fixed, found
+
+
+def total(fixed, parts, on):
+    return fixed + sum((operation if any(wanted) else 0) + sum(cost for cost, w in zip(paths, wanted) if w)
+                       for (operation, paths), wanted in zip(parts, on))
+
+
+def gates_on(variant, net):
+    """Of each cell which gates are on."""
+    fixed, parts = costs(variant, net)
+    on = [[True] * len(paths) for _, paths in parts]
+    budget = variant.budget if variant.budget >= 1 else variant.budget * total(fixed, parts, on)
+    random = torch.Generator().manual_seed(variant.seed)
+    order = [(cell, path) for cell, wanted in enumerate(on) for path in range(len(wanted))]
+    for number in torch.randperm(len(order), generator=random).tolist():
+        if total(fixed, parts, on) <= budget:
+            break
+        cell, path = order[number]
+        on[cell][path] = cell == 0
+    return on, total(fixed, parts, on)
+
+
+def calibrated(variant, net):
+    """Sets biases of gates, cell after cell, as the image goes through."""
+    random = torch.Generator().manual_seed(variant.seed + 1)
+
+    def settle(wanted):
+        def hook(module, inputs, made):
+            size = 0.3 + 0.7 * torch.rand(len(wanted), generator=random)
+            apart = torch.where(torch.tensor(wanted), size, -size) - made.reshape(-1)
+            module.bias.add_(apart)
+            return made + apart.reshape(1, -1, 1, 1)
+        return hook
+
+    on, _ = gates_on(variant, net)
+    hooks = [cell.gate.last.register_forward_hook(settle(wanted)) for cell, wanted in zip(cells(net), on)]
+    common.eager(net, variant.inputs())
+    for hook in hooks:
+        hook.remove()
+
+
+VARIANTS = {name: Variant(budget, 1 if name == "Raw" else 4) for name, budget in BUDGETS.items()}
+VARIANTS["small"] = Variant(0.6, 2, layers=4, width=4, classes=5, height=64, breadth=128)
