@@ -14,6 +14,7 @@ from .table import op
 from .tensors import Tensor
 
 MOST_PATHS = 32767
+MOST_ROWS = 2**31 - 1  # of a capacity
 
 
 class Rows:
@@ -137,12 +138,16 @@ def paths_of(node):
 @op("Routed", domain=DOMAIN)
 def routed(node):
     rows, g, paths = Rows(node), node.m.g, paths_of(node)
-    k, normalise, weighted = (node.attr(a, d) for a, d in (("k", 1), ("normalise", 0), ("weighted", 1)))
-    if not all(isinstance(n, int) for n in (k, normalise, weighted)) or not 1 <= k <= paths <= MOST_PATHS or \
-            (k > 1 and not weighted):
+    k, normalise, weighted, capacity = (node.attr(a, d) for a, d in (("k", 1), ("normalise", 0), ("weighted", 1),
+                                                                     ("capacity", 0)))
+    if not all(isinstance(n, int) for n in (k, normalise, weighted, capacity)) or \
+            not 1 <= k <= paths <= MOST_PATHS or (k > 1 and not weighted):
         raise Refused(f"{k} of {paths} paths, weighted {weighted}")
+    if not 0 <= capacity <= MOST_ROWS or (capacity and (rows.inside or node.walk.cells is not None)):
+        raise Refused(f"a capacity of {capacity} rows, expected 0 .. {MOST_ROWS}, not in a path or a free batch")
     name, scores = name_of(node), scores_of(node, rows, paths)
-    router = g.route(scores, name, "topk", paths, k=k, normalise=int(bool(normalise)))
+    router = g.route(scores, name, "capacity" if capacity else "topk", paths, k=k, normalise=int(bool(normalise)),
+                     capacity=capacity)
     values, made = zip(*(branch(node, rows, router, path, name) for path in range(paths)))
     if any(m.shape != made[0].shape or m.dtype != made[0].dtype for m in made):
         raise Refused("paths give " + ", ".join(str(list(m.shape)) for m in made))
