@@ -1,33 +1,13 @@
 """SwinV2-MoE: Swin Transformer V2, small, in whose last two stages every second block has 16 experts.
 
-In ordinary PyTorch. Images of 192 x 192, windows of 12 x 12; of a batch an expert takes so many tokens at most (its
-capacity factor), those of the highest scores. Weights are random, from a seed. dynamic.py is this file with markers.
+Images of 192 x 192, windows of 12 x 12; of a batch an expert takes so many tokens at most (its capacity factor), those
+of the highest scores.
 """
 
 import math
-from dataclasses import dataclass
 
 import torch
 from torch import nn
-
-
-@dataclass
-class Sizes:
-    factor: float = 1.25  # of capacity; 2, 3 and 4 as well
-    experts: int = 16
-    image: int = 192
-    window: int = 12
-    width: int = 96
-    depths: tuple = (2, 2, 18, 2)
-    heads: tuple = (3, 6, 12, 24)
-    position: int = 512   # width of the net of relative positions
-    classes: int = 21841
-    batch: int = 128
-
-
-FULL = Sizes()
-SMALL = Sizes(experts=4, image=64, window=4, width=8, depths=(2, 2, 4, 2), heads=(1, 2, 2, 4), position=16, classes=10,
-              batch=3)
 
 
 class FeedForward(nn.Module):
@@ -164,19 +144,3 @@ class SwinMoE(nn.Module):
         """[batch, 3, side, side]: logits."""
         x = self.layers(self.norm(self.patches(images).flatten(2).transpose(1, 2)))
         return self.head(self.last(x).mean(1))
-
-
-def network(sizes=FULL, seed=1):
-    torch.manual_seed(seed)
-    net = SwinMoE(sizes)
-    with torch.no_grad():
-        for module in net.modules():
-            if isinstance(module, Mixture):  # loads differ by a few times, as was reported
-                module.gate.weight.normal_(0, 0.05)
-    return net.eval()
-
-
-def inputs(sizes=FULL, seed=1):
-    numbers = torch.Generator().manual_seed(seed)
-    smooth = torch.rand(sizes.batch, 3, sizes.image // 8, sizes.image // 8, generator=numbers)
-    return (nn.functional.interpolate(smooth, scale_factor=8, mode="bilinear"),)

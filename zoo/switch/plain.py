@@ -1,29 +1,12 @@
 """Switch-base: 12 layers that encode and 12 that decode, every second one with experts of which each token takes one.
 
-In ordinary PyTorch. Shapes are those of switch-base-8 .. switch-base-256 on MNLI: 8 x 128 tokens, at most 64 tokens of
-a sequence an expert, first come, first served. Weights are random, from a seed. dynamic.py is this file with markers.
+Shapes are those of switch-base-8 .. switch-base-256: at most 64 tokens of a sequence an expert, first come, first
+served. Token numbers come in, logits of the vocabulary come out.
 """
-
-from dataclasses import dataclass
 
 import torch
 from torch import nn
 
-
-@dataclass
-class Sizes:
-    experts: int = 8
-    layers: int = 12
-    width: int = 768
-    hidden: int = 3072
-    heads: int = 12
-    vocabulary: int = 32128
-    batch: int = 8
-    tokens: int = 128
-    capacity: int = 64
-
-
-FULL, SMALL = Sizes(), Sizes(4, 4, 24, 48, 2, 96, 2, 12, 6)
 BUCKETS, FARTHEST = 32, 128  # of relative positions
 
 
@@ -153,19 +136,3 @@ class Switch(nn.Module):
         memory = self.encoder(self.embedding(text))
         y = self.decoder(self.embedding(answer), memory)
         return (y * y.shape[-1] ** -0.5) @ self.embedding.weight.T
-
-
-def network(sizes=FULL, seed=1):
-    torch.manual_seed(seed)
-    net = Switch(sizes)
-    with torch.no_grad():
-        for module in net.modules():
-            if isinstance(module, Sparse):  # loads from a few tokens to a third of them, as was reported
-                module.router.weight.normal_(0, 0.1).mul_(torch.exp(0.5 * torch.randn(sizes.experts, 1)))
-    return net.eval()
-
-
-def inputs(sizes=FULL, seed=1):
-    """Token numbers of random texts and answers."""
-    numbers = torch.Generator().manual_seed(seed)
-    return tuple(torch.randint(sizes.vocabulary, (sizes.batch, sizes.tokens), generator=numbers) for _ in range(2))

@@ -1,30 +1,12 @@
 """TaskMoE: a text decoder of 6 layers whose experts are chosen by the task of a sequence, two of 16 by a table.
 
-In ordinary PyTorch. A cell is a whole sequence [tokens, 512]; an expert is a feed-forward net of 2048 with its norm, the
-vocabulary has 50358 entries. Weights are random, from a seed. dynamic.py is this file with markers.
+A cell is a whole sequence [tokens, 512]; an expert is a feed-forward net of 2048 with its norm, the vocabulary has 50358
+entries.
 """
-
-from dataclasses import dataclass
 
 import torch
 from brainstorm.torch import Routed
 from torch import nn
-
-
-@dataclass
-class Sizes:
-    experts: int = 16
-    layers: int = 6
-    width: int = 512
-    hidden: int = 2048
-    heads: int = 8
-    vocabulary: int = 50358
-    batch: int = 256
-    tokens: int = 32
-
-
-FULL, LONG, LARGE = Sizes(), Sizes(tokens=64), Sizes(batch=512)  # as judged: sequences x tokens
-SMALL = Sizes(4, 2, 24, 48, 2, 96, 7, 6)
 
 
 class Expert(nn.Module):
@@ -66,7 +48,8 @@ class Layer(nn.Module):
     def __init__(self, sizes):
         super().__init__()
         self.attention = Attention(sizes)
-        self.experts = Routed([Expert(sizes) for _ in range(sizes.experts)], table=destinations(sizes))
+        self.experts = Routed([Expert(sizes) for _ in range(sizes.experts)],
+                              table=destinations(sizes))
 
     def forward(self, x, task):
         return self.experts(self.attention(x), task)
@@ -86,14 +69,3 @@ class TaskMoE(nn.Module):
         for layer in self.layers:
             x = layer(x, task)
         return self.head(x)
-
-
-def network(sizes=FULL, seed=1):
-    torch.manual_seed(seed)
-    return TaskMoE(sizes).eval()
-
-
-def inputs(sizes=FULL, seed=1):
-    numbers = torch.Generator().manual_seed(seed)
-    return (torch.randint(sizes.vocabulary, (sizes.batch, sizes.tokens), generator=numbers),
-            torch.randint(sizes.experts, (sizes.batch,), generator=numbers))
