@@ -26,7 +26,8 @@ def exported(net, inputs, path):
     logging.disable(logging.WARNING)
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        torch.onnx.export(net, tuple(inputs), dynamo=True, opset_version=20, verbose=False).save(path)
+        torch.onnx.export(net, tuple(inputs), dynamo=True, opset_version=20, verbose=False,
+                          output_names=["y"]).save(path)
 
 
 def imported(path, out):

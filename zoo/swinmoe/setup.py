@@ -31,4 +31,4 @@ class Variant(Mixture):
 
 VARIANTS = {f"factor {factor}": Variant(factor) for factor in (1.25, 2.0, 3.0, 4.0)}
 VARIANTS |= {f"factor {factor}, batch 2": Variant(factor, 2) for factor in (1.25, 2.0, 3.0, 4.0)}
-VARIANTS["small"] = Variant(1.25, 3, 4, 64, 4, 8, (1, 2, 4, 2), (1, 2, 2, 4), 8, 10)
+VARIANTS["small"] = Variant(1.25, 3, 4, 64, 4, 4, (1, 2, 4, 2), (1, 2, 2, 4), 8, 10)
