@@ -32,4 +32,6 @@ for network in "switch text answer" "taskmoe text task" "swinmoe images"; do
     check "$name as in eager mode" equal "$name" "$*"
     check "$name as in eager mode, in slots of 60 % of its weights" equal "$name" "$*" --slots 60%
 done
-tally
+
+rm -rf "$work"
+check_end
