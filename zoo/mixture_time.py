@@ -10,23 +10,47 @@ import argparse
 import os
 import statistics
 import time
+import weakref
 
 import brainstorm
 import equal
 import mixtures
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+
+class Alive(TorchDispatchMode):
+    """Counts bytes of what ops make, until the last tensor of it is gone."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen, self.bytes, self.most = set(), 0, 0
+
+    def gone(self, key, size):
+        self.seen.discard(key)
+        self.bytes -= size
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        given = {x.untyped_storage().data_ptr() for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)}
+        made = function(*args, **(kwargs or {}))
+        for x in tree_leaves(made):
+            storage = x.untyped_storage() if isinstance(x, torch.Tensor) else None
+            if storage is None or storage.data_ptr() in given | self.seen:
+                continue
+            key, size = storage.data_ptr(), storage.nbytes()
+            self.seen.add(key)
+            self.bytes += size
+            self.most = max(self.most, self.bytes)
+            weakref.finalize(storage, self.gone, key, size)
+        return made
 
 
 def peak(net, inputs):
     """The most bytes of tensors that a run has alive beside what was there before it."""
-    from torch.profiler import ProfilerActivity, profile
-    with torch.no_grad(), profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:
+    with torch.no_grad(), Alive() as alive:
         net(*inputs)
-    alive = most = 0
-    for event in sorted((e for e in seen.events() if e.name == "[memory]"), key=lambda e: e.time_range.start):
-        alive += event.cpu_memory_usage
-        most = max(most, alive)
-    return most
+    return alive.most
 
 
 def timed(run):
@@ -77,7 +101,7 @@ def main():
             more = f", {ratio:.2f}x; {plans[name].bytes['transient']} transient, {arenas(plans[name])} in all"
         if name.startswith("slots"):
             stats = sessions[name].stream_stats
-            more += f", {stats}"
+            more += f", {stats.bytes_read} read and {stats.hits} hits in {args.rounds + 1} runs"
         print(f"  {name}: {median:.1f} ms{more}")
 
 

@@ -50,7 +50,12 @@ class Rows:
         if self.inside:
             return Tensor(shape, dtype, forms={(False, held): value})
         whole = (self.count, *held)
-        return Tensor((self.count, *shape[1:]), dtype, forms={(False, whole): self.m.g.collect(value)})
+        if len(held) == 2:  # of rank 3 the library would store an image, channels last, which no product reads fast
+            lines = self.m.g.collect(self.m.g.reshape(value, (held[0] * held[1],)))
+            value = self.m.g.reshape(lines, whole)
+        else:
+            value = self.m.g.collect(value)
+        return Tensor((self.count, *shape[1:]), dtype, forms={(False, whole): value})
 
 
 @contextlib.contextmanager
