@@ -111,6 +111,8 @@ def refusals():
              "k that is a text": dict(attributes={"k": "one"}), "k of 2 that are not weighted": dict(
                  attributes={"k": 2, "weighted": 0}),
              "more scores than paths": dict(width=3), "paths of two widths": dict(nodes=[*two, wide]),
+             "a capacity of less than nothing": dict(attributes={"k": 1, "capacity": -1}),
+             "a capacity that is a text": dict(attributes={"k": 1, "capacity": "all"}),
              "two outputs": dict(outputs=("y", "z")), "a marker nobody knows": dict(op="Guess"),
              "an exit without a rest": dict(op="Exit", inputs=("x", "s", "a"), attributes={}),
              "an exit by two scores": dict(op="Exit", attributes={}),
@@ -180,7 +182,7 @@ def flows():
 
 
 def shared():
-    """What two paths need is computed before them, and a path may be what came in."""
+    """What two paths need is computed before them, and a path may be what came in; what a path has no room for."""
     relu = helper.make_node("Relu", ["x"], ["r"])
     nodes = [marked().graph.node[0], relu, helper.make_node("MatMul", ["r", "wa"], ["a"]),
              helper.make_node("MatMul", ["r", "wb"], ["b"])]
@@ -189,6 +191,9 @@ def shared():
         for name, model in (("a value of two paths", marked(nodes=nodes)),
                             ("a path that does nothing", marked(nodes=same, inputs=("x", "s", "x", "b"))),
                             ("one path twice", marked(inputs=("x", "s", "a", "a"))),
+                            ("room for two rows", marked(attributes={"k": 1, "capacity": 2})),
+                            ("room for four rows of both", marked(attributes={"k": 2, "capacity": 4})),
+                            ("room for all rows", marked(attributes={"k": 2, "capacity": 6, "normalise": 1})),
                             ("an exit", marked("Exit", width=1, attributes={"threshold": 0.0})),
                             ("gates", marked("Gated", attributes={"threshold": 0.1})),
                             ("gates that are not weighted", marked("Gated", attributes={"weighted": 0})),

@@ -28,6 +28,38 @@ def dense(moe, x, score):
     return sum(share[:, p:p + 1] * path(x) for p, path in enumerate(moe.paths))
 
 
+def limited(x, score):
+    """Row after row, by the rule in words."""
+    moe = Routed([nn.Linear(6, 4) for _ in range(5)], k=2, capacity=0.9)
+    room, taken, wanted = int(2 * int(0.9 * 4)), [0] * 5, torch.zeros(20, 4)
+    gates, chosen = score.detach().topk(2, -1)
+    for choice in range(2):
+        for row in sorted(range(20), key=lambda n: (-float(gates[n, choice]), n)):
+            path = int(chosen[row, choice])
+            if taken[path] < room:
+                taken[path] += 1
+                wanted[row] += gates[row, choice] * moe.paths[path](x[row])
+    report("Routed with a capacity: rows of the highest scores", torch.allclose(moe(x, score), wanted, atol=1e-6)
+           and moe.dropped == 40 - sum(taken) > 0, f"{moe.dropped} dropped, {taken}")
+
+
+def tabled(x):
+    table, key = torch.tensor([[0, 2], [1, 0], [2, 1]]), torch.arange(20) % 3
+    moe = Routed([nn.Linear(6, 4) for _ in range(3)], table=table)
+    wanted = torch.stack([moe.paths[table[k, 0]](r) + moe.paths[table[k, 1]](r) for k, r in zip(key, x)])
+    report("Routed by a table: the paths of a key", torch.allclose(moe(x, key), wanted, atol=1e-6))
+    one = Routed([nn.Linear(6, 4) for _ in range(3)], table=range(3))
+    wanted = torch.stack([one.paths[k](r) for k, r in zip(key, x)])
+    report("Routed by a label", torch.allclose(one(x, key), wanted, atol=1e-6))
+    for name, how in (("a path twice", dict(table=[[0, 0]])), ("a table that is weighted", dict(table=[0], k=2)),
+                      ("a path that is not there", dict(table=[7])), ("no room", dict(capacity=0))):
+        try:
+            Routed([nn.Linear(6, 4) for _ in range(3)], **how)
+            report(f"Routed, {name}: refused", False, "taken")
+        except (ValueError, RuntimeError) as why:
+            report(f"Routed, {name}: refused", str(why) != "")
+
+
 def eager():
     torch.manual_seed(3)
     moe = Routed([nn.Linear(6, 4) for _ in range(5)], k=2, normalise=True)
@@ -43,6 +75,8 @@ def eager():
     best = score[:, :3].argmax(-1)
     wanted = torch.stack([one.paths[p](x[n]) for n, p in enumerate(best)])
     report("Routed without weights: the path's result", torch.allclose(one(x, score[:, :3]), wanted, atol=1e-6))
+    limited(x, score)
+    tabled(x)
     head, rest = nn.Linear(6, 4), nn.Sequential(nn.Linear(6, 9), nn.Linear(9, 4))
     net = Exit(head, rest, 0.4).eval()
     leaves = head(x).softmax(-1).max(-1).values >= 0.4

@@ -8,11 +8,12 @@ from onnx.reference.op_run import OpRun
 class Routed(OpRun):
     op_domain = "brainstorm"
 
-    def _run(self, x, score, *made, k=1, normalise=0, weighted=1):
+    def _run(self, x, score, *made, k=1, normalise=0, weighted=1, capacity=0):
         chosen = np.argsort(-score, axis=-1, kind="stable")[:, :k]
         rows = np.arange(len(score))[:, None]
         gates = score[rows, chosen]
         gates = gates / gates.sum(-1, keepdims=True) if normalise else gates
+        chosen = within(chosen, gates, capacity, len(made)) if capacity else chosen
         y = np.zeros_like(made[0])
         for place in range(k):
             for path, of_path in enumerate(made):
@@ -37,6 +38,18 @@ class Gated(OpRun):
             here = chosen[:, path]
             y[here] += of_path[here] * (spread(score[here, path]) if weighted else 1)
         return (y,)
+
+
+def within(chosen, gates, capacity, paths):
+    """Choices, -1 for those beyond the capacity: of first choices, then of second ones, the highest gates are kept."""
+    chosen, taken = chosen.copy(), np.zeros(paths, int)
+    for place in range(chosen.shape[1]):
+        for row in np.argsort(-gates[:, place], kind="stable"):
+            path = chosen[row, place]
+            taken[path] += 1
+            if taken[path] > capacity:
+                chosen[row, place] = -1
+    return chosen
 
 
 class Exit(OpRun):

@@ -16,6 +16,7 @@ from .table import op
 from .tensors import Tensor
 
 MOST_PATHS = 32767
+MOST_ROWS = 2**31 - 1  # of a capacity
 
 
 class Rows:
@@ -51,7 +52,12 @@ class Rows:
         if self.inside:
             return Tensor(shape, dtype, forms={(False, held): value})
         whole = (self.count, *held)
-        return Tensor((self.count, *shape[1:]), dtype, forms={(False, whole): self.m.g.collect(value)})
+        if len(held) == 2:  # of rank 3 the library would store an image, channels last, which no product reads fast
+            lines = self.m.g.collect(self.m.g.reshape(value, (held[0] * held[1],)))
+            value = self.m.g.reshape(lines, whole)
+        else:
+            value = self.m.g.collect(value)
+        return Tensor((self.count, *shape[1:]), dtype, forms={(False, whole): value})
 
 
 @contextlib.contextmanager
@@ -154,12 +160,16 @@ def paths_of(node):
 @op("Routed", domain=DOMAIN)
 def routed(node):
     rows, g, paths = Rows(node), node.m.g, paths_of(node)
-    k, normalise, weighted = (node.attr(a, d) for a, d in (("k", 1), ("normalise", 0), ("weighted", 1)))
-    if not all(isinstance(n, int) for n in (k, normalise, weighted)) or not 1 <= k <= paths <= MOST_PATHS or \
-            (k > 1 and not weighted):
+    k, normalise, weighted, capacity = (node.attr(a, d) for a, d in (("k", 1), ("normalise", 0), ("weighted", 1),
+                                                                     ("capacity", 0)))
+    if not all(isinstance(n, int) for n in (k, normalise, weighted, capacity)) or \
+            not 1 <= k <= paths <= MOST_PATHS or (k > 1 and not weighted):
         raise Refused(f"{k} of {paths} paths, weighted {weighted}")
+    if not 0 <= capacity <= MOST_ROWS or (capacity and (rows.inside or node.walk.cells is not None)):
+        raise Refused(f"a capacity of {capacity} rows, expected 0 .. {MOST_ROWS}, not in a path or a free batch")
     name, scores = name_of(node), scores_of(node, rows, paths)
-    router = g.route(scores, name, "topk", paths, k=k, normalise=int(bool(normalise)))
+    router = g.route(scores, name, "capacity" if capacity else "topk", paths, k=k, normalise=int(bool(normalise)),
+                     capacity=capacity)
     values, made = branches(node, rows, router, name)
     y = g.gather(router, values, mode="weighted" if weighted else "place")
     return rows.back(y, made.shape, made.dtype)

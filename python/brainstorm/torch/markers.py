@@ -19,22 +19,52 @@ def symbolic(op, operands, attributes, like, shape=None):
 class Routed(nn.Module):
     """Each row of x goes to the k paths with the highest scores [rows, paths]; their results are summed, each times its
     score, or its share of the scores of those chosen (normalise). weighted=False, with k=1: the path's result as it is.
-    Gradients reach scores through what rows are weighted with."""
+    Gradients reach scores through what rows are weighted with.
 
-    def __init__(self, paths, k=1, normalise=False, weighted=True):
+    capacity: a path takes so many rows at most, those of the highest weights first, and of equal ones the first; a row
+    that no path takes gives zeros. A float is a factor, of k * ceil(rows / paths). First choices come before second
+    ones. table: [keys] or [keys, k], paths: then a score is an integer [rows], a key into it, and its results are
+    summed; it must not have a path twice in a row."""
+
+    def __init__(self, paths, k=1, normalise=False, weighted=True, capacity=None, table=None):
         super().__init__()
         self.paths, self.k, self.normalise, self.weighted = nn.ModuleList(paths), k, normalise, weighted
-        if not 1 <= k <= len(self.paths) or (k > 1 and not weighted):
-            raise ValueError(f"{k} of {len(self.paths)} paths, weighted {weighted}")
+        self.capacity = capacity
+        if table is not None:
+            self._tabled(torch.as_tensor(table))
+        if not 1 <= self.k <= len(self.paths) or (self.k > 1 and not self.weighted):
+            raise ValueError(f"{self.k} of {len(self.paths)} paths, weighted {self.weighted}")
+        if capacity is not None and not capacity > 0:
+            raise ValueError(f"a capacity of {capacity}")
+        self.dropped = 0  # choices beyond the capacity, in the last run in eager mode
+
+    def _tabled(self, table):
+        """Scores of each key: 1 of its paths."""
+        table = table.reshape(len(table), -1)
+        ones = nn.functional.one_hot(table.long(), len(self.paths)).sum(1)
+        if self.k != 1 or self.normalise or not self.weighted or ones.max() > 1:
+            raise ValueError("a table says by itself how many paths a row takes, each once, and weighs none")
+        self.k, self.weighted = table.shape[1], table.shape[1] > 1
+        self.register_buffer("scores", ones.to(torch.get_default_dtype()), persistent=False)
+
+    def room(self, rows):
+        """How many rows a path takes."""
+        if isinstance(self.capacity, float):
+            return max(self.k * int(self.capacity * -(-rows // len(self.paths))), 1)
+        return self.capacity or 0
 
     def forward(self, x, score):
+        if not score.is_floating_point():
+            score = self.scores[score]
         if torch.compiler.is_exporting():
             made = [path(x) for path in self.paths]
             return symbolic("Routed", (x, score, *made),
-                            {"k": self.k, "normalise": int(self.normalise), "weighted": int(self.weighted)}, made[0])
+                            {"k": self.k, "normalise": int(self.normalise), "weighted": int(self.weighted),
+                             "capacity": self.room(x.shape[0])}, made[0])
         gates, chosen = score.topk(self.k, dim=-1)
         if self.normalise:
             gates = gates / gates.sum(-1, keepdim=True)
+        chosen = self.within(chosen, gates) if self.capacity else chosen
         y = None
         for number, path in enumerate(self.paths):
             rows, place = (chosen == number).nonzero(as_tuple=True)
@@ -47,6 +77,19 @@ class Routed(nn.Module):
                 y = made.new_zeros((x.shape[0], *made.shape[1:]))
             y = y.index_add(0, rows, made)
         return y
+
+    def within(self, chosen, gates):
+        """Choices, with -1 for those that a path has no room for."""
+        room, taken = self.room(len(chosen)), chosen.new_zeros(len(self.paths))
+        kept = chosen.clone()
+        for choice in range(self.k):
+            order = gates[:, choice].sort(descending=True, stable=True).indices
+            ones = nn.functional.one_hot(chosen[order, choice], len(self.paths))
+            before = (ones.cumsum(0) * ones).sum(-1) + taken[chosen[order, choice]]
+            kept[order[before > room], choice] = -1
+            taken = (taken + ones.sum(0)).clamp(max=room)
+        self.dropped = int((kept < 0).sum())
+        return kept
 
 
 class Exit(nn.Module):
