@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 4050292b0eeb8b988d7985739e7117590e5e190c7f13784a449aa13abcd0adfc
+ * sha256 of the parts: ece371d984d04b3371d12069679e531c2a774ac3352c8b968c9c03f9e9473fbc
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -10158,6 +10158,14 @@ static void gemm_panels(const bs_conv_geometry *g, const bs_conv_kernels *k, con
     }
 }
 
+/* Pixels of a line that are taken at a time: about GEMM_PIXELS, and of all shares as many. A few that are left over would
+ * read all weights once more, which takes longer than their products. */
+static int32_t gemm_share(int32_t pixels)
+{
+    const int32_t shares = (pixels + GEMM_PIXELS - GEMM_PIXELS / 4) / GEMM_PIXELS;
+    return pixels <= GEMM_PIXELS ? pixels : bs_conv_ceil_div(pixels, shares);
+}
+
 /* Some lines at a time, or a part of one. */
 void bs_conv_run_gemm(const bs_conv_geometry *g, const bs_conv_kernels *k, const bs_conv_task *task)
 {
@@ -10165,7 +10173,7 @@ void bs_conv_run_gemm(const bs_conv_geometry *g, const bs_conv_kernels *k, const
         gemm_panels(g, k, task);
         return;
     }
-    const int32_t w = bs_conv_min(task->out_w, GEMM_PIXELS), h = task->out_w > 0 ? GEMM_PIXELS / w : 1;
+    const int32_t w = gemm_share(task->out_w), h = w < GEMM_PIXELS ? GEMM_PIXELS / w : 1;
     for (int32_t y = 0; y < task->out_h; y += h)
         for (int32_t x = 0; x < task->out_w; x += w) {
             bs_conv_task some = *task;
