@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: df24a2ab32434fefee63105edae5c219d6aeb0eeb3253c4a3b38f768cc063f54
+ * sha256 of the parts: 1a95199de9f6fadf4d329139e5741a70a67b6e58142371936081a58a1e126f47
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -10181,6 +10181,14 @@ static void gemm_panels(const bs_conv_geometry *g, const bs_conv_kernels *k, con
     }
 }
 
+/* Pixels of a line that are taken at a time: about GEMM_PIXELS, and of all shares as many. A few that are left over would
+ * read all weights once more, which takes longer than their products. */
+static int32_t gemm_share(int32_t pixels)
+{
+    const int32_t shares = (pixels + GEMM_PIXELS - GEMM_PIXELS / 4) / GEMM_PIXELS;
+    return pixels <= GEMM_PIXELS ? pixels : bs_conv_ceil_div(pixels, shares);
+}
+
 /* Some lines at a time, or a part of one. */
 void bs_conv_run_gemm(const bs_conv_geometry *g, const bs_conv_kernels *k, const bs_conv_task *task)
 {
@@ -10188,7 +10196,7 @@ void bs_conv_run_gemm(const bs_conv_geometry *g, const bs_conv_kernels *k, const
         gemm_panels(g, k, task);
         return;
     }
-    const int32_t w = bs_conv_min(task->out_w, GEMM_PIXELS), h = task->out_w > 0 ? GEMM_PIXELS / w : 1;
+    const int32_t w = gemm_share(task->out_w), h = w < GEMM_PIXELS ? GEMM_PIXELS / w : 1;
     for (int32_t y = 0; y < task->out_h; y += h)
         for (int32_t x = 0; x < task->out_w; x += w) {
             bs_conv_task some = *task;

@@ -212,6 +212,14 @@ static void gemm_panels(const bs_conv_geometry *g, const bs_conv_kernels *k, con
     }
 }
 
+/* Pixels of a line that are taken at a time: about GEMM_PIXELS, and of all shares as many. A few that are left over would
+ * read all weights once more, which takes longer than their products. */
+static int32_t gemm_share(int32_t pixels)
+{
+    const int32_t shares = (pixels + GEMM_PIXELS - GEMM_PIXELS / 4) / GEMM_PIXELS;
+    return pixels <= GEMM_PIXELS ? pixels : bs_conv_ceil_div(pixels, shares);
+}
+
 /* Some lines at a time, or a part of one. */
 void bs_conv_run_gemm(const bs_conv_geometry *g, const bs_conv_kernels *k, const bs_conv_task *task)
 {
@@ -219,7 +227,7 @@ void bs_conv_run_gemm(const bs_conv_geometry *g, const bs_conv_kernels *k, const
         gemm_panels(g, k, task);
         return;
     }
-    const int32_t w = bs_conv_min(task->out_w, GEMM_PIXELS), h = task->out_w > 0 ? GEMM_PIXELS / w : 1;
+    const int32_t w = gemm_share(task->out_w), h = w < GEMM_PIXELS ? GEMM_PIXELS / w : 1;
     for (int32_t y = 0; y < task->out_h; y += h)
         for (int32_t x = 0; x < task->out_w; x += w) {
             bs_conv_task some = *task;
