@@ -151,7 +151,9 @@ static void same_bytes(const shape_of_net *shape, int32_t conv_choice, int32_t s
 {
     int32_t left[EXITS + 1], again[EXITS + 1];
     ring_facts facts, none;
-    const bs_plan_desc d = {.conv = conv_choice, .patch_size = size, .order = BS_ORDER_DEPTH};
+    /* what is late would sink below the decision */
+    const bs_plan_desc d = {.conv = conv_choice, .patch_size = size, .order = BS_ORDER_DEPTH,
+                            .no_dataflow = shape->late};
     const bool ok = run(shape, &d, true, reference, &none, left) && run(shape, &d, false, output, &facts, again);
     const int wrong = differing();
     check(ok && wrong == 0 && memcmp(left, again, sizeof *left * (size_t)(shape->exits + 1)) == 0,

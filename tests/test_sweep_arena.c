@@ -262,7 +262,7 @@ static void test_sessions(const sweep_how *how, const char *what)
               life.memory.transient.used == life.sizes.transient && life.memory.slots.used == life.sizes.slots,
           "%s: a session takes what was said", what);
     for (int32_t a = 0; a < SWEEP_ARENAS; a++)
-        check(life.bytes[a] <= 65536, "%s: %zu bytes of %s are at most 64 KiB", what, life.bytes[a],
+        check(life.bytes[a] <= 98304, "%s: %zu bytes of %s are at most 96 KiB", what, life.bytes[a],
               sweep_arena_names[a]);
     sweep_end(&life);
 }
