@@ -114,8 +114,8 @@ def gates_on(variant, net):
 
 
 def calibrated(variant, net):
-    """Sets weights and biases of gates, cell after cell, as the image goes through. What the weights give is of the size
-    of a gate, however large activations have become: else a bias would have to cancel it, and rounding would decide."""
+    """Sets weights and biases of gates, cell after cell, as the image goes through. What the weights give is of the
+    size of a gate, however large activations are: else a bias would have to cancel it, and rounding would decide."""
     random = torch.Generator().manual_seed(variant.seed + 1)
 
     def settle(wanted):
