@@ -1,8 +1,9 @@
 # needs: torch onnxscript onnx gguf numpy
-"""test_torch_zoo.py: networks of zoo/, small: with markers they are what they are in plain PyTorch, with few lines more;
-exported afresh they are what tests/zoo holds, and run as eager mode.
+"""test_torch_zoo.py: networks of zoo/, small: with markers they are what they are in plain PyTorch, with few lines
+more; exported afresh they are what tests/zoo holds, and run as eager mode.
 
-Where torch is not there (never in CI) it is skipped; test_zoo.py runs what was exported. Must never leave a file behind.
+Where torch is not there (never in CI) it is skipped; test_zoo.py runs what was exported. Must never leave a file
+behind.
 """
 
 import os

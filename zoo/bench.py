@@ -4,8 +4,8 @@
 
 One thread; all contenders take turns, one run each, so that what else the machine does meets all of them; medians, and
 the median of ratios within a turn. PyTorch computes plain.py, that is, what was decided and no more, in the faster of
-its memory layouts (both are told). Needs torch, onnxscript and the brainstorm package with its extension module; exports
-into the folder once, which takes minutes. Must never compare runs of different minutes.
+its memory layouts (both are told). Needs torch, onnxscript and the brainstorm package with its extension module;
+exports into the folder once, which takes minutes. Must never compare runs of different minutes.
 """
 
 import argparse
@@ -137,8 +137,8 @@ def row_of(name, key, folder, runs):
 
 
 def told(row):
-    lines = [f"{row['network']} {row['variant']}: PyTorch has {row['torch_weights'] / 1e6:.1f} MB of weights and at most "
-             f"{row['torch_peak'] / 1e6:.2f} MB of tensors alive; the faster layout is \"{row['faster']}\""]
+    lines = [f"{row['network']} {row['variant']}: PyTorch has {row['torch_weights'] / 1e6:.1f} MB of weights and at "
+             f"most {row['torch_peak'] / 1e6:.2f} MB of tensors alive; the faster layout is \"{row['faster']}\""]
     for way, of in row["ways"].items():
         line = f"  {way:26} {of['ms']:10.1f} ms {of['times']:7.2f} times as fast"
         if "arenas" in of:

@@ -9,8 +9,8 @@ td.bar { width: 60%; } .b { display: inline-block; height: 1em; background: #4a7
 
 
 def bar(share, text, theirs):
-    return (f'<td class="bar{" t" if theirs else ""}"><span class="b" style="width:{max(80 * share, 0.3):.1f}%"></span> '
-            f"{html.escape(text)}</td>")
+    kind, width = "bar t" if theirs else "bar", max(80 * share, 0.3)
+    return f'<td class="{kind}"><span class="b" style="width:{width:.1f}%"></span> {html.escape(text)}</td>'
 
 
 def table(row):
@@ -22,7 +22,8 @@ def table(row):
         text = f"{of['ms']:.1f} ms, {of['times']:.2f} times as fast as {row['faster']}"
         lines.append(f"<tr><td>{html.escape(way)}</td>{bar(of['ms'] / slowest, text, way.startswith('PyTorch'))}</tr>")
     lines.append("</table><h3>Activations at most, without weights</h3><table>")
-    lines.append(f"<tr><td>PyTorch, tensors alive</td>{bar(row['torch_peak'] / most, size(row['torch_peak']), True)}</tr>")
+    alive = bar(row["torch_peak"] / most, size(row["torch_peak"]), True)
+    lines.append(f"<tr><td>PyTorch, tensors alive</td>{alive}</tr>")
     for way, of in ways.items():
         if "arenas" in of:
             arenas = of["arenas"]
@@ -39,7 +40,8 @@ def size(number):
 
 def written(rows, path):
     with open(path, "w") as file:
-        file.write(f'<!doctype html><html lang="en"><meta charset="utf-8"><title>The zoo</title><style>{STYLE}</style>\n'
+        file.write('<!doctype html><html lang="en"><meta charset="utf-8"><title>The zoo</title>\n'
+                   f"<style>{STYLE}</style>\n"
                    "<h1>Networks that decide, beside PyTorch's eager mode</h1>\n"
                    "<p>One thread, contenders in turns, medians. Blue: ours; brown: PyTorch.</p>\n"
                    + "\n".join(map(table, rows)) + "\n</html>\n")

@@ -54,8 +54,8 @@ def main():
             inputs = variant.inputs(number) if number else variant.inputs()
             ours, theirs, other, rows = compared(session, model, (plain, marked), inputs)
             good = good and ours <= limit * theirs and other == 0
-            print(f"{args.name} {args.variant}, input {number}: error {ours:.3g}, PyTorch {theirs:.3g} (at most {limit:g} "
-                  f"times that); {other} of {rows} decisions are others than float64's")
+            print(f"{args.name} {args.variant}, input {number}: error {ours:.3g}, PyTorch {theirs:.3g} (at most "
+                  f"{limit:g} times that); {other} of {rows} decisions are others than float64's")
     print(f"bytes: {plan.bytes}")
     print("equal" if good else "NOT equal")
     return 0 if good else 1

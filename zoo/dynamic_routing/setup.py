@@ -114,15 +114,18 @@ def gates_on(variant, net):
 
 
 def calibrated(variant, net):
-    """Sets biases of gates, cell after cell, as the image goes through."""
+    """Sets weights and biases of gates, cell after cell, as the image goes through. What the weights give is of the
+    size of a gate, however large activations are: else a bias would have to cancel it, and rounding would decide."""
     random = torch.Generator().manual_seed(variant.seed + 1)
 
     def settle(wanted):
         def hook(module, inputs, made):
             size = 0.3 + 0.7 * torch.rand(len(wanted), generator=random)
-            apart = torch.where(torch.tensor(wanted), size, -size) - made.reshape(-1)
-            module.bias.add_(apart)
-            return made + apart.reshape(1, -1, 1, 1)
+            seen = made.reshape(-1) - module.bias
+            scale = 0.5 / seen.abs().max().clamp_min(0.5)
+            module.weight.mul_(scale)
+            module.bias.copy_(torch.where(torch.tensor(wanted), size, -size) - scale * seen)
+            return (scale * seen + module.bias).reshape(1, -1, 1, 1)
         return hook
 
     on, _ = gates_on(variant, net)

@@ -226,7 +226,8 @@ LEFT = 3e38  # the confidence of rows that have left before
 
 def following(graph):
     """The Exit whose result a path gives; None: there is none."""
-    found = [n for n in graph.node if n.domain == DOMAIN and n.op_type == "Exit" and n.output[0] == graph.output[0].name]
+    exits = [n for n in graph.node if n.domain == DOMAIN and n.op_type == "Exit"]
+    found = [n for n in exits if n.output[0] == graph.output[0].name]
     return found[0] if found else None
 
 

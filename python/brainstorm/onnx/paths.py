@@ -3,7 +3,7 @@
 Markers are nodes of domain "brainstorm" (../torch/markers.py makes them):
 
     Routed(x, scores, y_0, y_1, ...)    path p is what lies between x and y_p
-    Gated(x, scores, y_0, y_1, ...)     the same; with an attribute `otherwise` what rows without a path have is before y_0
+    Gated(x, scores, y_0, y_1, ...)     the same; with an attribute `otherwise` what rows of no path have is before y_0
     Exit(x, confidence, y, rest)        the path of rows that stay is what lies between x and rest; with an attribute
                                         `flows` of n there are n values x, which belong together
     Patches(x, y)                       what lies between x and y runs in tiles

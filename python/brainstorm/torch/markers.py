@@ -95,7 +95,8 @@ class Routed(nn.Module):
 class Exit(nn.Module):
     """A row leaves with head(x), which are logits, where the largest of their softmax is at least the threshold; else
     it goes on through `rest`, whose result has the same shape. In training each row goes through both: (head, rest).
-    x: a tensor, or a list of several that belong together, as of several scales: head and rest get them as they came."""
+    x: a tensor, or a list of several that belong together, as of several scales: head and rest get them as they
+    came."""
 
     def __init__(self, head, rest, threshold=0.9):
         super().__init__()
