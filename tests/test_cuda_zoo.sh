@@ -1,8 +1,8 @@
 #!/bin/sh
 # test_cuda_zoo.sh - small forms of the mixtures of the zoo on a GPU, resident and streamed, give what eager mode gave.
 #
-# Without a GPU the emulation of the tests computes. Without the CUDA backend in this build everything is skipped. Relies
-# on tests/zoo (zoo/mixture_vectors.py).
+# Without a GPU the emulation of the tests computes. Without the CUDA backend in this build everything is skipped.
+# Relies on tests/zoo (zoo/mixture_vectors.py).
 set -u
 export LC_ALL=C
 BUILD="${BUILD:-build}" RUN="${RUN:-}"
@@ -21,8 +21,8 @@ equal() {
         given="$given --input $input=tests/zoo/$name.$input.npy"
     done
     shift 2
-    $RUN "$BUILD/brainstorm" run "tests/zoo/$name.gguf" $given --device cuda --quiet --compare "y=tests/zoo/$name.y.npy" \
-        --tolerance 5e-6 "$@" >"$work/run" 2>"$work/message"
+    $RUN "$BUILD/brainstorm" run "tests/zoo/$name.gguf" $given --device cuda --quiet \
+        --compare "y=tests/zoo/$name.y.npy" --tolerance 5e-6 "$@" >"$work/run" 2>"$work/message"
 }
 
 for network in "switch text answer" "taskmoe text task" "swinmoe images"; do

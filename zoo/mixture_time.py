@@ -2,8 +2,8 @@
 
     python zoo/equal.py swinmoe "factor 1.25, batch 2" && python zoo/mixture_time.py swinmoe "factor 1.25, batch 2"
 
-Takes the file that equal.py left. Prints medians in ms, their ratio, and bytes: what PyTorch has alive at most beside its
-weights, and our arenas; with slots of some shares of the weights that come and go, bytes read and hits too.
+Takes the file that equal.py left. Prints medians in ms, their ratio, and bytes: what PyTorch has alive at most beside
+its weights, and our arenas; with slots of some shares of the weights that come and go, bytes read and hits too.
 """
 
 import argparse

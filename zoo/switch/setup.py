@@ -28,5 +28,5 @@ class Variant(Mixture):
 
 
 VARIANTS = {str(experts): Variant(experts) for experts in (8, 16, 32, 64, 128, 256)}
-VARIANTS["layers 4"] = Variant(64, layers=4, vocabulary=512)  # as wide as all, of a size that is quick to make
+VARIANTS["8, 4 layers"] = Variant(8, layers=4, vocabulary=512)  # as wide as all, of a size that is quick to make
 VARIANTS["small"] = Variant(6, 4, 16, 32, 2, 64, 2, 12, 4)

@@ -1,7 +1,7 @@
 """TaskMoE: a text decoder of 6 layers whose experts are chosen by the task of a sequence, two of 16 by a table.
 
-A cell is a whole sequence [tokens, 512]; an expert is a feed-forward net of 2048 with its norm, the vocabulary has 50358
-entries.
+A cell is a whole sequence [tokens, 512]; an expert is a feed-forward net of 2048 with its norm, the vocabulary has
+50358 entries.
 """
 
 import torch

@@ -26,5 +26,6 @@ class Variant(Mixture):
                 torch.randint(self.experts, (self.batch,), generator=random)]
 
 
-VARIANTS = {f"{batch}x{tokens}": Variant(batch, tokens) for batch, tokens in ((256, 32), (256, 64), (512, 32), (16, 32))}
+SHAPES = ((256, 32), (256, 64), (512, 32), (16, 32))
+VARIANTS = {f"{batch}x{tokens}": Variant(batch, tokens) for batch, tokens in SHAPES}
 VARIANTS["small"] = Variant(7, 6, 4, 2, 16, 32, 2, 64)

@@ -1,0 +1,65 @@
+# needs: torch onnxscript onnx gguf numpy
+"""test_torch_zoo_mixtures.py: the mixtures of the zoo need as few lines as zoo/mixtures.md says, both forms give the
+same, with rows beyond a capacity too, and TaskMoE exported afresh is what tests/zoo holds.
+
+Where torch is not there (never in CI) it is skipped; test_zoo_mixtures.py runs what was exported. Must never leave a
+file behind.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+from python_site import ROOT, check, end  # first: it finds the package
+
+sys.path.insert(0, os.path.join(ROOT, "zoo"))
+import equal
+import mixtures
+import numpy as np
+import torch
+
+ASKED = {"switch": 12, "taskmoe": 24, "swinmoe": 14}
+COLUMNS = 100  # of a line that counts as one
+
+
+def lines(name):
+    folder = os.path.join(ROOT, "zoo", name)
+    done = subprocess.run(["git", "diff", "--no-index", os.path.join(folder, "plain.py"),
+                           os.path.join(folder, "dynamic.py")], capture_output=True, text=True)
+    added = [line[1:] for line in done.stdout.splitlines() if line.startswith("+") and not line.startswith("+++")]
+    with open(os.path.join(ROOT, "zoo", "mixtures.md"), encoding="utf-8") as file:
+        told = re.search(rf"\]\({name}\).*\| (\d+) \|", file.read())
+    check(f"{name}: {len(added)} lines", 0 < len(added) <= ASKED[name] and int(told[1]) == len(added), told and told[1])
+    check(f"{name}: lines are short", all(len(line) <= COLUMNS for line in added), added)
+
+
+def forms(name):
+    variant = mixtures.loaded(name, "setup").VARIANTS["small"]
+    for number in range(4):
+        plain, inputs = variant.plain(), variant.inputs(number)
+        with torch.no_grad():
+            wanted = plain(*inputs)
+        made, _ = mixtures.watched(variant.dynamic(plain), inputs)
+        apart = float((made - wanted).abs().max() / wanted.abs().max())
+        check(f"{name}: both forms, inputs {number}", apart < 1e-6, f"{apart} apart")
+
+
+def afresh():
+    variant = mixtures.loaded("taskmoe", "setup").VARIANTS["small"]
+    net, inputs = variant.dynamic(), variant.inputs()
+    stored = np.load(os.path.join(ROOT, "tests", "zoo", "taskmoe.y.npy"))
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "net")
+        equal.exported(net, inputs, f"{path}.onnx")
+        equal.imported(f"{path}.onnx", f"{path}.gguf")
+        made = equal.Ours(f"{path}.gguf", inputs).y
+    check("taskmoe: exported afresh, as tests/zoo", np.allclose(made, stored, rtol=1e-5, atol=1e-5))
+
+
+for each in ASKED:
+    lines(each)
+    forms(each)
+afresh()
+sys.exit(end())
