@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 1a95199de9f6fadf4d329139e5741a70a67b6e58142371936081a58a1e126f47
+ * sha256 of the parts: e64d3f9da770e61a9efaa9b768239fdae36f5af81e092c6f96199887f75b709c
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -35606,8 +35606,8 @@ static void choose_orders(bs_plan *plan)
         const bs_domain_plan *tree = &plan->domains[top];
         bs_plan_size_domain(plan, d, p);
         const bool images = top > 0 && tree->images;
-        const bool wanted = plan->desc.order == BS_ORDER_DEPTH ||
-                            (plan->desc.order == BS_ORDER_AUTO && (images || tree->streams));
+        const bool wanted = plan->desc.order == BS_ORDER_DEPTH || /* a tile of the only row would keep all of it */
+                            (plan->desc.order == BS_ORDER_AUTO && (images || tree->streams) && tree->max_rows > 1);
         p->order = top > 0 && wanted && !tree->whole ? BS_ORDER_DEPTH : BS_ORDER_BREADTH;
         p->tile_rows = images ? 1 : BS_TILE_ROWS;
     }

@@ -201,8 +201,8 @@ static void choose_orders(bs_plan *plan)
         const bs_domain_plan *tree = &plan->domains[top];
         bs_plan_size_domain(plan, d, p);
         const bool images = top > 0 && tree->images;
-        const bool wanted = plan->desc.order == BS_ORDER_DEPTH ||
-                            (plan->desc.order == BS_ORDER_AUTO && (images || tree->streams));
+        const bool wanted = plan->desc.order == BS_ORDER_DEPTH || /* a tile of the only row would keep all of it */
+                            (plan->desc.order == BS_ORDER_AUTO && (images || tree->streams) && tree->max_rows > 1);
         p->order = top > 0 && wanted && !tree->whole ? BS_ORDER_DEPTH : BS_ORDER_BREADTH;
         p->tile_rows = images ? 1 : BS_TILE_ROWS;
     }
