@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 558fa4627eaf67d5cb64d2ff870739453cb6b8948ec516947002d441628fea20
+ * sha256 of the parts: 27d1608cf9f6631aee4ca74a4c2d709264a27a6a9673a8749622621545ad24e4
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -33335,6 +33335,7 @@ typedef struct bs_domain_plan {
     bool images, streams; /* top level: it has images; its routed blocks have streamed weights */
     bool whole; /* top level: a decision below it needs all of its rows */
     bool mixed; /* depth order, but wide nodes run at top level: tiles must fit in shared memory */
+    bool nested; /* top level: paths inside of paths have streamed weights, each path a unit of its own */
 } bs_domain_plan;
 
 typedef struct bs_router_plan {
@@ -33349,7 +33350,7 @@ typedef struct bs_router_plan {
 /* Weights that are loaded together (numbered from 1; 0: resident weights). */
 typedef struct bs_plan_unit {
     int32_t block;  /* the outermost block; names the unit */
-    int32_t domain; /* the outermost path whose nodes it serves; else 0 */
+    int32_t domain; /* the path whose nodes it serves (bs_plan_unit_path); else 0 */
     int32_t node;   /* the first node whose weights are in it */
     bs_bytes prepared_bytes;
 } bs_plan_unit;
@@ -33512,6 +33513,9 @@ static inline bool bs_instr_loops(const bs_plan *plan, const bs_instr *i)
 }
 /* The ROWS or PATCHES domain that `domain` is or descends from; 0 for the root. */
 int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain);
+/* The path whose weights are loaded with those of a domain's nodes: of the paths of routers around it the outermost,
+ * or, where every path is a unit of its own, the innermost; 0: it is in none. */
+BS_INTERNAL int32_t bs_plan_unit_path(const bs_plan *plan, int32_t domain);
 /* The largest core that a cell of this value can have, [h, w]. */
 void bs_plan_core(const bs_plan *plan, const bs_value_info *value, int64_t *h, int64_t *w);
 /* Sets what follows from the plan's tier and its description. */
@@ -34076,6 +34080,19 @@ void bs_plan_sum(bs_plan *p)
 int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain)
 {
     return graph->domains[domain].top;
+}
+
+static int32_t innermost_path(const bs_graph *g, int32_t domain)
+{
+    while (g->domains[domain].kind == BS_DOMAIN_PATH && bs_router_loops(g, g->domains[domain].router))
+        domain = g->domains[domain].parent;
+    return g->domains[domain].kind == BS_DOMAIN_PATH ? domain : 0;
+}
+
+int32_t bs_plan_unit_path(const bs_plan *plan, int32_t domain)
+{
+    const bs_graph *g = plan->graph;
+    return plan->domains[bs_plan_top_domain(g, domain)].nested ? innermost_path(g, domain) : g->domains[domain].routed;
 }
 
 void bs_plan_core(const bs_plan *plan, const bs_value_info *value, int64_t *h, int64_t *w)
@@ -34823,6 +34840,16 @@ static void need_all_rows(bs_plan *plan, const bs_node *node)
     }
 }
 
+/* Whether a node with streamed weights is on a path inside of another: neither need be loaded with the other. */
+static bool is_path_in_path(const bs_plan *plan, int32_t n)
+{
+    const bs_graph *g = plan->graph;
+    int32_t paths = 0;
+    for (int32_t d = g->nodes[n].domain; g->domains[d].kind == BS_DOMAIN_PATH; d = g->domains[d].parent)
+        paths += !bs_router_loops(g, g->domains[d].router) && !plan->routers[g->domains[d].router].forced;
+    return paths > 1 && bs_plan_node_streams(plan, n);
+}
+
 /* Finds what decides the order of a top-level domain: images, streamed weights of routed blocks, and decisions below
  * it that need all rows at once. Outermost routers decide for all rows anyway; a nested one can decide tile by tile
  * when its rows do not influence each other and it has no callback. */
@@ -34837,6 +34864,7 @@ static void look_into_trees(bs_plan *plan)
         top->images = top->images || (node->n_out > 0 && g->values[node->first_out].rank == 3);
         need_all_rows(plan, node);
         top->streams = top->streams || (g->domains[node->domain].outermost && bs_plan_node_streams(plan, n));
+        top->nested = top->nested || is_path_in_path(plan, n);
     }
     for (int32_t r = 1; r < g->n_routers; r++) {
         const bs_router_info *router = &g->routers[r];
@@ -34867,9 +34895,12 @@ static void choose_orders(bs_plan *plan)
         const bs_domain_plan *tree = &plan->domains[top];
         bs_plan_size_domain(plan, d, p);
         const bool images = top > 0 && tree->images;
+        const bool tiles = plan->desc.order == BS_ORDER_DEPTH || bs_domain_is_patches(&g->domains[top]);
+        if (d == top) /* a tile waits for the weights of all of its path; a device's plan has them together as well */
+            p->nested = p->nested && top > 0 && !tiles && !bs_plan_on_device(plan);
         const bool wanted = plan->desc.order == BS_ORDER_DEPTH ||
                             (plan->desc.order == BS_ORDER_AUTO && (images || tree->streams));
-        p->order = top > 0 && wanted && !tree->whole ? BS_ORDER_DEPTH : BS_ORDER_BREADTH;
+        p->order = top > 0 && wanted && !tree->whole && !tree->nested ? BS_ORDER_DEPTH : BS_ORDER_BREADTH;
         p->tile_rows = images ? 1 : BS_TILE_ROWS;
     }
     bs_plan_spread_orders(plan);
@@ -35079,8 +35110,9 @@ void bs_plan_find_owner(bs_plan *p, int32_t n)
 /* ==== begin src/plan/units.c ================================================================== */
 /* plan/units.c - streaming: which weights are loaded together (units), and which instructions need them (phases).
  *
- * A unit is what one path of a router needs, or one block that every run goes through. Weights outside blocks stay
- * resident, and so do tables of routers and constants, which are not read through kernels alone.
+ * A unit is what one path of an outermost router needs, or where all rows are decided at once and paths stand inside of
+ * paths, as exits behind exits do, every path by itself; or one block that every run goes through. Weights outside
+ * blocks stay resident, and so do tables of routers and constants, which are not read through kernels alone.
  * Relies on plan/plan.h. Must never know where weights are stored: it plans for a board that is not there. */
 /* #include "plan/plan.h" */
 /* #include "ops/structure.h" */
@@ -35089,11 +35121,12 @@ void bs_plan_find_owner(bs_plan *p, int32_t n)
 
 /* --------------------------------------------------------------------------------------------------- units */
 
-static int32_t outermost_block(const bs_graph *g, int32_t block, int32_t path)
+static int32_t outermost_block(const bs_plan *p, int32_t block, int32_t path)
 {
+    const bs_graph *g = p->graph;
     for (int32_t up = g->blocks[block].parent; up != 0; up = g->blocks[up].parent) {
         const bs_node *first = &g->nodes[g->blocks[up].first_node];
-        if (g->domains[first->domain].routed != path)
+        if (bs_plan_unit_path(p, first->domain) != path)
             break;
         block = up;
     }
@@ -35106,10 +35139,11 @@ bs_bytes bs_plan_units_workspace(const bs_graph *graph)
 }
 
 /* Whether two nodes that stream would be loaded together. */
-static bool same_unit(const bs_graph *g, int32_t a, int32_t b)
+static bool same_unit(const bs_plan *p, int32_t a, int32_t b)
 {
-    const int32_t path = g->domains[g->nodes[a].domain].routed;
-    return path == g->domains[g->nodes[b].domain].routed && (path != 0 || g->nodes[a].block == g->nodes[b].block);
+    const bs_graph *g = p->graph;
+    const int32_t path = bs_plan_unit_path(p, g->nodes[a].domain);
+    return path == bs_plan_unit_path(p, g->nodes[b].domain) && (path != 0 || g->nodes[a].block == g->nodes[b].block);
 }
 
 #define SHARED -1 /* in place of a node's unit: several units would load its weights */
@@ -35122,7 +35156,7 @@ static void find_shared(bs_plan *p)
     for (int32_t n = 1; n < p->graph->n_nodes; n++) {
         const int32_t twin = nodes[n].twin;
         const bool together = !twin || (bs_plan_node_streams(p, twin) && bs_plan_node_streams(p, n) &&
-                                        same_unit(p->graph, twin, n));
+                                        same_unit(p, twin, n));
         nodes[n].unit = !together || nodes[twin].unit == SHARED ? SHARED : 0;
     }
     for (int32_t n = p->graph->n_nodes - 1; n >= 1; n--)
@@ -35143,11 +35177,11 @@ void bs_plan_units(bs_plan *p, void *workspace)
         p->nodes[n].unit = 0;
         if (!streams)
             continue;
-        const int32_t block = g->nodes[n].block, path = g->domains[g->nodes[n].domain].routed;
+        const int32_t block = g->nodes[n].block, path = bs_plan_unit_path(p, g->nodes[n].domain);
         int32_t *unit = path ? &of_path[path] : &of_block[block];
         if (*unit == 0) {
             *unit = p->n_units++;
-            p->units[*unit].block = path ? outermost_block(g, block, path) : block;
+            p->units[*unit].block = path ? outermost_block(p, block, path) : block;
             p->units[*unit].domain = path;
             p->units[*unit].node = n;
         }
@@ -35469,8 +35503,8 @@ typedef struct bs_lower_pass {
     /* Loops: nodes are listed so that a body stands behind all that it needs from outside. */
     int32_t *follows;     /* [nodes] the next node of the list, or 0 */
     int32_t *first, *last; /* [routers] the list of a loop's body; [0]: of what is in no loop */
-    /* Rings (plan/rings.c): there are some; domains in stages, of which each is behind one more decision on the way that
-     * most is left for. */
+    /* Rings (plan/rings.c): there are some; domains in stages, each of them behind one more decision on the way for
+     * which most is left. */
     bool has_patches, has_rings;
     bool *is_on_way;      /* [domains] on that way */
     int32_t *stage;       /* [domains] how many such decisions it is behind */
@@ -35510,7 +35544,8 @@ BS_INTERNAL void bs_lower_order(bs_lower_pass *l);
 /* Gives every live value its storage class; needs the regions. */
 BS_INTERNAL void bs_lower_places(bs_lower_pass *l);
 
-/* Finds what tiles compute before a decision, and what only of rows that go on (plan/rings.c); needs storage classes. */
+/* Finds what tiles compute before a decision, and what only of rows that go on (plan/rings.c); needs the storage
+ * classes. */
 BS_INTERNAL void bs_lower_rings(bs_lower_pass *l);
 /* A call computes its near rectangle, if its node leaves a ring. */
 BS_INTERNAL void bs_lower_near(bs_lower_pass *l, bs_instr *call);
@@ -38365,6 +38400,7 @@ static void bounds_make(const bs_plan *p, image_bounds *b)
     X(domains, streams, FLAG)     \
     X(domains, whole, FLAG)       \
     X(domains, mixed, FLAG)       \
+    X(domains, nested, FLAG)      \
     X(routers, forced, COUNT)     \
     X(routers, live, FLAG)        \
     X(routers, in_tile, FLAG)     \
@@ -39238,7 +39274,7 @@ bool bs_image_instrs_sound(const bs_plan *p, bs_error *error)
  *   units: prepared_bytes             weights beyond slots                    the largest fits (all_unit_bytes is the
  *                                                                               sum: plan/image_values.c)
  *   units: node                       a unit that nothing loads, waited for   the first node that loads it
- *   units: block, domain;             margins beyond their table              an outermost path of the phase's router
+ *   units: block, domain;             margins beyond their table              a path of the phase's router
  *     phases: router
  *   phases, phase_units               lists beyond their tables               behind each other; all that its
  *                                                                               instructions need
@@ -39254,8 +39290,8 @@ bool bs_image_instrs_sound(const bs_plan *p, bs_error *error)
 static const char *unit_wrong(const bs_plan *p, int32_t u)
 {
     const bs_plan_unit *unit = &p->units[u];
-    if (unit->domain != 0 && p->graph->domains[unit->domain].routed != unit->domain)
-        return bs_image_refused("it is of no outermost path");
+    if (unit->domain != 0 && bs_plan_unit_path(p, unit->domain) != unit->domain)
+        return bs_image_refused("it is of no path that is a unit");
     return bs_bytes_aligned_to(unit->prepared_bytes, BS_ALIGNMENT) && bs_plan_needs_weights(p, unit->node) &&
                    p->nodes[unit->node].unit == u && p->nodes[unit->node].owner == unit->node
                ? NULL
