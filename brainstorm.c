@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 27d1608cf9f6631aee4ca74a4c2d709264a27a6a9673a8749622621545ad24e4
+ * sha256 of the parts: 51ad9c0e2a35842b39c62c63e08bde7e8e8f3cfb67a819dbef1f9737183d08d0
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -29691,8 +29691,8 @@ static inline BS_BOTH bool bs_capacity_takes(const bs_rule *rule, int32_t path, 
     return before < rule->capacity || path == rule->spill - 1;
 }
 
-/* In order of choice: what found no room (its path is -1) goes to the spill path, or is dropped and leaves no gap. A row
- * goes to the spill path once. Returns how many found no room. */
+/* In order of choice: what found no room (its path is -1) goes to the spill path, or is dropped and leaves no gap. A
+ * row goes to the spill path once. Returns how many found no room. */
 static inline BS_BOTH int32_t bs_spill(const bs_rule *rule, const bs_choices *of)
 {
     const int32_t spill = rule->spill - 1;
@@ -36410,10 +36410,9 @@ static void find_pulls(bs_lower_pass *l, int32_t *pull)
 }
 
 /* Parents come before their paths. */
-static void find_stages(bs_lower_pass *l, int32_t *pull, int32_t most)
+static void find_stages(bs_lower_pass *l, int32_t *pull)
 {
     find_pulls(l, pull);
-    memset(l->goes_on, 0, (size_t)l->g->n_domains * sizeof *l->goes_on);
     for (int32_t d = 1; d < l->g->n_domains; d++) {
         int32_t *on = &l->goes_on[bs_max_i32(l->g->domains[d].parent, 0)];
         if (decides_in_tile(l, d) && pull[d] > (*on ? pull[*on] : 0))
@@ -36424,7 +36423,7 @@ static void find_stages(bs_lower_pass *l, int32_t *pull, int32_t most)
         const bs_domain *domain = &l->g->domains[d];
         const bool inside = domain->kind == BS_DOMAIN_PATH && l->plan->routers[domain->router].in_tile;
         const bool first = !inside && l->plan->domains[bs_plan_top_domain(l->g, d)].images;
-        if (inside && l->goes_on[parent] == d && l->is_on_way[parent] && l->stage[parent] < most) {
+        if (inside && l->goes_on[parent] == d && l->is_on_way[parent] && l->stage[parent] < BS_STAGES - 1) {
             l->stage[d] = l->stage[parent] + 1;
             l->is_on_way[d] = true;
             continue;
@@ -36464,25 +36463,12 @@ static bool splits(const bs_lower_pass *l, int32_t n)
     return p->margin <= bs_min_i64(h, w) || grain_of(l, n) == 1;
 }
 
-/* Where a value ends that reaches `after` beyond `core` samples, and is cut at the grain from `begin` on. */
-static int32_t cut_end(int64_t core, int32_t begin, int32_t after, int32_t grain)
-{
-    return (int32_t)(bs_ceil_div(core + after - begin, grain) * grain + begin - core);
-}
-
 /* What is computed where a reach is asked for: whole grains, from the margin on, or at a frame's edge from the core
  * on. */
 static bs_reach widen(const bs_lower_pass *l, int32_t n, bs_reach reach)
 {
-    const int32_t value = l->g->nodes[n].first_out, grain = grain_of(l, n), margin = l->plan->values[value].margin;
-    int64_t h, w;
-    bs_plan_core(l->plan, &l->g->values[value], &h, &w);
-    const int32_t begins[] = {-margin, 0};
-    int32_t end = 0;
-    for (int32_t i = 0; i < 2; i++)
-        end = bs_max_i32(end, bs_max_i32(cut_end(h, begins[i], reach.after, grain),
-                                         cut_end(w, begins[i], reach.after, grain)));
-    return (bs_reach){margin - (margin - reach.before) / grain * grain, bs_min_i32(end, margin)};
+    const int32_t margin = l->plan->values[l->g->nodes[n].first_out].margin, grain = grain_of(l, n);
+    return (bs_reach){margin - (margin - reach.before) / grain * grain, bs_min_i32(reach.after + grain - 1, margin)};
 }
 
 static bs_reach further(bs_reach a, bs_reach b)
@@ -36568,12 +36554,8 @@ static bool find_reaches(bs_lower_pass *l)
 
 void bs_lower_rings(bs_lower_pass *l)
 {
-    memset(l->goes_on, 0, (size_t)l->g->n_domains * sizeof *l->goes_on);
-    memset(l->split_last, 0, (size_t)l->max_regions * sizeof *l->split_last);
-    l->has_rings = false;
-    const int32_t stages = l->has_patches && !bs_plan_on_device(l->plan) ? BS_STAGES - 1 : 0;
-    for (int32_t most = stages; most > 0 && !l->has_rings; most--) {
-        find_stages(l, l->open, most); /* the regions are closed */
+    if (l->has_patches && !bs_plan_on_device(l->plan)) {
+        find_stages(l, l->open); /* the regions are closed */
         l->has_rings = find_reaches(l);
     }
     if (!l->has_rings)
@@ -39078,14 +39060,14 @@ static const char *decision_wrong(const bs_plan *p, int32_t r)
  * then. */
 
 /* Whether a call may compute a part of its rectangle: of an image, in a tile; a ring of rows that go on to one of the
- * paths below. Where there is none, nothing is said of parts. */
+ * paths below. */
 static bool is_extent(const image_at *a, bs_instr *made)
 {
     const bs_node *node = a->node;
     const bs_instr *i = a->i;
     const bool ring = i->extent == BS_EXTENT_RING;
     if (i->extent == BS_EXTENT_ALL)
-        return i->reach.before == 0 && i->reach.after == 0 && i->done.before == 0 && i->done.after == 0;
+        return true;
     if (i->extent > BS_EXTENT_RING || !a->tile || node->n_out != 1 || a->g->values[node->first_out].rank != 3 ||
         !(bs_op_get(node->op)->flags & BS_OP_SPATIAL) || bs_plan_on_device(a->p))
         return false;
@@ -45688,9 +45670,9 @@ static bool gate_is_higher(const void *user, int32_t a, int32_t b)
     return bs_capacity_rank(gates[a * o->d->per_row]) < bs_capacity_rank(gates[b * o->d->per_row]);
 }
 
-/* First choices are served before second ones; what does not fit is counted, and dropped or spilled. Gates are compared as they
- * are: normalised ones rank rows by share, which is what the cell wants. ids and inverse are free until the decision
- * is packed. */
+/* First choices are served before second ones; what does not fit is counted, and dropped or spilled. Gates are compared
+ * as they are: normalised ones rank rows by share, which is what the cell wants. ids and inverse are free until the
+ * decision is packed. */
 static void limit_capacity(const bs_routing *r)
 {
     bs_decision_data *d = r->d;
@@ -46099,19 +46081,26 @@ void bs_exec_kernel(bs_session *s, const bs_instr *i, bs_call *call)
     call->extent = NULL;
 }
 
-/* The part of a row's rectangle that reaches so far beyond its core, cut at the grain of the op. */
-static bs_rect reached(const bs_context *c, const bs_instr *i, bs_rect all, bs_reach reach)
+/* From where to where the samples from `first` to `end` are cut that reach so far beyond a core: at the grain. */
+static void reach_along(int32_t *first, int32_t *end, int64_t core, bs_reach reach, int32_t grain)
+{
+    const int32_t begin = *first;
+    *first += (bs_max_i32(-reach.before, begin) - begin) / grain * grain;
+    *end = (int32_t)bs_min_i64(begin + bs_ceil_div(core + reach.after - begin, grain) * grain, *end);
+}
+
+/* The part of a row's rectangle that reaches so far beyond its core. */
+static bs_rect reached(const bs_context *c, const bs_instr *i, bs_rect r, bs_reach reach)
 {
     const bs_plan *p = c->session->plan;
-    const bs_op_rules *rules = bs_op_get(c->session->graph->nodes[i->node].op)->rules;
+    const bs_node *node = &c->session->graph->nodes[i->node];
+    const bs_op_rules *rules = bs_node_op(node)->rules;
     const int32_t grain = rules && rules->grain ? rules->grain(&p->nodes[i->node]) : 1;
     int64_t h, w;
-    bs_plan_core(p, &c->session->graph->values[c->session->graph->nodes[i->node].first_out], &h, &w);
-    const int32_t y = (bs_max_i32(-reach.before, all.y0) - all.y0) / grain * grain,
-                  x = (bs_max_i32(-reach.before, all.x0) - all.x0) / grain * grain;
-    const int32_t below = (int32_t)bs_ceil_div(h + reach.after - all.y0, grain) * grain,
-                  right = (int32_t)bs_ceil_div(w + reach.after - all.x0, grain) * grain;
-    return (bs_rect){all.y0 + y, bs_min_i32(all.y0 + below, all.y1), all.x0 + x, bs_min_i32(all.x0 + right, all.x1)};
+    bs_plan_core(p, &c->session->graph->values[node->first_out], &h, &w);
+    reach_along(&r.y0, &r.y1, h, reach, grain);
+    reach_along(&r.x0, &r.x1, w, reach, grain);
+    return r;
 }
 
 /* A near rectangle; or the ring between two: strips above and below it, and beside it. */
@@ -48388,8 +48377,8 @@ static void say_instr(report *r, const bs_plan *p, const bs_instr *i, const char
         say(r, "  (%s, %s)", bs_name_of(map_names, i->map, BS_MAP_BEYOND + 1),
             bs_name_of(combine_names, i->combine, BS_COMBINE_SELECT + 1));
     if (i->kind == BS_INSTR_CALL)
-        say(r, "%s%s%s%s", plan->algorithm == 1 ? "  (winograd)" : "", plan->fusion ? "  fused: " : "",
-            bs_fusion_name(plan->fusion), bs_name_of("\0  (near)\0  (ring)\0", i->extent, BS_EXTENT_RING + 1));
+        say(r, "%s%s%s", plan->algorithm == 1 ? "  (winograd)" : "", plan->fusion ? "  fused: " : "",
+            bs_fusion_name(plan->fusion));
     say(r, "\n");
 }
 

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: fd63b8ce73049f3d19731f0f8c19b553071b3051f8204d584f3194b6be755d3f
+ * sha256 of the parts: 96c4a3242cdd4fe3285dd525e3611ed494ef697db9865f059980229ec435e233
  */
 #include "brainstorm.h"
 
@@ -8883,8 +8883,8 @@ static inline BS_BOTH bool bs_capacity_takes(const bs_rule *rule, int32_t path, 
     return before < rule->capacity || path == rule->spill - 1;
 }
 
-/* In order of choice: what found no room (its path is -1) goes to the spill path, or is dropped and leaves no gap. A row
- * goes to the spill path once. Returns how many found no room. */
+/* In order of choice: what found no room (its path is -1) goes to the spill path, or is dropped and leaves no gap. A
+ * row goes to the spill path once. Returns how many found no room. */
 static inline BS_BOTH int32_t bs_spill(const bs_rule *rule, const bs_choices *of)
 {
     const int32_t spill = rule->spill - 1;
