@@ -149,13 +149,14 @@ static void test_guesses(uint64_t slots)
         set_depths(leaves ? 0 : DEPTH, true);
         ok = run_rows(&r, classes);
         bs_session_stream_stats(r.session, &after);
-        const uint64_t uses = after.misses + after.late + after.hits - before.misses - before.late - before.hits;
-        waited += leaves ? (int32_t)uses : 0;
+        const uint64_t uses = after.misses + after.late + after.hits;
+        waited += leaves ? (int32_t)(uses - before.misses - before.late - before.hits) : 0;
     }
     atomic_store(&source.delay_us, 0);
     check(ok && waited == 6 * 2, "runs that leave at the first exit use two units each: %d in 6 runs", waited);
     check(ok && after.guessed_loads + after.dropped > 0,
-          "though others were guessed: %d, %d dropped, %llu bytes wasted", (int)after.guessed_loads, (int)after.dropped, (unsigned long long)after.bytes_wasted);
+          "though others were guessed: %d, %d dropped, %llu bytes wasted", (int)after.guessed_loads,
+          (int)after.dropped, (unsigned long long)after.bytes_wasted);
     bs_session_close(r.session);
 }
 
