@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: e64d3f9da770e61a9efaa9b768239fdae36f5af81e092c6f96199887f75b709c
+ * sha256 of the parts: 597083b1e519d2ac67b2f8031b2774148962d938f5ce0fec1bd97ce741c9e4eb
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -30094,8 +30094,8 @@ static inline BS_BOTH bool bs_capacity_takes(const bs_rule *rule, int32_t path, 
     return before < rule->capacity || path == rule->spill - 1;
 }
 
-/* In order of choice: what found no room (its path is -1) goes to the spill path, or is dropped and leaves no gap. A row
- * goes to the spill path once. Returns how many found no room. */
+/* In order of choice: what found no room (its path is -1) goes to the spill path, or is dropped and leaves no gap. A
+ * row goes to the spill path once. Returns how many found no room. */
 static inline BS_BOTH int32_t bs_spill(const bs_rule *rule, const bs_choices *of)
 {
     const int32_t spill = rule->spill - 1;
@@ -34073,6 +34073,7 @@ typedef struct bs_domain_plan {
     bool images, streams; /* top level: it has images; its routed blocks have streamed weights */
     bool whole; /* top level: a decision below it needs all of its rows */
     bool mixed; /* depth order, but wide nodes run at top level: tiles must fit in shared memory */
+    bool nested; /* top level: paths inside of paths have streamed weights, each path a unit of its own */
 } bs_domain_plan;
 
 typedef struct bs_router_plan {
@@ -34087,7 +34088,7 @@ typedef struct bs_router_plan {
 /* Weights that are loaded together (numbered from 1; 0: resident weights). */
 typedef struct bs_plan_unit {
     int32_t block;  /* the outermost block; names the unit */
-    int32_t domain; /* the outermost path whose nodes it serves; else 0 */
+    int32_t domain; /* the path whose nodes it serves (bs_plan_unit_path); else 0 */
     int32_t node;   /* the first node whose weights are in it */
     bs_bytes prepared_bytes;
 } bs_plan_unit;
@@ -34250,6 +34251,9 @@ static inline bool bs_instr_loops(const bs_plan *plan, const bs_instr *i)
 }
 /* The ROWS or PATCHES domain that `domain` is or descends from; 0 for the root. */
 int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain);
+/* The path whose weights are loaded with those of a domain's nodes: of the paths of routers around it the outermost,
+ * or, where every path is a unit of its own, the innermost; 0: it is in none. */
+BS_INTERNAL int32_t bs_plan_unit_path(const bs_plan *plan, int32_t domain);
 /* The largest core that a cell of this value can have, [h, w]. */
 void bs_plan_core(const bs_plan *plan, const bs_value_info *value, int64_t *h, int64_t *w);
 /* Sets what follows from the plan's tier and its description. */
@@ -34814,6 +34818,19 @@ void bs_plan_sum(bs_plan *p)
 int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain)
 {
     return graph->domains[domain].top;
+}
+
+static int32_t innermost_path(const bs_graph *g, int32_t domain)
+{
+    while (g->domains[domain].kind == BS_DOMAIN_PATH && bs_router_loops(g, g->domains[domain].router))
+        domain = g->domains[domain].parent;
+    return g->domains[domain].kind == BS_DOMAIN_PATH ? domain : 0;
+}
+
+int32_t bs_plan_unit_path(const bs_plan *plan, int32_t domain)
+{
+    const bs_graph *g = plan->graph;
+    return plan->domains[bs_plan_top_domain(g, domain)].nested ? innermost_path(g, domain) : g->domains[domain].routed;
 }
 
 void bs_plan_core(const bs_plan *plan, const bs_value_info *value, int64_t *h, int64_t *w)
@@ -35562,6 +35579,16 @@ static void need_all_rows(bs_plan *plan, const bs_node *node)
     }
 }
 
+/* Whether a node with streamed weights is on a path inside of another: neither need be loaded with the other. */
+static bool is_path_in_path(const bs_plan *plan, int32_t n)
+{
+    const bs_graph *g = plan->graph;
+    int32_t paths = 0;
+    for (int32_t d = g->nodes[n].domain; g->domains[d].kind == BS_DOMAIN_PATH; d = g->domains[d].parent)
+        paths += !bs_router_loops(g, g->domains[d].router) && !plan->routers[g->domains[d].router].forced;
+    return paths > 1 && bs_plan_node_streams(plan, n);
+}
+
 /* Finds what decides the order of a top-level domain: images, streamed weights of routed blocks, and decisions below
  * it that need all rows at once. Outermost routers decide for all rows anyway; a nested one can decide tile by tile
  * when its rows do not influence each other and it has no callback. */
@@ -35576,6 +35603,7 @@ static void look_into_trees(bs_plan *plan)
         top->images = top->images || (node->n_out > 0 && g->values[node->first_out].rank == 3);
         need_all_rows(plan, node);
         top->streams = top->streams || (g->domains[node->domain].outermost && bs_plan_node_streams(plan, n));
+        top->nested = top->nested || is_path_in_path(plan, n);
     }
     for (int32_t r = 1; r < g->n_routers; r++) {
         const bs_router_info *router = &g->routers[r];
@@ -35606,9 +35634,12 @@ static void choose_orders(bs_plan *plan)
         const bs_domain_plan *tree = &plan->domains[top];
         bs_plan_size_domain(plan, d, p);
         const bool images = top > 0 && tree->images;
+        const bool tiles = plan->desc.order == BS_ORDER_DEPTH || bs_domain_is_patches(&g->domains[top]);
+        if (d == top) /* a tile waits for the weights of all of its path; a device's plan has them together as well */
+            p->nested = p->nested && top > 0 && !tiles && !bs_plan_on_device(plan);
         const bool wanted = plan->desc.order == BS_ORDER_DEPTH || /* a tile of the only row would keep all of it */
                             (plan->desc.order == BS_ORDER_AUTO && (images || tree->streams) && tree->max_rows > 1);
-        p->order = top > 0 && wanted && !tree->whole ? BS_ORDER_DEPTH : BS_ORDER_BREADTH;
+        p->order = top > 0 && wanted && !tree->whole && !tree->nested ? BS_ORDER_DEPTH : BS_ORDER_BREADTH;
         p->tile_rows = images ? 1 : BS_TILE_ROWS;
     }
     bs_plan_spread_orders(plan);
@@ -35818,8 +35849,9 @@ void bs_plan_find_owner(bs_plan *p, int32_t n)
 /* ==== begin src/plan/units.c ================================================================== */
 /* plan/units.c - streaming: which weights are loaded together (units), and which instructions need them (phases).
  *
- * A unit is what one path of a router needs, or one block that every run goes through. Weights outside blocks stay
- * resident, and so do tables of routers and constants, which are not read through kernels alone.
+ * A unit is what one path of an outermost router needs, or where all rows are decided at once and paths stand inside of
+ * paths, as exits behind exits do, every path by itself; or one block that every run goes through. Weights outside
+ * blocks stay resident, and so do tables of routers and constants, which are not read through kernels alone.
  * Relies on plan/plan.h. Must never know where weights are stored: it plans for a board that is not there. */
 /* #include "plan/plan.h" */
 /* #include "ops/structure.h" */
@@ -35828,11 +35860,12 @@ void bs_plan_find_owner(bs_plan *p, int32_t n)
 
 /* --------------------------------------------------------------------------------------------------- units */
 
-static int32_t outermost_block(const bs_graph *g, int32_t block, int32_t path)
+static int32_t outermost_block(const bs_plan *p, int32_t block, int32_t path)
 {
+    const bs_graph *g = p->graph;
     for (int32_t up = g->blocks[block].parent; up != 0; up = g->blocks[up].parent) {
         const bs_node *first = &g->nodes[g->blocks[up].first_node];
-        if (g->domains[first->domain].routed != path)
+        if (bs_plan_unit_path(p, first->domain) != path)
             break;
         block = up;
     }
@@ -35845,10 +35878,11 @@ bs_bytes bs_plan_units_workspace(const bs_graph *graph)
 }
 
 /* Whether two nodes that stream would be loaded together. */
-static bool same_unit(const bs_graph *g, int32_t a, int32_t b)
+static bool same_unit(const bs_plan *p, int32_t a, int32_t b)
 {
-    const int32_t path = g->domains[g->nodes[a].domain].routed;
-    return path == g->domains[g->nodes[b].domain].routed && (path != 0 || g->nodes[a].block == g->nodes[b].block);
+    const bs_graph *g = p->graph;
+    const int32_t path = bs_plan_unit_path(p, g->nodes[a].domain);
+    return path == bs_plan_unit_path(p, g->nodes[b].domain) && (path != 0 || g->nodes[a].block == g->nodes[b].block);
 }
 
 #define SHARED -1 /* in place of a node's unit: several units would load its weights */
@@ -35861,7 +35895,7 @@ static void find_shared(bs_plan *p)
     for (int32_t n = 1; n < p->graph->n_nodes; n++) {
         const int32_t twin = nodes[n].twin;
         const bool together = !twin || (bs_plan_node_streams(p, twin) && bs_plan_node_streams(p, n) &&
-                                        same_unit(p->graph, twin, n));
+                                        same_unit(p, twin, n));
         nodes[n].unit = !together || nodes[twin].unit == SHARED ? SHARED : 0;
     }
     for (int32_t n = p->graph->n_nodes - 1; n >= 1; n--)
@@ -35882,11 +35916,11 @@ void bs_plan_units(bs_plan *p, void *workspace)
         p->nodes[n].unit = 0;
         if (!streams)
             continue;
-        const int32_t block = g->nodes[n].block, path = g->domains[g->nodes[n].domain].routed;
+        const int32_t block = g->nodes[n].block, path = bs_plan_unit_path(p, g->nodes[n].domain);
         int32_t *unit = path ? &of_path[path] : &of_block[block];
         if (*unit == 0) {
             *unit = p->n_units++;
-            p->units[*unit].block = path ? outermost_block(g, block, path) : block;
+            p->units[*unit].block = path ? outermost_block(p, block, path) : block;
             p->units[*unit].domain = path;
             p->units[*unit].node = n;
         }
@@ -36208,8 +36242,8 @@ typedef struct bs_lower_pass {
     /* Loops: nodes are listed so that a body stands behind all that it needs from outside. */
     int32_t *follows;     /* [nodes] the next node of the list, or 0 */
     int32_t *first, *last; /* [routers] the list of a loop's body; [0]: of what is in no loop */
-    /* Rings (plan/rings.c): there are some; domains in stages, of which each is behind one more decision on the way that
-     * most is left for. */
+    /* Rings (plan/rings.c): there are some; domains in stages, each of them behind one more decision on the way for
+     * which most is left. */
     bool has_patches, has_rings;
     bool *is_on_way;      /* [domains] on that way */
     int32_t *stage;       /* [domains] how many such decisions it is behind */
@@ -36249,7 +36283,8 @@ BS_INTERNAL void bs_lower_order(bs_lower_pass *l);
 /* Gives every live value its storage class; needs the regions. */
 BS_INTERNAL void bs_lower_places(bs_lower_pass *l);
 
-/* Finds what tiles compute before a decision, and what only of rows that go on (plan/rings.c); needs storage classes. */
+/* Finds what tiles compute before a decision, and what only of rows that go on (plan/rings.c); needs the storage
+ * classes. */
 BS_INTERNAL void bs_lower_rings(bs_lower_pass *l);
 /* A call computes its near rectangle, if its node leaves a ring. */
 BS_INTERNAL void bs_lower_near(bs_lower_pass *l, bs_instr *call);
@@ -37114,10 +37149,9 @@ static void find_pulls(bs_lower_pass *l, int32_t *pull)
 }
 
 /* Parents come before their paths. */
-static void find_stages(bs_lower_pass *l, int32_t *pull, int32_t most)
+static void find_stages(bs_lower_pass *l, int32_t *pull)
 {
     find_pulls(l, pull);
-    memset(l->goes_on, 0, (size_t)l->g->n_domains * sizeof *l->goes_on);
     for (int32_t d = 1; d < l->g->n_domains; d++) {
         int32_t *on = &l->goes_on[bs_max_i32(l->g->domains[d].parent, 0)];
         if (decides_in_tile(l, d) && pull[d] > (*on ? pull[*on] : 0))
@@ -37128,7 +37162,7 @@ static void find_stages(bs_lower_pass *l, int32_t *pull, int32_t most)
         const bs_domain *domain = &l->g->domains[d];
         const bool inside = domain->kind == BS_DOMAIN_PATH && l->plan->routers[domain->router].in_tile;
         const bool first = !inside && l->plan->domains[bs_plan_top_domain(l->g, d)].images;
-        if (inside && l->goes_on[parent] == d && l->is_on_way[parent] && l->stage[parent] < most) {
+        if (inside && l->goes_on[parent] == d && l->is_on_way[parent] && l->stage[parent] < BS_STAGES - 1) {
             l->stage[d] = l->stage[parent] + 1;
             l->is_on_way[d] = true;
             continue;
@@ -37168,25 +37202,12 @@ static bool splits(const bs_lower_pass *l, int32_t n)
     return p->margin <= bs_min_i64(h, w) || grain_of(l, n) == 1;
 }
 
-/* Where a value ends that reaches `after` beyond `core` samples, and is cut at the grain from `begin` on. */
-static int32_t cut_end(int64_t core, int32_t begin, int32_t after, int32_t grain)
-{
-    return (int32_t)(bs_ceil_div(core + after - begin, grain) * grain + begin - core);
-}
-
 /* What is computed where a reach is asked for: whole grains, from the margin on, or at a frame's edge from the core
  * on. */
 static bs_reach widen(const bs_lower_pass *l, int32_t n, bs_reach reach)
 {
-    const int32_t value = l->g->nodes[n].first_out, grain = grain_of(l, n), margin = l->plan->values[value].margin;
-    int64_t h, w;
-    bs_plan_core(l->plan, &l->g->values[value], &h, &w);
-    const int32_t begins[] = {-margin, 0};
-    int32_t end = 0;
-    for (int32_t i = 0; i < 2; i++)
-        end = bs_max_i32(end, bs_max_i32(cut_end(h, begins[i], reach.after, grain),
-                                         cut_end(w, begins[i], reach.after, grain)));
-    return (bs_reach){margin - (margin - reach.before) / grain * grain, bs_min_i32(end, margin)};
+    const int32_t margin = l->plan->values[l->g->nodes[n].first_out].margin, grain = grain_of(l, n);
+    return (bs_reach){margin - (margin - reach.before) / grain * grain, bs_min_i32(reach.after + grain - 1, margin)};
 }
 
 static bs_reach further(bs_reach a, bs_reach b)
@@ -37272,12 +37293,8 @@ static bool find_reaches(bs_lower_pass *l)
 
 void bs_lower_rings(bs_lower_pass *l)
 {
-    memset(l->goes_on, 0, (size_t)l->g->n_domains * sizeof *l->goes_on);
-    memset(l->split_last, 0, (size_t)l->max_regions * sizeof *l->split_last);
-    l->has_rings = false;
-    const int32_t stages = l->has_patches && !bs_plan_on_device(l->plan) ? BS_STAGES - 1 : 0;
-    for (int32_t most = stages; most > 0 && !l->has_rings; most--) {
-        find_stages(l, l->open, most); /* the regions are closed */
+    if (l->has_patches && !bs_plan_on_device(l->plan)) {
+        find_stages(l, l->open); /* the regions are closed */
         l->has_rings = find_reaches(l);
     }
     if (!l->has_rings)
@@ -39122,6 +39139,7 @@ static void bounds_make(const bs_plan *p, image_bounds *b)
     X(domains, streams, FLAG)     \
     X(domains, whole, FLAG)       \
     X(domains, mixed, FLAG)       \
+    X(domains, nested, FLAG)      \
     X(routers, forced, COUNT)     \
     X(routers, live, FLAG)        \
     X(routers, in_tile, FLAG)     \
@@ -39799,14 +39817,14 @@ static const char *decision_wrong(const bs_plan *p, int32_t r)
  * then. */
 
 /* Whether a call may compute a part of its rectangle: of an image, in a tile; a ring of rows that go on to one of the
- * paths below. Where there is none, nothing is said of parts. */
+ * paths below. */
 static bool is_extent(const image_at *a, bs_instr *made)
 {
     const bs_node *node = a->node;
     const bs_instr *i = a->i;
     const bool ring = i->extent == BS_EXTENT_RING;
     if (i->extent == BS_EXTENT_ALL)
-        return i->reach.before == 0 && i->reach.after == 0 && i->done.before == 0 && i->done.after == 0;
+        return true;
     if (i->extent > BS_EXTENT_RING || !a->tile || node->n_out != 1 || a->g->values[node->first_out].rank != 3 ||
         !(bs_op_get(node->op)->flags & BS_OP_SPATIAL) || bs_plan_on_device(a->p))
         return false;
@@ -39995,7 +40013,7 @@ bool bs_image_instrs_sound(const bs_plan *p, bs_error *error)
  *   units: prepared_bytes             weights beyond slots                    the largest fits (all_unit_bytes is the
  *                                                                               sum: plan/image_values.c)
  *   units: node                       a unit that nothing loads, waited for   the first node that loads it
- *   units: block, domain;             margins beyond their table              an outermost path of the phase's router
+ *   units: block, domain;             margins beyond their table              a path of the phase's router
  *     phases: router
  *   phases, phase_units               lists beyond their tables               behind each other; all that its
  *                                                                               instructions need
@@ -40011,8 +40029,8 @@ bool bs_image_instrs_sound(const bs_plan *p, bs_error *error)
 static const char *unit_wrong(const bs_plan *p, int32_t u)
 {
     const bs_plan_unit *unit = &p->units[u];
-    if (unit->domain != 0 && p->graph->domains[unit->domain].routed != unit->domain)
-        return bs_image_refused("it is of no outermost path");
+    if (unit->domain != 0 && bs_plan_unit_path(p, unit->domain) != unit->domain)
+        return bs_image_refused("it is of no path that is a unit");
     return bs_bytes_aligned_to(unit->prepared_bytes, BS_ALIGNMENT) && bs_plan_needs_weights(p, unit->node) &&
                    p->nodes[unit->node].unit == u && p->nodes[unit->node].owner == unit->node
                ? NULL
@@ -46444,9 +46462,9 @@ static bool gate_is_higher(const void *user, int32_t a, int32_t b)
     return bs_capacity_rank(gates[a * o->d->per_row]) < bs_capacity_rank(gates[b * o->d->per_row]);
 }
 
-/* First choices are served before second ones; what does not fit is counted, and dropped or spilled. Gates are compared as they
- * are: normalised ones rank rows by share, which is what the cell wants. ids and inverse are free until the decision
- * is packed. */
+/* First choices are served before second ones; what does not fit is counted, and dropped or spilled. Gates are compared
+ * as they are: normalised ones rank rows by share, which is what the cell wants. ids and inverse are free until the
+ * decision is packed. */
 static void limit_capacity(const bs_routing *r)
 {
     bs_decision_data *d = r->d;
@@ -46855,19 +46873,26 @@ void bs_exec_kernel(bs_session *s, const bs_instr *i, bs_call *call)
     call->extent = NULL;
 }
 
-/* The part of a row's rectangle that reaches so far beyond its core, cut at the grain of the op. */
-static bs_rect reached(const bs_context *c, const bs_instr *i, bs_rect all, bs_reach reach)
+/* From where to where the samples from `first` to `end` are cut that reach so far beyond a core: at the grain. */
+static void reach_along(int32_t *first, int32_t *end, int64_t core, bs_reach reach, int32_t grain)
+{
+    const int32_t begin = *first;
+    *first += (bs_max_i32(-reach.before, begin) - begin) / grain * grain;
+    *end = (int32_t)bs_min_i64(begin + bs_ceil_div(core + reach.after - begin, grain) * grain, *end);
+}
+
+/* The part of a row's rectangle that reaches so far beyond its core. */
+static bs_rect reached(const bs_context *c, const bs_instr *i, bs_rect r, bs_reach reach)
 {
     const bs_plan *p = c->session->plan;
-    const bs_op_rules *rules = bs_op_get(c->session->graph->nodes[i->node].op)->rules;
+    const bs_node *node = &c->session->graph->nodes[i->node];
+    const bs_op_rules *rules = bs_node_op(node)->rules;
     const int32_t grain = rules && rules->grain ? rules->grain(&p->nodes[i->node]) : 1;
     int64_t h, w;
-    bs_plan_core(p, &c->session->graph->values[c->session->graph->nodes[i->node].first_out], &h, &w);
-    const int32_t y = (bs_max_i32(-reach.before, all.y0) - all.y0) / grain * grain,
-                  x = (bs_max_i32(-reach.before, all.x0) - all.x0) / grain * grain;
-    const int32_t below = (int32_t)bs_ceil_div(h + reach.after - all.y0, grain) * grain,
-                  right = (int32_t)bs_ceil_div(w + reach.after - all.x0, grain) * grain;
-    return (bs_rect){all.y0 + y, bs_min_i32(all.y0 + below, all.y1), all.x0 + x, bs_min_i32(all.x0 + right, all.x1)};
+    bs_plan_core(p, &c->session->graph->values[node->first_out], &h, &w);
+    reach_along(&r.y0, &r.y1, h, reach, grain);
+    reach_along(&r.x0, &r.x1, w, reach, grain);
+    return r;
 }
 
 /* A near rectangle; or the ring between two: strips above and below it, and beside it. */
@@ -49164,8 +49189,8 @@ static void say_instr(report *r, const bs_plan *p, const bs_instr *i, const char
         say(r, "  (%s, %s)", bs_name_of(map_names, i->map, BS_MAP_BEYOND + 1),
             bs_name_of(combine_names, i->combine, BS_COMBINE_SELECT + 1));
     if (i->kind == BS_INSTR_CALL)
-        say(r, "%s%s%s%s", plan->algorithm == 1 ? "  (winograd)" : "", plan->fusion ? "  fused: " : "",
-            bs_fusion_name(plan->fusion), bs_name_of("\0  (near)\0  (ring)\0", i->extent, BS_EXTENT_RING + 1));
+        say(r, "%s%s%s", plan->algorithm == 1 ? "  (winograd)" : "", plan->fusion ? "  fused: " : "",
+            bs_fusion_name(plan->fusion));
     say(r, "\n");
 }
 

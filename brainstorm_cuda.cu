@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 5a63af630f4e8631930e65f016544a4b8ff274576201fefb72ee48b252f9105c
+ * sha256 of the parts: a232f8aab9dfe566a4452514db883427dbb0b22be15b6f0a9f6b58fe02e5e364
  */
 #include "brainstorm.h"
 
@@ -1456,6 +1456,7 @@ typedef struct bs_domain_plan {
     bool images, streams; /* top level: it has images; its routed blocks have streamed weights */
     bool whole; /* top level: a decision below it needs all of its rows */
     bool mixed; /* depth order, but wide nodes run at top level: tiles must fit in shared memory */
+    bool nested; /* top level: paths inside of paths have streamed weights, each path a unit of its own */
 } bs_domain_plan;
 
 typedef struct bs_router_plan {
@@ -1470,7 +1471,7 @@ typedef struct bs_router_plan {
 /* Weights that are loaded together (numbered from 1; 0: resident weights). */
 typedef struct bs_plan_unit {
     int32_t block;  /* the outermost block; names the unit */
-    int32_t domain; /* the outermost path whose nodes it serves; else 0 */
+    int32_t domain; /* the path whose nodes it serves (bs_plan_unit_path); else 0 */
     int32_t node;   /* the first node whose weights are in it */
     bs_bytes prepared_bytes;
 } bs_plan_unit;
@@ -1633,6 +1634,9 @@ static inline bool bs_instr_loops(const bs_plan *plan, const bs_instr *i)
 }
 /* The ROWS or PATCHES domain that `domain` is or descends from; 0 for the root. */
 int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain);
+/* The path whose weights are loaded with those of a domain's nodes: of the paths of routers around it the outermost,
+ * or, where every path is a unit of its own, the innermost; 0: it is in none. */
+int32_t bs_plan_unit_path(const bs_plan *plan, int32_t domain);
 /* The largest core that a cell of this value can have, [h, w]. */
 void bs_plan_core(const bs_plan *plan, const bs_value_info *value, int64_t *h, int64_t *w);
 /* Sets what follows from the plan's tier and its description. */
@@ -8895,8 +8899,8 @@ static inline BS_BOTH bool bs_capacity_takes(const bs_rule *rule, int32_t path, 
     return before < rule->capacity || path == rule->spill - 1;
 }
 
-/* In order of choice: what found no room (its path is -1) goes to the spill path, or is dropped and leaves no gap. A row
- * goes to the spill path once. Returns how many found no room. */
+/* In order of choice: what found no room (its path is -1) goes to the spill path, or is dropped and leaves no gap. A
+ * row goes to the spill path once. Returns how many found no room. */
 static inline BS_BOTH int32_t bs_spill(const bs_rule *rule, const bs_choices *of)
 {
     const int32_t spill = rule->spill - 1;

@@ -2,12 +2,12 @@
  *
  *     exits [MODEL.gguf [ROUNDS [TILE]]]
  *
- * For each size of tiles, in turns: a net that ends at the first exit; tiles that may go on and all leave there; tiles of
- * which all go on; tiles that decide as the file says. Beside each the same with all margins computed at once, as it was
+ * For each size of tiles, in turns: a net that ends at the first exit; tiles that may go on and all leave there; tiles
+ * of which all go on; tiles that decide as the file says. Beside each the same with all margins computed at once, as
  * before there were rings (src/plan/rings.c): that plan is the other one without its near rectangles. Figures are
  * medians of the ratios within a turn, of processor time.
- * Owns: the biases that send tiles one way. Relies on: the names in models/sr2x_video.gguf. Must never: change a result:
- * both plans must give the same bytes. */
+ * Owns: the biases that send tiles one way. Relies on: the names in models/sr2x_video.gguf. Must never: change a
+ * result: both plans must give the same bytes. */
 #include "arenas.h"
 #include "brainstorm.h"
 #include "peak.h"

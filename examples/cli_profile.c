@@ -18,8 +18,8 @@ static const char profile_usage[] =
     "usage: brainstorm profile FILE [--json]\n"
     "\n"
     "Prints what a profile tells: loads of the routers (entropy 1.00: all paths alike), paths of consecutive routers\n"
-    "that are chosen in the same run more often than by chance (lift), capacities (cells of the fullest path that 99 of\n"
-    "100 decisions stay within, and what would be beyond 1 to 4 times the mean), hits and misses of what was recorded,\n"
+    "that are chosen in the same run more often than by chance (lift), capacities (cells of the fullest path that 99\n"
+    "of 100 decisions stay within; what is beyond 1 to 4 times the mean), hits and misses of what was recorded,\n"
     "how good look-aheads were, and how often any slots of a size would have held what was needed: with perfect\n"
     "knowledge (Belady) and with the least recently used going first (LRU). These two know no time and pin nothing:\n"
     "brainstorm replay does. Where ops were recorded, the ten that took longest, and the blocks they are of.\n";

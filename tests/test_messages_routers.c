@@ -72,8 +72,9 @@ static void rows_of_route(void)
     WRONG(BS_ERROR_ARGUMENT, "route \"r\": capacity is 0, expected 1 .. 2147483647",
           bs_route(g, f->score, none, &(bs_route_desc){.name = "r", .paths = 2, .protocol = BS_ROUTE_CAPACITY}));
     WRONG(BS_ERROR_ARGUMENT, "route \"r\": spill is 3, expected 0 .. 2",
-          bs_route(g, f->score, none,
-                   &(bs_route_desc){.name = "r", .paths = 2, .protocol = BS_ROUTE_CAPACITY, .capacity = 1, .spill = 3}));
+          bs_route(
+              g, f->score, none,
+              &(bs_route_desc){.name = "r", .paths = 2, .protocol = BS_ROUTE_CAPACITY, .capacity = 1, .spill = 3}));
     WRONG(BS_ERROR_ARGUMENT, "route \"r\": spill is 1, expected 0",
           bs_route(g, f->score, none, &(bs_route_desc){.name = "r", .paths = 2, .spill = 1}));
     WRONG(BS_ERROR_ARGUMENT, "route \"r\": protocol is -1, expected 0 .. 9",

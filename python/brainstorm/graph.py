@@ -281,7 +281,8 @@ class Graph(Kernels, Loops):
 
     def route(self, score, name, protocol, paths, knob=None, k=0, threshold=0.0, fallback=0, capacity=0, normalise=0,
               floor=0, cost=None, table=None, path=None, spill=0):
-        """spill: for "capacity", path + 1 that takes what the others have no room for. cost, path: i32 [variants], for "budget" (path None: one variant a path). table: i32 [keys], for "table"
+        """spill: for "capacity", path + 1 that takes what the others have no room for.
+        cost, path: i32 [variants], for "budget" (path None: one variant a path). table: i32 [keys], for "table"
         (sets capacity to the number of keys)."""
         protocol = number_of(PROTOCOLS, protocol, "protocol")
         if (cost is None) != (protocol != PROTOCOLS["budget"]) or (path is not None and cost is None):

@@ -286,8 +286,8 @@ static inline BS_BOTH bool bs_capacity_takes(const bs_rule *rule, int32_t path, 
     return before < rule->capacity || path == rule->spill - 1;
 }
 
-/* In order of choice: what found no room (its path is -1) goes to the spill path, or is dropped and leaves no gap. A row
- * goes to the spill path once. Returns how many found no room. */
+/* In order of choice: what found no room (its path is -1) goes to the spill path, or is dropped and leaves no gap. A
+ * row goes to the spill path once. Returns how many found no room. */
 static inline BS_BOTH int32_t bs_spill(const bs_rule *rule, const bs_choices *of)
 {
     const int32_t spill = rule->spill - 1;

@@ -61,6 +61,19 @@ int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain)
     return graph->domains[domain].top;
 }
 
+static int32_t innermost_path(const bs_graph *g, int32_t domain)
+{
+    while (g->domains[domain].kind == BS_DOMAIN_PATH && bs_router_loops(g, g->domains[domain].router))
+        domain = g->domains[domain].parent;
+    return g->domains[domain].kind == BS_DOMAIN_PATH ? domain : 0;
+}
+
+int32_t bs_plan_unit_path(const bs_plan *plan, int32_t domain)
+{
+    const bs_graph *g = plan->graph;
+    return plan->domains[bs_plan_top_domain(g, domain)].nested ? innermost_path(g, domain) : g->domains[domain].routed;
+}
+
 void bs_plan_core(const bs_plan *plan, const bs_value_info *value, int64_t *h, int64_t *w)
 {
     const bs_graph *g = plan->graph;

@@ -174,14 +174,14 @@ static const char *decision_wrong(const bs_plan *p, int32_t r)
  * then. */
 
 /* Whether a call may compute a part of its rectangle: of an image, in a tile; a ring of rows that go on to one of the
- * paths below. Where there is none, nothing is said of parts. */
+ * paths below. */
 static bool is_extent(const image_at *a, bs_instr *made)
 {
     const bs_node *node = a->node;
     const bs_instr *i = a->i;
     const bool ring = i->extent == BS_EXTENT_RING;
     if (i->extent == BS_EXTENT_ALL)
-        return i->reach.before == 0 && i->reach.after == 0 && i->done.before == 0 && i->done.after == 0;
+        return true;
     if (i->extent > BS_EXTENT_RING || !a->tile || node->n_out != 1 || a->g->values[node->first_out].rank != 3 ||
         !(bs_op_get(node->op)->flags & BS_OP_SPATIAL) || bs_plan_on_device(a->p))
         return false;

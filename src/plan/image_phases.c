@@ -4,7 +4,7 @@
  *   units: prepared_bytes             weights beyond slots                    the largest fits (all_unit_bytes is the
  *                                                                               sum: plan/image_values.c)
  *   units: node                       a unit that nothing loads, waited for   the first node that loads it
- *   units: block, domain;             margins beyond their table              an outermost path of the phase's router
+ *   units: block, domain;             margins beyond their table              a path of the phase's router
  *     phases: router
  *   phases, phase_units               lists beyond their tables               behind each other; all that its
  *                                                                               instructions need
@@ -20,8 +20,8 @@
 static const char *unit_wrong(const bs_plan *p, int32_t u)
 {
     const bs_plan_unit *unit = &p->units[u];
-    if (unit->domain != 0 && p->graph->domains[unit->domain].routed != unit->domain)
-        return bs_image_refused("it is of no outermost path");
+    if (unit->domain != 0 && bs_plan_unit_path(p, unit->domain) != unit->domain)
+        return bs_image_refused("it is of no path that is a unit");
     return bs_bytes_aligned_to(unit->prepared_bytes, BS_ALIGNMENT) && bs_plan_needs_weights(p, unit->node) &&
                    p->nodes[unit->node].unit == u && p->nodes[unit->node].owner == unit->node
                ? NULL

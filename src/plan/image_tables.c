@@ -139,6 +139,7 @@ static void bounds_make(const bs_plan *p, image_bounds *b)
     X(domains, streams, FLAG)     \
     X(domains, whole, FLAG)       \
     X(domains, mixed, FLAG)       \
+    X(domains, nested, FLAG)      \
     X(routers, forced, COUNT)     \
     X(routers, live, FLAG)        \
     X(routers, in_tile, FLAG)     \

@@ -157,6 +157,16 @@ static void need_all_rows(bs_plan *plan, const bs_node *node)
     }
 }
 
+/* Whether a node with streamed weights is on a path inside of another: neither need be loaded with the other. */
+static bool is_path_in_path(const bs_plan *plan, int32_t n)
+{
+    const bs_graph *g = plan->graph;
+    int32_t paths = 0;
+    for (int32_t d = g->nodes[n].domain; g->domains[d].kind == BS_DOMAIN_PATH; d = g->domains[d].parent)
+        paths += !bs_router_loops(g, g->domains[d].router) && !plan->routers[g->domains[d].router].forced;
+    return paths > 1 && bs_plan_node_streams(plan, n);
+}
+
 /* Finds what decides the order of a top-level domain: images, streamed weights of routed blocks, and decisions below
  * it that need all rows at once. Outermost routers decide for all rows anyway; a nested one can decide tile by tile
  * when its rows do not influence each other and it has no callback. */
@@ -171,6 +181,7 @@ static void look_into_trees(bs_plan *plan)
         top->images = top->images || (node->n_out > 0 && g->values[node->first_out].rank == 3);
         need_all_rows(plan, node);
         top->streams = top->streams || (g->domains[node->domain].outermost && bs_plan_node_streams(plan, n));
+        top->nested = top->nested || is_path_in_path(plan, n);
     }
     for (int32_t r = 1; r < g->n_routers; r++) {
         const bs_router_info *router = &g->routers[r];
@@ -201,9 +212,12 @@ static void choose_orders(bs_plan *plan)
         const bs_domain_plan *tree = &plan->domains[top];
         bs_plan_size_domain(plan, d, p);
         const bool images = top > 0 && tree->images;
+        const bool tiles = plan->desc.order == BS_ORDER_DEPTH || bs_domain_is_patches(&g->domains[top]);
+        if (d == top) /* a tile waits for the weights of all of its path; a device's plan has them together as well */
+            p->nested = p->nested && top > 0 && !tiles && !bs_plan_on_device(plan);
         const bool wanted = plan->desc.order == BS_ORDER_DEPTH || /* a tile of the only row would keep all of it */
                             (plan->desc.order == BS_ORDER_AUTO && (images || tree->streams) && tree->max_rows > 1);
-        p->order = top > 0 && wanted && !tree->whole ? BS_ORDER_DEPTH : BS_ORDER_BREADTH;
+        p->order = top > 0 && wanted && !tree->whole && !tree->nested ? BS_ORDER_DEPTH : BS_ORDER_BREADTH;
         p->tile_rows = images ? 1 : BS_TILE_ROWS;
     }
     bs_plan_spread_orders(plan);

@@ -48,8 +48,8 @@ typedef struct bs_lower_pass {
     /* Loops: nodes are listed so that a body stands behind all that it needs from outside. */
     int32_t *follows;     /* [nodes] the next node of the list, or 0 */
     int32_t *first, *last; /* [routers] the list of a loop's body; [0]: of what is in no loop */
-    /* Rings (plan/rings.c): there are some; domains in stages, of which each is behind one more decision on the way that
-     * most is left for. */
+    /* Rings (plan/rings.c): there are some; domains in stages, each of them behind one more decision on the way for
+     * which most is left. */
     bool has_patches, has_rings;
     bool *is_on_way;      /* [domains] on that way */
     int32_t *stage;       /* [domains] how many such decisions it is behind */
@@ -89,7 +89,8 @@ void bs_lower_order(bs_lower_pass *l);
 /* Gives every live value its storage class; needs the regions. */
 void bs_lower_places(bs_lower_pass *l);
 
-/* Finds what tiles compute before a decision, and what only of rows that go on (plan/rings.c); needs storage classes. */
+/* Finds what tiles compute before a decision, and what only of rows that go on (plan/rings.c); needs the storage
+ * classes. */
 void bs_lower_rings(bs_lower_pass *l);
 /* A call computes its near rectangle, if its node leaves a ring. */
 void bs_lower_near(bs_lower_pass *l, bs_instr *call);

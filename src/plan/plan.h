@@ -113,6 +113,7 @@ typedef struct bs_domain_plan {
     bool images, streams; /* top level: it has images; its routed blocks have streamed weights */
     bool whole; /* top level: a decision below it needs all of its rows */
     bool mixed; /* depth order, but wide nodes run at top level: tiles must fit in shared memory */
+    bool nested; /* top level: paths inside of paths have streamed weights, each path a unit of its own */
 } bs_domain_plan;
 
 typedef struct bs_router_plan {
@@ -127,7 +128,7 @@ typedef struct bs_router_plan {
 /* Weights that are loaded together (numbered from 1; 0: resident weights). */
 typedef struct bs_plan_unit {
     int32_t block;  /* the outermost block; names the unit */
-    int32_t domain; /* the outermost path whose nodes it serves; else 0 */
+    int32_t domain; /* the path whose nodes it serves (bs_plan_unit_path); else 0 */
     int32_t node;   /* the first node whose weights are in it */
     bs_bytes prepared_bytes;
 } bs_plan_unit;
@@ -290,6 +291,9 @@ static inline bool bs_instr_loops(const bs_plan *plan, const bs_instr *i)
 }
 /* The ROWS or PATCHES domain that `domain` is or descends from; 0 for the root. */
 int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain);
+/* The path whose weights are loaded with those of a domain's nodes: of the paths of routers around it the outermost,
+ * or, where every path is a unit of its own, the innermost; 0: it is in none. */
+int32_t bs_plan_unit_path(const bs_plan *plan, int32_t domain);
 /* The largest core that a cell of this value can have, [h, w]. */
 void bs_plan_core(const bs_plan *plan, const bs_value_info *value, int64_t *h, int64_t *w);
 /* Sets what follows from the plan's tier and its description. */

@@ -32,10 +32,9 @@ static void find_pulls(bs_lower_pass *l, int32_t *pull)
 }
 
 /* Parents come before their paths. */
-static void find_stages(bs_lower_pass *l, int32_t *pull, int32_t most)
+static void find_stages(bs_lower_pass *l, int32_t *pull)
 {
     find_pulls(l, pull);
-    memset(l->goes_on, 0, (size_t)l->g->n_domains * sizeof *l->goes_on);
     for (int32_t d = 1; d < l->g->n_domains; d++) {
         int32_t *on = &l->goes_on[bs_max_i32(l->g->domains[d].parent, 0)];
         if (decides_in_tile(l, d) && pull[d] > (*on ? pull[*on] : 0))
@@ -46,7 +45,7 @@ static void find_stages(bs_lower_pass *l, int32_t *pull, int32_t most)
         const bs_domain *domain = &l->g->domains[d];
         const bool inside = domain->kind == BS_DOMAIN_PATH && l->plan->routers[domain->router].in_tile;
         const bool first = !inside && l->plan->domains[bs_plan_top_domain(l->g, d)].images;
-        if (inside && l->goes_on[parent] == d && l->is_on_way[parent] && l->stage[parent] < most) {
+        if (inside && l->goes_on[parent] == d && l->is_on_way[parent] && l->stage[parent] < BS_STAGES - 1) {
             l->stage[d] = l->stage[parent] + 1;
             l->is_on_way[d] = true;
             continue;
@@ -86,25 +85,12 @@ static bool splits(const bs_lower_pass *l, int32_t n)
     return p->margin <= bs_min_i64(h, w) || grain_of(l, n) == 1;
 }
 
-/* Where a value ends that reaches `after` beyond `core` samples, and is cut at the grain from `begin` on. */
-static int32_t cut_end(int64_t core, int32_t begin, int32_t after, int32_t grain)
-{
-    return (int32_t)(bs_ceil_div(core + after - begin, grain) * grain + begin - core);
-}
-
 /* What is computed where a reach is asked for: whole grains, from the margin on, or at a frame's edge from the core
  * on. */
 static bs_reach widen(const bs_lower_pass *l, int32_t n, bs_reach reach)
 {
-    const int32_t value = l->g->nodes[n].first_out, grain = grain_of(l, n), margin = l->plan->values[value].margin;
-    int64_t h, w;
-    bs_plan_core(l->plan, &l->g->values[value], &h, &w);
-    const int32_t begins[] = {-margin, 0};
-    int32_t end = 0;
-    for (int32_t i = 0; i < 2; i++)
-        end = bs_max_i32(end, bs_max_i32(cut_end(h, begins[i], reach.after, grain),
-                                         cut_end(w, begins[i], reach.after, grain)));
-    return (bs_reach){margin - (margin - reach.before) / grain * grain, bs_min_i32(end, margin)};
+    const int32_t margin = l->plan->values[l->g->nodes[n].first_out].margin, grain = grain_of(l, n);
+    return (bs_reach){margin - (margin - reach.before) / grain * grain, bs_min_i32(reach.after + grain - 1, margin)};
 }
 
 static bs_reach further(bs_reach a, bs_reach b)
@@ -190,12 +176,8 @@ static bool find_reaches(bs_lower_pass *l)
 
 void bs_lower_rings(bs_lower_pass *l)
 {
-    memset(l->goes_on, 0, (size_t)l->g->n_domains * sizeof *l->goes_on);
-    memset(l->split_last, 0, (size_t)l->max_regions * sizeof *l->split_last);
-    l->has_rings = false;
-    const int32_t stages = l->has_patches && !bs_plan_on_device(l->plan) ? BS_STAGES - 1 : 0;
-    for (int32_t most = stages; most > 0 && !l->has_rings; most--) {
-        find_stages(l, l->open, most); /* the regions are closed */
+    if (l->has_patches && !bs_plan_on_device(l->plan)) {
+        find_stages(l, l->open); /* the regions are closed */
         l->has_rings = find_reaches(l);
     }
     if (!l->has_rings)

@@ -1,7 +1,8 @@
 /* plan/units.c - streaming: which weights are loaded together (units), and which instructions need them (phases).
  *
- * A unit is what one path of a router needs, or one block that every run goes through. Weights outside blocks stay
- * resident, and so do tables of routers and constants, which are not read through kernels alone.
+ * A unit is what one path of an outermost router needs, or where all rows are decided at once and paths stand inside of
+ * paths, as exits behind exits do, every path by itself; or one block that every run goes through. Weights outside
+ * blocks stay resident, and so do tables of routers and constants, which are not read through kernels alone.
  * Relies on plan/plan.h. Must never know where weights are stored: it plans for a board that is not there. */
 #include "plan/plan.h"
 #include "ops/structure.h"
@@ -10,11 +11,12 @@
 
 /* --------------------------------------------------------------------------------------------------- units */
 
-static int32_t outermost_block(const bs_graph *g, int32_t block, int32_t path)
+static int32_t outermost_block(const bs_plan *p, int32_t block, int32_t path)
 {
+    const bs_graph *g = p->graph;
     for (int32_t up = g->blocks[block].parent; up != 0; up = g->blocks[up].parent) {
         const bs_node *first = &g->nodes[g->blocks[up].first_node];
-        if (g->domains[first->domain].routed != path)
+        if (bs_plan_unit_path(p, first->domain) != path)
             break;
         block = up;
     }
@@ -27,10 +29,11 @@ bs_bytes bs_plan_units_workspace(const bs_graph *graph)
 }
 
 /* Whether two nodes that stream would be loaded together. */
-static bool same_unit(const bs_graph *g, int32_t a, int32_t b)
+static bool same_unit(const bs_plan *p, int32_t a, int32_t b)
 {
-    const int32_t path = g->domains[g->nodes[a].domain].routed;
-    return path == g->domains[g->nodes[b].domain].routed && (path != 0 || g->nodes[a].block == g->nodes[b].block);
+    const bs_graph *g = p->graph;
+    const int32_t path = bs_plan_unit_path(p, g->nodes[a].domain);
+    return path == bs_plan_unit_path(p, g->nodes[b].domain) && (path != 0 || g->nodes[a].block == g->nodes[b].block);
 }
 
 #define SHARED -1 /* in place of a node's unit: several units would load its weights */
@@ -43,7 +46,7 @@ static void find_shared(bs_plan *p)
     for (int32_t n = 1; n < p->graph->n_nodes; n++) {
         const int32_t twin = nodes[n].twin;
         const bool together = !twin || (bs_plan_node_streams(p, twin) && bs_plan_node_streams(p, n) &&
-                                        same_unit(p->graph, twin, n));
+                                        same_unit(p, twin, n));
         nodes[n].unit = !together || nodes[twin].unit == SHARED ? SHARED : 0;
     }
     for (int32_t n = p->graph->n_nodes - 1; n >= 1; n--)
@@ -64,11 +67,11 @@ void bs_plan_units(bs_plan *p, void *workspace)
         p->nodes[n].unit = 0;
         if (!streams)
             continue;
-        const int32_t block = g->nodes[n].block, path = g->domains[g->nodes[n].domain].routed;
+        const int32_t block = g->nodes[n].block, path = bs_plan_unit_path(p, g->nodes[n].domain);
         int32_t *unit = path ? &of_path[path] : &of_block[block];
         if (*unit == 0) {
             *unit = p->n_units++;
-            p->units[*unit].block = path ? outermost_block(g, block, path) : block;
+            p->units[*unit].block = path ? outermost_block(p, block, path) : block;
             p->units[*unit].domain = path;
             p->units[*unit].node = n;
         }

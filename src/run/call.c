@@ -195,19 +195,26 @@ void bs_exec_kernel(bs_session *s, const bs_instr *i, bs_call *call)
     call->extent = NULL;
 }
 
-/* The part of a row's rectangle that reaches so far beyond its core, cut at the grain of the op. */
-static bs_rect reached(const bs_context *c, const bs_instr *i, bs_rect all, bs_reach reach)
+/* From where to where the samples from `first` to `end` are cut that reach so far beyond a core: at the grain. */
+static void reach_along(int32_t *first, int32_t *end, int64_t core, bs_reach reach, int32_t grain)
+{
+    const int32_t begin = *first;
+    *first += (bs_max_i32(-reach.before, begin) - begin) / grain * grain;
+    *end = (int32_t)bs_min_i64(begin + bs_ceil_div(core + reach.after - begin, grain) * grain, *end);
+}
+
+/* The part of a row's rectangle that reaches so far beyond its core. */
+static bs_rect reached(const bs_context *c, const bs_instr *i, bs_rect r, bs_reach reach)
 {
     const bs_plan *p = c->session->plan;
-    const bs_op_rules *rules = bs_op_get(c->session->graph->nodes[i->node].op)->rules;
+    const bs_node *node = &c->session->graph->nodes[i->node];
+    const bs_op_rules *rules = bs_node_op(node)->rules;
     const int32_t grain = rules && rules->grain ? rules->grain(&p->nodes[i->node]) : 1;
     int64_t h, w;
-    bs_plan_core(p, &c->session->graph->values[c->session->graph->nodes[i->node].first_out], &h, &w);
-    const int32_t y = (bs_max_i32(-reach.before, all.y0) - all.y0) / grain * grain,
-                  x = (bs_max_i32(-reach.before, all.x0) - all.x0) / grain * grain;
-    const int32_t below = (int32_t)bs_ceil_div(h + reach.after - all.y0, grain) * grain,
-                  right = (int32_t)bs_ceil_div(w + reach.after - all.x0, grain) * grain;
-    return (bs_rect){all.y0 + y, bs_min_i32(all.y0 + below, all.y1), all.x0 + x, bs_min_i32(all.x0 + right, all.x1)};
+    bs_plan_core(p, &c->session->graph->values[node->first_out], &h, &w);
+    reach_along(&r.y0, &r.y1, h, reach, grain);
+    reach_along(&r.x0, &r.x1, w, reach, grain);
+    return r;
 }
 
 /* A near rectangle; or the ring between two: strips above and below it, and beside it. */

@@ -47,8 +47,8 @@ static void say_instr(report *r, const bs_plan *p, const bs_instr *i, const char
         say(r, "  (%s, %s)", bs_name_of(map_names, i->map, BS_MAP_BEYOND + 1),
             bs_name_of(combine_names, i->combine, BS_COMBINE_SELECT + 1));
     if (i->kind == BS_INSTR_CALL)
-        say(r, "%s%s%s%s", plan->algorithm == 1 ? "  (winograd)" : "", plan->fusion ? "  fused: " : "",
-            bs_fusion_name(plan->fusion), bs_name_of("\0  (near)\0  (ring)\0", i->extent, BS_EXTENT_RING + 1));
+        say(r, "%s%s%s", plan->algorithm == 1 ? "  (winograd)" : "", plan->fusion ? "  fused: " : "",
+            bs_fusion_name(plan->fusion));
     say(r, "\n");
 }
 

@@ -94,9 +94,9 @@ static bool gate_is_higher(const void *user, int32_t a, int32_t b)
     return bs_capacity_rank(gates[a * o->d->per_row]) < bs_capacity_rank(gates[b * o->d->per_row]);
 }
 
-/* First choices are served before second ones; what does not fit is counted, and dropped or spilled. Gates are compared as they
- * are: normalised ones rank rows by share, which is what the cell wants. ids and inverse are free until the decision
- * is packed. */
+/* First choices are served before second ones; what does not fit is counted, and dropped or spilled. Gates are compared
+ * as they are: normalised ones rank rows by share, which is what the cell wants. ids and inverse are free until the
+ * decision is packed. */
 static void limit_capacity(const bs_routing *r)
 {
     bs_decision_data *d = r->d;
