@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 597083b1e519d2ac67b2f8031b2774148962d938f5ce0fec1bd97ce741c9e4eb
+ * sha256 of the parts: d8fa3451154c3e5c1719b07975cf2a61dfd0f61d9536c4b753ecadfe9eafa49a
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -10181,7 +10181,7 @@ static void gemm_panels(const bs_conv_geometry *g, const bs_conv_kernels *k, con
     }
 }
 
-/* Pixels of a line that are taken at a time: about GEMM_PIXELS, and of all shares as many. A few that are left over would
+/* Pixels of a line that are taken at a time: about GEMM_PIXELS, and of all shares as many. A few left over would
  * read all weights once more, which takes longer than their products. */
 static int32_t gemm_share(int32_t pixels)
 {
@@ -36287,7 +36287,7 @@ BS_INTERNAL void bs_lower_places(bs_lower_pass *l);
  * classes. */
 BS_INTERNAL void bs_lower_rings(bs_lower_pass *l);
 /* A call computes its near rectangle, if its node leaves a ring. */
-BS_INTERNAL void bs_lower_near(bs_lower_pass *l, bs_instr *call);
+BS_INTERNAL void bs_lower_near(bs_lower_pass *l, bs_instr *i);
 /* The nodes of a part whose rings rows need that go on to `domain`: the next one after `after`, in order; 0: the first;
  * and the call that computes it. */
 BS_INTERNAL int32_t bs_lower_next_ring(const bs_lower_pass *l, int32_t part, int32_t domain, int32_t after);
@@ -48730,7 +48730,8 @@ static bool check_rows(const bs_session *s, int32_t at, bs_error *error)
         if (x->rank > g->values[node->first_out].rank && rows < cells)
             return bs_refuse(error, BS_ERROR_SHAPE,
                              "rows (node %d): dimension 0 (%s) of \"%s\" is %lld, this run has %d cells of %s",
-                             node->number, bs_dim_text(g, x->dims[0], text, sizeof text), bs_node_name(&g->nodes[x->node]),
+                             node->number, bs_dim_text(g, x->dims[0], text, sizeof text),
+                             bs_node_name(&g->nodes[x->node]),
                              (long long)rows, cells, bs_domain_text(g, node->domain, domain, sizeof domain));
     }
     return true;
@@ -49168,6 +49169,7 @@ static void say(report *r, const char *format, ...)
 static const char instr_names[] = "call\0move\0route\0run";
 static const char map_names[] = "view to rows\0row to row\0row to parent\0row to cell\0"
                                 "row to bound\0row to cache\0paths to row\0beyond the cells";
+static const char extent_names[] = "\0  (near)\0  (the ring around)"; /* bs_instr.extent, from BS_EXTENT_ALL on */
 static const char combine_names[] = "copy\0residual\0zero\0sum\0weighted sum\0select";
 
 static void say_instr(report *r, const bs_plan *p, const bs_instr *i, const char *indent)
@@ -49189,7 +49191,8 @@ static void say_instr(report *r, const bs_plan *p, const bs_instr *i, const char
         say(r, "  (%s, %s)", bs_name_of(map_names, i->map, BS_MAP_BEYOND + 1),
             bs_name_of(combine_names, i->combine, BS_COMBINE_SELECT + 1));
     if (i->kind == BS_INSTR_CALL)
-        say(r, "%s%s%s", plan->algorithm == 1 ? "  (winograd)" : "", plan->fusion ? "  fused: " : "",
+        say(r, "%s%s%s%s", plan->algorithm == 1 ? "  (winograd)" : "",
+            bs_name_of(extent_names, i->extent, BS_EXTENT_RING + 1), plan->fusion ? "  fused: " : "",
             bs_fusion_name(plan->fusion));
     say(r, "\n");
 }

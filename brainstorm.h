@@ -1249,8 +1249,8 @@ bs_weights bs_weights_from_table(const bs_tensor_table *table);
  * bytes whatever fits, whatever is guessed and whatever the storage does.
  *
  *   unit    what is loaded at once: the weights of one path of a router (with the blocks and loops inside it), or of a
- *           block that every run goes through. Paths inside of paths are units of their own (exits behind exits are read
- *           as rows come to them), but for patches, in plans with BS_ORDER_DEPTH and on a GPU: there they belong to the
+ *           block that every run goes through. Paths inside of paths are units of their own (exits behind exits are
+ *           read as rows come to them), but for patches, in plans with BS_ORDER_DEPTH and on a GPU: there they belong to the
  *           path around them. Weights outside blocks, or of several units, tables of routers and constants stay
  *           resident.
  *   phase   a step of the plan that needs units: of those paths that a router chose, or always the same. In the body of

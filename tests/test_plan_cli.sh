@@ -147,7 +147,7 @@ else
     skip "a full disk: there is no /dev/full"
 fi
 limited() { # 512 bytes each
-    (ulimit -f 8 && fails "$work/two: File too large" --save "$work/two")
+    (ulimit -f 16 && fails "$work/two: File too large" --save "$work/two")
 }
 check "a file that may not be as large" limited
 check "... what is left of it is refused" is_refused

@@ -24,8 +24,8 @@ static bs_graph *new_graph(void)
 typedef struct coverage {
     int32_t graphs, refused, plans, sound, moved, noticed, regions, in_tile, torn, in_place, frames, loads, packed,
         fills, slabs, forced, sizes, streamed, uses, makers, kept, counted, loops, nested, looping_tiles, looping_units,
-        looping_paths, tiled_units, rounds, turns, grown, around, updates, parted, looped, lifted, higher, miscounted, sunk,
-        merged;
+        looping_paths, tiled_units, rounds, turns, grown, around, updates, parted, looped, lifted, higher, miscounted,
+        sunk, merged;
 } coverage;
 
 static void count_plan(coverage *c, const bs_plan *p)

@@ -212,7 +212,7 @@ static void gemm_panels(const bs_conv_geometry *g, const bs_conv_kernels *k, con
     }
 }
 
-/* Pixels of a line that are taken at a time: about GEMM_PIXELS, and of all shares as many. A few that are left over would
+/* Pixels of a line that are taken at a time: about GEMM_PIXELS, and of all shares as many. A few left over would
  * read all weights once more, which takes longer than their products. */
 static int32_t gemm_share(int32_t pixels)
 {

@@ -93,7 +93,7 @@ void bs_lower_places(bs_lower_pass *l);
  * classes. */
 void bs_lower_rings(bs_lower_pass *l);
 /* A call computes its near rectangle, if its node leaves a ring. */
-void bs_lower_near(bs_lower_pass *l, bs_instr *call);
+void bs_lower_near(bs_lower_pass *l, bs_instr *i);
 /* The nodes of a part whose rings rows need that go on to `domain`: the next one after `after`, in order; 0: the first;
  * and the call that computes it. */
 int32_t bs_lower_next_ring(const bs_lower_pass *l, int32_t part, int32_t domain, int32_t after);

@@ -143,7 +143,8 @@ static bool check_rows(const bs_session *s, int32_t at, bs_error *error)
         if (x->rank > g->values[node->first_out].rank && rows < cells)
             return bs_refuse(error, BS_ERROR_SHAPE,
                              "rows (node %d): dimension 0 (%s) of \"%s\" is %lld, this run has %d cells of %s",
-                             node->number, bs_dim_text(g, x->dims[0], text, sizeof text), bs_node_name(&g->nodes[x->node]),
+                             node->number, bs_dim_text(g, x->dims[0], text, sizeof text),
+                             bs_node_name(&g->nodes[x->node]),
                              (long long)rows, cells, bs_domain_text(g, node->domain, domain, sizeof domain));
     }
     return true;

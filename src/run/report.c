@@ -26,6 +26,7 @@ static void say(report *r, const char *format, ...)
 static const char instr_names[] = "call\0move\0route\0run";
 static const char map_names[] = "view to rows\0row to row\0row to parent\0row to cell\0"
                                 "row to bound\0row to cache\0paths to row\0beyond the cells";
+static const char extent_names[] = "\0  (near)\0  (the ring around)"; /* bs_instr.extent, from BS_EXTENT_ALL on */
 static const char combine_names[] = "copy\0residual\0zero\0sum\0weighted sum\0select";
 
 static void say_instr(report *r, const bs_plan *p, const bs_instr *i, const char *indent)
@@ -47,7 +48,8 @@ static void say_instr(report *r, const bs_plan *p, const bs_instr *i, const char
         say(r, "  (%s, %s)", bs_name_of(map_names, i->map, BS_MAP_BEYOND + 1),
             bs_name_of(combine_names, i->combine, BS_COMBINE_SELECT + 1));
     if (i->kind == BS_INSTR_CALL)
-        say(r, "%s%s%s", plan->algorithm == 1 ? "  (winograd)" : "", plan->fusion ? "  fused: " : "",
+        say(r, "%s%s%s%s", plan->algorithm == 1 ? "  (winograd)" : "",
+            bs_name_of(extent_names, i->extent, BS_EXTENT_RING + 1), plan->fusion ? "  fused: " : "",
             bs_fusion_name(plan->fusion));
     say(r, "\n");
 }
