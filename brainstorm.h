@@ -1082,7 +1082,8 @@ typedef enum bs_order {
 } bs_order;
 
 typedef enum bs_conv_choice {
-    BS_CONV_AUTO, /* Winograd F(4x4,3x3) where it is faster, direct elsewhere: as the node says, not its extents */
+    BS_CONV_AUTO, /* Winograd F(4x4,3x3) where it is faster, direct elsewhere: as the node says, and its constant extents,
+                     whatever a run brings and however frames are cut */
     BS_CONV_FORCE_DIRECT,
     BS_CONV_FORCE_WINOGRAD, /* where it can be done at all */
     BS_CONV_FORCE_REFERENCE /* plain loops (convolutions, linear): slow, what the tests compare with */

@@ -292,10 +292,10 @@ static void test_recurrent(bool gru, bs_tier tier)
 
 /* A wide convolution picks Winograd by itself where the tier has it, but not where a call would transform more weights
  * than it has pixels for. */
-static void test_algorithm(int32_t channels, int32_t size, bool winograd)
+static void test_algorithm(int32_t channels, bs_dim high, bs_dim wide, int32_t size, bool winograd)
 {
     bs_graph *g = new_graph();
-    const bs_value x = bs_input(g, "x", BS_F32, BS_SHAPE3(channels, size, size));
+    const bs_value x = bs_input(g, "x", BS_F32, BS_SHAPE3(channels, high, wide));
     bs_conv2d(g, x, &(bs_conv2d_desc){.name = "c", .out = channels});
     op_run r = op_run_of(g, bs_tier_best());
     op_random_weights(&r);
@@ -325,9 +325,11 @@ int main(int argc, char **argv)
         test_recurrent(false, tier);
         test_recurrent(true, tier);
     }
-    test_algorithm(16, 20, true);
-    test_algorithm(16, 3, true);
-    test_algorithm(72, 12, true);
-    test_algorithm(72, 8, false);
+    test_algorithm(16, 20, 20, 20, true);
+    test_algorithm(16, 3, 3, 3, true);
+    test_algorithm(72, 12, 12, 12, true);
+    test_algorithm(72, 8, 8, 8, false);
+    test_algorithm(72, BS_UPTO(8), 8, 8, true); /* a plan for more gives the same bytes */
+    test_algorithm(72, 8, BS_UPTO(8), 8, true);
     return check_end();
 }

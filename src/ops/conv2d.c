@@ -113,23 +113,31 @@ static bs_bytes conv2d_weight_floats(const bs_conv_geometry *g)
 
 static bs_bytes conv2d_bytes(bs_bytes floats) { return bs_bytes_times(floats, sizeof(float)); }
 
-/* Whether Winograd takes less time. Below 8 channels the transforms cost more than the products they save; weights that
- * are not stored transformed are transformed in each call, for each row, which a small image is not worth. */
-static bool conv2d_winograd_pays(const bs_conv_geometry *g, bs_tier tier, int32_t h, int32_t w)
+/* Whether an image has few tiles of Winograd, whatever a run brings and however it is cut into patches. */
+static bool conv2d_has_few_tiles(const bs_graph *graph, const bs_node *node)
 {
-    enum { TILE = 4, LEAST_TILES = 9 };
-    const int64_t tiles = ((int64_t)h + TILE - 1) / TILE * (((int64_t)w + TILE - 1) / TILE);
-    const bool stored = bs_conv_prepared_floats(g, BS_CONV_WINOGRAD4, tier) >
-                        2 * bs_conv_prepared_floats(g, BS_CONV_DIRECT, tier);
-    return g->in_channels >= 8 && g->out_channels >= 8 && (tiles >= LEAST_TILES || stored || tier == BS_TIER_CUDA);
+    enum { TILE = 4, FEW = 8 };
+    const bs_dim_id *dims = graph->values[node->first_out].dims;
+    const int64_t rows = bs_ceil_div(bs_dim_max(graph, dims[1]), TILE);
+    return bs_dim_is_const(graph, dims[1]) && bs_dim_is_const(graph, dims[2]) &&
+           rows * bs_ceil_div(bs_dim_max(graph, dims[2]), TILE) <= FEW;
 }
 
-static int32_t conv2d_algorithm(const bs_conv_geometry *g, const bs_node_plan *plan, bs_conv_choice choice, int32_t h,
-                                int32_t w)
+/* Whether Winograd takes less time. Below 8 channels the transforms cost more than the products they save; weights that
+ * are not stored transformed are transformed in each call, for each row, which a small image is not worth. */
+static bool conv2d_winograd_pays(const bs_conv_geometry *g, bs_tier tier, bool few_tiles)
+{
+    const bool stored = bs_conv_prepared_floats(g, BS_CONV_WINOGRAD4, tier) >
+                        2 * bs_conv_prepared_floats(g, BS_CONV_DIRECT, tier);
+    return g->in_channels >= 8 && g->out_channels >= 8 && (!few_tiles || stored || tier == BS_TIER_CUDA);
+}
+
+static int32_t conv2d_algorithm(const bs_conv_geometry *g, const bs_node_plan *plan, bs_conv_choice choice,
+                                bool few_tiles)
 {
     const bs_tier tier = plan->tier;
     const bool wanted = choice == BS_CONV_FORCE_WINOGRAD ||
-                        (choice == BS_CONV_AUTO && conv2d_winograd_pays(g, tier, h, w));
+                        (choice == BS_CONV_AUTO && conv2d_winograd_pays(g, tier, few_tiles));
     if (choice == BS_CONV_FORCE_REFERENCE)
         return BS_CONV_REFERENCE;
     if (wanted && bs_conv_supports(g, BS_CONV_WINOGRAD4, tier))
@@ -167,7 +175,8 @@ static void conv2d_plan(const bs_graph *graph, const bs_node *node, bs_conv_choi
 {
     const bs_conv2d_desc *desc = node->params;
     const bs_conv_geometry g = conv2d_form_at(graph, node).geometry;
-    plan->algorithm = conv2d_algorithm(&g, plan, choice, max_h, max_w);
+    (void)max_h, (void)max_w;
+    plan->algorithm = conv2d_algorithm(&g, plan, choice, conv2d_has_few_tiles(graph, node));
     plan->prepared_bytes = bs_conv2d_layout(desc, &g, plan).bytes;
     if (plan->algorithm == BS_CONV_REFERENCE)
         return;
