@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: e0bc446f680407695ac649500d866a5c25f300fc8067f02ff19e900270832c36
+ * sha256 of the parts: df56b9089309b933c40e5407694083c8546f86a2b5ccc374c602f4c92fe96ec5
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -29550,6 +29550,32 @@ static void resize_copy(const bs_operand *in, const bs_operand *out, int64_t fro
             target[c * out->stride[0]] = 0.0f + source[c * in->stride[0]];
 }
 
+/* resize_sample for many channels that lie side by side: the same sums in the same order, a block of them at a time. */
+static void resize_channels(const float *in, float *out, int32_t channels, const resize_taps *y, const resize_taps *x)
+{
+    enum { BLOCK = 16 };
+    for (int32_t c = 0; c < channels; c += BLOCK, in += BLOCK, out += BLOCK) {
+        const int32_t n = bs_min_i32(channels - c, BLOCK);
+        float sum[BLOCK] = {0}, line[BLOCK];
+        for (int32_t j = 0; j < y->count; j++) {
+            memset(line, 0, sizeof line);
+            for (int32_t i = 0; i < x->count; i++) {
+                const float *from = in + y->offset[j] + x->offset[i];
+                const float weight = x->weight[i];
+                if (n == BLOCK)
+                    for (int32_t k = 0; k < BLOCK; k++)
+                        line[k] += weight * from[k];
+                else
+                    for (int32_t k = 0; k < n; k++)
+                        line[k] += weight * from[k];
+            }
+            for (int32_t k = 0; k < BLOCK; k++)
+                sum[k] += y->weight[j] * line[k];
+        }
+        memcpy(out, sum, sizeof *sum * (size_t)n);
+    }
+}
+
 static bool resize_is_one(const resize_taps *taps) { return taps->count == 1 && taps->weight[0] == 1.0f; }
 
 static void resize_pixel(const resize_job *job, int64_t from, int64_t to, const resize_taps *y, const resize_taps *x)
@@ -29557,6 +29583,11 @@ static void resize_pixel(const resize_job *job, int64_t from, int64_t to, const 
     const bs_operand *in = &job->call->in[0], *out = &job->call->out[0];
     if (out->dtype == BS_F32 && resize_is_one(y) && resize_is_one(x)) {
         resize_copy(in, out, from + y->offset[0] + x->offset[0], to);
+        return;
+    }
+    const bool floats = in->dtype == BS_F32 && out->dtype == BS_F32;
+    if (BS_DENSE_PAYS && floats && in->stride[0] == 1 && out->stride[0] == 1 && out->dim[0] >= 4) {
+        resize_channels(bs_f32_at(in, from), bs_f32_at(out, to), out->dim[0], y, x);
         return;
     }
     for (int32_t c = 0; c < out->dim[0]; c++, from += in->stride[0], to += out->stride[0]) {
