@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: df56b9089309b933c40e5407694083c8546f86a2b5ccc374c602f4c92fe96ec5
+ * sha256 of the parts: 15a01ce28c77573abe43a08d8f0c6ebbbb70639f6afc5c37b709a43fd284ef82
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -34971,14 +34971,15 @@ bool bs_plan_is_of_images(const bs_plan *p, int32_t n)
     const bs_node *node = &p->graph->nodes[n];
     const bs_op *op = bs_op_get(node->op);
     return op->halo || op->flags & (BS_OP_CHANNELS_LAST | BS_OP_CLAMPS) || bs_fusion_is_of_images(p->nodes[n].fusion) ||
-           (bs_node_is_view(node) && !is_view_of_rows(p->graph, node)) || bs_node_joins_cells(node);
+           (bs_node_is_view(node) && !is_view_of_rows(p->graph, node)) || bs_node_is(node, &bs_op_assemble);
 }
 
 bool bs_plan_may_be_planar(const bs_plan *p, int32_t value)
 {
     const bs_value_info *v = &p->graph->values[value];
     const bs_node *node = &p->graph->nodes[v->node];
-    const bool stored = bs_node_work(node) == BS_WORK_CALL || bs_loop_collects(p->graph, node);
+    const bool stored = bs_node_work(node) == BS_WORK_CALL || bs_loop_collects(p->graph, node) ||
+                        bs_node_is(node, &bs_op_collect);
     return v->rank == 3 && v->domain == 0 && p->values[value].margin == 0 && !bs_plan_on_device(p) && stored &&
            !bs_plan_is_of_images(p, v->node);
 }

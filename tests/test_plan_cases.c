@@ -274,7 +274,13 @@ static void test_layouts(void)
     const bs_value image = bs_conv2d(g, before, &(bs_conv2d_desc){.name = "conv", .out = 4}),
                    after = bs_add(g, image, bs_affine(g, before, 3, 0));
     bs_output(g, "after", after);
+    const bs_value rows = bs_rows(g, bs_input(g, "rows", BS_F32, BS_SHAPE3(4, 5, 6)), none);
+    const bs_value lines = bs_collect(g, bs_affine(g, rows, 2, 0)), planes = bs_collect(g, bs_affine(g, rows, 3, 0));
+    bs_output(g, "product", bs_linear(g, lines, &(bs_linear_desc){.name = "linear", .out = 3}));
+    bs_output(g, "windows", bs_conv2d(g, planes, &(bs_conv2d_desc){.name = "window", .out = 4}));
     const bs_plan *p = plan_of(g, NULL);
+    check(p && p->values[lines.id].planar && !p->values[planes.id].planar,
+          "rows are joined row by row for a product, channels last for a convolution");
     check(p && p->values[scores.id].planar && p->values[shares.id].planar && place_of(p, shares) == BS_STORAGE_OUTPUT,
           "matrices are stored row by row, in the output that they become");
     check(p && !p->values[before.id].planar && !p->values[image.id].planar && !p->values[after.id].planar &&

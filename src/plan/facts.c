@@ -172,14 +172,15 @@ bool bs_plan_is_of_images(const bs_plan *p, int32_t n)
     const bs_node *node = &p->graph->nodes[n];
     const bs_op *op = bs_op_get(node->op);
     return op->halo || op->flags & (BS_OP_CHANNELS_LAST | BS_OP_CLAMPS) || bs_fusion_is_of_images(p->nodes[n].fusion) ||
-           (bs_node_is_view(node) && !is_view_of_rows(p->graph, node)) || bs_node_joins_cells(node);
+           (bs_node_is_view(node) && !is_view_of_rows(p->graph, node)) || bs_node_is(node, &bs_op_assemble);
 }
 
 bool bs_plan_may_be_planar(const bs_plan *p, int32_t value)
 {
     const bs_value_info *v = &p->graph->values[value];
     const bs_node *node = &p->graph->nodes[v->node];
-    const bool stored = bs_node_work(node) == BS_WORK_CALL || bs_loop_collects(p->graph, node);
+    const bool stored = bs_node_work(node) == BS_WORK_CALL || bs_loop_collects(p->graph, node) ||
+                        bs_node_is(node, &bs_op_collect);
     return v->rank == 3 && v->domain == 0 && p->values[value].margin == 0 && !bs_plan_on_device(p) && stored &&
            !bs_plan_is_of_images(p, v->node);
 }
