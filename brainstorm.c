@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 15a01ce28c77573abe43a08d8f0c6ebbbb70639f6afc5c37b709a43fd284ef82
+ * sha256 of the parts: a55fcb533f5aa6573027b6f9cca29333560970b0277d1649886b5fff438c8105
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -36784,7 +36784,7 @@ static int32_t frame_of(const bs_lower_pass *l, int32_t value)
     const int32_t first = l->first_reader[value], count = l->first_reader[value + 1] - first;
     const bs_node *node = &l->g->nodes[count == 1 ? l->readers[first].node : 0];
     const int32_t frame = node->first_out;
-    return count == 1 && bs_node_joins_cells(node) && l->g->values[frame].rank == l->g->values[value].rank ? frame : 0;
+    return count == 1 && bs_node_joins_cells(node) ? frame : 0;
 }
 
 static void place_gather(bs_lower_pass *l, int32_t value)
@@ -39584,8 +39584,7 @@ static bool frames(const bs_plan *p, int32_t value)
     const int32_t frame = p->values[value].source < g->n_values ? p->values[value].source : 0;
     const bs_node *joins = &g->nodes[g->values[frame].node];
     return bs_node_gathers(node) && !bs_plan_is_packed(g, node) && !p->routers[node->router].in_tile &&
-           !bs_router_loops(g, node->router) && bs_node_joins_cells(joins) && bs_node_in(g, joins)[0] == value &&
-           g->values[frame].rank == g->values[value].rank;
+           !bs_router_loops(g, node->router) && bs_node_joins_cells(joins) && bs_node_in(g, joins)[0] == value;
 }
 
 /* Whether the source of a value that is stored has its rows as well. */

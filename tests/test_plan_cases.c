@@ -288,6 +288,27 @@ static void test_layouts(void)
           "images are stored channels last, before, after and beside a convolution");
 }
 
+/* What paths give is written straight to where a tensor of it is wanted, unless it must be summed first. */
+static void test_joined_gathers(void)
+{
+    for (int32_t mode = BS_GATHER_PLACE; mode <= BS_GATHER_ADD; mode++) {
+        bs_graph *g = new_graph();
+        const bs_value rows = bs_rows(g, bs_input(g, "rows", BS_F32, BS_SHAPE3(6, 4, 5)), none);
+        const bs_value label = bs_rows(g, bs_input(g, "label", BS_I32, BS_SHAPE2(6, 1)), rows);
+        const bs_route_desc by = {.name = "by", .protocol = BS_ROUTE_LABEL, .paths = 2};
+        const bs_router router = bs_route(g, label, none, &by);
+        const bs_value out[] = {bs_affine(g, bs_scatter(g, router, 0, rows), 2, 0),
+                                bs_affine(g, bs_scatter(g, router, 1, rows), 3, 0)};
+        const bs_value all = bs_gather(g, router, out, none, &(bs_gather_desc){.mode = mode});
+        const bs_value joined = bs_collect(g, all);
+        bs_output(g, "joined", joined);
+        const bs_plan *p = plan_of(g, NULL);
+        check(p && (place_of(p, all) == BS_STORAGE_FRAME) == (mode == BS_GATHER_PLACE),
+              "rows of paths are stored in the tensor that joins them: %s", mode ? "not sums" : "as they are");
+        check(p && (mode != BS_GATHER_PLACE || p->values[all.id].source == joined.id), "in that one");
+    }
+}
+
 /* What a loop of the root slices and collects keeps its layout: matrices row by row, images channels last. */
 static void test_layouts_of_loops(void)
 {
@@ -331,6 +352,7 @@ int main(void)
     test_nested_gathers();
     test_budget_of_tiles();
     test_layouts();
+    test_joined_gathers();
     test_layouts_of_loops();
     return check_end();
 }

@@ -217,8 +217,7 @@ static bool frames(const bs_plan *p, int32_t value)
     const int32_t frame = p->values[value].source < g->n_values ? p->values[value].source : 0;
     const bs_node *joins = &g->nodes[g->values[frame].node];
     return bs_node_gathers(node) && !bs_plan_is_packed(g, node) && !p->routers[node->router].in_tile &&
-           !bs_router_loops(g, node->router) && bs_node_joins_cells(joins) && bs_node_in(g, joins)[0] == value &&
-           g->values[frame].rank == g->values[value].rank;
+           !bs_router_loops(g, node->router) && bs_node_joins_cells(joins) && bs_node_in(g, joins)[0] == value;
 }
 
 /* Whether the source of a value that is stored has its rows as well. */

@@ -86,7 +86,7 @@ static int32_t frame_of(const bs_lower_pass *l, int32_t value)
     const int32_t first = l->first_reader[value], count = l->first_reader[value + 1] - first;
     const bs_node *node = &l->g->nodes[count == 1 ? l->readers[first].node : 0];
     const int32_t frame = node->first_out;
-    return count == 1 && bs_node_joins_cells(node) && l->g->values[frame].rank == l->g->values[value].rank ? frame : 0;
+    return count == 1 && bs_node_joins_cells(node) ? frame : 0;
 }
 
 static void place_gather(bs_lower_pass *l, int32_t value)
