@@ -68,7 +68,7 @@ def switches(model):
     known = inspect.signature(model.plan).parameters
     ways = {"ours, layer by layer": {"order": "breadth"}, "ours": {}}
     if "dataflow" in known:
-        ways = {"ours without dataflow": {"dataflow": "off"}, **ways}
+        ways = {"ours without dataflow": {"dataflow": False}, **ways}
     stream = model.plan(slots=2**63).stream
     if stream.all_bytes:
         ways[f"ours, {SHARE:.0%} slots"] = {"slots": max(stream.least_bytes, int(SHARE * stream.all_bytes))}
