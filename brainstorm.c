@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: a55fcb533f5aa6573027b6f9cca29333560970b0277d1649886b5fff438c8105
+ * sha256 of the parts: cba8a7ee25e91e0d60a740b6f2dce657c4a2da5cd2fcc4f35fbd10667e5404a7
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -36332,7 +36332,7 @@ BS_INTERNAL void bs_lower_near(bs_lower_pass *l, bs_instr *i);
 /* The nodes of a part whose rings rows need that go on to `domain`: the next one after `after`, in order; 0: the first;
  * and the call that computes it. */
 BS_INTERNAL int32_t bs_lower_next_ring(const bs_lower_pass *l, int32_t part, int32_t domain, int32_t after);
-BS_INTERNAL void bs_lower_ring(const bs_lower_pass *l, bs_instr *call, int32_t domain);
+BS_INTERNAL void bs_lower_ring(const bs_lower_pass *l, bs_instr *i, int32_t domain);
 
 #endif
 /* ==== end src/plan/lower.h ==================================================================== */

@@ -1082,8 +1082,8 @@ typedef enum bs_order {
 } bs_order;
 
 typedef enum bs_conv_choice {
-    BS_CONV_AUTO, /* Winograd F(4x4,3x3) where it is faster, direct elsewhere: as the node says, and its constant extents,
-                     whatever a run brings and however frames are cut */
+    BS_CONV_AUTO, /* Winograd F(4x4,3x3) where it is faster, direct elsewhere: as the node says, and its constant
+                     extents, whatever a run brings and however frames are cut */
     BS_CONV_FORCE_DIRECT,
     BS_CONV_FORCE_WINOGRAD, /* where it can be done at all */
     BS_CONV_FORCE_REFERENCE /* plain loops (convolutions, linear): slow, what the tests compare with */
@@ -1251,8 +1251,8 @@ bs_weights bs_weights_from_table(const bs_tensor_table *table);
  *
  *   unit    what is loaded at once: the weights of one path of a router (with the blocks and loops inside it), or of a
  *           block that every run goes through. Paths inside of paths are units of their own (exits behind exits are
- *           read as rows come to them), but for patches, in plans with BS_ORDER_DEPTH and on a GPU: there they belong to the
- *           path around them. Weights outside blocks, or of several units, tables of routers and constants stay
+ *           read as rows come to them), but for patches, in plans with BS_ORDER_DEPTH and on a GPU: there they belong
+ *           to the path around them. Weights outside blocks, or of several units, tables of routers and constants stay
  *           resident.
  *   phase   a step of the plan that needs units: of those paths that a router chose, or always the same. In the body of
  *           a loop it comes with every trip.

@@ -262,7 +262,7 @@ static void tell(tally *t, const char *what, int32_t where)
 /* A value lies where others of its arena do, or is in f16, or is a view of another one. */
 static void tell_of_values(tally *t)
 {
-    for (int32_t v = 1; v < graph->n_values; v++) {
+    for (int32_t v = 1; v < plan->graph->n_values; v++) {
         bs_value_plan *value = &plan->values[v];
         if (value->storage == BS_STORAGE_NONE)
             continue;
@@ -287,12 +287,12 @@ static void tell_of_values(tally *t)
 
 static void tell_of_orders(tally *t)
 {
-    for (int32_t top = 1; top < graph->n_domains; top++) {
+    for (int32_t top = 1; top < plan->graph->n_domains; top++) {
         for (int32_t order = BS_ORDER_BREADTH; order <= BS_ORDER_DEPTH; order++) {
-            for (int32_t d = 1; d < graph->n_domains; d++)
-                if (graph->domains[d].top == top)
+            for (int32_t d = 1; d < plan->graph->n_domains; d++)
+                if (plan->graph->domains[d].top == top)
                     plan->domains[d].order = order;
-            for (int32_t r = 1; r < graph->n_routers; r++)
+            for (int32_t r = 1; r < plan->graph->n_routers; r++)
                 bs_plan_size_router(plan, r, &plan->routers[r]);
             tell(t, "order", top);
         }

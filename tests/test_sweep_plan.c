@@ -211,8 +211,8 @@ static void tell(tally *t)
 /* A node is not needed, and nothing that it makes is anywhere; or what it makes is a view. */
 static void tell_of_nodes(tally *t)
 {
-    for (int32_t n = 1; n < graph->n_nodes; n++) {
-        const bs_node *node = &graph->nodes[n];
+    for (int32_t n = 1; n < plan->graph->n_nodes; n++) {
+        const bs_node *node = &plan->graph->nodes[n];
         if (!plan->node_live[n] || node->n_out == 0)
             continue;
         plan->node_live[n] = false;
@@ -225,7 +225,7 @@ static void tell_of_nodes(tally *t)
                                : bs_node_is_input(node) ? BS_STORAGE_INPUT
                                : bs_node_is_state(node) ? BS_STORAGE_STATE
                                                         : BS_STORAGE_WEIGHT;
-        v->source = bs_node_is_view(node) ? bs_node_in(graph, node)[0] : n;
+        v->source = bs_node_is_view(node) ? bs_node_in(plan->graph, node)[0] : n;
         v->storage = place;
         tell(t);
     }
@@ -234,7 +234,7 @@ static void tell_of_nodes(tally *t)
 /* What is kept in f32 is said to be kept in f16, where the plan is of such a device, and the other way round. */
 static void tell_of_values(tally *t)
 {
-    for (int32_t v = 1; v < graph->n_values; v++) {
+    for (int32_t v = 1; v < plan->graph->n_values; v++) {
         if (!bs_plan_is_stored(plan, v))
             continue;
         plan->values[v].narrow = !plan->values[v].narrow;
@@ -245,14 +245,14 @@ static void tell_of_values(tally *t)
 /* Every domain runs depth first, and so routers decide in tiles. */
 static void tell_of_orders(tally *t)
 {
-    for (int32_t top = 1; top < graph->n_domains; top++) {
-        for (int32_t d = 1; d < graph->n_domains; d++)
-            if (graph->domains[d].top == top)
+    for (int32_t top = 1; top < plan->graph->n_domains; top++) {
+        for (int32_t d = 1; d < plan->graph->n_domains; d++)
+            if (plan->graph->domains[d].top == top)
                 plan->domains[d].order = BS_ORDER_DEPTH;
-        for (int32_t r = 1; r < graph->n_routers; r++)
+        for (int32_t r = 1; r < plan->graph->n_routers; r++)
             bs_plan_size_router(plan, r, &plan->routers[r]);
         tell(t);
-        for (int32_t r = 1; r < graph->n_routers; r++) { /* or a forced one is not */
+        for (int32_t r = 1; r < plan->graph->n_routers; r++) { /* or a forced one is not */
             plan->routers[r].forced = 0;
             tell(t);
         }
@@ -262,7 +262,7 @@ static void tell_of_orders(tally *t)
 /* Values in the scratch of a part are out of it: what is said of the part is looked at, not of them. */
 static void empty_part(int32_t part)
 {
-    for (int32_t k = 1; k < graph->n_values; k++) {
+    for (int32_t k = 1; k < plan->graph->n_values; k++) {
         bs_value_plan *v = &plan->values[k];
         if (v->storage != BS_STORAGE_SCRATCH || v->scope != part)
             continue;
@@ -309,7 +309,7 @@ static void tell_of_parts(tally *t)
 /* In the place of a decision stands what was done just before, once more. */
 static void tell_of_decisions(tally *t)
 {
-    for (int32_t r = 1; r < graph->n_routers; r++)
+    for (int32_t r = 1; r < plan->graph->n_routers; r++)
         for (int32_t back = 1; back <= 3 && back <= plan->routers[r].instr; back++) {
             bs_instr *i = &plan->instrs[plan->routers[r].instr];
             const bs_instr decides = *i;
@@ -343,8 +343,8 @@ static void tell_of_phases(tally *t)
 /* Images are said to be matrices, and the other way round. */
 static void tell_of_layouts(tally *t)
 {
-    for (int32_t v = 1; v < graph->n_values; v++)
-        if (graph->values[v].rank == 3) {
+    for (int32_t v = 1; v < plan->graph->n_values; v++)
+        if (plan->graph->values[v].rank == 3) {
             plan->values[v].planar = !plan->values[v].planar;
             tell(t);
         }
@@ -422,7 +422,7 @@ static void test_guesses(void)
         return;
     test_image();
     tally t = {.every = 1};
-    for (int32_t n = 1; n < graph->n_nodes; n++) {
+    for (int32_t n = 1; n < plan->graph->n_nodes; n++) {
         plan->nodes[n].ahead_of = 0;
         tell(&t);
     }

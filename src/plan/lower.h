@@ -97,6 +97,6 @@ void bs_lower_near(bs_lower_pass *l, bs_instr *i);
 /* The nodes of a part whose rings rows need that go on to `domain`: the next one after `after`, in order; 0: the first;
  * and the call that computes it. */
 int32_t bs_lower_next_ring(const bs_lower_pass *l, int32_t part, int32_t domain, int32_t after);
-void bs_lower_ring(const bs_lower_pass *l, bs_instr *call, int32_t domain);
+void bs_lower_ring(const bs_lower_pass *l, bs_instr *i, int32_t domain);
 
 #endif
