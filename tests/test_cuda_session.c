@@ -270,7 +270,7 @@ static void test_tile_sizes(void)
 {
     static uint8_t more_plans[8 << 20];
     static float out2[NET_SIZE * NET_SIZE], before2[NET_SIZE * NET_SIZE];
-    const bs_plan_desc large = {.tier = BS_TIER_CUDA, .patch_size = 32},
+    const bs_plan_desc large = {.tier = BS_TIER_CUDA, .patch_size = 32, .order = BS_ORDER_DEPTH}, /* of one cell */
                        small = {.tier = BS_TIER_CUDA, .patch_size = 8};
     net other;
     bs_arena plans;
