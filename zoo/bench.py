@@ -9,7 +9,6 @@ exports into the folder once, which takes minutes. Must never compare runs of di
 """
 
 import argparse
-import inspect
 import json
 import os
 import statistics
@@ -64,11 +63,8 @@ def peak_of(net, inputs):
 
 
 def switches(model):
-    """{what a contender is called: arguments of Model.plan}, as far as this library has them."""
-    known = inspect.signature(model.plan).parameters
-    ways = {"ours, layer by layer": {"order": "breadth"}, "ours": {}}
-    if "dataflow" in known:
-        ways = {"ours without dataflow": {"dataflow": False}, **ways}
+    """{what a contender is called: arguments of Model.plan}."""
+    ways = {"ours without dataflow": {"dataflow": False}, "ours, layer by layer": {"order": "breadth"}, "ours": {}}
     stream = model.plan(slots=2**63).stream
     if stream.all_bytes:
         ways[f"ours, {SHARE:.0%} slots"] = {"slots": max(stream.least_bytes, int(SHARE * stream.all_bytes))}
