@@ -1127,6 +1127,9 @@ typedef struct bs_plan_desc {
      * path alone, and equal work once; bs_plan_report says what was moved. The results are the same bytes. With slots,
      * weights of blocks stay where they are. */
     int32_t no_dataflow;
+    /* 1: every op has a kernel of its own. Else one kernel runs a chain: what changes a result element by element and
+     * is all that reads it is done by the kernel that makes the result. The results are the same bytes. */
+    int32_t no_fusion;
     /* Streaming: 0 = the weights of every block are resident. Else those of blocks come and go in a slots arena of this
      * many bytes (less when all blocks take less); bs_plan_stream_get tells the least that works. */
     uint64_t slot_bytes;
@@ -1153,7 +1156,8 @@ typedef struct bs_sizes {
 } bs_sizes;
 
 #ifndef BS_NO_PLANNER
-/* At most; bs_plan_create takes less where less is moved than might be (no_dataflow). 0: the graph has failed, or more
+/* At most; bs_plan_create takes less where less is moved or fused than might be (no_dataflow,
+ * no_fusion). 0: the graph has failed, or more
  * than a size_t holds. */
 size_t bs_plan_bytes(const bs_graph *graph, const bs_plan_desc *desc);
 /* In `arena` (persistent); desc may be NULL. NULL on failure. The graph must outlive the plan. */

@@ -395,7 +395,7 @@ static void test_images(void)
               "a saved plan is of the graph it was made of: %s", image.error.message);
         check(opened && run_session(opened, y[1]) && memcmp(y[0], y[1], sizeof y[0]) == 0, "and gives the same bytes");
         bs_image_head *head = (bs_image_head *)(void *)image.bytes;
-        head->dataflow = 3;
+        head->dataflow = BS_DATAFLOW_END;
         plan_image_mend(&image);
         check(!plan_image_open(&image, g) && image.error.status == BS_ERROR_FORMAT, "no way but those there are: %s",
               image.error.message);

@@ -1,7 +1,8 @@
 /* graph/copy.c - see graph/copy.h. Relies on graph/copy.h. Must never change the graph that is copied. */
 #include "graph/copy.h"
 
-static void carve(bs_carver *c, bs_graph *g, const bs_graph *from, int64_t nodes, int64_t values, int64_t operands)
+static bs_tail *carve(bs_carver *c, bs_graph *g, const bs_graph *from, int64_t nodes, int64_t values, int64_t operands,
+                      int64_t tails)
 {
     BS_CARVE(c, g->nodes, nodes);
     BS_CARVE(c, g->values, values);
@@ -10,21 +11,24 @@ static void carve(bs_carver *c, bs_graph *g, const bs_graph *from, int64_t nodes
     BS_CARVE(c, g->dims, from->n_dims);
     BS_CARVE(c, g->blocks, from->n_blocks);
     BS_CARVE(c, g->routers, from->n_routers);
+    return bs_carve(c, (uint64_t)tails, sizeof(bs_tail));
 }
 
 void bs_graph_copy_carve(bs_carver *carver, bs_graph_copy *copy)
 {
     bs_graph *g = copy->to;
-    carve(carver, g, copy->from, g->n_nodes, g->n_values, g->n_operands);
+    copy->tails = carve(carver, g, copy->from, g->n_nodes, g->n_values, g->n_operands, g->n_tails);
+    g->tails = copy->tails;
 }
 
-bs_bytes bs_graph_copy_bytes(const bs_graph *graph, int64_t more_nodes, int64_t more_values, int64_t more_operands)
+bs_bytes bs_graph_copy_bytes(const bs_graph *graph, int64_t more_nodes, int64_t more_values, int64_t more_operands,
+                             int64_t tails)
 {
     bs_graph counted;
     bs_carver c = {NULL, {0}};
     bs_carve(&c, 1, sizeof(bs_graph));
     carve(&c, &counted, graph, graph->n_nodes + more_nodes, graph->n_values + more_values,
-          graph->n_operands + more_operands);
+          graph->n_operands + more_operands, tails);
     return c.used;
 }
 
@@ -32,7 +36,7 @@ void bs_graph_copy_begin(bs_graph_copy *copy, bool filling)
 {
     bs_graph *to = copy->to;
     to->n_nodes = to->n_values = 1;
-    to->n_operands = to->n_cell_nodes = to->n_same = to->first_work = 0;
+    to->n_operands = to->n_cell_nodes = to->n_same = to->first_work = to->n_tails = 0;
     copy->filling = filling;
     memset(copy->node_at, 0, (size_t)copy->from->n_nodes * sizeof *copy->node_at);
     copy->value_at[0] = 0;
@@ -81,6 +85,51 @@ void bs_graph_copy_add(bs_graph_copy *copy, int32_t n, int32_t domain, const int
     copy->node_at[n] = copy->to->n_nodes;
     node.domain = domain;
     add(copy, &node, in ? in : own, node.first_out);
+}
+
+/* A step as a node by itself, whose operands stand behind those of all nodes so far. */
+static bs_node step_of(const bs_graph_copy *copy, const bs_graph_step *step)
+{
+    const bs_graph *to = copy->to;
+    bs_node node = copy->from->nodes[step->n];
+    node.in = to->n_operands;
+    node.first_out = to->n_values - 1;
+    node.domain = to->nodes[to->n_nodes - 1].domain;
+    for (int32_t i = 0; i < node.n_in; i++)
+        to->operands[node.in + i] = i == step->at ? node.first_out : step->other;
+    return node;
+}
+
+void bs_graph_copy_add_tail(bs_graph_copy *copy, const bs_graph_step *steps, int32_t count)
+{
+    bs_graph *to = copy->to;
+    bs_node *whole = copy->filling ? &to->nodes[to->n_nodes - 1] : NULL;
+    const int32_t own = whole ? whole->n_in : 0;
+    int32_t others[BS_MAX_TAIL];
+    for (int32_t i = 0; i < count; i++) {
+        const bool has = copy->from->nodes[steps[i].n].n_in > 1;
+        copy->node_at[steps[i].n] = to->n_nodes - 1;
+        copy->value_at[copy->from->nodes[steps[i].n].first_out] = to->n_values - 1;
+        others[i] = -1;
+        if (whole && has) {
+            others[i] = whole->n_in++;
+            whole->n_read++;
+            to->operands[to->n_operands] = steps[i].other;
+        }
+        to->n_operands += has;
+    }
+    for (int32_t i = 0; i < count; i++) {
+        if (whole) {
+            const bs_tail tail = {step_of(copy, &steps[i]), steps[i].at, others[i], own};
+            copy->tails[to->n_tails] = tail;
+        }
+        to->n_operands += copy->from->nodes[steps[i].n].n_in;
+        to->n_tails++;
+    }
+    if (whole) {
+        whole->tail = to->n_tails - count;
+        whole->n_tail = count;
+    }
 }
 
 int32_t bs_graph_copy_add_view(bs_graph_copy *copy, const bs_node *view, int32_t block, int32_t value, int32_t like)

@@ -12,20 +12,30 @@ typedef struct bs_graph_copy {
     bs_graph *to; /* its counts grow; its tables are there once bs_graph_copy_carve has set them */
     const int32_t *source; /* [values of from] the one that stands for a value: itself, or a lower one */
     int32_t *node_at, *value_at; /* [nodes, values of from] what they are in the copy, once they were added */
+    bs_tail *tails; /* those of `to`, to be written */
     bool filling; /* the tables; else it counts */
 } bs_graph_copy;
+
+/* A step of a tail: what the element-wise node n of `from` does with the result so far, its operand `at`. */
+typedef struct bs_graph_step {
+    int32_t n, at;
+    int32_t other; /* its other operand, a value of the copy; 0: none */
+} bs_graph_step;
 
 /* Begins to count, or to fill the tables. */
 void bs_graph_copy_begin(bs_graph_copy *copy, bool filling);
 /* Adds node n of `from`, to run on the rows of `domain`. in: values of the copy; NULL: its own operands. */
 void bs_graph_copy_add(bs_graph_copy *copy, int32_t n, int32_t domain, const int32_t *in);
+/* Gives the node that was added last a tail of `count` steps. */
+void bs_graph_copy_add_tail(bs_graph_copy *copy, const bs_graph_step *steps, int32_t count);
 /* Adds a node as `view` is one, of `value` of the copy, which is what `like` of `from` is. Returns its output. */
 int32_t bs_graph_copy_add_view(bs_graph_copy *copy, const bs_node *view, int32_t block, int32_t value, int32_t like);
 /* Where domains, routers, dimensions, blocks and names refer to nodes and values: to those of the copy. */
 void bs_graph_copy_end(bs_graph_copy *copy);
 /* Hands the copy its tables, of as many entries as were counted. */
 void bs_graph_copy_carve(bs_carver *carver, bs_graph_copy *copy);
-/* Bytes of a copy with this many more nodes, values and operands. */
-bs_bytes bs_graph_copy_bytes(const bs_graph *graph, int64_t more_nodes, int64_t more_values, int64_t more_operands);
+/* Bytes of a copy with this many more nodes, values and operands, and with tails of so many steps. */
+bs_bytes bs_graph_copy_bytes(const bs_graph *graph, int64_t more_nodes, int64_t more_values, int64_t more_operands,
+                             int64_t tails);
 
 #endif

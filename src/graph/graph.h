@@ -87,8 +87,20 @@ typedef struct bs_node {
     int32_t built_in; /* the domain in which it was built; it may run in another one (ops/lift.c, plan/dataflow.c) */
     int32_t makes;  /* 1 + the symbol that is known when this has run; 0 none */
     int32_t child[2]; /* in the tree of names, for ops with BS_OP_NAMED; of others in that of equal work */
+    int32_t tail, n_tail; /* in a graph as it is planned: steps that follow its kernel, in the table of tails */
     const void *params; /* the descriptor, name resolved into the graph's text */
 } bs_node;
+
+/* An element-wise node that has become part of the one whose result it changes: a step of that one's tail. */
+typedef struct bs_tail {
+    bs_node node;  /* its result is that of the whole, and so is operand `at`, which it changes in place */
+    int32_t at;
+    int32_t other; /* which operand of the whole its other one is; -1: it has none */
+    int32_t own;   /* how many operands the whole has without its tail */
+} bs_tail;
+
+#define BS_MAX_TAIL 4       /* steps */
+#define BS_MAX_TAIL_OTHERS 2 /* operands of all of them together */
 
 typedef struct bs_block {
     int32_t name; /* offset in text */
@@ -157,6 +169,8 @@ struct bs_graph {
     bs_dim_info *dims;
     bs_block *blocks; /* [0]: "main", everything outside all blocks */
     bs_router_info *routers; /* [0] unused */
+    const bs_tail *tails; /* in a graph as it is planned: of all nodes */
+    int32_t n_tails;
 };
 
 /* Whether any extent is known only when a run begins. */
@@ -211,6 +225,11 @@ static inline const bs_value_info *bs_value_get(const bs_graph *graph, int32_t i
 static inline const int32_t *bs_node_in(const bs_graph *graph, const bs_node *node)
 {
     return graph->operands + node->in;
+}
+/* How many operands its own kernel has. */
+static inline int32_t bs_node_own_in(const bs_graph *graph, const bs_node *node)
+{
+    return node->n_tail ? graph->tails[node->tail].own : node->n_in;
 }
 static inline const char *bs_node_name(const bs_node *node)
 {

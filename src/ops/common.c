@@ -2,6 +2,8 @@
  * Relies on common.h. Must never touch data. */
 #include "ops/common.h"
 
+const bs_op_rules bs_element_wise = {.element_wise = true};
+
 /* ------------------------------------------------------------------------------------------------ refusals */
 
 #if !defined(BS_NO_MESSAGES)

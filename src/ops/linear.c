@@ -220,7 +220,10 @@ static bs_status linear_run(const bs_call *call)
     return BS_OK;
 }
 
-static const bs_op_rules linear_rules = {.weights = linear_weights, .plan = linear_plan, .prepare = linear_prepare};
+static const bs_op_rules linear_rules = {.weights = linear_weights,
+                                         .plan = linear_plan,
+                                         .prepare = linear_prepare,
+                                         .has_tail = true};
 
 const bs_op bs_op_linear = {.name = "linear",
                             .min_in = 1,

@@ -3,12 +3,14 @@
  * Sinking: a node runs on the rows of the innermost path around all that read it, if it is computed row by row; chains
  * sink link by link, the last first. It can only sink below decisions that it does not serve, since what decides reads
  * where it stands. Merging: a node that computes what an earlier one does is left out (bs_node.same).
+ * Tails: a chain of element-wise nodes becomes part of the node whose result it changes (plan/tails.c).
  * Domains nest, so what is common to two readers is found by going up. Relies on plan/dataflow.h and graph/copy.h. Must
  * never move what may refuse data, or what rows of other cells influence. */
 #include "plan/dataflow.h"
 
 #include "graph/copy.h"
 #include "ops/structure.h"
+#include "plan/tails.h"
 
 #define BUILT_FOR_ALL (BS_OP_STRUCTURAL | BS_OP_CROSS_ROW | BS_OP_DECIDED | BS_OP_AROUND | BS_OP_REFUSES)
 #define MOST_LEVELS 64 /* that are looked at, so that this takes linear time whatever a file nests */
@@ -17,7 +19,7 @@
 
 typedef struct dataflow_pass {
     const bs_graph *graph;
-    bs_dataflow what;
+    int32_t what;
     bs_graph_copy copy;
     int32_t *place;     /* [nodes] the domain on whose rows it runs, or LEFT_OUT */
     int32_t *needed;    /* [values] the innermost domain around all that read it, or NOTHING */
@@ -28,6 +30,8 @@ typedef struct dataflow_pass {
     int32_t *scatter;   /* [domains] a node that scatters to it */
     int32_t *first, *last; /* [routers] nodes that wait until it has decided, */
     int32_t *next;         /* [nodes] in their order */
+    bs_tails tails;
+    int32_t n_changes; /* nodes that are moved, merged, or part of others */
 } dataflow_pass;
 
 /* -------------------------------------------------------------------------------------------------- asking */
@@ -39,11 +43,11 @@ static bool has_weights(const bs_node *node)
 }
 
 /* Weights that stream are loaded with what is built beside them. */
-static bool may_sink(const bs_graph *g, const bs_node *node, bs_dataflow what)
+static bool may_sink(const bs_graph *g, const bs_node *node, int32_t what)
 {
-    return bs_node_work(node) == BS_WORK_CALL && node->n_out > 0 && node->domain != 0 &&
+    return what & BS_DATAFLOW_MOVES && bs_node_work(node) == BS_WORK_CALL && node->n_out > 0 && node->domain != 0 &&
            !(bs_node_op(node)->flags & BUILT_FOR_ALL) && !node->makes && !g->makes &&
-           !(what == BS_DATAFLOW_RESIDENT && node->block != 0 && has_weights(node));
+           !(what & BS_DATAFLOW_STAYS && node->block != 0 && has_weights(node));
 }
 
 static bool is_scatter(const bs_graph *g, const bs_node *node)
@@ -52,15 +56,16 @@ static bool is_scatter(const bs_graph *g, const bs_node *node)
 }
 
 /* A value that is built in one domain and read on one path of it alone. */
-static bool begins_to_sink(const bs_graph *g, int32_t value, bs_dataflow what)
+static bool begins_to_sink(const bs_graph *g, int32_t value, int32_t what)
 {
     return g->values[value].only > 0 && may_sink(g, &g->nodes[g->values[value].node], what);
 }
 
-static bool has_work(const bs_graph *g, bs_dataflow what)
+static bool has_work(const bs_graph *g, int32_t what)
 {
-    bool any = what != BS_DATAFLOW_NONE && g->n_same > 0;
-    for (int32_t v = 1; v < g->n_values && !any && what != BS_DATAFLOW_NONE; v++)
+    const bool moves = (what & BS_DATAFLOW_MOVES) != 0;
+    bool any = (moves && g->n_same > 0) || (what & BS_DATAFLOW_FUSES && bs_tails_most(g) > 0);
+    for (int32_t v = 1; v < g->n_values && !any && moves; v++)
         any = begins_to_sink(g, v, what);
     return any;
 }
@@ -110,7 +115,7 @@ static void find_places(dataflow_pass *f)
         const bs_node *node = &g->nodes[n];
         const int32_t domain = needed_by_all(f, node);
         f->place[n] = node->domain;
-        if (node->same) {
+        if (node->same && f->what & BS_DATAFLOW_MOVES) {
             for (int32_t i = 0; i < node->n_out; i++) {
                 int32_t *of = &f->needed[g->nodes[node->same].first_out + i];
                 *of = around(f, *of, f->needed[node->first_out + i]);
@@ -125,6 +130,7 @@ static void find_places(dataflow_pass *f)
         } else {
             needs_in(f, node, -1);
         }
+        f->n_changes += f->place[n] != node->domain;
     }
 }
 
@@ -134,10 +140,11 @@ static void find_sources(dataflow_pass *f)
     const bs_graph *g = f->graph;
     for (int32_t n = 1; n < g->n_nodes; n++) {
         const bs_node *node = &g->nodes[n];
+        const bool same = f->place[n] == LEFT_OUT;
         for (int32_t i = 0; i < node->n_out; i++)
-            f->source[node->first_out + i] = node->same ? f->source[g->nodes[node->same].first_out + i]
-                                                        : node->first_out + i;
-        if (node->same || !is_scatter(g, node))
+            f->source[node->first_out + i] = same ? f->source[g->nodes[node->same].first_out + i]
+                                                  : node->first_out + i;
+        if (same || !is_scatter(g, node))
             continue;
         const int32_t in = bs_node_in(g, node)[0], source = f->source[in];
         f->scatter[node->domain] = n;
@@ -171,7 +178,8 @@ static int32_t seen(dataflow_pass *f, int32_t v, int32_t domain, int32_t block)
     return value;
 }
 
-static void write_node(dataflow_pass *f, int32_t n)
+/* Adds a node where it is to run. */
+static void write_whole(dataflow_pass *f, int32_t n)
 {
     const bs_graph *g = f->graph;
     const bs_node *node = &g->nodes[n];
@@ -180,6 +188,27 @@ static void write_node(dataflow_pass *f, int32_t n)
     for (int32_t i = 0; moved && i < node->n_in; i++)
         in[i] = seen(f, bs_node_in(g, node)[i], f->place[n], node->block);
     bs_graph_copy_add(&f->copy, n, f->place[n], moved ? in : NULL);
+}
+
+/* Adds a node, or the chain that ends with it. What the chain reads through views is looked up first: views are nodes,
+ * too. */
+static void write_node(dataflow_pass *f, int32_t n)
+{
+    const bs_graph *g = f->graph;
+    int32_t chain[BS_MAX_TAIL], head = n;
+    bs_graph_step steps[BS_MAX_TAIL];
+    const int32_t count = f->tails.before ? bs_tails_chain(&f->tails, n, chain, &head) : 0;
+    if (f->tails.after && f->tails.after[n])
+        return;
+    for (int32_t i = 0; i < count; i++) {
+        const int32_t at = bs_tails_operand(&f->tails, chain[i]);
+        const bs_node *step = &g->nodes[chain[i]];
+        const bs_graph_step of = {chain[i], at, step->n_in < 2 ? 0 : seen(f, bs_node_in(g, step)[1 - at],
+                                                                          f->place[n], step->block)};
+        steps[i] = of;
+    }
+    write_whole(f, head);
+    bs_graph_copy_add_tail(&f->copy, steps, count);
 }
 
 /* Nodes in their order, but one that sinks comes when the router of its path has decided, if it is not behind that. */
@@ -211,7 +240,7 @@ static void count_merged(const dataflow_pass *f)
 {
     const bs_graph *g = f->graph;
     for (int32_t n = 1; n < g->n_nodes; n++)
-        if (g->nodes[n].same && bs_node_work(&g->nodes[n]) == BS_WORK_CALL)
+        if (f->place[n] == LEFT_OUT && g->nodes[n].same && bs_node_work(&g->nodes[n]) == BS_WORK_CALL)
             f->copy.to->nodes[f->copy.node_at[n]].merged++;
 }
 
@@ -227,6 +256,8 @@ static bs_bytes carve_pass(bs_carver *c, dataflow_pass *f, const bs_graph *g)
         BS_CARVED(dataflow_pass, scatter, DOMAINS),     BS_CARVED(dataflow_pass, first, ROUTERS),
         BS_CARVED(dataflow_pass, last, ROUTERS),        BS_CARVED(dataflow_pass, next, NODES),
         BS_CARVED(dataflow_pass, copy.node_at, NODES), BS_CARVED(dataflow_pass, copy.value_at, VALUES),
+        BS_CARVED(dataflow_pass, tails.before, NODES), BS_CARVED(dataflow_pass, tails.after, NODES),
+        BS_CARVED(dataflow_pass, tails.reads, VALUES),
     };
     const int64_t counts[] = {g->n_nodes, g->n_values, g->n_domains, g->n_routers};
     BS_CARVE_ARRAYS(c, f, arrays, counts);
@@ -245,6 +276,12 @@ static void find(dataflow_pass *f)
         f->depth[d] = f->depth[g->domains[d].parent] + 1;
     find_places(f);
     find_sources(f);
+    const bs_tails tails = {g, f->place, f->source, f->tails.reads, f->tails.before, f->tails.after};
+    f->tails = tails;
+    if (f->what & BS_DATAFLOW_FUSES)
+        f->n_changes += bs_tails_find(&f->tails);
+    else
+        f->tails.before = f->tails.after = NULL;
 }
 
 static int32_t deepest_domain(const bs_graph *g)
@@ -255,7 +292,7 @@ static int32_t deepest_domain(const bs_graph *g)
     return most;
 }
 
-bs_bytes bs_dataflow_bytes(const bs_graph *graph, bs_dataflow what, int64_t *more_nodes)
+bs_bytes bs_dataflow_bytes(const bs_graph *graph, int32_t what, int64_t *more_nodes)
 {
     dataflow_pass counted;
     bs_carver c = {NULL, {0}};
@@ -263,16 +300,20 @@ bs_bytes bs_dataflow_bytes(const bs_graph *graph, bs_dataflow what, int64_t *mor
     if (!has_work(graph, what))
         return bs_bytes_of(0);
     const int32_t deepest = deepest_domain(graph);
+    int64_t operands = 0;
     for (int32_t n = 1; n < graph->n_nodes; n++) {
         const bs_node *node = &graph->nodes[n];
         if (may_sink(graph, node, what)) /* each operand may need a view on each level */
             *more_nodes += (int64_t)node->n_in * (deepest - graph->domains[node->domain].depth);
+        operands += node->n_in;
     }
-    const bs_bytes copy = bs_graph_copy_bytes(graph, *more_nodes, *more_nodes, *more_nodes);
+    const bool fuses = (what & BS_DATAFLOW_FUSES) != 0; /* a step has its operands twice */
+    const bs_bytes copy = bs_graph_copy_bytes(graph, *more_nodes, *more_nodes, *more_nodes + (fuses ? operands : 0),
+                                              fuses ? bs_tails_most(graph) : 0);
     return bs_bytes_add(copy, carve_pass(&c, &counted, graph));
 }
 
-const bs_graph *bs_dataflow_make(bs_arena *arena, const bs_graph *graph, bs_dataflow what, bs_error *error)
+const bs_graph *bs_dataflow_make(bs_arena *arena, const bs_graph *graph, int32_t what, bs_error *error)
 {
     dataflow_pass f = {.graph = graph, .what = what};
     bs_carver count = {NULL, {0}};
@@ -289,9 +330,11 @@ const bs_graph *bs_dataflow_make(bs_arena *arena, const bs_graph *graph, bs_data
     f.copy.to = &made;
     f.copy.source = f.source;
     find(&f);
+    if (f.n_changes == 0)
+        return graph;
     write_nodes(&f, false);
     const bs_bytes bytes = bs_graph_copy_bytes(graph, made.n_nodes - graph->n_nodes, made.n_values - graph->n_values,
-                                               made.n_operands - graph->n_operands);
+                                               made.n_operands - graph->n_operands, made.n_tails);
     bs_carver copy = {bs_take_before(arena, bytes, work.base), {0}};
     if (!copy.base) {
         bs_fail_arena(error, arena, bs_bytes_add(bytes, count.used), "the graph as it is planned");

@@ -5,19 +5,26 @@
 
 #include "ops/table.h"
 
-/* What may be moved. A plan's image says which it was. */
-typedef enum bs_dataflow { BS_DATAFLOW_NONE, BS_DATAFLOW_RESIDENT, BS_DATAFLOW_ALL } bs_dataflow;
+/* What may be done: bits. A plan's image says which they were. */
+typedef enum bs_dataflow {
+    BS_DATAFLOW_MOVES = 1, /* sinking and merging; */
+    BS_DATAFLOW_STAYS = 2, /* of that nothing with weights of blocks */
+    BS_DATAFLOW_FUSES = 4, /* tails (plan/tails.h) */
+    BS_DATAFLOW_ALL = BS_DATAFLOW_MOVES | BS_DATAFLOW_FUSES,
+    BS_DATAFLOW_END = 8
+} bs_dataflow;
 
-static inline bs_dataflow bs_dataflow_of(const bs_plan_desc *desc)
+static inline int32_t bs_dataflow_of(const bs_plan_desc *desc)
 {
-    return desc->no_dataflow ? BS_DATAFLOW_NONE : desc->slot_bytes > 0 ? BS_DATAFLOW_RESIDENT : BS_DATAFLOW_ALL;
+    return (desc->no_dataflow ? 0 : BS_DATAFLOW_MOVES) | (desc->slot_bytes > 0 ? BS_DATAFLOW_STAYS : 0) |
+           (desc->no_fusion ? 0 : BS_DATAFLOW_FUSES);
 }
 
 /* The same function, with less to compute: work whose results only one path reads is done for the rows of that path,
- * equal work is done once. Returns `graph` itself when there is nothing to gain, else a graph in the arena, which reads
+ * equal work is done once, element-wise work by the kernel whose result it changes. `what`: bits of bs_dataflow. Returns `graph` itself when there is nothing to gain, else a graph in the arena, which reads
  * texts of `graph`; NULL: no room (told to *error). */
-const bs_graph *bs_dataflow_make(bs_arena *arena, const bs_graph *graph, bs_dataflow what, bs_error *error);
+const bs_graph *bs_dataflow_make(bs_arena *arena, const bs_graph *graph, int32_t what, bs_error *error);
 /* Bytes that it takes of an arena at most, and the nodes that it may add; both 0: nothing will be moved. */
-bs_bytes bs_dataflow_bytes(const bs_graph *graph, bs_dataflow what, int64_t *more_nodes);
+bs_bytes bs_dataflow_bytes(const bs_graph *graph, int32_t what, int64_t *more_nodes);
 
 #endif

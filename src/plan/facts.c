@@ -224,7 +224,7 @@ bool bs_plan_reads_in_a_row(const bs_plan *p, int32_t n, int32_t index, int32_t 
         return false; /* copied when states are written: the old content must be kept until then */
     if (op->flags & BS_OP_STRUCTURAL)
         return !ends_a_trip_by_a_view(p, node, index, value);
-    const bool zeros = v->rank == 3 && op->halo && !(op->flags & (BS_OP_CLAMPS | BS_OP_CORE_INPUT)) &&
+    const bool zeros = v->rank == 3 && op->halo && index < bs_node_own_in(g, node) && !(op->flags & (BS_OP_CLAMPS | BS_OP_CORE_INPUT)) &&
                        p->values[value].margin > 0;
     const bool channels = v->rank == 3 && bs_plan_is_planar(p, value) &&
                           (op->flags & BS_OP_CHANNELS_LAST || bs_fusion_is_of_images(p->nodes[n].fusion));
@@ -306,7 +306,7 @@ int32_t bs_plan_margin_for(const bs_plan *plan, const bs_node *node, int32_t ind
     const int32_t out = g->domains[node->domain].patches >= 0 ? margin : 0;
     if (bs_node_joins_cells(node) || (bs_node_is_view(node) && node->router == 0) || node->n_out == 0)
         return 0;
-    return op->halo ? op->halo(g, node, index, out) : out;
+    return op->halo && index < bs_node_own_in(g, node) ? op->halo(g, node, index, out) : out;
 }
 
 int32_t bs_plan_margin_needed(const bs_plan *plan, const bs_node *node, int32_t index)

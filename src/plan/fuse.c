@@ -44,7 +44,7 @@ void bs_plan_fuse(bs_plan *plan, void *workspace)
     memset(f.readers, 0, (size_t)plan->graph->n_values * sizeof *f.readers);
     for (int32_t n = 1; n < plan->graph->n_nodes; n++)
         count_reads(&f, n, 1);
-    for (int32_t n = 1; n < plan->graph->n_nodes; n++)
+    for (int32_t n = 1; n < plan->graph->n_nodes && !plan->desc.no_fusion; n++)
         for (int32_t i = 0; plan->node_live[n] && plan->nodes[n].fusion == 0 && i < bs_fusion_count(); i++)
             if (bs_fusion_find(&search, n, i + 1, &m))
                 fuse(&f, n, i + 1, &m);

@@ -11,7 +11,7 @@ void bs_image_place(const bs_plan *plan, bs_image_places *places)
         places->table[t] = bs_bytes_place(&places->bytes, bs_image_rows(plan, t), bs_image_row_bytes(t));
 }
 
-bs_image_head bs_image_head_of(const bs_graph *g, bs_dataflow dataflow, size_t bytes)
+bs_image_head bs_image_head_of(const bs_graph *g, int32_t dataflow, size_t bytes)
 {
     bs_image_head head;
     memset(&head, 0, sizeof head);
@@ -25,7 +25,7 @@ bs_image_head bs_image_head_of(const bs_graph *g, bs_dataflow dataflow, size_t b
     head.values = g->n_values - 1;
     head.domains = g->n_domains - 1;
     head.routers = g->n_routers - 1;
-    head.dataflow = (int32_t)dataflow;
+    head.dataflow = dataflow;
     return head;
 }
 
@@ -66,7 +66,7 @@ static bool is_whole(const void *image, size_t bytes, const bs_image_head *head,
 
 static bool is_of_graph(const bs_image_head *head, const bs_graph *g, bs_error *error)
 {
-    const bs_image_head here = bs_image_head_of(g, (bs_dataflow)head->dataflow, 0);
+    const bs_image_head here = bs_image_head_of(g, head->dataflow, 0);
     if (memcmp(&head->nodes, &here.nodes, sizeof here - offsetof(bs_image_head, nodes)) != 0)
         return bs_refuse(error, BS_ERROR_GRAPH,
                          "the image is of another graph: %d nodes, %d values, %d domains and %d routers, "
@@ -101,10 +101,11 @@ static bool open_image(bs_plan *p, const uint8_t *image, const bs_image_head *he
 {
     if (!take_image(p, image, head, error) || !bs_plan_desc_sound(&p->desc, error))
         return false;
-    p->desc.no_dataflow = head->dataflow == BS_DATAFLOW_NONE;
-    if ((int32_t)bs_dataflow_of(&p->desc) != head->dataflow)
+    p->desc.no_dataflow = !(head->dataflow & BS_DATAFLOW_MOVES);
+    p->desc.no_fusion = !(head->dataflow & BS_DATAFLOW_FUSES);
+    if (bs_dataflow_of(&p->desc) != head->dataflow)
         return bs_refuse(error, BS_ERROR_FORMAT, "the image says that its graph was made in way %d, expected %d",
-                         head->dataflow, (int32_t)bs_dataflow_of(&p->desc));
+                         head->dataflow, bs_dataflow_of(&p->desc));
     bs_plan_begin(p);
     return bs_image_rows_sound(p, error) && bs_image_values_sound(p, error) && bs_image_instrs_sound(p, error) &&
            bs_image_sums_sound(p, error) && bs_image_phases_sound(p, error) && bs_plan_bytes_fit(p, error);
@@ -124,11 +125,11 @@ size_t bs_plan_open_bytes(const bs_graph *graph)
 /* The graph that the image is about, made of the caller's. NULL: it is of another one, or there is no room. */
 static const bs_graph *graph_of(bs_arena *arena, const bs_graph *graph, const bs_image_head *head, bs_error *error)
 {
-    if (!bs_in_range(head->dataflow, BS_DATAFLOW_NONE, BS_DATAFLOW_ALL + 1)) {
+    if (!bs_in_range(head->dataflow, 0, BS_DATAFLOW_END)) {
         bs_fail(error, BS_ERROR_FORMAT, "the image says that its graph was made in way %d", head->dataflow);
         return NULL;
     }
-    const bs_graph *planned = bs_dataflow_make(arena, graph, (bs_dataflow)head->dataflow, error);
+    const bs_graph *planned = bs_dataflow_make(arena, graph, head->dataflow, error);
     return planned && is_of_graph(head, planned, error) ? planned : NULL;
 }
 

@@ -22,13 +22,13 @@ typedef struct bs_image_head {
     uint64_t graph;   /* bs_image_graph */
     /* of the graph as it is planned, so that a message can tell how two graphs differ */
     int32_t nodes, values, domains, routers;
-    int32_t dataflow; /* bs_dataflow: how that was made of the graph */
+    int32_t dataflow; /* bits of bs_dataflow: how that was made of the graph */
     int32_t zero;
 } bs_image_head;
 
 #define BS_IMAGE_CRC_FROM (offsetof(bs_image_head, crc) + sizeof(uint32_t))
 /* The head of an image of `bytes` bytes for this graph, as it is planned, its CRC still missing. */
-bs_image_head bs_image_head_of(const bs_graph *graph, bs_dataflow dataflow, size_t bytes);
+bs_image_head bs_image_head_of(const bs_graph *graph, int32_t dataflow, size_t bytes);
 
 /* ------------------------------------------------------------------------------------------------ fields */
 

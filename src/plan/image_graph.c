@@ -12,6 +12,14 @@ static uint32_t mix_text(uint32_t crc, const char *text)
     return bs_crc32(crc, text, strlen(text) + 1);
 }
 
+static uint32_t mix_tail(uint32_t crc, const bs_graph *g, const bs_tail *tail)
+{
+    const bs_op *op = bs_op_get(tail->node.op);
+    crc = IMAGE_MIX(mix_text(crc, op->name), tail->node.n_in, tail->at, tail->other, tail->own);
+    crc = bs_crc32(crc, bs_node_in(g, &tail->node), (size_t)tail->node.n_in * sizeof(int32_t));
+    return op->n_fields ? bs_crc32(crc, (const char *)tail->node.params + sizeof(char *), (size_t)op->n_fields * 4) : crc;
+}
+
 /* The op goes in by name: another library may number ops differently. Every descriptor is a name, then fields of four
  * bytes. Domains and routers follow from nodes, as the builder makes them. */
 static uint32_t mix_node(uint32_t crc, const bs_graph *g, const bs_node *node)
@@ -21,6 +29,8 @@ static uint32_t mix_node(uint32_t crc, const bs_graph *g, const bs_node *node)
     crc = IMAGE_MIX(crc, node->n_in, node->n_out, node->first_out, node->domain, node->block, node->router,
                     node->path, node->writer);
     crc = bs_crc32(crc, bs_node_in(g, node), (size_t)node->n_in * sizeof(int32_t));
+    for (int32_t i = 0; i < node->n_tail; i++)
+        crc = mix_tail(crc, g, &g->tails[node->tail + i]);
     return node->params ? bs_crc32(crc, (const char *)node->params + sizeof(char *), (size_t)op->n_fields * 4) : crc;
 }
 

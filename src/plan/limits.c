@@ -20,7 +20,7 @@ static const desc_range desc_ranges[] = {
     RANGE(conv, BS_CONV_FORCE_REFERENCE),
     RANGE(patch_size, 8192),
     RANGE(n_forces, BS_MAX_FORCES),
-    RANGE(no_dataflow, 1),
+    RANGE(no_dataflow, 1), RANGE(no_fusion, 1),
     RANGE(lanes, BS_MAX_LANES),
     RANGE(chunk_bytes, 1 << 30),
     RANGE(half, 1),

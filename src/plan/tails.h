@@ -1,0 +1,25 @@
+/* plan/tails.h - which element-wise nodes become part of the kernel whose result they change.
+ * Relies on graph/op.h. Must never know an op by name. */
+#ifndef BS_PLAN_TAILS_H
+#define BS_PLAN_TAILS_H
+
+#include "ops/table.h"
+
+/* A graph whose nodes run where `place` says ([nodes] domains; -1: not at all) and read what stands for a value. */
+typedef struct bs_tails {
+    const bs_graph *graph;
+    const int32_t *place, *source; /* [nodes]; [values] */
+    int32_t *reads;         /* [values] how often each is read */
+    int32_t *before, *after; /* [nodes] the node whose result it changes, and the one that changes its result; 0: none */
+} bs_tails;
+
+/* How many nodes may become part of others, at most. */
+int32_t bs_tails_most(const bs_graph *graph);
+/* Finds the chains: sets `before` and `after` of all nodes. Returns how many nodes become part of others. */
+int32_t bs_tails_find(bs_tails *tails);
+/* The steps of the chain that ends at node n, the first one first; returns how many. *head: the node that they follow. */
+int32_t bs_tails_chain(const bs_tails *tails, int32_t n, int32_t steps[BS_MAX_TAIL], int32_t *head);
+/* Which operand of node n is the result that it changes. */
+int32_t bs_tails_operand(const bs_tails *tails, int32_t n);
+
+#endif
