@@ -22,6 +22,7 @@ struct bs_cu_node {
     const bs_instr *instr;
     int64_t rows;     /* of the step's domain, at most */
     int32_t blocks;   /* that keep the device busy; 1: a tile has one */
+    bool near;        /* rows of tiles lie in shared memory */
 };
 
 /* Fills p; batch and parts where they are not 1; the kernel where an op has several. All other fields are set

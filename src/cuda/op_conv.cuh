@@ -29,12 +29,13 @@ static void bs_cu_conv2d_describe(const bs_cu_node *n, bs_device_step *s)
     s->p[BS_CU_CONV_BIAS].i = (int32_t)bs_bytes_figure(bs_conv2d_layout(d, &f.geometry, n->np).bias);
     bs_cu_conv_extent(&n->out[0], &h, &w);
     if (algorithm == BS_CONV_TENSOR && bs_cu_conv_describe_tensor(n, s, in_c, h, w)) {
-        s->kernel = n->in[0].dtype == BS_F16 && n->in[0].place == BS_AT_TILE ? BS_CU_conv2d_tile : BS_CU_conv2d_tensor;
+        const bool tile = n->near && n->in[0].dtype == BS_F16 && n->in[0].place == BS_AT_TILE;
+        s->kernel = tile ? BS_CU_conv2d_tile : BS_CU_conv2d_tensor;
     } else if (algorithm == BS_CONV_DIRECT && depthwise) {
         s->kernel = BS_CU_conv2d_depthwise;
         s->parts = bs_cu_work_items(h * w * ((groups + 3) / 4), 2 * BS_CU_THREADS);
     } else if (algorithm == BS_CONV_DIRECT && bs_cu_conv_describe_direct(s, in_c, out_c, h, w)) {
-        } else {
+    } else {
         s->kernel = BS_CU_conv2d_plain;
         s->p[BS_CU_CONV_LAYOUT].i = algorithm == BS_CONV_TENSOR ? 1 : algorithm == BS_CONV_DIRECT ? 2 : 0;
         s->parts = bs_cu_work_items(h * w * d->out, 4 * BS_CU_THREADS);

@@ -27,13 +27,12 @@ static bool bs_cu_conv_describe_tensor(const bs_cu_node *n, bs_device_step *s, i
 {
     const int32_t steps = bs_cu_tensor_steps(s->p[BS_CU_CONV_KERNEL_H].i * s->p[BS_CU_CONV_KERNEL_W].i, in_c);
     const int32_t pixel = in_c % 32 == 0 ? in_c + 8 : in_c;
-    const bool half = n->in[0].dtype == BS_F16;
+    const bool half = n->in[0].dtype == BS_F16, tile = n->near && n->in[0].place == BS_AT_TILE;
     const int64_t room = (BS_CU_WORKSPACE - BS_CU_CONV_JOB - 16 * steps) / (2 * pixel);
-    if (!(half && n->in[0].place == BS_AT_TILE) && bs_cu_conv_cut(s, h, w, BS_CU_TENSOR_PIXELS, room) &&
+    if (!(half && tile) && bs_cu_conv_cut(s, h, w, BS_CU_TENSOR_PIXELS, room) &&
         (!half || s->p[BS_CU_CONV_TILE_H].i * s->p[BS_CU_CONV_TILE_W].i >= 32 || h * w < 32)) {
         s->p[BS_CU_CONV_PIXEL].i = pixel;
     } else {
-        const bool tile = n->in[0].place == BS_AT_TILE;
         s->p[BS_CU_CONV_PIXEL].i = 0;
         s->p[BS_CU_CONV_TILE_W].i = (int32_t)(tile ? w : w < 16 ? w : 16);
         s->p[BS_CU_CONV_TILE_H].i = (int32_t)(tile     ? (w < BS_CU_TENSOR_BAND ? BS_CU_TENSOR_BAND / w : 1)

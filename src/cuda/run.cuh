@@ -121,7 +121,7 @@ static bs_status bs_cu_run_cublas(bs_device_session *s, const bs_device_launch *
         const bs_device_operand x = bs_cu_operand_here(s, step->operands),
                                 y = bs_cu_operand_here(s, step->operands + step->n_in);
         bs_cu_node n = bs_cu_node_of(c, step, bs_cu_table<bs_device_operand>(s, s->layout.operands_at), NULL,
-                                    bs_cu_busy_blocks(s));
+                                    bs_cu_busy_blocks(s), s->layout.scratch_bytes == 0);
         n.in = &x;
         n.out = &y;
         if (!here || !bs_cu_linear_cublas(s->cublas, s->stream, &n, step, c->weights + step->prepared,

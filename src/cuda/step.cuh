@@ -189,12 +189,12 @@ static int64_t bs_cu_most_rows(const bs_plan *p, int32_t domain)
 
 /* What describe functions are given about the node of a step that has its operands. */
 static bs_cu_node bs_cu_node_of(const bs_device_client *c, const bs_device_step *s, const bs_device_operand *all,
-                                const bs_instr *i, int32_t blocks)
+                                const bs_instr *i, int32_t blocks, bool near)
 {
     const bs_node *node = &c->graph->nodes[s->node];
     const bs_device_operand *in = all + s->operands;
     const bs_cu_node n = {c->graph, c->plan,   node, &c->plan->nodes[s->node],         node->params,
-                          in,       in + s->n_in, i, bs_cu_most_rows(c->plan, s->domain), blocks};
+                          in,       in + s->n_in, i, bs_cu_most_rows(c->plan, s->domain), blocks, near};
     return n;
 }
 
@@ -235,7 +235,7 @@ static void bs_cu_step(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
         l->too_many = bs_cu_countable(&operands[k]) ? l->too_many : i->node;
     if (l->overflow || l->too_many)
         return; /* nothing is launched, and describe functions could overflow */
-    const bs_cu_node n = bs_cu_node_of(l->client, s, l->operands, i, l->blocks);
+    const bs_cu_node n = bs_cu_node_of(l->client, s, l->operands, i, l->blocks, l->layout->scratch_bytes == 0);
     const bool moves = i->kind == BS_INSTR_MOVE;
     if (!moves || n.out->base != 0 || n.out->place == BS_AT_TILE) { /* else an output that is not bound */
         const bs_cu_description *d = moves ? &bs_cu_move_of(i)->description : &bs_cu_ops[node->op];

@@ -17,7 +17,9 @@
 /* Tells the compiler that a pointer is to shared memory, which it cannot see where a tile's rows come as arguments. Not
  * from Blackwell on: there nvcc 13.0 makes invalid code of it ("PHI node operands are not the same type as the
  * result"). */
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 1000 && CUDART_VERSION >= 11020
+#if defined(BS_CUDA_CPU)
+#define BS_CU_ASSUME_SHARED(p) cuda_cpu_must_be_shared(p)
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 1000 && CUDART_VERSION >= 11020
 #define BS_CU_ASSUME_SHARED(p) __builtin_assume(__isShared(p))
 #else
 #define BS_CU_ASSUME_SHARED(p) ((void)(p))

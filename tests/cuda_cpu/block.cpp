@@ -407,6 +407,17 @@ void *Block::dynamic_shared()
     return dynamic;
 }
 
+void Block::must_be_shared(const void *address) const
+{
+    const char *at = static_cast<const char *>(address);
+    bool is = dynamic && at >= dynamic && at < dynamic + grid->dynamic_bytes;
+    for (const SharedArray &array : arrays)
+        is = is || (at >= array.at && at < array.at + array.bytes);
+    if (!is)
+        die("kernel %.*s takes %p for an address of shared memory, which it is not",
+            kernel_name_length(grid->kernel->text), grid->kernel->text, address);
+}
+
 } // namespace cuda_cpu
 
 using namespace cuda_cpu;
@@ -422,6 +433,7 @@ int cuda_cpu_barrier(int kind, int predicate, const char *file, int line)
 
 void *cuda_cpu_shared(const void *key, const char *name, size_t bytes) { return current->shared(key, name, bytes); }
 void *cuda_cpu_dynamic_shared(void) { return current->dynamic_shared(); }
+void cuda_cpu_must_be_shared(const void *address) { current->must_be_shared(address); }
 
 void cuda_cpu_fence(void)
 {

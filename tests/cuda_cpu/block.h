@@ -75,6 +75,7 @@ public:
               unsigned got_words, const char *file, int line);
     void *shared(const void *key, const char *name, size_t bytes);
     void *dynamic_shared();
+    void must_be_shared(const void *address) const;
     Slot &me();
     const Grid *grid_now() const { return grid; }
 

@@ -32,6 +32,8 @@ extern "C" {
 int cuda_cpu_barrier(int kind, int predicate, const char *file, int line);
 void *cuda_cpu_shared(const void *key, const char *name, size_t bytes);
 void *cuda_cpu_dynamic_shared(void);
+/* What a compiler may be told of a pointer (__builtin_assume(__isShared(p))): undefined behaviour where it is wrong. */
+void cuda_cpu_must_be_shared(const void *address);
 void cuda_cpu_fence(void);
 void cuda_cpu_pause(void); /* of a thread that waits for another block */
 void cuda_cpu_trap(const char *file, int line);

@@ -51,6 +51,8 @@ __global__ void bug_shared_bound(float *x)
     p[threadIdx.x + static_cast<unsigned>(x[0] * 0) + 1] = 1.0f;
 }
 
+__global__ void bug_not_shared(float *x) { cuda_cpu_must_be_shared(x); }
+
 __global__ void bug_same_word(int *x) { x[0] = x[0] + 1; }
 __global__ void bug_shared_word_of_blocks(int *x)
 {
@@ -169,6 +171,12 @@ static int lane_ended(Bed &b)
     return 0;
 }
 
+static int claims_what_is_not_shared(Bed &b)
+{
+    BS_LAUNCH(bug_not_shared, 1, 32, 0, b.s, b.x);
+    return 0;
+}
+
 /* Device memory, by the host: only with separate memory. */
 static int host_touches(Bed &b)
 {
@@ -272,6 +280,7 @@ static const struct {
     {"divergent", barrier_in_a_branch},
     {"absent_lane", lane_absent},
     {"ended_lane", lane_ended},
+    {"not_shared", claims_what_is_not_shared},
     {"host_touch", host_touches},
     {"beyond", write_beyond},
     {"library_product", product_unordered},

@@ -86,6 +86,7 @@ one_compiler() {
             caught "$at" divergent 'divergent barrier: thread 16 .*self_bugs.cu:'
             caught "$at" absent_lane 'waits at .*self_bugs.cu:'
             caught "$at" ended_lane 'which have ended'
+            caught "$at" not_shared 'for an address of shared memory, which it is not'
             caught "$at" beyond 'was written beyond its end'
             runs "$at" separately CUDA_CPU_SEPARATE=1
             CUDA_CPU_SEPARATE=1 sh -c '"$0" host_touch; [ $? -eq 139 ]' "$dir/$at/self_test" \
