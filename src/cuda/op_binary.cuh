@@ -1,27 +1,22 @@
 /* op_binary.cuh - add, sub, mul, binary, compare, where: operands may be broadcast.
- * Relies on walk.cuh and ops/broadcast.h. Must never let an element depend on where it stands. */
+ * Relies on beside.cuh. Must never let an element depend on where it stands. */
 #ifndef BS_CUDA_OP_BINARY
 #define BS_CUDA_OP_BINARY
 
+#include "cuda/beside.cuh"
 #include "cuda/kernels.cuh"
-#include "cuda/walk.cuh"
-#include "ops/broadcast.h"
 #include "ops/maths.h"
 
-/* Parameters of ops whose operands are broadcast, in p: of each operand bs_broadcast_mask, and from bit 8 on
- * bs_broadcast_shift; then their descriptor's words. They follow from the graph, not from this run's extents: a clipped
- * cell may be 1 high too. */
+/* Parameters of ops whose operands are broadcast, in p: of each operand bs_cu_how_beside; then their descriptor's
+ * words. */
 enum { BS_CU_BROADCAST_OPERANDS, BS_CU_BROADCAST_KIND = 3 };
 
 static void bs_cu_broadcast_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const int32_t *in = bs_node_in(n->graph, n->node);
     const bs_value_info *result = bs_value_get(n->graph, n->node->first_out);
-    for (int32_t i = 0; i < n->node->n_in; i++) {
-        const bs_value_info *v = bs_value_get(n->graph, in[i]);
-        s->p[BS_CU_BROADCAST_OPERANDS + i].i = (int32_t)bs_broadcast_mask(result, v) |
-                                               bs_broadcast_shift(result->rank, v->rank) << 8;
-    }
+    for (int32_t i = 0; i < bs_node_own_in(n->graph, n->node); i++)
+        s->p[BS_CU_BROADCAST_OPERANDS + i].i = bs_cu_how_beside(result, bs_value_get(n->graph, in[i]));
     bs_cu_cut(n, s);
 }
 
@@ -43,20 +38,7 @@ static constexpr bs_cu_describe bs_cu_compare_describe = bs_cu_binary_describe;
 __device__ __forceinline__ bs_cu_view bs_cu_open_beside(const bs_cu_tile &t, const bs_device_step *s, int32_t i,
                                                         int32_t r)
 {
-    bs_cu_view v = bs_cu_open_in(t, s, i, r);
-    const int32_t how = s->p[BS_CU_BROADCAST_OPERANDS + i].i;
-#pragma unroll
-    for (int32_t k = 1; k < BS_MAX_RANK; k++) {
-        if (k > how >> 8)
-            break;
-        v.stride[3] = v.stride[2];
-        v.stride[2] = v.stride[1];
-        v.stride[1] = v.stride[0];
-    }
-#pragma unroll
-    for (int32_t d = 0; d < BS_MAX_RANK; d++)
-        v.stride[d] = how >> d & 1 ? 0 : v.stride[d];
-    return v;
+    return bs_cu_open_how(t, s, i, r, s->p[BS_CU_BROADCAST_OPERANDS + i].i);
 }
 
 /* F: uint32_t of(words of the operands, types of the result and the operands). Words are i32, or floats as they are

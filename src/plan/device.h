@@ -64,6 +64,18 @@ typedef struct bs_device_join {
     int32_t maker;       /* the node after which both numbers are known */
 } bs_device_join;
 
+/* What follows a kernel: an element-wise op over its result. */
+typedef struct bs_device_tail {
+    int32_t kernel; /* the backend's number of the op's own kernel */
+    int32_t at;     /* the operand of the op that is the result so far: 0 or 1 */
+    int32_t other;  /* which operand of the step is its other one; -1: it has none */
+    int32_t how;    /* how that lies beside the result: the backend's word for it */
+    union {
+        int32_t i;
+        float f;
+    } p[2]; /* the words of its descriptor */
+} bs_device_tail;
+
 /* One instruction. */
 typedef struct bs_device_step {
     int32_t kernel;   /* the backend's number of the kernel */
@@ -82,6 +94,9 @@ typedef struct bs_device_step {
         int32_t i;
         float f;
     } p[BS_DEVICE_PARAMS]; /* the kernel's own */
+    int32_t n_tail;  /* ops that follow the kernel; where the kernel is itself such an op, with it as the first one */
+    int32_t rounded; /* what each of them gives to the next is rounded to f16 */
+    bs_device_tail tail[1 + BS_MAX_TAIL];
 } bs_device_step;
 
 /* A launch: `count` steps from `first` by one kernel; or `count` parts of a region. The same for all extents, so a

@@ -1,0 +1,83 @@
+/* test_cuda_tails.c - kernels of a device with what changes their results element by element behind them: the bytes of
+ * one kernel after the other, in f32 and f16, at the root, on rows and in tiles, in every kernel of convolutions and
+ * linears. Networks: tail_nets.h. */
+#include "cuda_rig.h"
+#include "tail_nets.h"
+
+static cuda_rig r;
+
+static bool same_bytes(const rig_result *a, const rig_result *b)
+{
+    bool same = a->status == BS_OK && b->status == BS_OK;
+    for (int32_t i = 0; i < r.n_buffers && same; i++)
+        if (r.buffers[i].output)
+            same = memcmp(a->out[i], b->out[i],
+                          (size_t)rig_elements(&r.buffers[i].given) * bs_dtype_bytes(r.buffers[i].given.dtype)) == 0;
+    return same;
+}
+
+/* Runs what the rig has built with tails and without. */
+static void compare(const char *what, bs_plan_desc desc)
+{
+    static const rig_how how = {.runs = 1};
+    rig_result with, without;
+    desc.tier = BS_TIER_CUDA;
+    rig_make_weights(&r);
+    rig_make_buffers(&r);
+    rig_once(&r, &desc, &how, &with);
+    desc.no_fusion = 1;
+    rig_once(&r, &desc, &how, &without);
+    check(same_bytes(&with, &without), "%s, order %d, algorithm %d, half %d: the same bytes: %s%s", what, desc.order,
+          desc.conv, desc.half, with.error.message, without.error.message);
+}
+
+static void test_images(const tail_net *of, tail_cells cells, bs_plan_desc desc)
+{
+    static int32_t keys[64];
+    char what[64];
+    snprintf(what, sizeof what, "%s, %s", of->what, tail_cells_name[cells]);
+    bs_graph *g = rig_begin(&r, what);
+    tail_graph(g, of, cells);
+    for (int32_t i = 0; i < 64; i++)
+        keys[i] = i * 5 % 3 != 0;
+    if (bs_graph_named(g, "key", false))
+        rig_give(&r, "key", keys);
+    compare(what, desc);
+}
+
+/* Lines: so many that each kind of tile is used, of features that are multiples of nothing and of 16. */
+static void test_lines(int32_t lines, int32_t features, bool rows, bs_plan_desc desc)
+{
+    char what[64];
+    snprintf(what, sizeof what, "%d lines of %d features%s", lines, features, rows ? ", rows" : "");
+    bs_graph *g = rig_begin(&r, what);
+    const bs_value in = bs_input(g, "x", BS_F32, BS_SHAPE2(lines, features));
+    const bs_value line = rows ? bs_rows(g, in, (bs_value){0}) : in;
+    const bs_value all = bs_constant(g, "shared", BS_F32, bs_shape_of(1, features, 0, 0, 0));
+    const bs_value made = bs_linear(g, line, &(bs_linear_desc){.name = "w", .out = features, .act = BS_SILU});
+    const bs_value sum = bs_unary(g, bs_mul(g, bs_sub(g, line, made), all), BS_UNARY_ABS);
+    const bs_value more = bs_linear(g, sum, &(bs_linear_desc){.name = "v", .out = features + 3});
+    const bs_value end = bs_affine(g, more, 2, 1);
+    bs_output(g, "y", rows ? bs_collect(g, end) : end);
+    compare(what, desc);
+}
+
+int main(void)
+{
+    for (int32_t half = 0; half <= 1; half++) {
+        for (int32_t i = 0; i < TAIL_NETS; i++)
+            for (int32_t cells = TAIL_ROOT; cells < TAIL_CELLS; cells++)
+                for (int32_t order = BS_ORDER_BREADTH; order <= BS_ORDER_DEPTH; order++)
+                    test_images(&tail_nets[i], (tail_cells)cells, (bs_plan_desc){.order = order, .half = half});
+        test_images(&tail_nets[0], TAIL_ROOT, (bs_plan_desc){.conv = BS_CONV_FORCE_REFERENCE, .half = half});
+        test_images(&tail_nets[0], TAIL_TILES, (bs_plan_desc){.half = half, .shared_bytes = 30000});
+        for (int32_t rows = 0; rows <= 1; rows++) {
+            test_lines(1, 24, rows, (bs_plan_desc){.half = half});
+            test_lines(7, 130, rows, (bs_plan_desc){.half = half});
+            test_lines(30, 72, rows, (bs_plan_desc){.half = half});
+            test_lines(150, 96, rows, (bs_plan_desc){.half = half});
+            test_lines(300, 128, rows, (bs_plan_desc){.half = half});
+        }
+    }
+    return check_end();
+}
