@@ -97,6 +97,8 @@ plan_taken plan_options_value(plan_options *o, const char *name, char *word)
         return taken(choose(word, convs, &o->desc.conv));
     if (strcmp(name, "--dataflow") == 0)
         return taken(choose(word, switches, &o->desc.no_dataflow));
+    if (strcmp(name, "--fusion") == 0)
+        return taken(choose(word, switches, &o->desc.no_fusion));
     if (strcmp(name, "--patch") == 0)
         return taken(plan_word_i32(word, 1, 8192, &o->desc.patch_size));
     return strcmp(name, "--force") == 0 ? taken(force_path(o, word)) : PLAN_OTHER;

@@ -19,6 +19,7 @@
     "  --conv NAME           direct or winograd [chosen by the planner]\n"                                             \
     "  --patch N             size of cells in pixels [as in the file]\n"                                               \
     "  --dataflow NAME       off: work is done where the file has it, as often as it is there [on]\n"              \
+    "  --fusion NAME         off: every op has a kernel of its own [on]\n"                                            \
     "  --force ROUTER=PATH   plan for one path of a router only\n"
 
 typedef struct plan_options {

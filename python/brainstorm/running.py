@@ -161,7 +161,7 @@ class Model:
     def plan(self, *, threads: int = 1, extents: Optional[Extents] = None, peek: Peeks = (), tier: str = "auto",
              order: str = "auto", conv: str = "auto", slots: int = 0, lanes: int = 0, chunk_bytes: int = 0,
              patch_size: int = 0, force: Optional[Mapping[str, int]] = None, code_bits: int = 0,
-             floor: int = 0, dataflow: bool = True) -> "Plan":
+             floor: int = 0, dataflow: bool = True, fusion: bool = True) -> "Plan":
         """What a run does, made ahead; zero is the default everywhere (bs_plan_desc).
 
         extents: {input: its largest shape}, None in it for the model's own maximum: less than the model's maxima is
@@ -169,7 +169,8 @@ class Model:
         them); of rows that do not take the path that a value is on: zeros. tier: what computes ("auto", or one of
         brainstorm.tiers()). order: "auto", "breadth", "depth". conv: "auto", "direct", "winograd", "reference". slots:
         bytes for weights that come and go; 0: all stay. lanes, chunk_bytes: of reading them. force: {router: path}
-        decides ahead. code_bits, floor: bs_model_build_desc. dataflow: False leaves all work where the model has it."""
+        decides ahead. code_bits, floor: bs_model_build_desc. dataflow: False leaves all work where the model has it.
+        fusion: False gives every op a kernel of its own."""
         most = 2**62
         sizes = [(name, [_whole(f'an extent of "{name}"', n or 0, -most, most) for n in shape])
                  for name, shape in (extents or {}).items()]
@@ -180,7 +181,7 @@ class Model:
             self._native, sizes, looks, self._graph, **more)
         made = native().Plan(graph, _whole("threads", threads), tier, order, conv, _whole("patch_size", patch_size),
                              forces, _whole("slots", slots, 0, 2**64 - 1), _whole("lanes", lanes),
-                             _whole("chunk_bytes", chunk_bytes), bool(dataflow))
+                             _whole("chunk_bytes", chunk_bytes), bool(dataflow), bool(fusion))
         return Plan(self, graph, made)
 
     def run(self, inputs: Arrays, *, threads: int = 1) -> Dict[str, np.ndarray]:

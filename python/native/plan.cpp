@@ -58,7 +58,7 @@ plan::plan(std::shared_ptr<graph> of_graph, const bs_plan_desc &desc) : of(std::
 static void plan_init(plan *p, std::shared_ptr<graph> of, int32_t threads, const std::string &tier,
                       const std::string &order, const std::string &conv, int32_t patch_size,
                       const std::vector<std::tuple<std::string, int32_t>> &forces, uint64_t slot_bytes, int32_t lanes,
-                      int32_t chunk_bytes, bool dataflow)
+                      int32_t chunk_bytes, bool dataflow, bool fusion)
 {
     bs_plan_desc desc{};
     desc.threads = threads;
@@ -77,6 +77,7 @@ static void plan_init(plan *p, std::shared_ptr<graph> of, int32_t threads, const
     desc.lanes = lanes;
     desc.chunk_bytes = chunk_bytes;
     desc.no_dataflow = !dataflow;
+    desc.no_fusion = !fusion;
     new (p) plan(std::move(of), desc);
 }
 
@@ -108,7 +109,7 @@ void define_plans(nb::module_ &m)
         .def("__init__", &plan_init, nb::arg("graph"), nb::arg("threads") = 0, nb::arg("tier") = "auto",
              nb::arg("order") = "auto", nb::arg("conv") = "auto", nb::arg("patch_size") = 0,
              nb::arg("forces") = std::vector<std::tuple<std::string, int32_t>>(), nb::arg("slot_bytes") = 0,
-             nb::arg("lanes") = 0, nb::arg("chunk_bytes") = 0, nb::arg("dataflow") = true)
+             nb::arg("lanes") = 0, nb::arg("chunk_bytes") = 0, nb::arg("dataflow") = true, nb::arg("fusion") = true)
         .def_prop_ro("bytes", &bytes_of)
         .def_prop_ro("stream", &stream_of)
         .def("report", [](const plan &p) {

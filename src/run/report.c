@@ -51,6 +51,8 @@ static void say_instr(report *r, const bs_plan *p, const bs_instr *i, const char
         say(r, "%s%s%s%s", plan->algorithm == 1 ? "  (winograd)" : "",
             bs_name_of(extent_names, i->extent, BS_EXTENT_RING + 1), plan->fusion ? "  fused: " : "",
             bs_fusion_name(plan->fusion));
+    for (int32_t k = 0; i->kind == BS_INSTR_CALL && k < node->n_tail; k++)
+        say(r, "%s%s", k ? ", " : "  then ", bs_op_get(p->graph->tails[node->tail + k].node.op)->name);
     say(r, "\n");
 }
 
@@ -156,6 +158,25 @@ static void say_maxima(report *r, const bs_plan *p, const bs_session *s)
 
 /* ------------------------------------------------------------------------------------------------- dataflow */
 
+/* Nodes that are part of others; their kernels would write, and read again, what is between them. */
+static void say_tails(report *r, const bs_plan *p)
+{
+    double spared = 0;
+    int32_t steps = 0;
+    for (int32_t n = 1; n < p->graph->n_nodes; n++) {
+        const bs_node *node = &p->graph->nodes[n];
+        if (!p->node_live[n] || node->n_tail == 0)
+            continue;
+        steps += node->n_tail;
+        spared += 2.0 * node->n_tail *
+                  (double)bs_bytes_figure(bs_value_bytes(p->graph, &p->graph->values[node->first_out]));
+    }
+    if (steps)
+        say(r, "fused, with the same result: %d element-wise ops run behind the kernel whose result they change,\n"
+               "  which spares %.3g bytes of reading and writing, of each node a row\n",
+            steps, spared);
+}
+
 /* Nodes that run elsewhere than they were built, or for others too: why, and what that saves. */
 static void say_dataflow(report *r, const bs_plan *p)
 {
@@ -210,6 +231,7 @@ static size_t report_of(const bs_plan *plan, const bs_session *session, char *te
             plan->n_phases, plan->lanes, bs_bytes_figure(plan->lane_bytes));
     say_maxima(&r, plan, session);
     say_dataflow(&r, plan);
+    say_tails(&r, plan);
     for (int32_t i = 0; i < plan->n_top; i++) {
         say_instr(&r, plan, &plan->instrs[i], "  ");
         if (plan->instrs[i].kind == BS_INSTR_RUN)
