@@ -154,7 +154,7 @@ static void tail_graph(bs_graph *g, const tail_net *of, tail_cells cells)
 }
 
 /* Steps of all tails. */
-static int32_t tail_steps(const bs_plan *plan)
+static inline int32_t tail_steps(const bs_plan *plan)
 {
     int32_t steps = 0;
     for (int32_t n = 1; n < plan->graph->n_nodes; n++)

@@ -399,7 +399,7 @@ static void test_images(void)
         plan_image_mend(&image);
         check(!plan_image_open(&image, g) && image.error.status == BS_ERROR_FORMAT, "no way but those there are: %s",
               image.error.message);
-        head->dataflow = BS_DATAFLOW_RESIDENT;
+        head->dataflow = BS_DATAFLOW_MOVES | BS_DATAFLOW_STAYS;
         plan_image_mend(&image);
         check(!plan_image_open(&image, g), "nor another one: %s", image.error.message);
         plan_image_free(&image);

@@ -224,9 +224,10 @@ bool bs_plan_reads_in_a_row(const bs_plan *p, int32_t n, int32_t index, int32_t 
         return false; /* copied when states are written: the old content must be kept until then */
     if (op->flags & BS_OP_STRUCTURAL)
         return !ends_a_trip_by_a_view(p, node, index, value);
-    const bool zeros = v->rank == 3 && op->halo && index < bs_node_own_in(g, node) && !(op->flags & (BS_OP_CLAMPS | BS_OP_CORE_INPUT)) &&
-                       p->values[value].margin > 0;
-    const bool channels = v->rank == 3 && bs_plan_is_planar(p, value) &&
+    if (v->rank != 3 || index >= bs_node_own_in(g, node)) /* steps of a tail take images as they lie */
+        return true;
+    const bool zeros = op->halo && !(op->flags & (BS_OP_CLAMPS | BS_OP_CORE_INPUT)) && p->values[value].margin > 0;
+    const bool channels = bs_plan_is_planar(p, value) &&
                           (op->flags & BS_OP_CHANNELS_LAST || bs_fusion_is_of_images(p->nodes[n].fusion));
     return !zeros && !channels;
 }
