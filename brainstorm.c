@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: cba8a7ee25e91e0d60a740b6f2dce657c4a2da5cd2fcc4f35fbd10667e5404a7
+ * sha256 of the parts: 6c063a1b9bd44eacd3199f0a8625ca3f7f7521c9a7bf73414760448206656451
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -21155,8 +21155,20 @@ typedef struct bs_node {
     int32_t built_in; /* the domain in which it was built; it may run in another one (ops/lift.c, plan/dataflow.c) */
     int32_t makes;  /* 1 + the symbol that is known when this has run; 0 none */
     int32_t child[2]; /* in the tree of names, for ops with BS_OP_NAMED; of others in that of equal work */
+    int32_t tail, n_tail; /* in a graph as it is planned: steps that follow its kernel, in the table of tails */
     const void *params; /* the descriptor, name resolved into the graph's text */
 } bs_node;
+
+/* An element-wise node that has become part of the one whose result it changes: a step of that one's tail. */
+typedef struct bs_tail {
+    bs_node node;  /* its result is that of the whole, and so is operand `at`, which it changes in place */
+    int32_t at;
+    int32_t other; /* which operand of the whole its other one is; -1: it has none */
+    int32_t own;   /* how many operands the whole has without its tail */
+} bs_tail;
+
+#define BS_MAX_TAIL 4       /* steps */
+#define BS_MAX_TAIL_OTHERS 2 /* operands of all of them together */
 
 typedef struct bs_block {
     int32_t name; /* offset in text */
@@ -21225,6 +21237,8 @@ struct bs_graph {
     bs_dim_info *dims;
     bs_block *blocks; /* [0]: "main", everything outside all blocks */
     bs_router_info *routers; /* [0] unused */
+    const bs_tail *tails; /* in a graph as it is planned: of all nodes */
+    int32_t n_tails;
 };
 
 /* Whether any extent is known only when a run begins. */
@@ -21279,6 +21293,11 @@ static inline const bs_value_info *bs_value_get(const bs_graph *graph, int32_t i
 static inline const int32_t *bs_node_in(const bs_graph *graph, const bs_node *node)
 {
     return graph->operands + node->in;
+}
+/* How many operands its own kernel has. */
+static inline int32_t bs_node_own_in(const bs_graph *graph, const bs_node *node)
+{
+    return node->n_tail ? graph->tails[node->tail].own : node->n_in;
 }
 static inline const char *bs_node_name(const bs_node *node)
 {
@@ -21611,6 +21630,9 @@ typedef struct bs_op_rules {
      * first + count: all, or with BS_OP_ROWS a few at a time, in order. NULL: copied. */
     void (*prepare)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *weights,
                     int32_t first, int32_t count, void *prepared);
+    /* Each element of its result depends on those in its place alone, has no weights, and may be made over operand 0 or
+     * 1: it can follow a kernel as a step of its tail (plan/dataflow.c). And whether its own kernel may have a tail. */
+    bool element_wise, has_tail;
     /* Its result is operand 0 with some elements changed, and may be made in the place of that. */
     bool updates;
     /* A call's result has the same bits in whatever rectangles it is computed, if these begin and end at multiples of
@@ -22674,21 +22696,31 @@ typedef struct bs_graph_copy {
     bs_graph *to; /* its counts grow; its tables are there once bs_graph_copy_carve has set them */
     const int32_t *source; /* [values of from] the one that stands for a value: itself, or a lower one */
     int32_t *node_at, *value_at; /* [nodes, values of from] what they are in the copy, once they were added */
+    bs_tail *tails; /* those of `to`, to be written */
     bool filling; /* the tables; else it counts */
 } bs_graph_copy;
+
+/* A step of a tail: what the element-wise node n of `from` does with the result so far, its operand `at`. */
+typedef struct bs_graph_step {
+    int32_t n, at;
+    int32_t other; /* its other operand, a value of the copy; 0: none */
+} bs_graph_step;
 
 /* Begins to count, or to fill the tables. */
 BS_INTERNAL void bs_graph_copy_begin(bs_graph_copy *copy, bool filling);
 /* Adds node n of `from`, to run on the rows of `domain`. in: values of the copy; NULL: its own operands. */
 BS_INTERNAL void bs_graph_copy_add(bs_graph_copy *copy, int32_t n, int32_t domain, const int32_t *in);
+/* Gives the node that was added last a tail of `count` steps. */
+BS_INTERNAL void bs_graph_copy_add_tail(bs_graph_copy *copy, const bs_graph_step *steps, int32_t count);
 /* Adds a node as `view` is one, of `value` of the copy, which is what `like` of `from` is. Returns its output. */
 BS_INTERNAL int32_t bs_graph_copy_add_view(bs_graph_copy *copy, const bs_node *view, int32_t block, int32_t value, int32_t like);
 /* Where domains, routers, dimensions, blocks and names refer to nodes and values: to those of the copy. */
 BS_INTERNAL void bs_graph_copy_end(bs_graph_copy *copy);
 /* Hands the copy its tables, of as many entries as were counted. */
 BS_INTERNAL void bs_graph_copy_carve(bs_carver *carver, bs_graph_copy *copy);
-/* Bytes of a copy with this many more nodes, values and operands. */
-BS_INTERNAL bs_bytes bs_graph_copy_bytes(const bs_graph *graph, int64_t more_nodes, int64_t more_values, int64_t more_operands);
+/* Bytes of a copy with this many more nodes, values and operands, and with tails of so many steps. */
+BS_INTERNAL bs_bytes bs_graph_copy_bytes(const bs_graph *graph, int64_t more_nodes, int64_t more_values, int64_t more_operands,
+                             int64_t tails);
 
 #endif
 /* ==== end src/graph/copy.h ==================================================================== */
@@ -22697,7 +22729,8 @@ BS_INTERNAL bs_bytes bs_graph_copy_bytes(const bs_graph *graph, int64_t more_nod
 /* graph/copy.c - see graph/copy.h. Relies on graph/copy.h. Must never change the graph that is copied. */
 /* #include "graph/copy.h" */
 
-static void carve(bs_carver *c, bs_graph *g, const bs_graph *from, int64_t nodes, int64_t values, int64_t operands)
+static bs_tail *carve(bs_carver *c, bs_graph *g, const bs_graph *from, int64_t nodes, int64_t values, int64_t operands,
+                      int64_t tails)
 {
     BS_CARVE(c, g->nodes, nodes);
     BS_CARVE(c, g->values, values);
@@ -22706,21 +22739,24 @@ static void carve(bs_carver *c, bs_graph *g, const bs_graph *from, int64_t nodes
     BS_CARVE(c, g->dims, from->n_dims);
     BS_CARVE(c, g->blocks, from->n_blocks);
     BS_CARVE(c, g->routers, from->n_routers);
+    return bs_carve(c, (uint64_t)tails, sizeof(bs_tail));
 }
 
 void bs_graph_copy_carve(bs_carver *carver, bs_graph_copy *copy)
 {
     bs_graph *g = copy->to;
-    carve(carver, g, copy->from, g->n_nodes, g->n_values, g->n_operands);
+    copy->tails = carve(carver, g, copy->from, g->n_nodes, g->n_values, g->n_operands, g->n_tails);
+    g->tails = copy->tails;
 }
 
-bs_bytes bs_graph_copy_bytes(const bs_graph *graph, int64_t more_nodes, int64_t more_values, int64_t more_operands)
+bs_bytes bs_graph_copy_bytes(const bs_graph *graph, int64_t more_nodes, int64_t more_values, int64_t more_operands,
+                             int64_t tails)
 {
     bs_graph counted;
     bs_carver c = {NULL, {0}};
     bs_carve(&c, 1, sizeof(bs_graph));
     carve(&c, &counted, graph, graph->n_nodes + more_nodes, graph->n_values + more_values,
-          graph->n_operands + more_operands);
+          graph->n_operands + more_operands, tails);
     return c.used;
 }
 
@@ -22728,7 +22764,7 @@ void bs_graph_copy_begin(bs_graph_copy *copy, bool filling)
 {
     bs_graph *to = copy->to;
     to->n_nodes = to->n_values = 1;
-    to->n_operands = to->n_cell_nodes = to->n_same = to->first_work = 0;
+    to->n_operands = to->n_cell_nodes = to->n_same = to->first_work = to->n_tails = 0;
     copy->filling = filling;
     memset(copy->node_at, 0, (size_t)copy->from->n_nodes * sizeof *copy->node_at);
     copy->value_at[0] = 0;
@@ -22777,6 +22813,51 @@ void bs_graph_copy_add(bs_graph_copy *copy, int32_t n, int32_t domain, const int
     copy->node_at[n] = copy->to->n_nodes;
     node.domain = domain;
     add(copy, &node, in ? in : own, node.first_out);
+}
+
+/* A step as a node by itself, whose operands stand behind those of all nodes so far. */
+static bs_node step_of(const bs_graph_copy *copy, const bs_graph_step *step)
+{
+    const bs_graph *to = copy->to;
+    bs_node node = copy->from->nodes[step->n];
+    node.in = to->n_operands;
+    node.first_out = to->n_values - 1;
+    node.domain = to->nodes[to->n_nodes - 1].domain;
+    for (int32_t i = 0; i < node.n_in; i++)
+        to->operands[node.in + i] = i == step->at ? node.first_out : step->other;
+    return node;
+}
+
+void bs_graph_copy_add_tail(bs_graph_copy *copy, const bs_graph_step *steps, int32_t count)
+{
+    bs_graph *to = copy->to;
+    bs_node *whole = copy->filling ? &to->nodes[to->n_nodes - 1] : NULL;
+    const int32_t own = whole ? whole->n_in : 0;
+    int32_t others[BS_MAX_TAIL];
+    for (int32_t i = 0; i < count; i++) {
+        const bool has = copy->from->nodes[steps[i].n].n_in > 1;
+        copy->node_at[steps[i].n] = to->n_nodes - 1;
+        copy->value_at[copy->from->nodes[steps[i].n].first_out] = to->n_values - 1;
+        others[i] = -1;
+        if (whole && has) {
+            others[i] = whole->n_in++;
+            whole->n_read++;
+            to->operands[to->n_operands] = steps[i].other;
+        }
+        to->n_operands += has;
+    }
+    for (int32_t i = 0; i < count; i++) {
+        if (whole) {
+            const bs_tail tail = {step_of(copy, &steps[i]), steps[i].at, others[i], own};
+            copy->tails[to->n_tails] = tail;
+        }
+        to->n_operands += copy->from->nodes[steps[i].n].n_in;
+        to->n_tails++;
+    }
+    if (whole) {
+        whole->tail = to->n_tails - count;
+        whole->n_tail = count;
+    }
 }
 
 int32_t bs_graph_copy_add_view(bs_graph_copy *copy, const bs_node *view, int32_t block, int32_t value, int32_t like)
@@ -23008,6 +23089,9 @@ BS_INTERNAL bs_bytes bs_weight_elements(const bs_weight_spec *spec);
 #define BS_PARAMS(type, array) \
     .params_bytes = sizeof(type), .fields = array, .n_fields = (uint8_t)(sizeof(array) / sizeof *(array))
 
+/* The rules of ops that have no others than that they go element by element. */
+extern const bs_op_rules bs_element_wise;
+
 /* Every refusal reads: op "node": text (bs_graph_fail). Returns false always. */
 bool bs_infer_fail(bs_infer *infer, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
 
@@ -23128,6 +23212,8 @@ BS_INTERNAL bs_weight_spec bs_weight_vector(const char *suffix, int64_t length);
 /* ops/common.c - shared shape, halo and cost rules.
  * Relies on common.h. Must never touch data. */
 /* #include "ops/common.h" */
+
+const bs_op_rules bs_element_wise = {.element_wise = true};
 
 /* ------------------------------------------------------------------------------------------------ refusals */
 
@@ -24723,6 +24809,7 @@ static bs_status mul_run(const bs_call *call) { return binary_run(call, mul_inne
                               .max_in = 2,                            \
                               .infer = binary_infer,                  \
                               .flags = BS_OP_SPATIAL | BS_OP_CAPTURE, \
+                              .rules = &bs_element_wise,              \
                               .run = op##_run};                       \
     bs_value bs_##op(bs_graph *graph, bs_value a, bs_value b)         \
     {                                                                 \
@@ -24790,6 +24877,7 @@ const bs_op bs_op_binary = {.name = "binary",
                             .flags = BS_OP_SPATIAL | BS_OP_CAPTURE,
                             BS_PARAMS(bs_binary_desc, binary_fields),
                             .infer = binary_kind_infer,
+                            .rules = &bs_element_wise,
                             .run = binary_kind_run};
 
 bs_value bs_binary(bs_graph *graph, bs_value a, bs_value b, bs_binary_kind kind)
@@ -25404,6 +25492,7 @@ static const bs_op_rules conv2d_rules = {.upgrade = conv2d_upgrade,
                                          .plan = conv2d_plan,
                                          .prepare = conv2d_prepare,
                                          .same_layout = conv2d_same_layout,
+                                         .has_tail = true,
                                          .grain = conv2d_grain};
 
 const bs_op bs_op_conv2d = {.name = "conv2d",
@@ -26004,6 +26093,7 @@ const bs_op bs_op_activation = {.name = "activation",
                                 .flags = BS_OP_SPATIAL,
                                 BS_PARAMS(bs_activation_desc, activation_fields),
                                 .infer = activation_infer,
+                                .rules = &bs_element_wise,
                                 .run = activation_run};
 
 bs_value bs_activation(bs_graph *graph, bs_value x, bs_act act, float param)
@@ -26049,6 +26139,7 @@ const bs_op bs_op_clip = {.name = "clip",
                           .flags = BS_OP_SPATIAL,
                           BS_PARAMS(bs_clip_desc, clip_fields),
                           .infer = clip_infer,
+                          .rules = &bs_element_wise,
                           .run = clip_run};
 
 bs_value bs_clip(bs_graph *graph, bs_value x, float low, float high)
@@ -26078,6 +26169,7 @@ const bs_op bs_op_affine = {.name = "affine",
                             .flags = BS_OP_SPATIAL,
                             BS_PARAMS(bs_affine_desc, affine_fields),
                             .infer = unary_infer,
+                            .rules = &bs_element_wise,
                             .run = affine_run};
 
 bs_value bs_affine(bs_graph *graph, bs_value x, float scale, float offset)
@@ -26898,7 +26990,10 @@ static bs_status linear_run(const bs_call *call)
     return BS_OK;
 }
 
-static const bs_op_rules linear_rules = {.weights = linear_weights, .plan = linear_plan, .prepare = linear_prepare};
+static const bs_op_rules linear_rules = {.weights = linear_weights,
+                                         .plan = linear_plan,
+                                         .prepare = linear_prepare,
+                                         .has_tail = true};
 
 const bs_op bs_op_linear = {.name = "linear",
                             .min_in = 1,
@@ -32461,6 +32556,7 @@ const bs_op bs_op_unary = {.name = "unary",
                            .flags = BS_OP_SPATIAL,
                            BS_PARAMS(bs_unary_desc, unary_fields),
                            .infer = unary_op_infer,
+                           .rules = &bs_element_wise,
                            .run = unary_op_run};
 
 bs_value bs_unary(bs_graph *graph, bs_value x, bs_unary_kind kind)
@@ -33662,6 +33758,34 @@ bs_weights bs_weights_from_table(const bs_tensor_table *table)
 }
 /* ==== end src/ops/weights.c =================================================================== */
 
+/* ==== begin src/plan/tails.h ================================================================== */
+/* plan/tails.h - which element-wise nodes become part of the kernel whose result they change.
+ * Relies on graph/op.h. Must never know an op by name. */
+#ifndef BS_PLAN_TAILS_H
+#define BS_PLAN_TAILS_H
+
+/* #include "ops/table.h" */
+
+/* A graph whose nodes run where `place` says ([nodes] domains; -1: not at all) and read what stands for a value. */
+typedef struct bs_tails {
+    const bs_graph *graph;
+    const int32_t *place, *source; /* [nodes]; [values] */
+    int32_t *reads;         /* [values] how often each is read */
+    int32_t *before, *after; /* [nodes] the node whose result it changes, and the one that changes its result; 0: none */
+} bs_tails;
+
+/* How many nodes may become part of others, at most. */
+BS_INTERNAL int32_t bs_tails_most(const bs_graph *graph);
+/* Finds the chains: sets `before` and `after` of all nodes. Returns how many nodes become part of others. */
+BS_INTERNAL int32_t bs_tails_find(bs_tails *tails);
+/* The steps of the chain that ends at node n, the first one first; returns how many. *head: the node that they follow. */
+BS_INTERNAL int32_t bs_tails_chain(const bs_tails *tails, int32_t n, int32_t steps[BS_MAX_TAIL], int32_t *head);
+/* Which operand of node n is the result that it changes. */
+BS_INTERNAL int32_t bs_tails_operand(const bs_tails *tails, int32_t n);
+
+#endif
+/* ==== end src/plan/tails.h ==================================================================== */
+
 /* ==== begin src/plan/dataflow.h =============================================================== */
 /* plan/dataflow.h - which rows need what: a graph as it is planned.
  * Relies on graph/graph.h. Must never change a result, or the graph that a caller built. */
@@ -33670,23 +33794,139 @@ bs_weights bs_weights_from_table(const bs_tensor_table *table)
 
 /* #include "ops/table.h" */
 
-/* What may be moved. A plan's image says which it was. */
-typedef enum bs_dataflow { BS_DATAFLOW_NONE, BS_DATAFLOW_RESIDENT, BS_DATAFLOW_ALL } bs_dataflow;
+/* What may be done: bits. A plan's image says which they were. */
+typedef enum bs_dataflow {
+    BS_DATAFLOW_MOVES = 1, /* sinking and merging; */
+    BS_DATAFLOW_STAYS = 2, /* of that nothing with weights of blocks */
+    BS_DATAFLOW_FUSES = 4, /* tails (plan/tails.h) */
+    BS_DATAFLOW_ALL = BS_DATAFLOW_MOVES | BS_DATAFLOW_FUSES,
+    BS_DATAFLOW_END = 8
+} bs_dataflow;
 
-static inline bs_dataflow bs_dataflow_of(const bs_plan_desc *desc)
+static inline int32_t bs_dataflow_of(const bs_plan_desc *desc)
 {
-    return desc->no_dataflow ? BS_DATAFLOW_NONE : desc->slot_bytes > 0 ? BS_DATAFLOW_RESIDENT : BS_DATAFLOW_ALL;
+    return (desc->no_dataflow ? 0 : BS_DATAFLOW_MOVES) | (desc->slot_bytes > 0 ? BS_DATAFLOW_STAYS : 0) |
+           (desc->no_fusion ? 0 : BS_DATAFLOW_FUSES);
 }
 
 /* The same function, with less to compute: work whose results only one path reads is done for the rows of that path,
- * equal work is done once. Returns `graph` itself when there is nothing to gain, else a graph in the arena, which reads
+ * equal work is done once, element-wise work by the kernel whose result it changes. `what`: bits of bs_dataflow. Returns `graph` itself when there is nothing to gain, else a graph in the arena, which reads
  * texts of `graph`; NULL: no room (told to *error). */
-BS_INTERNAL const bs_graph *bs_dataflow_make(bs_arena *arena, const bs_graph *graph, bs_dataflow what, bs_error *error);
+BS_INTERNAL const bs_graph *bs_dataflow_make(bs_arena *arena, const bs_graph *graph, int32_t what, bs_error *error);
 /* Bytes that it takes of an arena at most, and the nodes that it may add; both 0: nothing will be moved. */
-BS_INTERNAL bs_bytes bs_dataflow_bytes(const bs_graph *graph, bs_dataflow what, int64_t *more_nodes);
+BS_INTERNAL bs_bytes bs_dataflow_bytes(const bs_graph *graph, int32_t what, int64_t *more_nodes);
 
 #endif
 /* ==== end src/plan/dataflow.h ================================================================= */
+
+/* ==== begin src/plan/tails.c ================================================================== */
+/* plan/tails.c - finds chains of element-wise nodes behind a kernel: each changes a result that nothing else reads, on
+ * the same rows, without changing its extents. The chain becomes one node, which stands where the last one stood: all
+ * that its steps read is there by then.
+ * What may be a step, and what may have one, are traits (bs_op_rules). Relies on plan/tails.h. Must never put together
+ * what anything could see apart. */
+/* #include "plan/tails.h" */
+
+static bool is_step(const bs_node *node)
+{
+    const bs_op_rules *rules = bs_node_op(node)->rules;
+    return rules && rules->element_wise && !node->makes;
+}
+
+static bool may_have_tail(const bs_node *node)
+{
+    const bs_op_rules *rules = bs_node_op(node)->rules;
+    return rules && (rules->has_tail || rules->element_wise) && !node->makes;
+}
+
+static bool is_alike(const bs_value_info *a, const bs_value_info *b)
+{
+    return a->dtype == BS_F32 && bs_same_shape(a, b) && a->scale_num == b->scale_num && a->scale_den == b->scale_den;
+}
+
+int32_t bs_tails_most(const bs_graph *g)
+{
+    int32_t most = 0;
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        bool follows = false;
+        for (int32_t i = 0; i < g->nodes[n].n_in && is_step(&g->nodes[n]); i++)
+            follows = follows || may_have_tail(&g->nodes[g->values[bs_node_in(g, &g->nodes[n])[i]].node]);
+        most += follows;
+    }
+    return most;
+}
+
+int32_t bs_tails_chain(const bs_tails *t, int32_t n, int32_t steps[BS_MAX_TAIL], int32_t *head)
+{
+    int32_t count = 0, at;
+    for (*head = n; t->before[*head]; *head = t->before[*head])
+        count++;
+    at = count;
+    for (; t->before[n]; n = t->before[n])
+        steps[--at] = n;
+    return count;
+}
+
+int32_t bs_tails_operand(const bs_tails *t, int32_t n)
+{
+    const bs_graph *g = t->graph;
+    const int32_t *in = bs_node_in(g, &g->nodes[n]);
+    return g->values[t->source[in[0]]].node == t->before[n] ? 0 : 1;
+}
+
+/* Whether another step fits behind node m, which may have some. */
+static bool has_room(const bs_tails *t, int32_t m, int32_t more)
+{
+    const bs_graph *g = t->graph;
+    int32_t steps[BS_MAX_TAIL], head, others = more;
+    const int32_t count = bs_tails_chain(t, m, steps, &head);
+    for (int32_t i = 0; i < count; i++)
+        others += g->nodes[steps[i]].n_in - 1;
+    return count < BS_MAX_TAIL && others <= BS_MAX_TAIL_OTHERS && g->nodes[head].n_in + others <= BS_MAX_OPERANDS;
+}
+
+/* Whether node n can be a step that changes its operand `index`. */
+static bool can_follow(const bs_tails *t, int32_t n, int32_t index)
+{
+    const bs_graph *g = t->graph;
+    const bs_node *node = &g->nodes[n];
+    const int32_t value = t->source[bs_node_in(g, node)[index]], m = g->values[value].node;
+    return m != 0 && t->place[m] == t->place[n] && g->nodes[m].block == node->block && g->nodes[m].n_out == 1 &&
+           t->reads[value] == 1 && may_have_tail(&g->nodes[m]) &&
+           is_alike(&g->values[value], &g->values[node->first_out]) && has_room(t, m, node->n_in - 1);
+}
+
+static void count_all_reads(bs_tails *t)
+{
+    const bs_graph *g = t->graph;
+    memset(t->reads, 0, (size_t)g->n_values * sizeof *t->reads);
+    for (int32_t n = 1; n < g->n_nodes; n++)
+        for (int32_t i = 0; i < g->nodes[n].n_in && t->place[n] >= 0; i++)
+            t->reads[t->source[bs_node_in(g, &g->nodes[n])[i]]]++;
+}
+
+int32_t bs_tails_find(bs_tails *t)
+{
+    const bs_graph *g = t->graph;
+    int32_t found = 0;
+    count_all_reads(t);
+    memset(t->before, 0, (size_t)g->n_nodes * sizeof *t->before);
+    memset(t->after, 0, (size_t)g->n_nodes * sizeof *t->after);
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        const bs_node *node = &g->nodes[n];
+        int32_t m = 0; /* of two, the one that is computed later */
+        for (int32_t i = 0; i < node->n_in && t->place[n] >= 0 && is_step(node); i++)
+            if (can_follow(t, n, i))
+                m = bs_max_i32(m, g->values[t->source[bs_node_in(g, node)[i]]].node);
+        if (m == 0)
+            continue;
+        t->before[n] = m;
+        t->after[m] = n;
+        found++;
+    }
+    return found;
+}
+/* ==== end src/plan/tails.c ==================================================================== */
 
 /* ==== begin src/plan/dataflow.c =============================================================== */
 /* plan/dataflow.c - which rows need what.
@@ -33694,12 +33934,14 @@ BS_INTERNAL bs_bytes bs_dataflow_bytes(const bs_graph *graph, bs_dataflow what, 
  * Sinking: a node runs on the rows of the innermost path around all that read it, if it is computed row by row; chains
  * sink link by link, the last first. It can only sink below decisions that it does not serve, since what decides reads
  * where it stands. Merging: a node that computes what an earlier one does is left out (bs_node.same).
+ * Tails: a chain of element-wise nodes becomes part of the node whose result it changes (plan/tails.c).
  * Domains nest, so what is common to two readers is found by going up. Relies on plan/dataflow.h and graph/copy.h. Must
  * never move what may refuse data, or what rows of other cells influence. */
 /* #include "plan/dataflow.h" */
 
 /* #include "graph/copy.h" */
 /* #include "ops/structure.h" */
+/* #include "plan/tails.h" */
 
 #define BUILT_FOR_ALL (BS_OP_STRUCTURAL | BS_OP_CROSS_ROW | BS_OP_DECIDED | BS_OP_AROUND | BS_OP_REFUSES)
 #define MOST_LEVELS 64 /* that are looked at, so that this takes linear time whatever a file nests */
@@ -33708,7 +33950,7 @@ BS_INTERNAL bs_bytes bs_dataflow_bytes(const bs_graph *graph, bs_dataflow what, 
 
 typedef struct dataflow_pass {
     const bs_graph *graph;
-    bs_dataflow what;
+    int32_t what;
     bs_graph_copy copy;
     int32_t *place;     /* [nodes] the domain on whose rows it runs, or LEFT_OUT */
     int32_t *needed;    /* [values] the innermost domain around all that read it, or NOTHING */
@@ -33719,6 +33961,8 @@ typedef struct dataflow_pass {
     int32_t *scatter;   /* [domains] a node that scatters to it */
     int32_t *first, *last; /* [routers] nodes that wait until it has decided, */
     int32_t *next;         /* [nodes] in their order */
+    bs_tails tails;
+    int32_t n_changes; /* nodes that are moved, merged, or part of others */
 } dataflow_pass;
 
 /* -------------------------------------------------------------------------------------------------- asking */
@@ -33730,11 +33974,11 @@ static bool has_weights(const bs_node *node)
 }
 
 /* Weights that stream are loaded with what is built beside them. */
-static bool may_sink(const bs_graph *g, const bs_node *node, bs_dataflow what)
+static bool may_sink(const bs_graph *g, const bs_node *node, int32_t what)
 {
-    return bs_node_work(node) == BS_WORK_CALL && node->n_out > 0 && node->domain != 0 &&
+    return what & BS_DATAFLOW_MOVES && bs_node_work(node) == BS_WORK_CALL && node->n_out > 0 && node->domain != 0 &&
            !(bs_node_op(node)->flags & BUILT_FOR_ALL) && !node->makes && !g->makes &&
-           !(what == BS_DATAFLOW_RESIDENT && node->block != 0 && has_weights(node));
+           !(what & BS_DATAFLOW_STAYS && node->block != 0 && has_weights(node));
 }
 
 static bool is_scatter(const bs_graph *g, const bs_node *node)
@@ -33743,17 +33987,18 @@ static bool is_scatter(const bs_graph *g, const bs_node *node)
 }
 
 /* A value that is built in one domain and read on one path of it alone. */
-static bool begins_to_sink(const bs_graph *g, int32_t value, bs_dataflow what)
+static bool begins_to_sink(const bs_graph *g, int32_t value, int32_t what)
 {
     return g->values[value].only > 0 && may_sink(g, &g->nodes[g->values[value].node], what);
 }
 
-static bool has_work(const bs_graph *g, bs_dataflow what)
+static bool has_work(const bs_graph *g, int32_t what)
 {
-    bool any = what != BS_DATAFLOW_NONE && g->n_same > 0;
-    for (int32_t v = 1; v < g->n_values && !any && what != BS_DATAFLOW_NONE; v++)
+    const bool moves = (what & BS_DATAFLOW_MOVES) != 0;
+    bool any = (moves && g->n_same > 0) || (what & BS_DATAFLOW_FUSES && bs_tails_most(g) > 0);
+    for (int32_t v = 1; v < g->n_values && !any && moves; v++)
         any = begins_to_sink(g, v, what);
-    return any;
+    return any && g->n_tails == 0; /* else it was made here */
 }
 
 /* ------------------------------------------------------------------------------------------------- finding */
@@ -33801,7 +34046,7 @@ static void find_places(dataflow_pass *f)
         const bs_node *node = &g->nodes[n];
         const int32_t domain = needed_by_all(f, node);
         f->place[n] = node->domain;
-        if (node->same) {
+        if (node->same && f->what & BS_DATAFLOW_MOVES) {
             for (int32_t i = 0; i < node->n_out; i++) {
                 int32_t *of = &f->needed[g->nodes[node->same].first_out + i];
                 *of = around(f, *of, f->needed[node->first_out + i]);
@@ -33816,6 +34061,7 @@ static void find_places(dataflow_pass *f)
         } else {
             needs_in(f, node, -1);
         }
+        f->n_changes += f->place[n] != node->domain;
     }
 }
 
@@ -33825,10 +34071,11 @@ static void find_sources(dataflow_pass *f)
     const bs_graph *g = f->graph;
     for (int32_t n = 1; n < g->n_nodes; n++) {
         const bs_node *node = &g->nodes[n];
+        const bool same = f->place[n] == LEFT_OUT;
         for (int32_t i = 0; i < node->n_out; i++)
-            f->source[node->first_out + i] = node->same ? f->source[g->nodes[node->same].first_out + i]
-                                                        : node->first_out + i;
-        if (node->same || !is_scatter(g, node))
+            f->source[node->first_out + i] = same ? f->source[g->nodes[node->same].first_out + i]
+                                                  : node->first_out + i;
+        if (same || !is_scatter(g, node))
             continue;
         const int32_t in = bs_node_in(g, node)[0], source = f->source[in];
         f->scatter[node->domain] = n;
@@ -33862,7 +34109,8 @@ static int32_t seen(dataflow_pass *f, int32_t v, int32_t domain, int32_t block)
     return value;
 }
 
-static void write_node(dataflow_pass *f, int32_t n)
+/* Adds a node where it is to run. */
+static void write_whole(dataflow_pass *f, int32_t n)
 {
     const bs_graph *g = f->graph;
     const bs_node *node = &g->nodes[n];
@@ -33871,6 +34119,27 @@ static void write_node(dataflow_pass *f, int32_t n)
     for (int32_t i = 0; moved && i < node->n_in; i++)
         in[i] = seen(f, bs_node_in(g, node)[i], f->place[n], node->block);
     bs_graph_copy_add(&f->copy, n, f->place[n], moved ? in : NULL);
+}
+
+/* Adds a node, or the chain that ends with it. What the chain reads through views is looked up first: views are nodes,
+ * too. */
+static void write_node(dataflow_pass *f, int32_t n)
+{
+    const bs_graph *g = f->graph;
+    int32_t chain[BS_MAX_TAIL], head = n;
+    bs_graph_step steps[BS_MAX_TAIL];
+    const int32_t count = f->tails.before ? bs_tails_chain(&f->tails, n, chain, &head) : 0;
+    if (f->tails.after && f->tails.after[n])
+        return;
+    for (int32_t i = 0; i < count; i++) {
+        const int32_t at = bs_tails_operand(&f->tails, chain[i]);
+        const bs_node *step = &g->nodes[chain[i]];
+        const bs_graph_step of = {chain[i], at, step->n_in < 2 ? 0 : seen(f, bs_node_in(g, step)[1 - at],
+                                                                          f->place[n], step->block)};
+        steps[i] = of;
+    }
+    write_whole(f, head);
+    bs_graph_copy_add_tail(&f->copy, steps, count);
 }
 
 /* Nodes in their order, but one that sinks comes when the router of its path has decided, if it is not behind that. */
@@ -33902,7 +34171,7 @@ static void count_merged(const dataflow_pass *f)
 {
     const bs_graph *g = f->graph;
     for (int32_t n = 1; n < g->n_nodes; n++)
-        if (g->nodes[n].same && bs_node_work(&g->nodes[n]) == BS_WORK_CALL)
+        if (f->place[n] == LEFT_OUT && g->nodes[n].same && bs_node_work(&g->nodes[n]) == BS_WORK_CALL)
             f->copy.to->nodes[f->copy.node_at[n]].merged++;
 }
 
@@ -33918,6 +34187,8 @@ static bs_bytes carve_pass(bs_carver *c, dataflow_pass *f, const bs_graph *g)
         BS_CARVED(dataflow_pass, scatter, DOMAINS),     BS_CARVED(dataflow_pass, first, ROUTERS),
         BS_CARVED(dataflow_pass, last, ROUTERS),        BS_CARVED(dataflow_pass, next, NODES),
         BS_CARVED(dataflow_pass, copy.node_at, NODES), BS_CARVED(dataflow_pass, copy.value_at, VALUES),
+        BS_CARVED(dataflow_pass, tails.before, NODES), BS_CARVED(dataflow_pass, tails.after, NODES),
+        BS_CARVED(dataflow_pass, tails.reads, VALUES),
     };
     const int64_t counts[] = {g->n_nodes, g->n_values, g->n_domains, g->n_routers};
     BS_CARVE_ARRAYS(c, f, arrays, counts);
@@ -33936,6 +34207,12 @@ static void find(dataflow_pass *f)
         f->depth[d] = f->depth[g->domains[d].parent] + 1;
     find_places(f);
     find_sources(f);
+    const bs_tails tails = {g, f->place, f->source, f->tails.reads, f->tails.before, f->tails.after};
+    f->tails = tails;
+    if (f->what & BS_DATAFLOW_FUSES)
+        f->n_changes += bs_tails_find(&f->tails);
+    else
+        f->tails.before = f->tails.after = NULL;
 }
 
 static int32_t deepest_domain(const bs_graph *g)
@@ -33946,7 +34223,7 @@ static int32_t deepest_domain(const bs_graph *g)
     return most;
 }
 
-bs_bytes bs_dataflow_bytes(const bs_graph *graph, bs_dataflow what, int64_t *more_nodes)
+bs_bytes bs_dataflow_bytes(const bs_graph *graph, int32_t what, int64_t *more_nodes)
 {
     dataflow_pass counted;
     bs_carver c = {NULL, {0}};
@@ -33954,16 +34231,20 @@ bs_bytes bs_dataflow_bytes(const bs_graph *graph, bs_dataflow what, int64_t *mor
     if (!has_work(graph, what))
         return bs_bytes_of(0);
     const int32_t deepest = deepest_domain(graph);
+    int64_t operands = 0;
     for (int32_t n = 1; n < graph->n_nodes; n++) {
         const bs_node *node = &graph->nodes[n];
         if (may_sink(graph, node, what)) /* each operand may need a view on each level */
             *more_nodes += (int64_t)node->n_in * (deepest - graph->domains[node->domain].depth);
+        operands += node->n_in;
     }
-    const bs_bytes copy = bs_graph_copy_bytes(graph, *more_nodes, *more_nodes, *more_nodes);
+    const bool fuses = (what & BS_DATAFLOW_FUSES) != 0; /* a step has its operands twice */
+    const bs_bytes copy = bs_graph_copy_bytes(graph, *more_nodes, *more_nodes, *more_nodes + (fuses ? operands : 0),
+                                              fuses ? bs_tails_most(graph) : 0);
     return bs_bytes_add(copy, carve_pass(&c, &counted, graph));
 }
 
-const bs_graph *bs_dataflow_make(bs_arena *arena, const bs_graph *graph, bs_dataflow what, bs_error *error)
+const bs_graph *bs_dataflow_make(bs_arena *arena, const bs_graph *graph, int32_t what, bs_error *error)
 {
     dataflow_pass f = {.graph = graph, .what = what};
     bs_carver count = {NULL, {0}};
@@ -33980,9 +34261,11 @@ const bs_graph *bs_dataflow_make(bs_arena *arena, const bs_graph *graph, bs_data
     f.copy.to = &made;
     f.copy.source = f.source;
     find(&f);
+    if (f.n_changes == 0)
+        return graph;
     write_nodes(&f, false);
     const bs_bytes bytes = bs_graph_copy_bytes(graph, made.n_nodes - graph->n_nodes, made.n_values - graph->n_values,
-                                               made.n_operands - graph->n_operands);
+                                               made.n_operands - graph->n_operands, made.n_tails);
     bs_carver copy = {bs_take_before(arena, bytes, work.base), {0}};
     if (!copy.base) {
         bs_fail_arena(error, arena, bs_bytes_add(bytes, count.used), "the graph as it is planned");
@@ -34432,6 +34715,18 @@ typedef struct bs_device_join {
     int32_t maker;       /* the node after which both numbers are known */
 } bs_device_join;
 
+/* What follows a kernel: an element-wise op over its result. */
+typedef struct bs_device_tail {
+    int32_t kernel; /* the backend's number of the op's own kernel */
+    int32_t at;     /* the operand of the op that is the result so far: 0 or 1 */
+    int32_t other;  /* which operand of the step is its other one; -1: it has none */
+    int32_t how;    /* how that lies beside the result: the backend's word for it */
+    union {
+        int32_t i;
+        float f;
+    } p[2]; /* the words of its descriptor */
+} bs_device_tail;
+
 /* One instruction. */
 typedef struct bs_device_step {
     int32_t kernel;   /* the backend's number of the kernel */
@@ -34450,6 +34745,9 @@ typedef struct bs_device_step {
         int32_t i;
         float f;
     } p[BS_DEVICE_PARAMS]; /* the kernel's own */
+    int32_t n_tail;  /* ops that follow the kernel; where the kernel is itself such an op, with it as the first one */
+    int32_t rounded; /* what each of them gives to the next is rounded to f16 */
+    bs_device_tail tail[1 + BS_MAX_TAIL];
 } bs_device_step;
 
 /* A launch: `count` steps from `first` by one kernel; or `count` parts of a region. The same for all extents, so a
@@ -35023,9 +35321,10 @@ bool bs_plan_reads_in_a_row(const bs_plan *p, int32_t n, int32_t index, int32_t 
         return false; /* copied when states are written: the old content must be kept until then */
     if (op->flags & BS_OP_STRUCTURAL)
         return !ends_a_trip_by_a_view(p, node, index, value);
-    const bool zeros = v->rank == 3 && op->halo && !(op->flags & (BS_OP_CLAMPS | BS_OP_CORE_INPUT)) &&
-                       p->values[value].margin > 0;
-    const bool channels = v->rank == 3 && bs_plan_is_planar(p, value) &&
+    if (v->rank != 3 || index >= bs_node_own_in(g, node)) /* steps of a tail take images as they lie */
+        return true;
+    const bool zeros = op->halo && !(op->flags & (BS_OP_CLAMPS | BS_OP_CORE_INPUT)) && p->values[value].margin > 0;
+    const bool channels = bs_plan_is_planar(p, value) &&
                           (op->flags & BS_OP_CHANNELS_LAST || bs_fusion_is_of_images(p->nodes[n].fusion));
     return !zeros && !channels;
 }
@@ -35105,7 +35404,7 @@ int32_t bs_plan_margin_for(const bs_plan *plan, const bs_node *node, int32_t ind
     const int32_t out = g->domains[node->domain].patches >= 0 ? margin : 0;
     if (bs_node_joins_cells(node) || (bs_node_is_view(node) && node->router == 0) || node->n_out == 0)
         return 0;
-    return op->halo ? op->halo(g, node, index, out) : out;
+    return op->halo && index < bs_node_own_in(g, node) ? op->halo(g, node, index, out) : out;
 }
 
 int32_t bs_plan_margin_needed(const bs_plan *plan, const bs_node *node, int32_t index)
@@ -35220,7 +35519,7 @@ static const desc_range desc_ranges[] = {
     RANGE(conv, BS_CONV_FORCE_REFERENCE),
     RANGE(patch_size, 8192),
     RANGE(n_forces, BS_MAX_FORCES),
-    RANGE(no_dataflow, 1),
+    RANGE(no_dataflow, 1), RANGE(no_fusion, 1),
     RANGE(lanes, BS_MAX_LANES),
     RANGE(chunk_bytes, 1 << 30),
     RANGE(half, 1),
@@ -36162,7 +36461,7 @@ void bs_plan_fuse(bs_plan *plan, void *workspace)
     memset(f.readers, 0, (size_t)plan->graph->n_values * sizeof *f.readers);
     for (int32_t n = 1; n < plan->graph->n_nodes; n++)
         count_reads(&f, n, 1);
-    for (int32_t n = 1; n < plan->graph->n_nodes; n++)
+    for (int32_t n = 1; n < plan->graph->n_nodes && !plan->desc.no_fusion; n++)
         for (int32_t i = 0; plan->node_live[n] && plan->nodes[n].fusion == 0 && i < bs_fusion_count(); i++)
             if (bs_fusion_find(&search, n, i + 1, &m))
                 fuse(&f, n, i + 1, &m);
@@ -38898,13 +39197,13 @@ typedef struct bs_image_head {
     uint64_t graph;   /* bs_image_graph */
     /* of the graph as it is planned, so that a message can tell how two graphs differ */
     int32_t nodes, values, domains, routers;
-    int32_t dataflow; /* bs_dataflow: how that was made of the graph */
+    int32_t dataflow; /* bits of bs_dataflow: how that was made of the graph */
     int32_t zero;
 } bs_image_head;
 
 #define BS_IMAGE_CRC_FROM (offsetof(bs_image_head, crc) + sizeof(uint32_t))
 /* The head of an image of `bytes` bytes for this graph, as it is planned, its CRC still missing. */
-BS_INTERNAL bs_image_head bs_image_head_of(const bs_graph *graph, bs_dataflow dataflow, size_t bytes);
+BS_INTERNAL bs_image_head bs_image_head_of(const bs_graph *graph, int32_t dataflow, size_t bytes);
 
 /* ------------------------------------------------------------------------------------------------ fields */
 
@@ -39009,6 +39308,14 @@ static uint32_t mix_text(uint32_t crc, const char *text)
     return bs_crc32(crc, text, strlen(text) + 1);
 }
 
+static uint32_t mix_tail(uint32_t crc, const bs_graph *g, const bs_tail *tail)
+{
+    const bs_op *op = bs_op_get(tail->node.op);
+    crc = IMAGE_MIX(mix_text(crc, op->name), tail->node.n_in, tail->at, tail->other, tail->own);
+    crc = bs_crc32(crc, bs_node_in(g, &tail->node), (size_t)tail->node.n_in * sizeof(int32_t));
+    return op->n_fields ? bs_crc32(crc, (const char *)tail->node.params + sizeof(char *), (size_t)op->n_fields * 4) : crc;
+}
+
 /* The op goes in by name: another library may number ops differently. Every descriptor is a name, then fields of four
  * bytes. Domains and routers follow from nodes, as the builder makes them. */
 static uint32_t mix_node(uint32_t crc, const bs_graph *g, const bs_node *node)
@@ -39018,6 +39325,8 @@ static uint32_t mix_node(uint32_t crc, const bs_graph *g, const bs_node *node)
     crc = IMAGE_MIX(crc, node->n_in, node->n_out, node->first_out, node->domain, node->block, node->router,
                     node->path, node->writer);
     crc = bs_crc32(crc, bs_node_in(g, node), (size_t)node->n_in * sizeof(int32_t));
+    for (int32_t i = 0; i < node->n_tail; i++)
+        crc = mix_tail(crc, g, &g->tails[node->tail + i]);
     return node->params ? bs_crc32(crc, (const char *)node->params + sizeof(char *), (size_t)op->n_fields * 4) : crc;
 }
 
@@ -40219,7 +40528,7 @@ void bs_image_place(const bs_plan *plan, bs_image_places *places)
         places->table[t] = bs_bytes_place(&places->bytes, bs_image_rows(plan, t), bs_image_row_bytes(t));
 }
 
-bs_image_head bs_image_head_of(const bs_graph *g, bs_dataflow dataflow, size_t bytes)
+bs_image_head bs_image_head_of(const bs_graph *g, int32_t dataflow, size_t bytes)
 {
     bs_image_head head;
     memset(&head, 0, sizeof head);
@@ -40233,7 +40542,7 @@ bs_image_head bs_image_head_of(const bs_graph *g, bs_dataflow dataflow, size_t b
     head.values = g->n_values - 1;
     head.domains = g->n_domains - 1;
     head.routers = g->n_routers - 1;
-    head.dataflow = (int32_t)dataflow;
+    head.dataflow = dataflow;
     return head;
 }
 
@@ -40274,7 +40583,7 @@ static bool is_whole(const void *image, size_t bytes, const bs_image_head *head,
 
 static bool is_of_graph(const bs_image_head *head, const bs_graph *g, bs_error *error)
 {
-    const bs_image_head here = bs_image_head_of(g, (bs_dataflow)head->dataflow, 0);
+    const bs_image_head here = bs_image_head_of(g, head->dataflow, 0);
     if (memcmp(&head->nodes, &here.nodes, sizeof here - offsetof(bs_image_head, nodes)) != 0)
         return bs_refuse(error, BS_ERROR_GRAPH,
                          "the image is of another graph: %d nodes, %d values, %d domains and %d routers, "
@@ -40309,10 +40618,11 @@ static bool open_image(bs_plan *p, const uint8_t *image, const bs_image_head *he
 {
     if (!take_image(p, image, head, error) || !bs_plan_desc_sound(&p->desc, error))
         return false;
-    p->desc.no_dataflow = head->dataflow == BS_DATAFLOW_NONE;
-    if ((int32_t)bs_dataflow_of(&p->desc) != head->dataflow)
+    p->desc.no_dataflow = !(head->dataflow & BS_DATAFLOW_MOVES);
+    p->desc.no_fusion = !(head->dataflow & BS_DATAFLOW_FUSES);
+    if (bs_dataflow_of(&p->desc) != head->dataflow)
         return bs_refuse(error, BS_ERROR_FORMAT, "the image says that its graph was made in way %d, expected %d",
-                         head->dataflow, (int32_t)bs_dataflow_of(&p->desc));
+                         head->dataflow, bs_dataflow_of(&p->desc));
     bs_plan_begin(p);
     return bs_image_rows_sound(p, error) && bs_image_values_sound(p, error) && bs_image_instrs_sound(p, error) &&
            bs_image_sums_sound(p, error) && bs_image_phases_sound(p, error) && bs_plan_bytes_fit(p, error);
@@ -40332,11 +40642,11 @@ size_t bs_plan_open_bytes(const bs_graph *graph)
 /* The graph that the image is about, made of the caller's. NULL: it is of another one, or there is no room. */
 static const bs_graph *graph_of(bs_arena *arena, const bs_graph *graph, const bs_image_head *head, bs_error *error)
 {
-    if (!bs_in_range(head->dataflow, BS_DATAFLOW_NONE, BS_DATAFLOW_ALL + 1)) {
+    if (!bs_in_range(head->dataflow, 0, BS_DATAFLOW_END)) {
         bs_fail(error, BS_ERROR_FORMAT, "the image says that its graph was made in way %d", head->dataflow);
         return NULL;
     }
-    const bs_graph *planned = bs_dataflow_make(arena, graph, (bs_dataflow)head->dataflow, error);
+    const bs_graph *planned = bs_dataflow_make(arena, graph, head->dataflow, error);
     return planned && is_of_graph(head, planned, error) ? planned : NULL;
 }
 
@@ -46865,11 +47175,36 @@ bool bs_exec_scattered(const bs_session *s, const bs_instr *i)
     return scattered;
 }
 
+/* The kernel, then the steps of its tail: each over the rows that were just made, which are near. */
+static bs_status run_with_tail(const bs_session *s, const bs_node *node, const bs_call *call)
+{
+    const bs_graph *g = s->graph;
+    const bs_tail *tail = &g->tails[node->tail];
+    bs_call own = *call;
+    own.n_in = tail->own;
+    bs_status status = bs_node_op(node)->run(&own);
+    for (int32_t i = 0; i < node->n_tail && status == BS_OK; i++, tail++) {
+        bs_operand in[2];
+        bs_call step = *call;
+        in[tail->at] = call->out[0];
+        if (tail->other >= 0)
+            in[1 - tail->at] = call->in[tail->other];
+        step.node = &tail->node;
+        step.params = tail->node.params;
+        step.n_in = tail->node.n_in;
+        step.in = in;
+        status = bs_node_op(&tail->node)->run(&step);
+    }
+    return status;
+}
+
 static bs_status run_kernel(const bs_session *s, const bs_node *node, const bs_call *call)
 {
     bs_status status = BS_OK;
     if (s->any_empty && !wants_kernel(s, node, call, &status))
         return status;
+    if (node->n_tail)
+        return run_with_tail(s, node, call);
     return call->plan->fusion ? bs_fusion_run(call) : bs_node_op(node)->run(call);
 }
 
@@ -49234,6 +49569,8 @@ static void say_instr(report *r, const bs_plan *p, const bs_instr *i, const char
         say(r, "%s%s%s%s", plan->algorithm == 1 ? "  (winograd)" : "",
             bs_name_of(extent_names, i->extent, BS_EXTENT_RING + 1), plan->fusion ? "  fused: " : "",
             bs_fusion_name(plan->fusion));
+    for (int32_t k = 0; i->kind == BS_INSTR_CALL && k < node->n_tail; k++)
+        say(r, "%s%s", k ? ", " : "  then ", bs_op_get(p->graph->tails[node->tail + k].node.op)->name);
     say(r, "\n");
 }
 
@@ -49339,6 +49676,25 @@ static void say_maxima(report *r, const bs_plan *p, const bs_session *s)
 
 /* ------------------------------------------------------------------------------------------------- dataflow */
 
+/* Nodes that are part of others; their kernels would write, and read again, what is between them. */
+static void say_tails(report *r, const bs_plan *p)
+{
+    double spared = 0;
+    int32_t steps = 0;
+    for (int32_t n = 1; n < p->graph->n_nodes; n++) {
+        const bs_node *node = &p->graph->nodes[n];
+        if (!p->node_live[n] || node->n_tail == 0)
+            continue;
+        steps += node->n_tail;
+        spared += 2.0 * node->n_tail *
+                  (double)bs_bytes_figure(bs_value_bytes(p->graph, &p->graph->values[node->first_out]));
+    }
+    if (steps)
+        say(r, "fused, with the same result: %d element-wise ops run behind the kernel whose result they change,\n"
+               "  which spares %.3g bytes of reading and writing, of each node a row\n",
+            steps, spared);
+}
+
 /* Nodes that run elsewhere than they were built, or for others too: why, and what that saves. */
 static void say_dataflow(report *r, const bs_plan *p)
 {
@@ -49393,6 +49749,7 @@ static size_t report_of(const bs_plan *plan, const bs_session *session, char *te
             plan->n_phases, plan->lanes, bs_bytes_figure(plan->lane_bytes));
     say_maxima(&r, plan, session);
     say_dataflow(&r, plan);
+    say_tails(&r, plan);
     for (int32_t i = 0; i < plan->n_top; i++) {
         say_instr(&r, plan, &plan->instrs[i], "  ");
         if (plan->instrs[i].kind == BS_INSTR_RUN)

@@ -27,7 +27,8 @@ static const char usage_text[] =
     "                        differ]\n"
     "  --peek NODE[=FILE]    a value inside, by the node's name or number (`brainstorm inspect`), as an output\n"
     "  --runs N              [1; with --time 10 and one before them that is not counted]\n"
-    "  --time                the most expensive ops and blocks, and how near each is to what this machine can do\n"
+    "  --time                the most expensive ops and blocks, and how near each is to what this machine can do;\n"
+    "                        cuda: a run in each launch mode\n"
     "  --quiet               results are written and compared, not printed\n"
     PLAN_OPTIONS_USAGE
     DEVICE_OPTIONS_USAGE
@@ -130,8 +131,6 @@ static const char *wrong_together(const run_command *o)
     const char *wrong = device_options_wrong(&o->plan.device);
     if (!wrong && o->timed && (o->plan.stream.profile || o->plan.stream.trace))
         wrong = "--time records by itself: --profile and --trace are for another run";
-    if (!wrong && o->timed && o->plan.device.cuda)
-        wrong = "--time is for the CPU";
     if (!wrong && o->plan.desc.tier && o->plan.device.cuda)
         wrong = "--tier is for the CPU, --device cuda for a GPU";
     return wrong;
@@ -275,7 +274,7 @@ static bool open_session(running *r)
         return false;
     bs_session_desc session = {.weights = bs_model_weights(r->l.model), .device = r->gpu.device};
     stream_options_session(&r->o->plan.stream, &r->stream, &session);
-    if (r->o->timed) {
+    if (r->o->timed && !r->gpu.used) {
         r->time = cli_time_begin(&r->error);
         if (!r->time)
             return false;
@@ -340,6 +339,8 @@ static bool show_results(running *r)
 
 static bool show_time(running *r)
 {
+    if (r->gpu.used)
+        return device_time(r->session, r->o->runs ? r->o->runs : TIMED_RUNS, stdout, &r->error);
     const bs_tier tier = r->o->plan.desc.tier ? (bs_tier)r->o->plan.desc.tier : bs_tier_best();
     const cli_time_facts facts = {1, r->o->plan.desc.threads > 1 ? r->o->plan.desc.threads : 1, tier, SHOWN_OPS};
     bs_session_close(r->session);

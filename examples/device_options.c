@@ -74,6 +74,20 @@ void device_close(device_tools *gpu)
     gpu->device = NULL;
 }
 
+bool device_time(bs_session *session, int32_t runs, FILE *file, bs_error *error)
+{
+    uint64_t ns[BS_LAUNCH_COUNT];
+    bs_launch_mode best;
+    if (bs_cuda_choose(session, runs, &best, ns, error) != BS_OK)
+        return false;
+    fprintf(file, "ms a run, by launch mode:");
+    for (int32_t mode = 0; mode < BS_LAUNCH_COUNT; mode++)
+        if (ns[mode])
+            fprintf(file, "  %s %.4f%s", bs_launch_mode_name((bs_launch_mode)mode), (double)ns[mode] / 1e6,
+                    mode == (int32_t)best ? " (fastest)" : "");
+    return fprintf(file, "\n") > 0;
+}
+
 #else
 
 static bool missing(bs_error *error)
@@ -102,6 +116,12 @@ static bs_device *open_device(bs_arena *arena, const bs_cuda_desc *desc, bs_erro
 void device_close(device_tools *gpu)
 {
     gpu->device = NULL;
+}
+
+bool device_time(bs_session *session, int32_t runs, FILE *file, bs_error *error)
+{
+    (void)session, (void)runs, (void)file;
+    return missing(error);
 }
 
 #endif

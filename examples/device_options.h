@@ -67,6 +67,8 @@ void device_plan(const device_tools *gpu, bs_plan_desc *desc);
 /* What is known of it lies in an arena of its own. */
 bool device_open(device_tools *gpu, arenas *a, const bs_sizes *sizes, bs_error *error);
 void device_close(device_tools *gpu); /* after the session; tools of zeros are fine */
+/* Times what is bound in every launch mode, `runs` runs of each in turn, and prints the medians. */
+bool device_time(bs_session *session, int32_t runs, FILE *file, bs_error *error);
 /* What a run copied to the GPU and back. */
 void device_count(device_tools *gpu, uint64_t in, uint64_t out);
 /* The facts of GPU `index`; the same message as device_find where there is none. */

@@ -269,7 +269,7 @@ static void test_same_bytes(const network *of)
     for (int32_t order = BS_ORDER_AUTO; order <= BS_ORDER_DEPTH; order++)
         for (int32_t threads = 1; threads <= 3; threads += 2) {
             const bs_plan_desc with = {.order = order, .threads = threads};
-            const bs_plan_desc without = {.order = order, .threads = threads, .no_dataflow = 1};
+            const bs_plan_desc without = {.order = order, .threads = threads, .no_fusion = 1, .no_dataflow = 1};
             const bool ran = run_network(of, &with, y[0]) && run_network(of, &without, y[1]);
             check(ran && memcmp(y[0], y[1], sizeof y[0]) == 0, "%s: the same bytes, order %d, %d threads: %s", of->what,
                   order, threads, error.message);
@@ -294,7 +294,7 @@ static bool run_tiles(int32_t no_dataflow, int32_t threads, float *result)
     const bs_router r = bs_route(g, shade, none, &(bs_route_desc){.name = "r", .paths = 2});
     const bs_value sum = bs_add(g, bs_scatter(g, r, 1, d), bs_scatter(g, r, 1, cells));
     bs_output(g, "y", bs_assemble(g, place(g, r, bs_scatter(g, r, 0, cells), sum, none)));
-    const bs_plan_desc desc = {.threads = threads, .no_dataflow = no_dataflow};
+    const bs_plan_desc desc = {.threads = threads, .no_fusion = 1, .no_dataflow = no_dataflow};
     const bs_plan *plan = bs_plan_create(&memory.persistent, g, &desc, &error);
     const bs_session_desc with = {.weights = bs_weights_from_table(&weights.table)};
     const bs_graph *made = plan ? plan->graph : g;
@@ -336,7 +336,7 @@ static void test_refusals(void)
         const bs_router r = bs_route(g, score, none, &(bs_route_desc){.name = "r", .paths = 2});
         const bs_value part = bs_slice(g, bs_scatter(g, r, 1, found), &(bs_slice_desc){.length = UNITS});
         bs_output(g, "y", bs_collect(g, place(g, r, none, part, none)));
-        const bs_plan_desc desc = {.no_dataflow = no_dataflow};
+        const bs_plan_desc desc = {.no_fusion = 1, .no_dataflow = no_dataflow};
         const bs_plan *plan = bs_plan_create(&memory.persistent, g, &desc, &error);
         for (int32_t i = 0; i < ROWS * WIDTH; i++)
             x[i] = (float)WIDTH - (float)(i % WIDTH == 5); /* beyond the last; the first path has all rows */
@@ -351,10 +351,11 @@ static void test_graph_stays(void)
     bs_graph *g = new_graph();
     bs_output(g, "y", chain(g));
     const int32_t nodes = g->n_nodes, values = g->n_values, w = node_named(g, "w")->domain;
-    const bs_plan *plan = bs_plan_create(&memory.persistent, g, NULL, &error);
+    const bs_plan_desc desc = {.no_fusion = 1};
+    const bs_plan *plan = bs_plan_create(&memory.persistent, g, &desc, &error);
     const bool same = g->n_nodes == nodes && g->n_values == values && node_named(g, "w")->domain == w;
     check(plan && plan->graph != g && same, "the caller's graph stays as it is");
-    const bs_plan *again = bs_plan_create(&memory.persistent, plan->graph, NULL, &error);
+    const bs_plan *again = bs_plan_create(&memory.persistent, plan->graph, &desc, &error);
     check(again && again->graph == plan->graph, "in what was made of it nothing is left to move");
     char text[1 << 14];
     bs_plan_report(plan, text, sizeof text);
@@ -387,7 +388,7 @@ static void test_images(void)
     for (int32_t no_dataflow = 0; no_dataflow <= 1; no_dataflow++) {
         bs_graph *g = new_graph();
         bs_output(g, "y", chain(g));
-        const bs_plan_desc desc = {.no_dataflow = no_dataflow};
+        const bs_plan_desc desc = {.no_fusion = 1, .no_dataflow = no_dataflow};
         const bs_plan *plan = bs_plan_create(&memory.persistent, g, &desc, &error);
         const bool ran = run_session(plan, y[0]) && plan_image_save(&image, plan);
         const bs_plan *opened = ran ? plan_image_open(&image, g) : NULL;
@@ -446,7 +447,7 @@ static void test_depth(void)
         bs_output(g, "y", bs_collect(g, end));
         fill(x, ROWS * WIDTH);
         for (int32_t no_dataflow = 0; no_dataflow <= 1; no_dataflow++) {
-            const bs_plan_desc desc = {.no_dataflow = no_dataflow};
+            const bs_plan_desc desc = {.no_fusion = 1, .no_dataflow = no_dataflow};
             const bs_plan *plan = bs_plan_create(&memory.persistent, g, &desc, &error);
             const int32_t sunk = no_dataflow || levels > 64 ? 0 : levels;
             check(plan && is_sound(plan->graph), "%d levels: sound: %s", levels, error.message);
@@ -469,7 +470,7 @@ static void test_segments(void)
         const bs_value parts = bs_segments(g, both_of, bs_input(g, "lengths", BS_I32, BS_SHAPE1(3)));
         const bs_value sums = bs_segment_reduce(g, parts, &(bs_segment_reduce_desc){.mode = BS_SEGMENT_SUM});
         bs_output(g, "sums", sums);
-        const bs_plan_desc desc = {.no_dataflow = no_dataflow};
+        const bs_plan_desc desc = {.no_fusion = 1, .no_dataflow = no_dataflow};
         const bs_plan *plan = bs_plan_create(&memory.persistent, g, &desc, &error);
         bs_session *s = plan ? bs_session_create(&memory, plan, NULL, &error) : NULL;
         bs_bind(s, "x", &(bs_buffer){x, BS_F32, 2, {ROWS, WIDTH}, {0}}, NULL);

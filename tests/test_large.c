@@ -79,7 +79,7 @@ static bool run_once(const bs_plan *plan, const bs_weights *weights, int32_t row
     const bs_session_desc desc = {.weights = *weights};
     bs_session *session = bs_session_create(&memory, plan, &desc, &error);
     const bs_buffer in = {input, BS_F32, 2, {rows, d}, {0}};
-    const bs_value_info *v = &plan->graph->values[value];
+    const bs_value_info *v = &oracle.g->values[value];
     bs_buffer out = {output, BS_F32, v->rank, {0}, {0}};
     for (int32_t i = 0; i < v->rank; i++)
         out.dim[i] = oracle.dims[v->dims[i]];

@@ -198,7 +198,7 @@ static void session_refused(const bs_graph *g, const char *what)
 {
     static _Alignas(64) uint8_t memory[4][1 << 17];
     bs_error error = {BS_OK, NULL, 0, 0, ""};
-    const bs_plan *p = plan_of(g, &(bs_plan_desc){.tier = BS_TIER_SCALAR}, &error);
+    const bs_plan *p = plan_of(g, &(bs_plan_desc){.tier = BS_TIER_SCALAR, .no_fusion = 1}, &error);
     check(p != NULL, "%s can be planned anywhere: a workstation plans for a board: %s", what, error.message);
     if (!p)
         return;

@@ -264,6 +264,7 @@ static void test_budget_of_tiles(void)
 /* Matrices of rank 3 are stored as their dimensions say, images channels last, and what goes with an image as it is. */
 static void test_layouts(void)
 {
+    const bs_plan_desc apart = {.no_fusion = 1};
     bs_graph *g = new_graph();
     const bs_shape heads = BS_SHAPE3(12, 8, 64);
     const bs_value a = bs_input(g, "a", BS_F32, heads), b = bs_input(g, "b", BS_F32, heads);
@@ -278,7 +279,7 @@ static void test_layouts(void)
     const bs_value lines = bs_collect(g, bs_affine(g, rows, 2, 0)), planes = bs_collect(g, bs_affine(g, rows, 3, 0));
     bs_output(g, "product", bs_linear(g, lines, &(bs_linear_desc){.name = "linear", .out = 3}));
     bs_output(g, "windows", bs_conv2d(g, planes, &(bs_conv2d_desc){.name = "window", .out = 4}));
-    const bs_plan *p = plan_of(g, NULL);
+    const bs_plan *p = plan_of(g, &apart);
     check(p && p->values[lines.id].planar && !p->values[planes.id].planar,
           "rows are joined row by row for a product, channels last for a convolution");
     check(p && p->values[scores.id].planar && p->values[shares.id].planar && place_of(p, shares) == BS_STORAGE_OUTPUT,
@@ -331,7 +332,7 @@ static void test_layouts_of_loops(void)
     const bs_value next = bs_linear(g, all, &(bs_linear_desc){.name = "next", .out = 4});
     bs_output(g, "all", next);
     bs_output(g, "last", last);
-    const bs_plan *p = plan_of(g, NULL);
+    const bs_plan *p = plan_of(g, &(bs_plan_desc){.no_fusion = 1});
     check(p && p->values[steps.id].planar && p->values[all.id].planar && p->values[next.id].planar,
           "what a loop slices is stored row by row, and what it collects: products take all its rows at once");
     check(p && !p->values[image.id].planar && !p->values[seen.id].planar && !p->values[last.id].planar,

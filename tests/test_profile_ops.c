@@ -41,7 +41,7 @@ static bool run_net(int32_t order, int32_t threads, bs_profile *profile, float t
     for (int i = 0; i < 4; i++)
         bs_arena_init(all[i], "arena", memory[i], sizeof memory[i]);
     const bs_session_desc with = {.profile = profile, .platform = platform};
-    const bs_plan_desc desc = {.order = order, .threads = threads};
+    const bs_plan_desc desc = {.order = order, .threads = threads, .no_fusion = 1};
     const bs_buffer from = {input, BS_F32, 2, {ROWS, WIDTH}, {0}}, result = {to, BS_F32, 2, {ROWS, WIDTH}, {0}};
     *graph = g;
     const bs_plan *plan = bs_plan_create(&arenas.persistent, g, &desc, &error);

@@ -72,7 +72,7 @@ static bs_graph *patches_net(state_net kind)
 static void test_net(state_net kind, const char *name, bool breadth, bool depth)
 {
     for (int32_t order = BS_ORDER_BREADTH; order <= BS_ORDER_DEPTH; order++) {
-        const bs_plan_desc d = {.conv = BS_CONV_FORCE_DIRECT, .order = order, .threads = 2};
+        const bs_plan_desc d = {.conv = BS_CONV_FORCE_DIRECT, .order = order, .threads = 2, .no_fusion = 1};
         const int64_t extent[3] = {19, 26, 21};
         const bool patches = kind == BLURRED || kind == UNREAD;
         const bs_graph *g = patches ? patches_net(kind) : lines_net(kind);

@@ -13,7 +13,7 @@
     /* op_elementwise.cuh */                                                                                  \
     X(activation) X(prelu) X(clip) X(affine) X(batch_norm)                                                    \
     /* op_unary.cuh, op_binary.cuh, tail.cuh */                                                               \
-    X(unary) X(binary) X(compare) X(where) X(chain)                                                           \
+    X(unary) X(binary) X(compare) X(where) X(chain) X(tail)                                                   \
     /* op_binary.cuh, op_convert.cuh */                                                                       \
     X(add) X(sub) X(mul) X(convert) X(sr_store)                                                               \
     /* op_shape.cuh */                                                                                        \

@@ -267,7 +267,7 @@ static void bs_cu_step(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
             bs_cu_step_tail(l, &n, s);
     }
 #ifndef BS_NO_CUBLAS
-    const bool linear = s->n_tail == 0 && (s->kernel == BS_CU_linear || s->kernel == BS_CU_linear_tensor);
+    const bool linear = s->kernel == BS_CU_linear || s->kernel == BS_CU_linear_tensor;
     if (linear && l->cublas && s->unit == 0 && !bs_cu_is_from_data(&n) && bs_cu_linear_is_large(&n))
         s->kernel = BS_CU_cublas;
 #endif

@@ -175,4 +175,14 @@ __device__ inline void bs_cu_chain_run(const bs_cu_tile &t, const bs_device_step
     }
 }
 
+/* The tail of what was computed by no kernel of ours. */
+__device__ inline void bs_cu_tail_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_cu_deal d = bs_cu_deal_rows(t, s, w);
+    for (int32_t r = d.row; r < d.end; r += d.rows) {
+        const bs_cu_view y = bs_cu_open_out(t, s, 0, r);
+        bs_cu_tail_over(t, s, r, d, y, y, 0, s->rounded != 0);
+    }
+}
+
 #endif

@@ -67,7 +67,7 @@ static bool has_work(const bs_graph *g, int32_t what)
     bool any = (moves && g->n_same > 0) || (what & BS_DATAFLOW_FUSES && bs_tails_most(g) > 0);
     for (int32_t v = 1; v < g->n_values && !any && moves; v++)
         any = begins_to_sink(g, v, what);
-    return any;
+    return any && g->n_tails == 0; /* else it was made here */
 }
 
 /* ------------------------------------------------------------------------------------------------- finding */
