@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: cba8a7ee25e91e0d60a740b6f2dce657c4a2da5cd2fcc4f35fbd10667e5404a7
+ * sha256 of the parts: a992d3b18c26d5cdeb2c242a013292d578da9aae39350a344154d09102508e81
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -34112,7 +34112,7 @@ typedef struct bs_domain_plan {
     bool live; /* some needed node works on its rows */
     bool images, streams; /* top level: it has images; its routed blocks have streamed weights */
     bool whole; /* top level: a decision below it needs all of its rows */
-    bool mixed; /* depth order, but wide nodes run at top level: tiles must fit in shared memory */
+    bool mixed; /* depth order, but wide nodes run at top level: tiles must fit in shared memory; on a CPU, heavy ones */
     bool nested; /* top level: paths inside of paths have streamed weights, each path a unit of its own */
 } bs_domain_plan;
 
@@ -34192,8 +34192,16 @@ BS_INTERNAL bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
 /* A device: a top-level domain whose tiles do not fit in shared memory, or 0. Streamed paths run in tiles all the
  * same, which then lie in device memory. */
 BS_INTERNAL int32_t bs_plan_domain_beyond_shared(const bs_plan *plan);
-/* Whether a node's input or output rows are too wide to share a tile with others (mixed domains). */
+/* Whether a node's input or output rows are too wide to share a tile with others (mixed domains of a device). */
 BS_INTERNAL bool bs_plan_is_wide(const bs_plan *plan, int32_t node);
+/* The same on a CPU. A node is heavy that has more weights than a row of what it reads and makes, so many that each tile
+ * would read them from memory, which at top level all rows do once. */
+typedef enum bs_load {
+    BS_LOAD_LIGHT,  /* runs in tiles */
+    BS_LOAD_EITHER, /* no weights, or few: runs where its operands were made */
+    BS_LOAD_HEAVY   /* runs at top level */
+} bs_load;
+BS_INTERNAL bs_load bs_plan_weight_load(const bs_plan *plan, int32_t node);
 /* For tiles of `top` that are too large: smaller ones, if most nodes then still run in tiles; else layer by layer. */
 BS_INTERNAL void bs_plan_untile(bs_plan *plan, int32_t top);
 /* Most instructions of a graph: a gather has one for each operand, any other node at most two. A node that runs in
@@ -35703,6 +35711,21 @@ static void spread_margins(bs_plan *plan)
     }
 }
 
+/* Where the planner chooses, heavy nodes of images in rows run at top level. Patches stay in tiles: few bytes at a time
+ * are what they are for. */
+static void find_heavy(bs_plan *plan)
+{
+    const bs_graph *g = plan->graph;
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        const int32_t top = bs_plan_top_domain(g, g->nodes[n].domain);
+        bs_domain_plan *p = &plan->domains[top];
+        if (plan->desc.order == BS_ORDER_AUTO && !bs_plan_on_device(plan) && plan->node_live[n] && !p->streams &&
+            p->order == BS_ORDER_DEPTH && !bs_domain_is_patches(&g->domains[top]) &&
+            bs_plan_weight_load(plan, n) == BS_LOAD_HEAVY)
+            p->mixed = true;
+    }
+}
+
 bs_bytes bs_plan_live_workspace(const bs_graph *graph)
 {
     return bs_bytes_align(bs_bytes_array(2 * (int64_t)graph->n_nodes + graph->n_routers, sizeof(int32_t)));
@@ -35732,6 +35755,7 @@ bool bs_plan_live(bs_plan *plan, void *workspace, bs_error *error)
     find_pasts(plan);
     choose_orders(plan);
     spread_margins(plan);
+    find_heavy(plan);
     return bs_plan_rows_fit(plan, error);
 }
 
@@ -36475,6 +36499,23 @@ static int32_t region_open(bs_lower_pass *l, int32_t top)
     return l->plan->n_regions++;
 }
 
+/* Whether a node of a mixed domain runs at top level all the same. */
+static bool runs_beside_tiles(const bs_lower_pass *l, const bs_node *node)
+{
+    const int32_t n = (int32_t)(node - l->g->nodes);
+    if (bs_plan_on_device(l->plan))
+        return bs_plan_is_wide(l->plan, n);
+    const bs_load load = bs_plan_weight_load(l->plan, n);
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(l->plan, n, &n_in);
+    bool beside = load == BS_LOAD_HEAVY;
+    for (int32_t i = 0; i < n_in && load == BS_LOAD_EITHER; i++) {
+        const bs_value_info *v = &l->g->values[in[i]];
+        beside = beside || (in[i] && v->domain == node->domain && l->part_of[v->node] == BS_TOP);
+    }
+    return beside;
+}
+
 static bool runs_in_tiles(const bs_lower_pass *l, const bs_node *node)
 {
     const bs_graph *g = l->g;
@@ -36485,7 +36526,7 @@ static bool runs_in_tiles(const bs_lower_pass *l, const bs_node *node)
         return l->plan->routers[node->router].in_tile;
     if (top == 0 || l->plan->domains[top].order != BS_ORDER_DEPTH)
         return false;
-    if (l->plan->domains[top].mixed && bs_plan_is_wide(l->plan, (int32_t)(node - g->nodes)))
+    if (l->plan->domains[top].mixed && runs_beside_tiles(l, node))
         return false;
     return !bs_node_gathers(node) || l->plan->routers[node->router].in_tile;
 }
@@ -38574,6 +38615,37 @@ bool bs_plan_is_wide(const bs_plan *p, int32_t n)
     for (int32_t i = 0; i < node->n_out; i++)
         wide = wide || bs_bytes_less(most, tile_bytes(p, node->first_out + i));
     return wide;
+}
+
+/* Decisions of tiles are known in their tiles only. */
+static bool decided_in_tiles(const bs_plan *p, int32_t domain)
+{
+    const bs_graph *g = p->graph;
+    bool in_tile = false;
+    for (; g->domains[domain].kind == BS_DOMAIN_PATH; domain = g->domains[domain].parent)
+        in_tile = in_tile || p->routers[g->domains[domain].router].in_tile;
+    return in_tile;
+}
+
+bs_load bs_plan_weight_load(const bs_plan *p, int32_t n)
+{
+    enum { LEAST = 32 << 10 }; /* fewer stay in the second cache while a tile goes by */
+    const bs_graph *g = p->graph;
+    const bs_node *node = &g->nodes[n];
+    const bs_bytes weights = bs_plan_canonical_bytes(g, node);
+    bs_bytes row = bs_bytes_of(0);
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(p, n, &n_in);
+    if (decided_in_tiles(p, node->domain))
+        return BS_LOAD_LIGHT;
+    for (int32_t i = 0; i < n_in; i++)
+        if (in[i] && g->values[in[i]].domain != 0)
+            row = bs_bytes_add(row, bs_plan_row_bytes(p, in[i]));
+    for (int32_t i = 0; i < node->n_out; i++)
+        row = bs_bytes_add(row, bs_plan_row_bytes(p, node->first_out + i));
+    if (bs_bytes_figure(weights) > 0 && !bs_bytes_less(row, weights))
+        return BS_LOAD_LIGHT;
+    return bs_bytes_less(bs_bytes_of(LEAST), weights) ? BS_LOAD_HEAVY : BS_LOAD_EITHER;
 }
 
 #define WIDE_SHARE 4 /* at most one node in this many may be wide */
