@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: a992d3b18c26d5cdeb2c242a013292d578da9aae39350a344154d09102508e81
+ * sha256 of the parts: 3143aaab9a6f87241d5d793ad3173f83cc8ea46f3386ab63d51d48d0bbb3ea46
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -1900,6 +1900,19 @@ typedef void bs_conv_winograd_in(const float *in, ptrdiff_t in_row, ptrdiff_t in
 typedef void bs_conv_winograd_out(const float *points, ptrdiff_t point_step, const bs_conv_tile *tile,
                                   ptrdiff_t out_row, ptrdiff_t residual_row, int32_t rows, int32_t columns);
 
+#ifndef __OPTIMIZE_SIZE__
+/* Products at all points of `groups` times as many tiles as a kernel is for, by a block of weights. Steps from point to
+ * point, and from tile to tile, in floats. */
+typedef struct bs_conv_points {
+    const float *in, *weights;
+    float *out;
+    ptrdiff_t in_step, weights_step, out_step, in_tile, out_tile;
+    int32_t channels, groups;
+} bs_conv_points;
+
+typedef void bs_conv_points_kernel(const bs_conv_points *job);
+#endif
+
 /* Six points, those of row y, of a block of weights: tap t and point x are t or x times `floats` on, whole vectors. */
 typedef void bs_conv_winograd_weights(const float *taps, ptrdiff_t floats, int32_t y, float *points);
 
@@ -1922,6 +1935,7 @@ typedef struct bs_conv_kernels {
     bs_conv_tile_kernel *const *depthwise; /* [pixels] */
 #ifndef __OPTIMIZE_SIZE__
     bs_conv_tile_kernel *const *depthwise_whole; /* [pixels], of any number of whole vectors, no residual; or NULL */
+    bs_conv_points_kernel *const *points[3]; /* [vectors][tiles], as many as OUTER's pixels; or NULL */
 #endif
     bs_conv_winograd_in *winograd_in;
     bs_conv_winograd_out *winograd_out;
@@ -1944,6 +1958,7 @@ typedef struct bs_conv_kernels {
         .depthwise_pixels = BS_DEPTHWISE_PIXELS,                                         \
         .depthwise = BS_TIER_FN(bs_conv_depthwise),                                      \
         BS_DEPTHWISE_WHOLE_KERNELS                                                       \
+        BS_POINTS_KERNELS                                                                \
         .winograd_in = BS_WINOGRAD_FN(bs_conv_winograd_in),                              \
         .winograd_out = BS_WINOGRAD_FN(bs_conv_winograd_out),                            \
         .winograd_weights = BS_WINOGRAD_FN(bs_conv_winograd_weights),                    \
@@ -3687,6 +3702,7 @@ BS_OUTER_UPTO_2(BS_OUTER_DEFINE)
 static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_1)[] = { NULL, BS_OUTER_UPTO_1(BS_OUTER_NAME) };
 static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUTER_UPTO_2(BS_OUTER_NAME) };
 /* --- end of template kernels/conv_outer.inc --- */
+#define BS_POINTS_KERNELS
 /* --- template kernels/conv_depthwise.inc --- */
 /* conv_depthwise.inc: direct convolution with one channel per group; lanes are channels.
  *
@@ -4090,6 +4106,13 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
+#undef BS_POINTS_DEFINE
+#undef BS_POINTS_KERNELS
+#undef BS_POINTS_NAME
+#undef BS_POINT_STORE_1
+#undef BS_POINT_STORE_2
+#undef BS_POINT_ZERO_1
+#undef BS_POINT_ZERO_2
 #undef BS_POOL_ADD
 #undef BS_POOL_DEFINE
 #undef BS_POOL_DIVIDE
@@ -5547,6 +5570,66 @@ BS_OUTER_UPTO_2(BS_OUTER_DEFINE)
 static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_1)[] = { NULL, BS_OUTER_UPTO_1(BS_OUTER_NAME) };
 static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUTER_UPTO_2(BS_OUTER_NAME) };
 /* --- end of template kernels/conv_outer.inc --- */
+/* --- template kernels/conv_winograd_points.inc --- */
+/* conv_winograd_points.inc: the products of F(4x4, 3x3) at all 36 points in one call, lanes are output channels.
+ *
+ * Owns:      for each count of tiles a kernel like OUTER's of a 1x1 kernel: with few channels a call of that for each
+ *            point takes longer than its products.
+ * Relies on: conv_outer.inc before it, for the steps.
+ * Must never: do other arithmetic than OUTER: sums from zero over the channels, in order.
+ */
+#if !defined(BS_NO_WINOGRAD) && !defined(__OPTIMIZE_SIZE__)
+
+#define BS_POINT_ZERO_1(p) BS_V a##p##_0 = zero;
+#define BS_POINT_ZERO_2(p) BS_V a##p##_0 = zero, a##p##_1 = zero;
+#define BS_POINT_STORE_1(p) BS_V_STORE(to + (p) * out_tile, a##p##_0);
+#define BS_POINT_STORE_2(p) \
+    BS_POINT_STORE_1(p)     \
+    BS_V_STORE(to + (p) * out_tile + BS_LANES, a##p##_1);
+
+#define BS_POINTS_DEFINE(P, B)                                                                              \
+    static BS_TARGET void BS_TIER_FN(bs_conv_winograd_points_##B##_##P)(const bs_conv_points *job)          \
+    {                                                                                                       \
+        const BS_V zero = BS_V_ZERO();                                                                      \
+        const ptrdiff_t step = job->in_tile, step3 = 3 * step, out_tile = job->out_tile;                    \
+        for (ptrdiff_t point = 0; point < BS_WINOGRAD_POINTS; point++) {                                    \
+            const float *from = job->in + point * job->in_step;                                             \
+            float *to = job->out + point * job->out_step;                                                   \
+            for (int32_t group = job->groups; group > 0; group--, from += P * step, to += P * out_tile) {   \
+                const float *w = job->weights + point * job->weights_step;                                  \
+                const float *xa = from;                                                                     \
+                const float *xb = xa + (P > 4 ? 4 : 0) * step;                                              \
+                const float *xc = xa + (P > 8 ? 8 : 0) * step;                                              \
+                const float *xd = xa + (P > 12 ? 12 : 0) * step;                                            \
+                int32_t left = job->channels;                                                               \
+                BS_EACH_##P(BS_POINT_ZERO_##B)                                                              \
+                BS_OUTER_QUADS(P, B)                                                                        \
+                for (; left > 0; left--) {                                                                  \
+                    BS_OPAQUE(xa);                                                                          \
+                    BS_OPAQUE(xb);                                                                          \
+                    BS_OPAQUE(xc);                                                                          \
+                    BS_OPAQUE(xd);                                                                          \
+                    BS_OUTER_STEP(P, B, 0)                                                                  \
+                    xa++, xb++, xc++, xd++;                                                                 \
+                    w += B * BS_LANES;                                                                      \
+                }                                                                                           \
+                (void)step3;                                                                                \
+                BS_EACH_##P(BS_POINT_STORE_##B)                                                             \
+            }                                                                                               \
+        }                                                                                                   \
+    }
+
+BS_OUTER_UPTO_1(BS_POINTS_DEFINE)
+BS_OUTER_UPTO_2(BS_POINTS_DEFINE)
+
+#define BS_POINTS_NAME(P, B) [P] = BS_TIER_FN(bs_conv_winograd_points_##B##_##P),
+static bs_conv_points_kernel *const BS_TIER_FN(bs_conv_points_1)[] = { NULL, BS_OUTER_UPTO_1(BS_POINTS_NAME) };
+static bs_conv_points_kernel *const BS_TIER_FN(bs_conv_points_2)[] = { NULL, BS_OUTER_UPTO_2(BS_POINTS_NAME) };
+#define BS_POINTS_KERNELS .points = { NULL, BS_TIER_FN(bs_conv_points_1), BS_TIER_FN(bs_conv_points_2) },
+#else
+#define BS_POINTS_KERNELS
+#endif
+/* --- end of template kernels/conv_winograd_points.inc --- */
 /* --- template kernels/conv_depthwise.inc --- */
 /* conv_depthwise.inc: direct convolution with one channel per group; lanes are channels.
  *
@@ -5981,6 +6064,13 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
+#undef BS_POINTS_DEFINE
+#undef BS_POINTS_KERNELS
+#undef BS_POINTS_NAME
+#undef BS_POINT_STORE_1
+#undef BS_POINT_STORE_2
+#undef BS_POINT_ZERO_1
+#undef BS_POINT_ZERO_2
 #undef BS_POOL_ADD
 #undef BS_POOL_DEFINE
 #undef BS_POOL_DIVIDE
@@ -7369,6 +7459,66 @@ BS_OUTER_UPTO_2(BS_OUTER_DEFINE)
 static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_1)[] = { NULL, BS_OUTER_UPTO_1(BS_OUTER_NAME) };
 static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUTER_UPTO_2(BS_OUTER_NAME) };
 /* --- end of template kernels/conv_outer.inc --- */
+/* --- template kernels/conv_winograd_points.inc --- */
+/* conv_winograd_points.inc: the products of F(4x4, 3x3) at all 36 points in one call, lanes are output channels.
+ *
+ * Owns:      for each count of tiles a kernel like OUTER's of a 1x1 kernel: with few channels a call of that for each
+ *            point takes longer than its products.
+ * Relies on: conv_outer.inc before it, for the steps.
+ * Must never: do other arithmetic than OUTER: sums from zero over the channels, in order.
+ */
+#if !defined(BS_NO_WINOGRAD) && !defined(__OPTIMIZE_SIZE__)
+
+#define BS_POINT_ZERO_1(p) BS_V a##p##_0 = zero;
+#define BS_POINT_ZERO_2(p) BS_V a##p##_0 = zero, a##p##_1 = zero;
+#define BS_POINT_STORE_1(p) BS_V_STORE(to + (p) * out_tile, a##p##_0);
+#define BS_POINT_STORE_2(p) \
+    BS_POINT_STORE_1(p)     \
+    BS_V_STORE(to + (p) * out_tile + BS_LANES, a##p##_1);
+
+#define BS_POINTS_DEFINE(P, B)                                                                              \
+    static BS_TARGET void BS_TIER_FN(bs_conv_winograd_points_##B##_##P)(const bs_conv_points *job)          \
+    {                                                                                                       \
+        const BS_V zero = BS_V_ZERO();                                                                      \
+        const ptrdiff_t step = job->in_tile, step3 = 3 * step, out_tile = job->out_tile;                    \
+        for (ptrdiff_t point = 0; point < BS_WINOGRAD_POINTS; point++) {                                    \
+            const float *from = job->in + point * job->in_step;                                             \
+            float *to = job->out + point * job->out_step;                                                   \
+            for (int32_t group = job->groups; group > 0; group--, from += P * step, to += P * out_tile) {   \
+                const float *w = job->weights + point * job->weights_step;                                  \
+                const float *xa = from;                                                                     \
+                const float *xb = xa + (P > 4 ? 4 : 0) * step;                                              \
+                const float *xc = xa + (P > 8 ? 8 : 0) * step;                                              \
+                const float *xd = xa + (P > 12 ? 12 : 0) * step;                                            \
+                int32_t left = job->channels;                                                               \
+                BS_EACH_##P(BS_POINT_ZERO_##B)                                                              \
+                BS_OUTER_QUADS(P, B)                                                                        \
+                for (; left > 0; left--) {                                                                  \
+                    BS_OPAQUE(xa);                                                                          \
+                    BS_OPAQUE(xb);                                                                          \
+                    BS_OPAQUE(xc);                                                                          \
+                    BS_OPAQUE(xd);                                                                          \
+                    BS_OUTER_STEP(P, B, 0)                                                                  \
+                    xa++, xb++, xc++, xd++;                                                                 \
+                    w += B * BS_LANES;                                                                      \
+                }                                                                                           \
+                (void)step3;                                                                                \
+                BS_EACH_##P(BS_POINT_STORE_##B)                                                             \
+            }                                                                                               \
+        }                                                                                                   \
+    }
+
+BS_OUTER_UPTO_1(BS_POINTS_DEFINE)
+BS_OUTER_UPTO_2(BS_POINTS_DEFINE)
+
+#define BS_POINTS_NAME(P, B) [P] = BS_TIER_FN(bs_conv_winograd_points_##B##_##P),
+static bs_conv_points_kernel *const BS_TIER_FN(bs_conv_points_1)[] = { NULL, BS_OUTER_UPTO_1(BS_POINTS_NAME) };
+static bs_conv_points_kernel *const BS_TIER_FN(bs_conv_points_2)[] = { NULL, BS_OUTER_UPTO_2(BS_POINTS_NAME) };
+#define BS_POINTS_KERNELS .points = { NULL, BS_TIER_FN(bs_conv_points_1), BS_TIER_FN(bs_conv_points_2) },
+#else
+#define BS_POINTS_KERNELS
+#endif
+/* --- end of template kernels/conv_winograd_points.inc --- */
 /* --- template kernels/conv_depthwise.inc --- */
 /* conv_depthwise.inc: direct convolution with one channel per group; lanes are channels.
  *
@@ -7803,6 +7953,13 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
+#undef BS_POINTS_DEFINE
+#undef BS_POINTS_KERNELS
+#undef BS_POINTS_NAME
+#undef BS_POINT_STORE_1
+#undef BS_POINT_STORE_2
+#undef BS_POINT_ZERO_1
+#undef BS_POINT_ZERO_2
 #undef BS_POOL_ADD
 #undef BS_POOL_DEFINE
 #undef BS_POOL_DIVIDE
@@ -9227,6 +9384,66 @@ BS_OUTER_UPTO_2(BS_OUTER_DEFINE)
 static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_1)[] = { NULL, BS_OUTER_UPTO_1(BS_OUTER_NAME) };
 static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUTER_UPTO_2(BS_OUTER_NAME) };
 /* --- end of template kernels/conv_outer.inc --- */
+/* --- template kernels/conv_winograd_points.inc --- */
+/* conv_winograd_points.inc: the products of F(4x4, 3x3) at all 36 points in one call, lanes are output channels.
+ *
+ * Owns:      for each count of tiles a kernel like OUTER's of a 1x1 kernel: with few channels a call of that for each
+ *            point takes longer than its products.
+ * Relies on: conv_outer.inc before it, for the steps.
+ * Must never: do other arithmetic than OUTER: sums from zero over the channels, in order.
+ */
+#if !defined(BS_NO_WINOGRAD) && !defined(__OPTIMIZE_SIZE__)
+
+#define BS_POINT_ZERO_1(p) BS_V a##p##_0 = zero;
+#define BS_POINT_ZERO_2(p) BS_V a##p##_0 = zero, a##p##_1 = zero;
+#define BS_POINT_STORE_1(p) BS_V_STORE(to + (p) * out_tile, a##p##_0);
+#define BS_POINT_STORE_2(p) \
+    BS_POINT_STORE_1(p)     \
+    BS_V_STORE(to + (p) * out_tile + BS_LANES, a##p##_1);
+
+#define BS_POINTS_DEFINE(P, B)                                                                              \
+    static BS_TARGET void BS_TIER_FN(bs_conv_winograd_points_##B##_##P)(const bs_conv_points *job)          \
+    {                                                                                                       \
+        const BS_V zero = BS_V_ZERO();                                                                      \
+        const ptrdiff_t step = job->in_tile, step3 = 3 * step, out_tile = job->out_tile;                    \
+        for (ptrdiff_t point = 0; point < BS_WINOGRAD_POINTS; point++) {                                    \
+            const float *from = job->in + point * job->in_step;                                             \
+            float *to = job->out + point * job->out_step;                                                   \
+            for (int32_t group = job->groups; group > 0; group--, from += P * step, to += P * out_tile) {   \
+                const float *w = job->weights + point * job->weights_step;                                  \
+                const float *xa = from;                                                                     \
+                const float *xb = xa + (P > 4 ? 4 : 0) * step;                                              \
+                const float *xc = xa + (P > 8 ? 8 : 0) * step;                                              \
+                const float *xd = xa + (P > 12 ? 12 : 0) * step;                                            \
+                int32_t left = job->channels;                                                               \
+                BS_EACH_##P(BS_POINT_ZERO_##B)                                                              \
+                BS_OUTER_QUADS(P, B)                                                                        \
+                for (; left > 0; left--) {                                                                  \
+                    BS_OPAQUE(xa);                                                                          \
+                    BS_OPAQUE(xb);                                                                          \
+                    BS_OPAQUE(xc);                                                                          \
+                    BS_OPAQUE(xd);                                                                          \
+                    BS_OUTER_STEP(P, B, 0)                                                                  \
+                    xa++, xb++, xc++, xd++;                                                                 \
+                    w += B * BS_LANES;                                                                      \
+                }                                                                                           \
+                (void)step3;                                                                                \
+                BS_EACH_##P(BS_POINT_STORE_##B)                                                             \
+            }                                                                                               \
+        }                                                                                                   \
+    }
+
+BS_OUTER_UPTO_1(BS_POINTS_DEFINE)
+BS_OUTER_UPTO_2(BS_POINTS_DEFINE)
+
+#define BS_POINTS_NAME(P, B) [P] = BS_TIER_FN(bs_conv_winograd_points_##B##_##P),
+static bs_conv_points_kernel *const BS_TIER_FN(bs_conv_points_1)[] = { NULL, BS_OUTER_UPTO_1(BS_POINTS_NAME) };
+static bs_conv_points_kernel *const BS_TIER_FN(bs_conv_points_2)[] = { NULL, BS_OUTER_UPTO_2(BS_POINTS_NAME) };
+#define BS_POINTS_KERNELS .points = { NULL, BS_TIER_FN(bs_conv_points_1), BS_TIER_FN(bs_conv_points_2) },
+#else
+#define BS_POINTS_KERNELS
+#endif
+/* --- end of template kernels/conv_winograd_points.inc --- */
 /* --- template kernels/conv_depthwise.inc --- */
 /* conv_depthwise.inc: direct convolution with one channel per group; lanes are channels.
  *
@@ -9546,6 +9763,13 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
+#undef BS_POINTS_DEFINE
+#undef BS_POINTS_KERNELS
+#undef BS_POINTS_NAME
+#undef BS_POINT_STORE_1
+#undef BS_POINT_STORE_2
+#undef BS_POINT_ZERO_1
+#undef BS_POINT_ZERO_2
 #undef BS_POOL_ADD
 #undef BS_POOL_DEFINE
 #undef BS_POOL_DIVIDE
@@ -9824,10 +10048,30 @@ static void bs_winograd_copy_patch(const bs_winograd_run *run, const float *in, 
                    in + y * run->task->in_row + (ptrdiff_t)x * run->task->in_pixel, channels * sizeof(float));
 }
 
-static void bs_winograd_transform_in(const bs_winograd_run *run, int32_t index, float *points)
+/* Where a tile begins in the output. */
+typedef struct bs_winograd_at {
+    int32_t y, x;
+} bs_winograd_at;
+
+static bs_winograd_at bs_winograd_tile(const bs_winograd_run *run, int32_t index)
+{
+    return (bs_winograd_at){ index / run->tiles_x * BS_WINOGRAD_OUT, index % run->tiles_x * BS_WINOGRAD_OUT };
+}
+
+/* The next one: divisions would take a good part of the time of a tile of few channels. */
+static void bs_winograd_on(const bs_winograd_run *run, bs_winograd_at *at)
+{
+    at->x += BS_WINOGRAD_OUT;
+    if (at->x >= run->task->out_w) {
+        at->x = 0;
+        at->y += BS_WINOGRAD_OUT;
+    }
+}
+
+static void bs_winograd_transform_in(const bs_winograd_run *run, bs_winograd_at at, float *points)
 {
     const bs_conv_task *task = run->task;
-    const int32_t y = index / run->tiles_x * BS_WINOGRAD_OUT, x = index % run->tiles_x * BS_WINOGRAD_OUT;
+    const int32_t y = at.y, x = at.x;
     const int32_t rows = bs_conv_min(task->out_h + 2 - y, BS_WINOGRAD_IN);
     const int32_t columns = bs_conv_min(task->out_w + 2 - x, BS_WINOGRAD_IN);
     const float *in = task->in + y * task->in_row + (ptrdiff_t)x * task->in_pixel;
@@ -9842,19 +10086,22 @@ static void bs_winograd_transform_in(const bs_winograd_run *run, int32_t index, 
                               run->plan.in_step);
 }
 
-/* `block`: the channels, and their bias and slopes. */
-static void bs_winograd_transform_out(const bs_winograd_run *run, int32_t index, const float *points,
+/* All tiles of a strip. `block`: the channels, and their bias and slopes; points of the next tile are `width` on. */
+static void bs_winograd_transform_out(const bs_winograd_run *run, int32_t first, int32_t tiles, int32_t width,
                                       const bs_conv_tile *block)
 {
     const bs_conv_task *task = run->task;
-    const int32_t y = index / run->tiles_x * BS_WINOGRAD_OUT, x = index % run->tiles_x * BS_WINOGRAD_OUT;
+    const float *points = run->out_points;
+    bs_winograd_at at = bs_winograd_tile(run, first);
     bs_conv_tile tile = *block;
-    tile.out += y * task->out_row + (ptrdiff_t)x * task->out_pixel;
-    if (tile.residual)
-        tile.residual += y * task->residual_row + (ptrdiff_t)x * task->residual_pixel;
-    run->kernels->winograd_out(points, run->plan.out_step, &tile, task->out_row,
-                               task->residual_row, bs_conv_min(task->out_h - y, BS_WINOGRAD_OUT),
-                               bs_conv_min(task->out_w - x, BS_WINOGRAD_OUT));
+    for (int32_t t = 0; t < tiles; t++, points += width, bs_winograd_on(run, &at)) {
+        tile.out = block->out + at.y * task->out_row + (ptrdiff_t)at.x * task->out_pixel;
+        if (block->residual)
+            tile.residual = block->residual + at.y * task->residual_row + (ptrdiff_t)at.x * task->residual_pixel;
+        run->kernels->winograd_out(points, run->plan.out_step, &tile, task->out_row, task->residual_row,
+                                   bs_conv_min(task->out_h - at.y, BS_WINOGRAD_OUT),
+                                   bs_conv_min(task->out_w - at.x, BS_WINOGRAD_OUT));
+    }
 }
 
 /* [tiles][in] x [in][block] at one point; rows of the result are `out_pixel` apart. The sums of some channels begin at
@@ -9885,13 +10132,48 @@ static void bs_winograd_multiply(const bs_winograd_run *run, const float *weight
     }
 }
 
+#ifdef __OPTIMIZE_SIZE__
+static bool bs_winograd_points(const bs_winograd_run *run, int32_t tiles)
+{
+    return (void)run, (void)tiles, false;
+}
+#else
+/* The same of all points, block after block, where channels are not too many to be summed from zero. */
+static bool bs_winograd_points(const bs_winograd_run *run, int32_t tiles)
+{
+    const bs_winograd_plan *plan = &run->plan;
+    const bs_conv_kernels *k = run->kernels;
+    const ptrdiff_t channels = run->geometry->in_channels;
+    bs_conv_points job = { .weights = run->task->weights, .in_step = plan->in_step, .out_step = plan->out_step,
+                           .weights_step = channels * plan->out_padded, .in_tile = plan->in_padded,
+                           .out_tile = plan->out_padded, .channels = (int32_t)channels };
+    if (!k->points[1] || channels > plan->depth)
+        return false;
+    for (int32_t channel = 0; channel < plan->out_padded;) {
+        const int32_t vectors = plan->out_padded - channel > k->lanes ? 2 : 1;
+        int32_t parts = bs_conv_ceil_div(tiles, k->outer_pixels[vectors]);
+        for (int32_t t = 0, count; t < tiles; t += job.groups * count, parts -= job.groups) {
+            count = bs_conv_ceil_div(tiles - t, parts);
+            job.groups = parts - (count * parts - (tiles - t)); /* the others are of one less */
+            job.in = run->in_points + (ptrdiff_t)t * plan->in_padded;
+            job.out = run->out_points + (ptrdiff_t)t * plan->out_padded + channel;
+            k->points[vectors][count](&job);
+        }
+        channel += vectors * k->lanes;
+        job.weights += channels * vectors * k->lanes;
+    }
+    return true;
+}
+#endif
+
 /* By weights that are transformed already: point after point, all channels. */
 static void bs_winograd_stored(const bs_winograd_run *run, int32_t first, int32_t tiles)
 {
     const bs_winograd_plan *plan = &run->plan;
     const bs_conv_task *task = run->task;
     const float *weights = task->weights;
-    for (int32_t point = 0; point < BS_WINOGRAD_POINTS; point++)
+    const bool done = bs_winograd_points(run, tiles);
+    for (int32_t point = 0; !done && point < BS_WINOGRAD_POINTS; point++)
         for (int32_t channel = 0; channel < plan->out_padded;) {
             const int32_t vectors = plan->out_padded - channel > run->kernels->lanes ? 2 : 1;
             bs_winograd_multiply(run, weights, vectors, run->in_points + point * plan->in_step,
@@ -9901,8 +10183,7 @@ static void bs_winograd_stored(const bs_winograd_run *run, int32_t first, int32_
         }
     const bs_conv_tile all = { .channels = run->geometry->out_channels, .out = task->out, .out_pixel = task->out_pixel,
                                .residual = task->residual, .residual_pixel = task->residual_pixel, .task = task };
-    for (int32_t t = 0; t < tiles; t++)
-        bs_winograd_transform_out(run, first + t, run->out_points + (ptrdiff_t)t * plan->out_padded, &all);
+    bs_winograd_transform_out(run, first, tiles, plan->out_padded, &all);
 }
 
 /* By plain weights: block after block, six points of which are made and used at a time. */
@@ -9928,8 +10209,7 @@ static void bs_winograd_plain(const bs_winograd_run *run, int32_t first, int32_t
                                      .out = task.out + channel, .out_pixel = task.out_pixel,
                                      .residual = task.residual ? task.residual + channel : NULL,
                                      .residual_pixel = task.residual_pixel, .task = &task };
-        for (int32_t t = 0; t < tiles; t++)
-            bs_winograd_transform_out(run, first + t, run->out_points + (ptrdiff_t)t * width, &block);
+        bs_winograd_transform_out(run, first, tiles, width, &block);
         weights += BS_WINOGRAD_TAPS * floats;
         channel += width;
     }
@@ -9937,8 +10217,9 @@ static void bs_winograd_plain(const bs_winograd_run *run, int32_t first, int32_t
 
 static void bs_winograd_strip(const bs_winograd_run *run, int32_t first, int32_t tiles)
 {
-    for (int32_t t = 0; t < tiles; t++)
-        bs_winograd_transform_in(run, first + t, run->in_points + (ptrdiff_t)t * run->plan.in_padded);
+    bs_winograd_at at = bs_winograd_tile(run, first);
+    for (int32_t t = 0; t < tiles; t++, bs_winograd_on(run, &at))
+        bs_winograd_transform_in(run, at, run->in_points + (ptrdiff_t)t * run->plan.in_padded);
     if (run->plan.stores)
         bs_winograd_stored(run, first, tiles);
     else
@@ -11565,6 +11846,13 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
+#undef BS_POINTS_DEFINE
+#undef BS_POINTS_KERNELS
+#undef BS_POINTS_NAME
+#undef BS_POINT_STORE_1
+#undef BS_POINT_STORE_2
+#undef BS_POINT_ZERO_1
+#undef BS_POINT_ZERO_2
 #undef BS_POOL_ADD
 #undef BS_POOL_DEFINE
 #undef BS_POOL_DIVIDE
@@ -12420,6 +12708,13 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
+#undef BS_POINTS_DEFINE
+#undef BS_POINTS_KERNELS
+#undef BS_POINTS_NAME
+#undef BS_POINT_STORE_1
+#undef BS_POINT_STORE_2
+#undef BS_POINT_ZERO_1
+#undef BS_POINT_ZERO_2
 #undef BS_POOL_ADD
 #undef BS_POOL_DEFINE
 #undef BS_POOL_DIVIDE
@@ -13204,6 +13499,13 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
+#undef BS_POINTS_DEFINE
+#undef BS_POINTS_KERNELS
+#undef BS_POINTS_NAME
+#undef BS_POINT_STORE_1
+#undef BS_POINT_STORE_2
+#undef BS_POINT_ZERO_1
+#undef BS_POINT_ZERO_2
 #undef BS_POOL_ADD
 #undef BS_POOL_DEFINE
 #undef BS_POOL_DIVIDE
@@ -14026,6 +14328,13 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
+#undef BS_POINTS_DEFINE
+#undef BS_POINTS_KERNELS
+#undef BS_POINTS_NAME
+#undef BS_POINT_STORE_1
+#undef BS_POINT_STORE_2
+#undef BS_POINT_ZERO_1
+#undef BS_POINT_ZERO_2
 #undef BS_POOL_ADD
 #undef BS_POOL_DEFINE
 #undef BS_POOL_DIVIDE
@@ -15291,6 +15600,13 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
+#undef BS_POINTS_DEFINE
+#undef BS_POINTS_KERNELS
+#undef BS_POINTS_NAME
+#undef BS_POINT_STORE_1
+#undef BS_POINT_STORE_2
+#undef BS_POINT_ZERO_1
+#undef BS_POINT_ZERO_2
 #undef BS_POOL_ADD
 #undef BS_POOL_DEFINE
 #undef BS_POOL_DIVIDE
@@ -16334,6 +16650,13 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
+#undef BS_POINTS_DEFINE
+#undef BS_POINTS_KERNELS
+#undef BS_POINTS_NAME
+#undef BS_POINT_STORE_1
+#undef BS_POINT_STORE_2
+#undef BS_POINT_ZERO_1
+#undef BS_POINT_ZERO_2
 #undef BS_POOL_ADD
 #undef BS_POOL_DEFINE
 #undef BS_POOL_DIVIDE
@@ -17306,6 +17629,13 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
+#undef BS_POINTS_DEFINE
+#undef BS_POINTS_KERNELS
+#undef BS_POINTS_NAME
+#undef BS_POINT_STORE_1
+#undef BS_POINT_STORE_2
+#undef BS_POINT_ZERO_1
+#undef BS_POINT_ZERO_2
 #undef BS_POOL_ADD
 #undef BS_POOL_DEFINE
 #undef BS_POOL_DIVIDE
@@ -18316,6 +18646,13 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
+#undef BS_POINTS_DEFINE
+#undef BS_POINTS_KERNELS
+#undef BS_POINTS_NAME
+#undef BS_POINT_STORE_1
+#undef BS_POINT_STORE_2
+#undef BS_POINT_ZERO_1
+#undef BS_POINT_ZERO_2
 #undef BS_POOL_ADD
 #undef BS_POOL_DEFINE
 #undef BS_POOL_DIVIDE
@@ -19049,6 +19386,13 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
+#undef BS_POINTS_DEFINE
+#undef BS_POINTS_KERNELS
+#undef BS_POINTS_NAME
+#undef BS_POINT_STORE_1
+#undef BS_POINT_STORE_2
+#undef BS_POINT_ZERO_1
+#undef BS_POINT_ZERO_2
 #undef BS_POOL_ADD
 #undef BS_POOL_DEFINE
 #undef BS_POOL_DIVIDE
@@ -19635,6 +19979,13 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
+#undef BS_POINTS_DEFINE
+#undef BS_POINTS_KERNELS
+#undef BS_POINTS_NAME
+#undef BS_POINT_STORE_1
+#undef BS_POINT_STORE_2
+#undef BS_POINT_ZERO_1
+#undef BS_POINT_ZERO_2
 #undef BS_POOL_ADD
 #undef BS_POOL_DEFINE
 #undef BS_POOL_DIVIDE
@@ -20259,6 +20610,13 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
+#undef BS_POINTS_DEFINE
+#undef BS_POINTS_KERNELS
+#undef BS_POINTS_NAME
+#undef BS_POINT_STORE_1
+#undef BS_POINT_STORE_2
+#undef BS_POINT_ZERO_1
+#undef BS_POINT_ZERO_2
 #undef BS_POOL_ADD
 #undef BS_POOL_DEFINE
 #undef BS_POOL_DIVIDE

@@ -135,7 +135,7 @@ static void test_same_bytes(const char *what, bs_value (*build)(bs_graph *g, bs_
     for (int32_t threads = 1; threads <= 3; threads += 2) {
         bool ran = true;
         for (int32_t order = BS_ORDER_AUTO; order <= BS_ORDER_DEPTH; order++)
-            ran = run(planned(build, &(bs_plan_desc){.order = order, .threads = threads}), &y[order][0][0][0][0]) && ran;
+            ran = run(planned(build, &(bs_plan_desc){.order = order, .threads = threads}), y[order][0][0][0]) && ran;
         check(ran && memcmp(y[0], y[1], sizeof y[0]) == 0 && memcmp(y[0], y[2], sizeof y[0]) == 0,
               "%s: the same bytes in all orders, %d threads: %s", what, threads, error.message);
     }
