@@ -1,7 +1,8 @@
 /* Promises: where the planner chooses the order, what has many weights beside its rows runs at top level, and what is
  * around it on images runs in tiles: also on paths, between exits, and in a network that ends with large images again.
  * The bytes are those of all layers in tiles, and of layer by layer, whatever the threads; a small network is left in
- * tiles, and so are patches, weights that come and go, and what an exit in an exit decides about. */
+ * tiles, and so are patches, weights that come and go, and what an exit in an exit decides about. Many rows of a product
+ * with many weights, a few or many of which one task takes, have the bytes of tiles of 16. */
 #include "net.h"
 
 #include "ops/structure.h"
@@ -13,7 +14,7 @@ static bs_error error;
 static const bs_value none;
 static net_table weights;
 
-enum { ROWS = 5, SIDE = 8, WIDE = 48, CLASSES = 3 };
+enum { ROWS = 5, SIDE = 8, WIDE = 48, CLASSES = 3, MANY = 200, LONG = 200 };
 static float x[ROWS][3][SIDE][SIDE], y[3][ROWS][4][SIDE][SIDE];
 
 static void add_weights(void)
@@ -28,7 +29,9 @@ static void add_weights(void)
         net_add(&weights, names[i][0], 4, w, 0.3f);
         net_add(&weights, names[i][1], 1, b, 0.1f);
     }
-    const int64_t s[2] = {CLASSES, WIDE}, b[1] = {CLASSES};
+    const int64_t s[2] = {CLASSES, WIDE}, b[1] = {CLASSES}, l[2] = {LONG, LONG}, c[1] = {LONG};
+    net_add(&weights, "long.weight", 2, l, 0.2f);
+    net_add(&weights, "long.bias", 1, c, 0.1f);
     net_add(&weights, "score.weight", 2, s, 0.5f);
     net_add(&weights, "score.bias", 1, b, 0.1f);
 }
@@ -120,6 +123,24 @@ static bool run(const bs_plan *plan, float *result)
     return ran;
 }
 
+static float lines[3][MANY][LONG];
+
+static bool run_lines(const bs_plan *plan, int32_t rows, float (*result)[LONG])
+{
+    const bs_session_desc with = {.weights = bs_weights_from_table(&weights.table)};
+    memset(transient, 0xFF, sizeof transient);
+    memset(result, 0x55, sizeof lines[0]);
+    bs_session *s = plan ? bs_session_create(&memory, plan, &with, &error) : NULL;
+    if (s) {
+        bs_bind(s, "x", &(bs_buffer){lines[0], BS_F32, 2, {rows, LONG}, {0}}, NULL);
+        bs_bind(s, "y", &(bs_buffer){result, BS_F32, 2, {rows, LONG}, {0}}, NULL);
+    }
+    const bool ran = s && bs_run(s, &error) == BS_OK;
+    if (s)
+        bs_session_close(s);
+    return ran;
+}
+
 /* Calls of nodes of that name at top level, or in tiles. */
 static int32_t calls(const bs_plan *p, const char *name, bool top)
 {
@@ -158,6 +179,26 @@ static void test_places(void)
           "what tiles decide about stays in them");
 }
 
+/* 160 KB of weights. Tasks of 16, 75, 56 and 64 rows, and what is left of them. */
+static void test_lines(void)
+{
+    static const int32_t rows[] = {1, 16, 17, 150, 168, MANY};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (int32_t threads = 1; threads <= 3; threads += 2) {
+            bool ran = true;
+            for (int32_t order = BS_ORDER_BREADTH; order <= BS_ORDER_DEPTH; order++) {
+                bs_graph *g = new_graph();
+                const bs_value in = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(BS_UPTO(MANY), LONG)), none);
+                bs_output(g, "y", bs_collect(g, bs_linear(g, in, &(bs_linear_desc){.name = "long", .out = LONG})));
+                const bs_plan_desc desc = {.order = order, .threads = threads};
+                const bs_plan *plan = bs_plan_create(&memory.persistent, g, &desc, &error);
+                ran = run_lines(plan, rows[i], lines[order]) && ran;
+            }
+            check(ran && memcmp(lines[1], lines[2], sizeof lines[1]) == 0, "%d rows, %d threads: the bytes of tiles: %s",
+                  rows[i], threads, error.message);
+        }
+}
+
 int main(void)
 {
     check_seed(3);
@@ -168,5 +209,8 @@ int main(void)
     test_same_bytes("heavy paths", classified);
     test_same_bytes("exits", exits);
     test_places();
+    for (float *at = &lines[0][0][0]; at < &lines[0][0][0] + MANY * LONG; at++)
+        *at = (float)check_below(2001) / 1000.0f - 1.0f;
+    test_lines();
     return check_end();
 }
