@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 6c063a1b9bd44eacd3199f0a8625ca3f7f7521c9a7bf73414760448206656451
+ * sha256 of the parts: c62d9cd909d0dd4ad735d298315cc1c598921a6a4a344db4a7f667e1840d9b84
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -1900,6 +1900,19 @@ typedef void bs_conv_winograd_in(const float *in, ptrdiff_t in_row, ptrdiff_t in
 typedef void bs_conv_winograd_out(const float *points, ptrdiff_t point_step, const bs_conv_tile *tile,
                                   ptrdiff_t out_row, ptrdiff_t residual_row, int32_t rows, int32_t columns);
 
+#ifndef __OPTIMIZE_SIZE__
+/* Products at all points of `groups` times as many tiles as a kernel is for, by a block of weights. Steps from point to
+ * point, and from tile to tile, in floats. */
+typedef struct bs_conv_points {
+    const float *in, *weights;
+    float *out;
+    ptrdiff_t in_step, weights_step, out_step, in_tile, out_tile;
+    int32_t channels, groups;
+} bs_conv_points;
+
+typedef void bs_conv_points_kernel(const bs_conv_points *job);
+#endif
+
 /* Six points, those of row y, of a block of weights: tap t and point x are t or x times `floats` on, whole vectors. */
 typedef void bs_conv_winograd_weights(const float *taps, ptrdiff_t floats, int32_t y, float *points);
 
@@ -1922,6 +1935,7 @@ typedef struct bs_conv_kernels {
     bs_conv_tile_kernel *const *depthwise; /* [pixels] */
 #ifndef __OPTIMIZE_SIZE__
     bs_conv_tile_kernel *const *depthwise_whole; /* [pixels], of any number of whole vectors, no residual; or NULL */
+    bs_conv_points_kernel *const *points[3]; /* [vectors][tiles], as many as OUTER's pixels; or NULL */
 #endif
     bs_conv_winograd_in *winograd_in;
     bs_conv_winograd_out *winograd_out;
@@ -1944,6 +1958,7 @@ typedef struct bs_conv_kernels {
         .depthwise_pixels = BS_DEPTHWISE_PIXELS,                                         \
         .depthwise = BS_TIER_FN(bs_conv_depthwise),                                      \
         BS_DEPTHWISE_WHOLE_KERNELS                                                       \
+        BS_POINTS_KERNELS                                                                \
         .winograd_in = BS_WINOGRAD_FN(bs_conv_winograd_in),                              \
         .winograd_out = BS_WINOGRAD_FN(bs_conv_winograd_out),                            \
         .winograd_weights = BS_WINOGRAD_FN(bs_conv_winograd_weights),                    \
@@ -3687,6 +3702,7 @@ BS_OUTER_UPTO_2(BS_OUTER_DEFINE)
 static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_1)[] = { NULL, BS_OUTER_UPTO_1(BS_OUTER_NAME) };
 static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUTER_UPTO_2(BS_OUTER_NAME) };
 /* --- end of template kernels/conv_outer.inc --- */
+#define BS_POINTS_KERNELS
 /* --- template kernels/conv_depthwise.inc --- */
 /* conv_depthwise.inc: direct convolution with one channel per group; lanes are channels.
  *
@@ -4090,6 +4106,13 @@ static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
+#undef BS_POINTS_DEFINE
+#undef BS_POINTS_KERNELS
+#undef BS_POINTS_NAME
+#undef BS_POINT_STORE_1
+#undef BS_POINT_STORE_2
+#undef BS_POINT_ZERO_1
+#undef BS_POINT_ZERO_2
 #undef BS_POOL_ADD
 #undef BS_POOL_DEFINE
 #undef BS_POOL_DIVIDE
@@ -5547,6 +5570,66 @@ BS_OUTER_UPTO_2(BS_OUTER_DEFINE)
 static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_1)[] = { NULL, BS_OUTER_UPTO_1(BS_OUTER_NAME) };
 static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUTER_UPTO_2(BS_OUTER_NAME) };
 /* --- end of template kernels/conv_outer.inc --- */
+/* --- template kernels/conv_winograd_points.inc --- */
+/* conv_winograd_points.inc: the products of F(4x4, 3x3) at all 36 points in one call, lanes are output channels.
+ *
+ * Owns:      for each count of tiles a kernel like OUTER's of a 1x1 kernel: with few channels a call of that for each
+ *            point takes longer than its products.
+ * Relies on: conv_outer.inc before it, for the steps.
+ * Must never: do other arithmetic than OUTER: sums from zero over the channels, in order.
+ */
+#if !defined(BS_NO_WINOGRAD) && !defined(__OPTIMIZE_SIZE__)
+
+#define BS_POINT_ZERO_1(p) BS_V a##p##_0 = zero;
+#define BS_POINT_ZERO_2(p) BS_V a##p##_0 = zero, a##p##_1 = zero;
+#define BS_POINT_STORE_1(p) BS_V_STORE(to + (p) * out_tile, a##p##_0);
+#define BS_POINT_STORE_2(p) \
+    BS_POINT_STORE_1(p)     \
+    BS_V_STORE(to + (p) * out_tile + BS_LANES, a##p##_1);
+
+#define BS_POINTS_DEFINE(P, B)                                                                              \
+    static BS_TARGET void BS_TIER_FN(bs_conv_winograd_points_##B##_##P)(const bs_conv_points *job)          \
+    {                                                                                                       \
+        const BS_V zero = BS_V_ZERO();                                                                      \
+        const ptrdiff_t step = job->in_tile, step3 = 3 * step, out_tile = job->out_tile;                    \
+        for (ptrdiff_t point = 0; point < BS_WINOGRAD_POINTS; point++) {                                    \
+            const float *from = job->in + point * job->in_step;                                             \
+            float *to = job->out + point * job->out_step;                                                   \
+            for (int32_t group = job->groups; group > 0; group--, from += P * step, to += P * out_tile) {   \
+                const float *w = job->weights + point * job->weights_step;                                  \
+                const float *xa = from;                                                                     \
+                const float *xb = xa + (P > 4 ? 4 : 0) * step;                                              \
+                const float *xc = xa + (P > 8 ? 8 : 0) * step;                                              \
+                const float *xd = xa + (P > 12 ? 12 : 0) * step;                                            \
+                int32_t left = job->channels;                                                               \
+                BS_EACH_##P(BS_POINT_ZERO_##B)                                                              \
+                BS_OUTER_QUADS(P, B)                                                                        \
+                for (; left > 0; left--) {                                                                  \
+                    BS_OPAQUE(xa);                                                                          \
+                    BS_OPAQUE(xb);                                                                          \
+                    BS_OPAQUE(xc);                                                                          \
+                    BS_OPAQUE(xd);                                                                          \
+                    BS_OUTER_STEP(P, B, 0)                                                                  \
+                    xa++, xb++, xc++, xd++;                                                                 \
+                    w += B * BS_LANES;                                                                      \
+                }                                                                                           \
+                (void)step3;                                                                                \
+                BS_EACH_##P(BS_POINT_STORE_##B)                                                             \
+            }                                                                                               \
+        }                                                                                                   \
+    }
+
+BS_OUTER_UPTO_1(BS_POINTS_DEFINE)
+BS_OUTER_UPTO_2(BS_POINTS_DEFINE)
+
+#define BS_POINTS_NAME(P, B) [P] = BS_TIER_FN(bs_conv_winograd_points_##B##_##P),
+static bs_conv_points_kernel *const BS_TIER_FN(bs_conv_points_1)[] = { NULL, BS_OUTER_UPTO_1(BS_POINTS_NAME) };
+static bs_conv_points_kernel *const BS_TIER_FN(bs_conv_points_2)[] = { NULL, BS_OUTER_UPTO_2(BS_POINTS_NAME) };
+#define BS_POINTS_KERNELS .points = { NULL, BS_TIER_FN(bs_conv_points_1), BS_TIER_FN(bs_conv_points_2) },
+#else
+#define BS_POINTS_KERNELS
+#endif
+/* --- end of template kernels/conv_winograd_points.inc --- */
 /* --- template kernels/conv_depthwise.inc --- */
 /* conv_depthwise.inc: direct convolution with one channel per group; lanes are channels.
  *
@@ -5981,6 +6064,13 @@ static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, B
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
+#undef BS_POINTS_DEFINE
+#undef BS_POINTS_KERNELS
+#undef BS_POINTS_NAME
+#undef BS_POINT_STORE_1
+#undef BS_POINT_STORE_2
+#undef BS_POINT_ZERO_1
+#undef BS_POINT_ZERO_2
 #undef BS_POOL_ADD
 #undef BS_POOL_DEFINE
 #undef BS_POOL_DIVIDE
@@ -7369,6 +7459,66 @@ BS_OUTER_UPTO_2(BS_OUTER_DEFINE)
 static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_1)[] = { NULL, BS_OUTER_UPTO_1(BS_OUTER_NAME) };
 static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUTER_UPTO_2(BS_OUTER_NAME) };
 /* --- end of template kernels/conv_outer.inc --- */
+/* --- template kernels/conv_winograd_points.inc --- */
+/* conv_winograd_points.inc: the products of F(4x4, 3x3) at all 36 points in one call, lanes are output channels.
+ *
+ * Owns:      for each count of tiles a kernel like OUTER's of a 1x1 kernel: with few channels a call of that for each
+ *            point takes longer than its products.
+ * Relies on: conv_outer.inc before it, for the steps.
+ * Must never: do other arithmetic than OUTER: sums from zero over the channels, in order.
+ */
+#if !defined(BS_NO_WINOGRAD) && !defined(__OPTIMIZE_SIZE__)
+
+#define BS_POINT_ZERO_1(p) BS_V a##p##_0 = zero;
+#define BS_POINT_ZERO_2(p) BS_V a##p##_0 = zero, a##p##_1 = zero;
+#define BS_POINT_STORE_1(p) BS_V_STORE(to + (p) * out_tile, a##p##_0);
+#define BS_POINT_STORE_2(p) \
+    BS_POINT_STORE_1(p)     \
+    BS_V_STORE(to + (p) * out_tile + BS_LANES, a##p##_1);
+
+#define BS_POINTS_DEFINE(P, B)                                                                              \
+    static BS_TARGET void BS_TIER_FN(bs_conv_winograd_points_##B##_##P)(const bs_conv_points *job)          \
+    {                                                                                                       \
+        const BS_V zero = BS_V_ZERO();                                                                      \
+        const ptrdiff_t step = job->in_tile, step3 = 3 * step, out_tile = job->out_tile;                    \
+        for (ptrdiff_t point = 0; point < BS_WINOGRAD_POINTS; point++) {                                    \
+            const float *from = job->in + point * job->in_step;                                             \
+            float *to = job->out + point * job->out_step;                                                   \
+            for (int32_t group = job->groups; group > 0; group--, from += P * step, to += P * out_tile) {   \
+                const float *w = job->weights + point * job->weights_step;                                  \
+                const float *xa = from;                                                                     \
+                const float *xb = xa + (P > 4 ? 4 : 0) * step;                                              \
+                const float *xc = xa + (P > 8 ? 8 : 0) * step;                                              \
+                const float *xd = xa + (P > 12 ? 12 : 0) * step;                                            \
+                int32_t left = job->channels;                                                               \
+                BS_EACH_##P(BS_POINT_ZERO_##B)                                                              \
+                BS_OUTER_QUADS(P, B)                                                                        \
+                for (; left > 0; left--) {                                                                  \
+                    BS_OPAQUE(xa);                                                                          \
+                    BS_OPAQUE(xb);                                                                          \
+                    BS_OPAQUE(xc);                                                                          \
+                    BS_OPAQUE(xd);                                                                          \
+                    BS_OUTER_STEP(P, B, 0)                                                                  \
+                    xa++, xb++, xc++, xd++;                                                                 \
+                    w += B * BS_LANES;                                                                      \
+                }                                                                                           \
+                (void)step3;                                                                                \
+                BS_EACH_##P(BS_POINT_STORE_##B)                                                             \
+            }                                                                                               \
+        }                                                                                                   \
+    }
+
+BS_OUTER_UPTO_1(BS_POINTS_DEFINE)
+BS_OUTER_UPTO_2(BS_POINTS_DEFINE)
+
+#define BS_POINTS_NAME(P, B) [P] = BS_TIER_FN(bs_conv_winograd_points_##B##_##P),
+static bs_conv_points_kernel *const BS_TIER_FN(bs_conv_points_1)[] = { NULL, BS_OUTER_UPTO_1(BS_POINTS_NAME) };
+static bs_conv_points_kernel *const BS_TIER_FN(bs_conv_points_2)[] = { NULL, BS_OUTER_UPTO_2(BS_POINTS_NAME) };
+#define BS_POINTS_KERNELS .points = { NULL, BS_TIER_FN(bs_conv_points_1), BS_TIER_FN(bs_conv_points_2) },
+#else
+#define BS_POINTS_KERNELS
+#endif
+/* --- end of template kernels/conv_winograd_points.inc --- */
 /* --- template kernels/conv_depthwise.inc --- */
 /* conv_depthwise.inc: direct convolution with one channel per group; lanes are channels.
  *
@@ -7803,6 +7953,13 @@ static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS,
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
+#undef BS_POINTS_DEFINE
+#undef BS_POINTS_KERNELS
+#undef BS_POINTS_NAME
+#undef BS_POINT_STORE_1
+#undef BS_POINT_STORE_2
+#undef BS_POINT_ZERO_1
+#undef BS_POINT_ZERO_2
 #undef BS_POOL_ADD
 #undef BS_POOL_DEFINE
 #undef BS_POOL_DIVIDE
@@ -9227,6 +9384,66 @@ BS_OUTER_UPTO_2(BS_OUTER_DEFINE)
 static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_1)[] = { NULL, BS_OUTER_UPTO_1(BS_OUTER_NAME) };
 static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUTER_UPTO_2(BS_OUTER_NAME) };
 /* --- end of template kernels/conv_outer.inc --- */
+/* --- template kernels/conv_winograd_points.inc --- */
+/* conv_winograd_points.inc: the products of F(4x4, 3x3) at all 36 points in one call, lanes are output channels.
+ *
+ * Owns:      for each count of tiles a kernel like OUTER's of a 1x1 kernel: with few channels a call of that for each
+ *            point takes longer than its products.
+ * Relies on: conv_outer.inc before it, for the steps.
+ * Must never: do other arithmetic than OUTER: sums from zero over the channels, in order.
+ */
+#if !defined(BS_NO_WINOGRAD) && !defined(__OPTIMIZE_SIZE__)
+
+#define BS_POINT_ZERO_1(p) BS_V a##p##_0 = zero;
+#define BS_POINT_ZERO_2(p) BS_V a##p##_0 = zero, a##p##_1 = zero;
+#define BS_POINT_STORE_1(p) BS_V_STORE(to + (p) * out_tile, a##p##_0);
+#define BS_POINT_STORE_2(p) \
+    BS_POINT_STORE_1(p)     \
+    BS_V_STORE(to + (p) * out_tile + BS_LANES, a##p##_1);
+
+#define BS_POINTS_DEFINE(P, B)                                                                              \
+    static BS_TARGET void BS_TIER_FN(bs_conv_winograd_points_##B##_##P)(const bs_conv_points *job)          \
+    {                                                                                                       \
+        const BS_V zero = BS_V_ZERO();                                                                      \
+        const ptrdiff_t step = job->in_tile, step3 = 3 * step, out_tile = job->out_tile;                    \
+        for (ptrdiff_t point = 0; point < BS_WINOGRAD_POINTS; point++) {                                    \
+            const float *from = job->in + point * job->in_step;                                             \
+            float *to = job->out + point * job->out_step;                                                   \
+            for (int32_t group = job->groups; group > 0; group--, from += P * step, to += P * out_tile) {   \
+                const float *w = job->weights + point * job->weights_step;                                  \
+                const float *xa = from;                                                                     \
+                const float *xb = xa + (P > 4 ? 4 : 0) * step;                                              \
+                const float *xc = xa + (P > 8 ? 8 : 0) * step;                                              \
+                const float *xd = xa + (P > 12 ? 12 : 0) * step;                                            \
+                int32_t left = job->channels;                                                               \
+                BS_EACH_##P(BS_POINT_ZERO_##B)                                                              \
+                BS_OUTER_QUADS(P, B)                                                                        \
+                for (; left > 0; left--) {                                                                  \
+                    BS_OPAQUE(xa);                                                                          \
+                    BS_OPAQUE(xb);                                                                          \
+                    BS_OPAQUE(xc);                                                                          \
+                    BS_OPAQUE(xd);                                                                          \
+                    BS_OUTER_STEP(P, B, 0)                                                                  \
+                    xa++, xb++, xc++, xd++;                                                                 \
+                    w += B * BS_LANES;                                                                      \
+                }                                                                                           \
+                (void)step3;                                                                                \
+                BS_EACH_##P(BS_POINT_STORE_##B)                                                             \
+            }                                                                                               \
+        }                                                                                                   \
+    }
+
+BS_OUTER_UPTO_1(BS_POINTS_DEFINE)
+BS_OUTER_UPTO_2(BS_POINTS_DEFINE)
+
+#define BS_POINTS_NAME(P, B) [P] = BS_TIER_FN(bs_conv_winograd_points_##B##_##P),
+static bs_conv_points_kernel *const BS_TIER_FN(bs_conv_points_1)[] = { NULL, BS_OUTER_UPTO_1(BS_POINTS_NAME) };
+static bs_conv_points_kernel *const BS_TIER_FN(bs_conv_points_2)[] = { NULL, BS_OUTER_UPTO_2(BS_POINTS_NAME) };
+#define BS_POINTS_KERNELS .points = { NULL, BS_TIER_FN(bs_conv_points_1), BS_TIER_FN(bs_conv_points_2) },
+#else
+#define BS_POINTS_KERNELS
+#endif
+/* --- end of template kernels/conv_winograd_points.inc --- */
 /* --- template kernels/conv_depthwise.inc --- */
 /* conv_depthwise.inc: direct convolution with one channel per group; lanes are channels.
  *
@@ -9546,6 +9763,13 @@ static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
+#undef BS_POINTS_DEFINE
+#undef BS_POINTS_KERNELS
+#undef BS_POINTS_NAME
+#undef BS_POINT_STORE_1
+#undef BS_POINT_STORE_2
+#undef BS_POINT_ZERO_1
+#undef BS_POINT_ZERO_2
 #undef BS_POOL_ADD
 #undef BS_POOL_DEFINE
 #undef BS_POOL_DIVIDE
@@ -9824,10 +10048,30 @@ static void bs_winograd_copy_patch(const bs_winograd_run *run, const float *in, 
                    in + y * run->task->in_row + (ptrdiff_t)x * run->task->in_pixel, channels * sizeof(float));
 }
 
-static void bs_winograd_transform_in(const bs_winograd_run *run, int32_t index, float *points)
+/* Where a tile begins in the output. */
+typedef struct bs_winograd_at {
+    int32_t y, x;
+} bs_winograd_at;
+
+static bs_winograd_at bs_winograd_tile(const bs_winograd_run *run, int32_t index)
+{
+    return (bs_winograd_at){ index / run->tiles_x * BS_WINOGRAD_OUT, index % run->tiles_x * BS_WINOGRAD_OUT };
+}
+
+/* The next one: divisions would take a good part of the time of a tile of few channels. */
+static void bs_winograd_on(const bs_winograd_run *run, bs_winograd_at *at)
+{
+    at->x += BS_WINOGRAD_OUT;
+    if (at->x >= run->task->out_w) {
+        at->x = 0;
+        at->y += BS_WINOGRAD_OUT;
+    }
+}
+
+static void bs_winograd_transform_in(const bs_winograd_run *run, bs_winograd_at at, float *points)
 {
     const bs_conv_task *task = run->task;
-    const int32_t y = index / run->tiles_x * BS_WINOGRAD_OUT, x = index % run->tiles_x * BS_WINOGRAD_OUT;
+    const int32_t y = at.y, x = at.x;
     const int32_t rows = bs_conv_min(task->out_h + 2 - y, BS_WINOGRAD_IN);
     const int32_t columns = bs_conv_min(task->out_w + 2 - x, BS_WINOGRAD_IN);
     const float *in = task->in + y * task->in_row + (ptrdiff_t)x * task->in_pixel;
@@ -9842,19 +10086,22 @@ static void bs_winograd_transform_in(const bs_winograd_run *run, int32_t index, 
                               run->plan.in_step);
 }
 
-/* `block`: the channels, and their bias and slopes. */
-static void bs_winograd_transform_out(const bs_winograd_run *run, int32_t index, const float *points,
+/* All tiles of a strip. `block`: the channels, and their bias and slopes; points of the next tile are `width` on. */
+static void bs_winograd_transform_out(const bs_winograd_run *run, int32_t first, int32_t tiles, int32_t width,
                                       const bs_conv_tile *block)
 {
     const bs_conv_task *task = run->task;
-    const int32_t y = index / run->tiles_x * BS_WINOGRAD_OUT, x = index % run->tiles_x * BS_WINOGRAD_OUT;
+    const float *points = run->out_points;
+    bs_winograd_at at = bs_winograd_tile(run, first);
     bs_conv_tile tile = *block;
-    tile.out += y * task->out_row + (ptrdiff_t)x * task->out_pixel;
-    if (tile.residual)
-        tile.residual += y * task->residual_row + (ptrdiff_t)x * task->residual_pixel;
-    run->kernels->winograd_out(points, run->plan.out_step, &tile, task->out_row,
-                               task->residual_row, bs_conv_min(task->out_h - y, BS_WINOGRAD_OUT),
-                               bs_conv_min(task->out_w - x, BS_WINOGRAD_OUT));
+    for (int32_t t = 0; t < tiles; t++, points += width, bs_winograd_on(run, &at)) {
+        tile.out = block->out + at.y * task->out_row + (ptrdiff_t)at.x * task->out_pixel;
+        if (block->residual)
+            tile.residual = block->residual + at.y * task->residual_row + (ptrdiff_t)at.x * task->residual_pixel;
+        run->kernels->winograd_out(points, run->plan.out_step, &tile, task->out_row, task->residual_row,
+                                   bs_conv_min(task->out_h - at.y, BS_WINOGRAD_OUT),
+                                   bs_conv_min(task->out_w - at.x, BS_WINOGRAD_OUT));
+    }
 }
 
 /* [tiles][in] x [in][block] at one point; rows of the result are `out_pixel` apart. The sums of some channels begin at
@@ -9885,13 +10132,48 @@ static void bs_winograd_multiply(const bs_winograd_run *run, const float *weight
     }
 }
 
+#ifdef __OPTIMIZE_SIZE__
+static bool bs_winograd_points(const bs_winograd_run *run, int32_t tiles)
+{
+    return (void)run, (void)tiles, false;
+}
+#else
+/* The same of all points, block after block, where channels are not too many to be summed from zero. */
+static bool bs_winograd_points(const bs_winograd_run *run, int32_t tiles)
+{
+    const bs_winograd_plan *plan = &run->plan;
+    const bs_conv_kernels *k = run->kernels;
+    const ptrdiff_t channels = run->geometry->in_channels;
+    bs_conv_points job = { .weights = run->task->weights, .in_step = plan->in_step, .out_step = plan->out_step,
+                           .weights_step = channels * plan->out_padded, .in_tile = plan->in_padded,
+                           .out_tile = plan->out_padded, .channels = (int32_t)channels };
+    if (!k->points[1] || channels > plan->depth)
+        return false;
+    for (int32_t channel = 0; channel < plan->out_padded;) {
+        const int32_t vectors = plan->out_padded - channel > k->lanes ? 2 : 1;
+        int32_t parts = bs_conv_ceil_div(tiles, k->outer_pixels[vectors]);
+        for (int32_t t = 0, count; t < tiles; t += job.groups * count, parts -= job.groups) {
+            count = bs_conv_ceil_div(tiles - t, parts);
+            job.groups = parts - (count * parts - (tiles - t)); /* the others are of one less */
+            job.in = run->in_points + (ptrdiff_t)t * plan->in_padded;
+            job.out = run->out_points + (ptrdiff_t)t * plan->out_padded + channel;
+            k->points[vectors][count](&job);
+        }
+        channel += vectors * k->lanes;
+        job.weights += channels * vectors * k->lanes;
+    }
+    return true;
+}
+#endif
+
 /* By weights that are transformed already: point after point, all channels. */
 static void bs_winograd_stored(const bs_winograd_run *run, int32_t first, int32_t tiles)
 {
     const bs_winograd_plan *plan = &run->plan;
     const bs_conv_task *task = run->task;
     const float *weights = task->weights;
-    for (int32_t point = 0; point < BS_WINOGRAD_POINTS; point++)
+    const bool done = bs_winograd_points(run, tiles);
+    for (int32_t point = 0; !done && point < BS_WINOGRAD_POINTS; point++)
         for (int32_t channel = 0; channel < plan->out_padded;) {
             const int32_t vectors = plan->out_padded - channel > run->kernels->lanes ? 2 : 1;
             bs_winograd_multiply(run, weights, vectors, run->in_points + point * plan->in_step,
@@ -9901,8 +10183,7 @@ static void bs_winograd_stored(const bs_winograd_run *run, int32_t first, int32_
         }
     const bs_conv_tile all = { .channels = run->geometry->out_channels, .out = task->out, .out_pixel = task->out_pixel,
                                .residual = task->residual, .residual_pixel = task->residual_pixel, .task = task };
-    for (int32_t t = 0; t < tiles; t++)
-        bs_winograd_transform_out(run, first + t, run->out_points + (ptrdiff_t)t * plan->out_padded, &all);
+    bs_winograd_transform_out(run, first, tiles, plan->out_padded, &all);
 }
 
 /* By plain weights: block after block, six points of which are made and used at a time. */
@@ -9928,8 +10209,7 @@ static void bs_winograd_plain(const bs_winograd_run *run, int32_t first, int32_t
                                      .out = task.out + channel, .out_pixel = task.out_pixel,
                                      .residual = task.residual ? task.residual + channel : NULL,
                                      .residual_pixel = task.residual_pixel, .task = &task };
-        for (int32_t t = 0; t < tiles; t++)
-            bs_winograd_transform_out(run, first + t, run->out_points + (ptrdiff_t)t * width, &block);
+        bs_winograd_transform_out(run, first, tiles, width, &block);
         weights += BS_WINOGRAD_TAPS * floats;
         channel += width;
     }
@@ -9937,8 +10217,9 @@ static void bs_winograd_plain(const bs_winograd_run *run, int32_t first, int32_t
 
 static void bs_winograd_strip(const bs_winograd_run *run, int32_t first, int32_t tiles)
 {
-    for (int32_t t = 0; t < tiles; t++)
-        bs_winograd_transform_in(run, first + t, run->in_points + (ptrdiff_t)t * run->plan.in_padded);
+    bs_winograd_at at = bs_winograd_tile(run, first);
+    for (int32_t t = 0; t < tiles; t++, bs_winograd_on(run, &at))
+        bs_winograd_transform_in(run, at, run->in_points + (ptrdiff_t)t * run->plan.in_padded);
     if (run->plan.stores)
         bs_winograd_stored(run, first, tiles);
     else
@@ -11565,6 +11846,13 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
+#undef BS_POINTS_DEFINE
+#undef BS_POINTS_KERNELS
+#undef BS_POINTS_NAME
+#undef BS_POINT_STORE_1
+#undef BS_POINT_STORE_2
+#undef BS_POINT_ZERO_1
+#undef BS_POINT_ZERO_2
 #undef BS_POOL_ADD
 #undef BS_POOL_DEFINE
 #undef BS_POOL_DIVIDE
@@ -12420,6 +12708,13 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
+#undef BS_POINTS_DEFINE
+#undef BS_POINTS_KERNELS
+#undef BS_POINTS_NAME
+#undef BS_POINT_STORE_1
+#undef BS_POINT_STORE_2
+#undef BS_POINT_ZERO_1
+#undef BS_POINT_ZERO_2
 #undef BS_POOL_ADD
 #undef BS_POOL_DEFINE
 #undef BS_POOL_DIVIDE
@@ -13204,6 +13499,13 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
+#undef BS_POINTS_DEFINE
+#undef BS_POINTS_KERNELS
+#undef BS_POINTS_NAME
+#undef BS_POINT_STORE_1
+#undef BS_POINT_STORE_2
+#undef BS_POINT_ZERO_1
+#undef BS_POINT_ZERO_2
 #undef BS_POOL_ADD
 #undef BS_POOL_DEFINE
 #undef BS_POOL_DIVIDE
@@ -14026,6 +14328,13 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, 
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
+#undef BS_POINTS_DEFINE
+#undef BS_POINTS_KERNELS
+#undef BS_POINTS_NAME
+#undef BS_POINT_STORE_1
+#undef BS_POINT_STORE_2
+#undef BS_POINT_ZERO_1
+#undef BS_POINT_ZERO_2
 #undef BS_POOL_ADD
 #undef BS_POOL_DEFINE
 #undef BS_POOL_DIVIDE
@@ -15291,6 +15600,13 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
+#undef BS_POINTS_DEFINE
+#undef BS_POINTS_KERNELS
+#undef BS_POINTS_NAME
+#undef BS_POINT_STORE_1
+#undef BS_POINT_STORE_2
+#undef BS_POINT_ZERO_1
+#undef BS_POINT_ZERO_2
 #undef BS_POOL_ADD
 #undef BS_POOL_DEFINE
 #undef BS_POOL_DIVIDE
@@ -16334,6 +16650,13 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
+#undef BS_POINTS_DEFINE
+#undef BS_POINTS_KERNELS
+#undef BS_POINTS_NAME
+#undef BS_POINT_STORE_1
+#undef BS_POINT_STORE_2
+#undef BS_POINT_ZERO_1
+#undef BS_POINT_ZERO_2
 #undef BS_POOL_ADD
 #undef BS_POOL_DEFINE
 #undef BS_POOL_DIVIDE
@@ -17306,6 +17629,13 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
+#undef BS_POINTS_DEFINE
+#undef BS_POINTS_KERNELS
+#undef BS_POINTS_NAME
+#undef BS_POINT_STORE_1
+#undef BS_POINT_STORE_2
+#undef BS_POINT_ZERO_1
+#undef BS_POINT_ZERO_2
 #undef BS_POOL_ADD
 #undef BS_POOL_DEFINE
 #undef BS_POOL_DIVIDE
@@ -18316,6 +18646,13 @@ static BS_TARGET void BS_TIER_FN(bs_normalise)(const bs_row_norm *norm, const fl
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
+#undef BS_POINTS_DEFINE
+#undef BS_POINTS_KERNELS
+#undef BS_POINTS_NAME
+#undef BS_POINT_STORE_1
+#undef BS_POINT_STORE_2
+#undef BS_POINT_ZERO_1
+#undef BS_POINT_ZERO_2
 #undef BS_POOL_ADD
 #undef BS_POOL_DEFINE
 #undef BS_POOL_DIVIDE
@@ -19049,6 +19386,13 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
+#undef BS_POINTS_DEFINE
+#undef BS_POINTS_KERNELS
+#undef BS_POINTS_NAME
+#undef BS_POINT_STORE_1
+#undef BS_POINT_STORE_2
+#undef BS_POINT_ZERO_1
+#undef BS_POINT_ZERO_2
 #undef BS_POOL_ADD
 #undef BS_POOL_DEFINE
 #undef BS_POOL_DIVIDE
@@ -19635,6 +19979,13 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
+#undef BS_POINTS_DEFINE
+#undef BS_POINTS_KERNELS
+#undef BS_POINTS_NAME
+#undef BS_POINT_STORE_1
+#undef BS_POINT_STORE_2
+#undef BS_POINT_ZERO_1
+#undef BS_POINT_ZERO_2
 #undef BS_POOL_ADD
 #undef BS_POOL_DEFINE
 #undef BS_POOL_DIVIDE
@@ -20259,6 +20610,13 @@ static BS_TARGET bool BS_TIER_FN(bs_pool)(const bs_pool_window *w)
 #undef BS_OUTER_UPTO_1
 #undef BS_OUTER_UPTO_2
 #undef BS_PART_IS_SLOW
+#undef BS_POINTS_DEFINE
+#undef BS_POINTS_KERNELS
+#undef BS_POINTS_NAME
+#undef BS_POINT_STORE_1
+#undef BS_POINT_STORE_2
+#undef BS_POINT_ZERO_1
+#undef BS_POINT_ZERO_2
 #undef BS_POOL_ADD
 #undef BS_POOL_DEFINE
 #undef BS_POOL_DIVIDE
@@ -34395,7 +34753,7 @@ typedef struct bs_domain_plan {
     bool live; /* some needed node works on its rows */
     bool images, streams; /* top level: it has images; its routed blocks have streamed weights */
     bool whole; /* top level: a decision below it needs all of its rows */
-    bool mixed; /* depth order, but wide nodes run at top level: tiles must fit in shared memory */
+    bool mixed; /* depth order, but wide nodes run at top level: tiles must fit in shared memory; on a CPU, heavy ones */
     bool nested; /* top level: paths inside of paths have streamed weights, each path a unit of its own */
 } bs_domain_plan;
 
@@ -34475,8 +34833,16 @@ BS_INTERNAL bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
 /* A device: a top-level domain whose tiles do not fit in shared memory, or 0. Streamed paths run in tiles all the
  * same, which then lie in device memory. */
 BS_INTERNAL int32_t bs_plan_domain_beyond_shared(const bs_plan *plan);
-/* Whether a node's input or output rows are too wide to share a tile with others (mixed domains). */
+/* Whether a node's input or output rows are too wide to share a tile with others (mixed domains of a device). */
 BS_INTERNAL bool bs_plan_is_wide(const bs_plan *plan, int32_t node);
+/* The same on a CPU. A node is heavy that has more weights than a row of what it reads and makes, so many that each tile
+ * would read them from memory, which at top level all rows do once. */
+typedef enum bs_load {
+    BS_LOAD_LIGHT,  /* runs in tiles */
+    BS_LOAD_EITHER, /* no weights, or few: runs where its operands were made */
+    BS_LOAD_HEAVY   /* runs at top level */
+} bs_load;
+BS_INTERNAL bs_load bs_plan_weight_load(const bs_plan *plan, int32_t node);
 /* For tiles of `top` that are too large: smaller ones, if most nodes then still run in tiles; else layer by layer. */
 BS_INTERNAL void bs_plan_untile(bs_plan *plan, int32_t top);
 /* Most instructions of a graph: a gather has one for each operand, any other node at most two. A node that runs in
@@ -36002,6 +36368,21 @@ static void spread_margins(bs_plan *plan)
     }
 }
 
+/* Where the planner chooses, heavy nodes of images in rows run at top level. Patches stay in tiles: few bytes at a time
+ * are what they are for. */
+static void find_heavy(bs_plan *plan)
+{
+    const bs_graph *g = plan->graph;
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        const int32_t top = bs_plan_top_domain(g, g->nodes[n].domain);
+        bs_domain_plan *p = &plan->domains[top];
+        if (plan->desc.order == BS_ORDER_AUTO && !bs_plan_on_device(plan) && plan->node_live[n] && !p->streams &&
+            p->order == BS_ORDER_DEPTH && !bs_domain_is_patches(&g->domains[top]) &&
+            bs_plan_weight_load(plan, n) == BS_LOAD_HEAVY)
+            p->mixed = true;
+    }
+}
+
 bs_bytes bs_plan_live_workspace(const bs_graph *graph)
 {
     return bs_bytes_align(bs_bytes_array(2 * (int64_t)graph->n_nodes + graph->n_routers, sizeof(int32_t)));
@@ -36031,6 +36412,7 @@ bool bs_plan_live(bs_plan *plan, void *workspace, bs_error *error)
     find_pasts(plan);
     choose_orders(plan);
     spread_margins(plan);
+    find_heavy(plan);
     return bs_plan_rows_fit(plan, error);
 }
 
@@ -36774,6 +37156,23 @@ static int32_t region_open(bs_lower_pass *l, int32_t top)
     return l->plan->n_regions++;
 }
 
+/* Whether a node of a mixed domain runs at top level all the same. */
+static bool runs_beside_tiles(const bs_lower_pass *l, const bs_node *node)
+{
+    const int32_t n = (int32_t)(node - l->g->nodes);
+    if (bs_plan_on_device(l->plan))
+        return bs_plan_is_wide(l->plan, n);
+    const bs_load load = bs_plan_weight_load(l->plan, n);
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(l->plan, n, &n_in);
+    bool beside = load == BS_LOAD_HEAVY;
+    for (int32_t i = 0; i < n_in && load == BS_LOAD_EITHER; i++) {
+        const bs_value_info *v = &l->g->values[in[i]];
+        beside = beside || (in[i] && v->domain == node->domain && l->part_of[v->node] == BS_TOP);
+    }
+    return beside;
+}
+
 static bool runs_in_tiles(const bs_lower_pass *l, const bs_node *node)
 {
     const bs_graph *g = l->g;
@@ -36784,7 +37183,7 @@ static bool runs_in_tiles(const bs_lower_pass *l, const bs_node *node)
         return l->plan->routers[node->router].in_tile;
     if (top == 0 || l->plan->domains[top].order != BS_ORDER_DEPTH)
         return false;
-    if (l->plan->domains[top].mixed && bs_plan_is_wide(l->plan, (int32_t)(node - g->nodes)))
+    if (l->plan->domains[top].mixed && runs_beside_tiles(l, node))
         return false;
     return !bs_node_gathers(node) || l->plan->routers[node->router].in_tile;
 }
@@ -38873,6 +39272,37 @@ bool bs_plan_is_wide(const bs_plan *p, int32_t n)
     for (int32_t i = 0; i < node->n_out; i++)
         wide = wide || bs_bytes_less(most, tile_bytes(p, node->first_out + i));
     return wide;
+}
+
+/* Decisions of tiles are known in their tiles only. */
+static bool decided_in_tiles(const bs_plan *p, int32_t domain)
+{
+    const bs_graph *g = p->graph;
+    bool in_tile = false;
+    for (; g->domains[domain].kind == BS_DOMAIN_PATH; domain = g->domains[domain].parent)
+        in_tile = in_tile || p->routers[g->domains[domain].router].in_tile;
+    return in_tile;
+}
+
+bs_load bs_plan_weight_load(const bs_plan *p, int32_t n)
+{
+    enum { LEAST = 32 << 10 }; /* fewer stay in the second cache while a tile goes by */
+    const bs_graph *g = p->graph;
+    const bs_node *node = &g->nodes[n];
+    const bs_bytes weights = bs_plan_canonical_bytes(g, node);
+    bs_bytes row = bs_bytes_of(0);
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(p, n, &n_in);
+    if (decided_in_tiles(p, node->domain))
+        return BS_LOAD_LIGHT;
+    for (int32_t i = 0; i < n_in; i++)
+        if (in[i] && g->values[in[i]].domain != 0)
+            row = bs_bytes_add(row, bs_plan_row_bytes(p, in[i]));
+    for (int32_t i = 0; i < node->n_out; i++)
+        row = bs_bytes_add(row, bs_plan_row_bytes(p, node->first_out + i));
+    if (bs_bytes_figure(weights) > 0 && !bs_bytes_less(row, weights))
+        return BS_LOAD_LIGHT;
+    return bs_bytes_less(bs_bytes_of(LEAST), weights) ? BS_LOAD_HEAVY : BS_LOAD_EITHER;
 }
 
 #define WIDE_SHARE 4 /* at most one node in this many may be wide */
@@ -47035,6 +47465,8 @@ BS_INTERNAL void bs_exec_region_units(bs_session *s, int32_t region, int32_t *co
 
 #define BAND_ROWS 32  /* of an image, per task; a multiple of the Winograd tile, so cutting changes no bit */
 #define BATCH_ROWS 16 /* cells of a non-image op, per task; of an op that cuts itself, BS_CROSS_ROWS */
+#define HEAVY_ROWS 64 /* cells that share one reading of many weights, as kernels of products take them */
+#define HEAVY      (128 << 10) /* bytes of weights that do not stay in the second cache beside a task's rows */
 #define SMALL_ROW  1024 /* bytes: a task gets many such rows, though each is found by itself */
 
 static bs_call *call_in(bs_call_room *room)
@@ -47327,6 +47759,14 @@ static bool is_small(const bs_session *s, int32_t value)
            bs_bytes_figure(s->plan->values[value].row_bytes) <= SMALL_ROW;
 }
 
+/* Each task reads all weights: of many, from memory. Tasks are about equally long, and enough for all threads. */
+static int32_t heavy_batch(const bs_session *s, const bs_instr *i)
+{
+    const int32_t rows = s->root.domains[i->domain].count, threads = s->plan->threads;
+    const int32_t turns = (int32_t)bs_ceil_div(rows, (int64_t)HEAVY_ROWS * threads);
+    return bs_max_i32((int32_t)bs_ceil_div(rows, bs_max_i32(turns, 1) * threads), BATCH_ROWS);
+}
+
 /* One row, where geometry differs from row to row; and of rows that are found one by one, or moved, unless they are
  * small. */
 int32_t bs_exec_batch(const bs_session *s, const bs_instr *i)
@@ -47344,7 +47784,9 @@ int32_t bs_exec_batch(const bs_session *s, const bs_instr *i)
     for (int32_t k = 0; k < n_in; k++)
         if (s->graph->values[in[k]].rank == 3)
             return 1;
-    return node->n_out > 0 && s->graph->values[node->first_out].rank == 3 ? 1 : BATCH_ROWS;
+    if (node->n_out > 0 && s->graph->values[node->first_out].rank == 3)
+        return 1;
+    return bs_bytes_figure(s->plan->nodes[i->node].prepared_bytes) > HEAVY ? heavy_batch(s, i) : BATCH_ROWS;
 }
 
 int32_t bs_exec_bands(const bs_session *s, const bs_instr *i)

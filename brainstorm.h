@@ -1076,7 +1076,8 @@ bs_value bs_loop_child(bs_graph *graph, bs_router loop);
 typedef struct bs_plan bs_plan;
 
 typedef enum bs_order {
-    BS_ORDER_AUTO,    /* images depth first where there may be several, everything else breadth first */
+    BS_ORDER_AUTO,    /* images depth first where there may be several, but for layers with more weights than a row has
+                         bytes; everything else breadth first */
     BS_ORDER_BREADTH, /* layer by layer over all rows */
     BS_ORDER_DEPTH    /* a whole block on one tile while it stays in cache; transient memory = threads x tile */
 } bs_order;

@@ -23,6 +23,7 @@
 #include "kernels/conv_winograd.inc"
 #endif
 #include "kernels/conv_outer.inc"
+#include "kernels/conv_winograd_points.inc"
 #include "kernels/conv_depthwise.inc"
 #include "kernels/conv_winograd_weights.inc"
 #include "kernels/conv_dot.inc"

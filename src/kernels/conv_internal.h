@@ -124,6 +124,19 @@ typedef void bs_conv_winograd_in(const float *in, ptrdiff_t in_row, ptrdiff_t in
 typedef void bs_conv_winograd_out(const float *points, ptrdiff_t point_step, const bs_conv_tile *tile,
                                   ptrdiff_t out_row, ptrdiff_t residual_row, int32_t rows, int32_t columns);
 
+#ifndef __OPTIMIZE_SIZE__
+/* Products at all points of `groups` times as many tiles as a kernel is for, by a block of weights. Steps from point to
+ * point, and from tile to tile, in floats. */
+typedef struct bs_conv_points {
+    const float *in, *weights;
+    float *out;
+    ptrdiff_t in_step, weights_step, out_step, in_tile, out_tile;
+    int32_t channels, groups;
+} bs_conv_points;
+
+typedef void bs_conv_points_kernel(const bs_conv_points *job);
+#endif
+
 /* Six points, those of row y, of a block of weights: tap t and point x are t or x times `floats` on, whole vectors. */
 typedef void bs_conv_winograd_weights(const float *taps, ptrdiff_t floats, int32_t y, float *points);
 
@@ -146,6 +159,7 @@ typedef struct bs_conv_kernels {
     bs_conv_tile_kernel *const *depthwise; /* [pixels] */
 #ifndef __OPTIMIZE_SIZE__
     bs_conv_tile_kernel *const *depthwise_whole; /* [pixels], of any number of whole vectors, no residual; or NULL */
+    bs_conv_points_kernel *const *points[3]; /* [vectors][tiles], as many as OUTER's pixels; or NULL */
 #endif
     bs_conv_winograd_in *winograd_in;
     bs_conv_winograd_out *winograd_out;
@@ -168,6 +182,7 @@ typedef struct bs_conv_kernels {
         .depthwise_pixels = BS_DEPTHWISE_PIXELS,                                         \
         .depthwise = BS_TIER_FN(bs_conv_depthwise),                                      \
         BS_DEPTHWISE_WHOLE_KERNELS                                                       \
+        BS_POINTS_KERNELS                                                                \
         .winograd_in = BS_WINOGRAD_FN(bs_conv_winograd_in),                              \
         .winograd_out = BS_WINOGRAD_FN(bs_conv_winograd_out),                            \
         .winograd_weights = BS_WINOGRAD_FN(bs_conv_winograd_weights),                    \

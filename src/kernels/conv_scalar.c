@@ -19,6 +19,7 @@
 #include "kernels/gemm.inc"
 #include "kernels/gemm_row.inc"
 #include "kernels/conv_outer.inc"
+#define BS_POINTS_KERNELS
 #include "kernels/conv_depthwise.inc"
 #include "kernels/conv_winograd_weights.inc"
 #include "kernels/conv_winograd_plain.inc"

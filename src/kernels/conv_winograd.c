@@ -90,10 +90,30 @@ static void bs_winograd_copy_patch(const bs_winograd_run *run, const float *in, 
                    in + y * run->task->in_row + (ptrdiff_t)x * run->task->in_pixel, channels * sizeof(float));
 }
 
-static void bs_winograd_transform_in(const bs_winograd_run *run, int32_t index, float *points)
+/* Where a tile begins in the output. */
+typedef struct bs_winograd_at {
+    int32_t y, x;
+} bs_winograd_at;
+
+static bs_winograd_at bs_winograd_tile(const bs_winograd_run *run, int32_t index)
+{
+    return (bs_winograd_at){ index / run->tiles_x * BS_WINOGRAD_OUT, index % run->tiles_x * BS_WINOGRAD_OUT };
+}
+
+/* The next one: divisions would take a good part of the time of a tile of few channels. */
+static void bs_winograd_on(const bs_winograd_run *run, bs_winograd_at *at)
+{
+    at->x += BS_WINOGRAD_OUT;
+    if (at->x >= run->task->out_w) {
+        at->x = 0;
+        at->y += BS_WINOGRAD_OUT;
+    }
+}
+
+static void bs_winograd_transform_in(const bs_winograd_run *run, bs_winograd_at at, float *points)
 {
     const bs_conv_task *task = run->task;
-    const int32_t y = index / run->tiles_x * BS_WINOGRAD_OUT, x = index % run->tiles_x * BS_WINOGRAD_OUT;
+    const int32_t y = at.y, x = at.x;
     const int32_t rows = bs_conv_min(task->out_h + 2 - y, BS_WINOGRAD_IN);
     const int32_t columns = bs_conv_min(task->out_w + 2 - x, BS_WINOGRAD_IN);
     const float *in = task->in + y * task->in_row + (ptrdiff_t)x * task->in_pixel;
@@ -108,19 +128,22 @@ static void bs_winograd_transform_in(const bs_winograd_run *run, int32_t index, 
                               run->plan.in_step);
 }
 
-/* `block`: the channels, and their bias and slopes. */
-static void bs_winograd_transform_out(const bs_winograd_run *run, int32_t index, const float *points,
+/* All tiles of a strip. `block`: the channels, and their bias and slopes; points of the next tile are `width` on. */
+static void bs_winograd_transform_out(const bs_winograd_run *run, int32_t first, int32_t tiles, int32_t width,
                                       const bs_conv_tile *block)
 {
     const bs_conv_task *task = run->task;
-    const int32_t y = index / run->tiles_x * BS_WINOGRAD_OUT, x = index % run->tiles_x * BS_WINOGRAD_OUT;
+    const float *points = run->out_points;
+    bs_winograd_at at = bs_winograd_tile(run, first);
     bs_conv_tile tile = *block;
-    tile.out += y * task->out_row + (ptrdiff_t)x * task->out_pixel;
-    if (tile.residual)
-        tile.residual += y * task->residual_row + (ptrdiff_t)x * task->residual_pixel;
-    run->kernels->winograd_out(points, run->plan.out_step, &tile, task->out_row,
-                               task->residual_row, bs_conv_min(task->out_h - y, BS_WINOGRAD_OUT),
-                               bs_conv_min(task->out_w - x, BS_WINOGRAD_OUT));
+    for (int32_t t = 0; t < tiles; t++, points += width, bs_winograd_on(run, &at)) {
+        tile.out = block->out + at.y * task->out_row + (ptrdiff_t)at.x * task->out_pixel;
+        if (block->residual)
+            tile.residual = block->residual + at.y * task->residual_row + (ptrdiff_t)at.x * task->residual_pixel;
+        run->kernels->winograd_out(points, run->plan.out_step, &tile, task->out_row, task->residual_row,
+                                   bs_conv_min(task->out_h - at.y, BS_WINOGRAD_OUT),
+                                   bs_conv_min(task->out_w - at.x, BS_WINOGRAD_OUT));
+    }
 }
 
 /* [tiles][in] x [in][block] at one point; rows of the result are `out_pixel` apart. The sums of some channels begin at
@@ -151,13 +174,48 @@ static void bs_winograd_multiply(const bs_winograd_run *run, const float *weight
     }
 }
 
+#ifdef __OPTIMIZE_SIZE__
+static bool bs_winograd_points(const bs_winograd_run *run, int32_t tiles)
+{
+    return (void)run, (void)tiles, false;
+}
+#else
+/* The same of all points, block after block, where channels are not too many to be summed from zero. */
+static bool bs_winograd_points(const bs_winograd_run *run, int32_t tiles)
+{
+    const bs_winograd_plan *plan = &run->plan;
+    const bs_conv_kernels *k = run->kernels;
+    const ptrdiff_t channels = run->geometry->in_channels;
+    bs_conv_points job = { .weights = run->task->weights, .in_step = plan->in_step, .out_step = plan->out_step,
+                           .weights_step = channels * plan->out_padded, .in_tile = plan->in_padded,
+                           .out_tile = plan->out_padded, .channels = (int32_t)channels };
+    if (!k->points[1] || channels > plan->depth)
+        return false;
+    for (int32_t channel = 0; channel < plan->out_padded;) {
+        const int32_t vectors = plan->out_padded - channel > k->lanes ? 2 : 1;
+        int32_t parts = bs_conv_ceil_div(tiles, k->outer_pixels[vectors]);
+        for (int32_t t = 0, count; t < tiles; t += job.groups * count, parts -= job.groups) {
+            count = bs_conv_ceil_div(tiles - t, parts);
+            job.groups = parts - (count * parts - (tiles - t)); /* the others are of one less */
+            job.in = run->in_points + (ptrdiff_t)t * plan->in_padded;
+            job.out = run->out_points + (ptrdiff_t)t * plan->out_padded + channel;
+            k->points[vectors][count](&job);
+        }
+        channel += vectors * k->lanes;
+        job.weights += channels * vectors * k->lanes;
+    }
+    return true;
+}
+#endif
+
 /* By weights that are transformed already: point after point, all channels. */
 static void bs_winograd_stored(const bs_winograd_run *run, int32_t first, int32_t tiles)
 {
     const bs_winograd_plan *plan = &run->plan;
     const bs_conv_task *task = run->task;
     const float *weights = task->weights;
-    for (int32_t point = 0; point < BS_WINOGRAD_POINTS; point++)
+    const bool done = bs_winograd_points(run, tiles);
+    for (int32_t point = 0; !done && point < BS_WINOGRAD_POINTS; point++)
         for (int32_t channel = 0; channel < plan->out_padded;) {
             const int32_t vectors = plan->out_padded - channel > run->kernels->lanes ? 2 : 1;
             bs_winograd_multiply(run, weights, vectors, run->in_points + point * plan->in_step,
@@ -167,8 +225,7 @@ static void bs_winograd_stored(const bs_winograd_run *run, int32_t first, int32_
         }
     const bs_conv_tile all = { .channels = run->geometry->out_channels, .out = task->out, .out_pixel = task->out_pixel,
                                .residual = task->residual, .residual_pixel = task->residual_pixel, .task = task };
-    for (int32_t t = 0; t < tiles; t++)
-        bs_winograd_transform_out(run, first + t, run->out_points + (ptrdiff_t)t * plan->out_padded, &all);
+    bs_winograd_transform_out(run, first, tiles, plan->out_padded, &all);
 }
 
 /* By plain weights: block after block, six points of which are made and used at a time. */
@@ -194,8 +251,7 @@ static void bs_winograd_plain(const bs_winograd_run *run, int32_t first, int32_t
                                      .out = task.out + channel, .out_pixel = task.out_pixel,
                                      .residual = task.residual ? task.residual + channel : NULL,
                                      .residual_pixel = task.residual_pixel, .task = &task };
-        for (int32_t t = 0; t < tiles; t++)
-            bs_winograd_transform_out(run, first + t, run->out_points + (ptrdiff_t)t * width, &block);
+        bs_winograd_transform_out(run, first, tiles, width, &block);
         weights += BS_WINOGRAD_TAPS * floats;
         channel += width;
     }
@@ -203,8 +259,9 @@ static void bs_winograd_plain(const bs_winograd_run *run, int32_t first, int32_t
 
 static void bs_winograd_strip(const bs_winograd_run *run, int32_t first, int32_t tiles)
 {
-    for (int32_t t = 0; t < tiles; t++)
-        bs_winograd_transform_in(run, first + t, run->in_points + (ptrdiff_t)t * run->plan.in_padded);
+    bs_winograd_at at = bs_winograd_tile(run, first);
+    for (int32_t t = 0; t < tiles; t++, bs_winograd_on(run, &at))
+        bs_winograd_transform_in(run, at, run->in_points + (ptrdiff_t)t * run->plan.in_padded);
     if (run->plan.stores)
         bs_winograd_stored(run, first, tiles);
     else

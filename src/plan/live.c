@@ -240,6 +240,21 @@ static void spread_margins(bs_plan *plan)
     }
 }
 
+/* Where the planner chooses, heavy nodes of images in rows run at top level. Patches stay in tiles: few bytes at a time
+ * are what they are for. */
+static void find_heavy(bs_plan *plan)
+{
+    const bs_graph *g = plan->graph;
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        const int32_t top = bs_plan_top_domain(g, g->nodes[n].domain);
+        bs_domain_plan *p = &plan->domains[top];
+        if (plan->desc.order == BS_ORDER_AUTO && !bs_plan_on_device(plan) && plan->node_live[n] && !p->streams &&
+            p->order == BS_ORDER_DEPTH && !bs_domain_is_patches(&g->domains[top]) &&
+            bs_plan_weight_load(plan, n) == BS_LOAD_HEAVY)
+            p->mixed = true;
+    }
+}
+
 bs_bytes bs_plan_live_workspace(const bs_graph *graph)
 {
     return bs_bytes_align(bs_bytes_array(2 * (int64_t)graph->n_nodes + graph->n_routers, sizeof(int32_t)));
@@ -269,6 +284,7 @@ bool bs_plan_live(bs_plan *plan, void *workspace, bs_error *error)
     find_pasts(plan);
     choose_orders(plan);
     spread_margins(plan);
+    find_heavy(plan);
     return bs_plan_rows_fit(plan, error);
 }
 

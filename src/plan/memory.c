@@ -229,6 +229,37 @@ bool bs_plan_is_wide(const bs_plan *p, int32_t n)
     return wide;
 }
 
+/* Decisions of tiles are known in their tiles only. */
+static bool decided_in_tiles(const bs_plan *p, int32_t domain)
+{
+    const bs_graph *g = p->graph;
+    bool in_tile = false;
+    for (; g->domains[domain].kind == BS_DOMAIN_PATH; domain = g->domains[domain].parent)
+        in_tile = in_tile || p->routers[g->domains[domain].router].in_tile;
+    return in_tile;
+}
+
+bs_load bs_plan_weight_load(const bs_plan *p, int32_t n)
+{
+    enum { LEAST = 32 << 10 }; /* fewer stay in the second cache while a tile goes by */
+    const bs_graph *g = p->graph;
+    const bs_node *node = &g->nodes[n];
+    const bs_bytes weights = bs_plan_canonical_bytes(g, node);
+    bs_bytes row = bs_bytes_of(0);
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(p, n, &n_in);
+    if (decided_in_tiles(p, node->domain))
+        return BS_LOAD_LIGHT;
+    for (int32_t i = 0; i < n_in; i++)
+        if (in[i] && g->values[in[i]].domain != 0)
+            row = bs_bytes_add(row, bs_plan_row_bytes(p, in[i]));
+    for (int32_t i = 0; i < node->n_out; i++)
+        row = bs_bytes_add(row, bs_plan_row_bytes(p, node->first_out + i));
+    if (bs_bytes_figure(weights) > 0 && !bs_bytes_less(row, weights))
+        return BS_LOAD_LIGHT;
+    return bs_bytes_less(bs_bytes_of(LEAST), weights) ? BS_LOAD_HEAVY : BS_LOAD_EITHER;
+}
+
 #define WIDE_SHARE 4 /* at most one node in this many may be wide */
 
 void bs_plan_untile(bs_plan *p, int32_t top)

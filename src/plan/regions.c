@@ -135,6 +135,23 @@ static int32_t region_open(bs_lower_pass *l, int32_t top)
     return l->plan->n_regions++;
 }
 
+/* Whether a node of a mixed domain runs at top level all the same. */
+static bool runs_beside_tiles(const bs_lower_pass *l, const bs_node *node)
+{
+    const int32_t n = (int32_t)(node - l->g->nodes);
+    if (bs_plan_on_device(l->plan))
+        return bs_plan_is_wide(l->plan, n);
+    const bs_load load = bs_plan_weight_load(l->plan, n);
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(l->plan, n, &n_in);
+    bool beside = load == BS_LOAD_HEAVY;
+    for (int32_t i = 0; i < n_in && load == BS_LOAD_EITHER; i++) {
+        const bs_value_info *v = &l->g->values[in[i]];
+        beside = beside || (in[i] && v->domain == node->domain && l->part_of[v->node] == BS_TOP);
+    }
+    return beside;
+}
+
 static bool runs_in_tiles(const bs_lower_pass *l, const bs_node *node)
 {
     const bs_graph *g = l->g;
@@ -145,7 +162,7 @@ static bool runs_in_tiles(const bs_lower_pass *l, const bs_node *node)
         return l->plan->routers[node->router].in_tile;
     if (top == 0 || l->plan->domains[top].order != BS_ORDER_DEPTH)
         return false;
-    if (l->plan->domains[top].mixed && bs_plan_is_wide(l->plan, (int32_t)(node - g->nodes)))
+    if (l->plan->domains[top].mixed && runs_beside_tiles(l, node))
         return false;
     return !bs_node_gathers(node) || l->plan->routers[node->router].in_tile;
 }

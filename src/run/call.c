@@ -7,6 +7,8 @@
 
 #define BAND_ROWS 32  /* of an image, per task; a multiple of the Winograd tile, so cutting changes no bit */
 #define BATCH_ROWS 16 /* cells of a non-image op, per task; of an op that cuts itself, BS_CROSS_ROWS */
+#define HEAVY_ROWS 64 /* cells that share one reading of many weights, as kernels of products take them */
+#define HEAVY      (128 << 10) /* bytes of weights that do not stay in the second cache beside a task's rows */
 #define SMALL_ROW  1024 /* bytes: a task gets many such rows, though each is found by itself */
 
 static bs_call *call_in(bs_call_room *room)
@@ -299,6 +301,14 @@ static bool is_small(const bs_session *s, int32_t value)
            bs_bytes_figure(s->plan->values[value].row_bytes) <= SMALL_ROW;
 }
 
+/* Each task reads all weights: of many, from memory. Tasks are about equally long, and enough for all threads. */
+static int32_t heavy_batch(const bs_session *s, const bs_instr *i)
+{
+    const int32_t rows = s->root.domains[i->domain].count, threads = s->plan->threads;
+    const int32_t turns = (int32_t)bs_ceil_div(rows, (int64_t)HEAVY_ROWS * threads);
+    return bs_max_i32((int32_t)bs_ceil_div(rows, bs_max_i32(turns, 1) * threads), BATCH_ROWS);
+}
+
 /* One row, where geometry differs from row to row; and of rows that are found one by one, or moved, unless they are
  * small. */
 int32_t bs_exec_batch(const bs_session *s, const bs_instr *i)
@@ -316,7 +326,9 @@ int32_t bs_exec_batch(const bs_session *s, const bs_instr *i)
     for (int32_t k = 0; k < n_in; k++)
         if (s->graph->values[in[k]].rank == 3)
             return 1;
-    return node->n_out > 0 && s->graph->values[node->first_out].rank == 3 ? 1 : BATCH_ROWS;
+    if (node->n_out > 0 && s->graph->values[node->first_out].rank == 3)
+        return 1;
+    return bs_bytes_figure(s->plan->nodes[i->node].prepared_bytes) > HEAVY ? heavy_batch(s, i) : BATCH_ROWS;
 }
 
 int32_t bs_exec_bands(const bs_session *s, const bs_instr *i)
