@@ -1,6 +1,7 @@
 # needs: torch onnxscript onnx gguf numpy
 """test_torch_zoo_mixtures.py: the mixtures of the zoo need as few lines as zoo/README.md says, both forms give the
-same, with rows beyond a capacity too, and TaskMoE exported afresh is what tests/zoo holds.
+same, with rows beyond a capacity too, TaskMoE exported afresh is what tests/zoo holds, and zoo/planned.py plans what
+the export of Switch does.
 
 Where torch is not there (never in CI) it is skipped; test_zoo_mixtures.py runs what was exported. Must never leave a
 file behind.
@@ -19,6 +20,7 @@ import brainstorm
 import common
 import mixtures
 import numpy as np
+import planned
 import torch
 
 ASKED = {"switch": 12, "taskmoe": 24, "swinmoe": 14}
@@ -59,8 +61,16 @@ def afresh():
     check("taskmoe: exported afresh, as tests/zoo", np.allclose(made, stored, rtol=1e-5, atol=1e-5))
 
 
+def by_hand():
+    """Constants apart, which the import stores otherwise."""
+    mine, theirs = planned.same("small", os.path.join(ROOT, "tests", "zoo", "switch.gguf"))
+    check("switch: a plan by hand has the bytes of the export", mine[:2] == theirs[:2]
+          and abs(mine[2] - theirs[2]) <= 1024, (mine, theirs))
+
+
 for each in ASKED:
     lines(each)
     forms(each)
 afresh()
+by_hand()
 sys.exit(end())
