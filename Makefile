@@ -484,9 +484,9 @@ bench-time: $(BUILD)/bench/products $(BUILD)/bench/networks
 bench-imports: $(BUILD)/bench/networks $(BUILD)/brainstorm
 	@BUILD='$(BUILD)' $(PYTHON) bench/peers/imports.py $(ARGS)
 
-# PYTHON has torch, onnxscript and what `pip install ./python` builds. Exports go to build/zoo, which takes minutes.
-bench-zoo:
-	@$(PYTHON) zoo/bench.py $(ARGS)
+# PYTHON has torch, onnxscript and what `pip install ./python` builds. Exports go to $$ZOO, or build/zoo: minutes.
+bench-zoo: $(BUILD)/bench/branches
+	@BUILD='$(BUILD)' $(PYTHON) zoo/bench.py $(ARGS)
 
 # Minutes, under valgrind: whether planning takes time in proportion to a network, and a run in proportion to its
 # layers.

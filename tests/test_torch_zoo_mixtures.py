@@ -1,6 +1,7 @@
 # needs: torch onnxscript onnx gguf numpy
-"""test_torch_zoo_mixtures.py: the mixtures of the zoo need as few lines as zoo/mixtures.md says, both forms give the
-same, with rows beyond a capacity too, and TaskMoE exported afresh is what tests/zoo holds.
+"""test_torch_zoo_mixtures.py: the mixtures of the zoo need as few lines as zoo/README.md says, both forms give the
+same, with rows beyond a capacity too, TaskMoE exported afresh is what tests/zoo holds, and zoo/planned.py plans what
+the export of Switch does.
 
 Where torch is not there (never in CI) it is skipped; test_zoo_mixtures.py runs what was exported. Must never leave a
 file behind.
@@ -15,9 +16,11 @@ import tempfile
 from python_site import ROOT, check, end  # first: it finds the package
 
 sys.path.insert(0, os.path.join(ROOT, "zoo"))
-import equal
+import brainstorm
+import common
 import mixtures
 import numpy as np
+import planned
 import torch
 
 ASKED = {"switch": 12, "taskmoe": 24, "swinmoe": 14}
@@ -29,14 +32,14 @@ def lines(name):
     done = subprocess.run(["git", "diff", "--no-index", os.path.join(folder, "plain.py"),
                            os.path.join(folder, "dynamic.py")], capture_output=True, text=True)
     added = [line[1:] for line in done.stdout.splitlines() if line.startswith("+") and not line.startswith("+++")]
-    with open(os.path.join(ROOT, "zoo", "mixtures.md"), encoding="utf-8") as file:
+    with open(os.path.join(ROOT, "zoo", "README.md"), encoding="utf-8") as file:
         told = re.search(rf"\]\({name}\).*\| (\d+) \|", file.read())
     check(f"{name}: {len(added)} lines", 0 < len(added) <= ASKED[name] and int(told[1]) == len(added), told and told[1])
     check(f"{name}: lines are short", all(len(line) <= COLUMNS for line in added), added)
 
 
 def forms(name):
-    variant = mixtures.loaded(name, "setup").VARIANTS["small"]
+    variant = common.variants(name)["small"]
     for number in range(4):
         plain, inputs = variant.plain(), variant.inputs(number)
         with torch.no_grad():
@@ -47,19 +50,27 @@ def forms(name):
 
 
 def afresh():
-    variant = mixtures.loaded("taskmoe", "setup").VARIANTS["small"]
+    variant = common.variants("taskmoe")["small"]
     net, inputs = variant.dynamic(), variant.inputs()
     stored = np.load(os.path.join(ROOT, "tests", "zoo", "taskmoe.y.npy"))
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "net")
-        equal.exported(net, inputs, f"{path}.onnx")
-        equal.imported(f"{path}.onnx", f"{path}.gguf")
-        made = equal.Ours(f"{path}.gguf", inputs).y
+        common.written(common.exported(net, inputs, f"{path}.onnx"), f"{path}.gguf")
+        model = brainstorm.open(f"{path}.gguf")
+        made = model.run(common.fed(model, inputs))["y"]
     check("taskmoe: exported afresh, as tests/zoo", np.allclose(made, stored, rtol=1e-5, atol=1e-5))
+
+
+def by_hand():
+    """Constants apart, which the import stores otherwise."""
+    mine, theirs = planned.same("small", os.path.join(ROOT, "tests", "zoo", "switch.gguf"))
+    check("switch: a plan by hand has the bytes of the export", mine[:2] == theirs[:2]
+          and abs(mine[2] - theirs[2]) <= 1024, (mine, theirs))
 
 
 for each in ASKED:
     lines(each)
     forms(each)
 afresh()
+by_hand()
 sys.exit(end())

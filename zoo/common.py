@@ -14,7 +14,9 @@ forms other weights.
 import contextlib
 import copy
 import importlib.util
+import inspect
 import os
+import re
 import sys
 
 import numpy as np
@@ -22,6 +24,7 @@ import torch
 from torch import nn
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+FOLDER = os.environ.get("ZOO", "build/zoo")  # where exports are kept
 IMAGES = ("livesr", "msdnet", "dynamic_routing")
 NAMES = [name for name in sorted(os.listdir(HERE)) if os.path.exists(os.path.join(HERE, name, "setup.py"))]
 
@@ -38,6 +41,17 @@ def loaded(name, part):
 
 def variants(name):
     return loaded(name, "setup").VARIANTS
+
+
+def named(word):
+    """(network, variant) of NETWORK:VARIANT."""
+    name, _, variant = word.partition(":")
+    variant = variant or "small"
+    if name not in NAMES:
+        sys.exit(f"{word}: the networks are {', '.join(NAMES)}")
+    if variant not in variants(name):
+        sys.exit(f"{word}: the variants of {name} are {', '.join(variants(name))}")
+    return name, variant
 
 
 def seeded(net, seed, gains=None):
@@ -85,13 +99,13 @@ def double(net, inputs):
     return eager(net, [x.double() if x.is_floating_point() else x for x in inputs])
 
 
-def exported(net, inputs, path, names=None, rows=0):
+def exported(net, inputs, path, rows=0):
     """An ONNX file. rows: axis 0 of all inputs is free."""
     free = tuple({0: torch.export.Dim("rows", min=2)} for _ in inputs) if rows else None
     if rows and inputs[0].shape[0] < 2:  # one would be taken for a constant
         inputs = [torch.cat([x, x]) for x in inputs]
     with torch.no_grad(), quiet():
-        torch.onnx.export(net, tuple(inputs), dynamo=True, opset_version=20, verbose=False, input_names=names,
+        torch.onnx.export(net, tuple(inputs), dynamo=True, opset_version=20, verbose=False, output_names=["y"],
                           dynamic_shapes=free).save(path)
     return path
 
@@ -117,18 +131,44 @@ def written(onnx_path, path, rows=0, **options):
     return result
 
 
+def stem_of(name, variant, folder):
+    return os.path.join(folder, f"{name}.{re.sub('[^A-Za-z0-9.]+', '_', variant)}")
+
+
+def onnx_of(name, variant, net, folder):
+    """The export of a variant, made once: it takes minutes. net: makes its dynamic form."""
+    made, stem = variants(name)[variant], stem_of(name, variant, folder)
+    if not os.path.exists(f"{stem}.onnx"):
+        if hasattr(made, "onnx"):
+            made.onnx(net(), f"{stem}.export", folder)
+        else:
+            exported(net(), made.inputs(), f"{stem}.export", made.rows)
+        os.replace(f"{stem}.export", f"{stem}.onnx")
+    return f"{stem}.onnx"
+
+
 def file_of(name, variant, net, folder):
-    """Our file of a variant, made once: exports take minutes."""
-    made = variants(name)[variant]
-    stem = os.path.join(folder, f"{name}.{variant.replace('/', '_').replace(' ', '_')}")
-    if not os.path.exists(f"{stem}.gguf"):
-        if not os.path.exists(f"{stem}.onnx"):
-            made.onnx(net, f"{stem}.part", folder) if hasattr(made, "onnx") else exported(
-                net, made.inputs(), f"{stem}.part", rows=made.rows)
-            os.replace(f"{stem}.part", f"{stem}.onnx")
-        written(f"{stem}.onnx", f"{stem}.part", made.rows)
-        os.replace(f"{stem}.part", f"{stem}.gguf")
-    return f"{stem}.gguf"
+    """Our file of a variant, made once."""
+    made, path = variants(name)[variant], f"{stem_of(name, variant, folder)}.gguf"
+    if not os.path.exists(path):
+        source = onnx_of(name, variant, net, folder)
+        written(source, f"{path}.part", made.rows)
+        os.replace(f"{path}.part", path)
+        if not hasattr(made, "dense"):
+            os.remove(source)
+    return path
+
+
+def dense_file_of(name, variant, net, folder):
+    """Our file of a variant in which every cell is computed, and gates multiply."""
+    import onnx
+    made, path = variants(name)[variant], f"{stem_of(name, variant, folder)}.dense.gguf"
+    if not os.path.exists(path):
+        onnx.save(made.dense(onnx.load(onnx_of(name, variant, net, folder))), f"{path}.onnx")
+        written(f"{path}.onnx", f"{path}.part", made.rows)
+        os.replace(f"{path}.part", path)
+        os.remove(f"{path}.onnx")
+    return path
 
 
 def tried(variant):
@@ -139,19 +179,34 @@ def tried(variant):
     return variant.inputs(), variant.rows
 
 
+def switches(wanted):
+    """Those of Model.plan that this build has."""
+    import brainstorm
+    there = inspect.signature(brainstorm.Model.plan).parameters
+    return [switch for switch in wanted if switch in there]
+
+
+def missing(wanted):
+    """What is not there of {switch: what it is called}."""
+    return [called for switch, called in wanted.items() if switch not in switches(wanted)]
+
+
 def fed(model, inputs):
     """Arrays of an open file's inputs."""
     return {port: x.numpy().astype(model.inputs[port].numpy_dtype) for port, x in zip(model.inputs, inputs)}
 
 
-def decisions(net, inputs):
+def decisions(net, inputs, margins=None):
     """(result, {module: rows of each path}) in eager mode; of exits behind each other rows that left before count as
-    leaving."""
+    leaving. margins: becomes {module: how near a score of a gate or an exit was to its threshold}."""
     from brainstorm.torch import Exit, Gated, Routed
-    counts, rows = {}, inputs[0].shape[0]
+    counts, rows, margins = {}, inputs[0].shape[0], {} if margins is None else margins
 
     def see(name, of):
         def hook(module, given):
+            if not isinstance(module, Routed):
+                score = module.confidence(module.head(given[0])) if isinstance(module, Exit) else given[1]
+                margins[name] = float((score - module.threshold).abs().min())
             counts[name] = of(module, given).tolist()
         return hook
 

@@ -1,104 +1,80 @@
-"""equal.py - a mixture of the zoo, exported, beside eager mode and float64: errors, decisions, bytes.
+"""equal.py - networks of the zoo, run with each optimisation on and off: the same bytes, and the same decisions.
 
-    python zoo/equal.py switch small --folder /tmp
+    python zoo/equal.py "livesr:10/8" switch:small --folder build/zoo
 
-Values are compared with what float64 gives under the same decisions; of decisions that differ it tells how many they
-are, and how far float64 was from them. Needs torch, onnxscript and the brainstorm package with its extension module;
-leaves NAME.VARIANT.onnx and .gguf in the folder. Ends with 1 where the error is more than 2 times PyTorch's own.
+Without names: the small variant of all six. On the CPU: without dataflow, in both orders, on two threads, in slots of
+as little as will do and of 40 % with and without guesses, and with other switches that the library has. Files are made
+in the folder once. Needs what truth.py does. Ends with 1 where a byte or a decision differs. Must never compare with
+another algorithm: Winograd has other roundings, and stays as the plan has it.
 """
 
 import argparse
 import os
 import sys
 
-import mixtures
+import common
 import numpy as np
 import torch
 
-MOST = 2.0    # times PyTorch's error
-NEAR = 1e-5   # of scores: so close may decide otherwise,
-FEW = 0.001   # and for so many rows
+SWITCHES = ("dataflow", "fusion")
 
 
-def exported(net, inputs, path):
-    import logging
-    import warnings
-    logging.disable(logging.WARNING)
-    with torch.no_grad(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        torch.onnx.export(net, tuple(inputs), dynamo=True, opset_version=20, verbose=False,
-                          output_names=["y"]).save(path)
+def ways(model):
+    """{what is changed: (arguments of a plan, of a session)}."""
+    found = {f"without {switch}": ({switch: False}, {}) for switch in common.switches(SWITCHES)}
+    found.update({"layer by layer": ({"order": "breadth"}, {}), "depth first": ({"order": "depth"}, {}),
+                  "nothing but that": ({"order": "breadth", **{s: False for s in common.switches(SWITCHES)}}, {}),
+                  "two threads": ({"threads": 2}, {})})
+    stream = model.plan(slots=2**63).stream
+    if stream.all_bytes:
+        some = max(stream.least_bytes, stream.all_bytes * 2 // 5)
+        found.update({"the smallest slots": ({"slots": stream.least_bytes}, {}), "slots of 40 %": ({"slots": some}, {}),
+                      "slots of 40 %, no guesses": ({"slots": some}, {"guess": False})})
+    return found
 
 
-def imported(path, out):
-    from brainstorm.onnx import imported
-    imported(path).walk.graph.write(out)
+def run(model, fed, plan, session):
+    """({output: bytes}, {router: counts and paths})."""
+    with model.plan(**plan).session(**session) as opened:
+        made = {name: y.tobytes() for name, y in opened.run(fed).items()}
+        return made, {name: (d.counts.tolist(), d.chosen.tolist())
+                      for name, d in ((name, opened.decision(name)) for name in model.routers)}
 
 
-def fed(model, inputs):
-    return {name: x.numpy().astype(port.numpy_dtype) for (name, port), x in zip(model.inputs.items(), inputs)}
-
-
-class Ours:
-    """One run of a file."""
-
-    def __init__(self, path, inputs, **plan):
-        import brainstorm
-        self.model = brainstorm.open(path)
-        self.plan = self.model.plan(**plan)
-        with self.plan.session() as session:
-            made = session.run(fed(self.model, inputs))
-            self.decisions = {name: session.decision(name) for name in self.model.routers}
-            self.streamed = session.stream_stats if plan.get("slots") else None
-        self.y = next(iter(made.values()))
-
-
-def error(made, wanted):
-    """Root mean square and largest, in parts of the largest magnitude."""
-    wanted = wanted.numpy()
-    apart = np.abs(np.asarray(made, np.float64).reshape(wanted.shape) - wanted) / np.abs(wanted).max()
-    return float(np.sqrt(np.mean(apart**2))), float(apart.max())
-
-
-def compared(net, inputs, y, chosen):
-    """((rms, largest), rows decided otherwise, of how many, margin)."""
-    wanted, seen = mixtures.double(net, inputs, chosen)
-    rows = sum(len(s.scores) for s in seen)
-    return error(y, wanted), sum(s.apart for s in seen), rows, max(s.margin for s in seen)
+def compared(name, key, folder):
+    """Whether all is well."""
+    import brainstorm
+    variant = common.variants(name)[key]
+    model = brainstorm.open(common.file_of(name, key, variant.dynamic, folder))
+    fed, good = common.fed(model, variant.inputs()), []
+    wanted = run(model, fed, {}, {})
+    for way, options in ways(model).items():
+        made = run(model, fed, *options)
+        good.append(made == wanted)
+        if made[0] != wanted[0]:
+            print(f"{name} {key}, {way}: OTHER bytes")
+        elif not good[-1]:
+            print(f"{name} {key}, {way}: OTHER decisions")
+    if hasattr(variant, "dense"):
+        dense = brainstorm.open(common.dense_file_of(name, key, variant.dynamic, folder))
+        made = run(dense, fed, {}, {})[0]
+        close = {port: np.frombuffer(y, np.float32) for port, y in made.items()}
+        good.append(all(np.array_equal(y, np.frombuffer(wanted[0][port], np.float32)) for port, y in close.items()))
+        print(f"{name} {key}: every cell computed, gates multiplied: {'the same numbers' if good[-1] else 'OTHERS'}")
+    print(f"{name} {key}: {sum(good)} of {len(good)} ways give the same bytes and decisions", flush=True)
+    return all(good)
 
 
 def main():
     words = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    words.add_argument("name", choices=["switch", "taskmoe", "swinmoe"])
-    words.add_argument("variant", nargs="?", default="small")
-    words.add_argument("--folder", default="/tmp")
-    words.add_argument("--again", action="store_true", help="with the files that are there")
+    words.add_argument("networks", nargs="*", metavar="NETWORK:VARIANT")
+    words.add_argument("--folder", default=common.FOLDER)
     args = words.parse_args()
     torch.set_num_threads(1)
-    variant = mixtures.loaded(args.name, "setup").VARIANTS[args.variant]
-    inputs, plain = variant.inputs(), variant.plain()
-    net = variant.dynamic(plain)
-    stem = os.path.join(args.folder, f"{args.name}.{args.variant}".replace(" ", "_"))
-    if not args.again:
-        exported(net, inputs, f"{stem}.onnx")
-        imported(f"{stem}.onnx", f"{stem}.gguf")
-    with torch.no_grad():
-        y = plain(*inputs)
-    marked, seen = mixtures.watched(net, inputs)
-    print(f"plain and with markers, in eager mode: {float((y - marked).abs().max()):.3g} apart")
-    theirs = compared(net, inputs, y, [s.chosen[:, 0] for s in seen])
-    ours = Ours(f"{stem}.gguf", inputs)
-    chosen = [torch.from_numpy(ours.decisions[name].chosen.astype(np.int64)) for name in mixtures.names(net)]
-    mine = compared(net, inputs, ours.y, chosen)
-    for who, (apart, other, rows, margin) in (("PyTorch", theirs), ("ours", mine)):
-        print(f"{who}: error {apart[0]:.3g} rms, {apart[1]:.3g} at most; {other} of {rows} rows decided otherwise than "
-              f"float64, by {margin:.2g} at most")
-    for name, d in ours.decisions.items():
-        print(f"  {name}: rows of each path {d.counts.tolist()}, {d.dropped} dropped")
-    print(f"bytes: {ours.plan.bytes}")
-    good = mine[0][1] <= MOST * theirs[0][1] and mine[1] <= FEW * mine[2] and mine[3] <= NEAR
-    print("equal" if good else "NOT equal")
-    return 0 if good else 1
+    os.makedirs(args.folder, exist_ok=True)
+    networks = [common.named(word) for word in args.networks or [f"{name}:small" for name in common.NAMES]]
+    good = [compared(*network, args.folder) for network in networks]
+    return 0 if all(good) else 1
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
     python zoo/mixture_vectors.py tests/zoo      writes of each NAME.gguf, NAME.IN.npy, NAME.OUT.npy, NAME.decisions.npz
 
 so that tests without torch have them (tests/test_zoo_mixtures.py). Of decisions it keeps the path of each row (of two,
-the lower one; -1: beyond the capacity), by router. Needs what equal.py does.
+the lower one; -1: beyond the capacity), by router. Needs what truth.py does.
 """
 
 import os
@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 import brainstorm
-import equal
+import common
 import mixtures
 import numpy as np
 import torch
@@ -27,14 +27,14 @@ def decisions(net, inputs):
 def main(folder):
     os.makedirs(folder, exist_ok=True)
     for name in ("switch", "taskmoe", "swinmoe"):
-        variant = mixtures.loaded(name, "setup").VARIANTS["small"]
+        variant = common.variants(name)["small"]
         net, inputs, stem = variant.dynamic(), variant.inputs(), os.path.join(folder, name)
         y, chosen = decisions(net, inputs)
         with tempfile.TemporaryDirectory() as work:
-            equal.exported(net, inputs, os.path.join(work, "net.onnx"))
-            equal.imported(os.path.join(work, "net.onnx"), f"{stem}.gguf")
+            common.exported(net, inputs, os.path.join(work, "net.onnx"))
+            common.written(os.path.join(work, "net.onnx"), f"{stem}.gguf")
         model = brainstorm.open(f"{stem}.gguf")
-        for port, array in equal.fed(model, inputs).items():
+        for port, array in common.fed(model, inputs).items():
             np.save(f"{stem}.{port}.npy", array)
         (port, made), = model.outputs.items()
         np.save(f"{stem}.{port}.npy", y.numpy().reshape(made.shape))

@@ -1,4 +1,4 @@
-"""What Switch, TaskMoE and SwinV2-MoE share: both forms with the same weights, what their routers decide, float64.
+"""What Switch, TaskMoE and SwinV2-MoE share: both forms with the same weights, what routers decide, float64.
 
 A network's setup.py has VARIANTS {variant: Variant}; a Variant is its sizes, and plain(), dynamic(), inputs() and rows
 of it. Relies on torch and brainstorm.torch. Must never: give both forms other weights, or take a decision for equal
@@ -6,25 +6,10 @@ without having seen it.
 """
 
 import copy
-import importlib.util
-import os
-import sys
 from dataclasses import dataclass
 
+import common
 import torch
-
-HERE = os.path.dirname(os.path.abspath(__file__))
-
-
-def loaded(name, part):
-    """zoo/NAME/PART.py as a module."""
-    key = f"zoo_{name}_{part}"
-    if key not in sys.modules:
-        spec = importlib.util.spec_from_file_location(key, os.path.join(HERE, name, f"{part}.py"))
-        sys.modules[key] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[key])
-    return sys.modules[key]
-
 
 @dataclass(frozen=True)
 class Mixture:
@@ -36,7 +21,7 @@ class Mixture:
 
     def network(self, part):
         torch.manual_seed(1)
-        return getattr(loaded(self.name, part), self.made)(self).eval()
+        return getattr(common.loaded(self.name, part), self.made)(self).eval()
 
     def plain(self):
         net = self.network("plain")

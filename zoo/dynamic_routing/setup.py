@@ -3,9 +3,11 @@
 A form's gates that are off are drawn from a seed until the budget is met; biases of gates then are what makes them so.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import common
+import derive
+import numpy as np
 import torch
 
 BUDGETS = {"A": 52.5e9, "B": 58.9e9, "C": 59.8e9, "Raw": 114.9e9}  # multiplications and additions, as reported
@@ -22,6 +24,18 @@ class Variant:
     breadth: int = 2048
     seed: int = 7
 
+    def onnx(self, net, path, folder):
+        """Of one size there is one export; gates are written into it, which may look at the whole image."""
+        import onnx
+        kept = tuple(name for name in net.state_dict() if ".gate.last." not in name)  # norms are part of their convs
+        shrunk = replace(self, shrink=4) if self.shrink == 1 else self
+        model = derive.base(folder, f"dynamic_routing.{self.layers}_{self.width}_{self.height}", shrunk.dynamic,
+                            self.inputs(), self.rows)
+        if self.shrink == 1:
+            model = derive.bypassed(model, "AveragePool")
+        onnx.save(derive.with_weights(model, net, kept), path)
+
+    dense = staticmethod(lambda model: dense(model))
     rows = 1  # axis 0 is free in our file, up to so many
 
     @property
@@ -39,34 +53,38 @@ class Variant:
         calibrated(self, net)
         return net
 
-    def dynamic(self, plain=None, part="dynamic"):
-        made = common.loaded("dynamic_routing", part).DynamicRouting(**self.config)
+    def dynamic(self, plain=None):
+        made = common.loaded("dynamic_routing", "dynamic").DynamicRouting(**self.config)
         return common.with_weights_of(made, plain or self.plain())
-
-    def dense(self, plain=None):
-        """Every cell is computed, and gates multiply: the same numbers."""
-        net = self.dynamic(plain, "plain")
-        for cell in cells(net):
-            cell.forward = all_of(cell)
-        return net
 
 
 def cells(net):
     return [net.first, *(cell for layer in net.layers for cell in layer)]
 
 
-def all_of(cell):
-    off = common.loaded("dynamic_routing", "plain").OFF
-
-    def forward(x):
-        gates = cell.gate(x).reshape(1, -1, 1, 1)
-        gates = torch.where(gates > off, gates, 0.0)
-        some = gates.amax(1, keepdim=True) > 0
-        h = torch.where(some, cell.operation(x), x)
-        keep = h * torch.where(some, gates[:, :1], 1.0)
-        return (None if cell.up is None else cell.up(h) * gates[:, 1:2], keep,
-                None if cell.down is None else cell.down(h) * gates[:, -1:])
-    return forward
+def dense(model):
+    """An ONNX model of dynamic.py in which every cell is computed, and gates multiply: the same numbers. Exporting
+    plain.py so would take a quarter of an hour more."""
+    from onnx import helper, numpy_helper
+    constants = {"zoo.axes": np.array([2, 3]), "zoo.none": np.zeros((1, 1, 1, 1), np.float32)}
+    nodes = list(model.graph.node)
+    del model.graph.node[:]
+    for node in nodes:
+        if node.op_type != "Gated":
+            model.graph.node.append(node)
+            continue
+        told = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+        score, made, y = node.input[1], node.input[-1], node.output[0]
+        constants[f"{y}.off"] = np.full((1, 1, 1, 1), told["threshold"], np.float32)
+        model.graph.node.append(helper.make_node("Unsqueeze", [score, "zoo.axes"], [f"{y}.gate"]))
+        model.graph.node.append(helper.make_node("Greater", [f"{y}.gate", f"{y}.off"], [f"{y}.on"]))
+        if told["otherwise"]:
+            model.graph.node.append(helper.make_node("Where", [f"{y}.on", made, node.input[2]], [y]))
+            continue
+        model.graph.node.append(helper.make_node("Where", [f"{y}.on", f"{y}.gate", "zoo.none"], [f"{y}.times"]))
+        model.graph.node.append(helper.make_node("Mul", [made, f"{y}.times"], [y]))
+    model.graph.initializer.extend(numpy_helper.from_array(x, name) for name, x in constants.items())
+    return model
 
 
 def of_convs(module, height, breadth):
@@ -136,4 +154,5 @@ def calibrated(variant, net):
 
 
 VARIANTS = {name: Variant(budget, 1 if name == "Raw" else 4) for name, budget in BUDGETS.items()}
+VARIANTS["A, half"] = Variant(0.366, width=32, height=512, breadth=1024)  # half as wide, high and broad
 VARIANTS["small"] = Variant(0.6, 2, layers=4, width=4, classes=5, height=64, breadth=128)

@@ -4,9 +4,10 @@ Centres are such that the patches of a frame go to subnets as the loads say, wha
 them: in 512 dimensions any 88 patches can be told apart.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import common
+import derive
 import torch
 
 # The most patches that each subnet had of a frame, as reported for so many subnets.
@@ -57,6 +58,15 @@ class Variant:
     def dynamic(self, plain=None):
         made = common.loaded("livesr", "dynamic").LiveSR(**self.config)
         return common.with_weights_of(made, plain or self.plain())
+
+    def onnx(self, net, path, folder):
+        """Of one depth there is one export, that of 10 subnets of 8 channels; other weights are written into it."""
+        import onnx
+        most = replace(self, subnets=max(LOADS), n=8)
+        model = derive.base(folder, f"livesr.{self.blocks}_{self.width}_{self.size}", most.dynamic, self.inputs(),
+                            self.rows)
+        model = derive.with_paths(model, self.subnets)
+        onnx.save(derive.with_weights(model, net, kept=("classifier.",)), path)
 
 
 def centres(features, loads):

@@ -1,9 +1,9 @@
 """MSDNet in its size, with thresholds by which given portions of images leave at each exit."""
 
-import os
 from dataclasses import dataclass
 
 import common
+import derive
 import torch
 
 IMAGES = 20  # that thresholds are calibrated on
@@ -54,16 +54,9 @@ class Variant:
         """Of one size there is one export, into which thresholds are written."""
         import onnx
         size = "_".join(str(n) for n in (*self.config.values(), self.size) if isinstance(n, int))
-        stored = os.path.join(folder, f"msdnet.{size}.any.onnx")
-        if not os.path.exists(stored):
-            common.exported(net, self.inputs(), f"{stored}.part", rows=self.rows)
-            os.replace(f"{stored}.part", stored)
-        model = onnx.load(stored)
+        model = derive.base(folder, f"msdnet.{size}", lambda: net, self.inputs(), self.rows)
         exits = [module for module in net.modules() if type(module).__name__ == "Exit"]  # the outermost one first
-        nodes = [node for node in model.graph.node if node.op_type == "Exit"]            # the innermost one first
-        for node, module in zip(nodes, exits[::-1]):
-            next(a for a in node.attribute if a.name == "threshold").f = module.threshold
-        onnx.save(model, path)
+        onnx.save(derive.told(model, "Exit", "threshold", [module.threshold for module in exits[::-1]]), path)
 
 
 SEEN = {}  # {sizes: confidences [images, exits]}
@@ -102,5 +95,6 @@ def thresholds(variant, net):
 
 
 VARIANTS = {name: Variant(portions) for name, portions in PORTIONS.items()}
+VARIANTS["spread, half"] = Variant(PORTIONS["spread"], growth=8, stem=16)  # of the channels
 VARIANTS["small"] = Variant((0.25, 0.25, 0.5), blocks=3, layers=2, growth=4, stem=4, classes=10, size=40,
                             factors=(1, 2), images=8)
