@@ -37,8 +37,8 @@ static bs_value tail_pool(bs_graph *g, bs_value in)
 static bs_value tail_blocks(bs_graph *g, bs_value in, const tail_net *of)
 {
     const bs_value first = bs_add(g, tail_conv(g, in, of, "a"), in);
-    const bs_value second = bs_activation(g, bs_add(g, first, tail_conv(g, bs_activation(g, first, BS_RELU, 0), of, "b")),
-                                          BS_GELU, 0);
+    const bs_value inner = tail_conv(g, bs_activation(g, first, BS_RELU, 0), of, "b");
+    const bs_value second = bs_activation(g, bs_add(g, first, inner), BS_GELU, 0);
     return bs_reduce(g, second, &(bs_reduce_desc){.kind = BS_REDUCE_MAX, .keep = 1});
 }
 

@@ -21,7 +21,8 @@ static inline int32_t bs_dataflow_of(const bs_plan_desc *desc)
 }
 
 /* The same function, with less to compute: work whose results only one path reads is done for the rows of that path,
- * equal work is done once, element-wise work by the kernel whose result it changes. `what`: bits of bs_dataflow. Returns `graph` itself when there is nothing to gain, else a graph in the arena, which reads
+ * equal work is done once, element-wise work by the kernel whose result it changes. `what`: bits of bs_dataflow.
+ * Returns `graph` itself when there is nothing to gain, else a graph in the arena, which reads
  * texts of `graph`; NULL: no room (told to *error). */
 const bs_graph *bs_dataflow_make(bs_arena *arena, const bs_graph *graph, int32_t what, bs_error *error);
 /* Bytes that it takes of an arena at most, and the nodes that it may add; both 0: nothing will be moved. */

@@ -10,14 +10,14 @@ typedef struct bs_tails {
     const bs_graph *graph;
     const int32_t *place, *source; /* [nodes]; [values] */
     int32_t *reads;         /* [values] how often each is read */
-    int32_t *before, *after; /* [nodes] the node whose result it changes, and the one that changes its result; 0: none */
+    int32_t *before, *after; /* [nodes] the node whose result it changes, the one that changes its result; 0: none */
 } bs_tails;
 
 /* How many nodes may become part of others, at most. */
 int32_t bs_tails_most(const bs_graph *graph);
 /* Finds the chains: sets `before` and `after` of all nodes. Returns how many nodes become part of others. */
 int32_t bs_tails_find(bs_tails *tails);
-/* The steps of the chain that ends at node n, the first one first; returns how many. *head: the node that they follow. */
+/* The steps of the chain that ends at node n, the first one first; returns how many. *head: the node they follow. */
 int32_t bs_tails_chain(const bs_tails *tails, int32_t n, int32_t steps[BS_MAX_TAIL], int32_t *head);
 /* Which operand of node n is the result that it changes. */
 int32_t bs_tails_operand(const bs_tails *tails, int32_t n);
