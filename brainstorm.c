@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: c62d9cd909d0dd4ad735d298315cc1c598921a6a4a344db4a7f667e1840d9b84
+ * sha256 of the parts: 1bd01dbee717fa3e3c816716655e2225e6ef4e094129cab13597b9e52a54a5f9
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -22029,6 +22029,8 @@ static inline bool bs_op_prepares(const bs_op *op) { return op->rules && op->rul
 
 /* Whether its rows need others, which a tile may not have. */
 static inline bool bs_op_sees_rows(const bs_op *op) { return (op->flags & (BS_OP_CROSS_ROW | BS_OP_AROUND)) != 0; }
+/* Whether it may refuse what an operand holds: those marked, and of those that see rows some. */
+static inline bool bs_op_may_refuse(const bs_op *op) { return bs_op_sees_rows(op) || (op->flags & BS_OP_REFUSES) != 0; }
 
 static inline int32_t bs_op_max_in(const bs_op *op) { return bs_or_default(op->max_in, op->min_in); }
 
@@ -34129,14 +34131,14 @@ typedef struct bs_tails {
     const bs_graph *graph;
     const int32_t *place, *source; /* [nodes]; [values] */
     int32_t *reads;         /* [values] how often each is read */
-    int32_t *before, *after; /* [nodes] the node whose result it changes, and the one that changes its result; 0: none */
+    int32_t *before, *after; /* [nodes] the node whose result it changes, the one that changes its result; 0: none */
 } bs_tails;
 
 /* How many nodes may become part of others, at most. */
 BS_INTERNAL int32_t bs_tails_most(const bs_graph *graph);
 /* Finds the chains: sets `before` and `after` of all nodes. Returns how many nodes become part of others. */
 BS_INTERNAL int32_t bs_tails_find(bs_tails *tails);
-/* The steps of the chain that ends at node n, the first one first; returns how many. *head: the node that they follow. */
+/* The steps of the chain that ends at node n, the first one first; returns how many. *head: the node they follow. */
 BS_INTERNAL int32_t bs_tails_chain(const bs_tails *tails, int32_t n, int32_t steps[BS_MAX_TAIL], int32_t *head);
 /* Which operand of node n is the result that it changes. */
 BS_INTERNAL int32_t bs_tails_operand(const bs_tails *tails, int32_t n);
@@ -34168,7 +34170,8 @@ static inline int32_t bs_dataflow_of(const bs_plan_desc *desc)
 }
 
 /* The same function, with less to compute: work whose results only one path reads is done for the rows of that path,
- * equal work is done once, element-wise work by the kernel whose result it changes. `what`: bits of bs_dataflow. Returns `graph` itself when there is nothing to gain, else a graph in the arena, which reads
+ * equal work is done once, element-wise work by the kernel whose result it changes. `what`: bits of bs_dataflow.
+ * Returns `graph` itself when there is nothing to gain, else a graph in the arena, which reads
  * texts of `graph`; NULL: no room (told to *error). */
 BS_INTERNAL const bs_graph *bs_dataflow_make(bs_arena *arena, const bs_graph *graph, int32_t what, bs_error *error);
 /* Bytes that it takes of an arena at most, and the nodes that it may add; both 0: nothing will be moved. */
@@ -34958,6 +34961,13 @@ static inline bs_bytes bs_plan_end(const bs_value_plan *value)
 BS_INTERNAL void bs_plan_size_domain(const bs_plan *plan, int32_t domain, bs_domain_plan *p);
 BS_INTERNAL void bs_plan_size_router(const bs_plan *plan, int32_t router, bs_router_plan *r);
 
+/* The end of what may run side by side with instruction `first`, and one with another: the next ones at top level of
+ * its time, at most BS_SIDE_BY_SIDE in all. None touches what another writes: the planner sees to it (plan/joins.c),
+ * and who opens an image looks (plan/image_side.c). Each stands by itself at the end of a run, and where weights
+ * stream. */
+int32_t bs_plan_side_by_side(const bs_plan *plan, int32_t first);
+#define BS_SIDE_BY_SIDE 1024
+
 /* The operands a node has in this plan: its own, or those of the chain it ends (plan/fusions.c). */
 const int32_t *bs_plan_in(const bs_plan *plan, int32_t node, int32_t *count);
 BS_INTERNAL bs_status bs_fusion_run(const bs_call *call);
@@ -35517,6 +35527,18 @@ void bs_plan_sum(bs_plan *p)
     p->last_route = -1;
     for (int32_t k = 0; k < p->n_top; k++)
         p->last_route = p->instrs[k].kind == BS_INSTR_ROUTE ? k : p->last_route;
+}
+
+int32_t bs_plan_side_by_side(const bs_plan *p, int32_t first)
+{
+    const bs_instr *i = &p->instrs[first];
+    int32_t end = first;
+    do
+        end++;
+    while (end < p->n_top && end - first < BS_SIDE_BY_SIDE && p->instrs[end].time == i->time &&
+           i->time < BS_TIME_END && i->kind != BS_INSTR_RUN && p->instrs[end].kind != BS_INSTR_RUN &&
+           !bs_plan_streams(p));
+    return end;
 }
 
 int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain)
@@ -36914,7 +36936,8 @@ void bs_plan_lay_out(bs_plan *p)
 /* ==== end src/plan/layouts.c ================================================================== */
 
 /* ==== begin src/plan/lower.h ================================================================== */
-/* plan/lower.h - what the files of the lowering pass share: plan/regions.c, plan/places.c, plan/lower.c.
+/* plan/lower.h - what the files of the lowering pass share: plan/regions.c, plan/places.c,
+ * plan/joins.c, plan/lower.c.
  * Relies on plan/plan.h. Must never be included by anything else. */
 #ifndef BS_PLAN_LOWER_H
 #define BS_PLAN_LOWER_H
@@ -36932,6 +36955,12 @@ typedef struct bs_lower_index {
     int32_t *slots;
     uint32_t mask;
 } bs_lower_index;
+
+/* The last times of instructions of one kind, by their remainders; 0: none. */
+enum { BS_RECENT = 16 };
+typedef struct bs_lower_recent {
+    int32_t times[BS_RECENT];
+} bs_lower_recent;
 
 typedef struct bs_lower_pass {
     bs_plan *plan;
@@ -36976,6 +37005,11 @@ typedef struct bs_lower_pass {
     int32_t floor;        /* nothing runs before this time: what came earlier, or is in a loop, is over */
     int32_t latest;       /* of all times so far */
     int32_t searches;
+    /* What joins an earlier time (plan/joins.c). */
+    bool joins;
+    bs_lower_recent *recent; /* [ops, row maps] */
+    int32_t joins_since;     /* the time from which on bytes are counted */
+    bs_bytes joined_bytes;
 } bs_lower_pass;
 
 enum { BS_STAGES = 5 }; /* behind further decisions margins are computed with those of the last stage */
@@ -37014,6 +37048,11 @@ BS_INTERNAL void bs_lower_near(bs_lower_pass *l, bs_instr *i);
  * and the call that computes it. */
 BS_INTERNAL int32_t bs_lower_next_ring(const bs_lower_pass *l, int32_t part, int32_t domain, int32_t after);
 BS_INTERNAL void bs_lower_ring(const bs_lower_pass *l, bs_instr *i, int32_t domain);
+
+/* Whether instructions of a plan join earlier times; the time of one that could run at any after `after` and would at
+ * `time` (plan/joins.c). */
+BS_INTERNAL bool bs_lower_joins(const bs_plan *plan);
+BS_INTERNAL int32_t bs_lower_join(bs_lower_pass *l, const bs_instr *i, int32_t after, int32_t time);
 
 #endif
 /* ==== end src/plan/lower.h ==================================================================== */
@@ -38086,6 +38125,85 @@ void bs_lower_ring(const bs_lower_pass *l, bs_instr *i, int32_t domain)
 #endif
 /* ==== end src/plan/rings.c ==================================================================== */
 
+/* ==== begin src/plan/joins.c ================================================================== */
+/* plan/joins.c - which instructions run side by side that need not: one that could have run earlier joins the time of
+ * one of its kind, of any domain. On a GPU instructions of one time and kernel are one launch (cuda/step.cuh), on
+ * several threads one job (run/exec.c).
+ *
+ * An instruction that joins stands before others of its domain, so it may only write what is its own until then:
+ * transient rows, which share no bytes with anything that is alive at one of their times, both ends included
+ * (plan/memory.c), and which nothing wrote before. It reads what is there by then, and what is written later anew (what
+ * a loop carries, states) is written after all that came before it (bs_lower_pass.floor, plan/places.c). bs_plan_open
+ * takes none of that on trust (plan/image_side.c).
+ * Relies on plan/lower.h. Must never move one that may be refused, whose result others already write, or so many that
+ * memory grows by much. */
+/* #include "plan/lower.h" */
+
+#if !defined(BS_NO_PLANNER)
+
+enum {
+    JOIN_BACK = 64,      /* times, at most */
+    JOIN_BYTES = 1 << 20 /* of what has joined in so many times: at most twice as many are alive sooner than need be */
+};
+
+/* Rows in the transient arena and nowhere else. */
+static bool is_own(const bs_lower_pass *l, int32_t value)
+{
+    return l->plan->values[value].storage == BS_STORAGE_TRANSIENT && l->plan->values[value].source == 0;
+}
+
+/* The bytes of the results of an instruction that may join; BS_BYTES_TOO_MANY: it may not. */
+static bs_bytes joining_bytes(const bs_lower_pass *l, const bs_instr *i)
+{
+    const bs_node *node = &l->g->nodes[i->node];
+    const bool call = i->kind == BS_INSTR_CALL;
+    const int32_t first = call ? node->first_out : i->target, count = call ? node->n_out : 1;
+    bool may = call ? count > 0 && !node->makes && !bs_op_may_refuse(bs_node_op(node))
+                    : i->value == 0 || is_own(l, i->value);
+    bs_bytes sum = bs_bytes_of(0);
+    for (int32_t v = first; v < first + count; v++) {
+        may = may && is_own(l, v);
+        sum = bs_bytes_add(sum, bs_bytes_times(bs_plan_row_bytes(l->plan, v), bs_plan_storage_rows(l->plan, v)));
+    }
+    return may ? sum : bs_bytes_of(BS_BYTES_TOO_MANY);
+}
+
+/* Whether it may run at an earlier time, and there is room for its results from then on. */
+static bool may_join(bs_lower_pass *l, const bs_instr *i)
+{
+    if (l->latest - l->joins_since > JOIN_BACK) {
+        l->joins_since = l->latest;
+        l->joined_bytes = bs_bytes_of(0);
+    }
+    const bs_bytes sum = bs_bytes_add(l->joined_bytes, joining_bytes(l, i));
+    const bool may = bs_bytes_figure(sum) <= JOIN_BYTES;
+    l->joined_bytes = may ? sum : l->joined_bytes;
+    return may;
+}
+
+bool bs_lower_joins(const bs_plan *plan)
+{
+    return !plan->desc.no_dataflow && !bs_plan_streams(plan) && (bs_plan_on_device(plan) || plan->threads > 1);
+}
+
+int32_t bs_lower_join(bs_lower_pass *l, const bs_instr *i, int32_t after, int32_t time)
+{
+    const int32_t kind = i->kind == BS_INSTR_CALL ? l->g->nodes[i->node].op : bs_op_count() + i->map;
+    if (!l->joins || i->kind > BS_INSTR_MOVE || time > BS_TIME_END)
+        return time;
+    int32_t *const times = l->recent[kind].times, earliest = time;
+    for (int32_t k = 0; k < BS_RECENT; k++)
+        if (times[k] > bs_max_i32(after, time - JOIN_BACK) && times[k] < earliest)
+            earliest = times[k];
+    if (earliest < time && may_join(l, i))
+        return earliest;
+    times[time % BS_RECENT] = time;
+    return time;
+}
+
+#endif
+/* ==== end src/plan/joins.c ==================================================================== */
+
 /* ==== begin src/plan/lower.c ================================================================== */
 /* plan/lower.c - the pass of planning that turns nodes into instructions.
  *
@@ -38150,8 +38268,8 @@ static void region_waits(bs_lower_pass *l, int32_t region, int32_t after)
     l->latest = bs_max_i32(l->latest, l->region_time[region]);
 }
 
-/* When an instruction can run: after what it reads, after the previous one of its domain, and when the extents of what
- * its node makes are known. */
+/* When an instruction can run: after what it reads, after the previous one of its domain unless it joins an earlier
+ * one, and when the extents of what its node makes are known. */
 static void schedule(bs_lower_pass *l, bs_instr *i, int32_t after)
 {
     const int32_t region = bs_instr_region(l->plan, i);
@@ -38164,8 +38282,9 @@ static void schedule(bs_lower_pass *l, bs_instr *i, int32_t after)
         region_waits(l, region, after);
         return;
     }
-    i->time = bs_max_i32(bs_max_i32(after, l->floor), l->clock[i->domain]) + 1;
-    l->clock[i->domain] = i->time;
+    after = bs_max_i32(after, l->floor);
+    i->time = bs_lower_join(l, i, after, bs_max_i32(after, l->clock[i->domain]) + 1);
+    l->clock[i->domain] = bs_max_i32(l->clock[i->domain], i->time);
     l->latest = bs_max_i32(l->latest, i->time);
 }
 
@@ -38487,7 +38606,9 @@ static void index_room(bs_carver *c, bs_lower_index *index, int32_t most)
 /* One walk counts and hands out. The lists of nodes serve the sort of instructions at the end. */
 static void carve_lower(bs_carver *c, bs_lower_pass *l, const bs_graph *g)
 {
-    enum { NODES, VALUES, NODES_OR_VALUES, ENDS_OF_VALUES, OPERANDS, DOMAINS, REGIONS, ROUTERS, STAGES_OF_VALUES };
+    enum {
+        NODES, VALUES, NODES_OR_VALUES, ENDS_OF_VALUES, OPERANDS, DOMAINS, REGIONS, ROUTERS, STAGES_OF_VALUES, KINDS
+    };
     static const bs_carved arrays[] = {
         BS_CARVED(bs_lower_pass, part_of, NODES),               BS_CARVED(bs_lower_pass, level, NODES),
         BS_CARVED(bs_lower_pass, list, NODES_OR_VALUES),        BS_CARVED(bs_lower_pass, seen, NODES),
@@ -38503,6 +38624,7 @@ static void carve_lower(bs_carver *c, bs_lower_pass *l, const bs_graph *g)
         BS_CARVED(bs_lower_pass, is_on_way, DOMAINS),           BS_CARVED(bs_lower_pass, stage, DOMAINS),
         BS_CARVED(bs_lower_pass, goes_on, DOMAINS),             BS_CARVED(bs_lower_pass, reach, STAGES_OF_VALUES),
         BS_CARVED(bs_lower_pass, split_last, REGIONS),          BS_CARVED(bs_lower_pass, split_next, NODES),
+        BS_CARVED(bs_lower_pass, recent, KINDS),
     };
     l->max_regions = bs_plan_most_parts(g);
     for (int32_t d = 0; d < g->n_domains; d++)
@@ -38515,7 +38637,8 @@ static void carve_lower(bs_carver *c, bs_lower_pass *l, const bs_graph *g)
                               g->n_domains,
                               l->max_regions,
                               g->n_routers,
-                              l->has_patches ? (int64_t)g->n_values * BS_STAGES : 0};
+                              l->has_patches ? (int64_t)g->n_values * BS_STAGES : 0,
+                              (int64_t)bs_op_count() + BS_MAP_TRIP + 1};
     BS_CARVE_ARRAYS(c, l, arrays, counts);
     index_room(c, &l->parts, bs_plan_most_parts(g));
     index_room(c, &l->levels, l->max_regions);
@@ -38542,6 +38665,7 @@ void bs_plan_lower(bs_plan *plan, void *workspace)
     memset(workspace, 0, (size_t)bs_bytes_figure(c.used));
     l->plan = plan;
     l->g = g;
+    l->joins = bs_lower_joins(plan);
     for (int32_t d = 0; d < g->n_domains; d++)
         l->mixed = l->mixed || plan->domains[d].mixed;
     bs_lower_find_readers(l);
@@ -39708,6 +39832,7 @@ BS_INTERNAL bool bs_image_each(const bs_plan *plan, int32_t table, int32_t first
 
 /* Checks that derived fields are what the planner's own rules give: for domains, nodes and values; for instructions;
  * for streamed weights. Each check relies on those before it, and on bounds. */
+BS_INTERNAL const char *bs_image_side_wrong(const bs_plan *plan, int32_t row); /* of instructions: what runs beside it */
 BS_INTERNAL bool bs_image_values_sound(const bs_plan *plan, bs_error *error);
 BS_INTERNAL bool bs_image_instrs_sound(const bs_plan *plan, bs_error *error);
 /* Sets the sums over rows, and checks that the image says the same. */
@@ -39743,7 +39868,8 @@ static uint32_t mix_tail(uint32_t crc, const bs_graph *g, const bs_tail *tail)
     const bs_op *op = bs_op_get(tail->node.op);
     crc = IMAGE_MIX(mix_text(crc, op->name), tail->node.n_in, tail->at, tail->other, tail->own);
     crc = bs_crc32(crc, bs_node_in(g, &tail->node), (size_t)tail->node.n_in * sizeof(int32_t));
-    return op->n_fields ? bs_crc32(crc, (const char *)tail->node.params + sizeof(char *), (size_t)op->n_fields * 4) : crc;
+    const char *fields = op->n_fields ? (const char *)tail->node.params + sizeof(char *) : "";
+    return bs_crc32(crc, fields, (size_t)op->n_fields * 4);
 }
 
 /* The op goes in by name: another library may number ops differently. Every descriptor is a name, then fields of four
@@ -40419,6 +40545,94 @@ bool bs_image_sums_sound(bs_plan *p, bs_error *error)
 }
 /* ==== end src/plan/image_values.c ============================================================= */
 
+/* ==== begin src/plan/image_side.c ============================================================= */
+/* plan/image_side.c - what an image says of times: instructions of one time may run side by side, on threads or in one
+ * launch of a GPU (bs_plan_side_by_side), so none may touch what another one writes. A kernel that checked an index
+ * must not find another one there. Two may write, or read and write, the same bytes only where decisions keep rows
+ * apart: values of two paths of a router that share a slab, whose rows lie packed in it; and what two paths of a router
+ * store in one value, where each row has its place.
+ *
+ * Relies on plan/image.h and plan/image_instrs.c having looked. Must never write, nor look at more than
+ * BS_SIDE_BY_SIDE instructions for each. */
+/* #include "plan/image.h" */
+
+/* #include "ops/structure.h" */
+
+/* A value that instruction i touches, number k: what it writes comes first. 0: none; -1: there are no more. */
+static int32_t touched(const bs_plan *p, const bs_instr *i, int32_t k, bool *writes)
+{
+    const bs_graph *g = p->graph;
+    const bs_node *node = &g->nodes[i->node];
+    const bool call = i->kind == BS_INSTR_CALL, view = !call && i->map == BS_MAP_VIEW && bs_node_is_view(node);
+    const int32_t written = call ? node->n_out : 1;
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(p, i->node, &n_in);
+    *writes = k < written;
+    if (k < written)
+        return call ? node->first_out + k : i->target;
+    k -= written + 2;
+    if (k == -2)
+        return i->value;
+    if (k == -1 && call && bs_op_get(node->op)->flags & BS_OP_AROUND)
+        return bs_view_of(g, &g->nodes[g->values[in[0]].node]);
+    if (k == -1)
+        return view ? bs_view_of(g, node) : 0;
+    if (k >= n_in || !(call || i->map == BS_MAP_PATHS))
+        return -1;
+    return bs_plan_reads(p, node, k) ? in[k] : 0;
+}
+
+static bool are_paths(const bs_graph *g, int32_t a, int32_t b)
+{
+    const bs_domain *x = &g->domains[a], *y = &g->domains[b];
+    return x->kind == BS_DOMAIN_PATH && y->kind == BS_DOMAIN_PATH && x->router == y->router && x->path != y->path;
+}
+
+/* Whether a value, which is written, has bytes in common with another one. */
+static bool overlap(const bs_plan *p, int32_t a, int32_t b)
+{
+    const bs_value_plan *x = &p->values[a], *y = &p->values[b];
+    if (x->storage != y->storage)
+        return false;
+    if (x->storage != BS_STORAGE_TRANSIENT)
+        return x->source == y->source;
+    return bs_bytes_less(x->offset, bs_plan_end(y)) && bs_bytes_less(y->offset, bs_plan_end(x)) &&
+           !(bs_bytes_same(x->offset, y->offset) && bs_bytes_same(x->row_bytes, y->row_bytes) &&
+             are_paths(p->graph, p->graph->values[a].domain, p->graph->values[b].domain));
+}
+
+/* Whether instruction b touches what a writes. */
+static bool meets(const bs_plan *p, const bs_instr *a, const bs_instr *b)
+{
+    const bs_value_plan *values = p->values;
+    bool writes, other;
+    for (int32_t k = 0, to; (to = touched(p, a, k, &writes)) >= 0 && writes; k++) {
+        while (values[to].storage == BS_STORAGE_VIEW)
+            to = values[to].source;
+        if (to == 0)
+            return true; /* what ends a run, before its end */
+        for (int32_t n = 0, value; (value = touched(p, b, n, &other)) >= 0; n++)
+            for (bool more = true; more; value = values[value].source) { /* what is seen has its rows in both */
+                if (overlap(p, to, value) && !(other && to == value && are_paths(p->graph, a->domain, b->domain)))
+                    return true;
+                more = values[value].storage == BS_STORAGE_VIEW || bs_plan_is_seen(p, value);
+            }
+    }
+    return false;
+}
+
+static bool computes(const bs_instr *i) { return i->kind == BS_INSTR_CALL || i->kind == BS_INSTR_MOVE; }
+
+const char *bs_image_side_wrong(const bs_plan *p, int32_t k)
+{
+    const bs_instr *a = &p->instrs[k], *end = p->instrs + (k < p->n_top ? bs_plan_side_by_side(p, k) : k);
+    for (const bs_instr *b = a + 1; b < end; b++)
+        if (computes(a) && computes(b) && (meets(p, a, b) || meets(p, b, a)))
+            return bs_image_refused("another one of its time touches what it writes, or it what that writes");
+    return NULL;
+}
+/* ==== end src/plan/image_side.c =============================================================== */
+
 /* ==== begin src/plan/image_instrs.c =========================================================== */
 /* plan/image_instrs.c - what an image says of instructions, parts and regions: whether each instruction is one that the
  * planner could have made of its node, on rows that are there when its turn comes.
@@ -40436,7 +40650,9 @@ bool bs_image_sums_sound(bs_plan *p, bs_error *error)
  *   nodes: instr, and the order      rows beyond the buffers that have them    counted before they are seen
  *   values an instruction touches    a tile's rows seen by others              scratch of the part that it is in
  *   instrs: phase; parts: unit       weights used that are not there           in a part those of its unit
- *   instrs: time; parts: flops       nothing: reports and times                -
+ *   instrs: time                     kernels that change what others read      nothing of one time touches what another
+ *                                                                                one writes (plan/image_side.c)
+ *   parts: flops                     nothing: reports and times                -
  *
  * An instruction that comes too early reads what was there before: old bytes of the session's own arena.
  * Relies on plan/image.h and plan/image_values.c having looked. Must never write. */
@@ -40780,6 +40996,7 @@ bool bs_image_instrs_sound(const bs_plan *p, bs_error *error)
            bs_image_each(p, BS_IMAGE_regions, 0, region_wrong, error) &&
            bs_image_each(p, BS_IMAGE_routers, 1, decision_wrong, error) &&
            bs_image_each(p, BS_IMAGE_instrs, 0, instr_wrong, error) &&
+           bs_image_each(p, BS_IMAGE_instrs, 0, bs_image_side_wrong, error) &&
            (!bs_plan_domain_beyond_shared(p) ||
             bs_refuse(error, BS_ERROR_FORMAT, "its tiles are larger than shared memory"));
 }
@@ -47407,7 +47624,7 @@ bs_status bs_route_decide(bs_context *c, int32_t router)
 
 /* ==== begin src/run/exec.h ==================================================================== */
 /* run/exec.h - what the files of the interpreter share: run/exec.c (lists of instructions, phases, the run),
- * run/call.c and run/regions.c.
+ * run/side.c, run/call.c and run/regions.c.
  * Relies on run/session.h. Must never be included by anything else. */
 #ifndef BS_EXEC_H
 #define BS_EXEC_H
@@ -47441,6 +47658,15 @@ BS_INTERNAL bool bs_exec_scattered(const bs_session *s, const bs_instr *i);
 BS_INTERNAL int32_t bs_exec_batch(const bs_session *s, const bs_instr *i);
 /* Tasks that a row is cut into; 0: it is not cut. */
 BS_INTERNAL int32_t bs_exec_bands(const bs_session *s, const bs_instr *i);
+
+/* run/side.c */
+/* A call or a move on some rows of its domain, and one band; on all rows, by all workers. */
+BS_INTERNAL void bs_exec_rows(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band);
+BS_INTERNAL void bs_exec_alone(bs_session *s, const bs_instr *i);
+/* Whether an instruction is run as part of one job with others of its time. */
+BS_INTERNAL bool bs_exec_runs_beside(const bs_session *s, const bs_instr *i);
+/* Runs instruction `first` and those beside it. Returns the last of them. */
+BS_INTERNAL int32_t bs_exec_beside(bs_session *s, int32_t first);
 
 /* run/kept.c */
 /* Does a call or a move as it was prepared in an earlier trip or run, or prepares it for later ones. False: it is none
@@ -48005,6 +48231,134 @@ bool bs_exec_kept(bs_session *s, const bs_instr *i)
 #endif
 /* ==== end src/run/kept.c ====================================================================== */
 
+/* ==== begin src/run/side.c ==================================================================== */
+/* run/side.c - an instruction at top level as tasks of the worker threads, and instructions of one time side by side,
+ * as tasks of one job: experts with a few rows each, branches of a network.
+ * Relies on run/exec.h, and on what plan/plan.h says of bs_plan_side_by_side. Must never let a count of threads decide
+ * how work is cut, or which of several failures a run reports. */
+/* #include "run/exec.h" */
+
+void bs_exec_rows(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band)
+{
+    if (i->kind == BS_INSTR_CALL)
+        bs_exec_call(c, i, row, rows, band);
+    else if (i->map != BS_MAP_VIEW || !bs_operand_is_seen(c, i->target))
+        bs_move_rows(c, i, row, rows);
+}
+
+/* An instruction as tasks of the workers. */
+typedef struct instr_job {
+    const bs_instr *instr;
+    int32_t rows, batch, bands; /* bands: tasks a batch of rows, 0 = not cut */
+    int32_t end;                /* of its tasks among those of all that are side by side */
+} instr_job;
+
+enum { SIDE_JOBS = 32, SIDE_TASKS = 1 << 20, SIDE_WORK = 100000 };
+
+/* Instructions side by side. */
+typedef struct side_job {
+    bs_session *session;
+    int32_t count;
+    double work; /* in operations, about */
+    instr_job jobs[SIDE_JOBS];
+} side_job;
+
+static int32_t tasks_of(const side_job *side) { return side->count > 0 ? side->jobs[side->count - 1].end : 0; }
+
+static void begin_jobs(side_job *side, bs_session *s)
+{
+    side->session = s;
+    side->count = 0;
+    side->work = 0;
+}
+
+static void add_job(side_job *side, const bs_instr *i, int32_t rows)
+{
+    const bs_session *s = side->session;
+    instr_job *job = &side->jobs[side->count];
+    *job = (instr_job){i, rows, rows > 1 ? bs_exec_batch(s, i) : 1, bs_exec_bands(s, i), tasks_of(side)};
+    job->end += (int32_t)bs_ceil_div(rows, job->batch) * bs_max_i32(job->bands, 1);
+    side->count++;
+}
+
+static void instr_task(void *user, int32_t index, int32_t thread)
+{
+    const side_job *side = user;
+    const instr_job *job = side->jobs;
+    if (bs_exec_failed(side->session))
+        return;
+    bs_context c = side->session->root; /* rows and decisions of the root, scratch of the thread */
+    c.thread = thread;
+    c.scratch = side->session->contexts[thread].scratch;
+    for (; index >= job->end; job++)
+        ;
+    index -= job == side->jobs ? 0 : job[-1].end;
+    const int32_t bands = bs_max_i32(job->bands, 1), first = index / bands * job->batch;
+    bs_exec_rows(&c, job->instr, first, bs_min_i32(job->batch, job->rows - first), job->bands > 0 ? index % bands : -1);
+}
+
+/* Instructions of a single task each are worth the workers only where they take longer than it takes to wake these. */
+static void run_jobs(side_job *side)
+{
+    bs_session *s = side->session;
+    const int32_t tasks = tasks_of(side);
+    if (tasks > side->count || (tasks > 1 && side->work >= SIDE_WORK)) {
+        bs_workers_run(&s->pool, instr_task, side, tasks);
+        return;
+    }
+    for (const instr_job *job = side->jobs; job < side->jobs + side->count && !bs_exec_failed(s); job++)
+        if (job->rows > 0) /* most tasks of a small network: this thread needs no context of its own */
+            bs_exec_rows(&s->root, job->instr, 0, job->rows, job->bands > 0 ? 0 : -1);
+}
+
+void bs_exec_alone(bs_session *s, const bs_instr *i)
+{
+    side_job side;
+    begin_jobs(&side, s);
+    add_job(&side, i, s->root.domains[i->domain].count);
+    run_jobs(&side);
+}
+
+#ifdef __OPTIMIZE_SIZE__ /* for few bytes each runs alone */
+bool bs_exec_runs_beside(const bs_session *s, const bs_instr *i) { return (void)s, (void)i, false; }
+int32_t bs_exec_beside(bs_session *s, int32_t first) { return (void)s, first; }
+#else
+
+/* Not where what is found wrong first must be what stands first. */
+bool bs_exec_runs_beside(const bs_session *s, const bs_instr *i)
+{
+    const bs_node *node = &s->graph->nodes[i->node];
+    return s->pool.threads > 1 && !s->times_ops && !s->any_empty && !bs_instr_streams(i) &&
+           (i->kind == BS_INSTR_MOVE || (i->kind == BS_INSTR_CALL && node->n_out > 0 && !node->makes &&
+                                         !bs_op_may_refuse(bs_node_op(node))));
+}
+
+int32_t bs_exec_beside(bs_session *s, int32_t first)
+{
+    const int32_t end = bs_plan_side_by_side(s->plan, first);
+    side_job side;
+    int32_t k = first;
+    begin_jobs(&side, s);
+    for (; k < end && bs_exec_runs_beside(s, &s->plan->instrs[k]); k++) {
+        const bs_instr *i = &s->plan->instrs[k];
+        const bs_node *node = &s->graph->nodes[i->node];
+        const int32_t rows = s->root.domains[i->domain].count;
+        if (rows == 0 || bs_exec_kept(s, i))
+            continue;
+        if (side.count == SIDE_JOBS || tasks_of(&side) > SIDE_TASKS) {
+            run_jobs(&side);
+            begin_jobs(&side, s);
+        }
+        add_job(&side, i, rows);
+        if (i->kind == BS_INSTR_CALL && bs_node_op(node)->flops)
+            side.work += rows * bs_node_op(node)->flops(s->graph, node);
+    }
+    run_jobs(&side);
+    return k - 1;
+}
+#endif
+/* ==== end src/run/side.c ====================================================================== */
+
 /* ==== begin src/run/regions.c ================================================================= */
 /* run/regions.c - regions: tiles of all parts in one parallel step, or part by part as their weights arrive.
  * Relies on run/exec.h. Must never let a count, or what is in a slot, decide how work is cut. */
@@ -48278,32 +48632,6 @@ static void record_tile(const bs_context *c, int32_t domain, int32_t rows, uint6
 
 /* ------------------------------------------------------------------------------------------------- some rows */
 
-static void run_rows(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band)
-{
-    if (i->kind == BS_INSTR_CALL)
-        bs_exec_call(c, i, row, rows, band);
-    else if (i->map != BS_MAP_VIEW || !bs_operand_is_seen(c, i->target))
-        bs_move_rows(c, i, row, rows);
-}
-
-typedef struct instr_job {
-    bs_session *session;
-    const bs_instr *instr;
-    int32_t rows, batch, bands; /* bands: tasks a batch of rows, 0 = not cut */
-} instr_job;
-
-static void instr_task(void *user, int32_t index, int32_t thread)
-{
-    const instr_job *job = user;
-    if (bs_exec_failed(job->session))
-        return;
-    bs_context c = job->session->root; /* rows and decisions of the root, scratch of the thread */
-    c.thread = thread;
-    c.scratch = job->session->contexts[thread].scratch;
-    const int32_t bands = bs_max_i32(job->bands, 1), first = index / bands * job->batch;
-    run_rows(&c, job->instr, first, bs_min_i32(job->batch, job->rows - first), job->bands > 0 ? index % bands : -1);
-}
-
 /* An extent that a device has found: the host goes by it, too, where it goes from instruction to instruction. */
 static void fetch_extents(bs_session *s, int32_t node)
 {
@@ -48320,13 +48648,7 @@ static void run_parallel(bs_session *s, const bs_instr *i)
             fetch_extents(s, i->node);
         return;
     }
-    const int32_t rows = s->root.domains[i->domain].count;
-    instr_job job = {s, i, rows, rows > 1 ? bs_exec_batch(s, i) : 1, bs_exec_bands(s, i)};
-    const int32_t tasks = (int32_t)bs_ceil_div(job.rows, job.batch) * bs_max_i32(job.bands, 1);
-    if (tasks == 1 && !bs_exec_failed(s)) /* most tasks of a small network: this thread needs no context of its own */
-        run_rows(&s->root, i, 0, rows, job.bands > 0 ? 0 : -1);
-    else
-        bs_workers_run(&s->pool, instr_task, &job, tasks);
+    bs_exec_alone(s, i);
 }
 
 /* All rows of the instruction's domain, on this thread. A move takes its rows one by one anyway. */
@@ -48335,7 +48657,7 @@ static void run_rows_here(const bs_context *c, const bs_instr *i)
     const int32_t rows = c->domains[i->domain].count;
     const int32_t batch = rows > 1 && i->kind == BS_INSTR_CALL ? bs_exec_batch(c->session, i) : rows;
     for (int32_t row = 0; row < rows; row += batch)
-        run_rows(c, i, row, bs_min_i32(batch, rows - row), -1);
+        bs_exec_rows(c, i, row, bs_min_i32(batch, rows - row), -1);
 }
 
 /* ---------------------------------------------------------------------------------------------- decisions */
@@ -48644,7 +48966,10 @@ void bs_execute(bs_session *s)
             entered = since;
             needed = phase_enter(s, k);
         }
-        run_at_top(s, i);
+        if (bs_exec_runs_beside(s, i))
+            k = bs_exec_beside(s, k);
+        else
+            run_at_top(s, i);
         op_since = record_op(&s->root, i, op_since);
         if (bs_instr_streams(i) && phase_ends(s->plan, k)) {
             record_event(s, BS_EVENT_PHASE, entered, bs_session_now(s), phase, 0, (uint64_t)needed);
@@ -50170,6 +50495,28 @@ static void say_dataflow(report *r, const bs_plan *p)
         say(r, "  together %.3g flop a row that other rows are spared\n", saved);
 }
 
+/* ---------------------------------------------------------------------------------------------- side by side */
+
+/* Steps of a run: instructions side by side are one; on a GPU those of one op, one launch if they choose one kernel. */
+static void say_steps(report *r, const bs_plan *p)
+{
+    const bool device = bs_plan_on_device(p);
+    int32_t steps = 0;
+    for (int32_t first = 0, end; first < p->n_top && !bs_plan_streams(p); first = end) {
+        end = bs_plan_side_by_side(p, first);
+        for (const bs_instr *i = p->instrs + first; i < p->instrs + end; i++) {
+            const bs_instr *j = p->instrs + first;
+            while (j < i && device && (i->kind == BS_INSTR_ROUTE || j->kind != i->kind || j->map != i->map ||
+                                       p->graph->nodes[j->node].op != p->graph->nodes[i->node].op))
+                j++;
+            steps += j == i;
+        }
+    }
+    if (steps > 0)
+        say(r, "%d instructions at top level in %d %s, a loop one trip\n", p->n_top, steps,
+            device ? "launches" : "steps");
+}
+
 static size_t report_of(const bs_plan *plan, const bs_session *session, char *text, size_t bytes)
 {
     report r = {text, text ? bytes : 0, 0};
@@ -50192,6 +50539,7 @@ static size_t report_of(const bs_plan *plan, const bs_session *session, char *te
     say_maxima(&r, plan, session);
     say_dataflow(&r, plan);
     say_tails(&r, plan);
+    say_steps(&r, plan);
     for (int32_t i = 0; i < plan->n_top; i++) {
         say_instr(&r, plan, &plan->instrs[i], "  ");
         if (plan->instrs[i].kind == BS_INSTR_RUN)

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 9533b6ebe53f5f79e731ab4c3c667e1c2a35014e04b15498e837ca27c0f68264
+ * sha256 of the parts: 701cb8f68a6d2c72af2fc2acaf2e7f6d41cf45bb87912304d028f25e740d6537
  */
 #include "brainstorm.h"
 
@@ -1135,6 +1135,8 @@ static inline bool bs_op_prepares(const bs_op *op) { return op->rules && op->rul
 
 /* Whether its rows need others, which a tile may not have. */
 static inline bool bs_op_sees_rows(const bs_op *op) { return (op->flags & (BS_OP_CROSS_ROW | BS_OP_AROUND)) != 0; }
+/* Whether it may refuse what an operand holds: those marked, and of those that see rows some. */
+static inline bool bs_op_may_refuse(const bs_op *op) { return bs_op_sees_rows(op) || (op->flags & BS_OP_REFUSES) != 0; }
 
 static inline int32_t bs_op_max_in(const bs_op *op) { return bs_or_default(op->max_in, op->min_in); }
 
@@ -1681,6 +1683,13 @@ static inline bs_bytes bs_plan_end(const bs_value_plan *value)
 /* Patch size and most rows of a domain, parents first; and for a router, where it decides and about how many rows. */
 void bs_plan_size_domain(const bs_plan *plan, int32_t domain, bs_domain_plan *p);
 void bs_plan_size_router(const bs_plan *plan, int32_t router, bs_router_plan *r);
+
+/* The end of what may run side by side with instruction `first`, and one with another: the next ones at top level of
+ * its time, at most BS_SIDE_BY_SIDE in all. None touches what another writes: the planner sees to it (plan/joins.c),
+ * and who opens an image looks (plan/image_side.c). Each stands by itself at the end of a run, and where weights
+ * stream. */
+int32_t bs_plan_side_by_side(const bs_plan *plan, int32_t first);
+#define BS_SIDE_BY_SIDE 1024
 
 /* The operands a node has in this plan: its own, or those of the chain it ends (plan/fusions.c). */
 const int32_t *bs_plan_in(const bs_plan *plan, int32_t node, int32_t *count);
@@ -13248,8 +13257,8 @@ static void bs_cu_ring(bs_cu_tables *l, const bs_instr *i, bs_device_operand *o)
 /* ==== begin src/cuda/step.cuh ================================================================= */
 /* step.cuh - from the plan's instructions to steps, and from steps to launches.
  *
- * Instructions of one time are independent of each other (the paths of a router run in lockstep): those with the
- * same kernel become one launch, however many branches there are. A region is one launch too.
+ * Instructions of one time are independent of each other (bs_plan_side_by_side): those with the same kernel become one
+ * launch, however many branches there are. A region is one launch too.
  * Relies on step_operand.cuh and the describe functions of the op files. Must never touch the device. */
 #ifndef BS_CUDA_STEP
 #define BS_CUDA_STEP
@@ -13523,12 +13532,14 @@ static void bs_cu_step(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
 
 /* ----------------------------------------------------------------------------------------------- launches */
 
-/* Work items of steps that run together, at most: paths of one router share its rows. */
+/* Work items of steps that run together, at most: paths of one router share its rows, as often as one of them has
+ * several steps. */
 static int64_t bs_cu_most_work_items(const bs_cu_tables *l, int32_t first, int32_t count)
 {
     const bs_graph *g = l->graph;
     int64_t apart = 0, together = 0, rows = 0;
-    int32_t batch = INT32_MAX, parts = 1, router = 0;
+    int32_t batch = INT32_MAX, parts = 1, router = 0, most = 0;
+    uint16_t steps[BS_SIDE_BY_SIDE] = {0}; /* of a path, and of those as many further on */
     bool one = true;
     for (int32_t k = first; k < first + count; k++) {
         const bs_device_step *s = &l->steps[k];
@@ -13539,9 +13550,10 @@ static int64_t bs_cu_most_work_items(const bs_cu_tables *l, int32_t first, int32
         parts = bs_max_i32(parts, s->parts);
         one = one && d->kind == BS_DOMAIN_PATH && (k == first || d->router == router);
         router = d->router;
+        most = bs_max_i32(most, ++steps[bs_max_i32(d->path, 0) % BS_SIDE_BY_SIDE]);
     }
     /* a batch has a row at least */
-    together = bs_min_i64(rows, bs_ceil_div(rows, batch) + (batch == 1 ? 0 : count)) * parts;
+    together = bs_min_i64(rows, bs_ceil_div(rows, batch) + (batch == 1 ? 0 : count)) * parts * most;
     return one && together < apart ? together : apart;
 }
 
@@ -13651,7 +13663,6 @@ static void bs_cu_write_loops(const bs_cu_tables *l, bs_cu_launches *launches)
 static bs_status bs_cu_write_tables(bs_cu_tables *l, bs_cu_launches *to, bs_device_part *parts, bs_error *error)
 {
     const bs_plan *p = l->plan;
-    const bool together = !bs_plan_streams(p); /* else the host goes from instruction to instruction */
     to->count = 0;
     for (int32_t at = 0; at < p->n_top;) {
         to->instr = at;
@@ -13660,10 +13671,8 @@ static bs_status bs_cu_write_tables(bs_cu_tables *l, bs_cu_launches *to, bs_devi
             at++;
             continue;
         }
-        const int32_t first = l->n_steps, time = p->instrs[at].time;
-        for (; at < p->n_top && p->instrs[at].time == time && p->instrs[at].kind != BS_INSTR_RUN &&
-               (l->n_steps == first || (together && !bs_cu_stands_alone(l, &l->steps[l->n_steps - 1])));
-             at++)
+        const int32_t first = l->n_steps, end = bs_plan_side_by_side(p, at);
+        for (; at < end && (l->n_steps == first || !bs_cu_stands_alone(l, &l->steps[l->n_steps - 1])); at++)
             bs_cu_step(l, &p->instrs[at], &l->steps[l->n_steps++]);
         bs_cu_launch_steps(l, to, first, l->n_steps);
     }

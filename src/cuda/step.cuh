@@ -1,7 +1,7 @@
 /* step.cuh - from the plan's instructions to steps, and from steps to launches.
  *
- * Instructions of one time are independent of each other (the paths of a router run in lockstep): those with the
- * same kernel become one launch, however many branches there are. A region is one launch too.
+ * Instructions of one time are independent of each other (bs_plan_side_by_side): those with the same kernel become one
+ * launch, however many branches there are. A region is one launch too.
  * Relies on step_operand.cuh and the describe functions of the op files. Must never touch the device. */
 #ifndef BS_CUDA_STEP
 #define BS_CUDA_STEP
@@ -275,12 +275,14 @@ static void bs_cu_step(bs_cu_tables *l, const bs_instr *i, bs_device_step *s)
 
 /* ----------------------------------------------------------------------------------------------- launches */
 
-/* Work items of steps that run together, at most: paths of one router share its rows. */
+/* Work items of steps that run together, at most: paths of one router share its rows, as often as one of them has
+ * several steps. */
 static int64_t bs_cu_most_work_items(const bs_cu_tables *l, int32_t first, int32_t count)
 {
     const bs_graph *g = l->graph;
     int64_t apart = 0, together = 0, rows = 0;
-    int32_t batch = INT32_MAX, parts = 1, router = 0;
+    int32_t batch = INT32_MAX, parts = 1, router = 0, most = 0;
+    uint16_t steps[BS_SIDE_BY_SIDE] = {0}; /* of a path, and of those as many further on */
     bool one = true;
     for (int32_t k = first; k < first + count; k++) {
         const bs_device_step *s = &l->steps[k];
@@ -291,9 +293,10 @@ static int64_t bs_cu_most_work_items(const bs_cu_tables *l, int32_t first, int32
         parts = bs_max_i32(parts, s->parts);
         one = one && d->kind == BS_DOMAIN_PATH && (k == first || d->router == router);
         router = d->router;
+        most = bs_max_i32(most, ++steps[bs_max_i32(d->path, 0) % BS_SIDE_BY_SIDE]);
     }
     /* a batch has a row at least */
-    together = bs_min_i64(rows, bs_ceil_div(rows, batch) + (batch == 1 ? 0 : count)) * parts;
+    together = bs_min_i64(rows, bs_ceil_div(rows, batch) + (batch == 1 ? 0 : count)) * parts * most;
     return one && together < apart ? together : apart;
 }
 
@@ -403,7 +406,6 @@ static void bs_cu_write_loops(const bs_cu_tables *l, bs_cu_launches *launches)
 static bs_status bs_cu_write_tables(bs_cu_tables *l, bs_cu_launches *to, bs_device_part *parts, bs_error *error)
 {
     const bs_plan *p = l->plan;
-    const bool together = !bs_plan_streams(p); /* else the host goes from instruction to instruction */
     to->count = 0;
     for (int32_t at = 0; at < p->n_top;) {
         to->instr = at;
@@ -412,10 +414,8 @@ static bs_status bs_cu_write_tables(bs_cu_tables *l, bs_cu_launches *to, bs_devi
             at++;
             continue;
         }
-        const int32_t first = l->n_steps, time = p->instrs[at].time;
-        for (; at < p->n_top && p->instrs[at].time == time && p->instrs[at].kind != BS_INSTR_RUN &&
-               (l->n_steps == first || (together && !bs_cu_stands_alone(l, &l->steps[l->n_steps - 1])));
-             at++)
+        const int32_t first = l->n_steps, end = bs_plan_side_by_side(p, at);
+        for (; at < end && (l->n_steps == first || !bs_cu_stands_alone(l, &l->steps[l->n_steps - 1])); at++)
             bs_cu_step(l, &p->instrs[at], &l->steps[l->n_steps++]);
         bs_cu_launch_steps(l, to, first, l->n_steps);
     }

@@ -234,6 +234,8 @@ static inline bool bs_op_prepares(const bs_op *op) { return op->rules && op->rul
 
 /* Whether its rows need others, which a tile may not have. */
 static inline bool bs_op_sees_rows(const bs_op *op) { return (op->flags & (BS_OP_CROSS_ROW | BS_OP_AROUND)) != 0; }
+/* Whether it may refuse what an operand holds: those marked, and of those that see rows some. */
+static inline bool bs_op_may_refuse(const bs_op *op) { return bs_op_sees_rows(op) || (op->flags & BS_OP_REFUSES) != 0; }
 
 static inline int32_t bs_op_max_in(const bs_op *op) { return bs_or_default(op->max_in, op->min_in); }
 

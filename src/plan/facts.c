@@ -56,6 +56,18 @@ void bs_plan_sum(bs_plan *p)
         p->last_route = p->instrs[k].kind == BS_INSTR_ROUTE ? k : p->last_route;
 }
 
+int32_t bs_plan_side_by_side(const bs_plan *p, int32_t first)
+{
+    const bs_instr *i = &p->instrs[first];
+    int32_t end = first;
+    do
+        end++;
+    while (end < p->n_top && end - first < BS_SIDE_BY_SIDE && p->instrs[end].time == i->time &&
+           i->time < BS_TIME_END && i->kind != BS_INSTR_RUN && p->instrs[end].kind != BS_INSTR_RUN &&
+           !bs_plan_streams(p));
+    return end;
+}
+
 int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain)
 {
     return graph->domains[domain].top;

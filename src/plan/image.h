@@ -103,6 +103,7 @@ bool bs_image_each(const bs_plan *plan, int32_t table, int32_t first, bs_image_w
 
 /* Checks that derived fields are what the planner's own rules give: for domains, nodes and values; for instructions;
  * for streamed weights. Each check relies on those before it, and on bounds. */
+const char *bs_image_side_wrong(const bs_plan *plan, int32_t row); /* of instructions: what runs beside it */
 bool bs_image_values_sound(const bs_plan *plan, bs_error *error);
 bool bs_image_instrs_sound(const bs_plan *plan, bs_error *error);
 /* Sets the sums over rows, and checks that the image says the same. */

@@ -14,7 +14,9 @@
  *   nodes: instr, and the order      rows beyond the buffers that have them    counted before they are seen
  *   values an instruction touches    a tile's rows seen by others              scratch of the part that it is in
  *   instrs: phase; parts: unit       weights used that are not there           in a part those of its unit
- *   instrs: time; parts: flops       nothing: reports and times                -
+ *   instrs: time                     kernels that change what others read      nothing of one time touches what another
+ *                                                                                one writes (plan/image_side.c)
+ *   parts: flops                     nothing: reports and times                -
  *
  * An instruction that comes too early reads what was there before: old bytes of the session's own arena.
  * Relies on plan/image.h and plan/image_values.c having looked. Must never write. */
@@ -358,6 +360,7 @@ bool bs_image_instrs_sound(const bs_plan *p, bs_error *error)
            bs_image_each(p, BS_IMAGE_regions, 0, region_wrong, error) &&
            bs_image_each(p, BS_IMAGE_routers, 1, decision_wrong, error) &&
            bs_image_each(p, BS_IMAGE_instrs, 0, instr_wrong, error) &&
+           bs_image_each(p, BS_IMAGE_instrs, 0, bs_image_side_wrong, error) &&
            (!bs_plan_domain_beyond_shared(p) ||
             bs_refuse(error, BS_ERROR_FORMAT, "its tiles are larger than shared memory"));
 }

@@ -61,8 +61,8 @@ static void region_waits(bs_lower_pass *l, int32_t region, int32_t after)
     l->latest = bs_max_i32(l->latest, l->region_time[region]);
 }
 
-/* When an instruction can run: after what it reads, after the previous one of its domain, and when the extents of what
- * its node makes are known. */
+/* When an instruction can run: after what it reads, after the previous one of its domain unless it joins an earlier
+ * one, and when the extents of what its node makes are known. */
 static void schedule(bs_lower_pass *l, bs_instr *i, int32_t after)
 {
     const int32_t region = bs_instr_region(l->plan, i);
@@ -75,8 +75,9 @@ static void schedule(bs_lower_pass *l, bs_instr *i, int32_t after)
         region_waits(l, region, after);
         return;
     }
-    i->time = bs_max_i32(bs_max_i32(after, l->floor), l->clock[i->domain]) + 1;
-    l->clock[i->domain] = i->time;
+    after = bs_max_i32(after, l->floor);
+    i->time = bs_lower_join(l, i, after, bs_max_i32(after, l->clock[i->domain]) + 1);
+    l->clock[i->domain] = bs_max_i32(l->clock[i->domain], i->time);
     l->latest = bs_max_i32(l->latest, i->time);
 }
 
@@ -398,7 +399,9 @@ static void index_room(bs_carver *c, bs_lower_index *index, int32_t most)
 /* One walk counts and hands out. The lists of nodes serve the sort of instructions at the end. */
 static void carve_lower(bs_carver *c, bs_lower_pass *l, const bs_graph *g)
 {
-    enum { NODES, VALUES, NODES_OR_VALUES, ENDS_OF_VALUES, OPERANDS, DOMAINS, REGIONS, ROUTERS, STAGES_OF_VALUES };
+    enum {
+        NODES, VALUES, NODES_OR_VALUES, ENDS_OF_VALUES, OPERANDS, DOMAINS, REGIONS, ROUTERS, STAGES_OF_VALUES, KINDS
+    };
     static const bs_carved arrays[] = {
         BS_CARVED(bs_lower_pass, part_of, NODES),               BS_CARVED(bs_lower_pass, level, NODES),
         BS_CARVED(bs_lower_pass, list, NODES_OR_VALUES),        BS_CARVED(bs_lower_pass, seen, NODES),
@@ -414,6 +417,7 @@ static void carve_lower(bs_carver *c, bs_lower_pass *l, const bs_graph *g)
         BS_CARVED(bs_lower_pass, is_on_way, DOMAINS),           BS_CARVED(bs_lower_pass, stage, DOMAINS),
         BS_CARVED(bs_lower_pass, goes_on, DOMAINS),             BS_CARVED(bs_lower_pass, reach, STAGES_OF_VALUES),
         BS_CARVED(bs_lower_pass, split_last, REGIONS),          BS_CARVED(bs_lower_pass, split_next, NODES),
+        BS_CARVED(bs_lower_pass, recent, KINDS),
     };
     l->max_regions = bs_plan_most_parts(g);
     for (int32_t d = 0; d < g->n_domains; d++)
@@ -426,7 +430,8 @@ static void carve_lower(bs_carver *c, bs_lower_pass *l, const bs_graph *g)
                               g->n_domains,
                               l->max_regions,
                               g->n_routers,
-                              l->has_patches ? (int64_t)g->n_values * BS_STAGES : 0};
+                              l->has_patches ? (int64_t)g->n_values * BS_STAGES : 0,
+                              (int64_t)bs_op_count() + BS_MAP_TRIP + 1};
     BS_CARVE_ARRAYS(c, l, arrays, counts);
     index_room(c, &l->parts, bs_plan_most_parts(g));
     index_room(c, &l->levels, l->max_regions);
@@ -453,6 +458,7 @@ void bs_plan_lower(bs_plan *plan, void *workspace)
     memset(workspace, 0, (size_t)bs_bytes_figure(c.used));
     l->plan = plan;
     l->g = g;
+    l->joins = bs_lower_joins(plan);
     for (int32_t d = 0; d < g->n_domains; d++)
         l->mixed = l->mixed || plan->domains[d].mixed;
     bs_lower_find_readers(l);

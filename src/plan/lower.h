@@ -1,4 +1,5 @@
-/* plan/lower.h - what the files of the lowering pass share: plan/regions.c, plan/places.c, plan/lower.c.
+/* plan/lower.h - what the files of the lowering pass share: plan/regions.c, plan/places.c,
+ * plan/joins.c, plan/lower.c.
  * Relies on plan/plan.h. Must never be included by anything else. */
 #ifndef BS_PLAN_LOWER_H
 #define BS_PLAN_LOWER_H
@@ -16,6 +17,12 @@ typedef struct bs_lower_index {
     int32_t *slots;
     uint32_t mask;
 } bs_lower_index;
+
+/* The last times of instructions of one kind, by their remainders; 0: none. */
+enum { BS_RECENT = 16 };
+typedef struct bs_lower_recent {
+    int32_t times[BS_RECENT];
+} bs_lower_recent;
 
 typedef struct bs_lower_pass {
     bs_plan *plan;
@@ -60,6 +67,11 @@ typedef struct bs_lower_pass {
     int32_t floor;        /* nothing runs before this time: what came earlier, or is in a loop, is over */
     int32_t latest;       /* of all times so far */
     int32_t searches;
+    /* What joins an earlier time (plan/joins.c). */
+    bool joins;
+    bs_lower_recent *recent; /* [ops, row maps] */
+    int32_t joins_since;     /* the time from which on bytes are counted */
+    bs_bytes joined_bytes;
 } bs_lower_pass;
 
 enum { BS_STAGES = 5 }; /* behind further decisions margins are computed with those of the last stage */
@@ -98,5 +110,10 @@ void bs_lower_near(bs_lower_pass *l, bs_instr *i);
  * and the call that computes it. */
 int32_t bs_lower_next_ring(const bs_lower_pass *l, int32_t part, int32_t domain, int32_t after);
 void bs_lower_ring(const bs_lower_pass *l, bs_instr *i, int32_t domain);
+
+/* Whether instructions of a plan join earlier times; the time of one that could run at any after `after` and would at
+ * `time` (plan/joins.c). */
+bool bs_lower_joins(const bs_plan *plan);
+int32_t bs_lower_join(bs_lower_pass *l, const bs_instr *i, int32_t after, int32_t time);
 
 #endif

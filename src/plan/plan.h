@@ -317,6 +317,13 @@ static inline bs_bytes bs_plan_end(const bs_value_plan *value)
 void bs_plan_size_domain(const bs_plan *plan, int32_t domain, bs_domain_plan *p);
 void bs_plan_size_router(const bs_plan *plan, int32_t router, bs_router_plan *r);
 
+/* The end of what may run side by side with instruction `first`, and one with another: the next ones at top level of
+ * its time, at most BS_SIDE_BY_SIDE in all. None touches what another writes: the planner sees to it (plan/joins.c),
+ * and who opens an image looks (plan/image_side.c). Each stands by itself at the end of a run, and where weights
+ * stream. */
+int32_t bs_plan_side_by_side(const bs_plan *plan, int32_t first);
+#define BS_SIDE_BY_SIDE 1024
+
 /* The operands a node has in this plan: its own, or those of the chain it ends (plan/fusions.c). */
 const int32_t *bs_plan_in(const bs_plan *plan, int32_t node, int32_t *count);
 bs_status bs_fusion_run(const bs_call *call);

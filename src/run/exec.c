@@ -63,32 +63,6 @@ static void record_tile(const bs_context *c, int32_t domain, int32_t rows, uint6
 
 /* ------------------------------------------------------------------------------------------------- some rows */
 
-static void run_rows(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band)
-{
-    if (i->kind == BS_INSTR_CALL)
-        bs_exec_call(c, i, row, rows, band);
-    else if (i->map != BS_MAP_VIEW || !bs_operand_is_seen(c, i->target))
-        bs_move_rows(c, i, row, rows);
-}
-
-typedef struct instr_job {
-    bs_session *session;
-    const bs_instr *instr;
-    int32_t rows, batch, bands; /* bands: tasks a batch of rows, 0 = not cut */
-} instr_job;
-
-static void instr_task(void *user, int32_t index, int32_t thread)
-{
-    const instr_job *job = user;
-    if (bs_exec_failed(job->session))
-        return;
-    bs_context c = job->session->root; /* rows and decisions of the root, scratch of the thread */
-    c.thread = thread;
-    c.scratch = job->session->contexts[thread].scratch;
-    const int32_t bands = bs_max_i32(job->bands, 1), first = index / bands * job->batch;
-    run_rows(&c, job->instr, first, bs_min_i32(job->batch, job->rows - first), job->bands > 0 ? index % bands : -1);
-}
-
 /* An extent that a device has found: the host goes by it, too, where it goes from instruction to instruction. */
 static void fetch_extents(bs_session *s, int32_t node)
 {
@@ -105,13 +79,7 @@ static void run_parallel(bs_session *s, const bs_instr *i)
             fetch_extents(s, i->node);
         return;
     }
-    const int32_t rows = s->root.domains[i->domain].count;
-    instr_job job = {s, i, rows, rows > 1 ? bs_exec_batch(s, i) : 1, bs_exec_bands(s, i)};
-    const int32_t tasks = (int32_t)bs_ceil_div(job.rows, job.batch) * bs_max_i32(job.bands, 1);
-    if (tasks == 1 && !bs_exec_failed(s)) /* most tasks of a small network: this thread needs no context of its own */
-        run_rows(&s->root, i, 0, rows, job.bands > 0 ? 0 : -1);
-    else
-        bs_workers_run(&s->pool, instr_task, &job, tasks);
+    bs_exec_alone(s, i);
 }
 
 /* All rows of the instruction's domain, on this thread. A move takes its rows one by one anyway. */
@@ -120,7 +88,7 @@ static void run_rows_here(const bs_context *c, const bs_instr *i)
     const int32_t rows = c->domains[i->domain].count;
     const int32_t batch = rows > 1 && i->kind == BS_INSTR_CALL ? bs_exec_batch(c->session, i) : rows;
     for (int32_t row = 0; row < rows; row += batch)
-        run_rows(c, i, row, bs_min_i32(batch, rows - row), -1);
+        bs_exec_rows(c, i, row, bs_min_i32(batch, rows - row), -1);
 }
 
 /* ---------------------------------------------------------------------------------------------- decisions */
@@ -429,7 +397,10 @@ void bs_execute(bs_session *s)
             entered = since;
             needed = phase_enter(s, k);
         }
-        run_at_top(s, i);
+        if (bs_exec_runs_beside(s, i))
+            k = bs_exec_beside(s, k);
+        else
+            run_at_top(s, i);
         op_since = record_op(&s->root, i, op_since);
         if (bs_instr_streams(i) && phase_ends(s->plan, k)) {
             record_event(s, BS_EVENT_PHASE, entered, bs_session_now(s), phase, 0, (uint64_t)needed);

@@ -1,5 +1,5 @@
 /* run/exec.h - what the files of the interpreter share: run/exec.c (lists of instructions, phases, the run),
- * run/call.c and run/regions.c.
+ * run/side.c, run/call.c and run/regions.c.
  * Relies on run/session.h. Must never be included by anything else. */
 #ifndef BS_EXEC_H
 #define BS_EXEC_H
@@ -33,6 +33,15 @@ bool bs_exec_scattered(const bs_session *s, const bs_instr *i);
 int32_t bs_exec_batch(const bs_session *s, const bs_instr *i);
 /* Tasks that a row is cut into; 0: it is not cut. */
 int32_t bs_exec_bands(const bs_session *s, const bs_instr *i);
+
+/* run/side.c */
+/* A call or a move on some rows of its domain, and one band; on all rows, by all workers. */
+void bs_exec_rows(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band);
+void bs_exec_alone(bs_session *s, const bs_instr *i);
+/* Whether an instruction is run as part of one job with others of its time. */
+bool bs_exec_runs_beside(const bs_session *s, const bs_instr *i);
+/* Runs instruction `first` and those beside it. Returns the last of them. */
+int32_t bs_exec_beside(bs_session *s, int32_t first);
 
 /* run/kept.c */
 /* Does a call or a move as it was prepared in an earlier trip or run, or prepares it for later ones. False: it is none

@@ -210,6 +210,28 @@ static void say_dataflow(report *r, const bs_plan *p)
         say(r, "  together %.3g flop a row that other rows are spared\n", saved);
 }
 
+/* ---------------------------------------------------------------------------------------------- side by side */
+
+/* Steps of a run: instructions side by side are one; on a GPU those of one op, one launch if they choose one kernel. */
+static void say_steps(report *r, const bs_plan *p)
+{
+    const bool device = bs_plan_on_device(p);
+    int32_t steps = 0;
+    for (int32_t first = 0, end; first < p->n_top && !bs_plan_streams(p); first = end) {
+        end = bs_plan_side_by_side(p, first);
+        for (const bs_instr *i = p->instrs + first; i < p->instrs + end; i++) {
+            const bs_instr *j = p->instrs + first;
+            while (j < i && device && (i->kind == BS_INSTR_ROUTE || j->kind != i->kind || j->map != i->map ||
+                                       p->graph->nodes[j->node].op != p->graph->nodes[i->node].op))
+                j++;
+            steps += j == i;
+        }
+    }
+    if (steps > 0)
+        say(r, "%d instructions at top level in %d %s, a loop one trip\n", p->n_top, steps,
+            device ? "launches" : "steps");
+}
+
 static size_t report_of(const bs_plan *plan, const bs_session *session, char *text, size_t bytes)
 {
     report r = {text, text ? bytes : 0, 0};
@@ -232,6 +254,7 @@ static size_t report_of(const bs_plan *plan, const bs_session *session, char *te
     say_maxima(&r, plan, session);
     say_dataflow(&r, plan);
     say_tails(&r, plan);
+    say_steps(&r, plan);
     for (int32_t i = 0; i < plan->n_top; i++) {
         say_instr(&r, plan, &plan->instrs[i], "  ");
         if (plan->instrs[i].kind == BS_INSTR_RUN)
