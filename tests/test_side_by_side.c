@@ -105,8 +105,10 @@ static int32_t most_beside(const bs_plan *p, const char *op)
 
 static void test_times(void)
 {
-    const bs_plan_desc one = {.threads = 1}, two = {.threads = 2}, gpu = {.tier = BS_TIER_CUDA},
-                       still = {.threads = 2, .no_dataflow = 1}, slots = {.threads = 2, .slot_bytes = 1 << 20};
+    const bs_plan_desc one = {.no_fusion = 1, .threads = 1}, two = {.no_fusion = 1, .threads = 2},
+                       gpu = {.no_fusion = 1, .tier = BS_TIER_CUDA},
+                       still = {.no_fusion = 1, .threads = 2, .no_dataflow = 1},
+                       slots = {.no_fusion = 1, .threads = 2, .slot_bytes = 1 << 20};
     check(most_beside(plan_of(branches, &two), "linear") == BRANCHES &&
               most_beside(plan_of(branches, &two), "activation") == BRANCHES,
           "branches: with two threads layers of all have one time");
@@ -313,7 +315,7 @@ int main(void)
     test_results(branches, "branches");
     test_results(experts, "experts");
     test_failures();
-    const bs_plan_desc two = {.threads = 2}, gpu = {.tier = BS_TIER_CUDA};
+    const bs_plan_desc two = {.no_fusion = 1, .threads = 2}, gpu = {.no_fusion = 1, .tier = BS_TIER_CUDA};
     test_image(branches, "read while it is written", &two, reads_too_early);
     test_image(branches, "read while it is written, on a device", &gpu, reads_too_early);
     test_image(branches, "written twice", &two, writes_the_same);
