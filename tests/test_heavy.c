@@ -1,8 +1,8 @@
 /* Promises: where the planner chooses the order, what has many weights beside its rows runs at top level, and what is
  * around it on images runs in tiles: also on paths, between exits, and in a network that ends with large images again.
- * The bytes are those of all layers in tiles, and of layer by layer, whatever the threads; a small network is left in
- * tiles, and so are patches, weights that come and go, and what an exit in an exit decides about. Many rows of a product
- * with many weights, a few or many of which one task takes, have the bytes of tiles of 16. */
+ * The bytes are those of all layers in tiles, and of layer by layer, whatever the threads; what tiles decide about is
+ * left in them. Rows of a product with many weights, a few or many of which one task takes, have the bytes of tiles of 16.
+ */
 #include "net.h"
 
 #include "ops/structure.h"
@@ -194,8 +194,8 @@ static void test_lines(void)
                 const bs_plan *plan = bs_plan_create(&memory.persistent, g, &desc, &error);
                 ran = run_lines(plan, rows[i], lines[order]) && ran;
             }
-            check(ran && memcmp(lines[1], lines[2], sizeof lines[1]) == 0, "%d rows, %d threads: the bytes of tiles: %s",
-                  rows[i], threads, error.message);
+            check(ran && memcmp(lines[1], lines[2], sizeof lines[1]) == 0,
+                  "%d rows, %d threads: the bytes of tiles: %s", rows[i], threads, error.message);
         }
 }
 
