@@ -1,9 +1,10 @@
 /* Promises: where the planner chooses the order, what has many weights beside its rows runs at top level, and what is
  * around it on images runs in tiles: also on paths, between exits, and in a network that ends with large images again.
- * The bytes are those of all layers in tiles, and of layer by layer, whatever the threads; a small network is left in
- * tiles, and so are patches, weights that come and go, and what an exit in an exit decides about. Many rows of a product
- * with many weights, a few or many of which one task takes, have the bytes of tiles of 16. */
+ * The bytes are those of all layers in tiles, and of layer by layer, whatever the threads; what tiles decide about is
+ * left in them. Rows of a product with many weights, a few or many of which one task takes, have the bytes of tiles of 16.
+ */
 #include "net.h"
+#include "plan_image.h"
 
 #include "ops/structure.h"
 #include "plan/plan.h"
@@ -141,6 +142,18 @@ static bool run_lines(const bs_plan *plan, int32_t rows, float (*result)[LONG])
     return ran;
 }
 
+/* Half in tiles, saved and opened again. */
+static void test_image(void)
+{
+    static plan_image image;
+    const bs_plan *plan = planned(classified, NULL);
+    const bool ran = run(plan, &y[0][0][0][0][0]);
+    const bs_plan *opened = plan && plan_image_save(&image, plan) ? plan_image_open(&image, plan->graph) : NULL;
+    check(ran && opened && run(opened, &y[1][0][0][0][0]) && memcmp(y[0], y[1], sizeof y[0]) == 0,
+          "a plan that is half in tiles is opened from its image, and gives the same bytes: %s", image.error.message);
+    plan_image_free(&image);
+}
+
 /* Calls of nodes of that name at top level, or in tiles. */
 static int32_t calls(const bs_plan *p, const char *name, bool top)
 {
@@ -194,8 +207,8 @@ static void test_lines(void)
                 const bs_plan *plan = bs_plan_create(&memory.persistent, g, &desc, &error);
                 ran = run_lines(plan, rows[i], lines[order]) && ran;
             }
-            check(ran && memcmp(lines[1], lines[2], sizeof lines[1]) == 0, "%d rows, %d threads: the bytes of tiles: %s",
-                  rows[i], threads, error.message);
+            check(ran && memcmp(lines[1], lines[2], sizeof lines[1]) == 0,
+                  "%d rows, %d threads: the bytes of tiles: %s", rows[i], threads, error.message);
         }
 }
 
@@ -209,6 +222,7 @@ int main(void)
     test_same_bytes("heavy paths", classified);
     test_same_bytes("exits", exits);
     test_places();
+    test_image();
     for (float *at = &lines[0][0][0]; at < &lines[0][0][0] + MANY * LONG; at++)
         *at = (float)check_below(2001) / 1000.0f - 1.0f;
     test_lines();
