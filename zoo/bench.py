@@ -78,7 +78,7 @@ def runner(sessions, way, model, fed, options):
     return lambda: session.run(fed)
 
 
-def measured(ways, seconds, turns):
+def measured(ways, seconds, turns, clock):
     """{name: [seconds]}, in turns: one that is not counted, and as many as the time is enough for, but at least so
     many."""
     times, began = {name: [] for name in ways}, time.perf_counter()
@@ -86,10 +86,10 @@ def measured(ways, seconds, turns):
         if turn > turns and (time.perf_counter() - began) * (turn + 1) / turn > seconds:
             break
         for name, run in ways.items():
-            started = time.perf_counter()
+            started = clock()
             run()
             if turn:
-                times[name].append(time.perf_counter() - started)
+                times[name].append(clock() - started)
     return times
 
 
@@ -97,7 +97,8 @@ def row_of(name, key, args):
     ways, sessions, plain, inputs = contenders(name, key, args.folder)
     row = {"network": name, "variant": key, "torch_peak": alive.peak(plain, inputs), "ways": {},
            "torch_weights": sum(x.nbytes for x in common.of_net(plain))}
-    times = measured(ways, args.seconds, args.turns)
+    clock = time.process_time if args.processor else time.perf_counter
+    times = measured(ways, args.seconds, args.turns, clock)
     eager = min((way for way in (TORCH, LAST) if way in ways), key=lambda way: statistics.median(times[way]))
     row.update(faster=eager, turns=len(times[eager]), missing=common.missing(ADDED))
     for way in ways:
@@ -167,6 +168,7 @@ def main():
     words.add_argument("--only", nargs="*", default=DEFAULT, metavar="NETWORK:VARIANT")
     words.add_argument("--seconds", type=float, default=40, help="of turns of a network")
     words.add_argument("--turns", type=int, default=2, help="at least")
+    words.add_argument("--processor", action="store_true", help="processor time, for a machine that is busy")
     words.add_argument("--folder", default=common.FOLDER)
     words.add_argument("--page", help="[zoo.html in the folder]")
     words.add_argument("--no-micro", action="store_true", help="without branches and experts")
