@@ -10,6 +10,7 @@ are exported into the folder once, which takes minutes. Must never compare runs 
 """
 
 import argparse
+import copy
 import json
 import os
 import statistics
@@ -23,7 +24,7 @@ import page
 import torch
 
 SHARE = 0.25  # of all weights of blocks, in slots
-DEFAULT = ["livesr:10/8", "msdnet:never", "msdnet:spread", "dynamic_routing:A", "switch:8, 4 layers", "taskmoe:16x32",
+DEFAULT = ["livesr:10/8", "msdnet:never", "msdnet:always", "dynamic_routing:A", "switch:8, 4 layers", "taskmoe:16x32",
            "swinmoe:factor 1.25, batch 2"]
 ADDED = {"dataflow": "+ dataflow", "fusion": "+ fusion"}  # switches of Model.plan: off in the first column
 EVERY, PLAIN, ALL, SLOTS = "every cell", "plain", "all, planner's order", f"all, {SHARE:.0%} in slots"
@@ -46,11 +47,11 @@ def switches(model):
     return ways
 
 
-def of_torch(variant, plain, inputs):
+def of_torch(plain, inputs):
     """PyTorch's contenders: {name: function}."""
     ways = {TORCH: lambda: common.eager(plain, inputs)}
     if inputs[0].dim() == 4:
-        last = variant.plain().to(memory_format=torch.channels_last)
+        last = copy.deepcopy(plain).to(memory_format=torch.channels_last)
         images = [x.contiguous(memory_format=torch.channels_last) for x in inputs]
         ways[LAST] = lambda: common.eager(last, images)
     return ways
@@ -63,7 +64,7 @@ def contenders(name, key, folder):
     import brainstorm
     marked = lambda: variant.dynamic(plain)
     model = brainstorm.open(common.file_of(name, key, marked, folder))
-    fed, sessions, ways = common.fed(model, inputs), {}, of_torch(variant, plain, inputs)
+    fed, sessions, ways = common.fed(model, inputs), {}, of_torch(plain, inputs)
     if hasattr(variant, "dense"):
         dense = brainstorm.open(common.dense_file_of(name, key, marked, folder))
         ways[EVERY] = runner(sessions, EVERY, dense, fed, {})
@@ -77,7 +78,7 @@ def runner(sessions, way, model, fed, options):
     return lambda: session.run(fed)
 
 
-def measured(ways, seconds, turns):
+def measured(ways, seconds, turns, clock):
     """{name: [seconds]}, in turns: one that is not counted, and as many as the time is enough for, but at least so
     many."""
     times, began = {name: [] for name in ways}, time.perf_counter()
@@ -85,10 +86,10 @@ def measured(ways, seconds, turns):
         if turn > turns and (time.perf_counter() - began) * (turn + 1) / turn > seconds:
             break
         for name, run in ways.items():
-            started = time.perf_counter()
+            started = clock()
             run()
             if turn:
-                times[name].append(time.perf_counter() - started)
+                times[name].append(clock() - started)
     return times
 
 
@@ -96,7 +97,8 @@ def row_of(name, key, args):
     ways, sessions, plain, inputs = contenders(name, key, args.folder)
     row = {"network": name, "variant": key, "torch_peak": alive.peak(plain, inputs), "ways": {},
            "torch_weights": sum(x.nbytes for x in common.of_net(plain))}
-    times = measured(ways, args.seconds, args.turns)
+    clock = time.process_time if args.processor else time.perf_counter
+    times = measured(ways, args.seconds, args.turns, clock)
     eager = min((way for way in (TORCH, LAST) if way in ways), key=lambda way: statistics.median(times[way]))
     row.update(faster=eager, turns=len(times[eager]), missing=common.missing(ADDED))
     for way in ways:
@@ -164,8 +166,9 @@ def table(rows):
 def main():
     words = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     words.add_argument("--only", nargs="*", default=DEFAULT, metavar="NETWORK:VARIANT")
-    words.add_argument("--seconds", type=float, default=45, help="of turns of a network")
+    words.add_argument("--seconds", type=float, default=40, help="of turns of a network")
     words.add_argument("--turns", type=int, default=2, help="at least")
+    words.add_argument("--processor", action="store_true", help="processor time, for a machine that is busy")
     words.add_argument("--folder", default=common.FOLDER)
     words.add_argument("--page", help="[zoo.html in the folder]")
     words.add_argument("--no-micro", action="store_true", help="without branches and experts")

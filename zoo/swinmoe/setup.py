@@ -31,4 +31,7 @@ class Variant(Mixture):
 
 VARIANTS = {f"factor {factor}": Variant(factor) for factor in (1.25, 2.0, 3.0, 4.0)}
 VARIANTS |= {f"factor {factor}, batch 2": Variant(factor, 2) for factor in (1.25, 2.0, 3.0, 4.0)}
-VARIANTS["small"] = Variant(1.25, 3, 4, 64, 4, 4, (1, 2, 4, 2), (1, 2, 2, 4), 8, 10)
+SMALL = {"batch": 3, "experts": 4, "image": 64, "window": 4, "width": 4, "depths": (1, 2, 4, 2), "heads": (1, 2, 2, 4),
+         "position": 8, "classes": 10}
+VARIANTS["small"] = Variant(1.25, **SMALL)
+VARIANTS |= {f"small, factor {factor}": Variant(factor, **SMALL) for factor in (2.0, 3.0, 4.0)}
