@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 1bd01dbee717fa3e3c816716655e2225e6ef4e094129cab13597b9e52a54a5f9
+ * sha256 of the parts: 5ec0a8213d5224b0dae26ac6f05ee7e316a5ad83cdf87d8d77d9dfde62784884
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -34756,7 +34756,7 @@ typedef struct bs_domain_plan {
     bool live; /* some needed node works on its rows */
     bool images, streams; /* top level: it has images; its routed blocks have streamed weights */
     bool whole; /* top level: a decision below it needs all of its rows */
-    bool mixed; /* depth order, but wide nodes run at top level: tiles must fit in shared memory; on a CPU, heavy ones */
+    bool mixed; /* depth order, but wide nodes run at top level: tiles must fit in shared memory; a CPU: heavy ones */
     bool nested; /* top level: paths inside of paths have streamed weights, each path a unit of its own */
 } bs_domain_plan;
 
@@ -34838,8 +34838,8 @@ BS_INTERNAL bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
 BS_INTERNAL int32_t bs_plan_domain_beyond_shared(const bs_plan *plan);
 /* Whether a node's input or output rows are too wide to share a tile with others (mixed domains of a device). */
 BS_INTERNAL bool bs_plan_is_wide(const bs_plan *plan, int32_t node);
-/* The same on a CPU. A node is heavy that has more weights than a row of what it reads and makes, so many that each tile
- * would read them from memory, which at top level all rows do once. */
+/* The same on a CPU. A node is heavy that has more weights than a row of what it reads and makes, so many that each
+ * tile would read them from memory, which at top level all rows do once. */
 typedef enum bs_load {
     BS_LOAD_LIGHT,  /* runs in tiles */
     BS_LOAD_EITHER, /* no weights, or few: runs where its operands were made */

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 701cb8f68a6d2c72af2fc2acaf2e7f6d41cf45bb87912304d028f25e740d6537
+ * sha256 of the parts: 5295bcb8c0942c199ae64fec2ce36f3b0b228ea659dc863289e337f1bdd55a82
  */
 #include "brainstorm.h"
 
@@ -1479,7 +1479,7 @@ typedef struct bs_domain_plan {
     bool live; /* some needed node works on its rows */
     bool images, streams; /* top level: it has images; its routed blocks have streamed weights */
     bool whole; /* top level: a decision below it needs all of its rows */
-    bool mixed; /* depth order, but wide nodes run at top level: tiles must fit in shared memory; on a CPU, heavy ones */
+    bool mixed; /* depth order, but wide nodes run at top level: tiles must fit in shared memory; a CPU: heavy ones */
     bool nested; /* top level: paths inside of paths have streamed weights, each path a unit of its own */
 } bs_domain_plan;
 
@@ -1561,8 +1561,8 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error); /* offsets
 int32_t bs_plan_domain_beyond_shared(const bs_plan *plan);
 /* Whether a node's input or output rows are too wide to share a tile with others (mixed domains of a device). */
 bool bs_plan_is_wide(const bs_plan *plan, int32_t node);
-/* The same on a CPU. A node is heavy that has more weights than a row of what it reads and makes, so many that each tile
- * would read them from memory, which at top level all rows do once. */
+/* The same on a CPU. A node is heavy that has more weights than a row of what it reads and makes, so many that each
+ * tile would read them from memory, which at top level all rows do once. */
 typedef enum bs_load {
     BS_LOAD_LIGHT,  /* runs in tiles */
     BS_LOAD_EITHER, /* no weights, or few: runs where its operands were made */

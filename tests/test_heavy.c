@@ -1,8 +1,8 @@
 /* Promises: where the planner chooses the order, what has many weights beside its rows runs at top level, and what is
  * around it on images runs in tiles: also on paths, between exits, and in a network that ends with large images again.
  * The bytes are those of all layers in tiles, and of layer by layer, whatever the threads; what tiles decide about is
- * left in them. Rows of a product with many weights, a few or many of which one task takes, have the bytes of tiles of 16.
- */
+ * left in them. Rows of a product with many weights, a few or many of which one task takes, have the bytes of tiles
+ * of 16. */
 #include "net.h"
 #include "plan_image.h"
 

@@ -112,7 +112,7 @@ typedef struct bs_domain_plan {
     bool live; /* some needed node works on its rows */
     bool images, streams; /* top level: it has images; its routed blocks have streamed weights */
     bool whole; /* top level: a decision below it needs all of its rows */
-    bool mixed; /* depth order, but wide nodes run at top level: tiles must fit in shared memory; on a CPU, heavy ones */
+    bool mixed; /* depth order, but wide nodes run at top level: tiles must fit in shared memory; a CPU: heavy ones */
     bool nested; /* top level: paths inside of paths have streamed weights, each path a unit of its own */
 } bs_domain_plan;
 
@@ -194,8 +194,8 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error); /* offsets
 int32_t bs_plan_domain_beyond_shared(const bs_plan *plan);
 /* Whether a node's input or output rows are too wide to share a tile with others (mixed domains of a device). */
 bool bs_plan_is_wide(const bs_plan *plan, int32_t node);
-/* The same on a CPU. A node is heavy that has more weights than a row of what it reads and makes, so many that each tile
- * would read them from memory, which at top level all rows do once. */
+/* The same on a CPU. A node is heavy that has more weights than a row of what it reads and makes, so many that each
+ * tile would read them from memory, which at top level all rows do once. */
 typedef enum bs_load {
     BS_LOAD_LIGHT,  /* runs in tiles */
     BS_LOAD_EITHER, /* no weights, or few: runs where its operands were made */
